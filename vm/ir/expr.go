@@ -1,0 +1,393 @@
+package ir
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// Expr is a scalar expression: *Int, *Float, *Ref, *Unary or *Binary. Integer
+// division and remainder are floor (the remainder has the divisor's sign);
+// division by zero and overflow of the expression's type are run-time errors.
+type Expr interface {
+	Position() diag.Pos
+	String() string
+	prec() int
+}
+
+// Int is an integer literal; it takes the integer type its context needs.
+type Int struct {
+	Value int64
+	Pos   diag.Pos
+}
+
+// Float is a floating-point literal.
+type Float struct {
+	Value float64
+	Pos   diag.Pos
+}
+
+// Ref names a variable.
+type Ref struct {
+	Var *Var
+	Pos diag.Pos
+}
+
+// Unary is -x or !x.
+type Unary struct {
+	Op  string
+	X   Expr
+	Pos diag.Pos
+}
+
+// Binary is x op y with op one of || && == != < <= > >= + - * / %, and min or
+// max, which print as calls.
+type Binary struct {
+	Op   string
+	X, Y Expr
+	Pos  diag.Pos // of the operator
+}
+
+// NewInt and NewRef make expressions without a position.
+func NewInt(n int64) *Int  { return &Int{Value: n} }
+func NewRef(v *Var) *Ref   { return &Ref{Var: v} }
+func (e *Int) prec() int   { return precAtom }
+func (e *Float) prec() int { return precAtom }
+func (e *Ref) prec() int   { return precAtom }
+func (e *Unary) prec() int { return precUnary }
+func (e *Binary) prec() int {
+	if e.Op == "min" || e.Op == "max" {
+		return precAtom
+	}
+	return BinaryPrec(e.Op)
+}
+
+const (
+	precUnary = 6
+	precAtom  = 7
+)
+
+// BinaryPrec is the precedence of a binary operator, 1 (loosest) to 5, or 0 for
+// anything else. Operators of one level associate to the left.
+func BinaryPrec(op string) int {
+	switch op {
+	case "||":
+		return 1
+	case "&&":
+		return 2
+	case "==", "!=", "<", "<=", ">", ">=":
+		return 3
+	case "+", "-":
+		return 4
+	case "*", "/", "%":
+		return 5
+	}
+	return 0
+}
+
+// Position is where the expression is written.
+func (e *Int) Position() diag.Pos { return e.Pos }
+
+// Position is where the expression is written.
+func (e *Float) Position() diag.Pos { return e.Pos }
+
+// Position is where the expression is written.
+func (e *Ref) Position() diag.Pos { return e.Pos }
+
+// Position is where the expression is written.
+func (e *Unary) Position() diag.Pos { return e.Pos }
+
+// Position is where the left operand is written.
+func (e *Binary) Position() diag.Pos {
+	if p := e.X.Position(); p.Known() {
+		return p
+	}
+	return e.Pos
+}
+
+func (e *Int) String() string { return strconv.FormatInt(e.Value, 10) }
+func (e *Ref) String() string { return e.Var.Name }
+
+// String prints the shortest decimal that reads back as the same float, always
+// with a point or an exponent.
+func (e *Float) String() string { return FormatFloat(e.Value) }
+
+// FormatFloat prints a float literal of program text.
+func FormatFloat(v float64) string {
+	switch {
+	case math.IsNaN(v):
+		return "nan"
+	case math.IsInf(v, 0):
+		return map[bool]string{true: "inf", false: "-inf"}[v > 0]
+	}
+	s := strconv.FormatFloat(v, 'g', -1, 64)
+	if !strings.ContainsAny(s, ".e") {
+		s += ".0"
+	}
+	return s
+}
+
+func (e *Unary) String() string {
+	if e.X.prec() < precUnary {
+		return e.Op + "(" + e.X.String() + ")"
+	}
+	return e.Op + e.X.String()
+}
+
+func (e *Binary) String() string {
+	if e.prec() == precAtom {
+		return fmt.Sprintf("%s(%s, %s)", e.Op, e.X, e.Y)
+	}
+	wrap := func(x Expr, tight bool) string {
+		if p := x.prec(); p < e.prec() || tight && p == e.prec() || e.prec() == 3 && p == 3 {
+			return "(" + x.String() + ")"
+		}
+		return x.String()
+	}
+	sep := " "
+	if e.prec() == 5 {
+		sep = ""
+	}
+	if e.Op == "%" {
+		sep = " "
+	}
+	return wrap(e.X, false) + sep + e.Op + sep + wrap(e.Y, true)
+}
+
+// ConstInt is the value of an expression of integer literals; ok is false when
+// it names a variable, overflows, or divides by zero.
+func ConstInt(e Expr) (n int64, ok bool) {
+	n, err := EvalInt(e, func(*Var) (int64, bool) { return 0, false })
+	return n, err == nil
+}
+
+// EvalError says why an integer expression has no value, and where.
+type EvalError struct {
+	Pos diag.Pos
+	Msg string
+}
+
+func (e *EvalError) Error() string {
+	return diag.Problem{Pos: e.Pos, Msg: e.Msg, Code: "Expr.R1"}.Error()
+}
+
+// EvalInt computes an integer or boolean (0 or 1) expression; value gives the
+// variables. Arithmetic is on 64 bits and checked: overflow and division by zero
+// are an *EvalError. The caller checks narrower types with [CheckRange].
+func EvalInt(e Expr, value func(*Var) (int64, bool)) (int64, error) {
+	switch e := e.(type) {
+	case *Int:
+		return e.Value, nil
+	case *Float:
+		return 0, &EvalError{e.Pos, fmt.Sprintf("%s is not an integer", e)}
+	case *Ref:
+		if n, ok := value(e.Var); ok {
+			return n, nil
+		}
+		return 0, &EvalError{e.Pos, fmt.Sprintf("%s has no value here", e.Var.Name)}
+	case *Unary:
+		x, err := EvalInt(e.X, value)
+		if err != nil {
+			return 0, err
+		}
+		if e.Op == "!" {
+			return b2i(x == 0), nil
+		}
+		if x == math.MinInt64 {
+			return 0, &EvalError{e.Pos, "integer overflow"}
+		}
+		return -x, nil
+	case *Binary:
+		x, err := EvalInt(e.X, value)
+		if err != nil {
+			return 0, err
+		}
+		if e.Op == "&&" && x == 0 || e.Op == "||" && x != 0 {
+			return b2i(x != 0), nil
+		}
+		y, err := EvalInt(e.Y, value)
+		if err != nil {
+			return 0, err
+		}
+		n, ok := evalBinary(e.Op, x, y)
+		if !ok {
+			if y == 0 && (e.Op == "/" || e.Op == "%") {
+				return 0, &EvalError{e.Pos, fmt.Sprintf("division by zero: %s is 0", e.Y)}
+			}
+			return 0, &EvalError{e.Pos, fmt.Sprintf("integer overflow: %d %s %d", x, e.Op, y)}
+		}
+		return n, nil
+	}
+	panic(fmt.Sprintf("ir: no such expression %T", e))
+}
+
+func evalBinary(op string, x, y int64) (int64, bool) {
+	switch op {
+	case "||":
+		return b2i(x != 0 || y != 0), true
+	case "&&":
+		return b2i(x != 0 && y != 0), true
+	case "==":
+		return b2i(x == y), true
+	case "!=":
+		return b2i(x != y), true
+	case "<":
+		return b2i(x < y), true
+	case "<=":
+		return b2i(x <= y), true
+	case ">":
+		return b2i(x > y), true
+	case ">=":
+		return b2i(x >= y), true
+	case "min":
+		return min(x, y), true
+	case "max":
+		return max(x, y), true
+	case "+":
+		n := x + y
+		return n, (n > x) == (y > 0)
+	case "-":
+		n := x - y
+		return n, (n < x) == (y > 0)
+	case "*":
+		if x == 0 || y == 0 {
+			return 0, true
+		}
+		n := x * y
+		return n, n/y == x && !(x == -1 && y == math.MinInt64) && !(y == -1 && x == math.MinInt64)
+	case "/", "%":
+		if y == 0 || x == math.MinInt64 && y == -1 {
+			return 0, false
+		}
+		q, r := x/y, x%y
+		if r != 0 && (r < 0) != (y < 0) {
+			q, r = q-1, r+y
+		}
+		if op == "/" {
+			return q, true
+		}
+		return r, true
+	}
+	panic("ir: no such operator " + op)
+}
+
+func b2i(b bool) int64 {
+	if b {
+		return 1
+	}
+	return 0
+}
+
+// CheckRange reports whether n is a value of the integer type t.
+func CheckRange(t dtype.Type, n int64) bool {
+	if t == dtype.Bool {
+		return n == 0 || n == 1
+	}
+	if t == dtype.U64 {
+		return n >= 0
+	}
+	return t == dtype.I64 || float64(n) >= t.Min() && float64(n) <= t.Max()
+}
+
+// TypeOf is the scalar type of an expression and whether it is fixed: an integer
+// literal alone is i32 but fits any integer type, a float literal f32 but any
+// float type. The problem, if the parts do not fit, goes to report.
+func TypeOf(e Expr, report func(pos diag.Pos, code, help, msg string)) (t dtype.Type, fixed bool) {
+	switch e := e.(type) {
+	case *Int:
+		if e.Value > math.MaxInt32 || e.Value < math.MinInt32 {
+			return dtype.I64, false
+		}
+		return dtype.I32, false
+	case *Float:
+		return dtype.F32, false
+	case *Ref:
+		if e.Var.Type.Kind != Scalar {
+			report(e.Pos, "Expr.C1", "only scalars can be computed with in expressions; tensors go through instructions",
+				fmt.Sprintf("%s is a %s, not a scalar", e.Var.Name, e.Var.Type))
+			return dtype.I32, false
+		}
+		return e.Var.Type.Elem, true
+	case *Unary:
+		t, fixed := TypeOf(e.X, report)
+		if e.Op == "!" {
+			if t != dtype.Bool {
+				report(e.Pos, "Expr.C3", "compare first: x != 0", fmt.Sprintf("! needs a bool, %s is %s", e.X, t))
+			}
+			return dtype.Bool, true
+		}
+		if t == dtype.Bool {
+			report(e.Pos, "Expr.C2", "", fmt.Sprintf("- needs a number, %s is a bool", e.X))
+		}
+		return t, fixed
+	case *Binary:
+		xt, xf := TypeOf(e.X, report)
+		yt, yf := TypeOf(e.Y, report)
+		t, fixed := xt, xf || yf
+		if !xf {
+			t = yt
+			if !yf && yt.Bits() < xt.Bits() {
+				t = xt
+			}
+		}
+		switch {
+		case e.Op == "&&" || e.Op == "||":
+			if xt != dtype.Bool || yt != dtype.Bool {
+				report(e.Pos, "Expr.C3", "compare first: x != 0", fmt.Sprintf("%s needs bools, has %s and %s", e.Op, xt, yt))
+			}
+			return dtype.Bool, true
+		case xf && yf && xt != yt, xt.IsFloat() != yt.IsFloat(), (xt == dtype.Bool) != (yt == dtype.Bool):
+			report(e.Pos, "Expr.C1", "both sides of an operator have one type", fmt.Sprintf("%s %s %s mixes types", xt, e.Op, yt))
+		case BinaryPrec(e.Op) != 3 && (t == dtype.Bool || t.IsFloat()):
+			report(e.Pos, "Expr.C2", "arithmetic on floats and low-bit values is done on register tensors, by instructions",
+				fmt.Sprintf("%s needs integers, has %s", e.Op, t))
+		}
+		if BinaryPrec(e.Op) == 3 {
+			return dtype.Bool, true
+		}
+		return t, fixed
+	}
+	panic(fmt.Sprintf("ir: no such expression %T", e))
+}
+
+// Refs calls f for every variable the expression names.
+func Refs(e Expr, f func(*Ref)) {
+	switch e := e.(type) {
+	case *Ref:
+		f(e)
+	case *Unary:
+		Refs(e.X, f)
+	case *Binary:
+		Refs(e.X, f)
+		Refs(e.Y, f)
+	}
+}
+
+// String prints the type as program text does: "f16", "*u8",
+// "global f16[M, K]", "register i6[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)".
+func (t Type) String() string {
+	switch t.Kind {
+	case Scalar:
+		return t.Elem.String()
+	case Pointer:
+		return "*" + t.Elem.String()
+	}
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s[", t.Space, t.Elem)
+	for i, e := range t.Shape {
+		if i > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(e.String())
+	}
+	b.WriteByte(']')
+	if t.HasLayout {
+		b.WriteByte(' ')
+		b.WriteString(t.Layout.String())
+	}
+	return b.String()
+}

@@ -1,0 +1,471 @@
+package ir
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+const paper = "Tilus, ASPLOS'26, arXiv 2504.12984"
+
+// DotStep is how many elements of k one rounding of Dot covers: the k extent of
+// the 16-bit matrix instructions.
+const DotStep = 16
+
+// table is the instruction set. Order is the order of the manual.
+var table = []*Op{
+	{
+		Name: "BlockIndices", Family: "index", Class: ClassIndex,
+		Doc: "The index of this block in each dimension of the grid. Give as many names as the grid has dimensions, or fewer; each is an i32 scalar.",
+		Out: []Port{{Name: "i", Accept: AcceptScalar}, {Name: "j", Accept: AcceptScalar, Optional: true}, {Name: "k", Accept: AcceptScalar, Optional: true}},
+		Rules: []Rule{
+			{Text: "There are at most as many results as the grid has dimensions.",
+				Check: func(p *Program, in *Instr) *Violation {
+					if len(in.Out) > len(p.Grid) {
+						return &Violation{Msg: fmt.Sprintf("%d block indices are taken, the grid has %d dimensions", len(in.Out), len(p.Grid)),
+							Help: "add dimensions to the grid, program name<nx, ny>(…), or take fewer"}
+					}
+					return nil
+				}},
+		},
+		Since: "0.1", Source: paper + " Table 1", Example: "bi, bj = BlockIndices()",
+	},
+	{
+		Name: "ViewGlobal", Family: "memory", Class: ClassView,
+		Doc: "A row-major tensor over the memory that a pointer parameter points to. Element k of the tensor occupies bits [k·n, (k+1)·n) of the memory, n being the width of the element type, so elements narrower than a byte lie packed. The shape may use scalar parameters.",
+		In:  []Port{{Name: "ptr", Accept: AcceptPointer}},
+		Out: []Port{{Name: "tensor", Accept: AcceptGlobal}},
+		Rules: []Rule{
+			{Text: "The tensor has the element type of the pointer.",
+				Why: "The argument is checked against the pointer's type at launch; another type would read the same bits as something else.",
+				Check: func(p *Program, in *Instr) *Violation {
+					if from, to := in.In[0].Var().Type.Elem, in.Out[0].Type.Elem; from != to {
+						return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s is a *%s, the tensor is of %s", in.In[0].Var().Name, from, to),
+							Help: fmt.Sprintf("declare the parameter as *%s, or view it as %s and reinterpret registers with View", to, from)}
+					}
+					return nil
+				}},
+			{Text: "The shape uses only constants and scalar parameters.",
+				Why: "Extents are computed once, on the host, and checked there against the argument.",
+				Check: func(p *Program, in *Instr) *Violation {
+					for _, e := range in.Out[0].Type.Shape {
+						var bad *Ref
+						Refs(e, func(r *Ref) {
+							if !r.Var.Param {
+								bad = r
+							}
+						})
+						if bad != nil {
+							return &Violation{Pos: bad.Pos, Msg: fmt.Sprintf("%s is not a parameter", bad.Var.Name), Help: "extents are fixed at launch; move what varies into offset="}
+						}
+					}
+					return nil
+				}},
+		},
+		Since: "0.1", Source: paper + " Table 1", Example: "gb = ViewGlobal(b) : global u8[K/16, N/8, 96]",
+	},
+	{
+		Name: "AllocateRegister", Family: "register",
+		Doc:   "A new register tensor. With init every element has that value (as Cast from f64 gives it); without, reading an element before it is written is an error on the interpreter and the simulator.",
+		Out:   []Port{{Name: "tile", Accept: AcceptRegister}},
+		Attrs: []AttrSpec{{Name: "init", Kind: AttrNumber, Doc: "the value of every element"}},
+		Rules: []Rule{
+			{Text: "init is a value of the element type.",
+				Check: func(p *Program, in *Instr) *Violation {
+					a := in.Attr("init")
+					if a == nil {
+						return nil
+					}
+					t := in.Out[0].Type.Elem
+					if a.Number < t.Min() || a.Number > t.Max() || !t.IsFloat() && a.Number != math.Trunc(a.Number) {
+						return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("%s cannot hold %v", t, a.Number), Help: fmt.Sprintf("%s holds %v to %v", t, t.Min(), t.Max())}
+					}
+					return nil
+				}},
+		},
+		Since: "0.1", Source: paper + " Table 1", Example: "acc = AllocateRegister(init=0) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)",
+	},
+	{
+		Name: "LoadGlobal", Family: "memory", Class: ClassMemory, Effects: ReadsGlobal,
+		Doc: "Loads a tile of a global tensor into registers. Element [i, j, …] of the tile comes from offset plus that index; dims says along which dimensions of the tensor the tile lies (the last ones, if left out). Elements outside the tensor are 0.",
+		In:  []Port{{Name: "src", Accept: AcceptGlobal}},
+		Out: []Port{{Name: "tile", Accept: AcceptRegister}},
+		Attrs: []AttrSpec{
+			{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in src of the tile's first element, one entry per dimension of src"},
+			{Name: "dims", Kind: AttrInts, Doc: "the dimension of src that each dimension of the tile lies along"},
+		},
+		Rules: []Rule{ruleTileType(true), ruleOffset, ruleDims},
+		Since: "0.1", Source: paper + " Table 1", Example: "ra = LoadGlobal(ga, offset=[bi*16, k*16]) : register f16[16, 16] column_local(2, 2).spatial(8, 4).local(1, 2)",
+	},
+	{
+		Name: "StoreGlobal", Family: "memory", Class: ClassMemory, Effects: WritesGlobal,
+		Doc: "Stores a register tile to a global tensor; offset and dims as in LoadGlobal. Elements outside the tensor are not stored. Elements narrower than a byte may share a byte with a neighbour held by another thread of the grid: each element's bits are written without disturbing the others.",
+		In:  []Port{{Name: "dst", Accept: AcceptGlobal}, {Name: "tile", Accept: AcceptRegister}},
+		Attrs: []AttrSpec{
+			{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in dst of the tile's first element, one entry per dimension of dst"},
+			{Name: "dims", Kind: AttrInts, Doc: "the dimension of dst that each dimension of the tile lies along"},
+		},
+		Rules: []Rule{ruleTileType(false), ruleOffset, ruleDims},
+		Since: "0.1", Source: paper + " Table 1", Example: "StoreGlobal(gc, out, offset=[bi*16, bj*8])",
+	},
+	{
+		Name: "View", Family: "register", Class: ClassView,
+		Doc: "The same bits in the same threads, read as another element type and layout. The bits that a thread holds are its slots in order, low bits first; no bit moves, so View costs nothing.",
+		In:  []Port{{Name: "x", Accept: AcceptRegister}},
+		Out: []Port{{Name: "tile", Accept: AcceptRegister}},
+		Rules: []Rule{
+			{Text: "Source and result have the same number of threads.",
+				Why: "A view moves nothing between threads.",
+				Check: func(p *Program, in *Instr) *Violation {
+					from, to := in.In[0].Var().Type, in.Out[0].Type
+					if f, t := from.Layout.Threads(), to.Layout.Threads(); f != t {
+						return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s has %d threads, the view %d", in.In[0].Var().Name, f, t), Help: "both layouts must spread over the same threads"}
+					}
+					return nil
+				}},
+			{Text: "Source and result hold the same number of bits in each thread.",
+				Why:   "A view adds and drops no bit: slots × element width must agree.",
+				Check: checkViewBits},
+			{Text: "Where the result's layout gives one element to several threads, those threads hold equal bits of the source.",
+				Why: "Otherwise the element would have several values.",
+				Check: func(p *Program, in *Instr) *Violation {
+					from, to := in.In[0].Var().Type, in.Out[0].Type
+					if from.Layout.Threads() != to.Layout.Threads() || from.BitsPerThread() != to.BitsPerThread() {
+						return nil
+					}
+					return checkViewReplicas(in, from, to)
+				}},
+		},
+		Since: "0.1", Source: paper + " §6", Example: "rw = View(rb) : register i6[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)",
+	},
+	{
+		Name: "Cast", Family: "register", Class: ClassElementwise,
+		Doc: "Each element as the nearest value of another type: ties to even, saturating for types of up to 8 bits and integers, infinity on overflow of wider floats, truncation from float to integer. vm/dtype's Cast is the definition.",
+		In:  []Port{{Name: "x", Accept: AcceptRegister}},
+		Out: []Port{{Name: "tile", Accept: AcceptRegister}},
+		Rules: []Rule{
+			{Text: "Source and result have one shape.", Check: func(p *Program, in *Instr) *Violation {
+				from, to := in.In[0].Var().Type, in.Out[0].Type
+				if f, t := shapeText(from), shapeText(to); f != t {
+					return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s is %s, the result %s", in.In[0].Var().Name, f, t), Help: "Cast keeps the shape; View changes it"}
+				}
+				return nil
+			}},
+			{Text: "Source and result have one layout.", Why: "Each thread casts what it holds.", Check: func(p *Program, in *Instr) *Violation {
+				from, to := in.In[0].Var().Type, in.Out[0].Type
+				if !from.Layout.Equal(to.Layout) {
+					return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s lies as %s, the result as %s", in.In[0].Var().Name, from.Layout, to.Layout),
+						Help: fmt.Sprintf("write the result as %s", RegisterOf(to.Elem, from.Layout))}
+				}
+				return nil
+			}},
+		},
+		Since: "0.1", Source: paper + " Table 1", Example: "rh = Cast(rw) : register f16[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)",
+	},
+	elementwise("Add", "x + y, element by element.", 2, "s = Add(x, y) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)"),
+	elementwise("Sub", "x - y, element by element.", 2, "d = Sub(x, y) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)"),
+	elementwise("Mul", "x · y, element by element.", 2, "p = Mul(x, scale) : register f16[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)"),
+	elementwise("Fma", "x · y + z, element by element, rounded once.", 3, "acc = Fma(x, scale, acc) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)"),
+	{
+		Name: "Dot", Family: "matrix", Class: ClassMatrix,
+		Doc: fmt.Sprintf("Matrix product plus accumulator: d[m, n] = Σk a[m, k]·b[k, n] + c[m, n]. The products of %d consecutive k and the accumulator are summed exactly and rounded once to the type of c; steps go up in k. The tile is cut into matrix instructions by layout division; a layout that no instruction divides is refused by lowering.", DotStep),
+		In: []Port{
+			{Name: "a", Accept: AcceptRegister, Doc: "[M, K]"}, {Name: "b", Accept: AcceptRegister, Doc: "[K, N]"}, {Name: "c", Accept: AcceptRegister, Doc: "[M, N]"},
+		},
+		Out: []Port{{Name: "d", Accept: AcceptRegister, Doc: "[M, N]"}},
+		Rules: []Rule{
+			{Text: "a is [M, K], b is [K, N], c and the result are [M, N].", Check: func(p *Program, in *Instr) *Violation {
+				a, _ := in.In[0].Var().Type.Dims()
+				b, _ := in.In[1].Var().Type.Dims()
+				c, _ := in.In[2].Var().Type.Dims()
+				d, _ := in.Out[0].Type.Dims()
+				if len(a) != 2 || len(b) != 2 || len(c) != 2 || a[1] != b[0] || a[0] != c[0] || b[1] != c[1] || !slices.Equal(c, d) {
+					return &Violation{Msg: fmt.Sprintf("a is %v, b %v, c %v, the result %v", a, b, c, d), Help: "[M, K] · [K, N] + [M, N] gives [M, N]"}
+				}
+				return nil
+			}},
+			{Text: "a and b are both f16 or both bf16; c is f32, or f16 with f16 operands.", Check: func(p *Program, in *Instr) *Violation {
+				a, b, c := in.In[0].Var().Type.Elem, in.In[1].Var().Type.Elem, in.In[2].Var().Type.Elem
+				if a != b || !(a == dtype.F16 && (c == dtype.F32 || c == dtype.F16) || a == dtype.BF16 && c == dtype.F32) {
+					help := "Cast narrower operands to f16 first; accumulate in f32"
+					return &Violation{Msg: fmt.Sprintf("no product of %s and %s into %s", a, b, c), Help: help}
+				}
+				return nil
+			}},
+			{Text: fmt.Sprintf("K is a multiple of %d.", DotStep), Check: func(p *Program, in *Instr) *Violation {
+				a, _ := in.In[0].Var().Type.Dims()
+				if len(a) == 2 && a[1]%DotStep != 0 {
+					return &Violation{Pos: in.In[0].Pos, Msg: fmt.Sprintf("K is %d", a[1]), Help: fmt.Sprintf("use a tile whose K is a multiple of %d; loads fill what lies outside with 0", DotStep)}
+				}
+				return nil
+			}},
+			{Text: "The result has the type and layout of c.", Check: func(p *Program, in *Instr) *Violation {
+				c, d := in.In[2].Var().Type, in.Out[0].Type
+				if c.Elem != d.Elem || !c.Layout.Equal(d.Layout) {
+					return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("c is %s, the result %s", c, d), Help: fmt.Sprintf("write the result as %s", c)}
+				}
+				return nil
+			}},
+		},
+		Since: "0.1", Source: paper + " Table 1", Example: "acc = Dot(ra, rh, acc) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)",
+	},
+}
+
+// elementwise is the row of an arithmetic op with n operands.
+func elementwise(name, doc string, n int, example string) *Op {
+	ports := []Port{}
+	for _, s := range []string{"x", "y", "z"}[:n] {
+		ports = append(ports, Port{Name: s, Accept: AcceptRegister | AcceptScalar})
+	}
+	return &Op{
+		Name: name, Family: "arithmetic", Class: ClassElementwise,
+		Doc: doc + " Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.",
+		In:  ports, Out: []Port{{Name: "tile", Accept: AcceptRegister}},
+		Rules: []Rule{
+			{Text: "Operands and result have one element type.", Check: func(p *Program, in *Instr) *Violation {
+				want := in.Out[0].Type.Elem
+				for _, o := range in.In {
+					got, fixed := TypeOf(o.Expr, func(diag.Pos, string, string, string) {})
+					if v := o.Var(); v != nil {
+						got, fixed = v.Type.Elem, true
+					}
+					if fixed && got != want || !fixed && got.IsFloat() && !want.IsFloat() {
+						return &Violation{Pos: o.Pos, Msg: fmt.Sprintf("%s is %s, the result %s", o.Expr, got, want), Help: fmt.Sprintf("Cast it to %s first", want)}
+					}
+				}
+				return nil
+			}},
+			{Text: "The element type has at least 16 bits.", Why: "Narrower types have no arithmetic; they are stored, viewed and cast.", Check: func(p *Program, in *Instr) *Violation {
+				if t := in.Out[0].Type.Elem; t.Bits() < 16 || t == dtype.TF32 {
+					return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s has no arithmetic", t), Help: "Cast to f16, bf16, f32 or i32 first"}
+				}
+				return nil
+			}},
+			{Text: "Each operand's shape broadcasts to the result's.", Check: func(p *Program, in *Instr) *Violation {
+				out, _ := in.Out[0].Type.Dims()
+				for _, o := range in.In {
+					if v := o.Var(); v != nil && v.Type.IsRegister() {
+						if dims, _ := v.Type.Dims(); !broadcasts(dims, out) {
+							return &Violation{Pos: o.Pos, Msg: fmt.Sprintf("%s is %v, the result %v", v.Name, dims, out), Help: "extents agree, or are 1 in the operand"}
+						}
+					}
+				}
+				return nil
+			}},
+			{Text: "Every thread holds the operand elements that its result elements need.", Why: "Element-wise instructions move nothing between threads.", Check: checkCover},
+		},
+		Since: "0.1", Source: paper + " Table 1", Example: example,
+	}
+}
+
+func (s *Instr) typePos(i int) diag.Pos {
+	if i < len(s.TypePos) {
+		return s.TypePos[i]
+	}
+	return diag.Pos{}
+}
+
+func shapeText(t Type) string {
+	parts := make([]string, len(t.Shape))
+	for i, e := range t.Shape {
+		parts[i] = e.String()
+	}
+	return "[" + strings.Join(parts, ", ") + "]"
+}
+
+// broadcasts reports whether a tensor of shape from repeats to fill shape to.
+func broadcasts(from, to []int) bool {
+	if len(from) > len(to) {
+		return false
+	}
+	tail := to[len(to)-len(from):]
+	for i := range from {
+		if from[i] != tail[i] && from[i] != 1 {
+			return false
+		}
+	}
+	return true
+}
+
+// BroadcastIndex is the flat row-major index into a tensor of shape from of the
+// element that repeats to index (an index into the larger shape).
+func BroadcastIndex(from []int, index []int) int {
+	flat := 0
+	tail := index[len(index)-len(from):]
+	for i, n := range from {
+		x := tail[i]
+		if n == 1 {
+			x = 0
+		}
+		flat = flat*n + x
+	}
+	return flat
+}
+
+func checkCover(p *Program, in *Instr) *Violation {
+	out := in.Out[0].Type
+	for _, o := range in.In {
+		v := o.Var()
+		if v == nil || !v.Type.IsRegister() {
+			continue
+		}
+		dims, _ := v.Type.Dims()
+		outDims, _ := out.Dims()
+		if !broadcasts(dims, outDims) {
+			return nil
+		}
+		if v.Type.Layout.Equal(out.Layout) {
+			continue
+		}
+		if v.Type.Layout.Threads() != out.Layout.Threads() {
+			return nil
+		}
+		held := v.Type.Layout.Flat()
+		slots := v.Type.Layout.Slots()
+		for t := range out.Layout.Threads() {
+			for s := range out.Layout.Slots() {
+				index := out.Layout.Index(t, s)
+				need := BroadcastIndex(dims, index)
+				if !slices.Contains(held[t*slots:(t+1)*slots], int32(need)) {
+					help := "load or view the operand in a layout that covers the result's"
+					if l, err := out.Layout.ReduceTo(dims); err == nil {
+						help = fmt.Sprintf("give %s the layout %s", v.Name, l)
+					}
+					return &Violation{Pos: o.Pos, Msg: fmt.Sprintf("thread %d computes element %v of the result but holds no matching element of %s (%s)", t, index, v.Name, v.Type.Layout), Help: help}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+func checkViewBits(p *Program, in *Instr) *Violation {
+	src := in.In[0].Var()
+	from, to := src.Type, in.Out[0].Type
+	fb, tb := from.BitsPerThread(), to.BitsPerThread()
+	if fb == tb || from.Layout.Threads() != to.Layout.Threads() {
+		return nil
+	}
+	var ways []string
+	if n := to.Layout.Slots(); fb%n == 0 && fb/n <= 8 && fb/n != to.Elem.Bits() {
+		kind := "u"
+		if to.Elem.Signed() {
+			kind = "i"
+		}
+		if t, err := dtype.Parse(fmt.Sprintf("%s%d", kind, fb/n)); err == nil {
+			ways = append(ways, fmt.Sprintf("view it as %s, whose %d slots fill %d bits", t, n, fb))
+		}
+	}
+	if from.Elem == dtype.U8 {
+		if l, err := layout.PackedView(to.Elem.Bits(), to.Layout); err == nil {
+			ways = append(ways, fmt.Sprintf("load %s as u8[%d] %s", src.Name, l.Size(), l))
+		}
+	}
+	help := strings.Join(ways, ", or ")
+	if help == "" {
+		help = fmt.Sprintf("choose layouts with slots × width equal: %d×%d against %d×%d", from.Layout.Slots(), from.Elem.Bits(), to.Layout.Slots(), to.Elem.Bits())
+	}
+	return &Violation{Pos: in.typePos(0), Help: help,
+		Msg: fmt.Sprintf("%s holds %d bits per thread (%d × %s), the view %d (%d × %s)", src.Name, fb, from.Layout.Slots(), from.Elem, tb, to.Layout.Slots(), to.Elem)}
+}
+
+// checkViewReplicas compares, bit by bit, what each holder of a result element
+// takes from the source.
+func checkViewReplicas(in *Instr, from, to Type) *Violation {
+	if to.Layout.Threads()*to.Layout.Slots() == to.Layout.Size() {
+		return nil
+	}
+	fw, tw := from.Elem.Bits(), to.Elem.Bits()
+	src, dst := from.Layout.Flat(), to.Layout.Flat()
+	fs, ts := from.Layout.Slots(), to.Layout.Slots()
+	// origin of bit b of thread t: source element and bit inside it.
+	origin := func(t, b int) int { return int(src[t*fs+b/fw])*fw + b%fw }
+	first := make([]int, to.Layout.Size()) // thread·slots + slot + 1 of the first holder
+	for t := range to.Layout.Threads() {
+		for s := range ts {
+			e := dst[t*ts+s]
+			if first[e] == 0 {
+				first[e] = t*ts + s + 1
+				continue
+			}
+			t0, s0 := (first[e]-1)/ts, (first[e]-1)%ts
+			for b := range tw {
+				if origin(t, s*tw+b) != origin(t0, s0*tw+b) {
+					return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("threads %d and %d would both hold element %v but hold different bits of %s", t0, t, to.Layout.Index(t, s), in.In[0].Var().Name),
+						Help: "use a layout without replicas, or one whose replicas are the source's"}
+				}
+			}
+		}
+	}
+	return nil
+}
+
+// ruleTileType is the first rule of loads and stores.
+func ruleTileType(load bool) Rule {
+	return Rule{
+		Text: "The tile has the element type of the global tensor.",
+		Why:  "Loads and stores move bits; Cast changes types.",
+		Check: func(p *Program, in *Instr) *Violation {
+			g, r, pos := in.In[0].Var(), Type{}, in.typePos(0)
+			if load {
+				r = in.Out[0].Type
+			} else {
+				r, pos = in.In[1].Var().Type, in.In[1].Pos
+			}
+			if g.Type.Elem != r.Elem {
+				return &Violation{Pos: pos, Msg: fmt.Sprintf("%s is of %s, the tile of %s", g.Name, g.Type.Elem, r.Elem), Help: "Cast (value) or View (bits) between them"}
+			}
+			return nil
+		},
+	}
+}
+
+// tileOf is the register tile of a load or store.
+func tileOf(in *Instr) Type {
+	if len(in.Out) > 0 {
+		return in.Out[0].Type
+	}
+	return in.In[1].Var().Type
+}
+
+var ruleOffset = Rule{
+	Text: "offset has one entry for each dimension of the global tensor.",
+	Check: func(p *Program, in *Instr) *Violation {
+		a := in.Attr("offset")
+		if rank := len(in.In[0].Var().Type.Shape); len(a.Exprs) != rank {
+			return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("offset has %d entries, %s has %d dimensions", len(a.Exprs), in.In[0].Var().Name, rank), Help: "write 0 for dimensions the tile does not move along"}
+		}
+		return nil
+	},
+}
+
+var ruleDims = Rule{
+	Text: "dims names one dimension of the global tensor for each dimension of the tile, in range and without repeats; left out, the tile has at most the tensor's rank.",
+	Check: func(p *Program, in *Instr) *Violation {
+		g, tile := in.In[0].Var(), tileOf(in)
+		rank := len(g.Type.Shape)
+		a := in.Attr("dims")
+		if a == nil {
+			if len(tile.Shape) > rank {
+				return &Violation{Msg: fmt.Sprintf("the tile has %d dimensions, %s has %d", len(tile.Shape), g.Name, rank)}
+			}
+			return nil
+		}
+		if len(a.Exprs) != len(tile.Shape) {
+			return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("dims has %d entries, the tile has %d dimensions", len(a.Exprs), len(tile.Shape))}
+		}
+		seen := map[int]bool{}
+		for _, d := range in.Dims(rank, len(tile.Shape)) {
+			if d < 0 || d >= rank || seen[d] {
+				return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("dims has %d, which is out of range or repeated", d), Help: fmt.Sprintf("%s has dimensions 0 to %d", g.Name, rank-1)}
+			}
+			seen[d] = true
+		}
+		return nil
+	},
+}

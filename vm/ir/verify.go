@@ -1,0 +1,331 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// MaxTileElements bounds a register tensor, so that a typing slip cannot ask for
+// all memory.
+const MaxTileElements = 1 << 20
+
+// RuleDoc describes a numbered rule for the manual and `tilus-lab explain`.
+type RuleDoc struct{ Code, Text, Why string }
+
+// general are the rules that hold for every instruction, type and statement;
+// the rules of one op stand in its row.
+var general = []RuleDoc{
+	{"Op.G1", "An instruction has the operands of its row.", ""},
+	{"Op.G2", "Each operand is of a kind that the row accepts.", ""},
+	{"Op.G3", "Attributes are those of the row, each at most once.", ""},
+	{"Op.G4", "An attribute's value has the kind that the row says.", ""},
+	{"Op.G5", "Required attributes are present.", ""},
+	{"Op.G6", "An instruction gives the results of its row.", ""},
+	{"Op.G7", "Each result is of the kind that the row says.", ""},
+	{"Type.C1", "A register tensor's layout has the tensor's shape.", "The layout is the map from (thread, slot) to the elements of that shape."},
+	{"Type.C2", "A register tensor's layout spreads over all threads of the block.", "Threads that hold nothing of their own hold replicas; the block has 32·warps threads."},
+	{"Type.C3", fmt.Sprintf("Extents of register tensors are positive constants, at most %d elements in all.", MaxTileElements), ""},
+	{"Type.C4", "A register tensor has a layout.", "Interpreter, pictures and lowering all need to know which thread holds which element."},
+	{"Type.C5", "Scalars are i32, i64, u32, bool or float; pointers point to any element type.", ""},
+	{"Var.C1", "A variable keeps its type.", "Assigning another type would change what earlier text meant; use a new name."},
+	{"Var.C2", "Parameters and loop variables are not assigned.", ""},
+	{"Var.C3", "A variable is assigned before it is read, in this block or one around it.", "What a block assigns first ends with the block."},
+	{"Expr.C1", "Both sides of an operator have one scalar type.", ""},
+	{"Expr.C2", "Arithmetic in expressions is on integers.", "Expressions compute indices; values go through instructions."},
+	{"Expr.C3", "Conditions are bools.", "There is no implicit comparison with 0."},
+	{"Expr.R1", "Integer expressions neither overflow their type nor divide by zero.", "Index arithmetic is on 32 bits on the GPU; a wrapped index would read another element."},
+	{"For.C1", "The step of a for is a constant other than 0.", ""},
+	{"Prog.C1", "warps is 1 to 32.", "A block has at most 1024 threads."},
+	{"Prog.C2", "The grid has 1 to 3 dimensions, each an integer expression of constants and scalar parameters.", ""},
+	{"Prog.C3", "Parameter names are distinct.", ""},
+}
+
+// Rules lists every rule, general ones first, then op by op.
+func Rules() []RuleDoc {
+	docs := slices.Clone(general)
+	for _, op := range table {
+		for i, r := range op.Rules {
+			docs = append(docs, RuleDoc{op.Code(i), r.Text, r.Why})
+		}
+	}
+	return docs
+}
+
+// Explain finds a rule by its code, or ok is false.
+func Explain(code string) (doc RuleDoc, ok bool) {
+	docs := Rules()
+	i := slices.IndexFunc(docs, func(d RuleDoc) bool { return strings.EqualFold(d.Code, code) })
+	if i < 0 {
+		return RuleDoc{}, false
+	}
+	return docs[i], true
+}
+
+// Verify checks a program against every rule and returns the problems in source
+// order; an empty list means the interpreter and lowering may assume the rules.
+func Verify(p *Program) diag.List {
+	v := &verifier{p: p}
+	v.program()
+	v.list.Sort()
+	return v.list
+}
+
+type verifier struct {
+	p       *Program
+	list    diag.List
+	scope   []map[*Var]bool // assigned variables, innermost block last
+	loopVar map[*Var]bool
+}
+
+func (v *verifier) add(pos diag.Pos, code, help, format string, args ...any) {
+	v.list.Addf(pos, code, help, format, args...)
+}
+
+func (v *verifier) program() {
+	p := v.p
+	if p.Warps < 1 || p.Warps > 32 {
+		v.add(p.Pos, "Prog.C1", "write warps=1 to warps=32 after the parameters", "warps is %d", p.Warps)
+	}
+	if len(p.Grid) < 1 || len(p.Grid) > 3 {
+		v.add(p.Pos, "Prog.C2", "", "the grid has %d dimensions", len(p.Grid))
+	}
+	v.loopVar = map[*Var]bool{}
+	v.scope = []map[*Var]bool{{}}
+	seen := map[string]bool{}
+	for _, a := range p.Params {
+		if seen[a.Name] {
+			v.add(a.Pos, "Prog.C3", "", "parameter %s appears twice", a.Name)
+		}
+		seen[a.Name] = true
+		v.scope[0][a] = true
+		if a.Type.Kind == Scalar {
+			v.scalarType(a)
+		}
+	}
+	for _, e := range p.Grid {
+		v.integer(e)
+		Refs(e, func(r *Ref) {
+			if !r.Var.Param {
+				v.add(r.Pos, "Prog.C2", "", "%s is not a parameter", r.Var.Name)
+			}
+		})
+	}
+	v.block(p.Body)
+}
+
+func (v *verifier) scalarType(a *Var) {
+	switch t := a.Type.Elem; {
+	case t == dtype.I32, t == dtype.I64, t == dtype.U32, t == dtype.Bool, t.IsFloat() && t.Bits() >= 16:
+	default:
+		v.add(a.Pos, "Type.C5", "use i32 for integers, f32 for floats", "%s is a scalar of %s", a.Name, t)
+	}
+}
+
+func (v *verifier) block(b *Block) {
+	if b == nil {
+		return
+	}
+	v.scope = append(v.scope, map[*Var]bool{})
+	for _, s := range b.Stmts {
+		v.stmt(s)
+	}
+	v.scope = v.scope[:len(v.scope)-1]
+}
+
+func (v *verifier) stmt(s Stmt) {
+	switch s := s.(type) {
+	case *Instr:
+		v.instr(s)
+	case *Let:
+		t, fixed := v.expr(s.Value)
+		if want := s.Var.Type.Elem; s.Var.Type.Kind != Scalar || fixed && t != want || t.IsFloat() != want.IsFloat() || (t == dtype.Bool) != (want == dtype.Bool) {
+			v.add(s.Pos, "Var.C1", "use a new name", "%s is %s, the value %s", s.Var.Name, s.Var.Type, t)
+		}
+		v.assign(s.Var, s.Pos)
+	case *For:
+		for _, e := range []Expr{s.From, s.To} {
+			v.integer(e)
+		}
+		if s.Step != nil {
+			if n, ok := ConstInt(s.Step); !ok || n == 0 {
+				v.add(s.Step.Position(), "For.C1", "", "the step is %s", s.Step)
+			}
+		}
+		v.scope = append(v.scope, map[*Var]bool{s.Var: true})
+		v.loopVar[s.Var] = true
+		v.block(s.Body)
+		v.loopVar[s.Var] = false
+		v.scope = v.scope[:len(v.scope)-1]
+	case *While:
+		v.cond(s.Cond)
+		v.block(s.Body)
+	case *If:
+		v.cond(s.Cond)
+		v.block(s.Then)
+		v.block(s.Else)
+	default:
+		panic(fmt.Sprintf("ir: no such statement %T", s))
+	}
+}
+
+func (v *verifier) assign(x *Var, pos diag.Pos) {
+	if x.Param || v.loopVar[x] {
+		v.add(pos, "Var.C2", "use a new name", "%s is a parameter or loop variable", x.Name)
+	}
+	for _, m := range v.scope {
+		if m[x] {
+			return
+		}
+	}
+	v.scope[len(v.scope)-1][x] = true
+}
+
+func (v *verifier) use(r *Ref) {
+	for _, m := range v.scope {
+		if m[r.Var] {
+			return
+		}
+	}
+	v.add(r.Pos, "Var.C3", "assign it before, or in a block around this one", "%s has no value here", r.Var.Name)
+}
+
+func (v *verifier) expr(e Expr) (dtype.Type, bool) {
+	Refs(e, v.use)
+	return TypeOf(e, func(pos diag.Pos, code, help, msg string) { v.add(pos, code, help, "%s", msg) })
+}
+
+func (v *verifier) integer(e Expr) {
+	if t, _ := v.expr(e); t.IsFloat() || t == dtype.Bool {
+		v.add(e.Position(), "Expr.C2", "", "%s is %s, not an integer", e, t)
+	}
+}
+
+func (v *verifier) cond(e Expr) {
+	if t, _ := v.expr(e); t != dtype.Bool {
+		v.add(e.Position(), "Expr.C3", "compare first: x != 0", "%s is %s, not a bool", e, t)
+	}
+}
+
+func (v *verifier) instr(in *Instr) {
+	before := len(v.list)
+	op := in.Op
+	v.operands(in)
+	v.attrs(in)
+	if len(in.Out) > len(op.Out) || len(in.Out) < len(op.Out) && !op.Out[len(in.Out)].Optional {
+		v.add(in.Pos, "Op.G6", op.Signature(), "%s gives %d results, %d are named", op.Name, len(op.Out), len(in.Out))
+	}
+	for i, x := range in.Out {
+		pos := in.typePos(i)
+		if !pos.Known() {
+			pos = in.Pos
+		}
+		if i < len(op.Out) && op.Out[i].Accept&acceptOf(x.Type) == 0 {
+			v.add(pos, "Op.G7", op.Signature(), "%s is a %s, %s gives a %s", x.Name, acceptOf(x.Type), op.Name, op.Out[i].Accept)
+		}
+		v.resultType(x.Type, pos)
+	}
+	if len(v.list) == before {
+		for i, r := range op.Rules {
+			if bad := r.Check(v.p, in); bad != nil {
+				pos := bad.Pos
+				if !pos.Known() {
+					pos = in.Pos
+				}
+				v.add(pos, op.Code(i), bad.Help, "%s", bad.Msg)
+			}
+		}
+	}
+	for _, x := range in.Out {
+		v.assign(x, in.Pos)
+	}
+}
+
+func (v *verifier) operands(in *Instr) {
+	op := in.Op
+	if len(in.In) > len(op.In) || len(in.In) < len(op.In) && !op.In[len(in.In)].Optional {
+		v.add(in.Pos, "Op.G1", op.Signature(), "%s takes %d operands, %d are given", op.Name, len(op.In), len(in.In))
+		return
+	}
+	for i, o := range in.In {
+		x := o.Var()
+		if x != nil && x.Type.Kind != Scalar {
+			v.use(o.Expr.(*Ref))
+			if op.In[i].Accept&acceptOf(x.Type) == 0 {
+				v.add(o.Pos, "Op.G2", op.Signature(), "%s is a %s, %s needs a %s", x.Name, acceptOf(x.Type), op.Name, op.In[i].Accept)
+			}
+			continue
+		}
+		v.expr(o.Expr)
+		if op.In[i].Accept&AcceptScalar == 0 {
+			v.add(o.Pos, "Op.G2", op.Signature(), "%s is a scalar, %s needs a %s", o.Expr, op.Name, op.In[i].Accept)
+		}
+	}
+}
+
+func (v *verifier) attrs(in *Instr) {
+	op := in.Op
+	var known []string
+	for _, spec := range op.Attrs {
+		known = append(known, spec.Name)
+		if spec.Required && in.Attr(spec.Name) == nil {
+			v.add(in.Pos, "Op.G5", op.Signature(), "%s needs %s=", op.Name, spec.Name)
+		}
+	}
+	seen := map[string]bool{}
+	for _, a := range in.Attrs {
+		spec := op.Spec(a.Name)
+		if spec == nil || seen[a.Name] {
+			help := diag.DidYouMean(a.Name, known)
+			if help == "" {
+				help = op.Signature()
+			}
+			v.add(a.Pos, "Op.G3", help, "%s has no attribute %s, or has it twice", op.Name, a.Name)
+			continue
+		}
+		seen[a.Name] = true
+		for _, e := range a.Exprs {
+			v.integer(e)
+			if _, ok := ConstInt(e); spec.Kind == AttrInts && !ok {
+				v.add(e.Position(), "Op.G4", "", "%s is a %s; %s is not a constant", a.Name, spec.Kind, e)
+			}
+		}
+		if spec.Kind == AttrNumber && len(a.Exprs) > 0 {
+			v.add(a.Pos, "Op.G4", "", "%s is a %s", a.Name, spec.Kind)
+		}
+	}
+}
+
+func (v *verifier) resultType(t Type, pos diag.Pos) {
+	if t.Kind != Tensor {
+		return
+	}
+	if t.IsGlobal() {
+		for _, e := range t.Shape {
+			v.integer(e)
+		}
+		return
+	}
+	dims, ok := t.Dims()
+	size := 1
+	for _, n := range dims {
+		if n <= 0 || size > MaxTileElements/n {
+			ok = false
+			break
+		}
+		size *= n
+	}
+	switch {
+	case !ok:
+		v.add(pos, "Type.C3", "", "extents %s", shapeText(t))
+	case !t.HasLayout:
+		v.add(pos, "Type.C4", "write one after the shape: register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)", "%s has no layout", t)
+	case !slices.Equal(dims, t.Layout.Shape()):
+		v.add(pos, "Type.C1", "", "the tensor is %v, its layout %s is %v", dims, t.Layout, t.Layout.Shape())
+	case t.Layout.Threads() != v.p.Threads():
+		v.add(pos, "Type.C2", fmt.Sprintf("spread it over %d threads, or set warps=", v.p.Threads()), "%s has %d threads, the block %d", t.Layout, t.Layout.Threads(), v.p.Threads())
+	}
+}
