@@ -1,0 +1,185 @@
+package tests
+
+import (
+	"encoding/json"
+	"os/exec"
+	"slices"
+	"strings"
+	"testing"
+)
+
+const module = "github.com/tilus-lab/tilus-lab/"
+
+// floors is DESIGN.md's list: a package imports only from lower floors. A name
+// ending in /* stands for the package and everything below it.
+const floors = `
+14 cmd/tilus-lab/*
+13 kernel  web
+12 kernel/worker
+11 kernel/cell  kernel/session
+10 kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane
+ 9 gpu/qmm  gpu/qmm/template  gpu/export
+ 8 gpu/tune  gpu/probe
+ 7 gpu/device
+ 6 gpu/compile  gpu/cost  layoutviz
+ 5 gpu/lower/*  gpu/emit  gpu/opt  gpu/sim  gpu/ptx  gpu/cudac
+ 4 vm/build  vm/interp  vm/pass  vm/infer  vm/hlo  vm/randprog  gpu/code  gpu/notation  gpu/model/*
+ 3 vm/text  gpu/arch
+ 2 vm/ir
+ 1 vm/dtype  vm/layout/*  vm/affine  vm/array  vm/recipe
+ 0 vm/diag  vm/corpus  gpu/cuda  gpu/cache
+`
+
+// inFloor are the arrows allowed inside one floor.
+const inFloor = `
+vm/array -> vm/dtype
+vm/recipe -> vm/dtype
+vm/recipe -> vm/layout/bits
+vm/layout/cute -> vm/layout
+vm/layout/linear -> vm/layout
+vm/layout/cute -> vm/layout/linear
+gpu/lower -> gpu/lower/cast
+kernel/display -> kernel/lab
+kernel/lab -> kernel/proto
+kernel/lab -> kernel/display
+kernel/display -> kernel/proto
+gpu/qmm -> gpu/qmm/template
+cmd/tilus-lab -> cmd/tilus-lab/conform
+`
+
+// deny are imports that the floors would allow: pages and the Jupyter side
+// reach devices and Go cells only through the worker.
+const deny = `
+layoutviz web/pane kernel web -> gpu/cuda gpu/device github.com/traefik/yaegi
+`
+
+// outsideTree are packages that stand on no floor: programs that only generate
+// files, and tests.
+func outsideTree(pkg string) bool {
+	return pkg == "tests" || strings.HasPrefix(pkg, "tests/") || strings.HasSuffix(pkg, "/gen")
+}
+
+type goPackage struct {
+	ImportPath string
+	Imports    []string
+}
+
+func listPackages(t *testing.T) []goPackage {
+	t.Helper()
+	cmd := exec.Command("go", "list", "-json=ImportPath,Imports", "./...")
+	cmd.Dir = ".."
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	var pkgs []goPackage
+	for dec := json.NewDecoder(strings.NewReader(string(out))); dec.More(); {
+		var p goPackage
+		if err := dec.Decode(&p); err != nil {
+			t.Fatal(err)
+		}
+		pkgs = append(pkgs, p)
+	}
+	return pkgs
+}
+
+func floorOf(pkg string) (floor string, ok bool) {
+	for line := range strings.Lines(floors) {
+		fields := strings.Fields(line)
+		if len(fields) == 0 {
+			continue
+		}
+		for _, name := range fields[1:] {
+			base, tree := strings.CutSuffix(name, "/*")
+			if pkg == base || tree && strings.HasPrefix(pkg, base+"/") {
+				return fields[0], true
+			}
+		}
+	}
+	return "", false
+}
+
+func number(s string) (n int) {
+	for _, c := range s {
+		n = n*10 + int(c-'0')
+	}
+	return n
+}
+
+// TestFloors explains itself: each message names the arrow that breaks the
+// architecture and the list above that says so.
+func TestFloors(t *testing.T) {
+	var allowed []string
+	for line := range strings.Lines(inFloor) {
+		allowed = append(allowed, strings.TrimSpace(line))
+	}
+	pkgs := listPackages(t)
+	if len(pkgs) < 5 {
+		t.Fatalf("go list found %d packages", len(pkgs))
+	}
+	for _, p := range pkgs {
+		from := strings.TrimPrefix(p.ImportPath, module)
+		if outsideTree(from) {
+			continue
+		}
+		floor, ok := floorOf(from)
+		if !ok {
+			t.Errorf("%s stands on no floor: add it to the list in tests/floors_test.go and to ARCHITECTURE.md, or put its code where it belongs", from)
+			continue
+		}
+		for _, imp := range p.Imports {
+			to, ours := strings.CutPrefix(imp, module)
+			if !ours {
+				continue
+			}
+			toFloor, ok := floorOf(to)
+			switch {
+			case outsideTree(to):
+				t.Errorf("%s imports %s: nothing imports tests or generators", from, to)
+			case !ok:
+			case number(toFloor) > number(floor):
+				t.Errorf("%s (floor %s) imports %s (floor %s): imports go down; move the shared part to the lower floor", from, floor, to, toFloor)
+			case toFloor == floor && from != to && !slices.Contains(allowed, from+" -> "+to) && !strings.HasPrefix(to, from+"/"):
+				t.Errorf("%s imports %s on the same floor %s: only the arrows listed in inFloor are allowed", from, to, floor)
+			}
+		}
+	}
+}
+
+func TestDeny(t *testing.T) {
+	for line := range strings.Lines(deny) {
+		from, to, ok := strings.Cut(line, "->")
+		if !ok {
+			continue
+		}
+		for _, p := range listPackages(t) {
+			pkg := strings.TrimPrefix(p.ImportPath, module)
+			if !slices.Contains(strings.Fields(from), pkg) {
+				continue
+			}
+			for _, imp := range p.Imports {
+				for _, bad := range strings.Fields(to) {
+					if short := strings.TrimPrefix(imp, module); short == bad || strings.HasPrefix(short, bad+"/") {
+						t.Errorf("%s imports %s: it must reach devices and Go cells through the worker", pkg, short)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestOnlyLayoutvizDraws holds that every picture is written through svgo in one
+// place. The cell symbol table exports svgo to notebook cells and draws nothing.
+func TestOnlyLayoutvizDraws(t *testing.T) {
+	for _, p := range listPackages(t) {
+		pkg := strings.TrimPrefix(p.ImportPath, module)
+		if pkg == "layoutviz" || strings.HasPrefix(pkg, "kernel/cell/symbols") {
+			continue
+		}
+		for _, imp := range p.Imports {
+			if strings.HasPrefix(imp, "github.com/ajstarks/svgo") {
+				t.Errorf("%s imports svgo: drawing belongs to layoutviz", pkg)
+			}
+		}
+	}
+}
