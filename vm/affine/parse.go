@@ -1,0 +1,170 @@
+package affine
+
+import (
+	"strconv"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+)
+
+const maxText, maxDepth = 4096, 64
+
+// Parse reads an expression: numbers, names, + - * / % with the usual
+// precedence, brackets, and the functions min, max, floordiv, ceildiv and mod.
+// "/" and "%" round down. The error is a diag.List.
+func Parse(text string) (Expr, error) { return ParseAt(text, diag.Pos{Line: 1, Col: 1}) }
+
+// ParseAt is Parse of a text that starts at pos.
+func ParseAt(text string, pos diag.Pos) (Expr, error) {
+	p := &parser{text: text, pos: pos}
+	if len(text) > maxText {
+		p.fail("an expression has at most %d characters, this one has %d", maxText, len(text))
+		return Expr{}, p.errs.Err()
+	}
+	e := p.sum()
+	p.space()
+	if p.at < len(p.text) {
+		p.fail("unexpected %q after the expression", p.text[p.at:])
+	}
+	if p.errs == nil && e.Err() != nil {
+		p.at = 0
+		p.fail("%s has no value: %s", text, e.sum().bad)
+	}
+	if err := p.errs.Err(); err != nil {
+		return Expr{}, err
+	}
+	return e, nil
+}
+
+type parser struct {
+	text  string
+	pos   diag.Pos
+	at    int
+	depth int
+	errs  diag.List
+}
+
+func (p *parser) fail(format string, args ...any) {
+	if p.errs == nil {
+		at := p.pos
+		at.Col += p.at
+		p.errs.Addf(at, "Affine.E1", "", format, args...)
+	}
+}
+
+func (p *parser) space() {
+	for p.at < len(p.text) && (p.text[p.at] == ' ' || p.text[p.at] == '\t') {
+		p.at++
+	}
+}
+
+func (p *parser) take(set string) byte {
+	p.space()
+	if p.errs == nil && p.at < len(p.text) && strings.IndexByte(set, p.text[p.at]) >= 0 {
+		p.at++
+		return p.text[p.at-1]
+	}
+	return 0
+}
+
+func (p *parser) sum() Expr {
+	e := p.product()
+	for {
+		switch p.take("+-") {
+		case '+':
+			e = e.Add(p.product())
+		case '-':
+			e = e.Sub(p.product())
+		default:
+			return e
+		}
+	}
+}
+
+func (p *parser) product() Expr {
+	e := p.unary()
+	for {
+		switch p.take("*/%") {
+		case '*':
+			e = e.Mul(p.unary())
+		case '/':
+			e = e.FloorDiv(p.unary())
+		case '%':
+			e = e.Mod(p.unary())
+		default:
+			return e
+		}
+	}
+}
+
+func (p *parser) unary() Expr {
+	if p.depth++; p.depth > maxDepth {
+		p.fail("brackets nest at most %d deep", maxDepth)
+		return Expr{}
+	}
+	defer func() { p.depth-- }()
+	if p.take("-") != 0 {
+		return p.unary().MulConst(-1)
+	}
+	return p.primary()
+}
+
+func letter(c byte) bool { return c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z' }
+func digit(c byte) bool  { return c >= '0' && c <= '9' }
+
+func (p *parser) primary() Expr {
+	p.space()
+	if p.errs != nil {
+		return Expr{}
+	}
+	start := p.at
+	if p.take("(") != 0 {
+		e := p.sum()
+		if p.take(")") == 0 {
+			p.fail("expected )")
+		}
+		return e
+	}
+	for p.at < len(p.text) && (letter(p.text[p.at]) || digit(p.text[p.at])) {
+		p.at++
+	}
+	word := p.text[start:p.at]
+	switch {
+	case word == "":
+		p.fail("expected a number, a name or (")
+		return Expr{}
+	case digit(word[0]):
+		v, err := strconv.ParseInt(word, 10, 64)
+		if err != nil {
+			p.at = start
+			p.fail("%q is not a 64-bit decimal number", word)
+		}
+		return Const(v)
+	}
+	if p.take("(") == 0 {
+		return Var(word)
+	}
+	a := p.sum()
+	if p.take(",") == 0 {
+		p.fail("%s takes two arguments: expected ,", word)
+	}
+	b := p.sum()
+	if p.take(")") == 0 {
+		p.fail("expected )")
+	}
+	switch word {
+	case "min":
+		return a.Min(b)
+	case "max":
+		return a.Max(b)
+	case "floordiv":
+		return a.FloorDiv(b)
+	case "ceildiv":
+		return a.CeilDiv(b)
+	case "mod":
+		return a.Mod(b)
+	}
+	p.at = start
+	p.fail("no function %q; there are min, max, floordiv, ceildiv and mod", word)
+	return Expr{}
+}
