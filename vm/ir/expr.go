@@ -176,8 +176,8 @@ func (e *EvalError) Error() string {
 }
 
 // EvalInt computes an integer or boolean (0 or 1) expression; value gives the
-// variables. Arithmetic is on 64 bits and checked: overflow and division by zero
-// are an *EvalError. The caller checks narrower types with [CheckRange].
+// variables. Each result is checked against the type of its sub-expression:
+// overflow and division by zero are an *EvalError.
 func EvalInt(e Expr, value func(*Var) (int64, bool)) (int64, error) {
 	switch e := e.(type) {
 	case *Int:
@@ -219,6 +219,11 @@ func EvalInt(e Expr, value func(*Var) (int64, bool)) (int64, error) {
 				return 0, &EvalError{e.Pos, fmt.Sprintf("division by zero: %s is 0", e.Y)}
 			}
 			return 0, &EvalError{e.Pos, fmt.Sprintf("integer overflow: %d %s %d", x, e.Op, y)}
+		}
+		if n < 0 || n > math.MaxInt32 {
+			if t, _ := TypeOf(e, func(diag.Pos, string, string, string) {}); !CheckRange(t, n) {
+				return 0, &EvalError{e.Pos, fmt.Sprintf("integer overflow: %d %s %d is no %s", x, e.Op, y, t)}
+			}
 		}
 		return n, nil
 	}

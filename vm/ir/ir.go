@@ -39,6 +39,8 @@ type Program struct {
 	Source string
 	// Bindings are the compile-time parameters the text was parsed with, by name.
 	Bindings map[string]string
+	// Comments are kept for printing; nil for a tree made by hand.
+	Comments *Comments
 }
 
 // Threads is the number of threads of one block.

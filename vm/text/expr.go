@@ -1,0 +1,385 @@
+package text
+
+import (
+	"errors"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+const (
+	precCompare = 3
+	precTop     = 1
+)
+
+// expr reads an expression.
+func (p *parser) expr() ir.Expr {
+	p.ops = 0
+	return p.binary(precTop)
+}
+
+// binary reads operators of at least the given precedence (see [ir.BinaryPrec]).
+func (p *parser) binary(prec int) ir.Expr {
+	x := p.unary()
+	for compared := false; ; {
+		t := p.peek()
+		level := 0
+		if t.kind == tPunct {
+			level = ir.BinaryPrec(t.text)
+		}
+		if level == 0 || level < prec {
+			return x
+		}
+		if level == precCompare {
+			if compared {
+				p.fail(t, codeSyntax, "join comparisons with &&", "comparisons do not chain")
+			}
+			compared = true
+		}
+		p.next()
+		p.ops++
+		if p.ops > MaxOperators {
+			p.limit(t, "more than %d operators in one expression", MaxOperators)
+		}
+		x = p.fold(&ir.Binary{Op: t.text, X: x, Y: p.binary(level + 1), Pos: t.pos}, t)
+	}
+}
+
+// fold computes what came from compile-time parameters.
+func (p *parser) fold(e *ir.Binary, t token) ir.Expr {
+	x, ok := e.X.(*ir.Int)
+	y, ok2 := e.Y.(*ir.Int)
+	if !ok || !ok2 || !p.folded[x] && !p.folded[y] || ir.BinaryPrec(e.Op) != 0 && ir.BinaryPrec(e.Op) <= precCompare {
+		return e
+	}
+	n, err := ir.EvalInt(e, nil)
+	if err != nil {
+		var ee *ir.EvalError
+		errors.As(err, &ee)
+		p.fail(t, codeBinding, "", "%s", ee.Msg)
+	}
+	return p.known(n, e.Position())
+}
+
+func (p *parser) known(n int64, pos diag.Pos) *ir.Int {
+	e := &ir.Int{Value: n, Pos: pos}
+	p.folded[e] = true
+	return e
+}
+
+func (p *parser) unary() ir.Expr {
+	t := p.peek()
+	if !t.is("-") && !t.is("!") {
+		return p.primary()
+	}
+	defer p.nest(t)()
+	p.next()
+	if n := p.peek(); t.is("-") && n.kind == tInt {
+		p.next()
+		return &ir.Int{Value: p.integer("-"+n.text, n), Pos: t.pos}
+	}
+	x := p.unary()
+	if t.is("-") {
+		switch x := x.(type) {
+		case *ir.Int:
+			if -x.Value != x.Value || x.Value == 0 {
+				e := &ir.Int{Value: -x.Value, Pos: t.pos}
+				if p.folded[x] {
+					p.folded[e] = true
+				}
+				return e
+			}
+		case *ir.Float:
+			return &ir.Float{Value: -x.Value, Pos: t.pos}
+		}
+	}
+	return &ir.Unary{Op: t.text, X: x, Pos: t.pos}
+}
+
+func (p *parser) integer(s string, t token) int64 {
+	n, err := strconv.ParseInt(s, 10, 64)
+	if err != nil {
+		p.fail(t, codeNumber, "", "%s is beyond i64", s)
+	}
+	return n
+}
+
+func (p *parser) primary() ir.Expr {
+	t := p.next()
+	switch t.kind {
+	case tInt:
+		return &ir.Int{Value: p.integer(t.text, t), Pos: t.pos}
+	case tFloat:
+		f, err := strconv.ParseFloat(t.text, 64)
+		if err != nil {
+			p.fail(t, codeNumber, "", "%s is beyond f64", t.text)
+		}
+		return &ir.Float{Value: f, Pos: t.pos}
+	case tName:
+		return p.nameValue(t)
+	}
+	if t.is("(") {
+		defer p.nest(t)()
+		e := p.binary(precTop)
+		p.expect(")", "the parenthesis")
+		return e
+	}
+	p.i = max(p.i-1, 0) // the token may end the line
+	p.fail(t, codeSyntax, "", "an expression is needed, not %s", t.describe())
+	return nil
+}
+
+func (p *parser) nameValue(t token) ir.Expr {
+	if p.peek().is("(") {
+		switch t.text {
+		case "min", "max", "gcd":
+			defer p.nest(t)()
+			p.next()
+			p.ops++
+			x := p.binary(precTop)
+			p.expect(",", t.text)
+			y := p.binary(precTop)
+			p.expect(")", t.text)
+			if t.text != "gcd" {
+				return p.fold(&ir.Binary{Op: t.text, X: x, Y: y, Pos: t.pos}, t)
+			}
+			a, okA := ir.ConstInt(x)
+			b, okB := ir.ConstInt(y)
+			if !okA || !okB || a < 0 || b < 0 {
+				p.fail(t, codeBinding, "use numbers and compile-time parameters", "gcd(%s, %s) has no value while parsing", x, y)
+			}
+			for b != 0 {
+				a, b = b, a%b
+			}
+			return p.known(a, t.pos)
+		case "bits":
+			p.next()
+			elem := p.elem()
+			p.expect(")", "bits")
+			return p.known(int64(elem.Bits()), t.pos)
+		}
+		if ir.OpByName(t.text) != nil {
+			p.fail(t, codeSyntax, "give its result a name on a line of its own", "%s is an instruction, not part of an expression", t.text)
+		}
+		p.fail(t, codeSyntax, diag.DidYouMean(t.text, []string{"min", "max", "bits", "gcd"}), "%s is not a function of expressions", t.text)
+	}
+	if c, ok := p.consts[t.text]; ok {
+		if c.kind != "int" {
+			p.fail(t, codeName, "", "%s is a compile-time %s, not a value", t.text, c.kind)
+		}
+		return p.known(c.number, t.pos)
+	}
+	if slices.Contains(keywords, t.text) {
+		p.fail(t, codeSyntax, "", "an expression is needed, not %s", t.text)
+	}
+	return &ir.Ref{Var: p.lookup(t), Pos: t.pos}
+}
+
+// lookup is the variable that a name being read stands for. A variable of a
+// closed block is found too, for the verifier to say so.
+func (p *parser) lookup(t token) *ir.Var {
+	if v := p.find(t.text); v != nil {
+		return v
+	}
+	if p.poison[t.text] {
+		panic(bail{})
+	}
+	if v := p.ended[t.text]; v != nil {
+		return v
+	}
+	var known []string
+	for i := len(p.scopes) - 1; i >= 0; i-- {
+		known = append(known, sortedKeys(p.scopes[i])...)
+	}
+	for name, c := range p.consts {
+		if c.kind == "int" {
+			known = append(known, name)
+		}
+	}
+	slices.Sort(known)
+	p.fail(t, codeName, diag.DidYouMean(t.text, known), "there is no %s here", t.text)
+	return nil
+}
+
+func sortedKeys(m map[string]*ir.Var) []string {
+	var keys []string
+	for k := range m {
+		keys = append(keys, k)
+	}
+	slices.Sort(keys)
+	return keys
+}
+
+// elem reads the name of an element type, or of a compile-time parameter.
+func (p *parser) elem() dtype.Type {
+	t := p.peek()
+	if t.kind != tName {
+		p.fail(t, codeSyntax, "", "an element type is needed, not %s", t.describe())
+	}
+	p.next()
+	if c, ok := p.consts[t.text]; ok && c.kind == "type" {
+		return c.elem
+	}
+	typ, err := dtype.Parse(t.text)
+	if err != nil {
+		var known []string
+		for _, d := range dtype.All() {
+			known = append(known, d.String())
+		}
+		p.fail(t, codeType, diag.DidYouMean(t.text, known), "there is no element type %s", t.text)
+	}
+	return typ
+}
+
+// parseType reads a scalar, pointer or tensor type.
+func (p *parser) parseType() ir.Type {
+	t := p.peek()
+	if p.accept("*") {
+		return ir.PointerTo(p.elem())
+	}
+	typ := ir.Type{Kind: ir.Tensor}
+	switch {
+	case t.is("register"):
+		typ.Space = ir.Register
+	case t.is("shared"):
+		typ.Space = ir.Shared
+	case t.is("global"):
+		typ.Space = ir.Global
+	default:
+		elem := p.elem()
+		if p.peek().is("[") {
+			p.fail(t, codeSyntax, "write register "+t.text+"[…] or global "+t.text+"[…]", "a tensor type starts with its space")
+		}
+		return ir.ScalarOf(elem)
+	}
+	p.next()
+	typ.Elem = p.elem()
+	p.expect("[", "a tensor type")
+	for !p.accept("]") {
+		if len(typ.Shape) > 0 {
+			p.expect(",", "the shape")
+		}
+		typ.Shape = append(typ.Shape, p.expr())
+		if len(typ.Shape) > MaxList {
+			p.limit(t, "more than %d dimensions", MaxList)
+		}
+	}
+	at := p.peek()
+	l, ok := p.layoutText()
+	if ok && typ.Space != ir.Register {
+		p.fail(at, codeSyntax, "global tensors are row-major; only register tensors have layouts", "a %s tensor has no layout", typ.Space)
+	}
+	typ.Layout, typ.HasLayout = l, ok
+	return typ
+}
+
+// layoutText reads a layout in the notation of vm/layout up to the end of the
+// type. Compile-time parameters in it are replaced first; the columns of problems
+// are those of the text as written. ok is false where no layout stands.
+func (p *parser) layoutText() (l layout.Layout, ok bool) {
+	start := p.peek()
+	if start.kind != tName {
+		return l, false
+	}
+	var out strings.Builder
+	type piece struct{ at, col int } // from byte at of out on, the source column is col
+	var pieces []piece
+	col := start.pos.Col
+	write := func(s string, pos diag.Pos, end int) {
+		for ; col < pos.Col; col++ {
+			out.WriteByte(' ')
+		}
+		pieces = append(pieces, piece{out.Len(), pos.Col})
+		out.WriteString(s)
+		col = end
+	}
+	depth, fresh := 0, false // fresh: an argument may start here
+	for {
+		t := p.peek()
+		if t.endsLine() || depth == 0 && (t.is(",") || t.is("]") || t.is(")") || t.is("{") || t.is("}") || t.is("=")) {
+			break
+		}
+		if fresh && depth > 0 && p.computed() {
+			n := p.constInt(t)
+			last := p.toks[p.i-1]
+			write(strconv.FormatInt(n, 10), t.pos, last.end().Col)
+			fresh = false
+			continue
+		}
+		p.next()
+		if c, isConst := p.consts[t.text]; t.kind == tName && isConst && c.kind == "layout" {
+			write(c.layout.String(), t.pos, t.end().Col)
+			fresh = false
+			continue
+		}
+		write(t.text, t.pos, t.end().Col)
+		switch {
+		case t.is("("), t.is("["):
+			depth++
+		case t.is(")"), t.is("]"):
+			depth--
+		}
+		fresh = t.is("(") || t.is("[") || t.is(",") || t.is("=")
+	}
+	l, err := layout.Parse(out.String())
+	if err == nil {
+		return l, true
+	}
+	// What vm/layout counts from the start of its text, we count from the line's.
+	place := func(q diag.Pos) diag.Pos {
+		if q.Col < 1 {
+			return start.pos
+		}
+		at := pieces[0]
+		for _, c := range pieces {
+			if c.at <= q.Col-1 {
+				at = c
+			}
+		}
+		return diag.Pos{File: start.pos.File, Line: start.pos.Line, Col: at.col + q.Col - 1 - at.at}
+	}
+	var list diag.List
+	if !errors.As(err, &list) {
+		p.fail(start, codeSyntax, "", "%v", err)
+	}
+	for _, q := range list {
+		q.Pos = place(q.Pos)
+		if q.End.Known() {
+			q.End = place(q.End)
+		}
+		p.list.Add(q)
+	}
+	panic(bail{})
+}
+
+// computed reports whether the layout argument that starts here has arithmetic
+// or compile-time integers in it; a plain number or a layout has not.
+func (p *parser) computed() bool {
+	depth := 0
+	for i := p.i; ; i++ {
+		t := p.toks[i]
+		switch {
+		case t.endsLine():
+			return false
+		case t.is("("), t.is("["):
+			if i == p.i && t.is("[") {
+				return false
+			}
+			depth++
+		case depth == 0 && (t.is(",") || t.is(")") || t.is("]") || t.is("=") || t.is(".")):
+			return false
+		case t.is(")"), t.is("]"):
+			depth--
+		case t.kind == tName && p.toks[i+1].is("(") && t.text != "bits" && t.text != "gcd" && t.text != "min" && t.text != "max":
+			return false
+		case t.kind == tName && p.consts[t.text].kind == "int", t.is("bits"), t.is("gcd"),
+			i > p.i && (t.is("+") || t.is("-") || t.is("*") || t.is("/") || t.is("%")):
+			return true
+		}
+	}
+}

@@ -1,0 +1,127 @@
+package text
+
+import (
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+)
+
+type kind uint8
+
+const (
+	tEOF kind = iota
+	tNewline
+	tName
+	tInt
+	tFloat
+	tPunct
+	tComment
+)
+
+type token struct {
+	kind kind
+	text string
+	pos  diag.Pos
+}
+
+func (t token) end() diag.Pos {
+	p := t.pos
+	p.Col += len(t.text)
+	return p
+}
+
+// is reports punctuation or a word.
+func (t token) is(s string) bool { return (t.kind == tPunct || t.kind == tName) && t.text == s }
+
+// describe is how a message names the token.
+func (t token) describe() string {
+	switch t.kind {
+	case tEOF:
+		return "the end of the text"
+	case tNewline, tComment:
+		return "the end of the line"
+	}
+	return t.text
+}
+
+var punctuation = []string{"..", "==", "!=", "<=", ">=", "&&", "||", "(", ")", "[", "]", "{", "}", ",", ":", "=", "+", "-", "*", "/", "%", "<", ">", "!", "."}
+
+// lex cuts the text into tokens, a newline token after each line and one EOF.
+// What is no token is reported once per line and left out.
+func lex(file, src string, list *diag.List) []token {
+	var toks []token
+	lineNo := 0
+	for line := range strings.SplitSeq(src, "\n") {
+		lineNo++
+		bad := false
+		for i := 0; i < len(line); {
+			pos := diag.Pos{File: file, Line: lineNo, Col: i + 1}
+			c := line[i]
+			if c == ' ' || c == '\t' || c == '\r' {
+				i++
+				continue
+			}
+			if strings.HasPrefix(line[i:], "//") {
+				toks = append(toks, token{tComment, strings.TrimRight(line[i:], " \t\r"), pos})
+				break
+			}
+			k, n := scan(line[i:])
+			if n == 0 {
+				_, n = utf8.DecodeRuneInString(line[i:])
+				if !bad {
+					list.Addf(pos, codeChar, "", "%q does not belong to program text", line[i:i+n])
+				}
+				bad = true
+				i += n
+				continue
+			}
+			if k == tName && n > MaxName {
+				list.Addf(pos, codeLimit, "", "a name has %d bytes, at most %d are read", n, MaxName)
+			}
+			toks = append(toks, token{k, line[i : i+n], pos})
+			i += n
+		}
+		toks = append(toks, token{tNewline, "", diag.Pos{File: file, Line: lineNo, Col: len(line) + 1}})
+	}
+	return append(toks, token{tEOF, "", toks[len(toks)-1].pos})
+}
+
+// scan is the kind and length of the token that s starts with; 0 for none.
+func scan(s string) (kind, int) {
+	digits := func(i int) int {
+		for i < len(s) && s[i] >= '0' && s[i] <= '9' {
+			i++
+		}
+		return i
+	}
+	switch c := s[0]; {
+	case c == '_' || c >= 'a' && c <= 'z' || c >= 'A' && c <= 'Z':
+		i := 1
+		for i < len(s) && (s[i] == '_' || s[i] >= 'a' && s[i] <= 'z' || s[i] >= 'A' && s[i] <= 'Z' || s[i] >= '0' && s[i] <= '9') {
+			i++
+		}
+		return tName, i
+	case c >= '0' && c <= '9':
+		k, i := tInt, digits(1)
+		if i+1 < len(s) && s[i] == '.' && digits(i+1) > i+1 {
+			k, i = tFloat, digits(i+1)
+		}
+		if i < len(s) && (s[i] == 'e' || s[i] == 'E') {
+			j := i + 1
+			if j < len(s) && (s[j] == '+' || s[j] == '-') {
+				j++
+			}
+			if end := digits(j); end > j {
+				k, i = tFloat, end
+			}
+		}
+		return k, i
+	}
+	for _, p := range punctuation {
+		if strings.HasPrefix(s, p) {
+			return tPunct, len(p)
+		}
+	}
+	return tEOF, 0
+}

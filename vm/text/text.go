@@ -1,0 +1,133 @@
+// Package text reads and prints the text of programs.
+//
+//	program matmul<M/16, N/8>(a: *f16, b: *u8, c: *f16, M: i32, N: i32, K: i32) warps=1 {
+//		bi, bj = BlockIndices()
+//		ga = ViewGlobal(a) : global f16[M, K]
+//		acc = AllocateRegister(init=0) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//		for k in 0..K/16 {
+//			…
+//		}
+//	}
+//
+// The text is line-oriented: a statement ends with its line. It is
+//
+//	x, y = Op(operand, …, attribute=value, …) : type, type   an instruction; scalar results need no type
+//	Op(operand, …)                                           an instruction without results
+//	x = expression      or   x: i64 = expression             a scalar
+//	for k in from..to step s unroll=n { … }                  step and unroll may be left out; unroll=all is every iteration
+//	while condition { … }
+//	if condition { … } else if condition { … } else { … }
+//
+// and // starts a comment. Expressions are integers, names, min(a, b),
+// max(a, b), + - * / % (floor division), comparisons, && || and !.
+//
+// A program may have compile-time parameters in brackets before its grid: they
+// are integers, element types or layouts, have defaults, and are bound when the
+// text is parsed:
+//
+//	program matmul[BK=16, W: type = i6, L: layout = local(2, 1).spatial(8, 4)]<M/16, N/8>(…)
+//
+// A default may use earlier parameters, bits(W) is the width of a type and
+// gcd(a, b) the greatest common divisor. [Format] prints what was bound;
+// [FormatSource] tidies text and keeps its parameters.
+//
+// [Parse] verifies what it read (see [ir.Verify]) and returns all problems at
+// once, each at its place.
+package text
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// Limits on what is read, so that no text can ask for all memory or time.
+const (
+	MaxText       = 1 << 20 // bytes of one program
+	MaxNesting    = 64      // blocks in blocks, parentheses in parentheses
+	MaxName       = 255     // bytes of a name
+	MaxStatements = 100_000
+	MaxOperators  = 1000 // operators of one expression
+	MaxList       = 1000 // entries of one list: operands, parameters, offsets
+)
+
+// rules are numbered in order: Text.E1 is the first. Append only.
+var rules = []ir.RuleDoc{
+	{Code: "Text.E1", Text: "Text consists of names, numbers, operators and // comments.", Why: "Any other character is most likely a slip; names are ASCII letters, digits and _."},
+	{Code: "Text.E2", Text: "Each line follows the grammar of statements.", Why: "The message says what stands there and what must."},
+	{Code: "Text.E3", Text: "An instruction is in the table.", Why: "`tilus-lab explain ops` and the manual list them."},
+	{Code: "Text.E4", Text: "An element type is one of the known names.", Why: "u1…u8 i2…i8 i16 i32 i64 u16 u32 u64 bool f16 bf16 tf32 f32 f64, and f<bits>e<exp>m<man> from 3 to 8 bits."},
+	{Code: "Text.E5", Text: "A name that is read was declared before.", Why: "Parameters are declared in the head, variables by their first assignment, loop variables by for."},
+	{Code: "Text.E6", Text: "A name stands for one thing.", Why: "Parameters, compile-time parameters, loop variables and words of the language are not declared again."},
+	{Code: "Text.E7", Text: "A tensor result has a type, and there is one type for each result.", Why: "Result types say what the instruction makes; nothing is guessed from later uses."},
+	{Code: "Text.E8", Text: "A number fits 64 bits.", Why: "Integers are i64 at most, floats are f64."},
+	{Code: "Text.E9", Text: "A compile-time parameter has a value of its kind.", Why: "It comes from the binding or the default; integers are computed while parsing, so they use only constants and earlier parameters."},
+	{Code: "Text.E10", Text: "Blocks are closed, and a text holds one program.", Why: "Nothing follows the closing brace of the program but comments."},
+	{Code: "Text.E11", Text: fmt.Sprintf("A text has at most %d KiB, %d statements, nesting %d, names of %d bytes, expressions of %d operators and lists of %d entries.", MaxText>>10, MaxStatements, MaxNesting, MaxName, MaxOperators, MaxList), Why: "So that no text can take all memory or time."},
+	{Code: "Text.E12", Text: "Operands come before attributes.", Why: "Operands go by place, attributes by name."},
+}
+
+const (
+	codeChar    = "Text.E1"
+	codeSyntax  = "Text.E2"
+	codeOp      = "Text.E3"
+	codeType    = "Text.E4"
+	codeName    = "Text.E5"
+	codeTwice   = "Text.E6"
+	codeResult  = "Text.E7"
+	codeNumber  = "Text.E8"
+	codeBinding = "Text.E9"
+	codeProgram = "Text.E10"
+	codeLimit   = "Text.E11"
+	codeOrder   = "Text.E12"
+)
+
+// Rules lists the rules of program text, in order of their numbers.
+func Rules() []ir.RuleDoc { return slices.Clone(rules) }
+
+// Explain finds a rule of this package or of vm/ir by its code.
+func Explain(code string) (doc ir.RuleDoc, ok bool) {
+	i := slices.IndexFunc(rules, func(d ir.RuleDoc) bool { return strings.EqualFold(d.Code, code) })
+	if i >= 0 {
+		return rules[i], true
+	}
+	return ir.Explain(code)
+}
+
+// Parse reads and verifies one program. bind gives values to compile-time
+// parameters by name ("W": "i6", "BK": "32"); those left out take their
+// defaults. file names the text in positions. The error is a [diag.List] of all
+// problems in reading order.
+func Parse(file, src string, bind map[string]string) (*ir.Program, error) {
+	p, list := read(file, src, bind)
+	if p != nil {
+		list = append(list, ir.Verify(p)...)
+	}
+	if err := once(list).Err(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// ParseOnly reads one program without verifying it.
+func ParseOnly(file, src string, bind map[string]string) (*ir.Program, error) {
+	p, list := read(file, src, bind)
+	if err := once(list).Err(); err != nil {
+		return nil, err
+	}
+	return p, nil
+}
+
+// once drops repeated problems: two readers of one mistake say it once.
+func once(list diag.List) diag.List {
+	var out diag.List
+	for _, p := range list {
+		if !slices.ContainsFunc(out, func(q diag.Problem) bool { return q.Pos == p.Pos && q.Code == p.Code && q.Msg == p.Msg }) {
+			out = append(out, p)
+		}
+	}
+	return out
+}
