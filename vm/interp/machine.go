@@ -1,0 +1,518 @@
+// Package interp is the reference machine: what a program means is what it does
+// here. It runs blocks one after another, tiles as whole tensors of exact
+// codes, and stops at the first thing that a GPU would do silently wrong:
+// index overflow, division by zero, reading what was never written, and reading
+// or overwriting, without a barrier between, what another thread wrote.
+//
+// A [Machine] runs to the end ([Machine.Run]) or statement by statement
+// ([Machine.Step]); [Machine.Snapshot] and [Machine.Restore] go back in time.
+package interp
+
+import (
+	"context"
+	"errors"
+	"fmt"
+
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// Rules are the run-time errors of the machine, by code.
+var Rules = []ir.RuleDoc{
+	{Code: "Run.E1", Text: "A launch has one argument for each parameter, of its kind and type."},
+	{Code: "Run.E2", Text: "An argument has at least as many elements as its view.", Why: "Views are made of the pointer alone; the argument must cover them."},
+	{Code: "Run.E3", Text: "Register elements are written before they are read."},
+	{Code: "Run.E4", Text: "What one thread writes to memory, another reads or writes only after a barrier.", Why: "Without one the order is not defined; on a GPU either may come first."},
+	{Code: "Run.E5", Text: "Every grid dimension is 1 to 65535 blocks (the first up to 2147483647)."},
+	{Code: "Run.E6", Text: "A view has 1 to 2147483647 elements.", Why: "Indices are 32 bits wide."},
+	{Code: "Run.E7", Text: "A program ends within the step limit, when one is set."},
+}
+
+// Machine is a launch in progress.
+type Machine struct {
+	prog  *ir.Program
+	grid  [3]int
+	slots map[*ir.Var]int // where each variable's value is in vars
+	args  []ir.Arg        // pointer arguments are this launch's own copies
+	marks map[*array.Array]*marks
+
+	state
+	maxSteps int64
+}
+
+// state is what a snapshot holds beside the contents of memory.
+type state struct {
+	block  int // linear index of the running block, last grid dimension slowest
+	frames []frame
+	vars   []value
+	steps  int64
+	done   bool
+}
+
+// frame is an open block of statements; loop is the statement that repeats it.
+type frame struct {
+	block *ir.Block
+	pc    int
+	loop  ir.Stmt // *ir.For or *ir.While, or nil
+	next  int64   // for: the value of the variable in the next round
+	to    int64
+	step  int64
+}
+
+// value is what a variable holds: the field of its kind.
+type value struct {
+	set    bool
+	n      int64   // integers and bools
+	f      float64 // floats
+	tile   *tile
+	global *global
+	arg    int // pointers: index of the argument
+}
+
+// tile is a register tensor by value: code per element in row-major order.
+// Tiles are never changed after they are made, so copies share them.
+type tile struct {
+	elem  dtype.Type
+	dims  []int
+	codes []uint64
+	unset []bool // elements never written; nil if all are
+}
+
+// global is a view of an argument: dims in elements, row-major.
+type global struct {
+	arr  *array.Array
+	dims []int
+	name string
+}
+
+// marks remembers, per element of a written array, who wrote it: 1 + block ·
+// threads + thread, or 0.
+type marks struct{ writer []int64 }
+
+// Option changes how a machine runs.
+type Option func(*Machine)
+
+// MaxSteps stops the machine with an error after n statements; 0 is no limit.
+func MaxSteps(n int64) Option { return func(m *Machine) { m.maxSteps = n } }
+
+// New prepares a launch of a program that [ir.Verify] accepts. Arguments are
+// checked and copied; the caller's arrays are never changed.
+func New(p *ir.Program, args []ir.Arg, opts ...Option) (*Machine, error) {
+	m := &Machine{prog: p, slots: map[*ir.Var]int{}, marks: map[*array.Array]*marks{}}
+	for _, o := range opts {
+		o(m)
+	}
+	if err := m.bind(args); err != nil {
+		return nil, err
+	}
+	m.enterBlock(0)
+	return m, nil
+}
+
+// CheckArgs checks launch arguments against the parameters and gives the grid,
+// as [x, y, z] blocks. It is shared by all devices, so that a wrong launch is
+// the same error on each.
+func CheckArgs(p *ir.Program, args []ir.Arg) (grid [3]int, err error) {
+	var list diag.List
+	if len(args) != len(p.Params) {
+		list.Addf(p.Pos, "Run.E1", "", "%s takes %d arguments, %d are given", p.Name, len(p.Params), len(args))
+		return grid, list.Err()
+	}
+	values := map[*ir.Var]int64{}
+	for i, v := range p.Params {
+		a, t := args[i], v.Type.Elem
+		switch {
+		case v.Type.Kind == ir.Pointer && a.Array == nil:
+			list.Addf(v.Pos, "Run.E1", "give an array of "+t.String(), "argument %s is not an array", v.Name)
+		case v.Type.Kind == ir.Pointer && a.Array.Type != t:
+			list.Addf(v.Pos, "Run.E1", fmt.Sprintf("cast the array to %s, or declare %s: *%s", t, v.Name, a.Array.Type), "argument %s is an array of %s, not %s", v.Name, a.Array.Type, t)
+		case v.Type.Kind == ir.Scalar && a.Array != nil:
+			list.Addf(v.Pos, "Run.E1", "", "argument %s is an array, the parameter is a scalar of %s", v.Name, t)
+		case v.Type.Kind == ir.Scalar && !t.IsFloat() && !ir.CheckRange(t, a.Int):
+			list.Addf(v.Pos, "Run.E1", "", "argument %s is %d, which is no %s", v.Name, a.Int, t)
+		case v.Type.Kind == ir.Scalar:
+			values[v] = a.Int
+		}
+	}
+	if len(list) > 0 {
+		return grid, list.Err()
+	}
+	lookup := func(v *ir.Var) (int64, bool) { n, ok := values[v]; return n, ok }
+	grid = [3]int{1, 1, 1}
+	for i, e := range p.Grid {
+		n, err := ir.EvalInt(e, lookup)
+		if err != nil {
+			return grid, located(err)
+		}
+		if limit := [3]int64{1<<31 - 1, 65535, 65535}[i]; n < 1 || n > limit {
+			list.Addf(e.Position(), "Run.E5", "check the sizes given as arguments", "grid dimension %d, %s, is %d", i, e, n)
+			return grid, list.Err()
+		}
+		grid[i] = int(n)
+	}
+	p.Body.Walk(func(s ir.Stmt) bool {
+		in, ok := s.(*ir.Instr)
+		if !ok || len(in.Out) != 1 || !in.Out[0].Type.IsGlobal() || len(in.In) != 1 || in.In[0].Var() == nil || in.In[0].Var().Type.Kind != ir.Pointer {
+			return true
+		}
+		if _, err := viewDims(in, lookup, func(v *ir.Var) *array.Array { return args[paramIndex(p, v)].Array }); err != nil {
+			var l diag.List
+			if errors.As(err, &l) {
+				list = append(list, l...)
+			}
+		}
+		return true
+	})
+	return grid, list.Err()
+}
+
+func paramIndex(p *ir.Program, v *ir.Var) int {
+	for i, q := range p.Params {
+		if q == v {
+			return i
+		}
+	}
+	return -1
+}
+
+// viewDims evaluates the extents of a ViewGlobal and checks the argument's size.
+func viewDims(in *ir.Instr, lookup func(*ir.Var) (int64, bool), arr func(*ir.Var) *array.Array) ([]int, error) {
+	out := in.Out[0]
+	dims := make([]int, len(out.Type.Shape))
+	size := int64(1)
+	for i, e := range out.Type.Shape {
+		n, err := ir.EvalInt(e, lookup)
+		if err != nil {
+			return nil, located(err)
+		}
+		if n < 1 || size > (1<<31-1)/n {
+			return nil, problem(e.Position(), "Run.E6", "", "extent %s of %s is %d", e, out.Name, n)
+		}
+		size *= n
+		dims[i] = int(n)
+	}
+	ptr := in.In[0].Var()
+	if have := arr(ptr).Len(); int64(have) < size {
+		return nil, problem(in.Pos, "Run.E2", fmt.Sprintf("give an array of at least %d elements", size), "%s views %v of %s, %d elements; argument %s has %d", out.Name, dims, out.Type.Elem, size, ptr.Name, have)
+	}
+	return dims, nil
+}
+
+func problem(pos diag.Pos, code, help, format string, args ...any) error {
+	var l diag.List
+	l.Addf(pos, code, help, format, args...)
+	return l
+}
+
+// located turns an expression's error into a list with its place.
+func located(err error) error {
+	var e *ir.EvalError
+	if errors.As(err, &e) {
+		return problem(e.Pos, "Expr.R1", "", "%s", e.Msg)
+	}
+	return err
+}
+
+func (m *Machine) bind(args []ir.Arg) error {
+	grid, err := CheckArgs(m.prog, args)
+	if err != nil {
+		return err
+	}
+	m.grid = grid
+	for _, v := range m.prog.Params {
+		m.slot(v)
+	}
+	m.prog.Body.Walk(func(s ir.Stmt) bool {
+		switch s := s.(type) {
+		case *ir.Instr:
+			for _, v := range s.Out {
+				m.slot(v)
+			}
+		case *ir.Let:
+			m.slot(s.Var)
+		case *ir.For:
+			m.slot(s.Var)
+		}
+		return true
+	})
+	copies := map[*array.Array]*array.Array{}
+	for _, a := range args {
+		if a.Array != nil {
+			if copies[a.Array] == nil {
+				copies[a.Array] = a.Array.Clone()
+			}
+			a.Array = copies[a.Array] // arguments that alias stay aliased
+		}
+		m.args = append(m.args, a)
+	}
+	return nil
+}
+
+func (m *Machine) slot(v *ir.Var) {
+	if _, ok := m.slots[v]; !ok {
+		m.slots[v] = len(m.slots)
+	}
+}
+
+// enterBlock starts block number b of the grid, or ends the launch.
+func (m *Machine) enterBlock(b int) {
+	m.block = b
+	if b == m.grid[0]*m.grid[1]*m.grid[2] || len(m.prog.Body.Stmts) == 0 {
+		m.frames, m.done = nil, true
+		return
+	}
+	m.vars = make([]value, len(m.slots))
+	for i, p := range m.prog.Params {
+		m.vars[m.slots[p]] = value{set: true, n: m.args[i].Int, f: m.args[i].Float, arg: i}
+	}
+	m.frames = []frame{{block: m.prog.Body}}
+	m.settle()
+}
+
+// BlockIndex is the running block's index as [x, y, z].
+func (m *Machine) BlockIndex() [3]int {
+	return [3]int{m.block % m.grid[0], m.block / m.grid[0] % m.grid[1], m.block / (m.grid[0] * m.grid[1])}
+}
+
+// Grid is the number of blocks as [x, y, z].
+func (m *Machine) Grid() [3]int { return m.grid }
+
+// Done reports that every block has ended.
+func (m *Machine) Done() bool { return m.done }
+
+// Steps is how many statements have run.
+func (m *Machine) Steps() int64 { return m.steps }
+
+// Next is the statement that the next Step runs, or nil at the end.
+func (m *Machine) Next() ir.Stmt {
+	if m.done {
+		return nil
+	}
+	f := &m.frames[len(m.frames)-1]
+	return f.block.Stmts[f.pc]
+}
+
+// Args are the launch arguments in their present state: at the end, the results.
+func (m *Machine) Args() []ir.Arg { return m.args }
+
+// Run runs to the end. It returns early with ctx's error when that is done, and
+// with a located diag.List when the program goes wrong.
+func (m *Machine) Run(ctx context.Context) error {
+	for n := 0; !m.done; n++ {
+		if n&15 == 0 && ctx.Err() != nil {
+			return ctx.Err()
+		}
+		if err := m.Step(); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Step runs one statement (a for or while: its test) of the running block; after
+// the last one the next block begins. Step at the end does nothing.
+func (m *Machine) Step() error {
+	if m.done {
+		return nil
+	}
+	if m.steps++; m.maxSteps > 0 && m.steps > m.maxSteps {
+		return problem(m.Next().Position(), "Run.E7", "raise the limit, or look for a loop that does not end", "no end after %d statements", m.maxSteps)
+	}
+	f := &m.frames[len(m.frames)-1]
+	s := f.block.Stmts[f.pc]
+	f.pc++
+	if err := m.exec(s); err != nil {
+		return located(err)
+	}
+	m.settle()
+	return nil
+}
+
+// settle closes blocks that have ended, going round loops, until a statement is
+// next or the grid is done.
+func (m *Machine) settle() {
+	for len(m.frames) > 0 {
+		f := &m.frames[len(m.frames)-1]
+		if f.pc < len(f.block.Stmts) {
+			return
+		}
+		switch loop := f.loop.(type) {
+		case *ir.For:
+			f.next += f.step
+			if f.step > 0 && f.next < f.to || f.step < 0 && f.next > f.to {
+				if f.pc = 0; len(f.block.Stmts) > 0 {
+					m.set(loop.Var, value{set: true, n: f.next})
+					return
+				}
+				continue
+			}
+		case *ir.While:
+			// Step the while statement itself again, in the frame around it.
+			m.frames = m.frames[:len(m.frames)-1]
+			m.frames[len(m.frames)-1].pc--
+			return
+		}
+		m.frames = m.frames[:len(m.frames)-1]
+	}
+	m.enterBlock(m.block + 1)
+}
+
+func (m *Machine) set(v *ir.Var, x value) { m.vars[m.slots[v]] = x }
+
+func (m *Machine) get(v *ir.Var) value { return m.vars[m.slots[v]] }
+
+func (m *Machine) lookup(v *ir.Var) (int64, bool) {
+	x := m.vars[m.slots[v]]
+	return x.n, x.set
+}
+
+func (m *Machine) int(e ir.Expr) (int64, error) { return ir.EvalInt(e, m.lookup) }
+
+func (m *Machine) exec(s ir.Stmt) error {
+	switch s := s.(type) {
+	case *ir.Instr:
+		f := meanings[s.Op.Name]
+		if f == nil {
+			return problem(s.Pos, "Run.E1", "", "the interpreter has no meaning for %s", s.Op.Name)
+		}
+		return f(m, s)
+	case *ir.Let:
+		if s.Var.Type.Elem.IsFloat() {
+			x, err := m.scalarCode(s.Value, s.Var.Type.Elem)
+			if err != nil {
+				return err
+			}
+			m.set(s.Var, value{set: true, f: s.Var.Type.Elem.Decode(x)})
+			return nil
+		}
+		n, err := m.int(s.Value)
+		if err != nil {
+			return err
+		}
+		if !ir.CheckRange(s.Var.Type.Elem, n) {
+			return problem(s.Value.Position(), "Expr.R1", "", "%d is no %s", n, s.Var.Type.Elem)
+		}
+		m.set(s.Var, value{set: true, n: n})
+		return nil
+	case *ir.For:
+		return m.enterFor(s)
+	case *ir.While:
+		on, err := m.int(s.Cond)
+		if on != 0 && err == nil {
+			m.frames = append(m.frames, frame{block: s.Body, loop: s})
+		}
+		return err
+	case *ir.If:
+		on, err := m.int(s.Cond)
+		switch {
+		case err != nil:
+			return err
+		case on != 0:
+			m.frames = append(m.frames, frame{block: s.Then})
+		case s.Else != nil:
+			m.frames = append(m.frames, frame{block: s.Else})
+		}
+		return nil
+	}
+	panic(fmt.Sprintf("interp: no such statement %T", s))
+}
+
+func (m *Machine) enterFor(s *ir.For) error {
+	from, err := m.int(s.From)
+	if err != nil {
+		return err
+	}
+	to, err := m.int(s.To)
+	if err != nil {
+		return err
+	}
+	step := int64(1)
+	if s.Step != nil {
+		step, _ = ir.ConstInt(s.Step)
+	}
+	if (step > 0 && from < to || step < 0 && from > to) && len(s.Body.Stmts) > 0 {
+		m.set(s.Var, value{set: true, n: from})
+		m.frames = append(m.frames, frame{block: s.Body, loop: s, next: from, to: to, step: step})
+	}
+	return nil
+}
+
+// Snapshot is a point to come back to.
+type Snapshot struct {
+	state
+	data  [][]byte
+	marks [][]int64
+}
+
+// Snapshot copies the machine's state, memory included.
+func (m *Machine) Snapshot() *Snapshot {
+	s := &Snapshot{state: m.state.clone()}
+	for _, a := range m.args {
+		var data []byte
+		var w []int64
+		if a.Array != nil {
+			data = append(data, a.Array.Data...)
+			if k := m.marks[a.Array]; k != nil {
+				w = append(w, k.writer...)
+			}
+		}
+		s.data, s.marks = append(s.data, data), append(s.marks, w)
+	}
+	return s
+}
+
+// Restore goes back to a snapshot of this machine; it can be used again.
+func (m *Machine) Restore(s *Snapshot) {
+	m.state = s.state.clone()
+	for i, a := range m.args {
+		if a.Array == nil {
+			continue
+		}
+		copy(a.Array.Data, s.data[i])
+		delete(m.marks, a.Array)
+		if s.marks[i] != nil {
+			m.marks[a.Array] = &marks{append([]int64(nil), s.marks[i]...)}
+		}
+	}
+}
+
+func (s state) clone() state {
+	s.frames = append([]frame(nil), s.frames...)
+	s.vars = append([]value(nil), s.vars...)
+	return s
+}
+
+// Variable is what a variable of the running block holds, for people: Tile (with
+// its layout) for register tensors, Int or Float for scalars.
+type Variable struct {
+	Var   *ir.Var
+	Int   int64
+	Float float64
+	Tile  *array.Array
+}
+
+// Variables lists the set variables in the order of their first assignment.
+func (m *Machine) Variables() []Variable {
+	if m.done {
+		return nil
+	}
+	out := make([]Variable, 0, len(m.slots))
+	byslot := make([]*ir.Var, len(m.slots))
+	for v, i := range m.slots {
+		byslot[i] = v
+	}
+	for i, v := range byslot {
+		x := m.vars[i]
+		if !x.set {
+			continue
+		}
+		w := Variable{Var: v, Int: x.n, Float: x.f}
+		if x.tile != nil {
+			w.Tile = array.FromCodes(x.tile.elem, x.tile.dims, x.tile.codes)
+		}
+		out = append(out, w)
+	}
+	return out
+}

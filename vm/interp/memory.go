@@ -1,0 +1,198 @@
+package interp
+
+import (
+	"fmt"
+
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// meaning runs one instruction whose rules hold.
+type meaning func(m *Machine, in *ir.Instr) error
+
+// meanings is the interpreter's column of the instruction table, family by
+// family in files of the families' names.
+var meanings = map[string]meaning{
+	"BlockIndices":     blockIndices,
+	"ViewGlobal":       viewGlobal,
+	"LoadGlobal":       loadGlobal,
+	"StoreGlobal":      storeGlobal,
+	"AllocateRegister": allocateRegister,
+	"View":             view,
+	"Cast":             cast,
+	"Add":              arithmetic,
+	"Sub":              arithmetic,
+	"Mul":              arithmetic,
+	"Fma":              arithmetic,
+	"Dot":              dot,
+}
+
+// Has reports whether the interpreter has a meaning for the op.
+func Has(op string) bool { return meanings[op] != nil }
+
+func blockIndices(m *Machine, in *ir.Instr) error {
+	at := m.BlockIndex()
+	for i, v := range in.Out {
+		m.set(v, value{set: true, n: int64(at[i])})
+	}
+	return nil
+}
+
+func viewGlobal(m *Machine, in *ir.Instr) error {
+	arr := func(v *ir.Var) *array.Array { return m.args[m.get(v).arg].Array }
+	dims, err := viewDims(in, m.lookup, arr)
+	if err != nil {
+		return err
+	}
+	m.set(in.Out[0], value{set: true, global: &global{arr: arr(in.In[0].Var()), dims: dims, name: in.Out[0].Name}})
+	return nil
+}
+
+// region is the part of a global tensor that a tile lies over.
+type region struct {
+	g      *global
+	offset []int64
+	dims   []int // tensor dimension of each tile dimension
+	strip  []int64
+}
+
+func (m *Machine) region(in *ir.Instr, tileRank int) (*region, error) {
+	r := &region{g: m.get(in.In[0].Var()).global}
+	for _, e := range in.Attr("offset").Exprs {
+		n, err := m.int(e)
+		if err != nil {
+			return nil, err
+		}
+		r.offset = append(r.offset, n)
+	}
+	r.dims = in.Dims(len(r.g.dims), tileRank)
+	r.strip = make([]int64, len(r.g.dims))
+	return r, nil
+}
+
+// element is the flat index of a tile element in the tensor; ok is false outside.
+func (r *region) element(index []int) (flat int, ok bool) {
+	copy(r.strip, r.offset)
+	for i, d := range r.dims {
+		r.strip[d] += int64(index[i])
+	}
+	for d, n := range r.g.dims {
+		if r.strip[d] < 0 || r.strip[d] >= int64(n) {
+			return 0, false
+		}
+		flat = flat*n + int(r.strip[d])
+	}
+	return flat, true
+}
+
+// each calls f for every index of a shape in row-major order; index is reused.
+func each(dims []int, f func(k int, index []int) error) error {
+	size := 1
+	for _, n := range dims {
+		size *= n
+	}
+	index := make([]int, len(dims))
+	for k := range size {
+		if err := f(k, index); err != nil {
+			return err
+		}
+		for d := len(dims) - 1; d >= 0; d-- {
+			if index[d]++; index[d] < dims[d] {
+				break
+			}
+			index[d] = 0
+		}
+	}
+	return nil
+}
+
+func loadGlobal(m *Machine, in *ir.Instr) error {
+	t := in.Out[0].Type
+	dims, _ := t.Dims()
+	r, err := m.region(in, len(dims))
+	if err != nil {
+		return err
+	}
+	out := &tile{elem: t.Elem, dims: dims, codes: make([]uint64, t.Layout.Size())}
+	written := m.marks[r.g.arr]
+	err = each(dims, func(k int, index []int) error {
+		flat, ok := r.element(index)
+		if !ok {
+			return nil
+		}
+		out.codes[k] = r.g.arr.Code(flat)
+		if written != nil && written.writer[flat] != 0 {
+			for _, h := range t.Layout.Holders(index...) {
+				if err := m.ordered(in, r.g, written.writer[flat], h.Thread, flat, "reads"); err != nil {
+					return err
+				}
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	m.set(in.Out[0], value{set: true, tile: out})
+	return nil
+}
+
+// ordered complains when another thread than the writer touches an element.
+func (m *Machine) ordered(in *ir.Instr, g *global, writer int64, thread, flat int, does string) error {
+	me := 1 + int64(m.block)*int64(m.prog.Threads()) + int64(thread)
+	if writer == me {
+		return nil
+	}
+	wb, wt := (writer-1)/int64(m.prog.Threads()), (writer-1)%int64(m.prog.Threads())
+	return problem(in.Pos, "Run.E4", "let the thread that wrote the element use it, or split the work into two launches",
+		"thread %d of block %d %s element %d of %s, which thread %d of block %d wrote in this launch", thread, m.block, does, flat, g.name, wt, wb)
+}
+
+func storeGlobal(m *Machine, in *ir.Instr) error {
+	src := in.In[1].Var()
+	x, err := m.tile(in, 1)
+	if err != nil {
+		return err
+	}
+	r, err := m.region(in, len(x.dims))
+	if err != nil {
+		return err
+	}
+	written := m.marks[r.g.arr]
+	if written == nil {
+		written = &marks{make([]int64, r.g.arr.Len())}
+		m.marks[r.g.arr] = written
+	}
+	return each(x.dims, func(k int, index []int) error {
+		flat, ok := r.element(index)
+		if !ok {
+			return nil
+		}
+		// Of the threads that hold the element, the first stores it.
+		thread := src.Type.Layout.Holders(index...)[0].Thread
+		me := 1 + int64(m.block)*int64(m.prog.Threads()) + int64(thread)
+		if w := written.writer[flat]; w != 0 && w != me {
+			if err := m.ordered(in, r.g, w, thread, flat, "overwrites"); err != nil {
+				return err
+			}
+		}
+		written.writer[flat] = me
+		r.g.arr.SetCode(flat, x.codes[k])
+		return nil
+	})
+}
+
+// tile is the i-th operand's value, all of whose elements must be set.
+func (m *Machine) tile(in *ir.Instr, i int) (*tile, error) {
+	v := in.In[i].Var()
+	x := m.get(v).tile
+	if x == nil {
+		panic(fmt.Sprintf("interp: %s is no tile", v.Name))
+	}
+	for k, unset := range x.unset {
+		if unset {
+			return nil, problem(in.In[i].Pos, "Run.E3", "give AllocateRegister an init, or write the tile first", "element %d of %s has no value", k, v.Name)
+		}
+	}
+	return x, nil
+}
