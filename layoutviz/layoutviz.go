@@ -1,0 +1,107 @@
+// Package layoutviz draws layouts, once and in Go, for notebook, web page,
+// command line and README alike. Every picture is a pure function of its
+// arguments: the same layout and options give the same bytes.
+//
+// There are three pictures.
+//
+//   - [Tensor] shows the elements in their places, each with the thread that
+//     holds it and the slot it is held in.
+//   - [Threads] shows the same map the other way round: what each thread holds.
+//   - [Reinterpret] shows the bits of a thread in order, once as elements of one
+//     type and once as elements of another, which is what a View does.
+//
+// A picture is built as a list of shapes (scene.go) that is written as SVG by
+// svgo, or as PNG by [PNG]; both show the same things in the same places.
+package layoutviz
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+// Options choose how a picture looks. The zero value is the usual look.
+type Options struct {
+	// Palette is one of [Palettes]; empty means the first.
+	Palette string
+	// Threads are the threads that Reinterpret shows; empty means the first few.
+	Threads []int
+	// NoCaption leaves out the line above the picture.
+	NoCaption bool
+}
+
+// Picture is one drawing. Width and Height are in pixels at scale 1. Title and
+// Desc are the sentences that also stand in the SVG for screen readers.
+type Picture struct {
+	SVG    []byte
+	Width  int
+	Height int
+	IDs    []Element // what stands where; empty where one square stands for several elements
+	Title  string
+	Desc   string
+
+	scene *scene
+}
+
+// Element is one part of a picture that can be pointed at. ID is stable: it
+// names the same part whenever the same thing is drawn, for example "e9.2" for
+// the tensor element (9, 2), "t5s2" for slot 2 of thread 5. Elements of any
+// pictures of one answer that share a number in Keys belong together. Label is
+// the sentence about it. X, Y, W, H are its box in pixels.
+type Element struct {
+	ID    string
+	Label string
+	X, Y  int
+	W, H  int
+	Keys  []int
+}
+
+// Sizes at which a picture becomes coarser. They are cells, not elements: a
+// picture never has more than maxCells of them, however large the layout is.
+const (
+	maxLabelled = 4096  // up to here each cell has its text
+	maxLinked   = 16384 // up to here each cell stands in Picture.IDs
+	maxCells    = 16384 // above, one square stands for several elements
+)
+
+// Describe is one sentence about a layout: its shape, threads, slots, and what
+// one thread holds.
+func Describe(l layout.Layout) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s: shape [%s], %s, %s each.", l, joinInts(l.Shape()), count(l.Threads(), "thread"), count(l.Slots(), "element"))
+	t := min(5, l.Threads()-1)
+	fmt.Fprintf(&b, " Thread %d holds ", t)
+	n := min(4, l.Slots())
+	for s := range n {
+		if s > 0 {
+			b.WriteString(", ")
+		}
+		b.WriteString(tuple(l.Index(t, s)))
+	}
+	if n < l.Slots() {
+		b.WriteString(", …")
+	}
+	b.WriteString(".")
+	if r := l.Replicas(); r > 1 {
+		fmt.Fprintf(&b, " Each element is held %d times.", r)
+	}
+	return b.String()
+}
+
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+func joinInts(v []int) string {
+	s := make([]string, len(v))
+	for i, x := range v {
+		s[i] = fmt.Sprint(x)
+	}
+	return strings.Join(s, ", ")
+}
+
+func tuple(v []int) string { return "(" + joinInts(v) + ")" }

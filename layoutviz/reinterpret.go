@@ -1,0 +1,298 @@
+package layoutviz
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+// Limits of the reinterpretation picture: a register picture is for reading, so
+// it shows some threads, and of each the first bits.
+const (
+	maxRowBits   = 128
+	maxDrawnBits = 1024
+)
+
+// side is one reading of a thread's bits.
+type side struct {
+	elem dtype.Type
+	l    layout.Layout
+	p    plane
+}
+
+// piece is the part of one element that lies in one row of the picture: bits
+// [lo, hi) of the thread.
+type piece struct {
+	slot   int
+	lo, hi int
+	x      int // left edge
+}
+
+// Reinterpret draws what a View does: for some threads the bits that each holds,
+// bit 0 on the left, above as elements of one type and layout, below as elements
+// of the other. Ribbons lead from bits to bits, in the colour of the element
+// below; one that begins in two elements above is put together from both. The
+// two sides must have the same threads, each with the same number of bits.
+func Reinterpret(from dtype.Type, fl layout.Layout, to dtype.Type, tl layout.Layout, o Options) (Picture, error) {
+	colors, err := paletteOf(o.Palette)
+	if err != nil {
+		return Picture{}, err
+	}
+	up, down := side{from, fl, planeOf(fl.Shape())}, side{to, tl, planeOf(tl.Shape())}
+	bits := from.Bits() * fl.Slots()
+	switch {
+	case fl.Threads() != tl.Threads():
+		return Picture{}, fmt.Errorf("layoutviz: %s has %d threads, %s has %d; they must be equal", fl, fl.Threads(), tl, tl.Threads())
+	case bits != to.Bits()*tl.Slots():
+		return Picture{}, fmt.Errorf("layoutviz: %s %s has %d bits per thread, %s %s has %d; they must be equal", from, fl, bits, to, tl, to.Bits()*tl.Slots())
+	}
+	threads := slices.Clone(o.Threads)
+	if len(threads) == 0 {
+		for t := range min(fl.Threads(), max(1, min(3, 96/max(bits, 1)))) {
+			threads = append(threads, t)
+		}
+	}
+	if len(threads) > 32 {
+		return Picture{}, fmt.Errorf("layoutviz: %d threads to show; the most is 32", len(threads))
+	}
+	for _, t := range threads {
+		if t < 0 || t >= fl.Threads() {
+			return Picture{}, fmt.Errorf("layoutviz: there is no thread %d; the layout has %d", t, fl.Threads())
+		}
+	}
+	shown := min(bits, maxDrawnBits)
+	per := rowBits(from.Bits(), to.Bits(), shown)
+
+	// A bit is wide enough for the name of a narrow element.
+	bitW := 14
+	switch to.Bits() {
+	case 1:
+		bitW = 26
+	case 2:
+		bitW = 18
+	}
+	const gapUp, gapDown = 6, 6
+	left := pad + textWidth(fmt.Sprint("thread ", fl.Threads()-1), topSize) + 14
+	rowW := func(unit, gap int) int { return per*bitW + (per-1)/unit*gap }
+	inner := max(rowW(from.Bits(), gapUp), rowW(to.Bits(), gapDown))
+	s := &scene{w: max(left+inner+pad, 440)}
+
+	pic := Picture{
+		Title: fmt.Sprintf("Reinterpretation of %s as %s, %d bits per thread", from, to, bits),
+		Desc:  describeView(up, down, bits),
+	}
+	y := pad
+	if !o.NoCaption {
+		y = s.caption([]string{
+			fmt.Sprintf("the same %d bits of a thread as %s and as %s", bits, count(fl.Slots(), from.String()), count(tl.Slots(), to.String())),
+			fmt.Sprintf("above: %s [%s] %s", from, joinInts(fl.Shape()), fl),
+			fmt.Sprintf("below: %s [%s] %s", to, joinInts(tl.Shape()), tl),
+		}, y)
+	}
+	const boxH, bitH, ribbon, between = 30, 15, 34, 18
+	for i, t := range threads {
+		for lo := 0; lo < shown; lo += per {
+			hi := min(lo+per, shown)
+			a := cut(lo, hi, from.Bits(), bitW, left, gapUp, inner)
+			b := cut(lo, hi, to.Bits(), bitW, left, gapDown, inner)
+			yBitsA := y + boxH
+			yRibbon := yBitsA + bitH
+			yBitsB := yRibbon + ribbon
+			yBoxB := yBitsB + bitH
+			if lo == 0 {
+				s.add(texts{y: yRibbon + ribbon/2 + 4, size: topSize, color: ink, anchor: start, bold: true,
+					words: []word{{pad, fmt.Sprint("thread ", t)}}})
+			}
+			s.add(texts{y: y + boxH/2 + 4, size: headSize, color: muted, anchor: end, words: []word{{left - 8, from.String()}}})
+			s.add(texts{y: yBoxB + boxH/2 + 4, size: headSize, color: muted, anchor: end, words: []word{{left - 8, to.String()}}})
+
+			v := strip{s: s, bitW: bitW, colors: colors, thread: t, id: i, per: bits}
+			v.ribbons(a, b, yRibbon, yBitsB)
+			pic.IDs = append(pic.IDs, v.row(up, "a", a, y, yBitsA, boxH, bitH, func(bit int) string {
+				return v.color(bit / to.Bits())
+			}, false)...)
+			pic.IDs = append(pic.IDs, v.row(down, "b", b, yBoxB, yBitsB, boxH, bitH, func(bit int) string {
+				return v.color(bit / to.Bits())
+			}, true)...)
+			y = yBoxB + boxH + between
+		}
+	}
+	legend := pic.Desc
+	if shown < bits {
+		legend += fmt.Sprintf(" The first %d bits of each thread are shown.", shown)
+		pic.Desc = legend
+	}
+	if !o.NoCaption {
+		y = s.caption([]string{"", "bit 0, the least significant, is on the left. " + legend}, y-between-12)
+	}
+	s.h = y + 4
+	pic.scene, pic.Width, pic.Height = s, s.w, s.h
+	pic.SVG = s.encode(pic.Title, pic.Desc)
+	return pic, nil
+}
+
+// rowBits is how many bits stand in one row: whole elements of both types
+// where that fits.
+func rowBits(a, b, bits int) int {
+	l := a / gcd(a, b) * b
+	if l > maxRowBits {
+		return min(bits, maxRowBits)
+	}
+	n := 64 / l * l
+	if n == 0 {
+		n = l
+	}
+	return min(bits, n)
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// cut splits bits [lo, hi) of a thread into the parts of its elements and puts
+// them side by side, centred in the width.
+func cut(lo, hi, unit, bitW, left, gap, inner int) []piece {
+	var out []piece
+	x := left
+	for at := lo; at < hi; {
+		next := min((at/unit+1)*unit, hi)
+		out = append(out, piece{slot: at / unit, lo: at, hi: next, x: x})
+		x += (next-at)*bitW + gap
+		at = next
+	}
+	shift := (inner - (x - gap - left)) / 2
+	if lo > 0 {
+		shift = 0
+	}
+	for i := range out {
+		out[i].x += shift
+	}
+	return out
+}
+
+// strip draws one row of one thread.
+type strip struct {
+	s      *scene
+	bitW   int
+	colors []string
+	thread int
+	id     int
+	per    int // bits of a thread
+}
+
+func (v strip) color(slot int) string { return v.colors[slot%min(len(v.colors), 8)] }
+
+// ribbons joins each run of bits that lies in one element on both sides.
+func (v strip) ribbons(a, b []piece, y1, y2 int) {
+	for _, q := range b {
+		for _, p := range a {
+			lo, hi := max(p.lo, q.lo), min(p.hi, q.hi)
+			if lo >= hi {
+				continue
+			}
+			v.s.add(band{
+				color: v.color(q.slot), opacityPercent: 55,
+				a1: p.x + (lo-p.lo)*v.bitW, b1: p.x + (hi-p.lo)*v.bitW, y1: y1,
+				a2: q.x + (lo-q.lo)*v.bitW, b2: q.x + (hi-q.lo)*v.bitW, y2: y2,
+			})
+		}
+	}
+}
+
+// row draws the elements of one side: a box with slot and index, and its bits
+// with their numbers within the element.
+func (v strip) row(e side, prefix string, pieces []piece, yBox, yBits, boxH, bitH int, bitColor func(bit int) string, filled bool) []Element {
+	var ids []Element
+	unit := e.elem.Bits()
+	for _, p := range pieces {
+		w := (p.hi - p.lo) * v.bitW
+		fill := "#f6f8fa"
+		if filled {
+			fill = v.color(p.slot)
+		}
+		v.s.add(fills{fill, []box{{p.x, yBox, w, boxH}}})
+		var lines []segment
+		numbers := map[string]*texts{}
+		var inks []string
+		for bit := p.lo; bit < p.hi; bit++ {
+			x := p.x + (bit-p.lo)*v.bitW
+			c := bitColor(bit)
+			v.s.add(fills{c, []box{{x, yBits, v.bitW, bitH}}})
+			if bit > p.lo {
+				lines = append(lines, segment{x, yBits, x, yBits + bitH})
+			}
+			k := inkOn(c)
+			if numbers[k] == nil {
+				numbers[k] = &texts{y: yBits + bitH - 4, size: 8.5, color: k, anchor: middle}
+				inks = append(inks, k)
+			}
+			numbers[k].words = append(numbers[k].words, word{x + v.bitW/2, fmt.Sprint(bit % unit)})
+		}
+		v.s.add(strokes{hair, 0.75, lines})
+		top, bottom := min(yBox, yBits), max(yBox+boxH, yBits+bitH)
+		mid := max(yBox, yBits)
+		v.s.add(strokes{hair, 0.75, []segment{{p.x, mid, p.x + w, mid}}})
+		v.s.add(strokes{ink, 1.25, []segment{
+			{p.x, top, p.x + w, top}, {p.x, bottom, p.x + w, bottom},
+			{p.x, top, p.x, bottom}, {p.x + w, top, p.x + w, bottom}}})
+		for _, k := range inks {
+			v.s.add(*numbers[k])
+		}
+		at := e.l.Index(v.thread, p.slot)
+		v.label(p.x+w/2, yBox+13, w, inkOn(fill), true, fmt.Sprint("slot ", p.slot), fmt.Sprint("s", p.slot), fmt.Sprint(p.slot))
+		v.label(p.x+w/2, yBox+25, w, inkOn(fill), false, tuple(at), strings.ReplaceAll(tuple(at), " ", ""), strings.ReplaceAll(joinInts(at), " ", ""))
+		el := Element{
+			ID: fmt.Sprintf("%st%ds%d", prefix, v.thread, p.slot),
+			Label: fmt.Sprintf("thread %d slot %d as %s: bits %d to %d of the thread, element %s",
+				v.thread, p.slot, e.elem, p.slot*unit, (p.slot+1)*unit-1, tuple(at)),
+			X: p.x, Y: top, W: w, H: bottom - top,
+		}
+		for bit := p.slot * unit; bit < (p.slot+1)*unit; bit++ {
+			el.Keys = append(el.Keys, v.thread*v.per+bit)
+		}
+		ids = append(ids, el)
+	}
+	return ids
+}
+
+// label writes the longest of the texts that fits, or none.
+func (v strip) label(x, y, w int, color string, bold bool, candidates ...string) {
+	for _, size := range []float64{headSize, 8} {
+		for _, s := range candidates {
+			if textWidth(s, size) <= w-2 {
+				v.s.add(texts{y: y, size: size, color: color, anchor: middle, bold: bold, words: []word{{x, s}}})
+				return
+			}
+		}
+	}
+}
+
+// describeView is the legend: how many bits, and where the first value lies
+// that is put together from two elements.
+func describeView(up, down side, bits int) string {
+	out := fmt.Sprintf("A thread holds %s = %s; read as %s they are %s of %s.",
+		count(up.l.Slots(), up.elem.String()), count(bits, "bit"), down.elem, count(down.l.Slots(), "value"), count(down.elem.Bits(), "bit"))
+	a, b := up.elem.Bits(), down.elem.Bits()
+	for slot := range down.l.Slots() {
+		lo, hi := slot*b, (slot+1)*b-1
+		if lo/a == hi/a {
+			continue
+		}
+		if hi/a == lo/a+1 {
+			k := (lo/a + 1) * a
+			return out + fmt.Sprintf(" Slot %d is put together from the top %s of %s %d and the low %s of %s %d.",
+				slot, count(k-lo, "bit"), up.elem, lo/a, count(hi+1-k, "bit"), up.elem, hi/a)
+		}
+		return out + fmt.Sprintf(" Slot %d is put together from %s %d to %d.", slot, up.elem, lo/a, hi/a)
+	}
+	if a%b == 0 && a > b {
+		return out + fmt.Sprintf(" Each %s holds %s; none crosses a border.", up.elem, count(a/b, "value"))
+	}
+	return out + " No value crosses a border."
+}

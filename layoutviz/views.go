@@ -1,0 +1,250 @@
+package layoutviz
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+// plane folds a shape of any rank into rows and columns: the last dimension
+// runs right, the others down; a single dimension is wrapped.
+type plane struct {
+	shape      []int
+	rows, cols int
+	size       int
+}
+
+// wrapAt is how many elements of a one-dimensional tile stand in one row.
+const wrapAt = 32
+
+func planeOf(shape []int) plane {
+	p := plane{shape: shape, size: 1}
+	for _, n := range shape {
+		p.size *= n
+	}
+	switch len(shape) {
+	case 0:
+		p.rows, p.cols = 1, 1
+	case 1:
+		p.cols = min(p.size, wrapAt)
+		if p.size > maxCells {
+			p.cols = 512
+		}
+		p.rows = (p.size + p.cols - 1) / p.cols
+	default:
+		p.cols = shape[len(shape)-1]
+		p.rows = p.size / p.cols
+	}
+	return p
+}
+
+// index is the element number n as coordinates.
+func (p plane) index(n int) []int {
+	out := make([]int, len(p.shape))
+	for i := len(p.shape) - 1; i >= 0; i-- {
+		out[i] = n % p.shape[i]
+		n /= p.shape[i]
+	}
+	return out
+}
+
+func (p plane) rowHead(r int) string {
+	if len(p.shape) < 2 {
+		return fmt.Sprint(r * p.cols)
+	}
+	at := p.index(r * p.cols)
+	s := make([]string, len(at)-1)
+	for i := range s {
+		s[i] = fmt.Sprint(at[i])
+	}
+	return strings.Join(s, ",")
+}
+
+func (p plane) axes() (rows, cols string) {
+	switch len(p.shape) {
+	case 0, 1:
+		if p.rows > 1 {
+			return "from", "element"
+		}
+		return "", "element"
+	case 2:
+		return "row", "column"
+	}
+	names := make([]string, len(p.shape)-1)
+	for i := range names {
+		names[i] = fmt.Sprintf("d%d", i)
+	}
+	return strings.Join(names, ","), fmt.Sprintf("d%d", len(p.shape)-1)
+}
+
+// Tensor draws every element of a layout in its place: the colour is the
+// thread's, the text T<thread> over the slot. An element that several threads
+// hold shows their colours side by side and "T0+2" for thread 0 and two more. A
+// tile of one dimension is wrapped into rows; one of more than two has its
+// leading dimensions stacked.
+func Tensor(l layout.Layout, o Options) (Picture, error) {
+	colors, err := paletteOf(o.Palette)
+	if err != nil {
+		return Picture{}, err
+	}
+	p := planeOf(l.Shape())
+	fr, fc := tiles(p.rows, p.cols)
+	t := table{
+		title:   "Tensor view of " + l.String(),
+		desc:    Describe(l),
+		caption: []string{l.String(), summary(l)},
+		rows:    (p.rows + fr - 1) / fr,
+		cols:    (p.cols + fc - 1) / fc,
+		rowHead: func(r int) string { return p.rowHead(r * fr) },
+		colHead: func(c int) string { return fmt.Sprint(c * fc) },
+	}
+	t.rowAxis, t.colAxis = p.axes()
+	t.twoLines = true
+	cells := t.rows * t.cols
+	t.labelled, t.linked = cells <= maxLabelled && fr*fc == 1, cells <= maxLinked && fr*fc == 1
+	if fr*fc > 1 {
+		note := fmt.Sprintf("Each square stands for %d×%d elements and has the colour of its first one.", fr, fc)
+		t.caption = append(t.caption, note)
+		t.desc += " " + note
+	}
+	more := l.Replicas() - 1
+	t.longest = fmt.Sprint("T", l.Threads()-1)
+	if more > 0 {
+		t.longest += fmt.Sprint("+", more)
+	}
+	t.cell = func(r, c int) cell {
+		n := r*fr*p.cols + c*fc
+		if n >= p.size || c*fc >= p.cols {
+			return cell{fills: []string{paper}, id: "", label: ""}
+		}
+		at := p.index(n)
+		hold := l.Holders(at...)
+		e := cell{id: "e" + dotted(at), keys: []int{n}}
+		for _, h := range hold[:min(len(hold), maxShown)] {
+			e.fills = append(e.fills, colors[h.Thread%len(colors)])
+		}
+		if t.labelled {
+			e.top = fmt.Sprint("T", hold[0].Thread)
+			if len(hold) > 1 {
+				e.top += fmt.Sprint("+", len(hold)-1)
+			}
+			e.bottom = fmt.Sprint(hold[0].Slot)
+		}
+		if t.linked {
+			e.label = fmt.Sprintf("%s is held by %s in slot %d", tuple(at), threadList(hold), hold[0].Slot)
+		}
+		return e
+	}
+	return t.draw(o), nil
+}
+
+// threadList is "thread 3" or "threads 0, 1, 2, 3 and 28 more".
+func threadList(hold []layout.Holder) string {
+	if len(hold) == 1 {
+		return fmt.Sprint("thread ", hold[0].Thread)
+	}
+	var s []string
+	for _, h := range hold[:min(len(hold), 8)] {
+		s = append(s, fmt.Sprint(h.Thread))
+	}
+	out := "threads " + strings.Join(s, ", ")
+	if len(hold) > 8 {
+		out += fmt.Sprintf(" and %d more", len(hold)-8)
+	}
+	return out
+}
+
+func dotted(at []int) string {
+	s := make([]string, len(at))
+	for i, v := range at {
+		s[i] = fmt.Sprint(v)
+	}
+	return strings.Join(s, ".")
+}
+
+func summary(l layout.Layout) string {
+	shape := l.Shape()
+	s := make([]string, len(shape))
+	for i, n := range shape {
+		s[i] = fmt.Sprint(n)
+	}
+	dims := strings.Join(s, "×")
+	if dims == "" {
+		dims = "1"
+	}
+	out := fmt.Sprintf("%s in %s × %s", dims, count(l.Threads(), "thread"), count(l.Slots(), "slot"))
+	if r := l.Replicas(); r > 1 {
+		out += fmt.Sprintf(", each element held %d times", r)
+	}
+	return out
+}
+
+// warp is the number of lanes drawn one below the other.
+const warp = 32
+
+// Threads draws what each thread holds: threads run down, slots run right, the
+// text is the index of the element. Warps stand side by side.
+func Threads(l layout.Layout, o Options) (Picture, error) {
+	colors, err := paletteOf(o.Palette)
+	if err != nil {
+		return Picture{}, err
+	}
+	p := planeOf(l.Shape())
+	threads, slots := l.Threads(), l.Slots()
+	t := table{
+		title:   "Thread view of " + l.String(),
+		desc:    Describe(l),
+		caption: []string{l.String(), "what each thread holds: " + summary(l)},
+		rowAxis: "thread",
+		colAxis: "slot",
+	}
+	warps := 1
+	if threads > warp && threads*slots <= maxCells {
+		warps = (threads + warp - 1) / warp
+		t.gapCols = slots
+		t.rowAxis, t.colAxis = "lane", "warp.slot"
+	}
+	lanes := (threads + warps - 1) / warps
+	fr, fc := tiles(lanes, warps*slots)
+	t.rows, t.cols = (lanes+fr-1)/fr, (warps*slots+fc-1)/fc
+	t.rowHead = func(r int) string { return fmt.Sprint(r * fr) }
+	t.colHead = func(c int) string {
+		if warps > 1 {
+			return fmt.Sprintf("%d.%d", c/slots, c%slots)
+		}
+		return fmt.Sprint(c * fc)
+	}
+	cells := t.rows * t.cols
+	t.labelled, t.linked = cells <= maxLabelled && fr*fc == 1, cells <= maxLinked && fr*fc == 1
+	if fr*fc > 1 {
+		note := fmt.Sprintf("Each square stands for %d threads × %d slots.", fr, fc)
+		t.caption = append(t.caption, note)
+		t.desc += " " + note
+	}
+	last := p.index(p.size - 1)
+	t.longest = joinInts(last)
+	t.cell = func(r, c int) cell {
+		slot := c * fc % slots
+		thread := c*fc/slots*warp + r*fr
+		if warps == 1 {
+			thread = r * fr
+		}
+		if thread >= threads || warps > 1 && r >= warp {
+			return cell{fills: []string{paper}}
+		}
+		e := cell{fills: []string{colors[thread%len(colors)]}, id: fmt.Sprintf("t%ds%d", thread, slot)}
+		n := l.FlatIndex(thread, slot)
+		e.keys = []int{n}
+		at := p.index(n)
+		if t.labelled {
+			e.top = strings.ReplaceAll(joinInts(at), ", ", ",")
+		}
+		if t.linked {
+			e.label = fmt.Sprintf("thread %d slot %d holds %s", thread, slot, tuple(at))
+		}
+		return e
+	}
+	t.longest = strings.ReplaceAll(t.longest, ", ", ",")
+	return t.draw(o), nil
+}
