@@ -1,0 +1,233 @@
+package code
+
+import (
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+)
+
+// Builder writes a function from its first instruction to its last. Every
+// instruction gets the position of the last [Builder.At]. Pure instructions
+// whose inputs are constants become constants; equal constants are one value,
+// defined at the start of the function.
+//
+// A mistake in the calls (wrong types, missing position) is found by
+// [Builder.Done], not by the call.
+type Builder struct {
+	f      *Func
+	pos    diag.Pos
+	region *Region
+	consts map[constKey]Value
+	bits   map[Value]uint64
+	head   []*Instr // the constants
+}
+
+type constKey struct {
+	t    Type
+	bits uint64
+}
+
+// NewBuilder starts a function of that name.
+func NewBuilder(name string) *Builder {
+	f := &Func{Name: name, Body: &Region{}, Types: []Type{None}}
+	return &Builder{f: f, region: f.Body, consts: map[constKey]Value{}, bits: map[Value]uint64{}}
+}
+
+// Func is the function under construction; its Launch may be set any time.
+func (b *Builder) Func() *Func { return b.f }
+
+// At sets the position of the instructions that follow.
+func (b *Builder) At(pos diag.Pos) *Builder {
+	b.pos = pos
+	return b
+}
+
+// Pos is the position of the instructions that follow.
+func (b *Builder) Pos() diag.Pos { return b.pos }
+
+// Pointer adds a parameter: the address of a buffer of elem in global memory.
+func (b *Builder) Pointer(name, elem string) Value {
+	return b.Param(Param{Name: name, Kind: Pointer, Type: B64, Elem: elem})
+}
+
+// Scalar adds a number parameter of type t.
+func (b *Builder) Scalar(name string, t Type, elem string) Value {
+	return b.Param(Param{Name: name, Kind: Scalar, Type: t, Elem: elem})
+}
+
+// Param adds a parameter.
+func (b *Builder) Param(p Param) Value {
+	v := b.f.NewValue(p.Type)
+	b.f.Params = append(b.f.Params, p)
+	b.f.Body.Args = append(b.f.Body.Args, v)
+	return v
+}
+
+// Done checks the function and returns it; the error is a diag.List. The
+// builder must not be used any more.
+func (b *Builder) Done() (*Func, error) {
+	b.f.Body.Instrs = append(b.head, b.f.Body.Instrs...)
+	b.head = nil
+	if err := Verify(b.f).Err(); err != nil {
+		return nil, err
+	}
+	return b.f, nil
+}
+
+// Const is the constant of type t with these low bits.
+func (b *Builder) Const(t Type, bits uint64) Value {
+	bits &= t.Mask()
+	key := constKey{t, bits}
+	if v, ok := b.consts[key]; ok {
+		return v
+	}
+	op := [...]Op{OpInvalid, OpConstPred, OpConst16, OpConst32, OpConst64}[t]
+	v := b.f.NewValue(t)
+	b.head = append(b.head, &Instr{Op: op, Out: []Value{v}, Imm: []int64{int64(bits)}, Pos: b.pos})
+	b.consts[key], b.bits[v] = v, bits
+	return v
+}
+
+// Const32 is the b32 constant v modulo 2^32.
+func (b *Builder) Const32(v int64) Value { return b.Const(B32, uint64(v)) }
+
+// Const64 is the b64 constant v.
+func (b *Builder) Const64(v int64) Value { return b.Const(B64, uint64(v)) }
+
+// Const16 is the b16 constant v modulo 2^16.
+func (b *Builder) Const16(v int64) Value { return b.Const(B16, uint64(v)) }
+
+// ConstPred is the constant true or false.
+func (b *Builder) ConstPred(v bool) Value { return b.Const(Pred, truth(v)) }
+
+// ConstOf reports the bits of a value that is a constant.
+func (b *Builder) ConstOf(v Value) (bits uint64, ok bool) {
+	bits, ok = b.bits[v]
+	return bits, ok
+}
+
+// Emit adds an instruction with these immediates and inputs and gives its
+// results.
+func (b *Builder) Emit(op Op, imm []int64, in ...Value) []Value {
+	row := op.Row()
+	if v, ok := b.fold(row, imm, in); ok {
+		return []Value{v}
+	}
+	out := make([]Value, len(row.Out))
+	for i, t := range row.Out {
+		out[i] = b.f.NewValue(t)
+	}
+	b.Add(&Instr{Op: op, In: in, Out: out, Imm: imm})
+	return out
+}
+
+// Emit1 is [Builder.Emit] for an instruction with one result.
+func (b *Builder) Emit1(op Op, imm []int64, in ...Value) Value {
+	out := b.Emit(op, imm, in...)
+	if len(out) != 1 {
+		panic("code: " + op.String() + " does not have one result")
+	}
+	return out[0]
+}
+
+// Add appends an instruction as it is, at the builder's position.
+func (b *Builder) Add(in *Instr) {
+	in.Pos = b.pos
+	b.region.Instrs = append(b.region.Instrs, in)
+}
+
+// fold computes pure instructions on constants and drops the commonest that do
+// nothing: x + 0, x · 1, x << 0, x | 0.
+func (b *Builder) fold(row *Row, imm []int64, in []Value) (Value, bool) {
+	if row.Meaning == nil || len(in) == 0 {
+		return 0, false
+	}
+	var args [3]uint64
+	all := true
+	for i, v := range in {
+		if i == len(args) {
+			return 0, false
+		}
+		c, ok := b.bits[v]
+		args[i], all = c, all && ok
+	}
+	if all && !(row.NonZero && args[1] == 0) {
+		return b.Const(row.Out[0], row.Meaning(imm, args[0], args[1], args[2])), true
+	}
+	if len(in) != 2 || len(imm) != 0 {
+		return 0, false
+	}
+	x, c, ok := in[0], uint64(0), false
+	if c, ok = b.bits[in[1]]; !ok && row.Commutes {
+		x = in[1]
+		c, ok = b.bits[in[0]]
+	}
+	if !ok {
+		return 0, false
+	}
+	switch row.Name {
+	case "add.b32", "add.b64", "sub.b32", "sub.b64", "or.b32", "or.b64", "xor.b32", "shl.b32", "shl.b64", "shr.u32", "shr.s32", "shr.u64":
+		return x, c == 0
+	case "mul.lo.b32", "mul.lo.b64", "div.u32", "div.s32":
+		return x, c == 1
+	}
+	return 0, false
+}
+
+// If runs then in the lanes where p is true and els in the others; both give the
+// same number of values of the same types, which If returns. els may be nil if
+// there are none.
+func (b *Builder) If(p Value, then, els func() []Value) []Value {
+	in := &Instr{Op: OpIf, In: []Value{p}, Pos: b.pos}
+	b.inside(in, nil, then)
+	if els == nil {
+		els = func() []Value { return nil }
+	}
+	b.inside(in, nil, els)
+	return b.close(in, in.Regions[0].Yield)
+}
+
+// For runs body for i = start, start+step, … while i < end (signed b32), with
+// carried values that begin as init and go on as what body returns. unroll is
+// the number of copies of the body that a pass may make; 1 keeps the loop.
+func (b *Builder) For(start, end, step Value, unroll int, init []Value, body func(i Value, carried []Value) []Value) []Value {
+	in := &Instr{Op: OpFor, In: append([]Value{start, end, step}, init...), Imm: []int64{int64(unroll)}, Pos: b.pos}
+	args := append([]Value{b.f.NewValue(B32)}, b.like(init)...)
+	b.inside(in, args, func() []Value { return body(args[0], args[1:]) })
+	return b.close(in, init)
+}
+
+// While runs body as long as cond gives true, with carried values that begin as
+// init and go on as what body returns.
+func (b *Builder) While(init []Value, cond func(carried []Value) Value, body func(carried []Value) []Value) []Value {
+	in := &Instr{Op: OpWhile, In: append([]Value(nil), init...), Pos: b.pos}
+	args := b.like(init)
+	b.inside(in, args, func() []Value { return []Value{cond(args)} })
+	b.inside(in, nil, func() []Value { return body(args) })
+	return b.close(in, init)
+}
+
+// like makes new values of the types of vals.
+func (b *Builder) like(vals []Value) []Value {
+	out := make([]Value, len(vals))
+	for i, v := range vals {
+		out[i] = b.f.NewValue(b.f.Type(v))
+	}
+	return out
+}
+
+func (b *Builder) inside(in *Instr, args []Value, body func() []Value) {
+	outer := b.region
+	r := &Region{Args: args}
+	in.Regions = append(in.Regions, r)
+	b.region = r
+	r.Yield = append([]Value(nil), body()...)
+	b.region = outer
+}
+
+// close adds a finished control instruction with results of the types of vals,
+// at the position where it began, and makes that the position again.
+func (b *Builder) close(in *Instr, vals []Value) []Value {
+	in.Out = b.like(vals)
+	b.pos = in.Pos
+	b.region.Instrs = append(b.region.Instrs, in)
+	return in.Out
+}

@@ -1,0 +1,189 @@
+package code
+
+import (
+	"fmt"
+	"strings"
+)
+
+// Class says what an instruction may do besides giving results.
+type Class uint8
+
+// The classes.
+const (
+	Pure    Class = iota // results depend on inputs alone
+	Special              // pure, reads a special register that never changes
+	Load                 // reads memory
+	Store                // writes memory
+	Atomic               // reads and writes memory in one step
+	Warp                 // exchanges values with the other lanes of the warp
+	Barrier              // waits for, or orders memory with, other threads
+	Matrix               // warp-wide matrix instruction; pure for the warp as a whole
+	Control              // holds regions
+)
+
+// String is the class in lower case.
+func (c Class) String() string {
+	return [...]string{"pure", "special", "load", "store", "atomic", "warp", "barrier", "matrix", "control"}[c]
+}
+
+// Classes is the number of classes.
+const Classes = int(Control) + 1
+
+// Space is the memory that a row reads or writes.
+type Space uint8
+
+// The spaces.
+const (
+	NoSpace Space = iota
+	Global
+	Shared
+)
+
+// ImmKind says what an immediate number means and which values it may have.
+type ImmKind uint8
+
+// The kinds of immediates.
+const (
+	ImmBits   ImmKind = iota // the bits of a constant of the result's type
+	ImmOffset                // bytes added to an address, in 32 signed bits
+	ImmAttr                  // a set of Attr
+	ImmCmp                   // a Cmp
+	ImmLut                   // truth table of three bits, 0 to 255
+	ImmBit                   // bit position, 0 to 31
+	ImmWidth                 // number of bits, 1 to 32
+	ImmID                    // barrier number, 0 to 15
+	ImmUnroll                // copies of a loop's body: 1 keeps it as it is
+	ImmLane                  // lane distance or mask, 0 to 31
+)
+
+// Cmp is a comparison. On floats every one but NE is false if an operand is
+// NaN; NE is then true.
+type Cmp int64
+
+// The comparisons.
+const (
+	EQ Cmp = iota
+	NE
+	LT
+	LE
+	GT
+	GE
+)
+
+// String is "eq", "ne", …
+func (c Cmp) String() string { return [...]string{"eq", "ne", "lt", "le", "gt", "ge"}[c] }
+
+// Attr is a set of hints and promises on a memory instruction. None of them
+// changes what a right program computes.
+type Attr int64
+
+// The attributes. At most one of the L1 and one of the L2 ones may be given.
+const (
+	NC            Attr = 1 << iota // the bytes do not change while the function runs: read through the read-only path
+	NoAllocate                     // .L1::no_allocate
+	EvictFirst                     // .L1::evict_first
+	EvictLast                      // .L1::evict_last
+	L2Prefetch64                   // .L2::64B, loads only
+	L2Prefetch128                  // .L2::128B, loads only
+	L2Prefetch256                  // .L2::256B, loads only
+)
+
+var attrNames = []string{".nc", ".L1::no_allocate", ".L1::evict_first", ".L1::evict_last", ".L2::64B", ".L2::128B", ".L2::256B"}
+
+// String is the attributes as PTX writes them.
+func (a Attr) String() string {
+	var b strings.Builder
+	for i, n := range attrNames {
+		if a>>i&1 != 0 {
+			b.WriteString(n)
+		}
+	}
+	return b.String()
+}
+
+// Arch is the compute capability, times ten, of the first machine that has a row.
+type Arch int
+
+// Tie says that a result and an input are one register on the machine.
+type Tie struct{ Out, In int }
+
+// Row is one instruction of the table.
+//
+// PTX and C are templates. {o0} is a result, {a0} an input that must be a
+// register, {a0#} one that may be a constant instead, {a0#f} and {a0#d} the same
+// for f32 and f64 constants, {i0} an immediate, {i0x} one in hexadecimal, {cmp}
+// the comparison, {fcmp} the same for floats, {mem} the bracketed address with its
+// offset and {attr} the attributes. In a PTX template of several
+// instructions only the last one writes results, and after all inputs are read.
+// An empty C template means inline PTX.
+type Row struct {
+	Name    string // as PTX, where PTX has one name for it
+	In, Out []Type
+	Imm     []ImmKind
+	Class   Class
+	// Space, Unit and Count describe the access of a memory row: Count units of
+	// Unit bytes, aligned to their product.
+	Space       Space
+	Unit, Count int
+	Ties        []Tie
+	Commutes    bool // the first two inputs may be exchanged
+	NonZero     bool // the second input must not be 0; the machine then gives some number, the simulator an error
+	// Meaning is the result of a pure row of one result; inputs and result are
+	// zero above their types' bits, missing inputs are 0.
+	Meaning func(imm []int64, a, b, c uint64) uint64
+	PTX, C  string
+	Since   Arch // 0: sm_80
+	Doc     string
+	Source  string
+}
+
+// Eval is the meaning with inputs and results as lists, or nil if the row has
+// none.
+func (r *Row) Eval(imm []int64, in []uint64) []uint64 {
+	if r.Meaning == nil {
+		return nil
+	}
+	var a [3]uint64
+	copy(a[:], in)
+	return []uint64{r.Meaning(imm, a[0], a[1], a[2])}
+}
+
+// Memory reports whether the row reads or writes memory.
+func (r *Row) Memory() bool { return r.Class == Load || r.Class == Store || r.Class == Atomic }
+
+// Movable reports whether an instruction may be dropped when unused, merged with
+// an equal one and computed earlier.
+func (r *Row) Movable() bool { return r.Class == Pure || r.Class == Special }
+
+// AddrBits is 64 for global, 32 for shared memory, 0 for rows without address.
+func (r *Row) AddrBits() int { return [...]int{0, 64, 32}[r.Space] }
+
+// Row is the op's row.
+func (op Op) Row() *Row {
+	if int(op) >= len(rows) {
+		return &rows[OpInvalid]
+	}
+	return &rows[op]
+}
+
+// String is the row's name.
+func (op Op) String() string { return op.Row().Name }
+
+// Rows is every op that has a row, in table order.
+func Rows() []Op {
+	ops := make([]Op, 0, len(rows))
+	for op := OpInvalid + 1; int(op) < len(rows); op++ {
+		ops = append(ops, op)
+	}
+	return ops
+}
+
+// Lookup is the op of that name.
+func Lookup(name string) (Op, error) {
+	for _, op := range Rows() {
+		if rows[op].Name == name {
+			return op, nil
+		}
+	}
+	return OpInvalid, fmt.Errorf("code: no instruction %q", name)
+}
