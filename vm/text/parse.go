@@ -238,6 +238,9 @@ func (p *parser) program(bind map[string]string) *ir.Program {
 		p.comments.Bottom = append(p.comments.Bottom, bottom.text)
 		p.next()
 	}
+	if p.peek().kind == tNewline {
+		p.next()
+	}
 	p.comments.Bottom = append(p.comments.Bottom, p.lines(false)...)
 	if t := p.peek(); t.kind != tEOF {
 		p.report(t, codeProgram, "a text holds one program", "%s stands after the end of the program", t.describe())

@@ -20,36 +20,38 @@ func FormatSource(file, src string) (string, error) {
 	s := &spacer{}
 	var open []token // braces
 	nest := 0        // parentheses and brackets
+	head := toks[0].is("program")
 	for i, t := range toks {
 		switch {
 		case t.kind == tEOF:
+			s.endLine()
 		case t.kind == tNewline:
-			s.newline(true)
-			nest = 0
+			s.blank = !s.inLine
+			s.endLine()
+			nest, head = 0, toks[i+1].is("program")
 		case t.kind == tComment:
 			s.word(t.text, true, len(open))
-			s.newline(false)
 		case t.is("{"):
 			s.word("{", true, len(open))
 			open = append(open, t)
-			if !toks[i+1].endsLine() {
-				s.newline(false)
-			}
 			s.opened = true
+			if !toks[i+1].endsLine() {
+				s.endLine()
+			}
 		case t.is("}"):
 			if len(open) == 0 {
 				list.Addf(t.pos, codeProgram, "", "} closes nothing")
 				break
 			}
 			open = open[:len(open)-1]
-			s.newline(false)
+			s.endLine()
 			s.blank = false
 			s.word("}", false, len(open))
 			if n := toks[i+1]; !n.endsLine() && !n.is("else") {
-				s.newline(false)
+				s.endLine()
 			}
 		default:
-			s.word(t.text, spaced(toks, i, nest), len(open))
+			s.word(t.text, spaced(toks, i, nest, head), len(open))
 			switch {
 			case t.is("("), t.is("["):
 				nest++
@@ -75,35 +77,98 @@ type spacer struct {
 	opened bool // nothing stands in the block yet
 }
 
-// newline ends the line; own says that the text has an end of line here, so that
-// two of them are an empty line.
-func (s *spacer) newline(own bool) {
+func (s *spacer) endLine() {
 	if s.inLine {
 		s.b.WriteByte('\n')
 		s.inLine = false
-		if own {
-			return
-		}
-		s.blank = false
-		s.ended()
-		return
-	}
-	if own {
-		s.blank = s.b.Len() > 0
 	}
 }
 
-func (s *spacer) ended() {}
-
 func (s *spacer) word(w string, space bool, indent int) {
-	if !s.inLine {
-		if s.blank && !s.opened {
+	switch {
+	case !s.inLine:
+		if s.blank && !s.opened && s.b.Len() > 0 {
 			s.b.WriteByte('\n')
 		}
 		s.b.WriteString(strings.Repeat("\t", indent))
 		s.inLine, s.blank, s.opened = true, false, false
-	} else if space {
+	case space:
 		s.b.WriteByte(' ')
 	}
 	s.b.WriteString(w)
+}
+
+// spaced reports whether a space stands before token i of a line; nest counts
+// the parentheses and brackets around it, head says that the line is the head of
+// a program.
+func spaced(toks []token, i, nest int, head bool) bool {
+	if i == 0 {
+		return false
+	}
+	t, prev := toks[i], toks[i-1]
+	head = head && nest == 0
+	switch {
+	case t.is(","), t.is(")"), t.is("]"), t.is(".."), t.is("."), prev.is("("), prev.is("["), prev.is(".."), prev.is("."):
+		return false
+	case t.is(":"):
+		return prev.is(")") || prev.is("]")
+	case prev.is(":"), prev.is(","):
+		return true
+	case unary(toks, i-1), head && (t.is("<") || t.is(">") || prev.is("<")):
+		return false
+	case t.is("="), prev.is("="):
+		eq := i
+		if prev.is("=") {
+			eq--
+		}
+		return !tightEqual(toks, eq, nest)
+	case t.is("("), t.is("["):
+		if prev.kind == tName {
+			return joins(prev)
+		}
+		return !prev.is("*") && !prev.is("/") && !head
+	case prev.is("*"), prev.is("/"), t.is("*"), t.is("/"):
+		// A pointer's star stands after a colon; any other is a product.
+		return false
+	}
+	return true
+}
+
+// joins are words that an expression follows.
+func joins(t token) bool {
+	for _, w := range []string{"for", "in", "while", "if", "else", "step"} {
+		if t.is(w) {
+			return true
+		}
+	}
+	return false
+}
+
+// unary reports a sign: an operator without a left operand.
+func unary(toks []token, i int) bool {
+	t := toks[i]
+	if t.is("!") {
+		return true
+	}
+	if !t.is("-") || i == 0 {
+		return false
+	}
+	prev := toks[i-1]
+	switch prev.kind {
+	case tName:
+		return joins(prev)
+	case tInt, tFloat:
+		return false
+	}
+	return !prev.is(")") && !prev.is("]")
+}
+
+// tightEqual reports an = that names an attribute or option, rather than one
+// that assigns.
+func tightEqual(toks []token, eq, nest int) bool {
+	if nest > 0 {
+		return eq < 2 || !toks[eq-2].is(":")
+	}
+	option := eq > 0 && (toks[eq-1].is("warps") || toks[eq-1].is("unroll"))
+	return option && eq > 1 && toks[eq-2].kind != tNewline && !toks[eq-2].is("{") && !toks[eq-2].is("}")
 }

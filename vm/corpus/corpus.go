@@ -1,0 +1,81 @@
+// Package corpus holds the example programs of Tilus Lab, one idea a file, as
+// txtar archives: a comment that says what the program shows, `prog.tile` with
+// its text as [text.FormatSource] prints it, and sections that tests add.
+//
+// Files in errors/ break numbered rules: the line that breaks a rule ends with
+// `// want CODE`.
+package corpus
+
+import (
+	"embed"
+	"io/fs"
+	"sort"
+	"strings"
+
+	"github.com/rogpeppe/go-internal/txtar"
+)
+
+//go:embed *.txtar errors/*.txtar
+var files embed.FS
+
+// ProgramFile is the section that holds a program's text.
+const ProgramFile = "prog.tile"
+
+// Names are the programs in alphabetical order, without the errors.
+func Names() []string { return list(".") }
+
+// Errors are the names of the archives that break rules, like "errors/view".
+func Errors() []string { return list("errors") }
+
+func list(dir string) []string {
+	entries, err := fs.ReadDir(files, dir)
+	if err != nil {
+		panic("corpus: " + err.Error()) // embedded
+	}
+	var names []string
+	for _, e := range entries {
+		if name, ok := strings.CutSuffix(e.Name(), ".txtar"); ok {
+			if dir != "." {
+				name = dir + "/" + name
+			}
+			names = append(names, name)
+		}
+	}
+	sort.Strings(names)
+	return names
+}
+
+// Get is the archive of a name of [Names] or [Errors], or nil.
+func Get(name string) *txtar.Archive {
+	data, err := files.ReadFile(name + ".txtar")
+	if err != nil {
+		return nil
+	}
+	return txtar.Parse(data)
+}
+
+// Program is the text of a program, or "" if there is none of that name.
+func Program(name string) string { return Section(name, ProgramFile) }
+
+// Section is the text of one file of an archive, or "".
+func Section(name, file string) string {
+	a := Get(name)
+	if a == nil {
+		return ""
+	}
+	for _, f := range a.Files {
+		if f.Name == file {
+			return string(f.Data)
+		}
+	}
+	return ""
+}
+
+// Doc is what the archive says about itself: its first lines.
+func Doc(name string) string {
+	a := Get(name)
+	if a == nil {
+		return ""
+	}
+	return strings.TrimSpace(string(a.Comment))
+}
