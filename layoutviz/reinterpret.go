@@ -87,7 +87,7 @@ func Reinterpret(from dtype.Type, fl layout.Layout, to dtype.Type, tl layout.Lay
 	y := pad
 	if !o.NoCaption {
 		y = s.caption([]string{
-			fmt.Sprintf("the same %d bits of a thread as %s and as %s", bits, count(fl.Slots(), from.String()), count(tl.Slots(), to.String())),
+			fmt.Sprintf("the same %d bits of a thread as %s and as %s", bits, elems(fl.Slots(), from), elems(tl.Slots(), to)),
 			fmt.Sprintf("above: %s [%s] %s", from, joinInts(fl.Shape()), fl),
 			fmt.Sprintf("below: %s [%s] %s", to, joinInts(tl.Shape()), tl),
 		}, y)
@@ -126,7 +126,7 @@ func Reinterpret(from dtype.Type, fl layout.Layout, to dtype.Type, tl layout.Lay
 		pic.Desc = legend
 	}
 	if !o.NoCaption {
-		y = s.caption([]string{"", "bit 0, the least significant, is on the left. " + legend}, y-between-12)
+		y = s.caption([]string{"", "Bit 0, the least significant, is on the left. " + legend}, y-between-12)
 	}
 	s.h = y + 4
 	pic.scene, pic.Width, pic.Height = s, s.w, s.h
@@ -273,11 +273,14 @@ func (v strip) label(x, y, w int, color string, bold bool, candidates ...string)
 	}
 }
 
+// elems is "3 u8".
+func elems(n int, t dtype.Type) string { return fmt.Sprintf("%d %s", n, t) }
+
 // describeView is the legend: how many bits, and where the first value lies
 // that is put together from two elements.
 func describeView(up, down side, bits int) string {
 	out := fmt.Sprintf("A thread holds %s = %s; read as %s they are %s of %s.",
-		count(up.l.Slots(), up.elem.String()), count(bits, "bit"), down.elem, count(down.l.Slots(), "value"), count(down.elem.Bits(), "bit"))
+		elems(up.l.Slots(), up.elem), count(bits, "bit"), down.elem, count(down.l.Slots(), "value"), count(down.elem.Bits(), "bit"))
 	a, b := up.elem.Bits(), down.elem.Bits()
 	for slot := range down.l.Slots() {
 		lo, hi := slot*b, (slot+1)*b-1
