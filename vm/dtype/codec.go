@@ -189,10 +189,8 @@ func (t Type) encodeScale(v float64, sat bool) uint64 {
 		return t.NaN()
 	case v <= pow2(-bias):
 		return 0
-	case v >= pow2(254-bias)*1.5:
-		// The tie at the very top goes up, as 254 is even and the next step is
-		// the odd code 255: it stays.
-		if sat || v == pow2(254-bias)*1.5 {
+	case v > pow2(254-bias)*1.5: // the tie itself goes to the even code 254
+		if sat {
 			return 254
 		}
 		return t.NaN()
@@ -362,7 +360,7 @@ func (t Type) Smallest() float64 {
 	r := &table[t]
 	switch {
 	case r.Kind != Float:
-		return t.Max() / t.Max() * float64(min(t.MaxCode(), 1))
+		return float64(min(t.MaxCode(), 1)) // i1 has no value above zero
 	case r.Special == Scale:
 		return pow2(-r.Bias)
 	}
