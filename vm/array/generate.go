@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -117,7 +118,7 @@ func parseGenerator(spec string) (*generation, func(*generation) func(int) uint6
 	}
 	g := &generation{values: map[string]string{}, at: map[string]diag.Pos{}}
 	if hasValue != (gen.options == "=") {
-		help := "write const=V:" + "type[sizes]"
+		help := "write const=V:type[sizes]"
 		if hasValue {
 			help = kind + " takes no value after its name"
 		}
@@ -145,7 +146,7 @@ func parseGenerator(spec string) (*generation, func(*generation) func(int) uint6
 		switch _, twice := g.values[name]; {
 		case !ok:
 			l.Addf(pos(at), "Array.N1", "options are written name=number", "%q is not an option", part)
-		case !contains(known, name):
+		case !slices.Contains(known, name):
 			help := diag.DidYouMean(name, known)
 			if help == "" {
 				help = fmt.Sprintf("options of %s: %s", kind, strings.Join(known, ", "))
@@ -170,15 +171,6 @@ func parseGenerator(spec string) (*generation, func(*generation) func(int) uint6
 		return nil, nil, g.problems.Err()
 	}
 	return g, gen.fill, nil
-}
-
-func contains(list []string, s string) bool {
-	for _, x := range list {
-		if x == s {
-			return true
-		}
-	}
-	return false
 }
 
 // typeShape is a parsed "i6[64, 32]"; shaped tells [] from no brackets at all.
