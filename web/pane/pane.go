@@ -1,0 +1,152 @@
+// Package pane holds the panes of the explorer. A pane is a Go row: its name,
+// its parameters, and a pure function from their values to pictures and text.
+// The page draws the form from the parameters and links the pictures by their
+// element tables, so that a new pane needs no JavaScript: add a row to [All].
+package pane
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+)
+
+// MaxValue is the largest value of a parameter in bytes.
+const MaxValue = 64 << 10
+
+// Kind says how the page asks for a parameter.
+type Kind string
+
+// The kinds of parameters.
+const (
+	Text    Kind = "text"    // one line
+	Layout  Kind = "layout"  // one line; can be bound to a variable of a notebook
+	Program Kind = "program" // several lines; can be bound to a variable
+	Slider  Kind = "slider"  // a whole number from Min to Max
+	Choice  Kind = "choice"  // one of Choices
+)
+
+// Param is one input of a pane. Name is also its key in the page's address.
+type Param struct {
+	Name    string   `json:"name"`
+	Title   string   `json:"title"`
+	Kind    Kind     `json:"kind"`
+	Default string   `json:"default"`
+	Doc     string   `json:"doc"`
+	Min     int      `json:"min,omitempty"`
+	Max     int      `json:"max,omitempty"`
+	Choices []string `json:"choices,omitempty"`
+}
+
+// Values are the inputs of one rendering by parameter name.
+type Values map[string]string
+
+// Picture is one drawing of a result; Name is its name within the result.
+type Picture struct {
+	Name string
+	layoutviz.Picture
+}
+
+// Result is what a pane shows. Sentence is one sentence that says what matters.
+// Text is preformatted and may be empty.
+type Result struct {
+	Pictures []Picture
+	Sentence string
+	Text     string
+}
+
+// Pane is one row.
+type Pane struct {
+	Name   string
+	Title  string
+	Doc    string
+	Params []Param
+	// Render has all values, defaults filled in. Its error is a diag.List whose
+	// positions name the parameter as their file.
+	Render func(v Values) (Result, error)
+}
+
+// All lists the panes.
+func All() []Pane {
+	return []Pane{layoutPane(), reinterpretPane(), seePane(), programPane()}
+}
+
+// Find returns the pane of that name.
+func Find(name string) (Pane, error) {
+	var names []string
+	for _, p := range All() {
+		if p.Name == name {
+			return p, nil
+		}
+		names = append(names, p.Name)
+	}
+	help := "there are " + strings.Join(names, ", ")
+	if s := diag.Suggest(name, names); s != "" {
+		help = "did you mean " + s + "? " + help
+	}
+	return Pane{}, diag.List{{Pos: diag.Pos{File: "p"}, Code: "Pane.E1", Msg: fmt.Sprintf("there is no pane %.40q", name), Help: help}}
+}
+
+// Run fills in defaults, checks the values against the parameters and renders.
+// Values that no parameter names are ignored, so that older programs read newer
+// addresses. The error is a diag.List.
+func (p Pane) Run(in Values) (Result, error) {
+	v := Values{}
+	var bad diag.List
+	for _, d := range p.Params {
+		s, ok := in[d.Name]
+		if !ok || s == "" && (d.Kind == Slider || d.Kind == Choice) {
+			s = d.Default
+		}
+		v[d.Name] = s
+		at := diag.Pos{File: d.Name, Line: 1, Col: 1}
+		if len(s) > MaxValue {
+			bad.Addf(at, "Pane.E2", "", "%s has %d bytes; the limit is %d", d.Title, len(s), MaxValue)
+			continue
+		}
+		switch d.Kind {
+		case Slider:
+			if n, err := strconv.Atoi(s); err != nil || n < d.Min || n > d.Max {
+				bad.Addf(at, "Pane.E3", "", "%s is %.20q; it must be a whole number from %d to %d", d.Title, s, d.Min, d.Max)
+			}
+		case Choice:
+			if !contains(d.Choices, s) {
+				bad.Addf(at, "Pane.E4", "", "%s is %.20q; it must be one of %s", d.Title, s, strings.Join(d.Choices, ", "))
+			}
+		}
+	}
+	if err := bad.Err(); err != nil {
+		return Result{}, err
+	}
+	r, err := p.Render(v)
+	if err != nil {
+		var list diag.List
+		if !errors.As(err, &list) {
+			err = diag.List{{Pos: diag.Pos{File: p.Params[0].Name, Line: 1, Col: 1}, Code: "Pane.E5", Msg: err.Error()}}
+		}
+		return Result{}, err
+	}
+	return r, nil
+}
+
+func contains(list []string, s string) bool {
+	for _, x := range list {
+		if x == s {
+			return true
+		}
+	}
+	return false
+}
+
+// palette is the parameter that panes with layouts share.
+func palette() Param {
+	p := Param{Name: "pal", Title: "Colours", Kind: Choice, Doc: "Colours of the threads."}
+	for _, x := range layoutviz.Palettes() {
+		p.Choices = append(p.Choices, x.Name)
+	}
+	p.Default = p.Choices[0]
+	return p
+}

@@ -1,0 +1,307 @@
+package pane
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/text"
+)
+
+// StartLayout is the layout that the start page opens with: the accumulator of
+// mma.m16n8k16.
+const StartLayout = "local(2, 1).spatial(8, 4).local(1, 2)"
+
+// WeightLayout is the layout that the reinterpretation opens with. Each thread
+// holds eight elements, so that its bits are whole bytes at every width.
+const WeightLayout = "local(2, 1).column_spatial(4, 8).local(4, 1)"
+
+func at(param string) diag.Pos { return diag.Pos{File: param, Line: 1, Col: 1} }
+
+func layoutPane() Pane {
+	return Pane{
+		Name:  "layout",
+		Title: "Layout",
+		Doc:   "Which thread holds which element: the tile on the left, the threads on the right. Point at a cell to find it in both.",
+		Params: []Param{
+			{Name: "e", Title: "Layout", Kind: Layout, Default: StartLayout,
+				Doc: "A chain of local, spatial, column_local, column_spatial, replicated; * and / multiply and divide."},
+			palette(),
+		},
+		Render: func(v Values) (Result, error) {
+			l, err := layout.ParseAt(v["e"], at("e"))
+			if err != nil {
+				return Result{}, err
+			}
+			return bothViews(l, v["pal"])
+		},
+	}
+}
+
+// bothViews is the tensor view and the thread view of one layout.
+func bothViews(l layout.Layout, pal string) (Result, error) {
+	o := layoutviz.Options{Palette: pal, NoCaption: true}
+	tensor, err := layoutviz.Tensor(l, o)
+	if err != nil {
+		return Result{}, err
+	}
+	threads, err := layoutviz.Threads(l, o)
+	if err != nil {
+		return Result{}, err
+	}
+	t, s := min(5, l.Threads()-1), min(2, l.Slots()-1)
+	return Result{
+		Pictures: []Picture{{"tensor", tensor}, {"threads", threads}},
+		Sentence: fmt.Sprintf("Thread %d slot %d holds %s. %s", t, s, tuple(l.Index(t, s)), size(l)),
+	}, nil
+}
+
+func tuple(v []int) string {
+	s := make([]string, len(v))
+	for i, n := range v {
+		s[i] = strconv.Itoa(n)
+	}
+	return "(" + strings.Join(s, ", ") + ")"
+}
+
+// size says how large a layout is.
+func size(l layout.Layout) string {
+	shape := strings.Trim(tuple(l.Shape()), "()")
+	out := fmt.Sprintf("[%s] has %d elements: %d threads with %d each", shape, l.Size(), l.Threads(), l.Slots())
+	if r := l.Replicas(); r > 1 {
+		out += fmt.Sprintf(", every element held %d times", r)
+	}
+	return out + "."
+}
+
+func reinterpretPane() Pane {
+	return Pane{
+		Name:  "reinterpret",
+		Title: "Reinterpretation",
+		Doc:   "The bits that a thread holds, as bytes and as values of 1 to 8 bits. No bit moves: a View only reads them as another type.",
+		Params: []Param{
+			{Name: "w", Title: "Bits per value", Kind: Slider, Default: "6", Min: 1, Max: 8, Doc: "Width of the low-precision type."},
+			{Name: "k", Title: "Kind", Kind: Choice, Default: "int", Choices: []string{"int", "uint", "float"}, Doc: "Signed integers, unsigned integers or floats."},
+			{Name: "e", Title: "Layout of the values", Kind: Layout, Default: WeightLayout, Doc: "The layout after the View; the layout of the bytes follows from it."},
+			{Name: "t", Title: "Threads", Kind: Text, Default: "", Doc: "Threads to show, for example 0, 5; empty for the first few."},
+			palette(),
+		},
+		Render: renderReinterpret,
+	}
+}
+
+// floats are the types that the float kind stands for, by width.
+var floats = map[int]string{3: "f3e1m1", 4: "f4e2m1", 5: "f5e2m2", 6: "f6e3m2", 7: "f7e3m3", 8: "f8e4m3"}
+
+func renderReinterpret(v Values) (Result, error) {
+	w, err := strconv.Atoi(v["w"])
+	if err != nil {
+		return Result{}, err
+	}
+	name := map[string]string{"int": "i", "uint": "u"}[v["k"]] + v["w"]
+	if v["k"] == "float" {
+		name = floats[w]
+		if name == "" {
+			return Result{}, diag.List{{Pos: at("w"), Code: "Pane.E6", Msg: fmt.Sprintf("there is no float of %d bits; floats have 3 to 8", w), Help: "choose a wider value, or int"}}
+		}
+	}
+	elem, err := dtype.Parse(name)
+	if err != nil {
+		return Result{}, diag.List{{Pos: at("k"), Code: "Pane.E7", Msg: fmt.Sprintf("there is no type %s", name)}}
+	}
+	l, err := layout.ParseAt(v["e"], at("e"))
+	if err != nil {
+		return Result{}, err
+	}
+	packed, err := layout.PackedView(w, l)
+	if err != nil {
+		return Result{}, located(err, "e", v["e"])
+	}
+	var threads []int
+	for _, s := range strings.FieldsFunc(v["t"], func(r rune) bool { return r == ',' || r == ' ' }) {
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 0 || n >= l.Threads() {
+			return Result{}, diag.List{{Pos: at("t"), Code: "Pane.E8", Msg: fmt.Sprintf("there is no thread %.20q; the layout has %d, from 0", s, l.Threads())}}
+		}
+		threads = append(threads, n)
+	}
+	if len(threads) > 8 {
+		return Result{}, diag.List{{Pos: at("t"), Code: "Pane.E9", Msg: fmt.Sprintf("%d threads; at most 8 are shown", len(threads))}}
+	}
+	pic, err := layoutviz.Reinterpret(dtype.U8, packed, elem, l, layoutviz.Options{Palette: v["pal"], Threads: threads, NoCaption: true})
+	if err != nil {
+		return Result{}, err
+	}
+	shape := strings.Trim(tuple(l.Shape()), "()")
+	return Result{
+		Pictures: []Picture{{"bits", pic}},
+		Sentence: pic.Desc,
+		Text: fmt.Sprintf("View(x) : register %s[%s] %s\nwhere x : register u8[%d] %s",
+			elem, shape, l, packed.Size(), packed),
+	}, nil
+}
+
+// located gives a problem without a place the whole of a parameter's value.
+func located(err error, param, value string) error {
+	p, ok := err.(diag.Problem)
+	if !ok {
+		p = diag.Problem{Code: "Pane.E5", Msg: err.Error()}
+	}
+	p.Pos, p.End = at(param), diag.Pos{File: param, Line: 1, Col: len(value) + 1}
+	return diag.List{p}
+}
+
+// notations is what the see pane accepts, in its order of trying.
+const notations = "a layout chain (local(2, 1).spatial(8, 4)), an element type (f4e2m1, i6, u3), or a program (program name<grid>(…) warps=1 { … })"
+
+func seePane() Pane {
+	return Pane{
+		Name:  "see",
+		Title: "See",
+		Doc:   "Paste anything: it is recognised and drawn. Accepted are " + notations + ".",
+		Params: []Param{
+			{Name: "x", Title: "Anything", Kind: Program, Default: "f4e2m1", Doc: "Accepted are " + notations + "."},
+			palette(),
+		},
+		Render: func(v Values) (Result, error) {
+			x := strings.TrimSpace(v["x"])
+			if x == "" {
+				return Result{}, diag.List{{Pos: at("x"), Code: "Pane.E10", Msg: "nothing to see", Help: "paste " + notations}}
+			}
+			if isProgram(x) {
+				return renderProgram("x", v["x"], v["pal"])
+			}
+			if t, err := dtype.Parse(x); err == nil {
+				return typeTable(t), nil
+			}
+			// Leading space stays, so that columns are those of the field.
+			l, err := layout.ParseAt(strings.TrimRight(v["x"], " \t\r\n"), at("x"))
+			if err != nil {
+				if list, ok := err.(diag.List); ok && !strings.Contains(x, "(") {
+					list[0].Help = "this is no notation known here; paste " + notations
+				}
+				return Result{}, err
+			}
+			return bothViews(l, v["pal"])
+		},
+	}
+}
+
+func isProgram(x string) bool {
+	for _, line := range strings.Split(x, "\n") {
+		line = strings.TrimSpace(line)
+		if line == "" || strings.HasPrefix(line, "//") {
+			continue
+		}
+		return strings.HasPrefix(line, "program ")
+	}
+	return false
+}
+
+// typeTable lists all codes of a type of at most 8 bits.
+func typeTable(t dtype.Type) Result {
+	r := Result{Sentence: fmt.Sprintf("%s is an element type of %d bits; its values run from %v to %v.", t, t.Bits(), t.Min(), t.Max())}
+	if t.Bits() > 8 {
+		return r
+	}
+	var b strings.Builder
+	n := 1 << t.Bits()
+	rows := (n + 7) / 8
+	for i := range rows {
+		for c := 0; c < 8 && c*rows+i < n; c++ {
+			code := c*rows + i
+			fmt.Fprintf(&b, "%0*b %-11s", t.Bits(), code, strconv.FormatFloat(t.Decode(uint64(code)), 'g', 6, 64))
+		}
+		b.WriteByte('\n')
+	}
+	r.Text = b.String()
+	return r
+}
+
+// StartProgram is the program that the program pane opens with.
+const StartProgram = `program cast<M/16, N/8>(a: *f32, c: *f16, M: i32, N: i32) warps=1 {
+	bi, bj = BlockIndices()
+	ga = ViewGlobal(a) : global f32[M, N]
+	gc = ViewGlobal(c) : global f16[M, N]
+	x = LoadGlobal(ga, offset=[bi*16, bj*8]) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+	y = Cast(x) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+	StoreGlobal(gc, y, offset=[bi*16, bj*8])
+}
+`
+
+func programPane() Pane {
+	return Pane{
+		Name:  "program",
+		Title: "Program",
+		Doc:   "A program, checked while you type, with the layouts it uses.",
+		Params: []Param{
+			{Name: "src", Title: "Program", Kind: Program, Default: StartProgram, Doc: "Program text; the result shows it in canonical form."},
+			palette(),
+		},
+		Render: func(v Values) (Result, error) { return renderProgram("src", v["src"], v["pal"]) },
+	}
+}
+
+// maxLayouts is how many layouts of a program are drawn.
+const maxLayouts = 6
+
+func renderProgram(param, src, pal string) (Result, error) {
+	p, err := text.Parse(param, src, nil)
+	if err != nil {
+		return Result{}, err
+	}
+	r := Result{Text: text.Format(p)}
+	type use struct {
+		l     layout.Layout
+		elem  dtype.Type
+		names []string
+	}
+	var uses []*use
+	seen := map[string]*use{}
+	p.Body.Walk(func(s ir.Stmt) bool {
+		in, ok := s.(*ir.Instr)
+		if !ok {
+			return true
+		}
+		for _, v := range in.Out {
+			if !v.Type.IsRegister() || !v.Type.HasLayout {
+				continue
+			}
+			k := v.Type.Elem.String() + v.Type.Layout.Key()
+			if seen[k] == nil {
+				seen[k] = &use{l: v.Type.Layout, elem: v.Type.Elem}
+				uses = append(uses, seen[k])
+			}
+			if !contains(seen[k].names, v.Name) {
+				seen[k].names = append(seen[k].names, v.Name)
+			}
+		}
+		return true
+	})
+	for i, u := range uses[:min(len(uses), maxLayouts)] {
+		pic, err := layoutviz.Tensor(u.l, layoutviz.Options{Palette: pal})
+		if err != nil {
+			return Result{}, err
+		}
+		name := fmt.Sprintf("%s : %s", strings.Join(u.names, ", "), u.elem)
+		// Elements of different tiles do not belong together.
+		for j := range pic.IDs {
+			e := &pic.IDs[j]
+			e.ID = fmt.Sprintf("v%d.%s", i, e.ID)
+			for k := range e.Keys {
+				e.Keys[k] += i << 25
+			}
+		}
+		r.Pictures = append(r.Pictures, Picture{name, pic})
+	}
+	r.Sentence = fmt.Sprintf("%s runs %d threads in each block and uses %d register layouts.", p.Name, p.Threads(), len(uses))
+	if len(uses) == 1 {
+		r.Sentence = fmt.Sprintf("%s runs %d threads in each block and uses one register layout.", p.Name, p.Threads())
+	}
+	return r, nil
+}
