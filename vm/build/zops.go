@@ -1,0 +1,142 @@
+// Code generated from the instruction table by gen_test.go; DO NOT EDIT.
+
+package build
+
+//go:generate go test build.go zops.go gen_test.go -run TestOpsAreFresh -update
+
+// BlockIndices adds
+//
+//	bi, bj = BlockIndices()
+//
+// The index of this block in each dimension of the grid. Give as many names as the grid has dimensions, or fewer; each is an i32 scalar.
+func (prog *Builder) BlockIndices(i string) Value {
+	return prog.instr("BlockIndices", []string{i}, nil, nil)[0]
+}
+
+// BlockIndices2 adds
+//
+//	bi, bj = BlockIndices()
+//
+// The index of this block in each dimension of the grid. Give as many names as the grid has dimensions, or fewer; each is an i32 scalar.
+func (prog *Builder) BlockIndices2(i string, j string) (Value, Value) {
+	v := prog.instr("BlockIndices", []string{i, j}, nil, nil)
+	return v[0], v[1]
+}
+
+// BlockIndices3 adds
+//
+//	bi, bj = BlockIndices()
+//
+// The index of this block in each dimension of the grid. Give as many names as the grid has dimensions, or fewer; each is an i32 scalar.
+func (prog *Builder) BlockIndices3(i string, j string, k string) (Value, Value, Value) {
+	v := prog.instr("BlockIndices", []string{i, j, k}, nil, nil)
+	return v[0], v[1], v[2]
+}
+
+// ViewGlobal adds
+//
+//	gb = ViewGlobal(b) : global u8[K/16, N/8, 96]
+//
+// A row-major tensor over the memory that a pointer parameter points to. Element k of the tensor occupies bits [k·n, (k+1)·n) of the memory, n being the width of the element type, so elements narrower than a byte lie packed. The shape may use scalar parameters.
+func (prog *Builder) ViewGlobal(tensor string, ptr Value, tensorType Type) Value {
+	return prog.instr("ViewGlobal", []string{tensor}, []any{ptr}, nil, tensorType)[0]
+}
+
+// AllocateRegister adds
+//
+//	acc = AllocateRegister(init=0) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// A new register tensor. With init every element has that value (as Cast from f64 gives it); without, reading an element before it is written is an error on the interpreter and the simulator.
+func (prog *Builder) AllocateRegister(tile string, tileType Type, attrs ...Attr) Value {
+	return prog.instr("AllocateRegister", []string{tile}, nil, attrs, tileType)[0]
+}
+
+// Init is the attribute init, a number: the value of every element.
+func Init(value any) Attr { return Attr("init=" + operand(value)) }
+
+// LoadGlobal adds
+//
+//	ra = LoadGlobal(ga, offset=[bi*16, k*16]) : register f16[16, 16] column_local(2, 2).spatial(8, 4).local(1, 2)
+//
+// Loads a tile of a global tensor into registers. Element [i, j, …] of the tile comes from offset plus that index; dims says along which dimensions of the tensor the tile lies (the last ones, if left out). Elements outside the tensor are 0.
+func (prog *Builder) LoadGlobal(tile string, src Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("LoadGlobal", []string{tile}, []any{src}, attrs, tileType)[0]
+}
+
+// Offset is the attribute offset, a list of expressions: index in src of the tile's first element, one entry per dimension of src.
+func Offset(values ...any) Attr { return list("offset", values) }
+
+// Dims is the attribute dims, a list of integers: the dimension of src that each dimension of the tile lies along.
+func Dims(values ...any) Attr { return list("dims", values) }
+
+// StoreGlobal adds
+//
+//	StoreGlobal(gc, out, offset=[bi*16, bj*8])
+//
+// Stores a register tile to a global tensor; offset and dims as in LoadGlobal. Elements outside the tensor are not stored. Elements narrower than a byte may share a byte with a neighbour held by another thread of the grid: each element's bits are written without disturbing the others.
+func (prog *Builder) StoreGlobal(dst Value, tile Value, attrs ...Attr) {
+	prog.instr("StoreGlobal", nil, []any{dst, tile}, attrs)
+}
+
+// View adds
+//
+//	rw = View(rb) : register i6[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)
+//
+// The same bits in the same threads, read as another element type and layout. The bits that a thread holds are its slots in order, low bits first; no bit moves, so View costs nothing.
+func (prog *Builder) View(tile string, x Value, tileType Type) Value {
+	return prog.instr("View", []string{tile}, []any{x}, nil, tileType)[0]
+}
+
+// Cast adds
+//
+//	rh = Cast(rw) : register f16[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)
+//
+// Each element as the nearest value of another type: ties to even, saturating for types of up to 8 bits and integers, infinity on overflow of wider floats, truncation from float to integer. vm/dtype's Cast is the definition.
+func (prog *Builder) Cast(tile string, x Value, tileType Type) Value {
+	return prog.instr("Cast", []string{tile}, []any{x}, nil, tileType)[0]
+}
+
+// Add adds
+//
+//	s = Add(x, y) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x + y, element by element. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Add(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("Add", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// Sub adds
+//
+//	d = Sub(x, y) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x - y, element by element. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Sub(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("Sub", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// Mul adds
+//
+//	p = Mul(x, scale) : register f16[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)
+//
+// x · y, element by element. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Mul(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("Mul", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// Fma adds
+//
+//	acc = Fma(x, scale, acc) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x · y + z, element by element, rounded once. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Fma(tile string, x any, y any, z any, tileType Type) Value {
+	return prog.instr("Fma", []string{tile}, []any{x, y, z}, nil, tileType)[0]
+}
+
+// Dot adds
+//
+//	acc = Dot(ra, rh, acc) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// Matrix product plus accumulator: d[m, n] = Σk a[m, k]·b[k, n] + c[m, n]. The products of 16 consecutive k and the accumulator are summed exactly and rounded once to the type of c; steps go up in k. The tile is cut into matrix instructions by layout division; a layout that no instruction divides is refused by lowering.
+func (prog *Builder) Dot(d string, a Value, b Value, c Value, dType Type) Value {
+	return prog.instr("Dot", []string{d}, []any{a, b, c}, nil, dType)[0]
+}
