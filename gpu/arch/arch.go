@@ -1,0 +1,86 @@
+// Package arch holds facts about GPUs as data: generations, their limits, and
+// the catalogue of matrix instructions with their fragment layouts. It contains
+// no behaviour beyond looking a row up.
+package arch
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+)
+
+// LanesPerWarp is the number of lanes of an NVIDIA warp.
+const LanesPerWarp = 32
+
+// Arch is one compilation target.
+type Arch struct {
+	Name       string // PTX .target, such as sm_90a
+	Major      int    // compute capability
+	Minor      int
+	PTX        string // lowest PTX ISA version whose assemblers know the target
+	MaxShared  int    // shared memory a block can opt in to, bytes
+	MaxThreads int    // threads of a block
+	MaxRegs    int    // 32-bit registers of a thread
+	RegFile    int    // 32-bit registers of a multiprocessor
+	Source     string
+}
+
+const guide = "CUDA C++ Programming Guide 13.0, Compute Capabilities; PTX ISA 9.0, .target"
+
+// archs is ordered by capability. A target with the suffix a runs only on that
+// capability; the others on every later one.
+var archs = []Arch{
+	{"sm_80", 8, 0, "7.0", 163 << 10, 1024, 255, 65536, guide},
+	{"sm_86", 8, 6, "7.1", 99 << 10, 1024, 255, 65536, guide},
+	{"sm_89", 8, 9, "7.8", 99 << 10, 1024, 255, 65536, guide},
+	{"sm_90", 9, 0, "7.8", 227 << 10, 1024, 255, 65536, guide},
+	{"sm_90a", 9, 0, "8.0", 227 << 10, 1024, 255, 65536, guide},
+}
+
+// Capability is 10·major + minor, as in the name.
+func (a Arch) Capability() int { return 10*a.Major + a.Minor }
+
+// All lists the targets, oldest first.
+func All() []Arch { return slices.Clone(archs) }
+
+// Names lists the targets' names, oldest first.
+func Names() []string {
+	names := make([]string, len(archs))
+	for i, a := range archs {
+		names[i] = a.Name
+	}
+	return names
+}
+
+// Lookup finds a target by name; the error lists the known ones.
+func Lookup(name string) (Arch, error) {
+	for _, a := range archs {
+		if a.Name == name {
+			return a, nil
+		}
+	}
+	help := diag.DidYouMean(name, Names())
+	if help != "" {
+		help = "; " + help
+	}
+	return Arch{}, fmt.Errorf("arch: no target %q; known are %s%s", name, strings.Join(Names(), ", "), help)
+}
+
+// For gives the best target for a device of the capability, or an error when the
+// device is older than the oldest target.
+func For(major, minor int) (Arch, error) {
+	best := Arch{}
+	for _, a := range archs {
+		exact := a.Major == major && a.Minor == minor
+		older := a.Capability() <= 10*major+minor && !strings.HasSuffix(a.Name, "a")
+		if exact || older {
+			best = a
+		}
+	}
+	if best.Name == "" {
+		return best, fmt.Errorf("arch: compute capability %d.%d is older than %s, the oldest target; use --device sim", major, minor, archs[0].Name)
+	}
+	return best, nil
+}

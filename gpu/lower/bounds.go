@@ -1,0 +1,241 @@
+package lower
+
+import (
+	"github.com/tilus-lab/tilus-lab/vm/affine"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// facts are what is known about scalar variables while code is made: how many
+// blocks a block index runs over, what a loop variable runs over, what divides a
+// parameter. They prove index bounds, so that checks can be left out, and
+// alignment, so that accesses can be wide.
+type facts struct {
+	divisors map[string]int64    // parameters: a known divisor
+	span     map[*ir.Var]span    // variables with bounds
+	value    map[*ir.Var]ir.Expr // scalar variables assigned exactly once
+	assigned map[*ir.Var]int     // how often a scalar variable is assigned
+}
+
+// span is the half-open range [from, to) in steps.
+type span struct {
+	from, to ir.Expr
+	step     int64
+}
+
+// affineOf is an expression over parameters in vm/affine's form; ok is false
+// when it names anything else or compares.
+func affineOf(e ir.Expr) (a affine.Expr, ok bool) {
+	switch e := e.(type) {
+	case *ir.Int:
+		return affine.Const(e.Value), true
+	case *ir.Ref:
+		return affine.Var(e.Var.Name), e.Var.Param
+	case *ir.Unary:
+		x, ok := affineOf(e.X)
+		return affine.Const(0).Sub(x), ok && e.Op == "-"
+	case *ir.Binary:
+		x, okX := affineOf(e.X)
+		y, okY := affineOf(e.Y)
+		if !okX || !okY {
+			return a, false
+		}
+		switch e.Op {
+		case "+":
+			return x.Add(y), true
+		case "-":
+			return x.Sub(y), true
+		case "*":
+			return x.Mul(y), true
+		case "/":
+			return x.FloorDiv(y), true
+		case "%":
+			return x.Mod(y), true
+		case "min":
+			return x.Min(y), true
+		case "max":
+			return x.Max(y), true
+		}
+	}
+	return a, false
+}
+
+// upper is an expression over parameters that scale·e never exceeds; scale ≥ 1.
+func (f *facts) upper(e ir.Expr, scale int64) (a affine.Expr, ok bool) {
+	if a, ok := affineOf(e); ok {
+		return shrink(e, a, scale), true
+	}
+	switch e := e.(type) {
+	case *ir.Ref:
+		if v, ok := f.value[e.Var]; ok && f.assigned[e.Var] == 1 {
+			return f.upper(v, scale)
+		}
+		s, ok := f.span[e.Var]
+		if !ok {
+			return a, false
+		}
+		if s.step < 0 {
+			return f.upper(s.from, scale)
+		}
+		// The last value is to-1, or to-step when the span is whole steps.
+		last := int64(1)
+		if f.divides(s.to, s.step) && f.divides(s.from, s.step) {
+			last = s.step
+		}
+		top, ok := f.upper(s.to, scale)
+		return top.AddConst(-last * scale), ok
+	case *ir.Binary:
+		return f.upperBinary(e, scale)
+	}
+	return a, false
+}
+
+func (f *facts) upperBinary(e *ir.Binary, scale int64) (a affine.Expr, ok bool) {
+	switch e.Op {
+	case "+":
+		x, okX := f.upper(e.X, scale)
+		y, okY := f.upper(e.Y, scale)
+		return x.Add(y), okX && okY
+	case "-":
+		x, okX := f.upper(e.X, scale)
+		y, okY := f.lower(e.Y, scale)
+		return x.Sub(y), okX && okY
+	case "*":
+		for _, p := range [2][2]ir.Expr{{e.X, e.Y}, {e.Y, e.X}} {
+			if c, isConst := ir.ConstInt(p[1]); isConst && c >= 1 && c < 1<<31 && scale < 1<<31 {
+				return f.upper(p[0], scale*c)
+			}
+		}
+	case "min":
+		if x, ok := f.upper(e.X, scale); ok {
+			return x, true
+		}
+		return f.upper(e.Y, scale)
+	}
+	return a, false
+}
+
+// shrink is scale·a, but for a quotient x/c with c dividing scale it is the
+// larger (scale/c)·x, which cancels against extents written without division.
+func shrink(e ir.Expr, a affine.Expr, scale int64) affine.Expr {
+	if q, isQuotient := e.(*ir.Binary); isQuotient && q.Op == "/" {
+		if c, ok := ir.ConstInt(q.Y); ok && c > 0 && scale%c == 0 {
+			if x, ok := affineOf(q.X); ok {
+				return x.MulConst(scale / c)
+			}
+		}
+	}
+	return a.MulConst(scale)
+}
+
+// lower is an expression over parameters that scale·e never falls below.
+func (f *facts) lower(e ir.Expr, scale int64) (a affine.Expr, ok bool) {
+	if a, ok := affineOf(e); ok {
+		return a.MulConst(scale), true
+	}
+	switch e := e.(type) {
+	case *ir.Ref:
+		if v, ok := f.value[e.Var]; ok && f.assigned[e.Var] == 1 {
+			return f.lower(v, scale)
+		}
+		s, ok := f.span[e.Var]
+		if !ok || s.step < 0 {
+			return a, false
+		}
+		return f.lower(s.from, scale)
+	case *ir.Binary:
+		switch e.Op {
+		case "+":
+			x, okX := f.lower(e.X, scale)
+			y, okY := f.lower(e.Y, scale)
+			return x.Add(y), okX && okY
+		case "-":
+			x, okX := f.lower(e.X, scale)
+			y, okY := f.upper(e.Y, scale)
+			return x.Sub(y), okX && okY
+		case "*":
+			for _, p := range [2][2]ir.Expr{{e.X, e.Y}, {e.Y, e.X}} {
+				if c, isConst := ir.ConstInt(p[1]); isConst && c >= 1 && c < 1<<31 && scale < 1<<31 {
+					return f.lower(p[0], scale*c)
+				}
+			}
+		}
+	}
+	return a, false
+}
+
+// inside proves 0 ≤ e + low and e + high < extent.
+func (f *facts) inside(e ir.Expr, low, high int64, extent ir.Expr) (below, above bool) {
+	if a, ok := f.lower(e, 1); ok {
+		below = nonNegative(a.AddConst(low))
+	}
+	if a, ok := f.upper(e, 1); ok {
+		if n, ok := affineOf(extent); ok {
+			above = nonNegative(n.Sub(a).AddConst(-1 - high))
+		}
+	}
+	return below, above
+}
+
+// nonNegative proves a ≥ 0 from parameters alone, about which nothing is
+// assumed.
+func nonNegative(a affine.Expr) bool { return a.Range(nil).Lo >= 0 }
+
+// divides proves that n divides e.
+func (f *facts) divides(e ir.Expr, n int64) bool {
+	d := f.divisor(e)
+	return n != 0 && (d == 0 || d%n == 0)
+}
+
+// divisor is a number that surely divides e; 0 stands for e = 0, which every
+// number divides.
+func (f *facts) divisor(e ir.Expr) int64 {
+	switch e := e.(type) {
+	case *ir.Int:
+		return abs(e.Value)
+	case *ir.Ref:
+		if e.Var.Param {
+			return max(1, f.divisors[e.Var.Name])
+		}
+		if v, ok := f.value[e.Var]; ok && f.assigned[e.Var] == 1 {
+			return f.divisor(v)
+		}
+		if s, ok := f.span[e.Var]; ok {
+			return max(1, gcd(f.divisor(s.from), abs(s.step)))
+		}
+	case *ir.Unary:
+		if e.Op == "-" {
+			return f.divisor(e.X)
+		}
+	case *ir.Binary:
+		x, y := f.divisor(e.X), f.divisor(e.Y)
+		switch e.Op {
+		case "+", "-", "min", "max":
+			return gcd(x, y)
+		case "*":
+			if x > 1<<30 || y > 1<<30 {
+				return max(x, y)
+			}
+			return x * y
+		case "/":
+			if c, ok := ir.ConstInt(e.Y); ok && c > 0 && x%c == 0 && x > 0 {
+				return x / c
+			}
+		}
+	}
+	return 1
+}
+
+func abs(n int64) int64 {
+	if n < 0 {
+		return -n
+	}
+	return n
+}
+
+// gcd treats 0 as divisible by everything: gcd(0, n) = n.
+func gcd(a, b int64) int64 {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return abs(a)
+}

@@ -1,0 +1,169 @@
+package cast
+
+import (
+	"math"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/vm/affine"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// machine runs straight-line pure code by the meanings of its rows.
+type machine struct {
+	f   *code.Func
+	val []uint64
+}
+
+func (m *machine) run(args []uint64) {
+	for i, v := range m.f.Body.Args {
+		m.val[v] = args[i]
+	}
+	in := make([]uint64, 3)
+	for _, instr := range m.f.Body.Instrs {
+		row := instr.Row()
+		if len(instr.In) == 0 {
+			m.val[instr.Out[0]] = uint64(instr.Imm[0])
+			continue
+		}
+		in = in[:0]
+		for _, v := range instr.In {
+			in = append(in, m.val[v])
+		}
+		m.val[instr.Out[0]] = row.Eval(instr.Imm, in)[0]
+	}
+}
+
+// build makes the cast of n slots; its parameters are the source words.
+func build(t *testing.T, to, from dtype.Type, n int) (*machine, []code.Value) {
+	t.Helper()
+	b := code.NewBuilder("cast")
+	b.Func().Launch = code.Launch{Grid: []affine.Expr{affine.Const(1)}, Block: 32}
+	b.At(diag.Pos{File: "cast", Line: 1})
+	words := make([]code.Value, (n*from.Bits()+31)/32)
+	for i := range words {
+		words[i] = b.Scalar("w"+string(rune('a'+i)), code.B32, "u32")
+	}
+	out, err := Tile(b, to, from, n, words)
+	if err != nil {
+		t.Fatalf("%s from %s: %v", to, from, err)
+	}
+	f, err := b.Done()
+	if err != nil {
+		t.Fatalf("%s from %s: %v", to, from, err)
+	}
+	return &machine{f: f, val: make([]uint64, len(f.Types))}, out
+}
+
+// codes are the source codes to try: all for up to 16 bits, edges and a spread
+// of bit patterns for wider types.
+func codes(t dtype.Type) []uint64 {
+	w := t.Bits()
+	if w <= 16 {
+		out := make([]uint64, 1<<w)
+		for i := range out {
+			out[i] = uint64(i)
+		}
+		return out
+	}
+	var out []uint64
+	add := func(x uint64) {
+		for d := uint64(0); d < 3; d++ {
+			out = append(out, (x+d)&t.Mask(), (x-d)&t.Mask())
+		}
+	}
+	for k := range w {
+		add(1 << k)
+		add(^uint64(0) << k)
+	}
+	x := uint64(1)
+	for range 20000 {
+		x ^= x << 13
+		x ^= x >> 7
+		x ^= x << 17
+		out = append(out, x&t.Mask(), x>>(x%uint64(w))&t.Mask())
+	}
+	if t.IsFloat() {
+		// Values near what narrow targets round at.
+		for _, u := range dtype.All() {
+			if u.Bits() > 8 || !u.IsFloat() {
+				continue
+			}
+			for c := range uint64(1) << u.Bits() {
+				v := u.Decode(c)
+				for _, y := range []float64{v, v * 1.5, v * 1.25, v * (1 + 1e-7), v * (1 - 1e-7), v * 1.0625} {
+					add(t.Encode(y, false))
+				}
+			}
+		}
+		for _, y := range []float64{math.Inf(1), math.Inf(-1), math.NaN(), 65504, 65519.99, 65520, 1e30, -1e30, math.MaxInt32, 1 << 31, math.MaxInt64, 1 << 63} {
+			add(t.Encode(y, false))
+		}
+	}
+	return out
+}
+
+func TestEveryPairGivesWhatCastSays(t *testing.T) {
+	pairs := 0
+	for _, from := range dtype.All() {
+		src := codes(from)
+		if testing.Short() && len(src) > 4096 {
+			src = src[len(src)-4096:]
+		}
+		for _, to := range dtype.All() {
+			pairs++
+			// Four slots, so that elements lie at every place of a word and across.
+			const n = 4
+			m, out := build(t, to, from, n)
+			args := make([]uint64, len(m.f.Params))
+			data := make([]byte, len(args)*4+8)
+			got := make([]byte, len(out)*4+8)
+			bad := 0
+			for i := 0; i < len(src) && bad < 3; i += n {
+				clear(data)
+				for s := range n {
+					dtype.Put(data, from.Bits(), s, src[min(i+s, len(src)-1)])
+				}
+				for j := range args {
+					args[j] = dtype.Get(data, 32, j)
+				}
+				m.run(args)
+				for j, v := range out {
+					dtype.Put(got, 32, j, m.val[v])
+				}
+				for s := range n {
+					c := src[min(i+s, len(src)-1)]
+					want := dtype.Cast(to, from, c)
+					if to == from {
+						want = c
+					}
+					if g := dtype.Get(got, to.Bits(), s); g != want {
+						t.Errorf("%s code %#x (%v) slot %d becomes %s code %#x (%v), want %#x (%v)", from, c, from.Decode(c), s, to, g, to.Decode(g), want, to.Decode(want))
+						bad++
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d pairs", pairs)
+}
+
+func TestLowBitIntegersNeedFewInstructions(t *testing.T) {
+	for _, c := range []struct {
+		from  dtype.Type
+		slots int
+		most  int
+	}{{dtype.I6, 4, 12}, {dtype.U4, 8, 24}, {dtype.U8, 4, 6}, {dtype.I8, 4, 6}} {
+		m, _ := build(t, dtype.F16, c.from, c.slots)
+		n := 0
+		for _, in := range m.f.Body.Instrs {
+			if len(in.In) > 0 {
+				n++
+			}
+		}
+		if n > c.most {
+			t.Errorf("%d × %s to f16 takes %d instructions, want at most %d", c.slots, c.from, n, c.most)
+		}
+	}
+}

@@ -1,0 +1,416 @@
+// Package lower turns a program of the tile machine into thread code: what each
+// of the block's threads does so that together they do what vm/interp says.
+//
+// A register tile becomes the b32 words that hold this thread's slots in order,
+// low bits first ([tile]); so View is nothing, and a cast reads bit fields. A
+// global tensor becomes an address and extents. Layout digits of the thread
+// number give each thread's place; slots are known when code is made, so their
+// part of an index is a constant.
+//
+// Widths of memory accesses follow from layout, divisibility and bounds
+// ([facts]): what can be proved is not tested when the program runs.
+package lower
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/cast"
+	"github.com/tilus-lab/tilus-lab/vm/affine"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+// Rules are the reasons for which lowering refuses a program that the
+// interpreter runs, by code.
+var Rules = []ir.RuleDoc{
+	{Code: "Lower.E1", Text: "Every instruction of the program has a lowering for the target."},
+	{Code: "Lower.E2", Text: "The layouts of a Dot are whole matrix instructions: an outer layout times the instruction's fragment layout.", Why: "A matrix instruction takes each lane's share of an operand in one fixed arrangement."},
+	{Code: "Lower.E3", Text: "Each warp holds the operand fragments that its part of a Dot needs.", Why: "Matrix instructions do not move fragments between warps; give operands replicas over the warps that share them."},
+	{Code: "Lower.E4", Text: "A cast between the two types has a lowering."},
+	{Code: "Lower.E5", Text: "The slot of an operand element is the same in every thread that needs it.", Why: "Registers cannot be indexed by the thread number."},
+	{Code: "Lower.E6", Text: "Scalar computation is on i32, u32 or bool.", Why: "Indices are 32 bits wide on the GPU."},
+}
+
+// Options are what lowering may know beside the program.
+type Options struct {
+	Arch arch.Arch
+	// Divisible gives numbers that surely divide scalar parameters; the launch
+	// checks them. It is what makes loads of rows of run-time length wide.
+	Divisible map[string]int64
+}
+
+// Lower makes thread code of a program that [ir.Verify] accepts. What the target
+// cannot do is a diag.List.
+func Lower(p *ir.Program, opt Options) (*code.Func, error) {
+	l := &lowerer{p: p, opt: opt, env: map[*ir.Var]val{}, coords: map[string][]code.Value{},
+		facts: &facts{divisors: opt.Divisible, span: map[*ir.Var]span{}, value: map[*ir.Var]ir.Expr{}, assigned: map[*ir.Var]int{}}}
+	launch := code.Launch{Block: p.Threads()}
+	for _, e := range p.Grid {
+		a, ok := affineOf(e)
+		if !ok {
+			l.refuse(e.Position(), "Lower.E6", "grid dimension %s is not an expression of parameters", e)
+			a = affine.Const(1)
+		}
+		launch.Grid = append(launch.Grid, a)
+	}
+	l.b = code.NewBuilder(p.Name)
+	l.b.Func().Launch = launch
+	l.b.At(p.Pos)
+	l.params()
+	l.scan(p.Body)
+	l.tid = l.op(code.OpTidX, nil)
+	l.block(p.Body)
+	if err := l.list.Err(); err != nil {
+		return nil, err
+	}
+	return l.b.Done()
+}
+
+// lowerer is the state of one lowering.
+type lowerer struct {
+	p     *ir.Program
+	opt   Options
+	b     *code.Builder
+	facts *facts
+	list  diag.List
+	env   map[*ir.Var]val // present values of variables
+	tid   code.Value
+	// coords are the thread's parts of the index, per layout and dimension.
+	coords map[string][]code.Value
+}
+
+// val is what a variable is in thread code: the field of its kind.
+type val struct {
+	scalar code.Value   // b32, b64 or b16 by type; pred for bool
+	words  []code.Value // register tile, see wordsOf
+	global *global
+}
+
+// global is a view: address of element 0, and per dimension the extent.
+type global struct {
+	elem    dtype.Type
+	base    code.Value
+	extents []ir.Expr
+}
+
+// wordsOf is how many b32 words a thread's slots of a register tile take.
+func wordsOf(t ir.Type) int { return (t.BitsPerThread() + 31) / 32 }
+
+func (l *lowerer) refuse(pos diag.Pos, rule, format string, args ...any) {
+	l.list.Addf(pos, rule, "--device interp runs it", format, args...)
+}
+
+// op emits one instruction with at most one result.
+func (l *lowerer) op(op code.Op, imm []int64, in ...code.Value) code.Value {
+	if out := l.b.Emit(op, imm, in...); len(out) > 0 {
+		return out[0]
+	}
+	return 0
+}
+
+func (l *lowerer) const32(n int64) code.Value { return l.b.Const32(n) }
+
+func (l *lowerer) add32(x, y code.Value) code.Value { return l.op(code.OpAdd32, nil, x, y) }
+func (l *lowerer) mul32(x, y code.Value) code.Value { return l.op(code.OpMul32, nil, x, y) }
+
+func (l *lowerer) params() {
+	for _, v := range l.p.Params {
+		switch t := v.Type; {
+		case t.Kind == ir.Pointer:
+			l.env[v] = val{scalar: l.b.Pointer(v.Name, t.Elem.String())}
+		case t.Elem == dtype.Bool:
+			x := l.b.Scalar(v.Name, code.B32, t.Elem.String())
+			l.env[v] = val{scalar: l.op(code.OpSetpU32, []int64{int64(code.NE)}, x, l.const32(0))}
+		default:
+			kind := map[int]code.Type{16: code.B16, 32: code.B32, 64: code.B64}[t.Elem.Bits()]
+			l.env[v] = val{scalar: l.b.Scalar(v.Name, kind, t.Elem.String())}
+		}
+	}
+}
+
+// scan counts assignments of scalars, so that facts know which variables are
+// names for one expression.
+func (l *lowerer) scan(b *ir.Block) {
+	b.Walk(func(s ir.Stmt) bool {
+		switch s := s.(type) {
+		case *ir.Let:
+			l.facts.assigned[s.Var]++
+			l.facts.value[s.Var] = s.Value
+		case *ir.Instr:
+			for _, v := range s.Out {
+				l.facts.assigned[v]++
+			}
+		}
+		return true
+	})
+	// A variable whose expression names a variable that changes is no fixed name.
+	for v, e := range l.facts.value {
+		ir.Refs(e, func(r *ir.Ref) {
+			if l.facts.assigned[r.Var] > 1 {
+				delete(l.facts.value, v)
+			}
+		})
+	}
+}
+
+func (l *lowerer) block(b *ir.Block) {
+	for _, s := range b.Stmts {
+		l.b.At(s.Position())
+		l.stmt(s)
+	}
+}
+
+func (l *lowerer) stmt(s ir.Stmt) {
+	switch s := s.(type) {
+	case *ir.Instr:
+		f := lowerings[s.Op.Name]
+		if f == nil {
+			l.refuse(s.Pos, "Lower.E1", "%s has no lowering", s.Op.Name)
+			return
+		}
+		f(l, s)
+	case *ir.Let:
+		l.env[s.Var] = val{scalar: l.scalar(s.Value, s.Var.Type.Elem)}
+	case *ir.For:
+		l.forLoop(s)
+	case *ir.While:
+		l.while(s)
+	case *ir.If:
+		l.branch(s)
+	default:
+		panic(fmt.Sprintf("lower: no such statement %T", s))
+	}
+}
+
+// lowerings is lowering's column of the instruction table, family by family in
+// files of the families' names.
+var lowerings = map[string]func(*lowerer, *ir.Instr){
+	"BlockIndices":     blockIndices,
+	"ViewGlobal":       viewGlobal,
+	"LoadGlobal":       loadGlobal,
+	"StoreGlobal":      storeGlobal,
+	"AllocateRegister": allocateRegister,
+	"View":             view,
+	"Cast":             castLowering,
+	"Add":              arithmetic,
+	"Sub":              arithmetic,
+	"Mul":              arithmetic,
+	"Fma":              arithmetic,
+	"Dot":              dot,
+}
+
+// Has reports whether lowering has an entry for the op.
+func Has(op string) bool { return lowerings[op] != nil }
+
+// changed lists the variables set before a statement that its blocks assign, in
+// program order: what regions carry and yield.
+func (l *lowerer) changed(blocks ...*ir.Block) []*ir.Var {
+	var vars []*ir.Var
+	add := func(v *ir.Var) {
+		if _, set := l.env[v]; set && !slices.Contains(vars, v) && !v.Type.IsGlobal() {
+			vars = append(vars, v)
+		}
+	}
+	for _, b := range blocks {
+		b.Walk(func(s ir.Stmt) bool {
+			switch s := s.(type) {
+			case *ir.Instr:
+				for _, v := range s.Out {
+					add(v)
+				}
+			case *ir.Let:
+				add(s.Var)
+			}
+			return true
+		})
+	}
+	return vars
+}
+
+// flatten lists the thread-code values of variables; unflatten sets them back.
+func (l *lowerer) flatten(vars []*ir.Var) []code.Value {
+	var out []code.Value
+	for _, v := range vars {
+		if x := l.env[v]; x.words != nil {
+			out = append(out, x.words...)
+		} else {
+			out = append(out, x.scalar)
+		}
+	}
+	return out
+}
+
+func (l *lowerer) unflatten(vars []*ir.Var, values []code.Value) {
+	for _, v := range vars {
+		if n := len(l.env[v].words); n > 0 {
+			l.env[v] = val{words: slices.Clone(values[:n])}
+			values = values[n:]
+		} else {
+			l.env[v] = val{scalar: values[0]}
+			values = values[1:]
+		}
+	}
+}
+
+// scoped runs f and forgets what it assigned to variables and computed for
+// layouts, which are visible only in its region.
+func (l *lowerer) scoped(f func() []code.Value) []code.Value {
+	env, coords := l.env, l.coords
+	l.env, l.coords = cloneMap(env), cloneMap(coords)
+	out := f()
+	l.env, l.coords = env, coords
+	return out
+}
+
+func cloneMap[K comparable, V any](m map[K]V) map[K]V {
+	out := make(map[K]V, len(m))
+	for k, v := range m {
+		out[k] = v
+	}
+	return out
+}
+
+func (l *lowerer) forLoop(s *ir.For) {
+	step := int64(1)
+	if s.Step != nil {
+		step, _ = ir.ConstInt(s.Step)
+	}
+	l.facts.span[s.Var] = span{from: s.From, to: s.To, step: step}
+	vars := l.changed(s.Body)
+	from, to := l.scalar(s.From, s.Var.Type.Elem), l.scalar(s.To, s.Var.Type.Elem)
+	start, end, by := from, to, l.const32(step)
+	if step < 0 {
+		// Count up from 0: i = from + n·step while n·|step| < from - to.
+		start, end, by = l.const32(0), l.op(code.OpSub32, nil, from, to), l.const32(-step)
+	}
+	unroll := max(s.Unroll, 0)
+	out := l.b.For(start, end, by, unroll, l.flatten(vars), func(i code.Value, carried []code.Value) []code.Value {
+		return l.scoped(func() []code.Value {
+			l.unflatten(vars, carried)
+			if step < 0 {
+				i = l.op(code.OpSub32, nil, from, i)
+			}
+			l.env[s.Var] = val{scalar: i}
+			l.block(s.Body)
+			return l.flatten(vars)
+		})
+	})
+	l.unflatten(vars, out)
+}
+
+func (l *lowerer) while(s *ir.While) {
+	vars := l.changed(s.Body)
+	out := l.b.While(l.flatten(vars), func(carried []code.Value) code.Value {
+		return l.scoped(func() []code.Value {
+			l.unflatten(vars, carried)
+			return []code.Value{l.scalar(s.Cond, dtype.Bool)}
+		})[0]
+	}, func(carried []code.Value) []code.Value {
+		return l.scoped(func() []code.Value {
+			l.unflatten(vars, carried)
+			l.block(s.Body)
+			return l.flatten(vars)
+		})
+	})
+	l.unflatten(vars, out)
+}
+
+func (l *lowerer) branch(s *ir.If) {
+	vars := l.changed(s.Then, s.Else)
+	cond := l.scalar(s.Cond, dtype.Bool)
+	arm := func(b *ir.Block) func() []code.Value {
+		return func() []code.Value {
+			return l.scoped(func() []code.Value {
+				if b != nil {
+					l.block(b)
+				}
+				return l.flatten(vars)
+			})
+		}
+	}
+	l.unflatten(vars, l.b.If(cond, arm(s.Then), arm(s.Else)))
+}
+
+// threadCoords are this thread's parts of the index in a layout, per dimension.
+func (l *lowerer) threadCoords(lay layout.Layout) []code.Value {
+	key := lay.Key()
+	if c, ok := l.coords[key]; ok {
+		return c
+	}
+	spatial, _ := lay.Digits()
+	out := make([]code.Value, lay.Rank())
+	for d := range out {
+		out[d] = l.const32(0)
+	}
+	after := lay.Threads()
+	for _, g := range spatial {
+		after /= g.Size
+		if g.Dim >= 0 {
+			out[g.Dim] = l.add32(out[g.Dim], l.mul32(l.threadDigit(after, g.Size, lay.Threads()), l.const32(int64(g.Stride))))
+		}
+	}
+	l.coords[key] = out
+	return out
+}
+
+// threadDigit is (tid / after) mod size.
+func (l *lowerer) threadDigit(after, size, threads int) code.Value {
+	x := l.tid
+	if after > 1 {
+		if n, ok := log2(after); ok {
+			x = l.op(code.OpShrU32, nil, x, l.const32(int64(n)))
+		} else {
+			x = l.op(code.OpDivU32, nil, x, l.const32(int64(after)))
+		}
+	}
+	if after*size >= threads {
+		return x
+	}
+	if _, ok := log2(size); ok {
+		return l.op(code.OpAnd32, nil, x, l.const32(int64(size-1)))
+	}
+	return l.op(code.OpRemU32, nil, x, l.const32(int64(size)))
+}
+
+// firstHolder is true in the thread that comes first among those that hold the
+// same elements; ok is false when every thread holds its own.
+func (l *lowerer) firstHolder(lay layout.Layout) (first code.Value, ok bool) {
+	spatial, _ := lay.Digits()
+	after := lay.Threads()
+	for _, g := range spatial {
+		after /= g.Size
+		if g.Dim >= 0 || g.Size == 1 {
+			continue
+		}
+		zero := l.op(code.OpSetpU32, []int64{int64(code.EQ)}, l.threadDigit(after, g.Size, lay.Threads()), l.const32(0))
+		if ok {
+			zero = l.op(code.OpAndPred, nil, first, zero)
+		}
+		first, ok = zero, true
+	}
+	return first, ok
+}
+
+func log2(n int) (int, bool) {
+	for k := range 31 {
+		if n == 1<<k {
+			return k, true
+		}
+	}
+	return 0, false
+}
+
+// castTile casts a tile's words, or refuses.
+func (l *lowerer) castTile(in *ir.Instr, to, from dtype.Type, slots int, words []code.Value) []code.Value {
+	out, err := cast.Tile(l.b, to, from, slots, words)
+	if err != nil {
+		l.refuse(in.Pos, "Lower.E4", "%v", err)
+		return nil
+	}
+	return out
+}

@@ -1,0 +1,179 @@
+package lower
+
+import (
+	"math"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// scalar computes a scalar expression as a value of type t: b32 for integers,
+// pred for bool, and the float's own width for what names a float.
+func (l *lowerer) scalar(e ir.Expr, t dtype.Type) code.Value {
+	switch {
+	case t == dtype.Bool:
+		return l.boolean(e)
+	case t.IsFloat():
+		return l.floatScalar(e, t)
+	case t.Bits() != 32:
+		if r, ok := e.(*ir.Ref); ok && r.Var.Type.Elem == t {
+			return l.env[r.Var].scalar
+		}
+		l.refuse(e.Position(), "Lower.E6", "%s is %s", e, t)
+		return l.const32(0)
+	}
+	return l.integer(e, t != dtype.U32)
+}
+
+func (l *lowerer) floatScalar(e ir.Expr, t dtype.Type) code.Value {
+	var v float64
+	switch e := e.(type) {
+	case *ir.Ref:
+		return l.env[e.Var].scalar
+	case *ir.Float:
+		v = e.Value
+	case *ir.Int:
+		v = float64(e.Value)
+	case *ir.Unary:
+		if f, ok := e.X.(*ir.Float); ok {
+			v = -f.Value
+			break
+		}
+		n, _ := ir.ConstInt(e)
+		v = float64(n)
+	default:
+		n, ok := ir.ConstInt(e)
+		if !ok {
+			l.refuse(e.Position(), "Lower.E6", "%s is an integer expression used as %s", e, t)
+		}
+		v = float64(n)
+	}
+	c := t.Encode(v, false)
+	switch t.Bits() {
+	case 16:
+		return l.b.Const16(int64(c))
+	case 64:
+		return l.b.Const64(int64(c))
+	}
+	return l.b.Const32(int64(c))
+}
+
+func (l *lowerer) boolean(e ir.Expr) code.Value {
+	switch e := e.(type) {
+	case *ir.Ref:
+		return l.env[e.Var].scalar
+	case *ir.Unary:
+		return l.op(code.OpNotPred, nil, l.boolean(e.X))
+	case *ir.Binary:
+		switch e.Op {
+		case "&&":
+			return l.op(code.OpAndPred, nil, l.boolean(e.X), l.boolean(e.Y))
+		case "||":
+			return l.op(code.OpOrPred, nil, l.boolean(e.X), l.boolean(e.Y))
+		}
+		return l.compare(e)
+	}
+	l.refuse(e.Position(), "Lower.E6", "%s is no condition", e)
+	return l.b.ConstPred(false)
+}
+
+var compares = map[string]code.Cmp{"==": code.EQ, "!=": code.NE, "<": code.LT, "<=": code.LE, ">": code.GT, ">=": code.GE}
+
+func (l *lowerer) compare(e *ir.Binary) code.Value {
+	silent := func(diag.Pos, string, string, string) {}
+	t, fixed := ir.TypeOf(e.X, silent)
+	if u, f := ir.TypeOf(e.Y, silent); f && !fixed {
+		t = u
+	}
+	cmp := []int64{int64(compares[e.Op])}
+	switch {
+	case t == dtype.Bool:
+		x := l.op(code.OpXorPred, nil, l.boolean(e.X), l.boolean(e.Y))
+		if e.Op == "==" {
+			x = l.op(code.OpNotPred, nil, x)
+		}
+		return x
+	case t == dtype.F32:
+		return l.op(code.OpSetpF32, cmp, l.floatScalar(e.X, t), l.floatScalar(e.Y, t))
+	case t == dtype.U32:
+		return l.op(code.OpSetpU32, cmp, l.integer(e.X, false), l.integer(e.Y, false))
+	case t == dtype.I32:
+		return l.op(code.OpSetpS32, cmp, l.integer(e.X, true), l.integer(e.Y, true))
+	}
+	l.refuse(e.Position(), "Lower.E6", "%s compares values of %s", e, t)
+	return l.b.ConstPred(false)
+}
+
+// integer computes an i32 (signed) or u32 expression.
+func (l *lowerer) integer(e ir.Expr, signed bool) code.Value {
+	if n, ok := ir.ConstInt(e); ok {
+		if n > math.MaxUint32 || n < math.MinInt32 {
+			l.refuse(e.Position(), "Lower.E6", "%d needs more than 32 bits", n)
+		}
+		return l.const32(n)
+	}
+	switch e := e.(type) {
+	case *ir.Ref:
+		if b := e.Var.Type.Elem.Bits(); b != 32 {
+			l.refuse(e.Pos, "Lower.E6", "%s is %s", e.Var.Name, e.Var.Type)
+			return l.const32(0)
+		}
+		return l.env[e.Var].scalar
+	case *ir.Unary:
+		return l.op(code.OpNeg32, nil, l.integer(e.X, signed))
+	case *ir.Binary:
+		x, y := l.integer(e.X, signed), l.integer(e.Y, signed)
+		switch e.Op {
+		case "+":
+			return l.add32(x, y)
+		case "-":
+			return l.op(code.OpSub32, nil, x, y)
+		case "*":
+			return l.mul32(x, y)
+		case "/", "%":
+			return l.floorDivide(e, x, y, signed)
+		case "min", "max":
+			op := map[string][2]code.Op{"min": {code.OpMinU32, code.OpMinS32}, "max": {code.OpMaxU32, code.OpMaxS32}}[e.Op]
+			if signed {
+				return l.op(op[1], nil, x, y)
+			}
+			return l.op(op[0], nil, x, y)
+		}
+	}
+	l.refuse(e.Position(), "Lower.E6", "%s is no integer", e)
+	return l.const32(0)
+}
+
+// floorDivide is x / y or x % y rounding down. A shift or mask serves powers of
+// two; otherwise the machine's truncating division is corrected where signs
+// differ and a remainder is left.
+func (l *lowerer) floorDivide(e *ir.Binary, x, y code.Value, signed bool) code.Value {
+	if c, ok := ir.ConstInt(e.Y); ok && c > 0 && c <= 1<<30 {
+		if n, pow := log2(int(c)); pow {
+			switch {
+			case e.Op == "%":
+				return l.op(code.OpAnd32, nil, x, l.const32(c-1))
+			case signed:
+				return l.op(code.OpShrS32, nil, x, l.const32(int64(n)))
+			}
+			return l.op(code.OpShrU32, nil, x, l.const32(int64(n)))
+		}
+	}
+	if !signed {
+		if e.Op == "/" {
+			return l.op(code.OpDivU32, nil, x, y)
+		}
+		return l.op(code.OpRemU32, nil, x, y)
+	}
+	r := l.op(code.OpRemS32, nil, x, y)
+	differ := l.op(code.OpSetpS32, []int64{int64(code.LT)}, l.op(code.OpXor32, nil, r, y), l.const32(0))
+	left := l.op(code.OpSetpS32, []int64{int64(code.NE)}, r, l.const32(0))
+	fix := l.op(code.OpAndPred, nil, differ, left)
+	if e.Op == "%" {
+		return l.op(code.OpSelp32, nil, l.op(code.OpAdd32, nil, r, y), r, fix)
+	}
+	q := l.op(code.OpDivS32, nil, x, y)
+	return l.op(code.OpSelp32, nil, l.op(code.OpAdd32, nil, q, l.const32(-1)), q, fix)
+}
