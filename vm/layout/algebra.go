@@ -1,6 +1,7 @@
 package layout
 
 import (
+	"fmt"
 	"slices"
 )
 
@@ -446,8 +447,7 @@ func PackedView(bits int, l Layout) (Layout, error) {
 	}
 	n := bits * l.Slots()
 	if n%8 != 0 {
-		more := 8 / gcd(n, 8)
-		return Layout{}, fail(ePacked, "make the tile larger so that each thread holds a multiple of "+list([]int{l.Slots() * more})+" elements",
+		return Layout{}, fail(ePacked, fmt.Sprintf("make the tile larger, so that each thread holds a multiple of %d elements", 8/gcd(bits, 8)),
 			"each thread holds %d elements of %d bits, %d bits in all, which is not a whole number of bytes", l.Slots(), bits, n)
 	}
 	n /= 8

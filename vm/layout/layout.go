@@ -161,7 +161,7 @@ func must(l Layout, err error) Layout {
 }
 
 // Shape is the shape of the tile.
-func (l Layout) Shape() []int { return slices.Clone(l.rep().shape) }
+func (l Layout) Shape() []int { return append([]int{}, l.rep().shape...) }
 
 // Rank is the number of dimensions of the tile.
 func (l Layout) Rank() int { return len(l.rep().shape) }
