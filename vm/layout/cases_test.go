@@ -187,7 +187,7 @@ func evalCase(raw json.RawMessage) (expect map[string]any, skip bool, err error)
 	return nil, false, fmt.Errorf("unknown kind %q", in.Kind)
 }
 
-// mmaAtom is the table of facts/tilus.md 1.7.
+// mmaAtom writes the fragments of mma.sync in the algebra; v k-steps lie side by side.
 func mmaAtom(config, operand string, v int) (Layout, error) {
 	form := map[string][3]string{
 		"m16n8k16_f16_f16":  {"column_local(2,2).spatial(8,4).local(1,2*v)", "local(2,1).column_spatial(4,8).local(2*v,1)", "local(2,1).spatial(8,4).local(1,2)"},
