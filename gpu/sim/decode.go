@@ -1,0 +1,187 @@
+package sim
+
+import (
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+)
+
+// kind is what the stepper does with a decoded instruction.
+type kind uint8
+
+const (
+	kPure    kind = iota
+	kConst        // all lanes get imm[0]
+	kSpecial      // a special register
+	kCopy         // in[0] to out[0]
+	kLoad
+	kStore
+	kAtomic
+	kWarp
+	kBarrier
+	kFence
+	kMatrix
+	kIf      // split the lanes by in[0]; to target if none has it
+	kElse    // go on with the lanes left out; to target if there are none
+	kEndIf   // bring the lanes together
+	kLoop    // remember the lanes that enter
+	kTest    // keep the lanes with in[0] < in[1]; to target if none is left
+	kNext    // in[0] += in[1], then to target
+	kTestP   // keep the lanes with in[0]; to target if none is left
+	kJump    // to target
+	kEndLoop // bring the lanes together
+	kEnd
+)
+
+// inst is a decoded instruction. Operands are indices of the register file, 32
+// words for each register.
+type inst struct {
+	kind    kind
+	op      code.Op
+	class   code.Class
+	in      [10]int32
+	out     [4]int32
+	nin     int // inputs without fallbacks
+	nout    int
+	guard   int32 // -1: none
+	rest    int32 // index in in of the first fallback
+	target  int32
+	imm     []int64
+	row     *code.Row
+	meaning func(imm []int64, a, b, c uint64) uint64
+	pos     diag.Pos
+}
+
+type program struct {
+	code    []inst
+	regs    int // registers
+	params  []int32
+	ordered bool // blocks must run one after the other
+}
+
+type decoder struct {
+	f    *code.Func
+	regs *code.Registers
+	p    *program
+}
+
+const lanes = 32
+
+// decode flattens the regions into jumps between instructions with resolved
+// operands.
+func decode(f *code.Func) *program {
+	d := &decoder{f: f, regs: code.Assign(f), p: &program{}}
+	for _, a := range f.Body.Args {
+		d.p.params = append(d.p.params, d.reg(a))
+	}
+	d.region(f.Body)
+	d.add(inst{kind: kEnd})
+	d.p.regs = len(d.regs.Types)
+	return d.p
+}
+
+func (d *decoder) reg(v code.Value) int32 { return d.regs.Of[v] * lanes }
+
+func (d *decoder) add(i inst) int {
+	d.p.code = append(d.p.code, i)
+	return len(d.p.code) - 1
+}
+
+func (d *decoder) here() int32 { return int32(len(d.p.code)) }
+
+func (d *decoder) copies(to, from []code.Value, pos diag.Pos) {
+	for _, c := range d.regs.Copies(to, from) {
+		i := inst{kind: kCopy, pos: pos, nin: 1, nout: 1, guard: -1}
+		i.in[0], i.out[0] = c.From*lanes, c.To*lanes
+		d.p.code = append(d.p.code, i)
+	}
+}
+
+func (d *decoder) region(r *code.Region) {
+	for _, in := range r.Instrs {
+		d.instr(in)
+	}
+}
+
+var kinds = [code.Classes]kind{code.Pure: kPure, code.Special: kSpecial, code.Load: kLoad, code.Store: kStore,
+	code.Atomic: kAtomic, code.Warp: kWarp, code.Barrier: kBarrier, code.Matrix: kMatrix}
+
+func (d *decoder) instr(in *code.Instr) {
+	row := in.Row()
+	i := inst{op: in.Op, class: row.Class, imm: in.Imm, row: row, meaning: row.Meaning, pos: in.Pos, nin: len(row.In), nout: len(row.Out), rest: int32(len(row.In)), guard: -1}
+	if row.Class != code.Control {
+		i.kind = kinds[row.Class]
+		for k, v := range in.In {
+			if k >= len(row.In) {
+				break
+			}
+			i.in[k] = d.reg(v)
+		}
+		for k, v := range in.Out {
+			i.out[k] = d.reg(v)
+		}
+		switch in.Op {
+		case code.OpConstPred, code.OpConst16, code.OpConst32, code.OpConst64:
+			i.kind = kConst
+		case code.OpFenceGPU:
+			i.kind = kFence
+		case code.OpAtomGlobalAddF32, code.OpRedGlobalAddF32:
+			d.p.ordered = true
+		}
+		d.p.ordered = d.p.ordered || row.Class == code.Atomic && row.Space == code.Global && len(row.Out) > 0
+		if in.Guard != 0 {
+			i.guard = d.reg(in.Guard)
+			d.copies(in.Out, in.In[len(row.In):], in.Pos)
+		}
+		d.p.code = append(d.p.code, i)
+		return
+	}
+	i.class = code.Control
+	switch in.Op {
+	case code.OpIf:
+		i.kind, i.in[0] = kIf, d.reg(in.In[0])
+		split := d.add(i)
+		d.region(in.Regions[0])
+		d.copies(in.Out, in.Regions[0].Yield, in.Pos)
+		i.kind = kElse
+		other := d.add(i)
+		d.p.code[split].target = int32(other)
+		d.region(in.Regions[1])
+		d.copies(in.Out, in.Regions[1].Yield, in.Pos)
+		d.p.code[other].target = d.here()
+		i.kind = kEndIf
+		d.add(i)
+	case code.OpFor:
+		r := in.Regions[0]
+		to := append([]code.Value{r.Args[0]}, in.Out...)
+		from := append([]code.Value{in.In[0]}, in.In[3:]...)
+		d.copies(to, from, in.Pos)
+		i.kind = kLoop
+		d.add(i)
+		head := d.here()
+		i.kind, i.in[0], i.in[1] = kTest, d.reg(r.Args[0]), d.reg(in.In[1])
+		test := d.add(i)
+		d.region(r)
+		d.copies(in.Out, r.Yield, in.Pos)
+		i.kind, i.in[1], i.target = kNext, d.reg(in.In[2]), head
+		d.add(i)
+		d.p.code[test].target = d.here()
+		i.kind = kEndLoop
+		d.add(i)
+	case code.OpWhile:
+		cond, body := in.Regions[0], in.Regions[1]
+		d.copies(in.Out, in.In, in.Pos)
+		i.kind = kLoop
+		d.add(i)
+		head := d.here()
+		d.region(cond)
+		i.kind, i.in[0] = kTestP, d.reg(cond.Yield[0])
+		test := d.add(i)
+		d.region(body)
+		d.copies(in.Out, body.Yield, in.Pos)
+		i.kind, i.target = kJump, head
+		d.add(i)
+		d.p.code[test].target = d.here()
+		i.kind = kEndLoop
+		d.add(i)
+	}
+}

@@ -1,0 +1,312 @@
+package sim
+
+import (
+	"encoding/binary"
+	"fmt"
+	"math"
+	"math/bits"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+)
+
+// sharedMemory is the shared memory of a block, with who touched each byte last.
+type sharedMemory struct {
+	data  []byte
+	track []touch // nil without checks
+	epoch uint32  // block barriers passed
+}
+
+// touch is the last write and the last read of a byte since the last barrier.
+type touch struct {
+	written        bool // at any time
+	wEpoch, rEpoch uint32
+	wWarp, rWarp   uint32 // warp epoch
+	writer, reader int16  // thread + 1; 0: none; several readers: -1, or -2 - warp if all of one warp
+}
+
+func (s *sharedMemory) init(n int, fast bool) {
+	s.data = make([]byte, n)
+	if !fast {
+		s.track = make([]touch, n)
+	}
+}
+
+func (s *sharedMemory) reset() {
+	clear(s.track)
+	s.epoch = 0
+	// Shared memory does not begin as zero; a pattern makes that show.
+	for i := range s.data {
+		s.data[i] = 0xa5
+	}
+}
+
+// conflict reports whether an access by thread t (0-based) of warp epoch we in
+// this epoch and another one lack a barrier between them.
+func (s *sharedMemory) conflict(t int, we uint32, other int16, epoch, warpEpoch uint32) bool {
+	if other == 0 || epoch != s.epoch || int(other) == t+1 {
+		return false
+	}
+	return warpOf(other) != t/lanes || warpEpoch == we
+}
+
+// warpOf is the warp of a reader or writer, -1 for several.
+func warpOf(id int16) int {
+	if id < 0 {
+		return int(-id) - 2
+	}
+	return int(id-1) / lanes
+}
+
+// memory executes loads, stores and atomics.
+func (w *warp) memory(i *inst) {
+	mask := w.mask
+	if i.guard >= 0 {
+		mask = w.lanesOf(i.guard)
+	}
+	if mask == 0 {
+		return
+	}
+	row := i.row
+	size := uint64(row.Unit * row.Count)
+	st := &w.b.stats
+	n := count(mask)
+	switch {
+	case row.Class == code.Atomic:
+		st.Atomics++
+	case row.Space == code.Global && row.Class == code.Load:
+		st.GlobalLoads++
+		st.GlobalLoadBytes += n * int64(size)
+	case row.Space == code.Global:
+		st.GlobalStores++
+		st.GlobalStoreBytes += n * int64(size)
+	case row.Class == code.Load:
+		st.SharedLoads++
+		st.SharedBytes += n * int64(size)
+	default:
+		st.SharedStores++
+		st.SharedBytes += n * int64(size)
+	}
+	var addr [lanes]uint64
+	for m := mask; m != 0; m &= m - 1 {
+		l := bits.TrailingZeros32(m)
+		addr[l] = w.regs[int(i.in[0])+l] + uint64(i.imm[0])
+		if row.Space == code.Shared {
+			addr[l] = uint64(uint32(addr[l]))
+		}
+	}
+	if row.Space == code.Global {
+		w.sectors(mask, &addr)
+	}
+	if row.Class == code.Atomic {
+		w.b.m.atomics.Lock()
+		defer w.b.m.atomics.Unlock()
+	}
+	for m := mask; m != 0; m &= m - 1 {
+		l := bits.TrailingZeros32(m)
+		data := w.access(i, l, addr[l], size)
+		if data == nil {
+			return
+		}
+		switch row.Class {
+		case code.Load:
+			for k := range row.Count {
+				var v uint64
+				switch row.Unit {
+				case 1:
+					v = uint64(data[0])
+				case 2:
+					v = uint64(binary.LittleEndian.Uint16(data))
+				case 4:
+					v = uint64(binary.LittleEndian.Uint32(data[4*k:]))
+				default:
+					v = binary.LittleEndian.Uint64(data)
+				}
+				w.regs[int(i.out[k])+l] = v
+			}
+		case code.Store:
+			for k := range row.Count {
+				v := w.regs[int(i.in[1+k])+l]
+				switch row.Unit {
+				case 1:
+					data[0] = byte(v)
+				case 2:
+					binary.LittleEndian.PutUint16(data, uint16(v))
+				case 4:
+					binary.LittleEndian.PutUint32(data[4*k:], uint32(v))
+				default:
+					binary.LittleEndian.PutUint64(data, v)
+				}
+			}
+		default:
+			w.atomic(i, l, data)
+		}
+	}
+}
+
+// sectors counts the distinct 32-byte sectors of a global access.
+func (w *warp) sectors(mask uint32, addr *[lanes]uint64) {
+	var seen [lanes]uint64
+	n := 0
+next:
+	for m := mask; m != 0; m &= m - 1 {
+		s := addr[bits.TrailingZeros32(m)] >> 5
+		for k := n - 1; k >= 0; k-- {
+			if seen[k] == s {
+				continue next
+			}
+		}
+		seen[n] = s
+		n++
+	}
+	w.b.stats.GlobalSectors += int64(n)
+}
+
+// access checks one lane's access and gives its bytes, nil after a failure.
+func (w *warp) access(i *inst, lane int, addr, size uint64) []byte {
+	m := w.b.m
+	write := i.row.Class != code.Load
+	if addr&(size-1) != 0 {
+		w.fail(lane, errAlign, "", "address %s is not a multiple of the %d bytes accessed", w.where(i, addr), size)
+		return nil
+	}
+	if i.row.Space == code.Shared {
+		at := addr - sharedBase
+		if at >= uint64(len(w.b.shared.data)) || at+size > uint64(len(w.b.shared.data)) {
+			w.fail(lane, errBounds, "", "%d bytes at %s, which has %d bytes", size, w.where(i, addr), len(w.b.shared.data))
+			return nil
+		}
+		if w.b.shared.track != nil && !w.touched(i, lane, at, size, write) {
+			return nil
+		}
+		return w.b.shared.data[at : at+size]
+	}
+	k, at := addr>>bufferShift, addr&(1<<bufferShift-1)
+	if k == 0 || k > uint64(len(m.buffers)) || at+size > uint64(len(m.buffers[k-1].data)) {
+		w.fail(lane, errBounds, "", "%d bytes at %s", size, w.where(i, addr))
+		return nil
+	}
+	buf := &m.buffers[k-1]
+	if write && buf.readOnly {
+		w.fail(lane, errReadOnly, "", "write to %s, which is read only", w.where(i, addr))
+		return nil
+	}
+	if buf.set != nil {
+		for j := at; j < at+size; j++ {
+			if !buf.set[j] && (!write || i.row.Class == code.Atomic) {
+				w.fail(lane, errUnset, "", "read of %s before anything was written there", w.where(i, addr))
+				return nil
+			}
+			if write {
+				buf.set[j] = true
+			}
+		}
+	}
+	return buf.data[at : at+size]
+}
+
+// touched checks and records an access to shared memory.
+func (w *warp) touched(i *inst, lane int, at, size uint64, write bool) bool {
+	s := &w.b.shared
+	thread := w.id*lanes + lane
+	atomic := i.row.Class == code.Atomic
+	for j := at; j < at+size; j++ {
+		t := &s.track[j]
+		if !write || atomic {
+			if !t.written {
+				w.fail(lane, errUnset, "", "read of %s before anything was written there", w.where(i, j+sharedBase))
+				return false
+			}
+		}
+		if atomic { // atomics order themselves
+			continue
+		}
+		if s.conflict(thread, w.epoch, t.writer, t.wEpoch, t.wWarp) {
+			w.fail(lane, errRace, "synchronise between the two", "%s was written by thread %d, and no barrier lies between", w.where(i, j+sharedBase), t.writer-1)
+			return false
+		}
+		if write {
+			if s.conflict(thread, w.epoch, t.reader, t.rEpoch, t.rWarp) {
+				w.fail(lane, errRace, "synchronise between the two", "%s was read by %s, and no barrier lies between", w.where(i, j+sharedBase), readers(t.reader))
+				return false
+			}
+			t.written, t.writer, t.wEpoch, t.wWarp = true, int16(thread+1), s.epoch, w.epoch
+			continue
+		}
+		id := int16(thread + 1)
+		if t.reader != 0 && t.rEpoch == s.epoch && t.reader != id {
+			switch {
+			case warpOf(t.reader) != w.id:
+				id = -1
+			case t.rWarp == w.epoch:
+				id = int16(-2 - w.id)
+			}
+		}
+		t.reader = id
+		t.rEpoch, t.rWarp = s.epoch, w.epoch
+	}
+	return true
+}
+
+func readers(r int16) string {
+	if r < 0 {
+		return "several threads"
+	}
+	return fmt.Sprintf("thread %d", r-1)
+}
+
+// where describes an address: the parameter and offset, or the shared offset.
+func (w *warp) where(i *inst, addr uint64) string {
+	if i.row.Space == code.Shared {
+		return fmt.Sprintf("shared offset %d", int64(addr)-sharedBase)
+	}
+	m := w.b.m
+	// The nearest buffer is the one whose start is nearest to the address.
+	k := (addr + 1<<(bufferShift-1)) >> bufferShift
+	if k == 0 || k > uint64(len(m.buffers)) {
+		return fmt.Sprintf("address %#x", addr)
+	}
+	buf := &m.buffers[k-1]
+	return fmt.Sprintf("%s byte %d (of %d)", m.f.Params[buf.param].Name, int64(addr-k<<bufferShift), len(buf.data))
+}
+
+func (w *warp) atomic(i *inst, l int, data []byte) {
+	old := binary.LittleEndian.Uint32(data)
+	v := uint32(w.regs[int(i.in[1])+l])
+	to := v
+	switch i.op {
+	case code.OpAtomGlobalAnd, code.OpRedGlobalAnd, code.OpAtomSharedAnd:
+		to = old & v
+	case code.OpAtomGlobalOr, code.OpRedGlobalOr, code.OpAtomSharedOr:
+		to = old | v
+	case code.OpAtomGlobalXor:
+		to = old ^ v
+	case code.OpAtomGlobalAdd, code.OpRedGlobalAdd, code.OpAtomSharedAdd:
+		to = old + v
+	case code.OpAtomGlobalExch:
+	case code.OpAtomGlobalCas:
+		to = old
+		if old == v {
+			to = uint32(w.regs[int(i.in[2])+l])
+		}
+	case code.OpAtomGlobalAddF32, code.OpRedGlobalAddF32:
+		sum := code.OpAddF32.Row().Meaning(nil, flush(old), flush(v), 0)
+		to = uint32(flush(uint32(sum)))
+	default:
+		panic("sim: no meaning for " + i.op.String())
+	}
+	binary.LittleEndian.PutUint32(data, to)
+	if i.nout > 0 {
+		w.regs[int(i.out[0])+l] = uint64(old)
+	}
+}
+
+// flush makes a subnormal f32 a zero of its sign, as global float atomics do.
+func flush(v uint32) uint64 {
+	if v&0x7f800000 == 0 {
+		v &= 1 << 31
+	}
+	return uint64(v)
+}
+
+// f32 is the number that the low 32 bits of v code.
+func f32(v uint64) float32 { return math.Float32frombits(uint32(v)) }

@@ -1,0 +1,231 @@
+// Package sim runs thread code without a GPU. It is the second of the three
+// machines: it executes what lowering made, lane by lane, with masks where lanes
+// go different ways, and it knows the meaning of every instruction that has
+// effects or partners (memory, barriers, exchange between lanes, matrix
+// instructions). What the hardware leaves undefined is an error here, located at
+// the program line: an access out of bounds or not aligned, a read of shared
+// memory that nobody wrote, two threads that use one shared byte without a
+// barrier between them, a barrier that some threads never reach.
+//
+// Blocks are independent and run on all processors, unless the function reads
+// the results of atomics or adds floats atomically; then they run one after the
+// other, so that results are the same in every run.
+package sim
+
+import (
+	"context"
+	"fmt"
+	"runtime"
+	"sync"
+	"sync/atomic"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+)
+
+// Arg is the argument for one parameter: Buffer for a pointer, which the run
+// changes in place, Bits for a scalar.
+type Arg struct {
+	Buffer []byte
+	Bits   uint64
+	// Fresh says that the bytes of Buffer count as never written: reading one
+	// before the function wrote it is an error.
+	Fresh bool
+}
+
+// Launch is one start of a function. A grid dimension of 0 counts as 1; Block 0
+// takes the function's own.
+type Launch struct {
+	Grid  [3]int
+	Block int
+	Args  []Arg
+}
+
+// Options of a run; the zero value checks everything and sets no limit.
+type Options struct {
+	// MaxSteps is the number of instructions after which a warp is stopped with
+	// an error; 0 is no limit.
+	MaxSteps int64
+	// Fast leaves out the checks that follow each byte: use before writing, and
+	// races on shared memory.
+	Fast bool
+	// Workers is the number of blocks that run at the same time; 0 is one for
+	// each processor.
+	Workers int
+}
+
+// Stats counts what a run did. Instructions are counted once per warp, lane
+// operations once per active lane.
+type Stats struct {
+	Warp     [code.Classes]int64 // instructions by class
+	LaneOps  int64
+	Moves    int64 // register copies between regions
+	Matrix   int64 // matrix instructions
+	Diverged int64 // branches where lanes of a warp went both ways
+
+	GlobalLoads, GlobalStores         int64 // instructions
+	GlobalLoadBytes, GlobalStoreBytes int64 // bytes asked for by all lanes
+	GlobalSectors                     int64 // distinct 32-byte sectors, summed over instructions
+	SharedLoads, SharedStores         int64
+	SharedBytes                       int64
+	Atomics                           int64
+	Barriers                          int64
+}
+
+func (s *Stats) add(t *Stats) {
+	for i := range s.Warp {
+		s.Warp[i] += t.Warp[i]
+	}
+	s.LaneOps += t.LaneOps
+	s.Moves += t.Moves
+	s.Matrix += t.Matrix
+	s.Diverged += t.Diverged
+	s.GlobalLoads += t.GlobalLoads
+	s.GlobalStores += t.GlobalStores
+	s.GlobalLoadBytes += t.GlobalLoadBytes
+	s.GlobalStoreBytes += t.GlobalStoreBytes
+	s.GlobalSectors += t.GlobalSectors
+	s.SharedLoads += t.SharedLoads
+	s.SharedStores += t.SharedStores
+	s.SharedBytes += t.SharedBytes
+	s.Atomics += t.Atomics
+	s.Barriers += t.Barriers
+}
+
+// Counters is the numbers by name.
+func (s Stats) Counters() map[string]int64 {
+	m := map[string]int64{
+		"lane_ops": s.LaneOps, "moves": s.Moves, "mma": s.Matrix, "diverged": s.Diverged,
+		"global_loads": s.GlobalLoads, "global_stores": s.GlobalStores, "global_load_bytes": s.GlobalLoadBytes,
+		"global_store_bytes": s.GlobalStoreBytes, "global_sectors": s.GlobalSectors, "shared_loads": s.SharedLoads,
+		"shared_stores": s.SharedStores, "shared_bytes": s.SharedBytes, "atomics": s.Atomics, "barriers": s.Barriers,
+	}
+	for c, n := range s.Warp {
+		m["warp_"+code.Class(c).String()] = n
+	}
+	return m
+}
+
+// The numbered errors of a run.
+const (
+	errBounds   = "Sim.E1" // access outside every buffer
+	errAlign    = "Sim.E2" // address not a multiple of the bytes accessed
+	errReadOnly = "Sim.E3" // write to a parameter that promised to be read only
+	errUnset    = "Sim.E4" // read of bytes that nobody wrote
+	errRace     = "Sim.E5" // two threads, one shared byte, no barrier
+	errPartial  = "Sim.E6" // warp-wide instruction with lanes missing
+	errDeadlock = "Sim.E7" // barrier that not all threads reach
+	errSteps    = "Sim.E8" // step limit
+	errZero     = "Sim.E9" // division by zero
+)
+
+// Base addresses: buffers lie far apart, so that one past the end of one is
+// never inside another.
+const (
+	bufferShift = 40
+	sharedBase  = 1024
+)
+
+// Run executes f. The function must be verified. The error is ctx.Err() when the
+// context ends first, a diag.List when the program does something undefined, or
+// says what is wrong with the launch; buffers then hold what was written so far.
+func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error) {
+	var total Stats
+	if l.Block == 0 {
+		l.Block = f.Launch.Block
+	}
+	blocks := 1
+	for i := range l.Grid {
+		if l.Grid[i] == 0 {
+			l.Grid[i] = 1
+		}
+		if l.Grid[i] < 0 || l.Grid[i] > 1<<31-1 || blocks > 1<<40/l.Grid[i] {
+			return total, fmt.Errorf("sim: grid %v", l.Grid)
+		}
+		blocks *= l.Grid[i]
+	}
+	if l.Block < 1 || l.Block > 1024 {
+		return total, fmt.Errorf("sim: %d threads per block, must be 1 to 1024", l.Block)
+	}
+	if len(l.Args) != len(f.Params) {
+		return total, fmt.Errorf("sim: %d arguments for the %d parameters of %s", len(l.Args), len(f.Params), f.Name)
+	}
+	m := &machine{f: f, launch: l, opt: opt, prog: decode(f), params: make([]uint64, len(l.Args))}
+	serial := m.prog.ordered
+	for i, a := range l.Args {
+		m.params[i] = a.Bits & f.Params[i].Type.Mask()
+		if f.Params[i].Kind != code.Pointer {
+			continue
+		}
+		m.buffers = append(m.buffers, buffer{data: a.Buffer, param: i, readOnly: f.Params[i].ReadOnly})
+		m.params[i] = uint64(len(m.buffers)) << bufferShift
+		if a.Fresh && !opt.Fast {
+			m.buffers[len(m.buffers)-1].set = make([]bool, len(a.Buffer))
+		}
+	}
+	workers := opt.Workers
+	if workers <= 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
+	if serial {
+		workers = 1
+	}
+	workers = min(workers, blocks)
+
+	defer context.AfterFunc(ctx, func() { m.stop.Store(true) })()
+	m.failed.Store(int64(blocks))
+	var (
+		next  atomic.Int64
+		mu    sync.Mutex
+		first error
+		wg    sync.WaitGroup
+	)
+	for range workers {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			b := newBlock(m)
+			for {
+				n := next.Add(1) - 1
+				if n >= int64(blocks) || n > m.failed.Load() || m.stop.Load() {
+					break
+				}
+				if p := b.run(int(n)); p != nil {
+					mu.Lock()
+					if n < m.failed.Load() {
+						m.failed.Store(n)
+						first = diag.List{*p}
+					}
+					mu.Unlock()
+				}
+			}
+			mu.Lock()
+			total.add(&b.stats)
+			mu.Unlock()
+		}()
+	}
+	wg.Wait()
+	if err := ctx.Err(); err != nil && first == nil && m.stop.Load() {
+		return total, err
+	}
+	return total, first
+}
+
+type machine struct {
+	f       *code.Func
+	launch  Launch
+	opt     Options
+	prog    *program
+	params  []uint64
+	buffers []buffer
+	atomics sync.Mutex
+	stop    atomic.Bool
+	failed  atomic.Int64 // the first block known to have failed
+}
+
+type buffer struct {
+	data     []byte
+	set      []bool // nil where all bytes count as written
+	param    int
+	readOnly bool
+}
