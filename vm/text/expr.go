@@ -377,6 +377,8 @@ func (p *parser) computed() bool {
 			depth--
 		case t.kind == tName && p.toks[i+1].is("(") && t.text != "bits" && t.text != "gcd" && t.text != "min" && t.text != "max":
 			return false
+		case t.kind == tName && p.consts[t.text].kind == "layout":
+			return false
 		case t.kind == tName && p.consts[t.text].kind == "int", t.is("bits"), t.is("gcd"),
 			i > p.i && (t.is("+") || t.is("-") || t.is("*") || t.is("/") || t.is("%")):
 			return true
