@@ -1,0 +1,519 @@
+// The explorer page. A pane is a row from the server: a form made from its
+// parameters, pictures and a sentence. All layout arithmetic is done in Go; this
+// file only draws forms, shows SVG and lights elements that share a key.
+
+import { Socket, make, announce, showDevices, doors, prefix } from "./socket.js";
+
+const socket = new Socket();
+const content = document.getElementById("content");
+let rows = [];
+let sessions = [];
+let views = [];
+let made = 0;
+
+// ---- the address is the state -------------------------------------------
+
+function readAddress() {
+  const out = [];
+  for (const part of location.search.slice(1).split("&")) {
+    const cut = part.indexOf("=");
+    if (cut < 0) continue;
+    const key = part.slice(0, cut);
+    let value;
+    try {
+      value = decodeURIComponent(part.slice(cut + 1).replaceAll("+", " "));
+    } catch {
+      continue;
+    }
+    if (key === "p") out.push({ pane: value, values: {} });
+    else if (out.length) out[out.length - 1].values[key] = value;
+  }
+  const known = out.filter((v) => rows.some((r) => r.name === v.pane));
+  return known.length ? known : [{ pane: "layout", values: {} }, { pane: "reinterpret", values: {} }];
+}
+
+function encode(text) {
+  return encodeURIComponent(text).replaceAll("%20", "+").replaceAll("%2C", ",").replaceAll("%24", "$").replaceAll("%40", "@");
+}
+
+// query is the address of views: only what differs from the defaults.
+function query(list) {
+  let out = "?v=1";
+  for (const v of list) {
+    out += "&p=" + encode(v.row.name);
+    for (const p of v.row.params) if (v.values[p.name] !== p.default) out += "&" + p.name + "=" + encode(v.values[p.name]);
+  }
+  return out;
+}
+
+let pushed = "";
+function writeAddress(commit) {
+  const now = query(views) + location.hash;
+  if (now.length > 8000) return;
+  const embed = document.body.classList.contains("embed") ? "&embed=1" : "";
+  if (commit && now !== pushed) {
+    history.pushState(null, "", now + embed);
+    pushed = now;
+  } else {
+    history.replaceState(null, "", now + embed);
+  }
+}
+
+window.addEventListener("popstate", () => show(readAddress()));
+
+// ---- views ----------------------------------------------------------------
+
+class View {
+  constructor(row, values) {
+    this.row = row;
+    this.id = "view" + ++made;
+    this.values = {};
+    for (const p of row.params) this.values[p.name] = values[p.name] ?? p.default;
+    this.fields = new Map();
+    this.pictures = [];
+    this.pinned = null;
+    this.build();
+  }
+
+  build() {
+    const title = this.id + "-title";
+    this.links = make("span", { class: "tools" });
+    this.fieldset = make("div", { class: "fields" });
+    for (const p of this.row.params) this.fieldset.append(this.field(p));
+    this.errors = make("div", { class: "errors", role: "alert", hidden: true });
+    this.say = make("p", { class: "say" });
+    this.figures = make("div", { class: "pictures" });
+    this.text = make("pre", { hidden: true, tabindex: "0", "aria-label": this.row.title + " as text" });
+    this.root = make("section", { class: "pane", "aria-labelledby": title, id: this.id },
+      make("header", {}, make("h2", { id: title }, this.row.title), make("p", {}, this.row.doc), this.links),
+      this.fieldset, this.errors, this.say, this.figures, this.text);
+  }
+
+  field(p) {
+    const id = this.id + "-" + p.name;
+    const label = make("label", { for: id, title: p.doc }, p.title);
+    const box = make("div", { class: "field " + p.kind }, label);
+    let input, mark, output;
+    const changed = (commit) => {
+      this.values[p.name] = input.value;
+      if (output) output.textContent = input.value;
+      this.clearMarks();
+      this.draw();
+      writeAddress(commit);
+    };
+    if (p.kind === "choice") {
+      input = make("select", { id }, ...p.choices.map((c) => make("option", {}, c)));
+      box.append(input);
+    } else if (p.kind === "slider") {
+      input = make("input", { id, type: "range", min: p.min, max: p.max, step: 1 });
+      output = make("output", { for: id });
+      box.append(make("div", { class: "slider" }, input, output));
+    } else {
+      const attrs = { id, spellcheck: "false", autocomplete: "off", autocapitalize: "off", "aria-description": p.doc };
+      input = p.kind === "program" ? make("textarea", { ...attrs, rows: "10" }) : make("input", { ...attrs, type: "text" });
+      mark = make("div", { class: "mark", "aria-hidden": "true" });
+      input.addEventListener("scroll", () => { mark.scrollLeft = input.scrollLeft; mark.scrollTop = input.scrollTop; });
+      box.append(make("div", { class: "entry" }, mark, input));
+      input.style.position = "relative";
+      input.style.background = "transparent";
+    }
+    input.value = this.values[p.name];
+    if (output) output.textContent = input.value;
+    input.addEventListener("input", () => changed(false));
+    input.addEventListener("change", () => changed(true));
+    const bind = p.kind === "layout" || p.kind === "program" ? make("select", { "aria-label": p.title + ": take from a notebook", hidden: true }) : null;
+    if (bind) {
+      box.append(bind);
+      bind.addEventListener("change", () => {
+        input.value = bind.value || p.default;
+        changed(true);
+      });
+    }
+    this.fields.set(p.name, { p, input, mark, bind, output });
+    this.showBindings();
+    return box;
+  }
+
+  // showBindings lists the variables of running notebooks that fit a field.
+  showBindings() {
+    for (const f of this.fields.values()) {
+      if (!f.bind) continue;
+      const fit = [];
+      for (const s of sessions) for (const v of s.vars) {
+        if (v.form === f.p.kind || this.row.name === "see") fit.push(["$" + v.name + "@" + s.session, v.name + " in " + (s.title || s.session)]);
+      }
+      f.bind.hidden = fit.length === 0;
+      f.bind.replaceChildren(make("option", { value: "" }, "from a notebook …"), ...fit.map(([value, name]) => make("option", { value }, name)));
+      f.bind.value = fit.some(([value]) => value === f.input.value) ? f.input.value : "";
+    }
+  }
+
+  set(values) {
+    for (const [name, f] of this.fields) {
+      const value = values[name] ?? f.p.default;
+      if (f.input.value !== value) f.input.value = value;
+      if (f.output) f.output.textContent = value;
+      this.values[name] = value;
+    }
+    this.showBindings();
+    this.clearMarks();
+    this.draw();
+  }
+
+  get bound() {
+    return Object.values(this.values).some((v) => v.startsWith("$"));
+  }
+
+  // draw asks for the pictures; a newer call takes the place of an older one.
+  async draw() {
+    if (!socket.ready) return;
+    const begin = performance.now();
+    const late = setTimeout(() => this.root.classList.add("stale"), 400);
+    try {
+      const r = await socket.ask("render", { view: this.id, pane: this.row.name, values: this.values });
+      if (!r) return;
+      this.clearMarks();
+      this.result(r);
+      this.root.dataset.ms = Math.round(performance.now() - begin);
+    } catch (e) {
+      if (e.problems) this.problems(e.problems);
+      else throw e;
+    } finally {
+      clearTimeout(late);
+      this.root.classList.remove("stale");
+    }
+  }
+
+  // ---- errors: the last good picture stays --------------------------------
+
+  clearMarks() {
+    this.errors.hidden = true;
+    this.errors.replaceChildren();
+    for (const f of this.fields.values()) {
+      f.input.removeAttribute("aria-invalid");
+      if (f.mark) f.mark.replaceChildren();
+    }
+  }
+
+  problems(list) {
+    this.clearMarks();
+    const lines = [];
+    for (const p of list) {
+      const f = this.fields.get(p.param);
+      if (f) {
+        f.input.setAttribute("aria-invalid", "true");
+        if (f.mark) this.underline(f, p);
+      }
+      const where = p.param && p.line ? (f?.p.kind === "program" ? "line " + p.line + ", column " + p.col : "column " + p.col) + ": " : "";
+      const line = make("p", {}, make("span", { class: "where" }, where), p.msg + " ", p.code ? make("code", {}, "[" + p.code + "]") : null);
+      lines.push(line);
+      if (p.help) lines.push(make("p", { class: "help" }, p.help));
+    }
+    this.errors.replaceChildren(...lines);
+    this.errors.hidden = false;
+  }
+
+  // underline marks the characters of a problem; its columns count bytes.
+  underline(f, p) {
+    if (!p.line || f.mark.childNodes.length) return;
+    const lines = f.input.value.split("\n");
+    const place = (line, col) => {
+      let at = 0;
+      for (let i = 0; i < line - 1 && i < lines.length; i++) at += lines[i].length + 1;
+      const text = lines[line - 1] ?? "";
+      const bytes = new TextEncoder().encode(text).slice(0, Math.max(0, col - 1));
+      return at + new TextDecoder().decode(bytes).length;
+    };
+    const from = place(p.line, p.col);
+    let to = p.endLine ? place(p.endLine, p.endCol) : from + 1;
+    if (to <= from) to = from + 1;
+    const text = f.input.value;
+    f.mark.replaceChildren(text.slice(0, from), make("u", {}, text.slice(from, to) || " "), text.slice(to));
+    f.mark.scrollLeft = f.input.scrollLeft;
+    f.mark.scrollTop = f.input.scrollTop;
+  }
+
+  // ---- pictures -------------------------------------------------------------
+
+  result(r) {
+    this.sentence = r.sentence;
+    this.say.textContent = r.sentence;
+    this.text.hidden = !r.text;
+    this.text.textContent = r.text;
+    const focused = this.pictures.findIndex((p) => p.canvas === document.activeElement);
+    const kept = this.pictures;
+    this.pictures = r.pictures.map((p, i) => new Picture(this, p, kept[i]));
+    this.figures.replaceChildren(...this.pictures.map((p) => p.figure));
+    if (focused >= 0 && this.pictures[focused]) this.pictures[focused].canvas.focus({ preventScroll: true });
+    this.byKey = new Map();
+    this.pictures.forEach((p, i) => p.ids.forEach((e, j) => {
+      for (const k of e[5]) {
+        let list = this.byKey.get(k);
+        if (!list) this.byKey.set(k, list = []);
+        list.push([i, j]);
+      }
+    }));
+    const svg = (name) => prefix + "svg" + query([this]) + (name ? "&name=" + encode(name) : "");
+    this.pictures.forEach((p) => p.link(svg(p.name)));
+    if (this.pinned) {
+      const [i, id] = this.pinned;
+      const j = this.pictures[i]?.ids.findIndex((e) => e[0] === id) ?? -1;
+      if (j >= 0) this.light(i, j, false);
+      else this.pinned = null;
+    }
+  }
+
+  // light shows one element, and all that share a key with it, everywhere.
+  light(i, j, aloud) {
+    const chosen = this.pictures[i].ids[j];
+    const hits = this.pictures.map(() => new Set());
+    for (const k of chosen[5]) for (const [a, b] of this.byKey.get(k) ?? []) hits[a].add(b);
+    let n = 0;
+    this.pictures.forEach((p, a) => {
+      p.paint([...hits[a]].map((b) => p.ids[b]), a === i ? chosen : null);
+      n += hits[a].size;
+    });
+    this.say.textContent = upper(chosen[6]) + ".";
+    if (aloud) announce(chosen[6] + "; " + n + " cells lit");
+  }
+
+  dark() {
+    if (this.pinned) {
+      const [i, id] = this.pinned;
+      const j = this.pictures[i]?.ids.findIndex((e) => e[0] === id) ?? -1;
+      if (j >= 0) return this.light(i, j, false);
+    }
+    for (const p of this.pictures) p.paint([], null);
+    this.say.textContent = this.sentence ?? "";
+  }
+}
+
+function upper(s) {
+  return s.charAt(0).toUpperCase() + s.slice(1);
+}
+
+const svgNS = "http://www.w3.org/2000/svg";
+
+// Picture shows one SVG and finds elements by arithmetic on their boxes.
+class Picture {
+  constructor(view, p, before) {
+    this.view = view;
+    this.name = p.name;
+    this.ids = p.ids;
+    this.current = 0;
+    const doc = new DOMParser().parseFromString(p.svg, "image/svg+xml");
+    const svg = document.importNode(doc.documentElement, true);
+    svg.setAttribute("aria-hidden", "true");
+    svg.querySelector("title")?.remove(); // else the browser shows it over every cell
+    this.overlay = document.createElementNS(svgNS, "svg");
+    this.overlay.setAttribute("class", "overlay");
+    this.overlay.setAttribute("width", p.width);
+    this.overlay.setAttribute("height", p.height);
+    this.overlay.setAttribute("aria-hidden", "true");
+    this.hit = document.createElementNS(svgNS, "path");
+    this.hit.setAttribute("class", "hit");
+    this.here = document.createElementNS(svgNS, "path");
+    this.here.setAttribute("class", "here");
+    this.overlay.append(this.hit, this.here);
+    this.stage = make("div", { class: "stage" }, svg, this.overlay);
+    this.canvas = make("div", {
+      class: "canvas", tabindex: "0", role: "group", "aria-roledescription": "linked picture",
+      "aria-label": p.title + ". " + p.desc + (p.ids.length ? " Arrow keys walk the cells, Enter pins, Escape clears." : ""),
+    }, this.stage);
+    this.caption = make("figcaption", {}, p.name);
+    this.figure = make("figure", {}, this.caption, this.canvas);
+    if (before) {
+      this.current = Math.min(before.current, Math.max(0, p.ids.length - 1));
+      requestAnimationFrame(() => { this.canvas.scrollLeft = before.canvas.scrollLeft; this.canvas.scrollTop = before.canvas.scrollTop; });
+    }
+    if (p.ids.length) this.listen();
+  }
+
+  link(address) {
+    this.caption.append(make("a", { href: address, target: "_blank", rel: "noopener" }, "SVG"));
+  }
+
+  get index() {
+    return this.view.pictures.indexOf(this);
+  }
+
+  listen() {
+    this.stage.addEventListener("pointermove", (e) => {
+      const j = this.find(e);
+      if (j === this.shown) return;
+      this.shown = j;
+      if (j >= 0) this.view.light(this.index, j, false);
+      else this.view.dark();
+    });
+    this.stage.addEventListener("pointerleave", () => { this.shown = -1; this.view.dark(); });
+    this.stage.addEventListener("click", (e) => {
+      const j = this.find(e);
+      if (j >= 0) this.pin(j);
+    });
+    this.canvas.addEventListener("keydown", (e) => this.key(e));
+    this.canvas.addEventListener("focus", () => {
+      if (this.canvas.matches(":focus-visible")) this.view.light(this.index, this.current, true);
+    });
+    this.canvas.addEventListener("blur", () => this.view.dark());
+  }
+
+  pin(j) {
+    this.current = j;
+    const id = this.ids[j][0];
+    const same = this.view.pinned && this.view.pinned[1] === id;
+    this.view.pinned = same ? null : [this.index, id];
+    this.view.light(this.index, j, true);
+  }
+
+  find(e) {
+    const box = this.stage.getBoundingClientRect();
+    const x = e.clientX - box.left, y = e.clientY - box.top;
+    return this.ids.findIndex((c) => x >= c[1] && x < c[1] + c[3] && y >= c[2] && y < c[2] + c[4]);
+  }
+
+  key(e) {
+    const at = this.ids[this.current];
+    const mx = at[1] + at[3] / 2, my = at[2] + at[4] / 2;
+    // The nearest cell on that side, counting a step aside four times.
+    const nearest = (along, across) => {
+      let best = -1, cost = Infinity;
+      this.ids.forEach((c, j) => {
+        const a = along(c[1] + c[3] / 2 - mx, c[2] + c[4] / 2 - my);
+        const b = across(c[1] + c[3] / 2 - mx, c[2] + c[4] / 2 - my);
+        if (a > 0.5 && a + 4 * Math.abs(b) < cost) { cost = a + 4 * Math.abs(b); best = j; }
+      });
+      return best;
+    };
+    const row = (last) => {
+      let best = this.current;
+      this.ids.forEach((c, j) => {
+        if (c[2] === at[2] && (last ? c[1] > this.ids[best][1] : c[1] < this.ids[best][1])) best = j;
+      });
+      return best;
+    };
+    let to = -1;
+    switch (e.key) {
+      case "ArrowRight": to = nearest((x) => x, (x, y) => y); break;
+      case "ArrowLeft": to = nearest((x) => -x, (x, y) => y); break;
+      case "ArrowDown": to = nearest((x, y) => y, (x) => x); break;
+      case "ArrowUp": to = nearest((x, y) => -y, (x) => x); break;
+      case "Home": to = row(false); break;
+      case "End": to = row(true); break;
+      case "Enter": case " ": this.pin(this.current); e.preventDefault(); return;
+      case "Escape": this.view.pinned = null; this.view.dark(); announce("cleared"); return;
+      default: return;
+    }
+    e.preventDefault();
+    if (to < 0) return;
+    this.current = to;
+    const c = this.ids[to];
+    const box = this.canvas;
+    if (c[1] < box.scrollLeft) box.scrollLeft = c[1] - 20;
+    if (c[1] + c[3] > box.scrollLeft + box.clientWidth) box.scrollLeft = c[1] + c[3] - box.clientWidth + 20;
+    if (c[2] < box.scrollTop) box.scrollTop = c[2] - 20;
+    if (c[2] + c[4] > box.scrollTop + box.clientHeight) box.scrollTop = c[2] + c[4] - box.clientHeight + 20;
+    this.view.light(this.index, to, true);
+  }
+
+  // paint rebuilds the two overlay paths.
+  paint(hits, here) {
+    const boxes = (list, grow) => list.map((c) => `M${c[1] - grow} ${c[2] - grow}h${c[3] + 2 * grow}v${c[4] + 2 * grow}h${-c[3] - 2 * grow}z`).join("");
+    this.hit.setAttribute("d", boxes(hits, 0));
+    this.here.setAttribute("d", here ? boxes([here], 3) : "");
+  }
+}
+
+// ---- running a program -----------------------------------------------------
+
+function runSection(sample, devices) {
+  const program = make("textarea", { id: "run-program", rows: "14", spellcheck: "false" });
+  program.value = sample.program;
+  const args = make("textarea", { id: "run-args", rows: "4", spellcheck: "false" });
+  args.value = (sample.args ?? []).join("\n");
+  const device = make("select", { id: "run-device" }, ...["auto", ...devices.map((d) => d.name)].map((d) => make("option", {}, d)));
+  const out = make("pre", { id: "run-out", tabindex: "0", role: "status", "aria-label": "Result of the run", hidden: true });
+  const go = make("button", { class: "act", type: "button" }, "Run on the device");
+  go.addEventListener("click", async () => {
+    go.disabled = true;
+    out.hidden = false;
+    out.textContent = "running …";
+    try {
+      const r = await socket.ask("run", { program: program.value, args: args.value.split("\n").filter((s) => s.trim()), device: device.value });
+      out.textContent = r ? "on " + r.device + "\n" + r.text : "stopped";
+    } catch (e) {
+      out.textContent = e.problems ? e.problems.map((p) => (p.line ? "line " + p.line + ", column " + p.col + ": " : "") + p.msg + (p.help ? "\n\t" + p.help : "")).join("\n") : String(e);
+    } finally {
+      go.disabled = false;
+    }
+  });
+  const field = (input, title, kind) => make("div", { class: "field " + kind }, make("label", { for: input.id }, title), input);
+  return make("section", { class: "pane", id: "run", "aria-labelledby": "run-title" },
+    make("header", {}, make("h2", { id: "run-title" }, "Run FP16 × INT6"), make("p", {}, "Runs in a worker process: on the GPU when there is one, else on the interpreter.")),
+    make("div", { class: "fields" }, field(program, "Program", "program"), field(args, "Arguments, one a line", "program"), field(device, "Device", "choice"), go), out);
+}
+
+// ---- start -----------------------------------------------------------------
+
+let runPart = null;
+
+function show(list) {
+  const same = list.length === views.length && list.every((v, i) => v.pane === views[i].row.name);
+  if (same) {
+    list.forEach((v, i) => views[i].set(v.values));
+    return;
+  }
+  views = list.map((v) => new View(rows.find((r) => r.name === v.pane), v.values));
+  place();
+  for (const v of views) v.draw();
+}
+
+function place() {
+  content.replaceChildren(...views.map((v) => v.root), ...(runPart ? [runPart] : []));
+}
+
+socket.handlers.set("vars", (list) => {
+  sessions = list;
+  for (const v of views) {
+    v.showBindings();
+    if (v.bound) v.draw();
+  }
+});
+
+// A cell asked to show a value: bind the first pane that fits to it.
+socket.handlers.set("explore", (x) => {
+  const name = x.form === "program" ? "program" : x.form === "layout" ? "layout" : "see";
+  const param = { program: "src", layout: "e", see: "x" }[name];
+  const known = sessions.some((s) => s.session === x.session && s.vars.some((v) => v.name === x.name));
+  const value = known ? "$" + x.name + "@" + x.session : x.text;
+  let v = views.find((v) => v.row.name === name);
+  if (!v) {
+    v = new View(rows.find((r) => r.name === name), {});
+    views.unshift(v);
+    place();
+  }
+  v.set({ ...v.values, [param]: value });
+  writeAddress(true);
+  announce("now showing " + (x.name || "a value from a notebook"));
+});
+
+let first = true;
+socket.opened = async () => {
+  const hello = await socket.ask("hello", {});
+  rows = hello.panes;
+  sessions = hello.vars;
+  if (!first) {
+    for (const v of views) v.draw();
+    showDevices(socket);
+    return;
+  }
+  first = false;
+  doors(hello);
+  pushed = location.search + location.hash;
+  show(readAddress());
+  const devices = await showDevices(socket);
+  if (hello.sample && location.hash === "#run" || hello.sample && location.search === "") {
+    runPart = runSection(hello.sample, devices);
+    place();
+    if (location.hash === "#run") runPart.scrollIntoView();
+  }
+};

@@ -1,0 +1,635 @@
+package web
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"html"
+	"io"
+	"io/fs"
+	"os"
+	"path"
+	"path/filepath"
+	"regexp"
+	"sort"
+	"strings"
+	"sync"
+	"sync/atomic"
+
+	"github.com/yuin/goldmark"
+	"github.com/yuin/goldmark/extension"
+
+	"github.com/tilus-lab/tilus-lab/kernel/link"
+	"github.com/tilus-lab/tilus-lab/kernel/proto"
+	"github.com/tilus-lab/tilus-lab/kernel/session"
+)
+
+// Limits of notebooks.
+const (
+	maxBook     = 32 << 20 // bytes of a file
+	maxCells    = 2000
+	maxSessions = 8
+	maxOutput   = 4 << 20 // bytes of output of one cell
+)
+
+// books are the notebooks of one folder. All access goes through os.Root, so no
+// name and no symbolic link leads out of it.
+type books struct {
+	dir    string
+	root   *os.Root
+	worker session.Options
+	vars   *vars
+	md     goldmark.Markdown
+
+	mu   sync.Mutex
+	open map[string]*book
+	live atomic.Int32 // sessions that run
+}
+
+// book is one notebook that some page has open.
+type book struct {
+	mu      sync.Mutex // held while the file is read or written
+	name    string     // path in the folder
+	sum     string     // of the file as it was read or written last
+	nb      notebook
+	sess    *session.Session
+	run     sync.Mutex // held while a cell runs
+	stopped func()
+}
+
+// notebook is nbformat 4. What is not understood is kept.
+type notebook struct {
+	Cells    []nbCell        `json:"cells"`
+	Metadata json.RawMessage `json:"metadata"`
+	Format   int             `json:"nbformat"`
+	Minor    int             `json:"nbformat_minor"`
+}
+
+type nbCell struct {
+	Type     string          `json:"cell_type"`
+	ID       string          `json:"id,omitempty"`
+	Metadata json.RawMessage `json:"metadata"`
+	Source   lines           `json:"source"`
+	Attach   json.RawMessage `json:"attachments,omitempty"`
+	Outputs  []nbOutput      `json:"-"`
+	Count    *int            `json:"-"`
+}
+
+// plainCell breaks the recursion of the methods below.
+type plainCell nbCell
+
+func (c nbCell) MarshalJSON() ([]byte, error) {
+	if len(c.Metadata) == 0 {
+		c.Metadata = json.RawMessage("{}")
+	}
+	if c.Type != "code" {
+		return json.Marshal(plainCell(c))
+	}
+	if c.Outputs == nil {
+		c.Outputs = []nbOutput{}
+	}
+	return json.Marshal(struct {
+		plainCell
+		Outputs []nbOutput `json:"outputs"`
+		Count   *int       `json:"execution_count"`
+	}{plainCell(c), c.Outputs, c.Count})
+}
+
+func (c *nbCell) UnmarshalJSON(b []byte) error {
+	var x struct {
+		plainCell
+		Outputs []nbOutput `json:"outputs"`
+		Count   *int       `json:"execution_count"`
+	}
+	if err := json.Unmarshal(b, &x); err != nil {
+		return err
+	}
+	*c = nbCell(x.plainCell)
+	c.Outputs, c.Count = x.Outputs, x.Count
+	return nil
+}
+
+// nbOutput is one output as the file has it.
+type nbOutput struct {
+	Type      string         `json:"output_type"`
+	Name      string         `json:"name,omitempty"`
+	Text      *lines         `json:"text,omitempty"`
+	Data      map[string]any `json:"data,omitempty"`
+	Metadata  map[string]any `json:"metadata,omitempty"`
+	Count     *int           `json:"execution_count,omitempty"`
+	EName     string         `json:"ename,omitempty"`
+	EValue    string         `json:"evalue,omitempty"`
+	Traceback []string       `json:"traceback,omitempty"`
+}
+
+// MarshalJSON adds the fields that nbformat requires of each kind of output.
+func (o nbOutput) MarshalJSON() ([]byte, error) {
+	m := map[string]any{"output_type": o.Type}
+	switch o.Type {
+	case "stream":
+		m["name"], m["text"] = o.Name, o.Text
+	case "error":
+		m["ename"], m["evalue"], m["traceback"] = o.EName, o.EValue, o.Traceback
+	default:
+		m["data"], m["metadata"] = o.Data, o.Metadata
+		if o.Metadata == nil {
+			m["metadata"] = map[string]any{}
+		}
+		if o.Type == "execute_result" {
+			m["execution_count"] = o.Count
+		}
+	}
+	return json.Marshal(m)
+}
+
+// lines is a text that nbformat stores as a string or a list of lines.
+type lines string
+
+func (l *lines) UnmarshalJSON(b []byte) error {
+	var one string
+	if json.Unmarshal(b, &one) == nil {
+		*l = lines(one)
+		return nil
+	}
+	var many []string
+	if err := json.Unmarshal(b, &many); err != nil {
+		return err
+	}
+	*l = lines(strings.Join(many, ""))
+	return nil
+}
+
+func (l lines) MarshalJSON() ([]byte, error) {
+	out := strings.SplitAfter(string(l), "\n")
+	if out[len(out)-1] == "" {
+		out = out[:len(out)-1]
+	}
+	return json.Marshal(out)
+}
+
+func openBooks(dir string, worker session.Options, v *vars) (*books, error) {
+	root, err := os.OpenRoot(dir)
+	if err != nil {
+		return nil, fmt.Errorf("web: folder of notebooks: %w", err)
+	}
+	if worker.Dir == "" {
+		worker.Dir = dir
+	}
+	return &books{dir: dir, root: root, worker: worker, vars: v, open: map[string]*book{},
+		md: goldmark.New(goldmark.WithExtensions(extension.Table))}, nil
+}
+
+func (bs *books) close() {
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	for _, b := range bs.open {
+		b.end(bs.vars)
+	}
+	bs.root.Close()
+}
+
+// end stops the session of a book.
+func (b *book) end(v *vars) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sess == nil {
+		return
+	}
+	b.stopped()
+	b.sess.Close()
+	b.sess = nil
+	v.receive(link.Message{Session: b.session(), Gone: true})
+}
+
+func (b *book) session() string { return "nb:" + strings.TrimSuffix(path.Base(b.name), ".ipynb") }
+
+// list names the notebooks of the folder, without their suffix.
+func (bs *books) list() []string {
+	out := []string{}
+	err := fs.WalkDir(bs.root.FS(), ".", func(p string, d fs.DirEntry, err error) error {
+		switch {
+		case err != nil:
+			return nil // a folder that cannot be read has no notebooks
+		case d.IsDir() && p != "." && strings.HasPrefix(d.Name(), "."):
+			return fs.SkipDir
+		case !d.IsDir() && strings.HasSuffix(p, ".ipynb") && len(out) < 1000:
+			out = append(out, strings.TrimSuffix(p, ".ipynb"))
+		}
+		return nil
+	})
+	if err != nil {
+		return out
+	}
+	sort.Strings(out)
+	return out
+}
+
+// find turns the name in an address into a path: "01" finds
+// "01-low-precision-matmul.ipynb".
+func (bs *books) find(name string) (string, error) {
+	name = strings.TrimSuffix(name, ".ipynb")
+	var near []string
+	for _, n := range bs.list() {
+		if n == name {
+			return n + ".ipynb", nil
+		}
+		if strings.HasPrefix(n, name+"-") {
+			near = append(near, n)
+		}
+	}
+	if len(near) == 1 {
+		return near[0] + ".ipynb", nil
+	}
+	return "", fmt.Errorf("there is no notebook %.80q in %s", name, filepath.Base(bs.dir))
+}
+
+func (bs *books) get(name string) (*book, error) {
+	p, err := bs.find(name)
+	if err != nil {
+		return nil, err
+	}
+	bs.mu.Lock()
+	defer bs.mu.Unlock()
+	b := bs.open[p]
+	if b == nil {
+		b = &book{name: p}
+		bs.open[p] = b
+	}
+	return b, nil
+}
+
+func (bs *books) read(p string) (raw []byte, err error) {
+	f, err := bs.root.Open(p)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	raw, err = io.ReadAll(io.LimitReader(f, maxBook+1))
+	if err == nil && len(raw) > maxBook {
+		err = fmt.Errorf("%s has more than %d bytes", p, maxBook)
+	}
+	return raw, err
+}
+
+func digest(raw []byte) string {
+	h := sha256.Sum256(raw)
+	return hex.EncodeToString(h[:])
+}
+
+// cellJSON is a cell as the page gets it.
+type cellJSON struct {
+	ID      string       `json:"id"`
+	Type    string       `json:"type"`
+	Source  string       `json:"source"`
+	HTML    string       `json:"html,omitempty"` // markdown cells
+	Count   int          `json:"count,omitempty"`
+	Outputs []outputJSON `json:"outputs,omitempty"`
+}
+
+// outputJSON is one output in a form that cannot execute: text, an address for
+// an image element, or HTML that goldmark made from Markdown.
+type outputJSON struct {
+	Kind string `json:"kind"` // "text", "error", "image", "html"
+	Text string `json:"text,omitempty"`
+	Src  string `json:"src,omitempty"`
+	HTML string `json:"html,omitempty"`
+}
+
+// handle does the requests whose names begin with "nb.".
+func (bs *books) handle(ctx context.Context, c *conn, id int64, kind string, decode func(any) error) (any, error) {
+	var q struct {
+		Name   string     `json:"name"`
+		Cell   string     `json:"cell"`
+		Source string     `json:"source"`
+		Cells  []cellJSON `json:"cells"`
+		Force  bool       `json:"force"`
+	}
+	if err := decode(&q); err != nil {
+		return nil, err
+	}
+	switch kind {
+	case "nb.markdown":
+		return map[string]string{"html": bs.markdown(q.Source)}, nil
+	case "nb.open", "nb.run", "nb.save", "nb.interrupt", "nb.restart":
+	default:
+		return nil, fmt.Errorf("there is no request %.40q", kind)
+	}
+	b, err := bs.get(q.Name)
+	if err != nil {
+		return nil, err
+	}
+	switch kind {
+	case "nb.open":
+		return bs.openBook(b)
+	case "nb.save":
+		return bs.save(b, q.Cells, q.Force)
+	case "nb.interrupt":
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.sess != nil {
+			b.sess.Interrupt()
+		}
+		return nil, nil
+	case "nb.restart":
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		if b.sess != nil {
+			b.sess.Forget()
+			return nil, b.sess.Restart()
+		}
+		return nil, nil
+	}
+	return bs.exec(ctx, c, id, b, q.Cell, q.Source)
+}
+
+func (bs *books) openBook(b *book) (any, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	raw, err := bs.read(b.name)
+	if err != nil {
+		return nil, fmt.Errorf("cannot read the notebook: %w", err)
+	}
+	var nb notebook
+	if err := json.Unmarshal(raw, &nb); err != nil || nb.Format != 4 {
+		return nil, fmt.Errorf("%s is not a notebook of format 4", b.name)
+	}
+	if len(nb.Cells) > maxCells {
+		return nil, fmt.Errorf("%s has %d cells; the limit is %d", b.name, len(nb.Cells), maxCells)
+	}
+	for i := range nb.Cells {
+		if nb.Cells[i].ID == "" {
+			nb.Cells[i].ID = fmt.Sprint("cell-", i)
+		}
+	}
+	b.nb, b.sum = nb, digest(raw)
+	out := []cellJSON{}
+	for _, c := range nb.Cells {
+		x := cellJSON{ID: c.ID, Type: c.Type, Source: string(c.Source)}
+		if c.Type == "markdown" {
+			x.HTML = bs.markdown(x.Source)
+		}
+		if c.Count != nil {
+			x.Count = *c.Count
+		}
+		for _, o := range c.Outputs {
+			x.Outputs = append(x.Outputs, bs.show(o))
+		}
+		out = append(out, x)
+	}
+	return map[string]any{"name": strings.TrimSuffix(b.name, ".ipynb"), "cells": out, "live": b.sess != nil}, nil
+}
+
+// save writes the notebook: cells as the page has them, outputs as they were
+// last shown. The file is replaced in one step, and only if nobody else has
+// changed it since, unless force.
+func (bs *books) save(b *book, cells []cellJSON, force bool) (any, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if len(cells) > maxCells {
+		return nil, fmt.Errorf("%d cells; the limit is %d", len(cells), maxCells)
+	}
+	now, err := bs.read(b.name)
+	if err != nil && !errors.Is(err, fs.ErrNotExist) {
+		return nil, fmt.Errorf("cannot read the notebook: %w", err)
+	}
+	if digest(now) != b.sum && !force {
+		return nil, errors.New("the notebook has changed on disk since it was opened; reload it, or save again to overwrite")
+	}
+	old := map[string]nbCell{}
+	for _, c := range b.nb.Cells {
+		old[c.ID] = c
+	}
+	nb := b.nb
+	nb.Cells = nil
+	for _, x := range cells {
+		if x.Type != "code" && x.Type != "markdown" && x.Type != "raw" {
+			return nil, fmt.Errorf("a cell is of type %.20q", x.Type)
+		}
+		c := old[x.ID]
+		c.ID, c.Type, c.Source = x.ID, x.Type, lines(x.Source)
+		nb.Cells = append(nb.Cells, c)
+	}
+	if nb.Cells == nil {
+		nb.Cells = []nbCell{}
+	}
+	var buf bytes.Buffer
+	enc := json.NewEncoder(&buf)
+	enc.SetIndent("", " ")
+	enc.SetEscapeHTML(false)
+	if err := enc.Encode(nb); err != nil {
+		return nil, fmt.Errorf("cannot encode the notebook: %w", err)
+	}
+	if err := bs.replace(b.name, buf.Bytes()); err != nil {
+		return nil, fmt.Errorf("cannot save the notebook: %w", err)
+	}
+	b.nb, b.sum = nb, digest(buf.Bytes())
+	return map[string]int{"bytes": buf.Len()}, nil
+}
+
+// replace writes a file beside the old one and renames it.
+func (bs *books) replace(name string, raw []byte) error {
+	tmp := path.Join(path.Dir(name), "."+path.Base(name)+"."+random()[:8])
+	f, err := bs.root.OpenFile(tmp, os.O_WRONLY|os.O_CREATE|os.O_EXCL, 0o644)
+	if err != nil {
+		return err
+	}
+	_, err = f.Write(raw)
+	err = errors.Join(err, f.Sync(), f.Close())
+	if err == nil {
+		err = bs.root.Rename(tmp, name)
+	}
+	if err != nil {
+		bs.root.Remove(tmp)
+	}
+	return err
+}
+
+// start makes sure that a book has a session.
+func (bs *books) start(b *book) (*session.Session, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if b.sess != nil {
+		return b.sess, nil
+	}
+	if len(bs.worker.Exe) == 0 {
+		return nil, errors.New("this explorer was started without a worker to run cells")
+	}
+	if bs.live.Add(1) > maxSessions {
+		bs.live.Add(-1)
+		return nil, fmt.Errorf("%d notebooks are running already", maxSessions)
+	}
+	s, err := session.Start(bs.worker)
+	if err != nil {
+		bs.live.Add(-1)
+		return nil, fmt.Errorf("the worker did not start: %w", err)
+	}
+	name := b.session()
+	b.sess = s
+	b.stopped = s.Subscribe(func(e proto.Event) {
+		m := link.Message{V: link.Version, Op: "state", Session: name, Title: b.name}
+		switch {
+		case e.Vars != nil:
+			m.Vars = []link.Var{}
+			for _, v := range e.Vars.Vars {
+				m.Vars = append(m.Vars, link.Var{Name: v.Name, Type: v.Type, Form: v.Form, Text: v.Text})
+			}
+		case e.Explore != nil:
+			m.Explore = &link.Explore{Name: e.Explore.Name, Form: e.Explore.Form, Text: e.Explore.Text}
+		default:
+			return
+		}
+		bs.vars.receive(m)
+	})
+	return s, nil
+}
+
+// exec runs one cell. Outputs go to the page as they come, as "output" messages
+// with the ID of the request.
+func (bs *books) exec(ctx context.Context, c *conn, id int64, b *book, cell, source string) (any, error) {
+	s, err := bs.start(b)
+	if err != nil {
+		return nil, err
+	}
+	b.run.Lock()
+	defer b.run.Unlock()
+	var mu sync.Mutex
+	var outs []nbOutput
+	size := 0
+	r, err := s.Execute(ctx, session.Request{Code: source, StoreHistory: true}, func(e proto.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		if e.Clear != nil {
+			outs, size = nil, 0
+			c.push(id, "clear", nil)
+			return
+		}
+		o, ok := outputOf(e)
+		if !ok || size > maxOutput {
+			return
+		}
+		x := bs.show(o)
+		if size += len(x.Text) + len(x.Src) + len(x.HTML); size > maxOutput {
+			text := lines("… more output was dropped\n")
+			o = nbOutput{Type: "stream", Name: "stderr", Text: &text}
+			x = bs.show(o)
+		}
+		if n := len(outs); n > 0 && o.Type == "stream" && outs[n-1].Type == "stream" && outs[n-1].Name == o.Name {
+			t := *outs[n-1].Text + *o.Text
+			outs[n-1].Text = &t
+		} else {
+			outs = append(outs, o)
+		}
+		c.push(id, "output", x)
+	})
+	if err != nil {
+		return nil, err
+	}
+	mu.Lock()
+	defer mu.Unlock()
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	count := r.Count
+	found := false
+	for i := range b.nb.Cells {
+		if b.nb.Cells[i].ID == cell {
+			b.nb.Cells[i].Outputs, b.nb.Cells[i].Count, found = outs, &count, true
+		}
+	}
+	if !found && len(b.nb.Cells) < maxCells {
+		b.nb.Cells = append(b.nb.Cells, nbCell{ID: cell, Type: "code", Source: lines(source), Outputs: outs, Count: &count})
+	}
+	return map[string]any{"status": r.Status, "count": r.Count, "seconds": r.Seconds, "lost": r.Lost}, nil
+}
+
+// outputOf is an event as a notebook stores it.
+func outputOf(e proto.Event) (nbOutput, bool) {
+	switch {
+	case e.Stream != nil:
+		text := lines(e.Stream.Text)
+		return nbOutput{Type: "stream", Name: e.Stream.Name, Text: &text}, true
+	case e.Bundle != nil:
+		o := nbOutput{Type: "display_data", Data: e.Bundle.Data, Metadata: e.Bundle.Metadata}
+		if e.Kind == proto.KindResult {
+			o.Type = "execute_result"
+		}
+		return o, true
+	case e.Error != nil:
+		return nbOutput{Type: "error", EName: e.Error.Name, EValue: e.Error.Value, Traceback: e.Error.Traceback}, true
+	}
+	return nbOutput{}, false
+}
+
+// show turns an output into a form that cannot execute.
+func (bs *books) show(o nbOutput) outputJSON {
+	switch o.Type {
+	case "stream":
+		if o.Text == nil {
+			return outputJSON{Kind: "text"}
+		}
+		return outputJSON{Kind: "text", Text: plain(string(*o.Text))}
+	case "error":
+		text := strings.Join(o.Traceback, "\n")
+		if text == "" {
+			text = o.EName + ": " + o.EValue
+		}
+		return outputJSON{Kind: "error", Text: plain(text)}
+	}
+	if s, ok := mime(o.Data, "image/svg+xml"); ok {
+		// An image element runs no script and loads nothing.
+		return outputJSON{Kind: "image", Src: "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(s)), Text: alt(o.Data)}
+	}
+	for _, m := range []string{"image/png", "image/jpeg"} {
+		if s, ok := mime(o.Data, m); ok {
+			if _, err := base64.StdEncoding.DecodeString(strings.Join(strings.Fields(s), "")); err == nil {
+				return outputJSON{Kind: "image", Src: "data:" + m + ";base64," + strings.Join(strings.Fields(s), ""), Text: alt(o.Data)}
+			}
+		}
+	}
+	if s, ok := mime(o.Data, "text/markdown"); ok {
+		return outputJSON{Kind: "html", HTML: bs.markdown(s)}
+	}
+	return outputJSON{Kind: "text", Text: alt(o.Data)}
+}
+
+func alt(data map[string]any) string {
+	s, _ := mime(data, "text/plain")
+	return plain(s)
+}
+
+// mime is an entry of a bundle as text; files may hold lists of lines.
+func mime(data map[string]any, kind string) (string, bool) {
+	switch v := data[kind].(type) {
+	case string:
+		return v, true
+	case []any:
+		var b strings.Builder
+		for _, x := range v {
+			s, ok := x.(string)
+			if !ok {
+				return "", false
+			}
+			b.WriteString(s)
+		}
+		return b.String(), true
+	}
+	return "", false
+}
+
+var escapes = regexp.MustCompile("\x1b\\[[0-9;?]*[A-Za-z]")
+
+// plain takes terminal colours out.
+func plain(s string) string { return escapes.ReplaceAllString(s, "") }
+
+// markdown is safe HTML: goldmark drops raw HTML and script addresses.
+func (bs *books) markdown(src string) string {
+	var b bytes.Buffer
+	if err := bs.md.Convert([]byte(src), &b); err != nil {
+		return "<pre>" + html.EscapeString(src) + "</pre>"
+	}
+	return b.String()
+}
