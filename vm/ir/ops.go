@@ -292,6 +292,14 @@ func broadcasts(from, to []int) bool {
 	return true
 }
 
+func product(dims []int) int {
+	n := 1
+	for _, d := range dims {
+		n *= d
+	}
+	return n
+}
+
 // BroadcastIndex is the flat row-major index into a tensor of shape from of the
 // element that repeats to index (an index into the larger shape).
 func BroadcastIndex(from []int, index []int) int {
@@ -325,13 +333,19 @@ func checkCover(p *Program, in *Instr) *Violation {
 		if v.Type.Layout.Threads() != out.Layout.Threads() {
 			return nil
 		}
+		if v.Type.Layout.Size() != product(dims) {
+			return nil // its own assignment is reported
+		}
 		held := v.Type.Layout.Flat()
 		slots := v.Type.Layout.Slots()
+		holds := make([]int, v.Type.Layout.Size()) // 1 + the last thread that holds the element
 		for t := range out.Layout.Threads() {
+			for _, e := range held[t*slots : (t+1)*slots] {
+				holds[e] = t + 1
+			}
 			for s := range out.Layout.Slots() {
 				index := out.Layout.Index(t, s)
-				need := BroadcastIndex(dims, index)
-				if !slices.Contains(held[t*slots:(t+1)*slots], int32(need)) {
+				if holds[BroadcastIndex(dims, index)] != t+1 {
 					help := "load or view the operand in a layout that covers the result's"
 					if l, err := out.Layout.ReduceTo(dims); err == nil {
 						help = fmt.Sprintf("give %s the layout %s", v.Name, l)

@@ -150,6 +150,12 @@ func (v *verifier) stmt(s Stmt) {
 		for _, e := range []Expr{s.From, s.To} {
 			v.integer(e)
 		}
+		before := len(v.list)
+		TypeOf(&Binary{Op: "-", X: s.From, Y: s.To, Pos: s.From.Position()}, func(pos diag.Pos, code, help, msg string) {
+			if len(v.list) == before && code == "Expr.C1" {
+				v.add(pos, code, "both bounds have one type", "the range %s..%s mixes types", s.From, s.To)
+			}
+		})
 		if s.Step != nil {
 			if n, ok := ConstInt(s.Step); !ok || n == 0 {
 				v.add(s.Step.Position(), "For.C1", "", "the step is %s", s.Step)

@@ -526,7 +526,6 @@ func (p *parser) forLoop() ir.Stmt {
 			p.fail(t, codeSyntax, "", "unroll is all, or 0 to %d, not %d", 1<<16, n)
 		}
 	}
-	open := p.expect("{", "the head of for")
 	p.declarable(x)
 	if old := p.find(x.text); old != nil {
 		p.fail(x, codeTwice, "use another name for the loop variable", "%s is a variable already", x.text)
@@ -541,6 +540,7 @@ func (p *parser) forLoop() ir.Stmt {
 	s.Var = &ir.Var{Name: x.text, Type: ir.ScalarOf(t), Pos: x.pos}
 	p.keepsType(x, s.Var.Type)
 	p.loops[s.Var] = true
+	open := p.expect("{", "the head of for")
 	p.scopes = append(p.scopes, map[string]*ir.Var{x.text: s.Var})
 	s.Body = p.block(open)
 	p.ended[x.text] = s.Var
