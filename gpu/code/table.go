@@ -26,7 +26,7 @@ var rows = [numOps]Row{
 	OpNctaidZ:    {Name: "nctaid.z", Out: []Type{B32}, Class: Special, PTX: `mov.u32 {o0}, %nctaid.z`, C: `{o0} = gridDim.z`, Doc: "blocks along z", Source: "PTX ISA 10 special registers"},
 	OpNtidX:      {Name: "ntid.x", Out: []Type{B32}, Class: Special, PTX: `mov.u32 {o0}, %ntid.x`, C: `{o0} = blockDim.x`, Doc: "threads of a block", Source: "PTX ISA 10 special registers"},
 	OpLaneID:     {Name: "laneid", Out: []Type{B32}, Class: Special, PTX: `mov.u32 {o0}, %laneid`, C: `{o0} = (threadIdx.x & 31)`, Doc: "lane in its warp", Source: "PTX ISA 10 special registers"},
-	OpSharedBase: {Name: "shared.base", Out: []Type{B32}, Class: Special, PTX: `mov.u32 {o0}, shared_memory`, C: `{o0} = (uint32_t)__cvta_generic_to_shared(shared_memory)`, Doc: "shared address of the first of Launch.SharedBytes bytes, a multiple of 128", Source: "PTX ISA 5.1.7 shared state space"},
+	OpSharedBase: {Name: "shared.base", Out: []Type{B32}, Class: Special, PTX: `mov.u32 {o0}, shared_memory`, C: `{o0} = (uint32_t)__cvta_generic_to_shared(shared_memory)`, Doc: "shared address of the first of Launch.SharedBytes bytes, a multiple of 1024", Source: "PTX ISA 5.1.7 shared state space"},
 
 	// 32-bit integers.
 	OpAdd32:      {Name: "add.b32", In: []Type{B32, B32}, Out: []Type{B32}, Commutes: true, Meaning: func(_ []int64, a, b, _ uint64) uint64 { return uint64(uint32(a + b)) }, PTX: `add.s32 {o0}, {a0}, {a1#}`, C: `{o0} = {a0} + {a1}`, Doc: "a + b modulo 2^32", Source: "PTX ISA 9.7.1 integer arithmetic"},

@@ -1,0 +1,351 @@
+// Package ptx prints thread code as PTX, the assembler text that the NVIDIA
+// driver compiles. It decides nothing: each instruction becomes the text of its
+// row, each region a few labels and branches, each register of
+// [code.Assign] a PTX register. Constants are written into the instructions
+// that can hold them.
+//
+// The same function gives the same bytes in every run.
+package ptx
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+)
+
+// Options of the text.
+type Options struct {
+	Arch string // "sm_80", "sm_89", "sm_90a", …
+	// NoPos leaves out the comments that name the program line of the
+	// instructions below.
+	NoPos bool
+}
+
+// Version is the PTX version of every text: the first that knows sm_90a, read by
+// all drivers of CUDA 12 and 13.
+const Version = "8.0"
+
+// Level is the compute capability times ten in an architecture name.
+func Level(arch string) (code.Arch, error) {
+	var n int
+	if _, err := fmt.Sscanf(strings.TrimRight(arch, "af"), "sm_%d", &n); err != nil || n < 80 || n > 90 {
+		return 0, fmt.Errorf("ptx: architecture %q is not between sm_80 and sm_90a", arch)
+	}
+	return code.Arch(n), nil
+}
+
+// Print is the PTX text of one module with one entry, f. f must be verified. The
+// error says which instruction the architecture does not have.
+func Print(f *code.Func, o Options) (string, error) {
+	level, err := Level(o.Arch)
+	if err != nil {
+		return "", err
+	}
+	p := &printer{f: f, o: o, regs: code.Assign(f), consts: map[code.Value]*code.Instr{}, held: map[code.Value]bool{}}
+	f.Body.Walk(func(in *code.Instr) {
+		if row := in.Row(); row.Since > level && err == nil {
+			err = fmt.Errorf("%s: %s needs sm_%d, not %s", in.Pos, row.Name, row.Since, o.Arch)
+		}
+		p.survey(in)
+	})
+	if err != nil {
+		return "", err
+	}
+	for i, a := range f.Body.Args {
+		p.line("ld.param.b%d %s, [%s]", f.Params[i].Type.Bits(), p.reg(a), param(f, i))
+	}
+	p.region(f.Body)
+	p.line("ret")
+	return p.header() + p.b.String() + "}\n", nil
+}
+
+type printer struct {
+	f      *code.Func
+	o      Options
+	regs   *code.Registers
+	consts map[code.Value]*code.Instr
+	held   map[code.Value]bool // constants that need a register
+	shared bool
+	names  []string // of each register
+	count  [code.B64 + 1]int
+	labels int
+	b      strings.Builder
+	pos    string
+}
+
+// survey finds the constants that some use needs in a register.
+func (p *printer) survey(in *code.Instr) {
+	switch in.Op {
+	case code.OpConstPred, code.OpConst16, code.OpConst32, code.OpConst64:
+		p.consts[in.Out[0]] = in
+		return
+	case code.OpSharedBase:
+		p.shared = true
+	case code.OpIf:
+		p.held[in.In[0]] = true
+	case code.OpWhile:
+		p.held[in.Regions[0].Yield[0]] = true
+	}
+	p.held[in.Guard] = true
+	for i, ok := range in.Row().ConstInputs() {
+		if !ok {
+			p.held[in.In[i]] = true
+		}
+	}
+}
+
+func param(f *code.Func, i int) string { return fmt.Sprintf("%s_%s", f.Name, f.Params[i].Name) }
+
+func (p *printer) header() string {
+	var b strings.Builder
+	fmt.Fprintf(&b, ".version %s\n.target %s\n.address_size 64\n\n", Version, p.o.Arch)
+	if p.shared {
+		b.WriteString(".extern .shared .align 1024 .b8 shared_memory[];\n\n")
+	}
+	fmt.Fprintf(&b, ".visible .entry %s(", p.f.Name)
+	for i, pr := range p.f.Params {
+		if i > 0 {
+			b.WriteByte(',')
+		}
+		fmt.Fprintf(&b, "\n\t.param .b%d %s", pr.Type.Bits(), param(p.f, i))
+	}
+	l := p.f.Launch
+	fmt.Fprintf(&b, "\n)\n.reqntid %d, 1, 1\n", l.Block)
+	if l.MaxReg > 0 {
+		fmt.Fprintf(&b, ".maxnreg %d\n", l.MaxReg)
+	}
+	if l.MinBlocks > 0 {
+		fmt.Fprintf(&b, ".minnctapersm %d\n", l.MinBlocks)
+	}
+	if c := l.Cluster; c != [3]int{} {
+		fmt.Fprintf(&b, ".reqnctapercluster %d, %d, %d\n", c[0], c[1], c[2])
+	}
+	b.WriteString("{\n")
+	for t := code.Pred; t <= code.B64; t++ {
+		if p.count[t] > 0 {
+			fmt.Fprintf(&b, "\t.reg .%s %s<%d>;\n", t, prefix[t], p.count[t])
+		}
+	}
+	return b.String()
+}
+
+var prefix = [...]string{code.Pred: "%p", code.B16: "%h", code.B32: "%r", code.B64: "%rd"}
+
+// name numbers registers of each type in the order in which they appear.
+func (p *printer) name(reg int32) string {
+	for int(reg) >= len(p.names) {
+		p.names = append(p.names, "")
+	}
+	if p.names[reg] == "" {
+		t := p.regs.Types[reg]
+		p.names[reg] = fmt.Sprintf("%s%d", prefix[t], p.count[t])
+		p.count[t]++
+	}
+	return p.names[reg]
+}
+
+func (p *printer) reg(v code.Value) string { return p.name(p.regs.Of[v]) }
+
+// operand is a register or, for a constant without one, its number.
+func (p *printer) operand(v code.Value, style string) string {
+	in := p.consts[v]
+	if in == nil || p.held[v] {
+		return p.reg(v)
+	}
+	bits := uint64(in.Imm[0])
+	switch t := p.f.Type(v); {
+	case style == "#f":
+		return fmt.Sprintf("0f%08X", bits)
+	case style == "#d":
+		return fmt.Sprintf("0d%016X", bits)
+	default:
+		return integer(bits, t)
+	}
+}
+
+// integer is a constant of type t as PTX writes it: small numbers in decimal with
+// their sign, others in hexadecimal.
+func integer(bits uint64, t code.Type) string {
+	shift := 64 - t.Bits()
+	if s := int64(bits<<shift) >> shift; s > -1<<16 && s < 1<<16 {
+		return fmt.Sprint(s)
+	}
+	return fmt.Sprintf("%#x", bits)
+}
+
+func (p *printer) line(format string, args ...any) {
+	p.b.WriteByte('\t')
+	fmt.Fprintf(&p.b, format, args...)
+	p.b.WriteString(";\n")
+}
+
+func (p *printer) label() string {
+	p.labels++
+	return fmt.Sprintf("$L%d", p.labels)
+}
+
+func (p *printer) place(label string) { fmt.Fprintf(&p.b, "%s:\n", label) }
+
+func (p *printer) at(in *code.Instr) {
+	if s := in.Pos.String(); s != p.pos && !p.o.NoPos {
+		fmt.Fprintf(&p.b, "\t// %s\n", s)
+		p.pos = s
+	}
+}
+
+func (p *printer) copies(to, from []code.Value) {
+	for _, c := range p.regs.Copies(to, from) {
+		t := p.regs.Types[c.To]
+		in := p.consts[c.Value]
+		switch {
+		case in == nil || p.held[c.Value]:
+			p.line("mov.%s %s, %s", t, p.name(c.To), p.name(c.From))
+		case t == code.Pred:
+			p.line("setp.ne.u32 %s, %d, 0", p.name(c.To), in.Imm[0])
+		default:
+			p.line("mov.%s %s, %s", t, p.name(c.To), p.operand(c.Value, "#"))
+		}
+	}
+}
+
+func (p *printer) region(r *code.Region) {
+	for _, in := range r.Instrs {
+		p.instr(in)
+	}
+}
+
+func (p *printer) instr(in *code.Instr) {
+	if p.consts[firstOf(in.Out)] == in && len(in.Out) > 0 && !p.held[in.Out[0]] {
+		return
+	}
+	p.at(in)
+	switch in.Op {
+	case code.OpIf:
+		p.branch(in)
+		return
+	case code.OpFor:
+		p.loop(in)
+		return
+	case code.OpWhile:
+		p.while(in)
+		return
+	}
+	row := in.Row()
+	guard := ""
+	if in.Guard != 0 {
+		p.copies(in.Out, in.In[len(row.In):])
+		guard = "@" + p.reg(in.Guard) + " "
+	}
+	end := ";\n"
+	if strings.HasPrefix(row.PTX, "{ ") {
+		end = "\n"
+	}
+	p.b.WriteString("\t" + guard + p.text(in) + end)
+}
+
+func firstOf(vals []code.Value) code.Value {
+	if len(vals) == 0 {
+		return 0
+	}
+	return vals[0]
+}
+
+// text is the row's template with the operands of one instruction.
+func (p *printer) text(in *code.Instr) string {
+	row := in.Row()
+	return code.Expand(row.PTX, func(s code.Slot) string {
+		switch s.Kind {
+		case "o":
+			return p.reg(in.Out[s.Index])
+		case "a":
+			return p.operand(in.In[s.Index], s.Style)
+		case "i":
+			if s.Style == "x" {
+				return fmt.Sprintf("%#x", uint64(in.Imm[s.Index]))
+			}
+			return fmt.Sprint(in.Imm[s.Index])
+		case "cmp":
+			return code.Cmp(in.Imm[0]).String()
+		case "fcmp":
+			if code.Cmp(in.Imm[0]) == code.NE { // true with a NaN
+				return "neu"
+			}
+			return code.Cmp(in.Imm[0]).String()
+		case "mem":
+			if in.Imm[0] == 0 {
+				return "[" + p.reg(in.In[0]) + "]"
+			}
+			return fmt.Sprintf("[%s+%d]", p.reg(in.In[0]), in.Imm[0])
+		case "attr":
+			return code.Attr(in.Imm[1]).String()
+		}
+		panic("ptx: template of " + row.Name + " has {" + s.Kind + "}")
+	})
+}
+
+func (p *printer) branch(in *code.Instr) {
+	then, els := in.Regions[0], in.Regions[1]
+	end := p.label()
+	if len(els.Instrs) == 0 && len(p.regs.Copies(in.Out, els.Yield)) == 0 {
+		p.line("@!%s bra %s", p.reg(in.In[0]), end)
+		p.region(then)
+		p.copies(in.Out, then.Yield)
+		p.place(end)
+		return
+	}
+	other := p.label()
+	p.line("@!%s bra %s", p.reg(in.In[0]), other)
+	p.region(then)
+	p.copies(in.Out, then.Yield)
+	p.line("bra %s", end)
+	p.place(other)
+	p.region(els)
+	p.copies(in.Out, els.Yield)
+	p.place(end)
+}
+
+func (p *printer) loop(in *code.Instr) {
+	r := in.Regions[0]
+	p.copies(append([]code.Value{r.Args[0]}, in.Out...), append([]code.Value{in.In[0]}, in.In[3:]...))
+	i, end, step := p.reg(r.Args[0]), p.operand(in.In[1], "#"), p.operand(in.In[2], "#")
+	test := p.temp(code.Pred)
+	head, exit := p.label(), p.label()
+	if !p.runs(in) {
+		p.line("setp.ge.s32 %s, %s, %s", test, i, end)
+		p.line("@%s bra %s", test, exit)
+	}
+	p.place(head)
+	p.line(`.pragma "nounroll"`)
+	p.region(r)
+	p.copies(in.Out, r.Yield)
+	p.line("add.s32 %s, %s, %s", i, i, step)
+	p.line("setp.lt.s32 %s, %s, %s", test, i, end)
+	p.line("@%s bra %s", test, head)
+	p.place(exit)
+}
+
+// runs reports whether a loop is known to run at least once.
+func (p *printer) runs(in *code.Instr) bool {
+	a, b := p.consts[in.In[0]], p.consts[in.In[1]]
+	return a != nil && b != nil && int32(a.Imm[0]) < int32(b.Imm[0])
+}
+
+func (p *printer) temp(t code.Type) string {
+	p.regs.Types = append(p.regs.Types, t)
+	return p.name(int32(len(p.regs.Types) - 1))
+}
+
+func (p *printer) while(in *code.Instr) {
+	cond, body := in.Regions[0], in.Regions[1]
+	p.copies(in.Out, in.In)
+	head, exit := p.label(), p.label()
+	p.place(head)
+	p.line(`.pragma "nounroll"`)
+	p.region(cond)
+	p.line("@!%s bra %s", p.reg(cond.Yield[0]), exit)
+	p.region(body)
+	p.copies(in.Out, body.Yield)
+	p.line("bra %s", head)
+	p.place(exit)
+}
