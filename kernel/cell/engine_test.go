@@ -1,0 +1,90 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"testing"
+)
+
+// bench is an engine whose output is collected.
+type bench struct {
+	*Engine
+	out strings.Builder
+	n   int
+}
+
+func newBench(t testing.TB) *bench {
+	t.Helper()
+	b := &bench{}
+	e, err := New(Hooks{
+		Write:  func(_ int64, _ string, p []byte) { b.out.Write(p) },
+		Sync:   func() {},
+		Result: func(_ int64, vals []any, ts []string) { fmt.Fprintln(&b.out, append([]any{"=>"}, vals...)...) },
+		Stdin:  strings.NewReader(""),
+	}, nil, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	b.Engine = e
+	return b
+}
+
+// run runs a cell and returns its output, or the error text.
+func (b *bench) run(src string) string {
+	b.n++
+	b.out.Reset()
+	o := b.Run(context.Background(), int64(b.n), fmt.Sprintf("cell%d", b.n), src)
+	if o.Err != nil {
+		return b.out.String() + "ERROR " + o.Err.Value
+	}
+	return b.out.String()
+}
+
+func TestCells(t *testing.T) {
+	b := newBench(t)
+	for _, c := range []struct{ src, want string }{
+		{"1+1", "=> 2\n"},
+		{"x := 5\nx", "=> 5\n"},
+		{"x*2", "=> 10\n"},
+		{"import \"fmt\"\nfmt.Println(\"hi\", x)", "hi 5\n"},
+		{"for i := range 3 { fmt.Print(i, \" \") }", "0 1 2 "},
+		{"if true { x := 2; _ = x }\nx", "=> 5\n"},
+		{"func f(a int) int { return a + x }\nf(1)", "=> 6\n"},
+		{"x = 7\nf(1)", "=> 8\n"},
+		{"type T struct{ A int }\nfunc (t T) Get() int { return t.A }\nv := T{3}\nv.Get()", "=> 3\n"},
+		{"func (t *T) Set(a int) { t.A = a }\nv.Set(9)\nv.Get()", "=> 9\n"},
+		{"var a any = v\nswitch u := a.(type) { case int: fmt.Println(\"int\"); case T: fmt.Println(\"T\", u.A) }", "T 9\n"},
+		{"fs := []func() int{}\nfor i := 0; i < 3; i++ { fs = append(fs, func() int { return i }) }\nfor _, g := range fs { fmt.Print(g(), \" \") }", "0 1 2 "},
+		{"func d() (s string) { for i := 0; i < 3; i++ { defer func(k int) { s += fmt.Sprint(k) }(i) }; return \"r\" }\nd()", "=> r210\n"},
+		{"func r() (err error) { defer func() { if e := recover(); e != nil { err = fmt.Errorf(\"got %v\", e) } }(); panic(\"no\") }\nr()", "=> got no\n"},
+		{"import \"slices\"\nxs := []int{3,1,2}\nslices.Sort(xs)\nxs", "=> [1 2 3]\n"},
+		{"import \"maps\"\nm := map[string]int{\"b\":2,\"a\":1}\nslices.Sorted(maps.Keys(m))", "=> [a b]\n"},
+		{"for k, v := range maps.All(map[int]int{1: 2}) { fmt.Println(k, v) }", "1 2\n"},
+		{"func Map[A, B any](s []A, f func(A) B) []B { var out []B; for _, a := range s { out = append(out, f(a)) }; return out }\nMap(xs, func(i int) string { return fmt.Sprint(i, \"!\") })", "=> [1! 2! 3!]\n"},
+		{"type Stack[E any] struct { items []E }\nfunc (s *Stack[E]) Push(e E) { s.items = append(s.items, e) }\nfunc (s *Stack[E]) Len() int { return len(s.items) }\nvar st Stack[string]\nst.Push(\"a\"); st.Push(\"b\")\nst.Len()", "=> 2\n"},
+		{"min(3, 1, 2), max(2.5, 1)", "ERROR cell20:1:13: syntax error: expected 1 expression"},
+		{"func two() (int, string) { return 1, \"z\" }\ntwo()", "=> 1 z\n"},
+		{"p := new(42)\n*p", "=> 42\n"},
+		{"func f(a int) int { return a * 100 }\nf(2)", "=> 200\n"},
+		{"func g(a int) int { return f(a) + 1 }\ng(1)", "=> 101\n"},
+		{"func f(a int) int { return a * 1000 }\ng(1)", "=> 1001\n"},
+		{"x := \"now a string\"\nx", "=> now a string\n"},
+		{"y := undefinedName + alsoMissing", "ERROR cell27:1:6: undefined: undefinedName (and 1 more)"},
+		{"T.Get(v)", "=> 9\n"},
+		{"package main\nimport \"fmt\"\nfunc main() { fmt.Println(\"main ran\") }", "main ran\n"},
+		{"x", "=> now a string\n"},
+		{"// only a comment", ""},
+		{"arr := [3]int{1,2,3}\nvar nilp *T\nnilp.A", "ERROR invalid memory address or nil pointer dereference"},
+		{"type Stringy int\nfunc (s Stringy) String() string { return \"S!\" }\nStringy(3)", "=> S!\n"},
+		{"import \"os\"\nos.Exit(3)", "ERROR the cell called os.Exit(3)"},
+		{"var e error = fmt.Errorf(\"x\")\ne == nil", "=> false\n"},
+		{"v, ok := m[\"a\"]\nif ok { fmt.Println(v) }", "1\n"},
+		{"func() int { return 5 }()", "=> 5\n"},
+		{"clear(m)\nlen(m)", "=> 0\n"},
+	} {
+		if got := b.run(c.src); got != c.want {
+			t.Errorf("%s\n got %q\nwant %q", c.src, got, c.want)
+		}
+	}
+}

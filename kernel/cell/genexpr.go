@@ -1,0 +1,529 @@
+package cell
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"strings"
+)
+
+// expr prints an expression.
+func (g *gen) expr(e ast.Expr) string {
+	if tv, ok := g.info.Types[e]; ok {
+		if tv.Value != nil {
+			return g.constant(tv.Value, g.subst(tv.Type))
+		}
+		if tv.IsType() {
+			return g.typ(tv.Type)
+		}
+		if tv.IsNil() {
+			return "nil"
+		}
+	}
+	switch e := e.(type) {
+	case *ast.Ident:
+		return g.ident(e)
+	case *ast.BasicLit:
+		return e.Value
+	case *ast.ParenExpr:
+		return "(" + g.expr(e.X) + ")"
+	case *ast.SelectorExpr:
+		return g.selector(e)
+	case *ast.CallExpr:
+		return g.call(e)
+	case *ast.StarExpr:
+		return "*" + g.expr(e.X)
+	case *ast.UnaryExpr:
+		if e.Op == token.AND {
+			if c, ok := unparen(e.X).(*ast.CompositeLit); ok {
+				return "&" + g.expr(c)
+			}
+		}
+		return e.Op.String() + "(" + g.expr(e.X) + ")"
+	case *ast.BinaryExpr:
+		return g.binary(e)
+	case *ast.IndexExpr:
+		if inst, ok := g.instance(e); ok {
+			return inst
+		}
+		if m, ok := g.core(e.X).(*types.Map); ok {
+			return g.operand(e.X) + "[" + g.conv(e.Index, m.Key()) + "]"
+		}
+		return g.operand(e.X) + "[" + g.expr(e.Index) + "]"
+	case *ast.IndexListExpr:
+		if inst, ok := g.instance(e); ok {
+			return inst
+		}
+	case *ast.SliceExpr:
+		s := g.operand(e.X) + "["
+		if e.Low != nil {
+			s += g.expr(e.Low)
+		}
+		s += ":"
+		if e.High != nil {
+			s += g.expr(e.High)
+		}
+		if e.Slice3 {
+			s += ":" + g.expr(e.Max)
+		}
+		return s + "]"
+	case *ast.TypeAssertExpr:
+		if e.Type != nil {
+			g.checkAssert(e, e.X, e.Type)
+			return g.operand(e.X) + ".(" + g.typ(g.typeOf(e.Type)) + ")"
+		}
+		return g.operand(e.X) + ".(type)"
+	case *ast.FuncLit:
+		sig, _ := g.info.TypeOf(e).(*types.Signature)
+		if sig == nil {
+			return "nil"
+		}
+		seq := g.fn
+		s := "func" + g.signatureAndBody(e.Type, e.Body, sig, nil)
+		g.fn = seq
+		return s
+	case *ast.CompositeLit:
+		return g.composite(e)
+	case *ast.KeyValueExpr:
+		return g.expr(e.Key) + ": " + g.expr(e.Value)
+	}
+	g.refuse(e, "Cell.E1", "", "cannot run this expression here")
+	return "nil"
+}
+
+func unparen(e ast.Expr) ast.Expr {
+	for {
+		p, ok := e.(*ast.ParenExpr)
+		if !ok {
+			return e
+		}
+		e = p.X
+	}
+}
+
+func (g *gen) core(e ast.Expr) types.Type {
+	u := g.typeOf(e).Underlying()
+	if p, ok := u.(*types.Pointer); ok {
+		return p.Elem().Underlying()
+	}
+	return u
+}
+
+// operand prints an expression that a suffix follows.
+func (g *gen) operand(e ast.Expr) string {
+	switch unparen(e).(type) {
+	case *ast.UnaryExpr, *ast.BinaryExpr, *ast.StarExpr, *ast.FuncLit:
+		return "(" + g.expr(unparen(e)) + ")"
+	}
+	return g.expr(e)
+}
+
+func (g *gen) ident(e *ast.Ident) string {
+	if e.Name == "_" {
+		return "_"
+	}
+	obj := g.info.Uses[e]
+	if obj == nil {
+		obj = g.info.Defs[e]
+	}
+	if obj == nil {
+		return e.Name
+	}
+	if f, ok := obj.(*types.Func); ok && g.isSource(f) {
+		if inst, ok := g.instance(e); ok {
+			return inst
+		}
+	}
+	return g.object(obj)
+}
+
+// object prints the name of a variable, function or builtin.
+func (g *gen) object(obj types.Object) string {
+	if n, ok := g.names[obj]; ok {
+		return n
+	}
+	if n, ok := g.vars[obj]; ok {
+		return n
+	}
+	if n, ok := g.e.emitted[obj]; ok {
+		return n
+	}
+	if f, ok := obj.(*types.Func); ok && g.isSource(f) {
+		if d := g.e.bodies[f]; d != nil {
+			name := g.e.newName(f.Name())
+			g.e.emitted[obj] = name
+			g.e.shown[name] = f.Name()
+			g.function(d, name, nil)
+			return name
+		}
+	}
+	return obj.Name()
+}
+
+// instance prints the name of one instance of a generic function, and the instance when it is new.
+func (g *gen) instance(e ast.Expr) (string, bool) {
+	var id *ast.Ident
+	switch x := e.(type) {
+	case *ast.Ident:
+		id = x
+	case *ast.IndexExpr:
+		return g.instance(x.X)
+	case *ast.IndexListExpr:
+		return g.instance(x.X)
+	case *ast.SelectorExpr:
+		id = x.Sel
+	default:
+		return "", false
+	}
+	inst, ok := g.info.Instances[id]
+	if !ok {
+		return "", false
+	}
+	f, ok := g.info.Uses[id].(*types.Func)
+	if !ok {
+		return "", false
+	}
+	d := g.e.bodies[f.Origin()]
+	if d == nil {
+		g.refuse(e, "Cell.E2", "write a small function of your own", "%s is not available in cells", f.Name())
+		return "nil", true
+	}
+	key := fmt.Sprintf("%p", f.Origin())
+	var targs []types.Type
+	for i := range inst.TypeArgs.Len() {
+		t := g.subst(inst.TypeArgs.At(i))
+		targs = append(targs, t)
+		key += "," + g.typ(t)
+	}
+	if name, ok := g.e.typeNames[key]; ok {
+		return name, true
+	}
+	name := g.fresh(f.Name())
+	g.e.typeNames[key] = name
+	g.e.shown[name] = f.Name()
+	g.function(d, name, targs)
+	return name, true
+}
+
+func (g *gen) selector(e *ast.SelectorExpr) string {
+	if id, ok := e.X.(*ast.Ident); ok {
+		if pn, ok := g.info.Uses[id].(*types.PkgName); ok {
+			if f, ok := g.info.Uses[e.Sel].(*types.Func); ok && g.isSource(f) {
+				if inst, ok := g.instance(e); ok {
+					return inst
+				}
+				return g.object(f)
+			}
+			if pn.Imported().Path() == "os" && (e.Sel.Name == "Stdout" || e.Sel.Name == "Stderr") {
+				g.e.raw = true
+			}
+			return g.pkg(pn.Imported()) + "." + e.Sel.Name
+		}
+	}
+	sel := g.info.Selections[e]
+	if sel == nil {
+		return g.operand(e.X) + "." + e.Sel.Name
+	}
+	index := sel.Index()
+	switch sel.Kind() {
+	case types.FieldVal:
+		if len(g.env) > 0 {
+			// In an instance the field may hide behind a type argument.
+			obj, idx, _ := types.LookupFieldOrMethod(g.typeOf(e.X), true, sel.Obj().Pkg(), e.Sel.Name)
+			if obj != nil {
+				index = idx
+			}
+		}
+		s, _ := g.path(g.operand(e.X), g.typeOf(e.X), index)
+		return s
+	case types.MethodExpr:
+		s, ok := sel.Type().(*types.Signature)
+		if !ok {
+			break
+		}
+		ret := ""
+		if s.Results().Len() > 0 {
+			ret = "return "
+		}
+		args := g.forwardArgs(types.NewSignatureType(nil, nil, nil, types.NewTuple(tupleVars(s.Params())[1:]...), nil, s.Variadic()))
+		for i := s.Params().Len() - 1; i > 0; i-- {
+			args = strings.ReplaceAll(args, fmt.Sprintf("a%d", i-1), fmt.Sprintf("a%d", i))
+		}
+		return "func" + g.sig(stripNames(s), func(_ *types.Var, i int) string { return fmt.Sprintf("a%d", i) }) + " { " + ret + "a0." + e.Sel.Name + args + " }"
+	case types.MethodVal:
+		t := g.typeOf(e.X)
+		if len(g.env) > 0 {
+			if obj, idx, _ := types.LookupFieldOrMethod(t, true, sel.Obj().Pkg(), e.Sel.Name); obj != nil {
+				index = idx
+			}
+		}
+		s, _ := g.path(g.operand(e.X), t, index[:len(index)-1])
+		return s + "." + e.Sel.Name
+	}
+	return g.operand(e.X) + "." + e.Sel.Name
+}
+
+func (g *gen) binary(e *ast.BinaryExpr) string {
+	x, y := g.expr(e.X), g.expr(e.Y)
+	if e.Op == token.EQL || e.Op == token.NEQ {
+		// The interpreter compares an interface with a plain value wrongly unless both sides are interfaces.
+		tx, ty := g.typeOf(e.X), g.typeOf(e.Y)
+		nilX, nilY := g.info.Types[e.X].IsNil(), g.info.Types[e.Y].IsNil()
+		if !nilX && !nilY && types.IsInterface(tx) != types.IsInterface(ty) {
+			if types.IsInterface(tx) {
+				y = g.typ(tx) + "(" + y + ")"
+			} else {
+				x = g.typ(ty) + "(" + x + ")"
+			}
+		}
+	}
+	return "(" + x + " " + e.Op.String() + " " + y + ")"
+}
+
+func (g *gen) composite(e *ast.CompositeLit) string {
+	t := g.typeOf(e)
+	amp := ""
+	if p, ok := t.Underlying().(*types.Pointer); ok {
+		amp, t = "&", p.Elem()
+	}
+	var parts []string
+	switch u := t.Underlying().(type) {
+	case *types.Struct:
+		for i, el := range e.Elts {
+			if kv, ok := el.(*ast.KeyValueExpr); ok {
+				name := kv.Key.(*ast.Ident).Name
+				var ft types.Type
+				for k := range u.NumFields() {
+					if u.Field(k).Name() == name {
+						ft = u.Field(k).Type()
+					}
+				}
+				parts = append(parts, name+": "+g.conv(kv.Value, ft))
+				continue
+			}
+			parts = append(parts, u.Field(i).Name()+": "+g.conv(el, u.Field(i).Type()))
+		}
+	case *types.Map:
+		for _, el := range e.Elts {
+			kv := el.(*ast.KeyValueExpr)
+			parts = append(parts, g.conv(kv.Key, u.Key())+": "+g.conv(kv.Value, u.Elem()))
+		}
+	default:
+		var et types.Type
+		switch u := u.(type) {
+		case *types.Slice:
+			et = u.Elem()
+		case *types.Array:
+			et = u.Elem()
+		}
+		for _, el := range e.Elts {
+			if kv, ok := el.(*ast.KeyValueExpr); ok {
+				parts = append(parts, g.expr(kv.Key)+": "+g.conv(kv.Value, et))
+				continue
+			}
+			parts = append(parts, g.conv(el, et))
+		}
+	}
+	return amp + g.typ(t) + "{" + strings.Join(parts, ", ") + "}"
+}
+
+func (g *gen) call(e *ast.CallExpr) string {
+	fun := unparen(e.Fun)
+	if tv := g.info.Types[fun]; tv.IsType() {
+		t := g.subst(tv.Type)
+		s := g.typ(t)
+		return "(" + s + ")(" + g.expr(e.Args[0]) + ")"
+	}
+	if id, ok := fun.(*ast.Ident); ok {
+		if b, ok := g.info.Uses[id].(*types.Builtin); ok {
+			return g.builtin(e, b.Name())
+		}
+	}
+	sig, _ := g.typeOf(fun).Underlying().(*types.Signature)
+	var f string
+	if lit, ok := fun.(*ast.FuncLit); ok {
+		f = g.expr(lit)
+	} else {
+		f = g.operand(fun)
+	}
+	if err := g.special(e, fun); err != "" {
+		return err
+	}
+	return f + "(" + g.args(e, sig) + ")"
+}
+
+// args prints the arguments of a call.
+func (g *gen) args(e *ast.CallExpr, sig *types.Signature) string {
+	var args []string
+	for i, a := range e.Args {
+		var to types.Type
+		if sig != nil {
+			n := sig.Params().Len()
+			switch {
+			case sig.Variadic() && i >= n-1:
+				to = sig.Params().At(n - 1).Type()
+				if sl, ok := g.subst(to).(*types.Slice); ok && e.Ellipsis == token.NoPos {
+					to = sl.Elem()
+				}
+			case i < n:
+				to = sig.Params().At(i).Type()
+			}
+		}
+		args = append(args, g.conv(a, to))
+	}
+	s := strings.Join(args, ", ")
+	if e.Ellipsis != token.NoPos {
+		s += "..."
+	}
+	return s
+}
+
+// special prints the few library calls that the interpreter gets wrong.
+func (g *gen) special(e *ast.CallExpr, fun ast.Expr) string {
+	sel, ok := fun.(*ast.SelectorExpr)
+	if !ok {
+		return ""
+	}
+	f, ok := g.info.Uses[sel.Sel].(*types.Func)
+	if !ok || f.Pkg() == nil {
+		return ""
+	}
+	switch f.Pkg().Path() + "." + f.Name() {
+	case "errors.As":
+		p, ok := g.typeOf(e.Args[1]).Underlying().(*types.Pointer)
+		if !ok {
+			return ""
+		}
+		if n := namedOf(p.Elem()); n == nil || !g.isSource(n.Obj()) {
+			return ""
+		}
+		t := g.typ(p.Elem())
+		return fmt.Sprintf("func(err error, to *%s) bool { for err != nil { if v, ok := err.(%s); ok { *to = v; return true }; err = %s.Unwrap(err) }; return false }(%s, %s)",
+			t, t, g.pkg(f.Pkg()), g.expr(e.Args[0]), g.expr(e.Args[1]))
+	}
+	return ""
+}
+
+func namedOf(t types.Type) *types.Named {
+	if p, ok := types.Unalias(t).(*types.Pointer); ok {
+		t = p.Elem()
+	}
+	n, _ := types.Unalias(t).(*types.Named)
+	return n
+}
+
+func (g *gen) builtin(e *ast.CallExpr, name string) string {
+	list := func(to func(i int) types.Type) string {
+		var s []string
+		for i, a := range e.Args {
+			s = append(s, g.conv(a, to(i)))
+		}
+		out := strings.Join(s, ", ")
+		if e.Ellipsis != token.NoPos {
+			out += "..."
+		}
+		return out
+	}
+	none := func(int) types.Type { return nil }
+	switch name {
+	case "append":
+		sl, _ := g.typeOf(e).Underlying().(*types.Slice)
+		return "append(" + list(func(i int) types.Type {
+			if i > 0 && sl != nil && e.Ellipsis == token.NoPos {
+				return sl.Elem()
+			}
+			return nil
+		}) + ")"
+	case "make":
+		s := "make(" + g.typ(g.typeOf(e.Args[0]))
+		for _, a := range e.Args[1:] {
+			s += ", int(" + g.expr(a) + ")"
+		}
+		return s + ")"
+	case "new":
+		if !g.info.Types[e.Args[0]].IsType() {
+			t := g.typ(g.typeOf(e).Underlying().(*types.Pointer).Elem())
+			return fmt.Sprintf("func(v %s) *%s { return &v }(%s)", t, t, g.expr(e.Args[0]))
+		}
+		return "new(" + g.typ(g.typeOf(e.Args[0])) + ")"
+	case "delete":
+		m, _ := g.typeOf(e.Args[0]).Underlying().(*types.Map)
+		return "delete(" + list(func(i int) types.Type {
+			if i == 1 && m != nil {
+				return m.Key()
+			}
+			return nil
+		}) + ")"
+	case "min", "max":
+		t := g.typeOf(e)
+		return g.extreme(name, t) + "(" + list(none) + ")"
+	case "clear":
+		return g.clear(g.typeOf(e.Args[0])) + "(" + g.expr(e.Args[0]) + ")"
+	case "print", "println":
+		return g.host() + "." + map[string]string{"print": "Print", "println": "PrintLine"}[name] + "(" + list(none) + ")"
+	case "recover":
+		return g.host() + ".Recover()"
+	case "panic":
+		return "panic(" + g.expr(e.Args[0]) + ")"
+	}
+	return name + "(" + list(none) + ")"
+}
+
+// extreme names the function that does min or max for a type, printing it when it is new.
+func (g *gen) extreme(name string, t types.Type) string {
+	key := name + ":" + g.typ(t)
+	if f, ok := g.e.typeNames[key]; ok {
+		return f
+	}
+	f := g.fresh(name)
+	g.e.typeNames[key] = f
+	op := map[string]string{"min": "<", "max": ">"}[name]
+	s := g.typ(t)
+	nan := ""
+	if b, ok := t.Underlying().(*types.Basic); ok && b.Info()&types.IsFloat != 0 {
+		nan = "if a != a { return a }; if m != m { return m }; "
+	}
+	fmt.Fprintf(&g.out.funcs, "func %s(m %s, rest ...%s) %s {\nfor _, a := range rest { %sif a %s m { m = a } }\nreturn m }\n", f, s, s, s, nan, op)
+	return f
+}
+
+func (g *gen) clear(t types.Type) string {
+	key := "clear:" + g.typ(t)
+	if f, ok := g.e.typeNames[key]; ok {
+		return f
+	}
+	f := g.fresh("clear")
+	g.e.typeNames[key] = f
+	body := ""
+	switch u := t.Underlying().(type) {
+	case *types.Map:
+		body = "for k := range x { delete(x, k) }"
+	case *types.Slice:
+		body = "var zero " + g.typ(u.Elem()) + "\nfor i := range x { x[i] = zero }"
+	}
+	fmt.Fprintf(&g.out.funcs, "func %s(x %s) {\n%s }\n", f, g.typ(t), body)
+	return f
+}
+
+// checkAssert refuses assertions that the interpreter cannot decide: a value in an empty interface has lost the name of a
+// type that a cell declared unless it is a struct.
+func (g *gen) checkAssert(at ast.Node, x ast.Expr, te ast.Expr) {
+	it, ok := g.typeOf(x).Underlying().(*types.Interface)
+	if !ok || it.NumMethods() > 0 {
+		return
+	}
+	t := g.typeOf(te)
+	n := namedOf(t)
+	if n == nil || !g.isSource(n.Obj()) {
+		return
+	}
+	switch u := n.Underlying().(type) {
+	case *types.Struct:
+		if u.NumFields() > 0 {
+			return
+		}
+	}
+	g.refuse(at, "Cell.E3", "give the interface a method that the type has, or compare a field instead",
+		"cells cannot tell %s apart from its plain form in a value of type any", types.TypeString(t, func(*types.Package) string { return "" }))
+}

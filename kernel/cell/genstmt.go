@@ -1,0 +1,712 @@
+package cell
+
+import (
+	"fmt"
+	"go/ast"
+	"go/token"
+	"go/types"
+	"strings"
+)
+
+func (g *gen) stmts(list []ast.Stmt) string {
+	var b strings.Builder
+	for _, s := range list {
+		b.WriteString(g.at(s) + g.stmt(s) + "\n")
+	}
+	return b.String()
+}
+
+func (g *gen) block(b *ast.BlockStmt) string { return "{\n" + g.stmts(b.List) + "}" }
+
+func (g *gen) stmt(s ast.Stmt) string {
+	switch s := s.(type) {
+	case nil, *ast.EmptyStmt:
+		return ""
+	case *ast.ExprStmt:
+		if lit, ok := unparen(s.X).(*ast.CallExpr); ok {
+			if _, ok := unparen(lit.Fun).(*ast.FuncLit); ok {
+				// A literal that is called at once: the interpreter mistakes it for a main.
+				return g.expr(lit)
+			}
+		}
+		return g.expr(unparen(s.X))
+	case *ast.BlockStmt:
+		return g.block(s)
+	case *ast.AssignStmt:
+		return g.assign(s)
+	case *ast.IncDecStmt:
+		return g.expr(s.X) + s.Tok.String()
+	case *ast.DeclStmt:
+		return g.declStmt(s.Decl.(*ast.GenDecl))
+	case *ast.ReturnStmt:
+		return g.ret(s)
+	case *ast.IfStmt:
+		init := ""
+		if s.Init != nil {
+			init = g.stmt(s.Init) + "; "
+		}
+		out := "if " + init + g.expr(s.Cond) + " " + g.block(s.Body)
+		if s.Else != nil {
+			out += " else " + g.stmt(s.Else)
+		}
+		return out
+	case *ast.ForStmt:
+		return g.forLoop(s, "")
+	case *ast.RangeStmt:
+		return g.rangeLoop(s, "")
+	case *ast.LabeledStmt:
+		switch in := s.Stmt.(type) {
+		case *ast.ForStmt:
+			return s.Label.Name + ":\n" + g.forLoop(in, s.Label.Name)
+		case *ast.RangeStmt:
+			return s.Label.Name + ":\n" + g.rangeLoop(in, s.Label.Name)
+		}
+		return s.Label.Name + ":\n" + g.stmt(s.Stmt)
+	case *ast.BranchStmt:
+		return g.branch(s)
+	case *ast.SwitchStmt:
+		return g.switchStmt(s)
+	case *ast.TypeSwitchStmt:
+		return g.typeSwitch(s)
+	case *ast.SelectStmt:
+		return g.selectStmt(s)
+	case *ast.SendStmt:
+		var to types.Type
+		if c, ok := g.typeOf(s.Chan).Underlying().(*types.Chan); ok {
+			to = c.Elem()
+		}
+		return g.operand(s.Chan) + " <- " + g.conv(s.Value, to)
+	case *ast.GoStmt:
+		return "go " + g.closed(s.Call, true)
+	case *ast.DeferStmt:
+		return "ǃds.Push(" + g.closed(s.Call, false) + ")"
+	}
+	g.refuse(s, "Cell.E1", "", "cannot run this statement here")
+	return ""
+}
+
+// closed prints a call for later: arguments and function value are evaluated now, in a frame of their own. For go it is
+// a call, for defer a function value.
+func (g *gen) closed(c *ast.CallExpr, spawn bool) string {
+	fun := unparen(c.Fun)
+	enter := ""
+	if spawn {
+		enter = g.host() + ".Enter(ǃc); defer " + g.host() + ".Leave(); "
+	}
+	if lit, ok := fun.(*ast.FuncLit); ok && len(c.Args) == 0 {
+		f := g.expr(lit)
+		if spawn {
+			return "func(ǃc int64, ǃf func()) { " + enter + "ǃf() }(" + g.host() + ".Cell(), " + g.noResult(f, lit) + ")"
+		}
+		return g.noResult(f, lit)
+	}
+	var params, args, names []string
+	sig, _ := g.typeOf(fun).Underlying().(*types.Signature)
+	call := ""
+	builtin := false
+	if id, ok := fun.(*ast.Ident); ok {
+		if b, ok := g.info.Uses[id].(*types.Builtin); ok {
+			builtin = true
+			call = b.Name()
+			switch call {
+			case "print", "println":
+				call = g.host() + "." + map[string]string{"print": "Print", "println": "PrintLine"}[call]
+			case "recover":
+				call = g.host() + ".Recover"
+			case "clear":
+				call = g.clear(g.typeOf(c.Args[0]))
+			}
+		}
+	}
+	direct := false
+	switch f := fun.(type) {
+	case *ast.Ident:
+		_, direct = g.info.Uses[f].(*types.Func)
+	case *ast.SelectorExpr:
+		if id, ok := f.X.(*ast.Ident); ok {
+			if _, ok := g.info.Uses[id].(*types.PkgName); ok {
+				_, direct = g.info.Uses[f.Sel].(*types.Func)
+			}
+		}
+		if sel := g.info.Selections[f]; sel != nil && sel.Kind() == types.MethodVal {
+			// The receiver is evaluated now.
+			xt := g.typeOf(f.X)
+			x := g.operand(f.X)
+			if _, isPtr := xt.Underlying().(*types.Pointer); !isPtr && !types.IsInterface(xt) {
+				if m, ok := sel.Obj().(*types.Func); ok {
+					if _, ptr := m.Type().(*types.Signature).Recv().Type().(*types.Pointer); ptr {
+						x, xt = "&"+x, types.NewPointer(xt)
+					}
+				}
+			}
+			params = append(params, "ǃx "+g.typ(xt))
+			args = append(args, x)
+			p, _ := g.path("ǃx", xt, sel.Index()[:len(sel.Index())-1])
+			call = p + "." + f.Sel.Name
+			direct = true
+		}
+	}
+	switch {
+	case call != "":
+	case direct:
+		call = g.expr(fun)
+	default:
+		params = append(params, "ǃf "+g.typ(g.typeOf(fun)))
+		args = append(args, g.operand(fun))
+		call = "ǃf"
+	}
+	for i, a := range c.Args {
+		t := g.typeOf(a)
+		if sig != nil && !builtin {
+			n := sig.Params().Len()
+			switch {
+			case sig.Variadic() && i >= n-1 && c.Ellipsis == token.NoPos:
+				if sl, ok := g.subst(sig.Params().At(n - 1).Type()).(*types.Slice); ok && !types.IsInterface(sl.Elem()) {
+					t = sl.Elem()
+				}
+			case i < n && !types.IsInterface(sig.Params().At(i).Type()):
+				t = g.subst(sig.Params().At(i).Type())
+			}
+		}
+		if b, ok := t.(*types.Basic); ok && b.Kind() == types.UntypedNil {
+			names = append(names, "nil")
+			continue
+		}
+		name := fmt.Sprintf("ǃ%d", i)
+		params = append(params, name+" "+g.typ(types.Default(t)))
+		args = append(args, g.conv(a, t))
+		names = append(names, name)
+	}
+	dots := ""
+	if c.Ellipsis != token.NoPos {
+		dots = "..."
+	}
+	body := call + "(" + strings.Join(names, ", ") + dots + ")"
+	if spawn {
+		params = append([]string{"ǃc int64"}, params...)
+		args = append([]string{g.host() + ".Cell()"}, args...)
+		return "func(" + strings.Join(params, ", ") + ") { " + enter + body + " }(" + strings.Join(args, ", ") + ")"
+	}
+	return "func(" + strings.Join(params, ", ") + ") func() { return func() { " + body + " } }(" + strings.Join(args, ", ") + ")"
+}
+
+// noResult makes a function literal fit func().
+func (g *gen) noResult(f string, lit *ast.FuncLit) string {
+	if lit.Type.Results == nil || len(lit.Type.Results.List) == 0 {
+		return f
+	}
+	return "func() { " + f + "() }"
+}
+
+func (g *gen) assign(s *ast.AssignStmt) string {
+	var lhs, rhs []string
+	tok := s.Tok.String()
+	pre := ""
+	if s.Tok == token.DEFINE {
+		fresh, top := 0, 0
+		for _, l := range s.Lhs {
+			id := l.(*ast.Ident)
+			if obj := g.info.Defs[id]; obj != nil && id.Name != "_" {
+				if _, ok := g.vars[obj]; ok {
+					top++
+				} else {
+					fresh++
+				}
+			}
+		}
+		if fresh == 0 {
+			tok = "="
+		} else if top > 0 {
+			tok = "="
+		}
+	}
+	for i, l := range s.Lhs {
+		x := g.expr(l)
+		lhs = append(lhs, x)
+		if len(s.Lhs) == len(s.Rhs) {
+			var to types.Type
+			if id, ok := l.(*ast.Ident); !ok || id.Name != "_" {
+				if s.Tok == token.DEFINE || s.Tok == token.ASSIGN {
+					to = g.typeOf(l)
+				}
+			}
+			r := g.conv(s.Rhs[i], to)
+			// What := declares has the type that the checker found, which the interpreter may see differently.
+			if tok == ":=" {
+				if _, isLit := unparen(s.Rhs[i]).(*ast.FuncLit); !isLit && g.info.Types[s.Rhs[i]].Value == nil && needsType(g.typeOf(s.Rhs[i])) {
+					r = "(" + g.typ(g.typeOf(l)) + ")(" + r + ")"
+				}
+			}
+			rhs = append(rhs, r)
+		}
+	}
+	if len(s.Lhs) != len(s.Rhs) {
+		rhs = append(rhs, g.expr(s.Rhs[0]))
+	}
+	return pre + strings.Join(lhs, ", ") + " " + tok + " " + strings.Join(rhs, ", ")
+}
+
+// needsType tells whether an expression must be converted to keep its type: comparisons and shifts of untyped operands.
+func needsType(t types.Type) bool {
+	b, ok := t.(*types.Basic)
+	return ok && b.Info()&types.IsUntyped != 0 && b.Kind() != types.UntypedNil
+}
+
+func (g *gen) declStmt(d *ast.GenDecl) string {
+	var b strings.Builder
+	if d.Tok != token.VAR {
+		return "" // constants are folded, types are printed where they are used
+	}
+	for _, sp := range d.Specs {
+		vs := sp.(*ast.ValueSpec)
+		for _, n := range vs.Names {
+			obj := g.info.Defs[n]
+			if obj == nil || n.Name == "_" {
+				continue
+			}
+			t := g.typ(obj.Type())
+			if name, ok := g.vars[obj]; ok {
+				if len(vs.Values) == 0 {
+					z := g.fresh("zero")
+					fmt.Fprintf(&b, "var %s %s\n%s = %s\n", z, t, name, z)
+				}
+				continue
+			}
+			fmt.Fprintf(&b, "var %s %s\n_ = %s\n", n.Name, t, n.Name)
+		}
+		if len(vs.Values) > 0 {
+			var l, r []string
+			for i, n := range vs.Names {
+				if n.Name == "_" {
+					l = append(l, "_")
+				} else {
+					l = append(l, g.ident(n))
+				}
+				if len(vs.Values) == len(vs.Names) {
+					var to types.Type
+					if obj := g.info.Defs[n]; obj != nil {
+						to = obj.Type()
+					}
+					r = append(r, g.conv(vs.Values[i], to))
+				}
+			}
+			if len(r) == 0 {
+				r = []string{g.expr(vs.Values[0])}
+			}
+			fmt.Fprintf(&b, "%s = %s\n", strings.Join(l, ", "), strings.Join(r, ", "))
+		}
+	}
+	return strings.TrimSuffix(b.String(), "\n")
+}
+
+func (g *gen) ret(s *ast.ReturnStmt) string {
+	var vals []string
+	for i, r := range s.Results {
+		var to types.Type
+		if g.fn != nil && g.fn.results != nil && len(s.Results) == g.fn.results.Len() {
+			to = g.fn.results.At(i).Type()
+		}
+		vals = append(vals, g.conv(r, to))
+	}
+	if g.fn != nil && g.fn.seq != nil {
+		q := g.fn.seq
+		if q.outer != nil {
+			g.refuse(s, "Cell.E4", "collect into a slice first (slices.Collect), then range over it", "cells cannot return out of two nested loops over functions")
+		}
+		out := fmt.Sprintf("ǃret%d = true; ", q.n)
+		if len(vals) > 0 {
+			var l []string
+			for i := range q.fn.results.Len() {
+				l = append(l, fmt.Sprintf("ǃval%d_%d", q.n, i))
+			}
+			out += strings.Join(l, ", ") + " = " + strings.Join(vals, ", ") + "; "
+		}
+		return out + "return false"
+	}
+	return "return " + strings.Join(vals, ", ")
+}
+
+func (g *gen) branch(s *ast.BranchStmt) string {
+	label := ""
+	if s.Label != nil {
+		label = " " + s.Label.Name
+	}
+	if q := g.seq(); q != nil {
+		if label != "" || s.Tok == token.GOTO {
+			g.refuse(s, "Cell.E4", "collect into a slice first (slices.Collect), then range over it", "cells cannot use labels inside a loop over a function")
+			return ""
+		}
+		switch {
+		case s.Tok == token.CONTINUE && q.depth == 0:
+			return "return true"
+		case s.Tok == token.BREAK && q.depth == 0 && q.brk == 0:
+			return "return false"
+		}
+	}
+	if s.Tok == token.CONTINUE && label == "" && g.fn != nil && len(g.fn.cont) > 0 {
+		return g.fn.cont[len(g.fn.cont)-1] + "continue"
+	}
+	if s.Tok == token.CONTINUE && g.fn != nil {
+		for _, c := range g.fn.cont {
+			if c != "" {
+				g.refuse(s, "Cell.E4", "write the loops without closures over their variables", "cells cannot continue a labelled loop whose variable a closure keeps")
+			}
+		}
+	}
+	return s.Tok.String() + label
+}
+
+func (g *gen) seq() *seqLoop {
+	if g.fn == nil {
+		return nil
+	}
+	return g.fn.seq
+}
+
+// inLoop prints a loop body; cont comes before each continue and at the end.
+func (g *gen) inLoop(body *ast.BlockStmt, pre, cont string) string {
+	if g.fn == nil {
+		g.fn = &local{}
+	}
+	if q := g.seq(); q != nil {
+		q.depth++
+		defer func() { q.depth-- }()
+	}
+	g.fn.cont = append(g.fn.cont, cont)
+	s := "{\n" + pre + g.stmts(body.List) + cont + "\n}"
+	g.fn.cont = g.fn.cont[:len(g.fn.cont)-1]
+	return s
+}
+
+// captured tells whether a function literal in n uses obj, or n takes its address.
+func (g *gen) captured(n ast.Node, obj types.Object) bool {
+	found := false
+	var walk func(n ast.Node, lit bool)
+	walk = func(n ast.Node, lit bool) {
+		ast.Inspect(n, func(m ast.Node) bool {
+			switch m := m.(type) {
+			case *ast.FuncLit:
+				if m != n {
+					walk(m, true)
+					return false
+				}
+			case *ast.UnaryExpr:
+				if m.Op == token.AND {
+					walk(m.X, true)
+				}
+			case *ast.Ident:
+				if lit && g.info.Uses[m] == obj {
+					found = true
+				}
+			case *ast.DeferStmt, *ast.GoStmt:
+				if m != n {
+					walk(m, true)
+					return false
+				}
+			case *ast.SelectorExpr:
+				// A method with a pointer receiver takes the address of its operand.
+				if sel := g.info.Selections[m]; sel != nil && sel.Kind() == types.MethodVal {
+					walk(m.X, true)
+				}
+			case *ast.RangeStmt:
+				if _, ok := g.typeOf(m.X).Underlying().(*types.Signature); ok && m != n {
+					walk(m.Body, true)
+				}
+			}
+			return !found
+		})
+	}
+	walk(n, false)
+	return found
+}
+
+func (g *gen) forLoop(s *ast.ForStmt, label string) string {
+	init, cond, post := "", "", ""
+	pre, cont := "", ""
+	var restore []func()
+	if as, ok := s.Init.(*ast.AssignStmt); ok && as.Tok == token.DEFINE {
+		for _, l := range as.Lhs {
+			id := l.(*ast.Ident)
+			obj := g.info.Defs[id]
+			if obj == nil || id.Name == "_" || !g.captured(s.Body, obj) {
+				continue
+			}
+			outer := g.fresh(id.Name)
+			g.names[obj] = outer
+			pre += id.Name + " := " + outer + "\n"
+			cont += outer + " = " + id.Name + "; "
+			restore = append(restore, func() { delete(g.names, obj) })
+		}
+	}
+	if s.Init != nil {
+		init = g.stmt(s.Init)
+	}
+	if s.Cond != nil {
+		cond = g.expr(s.Cond)
+	}
+	if s.Post != nil {
+		post = g.stmt(s.Post)
+	}
+	for _, f := range restore {
+		f()
+	}
+	_ = label
+	head := "for "
+	if init != "" || post != "" {
+		head += init + "; " + cond + "; " + post + " "
+	} else if cond != "" {
+		head += cond + " "
+	}
+	return head + g.inLoop(s.Body, pre, cont)
+}
+
+func (g *gen) rangeLoop(s *ast.RangeStmt, label string) string {
+	t := g.typeOf(s.X)
+	// Names of this iteration, and how they get their values.
+	name := func(e ast.Expr, from string) string {
+		if e == nil {
+			return ""
+		}
+		if id, ok := e.(*ast.Ident); ok && id.Name == "_" {
+			return ""
+		}
+		if s.Tok == token.DEFINE {
+			id := e.(*ast.Ident)
+			obj := g.info.Defs[id]
+			x := g.object(obj)
+			if _, top := g.vars[obj]; top {
+				return x + " = " + from + "\n"
+			}
+			return x + " := " + from + "\n_ = " + x + "\n"
+		}
+		return g.expr(e) + " = " + from + "\n"
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Basic:
+		if u.Info()&types.IsInteger != 0 {
+			kt := t
+			if s.Key != nil && s.Tok == token.DEFINE {
+				if id, ok := s.Key.(*ast.Ident); ok && g.info.Defs[id] != nil {
+					kt = g.info.Defs[id].Type()
+				}
+			}
+			i, n := g.fresh("i"), g.fresh("n")
+			ty := g.typ(kt)
+			return fmt.Sprintf("for %s, %s := %s(0), %s(%s); %s < %s; %s++ ", i, n, ty, ty, g.expr(s.X), i, n, i) + g.inLoop(s.Body, name(s.Key, i), "")
+		}
+	case *types.Signature:
+		return g.rangeFunc(s, u)
+	}
+	key, val := "_", "_"
+	pre := ""
+	if n := name(s.Key, "ǃ"); n != "" {
+		key = g.fresh("k")
+		pre += name(s.Key, key)
+	}
+	if n := name(s.Value, "ǃ"); n != "" {
+		val = g.fresh("v")
+		pre += name(s.Value, val)
+	}
+	x := g.operand(s.X)
+	if p, ok := t.Underlying().(*types.Pointer); ok {
+		if _, ok := p.Elem().Underlying().(*types.Array); ok {
+			x = "(*" + x + ")[:]"
+		}
+	}
+	_ = label
+	switch {
+	case key == "_" && val == "_":
+		return "for range " + x + " " + g.inLoop(s.Body, "", "")
+	case val == "_":
+		return "for " + key + " := range " + x + " " + g.inLoop(s.Body, pre, "")
+	}
+	return "for " + key + ", " + val + " := range " + x + " " + g.inLoop(s.Body, pre, "")
+}
+
+// rangeFunc prints a loop over a function: the body becomes the yield function.
+func (g *gen) rangeFunc(s *ast.RangeStmt, sig *types.Signature) string {
+	yield, ok := g.subst(sig.Params().At(0).Type()).Underlying().(*types.Signature)
+	if !ok {
+		return ""
+	}
+	if hasDefer(s.Body) {
+		g.refuse(s, "Cell.E4", "collect into a slice first (slices.Collect), then range over it", "cells cannot defer inside a loop over a function")
+	}
+	g.e.serial++
+	n := g.e.serial
+	if g.fn == nil {
+		g.fn = &local{}
+	}
+	fn := g.fn
+	q := &seqLoop{n: n, outer: fn.seq, fn: fn}
+	var params []string
+	pre := ""
+	for i := range yield.Params().Len() {
+		e := s.Key
+		if i == 1 {
+			e = s.Value
+		}
+		p := fmt.Sprintf("ǃy%d", i)
+		params = append(params, p+" "+g.typ(yield.Params().At(i).Type()))
+		if id, isID := e.(*ast.Ident); e == nil || isID && id.Name == "_" {
+			continue
+		} else if s.Tok == token.DEFINE {
+			pre += g.object(g.info.Defs[id]) + " := " + p + "\n_ = " + id.Name + "\n"
+		} else {
+			pre += g.expr(e) + " = " + p + "\n"
+		}
+	}
+	cont := fn.cont
+	fn.cont = nil
+	fn.seq = q
+	body := g.stmts(s.Body.List)
+	fn.seq, fn.cont = q.outer, cont
+	var b strings.Builder
+	fmt.Fprintf(&b, "ǃret%d := false\n_ = ǃret%d\n", n, n)
+	var vals []string
+	if fn.results != nil {
+		for i := range fn.results.Len() {
+			v := fmt.Sprintf("ǃval%d_%d", n, i)
+			vals = append(vals, v)
+			fmt.Fprintf(&b, "var %s %s\n_ = %s\n", v, g.typ(fn.results.At(i).Type()), v)
+		}
+	}
+	fmt.Fprintf(&b, "%s(func(%s) bool {\n%s%sreturn true\n})\n", g.operand(s.X), strings.Join(params, ", "), pre, body)
+	fmt.Fprintf(&b, "if ǃret%d { return %s }", n, strings.Join(vals, ", "))
+	return b.String()
+}
+
+// inSwitch prints the clauses of a switch or select, in which break means the switch.
+func (g *gen) inSwitch(f func()) {
+	if q := g.seq(); q != nil {
+		q.brk++
+		defer func() { q.brk-- }()
+	}
+	f()
+}
+
+func (g *gen) switchStmt(s *ast.SwitchStmt) string {
+	var b strings.Builder
+	b.WriteString("switch ")
+	if s.Init != nil {
+		b.WriteString(g.stmt(s.Init) + "; ")
+	}
+	if s.Tag != nil {
+		tag := g.expr(s.Tag)
+		if g.info.Types[s.Tag].Value != nil {
+			tag = "(" + g.typ(g.typeOf(s.Tag)) + ")(" + tag + ")"
+		}
+		b.WriteString(tag)
+	}
+	b.WriteString(" {\n")
+	g.inSwitch(func() {
+		for _, c := range s.Body.List {
+			cc := c.(*ast.CaseClause)
+			if cc.List == nil {
+				b.WriteString("default:\n")
+			} else {
+				var l []string
+				for _, e := range cc.List {
+					l = append(l, g.expr(e))
+				}
+				b.WriteString("case " + strings.Join(l, ", ") + ":\n")
+			}
+			b.WriteString(g.stmts(cc.Body))
+		}
+	})
+	b.WriteString("}")
+	return b.String()
+}
+
+// typeSwitch prints a type switch as a chain of assertions, which the interpreter decides more reliably.
+func (g *gen) typeSwitch(s *ast.TypeSwitchStmt) string {
+	var x ast.Expr
+	bind := ""
+	switch a := s.Assign.(type) {
+	case *ast.AssignStmt:
+		bind = a.Lhs[0].(*ast.Ident).Name
+		x = a.Rhs[0].(*ast.TypeAssertExpr).X
+	case *ast.ExprStmt:
+		x = unparen(a.X).(*ast.TypeAssertExpr).X
+	}
+	var b strings.Builder
+	v, k := g.fresh("sw"), g.fresh("case")
+	b.WriteString("{\n")
+	if s.Init != nil {
+		b.WriteString(g.stmt(s.Init) + "\n")
+	}
+	fmt.Fprintf(&b, "%s := %s\n_ = %s\n%s := -1\n", v, g.expr(x), v, k)
+	// Values of single-type clauses are bound before the switch on the clause number.
+	binds := map[int]string{}
+	var def = -1
+	for i, c := range s.Body.List {
+		cc := c.(*ast.CaseClause)
+		if cc.List == nil {
+			def = i
+			continue
+		}
+		for _, te := range cc.List {
+			test := ""
+			if g.info.Types[te].IsNil() {
+				test = v + " == nil"
+				fmt.Fprintf(&b, "if %s < 0 && %s { %s = %d }\n", k, test, k, i)
+				continue
+			}
+			g.checkAssert(te, x, te)
+			t := g.typ(g.typeOf(te))
+			if len(cc.List) == 1 && bind != "" {
+				binds[i] = g.fresh(bind)
+				fmt.Fprintf(&b, "var %s %s\n_ = %s\nif %s < 0 { if ǃt, ǃok := %s.(%s); ǃok { %s = %d; %s = ǃt } }\n", binds[i], t, binds[i], k, v, t, k, i, binds[i])
+			} else {
+				fmt.Fprintf(&b, "if %s < 0 { if _, ǃok := %s.(%s); ǃok { %s = %d } }\n", k, v, t, k, i)
+			}
+		}
+	}
+	fmt.Fprintf(&b, "switch %s {\n", k)
+	g.inSwitch(func() {
+		for i, c := range s.Body.List {
+			cc := c.(*ast.CaseClause)
+			if i == def {
+				b.WriteString("default:\n")
+			} else {
+				fmt.Fprintf(&b, "case %d:\n", i)
+			}
+			if bind != "" {
+				if from, ok := binds[i]; ok {
+					fmt.Fprintf(&b, "%s := %s\n_ = %s\n", bind, from, bind)
+				} else {
+					fmt.Fprintf(&b, "%s := %s\n_ = %s\n", bind, v, bind)
+				}
+			}
+			b.WriteString(g.stmts(cc.Body))
+		}
+	})
+	b.WriteString("}\n}")
+	return b.String()
+}
+
+func (g *gen) selectStmt(s *ast.SelectStmt) string {
+	var b strings.Builder
+	b.WriteString("select {\n")
+	g.inSwitch(func() {
+		for _, c := range s.Body.List {
+			cc := c.(*ast.CommClause)
+			if cc.Comm == nil {
+				b.WriteString("default:\n")
+			} else {
+				pre := ""
+				if as, ok := cc.Comm.(*ast.AssignStmt); ok && as.Tok == token.DEFINE {
+					for _, l := range as.Lhs {
+						if id := l.(*ast.Ident); id.Name != "_" {
+							pre += "_ = " + id.Name + "\n"
+						}
+					}
+				}
+				b.WriteString("case " + g.stmt(cc.Comm) + ":\n" + pre)
+			}
+			b.WriteString(g.stmts(cc.Body))
+		}
+	})
+	b.WriteString("}")
+	return b.String()
+}

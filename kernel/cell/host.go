@@ -1,0 +1,261 @@
+package cell
+
+import (
+	"bytes"
+	"fmt"
+	"io"
+	"log"
+	"os"
+	"reflect"
+	"runtime"
+	"strconv"
+	"sync"
+	"sync/atomic"
+
+	"github.com/traefik/yaegi/stdlib"
+)
+
+// hostPath is the import path under which printed cells reach this process.
+const hostPath = "tilus-lab.host/host"
+
+// host is what printed cells call.
+type host struct {
+	e *Engine
+
+	current atomic.Int64 // cell that runs in the foreground
+	spawned atomic.Int64 // goroutines that cells started and that live
+	cells   sync.Map     // goroutine → cell, for spawned goroutines
+	running sync.Map     // goroutine → *Defers that runs its functions
+
+	mu          sync.Mutex
+	done        chan struct{}
+	resultTypes []string
+}
+
+func newHost(e *Engine) *host { return &host{e: e} }
+
+// begin marks a cell as running; the channel is closed when its function has ended.
+func (h *host) begin(id int64) <-chan struct{} {
+	h.current.Store(id)
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	h.done = make(chan struct{})
+	return h.done
+}
+
+func (h *host) finish() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	if h.done != nil {
+		close(h.done)
+		h.done = nil
+	}
+}
+
+// goid is the number of the calling goroutine. Go hides it, so it is read from a stack dump; that costs about a microsecond and is
+// done only where a cell has goroutines or recovers.
+func goid() int64 {
+	var b [40]byte
+	s := b[:runtime.Stack(b[:], false)]
+	s = bytes.TrimPrefix(s, []byte("goroutine "))
+	if i := bytes.IndexByte(s, ' '); i > 0 {
+		n, _ := strconv.ParseInt(string(s[:i]), 10, 64)
+		return n
+	}
+	return 0
+}
+
+// cell is the cell that the calling goroutine belongs to.
+func (h *host) cell() int64 {
+	if h.spawned.Load() > 0 {
+		if c, ok := h.cells.Load(goid()); ok {
+			return c.(int64)
+		}
+	}
+	return h.current.Load()
+}
+
+func (h *host) write(stream string, p []byte) {
+	if h.e.raw {
+		h.e.hooks.Sync()
+	}
+	h.e.hooks.Write(h.cell(), stream, p)
+}
+
+// Exit is the panic value by which os.Exit and log.Fatal end a cell.
+type Exit struct{ Code int }
+
+func (x Exit) Error() string { return fmt.Sprintf("the cell called os.Exit(%d)", x.Code) }
+
+// Defers are the deferred calls of one function call. The interpreter evaluates deferred arguments late, so they are kept here.
+type Defers struct {
+	h     *host
+	calls []func()
+	cause any
+	live  bool // cause is a panic that nobody recovered yet
+	outer *Defers
+}
+
+// Push defers a call.
+func (d *Defers) Push(f func()) { d.calls = append(d.calls, f) }
+
+// Run runs the deferred calls, last first. cause is what recover returned; it goes on as a panic unless one of the calls
+// recovers.
+func (d *Defers) Run(cause any) {
+	d.cause, d.live = cause, cause != nil
+	id := goid()
+	if o, ok := d.h.running.Load(id); ok {
+		d.outer = o.(*Defers)
+	}
+	d.h.running.Store(id, d)
+	for len(d.calls) > 0 {
+		f := d.calls[len(d.calls)-1]
+		d.calls = d.calls[:len(d.calls)-1]
+		d.one(f)
+	}
+	if d.outer != nil {
+		d.h.running.Store(id, d.outer)
+	} else {
+		d.h.running.Delete(id)
+	}
+	if d.live {
+		panic(d.cause)
+	}
+}
+
+// one runs one call; a panic in it replaces the one before.
+func (d *Defers) one(f func()) {
+	defer func() {
+		if r := recover(); r != nil {
+			d.cause, d.live = r, true
+		}
+	}()
+	f()
+}
+
+func (h *host) recover() any {
+	o, ok := h.running.Load(goid())
+	if !ok {
+		return nil
+	}
+	d := o.(*Defers)
+	if _, exit := d.cause.(Exit); exit || !d.live {
+		return nil
+	}
+	d.live = false
+	return d.cause
+}
+
+// symbols are the host package and the library functions that cells see changed.
+func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
+	mt := map[reflect.Value][]reflect.Type{}
+	for k, ts := range stdlib.MapTypes {
+		mt[k] = ts
+	}
+	// like makes f receive the same wrapped values as a library function does.
+	like := func(f, lib any) reflect.Value {
+		v := reflect.ValueOf(f)
+		for k, ts := range stdlib.MapTypes {
+			if k.Kind() == reflect.Func && k.Pointer() == reflect.ValueOf(lib).Pointer() {
+				mt[v] = ts
+			}
+		}
+		return v
+	}
+	out := func(stream string) io.Writer { return writerFunc(func(p []byte) { h.write(stream, p) }) }
+	stdout, stderr := out("stdout"), out("stderr")
+	// to finds the ordered way to a stream when a cell prints to the file of that name.
+	to := func(w io.Writer) io.Writer {
+		switch {
+		case h.e.hooks.Files[1] != nil && w == h.e.hooks.Files[1]:
+			return stdout
+		case h.e.hooks.Files[2] != nil && w == h.e.hooks.Files[2]:
+			return stderr
+		}
+		return w
+	}
+	exit := func(code int) { panic(Exit{code}) }
+	lg := log.New(stderr, "", log.LstdFlags)
+	fatal := func(s string) { lg.Output(3, s); exit(1) }
+	t := tables{
+		hostPath + "/host": {
+			"Done":      reflect.ValueOf(h.finish),
+			"NewDefers": reflect.ValueOf(func() *Defers { return &Defers{h: h} }),
+			"Defers":    reflect.ValueOf((*Defers)(nil)),
+			"Recover":   reflect.ValueOf(h.recover),
+			"Cell":      reflect.ValueOf(h.cell),
+			"Enter": reflect.ValueOf(func(c int64) {
+				h.spawned.Add(1)
+				h.cells.Store(goid(), c)
+			}),
+			"Leave": reflect.ValueOf(func() {
+				h.cells.Delete(goid())
+				h.spawned.Add(-1)
+			}),
+			"Print":     like(func(a ...any) { fmt.Fprint(stderr, a...) }, fmt.Print),
+			"PrintLine": like(func(a ...any) { fmt.Fprintln(stderr, a...) }, fmt.Println),
+			"Result":    like(func(a ...any) { h.e.hooks.Result(h.cell(), a, h.resultTypes) }, fmt.Println),
+		},
+		"fmt/fmt": {
+			"Print":    like(func(a ...any) (int, error) { return fmt.Fprint(stdout, a...) }, fmt.Print),
+			"Printf":   like(func(f string, a ...any) (int, error) { return fmt.Fprintf(stdout, f, a...) }, fmt.Printf),
+			"Println":  like(func(a ...any) (int, error) { return fmt.Fprintln(stdout, a...) }, fmt.Println),
+			"Fprint":   like(func(w io.Writer, a ...any) (int, error) { return fmt.Fprint(to(w), a...) }, fmt.Fprint),
+			"Fprintf":  like(func(w io.Writer, f string, a ...any) (int, error) { return fmt.Fprintf(to(w), f, a...) }, fmt.Fprintf),
+			"Fprintln": like(func(w io.Writer, a ...any) (int, error) { return fmt.Fprintln(to(w), a...) }, fmt.Fprintln),
+		},
+		"os/os": {
+			"Exit": reflect.ValueOf(exit),
+		},
+		"log/log": {
+			"Print": like(lg.Print, log.Print), "Printf": like(lg.Printf, log.Printf), "Println": like(lg.Println, log.Println),
+			"Panic": like(lg.Panic, log.Panic), "Panicf": like(lg.Panicf, log.Panicf), "Panicln": like(lg.Panicln, log.Panicln),
+			"Fatal":   reflect.ValueOf(func(a ...any) { fatal(fmt.Sprint(a...)) }),
+			"Fatalf":  reflect.ValueOf(func(f string, a ...any) { fatal(fmt.Sprintf(f, a...)) }),
+			"Fatalln": reflect.ValueOf(func(a ...any) { fatal(fmt.Sprintln(a...)) }),
+			"Flags":   reflect.ValueOf(lg.Flags), "SetFlags": reflect.ValueOf(lg.SetFlags), "Prefix": reflect.ValueOf(lg.Prefix),
+			"SetPrefix": reflect.ValueOf(lg.SetPrefix), "Writer": reflect.ValueOf(lg.Writer), "Output": reflect.ValueOf(lg.Output),
+			"SetOutput": reflect.ValueOf(func(w io.Writer) { lg.SetOutput(to(w)) }),
+			"Default":   reflect.ValueOf(func() *log.Logger { return lg }),
+			"New":       reflect.ValueOf(func(w io.Writer, p string, f int) *log.Logger { return log.New(to(w), p, f) }),
+		},
+	}
+	if in := h.e.hooks.Stdin; in != nil {
+		t["fmt/fmt"]["Scan"] = reflect.ValueOf(func(a ...any) (int, error) { return fmt.Fscan(in, a...) })
+		t["fmt/fmt"]["Scanln"] = reflect.ValueOf(func(a ...any) (int, error) { return fmt.Fscanln(in, a...) })
+		t["fmt/fmt"]["Scanf"] = reflect.ValueOf(func(f string, a ...any) (int, error) { return fmt.Fscanf(in, f, a...) })
+	}
+	for i, n := range []string{"Stdin", "Stdout", "Stderr"} {
+		if f, ok := h.e.hooks.Files[i].(*os.File); ok && f != nil {
+			t["os/os"][n] = reflect.ValueOf(&f).Elem()
+		}
+	}
+	return t, mt
+}
+
+// noise takes what the interpreter writes to its standard error: one line per frame of a panic.
+type noise struct {
+	mu  sync.Mutex
+	buf bytes.Buffer
+}
+
+func (n *noise) Write(p []byte) (int, error) {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	if n.buf.Len() < 64<<10 {
+		n.buf.Write(p)
+	}
+	return len(p), nil
+}
+
+func (n *noise) reset() {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	n.buf.Reset()
+}
+
+func (n *noise) String() string {
+	n.mu.Lock()
+	defer n.mu.Unlock()
+	return n.buf.String()
+}

@@ -1,0 +1,347 @@
+package kernel
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/kernel/proto"
+	"github.com/tilus-lab/tilus-lab/kernel/session"
+)
+
+// abortGrace is how long a failed cell waits, before its reply, for cells that the
+// front end had sent behind it: they are in flight on the socket and must be aborted
+// too. After the reply, a new cell is a new decision of the user.
+const abortGrace = 5 * time.Millisecond
+
+// cell is the execute request that runs.
+type cell struct {
+	req    request
+	out    *output
+	ctx    context.Context // ends when the cell is interrupted or the kernel ends
+	cancel context.CancelFunc
+}
+
+// executeContent is the content of an execute_request; the pointers are for defaults
+// that are not false.
+type executeContent struct {
+	Code            string            `json:"code"`
+	Silent          bool              `json:"silent"`
+	StoreHistory    *bool             `json:"store_history"`
+	UserExpressions map[string]string `json:"user_expressions"`
+	AllowStdin      bool              `json:"allow_stdin"`
+	StopOnError     *bool             `json:"stop_on_error"`
+}
+
+// executor runs cells in the order they came.
+func (k *Kernel) executor() {
+	go func() {
+		<-k.done
+		k.queue.close()
+	}()
+	for {
+		r, ok := k.queue.next()
+		if !ok {
+			return
+		}
+		k.guard("execute_request", func() { k.execute(r) })
+	}
+}
+
+// execute runs one cell: busy, execute_input, output, reply, idle.
+func (k *Kernel) execute(r request) {
+	var c executeContent
+	if err := json.Unmarshal(r.msg.Content, &c); err != nil {
+		k.answer(r, func() { k.refuse(r, "BadRequest", err.Error()) })
+		return
+	}
+	store := !c.Silent && (c.StoreHistory == nil || *c.StoreHistory)
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+
+	run := &cell{req: r, ctx: ctx, cancel: cancel}
+	k.statusMu.Lock()
+	if store {
+		k.count++
+	}
+	count := k.count
+	run.out = k.newOutput(r.msg.RawHeader, count, c.Silent)
+	k.cell = run
+	k.status(r.msg.RawHeader, "busy")
+	k.statusMu.Unlock()
+
+	started := time.Now().UTC()
+	if !c.Silent {
+		k.publish("execute_input", r.msg.RawHeader, map[string]any{"code": c.Code, "execution_count": count})
+	}
+	reply := k.runCell(run, c, store)
+	stop := reply.Status != "ok" && !c.Silent && (c.StopOnError == nil || *c.StopOnError)
+
+	content := map[string]any{"status": "ok", "execution_count": count, "user_expressions": map[string]any{}, "payload": []any{}}
+	var failure *proto.Error
+	if reply.Status != "ok" {
+		failure = k.failure(run, reply)
+		for key, v := range errorContent(failure) {
+			content[key] = v
+		}
+		content["status"] = "error"
+	} else {
+		if len(c.UserExpressions) > 0 {
+			content["user_expressions"] = k.userExpressions(ctx, c.UserExpressions)
+		}
+		if reply.Pager != "" {
+			content["payload"] = []any{map[string]any{"source": "page", "data": map[string]any{"text/plain": reply.Pager}, "start": 0}}
+		}
+	}
+	result := run.out.end(failure)
+	if store {
+		k.history.add(count, c.Code, result)
+	}
+	var aborted []request
+	if stop {
+		time.Sleep(abortGrace)
+		aborted = k.queue.takeAll()
+	}
+	k.replyMeta(r, "execute_reply", map[string]any{"started": started.Format("2006-01-02T15:04:05.000000Z")}, content)
+	k.statusMu.Lock()
+	k.cell = nil
+	k.status(r.msg.RawHeader, "idle")
+	k.statusMu.Unlock()
+	for _, a := range aborted {
+		k.answer(a, func() {
+			k.reply(a, "execute_reply", map[string]any{
+				"status": "error", "execution_count": count, "ename": "Aborted",
+				"evalue": "a cell before this one failed", "traceback": []string{},
+			})
+		})
+	}
+}
+
+// runCell hands the cell to the engine. The line %replay alone is ours: it runs the
+// cells that had succeeded before the worker was lost.
+func (k *Kernel) runCell(run *cell, c executeContent, store bool) session.Reply {
+	e, err := k.startEngine()
+	if err != nil {
+		return noWorker(err)
+	}
+	req := session.Request{Code: c.Code, Silent: c.Silent, StoreHistory: store, AllowStdin: c.AllowStdin}
+	if c.AllowStdin {
+		req.Input = func(prompt string, password bool) (string, error) { return k.ask(run, prompt, password) }
+	}
+	if strings.TrimSpace(c.Code) == "%replay" {
+		return k.replay(e, run, req)
+	}
+	reply, err := e.Execute(run.ctx, req, run.out.event)
+	switch {
+	case err != nil && run.ctx.Err() != nil:
+		return session.Reply{Status: "error", EName: "Interrupted", EValue: "the cell was interrupted before it began"}
+	case err != nil:
+		return noWorker(err)
+	}
+	return reply
+}
+
+func noWorker(err error) session.Reply {
+	return session.Reply{Status: "error", EName: "NoWorker", EValue: "cells cannot run: " + err.Error()}
+}
+
+func (k *Kernel) replay(e Engine, run *cell, req session.Request) session.Reply {
+	journal := e.Journal()
+	list := make([]string, len(journal))
+	for i, j := range journal {
+		list[i] = fmt.Sprint(j.Count)
+	}
+	text := "No cell has succeeded yet; there is nothing to replay.\n"
+	if len(list) > 0 {
+		text = "Replaying the cells that had succeeded: " + strings.Join(list, ", ") + "\n"
+	}
+	run.out.event(proto.Event{Kind: proto.KindStream, Stream: &proto.Stream{Name: "stdout", Text: text}})
+	reply, err := e.Replay(run.ctx, run.out.event)
+	if err != nil {
+		return noWorker(err)
+	}
+	if req.StoreHistory {
+		// An empty cell keeps the session's count of cells equal to ours.
+		e.Execute(context.Background(), session.Request{StoreHistory: true}, nil)
+	}
+	return reply
+}
+
+// failure is the error of a cell as the user sees it.
+func (k *Kernel) failure(run *cell, reply session.Reply) *proto.Error {
+	e := &proto.Error{Name: reply.EName, Value: reply.EValue, Traceback: reply.Traceback}
+	if e.Name == "" {
+		e.Name, e.Value = "Aborted", "the cell did not run"
+	}
+	if len(e.Traceback) == 0 {
+		e.Traceback = []string{e.Name + ": " + e.Value}
+	}
+	if reply.Lost {
+		if eng, err := k.startEngine(); err == nil && len(eng.Journal()) > 0 {
+			e.Traceback = append(e.Traceback[:len(e.Traceback):len(e.Traceback)], "To get the variables back, run a cell that says: %replay")
+		}
+	}
+	return e
+}
+
+// userExpressions evaluates each expression as a cell that is neither counted nor
+// shown.
+func (k *Kernel) userExpressions(ctx context.Context, exprs map[string]string) map[string]any {
+	out := map[string]any{}
+	for name, code := range exprs {
+		e, err := k.startEngine()
+		if err != nil {
+			break
+		}
+		data := &proto.Bundle{}
+		var mu sync.Mutex
+		reply, err := e.Execute(ctx, session.Request{Code: code}, func(ev proto.Event) {
+			mu.Lock()
+			defer mu.Unlock()
+			if ev.Kind == proto.KindResult && ev.Bundle != nil {
+				data = ev.Bundle
+			}
+		})
+		if err != nil {
+			reply = noWorker(err)
+		}
+		mu.Lock()
+		got := bundle(data)
+		mu.Unlock()
+		if got["status"] = "ok"; reply.Status != "ok" {
+			got = errorContent(&proto.Error{Name: reply.EName, Value: reply.EValue, Traceback: reply.Traceback})
+			got["status"] = "error"
+		}
+		out[name] = got
+	}
+	return out
+}
+
+// cellQueue holds the execute requests that wait.
+type cellQueue struct {
+	mu     sync.Mutex
+	wake   *sync.Cond
+	cells  []request
+	closed bool
+}
+
+func (q *cellQueue) init() { q.wake = sync.NewCond(&q.mu) }
+
+func (q *cellQueue) add(r request) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.cells = append(q.cells, r)
+	q.wake.Signal()
+}
+
+// next waits for a request; false means that the kernel has ended.
+func (q *cellQueue) next() (request, bool) {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	for len(q.cells) == 0 && !q.closed {
+		q.wake.Wait()
+	}
+	if q.closed {
+		return request{}, false
+	}
+	r := q.cells[0]
+	q.cells = q.cells[1:]
+	return r, true
+}
+
+func (q *cellQueue) takeAll() []request {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	all := q.cells
+	q.cells = nil
+	return all
+}
+
+func (q *cellQueue) close() {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	q.closed = true
+	q.wake.Broadcast()
+}
+
+// prompt is the question to the user that is open.
+type prompt struct {
+	turn sync.Mutex // one question at a time
+
+	mu    sync.Mutex
+	id    string // of the input_request
+	reply chan string
+}
+
+var errInterrupted = errors.New("kernel: interrupted while waiting for input")
+
+// ask sends an input_request to the front end that runs the cell and waits for the
+// line, the interrupt of the cell, or the end of the kernel.
+func (k *Kernel) ask(run *cell, text string, password bool) (string, error) {
+	p := &k.prompt
+	p.turn.Lock()
+	defer p.turn.Unlock()
+	run.out.flushNow()
+	reply := make(chan string, 1)
+	var sendErr error
+	p.mu.Lock()
+	p.reply = reply
+	p.id = k.emit("input_request", run.req.msg.RawHeader, nil, map[string]any{"prompt": text, "password": password}, func(parts [][]byte) {
+		sendErr = k.stdin.SendTo(run.req.peer.Identity(), parts)
+	})
+	p.mu.Unlock()
+	defer func() {
+		p.mu.Lock()
+		p.reply = nil
+		p.mu.Unlock()
+	}()
+	if sendErr != nil {
+		return "", fmt.Errorf("kernel: the front end has no stdin channel: %w", sendErr)
+	}
+	select {
+	case line := <-reply:
+		return line, nil
+	case <-run.ctx.Done():
+		return "", errInterrupted
+	case <-k.done:
+		return "", errInterrupted
+	}
+}
+
+// receiveInput passes input_reply messages to the open question. Many front ends send
+// them without a parent; one with another parent answers an older question.
+func (k *Kernel) receiveInput() {
+	for {
+		select {
+		case <-k.done:
+			return
+		case in := <-k.stdin.Received():
+			msg, err := k.signer.Parse(in.Parts)
+			if err != nil {
+				k.logf("message dropped: %v", err)
+				continue
+			}
+			var parent struct {
+				ID string `json:"msg_id"`
+			}
+			var c struct {
+				Value string `json:"value"`
+			}
+			if msg.Header.MsgType != "input_reply" || json.Unmarshal(msg.Content, &c) != nil || json.Unmarshal(msg.Parent, &parent) != nil {
+				k.logf("message of type %.80q on stdin ignored", msg.Header.MsgType)
+				continue
+			}
+			p := &k.prompt
+			p.mu.Lock()
+			if p.reply != nil && (parent.ID == "" || parent.ID == p.id) {
+				p.reply <- c.Value
+				p.reply = nil
+			}
+			p.mu.Unlock()
+		}
+	}
+}
