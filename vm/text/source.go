@@ -20,7 +20,7 @@ func FormatSource(file, src string) (string, error) {
 	s := &spacer{}
 	var open []token // braces
 	nest := 0        // parentheses and brackets
-	head := toks[0].is("program")
+	head := false    // the line starts with program
 	for i, t := range toks {
 		switch {
 		case t.kind == tEOF:
@@ -28,7 +28,6 @@ func FormatSource(file, src string) (string, error) {
 		case t.kind == tNewline:
 			s.blank = !s.inLine
 			s.endLine()
-			nest, head = 0, toks[i+1].is("program")
 		case t.kind == tComment:
 			s.word(t.text, true, len(open))
 		case t.is("{"):
@@ -51,6 +50,9 @@ func FormatSource(file, src string) (string, error) {
 				s.endLine()
 			}
 		default:
+			if !s.inLine {
+				nest, head = 0, t.is("program")
+			}
 			s.word(t.text, spaced(toks, i, nest, head), len(open))
 			switch {
 			case t.is("("), t.is("["):
