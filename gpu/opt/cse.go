@@ -1,0 +1,96 @@
+package opt
+
+import (
+	"encoding/binary"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+)
+
+// Cse gives equal pure instructions one value: a later one with the same op,
+// immediates and inputs is dropped where the earlier one is in scope. Constants
+// go to the start of the function first, where they are in scope everywhere.
+func Cse(f *code.Func) bool {
+	c := &cse{same: replacer{}, constant: map[code.Value]bool{}, seen: map[string]code.Value{}}
+	head, values := []*code.Instr{}, map[[2]int64]code.Value{}
+	c.constants(f.Body, &head, values)
+	f.Body.Instrs = append(head, f.Body.Instrs...)
+	c.same.apply(f.Body)
+	c.region(f.Body)
+	return len(c.same) > 0
+}
+
+type cse struct {
+	same     replacer
+	constant map[code.Value]bool // they stay second, where texts can hold them
+	seen     map[string]code.Value
+	key      []byte
+}
+
+// constants takes the constants out of a region.
+func (c *cse) constants(r *code.Region, head *[]*code.Instr, values map[[2]int64]code.Value) {
+	rest := r.Instrs[:0]
+	for _, in := range r.Instrs {
+		for _, sub := range in.Regions {
+			c.constants(sub, head, values)
+		}
+		if !isConst(in.Op) {
+			rest = append(rest, in)
+			continue
+		}
+		key := [2]int64{int64(in.Op), in.Imm[0]}
+		if v, ok := values[key]; ok {
+			c.same[in.Out[0]] = v
+			continue
+		}
+		values[key] = in.Out[0]
+		c.constant[in.Out[0]] = true
+		*head = append(*head, in)
+	}
+	r.Instrs = rest
+}
+
+func (c *cse) region(r *code.Region) {
+	var added []string
+	rest := r.Instrs[:0]
+	for _, in := range r.Instrs {
+		c.same.inputs(in)
+		for _, sub := range in.Regions {
+			c.region(sub)
+		}
+		row := in.Row()
+		if !row.Movable() || len(in.Out) != 1 || isConst(in.Op) {
+			rest = append(rest, in)
+			continue
+		}
+		if row.Commutes && in.In[0] > in.In[1] && !c.constant[in.In[0]] && !c.constant[in.In[1]] {
+			in.In[0], in.In[1] = in.In[1], in.In[0]
+		}
+		key := c.keyOf(in)
+		if v, ok := c.seen[key]; ok {
+			c.same[in.Out[0]] = v
+			continue
+		}
+		c.seen[key] = in.Out[0]
+		added = append(added, key)
+		rest = append(rest, in)
+	}
+	r.Instrs = rest
+	for i, y := range r.Yield {
+		r.Yield[i] = c.same.of(y)
+	}
+	for _, key := range added {
+		delete(c.seen, key)
+	}
+}
+
+func (c *cse) keyOf(in *code.Instr) string {
+	k := binary.AppendUvarint(c.key[:0], uint64(in.Op))
+	for _, v := range in.In {
+		k = binary.AppendUvarint(k, uint64(v))
+	}
+	for _, i := range in.Imm {
+		k = binary.AppendVarint(k, i)
+	}
+	c.key = k
+	return string(k)
+}

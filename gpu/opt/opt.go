@@ -1,0 +1,111 @@
+// Package opt improves thread code. Each pass is a function from a verified
+// function to an equal one; [Passes] is the list in the order in which they run,
+// with the reason for each. No pass moves, merges or drops a memory access,
+// barrier or exchange between lanes, and every instruction keeps its position.
+package opt
+
+import (
+	"fmt"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+)
+
+// Pass is one step. Run changes the function in place and reports whether it
+// changed anything.
+type Pass struct {
+	Name string
+	Why  string
+	Run  func(f *code.Func) bool
+}
+
+// Passes is the list, in order.
+func Passes() []Pass {
+	return []Pass{
+		{"fold", "lowering writes general formulas; constants make most of them short", Fold},
+		{"cse", "tiles compute the same address parts for every slot", Cse},
+		{"hoist", "what does not change in a loop is computed once before it", Hoist},
+		{"cse", "hoisting brings equal values of several loops together", Cse},
+		{"dce", "folding and merging leave values that nobody reads", Dce},
+	}
+}
+
+// Observer sees the function after each pass; it must not change it.
+type Observer func(pass Pass, f *code.Func)
+
+// Run runs all passes on a copy of f and verifies the result of each; seen may
+// be nil. A problem that a pass causes is a mistake of ours and comes back as an
+// error that names the pass.
+func Run(f *code.Func, seen Observer) (*code.Func, error) {
+	f = Clone(f)
+	for _, p := range Passes() {
+		p.Run(f)
+		if err := code.Verify(f).Err(); err != nil {
+			return nil, fmt.Errorf("opt: after %s: %w", p.Name, err)
+		}
+		if seen != nil {
+			seen(p, f)
+		}
+	}
+	return f, nil
+}
+
+// Clone is a copy that shares nothing that a pass changes.
+func Clone(f *code.Func) *code.Func {
+	g := *f
+	g.Types = append([]code.Type(nil), f.Types...)
+	g.Body = cloneRegion(f.Body)
+	return &g
+}
+
+func cloneRegion(r *code.Region) *code.Region {
+	out := &code.Region{Args: append([]code.Value(nil), r.Args...), Yield: append([]code.Value(nil), r.Yield...)}
+	for _, in := range r.Instrs {
+		c := *in
+		c.In = append([]code.Value(nil), in.In...)
+		c.Out = append([]code.Value(nil), in.Out...)
+		c.Imm = append([]int64(nil), in.Imm...)
+		c.Regions = nil
+		for _, sub := range in.Regions {
+			c.Regions = append(c.Regions, cloneRegion(sub))
+		}
+		out.Instrs = append(out.Instrs, &c)
+	}
+	return out
+}
+
+// replacer maps values to the values that stand for them.
+type replacer map[code.Value]code.Value
+
+func (r replacer) of(v code.Value) code.Value {
+	for {
+		to, ok := r[v]
+		if !ok {
+			return v
+		}
+		v = to
+	}
+}
+
+func (r replacer) apply(region *code.Region) {
+	if len(r) > 0 {
+		region.Uses(func(v *code.Value) { *v = r.of(*v) })
+	}
+}
+
+func (r replacer) inputs(in *code.Instr) {
+	for i, v := range in.In {
+		in.In[i] = r.of(v)
+	}
+	if in.Guard != 0 {
+		in.Guard = r.of(in.Guard)
+	}
+}
+
+// consts knows the values that are constants.
+type consts map[code.Value]uint64
+
+func isConst(op code.Op) bool { return op >= code.OpConstPred && op <= code.OpConst64 }
+
+func constOp(t code.Type) code.Op {
+	return [...]code.Op{code.OpInvalid, code.OpConstPred, code.OpConst16, code.OpConst32, code.OpConst64}[t]
+}

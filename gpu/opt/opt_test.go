@@ -1,0 +1,274 @@
+package opt
+
+import (
+	"bytes"
+	"context"
+	"fmt"
+	"math/rand"
+	"strings"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/sim"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+)
+
+func at(line int) diag.Pos { return diag.Pos{File: "t.tile", Line: line, Col: 1} }
+
+// drawer writes a random function that reads and writes its own part of a
+// buffer. It adds instructions without the builder's folding, so that the passes
+// find something to do.
+type drawer struct {
+	r      *rand.Rand
+	b      *code.Builder
+	scope  []code.Value
+	mem    code.Value // address of the thread's 256 bytes
+	budget int
+	line   int
+}
+
+const perThread = 256
+
+func draw(seed int64) *code.Func {
+	d := &drawer{r: rand.New(rand.NewSource(seed)), b: code.NewBuilder("random").At(at(1)), budget: 60, line: 1}
+	p := d.b.Pointer("p", "u8")
+	s := d.b.Scalar("s", code.B32, "i32")
+	d.b.Func().Launch.Block = 64
+	t := d.b.TidX()
+	d.mem = d.b.Add64(p, d.b.MulWideU(d.b.Mad32(d.b.CtaidX(), d.b.Const32(64), t), d.b.Const32(perThread)))
+	d.scope = []code.Value{s, t, d.b.LaneID()}
+	d.body(3)
+	for k := range 16 {
+		v := d.value(code.B32)
+		d.b.StGlobal(4, d.mem, 4*k, 0, v)
+	}
+	f, err := d.b.Done()
+	if err != nil {
+		panic(err)
+	}
+	return f
+}
+
+// value is one of the type in scope or a constant, small ones more often.
+func (d *drawer) value(t code.Type) code.Value {
+	if d.r.Intn(4) > 0 {
+		for range 8 {
+			if v := d.scope[d.r.Intn(len(d.scope))]; d.b.Func().Type(v) == t {
+				return v
+			}
+		}
+	}
+	c := []uint64{0, 1, 2, 3, 4, 8, 31, 64, 0xffffffff, ^uint64(0), 1 << 31, d.r.Uint64()}[d.r.Intn(12)]
+	return d.b.Const(t, c)
+}
+
+func (d *drawer) body(depth int) {
+	for n := 2 + d.r.Intn(8); n > 0 && d.budget > 0; n-- {
+		d.budget--
+		d.line++
+		d.b.At(at(d.line))
+		switch k := d.r.Intn(20); {
+		case k < 12:
+			d.pure()
+		case k < 14:
+			off := 4 * d.r.Intn(perThread/4)
+			addr := d.raw(code.OpAdd64, nil, d.mem, d.b.Const64(int64(off)))
+			if d.r.Intn(2) == 0 {
+				d.scope = append(d.scope, d.b.LdGlobal(4, addr, 0, 0))
+			} else {
+				d.b.StGlobal(4, addr, 0, 0, d.value(code.B32))
+			}
+		case k < 16 && depth > 0:
+			p := d.value(code.Pred)
+			branch := func() []code.Value {
+				mark := len(d.scope)
+				d.body(depth - 1)
+				y := []code.Value{d.value(code.B32), d.value(code.B64)}
+				d.scope = d.scope[:mark]
+				return y
+			}
+			d.scope = append(d.scope, d.b.If(p, branch, branch)...)
+		case k < 18 && depth > 0:
+			end := d.raw(code.OpAnd32, nil, d.value(code.B32), d.b.Const32(3))
+			init := []code.Value{d.value(code.B32), d.value(code.B32)}
+			d.scope = append(d.scope, d.b.For(d.b.Const32(0), end, d.b.Const32(1), 1, init, func(i code.Value, c []code.Value) []code.Value {
+				mark := len(d.scope)
+				d.scope = append(append(d.scope, i), c...)
+				d.body(depth - 1)
+				y := []code.Value{d.value(code.B32), d.value(code.B32)}
+				d.scope = d.scope[:mark]
+				return y
+			})...)
+		case depth > 0:
+			init := []code.Value{d.b.Const32(int64(d.r.Intn(4))), d.value(code.B32)}
+			mark := len(d.scope)
+			out := d.b.While(init, func(c []code.Value) code.Value {
+				d.pure()
+				return d.b.SetpS32(code.GT, c[0], d.b.Const32(0))
+			}, func(c []code.Value) []code.Value {
+				d.scope = append(d.scope, c...)
+				d.body(depth - 1)
+				return []code.Value{d.b.Sub32(c[0], d.b.Const32(1)), d.value(code.B32)}
+			})
+			d.scope = append(d.scope[:mark], out...)
+		}
+	}
+}
+
+// raw adds an instruction without folding.
+func (d *drawer) raw(op code.Op, imm []int64, in ...code.Value) code.Value {
+	v := d.b.Func().NewValue(op.Row().Out[0])
+	d.b.Add(&code.Instr{Op: op, In: in, Imm: imm, Out: []code.Value{v}})
+	return v
+}
+
+func (d *drawer) pure() {
+	for {
+		op := code.Rows()[d.r.Intn(len(code.Rows()))]
+		row := op.Row()
+		if row.Meaning == nil || len(row.In) == 0 {
+			continue
+		}
+		var in []code.Value
+		for _, t := range row.In {
+			in = append(in, d.value(t))
+		}
+		if row.NonZero { // an odd divisor
+			or, one := code.OpOr32, d.b.Const32(1)
+			if row.In[1] == code.B64 {
+				or, one = code.OpOr64, d.b.Const64(1)
+			}
+			in[1] = d.raw(or, nil, in[1], one)
+		}
+		var imm []int64
+		for _, k := range row.Imm {
+			imm = append(imm, map[code.ImmKind]int64{code.ImmLut: int64(d.r.Intn(256)), code.ImmBit: int64(d.r.Intn(16)), code.ImmWidth: int64(1 + d.r.Intn(16)), code.ImmCmp: int64(d.r.Intn(6))}[k])
+		}
+		d.scope = append(d.scope, d.raw(op, imm, in...))
+		return
+	}
+}
+
+func run(t *testing.T, f *code.Func) ([]byte, sim.Stats) {
+	t.Helper()
+	mem := make([]byte, 2*64*perThread)
+	rand.New(rand.NewSource(9)).Read(mem)
+	st, err := sim.Run(context.Background(), f, sim.Launch{Grid: [3]int{2}, Args: []sim.Arg{{Buffer: mem}, {Bits: 5}}}, sim.Options{MaxSteps: 1 << 20, Workers: 1})
+	if err != nil {
+		t.Fatalf("%v\n%s", err, code.Format(f))
+	}
+	return mem, st
+}
+
+// TestPassesKeepMeaning compares the memory after f with that after each pass.
+func TestPassesKeepMeaning(t *testing.T) {
+	n := 300
+	if testing.Short() {
+		n = 60
+	}
+	fewer := 0
+	for seed := range int64(n) {
+		f := draw(seed)
+		before := code.Format(f)
+		want, was := run(t, f)
+		var now sim.Stats
+		_, err := Run(f, func(p Pass, g *code.Func) {
+			var got []byte
+			if got, now = run(t, g); !bytes.Equal(got, want) {
+				t.Fatalf("seed %d: %s changes the result\n%s\n%s", seed, p.Name, before, code.Format(g))
+			}
+			g.Body.Walk(func(in *code.Instr) {
+				if !in.Pos.Known() {
+					t.Fatalf("seed %d: %s loses a position", seed, p.Name)
+				}
+			})
+		})
+		if err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, before)
+		}
+		if code.Format(f) != before {
+			t.Fatalf("seed %d: Run changed its argument", seed)
+		}
+		if now.Warp[code.Pure] < was.Warp[code.Pure] {
+			fewer++
+		}
+		if now.GlobalStores != was.GlobalStores || now.GlobalLoads != was.GlobalLoads {
+			t.Fatalf("seed %d: memory accesses change", seed)
+		}
+	}
+	if fewer < n*9/10 {
+		t.Errorf("only %d of %d functions became shorter", fewer, n)
+	}
+}
+
+// TestEachPass shows what each pass is for on one small function.
+func TestEachPass(t *testing.T) {
+	pass := func(name string) Pass {
+		for _, p := range Passes() {
+			if p.Name == name {
+				return p
+			}
+		}
+		t.Fatalf("no pass %s", name)
+		return Pass{}
+	}
+	for _, c := range []struct {
+		pass, has, hasNot string
+		body              func(d *drawer, x, mem code.Value)
+	}{
+		{"fold", "shl.b32", "mul.lo", func(d *drawer, x, mem code.Value) {
+			d.b.StGlobal(4, mem, 0, 0, d.raw(code.OpMul32, nil, x, d.b.Const32(8)))
+		}},
+		{"fold", "and.b32", "rem", func(d *drawer, x, mem code.Value) {
+			d.b.StGlobal(4, mem, 0, 0, d.raw(code.OpRemU32, nil, x, d.b.Const32(8)))
+		}},
+		{"fold", "st.global.b32 %1, %2, offset=52", "", func(d *drawer, x, mem code.Value) {
+			a := d.raw(code.OpAdd64, nil, d.raw(code.OpAdd64, nil, mem, d.b.Const64(16)), d.b.Const64(32))
+			d.b.StGlobal(4, a, 4, 0, x)
+		}},
+		{"fold", "offset=-8", "", func(d *drawer, x, mem code.Value) {
+			d.b.StGlobal(4, d.raw(code.OpSub64, nil, mem, d.b.Const64(8)), 0, 0, x)
+		}},
+		{"fold", "", "if", func(d *drawer, x, mem code.Value) {
+			d.b.If(d.b.ConstPred(true), func() []code.Value { d.b.StGlobal(4, mem, 0, 0, x); return nil }, nil)
+		}},
+		{"cse", "st.global.v2.b32 %1, %3, %3", "", func(d *drawer, x, mem code.Value) {
+			d.b.StGlobalV(mem, 0, 0, d.raw(code.OpXor32, nil, x, x), d.raw(code.OpXor32, nil, x, x))
+		}},
+		{"dce", "", "xor", func(d *drawer, x, mem code.Value) { d.raw(code.OpXor32, nil, x, x) }},
+		{"hoist", "xor.b32 %2, %2  // t.tile:1:1\n\t%8 = for", "", func(d *drawer, x, mem code.Value) {
+			d.b.For(d.b.Const32(0), x, d.b.Const32(1), 1, []code.Value{x}, func(_ code.Value, c []code.Value) []code.Value {
+				return []code.Value{d.raw(code.OpXor32, nil, x, x)}
+			})
+		}},
+	} {
+		d := &drawer{b: code.NewBuilder("p").At(at(1))}
+		mem, x := d.b.Pointer("p", "u8"), d.b.Scalar("x", code.B32, "i32")
+		d.b.Func().Launch.Block = 32
+		c.body(d, x, mem)
+		f, err := d.b.Done()
+		if err != nil {
+			t.Fatal(err)
+		}
+		before := code.Format(f)
+		if !pass(c.pass).Run(f) {
+			t.Errorf("%s changes nothing in\n%s", c.pass, before)
+		}
+		after := code.Format(f)
+		_, text, _ := strings.Cut(after, "{\n")
+		if !strings.Contains(strings.ReplaceAll(text, "  // t.tile:1:1", ""), strings.ReplaceAll(c.has, "  // t.tile:1:1", "")) || c.hasNot != "" && strings.Contains(text, c.hasNot) {
+			t.Errorf("%s:\n%s", c.pass, after)
+		}
+		if err := code.Verify(f).Err(); err != nil {
+			t.Errorf("%s: %v", c.pass, err)
+		}
+	}
+}
+
+func TestPassesHaveReasons(t *testing.T) {
+	for _, p := range Passes() {
+		if p.Name == "" || p.Why == "" {
+			t.Error(fmt.Sprint(p.Name, ": no reason"))
+		}
+	}
+}
