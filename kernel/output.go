@@ -35,7 +35,7 @@ type output struct {
 	timer  *time.Timer
 	total  int
 	capped bool
-	drop   bool // the cell was interrupted: its backlog is not wanted
+	drop   bool   // the cell was interrupted: its backlog is not wanted
 	result string // text/plain of the result, for history
 }
 

@@ -64,7 +64,10 @@ func (t table) draw(o Options) Picture {
 	axis := textWidth(t.rowAxis+" ↓", headSize)
 	x0 := pad + max(headW, axis+6)
 	gridW := t.cols*cw + gaps*gapWidth
-	width := max(x0+gridW+pad, 240)
+	width := x0 + gridW + pad
+	if !o.NoCaption {
+		width = max(width, 240)
+	}
 	s := &scene{w: width}
 	y := pad
 	if !o.NoCaption {
@@ -101,6 +104,13 @@ func (t table) draw(o Options) Picture {
 
 	// Cells: one path for each colour; then lines; then one text for each row,
 	// line and ink.
+	inkFor := map[string]string{}
+	inkOf := func(fill string) string {
+		if inkFor[fill] == "" {
+			inkFor[fill] = inkOn(fill)
+		}
+		return inkFor[fill]
+	}
 	var order []string
 	byColor := map[string][]box{}
 	var plates []box
@@ -122,10 +132,10 @@ func (t table) draw(o Options) Picture {
 				strip := box{b.x + i*cw/n, b.y, (i+1)*cw/n - i*cw/n, ch}
 				byColor[f] = join(byColor[f], strip)
 				if i == 0 {
-					color = inkOn(f)
+					color = inkOf(f)
 				}
 			}
-			if t.labelled && needsPlate(e.fills[:n]) {
+			if t.labelled && n > 1 && needsPlate(e.fills[:n]) {
 				w := max(textWidth(e.top, topSize), textWidth(e.bottom, subSize)) + 2
 				plates = append(plates, box{b.x + (cw-w)/2, b.y + 3, w, ch - 6})
 				color = ink

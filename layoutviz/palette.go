@@ -3,6 +3,7 @@ package layoutviz
 import (
 	"fmt"
 	"math"
+	"strconv"
 	"strings"
 )
 
@@ -78,8 +79,8 @@ func contrast(a, b string) float64 {
 
 func rgb(color string) (r, g, b uint8) {
 	// The error cannot happen: colours are literals of this package.
-	fmt.Sscanf(color, "#%02x%02x%02x", &r, &g, &b)
-	return r, g, b
+	n, _ := strconv.ParseUint(color[1:], 16, 32)
+	return uint8(n >> 16), uint8(n >> 8), uint8(n)
 }
 
 // luminance is WCAG's relative luminance.

@@ -97,7 +97,7 @@ var rows = [numOps]Row{
 	OpSetpU64: {Name: "setp.u64", In: []Type{B64, B64}, Out: []Type{Pred}, Imm: []ImmKind{ImmCmp}, Meaning: func(imm []int64, a, b, _ uint64) uint64 { return compareU(imm[0], a, b) }, PTX: `setp.{cmp}.u64 {o0}, {a0}, {a1#}`, C: `{o0} = {a0} {op} {a1}`, Doc: "a compared with b as unsigned numbers", Source: "PTX ISA 9.7.5 setp"},
 	OpSetpF16: {Name: "setp.f16", In: []Type{B16, B16}, Out: []Type{Pred}, Imm: []ImmKind{ImmCmp}, Meaning: func(imm []int64, a, b, _ uint64) uint64 {
 		return compareF(imm[0], dtype.F16.Decode(a), dtype.F16.Decode(b))
-	}, PTX: `setp.{fcmp}.f16 {o0}, {a0}, {a1}`, C: `{o0} = __ushort_as_half({a0}) {op} __ushort_as_half({a1})`, Doc: "a compared with b as f16 numbers; with a NaN only ne is true", Source: "PTX ISA 9.7.5 setp"},
+	}, PTX: `setp.{fcmp}.f16 {o0}, {a0}, {a1}`, C: `{o0} = half_value({a0}) {op} half_value({a1})`, Doc: "a compared with b as f16 numbers; with a NaN only ne is true", Source: "PTX ISA 9.7.5 setp"},
 	OpSetpF32: {Name: "setp.f32", In: []Type{B32, B32}, Out: []Type{Pred}, Imm: []ImmKind{ImmCmp}, Meaning: func(imm []int64, a, b, _ uint64) uint64 {
 		return compareF(imm[0], dtype.F32.Decode(a), dtype.F32.Decode(b))
 	}, PTX: `setp.{fcmp}.f32 {o0}, {a0}, {a1#f}`, C: `{o0} = __uint_as_float({a0}) {op} __uint_as_float({a1})`, Doc: "a compared with b as f32 numbers; with a NaN only ne is true", Source: "PTX ISA 9.7.5 setp"},

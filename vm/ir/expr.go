@@ -197,8 +197,9 @@ func EvalInt(e Expr, value func(*Var) (int64, bool)) (int64, error) {
 		if e.Op == "!" {
 			return b2i(x == 0), nil
 		}
-		if x == math.MinInt64 {
-			return 0, &EvalError{e.Pos, "integer overflow"}
+		t, _ := TypeOf(e, func(diag.Pos, string, string, string) {})
+		if x == math.MinInt64 || !CheckRange(t, -x) {
+			return 0, &EvalError{e.Pos, fmt.Sprintf("integer overflow: -(%d) is no %s", x, t)}
 		}
 		return -x, nil
 	case *Binary:

@@ -147,10 +147,10 @@ func (v *verifier) stmt(s Stmt) {
 		}
 		v.assign(s.Var, s.Pos)
 	case *For:
+		before := len(v.list)
 		for _, e := range []Expr{s.From, s.To} {
 			v.integer(e)
 		}
-		before := len(v.list)
 		TypeOf(&Binary{Op: "-", X: s.From, Y: s.To, Pos: s.From.Position()}, func(pos diag.Pos, code, help, msg string) {
 			if len(v.list) == before && code == "Expr.C1" {
 				v.add(pos, code, "both bounds have one type", "the range %s..%s mixes types", s.From, s.To)

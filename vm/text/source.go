@@ -21,6 +21,7 @@ func FormatSource(file, src string) (string, error) {
 	var open []token // braces
 	nest := 0        // parentheses and brackets
 	head := false    // the line starts with program
+	run := 0         // the first token since a space
 	for i, t := range toks {
 		switch {
 		case t.kind == tEOF:
@@ -51,9 +52,13 @@ func FormatSource(file, src string) (string, error) {
 			}
 		default:
 			if !s.inLine {
-				nest, head = 0, t.is("program")
+				nest, head, run = 0, t.is("program"), i
 			}
-			s.word(t.text, spaced(toks, i, nest, head), len(open))
+			space := spaced(toks, i, nest, head) || i > run && !joinable(toks[max(run, i-2):i+1])
+			if space {
+				run = i
+			}
+			s.word(t.text, space, len(open))
 			switch {
 			case t.is("("), t.is("["):
 				nest++
@@ -136,6 +141,26 @@ func spaced(toks []token, i, nest int, head bool) bool {
 	return true
 }
 
+// joinable reports whether tokens without spaces between them read back as they
+// are: / / would be a comment, 3 . 5 a number.
+func joinable(toks []token) bool {
+	var b strings.Builder
+	for _, t := range toks {
+		b.WriteString(t.text)
+	}
+	rest := b.String()
+	for _, t := range toks {
+		if strings.HasPrefix(rest, "//") {
+			return false
+		}
+		if _, n := scan(rest); n != len(t.text) {
+			return false
+		}
+		rest = rest[len(t.text):]
+	}
+	return true
+}
+
 // joins are words that an expression follows.
 func joins(t token) bool {
 	for _, w := range []string{"for", "in", "while", "if", "else", "step"} {
@@ -153,7 +178,7 @@ func unary(toks []token, i int) bool {
 		return true
 	}
 	if !t.is("-") || i == 0 {
-		return false
+		return t.is("-")
 	}
 	prev := toks[i-1]
 	switch prev.kind {

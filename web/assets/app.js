@@ -46,20 +46,23 @@ function query(list) {
   return out;
 }
 
-let pushed = "";
+// writeAddress makes one history entry for each run of keystrokes: the first
+// change after a commit adds it, the others replace it.
+let editing = false;
 function writeAddress(commit) {
-  const now = query(views) + location.hash;
+  const now = query(views) + (document.body.classList.contains("embed") ? "&embed=1" : "") + location.hash;
   if (now.length > 8000) return;
-  const embed = document.body.classList.contains("embed") ? "&embed=1" : "";
-  if (commit && now !== pushed) {
-    history.pushState(null, "", now + embed);
-    pushed = now;
-  } else {
-    history.replaceState(null, "", now + embed);
+  if (now !== location.search + location.hash) {
+    if (editing) history.replaceState(null, "", now);
+    else history.pushState(null, "", now);
   }
+  editing = !commit;
 }
 
-window.addEventListener("popstate", () => show(readAddress()));
+window.addEventListener("popstate", () => {
+  editing = false;
+  show(readAddress());
+});
 
 // ---- views ----------------------------------------------------------------
 
@@ -508,7 +511,6 @@ socket.opened = async () => {
   }
   first = false;
   doors(hello);
-  pushed = location.search + location.hash;
   show(readAddress());
   const devices = await showDevices(socket);
   if (hello.sample && location.hash === "#run" || hello.sample && location.search === "") {

@@ -1,0 +1,132 @@
+// Package compile is the one pipeline from a program to code for a device:
+// verify, passes, lowering, thread-code passes, PTX. Devices, the command line
+// and pictures all go through it, so that each step can be watched in one place.
+package compile
+
+import (
+	"fmt"
+	"sort"
+	"strings"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
+	"github.com/tilus-lab/tilus-lab/gpu/cache"
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/lower"
+	"github.com/tilus-lab/tilus-lab/gpu/opt"
+	"github.com/tilus-lab/tilus-lab/gpu/ptx"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/pass"
+	"github.com/tilus-lab/tilus-lab/vm/text"
+)
+
+// DefaultArch is the target where no device says otherwise.
+const DefaultArch = "sm_90a"
+
+// Alignment is what every array's address is a multiple of, in bytes; lowering
+// makes wide accesses from it.
+const Alignment = 256
+
+// divisors are the numbers whose division of a launch's sizes is worth another
+// compilation: 16 elements make the widest access of bytes whole.
+const maxDivisor = 128
+
+// Options choose what to compile for.
+type Options struct {
+	Arch string // target name; "" is DefaultArch
+	// Divisible gives numbers that surely divide scalar parameters; see Divisors.
+	Divisible map[string]int64
+	// NoOpt leaves the thread-code passes out.
+	NoOpt bool
+	// Dump, if not nil, is called with the text after each step.
+	Dump func(step, text string)
+}
+
+// Compiled is a program ready for a device.
+type Compiled struct {
+	Program   *ir.Program // after the passes
+	Func      *code.Func
+	Arch      arch.Arch
+	Divisible map[string]int64
+	Elapsed   time.Duration
+}
+
+// Program compiles. Errors in the program are a diag.List.
+func Program(p *ir.Program, o Options) (*Compiled, error) {
+	start := time.Now()
+	if o.Arch == "" {
+		o.Arch = DefaultArch
+	}
+	target, err := arch.Lookup(o.Arch)
+	if err != nil {
+		return nil, err
+	}
+	if err := ir.Verify(p).Err(); err != nil {
+		return nil, err
+	}
+	dump := o.Dump
+	if dump == nil {
+		dump = func(string, string) {}
+	} else {
+		dump("program", text.Format(p))
+	}
+	p, err = pass.Run(p, pass.Options{}, o.Dump)
+	if err != nil {
+		return nil, err
+	}
+	f, err := lower.Lower(p, lower.Options{Arch: target, Divisible: o.Divisible})
+	if err != nil {
+		return nil, err
+	}
+	if o.Dump != nil {
+		dump("lower", code.Format(f))
+	}
+	if !o.NoOpt {
+		var seen opt.Observer
+		if o.Dump != nil {
+			seen = func(p opt.Pass, f *code.Func) { dump(p.Name, code.Format(f)) }
+		}
+		f, err = opt.Run(f, seen)
+		if err != nil {
+			return nil, fmt.Errorf("compile: %s: %w", p.Name, err)
+		}
+	}
+	return &Compiled{Program: p, Func: f, Arch: target, Divisible: o.Divisible, Elapsed: time.Since(start)}, nil
+}
+
+// PTX is the code as the driver takes it.
+func (c *Compiled) PTX() (string, error) {
+	return ptx.Print(c.Func, ptx.Options{Arch: c.Arch.Name})
+}
+
+// Divisors gives, for each integer parameter, the largest power of two up to 128
+// that divides its argument: what the launch may be specialised on.
+func Divisors(p *ir.Program, args []ir.Arg) map[string]int64 {
+	out := map[string]int64{}
+	for i, v := range p.Params {
+		if v.Type.Kind != ir.Scalar || v.Type.Elem.IsFloat() || v.Type.Elem == dtype.Bool || i >= len(args) {
+			continue
+		}
+		n := args[i].Int
+		d := min(n&-n, maxDivisor)
+		if n == 0 {
+			d = maxDivisor
+		}
+		if d > 1 {
+			out[v.Name] = d
+		}
+	}
+	return out
+}
+
+// Key names everything that the compiled code depends on: program, target, what
+// was assumed, and the version of the compiler.
+func Key(p *ir.Program, o Options, version string) string {
+	var assumed []string
+	for name, d := range o.Divisible {
+		assumed = append(assumed, fmt.Sprintf("%s%%%d", name, d))
+	}
+	sort.Strings(assumed)
+	return cache.Key([]byte(text.Format(p)), []byte(o.Arch), []byte(strings.Join(assumed, ",")), []byte(fmt.Sprint(o.NoOpt)), []byte(version))
+}

@@ -1,0 +1,348 @@
+// Package cudac prints thread code as CUDA C++, for reading and for compilers
+// that take nothing else. Each instruction is one statement: the C form of its
+// row where there is one, inline PTX where there is none. Every value is an
+// unsigned integer of its width (pred is bool), so that the text says exactly
+// what the bits do.
+package cudac
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+)
+
+// Print is the source of one kernel. f must be verified.
+func Print(f *code.Func) string {
+	p := &printer{f: f, regs: code.Assign(f), consts: map[code.Value]*code.Instr{}, declared: map[int32]bool{}}
+	f.Body.Walk(func(in *code.Instr) {
+		switch in.Op {
+		case code.OpConstPred, code.OpConst16, code.OpConst32, code.OpConst64:
+			p.consts[in.Out[0]] = in
+		case code.OpSharedBase:
+			p.shared = true
+		case code.OpSetpF16:
+			p.half = true
+		}
+	})
+	for _, a := range f.Body.Args {
+		p.declared[p.regs.Of[a]] = true
+	}
+	p.region(f.Body, 1)
+	return p.header() + p.b.String() + "}\n"
+}
+
+var ctype = [...]string{code.Pred: "bool", code.B16: "uint16_t", code.B32: "uint32_t", code.B64: "uint64_t"}
+var letter = [...]string{code.Pred: "p", code.B16: "h", code.B32: "r", code.B64: "d"}
+
+// prelude names the integer types; the run-time compiler has no host headers.
+const prelude = `#ifdef __CUDACC_RTC__
+typedef unsigned char uint8_t;
+typedef unsigned short uint16_t;
+typedef short int16_t;
+typedef unsigned int uint32_t;
+typedef int int32_t;
+typedef unsigned long long uint64_t;
+typedef long long int64_t;
+#else
+#include <stdint.h>
+#endif
+
+`
+
+const halfValue = `static __device__ float half_value(uint16_t h) {
+	float f;
+	asm("cvt.f32.f16 %0, %1;" : "=f"(f) : "h"(h));
+	return f;
+}
+
+`
+
+type printer struct {
+	f        *code.Func
+	regs     *code.Registers
+	consts   map[code.Value]*code.Instr
+	declared map[int32]bool
+	shared   bool
+	half     bool
+	b        strings.Builder
+	pos      string
+}
+
+func (p *printer) header() string {
+	var b strings.Builder
+	b.WriteString(prelude)
+	if p.half {
+		b.WriteString(halfValue)
+	}
+	if p.shared {
+		b.WriteString("extern __shared__ __align__(1024) unsigned char shared_memory[];\n\n")
+	}
+	l := p.f.Launch
+	bounds := fmt.Sprint(l.Block)
+	if l.MinBlocks > 0 {
+		bounds += fmt.Sprintf(", %d", l.MinBlocks)
+	}
+	var params []string
+	for i, pr := range p.f.Params {
+		text := ctype[pr.Type] + " " + p.name(p.regs.Of[p.f.Body.Args[i]])
+		params = append(params, text+" /* "+pr.Name+": "+describe(pr)+" */")
+	}
+	max := ""
+	if l.MaxReg > 0 {
+		max = fmt.Sprintf(" __maxnreg__(%d)", l.MaxReg)
+		bounds = fmt.Sprint(l.Block)
+	}
+	if c := l.Cluster; c != [3]int{} {
+		max += fmt.Sprintf(" __cluster_dims__(%d, %d, %d)", c[0], c[1], c[2])
+	}
+	fmt.Fprintf(&b, "extern \"C\" __global__ void __launch_bounds__(%s)%s\n%s(%s)\n{\n", bounds, max, p.f.Name, strings.Join(params, ",\n\t"))
+	for t := code.Pred; t <= code.B64; t++ {
+		var names []string
+		for reg := range p.regs.Types {
+			if p.regs.Types[reg] == t && p.declared[int32(reg)] && !p.isParam(int32(reg)) {
+				names = append(names, p.name(int32(reg)))
+			}
+		}
+		if len(names) > 0 {
+			fmt.Fprintf(&b, "\t%s %s;\n", ctype[t], strings.Join(names, ", "))
+		}
+	}
+	return b.String()
+}
+
+func describe(pr code.Param) string {
+	typ := pr.Elem
+	if typ == "" {
+		typ = pr.Type.String()
+	}
+	if pr.Kind == code.Pointer {
+		return "*" + typ
+	}
+	return typ
+}
+
+func (p *printer) isParam(reg int32) bool {
+	for _, a := range p.f.Body.Args {
+		if p.regs.Of[a] == reg {
+			return true
+		}
+	}
+	return false
+}
+
+func (p *printer) name(reg int32) string {
+	return fmt.Sprintf("%s%d", letter[p.regs.Types[reg]], reg)
+}
+
+// def is a register that is written; it is declared at the head of the kernel.
+func (p *printer) def(v code.Value) string {
+	p.declared[p.regs.Of[v]] = true
+	return p.name(p.regs.Of[v])
+}
+
+func (p *printer) use(v code.Value) string {
+	if in := p.consts[v]; in != nil {
+		return literal(uint64(in.Imm[0]), p.f.Type(v))
+	}
+	return p.name(p.regs.Of[v])
+}
+
+func literal(bits uint64, t code.Type) string {
+	switch t {
+	case code.Pred:
+		return [...]string{"false", "true"}[bits&1]
+	case code.B16:
+		return fmt.Sprintf("(uint16_t)%#x", bits)
+	case code.B64:
+		if bits < 1<<16 {
+			return fmt.Sprintf("%dull", bits)
+		}
+		return fmt.Sprintf("%#xull", bits)
+	}
+	if bits < 1<<16 {
+		return fmt.Sprintf("%du", bits)
+	}
+	return fmt.Sprintf("%#xu", bits)
+}
+
+func (p *printer) line(depth int, format string, args ...any) {
+	p.b.WriteString(strings.Repeat("\t", depth))
+	fmt.Fprintf(&p.b, format, args...)
+	p.b.WriteByte('\n')
+}
+
+func (p *printer) copies(to, from []code.Value, depth int) {
+	for _, c := range p.regs.Copies(to, from) {
+		src := p.name(c.From)
+		if p.consts[c.Value] != nil {
+			src = p.use(c.Value)
+		}
+		p.declared[c.To] = true
+		p.line(depth, "%s = %s;", p.name(c.To), src)
+	}
+}
+
+func (p *printer) region(r *code.Region, depth int) {
+	for _, in := range r.Instrs {
+		p.instr(in, depth)
+	}
+}
+
+func (p *printer) instr(in *code.Instr, depth int) {
+	if len(in.Out) == 1 && p.consts[in.Out[0]] == in {
+		return
+	}
+	if s := in.Pos.String(); s != p.pos {
+		p.line(depth, "// %s", s)
+		p.pos = s
+	}
+	switch in.Op {
+	case code.OpIf:
+		p.line(depth, "if (%s) {", p.use(in.In[0]))
+		p.region(in.Regions[0], depth+1)
+		p.copies(in.Out, in.Regions[0].Yield, depth+1)
+		if len(in.Regions[1].Instrs) > 0 || len(p.regs.Copies(in.Out, in.Regions[1].Yield)) > 0 {
+			p.line(depth, "} else {")
+			p.region(in.Regions[1], depth+1)
+			p.copies(in.Out, in.Regions[1].Yield, depth+1)
+		}
+		p.line(depth, "}")
+	case code.OpFor:
+		r := in.Regions[0]
+		p.copies(append([]code.Value{r.Args[0]}, in.Out...), append([]code.Value{in.In[0]}, in.In[3:]...), depth)
+		i := p.def(r.Args[0])
+		p.line(depth, "#pragma unroll 1")
+		p.line(depth, "for (; (int32_t)%s < (int32_t)%s; %s += %s) {", i, p.use(in.In[1]), i, p.use(in.In[2]))
+		p.region(r, depth+1)
+		p.copies(in.Out, r.Yield, depth+1)
+		p.line(depth, "}")
+	case code.OpWhile:
+		cond, body := in.Regions[0], in.Regions[1]
+		p.copies(in.Out, in.In, depth)
+		p.line(depth, "#pragma unroll 1")
+		p.line(depth, "for (;;) {")
+		p.region(cond, depth+1)
+		p.line(depth+1, "if (!%s)", p.use(cond.Yield[0]))
+		p.line(depth+2, "break;")
+		p.region(body, depth+1)
+		p.copies(in.Out, body.Yield, depth+1)
+		p.line(depth, "}")
+	default:
+		row := in.Row()
+		guard := ""
+		if in.Guard != 0 {
+			p.copies(in.Out, in.In[len(row.In):], depth)
+			guard = "if (" + p.use(in.Guard) + ") "
+		}
+		p.line(depth, "%s%s;", guard, p.statement(in, row))
+	}
+}
+
+func (p *printer) statement(in *code.Instr, row *code.Row) string {
+	if row.Memory() && row.Class != code.Atomic && row.Space == code.Global && in.Imm[1] == 0 {
+		return p.access(in, row)
+	}
+	if row.C == "" {
+		return p.assembler(in, row)
+	}
+	return code.Expand(row.C, func(s code.Slot) string {
+		switch s.Kind {
+		case "o":
+			return p.def(in.Out[s.Index])
+		case "a":
+			return p.use(in.In[s.Index])
+		case "i":
+			if s.Style == "x" {
+				return fmt.Sprintf("%#x", uint64(in.Imm[s.Index]))
+			}
+			return fmt.Sprint(in.Imm[s.Index])
+		case "op":
+			return [...]string{"==", "!=", "<", "<=", ">", ">="}[in.Imm[0]]
+		}
+		panic("cudac: template of " + row.Name + " has {" + s.Kind + "}")
+	})
+}
+
+// access is a plain load or store through a pointer.
+func (p *printer) access(in *code.Instr, row *code.Row) string {
+	typ := map[int]string{1: "uint8_t", 2: "uint16_t", 4: "uint32_t", 8: "uint64_t", 108: "uint2", 116: "uint4"}
+	width := row.Unit
+	if row.Count > 1 {
+		width = 100 + row.Unit*row.Count
+	}
+	at := p.use(in.In[0])
+	if in.Imm[0] != 0 {
+		at = fmt.Sprintf("(%s + %d)", at, in.Imm[0])
+	}
+	place := fmt.Sprintf("*(%s *)%s", typ[width], at)
+	if row.Class == code.Load {
+		if row.Count == 1 {
+			return p.def(in.Out[0]) + " = " + place
+		}
+		parts := []string{fmt.Sprintf("%s v = %s;", typ[width], place)}
+		for i, v := range in.Out {
+			parts = append(parts, fmt.Sprintf("%s = v.%c;", p.def(v), "xyzw"[i]))
+		}
+		return "{ " + strings.Join(parts, " ") + " }"
+	}
+	if row.Count == 1 {
+		return fmt.Sprintf("%s = %s", place, p.use(in.In[1]))
+	}
+	var vals []string
+	for _, v := range in.In[1 : 1+row.Count] {
+		vals = append(vals, p.use(v))
+	}
+	return fmt.Sprintf("%s = make_%s(%s)", place, typ[width], strings.Join(vals, ", "))
+}
+
+// assembler is the row's PTX as an asm statement: %0, %1, … are the results and
+// then the inputs.
+func (p *printer) assembler(in *code.Instr, row *code.Row) string {
+	constraint := [...]string{code.B16: "h", code.B32: "r", code.B64: "l"}
+	var outs, ins []string
+	for i, v := range in.Out {
+		c := "="
+		if in.Guard != 0 {
+			c = "+"
+		}
+		outs = append(outs, fmt.Sprintf(`"%s%s"(%s)`, c, constraint[row.Out[i]], p.def(v)))
+	}
+	for i, t := range row.In {
+		ins = append(ins, fmt.Sprintf(`"%s"(%s)`, constraint[t], p.use(in.In[i])))
+	}
+	text := strings.ReplaceAll(row.PTX, "{mem}", "[{a0}{off}]")
+	text = strings.ReplaceAll(text, "%", "%%")
+	text = code.Expand(text, func(s code.Slot) string {
+		switch s.Kind {
+		case "o":
+			return fmt.Sprintf("%%%d", s.Index)
+		case "a":
+			return fmt.Sprintf("%%%d", len(outs)+s.Index)
+		case "i":
+			if s.Style == "x" {
+				return fmt.Sprintf("%#x", uint64(in.Imm[s.Index]))
+			}
+			return fmt.Sprint(in.Imm[s.Index])
+		case "attr":
+			return code.Attr(in.Imm[1]).String()
+		}
+		panic("cudac: template of " + row.Name + " has {" + s.Kind + "}")
+	})
+	off := ""
+	if row.Memory() && in.Imm[0] != 0 {
+		off = fmt.Sprintf("+%d", in.Imm[0])
+	}
+	text = strings.ReplaceAll(text, "{off}", off)
+	if !strings.HasPrefix(text, "{ ") {
+		text += ";"
+	}
+	volatile, clobber := "", ""
+	if row.Class != code.Pure {
+		volatile = " volatile"
+	}
+	if row.Memory() || row.Class == code.Barrier {
+		clobber = ` : "memory"`
+	}
+	return fmt.Sprintf(`asm%s("%s" : %s : %s%s)`, volatile, text, strings.Join(outs, ", "), strings.Join(ins, ", "), clobber)
+}

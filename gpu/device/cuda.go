@@ -1,0 +1,244 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"sync"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/cuda"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// gpu runs lowered code on an NVIDIA GPU. One launch runs at a time; a context
+// that a faulty program broke is replaced before the next one.
+type gpu struct {
+	driver   *cuda.Driver
+	ordinal  int
+	info     Info
+	programs programs
+
+	mu     sync.Mutex
+	ctx    *cuda.Context // nil when it must be made again
+	stream *cuda.Stream
+	byPTX  map[string]*loaded
+}
+
+type loaded struct {
+	module *cuda.Module
+	fn     *cuda.Function
+}
+
+// openCUDA opens the GPU with the ordinal written in which; "" is the first.
+func openCUDA(which string) (Device, error) {
+	ordinal := 0
+	if which != "" {
+		n, err := strconv.Atoi(which)
+		if err != nil || n < 0 {
+			return nil, fmt.Errorf("device: cuda:%s is not a GPU number", which)
+		}
+		ordinal = n
+	}
+	driver, err := cuda.Open()
+	var ce *cuda.Error
+	if errors.Is(err, cuda.ErrNoDriver) || errors.As(err, &ce) && ce.NoDevice() {
+		return nil, fmt.Errorf("device: %w (%w); --device interp and --device sim need none", ErrNoGPU, err)
+	}
+	if err != nil {
+		return nil, err
+	}
+	if n, err := driver.DeviceCount(); err != nil {
+		return nil, err
+	} else if ordinal >= n {
+		return nil, fmt.Errorf("device: %w number %d; this machine has %d", ErrNoGPU, ordinal, n)
+	}
+	d, err := driver.Device(ordinal)
+	if err != nil {
+		return nil, err
+	}
+	target, err := arch.For(d.Major, d.Minor)
+	if err != nil {
+		return nil, err
+	}
+	major, minor := driver.Version()
+	g := &gpu{driver: driver, ordinal: ordinal, info: Info{
+		Name: fmt.Sprintf("cuda:%d", ordinal), Title: d.Name, Arch: target.Name,
+		Driver: fmt.Sprintf("CUDA %d.%d", major, minor), Memory: d.Memory,
+	}}
+	return g, g.connect()
+}
+
+// connect makes a context and a stream.
+func (g *gpu) connect() error {
+	ctx, err := g.driver.NewContext(g.ordinal)
+	if err != nil {
+		return err
+	}
+	stream, err := ctx.NewStream()
+	if err != nil {
+		ctx.Close()
+		return err
+	}
+	g.ctx, g.stream, g.byPTX = ctx, stream, map[string]*loaded{}
+	return nil
+}
+
+// drop gives the context up with everything in it.
+func (g *gpu) drop() error {
+	if g.ctx == nil {
+		return nil
+	}
+	ctx := g.ctx
+	g.ctx, g.stream, g.byPTX = nil, nil, nil
+	return ctx.Close()
+}
+
+func (g *gpu) Name() string   { return g.info.Name }
+func (g *gpu) Describe() Info { return g.info }
+
+func (g *gpu) Close() error {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	return g.drop()
+}
+
+func (g *gpu) Run(ctx context.Context, p *ir.Program, args []ir.Arg) (*Result, error) {
+	l, err := prepare(p, args, g.info.Arch, &g.programs)
+	if err != nil {
+		return nil, err
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if g.ctx == nil {
+		if err := g.connect(); err != nil {
+			return nil, err
+		}
+	}
+	res, err := g.run(p, l, args)
+	var ce *cuda.Error
+	if errors.As(err, &ce) && ce.Sticky() {
+		g.drop()
+		return nil, fmt.Errorf("device: %s: program %s broke the GPU context: %w; run it with --device sim, which finds the place", g.info.Name, p.Name, err)
+	}
+	if err != nil {
+		return nil, fmt.Errorf("device: %s: %w", g.info.Name, err)
+	}
+	return res, nil
+}
+
+func (g *gpu) run(p *ir.Program, l *launch, args []ir.Arg) (*Result, error) {
+	fn, jit, err := g.load(l.code)
+	if err != nil {
+		return nil, err
+	}
+	ptrs := make([]cuda.Ptr, len(l.buffers))
+	defer func() {
+		for _, ptr := range ptrs {
+			if ptr != 0 && g.ctx != nil {
+				g.ctx.Free(ptr)
+			}
+		}
+	}()
+	for k, a := range l.buffers {
+		n := bufferBytes(a)
+		if ptrs[k], err = g.ctx.Alloc(max(n, 16)); err != nil {
+			return nil, err
+		}
+		data := make([]byte, n)
+		copy(data, a.Data)
+		if err := g.ctx.CopyIn(ptrs[k], data); err != nil {
+			return nil, err
+		}
+	}
+	var params cuda.Params
+	for i, v := range p.Params {
+		switch t := v.Type.Elem; {
+		case l.buffer[i] >= 0:
+			params.Ptr(ptrs[l.buffer[i]])
+		case t == dtype.Bool || t.Bits() == 32:
+			params.I32(int32(l.bits[i]))
+		case t.Bits() == 64:
+			params.I64(int64(l.bits[i]))
+		default:
+			params.Bytes([]byte{byte(l.bits[i]), byte(l.bits[i] >> 8)})
+		}
+	}
+	exec, err := g.time(func() error {
+		return fn.Launch(cuda.Dim{X: l.grid[0], Y: l.grid[1], Z: l.grid[2]}, cuda.Dim{X: p.Threads(), Y: 1, Z: 1}, l.code.Func.Launch.SharedBytes, g.stream, &params)
+	})
+	if err != nil {
+		return nil, err
+	}
+	data := make([][]byte, len(l.buffers))
+	for k, a := range l.buffers {
+		data[k] = make([]byte, len(a.Data))
+		if err := g.ctx.CopyOut(data[k], ptrs[k]); err != nil {
+			return nil, err
+		}
+	}
+	return &Result{Device: g.info.Name, Args: l.results(p, args, data), Compile: l.code.Elapsed, JIT: jit, Exec: exec}, nil
+}
+
+// time measures what queue puts on the stream, by events.
+func (g *gpu) time(queue func() error) (time.Duration, error) {
+	start, err := g.ctx.NewEvent()
+	if err != nil {
+		return 0, err
+	}
+	defer start.Close()
+	end, err := g.ctx.NewEvent()
+	if err != nil {
+		return 0, err
+	}
+	defer end.Close()
+	if err := start.Record(g.stream); err != nil {
+		return 0, err
+	}
+	if err := queue(); err != nil {
+		return 0, err
+	}
+	if err := end.Record(g.stream); err != nil {
+		return 0, err
+	}
+	if err := end.Synchronize(); err != nil {
+		return 0, err
+	}
+	ms, err := end.Since(start)
+	return time.Duration(ms * float64(time.Millisecond)), err
+}
+
+// load gives the function for compiled code, JIT-compiling it the first time.
+func (g *gpu) load(c *compile.Compiled) (*cuda.Function, time.Duration, error) {
+	ptx, err := c.PTX()
+	if err != nil {
+		return nil, 0, err
+	}
+	if m := g.byPTX[ptx]; m != nil {
+		return m.fn, 0, nil
+	}
+	m, err := g.ctx.Load([]byte(ptx), cuda.JIT{})
+	if err != nil {
+		return nil, 0, err
+	}
+	fn, err := m.Function(c.Func.Name)
+	if err != nil {
+		m.Close()
+		return nil, 0, err
+	}
+	if n := c.Func.Launch.SharedBytes; n > 48<<10 {
+		if err := fn.SetMaxDynamicShared(n); err != nil {
+			m.Close()
+			return nil, 0, err
+		}
+	}
+	g.byPTX[ptx] = &loaded{m, fn}
+	return fn, m.Time, nil
+}

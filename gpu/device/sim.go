@@ -1,0 +1,67 @@
+package device
+
+import (
+	"context"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/sim"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// simulator runs lowered code on gpu/sim.
+type simulator struct {
+	arch     string
+	programs programs
+}
+
+// openSim opens the simulator for a target; "" is the default.
+func openSim(target string) (Device, error) {
+	if target == "" {
+		target = compile.DefaultArch
+	}
+	if _, err := arch.Lookup(target); err != nil {
+		return nil, err
+	}
+	return &simulator{arch: target}, nil
+}
+
+func (s *simulator) Name() string {
+	if s.arch == compile.DefaultArch {
+		return "sim"
+	}
+	return "sim:" + s.arch
+}
+
+func (s *simulator) Describe() Info {
+	return Info{Name: s.Name(), Title: "simulator of " + s.arch, Arch: s.arch}
+}
+
+func (s *simulator) Close() error { return nil }
+
+func (s *simulator) Run(ctx context.Context, p *ir.Program, args []ir.Arg) (*Result, error) {
+	l, err := prepare(p, args, s.arch, &s.programs)
+	if err != nil {
+		return nil, err
+	}
+	data := make([][]byte, len(l.buffers))
+	for k, a := range l.buffers {
+		data[k] = make([]byte, bufferBytes(a))
+		copy(data[k], a.Data)
+	}
+	in := make([]sim.Arg, len(args))
+	for i := range in {
+		if k := l.buffer[i]; k >= 0 {
+			in[i].Buffer = data[k]
+		} else {
+			in[i].Bits = l.bits[i]
+		}
+	}
+	start := time.Now()
+	stats, err := sim.Run(ctx, l.code.Func, sim.Launch{Grid: l.grid, Args: in}, sim.Options{})
+	if err != nil {
+		return nil, err
+	}
+	return &Result{Device: s.Name(), Args: l.results(p, args, data), Compile: l.code.Elapsed, Exec: time.Since(start), Counters: stats.Counters()}, nil
+}

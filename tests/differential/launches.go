@@ -1,0 +1,116 @@
+// Package differential runs the corpus on every machine and compares.
+//
+// A corpus file may have sections in, in2, …, one launch each:
+//
+//	bind W=u4 BK=32                    compile-time parameters, optional
+//	a = randint:f16[32, 64]:seed=1     arrays by generator
+//	M = 32                             numbers
+//
+// and sections out, out2, … with what each array is afterwards, written by
+// `go test ./tests/differential -update` from the interpreter.
+package differential
+
+import (
+	"crypto/sha256"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/text"
+)
+
+// Launch is one program with arguments.
+type Launch struct {
+	Name    string // corpus file, with the section's number if there are several
+	File    string
+	Section string // "in", "in2", …
+	Program *ir.Program
+	Args    []ir.Arg
+}
+
+// Launches lists every launch of the corpus.
+func Launches() ([]Launch, error) {
+	var out []Launch
+	for _, file := range corpus.Names() {
+		for i := 1; ; i++ {
+			section := "in"
+			if i > 1 {
+				section += strconv.Itoa(i)
+			}
+			src := corpus.Section(file, section)
+			if src == "" {
+				break
+			}
+			l, err := parse(file, section, src)
+			if err != nil {
+				return nil, fmt.Errorf("%s, section %s: %w", file, section, err)
+			}
+			out = append(out, l)
+		}
+	}
+	return out, nil
+}
+
+func parse(file, section, src string) (Launch, error) {
+	l := Launch{Name: file + strings.TrimPrefix(section, "in"), File: file, Section: section}
+	bind := map[string]string{}
+	values := map[string]string{}
+	for line := range strings.Lines(src) {
+		line = strings.TrimSpace(line)
+		if rest, ok := strings.CutPrefix(line, "bind "); ok {
+			for _, pair := range strings.Fields(rest) {
+				name, value, _ := strings.Cut(pair, "=")
+				bind[name] = value
+			}
+		} else if name, value, ok := strings.Cut(line, " = "); ok {
+			values[name] = value
+		} else if line != "" {
+			return l, fmt.Errorf("%q is neither bind nor name = value", line)
+		}
+	}
+	p, err := text.Parse(file+".tile", corpus.Program(file), bind)
+	if err != nil {
+		return l, err
+	}
+	l.Program = p
+	for _, v := range p.Params {
+		spec, ok := values[v.Name]
+		if !ok {
+			return l, fmt.Errorf("no value for %s", v.Name)
+		}
+		arg := ir.Arg{}
+		switch {
+		case v.Type.Kind == ir.Pointer:
+			arg.Array, err = array.Generate(spec)
+		case v.Type.Elem.IsFloat():
+			arg.Float, err = strconv.ParseFloat(spec, 64)
+		default:
+			arg.Int, err = strconv.ParseInt(spec, 10, 64)
+		}
+		if err != nil {
+			return l, err
+		}
+		l.Args = append(l.Args, arg)
+	}
+	return l, nil
+}
+
+// Summary says what the arrays of a launch are: type and shape, the digest of
+// the packed bytes, and the first values.
+func Summary(p *ir.Program, args []ir.Arg) string {
+	var b strings.Builder
+	for i, a := range args {
+		if a.Array == nil {
+			continue
+		}
+		fmt.Fprintf(&b, "%s %s %x", p.Params[i].Name, a.Array.Header(), sha256.Sum256(a.Array.Data))
+		for k := range min(6, a.Array.Len()) {
+			fmt.Fprintf(&b, " %s", a.Array.Type.Format(a.Array.Code(k)))
+		}
+		b.WriteByte('\n')
+	}
+	return b.String()
+}
