@@ -12,6 +12,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/cache"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/cudac"
 	"github.com/tilus-lab/tilus-lab/gpu/lower"
 	"github.com/tilus-lab/tilus-lab/gpu/opt"
 	"github.com/tilus-lab/tilus-lab/gpu/ptx"
@@ -98,6 +99,11 @@ func Program(p *ir.Program, o Options) (*Compiled, error) {
 // PTX is the code as the driver takes it.
 func (c *Compiled) PTX() (string, error) {
 	return ptx.Print(c.Func, ptx.Options{Arch: c.Arch.Name})
+}
+
+// CUDA is the code as CUDA C++, for reading.
+func (c *Compiled) CUDA() (string, error) {
+	return cudac.Print(c.Func, cudac.Options{Arch: c.Arch.Name})
 }
 
 // Divisors gives, for each integer parameter, the largest power of two up to 128

@@ -83,7 +83,7 @@ func TestCells(t *testing.T) {
 		{"func() int { return 5 }()", "=> 5\n"},
 		{"clear(m)\nlen(m)", "=> 0\n"},
 	} {
-		if got := b.run(c.src); got != c.want {
+		if testing.Verbose() { fmt.Println("---", c.src) }; if got := b.run(c.src); got != c.want {
 			t.Errorf("%s\n got %q\nwant %q", c.src, got, c.want)
 		}
 	}

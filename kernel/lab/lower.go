@@ -3,6 +3,7 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
@@ -14,10 +15,10 @@ import (
 // the PTX.
 type Code struct {
 	Program string
-	Arch    string // "sm_90a"
-	Thread  string // thread code, what the simulator runs
-	PTX     string // what the driver takes
-	CUDA    string // CUDA C++, for reading
+	Arch    string            // "sm_90a"
+	Thread  string            // thread code, what the simulator runs
+	PTX     string            // what the driver takes
+	made    map[string]string // position in the program → instruction that stands there
 }
 
 // Lower compiles a program for the usual target. Arguments, if given, are those
@@ -48,9 +49,13 @@ func LowerFor(arch string, p *ir.Program, args ...any) (*Code, error) {
 	if out.PTX, err = c.PTX(); err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
-	if out.CUDA, err = c.CUDA(); err != nil {
-		return nil, fmt.Errorf("lab: %w", err)
-	}
+	out.made = map[string]string{}
+	p.Body.Walk(func(s ir.Stmt) bool {
+		if in, ok := s.(*ir.Instr); ok {
+			out.made[in.Pos.String()] = in.Op.Name
+		}
+		return true
+	})
 	return out, nil
 }
 
@@ -72,16 +77,19 @@ func (c *Code) Count(words ...string) string {
 	return strings.Join(parts, ", ")
 }
 
-// Around is the PTX from some lines before the first instruction that begins
-// with word to some lines after it, or "" if there is none.
-func (c *Code) Around(word string, before, after int) string {
-	lines := strings.Split(c.PTX, "\n")
-	for i, line := range lines {
-		if strings.HasPrefix(instruction(line), word) {
-			return strings.Join(lines[max(i-before, 0):min(i+after+1, len(lines))], "\n")
+// Of is the PTX that instructions of the given names became, such as "Cast" and
+// "Dot", in the order in which it runs. Positions and labels are left out.
+func (c *Code) Of(ops ...string) string {
+	var b strings.Builder
+	take := false
+	for line := range strings.Lines(c.PTX) {
+		if pos, ok := strings.CutPrefix(strings.TrimSpace(line), "// "); ok {
+			take = slices.ContainsFunc(ops, func(op string) bool { return c.made[pos] == op })
+		} else if take && strings.HasSuffix(strings.TrimSpace(line), ";") {
+			b.WriteString(strings.TrimSpace(line) + "\n")
 		}
 	}
-	return ""
+	return b.String()
 }
 
 // instruction is a line of PTX without indent and guard.

@@ -12,6 +12,6 @@ func TestTry(t *testing.T) {
 	fmt.Println(Compare(p, args...))
 	c, err := Lower(p, args...)
 	if err != nil { t.Fatal(err) }
-	fmt.Println(c)
+	fmt.Println(c.Of("Cast","Dot"), c.Count("mma.sync","ld.global","fma"))
 	fmt.Println(Machine())
 }
