@@ -79,24 +79,22 @@ func (p *printer) header() string {
 		b.WriteString("extern __shared__ __align__(1024) unsigned char shared_memory[];\n\n")
 	}
 	l := p.f.Launch
-	bounds := fmt.Sprint(l.Block)
-	if l.MinBlocks > 0 {
-		bounds += fmt.Sprintf(", %d", l.MinBlocks)
+	attrs := fmt.Sprintf("__launch_bounds__(%d)", l.Block)
+	switch {
+	case l.MaxReg > 0: // the compiler takes only one of the two
+		attrs = fmt.Sprintf("__maxnreg__(%d)", l.MaxReg)
+	case l.MinBlocks > 0:
+		attrs = fmt.Sprintf("__launch_bounds__(%d, %d)", l.Block, l.MinBlocks)
+	}
+	if c := l.Cluster; c != [3]int{} {
+		attrs += fmt.Sprintf(" __cluster_dims__(%d, %d, %d)", c[0], c[1], c[2])
 	}
 	var params []string
 	for i, pr := range p.f.Params {
 		text := ctype[pr.Type] + " " + p.name(p.regs.Of[p.f.Body.Args[i]])
 		params = append(params, text+" /* "+pr.Name+": "+describe(pr)+" */")
 	}
-	max := ""
-	if l.MaxReg > 0 {
-		max = fmt.Sprintf(" __maxnreg__(%d)", l.MaxReg)
-		bounds = fmt.Sprint(l.Block)
-	}
-	if c := l.Cluster; c != [3]int{} {
-		max += fmt.Sprintf(" __cluster_dims__(%d, %d, %d)", c[0], c[1], c[2])
-	}
-	fmt.Fprintf(&b, "extern \"C\" __global__ void __launch_bounds__(%s)%s\n%s(%s)\n{\n", bounds, max, p.f.Name, strings.Join(params, ",\n\t"))
+	fmt.Fprintf(&b, "extern \"C\" __global__ void %s\n%s(%s)\n{\n", attrs, p.f.Name, strings.Join(params, ",\n\t"))
 	for t := code.Pred; t <= code.B64; t++ {
 		var names []string
 		for reg := range p.regs.Types {
