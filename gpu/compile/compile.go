@@ -102,9 +102,7 @@ func (c *Compiled) PTX() (string, error) {
 }
 
 // CUDA is the code as CUDA C++, for reading.
-func (c *Compiled) CUDA() (string, error) {
-	return cudac.Print(c.Func, cudac.Options{Arch: c.Arch.Name})
-}
+func (c *Compiled) CUDA() string { return cudac.Print(c.Func) }
 
 // Divisors gives, for each integer parameter, the largest power of two up to 128
 // that divides its argument: what the launch may be specialised on.
