@@ -348,6 +348,10 @@ func TypeOf(e Expr, report func(pos diag.Pos, code, help, msg string)) (t dtype.
 			return dtype.Bool, true
 		case xf && yf && xt != yt, xt.IsFloat() != yt.IsFloat(), (xt == dtype.Bool) != (yt == dtype.Bool):
 			report(e.Pos, "Expr.C1", "both sides of an operator have one type", fmt.Sprintf("%s %s %s mixes types", xt, e.Op, yt))
+		case xf && !yf && !fits(e.Y, yt, t):
+			report(e.Y.Position(), "Expr.R1", "", fmt.Sprintf("%s is no %s", e.Y, t))
+		case yf && !xf && !fits(e.X, xt, t):
+			report(e.X.Position(), "Expr.R1", "", fmt.Sprintf("%s is no %s", e.X, t))
 		case BinaryPrec(e.Op) != 3 && (t == dtype.Bool || t.IsFloat()):
 			report(e.Pos, "Expr.C2", "arithmetic on floats and low-bit values is done on register tensors, by instructions",
 				fmt.Sprintf("%s needs integers, has %s", e.Op, t))
@@ -358,6 +362,18 @@ func TypeOf(e Expr, report func(pos diag.Pos, code, help, msg string)) (t dtype.
 		return t, fixed
 	}
 	panic(fmt.Sprintf("ir: no such expression %T", e))
+}
+
+// fits reports whether an expression of literals, of type t by itself, can take
+// the type want. What is computed of literals fits where its own type does.
+func fits(e Expr, t, want dtype.Type) bool {
+	if t.IsFloat() || want.IsFloat() || t == dtype.Bool {
+		return true
+	}
+	if n, ok := e.(*Int); ok {
+		return CheckRange(want, n.Value)
+	}
+	return t.Bits() <= want.Bits()
 }
 
 // Refs calls f for every variable the expression names.

@@ -32,6 +32,15 @@ var table = []*Op{
 					}
 					return nil
 				}},
+			{Text: "Each result is an i32.",
+				Check: func(p *Program, in *Instr) *Violation {
+					for i, v := range in.Out {
+						if v.Type.Elem != dtype.I32 {
+							return &Violation{Pos: in.typePos(i), Msg: fmt.Sprintf("%s is %s", v.Name, v.Type.Elem), Help: "leave the type out, or use a new name"}
+						}
+					}
+					return nil
+				}},
 		},
 		Since: "0.1", Source: paper + " Table 1", Example: "bi, bj = BlockIndices()",
 	},

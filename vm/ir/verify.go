@@ -37,7 +37,7 @@ var general = []RuleDoc{
 	{"Expr.C1", "Both sides of an operator have one scalar type.", ""},
 	{"Expr.C2", "Arithmetic in expressions is on integers.", "Expressions compute indices; values go through instructions."},
 	{"Expr.C3", "Conditions are bools.", "There is no implicit comparison with 0."},
-	{"Expr.R1", "Integer expressions neither overflow their type nor divide by zero.", "Index arithmetic is on 32 bits on the GPU; a wrapped index would read another element."},
+	{"Expr.R1", "Integer expressions neither overflow their type nor divide by zero, and literals fit their type.", "Index arithmetic is on 32 bits on the GPU; a wrapped index would read another element."},
 	{"For.C1", "The step of a for is a constant other than 0.", ""},
 	{"Prog.C1", "warps is 1 to 32.", "A block has at most 1024 threads."},
 	{"Prog.C2", "The grid has 1 to 3 dimensions, each an integer expression of constants and scalar parameters.", ""},
@@ -144,6 +144,11 @@ func (v *verifier) stmt(s Stmt) {
 		t, fixed := v.expr(s.Value)
 		if want := s.Var.Type.Elem; s.Var.Type.Kind != Scalar || fixed && t != want || t.IsFloat() != want.IsFloat() || (t == dtype.Bool) != (want == dtype.Bool) {
 			v.add(s.Pos, "Var.C1", "use a new name", "%s is %s, the value %s", s.Var.Name, s.Var.Type, t)
+		} else if !fixed && !fits(s.Value, t, want) {
+			v.add(s.Value.Position(), "Expr.R1", "write the type: "+s.Var.Name+": i64 = …", "%s is no %s", s.Value, want)
+		}
+		if s.Var.Type.Kind == Scalar && s.Var.Pos == s.Pos {
+			v.scalarType(s.Var)
 		}
 		v.assign(s.Var, s.Pos)
 	case *For:

@@ -42,6 +42,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
 // Limits on what is read, so that no text can ask for all memory or time.
@@ -58,7 +59,7 @@ const (
 var rules = []ir.RuleDoc{
 	{Code: "Text.E1", Text: "Text consists of names, numbers, operators and // comments.", Why: "Any other character is most likely a slip; names are ASCII letters, digits and _."},
 	{Code: "Text.E2", Text: "Each line follows the grammar of statements.", Why: "The message says what stands there and what must."},
-	{Code: "Text.E3", Text: "An instruction is in the table.", Why: "`tilus-lab explain ops` and the manual list them."},
+	{Code: "Text.E3", Text: "An instruction is in the table.", Why: "The manual lists them."},
 	{Code: "Text.E4", Text: "An element type is one of the known names.", Why: "u1…u8 i2…i8 i16 i32 i64 u16 u32 u64 bool f16 bf16 tf32 f32 f64, and f<bits>e<exp>m<man> from 3 to 8 bits."},
 	{Code: "Text.E5", Text: "A name that is read was declared before.", Why: "Parameters are declared in the head, variables by their first assignment, loop variables by for."},
 	{Code: "Text.E6", Text: "A name stands for one thing.", Why: "Parameters, compile-time parameters, loop variables and words of the language are not declared again."},
@@ -88,11 +89,16 @@ const (
 // Rules lists the rules of program text, in order of their numbers.
 func Rules() []ir.RuleDoc { return slices.Clone(rules) }
 
-// Explain finds a rule of this package or of vm/ir by its code.
+// Explain finds a rule of this package, of vm/ir or of vm/layout by its code.
 func Explain(code string) (doc ir.RuleDoc, ok bool) {
 	i := slices.IndexFunc(rules, func(d ir.RuleDoc) bool { return strings.EqualFold(d.Code, code) })
 	if i >= 0 {
 		return rules[i], true
+	}
+	for _, r := range layout.Rules {
+		if strings.EqualFold(r.Code, code) {
+			return ir.RuleDoc{Code: r.Code, Text: r.Text}, true
+		}
 	}
 	return ir.Explain(code)
 }
@@ -123,11 +129,15 @@ func ParseOnly(file, src string, bind map[string]string) (*ir.Program, error) {
 
 // once drops repeated problems: two readers of one mistake say it once.
 func once(list diag.List) diag.List {
-	var out diag.List
-	for _, p := range list {
-		if !slices.ContainsFunc(out, func(q diag.Problem) bool { return q.Pos == p.Pos && q.Code == p.Code && q.Msg == p.Msg }) {
-			out = append(out, p)
-		}
+	type key struct {
+		pos       diag.Pos
+		code, msg string
 	}
-	return out
+	seen := map[key]bool{}
+	return slices.DeleteFunc(list, func(p diag.Problem) bool {
+		k := key{p.Pos, p.Code, p.Msg}
+		was := seen[k]
+		seen[k] = true
+		return was
+	})
 }
