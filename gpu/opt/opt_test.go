@@ -5,11 +5,16 @@ import (
 	"context"
 	"fmt"
 	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/ptx"
 	"github.com/tilus-lab/tilus-lab/gpu/sim"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 )
 
@@ -270,5 +275,41 @@ func TestPassesHaveReasons(t *testing.T) {
 		if p.Name == "" || p.Why == "" {
 			t.Error(fmt.Sprint(p.Name, ": no reason"))
 		}
+	}
+}
+
+// TestRandomFunctionsAssemble gives random functions, before and after the
+// passes, to the real assembler.
+func TestRandomFunctionsAssemble(t *testing.T) {
+	ptxas := need.Ptxas(t)
+	n := 60
+	if testing.Short() {
+		n = 10
+	}
+	var all strings.Builder
+	for seed := range int64(n) {
+		f := draw(5000 + seed)
+		g, err := Run(f, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		f.Name, g.Name = fmt.Sprintf("before_%d", seed), fmt.Sprintf("after_%d", seed)
+		for _, x := range []*code.Func{f, g} {
+			text, err := ptx.Print(x, ptx.Options{Arch: "sm_80"})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if _, body, ok := strings.Cut(text, ".visible"); ok && all.Len() > 0 {
+				text = ".visible" + body
+			}
+			all.WriteString(text)
+		}
+	}
+	file := filepath.Join(t.TempDir(), "random.ptx")
+	if err := os.WriteFile(file, []byte(all.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(ptxas, "-arch=sm_80", "-o", os.DevNull, file).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
 	}
 }
