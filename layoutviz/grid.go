@@ -170,7 +170,9 @@ func (t table) draw(o Options) Picture {
 	for _, color := range order {
 		s.add(fills{color, byColor[color]})
 	}
-	s.add(fills{paper, plates})
+	if len(plates) > 0 {
+		s.add(fills{paper, plates})
+	}
 	if cw >= 8 {
 		s.add(strokes{hair, 0.75, t.inner(colX, cw, y0, ch)})
 	}

@@ -60,12 +60,15 @@ func paletteOf(name string) ([]string, error) {
 	return nil, fmt.Errorf("layoutviz: unknown palette %q; there are %s", name, strings.Join(names, ", "))
 }
 
-// inkOn is the text colour with the better contrast on a fill: ink or paper.
+// inkOn is a text colour that can be read on a fill: contrast at least 4.5:1.
+// One of white and black always has it.
 func inkOn(fill string) string {
-	if contrast(ink, fill) >= contrast(paper, fill) {
-		return ink
+	for _, c := range []string{ink, paper} {
+		if contrast(c, fill) >= 4.5 {
+			return c
+		}
 	}
-	return paper
+	return "#000000"
 }
 
 // contrast is the WCAG contrast ratio of two colours, from 1 to 21.

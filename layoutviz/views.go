@@ -205,7 +205,10 @@ func Threads(l layout.Layout, o Options) (Picture, error) {
 		t.gapCols = slots
 		t.rowAxis, t.colAxis = "lane", "warp.slot"
 	}
-	lanes := (threads + warps - 1) / warps
+	lanes := threads
+	if warps > 1 {
+		lanes = warp
+	}
 	fr, fc := tiles(lanes, warps*slots)
 	t.rows, t.cols = (lanes+fr-1)/fr, (warps*slots+fc-1)/fc
 	t.rowHead = func(r int) string { return fmt.Sprint(r * fr) }
@@ -230,7 +233,7 @@ func Threads(l layout.Layout, o Options) (Picture, error) {
 		if warps == 1 {
 			thread = r * fr
 		}
-		if thread >= threads || warps > 1 && r >= warp {
+		if thread >= threads {
 			return cell{fills: []string{paper}}
 		}
 		e := cell{fills: []string{colors[thread%len(colors)]}, id: fmt.Sprintf("t%ds%d", thread, slot)}

@@ -81,16 +81,15 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) bool {
 	if c, err := r.Cookie(s.cookie); err == nil {
 		known = subtle.ConstantTimeCompare([]byte(c.Value), []byte(s.secret)) == 1
 	}
-	q := r.URL.Query()
-	if t := q.Get("token"); t != "" {
+	query := without(r.URL.RawQuery, "token")
+	if t := r.URL.Query().Get("token"); t != "" {
 		if s.spend(t) {
 			known = true
 			http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: s.secret, Path: s.prefix, HttpOnly: true,
 				SameSite: http.SameSiteStrictMode, Secure: s.base != nil && s.base.Scheme == "https"})
 		}
 		if known {
-			q.Del("token")
-			http.Redirect(w, r, s.local(r.URL.Path, q), http.StatusSeeOther)
+			http.Redirect(w, r, s.local(r.URL.Path, query), http.StatusSeeOther)
 			return false
 		}
 	}
@@ -107,7 +106,7 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) bool {
 		// as a notebook at localhost. The page that loads itself again is ours.
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		fmt.Fprintf(w, "<!doctype html><title>Tilus Lab</title><meta http-equiv=\"refresh\" content=\"0;url=%s\">",
-			template.HTMLEscapeString(s.local(r.URL.Path, q)))
+			template.HTMLEscapeString(s.local(r.URL.Path, query)))
 		return false
 	}
 	s.refuse(w, r, http.StatusForbidden, "Open the explorer with the address that `tilus-lab up` prints: its token works once. Run `tilus-lab up` again for a new one.")
@@ -115,12 +114,24 @@ func (s *server) admit(w http.ResponseWriter, r *http.Request) bool {
 }
 
 // local is an address on this server.
-func (s *server) local(p string, q url.Values) string {
+func (s *server) local(p, query string) string {
 	out := s.prefix + strings.TrimLeft(p, "/")
-	if len(q) > 0 {
-		out += "?" + q.Encode()
+	if query != "" {
+		out += "?" + query
 	}
 	return out
+}
+
+// without drops one name from a query and keeps the order of the others, which
+// the grammar of addresses needs.
+func without(query, name string) string {
+	var keep []string
+	for _, part := range strings.Split(query, "&") {
+		if k, _, _ := strings.Cut(part, "="); k != name && part != "" {
+			keep = append(keep, part)
+		}
+	}
+	return strings.Join(keep, "&")
 }
 
 func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, why string) {
@@ -150,7 +161,7 @@ func (s *server) page(name string) http.HandlerFunc {
 		var b bytes.Buffer
 		err := t.Execute(&b, map[string]any{
 			"Prefix":   s.prefix,
-			"Picture":  s.local("svg", r.URL.Query()),
+			"Picture":  s.local("svg", r.URL.RawQuery),
 			"Notebook": strings.HasPrefix(r.URL.Path, "/nb/"),
 			"Embed":    r.URL.Query().Get("embed") == "1",
 		})

@@ -294,7 +294,7 @@ type cellJSON struct {
 // outputJSON is one output in a form that cannot execute: text, an address for
 // an image element, or HTML that goldmark made from Markdown.
 type outputJSON struct {
-	Kind string `json:"kind"` // "text", "error", "image", "html"
+	Kind string `json:"kind"` // "stream", "text", "error", "image", "html"
 	Text string `json:"text,omitempty"`
 	Src  string `json:"src,omitempty"`
 	HTML string `json:"html,omitempty"`
@@ -569,9 +569,9 @@ func (bs *books) show(o nbOutput) outputJSON {
 	switch o.Type {
 	case "stream":
 		if o.Text == nil {
-			return outputJSON{Kind: "text"}
+			return outputJSON{Kind: "stream"}
 		}
-		return outputJSON{Kind: "text", Text: plain(string(*o.Text))}
+		return outputJSON{Kind: "stream", Text: plain(string(*o.Text))}
 	case "error":
 		text := strings.Join(o.Traceback, "\n")
 		if text == "" {

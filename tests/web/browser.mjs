@@ -206,6 +206,7 @@ const checks = {
     await page.waitForSelector(".cell");
     must(await page.evaluate(() => window.executed === undefined), "a script of the notebook ran");
     must(await page.locator(".out img[src^='data:image/svg+xml']").count() === 1, "the picture is not an image");
+    must(await page.locator(".cell textarea:visible").count() === 1, "the source of a text cell is shown");
     must(await page.locator(".prose script, .out script, .out svg").count() === 0, "markup of the notebook reached the page");
     await page.locator(".cell.code textarea").first().fill("x := 41 + 1");
     await page.getByRole("button", { name: "Save" }).click();

@@ -113,7 +113,7 @@ class View {
       box.append(make("div", { class: "slider" }, input, output));
     } else {
       const attrs = { id, spellcheck: "false", autocomplete: "off", autocapitalize: "off", "aria-description": p.doc };
-      input = p.kind === "program" ? make("textarea", { ...attrs, rows: "10" }) : make("input", { ...attrs, type: "text" });
+      input = p.kind === "program" ? make("textarea", attrs) : make("input", { ...attrs, type: "text" });
       mark = make("div", { class: "mark", "aria-hidden": "true" });
       input.addEventListener("scroll", () => { mark.scrollLeft = input.scrollLeft; mark.scrollTop = input.scrollTop; });
       box.append(make("div", { class: "entry" }, mark, input));
@@ -121,6 +121,7 @@ class View {
       input.style.background = "transparent";
     }
     input.value = this.values[p.name];
+    if (p.kind === "program") input.rows = Math.min(24, Math.max(3, input.value.split("\n").length));
     if (output) output.textContent = input.value;
     input.addEventListener("input", () => changed(false));
     input.addEventListener("change", () => changed(true));

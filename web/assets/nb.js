@@ -118,10 +118,10 @@ class Cell {
         break;
       }
       default:
-        if (o.kind === "text" && last?.dataset.stream) last.textContent += o.text;
+        if (o.kind === "stream" && last?.dataset.stream) last.textContent += o.text;
         else {
           const pre = make("pre", { tabindex: "0", class: o.kind === "error" ? "error" : "" }, o.text ?? "");
-          if (o.kind === "text") pre.dataset.stream = "1";
+          if (o.kind === "stream") pre.dataset.stream = "1";
           this.out.append(pre);
         }
     }

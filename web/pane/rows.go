@@ -165,7 +165,7 @@ func seePane() Pane {
 		Title: "See",
 		Doc:   "Paste anything: it is recognised and drawn. Accepted are " + notations + ".",
 		Params: []Param{
-			{Name: "x", Title: "Anything", Kind: Program, Default: "f4e2m1", Doc: "Accepted are " + notations + "."},
+			{Name: "x", Title: "Anything", Kind: Program, Default: "column_local(2, 2).spatial(8, 4).local(1, 2)", Doc: "Accepted are " + notations + "."},
 			palette(),
 		},
 		Render: func(v Values) (Result, error) {
