@@ -127,7 +127,7 @@ func (v *vars) receive(m link.Message) {
 	switch {
 	case m.Gone:
 		delete(v.sessions, m.Session)
-	case m.Vars == nil && explore != nil:
+	case m.Op == "explore":
 		// Only a value to show; what is known about the session stays.
 		if _, ok := v.sessions[m.Session]; !ok {
 			v.sessions[m.Session] = link.Message{Session: m.Session, Title: m.Title}

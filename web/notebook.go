@@ -479,6 +479,7 @@ func (bs *books) start(b *book) (*session.Session, error) {
 				m.Vars = append(m.Vars, link.Var{Name: v.Name, Type: v.Type, Form: v.Form, Text: v.Text})
 			}
 		case e.Explore != nil:
+			m.Op = "explore"
 			m.Explore = &link.Explore{Name: e.Explore.Name, Form: e.Explore.Form, Text: e.Explore.Text}
 		default:
 			return

@@ -397,6 +397,10 @@ func TestVariables(t *testing.T) {
 	if _, body := c.ask("render", draw); !strings.Contains(body, "[4, 8]") {
 		t.Errorf("the variable did not change: %.100s", body)
 	}
+	s.vars.receive(link.Message{V: 1, Op: "explore", Session: "s1", Explore: &link.Explore{Form: "layout", Text: "local(5)"}})
+	if text, err := s.vars.bind("$acc@s1"); err != nil || text != "spatial(4, 8)" {
+		t.Errorf("after explore the variable is %q, %v", text, err)
+	}
 	tell("s2", "local(2)")
 	if _, err := s.vars.bind("$acc"); err == nil || !strings.Contains(err.Error(), "say which") {
 		t.Errorf("ambiguous name: %v", err)

@@ -50,7 +50,7 @@ type Explore struct {
 }
 
 // Message is one line. Op "state" says what a session has: Vars replaces all it
-// said before. Op "url" asks for the explorer's address, which comes back as a
+// said before. Op "explore" asks to show a value and leaves Vars alone. Op "url" asks for the explorer's address, which comes back as a
 // message with URL set: Fresh asks for one that carries a start token.
 type Message struct {
 	V       int      `json:"v"`
@@ -300,7 +300,7 @@ func (l *Listener) serve(conn net.Conn) {
 			if _, err := conn.Write(append(b, '\n')); err != nil {
 				return
 			}
-		case "state":
+		case "state", "explore":
 			if m.Session == "" || session != "" && m.Session != session {
 				return
 			}

@@ -54,6 +54,12 @@ func TestStateAndGone(t *testing.T) {
 	if m := next(t, got); m.Session != "s1" || len(m.Vars) != 1 || m.Vars[0].Text != "local(2)" {
 		t.Errorf("got %+v", m)
 	}
+	if err := c.Send(Message{Op: "explore", Session: "s1", Explore: &Explore{Form: "layout", Text: "local(3)"}}); err != nil {
+		t.Fatal(err)
+	}
+	if m := next(t, got); m.Op != "explore" || m.Explore == nil || m.Explore.Text != "local(3)" {
+		t.Errorf("got %+v", m)
+	}
 	c.Close()
 	if m := next(t, got); m.Session != "s1" || !m.Gone {
 		t.Errorf("after close got %+v", m)
