@@ -507,6 +507,12 @@ func (e *Engine) phases(name string, p *parsed, imports map[string]types.Object,
 					c.novalue[x] = true
 				}
 				if call, ok := unparen(x.X).(*ast.CallExpr); ok {
+					if sel, ok := call.Fun.(*ast.SelectorExpr); ok {
+						// Nobody wants to see how many bytes were printed.
+						if f, ok := info.Uses[sel.Sel].(*types.Func); ok && f.Pkg() != nil && f.Pkg().Path() == "fmt" && strings.Contains(f.Name(), "rint") && !strings.HasPrefix(f.Name(), "S") {
+							c.novalue[x] = true
+						}
+					}
 					if tu, ok := info.TypeOf(call).(*types.Tuple); ok && tu.Len() == 0 {
 						c.novalue[x] = true
 					}

@@ -311,9 +311,6 @@ func (e *Engine) print(name string, p *parsed, c *checked) (code, entry string, 
 		g.fn = &local{defers: p.body != nil && hasDefer(p.body)}
 		var b strings.Builder
 		fmt.Fprintf(&b, "func %s() {\ndefer %s.Done()\n", entry, g.host())
-		if g.fn.defers {
-			b.WriteString("ǃds := " + g.host() + ".NewDefers()\ndefer func() { ǃds.Run(recover()) }()\n")
-		}
 		if p.body != nil {
 			list := p.body.List
 			var last ast.Expr
@@ -322,10 +319,14 @@ func (e *Engine) print(name string, p *parsed, c *checked) (code, entry string, 
 					last, list = x.X, list[:len(list)-1]
 				}
 			}
-			b.WriteString(g.stmts(list))
+			text := g.stmts(list)
 			if last != nil {
-				b.WriteString(g.at(last) + g.result(last) + "\n")
+				text += g.at(last) + g.result(last) + "\n"
 			}
+			if g.fn.defers {
+				text = g.deferring(text)
+			}
+			b.WriteString(text)
 		}
 		if c.main != nil {
 			b.WriteString(g.object(c.main) + "()\n")

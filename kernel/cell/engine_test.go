@@ -63,7 +63,7 @@ func TestCells(t *testing.T) {
 		{"for k, v := range maps.All(map[int]int{1: 2}) { fmt.Println(k, v) }", "1 2\n"},
 		{"func Map[A, B any](s []A, f func(A) B) []B { var out []B; for _, a := range s { out = append(out, f(a)) }; return out }\nMap(xs, func(i int) string { return fmt.Sprint(i, \"!\") })", "=> [1! 2! 3!]\n"},
 		{"type Stack[E any] struct { items []E }\nfunc (s *Stack[E]) Push(e E) { s.items = append(s.items, e) }\nfunc (s *Stack[E]) Len() int { return len(s.items) }\nvar st Stack[string]\nst.Push(\"a\"); st.Push(\"b\")\nst.Len()", "=> 2\n"},
-		{"min(3, 1, 2), max(2.5, 1)", "ERROR cell20:1:13: syntax error: expected 1 expression"},
+		{"min(3, 1, 2), max(2.5, 1)", "ERROR cell20:1:1: syntax error: expected 1 expression"},
 		{"func two() (int, string) { return 1, \"z\" }\ntwo()", "=> 1 z\n"},
 		{"p := new(42)\n*p", "=> 42\n"},
 		{"func f(a int) int { return a * 100 }\nf(2)", "=> 200\n"},
@@ -83,7 +83,7 @@ func TestCells(t *testing.T) {
 		{"func() int { return 5 }()", "=> 5\n"},
 		{"clear(m)\nlen(m)", "=> 0\n"},
 	} {
-		if testing.Verbose() { fmt.Println("---", c.src) }; if got := b.run(c.src); got != c.want {
+		if got := b.run(c.src); got != c.want {
 			t.Errorf("%s\n got %q\nwant %q", c.src, got, c.want)
 		}
 	}

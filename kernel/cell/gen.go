@@ -30,6 +30,7 @@ type unit struct {
 type local struct {
 	results *types.Tuple
 	defers  bool
+	outs    []string // variables that hold the results when the function defers
 	seq     *seqLoop // the range-over-func body being printed
 	cont    []string // what to print before continue, innermost loop last
 }
@@ -480,14 +481,52 @@ func (g *gen) signatureAndBody(ft *ast.FuncType, body *ast.BlockStmt, sig *types
 		}
 		return "_"
 	})
-	var b strings.Builder
-	b.WriteString(head + " {\n")
-	if g.fn.defers {
-		b.WriteString("ǃds := " + g.host() + ".NewDefers()\ndefer func() { ǃds.Run(recover()) }()\n")
+	if !g.fn.defers {
+		return head + " {\n" + g.stmts(body.List) + "}"
 	}
-	b.WriteString(g.stmts(body.List))
-	b.WriteString("}")
-	return b.String()
+	// The interpreter holds a lock while it runs deferred calls, so the body runs as a function of its own and the host runs them.
+	ret := ""
+	if n := sig.Results().Len(); n > 0 {
+		for i := range n {
+			name := fmt.Sprintf("ǃr%d", i)
+			if i < len(rs) && rs[i] != "_" {
+				name = rs[i]
+			}
+			g.fn.outs = append(g.fn.outs, name)
+		}
+		ret = "return " + strings.Join(g.fn.outs, ", ") + "\n"
+	}
+	outs := g.fn.outs
+	head = g.sig(sig, func(_ *types.Var, i int) string {
+		if i < len(ps) && i >= 0 {
+			return ps[i]
+		}
+		return "_"
+	})
+	decls := ""
+	for i, n := range outs {
+		decls += fmt.Sprintf("var %s %s\n_ = %s\n", n, g.typ(sig.Results().At(i).Type()), n)
+	}
+	if len(outs) > 0 && sig.Results().At(0).Name() != "" {
+		// Results are plain variables here, so the head must not declare them again.
+		head = g.sig(types.NewSignatureType(nil, nil, nil, sig.Params(), nil, sig.Variadic()), func(_ *types.Var, i int) string {
+			if i < len(ps) {
+				return ps[i]
+			}
+			return "_"
+		})
+		var ts []string
+		for i := range outs {
+			ts = append(ts, g.typ(sig.Results().At(i).Type()))
+		}
+		head += " (" + strings.Join(ts, ", ") + ")"
+	}
+	return head + " {\n" + decls + g.deferring(g.stmts(body.List)) + ret + "}"
+}
+
+// deferring prints statements that defer calls.
+func (g *gen) deferring(stmts string) string {
+	return "ǃds := " + g.host() + ".NewDefers()\nǃds.Do(func() {\n" + stmts + "})\n"
 }
 
 func tupleVars(t *types.Tuple) (out []*types.Var) {

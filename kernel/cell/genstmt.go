@@ -323,6 +323,17 @@ func (g *gen) ret(s *ast.ReturnStmt) string {
 		}
 		return out + "return false"
 	}
+	return g.leave(vals)
+}
+
+// leave prints a return with the given values.
+func (g *gen) leave(vals []string) string {
+	if g.fn != nil && g.fn.defers {
+		if len(vals) == 0 || len(g.fn.outs) == 0 {
+			return "return"
+		}
+		return strings.Join(g.fn.outs, ", ") + " = " + strings.Join(vals, ", ") + "; return"
+	}
 	return "return " + strings.Join(vals, ", ")
 }
 
@@ -572,7 +583,7 @@ func (g *gen) rangeFunc(s *ast.RangeStmt, sig *types.Signature) string {
 		}
 	}
 	fmt.Fprintf(&b, "%s(func(%s) bool {\n%s%sreturn true\n})\n", g.operand(s.X), strings.Join(params, ", "), pre, body)
-	fmt.Fprintf(&b, "if ǃret%d { return %s }", n, strings.Join(vals, ", "))
+	fmt.Fprintf(&b, "if ǃret%d { %s }", n, g.leave(vals))
 	return b.String()
 }
 

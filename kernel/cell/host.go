@@ -99,10 +99,9 @@ type Defers struct {
 // Push defers a call.
 func (d *Defers) Push(f func()) { d.calls = append(d.calls, f) }
 
-// Run runs the deferred calls, last first. cause is what recover returned; it goes on as a panic unless one of the calls
-// recovers.
-func (d *Defers) Run(cause any) {
-	d.cause, d.live = cause, cause != nil
+// Do runs the body of the function and then the deferred calls, last first. A panic goes on unless one of the calls recovers.
+func (d *Defers) Do(body func()) {
+	d.one(body)
 	id := goid()
 	if o, ok := d.h.running.Load(id); ok {
 		d.outer = o.(*Defers)

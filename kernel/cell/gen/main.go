@@ -1,0 +1,55 @@
+// Command gen writes the symbol tables of the packages that cells can import: one zsym_*.go file for each, by yaegi's extract.
+package main
+
+import (
+	"fmt"
+	"go/format"
+	"log"
+	"os"
+	"os/exec"
+	"path"
+	"path/filepath"
+	"strings"
+)
+
+const module = "github.com/tilus-lab/tilus-lab/"
+
+// paths are the packages, each to a file named after its last element.
+var paths = []string{
+	module + "vm/array", module + "vm/build", module + "vm/diag", module + "vm/dtype", module + "vm/interp", module + "vm/ir", module + "vm/layout", module + "vm/text",
+	module + "layoutviz", module + "kernel/lab", module + "kernel/display", "github.com/ajstarks/svgo",
+}
+
+func main() {
+	log.SetFlags(0)
+	dir := "."
+	if len(os.Args) > 1 {
+		dir = os.Args[1]
+	}
+	tmp, err := os.MkdirTemp("", "gen")
+	if err != nil {
+		log.Fatal(err)
+	}
+	defer os.RemoveAll(tmp)
+	for _, p := range paths {
+		cmd := exec.Command("go", "run", "github.com/traefik/yaegi/cmd/yaegi", "extract", "-name", "cell", p)
+		out, err := cmd.CombinedOutput()
+		file := strings.NewReplacer("/", "-", ".", "_").Replace(p) + ".go"
+		if err != nil {
+			log.Fatalf("%s: %v\n%s", p, err, out)
+		}
+		text, err := os.ReadFile(file)
+		if err != nil {
+			log.Fatal(err)
+		}
+		os.Remove(file)
+		src, err := format.Source(text)
+		if err != nil {
+			log.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, "zsym_"+path.Base(p)+".go"), src, 0o644); err != nil {
+			log.Fatal(err)
+		}
+		fmt.Println(p)
+	}
+}

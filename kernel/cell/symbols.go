@@ -1,0 +1,16 @@
+package cell
+
+import "reflect"
+
+// Symbols are the packages of Tilus Lab that cells can import, filled by the generated files zsym_*.go.
+var Symbols = map[string]map[string]reflect.Value{}
+
+// Preimported are the import paths that every cell has by their package names.
+var Preimported = []string{
+	module + "vm/array", module + "vm/build", module + "vm/diag", module + "vm/dtype", module + "vm/ir", module + "vm/layout", module + "vm/text",
+	module + "layoutviz", module + "kernel/lab", module + "kernel/display",
+}
+
+const module = "github.com/tilus-lab/tilus-lab/"
+
+//go:generate go run ./gen
