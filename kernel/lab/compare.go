@@ -34,7 +34,7 @@ func Compare(p *ir.Program, args ...any) (*Comparison, error) {
 	}
 	c := &Comparison{}
 	for _, name := range []string{"interp", "sim", "cuda"} {
-		r, err := run(launchContext(), name, p, launch)
+		r, err := run(Context(), name, p, launch)
 		if errors.Is(err, device.ErrNoGPU) {
 			c.Absent = append(c.Absent, fmt.Sprintf("%s: none here", name))
 			continue

@@ -15,10 +15,10 @@ import (
 // the PTX.
 type Code struct {
 	Program string
-	Arch    string            // "sm_90a"
-	Thread  string            // thread code, what the simulator runs
-	PTX     string            // what the driver takes
-	made    map[string]string // position in the program → instruction that stands there
+	Arch    string              // "sm_90a"
+	Thread  string              // thread code, what the simulator runs
+	PTX     string              // what the driver takes
+	sets    map[string][]string // position in the program → variables that the instruction there assigns
 }
 
 // Lower compiles a program for the usual target. Arguments, if given, are those
@@ -49,10 +49,12 @@ func LowerFor(arch string, p *ir.Program, args ...any) (*Code, error) {
 	if out.PTX, err = c.PTX(); err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
 	}
-	out.made = map[string]string{}
+	out.sets = map[string][]string{}
 	p.Body.Walk(func(s ir.Stmt) bool {
 		if in, ok := s.(*ir.Instr); ok {
-			out.made[in.Pos.String()] = in.Op.Name
+			for _, v := range in.Out {
+				out.sets[in.Pos.String()] = append(out.sets[in.Pos.String()], v.Name)
+			}
 		}
 		return true
 	})
@@ -77,16 +79,18 @@ func (c *Code) Count(words ...string) string {
 	return strings.Join(parts, ", ")
 }
 
-// Of is the PTX that instructions of the given names became, such as "Cast" and
-// "Dot", in the order in which it runs. Positions and labels are left out.
-func (c *Code) Of(ops ...string) string {
+// Of is the PTX that the instructions assigning the given variables became, in
+// the order in which it runs, without positions and labels. What has no position
+// of its own, such as the end of a loop, counts to the instruction before it.
+func (c *Code) Of(variables ...string) string {
 	var b strings.Builder
 	take := false
 	for line := range strings.Lines(c.PTX) {
-		if pos, ok := strings.CutPrefix(strings.TrimSpace(line), "// "); ok {
-			take = slices.ContainsFunc(ops, func(op string) bool { return c.made[pos] == op })
-		} else if take && strings.HasSuffix(strings.TrimSpace(line), ";") {
-			b.WriteString(strings.TrimSpace(line) + "\n")
+		line = strings.TrimSpace(line)
+		if pos, ok := strings.CutPrefix(line, "// "); ok {
+			take = slices.ContainsFunc(c.sets[pos], func(name string) bool { return slices.Contains(variables, name) })
+		} else if take && strings.HasSuffix(line, ";") {
+			b.WriteString(line + "\n")
 		}
 	}
 	return b.String()

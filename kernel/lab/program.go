@@ -1,3 +1,12 @@
+// Package lab holds the names that notebook cells, the command line and panes
+// share. A cell that wants to run a program needs no more than
+//
+//	p, err := lab.Load("matmul_f16_i6")
+//	lab.Show(p, err)
+//	lab.Show(lab.Run(p, "randint:f16[16, 64]", "rand:u8[4, 1, 96]", "zeros:f16[16, 8]", 16, 8, 64))
+//
+// [Run] runs on the chosen device, [Compare] on all of them, [Lower] shows what a
+// GPU is told. Results are values that print themselves.
 package lab
 
 import (

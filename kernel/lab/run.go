@@ -99,7 +99,7 @@ func RunOn(name string, p *ir.Program, args ...any) (*Result, error) {
 	if err != nil {
 		return nil, err
 	}
-	return run(launchContext(), name, p, launch)
+	return run(Context(), name, p, launch)
 }
 
 func run(ctx context.Context, name string, p *ir.Program, args []ir.Arg) (*Result, error) {
@@ -169,6 +169,3 @@ func (r *Result) String() string {
 func milliseconds(d time.Duration) string {
 	return fmt.Sprintf("%.3f ms", float64(d.Nanoseconds())/1e6)
 }
-
-// launchContext ends when the cell is interrupted.
-func launchContext() context.Context { return context.Background() }
