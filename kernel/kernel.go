@@ -286,6 +286,11 @@ func (k *Kernel) stop() { k.stopOnce.Do(func() { close(k.done) }) }
 // close ends worker and sockets together, within half a second.
 func (k *Kernel) close() {
 	k.stop()
+	k.statusMu.Lock()
+	if k.cell != nil {
+		k.cell.cancel()
+	}
+	k.statusMu.Unlock()
 	var all sync.WaitGroup
 	for _, s := range []*wire.Socket{k.shell, k.control, k.stdin, k.iopub, k.hb} {
 		if s != nil {

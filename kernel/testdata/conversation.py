@@ -184,6 +184,38 @@ try:
 except Empty:
     pass
 
+# 10,000 mutated messages, half of them signed again after the mutation, and the kernel still answers.
+import random
+rng = random.Random(1)
+odd = [None, 0, -1, 1 << 70, 1.5, "", "x" * 1000, "\0", [], [[]], {}, {"a": {}}, True]
+types = [t + "_request" for t in ("execute", "complete", "inspect", "is_complete", "history", "kernel_info", "comm_info", "interrupt")] + [
+    "comm_open", "comm_msg", "comm_close", "input_reply", "status", ""]
+fields = ["code", "silent", "store_history", "user_expressions", "allow_stdin", "stop_on_error", "cursor_pos", "detail_level",
+          "hist_access_type", "session", "start", "stop", "n", "pattern", "unique", "output", "comm_id", "target_name", "data", "value"]
+for n in range(10000):
+    content = {f: rng.choice(odd) for f in rng.sample(fields, rng.randrange(len(fields)))}
+    if rng.random() < 0.5 and "code" not in content:
+        content["code"] = "print x"
+    parts = kc.session.serialize(kc.session.msg(rng.choice(types), content))
+    parts = parts[parts.index(b"<IDS|MSG>"):]
+    for _ in range(rng.randrange(3)):
+        i = rng.randrange(len(parts))
+        b = bytearray(parts[i])
+        if b and rng.random() < 0.8:
+            b[rng.randrange(len(b))] = rng.randrange(256)
+        else:
+            b = b[: len(b) // 2]
+        parts[i] = bytes(b)
+    if rng.random() < 0.5 and len(parts) >= 6:
+        parts[1] = kc.session.sign(parts[2:6])
+    raw.send_multipart(parts)
+raw.close()
+kc.stop_channels()
+kc = km.client()
+kc.start_channels()
+kc.wait_for_ready(timeout=30)
+eq(text(run("print alive")[1]), "alive\n", "after 10,000 mutated messages")
+
 # Shutdown while a cell runs.
 kc.execute("loop")
 time.sleep(0.1)
