@@ -136,7 +136,15 @@ func (o nbOutput) MarshalJSON() ([]byte, error) {
 	case "error":
 		m["ename"], m["evalue"], m["traceback"] = o.EName, o.EValue, o.Traceback
 	default:
-		m["data"], m["metadata"] = o.Data, o.Metadata
+		data := map[string]any{}
+		for kind, v := range o.Data {
+			// Jupyter stores texts as lists of lines, so that diffs can be read.
+			if s, ok := v.(string); ok && (strings.HasPrefix(kind, "text/") || kind == "image/svg+xml") {
+				v = lines(s)
+			}
+			data[kind] = v
+		}
+		m["data"], m["metadata"] = data, o.Metadata
 		if o.Metadata == nil {
 			m["metadata"] = map[string]any{}
 		}
@@ -417,18 +425,36 @@ func (bs *books) save(b *book, cells []cellJSON, force bool) (any, error) {
 	if nb.Cells == nil {
 		nb.Cells = []nbCell{}
 	}
+	text, err := encode(nb)
+	if err != nil {
+		return nil, fmt.Errorf("cannot encode the notebook: %w", err)
+	}
+	if err := bs.replace(b.name, text); err != nil {
+		return nil, fmt.Errorf("cannot save the notebook: %w", err)
+	}
+	b.nb, b.sum = nb, digest(text)
+	return map[string]int{"bytes": len(text)}, nil
+}
+
+// encode is the text of a notebook as Jupyter writes it: sorted keys, one space
+// of indentation, so that saving here and there gives small diffs.
+func encode(nb notebook) ([]byte, error) {
+	raw, err := json.Marshal(nb)
+	if err != nil {
+		return nil, err
+	}
+	var tree any
+	dec := json.NewDecoder(bytes.NewReader(raw))
+	dec.UseNumber()
+	if err := dec.Decode(&tree); err != nil {
+		return nil, err
+	}
 	var buf bytes.Buffer
 	enc := json.NewEncoder(&buf)
 	enc.SetIndent("", " ")
 	enc.SetEscapeHTML(false)
-	if err := enc.Encode(nb); err != nil {
-		return nil, fmt.Errorf("cannot encode the notebook: %w", err)
-	}
-	if err := bs.replace(b.name, buf.Bytes()); err != nil {
-		return nil, fmt.Errorf("cannot save the notebook: %w", err)
-	}
-	b.nb, b.sum = nb, digest(buf.Bytes())
-	return map[string]int{"bytes": buf.Len()}, nil
+	err = enc.Encode(tree)
+	return buf.Bytes(), err
 }
 
 // replace writes a file beside the old one and renames it.
@@ -535,6 +561,11 @@ func (bs *books) exec(ctx context.Context, c *conn, id int64, b *book, cell, sou
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	count := r.Count
+	for i := range outs {
+		if outs[i].Type == "execute_result" {
+			outs[i].Count = &count
+		}
+	}
 	found := false
 	for i := range b.nb.Cells {
 		if b.nb.Cells[i].ID == cell {

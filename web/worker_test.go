@@ -1,0 +1,113 @@
+package web
+
+import (
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/kernel/proto"
+	"github.com/tilus-lab/tilus-lab/kernel/session"
+)
+
+// TestMain lets the test binary stand in for a worker: what a cell says is what
+// it does.
+func TestMain(m *testing.M) {
+	if os.Getenv("TILUS_FAKE_WORKER") == "1" {
+		os.Exit(fakeWorker(os.Stdin, os.Stdout))
+	}
+	os.Exit(m.Run())
+}
+
+func fakeWorker(in io.Reader, out io.Writer) int {
+	r, w := proto.NewReader(in), proto.NewWriter(out)
+	w.Send(&proto.Event{Kind: proto.KindReady, Ready: &proto.Ready{PID: os.Getpid(), Go: "go1.26", Version: proto.Version}})
+	for {
+		var q proto.Request
+		if err := r.Receive(&q); err != nil || q.Op == proto.OpShutdown {
+			if errors.Is(err, io.EOF) || err == nil {
+				return 0
+			}
+			return 1
+		}
+		if q.Op != proto.OpExecute && q.Op != proto.OpReset {
+			continue
+		}
+		done := proto.Done{Status: "ok"}
+		switch {
+		case q.Code == "fail":
+			done.Status = "error"
+			w.Send(&proto.Event{ID: q.ID, Kind: proto.KindError, Error: &proto.Error{Name: "Panic", Value: "no", Traceback: []string{"\x1b[31mcell 1:1: no\x1b[0m"}}})
+		case q.Code == "flood":
+			for range 200 {
+				w.Send(&proto.Event{ID: q.ID, Kind: proto.KindStream, Stream: &proto.Stream{Name: "stdout", Text: strings.Repeat("x", 64<<10)}})
+			}
+		case strings.HasPrefix(q.Code, "acc = "):
+			w.Send(&proto.Event{ID: q.ID, Kind: proto.KindStream, Stream: &proto.Stream{Name: "stdout", Text: "one "}})
+			w.Send(&proto.Event{ID: q.ID, Kind: proto.KindStream, Stream: &proto.Stream{Name: "stdout", Text: "two\n"}})
+			w.Send(&proto.Event{ID: q.ID, Kind: proto.KindResult, Bundle: &proto.Bundle{Data: map[string]any{"image/svg+xml": "<svg/>", "text/plain": "pic"}}})
+			w.Send(&proto.Event{ID: q.ID, Kind: proto.KindVars, Vars: &proto.Vars{Vars: []proto.Var{{Name: "acc", Type: "layout.Layout", Form: "layout", Text: strings.TrimPrefix(q.Code, "acc = ")}}}})
+		}
+		w.Send(&proto.Event{ID: q.ID, Kind: proto.KindDone, Done: &done})
+	}
+}
+
+func TestNotebookRuns(t *testing.T) {
+	t.Setenv("TILUS_FAKE_WORKER", "1")
+	exe, err := os.Executable()
+	must(t, err)
+	s, base := testServer(t)
+	s.books.worker = session.Options{Exe: []string{exe}}
+	c := dial(t, s, base)
+	if kind, body := c.ask("nb.open", map[string]string{"name": "01"}); kind != "ok" {
+		t.Fatal(body)
+	}
+	run := func(code string) (outputs []string, answer string) {
+		t.Helper()
+		id := c.send("nb.run", map[string]string{"name": "01", "cell": "c", "source": code})
+		c.ws.SetReadDeadline(time.Now().Add(20 * time.Second))
+		for {
+			var e envelope
+			must(t, c.ws.ReadJSON(&e))
+			switch {
+			case e.ID == id && e.Type == "output":
+				outputs = append(outputs, string(e.Body))
+			case e.ID == id:
+				return outputs, e.Type + " " + string(e.Body)
+			}
+		}
+	}
+	out, end := run("acc = spatial(8, 4)")
+	if len(out) != 3 || out[0] != `{"kind":"stream","text":"one "}` || !strings.Contains(out[2], "data:image/svg+xml;base64,") || !strings.Contains(end, `"status":"ok"`) {
+		t.Errorf("outputs %q, %s", out, end)
+	}
+	if kind, body := c.ask("render", map[string]any{"view": "a", "pane": "layout", "values": map[string]string{"e": "$acc@nb:01-first"}}); kind != "ok" || !strings.Contains(body, "[8, 4]") {
+		t.Errorf("a pane does not see the variable: %s %.100s", kind, body)
+	}
+	if out, end := run("fail"); len(out) != 1 || !strings.Contains(out[0], `"kind":"error","text":"cell 1:1: no"`) || !strings.Contains(end, `"status":"error"`) {
+		t.Errorf("failing cell: %q, %s", out, end)
+	}
+	if out, end := run("flood"); len(out) > 70 || !strings.Contains(out[len(out)-1], "more output was dropped") || !strings.Contains(end, `"status":"ok"`) {
+		t.Errorf("flooding cell: %d outputs, %s", len(out), end)
+	}
+	if _, end := run("acc = local(2)"); !strings.Contains(end, "ok") {
+		t.Error(end)
+	}
+	cells := []map[string]string{{"id": "c", "type": "code", "source": "acc = local(2)"}}
+	if kind, body := c.ask("nb.save", map[string]any{"name": "01", "cells": cells}); kind != "ok" {
+		t.Fatal(body)
+	}
+	raw, err := os.ReadFile(filepath.Join(s.books.dir, "01-first.ipynb"))
+	must(t, err)
+	for _, want := range []string{`"one two\n"`, `"execution_count": 4`, `"<svg/>"`, `"metadata": {}`} {
+		if !strings.Contains(string(raw), want) {
+			t.Errorf("the saved notebook lacks %s: %s", want, raw)
+		}
+	}
+	if kind, body := c.ask("nb.restart", map[string]string{"name": "01"}); kind != "ok" {
+		t.Error(body)
+	}
+}
