@@ -22,6 +22,8 @@ type Pass struct {
 func Passes() []Pass {
 	return []Pass{
 		{"fold", "lowering writes general formulas; constants make most of them short", Fold},
+		{"unroll", "loops that ask for it overlap the loads of several turns", Unroll},
+		{"fold", "the turns of an unrolled loop differ by constants", Fold},
 		{"cse", "tiles compute the same address parts for every slot", Cse},
 		{"hoist", "what does not change in a loop is computed once before it", Hoist},
 		{"cse", "hoisting brings equal values of several loops together", Cse},

@@ -94,9 +94,13 @@ func (d *drawer) body(depth int) {
 			}
 			d.scope = append(d.scope, d.b.If(p, branch, branch)...)
 		case k < 18 && depth > 0:
-			end := d.raw(code.OpAnd32, nil, d.value(code.B32), d.b.Const32(3))
+			end := d.b.Const32(int64(d.r.Intn(8) - 1))
+			if d.r.Intn(2) == 0 {
+				end = d.raw(code.OpAnd32, nil, d.value(code.B32), d.b.Const32(7))
+			}
+			start := d.b.Const32(int64(d.r.Intn(3)))
 			init := []code.Value{d.value(code.B32), d.value(code.B32)}
-			d.scope = append(d.scope, d.b.For(d.b.Const32(0), end, d.b.Const32(1), 1, init, func(i code.Value, c []code.Value) []code.Value {
+			d.scope = append(d.scope, d.b.For(start, end, d.b.Const32(int64(1+d.r.Intn(2))), 1+d.r.Intn(4), init, func(i code.Value, c []code.Value) []code.Value {
 				mark := len(d.scope)
 				d.scope = append(append(d.scope, i), c...)
 				d.body(depth - 1)
@@ -197,8 +201,8 @@ func TestPassesKeepMeaning(t *testing.T) {
 		if now.Warp[code.Pure] < was.Warp[code.Pure] {
 			fewer++
 		}
-		if now.GlobalStores != was.GlobalStores || now.GlobalLoads != was.GlobalLoads {
-			t.Fatalf("seed %d: memory accesses change", seed)
+		if now.GlobalStoreBytes != was.GlobalStoreBytes || now.GlobalLoadBytes != was.GlobalLoadBytes {
+			t.Fatalf("seed %d: bytes accessed change", seed)
 		}
 	}
 	if fewer < n*9/10 {
@@ -241,6 +245,12 @@ func TestEachPass(t *testing.T) {
 			d.b.StGlobalV(mem, 0, 0, d.raw(code.OpXor32, nil, x, x), d.raw(code.OpXor32, nil, x, x))
 		}},
 		{"dce", "", "xor", func(d *drawer, x, mem code.Value) { d.raw(code.OpXor32, nil, x, x) }},
+		{"unroll", "", "for", func(d *drawer, x, mem code.Value) {
+			d.b.For(d.b.Const32(3), d.b.Const32(9), d.b.Const32(2), 4, nil, func(i code.Value, _ []code.Value) []code.Value {
+				d.b.StGlobal(4, mem, 0, 0, i)
+				return nil
+			})
+		}},
 		{"hoist", "xor.b32 %2, %2  // t.tile:1:1\n\t%8 = for", "", func(d *drawer, x, mem code.Value) {
 			d.b.For(d.b.Const32(0), x, d.b.Const32(1), 1, []code.Value{x}, func(_ code.Value, c []code.Value) []code.Value {
 				return []code.Value{d.raw(code.OpXor32, nil, x, x)}
