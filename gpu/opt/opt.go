@@ -25,6 +25,7 @@ func Passes() []Pass {
 		{"unroll", "loops that ask for it overlap the loads of several turns", Unroll},
 		{"fold", "the turns of an unrolled loop differ by constants", Fold},
 		{"cse", "tiles compute the same address parts for every slot", Cse},
+		{"narrow", "words are put together and taken apart bit by bit by different instructions of a program", Narrow},
 		{"hoist", "what does not change in a loop is computed once before it", Hoist},
 		{"cse", "hoisting brings equal values of several loops together", Cse},
 		{"dce", "folding and merging leave values that nobody reads", Dce},

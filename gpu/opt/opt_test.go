@@ -75,7 +75,11 @@ func (d *drawer) body(depth int) {
 		switch k := d.r.Intn(20); {
 		case k < 12:
 			d.pure()
-		case k < 14:
+		case k < 13: // bytes and halves put together
+			c := d.b.Const32(int64(8 * d.r.Intn(4)))
+			part := d.raw(code.OpBfeU32, []int64{int64(d.r.Intn(8)), int64(1 + d.r.Intn(24))}, d.value(code.B32))
+			d.scope = append(d.scope, d.raw(code.OpOr32, nil, part, d.raw(code.OpShl32, nil, d.value(code.B32), c)))
+		case k < 15:
 			off := 4 * d.r.Intn(perThread/4)
 			addr := d.raw(code.OpAdd64, nil, d.mem, d.b.Const64(int64(off)))
 			if d.r.Intn(2) == 0 {
@@ -83,7 +87,7 @@ func (d *drawer) body(depth int) {
 			} else {
 				d.b.StGlobal(4, addr, 0, 0, d.value(code.B32))
 			}
-		case k < 16 && depth > 0:
+		case k < 17 && depth > 0:
 			p := d.value(code.Pred)
 			branch := func() []code.Value {
 				mark := len(d.scope)
@@ -93,7 +97,7 @@ func (d *drawer) body(depth int) {
 				return y
 			}
 			d.scope = append(d.scope, d.b.If(p, branch, branch)...)
-		case k < 18 && depth > 0:
+		case k < 19 && depth > 0:
 			end := d.b.Const32(int64(d.r.Intn(8) - 1))
 			if d.r.Intn(2) == 0 {
 				end = d.raw(code.OpAnd32, nil, d.value(code.B32), d.b.Const32(7))
@@ -245,6 +249,17 @@ func TestEachPass(t *testing.T) {
 			d.b.StGlobalV(mem, 0, 0, d.raw(code.OpXor32, nil, x, x), d.raw(code.OpXor32, nil, x, x))
 		}},
 		{"dce", "", "xor", func(d *drawer, x, mem code.Value) { d.raw(code.OpXor32, nil, x, x) }},
+		{"narrow", "", "and", func(d *drawer, x, mem code.Value) {
+			d.b.StGlobal(4, mem, 0, 0, d.raw(code.OpAnd32, nil, d.raw(code.OpBfeU32, []int64{9, 4}, x), d.b.Const32(0x1f)))
+		}},
+		{"narrow", "prmt", "or.b32", func(d *drawer, x, mem code.Value) {
+			lo := d.raw(code.OpShrU32, nil, x, d.b.Const32(24))
+			d.b.StGlobal(4, mem, 0, 0, d.raw(code.OpOr32, nil, lo, d.raw(code.OpShl32, nil, x, d.b.Const32(8))))
+		}},
+		{"narrow", "pack.b16", "or.b32", func(d *drawer, x, mem code.Value) {
+			lo, hi := d.raw(code.OpZext16, nil, d.b.LdGlobal(2, mem, 0, 0)), d.raw(code.OpZext16, nil, d.b.LdGlobal(2, mem, 2, 0))
+			d.b.StGlobal(4, mem, 0, 0, d.raw(code.OpOr32, nil, d.raw(code.OpShl32, nil, hi, d.b.Const32(16)), lo))
+		}},
 		{"unroll", "", "for", func(d *drawer, x, mem code.Value) {
 			d.b.For(d.b.Const32(3), d.b.Const32(9), d.b.Const32(2), 4, nil, func(i code.Value, _ []code.Value) []code.Value {
 				d.b.StGlobal(4, mem, 0, 0, i)
