@@ -1,0 +1,182 @@
+// Command tilus-lab is Tilus Lab: the explorer, the Jupyter kernel, and the
+// tools that show, check, run and lower programs.
+//
+// Exit codes: 0 all went well, 1 the input or the program has a problem, 2 the
+// command line is wrong.
+package main
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime/debug"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+)
+
+func main() { os.Exit(execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)) }
+
+// silent is an exit code whose reason has been printed already.
+type silent int
+
+func (s silent) Error() string { return fmt.Sprintf("exit %d", int(s)) }
+
+// usageError is a wrong command line.
+type usageError struct{ error }
+
+// execute runs one command line and returns the exit code.
+func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
+	root := newRoot()
+	// What fails before a command starts is the command line.
+	started := false
+	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
+	root.SetArgs(args)
+	root.SetIn(stdin)
+	root.SetOut(stdout)
+	root.SetErr(stderr)
+	cmd, err := root.ExecuteC()
+	var code silent
+	var usage usageError
+	switch {
+	case err == nil:
+		return 0
+	case errors.As(err, &code):
+		return int(code)
+	case !started || errors.As(err, &usage):
+		fmt.Fprintf(stderr, "tilus-lab: %v\nSee '%s --help'.\n", err, cmd.CommandPath())
+		return 2
+	}
+	var problems diag.List
+	if errors.As(err, &problems) {
+		fmt.Fprintln(stderr, problems)
+	} else {
+		fmt.Fprintf(stderr, "tilus-lab: %v\n", err)
+	}
+	return 1
+}
+
+func newRoot() *cobra.Command {
+	root := &cobra.Command{
+		Use:   "tilus-lab",
+		Short: "Write, see, check and run tile-level GPU programs over 1- to 8-bit types",
+		Long: `Tilus Lab is a laboratory for tile-level GPU programs, in particular for kernels
+over 1- to 8-bit element types. Nothing here needs a GPU or Python.
+
+Begin with "tilus-lab up": it opens the explorer in the browser and makes the
+notebook kernel known to Jupyter. ("go run ./cmd/tilus-lab up" does the same from
+a clone; its first build takes about a minute.)`,
+		Example: `  tilus-lab up
+  tilus-lab layout "local(2, 1).spatial(8, 4).local(1, 2)"
+  tilus-lab run cast.tile --arg a=randn:f32[16,8] --arg c=zeros:f16[16,8] --arg M=16 --arg N=8
+  tilus-lab lower matmul_f16_i6 --emit ptx --arch sm_80`,
+		Version:       version(),
+		SilenceErrors: true,
+		SilenceUsage:  true,
+	}
+	root.SetVersionTemplate("{{.Version}}\n")
+	for _, group := range []struct {
+		id, title string
+		commands  []*cobra.Command
+	}{
+		{"start", "Start here:", []*cobra.Command{newUp(), newDoctor(), newUninstall()}},
+		{"see", "Layouts and programs:", []*cobra.Command{newLayout(), newCheck(), newFmt(), newRun(), newLower(), newNB()}},
+		{"read", "Reference:", []*cobra.Command{newExplain(), newManual(), newConform(), newVersion()}},
+		{"", "", []*cobra.Command{newKernel()}},
+	} {
+		if group.id != "" {
+			root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})
+		}
+		for _, c := range group.commands {
+			c.GroupID = group.id
+			root.AddCommand(c)
+		}
+	}
+	return root
+}
+
+func newVersion() *cobra.Command {
+	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), version())
+			return err
+		}}
+}
+
+// version is the module's version, or the commit that it was built from.
+func version() string {
+	const name = "tilus-lab"
+	info, ok := debug.ReadBuildInfo()
+	if !ok {
+		return name + " (unknown version)"
+	}
+	v := info.Main.Version
+	if v == "" || v == "(devel)" {
+		v = "devel"
+		dirty := ""
+		for _, s := range info.Settings {
+			switch {
+			case s.Key == "vcs.revision":
+				v += " " + s.Value[:min(len(s.Value), 12)]
+			case s.Key == "vcs.modified" && s.Value == "true":
+				dirty = " (modified)"
+			}
+		}
+		v += dirty
+	}
+	return fmt.Sprintf("%s %s %s", name, v, info.GoVersion)
+}
+
+// readProgram is the text of a program file, of standard input for "-", or of
+// the example program of that name. name is what positions call it.
+func readProgram(cmd *cobra.Command, path string) (name, src string, err error) {
+	if path == "-" {
+		raw, err := io.ReadAll(cmd.InOrStdin())
+		return "<stdin>", string(raw), err
+	}
+	raw, err := os.ReadFile(path)
+	if err == nil {
+		return path, string(raw), nil
+	}
+	if !errors.Is(err, os.ErrNotExist) {
+		return "", "", err
+	}
+	if src := corpus.Program(path); src != "" {
+		return path + ".tile", src, nil
+	}
+	if near := diag.Suggest(path, corpus.Names()); near != "" {
+		return "", "", fmt.Errorf("no file %s; did you mean the example program %s?", path, near)
+	}
+	if filepath.Ext(path) == "" && !strings.ContainsRune(path, filepath.Separator) {
+		return "", "", fmt.Errorf("no file %s and no example program of that name; the examples are %s", path, strings.Join(corpus.Names(), ", "))
+	}
+	return "", "", err
+}
+
+// bindings reads -D NAME=VALUE flags.
+func bindings(defs []string) (map[string]string, error) {
+	bind := map[string]string{}
+	for _, d := range defs {
+		name, value, ok := strings.Cut(d, "=")
+		if name = strings.TrimSpace(name); !ok || name == "" {
+			return nil, usageError{fmt.Errorf("-D %s binds nothing; write -D NAME=VALUE", d)}
+		}
+		bind[name] = strings.TrimSpace(value)
+	}
+	return bind, nil
+}
+
+// write puts data into a file, or on standard output for "-".
+func write(cmd *cobra.Command, path string, data []byte) error {
+	if path == "-" {
+		_, err := io.Copy(cmd.OutOrStdout(), bytes.NewReader(data))
+		return err
+	}
+	return os.WriteFile(path, data, 0o644)
+}

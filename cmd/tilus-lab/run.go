@@ -1,0 +1,388 @@
+package main
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"sort"
+	"strconv"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/kernel/lab"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/text"
+)
+
+func newRun() *cobra.Command {
+	var defs, argv, outs []string
+	var dev, compare string
+	var counters bool
+	cmd := &cobra.Command{
+		Use:   "run FILE --arg NAME=VALUE…",
+		Short: "Run a program on the interpreter, the simulator or a GPU",
+		Long: `Run a program. FILE is program text, or the name of an example program.
+
+Each parameter gets one --arg. A pointer takes an array: a generator such as
+randn:f16[64, 32]:seed=1, zeros:f32[16, 8] or iota:i32[8], or a .npy file, with
+":type[shape]" behind it where the file's own type is not meant (w.npy:i6[64, 32]).
+A scalar takes a number.
+
+The device is interp (the reference interpreter), sim (the simulator, or sim:sm_80
+for another target), cuda (a GPU, or cuda:1), or auto: a GPU where there is one.`,
+		Example: `  tilus-lab run vector_add --arg a=iota:f32[1000] --arg b=ones:f32[1000] --arg c=zeros:f32[1000] --arg n=1000
+  tilus-lab run matmul.tile --device sim --compare interp --arg a=x.npy --arg b=w.npy:u8[4, 1, 96] … --out c=y.npy`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			bind, err := bindings(defs)
+			if err != nil {
+				return err
+			}
+			p, err := loadProgram(cmd, args[0], bind)
+			if err != nil {
+				return err
+			}
+			launch, err := programArgs(p, argv)
+			if err != nil {
+				return err
+			}
+			r, err := lab.RunOn(dev, p, launch...)
+			if err != nil {
+				return explainDevice(err)
+			}
+			if err := saveOutputs(r, outs); err != nil {
+				return err
+			}
+			out := cmd.OutOrStdout()
+			fmt.Fprintln(out, r)
+			if counters {
+				printCounters(out, r.Counters)
+			}
+			if compare == "" {
+				return nil
+			}
+			with, err := lab.RunOn(compare, p, launch...)
+			if err != nil {
+				return fmt.Errorf("on %s: %w", compare, explainDevice(err))
+			}
+			return compareResults(out, r, with)
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&dev, "device", "auto", "`DEVICE` to run on: interp, sim, cuda or auto")
+	f.StringArrayVar(&argv, "arg", nil, "argument `NAME=VALUE` of a parameter")
+	f.StringArrayVar(&outs, "out", nil, "save an output, `[NAME=]FILE.npy`; the name may be left out when there is one output")
+	f.StringVar(&compare, "compare", "", "run on a second `DEVICE` too; different bits make the exit status 1")
+	f.BoolVar(&counters, "counters", false, "print what the simulator counted")
+	addBindings(cmd, &defs)
+	return cmd
+}
+
+// programArgs puts NAME=VALUE arguments in the order of the parameters.
+func programArgs(p *ir.Program, argv []string) ([]any, error) {
+	given := map[string]string{}
+	var names []string
+	for _, v := range p.Params {
+		names = append(names, v.Name)
+	}
+	for _, a := range argv {
+		name, value, ok := strings.Cut(a, "=")
+		if name = strings.TrimSpace(name); !ok {
+			return nil, usageError{fmt.Errorf("--arg %s gives no value; write --arg NAME=VALUE", a)}
+		}
+		if p.Param(name) == nil {
+			help := "; it has " + strings.Join(names, ", ")
+			if near := diag.Suggest(name, names); near != "" {
+				help = "; did you mean " + near + "?"
+			}
+			return nil, usageError{fmt.Errorf("%s has no parameter %s%s", p.Name, name, help)}
+		}
+		if _, twice := given[name]; twice {
+			return nil, usageError{fmt.Errorf("--arg %s is given twice", name)}
+		}
+		given[name] = strings.TrimSpace(value)
+	}
+	out := make([]any, 0, len(p.Params))
+	var missing []string
+	for _, v := range p.Params {
+		value, ok := given[v.Name]
+		if !ok {
+			missing = append(missing, fmt.Sprintf("%s: %s", v.Name, v.Type))
+			continue
+		}
+		x, err := argument(v, value)
+		if err != nil {
+			return nil, fmt.Errorf("--arg %s=%s: %w", v.Name, value, err)
+		}
+		out = append(out, x)
+	}
+	if len(missing) > 0 {
+		return nil, usageError{fmt.Errorf("%s also needs --arg for %s", p.Name, strings.Join(missing, ", "))}
+	}
+	return out, nil
+}
+
+func argument(v *ir.Var, value string) (any, error) {
+	t := v.Type.Elem
+	switch {
+	case v.Type.Kind == ir.Pointer:
+		a, err := array.FromSpec(value)
+		if err == nil && a.Type != t {
+			err = fmt.Errorf("the array is %s, the parameter points to %s; a file's bytes can be read as another type with FILE.npy:%s[…]", a.Header(), t, t)
+		}
+		return a, err
+	case t == dtype.Bool:
+		return strconv.ParseBool(value)
+	case t.IsFloat():
+		return strconv.ParseFloat(value, 64)
+	}
+	n, err := strconv.ParseInt(value, 0, 0)
+	return int(n), err
+}
+
+// explainDevice adds what can be done where there is no GPU.
+func explainDevice(err error) error {
+	if errors.Is(err, device.ErrNoGPU) {
+		return fmt.Errorf("%w; --device interp and --device sim run on every machine", err)
+	}
+	return err
+}
+
+func saveOutputs(r *lab.Result, outs []string) error {
+	for _, o := range outs {
+		name, path, ok := strings.Cut(o, "=")
+		if !ok {
+			if len(r.Names) != 1 {
+				return usageError{fmt.Errorf("--out %s: the program stores to %s; write --out NAME=FILE.npy", o, strings.Join(r.Names, ", "))}
+			}
+			name, path = r.Names[0], o
+		}
+		found := false
+		for _, n := range r.Names {
+			found = found || n == name
+		}
+		if !found {
+			return usageError{fmt.Errorf("--out %s: the program stores to %s", o, strings.Join(r.Names, ", "))}
+		}
+		if err := r.Out(name).Save(path); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func printCounters(w io.Writer, counters map[string]int64) {
+	names := make([]string, 0, len(counters))
+	for n := range counters {
+		names = append(names, n)
+	}
+	sort.Strings(names)
+	for _, n := range names {
+		fmt.Fprintf(w, "%-24s %d\n", n, counters[n])
+	}
+}
+
+// compareResults prints how the outputs of two runs differ, bit by bit.
+func compareResults(w io.Writer, a, b *lab.Result) error {
+	fmt.Fprintln(w, b.Times())
+	n, differ := 0, 0
+	for _, name := range a.Names {
+		report := array.Compare(a.Out(name), b.Out(name))
+		n, differ = n+report.N, differ+report.Differ
+		if !report.Equal() {
+			fmt.Fprintf(w, "%s: %s\n", name, report)
+		}
+	}
+	sign := "="
+	if differ > 0 {
+		sign = "≠"
+	}
+	if _, err := fmt.Fprintf(w, "%s %s %s, %d of %d differ\n", a.Device, sign, b.Device, differ, n); err != nil {
+		return err
+	}
+	if differ > 0 {
+		return silent(1)
+	}
+	return nil
+}
+
+// emits are the forms that lower prints.
+var emits = []string{"program", "code", "ptx", "cuda", "stats", "steps"}
+
+func newLower() *cobra.Command {
+	var defs, assume []string
+	var emit, target, out string
+	var noOpt bool
+	cmd := &cobra.Command{
+		Use:   "lower FILE",
+		Short: "Show the code that a program becomes",
+		Long: `Lower a program for a target and print it: as a program after the passes, as thread
+code, as PTX (what the driver takes), as CUDA C++ (for reading), its statistics, or
+every step on the way. FILE may be the name of an example program.
+
+What is known of the arguments makes better code: --assume K%16 says that the
+parameter K is a multiple of 16. Launches find that out by themselves.`,
+		Example: `  tilus-lab lower matmul_f16_i6 --emit ptx --arch sm_80 --assume K%16 --assume N%8
+  tilus-lab lower matmul.tile --emit cuda -o matmul.cu`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			bind, err := bindings(defs)
+			if err != nil {
+				return err
+			}
+			if _, err := arch.Lookup(target); err != nil {
+				return usageError{err}
+			}
+			p, err := loadProgram(cmd, args[0], bind)
+			if err != nil {
+				return err
+			}
+			divisible, err := assumptions(p, assume)
+			if err != nil {
+				return err
+			}
+			result, err := lowered(p, emit, compile.Options{Arch: target, Divisible: divisible, NoOpt: noOpt})
+			if err != nil {
+				return err
+			}
+			return write(cmd, out, []byte(result))
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&emit, "emit", "ptx", "what to print: "+strings.Join(emits, ", "))
+	f.StringVar(&target, "arch", compile.DefaultArch, "`TARGET`: "+strings.Join(arch.Names(), ", "))
+	f.StringArrayVar(&assume, "assume", nil, "a number that divides a parameter, `NAME%N`")
+	f.StringVarP(&out, "output", "o", "-", "write to `FILE`")
+	f.BoolVar(&noOpt, "no-opt", false, "leave out the passes over thread code")
+	addBindings(cmd, &defs)
+	return cmd
+}
+
+// assumptions reads NAME%N.
+func assumptions(p *ir.Program, assume []string) (map[string]int64, error) {
+	out := map[string]int64{}
+	for _, a := range assume {
+		name, number, ok := strings.Cut(a, "%")
+		name = strings.TrimSpace(name)
+		n, err := strconv.ParseInt(strings.TrimSpace(number), 10, 64)
+		if !ok || err != nil || n < 1 {
+			return nil, usageError{fmt.Errorf("--assume %s is not of the form NAME%%N, such as K%%16", a)}
+		}
+		v := p.Param(name)
+		if v == nil || v.Type.Kind != ir.Scalar || !v.Type.Elem.IsInt() {
+			var names []string
+			for _, v := range p.Params {
+				if v.Type.Kind == ir.Scalar && v.Type.Elem.IsInt() {
+					names = append(names, v.Name)
+				}
+			}
+			return nil, usageError{fmt.Errorf("--assume %s: %s has no integer parameter %s (it has %s)", a, p.Name, name, strings.Join(names, ", "))}
+		}
+		out[name] = n
+	}
+	return out, nil
+}
+
+// lowered is the program in one of the forms of `lower --emit`.
+func lowered(p *ir.Program, emit string, o compile.Options) (string, error) {
+	var steps strings.Builder
+	o.Dump = func(step, dump string) {
+		fmt.Fprintf(&steps, "// ---- %s\n%s\n", step, strings.TrimRight(dump, "\n"))
+	}
+	c, err := compile.Program(p, o)
+	if err != nil {
+		return "", err
+	}
+	switch emit {
+	case "program":
+		return text.Format(c.Program), nil
+	case "code":
+		return code.Format(c.Func), nil
+	case "ptx":
+		return c.PTX()
+	case "cuda":
+		return c.CUDA(), nil
+	case "stats":
+		return stats(c.Func), nil
+	case "steps":
+		return steps.String(), nil
+	}
+	err = fmt.Errorf("--emit %s is not one of %s", emit, strings.Join(emits, ", "))
+	if near := diag.Suggest(emit, emits); near != "" {
+		err = fmt.Errorf("%w; did you mean %s?", err, near)
+	}
+	return "", usageError{err}
+}
+
+// stats counts the instructions of a function as they stand in its text: a loop's
+// body counts once.
+func stats(f *code.Func) string {
+	type count struct{ all, inLoops int }
+	counts := map[string]*count{}
+	var total count
+	var walk func(r *code.Region, loops int)
+	walk = func(r *code.Region, loops int) {
+		for _, in := range r.Instrs {
+			name := in.Row().Name
+			c := counts[name]
+			if c == nil {
+				c = &count{}
+				counts[name] = c
+			}
+			inner := loops
+			if in.Op == code.OpFor || in.Op == code.OpWhile {
+				inner++
+			}
+			for _, x := range []*count{c, &total} {
+				x.all++
+				if loops > 0 {
+					x.inLoops++
+				}
+			}
+			for _, sub := range in.Regions {
+				walk(sub, inner)
+			}
+		}
+	}
+	walk(f.Body, 0)
+	registers := map[string]int{}
+	for _, t := range code.Assign(f).Types {
+		registers[t.String()]++
+	}
+	var b strings.Builder
+	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
+	fmt.Fprintf(tw, "function\t%s\n", f.Name)
+	fmt.Fprintf(tw, "threads\t%d in each block\n", f.Launch.Block)
+	for _, t := range []string{"pred", "b16", "b32", "b64"} {
+		if registers[t] > 0 {
+			fmt.Fprintf(tw, "registers %s\t%d before the assembler's allocation\n", t, registers[t])
+		}
+	}
+	fmt.Fprintf(tw, "\ninstruction\tall\tin loops\n")
+	names := make([]string, 0, len(counts))
+	for n := range counts {
+		names = append(names, n)
+	}
+	sort.Slice(names, func(i, j int) bool {
+		a, b := counts[names[i]], counts[names[j]]
+		if a.all != b.all {
+			return a.all > b.all
+		}
+		return names[i] < names[j]
+	})
+	for _, n := range names {
+		fmt.Fprintf(tw, "%s\t%d\t%d\n", n, counts[n].all, counts[n].inLoops)
+	}
+	fmt.Fprintf(tw, "total\t%d\t%d\n", total.all, total.inLoops)
+	tw.Flush() // into memory
+	return b.String()
+}
