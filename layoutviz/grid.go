@@ -29,6 +29,7 @@ type cell struct {
 	top, bottom string
 	id, label   string
 	keys        []int
+	thread      int
 }
 
 const (
@@ -160,7 +161,7 @@ func (t table) draw(o Options) Picture {
 				}
 			}
 			if t.linked {
-				ids = append(ids, Element{ID: e.id, Label: e.label, X: b.x, Y: b.y, W: b.w, H: b.h, Keys: e.keys})
+				ids = append(ids, Element{ID: e.id, Label: e.label, X: b.x, Y: b.y, W: b.w, H: b.h, Keys: e.keys, Thread: e.thread})
 			}
 		}
 		for _, k := range inks {

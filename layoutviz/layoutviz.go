@@ -47,14 +47,17 @@ type Picture struct {
 // Element is one part of a picture that can be pointed at. ID is stable: it
 // names the same part whenever the same thing is drawn, for example "e9.2" for
 // the tensor element (9, 2), "t5s2" for slot 2 of thread 5. Elements of any
-// pictures of one answer that share a number in Keys belong together. Label is
-// the sentence about it. X, Y, W, H are its box in pixels.
+// pictures of one answer that share a number in Keys are the same thing; those
+// of the same Thread are kin. Label is the sentence about it. X, Y, W, H are its
+// box in pixels.
 type Element struct {
 	ID    string
 	Label string
 	X, Y  int
 	W, H  int
 	Keys  []int
+
+	Thread int // that holds it, the first one if there are several
 }
 
 // Sizes at which a picture becomes coarser. They are cells, not elements: a

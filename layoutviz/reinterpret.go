@@ -251,7 +251,7 @@ func (v strip) row(e side, prefix string, pieces []piece, yBox, yBits, boxH, bit
 			ID: fmt.Sprintf("%st%ds%d", prefix, v.thread, p.slot),
 			Label: fmt.Sprintf("thread %d slot %d as %s: bits %d to %d of the thread, element %s",
 				v.thread, p.slot, e.elem, p.slot*unit, (p.slot+1)*unit-1, tuple(at)),
-			X: p.x, Y: top, W: w, H: bottom - top,
+			X: p.x, Y: top, W: w, H: bottom - top, Thread: v.thread,
 		}
 		for bit := p.slot * unit; bit < (p.slot+1)*unit; bit++ {
 			el.Keys = append(el.Keys, v.thread*v.per+bit)

@@ -120,7 +120,7 @@ func Tensor(l layout.Layout, o Options) (Picture, error) {
 		}
 		at := p.index(n)
 		hold := l.Holders(at...)
-		e := cell{id: "e" + dotted(at), keys: []int{n}}
+		e := cell{id: "e" + dotted(at), keys: []int{n}, thread: hold[0].Thread}
 		for _, h := range hold[:min(len(hold), maxShown)] {
 			e.fills = append(e.fills, colors[h.Thread%len(colors)])
 		}
@@ -236,7 +236,7 @@ func Threads(l layout.Layout, o Options) (Picture, error) {
 		if thread >= threads {
 			return cell{fills: []string{paper}}
 		}
-		e := cell{fills: []string{colors[thread%len(colors)]}, id: fmt.Sprintf("t%ds%d", thread, slot)}
+		e := cell{fills: []string{colors[thread%len(colors)]}, id: fmt.Sprintf("t%ds%d", thread, slot), thread: thread}
 		n := l.FlatIndex(thread, slot)
 		e.keys = []int{n}
 		at := p.index(n)

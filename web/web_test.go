@@ -271,7 +271,7 @@ func TestSocket(t *testing.T) {
 		}
 	}
 	must(t, json.Unmarshal([]byte(body), &r))
-	if kind != "ok" || len(r.Pictures) != 2 || len(r.Pictures[0].IDs) != 128 || len(r.Pictures[0].IDs[0]) != 7 {
+	if kind != "ok" || len(r.Pictures) != 2 || len(r.Pictures[0].IDs) != 128 || len(r.Pictures[0].IDs[0]) != 8 {
 		t.Errorf("render: %s %.200s", kind, body)
 	}
 	kind, body = c.ask("render", map[string]any{"view": "a", "pane": "layout", "values": map[string]string{"e": "locl(2)"}})
@@ -500,6 +500,34 @@ func FuzzState(f *testing.F) {
 		views, err := parseState(q)
 		if err == nil && (len(views) == 0 || len(views) > maxViews) {
 			t.Errorf("%q: %d views", q, len(views))
+		}
+	})
+}
+
+// Whatever a page sends is either refused or answered; nothing it says makes the
+// server panic. Only requests without a device or file are tried.
+func FuzzMessage(f *testing.F) {
+	f.Add([]byte(`{"v":1,"id":1,"type":"hello"}`))
+	f.Add([]byte(`{"v":1,"id":2,"type":"render","body":{"view":"a","pane":"layout","values":{"e":"local(2)"}}}`))
+	f.Add([]byte(`{"v":2,"id":3,"type":"render","body":{"pane":"reinterpret","values":{"w":"3","t":"0,1","e":"local(8)"}}}`))
+	f.Add([]byte(`{"v":1,"id":4,"type":"render","body":{"pane":"see","values":{"x":"program p<1>() warps=1 {}"}}}`))
+	s, err := newServer(Options{DataDir: f.TempDir()})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, b []byte) {
+		e, err := parseMessage(b)
+		if err != nil {
+			return
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		c := &conn{s: s, out: make(chan []byte, maxQueue), ctx: ctx, cancel: cancel, pending: map[int64]context.CancelFunc{}, views: map[string]*drawing{}}
+		body, err := c.handle(ctx, cancel, e)
+		if err == nil {
+			if _, err := json.Marshal(body); err != nil {
+				t.Errorf("%q: the answer is no JSON: %v", b, err)
+			}
 		}
 	})
 }

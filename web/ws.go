@@ -199,13 +199,23 @@ func (c *conn) read() {
 			return
 		}
 		alive("")
-		var e envelope
-		if kind != websocket.TextMessage || json.Unmarshal(b, &e) != nil || e.V < 1 || e.ID < 1 || len(e.Type) > 40 {
-			c.fail(0, errors.New("a message must be JSON {v: 1, id, type, body}"))
+		e, err := parseMessage(b)
+		if err != nil || kind != websocket.TextMessage {
+			c.fail(0, errMessage)
 			continue
 		}
 		c.accept(e)
 	}
+}
+
+var errMessage = errors.New("a message must be JSON {v: 1, id, type, body} with a number and a type")
+
+func parseMessage(b []byte) (envelope, error) {
+	var e envelope
+	if json.Unmarshal(b, &e) != nil || e.V < 1 || e.ID < 1 || e.Type == "" || len(e.Type) > 40 {
+		return envelope{}, errMessage
+	}
+	return e, nil
 }
 
 // accept starts work on a request.
@@ -352,7 +362,7 @@ func (c *conn) render(ctx context.Context, cancel context.CancelFunc, id int64, 
 }
 
 // resultJSON writes the pictures' element tables as short arrays,
-// [id, x, y, w, h, [keys], label], which is most of the message.
+// [id, x, y, w, h, [keys], label, thread], which is most of the message.
 func resultJSON(r pane.Result) json.RawMessage {
 	b := []byte(`{"sentence":`)
 	b = appendString(b, r.Sentence)
@@ -403,6 +413,8 @@ func appendElement(b []byte, e layoutviz.Element) []byte {
 	}
 	b = append(b, "],"...)
 	b = appendString(b, e.Label)
+	b = append(b, ',')
+	b = strconv.AppendInt(b, int64(e.Thread), 10)
 	return append(b, ']')
 }
 

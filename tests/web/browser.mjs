@@ -172,6 +172,25 @@ const checks = {
     await page.waitForFunction(() => document.querySelector(".say").textContent.includes("[8, 4]"));
     await fetch(process.env.TILUS_PUSH);
     await page.waitForFunction(() => document.querySelector(".say").textContent.includes("[16, 4]"));
+    await page.goto(base);
+    await settled();
+    await fetch(process.env.TILUS_PUSH + "/explore");
+    await page.waitForFunction(() => document.querySelector(".say").textContent.includes("[16, 4]"));
+    must(page.url().includes("e=$acc@s1"), "lab.Explore does not bind the pane: " + page.url());
+  },
+
+  async "a picture alone"() {
+    await page.goto(base + "?v=1&p=layout&e=spatial(2,2)&embed=1");
+    await settled();
+    must(await page.locator("header.top").isHidden(), "the header shows in an embedded picture");
+  },
+
+  async "a program runs on a device"() {
+    await page.goto(base);
+    await page.getByRole("link", { name: "Run" }).click();
+    await page.waitForSelector("#run");
+    await page.getByRole("button", { name: "Run on the device" }).click();
+    await page.waitForFunction(() => document.querySelector("#run-out").textContent.startsWith("on interp"));
   },
 
   async "no side scroll at 320 pixels"() {

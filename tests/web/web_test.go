@@ -94,7 +94,13 @@ func TestExplorerInChromium(t *testing.T) {
 	}
 	tell("spatial(8, 4)")
 	push := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
-		tell("local(2, 1).spatial(8, 4)")
+		if r.URL.Path == "/explore" {
+			if err := client.Send(link.Message{Op: "explore", Session: "s1", Explore: &link.Explore{Name: "acc", Form: "layout", Text: "local(2, 1).spatial(8, 4)"}}); err != nil {
+				t.Error(err)
+			}
+		} else {
+			tell("local(2, 1).spatial(8, 4)")
+		}
 		json.NewEncoder(w).Encode("done")
 	}))
 	defer push.Close()

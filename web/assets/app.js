@@ -274,7 +274,7 @@ class View {
     for (const k of chosen[5]) for (const [a, b] of this.byKey.get(k) ?? []) hits[a].add(b);
     let n = 0;
     this.pictures.forEach((p, a) => {
-      p.paint([...hits[a]].map((b) => p.ids[b]), a === i ? chosen : null);
+      p.paint([...hits[a]].map((b) => p.ids[b]), a === i ? chosen : null, p.ids.filter((c) => c[7] === chosen[7]));
       n += hits[a].size;
     });
     this.say.textContent = upper(chosen[6]) + ".";
@@ -287,7 +287,7 @@ class View {
       const j = this.pictures[i]?.ids.findIndex((e) => e[0] === id) ?? -1;
       if (j >= 0) return this.light(i, j, false);
     }
-    for (const p of this.pictures) p.paint([], null);
+    for (const p of this.pictures) p.paint([], null, []);
     this.say.textContent = this.sentence ?? "";
   }
 }
@@ -318,7 +318,9 @@ class Picture {
     this.hit.setAttribute("class", "hit");
     this.here = document.createElementNS(svgNS, "path");
     this.here.setAttribute("class", "here");
-    this.overlay.append(this.hit, this.here);
+    this.kin = document.createElementNS(svgNS, "path");
+    this.kin.setAttribute("class", "kin");
+    this.overlay.append(this.kin, this.hit, this.here);
     this.stage = make("div", { class: "stage" }, svg, this.overlay);
     this.canvas = make("div", {
       class: "canvas", tabindex: "0", role: "group", "aria-roledescription": "linked picture",
@@ -419,9 +421,11 @@ class Picture {
     this.view.light(this.index, to, true);
   }
 
-  // paint rebuilds the two overlay paths.
-  paint(hits, here) {
+  // paint rebuilds the overlay paths: the same element, the cell pointed at, and
+  // what else its thread holds.
+  paint(hits, here, kin) {
     const boxes = (list, grow) => list.map((c) => `M${c[1] - grow} ${c[2] - grow}h${c[3] + 2 * grow}v${c[4] + 2 * grow}h${-c[3] - 2 * grow}z`).join("");
+    this.kin.setAttribute("d", boxes(kin, -1));
     this.hit.setAttribute("d", boxes(hits, 0));
     this.here.setAttribute("d", here ? boxes([here], 3) : "");
   }
