@@ -49,6 +49,17 @@ func (k *Kernel) executor() {
 			return
 		}
 		k.guard("execute_request", func() { k.execute(r) })
+		k.endCell(r)
+	}
+}
+
+// endCell says idle for a cell, once.
+func (k *Kernel) endCell(r request) {
+	k.statusMu.Lock()
+	defer k.statusMu.Unlock()
+	if k.cell != nil {
+		k.cell = nil
+		k.status(r.msg.RawHeader, "idle")
 	}
 }
 
@@ -107,10 +118,7 @@ func (k *Kernel) execute(r request) {
 		aborted = k.queue.takeAll()
 	}
 	k.replyMeta(r, "execute_reply", map[string]any{"started": started.Format("2006-01-02T15:04:05.000000Z")}, content)
-	k.statusMu.Lock()
-	k.cell = nil
-	k.status(r.msg.RawHeader, "idle")
-	k.statusMu.Unlock()
+	k.endCell(r)
 	for _, a := range aborted {
 		k.answer(a, func() {
 			k.reply(a, "execute_reply", map[string]any{

@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"encoding/json"
+	"slices"
 	"sync"
 )
 
@@ -24,13 +25,13 @@ func (h *history) add(count int, input, output string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if len(h.entries) >= maxHistory {
-		h.entries = append(h.entries[:0], h.entries[maxHistory/10:]...)
+		h.entries = slices.Delete(h.entries, 0, maxHistory/10)
 	}
 	h.entries = append(h.entries, historyEntry{count, input, output})
 }
 
-// historyContent is the content of a history_request. There is only one session, so 0
-// (the current one), 1 and -0 mean the same.
+// historyContent is the content of a history_request. There is only one session, so 0,
+// the current one, and historySession mean the same.
 type historyContent struct {
 	Output  bool   `json:"output"`
 	Type    string `json:"hist_access_type"`
@@ -50,12 +51,6 @@ func (h *history) query(c historyContent) []historyEntry {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	var out []historyEntry
-	last := func(n int) []historyEntry {
-		if n > 0 && len(out) > n {
-			out = out[len(out)-n:]
-		}
-		return out
-	}
 	switch c.Type {
 	case "range":
 		if c.Session != 0 && c.Session != historySession {
@@ -87,8 +82,11 @@ func (h *history) query(c historyContent) []historyEntry {
 		}
 		return out
 	default: // "tail"
-		out = append(out, h.entries...)
-		return last(c.N)
+		from := 0
+		if c.N > 0 {
+			from = max(0, len(h.entries)-c.N)
+		}
+		return append(out, h.entries[from:]...)
 	}
 }
 
