@@ -1,0 +1,133 @@
+"""Go cells in `tilus-lab kernel`, through jupyter_client."""
+import glob
+import os
+import time
+from jupyter_client.manager import start_new_kernel
+
+t0 = time.time()
+km, kc = start_new_kernel(kernel_name="tilus-lab")
+print(f"ready after {time.time() - t0:.3f} s")
+T = 30
+
+
+def eq(got, want, what):
+    assert got == want, f"{what}: got {got!r:.600}, want {want!r:.600}"
+
+
+def wait(mid, timeout=T):
+    """The reply of a cell and its outputs up to idle."""
+    end, out, reply, idle = time.time() + timeout, [], None, False
+    while reply is None:
+        m = kc.get_shell_msg(timeout=max(0.01, end - time.time()))
+        if m["parent_header"].get("msg_id") == mid:
+            reply = m["content"]
+    while not idle:
+        m = kc.get_iopub_msg(timeout=max(0.01, end - time.time()))
+        if m["parent_header"].get("msg_id") != mid:
+            continue
+        out.append((m["msg_type"], m["content"]))
+        idle = m["content"].get("execution_state") == "idle"
+    return reply, out
+
+
+def run(code, **kw):
+    return wait(kc.execute(code, **kw))
+
+
+def ok(code, **kw):
+    r, out = run(code, **kw)
+    eq(r["status"], "ok", f"{code}: {r.get('ename')}: {r.get('evalue')}")
+    return out
+
+
+def text(out, name="stdout"):
+    return "".join(c["text"] for t, c in out if t == "stream" and c["name"] == name)
+
+
+def result(out):
+    return next((c["data"]["text/plain"] for t, c in out if t == "execute_result"), None)
+
+
+def interrupt():
+    kc.control_channel.send(kc.session.msg("interrupt_request", {}))
+
+
+# State, order, values.
+ok('import (\n"fmt"\n"os"\n"time"\n)\nx := 41')
+eq(result(ok("x + 1")), "42", "state")
+out = ok('for i := 0; i < 20; i++ {\n fmt.Fprintln(os.Stdout, "o", i)\n fmt.Fprintln(os.Stderr, "e", i)\n}')
+eq("".join(c["text"] for t, c in out if t == "stream"), "".join(f"o {i}\ne {i}\n" for i in range(20)), "order of stdout and stderr")
+eq(text(ok('fmt.Println("héllo 世界 🙂")')), "héllo 世界 🙂\n", "unicode")
+
+# Errors have a place and leave the state alone.
+r, out = run("y := 1\nundefinedName + 1")
+eq(r["status"], "error", "compile error")
+assert "undefinedName" in r["evalue"] + "".join(r["traceback"]), r
+assert any(t == "error" for t, _ in out) and not any(t == "stream" for t, _ in out), out
+r, out = run("var a []int\na[5]")
+eq(r["status"], "error", "run-time error")
+eq(result(ok("x")), "41", "after errors")
+
+# Completion counts code points.
+mid = kc.complete('s := "🙂"; fmt.Sprintl', 21)
+while (m := kc.get_shell_msg(timeout=T))["parent_header"].get("msg_id") != mid:
+    pass
+c = m["content"]
+eq((c["matches"], c["cursor_start"], c["cursor_end"]), (["Sprintln"], 14, 21), "completion after an emoji")
+
+# Interrupts are quick and keep values.
+for code in ("for {\n}", "n := 0\nfor {\n n++\n}", "<-make(chan int)", "for {\n time.Sleep(10 * time.Millisecond)\n}", 'for {\n fmt.Println("spam")\n}'):
+    mid = kc.execute(code)
+    time.sleep(0.3)
+    t = time.time()
+    interrupt()
+    r, _ = wait(mid)
+    took = time.time() - t
+    eq(r["status"], "error", code)
+    assert took < 1, f"interrupt of {code!r} took {took:.3f} s"
+    print(f"interrupt of {code.split()[0]:8} {took * 1e3:.0f} ms")
+    eq(result(ok("x")), "41", "state after an interrupt")
+
+# Input.
+mid = kc.execute("var name string\nfmt.Scanln(&name)\nname", allow_stdin=True)
+kc.get_stdin_msg(timeout=T)
+kc.input("Ada")
+eq(result(wait(mid)[1]), "Ada", "input")
+
+# What kills a worker costs one cell; replay brings the values back.
+ok("z := 7")
+for code in ('go func() { panic("boom") }()\ntime.Sleep(time.Second)', "func rec(n int) int { return rec(n+1) + 1 }\nrec(0)",
+             'import "syscall"\nsyscall.Kill(syscall.Getpid(), syscall.SIGKILL)\ntime.Sleep(time.Second)'):
+    r, out = run(code)
+    eq(r["status"], "error", code)
+    assert any(t == "error" for t, _ in out), out
+    print(f"{code.splitlines()[0]:.40}: {r['ename']}: {r['evalue']:.80}")
+r, _ = run("os.Exit(3)")
+eq(r["status"], "error", "os.Exit")
+eq(result(ok("1 + 1")), "2", "after deaths")
+
+# Round trips.
+times = []
+for _ in range(50):
+    t = time.perf_counter()
+    mid = kc.execute("1 + 1")
+    while kc.get_shell_msg(timeout=T)["parent_header"].get("msg_id") != mid:
+        pass
+    times.append(time.perf_counter() - t)
+print(f"1 + 1: median {sorted(times)[25] * 1e3:.1f} ms")
+
+# Shutdown while a cell runs leaves nobody behind.
+kc.execute("for {\n}")
+time.sleep(0.3)
+pid = km.provisioner.process.pid
+children = [c for f in glob.glob(f"/proc/{pid}/task/*/children") for c in open(f).read().split()]
+t = time.time()
+kc.control_channel.send(kc.session.msg("shutdown_request", {"restart": False}))
+while km.provisioner.process.poll() is None:
+    assert time.time() - t < 2, "still there"
+    time.sleep(0.01)
+print(f"shutdown while busy {time.time() - t:.3f} s")
+time.sleep(0.2)
+for c in children:
+    assert not os.path.exists(f"/proc/{c}"), f"worker {c} outlived its kernel"
+os._exit(0)
