@@ -110,8 +110,8 @@ type Tie struct{ Out, In int }
 // Row is one instruction of the table.
 //
 // PTX and C are templates. {o0} is a result, {a0} an input that must be a
-// register, {a0#} one that may be a constant instead, {a0#f} and {a0#d} the same
-// for f32 and f64 constants, {i0} an immediate, {i0x} one in hexadecimal, {cmp}
+// register, {a0#} one that may be a constant instead, {a0#x} the same in
+// hexadecimal, {a0#f} and {a0#d} as an f32 and f64 number, {i0} an immediate, {i0x} one in hexadecimal, {cmp}
 // the comparison, {fcmp} the same for floats, {mem} the bracketed address with its
 // offset and {attr} the attributes. In a PTX template of several
 // instructions only the last one writes results, and after all inputs are read.

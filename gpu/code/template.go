@@ -6,7 +6,7 @@ import "strings"
 type Slot struct {
 	Kind  string // "o", "a", "i", "cmp", "fcmp", "op", "mem", "attr"
 	Index int    // of o, a, i
-	Style string // what follows the index: "#", "#f", "#d", "x"
+	Style string // what follows the index: "#", "#x", "#f", "#d", "x"
 }
 
 // Expand replaces the placeholders of a template by what f gives for each.

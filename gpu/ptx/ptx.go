@@ -157,6 +157,8 @@ func (p *printer) operand(v code.Value, style string) string {
 	switch t := p.f.Type(v); {
 	case style == "#f":
 		return fmt.Sprintf("0f%08X", bits)
+	case style == "#x":
+		return fmt.Sprintf("%#x", bits)
 	case style == "#d":
 		return fmt.Sprintf("0d%016X", bits)
 	default:

@@ -52,7 +52,7 @@ func newBlock(m *machine) *block {
 
 // quantum is the number of instructions a warp runs before the next one gets its
 // turn, so that a warp that waits for another by polling does not wait forever.
-const quantum = 2048
+const quantum = 512
 
 // run executes block number n and reports what it did wrong, or nil.
 func (b *block) run(n int) *diag.Problem {
