@@ -107,6 +107,10 @@ func New(hooks Hooks, symbols map[string]map[string]reflect.Value, pre []string)
 	for k, v := range symbols {
 		all[k] = v
 	}
+	if d := symbols[module+"kernel/display/display"]; d != nil {
+		// The names that gophernotes gives this package.
+		all["display/display"], all["github.com/gopherdata/gophernotes/display"] = d, d
+	}
 	over, mapTypes := e.host.symbols()
 	for k, v := range over {
 		m := map[string]reflect.Value{}
@@ -136,6 +140,9 @@ func New(hooks Hooks, symbols map[string]map[string]reflect.Value, pre []string)
 			return nil, fmt.Errorf("cell: %w", err)
 		}
 		e.objs[pkg.Name()] = types.NewPkgName(token.NoPos, nil, pkg.Name(), pkg)
+		if f := pkg.Scope().Lookup("Display"); f != nil && pkg.Name() == "display" {
+			e.objs["Display"] = f
+		}
 	}
 	return e, nil
 }

@@ -135,6 +135,9 @@ func (g *gen) ident(e *ast.Ident) string {
 			return inst
 		}
 	}
+	if _, isVar := obj.(*types.Var); obj.Pkg() != nil && obj.Parent() == obj.Pkg().Scope() && !g.isSource(obj) && obj.Pkg().Path() != "main" && (isVar || g.e.emitted[obj] == "") {
+		return g.pkg(obj.Pkg()) + "." + obj.Name()
+	}
 	return g.object(obj)
 }
 

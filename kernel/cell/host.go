@@ -30,6 +30,7 @@ type host struct {
 	mu          sync.Mutex
 	done        chan struct{}
 	resultTypes []string
+	handed      any // a value on its way from Bind to a variable
 }
 
 func newHost(e *Engine) *host { return &host{e: e} }
@@ -183,6 +184,11 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"Defers":    reflect.ValueOf((*Defers)(nil)),
 			"Recover":   reflect.ValueOf(h.recover),
 			"Cell":      reflect.ValueOf(h.cell),
+			"Handed": reflect.ValueOf(func() any {
+				h.mu.Lock()
+				defer h.mu.Unlock()
+				return h.handed
+			}),
 			"Enter": reflect.ValueOf(func(c int64) {
 				h.spawned.Add(1)
 				h.cells.Store(goid(), c)

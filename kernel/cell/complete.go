@@ -1,0 +1,395 @@
+package cell
+
+import (
+	"go/ast"
+	"go/parser"
+	"go/scanner"
+	"go/token"
+	"go/types"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tilus-lab/tilus-lab/kernel/proto"
+)
+
+// Complete lists the names that may stand at the cursor, which counts code points. It reads what the type checker knows and runs nothing, so it
+// answers while a cell runs.
+func (e *Engine) Complete(code string, cursor int) proto.Completed {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	at := byteOffset(code, cursor)
+	chain := chainBefore(code[:at])
+	last := chain[len(chain)-1]
+	out := proto.Completed{Matches: []proto.Match{}, Start: cursor - utf8.RuneCountInString(last), End: cursor}
+	add := func(name, kind, sig string) {
+		if strings.HasPrefix(name, last) && !strings.Contains(name, "ǃ") {
+			out.Matches = append(out.Matches, proto.Match{Text: name, Kind: kind, Sig: sig})
+		}
+	}
+	if strings.HasPrefix(strings.TrimLeft(lineBefore(code[:at]), " \t"), "%") && len(chain) == 1 {
+		for _, m := range Magics {
+			name := strings.TrimLeft(m.Name, "%")
+			add(name, "magic", m.Doc)
+		}
+		return out
+	}
+	if len(chain) == 1 {
+		for n, o := range e.objs {
+			add(n, kindOf(o), sigOf(o))
+		}
+		for _, n := range types.Universe.Names() {
+			add(n, kindOf(types.Universe.Lookup(n)), "")
+		}
+		for t := token.BREAK; t <= token.VAR; t++ {
+			add(t.String(), "keyword", "")
+		}
+		for n := range localNames(code[:at]) {
+			if e.objs[n] == nil {
+				add(n, "variable", "")
+			}
+		}
+	} else if pkg, t := e.resolve(chain[:len(chain)-1], code); pkg != nil {
+		for _, n := range pkg.Scope().Names() {
+			if o := pkg.Scope().Lookup(n); o.Exported() {
+				add(n, kindOf(o), sigOf(o))
+			}
+		}
+	} else if t != nil {
+		for _, o := range members(t) {
+			if o.Exported() || o.Pkg() != nil && o.Pkg().Path() == "main" {
+				add(o.Name(), kindOf(o), sigOf(o))
+			}
+		}
+	}
+	sort.Slice(out.Matches, func(i, j int) bool { return out.Matches[i].Text < out.Matches[j].Text })
+	return out
+}
+
+// Inspect describes the name at the cursor.
+func (e *Engine) Inspect(code string, cursor int) proto.Inspected {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	at := byteOffset(code, cursor)
+	for at < len(code) && isNameByte(code[at]) {
+		at++
+	}
+	if at > 0 && at <= len(code) && code[at-1] == '(' {
+		at--
+	}
+	chain := chainBefore(code[:at])
+	last := chain[len(chain)-1]
+	if last == "" {
+		return proto.Inspected{}
+	}
+	var o types.Object
+	if len(chain) == 1 {
+		o = e.objs[last]
+		if o == nil {
+			o = types.Universe.Lookup(last)
+		}
+	} else if pkg, t := e.resolve(chain[:len(chain)-1], code); pkg != nil {
+		o = pkg.Scope().Lookup(last)
+	} else if t != nil {
+		o, _, _ = types.LookupFieldOrMethod(t, true, types.NewPackage("main", "main"), last)
+	}
+	if o == nil {
+		return proto.Inspected{}
+	}
+	text := types.ObjectString(o, func(p *types.Package) string {
+		if p.Path() == "main" {
+			return ""
+		}
+		return p.Name()
+	})
+	if tn, ok := o.(*types.TypeName); ok && tn.Type() != nil {
+		var ms []string
+		for _, m := range members(tn.Type()) {
+			if f, ok := m.(*types.Func); ok && m.Exported() {
+				ms = append(ms, "func ("+tn.Name()+") "+f.Name()+strings.TrimPrefix(sigOf(f), "func"))
+			}
+		}
+		if len(ms) > 0 {
+			text += "\n\n" + strings.Join(ms, "\n")
+		}
+	}
+	if d := e.decls[last]; d != nil && len(chain) == 1 && d.ast != nil {
+		text = d.text
+	}
+	return proto.Inspected{Found: true, Text: text, Markdown: "```go\n" + text + "\n```"}
+}
+
+// IsComplete says whether a cell can run or needs more lines.
+func IsComplete(code string) proto.Completeness {
+	if strings.HasPrefix(strings.TrimSpace(code), "%%") {
+		if strings.HasSuffix(code, "\n\n") || strings.Contains(strings.TrimSpace(code), "\n}") {
+			return proto.Completeness{Status: "complete"}
+		}
+		return proto.Completeness{Status: "incomplete"}
+	}
+	if strings.HasPrefix(strings.TrimSpace(code), "%") {
+		return proto.Completeness{Status: "complete"}
+	}
+	_, errs := parse(token.NewFileSet(), "cell", code)
+	if len(errs) == 0 {
+		return proto.Completeness{Status: "complete"}
+	}
+	depth, ended, bad := scanDepth(code)
+	switch {
+	case bad:
+		return proto.Completeness{Status: "invalid"}
+	case depth > 0 || !ended:
+		return proto.Completeness{Status: "incomplete", Indent: strings.Repeat("\t", depth)}
+	}
+	return proto.Completeness{Status: "invalid"}
+}
+
+// scanDepth counts brackets that are open at the end; ended is false when the last token wants more, bad is true for a bracket that closes nothing.
+func scanDepth(code string) (depth int, ended, bad bool) {
+	var sc scanner.Scanner
+	fset := token.NewFileSet()
+	open := false
+	sc.Init(fset.AddFile("", -1, len(code)), []byte(code), func(_ token.Position, msg string) {
+		open = open || strings.Contains(msg, "not terminated")
+	}, 0)
+	var stack []token.Token
+	last := token.SEMICOLON
+	for {
+		_, t, lit := sc.Scan()
+		if t == token.EOF {
+			break
+		}
+		switch t {
+		case token.LPAREN, token.LBRACE, token.LBRACK:
+			stack = append(stack, t)
+		case token.RPAREN, token.RBRACE, token.RBRACK:
+			want := map[token.Token]token.Token{token.RPAREN: token.LPAREN, token.RBRACE: token.LBRACE, token.RBRACK: token.LBRACK}[t]
+			if len(stack) == 0 || stack[len(stack)-1] != want {
+				return 0, true, true
+			}
+			stack = stack[:len(stack)-1]
+		}
+		if !(t == token.SEMICOLON && lit == "\n") {
+			last = t
+		}
+	}
+	ended = !open && !(last.IsOperator() && last != token.RPAREN && last != token.RBRACE && last != token.RBRACK && last != token.SEMICOLON && last != token.INC && last != token.DEC)
+	return len(stack), ended, false
+}
+
+func byteOffset(code string, cursor int) int {
+	n := 0
+	for i := range code {
+		if n == cursor {
+			return i
+		}
+		n++
+	}
+	return len(code)
+}
+
+func lineBefore(s string) string { return s[strings.LastIndexByte(s, '\n')+1:] }
+
+func isNameByte(b byte) bool {
+	return b == '_' || b >= '0' && b <= '9' || b >= 'a' && b <= 'z' || b >= 'A' && b <= 'Z' || b >= 0x80
+}
+
+// chainBefore reads the selector that ends a text: "fmt.Pri" is {"fmt", "Pri"}. Calls and indexes inside stay as text: {"f(x)", "A"}.
+func chainBefore(s string) []string {
+	end := len(s)
+	i := end
+	for i > 0 && isNameByte(s[i-1]) {
+		i--
+	}
+	chain := []string{s[i:end]}
+	for i > 0 && s[i-1] == '.' {
+		end = i - 1
+		i = end
+		for i > 0 {
+			if isNameByte(s[i-1]) {
+				i--
+				continue
+			}
+			if s[i-1] == ')' || s[i-1] == ']' {
+				depth := 0
+				for i > 0 {
+					i--
+					if s[i] == ')' || s[i] == ']' {
+						depth++
+					}
+					if s[i] == '(' || s[i] == '[' {
+						depth--
+						if depth == 0 {
+							break
+						}
+					}
+				}
+				continue
+			}
+			break
+		}
+		if i == end {
+			break
+		}
+		chain = append([]string{s[i:end]}, chain...)
+	}
+	return chain
+}
+
+// resolve finds the package or type of the selector prefix. Variables that the code itself declares are found by checking the lines before.
+func (e *Engine) resolve(chain []string, code string) (*types.Package, types.Type) {
+	pkg := types.NewPackage("main", "main")
+	for n, o := range e.objs {
+		pkg.Scope().Insert(alias(n, o, pkg))
+	}
+	if len(chain) == 1 {
+		if pn, ok := pkg.Scope().Lookup(chain[0]).(*types.PkgName); ok {
+			return pn.Imported(), nil
+		}
+		if spec := importIn(code, chain[0]); spec != "" {
+			if p, err := e.imp.Import(spec); err == nil {
+				return p, nil
+			}
+		}
+	}
+	x, err := parser.ParseExpr(strings.Join(chain, "."))
+	if err != nil {
+		return nil, nil
+	}
+	info := newInfo()
+	if err := types.CheckExpr(e.fset, pkg, token.NoPos, x, info); err != nil {
+		if id, ok := x.(*ast.Ident); ok {
+			return nil, e.declaredType(id.Name, code)
+		}
+		return nil, nil
+	}
+	return nil, info.TypeOf(x)
+}
+
+// declaredType finds the type of a variable that the code declares with := from an expression that can be checked alone.
+func (e *Engine) declaredType(name, code string) types.Type {
+	fset := token.NewFileSet()
+	p, _ := parse(fset, "", code)
+	if p.body == nil {
+		return nil
+	}
+	pkg := seeAll(e.objs, nil)
+	var found types.Type
+	ast.Inspect(p.body, func(n ast.Node) bool {
+		as, ok := n.(*ast.AssignStmt)
+		if !ok || as.Tok != token.DEFINE || len(as.Lhs) != len(as.Rhs) {
+			return true
+		}
+		for i, l := range as.Lhs {
+			if id, ok := l.(*ast.Ident); ok && id.Name == name {
+				info := newInfo()
+				if types.CheckExpr(fset, pkg, token.NoPos, as.Rhs[i], info) == nil {
+					found = info.TypeOf(as.Rhs[i])
+				}
+			}
+		}
+		return true
+	})
+	return found
+}
+
+// importIn finds the path that the code imports under a name.
+func importIn(code, name string) string {
+	p, _ := parse(token.NewFileSet(), "", code)
+	for _, im := range p.imports {
+		path := strings.Trim(im.Path.Value, "\"`")
+		if im.Name != nil && im.Name.Name == name || im.Name == nil && path[strings.LastIndexByte(path, '/')+1:] == name {
+			return path
+		}
+	}
+	return ""
+}
+
+// localNames are the names in the code before the cursor that := or var declare.
+func localNames(code string) map[string]bool {
+	out := map[string]bool{}
+	fields := strings.FieldsFunc(code, func(r rune) bool { return r == '\n' || r == ';' || r == '{' })
+	for _, l := range fields {
+		if i := strings.Index(l, ":="); i > 0 {
+			for _, n := range strings.Split(l[:i], ",") {
+				f := strings.Fields(n)
+				if len(f) > 0 && token.IsIdentifier(f[len(f)-1]) {
+					out[f[len(f)-1]] = true
+				}
+			}
+		}
+	}
+	return out
+}
+
+// members lists fields and methods of a type.
+func members(t types.Type) []types.Object {
+	var out []types.Object
+	seen := map[string]bool{}
+	add := func(o types.Object) {
+		if !seen[o.Name()] {
+			seen[o.Name()] = true
+			out = append(out, o)
+		}
+	}
+	base := t
+	if p, ok := t.Underlying().(*types.Pointer); ok {
+		base = p.Elem()
+	}
+	var fields func(t types.Type, depth int)
+	fields = func(t types.Type, depth int) {
+		if p, ok := t.Underlying().(*types.Pointer); ok {
+			t = p.Elem()
+		}
+		st, ok := t.Underlying().(*types.Struct)
+		if !ok || depth > 4 {
+			return
+		}
+		for i := range st.NumFields() {
+			add(st.Field(i))
+			if st.Field(i).Embedded() {
+				fields(st.Field(i).Type(), depth+1)
+			}
+		}
+	}
+	fields(base, 0)
+	set := types.NewMethodSet(types.NewPointer(base))
+	if types.IsInterface(base) {
+		set = types.NewMethodSet(base)
+	}
+	for i := range set.Len() {
+		add(set.At(i).Obj())
+	}
+	return out
+}
+
+func kindOf(o types.Object) string {
+	switch o := o.(type) {
+	case *types.Func:
+		if o.Type().(*types.Signature).Recv() != nil {
+			return "method"
+		}
+		return "function"
+	case *types.Var:
+		if o.IsField() {
+			return "field"
+		}
+		return "variable"
+	case *types.Const:
+		return "constant"
+	case *types.TypeName:
+		return "type"
+	case *types.PkgName:
+		return "package"
+	case *types.Builtin:
+		return "function"
+	}
+	return "constant"
+}
+
+func sigOf(o types.Object) string {
+	if _, ok := o.(*types.PkgName); ok || o.Type() == nil {
+		return ""
+	}
+	return goType(o.Type())
+}

@@ -1,0 +1,105 @@
+package cell
+
+import (
+	"fmt"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tilus-lab/tilus-lab/kernel/lab"
+	"github.com/tilus-lab/tilus-lab/kernel/proto"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// Magic is one line that is not Go.
+type Magic struct{ Name, Use, Doc string }
+
+// Magics are all of them.
+var Magics = []Magic{
+	{"%%tile", "%%tile NAME [PARAMETER=VALUE ...]", "the rest of the cell is program text; the Go variable NAME holds the program"},
+	{"%help", "%help", "what cells can do"},
+	{"%reset", "%reset", "forget all cells and variables"},
+}
+
+// Help is the text of %help.
+func (e *Engine) Help() string {
+	var b strings.Builder
+	b.WriteString("Cells are Go: imports, declarations and statements in any order. The value of the last expression is shown.\n\n")
+	for _, m := range Magics {
+		fmt.Fprintf(&b, "  %-38s %s\n", m.Use, m.Doc)
+	}
+	b.WriteString("\nAlways imported:")
+	for _, p := range Preimported {
+		b.WriteString(" " + p[strings.LastIndexByte(p, '/')+1:])
+	}
+	fmt.Fprintf(&b, "\nOther packages for import: %d, among them the standard library.\n", len(e.imp.Paths()))
+	return b.String()
+}
+
+// Tile parses a %%tile cell. It returns the variable's name and the program, or the error with places in the cell.
+func (e *Engine) Tile(name, src string) (string, *ir.Program, *proto.Error) {
+	e.text[name] = src
+	head, body, _ := strings.Cut(src, "\n")
+	skip := 1
+	for strings.TrimSpace(head) == "" && body != "" {
+		head, body, _ = strings.Cut(body, "\n")
+		skip++
+	}
+	words := strings.Fields(head)
+	fail := func(col int, code, help, msg string) (string, *ir.Program, *proto.Error) {
+		return "", nil, e.located(name, []proto.Problem{{Line: skip, Col: col, Code: code, Msg: msg, Help: help}})
+	}
+	if len(words) < 2 {
+		return fail(1, "Cell.E6", "write %%tile matmul, for example", "%%tile needs the name of a Go variable")
+	}
+	if err := e.Check(words[1]); err != nil {
+		return fail(utf8.RuneCountInString(head[:strings.Index(head, words[1])])+1, "Cell.E6", "", "%%tile NAME: "+err.Error())
+	}
+	p, err := lab.Parse(body, words[2:]...)
+	if err == nil {
+		return words[1], p, nil
+	}
+	list, ok := err.(diag.List)
+	if !ok {
+		return fail(1, "", "", err.Error())
+	}
+	var ps []proto.Problem
+	for _, d := range list {
+		line := d.Pos.Line + skip
+		if d.Pos.Line == 0 {
+			line = skip
+		}
+		text := lineOf(src, line)
+		q := proto.Problem{Line: line, Col: runeCol(text, max(d.Pos.Col, 1)), Code: d.Code, Msg: d.Msg, Help: d.Help}
+		if d.End.Line > 0 {
+			q.EndLine, q.EndCol = d.End.Line+skip, runeCol(lineOf(src, d.End.Line+skip), d.End.Col)
+		}
+		ps = append(ps, q)
+	}
+	return "", nil, e.located(name, ps)
+}
+
+// located makes the error of a cell from problems whose places are known.
+func (e *Engine) located(name string, ps []proto.Problem) *proto.Error {
+	out := &proto.Error{Name: "CellError", Problems: ps}
+	for i, q := range ps {
+		text := fmt.Sprintf("%s:%d:%d: %s", name, q.Line, q.Col, q.Msg)
+		if q.Code != "" {
+			text += " [" + q.Code + "]"
+		}
+		if i == 0 {
+			out.Value = text
+		}
+		if i < diag.MaxShown {
+			text += "\n" + caret(lineOf(e.text[name], q.Line), q.Col, width(q))
+			if q.Help != "" {
+				text += "\n    help: " + q.Help
+			}
+			out.Traceback = append(out.Traceback, text)
+		}
+	}
+	if len(ps) > 1 {
+		out.Value += fmt.Sprintf(" (and %d more)", len(ps)-1)
+	}
+	return out
+}

@@ -1,0 +1,144 @@
+package cell
+
+import (
+	"context"
+	"fmt"
+	"go/types"
+	"reflect"
+	"sort"
+	"strings"
+	"unicode/utf8"
+
+	"github.com/tilus-lab/tilus-lab/kernel/lab"
+	"github.com/tilus-lab/tilus-lab/kernel/proto"
+)
+
+// Bind gives a Go value of this process to cells as the top-level variable name.
+func (e *Engine) Bind(ctx context.Context, id int64, name string, v any) error {
+	rt := reflect.TypeOf(v)
+	if rt == nil {
+		return fmt.Errorf("cell: bind %s: no value", name)
+	}
+	e.host.mu.Lock()
+	e.host.handed = v
+	e.host.mu.Unlock()
+	if p := rt; p.Kind() == reflect.Pointer && p.Elem().PkgPath() != "" {
+		if _, err := e.imp.Import(p.Elem().PkgPath()); err != nil {
+			return fmt.Errorf("cell: bind %s: %w", name, err)
+		}
+	}
+	t := e.imp.typ(rt)
+	e.mu.Lock()
+	undo := e.snapshot()
+	out := &unit{}
+	g := &gen{e: e, out: out, names: map[types.Object]string{}, vars: map[types.Object]string{}}
+	sv := types.NewVar(0, types.NewPackage("main", "main"), name, t)
+	printed := ""
+	if old, ok := e.objs[name].(*types.Var); ok && types.Identical(old.Type(), t) {
+		sv, printed = old, e.emitted[old]
+	}
+	if printed == "" {
+		printed = e.newName(name)
+		e.shown[printed] = name
+		fmt.Fprintf(&out.vars, "var %s %s\n", printed, g.typ(t))
+	}
+	e.emitted[sv] = printed
+	e.objs[name] = sv
+	e.fresh = map[string]bool{name: true}
+	entry := e.newName("bindǃ")
+	code := out.vars.String() + fmt.Sprintf("func %s() {\n%s = %s.Handed().(%s)\n}\n", entry, printed, g.host(), g.typ(t))
+	code = "package main\n" + strings.Join(out.imports, "") + code
+	e.mu.Unlock()
+	if err := e.eval(code); err != nil {
+		e.mu.Lock()
+		undo()
+		e.mu.Unlock()
+		return fmt.Errorf("cell: bind %s: %w", name, err)
+	}
+	e.host.begin(id)
+	if _, err := e.in.EvalWithContext(ctx, entry+"()"); err != nil {
+		return fmt.Errorf("cell: bind %s: %w", name, err)
+	}
+	return nil
+}
+
+// Check tells whether a name can be that of a variable.
+func (e *Engine) Check(name string) error {
+	for i, r := range name {
+		if !(r == '_' || r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || i > 0 && r >= '0' && r <= '9') {
+			return fmt.Errorf("%q is not a Go name", name)
+		}
+	}
+	if name == "" || name == "_" {
+		return fmt.Errorf("a Go name must follow")
+	}
+	if _, ok := e.objs[name].(*types.PkgName); ok {
+		return fmt.Errorf("%s is a package; choose another name", name)
+	}
+	return nil
+}
+
+const maxShort = 120
+
+// Vars lists the top-level variables. Call it between cells.
+func (e *Engine) Vars() *proto.Vars {
+	out := &proto.Vars{Vars: []proto.Var{}}
+	globals := e.in.Globals()
+	for name, o := range e.objs {
+		v, ok := o.(*types.Var)
+		if !ok || v.Pkg() == nil || v.Pkg().Path() != "main" {
+			continue
+		}
+		x := proto.Var{Name: name, Type: goType(v.Type()), Fresh: e.fresh[name]}
+		if rv, ok := globals[e.emitted[v]]; ok && rv.IsValid() && rv.CanInterface() {
+			x.Short = short(rv)
+			if form, text, ok := formOf(rv.Interface()); ok {
+				x.Form, x.Text = form, text
+			}
+		}
+		out.Vars = append(out.Vars, x)
+	}
+	sort.Slice(out.Vars, func(i, j int) bool { return out.Vars[i].Name < out.Vars[j].Name })
+	return out
+}
+
+// formOf is lab.Form for values of cells: a panic in a text method must not end the worker.
+func formOf(v any) (form, text string, ok bool) {
+	defer func() {
+		if recover() != nil {
+			ok = false
+		}
+	}()
+	return lab.Form(v)
+}
+
+// short is one line about a value. Large values are not printed in full, and text methods of cells are not called.
+func short(v reflect.Value) (s string) {
+	defer func() {
+		if recover() != nil {
+			s = "?"
+		}
+	}()
+	switch v.Kind() {
+	case reflect.Slice, reflect.Array, reflect.Map:
+		if v.Len() > 32 {
+			return fmt.Sprintf("%d elements", v.Len())
+		}
+	case reflect.Func:
+		return "func"
+	case reflect.String:
+		s = v.String()
+		if len(s) > 4*maxShort {
+			s = s[:4*maxShort]
+		}
+		s = fmt.Sprintf("%q", s)
+	}
+	if s == "" {
+		s = fmt.Sprint(v.Interface())
+	}
+	s = strings.Join(strings.Fields(s), " ")
+	if utf8.RuneCountInString(s) > maxShort {
+		s = string([]rune(s)[:maxShort-1]) + "…"
+	}
+	return s
+}

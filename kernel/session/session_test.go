@@ -1,0 +1,307 @@
+package session_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/kernel/proto"
+	"github.com/tilus-lab/tilus-lab/kernel/session"
+	"github.com/tilus-lab/tilus-lab/kernel/worker"
+)
+
+// The test binary is its own worker.
+func TestMain(m *testing.M) {
+	if os.Getenv("TILUS_TEST_WORKER") == "1" {
+		os.Exit(worker.Serve(os.Stdin, os.Stdout, worker.Methods{
+			"double": func(_ context.Context, p json.RawMessage) (any, error) {
+				var n int
+				err := json.Unmarshal(p, &n)
+				return 2 * n, err
+			},
+		}))
+	}
+	os.Exit(m.Run())
+}
+
+// book is a session with what its cells showed.
+type book struct {
+	*session.Session
+	t  testing.TB
+	mu sync.Mutex
+	ev []proto.Event
+}
+
+func open(t testing.TB) *book {
+	t.Helper()
+	s, err := session.Start(session.Options{Exe: []string{os.Args[0]}, Env: []string{"TILUS_TEST_WORKER=1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	return &book{Session: s, t: t}
+}
+
+func (b *book) sink(ev proto.Event) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	b.ev = append(b.ev, ev)
+}
+
+// run runs a cell and returns its reply and its output as text: streams as they are, results after "=> ".
+func (b *book) run(code string) (session.Reply, string) {
+	b.t.Helper()
+	b.mu.Lock()
+	b.ev = nil
+	b.mu.Unlock()
+	r, err := b.Execute(context.Background(), session.Request{Code: code, StoreHistory: true}, b.sink)
+	if err != nil {
+		b.t.Fatal(err)
+	}
+	return r, b.text()
+}
+
+func (b *book) text() string {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	var s strings.Builder
+	for _, e := range b.ev {
+		switch {
+		case e.Stream != nil:
+			s.WriteString(e.Stream.Text)
+		case e.Bundle != nil:
+			fmt.Fprintf(&s, "=> %v\n", e.Bundle.Data["text/plain"])
+		}
+	}
+	return s.String()
+}
+
+func (b *book) ok(code, want string) {
+	b.t.Helper()
+	r, out := b.run(code)
+	if r.Status != "ok" || out != want {
+		b.t.Errorf("%s\nstatus %s %s %s\n got %q\nwant %q", code, r.Status, r.EName, strings.Join(r.Traceback, "\n"), out, want)
+	}
+}
+
+func TestStateAndErrors(t *testing.T) {
+	b := open(t)
+	b.ok("x := 20\ny := 22", "")
+	b.ok("x + y", "=> 42\n")
+	r, _ := b.run("z := x + nope\nw := missing")
+	if r.Status != "error" || len(r.Problems) != 2 || r.Problems[0].Line != 1 || r.Problems[0].Col != 10 || r.Problems[1].Line != 2 || r.Problems[1].Col != 6 {
+		t.Errorf("problems: %+v", r)
+	}
+	r, _ = b.run("a := []int{1}\nfor i := 0; i < 3; i++ {\n\ta[i]++\n}")
+	if r.Status != "error" || !strings.Contains(r.EValue, "out of range") || !strings.Contains(strings.Join(r.Traceback, "\n"), "a[i]++") {
+		t.Errorf("panic: %q %q", r.EValue, r.Traceback)
+	}
+	b.ok("x", "=> 20\n")
+	vars := b.Vars()
+	if len(vars) == 0 || vars[len(vars)-1].Name != "y" || vars[len(vars)-1].Short != "22" {
+		t.Errorf("vars: %+v", vars)
+	}
+	if v, err := b.Call(context.Background(), "double", 21); err != nil || string(v) != "42" {
+		t.Errorf("call: %s %v", v, err)
+	}
+}
+
+func TestOrder(t *testing.T) {
+	b := open(t)
+	b.ok(`import ("fmt"; "os")
+for i := range 5 {
+	fmt.Print("o", i, " ")
+	fmt.Fprint(os.Stderr, "e", i, " ")
+	Display(display.HTML("h"))
+	os.Stdout.WriteString("f ")
+}
+fmt.Println("end")`, "o0 e0 => h\nf o1 e1 => h\nf o2 e2 => h\nf o3 e3 => h\nf o4 e4 => h\nf end\n")
+}
+
+func TestLateOutput(t *testing.T) {
+	b := open(t)
+	b.ok("import (\"fmt\"; \"time\")\ngo func() { time.Sleep(150 * time.Millisecond); fmt.Println(\"late\") }()", "")
+	first := b.ev
+	_ = first
+	var second []proto.Event
+	var mu sync.Mutex
+	if _, err := b.Execute(context.Background(), session.Request{Code: "time.Sleep(400 * time.Millisecond)"}, func(ev proto.Event) {
+		mu.Lock()
+		defer mu.Unlock()
+		second = append(second, ev)
+	}); err != nil {
+		t.Fatal(err)
+	}
+	if got := b.text(); got != "late\n" {
+		t.Errorf("late output under its own cell: %q", got)
+	}
+	for _, e := range second {
+		if e.Stream != nil {
+			t.Errorf("output under the wrong cell: %q", e.Stream.Text)
+		}
+	}
+}
+
+func TestInterrupt(t *testing.T) {
+	b := open(t)
+	b.ok("n := 1", "")
+	for _, code := range []string{"for { n++ }", "ch := make(chan int)\n<-ch", "import \"fmt\"\nfor { fmt.Println(\"spam\") }", "func spin() { for { n++ } }\nspin()"} {
+		done := make(chan session.Reply)
+		go func() { r, _ := b.run(code); done <- r }()
+		time.Sleep(300 * time.Millisecond)
+		start := time.Now()
+		b.Interrupt()
+		r := <-done
+		if r.Status != "error" || r.EName != "Interrupted" || r.Tainted {
+			t.Errorf("%s: %+v", code, r)
+		}
+		if d := time.Since(start); d > 500*time.Millisecond {
+			t.Errorf("%s: interrupt took %s", code, d)
+		}
+	}
+	r, out := b.run("n > 0")
+	if r.Status != "ok" || out != "=> true\n" {
+		t.Errorf("state after interrupts: %q %+v", out, r)
+	}
+	// Nothing revives.
+	before, _ := b.run("n")
+	time.Sleep(100 * time.Millisecond)
+	_, a := b.run("n")
+	_, c := b.run("n")
+	if a != c || before.Status != "ok" {
+		t.Errorf("a cancelled loop goes on: %s %s", a, c)
+	}
+}
+
+func TestAnswersWhileBusy(t *testing.T) {
+	b := open(t)
+	b.ok("longName := 3\ntype P struct{ Alpha, Beta int }\np := P{}", "")
+	done := make(chan bool)
+	go func() { b.run("for {}"); done <- true }()
+	time.Sleep(100 * time.Millisecond)
+	c, err := b.Complete("é := 1; longN", 13)
+	if err != nil || len(c.Matches) != 1 || c.Matches[0].Text != "longName" || c.Start != 8 {
+		t.Errorf("complete: %+v %v", c, err)
+	}
+	c, _ = b.Complete("p.Al", 4)
+	if len(c.Matches) != 1 || c.Matches[0].Text != "Alpha" {
+		t.Errorf("members: %+v", c)
+	}
+	c, _ = b.Complete("layout.Loc", 10)
+	if len(c.Matches) != 1 || c.Matches[0].Text != "Local" {
+		t.Errorf("package: %+v", c)
+	}
+	in, _ := b.Inspect("layout.Local(2)", 9)
+	if !in.Found || !strings.Contains(in.Text, "Local") {
+		t.Errorf("inspect: %+v", in)
+	}
+	for code, want := range map[string]string{"1+1": "complete", "for {": "incomplete", "x := (": "incomplete", ")(": "invalid", "a +": "incomplete", "f(": "incomplete"} {
+		if got, _ := b.IsComplete(code); got.Status != want {
+			t.Errorf("IsComplete(%q) = %s, want %s", code, got.Status, want)
+		}
+	}
+	b.Interrupt()
+	<-done
+}
+
+func TestDeaths(t *testing.T) {
+	for _, c := range []struct{ code, name, value string }{
+		{"go func() { panic(\"boom\") }()\nimport \"time\"\ntime.Sleep(time.Second)", "Panic", "boom"},
+		{"import \"syscall\"\nimport \"os\"\np, _ := os.FindProcess(os.Getpid())\np.Kill()\nselect {}", "WorkerEnded", "killed"},
+		{"func f(n int) int { return f(n+1) + 1 }\nf(0)", "StackOverflow", "recursion"},
+	} {
+		code := strings.Replace(c.code, "import \"syscall\"\n", "", 1)
+		b := open(t)
+		b.ok("keep := 5", "")
+		start := time.Now()
+		r, _ := b.run(code)
+		if r.Status != "error" || !r.Lost || r.EName != c.name || !strings.Contains(r.EValue, c.value) {
+			t.Errorf("%s: %+v", code, r)
+		}
+		t.Logf("%s after %s", r.EName, time.Since(start))
+		if r, _ := b.run("keep"); r.Status != "error" {
+			t.Errorf("variables must be gone: %+v", r)
+		}
+		if r, err := b.Replay(context.Background(), nil); err != nil || r.Status != "ok" {
+			t.Errorf("replay: %+v %v", r, err)
+		}
+		b.ok("keep", "=> 5\n")
+	}
+	b := open(t)
+	b.ok("keep := 5", "")
+	r, _ := b.run("import \"os\"\nos.Exit(3)")
+	if r.EName != "Exit" || r.Lost {
+		t.Errorf("os.Exit: %+v", r)
+	}
+	b.ok("keep", "=> 5\n")
+}
+
+func TestTile(t *testing.T) {
+	b := open(t)
+	prog := "%%tile add\nprogram add(a: *f32, b: *f32) warps=1 {\n\tga = ViewGlobal(a) : global f32[32]\n\tgb = ViewGlobal(b) : global f32[32]\n\tra = LoadGlobal(ga, offset=[0]) : register f32[32] spatial(32)\n\tStoreGlobal(gb, ra, offset=[0])\n}\n"
+	b.ok(prog, "")
+	b.ok("add.Name", "=> add\n")
+	found := false
+	for _, v := range b.Vars() {
+		found = found || v.Name == "add" && v.Form == "program" && strings.Contains(v.Text, "LoadGlobal")
+	}
+	if !found {
+		t.Errorf("vars: %+v", b.Vars())
+	}
+	r, _ := b.run(strings.Replace(prog, "LoadGlobal(ga", "LoadGlobal(gx", 1))
+	if r.Status != "error" || len(r.Problems) == 0 || r.Problems[0].Line != 5 {
+		t.Errorf("located: %+v", r)
+	}
+	_, out := b.run("layout.Local(2, 1).Spatial(8, 4).Local(1, 2)")
+	if !strings.Contains(out, "local(2, 1)") {
+		t.Errorf("layout: %q", out)
+	}
+	for _, e := range b.ev {
+		if e.Bundle != nil && (e.Bundle.Data["image/svg+xml"] == nil || e.Bundle.Data["image/png"] == nil) {
+			t.Error("a layout must show its picture")
+		}
+	}
+}
+
+func TestStdin(t *testing.T) {
+	b := open(t)
+	code := "import \"fmt\"\nvar s string\nfmt.Scanln(&s)\ns"
+	r, err := b.Execute(context.Background(), session.Request{Code: code, AllowStdin: true, Input: func(string, bool) (string, error) { return "typed", nil }}, b.sink)
+	if err != nil || r.Status != "ok" || b.text() != "=> typed\n" {
+		t.Errorf("%+v %v %q", r, err, b.text())
+	}
+	if _, out := b.run("_, err := fmt.Scanln(&s)\nerr"); !strings.Contains(out, "cannot ask") {
+		t.Errorf("no stdin: %q", out)
+	}
+}
+
+func TestClose(t *testing.T) {
+	b := open(t)
+	done := make(chan session.Reply)
+	go func() {
+		r, _ := b.Execute(context.Background(), session.Request{Code: "for {}"}, nil)
+		done <- r
+	}()
+	time.Sleep(100 * time.Millisecond)
+	start := time.Now()
+	b.Close()
+	<-done
+	if d := time.Since(start); d > time.Second {
+		t.Errorf("close took %s", d)
+	}
+	if _, err := b.Execute(context.Background(), session.Request{Code: "1"}, nil); err == nil {
+		t.Error("a closed session ran a cell")
+	}
+}
+
+func BenchmarkOnePlusOne(b *testing.B) {
+	bk := open(b)
+	for b.Loop() {
+		bk.run("1+1")
+	}
+}

@@ -1,0 +1,324 @@
+// Package worker is the child process that runs the cells of one notebook: it owns the interpreter, the values and the devices.
+//
+// Main speaks kernel/proto on two pipes. Cells run one at a time; completion, inspection, lab methods and interrupts are served
+// meanwhile. Everything that leaves goes through one ordered queue (output.go). When the supervisor goes away the input pipe
+// ends, and so does the worker.
+package worker
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"runtime"
+	"runtime/debug"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/kernel/cell"
+	"github.com/tilus-lab/tilus-lab/kernel/display"
+	"github.com/tilus-lab/tilus-lab/kernel/lab"
+	"github.com/tilus-lab/tilus-lab/kernel/proto"
+)
+
+// maxStack ends a recursion without end before it has eaten the memory of the machine.
+const maxStack = 256 << 20
+
+// Methods are the lab methods that a supervisor can call beside the cells; Main serves those given to it.
+type Methods map[string]func(ctx context.Context, params json.RawMessage) (any, error)
+
+type worker struct {
+	out    *output
+	stdin  *stdin
+	mu     sync.Mutex
+	eng    *cell.Engine
+	hooks  cell.Hooks
+	silent bool
+	id     int64              // running cell
+	cancel context.CancelFunc // of the running cell
+	ctx    context.Context
+	call   Methods
+}
+
+// Main serves until the input ends or a shutdown is asked for, and returns the exit status. r and w are the pipes of the supervisor, usually
+// os.Stdin and os.Stdout, which cells must not see: they are moved away and replaced.
+func Main(r io.Reader, w io.Writer) int { return Serve(r, w, nil) }
+
+// Serve is Main with lab methods.
+func Serve(r io.Reader, w io.Writer, methods Methods) int {
+	debug.SetMaxStack(maxStack)
+	r, w, err := takePipes(r, w)
+	if err != nil {
+		fmt.Fprintln(os.Stderr, "tilus-lab worker:", err)
+		return 1
+	}
+	k := &worker{call: methods}
+	if k.out, err = newOutput(proto.NewWriter(w)); err != nil {
+		fmt.Fprintln(os.Stderr, "tilus-lab worker:", err)
+		return 1
+	}
+	k.stdin = &stdin{k: k, lines: make(chan line, 1)}
+	stdout, stderr := k.out.pipes[0].w, k.out.pipes[1].w
+	// Libraries in this process print through these. The Go runtime writes crash reports to file descriptor 2 itself, which
+	// stays the supervisor's.
+	os.Stdout = stdout
+	os.Stderr = stderr
+	devnull, _ := os.Open(os.DevNull)
+	os.Stdin = devnull
+	k.hooks = cell.Hooks{
+		Write:  func(id int64, stream string, p []byte) { k.out.write(id, stream, p) },
+		Sync:   k.out.sync,
+		Result: k.result,
+		Files:  [3]any{devnull, stdout, stderr},
+		Stdin:  k.stdin,
+	}
+	if k.eng, err = cell.New(k.hooks, cell.Symbols, cell.Preimported); err != nil {
+		fmt.Fprintln(stderr, "tilus-lab worker:", err)
+		return 1
+	}
+	defer display.Attach(k.display)()
+	defer lab.Attach(lab.Hooks{Context: k.context, Explore: func(form, text string) {
+		k.out.send(proto.Event{ID: k.running(), Kind: proto.KindExplore, Explore: &proto.Explore{Form: form, Text: text}})
+	}, Display: func(data map[string]string) {
+		m := map[string]any{}
+		for mime, s := range data {
+			m[mime] = s
+		}
+		k.display(display.Data{Data: m})
+	}})()
+	k.out.send(proto.Event{Kind: proto.KindReady, Ready: &proto.Ready{PID: os.Getpid(), Go: "go1.26", Version: proto.Version}})
+	return k.serve(proto.NewReader(r))
+}
+
+func (k *worker) serve(in *proto.Reader) int {
+	cells := make(chan proto.Request, 64)
+	defer close(cells)
+	go func() {
+		for req := range cells {
+			k.execute(req)
+		}
+	}()
+	for {
+		var req proto.Request
+		if err := in.Receive(&req); err != nil {
+			if errors.Is(err, io.EOF) {
+				return 0
+			}
+			return 1
+		}
+		switch req.Op {
+		case proto.OpExecute, proto.OpReset:
+			cells <- req
+		case proto.OpInterrupt:
+			k.interrupt()
+		case proto.OpInput:
+			k.stdin.give(line{req.Text, req.EOF})
+		case proto.OpComplete:
+			go k.answer(req, func(e *cell.Engine) proto.Event {
+				c := e.Complete(req.Code, req.Cursor)
+				return proto.Event{Kind: proto.KindCompleted, Completed: &c}
+			})
+		case proto.OpInspect:
+			go k.answer(req, func(e *cell.Engine) proto.Event {
+				c := e.Inspect(req.Code, req.Cursor)
+				return proto.Event{Kind: proto.KindInspected, Inspected: &c}
+			})
+		case proto.OpIsComplete:
+			go k.answer(req, func(*cell.Engine) proto.Event {
+				c := cell.IsComplete(req.Code)
+				return proto.Event{Kind: proto.KindCompleteness, Completeness: &c}
+			})
+		case proto.OpCall:
+			go k.method(req)
+		case proto.OpShutdown:
+			return 0
+		}
+	}
+}
+
+// answer sends the answer to a question about code; a fault in finding it is no reason to end the worker.
+func (k *worker) answer(req proto.Request, f func(*cell.Engine) proto.Event) {
+	k.mu.Lock()
+	e := k.eng
+	k.mu.Unlock()
+	var ev proto.Event
+	func() {
+		defer func() {
+			if r := recover(); r != nil {
+				ev = proto.Event{Kind: proto.KindDone, Done: &proto.Done{Status: "error"}}
+			}
+		}()
+		ev = f(e)
+	}()
+	ev.ID = req.ID
+	k.out.send(ev)
+}
+
+func (k *worker) method(req proto.Request) {
+	fail := func(msg string) {
+		k.out.send(proto.Event{ID: req.ID, Kind: proto.KindError, Error: &proto.Error{Name: "CallError", Value: msg, Traceback: []string{msg}}})
+		k.out.send(proto.Event{ID: req.ID, Kind: proto.KindDone, Done: &proto.Done{Status: "error"}})
+	}
+	f := k.call[req.Method]
+	if f == nil {
+		fail("no method " + req.Method)
+		return
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			fail(fmt.Sprint(r))
+		}
+	}()
+	v, err := f(context.Background(), req.Params)
+	if err != nil {
+		fail(err.Error())
+		return
+	}
+	raw, err := json.Marshal(v)
+	if err != nil {
+		fail(err.Error())
+		return
+	}
+	k.out.send(proto.Event{ID: req.ID, Kind: proto.KindReturned, Returned: raw})
+}
+
+// execute runs one cell from its request to Done.
+func (k *worker) execute(req proto.Request) {
+	ctx, cancel := context.WithCancel(context.Background())
+	defer cancel()
+	k.mu.Lock()
+	k.id, k.ctx, k.cancel, k.silent = req.ID, ctx, cancel, req.Silent
+	k.mu.Unlock()
+	k.stdin.allow(req.AllowStdin)
+	k.out.begin(req.ID)
+	start := time.Now()
+	res, pager := k.run(ctx, req)
+	k.out.sync()
+	k.out.resume()
+	done := &proto.Done{Status: "ok", Seconds: time.Since(start).Seconds(), Tainted: res.Tainted, Pager: pager}
+	if res.Err != nil {
+		done.Status = "error"
+		k.out.send(proto.Event{ID: req.ID, Kind: proto.KindError, Error: res.Err})
+	}
+	k.mu.Lock()
+	k.id, k.cancel = 0, nil
+	e := k.eng
+	k.mu.Unlock()
+	if !res.Tainted {
+		k.out.send(proto.Event{ID: req.ID, Kind: proto.KindVars, Vars: e.Vars()})
+	}
+	var m runtime.MemStats
+	if req.Count%16 == 0 {
+		runtime.ReadMemStats(&m)
+		done.Heap = m.HeapInuse
+	}
+	k.out.send(proto.Event{ID: req.ID, Kind: proto.KindDone, Done: done})
+}
+
+func (k *worker) run(ctx context.Context, req proto.Request) (res cell.Outcome, pager string) {
+	defer func() {
+		if r := recover(); r != nil {
+			msg := fmt.Sprintf("the worker could not handle this cell: %v", r)
+			res = cell.Outcome{Err: &proto.Error{Name: "CellError", Value: msg, Traceback: []string{msg}}}
+			fmt.Fprintf(crash, "tilus-lab worker: %s\n%s\n", msg, debug.Stack())
+		}
+	}()
+	name := fmt.Sprintf("cell%d", max(req.Count, 0))
+	if req.Op == proto.OpReset {
+		return k.reset(), ""
+	}
+	first := strings.TrimSpace(req.Code)
+	head, _, _ := strings.Cut(first, "\n")
+	switch word, _, _ := strings.Cut(strings.TrimSpace(head), " "); {
+	case word == "%%tile":
+		v, p, err := k.eng.Tile(name, req.Code)
+		if err != nil {
+			return cell.Outcome{Err: err}, ""
+		}
+		if err := k.eng.Bind(ctx, req.ID, v, p); err != nil {
+			return cell.Outcome{Err: &proto.Error{Name: "CellError", Value: err.Error(), Traceback: []string{err.Error()}}}, ""
+		}
+		return cell.Outcome{}, ""
+	case first == "%help":
+		return cell.Outcome{}, k.eng.Help()
+	case first == "%reset":
+		return k.reset(), ""
+	case strings.HasPrefix(first, "%"):
+		msg := fmt.Sprintf("%s:1:1: there is no magic %s [Cell.E7]", name, word)
+		return cell.Outcome{Err: &proto.Error{Name: "CellError", Value: msg, Traceback: []string{msg + "\n    help: %help lists the magics"},
+			Problems: []proto.Problem{{Line: 1, Col: 1, Code: "Cell.E7", Msg: "there is no magic " + word}}}}, ""
+	}
+	return k.eng.Run(ctx, req.ID, name, req.Code), ""
+}
+
+func (k *worker) reset() cell.Outcome {
+	e, err := cell.New(k.hooks, cell.Symbols, cell.Preimported)
+	if err != nil {
+		return cell.Outcome{Err: &proto.Error{Name: "CellError", Value: err.Error(), Traceback: []string{err.Error()}}}
+	}
+	k.mu.Lock()
+	k.eng = e
+	k.mu.Unlock()
+	debug.FreeOSMemory()
+	return cell.Outcome{}
+}
+
+func (k *worker) interrupt() {
+	k.mu.Lock()
+	id, cancel := k.id, k.cancel
+	k.mu.Unlock()
+	if cancel == nil {
+		return
+	}
+	k.out.drop(id)
+	cancel()
+}
+
+func (k *worker) running() int64 {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.id
+}
+
+func (k *worker) context() context.Context {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.ctx == nil {
+		return context.Background()
+	}
+	return k.ctx
+}
+
+// display shows data in order with what was printed before.
+func (k *worker) display(d display.Data) error { return k.show(k.running(), proto.KindDisplay, d) }
+
+func (k *worker) show(id int64, kind proto.Kind, d display.Data) error {
+	k.out.sync()
+	k.mu.Lock()
+	silent := k.silent
+	k.mu.Unlock()
+	if silent {
+		return nil
+	}
+	data, meta := display.Bundle(d)
+	b := &proto.Bundle{Data: data, Metadata: meta}
+	if s, ok := d.Transient["display_id"].(string); ok {
+		b.DisplayID = s
+		b.Update, _ = d.Transient["update"].(bool)
+	}
+	if err := k.out.send(proto.Event{ID: id, Kind: kind, Bundle: b}); err != nil {
+		return fmt.Errorf("display: %w", err)
+	}
+	return nil
+}
+
+// result shows the values of the last expression.
+func (k *worker) result(id int64, vals []any, _ []string) {
+	d, ok := display.Results(vals)
+	if ok {
+		k.show(id, proto.KindResult, d)
+	}
+}
