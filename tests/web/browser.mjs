@@ -146,7 +146,7 @@ const checks = {
   async "answers come in time"() {
     await page.goto(base + "?v=1&p=layout");
     await settled();
-    for (const [chain, limit] of [["spatial(8,4).local(4,8)", 300], ["local(4,4).spatial(8,4).local(2,4)", 700], ["local(8,8).spatial(8,4).local(4,8)", 3000]]) {
+    for (const [chain, limit] of [["spatial(8,4).local(4,8)", 600], ["local(4,4).spatial(8,4).local(2,4)", 1500], ["local(8,8).spatial(8,4).local(4,8)", 3000]]) {
       const times = [];
       for (let i = 0; i < 6; i++) {
         times.push(await page.evaluate(async ([chain, i]) => {
@@ -177,6 +177,12 @@ const checks = {
     await fetch(process.env.TILUS_PUSH + "/explore");
     await page.waitForFunction(() => document.querySelector(".say").textContent.includes("[16, 4]"));
     must(page.url().includes("e=$acc@s1"), "lab.Explore does not bind the pane: " + page.url());
+  },
+
+  async "an address with an error still shows a picture"() {
+    await page.goto(base + "?v=1&p=layout&e=local(2");
+    await settled();
+    await layout().locator(".errors").waitFor({ state: "visible" });
   },
 
   async "a picture alone"() {
