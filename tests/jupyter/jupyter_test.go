@@ -1,5 +1,5 @@
-// Package jupyter_test talks to the real kernel, `tilus-lab kernel` with its worker, the
-// way front ends do: through jupyter_client and its kernelspec.
+// Package jupyter_test talks to the kernel with its real worker the way front ends do:
+// through jupyter_client and a kernelspec.
 package jupyter_test
 
 import (
@@ -14,18 +14,16 @@ import (
 	"github.com/tilus-lab/tilus-lab/tests/need"
 )
 
-// python runs a script of testdata with the kernelspec of a freshly built tilus-lab.
+// python runs a script of testdata with this test binary as the kernel of the kernelspec.
 func python(t *testing.T, script string) {
 	t.Helper()
 	py := need.Jupyter(t)
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	exe := filepath.Join(dir, "tilus-lab")
-	build := exec.CommandContext(ctx, "go", "build", "-o", exe, "./cmd/tilus-lab")
-	build.Dir = need.Root(t)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build ./cmd/tilus-lab: %v\n%s", err, out)
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
 	}
 	if _, err := kernel.Install(kernel.InstallOptions{Prefix: dir, Exe: exe}); err != nil {
 		t.Fatal(err)

@@ -1,6 +1,7 @@
 """Go cells in `tilus-lab kernel`, through jupyter_client."""
 import glob
 import os
+import signal
 import time
 from jupyter_client.manager import start_new_kernel
 
@@ -46,6 +47,11 @@ def text(out, name="stdout"):
 
 def result(out):
     return next((c["data"]["text/plain"] for t, c in out if t == "execute_result"), None)
+
+
+def workers():
+    pid = km.provisioner.process.pid
+    return [c for f in glob.glob(f"/proc/{pid}/task/*/children") for c in open(f).read().split()]
 
 
 def interrupt():
@@ -96,12 +102,24 @@ eq(result(wait(mid)[1]), "Ada", "input")
 
 # What kills a worker costs one cell; replay brings the values back.
 ok("z := 7")
-for code in ('go func() { panic("boom") }()\ntime.Sleep(time.Second)', "func rec(n int) int { return rec(n+1) + 1 }\nrec(0)",
-             'import "syscall"\nsyscall.Kill(syscall.Getpid(), syscall.SIGKILL)\ntime.Sleep(time.Second)'):
+for code in ('func boom() { panic("boom") }\ngo boom()\ntime.Sleep(time.Second)', "func rec(n int) int { return rec(n+1) + 1 }\nrec(0)"):
     r, out = run(code)
     eq(r["status"], "error", code)
     assert any(t == "error" for t, _ in out), out
+    assert any("%replay" in line for line in r["traceback"]), r
     print(f"{code.splitlines()[0]:.40}: {r['ename']}: {r['evalue']:.80}")
+mid = kc.execute('import "time"\ntime.Sleep(20 * time.Second)')
+time.sleep(0.3)
+t = time.time()
+for c in workers():
+    os.kill(int(c), signal.SIGKILL)
+r, _ = wait(mid)
+eq(r["status"], "error", "SIGKILL")
+assert time.time() - t < 1, f"the death was noticed after {time.time() - t:.3f} s"
+assert any("%replay" in line for line in r["traceback"]), r
+eq(run("z")[0]["status"], "error", "values after a death")
+eq(run("%replay")[0]["status"], "ok", "replay")
+eq(result(ok("z")), "7", "values after a replay")
 r, _ = run("os.Exit(3)")
 eq(r["status"], "error", "os.Exit")
 eq(result(ok("1 + 1")), "2", "after deaths")
@@ -119,8 +137,7 @@ print(f"1 + 1: median {sorted(times)[25] * 1e3:.1f} ms")
 # Shutdown while a cell runs leaves nobody behind.
 kc.execute("for {\n}")
 time.sleep(0.3)
-pid = km.provisioner.process.pid
-children = [c for f in glob.glob(f"/proc/{pid}/task/*/children") for c in open(f).read().split()]
+children = workers()
 t = time.time()
 kc.control_channel.send(kc.session.msg("shutdown_request", {"restart": False}))
 while km.provisioner.process.poll() is None:
