@@ -6,8 +6,13 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/kernel/lab"
 	"github.com/tilus-lab/tilus-lab/kernel/session"
+	"github.com/tilus-lab/tilus-lab/kernel/worker"
+	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
+	"github.com/tilus-lab/tilus-lab/vm/text"
 	"github.com/tilus-lab/tilus-lab/web"
 )
 
@@ -52,6 +57,55 @@ func (b *backend) call(ctx context.Context, method string, params, result any) e
 		return fmt.Errorf("the worker's answer to %s: %w", method, err)
 	}
 	return nil
+}
+
+// methods are what the worker answers to call.
+func methods() worker.Methods {
+	return worker.Methods{
+		"devices": func(context.Context, json.RawMessage) (any, error) {
+			list := []web.Device{}
+			for _, i := range device.Available() {
+				d := web.Device{Name: i.Name, Detail: i.Title}
+				if i.Driver != "" {
+					d.Detail += ", driver " + i.Driver
+				}
+				list = append(list, d)
+			}
+			return list, nil
+		},
+		"run": func(_ context.Context, params json.RawMessage) (any, error) {
+			var r web.RunRequest
+			if err := json.Unmarshal(params, &r); err != nil {
+				return nil, err
+			}
+			return runRequest(r)
+		},
+	}
+}
+
+func runRequest(r web.RunRequest) (web.RunResult, error) {
+	p, err := text.Parse("program", r.Program, nil)
+	if err != nil {
+		return web.RunResult{}, err
+	}
+	if len(r.Args) != len(p.Params) {
+		return web.RunResult{}, fmt.Errorf("%s takes %d arguments, %d are given", p.Name, len(p.Params), len(r.Args))
+	}
+	args := make([]any, len(r.Args))
+	for i, v := range p.Params {
+		// A page may not make this process read files.
+		if args[i], err = argument(v, r.Args[i], array.Generate); err != nil {
+			return web.RunResult{}, fmt.Errorf("argument %s: %w", v.Name, err)
+		}
+	}
+	if r.Device == "" {
+		r.Device = "auto"
+	}
+	result, err := lab.RunOn(r.Device, p, args...)
+	if err != nil {
+		return web.RunResult{}, explainDevice(err)
+	}
+	return web.RunResult{Device: result.Device, Text: result.String()}, nil
 }
 
 // Devices lists the devices of this machine.

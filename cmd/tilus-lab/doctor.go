@@ -46,9 +46,9 @@ func examine() []finding {
 		dataDirectory(),
 		driver(),
 		gpu(),
-		program("Jupyter", "--version", "pip install jupyterlab (only to open notebooks there; the explorer runs them too)", "jupyter-lab", "jupyter"),
+		program("Jupyter", "--version", "pip install jupyterlab (only to open notebooks there; the explorer runs them too)", jupyterPaths()...),
 		kernelspec(),
-		program("browser for tests", "--version", "on Debian: apt-get install chromium (only for tests of the page)", "chromium", "chromium-browser", "google-chrome"),
+		program("Chromium", "--version", "on Debian: apt-get install chromium (only for tests of the page)", "chromium", "chromium-browser", "google-chrome"),
 		program("ptxas", "--version", "pip install nvidia-cuda-nvcc, or the CUDA toolkit (only for tests of PTX; running programs needs the driver alone)", ptxasPaths()...),
 	}
 }
@@ -56,13 +56,19 @@ func examine() []finding {
 func dataDirectory() finding {
 	f := finding{What: "data directory", Help: "set TILUS_LAB_DATA to a folder that can be written"}
 	dir, err := link.DataDir()
-	if err == nil {
-		err = os.MkdirAll(dir, 0o700)
+	if err != nil {
+		f.Detail = err.Error()
+		return f
 	}
-	var probe *os.File
-	if err == nil {
-		probe, err = os.CreateTemp(dir, ".probe-*")
+	// Where it is not made yet, the nearest folder above must take it.
+	there := dir
+	for {
+		if _, err := os.Stat(there); err == nil || there == filepath.Dir(there) {
+			break
+		}
+		there = filepath.Dir(there)
 	}
+	probe, err := os.CreateTemp(there, ".probe-*")
 	if err != nil {
 		f.Detail = err.Error()
 		return f
@@ -70,6 +76,9 @@ func dataDirectory() finding {
 	probe.Close()
 	os.Remove(probe.Name())
 	f.OK, f.Detail = true, dir
+	if there != dir {
+		f.Detail += " (made when it is needed)"
+	}
 	return f
 }
 
@@ -126,6 +135,15 @@ func program(what, flag, help string, names ...string) finding {
 		return f
 	}
 	return f
+}
+
+// jupyterPaths are the search path and the environment that tests/run makes.
+func jupyterPaths() []string {
+	paths := []string{"jupyter-lab", "jupyter"}
+	if abs, err := filepath.Abs("tests/.env/venv/bin/jupyter-lab"); err == nil {
+		paths = append(paths, abs)
+	}
+	return paths
 }
 
 // ptxasPaths are the places where an assembler is looked for: the search path,

@@ -88,7 +88,7 @@ a clone; its first build takes about a minute.)`,
 		{"start", "Start here:", []*cobra.Command{newUp(), newDoctor(), newUninstall()}},
 		{"see", "Layouts and programs:", []*cobra.Command{newLayout(), newCheck(), newFmt(), newRun(), newLower(), newNB()}},
 		{"read", "Reference:", []*cobra.Command{newExplain(), newManual(), newConform(), newVersion()}},
-		{"", "", []*cobra.Command{newKernel()}},
+		{"", "", []*cobra.Command{newKernel(), newWorker()}},
 	} {
 		if group.id != "" {
 			root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/kernel"
 	"github.com/tilus-lab/tilus-lab/kernel/link"
+	"github.com/tilus-lab/tilus-lab/kernel/worker"
 )
 
 func newKernel() *cobra.Command {
@@ -25,6 +26,21 @@ func newKernel() *cobra.Command {
 				opt.Explorer = link.SocketPath(data)
 			}
 			return kernel.Run(cmd.Context(), args[0], opt)
+		},
+	}
+}
+
+func newWorker() *cobra.Command {
+	return &cobra.Command{
+		Use:    "worker",
+		Short:  "Be the process that evaluates cells; kernel and explorer call this",
+		Hidden: true,
+		Args:   cobra.NoArgs,
+		RunE: func(*cobra.Command, []string) error {
+			if code := worker.Serve(os.Stdin, os.Stdout, methods()); code != 0 {
+				return silent(code)
+			}
+			return nil
 		},
 	}
 }

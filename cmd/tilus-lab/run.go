@@ -39,7 +39,7 @@ A scalar takes a number.
 
 The device is interp (the reference interpreter), sim (the simulator, or sim:sm_80
 for another target), cuda (a GPU, or cuda:1), or auto: a GPU where there is one.`,
-		Example: `  tilus-lab run vector_add --arg a=iota:f32[1000] --arg b=ones:f32[1000] --arg c=zeros:f32[1000] --arg n=1000
+		Example: `  tilus-lab run vector_add --arg x=iota:f32[1000] --arg y=ones:f32[1000] --arg z=zeros:f32[1000] --arg n=1000
   tilus-lab run matmul.tile --device sim --compare interp --arg a=x.npy --arg b=w.npy:u8[4, 1, 96] … --out c=y.npy`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -119,7 +119,7 @@ func programArgs(p *ir.Program, argv []string) ([]any, error) {
 			missing = append(missing, fmt.Sprintf("%s: %s", v.Name, v.Type))
 			continue
 		}
-		x, err := argument(v, value)
+		x, err := argument(v, value, array.FromSpec)
 		if err != nil {
 			return nil, fmt.Errorf("--arg %s=%s: %w", v.Name, value, err)
 		}
@@ -131,11 +131,12 @@ func programArgs(p *ir.Program, argv []string) ([]any, error) {
 	return out, nil
 }
 
-func argument(v *ir.Var, value string) (any, error) {
+// argument reads the text of one argument; makeArray makes arrays.
+func argument(v *ir.Var, value string, makeArray func(spec string) (*array.Array, error)) (any, error) {
 	t := v.Type.Elem
 	switch {
 	case v.Type.Kind == ir.Pointer:
-		a, err := array.FromSpec(value)
+		a, err := makeArray(value)
 		if err == nil && a.Type != t {
 			err = fmt.Errorf("the array is %s, the parameter points to %s; a file's bytes can be read as another type with FILE.npy:%s[…]", a.Header(), t, t)
 		}
