@@ -40,6 +40,10 @@ func (t *thread) set(vals []code.Value, to []uint64) {
 
 func (t *thread) instr(in *code.Instr) {
 	args := t.get(in.In)
+	if in.Guard != 0 && t.v[in.Guard] == 0 {
+		t.set(in.Out, args[len(in.Row().In):])
+		return
+	}
 	switch in.Op {
 	case code.OpTidX:
 		t.set(in.Out, []uint64{t.tid})

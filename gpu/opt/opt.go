@@ -1,7 +1,8 @@
 // Package opt improves thread code. Each pass is a function from a verified
 // function to an equal one; [Passes] is the list in the order in which they run,
-// with the reason for each. No pass moves, merges or drops a memory access,
-// barrier or exchange between lanes, and every instruction keeps its position.
+// with the reason for each. No pass moves a memory access, barrier or exchange
+// between lanes over another, or drops one that would run, and every instruction
+// keeps its position.
 package opt
 
 import (
@@ -27,6 +28,8 @@ func Passes() []Pass {
 		{"cse", "tiles compute the same address parts for every slot", Cse},
 		{"narrow", "words are put together and taken apart bit by bit by different instructions of a program", Narrow},
 		{"hoist", "what does not change in a loop is computed once before it", Hoist},
+		{"regroup", "an index is a sum whose changing term stands anywhere in it", Regroup},
+		{"hoist", "regrouping makes more that does not change", Hoist},
 		{"cse", "hoisting brings equal values of several loops together", Cse},
 		{"dce", "folding and merging leave values that nobody reads", Dce},
 	}

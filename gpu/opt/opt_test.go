@@ -82,10 +82,15 @@ func (d *drawer) body(depth int) {
 		case k < 15:
 			off := 4 * d.r.Intn(perThread/4)
 			addr := d.raw(code.OpAdd64, nil, d.mem, d.b.Const64(int64(off)))
-			if d.r.Intn(2) == 0 {
+			switch d.r.Intn(4) {
+			case 0:
 				d.scope = append(d.scope, d.b.LdGlobal(4, addr, 0, 0))
-			} else {
+			case 1:
 				d.b.StGlobal(4, addr, 0, 0, d.value(code.B32))
+			case 2:
+				d.scope = append(d.scope, d.b.Guarded(d.value(code.Pred), code.OpLdGlobalB32, []int64{0, 0}, []code.Value{addr}, d.value(code.B32))...)
+			case 3:
+				d.b.Guarded(d.value(code.Pred), code.OpStGlobalB32, []int64{0, 0}, []code.Value{addr, d.value(code.B32)})
 			}
 		case k < 17 && depth > 0:
 			p := d.value(code.Pred)
@@ -259,6 +264,12 @@ func TestEachPass(t *testing.T) {
 		{"narrow", "pack.b16", "or.b32", func(d *drawer, x, mem code.Value) {
 			lo, hi := d.raw(code.OpZext16, nil, d.b.LdGlobal(2, mem, 0, 0)), d.raw(code.OpZext16, nil, d.b.LdGlobal(2, mem, 2, 0))
 			d.b.StGlobal(4, mem, 0, 0, d.raw(code.OpOr32, nil, d.raw(code.OpShl32, nil, hi, d.b.Const32(16)), lo))
+		}},
+		{"regroup", "add.b32 %9, %5\n", "", func(d *drawer, x, mem code.Value) {
+			d.b.For(d.b.Const32(0), x, d.b.Const32(1), 1, nil, func(i code.Value, _ []code.Value) []code.Value {
+				d.b.StGlobal(4, mem, 0, 0, d.raw(code.OpAdd32, nil, d.raw(code.OpAdd32, nil, i, x), d.b.Const32(9)))
+				return nil
+			})
 		}},
 		{"unroll", "", "for", func(d *drawer, x, mem code.Value) {
 			d.b.For(d.b.Const32(3), d.b.Const32(9), d.b.Const32(2), 4, nil, func(i code.Value, _ []code.Value) []code.Value {

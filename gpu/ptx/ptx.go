@@ -49,6 +49,9 @@ func Print(f *code.Func, o Options) (string, error) {
 		}
 		p.survey(in)
 	})
+	if err == nil && f.Launch.Cluster != [3]int{} && level < 90 {
+		err = fmt.Errorf("ptx: clusters need sm_90, not %s", o.Arch)
+	}
 	if err != nil {
 		return "", err
 	}

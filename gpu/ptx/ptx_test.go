@@ -159,6 +159,25 @@ func TestPrintErrors(t *testing.T) {
 	}
 }
 
+func TestCluster(t *testing.T) {
+	f, err := shared()
+	if err != nil {
+		t.Fatal(err)
+	}
+	f.Launch.Cluster = [3]int{2, 1, 1}
+	if _, err := Print(f, Options{Arch: "sm_89"}); err == nil || !strings.Contains(err.Error(), "clusters need sm_90") {
+		t.Error(err)
+	}
+	text, err := Print(f, Options{Arch: "sm_90a", NoPos: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if strings.Contains(text, "//") {
+		t.Errorf("comments although none were asked for:\n%s", text)
+	}
+	assemble(t, need.Ptxas(t), "cluster", "sm_90a", text)
+}
+
 // assemble runs ptxas over one text.
 func assemble(t *testing.T, ptxas, name, arch, text string) {
 	t.Helper()

@@ -146,6 +146,37 @@ func TestGuard(t *testing.T) {
 	}
 }
 
+// TestGuardedChain follows a chain of shared addresses with guarded loads, whose
+// results would share a register with their addresses if they could.
+func TestGuardedChain(t *testing.T) {
+	f := kernel(t, 32, 128, []string{"y"}, func(b *code.Builder, p []code.Value) {
+		lane, base := b.LaneID(), b.SharedBase()
+		slot := func(i code.Value) code.Value { return b.Mad32(b.And32(i, b.Const32(31)), b.Const32(4), base) }
+		b.StShared(4, slot(lane), 0, slot(b.Mad32(lane, b.Const32(5), b.Const32(1))))
+		b.BarSync()
+		r := b.For(b.Const32(0), b.Const32(4), b.Const32(1), 1, []code.Value{slot(lane)}, func(i code.Value, c []code.Value) []code.Value {
+			on := b.SetpU32(code.NE, i, lane)
+			return b.Guarded(on, code.OpLdSharedB32, []int64{0}, []code.Value{c[0]}, b.Add32(base, b.Const32(8)))
+		})
+		b.StGlobal(4, word(b, p[0], lane), 0, 0, b.Sub32(r[0], base))
+	})
+	y := make([]byte, 128)
+	if _, err := Run(context.Background(), f, Launch{Args: args(y)}, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for l := range 32 {
+		at := l
+		for i := range 4 {
+			if at = (5*at + 1) % 32; i == l {
+				at = 2
+			}
+		}
+		if int(get(y, l)) != 4*at {
+			t.Errorf("lane %d ends at %d, want %d", l, get(y, l), 4*at)
+		}
+	}
+}
+
 // exchange writes lane to shared memory and reads the neighbour's.
 func exchange(t testing.TB, sync bool) *code.Func {
 	return kernel(t, 64, 256, []string{"y"}, func(b *code.Builder, p []code.Value) {
