@@ -18,6 +18,7 @@
 package kernel
 
 import (
+	"bytes"
 	"context"
 	"crypto/rand"
 	"encoding/json"
@@ -429,13 +430,13 @@ func (k *Kernel) emit(msgType string, parent json.RawMessage, metadata map[strin
 
 // encode is json.Marshal without escaping HTML, which would grow SVG by a half.
 func encode(v any) ([]byte, error) {
-	var b strings.Builder
+	var b bytes.Buffer
 	enc := json.NewEncoder(&b)
 	enc.SetEscapeHTML(false)
 	if err := enc.Encode(v); err != nil {
 		return nil, err
 	}
-	return []byte(strings.TrimSuffix(b.String(), "\n")), nil
+	return bytes.TrimSuffix(b.Bytes(), []byte("\n")), nil
 }
 
 // welcome is the first message to a new subscriber (JEP 65): from now on it sees
