@@ -11,7 +11,7 @@ class Suite(jkt.KernelTests):
     file_extension = ".go"
     code_hello_world = 'import "fmt"\nfmt.Println("hello, world")'
     code_stderr = 'import ("fmt"; "os")\nfmt.Fprintln(os.Stderr, "oops")'
-    completion_samples = [{"text": "lab.Compar", "matches": {"Compare"}}]
+    completion_samples = [{"text": "lab.Compar", "matches": {"Compare", "Comparison"}}]
     complete_code_samples = ["1 + 1", "for i := 0; i < 3; i++ {\n}", "func f() int { return 1 }", "x := []int{1,\n2}"]
     incomplete_code_samples = ["for i := 0; i < 3; i++ {", "func f(", "x := `text"]
     invalid_code_samples = [")("]
