@@ -1,0 +1,340 @@
+// Package notebooks runs the lessons as readers do, through Jupyter and through
+// `tilus-lab nb run`, and compares what they print with what is committed. After a
+// change that means to print something else,
+//
+//	go test ./tests/notebooks -update
+//
+// runs them through Jupyter and stores the outputs; look at the diff.
+package notebooks
+
+import (
+	"bytes"
+	"crypto/sha256"
+	"encoding/base64"
+	"encoding/hex"
+	"flag"
+	"image/png"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"sync"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/kernel"
+	"github.com/tilus-lab/tilus-lab/tests/need"
+)
+
+var update = flag.Bool("update", false, "store the outputs of the lessons")
+
+// lessons are the committed notebooks.
+func lessons(t *testing.T) []string {
+	t.Helper()
+	list, err := filepath.Glob(filepath.Join(need.Root(t), "notebooks", "*.ipynb"))
+	if err != nil || len(list) == 0 {
+		t.Fatalf("no lessons found: %v", err)
+	}
+	return list
+}
+
+func lesson(t *testing.T, path string) (*notebook, []*regexp.Regexp) {
+	t.Helper()
+	nb, err := read(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	mask, err := nb.mask()
+	if err != nil {
+		t.Fatalf("metadata.tilus_lab.mask: %v", err)
+	}
+	return nb, mask
+}
+
+var built struct {
+	once sync.Once
+	dir  string
+	err  error
+	out  []byte
+}
+
+// program is tilus-lab, built once for all tests.
+func program(t *testing.T) string {
+	t.Helper()
+	built.once.Do(func() {
+		if built.dir, built.err = os.MkdirTemp("", "tilus-lab-notebooks-"); built.err != nil {
+			return
+		}
+		cmd := exec.Command("go", "build", "-o", filepath.Join(built.dir, "tilus-lab"), "./cmd/tilus-lab")
+		cmd.Dir = need.Root(t)
+		built.out, built.err = cmd.CombinedOutput()
+	})
+	if built.err != nil {
+		t.Fatalf("go build ./cmd/tilus-lab: %v\n%s", built.err, built.out)
+	}
+	return filepath.Join(built.dir, "tilus-lab")
+}
+
+func TestMain(m *testing.M) {
+	flag.Parse()
+	code := m.Run()
+	if built.dir != "" {
+		os.RemoveAll(built.dir)
+	}
+	os.Exit(code)
+}
+
+// environment is that of a user who has nothing of ours: no explorer to talk to,
+// and the device of the committed outputs.
+func environment(t *testing.T, more ...string) []string {
+	t.Helper()
+	return append(os.Environ(), append([]string{"TILUS_LAB_DEVICE=interp", "TILUS_LAB_DATA=" + t.TempDir()}, more...)...)
+}
+
+func TestLessonsThroughJupyter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the lessons through Jupyter")
+	}
+	python := need.Jupyter(t)
+	prefix := t.TempDir()
+	if _, err := kernel.Install(kernel.InstallOptions{Prefix: prefix, Exe: program(t)}); err != nil {
+		t.Fatal(err)
+	}
+	for _, path := range lessons(t) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "out.ipynb")
+			cmd := exec.Command(python, "run.py", path, out)
+			cmd.Env = environment(t, "JUPYTER_PATH="+filepath.Join(prefix, "share", "jupyter"), "JUPYTER_DATA_DIR="+t.TempDir())
+			if text, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("run.py: %v\n%s", err, text)
+			}
+			check(t, path, out, *update)
+		})
+	}
+}
+
+func TestLessonsWithoutJupyter(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the lessons")
+	}
+	for _, path := range lessons(t) {
+		t.Run(filepath.Base(path), func(t *testing.T) {
+			out := filepath.Join(t.TempDir(), "out.ipynb")
+			cmd := exec.Command(program(t), "nb", "run", path, "--device", "interp", "--quiet", "--out", out)
+			cmd.Env = environment(t)
+			if text, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("tilus-lab nb run: %v\n%s", err, text)
+			}
+			check(t, path, out, false)
+		})
+	}
+}
+
+// check compares the outputs of the executed notebook with the committed ones, or
+// stores them.
+func check(t *testing.T, path, executed string, store bool) {
+	t.Helper()
+	want, mask := lesson(t, path)
+	got, err := read(executed)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if store {
+		if err := storeOutputs(want, got); err != nil {
+			t.Fatal(err)
+		}
+		if err := want.write(path); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if list := differences(got, want, mask); len(list) > 0 {
+		t.Errorf("%s prints something else than what is committed:\n%s", filepath.Base(path), strings.Join(list, "\n"))
+	}
+}
+
+var machineLine = regexp.MustCompile(`(?m)^machine: (.*), (\d{4}-\d\d-\d\d \d\d:\d\d UTC)$`)
+
+// storeOutputs takes over outputs, and machine and date from what a cell printed.
+func storeOutputs(nb, executed *notebook) error {
+	ours := nb.metadata("tilus_lab")
+	for i, c := range nb.cells {
+		if c["cell_type"] != "code" {
+			continue
+		}
+		c["outputs"], c["execution_count"] = executed.cells[i]["outputs"], executed.cells[i]["execution_count"]
+		for _, o := range outputs(c) {
+			if m := machineLine.FindStringSubmatch(o.data["text/plain"]); m != nil {
+				ours["machine"], ours["date"] = m[1], m[2]
+			}
+		}
+	}
+	return nil
+}
+
+// TestCommittedOutputs checks what a reader sees before anything has run, in a
+// front end that does not trust the notebook: there SVG, HTML and scripts are not
+// shown, so a picture needs its PNG, and text its plain form.
+func TestCommittedOutputs(t *testing.T) {
+	for _, path := range lessons(t) {
+		nb, mask := lesson(t, path)
+		name := filepath.Base(path)
+		if info, err := os.Stat(path); err != nil || info.Size() > 4<<20 {
+			t.Errorf("%s: more than 4 MiB, or %v", name, err)
+		}
+		if spec := nb.metadata("kernelspec"); spec["name"] != kernel.SpecName || spec["language"] != "go" {
+			t.Errorf("%s: kernelspec is %v", name, spec)
+		}
+		ours := nb.metadata("tilus_lab")
+		if ours["machine"] == nil || ours["date"] == nil || len(mask) == 0 {
+			t.Errorf("%s: metadata.tilus_lab names no machine, date or mask: %v", name, ours)
+		}
+		pictures := 0
+		for i, c := range nb.cells {
+			if c["cell_type"] == "code" && c["execution_count"] == nil {
+				t.Errorf("%s: cell %d has not been run", name, i+1)
+			}
+			for _, o := range outputs(c) {
+				switch {
+				case o.kind == "error" || o.kind == "stderr":
+					t.Errorf("%s: cell %d: %s: %s", name, i+1, o.kind, o.data["text/plain"])
+				case o.data["text/plain"] == "":
+					t.Errorf("%s: cell %d: an output has no text", name, i+1)
+				case o.data["application/javascript"] != "":
+					t.Errorf("%s: cell %d: a script", name, i+1)
+				case strings.Contains(o.data["text/html"], "<svg"), strings.Contains(o.data["text/html"], "<script"):
+					t.Errorf("%s: cell %d: a picture or script as HTML", name, i+1)
+				case o.data["image/svg+xml"] != "":
+					pictures++
+					raw, err := base64.StdEncoding.DecodeString(o.data["image/png"])
+					if err == nil {
+						_, err = png.Decode(bytes.NewReader(raw))
+					}
+					if err != nil {
+						t.Errorf("%s: cell %d: an SVG without its PNG: %v", name, i+1, err)
+					}
+				}
+			}
+		}
+		if pictures == 0 {
+			t.Errorf("%s: no pictures", name)
+		}
+	}
+}
+
+// TestMask shows that the comparison looks past times and machines, and at
+// everything else.
+func TestMask(t *testing.T) {
+	mask := []*regexp.Regexp{regexp.MustCompile(`\d+\.\d{3} ms`), regexp.MustCompile(`(?m)^machine: .*$`)}
+	make := func(parts ...string) *notebook {
+		var list []any
+		for _, s := range parts {
+			list = append(list, map[string]any{"output_type": "stream", "name": "stdout", "text": s})
+		}
+		return &notebook{cells: []map[string]any{{"id": "a", "source": "f()", "outputs": list}}}
+	}
+	want := make("ran in 12.345 ms\n7\nmachine: mine\n")
+	for _, c := range []struct {
+		got  *notebook
+		same bool
+	}{
+		{make("ran in 1.000 ms\n7\nmachine: yours\n"), true},
+		{make("ran in 1.0", "00 ms\n7\n", "machine: yours\n"), true},
+		{make("ran in 12.345 ms\n8\nmachine: mine\n"), false},
+		{make("ran in 12.345 ms\n7\nmachine: mine\nmore\n"), false},
+		{make(), false},
+	} {
+		if list := differences(c.got, want, mask); (len(list) == 0) != c.same {
+			t.Errorf("%v: %v", c.got.cells[0]["outputs"], list)
+		}
+	}
+}
+
+func TestDataIsWhatItsScriptMade(t *testing.T) {
+	dir := filepath.Join(need.Root(t), "notebooks", "data")
+	sums, err := os.ReadFile(filepath.Join(dir, "SHA256SUMS"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	listed := map[string]bool{}
+	for line := range strings.Lines(string(sums)) {
+		sum, name, _ := strings.Cut(strings.TrimSpace(line), "  ")
+		raw, err := os.ReadFile(filepath.Join(dir, name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got := sha256.Sum256(raw); hex.EncodeToString(got[:]) != sum {
+			t.Errorf("%s has SHA-256 %x, not %s", name, got, sum)
+		}
+		if len(raw) > 1<<20 {
+			t.Errorf("%s has more than 1 MiB", name)
+		}
+		listed[name] = true
+	}
+	files, _ := filepath.Glob(filepath.Join(dir, "*.npy"))
+	for _, f := range files {
+		if !listed[filepath.Base(f)] {
+			t.Errorf("%s is not in SHA256SUMS", f)
+		}
+	}
+}
+
+// solutions are what a reader would put into the exercise cells, by cell id.
+var solutions = map[string]map[string]string{
+	"01-low-precision-matmul.ipynb": {
+		"exercise-a": "tile := layout.Local(4, 1).ColumnSpatial(4, 8).Local(2, 1)\nfive := layout.Local(5).Spatial(32)",
+		"exercise-b": "answer := dtype.I5",
+	},
+}
+
+// TestExercisesCanBeSolved checks that each exercise says "not yet" as committed,
+// and "right" when it is solved.
+func TestExercisesCanBeSolved(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs the lessons")
+	}
+	for _, path := range lessons(t) {
+		nb, _ := lesson(t, path)
+		answers := solutions[filepath.Base(path)]
+		exercises := 0
+		for _, c := range nb.cells {
+			id, _ := c["id"].(string)
+			if answer, ok := answers[id]; ok {
+				c["source"] = answer
+			}
+			if _, ok := strings.CutPrefix(id, "check-"); ok {
+				exercises++
+				if text := outputs(c); len(text) != 1 || !strings.Contains(text[0].data["text/plain"], "not yet") {
+					t.Errorf("%s: %s as committed: %v", filepath.Base(path), id, text)
+				}
+			}
+		}
+		if exercises != len(answers) || exercises == 0 {
+			t.Errorf("%s has %d checked exercises, and %d solutions here", filepath.Base(path), exercises, len(answers))
+		}
+		dir := t.TempDir()
+		if err := os.CopyFS(filepath.Join(dir, "data"), os.DirFS(filepath.Join(filepath.Dir(path), "data"))); err != nil {
+			t.Fatal(err)
+		}
+		solved := filepath.Join(dir, filepath.Base(path))
+		if err := nb.write(solved); err != nil {
+			t.Fatal(err)
+		}
+		cmd := exec.Command(program(t), "nb", "run", solved, "--device", "interp", "--quiet", "--out", solved)
+		cmd.Env = environment(t)
+		if text, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("tilus-lab nb run: %v\n%s", err, text)
+		}
+		ran, err := read(solved)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, c := range ran.cells {
+			if id, _ := c["id"].(string); strings.HasPrefix(id, "check-") {
+				if out := outputs(c); len(out) != 1 || !regexp.MustCompile(`(?m)^right`).MatchString(out[0].data["text/plain"]) {
+					t.Errorf("%s: %s with the solution: %v", filepath.Base(path), id, out)
+				}
+			}
+		}
+	}
+}
