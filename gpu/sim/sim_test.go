@@ -156,7 +156,7 @@ func TestGuardedChain(t *testing.T) {
 		b.BarSync()
 		r := b.For(b.Const32(0), b.Const32(4), b.Const32(1), 1, []code.Value{slot(lane)}, func(i code.Value, c []code.Value) []code.Value {
 			on := b.SetpU32(code.NE, i, lane)
-			return b.Guarded(on, code.OpLdSharedB32, []int64{0}, []code.Value{c[0]}, b.Add32(base, b.Const32(8)))
+			return b.Guarded(on, code.OpLdSharedB32, []int64{0}, []code.Value{c[0]}, b.Const32(sharedBase+8))
 		})
 		b.StGlobal(4, word(b, p[0], lane), 0, 0, b.Sub32(r[0], base))
 	})
@@ -173,6 +173,59 @@ func TestGuardedChain(t *testing.T) {
 		}
 		if int(get(y, l)) != 4*at {
 			t.Errorf("lane %d ends at %d, want %d", l, get(y, l), 4*at)
+		}
+	}
+}
+
+// TestOldValueInLoop reads, in one branch of a loop, a value from before it that
+// nothing else reads; the other branch must not take its register.
+func TestOldValueInLoop(t *testing.T) {
+	f := kernel(t, 32, 0, []string{"y"}, func(b *code.Builder, p []code.Value) {
+		lane := b.LaneID()
+		old := b.Mul32(lane, b.Const32(3))
+		r := b.For(b.Const32(0), b.Const32(6), b.Const32(1), 1, []code.Value{b.Const32(0)}, func(i code.Value, c []code.Value) []code.Value {
+			odd := b.SetpU32(code.NE, b.And32(i, b.Const32(1)), b.Const32(0))
+			v := b.If(odd, func() []code.Value { return []code.Value{old} }, func() []code.Value { return []code.Value{b.Add32(i, b.Const32(100))} })
+			return []code.Value{b.Mad32(c[0], b.Const32(7), v[0])}
+		})
+		b.StGlobal(4, word(b, p[0], lane), 0, 0, r[0])
+	})
+	y := make([]byte, 128)
+	if _, err := Run(context.Background(), f, Launch{Args: args(y)}, Options{}); err != nil {
+		t.Fatal(err)
+	}
+	for l := range 32 {
+		want := 0
+		for i := range 6 {
+			v := i + 100
+			if i%2 == 1 {
+				v = 3 * l
+			}
+			want = 7*want + v
+		}
+		if int(get(y, l)) != want {
+			t.Errorf("lane %d has %d, want %d", l, get(y, l), want)
+		}
+	}
+}
+
+// TestEndIsAlsoCarried starts a loop from the value that also bounds it.
+func TestEndIsAlsoCarried(t *testing.T) {
+	f := kernel(t, 32, 0, []string{"y"}, func(b *code.Builder, p []code.Value) {
+		lane := b.LaneID()
+		end := b.Add32(lane, b.Const32(1))
+		r := b.For(b.Const32(0), end, b.Const32(1), 1, []code.Value{end}, func(i code.Value, c []code.Value) []code.Value {
+			return []code.Value{b.Add32(c[0], b.Const32(10))}
+		})
+		b.StGlobal(4, word(b, p[0], lane), 0, 0, r[0])
+	})
+	y := make([]byte, 128)
+	if _, err := Run(context.Background(), f, Launch{Args: args(y)}, Options{MaxSteps: 10000}); err != nil {
+		t.Fatal(err)
+	}
+	for l := range 32 {
+		if want := 11 * (l + 1); int(get(y, l)) != want {
+			t.Errorf("lane %d has %d, want %d", l, get(y, l), want)
 		}
 	}
 }
