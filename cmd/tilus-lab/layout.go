@@ -37,6 +37,9 @@ is the inner one), and functions such as reduce, permute and reshape.`,
   tilus-lab layout "spatial(3, 4) / spatial(3, 1)" --table`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if asJSON && table {
+				return usageError{errors.New("--json and --table are two ways to print; choose one")}
+			}
 			l, err := layout.Parse(args[0])
 			if err != nil {
 				return showLayoutError(cmd.ErrOrStderr(), args[0], err)
@@ -92,7 +95,6 @@ is the inner one), and functions such as reduce, permute and reshape.`,
 	f.StringVar(&png, "png", "", "draw it into `FILE` as PNG")
 	f.StringVar(&view, "view", "tensor", "what to draw: tensor, threads or reinterpret")
 	f.StringVar(&elem, "type", "", "element `TYPE`, such as i6: adds the packed u8 view")
-	cmd.MarkFlagsMutuallyExclusive("json", "table")
 	return cmd
 }
 

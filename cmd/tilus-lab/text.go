@@ -194,7 +194,7 @@ func explain(w io.Writer, code string) error {
 	return fmt.Errorf("no rule is called %s; codes stand in brackets at the end of messages, such as View.C2", code)
 }
 
-var wants = regexp.MustCompile(`//\s*want\s+(.*)$`)
+var wants = regexp.MustCompile(`(?m)//\s*want\s+(.*)$`)
 
 // breaker finds the line of the corpus that breaks a rule.
 func breaker(code string) (where, line string) {

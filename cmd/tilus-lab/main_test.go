@@ -1,0 +1,267 @@
+package main
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"fmt"
+	"net"
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/kernel/proto"
+	"github.com/tilus-lab/tilus-lab/kernel/session"
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
+	"github.com/tilus-lab/tilus-lab/vm/text"
+	"github.com/tilus-lab/tilus-lab/web"
+)
+
+// TestHelp holds every command to a help text, an example that parses, and
+// flags with a description.
+func TestHelp(t *testing.T) {
+	var visit func(c *cobra.Command)
+	visit = func(c *cobra.Command) {
+		for _, sub := range c.Commands() {
+			visit(sub)
+		}
+		if c.Hidden || c.HasSubCommands() {
+			return
+		}
+		if c.Short == "" || strings.HasSuffix(c.Short, ".") {
+			t.Errorf("%s: short help %q", c.CommandPath(), c.Short)
+		}
+		for _, line := range strings.Split(c.Long, "\n") {
+			if len(line) > 100 {
+				t.Errorf("%s: a line of help has %d characters", c.CommandPath(), len(line))
+			}
+		}
+		if c.Flags().HasFlags() && c.Example == "" {
+			t.Errorf("%s has flags and no example", c.CommandPath())
+		}
+		for _, line := range strings.Split(c.Example, "\n") {
+			if line != "" && !strings.HasPrefix(line, "  tilus-lab "+c.Name()) && !strings.HasPrefix(line, "  tilus-lab nb "+c.Name()) {
+				t.Errorf("%s: example %q", c.CommandPath(), line)
+			}
+		}
+	}
+	visit(newRoot())
+}
+
+func TestEveryCorpusRuleIsExplained(t *testing.T) {
+	n := 0
+	for _, name := range corpus.Errors() {
+		for _, f := range corpus.Get(name).Files {
+			for _, m := range wants.FindAllStringSubmatch(string(f.Data), -1) {
+				for _, code := range strings.Fields(m[1]) {
+					n++
+					if err := explain(&bytes.Buffer{}, code); err != nil {
+						t.Errorf("%s: %v", name, err)
+					}
+				}
+			}
+		}
+	}
+	if n == 0 {
+		t.Error("the corpus breaks no rule")
+	}
+}
+
+func TestFindJupyter(t *testing.T) {
+	dir, root := t.TempDir(), t.TempDir()
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	dead, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dead.Close()
+	lesson := filepath.Join(root, "sub", "01.ipynb")
+	put := func(name, text string) {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	put("jpserver-1.json", "{")
+	put("jpserver-2.json", fmt.Sprintf(`{"url":"http://%s/","root_dir":%q,"token":"x"}`, dead.Addr(), root))
+	put("jpserver-3.json", fmt.Sprintf(`{"url":"http://%s/","root_dir":%q,"token":"x"}`, ln.Addr(), t.TempDir()))
+	if got, ok := findJupyter(dir, lesson); ok {
+		t.Errorf("found %s", got)
+	}
+	put("jpserver-4.json", fmt.Sprintf(`{"url":"http://%s/base/","root_dir":%q,"token":"s t"}`, ln.Addr(), root))
+	want := fmt.Sprintf("http://%s/base/lab/tree/sub/01.ipynb?token=s+t", ln.Addr())
+	if got, ok := findJupyter(dir, lesson); !ok || got != want {
+		t.Errorf("found %q, want %q", got, want)
+	}
+	env := map[string]string{"JUPYTER_RUNTIME_DIR": dir}
+	if got := jupyterRuntimeDir(func(k string) string { return env[k] }); got != dir {
+		t.Errorf("runtime folder %s", got)
+	}
+}
+
+func TestHints(t *testing.T) {
+	root := t.TempDir()
+	if err := os.WriteFile(filepath.Join(root, firstLesson), []byte("{}"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	env := map[string]string{"JUPYTER_RUNTIME_DIR": root, "SSH_CONNECTION": "1.1.1.1 5 2.2.2.2 22"}
+	got := hints(func(k string) string { return env[k] }, "https://h.example/p/?token=a", "https://h.example/p/?token=b", root)
+	if !strings.Contains(got, "https://h.example/p/nb/01?token=b\n") {
+		t.Errorf("hints:\n%s", got)
+	}
+	// A page that a proxy shows needs no tunnel.
+	if strings.Contains(got, "ssh -L") {
+		t.Errorf("hints:\n%s", got)
+	}
+	got = hints(func(k string) string { return env[k] }, "http://127.0.0.1:7717/?token=a", "", t.TempDir())
+	if got != "SSH       ssh -L 7717:127.0.0.1:7717 2.2.2.2 (on your own machine, then open the address there)\n" {
+		t.Errorf("hints:\n%s", got)
+	}
+}
+
+// TestBackend runs the explorer's sample in a worker, and again in a fresh one
+// after the first died.
+func TestBackend(t *testing.T) {
+	exe, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	// TestMain acts as the command under this name.
+	link := filepath.Join(t.TempDir(), "tilus-lab")
+	if err := os.Symlink(exe, link); err != nil {
+		t.Skip("no symbolic links here:", err)
+	}
+	b := newBackend(session.Options{Exe: []string{link, "worker"}})
+	defer b.close()
+	ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
+	defer cancel()
+	list, err := b.Devices(ctx)
+	names := fmt.Sprint(list)
+	if err != nil || !strings.Contains(names, "interp") || !strings.Contains(names, "sim") {
+		t.Fatalf("devices %v, %v", list, err)
+	}
+	r := sample()
+	for _, r.Device = range []string{"interp", "sim"} {
+		got, err := b.Run(ctx, r)
+		if err != nil || got.Device != r.Device || !strings.Contains(got.Text, "c = f32[32, 16]") {
+			t.Errorf("%+v, %v", got, err)
+		}
+	}
+	r.Args[0] = "x.npy"
+	if _, err := b.Run(ctx, r); err == nil || !strings.Contains(err.Error(), "Array.N") {
+		t.Errorf("a page read a file: %v", err)
+	}
+	p, err := os.FindProcess(b.sess.PID())
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := p.Kill(); err != nil {
+		t.Fatal(err)
+	}
+	for i := range 100 {
+		if _, err = b.Devices(ctx); err == nil {
+			break
+		}
+		if i == 99 {
+			t.Errorf("after the worker died: %v", err)
+		}
+		time.Sleep(20 * time.Millisecond)
+	}
+	var none web.RunRequest
+	if _, err := b.Run(ctx, none); err == nil {
+		t.Error("an empty program ran")
+	}
+}
+
+func TestOutputs(t *testing.T) {
+	var o outputs
+	stream := func(name, text string) proto.Event {
+		return proto.Event{Kind: proto.KindStream, Stream: &proto.Stream{Name: name, Text: text}}
+	}
+	show := func(text, id string, update bool) proto.Event {
+		return proto.Event{Kind: proto.KindDisplay, Bundle: &proto.Bundle{Data: map[string]any{"text/plain": text, "image/png": "QUJD"}, DisplayID: id, Update: update}}
+	}
+	for _, ev := range []proto.Event{
+		stream("stdout", "gone\n"),
+		{Kind: proto.KindClear, Clear: &proto.Clear{Wait: true}},
+		stream("stdout", "a\n"), stream("stdout", "b"), stream("stderr", "c"),
+		show("old", "d", false), show("new", "d", true),
+		{Kind: proto.KindError, Error: &proto.Error{Name: "E", Value: "v"}},
+	} {
+		o.add(ev)
+	}
+	raw, err := json.Marshal(o.list(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	want := `[{"name":"stdout","output_type":"stream","text":["a\n","b"]},` +
+		`{"name":"stderr","output_type":"stream","text":["c"]},` +
+		`{"data":{"image/png":"QUJD","text/plain":["new"]},"metadata":{},"output_type":"display_data"},` +
+		`{"ename":"E","evalue":"v","output_type":"error","traceback":[]}]`
+	if string(raw) != want {
+		t.Errorf("outputs\n%s\nwant\n%s", raw, want)
+	}
+	var b bytes.Buffer
+	o.print(&b)
+	if b.String() != "a\nb\nc\nnew\nE: v\n" {
+		t.Errorf("printed %q", b.String())
+	}
+}
+
+func TestNotebookStaysAsItIs(t *testing.T) {
+	const file = "{\n \"cells\": [\n  {\n   \"a\": 1.50,\n   \"cell_type\": \"markdown\",\n   \"source\": [\n    \"<&>\"\n   ]\n  }\n ],\n \"nbformat\": 4\n}\n"
+	nb, err := parseNotebook([]byte(file))
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := nb.encode()
+	if err != nil || string(got) != file {
+		t.Errorf("%v\n%s", err, got)
+	}
+	for _, bad := range []string{``, `[]`, `{}`, `{"nbformat":4}`, `{"nbformat":4,"cells":[1]}`} {
+		if _, err := parseNotebook([]byte(bad)); err == nil {
+			t.Errorf("%s is taken for a notebook", bad)
+		}
+	}
+}
+
+func FuzzNotebook(f *testing.F) {
+	f.Add([]byte(`{"cells": [{"cell_type": "code", "source": ["a"]}], "nbformat": 4}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		nb, err := parseNotebook(raw)
+		if err != nil {
+			return
+		}
+		for _, c := range nb.cells {
+			joined(c["source"])
+			hasTag(c, "raises-exception")
+		}
+		if _, err := nb.encode(); err != nil {
+			t.Fatal(err)
+		}
+	})
+}
+
+// TestStats counts a loop's body once, as "in loops".
+func TestStats(t *testing.T) {
+	p, err := text.Parse("p", corpus.Program("matmul_f16_i6"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := lowered(p, "stats", compile.Options{Arch: "sm_80"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !regexp.MustCompile(`(?m)^mma\.m16n8k16\.f32\.f16 +1 +1$`).MatchString(s) || !regexp.MustCompile(`(?m)^threads +32 in each block$`).MatchString(s) {
+		t.Errorf("stats:\n%s", s)
+	}
+}
