@@ -1,4 +1,4 @@
-// Package jupyter_test talks to the kernel with its real worker the way front ends do:
+// Package jupyter_test talks to `tilus-lab kernel` and its worker the way front ends do:
 // through jupyter_client and a kernelspec.
 package jupyter_test
 
@@ -14,16 +14,18 @@ import (
 	"github.com/tilus-lab/tilus-lab/tests/need"
 )
 
-// python runs a script of testdata with this test binary as the kernel of the kernelspec.
+// python runs a script of testdata with the kernelspec of a freshly built tilus-lab.
 func python(t *testing.T, script string) {
 	t.Helper()
 	py := need.Jupyter(t)
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	exe, err := os.Executable()
-	if err != nil {
-		t.Fatal(err)
+	exe := filepath.Join(dir, "tilus-lab")
+	build := exec.CommandContext(ctx, "go", "build", "-o", exe, "./cmd/tilus-lab")
+	build.Dir = need.Root(t)
+	if out, err := build.CombinedOutput(); err != nil {
+		t.Fatalf("go build ./cmd/tilus-lab: %v\n%s", err, out)
 	}
 	if _, err := kernel.Install(kernel.InstallOptions{Prefix: dir, Exe: exe}); err != nil {
 		t.Fatal(err)
