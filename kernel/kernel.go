@@ -399,8 +399,13 @@ func (k *Kernel) reply(r request, msgType string, content any) {
 
 func (k *Kernel) replyMeta(r request, msgType string, metadata map[string]any, content any) {
 	k.emit(msgType, r.msg.RawHeader, metadata, content, func(parts [][]byte) {
-		if err := r.sock.Send(r.peer, parts); err != nil {
-			k.logf("%s: %v", msgType, err)
+		err := r.sock.Send(r.peer, parts)
+		select {
+		case <-k.done: // the front end that stopped us need not wait for what still ran
+		default:
+			if err != nil {
+				k.logf("%s: %v", msgType, err)
+			}
 		}
 	})
 }
