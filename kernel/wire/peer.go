@@ -1,7 +1,6 @@
 package wire
 
 import (
-	"fmt"
 	"net"
 	"strings"
 	"sync"
@@ -216,6 +215,3 @@ func (p *Peer) drop() {
 	p.mu.Unlock()
 	p.conn.Close()
 }
-
-// String names the peer in logs.
-func (p *Peer) String() string { return fmt.Sprintf("%q at %s", p.identity, p.conn.RemoteAddr()) }
