@@ -23,6 +23,7 @@ import (
 
 	"github.com/traefik/yaegi/interp"
 	"github.com/traefik/yaegi/stdlib"
+	"github.com/traefik/yaegi/stdlib/unrestricted"
 
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
 )
@@ -61,6 +62,7 @@ type Engine struct {
 	alias     map[string]string      // import path → name in the interpreter
 	prefix    map[*token.File]int
 	text      map[string]string // source of each cell by file name, for tracebacks
+	number    map[string]int    // of each cell, see gen.mark
 	serial    int
 	raw       bool // cells write to os.Stdout or os.Stderr as files
 	fresh     map[string]bool
@@ -95,7 +97,7 @@ type problem struct {
 func New(hooks Hooks, symbols map[string]map[string]reflect.Value, pre []string) (*Engine, error) {
 	e := &Engine{hooks: hooks, fset: token.NewFileSet(), ctxt: types.NewContext(), objs: map[string]types.Object{}, decls: map[string]*decl{},
 		emitted: map[types.Object]string{}, typeNames: map[string]string{}, shown: map[string]string{}, used: map[string]bool{}, bodies: map[*types.Func]*decl{},
-		sources: map[types.Object]*decl{}, alias: map[string]string{}, prefix: map[*token.File]int{}, text: map[string]string{}, fresh: map[string]bool{}}
+		sources: map[types.Object]*decl{}, alias: map[string]string{}, prefix: map[*token.File]int{}, text: map[string]string{}, number: map[string]int{}, fresh: map[string]bool{}}
 	e.host = newHost(e)
 	e.in = interp.New(interp.Options{Stdout: writerFunc(func(p []byte) { e.host.write("stdout", p) }), Stderr: &e.noise, Stdin: hooks.Stdin, Unrestricted: true})
 	all := tables{}
@@ -103,6 +105,13 @@ func New(hooks Hooks, symbols map[string]map[string]reflect.Value, pre []string)
 		if k != "." && !strings.HasPrefix(k, "slices/") && !strings.HasPrefix(k, "maps/") && !strings.HasPrefix(k, "cmp/") {
 			all[k] = v
 		}
+	}
+	for k, v := range unrestricted.Symbols {
+		m := clone(all[k])
+		for n, x := range v {
+			m[n] = x
+		}
+		all[k] = m
 	}
 	for k, v := range symbols {
 		all[k] = v
@@ -128,6 +137,9 @@ func New(hooks Hooks, symbols map[string]map[string]reflect.Value, pre []string)
 		use[strings.Replace(k, "fmt/fmt", "fmt//fmt", 1)] = v
 	}
 	if err := e.in.Use(use); err != nil {
+		return nil, fmt.Errorf("cell: %w", err)
+	}
+	if err := e.eval("package main\nvar " + lineVar + " int\n"); err != nil {
 		return nil, fmt.Errorf("cell: %w", err)
 	}
 	e.imp = newImports(all)
@@ -203,6 +215,9 @@ const Grace = 200 * time.Millisecond
 
 func (e *Engine) run(ctx context.Context, id int64, name, src string) (out Outcome) {
 	e.text[name] = src
+	if e.number[name] == 0 {
+		e.number[name] = len(e.number) + 1
+	}
 	code, entry, probs := e.make(name, src)
 	if len(probs) > 0 {
 		return Outcome{Err: e.report(name, probs)}
@@ -328,7 +343,7 @@ func (e *Engine) print(name string, p *parsed, c *checked) (code, entry string, 
 			}
 			text := g.stmts(list)
 			if last != nil {
-				text += g.at(last) + g.result(last) + "\n"
+				text += g.mark(last) + g.result(last) + "\n"
 			}
 			if g.fn.defers {
 				text = g.deferring(text)

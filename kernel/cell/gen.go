@@ -68,11 +68,11 @@ func (g *gen) fresh(s string) string {
 	return fmt.Sprintf("%sǃ%d", s, g.e.serial)
 }
 
-// at is a line directive: positions in panics then name the cell and its line.
-func (g *gen) at(n ast.Node) string {
-	p := g.e.place(n.Pos())
-	return fmt.Sprintf("/*line %s:%d:%d*/", p.Filename, p.Line, p.Column)
-}
+// lineVar is the interpreter's variable that holds the cell and line being run, see gen.mark.
+const lineVar = "lineǃ"
+
+// linesPerCell is more lines than a cell has.
+const linesPerCell = 100000
 
 func (g *gen) typeOf(e ast.Expr) types.Type {
 	t := g.info.TypeOf(e)
@@ -403,7 +403,7 @@ func (g *gen) constant(v constant.Value, t types.Type) string {
 func (g *gen) function(d *decl, name string, targs []types.Type) {
 	sub := g.enter(d, targs)
 	defer sub()
-	fmt.Fprintf(&g.out.funcs, "%sfunc %s%s\n", g.at(d.ast.Name), name, g.signatureAndBody(d.ast.Type, d.ast.Body, d.sig, nil))
+	fmt.Fprintf(&g.out.funcs, "func %s%s\n", name, g.signatureAndBody(d.ast.Type, d.ast.Body, d.sig, nil))
 }
 
 func (g *gen) method(d *decl, t *types.Named, recv string) {
@@ -421,7 +421,7 @@ func (g *gen) method(d *decl, t *types.Named, recv string) {
 	if d.ptr {
 		star = "*"
 	}
-	fmt.Fprintf(&g.out.funcs, "%sfunc (%s %s%s) %s%s\n", g.at(d.ast.Name), r, star, recv, d.ast.Name.Name, g.signatureAndBody(d.ast.Type, d.ast.Body, d.sig, d.recv))
+	fmt.Fprintf(&g.out.funcs, "func (%s %s%s) %s%s\n", r, star, recv, d.ast.Name.Name, g.signatureAndBody(d.ast.Type, d.ast.Body, d.sig, d.recv))
 }
 
 // enter switches to the checked information and type arguments of another declaration.

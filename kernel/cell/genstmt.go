@@ -11,9 +11,36 @@ import (
 func (g *gen) stmts(list []ast.Stmt) string {
 	var b strings.Builder
 	for _, s := range list {
-		b.WriteString(g.at(s) + g.stmt(s) + "\n")
+		text := g.stmt(s)
+		b.WriteString(g.mark(s) + text + "\n")
 	}
 	return b.String()
+}
+
+// mark notes the line of a statement that can panic, since the interpreter reports only functions.
+func (g *gen) mark(s ast.Node) string {
+	can := false
+	ast.Inspect(s, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.BlockStmt, *ast.FuncLit, *ast.CaseClause, *ast.CommClause:
+			return n == s
+		case *ast.IndexExpr, *ast.SliceExpr, *ast.CallExpr, *ast.StarExpr, *ast.TypeAssertExpr, *ast.SendStmt:
+			can = true
+		case *ast.SelectorExpr:
+			can = can || g.info.Selections[n] != nil
+		case *ast.BinaryExpr:
+			can = can || n.Op == token.QUO || n.Op == token.REM
+		case *ast.AssignStmt:
+			can = can || n.Tok == token.QUO_ASSIGN || n.Tok == token.REM_ASSIGN
+		}
+		return !can
+	})
+	p := g.e.place(s.Pos())
+	k := g.e.number[p.Filename]
+	if !can || k == 0 {
+		return ""
+	}
+	return fmt.Sprintf("%s = %d\n", lineVar, k*linesPerCell+p.Line)
 }
 
 func (g *gen) block(b *ast.BlockStmt) string { return "{\n" + g.stmts(b.List) + "}" }
@@ -241,7 +268,24 @@ func (g *gen) assign(s *ast.AssignStmt) string {
 		}
 	}
 	if len(s.Lhs) != len(s.Rhs) {
-		rhs = append(rhs, g.expr(s.Rhs[0]))
+		r := g.expr(s.Rhs[0])
+		if tok == "=" {
+			// The interpreter loses values that go straight from a call into several package-level variables.
+			var names, sets []string
+			for _, x := range lhs {
+				if x == "_" {
+					names = append(names, "_")
+					continue
+				}
+				n := g.fresh("t")
+				names = append(names, n)
+				sets = append(sets, x+" = "+n)
+			}
+			if len(sets) > 0 {
+				return strings.Join(names, ", ") + " := " + r + "\n" + strings.Join(sets, "\n")
+			}
+		}
+		rhs = append(rhs, r)
 	}
 	return pre + strings.Join(lhs, ", ") + " " + tok + " " + strings.Join(rhs, ", ")
 }
@@ -292,6 +336,17 @@ func (g *gen) declStmt(d *ast.GenDecl) string {
 			}
 			if len(r) == 0 {
 				r = []string{g.expr(vs.Values[0])}
+			}
+			if len(r) == 1 && len(l) > 1 {
+				var names []string
+				for range l {
+					names = append(names, g.fresh("t"))
+				}
+				fmt.Fprintf(&b, "%s := %s\n", strings.Join(names, ", "), r[0])
+				for i, n := range l {
+					fmt.Fprintf(&b, "%s = %s\n", n, names[i])
+				}
+				continue
 			}
 			fmt.Fprintf(&b, "%s = %s\n", strings.Join(l, ", "), strings.Join(r, ", "))
 		}

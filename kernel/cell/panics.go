@@ -3,9 +3,9 @@ package cell
 import (
 	"errors"
 	"fmt"
+	"reflect"
 	"regexp"
 	"runtime"
-	"strconv"
 	"strings"
 
 	"github.com/traefik/yaegi/interp"
@@ -14,7 +14,10 @@ import (
 )
 
 // frameLine is what the interpreter writes for each frame of a panic.
-var frameLine = regexp.MustCompile(`^(?:(\S+?):)?(\d+):(\d+): panic: (?:\S+\.)?(.*)\(\.\.\.\)$`)
+var frameLine = regexp.MustCompile(`^(?:\S+?:)?\d+:\d+: panic: (.*)\(\.\.\.\)$`)
+
+// innerPlace is a position in the printed cell.
+var innerPlace = regexp.MustCompile(`\d+:\d+: |_\.go:`)
 
 // panicked turns a panic into the error of a cell: its value, and the frames that are in cells, innermost last.
 func (e *Engine) panicked(name string, err error) *proto.Error {
@@ -36,47 +39,51 @@ func (e *Engine) panicked(name string, err error) *proto.Error {
 		default:
 			out.Value = fmt.Sprint(v)
 		}
-		if i := strings.Index(out.Value, "reflect: "); i == 0 {
-			out.Name = "RuntimeError"
+		if rest, ok := strings.CutPrefix(out.Value, "reflect: "); ok {
+			out.Name, out.Value = "RuntimeError", strings.TrimPrefix(strings.TrimPrefix(rest, "slice "), "array ")
 		}
 		if strings.Contains(out.Value, "reflect.Value") && strings.Contains(out.Value, "zero Value") || strings.Contains(out.Value, "invalid memory address") {
 			out.Name, out.Value = "RuntimeError", "invalid memory address or nil pointer dereference"
 		}
 	}
-	var frames []string
-	seen := map[string]bool{}
+	var in []string // functions, innermost first
 	for _, l := range strings.Split(e.noise.String(), "\n") {
 		m := frameLine.FindStringSubmatch(l)
-		if m == nil || e.text[m[1]] == "" {
+		if m == nil {
 			continue
 		}
-		line, _ := strconv.Atoi(m[2])
-		col, _ := strconv.Atoi(m[3])
-		src := lineOf(e.text[m[1]], line)
-		fn := m[4]
-		if i := strings.LastIndex(fn, "."); i >= 0 {
-			fn = fn[i+1:]
-		}
+		fn := m[1][strings.LastIndexByte(m[1], '.')+1:]
 		if s, ok := e.shown[fn]; ok {
 			fn = s
 		}
 		if i := strings.Index(fn, "ǃ"); i > 0 {
 			fn = fn[:i]
 		}
-		at := fmt.Sprintf("%s:%d", m[1], line)
-		if seen[at] {
-			continue
-		}
-		seen[at] = true
-		first := len(src) - len(strings.TrimLeft(src, " \t")) + 1
-		c := runeCol(src, max(first, min(col, len(src))))
-		frames = append(frames, fmt.Sprintf("%s in %s\n%s", at, fn, caret(src, c, len([]rune(src))-c+1)))
-		if len(out.Problems) == 0 {
-			out.Problems = append(out.Problems, proto.Problem{Line: line, Col: c, Msg: out.Value})
+		if fn != "" && fn != "main" && (len(in) == 0 || in[len(in)-1] != fn) && len(in) < 20 {
+			in = append(in, fn)
 		}
 	}
-	for i := len(frames) - 1; i >= 0; i-- {
-		out.Traceback = append(out.Traceback, frames[i])
+	for i := len(in) - 1; i > 0; i-- {
+		out.Traceback = append(out.Traceback, "in "+in[i])
+	}
+	if v, ok := e.in.Globals()[lineVar]; ok && v.Kind() == reflect.Int {
+		at := int(v.Int())
+		for file, k := range e.number {
+			if at/linesPerCell != k {
+				continue
+			}
+			line := at % linesPerCell
+			src := lineOf(e.text[file], line)
+			col := len([]rune(src)) - len([]rune(strings.TrimLeft(src, " \t"))) + 1
+			where := ""
+			if len(in) > 0 && in[0] != "cell" {
+				where = " in " + in[0]
+			}
+			out.Traceback = append(out.Traceback, fmt.Sprintf("%s:%d%s\n%s", file, line, where, caret(src, col, len([]rune(src))-col+1)))
+			if file == name {
+				out.Problems = []proto.Problem{{Line: line, Col: col, Msg: out.Value}}
+			}
+		}
 	}
 	out.Traceback = append(out.Traceback, out.Name+": "+out.Value)
 	return out
@@ -84,7 +91,7 @@ func (e *Engine) panicked(name string, err error) *proto.Error {
 
 // internal is the error for a cell that was checked but that the interpreter does not take.
 func (e *Engine) internal(name string, err error, code string) *proto.Error {
-	msg := err.Error()
+	msg := innerPlace.ReplaceAllString(err.Error(), "")
 	if i := strings.IndexByte(msg, '\n'); i > 0 && !debugEval {
 		msg = msg[:i]
 	}

@@ -25,7 +25,7 @@ import (
 )
 
 // maxStack ends a recursion without end before it has eaten the memory of the machine.
-const maxStack = 256 << 20
+const maxStack = 96 << 20
 
 // Methods are the lab methods that a supervisor can call beside the cells; Main serves those given to it.
 type Methods map[string]func(ctx context.Context, params json.RawMessage) (any, error)
