@@ -182,6 +182,13 @@ func (s *server) svg(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusBadRequest, err.Error())
 		return
 	}
+	// Anybody's page may ask for pictures, so they never take all of the machine.
+	select {
+	case s.single <- struct{}{}:
+		defer func() { <-s.single }()
+	case <-r.Context().Done():
+		return
+	}
 	view := st[0]
 	res, err := s.draw.render(r.Context(), s.vars.bind, view.Pane, view.Values)
 	if err != nil {

@@ -535,6 +535,10 @@ func (bs *books) exec(ctx context.Context, c *conn, id int64, b *book, cell, sou
 			c.push(id, "clear", nil)
 			return
 		}
+		if e.Vars != nil {
+			c.push(id, "vars", seen(e.Vars.Vars, b.session()))
+			return
+		}
 		o, ok := outputOf(e)
 		if !ok || size > maxOutput {
 			return
@@ -576,6 +580,18 @@ func (bs *books) exec(ctx context.Context, c *conn, id int64, b *book, cell, sou
 		b.nb.Cells = append(b.nb.Cells, nbCell{ID: cell, Type: "code", Source: lines(source), Outputs: outs, Count: &count})
 	}
 	return map[string]any{"status": r.Status, "count": r.Count, "seconds": r.Seconds, "lost": r.Lost}, nil
+}
+
+// seen are the variables that a cell has set and a pane can show, each with the
+// address of that pane.
+func seen(all []proto.Var, session string) []map[string]string {
+	out := []map[string]string{}
+	for _, v := range all {
+		if v.Fresh && v.Form != "" && v.Text != "" && len(out) < 20 {
+			out = append(out, map[string]string{"name": v.Name, "query": link.Query(v.Form, "$"+v.Name+"@"+session)})
+		}
+	}
+	return out
 }
 
 // outputOf is an event as a notebook stores it.

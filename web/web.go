@@ -136,11 +136,12 @@ type server struct {
 	mu     sync.Mutex
 	tokens map[string]time.Time // start tokens not used yet
 
-	draw  drawer
-	vars  vars
-	books *books
-	conns conns
-	mux   *http.ServeMux
+	draw   drawer
+	single chan struct{} // held while a single picture is drawn
+	vars   vars
+	books  *books
+	conns  conns
+	mux    *http.ServeMux
 }
 
 func newServer(o Options) (*server, error) {
@@ -168,6 +169,7 @@ func newServer(o Options) (*server, error) {
 	}
 	s := &server{opt: o, secret: random(), tokens: map[string]time.Time{}}
 	s.draw.init(runtime.NumCPU())
+	s.single = make(chan struct{}, max(1, runtime.NumCPU()/2))
 	s.vars.changed = s.conns.varsChanged
 	if o.Root != "" {
 		abs, err := filepath.Abs(o.Root)

@@ -493,6 +493,20 @@ func TestServe(t *testing.T) {
 	}
 }
 
+// What link.Query writes, the grammar of addresses reads.
+func TestQuery(t *testing.T) {
+	for _, c := range [][4]string{
+		{"layout", "local(2, 1) * spatial(8, 4)", "layout", "e"},
+		{"program", "program p<1>() warps=1 {\n\t// a&b=c%20+\n}", "program", "src"},
+		{"type", "f4e2m1", "see", "x"},
+	} {
+		v, err := parseState(strings.TrimPrefix(link.Query(c[0], c[1]), "?"))
+		if err != nil || len(v) != 1 || v[0].Pane != c[2] || v[0].Values[c[3]] != c[1] {
+			t.Errorf("%s: %v, %v", c[0], v, err)
+		}
+	}
+}
+
 func FuzzState(f *testing.F) {
 	f.Add("v=1&p=layout&e=local(2,1)")
 	f.Add("v=9&x=1&p=a&p=b&c=%20+")

@@ -49,7 +49,7 @@ func fakeWorker(in io.Reader, out io.Writer) int {
 			w.Send(&proto.Event{ID: q.ID, Kind: proto.KindStream, Stream: &proto.Stream{Name: "stdout", Text: "one "}})
 			w.Send(&proto.Event{ID: q.ID, Kind: proto.KindStream, Stream: &proto.Stream{Name: "stdout", Text: "two\n"}})
 			w.Send(&proto.Event{ID: q.ID, Kind: proto.KindResult, Bundle: &proto.Bundle{Data: map[string]any{"image/svg+xml": "<svg/>", "text/plain": "pic"}}})
-			w.Send(&proto.Event{ID: q.ID, Kind: proto.KindVars, Vars: &proto.Vars{Vars: []proto.Var{{Name: "acc", Type: "layout.Layout", Form: "layout", Text: strings.TrimPrefix(q.Code, "acc = ")}}}})
+			w.Send(&proto.Event{ID: q.ID, Kind: proto.KindVars, Vars: &proto.Vars{Vars: []proto.Var{{Name: "acc", Type: "layout.Layout", Form: "layout", Text: strings.TrimPrefix(q.Code, "acc = "), Fresh: true}}}})
 		}
 		w.Send(&proto.Event{ID: q.ID, Kind: proto.KindDone, Done: &done})
 	}
@@ -65,6 +65,7 @@ func TestNotebookRuns(t *testing.T) {
 	if kind, body := c.ask("nb.open", map[string]string{"name": "01"}); kind != "ok" {
 		t.Fatal(body)
 	}
+	var vars string
 	run := func(code string) (outputs []string, answer string) {
 		t.Helper()
 		id := c.send("nb.run", map[string]string{"name": "01", "cell": "c", "source": code})
@@ -75,6 +76,8 @@ func TestNotebookRuns(t *testing.T) {
 			switch {
 			case e.ID == id && e.Type == "output":
 				outputs = append(outputs, string(e.Body))
+			case e.ID == id && e.Type == "vars":
+				vars = string(e.Body)
 			case e.ID == id:
 				return outputs, e.Type + " " + string(e.Body)
 			}
@@ -83,6 +86,9 @@ func TestNotebookRuns(t *testing.T) {
 	out, end := run("acc = spatial(8, 4)")
 	if len(out) != 3 || out[0] != `{"kind":"stream","text":"one "}` || !strings.Contains(out[2], "data:image/svg+xml;base64,") || !strings.Contains(end, `"status":"ok"`) {
 		t.Errorf("outputs %q, %s", out, end)
+	}
+	if want := "?v=1\\u0026p=layout\\u0026e=%24acc%40nb%3A01-first"; !strings.Contains(vars, want) {
+		t.Errorf("the cell's variables are %s, want %s", vars, want)
 	}
 	if kind, body := c.ask("render", map[string]any{"view": "a", "pane": "layout", "values": map[string]string{"e": "$acc@nb:01-first"}}); kind != "ok" || !strings.Contains(body, "[8, 4]") {
 		t.Errorf("a pane does not see the variable: %s %.100s", kind, body)

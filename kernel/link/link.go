@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"io"
 	"net"
+	"net/url"
 	"os"
 	"path/filepath"
 	"sync"
@@ -103,6 +104,20 @@ func DataDir() (string, error) {
 
 // SocketPath is the explorer's socket in a data directory.
 func SocketPath(dataDir string) string { return filepath.Join(dataDir, "explorer.sock") }
+
+// Query is the part of an explorer address that shows a value of a form: a text,
+// or a variable as "$name@session". It goes behind the address that Running
+// gives: http://127.0.0.1:7717/?v=1&p=layout&e=local%282%29
+func Query(form, text string) string {
+	pane, param := "see", "x"
+	switch form {
+	case "layout":
+		pane, param = "layout", "e"
+	case "program":
+		pane, param = "program", "src"
+	}
+	return "?v=1&p=" + pane + "&" + param + "=" + url.QueryEscape(text)
+}
 
 // Client is a kernel's connection to the explorer. Its methods are safe for
 // concurrent use.

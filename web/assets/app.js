@@ -110,7 +110,7 @@ class View {
     } else if (p.kind === "slider") {
       input = make("input", { id, type: "range", min: p.min, max: p.max, step: 1 });
       output = make("output", { for: id });
-      box.append(make("div", { class: "slider" }, input, output));
+      box.append(make("div", { class: "range" }, input, output));
     } else {
       const attrs = { id, spellcheck: "false", autocomplete: "off", autocapitalize: "off", "aria-description": p.doc };
       input = p.kind === "program" ? make("textarea", attrs) : make("input", { ...attrs, type: "text" });

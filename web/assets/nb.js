@@ -86,12 +86,18 @@ class Cell {
     this.root.classList.add("busy");
     this.count.textContent = "[*]";
     this.go.disabled = true;
+    let vars = [];
     try {
       const r = await socket.ask("nb.run", { name, cell: this.id, source: this.box.value }, (kind, body) => {
         if (kind === "clear") this.out.replaceChildren();
         else if (kind === "output") this.add(body);
+        else if (kind === "vars") vars = body;
       });
       touched();
+      if (vars.length) {
+        this.out.append(make("p", { class: "links" }, "Open in explorer: ",
+          ...vars.flatMap((v) => [make("a", { href: prefix + v.query, target: "_blank", rel: "noopener" }, v.name), " "])));
+      }
       this.count.textContent = r ? "[" + r.count + "]" : "[ ]";
       announce(r ? "cell " + r.count + " " + r.status : "stopped");
       return r?.status === "ok";
