@@ -124,7 +124,7 @@ func (lt *lifetimes) instr(in *Instr) {
 			lt.write(a, p+1)
 		}
 		lt.region(r)
-		p = lt.loopEnd(in, r.Args[1:], r.Yield, p, mark)
+		p = lt.loopEnd(in, r.Yield, p, mark)
 		lt.last[r.Args[0]] = p + 2
 	case OpWhile:
 		cond, body := in.Regions[0], in.Regions[1]
@@ -135,12 +135,11 @@ func (lt *lifetimes) instr(in *Instr) {
 		c := lt.at
 		lt.at += 2
 		lt.read(cond.Yield[0], c)
-		for k, a := range cond.Args {
+		for _, a := range cond.Args { // the results, if the loop ends here
 			lt.read(a, c)
-			lt.also(in.Out[k], c, c+1)
 		}
 		lt.region(body)
-		p = lt.loopEnd(in, cond.Args, body.Yield, p, mark)
+		p = lt.loopEnd(in, body.Yield, p, mark)
 	}
 	for _, v := range in.Out {
 		lt.write(v, p+1)
@@ -148,13 +147,13 @@ func (lt *lifetimes) instr(in *Instr) {
 }
 
 // loopEnd closes the loop that began at p: it makes the values of before that it
-// uses live to its end, and returns the moment of its end.
-func (lt *lifetimes) loopEnd(in *Instr, args, yield []Value, p int32, mark int) int32 {
+// uses live to its end, and returns the moment of its end. What the loop carries
+// is written there: it shares a register with the result, which begins then.
+func (lt *lifetimes) loopEnd(in *Instr, yield []Value, p int32, mark int) int32 {
 	e := lt.at
 	lt.at += 2
-	for k, y := range yield {
+	for _, y := range yield {
 		lt.read(y, e)
-		lt.also(args[k], e+1, e+2)
 	}
 	// The first inputs of For are read at every turn, those it starts from once.
 	if in.Op == OpFor {
