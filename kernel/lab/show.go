@@ -42,7 +42,9 @@ func Show(values ...any) {
 func showProgram(p *ir.Program) {
 	showText(strings.TrimSuffix(text.Format(p), "\n"))
 	for _, u := range layoutsOf(p) {
-		showLayout(strings.Join(u.names, ", ")+" : ", u.layout, layoutviz.Tensor)
+		names := strings.Join(u.names, ", ")
+		showText("layout of " + names + ":")
+		showLayout(names+" : ", u.layout, layoutviz.Tensor)
 	}
 }
 

@@ -29,14 +29,14 @@ func TestShowProgram(t *testing.T) {
 	for _, data := range list {
 		captions = append(captions, data["text/plain"])
 	}
-	if len(list) != 5 {
-		t.Fatalf("shown are %d things, want the text and 4 layouts: %q", len(list), captions)
+	if len(list) != 9 {
+		t.Fatalf("shown are %d things, want the text, and 4 layouts with their headings: %q", len(list), captions)
 	}
 	if !strings.HasPrefix(captions[0], "program matmul<") || list[0]["image/svg+xml"] != "" {
 		t.Errorf("the first is not the text: %q", captions[0])
 	}
 	for i, head := range []string{"acc, out : ", "ra : ", "rb : ", "rw, rh : "} {
-		data := list[i+1]
+		data := list[2*i+2]
 		if !strings.HasPrefix(data["text/plain"], head) || !strings.HasPrefix(strings.TrimSpace(data["image/svg+xml"]), "<") {
 			t.Errorf("picture %d is %q, want one of %q", i, data["text/plain"], head)
 		}
