@@ -47,18 +47,18 @@ func (d *drawer) render(ctx context.Context, bind func(string) (string, error), 
 	v := pane.Values{}
 	var key strings.Builder
 	key.WriteString(name)
-	for _, d := range p.Params {
-		s, ok := in[d.Name]
+	for _, param := range p.Params {
+		s, ok := in[param.Name]
 		if !ok {
 			continue
 		}
 		if strings.HasPrefix(s, "$") {
 			if s, err = bind(s); err != nil {
-				return pane.Result{}, diag.List{{Pos: diag.Pos{File: d.Name, Line: 1, Col: 1}, Code: "Web.E1", Msg: err.Error()}}
+				return pane.Result{}, diag.List{{Pos: diag.Pos{File: param.Name, Line: 1, Col: 1}, Code: "Web.E1", Msg: err.Error()}}
 			}
 		}
-		v[d.Name] = s
-		fmt.Fprintf(&key, "\x00%s=%d:%s", d.Name, len(s), s)
+		v[param.Name] = s
+		fmt.Fprintf(&key, "\x00%s=%d:%s", param.Name, len(s), s)
 	}
 	if r, ok := d.recall(key.String()); ok {
 		return r, nil

@@ -58,7 +58,6 @@ type book struct {
 	sum     string     // of the file as it was read or written last
 	nb      notebook
 	sess    *session.Session
-	run     sync.Mutex // held while a cell runs
 	stopped func()
 }
 
@@ -516,14 +515,12 @@ func (bs *books) start(b *book) (*session.Session, error) {
 }
 
 // exec runs one cell. Outputs go to the page as they come, as "output" messages
-// with the ID of the request.
+// with the ID of the request. A page that leaves interrupts its cell.
 func (bs *books) exec(ctx context.Context, c *conn, id int64, b *book, cell, source string) (any, error) {
 	s, err := bs.start(b)
 	if err != nil {
 		return nil, err
 	}
-	b.run.Lock()
-	defer b.run.Unlock()
 	var mu sync.Mutex
 	var outs []nbOutput
 	size := 0

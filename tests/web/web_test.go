@@ -43,13 +43,17 @@ func TestExplorerInChromium(t *testing.T) {
 		t.Skip("starts a browser")
 	}
 	chromium := need.Chromium(t)
+	missing := t.Skip
+	if need.Required("chromium") {
+		missing = t.Fatal
+	}
 	node, err := exec.LookPath("node")
 	if err != nil {
-		t.Skip("node is missing; on Debian: apt-get install nodejs npm")
+		missing("node is missing; on Debian: apt-get install nodejs npm")
 	}
 	modules := filepath.Join(need.Root(t), "tests", ".env", "node")
 	if _, err := os.Stat(filepath.Join(modules, "node_modules", "playwright-core")); err != nil {
-		t.Skip("playwright-core is missing; run `bash tests/setup/web.sh`")
+		missing("playwright-core is missing; run `bash tests/setup/web.sh`")
 	}
 	data, err := os.MkdirTemp("", "tl") // a socket's path must be short
 	if err != nil {

@@ -144,7 +144,7 @@ class View {
       if (!f.bind) continue;
       const fit = [];
       for (const s of sessions) for (const v of s.vars) {
-        if (v.form === f.p.kind || this.row.name === "see") fit.push(["$" + v.name + "@" + s.session, v.name + " in " + (s.title || s.session)]);
+        if (v.text && (v.form === f.p.kind || this.row.name === "see")) fit.push(["$" + v.name + "@" + s.session, v.name + " in " + (s.title || s.session)]);
       }
       f.bind.hidden = fit.length === 0;
       f.bind.replaceChildren(make("option", { value: "" }, "from a notebook …"), ...fit.map(([value, name]) => make("option", { value }, name)));

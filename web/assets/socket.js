@@ -32,10 +32,24 @@ export class Socket {
     this.ws.onclose = () => {
       for (const w of this.waiting.values()) w.reject(new Failure([{ msg: "the connection was lost" }]));
       this.waiting.clear();
-      document.getElementById("offline").hidden = false;
+      this.explain();
       setTimeout(() => this.connect(), this.delay);
       this.delay = Math.min(this.delay * 2, 5000);
     };
+  }
+
+  // explain says why there is no connection: a server that was started anew does
+  // not know this page's cookie.
+  async explain() {
+    const note = document.getElementById("offline");
+    note.hidden = false;
+    note.textContent = "The connection is lost; trying again.";
+    try {
+      const r = await fetch(prefix, { method: "HEAD" });
+      if (r.status === 403) note.textContent = "The explorer was started anew. Run `tilus-lab up` once more and open the address it prints.";
+    } catch {
+      // Nobody answers: the note is right.
+    }
   }
 
   receive(m) {
