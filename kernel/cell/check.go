@@ -322,7 +322,7 @@ func (e *Engine) phases(name string, p *parsed, imports map[string]types.Object,
 		}
 	}
 	see := func(extra map[string]types.Object) *types.Package {
-		pkg := types.NewPackage("main", "main")
+		pkg := e.empty()
 		for n, o := range extra {
 			pkg.Scope().Insert(alias(n, o, pkg))
 		}
@@ -445,7 +445,7 @@ func (e *Engine) phases(name string, p *parsed, imports map[string]types.Object,
 	}
 	errs = nil
 	if len(funcs) > 0 {
-		types.NewChecker(conf, e.fset, seeAll(all, e.objs), info).Files([]*ast.File{fileB})
+		types.NewChecker(conf, e.fset, seeAll(e.empty(), all, e.objs), info).Files([]*ast.File{fileB})
 	}
 	bad := e.problems(p, errsA, tops)
 	bad = append(bad, e.problems(p, errs, nil)...)
@@ -531,8 +531,15 @@ func (e *Engine) phases(name string, p *parsed, imports map[string]types.Object,
 	return c, nil, nil
 }
 
-func seeAll(first, second map[string]types.Object) *types.Package {
-	pkg := types.NewPackage("main", "main")
+// empty empties the package that all cells are in. The checker asks whether an unexported field is of the same package by comparing
+// pointers, so every cell must be checked in the same one.
+func (e *Engine) empty() *types.Package {
+	*e.main = *types.NewPackage("main", "main")
+	return e.main
+}
+
+// seeAll puts objects into pkg; those of first hide those of second.
+func seeAll(pkg *types.Package, first, second map[string]types.Object) *types.Package {
 	for n, o := range first {
 		pkg.Scope().Insert(alias(n, o, pkg))
 	}

@@ -273,7 +273,7 @@ func (e *Engine) declaredType(name, code string) types.Type {
 	if p.body == nil {
 		return nil
 	}
-	pkg := seeAll(e.objs, nil)
+	pkg := seeAll(types.NewPackage("main", "main"), e.objs, nil)
 	var found types.Type
 	ast.Inspect(p.body, func(n ast.Node) bool {
 		as, ok := n.(*ast.AssignStmt)

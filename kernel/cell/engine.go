@@ -41,9 +41,9 @@ type Hooks struct {
 // called meanwhile.
 type Engine struct {
 	hooks Hooks
-	extra []tables // kept for Reset
 
 	in   *interp.Interpreter
+	main *types.Package // that cells are checked in
 	imp  *imports
 	host *host
 	fset *token.FileSet
@@ -95,7 +95,7 @@ type problem struct {
 // New makes an engine. symbols are the packages that cells can import besides the standard library; pre lists import paths that
 // every cell has by their package names.
 func New(hooks Hooks, symbols map[string]map[string]reflect.Value, pre []string) (*Engine, error) {
-	e := &Engine{hooks: hooks, fset: token.NewFileSet(), ctxt: types.NewContext(), objs: map[string]types.Object{}, decls: map[string]*decl{},
+	e := &Engine{hooks: hooks, main: types.NewPackage("main", "main"), fset: token.NewFileSet(), ctxt: types.NewContext(), objs: map[string]types.Object{}, decls: map[string]*decl{},
 		emitted: map[types.Object]string{}, typeNames: map[string]string{}, shown: map[string]string{}, used: map[string]bool{}, bodies: map[*types.Func]*decl{},
 		sources: map[types.Object]*decl{}, alias: map[string]string{}, prefix: map[*token.File]int{}, text: map[string]string{}, number: map[string]int{}, fresh: map[string]bool{}}
 	e.host = newHost(e)

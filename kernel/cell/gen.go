@@ -230,7 +230,7 @@ func (g *gen) named(t *types.Named) string {
 			key += "," + g.typ(t.TypeArgs().At(i))
 		}
 	}
-	if len(g.env) > 0 && o.Parent() != nil && o.Pkg().Scope() != o.Parent() {
+	if len(g.env) > 0 && o.Parent() != nil && o.Parent().Parent() != types.Universe {
 		key += g.envKey()
 	}
 	if name, ok := g.e.typeNames[key]; ok {

@@ -402,8 +402,18 @@ func (g *gen) special(e *ast.CallExpr, fun ast.Expr) string {
 			return ""
 		}
 		t := g.typ(p.Elem())
-		return fmt.Sprintf("func(err error, to *%s) bool { for err != nil { if v, ok := err.(%s); ok { *to = v; return true }; err = %s.Unwrap(err) }; return false }(%s, %s)",
-			t, t, g.pkg(f.Pkg()), g.expr(e.Args[0]), g.expr(e.Args[1]))
+		return fmt.Sprintf("func(err error, to *%s) bool { for err != nil { if v, ok := %s.Inner(err).(%s); ok { *to = v; return true }; err = %s.Unwrap(err) }; return false }(%s, %s)",
+			t, g.host(), t, g.pkg(f.Pkg()), g.expr(e.Args[0]), g.expr(e.Args[1]))
+	case "fmt.Fprint", "fmt.Fprintf", "fmt.Fprintln":
+		// A writer that has a String method is mistaken for something to print.
+		if len(e.Args) > 1 || f.Name() == "Fprintln" {
+			rest := &ast.CallExpr{Fun: e.Fun, Args: e.Args[1:], Ellipsis: e.Ellipsis}
+			sig, _ := g.typeOf(fun).(*types.Signature)
+			if sig != nil {
+				sig = types.NewSignatureType(nil, nil, nil, types.NewTuple(tupleVars(sig.Params())[1:]...), sig.Results(), true)
+			}
+			return g.host() + ".WriteTo(" + g.expr(e.Args[0]) + ", " + g.pkg(f.Pkg()) + ".S" + f.Name()[1:] + "(" + g.args(rest, sig) + "))"
+		}
 	}
 	return ""
 }

@@ -106,7 +106,9 @@ func (g *gen) stmt(s ast.Stmt) string {
 	case *ast.GoStmt:
 		return "go " + g.closed(s.Call, true)
 	case *ast.DeferStmt:
-		return "ǃds.Push(" + g.closed(s.Call, false) + ")"
+		// A literal that goes straight to the host would share its variables with the next iteration.
+		f := g.fresh("f")
+		return f + " := " + g.closed(s.Call, false) + "\nǃds.Push(" + f + ")"
 	}
 	g.refuse(s, "Cell.E1", "", "cannot run this statement here")
 	return ""
@@ -228,7 +230,6 @@ func (g *gen) noResult(f string, lit *ast.FuncLit) string {
 func (g *gen) assign(s *ast.AssignStmt) string {
 	var lhs, rhs []string
 	tok := s.Tok.String()
-	pre := ""
 	if s.Tok == token.DEFINE {
 		fresh, top := 0, 0
 		for _, l := range s.Lhs {
@@ -287,7 +288,29 @@ func (g *gen) assign(s *ast.AssignStmt) string {
 		}
 		rhs = append(rhs, r)
 	}
-	return pre + strings.Join(lhs, ", ") + " " + tok + " " + strings.Join(rhs, ", ")
+	if tok == "=" && len(lhs) == len(rhs) {
+		return together(lhs, rhs)
+	}
+	return strings.Join(lhs, ", ") + " " + tok + " " + strings.Join(rhs, ", ")
+}
+
+// together prints a parallel assignment. The interpreter cannot have nil in one, and nil needs no evaluation.
+func together(lhs, rhs []string) string {
+	var l, r, after []string
+	if len(lhs) == 1 || len(lhs) != len(rhs) {
+		return strings.Join(lhs, ", ") + " = " + strings.Join(rhs, ", ")
+	}
+	for i := range lhs {
+		if rhs[i] == "nil" {
+			after = append(after, lhs[i]+" = nil")
+			continue
+		}
+		l, r = append(l, lhs[i]), append(r, rhs[i])
+	}
+	if len(l) > 0 {
+		after = append([]string{strings.Join(l, ", ") + " = " + strings.Join(r, ", ")}, after...)
+	}
+	return strings.Join(after, "; ")
 }
 
 // needsType tells whether an expression must be converted to keep its type: comparisons and shifts of untyped operands.
@@ -387,7 +410,7 @@ func (g *gen) leave(vals []string) string {
 		if len(vals) == 0 || len(g.fn.outs) == 0 {
 			return "return"
 		}
-		return strings.Join(g.fn.outs, ", ") + " = " + strings.Join(vals, ", ") + "; return"
+		return together(g.fn.outs, vals) + "; return"
 	}
 	return "return " + strings.Join(vals, ", ")
 }

@@ -184,6 +184,8 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"Defers":    reflect.ValueOf((*Defers)(nil)),
 			"Recover":   reflect.ValueOf(h.recover),
 			"Cell":      reflect.ValueOf(h.cell),
+			"WriteTo":   reflect.ValueOf(func(w io.Writer, s string) (int, error) { return io.WriteString(to(w), s) }),
+			"Inner":     reflect.ValueOf(inner),
 			"Handed": reflect.ValueOf(func() any {
 				h.mu.Lock()
 				defer h.mu.Unlock()
@@ -236,6 +238,15 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 		}
 	}
 	return t, mt
+}
+
+// inner takes the wrapper off a value that the interpreter passed to the library as an error.
+func inner(err error) any {
+	v := reflect.ValueOf(err)
+	if v.Kind() == reflect.Struct && v.NumField() > 0 && v.Type().Field(0).Name == "IValue" {
+		return v.Field(0).Interface()
+	}
+	return err
 }
 
 // noise takes what the interpreter writes to its standard error: one line per frame of a panic.

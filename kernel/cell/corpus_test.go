@@ -1,0 +1,101 @@
+package cell
+
+import (
+	"fmt"
+	"go/token"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"golang.org/x/tools/txtar"
+)
+
+// known are the cells of the corpus on which kernel and go run differ, with the reason.
+var known = map[string]string{}
+
+// asPackage writes a cell as a Go package with a function Run.
+func asPackage(name, src string) string {
+	pick := func(kinds ...runKind) string {
+		var b strings.Builder
+		for _, r := range cut(src) {
+			for _, k := range kinds {
+				if r.kind == k {
+					b.WriteString(src[r.start:r.end] + "\n")
+				}
+			}
+		}
+		return b.String()
+	}
+	return fmt.Sprintf("package %s\nimport \"fmt\"\n%s\nvar _ = fmt.Sprint\n%s\nfunc Run() {\n%s\n}\n", name, pick(runImport), pick(runType, runFunc), pick(runStmt))
+}
+
+// The kernel and the Go toolchain must print the same for every cell of the corpus. All cells are built into one program.
+func TestCorpusAgreesWithGo(t *testing.T) {
+	if testing.Short() {
+		t.Skip("builds a program")
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("no Go toolchain")
+	}
+	ar, err := txtar.ParseFile("testdata/corpus.txtar")
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := t.TempDir()
+	var imports, calls strings.Builder
+	for i, f := range ar.Files {
+		pkg := fmt.Sprintf("c%d", i)
+		if err := os.MkdirAll(filepath.Join(dir, pkg), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, pkg, "c.go"), []byte(asPackage(pkg, string(f.Data))), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		fmt.Fprintf(&imports, "import %q\n", "corpus/"+pkg)
+		fmt.Fprintf(&calls, "%s.Run()\nprint0()\n", pkg)
+	}
+	os.WriteFile(filepath.Join(dir, "go.mod"), []byte("module corpus\n\ngo 1.26\n"), 0o644)
+	os.WriteFile(filepath.Join(dir, "main.go"), []byte("package main\nimport \"os\"\n"+imports.String()+"func print0() { os.Stdout.WriteString(\"\\x00\") }\nfunc main() {\n"+calls.String()+"}\n"), 0o644)
+	cmd := exec.Command("go", "run", ".")
+	cmd.Dir = dir
+	cmd.Env = append(os.Environ(), "GOFLAGS=-mod=mod", "GOWORK=off", "GOPROXY=off")
+	var stderr strings.Builder
+	cmd.Stderr = &stderr
+	out, err := cmd.Output()
+	if err != nil {
+		t.Fatalf("go run: %v\n%s", err, stderr.String())
+	}
+	want := strings.Split(string(out), "\x00")
+	agree := 0
+	for i, f := range ar.Files {
+		b := newBench(t)
+		got := b.run("import \"fmt\"\n" + string(f.Data))
+		switch {
+		case got == want[i]:
+			agree++
+		case known[f.Name] != "":
+			t.Logf("%s differs: %s", f.Name, known[f.Name])
+		default:
+			t.Errorf("%s:\nkernel %q\ngo     %q", f.Name, got, want[i])
+		}
+	}
+	t.Logf("%d of %d cells agree", agree, len(ar.Files))
+}
+
+func FuzzCut(f *testing.F) {
+	for _, s := range []string{"x := 1", "func (t T) M() {}", "import (\"a\"\n\"b\")", "for {", ")", "func(", "package main\nvar x", "`", "a\xff"} {
+		f.Add(s)
+	}
+	f.Fuzz(func(t *testing.T, s string) {
+		last := 0
+		for _, r := range cut(s) {
+			if r.start < last || r.end < r.start || r.end > len(s) {
+				t.Fatalf("runs overlap: %+v", cut(s))
+			}
+			last = r.end
+		}
+		parse(token.NewFileSet(), "c", s)
+	})
+}
