@@ -98,14 +98,14 @@ func TestTextErrors(t *testing.T) {
 		{"4[99999]", "Place.E2", 3},
 		{"4[0]/999", "Place.E2", 6},
 		{"4[0*9999+4]", "Place.E2", 5},
-		{"4[(0*4096+1)*4096+1]", "Place.E2", 3},
+		{"4[(0*4096+1)*4096+1]", "Place.E2", 4},
 		{"4[" + strings.Repeat("(", 40), "Place.E2", 20},
 		{"5[0:3|32:3]", "Place.E3", 3},
 		{"5[0:3]", "Place.E3", 3},
 		{"5[0|32:2]", "Place.E3", 3},
-		{"4[0,2]", "Place.E4", 2},
-		{"4[0,16,32]/1", "Place.E4", 2},
-		{"4[8*4-4]", "Place.E4", 2},
+		{"4[0,2]", "Place.E4", 3},
+		{"4[0,16,32]/1", "Place.E4", 3},
+		{"4[8*4-4]", "Place.E4", 3},
 	} {
 		_, err := ParseAt(c.in, diag.Pos{File: "f", Line: 3, Col: 11})
 		l, ok := err.(diag.List)
