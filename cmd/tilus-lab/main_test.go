@@ -265,3 +265,24 @@ func TestStats(t *testing.T) {
 		t.Errorf("stats:\n%s", s)
 	}
 }
+
+func TestBusyPort(t *testing.T) {
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ln.Close()
+	home := t.TempDir()
+	t.Setenv("HOME", home)
+	t.Setenv("XDG_DATA_HOME", "")
+	t.Setenv("JUPYTER_DATA_DIR", filepath.Join(home, "jupyter"))
+	t.Setenv("TILUS_LAB_DATA", filepath.Join(home, "data"))
+	var out, problems bytes.Buffer
+	port := fmt.Sprint(ln.Addr().(*net.TCPAddr).Port)
+	if code := execute([]string{"up", "--no-browser", "--port", port}, nil, &out, &problems); code != 1 {
+		t.Errorf("exit code %d", code)
+	}
+	if !strings.Contains(problems.String(), "address already in use") || !strings.Contains(problems.String(), "--port") {
+		t.Errorf("message %q", problems.String())
+	}
+}
