@@ -15,7 +15,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
-var update = flag.Bool("update", false, "write the README's picture")
+var update = flag.Bool("update", false, "write the README's picture and PTX")
 
 func readme(t *testing.T) string {
 	t.Helper()
@@ -57,7 +57,22 @@ func TestReadmeProgram(t *testing.T) {
 	}
 	plain := strings.Join(code, "")
 	from, to := strings.Index(doc, "\tbfe.u32"), strings.LastIndex(doc, "};\n")
-	if from < 0 || to < from || !strings.Contains(plain, doc[from:to+3]) {
+	if from < 0 || to < from {
+		t.Fatal("the README shows no PTX")
+	}
+	if *update {
+		// From the first bit field of the cast to the product.
+		start, end := strings.Index(plain, "\tbfe.u32"), strings.Index(plain, "\tmma.sync")
+		for strings.Count(plain[start:end], "\n") > 12 {
+			start += 1 + strings.Index(plain[start+1:], "\tbfe.u32")
+		}
+		end += strings.Index(plain[end:], "\n") + 1
+		if err := os.WriteFile("../README.md", []byte(doc[:from]+plain[start:end]+doc[to+3:]), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	if !strings.Contains(plain, doc[from:to+3]) {
 		t.Errorf("the README's PTX is not what the program becomes:\n%s", plain)
 	}
 }
