@@ -419,6 +419,15 @@ func appendElement(b []byte, e layoutviz.Element) []byte {
 }
 
 func appendString(b []byte, s string) []byte {
+	simple := true
+	for i := 0; i < len(s) && simple; i++ {
+		simple = s[i] >= ' ' && s[i] < 0x7f && s[i] != '"' && s[i] != '\\'
+	}
+	if simple {
+		b = append(b, '"')
+		b = append(b, s...)
+		return append(b, '"')
+	}
 	q, err := json.Marshal(s)
 	if err != nil {
 		panic(err) // strings always encode
@@ -429,17 +438,24 @@ func appendString(b []byte, s string) []byte {
 // push queues a message. A page that does not read loses its connection rather
 // than hold up others; it connects again and asks anew.
 func (c *conn) push(id int64, kind string, body any) {
-	var raw json.RawMessage
-	if body != nil {
+	raw, ready := body.(json.RawMessage)
+	if body != nil && !ready {
 		var err error
 		if raw, err = json.Marshal(body); err != nil {
 			panic(err) // bodies are our own types
 		}
 	}
-	b, err := json.Marshal(envelope{V: 1, ID: id, Type: kind, Body: raw})
-	if err != nil {
-		panic(err)
+	// Written by hand: Marshal would read a result of megabytes once more.
+	b := make([]byte, 0, len(raw)+80)
+	b = append(b, `{"v":1,"id":`...)
+	b = strconv.AppendInt(b, id, 10)
+	b = append(b, `,"type":`...)
+	b = appendString(b, kind)
+	if raw != nil {
+		b = append(b, `,"body":`...)
+		b = append(b, raw...)
 	}
+	b = append(b, '}')
 	select {
 	case c.out <- b:
 	default:
