@@ -20,18 +20,17 @@ func (m *machine) run(args []uint64) {
 	for i, v := range m.f.Body.Args {
 		m.val[v] = args[i]
 	}
-	in := make([]uint64, 3)
 	for _, instr := range m.f.Body.Instrs {
 		row := instr.Row()
 		if len(instr.In) == 0 {
 			m.val[instr.Out[0]] = uint64(instr.Imm[0])
 			continue
 		}
-		in = in[:0]
-		for _, v := range instr.In {
-			in = append(in, m.val[v])
+		var in [3]uint64
+		for i, v := range instr.In {
+			in[i] = m.val[v]
 		}
-		m.val[instr.Out[0]] = row.Eval(instr.Imm, in)[0]
+		m.val[instr.Out[0]] = row.Meaning(instr.Imm, in[0], in[1], in[2])
 	}
 }
 
