@@ -26,7 +26,10 @@ import (
 	"github.com/tilus-lab/tilus-lab/tests/need"
 )
 
-var update = flag.Bool("update", false, "store the outputs of the lessons")
+var (
+	update   = flag.Bool("update", false, "store the outputs of the lessons")
+	executed = flag.String("executed", "", "compare this executed lesson, from a GPU machine for example, with the committed one of the same name")
+)
 
 // lessons are the committed notebooks.
 func lessons(t *testing.T) []string {
@@ -128,6 +131,14 @@ func TestLessonsWithoutJupyter(t *testing.T) {
 			check(t, path, out, false)
 		})
 	}
+}
+
+// TestExecutedElsewhere compares what another machine printed.
+func TestExecutedElsewhere(t *testing.T) {
+	if *executed == "" {
+		t.Skip("give -executed FILE, made by `tilus-lab nb run NOTEBOOK --out FILE` on another machine")
+	}
+	check(t, filepath.Join(need.Root(t), "notebooks", filepath.Base(*executed)), *executed, false)
 }
 
 // check compares the outputs of the executed notebook with the committed ones, or
