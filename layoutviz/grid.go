@@ -264,22 +264,22 @@ func (s *scene) caption(lines []string, y int) int {
 	return y + 8
 }
 
-// wrap breaks a line at spaces, or before a dot of a chain, where it gets longer
-// than n characters.
+// wrap breaks a line that is longer than n characters before a dot of a chain if
+// there is one, else at a space.
 func wrap(line string, n int) []string {
 	n = max(n, 12)
 	var out []string
 	for len([]rune(line)) > n {
 		r := []rune(line)
-		cut := -1
+		cut := n
 		for i := n; i > n/3; i-- {
-			if r[i] == ' ' || r[i] == '.' && i+1 < len(r) && r[i+1] != ' ' {
+			if r[i] == '.' && i+1 < len(r) && r[i+1] != ' ' {
 				cut = i
 				break
 			}
-		}
-		if cut < 0 {
-			cut = n
+			if r[i] == ' ' && cut == n {
+				cut = i
+			}
 		}
 		out = append(out, strings.TrimRight(string(r[:cut]), " "))
 		line = strings.TrimLeft(string(r[cut:]), " ")

@@ -173,6 +173,9 @@ func summary(l layout.Layout) string {
 	if dims == "" {
 		dims = "1"
 	}
+	if len(shape) < 2 {
+		dims += " elements"
+	}
 	out := fmt.Sprintf("%s in %s × %s", dims, count(l.Threads(), "thread"), count(l.Slots(), "slot"))
 	if r := l.Replicas(); r > 1 {
 		out += fmt.Sprintf(", each element held %d times", r)
