@@ -31,7 +31,7 @@ func newNB() *cobra.Command {
 }
 
 func newNBRun() *cobra.Command {
-	var dev, out string
+	var dev, out, workerLog string
 	var keepGoing, quiet bool
 	var timeout time.Duration
 	cmd := &cobra.Command{
@@ -53,7 +53,15 @@ cell has the tag raises-exception.`,
 			if err != nil {
 				return err
 			}
-			opt := session.Options{Exe: []string{exe, "worker"}, Dir: filepath.Dir(args[0]), Log: cmd.ErrOrStderr()}
+			opt := session.Options{Exe: []string{exe, "worker"}, Dir: filepath.Dir(args[0])}
+			if workerLog != "" {
+				f, err := os.Create(workerLog)
+				if err != nil {
+					return err
+				}
+				defer f.Close()
+				opt.Log = f
+			}
 			if dev != "" {
 				opt.Env = []string{lab.DeviceEnv + "=" + dev}
 			}
@@ -91,6 +99,7 @@ cell has the tag raises-exception.`,
 	f.StringVar(&out, "out", "", "write the executed notebook to `FILE`")
 	f.BoolVar(&keepGoing, "keep-going", false, "run the cells after a failed one")
 	f.BoolVarP(&quiet, "quiet", "q", false, "do not print what the cells print")
+	f.StringVar(&workerLog, "worker-log", "", "write to `FILE` what the worker itself says, such as the stacks of a crash")
 	f.DurationVar(&timeout, "timeout", 0, "interrupt the notebook after this time, such as 10m")
 	return cmd
 }

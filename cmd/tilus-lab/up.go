@@ -81,7 +81,7 @@ func up(ctx context.Context, out, log io.Writer, o upOptions) error {
 		return nil
 	}
 	opt := web.Options{Port: o.port, BaseURL: o.baseURL, DataDir: data, Root: notebookFolder(o.notebooks, data),
-		Worker: session.Options{Exe: []string{exe, "worker"}, Log: log}, Log: log}
+		Worker: session.Options{Exe: []string{exe, "worker"}}, Log: log}
 	b := newBackend(opt.Worker)
 	defer b.close()
 	opt.Backend = b
