@@ -72,6 +72,9 @@ func kind(r *Result) string {
 }
 
 func (c *Comparison) String() string {
+	if c == nil {
+		return "<nil>" // beside an error
+	}
 	var b strings.Builder
 	for i, r := range c.Results {
 		if i > 0 {

@@ -1,6 +1,7 @@
 package lab
 
 import (
+	"context"
 	"errors"
 	"os"
 	"path/filepath"
@@ -226,6 +227,35 @@ func TestLowerFindsTheCodeOfAVariable(t *testing.T) {
 	}
 	if _, err := LowerFor("sm_1", p); err == nil {
 		t.Error("no error for an unknown target")
+	}
+}
+
+func TestResultsOfFailedCallsPrint(t *testing.T) {
+	r, err := Run(nil)
+	c, err2 := Compare(nil)
+	l, err3 := Lower(nil)
+	if err == nil || err2 == nil || err3 == nil {
+		t.Fatal("no error without a program")
+	}
+	for _, s := range []string{r.String(), c.String(), l.String()} {
+		if s != "<nil>" {
+			t.Errorf("got %q", s)
+		}
+	}
+}
+
+func TestRunEndsWithItsCell(t *testing.T) {
+	p, err := Load("control")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithCancel(context.Background())
+	cancel()
+	defer Attach(Hooks{Context: func() context.Context { return ctx }})()
+	for _, name := range []string{"interp", "sim"} {
+		if _, err := RunOn(name, p, "ones:f32[64, 64]", "zeros:f32[64, 64]", 64); !errors.Is(err, context.Canceled) {
+			t.Errorf("%s in an interrupted cell: %v", name, err)
+		}
 	}
 }
 

@@ -61,7 +61,12 @@ func LowerFor(arch string, p *ir.Program, args ...any) (*Code, error) {
 	return out, nil
 }
 
-func (c *Code) String() string { return c.PTX }
+func (c *Code) String() string {
+	if c == nil {
+		return "<nil>" // beside an error
+	}
+	return c.PTX
+}
 
 // Count is how often each word, an instruction such as "mma.sync" or
 // "ld.global", begins one in the PTX.

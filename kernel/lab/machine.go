@@ -27,6 +27,9 @@ func Machine() *About {
 }
 
 func (m *About) String() string {
+	if m == nil {
+		return "<nil>" // beside an error
+	}
 	s := fmt.Sprintf("machine: %s, %d × %s, %s", m.System, m.CPUs, m.CPU, m.Date)
 	for _, d := range m.Devices {
 		s += fmt.Sprintf("\ndevice: %s, %s", d.Name, d.Title)

@@ -157,6 +157,9 @@ func (r *Result) Times() string {
 
 // String is Times and the outputs by name.
 func (r *Result) String() string {
+	if r == nil {
+		return "<nil>" // beside an error
+	}
 	var b strings.Builder
 	b.WriteString(r.Times())
 	for _, name := range r.Names {
