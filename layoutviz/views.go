@@ -170,11 +170,8 @@ func summary(l layout.Layout) string {
 		s[i] = fmt.Sprint(n)
 	}
 	dims := strings.Join(s, "×")
-	if dims == "" {
-		dims = "1"
-	}
 	if len(shape) < 2 {
-		dims += " elements"
+		dims = count(l.Size(), "element")
 	}
 	out := fmt.Sprintf("%s in %s × %s", dims, count(l.Threads(), "thread"), count(l.Slots(), "slot"))
 	if r := l.Replicas(); r > 1 {
