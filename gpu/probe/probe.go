@@ -63,7 +63,7 @@ type Row struct {
 	Tried  int      // results compared
 	Differ int      // of them, not as the meaning says
 	Cases  int      // functions run
-	First  []string // the first difference of up to five cases; a failure to compile or run
+	First  []string // differences of up to five cases; failures to compile or run
 	Failed int      // functions that did not run
 	Notes  []string // measurements
 	Ms     float64  // wall time: compiling, copying, running
@@ -165,7 +165,7 @@ func (r *Row) probe(ctx context.Context, m Machine, c Case) {
 		}
 	}
 	if r.Differ > n {
-		r.describe(c, fmt.Sprintf("%d differ; first: %s", r.Differ-n, first))
+		r.describe(c, fmt.Sprintf("%d differ, such as %s", r.Differ-n, first))
 	}
 }
 
@@ -224,17 +224,23 @@ func (o Out) compare(got, want []byte) (tried, differ int, first string) {
 		panic(errors.New("probe: lengths differ"))
 	}
 	g, w := at(got), at(want)
+	var told []uint64 // examples give different values
 	for k := range n {
 		if g[k] == w[k] {
 			continue
 		}
-		if differ++; differ == 1 {
-			label := fmt.Sprintf("element %d", k)
-			if o.Label != nil {
-				label = o.Label(k)
-			}
-			first = fmt.Sprintf("%s: got %#0*x, want %#0*x", label, 2+2*o.Size, g[k], 2+2*o.Size, w[k])
+		differ++
+		if len(told) == 4 || slices.Contains(told, g[k]) {
+			continue
 		}
+		label := fmt.Sprintf("element %d", k)
+		if o.Label != nil {
+			label = o.Label(k)
+		}
+		if told = append(told, g[k]); len(told) > 1 {
+			first += "; "
+		}
+		first += fmt.Sprintf("%s: got %#0*x, want %#0*x", label, 2+2*o.Size, g[k], 2+2*o.Size, w[k])
 	}
 	return n, differ, first
 }
