@@ -401,9 +401,7 @@ func (g *gen) special(e *ast.CallExpr, fun ast.Expr) string {
 		if n := namedOf(p.Elem()); n == nil || !g.isSource(n.Obj()) {
 			return ""
 		}
-		t := g.typ(p.Elem())
-		return fmt.Sprintf("func(err error, to *%s) bool { for err != nil { if v, ok := %s.Inner(err).(%s); ok { *to = v; return true }; err = %s.Unwrap(err) }; return false }(%s, %s)",
-			t, g.host(), t, g.pkg(f.Pkg()), g.expr(e.Args[0]), g.expr(e.Args[1]))
+		return g.host() + ".As(" + g.expr(e.Args[0]) + ", " + g.expr(e.Args[1]) + ")"
 	case "fmt.Fprint", "fmt.Fprintf", "fmt.Fprintln":
 		// A writer that has a String method is mistaken for something to print.
 		if len(e.Args) > 1 || f.Name() == "Fprintln" {

@@ -2,6 +2,7 @@ package cell
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"io"
 	"log"
@@ -149,15 +150,20 @@ func (h *host) recover() any {
 // symbols are the host package and the library functions that cells see changed.
 func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 	mt := map[reflect.Value][]reflect.Type{}
+	formatter, stringer := reflect.TypeOf((*fmt.Formatter)(nil)).Elem(), reflect.TypeOf((*fmt.Stringer)(nil)).Elem()
 	for k, ts := range stdlib.MapTypes {
+		if len(ts) == 2 && ts[0] == formatter {
+			ts = []reflect.Type{errorType, formatter, stringer} // yaegi leaves out error
+		}
 		mt[k] = ts
 	}
 	// like makes f receive the same wrapped values as a library function does.
 	like := func(f, lib any) reflect.Value {
 		v := reflect.ValueOf(f)
-		for k, ts := range stdlib.MapTypes {
+		for k, ts := range mt {
 			if k.Kind() == reflect.Func && k.Pointer() == reflect.ValueOf(lib).Pointer() {
 				mt[v] = ts
+				break
 			}
 		}
 		return v
@@ -185,7 +191,7 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"Recover":   reflect.ValueOf(h.recover),
 			"Cell":      reflect.ValueOf(h.cell),
 			"WriteTo":   reflect.ValueOf(func(w io.Writer, s string) (int, error) { return io.WriteString(to(w), s) }),
-			"Inner":     reflect.ValueOf(inner),
+			"As":        reflect.ValueOf(as),
 			"Handed": reflect.ValueOf(func() any {
 				h.mu.Lock()
 				defer h.mu.Unlock()
@@ -207,6 +213,7 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"Print":    like(func(a ...any) (int, error) { return fmt.Fprint(stdout, a...) }, fmt.Print),
 			"Printf":   like(func(f string, a ...any) (int, error) { return fmt.Fprintf(stdout, f, a...) }, fmt.Printf),
 			"Println":  like(func(a ...any) (int, error) { return fmt.Fprintln(stdout, a...) }, fmt.Println),
+			"Errorf":   like(func(f string, a ...any) error { return fmt.Errorf(f, a...) }, fmt.Println),
 			"Fprint":   like(func(w io.Writer, a ...any) (int, error) { return fmt.Fprint(to(w), a...) }, fmt.Fprint),
 			"Fprintf":  like(func(w io.Writer, f string, a ...any) (int, error) { return fmt.Fprintf(to(w), f, a...) }, fmt.Fprintf),
 			"Fprintln": like(func(w io.Writer, a ...any) (int, error) { return fmt.Fprintln(to(w), a...) }, fmt.Fprintln),
@@ -240,13 +247,34 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 	return t, mt
 }
 
-// inner takes the wrapper off a value that the interpreter passed to the library as an error.
-func inner(err error) any {
-	v := reflect.ValueOf(err)
-	if v.Kind() == reflect.Struct && v.NumField() > 0 && v.Type().Field(0).Name == "IValue" {
-		return v.Field(0).Interface()
+// as is errors.As for types that cells declare: the library sees their values in a wrapper.
+func as(err error, target any) bool {
+	to := reflect.ValueOf(target)
+	if to.Kind() != reflect.Pointer || to.IsNil() {
+		panic("errors: target must be a non-nil pointer")
 	}
-	return err
+	to = to.Elem()
+	for ; err != nil; err = errors.Unwrap(err) {
+		v := reflect.ValueOf(err)
+		for v.IsValid() && v.Kind() == reflect.Struct && v.NumField() > 0 && (v.Type().Field(0).Name == "IValue" || v.Type().Field(0).Name == "node") {
+			f := v.FieldByName("IValue")
+			if !f.IsValid() {
+				f = v.FieldByName("value")
+			}
+			if f.Kind() == reflect.Interface {
+				f = f.Elem()
+			}
+			v = f
+		}
+		if v.IsValid() && v.Type().AssignableTo(to.Type()) && v.CanInterface() {
+			to.Set(v)
+			return true
+		}
+		if debugEval {
+			fmt.Println("as", v, to.Type())
+		}
+	}
+	return false
 }
 
 // noise takes what the interpreter writes to its standard error: one line per frame of a panic.
