@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
@@ -70,6 +71,41 @@ func TestEveryCorpusRuleIsExplained(t *testing.T) {
 	}
 	if n == 0 {
 		t.Error("the corpus breaks no rule")
+	}
+}
+
+// TestEveryCodeIsExplained finds the codes that messages of any package name.
+func TestEveryCodeIsExplained(t *testing.T) {
+	literal := regexp.MustCompile(`[" \[]([A-Z][A-Za-z0-9]*\.[A-Z][0-9]+)["\]]`)
+	known := map[string]bool{}
+	for _, r := range rules() {
+		if known[r.Code] {
+			t.Errorf("%s is explained twice", r.Code)
+		}
+		known[r.Code] = true
+	}
+	n := 0
+	for _, dir := range []string{"vm", "gpu", "layoutviz", "kernel", "web"} {
+		err := filepath.WalkDir(filepath.Join("..", "..", dir), func(path string, d fs.DirEntry, err error) error {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+				return err
+			}
+			src, err := os.ReadFile(path)
+			for _, m := range literal.FindAllStringSubmatch(string(src), -1) {
+				n++
+				if !known[m[1]] {
+					t.Errorf("%s names %s; add it to otherRules, or to the package's own table", path, m[1])
+					known[m[1]] = true
+				}
+			}
+			return err
+		})
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	if n < 100 {
+		t.Errorf("only %d codes found", n)
 	}
 }
 

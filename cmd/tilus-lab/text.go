@@ -11,12 +11,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"github.com/tilus-lab/tilus-lab/gpu/lower"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
-	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
-	"github.com/tilus-lab/tilus-lab/vm/layout"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
@@ -149,17 +146,6 @@ breaks it. Without a number all rules of that name are listed.`,
 			return explain(cmd.OutOrStdout(), args[0])
 		},
 	}
-}
-
-// rules lists every numbered rule that a message can name.
-func rules() []ir.RuleDoc {
-	all := text.Rules()
-	all = append(all, ir.Rules()...)
-	for _, r := range layout.Rules {
-		all = append(all, ir.RuleDoc{Code: r.Code, Text: r.Text})
-	}
-	all = append(all, interp.Rules...)
-	return append(all, lower.Rules...)
 }
 
 func explain(w io.Writer, code string) error {

@@ -1,0 +1,92 @@
+package main
+
+import (
+	"github.com/tilus-lab/tilus-lab/gpu/lower"
+	"github.com/tilus-lab/tilus-lab/vm/interp"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/text"
+)
+
+// rules lists every numbered rule that a message can name.
+func rules() []ir.RuleDoc {
+	all := text.Rules()
+	all = append(all, ir.Rules()...)
+	for _, r := range layout.Rules {
+		all = append(all, ir.RuleDoc{Code: r.Code, Text: r.Text})
+	}
+	all = append(all, interp.Rules...)
+	all = append(all, lower.Rules...)
+	return append(all, otherRules...)
+}
+
+const ourFault = "A program cannot cause this; please report it, with the program."
+
+// otherRules are the rules of packages that keep no table of their own; the
+// packages' messages say the particulars.
+var otherRules = []ir.RuleDoc{
+	{Code: "Type.N1", Text: "Element types are called u1..u8 i1..i8 i16 i32 i64 u16 u32 u64 bool f16 bf16 tf32 f32 f64, f8e8m0, and f<bits>e<exponent bits>m<mantissa bits> for every float of 3 to 8 bits.", Why: "The bits of a float add up: one sign bit, at least one exponent bit, and the mantissa."},
+	{Code: "Array.N1", Text: "A generator is written kind:type[sizes] with options name=number behind colons, such as rand:f16[64, 32]:seed=1."},
+	{Code: "Array.N2", Text: "Generators and their options have fixed names; the message lists them."},
+	{Code: "Array.N3", Text: "The type of a generated array is an element type."},
+	{Code: "Array.N4", Text: "Sizes are whole numbers from 0, an array has at most 32 dimensions and 2 GiB."},
+	{Code: "Array.N5", Text: "A .npy file begins with a complete header of format 1.0, 2.0 or 3.0."},
+	{Code: "Array.N6", Text: "The numpy type of a file is one that Tilus Lab has, or is named behind the file, FILE.npy:bf16."},
+	{Code: "Array.N7", Text: "A .npy file holds as many bytes as its header says."},
+	{Code: "Array.N8", Text: "A type and shape named behind a file, FILE.npy:i6[64, 32], take exactly the bytes of the file."},
+	{Code: "Array.N9", Text: "The numbers given to a generator fit its type and each other."},
+	{Code: "Affine.E1", Text: "An affine expression is made of numbers, names, + - * and the floor operations / and %, by positive constants."},
+	{Code: "Place.E1", Text: "A bit placement is a list of runs in its notation."},
+	{Code: "Place.E2", Text: "Numbers of a bit placement lie within its limits."},
+	{Code: "Place.E3", Text: "The runs of a bit placement add up to the bits of the element."},
+	{Code: "Place.E4", Text: "A bit placement puts every bit in a word of the thread, and no two in one place."},
+	{Code: "Sim.E1", Text: "Every access lies inside a buffer."},
+	{Code: "Sim.E2", Text: "An address is a multiple of the bytes accessed.", Why: "The GPU stops a kernel that breaks this, without saying where."},
+	{Code: "Sim.E3", Text: "What was promised to be read only is not written."},
+	{Code: "Sim.E4", Text: "Memory is written before it is read."},
+	{Code: "Sim.E5", Text: "Between two threads' accesses to one byte of shared memory, one of them a write, stands a barrier."},
+	{Code: "Sim.E6", Text: "An instruction of the whole warp is reached by all of its lanes together."},
+	{Code: "Sim.E7", Text: "A barrier is reached by all threads that it waits for."},
+	{Code: "Sim.E8", Text: "A launch ends within the step limit, when one is set."},
+	{Code: "Sim.E9", Text: "Nothing is divided by zero.", Why: "The GPU gives some number then and goes on."},
+	{Code: "Code.C1", Text: "If, For and While have the inputs and regions of their kind.", Why: ourFault},
+	{Code: "Code.C2", Text: "What regions take and yield has the types of what they carry.", Why: ourFault},
+	{Code: "Code.C3", Text: "Only loop bodies take arguments.", Why: ourFault},
+	{Code: "Code.F1", Text: "A function has a body.", Why: ourFault},
+	{Code: "Code.F2", Text: "The body's arguments are the parameters.", Why: ourFault},
+	{Code: "Code.F3", Text: "A function's body yields nothing.", Why: ourFault},
+	{Code: "Code.I1", Text: "Every instruction is in the table.", Why: ourFault},
+	{Code: "Code.I2", Text: "Every instruction has the place in the program that asked for it.", Why: ourFault},
+	{Code: "Code.I3", Text: "Only memory and atomic instructions are guarded.", Why: ourFault},
+	{Code: "Code.I4", Text: "An instruction has the inputs of its row.", Why: ourFault},
+	{Code: "Code.I5", Text: "Only control flow has regions.", Why: ourFault},
+	{Code: "Code.I6", Text: "An instruction has as many results as its row.", Why: ourFault},
+	{Code: "Code.I7", Text: "The results of an instruction have the types of its row.", Why: ourFault},
+	{Code: "Code.L1", Text: "A launch has sizes that the target allows.", Why: ourFault},
+	{Code: "Code.M1", Text: "An instruction has the immediates of its row.", Why: ourFault},
+	{Code: "Code.M2", Text: "Immediates lie in their ranges.", Why: ourFault},
+	{Code: "Code.M3", Text: "The attributes of a memory access go together.", Why: ourFault},
+	{Code: "Code.V1", Text: "Every value that is used belongs to the function.", Why: ourFault},
+	{Code: "Code.V2", Text: "Every value is defined once.", Why: ourFault},
+	{Code: "Code.V3", Text: "Every value is defined before it is used.", Why: ourFault},
+	{Code: "Code.V4", Text: "Values have the types that their uses need.", Why: ourFault},
+	{Code: "Cell.E1", Text: "Cells can use all of Go but for the few forms that the interpreter of cells cannot run.", Why: "The interpreter would give a wrong answer without a word; a refusal is better."},
+	{Code: "Cell.E2", Text: "Some generic functions of the standard library are not available in cells; write a small function of your own."},
+	{Code: "Cell.E3", Text: "The interpreter of cells cannot tell some types apart in an interface; give the interface a method that the type has, or compare a field."},
+	{Code: "Cell.E4", Text: "Inside a loop over a function, cells cannot use defer, labels and some returns; collect into a slice first."},
+	{Code: "Cell.E5", Text: "Cells import the standard library and the packages of Tilus Lab."},
+	{Code: "Cell.E6", Text: "%%tile NAME binds the program below it to the Go variable NAME."},
+	{Code: "Cell.E7", Text: "Lines that begin with % are magics; %help lists them."},
+	{Code: "Cell.E9", Text: "The interpreter of cells could not run what is right Go; split the statement that the message names, or move it into a function."},
+	{Code: "Pane.E1", Text: "The address names a pane that there is."},
+	{Code: "Pane.E2", Text: "A value in the address is at most 64 KiB long."},
+	{Code: "Pane.E3", Text: "The value of a slider is a whole number in its range."},
+	{Code: "Pane.E4", Text: "The value of a choice is one of those offered."},
+	{Code: "Pane.E5", Text: "The pane can draw what it was given; the message says why it cannot."},
+	{Code: "Pane.E6", Text: "Floats have 3 to 8 bits here."},
+	{Code: "Pane.E7", Text: "Kind and width together name an element type."},
+	{Code: "Pane.E8", Text: "The threads to show are threads of the layout, from 0."},
+	{Code: "Pane.E9", Text: "At most 8 threads are shown."},
+	{Code: "Pane.E10", Text: "There must be something to look at: a layout, an element type or a program."},
+	{Code: "Web.E1", Text: "A value follows a variable of a notebook that is there."},
+}
