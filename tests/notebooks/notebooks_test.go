@@ -2,7 +2,7 @@
 // `tilus-lab nb run`, and compares what they print with what is committed. After a
 // change that means to print something else,
 //
-//	go test ./tests/notebooks -update
+//	go test ./tests/notebooks -run Jupyter -update
 //
 // runs them through Jupyter and stores the outputs; look at the diff.
 package notebooks
@@ -160,7 +160,7 @@ func check(t *testing.T, path, executed string, store bool) {
 		return
 	}
 	if list := differences(got, want, mask); len(list) > 0 {
-		t.Errorf("%s prints something else than what is committed:\n%s", filepath.Base(path), strings.Join(list, "\n"))
+		t.Errorf("%s prints something else than what is committed (if that is meant, go test ./tests/notebooks -run Jupyter -update):\n%s", filepath.Base(path), strings.Join(list, "\n"))
 	}
 }
 
