@@ -66,6 +66,7 @@ type Engine struct {
 	serial    int
 	raw       bool // cells write to os.Stdout or os.Stderr as files
 	fresh     map[string]bool
+	notes     []string // for the person, from the last check
 	noise     noise
 }
 
@@ -116,10 +117,6 @@ func New(hooks Hooks, symbols map[string]map[string]reflect.Value, pre []string)
 	for k, v := range symbols {
 		all[k] = v
 	}
-	if d := symbols[module+"kernel/display/display"]; d != nil {
-		// The names that gophernotes gives this package.
-		all["display/display"], all["github.com/gopherdata/gophernotes/display"] = d, d
-	}
 	over, mapTypes := e.host.symbols()
 	for k, v := range over {
 		m := map[string]reflect.Value{}
@@ -130,6 +127,11 @@ func New(hooks Hooks, symbols map[string]map[string]reflect.Value, pre []string)
 			m[n] = x
 		}
 		all[k] = m
+	}
+	if symbols[module+"kernel/display/display"] != nil {
+		// The names that gophernotes gives this package.
+		d := all[module+"kernel/display/display"]
+		all["display/display"], all["github.com/gopherdata/gophernotes/display"] = d, d
 	}
 	// A key "fmt/fmt" would make yaegi load its own generic packages and redirect the streams its own way.
 	use := interp.Exports{".": {"MapTypes": reflect.ValueOf(mapTypes)}}
@@ -229,6 +231,10 @@ func (e *Engine) run(ctx context.Context, id int64, name, src string) (out Outco
 			return Outcome{Err: e.internal(name, err, code)}
 		}
 	}
+	for _, n := range e.notes {
+		e.hooks.Write(id, "stderr", []byte("note: "+n+"\n"))
+	}
+	e.notes = nil
 	if entry == "" {
 		return Outcome{}
 	}
@@ -360,6 +366,7 @@ func (e *Engine) print(name string, p *parsed, c *checked) (code, entry string, 
 		undo()
 		return "", "", g.bail
 	}
+	e.notes = c.notes
 	e.fresh = map[string]bool{}
 	for _, v := range c.vars {
 		e.fresh[v.obj.Name()] = true

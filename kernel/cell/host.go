@@ -14,6 +14,8 @@ import (
 	"sync/atomic"
 
 	"github.com/traefik/yaegi/stdlib"
+
+	"github.com/tilus-lab/tilus-lab/kernel/display"
 )
 
 // hostPath is the import path under which printed cells reach this process.
@@ -180,10 +182,19 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 		}
 		return w
 	}
+	rich := append(richTypes(), errorType, formatter, stringer)
+	result := reflect.ValueOf(func(a ...any) { h.e.hooks.Result(h.cell(), a, h.resultTypes) })
+	mt[result] = rich
+	shown := map[string]reflect.Value{"Auto": reflect.ValueOf(display.Auto), "Any": reflect.ValueOf(display.Any), "Show": reflect.ValueOf(display.Show)}
+	for _, v := range shown {
+		mt[v] = rich
+	}
 	exit := func(code int) { panic(Exit{code}) }
 	lg := log.New(stderr, "", log.LstdFlags)
 	fatal := func(s string) { lg.Output(3, s); exit(1) }
 	t := tables{
+		module + "kernel/cell/cell":       richWrappers(),
+		module + "kernel/display/display": shown,
 		hostPath + "/host": {
 			"Done":      reflect.ValueOf(h.finish),
 			"NewDefers": reflect.ValueOf(func() *Defers { return &Defers{h: h} }),
@@ -207,7 +218,7 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			}),
 			"Print":     like(func(a ...any) { fmt.Fprint(stderr, a...) }, fmt.Print),
 			"PrintLine": like(func(a ...any) { fmt.Fprintln(stderr, a...) }, fmt.Println),
-			"Result":    like(func(a ...any) { h.e.hooks.Result(h.cell(), a, h.resultTypes) }, fmt.Println),
+			"Result":    result,
 		},
 		"fmt/fmt": {
 			"Print":    like(func(a ...any) (int, error) { return fmt.Fprint(stdout, a...) }, fmt.Print),

@@ -41,7 +41,7 @@ func newImports(tab tables) *imports {
 func (m *imports) Paths() []string {
 	var out []string
 	for p := range m.keys {
-		if !strings.HasPrefix(p, hostPath) && p != "github.com/traefik/yaegi/stdlib" {
+		if !strings.HasPrefix(p, hostPath) && p != module+"kernel/cell" && p != "github.com/traefik/yaegi/stdlib" {
 			out = append(out, p)
 		}
 	}

@@ -268,6 +268,30 @@ func TestTile(t *testing.T) {
 	}
 }
 
+func TestInterpretedTypesRender(t *testing.T) {
+	b := open(t)
+	b.run("type H struct{ s string }\nfunc (h H) HTML() string { return \"<i>\" + h.s + \"</i>\" }\nH{\"x\"}")
+	html := 0
+	for _, e := range b.ev {
+		if e.Kind == proto.KindResult && e.Bundle.Data["text/html"] == "<i>x</i>" {
+			html++
+		}
+	}
+	b.run("Display(display.Auto(H{\"x\"}))")
+	for _, e := range b.ev {
+		if e.Kind == proto.KindDisplay && e.Bundle.Data["text/html"] == "<i>x</i>" {
+			html++
+		}
+	}
+	if html != 2 {
+		t.Errorf("HTML of a cell's type: %d of 2, %q", html, b.text())
+	}
+	b.ok("func f(h H) string { return h.s }\nf(H{\"a\"})", "=> a\n")
+	if _, out := b.run("type H struct{ n int }\nH{3}.n"); !strings.Contains(out, "=> 3") || !strings.Contains(out, "note: f") {
+		t.Errorf("a function that no longer fits must be named: %q", out)
+	}
+}
+
 func TestStdin(t *testing.T) {
 	b := open(t)
 	code := "import \"fmt\"\nvar s string\nfmt.Scanln(&s)\ns"
