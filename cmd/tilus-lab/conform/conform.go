@@ -11,6 +11,7 @@
 package conform
 
 import (
+	"bytes"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -80,11 +81,12 @@ func Read(name string, r io.Reader) ([]Case, error) {
 	if len(text) > MaxBytes {
 		return nil, fmt.Errorf("conform: %s: more than %d MiB", name, MaxBytes>>20)
 	}
-	var list []json.RawMessage
-	listErr := json.Unmarshal(text, &list)
 	var cases []Case
-	if listErr == nil {
-		cases = make([]Case, 0, len(list))
+	if bytes.HasPrefix(bytes.TrimLeft(text, " \t\r\n"), []byte("[")) {
+		var list []json.RawMessage
+		if err := json.Unmarshal(text, &list); err != nil {
+			return nil, fmt.Errorf("conform: %s: no list of cases: %w", name, err)
+		}
 		for i, raw := range list {
 			c, err := readCase(raw)
 			if err != nil {
@@ -95,9 +97,6 @@ func Read(name string, r io.Reader) ([]Case, error) {
 	} else {
 		var tables map[string]json.RawMessage
 		if err := json.Unmarshal(text, &tables); err != nil {
-			if len(text) > 0 && strings.TrimLeft(string(text[:min(len(text), 64)]), " \t\r\n") != "" && firstByte(text) == '[' {
-				err = listErr
-			}
 			return nil, fmt.Errorf("conform: %s: neither a list of cases nor an object of fact lists: %w", name, err)
 		}
 		cases = readTables(tables)
@@ -115,15 +114,6 @@ func Read(name string, r io.Reader) ([]Case, error) {
 		}
 	}
 	return cases, nil
-}
-
-func firstByte(text []byte) byte {
-	for _, b := range text {
-		if !strings.ContainsRune(" \t\r\n", rune(b)) {
-			return b
-		}
-	}
-	return 0
 }
 
 func readCase(raw json.RawMessage) (Case, error) {

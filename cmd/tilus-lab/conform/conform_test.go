@@ -129,8 +129,8 @@ func TestRead(t *testing.T) {
 		{`{"about":"x"}`, "no cases"},
 		{`[1]`, "case 1"},
 		{`[{"name":"a","input":{}}]`, "no input or no expect"},
-		{`[{"name":"a"`, "neither a list"},
-		{strings.Repeat("[", 100000), "neither a list"},
+		{`[{"name":"a"`, "no list of cases"},
+		{strings.Repeat("[", 100000), "no list of cases"},
 	} {
 		if _, err := Read("x.json", strings.NewReader(c.text)); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%.40s: %v, want %q", c.text, err, c.want)
