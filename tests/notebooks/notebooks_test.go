@@ -173,7 +173,7 @@ func storeOutputs(nb, executed *notebook) error {
 		if c["cell_type"] != "code" {
 			continue
 		}
-		c["outputs"], c["execution_count"] = executed.cells[i]["outputs"], executed.cells[i]["execution_count"]
+		c["outputs"], c["execution_count"] = merged(executed.cells[i]["outputs"]), executed.cells[i]["execution_count"]
 		for _, o := range outputs(c) {
 			if m := machineLine.FindStringSubmatch(o.data["text/plain"]); m != nil {
 				ours["machine"], ours["date"] = m[1], m[2]
@@ -181,6 +181,28 @@ func storeOutputs(nb, executed *notebook) error {
 		}
 	}
 	return nil
+}
+
+// merged joins neighbouring parts of a stream: where it was cut is a matter of
+// time.
+func merged(outputs any) []any {
+	list, _ := outputs.([]any)
+	out := []any{}
+	for _, x := range list {
+		m, _ := x.(map[string]any)
+		if n := len(out); n > 0 && m["output_type"] == "stream" {
+			if last := out[n-1].(map[string]any); last["output_type"] == "stream" && last["name"] == m["name"] {
+				text := []any{}
+				for line := range strings.Lines(joined(last["text"]) + joined(m["text"])) {
+					text = append(text, line)
+				}
+				last["text"] = text
+				continue
+			}
+		}
+		out = append(out, m)
+	}
+	return out
 }
 
 // TestCommittedOutputs checks what a reader sees before anything has run, in a
