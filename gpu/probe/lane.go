@@ -177,7 +177,21 @@ func laneCases(op code.Op, o Options) []Case {
 			}
 		}
 	}
+	if row.NonZero && o.Undefined {
+		cases = append(cases, zeroCase(op, cols))
+	}
 	return append(cases, cut(op, "constants", consts, src.operands(row.In, min(cross, 2048), min(random, 4096), row.NonZero))...)
+}
+
+// zeroCase measures whether division by zero gives what the meaning guesses.
+func zeroCase(op code.Op, cols [][]uint64) Case {
+	zeros := make([]uint64, len(cols[0]))
+	c := laneCase(op, "second operand 0", []variant{{nil, -1, 0}}, [][]uint64{cols[0], zeros})
+	c.Measure = func(got, want [][]byte) string {
+		tried, differ, text := c.Out[0].compare(got[0], want[0], nil)
+		return fmt.Sprintf("%d of %d are not what the meaning gives %s", differ, tried, text)
+	}
+	return c
 }
 
 // cut makes cases of up to [variants] variants each.
@@ -214,7 +228,7 @@ func laneCase(op code.Op, name string, vs []variant, cols [][]uint64) Case {
 			s := vs[k/n].String()
 			for i, c := range cols {
 				if vs[k/n].input != i {
-					s += fmt.Sprintf(" %#0*x", 2+max(row.In[i].Bits()/4, 1), c[k%n])
+					s += fmt.Sprintf(" %#0*x", max(row.In[i].Bits()/4, 1), c[k%n])
 				}
 			}
 			if row.Class == code.Warp || row.Class == code.Matrix {
@@ -222,6 +236,19 @@ func laneCase(op code.Op, name string, vs []variant, cols [][]uint64) Case {
 			}
 			return strings.TrimSpace(s)
 		}})
+		if r, ok := nanRowOf(op); ok {
+			outs[len(outs)-1].nan = &r
+			outs[len(outs)-1].operands = func(k int) []uint64 {
+				in := make([]uint64, len(cols))
+				for i, c := range cols {
+					in[i] = c[k%n]
+				}
+				if v := vs[k/n]; v.input >= 0 {
+					in[v.input] = v.bits
+				}
+				return in
+			}
+		}
 		addrs = append(addrs, m.at(p, idx, bytesOf(t)))
 	}
 	for v, va := range vs {

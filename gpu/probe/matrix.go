@@ -4,7 +4,9 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"maps"
 	"math"
+	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
@@ -95,7 +97,31 @@ func matrixCases(op code.Op) []Case {
 	rc := laneCase(op, "random reals against the exact sum rounded once", []variant{{nil, -1, 0}}, fragments(m, real))
 	rc.Want = func() [][]byte { return simulated(rc) }
 	rc.Measure = func(got, want [][]byte) string { return distance(m, real, got, want) }
-	return []Case{ec, rc}
+	values := []float64{0, math.Copysign(0, -1), 1, -1, 1.5, math.Inf(1), math.Inf(-1), math.NaN(), 0x1p-20, -0x1p-24, m.A.Max(), -m.A.Max(), 0x1p-140}
+	var odd []product
+	for q := range 512 {
+		var p product
+		// From few of them to many, so that not every sum is a NaN.
+		pick := func() float64 {
+			if src.IntN(256) < 1+q/4 {
+				return values[src.IntN(len(values))]
+			}
+			return math.Copysign(0, float64(q%2)-0.5)
+		}
+		for i := range 16 {
+			for k := range 16 {
+				p.a[i][k] = pick()
+			}
+			for n := range 8 {
+				p.b[i][n], p.c[i][n] = pick(), pick()
+			}
+		}
+		odd = append(odd, p)
+	}
+	oc := laneCase(op, "zeros, infinities, NaNs, extremes", []variant{{nil, -1, 0}}, fragments(m, odd))
+	oc.Want = func() [][]byte { return simulated(oc) }
+	oc.Measure = func(got, want [][]byte) string { return kinds(m, got, want) }
+	return []Case{ec, rc, oc}
 }
 
 // simulated is what the simulator makes of a case.
@@ -205,4 +231,44 @@ func distance(m arch.Matrix, ps []product, got, want [][]byte) string {
 		}
 	}
 	return fmt.Sprintf("%d of %d differ, at most %d ulp; error at most %.2f·2^-%d of Σ|a·b| + |c|", differ, total, ulps, math.Ldexp(worst, m.C.Row().Man+1), m.C.Row().Man+1)
+}
+
+// kinds says how many results differ, with an example for each pair of kinds.
+func kinds(m arch.Matrix, got, want [][]byte) string {
+	n, mask := m.C.Bits(), m.C.Mask()
+	kind := func(c uint64) string {
+		switch v := m.C.Decode(c); {
+		case v != v:
+			return "NaN"
+		case math.IsInf(v, 0):
+			return "infinity"
+		case v == 0:
+			return "zero"
+		}
+		return "number"
+	}
+	total, text := 0, ""
+	counts, example := map[string]int{}, map[string]string{}
+	for w := range got {
+		for at := range len(got[w]) / 4 {
+			g, x := element(got[w], 4, at), element(want[w], 4, at)
+			for h := 0; h < 32; h += n {
+				gc, xc := g>>h&mask, x>>h&mask
+				total++
+				if gc == xc {
+					continue
+				}
+				k := kind(gc) + " for " + kind(xc)
+				if counts[k]++; counts[k] == 1 {
+					example[k] = fmt.Sprintf("%#x for %#x", gc, xc)
+				}
+			}
+		}
+	}
+	differ := 0
+	for _, k := range slices.Sorted(maps.Keys(counts)) {
+		differ += counts[k]
+		text += fmt.Sprintf("; %d %s, such as %s", counts[k], k, example[k])
+	}
+	return fmt.Sprintf("%d of %d differ%s", differ, total, text)
 }

@@ -59,7 +59,7 @@ func TestDifferencesAreSeen(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, r := range rows {
-		if r.Differ == 0 && r.Failed == 0 {
+		if r.Differ == 0 && r.NaNs == 0 && r.Failed == 0 {
 			t.Errorf("%s: the wrong bit was not seen in %d results", r.Name, r.Tried)
 		}
 		if r.Differ > 0 && (len(r.First) == 0 || !strings.Contains(r.First[0], "got 0x")) {
@@ -147,5 +147,50 @@ func TestHash(t *testing.T) {
 	row.Source = "elsewhere"
 	if Hash(&row) != Hash(code.OpAdd32.Row()) {
 		t.Error("the hash depends on the source")
+	}
+}
+
+// carrying is a simulator whose f64 sums carry payloads, and which gets one sum
+// of numbers wrong.
+type carrying struct{}
+
+func (carrying) Run(ctx context.Context, f *code.Func, grid [3]int, bufs [][]byte) error {
+	err := Simulator{}.Run(ctx, f, grid, bufs)
+	row, _ := nanRowOf(code.OpAddF64)
+	out := bufs[2]
+	spoiled := false
+	n := len(bufs[0]) / 8
+	for k := range n {
+		switch v := element(out, 8, k); {
+		case dtype.F64.IsNaN(v):
+			put(out, 8, k, row.code(orders[1], []uint64{element(bufs[0], 8, k), element(bufs[1], 8, k)}))
+		case !spoiled:
+			put(out, 8, k, v^1)
+			spoiled = true
+		}
+	}
+	return err
+}
+
+// TestPayloads holds NaNs of another code apart from differences.
+func TestPayloads(t *testing.T) {
+	rows, err := Run(context.Background(), carrying{}, Options{Cross: 4096, Random: 512, Only: func(name string) bool { return name == "add.rn.f64" }})
+	if err != nil || len(rows) != 1 {
+		t.Fatal(rows, err)
+	}
+	r := rows[0]
+	if r.Differ != 2 || r.Cases != 2 { // one number in the first variant of each case
+		t.Errorf("%d differences in %d cases: %q", r.Differ, r.Cases, r.First)
+	}
+	if r.NaNs < 100 || r.nans.fits[1] < r.NaNs*9/10 || r.nans.fits[0] == r.NaNs {
+		t.Errorf("%d NaNs, %s", r.NaNs, r.Notes)
+	}
+	to32, _ := nanRowOf(code.OpF64ToF32)
+	to64, _ := nanRowOf(code.OpF16ToF64)
+	if got := to32.code(orders[0], []uint64{0xfff0000000000001}); got != 0xffc00000 {
+		t.Errorf("cut to %#x", got)
+	}
+	if got := to64.code(orders[0], []uint64{0x7c01}); got != 0x7ff8040000000000 {
+		t.Errorf("extended to %#x", got)
 	}
 }
