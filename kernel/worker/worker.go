@@ -22,6 +22,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/kernel/display"
 	"github.com/tilus-lab/tilus-lab/kernel/lab"
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
 // maxStack ends a recursion without end before it has eaten the memory of the machine.
@@ -318,7 +319,17 @@ func (k *worker) show(id int64, kind proto.Kind, d display.Data) error {
 // result shows the values of the last expression.
 func (k *worker) result(id int64, vals []any, _ []string) {
 	d, ok := display.Results(vals)
-	if ok {
-		k.show(id, proto.KindResult, d)
+	if !ok {
+		return
+	}
+	k.show(id, proto.KindResult, d)
+	if l, isLayout := vals[0].(layout.Layout); isLayout && len(vals) == 1 {
+		// A layout has two sides: the result shows the elements, a display after it what the threads hold.
+		for _, p := range others(display.Pictures(l)) {
+			k.show(id, proto.KindDisplay, p)
+		}
 	}
 }
+
+// others are all but the first.
+func others(ds []display.Data) []display.Data { return ds[min(1, len(ds)):] }
