@@ -71,7 +71,7 @@ func TestGPURows(t *testing.T) {
 			}
 		}
 	}
-	rows, err := Run(context.Background(), gpu, Options{Undefined: true})
+	rows, err := Run(context.Background(), gpu, Options{Cross: 1 << 18, Random: 1 << 16, Undefined: true})
 	if err != nil {
 		t.Fatal(err)
 	}
