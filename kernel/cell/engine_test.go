@@ -41,6 +41,24 @@ func (b *bench) run(src string) string {
 	return b.out.String()
 }
 
+// What cannot be made right is refused.
+func TestRefusals(t *testing.T) {
+	b := newBench(t)
+	for _, c := range []struct{ src, code string }{
+		{"type D float64\nvar a any = D(1)\n_, ok := a.(D)\nok", "[Cell.E3]"},
+		{"import \"fmt\"\ntype S struct{ X int }\nfunc (s S) String() string { return \"S\" }\nvar b any = S{1}\n_, is := b.(fmt.Stringer)\nis", "[Cell.E8]"},
+		{"type S struct{ X int }\nm := map[any]int{S{1}: 5}\nm[S{1}]", "[Cell.E10]"},
+		{"import \"no/such\"", "[Cell.E5]"},
+	} {
+		if got := b.run(c.src); !strings.Contains(got, c.code) {
+			t.Errorf("%s: %q, want %s", c.src, got, c.code)
+		}
+	}
+	if got := b.run("1+1"); got != "=> 2\n" {
+		t.Errorf("after refusals: %q", got)
+	}
+}
+
 func TestCells(t *testing.T) {
 	b := newBench(t)
 	for _, c := range []struct{ src, want string }{

@@ -48,7 +48,7 @@ func (g *gen) expr(e ast.Expr) string {
 			return inst
 		}
 		if m, ok := g.core(e.X).(*types.Map); ok {
-			return g.operand(e.X) + "[" + g.conv(e.Index, m.Key()) + "]"
+			return g.operand(e.X) + "[" + g.key(e.Index, m.Key()) + "]"
 		}
 		return g.operand(e.X) + "[" + g.expr(e.Index) + "]"
 	case *ast.IndexListExpr:
@@ -284,6 +284,14 @@ func (g *gen) binary(e *ast.BinaryExpr) string {
 	return "(" + x + " " + e.Op.String() + " " + y + ")"
 }
 
+// key prints the key of a map. The interpreter does not find values of cells' types again among keys of an interface type.
+func (g *gen) key(e ast.Expr, to types.Type) string {
+	if n := namedOf(g.typeOf(e)); n != nil && types.IsInterface(g.subst(to)) && !types.IsInterface(n) && g.isSource(n.Obj()) {
+		g.refuse(e, "Cell.E10", "use the type itself as the type of the keys", "cells cannot use %s as a key of an interface type", n.Obj().Name())
+	}
+	return g.conv(e, to)
+}
+
 func (g *gen) composite(e *ast.CompositeLit) string {
 	t := g.typeOf(e)
 	amp := ""
@@ -310,7 +318,7 @@ func (g *gen) composite(e *ast.CompositeLit) string {
 	case *types.Map:
 		for _, el := range e.Elts {
 			kv := el.(*ast.KeyValueExpr)
-			parts = append(parts, g.conv(kv.Key, u.Key())+": "+g.conv(kv.Value, u.Elem()))
+			parts = append(parts, g.key(kv.Key, u.Key())+": "+g.conv(kv.Value, u.Elem()))
 		}
 	default:
 		var et types.Type
@@ -525,6 +533,21 @@ func (g *gen) checkAssert(at ast.Node, x ast.Expr, te ast.Expr) {
 		return
 	}
 	t := g.typeOf(te)
+	if want, ok := t.Underlying().(*types.Interface); ok && want.NumMethods() > 0 {
+		// A value of a cell's type loses its methods in an empty interface, so the answer would be no when it is yes.
+		for _, o := range g.e.objs {
+			tn, ok := o.(*types.TypeName)
+			if !ok || !g.isSource(tn) || types.IsInterface(tn.Type()) {
+				continue
+			}
+			if n, ok := tn.Type().(*types.Named); ok && n.TypeParams().Len() == 0 && (types.Implements(n, want) || types.Implements(types.NewPointer(n), want)) {
+				g.refuse(at, "Cell.E8", fmt.Sprintf("keep the value in a variable of type %s instead of any", goType(t)),
+					"cells cannot find the methods of %s in a value of type any", tn.Name())
+				return
+			}
+		}
+		return
+	}
 	n := namedOf(t)
 	if n == nil || !g.isSource(n.Obj()) {
 		return
