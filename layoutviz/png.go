@@ -2,12 +2,15 @@ package layoutviz
 
 import (
 	"bytes"
+	"cmp"
 	"fmt"
 	"image"
 	"image/color"
 	"image/draw"
 	"image/png"
+	"maps"
 	"math"
+	"slices"
 
 	"golang.org/x/image/font"
 	"golang.org/x/image/font/gofont/gomono"
@@ -41,10 +44,57 @@ func PNG(p Picture) ([]byte, error) {
 		}
 	}
 	var buf bytes.Buffer
-	if err := (&png.Encoder{CompressionLevel: png.BestSpeed}).Encode(&buf, r.img); err != nil {
+	if err := (&png.Encoder{CompressionLevel: png.DefaultCompression}).Encode(&buf, paletted(r.img)); err != nil {
 		return nil, fmt.Errorf("layoutviz: PNG: %w", err)
 	}
 	return buf.Bytes(), nil
+}
+
+// paletted is the image in its 256 most frequent colours. A picture has few
+// flat colours; the rest are shades at the edges of letters, whose nearest of
+// the 256 looks the same, and a byte for each pixel makes a third of the file.
+func paletted(img *image.RGBA) *image.Paletted {
+	count := map[color.RGBA]int{}
+	each := func(f func(i int, c color.RGBA)) {
+		for i := 0; i < len(img.Pix); i += 4 {
+			f(i/4, color.RGBA{img.Pix[i], img.Pix[i+1], img.Pix[i+2], img.Pix[i+3]})
+		}
+	}
+	var last color.RGBA
+	run := 0
+	each(func(_ int, c color.RGBA) {
+		if c != last {
+			count[last] += run
+			last, run = c, 0
+		}
+		run++
+	})
+	count[last] += run
+	colors := slices.SortedFunc(maps.Keys(count), func(a, b color.RGBA) int {
+		if n := cmp.Compare(count[b], count[a]); n != 0 {
+			return n
+		}
+		return cmp.Compare(uint32(a.R)<<16|uint32(a.G)<<8|uint32(a.B), uint32(b.R)<<16|uint32(b.G)<<8|uint32(b.B))
+	})
+	p := color.Palette{}
+	index := map[color.RGBA]uint8{}
+	for _, c := range colors {
+		if len(p) < 256 {
+			index[c] = uint8(len(p))
+			p = append(p, c)
+		} else {
+			index[c] = uint8(p.Index(c))
+		}
+	}
+	out := image.NewPaletted(img.Bounds(), p)
+	at := index[last]
+	each(func(i int, c color.RGBA) {
+		if c != last {
+			last, at = c, index[c]
+		}
+		out.Pix[i] = at
+	})
+	return out
 }
 
 // raster draws a scene into pixels.
