@@ -53,9 +53,7 @@ type gen struct {
 	cell string
 
 	names map[types.Object]string // where a name is printed differently for a while
-	top   *types.Scope            // scope of the cell's own statements
 	vars  map[types.Object]string // top-level variables of this cell
-	tmp   int
 	bail  []problem
 }
 
@@ -460,12 +458,10 @@ func (g *gen) signatureAndBody(ft *ast.FuncType, body *ast.BlockStmt, sig *types
 		return out
 	}
 	ps, rs = collect(ft.Params), collect(ft.Results)
-	off := 0
 	if skip != nil {
-		off = 1 // the checked form has the receiver as its first parameter
+		// The checked form has the receiver as its first parameter.
 		sig = types.NewSignatureType(nil, nil, nil, types.NewTuple(tupleVars(sig.Params())[1:]...), sig.Results(), sig.Variadic())
 	}
-	_ = off
 	old := g.fn
 	g.fn = &local{results: sig.Results(), defers: hasDefer(body)}
 	defer func() { g.fn = old }()

@@ -78,15 +78,15 @@ func (g *gen) stmt(s ast.Stmt) string {
 		}
 		return out
 	case *ast.ForStmt:
-		return g.forLoop(s, "")
+		return g.forLoop(s)
 	case *ast.RangeStmt:
-		return g.rangeLoop(s, "")
+		return g.rangeLoop(s)
 	case *ast.LabeledStmt:
 		switch in := s.Stmt.(type) {
 		case *ast.ForStmt:
-			return s.Label.Name + ":\n" + g.forLoop(in, s.Label.Name)
+			return s.Label.Name + ":\n" + g.forLoop(in)
 		case *ast.RangeStmt:
-			return s.Label.Name + ":\n" + g.rangeLoop(in, s.Label.Name)
+			return s.Label.Name + ":\n" + g.rangeLoop(in)
 		}
 		return s.Label.Name + ":\n" + g.stmt(s.Stmt)
 	case *ast.BranchStmt:
@@ -509,7 +509,7 @@ func (g *gen) captured(n ast.Node, obj types.Object) bool {
 	return found
 }
 
-func (g *gen) forLoop(s *ast.ForStmt, label string) string {
+func (g *gen) forLoop(s *ast.ForStmt) string {
 	init, cond, post := "", "", ""
 	pre, cont := "", ""
 	var restore []func()
@@ -539,7 +539,6 @@ func (g *gen) forLoop(s *ast.ForStmt, label string) string {
 	for _, f := range restore {
 		f()
 	}
-	_ = label
 	head := "for "
 	if init != "" || post != "" {
 		head += init + "; " + cond + "; " + post + " "
@@ -549,7 +548,7 @@ func (g *gen) forLoop(s *ast.ForStmt, label string) string {
 	return head + g.inLoop(s.Body, pre, cont)
 }
 
-func (g *gen) rangeLoop(s *ast.RangeStmt, label string) string {
+func (g *gen) rangeLoop(s *ast.RangeStmt) string {
 	t := g.typeOf(s.X)
 	// Names of this iteration, and how they get their values.
 	name := func(e ast.Expr, from string) string {
@@ -602,7 +601,6 @@ func (g *gen) rangeLoop(s *ast.RangeStmt, label string) string {
 			x = "(*" + x + ")[:]"
 		}
 	}
-	_ = label
 	switch {
 	case key == "_" && val == "_":
 		return "for range " + x + " " + g.inLoop(s.Body, "", "")
