@@ -156,8 +156,8 @@ func togetherCase(op code.Op) Case {
 		blocks = 1
 	}
 	n := blocks * blockSize
-	// Values by thread, and what then stands in the word and comes back in any
-	// order: sums of ones, and one winner.
+	// What stands in the word first, what each thread brings, and, where it does not
+	// depend on the order, the results of all threads together.
 	start, value, third := uint64(0), func(k int) uint64 { return 1 }, uint64(0)
 	results := func() []uint64 { return nil }
 	float := func(v float64) uint64 { return dtype.F32.Encode(v, false) }

@@ -14,7 +14,10 @@ import (
 // part, such results are counted as Row.NaNs and not as differences, and held
 // against a rule that is not in the manual: the result is the first NaN among the
 // operands, in some order, made quiet, its payload cut or extended at the low
-// end; an operation that makes a NaN makes the negative one without payload.
+// end; an operation that makes a NaN makes the negative one without payload. An
+// H200 follows it, except where the driver rewrites the instruction: a - c with a
+// constant c becomes a + (-c), which turns the sign of a NaN around. No meaning of
+// a row could say that.
 //
 // Source: PTX ISA 9.7.3, Floating-Point Instructions.
 

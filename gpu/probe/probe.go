@@ -77,10 +77,10 @@ type Row struct {
 // codes of NaNs.
 func (r *Row) Equal() bool { return r.Differ == 0 && r.Failed == 0 && r.Tried > 0 }
 
-// Options of a run. The zero value tries everything.
+// Options of a run. The zero value tries every row with a good sample of operands.
 type Options struct {
 	Cross  int               // most crossed edge operands of a case; 0 is 65536
-	Random int               // random operands of a case; 0 is 16384, at least 4096 of them in each full case
+	Random int               // random operands of a case; 0 is 16384
 	Only   func(string) bool // rows to probe, by name; nil is all
 	// Undefined adds measurements of what the table leaves open and the simulator
 	// refuses: division by zero.
