@@ -20,6 +20,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/kernel"
 	"github.com/tilus-lab/tilus-lab/kernel/link"
 	"github.com/tilus-lab/tilus-lab/kernel/session"
+	"github.com/tilus-lab/tilus-lab/notebooks"
 	"github.com/tilus-lab/tilus-lab/web"
 )
 
@@ -124,7 +125,7 @@ func install(out io.Writer, data string) (string, error) {
 }
 
 // notebookFolder is the folder that /nb shows: the one asked for, ./notebooks
-// where it holds notebooks, or one of the user's own.
+// where it holds notebooks, or one of the user's own, which gets the lessons.
 func notebookFolder(asked, data string) string {
 	if asked != "" {
 		return asked
@@ -137,6 +138,9 @@ func notebookFolder(asked, data string) string {
 	}
 	own := filepath.Join(data, "notebooks")
 	if err := os.MkdirAll(own, 0o700); err != nil {
+		return ""
+	}
+	if err := notebooks.CopyTo(own); err != nil {
 		return ""
 	}
 	return own
