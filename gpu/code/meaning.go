@@ -23,7 +23,7 @@ func divU(a, b uint64) uint64 {
 
 func remU(a, b uint64) uint64 {
 	if b == 0 {
-		return a
+		return math.MaxUint64
 	}
 	return a % b
 }
@@ -41,7 +41,7 @@ func divS(a, b int64) int64 {
 func remS(a, b int64) int64 {
 	switch b {
 	case 0:
-		return a
+		return -1
 	case -1:
 		return 0
 	}

@@ -182,7 +182,7 @@ var table = []*Op{
 	elementwise("Fma", "x · y + z, element by element, rounded once.", 3, "acc = Fma(x, scale, acc) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)"),
 	{
 		Name: "Dot", Family: "matrix", Class: ClassMatrix,
-		Doc: fmt.Sprintf("Matrix product plus accumulator: d[m, n] = Σk a[m, k]·b[k, n] + c[m, n]. The products of %d consecutive k and the accumulator are summed exactly and rounded once to the type of c; steps go up in k. The tile is cut into matrix instructions by layout division; a layout that no instruction divides is refused by lowering.", DotStep),
+		Doc: fmt.Sprintf("Matrix product plus accumulator: d[m, n] = Σk a[m, k]·b[k, n] + c[m, n]. The products of %d consecutive k and the accumulator are summed exactly and rounded once to the type of c; a zero sum is +0; steps go up in k. (GPUs keep fewer bits inside a step: where partial sums are not exact, an H200 was within 2·2^-24·(Σ|a·b| + |c|) of this for f32.) The tile is cut into matrix instructions by layout division; a layout that no instruction divides is refused by lowering.", DotStep),
 		In: []Port{
 			{Name: "a", Accept: AcceptRegister, Doc: "[M, K]"}, {Name: "b", Accept: AcceptRegister, Doc: "[K, N]"}, {Name: "c", Accept: AcceptRegister, Doc: "[M, N]"},
 		},
