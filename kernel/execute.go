@@ -5,10 +5,12 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"path/filepath"
 	"strings"
 	"sync"
 	"time"
 
+	"github.com/tilus-lab/tilus-lab/kernel/link"
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
 	"github.com/tilus-lab/tilus-lab/kernel/session"
 )
@@ -107,6 +109,9 @@ func (k *Kernel) execute(r request) {
 		if reply.Pager != "" {
 			content["payload"] = []any{map[string]any{"source": "page", "data": map[string]any{"text/plain": reply.Pager}, "start": 0}}
 		}
+	}
+	if k.opts.Explorer != "" {
+		run.out.links(k.id, func() (string, bool) { return link.Running(filepath.Dir(k.opts.Explorer), false) })
 	}
 	result := run.out.end(failure)
 	if store {

@@ -40,6 +40,14 @@ func (k *Kernel) explore(s *session.Session) {
 	go k.tellExplorer(vars, shows)
 }
 
+func linkVars(vs []proto.Var) []link.Var {
+	var out []link.Var
+	for _, v := range vs {
+		out = append(out, link.Var{Name: v.Name, Type: v.Type, Form: v.Form, Text: v.Text, Fresh: v.Fresh})
+	}
+	return out
+}
+
 func (k *Kernel) tellExplorer(vars <-chan []proto.Var, shows <-chan proto.Explore) {
 	var client *link.Client
 	defer func() {
@@ -74,10 +82,7 @@ func (k *Kernel) tellExplorer(vars <-chan []proto.Var, shows <-chan proto.Explor
 		case <-k.done:
 			return
 		case vs := <-vars:
-			state = &link.Message{Op: "state"}
-			for _, v := range vs {
-				state.Vars = append(state.Vars, link.Var{Name: v.Name, Type: v.Type, Form: v.Form, Text: v.Text})
-			}
+			state = &link.Message{Op: "state", Vars: linkVars(vs)}
 		case x := <-shows:
 			if !send(link.Message{Op: "explore", Explore: &link.Explore{Name: x.Name, Form: x.Form, Text: x.Text}}) {
 				k.logf("no explorer runs; start it with: tilus-lab up")

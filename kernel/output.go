@@ -3,10 +3,12 @@ package kernel
 import (
 	"encoding/json"
 	"fmt"
+	"strings"
 	"sync"
 	"time"
 	"unicode/utf8"
 
+	"github.com/tilus-lab/tilus-lab/kernel/link"
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
 )
 
@@ -17,6 +19,7 @@ const (
 	streamDelay = 20 * time.Millisecond
 	streamChunk = 64 << 10 // bytes of text that are not held back any longer
 	streamCap   = 10 << 20 // bytes of text that one cell may print
+	maxLinks    = 20       // pictures of a cell that get a link
 )
 
 // output publishes what one cell shows, in the order it comes, with the cell's header
@@ -35,8 +38,10 @@ type output struct {
 	timer  *time.Timer
 	total  int
 	capped bool
-	drop   bool   // the cell was interrupted: its backlog is not wanted
-	result string // text/plain of the result, for history
+	drop   bool           // the cell was interrupted: its backlog is not wanted
+	result string         // text/plain of the result, for history
+	shown  []link.Explore // what its pictures show
+	vars   []link.Var     // of the session after the cell
 }
 
 // event takes one event of the cell. It never blocks. Errors are left to end, which
@@ -46,10 +51,13 @@ func (o *output) event(ev proto.Event) {
 	defer o.mu.Unlock()
 	switch {
 	case o.silent:
+	case ev.Vars != nil:
+		o.vars = linkVars(ev.Vars.Vars)
 	case ev.Kind == proto.KindStream && ev.Stream != nil:
 		o.stream(ev.Stream.Name, ev.Stream.Text)
 	case ev.Kind == proto.KindDisplay && ev.Bundle != nil:
 		o.flush()
+		o.note(ev.Bundle)
 		b := ev.Bundle
 		msgType, content := "display_data", bundle(b)
 		if b.DisplayID != "" {
@@ -63,6 +71,7 @@ func (o *output) event(ev proto.Event) {
 		o.publish(msgType, content)
 	case ev.Kind == proto.KindResult && ev.Bundle != nil:
 		o.flush()
+		o.note(ev.Bundle)
 		content := bundle(ev.Bundle)
 		content["execution_count"] = o.count
 		o.result, _ = ev.Bundle.Data["text/plain"].(string)
@@ -71,6 +80,44 @@ func (o *output) event(ev proto.Event) {
 		o.flush()
 		o.publish("clear_output", map[string]any{"wait": ev.Clear.Wait})
 	}
+}
+
+// note keeps what a picture shows, for the links of links. The caller holds mu.
+func (o *output) note(b *proto.Bundle) {
+	if b.Shows != nil && len(o.shown) < maxLinks {
+		o.shown = append(o.shown, link.Explore{Form: b.Shows.Form, Text: b.Shows.Text})
+	}
+}
+
+// links publishes where the explorer shows what the pictures of the cell show, below
+// them. explorer gives its address, false when none runs.
+func (o *output) links(session string, explorer func() (string, bool)) {
+	o.mu.Lock()
+	shown, vars := o.shown, o.vars
+	o.mu.Unlock()
+	if len(shown) == 0 {
+		return
+	}
+	base, ok := explorer()
+	if !ok {
+		return
+	}
+	var plain, markdown strings.Builder
+	for i, l := range link.Links(session, shown, vars) {
+		sep := ", "
+		if i == 0 {
+			sep = "Open in explorer: "
+		}
+		fmt.Fprintf(&markdown, "%s[`%s`](%s)", sep, l.Name, base+l.Query)
+		fmt.Fprintf(&plain, "%s%s %s", sep, l.Name, base+l.Query)
+	}
+	o.mu.Lock()
+	defer o.mu.Unlock()
+	o.flush()
+	o.publish("display_data", map[string]any{
+		"data":     map[string]any{"text/markdown": markdown.String(), "text/plain": plain.String()},
+		"metadata": map[string]any{}, "transient": map[string]any{},
+	})
 }
 
 func bundle(b *proto.Bundle) map[string]any {

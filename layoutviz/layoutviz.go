@@ -32,7 +32,9 @@ type Options struct {
 }
 
 // Picture is one drawing. Width and Height are in pixels at scale 1. Title and
-// Desc are the sentences that also stand in the SVG for screen readers.
+// Desc are the sentences that also stand in the SVG for screen readers. Form and
+// Text say what is shown, as links to the explorer name it: "layout" and its
+// chain, or "view" and the low-bit type with its chain; empty where nothing names it.
 type Picture struct {
 	SVG    []byte
 	Width  int
@@ -40,6 +42,8 @@ type Picture struct {
 	IDs    []Element // what stands where; empty where one square stands for several elements
 	Title  string
 	Desc   string
+	Form   string
+	Text   string
 
 	scene *scene
 }

@@ -131,6 +131,9 @@ func Reinterpret(from dtype.Type, fl layout.Layout, to dtype.Type, tl layout.Lay
 	s.h = y + 4
 	pic.scene, pic.Width, pic.Height = s, s.w, s.h
 	pic.SVG = s.encode(pic.Title, pic.Desc)
+	if from == dtype.U8 && to.IsInt() && to.Bits() <= 8 {
+		pic.Form, pic.Text = "view", to.String()+" "+tl.String()
+	}
 	return pic, nil
 }
 

@@ -136,7 +136,9 @@ func Tensor(l layout.Layout, o Options) (Picture, error) {
 		}
 		return e
 	}
-	return t.draw(o), nil
+	pic := t.draw(o)
+	pic.Form, pic.Text = "layout", l.String()
+	return pic, nil
 }
 
 // threadList is "thread 3" or "threads 0, 1, 2, 3 and 28 more".
@@ -249,5 +251,7 @@ func Threads(l layout.Layout, o Options) (Picture, error) {
 		return e
 	}
 	t.longest = strings.ReplaceAll(t.longest, ", ", ",")
-	return t.draw(o), nil
+	pic := t.draw(o)
+	pic.Form, pic.Text = "layout", l.String()
+	return pic, nil
 }

@@ -16,6 +16,7 @@ import (
 	"path"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"sort"
 	"strings"
 	"sync"
@@ -523,6 +524,7 @@ func (bs *books) exec(ctx context.Context, c *conn, id int64, b *book, cell, sou
 	}
 	var mu sync.Mutex
 	var outs []nbOutput
+	var shown []link.Explore // what the pictures of the cell show
 	size := 0
 	r, err := s.Execute(ctx, session.Request{Code: source, StoreHistory: true}, func(e proto.Event) {
 		mu.Lock()
@@ -533,8 +535,11 @@ func (bs *books) exec(ctx context.Context, c *conn, id int64, b *book, cell, sou
 			return
 		}
 		if e.Vars != nil {
-			c.push(id, "vars", seen(e.Vars.Vars, b.session()))
+			c.push(id, "vars", seen(e.Vars.Vars, shown, b.session()))
 			return
+		}
+		if e.Bundle != nil && e.Bundle.Shows != nil && len(shown) < 20 {
+			shown = append(shown, link.Explore{Form: e.Bundle.Shows.Form, Text: e.Bundle.Shows.Text})
 		}
 		o, ok := outputOf(e)
 		if !ok || size > maxOutput {
@@ -579,13 +584,23 @@ func (bs *books) exec(ctx context.Context, c *conn, id int64, b *book, cell, sou
 	return map[string]any{"status": r.Status, "count": r.Count, "seconds": r.Seconds, "lost": r.Lost}, nil
 }
 
-// seen are the variables that a cell has set and a pane can show, each with the
-// address of that pane.
-func seen(all []proto.Var, session string) []map[string]string {
-	out := []map[string]string{}
+// seen are the variables that a cell has set and a pane can show, and what else
+// its pictures show, each with the address of that pane.
+func seen(all []proto.Var, shown []link.Explore, session string) []link.Link {
+	out := []link.Link{}
+	var vars []link.Var
 	for _, v := range all {
-		if v.Fresh && v.Form != "" && v.Text != "" && len(out) < 20 {
-			out = append(out, map[string]string{"name": v.Name, "query": link.Query(v.Form, "$"+v.Name+"@"+session)})
+		if v.Form == "" || v.Text == "" {
+			continue
+		}
+		vars = append(vars, link.Var{Name: v.Name, Form: v.Form, Text: v.Text, Fresh: v.Fresh})
+		if v.Fresh && len(out) < 20 {
+			out = append(out, link.Link{Name: v.Name, Query: link.Query(v.Form, "$"+v.Name+"@"+session)})
+		}
+	}
+	for _, l := range link.Links(session, shown, vars) {
+		if !slices.Contains(out, l) {
+			out = append(out, l)
 		}
 	}
 	return out

@@ -275,13 +275,17 @@ func plain(v interface{}) string {
 	return fmt.Sprintf("%v", v)
 }
 
-// Picture shows a picture as SVG with PNG and text beside it.
+// Picture shows a picture as SVG with PNG and text beside it. What it is a picture of, which is no part of a notebook, is transient.
 func Picture(p layoutviz.Picture) Data {
 	m := MIMEMap{MIMETypeSVG: string(p.SVG), MIMETypeText: strings.TrimSpace(p.Title + "\n" + p.Desc)}
 	if b, err := layoutviz.PNG(p); err == nil {
 		m[MIMETypePNG] = b
 	}
-	return Data{Data: m, Metadata: MIMEMap{MIMETypePNG: MIMEMap{"width": p.Width, "height": p.Height}}}
+	d := Data{Data: m, Metadata: MIMEMap{MIMETypePNG: MIMEMap{"width": p.Width, "height": p.Height}}}
+	if p.Form != "" {
+		d.Transient = MIMEMap{"form": p.Form, "text": p.Text}
+	}
+	return d
 }
 
 // layoutData shows a layout: text, and the tensor view as the picture. Pictures gives the others.

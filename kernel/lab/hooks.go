@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"sync/atomic"
 
+	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -13,9 +14,10 @@ import (
 
 // Hooks is what the process that runs cells lends to this package.
 type Hooks struct {
-	Context func() context.Context       // ends when the running cell is interrupted
-	Explore func(form, text string)      // shows a value on the explorer page
-	Display func(data map[string]string) // shows a value in the cell, by MIME type
+	Context func() context.Context                    // ends when the running cell is interrupted
+	Explore func(form, text string)                   // shows a value on the explorer page
+	Display func(data map[string]string)              // shows a value in the cell, by MIME type
+	Picture func(caption string, p layoutviz.Picture) // shows a picture in the cell; caption stands where none can
 }
 
 // hooks belong to the process, as its cells do: a worker has one notebook.

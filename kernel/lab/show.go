@@ -1,7 +1,6 @@
 package lab
 
 import (
-	"encoding/base64"
 	"fmt"
 	"strings"
 
@@ -96,22 +95,17 @@ func showLayout(head string, l layout.Layout, views ...view) {
 	}
 }
 
-// showPicture shows a picture as SVG and, for front ends that do not trust the
-// notebook, as PNG. caption is what stands where no picture can.
+// showPicture shows a picture; caption is what stands where none can.
 func showPicture(caption string, p layoutviz.Picture) {
 	h := hooks.Load()
 	if caption == "" {
 		caption = p.Title
 	}
-	if h == nil || h.Display == nil {
+	if h == nil || h.Picture == nil {
 		fmt.Println(caption)
 		return
 	}
-	data := map[string]string{"text/plain": caption, "image/svg+xml": string(p.SVG)}
-	if b, err := layoutviz.PNG(p); err == nil {
-		data["image/png"] = base64.StdEncoding.EncodeToString(b)
-	}
-	h.Display(data)
+	h.Picture(caption, p)
 }
 
 func showText(s string) {

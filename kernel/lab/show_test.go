@@ -1,10 +1,7 @@
 package lab
 
 import (
-	"bytes"
-	"encoding/base64"
 	"errors"
-	"image/png"
 	"strings"
 	"testing"
 
@@ -17,7 +14,9 @@ import (
 func shown(t *testing.T, f func()) []map[string]string {
 	t.Helper()
 	var list []map[string]string
-	defer Attach(Hooks{Display: func(data map[string]string) { list = append(list, data) }})()
+	defer Attach(Hooks{Display: func(data map[string]string) { list = append(list, data) }, Picture: func(caption string, p layoutviz.Picture) {
+		list = append(list, map[string]string{"text/plain": caption, "image/svg+xml": string(p.SVG)})
+	}})()
 	f()
 	return list
 }
@@ -39,13 +38,6 @@ func TestShowProgram(t *testing.T) {
 		data := list[2*i+2]
 		if !strings.HasPrefix(data["text/plain"], head) || !strings.HasPrefix(strings.TrimSpace(data["image/svg+xml"]), "<") {
 			t.Errorf("picture %d is %q, want one of %q", i, data["text/plain"], head)
-		}
-		b, err := base64.StdEncoding.DecodeString(data["image/png"])
-		if err == nil {
-			_, err = png.Decode(bytes.NewReader(b))
-		}
-		if err != nil {
-			t.Errorf("picture %d as PNG: %v", i, err)
 		}
 	}
 }

@@ -19,6 +19,8 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 )
@@ -41,6 +43,8 @@ type Var struct {
 	Type string `json:"type"`           // Go type
 	Form string `json:"form,omitempty"` // "layout", "program", "type", "array", or empty when no pane can show it
 	Text string `json:"text,omitempty"` // canonical text of a layout or program
+
+	Fresh bool `json:"-"` // the last cell set it
 }
 
 // Explore asks the page to show a value now.
@@ -105,12 +109,45 @@ func DataDir() (string, error) {
 // SocketPath is the explorer's socket in a data directory.
 func SocketPath(dataDir string) string { return filepath.Join(dataDir, "explorer.sock") }
 
+// Link leads to a value in the explorer. Name is for people: a variable, or the
+// text of a value that no variable holds.
+type Link struct {
+	Name  string `json:"name"`
+	Query string `json:"query"`
+}
+
+// Links are the addresses of values that a cell of a session has shown. The one of
+// a value that a variable holds is bound to the variable, best one that is fresh, and follows it.
+func Links(session string, shown []Explore, vars []Var) []Link {
+	var out []Link
+	for _, x := range shown {
+		l := Link{x.Text, Query(x.Form, x.Text)}
+		bound := false
+		for _, v := range vars {
+			if v.Form == x.Form && v.Text == x.Text && (!bound || v.Fresh) {
+				l, bound = Link{v.Name, Query(v.Form, "$"+v.Name+"@"+session)}, true
+			}
+		}
+		if !slices.Contains(out, l) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
 // Query is the part of an explorer address that shows a value of a form: a text,
 // or a variable as "$name@session". It goes behind the address that Running
 // gives: http://127.0.0.1:7717/?v=1&p=layout&e=local%282%29
 func Query(form, text string) string {
 	pane, param := "see", "x"
 	switch form {
+	case "view": // "i6 local(2, 1).spatial(8, 4)"
+		name, chain, _ := strings.Cut(text, " ")
+		kind := "int"
+		if strings.HasPrefix(name, "u") {
+			kind = "uint"
+		}
+		return "?v=1&p=reinterpret&w=" + strings.TrimLeft(name, "iu") + "&k=" + kind + "&e=" + url.QueryEscape(chain)
 	case "layout":
 		pane, param = "layout", "e"
 	case "program":

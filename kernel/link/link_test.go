@@ -4,6 +4,7 @@ import (
 	"net"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -141,4 +142,17 @@ func FuzzDecode(f *testing.F) {
 			t.Errorf("accepted %q", line)
 		}
 	})
+}
+
+func TestLinks(t *testing.T) {
+	shown := []Explore{{Form: "layout", Text: "local(2)"}, {Form: "view", Text: "u6 local(4)"}, {Form: "layout", Text: "local(2)"}, {Form: "layout", Text: "spatial(3, 1)"}}
+	vars := []Var{{Name: "a", Form: "layout", Text: "local(2)"}, {Name: "b", Form: "layout", Text: "local(2)", Fresh: true}, {Name: "c", Form: "layout", Text: "local(2)"}, {Name: "p", Form: "program", Text: "spatial(3, 1)"}}
+	want := []Link{
+		{"b", "?v=1&p=layout&e=%24b%40s"},
+		{"u6 local(4)", "?v=1&p=reinterpret&w=6&k=uint&e=local%284%29"},
+		{"spatial(3, 1)", "?v=1&p=layout&e=spatial%283%2C+1%29"},
+	}
+	if got := Links("s", shown, vars); !slices.Equal(got, want) {
+		t.Errorf("Links = %q\nwant %q", got, want)
+	}
 }

@@ -103,6 +103,7 @@ type Stream struct {
 type Bundle struct {
 	Data      map[string]any `json:"data"`
 	Metadata  map[string]any `json:"metadata,omitempty"`
+	Shows     *Explore       `json:"shows,omitempty"`      // what it is a picture of, where the explorer can show that
 	DisplayID string         `json:"display_id,omitempty"` // names a display that can be updated
 	Update    bool           `json:"update,omitempty"`     // replaces the display of that ID
 }
@@ -155,7 +156,7 @@ type Vars struct {
 // Explore asks the explorer page to show a value.
 type Explore struct {
 	Name string `json:"name,omitempty"` // variable or expression it came from
-	Form string `json:"form"`           // as in Var
+	Form string `json:"form"`           // as in Var; or "view", of which Text is a type and a layout
 	Text string `json:"text"`
 }
 

@@ -22,6 +22,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/kernel/display"
 	"github.com/tilus-lab/tilus-lab/kernel/lab"
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
+	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
@@ -89,6 +90,10 @@ func Serve(r io.Reader, w io.Writer, methods Methods) int {
 			m[mime] = s
 		}
 		k.display(display.Data{Data: m})
+	}, Picture: func(caption string, p layoutviz.Picture) {
+		d := display.Picture(p)
+		d.Data[display.MIMETypeText] = caption
+		k.display(d)
 	}})()
 	k.out.send(proto.Event{Kind: proto.KindReady, Ready: &proto.Ready{PID: os.Getpid(), Go: "go1.26", Version: proto.Version}})
 	return k.serve(proto.NewReader(r))
@@ -309,6 +314,10 @@ func (k *worker) show(id int64, kind proto.Kind, d display.Data) error {
 	if s, ok := d.Transient["display_id"].(string); ok {
 		b.DisplayID = s
 		b.Update, _ = d.Transient["update"].(bool)
+	}
+	if form, ok := d.Transient["form"].(string); ok {
+		text, _ := d.Transient["text"].(string)
+		b.Shows = &proto.Explore{Form: form, Text: text}
 	}
 	if err := k.out.send(proto.Event{ID: id, Kind: kind, Bundle: b}); err != nil {
 		return fmt.Errorf("display: %w", err)
