@@ -178,6 +178,30 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
+// A launch ends with its cell: the VM's machines watch the context that the worker lends to package lab.
+func TestInterruptLaunch(t *testing.T) {
+	b := open(t)
+	b.ok("%%tile spin\nprogram spin<1>(a: *f32) warps=1 {\n\tga = ViewGlobal(a) : global f32[32]\n\trow = 0\n\twhile row < 1 {\n\t\tra = LoadGlobal(ga, offset=[0]) : register f32[32] spatial(32)\n\t\tStoreGlobal(ga, ra, offset=[0])\n\t\trow = 0\n\t}\n}\n", "")
+	b.ok("keep := 7", "")
+	for _, code := range []string{
+		`lab.RunOn("interp", spin, "ones:f32[32]")`,
+		`lab.RunOn("sim", spin, "ones:f32[32]")`,
+		`lab.Device("interp"); lab.Run(spin, "ones:f32[32]")`,
+		`lab.Compare(spin, "ones:f32[32]")`,
+	} {
+		done := make(chan session.Reply)
+		go func() { r, _ := b.run(code); done <- r }()
+		time.Sleep(300 * time.Millisecond)
+		start := time.Now()
+		b.Interrupt()
+		r := <-done
+		if d := time.Since(start); r.EName != "Interrupted" || r.Tainted || r.Lost || d > 500*time.Millisecond {
+			t.Errorf("%s: after %s: %+v", code, d, r)
+		}
+	}
+	b.ok("keep", "=> 7\n")
+}
+
 func TestAnswersWhileBusy(t *testing.T) {
 	b := open(t)
 	b.ok("longName := 3\ntype P struct{ Alpha, Beta int }\np := P{}", "")
