@@ -758,7 +758,11 @@ func (e *Engine) syntax(p *parsed, errs scanner.ErrorList) (out []problem) {
 		// The offset is that of the cell; any file of the cell gives the position back.
 		for f, n := range p.files {
 			off := min(err.Pos.Offset+n, f.Size())
-			out = append(out, problem{pos: f.Pos(off), msg: "syntax error: " + err.Msg})
+			q := problem{pos: f.Pos(off), msg: "syntax error: " + err.Msg}
+			if p.over {
+				q.code, q.msg, q.help = "Cell.E11", err.Msg, "split the cell, or read long data from a file"
+			}
+			out = append(out, q)
 			break
 		}
 	}

@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/scanner"
@@ -76,10 +77,6 @@ func cut(src string) []run {
 			r.end = len(src)
 		}
 		switch toks[start].tok {
-		case token.SEMICOLON:
-			if i-start == 1 {
-				continue
-			}
 		case token.IMPORT:
 			r.kind = runImport
 		case token.PACKAGE:
@@ -134,7 +131,15 @@ type parsed struct {
 	funcs   []*ast.FuncDecl
 	body    *ast.BlockStmt
 	files   map[*token.File]int // prefix length of each parsed copy
+	over    bool                // the cell exceeds a limit; the only error says which
 }
+
+// Limits of a cell. Checker and printer are recursive, and a worker has a small stack.
+const (
+	maxCell     = 1 << 20 // bytes
+	maxBrackets = 256     // open brackets
+	maxDepth    = 2000    // of the syntax tree; each + of a sum adds one
+)
 
 const (
 	declPrefix = "package main;"
@@ -164,9 +169,21 @@ func blank(src string, runs []run, kind runKind) string {
 
 // parse cuts and parses a cell. name is the file name for positions; errors carry offsets in the cell.
 func parse(fset *token.FileSet, name, src string) (*parsed, scanner.ErrorList) {
-	runs := cut(src)
 	p := &parsed{files: map[*token.File]int{}}
 	var errs scanner.ErrorList
+	limit := func(off int, msg string) scanner.ErrorList {
+		f := fset.AddFile(name, -1, len(src))
+		f.SetLinesForContent([]byte(src))
+		p.files, p.over = map[*token.File]int{f: 0}, true
+		return scanner.ErrorList{{Pos: token.Position{Offset: off}, Msg: msg}}
+	}
+	if len(src) > maxCell {
+		return p, limit(0, fmt.Sprintf("a cell of %d bytes is too long; the limit is %d", len(src), maxCell))
+	}
+	if off := tooDeep(src); off >= 0 {
+		return p, limit(off, fmt.Sprintf("more than %d brackets are open here", maxBrackets))
+	}
+	runs := cut(src)
 	one := func(kind runKind, prefix, suffix string) *ast.File {
 		has := false
 		for _, r := range runs {
@@ -215,5 +232,71 @@ func parse(fset *token.FileSet, name, src string) (*parsed, scanner.ErrorList) {
 			errs = append(errs, &scanner.Error{Pos: token.Position{Offset: strings.LastIndexByte(src, '}')}, Msg: "unexpected }"})
 		}
 	}
+	if p.body != nil {
+		// A semicolon after the last expression does not make it any less the last.
+		list := p.body.List
+		for len(list) > 0 {
+			if _, ok := list[len(list)-1].(*ast.EmptyStmt); !ok {
+				break
+			}
+			list = list[:len(list)-1]
+		}
+		p.body.List = list
+	}
+	if pos := deepNode(p); pos.IsValid() && len(errs) == 0 {
+		f := fset.File(pos)
+		return p, limit(min(max(f.Offset(pos)-p.files[f], 0), len(src)), fmt.Sprintf("this is nested more than %d levels deep", maxDepth))
+	}
 	return p, errs
+}
+
+// tooDeep gives the offset of the bracket that opens one level too many, or -1.
+func tooDeep(src string) int {
+	var sc scanner.Scanner
+	fset := token.NewFileSet()
+	file := fset.AddFile("", fset.Base(), len(src))
+	sc.Init(file, []byte(src), func(token.Position, string) {}, 0)
+	depth := 0
+	for {
+		p, t, _ := sc.Scan()
+		switch t {
+		case token.EOF:
+			return -1
+		case token.LPAREN, token.LBRACE, token.LBRACK:
+			if depth++; depth > maxBrackets {
+				return file.Offset(p)
+			}
+		case token.RPAREN, token.RBRACE, token.RBRACK:
+			depth = max(depth-1, 0)
+		}
+	}
+}
+
+// deepNode gives the place of a node deeper than maxDepth.
+func deepNode(p *parsed) (at token.Pos) {
+	depth := 0
+	visit := func(n ast.Node) bool {
+		if n == nil {
+			depth--
+			return true
+		}
+		if depth++; depth > maxDepth && !at.IsValid() {
+			at = n.Pos()
+		}
+		if at.IsValid() {
+			depth--
+			return false
+		}
+		return true
+	}
+	for _, d := range p.decls {
+		ast.Inspect(d, visit)
+	}
+	for _, d := range p.funcs {
+		ast.Inspect(d, visit)
+	}
+	if p.body != nil {
+		ast.Inspect(p.body, visit)
+	}
+	return at
 }

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 )
 
 // bench is an engine whose output is collected.
@@ -39,6 +40,30 @@ func (b *bench) run(src string) string {
 		return b.out.String() + "ERROR " + o.Err.Value
 	}
 	return b.out.String()
+}
+
+// Cells beyond the limits are refused before a recursive part sees them.
+func TestLimits(t *testing.T) {
+	b := newBench(t)
+	for _, src := range []string{
+		strings.Repeat("(", 300) + "1" + strings.Repeat(")", 300),
+		strings.Repeat("{", 100_000),
+		"x := " + strings.Repeat("!", 50_000) + "true",
+		"x := 1" + strings.Repeat(" +\n1", 50_000),
+		"x := 1\n" + strings.Repeat("// padding\n", 100_000),
+		"if false {}" + strings.Repeat(" else if false {}", 20_000),
+	} {
+		start := time.Now()
+		if got := b.run(src); !strings.Contains(got, "[Cell.E11]") {
+			t.Errorf("%.20q…: %.200q", src, got)
+		}
+		if d := time.Since(start); d > 2*time.Second {
+			t.Errorf("%.20q…: took %s", src, d)
+		}
+	}
+	if got := b.run("x := 1" + strings.Repeat(" +\n1", 1_500) + "\nx"); got != "=> 1501\n" {
+		t.Errorf("a long sum: %.200q", got)
+	}
 }
 
 // What cannot be made right is refused.
@@ -100,6 +125,8 @@ func TestCells(t *testing.T) {
 		{"v, ok := m[\"a\"]\nif ok { fmt.Println(v) }", "1\n"},
 		{"func() int { return 5 }()", "=> 5\n"},
 		{"clear(m)\nlen(m)", "=> 0\n"},
+		{"1 + 1;;", "=> 2\n"},
+		{";", ""},
 	} {
 		if got := b.run(c.src); got != c.want {
 			t.Errorf("%s\n got %q\nwant %q", c.src, got, c.want)
