@@ -50,6 +50,7 @@ func linkVars(vs []proto.Var) []link.Var {
 
 func (k *Kernel) tellExplorer(vars <-chan []proto.Var, shows <-chan proto.Explore) {
 	var client *link.Client
+	var lost <-chan struct{}
 	defer func() {
 		if client != nil {
 			client.Close()
@@ -62,6 +63,7 @@ func (k *Kernel) tellExplorer(vars <-chan []proto.Var, shows <-chan proto.Explor
 				client = nil
 				return false
 			}
+			lost = client.Lost()
 		}
 		m.Session, m.Title = k.id, os.Getenv("JPY_SESSION_NAME")
 		if len(m.Title) > 1000 {
@@ -69,7 +71,7 @@ func (k *Kernel) tellExplorer(vars <-chan []proto.Var, shows <-chan proto.Explor
 		}
 		if err := client.Send(m); err != nil {
 			client.Close()
-			client = nil
+			client, lost = nil, nil
 			return false
 		}
 		return true
@@ -77,17 +79,22 @@ func (k *Kernel) tellExplorer(vars <-chan []proto.Var, shows <-chan proto.Explor
 	retry := time.NewTicker(exploreRetry)
 	defer retry.Stop()
 	var state *link.Message // not sent yet
+	var last *link.Message  // for an explorer that is started anew
 	for {
 		select {
 		case <-k.done:
 			return
 		case vs := <-vars:
 			state = &link.Message{Op: "state", Vars: linkVars(vs)}
+			last = state
 		case x := <-shows:
-			if !send(link.Message{Op: "explore", Explore: &link.Explore{Name: x.Name, Form: x.Form, Text: x.Text}}) {
-				k.logf("no explorer runs; start it with: tilus-lab up")
-			}
+			// Where it fails, the cell says that no explorer runs.
+			send(link.Message{Op: "explore", Explore: &link.Explore{Name: x.Name, Form: x.Form, Text: x.Text}})
 			continue
+		case <-lost:
+			client.Close()
+			client, lost = nil, nil
+			state = last
 		case <-retry.C:
 		}
 		if state != nil && send(*state) {

@@ -31,17 +31,18 @@ type output struct {
 	silent  bool // show nothing
 	limit   int  // bytes of printed text; streamCap outside tests
 
-	mu     sync.Mutex
-	name   string // stream of buf
-	buf    []byte
-	last   time.Time // when text was published
-	timer  *time.Timer
-	total  int
-	capped bool
-	drop   bool           // the cell was interrupted: its backlog is not wanted
-	result string         // text/plain of the result, for history
-	shown  []link.Explore // what its pictures show
-	vars   []link.Var     // of the session after the cell
+	mu       sync.Mutex
+	name     string // stream of buf
+	buf      []byte
+	last     time.Time // when text was published
+	timer    *time.Timer
+	total    int
+	capped   bool
+	drop     bool           // the cell was interrupted: its backlog is not wanted
+	result   string         // text/plain of the result, for history
+	shown    []link.Explore // what its pictures show
+	explored bool           // it asked the explorer to show something
+	vars     []link.Var     // of the session after the cell
 }
 
 // event takes one event of the cell. It never blocks. Errors are left to end, which
@@ -76,6 +77,8 @@ func (o *output) event(ev proto.Event) {
 		content["execution_count"] = o.count
 		o.result, _ = ev.Bundle.Data["text/plain"].(string)
 		o.publish("execute_result", content)
+	case ev.Explore != nil:
+		o.explored = true
 	case ev.Kind == proto.KindClear && ev.Clear != nil:
 		o.flush()
 		o.publish("clear_output", map[string]any{"wait": ev.Clear.Wait})
@@ -90,16 +93,20 @@ func (o *output) note(b *proto.Bundle) {
 }
 
 // links publishes where the explorer shows what the pictures of the cell show, below
-// them. explorer gives its address, false when none runs.
+// them, or that a cell asked for the explorer and there is none. explorer gives its
+// address, false when none runs.
 func (o *output) links(session string, explorer func() (string, bool)) {
 	o.mu.Lock()
-	shown, vars := o.shown, o.vars
+	shown, vars, explored := o.shown, o.vars, o.explored
 	o.mu.Unlock()
-	if len(shown) == 0 {
+	if len(shown) == 0 && !explored {
 		return
 	}
 	base, ok := explorer()
-	if !ok {
+	if !ok && explored {
+		o.event(proto.Event{Kind: proto.KindStream, Stream: &proto.Stream{Name: "stderr", Text: "No explorer runs; start it with: tilus-lab up\n"}})
+	}
+	if !ok || len(shown) == 0 {
 		return
 	}
 	var plain, markdown strings.Builder

@@ -154,7 +154,9 @@ func TestHistoryQueries(t *testing.T) {
 func TestLinksBelowPictures(t *testing.T) {
 	picture := proto.Event{Kind: proto.KindDisplay, Bundle: &proto.Bundle{Data: map[string]any{"text/plain": "a picture"}, Shows: &proto.Explore{Form: "layout", Text: "local(2)"}}}
 	vars := proto.Event{Kind: proto.KindVars, Vars: &proto.Vars{Vars: []proto.Var{{Name: "L", Form: "layout", Text: "local(2)"}}}}
+	explore := proto.Event{Kind: proto.KindExplore, Explore: &proto.Explore{Form: "layout", Text: "local(2)"}}
 	running := func() (string, bool) { return "http://127.0.0.1:1/", true }
+	none := func() (string, bool) { return "", false }
 	for _, c := range []struct {
 		name     string
 		events   []proto.Event
@@ -163,17 +165,23 @@ func TestLinksBelowPictures(t *testing.T) {
 	}{
 		{"bound", []proto.Event{picture, vars}, running, "Open in explorer: [`L`](http://127.0.0.1:1/?v=1&p=layout&e=%24L%40s)"},
 		{"text", []proto.Event{picture}, running, "Open in explorer: [`local(2)`](http://127.0.0.1:1/?v=1&p=layout&e=local%282%29)"},
-		{"no explorer", []proto.Event{picture, vars}, func() (string, bool) { return "", false }, ""},
+		{"no explorer", []proto.Event{picture, vars}, none, ""},
+		{"asked", []proto.Event{explore}, running, ""},
+		{"asked in vain", []proto.Event{explore, picture}, none, "No explorer runs; start it with: tilus-lab up\n"},
 		{"no picture", []proto.Event{vars}, func() (string, bool) { t.Error("an explorer was looked for"); return "", false }, ""},
 	} {
 		got := ""
-		o := &output{limit: streamCap, publish: func(_ string, content any) {
-			got, _ = content.(map[string]any)["data"].(map[string]any)["text/markdown"].(string)
+		o := &output{limit: streamCap, publish: func(kind string, content any) {
+			c := content.(map[string]any)
+			if got, _ = c["text"].(string); kind == "display_data" {
+				got, _ = c["data"].(map[string]any)["text/markdown"].(string)
+			}
 		}}
 		for _, ev := range c.events {
 			o.event(ev)
 		}
 		o.links("s", c.explorer)
+		o.flushNow()
 		if got != c.want {
 			t.Errorf("%s: %q, want %q", c.name, got, c.want)
 		}

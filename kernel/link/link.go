@@ -195,6 +195,17 @@ func (c *Client) Send(m Message) error {
 	return nil
 }
 
+// Lost is closed when the connection has ended, also when nothing is sent on it.
+// It may be called once.
+func (c *Client) Lost() <-chan struct{} {
+	lost := make(chan struct{})
+	go func() {
+		defer close(lost)
+		io.Copy(io.Discard, c.conn)
+	}()
+	return lost
+}
+
 // Close ends the connection; the explorer forgets the session's variables.
 func (c *Client) Close() error { return c.conn.Close() }
 
