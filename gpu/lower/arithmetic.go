@@ -1,8 +1,6 @@
 package lower
 
 import (
-	"slices"
-
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -122,7 +120,7 @@ func (l *lowerer) operand(o ir.Operand, out ir.Type) []code.Value {
 	if v.Type.Layout.Equal(out.Layout) {
 		return words
 	}
-	from, ok := slotMap(v.Type, out)
+	from, ok := ir.SlotMap(v.Type, out)
 	if !ok {
 		l.refuse(o.Pos, "Lower.E5", "%s lies as %s, the result as %s", v.Name, v.Type.Layout, out.Layout)
 		return nil
@@ -135,25 +133,6 @@ func (l *lowerer) operand(o ir.Operand, out ir.Type) []code.Value {
 		return rep
 	}
 	return l.assemble(slots, w, func(s int) field { return field{words: words, pos: from[s] * w} })
-}
-
-// slotMap gives, for each slot of the result, the operand's slot that holds the
-// element it needs; ok is false where that differs between threads.
-func slotMap(from, to ir.Type) (slots []int, ok bool) {
-	dims, _ := from.Dims()
-	held, n := from.Layout.Flat(), from.Layout.Slots()
-	slots = make([]int, to.Layout.Slots())
-	for t := range to.Layout.Threads() {
-		for s := range slots {
-			need := int32(ir.BroadcastIndex(dims, to.Layout.Index(t, s)))
-			at := slices.Index(held[t*n:(t+1)*n], need)
-			if at < 0 || t > 0 && at != slots[s] {
-				return nil, false
-			}
-			slots[s] = at
-		}
-	}
-	return slots, true
 }
 
 // elementScalar computes a scalar operand as an element: b16, b32 or b64.

@@ -17,7 +17,6 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
-	"github.com/tilus-lab/tilus-lab/gpu/lower/cast"
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -423,14 +422,4 @@ func log2(n int) (int, bool) {
 		}
 	}
 	return 0, false
-}
-
-// castTile casts a tile's words, or refuses.
-func (l *lowerer) castTile(in *ir.Instr, to, from dtype.Type, slots int, words []code.Value) []code.Value {
-	out, err := cast.Tile(l.b, to, from, slots, words)
-	if err != nil {
-		l.refuse(in.Pos, "Lower.E4", "%v", err)
-		return nil
-	}
-	return out
 }

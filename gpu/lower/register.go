@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/cast"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -100,5 +101,13 @@ func view(l *lowerer, in *ir.Instr) {
 
 func castLowering(l *lowerer, in *ir.Instr) {
 	from, to := in.In[0].Var(), in.Out[0]
-	l.env[to] = val{words: l.castTile(in, to.Type.Elem, from.Type.Elem, from.Type.Layout.Slots(), l.env[from].words)}
+	slots, ok := ir.SlotMap(from.Type, to.Type)
+	if !ok {
+		panic("lower: a cast that breaks Cast.C2")
+	}
+	words, err := cast.Tile(l.b, to.Type.Elem, from.Type.Elem, slots, l.env[from].words)
+	if err != nil {
+		l.refuse(in.Pos, "Lower.E4", "%v", err)
+	}
+	l.env[to] = val{words: words}
 }

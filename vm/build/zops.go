@@ -136,7 +136,7 @@ func (prog *Builder) Fma(tile string, x any, y any, z any, tileType Type) Value 
 //
 //	acc = Dot(ra, rh, acc) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
 //
-// Matrix product plus accumulator: d[m, n] = Σk a[m, k]·b[k, n] + c[m, n]. The products of 16 consecutive k and the accumulator are summed exactly and rounded once to the type of c; steps go up in k. The tile is cut into matrix instructions by layout division; a layout that no instruction divides is refused by lowering.
+// Matrix product plus accumulator: d[m, n] = Σk a[m, k]·b[k, n] + c[m, n]. The products of 16 consecutive k and the accumulator are summed exactly and rounded once to the type of c; a zero sum is +0; steps go up in k. (GPUs keep fewer bits inside a step: where partial sums are not exact, an H200 was within 2·2^-24·(Σ|a·b| + |c|) of this for f32.) The tile is cut into matrix instructions by layout division; a layout that no instruction divides is refused by lowering.
 func (prog *Builder) Dot(d string, a Value, b Value, c Value, dType Type) Value {
 	return prog.instr("Dot", []string{d}, []any{a, b, c}, nil, dType)[0]
 }

@@ -165,14 +165,19 @@ var table = []*Op{
 				}
 				return nil
 			}},
-			{Text: "Source and result have one layout.", Why: "Each thread casts what it holds.", Check: func(p *Program, in *Instr) *Violation {
-				from, to := in.In[0].Var().Type, in.Out[0].Type
-				if !from.Layout.Equal(to.Layout) {
-					return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s lies as %s, the result as %s", in.In[0].Var().Name, from.Layout, to.Layout),
-						Help: fmt.Sprintf("write the result as %s", RegisterOf(to.Elem, from.Layout))}
-				}
-				return nil
-			}},
+			{Text: "Each thread holds the same elements of source and result. They may stand in another order of slots, alike in all threads.",
+				Why: "Each thread casts what it holds; naming registers in another order costs nothing.",
+				Check: func(p *Program, in *Instr) *Violation {
+					from, to := in.In[0].Var().Type, in.Out[0].Type
+					if shapeText(from) != shapeText(to) {
+						return nil
+					}
+					if _, ok := SlotMap(from, to); !ok {
+						return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s lies as %s, the result as %s", in.In[0].Var().Name, from.Layout, to.Layout),
+							Help: fmt.Sprintf("write the result as %s", RegisterOf(to.Elem, from.Layout))}
+					}
+					return nil
+				}},
 		},
 		Since: "0.1", Source: paper + " Table 1", Example: "rh = Cast(rw) : register f16[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)",
 	},
@@ -426,6 +431,34 @@ func checkViewReplicas(in *Instr, from, to Type) *Violation {
 		}
 	}
 	return nil
+}
+
+// SlotMap gives, for each slot of a register tensor, the slot of another one in
+// which the same thread holds the element that it needs: the same element, or
+// the one that broadcasts to it. ok is false where a thread does not hold it, or
+// not in the same slot as the other threads do.
+func SlotMap(from, to Type) (slots []int, ok bool) {
+	if from.Layout.Threads() != to.Layout.Threads() {
+		return nil, false
+	}
+	dims, _ := from.Dims()
+	held, n := from.Layout.Flat(), from.Layout.Slots()
+	slots = make([]int, to.Layout.Slots())
+	for t := range to.Layout.Threads() {
+		for s := range slots {
+			need := int32(BroadcastIndex(dims, to.Layout.Index(t, s)))
+			if t > 0 {
+				if held[t*n+slots[s]] != need {
+					return nil, false
+				}
+				continue
+			}
+			if slots[s] = slices.Index(held[:n], need); slots[s] < 0 {
+				return nil, false
+			}
+		}
+	}
+	return slots, true
 }
 
 // ruleTileType is the first rule of loads and stores.

@@ -10,33 +10,38 @@ package cast
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
-// Tile casts a thread's slots. words hold the source, slot after slot and low
-// bits first, and so does the result ([⌈slots·bits/32⌉] b32 words). The error
-// names a pair that has no form.
-func Tile(b *code.Builder, to, from dtype.Type, slots int, words []code.Value) ([]code.Value, error) {
+// Tile casts a thread's slots: slot s of the result is slot slots[s] of the
+// source. words hold the source, slot after slot and low bits first, and so does
+// the result ([⌈len(slots)·bits/32⌉] b32 words). The error names a pair that has
+// no form.
+func Tile(b *code.Builder, to, from dtype.Type, slots []int, words []code.Value) ([]code.Value, error) {
 	if !to.Valid() || !from.Valid() {
 		return nil, fmt.Errorf("no cast from %s to %s", from, to)
 	}
-	if to == from {
-		return append([]code.Value(nil), words...), nil
+	if to == from && slices.IsSorted(slots) {
+		return slices.Clone(words), nil // slots are a permutation, so they are in order
 	}
 	c := &caster{Builder: b, to: to, from: from, words: words}
-	if pair := c.pairForm(); pair != nil {
-		out := make([]code.Value, (slots+1)/2)
+	w := to.Bits()
+	out := make([]code.Value, (len(slots)*w+31)/32)
+	if c.hasPairForm() {
 		for j := range out {
-			out[j] = pair(c.pair(2*j, 2*j+1 < slots))
+			out[j] = c.pair(slots[2*j : min(2*j+2, len(slots))])
 		}
 		return out, nil
 	}
-	w := to.Bits()
-	out := make([]code.Value, (slots*w+31)/32)
-	for s := range slots {
-		c.put(out, s, c.encode(c.decode(s)))
+	for s, at := range slots {
+		if to == from {
+			c.copy(out, s, at)
+		} else {
+			c.put(out, s, c.encode(c.decode(at)))
+		}
 	}
 	return out, nil
 }
@@ -86,6 +91,15 @@ func (c *caster) put(out []code.Value, s int, v code.Value) {
 	or(s*w/32, c.op(code.OpShl32, v, c.k(uint32(at))))
 	if at+w > 32 {
 		or(s*w/32+1, c.op(code.OpShrU32, v, c.k(uint32(32-at))))
+	}
+}
+
+// copy moves slot at of the source to slot s of the result as it is.
+func (c *caster) copy(out []code.Value, s, at int) {
+	if w := c.to.Bits(); w == 64 {
+		out[2*s], out[2*s+1] = c.words[2*at], c.words[2*at+1]
+	} else {
+		c.put(out, s, c.bits(at*w, w))
 	}
 }
 

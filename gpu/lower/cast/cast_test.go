@@ -2,6 +2,7 @@ package cast
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
@@ -34,17 +35,18 @@ func (m *machine) run(args []uint64) {
 	}
 }
 
-// build makes the cast of n slots; its parameters are the source words.
-func build(t *testing.T, to, from dtype.Type, n int) (*machine, []code.Value) {
+// build makes the cast of the slots in that order; its parameters are the source
+// words.
+func build(t *testing.T, to, from dtype.Type, order []int) (*machine, []code.Value) {
 	t.Helper()
 	b := code.NewBuilder("cast")
 	b.Func().Launch = code.Launch{Grid: []affine.Expr{affine.Const(1)}, Block: 32}
 	b.At(diag.Pos{File: "cast", Line: 1})
-	words := make([]code.Value, (n*from.Bits()+31)/32)
+	words := make([]code.Value, (len(order)*from.Bits()+31)/32)
 	for i := range words {
 		words[i] = b.Scalar("w"+string(rune('a'+i)), code.B32, "u32")
 	}
-	out, err := Tile(b, to, from, n, words)
+	out, err := Tile(b, to, from, order, words)
 	if err != nil {
 		t.Fatalf("%s from %s: %v", to, from, err)
 	}
@@ -114,7 +116,7 @@ func TestEveryPairGivesWhatCastSays(t *testing.T) {
 			pairs++
 			// Four slots, so that elements lie at every place of a word and across.
 			const n = 4
-			m, out := build(t, to, from, n)
+			m, out := build(t, to, from, inOrder(n))
 			args := make([]uint64, len(m.f.Params))
 			data := make([]byte, len(args)*4+8)
 			got := make([]byte, len(out)*4+8)
@@ -154,7 +156,7 @@ func TestLowBitIntegersNeedFewInstructions(t *testing.T) {
 		slots int
 		most  int
 	}{{dtype.I6, 4, 12}, {dtype.U4, 8, 24}, {dtype.U8, 4, 6}, {dtype.I8, 4, 6}} {
-		m, _ := build(t, dtype.F16, c.from, c.slots)
+		m, _ := build(t, dtype.F16, c.from, inOrder(c.slots))
 		n := 0
 		for _, in := range m.f.Body.Instrs {
 			if len(in.In) > 0 {
@@ -164,5 +166,73 @@ func TestLowBitIntegersNeedFewInstructions(t *testing.T) {
 		if n > c.most {
 			t.Errorf("%d × %s to f16 takes %d instructions, want at most %d", c.slots, c.from, n, c.most)
 		}
+	}
+}
+
+func inOrder(n int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	return order
+}
+
+// TestSlotOrders casts slots in other orders than they stand, among them the one
+// that puts two elements of a result word in the two halves of a source word.
+func TestSlotOrders(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	for _, from := range dtype.All() {
+		if from.Bits() > 16 {
+			continue
+		}
+		for _, to := range []dtype.Type{dtype.F16, dtype.BF16, dtype.U8, from} {
+			orders := [][]int{rng.Perm(16), rng.Perm(13), rng.Perm(16)}
+			if far := 16 / from.Bits(); 16%from.Bits() == 0 {
+				var halves []int
+				for word := range 2 {
+					for i := range far {
+						halves = append(halves, word*2*far+i, word*2*far+i+far)
+					}
+				}
+				orders = append(orders, halves)
+			}
+			for _, order := range orders {
+				m, out := build(t, to, from, order)
+				args := make([]uint64, len(m.f.Params))
+				for range 200 {
+					data := make([]byte, len(args)*4)
+					for j := range args {
+						args[j] = rng.Uint64() & 0xffffffff
+						dtype.Put(data, 32, j, args[j])
+					}
+					m.run(args)
+					got := make([]byte, len(out)*4)
+					for j, v := range out {
+						dtype.Put(got, 32, j, m.val[v])
+					}
+					for s, at := range order {
+						code := dtype.Get(data, from.Bits(), at)
+						want := code
+						if to != from {
+							want = dtype.Cast(to, from, code)
+						}
+						if g := dtype.Get(got, to.Bits(), s); g != want {
+							t.Fatalf("%s slot %d of %v, code %#x, becomes %s %#x, want %#x", from, s, order, code, to, g, want)
+						}
+					}
+				}
+			}
+		}
+	}
+	// Four pairs of a word of u4: one shift, four masks, two of them fma.
+	m, _ := build(t, dtype.F16, dtype.U4, []int{0, 4, 1, 5, 2, 6, 3, 7})
+	n := 0
+	for _, in := range m.f.Body.Instrs {
+		if len(in.In) > 0 {
+			n++
+		}
+	}
+	if n > 10 {
+		t.Errorf("8 × u4 to f16 in halves takes %d instructions, want at most 10 before the two shifts are merged", n)
 	}
 }

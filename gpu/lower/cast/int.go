@@ -2,7 +2,6 @@ package cast
 
 import (
 	"github.com/tilus-lab/tilus-lab/gpu/code"
-	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
 // toInt rounds toward zero and saturates to the target's range.
@@ -107,55 +106,4 @@ func (c *caster) narrow64(n number, signed bool) number {
 		out.kind = s32
 	}
 	return out
-}
-
-// pairForm is how two neighbouring elements become a word of two f16, or nil
-// where only the element-wise way is right. Its input holds the codes in the low
-// bits of the two halves.
-func (c *caster) pairForm() func(x code.Value) code.Value {
-	t, w := c.from, c.from.Bits()
-	row := t.Row()
-	switch {
-	case c.to != dtype.F16 || w > 8 || t == dtype.Bool:
-		return nil
-	case t.IsInt():
-		// 0x6400 is 1024, whose last mantissa bit weighs 1: x|0x6400 is 1024+x. A
-		// signed x is first made x + 2^(w-1) by turning its top bit.
-		turn, bias := uint32(0), uint32(0)
-		if t.Signed() {
-			turn, bias = 1<<(w-1), 1<<(w-1)
-		}
-		place, base := c.k(both(0x6400|turn)), c.k(both(0x6400+bias))
-		return func(x code.Value) code.Value {
-			return c.op(code.OpSubF16x2, c.op(code.OpXor32, x, place), base)
-		}
-	case t.IsFloat() && t != dtype.F8E8M0 && row.Exp < 5 && !t.HasNaN():
-		shift, scale := uint32(10-row.Man), c.k(both(uint32(15+15-row.Bias)<<10))
-		return func(x code.Value) code.Value {
-			mag := c.op(code.OpShl32, c.op(code.OpAnd32, x, c.k(both(1<<(w-1)-1))), c.k(shift))
-			sign := c.op(code.OpShl32, c.op(code.OpAnd32, x, c.k(both(1<<(w-1)))), c.k(uint32(16-w)))
-			return c.op(code.OpMulF16x2, c.op(code.OpOr32, mag, sign), scale)
-		}
-	}
-	return nil
-}
-
-// both is a 16-bit constant in both halves.
-func both(x uint32) uint32 { return x<<16 | x }
-
-// pair brings elements s and s+1 into the two halves of a word; without a second
-// one the high half is zero.
-func (c *caster) pair(s int, second bool) code.Value {
-	w := c.from.Bits()
-	pos := s * w
-	if second && w == 8 {
-		// Bytes k and k+1 with zeros between them.
-		k := int64(pos / 8 % 4)
-		return c.op(code.OpPrmt, c.words[pos/32], c.k(0), c.Const32(0x4040|k|(k+1)<<8))
-	}
-	x := c.bits(pos, w)
-	if !second {
-		return x
-	}
-	return c.Bfi(c.bits(pos+w, w), x, 16, w)
 }

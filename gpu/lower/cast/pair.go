@@ -1,0 +1,102 @@
+package cast
+
+import (
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// hasPairForm reports that the source goes to f16 two elements at a time:
+// integers of up to 8 bits, and small floats whose exponents f16 has and that
+// are all finite.
+func (c *caster) hasPairForm() bool {
+	t := c.from
+	switch {
+	case c.to != dtype.F16 || t.Bits() > 8 || t == dtype.Bool:
+		return false
+	case t.IsInt():
+		return true
+	}
+	return t != dtype.F8E8M0 && t.Row().Exp < 5 && !t.HasNaN()
+}
+
+// pair makes a word of two f16 from one or two slots of the source.
+func (c *caster) pair(slots []int) code.Value {
+	if c.from.IsInt() {
+		if v := c.masked(slots); v != 0 {
+			return v
+		}
+		return c.magic(c.halves(slots))
+	}
+	return c.rebias(c.halves(slots))
+}
+
+// masked serves two integers that stand at the same place in the two halves of
+// one word: a mask keeps both where they are. Under the exponent of 1024, whose
+// last mantissa bit weighs 1, a code at bit p counts 2^p times; one fma takes
+// the 1024 away and the 2^p back. It gives 0 where the elements stand otherwise.
+func (c *caster) masked(slots []int) code.Value {
+	w := c.from.Bits()
+	if len(slots) != 2 {
+		return 0
+	}
+	p, q := slots[0]*w, slots[1]*w
+	if q != p+16 || p%32+w > 16 {
+		return 0
+	}
+	x, at := c.words[p/32], p%32
+	if at+w > 10 {
+		// One shift serves all fields of the upper byte.
+		if at < 8 {
+			return 0
+		}
+		x, at = c.op(code.OpShrU32, x, c.k(8)), at-8
+	}
+	turn := uint32(0)
+	if c.from.Signed() {
+		turn = 1 << (w - 1)
+	}
+	x = c.Lop3(x, c.k(both((1<<w-1)<<at)), c.k(both(0x6400|turn<<at)), code.LopA&code.LopB^code.LopC)
+	if at == 0 {
+		return c.op(code.OpSubF16x2, x, c.k(both(0x6400+turn)))
+	}
+	scale := dtype.F16.Encode(1/float64(uint32(1)<<at), false)
+	bias := dtype.F16.Encode(-(1024/float64(uint32(1)<<at) + float64(turn)), false)
+	return c.op(code.OpFmaF16x2, x, c.k(both(uint32(scale))), c.k(both(uint32(bias))))
+}
+
+// magic makes f16 of two integer codes in the low bits of the halves: x|0x6400
+// is 1024+x. A signed x is first made x + 2^(w-1) by turning its top bit.
+func (c *caster) magic(x code.Value) code.Value {
+	turn := uint32(0)
+	if c.from.Signed() {
+		turn = 1 << (c.from.Bits() - 1)
+	}
+	return c.op(code.OpSubF16x2, c.op(code.OpXor32, x, c.k(both(0x6400|turn))), c.k(both(0x6400+turn)))
+}
+
+// rebias makes f16 of two small floats in the low bits of the halves: their
+// fields go to the places of f16's, and a power of two corrects the exponent.
+func (c *caster) rebias(x code.Value) code.Value {
+	w, row := c.from.Bits(), c.from.Row()
+	mag := c.op(code.OpShl32, c.op(code.OpAnd32, x, c.k(both(1<<(w-1)-1))), c.k(uint32(10-row.Man)))
+	sign := c.op(code.OpShl32, c.op(code.OpAnd32, x, c.k(both(1<<(w-1)))), c.k(uint32(16-w)))
+	return c.op(code.OpMulF16x2, c.op(code.OpOr32, mag, sign), c.k(both(uint32(15+15-row.Bias)<<10)))
+}
+
+// both is a 16-bit constant in both halves.
+func both(x uint32) uint32 { return x<<16 | x }
+
+// halves brings one or two slots into the halves of a word, zeros above each.
+func (c *caster) halves(slots []int) code.Value {
+	w := c.from.Bits()
+	p := slots[0] * w
+	if len(slots) == 1 {
+		return c.bits(p, w)
+	}
+	q := slots[1] * w
+	if w == 8 && p/32 == q/32 {
+		// Two bytes of one word, with zeros between them.
+		return c.op(code.OpPrmt, c.words[p/32], c.k(0), c.Const32(int64(0x4040|p/8%4|q/8%4<<8)))
+	}
+	return c.Bfi(c.bits(q, w), c.bits(p, w), 16, w)
+}
