@@ -1,0 +1,262 @@
+// Package browser uses the built product as a person does: `tilus-lab up` in a
+// process of its own, a real JupyterLab, and both in a real Chromium.
+//
+// Each test runs one script beside this file in Node with playwright-core. With
+// TILUS_LAB_SHOTS=FOLDER the scripts leave screenshots there.
+package browser
+
+import (
+	"bufio"
+	"bytes"
+	"context"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/tests/need"
+)
+
+// startLimit is how long a server may take to start on a busy machine.
+const startLimit = 60 * time.Second
+
+// build makes the command once for all tests. TestMain removes it.
+var build = sync.OnceValues(func() (string, error) {
+	exe := filepath.Join(scratch, "tilus-lab")
+	out, err := exec.Command("go", "build", "-o", exe, "github.com/tilus-lab/tilus-lab/cmd/tilus-lab").CombinedOutput()
+	if err != nil {
+		return "", fmt.Errorf("go build: %w\n%s", err, out)
+	}
+	return exe, nil
+})
+
+var scratch string
+
+func TestMain(m *testing.M) {
+	var err error
+	if scratch, err = os.MkdirTemp("", "tl"); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
+	code := m.Run()
+	os.RemoveAll(scratch)
+	os.Exit(code)
+}
+
+// tools are the outside programs of every test here.
+type tools struct{ chromium, node, modules string }
+
+func find(t *testing.T) tools {
+	t.Helper()
+	if testing.Short() {
+		t.Skip("starts a browser")
+	}
+	missing := t.Skip
+	if need.Required("chromium") {
+		missing = t.Fatal
+	}
+	f := tools{chromium: need.Chromium(t), modules: filepath.Join(need.Root(t), "tests", ".env", "node")}
+	var err error
+	if f.node, err = exec.LookPath("node"); err != nil {
+		missing("node is missing; on Debian: apt-get install nodejs npm")
+	}
+	for _, name := range []string{"playwright-core", "axe-core"} {
+		if _, err := os.Stat(filepath.Join(f.modules, "node_modules", name)); err != nil {
+			missing(name + " is missing; run `bash tests/setup/web.sh`")
+		}
+	}
+	return f
+}
+
+// home is a person who has never used the product: an empty home directory and a
+// folder of notebooks with copies of those of the repository.
+type home struct{ dir, notebooks string }
+
+func newHome(t *testing.T) home {
+	t.Helper()
+	dir, err := os.MkdirTemp(scratch, "h") // short, for the path of the socket
+	if err != nil {
+		t.Fatal(err)
+	}
+	h := home{dir, filepath.Join(dir, "notebooks")}
+	if err := os.CopyFS(h.notebooks, os.DirFS(filepath.Join(need.Root(t), "notebooks"))); err != nil {
+		t.Fatal(err)
+	}
+	return h
+}
+
+// env is the environment of everything this person starts.
+func (h home) env(more ...string) []string {
+	var out []string
+	for _, e := range os.Environ() {
+		name, _, _ := strings.Cut(e, "=")
+		switch {
+		case strings.HasPrefix(name, "JUPYTER"), strings.HasPrefix(name, "XDG_"), strings.HasPrefix(name, "SSH_"),
+			name == "HOME", name == "TILUS_LAB_DATA", name == "DISPLAY":
+		default:
+			out = append(out, e)
+		}
+	}
+	return append(append(out, "HOME="+h.dir, "JUPYTER_CONFIG_DIR="+filepath.Join(h.dir, "jupyter"), "PYTHONWARNINGS=ignore"), more...)
+}
+
+// start runs a server until the test ends, then sends SIGINT and waits.
+func start(t *testing.T, cmd *exec.Cmd, output func(line string)) {
+	t.Helper()
+	r, w, err := os.Pipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd.Stdout, cmd.Stderr = w, w
+	err = cmd.Start()
+	w.Close()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var log bytes.Buffer
+	read := make(chan struct{})
+	go func() {
+		defer close(read)
+		s := bufio.NewScanner(r)
+		for s.Scan() {
+			fmt.Fprintln(&log, s.Text())
+			output(s.Text())
+		}
+	}()
+	t.Cleanup(func() {
+		cmd.Process.Signal(syscall.SIGINT)
+		stop := time.AfterFunc(15*time.Second, func() {
+			t.Errorf("%s does not end on SIGINT", cmd.Path)
+			cmd.Process.Kill()
+			r.Close()
+		})
+		<-read
+		cmd.Wait()
+		stop.Stop()
+		if t.Failed() {
+			t.Logf("%s printed:\n%s", filepath.Base(cmd.Path), &log)
+		}
+	})
+}
+
+// up starts `tilus-lab up` on a free port and returns the address it prints.
+func (h home) up(t *testing.T) string {
+	t.Helper()
+	exe, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	cmd := exec.Command(exe, "up", "--no-browser", "--port", "-1", "--notebooks", h.notebooks)
+	cmd.Dir, cmd.Env = h.dir, h.env()
+	address := make(chan string, 1)
+	start(t, cmd, func(line string) {
+		if rest, ok := strings.CutPrefix(line, "Explorer "); ok {
+			address <- strings.TrimSpace(rest)
+		}
+	})
+	select {
+	case a := <-address:
+		return a
+	case <-time.After(startLimit):
+		t.Fatalf("tilus-lab up printed no address in %s", startLimit)
+	}
+	return ""
+}
+
+// jupyter starts JupyterLab in the folder of notebooks and returns its address;
+// behind it go a path and ?token=tilus.
+func (h home) jupyter(t *testing.T) string {
+	t.Helper()
+	py := need.Jupyter(t)
+	settings := filepath.Join(h.dir, "jupyter", "lab", "user-settings", "@jupyterlab")
+	for name, text := range map[string]string{
+		// The tests look for cells that a window of this size would leave out.
+		filepath.Join(settings, "notebook-extension", "tracker.jupyterlab-settings"): `{"windowingMode": "none"}`,
+		// No question about news over the page.
+		filepath.Join(settings, "apputils-extension", "notification.jupyterlab-settings"): `{"fetchNews": "false", "checkForUpdates": false}`,
+	} {
+		if err := os.MkdirAll(filepath.Dir(name), 0o755); err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(name, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	ln, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	port := ln.Addr().(*net.TCPAddr).Port
+	ln.Close()
+	cmd := exec.Command(py, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
+		fmt.Sprint("--ServerApp.port=", port), "--ServerApp.port_retries=0", "--IdentityProvider.token=tilus",
+		"--ServerApp.root_dir="+h.notebooks)
+	cmd.Dir, cmd.Env = h.dir, h.env()
+	start(t, cmd, func(string) {})
+	base := fmt.Sprintf("http://127.0.0.1:%d/", port)
+	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+		if r, err := http.Get(base + "api/status?token=tilus"); err == nil {
+			r.Body.Close()
+			if r.StatusCode == http.StatusOK {
+				return base
+			}
+		}
+	}
+	t.Fatalf("JupyterLab does not answer after %s", startLimit)
+	return ""
+}
+
+// script runs one script with arguments and fails the test with what it printed.
+func (f tools) script(t *testing.T, name string, args ...string) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	defer cancel()
+	cmd := exec.CommandContext(ctx, f.node, append([]string{name}, args...)...)
+	cmd.Env = append(os.Environ(), "TILUS_NODE="+f.modules, "TILUS_CHROMIUM="+f.chromium)
+	// Chromium's processes go with the script, and hold the pipe if it was killed.
+	cmd.WaitDelay = 5 * time.Second
+	out, err := cmd.CombinedOutput()
+	t.Logf("%s", out)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+}
+
+// TestExplorer opens the address that `up` prints.
+func TestExplorer(t *testing.T) {
+	f := find(t)
+	f.script(t, "explorer.mjs", newHome(t).up(t))
+}
+
+// TestLesson runs the first lesson in the explorer, without Jupyter, and saves it.
+func TestLesson(t *testing.T) {
+	f := find(t)
+	h := newHome(t)
+	f.script(t, "lesson.mjs", h.up(t), filepath.Join(h.notebooks, "01-low-precision-matmul.ipynb"))
+}
+
+// TestJupyterLab runs cells in JupyterLab and sees the explorer follow.
+func TestJupyterLab(t *testing.T) {
+	f := find(t)
+	need.Jupyter(t)
+	h := newHome(t)
+	if err := os.WriteFile(filepath.Join(h.notebooks, "live.ipynb"), []byte(live), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	start := h.up(t)
+	f.script(t, "jupyter.mjs", h.jupyter(t), start)
+}
+
+// live is a notebook of this test: nothing in it has been run.
+const live = `{"cells": [
+ {"cell_type": "code", "id": "first", "metadata": {}, "execution_count": null, "outputs": [], "source": "L := layout.Local(2, 1).Spatial(8, 4).Local(1, 2)\nL"},
+ {"cell_type": "code", "id": "second", "metadata": {}, "execution_count": null, "outputs": [], "source": "L = layout.Spatial(4, 8).Local(2, 2)"},
+ {"cell_type": "code", "id": "third", "metadata": {}, "execution_count": null, "outputs": [], "source": "lab.Explore(layout.ColumnSpatial(2, 16))"}
+], "metadata": {"kernelspec": {"name": "tilus-lab", "display_name": "Tilus Lab (Go)", "language": "go"}, "language_info": {"name": "go"}}, "nbformat": 4, "nbformat_minor": 5}`

@@ -1,0 +1,106 @@
+// The explorer as `tilus-lab up` serves it.
+//
+//   node explorer.mjs ADDRESS
+
+import { open, run, must, shot, scan, layout, pictures, drawn, redrawn } from "./lib.mjs";
+
+const start = process.argv[2];
+const base = new URL(start).origin + "/";
+const { browser, context, page } = await open();
+const field = () => layout(page).locator("input[type=text]").first();
+const foreign = [], complaints = [];
+page.on("request", (r) => { if (new URL(r.url()).host !== new URL(base).host && !r.url().startsWith("data:")) foreign.push(r.url()); });
+page.on("console", (m) => { if (m.type() === "error") complaints.push(m.text()); });
+page.on("pageerror", (e) => complaints.push(String(e)));
+
+await run(browser, () => context.pages(), {
+  async "the first screen has both pictures, a number and a sentence"() {
+    must(start.includes("token="), "the address carries no token: " + start);
+    await page.goto(start);
+    await drawn(page);
+    must(!page.url().includes("token"), "the address still holds the token: " + page.url());
+    const [tensor, threads] = await pictures(page);
+    must(tensor && threads && tensor !== threads, "there are not two pictures");
+    const chain = await field().inputValue();
+    must(chain.replaceAll(" ", "") === "local(2,1).spatial(8,4).local(1,2)", "the chain is " + chain);
+    await redrawn(page, "Thread 5 slot 2 holds (9, 2)");
+    for (const door of ["Learn", "See", "Run"]) await page.getByRole("navigation").getByRole("link", { name: door }).waitFor();
+    await page.waitForFunction(() => document.querySelector("#devices").textContent.includes("interp"));
+  },
+
+  async "the token works once"() {
+    const other = await browser.newContext();
+    const stranger = await other.newPage();
+    const answer = await stranger.goto(start);
+    must(answer.status() === 403, "a second use of the token is answered with " + answer.status());
+    await other.close();
+  },
+
+  async "typing another chain draws both pictures"() {
+    const before = await pictures(page);
+    await field().click();
+    await page.keyboard.press("Control+A");
+    await page.keyboard.type("spatial(4, 8).local(2, 2)");
+    await redrawn(page, "[8, 16]");
+    const after = await pictures(page);
+    must(after.length === 2 && after[0] !== before[0] && after[1] !== before[1], "not both pictures changed");
+  },
+
+  async "an error marks its place and keeps the last good pictures"() {
+    const before = await pictures(page);
+    await field().fill("spatial(4, 8).locl(2, 2)");
+    await page.waitForFunction(() => document.querySelector(".mark u")?.textContent === "locl");
+    const said = await layout(page).locator(".errors").textContent();
+    must(said.includes("column 15") && said.includes("local"), "the message is " + said);
+    must(await field().getAttribute("aria-invalid") === "true", "the field is not marked");
+    must(JSON.stringify(await pictures(page)) === JSON.stringify(before), "the pictures changed");
+    await shot(page, "explorer-error", { fullPage: true });
+    await field().fill("spatial(4, 8).local(2, 2)");
+    await layout(page).locator(".errors").waitFor({ state: "hidden" });
+  },
+
+  async "the slider changes the reinterpretation"() {
+    const pane = page.locator("section.pane").nth(1);
+    const bits = () => pane.locator(".stage > svg:first-child").first().evaluate((e) => e.outerHTML);
+    const seen = new Set();
+    for (let w = 1; w <= 8; w++) {
+      await pane.locator("input[type=range]").fill(String(w));
+      await page.waitForFunction((w) => document.querySelectorAll("section.pane")[1].querySelector(".say").textContent.includes("read as i" + w), w);
+      seen.add(await bits());
+    }
+    must(seen.size === 8, "8 widths give " + seen.size + " pictures");
+  },
+
+  async "reload shows the same"() {
+    await page.goto(base + "?v=1&p=layout&e=local(2).column_spatial(4,8)&pal=okabe-ito");
+    await drawn(page);
+    const one = await pictures(page);
+    await page.reload();
+    await drawn(page);
+    must(JSON.stringify(await pictures(page)) === JSON.stringify(one), "reloading gives other pictures");
+  },
+
+  async "the program of the Run door runs on a device"() {
+    await page.goto(base);
+    await page.getByRole("navigation").getByRole("link", { name: "Run" }).click();
+    await page.getByRole("button", { name: "Run on the device" }).click();
+    await page.waitForFunction(() => /^on (interp|sim|cuda)/.test(document.querySelector("#run-out").textContent));
+    await shot(page, "explorer-run", { fullPage: true });
+  },
+
+  async "axe finds nothing serious, in light and dark"() {
+    for (const scheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme: scheme });
+      await page.goto(base);
+      await drawn(page);
+      await page.waitForFunction(() => document.querySelector("#devices").textContent.includes("interp"));
+      await shot(page, "explorer-" + scheme, { fullPage: true });
+      await scan(page, scheme);
+    }
+  },
+
+  async "nothing came from elsewhere, nothing complained"() {
+    must(foreign.length === 0, "requests to " + foreign.join(", "));
+    must(complaints.length === 0, complaints.join("\n"));
+  },
+});

@@ -1,0 +1,93 @@
+// The first lesson in the explorer: it opens, runs and saves through our worker.
+//
+//   node lesson.mjs ADDRESS NOTEBOOK-FILE
+
+import { readFileSync } from "node:fs";
+import { open, run, must, shot, scan } from "./lib.mjs";
+
+const [start, file] = process.argv.slice(2);
+const base = new URL(start).origin + "/";
+const { browser, context, page } = await open();
+const stored = () => JSON.parse(readFileSync(file, "utf8"));
+const code = (nb) => nb.cells.filter((c) => c.cell_type === "code");
+const committed = stored();
+const cells = () => page.locator(".cell.code");
+const state = (text) => page.waitForFunction((text) => document.querySelector(".state")?.textContent === text, text);
+const complaints = [];
+page.on("console", (m) => { if (m.type() === "error") complaints.push(m.text()); });
+page.on("pageerror", (e) => complaints.push(String(e)));
+
+// images are the pictures that are really drawn, in a cell or the page.
+const images = (root) => root.locator(".out img").evaluateAll((all) => all.filter((i) => i.complete && i.naturalWidth > 0).length);
+const count = (nb) => code(nb).flatMap((c) => c.outputs).filter((o) => o.data?.["image/svg+xml"] || o.data?.["image/png"]).length;
+
+await run(browser, () => context.pages(), {
+  async "the lesson opens with its stored outputs"() {
+    await page.goto(start);
+    await page.getByRole("navigation").getByRole("link", { name: "Learn" }).click();
+    await page.waitForURL(base + "nb/01");
+    await page.getByRole("heading", { name: "Low-precision matrix multiplication" }).waitFor();
+    must(await cells().count() === code(committed).length, "cells are missing");
+    await page.waitForFunction((n) => [...document.querySelectorAll(".out img")].filter((i) => i.complete && i.naturalWidth > 0).length === n, count(committed));
+  },
+
+  async "axe finds nothing serious, in light and dark"() {
+    for (const scheme of ["light", "dark"]) {
+      await page.emulateMedia({ colorScheme: scheme });
+      await scan(page, scheme);
+      await shot(page, "lesson-" + scheme);
+      await shot(page, "lesson-whole-" + scheme, { fullPage: true });
+    }
+    await page.emulateMedia({ colorScheme: "light" });
+  },
+
+  async "all cells run in the worker"() {
+    await page.evaluate(() => { for (const e of document.querySelectorAll(".out > *")) e.dataset.stored = "1"; });
+    await page.getByRole("button", { name: "Run all" }).click();
+    await page.waitForFunction(() => /^all cells ran$|failed/.test(document.querySelector(".state").textContent));
+    const errors = await page.locator(".out pre.error").allTextContents();
+    must(errors.length === 0, "a cell failed: " + errors.join("\n"));
+    must(await page.locator(".out > [data-stored]").count() === 0, "an output is still that of the file");
+    must(await images(page) === count(committed), "there are " + await images(page) + " pictures, in the file " + count(committed));
+    const right = await cells().last().locator(".out").textContent();
+    must(right.includes("tilus-lab") || right.includes("interp"), "the last cell printed " + right);
+    await page.locator(".links").first().scrollIntoViewIfNeeded();
+    await shot(page, "lesson-ran");
+    await page.locator(".out img").last().scrollIntoViewIfNeeded();
+    await shot(page, "lesson-view");
+  },
+
+  async "a variable of a cell opens in the explorer"() {
+    const [other] = await Promise.all([context.waitForEvent("page"), page.locator(".links a", { hasText: "operandB" }).first().click()]);
+    await other.waitForFunction(() => document.querySelector("section.pane .say")?.textContent.includes("[16, 8]"));
+    must(other.url().includes("operandB"), "the address is " + other.url());
+    await shot(other, "lesson-explorer");
+    await other.close();
+  },
+
+  async "what ran is saved as Jupyter has it"() {
+    await page.getByRole("button", { name: "Save", exact: true }).click();
+    await state("saved");
+    const nb = stored();
+    must(nb.nbformat === 4 && nb.cells.length === committed.cells.length, "cells were lost");
+    must(JSON.stringify(nb.cells.map((c) => c.source)) === JSON.stringify(committed.cells.map((c) => c.source)), "saving changed a source");
+    must(nb.metadata.kernelspec.name === committed.metadata.kernelspec.name, "metadata were lost");
+    must(code(nb).every((c, i) => c.execution_count === i + 1), "the counts are " + code(nb).map((c) => c.execution_count));
+    must(count(nb) === count(committed), "pictures were lost");
+  },
+
+  async "a change is saved and opens again"() {
+    await cells().first().locator("textarea").fill("x := 41 + 1\nx");
+    await cells().first().getByRole("button", { name: "run" }).click();
+    await cells().first().locator(".out", { hasText: "42" }).waitFor();
+    await page.keyboard.press("Control+s");
+    await state("saved");
+    await page.reload();
+    await cells().first().locator(".out", { hasText: "42" }).waitFor();
+    must(await cells().first().locator("textarea").inputValue() === "x := 41 + 1\nx", "the change was not saved");
+  },
+
+  async "nothing complained"() {
+    must(complaints.length === 0, complaints.join("\n"));
+  },
+});

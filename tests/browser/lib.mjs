@@ -1,0 +1,69 @@
+// What the scripts of this folder share: a browser, checks by name, screenshots.
+//
+// TILUS_NODE is the folder that holds node_modules, TILUS_CHROMIUM the browser,
+// TILUS_LAB_SHOTS a folder for screenshots or nothing.
+
+import { createRequire } from "node:module";
+import { mkdirSync, readFileSync } from "node:fs";
+import path from "node:path";
+
+const require = createRequire(path.join(process.env.TILUS_NODE, "package.json"));
+const { chromium } = require("playwright-core");
+const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
+const shots = process.env.TILUS_LAB_SHOTS;
+if (shots) mkdirSync(shots, { recursive: true });
+
+export function must(ok, message) {
+  if (!ok) throw new Error(message);
+}
+
+// open starts a browser with one page. No step may take longer than a minute.
+export async function open() {
+  const browser = await chromium.launch({ executablePath: process.env.TILUS_CHROMIUM, args: ["--no-sandbox"] });
+  const context = await browser.newContext({ viewport: { width: 1360, height: 900 } });
+  context.setDefaultTimeout(60_000);
+  return { browser, context, page: await context.newPage() };
+}
+
+export async function shot(page, name, options = {}) {
+  if (shots) await page.screenshot({ path: path.join(shots, name + ".png"), animations: "disabled", ...options });
+}
+
+// scan is axe-core with all its rules; only what hinders people fails.
+export async function scan(page, where) {
+  await page.evaluate(axe); // not as a script element, which the page's policy refuses
+  const { violations } = await page.evaluate(() => window.axe.run());
+  const line = (v) => v.impact + " " + v.id + ": " + v.nodes.map((n) => n.html.slice(0, 120)).join(" | ");
+  for (const v of violations) console.log("  axe, " + where + ": " + line(v));
+  const bad = violations.filter((v) => v.impact === "serious" || v.impact === "critical");
+  must(bad.length === 0, where + ": " + bad.map(line).join("; "));
+}
+
+// run does the checks in order, in one browser, and ends the process. Later checks build on
+// earlier ones, so the first failure ends the script.
+export async function run(browser, pages, checks) {
+  let failed = 0;
+  for (const [name, check] of Object.entries(checks)) {
+    const begin = Date.now();
+    try {
+      await check();
+      console.log("ok   " + name + " (" + (Date.now() - begin) + " ms)");
+    } catch (e) {
+      failed++;
+      console.log("FAIL " + name + ": " + e.message);
+      for (const [i, page] of pages().entries()) await shot(page, "failed-" + path.basename(process.argv[1], ".mjs") + "-" + i).catch(() => {});
+      break;
+    }
+  }
+  await browser.close();
+  process.exit(failed ? 1 : 0);
+}
+
+// The explorer's first pane.
+export const layout = (page) => page.locator("section.pane").first();
+export const pictures = (page) => page.locator("section.pane").first().locator(".stage > svg:first-child")
+  .evaluateAll((all) => all.map((e) => e.outerHTML));
+export const drawn = (page) => page.locator(".stage > svg").first().waitFor();
+
+// redrawn waits until the sentence of the first pane holds a text.
+export const redrawn = (page, text) => page.waitForFunction((text) => document.querySelector("section.pane .say")?.textContent.includes(text), text);
