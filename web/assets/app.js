@@ -144,7 +144,7 @@ class View {
       if (!f.bind) continue;
       const fit = [];
       for (const s of sessions) for (const v of s.vars) {
-        if (v.text && (v.form === f.p.kind || this.row.name === "see")) fit.push(["$" + v.name + "@" + s.session, v.name + " in " + (s.title || s.session)]);
+        if (v.text && (v.form === f.p.kind || this.row.name === "see")) fit.push(["$" + v.name + "@" + s.session, v.name + " in " + (s.title || s.session).split("/").pop()]);
       }
       f.bind.hidden = fit.length === 0;
       f.bind.replaceChildren(make("option", { value: "" }, "from a notebook …"), ...fit.map(([value, name]) => make("option", { value }, name)));
@@ -447,9 +447,9 @@ class Picture {
 // ---- running a program -----------------------------------------------------
 
 function runSection(sample, devices) {
-  const program = make("textarea", { id: "run-program", rows: "14", spellcheck: "false" });
+  const program = make("textarea", { id: "run-program", rows: sample.program.trimEnd().split("\n").length + 1, spellcheck: "false" });
   program.value = sample.program;
-  const args = make("textarea", { id: "run-args", rows: "4", spellcheck: "false" });
+  const args = make("textarea", { id: "run-args", rows: (sample.args ?? []).length + 1, spellcheck: "false" });
   args.value = (sample.args ?? []).join("\n");
   const device = make("select", { id: "run-device" }, ...["auto", ...devices.map((d) => d.name)].map((d) => make("option", {}, d)));
   const out = make("pre", { id: "run-out", tabindex: "0", role: "status", "aria-label": "Result of the run", hidden: true });
