@@ -2,6 +2,7 @@ package main
 
 import (
 	"github.com/tilus-lab/tilus-lab/gpu/lower"
+	"github.com/tilus-lab/tilus-lab/kernel/cell"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -17,6 +18,7 @@ func rules() []ir.RuleDoc {
 	}
 	all = append(all, interp.Rules...)
 	all = append(all, lower.Rules...)
+	all = append(all, cell.Rules...)
 	return append(all, otherRules...)
 }
 
@@ -70,16 +72,6 @@ var otherRules = []ir.RuleDoc{
 	{Code: "Code.V2", Text: "Every value is defined once.", Why: ourFault},
 	{Code: "Code.V3", Text: "Every value is defined before it is used.", Why: ourFault},
 	{Code: "Code.V4", Text: "Values have the types that their uses need.", Why: ourFault},
-	{Code: "Cell.E1", Text: "Cells can use all of Go but for the few forms that the interpreter of cells cannot run.", Why: "The interpreter would give a wrong answer without a word; a refusal is better."},
-	{Code: "Cell.E2", Text: "Some generic functions of the standard library are not available in cells; write a small function of your own."},
-	{Code: "Cell.E3", Text: "The interpreter of cells cannot tell some types apart in an interface; give the interface a method that the type has, or compare a field."},
-	{Code: "Cell.E4", Text: "Inside a loop over a function, cells cannot use defer, labels and some returns; collect into a slice first."},
-	{Code: "Cell.E5", Text: "Cells import the standard library and the packages of Tilus Lab."},
-	{Code: "Cell.E6", Text: "%%tile NAME binds the program below it to the Go variable NAME."},
-	{Code: "Cell.E7", Text: "Lines that begin with % are magics; %help lists them."},
-	{Code: "Cell.E8", Text: "A value in an empty interface does not know its type in cells; keep it in a variable of its own type.", Why: "Printing, comparing or encoding it would silently use the type's structure instead of its methods."},
-	{Code: "Cell.E9", Text: "The interpreter of cells could not run what is right Go; split the statement that the message names, or move it into a function."},
-	{Code: "Cell.E10", Text: "A type declared in cells cannot be the key of a map or set of interfaces; use the type itself as the key type."},
 	{Code: "Pane.E1", Text: "The address names a pane that there is."},
 	{Code: "Pane.E2", Text: "A value in the address is at most 64 KiB long."},
 	{Code: "Pane.E3", Text: "The value of a slider is a whole number in its range."},

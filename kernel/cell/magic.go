@@ -18,6 +18,7 @@ type Magic struct{ Name, Use, Doc string }
 var Magics = []Magic{
 	{"%%tile", "%%tile NAME [PARAMETER=VALUE ...]", "the rest of the cell is program text; the Go variable NAME holds the program"},
 	{"%help", "%help", "what cells can do"},
+	{"%replay", "%replay", "after the worker has ended: run the cells again that had succeeded"},
 	{"%reset", "%reset", "forget all cells and variables"},
 }
 

@@ -1,0 +1,18 @@
+package cell
+
+import "github.com/tilus-lab/tilus-lab/vm/ir"
+
+// Rules are the numbered rules of cells. Messages say the particulars.
+var Rules = []ir.RuleDoc{
+	{Code: "Cell.E1", Text: "Cells can use all of Go but for the few forms that the interpreter of cells cannot run.", Why: "The interpreter would give a wrong answer without a word; a refusal is better."},
+	{Code: "Cell.E2", Text: "Some generic functions of the standard library are not available in cells; write a small function of your own."},
+	{Code: "Cell.E3", Text: "The interpreter of cells cannot tell some types apart in an interface; give the interface a method that the type has, or compare a field."},
+	{Code: "Cell.E4", Text: "Inside a loop over a function, cells cannot use defer, labels and some returns; collect into a slice first."},
+	{Code: "Cell.E5", Text: "Cells import the standard library and the packages of Tilus Lab."},
+	{Code: "Cell.E6", Text: "%%tile NAME binds the program below it to the Go variable NAME."},
+	{Code: "Cell.E7", Text: "Lines that begin with % are magics; %help lists them."},
+	{Code: "Cell.E8", Text: "A value in an empty interface does not know its type in cells; keep it in a variable of its own type.", Why: "Printing, comparing or encoding it would silently use the type's structure instead of its methods."},
+	{Code: "Cell.E9", Text: "The interpreter of cells could not run what is right Go; split the statement that the message names, or move it into a function."},
+	{Code: "Cell.E10", Text: "A type declared in cells cannot be the key of a map or set of interfaces; use the type itself as the key type."},
+	{Code: "Cell.E11", Text: "A cell has at most 1 MiB, 256 open brackets, and a syntax tree 2000 levels deep.", Why: "Deeper code would end the worker by its stack, and all variables with it."},
+}
