@@ -125,6 +125,10 @@ func TestCells(t *testing.T) {
 		{"v, ok := m[\"a\"]\nif ok { fmt.Println(v) }", "1\n"},
 		{"func() int { return 5 }()", "=> 5\n"},
 		{"clear(m)\nlen(m)", "=> 0\n"},
+		{"func try(bad bool) (int, error) { if bad { return 0, fmt.Errorf(\"bad %d\", 1) }; return 7, nil }\ntry(true)", "ERROR bad 1"},
+		{"try(false)", "=> 7\n"},
+		{"func three() (int, string, error) { return 1, \"a\", nil }\nthree()", "=> 1 a\n"},
+		{"fmt.Errorf(\"a value\")", "=> a value\n"},
 		{"1 + 1;;", "=> 2\n"},
 		{";", ""},
 	} {

@@ -91,6 +91,23 @@ type Exit struct{ Code int }
 
 func (x Exit) Error() string { return fmt.Sprintf("the cell called os.Exit(%d)", x.Code) }
 
+// failure is the panic value by which the last call of a cell ends it with the error that it returned.
+type failure struct{ err error }
+
+func (f failure) Error() string { return f.err.Error() }
+
+// result hands on the values of the last expression. An error beside other values is not shown: it ends the cell, or is nil.
+func (h *host) result(vals []any) {
+	ts := h.resultTypes
+	if n := len(vals) - 1; n > 0 && n < len(ts) && ts[n] == "error" {
+		if err, ok := vals[n].(error); ok && err != nil {
+			panic(failure{err})
+		}
+		vals, ts = vals[:n], ts[:n]
+	}
+	h.e.hooks.Result(h.cell(), vals, ts)
+}
+
 // Defers are the deferred calls of one function call. The interpreter evaluates deferred arguments late, so they are kept here.
 type Defers struct {
 	h     *host
@@ -183,7 +200,7 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 		return w
 	}
 	rich := append(richTypes(), errorType, formatter, stringer)
-	result := reflect.ValueOf(func(a ...any) { h.e.hooks.Result(h.cell(), a, h.resultTypes) })
+	result := reflect.ValueOf(func(a ...any) { h.result(a) })
 	mt[result] = rich
 	shown := map[string]reflect.Value{"Auto": reflect.ValueOf(display.Auto), "Any": reflect.ValueOf(display.Any), "Show": reflect.ValueOf(display.Show)}
 	for _, v := range shown {

@@ -30,6 +30,8 @@ func (e *Engine) panicked(name string, err error) *proto.Error {
 			if v.Code == 0 {
 				out.Value += "; the worker and all variables stay"
 			}
+		case failure:
+			out.Name, out.Value = "Error", v.Error()
 		case runtime.Error:
 			out.Name, out.Value = "RuntimeError", strings.TrimPrefix(v.Error(), "runtime error: ")
 		case error:

@@ -111,6 +111,20 @@ func TestStateAndErrors(t *testing.T) {
 	}
 }
 
+// A call that returns an error beside its values fails as the cell's error, at its line.
+func TestReturnedError(t *testing.T) {
+	b := open(t)
+	r, out := b.run("import \"strconv\"\nx := 1\nstrconv.Atoi(\"nope\")")
+	if r.Status != "error" || r.EName != "Error" || !strings.Contains(r.EValue, "invalid syntax") || out != "" || len(r.Problems) != 1 || r.Problems[0].Line != 3 {
+		t.Errorf("%+v %q", r, out)
+	}
+	b.ok("strconv.Atoi(\"12\")", "=> 12\n")
+	b.ok("x", "=> 1\n")
+	if r, out := b.run("lab.RunOn(\"interp\", nil)"); r.Status != "error" || r.EValue != "lab: there is no program" || out != "" {
+		t.Errorf("%+v %q", r, out)
+	}
+}
+
 func TestOrder(t *testing.T) {
 	b := open(t)
 	b.ok(`import ("fmt"; "os")
@@ -235,6 +249,9 @@ func TestAnswersWhileBusy(t *testing.T) {
 
 func TestDeaths(t *testing.T) {
 	for _, c := range []struct{ code, name, value string }{
+		{"go func() { panic(\"boom\") }()\nselect {}", "Panic", "boom"},
+		{"ch := make(chan int)\ngo func(n int) { panic(fmt.Sprint(\"boom\", n)) }(1)\nimport \"fmt\"\n<-ch", "Panic", "boom1"},
+		{"func f() { go func() { panic(\"boom\") }() }\nf()\nselect {}", "Panic", "boom"},
 		{"go func() { panic(\"boom\") }()\nimport \"time\"\ntime.Sleep(time.Second)", "Panic", "boom"},
 		{"import \"syscall\"\nimport \"os\"\np, _ := os.FindProcess(os.Getpid())\np.Kill()\nselect {}", "WorkerEnded", "killed"},
 		{"func f(n int) int { return f(n+1) + 1 }\nf(0)", "StackOverflow", "recursion"},
@@ -256,9 +273,25 @@ func TestDeaths(t *testing.T) {
 		}
 		b.ok("keep", "=> 5\n")
 	}
+	// Alone in its cell the goroutine may outlive the cell: then the worker's end is met by the next one.
 	b := open(t)
 	b.ok("keep := 5", "")
-	r, _ := b.run("import \"os\"\nos.Exit(3)")
+	r, _ := b.run("go func() { panic(\"boom\") }()")
+	if r.Status == "error" && !r.Lost {
+		t.Errorf("go alone: %+v", r)
+	}
+	time.Sleep(300 * time.Millisecond)
+	alive := false
+	for range 3 {
+		r, _ := b.run("1 + 1")
+		alive = alive || r.Status == "ok"
+	}
+	if !alive {
+		t.Error("no new worker after a goroutine's panic")
+	}
+	b = open(t)
+	b.ok("keep := 5", "")
+	r, _ = b.run("import \"os\"\nos.Exit(3)")
 	if r.EName != "Exit" || r.Lost {
 		t.Errorf("os.Exit: %+v", r)
 	}
