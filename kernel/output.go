@@ -92,6 +92,9 @@ func (o *output) note(b *proto.Bundle) {
 	}
 }
 
+// markdownText escapes what names and layouts may hold and Markdown would read.
+var markdownText = strings.NewReplacer("_", `\_`, "*", `\*`, "[", `\[`, "]", `\]`)
+
 // links publishes where the explorer shows what the pictures of the cell show, below
 // them, or that a cell asked for the explorer and there is none. explorer gives its
 // address, false when none runs.
@@ -115,7 +118,7 @@ func (o *output) links(session string, explorer func() (string, bool)) {
 		if i == 0 {
 			sep = "Open in explorer: "
 		}
-		fmt.Fprintf(&markdown, "%s[`%s`](%s)", sep, l.Name, base+l.Query)
+		fmt.Fprintf(&markdown, "%s[%s](%s)", sep, markdownText.Replace(l.Name), base+l.Query)
 		fmt.Fprintf(&plain, "%s%s %s", sep, l.Name, base+l.Query)
 	}
 	o.mu.Lock()

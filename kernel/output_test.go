@@ -156,6 +156,7 @@ func TestLinksBelowPictures(t *testing.T) {
 	vars := proto.Event{Kind: proto.KindVars, Vars: &proto.Vars{Vars: []proto.Var{{Name: "L", Form: "layout", Text: "local(2)"}}}}
 	explore := proto.Event{Kind: proto.KindExplore, Explore: &proto.Explore{Form: "layout", Text: "local(2)"}}
 	running := func() (string, bool) { return "http://127.0.0.1:1/", true }
+	other := proto.Event{Kind: proto.KindResult, Bundle: &proto.Bundle{Shows: &proto.Explore{Form: "layout", Text: "column_local(2)"}}}
 	none := func() (string, bool) { return "", false }
 	for _, c := range []struct {
 		name     string
@@ -163,8 +164,8 @@ func TestLinksBelowPictures(t *testing.T) {
 		explorer func() (string, bool)
 		want     string
 	}{
-		{"bound", []proto.Event{picture, vars}, running, "Open in explorer: [`L`](http://127.0.0.1:1/?v=1&p=layout&e=%24L%40s)"},
-		{"text", []proto.Event{picture}, running, "Open in explorer: [`local(2)`](http://127.0.0.1:1/?v=1&p=layout&e=local%282%29)"},
+		{"bound", []proto.Event{picture, vars}, running, "Open in explorer: [L](http://127.0.0.1:1/?v=1&p=layout&e=%24L%40s)"},
+		{"text", []proto.Event{other, vars}, running, "Open in explorer: [column\\_local(2)](http://127.0.0.1:1/?v=1&p=layout&e=column_local%282%29)"},
 		{"no explorer", []proto.Event{picture, vars}, none, ""},
 		{"asked", []proto.Event{explore}, running, ""},
 		{"asked in vain", []proto.Event{explore, picture}, none, "No explorer runs; start it with: tilus-lab up\n"},
