@@ -30,7 +30,7 @@ class Cell {
     this.box.addEventListener("keydown", (e) => this.key(e));
     this.count = make("span", {}, c.count ? "[" + c.count + "]" : "[ ]");
     this.out = make("div", { class: "out", "aria-label": "Output", role: "group" });
-    this.root = make("section", { class: "cell " + c.type, "aria-label": c.type + " cell" });
+    this.root = make("section", { class: "cell " + c.type, role: "group", "aria-label": c.type + " cell" });
     if (c.type === "code") {
       this.go = make("button", { class: "quiet", type: "button", title: "Shift+Enter", onclick: () => this.run() }, "▶ run");
       this.root.append(make("div", { class: "head" }, this.go, this.count), this.box, this.out);
