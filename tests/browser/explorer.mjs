@@ -88,7 +88,7 @@ await run(browser, () => context.pages(), {
     await shot(page, "explorer-run", { fullPage: true });
   },
 
-  async "axe finds nothing serious, in light and dark"() {
+  async "axe finds nothing, in light and dark"() {
     for (const scheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme: scheme });
       await page.goto(base);

@@ -31,7 +31,7 @@ await run(browser, () => context.pages(), {
     await page.waitForFunction((n) => [...document.querySelectorAll(".out img")].filter((i) => i.complete && i.naturalWidth > 0).length === n, count(committed));
   },
 
-  async "axe finds nothing serious, in light and dark"() {
+  async "axe finds nothing, in light and dark"() {
     for (const scheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme: scheme });
       await scan(page, scheme);
