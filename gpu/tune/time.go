@@ -1,0 +1,477 @@
+package tune
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/cuda"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/interp"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/text"
+)
+
+// Options choose how to measure; the zero value is right for most programs.
+type Options struct {
+	// Bytes is what one launch must move; 0 is each array once.
+	Bytes int64
+	// Want holds, per parameter, what its array must be after one launch; nil
+	// entries, or a nil list, are not checked.
+	Want []*array.Array
+	// Tolerance is the relative Frobenius error that is allowed; 0 asks for equal bits.
+	Tolerance float64
+	// WorkingSet is how many bytes of inputs to rotate over; 0 is four times the L2 cache.
+	WorkingSet int64
+	// Launches is how many launches one graph holds, rounded up to whole rounds
+	// over the sets; 0 fills about 3 ms.
+	Launches int
+	// Replays is how often the graph is timed; 0 is 11, and 7 is the least.
+	Replays int
+	// Read also times our read kernel over as many bytes, right afterwards.
+	Read bool
+	// NoOpt leaves the thread-code passes out.
+	NoOpt bool
+}
+
+// Timing is what was measured. Times per launch are in µs.
+type Timing struct {
+	Median, Min, Max float64
+	Samples          []float64 // one per replay, in order
+	Bytes            int64     // per launch
+	GBps             float64   // Bytes over Median, in 10^9 bytes a second
+
+	Launches   int   // per replay
+	Sets       int   // copies of the inputs that launches rotate over
+	WorkingSet int64 // bytes of all those copies
+
+	CompileMs float64 // program text to PTX: our share
+	JITMs     float64 // PTX to machine code: the driver's; see [cuda.Module]
+
+	Grid                  [3]int
+	Threads               int // per block
+	Registers, LocalBytes int // per thread
+	SharedBytes           int // per block, static and dynamic
+	BlocksPerSM           int // that fit at a time
+
+	Checked  bool
+	RelError float64 // the largest of the checked arrays; 0 where all bits are equal
+
+	ReadUs, ReadGBps float64 // of the read kernel over as many bytes, with Options.Read
+}
+
+// Ratio is the time over that of the read kernel, or 0 if that was not measured.
+func (t Timing) Ratio() float64 {
+	if t.ReadUs == 0 {
+		return 0
+	}
+	return t.Median / t.ReadUs
+}
+
+func (t Timing) String() string {
+	s := fmt.Sprintf("%.2f µs (%.2f to %.2f), %.0f GB/s", t.Median, t.Min, t.Max, t.GBps)
+	if t.ReadUs > 0 {
+		s += fmt.Sprintf(", %.3f of the read kernel's %.2f µs", t.Ratio(), t.ReadUs)
+	}
+	return s + fmt.Sprintf("; %d sets, %d launches, compile %.1f ms, JIT %.1f ms, %d registers, %d local bytes, %d blocks a SM",
+		t.Sets, t.Launches, t.CompileMs, t.JITMs, t.Registers, t.LocalBytes, t.BlocksPerSM)
+}
+
+// ErrWrong is wrapped by the error of a launch whose result is not the expected one.
+var ErrWrong = errors.New("wrong result")
+
+// Time measures launches of p with args, which are not changed. One launch is
+// checked first, over outputs filled with 0xff. Arrays that the program only
+// reads are copied on the device, and launches go round the copies; an array
+// that it updates in place goes on from launch to launch.
+//
+// A program that is wrong gives a diag.List, a wrong result [ErrWrong], a GPU
+// that does not answer until ctx is done ctx's error.
+func Time(ctx context.Context, g *GPU, p *ir.Program, args []ir.Arg, o Options) (Timing, error) {
+	fail := func(err error) (Timing, error) {
+		return Timing{}, fmt.Errorf("tune: %s: %w", p.Name, err)
+	}
+	grid, err := interp.CheckArgs(p, args)
+	if err != nil {
+		return Timing{}, err
+	}
+	if err := g.connect(); err != nil {
+		return Timing{}, err
+	}
+	src := text.Format(p)
+	start := time.Now()
+	p, err = text.Parse(p.Name+".tile", src, nil)
+	if err != nil {
+		return fail(err)
+	}
+	c, err := compile.Program(p, compile.Options{Arch: g.Target, Divisible: compile.Divisors(p, args), NoOpt: o.NoOpt})
+	if err != nil {
+		return Timing{}, err
+	}
+	ptx, err := c.PTX()
+	if err != nil {
+		return fail(err)
+	}
+	r := &run{g: g, p: p, args: args, o: o, t: Timing{
+		CompileMs: float64(time.Since(start)) / float64(time.Millisecond), Grid: grid, Threads: p.Threads(), Bytes: o.Bytes,
+	}}
+	err = r.measure(ctx, ptx, c.Func.Name, c.Func.Launch.SharedBytes)
+	r.close(err)
+	if err != nil {
+		return fail(err)
+	}
+	if o.Read {
+		read, err := TimeRead(ctx, g, r.t.Bytes, Options{Replays: o.Replays, WorkingSet: o.WorkingSet})
+		if err != nil {
+			return Timing{}, err
+		}
+		r.t.ReadUs, r.t.ReadGBps = read.Median, read.GBps
+	}
+	return r.t, nil
+}
+
+// errBusy says that work was left behind on the GPU.
+var errBusy = errors.New("the GPU has not finished")
+
+// run is one measurement under way.
+type run struct {
+	g    *GPU
+	p    *ir.Program
+	args []ir.Arg
+	o    Options
+	t    Timing
+
+	shared  int // dynamic, per block
+	module  *cuda.Module
+	fn      *cuda.Function
+	stream  *cuda.Stream
+	closers []func() error
+	buffers []buffer
+	buffer  []int // per argument: index into buffers, or -1
+}
+
+// buffer is one array on the device, once or once per set.
+type buffer struct {
+	array *array.Array
+	use   use
+	ptr   []cuda.Ptr
+}
+
+// at is the address for launch i.
+func (b *buffer) at(i int) cuda.Ptr { return b.ptr[i%len(b.ptr)] }
+
+// size is what an array takes on a device: whole 16-byte units, so that the
+// words in which packed elements are stored never stick out.
+func (b *buffer) size() int { return max((len(b.array.Data)+15)&^15, 16) }
+
+func (r *run) later(f func() error) { r.closers = append(r.closers, f) }
+
+// close frees what the measurement holds. After an error that took the context
+// away, that is the context; after one that left the GPU at work, freeing would
+// wait for it, so the context is given up as it is.
+func (r *run) close(err error) {
+	var ce *cuda.Error
+	switch {
+	case errors.As(err, &ce) && ce.Sticky():
+		r.g.Close()
+		return
+	case errors.Is(err, errBusy):
+		r.g.ctx = nil
+		return
+	}
+	for i := len(r.closers) - 1; i >= 0; i-- {
+		r.closers[i]()
+	}
+}
+
+func (r *run) measure(ctx context.Context, ptx, entry string, shared int) error {
+	if err := r.load(ptx, entry, shared); err != nil {
+		return err
+	}
+	if err := r.upload(); err != nil {
+		return err
+	}
+	if err := r.check(ctx); err != nil {
+		return err
+	}
+	// A first round tells about how long a launch takes; the one before it, in
+	// check, has paid what only a first launch pays.
+	round := max(r.t.Sets, 4)
+	first, err := r.elapsed(ctx, func() error { return r.launches(round) })
+	if err != nil {
+		return err
+	}
+	n := launchCount(first/float64(round), 3000, r.t.Sets)
+	if r.o.Launches > 0 {
+		n = (r.o.Launches + r.t.Sets - 1) / r.t.Sets * r.t.Sets
+	}
+	graph, err := r.stream.Capture(func() error { return r.launches(n) })
+	if err != nil {
+		return err
+	}
+	r.later(graph.Close)
+	r.t.Launches = n
+	replays := 11
+	if r.o.Replays > 0 {
+		replays = max(r.o.Replays, 7)
+	}
+	const warm = 2
+	for i := range warm + replays {
+		us, err := r.elapsed(ctx, func() error { return graph.Launch(r.stream) })
+		if err != nil {
+			return err
+		}
+		if i >= warm {
+			r.t.Samples = append(r.t.Samples, us/float64(n))
+		}
+	}
+	r.t.Median, r.t.Min, r.t.Max = summary(r.t.Samples)
+	r.t.GBps = float64(r.t.Bytes) / r.t.Median / 1000
+	return nil
+}
+
+// load JIT-compiles and asks the driver what came out.
+func (r *run) load(ptx, entry string, shared int) (err error) {
+	if r.module, err = r.g.ctx.Load([]byte(ptx), cuda.JIT{}); err != nil {
+		return err
+	}
+	r.later(r.module.Close)
+	if r.fn, err = r.module.Function(entry); err != nil {
+		return err
+	}
+	if shared > 48<<10 {
+		if err := r.fn.SetMaxDynamicShared(shared); err != nil {
+			return err
+		}
+	}
+	r.shared = shared
+	r.t.JITMs = float64(r.module.Time) / float64(time.Millisecond)
+	r.t.Registers, r.t.LocalBytes, r.t.SharedBytes = r.fn.Registers, r.fn.LocalBytes, r.fn.SharedBytes+shared
+	if r.t.BlocksPerSM, err = r.fn.BlocksPerSM(r.t.Threads, shared); err != nil {
+		return err
+	}
+	if r.stream, err = r.g.ctx.NewStream(); err != nil {
+		return err
+	}
+	r.later(r.stream.Close)
+	return nil
+}
+
+// upload puts the arrays on the device and copies those that rotate.
+func (r *run) upload() error {
+	index := map[*array.Array]int{}
+	byParam := uses(r.p)
+	for i, a := range r.args {
+		if r.p.Params[i].Type.Kind != ir.Pointer {
+			r.buffer = append(r.buffer, -1)
+			continue
+		}
+		k, ok := index[a.Array]
+		if !ok {
+			k = len(r.buffers)
+			index[a.Array] = k
+			r.buffers = append(r.buffers, buffer{array: a.Array})
+		}
+		r.buffers[k].use |= byParam[i]
+		r.buffer = append(r.buffer, k)
+	}
+	var sizes []int64
+	var all, once, rotating int64
+	var of []use
+	for k := range r.buffers {
+		of = append(of, r.buffers[k].use)
+		sizes = append(sizes, int64(r.buffers[k].size()))
+		all += int64(len(r.buffers[k].array.Data))
+	}
+	turn := rotated(sizes, of)
+	for k, n := range sizes {
+		if turn[k] {
+			rotating += n
+		} else {
+			once += n
+		}
+	}
+	if r.t.Bytes == 0 {
+		r.t.Bytes = all
+	}
+	want := r.o.WorkingSet
+	if want == 0 {
+		want = 4 * r.g.L2
+	}
+	free, _, err := r.g.ctx.MemInfo()
+	if err != nil {
+		return err
+	}
+	r.t.Sets = setCount(rotating, want, free*9/10-once)
+	r.t.WorkingSet = int64(r.t.Sets) * rotating
+	for k := range r.buffers {
+		b := &r.buffers[k]
+		copies := 1
+		if turn[k] {
+			copies = r.t.Sets
+		}
+		for range copies {
+			ptr, err := r.g.ctx.Alloc(b.size())
+			if err != nil {
+				return err
+			}
+			r.later(func() error { return r.g.ctx.Free(ptr) })
+			b.ptr = append(b.ptr, ptr)
+			if len(b.ptr) == 1 {
+				err = r.fill(b)
+			} else {
+				err = r.g.ctx.Copy(ptr, b.ptr[0], b.size(), nil)
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return r.g.ctx.Synchronize()
+}
+
+// fill gives the first copy of b what it is before a launch: its array, or a
+// pattern where the program must write every element.
+func (r *run) fill(b *buffer) error {
+	if b.use == writes {
+		return r.g.ctx.Memset(b.ptr[0], 0xff, b.size(), nil)
+	}
+	if err := r.g.ctx.CopyIn(b.ptr[0], b.array.Data); err != nil {
+		return err
+	}
+	rest := b.size() - len(b.array.Data)
+	if rest == 0 {
+		return nil
+	}
+	return r.g.ctx.CopyIn(b.ptr[0]+cuda.Ptr(len(b.array.Data)), make([]byte, rest))
+}
+
+// launches queues n launches, the i-th with set i modulo the number of sets.
+func (r *run) launches(n int) error {
+	grid := cuda.Dim{X: r.t.Grid[0], Y: r.t.Grid[1], Z: r.t.Grid[2]}
+	block := cuda.Dim{X: r.t.Threads, Y: 1, Z: 1}
+	var params cuda.Params
+	for i := range n {
+		params.Reset()
+		for j, v := range r.p.Params {
+			a := r.args[j]
+			switch t := v.Type.Elem; {
+			case r.buffer[j] >= 0:
+				params.Ptr(r.buffers[r.buffer[j]].at(i))
+			case t.IsFloat() && t.Bits() == 64:
+				params.F64(a.Float)
+			case t.IsFloat() && t.Bits() == 32:
+				params.F32(float32(a.Float))
+			case t.IsFloat():
+				bits := t.Encode(a.Float, false)
+				params.Bytes([]byte{byte(bits), byte(bits >> 8)})
+			case t == dtype.Bool || t.Bits() == 32:
+				params.I32(int32(a.Int))
+			case t.Bits() == 64:
+				params.I64(a.Int)
+			default:
+				params.Bytes([]byte{byte(a.Int), byte(a.Int >> 8)})
+			}
+		}
+		if err := r.fn.Launch(grid, block, r.shared, r.stream, &params); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// check launches once and compares with what is wanted.
+func (r *run) check(ctx context.Context) error {
+	if err := r.launches(1); err != nil {
+		return err
+	}
+	if err := r.wait(ctx); err != nil {
+		return err
+	}
+	for i, want := range r.o.Want {
+		if want == nil {
+			continue
+		}
+		if i >= len(r.buffer) || r.buffer[i] < 0 {
+			return fmt.Errorf("an array is wanted of argument %d, which is none", i)
+		}
+		b := &r.buffers[r.buffer[i]]
+		got := b.array.Clone()
+		if err := r.g.ctx.CopyOut(got.Data, b.ptr[0]); err != nil {
+			return err
+		}
+		r.t.Checked = true
+		relError, err := compare(got, want, r.o.Tolerance)
+		if err != nil {
+			return fmt.Errorf("%s: %w", r.p.Params[i].Name, err)
+		}
+		r.t.RelError = max(r.t.RelError, relError)
+	}
+	return nil
+}
+
+// compare says how far got is from want; beyond the tolerance is an error.
+func compare(got, want *array.Array, tolerance float64) (relError float64, err error) {
+	if got.Header() != want.Header() {
+		return 0, fmt.Errorf("%w: %s is compared with %s", ErrWrong, got.Header(), want.Header())
+	}
+	if bytes.Equal(got.Data, want.Data) {
+		return 0, nil
+	}
+	if tolerance == 0 {
+		report := array.Compare(got, want)
+		return 0, fmt.Errorf("%w: %d of %d elements differ, first %v", ErrWrong, report.Differ, report.N, report.First)
+	}
+	relError = array.RelFro(got, want)
+	if math.IsNaN(relError) || relError > tolerance {
+		return relError, fmt.Errorf("%w: the relative error is %.3g, more than %.3g", ErrWrong, relError, tolerance)
+	}
+	return relError, nil
+}
+
+// wait waits for the stream, and no longer than ctx allows.
+func (r *run) wait(ctx context.Context) error {
+	for {
+		done, err := r.stream.Done()
+		if done || err != nil {
+			return err
+		}
+		if err := ctx.Err(); err != nil {
+			return fmt.Errorf("%w: %w", errBusy, err)
+		}
+		time.Sleep(20 * time.Microsecond)
+	}
+}
+
+// elapsed gives the µs that what queue puts on the stream takes, by events.
+func (r *run) elapsed(ctx context.Context, queue func() error) (float64, error) {
+	start, err := r.g.ctx.NewEvent()
+	if err != nil {
+		return 0, err
+	}
+	defer start.Close()
+	end, err := r.g.ctx.NewEvent()
+	if err != nil {
+		return 0, err
+	}
+	defer end.Close()
+	if err := start.Record(r.stream); err != nil {
+		return 0, err
+	}
+	if err := queue(); err != nil {
+		return 0, err
+	}
+	if err := end.Record(r.stream); err != nil {
+		return 0, err
+	}
+	if err := r.wait(ctx); err != nil {
+		return 0, err
+	}
+	ms, err := end.Since(start)
+	return ms * 1000, err
+}
