@@ -163,17 +163,31 @@ func (f *facts) lower(e ir.Expr, scale int64) (a affine.Expr, ok bool) {
 	return a, false
 }
 
-// inside proves 0 ≤ e + low and e + high < extent.
-func (f *facts) inside(e ir.Expr, low, high int64, extent ir.Expr) (below, above bool) {
-	if a, ok := f.lower(e, 1); ok {
-		below = nonNegative(a.AddConst(low))
+// inside proves 0 ≤ e + low and e + high < extent. The extent is at least 1: a
+// launch with an empty view is refused before it starts (Run.E6).
+func (f *facts) inside(e ir.Expr, low, high int64, extent ir.Expr) bool {
+	n, ok := affineOf(extent)
+	return ok && f.notBelow(e, low, n) && f.below(e, high, n)
+}
+
+// below proves e + high < n for n ≥ 1; for a minimum either side will do.
+func (f *facts) below(e ir.Expr, high int64, n affine.Expr) bool {
+	if m, ok := e.(*ir.Binary); ok && m.Op == "min" {
+		return f.below(m.X, high, n) || f.below(m.Y, high, n)
 	}
-	if a, ok := f.upper(e, 1); ok {
-		if n, ok := affineOf(extent); ok {
-			above = nonNegative(n.Sub(a).AddConst(-1 - high))
-		}
+	a, ok := f.upper(e, 1)
+	a = a.AddConst(high)
+	return ok && (nonNegative(n.Sub(a).AddConst(-1)) || nonNegative(a.MulConst(-1)))
+}
+
+// notBelow proves e + low ≥ 0 given n ≥ 1; a minimum needs both sides.
+func (f *facts) notBelow(e ir.Expr, low int64, n affine.Expr) bool {
+	if m, ok := e.(*ir.Binary); ok && m.Op == "min" {
+		return f.notBelow(m.X, low, n) && f.notBelow(m.Y, low, n)
 	}
-	return below, above
+	a, ok := f.lower(e, 1)
+	a = a.AddConst(low)
+	return ok && (nonNegative(a) || nonNegative(a.Sub(n).AddConst(1)))
 }
 
 // nonNegative proves a ≥ 0 from parameters alone, about which nothing is

@@ -79,8 +79,7 @@ func (l *lowerer) locate(in *ir.Instr, tile ir.Type) *access {
 			a.index[g] = l.add32(a.index[g], thread[i])
 			high = int64(shape[i] - 1)
 		}
-		below, above := l.facts.inside(offset[g], 0, high, a.g.extents[g])
-		a.proved[g] = below && above
+		a.proved[g] = l.facts.inside(offset[g], 0, high, a.g.extents[g])
 	}
 
 	a.stride, a.strideVal = make([]int, rank), make([]code.Value, rank)
