@@ -16,7 +16,7 @@ func (pl *plan) build(p *planner) (*Recipe, error) {
 	b.collected = true
 	b.emitAll()
 	w := p.from.Bits()
-	r := &Recipe{From: p.from, To: p.to, Mode: p.mode, Domain: p.domain, Recode: p.recode, Consts: b.consts, Steps: b.steps}
+	r := &Recipe{From: p.from, To: p.to, Mode: p.mode, Domain: p.domain, Recode: p.recode != nil, Consts: b.consts, Steps: b.steps}
 	at := make([]int, 0, 2*len(b.out)*w)
 	for _, o := range b.order() {
 		c := &p.cs[o.carrier]

@@ -1,6 +1,7 @@
 package recipe
 
 import (
+	"cmp"
 	"math"
 	"math/bits"
 	"slices"
@@ -80,28 +81,6 @@ func newSource(from, to dtype.Type, mode Mode, recode bool) *source {
 		}
 	}
 	return s
-}
-
-// recoding is the offset-binary storage of a type, nil if it has none.
-func recoding(t dtype.Type) []uint8 {
-	w := t.Bits()
-	grid := t.IsFloat() && t.Row().Exp == 1
-	if w < 2 || t.Kind() != dtype.Int && !grid {
-		return nil
-	}
-	out := make([]uint8, 1<<w)
-	half := 1 << (w - 1)
-	for c := range out {
-		switch {
-		case t.Kind() == dtype.Int:
-			out[c] = uint8(c ^ half)
-		case c < half:
-			out[c] = uint8(half + c)
-		default:
-			out[c] = uint8(half - (c - half))
-		}
-	}
-	return out
 }
 
 // spread puts the bits of a part of a code on its targets and xors the magic.
@@ -223,20 +202,14 @@ func (s *source) carriers(lane int) []carrier {
 	if lane == 16 && len(out) == 0 {
 		out = s.sums()
 	}
-	slices.SortFunc(out, func(x, y carrier) int { return int(x.allTargets()) - int(y.allTargets()) })
+	slices.SortFunc(out, func(x, y carrier) int {
+		return cmp.Compare(x.parts[len(x.parts)-1].mask, y.parts[len(y.parts)-1].mask)
+	})
 	return out
 }
 
-func (c *carrier) allTargets() (m uint32) {
-	for _, p := range c.parts {
-		m |= p.mask << 16
-		m ^= p.mask
-	}
-	return m >> 1
-}
-
-// before orders carriers of the same targets: cheap arithmetic, no mask, small
-// offset, small scale, small constants.
+// before orders carriers of the same targets: cheap arithmetic, no bits flipped,
+// small offset, small scale, small constants.
 func (c *carrier) before(d *carrier) bool {
 	key := func(c *carrier) []int {
 		return []int{c.rank(), bits.OnesCount32(c.parts[0].magic & c.parts[0].mask), abs(c.offset), abs(c.scale), int(c.parts[0].magic), int(c.lift.other)}
@@ -283,7 +256,7 @@ func (s *source) fit(c carrier) (carrier, bool) {
 	if s.mode == Deferred && alpha > 0 {
 		_, k := math.Frexp(alpha)
 		off := beta / alpha
-		if k--; k >= minScale && off == math.Trunc(off) && math.Abs(off) <= 1<<16 {
+		if k--; k >= minScale && off == math.Trunc(off) && math.Abs(off) <= 1<<16 && (off != 0 || s.keepsZeros(lane)) {
 			c.scale, c.offset = k, int(off)
 			return c, true
 		}
@@ -316,6 +289,16 @@ func (s *source) fit(c carrier) (carrier, bool) {
 	return c, true
 }
 
+// keepsZeros reports whether zero comes out as zero of the same sign.
+func (s *source) keepsZeros(lane func(code int) uint64) bool {
+	for code, v := range s.vals {
+		if v == 0 && !s.domain.NoNegZero && math.Signbit(v) != math.Signbit(s.to.Decode(lane(code))) {
+			return false
+		}
+	}
+	return true
+}
+
 // hits reports whether a stored code may come out as got.
 func (s *source) hits(code int, got uint64) bool {
 	return got == s.want[code] || s.domain.NoNegZero && s.to.Decode(got) == 0 && s.vals[code] == 0
@@ -343,7 +326,7 @@ func (c *carrier) finish(t dtype.Type, x, y uint64) uint64 {
 // sums finds carriers for integers too wide for the mantissa: the top bit gets a
 // lane of its own, and a subtraction or FMA joins the two. x is the lane of the low
 // bits under a magic exponent, y = y0 or y1 that of the top bit; x − y or s·y + x
-// must round to the value.
+// must round to the value, or to value + offset where that may be left over.
 func (s *source) sums() []carrier {
 	w, man := s.from.Bits(), s.to.Row().Man
 	if s.from.IsFloat() || w-1 > man {
@@ -363,9 +346,11 @@ func (s *source) sums() []carrier {
 				top := part{shape: []int{t}, lo: w - 1, mask: 1 << t, magic: uint32(m) ^ flip<<t}
 				y0 := s.to.Decode(uint64(top.spread(0)))
 				c := carrier{parts: []part{low, top}, fin: Sub}
-				if y1 := s.to.Decode(uint64(top.spread(1 << (w - 1)))); s.mode == Deferred && y0 == 2*x0 && y1 == x0 {
+				switch {
+				case y0 == x0:
+				case s.mode == Deferred && y0 == 2*x0:
 					c.offset = -int(x0)
-				} else if y0 != x0 { // s·y0 takes the magic away
+				default: // s·y0 takes the magic away
 					a := s.to.Encode(-x0/y0, false)
 					if y0 == 0 || s.to.Decode(a)*y0 != -x0 {
 						continue

@@ -102,31 +102,13 @@ type trit struct {
 
 type tritWord [32]trit
 
-// independent derives the dependences of all output bits; they may come out too
-// large, never too small.
+// independent derives the dependences of all output bits and compares them with the
+// placement.
 func (r *Recipe) independent() error {
-	nw := r.Place.Words()
-	if nw > maxWords {
+	if nw := r.Place.Words(); nw > maxWords {
 		return fmt.Errorf("recipe: a unit has at most %d words, not %d", maxWords, nw)
 	}
-	var vals []tritWord
-	for w := range nw {
-		var t tritWord
-		for b := range t {
-			t[b].from[w] = 1 << b
-		}
-		vals = append(vals, t)
-	}
-	for _, c := range r.Consts {
-		var t tritWord
-		for b := range t {
-			t[b] = trit{known: true, value: c>>b&1 != 0}
-		}
-		vals = append(vals, t)
-	}
-	for _, s := range r.Steps {
-		vals = append(vals, trace(s, &vals[s.A], &vals[s.B], &vals[s.C]))
-	}
+	vals := r.trits()
 	var own []deps
 	for e := range r.Elements() {
 		var d deps
@@ -147,6 +129,30 @@ func (r *Recipe) independent() error {
 		}
 	}
 	return nil
+}
+
+// trits is what is known of every value; dependences may come out too large, never
+// too small.
+func (r *Recipe) trits() []tritWord {
+	var vals []tritWord
+	for w := range r.Place.Words() {
+		var t tritWord
+		for b := range t {
+			t[b].from[w] = 1 << b
+		}
+		vals = append(vals, t)
+	}
+	for _, c := range r.Consts {
+		var t tritWord
+		for b := range t {
+			t[b] = trit{known: true, value: c>>b&1 != 0}
+		}
+		vals = append(vals, t)
+	}
+	for _, s := range r.Steps {
+		vals = append(vals, trace(s, &vals[s.A], &vals[s.B], &vals[s.C]))
+	}
+	return vals
 }
 
 // lane joins the dependences of a half of a word.

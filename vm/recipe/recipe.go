@@ -130,7 +130,7 @@ type Recipe struct {
 	Mode     Mode
 	Domain   Domain
 	Place    bits.Placement // of the stored codes
-	Recode   []uint8        // stored code of each code; nil: itself
+	Recode   bool           // stored as offset binary
 	Consts   []uint32       // shared values
 	Steps    []Step
 	Out      []Ref // [⌈elements/2⌉]
@@ -180,15 +180,24 @@ func (c Cost) less(d Cost) bool {
 	return x < y || x == y && c.Integer()*d.Elements < d.Integer()*c.Elements
 }
 
+// Stored is the stored code of each code: nil if it is the code itself.
+func (r *Recipe) Stored() []uint8 {
+	if !r.Recode {
+		return nil
+	}
+	return recoding(r.From)
+}
+
 // Pack stores codes [m·Elements] in words [m·Words]: recode, then place. It panics
 // if the codes are no whole number of units.
 func (r *Recipe) Pack(codes []uint64) []uint32 {
-	if r.Recode == nil {
+	table := r.Stored()
+	if table == nil {
 		return r.Place.Pack(codes)
 	}
 	stored := make([]uint64, len(codes))
 	for i, c := range codes {
-		stored[i] = uint64(r.Recode[c&r.From.Mask()])
+		stored[i] = uint64(table[c&r.From.Mask()])
 	}
 	return r.Place.Pack(stored)
 }
@@ -198,17 +207,40 @@ func (r *Recipe) Pack(codes []uint64) []uint32 {
 // for none gives 0.
 func (r *Recipe) Unpack(words []uint32) []uint64 {
 	codes := r.Place.Unpack(words)
-	if r.Recode == nil {
+	table := r.Stored()
+	if table == nil {
 		return codes
 	}
-	back := make([]uint64, len(r.Recode))
-	for c := len(r.Recode) - 1; c >= 0; c-- {
-		back[r.Recode[c]] = uint64(c)
+	back := make([]uint64, len(table))
+	for c := len(table) - 1; c >= 0; c-- {
+		back[table[c]] = uint64(c)
 	}
 	for i, s := range codes {
 		codes[i] = back[s]
 	}
 	return codes
+}
+
+// recoding is the offset-binary storage of a type, nil if it has none.
+func recoding(t dtype.Type) []uint8 {
+	w := t.Bits()
+	grid := t.IsFloat() && t.Row().Exp == 1
+	if w < 2 || w > 8 || t.Kind() != dtype.Int && !grid {
+		return nil
+	}
+	out := make([]uint8, 1<<w)
+	half := 1 << (w - 1)
+	for c := range out {
+		switch {
+		case t.Kind() == dtype.Int:
+			out[c] = uint8(c ^ half)
+		case c < half:
+			out[c] = uint8(half + c)
+		default:
+			out[c] = uint8(half - (c - half))
+		}
+	}
+	return out
 }
 
 // Run interprets the recipe on the words [Words] of one unit and gives the output
@@ -280,13 +312,8 @@ func (r *Recipe) check() error {
 	if r.Place.Bits() != r.From.Bits() || n == 0 || n%2 != 0 || len(r.Out) != n/2 {
 		return fmt.Errorf("recipe: %d elements of %d bits and %d output words are no unit of %s", n, r.Place.Bits(), len(r.Out), r.From)
 	}
-	if r.Recode != nil && len(r.Recode) != 1<<r.From.Bits() {
-		return fmt.Errorf("recipe: recodes %d codes of %s", len(r.Recode), r.From)
-	}
-	for _, s := range r.Recode {
-		if uint64(s) > r.From.Mask() {
-			return fmt.Errorf("recipe: stored code %d has more than %d bits", s, r.From.Bits())
-		}
+	if r.Recode && recoding(r.From) == nil {
+		return fmt.Errorf("recipe: %s has no recoded storage", r.From)
 	}
 	if r.Mode == Exact && (r.Scale != nil || r.Offset != nil) || r.Mode == Deferred && (len(r.Scale) != len(r.Out) || len(r.Offset) != len(r.Out)) {
 		return fmt.Errorf("recipe: %d scales and %d offsets for %d output words of a %s recipe", len(r.Scale), len(r.Offset), len(r.Out), r.Mode)

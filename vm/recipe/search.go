@@ -43,8 +43,15 @@ func Search(from, to dtype.Type, o Options) (*Recipe, error) {
 			if len(cs) == 0 {
 				continue
 			}
-			p := newPlanner(s, lane, cs, o)
-			if plan := p.search(); plan != nil {
+			for units := 1; units <= 4; units *= 2 {
+				p := newPlanner(s, lane, cs, o, units)
+				if p.words > maxWords {
+					break
+				}
+				plan := p.search()
+				if plan == nil {
+					continue
+				}
 				r, err := plan.build(p)
 				if err != nil {
 					return nil, err
@@ -101,16 +108,19 @@ type planner struct {
 	lane, words, total int // total: values to a lane of a unit
 	cs                 []carrier
 	o                  Options
+	noise              int // bound of the noise in cover
 	r                  *rand.Rand
 }
 
-func newPlanner(s *source, lane int, cs []carrier, o Options) *planner {
+// newPlanner plans a number of the least units that hold whole codes.
+func newPlanner(s *source, lane int, cs []carrier, o Options, units int) *planner {
 	w := s.from.Bits()
 	words := 1
 	for words*lane%w != 0 {
 		words++
 	}
-	return &planner{s, lane, words, words * lane / w, cs, o, rand.New(rand.NewPCG(o.Seed, 1))}
+	words *= units
+	return &planner{s, lane, words, words * lane / w, cs, o, 1, rand.New(rand.NewPCG(o.Seed, 1))}
 }
 
 func (p *planner) laneMask() uint32 { return 1<<p.lane - 1 }
@@ -120,19 +130,28 @@ func (p *planner) behind(targets uint32, shift int) uint32 {
 	return (targets<<shift | targets>>(p.lane-shift)) & p.laneMask()
 }
 
-// search tries to fill the words with as many whole values as fit, and with one
-// less, and returns the cheapest plan, or nil.
+// search fills the words with as many whole values as fit, and with fewer in some,
+// and returns the cheapest plan, or nil.
 func (p *planner) search() *plan {
-	var best *plan
 	full := p.lane / p.from.Bits()
-	for n := full; n >= max(full-1, 0); n-- {
-		opts := p.options(n)
-		if len(opts) == 0 {
-			continue
+	var pools [][]option
+	for n := full; n >= max(full-2, 0); n-- {
+		if opts := p.options(n); len(opts) > 0 {
+			pools = append(pools, opts)
 		}
-		if got := p.combine(opts, n); got != nil && got.odd == 0 && got.better(best) {
+	}
+	if len(pools) == 0 {
+		return nil
+	}
+	// The first pool has the most whole values; the mixture comes second.
+	best := p.combine(pools[:1])
+	if len(pools) > 1 {
+		if got := p.combine(pools); got != nil && got.better(best) {
 			best = got
 		}
+	}
+	if best == nil || best.odd > 0 {
+		return nil
 	}
 	return best
 }
@@ -211,7 +230,7 @@ func (p *planner) fill(n int, set uint32) []option {
 	}
 	type key struct {
 		free uint32
-		odd  [2]uint64
+		odd  uint64
 	}
 	seen := map[key]bool{}
 	var out []option
@@ -229,12 +248,9 @@ func (p *planner) fill(n int, set uint32) []option {
 			if len(chosen) != n {
 				return
 			}
-			if p.words == 1 && slack == 0 && p.mode == Deferred && p.lane == 16 && p.oddClasses(chosen) != [2]uint64{} {
-				return
-			}
-			k := key{free: free}
-			if p.mode == Deferred && p.lane == 16 {
-				k.odd = p.oddClasses(chosen)
+			k := key{free, p.oddClasses(chosen)}
+			if k.odd != 0 && p.words == 1 && slack == 0 {
+				return // no other word can make it even
 			}
 			if !seen[k] {
 				seen[k] = true
@@ -257,12 +273,14 @@ func (p *planner) fill(n int, set uint32) []option {
 	return out
 }
 
-// oddClasses is the set of carriers whose class occurs an odd number of times,
-// each class named by its first carrier.
-func (p *planner) oddClasses(chosen []spot) (odd [2]uint64) {
+// oddClasses is the set of classes that occur an odd number of times, each named
+// by its first carrier, where that matters (see odd).
+func (p *planner) oddClasses(chosen []spot) (odd uint64) {
+	if p.mode == Exact || p.lane == 8 {
+		return 0
+	}
 	for _, s := range chosen {
-		i := p.firstOfClass(s.carrier)
-		odd[i/64%2] ^= 1 << (i % 64)
+		odd ^= 1 << (p.firstOfClass(s.carrier) % 64)
 	}
 	return odd
 }
@@ -306,43 +324,50 @@ func (p *planner) odd(vs []value) (odd int) {
 	return odd
 }
 
-// combine chooses an option for every word and makes the values that are left from
-// the free bits. Words without rest are alike, so the options are only tried once;
-// else it changes one word of the best choice, or starts anew, a number of times.
-func (p *planner) combine(opts []option, n int) *plan {
-	rest := p.total - n*p.words
+// combine chooses an option for every word. It starts anew now and then, and else
+// changes one word of the best choice so far. One word that is filled to the last
+// bit only needs a look at each option.
+func (p *planner) combine(pools [][]option) *plan {
+	draw := func() *option {
+		opts := pools[0]
+		if p.r.IntN(3) == 0 {
+			opts = pools[p.r.IntN(len(pools))]
+		}
+		return &opts[p.r.IntN(len(opts))]
+	}
 	tries := p.o.Tries
-	if rest == 0 && p.words == 1 {
-		tries = len(opts)
+	whole := len(pools) == 1 && p.words == 1 && pools[0][0].free == 0
+	if whole {
+		tries = len(pools[0])
 	}
 	var best *plan
-	var bestPick []int
+	var bestPick []*option
 	for try := range tries {
-		pick := make([]int, p.words)
+		pick := make([]*option, p.words)
 		for i := range pick {
-			pick[i] = p.r.IntN(len(opts))
+			pick[i] = draw()
 		}
 		switch {
-		case p.words == 1 && rest == 0:
-			pick[0] = try
-		case best != nil && try%3 != 0:
+		case whole:
+			pick[0] = &pools[0][try]
+		case best != nil && try%4 != 0:
 			i := p.r.IntN(p.words)
 			fresh := pick[i]
 			copy(pick, bestPick)
 			pick[i] = fresh
 		}
-		if got := p.assemble(opts, pick, rest); got != nil && (got.better(best) || !best.better(got)) {
+		p.noise = 1 + try%2*unitCost*3/4
+		if got := p.assemble(pick); got != nil && (got.better(best) || !best.better(got)) {
 			best, bestPick = got, pick
 		}
 	}
 	return best
 }
 
-func (p *planner) assemble(opts []option, pick []int, rest int) *plan {
+func (p *planner) assemble(pick []*option) *plan {
 	st := state{shifts: make([]uint32, p.words), free: make([]uint32, p.words)}
 	out := &plan{}
-	for w, i := range pick {
-		o := &opts[i]
+	for w, o := range pick {
 		st.shifts[w], st.free[w] = o.shifts, o.free
 		for _, v := range o.values {
 			pieces := append([]piece(nil), v.pieces...)
@@ -352,7 +377,7 @@ func (p *planner) assemble(opts []option, pick []int, rest int) *plan {
 			out.values = append(out.values, value{v.carrier, pieces})
 		}
 	}
-	for range rest {
+	for len(out.values) < p.total {
 		v, ok := p.scrape(&st)
 		if !ok {
 			return nil
@@ -434,6 +459,10 @@ func (p *planner) scrape(st *state) (value, bool) {
 	return best, true
 }
 
+// unitCost is the cost of a step in cover. Noise below it, on every other try, lets
+// a value be content with second best, which may leave better bits to the next.
+const unitCost = 16
+
 // cover collects the targets of one part from free bits with the fewest pieces and
 // new shifts: the shortest way over the sets of targets covered so far.
 func (p *planner) cover(st *state, targets uint32) ([]piece, int, bool) {
@@ -452,10 +481,11 @@ func (p *planner) cover(st *state, targets uint32) ([]piece, int, bool) {
 			if reach == 0 {
 				continue
 			}
-			cost := 2
+			cost := 2 * unitCost
 			if s == 0 || st.shifts[w]>>s&1 != 0 {
-				cost = 1
+				cost = unitCost
 			}
+			cost += p.r.IntN(p.noise)
 			groups = append(groups, group{w, s, compact(reach, targets), cost})
 		}
 	}
