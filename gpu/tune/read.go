@@ -36,7 +36,7 @@ func ReadKernel(blocks int) (*ir.Program, error) {
 		"\tsum = AllocateRegister(init=0)" + tile)
 	fmt.Fprintf(&b, "\tfor i in 0..(n + %d*blocks - 1)/(%[1]d*blocks) {\n", readTile*readDepth)
 	for j := range readDepth {
-		fmt.Fprintf(&b, "\t\tr%d = LoadGlobal(gx, offset=[((i*%d + %[1]d)*blocks + bi)*%d])%s", j, readDepth, readTile, tile)
+		fmt.Fprintf(&b, "\t\tr%[1]d = LoadGlobal(gx, offset=[((i*%[2]d + %[1]d)*blocks + bi)*%[3]d])%[4]s", j, readDepth, readTile, tile)
 	}
 	for j := range readDepth {
 		fmt.Fprintf(&b, "\t\tsum = Add(sum, r%d)%s", j, tile)

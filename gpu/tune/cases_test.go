@@ -1,0 +1,224 @@
+package tune
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strconv"
+	"strings"
+	"sync"
+
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/text"
+)
+
+// timed is one program of the corpus with arguments to time it with. Inputs must
+// be random.
+type timed struct {
+	name string
+	file string   // of the corpus; "" for the read kernel, which reads bytes
+	bind string   // compile-time parameters, "W=u4 BK=32"
+	args []string // one per parameter: a generator of vm/array, or a number
+
+	// want gives what the arrays must be; nil checks nothing. tolerance is the
+	// relative error allowed, 0 for none.
+	want      func(args []ir.Arg) []*array.Array
+	tolerance float64
+
+	bytes  int64 // per launch; 0 is each array once
+	blocks int   // of the read kernel, per SM; 0 is its own choice
+}
+
+// gateUp is how many bytes the u4 weights of a gate_up layer [57344, 8192] are.
+const gateUp = 57344 * 8192 / 2
+
+// cases are what a run of TestGPUTiming times.
+var cases = []timed{
+	{name: "read_235MB", bytes: gateUp},
+	{name: "read_235MB_1_per_sm", bytes: gateUp, blocks: 1},
+	{name: "read_235MB_4_per_sm", bytes: gateUp, blocks: 4},
+	{name: "read_8MB", bytes: 8 << 20},
+	{name: "read_34MB", bytes: 32 << 20},
+	{
+		name: "vector_add_64M", file: "vector_add",
+		args: []string{"rand:f32[67108864]:seed=1", "rand:f32[67108864]:seed=2", "zeros:f32[67108864]", "67108864"},
+		want: wantSum,
+	},
+	{
+		name: "matmul_scaled_u4_16x8192x8192", file: "matmul_scaled", bind: "W=u4 G=128 BK=128",
+		args: []string{"randint:f16[16, 8192]:seed=1", "randcode:u8[64, 1024, 512]:seed=2", "pow2:f16[64, 8192]:seed=3:lo=-1:hi=1",
+			"zeros:f16[16, 8192]", "16", "8192", "8192"},
+		want: wantScaled("u4", 128),
+	},
+}
+
+// program parses the case's program.
+func (c timed) program(sms int) (*ir.Program, error) {
+	if c.file == "" {
+		blocks := c.blocks
+		if blocks == 0 {
+			blocks = readBlocks
+		}
+		return ReadKernel(blocks * sms)
+	}
+	bind := map[string]string{}
+	for _, pair := range strings.Fields(c.bind) {
+		name, value, _ := strings.Cut(pair, "=")
+		bind[name] = value
+	}
+	return text.Parse(c.file+".tile", corpus.Program(c.file), bind)
+}
+
+// hash is the case's hash in the record; sms matters to the read kernel alone.
+func (c timed) hash(sms int) (string, error) {
+	p, err := c.program(sms)
+	if err != nil {
+		return "", err
+	}
+	return Hash(p, append([]string{strconv.FormatInt(c.bytes, 10)}, c.args...)...), nil
+}
+
+// make makes program, arguments and options.
+func (c timed) make(sms int) (*ir.Program, []ir.Arg, Options, error) {
+	o := Options{Bytes: c.bytes, Tolerance: c.tolerance, Read: c.file != ""}
+	p, err := c.program(sms)
+	if err != nil {
+		return nil, nil, o, err
+	}
+	if c.file == "" {
+		blocks, _ := ir.ConstInt(p.Grid[0])
+		args, want, err := ReadArgs(c.bytes, int(blocks))
+		o.Want = want
+		return p, args, o, err
+	}
+	if len(c.args) != len(p.Params) {
+		return nil, nil, o, fmt.Errorf("%d arguments for %d parameters", len(c.args), len(p.Params))
+	}
+	args, errs := make([]ir.Arg, len(c.args)), make([]error, len(c.args))
+	var all sync.WaitGroup
+	for i, v := range p.Params {
+		all.Go(func() {
+			switch spec := c.args[i]; {
+			case v.Type.Kind == ir.Pointer:
+				args[i].Array, errs[i] = array.Generate(spec)
+			case v.Type.Elem.IsFloat():
+				args[i].Float, errs[i] = strconv.ParseFloat(spec, 64)
+			default:
+				args[i].Int, errs[i] = strconv.ParseInt(spec, 10, 64)
+			}
+		})
+	}
+	all.Wait()
+	for _, err := range errs {
+		if err != nil {
+			return nil, nil, o, err
+		}
+	}
+	if c.want != nil {
+		o.Want = c.want(args)
+	}
+	return p, args, o, nil
+}
+
+// wantSum is z = x + y.
+func wantSum(args []ir.Arg) []*array.Array {
+	x, y := args[0].Array, args[1].Array
+	z := array.New(dtype.F32, x.Shape...)
+	parts := 16
+	var all sync.WaitGroup
+	for part := range parts {
+		all.Go(func() {
+			for k := x.Len() * part / parts; k < x.Len()*(part+1)/parts; k++ {
+				z.SetCode(k, uint64(f32bits(f32(x, k)+f32(y, k))))
+			}
+		})
+	}
+	all.Wait()
+	return []*array.Array{nil, nil, z, nil}
+}
+
+// wantScaled is matmul_scaled's result for whole numbers and powers of two, for
+// which no order of summing rounds. A tile of weights [bk, 8] lies in b as the
+// threads hold it.
+func wantScaled(weights string, bk int) func(args []ir.Arg) []*array.Array {
+	w, err := dtype.Parse(weights)
+	if err != nil {
+		panic(err)
+	}
+	tile, err := layout.Parse(fmt.Sprintf("local(%d, 1).column_spatial(4, 8).local(2, 1)", bk/8))
+	if err != nil {
+		panic(err)
+	}
+	return func(args []ir.Arg) []*array.Array {
+		a, b, s := args[0].Array, args[1].Array, args[2].Array
+		m, n, k := int(args[4].Int), int(args[5].Int), int(args[6].Int)
+		group := k / s.Shape[0]
+		rows := a.Floats()
+		threadBytes := b.Shape[2] / 32
+		value := make([]float64, 1<<w.Bits())
+		for code := range value {
+			value[code] = w.Decode(uint64(code))
+		}
+		// at[e] is where the bits of element e = 8·k + n of a tile begin.
+		at := make([]int, bk*8)
+		step := gcd(threadBytes, 16)
+		for t := range 32 {
+			for slot := range tile.Slots() {
+				// Bit by bit: byte i of a thread is byte i%step of its piece i/step.
+				bit := slot * w.Bits()
+				i := bit / 8
+				index := tile.Index(t, slot)
+				at[index[0]*8+index[1]] = ((i/step*32+t)*step+i%step)*8 + bit%8
+			}
+		}
+		c := array.New(dtype.F16, m, n)
+		sums := make([]float64, m*n)
+		var all sync.WaitGroup
+		for j := range n / 8 {
+			all.Go(func() {
+				col := make([]float64, bk)
+				for kt := range k / bk {
+					data := b.Data[(kt*(n/8)+j)*b.Shape[2]:][:b.Shape[2]]
+					for x := range 8 {
+						scale := s.At(kt*bk/group, j*8+x)
+						for kk := range bk {
+							bit := at[kk*8+x]
+							col[kk] = scale * value[data[bit/8]>>(bit%8)&byte(len(value)-1)]
+						}
+						for row := range m {
+							sum := 0.0
+							for kk, v := range rows[row*k+kt*bk:][:bk] {
+								sum += v * col[kk]
+							}
+							sums[row*n+j*8+x] += sum
+						}
+					}
+				}
+			})
+		}
+		all.Wait()
+		for i, v := range sums {
+			c.SetCode(i, dtype.F16.Encode(v, false))
+		}
+		return []*array.Array{nil, nil, nil, c, nil, nil, nil}
+	}
+}
+
+func gcd(a, b int) int {
+	for b != 0 {
+		a, b = b, a%b
+	}
+	return a
+}
+
+// shuffled is 1 to n in a random order.
+func shuffled(n int) []float64 {
+	out := make([]float64, n)
+	for i, k := range rand.New(rand.NewPCG(1, 2)).Perm(n) {
+		out[i] = float64(k + 1)
+	}
+	return out
+}
