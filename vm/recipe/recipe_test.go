@@ -13,6 +13,7 @@ import (
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/layout/bits"
 )
 
 var (
@@ -87,6 +88,39 @@ func TestTable(t *testing.T) {
 				t.Errorf("Lookup(%s, %s) gives a recipe for something else", from, to)
 			}
 		}
+	}
+}
+
+func TestForPlacement(t *testing.T) {
+	all, err := Table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range all {
+		place, err := want.Place.Repeat(3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, units, err := ForPlacement(want.From, want.To, want.Mode, place)
+		if want.Recode {
+			if err == nil && r.Recode {
+				t.Errorf("%s to %s: a recoded recipe for plain storage", want.From, want.To)
+			}
+			continue
+		}
+		if err != nil || units != 3 || want.Cost().less(r.Cost()) || r.Mode > want.Mode {
+			t.Errorf("%s to %s, %s: %v, %d units", want.From, want.To, want.Mode, err, units)
+		}
+	}
+	if _, _, err := ForPlacement(dtype.U4, dtype.F16, Deferred, bits.Identity(4, 8)); err == nil {
+		t.Error("a recipe for u4 in slot order")
+	}
+	place, err := bits.Parse("4[(0,16)*4+4]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, _, err := ForPlacement(dtype.U4, dtype.F16, Deferred, place); err != nil || r.Cost().PerElement() != 0.625 {
+		t.Errorf("u4 to f16: %v", err)
 	}
 }
 

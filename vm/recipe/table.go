@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/layout/bits"
 )
 
 // tableText holds the recipes that long searches found, one text after the other,
@@ -15,24 +16,34 @@ import (
 //go:embed table.txt
 var tableText string
 
-// Lookup is the cheapest recipe of the table for a pair. With mode Deferred it may
-// be of either mode, whichever is cheaper; recode allows recoded storage. The error
-// says that the table has none; then no recipe was found for the pair.
-func Lookup(from, to dtype.Type, mode Mode, recode bool) (*Recipe, error) {
-	var best *Recipe
+// rows lists the recipes of the table for a pair.
+func rows(from, to dtype.Type) ([]*Recipe, error) {
+	var out []*Recipe
 	head := fmt.Sprintf("recipe %s %s ", from, to)
 	for text := tableText; ; {
 		at := strings.Index(text, head)
 		if at < 0 {
-			break
+			return out, nil
 		}
-		text = text[at:]
-		one, _, _ := strings.Cut(text, "\n\n")
-		text = text[len(one):]
+		one, rest, _ := strings.Cut(text[at:], "\n\n")
 		r, err := Parse(one)
 		if err != nil {
 			return nil, fmt.Errorf("recipe: table: %w", err)
 		}
+		out, text = append(out, r), rest
+	}
+}
+
+// Lookup is the cheapest recipe of the table for a pair. With mode Deferred it may
+// be of either mode, whichever is cheaper; recode allows recoded storage. The error
+// says that the table has none; then no recipe was found for the pair.
+func Lookup(from, to dtype.Type, mode Mode, recode bool) (*Recipe, error) {
+	all, err := rows(from, to)
+	if err != nil {
+		return nil, err
+	}
+	var best *Recipe
+	for _, r := range all {
 		if r.Mode <= mode && (recode || !r.Recode) && (best == nil || r.Cost().less(best.Cost())) {
 			best = r
 		}
@@ -41,6 +52,31 @@ func Lookup(from, to dtype.Type, mode Mode, recode bool) (*Recipe, error) {
 		return nil, fmt.Errorf("recipe: no recipe from %s to %s; cast element by element", from, to)
 	}
 	return best, nil
+}
+
+// ForPlacement is the cheapest recipe of the table for elements that lie as place
+// says: the placement of the recipe, repeated units times, is place. It stores codes
+// as they are. The error says that no recipe of that mode, or Exact where mode is
+// Deferred, has the placement.
+func ForPlacement(from, to dtype.Type, mode Mode, place bits.Placement) (r *Recipe, units int, err error) {
+	all, err := rows(from, to)
+	if err != nil {
+		return nil, 0, err
+	}
+	for _, one := range all {
+		n := place.Words() / one.Place.Words()
+		again, err := one.Place.Repeat(n)
+		if one.Mode > mode || one.Recode || err != nil || !again.Equal(place) {
+			continue
+		}
+		if r == nil || one.Cost().less(r.Cost()) {
+			r, units = one, n
+		}
+	}
+	if r == nil {
+		return nil, 0, fmt.Errorf("recipe: no recipe from %s to %s for place=%s", from, to, place)
+	}
+	return r, units, nil
 }
 
 // Table lists all recipes of the table.
