@@ -36,7 +36,8 @@ func rows(from, to dtype.Type) ([]*Recipe, error) {
 
 // Lookup is the cheapest recipe of the table for a pair. With mode Deferred it may
 // be of either mode, whichever is cheaper; recode allows recoded storage. The error
-// says that the table has none; then no recipe was found for the pair.
+// says that the table has none; then no recipe was found for the pair. The caller
+// heeds the Domain: f8e4m3 and f8e5m2 to bf16 and f7e5m1 to f16 need finite values.
 func Lookup(from, to dtype.Type, mode Mode, recode bool) (*Recipe, error) {
 	all, err := rows(from, to)
 	if err != nil {

@@ -121,9 +121,6 @@ func (p Placement) At(element, bit int) int {
 	return p.at[element*p.bits+bit]
 }
 
-// Positions lists At of all bits, element by element, low bits first.
-func (p Placement) Positions() []int { return slices.Clone(p.at) }
-
 // Owner is the element and bit that lie at a position; ok is false for a hole.
 func (p Placement) Owner(pos int) (element, bit int, ok bool) {
 	i := slices.Index(p.at, pos)
@@ -191,26 +188,6 @@ func (p Placement) Repeat(n int) (Placement, error) {
 		}
 	}
 	return Placement{p.bits, n * p.words, at}, nil
-}
-
-// Reorder renumbers elements: element i of the result lies where element order[i]
-// of p does. order is a permutation of the elements.
-func (p Placement) Reorder(order []int) (Placement, error) {
-	n := p.Elements()
-	if len(order) != n {
-		return Placement{}, fmt.Errorf("bits: an order of %d elements for %d", len(order), n)
-	}
-	at := make([]int, 0, len(p.at))
-	for _, e := range order {
-		if e < 0 || e >= n {
-			return Placement{}, fmt.Errorf("bits: no element %d among %d", e, n)
-		}
-		at = append(at, p.at[e*p.bits:(e+1)*p.bits]...)
-	}
-	if n == 0 {
-		return p, nil
-	}
-	return New(p.bits, p.words, at)
 }
 
 // run is a piece of an element: len bits from bit on lie at pos and after it.
