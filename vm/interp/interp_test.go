@@ -255,6 +255,45 @@ func TestDotStepRoundsOnce(t *testing.T) {
 	}
 }
 
+// TestDotStepOfSpecialValues compares with sums in float64, which know infinities
+// and NaN, and are exact for the small numbers among them.
+func TestDotStepOfSpecialValues(t *testing.T) {
+	rng := rand.New(rand.NewPCG(3, 4))
+	special := []float64{math.Inf(1), math.Inf(-1), math.NaN(), 0, math.Copysign(0, -1)}
+	draw := func() float64 {
+		if rng.Uint64N(12) == 0 {
+			return special[rng.Uint64N(uint64(len(special)))]
+		}
+		return float64(rng.Uint64N(9)) - 4
+	}
+	nans, infs := 0, 0
+	for trial := range 20000 {
+		acc := dtype.F32
+		if trial%2 == 1 {
+			acc = dtype.F16
+		}
+		a, b := make([]float64, ir.DotStep), make([]float64, ir.DotStep)
+		c := draw()
+		want := c
+		for k := range a {
+			a[k], b[k] = draw(), draw()
+			want += a[k] * b[k]
+		}
+		got := acc.Decode(DotStep(acc, acc.Encode(c, false), a, b))
+		if got != want && !(math.IsNaN(got) && math.IsNaN(want)) {
+			t.Fatalf("trial %d: %v + Σ %v · %v is %v, want %v", trial, c, a, b, got, want)
+		}
+		if math.IsNaN(want) {
+			nans++
+		} else if math.IsInf(want, 0) {
+			infs++
+		}
+	}
+	if nans < 1000 || infs < 1000 {
+		t.Errorf("only %d NaN and %d infinities", nans, infs)
+	}
+}
+
 func TestEveryOpHasAMeaning(t *testing.T) {
 	for _, name := range ir.OpNames() {
 		if !Has(name) {

@@ -56,7 +56,8 @@ func DotStep(t dtype.Type, c uint64, a, b []float64) uint64 {
 	for k := range a {
 		p := a[k] * b[k] // exact: 11 + 11 or 8 + 8 significant bits
 		s := sum + p
-		// The rounding error of s; zero (or NaN, for infinities) decides below.
+		// The rounding error of s; it is NaN where a part is infinite or NaN, which
+		// makes the step inexact too.
 		z := s - sum
 		if (sum-(s-z))+(p-z) != 0 {
 			exact = false
@@ -64,7 +65,7 @@ func DotStep(t dtype.Type, c uint64, a, b []float64) uint64 {
 		}
 		sum = s
 	}
-	if !exact && !math.IsNaN(sum) && !math.IsInf(sum, 0) {
+	if !exact {
 		sum = dotStepBig(t, c, a, b)
 	}
 	code := t.Encode(sum, false)
@@ -79,7 +80,8 @@ func DotStep(t dtype.Type, c uint64, a, b []float64) uint64 {
 const sumPrec = 640
 
 // dotStepBig is the exact sum rounded to odd at 53 bits, so that the rounding
-// to t is the only one.
+// to t is the only one. With an infinite or NaN part it is what adding in any
+// order gives: NaN for a NaN or for infinities of both signs.
 func dotStepBig(t dtype.Type, c uint64, a, b []float64) float64 {
 	start := t.Decode(c)
 	plain := start
