@@ -24,7 +24,8 @@ func Tile(b *code.Builder, to, from dtype.Type, slots []int, words []code.Value)
 	if !to.Valid() || !from.Valid() {
 		return nil, fmt.Errorf("no cast from %s to %s", from, to)
 	}
-	if to == from && slices.IsSorted(slots) {
+	same := to == from && to != dtype.Bool // a bool's codes other than 0 all become 1
+	if same && slices.IsSorted(slots) {
 		return slices.Clone(words), nil // slots are a permutation, so they are in order
 	}
 	c := &caster{Builder: b, to: to, from: from, words: words}
@@ -37,7 +38,7 @@ func Tile(b *code.Builder, to, from dtype.Type, slots []int, words []code.Value)
 		return out, nil
 	}
 	for s, at := range slots {
-		if to == from {
+		if same {
 			c.copy(out, s, at)
 		} else {
 			c.put(out, s, c.encode(c.decode(at)))
