@@ -31,19 +31,21 @@ command -v "$python" >/dev/null || cannot "no $python on PATH" "on Debian: apt-g
 "$python" -c 'import sys; sys.exit(sys.version_info < (3, 11))' ||
 	cannot "$("$python" --version) is too old, needed is 3.11; set PYTHON to a newer one"
 
-if ! "$venv/bin/python" -m pip --version >/dev/null 2>&1; then
+works() { "$venv/bin/python" -m pip --version >/dev/null 2>&1; }
+# make tries one way to make the environment; what came of it shows in works.
+make() {
 	rm -rf "$venv"
-	if "$python" -c 'import ensurepip, venv' 2>/dev/null; then
-		"$python" -m venv "$venv"
-	elif "$python" -m virtualenv --version >/dev/null 2>&1; then
-		"$python" -m virtualenv -q "$venv"
-	elif [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+	"$python" "$@" "$venv" >/dev/null 2>&1 && works
+}
+if ! works && ! make -m venv && ! make -m virtualenv; then
+	# Debian's Python comes without venv or, where venv is there, without the pip to put into it.
+	if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
 		echo "tests/setup/python.sh: installing Debian's python3-venv" >&2
 		apt-get -qq update && DEBIAN_FRONTEND=noninteractive apt-get -qq install -y python3-venv >/dev/null ||
 			cannot "apt-get install python3-venv failed"
-		"$python" -m venv "$venv"
+		make -m venv || cannot "$python -m venv still fails with Debian's python3-venv:" "$("$python" -m venv "$venv" 2>&1 | tail -n 5)"
 	else
-		cannot "$python has neither venv nor virtualenv" "on Debian: apt-get install python3-venv, then run this again"
+		cannot "$python has neither a working venv nor virtualenv" "on Debian: apt-get install python3-venv, then run this again"
 	fi
 fi
 "$venv/bin/python" -m pip install -q --disable-pip-version-check --no-input -r "$here/requirements.txt" ||
