@@ -13,7 +13,8 @@
 //
 // # Exact and deferred
 //
-// An Exact recipe gives what dtype.Cast gives. A Deferred one leaves arithmetic
+// An Exact recipe gives what dtype.Cast gives, though it may give another NaN. A
+// Deferred one leaves arithmetic
 // to the accumulator that consumes the words: output word j holds
 //
 //	(value + Offset[j]) · 2^Scale[j]
@@ -36,7 +37,7 @@
 //
 // The model counts issue slots: each step is one instruction, shared values cost a
 // register and no instruction, and a mask with a constant xored in is one LOP3.
-// Source: NVIDIA PTX ISA 8.7, 9.7.8 lop3, 9.7.9.6 prmt, 9.7.9.21 cvt, 9.7.4 f16x2.
+// Source: NVIDIA PTX ISA 8.7, instructions lop3, shf, prmt, cvt and those on f16x2.
 package recipe
 
 import (
