@@ -28,8 +28,7 @@ type timed struct {
 	want      func(args []ir.Arg) []*array.Array
 	tolerance float64
 
-	bytes  int64 // per launch; 0 is each array once
-	blocks int   // of the read kernel, per SM; 0 is its own choice
+	bytes int64 // per launch; 0 is each array once
 }
 
 // gateUp is how many bytes the u4 weights of a gate_up layer [57344, 8192] are.
@@ -38,8 +37,6 @@ const gateUp = 57344 * 8192 / 2
 // cases are what a run of TestGPUTiming times.
 var cases = []timed{
 	{name: "read_235MB", bytes: gateUp},
-	{name: "read_235MB_1_per_sm", bytes: gateUp, blocks: 1},
-	{name: "read_235MB_4_per_sm", bytes: gateUp, blocks: 4},
 	{name: "read_8MB", bytes: 8 << 20},
 	{name: "read_34MB", bytes: 32 << 20},
 	{
@@ -58,11 +55,7 @@ var cases = []timed{
 // program parses the case's program.
 func (c timed) program(sms int) (*ir.Program, error) {
 	if c.file == "" {
-		blocks := c.blocks
-		if blocks == 0 {
-			blocks = readBlocks
-		}
-		return ReadKernel(blocks * sms)
+		return ReadKernel(c.bytes, sms)
 	}
 	bind := map[string]string{}
 	for _, pair := range strings.Fields(c.bind) {
@@ -89,10 +82,13 @@ func (c timed) make(sms int) (*ir.Program, []ir.Arg, Options, error) {
 		return nil, nil, o, err
 	}
 	if c.file == "" {
-		blocks, _ := ir.ConstInt(p.Grid[0])
-		args, want, err := ReadArgs(c.bytes, int(blocks))
-		o.Want = want
-		return p, args, o, err
+		n, err := readElements(c.bytes)
+		if err != nil {
+			return nil, nil, o, err
+		}
+		var args []ir.Arg
+		args, o.Want = readOn(sms).args(n)
+		return p, args, o, nil
 	}
 	if len(c.args) != len(p.Params) {
 		return nil, nil, o, fmt.Errorf("%d arguments for %d parameters", len(c.args), len(p.Params))

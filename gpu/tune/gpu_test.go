@@ -73,6 +73,29 @@ func (c timed) time(ctx context.Context, g *GPU) (Timing, error) {
 	return Time(ctx, g, p, args, o)
 }
 
+// TestGPUReadShapes is how readOn's choice is made: the time of each shape.
+func TestGPUReadShapes(t *testing.T) {
+	g, err := OpenGPU(0)
+	if errors.Is(err, device.ErrNoGPU) {
+		t.Skipf("no GPU here: %v; %s", err, howTo)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	for _, bytes := range []int64{8 << 20, 32 << 20, gateUp} {
+		for _, shape := range []readShape{{1, 16, 8}, {1, 32, 4}, {1, 32, 8}, {2, 8, 8}, {2, 16, 4}, {2, 16, 8}, {4, 8, 4}, {4, 8, 8}, {4, 16, 4}, {8, 4, 8}, {8, 8, 2}, {8, 8, 4}} {
+			shape.blocks *= g.SMs
+			timing, err := shape.time(t.Context(), g, int(bytes/4), Options{Replays: 7})
+			if err != nil {
+				t.Errorf("%+v: %v", shape, err)
+				continue
+			}
+			t.Logf("%9d bytes, %d blocks a SM, %2d warps, %d deep: %7.2f µs, %.0f GB/s, %d registers", bytes, shape.blocks/g.SMs, shape.warps, shape.depth, timing.Median, timing.GBps, timing.Registers)
+		}
+	}
+}
+
 // TestGPUWrongResult holds that the harness sees wrong results on the GPU.
 func TestGPUWrongResult(t *testing.T) {
 	g, err := OpenGPU(0)
@@ -83,14 +106,12 @@ func TestGPUWrongResult(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	p, err := ReadKernel(8)
+	shape := readShape{blocks: 8, warps: 4, depth: 4}
+	p, err := shape.program(1 << 18)
 	if err != nil {
 		t.Fatal(err)
 	}
-	args, want, err := ReadArgs(1<<20, 8)
-	if err != nil {
-		t.Fatal(err)
-	}
+	args, want := shape.args(1 << 18)
 	if _, err := Time(t.Context(), g, p, args, Options{Want: want}); err != nil {
 		t.Fatal(err)
 	}
@@ -124,14 +145,7 @@ func TestRecord(t *testing.T) {
 			t.Errorf("row %s is incomplete: %+v", r.Name, r)
 			continue
 		}
-		sms := 1
-		if c.file == "" {
-			per := max(c.blocks, 0)
-			if per == 0 {
-				per = readBlocks
-			}
-			sms = r.Grid[0] / per
-		}
+		sms := r.Grid[0] / readOn(1).blocks // of the GPU, if this is the read kernel
 		hash, err := c.hash(sms)
 		if err != nil {
 			t.Fatal(err)

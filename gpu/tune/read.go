@@ -5,7 +5,6 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math/rand/v2"
-	"strconv"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -14,76 +13,100 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
-// readTile is how many elements of u32 a block reads at a time: 16 bytes for
-// each of its 256 threads. It reads readDepth such tiles before it uses one.
-const (
-	readTile  = 1024
-	readDepth = 8
-)
+// readShape is how the read kernel spreads over the machine: blocks of warps
+// warps, each thread with depth loads of 16 bytes under way.
+type readShape struct{ blocks, warps, depth int }
 
-// ReadKernel is the program that reads x, an array u32[n] of which n is a
-// multiple of 4, once and as fast as the machine allows. Each of its blocks adds
-// its tiles up, so that no load is idle, and stores one tile of sums to y, an
-// array u32[blocks, 1024]. Tiles go round the blocks, and what sticks out
-// behind x is loaded as 0, so the work is even for any n.
-func ReadKernel(blocks int) (*ir.Program, error) {
-	const tile = " : register u32[1024] spatial(256).local(4)\n"
+// tile is how many elements of u32 a block reads with one load of all its threads.
+func (s readShape) tile() int { return s.warps * ir.LanesPerWarp * 4 }
+
+// program is the read kernel for n elements, a multiple of 4. Tiles go round the
+// blocks, so that the work is even for any n. Full rounds need no bounds check;
+// in the others, what sticks out behind x is loaded as 0.
+func (s readShape) program(n int) (*ir.Program, error) {
+	round := s.depth * s.blocks
+	full := n / s.tile() / round
+	tile := fmt.Sprintf(" : register u32[%d] spatial(%d).local(4)\n", s.tile(), s.tile()/4)
 	var b strings.Builder
-	b.WriteString("program read[blocks]<blocks>(x: *u32, y: *u32, n: i32) warps=8 {\n" +
-		"\tbi = BlockIndices()\n" +
-		"\tgx = ViewGlobal(x) : global u32[n]\n" +
-		"\tgy = ViewGlobal(y) : global u32[blocks, 1024]\n" +
-		"\tsum = AllocateRegister(init=0)" + tile)
-	fmt.Fprintf(&b, "\tfor i in 0..(n + %d*blocks - 1)/(%[1]d*blocks) {\n", readTile*readDepth)
-	for j := range readDepth {
-		fmt.Fprintf(&b, "\t\tr%[1]d = LoadGlobal(gx, offset=[((i*%[2]d + %[1]d)*blocks + bi)*%[3]d])%[4]s", j, readDepth, readTile, tile)
+	fmt.Fprintf(&b, "program read<%d>(x: *u32, y: *u32) warps=%d {\n\tbi = BlockIndices()\n", s.blocks, s.warps)
+	fmt.Fprintf(&b, "\tgx = ViewGlobal(x) : global u32[%d]\n\tgy = ViewGlobal(y) : global u32[%d, %d]\n", n, s.blocks, s.tile())
+	b.WriteString("\tsum = AllocateRegister(init=0)" + tile)
+	if full > 0 {
+		fmt.Fprintf(&b, "\tfor i in 0..%d unroll=1 {\n", full)
+		for j := range s.depth {
+			fmt.Fprintf(&b, "\t\tr%d = LoadGlobal(gx, offset=[(i*%d + bi + %d)*%d])%s", j, round, j*s.blocks, s.tile(), tile)
+		}
+		for j := range s.depth {
+			fmt.Fprintf(&b, "\t\tsum = Add(sum, r%d)%s", j, tile)
+		}
+		b.WriteString("\t}\n")
 	}
-	for j := range readDepth {
-		fmt.Fprintf(&b, "\t\tsum = Add(sum, r%d)%s", j, tile)
+	for at := full * round; at*s.tile() < n; at += s.blocks {
+		fmt.Fprintf(&b, "\tq%d = LoadGlobal(gx, offset=[(bi + %[1]d)*%d])%s", at, s.tile(), tile)
 	}
-	b.WriteString("\t}\n\tStoreGlobal(gy, sum, offset=[bi, 0], dims=[1])\n}\n")
-	return text.Parse("read.tile", b.String(), map[string]string{"blocks": strconv.Itoa(blocks)})
+	for at := full * round; at*s.tile() < n; at += s.blocks {
+		fmt.Fprintf(&b, "\tsum = Add(sum, q%d)%s", at, tile)
+	}
+	b.WriteString("\tStoreGlobal(gy, sum, offset=[bi, 0], dims=[1])\n}\n")
+	return text.Parse("read.tile", b.String(), nil)
 }
 
-// ReadArgs are random arguments of [ReadKernel] that are bytes long, rounded up
-// to 16, and the arrays that it must leave.
-func ReadArgs(bytes int64, blocks int) (args []ir.Arg, want []*array.Array, err error) {
-	n := int((bytes + 15) / 16 * 4)
-	if err := array.CheckShape(dtype.U32, n); err != nil {
-		return nil, nil, err
-	}
+// args are random arguments for n elements and the arrays that the kernel must leave.
+func (s readShape) args(n int) (args []ir.Arg, want []*array.Array) {
 	x := array.New(dtype.U32, n)
 	rand.NewChaCha8([32]byte{1}).Read(x.Data)
-	sums := make([]uint32, blocks*readTile)
-	for k := 0; k < n; k += readTile {
-		s := sums[k/readTile%blocks*readTile:]
-		for j := range min(readTile, n-k) {
-			s[j] += binary.LittleEndian.Uint32(x.Data[4*(k+j):])
+	tile := s.tile()
+	sums := make([]uint32, s.blocks*tile)
+	for k := 0; k < n; k += tile {
+		to := sums[k/tile%s.blocks*tile:]
+		for j := range min(tile, n-k) {
+			to[j] += binary.LittleEndian.Uint32(x.Data[4*(k+j):])
 		}
 	}
-	y := array.New(dtype.U32, blocks, readTile)
+	y := array.New(dtype.U32, s.blocks, tile)
 	for i, v := range sums {
 		binary.LittleEndian.PutUint32(y.Data[4*i:], v)
 	}
-	args = []ir.Arg{{Array: x}, {Array: array.New(dtype.U32, blocks, readTile)}, {Int: int64(n)}}
-	return args, []*array.Array{nil, y, nil}, nil
+	return []ir.Arg{{Array: x}, {Array: array.New(dtype.U32, s.blocks, tile)}}, []*array.Array{nil, y}
 }
 
-// readBlocks is how many blocks a SM the read kernel is launched with.
-const readBlocks = 2
-
-// TimeRead times our read kernel over bytes of random data and checks its sums.
-// The sums it writes, 4 KB a block, are not counted.
-func TimeRead(ctx context.Context, g *GPU, bytes int64, o Options) (Timing, error) {
-	blocks := readBlocks * g.SMs
-	p, err := ReadKernel(blocks)
+// time times the kernel over n elements.
+func (s readShape) time(ctx context.Context, g *GPU, n int, o Options) (Timing, error) {
+	p, err := s.program(n)
 	if err != nil {
 		return Timing{}, err
 	}
-	args, want, err := ReadArgs(bytes, blocks)
+	args, want := s.args(n)
+	o.Bytes, o.Want, o.Tolerance, o.Read = int64(4*n), want, 0, false
+	return Time(ctx, g, p, args, o)
+}
+
+// readOn is the shape for a GPU of sms SMs.
+func readOn(sms int) readShape { return readShape{blocks: 2 * sms, warps: 8, depth: 8} }
+
+// readElements is how many elements of u32 make bytes, rounded up to 16.
+func readElements(bytes int64) (int, error) {
+	n := int((bytes + 15) / 16 * 4)
+	return n, array.CheckShape(dtype.U32, n)
+}
+
+// ReadKernel is the program that reads x, an array u32 of so many bytes (rounded
+// up to 16), once and as fast as a GPU of sms SMs allows. Each of its blocks adds
+// its tiles up, so that no load is idle, and stores one tile of sums to y.
+func ReadKernel(bytes int64, sms int) (*ir.Program, error) {
+	n, err := readElements(bytes)
+	if err != nil {
+		return nil, err
+	}
+	return readOn(sms).program(n)
+}
+
+// TimeRead times [ReadKernel] over random data and checks its sums. The sums that
+// it writes, 4 KB a block, are not counted.
+func TimeRead(ctx context.Context, g *GPU, bytes int64, o Options) (Timing, error) {
+	n, err := readElements(bytes)
 	if err != nil {
 		return Timing{}, fmt.Errorf("tune: %w", err)
 	}
-	o.Bytes, o.Want, o.Tolerance, o.Read = int64(len(args[0].Array.Data)), want, 0, false
-	return Time(ctx, g, p, args, o)
+	return readOn(g.SMs).time(ctx, g, n, o)
 }

@@ -138,28 +138,23 @@ func run1(t *testing.T, name string, p *ir.Program, args []ir.Arg) []ir.Arg {
 // TestReadKernel holds that the read kernel reads every byte once, also where
 // the tiles do not come out even.
 func TestReadKernel(t *testing.T) {
-	p, err := ReadKernel(2)
-	if err != nil {
-		t.Fatal(err)
-	}
-	const round = 2 * readDepth * readTile * 4
-	for _, size := range []int64{16, 4096, round, round + 4*readTile*3 + 16*5, 2*round - 16} {
-		args, want, err := ReadArgs(size, 2)
+	shape := readShape{blocks: 2, warps: 2, depth: 3}
+	round := shape.blocks * shape.depth * shape.tile() * 4
+	for _, size := range []int{16, 1024, round, round + 4*shape.tile()*3 + 16*5, 4*round - 16} {
+		p, err := shape.program(size / 4)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := int64(len(args[0].Array.Data)); got != size {
-			t.Errorf("%d bytes become %d", size, got)
-		}
+		args, want := shape.args(size / 4)
 		got := run1(t, "sim", p, args)
 		if _, err := compare(got[1].Array, want[1], 0); err != nil {
 			t.Errorf("%d bytes: %v", size, err)
 		}
 	}
-	if args, _, err := ReadArgs(17, 2); err != nil || len(args[0].Array.Data) != 32 {
-		t.Errorf("17 bytes become %v, %v", args, err)
+	if n, err := readElements(17); n != 8 || err != nil {
+		t.Errorf("17 bytes are %d elements, %v", n, err)
 	}
-	if _, _, err := ReadArgs(1<<40, 2); err == nil {
+	if _, err := ReadKernel(1<<40, 132); err == nil {
 		t.Error("a terabyte is taken")
 	}
 }
@@ -273,11 +268,11 @@ func TestRows(t *testing.T) {
 }
 
 func TestHash(t *testing.T) {
-	p, err := ReadKernel(2)
+	p, err := ReadKernel(1<<20, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
-	q, err := ReadKernel(4)
+	q, err := ReadKernel(1<<20, 4)
 	if err != nil {
 		t.Fatal(err)
 	}
