@@ -289,7 +289,7 @@ func TestHash(t *testing.T) {
 	}
 }
 
-func TestNoGPU(t *testing.T) {
+func TestOpenWithoutGPU(t *testing.T) {
 	g, err := OpenGPU(0)
 	if err == nil {
 		g.Close()
