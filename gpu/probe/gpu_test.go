@@ -2,50 +2,29 @@ package probe
 
 import (
 	"context"
-	"crypto/sha256"
-	"encoding/json"
 	"errors"
-	"flag"
-	"fmt"
-	"os"
-	"runtime/debug"
 	"strings"
 	"testing"
-	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/tests/record"
 )
 
-var (
-	recordTo = flag.String("record", "", "write what the GPU proved to this file")
-	commit   = flag.String("commit", "", "commit that the test binary was built from")
-)
+var recorder = record.Flags()
 
-// record is one line of tests/record/rows.json.
-type record struct {
-	What    string   `json:"what"` // "row"
-	Name    string   `json:"name"`
-	Hash    string   `json:"hash"` // of the row's types, templates and documentation
-	Result  string   `json:"result"`
-	Differ  int      `json:"differ"`         // results that are not as the meaning says
-	NaNs    int      `json:"nans,omitempty"` // NaN as the meaning says, but of another code
-	Of      int      `json:"of"`
-	Cases   int      `json:"cases"`
-	First   []string `json:"first,omitempty"` // differences
-	Notes   []string `json:"notes,omitempty"` // measurements
-	Ms      float64  `json:"ms"`              // compiling, copying, running
-	GPU     string   `json:"gpu"`
-	Driver  string   `json:"driver"`
-	Target  string   `json:"target"`
-	Commit  string   `json:"commit"`
-	Binary  string   `json:"binary_sha256"`
-	Written string   `json:"utc"`
+// recorded is one line of tests/record/rows.json: one row of the table of thread
+// code, with the hash of its types, templates and documentation.
+type recorded struct {
+	record.Row
+	NaNs  int      `json:"nans,omitempty"` // NaN as the meaning says, but of another code
+	Cases int      `json:"cases"`
+	First []string `json:"first,omitempty"` // differences
+	Notes []string `json:"notes,omitempty"` // measurements
+	Ms    float64  `json:"ms"`              // compiling, copying, running
 }
 
-const recordFile = "../../tests/record/rows.json"
-
-const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o probe.test ./gpu/probe && ./probe.test -test.run GPU -test.v -record rows.json, and put rows.json in tests/record"
+const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o probe.test ./gpu/probe && ./probe.test -test.run GPU -test.v -record rows.json -commit COMMIT, and put rows.json in tests/record"
 
 // TestGPURows runs every row of the thread-code table on the attached GPU and
 // compares bit for bit with its meaning.
@@ -58,27 +37,19 @@ func TestGPURows(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer gpu.Close()
-	binary := ""
-	if exe, err := os.Executable(); err == nil {
-		if data, err := os.ReadFile(exe); err == nil {
-			binary = fmt.Sprintf("%x", sha256.Sum256(data))
-		}
+	stamp, err := recorder.Stamp("row")
+	if err != nil {
+		t.Fatal(err)
 	}
-	if info, ok := debug.ReadBuildInfo(); ok && *commit == "" {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				*commit = s.Value
-			}
-		}
-	}
+	stamp.GPU, stamp.Driver, stamp.Target = gpu.Title, gpu.Driver, gpu.Target
 	rows, err := Run(context.Background(), gpu, Options{Cross: 1 << 18, Random: 1 << 16, Undefined: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	var out []record
+	var out []recorded
 	for _, r := range rows {
-		x := record{What: "row", Name: r.Name, Hash: r.Hash, Result: "equal", Differ: r.Differ, NaNs: r.NaNs, Of: r.Tried, Cases: r.Cases, First: r.First, Notes: r.Notes, Ms: r.Ms,
-			GPU: gpu.Title, Driver: gpu.Driver, Target: gpu.Target, Commit: *commit, Binary: binary, Written: time.Now().UTC().Format(time.RFC3339)}
+		x := recorded{Row: stamp, NaNs: r.NaNs, Cases: r.Cases, First: r.First, Notes: r.Notes, Ms: r.Ms}
+		x.Name, x.Hash, x.Result, x.Differ, x.Of = r.Name, r.Hash, "equal", r.Differ, r.Tried
 		switch {
 		case r.Failed > 0:
 			x.Result = "failed"
@@ -97,14 +68,7 @@ func TestGPURows(t *testing.T) {
 		}
 		out = append(out, x)
 	}
-	if *recordTo == "" {
-		return
-	}
-	data, err := json.MarshalIndent(out, "", "\t")
-	if err != nil {
-		t.Fatal(err)
-	}
-	if err := os.WriteFile(*recordTo, append(data, '\n'), 0o644); err != nil {
+	if err := recorder.Write(out); err != nil {
 		t.Fatal(err)
 	}
 }
@@ -112,44 +76,22 @@ func TestGPURows(t *testing.T) {
 // TestRecord reads what GPU runs proved and says which rows no longer hold for
 // the table as it is now. Stale rows are no failure: they wait for a GPU.
 func TestRecord(t *testing.T) {
-	data, err := os.ReadFile(recordFile)
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skipf("no row is proved on a GPU yet; %s", howTo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rows []record
-	if err := json.Unmarshal(data, &rows); err != nil {
-		t.Fatal(err)
-	}
-	proved, stale := map[string]bool{}, 0
-	for _, r := range rows {
-		if r.What != "row" || r.GPU == "" || r.Binary == "" || r.Commit == "" || r.Hash == "" || r.Of == 0 {
-			t.Errorf("row %s is incomplete: %+v", r.Name, r)
-			continue
-		}
-		op, err := code.Lookup(r.Name)
-		switch {
-		case err != nil:
-			t.Logf("%s is stale: the table has no such row", r.Name)
-			stale++
-		case Hash(op.Row()) != r.Hash:
-			t.Logf("%s is stale: its row changed", r.Name)
-			stale++
-		case !strings.HasPrefix(r.Result, "equal") || r.Differ != 0:
-			t.Errorf("%s differed on %s: %s", r.Name, r.GPU, strings.Join(r.First, "; "))
-		default:
-			if r.NaNs > 0 {
-				t.Logf("%s: %s", r.Name, strings.Join(r.Notes, "; "))
-			}
-			proved[r.Name] = true
-		}
-	}
+	now := map[string]string{}
 	for _, op := range code.Rows() {
-		if !proved[op.String()] {
-			t.Logf("%s is not proved on a GPU", op)
+		now[op.String()] = Hash(op.Row())
+	}
+	rows := record.Read[recorded](t, "rows.json")
+	stale, proved, problems := record.Check(rows, "row", now, howTo)
+	for _, err := range problems {
+		t.Error(err)
+	}
+	for _, name := range stale {
+		t.Logf("%s is stale: its row changed", name)
+	}
+	for _, r := range rows {
+		if r.NaNs > 0 {
+			t.Logf("%s: %s", r.Name, strings.Join(r.Notes, "; "))
 		}
 	}
-	t.Logf("%d rows of %d proved, %d stale", len(proved), len(code.Rows()), stale)
+	t.Logf("%d rows of %d proved, %d stale", len(proved), len(now), len(stale))
 }

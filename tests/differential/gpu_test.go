@@ -3,42 +3,26 @@ package differential
 import (
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
-	"os"
-	"runtime/debug"
 	"testing"
-	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/tests/record"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
-var (
-	recordTo = flag.String("record", "", "write what the GPU proved to this file")
-	commit   = flag.String("commit", "", "commit that the test binary was built from")
-)
+var recorder = record.Flags()
 
-// row is one line of tests/record: what was compared, of what, on what.
+// row is one line of tests/record/programs.json: one launch.
 type row struct {
-	What    string  `json:"what"` // "program"
-	Name    string  `json:"name"`
-	Hash    string  `json:"hash"` // of the program's text and arguments
-	Result  string  `json:"result"`
-	Differ  int     `json:"differ"` // elements that differ between GPU, simulator and interpreter
-	Of      int     `json:"of"`
-	JITms   float64 `json:"jit_ms"`
-	ExecUs  float64 `json:"exec_us"`
-	GPU     string  `json:"gpu"`
-	Driver  string  `json:"driver"`
-	Target  string  `json:"target"`
-	Commit  string  `json:"commit"`
-	Binary  string  `json:"binary_sha256"`
-	Written string  `json:"utc"`
+	record.Row
+	JITms  float64 `json:"jit_ms"`
+	ExecUs float64 `json:"exec_us"`
 }
+
+const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o differential.test ./tests/differential && ./differential.test -test.run GPU -test.v -record programs.json -commit COMMIT, and put programs.json in tests/record"
 
 // hash names what a row proves something about.
 func hash(l Launch) string {
@@ -59,26 +43,18 @@ func hash(l Launch) string {
 func TestGPUAgrees(t *testing.T) {
 	gpu, err := device.Open("cuda")
 	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v. On a GPU machine: go test -c ./tests/differential, then run it with -test.run GPU -record FILE", err)
+		t.Skipf("no GPU here: %v; %s", err, howTo)
 	}
 	if err != nil {
 		t.Fatal(err)
 	}
 	defer gpu.Close()
-	binary := ""
-	if exe, err := os.Executable(); err == nil {
-		if data, err := os.ReadFile(exe); err == nil {
-			binary = fmt.Sprintf("%x", sha256.Sum256(data))
-		}
-	}
-	if info, ok := debug.ReadBuildInfo(); ok && *commit == "" {
-		for _, s := range info.Settings {
-			if s.Key == "vcs.revision" {
-				*commit = s.Value
-			}
-		}
+	stamp, err := recorder.Stamp("program")
+	if err != nil {
+		t.Fatal(err)
 	}
 	info := gpu.Describe()
+	stamp.GPU, stamp.Driver, stamp.Target = info.Title, info.Driver, info.Arch
 	interp, sim := open(t, "interp"), open(t, "sim")
 	var rows []row
 	for _, l := range launches(t) {
@@ -93,8 +69,8 @@ func TestGPUAgrees(t *testing.T) {
 			t.Errorf("%s: %v", l.Name, err)
 			continue
 		}
-		r := row{What: "program", Name: l.Name, Hash: hash(l), Result: "equal", GPU: info.Title, Driver: info.Driver, Target: info.Arch,
-			Commit: *commit, Binary: binary, Written: time.Now().UTC().Format(time.RFC3339)}
+		r := row{Row: stamp}
+		r.Name, r.Hash, r.Result = l.Name, hash(l), "equal"
 		got, err := gpu.Run(ctx, l.Program, l.Args)
 		if err != nil {
 			t.Errorf("%s: %v", l.Name, err)
@@ -122,48 +98,24 @@ func TestGPUAgrees(t *testing.T) {
 		t.Logf("%-24s %s: %d of %d differ, JIT %.1f ms, run %.1f µs", l.Name, r.Result, r.Differ, r.Of, r.JITms, r.ExecUs)
 		rows = append(rows, r)
 	}
-	if *recordTo != "" {
-		data, err := json.MarshalIndent(rows, "", "\t")
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(*recordTo, append(data, '\n'), 0o644); err != nil {
-			t.Fatal(err)
-		}
+	if err := recorder.Write(rows); err != nil {
+		t.Fatal(err)
 	}
 }
 
 // TestRecord reads what GPU runs proved and says which rows no longer hold for
 // the program as it is now. Stale rows are no failure: they wait for a GPU.
 func TestRecord(t *testing.T) {
-	data, err := os.ReadFile("../record/programs.json")
-	if err != nil {
-		t.Fatal(err)
-	}
-	var rows []row
-	if err := json.Unmarshal(data, &rows); err != nil {
-		t.Fatal(err)
-	}
 	now := map[string]string{}
 	for _, l := range launches(t) {
 		now[l.Name] = hash(l)
 	}
-	proved := map[string]bool{}
-	for _, r := range rows {
-		switch {
-		case r.GPU == "" || r.Binary == "" || r.Commit == "" || r.Hash == "" || r.Of == 0:
-			t.Errorf("row %s is incomplete: %+v", r.Name, r)
-		case r.Result != "equal" || r.Differ != 0:
-			t.Errorf("%s differed on %s: %s", r.Name, r.GPU, r.Result)
-		case now[r.Name] != r.Hash:
-			t.Logf("%s is stale: it was proved for another text or other arguments", r.Name)
-		default:
-			proved[r.Name] = true
-		}
+	stale, proved, problems := record.Check(record.Read[row](t, "programs.json"), "program", now, howTo)
+	for _, err := range problems {
+		t.Error(err)
 	}
-	for name := range now {
-		if !proved[name] {
-			t.Logf("%s is not proved on a GPU", name)
-		}
+	for _, name := range stale {
+		t.Logf("%s is stale: it was proved for another text or other arguments", name)
 	}
+	t.Logf("%d launches of %d proved, %d stale", len(proved), len(now), len(stale))
 }
