@@ -274,54 +274,6 @@ func cloneMap[K comparable, V any](m map[K]V) map[K]V {
 	return out
 }
 
-func (l *lowerer) forLoop(s *ir.For) {
-	step := int64(1)
-	if s.Step != nil {
-		step, _ = ir.ConstInt(s.Step)
-	}
-	l.facts.span[s.Var] = span{from: s.From, to: s.To, step: step}
-	vars := l.changed(s.Body)
-	from, to := l.scalar(s.From, s.Var.Type.Elem), l.scalar(s.To, s.Var.Type.Elem)
-	start, end, by := from, to, l.const32(step)
-	if step < 0 {
-		// Count up from 0: i = from + n·step while n·|step| < from - to.
-		start, end, by = l.const32(0), l.op(code.OpSub32, nil, from, to), l.const32(-step)
-	}
-	unroll := max(s.Unroll, 1)
-	if s.Unroll < 0 {
-		unroll = tripCount(s, step)
-	}
-	out := l.b.For(start, end, by, unroll, l.flatten(vars), func(i code.Value, carried []code.Value) []code.Value {
-		return l.scoped(func() []code.Value {
-			l.unflatten(vars, carried)
-			if step < 0 {
-				i = l.op(code.OpSub32, nil, from, i)
-			}
-			l.env[s.Var] = val{scalar: i}
-			l.block(s.Body)
-			return l.flatten(vars)
-		})
-	})
-	l.unflatten(vars, out)
-}
-
-// tripCount is how often a loop of constant bounds runs, for unroll=all; 1 where
-// the bounds are not constant, which keeps the loop.
-func tripCount(s *ir.For, step int64) int {
-	from, okF := ir.ConstInt(s.From)
-	to, okT := ir.ConstInt(s.To)
-	if !okF || !okT {
-		return 1
-	}
-	var n int64
-	if step > 0 {
-		n = (to - from + step - 1) / step
-	} else {
-		n = (from - to - step - 1) / -step
-	}
-	return int(max(1, min(n, 1<<16)))
-}
-
 func (l *lowerer) while(s *ir.While) {
 	vars := l.changed(s.Body)
 	out := l.b.While(l.flatten(vars), func(carried []code.Value) code.Value {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"context"
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -236,6 +237,100 @@ func TestControl(t *testing.T) {
 `)
 	for n := range 12 {
 		agree(t, p, nil, []ir.Arg{arg(t, "randint:i32[2, 32]:seed=1"), {Int: int64(n)}})
+	}
+}
+
+// Loops whose bounds lie so far apart, or so near to the end of the numbers, that
+// neither the distance nor the variable after the last turn has 32 bits.
+func TestLoopsAtTheEndsOfTheNumbers(t *testing.T) {
+	const program = `program loop<1>(x: *%[1]s, n: %[1]s, m: %[1]s) warps=1 {
+	g = ViewGlobal(x) : global %[1]s[32]
+	r = LoadGlobal(g, offset=[0]) : register %[1]s[32] spatial(32)
+	for k in %[2]s..%[3]s step %[4]d %[5]s{
+		r = Mul(r, 3) : register %[1]s[32] spatial(32)
+		r = Add(r, k) : register %[1]s[32] spatial(32)
+	}
+	StoreGlobal(g, r, offset=[0])
+}
+`
+	const least, most, whole = math.MinInt32, math.MaxInt32, math.MaxUint32
+	for _, c := range []struct {
+		elem     string
+		from, to int64
+		step     int
+	}{
+		{"i32", least, most, 1000000000}, {"i32", most, least, -1000000000}, {"i32", 2000000000, -2000000000, -1000000000},
+		{"i32", 5, -2147483647, -1000000000}, {"i32", 0, most, 1000000000}, {"i32", most - 3, most, 1}, {"i32", most - 3, most, 2}, {"i32", most - 3, most, 7},
+		{"i32", least + 3, least, -1}, {"i32", least + 3, least, -2}, {"i32", least, most, most}, {"i32", most, least, least},
+		{"i32", most, least, 1}, {"i32", least, most, -1}, {"i32", 7, 7, 3}, {"i32", 7, 7, -3}, {"i32", 0, 10, 3}, {"i32", 10, 0, -3}, {"i32", -5, 6, 4},
+		{"u32", 0, whole, 1000000000}, {"u32", whole, 0, -1000000000}, {"u32", whole - 3, whole, 1}, {"u32", whole - 3, whole, 2}, {"u32", most - 2, most + 3, 1},
+		{"u32", most + 3, most - 2, -1}, {"u32", 3, 0, -1}, {"u32", whole, 0, 1}, {"u32", 0, whole, -1}, {"u32", 0, 9, 2}, {"u32", 1, 9, 4},
+	} {
+		for _, text := range [][2]string{{"n", "m"}, {"n", fmt.Sprint(c.to)}, {fmt.Sprint(c.from), "m"}, {fmt.Sprint(c.from), fmt.Sprint(c.to)}, {"min(n, 3)", "max(m, 2)"}} {
+			for _, unroll := range []string{"", "unroll=2 "} {
+				if text[0] == "min(n, 3)" && (c.step > 0) == (c.from < c.to) && max(c.from-c.to, c.to-c.from) > 1000 && c.step > -1000 && c.step < 1000 {
+					continue // long
+				}
+				p := parse(t, fmt.Sprintf(program, c.elem, text[0], text[1], c.step, unroll))
+				f, m := c.from, c.to
+				if text[0] == "min(n, 3)" {
+					f, m = min(f, 3), max(m, 2)
+				}
+				if turns := (max(m-f, f-m) + 1) / int64(max(c.step, -c.step)); turns > 1000 && (c.step > 0) == (f < m) {
+					continue
+				}
+				agree(t, p, nil, []ir.Arg{arg(t, "randint:"+c.elem+"[32]:seed=1"), {Int: c.from}, {Int: c.to}})
+			}
+		}
+	}
+}
+
+// Ordinary loops count with their own variable.
+func TestOrdinaryLoopsStayPlain(t *testing.T) {
+	for _, head := range []string{"0..n", "n..m", "0..n/16 step 4", "bi..n/2", "bi*4..n/8 step 32", "0..n step 16", "3..100 step 7"} {
+		p := parse(t, `program loop<n>(x: *i32, n: i32, m: i32) warps=1 {
+	bi = BlockIndices()
+	g = ViewGlobal(x) : global i32[32]
+	r = AllocateRegister(init=0) : register i32[32] spatial(32)
+	for k in `+head+` {
+		r = Add(r, k) : register i32[32] spatial(32)
+	}
+	StoreGlobal(g, r, offset=[bi])
+}
+`)
+		if s := code.Format(lowered(t, p, map[string]int64{"n": 16})); strings.Contains(s, "selp") || strings.Contains(s, "xor") {
+			t.Errorf("%s:\n%s", head, s)
+		}
+	}
+}
+
+// The right side of && and || is not computed where the left side decides.
+func TestShortCircuit(t *testing.T) {
+	p := parse(t, `program p<1>(y: *i32, n: i32, m: i32) warps=1 {
+	gy = ViewGlobal(y) : global i32[32]
+	r = AllocateRegister(init=1) : register i32[32] spatial(32)
+	if n != 0 && 12/n > 3 {
+		r = Add(r, 1) : register i32[32] spatial(32)
+	}
+	if n == 0 || 12 % n == 1 || m != 0 && n/m == 2 {
+		r = Add(r, 2) : register i32[32] spatial(32)
+	}
+	i = n
+	while i != 0 && 40/i > 2 {
+		r = Add(r, 4) : register i32[32] spatial(32)
+		i = i - 1
+	}
+	ok = !(m != 0 && 7/m == 1) && n < 5
+	if ok {
+		r = Add(r, 64) : register i32[32] spatial(32)
+	}
+	StoreGlobal(gy, r, offset=[0])
+}
+`)
+	for n := range int64(14) {
+		for m := range int64(8) {
+			agree(t, p, nil, []ir.Arg{arg(t, "zeros:i32[32]"), {Int: n}, {Int: m}})
+		}
 	}
 }
 

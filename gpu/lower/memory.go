@@ -37,6 +37,7 @@ type access struct {
 
 	align int64 // divides every thread's element index of a slot group's base; at most 1<<20
 	last  int64 // divides every thread's index in the last dimension and its extent
+	hints code.Attr
 }
 
 const manyElements = 1 << 20
@@ -44,6 +45,9 @@ const manyElements = 1 << 20
 // locate finds the tile of a load or store in its tensor.
 func (l *lowerer) locate(in *ir.Instr, tile ir.Type) *access {
 	a := &access{g: l.env[in.In[0].Var()].global, tile: tile, width: tile.Elem.Bits()}
+	if c := in.Attr("cache"); c != nil && c.Word == "stream" {
+		a.hints = code.NoAllocate
+	}
 	rank := len(a.g.extents)
 	dims := in.Dims(rank, len(tile.Shape))
 	shape := tile.Layout.Shape()
@@ -312,7 +316,7 @@ func (l *lowerer) loadRun(a *access, addr code.Value, r run, guard code.Value) [
 	for pos := 0; pos < n; {
 		w := chunkBits(a.runAlign(r), pos, n)
 		op := loadOps[w]
-		imm := []int64{int64((r.delta*a.width + pos) / 8), 0}
+		imm := []int64{int64((r.delta*a.width + pos) / 8), int64(a.hints)}
 		var zeros []code.Value
 		for _, t := range op.Row().Out {
 			if t == code.B16 {

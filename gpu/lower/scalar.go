@@ -68,15 +68,50 @@ func (l *lowerer) boolean(e ir.Expr) code.Value {
 		return l.op(code.OpNotPred, nil, l.boolean(e.X))
 	case *ir.Binary:
 		switch e.Op {
-		case "&&":
-			return l.op(code.OpAndPred, nil, l.boolean(e.X), l.boolean(e.Y))
-		case "||":
-			return l.op(code.OpOrPred, nil, l.boolean(e.X), l.boolean(e.Y))
+		case "&&", "||":
+			return l.shortCircuit(e)
 		}
 		return l.compare(e)
 	}
 	l.refuse(e.Position(), "Lower.E6", "%s is no condition", e)
 	return l.b.ConstPred(false)
+}
+
+// shortCircuit is x && y or x || y. The right side may fail only where it counts,
+// so that one with a division runs in a branch; any other is computed always.
+func (l *lowerer) shortCircuit(e *ir.Binary) code.Value {
+	x := l.boolean(e.X)
+	if !divides(e.Y) {
+		op := code.OpAndPred
+		if e.Op == "||" {
+			op = code.OpOrPred
+		}
+		return l.op(op, nil, x, l.boolean(e.Y))
+	}
+	right := func() []code.Value {
+		return l.scoped(func() []code.Value { return []code.Value{l.boolean(e.Y)} })
+	}
+	known := func() []code.Value { return []code.Value{l.b.ConstPred(e.Op == "||")} }
+	if e.Op == "||" {
+		return l.b.If(x, known, right)[0]
+	}
+	return l.b.If(x, right, known)[0]
+}
+
+// divides reports whether an expression divides by what may be 0.
+func divides(e ir.Expr) bool {
+	switch e := e.(type) {
+	case *ir.Unary:
+		return divides(e.X)
+	case *ir.Binary:
+		if e.Op == "/" || e.Op == "%" {
+			if n, ok := ir.ConstInt(e.Y); !ok || n == 0 {
+				return true
+			}
+		}
+		return divides(e.X) || divides(e.Y)
+	}
+	return false
 }
 
 var compares = map[string]code.Cmp{"==": code.EQ, "!=": code.NE, "<": code.LT, "<=": code.LE, ">": code.GT, ">=": code.GE}

@@ -10,6 +10,7 @@ import (
 func init() {
 	Symbols["github.com/tilus-lab/tilus-lab/vm/build/build"] = map[string]reflect.Value{
 		// function, constant and variable definitions
+		"Cache":    reflect.ValueOf(build.Cache),
 		"Dims":     reflect.ValueOf(build.Dims),
 		"Global":   reflect.ValueOf(build.Global),
 		"Grid":     reflect.ValueOf(build.Grid),

@@ -69,6 +69,9 @@ func Offset(values ...any) Attr { return list("offset", values) }
 // Dims is the attribute dims, a list of integers: the dimension of src that each dimension of the tile lies along.
 func Dims(values ...any) Attr { return list("dims", values) }
 
+// Cache is the attribute cache, a word: stream: the bytes are read once and need no place in the L1 cache; a hint that changes no result.
+func Cache(word string) Attr { return Attr("cache=" + word) }
+
 // StoreGlobal adds
 //
 //	StoreGlobal(gc, out, offset=[bi*16, bj*8])

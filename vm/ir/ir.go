@@ -194,11 +194,12 @@ func (o Operand) Var() *Var {
 }
 
 // Attr is a named attribute: Exprs for lists, Exprs[0] for single expressions,
-// Number for a constant of any element type.
+// Number for a constant of any element type, Word for a word.
 type Attr struct {
 	Name   string
 	Exprs  []Expr
 	Number float64
+	Word   string
 	Pos    diag.Pos
 }
 

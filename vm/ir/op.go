@@ -80,10 +80,11 @@ const (
 	AttrExprs  AttrKind = iota // a list of scalar expressions: [bi*16, k]
 	AttrInts                   // a list of integer constants: [2]
 	AttrNumber                 // one numeric constant: 0, -1.5
+	AttrWord                   // one of the words of the row: stream
 )
 
 func (k AttrKind) String() string {
-	return [...]string{"list of expressions", "list of integers", "number"}[k]
+	return [...]string{"list of expressions", "list of integers", "number", "word"}[k]
 }
 
 // AttrSpec is an attribute that an op takes.
@@ -92,6 +93,7 @@ type AttrSpec struct {
 	Kind     AttrKind
 	Doc      string
 	Required bool
+	Words    []string // what an AttrWord may be
 }
 
 // Effects say what an instruction does beyond computing its results.

@@ -107,6 +107,7 @@ var table = []*Op{
 		Attrs: []AttrSpec{
 			{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in src of the tile's first element, one entry per dimension of src"},
 			{Name: "dims", Kind: AttrInts, Doc: "the dimension of src that each dimension of the tile lies along"},
+			{Name: "cache", Kind: AttrWord, Words: []string{"stream"}, Doc: "stream: the bytes are read once and need no place in the L1 cache; a hint that changes no result"},
 		},
 		Rules: []Rule{ruleTileType(true), ruleOffset, ruleDims},
 		Since: "0.1", Source: paper + " Table 1", Example: "ra = LoadGlobal(ga, offset=[bi*16, k*16]) : register f16[16, 16] column_local(2, 2).spatial(8, 4).local(1, 2)",

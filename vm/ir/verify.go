@@ -304,6 +304,13 @@ func (v *verifier) attrs(in *Instr) {
 				v.add(e.Position(), "Op.G4", "", "%s is a %s; %s is not a constant", a.Name, spec.Kind, e)
 			}
 		}
+		if spec.Kind == AttrWord && !slices.Contains(spec.Words, a.Word) {
+			help := diag.DidYouMean(a.Word, spec.Words)
+			if help == "" {
+				help = "there is " + strings.Join(spec.Words, ", ")
+			}
+			v.add(a.Pos, "Op.G4", help, "%s is a %s; %q is none that %s knows", a.Name, spec.Kind, a.Word, op.Name)
+		}
 		if spec.Kind == AttrNumber && len(a.Exprs) > 0 {
 			v.add(a.Pos, "Op.G4", "", "%s is a %s", a.Name, spec.Kind)
 		}

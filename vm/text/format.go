@@ -186,6 +186,9 @@ func (f *formatter) instr(s *ir.Instr) {
 }
 
 func attrText(op *ir.Op, a ir.Attr) string {
+	if a.Word != "" {
+		return a.Word
+	}
 	if spec := op.Spec(a.Name); spec != nil && spec.Kind == ir.AttrNumber {
 		if a.Exprs != nil {
 			return join(a.Exprs)

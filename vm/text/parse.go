@@ -6,6 +6,7 @@ import (
 	"math"
 	"slices"
 	"strconv"
+	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -213,8 +214,8 @@ func (p *parser) program(bind map[string]string) *ir.Program {
 		p.next()
 		p.expect("=", "warps")
 		t := p.peek()
-		n := p.constInt(t)
-		prog.Warps = int(min(max(n, -1), 1<<20))
+		prog.Warps = int(p.constInt(t))
+		p.warps = p.cover(t)
 	}
 	open := p.expect("{", "a program's head")
 	body := p.i
@@ -698,6 +699,14 @@ func (p *parser) attr(op *ir.Op) ir.Attr {
 	t := p.next()
 	p.next()
 	a := ir.Attr{Name: t.text, Pos: t.pos}
+	if spec := op.Spec(t.text); spec != nil && spec.Kind == ir.AttrWord {
+		w := p.peek()
+		if w.kind != tName {
+			p.fail(w, codeSyntax, "", "%s is one word: %s", t.text, strings.Join(spec.Words, ", "))
+		}
+		a.Word = p.next().text
+		return a
+	}
 	if spec := op.Spec(t.text); spec != nil && spec.Kind == ir.AttrNumber {
 		v := p.peek()
 		if v.is("[") {
