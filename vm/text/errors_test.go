@@ -115,3 +115,45 @@ func TestLimits(t *testing.T) {
 		t.Errorf("%d problems", len(list))
 	}
 }
+
+// TestWarpsAreNamedWhereTheyStand holds Prog.C1 to the number, as it is written.
+func TestWarpsAreNamedWhereTheyStand(t *testing.T) {
+	for _, warps := range []string{"99999999999", "0", "-3", "33", "W*8"} {
+		head := "program p<1>() warps="
+		if warps == "W*8" {
+			head = "program p[W=8]<1>() warps="
+		}
+		_, err := text.Parse("p.tile", head+warps+" {\n}\n", nil)
+		var list diag.List
+		if !errors.As(err, &list) || len(list) != 1 {
+			t.Errorf("warps=%s: %v", warps, err)
+			continue
+		}
+		value := strings.Replace(warps, "W*8", "64", 1)
+		if p := list[0]; p.Code != "Prog.C1" || p.Pos.Line != 1 || p.Pos.Col != len(head)+1 || p.End.Col != len(head)+1+len(warps) || p.Msg != "warps is "+value {
+			t.Errorf("warps=%s: %+v", warps, p)
+		}
+	}
+}
+
+// TestByteOrderMark holds that a mark before the text moves nothing, and that one
+// elsewhere is no text.
+func TestByteOrderMark(t *testing.T) {
+	src := corpus.Program("vector_add")
+	p, err := text.Parse("p.tile", "\ufeff"+src, nil)
+	if err != nil || p.Source != src {
+		t.Fatalf("%v; the source is %.20q", err, p.Source)
+	}
+	if tidy, err := text.FormatSource("p.tile", "\ufeff"+src); err != nil || tidy != src {
+		t.Errorf("formatted: %v, %.20q", err, tidy)
+	}
+	_, err = text.Parse("p.tile", "\ufeffprogramm p<1>() {\n}\n", nil)
+	if err == nil || !strings.HasPrefix(err.Error(), "p.tile:1:1: ") {
+		t.Errorf("%v", err)
+	}
+	for _, src := range []string{"\ufeff\ufeff" + src, "program\ufeff p<1>() {\n}\n"} {
+		if _, err := text.Parse("p.tile", src, nil); err == nil {
+			t.Errorf("%.20q is read", src)
+		}
+	}
+}

@@ -47,6 +47,9 @@ func (t token) describe() string {
 
 var punctuation = []string{"..", "==", "!=", "<=", ">=", "&&", "||", "(", ")", "[", "]", "{", "}", ",", ":", "=", "+", "-", "*", "/", "%", "<", ">", "!", "."}
 
+// byteOrderMark is what some editors put before the text of a file.
+const byteOrderMark = "\ufeff"
+
 // lex cuts the text into tokens, a newline token after each line and one EOF.
 // What is no token is reported once per line and left out.
 func lex(file, src string, list *diag.List) []token {

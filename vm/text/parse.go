@@ -58,21 +58,24 @@ type parser struct {
 	depth    int
 	ops      int
 	comments *ir.Comments
+	warps    diag.Problem // the place of the number of warps
 }
 
 type bail struct{}  // give the statement up
 type abort struct{} // give the text up
 
-// read parses without verifying. The program is nil when its head is wrong.
-func read(file, src string, bind map[string]string) (prog *ir.Program, list diag.List) {
+// read parses without verifying. The program is nil when its head is wrong. warps
+// is where the text says how many there are.
+func read(file, src string, bind map[string]string) (prog *ir.Program, warps diag.Problem, list diag.List) {
 	if len(src) > MaxText {
 		list.Addf(diag.Pos{File: file, Line: 1, Col: 1}, codeLimit, "", "the text has %d bytes, at most %d are read", len(src), MaxText)
-		return nil, list
+		return nil, warps, list
 	}
+	src = strings.TrimPrefix(src, byteOrderMark)
 	p := &parser{consts: map[string]constant{}, folded: map[*ir.Int]bool{}, ended: map[string]*ir.Var{}, poison: map[string]bool{}, loops: map[*ir.Var]bool{}, comments: ir.NewComments()}
 	p.toks = lex(file, src, &p.list)
 	defer func() {
-		list = p.list
+		warps, list = p.warps, p.list
 		switch r := recover(); r.(type) {
 		case nil:
 		case bail, abort:
@@ -83,7 +86,7 @@ func read(file, src string, bind map[string]string) (prog *ir.Program, list diag
 	}()
 	prog = p.program(bind)
 	prog.Source = src
-	return prog, p.list
+	return prog, p.warps, p.list
 }
 
 func (p *parser) peek() token { return p.toks[p.i] }
@@ -215,7 +218,7 @@ func (p *parser) program(bind map[string]string) *ir.Program {
 		p.expect("=", "warps")
 		t := p.peek()
 		prog.Warps = int(p.constInt(t))
-		p.warps = p.cover(t)
+		p.warps = diag.Problem{Pos: t.pos, End: p.toks[p.i-1].end()}
 	}
 	open := p.expect("{", "a program's head")
 	body := p.i

@@ -106,11 +106,17 @@ func Explain(code string) (doc ir.RuleDoc, ok bool) {
 // Parse reads and verifies one program. bind gives values to compile-time
 // parameters by name ("W": "i6", "BK": "32"); those left out take their
 // defaults. file names the text in positions. The error is a [diag.List] of all
-// problems in reading order.
+// problems in reading order. A byte order mark at the start of the text is no part
+// of it.
 func Parse(file, src string, bind map[string]string) (*ir.Program, error) {
-	p, list := read(file, src, bind)
+	p, warps, list := read(file, src, bind)
 	if p != nil {
-		list = append(list, ir.Verify(p)...)
+		for _, d := range ir.Verify(p) {
+			if d.Code == "Prog.C1" && warps.Pos.Known() { // the tree has no place for it but the program's
+				d.Pos, d.End = warps.Pos, warps.End
+			}
+			list.Add(d)
+		}
 	}
 	if err := once(list).Err(); err != nil {
 		return nil, err
@@ -120,7 +126,7 @@ func Parse(file, src string, bind map[string]string) (*ir.Program, error) {
 
 // ParseOnly reads one program without verifying it.
 func ParseOnly(file, src string, bind map[string]string) (*ir.Program, error) {
-	p, list := read(file, src, bind)
+	p, _, list := read(file, src, bind)
 	if err := once(list).Err(); err != nil {
 		return nil, err
 	}
