@@ -50,6 +50,68 @@ var cases = []timed{
 			"zeros:f16[16, 8192]", "16", "8192", "8192"},
 		want: wantScaled("u4", 128),
 	},
+	decode("gate_up", 1, 57344, 8192),
+	decode("gate_up", 8, 57344, 8192),
+	decode("down", 1, 8192, 28672),
+	decode("qkv", 1, 10240, 8192),
+	decode("o", 1, 8192, 8192),
+}
+
+// decode times decode_u4 on one linear layer of Llama-3.3-70B.
+func decode(layer string, m, n, k int) timed {
+	return timed{
+		name: fmt.Sprintf("decode_u4_%s_%dx%dx%d", layer, m, n, k), file: "decode_u4",
+		args: []string{
+			fmt.Sprintf("randcode:u8[%d, %d, 1024]:seed=1", n/16, k/128), fmt.Sprintf("pow2:f16[%d, %d]:seed=2:lo=-6:hi=-5", k/128, n),
+			fmt.Sprintf("randint:f16[%d, %d]:seed=3", m, k), fmt.Sprintf("zeros:f16[%d, %d]", m, n), strconv.Itoa(m), strconv.Itoa(n), strconv.Itoa(k),
+		},
+		want: wantDecode,
+	}
+}
+
+// wantDecode multiplies with weights unpacked by pack_u4's formula: of 1024 bytes
+// for 16 outputs and 128 k, thread 4·g + t holds 16 at 512·u; code n = 8·s + 4·c +
+// 2·p + r of them is output g + 8·r at k = 64·u + 16·t + 4·s + 2·p + c.
+func wantDecode(args []ir.Arg) []*array.Array {
+	w, s, x := args[0].Array, args[1].Array, args[2].Array
+	rows, groups, m := w.Shape[0], w.Shape[1], x.Shape[0]
+	xs, n := x.Floats(), rows*16
+	y := array.New(dtype.F16, m, n)
+	scales := s.Floats()
+	sums := make([][16]float64, rows*m)
+	var all sync.WaitGroup
+	for worker := range 16 {
+		all.Go(func() {
+			for row := worker; row < rows; row += 16 {
+				for kb := range groups {
+					tile := w.Data[(row*groups+kb)*1024:][:1024]
+					for i := range m {
+						var sum [16]float64
+						for at, b := range tile {
+							u, lane, half := at/512, at%512/16, at%16
+							for j := range 2 {
+								nib := half*2 + j
+								k := 64*u + 16*(lane%4) + nib/8*4 + nib/2%2*2 + nib/4%2
+								sum[lane/4+8*(nib%2)] += float64(b>>(4*j)&15) * xs[i*groups*128+kb*128+k]
+							}
+						}
+						for r := range sum {
+							sums[row*m+i][r] += sum[r] * scales[kb*n+row*16+r]
+						}
+					}
+				}
+			}
+		})
+	}
+	all.Wait()
+	for row := range rows {
+		for i := range m {
+			for r, v := range sums[row*m+i] {
+				y.SetCode(i*n+row*16+r, dtype.F16.Encode(v, false))
+			}
+		}
+	}
+	return []*array.Array{nil, nil, nil, y, nil, nil, nil}
 }
 
 // program parses the case's program.
