@@ -25,7 +25,7 @@ import (
 )
 
 // startLimit is how long a server may take to start on a busy machine.
-const startLimit = 60 * time.Second
+const startLimit = 90 * time.Second
 
 // build makes the command once for all tests. TestMain removes it.
 var build = sync.OnceValues(func() (string, error) {
@@ -170,9 +170,9 @@ func (h home) up(t *testing.T) string {
 	return ""
 }
 
-// jupyter starts JupyterLab in the folder of notebooks and returns its address;
-// behind it go a path and ?token=tilus.
-func (h home) jupyter(t *testing.T) string {
+// jupyter starts JupyterLab in the folder of notebooks. What it returns waits until
+// it answers and gives its address; behind that go a path and ?token=tilus.
+func (h home) jupyter(t *testing.T) (wait func() string) {
 	t.Helper()
 	py := need.Jupyter(t)
 	settings := filepath.Join(h.dir, "jupyter", "lab", "user-settings", "@jupyterlab")
@@ -201,16 +201,19 @@ func (h home) jupyter(t *testing.T) string {
 	cmd.Dir, cmd.Env = h.dir, h.env()
 	start(t, cmd, func(string) {})
 	base := fmt.Sprintf("http://127.0.0.1:%d/", port)
-	for end := time.Now().Add(startLimit); time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
-		if r, err := http.Get(base + "api/status?token=tilus"); err == nil {
-			r.Body.Close()
-			if r.StatusCode == http.StatusOK {
-				return base
+	end := time.Now().Add(startLimit)
+	return func() string {
+		for ; time.Now().Before(end); time.Sleep(100 * time.Millisecond) {
+			if r, err := http.Get(base + "api/status?token=tilus"); err == nil {
+				r.Body.Close()
+				if r.StatusCode == http.StatusOK {
+					return base
+				}
 			}
 		}
+		t.Fatalf("JupyterLab does not answer after %s", startLimit)
+		return ""
 	}
-	t.Fatalf("JupyterLab does not answer after %s", startLimit)
-	return ""
 }
 
 // script runs one script with arguments and fails the test with what it printed.
@@ -250,8 +253,9 @@ func TestJupyterLab(t *testing.T) {
 	if err := os.WriteFile(filepath.Join(h.notebooks, "live.ipynb"), []byte(live), 0o644); err != nil {
 		t.Fatal(err)
 	}
+	wait := h.jupyter(t) // takes longest
 	start := h.up(t)
-	f.script(t, "jupyter.mjs", h.jupyter(t), start)
+	f.script(t, "jupyter.mjs", wait(), start)
 }
 
 // live is a notebook of this test: nothing in it has been run.

@@ -18,11 +18,22 @@ async function go(name) {
   await notebook.locator(".jp-Notebook .jp-Cell").first().waitFor();
 }
 
-// runCell is what a person does: click into the cell, Shift+Enter.
+// prompt waits until the prompt of a cell matches; false after a while.
+const prompt = (i, pattern, timeout) => notebook.waitForFunction(([i, pattern]) =>
+  new RegExp(pattern).test(document.querySelectorAll(".jp-Notebook .jp-CodeCell")[i].querySelector(".jp-InputPrompt").textContent),
+  [i, pattern], { timeout }).then(() => true, () => false);
+
+// runCell is what a person does: click into the cell, Shift+Enter, and again when
+// JupyterLab, which is still loading, did not hear it.
 async function runCell(i) {
-  await cell(i).locator(".cm-content").click();
-  await notebook.keyboard.press("Shift+Enter");
-  await notebook.waitForFunction((i) => /\[\d+\]/.test(document.querySelectorAll(".jp-Notebook .jp-CodeCell")[i].querySelector(".jp-InputPrompt").textContent), i);
+  for (let heard = false, tries = 0; !heard; tries++) {
+    must(tries < 6, "JupyterLab does not run cell " + i);
+    await cell(i).locator(".cm-content").click();
+    await cell(i).locator(".cm-editor.cm-focused").waitFor();
+    await notebook.keyboard.press("Shift+Enter");
+    heard = await prompt(i, /\[[*\d]+\]/.source, 5000);
+  }
+  must(await prompt(i, /\[\d+\]/.source, 60_000), "cell " + i + " does not end");
 }
 
 await run(browser, () => context.pages(), {
@@ -42,6 +53,7 @@ await run(browser, () => context.pages(), {
     await drawn(explorer);
     await go("live.ipynb");
     await notebook.locator(".jp-NotebookPanel .jp-Toolbar-kernelName", { hasText: "Tilus Lab (Go)" }).waitFor();
+    await notebook.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").waitFor();
     await runCell(0);
     await cell(0).locator(".jp-RenderedSVG, .jp-OutputArea-output svg").first().waitFor();
     await shot(notebook, "jupyter-cell");

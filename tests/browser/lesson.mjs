@@ -3,7 +3,7 @@
 //   node lesson.mjs ADDRESS NOTEBOOK-FILE
 
 import { readFileSync } from "node:fs";
-import { open, run, must, shot, scan } from "./lib.mjs";
+import { open, run, must, shot, scan, redrawn } from "./lib.mjs";
 
 const [start, file] = process.argv.slice(2);
 const base = new URL(start).origin + "/";
@@ -57,12 +57,14 @@ await run(browser, () => context.pages(), {
     await shot(page, "lesson-view");
   },
 
-  async "a variable of a cell opens in the explorer"() {
-    const [other] = await Promise.all([context.waitForEvent("page"), page.locator(".links a", { hasText: "operandB" }).first().click()]);
-    await other.waitForFunction(() => document.querySelector("section.pane .say")?.textContent.includes("[16, 8]"));
-    must(other.url().includes("operandB"), "the address is " + other.url());
-    await shot(other, "lesson-explorer");
-    await other.close();
+  async "what a cell shows opens in the explorer: a variable, and a View"() {
+    for (const [name, part, sentence] of [["operandB", "operandB", "[16, 8]"], ["i6 local", "p=reinterpret", "A thread holds 3 u8 = 24 bits; read as i6"]]) {
+      const [other] = await Promise.all([context.waitForEvent("page"), page.locator(".links a", { hasText: name }).first().click()]);
+      await redrawn(other, sentence);
+      must(other.url().includes(part), "the address is " + other.url());
+      await shot(other, "lesson-explorer-" + name.slice(0, 2));
+      await other.close();
+    }
   },
 
   async "what ran is saved as Jupyter has it"() {
