@@ -534,7 +534,9 @@ func (e *Engine) phases(name string, p *parsed, imports map[string]types.Object,
 // empty empties the package that all cells are in. The checker asks whether an unexported field is of the same package by comparing
 // pointers, so every cell must be checked in the same one.
 func (e *Engine) empty() *types.Package {
-	*e.main = *types.NewPackage("main", "main")
+	// Its scope stays the same one too, since types of earlier cells are asked whether they are local by comparing scopes.
+	*e.main.Scope() = *types.NewScope(types.Universe, token.NoPos, token.NoPos, "package main")
+	e.main.SetImports(nil)
 	return e.main
 }
 

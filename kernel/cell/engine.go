@@ -393,7 +393,15 @@ func (g *gen) result(x ast.Expr) string {
 		ts = append(ts, goType(types.Default(t)))
 	}
 	g.e.host.resultTypes = ts
-	return g.host() + ".Result(" + g.expr(unparen(x)) + ")"
+	s := g.expr(unparen(x))
+	if tu, ok := t.(*types.Tuple); ok {
+		if all, ok := g.spread(x, tu); ok {
+			s = all
+		}
+	} else if g.cellType(t) == nil || textMethod(t) == "" && g.hidesAt(t) && types.NewMethodSet(t).Len() == 0 {
+		s = g.printable(x, s, types.Default(t))
+	}
+	return g.host() + ".Result(" + s + ")"
 }
 
 // goType names a type as a cell would write it.

@@ -74,6 +74,10 @@ func TestRefusals(t *testing.T) {
 		{"import \"fmt\"\ntype S struct{ X int }\nfunc (s S) String() string { return \"S\" }\nvar b any = S{1}\n_, is := b.(fmt.Stringer)\nis", "[Cell.E8]"},
 		{"type S struct{ X int }\nm := map[any]int{S{1}: 5}\nm[S{1}]", "[Cell.E10]"},
 		{"import \"no/such\"", "[Cell.E5]"},
+		{"import \"fmt\"\ntype U struct{ x int }\nfmt.Printf(\"%+v\", U{1})", "cell5:3:19: "},
+		{"import \"fmt\"\ntype U2 struct{ X int }\nfmt.Printf(\"%d %#v\", 1, U2{1})", "cell6:3:25: "},
+		{"import \"fmt\"\ntype C int\nfunc (c C) String() string { return \"c\" }\nfmt.Println(1, map[C]int{1: 2})", "cell7:4:16: "},
+		{"type C int\nfunc (c C) String() string { return \"c\" }\nvar a any = C(1)\na == C(1)", "[Cell.E8]"},
 	} {
 		if got := b.run(c.src); !strings.Contains(got, c.code) {
 			t.Errorf("%s: %q, want %s", c.src, got, c.code)
@@ -129,6 +133,16 @@ func TestCells(t *testing.T) {
 		{"try(false)", "=> 7\n"},
 		{"func three() (int, string, error) { return 1, \"a\", nil }\nthree()", "=> 1 a\n"},
 		{"fmt.Errorf(\"a value\")", "=> a value\n"},
+		{"type K struct{ A int }\nfmt.Printf(\"%T %T %5T|%T %T %v\", K{}, &K{}, []K{}, map[string]*K{}, 1, K{2})", "main.K *main.K []main.K|map[string]*main.K int {2}"},
+		{"type F float64\nvar af, ak, ap any = F(1), K{1}, &K{1}\nfmt.Printf(\"%T %T %T %T\", af, ak, ap, any(2))", "main.F main.K *main.K int"},
+		{"type Col int\nfunc (c Col) String() string { return [...]string{\"red\", \"green\"}[c] }\n[]Col{0, 1}", "=> [red green]\n"},
+		{"map[string]Col{\"a\": 1}", "=> map[a:green]\n"},
+		{"var ac any = Col(1)\nac", "=> green\n"},
+		{"[]any{ac, Col(0)}", "=> [green red]\n"},
+		{"type Gen[E any] struct{ V E }\nGen[Col]{1}", "=> {green}\n"}, // Col is of an earlier cell
+		{"func pair() ([]Col, int) { return []Col{1}, 2 }\npair()", "=> [green] 2\n"},
+		{"panic(Col(1))", "ERROR green"},
+		{"panic(K{7})", "ERROR {7}"},
 		{"1 + 1;;", "=> 2\n"},
 		{";", ""},
 	} {

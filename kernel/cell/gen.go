@@ -142,6 +142,10 @@ func (g *gen) structType(t *types.Struct, tag string) string {
 		}
 		b.WriteString(g.typ(f.Type()))
 		ft := t.Tag(i)
+		if !f.Exported() && f.Name() != "_" {
+			// The interpreter exports all fields, so encoders must be told to leave these alone.
+			ft = `json:"-" xml:"-"`
+		}
 		if i == 0 && tag != "" {
 			ft = strings.TrimSpace(ft + " cell:" + strconv.Quote(tag))
 		}
@@ -337,6 +341,9 @@ func (g *gen) conv(e ast.Expr, to types.Type) string {
 	}
 	to = g.subst(to)
 	from := g.typeOf(e)
+	if isEmptyInterface(to) {
+		return g.boxed(s, from)
+	}
 	if types.IsInterface(to) || types.Identical(from, to) {
 		return s
 	}

@@ -71,7 +71,7 @@ func (g *gen) expr(e ast.Expr) string {
 	case *ast.TypeAssertExpr:
 		if e.Type != nil {
 			g.checkAssert(e, e.X, e.Type)
-			return g.operand(e.X) + ".(" + g.typ(g.typeOf(e.Type)) + ")"
+			return g.took(g.operand(e.X), g.typeOf(e.X), g.typeOf(e.Type)) + ".(" + g.typ(g.typeOf(e.Type)) + ")"
 		}
 		return g.operand(e.X) + ".(type)"
 	case *ast.FuncLit:
@@ -280,6 +280,18 @@ func (g *gen) binary(e *ast.BinaryExpr) string {
 				x = g.typ(ty) + "(" + x + ")"
 			}
 		}
+		if !nilX && !nilY {
+			if g.cellType(tx) != nil && isEmptyInterface(ty) || g.cellType(ty) != nil && isEmptyInterface(tx) {
+				n := g.cellType(tx)
+				if n == nil {
+					n = g.cellType(ty)
+				}
+				if _, isStruct := n.Underlying().(*types.Struct); !isStruct {
+					g.refuse(e, "Cell.E8", "take the value out of the interface first", "cells cannot compare %s with a value of type any", n.Obj().Name())
+				}
+			}
+			x, y = g.unboxed(x, tx), g.unboxed(y, ty)
+		}
 	}
 	return "(" + x + " " + e.Op.String() + " " + y + ")"
 }
@@ -289,7 +301,7 @@ func (g *gen) key(e ast.Expr, to types.Type) string {
 	if n := namedOf(g.typeOf(e)); n != nil && types.IsInterface(g.subst(to)) && !types.IsInterface(n) && g.isSource(n.Obj()) {
 		g.refuse(e, "Cell.E10", "use the type itself as the type of the keys", "cells cannot use %s as a key of an interface type", n.Obj().Name())
 	}
-	return g.conv(e, to)
+	return g.unboxed(g.conv(e, to), g.typeOf(e))
 }
 
 func (g *gen) composite(e *ast.CompositeLit) string {
@@ -344,6 +356,9 @@ func (g *gen) call(e *ast.CallExpr) string {
 	if tv := g.info.Types[fun]; tv.IsType() {
 		t := g.subst(tv.Type)
 		s := g.typ(t)
+		if isEmptyInterface(t) {
+			return "(" + s + ")(" + g.boxed(g.expr(e.Args[0]), g.typeOf(e.Args[0])) + ")"
+		}
 		return "(" + s + ")(" + g.expr(e.Args[0]) + ")"
 	}
 	if id, ok := fun.(*ast.Ident); ok {
@@ -364,11 +379,30 @@ func (g *gen) call(e *ast.CallExpr) string {
 	return f + "(" + g.args(e, sig) + ")"
 }
 
+// unboxed prints an expression of an interface type without the box that may be around its value.
+func (g *gen) unboxed(s string, t types.Type) string {
+	if !isEmptyInterface(t) {
+		return s
+	}
+	return g.host() + ".Unbox(" + s + ")"
+}
+
 // args prints the arguments of a call.
 func (g *gen) args(e *ast.CallExpr, sig *types.Signature) string {
 	var args []string
+	fn := g.callee(e.Fun)
+	if first, format, ok := prints(fn); ok {
+		return g.printArgs(e, first, format)
+	}
 	for i, a := range e.Args {
 		var to types.Type
+		if g.native(fn) {
+			// The library gets plain values.
+			if _, isCall := g.typeOf(a).(*types.Tuple); !isCall && e.Ellipsis == token.NoPos {
+				args = append(args, g.toHost(e, a, sig, i))
+				continue
+			}
+		}
 		if sig != nil {
 			n := sig.Params().Len()
 			switch {
@@ -388,6 +422,32 @@ func (g *gen) args(e *ast.CallExpr, sig *types.Signature) string {
 		s += "..."
 	}
 	return s
+}
+
+// toHost prints an argument of a function of the library.
+func (g *gen) toHost(call *ast.CallExpr, a ast.Expr, sig *types.Signature, i int) string {
+	var to types.Type
+	if sig != nil {
+		switch n := sig.Params().Len(); {
+		case sig.Variadic() && i >= n-1:
+			if sl, ok := sig.Params().At(n - 1).Type().(*types.Slice); ok {
+				to = sl.Elem()
+			}
+		case i < n:
+			to = sig.Params().At(i).Type()
+		}
+	}
+	if to != nil && isEmptyInterface(to) {
+		s, t := g.expr(a), g.typeOf(a)
+		if b, ok := t.(*types.Basic); ok && b.Kind() == types.UntypedNil {
+			return s
+		}
+		if f := g.callee(call.Fun); f.Pkg().Path() == module+"kernel/display" {
+			return s // it prints what is in a box
+		}
+		return g.unboxed(s, t)
+	}
+	return g.conv(a, to)
 }
 
 // special prints the few library calls that the interpreter gets wrong.
@@ -414,11 +474,11 @@ func (g *gen) special(e *ast.CallExpr, fun ast.Expr) string {
 		// A writer that has a String method is mistaken for something to print.
 		if len(e.Args) > 1 || f.Name() == "Fprintln" {
 			rest := &ast.CallExpr{Fun: e.Fun, Args: e.Args[1:], Ellipsis: e.Ellipsis}
-			sig, _ := g.typeOf(fun).(*types.Signature)
-			if sig != nil {
-				sig = types.NewSignatureType(nil, nil, nil, types.NewTuple(tupleVars(sig.Params())[1:]...), sig.Results(), true)
+			first, format := 0, -1
+			if f.Name() == "Fprintf" {
+				first, format = 1, 0
 			}
-			return g.host() + ".WriteTo(" + g.expr(e.Args[0]) + ", " + g.pkg(f.Pkg()) + ".S" + f.Name()[1:] + "(" + g.args(rest, sig) + "))"
+			return g.host() + ".WriteTo(" + g.expr(e.Args[0]) + ", " + g.pkg(f.Pkg()) + ".S" + f.Name()[1:] + "(" + g.printArgs(rest, first, format) + "))"
 		}
 	}
 	return ""
@@ -484,7 +544,7 @@ func (g *gen) builtin(e *ast.CallExpr, name string) string {
 	case "recover":
 		return g.host() + ".Recover()"
 	case "panic":
-		return "panic(" + g.expr(e.Args[0]) + ")"
+		return "panic(" + g.conv(e.Args[0], types.NewInterfaceType(nil, nil)) + ")"
 	}
 	return name + "(" + list(none) + ")"
 }

@@ -72,11 +72,15 @@ func (g *gen) stmt(s ast.Stmt) string {
 		if s.Init != nil {
 			init = g.stmt(s.Init) + "; "
 		}
-		out := "if " + init + g.expr(s.Cond) + " " + g.block(s.Body)
+		before, after := "", ""
+		if strings.Contains(init, "\n") {
+			before, init, after = "{\n"+strings.TrimSuffix(init, "; ")+"\n", "", "\n}"
+		}
+		out := before + "if " + init + g.expr(s.Cond) + " " + g.block(s.Body)
 		if s.Else != nil {
 			out += " else " + g.stmt(s.Else)
 		}
-		return out
+		return out + after
 	case *ast.ForStmt:
 		return g.forLoop(s)
 	case *ast.RangeStmt:
@@ -201,6 +205,11 @@ func (g *gen) closed(c *ast.CallExpr, spawn bool) string {
 			names = append(names, "nil")
 			continue
 		}
+		if s, ok := g.later(c, i, sig, builtin); ok {
+			name := fmt.Sprintf("ǃ%d", i)
+			params, args, names = append(params, name+" interface{}"), append(args, s), append(names, name)
+			continue
+		}
 		name := fmt.Sprintf("ǃ%d", i)
 		params = append(params, name+" "+g.typ(types.Default(t)))
 		args = append(args, g.conv(a, t))
@@ -217,6 +226,29 @@ func (g *gen) closed(c *ast.CallExpr, spawn bool) string {
 		return "func(" + strings.Join(params, ", ") + ") { " + enter + body + " }(" + strings.Join(args, ", ") + ")"
 	}
 	return "func(" + strings.Join(params, ", ") + ") func() { return func() { " + body + " } }(" + strings.Join(args, ", ") + ")"
+}
+
+// later prints argument i of a call for later when it must be boxed for its parameter.
+func (g *gen) later(c *ast.CallExpr, i int, sig *types.Signature, builtin bool) (string, bool) {
+	fn := g.callee(c.Fun)
+	if sig == nil || builtin || c.Ellipsis != token.NoPos {
+		return "", false
+	}
+	t := sig.Params().At(min(i, sig.Params().Len()-1)).Type()
+	if sl, ok := t.(*types.Slice); ok && sig.Variadic() && i >= sig.Params().Len()-1 {
+		t = sl.Elem()
+	}
+	if t = g.subst(t); !isEmptyInterface(t) {
+		return "", false
+	}
+	s, from := g.expr(c.Args[i]), types.Default(g.typeOf(c.Args[i]))
+	in := s
+	if first, _, ok := prints(fn); ok && i >= first {
+		in = g.printable(c.Args[i], s, from)
+	} else if !g.native(fn) {
+		in = g.boxed(s, from)
+	}
+	return in, in != s
 }
 
 // noResult makes a function literal fit func().
@@ -288,10 +320,54 @@ func (g *gen) assign(s *ast.AssignStmt) string {
 		}
 		rhs = append(rhs, r)
 	}
+	if len(lhs) > 1 && len(lhs) == len(rhs) && (tok == "=" || tok == ":=") && g.mixed(s.Lhs, s.Rhs) {
+		return g.oneByOne(s, lhs, rhs)
+	}
 	if tok == "=" && len(lhs) == len(rhs) {
 		return together(lhs, rhs)
 	}
 	return strings.Join(lhs, ", ") + " " + tok + " " + strings.Join(rhs, ", ")
+}
+
+// mixed tells whether an assignment gives values of calls to several names of which one is an interface: the interpreter loses such values.
+func (g *gen) mixed(lhs, rhs []ast.Expr) bool {
+	iface := false
+	for i, l := range lhs {
+		id, ok := l.(*ast.Ident)
+		if !ok {
+			return false
+		}
+		if id.Name != "_" {
+			iface = iface || types.IsInterface(g.typeOf(l))
+		}
+		iface = iface || types.IsInterface(g.typeOf(rhs[i]))
+	}
+	return iface
+}
+
+// oneByOne prints a parallel assignment to names in two steps: all values, then all names.
+func (g *gen) oneByOne(s *ast.AssignStmt, lhs, rhs []string) string {
+	var vals, sets []string
+	for i, x := range lhs {
+		if x == "_" {
+			vals = append(vals, "_ = "+rhs[i])
+			continue
+		}
+		tok := " = "
+		if id := s.Lhs[i].(*ast.Ident); s.Tok == token.DEFINE && g.info.Defs[id] != nil {
+			if _, top := g.vars[g.info.Defs[id]]; !top {
+				tok = " := "
+			}
+		}
+		if rhs[i] == "nil" {
+			sets = append(sets, x+tok+"nil")
+			continue
+		}
+		t := g.fresh("t")
+		vals = append(vals, fmt.Sprintf("var %s %s = %s", t, g.typ(g.typeOf(s.Lhs[i])), rhs[i]))
+		sets = append(sets, x+tok+t)
+	}
+	return strings.Join(append(vals, sets...), "\n")
 }
 
 // together prints a parallel assignment. The interpreter cannot have nil in one, and nil needs no evaluation.
@@ -371,6 +447,19 @@ func (g *gen) declStmt(d *ast.GenDecl) string {
 				}
 				continue
 			}
+			t := types.Type(types.Typ[types.Int])
+			for _, n := range vs.Names {
+				if obj := g.info.Defs[n]; obj != nil && types.IsInterface(obj.Type()) {
+					t = obj.Type()
+				}
+			}
+			if len(l) > 1 && types.IsInterface(t) {
+				// The names are new, so no value can depend on them.
+				for i := range l {
+					fmt.Fprintf(&b, "%s = %s\n", l[i], r[i])
+				}
+				continue
+			}
 			fmt.Fprintf(&b, "%s = %s\n", strings.Join(l, ", "), strings.Join(r, ", "))
 		}
 	}
@@ -409,6 +498,23 @@ func (g *gen) leave(vals []string) string {
 	if g.fn != nil && g.fn.defers {
 		if len(vals) == 0 || len(g.fn.outs) == 0 {
 			return "return"
+		}
+		iface := false
+		for i := range g.fn.results.Len() {
+			iface = iface || types.IsInterface(g.subst(g.fn.results.At(i).Type()))
+		}
+		if len(vals) > 1 && len(vals) == len(g.fn.outs) && iface {
+			// See mixed.
+			var first, then []string
+			for i, v := range vals {
+				if v != "nil" {
+					t := g.fresh("t")
+					first = append(first, fmt.Sprintf("var %s %s = %s", t, g.typ(g.fn.results.At(i).Type()), v))
+					v = t
+				}
+				then = append(then, g.fn.outs[i]+" = "+v)
+			}
+			return strings.Join(append(first, then...), "\n") + "\nreturn"
 		}
 		return together(g.fn.outs, vals) + "; return"
 	}
@@ -539,13 +645,16 @@ func (g *gen) forLoop(s *ast.ForStmt) string {
 	for _, f := range restore {
 		f()
 	}
-	head := "for "
+	head, after := "for ", ""
+	if strings.Contains(init, "\n") {
+		head, init, after = "{\n"+init+"\nfor ", "", "\n}"
+	}
 	if init != "" || post != "" {
 		head += init + "; " + cond + "; " + post + " "
 	} else if cond != "" {
 		head += cond + " "
 	}
-	return head + g.inLoop(s.Body, pre, cont)
+	return head + g.inLoop(s.Body, pre, cont) + after
 }
 
 func (g *gen) rangeLoop(s *ast.RangeStmt) string {
@@ -674,10 +783,15 @@ func (g *gen) inSwitch(f func()) {
 
 func (g *gen) switchStmt(s *ast.SwitchStmt) string {
 	var b strings.Builder
-	b.WriteString("switch ")
+	init, after := "", ""
 	if s.Init != nil {
-		b.WriteString(g.stmt(s.Init) + "; ")
+		init = g.stmt(s.Init) + "; "
 	}
+	if strings.Contains(init, "\n") {
+		b.WriteString("{\n" + strings.TrimSuffix(init, "; ") + "\n")
+		init, after = "", "\n}"
+	}
+	b.WriteString("switch " + init)
 	if s.Tag != nil {
 		tag := g.expr(s.Tag)
 		if g.info.Types[s.Tag].Value != nil {
@@ -701,7 +815,7 @@ func (g *gen) switchStmt(s *ast.SwitchStmt) string {
 			b.WriteString(g.stmts(cc.Body))
 		}
 	})
-	b.WriteString("}")
+	b.WriteString("}" + after)
 	return b.String()
 }
 
@@ -741,6 +855,8 @@ func (g *gen) typeSwitch(s *ast.TypeSwitchStmt) string {
 			}
 			g.checkAssert(te, x, te)
 			t := g.typ(g.typeOf(te))
+			v := v
+			v = g.took(v, g.typeOf(x), g.typeOf(te))
 			if len(cc.List) == 1 && bind != "" {
 				binds[i] = g.fresh(bind)
 				fmt.Fprintf(&b, "var %s %s\n_ = %s\nif %s < 0 { if ǃt, ǃok := %s.(%s); ǃok { %s = %d; %s = ǃt } }\n", binds[i], t, binds[i], k, v, t, k, i, binds[i])

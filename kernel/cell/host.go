@@ -33,7 +33,8 @@ type host struct {
 	mu          sync.Mutex
 	done        chan struct{}
 	resultTypes []string
-	handed      any // a value on its way from Bind to a variable
+	quiet       atomic.Bool // boxes print plain values
+	handed      any         // a value on its way from Bind to a variable
 }
 
 func newHost(e *Engine) *host { return &host{e: e} }
@@ -147,7 +148,7 @@ func (d *Defers) Do(body func()) {
 func (d *Defers) one(f func()) {
 	defer func() {
 		if r := recover(); r != nil {
-			d.cause, d.live = r, true
+			d.cause, d.live = shed(r), true
 		}
 	}()
 	f()
@@ -220,6 +221,11 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"Cell":      reflect.ValueOf(h.cell),
 			"WriteTo":   reflect.ValueOf(func(w io.Writer, s string) (int, error) { return io.WriteString(to(w), s) }),
 			"As":        reflect.ValueOf(as),
+			"Box":       reflect.ValueOf(h.box),
+			"BoxShown":  reflect.ValueOf(h.boxShown),
+			"Take":      reflect.ValueOf(take),
+			"Unbox":     reflect.ValueOf(unbox),
+			"TypeName":  reflect.ValueOf(h.typeName),
 			"Handed": reflect.ValueOf(func() any {
 				h.mu.Lock()
 				defer h.mu.Unlock()
@@ -246,6 +252,7 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"Fprintf":  like(func(w io.Writer, f string, a ...any) (int, error) { return fmt.Fprintf(to(w), f, a...) }, fmt.Fprintf),
 			"Fprintln": like(func(w io.Writer, a ...any) (int, error) { return fmt.Fprintln(to(w), a...) }, fmt.Fprintln),
 		},
+		"reflect/reflect": {"DeepEqual": reflect.ValueOf(deepEqual)},
 		"os/os": {
 			"Exit": reflect.ValueOf(exit),
 		},

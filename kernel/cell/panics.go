@@ -24,7 +24,7 @@ func (e *Engine) panicked(name string, err error) *proto.Error {
 	out := &proto.Error{Name: "Panic", Value: err.Error()}
 	var p interp.Panic
 	if errors.As(err, &p) {
-		switch v := p.Value.(type) {
+		switch v := shed(p.Value).(type) {
 		case Exit:
 			out.Name, out.Value = "Exit", v.Error()
 			if v.Code == 0 {

@@ -83,6 +83,8 @@ const maxShort = 120
 // Vars lists the top-level variables. Call it between cells.
 func (e *Engine) Vars() *proto.Vars {
 	out := &proto.Vars{Vars: []proto.Var{}}
+	e.host.quiet.Store(true)
+	defer e.host.quiet.Store(false)
 	globals := e.in.Globals()
 	for name, o := range e.objs {
 		v, ok := o.(*types.Var)

@@ -1,0 +1,413 @@
+package cell
+
+import (
+	"fmt"
+	"go/ast"
+	"go/constant"
+	"go/types"
+	"strconv"
+	"strings"
+)
+
+// cellType gives the type that a cell declared and that t is, or points to; nil for others.
+func (g *gen) cellType(t types.Type) *types.Named {
+	n := namedOf(t)
+	if n == nil || n.Obj().Pkg() == nil || types.IsInterface(n) || !g.isSource(n.Obj()) {
+		return nil
+	}
+	return n
+}
+
+// textMethod names the method by which the library prints a value: "Error", "String" or "".
+func textMethod(t types.Type) string {
+	for _, name := range []string{"Error", "String"} {
+		o, _, _ := types.LookupFieldOrMethod(t, false, nil, name)
+		if f, ok := o.(*types.Func); ok {
+			if s := f.Type().(*types.Signature); s.Params().Len() == 0 && s.Results().Len() == 1 && types.Identical(s.Results().At(0).Type(), types.Typ[types.String]) {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+func isEmptyInterface(t types.Type) bool {
+	it, ok := t.Underlying().(*types.Interface)
+	return ok && it.NumMethods() == 0 && it.IsMethodSet()
+}
+
+// mainName is a type as %T prints it.
+func mainName(t types.Type) string {
+	s := types.TypeString(t, func(p *types.Package) string { return p.Name() })
+	return strings.ReplaceAll(s, "any", "interface {}")
+}
+
+// boxed prints an expression of a cell's type for a place of an empty interface type. The text s is the expression.
+func (g *gen) boxed(s string, t types.Type) string {
+	n := g.cellType(t)
+	if n == nil || textMethod(t) == "" && g.hidesAt(t) {
+		if !g.hidesAt(t) {
+			return s
+		}
+		return g.helper("box", t, func(string) string {
+			return "return " + g.host() + ".BoxShown(" + strconv.Quote(mainName(t)) + ", x, func() interface{} { return " + g.printable(nil, "x", t) + " })"
+		}) + "(" + s + ")"
+	}
+	how := textMethod(t)
+	if _, isStruct := n.Underlying().(*types.Struct); isStruct && how == "" && types.NewMethodSet(types.NewPointer(n)).Len() == 0 {
+		return s // the interpreter keeps the name of a plain struct
+	}
+	if _, isPointer := t.Underlying().(*types.Pointer); isPointer && how == "" {
+		if _, isStruct := n.Underlying().(*types.Struct); isStruct {
+			return g.helper("plain", t, func(string) string { return "return " + g.host() + ".Unbox(x)" }) + "(" + s + ")"
+		}
+	}
+	return g.helper("box", t, func(ty string) string {
+		name := strconv.Quote(mainName(t))
+		if how == "" {
+			return "return " + g.host() + ".Box(" + name + ", x, nil)"
+		}
+		return "return " + g.host() + ".Box(" + name + ", x, func() string { return x." + how + "() })"
+	}) + "(" + s + ")"
+}
+
+// helper names a function from t to an empty interface, printing it when it is new.
+func (g *gen) helper(kind string, t types.Type, body func(ty string) string) string {
+	ty := g.typ(t)
+	key := kind + ":" + ty
+	if f, ok := g.e.typeNames[key]; ok {
+		return f
+	}
+	f := g.fresh(kind)
+	g.e.typeNames[key] = f
+	text := body(ty)
+	fmt.Fprintf(&g.out.funcs, "func %s(x %s) interface{} {\n%s }\n", f, ty, text)
+	return f
+}
+
+// hidesAt is hides for a value, or the struct that it points to.
+func (g *gen) hidesAt(t types.Type) bool {
+	if p, ok := types.Unalias(t).(*types.Pointer); ok {
+		t = p.Elem()
+		if _, ok := t.Underlying().(*types.Struct); !ok || textMethod(types.NewPointer(t)) != "" {
+			return false
+		}
+	}
+	return !types.IsInterface(t) && g.hides(t, map[types.Type]bool{})
+}
+
+// took prints x, of an empty interface type, for an assertion to t: values of t may be in a box.
+func (g *gen) took(x string, from, t types.Type) string {
+	if !isEmptyInterface(from) || types.IsInterface(t) || g.cellType(t) == nil && !g.hidesAt(t) {
+		return x
+	}
+	return g.host() + ".Take(" + x + ", " + strconv.Quote(mainName(t)) + ")"
+}
+
+// spread prints the values of a call as one slice for a variadic function, when some of them must be made printable.
+func (g *gen) spread(at ast.Expr, t *types.Tuple) (string, bool) {
+	var names, vals []string
+	hit := false
+	for i := range t.Len() {
+		x := fmt.Sprintf("ǃv%d", i)
+		names = append(names, x)
+		in := g.printable(at, x, g.subst(t.At(i).Type()))
+		hit = hit || in != x
+		vals = append(vals, in)
+	}
+	if !hit {
+		return "", false
+	}
+	return "func() []interface{} { " + strings.Join(names, ", ") + " := " + g.expr(at) + "; return []interface{}{" + strings.Join(vals, ", ") + "} }()...", true
+}
+
+// hides tells whether a value of type t has values inside that the library would print by their methods if it knew them.
+func (g *gen) hides(t types.Type, seen map[types.Type]bool) bool {
+	t = types.Unalias(t)
+	if seen[t] {
+		return false
+	}
+	seen[t] = true
+	inner := func(t types.Type) bool {
+		if g.cellType(t) != nil && textMethod(t) != "" {
+			return true
+		}
+		if it, ok := t.Underlying().(*types.Interface); ok {
+			n := namedOf(t)
+			return it.NumMethods() > 0 && (n == nil || n.Obj().Pkg() != nil && g.isSource(n.Obj()))
+		}
+		if _, ok := t.Underlying().(*types.Pointer); ok {
+			return false // printed as an address
+		}
+		return g.hides(t, seen)
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Slice:
+		return inner(u.Elem())
+	case *types.Array:
+		return inner(u.Elem())
+	case *types.Map:
+		return inner(u.Key()) || inner(u.Elem())
+	case *types.Struct:
+		if n := namedOf(t); n != nil && !g.isSource(n.Obj()) {
+			return false
+		}
+		for i := range u.NumFields() {
+			if u.Field(i).Exported() && inner(u.Field(i).Type()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// printable prints an argument for a function of the library that prints it. at is its place.
+func (g *gen) printable(at ast.Expr, s string, t types.Type) string {
+	if b, ok := t.(*types.Basic); ok && b.Kind() == types.UntypedNil {
+		return s
+	}
+	how := textMethod(t)
+	if g.cellType(t) != nil && how != "" {
+		if how == "Error" {
+			return s // stays an error for %w
+		}
+		return g.boxed(s, t)
+	}
+	if p, ok := types.Unalias(t).(*types.Pointer); ok {
+		if _, isStruct := p.Elem().Underlying().(*types.Struct); !isStruct || !g.hides(p.Elem(), map[types.Type]bool{}) {
+			return s
+		}
+		return g.helper("show", t, func(ty string) string {
+			return "if x == nil { return nil }\n" + g.showStruct(at, "&", p.Elem().Underlying().(*types.Struct))
+		}) + "(" + s + ")"
+	}
+	if !g.hides(t, map[types.Type]bool{}) {
+		return s
+	}
+	return g.helper("show", t, func(ty string) string {
+		switch u := t.Underlying().(type) {
+		case *types.Slice:
+			return "var out []interface{}\nfor i := range x { out = append(out, " + g.showInner(at, "x[i]", u.Elem()) + ") }\nreturn out"
+		case *types.Array:
+			return "var out []interface{}\nfor i := 0; i < len(x); i++ { out = append(out, " + g.showInner(at, "x[i]", u.Elem()) + ") }\nreturn out"
+		case *types.Map:
+			if n := g.cellType(u.Key()); n != nil && textMethod(u.Key()) != "" || types.IsInterface(u.Key()) {
+				if at == nil {
+					// Only its text would be wrong, and nobody may ever ask for that.
+					return "panic(\"cells cannot print a map by the methods of its keys; print the keys and values in a loop\")"
+				}
+				g.refuse(at, "Cell.E8", "print the keys and values in a loop", "cells cannot print a map by the methods of its keys")
+				return "return nil"
+			}
+			return "out := map[" + g.typ(u.Key()) + "]interface{}{}\nfor k, v := range x { out[k] = " + g.showInner(at, "v", u.Elem()) + " }\nreturn out"
+		case *types.Struct:
+			return g.showStruct(at, "", u)
+		}
+		return "return x"
+	}) + "(" + s + ")"
+}
+
+// showInner prints a part of a value for printing.
+func (g *gen) showInner(at ast.Expr, s string, t types.Type) string {
+	if g.cellType(t) != nil && textMethod(t) != "" {
+		return g.boxed(s, t)
+	}
+	if types.IsInterface(t) && !isEmptyInterface(t) {
+		if how := textMethod(t); how != "" {
+			return g.helper("show", t, func(ty string) string {
+				return "if x == nil { return nil }\nreturn " + g.host() + ".Box(\"\", x, func() string { return x." + how + "() })"
+			}) + "(" + s + ")"
+		}
+		return g.helper("plain", t, func(string) string { return "return " + g.host() + ".Unbox(x)" }) + "(" + s + ")"
+	}
+	if _, ok := t.Underlying().(*types.Pointer); ok {
+		return s
+	}
+	return g.printable(at, s, t)
+}
+
+func (g *gen) showStruct(at ast.Expr, amp string, u *types.Struct) string {
+	var fields, vals strings.Builder
+	for i := range u.NumFields() {
+		f := u.Field(i)
+		s, ty := "x."+f.Name(), g.typ(f.Type())
+		if f.Exported() && f.Type().String() != "" {
+			if in := g.showInner(at, s, g.subst(f.Type())); in != s {
+				s, ty = in, "interface{}"
+			}
+		}
+		fmt.Fprintf(&fields, "%s %s; ", f.Name(), ty)
+		fmt.Fprintf(&vals, "%s: %s, ", f.Name(), s)
+	}
+	return "return " + amp + "struct { " + fields.String() + "}{" + vals.String() + "}"
+}
+
+// prints tells whether a function of the library prints its arguments, and where they begin; format is the index of the format.
+func prints(f *types.Func) (first, format int, ok bool) {
+	if f == nil || f.Pkg() == nil {
+		return 0, -1, false
+	}
+	name := f.Name()
+	switch f.Pkg().Path() {
+	case "fmt":
+		name = strings.TrimPrefix(strings.TrimPrefix(strings.TrimPrefix(name, "F"), "S"), "Append")
+		first = len(f.Name()) - len(name)
+		if first > 0 && strings.HasPrefix(f.Name(), "S") {
+			first = 0
+		} else if first > 0 {
+			first = 1
+		}
+		name = strings.ToLower(name)
+		if strings.HasPrefix(f.Name(), "Append") && name != "" {
+			name = "print" + strings.TrimPrefix(name, "print")
+		}
+	case "log":
+		name = strings.ToLower(name)
+	default:
+		return 0, -1, false
+	}
+	switch name {
+	case "print", "println", "panic", "panicln", "fatal", "fatalln":
+		return first, -1, true
+	case "printf", "errorf", "panicf", "fatalf":
+		return first + 1, first, true
+	}
+	return 0, -1, false
+}
+
+// callee is the function that a call names, nil for function values.
+func (g *gen) callee(fun ast.Expr) *types.Func {
+	switch f := unparen(fun).(type) {
+	case *ast.Ident:
+		fn, _ := g.info.Uses[f].(*types.Func)
+		return fn
+	case *ast.SelectorExpr:
+		fn, _ := g.info.Uses[f.Sel].(*types.Func)
+		return fn
+	}
+	return nil
+}
+
+// native tells whether a function is one of the host's.
+func (g *gen) native(f *types.Func) bool {
+	return f != nil && f.Pkg() != nil && !g.isSource(f.Origin()) && f.Pkg().Path() != "main" && !g.e.imp.source[f.Pkg().Path()]
+}
+
+// involves tells whether a type is made of types that cells declared.
+func (g *gen) involves(t types.Type) bool {
+	found := false
+	types.TypeString(t, func(p *types.Package) string { found = found || p.Path() == "main"; return "" })
+	return found
+}
+
+// printArgs prints the arguments of a call of a printing function. The format is the constant one, with what the interpreter's types
+// would print wrongly replaced.
+func (g *gen) printArgs(e *ast.CallExpr, first, format int) string {
+	out := make([]string, len(e.Args))
+	for i, a := range e.Args {
+		out[i] = g.expr(a)
+		if i >= first && e.Ellipsis == 0 {
+			if tu, tuple := g.typeOf(a).(*types.Tuple); tuple {
+				if s, ok := g.spread(a, tu); ok && first == 0 {
+					return s
+				}
+			} else {
+				out[i] = g.printable(a, out[i], types.Default(g.typeOf(a)))
+			}
+		}
+	}
+	if format >= 0 && format < len(e.Args) && e.Ellipsis == 0 {
+		if v := g.info.Types[e.Args[format]].Value; v != nil && v.Kind() == constant.String {
+			out[format] = strconv.Quote(g.formatFor(e, constant.StringVal(v), first, out))
+		}
+	}
+	s := strings.Join(out, ", ")
+	if e.Ellipsis != 0 {
+		s += "..."
+	}
+	return s
+}
+
+// formatFor reads the verbs of a format and changes those that ask for names of types.
+func (g *gen) formatFor(e *ast.CallExpr, f string, first int, out []string) string {
+	b := []byte(f)
+	arg := first
+	for i := 0; i < len(b); i++ {
+		if b[i] != '%' {
+			continue
+		}
+		sharp, plus := false, false
+		for i++; i < len(b) && strings.IndexByte("+-# 0123456789.*[]", b[i]) >= 0; i++ {
+			switch b[i] {
+			case '#':
+				sharp = true
+			case '+':
+				plus = true
+			case '*':
+				arg++
+			case '[':
+				return f // explicit argument indexes: nobody's cell has them beside %T
+			}
+		}
+		if i >= len(b) || b[i] == '%' {
+			continue
+		}
+		if arg < len(e.Args) {
+			a := e.Args[arg]
+			t := types.Default(g.typeOf(a))
+			switch {
+			case b[i] == 'T' && isEmptyInterface(t):
+				b[i], out[arg] = 's', g.host()+".TypeName("+g.expr(a)+")"
+			case b[i] == 'T' && types.IsInterface(t) && g.anyCellTypes():
+				g.refuse(a, "Cell.E8", "print the type of a variable of the type itself", "cells cannot tell which type a value of type %s has", goType(t))
+			case b[i] == 'T' && g.involves(t):
+				b[i], out[arg] = 's', g.helper("name", t, func(string) string { return "return " + strconv.Quote(mainName(t)) })+"("+g.expr(a)+")"
+			case b[i] == 'v' && plus && g.hidden(t, map[types.Type]bool{}):
+				g.refuse(a, "Cell.E8", "use %v, or give the fields names that begin with a capital letter", "cells cannot print the names of unexported fields of %s", goType(t))
+			case b[i] == 'v' && sharp && g.involves(t):
+				g.refuse(a, "Cell.E8", "use %+v", "cells cannot print %s as Go source", goType(t))
+			}
+		}
+		arg++
+	}
+	return string(b)
+}
+
+// hidden tells whether %+v prints the names of unexported fields of cells' types, which the interpreter changes.
+func (g *gen) hidden(t types.Type, seen map[types.Type]bool) bool {
+	t = types.Unalias(t)
+	if seen[t] || g.cellType(t) != nil && textMethod(t) != "" {
+		return false
+	}
+	seen[t] = true
+	switch u := t.Underlying().(type) {
+	case *types.Pointer:
+		return g.hidden(u.Elem(), seen)
+	case *types.Slice:
+		return g.hidden(u.Elem(), seen)
+	case *types.Array:
+		return g.hidden(u.Elem(), seen)
+	case *types.Map:
+		return g.hidden(u.Key(), seen) || g.hidden(u.Elem(), seen)
+	case *types.Struct:
+		if n := namedOf(t); n != nil && !g.isSource(n.Obj()) {
+			return false
+		}
+		for i := range u.NumFields() {
+			if f := u.Field(i); !f.Exported() && f.Name() != "_" || g.hidden(f.Type(), seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// anyCellTypes tells whether cells have declared types at all.
+func (g *gen) anyCellTypes() bool {
+	for _, o := range g.e.objs {
+		if tn, ok := o.(*types.TypeName); ok && g.cellType(tn.Type()) != nil {
+			return true
+		}
+	}
+	return false
+}
