@@ -37,7 +37,8 @@ func (e *Engine) Help() string {
 	return b.String()
 }
 
-// Tile parses a %%tile cell. It returns the variable's name and the program, or the error with places in the cell.
+// Tile parses a %%tile cell. It returns the variable's name and the program, or the error with places in the cell. The
+// program's own places are in the cell too, for what is said when it runs.
 func (e *Engine) Tile(name, src string) (string, *ir.Program, *proto.Error) {
 	e.text[name] = src
 	head, body, _ := strings.Cut(src, "\n")
@@ -56,7 +57,7 @@ func (e *Engine) Tile(name, src string) (string, *ir.Program, *proto.Error) {
 	if err := e.Check(words[1]); err != nil {
 		return fail(utf8.RuneCountInString(head[:strings.Index(head, words[1])])+1, "Cell.E6", "", "%%tile NAME: "+err.Error())
 	}
-	p, err := lab.Parse(body, words[2:]...)
+	p, err := lab.ParseAs(name, strings.Repeat("\n", skip)+body, words[2:]...)
 	if err == nil {
 		return words[1], p, nil
 	}
@@ -66,14 +67,14 @@ func (e *Engine) Tile(name, src string) (string, *ir.Program, *proto.Error) {
 	}
 	var ps []proto.Problem
 	for _, d := range list {
-		line := d.Pos.Line + skip
-		if d.Pos.Line == 0 {
+		line := d.Pos.Line
+		if line == 0 {
 			line = skip
 		}
 		text := lineOf(src, line)
 		q := proto.Problem{Line: line, Col: runeCol(text, max(d.Pos.Col, 1)), Code: d.Code, Msg: d.Msg, Help: d.Help}
 		if d.End.Line > 0 {
-			q.EndLine, q.EndCol = d.End.Line+skip, runeCol(lineOf(src, d.End.Line+skip), d.End.Col)
+			q.EndLine, q.EndCol = d.End.Line, runeCol(lineOf(src, d.End.Line), d.End.Col)
 		}
 		ps = append(ps, q)
 	}

@@ -26,6 +26,7 @@ func init() {
 		"LowerFor":  reflect.ValueOf(lab.LowerFor),
 		"Machine":   reflect.ValueOf(lab.Machine),
 		"Parse":     reflect.ValueOf(lab.Parse),
+		"ParseAs":   reflect.ValueOf(lab.ParseAs),
 		"Run":       reflect.ValueOf(lab.Run),
 		"RunOn":     reflect.ValueOf(lab.RunOn),
 		"Show":      reflect.ValueOf(lab.Show),

@@ -124,6 +124,9 @@ func TestParseBindsAndLocates(t *testing.T) {
 	if !errors.As(err, &list) || list[0].Pos.Line != 6 || !strings.Contains(err.Error(), "program.tile:6:7") {
 		t.Errorf("got %v", err)
 	}
+	if _, err := ParseAs("mine.tile", strings.Replace(double, "Mul", "Mult", 1)); err == nil || !strings.Contains(err.Error(), "mine.tile:6:7") {
+		t.Errorf("got %v", err)
+	}
 	if _, err := Parse(double, "W"); err == nil {
 		t.Error("a binding without = is accepted")
 	}

@@ -28,30 +28,12 @@ import (
 // compile-time parameters: "W=i4", "BK=32". Problems are a diag.List with their
 // places.
 func Parse(src string, bindings ...string) (*ir.Program, error) {
-	return parse("program.tile", src, bindings)
+	return ParseAs("program.tile", src, bindings...)
 }
 
-// Load is [Parse] of a file, or of an example program by its name, such as
-// "matmul_f16_i6".
-func Load(path string, bindings ...string) (*ir.Program, error) {
-	src, err := os.ReadFile(path)
-	switch {
-	case err == nil:
-		return parse(filepath.Base(path), string(src), bindings)
-	case !errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("lab: %w", err)
-	}
-	if src := corpus.Program(path); src != "" {
-		return parse(path+".tile", src, bindings)
-	}
-	help := ""
-	if name := diag.Suggest(path, corpus.Names()); name != "" {
-		help = fmt.Sprintf("; did you mean %s?", name)
-	}
-	return nil, fmt.Errorf("lab: there is neither a file nor an example program %q%s (examples: %s)", path, help, strings.Join(corpus.Names(), ", "))
-}
-
-func parse(file, src string, bindings []string) (*ir.Program, error) {
+// ParseAs is [Parse] of a text that places name differently: "file:line:col"
+// begins with the file that is given.
+func ParseAs(file, src string, bindings ...string) (*ir.Program, error) {
 	bind := map[string]string{}
 	for _, b := range bindings {
 		name, value, ok := strings.Cut(b, "=")
@@ -61,6 +43,26 @@ func parse(file, src string, bindings []string) (*ir.Program, error) {
 		bind[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
 	return text.Parse(file, src, bind)
+}
+
+// Load is [Parse] of a file, or of an example program by its name, such as
+// "matmul_f16_i6".
+func Load(path string, bindings ...string) (*ir.Program, error) {
+	src, err := os.ReadFile(path)
+	switch {
+	case err == nil:
+		return ParseAs(filepath.Base(path), string(src), bindings...)
+	case !errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("lab: %w", err)
+	}
+	if src := corpus.Program(path); src != "" {
+		return ParseAs(path+".tile", src, bindings...)
+	}
+	help := ""
+	if name := diag.Suggest(path, corpus.Names()); name != "" {
+		help = fmt.Sprintf("; did you mean %s?", name)
+	}
+	return nil, fmt.Errorf("lab: there is neither a file nor an example program %q%s (examples: %s)", path, help, strings.Join(corpus.Names(), ", "))
 }
 
 // Gen makes an array from a generator ("randn:f16[16, 64]:seed=1", see
