@@ -5,11 +5,15 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"go/ast"
+	"go/parser"
+	"go/token"
 	"io/fs"
 	"net"
 	"os"
 	"path/filepath"
 	"regexp"
+	"strconv"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +24,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
 	"github.com/tilus-lab/tilus-lab/kernel/session"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 	"github.com/tilus-lab/tilus-lab/web"
 )
@@ -74,31 +79,69 @@ func TestEveryCorpusRuleIsExplained(t *testing.T) {
 	}
 }
 
-// TestEveryCodeIsExplained finds the codes that messages of any package name.
+// TestEveryCodeIsExplained finds the codes that messages of any package name. Those
+// of instructions are numbered by the table; all others stand in the source as they
+// are printed, so that they can be found.
 func TestEveryCodeIsExplained(t *testing.T) {
-	literal := regexp.MustCompile(`[" \[]([A-Z][A-Za-z0-9]*\.[A-Z][0-9]+)["\]]`)
+	whole := regexp.MustCompile(`^[A-Z][A-Za-z0-9]*\.[A-Z][0-9]+$`)
+	inText := regexp.MustCompile(`\[([A-Z][A-Za-z0-9]*\.[A-Z][0-9]+)\]`)
+	pieces := regexp.MustCompile(`(^|[ \[])((%[sv]|[A-Z][A-Za-z0-9]*)\.[A-Z](%[dv]|$)|\.[A-Z]%[dv]|\.[CEGN]$)`)
+	built := map[string]bool{filepath.Join("..", "..", "vm", "ir", "op.go"): true} // Op.Code, below
 	known := map[string]bool{}
 	for _, r := range rules() {
 		if known[r.Code] {
 			t.Errorf("%s is explained twice", r.Code)
 		}
+		if r.Text == "" {
+			t.Errorf("%s is not explained", r.Code)
+		}
 		known[r.Code] = true
 	}
 	n := 0
+	need := func(code, where string) {
+		n++
+		if !known[code] {
+			t.Errorf("%s names %s; add it to the package's table of rules", where, code)
+			known[code] = true
+		}
+	}
+	for _, op := range ir.Ops() {
+		for i := range op.Rules {
+			need(op.Code(i), "vm/ir: "+op.Name)
+		}
+	}
 	for _, dir := range []string{"vm", "gpu", "layoutviz", "kernel", "web"} {
 		err := filepath.WalkDir(filepath.Join("..", "..", dir), func(path string, d fs.DirEntry, err error) error {
-			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") {
+			if err != nil || d.IsDir() || !strings.HasSuffix(path, ".go") || strings.HasSuffix(path, "_test.go") || strings.HasPrefix(d.Name(), "zsym_") {
 				return err
 			}
-			src, err := os.ReadFile(path)
-			for _, m := range literal.FindAllStringSubmatch(string(src), -1) {
-				n++
-				if !known[m[1]] {
-					t.Errorf("%s names %s; add it to otherRules, or to the package's own table", path, m[1])
-					known[m[1]] = true
-				}
+			fset := token.NewFileSet()
+			file, err := parser.ParseFile(fset, path, nil, 0)
+			if err != nil {
+				return err
 			}
-			return err
+			ast.Inspect(file, func(node ast.Node) bool {
+				lit, ok := node.(*ast.BasicLit)
+				if !ok || lit.Kind != token.STRING {
+					return true
+				}
+				s, err := strconv.Unquote(lit.Value)
+				if err != nil {
+					t.Error(err)
+				}
+				where := fset.Position(lit.Pos()).String()
+				if whole.MatchString(s) {
+					need(s, where)
+				}
+				for _, m := range inText.FindAllStringSubmatch(s, -1) {
+					need(m[1], where)
+				}
+				if pieces.MatchString(s) && !built[path] {
+					t.Errorf("%s: %s makes a code while running; write codes out, so that this test finds them", where, lit.Value)
+				}
+				return true
+			})
+			return nil
 		})
 		if err != nil {
 			t.Fatal(err)
@@ -106,6 +149,11 @@ func TestEveryCodeIsExplained(t *testing.T) {
 	}
 	if n < 100 {
 		t.Errorf("only %d codes found", n)
+	}
+	for _, code := range []string{"Type.N1", "Array.N2", "Array.N4", "Run.E5", "Layout.E14", "View.C2"} {
+		if err := explain(&bytes.Buffer{}, code); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

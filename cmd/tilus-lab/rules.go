@@ -1,8 +1,12 @@
 package main
 
 import (
+	"slices"
+
 	"github.com/tilus-lab/tilus-lab/gpu/lower"
 	"github.com/tilus-lab/tilus-lab/kernel/cell"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -16,6 +20,9 @@ func rules() []ir.RuleDoc {
 	for _, r := range layout.Rules {
 		all = append(all, ir.RuleDoc{Code: r.Code, Text: r.Text})
 	}
+	for _, r := range slices.Concat(dtype.Rules, array.Rules) {
+		all = append(all, ir.RuleDoc(r))
+	}
 	all = append(all, interp.Rules...)
 	all = append(all, lower.Rules...)
 	all = append(all, cell.Rules...)
@@ -27,16 +34,6 @@ const ourFault = "A program cannot cause this; please report it, with the progra
 // otherRules are the rules of packages that keep no table of their own; the
 // packages' messages say the particulars.
 var otherRules = []ir.RuleDoc{
-	{Code: "Type.N1", Text: "Element types are called u1..u8 i1..i8 i16 i32 i64 u16 u32 u64 bool f16 bf16 tf32 f32 f64, f8e8m0, and f<bits>e<exponent bits>m<mantissa bits> for every float of 3 to 8 bits.", Why: "The bits of a float add up: one sign bit, at least one exponent bit, and the mantissa."},
-	{Code: "Array.N1", Text: "A generator is written kind:type[sizes] with options name=number behind colons, such as rand:f16[64, 32]:seed=1."},
-	{Code: "Array.N2", Text: "Generators and their options have fixed names; the message lists them."},
-	{Code: "Array.N3", Text: "The type of a generated array is an element type."},
-	{Code: "Array.N4", Text: "Sizes are whole numbers from 0, an array has at most 32 dimensions and 2 GiB."},
-	{Code: "Array.N5", Text: "A .npy file begins with a complete header of format 1.0, 2.0 or 3.0."},
-	{Code: "Array.N6", Text: "The numpy type of a file is one that Tilus Lab has, or is named behind the file, FILE.npy:bf16."},
-	{Code: "Array.N7", Text: "A .npy file holds as many bytes as its header says."},
-	{Code: "Array.N8", Text: "A type and shape named behind a file, FILE.npy:i6[64, 32], take exactly the bytes of the file."},
-	{Code: "Array.N9", Text: "The numbers given to a generator fit its type and each other."},
 	{Code: "Affine.E1", Text: "An affine expression is made of numbers, names, + - * and the floor operations / and %, by positive constants."},
 	{Code: "Place.E1", Text: "A bit placement is a list of runs in its notation."},
 	{Code: "Place.E2", Text: "Numbers of a bit placement lie within its limits."},
@@ -51,6 +48,7 @@ var otherRules = []ir.RuleDoc{
 	{Code: "Sim.E7", Text: "A barrier is reached by all threads that it waits for."},
 	{Code: "Sim.E8", Text: "A launch ends within the step limit, when one is set."},
 	{Code: "Sim.E9", Text: "Nothing is divided by zero.", Why: "The GPU gives some number then and goes on."},
+	{Code: "Sim.E10", Text: "Scalar arithmetic of a program does not overflow 32 bits.", Why: "The GPU wraps and goes on. The simulator looks where the code computes an expression as written, not where a pass has moved it out of a loop or joined it with other sums."},
 	{Code: "Code.C1", Text: "If, For and While have the inputs and regions of their kind.", Why: ourFault},
 	{Code: "Code.C2", Text: "What regions take and yield has the types of what they carry.", Why: ourFault},
 	{Code: "Code.C3", Text: "Only loop bodies take arguments.", Why: ourFault},

@@ -28,6 +28,7 @@ func init() {
 		"QuantizeGroups":   reflect.ValueOf(array.QuantizeGroups),
 		"ReadNPY":          reflect.ValueOf(array.ReadNPY),
 		"RelFro":           reflect.ValueOf(array.RelFro),
+		"Rules":            reflect.ValueOf(&array.Rules).Elem(),
 
 		// type definitions
 		"Array":  reflect.ValueOf((*array.Array)(nil)),

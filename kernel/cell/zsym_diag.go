@@ -20,5 +20,6 @@ func init() {
 		"List":    reflect.ValueOf((*diag.List)(nil)),
 		"Pos":     reflect.ValueOf((*diag.Pos)(nil)),
 		"Problem": reflect.ValueOf((*diag.Problem)(nil)),
+		"Rule":    reflect.ValueOf((*diag.Rule)(nil)),
 	}
 }

@@ -80,6 +80,7 @@ func init() {
 		"PackedBytes":   reflect.ValueOf(dtype.PackedBytes),
 		"Parse":         reflect.ValueOf(dtype.Parse),
 		"Put":           reflect.ValueOf(dtype.Put),
+		"Rules":         reflect.ValueOf(&dtype.Rules).Elem(),
 		"Scale":         reflect.ValueOf(dtype.Scale),
 		"Sub":           reflect.ValueOf(dtype.Sub),
 		"TF32":          reflect.ValueOf(dtype.TF32),

@@ -43,7 +43,7 @@ type Array struct {
 func CheckShape(t dtype.Type, shape ...int) error {
 	var l diag.List
 	bad := func(help, format string, args ...any) error {
-		l.Addf(diag.Pos{}, "Array.N4", help, format, args...)
+		l.Addf(diag.Pos{}, codeShape, help, format, args...)
 		return l.Err()
 	}
 	if !t.Valid() {

@@ -113,7 +113,7 @@ func parseGenerator(spec string) (*generation, func(*generation) func(int) uint6
 		if help == "" {
 			help = "generators are " + strings.Join(generatorNames(), ", ") + "; files end in .npy"
 		}
-		l.Addf(pos(0), "Array.N2", help, "%q is not a generator", kind)
+		l.Addf(pos(0), codeName, help, "%q is not a generator", kind)
 		return nil, nil, l.Err()
 	}
 	g := &generation{values: map[string]string{}, at: map[string]diag.Pos{}}
@@ -122,14 +122,14 @@ func parseGenerator(spec string) (*generation, func(*generation) func(int) uint6
 		if hasValue {
 			help = kind + " takes no value after its name"
 		}
-		l.Addf(pos(len(kind)), "Array.N1", help, "%q is not the start of a generator", parts[0])
+		l.Addf(pos(len(kind)), codeSyntax, help, "%q is not the start of a generator", parts[0])
 	}
 	if hasValue {
 		g.values[""], g.at[""] = value, pos(len(kind)+1)
 	}
 	at := len(parts[0]) + 1
 	if len(parts) < 2 {
-		l.Addf(pos(len(spec)), "Array.N1", "write "+parts[0]+":f16[64, 32]", "%q has no element type", spec)
+		l.Addf(pos(len(spec)), codeSyntax, "write "+parts[0]+":f16[64, 32]", "%q has no element type", spec)
 		return nil, nil, l.Err()
 	}
 	ts, err := parseTypeShape(parts[1], pos(at))
@@ -145,7 +145,7 @@ func parseGenerator(spec string) (*generation, func(*generation) func(int) uint6
 		known := strings.Fields(strings.Trim(gen.options, "="))
 		switch _, twice := g.values[name]; {
 		case !ok:
-			l.Addf(pos(at), "Array.N1", "options are written name=number", "%q is not an option", part)
+			l.Addf(pos(at), codeSyntax, "options are written name=number", "%q is not an option", part)
 		case !slices.Contains(known, name):
 			help := diag.DidYouMean(name, known)
 			if help == "" {
@@ -154,9 +154,9 @@ func parseGenerator(spec string) (*generation, func(*generation) func(int) uint6
 					help = kind + " has no options"
 				}
 			}
-			l.Addf(pos(at+lead), "Array.N2", help, "%q is not an option of %s", name, kind)
+			l.Addf(pos(at+lead), codeName, help, "%q is not an option of %s", name, kind)
 		case twice:
-			l.Addf(pos(at+lead), "Array.N1", "", "option %s is given twice", name)
+			l.Addf(pos(at+lead), codeSyntax, "", "option %s is given twice", name)
 		default:
 			g.values[name] = strings.TrimSpace(value)
 			g.at[name] = pos(at + strings.IndexByte(part, '=') + 1)
@@ -198,14 +198,14 @@ func parseTypeShape(text string, pos diag.Pos) (ts typeShape, err error) {
 		if list, ok := err.(diag.List); ok {
 			help = list[0].Help
 		}
-		l.Addf(at(lead), "Array.N3", help, "%q is not an element type", strings.TrimSpace(name))
+		l.Addf(at(lead), codeType, help, "%q is not an element type", strings.TrimSpace(name))
 	}
 	ts.shape, ts.shaped = []int{}, shaped
 	if shaped {
 		sizes, tail, closed := strings.Cut(rest, "]")
 		offset := len(name) + 1
 		if !closed || strings.TrimSpace(tail) != "" {
-			l.Addf(at(offset-1), "Array.N1", "write type[size, size, …]", "%q is not a shape", "["+rest)
+			l.Addf(at(offset-1), codeSyntax, "write type[size, size, …]", "%q is not a shape", "["+rest)
 			return ts, l.Err()
 		}
 		parts := strings.Split(sizes, ",")
@@ -216,7 +216,7 @@ func parseTypeShape(text string, pos diag.Pos) (ts typeShape, err error) {
 			n, err := strconv.ParseUint(strings.TrimSpace(part), 10, 62)
 			if err != nil {
 				lead := len(part) - len(strings.TrimLeft(part, " "))
-				l.Addf(at(offset+lead), "Array.N4", "sizes are whole numbers from 0", "%q is not a size", strings.TrimSpace(part))
+				l.Addf(at(offset+lead), codeShape, "sizes are whole numbers from 0", "%q is not a size", strings.TrimSpace(part))
 			}
 			ts.shape = append(ts.shape, int(n))
 			offset += len(part) + 1
@@ -249,7 +249,7 @@ func (g *generation) draw(i int) uint64 {
 func (g *generation) unit(i int) float64 { return float64(g.draw(i)>>11) * 0x1p-53 }
 
 func (g *generation) bad(option, format string, args ...any) {
-	g.problems.Addf(g.at[option], "Array.N9", "", format, args...)
+	g.problems.Addf(g.at[option], codeNumber, "", format, args...)
 }
 
 func (g *generation) seed() uint64 {
@@ -311,7 +311,7 @@ func (g *generation) eye() func(int) uint64 {
 	one, zero := g.encode(1), g.encode(0)
 	n := len(g.shape)
 	if n < 2 {
-		g.problems.Addf(diag.Pos{Line: 1, Col: 1}, "Array.N4", "write eye:f16[16, 16]", "eye needs two dimensions or more")
+		g.problems.Addf(diag.Pos{Line: 1, Col: 1}, codeShape, "write eye:f16[16, 16]", "eye needs two dimensions or more")
 		return nil
 	}
 	rows, cols := g.shape[n-2], g.shape[n-1]

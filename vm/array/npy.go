@@ -159,7 +159,7 @@ func readNPY(r io.Reader, file string, want *typeShape) (*Array, error) {
 	}
 	h, msg := parseNPYHeader(head)
 	if msg != "" {
-		return nil, npyError(file, "Array.N5", "", "the .npy header %s", msg)
+		return nil, npyError(file, codeHeader, "", "the .npy header %s", msg)
 	}
 	raw, size, bigEndian, err := npyElement(file, h.descr, want != nil)
 	if err != nil {
@@ -167,7 +167,7 @@ func readNPY(r io.Reader, file string, want *typeShape) (*Array, error) {
 	}
 	// A container of bytes is checked as u8 with one more dimension.
 	if err := CheckShape(dtype.U8, append(slices.Clone(h.shape), size)...); err != nil {
-		return nil, npyError(file, "Array.N4", fmt.Sprintf("the limit is %d bytes and %d dimensions", MaxBytes, MaxRank-1),
+		return nil, npyError(file, codeShape, fmt.Sprintf("the limit is %d bytes and %d dimensions", MaxBytes, MaxRank-1),
 			"the .npy shape %s is not possible", shapeText(h.shape))
 	}
 	n := 1
@@ -179,7 +179,7 @@ func readNPY(r io.Reader, file string, want *typeShape) (*Array, error) {
 		return nil, fmt.Errorf("array: ReadNPY: %w", err)
 	}
 	if len(data) != n*size {
-		return nil, npyError(file, "Array.N7", "the file is cut short or its header is wrong",
+		return nil, npyError(file, codeShort, "the file is cut short or its header is wrong",
 			"the .npy data has %d bytes, and %s of %d-byte elements takes %d", len(data), shapeText(h.shape), size, n*size)
 	}
 	if bigEndian {
@@ -193,7 +193,7 @@ func readNPY(r io.Reader, file string, want *typeShape) (*Array, error) {
 	if want == nil && h.typed != "" {
 		ts, err := parseTypeShape(h.typed, diag.Pos{})
 		if err != nil {
-			return nil, npyError(file, "Array.N5", "", "the .npy header names a type that does not exist: %q", h.typed)
+			return nil, npyError(file, codeHeader, "", "the .npy header names a type that does not exist: %q", h.typed)
 		}
 		want = &ts
 	}
@@ -203,13 +203,13 @@ func readNPY(r io.Reader, file string, want *typeShape) (*Array, error) {
 	a := &Array{Type: want.t, Shape: want.shape, Data: data}
 	if !want.shaped {
 		if want.t.Bits() != 8*size {
-			return nil, npyError(file, "Array.N8", fmt.Sprintf("give the shape too: %s[…]", want.t),
+			return nil, npyError(file, codeBytes, fmt.Sprintf("give the shape too: %s[…]", want.t),
 				"%s has %d bits, and the elements of the file have %d", want.t, want.t.Bits(), 8*size)
 		}
 		a.Shape = h.shape
 	}
 	if need := dtype.PackedBytes(a.Type.Bits(), a.Len()); need != len(data) {
-		return nil, npyError(file, "Array.N8", "", "%s takes %d bytes, and the file has %d", a.Header(), need, len(data))
+		return nil, npyError(file, codeBytes, "", "%s takes %d bytes, and the file has %d", a.Header(), need, len(data))
 	}
 	a.clearTail()
 	return a, nil
@@ -219,7 +219,7 @@ func readNPY(r io.Reader, file string, want *typeShape) (*Array, error) {
 func readNPYHeader(r io.Reader, file string) (string, error) {
 	short := func(err error) error {
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return npyError(file, "Array.N5", "", "the file ends inside the .npy header")
+			return npyError(file, codeHeader, "", "the file ends inside the .npy header")
 		}
 		return fmt.Errorf("array: ReadNPY: %w", err)
 	}
@@ -228,7 +228,7 @@ func readNPYHeader(r io.Reader, file string) (string, error) {
 		return "", short(err)
 	}
 	if string(start[:6]) != npyMagic {
-		return "", npyError(file, "Array.N5", "save it with numpy.save", "this is not a .npy file")
+		return "", npyError(file, codeHeader, "save it with numpy.save", "this is not a .npy file")
 	}
 	var size [4]byte
 	width := 4
@@ -237,14 +237,14 @@ func readNPYHeader(r io.Reader, file string) (string, error) {
 		width = 2
 	case 2, 3:
 	default:
-		return "", npyError(file, "Array.N5", "", "the .npy format %d.%d is not known", start[6], start[7])
+		return "", npyError(file, codeHeader, "", "the .npy format %d.%d is not known", start[6], start[7])
 	}
 	if _, err := io.ReadFull(r, size[:width]); err != nil {
 		return "", short(err)
 	}
 	n := binary.LittleEndian.Uint32(size[:])
 	if n > maxNPYHeader {
-		return "", npyError(file, "Array.N5", "", "the .npy header has %d bytes, and at most %d are read", n, maxNPYHeader)
+		return "", npyError(file, codeHeader, "", "the .npy header has %d bytes, and at most %d are read", n, maxNPYHeader)
 	}
 	head := make([]byte, n)
 	if _, err := io.ReadFull(r, head); err != nil {
@@ -272,10 +272,10 @@ func npyElement(file, descr string, typed bool) (t dtype.Type, size int, bigEndi
 			if typed {
 				return dtype.U8, size, false, nil
 			}
-			return 0, 0, false, npyError(file, "Array.N6", "name the type: FILE.npy:bf16", "the file holds raw elements of %d bytes", size)
+			return 0, 0, false, npyError(file, codeNumpy, "name the type: FILE.npy:bf16", "the file holds raw elements of %d bytes", size)
 		}
 	}
-	return 0, 0, false, npyError(file, "Array.N6", "convert it in numpy first, for example with astype", "the numpy type %q has no element type here", descr)
+	return 0, 0, false, npyError(file, codeNumpy, "convert it in numpy first, for example with astype", "the numpy type %q has no element type here", descr)
 }
 
 // fromFortran reorders elements from column-major to row-major.

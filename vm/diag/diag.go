@@ -85,6 +85,10 @@ func (p Problem) Error() string {
 	return b.String()
 }
 
+// Rule is what a code stands for: what must be, and why, which may be empty.
+// Packages keep theirs in a table beside the messages that name them.
+type Rule struct{ Code, Text, Why string }
+
 // List is a set of problems; it is the error that parsers and verifiers return.
 type List []Problem
 

@@ -146,6 +146,16 @@ func Names() []string {
 	return names
 }
 
+const (
+	codeName = "Type.N1"
+	names    = "u1..u8 i1..i8 i16..i64 u16..u64 bool f16 bf16 tf32 f32 f64 and f3..f8 with a split, such as f6e3m2"
+)
+
+// Rules are the numbered rules of element types.
+var Rules = []diag.Rule{
+	{Code: codeName, Text: "Element types are called " + names + ".", Why: "The bits of a float add up: one sign bit, at least one exponent bit, and the mantissa."},
+}
+
 // Parse finds a type by name. The error is a [diag.List] without position, code
 // Type.N1, with help where a near name or the reason is known.
 func Parse(name string) (Type, error) {
@@ -170,10 +180,10 @@ func Parse(name string) (Type, error) {
 		}
 	}
 	if help == "" {
-		help = "element types are u1..u8 i1..i8 i16..i64 u16..u64 bool f16 bf16 tf32 f32 f64 and f3..f8 with a split, such as f6e3m2"
+		help = "element types are " + names
 	}
 	var l diag.List
-	l.Addf(diag.Pos{}, "Type.N1", help, "%q is not an element type", name)
+	l.Addf(diag.Pos{}, codeName, help, "%q is not an element type", name)
 	return invalid, l.Err()
 }
 
