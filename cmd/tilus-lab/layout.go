@@ -139,7 +139,7 @@ func drawLayout(l layout.Layout, view string, t dtype.Type) (layoutviz.Picture, 
 }
 
 // layoutDoc is a layout as JSON. Map[thread][slot] is an index; it is left out
-// above maxPrinted cells.
+// above maxPrinted cells, and MapOmitted says so.
 type layoutDoc struct {
 	Text         string    `json:"text"`
 	Shape        []int     `json:"shape"`
@@ -150,6 +150,7 @@ type layoutDoc struct {
 	Slots        int       `json:"slots"`
 	Replicas     int       `json:"replicas"`
 	Map          [][][]int `json:"map,omitempty"`
+	MapOmitted   string    `json:"map_omitted,omitempty"`
 }
 
 func layoutJSON(l layout.Layout) layoutDoc {
@@ -158,7 +159,8 @@ func layoutJSON(l layout.Layout) layoutDoc {
 	for _, list := range []*[]int{&d.Shape, &d.ModeShape, &d.SpatialModes, &d.LocalModes} {
 		*list = append([]int{}, *list...) // [] rather than null
 	}
-	if l.Threads()*l.Slots() > maxPrinted {
+	if n := l.Threads() * l.Slots(); n > maxPrinted {
+		d.MapOmitted = fmt.Sprintf("the map has %d cells, and at most %d are printed", n, maxPrinted)
 		return d
 	}
 	d.Map = make([][][]int, l.Threads())

@@ -142,12 +142,25 @@ func argument(v *ir.Var, value string, makeArray func(spec string) (*array.Array
 		}
 		return a, err
 	case t == dtype.Bool:
-		return strconv.ParseBool(value)
+		b, err := strconv.ParseBool(value)
+		return b, notA("true or false", value, err)
 	case t.IsFloat():
-		return strconv.ParseFloat(value, 64)
+		x, err := strconv.ParseFloat(value, 64)
+		return x, notA("a number", value, err)
 	}
 	n, err := strconv.ParseInt(value, 0, 0)
-	return int(n), err
+	return int(n), notA("a whole number", value, err)
+}
+
+// notA says in our words what strconv says in its own.
+func notA(what, value string, err error) error {
+	switch {
+	case err == nil:
+		return nil
+	case errors.Is(err, strconv.ErrRange):
+		return fmt.Errorf("%s does not fit 64 bits", value)
+	}
+	return fmt.Errorf("%q is not %s", value, what)
 }
 
 // explainDevice adds what can be done where there is no GPU.
