@@ -44,6 +44,8 @@ await run(browser, () => context.pages(), {
     must(want > 0 && file.content.cells.every((c) => c.metadata.trusted !== true), "the notebook is trusted, or has no pictures");
     await notebook.waitForFunction((n) => [...document.querySelectorAll(".jp-OutputArea-output img")].filter((i) => i.complete && i.naturalWidth > 0).length === n, want);
     must(await notebook.locator(".jp-OutputArea-output svg").count() === 0, "JupyterLab shows SVG, so it trusts the notebook");
+    const blown = await notebook.locator(".jp-OutputArea-output img").evaluateAll((all) => all.filter((i) => i.width * 2 > i.naturalWidth).length);
+    must(blown === 0, blown + " pictures are larger than their SVG, which has half the pixels of the PNG");
     await notebook.locator(".jp-OutputArea-output img").first().scrollIntoViewIfNeeded();
     await shot(notebook, "jupyter-untrusted");
   },
