@@ -119,6 +119,24 @@ func (b *Builder) Emit(op Op, imm []int64, in ...Value) []Value {
 	return out
 }
 
+// EmitExact is [Builder.Emit] for an instruction of one result that must not
+// overflow.
+func (b *Builder) EmitExact(op Op, e Exact, in ...Value) Value {
+	var args [2]uint64
+	all := true
+	for i, v := range in {
+		c, ok := b.bits[v]
+		args[i], all = c, all && ok
+	}
+	_, over := e.Overflows(op, args[0], args[1])
+	if v, ok := b.fold(op.Row(), nil, in); ok && !(all && over) {
+		return v
+	}
+	out := b.f.NewValue(op.Row().Out[0])
+	b.Add(&Instr{Op: op, In: in, Out: []Value{out}, Exact: e})
+	return out
+}
+
 // Emit1 is [Builder.Emit] for an instruction with one result.
 func (b *Builder) Emit1(op Op, imm []int64, in ...Value) Value {
 	out := b.Emit(op, imm, in...)

@@ -122,13 +122,14 @@ type Region struct {
 // 0, is the predicate of the lanes that take part (memory and atomic rows only);
 // a guarded instruction with results has one more input for each result, the
 // value that lanes left out get. Pos is the line of the program that asked for
-// the instruction.
+// the instruction. Exact asks the simulator to check for overflow.
 type Instr struct {
 	Op      Op
 	In, Out []Value
 	Imm     []int64
 	Guard   Value
 	Regions []*Region
+	Exact   Exact
 	Pos     diag.Pos
 }
 

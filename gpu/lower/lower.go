@@ -81,6 +81,9 @@ type lowerer struct {
 	tid   code.Value
 	// coords are the thread's parts of the index, per layout and dimension.
 	coords map[string][]code.Value
+	// eager counts the right sides of && and || around, which are computed even
+	// where they do not count.
+	eager int
 }
 
 // val is what a variable is in thread code: the field of its kind.

@@ -11,6 +11,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/lower"
+	"github.com/tilus-lab/tilus-lab/gpu/opt"
 	"github.com/tilus-lab/tilus-lab/gpu/sim"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
@@ -330,6 +331,49 @@ func TestShortCircuit(t *testing.T) {
 	for n := range int64(14) {
 		for m := range int64(8) {
 			agree(t, p, nil, []ir.Arg{arg(t, "zeros:i32[32]"), {Int: n}, {Int: m}})
+		}
+	}
+}
+
+// Both machines stop at the same operator.
+func TestScalarErrorsHaveThePlaceOfTheOperator(t *testing.T) {
+	for _, c := range []struct {
+		expr string
+		n, m int64
+		col  int
+		rule string
+	}{
+		{"n*m + 5", 1 << 20, 1 << 20, 7, "Sim.E10"}, {"n + m", math.MaxInt32, 1, 8, "Sim.E10"}, {"n - m", math.MinInt32, 1, 8, "Sim.E10"}, {"3 - n - m", -5, math.MinInt32, 12, "Sim.E10"},
+		{"-n", math.MinInt32, 0, 6, "Sim.E10"}, {"n/m", math.MinInt32, -1, 7, "Sim.E10"}, {"n*65536", 65536, 0, 7, "Sim.E10"}, {"n*8", -1 << 29, 0, 7, "Sim.E10"},
+		{"n/m", 3, 0, 7, "Sim.E9"}, {"1 + n % m", 3, 0, 12, "Sim.E9"}, {"max(n, m)/(n - m)", 3, 3, 15, "Sim.E9"},
+	} {
+		p := parse(t, `program p<1>(y: *i32, n: i32, m: i32) warps=1 {
+	gy = ViewGlobal(y) : global i32[32]
+	r = AllocateRegister(init=1) : register i32[32] spatial(32)
+	x = `+c.expr+`
+	r = Add(r, x) : register i32[32] spatial(32)
+	StoreGlobal(gy, r, offset=[0])
+}
+`)
+		args := []ir.Arg{arg(t, "zeros:i32[32]"), {Int: c.n}, {Int: c.m}}
+		m, err := interp.New(p, args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		place := fmt.Sprintf("test.tile:4:%d", c.col)
+		if err := m.Run(context.Background()); err == nil || !strings.Contains(err.Error(), place) {
+			t.Errorf("%s of %d and %d: interpreter gives %v, want %s", c.expr, c.n, c.m, err, place)
+		}
+		f := lowered(t, p, nil)
+		optimised, err := opt.Run(f, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range []*code.Func{f, optimised} {
+			_, err = sim.Run(context.Background(), f, sim.Launch{Args: []sim.Arg{{Buffer: make([]byte, 128)}, {Bits: uint64(c.n)}, {Bits: uint64(c.m)}}}, sim.Options{})
+			if err == nil || !strings.Contains(err.Error(), place) || !strings.Contains(err.Error(), c.rule) {
+				t.Errorf("%s of %d and %d: simulator gives %v, want %s at %s", c.expr, c.n, c.m, err, c.rule, place)
+			}
 		}
 	}
 }

@@ -86,7 +86,10 @@ func (l *lowerer) shortCircuit(e *ir.Binary) code.Value {
 		if e.Op == "||" {
 			op = code.OpOrPred
 		}
-		return l.op(op, nil, x, l.boolean(e.Y))
+		l.eager++
+		y := l.boolean(e.Y)
+		l.eager--
+		return l.op(op, nil, x, y)
 	}
 	right := func() []code.Value {
 		return l.scoped(func() []code.Value { return []code.Value{l.boolean(e.Y)} })
@@ -157,16 +160,16 @@ func (l *lowerer) integer(e ir.Expr, signed bool) code.Value {
 		}
 		return l.env[e.Var].scalar
 	case *ir.Unary:
-		return l.op(code.OpNeg32, nil, l.integer(e.X, signed))
+		return l.exact(e.Pos, signed, code.OpNeg32, l.integer(e.X, signed))
 	case *ir.Binary:
 		x, y := l.integer(e.X, signed), l.integer(e.Y, signed)
 		switch e.Op {
 		case "+":
-			return l.add32(x, y)
+			return l.exact(e.Pos, signed, code.OpAdd32, x, y)
 		case "-":
-			return l.op(code.OpSub32, nil, x, y)
+			return l.exact(e.Pos, signed, code.OpSub32, x, y)
 		case "*":
-			return l.mul32(x, y)
+			return l.exact(e.Pos, signed, code.OpMul32, x, y)
 		case "/", "%":
 			return l.floorDivide(e, x, y, signed)
 		case "min", "max":
@@ -181,10 +184,34 @@ func (l *lowerer) integer(e ir.Expr, signed bool) code.Value {
 	return l.const32(0)
 }
 
+// exact emits arithmetic that must not overflow, at its operator.
+func (l *lowerer) exact(pos diag.Pos, signed bool, op code.Op, in ...code.Value) code.Value {
+	defer l.at(pos)()
+	kind := code.ExactUnsigned
+	if signed {
+		kind = code.ExactSigned
+	}
+	if l.eager > 0 {
+		kind = code.MayWrap
+	}
+	return l.b.EmitExact(op, kind, in...)
+}
+
+// at moves the builder to a position, if it is known; the result moves it back.
+func (l *lowerer) at(pos diag.Pos) (back func()) {
+	if !pos.Known() {
+		return func() {}
+	}
+	was := l.b.Pos()
+	l.b.At(pos)
+	return func() { l.b.At(was) }
+}
+
 // floorDivide is x / y or x % y rounding down. A shift or mask serves powers of
 // two; otherwise the machine's truncating division is corrected where signs
 // differ and a remainder is left.
 func (l *lowerer) floorDivide(e *ir.Binary, x, y code.Value, signed bool) code.Value {
+	defer l.at(e.Pos)()
 	if c, ok := ir.ConstInt(e.Y); ok && c > 0 && c <= 1<<30 {
 		if n, pow := log2(int(c)); pow {
 			switch {
@@ -209,6 +236,6 @@ func (l *lowerer) floorDivide(e *ir.Binary, x, y code.Value, signed bool) code.V
 	if e.Op == "%" {
 		return l.op(code.OpSelp32, nil, l.op(code.OpAdd32, nil, r, y), r, fix)
 	}
-	q := l.op(code.OpDivS32, nil, x, y)
+	q := l.exact(e.Pos, true, code.OpDivS32, x, y)
 	return l.op(code.OpSelp32, nil, l.op(code.OpAdd32, nil, q, l.const32(-1)), q, fix)
 }

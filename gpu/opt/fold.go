@@ -97,7 +97,7 @@ func (fo *folder) constant(t code.Type, v uint64, like *code.Instr) code.Value {
 
 // become turns in into another instruction with the same result.
 func (fo *folder) become(in *code.Instr, op code.Op, inputs ...code.Value) {
-	in.Op, in.In, in.Imm = op, inputs, nil
+	in.Op, in.In, in.Imm, in.Exact = op, inputs, nil, code.MayWrap
 	fo.changed = true
 }
 
@@ -111,7 +111,8 @@ func (fo *folder) pure(in *code.Instr, row *code.Row) bool {
 		all = all && known[i]
 	}
 	out := in.Out[0]
-	if all && !(row.NonZero && args[1] == 0) {
+	_, over := in.Exact.Overflows(in.Op, args[0], args[1])
+	if all && !over && !(row.NonZero && args[1] == 0) {
 		fo.same[out] = fo.constant(row.Out[0], row.Meaning(in.Imm, args[0], args[1], args[2]), in)
 		return true
 	}
@@ -155,7 +156,7 @@ func (fo *folder) pure(in *code.Instr, row *code.Row) bool {
 			if s.add == 0 {
 				return keep(s.base)
 			}
-			in.In[0], in.In[1] = s.base, fo.constant(row.Out[0], s.add, in)
+			in.In[0], in.In[1], in.Exact = s.base, fo.constant(row.Out[0], s.add, in), code.MayWrap
 			fo.changed = true
 		}
 		fo.sums[out] = s
@@ -167,7 +168,11 @@ func (fo *folder) pure(in *code.Instr, row *code.Row) bool {
 		if in.Op == code.OpSub64 {
 			op = code.OpAdd64
 		}
+		exact := in.Exact
 		fo.become(in, op, x, fo.constant(row.Out[0], -c, in))
+		if exact == code.ExactSigned && c != 1<<31 { // x - c is x + (-c) there
+			in.Exact = exact
+		}
 		return fo.pure(in, in.Row())
 	case code.OpOr32, code.OpXor32, code.OpOr64, code.OpXor64, code.OpShl32, code.OpShrU32, code.OpShrS32, code.OpShl64, code.OpShrU64, code.OpShrS64:
 		if c == 0 {
@@ -192,7 +197,11 @@ func (fo *folder) pure(in *code.Instr, row *code.Row) bool {
 			return keep(x)
 		}
 		if n, ok := power(); ok {
+			exact := in.Exact
 			fo.become(in, shl, x, n)
+			if c != 1<<31 { // as a signed number it is negative
+				in.Exact = exact
+			}
 		}
 	case code.OpDivU32, code.OpDivU64:
 		if c == 1 {

@@ -47,6 +47,7 @@ func (h *hoister) region(r *code.Region, depth int) (leave []*code.Instr) {
 			}
 		}
 		if depth > 0 && h.free(in, depth) {
+			in.Exact = code.MayWrap // the loop might not run at all
 			leave = append(leave, h.at(in, depth-1))
 			h.changed = true
 			continue

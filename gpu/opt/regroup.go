@@ -84,7 +84,7 @@ func (g *regrouper) sum(in *code.Instr, depth int) []*code.Instr {
 		out = append(out, add)
 		total = s
 	}
-	in.In[0], in.In[1] = total, list[len(list)-1]
+	in.In[0], in.In[1], in.Exact = total, list[len(list)-1], code.MayWrap
 	g.changed = true
 	return out
 }

@@ -189,7 +189,7 @@ func (u *unroller) copies(list []*code.Instr, names replacer) []*code.Instr {
 	}
 	out := make([]*code.Instr, 0, len(list))
 	for _, in := range list {
-		c := &code.Instr{Op: in.Op, In: all(in.In), Imm: append([]int64(nil), in.Imm...), Pos: in.Pos}
+		c := &code.Instr{Op: in.Op, In: all(in.In), Imm: append([]int64(nil), in.Imm...), Exact: in.Exact, Pos: in.Pos}
 		if in.Guard != 0 {
 			c.Guard = u.named(names, in.Guard)
 		}

@@ -48,6 +48,7 @@ type inst struct {
 	imm     []int64
 	row     *code.Row
 	meaning func(imm []int64, a, b, c uint64) uint64
+	exact   code.Exact
 	pos     diag.Pos
 }
 
@@ -107,7 +108,7 @@ var kinds = [code.Classes]kind{code.Pure: kPure, code.Special: kSpecial, code.Lo
 
 func (d *decoder) instr(in *code.Instr) {
 	row := in.Row()
-	i := inst{op: in.Op, class: row.Class, imm: in.Imm, row: row, meaning: row.Meaning, pos: in.Pos, nin: len(row.In), nout: len(row.Out), rest: int32(len(row.In)), guard: -1}
+	i := inst{op: in.Op, class: row.Class, imm: in.Imm, row: row, meaning: row.Meaning, exact: in.Exact, pos: in.Pos, nin: len(row.In), nout: len(row.Out), rest: int32(len(row.In)), guard: -1}
 	if row.Class != code.Control {
 		i.kind = kinds[row.Class]
 		for k, v := range in.In {

@@ -3,6 +3,7 @@ package sim
 import (
 	"fmt"
 	"math/bits"
+	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
@@ -168,6 +169,9 @@ func (w *warp) run(n int) {
 		case kPure:
 			st.LaneOps += count(w.mask)
 			if i.row.NonZero && w.zeroDivisor(i) {
+				return
+			}
+			if i.exact != code.MayWrap && w.overflow(i) {
 				return
 			}
 			w.pure(i)
@@ -361,6 +365,27 @@ func (w *warp) zeroDivisor(i *inst) bool {
 	for l := range lanes {
 		if w.mask>>l&1 != 0 && w.regs[int(i.in[1])+l] == 0 {
 			w.fail(l, errZero, "", "division by zero")
+			return true
+		}
+	}
+	return false
+}
+
+func (w *warp) overflow(i *inst) bool {
+	for l := range lanes {
+		if w.mask>>l&1 == 0 {
+			continue
+		}
+		a, b := w.regs[int(i.in[0])+l], w.regs[int(i.in[1])+l]
+		if _, over := i.exact.Overflows(i.op, a, b); over {
+			kind, text := "i32", fmt.Sprintf("%d and %d", int32(uint32(a)), int32(uint32(b)))
+			if i.exact == code.ExactUnsigned {
+				kind, text = "u32", fmt.Sprintf("%d and %d", uint32(a), uint32(b))
+			}
+			if i.nin == 1 {
+				text, _, _ = strings.Cut(text, " ")
+			}
+			w.fail(l, errOverflow, "", "integer overflow: the result of %s is no %s", text, kind)
 			return true
 		}
 	}

@@ -5,7 +5,10 @@
 // instructions). What the hardware leaves undefined is an error here, located at
 // the program line: an access out of bounds or not aligned, a read of shared
 // memory that nobody wrote, two threads that use one shared byte without a
-// barrier between them, a barrier that some threads never reach.
+// barrier between them, a barrier that some threads never reach. So is the
+// overflow of a program's scalar arithmetic where the code still computes it as
+// written ([code.Exact]): not where a pass has moved it out of a loop or merged it
+// with other sums, and not on the right of && and ||.
 //
 // Blocks are independent and run on all processors, unless the function reads
 // the results of atomics or adds floats atomically; then they run one after the
@@ -108,15 +111,16 @@ func (s Stats) Counters() map[string]int64 {
 
 // The numbered errors of a run.
 const (
-	errBounds   = "Sim.E1" // access outside every buffer
-	errAlign    = "Sim.E2" // address not a multiple of the bytes accessed
-	errReadOnly = "Sim.E3" // write to a parameter that promised to be read only
-	errUnset    = "Sim.E4" // read of bytes that nobody wrote
-	errRace     = "Sim.E5" // two threads, one shared byte, no barrier
-	errPartial  = "Sim.E6" // warp-wide instruction with lanes missing
-	errDeadlock = "Sim.E7" // barrier that not all threads reach
-	errSteps    = "Sim.E8" // step limit
-	errZero     = "Sim.E9" // division by zero
+	errBounds   = "Sim.E1"  // access outside every buffer
+	errAlign    = "Sim.E2"  // address not a multiple of the bytes accessed
+	errReadOnly = "Sim.E3"  // write to a parameter that promised to be read only
+	errUnset    = "Sim.E4"  // read of bytes that nobody wrote
+	errRace     = "Sim.E5"  // two threads, one shared byte, no barrier
+	errPartial  = "Sim.E6"  // warp-wide instruction with lanes missing
+	errDeadlock = "Sim.E7"  // barrier that not all threads reach
+	errSteps    = "Sim.E8"  // step limit
+	errZero     = "Sim.E9"  // division by zero
+	errOverflow = "Sim.E10" // overflow of a program's scalar expression
 )
 
 // Base addresses: buffers lie far apart, so that one past the end of one is
