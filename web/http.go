@@ -9,6 +9,7 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"strconv"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/web/pane"
@@ -222,13 +223,15 @@ type view struct {
 const maxViews = 16
 
 // parseState reads address grammar 1: v=1, then for each pane p=NAME followed by
-// its values. Names that are not known are kept: what they mean is the pane's
-// business, and panes ignore what they do not know. No pane means the first.
+// its values. Without any p the values are those of the layout pane. Names that
+// are not known are kept: what they mean is the pane's business, and panes ignore
+// what they do not know; the values of names that they know, they check.
 func parseState(query string) ([]view, error) {
 	if len(query) > maxQuery {
 		return nil, fmt.Errorf("the address has %d bytes; the limit is %d", len(query), maxQuery)
 	}
 	var out []view
+	first := pane.Values{} // values before any pane
 	for _, part := range strings.Split(query, "&") {
 		k, v, _ := strings.Cut(part, "=")
 		k, err1 := url.QueryUnescape(k)
@@ -239,6 +242,9 @@ func parseState(query string) ([]view, error) {
 		switch {
 		case k == "v" && len(out) == 0:
 			// Newer versions only add fields.
+			if n, err := strconv.Atoi(v); err != nil || n < 1 {
+				return nil, fmt.Errorf("the address has version %.20q; versions are numbers from 1", v)
+			}
 		case k == "p":
 			if len(out) == maxViews {
 				return nil, fmt.Errorf("the address has more than %d panes", maxViews)
@@ -246,10 +252,12 @@ func parseState(query string) ([]view, error) {
 			out = append(out, view{Pane: v, Values: pane.Values{}})
 		case len(out) > 0:
 			out[len(out)-1].Values[k] = v
+		default:
+			first[k] = v
 		}
 	}
 	if len(out) == 0 {
-		out = []view{{Pane: "layout", Values: pane.Values{}}}
+		out = []view{{Pane: "layout", Values: first}}
 	}
 	return out, nil
 }

@@ -507,6 +507,53 @@ func TestQuery(t *testing.T) {
 	}
 }
 
+// The grammar of addresses: what is said of a picture is drawn or refused, never
+// passed over; only names that nobody knows are.
+func TestAddresses(t *testing.T) {
+	_, base := testServer(t)
+	draw := func(name string, v pane.Values) string {
+		p, err := pane.Find(name)
+		must(t, err)
+		r, err := p.Run(v)
+		must(t, err)
+		return string(r.Pictures[0].SVG)
+	}
+	whole := draw("layout", nil)
+	for query, want := range map[string]string{ // "" for refused
+		"":                                 whole,
+		"v=1":                              whole,
+		"v=2&newer=field":                  whole,
+		"embed=1":                          whole,
+		"e=local(4,2)":                     draw("layout", pane.Values{"e": "local(4,2)"}),
+		"v=1&e=local(4,2)&newer=1":         draw("layout", pane.Values{"e": "local(4,2)"}),
+		"pal=okabe-ito&e=local(2)":         draw("layout", pane.Values{"e": "local(2)", "pal": "okabe-ito"}),
+		"e=local(2)&p=layout":              whole, // each pane has its own values
+		"p=layout&e=local(2)&p=layout&e=x": draw("layout", pane.Values{"e": "local(2)"}),
+		"p=reinterpret&w=":                 draw("reinterpret", nil),
+		"e=local(4096,4096)":               draw("layout", pane.Values{"e": "local(4096,4096)"}),
+		"e=":                               "",
+		"e=nonsense":                       "",
+		"e=local(2)&pal=beige":             "",
+		"p=":                               "",
+		"p=nothing":                        "",
+		"p=reinterpret&w=9":                "",
+		"p=reinterpret&w=six":              "",
+		"p=reinterpret&k=complex":          "",
+		"p=reinterpret&t=500":              "",
+		"v=one":                            "",
+		"v=0":                              "",
+		"v":                                "",
+	} {
+		w, body := get(t, "GET", base+"/svg?"+query, nil)
+		if want == "" && (w.StatusCode != 400 || body == "") || want != "" && (w.StatusCode != 200 || body != want) {
+			t.Errorf("%q: %d %.120q", query, w.StatusCode, body)
+		}
+	}
+	if w, _ := get(t, "GET", base+"/svg?name=nothing", nil); w.StatusCode != 404 {
+		t.Errorf("a picture of no such name: %d", w.StatusCode)
+	}
+}
+
 func FuzzState(f *testing.F) {
 	f.Add("v=1&p=layout&e=local(2,1)")
 	f.Add("v=9&x=1&p=a&p=b&c=%20+")

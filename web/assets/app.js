@@ -15,6 +15,7 @@ let made = 0;
 
 function readAddress() {
   const out = [];
+  const first = {}; // values before any pane are the layout's
   for (const part of location.search.slice(1).split("&")) {
     const cut = part.indexOf("=");
     if (cut < 0) continue;
@@ -26,10 +27,10 @@ function readAddress() {
       continue;
     }
     if (key === "p") out.push({ pane: value, values: {} });
-    else if (out.length) out[out.length - 1].values[key] = value;
+    else (out.length ? out[out.length - 1].values : first)[key] = value;
   }
   const known = out.filter((v) => rows.some((r) => r.name === v.pane));
-  return known.length ? known : [{ pane: "layout", values: {} }, { pane: "reinterpret", values: {} }];
+  return known.length ? known : [{ pane: "layout", values: out.length ? {} : first }, { pane: "reinterpret", values: {} }];
 }
 
 function encode(text) {
