@@ -98,5 +98,6 @@ func (c *caster) halves(slots []int) code.Value {
 		// Two bytes of one word, with zeros between them.
 		return c.op(code.OpPrmt, c.words[p/32], c.k(0), c.Const32(int64(0x4040|p/8%4|q/8%4<<8)))
 	}
-	return c.Bfi(c.bits(q, w), c.bits(p, w), 16, w)
+	low := c.bits(p, w)
+	return c.Bfi(c.bits(q, w), low, 16, w)
 }
