@@ -1,0 +1,214 @@
+// Package template makes the programs of quantised matrix products: Go functions
+// of a schedule that give programs of the tile machine. The default instance of
+// each stands in vm/corpus, printed, with arguments and results.
+//
+// The programs for u4 weights share one order of the weights, which [PackU4]
+// makes of row-major ones and [UnpackU4] undoes: for every 16 outputs and one
+// group of k, 32 threads hold Group/4 bytes each, in pieces of 16 bytes that
+// stand one thread beside the other.
+package template
+
+import (
+	"fmt"
+
+	"github.com/tilus-lab/tilus-lab/vm/build"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+// Bounds of options: what the registers of a thread can hold.
+const (
+	MaxDepth = 4
+	MaxGroup = 512
+	MaxWarps = 8
+)
+
+// DecodeOptions are the schedule of [DecodeU4]. Zero fields take the defaults,
+// which are right for matrices of many groups on a GPU with HBM.
+type DecodeOptions struct {
+	// Depth is how many groups' weights are under way while one is multiplied, 1
+	// to MaxDepth; 2 by default. A loop turn multiplies that many.
+	Depth int
+	// Warps of a block, 1 by default; each makes 16 outputs.
+	Warps int
+	// Group is how many k share a scale, a multiple of 64; 128 by default.
+	Group int
+	// KeepL1 lets the weights take place in the L1 cache, which pays only where
+	// they are read again.
+	KeepL1 bool
+}
+
+// defaults fills zero fields in and checks the others.
+func (o *DecodeOptions) defaults() error {
+	for _, f := range []struct {
+		name          string
+		value         *int
+		usual, lo, hi int
+		step          int
+	}{
+		{"depth", &o.Depth, 2, 1, MaxDepth, 1},
+		{"warps", &o.Warps, 1, 1, MaxWarps, 1},
+		{"group", &o.Group, 128, 64, MaxGroup, 64},
+	} {
+		if *f.value == 0 {
+			*f.value = f.usual
+		}
+		if n := *f.value; n < f.lo || n > f.hi || n%f.step != 0 {
+			return fmt.Errorf("template: %s %d is not a multiple of %d from %d to %d", f.name, n, f.step, f.lo, f.hi)
+		}
+	}
+	return nil
+}
+
+// DecodeU4 multiplies a few rows with u4 weights: y[M, N] = x[M, K]·(w[N, K]·s)ᵀ
+// for M ≤ 8, in f16 with f32 sums. w is in the order of [PackU4], s is [K/Group,
+// N]. N must be a multiple of 16·Warps and K one of Group.
+func DecodeU4(o DecodeOptions) (*ir.Program, error) {
+	if err := o.defaults(); err != nil {
+		return nil, err
+	}
+	// With more than one warp, all hold x and each its own 16 outputs.
+	var warps, copies, pieces string
+	if o.Warps > 1 {
+		warps = fmt.Sprintf("spatial(%d, 1).", o.Warps)
+		copies = fmt.Sprintf("replicated(1, 1, num_workers=%d).", o.Warps)
+	}
+	if o.Warps == 1 {
+		pieces = fmt.Sprintf("local(%d).spatial(32).local(16)", o.Group/64)
+	} else {
+		pieces = fmt.Sprintf("%slocal(1, %d).spatial(1, 32).local(1, 16)", warps, o.Group/64)
+	}
+	var err error
+	register := func(elem dtype.Type, text string) build.Type {
+		l, e := layout.Parse(text)
+		if e != nil && err == nil {
+			err = fmt.Errorf("template: %s: %w", text, e)
+		}
+		return build.Register(elem, l)
+	}
+	tile := register(dtype.U8, pieces)
+	sums := register(dtype.F32, warps+"local(2, 1).spatial(8, 4).local(1, 2)")
+	out := register(dtype.F16, warps+"local(2, 1).spatial(8, 4).local(1, 2)")
+	scales := register(dtype.F16, warps+"local(2, 1).spatial(8, 1).replicated(1, 1, num_workers=4)")
+	scales32 := register(dtype.F32, warps+"local(2, 1).spatial(8, 1).replicated(1, 1, num_workers=4)")
+	loaded := register(dtype.F16, fmt.Sprintf("%slocal(%d, 1).column_spatial(4, 8).local(16, 1)", copies, o.Group/64))
+	right := register(dtype.F16, fmt.Sprintf("%slocal(%d, 1).column_spatial(4, 8).local(2, 1)", copies, o.Group/8))
+	left := register(dtype.F16, fmt.Sprintf("%scolumn_local(2, %d).spatial(8, 4).local(1, 2)", warps, o.Group/8))
+	codes := register(dtype.U4, warps+fmt.Sprintf("register_layout([16, %d], [2, 8, %d, 2, 4, 2], [1, 4], [2, 5, 3, 0])", o.Group, o.Group/16))
+	if err != nil {
+		return nil, err
+	}
+
+	b := build.Program("decode_u4", build.Grid(fmt.Sprintf("N/%d", 16*o.Warps)), build.Warps(o.Warps))
+	w, s := b.Pointer("w", dtype.U8), b.Pointer("s", dtype.F16)
+	x, y := b.Pointer("x", dtype.F16), b.Pointer("y", dtype.F16)
+	m, n, k := b.Scalar("M", dtype.I32), b.Scalar("N", dtype.I32), b.Scalar("K", dtype.I32)
+	bn := b.BlockIndices("bn")
+	gw := b.ViewGlobal("gw", w, build.Global(dtype.U8, n.Div(16), k.Div(o.Group), 8*o.Group))
+	gs := b.ViewGlobal("gs", s, build.Global(dtype.F16, k.Div(o.Group), n))
+	gx := b.ViewGlobal("gx", x, build.Global(dtype.F16, m, k))
+	gy := b.ViewGlobal("gy", y, build.Global(dtype.F16, m, n))
+	last := b.Let("last", k.Div(o.Group).Sub(1))
+	acc := b.AllocateRegister("acc", sums, build.Init(0))
+
+	loadW := func(j int, g any) build.Value {
+		attrs := []build.Attr{build.Offset(bn, g, 0), build.Dims(2)}
+		if o.Warps > 1 {
+			attrs = []build.Attr{build.Offset(bn.Mul(o.Warps), g, 0), build.Dims(0, 2)}
+		}
+		if !o.KeepL1 {
+			attrs = append(attrs, build.Cache("stream"))
+		}
+		return b.LoadGlobal(name("rb", j), gw, tile, attrs...)
+	}
+	loadS := func(j int, g any) build.Value {
+		return b.LoadGlobal(name("rs", j), gs, scales, build.Offset(g, bn.Mul(16*o.Warps)), build.Dims(1, 0))
+	}
+	var rb, rs []build.Value
+	for j := range o.Depth {
+		var g any = 0
+		if j > 0 {
+			g = fmt.Sprintf("min(%d, %s)", j, last)
+		}
+		rb, rs = append(rb, loadW(j, g)), append(rs, loadS(j, g))
+	}
+	var step []build.LoopOption
+	if o.Depth > 1 {
+		step = append(step, build.Step(o.Depth))
+	}
+	b.For("g", 0, last.Add(1), func(g build.Value) {
+		for j := range o.Depth {
+			now := g
+			if j > 0 {
+				now = g.Add(j)
+			}
+			next := g.Add(o.Depth + j).Min(last)
+			xk := b.LoadGlobal(name("xk", j), gx, loaded, build.Offset(0, now.Mul(o.Group)), build.Dims(1, 0))
+			rx := b.View(name("rx", j), xk, right)
+			rw := b.View(name("rw", j), rb[j], codes)
+			rh := b.Cast(name("rh", j), rw, left)
+			loadW(j, next)
+			sum := b.AllocateRegister(name("sum", j), sums, build.Init(0))
+			b.Dot(name("sum", j), rh, rx, sum, sums)
+			scale := b.Cast(name("scale", j), rs[j], scales32)
+			loadS(j, next)
+			b.Fma("acc", sum, scale, acc, sums)
+		}
+	}, step...)
+	half := b.Cast("out", acc, out)
+	b.StoreGlobal(gy, half, build.Offset(0, bn.Mul(16*o.Warps)), build.Dims(1, 0))
+	return b.Build()
+}
+
+// name is a variable of copy j of a loop's body.
+func name(s string, j int) string { return fmt.Sprintf("%s%d", s, j) }
+
+// PackU4 rearranges row-major weights q[N, K] for [DecodeU4]: w is [N/16, K/Group,
+// 8·Group]. 0 is the default group of 128.
+func PackU4(group int) (*ir.Program, error) {
+	return rearrange("pack_u4", group, func(b *build.Builder, gq, gw build.Value, q, w places) {
+		rq := b.LoadGlobal("rq", gq, q.tile, q.offset)
+		rb := b.View("rb", rq, w.tile)
+		b.StoreGlobal(gw, rb, w.offset, build.Dims(2))
+	})
+}
+
+// UnpackU4 is the inverse of [PackU4].
+func UnpackU4(group int) (*ir.Program, error) {
+	return rearrange("unpack_u4", group, func(b *build.Builder, gq, gw build.Value, q, w places) {
+		rb := b.LoadGlobal("rb", gw, w.tile, w.offset, build.Dims(2))
+		rq := b.View("rq", rb, q.tile)
+		b.StoreGlobal(gq, rq, q.offset)
+	})
+}
+
+// places are the tile that a block holds and where it stands in its tensor.
+type places struct {
+	tile   build.Type
+	offset build.Attr
+}
+
+func rearrange(program string, group int, body func(b *build.Builder, gq, gw build.Value, q, w places)) (*ir.Program, error) {
+	o := DecodeOptions{Group: group}
+	if err := o.defaults(); err != nil {
+		return nil, err
+	}
+	group = o.Group
+	codes, err := layout.New([]int{16, group}, []int{2, 8, group / 64, 4, 4, 2, 2}, []int{1, 3}, []int{2, 4, 6, 5, 0})
+	if err != nil {
+		return nil, fmt.Errorf("template: %w", err)
+	}
+	pieces := layout.Local(group / 64).Spatial(32).Local(16)
+
+	b := build.Program(program, build.Grid("N/16", fmt.Sprintf("K/%d", group)))
+	q, w := b.Pointer("q", dtype.U4), b.Pointer("w", dtype.U8)
+	n, k := b.Scalar("N", dtype.I32), b.Scalar("K", dtype.I32)
+	bn, bk := b.BlockIndices2("bn", "bk")
+	gq := b.ViewGlobal("gq", q, build.Global(dtype.U4, n, k))
+	gw := b.ViewGlobal("gw", w, build.Global(dtype.U8, n.Div(16), k.Div(group), 8*group))
+	body(b, gq, gw,
+		places{build.Register(dtype.U4, codes), build.Offset(bn.Mul(16), bk.Mul(group))},
+		places{build.Register(dtype.U8, pieces), build.Offset(bn, bk, 0)})
+	return b.Build()
+}

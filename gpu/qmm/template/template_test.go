@@ -1,0 +1,146 @@
+package template
+
+import (
+	"context"
+	"fmt"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/text"
+)
+
+// TestDefaultsAreTheCorpus compares each template's default instance with the
+// program of its name.
+func TestDefaultsAreTheCorpus(t *testing.T) {
+	for name, make := range map[string]func() (*ir.Program, error){
+		"decode_u4": func() (*ir.Program, error) { return DecodeU4(DecodeOptions{}) },
+		"pack_u4":   func() (*ir.Program, error) { return PackU4(0) },
+	} {
+		p, err := make()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff(corpus.Program(name), text.Format(p)); diff != "" {
+			t.Errorf("%s is not the corpus program (-corpus +template):\n%s", name, diff)
+		}
+	}
+}
+
+func generate(t *testing.T, format string, a ...any) *array.Array {
+	t.Helper()
+	x, err := array.Generate(fmt.Sprintf(format, a...))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return x
+}
+
+// TestInstances packs, multiplies and unpacks for many schedules on interpreter
+// and simulator, with plain numbers that no order of summing rounds: the product
+// must be that of a float64 loop, and the weights must come back.
+func TestInstances(t *testing.T) {
+	devices := map[string]device.Device{}
+	for _, name := range []string{"interp", "sim"} {
+		d, err := device.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		devices[name] = d
+	}
+	run := func(t *testing.T, d device.Device, p *ir.Program, args ...any) []ir.Arg {
+		t.Helper()
+		in := make([]ir.Arg, len(args))
+		for i, a := range args {
+			switch a := a.(type) {
+			case *array.Array:
+				in[i].Array = a
+			case int:
+				in[i].Int = int64(a)
+			}
+		}
+		res, err := d.Run(context.Background(), p, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Args
+	}
+	for _, c := range []struct {
+		o            DecodeOptions
+		m, n, groups int
+	}{
+		{DecodeOptions{}, 2, 32, 3},
+		{DecodeOptions{Depth: 1}, 1, 16, 2},
+		{DecodeOptions{Depth: 3, KeepL1: true}, 8, 16, 4},
+		{DecodeOptions{Depth: 4}, 1, 32, 1},
+		{DecodeOptions{Group: 64}, 3, 32, 5},
+		{DecodeOptions{Group: 192, Depth: 1}, 1, 16, 3},
+		{DecodeOptions{Group: 256, Warps: 2}, 2, 32, 2},
+		{DecodeOptions{Warps: 4, Depth: 3}, 5, 128, 2},
+	} {
+		t.Run(fmt.Sprintf("%+v", c.o), func(t *testing.T) {
+			decode, err := DecodeU4(c.o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			pack, err := PackU4(c.o.Group)
+			if err != nil {
+				t.Fatal(err)
+			}
+			unpack, err := UnpackU4(c.o.Group)
+			if err != nil {
+				t.Fatal(err)
+			}
+			group := c.o.Group
+			if group == 0 {
+				group = 128
+			}
+			m, n, k := c.m, c.n, c.groups*group
+			q := generate(t, "randcode:u4[%d, %d]:seed=1", n, k)
+			x := generate(t, "randint:f16[%d, %d]:seed=2:lo=-4:hi=4", m, k)
+			s := generate(t, "pow2:f16[%d, %d]:seed=3:lo=-2:hi=0", c.groups, n)
+			want := array.New(dtype.F16, m, n)
+			for i := range m {
+				for j := range n {
+					sum := 0.0
+					for kk := range k {
+						sum += x.At(i, kk) * q.At(j, kk) * s.At(kk/group, j)
+					}
+					want.Set(sum, i, j)
+				}
+			}
+			for name, d := range devices {
+				w := run(t, d, pack, q, array.New(dtype.U8, n/16, c.groups, 8*group), n, k)[1].Array
+				back := run(t, d, unpack, array.New(dtype.U4, n, k), w, n, k)[0].Array
+				if r := array.Compare(back, q); r.Differ > 0 {
+					t.Errorf("%s: unpacked weights: %v", name, r)
+				}
+				got := run(t, d, decode, w, s, x, array.New(dtype.F16, m, n), m, n, k)[3].Array
+				if r := array.Compare(got, want); r.Differ > 0 {
+					t.Errorf("%s: product: %v", name, r)
+				}
+			}
+		})
+	}
+}
+
+func TestOptions(t *testing.T) {
+	for _, o := range []DecodeOptions{{Depth: 5}, {Depth: -1}, {Warps: 9}, {Group: 32}, {Group: 100}, {Group: 1024}} {
+		if _, err := DecodeU4(o); err == nil {
+			t.Errorf("%+v is accepted", o)
+		}
+	}
+	if _, err := PackU4(96); err == nil {
+		t.Error("PackU4 accepts a group of 96")
+	}
+	if _, err := UnpackU4(-64); err == nil {
+		t.Error("UnpackU4 accepts a group of -64")
+	}
+}
