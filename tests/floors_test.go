@@ -31,7 +31,7 @@ const floors = `
  3 vm/text  gpu/arch
  2 vm/ir
  1 vm/dtype  vm/layout/*  vm/affine  vm/array  vm/recipe
- 0 vm/diag  vm/corpus  gpu/cuda  gpu/cache  notebooks
+ 0 vm/diag  vm/corpus  gpu/cuda  notebooks
 `
 
 // inFloor are the arrows allowed inside one floor.

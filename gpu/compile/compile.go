@@ -4,13 +4,15 @@
 package compile
 
 import (
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
-	"sort"
-	"strings"
+	"maps"
+	"slices"
+	"strconv"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
-	"github.com/tilus-lab/tilus-lab/gpu/cache"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/cudac"
 	"github.com/tilus-lab/tilus-lab/gpu/lower"
@@ -124,13 +126,18 @@ func Divisors(p *ir.Program, args []ir.Arg) map[string]int64 {
 	return out
 }
 
-// Key names everything that the compiled code depends on: program, target, what
-// was assumed, and the version of the compiler.
-func Key(p *ir.Program, o Options, version string) string {
-	var assumed []string
-	for name, d := range o.Divisible {
-		assumed = append(assumed, fmt.Sprintf("%s%%%d", name, d))
+// Key names everything that the compiled code depends on within one process:
+// program, target, and what was assumed.
+func Key(p *ir.Program, o Options) string {
+	h := sha256.New()
+	// Each part is framed by its length, so that no two lists of parts run together.
+	part := func(s string) { fmt.Fprintf(h, "%d:%s", len(s), s) }
+	part(text.Format(p))
+	part(o.Arch)
+	for _, name := range slices.Sorted(maps.Keys(o.Divisible)) {
+		part(name)
+		part(strconv.FormatInt(o.Divisible[name], 10))
 	}
-	sort.Strings(assumed)
-	return cache.Key([]byte(text.Format(p)), []byte(o.Arch), []byte(strings.Join(assumed, ",")), []byte(fmt.Sprint(o.NoOpt)), []byte(version))
+	part(strconv.FormatBool(o.NoOpt))
+	return hex.EncodeToString(h.Sum(nil))
 }

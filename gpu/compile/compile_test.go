@@ -69,17 +69,21 @@ func TestKeyNamesWhatTheCodeDependsOn(t *testing.T) {
 	p := program(t, copyProgram)
 	seen := map[string]string{}
 	for what, key := range map[string]string{
-		"plain":   Key(p, Options{Arch: "sm_80"}, "1"),
-		"arch":    Key(p, Options{Arch: "sm_90a"}, "1"),
-		"version": Key(p, Options{Arch: "sm_80"}, "2"),
-		"assumed": Key(p, Options{Arch: "sm_80", Divisible: map[string]int64{"N": 8}}, "1"),
-		"noopt":   Key(p, Options{Arch: "sm_80", NoOpt: true}, "1"),
-		"text":    Key(program(t, strings.Replace(copyProgram, "*3", "*5", 1)), Options{Arch: "sm_80"}, "1"),
+		"plain":   Key(p, Options{Arch: "sm_80"}),
+		"arch":    Key(p, Options{Arch: "sm_90a"}),
+		"assumed": Key(p, Options{Arch: "sm_80", Divisible: map[string]int64{"N": 8}}),
+		"more":    Key(p, Options{Arch: "sm_80", Divisible: map[string]int64{"N": 82}}),
+		"two":     Key(p, Options{Arch: "sm_80", Divisible: map[string]int64{"N": 8, "M": 2}}),
+		"noopt":   Key(p, Options{Arch: "sm_80", NoOpt: true}),
+		"text":    Key(program(t, strings.Replace(copyProgram, "*3", "*5", 1)), Options{Arch: "sm_80"}),
 	} {
 		if other, ok := seen[key]; ok {
 			t.Errorf("%s and %s have one key", what, other)
 		}
 		seen[key] = what
+	}
+	if a, b := Key(p, Options{Dump: func(string, string) {}}), Key(program(t, copyProgram), Options{}); a != b {
+		t.Error("one program has two keys")
 	}
 }
 

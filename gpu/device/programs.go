@@ -17,7 +17,7 @@ type programs struct {
 }
 
 func (s *programs) get(p *ir.Program, o compile.Options) (*compile.Compiled, error) {
-	key := compile.Key(p, o, "")
+	key := compile.Key(p, o)
 	s.mu.Lock()
 	c := s.byKey[key]
 	s.mu.Unlock()
