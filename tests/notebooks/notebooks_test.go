@@ -139,6 +139,13 @@ func TestExecutedElsewhere(t *testing.T) {
 		t.Skip("give -executed FILE, made by `tilus-lab nb run NOTEBOOK --out FILE` on another machine")
 	}
 	check(t, filepath.Join(need.Root(t), "notebooks", filepath.Base(*executed)), *executed, false)
+	if *keep && !t.Failed() {
+		nb, err := read(*executed)
+		if err != nil {
+			t.Fatal(err)
+		}
+		keepRecord(t, filepath.Base(*executed), nb)
+	}
 }
 
 // check compares the outputs of the executed notebook with the committed ones, or
