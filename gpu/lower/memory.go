@@ -77,7 +77,7 @@ func (l *lowerer) locate(in *ir.Instr, tile ir.Type) *access {
 
 	a.index, a.proved = make([]code.Value, rank), make([]bool, rank)
 	for g := range rank {
-		a.index[g] = l.integer(offset[g], true)
+		a.index[g] = l.index(offset[g])
 		high := int64(0)
 		if i := slices.Index(dims, g); i >= 0 {
 			a.index[g] = l.add32(a.index[g], thread[i])
@@ -105,7 +105,7 @@ func (l *lowerer) locate(in *ir.Instr, tile ir.Type) *access {
 		if n, ok := ir.ConstInt(a.g.extents[g]); ok && known != 0 {
 			known *= int(n)
 		} else {
-			value = l.mul32(a.strideVal[g], l.integer(a.g.extents[g], true))
+			value = l.mul32(a.strideVal[g], l.index(a.g.extents[g]))
 			known = 0
 		}
 		factor = saturate(min(factor, manyElements) * max(1, min(l.facts.divisor(a.g.extents[g]), manyElements)))
@@ -220,7 +220,7 @@ func (l *lowerer) guard(a *access, slot int) code.Value {
 		}
 		at := l.add32(a.index[g], l.const32(int64(a.slots[slot][g])))
 		// Unsigned, so that negative indices are outside too.
-		in := l.op(code.OpSetpU32, []int64{int64(code.LT)}, at, l.integer(a.g.extents[g], true))
+		in := l.op(code.OpSetpU32, []int64{int64(code.LT)}, at, l.index(a.g.extents[g]))
 		all = l.andPred(all, in)
 	}
 	return all

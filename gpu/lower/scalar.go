@@ -18,6 +18,9 @@ func (l *lowerer) scalar(e ir.Expr, t dtype.Type) code.Value {
 	case t.IsFloat():
 		return l.floatScalar(e, t)
 	case t.Bits() != 32:
+		if n, ok := ir.ConstInt(e); ok && t == dtype.I64 {
+			return l.b.Const64(n)
+		}
 		if r, ok := e.(*ir.Ref); ok && r.Var.Type.Elem == t {
 			return l.env[r.Var].scalar
 		}
@@ -61,6 +64,9 @@ func (l *lowerer) floatScalar(e ir.Expr, t dtype.Type) code.Value {
 }
 
 func (l *lowerer) boolean(e ir.Expr) code.Value {
+	if n, ok := ir.ConstInt(e); ok {
+		return l.b.ConstPred(n != 0)
+	}
 	switch e := e.(type) {
 	case *ir.Ref:
 		return l.env[e.Var].scalar
@@ -133,8 +139,6 @@ func (l *lowerer) compare(e *ir.Binary) code.Value {
 			x = l.op(code.OpNotPred, nil, x)
 		}
 		return x
-	case t == dtype.F32:
-		return l.op(code.OpSetpF32, cmp, l.floatScalar(e.X, t), l.floatScalar(e.Y, t))
 	case t == dtype.U32:
 		return l.op(code.OpSetpU32, cmp, l.integer(e.X, false), l.integer(e.Y, false))
 	case t == dtype.I32:
@@ -142,6 +146,15 @@ func (l *lowerer) compare(e *ir.Binary) code.Value {
 	}
 	l.refuse(e.Position(), "Lower.E6", "%s compares values of %s", e, t)
 	return l.b.ConstPred(false)
+}
+
+// index computes an index or extent, whose type is i32 or u32. A u32 that is no
+// i32 lies outside every tensor, and must stay there when a thread adds its part.
+func (l *lowerer) index(e ir.Expr) code.Value {
+	if t, _ := ir.TypeOf(e, func(diag.Pos, string, string, string) {}); t == dtype.U32 {
+		return l.op(code.OpMinU32, nil, l.integer(e, false), l.const32(math.MaxInt32))
+	}
+	return l.integer(e, true)
 }
 
 // integer computes an i32 (signed) or u32 expression.

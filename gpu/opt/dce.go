@@ -3,10 +3,15 @@ package opt
 import "github.com/tilus-lab/tilus-lab/gpu/code"
 
 // Dce drops pure and matrix instructions whose results nobody reads, and Ifs that
-// do nothing. Loads stay: one that is out of bounds is an error that must not
-// disappear.
+// do nothing. Loads and divisions by what may be 0 stay: one that is out of bounds,
+// or by 0, is an error that must not disappear.
 func Dce(f *code.Func) bool {
-	d := &dce{live: make([]bool, len(f.Types))}
+	d := &dce{live: make([]bool, len(f.Types)), consts: consts{}}
+	f.Body.Walk(func(in *code.Instr) {
+		if isConst(in.Op) {
+			d.consts[in.Out[0]] = uint64(in.Imm[0])
+		}
+	})
 	// Loops feed their own arguments, so that liveness grows until it is stable.
 	for again := true; again; {
 		d.grew = false
@@ -19,6 +24,7 @@ func Dce(f *code.Func) bool {
 
 type dce struct {
 	live          []bool
+	consts        consts
 	grew, changed bool
 }
 
@@ -35,6 +41,9 @@ func (d *dce) wanted(in *code.Instr) bool {
 		return true // dropping one would hide that it never ends
 	}
 	if !row.Movable() && row.Class != code.Matrix && in.Op != code.OpIf {
+		return true
+	}
+	if row.NonZero && d.consts[in.In[1]] == 0 {
 		return true
 	}
 	for _, v := range in.Out {

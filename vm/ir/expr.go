@@ -217,7 +217,11 @@ func EvalInt(e Expr, value func(*Var) (int64, bool)) (int64, error) {
 		n, ok := evalBinary(e.Op, x, y)
 		if !ok {
 			if y == 0 && (e.Op == "/" || e.Op == "%") {
-				return 0, &EvalError{e.Pos, fmt.Sprintf("division by zero: %s is 0", e.Y)}
+				text := fmt.Sprintf("division by zero: the divisor of %s is 0", e)
+				if n, ok := e.Y.(*Int); !ok || n.Value != 0 {
+					text = fmt.Sprintf("division by zero: in %s, %s is 0", e, e.Y)
+				}
+				return 0, &EvalError{e.Pos, text}
 			}
 			return 0, &EvalError{e.Pos, fmt.Sprintf("integer overflow: %d %s %d", x, e.Op, y)}
 		}
@@ -299,6 +303,8 @@ func CheckRange(t dtype.Type, n int64) bool {
 	return t == dtype.I64 || float64(n) >= t.Min() && float64(n) <= t.Max()
 }
 
+const noArithmetic = "arithmetic on floats and on 64-bit and low-bit values is done on register tensors, by instructions"
+
 // TypeOf is the scalar type of an expression and whether it is fixed: an integer
 // literal alone is i32 but fits any integer type, a float literal f32 but any
 // float type. The problem, if the parts do not fit, goes to report.
@@ -328,6 +334,8 @@ func TypeOf(e Expr, report func(pos diag.Pos, code, help, msg string)) (t dtype.
 		}
 		if t == dtype.Bool {
 			report(e.Pos, "Expr.C2", "", fmt.Sprintf("- needs a number, %s is a bool", e.X))
+		} else if _, literal := e.X.(*Float); !literal && t.IsFloat() || fixed && t == dtype.I64 {
+			report(e.Pos, "Expr.C2", noArithmetic, fmt.Sprintf("- needs i32 or u32, %s is %s", e.X, t))
 		}
 		return t, fixed
 	case *Binary:
@@ -352,9 +360,10 @@ func TypeOf(e Expr, report func(pos diag.Pos, code, help, msg string)) (t dtype.
 			report(e.Y.Position(), "Expr.R1", "", fmt.Sprintf("%s is no %s", e.Y, t))
 		case yf && !xf && !fits(e.X, xt, t):
 			report(e.X.Position(), "Expr.R1", "", fmt.Sprintf("%s is no %s", e.X, t))
-		case BinaryPrec(e.Op) != 3 && (t == dtype.Bool || t.IsFloat()):
-			report(e.Pos, "Expr.C2", "arithmetic on floats and low-bit values is done on register tensors, by instructions",
-				fmt.Sprintf("%s needs integers, has %s", e.Op, t))
+		case t == dtype.Bool && (e.Op == "==" || e.Op == "!="):
+		case t == dtype.Bool, t.IsFloat(), t == dtype.I64 && fixed:
+			report(e.Pos, "Expr.C2", noArithmetic,
+				fmt.Sprintf("%s needs i32 or u32, has %s", e.Op, t))
 		}
 		if BinaryPrec(e.Op) == 3 {
 			return dtype.Bool, true
@@ -365,15 +374,47 @@ func TypeOf(e Expr, report func(pos diag.Pos, code, help, msg string)) (t dtype.
 }
 
 // fits reports whether an expression of literals, of type t by itself, can take
-// the type want. What is computed of literals fits where its own type does.
+// the type want. One that has no value fits nothing; Verify reports it.
 func fits(e Expr, t, want dtype.Type) bool {
 	if t.IsFloat() || want.IsFloat() || t == dtype.Bool {
 		return true
 	}
-	if n, ok := e.(*Int); ok {
-		return CheckRange(want, n.Value)
+	n, ok := ConstInt(e)
+	return !ok || CheckRange(want, n)
+}
+
+// constantErrors reports the parts of an expression that are computed of
+// literals and have no value, and divisions by a literal 0. What can be known
+// before the program runs is not left to it.
+func constantErrors(e Expr, report func(*EvalError)) (constant bool) {
+	switch e := e.(type) {
+	case *Int:
+		return true
+	case *Unary:
+		if e.Op == "-" {
+			if _, ok := e.X.(*Float); ok {
+				return false
+			}
+		}
+		constant = constantErrors(e.X, report)
+	case *Binary:
+		x, y := constantErrors(e.X, report), constantErrors(e.Y, report)
+		constant = x && y
+		if n, ok := ConstInt(e.Y); !constant && ok && n == 0 && (e.Op == "/" || e.Op == "%") {
+			report(&EvalError{e.Pos, fmt.Sprintf("division by zero: the divisor of %s is 0", e)})
+			return false
+		}
+	default:
+		return false
 	}
-	return t.Bits() <= want.Bits()
+	if constant {
+		_, err := EvalInt(e, func(*Var) (int64, bool) { return 0, false })
+		if bad, ok := err.(*EvalError); ok {
+			report(bad)
+			return false
+		}
+	}
+	return constant
 }
 
 // Refs calls f for every variable the expression names.

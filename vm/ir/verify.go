@@ -35,10 +35,10 @@ var general = []RuleDoc{
 	{"Var.C2", "Parameters and loop variables are not assigned.", ""},
 	{"Var.C3", "A variable is assigned before it is read, in this block or one around it.", "What a block assigns first ends with the block."},
 	{"Expr.C1", "Both sides of an operator have one scalar type.", ""},
-	{"Expr.C2", "Arithmetic in expressions is on integers.", "Expressions compute indices; values go through instructions."},
+	{"Expr.C2", "Arithmetic and order in expressions, indices, extents and bounds are of i32 or u32; bools can be equal or not.", "Expressions compute indices, which are 32 bits wide on the GPU; values go through instructions."},
 	{"Expr.C3", "Conditions are bools.", "There is no implicit comparison with 0."},
 	{"Expr.R1", "Integer expressions neither overflow their type nor divide by zero, and literals fit their type.", "Index arithmetic is on 32 bits on the GPU; a wrapped index would read another element."},
-	{"For.C1", "The step of a for is a constant other than 0.", ""},
+	{"For.C1", "The step of a for is an i32 constant other than 0.", ""},
 	{"Prog.C1", "warps is 1 to 32.", "A block has at most 1024 threads."},
 	{"Prog.C2", "The grid has 1 to 3 dimensions, each an integer expression of constants and scalar parameters.", ""},
 	{"Prog.C3", "Parameter names are distinct.", ""},
@@ -152,17 +152,9 @@ func (v *verifier) stmt(s Stmt) {
 		}
 		v.assign(s.Var, s.Pos)
 	case *For:
-		before := len(v.list)
-		for _, e := range []Expr{s.From, s.To} {
-			v.integer(e)
-		}
-		TypeOf(&Binary{Op: "-", X: s.From, Y: s.To, Pos: s.From.Position()}, func(pos diag.Pos, code, help, msg string) {
-			if len(v.list) == before && code == "Expr.C1" {
-				v.add(pos, code, "both bounds have one type", "the range %s..%s mixes types", s.From, s.To)
-			}
-		})
+		v.bounds(s)
 		if s.Step != nil {
-			if n, ok := ConstInt(s.Step); !ok || n == 0 {
+			if n, ok := ConstInt(s.Step); !ok || n == 0 || !CheckRange(dtype.I32, n) {
 				v.add(s.Step.Position(), "For.C1", "", "the step is %s", s.Step)
 			}
 		}
@@ -184,6 +176,25 @@ func (v *verifier) stmt(s Stmt) {
 }
 
 func (v *verifier) assign(x *Var, pos diag.Pos) {
+// bounds checks that both bounds of a loop are integers of one type.
+func (v *verifier) bounds(s *For) {
+	before := len(v.list)
+	v.expr(s.From)
+	v.expr(s.To)
+	if len(v.list) > before {
+		return
+	}
+	t, _ := TypeOf(&Binary{Op: "-", X: s.From, Y: s.To, Pos: s.From.Position()}, func(pos diag.Pos, code, help, msg string) {
+		if code == "Expr.C1" {
+			help, msg = "both bounds have one type", fmt.Sprintf("the range %s..%s mixes types", s.From, s.To)
+		}
+		v.add(pos, code, help, "%s", msg)
+	})
+	if len(v.list) == before && t != dtype.I32 && t != dtype.U32 {
+		v.add(s.From.Position(), "Expr.C2", "", "the range %s..%s is of %s, must be i32 or u32", s.From, s.To, t)
+	}
+}
+
 	if x.Param || v.loopVar[x] {
 		v.add(pos, "Var.C2", "use a new name", "%s is a parameter or loop variable", x.Name)
 	}
@@ -206,12 +217,19 @@ func (v *verifier) use(r *Ref) {
 
 func (v *verifier) expr(e Expr) (dtype.Type, bool) {
 	Refs(e, v.use)
-	return TypeOf(e, func(pos diag.Pos, code, help, msg string) { v.add(pos, code, help, "%s", msg) })
+	before := len(v.list)
+	t, fixed := TypeOf(e, func(pos diag.Pos, code, help, msg string) { v.add(pos, code, help, "%s", msg) })
+	if len(v.list) == before {
+		constantErrors(e, func(bad *EvalError) { v.add(bad.Pos, "Expr.R1", "", "%s", bad.Msg) })
+	}
+	return t, fixed
 }
 
 func (v *verifier) integer(e Expr) {
-	if t, _ := v.expr(e); t.IsFloat() || t == dtype.Bool {
-		v.add(e.Position(), "Expr.C2", "", "%s is %s, not an integer", e, t)
+// integer checks an index, extent or bound.
+	before := len(v.list)
+	if t, _ := v.expr(e); len(v.list) == before && t != dtype.I32 && t != dtype.U32 {
+		v.add(e.Position(), "Expr.C2", "", "%s is %s, must be i32 or u32", e, t)
 	}
 }
 
@@ -327,18 +345,18 @@ func (v *verifier) resultType(t Type, pos diag.Pos) {
 		}
 		return
 	}
-	dims, ok := t.Dims()
-	size := 1
+	dims, constant := t.Dims()
+	size, positive := 1.0, true
 	for _, n := range dims {
-		if n <= 0 || size > MaxTileElements/n {
-			ok = false
-			break
-		}
-		size *= n
+		size, positive = size*float64(n), positive && n > 0
 	}
 	switch {
-	case !ok:
-		v.add(pos, "Type.C3", "", "extents %s", shapeText(t))
+	case !constant:
+		v.add(pos, "Type.C3", "write a number, or a name bound at parse time", "an extent of %s is not a constant", shapeText(t))
+	case !positive:
+		v.add(pos, "Type.C3", "", "an extent of %s is not positive", shapeText(t))
+	case size > MaxTileElements:
+		v.add(pos, "Type.C3", "cut the work into smaller tiles, over blocks or a loop", "%s is %.0f elements, at most %d are possible", shapeText(t), size, MaxTileElements)
 	case !t.HasLayout:
 		v.add(pos, "Type.C4", "write one after the shape: register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)", "%s has no layout", t)
 	case !slices.Equal(dims, t.Layout.Shape()):

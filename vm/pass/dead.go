@@ -8,7 +8,8 @@ import (
 
 // dead drops what no store, loop, branch or condition depends on. An
 // accumulator that only feeds itself is dead: a statement lives only if
-// something that lives reads its result.
+// something that lives reads its result, or if it divides by what may be 0, which
+// must stay an error.
 func dead(p *ir.Program) {
 	for {
 		live := liveVars(p.Body)
@@ -33,7 +34,7 @@ func liveVars(body *ir.Block) map[*ir.Var]bool {
 		body.Walk(func(s ir.Stmt) bool {
 			switch s := s.(type) {
 			case *ir.Instr:
-				if instrLives(s, live) {
+				if instrLives(s, live) || divides(s) {
 					for _, o := range s.In {
 						ir.Refs(o.Expr, mark)
 					}
@@ -44,7 +45,7 @@ func liveVars(body *ir.Block) map[*ir.Var]bool {
 					}
 				}
 			case *ir.Let:
-				if live[s.Var] {
+				if live[s.Var] || divides(s) {
 					ir.Refs(s.Value, mark)
 				}
 			case *ir.For:
@@ -67,6 +68,36 @@ func instrLives(s *ir.Instr, live map[*ir.Var]bool) bool {
 	return !s.Op.Effects.Pure() || len(s.Out) == 0 || slices.ContainsFunc(s.Out, func(v *ir.Var) bool { return live[v] })
 }
 
+// divides reports whether a statement itself, not one in its blocks, divides by
+// what is no constant.
+func divides(s ir.Stmt) bool {
+	var inExpr func(e ir.Expr) bool
+	inExpr = func(e ir.Expr) bool {
+		switch e := e.(type) {
+		case *ir.Unary:
+			return inExpr(e.X)
+		case *ir.Binary:
+			if _, constant := ir.ConstInt(e.Y); !constant && (e.Op == "/" || e.Op == "%") {
+				return true
+			}
+			return inExpr(e.X) || inExpr(e.Y)
+		}
+		return false
+	}
+	switch s := s.(type) {
+	case *ir.Instr:
+		return slices.ContainsFunc(s.In, func(o ir.Operand) bool { return inExpr(o.Expr) }) ||
+			slices.ContainsFunc(s.Attrs, func(a ir.Attr) bool { return slices.ContainsFunc(a.Exprs, inExpr) })
+	case *ir.Let:
+		return inExpr(s.Value)
+	case *ir.For:
+		return inExpr(s.From) || inExpr(s.To)
+	case *ir.If:
+		return inExpr(s.Cond)
+	}
+	return false
+}
+
 // sweep removes dead statements and reports whether a loop or branch went with
 // them, which may leave what it read dead.
 func sweep(b *ir.Block, live map[*ir.Var]bool) (again bool) {
@@ -82,16 +113,16 @@ func sweep(b *ir.Block, live map[*ir.Var]bool) (again bool) {
 	b.Stmts = slices.DeleteFunc(b.Stmts, func(s ir.Stmt) bool {
 		switch s := s.(type) {
 		case *ir.Instr:
-			return !instrLives(s, live)
+			return !instrLives(s, live) && !divides(s)
 		case *ir.Let:
-			return !live[s.Var]
+			return !live[s.Var] && !divides(s)
 		case *ir.For:
-			if empty(s.Body) {
+			if empty(s.Body) && !divides(s) {
 				again = true
 				return true
 			}
 		case *ir.If:
-			if empty(s.Then) && empty(s.Else) {
+			if empty(s.Then) && empty(s.Else) && !divides(s) {
 				again = true
 				return true
 			}

@@ -2,8 +2,8 @@
 // The passes are one list with reasons; [Run] works on a copy and verifies after
 // each of them.
 //
-// What a pass drops takes its run-time errors along: a division by zero whose
-// result nobody uses is no error any more. All else is as before, bit for bit.
+// What a pass drops takes the overflow of its index arithmetic along; divisions
+// that may be by zero are never dropped. All else is as before, bit for bit.
 package pass
 
 import (
