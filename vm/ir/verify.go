@@ -30,7 +30,7 @@ var general = []RuleDoc{
 	{"Type.C2", "A register tensor's layout spreads over all threads of the block.", "Threads that hold nothing of their own hold replicas; the block has 32·warps threads."},
 	{"Type.C3", fmt.Sprintf("Extents of register tensors are positive constants, at most %d elements in all.", MaxTileElements), ""},
 	{"Type.C4", "A register tensor has a layout.", "Interpreter, pictures and lowering all need to know which thread holds which element."},
-	{"Type.C5", "Scalars are i32, i64, u32, bool or float; pointers point to any element type.", ""},
+	{"Type.C5", "Scalars are i32, i64, u32, bool or float; pointers point to any element type.", "An i64, like a float, only goes to instructions on tensors; see Expr.C2."},
 	{"Var.C1", "A variable keeps its type.", "Assigning another type would change what earlier text meant; use a new name."},
 	{"Var.C2", "Parameters and loop variables are not assigned.", ""},
 	{"Var.C3", "A variable is assigned before it is read, in this block or one around it.", "What a block assigns first ends with the block."},
@@ -175,7 +175,6 @@ func (v *verifier) stmt(s Stmt) {
 	}
 }
 
-func (v *verifier) assign(x *Var, pos diag.Pos) {
 // bounds checks that both bounds of a loop are integers of one type.
 func (v *verifier) bounds(s *For) {
 	before := len(v.list)
@@ -195,6 +194,7 @@ func (v *verifier) bounds(s *For) {
 	}
 }
 
+func (v *verifier) assign(x *Var, pos diag.Pos) {
 	if x.Param || v.loopVar[x] {
 		v.add(pos, "Var.C2", "use a new name", "%s is a parameter or loop variable", x.Name)
 	}
@@ -225,8 +225,8 @@ func (v *verifier) expr(e Expr) (dtype.Type, bool) {
 	return t, fixed
 }
 
-func (v *verifier) integer(e Expr) {
 // integer checks an index, extent or bound.
+func (v *verifier) integer(e Expr) {
 	before := len(v.list)
 	if t, _ := v.expr(e); len(v.list) == before && t != dtype.I32 && t != dtype.U32 {
 		v.add(e.Position(), "Expr.C2", "", "%s is %s, must be i32 or u32", e, t)
