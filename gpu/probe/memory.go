@@ -105,110 +105,161 @@ func units(row *code.Row, data []byte, k int) []uint64 {
 	return vals
 }
 
+// trial is a function that tries a memory row in each way of a list.
+type trial struct {
+	*maker
+	op      code.Op
+	row     *code.Row
+	list    []access
+	threads int
+	idx     code.Value   // the thread's number
+	on      []uint64     // guard of each thread
+	guard   code.Value   // the thread's guard
+	vals    [][]uint64   // what a store stores: by operand and thread
+	in      []code.Value // the same for the running thread
+	data    []byte       // what a load loads, a unit for each thread
+}
+
+// size is how many bytes the row moves for one thread.
+func (t *trial) size() int { return t.row.Unit * t.row.Count }
+
+// newTrial makes the guards, and the data of a load; idx is made first.
+func newTrial(m *maker, op code.Op, list []access, src *source, threads int, idx code.Value) *trial {
+	t := &trial{maker: m, op: op, row: op.Row(), list: list, threads: threads, idx: idx}
+	t.on, t.guard = m.guards(src, threads, idx)
+	if t.row.Class == code.Load {
+		t.data = make([]byte, t.size()*threads)
+		for k := range t.data {
+			t.data[k] = byte(src.Uint64())
+		}
+		return t
+	}
+	for _, in := range t.row.In[1:] {
+		vals := make([]uint64, threads)
+		for k := range vals {
+			vals[k] = src.Uint64() & in.Mask()
+		}
+		p, _ := m.buffer(column(in, vals))
+		t.vals, t.in = append(t.vals, vals), append(t.in, m.load(in, m.at(p, idx, bytesOf(in)), 0))
+	}
+	return t
+}
+
+// label names element k of an output with per elements for each thread.
+func (t *trial) label(per int) func(k int) string {
+	return func(k int) string {
+		return fmt.Sprintf("%s, thread %d", t.list[k/per/t.threads], k/per%t.threads)
+	}
+}
+
+// holds reports whether access a takes place in thread k.
+func (t *trial) holds(a access, k int) bool { return !a.guard || t.on[k] != 0 }
+
+// access emits the row once.
+func (t *trial) access(a access, in ...code.Value) []code.Value {
+	g := code.Value(0)
+	if a.guard {
+		g = t.guard
+	}
+	return t.raw(t.op, []int64{a.offset, int64(a.attr)}[:len(t.row.Imm)], g, in...)
+}
+
+// loads loads in each way of the list, from the address that it is given the
+// number of. Thread k must find the data of thread from(k).
+func (t *trial) loads(name string, address func(v int) code.Value, from func(k int) int) Case {
+	size := bytesOf(t.row.Out[0])
+	to, outs := make([]code.Value, t.row.Count), make([]Out, t.row.Count)
+	for j := range to {
+		q, k := t.buffer(make([]byte, size*t.threads*len(t.list)))
+		to[j], outs[j] = t.at(q, t.idx, size), Out{Buf: k, Size: size, Label: t.label(1)}
+	}
+	for v, a := range t.list {
+		in := []code.Value{address(v)}
+		if a.guard {
+			for _, out := range t.row.Out {
+				in = append(in, t.fallback(out, t.idx))
+			}
+		}
+		for j, r := range t.access(a, in...) {
+			t.store(r, to[j], v*t.threads*size)
+		}
+	}
+	c := t.done(name, t.threads/blockSize)
+	c.Out = outs
+	c.Want = func() [][]byte {
+		want := make([][]byte, t.row.Count)
+		for j := range want {
+			want[j] = make([]byte, size*t.threads*len(t.list))
+			for v, a := range t.list {
+				for k := range t.threads {
+					r := uint64(k)
+					if t.holds(a, k) {
+						r = units(t.row, t.data, from(k))[j]
+					}
+					put(want[j], size, v*t.threads+k, r)
+				}
+			}
+		}
+		return want
+	}
+	return c
+}
+
+// untouched is what memory holds before stores.
+const untouched = 0xab
+
+// stored is the case of stores whose results lie in buffer buf. What thread k
+// stores must lie at place to(k).
+func (t *trial) stored(name string, buf int, to func(k int) int) Case {
+	c := t.done(name, t.threads/blockSize)
+	c.Out = []Out{{Buf: buf, Size: t.row.Unit, Label: t.label(t.row.Count)}}
+	c.Want = func() [][]byte {
+		want := bytes.Repeat([]byte{untouched}, t.size()*t.threads*len(t.list))
+		for v, a := range t.list {
+			for k := range t.threads {
+				for j := range t.row.Count {
+					if t.holds(a, k) {
+						put(want, t.row.Unit, (v*t.threads+to(k))*t.row.Count+j, t.vals[j][k])
+					}
+				}
+			}
+		}
+		return [][]byte{want}
+	}
+	return c
+}
+
 // globalCases load or store global memory, every thread an element of its own.
 func globalCases(op code.Op) []Case {
-	const threads = 2 * blockSize
+	const threads, shift = 2 * blockSize, 5
 	row := op.Row()
 	size := row.Unit * row.Count
 	all := accesses(row, globalOffsets(size))
+	other := func(k int) int { return (k + shift) % threads }
 	var cases []Case
 	for from := 0; from < len(all); from += variants {
 		list := all[from:min(from+variants, len(all))]
-		src := newSource(uint64(op))
 		m := newMaker(op)
 		idx := m.thread()
-		on, guard := m.guards(src, threads, idx)
+		t := newTrial(m, op, list, newSource(uint64(op)), threads, idx)
 		bias := m.biases(list, code.B64)
-		label := func(per int) func(int) string {
-			return func(k int) string { return fmt.Sprintf("%s, thread %d", list[k/per/threads], k/per%threads) }
-		}
-		data := make([]byte, size*threads)
-		for k := range data {
-			data[k] = byte(src.Uint64())
+		// at is the place of thread other(k) behind p.
+		at := func(p code.Value) code.Value {
+			return m.at(p, m.And32(m.Add32(idx, m.Const32(shift)), m.Const32(threads-1)), size)
 		}
 		if row.Class == code.Load {
-			p, _ := m.buffer(data)
-			// Thread k reads element k + 5 modulo their number.
-			at := m.at(p, m.And32(m.Add32(idx, m.Const32(5)), m.Const32(threads-1)), size)
-			to := make([]code.Value, row.Count)
-			outs := make([]Out, row.Count)
-			bytesOut := bytesOf(row.Out[0])
-			for j := range row.Count {
-				q, k := m.buffer(make([]byte, bytesOut*threads*len(list)))
-				to[j], outs[j] = m.at(q, idx, bytesOut), Out{Buf: k, Size: bytesOut, Label: label(1)}
-			}
-			for v, a := range list {
-				in := []code.Value{m.Add64(at, bias(v))}
-				g := code.Value(0)
-				if a.guard {
-					g = guard
-					for _, t := range row.Out {
-						in = append(in, m.fallback(t, idx))
-					}
-				}
-				for j, r := range m.raw(op, []int64{a.offset, int64(a.attr)}, g, in...) {
-					m.store(r, to[j], v*threads*bytesOut)
-				}
-			}
-			c := m.done(fmt.Sprintf("loads from %s", list[0]), threads/blockSize)
-			c.Out = outs
-			c.Want = func() [][]byte {
-				want := make([][]byte, row.Count)
-				for j := range want {
-					want[j] = make([]byte, bytesOut*threads*len(list))
-					for v, a := range list {
-						for k := range threads {
-							r := units(row, data, (k+5)%threads)[j]
-							if a.guard && on[k] == 0 {
-								r = uint64(k)
-							}
-							put(want[j], bytesOut, v*threads+k, r)
-						}
-					}
-				}
-				return want
-			}
-			cases = append(cases, c)
+			p, _ := m.buffer(t.data)
+			data := at(p)
+			cases = append(cases, t.loads(fmt.Sprintf("loads from %s", list[0]), func(v int) code.Value { return m.Add64(data, bias(v)) }, other))
 			continue
 		}
-		in := make([]code.Value, row.Count)
-		vals := make([][]uint64, row.Count)
-		for j := range in {
-			vals[j] = make([]uint64, threads)
-			for k := range vals[j] {
-				vals[j][k] = src.Uint64() & row.In[1+j].Mask()
-			}
-			p, _ := m.buffer(column(row.In[1+j], vals[j]))
-			in[j] = m.load(row.In[1+j], m.at(p, idx, bytesOf(row.In[1+j])), 0)
-		}
-		before := bytes.Repeat([]byte{0xab}, size*threads*len(list))
-		p, k := m.buffer(before)
-		at := m.at(p, m.And32(m.Add32(idx, m.Const32(5)), m.Const32(threads-1)), size)
+		p, buf := m.buffer(bytes.Repeat([]byte{untouched}, size*threads*len(list)))
+		to := at(p)
 		for v, a := range list {
-			to := m.Add64(m.Add64(at, m.Const64(int64(v*threads*size))), bias(v))
-			g := code.Value(0)
-			if a.guard {
-				g = guard
-			}
-			m.raw(op, []int64{a.offset, int64(a.attr)}, g, append([]code.Value{to}, in...)...)
+			address := m.Add64(m.Add64(to, m.Const64(int64(v*threads*size))), bias(v))
+			t.access(a, append([]code.Value{address}, t.in...)...)
 		}
-		c := m.done(fmt.Sprintf("stores from %s", list[0]), threads/blockSize)
-		c.Out = []Out{{Buf: k, Size: row.Unit, Label: label(row.Count)}}
-		c.Want = func() [][]byte {
-			want := bytes.Clone(before)
-			for v, a := range list {
-				for k := range threads {
-					if a.guard && on[k] == 0 {
-						continue
-					}
-					for j := range row.Count {
-						put(want, row.Unit, (v*threads+(k+5)%threads)*row.Count+j, vals[j][k])
-					}
-				}
-			}
-			return [][]byte{want}
-		}
-		cases = append(cases, c)
+		cases = append(cases, t.stored(fmt.Sprintf("stores from %s", list[0]), buf, other))
 	}
 	return cases
 }
@@ -220,95 +271,35 @@ func sharedCases(op code.Op) []Case {
 	row := op.Row()
 	size := row.Unit * row.Count
 	list := accesses(row, sharedOffsets(size))
-	src := newSource(uint64(op))
+	other := func(k int) int { return k ^ partner }
 	m := newMaker(op)
 	m.Func().Launch.SharedBytes = 3 * region
 	idx := m.TidX()
-	on, guard := m.guards(src, threads, idx)
+	t := newTrial(m, op, list, newSource(uint64(op)), threads, idx)
 	bias := m.biases(list, code.B32)
 	// Elements lie in the middle third: with any offset of the list the address
 	// register stays inside.
 	base := m.Add32(m.SharedBase(), m.Const32(region))
 	mine := m.Add32(base, m.Mul32(idx, m.Const32(int64(size))))
 	theirs := m.Add32(base, m.Mul32(m.Xor32(idx, m.Const32(partner)), m.Const32(int64(size))))
-	data := make([]byte, size*threads)
-	for k := range data {
-		data[k] = byte(src.Uint64())
-	}
 	barrier := func() { m.Emit(code.OpBarSync, []int64{0}) }
-	label := func(per int) func(int) string {
-		return func(k int) string { return fmt.Sprintf("%s, thread %d", list[k/per/threads], k/per%threads) }
-	}
-	var c Case
 	if row.Class == code.Load {
-		p, _ := m.buffer(data)
+		p, _ := m.buffer(t.data)
 		from := m.at(p, idx, size)
 		for j := range size {
 			m.Emit(code.OpStSharedB8, []int64{int64(j)}, mine, m.Emit1(code.OpLdGlobalB8, []int64{int64(j), 0}, from))
 		}
 		barrier()
-		bytesOut := bytesOf(row.Out[0])
-		to := make([]code.Value, row.Count)
-		outs := make([]Out, row.Count)
-		for j := range row.Count {
-			q, k := m.buffer(make([]byte, bytesOut*threads*len(list)))
-			to[j], outs[j] = m.at(q, idx, bytesOut), Out{Buf: k, Size: bytesOut, Label: label(1)}
-		}
-		for v, a := range list {
-			in := []code.Value{m.Add32(theirs, bias(v))}
-			g := code.Value(0)
-			if a.guard {
-				g = guard
-				for _, t := range row.Out {
-					in = append(in, m.fallback(t, idx))
-				}
-			}
-			for j, r := range m.raw(op, []int64{a.offset}, g, in...) {
-				m.store(r, to[j], v*threads*bytesOut)
-			}
-		}
-		c = m.done("loads of bytes stored one by one", 1)
-		c.Out = outs
-		c.Want = func() [][]byte {
-			want := make([][]byte, row.Count)
-			for j := range want {
-				want[j] = make([]byte, bytesOut*threads*len(list))
-				for v, a := range list {
-					for k := range threads {
-						r := units(row, data, k^partner)[j]
-						if a.guard && on[k] == 0 {
-							r = uint64(k)
-						}
-						put(want[j], bytesOut, v*threads+k, r)
-					}
-				}
-			}
-			return want
-		}
-		return []Case{c}
+		return []Case{t.loads("loads of bytes stored one by one", func(v int) code.Value { return m.Add32(theirs, bias(v)) }, other)}
 	}
-	in := make([]code.Value, row.Count)
-	vals := make([][]uint64, row.Count)
-	for j := range in {
-		vals[j] = make([]uint64, threads)
-		for k := range vals[j] {
-			vals[j][k] = src.Uint64() & row.In[1+j].Mask()
-		}
-		p, _ := m.buffer(column(row.In[1+j], vals[j]))
-		in[j] = m.load(row.In[1+j], m.at(p, idx, bytesOf(row.In[1+j])), 0)
-	}
-	q, k := m.buffer(make([]byte, size*threads*len(list)))
+	q, buf := m.buffer(make([]byte, size*threads*len(list)))
 	to := m.at(q, idx, size)
 	for v, a := range list {
 		for j := range size {
-			m.Emit(code.OpStSharedB8, []int64{int64(j)}, theirs, m.Const32(0xab))
+			m.Emit(code.OpStSharedB8, []int64{int64(j)}, theirs, m.Const32(untouched))
 		}
 		barrier()
-		g := code.Value(0)
-		if a.guard {
-			g = guard
-		}
-		m.raw(op, []int64{a.offset}, g, append([]code.Value{m.Add32(mine, bias(v))}, in...)...)
+		t.access(a, append([]code.Value{m.Add32(mine, bias(v))}, t.in...)...)
 		barrier()
 		for j := range size {
 			b := m.Emit1(code.OpLdSharedB8, []int64{int64(j)}, theirs)
@@ -316,20 +307,5 @@ func sharedCases(op code.Op) []Case {
 		}
 		barrier()
 	}
-	c = m.done("stores read back byte by byte", 1)
-	c.Out = []Out{{Buf: k, Size: row.Unit, Label: label(row.Count)}}
-	c.Want = func() [][]byte {
-		want := bytes.Repeat([]byte{0xab}, size*threads*len(list))
-		for v, a := range list {
-			for k := range threads {
-				if o := k ^ partner; !a.guard || on[o] != 0 {
-					for j := range row.Count {
-						put(want, row.Unit, (v*threads+k)*row.Count+j, vals[j][o])
-					}
-				}
-			}
-		}
-		return [][]byte{want}
-	}
-	return []Case{c}
+	return []Case{t.stored("stores read back byte by byte", buf, other)}
 }
