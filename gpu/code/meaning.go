@@ -103,7 +103,8 @@ func choose(p, a, b uint64) uint64 {
 	return b
 }
 
-func compare(c, a, b int64) uint64 {
+// compare is false for a NaN unless it asks whether the two differ.
+func compare[T int64 | float64](c int64, a, b T) uint64 {
 	switch Cmp(c) {
 	case EQ:
 		return truth(a == b)
@@ -122,22 +123,6 @@ func compare(c, a, b int64) uint64 {
 func compareU(c int64, a, b uint64) uint64 {
 	const flip = 1 << 63
 	return compare(c, int64(a^flip), int64(b^flip))
-}
-
-func compareF(c int64, a, b float64) uint64 {
-	switch Cmp(c) {
-	case EQ:
-		return truth(a == b)
-	case NE:
-		return truth(a != b)
-	case LT:
-		return truth(a < b)
-	case LE:
-		return truth(a <= b)
-	case GT:
-		return truth(a > b)
-	}
-	return truth(a >= b)
 }
 
 // toInt is the conversion of a float to an integer: as dtype.Cast but for NaN.

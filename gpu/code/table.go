@@ -96,13 +96,13 @@ var rows = [numOps]Row{
 	OpSetpS64: {Name: "setp.s64", In: []Type{B64, B64}, Out: []Type{Pred}, Imm: []ImmKind{ImmCmp}, Meaning: func(imm []int64, a, b, _ uint64) uint64 { return compare(imm[0], int64(a), int64(b)) }, PTX: `setp.{cmp}.s64 {o0}, {a0}, {a1#}`, C: `{o0} = (int64_t){a0} {op} (int64_t){a1}`, Doc: "a compared with b as signed numbers", Source: "PTX ISA 9.7.5 setp"},
 	OpSetpU64: {Name: "setp.u64", In: []Type{B64, B64}, Out: []Type{Pred}, Imm: []ImmKind{ImmCmp}, Meaning: func(imm []int64, a, b, _ uint64) uint64 { return compareU(imm[0], a, b) }, PTX: `setp.{cmp}.u64 {o0}, {a0}, {a1#}`, C: `{o0} = {a0} {op} {a1}`, Doc: "a compared with b as unsigned numbers", Source: "PTX ISA 9.7.5 setp"},
 	OpSetpF16: {Name: "setp.f16", In: []Type{B16, B16}, Out: []Type{Pred}, Imm: []ImmKind{ImmCmp}, Meaning: func(imm []int64, a, b, _ uint64) uint64 {
-		return compareF(imm[0], dtype.F16.Decode(a), dtype.F16.Decode(b))
+		return compare(imm[0], dtype.F16.Decode(a), dtype.F16.Decode(b))
 	}, PTX: `setp.{fcmp}.f16 {o0}, {a0}, {a1}`, C: `{o0} = half_value({a0}) {op} half_value({a1})`, Doc: "a compared with b as f16 numbers; with a NaN only ne is true", Source: "PTX ISA 9.7.5 setp"},
 	OpSetpF32: {Name: "setp.f32", In: []Type{B32, B32}, Out: []Type{Pred}, Imm: []ImmKind{ImmCmp}, Meaning: func(imm []int64, a, b, _ uint64) uint64 {
-		return compareF(imm[0], dtype.F32.Decode(a), dtype.F32.Decode(b))
+		return compare(imm[0], dtype.F32.Decode(a), dtype.F32.Decode(b))
 	}, PTX: `setp.{fcmp}.f32 {o0}, {a0}, {a1#f}`, C: `{o0} = __uint_as_float({a0}) {op} __uint_as_float({a1})`, Doc: "a compared with b as f32 numbers; with a NaN only ne is true", Source: "PTX ISA 9.7.5 setp"},
 	OpSetpF64: {Name: "setp.f64", In: []Type{B64, B64}, Out: []Type{Pred}, Imm: []ImmKind{ImmCmp}, Meaning: func(imm []int64, a, b, _ uint64) uint64 {
-		return compareF(imm[0], dtype.F64.Decode(a), dtype.F64.Decode(b))
+		return compare(imm[0], dtype.F64.Decode(a), dtype.F64.Decode(b))
 	}, PTX: `setp.{fcmp}.f64 {o0}, {a0}, {a1#d}`, C: `{o0} = __longlong_as_double({a0}) {op} __longlong_as_double({a1})`, Doc: "a compared with b as f64 numbers; with a NaN only ne is true", Source: "PTX ISA 9.7.5 setp"},
 	OpSelp16:  {Name: "selp.b16", In: []Type{B16, B16, Pred}, Out: []Type{B16}, Meaning: func(_ []int64, a, b, c uint64) uint64 { return choose(c, a, b) }, PTX: `selp.b16 {o0}, {a0#}, {a1#}, {a2}`, C: `{o0} = {a2} ? {a0} : {a1}`, Doc: "a where c is true, else b", Source: "PTX ISA 9.7.5 selp"},
 	OpSelp32:  {Name: "selp.b32", In: []Type{B32, B32, Pred}, Out: []Type{B32}, Meaning: func(_ []int64, a, b, c uint64) uint64 { return choose(c, a, b) }, PTX: `selp.b32 {o0}, {a0#}, {a1#}, {a2}`, C: `{o0} = {a2} ? {a0} : {a1}`, Doc: "a where c is true, else b", Source: "PTX ISA 9.7.5 selp"},
