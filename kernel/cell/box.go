@@ -74,6 +74,15 @@ func unbox(v any) any {
 	return v
 }
 
+// unboxAll gives the plain values of a list of arguments.
+func unboxAll(vs []any) []any {
+	out := make([]any, len(vs))
+	for i, v := range vs {
+		out[i] = unbox(v)
+	}
+	return out
+}
+
 // typeName is what %T prints.
 func (h *host) typeName(v any) string {
 	if b, ok := v.(*Box); ok {

@@ -398,7 +398,12 @@ func (g *gen) args(e *ast.CallExpr, sig *types.Signature) string {
 		var to types.Type
 		if g.native(fn) {
 			// The library gets plain values.
-			if _, isCall := g.typeOf(a).(*types.Tuple); !isCall && e.Ellipsis == token.NoPos {
+			_, isCall := g.typeOf(a).(*types.Tuple)
+			if e.Ellipsis != token.NoPos && i == len(e.Args)-1 && mainName(g.typeOf(a)) == "[]interface {}" {
+				args = append(args, g.host()+".UnboxAll("+g.expr(a)+")")
+				continue
+			}
+			if !isCall && e.Ellipsis == token.NoPos {
 				args = append(args, g.toHost(e, a, sig, i))
 				continue
 			}

@@ -224,6 +224,7 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"Box":       reflect.ValueOf(h.box),
 			"BoxShown":  reflect.ValueOf(h.boxShown),
 			"Take":      reflect.ValueOf(take),
+			"UnboxAll":  reflect.ValueOf(unboxAll),
 			"Unbox":     reflect.ValueOf(unbox),
 			"TypeName":  reflect.ValueOf(h.typeName),
 			"Handed": reflect.ValueOf(func() any {

@@ -11,7 +11,7 @@ var Rules = []ir.RuleDoc{
 	{Code: "Cell.E5", Text: "Cells import the standard library and the packages of Tilus Lab."},
 	{Code: "Cell.E6", Text: "%%tile NAME binds the program below it to the Go variable NAME."},
 	{Code: "Cell.E7", Text: "Lines that begin with % are magics; %help lists them."},
-	{Code: "Cell.E8", Text: "A value in an empty interface does not know its type in cells; keep it in a variable of its own type.", Why: "Printing, comparing or encoding it would silently use the type's structure instead of its methods."},
+	{Code: "Cell.E8", Text: "Values of types that cells declare are not printed as Go source, compared in an empty interface, or asked there for methods; keep such a value in a variable of its own type.", Why: "The interpreter would silently answer for the structure of the type instead of the type."},
 	{Code: "Cell.E9", Text: "The interpreter of cells could not run what is right Go; split the statement that the message names, or move it into a function."},
 	{Code: "Cell.E10", Text: "A type declared in cells cannot be the key of a map or set of interfaces; use the type itself as the key type."},
 	{Code: "Cell.E11", Text: "A cell has at most 1 MiB, 256 open brackets, and a syntax tree 2000 levels deep.", Why: "Deeper code would end the worker by its stack, and all variables with it."},
