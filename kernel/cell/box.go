@@ -11,8 +11,8 @@ import (
 // that is made of one. Printed cells put values into boxes and take them out; the library sees boxes only inside of other values.
 type Box struct {
 	v    any
-	text stringer   // the value's Error or String method, or nil
-	show func() any // a value that prints as the value does, or nil
+	text func() string // the value's Error or String method, or nil
+	show func() any    // a value that prints as the value does, or nil
 	name string
 	h    *host
 }
@@ -26,19 +26,26 @@ func (b *Box) Format(f fmt.State, verb rune) {
 	switch verb {
 	case 'v', 's', 'q', 'x', 'X':
 		if b.text != nil && !f.Flag('#') && !b.h.quiet.Load() {
-			v = b.text
+			v = b.words()
 		}
 	}
 	fmt.Fprintf(f, fmt.FormatString(f, verb), v)
 }
 
+// words calls the text method. As in the library, a nil pointer whose method fails prints as nil.
+func (b *Box) words() (s string) {
+	defer func() {
+		if p := reflect.ValueOf(b.v); p.Kind() == reflect.Pointer && p.IsNil() {
+			if recover() != nil {
+				s = "<nil>"
+			}
+		}
+	}()
+	return b.text()
+}
+
 // MarshalJSON encodes the plain value.
 func (b *Box) MarshalJSON() ([]byte, error) { return json.Marshal(b.v) }
-
-// stringer makes a text method of a function.
-type stringer func() string
-
-func (s stringer) String() string { return s() }
 
 // box puts a value into a box; text is nil or the value's text method.
 func (h *host) box(name string, v any, text func() string) any {

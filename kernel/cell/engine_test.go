@@ -77,6 +77,7 @@ func TestRefusals(t *testing.T) {
 		{"import \"fmt\"\ntype U struct{ x int }\nfmt.Printf(\"%+v\", U{1})", "cell5:3:19: "},
 		{"import \"fmt\"\ntype U2 struct{ X int }\nfmt.Printf(\"%d %#v\", 1, U2{1})", "cell6:3:25: "},
 		{"import \"fmt\"\ntype C int\nfunc (c C) String() string { return \"c\" }\nfmt.Println(1, map[C]int{1: 2})", "cell7:4:16: "},
+		{"import \"fmt\"\ntype U3 int\nfmt.Printf(\"%[1]v %[1]T\", U3(1))", "cell8:3:12: "},
 		{"type C int\nfunc (c C) String() string { return \"c\" }\nvar a any = C(1)\na == C(1)", "[Cell.E8]"},
 	} {
 		if got := b.run(c.src); !strings.Contains(got, c.code) {

@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/constant"
 	"go/types"
+	"regexp"
 	"strconv"
 	"strings"
 )
@@ -328,6 +329,9 @@ func (g *gen) printArgs(e *ast.CallExpr, first, format int) string {
 	return s
 }
 
+// indexedType is %T with an argument index.
+var indexedType = regexp.MustCompile(`%\[\d+\]T`)
+
 // formatFor reads the verbs of a format and changes those that ask for names of types.
 func (g *gen) formatFor(e *ast.CallExpr, f string, first int, out []string) string {
 	b := []byte(f)
@@ -346,7 +350,15 @@ func (g *gen) formatFor(e *ast.CallExpr, f string, first int, out []string) stri
 			case '*':
 				arg++
 			case '[':
-				return f // explicit argument indexes: nobody's cell has them beside %T
+				if m := indexedType.FindString(f); m != "" {
+					for _, a := range e.Args[first:] {
+						if g.involves(g.typeOf(a)) || isEmptyInterface(g.typeOf(a)) && g.anyCellTypes() {
+							g.refuse(e.Args[first-1], "Cell.E8", "write %T and give the argument once more", "cells cannot print types by index, %s", m)
+							break
+						}
+					}
+				}
+				return f
 			}
 		}
 		if i >= len(b) || b[i] == '%' {
