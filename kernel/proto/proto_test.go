@@ -89,6 +89,9 @@ func TestBadFrames(t *testing.T) {
 func FuzzReceive(f *testing.F) {
 	f.Add([]byte("\x00\x00\x00\x02{}\x00\x00\x00\x0a{\"id\":123}"))
 	f.Fuzz(func(t *testing.T, b []byte) {
+		if len(b) > 512 {
+			return // minimising one input tries all pairs of its bytes
+		}
 		r := NewReader(bytes.NewReader(b))
 		for {
 			var ev Event
