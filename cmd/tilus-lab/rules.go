@@ -43,7 +43,7 @@ var otherRules = []ir.RuleDoc{
 	{Code: "Sim.E2", Text: "An address is a multiple of the bytes accessed.", Why: "The GPU stops a kernel that breaks this, without saying where."},
 	{Code: "Sim.E3", Text: "What was promised to be read only is not written."},
 	{Code: "Sim.E4", Text: "Memory is written before it is read."},
-	{Code: "Sim.E5", Text: "Between two threads' accesses to one byte of shared memory, one of them a write, stands a barrier."},
+	{Code: "Sim.E5", Text: "Between two threads' accesses to one byte of memory, one of them a write, stands a barrier; blocks have none between them."},
 	{Code: "Sim.E6", Text: "An instruction of the whole warp is reached by all of its lanes together."},
 	{Code: "Sim.E7", Text: "A barrier is reached by all threads that it waits for."},
 	{Code: "Sim.E8", Text: "A launch ends within the step limit, when one is set."},

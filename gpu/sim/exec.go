@@ -14,6 +14,7 @@ type block struct {
 	m      *machine
 	warps  []*warp
 	shared sharedMemory
+	number int
 	ctaid  [3]uint64
 	stats  Stats
 	err    *diag.Problem
@@ -59,6 +60,7 @@ const quantum = 512
 func (b *block) run(n int) *diag.Problem {
 	g := b.m.launch.Grid
 	b.ctaid = [3]uint64{uint64(n % g[0]), uint64(n / g[0] % g[1]), uint64(n / g[0] / g[1])}
+	b.number = n
 	b.shared.reset()
 	b.err = nil
 	for _, w := range b.warps {

@@ -190,6 +190,9 @@ func (w *warp) access(i *inst, lane int, addr, size uint64) []byte {
 		w.fail(lane, errReadOnly, "", "write to %s, which is read only", w.where(i, addr))
 		return nil
 	}
+	if buf.track != nil && i.row.Class != code.Atomic && !w.touchedGlobal(i, lane, buf.track, at, size, addr) {
+		return nil
+	}
 	if buf.set != nil {
 		for j := at; j < at+size; j++ {
 			if !buf.set[j] && (!write || i.row.Class == code.Atomic) {

@@ -4,7 +4,7 @@
 // effects or partners (memory, barriers, exchange between lanes, matrix
 // instructions). What the hardware leaves undefined is an error here, located at
 // the program line: an access out of bounds or not aligned, a read of shared
-// memory that nobody wrote, two threads that use one shared byte without a
+// memory that nobody wrote, two threads that use one byte without a
 // barrier between them, a barrier that some threads never reach. So is the
 // overflow of a program's scalar arithmetic where the code still computes it as
 // written ([code.Exact]): not where a pass has moved it out of a loop or merged it
@@ -50,7 +50,7 @@ type Options struct {
 	// an error; 0 is no limit.
 	MaxSteps int64
 	// Fast leaves out the checks that follow each byte: use before writing, and
-	// races on shared memory.
+	// races.
 	Fast bool
 	// Workers is the number of blocks that run at the same time; 0 is one for
 	// each processor.
@@ -115,7 +115,7 @@ const (
 	errAlign    = "Sim.E2"  // address not a multiple of the bytes accessed
 	errReadOnly = "Sim.E3"  // write to a parameter that promised to be read only
 	errUnset    = "Sim.E4"  // read of bytes that nobody wrote
-	errRace     = "Sim.E5"  // two threads, one shared byte, no barrier
+	errRace     = "Sim.E5"  // two threads, one byte, no barrier
 	errPartial  = "Sim.E6"  // warp-wide instruction with lanes missing
 	errDeadlock = "Sim.E7"  // barrier that not all threads reach
 	errSteps    = "Sim.E8"  // step limit
@@ -166,6 +166,9 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 		if a.Fresh && !opt.Fast {
 			m.buffers[len(m.buffers)-1].set = make([]bool, len(a.Buffer))
 		}
+	}
+	if !opt.Fast {
+		m.track(blocks)
 	}
 	workers := opt.Workers
 	if workers <= 0 {
@@ -229,7 +232,8 @@ type machine struct {
 
 type buffer struct {
 	data     []byte
-	set      []bool // nil where all bytes count as written
+	set      []bool   // nil where all bytes count as written
+	track    *tracker // nil where nothing is checked
 	param    int
 	readOnly bool
 }

@@ -412,12 +412,12 @@ func TestAtomics(t *testing.T) {
 		b.Emit(code.OpRedGlobalAnd, []int64{8}, p[0], b.Emit1(code.OpNot32, nil, b.Shl32(one, i)))
 		b.Emit(code.OpRedGlobalAddF32, []int64{12}, p[0], b.Const32(0x3f800000))
 		old := b.Emit1(code.OpAtomGlobalAdd, []int64{16}, p[0], one)
-		b.StGlobal(4, word(b, p[1], i), 0, 0, old)
+		b.StGlobal(4, word(b, p[1], b.Mad32(b.CtaidX(), b.Const32(64), i)), 0, 0, old)
 		b.Emit(code.OpAtomGlobalCas, []int64{20}, p[0], b.Const32(5), i)
 		b.Emit(code.OpAtomGlobalXor, []int64{24}, p[0], i)
 		b.Emit(code.OpAtomGlobalExch, []int64{28}, p[0], i)
 	})
-	x, y := words(0, 0, ^uint32(0), 0, 0, 5, 0, 0), make([]byte, 256)
+	x, y := words(0, 0, ^uint32(0), 0, 0, 5, 0, 0), make([]byte, 512)
 	if _, err := Run(context.Background(), f, Launch{Grid: [3]int{2}, Args: args(x, y)}, Options{}); err != nil {
 		t.Fatal(err)
 	}
@@ -427,8 +427,72 @@ func TestAtomics(t *testing.T) {
 			t.Errorf("x[%d] is %#x, want %#x", i, get(x, i), w)
 		}
 	}
-	if get(y, 0) != 64 || get(y, 63) != 127 {
-		t.Errorf("old values %d, %d: blocks did not run in order", get(y, 0), get(y, 63))
+	if get(y, 64) != 64 || get(y, 127) != 127 {
+		t.Errorf("old values %d, %d: blocks did not run in order", get(y, 64), get(y, 127))
+	}
+}
+
+// A global buffer used by two threads, one of them writing, needs a barrier.
+func TestGlobalRaces(t *testing.T) {
+	at := func(b *code.Builder, p code.Value, k code.Value) code.Value { return word(b, p, k) }
+	for _, c := range []struct {
+		name string
+		race bool
+		body func(b *code.Builder, x, tid, other, one code.Value)
+	}{
+		{"own element", false, func(b *code.Builder, x, tid, other, one code.Value) {
+			b.StGlobal(4, at(b, x, tid), 0, 0, b.Emit1(code.OpAdd32, nil, b.LdGlobal(4, at(b, x, tid), 0, 0), one))
+			b.LdGlobal(4, at(b, x, tid), 0, 0)
+		}},
+		{"read after write", true, func(b *code.Builder, x, tid, other, one code.Value) {
+			b.StGlobal(4, at(b, x, tid), 0, 0, one)
+			b.LdGlobal(4, at(b, x, other), 0, 0)
+		}},
+		{"write after read", true, func(b *code.Builder, x, tid, other, one code.Value) {
+			b.LdGlobal(4, at(b, x, other), 0, 0)
+			b.StGlobal(4, at(b, x, tid), 0, 0, one)
+		}},
+		{"write after write", true, func(b *code.Builder, x, tid, other, one code.Value) {
+			b.StGlobal(4, at(b, x, tid), 0, 0, one)
+			b.StGlobal(4, at(b, x, other), 0, 0, one)
+		}},
+		{"write after many read", true, func(b *code.Builder, x, tid, other, one code.Value) {
+			b.LdGlobal(4, x, 0, 0)
+			b.Guarded(b.SetpU32(code.EQ, tid, b.Const32(0)), code.OpStGlobalB32, []int64{0, 0}, []code.Value{x, one})
+		}},
+		{"barrier between", false, func(b *code.Builder, x, tid, other, one code.Value) {
+			b.StGlobal(4, at(b, x, tid), 0, 0, one)
+			b.BarSync()
+			b.LdGlobal(4, at(b, x, other), 0, 0)
+			b.BarSync()
+			b.StGlobal(4, at(b, x, tid), 0, 0, one)
+		}},
+		{"atomics", false, func(b *code.Builder, x, tid, other, one code.Value) {
+			b.Emit(code.OpRedGlobalOr, []int64{0}, x, one)
+			b.LdGlobal(4, x, 0, 0)
+		}},
+	} {
+		f := kernel(t, 64, 0, []string{"x", "y"}, func(b *code.Builder, p []code.Value) {
+			tid := b.TidX()
+			c.body(b, p[0], tid, b.Emit1(code.OpXor32, nil, tid, b.Const32(33)), b.Const32(1))
+			b.StGlobal(4, word(b, p[1], tid), 0, 0, tid)
+		})
+		for _, fast := range []bool{false, true} {
+			_, err := Run(context.Background(), f, Launch{Args: args(make([]byte, 256), make([]byte, 256))}, Options{Fast: fast})
+			if race := err != nil && strings.Contains(err.Error(), "[Sim.E5]"); race != (c.race && !fast) || err != nil && !race {
+				t.Errorf("%s, fast %v: %v", c.name, fast, err)
+			}
+		}
+	}
+	// Blocks are never ordered, whichever of them comes first.
+	for _, block := range []int64{0, 7} {
+		f := kernel(t, 32, 0, []string{"x", "y"}, func(b *code.Builder, p []code.Value) {
+			v := b.LdGlobal(4, p[0], 0, 0)
+			b.Guarded(b.SetpU32(code.EQ, b.Emit1(code.OpAdd32, nil, b.TidX(), b.CtaidX()), b.Const32(block)), code.OpStGlobalB32, []int64{0, 0}, []code.Value{p[0], v})
+		})
+		if _, err := Run(context.Background(), f, Launch{Grid: [3]int{8}, Args: args(make([]byte, 4), nil)}, Options{}); err == nil || !strings.Contains(err.Error(), "[Sim.E5]") {
+			t.Errorf("block %d: %v", block, err)
+		}
 	}
 }
 

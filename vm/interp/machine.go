@@ -2,7 +2,8 @@
 // here. It runs blocks one after another, tiles as whole tensors of exact
 // codes, and stops at the first thing that a GPU would do silently wrong:
 // index overflow, division by zero, reading what was never written, and reading
-// or overwriting, without a barrier between, what another thread wrote.
+// or overwriting, without a barrier between, what another thread wrote, and
+// overwriting what another read.
 //
 // A [Machine] runs to the end ([Machine.Run]) or statement by statement
 // ([Machine.Step]); [Machine.Snapshot] and [Machine.Restore] go back in time.
@@ -12,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
@@ -24,7 +26,7 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E1", Text: "A launch has one argument for each parameter, of its kind and type."},
 	{Code: "Run.E2", Text: "An argument has at least as many elements as its view.", Why: "Views are made of the pointer alone; the argument must cover them."},
 	{Code: "Run.E3", Text: "Register elements are written before they are read."},
-	{Code: "Run.E4", Text: "What one thread writes to memory, another reads or writes only after a barrier.", Why: "Without one the order is not defined; on a GPU either may come first."},
+	{Code: "Run.E4", Text: "What one thread writes to memory, another reads or writes only after a barrier; and what one reads, another writes only after one.", Why: "Without one the order is not defined; on a GPU either may come first."},
 	{Code: "Run.E5", Text: "Every grid dimension is 1 to 65535 blocks (the first up to 2147483647)."},
 	{Code: "Run.E6", Text: "A view has 1 to 2147483647 elements.", Why: "Indices are 32 bits wide."},
 	{Code: "Run.E7", Text: "A program ends within the step limit, when one is set."},
@@ -87,9 +89,16 @@ type global struct {
 	name string
 }
 
-// marks remembers, per element of a written array, who wrote it: 1 + block ·
-// threads + thread, or 0.
-type marks struct{ writer []int64 }
+// marks remembers, per element of an array that the program writes, who wrote and
+// who read it: 1 + block · threads + thread, 0 for nobody, -1 for several.
+type marks struct{ writer, reader []int64 }
+
+func (k *marks) clone() *marks {
+	if k == nil {
+		return nil
+	}
+	return &marks{slices.Clone(k.writer), slices.Clone(k.reader)}
+}
 
 // Option changes how a machine runs.
 type Option func(*Machine)
@@ -247,7 +256,38 @@ func (m *Machine) bind(args []ir.Arg) error {
 		}
 		m.args = append(m.args, a)
 	}
+	for i, v := range m.prog.Params {
+		if a := m.args[i].Array; a != nil && m.marks[a] == nil && stored(m.prog)[v] {
+			m.marks[a] = &marks{make([]int64, a.Len()), make([]int64, a.Len())}
+		}
+	}
 	return nil
+}
+
+// stored are the pointers whose views the program stores to.
+func stored(p *ir.Program) map[*ir.Var]bool {
+	views := map[*ir.Var][]*ir.Var{}
+	out := map[*ir.Var]bool{}
+	for range 2 { // a view may be made after a store, in a loop
+		p.Body.Walk(func(s ir.Stmt) bool {
+			in, ok := s.(*ir.Instr)
+			if !ok {
+				return true
+			}
+			for _, v := range in.Out {
+				if v.Type.IsGlobal() {
+					views[v] = append(views[v], in.In[0].Var())
+				}
+			}
+			if v := in.In; len(in.Out) == 0 && len(v) > 0 && v[0].Var() != nil {
+				for _, ptr := range views[v[0].Var()] {
+					out[ptr] = true
+				}
+			}
+			return true
+		})
+	}
+	return out
 }
 
 func (m *Machine) slot(v *ir.Var) {
@@ -443,7 +483,7 @@ func (m *Machine) enterFor(s *ir.For) error {
 type Snapshot struct {
 	state
 	data  [][]byte
-	marks [][]int64
+	marks []*marks
 }
 
 // Snapshot copies the machine's state, memory included.
@@ -451,14 +491,10 @@ func (m *Machine) Snapshot() *Snapshot {
 	s := &Snapshot{state: m.state.clone()}
 	for _, a := range m.args {
 		var data []byte
-		var w []int64
 		if a.Array != nil {
 			data = append(data, a.Array.Data...)
-			if k := m.marks[a.Array]; k != nil {
-				w = append(w, k.writer...)
-			}
 		}
-		s.data, s.marks = append(s.data, data), append(s.marks, w)
+		s.data, s.marks = append(s.data, data), append(s.marks, m.marks[a.Array].clone())
 	}
 	return s
 }
@@ -471,9 +507,8 @@ func (m *Machine) Restore(s *Snapshot) {
 			continue
 		}
 		copy(a.Array.Data, s.data[i])
-		delete(m.marks, a.Array)
 		if s.marks[i] != nil {
-			m.marks[a.Array] = &marks{append([]int64(nil), s.marks[i]...)}
+			m.marks[a.Array] = s.marks[i].clone()
 		}
 	}
 }

@@ -121,11 +121,17 @@ func loadGlobal(m *Machine, in *ir.Instr) error {
 			return nil
 		}
 		out.codes[k] = r.g.arr.Code(flat)
-		if written != nil && written.writer[flat] != 0 {
-			for _, h := range t.Layout.Holders(index...) {
-				if err := m.ordered(in, r.g, written.writer[flat], h.Thread, flat, "reads"); err != nil {
-					return err
-				}
+		if written == nil {
+			return nil
+		}
+		for _, h := range t.Layout.Holders(index...) {
+			if err := m.ordered(in, r.g, written.writer[flat], h.Thread, flat, "reads", "wrote"); err != nil {
+				return err
+			}
+			if me := m.me(h.Thread); written.reader[flat] == 0 {
+				written.reader[flat] = me
+			} else if written.reader[flat] != me {
+				written.reader[flat] = -1
 			}
 		}
 		return nil
@@ -137,15 +143,22 @@ func loadGlobal(m *Machine, in *ir.Instr) error {
 	return nil
 }
 
-// ordered complains when another thread than the writer touches an element.
-func (m *Machine) ordered(in *ir.Instr, g *global, writer int64, thread, flat int, does string) error {
-	me := 1 + int64(m.block)*int64(m.prog.Threads()) + int64(thread)
-	if writer == me {
+// me names a thread of the running block as marks do.
+func (m *Machine) me(thread int) int64 {
+	return 1 + int64(m.block)*int64(m.prog.Threads()) + int64(thread)
+}
+
+// ordered complains when a thread touches an element that another one used.
+func (m *Machine) ordered(in *ir.Instr, g *global, other int64, thread, flat int, does, did string) error {
+	if other == 0 || other == m.me(thread) {
 		return nil
 	}
-	wb, wt := (writer-1)/int64(m.prog.Threads()), (writer-1)%int64(m.prog.Threads())
+	who := "several threads"
+	if other > 0 {
+		who = fmt.Sprintf("thread %d of block %d", (other-1)%int64(m.prog.Threads()), (other-1)/int64(m.prog.Threads()))
+	}
 	return problem(in.Pos, "Run.E4", "let the thread that wrote the element use it, or split the work into two launches",
-		"thread %d of block %d %s element %d of %s, which thread %d of block %d wrote in this launch", thread, m.block, does, flat, g.name, wt, wb)
+		"thread %d of block %d %s element %d of %s, which %s %s in this launch", thread, m.block, does, flat, g.name, who, did)
 }
 
 func storeGlobal(m *Machine, in *ir.Instr) error {
@@ -159,10 +172,6 @@ func storeGlobal(m *Machine, in *ir.Instr) error {
 		return err
 	}
 	written := m.marks[r.g.arr]
-	if written == nil {
-		written = &marks{make([]int64, r.g.arr.Len())}
-		m.marks[r.g.arr] = written
-	}
 	return each(x.dims, func(k int, index []int) error {
 		flat, ok := r.element(index)
 		if !ok {
@@ -170,13 +179,13 @@ func storeGlobal(m *Machine, in *ir.Instr) error {
 		}
 		// Of the threads that hold the element, the first stores it.
 		thread := src.Type.Layout.Holders(index...)[0].Thread
-		me := 1 + int64(m.block)*int64(m.prog.Threads()) + int64(thread)
-		if w := written.writer[flat]; w != 0 && w != me {
-			if err := m.ordered(in, r.g, w, thread, flat, "overwrites"); err != nil {
-				return err
-			}
+		if err := m.ordered(in, r.g, written.writer[flat], thread, flat, "overwrites", "wrote"); err != nil {
+			return err
 		}
-		written.writer[flat] = me
+		if err := m.ordered(in, r.g, written.reader[flat], thread, flat, "overwrites", "read"); err != nil {
+			return err
+		}
+		written.writer[flat] = m.me(thread)
 		r.g.arr.SetCode(flat, x.codes[k])
 		return nil
 	})

@@ -1,0 +1,194 @@
+package sim
+
+import (
+	"fmt"
+	"sync/atomic"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+)
+
+// tracker remembers who used each unit of a buffer that the function stores to,
+// so that two threads that use one without a barrier between, one of them
+// writing, are found in whatever order they come. Blocks are never ordered;
+// threads of a block are by its barriers. Atomics order themselves and are left
+// out.
+type tracker struct {
+	unit           uint64 // bytes: no access of the function is smaller
+	writer, reader []atomic.Uint64
+}
+
+// maxTracked bounds the units of all buffers of a launch; what is beyond goes
+// unchecked.
+const maxTracked = 1 << 26
+
+// A stamp is an access, or several reads, in one word: valid, several threads,
+// several warps, block, thread, barriers of the block and of the warp passed.
+// Counts of barriers stop at their largest value, which is before and after all.
+type stamp uint64
+
+const (
+	valid        stamp = 1 << 63
+	severalLanes stamp = 1 << 62
+	severalWarps stamp = 1 << 61
+	allBlocks          = 1<<29 - 1
+	lastEpoch          = 1<<11 - 1
+)
+
+func (w *warp) stamp(lane int) stamp {
+	return valid | stamp(w.b.number)<<32 | stamp(w.id*lanes+lane)<<22 | stamp(min(w.b.shared.epoch, lastEpoch))<<11 | stamp(min(w.epoch, lastEpoch))
+}
+
+func (s stamp) block() int        { return int(s >> 32 & allBlocks) }
+func (s stamp) thread() int       { return int(s >> 22 & 1023) }
+func (s stamp) blockEpoch() int   { return int(s >> 11 & lastEpoch) }
+func (s stamp) warpEpoch() int    { return int(s & lastEpoch) }
+func (s stamp) several() bool     { return s&(severalLanes|severalWarps) != 0 }
+func passed(before, now int) bool { return before != now || now == lastEpoch }
+
+// before reports whether s comes before a later access of the same buffer by the
+// order of its thread or by a barrier.
+func (s stamp) before(now stamp) bool {
+	switch {
+	case s == 0:
+		return true
+	case s.block() != now.block():
+		return false
+	case passed(s.blockEpoch(), now.blockEpoch()), s.thread() == now.thread() && !s.several():
+		return true
+	}
+	return s&severalWarps == 0 && s.thread()/lanes == now.thread()/lanes && passed(s.warpEpoch(), now.warpEpoch())
+}
+
+// and is what to remember of reads s and now.
+func (s stamp) and(now stamp) stamp {
+	switch {
+	case s.before(now):
+		return now
+	case s.block() != now.block():
+		return s | severalWarps | allBlocks<<32
+	case s.thread()/lanes != now.thread()/lanes:
+		return s | severalWarps
+	case s.thread() != now.thread():
+		return s | severalLanes
+	}
+	return s
+}
+
+func (s stamp) String() string {
+	switch {
+	case s.block() == allBlocks:
+		return "threads of several blocks"
+	case s.several():
+		return fmt.Sprintf("several threads of block %d", s.block())
+	}
+	return fmt.Sprintf("thread %d of block %d", s.thread(), s.block())
+}
+
+// touchedGlobal checks and records a lane's plain access of a tracked buffer.
+func (w *warp) touchedGlobal(i *inst, lane int, t *tracker, at, size, addr uint64) bool {
+	now := w.stamp(lane)
+	conflict := func(u uint64, other stamp, did string) bool {
+		if other.before(now) {
+			return false
+		}
+		w.fail(lane, errRace, "let the thread that wrote an element use it, synchronise, or split the work into two launches",
+			"%s was %s by %s, and no barrier lies between", w.where(i, addr-at+u*t.unit), did, other)
+		return true
+	}
+	for u := at / t.unit; u*t.unit < at+size; u++ {
+		if i.row.Class == code.Store {
+			if conflict(u, stamp(t.writer[u].Swap(uint64(now))), "written") || conflict(u, stamp(t.reader[u].Load()), "read") {
+				return false
+			}
+			continue
+		}
+		for {
+			old := stamp(t.reader[u].Load())
+			if both := old.and(now); both == old || t.reader[u].CompareAndSwap(uint64(old), uint64(both)) {
+				break
+			}
+		}
+		if conflict(u, stamp(t.writer[u].Load()), "written") {
+			return false
+		}
+	}
+	return true
+}
+
+// track gives the buffers that the function stores to a tracker; buffers of the
+// same bytes share one.
+func (m *machine) track(blocks int) {
+	if blocks >= allBlocks {
+		return
+	}
+	unit := uint64(16)
+	m.f.Body.Walk(func(in *code.Instr) {
+		if row := in.Row(); row.Space == code.Global && (row.Class == code.Load || row.Class == code.Store) {
+			unit = min(unit, uint64(row.Unit*row.Count))
+		}
+	})
+	left := maxTracked
+	shared := map[*byte]*tracker{}
+	stored := storedParams(m.f)
+	for k := range m.buffers {
+		b := &m.buffers[k]
+		if len(b.data) == 0 || stored>>min(b.param, 63)&1 == 0 {
+			continue
+		}
+		if n := (len(b.data) + int(unit) - 1) / int(unit); shared[&b.data[0]] == nil && n <= left {
+			left -= n
+			shared[&b.data[0]] = &tracker{unit: unit, writer: make([]atomic.Uint64, n), reader: make([]atomic.Uint64, n)}
+		}
+	}
+	for k := range m.buffers {
+		if b := &m.buffers[k]; len(b.data) > 0 {
+			if t := shared[&b.data[0]]; t != nil && uint64(len(t.writer))*unit >= uint64(len(b.data)) {
+				b.track = t
+			}
+		}
+	}
+}
+
+// storedParams is the set of parameters from which addresses of stores may be
+// computed; bit 63 stands for all from the 64th on.
+func storedParams(f *code.Func) (stored uint64) {
+	from := make([]uint64, len(f.Types))
+	for i, v := range f.Body.Args {
+		from[v] = 1 << min(i, 63)
+	}
+	for again := true; again; {
+		again = false
+		f.Body.Walk(func(in *code.Instr) {
+			var all uint64
+			collect := func(vals []code.Value) {
+				for _, v := range vals {
+					if f.Type(v) == code.B64 {
+						all |= from[v]
+					}
+				}
+			}
+			give := func(vals []code.Value) {
+				for _, v := range vals {
+					if f.Type(v) == code.B64 && from[v]|all != from[v] {
+						from[v] |= all
+						again = true
+					}
+				}
+			}
+			collect(in.In)
+			for _, r := range in.Regions {
+				collect(r.Yield)
+			}
+			give(in.Out)
+			for _, r := range in.Regions {
+				give(r.Args)
+			}
+		})
+	}
+	f.Body.Walk(func(in *code.Instr) {
+		if row := in.Row(); row.Space == code.Global && row.Class == code.Store {
+			stored |= from[in.In[0]]
+		}
+	})
+	return stored
+}
