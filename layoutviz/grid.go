@@ -16,11 +16,14 @@ type table struct {
 	rowHead     func(r int) string
 	colHead     func(c int) string
 	gapCols     int // a wider gap after this many columns; 0 for none
-	twoLines    bool
-	longest     string // the longest text of any cell
-	cell        func(r, c int) cell
-	labelled    bool
-	linked      bool
+	// beside is the number of a row in a later block of columns, where blocks have
+	// numbers of their own; nil where those on the left are for all.
+	beside   func(block, r int) string
+	twoLines bool
+	longest  string // the longest text of any cell
+	cell     func(r, c int) cell
+	labelled bool
+	linked   bool
 }
 
 // cell is one square of a table. Several fills are shown side by side.
@@ -58,13 +61,19 @@ func (t table) draw(o Options) Picture {
 		headW = max(headW, textWidth(t.rowHead(r), headSize))
 	}
 	headW += 8
-	gaps := 0
+	gap, gaps := gapWidth, 0
 	if t.gapCols > 0 {
 		gaps = (t.cols - 1) / t.gapCols
 	}
+	if t.beside != nil {
+		gap = 0
+		for b := 1; b <= gaps; b++ {
+			gap = max(gap, textWidth(t.beside(b, 0), headSize)+18)
+		}
+	}
 	axis := textWidth(t.rowAxis+" ↓", headSize)
 	x0 := pad + max(headW, axis+6)
-	gridW := t.cols*cw + gaps*gapWidth
+	gridW := t.cols*cw + gaps*gap
 	width := x0 + gridW + pad
 	if !o.NoCaption {
 		width = max(width, 240)
@@ -81,7 +90,7 @@ func (t table) draw(o Options) Picture {
 	colX := func(c int) int {
 		x := x0 + c*cw
 		if t.gapCols > 0 {
-			x += c / t.gapCols * gapWidth
+			x += c / t.gapCols * gap
 		}
 		return x
 	}
@@ -101,6 +110,9 @@ func (t table) draw(o Options) Picture {
 	s.add(head)
 	for r := 0; r < t.rows; r += thin(13, ch) {
 		s.add(texts{y: y0 + r*ch + ch/2 + 4, size: headSize, color: muted, anchor: end, words: []word{{x0 - 6, t.rowHead(r)}}})
+		for b := 1; t.beside != nil && b <= gaps; b++ {
+			s.add(texts{y: y0 + r*ch + ch/2 + 4, size: headSize, color: muted, anchor: end, words: []word{{colX(b*t.gapCols) - 6, t.beside(b, r)}}})
+		}
 	}
 
 	// Cells: one path for each colour; then lines; then one text for each row,

@@ -29,6 +29,9 @@ type Options struct {
 	Threads []int
 	// NoCaption leaves out the line above the picture.
 	NoCaption bool
+	// Column is how many threads of a warp [Threads] draws one below the other; the
+	// next ones stand beside them. 0 means all. It has no effect on more than one warp.
+	Column int
 }
 
 // Picture is one drawing. Width and Height are in pixels at scale 1. Title and

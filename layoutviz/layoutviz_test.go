@@ -239,6 +239,75 @@ func TestReinterpret(t *testing.T) {
 	}
 }
 
+// Threads of a warp in columns of 16: the same cells, half as high, each block
+// with the numbers of its threads.
+func TestThreadsInColumns(t *testing.T) {
+	long, err := Threads(acc, Options{NoCaption: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := Threads(acc, Options{NoCaption: true, Column: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	well(t, "columns of 16", p)
+	if p.Height > long.Height*2/3 || len(p.IDs) != len(long.IDs) {
+		t.Errorf("%d×%d with %d cells; in one column %d×%d with %d", p.Width, p.Height, len(p.IDs), long.Width, long.Height, len(long.IDs))
+	}
+	want := map[string]Element{}
+	for _, e := range long.IDs {
+		want[e.ID] = e
+	}
+	for _, e := range p.IDs {
+		w := want[e.ID]
+		if e.Label != w.Label || e.Keys[0] != w.Keys[0] || e.Thread != w.Thread {
+			t.Errorf("%s is %+v, want %+v", e.ID, e, w)
+		}
+	}
+	for _, s := range []string{">16<", ">31<"} {
+		if !bytes.Contains(p.SVG, []byte(s)) {
+			t.Errorf("no thread number %s", s)
+		}
+	}
+	odd, err := Threads(layout.Spatial(5, 5).Local(1, 2), Options{Column: 4})
+	if err != nil {
+		t.Fatal(err)
+	}
+	well(t, "25 threads in columns of 4", odd)
+	warps, err := Threads(samples["warps"], Options{Column: 16})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if plain, _ := Threads(samples["warps"], Options{}); !bytes.Equal(plain.SVG, warps.SVG) {
+		t.Error("columns change the picture of several warps")
+	}
+}
+
+// The parts of a picture are the whole.
+func TestSplit(t *testing.T) {
+	p, err := Tensor(acc, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	svg, list := p.Split()
+	n := 0
+	for _, x := range list {
+		for _, w := range x.Words {
+			if n++; !bytes.Contains(p.SVG, []byte(">"+w.S+"<")) {
+				t.Errorf("the picture has no %q", w.S)
+			}
+		}
+	}
+	if cells := 2 * acc.Size(); n < cells || bytes.Contains(svg, []byte("<text")) {
+		t.Errorf("%d words for %d texts of cells; SVG with texts: %v", n, cells, bytes.Contains(svg, []byte("<text")))
+	}
+	for _, tag := range []string{"<path", "<title"} {
+		if bytes.Count(svg, []byte(tag)) != bytes.Count(p.SVG, []byte(tag)) {
+			t.Errorf("the part without texts has not every %s", tag)
+		}
+	}
+}
+
 func TestReinterpretLegend(t *testing.T) {
 	l := layout.Local(2, 1).ColumnSpatial(4, 8).Local(2, 1)
 	packed, err := layout.PackedView(6, l)

@@ -186,7 +186,8 @@ func summary(l layout.Layout) string {
 const warp = 32
 
 // Threads draws what each thread holds: threads run down, slots run right, the
-// text is the index of the element. Warps stand side by side.
+// text is the index of the element. Warps stand side by side, and so do parts of
+// a warp where the options ask for shorter columns.
 func Threads(l layout.Layout, o Options) (Picture, error) {
 	colors, err := paletteOf(o.Palette)
 	if err != nil {
@@ -207,16 +208,31 @@ func Threads(l layout.Layout, o Options) (Picture, error) {
 		t.gapCols = slots
 		t.rowAxis, t.colAxis = "lane", "warp.slot"
 	}
-	lanes := threads
-	if warps > 1 {
-		lanes = warp
+	// lanes stand below each other, blocks of them side by side.
+	lanes, blocks := threads, 1
+	switch {
+	case warps > 1:
+		lanes, blocks = warp, warps
+	case o.Column > 0 && threads > o.Column && (threads+o.Column)*slots <= maxCells:
+		lanes = o.Column
+		blocks = (threads + lanes - 1) / lanes
+		t.gapCols = slots
+		t.beside = func(block, r int) string {
+			if n := block*lanes + r; n < threads {
+				return fmt.Sprint(n)
+			}
+			return ""
+		}
 	}
-	fr, fc := tiles(lanes, warps*slots)
-	t.rows, t.cols = (lanes+fr-1)/fr, (warps*slots+fc-1)/fc
+	fr, fc := tiles(lanes, blocks*slots)
+	t.rows, t.cols = (lanes+fr-1)/fr, (blocks*slots+fc-1)/fc
 	t.rowHead = func(r int) string { return fmt.Sprint(r * fr) }
 	t.colHead = func(c int) string {
-		if warps > 1 {
+		switch {
+		case warps > 1:
 			return fmt.Sprintf("%d.%d", c/slots, c%slots)
+		case blocks > 1:
+			return fmt.Sprint(c % slots)
 		}
 		return fmt.Sprint(c * fc)
 	}
@@ -231,8 +247,8 @@ func Threads(l layout.Layout, o Options) (Picture, error) {
 	t.longest = joinInts(last)
 	t.cell = func(r, c int) cell {
 		slot := c * fc % slots
-		thread := c*fc/slots*warp + r*fr
-		if warps == 1 {
+		thread := c*fc/slots*lanes + r*fr
+		if blocks == 1 {
 			thread = r * fr
 		}
 		if thread >= threads {
