@@ -35,6 +35,7 @@ type Param struct {
 	Title   string   `json:"title"`
 	Kind    Kind     `json:"kind"`
 	Default string   `json:"default"`
+	Hint    string   `json:"hint,omitempty"` // stands in the empty field
 	Doc     string   `json:"doc"`
 	Min     int      `json:"min,omitempty"`
 	Max     int      `json:"max,omitempty"`

@@ -136,6 +136,32 @@ func TestSeeRecognises(t *testing.T) {
 	}
 }
 
+// A program's equal layouts are one picture that names all its variables.
+func TestProgramLayouts(t *testing.T) {
+	r, err := run(t, "program", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Pictures) != 1 || r.Pictures[0].Name != "x : f32; y : f16" {
+		t.Errorf("%d pictures, the first of %s", len(r.Pictures), r.Pictures[0].Name)
+	}
+}
+
+// The views of one warp stand beside each other on a screen.
+func TestViewsFitAScreen(t *testing.T) {
+	r, err := run(t, "layout", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, h := 0, 0
+	for _, p := range r.Pictures {
+		w, h = w+p.Width, max(h, p.Height)
+	}
+	if w > 1200 || h > 560 {
+		t.Errorf("the views are %d×%d", w, h)
+	}
+}
+
 // A layout at the limit is drawn coarser, in bounded time and bytes.
 func TestLargeLayouts(t *testing.T) {
 	begin := time.Now()

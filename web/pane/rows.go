@@ -2,6 +2,7 @@ package pane
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -50,6 +51,10 @@ func bothViews(l layout.Layout, pal string) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
+	// Two columns of threads where both views still stand beside each other.
+	if l.Slots() <= 8 {
+		o.Column = 16
+	}
 	threads, err := layoutviz.Threads(l, o)
 	if err != nil {
 		return Result{}, err
@@ -88,7 +93,7 @@ func reinterpretPane() Pane {
 			{Name: "w", Title: "Bits per value", Kind: Slider, Default: "6", Min: 1, Max: 8, Doc: "Width of the low-precision type."},
 			{Name: "k", Title: "Kind", Kind: Choice, Default: "int", Choices: []string{"int", "uint", "float"}, Doc: "Signed integers, unsigned integers or floats."},
 			{Name: "e", Title: "Layout of the values", Kind: Layout, Default: WeightLayout, Doc: "The layout after the View; the layout of the bytes follows from it."},
-			{Name: "t", Title: "Threads", Kind: Text, Default: "", Doc: "Threads to show, for example 0, 5; empty for the first few."},
+			{Name: "t", Title: "Threads", Kind: Text, Default: "", Hint: "first few", Doc: "Threads to show, for example 0, 5; empty for the first few."},
 			palette(),
 		},
 		Render: renderReinterpret,
@@ -250,19 +255,19 @@ func programPane() Pane {
 // maxLayouts is how many layouts of a program are drawn.
 const maxLayouts = 6
 
-func renderProgram(param, src, pal string) (Result, error) {
-	p, err := text.Parse(param, src, nil)
-	if err != nil {
-		return Result{}, err
-	}
-	r := Result{Text: text.Format(p)}
-	type use struct {
-		l     layout.Layout
-		elem  dtype.Type
-		names []string
-	}
+// use is a layout of a program and the variables that have it.
+type use struct {
+	l     layout.Layout
+	names []string // for each element type: "x, y : f32"
+}
+
+// usesOf lists the register layouts of a program, each once, in order of their
+// first use.
+func usesOf(p *ir.Program) []*use {
 	var uses []*use
 	seen := map[string]*use{}
+	types := map[string][]dtype.Type{} // by layout, in order
+	vars := map[string][]string{}      // by layout and type
 	p.Body.Walk(func(s ir.Stmt) bool {
 		in, ok := s.(*ir.Instr)
 		if !ok {
@@ -272,23 +277,42 @@ func renderProgram(param, src, pal string) (Result, error) {
 			if !v.Type.IsRegister() || !v.Type.HasLayout {
 				continue
 			}
-			k := v.Type.Elem.String() + v.Type.Layout.Key()
+			k := v.Type.Layout.Key()
 			if seen[k] == nil {
-				seen[k] = &use{l: v.Type.Layout, elem: v.Type.Elem}
+				seen[k] = &use{l: v.Type.Layout}
 				uses = append(uses, seen[k])
 			}
-			if !contains(seen[k].names, v.Name) {
-				seen[k].names = append(seen[k].names, v.Name)
+			typed := k + v.Type.Elem.String()
+			if vars[typed] == nil {
+				types[k] = append(types[k], v.Type.Elem)
+			}
+			if !slices.Contains(vars[typed], v.Name) {
+				vars[typed] = append(vars[typed], v.Name)
 			}
 		}
 		return true
 	})
+	for k, u := range seen {
+		for _, t := range types[k] {
+			u.names = append(u.names, strings.Join(vars[k+t.String()], ", ")+" : "+t.String())
+		}
+	}
+	return uses
+}
+
+func renderProgram(param, src, pal string) (Result, error) {
+	p, err := text.Parse(param, src, nil)
+	if err != nil {
+		return Result{}, err
+	}
+	r := Result{Text: text.Format(p)}
+	uses := usesOf(p)
 	for i, u := range uses[:min(len(uses), maxLayouts)] {
 		pic, err := layoutviz.Tensor(u.l, layoutviz.Options{Palette: pal})
 		if err != nil {
 			return Result{}, err
 		}
-		name := fmt.Sprintf("%s : %s", strings.Join(u.names, ", "), u.elem)
+		name := strings.Join(u.names, "; ")
 		// Elements of different tiles do not belong together.
 		for j := range pic.IDs {
 			e := &pic.IDs[j]
