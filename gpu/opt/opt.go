@@ -31,6 +31,10 @@ func Passes() []Pass {
 		{"regroup", "an index is a sum whose changing term stands anywhere in it", Regroup},
 		{"hoist", "regrouping makes more that does not change", Hoist},
 		{"cse", "hoisting brings equal values of several loops together", Cse},
+		{"bump", "an address that moves in equal steps costs one addition a turn", Bump},
+		{"fold", "what starts an address has constants in it", Fold},
+		{"hoist", "what starts an address in an inner loop may be the same in every turn of the outer one", Hoist},
+		{"cse", "addresses of one tensor start and move alike", Cse},
 		{"dce", "folding and merging leave values that nobody reads", Dce},
 	}
 }

@@ -27,7 +27,11 @@ type drawer struct {
 	r      *rand.Rand
 	b      *code.Builder
 	scope  []code.Value
-	mem    code.Value // address of the thread's 256 bytes
+	mem    code.Value   // address of the thread's 256 bytes
+	p      code.Value   // the buffer
+	first  code.Value   // index in it of the thread's first word
+	guard  code.Value   // one that does not change
+	loops  []code.Value // variables of the loops around, each below 7
 	budget int
 	line   int
 }
@@ -40,7 +44,9 @@ func draw(seed int64) *code.Func {
 	s := d.b.Scalar("s", code.B32, "i32")
 	d.b.Func().Launch.Block = 64
 	t := d.b.TidX()
-	d.mem = d.b.Add64(p, d.b.MulWideU(d.b.Mad32(d.b.CtaidX(), d.b.Const32(64), t), d.b.Const32(perThread)))
+	thread := d.b.Mad32(d.b.CtaidX(), d.b.Const32(64), t)
+	d.mem = d.b.Add64(p, d.b.MulWideU(thread, d.b.Const32(perThread)))
+	d.p, d.first = p, d.raw(code.OpMul32, nil, thread, d.b.Const32(perThread/4))
 	d.scope = []code.Value{s, t, d.b.LaneID()}
 	d.body(3)
 	for k := range 16 {
@@ -79,6 +85,8 @@ func (d *drawer) body(depth int) {
 			c := d.b.Const32(int64(8 * d.r.Intn(4)))
 			part := d.raw(code.OpBfeU32, []int64{int64(d.r.Intn(8)), int64(1 + d.r.Intn(24))}, d.value(code.B32))
 			d.scope = append(d.scope, d.raw(code.OpOr32, nil, part, d.raw(code.OpShl32, nil, d.value(code.B32), c)))
+		case k < 14 && len(d.loops) > 0:
+			d.moving()
 		case k < 15:
 			off := 4 * d.r.Intn(perThread/4)
 			addr := d.raw(code.OpAdd64, nil, d.mem, d.b.Const64(int64(off)))
@@ -112,7 +120,9 @@ func (d *drawer) body(depth int) {
 			d.scope = append(d.scope, d.b.For(start, end, d.b.Const32(int64(1+d.r.Intn(2))), 1+d.r.Intn(4), init, func(i code.Value, c []code.Value) []code.Value {
 				mark := len(d.scope)
 				d.scope = append(append(d.scope, i), c...)
+				d.loops = append(d.loops, i)
 				d.body(depth - 1)
+				d.loops = d.loops[:len(d.loops)-1]
 				y := []code.Value{d.value(code.B32), d.value(code.B32)}
 				d.scope = d.scope[:mark]
 				return y
@@ -130,6 +140,39 @@ func (d *drawer) body(depth int) {
 			})
 			d.scope = append(d.scope[:mark], out...)
 		}
+	}
+}
+
+// moving accesses a word of the thread at an index that loop variables move:
+// below 5·6 + 4·6 + 8 words.
+func (d *drawer) moving() {
+	index, s := d.first, d.b.Func().Body.Args[1] // 5
+	if d.r.Intn(2) == 0 {
+		index = d.raw(code.OpAdd32, nil, d.b.Const32(int64(d.r.Intn(4))), index)
+	}
+	for n, i := range d.loops[max(0, len(d.loops)-2):] {
+		switch k := d.r.Intn(4); {
+		case k == 0 && n == 0:
+			i = d.raw(code.OpMul32, nil, i, s)
+		case k == 1:
+			i = d.raw(code.OpShl32, nil, d.raw(code.OpSub32, nil, i, d.b.Const32(1)), d.b.Const32(1))
+			i = d.raw(code.OpAdd32, nil, i, d.b.Const32(2))
+		default:
+			i = d.raw(code.OpMul32, nil, i, d.b.Const32(int64(d.r.Intn(5))))
+		}
+		index = d.raw(code.OpAdd32, nil, i, index)
+	}
+	for range 1 + d.r.Intn(2) {
+		addr := d.raw(code.OpMadWideS32, nil, index, d.b.Const32(4), d.p)
+		switch d.r.Intn(3) {
+		case 0:
+			d.scope = append(d.scope, d.b.LdGlobal(4, addr, 0, 0))
+		case 1:
+			d.b.StGlobal(4, addr, 4, 0, d.value(code.B32))
+		case 2:
+			d.b.Guarded(d.value(code.Pred), code.OpStGlobalB32, []int64{0, 0}, []code.Value{addr, d.value(code.B32)})
+		}
+		index = d.raw(code.OpAdd32, nil, index, d.b.Const32(int64(d.r.Intn(4))))
 	}
 }
 
@@ -219,6 +262,19 @@ func TestPassesKeepMeaning(t *testing.T) {
 	}
 }
 
+// forLoop runs body for i = 0, 1, … below a number that is not known.
+func (d *drawer) forLoop(body func(i code.Value)) {
+	d.b.For(d.b.Const32(0), d.b.Func().Body.Args[1], d.b.Const32(1), 1, nil, func(i code.Value, _ []code.Value) []code.Value {
+		body(i)
+		return nil
+	})
+}
+
+// at is the address of word i + x of the buffer.
+func (d *drawer) at(i, x code.Value) code.Value {
+	return d.raw(code.OpMadWideS32, nil, d.raw(code.OpAdd32, nil, i, x), d.b.Const32(4), d.b.Func().Body.Args[0])
+}
+
 // TestEachPass shows what each pass is for on one small function.
 func TestEachPass(t *testing.T) {
 	pass := func(name string) Pass {
@@ -252,6 +308,15 @@ func TestEachPass(t *testing.T) {
 		}},
 		{"cse", "st.global.v2.b32 %1, %3, %3", "", func(d *drawer, x, mem code.Value) {
 			d.b.StGlobalV(mem, 0, 0, d.raw(code.OpXor32, nil, x, x), d.raw(code.OpXor32, nil, x, x))
+		}},
+		{"bump", "add.b64", "", func(d *drawer, x, mem code.Value) {
+			d.forLoop(func(i code.Value) { d.b.StGlobal(4, d.at(d.raw(code.OpShl32, nil, i, d.b.Const32(2)), x), 0, 0, x) })
+		}},
+		{"bump", "offset=12", "", func(d *drawer, x, mem code.Value) { // two addresses, one pointer
+			d.forLoop(func(i code.Value) {
+				d.b.StGlobal(4, d.at(i, x), 0, 0, x)
+				d.b.StGlobal(4, d.at(d.raw(code.OpAdd32, nil, i, d.b.Const32(3)), x), 0, 0, x)
+			})
 		}},
 		{"dce", "", "xor", func(d *drawer, x, mem code.Value) { d.raw(code.OpXor32, nil, x, x) }},
 		{"narrow", "", "and", func(d *drawer, x, mem code.Value) {
@@ -302,6 +367,56 @@ func TestEachPass(t *testing.T) {
 		}
 		if err := code.Verify(f).Err(); err != nil {
 			t.Errorf("%s: %v", c.pass, err)
+		}
+	}
+}
+
+// TestBumpLeaves lists accesses whose address must be computed anew in each turn,
+// and one beside them that need not.
+func TestBumpLeaves(t *testing.T) {
+	for _, c := range []struct {
+		what  string
+		bumps bool
+		body  func(d *drawer, i, x code.Value)
+	}{
+		{"every turn", true, func(d *drawer, i, x code.Value) { d.b.StGlobal(4, d.at(i, x), 0, 0, x) }},
+		{"a guard that stays", true, func(d *drawer, i, x code.Value) {
+			d.b.Guarded(d.guard, code.OpStGlobalB32, []int64{0, 0}, []code.Value{d.at(i, x), x})
+		}},
+		{"a guard that changes", false, func(d *drawer, i, x code.Value) {
+			d.b.Guarded(d.b.SetpS32(code.LT, i, x), code.OpStGlobalB32, []int64{0, 0}, []code.Value{d.at(i, x), x})
+		}},
+		{"not in every turn", false, func(d *drawer, i, x code.Value) {
+			a := d.at(i, x)
+			d.b.If(d.b.SetpS32(code.LT, i, x), func() []code.Value { d.b.StGlobal(4, a, 0, 0, x); return nil }, nil)
+		}},
+		{"a square", false, func(d *drawer, i, x code.Value) {
+			d.b.StGlobal(4, d.at(d.raw(code.OpMul32, nil, i, i), x), 0, 0, x)
+		}},
+		{"a minimum", false, func(d *drawer, i, x code.Value) {
+			d.b.StGlobal(4, d.at(d.raw(code.OpMinS32, nil, i, x), x), 0, 0, x)
+		}},
+		{"used otherwise", false, func(d *drawer, i, x code.Value) {
+			a := d.at(i, x)
+			d.b.StGlobal(8, a, 0, 0, a)
+		}},
+		{"no parameter", false, func(d *drawer, i, x code.Value) {
+			to := d.raw(code.OpAdd64, nil, d.b.Func().Body.Args[0], d.b.Const64(8))
+			d.b.StGlobal(4, d.raw(code.OpMadWideS32, nil, i, d.b.Const32(4), to), 0, 0, x)
+		}},
+	} {
+		d := &drawer{b: code.NewBuilder("p").At(at(1))}
+		d.b.Pointer("p", "u8")
+		x := d.b.Scalar("x", code.B32, "i32")
+		d.guard = d.b.SetpS32(code.LT, x, d.b.Const32(9))
+		d.b.Func().Launch.Block = 32
+		d.forLoop(func(i code.Value) { c.body(d, i, x) })
+		f, err := d.b.Done()
+		if err != nil {
+			t.Fatalf("%s: %v", c.what, err)
+		}
+		if before := code.Format(f); Bump(f) != c.bumps {
+			t.Errorf("%s: bumped %v in\n%s", c.what, !c.bumps, before)
 		}
 	}
 }
