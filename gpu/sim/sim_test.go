@@ -49,14 +49,6 @@ func words(v ...uint32) []byte {
 	return out
 }
 
-func iota32(n int) []byte {
-	v := make([]uint32, n)
-	for i := range v {
-		v[i] = uint32(i)
-	}
-	return words(v...)
-}
-
 func get(b []byte, i int) uint32 { return binary.LittleEndian.Uint32(b[4*i:]) }
 
 func args(bufs ...[]byte) []Arg {

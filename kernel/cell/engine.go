@@ -48,7 +48,6 @@ type Engine struct {
 	host *host
 	fset *token.FileSet
 	ctxt *types.Context
-	info *types.Info // of the cell being made
 
 	mu        sync.RWMutex            // guards what completion reads
 	objs      map[string]types.Object // what the next cell sees at package level
