@@ -9,11 +9,14 @@ import (
 
 // tracker remembers who used each unit of a buffer that the function stores to,
 // so that two threads that use one without a barrier between, one of them
-// writing, are found in whatever order they come. Blocks are never ordered;
-// threads of a block are by its barriers. Atomics order themselves and are left
-// out.
+// writing, are found in whatever order they come. Threads of a block are ordered
+// by its barriers, blocks never, except in a function with a fence for the whole
+// GPU: which accesses its fences and atomics order between blocks is not followed,
+// so that only accesses of one block are compared. Atomics order themselves and
+// are left out.
 type tracker struct {
 	unit           uint64 // bytes: no access of the function is smaller
+	fenced         bool
 	writer, reader []atomic.Uint64
 }
 
@@ -88,7 +91,7 @@ func (s stamp) String() string {
 func (w *warp) touchedGlobal(i *inst, lane int, t *tracker, at, size, addr uint64) bool {
 	now := w.stamp(lane)
 	conflict := func(u uint64, other stamp, did string) bool {
-		if other.before(now) {
+		if other.before(now) || t.fenced && other.block() != now.block() {
 			return false
 		}
 		w.fail(lane, errRace, "let the thread that wrote an element use it, synchronise, or split the work into two launches",
@@ -121,11 +124,12 @@ func (m *machine) track(blocks int) {
 	if blocks >= allBlocks {
 		return
 	}
-	unit := uint64(16)
+	unit, fenced := uint64(16), false
 	m.f.Body.Walk(func(in *code.Instr) {
 		if row := in.Row(); row.Space == code.Global && (row.Class == code.Load || row.Class == code.Store) {
 			unit = min(unit, uint64(row.Unit*row.Count))
 		}
+		fenced = fenced || in.Op == code.OpFenceGPU
 	})
 	left := maxTracked
 	shared := map[*byte]*tracker{}
@@ -137,7 +141,7 @@ func (m *machine) track(blocks int) {
 		}
 		if n := (len(b.data) + int(unit) - 1) / int(unit); shared[&b.data[0]] == nil && n <= left {
 			left -= n
-			shared[&b.data[0]] = &tracker{unit: unit, writer: make([]atomic.Uint64, n), reader: make([]atomic.Uint64, n)}
+			shared[&b.data[0]] = &tracker{unit: unit, fenced: fenced, writer: make([]atomic.Uint64, n), reader: make([]atomic.Uint64, n)}
 		}
 	}
 	for k := range m.buffers {
