@@ -3,7 +3,6 @@ package sim
 import (
 	"fmt"
 	"math/bits"
-	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
@@ -380,14 +379,19 @@ func (w *warp) overflow(i *inst) bool {
 		}
 		a, b := w.regs[int(i.in[0])+l], w.regs[int(i.in[1])+l]
 		if _, over := i.exact.Overflows(i.op, a, b); over {
-			kind, text := "i32", fmt.Sprintf("%d and %d", int32(uint32(a)), int32(uint32(b)))
+			kind, x, y := "i32", int64(int32(uint32(a))), int64(int32(uint32(b)))
 			if i.exact == code.ExactUnsigned {
-				kind, text = "u32", fmt.Sprintf("%d and %d", uint32(a), uint32(b))
+				kind, x, y = "u32", int64(uint32(a)), int64(uint32(b))
 			}
-			if i.nin == 1 {
-				text, _, _ = strings.Cut(text, " ")
+			sign := map[code.Op]string{code.OpAdd32: "+", code.OpSub32: "-", code.OpMul32: "*", code.OpShl32: "*", code.OpDivS32: "/"}[i.op]
+			text := fmt.Sprintf("%d %s %d", x, sign, y)
+			switch i.op {
+			case code.OpShl32:
+				text = fmt.Sprintf("%d * %d", x, int64(1)<<b)
+			case code.OpNeg32:
+				text = fmt.Sprintf("-(%d)", x)
 			}
-			w.fail(l, errOverflow, "", "integer overflow: the result of %s is no %s", text, kind)
+			w.fail(l, errOverflow, "", "integer overflow: %s is no %s", text, kind)
 			return true
 		}
 	}
