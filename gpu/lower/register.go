@@ -105,7 +105,13 @@ func castLowering(l *lowerer, in *ir.Instr) {
 	if !ok {
 		panic("lower: a cast that breaks Cast.C2")
 	}
-	words, err := cast.Tile(l.b, to.Type.Elem, from.Type.Elem, slots, l.env[from].words)
+	var words []code.Value
+	var err error
+	if from.Type.HasPlace {
+		words, err = cast.Placed(l.b, to.Type.Elem, from.Type.Elem, slots, l.env[from].words, from.Type.Place, in.Attr("domain") != nil)
+	} else {
+		words, err = cast.Tile(l.b, to.Type.Elem, from.Type.Elem, slots, l.env[from].words)
+	}
 	if err != nil {
 		l.refuse(in.Pos, "Lower.E4", "%v", err)
 	}

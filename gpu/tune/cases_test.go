@@ -50,17 +50,19 @@ var cases = []timed{
 			"zeros:f16[16, 8192]", "16", "8192", "8192"},
 		want: wantScaled("u4", 128),
 	},
-	decode("gate_up", 1, 57344, 8192),
-	decode("gate_up", 8, 57344, 8192),
-	decode("down", 1, 8192, 28672),
-	decode("qkv", 1, 10240, 8192),
-	decode("o", 1, 8192, 8192),
+	decode("decode_u4", "gate_up", 1, 57344, 8192),
+	decode("decode_u4", "gate_up", 8, 57344, 8192),
+	decode("decode_u4", "down", 1, 8192, 28672),
+	decode("decode_u4", "qkv", 1, 10240, 8192),
+	decode("decode_u4", "o", 1, 8192, 8192),
+	decode("decode_u4_deferred", "gate_up", 1, 57344, 8192),
 }
 
-// decode times decode_u4 on one linear layer of Llama-3.3-70B.
-func decode(layer string, m, n, k int) timed {
+// decode times decode_u4, or its like on the same bytes, on one linear layer of
+// Llama-3.3-70B.
+func decode(file, layer string, m, n, k int) timed {
 	return timed{
-		name: fmt.Sprintf("decode_u4_%s_%dx%dx%d", layer, m, n, k), file: "decode_u4",
+		name: fmt.Sprintf("%s_%s_%dx%dx%d", file, layer, m, n, k), file: file,
 		args: []string{
 			fmt.Sprintf("randcode:u8[%d, %d, 1024]:seed=1", n/16, k/128), fmt.Sprintf("pow2:f16[%d, %d]:seed=2:lo=-6:hi=-5", k/128, n),
 			fmt.Sprintf("randint:f16[%d, %d]:seed=3", m, k), fmt.Sprintf("zeros:f16[%d, %d]", m, n), strconv.Itoa(m), strconv.Itoa(n), strconv.Itoa(k),

@@ -12,6 +12,7 @@ func init() {
 		// function, constant and variable definitions
 		"Cache":    reflect.ValueOf(build.Cache),
 		"Dims":     reflect.ValueOf(build.Dims),
+		"Domain":   reflect.ValueOf(build.Domain),
 		"Global":   reflect.ValueOf(build.Global),
 		"Grid":     reflect.ValueOf(build.Grid),
 		"Init":     reflect.ValueOf(build.Init),

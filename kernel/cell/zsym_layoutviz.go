@@ -22,5 +22,7 @@ func init() {
 		"Options": reflect.ValueOf((*layoutviz.Options)(nil)),
 		"Palette": reflect.ValueOf((*layoutviz.Palette)(nil)),
 		"Picture": reflect.ValueOf((*layoutviz.Picture)(nil)),
+		"Text":    reflect.ValueOf((*layoutviz.Text)(nil)),
+		"Word":    reflect.ValueOf((*layoutviz.Word)(nil)),
 	}
 }

@@ -114,9 +114,9 @@ func method(b *bytes.Buffer, op *ir.Op, results int, suffix bool) {
 	default:
 		var outs []string
 		for i := range results {
-			outs = append(outs, fmt.Sprintf("v[%d]", i))
+			outs = append(outs, fmt.Sprintf("results[%d]", i))
 		}
-		fmt.Fprintf(b, "%s (%s) {\nv := %s\nreturn %s\n}\n", head, strings.Repeat("Value, ", results-1)+"Value", call, strings.Join(outs, ", "))
+		fmt.Fprintf(b, "%s (%s) {\nresults := %s\nreturn %s\n}\n", head, strings.Repeat("Value, ", results-1)+"Value", call, strings.Join(outs, ", "))
 	}
 }
 

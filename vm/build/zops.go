@@ -19,8 +19,8 @@ func (prog *Builder) BlockIndices(i string) Value {
 //
 // The index of this block in each dimension of the grid. Give as many names as the grid has dimensions, or fewer; each is an i32 scalar.
 func (prog *Builder) BlockIndices2(i string, j string) (Value, Value) {
-	v := prog.instr("BlockIndices", []string{i, j}, nil, nil)
-	return v[0], v[1]
+	results := prog.instr("BlockIndices", []string{i, j}, nil, nil)
+	return results[0], results[1]
 }
 
 // BlockIndices3 adds
@@ -29,8 +29,8 @@ func (prog *Builder) BlockIndices2(i string, j string) (Value, Value) {
 //
 // The index of this block in each dimension of the grid. Give as many names as the grid has dimensions, or fewer; each is an i32 scalar.
 func (prog *Builder) BlockIndices3(i string, j string, k string) (Value, Value, Value) {
-	v := prog.instr("BlockIndices", []string{i, j, k}, nil, nil)
-	return v[0], v[1], v[2]
+	results := prog.instr("BlockIndices", []string{i, j, k}, nil, nil)
+	return results[0], results[1], results[2]
 }
 
 // ViewGlobal adds
@@ -85,7 +85,7 @@ func (prog *Builder) StoreGlobal(dst Value, tile Value, attrs ...Attr) {
 //
 //	rw = View(rb) : register i6[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)
 //
-// The same bits in the same threads, read as another element type and layout. The bits that a thread holds are its slots in order, low bits first; no bit moves, so View costs nothing.
+// The same bits in the same threads, read as another element type and layout. The bits that a thread holds are its slots in order, low bits first; no bit moves, so View costs nothing. With a placement in the result's type, place=4[(0,16)*4+4], the bits of a slot are those of the thread at the positions that the placement lists (vm/layout/bits has the notation): what is stored for a fast Cast is named as it was stored.
 func (prog *Builder) View(tile string, x Value, tileType Type) Value {
 	return prog.instr("View", []string{tile}, []any{x}, nil, tileType)[0]
 }
@@ -94,9 +94,22 @@ func (prog *Builder) View(tile string, x Value, tileType Type) Value {
 //
 //	rh = Cast(rw) : register f16[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)
 //
-// Each element as the nearest value of another type: ties to even, saturating for types of up to 8 bits and integers, infinity on overflow of wider floats, truncation from float to integer. vm/dtype's Cast is the definition.
-func (prog *Builder) Cast(tile string, x Value, tileType Type) Value {
-	return prog.instr("Cast", []string{tile}, []any{x}, nil, tileType)[0]
+// Each element as the nearest value of another type: ties to even, saturating for types of up to 8 bits and integers, infinity on overflow of wider floats, truncation from float to integer. vm/dtype's Cast is the definition. Elements with a placement are cast by the recipe of vm/recipe that reads it, if there is one.
+func (prog *Builder) Cast(tile string, x Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("Cast", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// Domain is the attribute domain, a word: finite: every value is finite in the result's type, which the interpreter checks and lowering may rely on.
+func Domain(word string) Attr { return Attr("domain=" + word) }
+
+// CastDeferred adds
+//
+//	v, c = CastDeferred(rw) : register f16[16, 16] column_local(2, 2).spatial(8, 4).local(1, 2), register f32[16, 1] local(2, 1).spatial(8, 1).replicated(1, 1, num_workers=4)
+//
+// A cast that leaves a power of two to the scale: v[i, j] is x[i, j]·2^k[i] exactly, subnormals included, and c[i, 0] is 2^-k[i], so that v·c is x. k belongs to the recipe (vm/recipe) that reads x's placement: the cheapest one that adds nothing to the values. Its output words 4i and 4i+2, two slots each, have one k and words 4i+1 and 4i+3 one, which are the rows g and g+8 of the m16n8k16 operand a. An exact recipe has k = 0.
+func (prog *Builder) CastDeferred(v string, c string, x Value, vType Type, cType Type, attrs ...Attr) (Value, Value) {
+	results := prog.instr("CastDeferred", []string{v, c}, []any{x}, attrs, vType, cType)
+	return results[0], results[1]
 }
 
 // Add adds

@@ -317,3 +317,73 @@ func BenchmarkMatmul(b *testing.B) {
 		}
 	}
 }
+
+// TestPlacement packs codes where a placement says, views them, and casts them
+// as they are and with the power of two of each row left to c.
+func TestPlacement(t *testing.T) {
+	const src = `program p<1>(a: *u32, y: *f16, v: *f16, c: *f32) warps=1 {
+	ga = ViewGlobal(a) : global u32[32]
+	gy = ViewGlobal(y) : global f16[16, 16]
+	gv = ViewGlobal(v) : global f16[16, 16]
+	gc = ViewGlobal(c) : global f32[16, 1]
+	ra = LoadGlobal(ga, offset=[0]) : register u32[32] spatial(32)
+	x = View(ra) : register u4[16, 16] column_local(2, 2).spatial(8, 4).local(1, 2) place=4[(0,16)*4+4]
+	ry = Cast(x) : register f16[16, 16] column_local(2, 2).spatial(8, 4).local(1, 2)
+	rv, rc = CastDeferred(x) : register f16[16, 16] column_local(2, 2).spatial(8, 4).local(1, 2), register f32[16, 1] local(2, 1).spatial(8, 1).replicated(1, 1, num_workers=4)
+	StoreGlobal(gy, ry, offset=[0, 0])
+	StoreGlobal(gv, rv, offset=[0, 0])
+	StoreGlobal(gc, rc, offset=[0, 0])
+}
+`
+	words, want := array.New(dtype.U32, 32), array.New(dtype.F16, 16, 16)
+	for th := range 32 {
+		for s := range 8 {
+			code := uint64(th*5+s*3) % 16
+			words.SetCode(th, words.Code(th)|code<<(s/2*4+s%2*16))
+			// Slots go two along a row, then to the row eight below, then eight columns on.
+			want.Set(float64(code), th/4+s/2%2*8, th%4*2+s%2+s/4*8)
+		}
+	}
+	out, err := run(t, src, ir.Arg{Array: words}, gen(t, "zeros:f16[16, 16]"), gen(t, "zeros:f16[16, 16]"), gen(t, "zeros:f32[16, 1]"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r := array.Compare(out[1].Array, want); !r.Equal() {
+		t.Error(r)
+	}
+	for i := range 16 {
+		k := -24
+		if i >= 8 {
+			k = -20
+		}
+		if c := out[3].Array.At(i, 0); c != math.Ldexp(1, -k) {
+			t.Errorf("c[%d] is %v", i, c)
+		}
+		for j := range 16 {
+			if v := out[2].Array.At(i, j); v != math.Ldexp(want.At(i, j), k) {
+				t.Errorf("v[%d, %d] is %v of %v", i, j, v, want.At(i, j))
+			}
+		}
+	}
+}
+
+func TestFiniteDomain(t *testing.T) {
+	const src = `program p<1>(a: *f8e4m3) warps=1 {
+	g = ViewGlobal(a) : global f8e4m3[32]
+	r = LoadGlobal(g, offset=[0]) : register f8e4m3[32] spatial(32)
+	y = Cast(r, domain=finite) : register f16[32] spatial(32)
+}
+`
+	a := gen(t, "ones:f8e4m3[32]")
+	if _, err := run(t, src, a); err != nil {
+		t.Error(err)
+	}
+	a.Array.SetCode(7, 0x7f)
+	if _, err := run(t, src, a); err == nil || !strings.Contains(err.Error(), "t.tile:4:6: element 7 of r is NaN, which is not finite in f16 [Run.E8]") {
+		t.Errorf("got %v", err)
+	}
+	big := gen(t, "const=70000:f32[32]")
+	if _, err := run(t, strings.ReplaceAll(src, "f8e4m3", "f32"), big); err == nil || !strings.Contains(err.Error(), "[Run.E8]") {
+		t.Errorf("got %v", err)
+	}
+}

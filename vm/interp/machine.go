@@ -30,6 +30,7 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E5", Text: "Every grid dimension is 1 to 65535 blocks (the first up to 2147483647)."},
 	{Code: "Run.E6", Text: "A view has 1 to 2147483647 elements.", Why: "Indices are 32 bits wide."},
 	{Code: "Run.E7", Text: "A program ends within the step limit, when one is set."},
+	{Code: "Run.E8", Text: "A cast with domain=finite meets only values that are finite in the result's type.", Why: "The code on a GPU relies on it; another value would become any."},
 }
 
 // Machine is a launch in progress.

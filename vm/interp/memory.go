@@ -20,6 +20,7 @@ var meanings = map[string]meaning{
 	"AllocateRegister": allocateRegister,
 	"View":             view,
 	"Cast":             cast,
+	"CastDeferred":     castDeferred,
 	"Add":              arithmetic,
 	"Sub":              arithmetic,
 	"Mul":              arithmetic,

@@ -1,6 +1,8 @@
 package interp
 
 import (
+	"math"
+
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
@@ -33,7 +35,7 @@ func InitCode(t dtype.Type, v float64) uint64 {
 }
 
 // view lays each thread's bits out, slot after slot and low bits first, and
-// reads them again in the other type.
+// reads them again in the other type, each bit from where its placement says.
 func view(m *Machine, in *ir.Instr) error {
 	from, to := in.In[0].Var().Type, in.Out[0].Type
 	x := m.get(in.In[0].Var()).tile
@@ -53,9 +55,16 @@ func view(m *Machine, in *ir.Instr) error {
 		}
 		for s := range ts {
 			e := dst[t*ts+s]
-			out.codes[e] = dtype.Get(bits, tw, s)
-			for b := s * tw; out.unset != nil && b < (s+1)*tw; b += 1 {
-				out.unset[e] = out.unset[e] || x.unset[src[t*fs+b/fw]]
+			if !to.HasPlace {
+				out.codes[e] = dtype.Get(bits, tw, s)
+			} else {
+				out.codes[e] = 0
+				for b := range tw {
+					out.codes[e] |= dtype.Get(bits, 1, to.Place.At(s, b)) << b
+				}
+			}
+			for b := 0; out.unset != nil && b < tw; b++ {
+				out.unset[e] = out.unset[e] || x.unset[src[t*fs+to.BitOf(s, b)/fw]]
 			}
 		}
 	}
@@ -72,7 +81,50 @@ func cast(m *Machine, in *ir.Instr) error {
 	out := &tile{elem: to.Elem, dims: x.dims, codes: make([]uint64, len(x.codes))}
 	for k, c := range x.codes {
 		out.codes[k] = dtype.Cast(to.Elem, x.elem, c)
+		if err := finite(in, x, k, out.elem, out.codes[k]); err != nil {
+			return err
+		}
 	}
 	m.set(in.Out[0], value{set: true, tile: out})
+	return nil
+}
+
+// finite holds element k of a cast with domain=finite to its word.
+func finite(in *ir.Instr, x *tile, k int, to dtype.Type, code uint64) error {
+	if in.Attr("domain") == nil {
+		return nil
+	}
+	off := func(v float64) bool { return math.IsNaN(v) || math.IsInf(v, 0) }
+	if v := x.elem.Decode(x.codes[k]); off(v) || off(to.Decode(code)) {
+		return problem(in.Pos, "Run.E8", "leave domain=finite out, or keep such values away", "element %d of %s is %v, which is not finite in %s", k, in.In[0].Var().Name, v, to)
+	}
+	return nil
+}
+
+// castDeferred scales each row by the power of two of its recipe.
+func castDeferred(m *Machine, in *ir.Instr) error {
+	x, err := m.tile(in, 0)
+	if err != nil {
+		return err
+	}
+	to := in.Out[0].Type.Elem
+	d, err := ir.DeferralOf(in.In[0].Var().Type, to)
+	if err != nil {
+		panic("interp: a cast that breaks CastDeferred.C4")
+	}
+	rows, columns := x.dims[0], x.dims[1]
+	v := &tile{elem: to, dims: x.dims, codes: make([]uint64, len(x.codes))}
+	c := &tile{elem: dtype.F32, dims: []int{rows, 1}, codes: make([]uint64, rows)}
+	for row, k := range d.Powers {
+		c.codes[row] = dtype.F32.Encode(math.Ldexp(1, -k), false)
+		for e := row * columns; e < (row+1)*columns; e++ {
+			v.codes[e] = to.Encode(math.Ldexp(x.elem.Decode(x.codes[e]), k), false)
+			if err := finite(in, x, e, to, v.codes[e]); err != nil {
+				return err
+			}
+		}
+	}
+	m.set(in.Out[0], value{set: true, tile: v})
+	m.set(in.Out[1], value{set: true, tile: c})
 	return nil
 }

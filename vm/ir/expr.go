@@ -452,5 +452,8 @@ func (t Type) String() string {
 		b.WriteByte(' ')
 		b.WriteString(t.Layout.String())
 	}
+	if t.HasPlace {
+		b.WriteString(" place=" + t.Place.String())
+	}
 	return b.String()
 }

@@ -20,6 +20,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/layout/bits"
 )
 
 // LanesPerWarp is how many threads one warp has in the machine model; a block
@@ -96,6 +97,10 @@ type Type struct {
 	// register type without one (HasLayout false) is not yet complete.
 	Layout    layout.Layout
 	HasLayout bool
+	// Place says where the bits of a thread's slots lie in its words, for register
+	// tensors that have one (HasPlace); else they are in slot order, low bits first.
+	Place    bits.Placement
+	HasPlace bool
 }
 
 // ScalarOf, PointerTo, RegisterOf and GlobalOf make types.
@@ -137,7 +142,7 @@ func (t Type) Dims() (dims []int, ok bool) {
 
 // Equal compares types; shapes compare as printed expressions.
 func (t Type) Equal(u Type) bool {
-	if t.Kind != u.Kind || t.Elem != u.Elem || t.Space != u.Space || t.HasLayout != u.HasLayout || len(t.Shape) != len(u.Shape) {
+	if t.Kind != u.Kind || t.Elem != u.Elem || t.Space != u.Space || t.HasLayout != u.HasLayout || t.HasPlace != u.HasPlace || len(t.Shape) != len(u.Shape) {
 		return false
 	}
 	for i := range t.Shape {
@@ -145,11 +150,19 @@ func (t Type) Equal(u Type) bool {
 			return false
 		}
 	}
-	return !t.HasLayout || t.Layout.Equal(u.Layout)
+	return (!t.HasLayout || t.Layout.Equal(u.Layout)) && (!t.HasPlace || t.Place.Equal(u.Place))
 }
 
 // BitsPerThread is how many bits of a register tensor one thread holds.
 func (t Type) BitsPerThread() int { return t.Layout.Slots() * t.Elem.Bits() }
+
+// BitOf is where bit b of a slot lies in the words of the thread.
+func (t Type) BitOf(slot, b int) int {
+	if t.HasPlace {
+		return t.Place.At(slot, b)
+	}
+	return slot*t.Elem.Bits() + b
+}
 
 // Var is a named variable. Two statements that assign the same *Var assign the
 // same variable; its type never changes.

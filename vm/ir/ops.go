@@ -9,6 +9,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/layout/bits"
 )
 
 const paper = "Tilus, ASPLOS'26, arXiv 2504.12984"
@@ -125,7 +126,7 @@ var table = []*Op{
 	},
 	{
 		Name: "View", Family: "register", Class: ClassView,
-		Doc: "The same bits in the same threads, read as another element type and layout. The bits that a thread holds are its slots in order, low bits first; no bit moves, so View costs nothing.",
+		Doc: "The same bits in the same threads, read as another element type and layout. The bits that a thread holds are its slots in order, low bits first; no bit moves, so View costs nothing. With a placement in the result's type, place=4[(0,16)*4+4], the bits of a slot are those of the thread at the positions that the placement lists (vm/layout/bits has the notation): what is stored for a fast Cast is named as it was stored.",
 		In:  []Port{{Name: "x", Accept: AcceptRegister}},
 		Out: []Port{{Name: "tile", Accept: AcceptRegister}},
 		Rules: []Rule{
@@ -150,14 +151,18 @@ var table = []*Op{
 					}
 					return checkViewReplicas(in, from, to)
 				}},
+			{Text: "A placement of the result has one element of the element's width for each slot and covers the thread's bits.",
+				Why:   "Each bit that the thread holds is one bit of one slot, as without a placement.",
+				Check: checkViewPlace},
 		},
 		Since: "0.1", Source: paper + " §6", Example: "rw = View(rb) : register i6[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)",
 	},
 	{
 		Name: "Cast", Family: "register", Class: ClassElementwise,
-		Doc: "Each element as the nearest value of another type: ties to even, saturating for types of up to 8 bits and integers, infinity on overflow of wider floats, truncation from float to integer. vm/dtype's Cast is the definition.",
-		In:  []Port{{Name: "x", Accept: AcceptRegister}},
-		Out: []Port{{Name: "tile", Accept: AcceptRegister}},
+		Doc:   "Each element as the nearest value of another type: ties to even, saturating for types of up to 8 bits and integers, infinity on overflow of wider floats, truncation from float to integer. vm/dtype's Cast is the definition. Elements with a placement are cast by the recipe of vm/recipe that reads it, if there is one.",
+		In:    []Port{{Name: "x", Accept: AcceptRegister}},
+		Out:   []Port{{Name: "tile", Accept: AcceptRegister}},
+		Attrs: []AttrSpec{attrDomain},
 		Rules: []Rule{
 			{Text: "Source and result have one shape.", Check: func(p *Program, in *Instr) *Violation {
 				from, to := in.In[0].Var().Type, in.Out[0].Type
@@ -182,6 +187,7 @@ var table = []*Op{
 		},
 		Since: "0.1", Source: paper + " Table 1", Example: "rh = Cast(rw) : register f16[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)",
 	},
+	castDeferred,
 	elementwise("Add", "x + y, element by element.", 2, "s = Add(x, y) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)"),
 	elementwise("Sub", "x - y, element by element.", 2, "d = Sub(x, y) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)"),
 	elementwise("Mul", "x · y, element by element.", 2, "p = Mul(x, scale) : register f16[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)"),
@@ -403,6 +409,38 @@ func checkViewBits(p *Program, in *Instr) *Violation {
 		Msg: fmt.Sprintf("%s holds %d bits per thread (%d × %s), the view %d (%d × %s)", src.Name, fb, from.Layout.Slots(), from.Elem, tb, to.Layout.Slots(), to.Elem)}
 }
 
+func checkViewPlace(_ *Program, in *Instr) *Violation {
+	t := in.Out[0].Type
+	if !t.HasPlace {
+		return nil
+	}
+	n, w, bad := t.Layout.Slots(), t.Elem.Bits(), ""
+	switch p := t.Place; {
+	case p.Bits() != w:
+		bad = fmt.Sprintf("places elements of %d bits, %s has %d", p.Bits(), t.Elem, w)
+	case p.Elements() != n:
+		bad = fmt.Sprintf("places %d elements, a thread has %d slots", p.Elements(), n)
+	case p.Words() != (n*w+31)/32:
+		bad = fmt.Sprintf("lies in %d words, a thread's bits in %d", p.Words(), (n*w+31)/32)
+	default:
+		for s := range n {
+			for b := range w {
+				if at := p.At(s, b); at >= n*w {
+					bad = fmt.Sprintf("has a bit at %d, a thread holds %d bits", at, n*w)
+				}
+			}
+		}
+	}
+	if bad == "" {
+		return nil
+	}
+	help := "leave place= out for slot order"
+	if n*w <= 32*bits.MaxWords {
+		help = fmt.Sprintf("slot order would be place=%s", bits.Identity(w, n))
+	}
+	return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("the placement %s", bad), Help: help}
+}
+
 // checkViewReplicas compares, bit by bit, what each holder of a result element
 // takes from the source.
 func checkViewReplicas(in *Instr, from, to Type) *Violation {
@@ -414,6 +452,9 @@ func checkViewReplicas(in *Instr, from, to Type) *Violation {
 	fs, ts := from.Layout.Slots(), to.Layout.Slots()
 	// origin of bit b of thread t: source element and bit inside it.
 	origin := func(t, b int) int { return int(src[t*fs+b/fw])*fw + b%fw }
+	if checkViewPlace(nil, in) != nil {
+		return nil
+	}
 	first := make([]int, to.Layout.Size()) // thread·slots + slot + 1 of the first holder
 	for t := range to.Layout.Threads() {
 		for s := range ts {
@@ -424,7 +465,7 @@ func checkViewReplicas(in *Instr, from, to Type) *Violation {
 			}
 			t0, s0 := (first[e]-1)/ts, (first[e]-1)%ts
 			for b := range tw {
-				if origin(t, s*tw+b) != origin(t0, s0*tw+b) {
+				if origin(t, to.BitOf(s, b)) != origin(t0, to.BitOf(s0, b)) {
 					return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("threads %d and %d would both hold element %v but hold different bits of %s", t0, t, to.Layout.Index(t, s), in.In[0].Var().Name),
 						Help: "use a layout without replicas, or one whose replicas are the source's"}
 				}

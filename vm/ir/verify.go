@@ -31,6 +31,7 @@ var general = []RuleDoc{
 	{"Type.C3", fmt.Sprintf("Extents of register tensors are positive constants, at most %d elements in all.", MaxTileElements), ""},
 	{"Type.C4", "A register tensor has a layout.", "Interpreter, pictures and lowering all need to know which thread holds which element."},
 	{"Type.C5", "Scalars are i32, i64, u32, bool or float; pointers point to any element type.", "An i64, like a float, only goes to instructions on tensors; see Expr.C2."},
+	{"Type.C6", "A register tensor with a bit placement comes from View and goes into Cast or CastDeferred.", "Its bits lie in another order than the slots; View says so and costs nothing, casts know where to find them."},
 	{"Var.C1", "A variable keeps its type.", "Assigning another type would change what earlier text meant; use a new name."},
 	{"Var.C2", "Parameters and loop variables are not assigned.", ""},
 	{"Var.C3", "A variable is assigned before it is read, in this block or one around it.", "What a block assigns first ends with the block."},
@@ -256,6 +257,9 @@ func (v *verifier) instr(in *Instr) {
 			v.add(pos, "Op.G7", op.Signature(), "%s is a %s, %s gives a %s", x.Name, acceptOf(x.Type), op.Name, op.Out[i].Accept)
 		}
 		v.resultType(x.Type, pos)
+		if x.Type.HasPlace && op.Name != "View" {
+			v.add(pos, "Type.C6", "name the bits with View", "%s gives %s, whose bits would be placed", op.Name, x.Name)
+		}
 	}
 	if len(v.list) == before {
 		for i, r := range op.Rules {
@@ -285,6 +289,9 @@ func (v *verifier) operands(in *Instr) {
 			v.use(o.Expr.(*Ref))
 			if op.In[i].Accept&acceptOf(x.Type) == 0 {
 				v.add(o.Pos, "Op.G2", op.Signature(), "%s is a %s, %s needs a %s", x.Name, acceptOf(x.Type), op.Name, op.In[i].Accept)
+			}
+			if x.Type.HasPlace && op.Name != "Cast" && op.Name != "CastDeferred" {
+				v.add(o.Pos, "Type.C6", "Cast it first, or view its source again", "%s has placed bits, which %s does not read", x.Name, op.Name)
 			}
 			continue
 		}

@@ -56,7 +56,7 @@ func TestVerifyByHand(t *testing.T) {
 		{"a read before the assignment", program(instr("Add", y, x, x)), "Var.C3 Var.C3"},
 		{"no grid and no warps", &ir.Program{Name: "p", Body: &ir.Block{}}, "Prog.C1 Prog.C2"},
 		{"a view between different numbers of threads", program(instr("AllocateRegister", narrow), instr("View", y, narrow)), "Type.C2 View.C1"},
-		{"a float loop bound", program(&ir.For{Var: n, From: ir.NewInt(0), To: &ir.Float{Value: 2}, Body: &ir.Block{}}), "Expr.C2"},
+		{"a float loop bound", program(&ir.For{Var: n, From: &ir.Float{}, To: &ir.Float{Value: 2}, Body: &ir.Block{}}), "Expr.C2"},
 		{"a scalar of another type", program(&ir.Let{Var: f, Value: ir.NewInt(1)}), "Var.C1"},
 		{"an assigned loop variable", program(&ir.For{Var: n, From: ir.NewInt(0), To: ir.NewInt(2), Body: &ir.Block{Stmts: []ir.Stmt{&ir.Let{Var: n, Value: ir.NewInt(1)}}}}), "Var.C2"},
 		{"a value out of its block", program(&ir.If{Cond: binary("<", 1, 2), Then: &ir.Block{Stmts: []ir.Stmt{alloc}}}, instr("Cast", y, x)), "Var.C3"},

@@ -10,6 +10,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/layout/bits"
 )
 
 const (
@@ -275,7 +276,38 @@ func (p *parser) parseType() ir.Type {
 		p.fail(at, codeSyntax, "global tensors are row-major; only register tensors have layouts", "a %s tensor has no layout", typ.Space)
 	}
 	typ.Layout, typ.HasLayout = l, ok
+	if at := p.peek(); p.atPlace() {
+		if typ.Space != ir.Register {
+			p.fail(at, codeSyntax, "only register tensors have bit placements", "a %s tensor has no placement", typ.Space)
+		}
+		p.i += 2
+		typ.Place, typ.HasPlace = p.placement(), true
+	}
 	return typ
+}
+
+// atPlace reports whether place= comes next.
+func (p *parser) atPlace() bool { return p.peek().is("place") && p.peekAt(1).is("=") }
+
+// placement reads a bit placement in the notation of vm/layout/bits.
+func (p *parser) placement() bits.Placement {
+	t := p.peek()
+	if t.kind != tPlace {
+		p.fail(t, codeSyntax, "for example place=4[(0,16)*4+4]", "a bit placement is needed, not %s", t.describe())
+	}
+	p.next()
+	place, err := bits.ParseAt(t.text, t.pos)
+	if err == nil {
+		return place
+	}
+	var list diag.List
+	if !errors.As(err, &list) {
+		p.fail(t, codeSyntax, "", "%v", err)
+	}
+	for _, q := range list {
+		p.list.Add(q)
+	}
+	panic(bail{})
 }
 
 // layoutText reads a layout in the notation of vm/layout up to the end of the
@@ -283,7 +315,7 @@ func (p *parser) parseType() ir.Type {
 // are those of the text as written. ok is false where no layout stands.
 func (p *parser) layoutText() (l layout.Layout, ok bool) {
 	start := p.peek()
-	if start.kind != tName {
+	if start.kind != tName || p.atPlace() {
 		return l, false
 	}
 	var out strings.Builder
@@ -301,7 +333,7 @@ func (p *parser) layoutText() (l layout.Layout, ok bool) {
 	depth, fresh := 0, false // fresh: an argument may start here
 	for {
 		t := p.peek()
-		if t.endsLine() || depth == 0 && (t.is(",") || t.is("]") || t.is(")") || t.is("{") || t.is("}") || t.is("=")) {
+		if t.endsLine() || depth == 0 && (p.atPlace() || t.is(",") || t.is("]") || t.is(")") || t.is("{") || t.is("}") || t.is("=")) {
 			break
 		}
 		if fresh && depth > 0 && p.computed() {

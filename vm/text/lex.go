@@ -17,6 +17,7 @@ const (
 	tFloat
 	tPunct
 	tComment
+	tPlace // a bit placement, as written
 )
 
 type token struct {
@@ -70,6 +71,11 @@ func lex(file, src string, list *diag.List) []token {
 				break
 			}
 			k, n := scan(line[i:])
+			if c >= '0' && c <= '9' && afterPlace(toks) {
+				if m := placement(line[i:]); m > 0 {
+					k, n = tPlace, m
+				}
+			}
 			if n == 0 {
 				_, n = utf8.DecodeRuneInString(line[i:])
 				if !bad {
@@ -88,6 +94,37 @@ func lex(file, src string, list *diag.List) []token {
 		toks = append(toks, token{tNewline, "", diag.Pos{File: file, Line: lineNo, Col: len(line) + 1}})
 	}
 	return append(toks, token{tEOF, "", toks[len(toks)-1].pos})
+}
+
+// afterPlace reports whether place= stands at the end.
+func afterPlace(toks []token) bool {
+	n := len(toks)
+	return n > 1 && toks[n-1].is("=") && toks[n-2].is("place")
+}
+
+// placement is the length of the bit placement that s starts with, such as
+// 4[(0,16)*4+4] or 2[0,5]/2, by its outer form; 0 for none.
+func placement(s string) int {
+	run := func(i int, set string) int {
+		for i < len(s) && strings.IndexByte(set, s[i]) >= 0 {
+			i++
+		}
+		return i
+	}
+	const digits, blanks = "0123456789", " \t"
+	i := run(run(0, digits), blanks)
+	if i == len(s) || s[i] != '[' {
+		return 0
+	}
+	i = run(i+1, digits+blanks+"(),*+-:|")
+	if i == len(s) || s[i] != ']' {
+		return 0
+	}
+	i++
+	if k := i + 1; strings.HasPrefix(s[i:], "/") && run(k, digits) > k {
+		return run(k, digits)
+	}
+	return i
 }
 
 // scan is the kind and length of the token that s starts with; 0 for none.

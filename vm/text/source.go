@@ -121,6 +121,8 @@ func spaced(toks []token, i, nest int, head bool) bool {
 		return prev.is(")") || prev.is("]")
 	case prev.is(":"), prev.is(","):
 		return true
+	case t.kind == tPlace, t.is("=") && i+1 < len(toks) && toks[i+1].kind == tPlace:
+		return false
 	case unary(toks, i-1), head && (t.is("<") || t.is(">") || prev.is("<")):
 		return false
 	case t.is("="), prev.is("="):
@@ -153,7 +155,7 @@ func joinable(toks []token) bool {
 		if strings.HasPrefix(rest, "//") {
 			return false
 		}
-		if _, n := scan(rest); n != len(t.text) {
+		if _, n := scan(rest); n != len(t.text) && t.kind != tPlace {
 			return false
 		}
 		rest = rest[len(t.text):]

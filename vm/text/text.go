@@ -21,6 +21,9 @@
 // and // starts a comment. Expressions are integers, names, min(a, b),
 // max(a, b), + - * / % (floor division), comparisons, && || and !.
 //
+// A register type may end in a bit placement, register u4[16, 16] local(…)
+// place=4[(0,16)*4+4], in the notation of vm/layout/bits.
+//
 // A program may have compile-time parameters in brackets before its grid: they
 // are integers, element types or layouts, have defaults, and are bound when the
 // text is parsed:

@@ -13,6 +13,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/layout/bits"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
@@ -75,6 +76,7 @@ func diff(p, q *ir.Program) string {
 		cmpopts.IgnoreFields(ir.Program{}, "Source", "Bindings"),
 		cmp.Comparer(func(a, b *ir.Op) bool { return a == b }),
 		cmp.Comparer(func(a, b layout.Layout) bool { return a.Equal(b) }),
+		cmp.Comparer(func(a, b bits.Placement) bool { return a.Equal(b) }),
 		cmp.Comparer(func(a, b ir.Expr) bool { return (a == nil) == (b == nil) && (a == nil || a.String() == b.String()) }),
 		cmpopts.EquateEmpty())
 }
@@ -193,6 +195,71 @@ func TestCommentsAndBlankLinesStay(t *testing.T) {
 	}
 }
 
+const placed = `program p<1>() warps=1 {
+	r = AllocateRegister(init=0) : register u8[128] local(4).spatial(32)
+	a = View(r) : register u4[256] local(8).spatial(32) place=4[(0,16)*4+4] // two codes under one mask
+	b = View(r) : register u4[256] local(8).spatial(32) place=4[0*8+4]
+	c = View(r) : register u4[256] local(8).spatial(32)
+	d = View(r) : register u2[512] local(16).spatial(32) place=2[0:1|31:1,1*15+2]
+	place = 4
+	h = Cast(a) : register f16[256] local(8).spatial(32)
+}
+`
+
+// TestPlacements prints placements as they are read, tells types with and without
+// one apart, and points at what is wrong in one.
+func TestPlacements(t *testing.T) {
+	p, err := text.Parse("p", placed, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := text.Format(p); got != placed {
+		t.Errorf("printed as\n%s", got)
+	}
+	if q, err := text.Parse("p", text.Format(ir.Clone(p)), nil); err != nil || diff(p, q) != "" {
+		t.Errorf("read back (%v): %s", err, diff(p, q))
+	}
+	var types []ir.Type
+	p.Body.Walk(func(s ir.Stmt) bool {
+		if in, ok := s.(*ir.Instr); ok && in.Op.Name == "View" {
+			types = append(types, in.Out[0].Type)
+		}
+		return true
+	})
+	for i, x := range types {
+		for j, y := range types {
+			if x.Equal(y) != (i == j) {
+				t.Errorf("Equal(%s, %s) is %v", x, y, x.Equal(y))
+			}
+		}
+	}
+	loose := strings.NewReplacer("place=4[(0,16)*4+4]", "place = 4 [ (0, 16) * 4 + 4 ]/1", "place=4[0*8+4]", "place=4[0,4,8,12,16,20,24,28]").Replace(placed)
+	if p, err := text.Parse("p", loose, nil); err != nil || text.Format(p) != placed {
+		t.Errorf("written loosely: %v", err)
+	}
+	const long, tail = "4[(0,16)*4+4]", "place=4[(0,16)*4+4]"
+	for in, want := range map[string]string{
+		"4[(0,16)*4+4,99]":  "p:3:", // beyond the words, or the elements
+		"4[(0,16)*4+":       "p:3:60: ",
+		"4[(0,16)*4+4]/x":   "p:3:73: ",
+		"4[(0,,16)*4+4]":    "p:3:65: ",
+		"four":              "p:3:60: ",
+		"4[(0,16)*4+4] 3":   "p:3:74: ",
+		"4[(0,16)*4+4] k=3": "p:3:74: ",
+	} {
+		_, err := text.Parse("p", strings.Replace(placed, long, in, 1), nil)
+		if err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%s: %v, want %s", in, err, want)
+		}
+	}
+	if _, err := text.Parse("p", strings.Replace(placed, tail, "place", 1), nil); err == nil {
+		t.Error("place without = is accepted")
+	}
+	if _, err := text.Parse("p", strings.Replace(placed, "register u4[256] local(8).spatial(32) "+tail, "global u4[256] "+tail, 1), nil); err == nil || !strings.Contains(err.Error(), "has no placement") {
+		t.Errorf("a global tensor: %v", err)
+	}
+}
+
 func TestNumbersAndOperators(t *testing.T) {
 	for _, c := range []struct{ in, want string }{
 		{"-9223372036854775808", "-9223372036854775808"},
@@ -235,6 +302,7 @@ func FuzzParse(f *testing.F) {
 		}
 	}
 	f.Add(commented)
+	f.Add(placed)
 	f.Fuzz(func(t *testing.T, src string) {
 		tidy, err := text.FormatSource("fuzz", src)
 		if err == nil {

@@ -9,6 +9,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/layout/bits"
 )
 
 // machine runs straight-line pure code by the meanings of its rows.
@@ -39,6 +40,11 @@ func (m *machine) run(args []uint64) {
 // words.
 func build(t *testing.T, to, from dtype.Type, order []int) (*machine, []code.Value) {
 	t.Helper()
+	return buildWith(t, to, from, order, Tile)
+}
+
+func buildWith(t *testing.T, to, from dtype.Type, order []int, tile func(*code.Builder, dtype.Type, dtype.Type, []int, []code.Value) ([]code.Value, error)) (*machine, []code.Value) {
+	t.Helper()
 	b := code.NewBuilder("cast")
 	b.Func().Launch = code.Launch{Grid: []affine.Expr{affine.Const(1)}, Block: 32}
 	b.At(diag.Pos{File: "cast", Line: 1})
@@ -46,7 +52,7 @@ func build(t *testing.T, to, from dtype.Type, order []int) (*machine, []code.Val
 	for i := range words {
 		words[i] = b.Scalar("w"+string(rune('a'+i)), code.B32, "u32")
 	}
-	out, err := Tile(b, to, from, order, words)
+	out, err := tile(b, to, from, order, words)
 	if err != nil {
 		t.Fatalf("%s from %s: %v", to, from, err)
 	}
@@ -228,5 +234,59 @@ func TestSlotOrders(t *testing.T) {
 	}
 	if n > 10 {
 		t.Errorf("8 × u4 to f16 in halves takes %d instructions, want at most 10 before the two shifts are merged", n)
+	}
+}
+
+// TestAnyPlacement casts from placements that no recipe has: any bit anywhere, and
+// whole elements in another order.
+func TestAnyPlacement(t *testing.T) {
+	rng := rand.New(rand.NewPCG(5, 6))
+	for _, from := range dtype.All() {
+		if from.Bits() > 16 {
+			continue
+		}
+		for _, n := range []int{32, 12} {
+			w := from.Bits()
+			for round := range 2 {
+				at := rng.Perm(n * w)
+				if round == 1 {
+					for e, to := range rng.Perm(n) {
+						for b := range w {
+							at[e*w+b] = to*w + b
+						}
+					}
+				}
+				place, err := bits.New(w, (n*w+31)/32, at)
+				if err != nil {
+					t.Fatal(err)
+				}
+				order := rng.Perm(n)
+				for _, to := range []dtype.Type{dtype.F16, dtype.F32, dtype.U8, from} {
+					m, out := buildWith(t, to, from, order, func(b *code.Builder, to, from dtype.Type, slots []int, words []code.Value) ([]code.Value, error) {
+						return Placed(b, to, from, slots, words, place, false)
+					})
+					args, codes := make([]uint64, len(m.f.Params)), make([]uint64, n)
+					for range 20 {
+						for e := range codes {
+							codes[e] = rng.Uint64() & from.Mask()
+						}
+						for j, x := range place.Pack(codes) {
+							args[j] = uint64(x)
+						}
+						m.run(args)
+						got := make([]byte, len(out)*4)
+						for j, v := range out {
+							dtype.Put(got, 32, j, m.val[v])
+						}
+						for s, e := range order {
+							want := dtype.Cast(to, from, codes[e])
+							if g := dtype.Get(got, to.Bits(), s); g != want {
+								t.Fatalf("%s at %s slot %d, code %#x, becomes %s %#x, want %#x", from, place, s, codes[e], to, g, want)
+							}
+						}
+					}
+				}
+			}
+		}
 	}
 }

@@ -1,0 +1,117 @@
+package cast
+
+import (
+	"slices"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/layout/bits"
+	"github.com/tilus-lab/tilus-lab/vm/recipe"
+)
+
+// Placed is [Tile] for a source whose bits lie in words as place says. It takes the
+// recipe for the placement if there is one: for all codes, or with finite for those
+// whose value is finite in the target type. Otherwise it gathers the bits first.
+func Placed(b *code.Builder, to, from dtype.Type, slots []int, words []code.Value, place bits.Placement, finite bool) ([]code.Value, error) {
+	r, units, err := recipe.ForPlacement(from, to, recipe.Exact, place)
+	whole := from.HasNaN() || from.HasInf() // a recipe may give another NaN
+	if err == nil && Runs(r) && (finite || !whole && !r.Domain.Finite) {
+		return Recipe(b, r, units, slots, words)
+	}
+	return Tile(b, to, from, slots, gather(b, place, words))
+}
+
+// Runs reports whether all steps of a recipe have thread code.
+func Runs(r *recipe.Recipe) bool {
+	return !r.Domain.NoNegZero && !slices.ContainsFunc(r.Steps, func(s recipe.Step) bool { return s.Op == recipe.CvtE4M3 })
+}
+
+// Recipe emits the steps of a recipe that [Runs], once for each unit of words.
+// Slot s of the result is element slots[s] of the recipe's.
+func Recipe(b *code.Builder, r *recipe.Recipe, units int, slots []int, words []code.Value) ([]code.Value, error) {
+	n := r.Place.Words()
+	out := make([]code.Value, 0, units*len(r.Out))
+	for u := range units {
+		out = append(out, steps(b, r, words[u*n:(u+1)*n])...)
+	}
+	whole := len(slots)%2 == 0
+	for s := 0; whole && s < len(slots); s += 2 {
+		whole = slots[s]%2 == 0 && slots[s+1] == slots[s]+1
+	}
+	if !whole {
+		return Tile(b, r.To, r.To, slots, out)
+	}
+	order := make([]code.Value, len(slots)/2)
+	for j := range order {
+		order[j] = out[slots[2*j]/2]
+	}
+	return order, nil
+}
+
+// steps emits one unit of a recipe.
+func steps(b *code.Builder, r *recipe.Recipe, words []code.Value) []code.Value {
+	vals := slices.Clone(words)
+	for _, c := range r.Consts {
+		vals = append(vals, b.Const32(int64(c)))
+	}
+	lanes := map[recipe.Op]code.Op{recipe.Sub: code.OpSubF16x2, recipe.Mul: code.OpMulF16x2, recipe.Fma: code.OpFmaF16x2}
+	if r.To == dtype.BF16 {
+		lanes = map[recipe.Op]code.Op{recipe.Sub: code.OpSubBF16x2, recipe.Mul: code.OpMulBF16x2, recipe.Fma: code.OpFmaBF16x2}
+	}
+	for _, s := range r.Steps {
+		x, y, z := vals[s.A], vals[s.B], vals[s.C]
+		var v code.Value
+		switch s.Op {
+		case recipe.Shr:
+			v = b.Shr32(x, b.Const32(int64(s.N)))
+		case recipe.Shl:
+			v = b.Shl32(x, b.Const32(int64(s.N)))
+		case recipe.Funnel:
+			v = b.Emit1(code.OpFunnelR32, nil, x, y, b.Const32(int64(s.N)))
+		case recipe.Lop3:
+			v = b.Lop3(x, y, z, int64(s.N))
+		case recipe.Prmt:
+			v = b.Prmt(x, y, uint16(s.N))
+		case recipe.Fma:
+			v = b.Emit1(lanes[s.Op], nil, x, y, z)
+		case recipe.Sub, recipe.Mul:
+			v = b.Emit1(lanes[s.Op], nil, x, y)
+		default:
+			panic("cast: a recipe with a step that has no thread code")
+		}
+		vals = append(vals, v)
+	}
+	out := make([]code.Value, len(r.Out))
+	for i, v := range r.Out {
+		out[i] = vals[v]
+	}
+	return out
+}
+
+// gather brings placed elements into slot order, run of bits by run of bits.
+func gather(b *code.Builder, place bits.Placement, words []code.Value) []code.Value {
+	if place.IsIdentity() {
+		return words
+	}
+	w, n := place.Bits(), place.Elements()*place.Bits()
+	at := func(i int) int { return place.At(i/w, i%w) }
+	out := make([]code.Value, (n+31)/32)
+	for i := 0; i < n; {
+		// Bits i to i+size-1 of the result stand together in one word of each.
+		size := 1
+		for i+size < n && (i+size)%32 != 0 && at(i+size)%32 != 0 && at(i+size) == at(i)+size {
+			size++
+		}
+		v, pos := words[at(i)/32], at(i)%32
+		switch {
+		case size == 32:
+		case out[i/32] == 0 && i%32 == 0:
+			v = b.BfeU(v, pos, size)
+		default:
+			v = b.Bfi(b.BfeU(v, pos, size), out[i/32], i%32, size)
+		}
+		out[i/32] = v
+		i += size
+	}
+	return out
+}

@@ -1,0 +1,44 @@
+package lower
+
+import (
+	"math"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/cast"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/recipe"
+)
+
+// The entry of CastDeferred stands beside what it names.
+var _ = func() bool {
+	lowerings["CastDeferred"] = castDeferred
+	return true
+}()
+
+func castDeferred(l *lowerer, in *ir.Instr) {
+	x, v, c := in.In[0].Var(), in.Out[0], in.Out[1]
+	slots, ok := ir.SlotMap(x.Type, v.Type)
+	d, err := ir.DeferralOf(x.Type, v.Type.Elem)
+	if !ok || err != nil {
+		panic("lower: a cast that breaks CastDeferred.C3 or C4")
+	}
+	var words []code.Value
+	if cast.Runs(d.Recipe) {
+		words, err = cast.Recipe(l.b, d.Recipe, d.Units, slots, l.env[x].words)
+	} else if place, _ := ir.PlaceOf(x.Type); d.Recipe.Mode == recipe.Exact {
+		words, err = cast.Placed(l.b, v.Type.Elem, x.Type.Elem, slots, l.env[x].words, place, in.Attr("domain") != nil)
+	} else {
+		l.refuse(in.Pos, "Lower.E4", "the recipe from %s to %s has no thread code", x.Type.Elem, v.Type.Elem)
+		return
+	}
+	if err != nil {
+		l.refuse(in.Pos, "Lower.E4", "%v", err)
+	}
+	l.env[v] = val{words: words}
+	powers := make([]code.Value, c.Type.Layout.Slots())
+	for s, row := range c.Type.Layout.Flat()[:len(powers)] {
+		powers[s] = l.const32(int64(dtype.F32.Encode(math.Ldexp(1, -d.Powers[row]), false)))
+	}
+	l.env[c] = val{words: powers}
+}

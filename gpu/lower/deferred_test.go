@@ -1,0 +1,124 @@
+package lower_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/lower/cast"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/layout/bits"
+	"github.com/tilus-lab/tilus-lab/vm/recipe"
+)
+
+// stored is a program that views words as placed elements, casts them and stores
+// the results, and its arguments: every code at every element of some thread.
+func stored(t *testing.T, r *recipe.Recipe, place bits.Placement, deferred bool, domain string) (*ir.Program, []ir.Arg) {
+	t.Helper()
+	n, w := place.Elements(), r.From.Bits()
+	lay := layout.Local(1, n).Spatial(32, 1)
+	if deferred {
+		lay = fragment(r, place)
+	}
+	back, err := lay.ReduceTo([]int{lay.Shape()[0], 1})
+	if err != nil {
+		t.Fatal(err)
+	}
+	from, to := ir.RegisterOf(r.From, lay), ir.RegisterOf(r.To, lay)
+	from.Place, from.HasPlace = place, true
+	c := ir.RegisterOf(dtype.F32, back)
+	blocks := max(1, (1<<w)/32)
+	words := array.New(dtype.U32, blocks, 32*place.Words())
+	for b := range blocks {
+		for th := range 32 {
+			codes := make([]uint64, n)
+			for e := range codes {
+				codes[e] = uint64(b*32+th+e*5) & r.From.Mask()
+				if domain != "" {
+					for v := r.From.Decode(codes[e]); v-v != 0 || r.To.Decode(dtype.Cast(r.To, r.From, codes[e]))*0 != 0; v = r.From.Decode(codes[e]) {
+						codes[e] = (codes[e] + 1) & r.From.Mask()
+					}
+				}
+			}
+			for j, x := range place.Pack(codes) {
+				words.SetCode(b*32*place.Words()+th*place.Words()+j, uint64(x))
+			}
+		}
+	}
+	var s strings.Builder
+	rows, columns := lay.Shape()[0], lay.Shape()[1]
+	fmt.Fprintf(&s, "program p<%d>(a: *u32, y: *%s, z: *f32) warps=1 {\n\tb = BlockIndices()\n", blocks, r.To)
+	fmt.Fprintf(&s, "ga = ViewGlobal(a) : global u32[%d, %d]\ngy = ViewGlobal(y) : global %s[%d, %d]\ngz = ViewGlobal(z) : global f32[%d, 1]\n", blocks, 32*place.Words(), r.To, blocks*rows, columns, blocks*rows)
+	fmt.Fprintf(&s, "ra = LoadGlobal(ga, offset=[b, 0], dims=[1]) : register u32[%d] spatial(32).local(%d)\n", 32*place.Words(), place.Words())
+	fmt.Fprintf(&s, "x = View(ra) : %s\n", from)
+	if deferred {
+		fmt.Fprintf(&s, "v, c = CastDeferred(x%s) : %s, %s\nStoreGlobal(gz, c, offset=[b*%d, 0])\n", domain, to, c, rows)
+	} else {
+		fmt.Fprintf(&s, "v = Cast(x%s) : %s\n", domain, to)
+	}
+	fmt.Fprintf(&s, "StoreGlobal(gy, v, offset=[b*%d, 0])\n}\n", rows)
+	return parse(t, s.String()), []ir.Arg{{Array: words}, {Array: array.New(r.To, blocks*rows, columns)}, {Array: array.New(dtype.F32, blocks*rows, 1)}}
+}
+
+// fragment lays slots out as in operand a of m16n8k16: words take turns between the
+// rows g and g+8, and four words are a fragment. Fragments lie under each other.
+func fragment(r *recipe.Recipe, place bits.Placement) layout.Layout {
+	if n := place.Elements(); n%8 == 0 && len(r.Out)%4 == 0 {
+		return layout.Local(n/8, 1).ColumnLocal(2, 2).Spatial(8, 4).Local(1, 2)
+	}
+	return layout.Local(1, place.Elements()).Spatial(32, 1)
+}
+
+// TestPlacedCasts casts every code of every recipe of the table, exactly and
+// deferred, on the interpreter and the simulator.
+func TestPlacedCasts(t *testing.T) {
+	all, err := recipe.Table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	casts, deferrals, seen := 0, 0, map[string]bool{}
+	for _, r := range all {
+		if testing.Short() && r.From.Bits() > 4 || r.Recode {
+			continue
+		}
+		place := r.Place
+		if place.Words() == 1 {
+			if place, err = place.Repeat(2); err != nil {
+				t.Fatal(err)
+			}
+		}
+		for _, domain := range []string{"", ", domain=finite"} {
+			if domain != "" && !r.From.HasNaN() && !r.Domain.Finite {
+				continue
+			}
+			p, args := stored(t, r, place, false, domain)
+			agree(t, p, nil, args)
+			casts++
+		}
+		x := ir.RegisterOf(r.From, fragment(r, place))
+		x.Place, x.HasPlace = place, true
+		d, err := ir.DeferralOf(x, r.To)
+		if err != nil || !cast.Runs(d.Recipe) {
+			continue
+		}
+		domain := ""
+		if d.Partial() {
+			domain = ", domain=finite"
+		}
+		p, args := stored(t, r, place, true, domain)
+		agree(t, p, nil, args)
+		if d.Powers[0] != 0 {
+			seen[r.From.String()+" "+r.To.String()] = true
+		}
+		deferrals++
+	}
+	t.Logf("%d casts, %d deferred", casts, deferrals)
+	for _, name := range []string{"u1 f16", "u2 f16", "u4 f16", "f4e2m1 f16"} {
+		if !seen[name] {
+			t.Errorf("no power is deferred from %s", name)
+		}
+	}
+}
