@@ -7,13 +7,13 @@ import (
 	"sort"
 	"strconv"
 	"strings"
-	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/cost"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/kernel/lab"
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -326,7 +326,7 @@ func lowered(p *ir.Program, emit string, o compile.Options) (string, error) {
 	case "cuda":
 		return c.CUDA(), nil
 	case "stats":
-		return stats(c.Func), nil
+		return cost.Report(c.Func), nil
 	case "steps":
 		return steps.String(), nil
 	}
@@ -335,68 +335,4 @@ func lowered(p *ir.Program, emit string, o compile.Options) (string, error) {
 		err = fmt.Errorf("%w; did you mean %s?", err, near)
 	}
 	return "", usageError{err}
-}
-
-// stats counts the instructions of a function as they stand in its text: a loop's
-// body counts once.
-func stats(f *code.Func) string {
-	type count struct{ all, inLoops int }
-	counts := map[string]*count{}
-	var total count
-	var walk func(r *code.Region, loops int)
-	walk = func(r *code.Region, loops int) {
-		for _, in := range r.Instrs {
-			name := in.Row().Name
-			c := counts[name]
-			if c == nil {
-				c = &count{}
-				counts[name] = c
-			}
-			inner := loops
-			if in.Op == code.OpFor || in.Op == code.OpWhile {
-				inner++
-			}
-			for _, x := range []*count{c, &total} {
-				x.all++
-				if loops > 0 {
-					x.inLoops++
-				}
-			}
-			for _, sub := range in.Regions {
-				walk(sub, inner)
-			}
-		}
-	}
-	walk(f.Body, 0)
-	registers := map[string]int{}
-	for _, t := range code.Assign(f).Types {
-		registers[t.String()]++
-	}
-	var b strings.Builder
-	tw := tabwriter.NewWriter(&b, 0, 0, 2, ' ', 0)
-	fmt.Fprintf(tw, "function\t%s\n", f.Name)
-	fmt.Fprintf(tw, "threads\t%d in each block\n", f.Launch.Block)
-	for _, t := range []string{"pred", "b16", "b32", "b64"} {
-		if registers[t] > 0 {
-			fmt.Fprintf(tw, "registers %s\t%d before the assembler's allocation\n", t, registers[t])
-		}
-	}
-	fmt.Fprintf(tw, "\ninstruction\tall\tin loops\n")
-	names := make([]string, 0, len(counts))
-	for n := range counts {
-		names = append(names, n)
-	}
-	sort.Slice(names, func(i, j int) bool {
-		a, b := counts[names[i]], counts[names[j]]
-		if a.all != b.all {
-			return a.all > b.all
-		}
-		return names[i] < names[j]
-	})
-	for _, n := range names {
-		fmt.Fprintf(tw, "%s\t%d\t%d\n", n, counts[n].all, counts[n].inLoops)
-	}
-	fmt.Fprintf(tw, "total\t%d\t%d\n", total.all, total.inLoops)
-	tw.Flush() // into memory
-	return b.String()
 }

@@ -1,0 +1,137 @@
+package differential
+
+import (
+	"os"
+	"path/filepath"
+	"regexp"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/cost"
+	"github.com/tilus-lab/tilus-lab/gpu/ptx"
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
+)
+
+// compiled compiles a launch as a device would, for sm_90a.
+func compiled(t *testing.T, l Launch) *compile.Compiled {
+	t.Helper()
+	c, err := compile.Program(l.Program, compile.Options{Divisible: compile.Divisors(l.Program, l.Args)})
+	if err != nil {
+		t.Fatalf("%s: %v", l.Name, err)
+	}
+	return c
+}
+
+// loopTexts are the innermost loops of PTX text, labels and the jump back
+// included.
+func loopTexts(t *testing.T, c *compile.Compiled) []string {
+	t.Helper()
+	text, err := ptx.Print(c.Func, ptx.Options{Arch: c.Arch.Name, NoPos: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var out []string
+	var open []string // lines since the last loop began
+	label := ""
+	for line := range strings.Lines(text) {
+		if m := regexp.MustCompile(`^(\$L\d+):`).FindStringSubmatch(line); m != nil {
+			label, open = m[1], nil
+		}
+		if open = append(open, line); label != "" && strings.HasSuffix(line, " bra "+label+";\n") {
+			out, label = append(out, strings.Join(open, "")), ""
+		}
+	}
+	return out
+}
+
+// TestGoldenLoops compares the innermost loops and the statistics of the
+// programs that have sections ptx and stats, compiled for their first launch.
+// With -update it writes them, also into files where a section is empty.
+func TestGoldenLoops(t *testing.T) {
+	golden := 0
+	for _, l := range launches(t) {
+		if l.Section != "in" {
+			continue
+		}
+		c := compiled(t, l)
+		got := map[string]string{"ptx": strings.Join(loopTexts(t, c), ""), "stats": cost.Report(c.Func)}
+		path := filepath.Join("..", "..", "vm", "corpus", l.File+".txtar")
+		data, err := os.ReadFile(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// The file as it is now: -update may just have written other sections.
+		a := txtar.Parse(data)
+		for i, f := range a.Files {
+			text, ok := got[f.Name]
+			if !ok {
+				continue
+			}
+			golden++
+			if !*update {
+				if diff := cmp.Diff(string(f.Data), text); diff != "" {
+					t.Errorf("%s, section %s (-corpus +now); go test ./tests/differential -update writes it:\n%s", l.File, f.Name, diff)
+				}
+			}
+			a.Files[i].Data = []byte(text)
+		}
+		if *update {
+			if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if golden < 2 {
+		t.Errorf("%d golden sections", golden)
+	}
+}
+
+var copies = regexp.MustCompile(`(?m)^\s+mov\.b\d+ %\w+, [%\w]+;$`)
+
+// TestProductLoops looks at every loop of the corpus with a matrix instruction: it
+// copies no register to another, only constants into what guarded loads leave
+// alone; and an address that moves in equal steps takes one addition.
+func TestProductLoops(t *testing.T) {
+	n := 0
+	for _, l := range launches(t) {
+		c := compiled(t, l)
+		for _, loop := range cost.Loops(c.Func) {
+			if loop.Classes[code.Matrix] == 0 {
+				continue
+			}
+			n++
+			if loop.Moves > 0 {
+				t.Errorf("%s: %d register moves in the loop at %s", l.Name, loop.Moves, loop.Pos)
+			}
+			t.Logf("%s: loop at %s: %d matrix instructions of %d, %d pointers, %d additions and %d other instructions for them, %d constants moved",
+				l.Name, loop.Pos, loop.Classes[code.Matrix], loop.Instrs, loop.Pointers, loop.Adds, loop.Steps, loop.Fills)
+			if loop.Guarded == 0 && !strings.Contains(corpus.Program(l.File), "min(") && loop.Adds+loop.Steps > loop.Pointers {
+				t.Errorf("%s: %d additions and %d other instructions for %d pointers of the loop at %s", l.Name, loop.Adds, loop.Steps, loop.Pointers, loop.Pos)
+			}
+		}
+		// The text says the same as the count.
+		moved := 0
+		for _, text := range loopTexts(t, c) {
+			if strings.Contains(text, "mma.") {
+				moved += len(copies.FindAllString(text, -1))
+			}
+		}
+		counted := 0
+		for _, loop := range cost.Loops(c.Func) {
+			if loop.Classes[code.Matrix] > 0 {
+				counted += loop.Moves + loop.Fills
+			}
+		}
+		if moved != counted {
+			t.Errorf("%s: %d copies in the text of the loops with matrix instructions, %d counted", l.Name, moved, counted)
+		}
+	}
+	if n < 10 {
+		t.Errorf("%d loops with matrix instructions", n)
+	}
+}
