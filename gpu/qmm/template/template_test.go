@@ -21,6 +21,7 @@ func TestDefaultsAreTheCorpus(t *testing.T) {
 	for name, make := range map[string]func() (*ir.Program, error){
 		"decode_u4": func() (*ir.Program, error) { return DecodeU4(DecodeOptions{}) },
 		"pack_u4":   func() (*ir.Program, error) { return PackU4(0) },
+		"unpack_u4": func() (*ir.Program, error) { return UnpackU4(0) },
 	} {
 		p, err := make()
 		if err != nil {
