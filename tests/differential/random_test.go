@@ -8,6 +8,9 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -15,8 +18,10 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/lower"
 	"github.com/tilus-lab/tilus-lab/gpu/sim"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -27,7 +32,7 @@ import (
 
 var (
 	randomSeed  = flag.Uint64("randomseed", 1, "first seed of TestRandomScalarPrograms")
-	randomCount = flag.Int("randomcount", 1500, "programs of TestRandomScalarPrograms")
+	randomCount = flag.Int("randomcount", 400, "programs of TestRandomScalarPrograms")
 )
 
 // writer draws a program of scalar computation: loops, branches and conditions
@@ -220,6 +225,43 @@ func (w *writer) program() string {
 	return w.b.String()
 }
 
+// randomProgram is nil for a program with a constant part that has no value.
+func randomProgram(t *testing.T, seed uint64, r *rand.Rand) (p *ir.Program, src string) {
+	t.Helper()
+	src = (&writer{r: r}).program()
+	p, err := text.Parse("random.tile", src, nil)
+	if err == nil {
+		return p, src
+	}
+	var list diag.List
+	if !errors.As(err, &list) {
+		t.Fatalf("seed %d: %v\n%s", seed, err, src)
+	}
+	for _, x := range list {
+		if x.Code != "Expr.R1" {
+			t.Fatalf("seed %d: %v\n%s", seed, list, src)
+		}
+	}
+	return nil, src
+}
+
+var specialNumbers = []int64{0, 1, 2, 3, 5, 7, 12, -1, -2, -9, 100, math.MaxInt32, math.MinInt32, math.MaxInt32 - 2}
+
+func randomArgs(r *rand.Rand) []ir.Arg {
+	args := []ir.Arg{{Array: array.New(dtype.I32, 32)}, {Array: array.New(dtype.U32, 32)}}
+	for k := range 4 {
+		v := specialNumbers[r.IntN(len(specialNumbers))]
+		if r.IntN(2) == 0 {
+			v = r.Int64N(20)
+		}
+		if k >= 2 {
+			v = int64(uint32(v))
+		}
+		args = append(args, ir.Arg{Int: v})
+	}
+	return args
+}
+
 // TestRandomScalarPrograms compares the interpreter with the simulator. Without
 // passes both give the same bits or both an error; after the passes, which may
 // lose an overflow, results and divisions by zero must be the same.
@@ -234,22 +276,11 @@ func TestRandomScalarPrograms(t *testing.T) {
 	}
 	t.Logf("seeds %d to %d", *randomSeed, *randomSeed+uint64(count)-1)
 	begin, fine, failing, refused, long := time.Now(), 0, 0, 0, 0
-	special := []int64{0, 1, 2, 3, 5, 7, 12, -1, -2, -9, 100, math.MaxInt32, math.MinInt32, math.MaxInt32 - 2}
-	for seed := *randomSeed; seed < *randomSeed+uint64(count) && time.Since(begin) < 10*time.Second; seed++ {
+	for seed := *randomSeed; seed < *randomSeed+uint64(count) && time.Since(begin) < 6*time.Second; seed++ {
 		r := rand.New(rand.NewPCG(seed, 7))
-		src := (&writer{r: r}).program()
-		p, err := text.Parse("random.tile", src, nil)
-		if err != nil {
-			var list diag.List
-			if !errors.As(err, &list) {
-				t.Fatalf("seed %d: %v\n%s", seed, err, src)
-			}
-			for _, x := range list {
-				if x.Code != "Expr.R1" {
-					t.Fatalf("seed %d: %v\n%s", seed, list, src)
-				}
-			}
-			refused++ // a constant part has no value
+		p, src := randomProgram(t, seed, r)
+		if p == nil {
+			refused++
 			continue
 		}
 		plain, err := lower.Lower(p, lower.Options{Arch: target})
@@ -261,17 +292,7 @@ func TestRandomScalarPrograms(t *testing.T) {
 			t.Fatalf("seed %d: %v\n%s", seed, err, src)
 		}
 		for range 3 {
-			args := []ir.Arg{{Array: array.New(dtype.I32, 32)}, {Array: array.New(dtype.U32, 32)}}
-			for k := range 4 {
-				v := special[r.IntN(len(special))]
-				if r.IntN(2) == 0 {
-					v = r.Int64N(20)
-				}
-				if k >= 2 {
-					v = int64(uint32(v))
-				}
-				args = append(args, ir.Arg{Int: v})
-			}
+			args := randomArgs(r)
 			m, err := interp.New(p, args, interp.MaxSteps(4000))
 			if err != nil {
 				t.Fatalf("seed %d: %v\n%s", seed, err, src)
@@ -305,7 +326,78 @@ func TestRandomScalarPrograms(t *testing.T) {
 		}
 	}
 	t.Logf("%d runs agree in value, %d in failing; %d programs refused, %d runs too long", fine, failing, refused, long)
-	if fine < count/4 || failing < count/4 {
+	if fine < 50 || failing < 50 {
 		t.Error("too few runs of one kind to mean anything")
 	}
+}
+
+// TestRandomScalarProgramsAssemble gives the PTX of some to the real assembler.
+func TestRandomScalarProgramsAssemble(t *testing.T) {
+	ptxas := need.Ptxas(t)
+	var all strings.Builder
+	for seed := uint64(1); seed <= 60; seed++ {
+		p, _ := randomProgram(t, seed, rand.New(rand.NewPCG(seed, 7)))
+		if p == nil {
+			continue
+		}
+		c, err := compile.Program(p, compile.Options{Arch: "sm_80"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Func.Name = fmt.Sprintf("p%d", seed)
+		ptx, err := c.PTX()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, body, ok := strings.Cut(ptx, ".visible"); ok && all.Len() > 0 {
+			ptx = ".visible" + body
+		}
+		all.WriteString(ptx)
+	}
+	file := filepath.Join(t.TempDir(), "random.ptx")
+	if err := os.WriteFile(file, []byte(all.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(ptxas, "-arch=sm_80", "-o", os.DevNull, file).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestRandomScalarProgramsOnGPU compares the GPU with the interpreter where that
+// gives no error.
+func TestRandomScalarProgramsOnGPU(t *testing.T) {
+	gpu, err := device.Open("cuda")
+	if errors.Is(err, device.ErrNoGPU) {
+		t.Skipf("no GPU here: %v; %s", err, howTo)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gpu.Close()
+	runs := 0
+	for seed := *randomSeed; seed < *randomSeed+300; seed++ {
+		r := rand.New(rand.NewPCG(seed, 7))
+		p, src := randomProgram(t, seed, r)
+		for k := 0; p != nil && k < 3; k++ {
+			args := randomArgs(r)
+			m, err := interp.New(p, args, interp.MaxSteps(4000))
+			if err != nil {
+				t.Fatalf("seed %d: %v\n%s", seed, err, src)
+			}
+			if m.Run(context.Background()) != nil {
+				continue
+			}
+			res, err := gpu.Run(context.Background(), p, args)
+			if err != nil {
+				t.Fatalf("seed %d: %v\n%s", seed, err, src)
+			}
+			for i := range 2 {
+				if got, want := res.Args[i].Array, m.Args()[i].Array; !bytes.Equal(got.Data, want.Data) {
+					t.Fatalf("seed %d, n=%d m=%d u=%d w=%d: argument %d is %v, want %v\n%s", seed, args[2].Int, args[3].Int, args[4].Int, args[5].Int, i, got.At(0), want.At(0), src)
+				}
+			}
+			runs++
+		}
+	}
+	t.Logf("%d runs agree", runs)
 }
