@@ -22,7 +22,7 @@ type tracker struct {
 
 // maxTracked bounds the units of all buffers of a launch; what is beyond goes
 // unchecked.
-const maxTracked = 1 << 26
+const maxTracked = 1 << 24
 
 // A stamp is an access, or several reads, in one word: valid, several threads,
 // several warps, block, thread, barriers of the block and of the warp passed.
