@@ -5,8 +5,10 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/cast"
 	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -120,5 +122,17 @@ func TestPlacedCasts(t *testing.T) {
 		if !seen[name] {
 			t.Errorf("no power is deferred from %s", name)
 		}
+	}
+}
+
+// TestDeferredDecodeIsFiveInstructionsAWord counts what makes the operands of
+// decode_u4_deferred: for each word of eight codes four masks and a shift.
+func TestDeferredDecodeIsFiveInstructionsAWord(t *testing.T) {
+	f := lowered(t, parse(t, corpus.Program("decode_u4_deferred")), map[string]int64{"K": 128, "N": 16})
+	n := map[code.Op]int{}
+	f.Body.Walk(func(in *code.Instr) { n[in.Op]++ })
+	// Two groups of eight words.
+	if n[code.OpLop3] != 64 || n[code.OpFmaF16x2]+n[code.OpSubF16x2]+n[code.OpMulF16x2] != 0 {
+		t.Errorf("%d masks and %d, %d, %d steps of arithmetic on pairs", n[code.OpLop3], n[code.OpFmaF16x2], n[code.OpSubF16x2], n[code.OpMulF16x2])
 	}
 }

@@ -124,7 +124,7 @@ var castDeferred = &Op{
 				return nil
 			}},
 		{Text: "A recipe reads x's placement, and gives all elements of a row one power of two.",
-			Why: "c has one number for each row. tilus-lab recipe lists placements; Cast takes any.",
+			Why: "c has one number for each row. Cast takes any placement.",
 			Check: func(_ *Program, in *Instr) *Violation {
 				if _, err := deferral(in); err != nil {
 					return &Violation{Pos: in.In[0].Pos, Msg: err.Error(), Help: "use Cast, which casts from any placement into any layout"}
