@@ -25,9 +25,8 @@ const (
 )
 
 // DecodeOptions are the schedule of [DecodeU4]. Zero fields take the defaults,
-// the fastest on an H200 of those that TestGPUSchedules times: deeper prefetch
-// takes registers, and so warps that would load, and warps of one block wait for
-// the slowest.
+// the fastest on an H200 of those that TestGPUSchedules times. Deeper prefetch
+// takes registers, so that fewer warps fit a multiprocessor.
 type DecodeOptions struct {
 	// Depth is how many groups' weights are under way while one is multiplied, 1
 	// to MaxDepth; 2 by default. A loop turn multiplies that many.
