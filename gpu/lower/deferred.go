@@ -1,6 +1,7 @@
 package lower
 
 import (
+	"fmt"
 	"math"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
@@ -24,16 +25,20 @@ func castDeferred(l *lowerer, in *ir.Instr) {
 		panic("lower: a cast that breaks CastDeferred.C3 or C4")
 	}
 	var words []code.Value
-	if cast.Runs(d.Recipe) {
+	switch place, _ := ir.PlaceOf(x.Type); {
+	case cast.Runs(d.Recipe):
 		words, err = cast.Recipe(l.b, d.Recipe, d.Units, slots, l.env[x].words)
-	} else if place, _ := ir.PlaceOf(x.Type); d.Recipe.Mode == recipe.Exact {
+	case d.Recipe.Mode == recipe.Exact:
 		words, err = cast.Placed(l.b, v.Type.Elem, x.Type.Elem, slots, l.env[x].words, place, in.Attr("domain") != nil)
-	} else {
-		l.refuse(in.Pos, "Lower.E4", "the recipe from %s to %s has no thread code", x.Type.Elem, v.Type.Elem)
-		return
+	default:
+		err = fmt.Errorf("the recipe from %s to %s has a step without thread code", x.Type.Elem, v.Type.Elem)
 	}
 	if err != nil {
 		l.refuse(in.Pos, "Lower.E4", "%v", err)
+		words = make([]code.Value, wordsOf(v.Type))
+		for j := range words { // what follows is lowered to find more problems
+			words[j] = l.const32(0)
+		}
 	}
 	l.env[v] = val{words: words}
 	powers := make([]code.Value, c.Type.Layout.Slots())
