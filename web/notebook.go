@@ -60,6 +60,9 @@ type book struct {
 	nb      notebook
 	sess    *session.Session
 	stopped func()
+
+	varMu sync.Mutex
+	texts map[string]string // of the variables after the last cell
 }
 
 // notebook is nbformat 4. What is not understood is kept.
@@ -347,6 +350,9 @@ func (bs *books) handle(ctx context.Context, c *conn, id int64, kind string, dec
 		b.mu.Lock()
 		defer b.mu.Unlock()
 		if b.sess != nil {
+			b.varMu.Lock()
+			b.texts = nil
+			b.varMu.Unlock()
 			b.sess.Forget()
 			return nil, b.sess.Restart()
 		}
@@ -535,7 +541,7 @@ func (bs *books) exec(ctx context.Context, c *conn, id int64, b *book, cell, sou
 			return
 		}
 		if e.Vars != nil {
-			c.push(id, "vars", seen(e.Vars.Vars, shown, b.session()))
+			c.push(id, "vars", seen(b.set(e.Vars.Vars, source), shown, b.session()))
 			return
 		}
 		if e.Bundle != nil && e.Bundle.Shows != nil && len(shown) < 20 {
@@ -582,6 +588,41 @@ func (bs *books) exec(ctx context.Context, c *conn, id int64, b *book, cell, sou
 		b.nb.Cells = append(b.nb.Cells, nbCell{ID: cell, Type: "code", Source: lines(source), Outputs: outs, Count: &count})
 	}
 	return map[string]any{"status": r.Status, "count": r.Count, "seconds": r.Seconds, "lost": r.Lost}, nil
+}
+
+// set takes Fresh from variables that a cell only used: the worker says of each
+// whose methods were called that it may have changed.
+func (b *book) set(all []proto.Var, source string) []proto.Var {
+	b.varMu.Lock()
+	defer b.varMu.Unlock()
+	out := slices.Clone(all)
+	now := map[string]string{}
+	for i, v := range out {
+		now[v.Name] = v.Text
+		old, known := b.texts[v.Name]
+		out[i].Fresh = v.Fresh && (!known || old != v.Text || assigns(source, v.Name))
+	}
+	b.texts = now
+	return out
+}
+
+// assigns reports whether a line of a cell has the name before an = or :=, or is
+// the %%tile line that binds it.
+func assigns(source, name string) bool {
+	word := regexp.MustCompile(`\b` + regexp.QuoteMeta(name) + `\b`)
+	for _, line := range strings.Split(source, "\n") {
+		left, right, ok := strings.Cut(line, "=")
+		switch {
+		case strings.HasPrefix(line, "%%"):
+			left = line
+		case !ok || strings.HasPrefix(right, "=") || strings.HasSuffix(left, "!"):
+			continue
+		}
+		if word.MatchString(left) {
+			return true
+		}
+	}
+	return false
 }
 
 // seen are the variables that a cell has set and a pane can show, and what else
