@@ -19,6 +19,7 @@ import (
 	"github.com/gorilla/websocket"
 
 	"github.com/tilus-lab/tilus-lab/kernel/link"
+	"github.com/tilus-lab/tilus-lab/kernel/proto"
 	"github.com/tilus-lab/tilus-lab/web/pane"
 )
 
@@ -456,6 +457,72 @@ func TestNotebook(t *testing.T) {
 	}
 	if kind, body := c.ask("nb.run", map[string]string{"name": "01", "cell": "c", "source": "x"}); kind != "error" || !strings.Contains(body, "worker") {
 		t.Errorf("run without a worker: %s %s", kind, body)
+	}
+}
+
+// A cell's links name what it set, not what it only used.
+func TestSetByCell(t *testing.T) {
+	v := func(name, text string) proto.Var {
+		return proto.Var{Name: name, Form: "layout", Text: text, Fresh: true}
+	}
+	b := &book{}
+	for _, c := range []struct {
+		source string
+		vars   []proto.Var
+		want   string
+	}{
+		{"a := layout.Local(2)\na", []proto.Var{v("a", "local(2)")}, "a"},
+		{"fmt.Println(a.Index(0, 1), a == b)", []proto.Var{v("a", "local(2)")}, ""},
+		{"b, err := f(6, a)", []proto.Var{v("a", "local(2)"), v("b", "local(3)")}, "b"},
+		{"b, err := f(6, a)", []proto.Var{v("a", "local(2)"), v("b", "local(3)")}, "b"},
+		{"change(&a)", []proto.Var{v("a", "local(4)"), v("b", "local(3)")}, "a"},
+		{"%%tile p\nprogram p<1>() warps=1 {\n}", []proto.Var{v("a", "local(4)"), v("p", "program")}, "p"},
+		{"%%tile p\nprogram p<1>() warps=1 {\n}", []proto.Var{v("a", "local(4)"), v("p", "program")}, "p"},
+		{"if a != b {\n}", []proto.Var{v("a", "local(4)")}, ""},
+	} {
+		var names []string
+		for _, l := range seen(b.set(c.vars, c.source), nil, "s") {
+			names = append(names, l.Name)
+		}
+		if got := strings.Join(names, " "); got != c.want {
+			t.Errorf("%q links %q, want %q", c.source, got, c.want)
+		}
+	}
+}
+
+// A large picture travels without its texts in the SVG, a small one with them.
+func TestTextsApart(t *testing.T) {
+	for chain, apart := range map[string]bool{"spatial(8, 4)": false, "spatial(8, 4).local(4, 8)": true, "local(4096, 1)": false} {
+		p, err := pane.Find("layout")
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := p.Run(pane.Values{"e": chain})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var got struct {
+			Pictures []struct {
+				SVG   string
+				Texts [][]any
+			}
+		}
+		if err := json.Unmarshal(resultJSON(r), &got); err != nil {
+			t.Fatal(err)
+		}
+		tensor := got.Pictures[0]
+		if strings.Contains(tensor.SVG, "<text") == apart || (len(tensor.Texts) > 0) != apart {
+			t.Errorf("%s: %d texts beside an SVG of %d bytes", chain, len(tensor.Texts), len(tensor.SVG))
+			continue
+		}
+		if words := 0; apart {
+			for _, x := range tensor.Texts {
+				words += len(x[5].([]any)) / 2
+			}
+			if words < 2*1024 {
+				t.Errorf("%s: %d words for 1024 cells", chain, words)
+			}
+		}
 	}
 }
 

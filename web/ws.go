@@ -361,10 +361,23 @@ func (c *conn) render(ctx context.Context, cancel context.CancelFunc, id int64, 
 	return resultJSON(r), nil
 }
 
+// Pictures with at least this many elements go to the page as an SVG without
+// texts, and the texts, which the page draws on a canvas of at most maxCanvas
+// pixels each way.
+const (
+	splitFrom = 400
+	maxCanvas = 8192
+)
+
 // resultJSON writes the pictures' element tables as short arrays,
-// [id, x, y, w, h, [keys], label, thread], which is most of the message.
+// [id, x, y, w, h, [keys], label, thread], which is most of the message, and
+// texts as [y, size, colour, anchor, bold, [x, word, x, word, …]].
 func resultJSON(r pane.Result) json.RawMessage {
-	b := []byte(`{"sentence":`)
+	size := 1 << 10
+	for _, p := range r.Pictures {
+		size += len(p.SVG) + 90*len(p.IDs)
+	}
+	b := append(make([]byte, 0, size), `{"sentence":`...)
 	b = appendString(b, r.Sentence)
 	b = append(b, `,"text":`...)
 	b = appendString(b, r.Text)
@@ -383,8 +396,20 @@ func resultJSON(r pane.Result) json.RawMessage {
 		b = strconv.AppendInt(b, int64(p.Width), 10)
 		b = append(b, `,"height":`...)
 		b = strconv.AppendInt(b, int64(p.Height), 10)
+		svg, texts := p.SVG, []layoutviz.Text(nil)
+		if len(p.IDs) >= splitFrom && p.Width <= maxCanvas && p.Height <= maxCanvas {
+			svg, texts = p.Split()
+		}
 		b = append(b, `,"svg":`...)
-		b = appendString(b, string(p.SVG))
+		b = appendString(b, string(svg))
+		b = append(b, `,"texts":[`...)
+		for j, t := range texts {
+			if j > 0 {
+				b = append(b, ',')
+			}
+			b = appendText(b, t)
+		}
+		b = append(b, ']')
 		b = append(b, `,"ids":[`...)
 		for j, e := range p.IDs {
 			if j > 0 {
@@ -395,6 +420,29 @@ func resultJSON(r pane.Result) json.RawMessage {
 		b = append(b, `]}`...)
 	}
 	return append(b, `]}`...)
+}
+
+func appendText(b []byte, t layoutviz.Text) []byte {
+	b = append(b, '[')
+	b = strconv.AppendInt(b, int64(t.Y), 10)
+	b = append(b, ',')
+	b = strconv.AppendFloat(b, t.Size, 'f', -1, 64)
+	b = append(b, ',')
+	b = appendString(b, t.Color)
+	b = append(b, ',')
+	b = appendString(b, t.Anchor)
+	b = append(b, ',')
+	b = strconv.AppendBool(b, t.Bold)
+	b = append(b, ",["...)
+	for i, w := range t.Words {
+		if i > 0 {
+			b = append(b, ',')
+		}
+		b = strconv.AppendInt(b, int64(w.X), 10)
+		b = append(b, ',')
+		b = appendString(b, w.S)
+	}
+	return append(b, "]]"...)
 }
 
 func appendElement(b []byte, e layoutviz.Element) []byte {

@@ -83,6 +83,10 @@ await run(browser, () => context.pages(), {
   async "the program of the Run door runs on a device"() {
     await page.goto(base);
     await page.getByRole("navigation").getByRole("link", { name: "Run" }).click();
+    await page.locator("#run").waitFor();
+    const shown = await page.getByLabel("Program", { exact: true }).evaluateAll((all) => all.map((e) => e.value));
+    must(shown.length === 1 && shown[0].includes(": register i6["), "the Run door shows " + shown);
+    await redrawn(page, "matmul");
     await page.getByRole("button", { name: "Run on the device" }).click();
     await page.waitForFunction(() => /^on (interp|sim|cuda)/.test(document.querySelector("#run-out").textContent));
     await shot(page, "explorer-run", { fullPage: true });

@@ -78,6 +78,10 @@ await run(browser, () => context.pages(), {
     must(name, "the explorer does not know L");
     await pick.selectOption({ label: name });
     await redrawn(explorer, "[16, 8]");
+    for (const page of [explorer, linked]) {
+      const chip = await layout(page).locator(".chip span").textContent();
+      must(chip === "L in live.ipynb", "the bound field shows " + chip);
+    }
     await shot(explorer, "jupyter-bound");
   },
 

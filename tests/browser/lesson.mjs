@@ -58,6 +58,8 @@ await run(browser, () => context.pages(), {
   },
 
   async "what a cell shows opens in the explorer: a variable, and a View"() {
+    const view = page.locator(".links").filter({ hasText: "i6 local" });
+    must(!(await view.textContent()).includes("operandB"), "the cell of the View links what it only used: " + await view.textContent());
     for (const [name, part, sentence] of [["operandB", "operandB", "[16, 8]"], ["i6 local", "p=reinterpret", "A thread holds 3 u8 = 24 bits; read as i6"]]) {
       const [other] = await Promise.all([context.waitForEvent("page"), page.locator(".links a", { hasText: name }).first().click()]);
       await redrawn(other, sentence);

@@ -9,6 +9,7 @@ const content = document.getElementById("content");
 let rows = [];
 let sessions = [];
 let views = [];
+let sample = null; // the program of the Run door, with its arguments
 let made = 0;
 
 // ---- the address is the state -------------------------------------------
@@ -30,7 +31,17 @@ function readAddress() {
     else (out.length ? out[out.length - 1].values : first)[key] = value;
   }
   const known = out.filter((v) => rows.some((r) => r.name === v.pane));
+  if (running()) {
+    if (!known.length) known.push({ pane: "program", values: {} });
+    const v = known.find((v) => v.pane === "program");
+    if (v) v.values.src ??= sample.program;
+  }
   return known.length ? known : [{ pane: "layout", values: out.length ? {} : first }, { pane: "reinterpret", values: {} }];
+}
+
+// running reports whether the address is that of the Run door.
+function running() {
+  return sample && location.hash === "#run";
 }
 
 function encode(text) {
@@ -101,6 +112,7 @@ class View {
     const changed = (commit) => {
       this.values[p.name] = input.value;
       if (output) output.textContent = input.value;
+      if (commit) this.showBindings();
       this.clearMarks();
       this.draw();
       writeAddress(commit);
@@ -113,7 +125,7 @@ class View {
       output = make("output", { for: id });
       box.append(make("div", { class: "range" }, input, output));
     } else {
-      const attrs = { id, spellcheck: "false", autocomplete: "off", autocapitalize: "off", "aria-description": p.doc };
+      const attrs = { id, placeholder: p.hint, spellcheck: "false", autocomplete: "off", autocapitalize: "off", "aria-description": p.doc };
       input = p.kind === "program" ? make("textarea", attrs) : make("input", { ...attrs, type: "text" });
       mark = make("div", { class: "mark", "aria-hidden": "true" });
       input.addEventListener("scroll", () => { mark.scrollLeft = input.scrollLeft; mark.scrollTop = input.scrollTop; });
@@ -126,6 +138,8 @@ class View {
     if (output) output.textContent = input.value;
     input.addEventListener("input", () => changed(false));
     input.addEventListener("change", () => changed(true));
+    const chip = mark ? make("div", { class: "chip", hidden: true }) : null;
+    if (chip) box.append(chip);
     const bind = p.kind === "layout" || p.kind === "program" ? make("select", { "aria-label": p.title + ": take from a notebook", hidden: true }) : null;
     if (bind) {
       box.append(bind);
@@ -134,23 +148,47 @@ class View {
         changed(true);
       });
     }
-    this.fields.set(p.name, { p, input, mark, bind, output });
+    this.fields.set(p.name, { p, input, mark, chip, bind, output });
     this.showBindings();
     return box;
   }
 
-  // showBindings lists the variables of running notebooks that fit a field.
+  // showBindings lists the variables of running notebooks that fit a field, and
+  // names the one that it is bound to.
   showBindings() {
     for (const f of this.fields.values()) {
+      if (f.chip) this.showChip(f);
       if (!f.bind) continue;
       const fit = [];
       for (const s of sessions) for (const v of s.vars) {
         if (v.text && (v.form === f.p.kind || this.row.name === "see")) fit.push(["$" + v.name + "@" + s.session, v.name + " in " + (s.title || s.session).split("/").pop()]);
       }
-      f.bind.hidden = fit.length === 0;
+      f.bind.hidden = fit.length === 0 || !f.chip.hidden;
       f.bind.replaceChildren(make("option", { value: "" }, "from a notebook …"), ...fit.map(([value, name]) => make("option", { value }, name)));
       f.bind.value = fit.some(([value]) => value === f.input.value) ? f.input.value : "";
     }
+  }
+
+  // showChip puts "L in live.ipynb" in the place of a field that is bound; the
+  // address keeps the session's full name.
+  showChip(f) {
+    const entry = f.input.parentElement;
+    if (!f.input.value.startsWith("$") || document.activeElement === f.input) {
+      f.chip.hidden = true;
+      entry.hidden = false;
+      return;
+    }
+    const { name, session, text } = variable(f.input.value);
+    const where = session ? (session.title || session.session).split("/").pop() : "a notebook that does not run";
+    const edit = make("button", { class: "quiet", type: "button", title: "Stop following the notebook and edit the text" }, "edit");
+    edit.addEventListener("click", () => {
+      f.input.value = text || f.p.default;
+      f.input.dispatchEvent(new Event("change"));
+      f.input.focus();
+    });
+    f.chip.replaceChildren(make("span", { title: f.input.value }, make("b", {}, name), " in " + where), edit);
+    f.chip.hidden = false;
+    entry.hidden = true;
   }
 
   set(values) {
@@ -220,7 +258,7 @@ class View {
         f.input.setAttribute("aria-invalid", "true");
         if (f.mark) this.underline(f, p);
       }
-      const where = p.param && p.line ? (f?.p.kind === "program" ? "line " + p.line + ", column " + p.col : "column " + p.col) + ": " : "";
+      const where = p.param && p.line && f?.chip?.hidden !== false ? (f?.p.kind === "program" ? "line " + p.line + ", column " + p.col : "column " + p.col) + ": " : "";
       const line = make("p", {}, make("span", { class: "where" }, where), p.msg + " ", p.code ? make("code", {}, "[" + p.code + "]") : null);
       lines.push(line);
       if (p.help) lines.push(make("p", { class: "help" }, p.help));
@@ -309,6 +347,34 @@ function upper(s) {
 }
 
 const svgNS = "http://www.w3.org/2000/svg";
+const fonts = getComputedStyle(document.documentElement).getPropertyValue("--mono");
+
+// drawTexts is a canvas with the texts of a large picture, over its SVG. Those
+// before right and bottom come at once, the others after the page is painted.
+function drawTexts(p, right, bottom) {
+  const scale = Math.min(window.devicePixelRatio || 1, 2);
+  const canvas = make("canvas", { class: "texts", width: Math.round(p.width * scale), height: Math.round(p.height * scale), "aria-hidden": "true" });
+  canvas.style.width = p.width + "px";
+  canvas.style.height = p.height + "px";
+  const c = canvas.getContext("2d");
+  c.scale(scale, scale);
+  let font;
+  const pass = (near) => {
+    for (const [y, size, color, anchor, bold, words] of p.texts) {
+      if (near && y >= bottom) continue;
+      const wanted = (bold ? "bold " : "") + size + "px " + fonts;
+      if (font !== wanted) c.font = font = wanted; // setting it is slow
+      c.fillStyle = color;
+      c.textAlign = anchor === "middle" ? "center" : anchor;
+      for (let i = 0; i < words.length; i += 2) {
+        if ((y < bottom && words[i] < right) === near) c.fillText(words[i + 1], words[i], y);
+      }
+    }
+  };
+  pass(true);
+  if (p.width > right || p.height > bottom) setTimeout(() => { if (canvas.isConnected) pass(false); }, 150);
+  return canvas;
+}
 
 // Picture shows one SVG and finds elements by arithmetic on their boxes.
 class Picture {
@@ -335,7 +401,7 @@ class Picture {
     this.kin = document.createElementNS(svgNS, "path");
     this.kin.setAttribute("class", "kin");
     this.overlay.append(this.kin, this.hit, this.here);
-    this.stage = make("div", { class: "stage" }, svg, this.overlay);
+    this.stage = make("div", { class: "stage" }, svg, p.texts.length ? drawTexts(p, view.figures.clientWidth + (before?.canvas.scrollLeft ?? 0), window.innerHeight + (before?.canvas.scrollTop ?? 0)) : null, this.overlay);
     this.canvas = make("div", {
       class: "canvas", tabindex: "0", role: "group", "aria-roledescription": "linked picture",
       "aria-label": p.title + ". " + p.desc + (p.ids.length ? " Arrow keys walk the cells, Enter pins, Escape clears." : ""),
@@ -447,7 +513,9 @@ class Picture {
 
 // ---- running a program -----------------------------------------------------
 
-function runSection(sample, devices) {
+// addRun asks for arguments and a device. It runs the program of a view, or of a
+// field of its own at the end of the page.
+function addRun(view) {
   const program = make("textarea", { id: "run-program", rows: sample.program.trimEnd().split("\n").length + 1, spellcheck: "false" });
   program.value = sample.program;
   const args = make("textarea", { id: "run-args", rows: (sample.args ?? []).length + 1, spellcheck: "false" });
@@ -460,7 +528,7 @@ function runSection(sample, devices) {
     out.hidden = false;
     out.textContent = "running …";
     try {
-      const r = await socket.ask("run", { program: program.value, args: args.value.split("\n").filter((s) => s.trim()), device: device.value });
+      const r = await socket.ask("run", { program: view ? unbound(view.values.src) : program.value, args: args.value.split("\n").filter((s) => s.trim()), device: device.value });
       out.textContent = r ? "on " + r.device + "\n" + r.text : "stopped";
     } catch (e) {
       out.textContent = e.problems ? e.problems.map((p) => (p.line ? "line " + p.line + ", column " + p.col + ": " : "") + p.msg + (p.help ? "\n\t" + p.help : "")).join("\n") : String(e);
@@ -469,14 +537,31 @@ function runSection(sample, devices) {
     }
   });
   const field = (input, title, kind) => make("div", { class: "field " + kind }, make("label", { for: input.id }, title), input);
-  return make("section", { class: "pane", id: "run", "aria-labelledby": "run-title" },
+  if (view) {
+    args.rows = Math.max(2, args.rows - 1);
+    view.fieldset.append(make("div", { class: "run", id: "run", role: "group", "aria-label": "Run the program" }, field(args, "Arguments, one a line", "args"), field(device, "Device", "choice"), go));
+    view.fieldset.after(out);
+    return;
+  }
+  content.append(make("section", { class: "pane", id: "run", "aria-labelledby": "run-title" },
     make("header", {}, make("h2", { id: "run-title" }, "Run FP16 × INT6"), make("p", {}, "Runs in a worker process: on the GPU when there is one, else on the interpreter.")),
-    make("div", { class: "fields" }, field(program, "Program", "program"), field(args, "Arguments, one a line", "program"), field(device, "Device", "choice"), go), out);
+    make("div", { class: "fields" }, field(program, "Program", "program"), field(args, "Arguments, one a line", "program"), field(device, "Device", "choice"), go), out));
+}
+
+// variable finds the session and the variable of "$name@session".
+function variable(ref) {
+  const [name, id] = ref.slice(1).split("@");
+  const session = sessions.find((s) => id ? s.session === id : s.vars.some((v) => v.name === name));
+  return { name, session, text: session?.vars.find((v) => v.name === name)?.text };
+}
+
+function unbound(value) {
+  return value.startsWith("$") ? variable(value).text ?? value : value;
 }
 
 // ---- start -----------------------------------------------------------------
 
-let runPart = null;
+let devices = null; // once they are known
 
 function show(list) {
   const same = list.length === views.length && list.every((v, i) => v.pane === views[i].row.name);
@@ -490,7 +575,16 @@ function show(list) {
 }
 
 function place() {
-  content.replaceChildren(...views.map((v) => v.root), ...(runPart ? [runPart] : []));
+  content.replaceChildren(...views.map((v) => v.root));
+  placeRun();
+}
+
+// placeRun puts what runs a program where the address asks for it: in the pane of
+// the Run door, or below the panes of the start page.
+function placeRun() {
+  if (!devices || !sample) return;
+  const view = running() ? views.find((v) => v.row.name === "program") : null;
+  if (view || location.search === "" || running()) addRun(view);
 }
 
 socket.handlers.set("vars", (list) => {
@@ -522,6 +616,7 @@ let first = true;
 socket.opened = async () => {
   const hello = await socket.ask("hello", {});
   rows = hello.panes;
+  sample = hello.sample ?? null;
   sessions = hello.vars;
   if (!first) {
     for (const v of views) v.draw();
@@ -531,10 +626,6 @@ socket.opened = async () => {
   first = false;
   doors(hello);
   show(readAddress());
-  const devices = await showDevices(socket);
-  if (hello.sample && location.hash === "#run" || hello.sample && location.search === "") {
-    runPart = runSection(hello.sample, devices);
-    place();
-    if (location.hash === "#run") runPart.scrollIntoView();
-  }
+  devices = await showDevices(socket);
+  placeRun();
 };

@@ -128,7 +128,7 @@ export function doors(hello) {
   const list = [];
   if (hello.notebooks.length) list.push(["nb/" + (hello.notebooks.some((n) => n.startsWith("01")) ? "01" : ""), "Learn", "the first lesson"]);
   list.push(["?v=1&p=see", "See", "paste any notation"]);
-  if (hello.sample) list.push(["?v=1&p=program#run", "Run", "FP16 × INT6"]);
+  if (hello.sample) list.push(["?v=1#run", "Run", "FP16 × INT6"]);
   document.getElementById("doors").replaceChildren(...list.map(([to, name, what]) =>
     make("a", { href: prefix + to }, make("b", {}, name), make("span", {}, what))));
 }

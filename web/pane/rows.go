@@ -1,6 +1,7 @@
 package pane
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strconv"
@@ -47,16 +48,21 @@ func layoutPane() Pane {
 // bothViews is the tensor view and the thread view of one layout.
 func bothViews(l layout.Layout, pal string) (Result, error) {
 	o := layoutviz.Options{Palette: pal, NoCaption: true}
-	tensor, err := layoutviz.Tensor(l, o)
-	if err != nil {
-		return Result{}, err
-	}
+	// Both at once: a large layout takes a good part of the time that an answer may.
+	var tensor layoutviz.Picture
+	var failed error
+	done := make(chan struct{})
+	go func(o layoutviz.Options) {
+		defer close(done)
+		tensor, failed = layoutviz.Tensor(l, o)
+	}(o)
 	// Two columns of threads where both views still stand beside each other.
 	if l.Slots() <= 8 {
 		o.Column = 16
 	}
 	threads, err := layoutviz.Threads(l, o)
-	if err != nil {
+	<-done
+	if err := cmp.Or(failed, err); err != nil {
 		return Result{}, err
 	}
 	t, s := min(5, l.Threads()-1), min(2, l.Slots()-1)
