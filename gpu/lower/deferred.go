@@ -11,12 +11,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/recipe"
 )
 
-// The entry of CastDeferred stands beside what it names.
-var _ = func() bool {
-	lowerings["CastDeferred"] = castDeferred
-	return true
-}()
-
+// castDeferred emits the recipe that leaves a power of two to the scale.
 func castDeferred(l *lowerer, in *ir.Instr) {
 	x, v, c := in.In[0].Var(), in.Out[0], in.Out[1]
 	slots, ok := ir.SlotMap(x.Type, v.Type)

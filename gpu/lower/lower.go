@@ -199,6 +199,7 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"AllocateRegister": allocateRegister,
 	"View":             view,
 	"Cast":             castLowering,
+	"CastDeferred":     castDeferred,
 	"Add":              arithmetic,
 	"Sub":              arithmetic,
 	"Mul":              arithmetic,
