@@ -12,6 +12,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
@@ -363,9 +364,7 @@ func TestLoad(t *testing.T) {
 
 // TestNumpy lets numpy read what we write and the other way round.
 func TestNumpy(t *testing.T) {
-	if out, err := exec.Command("python3", "-c", "import numpy").CombinedOutput(); err != nil {
-		t.Skipf("python3 with numpy is not installed: %s", out)
-	}
+	python := need.Jupyter(t)
 	dir := t.TempDir()
 	save := func(name, spec string) {
 		if err := mustGenerate(t, spec).Save(filepath.Join(dir, name)); err != nil {
@@ -374,7 +373,7 @@ func TestNumpy(t *testing.T) {
 	}
 	save("a.npy", "iota:f16[2, 3]")
 	save("b.npy", "codes:i6[8]")
-	cmd := exec.Command("python3", "-c", `import numpy as np
+	cmd := exec.Command(python, "-c", `import numpy as np
 a = np.load('a.npy'); b = np.load('b.npy')
 print(a.dtype, a.tolist(), b.dtype, b.tolist())
 np.save('f.npy', np.asfortranarray(a.astype('>f8')))`)
