@@ -1,0 +1,4 @@
+package arch
+
+// nvidiaAtoms is NVIDIA's part of the catalogue.
+func nvidiaAtoms() []Atom { return nil }
