@@ -156,3 +156,45 @@ func (prog *Builder) Fma(tile string, x any, y any, z any, tileType Type) Value 
 func (prog *Builder) Dot(d string, a Value, b Value, c Value, dType Type) Value {
 	return prog.instr("Dot", []string{d}, []any{a, b, c}, nil, dType)[0]
 }
+
+// Synchronize adds
+//
+//	Synchronize()
+//
+// A barrier of the block: no thread goes on before all have come here, and what they stored before is seen by all of them after. Other blocks are not ordered by it.
+func (prog *Builder) Synchronize() {
+	prog.instr("Synchronize", nil, nil, nil)
+}
+
+// AtomicScalar adds
+//
+//	before = AtomicScalar(gc, S - 1, offset=[bn], op=inc, order=acq_rel)
+//
+// One atomic step of the block on one element of a global tensor; the result is what stood there before, and all threads of the block have it. add: the element becomes element + value, which wraps. inc: it becomes 0 where it is value or more (both as unsigned numbers), else one more, so that a counter to which value + 1 blocks come is 0 again after the last of them. exch: it becomes value. Outside the tensor nothing changes, and the result is 0. With order=acq_rel the step publishes what the block did before its last Synchronize, and what others published at the same element is seen after the next Synchronize: a block stores, synchronises and counts itself; the one that finds itself last synchronises and loads what all have stored.
+func (prog *Builder) AtomicScalar(old string, dst Value, value any, attrs ...Attr) Value {
+	return prog.instr("AtomicScalar", []string{old}, []any{dst, value}, attrs)[0]
+}
+
+// Op is the attribute op, a word: what becomes of the element.
+func Op(word string) Attr { return Attr("op=" + word) }
+
+// Order is the attribute order, a word: acq_rel: publish and take over what blocks stored; left out, only the element itself is exchanged.
+func Order(word string) Attr { return Attr("order=" + word) }
+
+// GridDependencyWait adds
+//
+//	GridDependencyWait()
+//
+// Programmatic dependent launch: a program with this instruction may be started before the launch in front of it has ended, and waits here until it has, its stores included. What stands before overlaps with that launch, so it must only load what no launch in front of it stores, such as weights. Launches one after the other, as on interpreter and simulator, have the same effects; targets before sm_90 are launched that way.
+func (prog *Builder) GridDependencyWait() {
+	prog.instr("GridDependencyWait", nil, nil, nil)
+}
+
+// GridDependencyLaunch adds
+//
+//	GridDependencyLaunch()
+//
+// Programmatic dependent launch: when every block has come here or ended, the next launch may be started, if its program has GridDependencyWait. It changes nothing that this launch does; the next one still sees all of it after its wait.
+func (prog *Builder) GridDependencyLaunch() {
+	prog.instr("GridDependencyLaunch", nil, nil, nil)
+}

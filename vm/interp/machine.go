@@ -13,7 +13,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
@@ -50,6 +49,7 @@ type state struct {
 	block  int // linear index of the running block, last grid dimension slowest
 	frames []frame
 	vars   []value
+	order  order
 	steps  int64
 	done   bool
 }
@@ -88,17 +88,6 @@ type global struct {
 	arr  *array.Array
 	dims []int
 	name string
-}
-
-// marks remembers, per element of an array that the program writes, who wrote and
-// who read it: 1 + block · threads + thread, 0 for nobody, -1 for several.
-type marks struct{ writer, reader []int64 }
-
-func (k *marks) clone() *marks {
-	if k == nil {
-		return nil
-	}
-	return &marks{slices.Clone(k.writer), slices.Clone(k.reader)}
 }
 
 // Option changes how a machine runs.
@@ -259,7 +248,7 @@ func (m *Machine) bind(args []ir.Arg) error {
 	}
 	for i, v := range m.prog.Params {
 		if a := m.args[i].Array; a != nil && m.marks[a] == nil && stored(m.prog)[v] {
-			m.marks[a] = &marks{make([]int64, a.Len()), make([]int64, a.Len())}
+			m.marks[a] = newMarks(a.Len())
 		}
 	}
 	return nil
@@ -280,8 +269,8 @@ func stored(p *ir.Program) map[*ir.Var]bool {
 					views[v] = append(views[v], in.In[0].Var())
 				}
 			}
-			if v := in.In; len(in.Out) == 0 && len(v) > 0 && v[0].Var() != nil {
-				for _, ptr := range views[v[0].Var()] {
+			if in.Op.Effects&ir.WritesGlobal != 0 {
+				for _, ptr := range views[in.In[0].Var()] {
 					out[ptr] = true
 				}
 			}
@@ -300,6 +289,7 @@ func (m *Machine) slot(v *ir.Var) {
 // enterBlock starts block number b of the grid, or ends the launch.
 func (m *Machine) enterBlock(b int) {
 	m.block = b
+	m.order.enter()
 	if b == m.grid[0]*m.grid[1]*m.grid[2] || len(m.prog.Body.Stmts) == 0 {
 		m.frames, m.done = nil, true
 		return
@@ -517,6 +507,7 @@ func (m *Machine) Restore(s *Snapshot) {
 func (s state) clone() state {
 	s.frames = append([]frame(nil), s.frames...)
 	s.vars = append([]value(nil), s.vars...)
+	s.order = s.order.clone()
 	return s
 }
 

@@ -26,6 +26,11 @@ var meanings = map[string]meaning{
 	"Mul":              arithmetic,
 	"Fma":              arithmetic,
 	"Dot":              dot,
+
+	"Synchronize":          synchronize,
+	"AtomicScalar":         atomicScalar,
+	"GridDependencyWait":   nothing,
+	"GridDependencyLaunch": nothing,
 }
 
 // Has reports whether the interpreter has a meaning for the op.
@@ -129,11 +134,7 @@ func loadGlobal(m *Machine, in *ir.Instr) error {
 			if err := m.ordered(in, r.g, written.writer[flat], h.Thread, flat, "reads", "wrote"); err != nil {
 				return err
 			}
-			if me := m.me(h.Thread); written.reader[flat] == 0 {
-				written.reader[flat] = me
-			} else if written.reader[flat] != me {
-				written.reader[flat] = -1
-			}
+			written.reader[flat] = m.and(written.reader[flat], h.Thread)
 		}
 		return nil
 	})
@@ -142,24 +143,6 @@ func loadGlobal(m *Machine, in *ir.Instr) error {
 	}
 	m.set(in.Out[0], value{set: true, tile: out})
 	return nil
-}
-
-// me names a thread of the running block as marks do.
-func (m *Machine) me(thread int) int64 {
-	return 1 + int64(m.block)*int64(m.prog.Threads()) + int64(thread)
-}
-
-// ordered complains when a thread touches an element that another one used.
-func (m *Machine) ordered(in *ir.Instr, g *global, other int64, thread, flat int, does, did string) error {
-	if other == 0 || other == m.me(thread) {
-		return nil
-	}
-	who := "several threads"
-	if other > 0 {
-		who = fmt.Sprintf("thread %d of block %d", (other-1)%int64(m.prog.Threads()), (other-1)/int64(m.prog.Threads()))
-	}
-	return problem(in.Pos, "Run.E4", "let the thread that wrote the element use it, or split the work into two launches",
-		"thread %d of block %d %s element %d of %s, which %s %s in this launch", thread, m.block, does, flat, g.name, who, did)
 }
 
 func storeGlobal(m *Machine, in *ir.Instr) error {

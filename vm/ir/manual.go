@@ -113,5 +113,8 @@ func (e Effects) String() string {
 	if e&WritesGlobal != 0 {
 		parts = append(parts, "writes global memory")
 	}
+	if e&Synchronizes != 0 {
+		parts = append(parts, "synchronises")
+	}
 	return strings.Join(parts, " and ")
 }

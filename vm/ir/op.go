@@ -103,10 +103,11 @@ type Effects uint8
 const (
 	ReadsGlobal Effects = 1 << iota
 	WritesGlobal
+	Synchronizes // waits for, or lets go on, other threads or launches
 )
 
 // Pure reports that an instruction with unused results can be dropped.
-func (e Effects) Pure() bool { return e&WritesGlobal == 0 }
+func (e Effects) Pure() bool { return e&(WritesGlobal|Synchronizes) == 0 }
 
 // Class groups ops that passes treat alike.
 type Class uint8

@@ -235,6 +235,10 @@ var table = []*Op{
 		},
 		Since: "0.1", Source: paper + " Table 1", Example: "acc = Dot(ra, rh, acc) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)",
 	},
+	synchronize,
+	atomicScalar,
+	gridDependencyWait,
+	gridDependencyLaunch,
 }
 
 // elementwise is the row of an arithmetic op with n operands.

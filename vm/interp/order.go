@@ -1,0 +1,191 @@
+package interp
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// marks remembers, per element of an array that the program writes, who wrote and
+// who read it last.
+type marks struct{ writer, reader []mark }
+
+// mark is one access, or several that nothing orders among themselves: one more
+// than the number of the block (0 for nobody, -1 for several blocks), its thread
+// (-1 for several), and how many barriers the block had passed.
+type mark struct {
+	block         int64
+	thread, epoch int32
+	atomic        bool
+}
+
+func newMarks(n int) *marks { return &marks{make([]mark, n), make([]mark, n)} }
+
+func (k *marks) clone() *marks {
+	if k == nil {
+		return nil
+	}
+	return &marks{slices.Clone(k.writer), slices.Clone(k.reader)}
+}
+
+// place is one element of an array.
+type place struct {
+	arr  *array.Array
+	flat int
+}
+
+// epochs says how much of what other blocks did comes before now: of block b all
+// that it did before it had passed so many barriers.
+type epochs map[int64]int32
+
+func (e *epochs) add(other epochs) {
+	if *e == nil && len(other) > 0 {
+		*e = epochs{}
+	}
+	for b, n := range other {
+		(*e)[b] = max((*e)[b], n)
+	}
+}
+
+// order is what the running block knows about the others. What AtomicScalar takes
+// over at an element comes before what its one thread does next, and with the next
+// Synchronize before what all threads of the block do.
+type order struct {
+	epoch         int32 // barriers passed
+	seen, pending epochs
+	published     map[place]epochs
+}
+
+func (o order) clone() order {
+	o.seen, o.pending = maps.Clone(o.seen), maps.Clone(o.pending)
+	published := make(map[place]epochs, len(o.published))
+	for p, e := range o.published {
+		published[p] = maps.Clone(e)
+	}
+	o.published = published
+	return o
+}
+
+// enter forgets what the block before knew.
+func (o *order) enter() { o.epoch, o.seen, o.pending = 0, nil, nil }
+
+func (m *Machine) me(thread int) mark {
+	return mark{block: int64(m.block) + 1, thread: int32(thread), epoch: m.order.epoch}
+}
+
+// before reports that an access comes before what a thread of the running block
+// does now, whichever way the threads take turns.
+func (m *Machine) before(k mark, thread int) bool {
+	switch {
+	case k.block == 0:
+		return true
+	case k.block == int64(m.block)+1:
+		return k.thread == int32(thread) || k.epoch < m.order.epoch
+	}
+	return k.block > 0 && k.epoch < m.order.seen[k.block-1]
+}
+
+// and is what to remember of reads k and one by a thread now.
+func (m *Machine) and(k mark, thread int) mark {
+	now := m.me(thread)
+	switch {
+	case m.before(k, thread):
+	case k.block != now.block:
+		now.block = -1
+	case k.thread != now.thread:
+		now.thread = -1
+	}
+	return now
+}
+
+// ordered complains when a thread touches an element that another one used.
+func (m *Machine) ordered(in *ir.Instr, g *global, other mark, thread, flat int, does, did string) error {
+	if m.before(other, thread) {
+		return nil
+	}
+	who := "threads of several blocks"
+	switch {
+	case other.block > 0 && other.thread < 0:
+		who = fmt.Sprintf("several threads of block %d", other.block-1)
+	case other.block > 0:
+		who = fmt.Sprintf("thread %d of block %d", other.thread, other.block-1)
+	}
+	return problem(in.Pos, "Run.E4", "Synchronize orders threads of a block; between blocks, publish with AtomicScalar order=acq_rel, or split the work into two launches",
+		"thread %d of block %d %s element %d of %s, which %s %s in this launch", thread, m.block, does, flat, g.name, who, did)
+}
+
+func synchronize(m *Machine, _ *ir.Instr) error {
+	m.order.epoch++
+	m.order.seen.add(m.order.pending)
+	m.order.pending = nil
+	return nil
+}
+
+// nothing is the meaning of what only lets launches overlap: here they never do.
+func nothing(*Machine, *ir.Instr) error { return nil }
+
+// atomicScalar is a step of thread 0.
+func atomicScalar(m *Machine, in *ir.Instr) error {
+	v, err := m.int(in.In[1].Expr)
+	if err != nil {
+		return err
+	}
+	if !ir.CheckRange(in.Out[0].Type.Elem, v) {
+		return problem(in.In[1].Pos, "Expr.R1", "", "%d is no %s", v, in.Out[0].Type.Elem)
+	}
+	r, err := m.region(in, 0)
+	if err != nil {
+		return err
+	}
+	flat, ok := r.element(nil)
+	if !ok {
+		m.set(in.Out[0], value{set: true})
+		return nil
+	}
+	k := m.marks[r.g.arr]
+	if w := k.writer[flat]; !w.atomic {
+		if err := m.ordered(in, r.g, w, 0, flat, "changes", "wrote"); err != nil {
+			return err
+		}
+	}
+	if err := m.ordered(in, r.g, k.reader[flat], 0, flat, "changes", "read"); err != nil {
+		return err
+	}
+	k.writer[flat] = m.me(0)
+	k.writer[flat].atomic = true
+
+	old := uint32(r.g.arr.Code(flat))
+	to := uint32(v)
+	switch in.Attr("op").Word {
+	case "add":
+		to += old
+	case "inc":
+		if to = old + 1; old >= uint32(v) {
+			to = 0
+		}
+	}
+	r.g.arr.SetCode(flat, uint64(to))
+	m.set(in.Out[0], value{set: true, n: int64(int32(old))})
+	if in.Attr("order") != nil {
+		m.exchange(place{r.g.arr, flat})
+	}
+	return nil
+}
+
+// exchange takes over what is published at an element and publishes there what
+// the block did before its last barrier, and what it took over itself.
+func (m *Machine) exchange(p place) {
+	o := &m.order
+	if o.published == nil {
+		o.published = map[place]epochs{}
+	}
+	e := o.published[p]
+	o.pending.add(e)
+	e.add(o.seen)
+	e.add(o.pending)
+	e.add(epochs{int64(m.block): o.epoch})
+	o.published[p] = e
+}

@@ -1,0 +1,137 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// The rows of this file order what threads, blocks and launches do.
+
+const ptxOrder = "PTX ISA 8 memory consistency model"
+
+var synchronize = &Op{
+	Name: "Synchronize", Family: "order", Effects: Synchronizes,
+	Doc:     "A barrier of the block: no thread goes on before all have come here, and what they stored before is seen by all of them after. Other blocks are not ordered by it.",
+	Since:   "0.2",
+	Source:  paper + " Table 1",
+	Example: "Synchronize()",
+}
+
+var atomicScalar = &Op{
+	Name: "AtomicScalar", Family: "order", Effects: ReadsGlobal | WritesGlobal,
+	Doc: "One atomic step of the block on one element of a global tensor; the result is what stood there before, and all threads of the block have it. add: the element becomes element + value, which wraps. inc: it becomes 0 where it is value or more (both as unsigned numbers), else one more, so that a counter to which value + 1 blocks come is 0 again after the last of them. exch: it becomes value. Outside the tensor nothing changes, and the result is 0. " +
+		"With order=acq_rel the step publishes what the block did before its last Synchronize, and what others published at the same element is seen after the next Synchronize: a block stores, synchronises and counts itself; the one that finds itself last synchronises and loads what all have stored.",
+	In:  []Port{{Name: "dst", Accept: AcceptGlobal}, {Name: "value", Accept: AcceptScalar}},
+	Out: []Port{{Name: "old", Accept: AcceptScalar}},
+	Attrs: []AttrSpec{
+		{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in dst of the element, one entry per dimension of dst"},
+		{Name: "op", Kind: AttrWord, Required: true, Words: []string{"add", "inc", "exch"}, Doc: "what becomes of the element"},
+		{Name: "order", Kind: AttrWord, Words: []string{"acq_rel"}, Doc: "acq_rel: publish and take over what blocks stored; left out, only the element itself is exchanged"},
+	},
+	Rules: []Rule{
+		{Text: "The tensor is of i32.",
+			Why: "Scalars that expressions compute with are i32; counters and flags need no more.",
+			Check: func(p *Program, in *Instr) *Violation {
+				if g := in.In[0].Var(); g.Type.Elem != dtype.I32 {
+					return &Violation{Pos: in.In[0].Pos, Msg: fmt.Sprintf("%s is of %s", g.Name, g.Type.Elem), Help: "keep counters in a tensor of their own: counter: *i32"}
+				}
+				return nil
+			}},
+		ruleOffset,
+		{Text: "value and result are i32.",
+			Check: func(p *Program, in *Instr) *Violation {
+				t, fixed := TypeOf(in.In[1].Expr, func(diag.Pos, string, string, string) {})
+				if fixed && t != dtype.I32 || t.IsFloat() || t == dtype.Bool {
+					return &Violation{Pos: in.In[1].Pos, Msg: fmt.Sprintf("%s is %s", in.In[1].Expr, t), Help: "the element is an i32"}
+				}
+				if v := in.Out[0]; v.Type.Elem != dtype.I32 {
+					return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s is %s", v.Name, v.Type.Elem), Help: "leave the type out, or use a new name"}
+				}
+				return nil
+			}},
+	},
+	Since: "0.2", Source: ptxOrder + "; 9.7.13 atom", Example: "before = AtomicScalar(gc, S - 1, offset=[bn], op=inc, order=acq_rel)",
+}
+
+var gridDependencyWait = &Op{
+	Name: "GridDependencyWait", Family: "order", Effects: Synchronizes,
+	Doc: "Programmatic dependent launch: a program with this instruction may be started before the launch in front of it has ended, and waits here until it has, its stores included. What stands before overlaps with that launch, so it must only load what no launch in front of it stores, such as weights. " +
+		"Launches one after the other, as on interpreter and simulator, have the same effects; targets before sm_90 are launched that way.",
+	Rules: []Rule{
+		ruleTopLevel,
+		{Text: "Nothing before it writes global memory, or reads what the program writes.",
+			Why:   "The launch in front, which may be of the same program, is still running: it may read what would be overwritten, or not have written what would be read.",
+			Check: checkBeforeWait},
+	},
+	Since: "0.2", Source: "PTX ISA 9.7.13 griddepcontrol", Example: "GridDependencyWait()",
+}
+
+var gridDependencyLaunch = &Op{
+	Name: "GridDependencyLaunch", Family: "order", Effects: Synchronizes,
+	Doc:     "Programmatic dependent launch: when every block has come here or ended, the next launch may be started, if its program has GridDependencyWait. It changes nothing that this launch does; the next one still sees all of it after its wait.",
+	Rules:   []Rule{ruleTopLevel},
+	Since:   "0.2",
+	Source:  "PTX ISA 9.7.13 griddepcontrol",
+	Example: "GridDependencyLaunch()",
+}
+
+var ruleTopLevel = Rule{
+	Text: "It stands in no loop or branch, and once in the program.",
+	Why:  "Every block comes to it, and comes to it once.",
+	Check: func(p *Program, in *Instr) *Violation {
+		if !slices.Contains(p.Body.Stmts, Stmt(in)) {
+			return &Violation{Msg: in.Op.Name + " is in a loop or branch", Help: "move it to the top level of the program"}
+		}
+		for _, s := range p.Body.Stmts {
+			if first, ok := s.(*Instr); ok && first.Op == in.Op {
+				if first != in {
+					return &Violation{Msg: fmt.Sprintf("%s stands at line %d already", in.Op.Name, first.Pos.Line), Help: "keep one of them"}
+				}
+				return nil
+			}
+		}
+		return nil
+	},
+}
+
+// checkBeforeWait looks at what stands before a GridDependencyWait.
+func checkBeforeWait(p *Program, in *Instr) *Violation {
+	pointer, written := map[*Var]*Var{}, map[*Var]bool{}
+	p.Body.Walk(func(s Stmt) bool {
+		if i, ok := s.(*Instr); ok && len(i.In) > 0 {
+			first := i.In[0].Var()
+			for _, v := range i.Out {
+				if v.Type.IsGlobal() {
+					pointer[v] = first
+				}
+			}
+			if i.Op.Effects&WritesGlobal != 0 {
+				written[pointer[first]] = true
+			}
+		}
+		return true
+	})
+	var bad *Violation
+	for _, s := range p.Body.Stmts {
+		if s == Stmt(in) || bad != nil {
+			break
+		}
+		(&Block{Stmts: []Stmt{s}}).Walk(func(s Stmt) bool {
+			i, ok := s.(*Instr)
+			if !ok || len(i.In) == 0 || bad != nil {
+				return true
+			}
+			switch first := i.In[0].Var(); {
+			case i.Op.Effects&WritesGlobal != 0:
+				bad = &Violation{Pos: i.Pos, Msg: fmt.Sprintf("%s writes before the wait at line %d", i.Op.Name, in.Pos.Line), Help: "move it behind the wait"}
+			case i.Op.Effects&ReadsGlobal != 0 && written[pointer[first]]:
+				bad = &Violation{Pos: i.Pos, Msg: fmt.Sprintf("%s reads %s, which the program writes, before the wait at line %d", i.Op.Name, first.Name, in.Pos.Line), Help: "move it behind the wait"}
+			}
+			return true
+		})
+	}
+	return bad
+}
