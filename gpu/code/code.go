@@ -83,6 +83,7 @@ type Launch struct {
 	SharedBytes int           // bytes of dynamic shared memory per block, at shared address 0
 	MaxReg      int           // most 32-bit registers per thread; 0 leaves it open
 	MinBlocks   int           // blocks that must fit one multiprocessor; 0 leaves it open
+	PDL         bool          // the host may start it before the launch in front has ended; it waits itself
 }
 
 // Func is one function, which the host can start.

@@ -46,6 +46,9 @@ func Format(f *Func) string {
 	if f.Launch.Cluster != [3]int{} {
 		fmt.Fprintf(&p.b, " cluster=%v", f.Launch.Cluster)
 	}
+	if f.Launch.PDL {
+		p.b.WriteString(" pdl")
+	}
 	p.b.WriteString(" {\n")
 	p.region(f.Body, 1)
 	p.b.WriteString("}\n")

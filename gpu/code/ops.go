@@ -228,6 +228,10 @@ const (
 	OpAtomGlobalExch
 	OpAtomGlobalCas
 	OpAtomGlobalAddF32
+	OpAtomGlobalInc
+	OpAtomGlobalAcqRelAdd
+	OpAtomGlobalAcqRelInc
+	OpAtomGlobalAcqRelExch
 	OpRedGlobalAnd
 	OpRedGlobalOr
 	OpRedGlobalAdd
@@ -239,6 +243,8 @@ const (
 	OpBarSync
 	OpBarWarp
 	OpFenceGPU
+	OpGridDepWait
+	OpGridDepLaunch
 
 	OpMmaF16F32
 	OpMmaF16F16

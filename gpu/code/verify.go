@@ -3,6 +3,7 @@ package code
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 )
@@ -31,6 +32,9 @@ func Verify(f *Func) diag.List {
 		v.errs.Addf(diag.Pos{}, "Code.F3", "", "the body of function %s yields values", f.Name)
 	}
 	v.region(f.Body, diag.Pos{})
+	if f.Launch.PDL && !slices.ContainsFunc(f.Body.Instrs, func(in *Instr) bool { return in.Op == OpGridDepWait }) {
+		v.errs.Addf(diag.Pos{}, "Code.L1", "", "launch of %s: it may begin early, but does not wait outside of loops and branches", f.Name)
+	}
 	return v.errs
 }
 

@@ -16,9 +16,14 @@ func update(op code.Op, old, b, c uint64) uint64 {
 		return old | b
 	case code.OpAtomGlobalXor:
 		return old ^ b
-	case code.OpAtomGlobalAdd, code.OpRedGlobalAdd, code.OpAtomSharedAdd:
+	case code.OpAtomGlobalAdd, code.OpAtomGlobalAcqRelAdd, code.OpRedGlobalAdd, code.OpAtomSharedAdd:
 		return (old + b) & 0xffffffff
-	case code.OpAtomGlobalExch:
+	case code.OpAtomGlobalInc, code.OpAtomGlobalAcqRelInc:
+		if old >= b {
+			return 0
+		}
+		return old + 1
+	case code.OpAtomGlobalExch, code.OpAtomGlobalAcqRelExch:
 		return b
 	case code.OpAtomGlobalCas:
 		if old == b {
@@ -44,10 +49,14 @@ func flush(v uint64) uint64 {
 // chosen so that what comes out does not depend on the order.
 func atomicCases(op code.Op, o Options) []Case {
 	meet := togetherCase
-	if op == code.OpAtomGlobalExch {
+	if op == code.OpAtomGlobalExch || op == code.OpAtomGlobalAcqRelExch {
 		meet = exchangeCase
 	}
-	return []Case{aloneCase(op, o, false), aloneCase(op, o, true), meet(op)}
+	cases := []Case{aloneCase(op, o, false), aloneCase(op, o, true), meet(op)}
+	if op == code.OpAtomGlobalAcqRelAdd || op == code.OpAtomGlobalAcqRelInc {
+		cases = append(cases, lastBlockCase(op))
+	}
+	return cases
 }
 
 // memory makes the words that atomics of a case work on: in global memory the
@@ -168,7 +177,15 @@ func togetherCase(op code.Op) Case {
 		value = func(k int) uint64 { return 1 << (k * 7 % 29) }
 	case code.OpAtomGlobalXor:
 		value = func(k int) uint64 { return uint64(k) * 0x9e3779b1 & 0xffffffff }
-	case code.OpAtomGlobalAdd, code.OpAtomSharedAdd:
+	case code.OpAtomGlobalInc, code.OpAtomGlobalAcqRelInc:
+		value = func(int) uint64 { return uint64(n) - 1 } // all counts, and 0 again
+		results = func() (r []uint64) {
+			for k := range n {
+				r = append(r, uint64(k))
+			}
+			return r
+		}
+	case code.OpAtomGlobalAdd, code.OpAtomGlobalAcqRelAdd, code.OpAtomSharedAdd:
 		start = 0xfffffff0
 		results = func() (r []uint64) {
 			for k := range n {

@@ -8,8 +8,11 @@ import (
 
 // barrierCases pass values from thread to thread across the barrier.
 func barrierCases(op code.Op) []Case {
-	if op == code.OpFenceGPU {
+	switch op {
+	case code.OpFenceGPU:
 		return []Case{lastBlockCase(op)}
+	case code.OpGridDepWait, code.OpGridDepLaunch:
+		return []Case{aloneInStreamCase(op)}
 	}
 	rounds, partner := immediates(op.Row()), 0x9f
 	if op == code.OpBarWarp {
@@ -46,8 +49,30 @@ func barrierCases(op code.Op) []Case {
 	return []Case{c}
 }
 
-// lastBlockCase has every block publish its numbers, fence and count itself; the
-// block that counts last adds all numbers up.
+// aloneInStreamCase stores after the instruction. With no other launch around, it
+// has nothing to wait for and nothing to let begin.
+func aloneInStreamCase(op code.Op) Case {
+	const blocks = 4
+	m := newMaker(op)
+	idx := m.thread()
+	p, k := m.buffer(make([]byte, 4*blocks*blockSize))
+	m.raw(op, nil, 0)
+	m.store(m.Mul32(idx, m.Const32(2654435761)), m.at(p, idx, 4), 0)
+	c := m.done("alone in its stream", blocks)
+	c.Out = []Out{{Buf: k, Size: 4}}
+	c.Want = func() [][]byte {
+		vals := make([]uint64, blocks*blockSize)
+		for k := range vals {
+			vals[k] = uint64(k) * 2654435761 & 0xffffffff
+		}
+		return [][]byte{column(code.B32, vals)}
+	}
+	return c
+}
+
+// lastBlockCase has every block publish its numbers and count itself; the block
+// that counts last adds all numbers up. op is the fence around the counting, or
+// the atomic that counts and needs none.
 func lastBlockCase(op code.Op) Case {
 	const blocks = 128
 	m := newMaker(op)
@@ -57,17 +82,24 @@ func lastBlockCase(op code.Op) Case {
 	counter, _ := m.buffer(make([]byte, 16))
 	p, k := m.buffer(make([]byte, 4*blockSize))
 	m.store(m.Mul32(idx, m.Const32(2654435761)), m.at(data, idx, 4), 0)
-	m.raw(op, nil, 0)
+	count, by, fence := code.OpAtomGlobalAdd, m.Const32(1), func() { m.raw(op, nil, 0) }
+	if op != code.OpFenceGPU {
+		count, fence = op, func() {}
+	}
+	if op == code.OpAtomGlobalAcqRelInc {
+		by = m.Const32(blocks)
+	}
+	fence()
 	m.Emit(code.OpBarSync, []int64{0})
 	m.If(m.SetpU32(code.EQ, tid, m.Const32(0)), func() []code.Value {
-		n := m.Emit1(code.OpAtomGlobalAdd, []int64{0}, counter, m.Const32(1))
+		n := m.raw(count, []int64{0}, 0, counter, by)[0]
 		m.Emit(code.OpStSharedB32, []int64{0}, m.SharedBase(), n)
 		return nil
 	}, nil)
 	m.Emit(code.OpBarSync, []int64{0})
 	last := m.SetpU32(code.EQ, m.Emit1(code.OpLdSharedB32, []int64{0}, m.SharedBase()), m.Const32(blocks-1))
 	m.If(last, func() []code.Value {
-		m.raw(op, nil, 0)
+		fence()
 		sum := m.For(m.Const32(0), m.Const32(blocks), m.Const32(1), 1, []code.Value{m.Const32(0)}, func(i code.Value, c []code.Value) []code.Value {
 			at := m.Mad32(i, m.Const32(blockSize), tid)
 			return []code.Value{m.Add32(c[0], m.load(code.B32, m.at(data, at, 4), 0))}

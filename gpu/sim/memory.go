@@ -283,9 +283,13 @@ func (w *warp) atomic(i *inst, l int, data []byte) {
 		to = old | v
 	case code.OpAtomGlobalXor:
 		to = old ^ v
-	case code.OpAtomGlobalAdd, code.OpRedGlobalAdd, code.OpAtomSharedAdd:
+	case code.OpAtomGlobalAdd, code.OpAtomGlobalAcqRelAdd, code.OpRedGlobalAdd, code.OpAtomSharedAdd:
 		to = old + v
-	case code.OpAtomGlobalExch:
+	case code.OpAtomGlobalInc, code.OpAtomGlobalAcqRelInc:
+		if to = old + 1; old >= v {
+			to = 0
+		}
+	case code.OpAtomGlobalExch, code.OpAtomGlobalAcqRelExch:
 	case code.OpAtomGlobalCas:
 		to = old
 		if old == v {

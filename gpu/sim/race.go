@@ -11,8 +11,8 @@ import (
 // so that two threads that use one without a barrier between, one of them
 // writing, are found in whatever order they come. Threads of a block are ordered
 // by its barriers, blocks never, except in a function with a fence for the whole
-// GPU: which accesses its fences and atomics order between blocks is not followed,
-// so that only accesses of one block are compared. Atomics order themselves and
+// GPU or an atomic that is one: which accesses these order between blocks is not
+// followed, so that only accesses of one block are compared. Atomics order themselves and
 // are left out.
 type tracker struct {
 	unit           uint64 // bytes: no access of the function is smaller
@@ -129,7 +129,10 @@ func (m *machine) track(blocks int) {
 		if row := in.Row(); row.Space == code.Global && (row.Class == code.Load || row.Class == code.Store) {
 			unit = min(unit, uint64(row.Unit*row.Count))
 		}
-		fenced = fenced || in.Op == code.OpFenceGPU
+		switch in.Op {
+		case code.OpFenceGPU, code.OpAtomGlobalAcqRelAdd, code.OpAtomGlobalAcqRelInc, code.OpAtomGlobalAcqRelExch:
+			fenced = true
+		}
 	})
 	left := maxTracked
 	shared := map[*byte]*tracker{}
