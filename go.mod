@@ -3,6 +3,7 @@ module github.com/tilus-lab/tilus-lab
 go 1.26.0
 
 require (
+	codeberg.org/go-pdf/fpdf v0.12.0
 	github.com/ajstarks/svgo v0.0.0-20211024235047-1546f124cd8b
 	github.com/ebitengine/purego v0.11.3
 	github.com/google/go-cmp v0.7.0

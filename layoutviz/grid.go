@@ -1,21 +1,23 @@
 package layoutviz
 
 import (
-	"fmt"
+	"slices"
 	"strings"
+
+	"github.com/tilus-lab/tilus-lab/layoutviz/scene"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
-// table is a picture made of equal cells: what the tensor view and the thread
-// view have in common. Rows and columns are cells after coarsening.
+// table is a rectangle of equal cells with numbers along it: what most views
+// consist of. Rows and columns are cells after coarsening.
 type table struct {
-	title, desc string
-	caption     []string
-	rowAxis     string // what the rows count
-	colAxis     string
-	rows, cols  int
-	rowHead     func(r int) string
-	colHead     func(c int) string
-	gapCols     int // a wider gap after this many columns; 0 for none
+	name       string // heading of its grid where a picture has several
+	rowAxis    string // what the rows count
+	colAxis    string
+	rows, cols int
+	rowHead    func(r int) string
+	colHead    func(c int) string
+	gapCols    int // a wider gap after this many columns; 0 for none
 	// beside is the number of a row in a later block of columns, where blocks have
 	// numbers of their own; nil where those on the left are for all.
 	beside   func(block, r int) string
@@ -24,6 +26,7 @@ type table struct {
 	cell     func(r, c int) cell
 	labelled bool
 	linked   bool
+	small    bool // as small as the texts allow
 }
 
 // cell is one square of a table. Several fills are shown side by side.
@@ -33,189 +36,198 @@ type cell struct {
 	id, label   string
 	keys        []int
 	thread      int
+	slot        int
+	at          []int
+	also        []layout.Holder // further threads that hold the same
+	mark        string          // colour of a thick outline, or empty
 }
 
 const (
-	pad      = 12
-	capSize  = 13.0
-	headSize = 10.0
-	topSize  = 11.0
-	subSize  = 9.0
 	gapWidth = 14
-	maxShown = 4 // fills shown in one cell
+	maxShown = 4  // fills shown in one cell
+	headRoom = 32 // above the cells, for axis names and numbers
 )
 
-// draw lays the table out.
-func (t table) draw(o Options) Picture {
-	cw, ch := 8, 8
+// extent is the size of the parts of a table.
+type extent struct {
+	cw, ch       int // a cell
+	left         int // what stands left of the cells
+	gap          int
+	cells, cellH int // all cells
+	w, h         int // all of it
+}
+
+func (t table) extent() extent {
+	var e extent
+	e.cw, e.ch = 8, 8
+	wide, tall, double := 30, 22, 30
+	if t.small {
+		wide, tall, double = 16, 17, 26
+	}
 	switch {
 	case t.labelled && t.twoLines:
-		cw, ch = max(30, textWidth(t.longest, topSize)+8), 30
+		e.cw, e.ch = max(wide, scene.Width(t.longest, topSize)+8), double
 	case t.labelled:
-		cw, ch = max(34, textWidth(t.longest, topSize)+8), 22
+		e.cw, e.ch = max(wide+4, scene.Width(t.longest, topSize)+8), tall
 	case t.rows*t.cols > maxLabelled:
-		cw, ch = 6, 6
+		e.cw, e.ch = 6, 6
 	}
-	headW := 0
+	head := 0
 	for r := range t.rows {
-		headW = max(headW, textWidth(t.rowHead(r), headSize))
+		head = max(head, scene.Width(t.rowHead(r), headSize))
 	}
-	headW += 8
-	gap, gaps := gapWidth, 0
+	e.left = max(head+8, scene.Width(t.rowAxis+" ↓", headSize)+6)
+	if t.rowAxis == "" {
+		e.left = head + 8
+	}
+	gaps := 0
 	if t.gapCols > 0 {
-		gaps = (t.cols - 1) / t.gapCols
+		e.gap, gaps = gapWidth, (t.cols-1)/t.gapCols
 	}
 	if t.beside != nil {
-		gap = 0
+		e.gap = 0
 		for b := 1; b <= gaps; b++ {
-			gap = max(gap, textWidth(t.beside(b, 0), headSize)+18)
+			e.gap = max(e.gap, scene.Width(t.beside(b, 0), headSize)+18)
 		}
 	}
-	axis := textWidth(t.rowAxis+" ↓", headSize)
-	x0 := pad + max(headW, axis+6)
-	gridW := t.cols*cw + gaps*gap
-	width := x0 + gridW + pad
-	if !o.NoCaption {
-		width = max(width, 240)
+	e.cells, e.cellH = t.cols*e.cw+gaps*e.gap, t.rows*e.ch
+	e.w, e.h = e.left+e.cells, headRoom+e.cellH
+	return e
+}
+
+// x is where a column begins, from the left of the cells.
+func (t table) x(e extent, col int) int {
+	x := col * e.cw
+	if t.gapCols > 0 {
+		x += col / t.gapCols * e.gap
 	}
-	s := &scene{w: width}
+	return x
+}
+
+// draw is a picture of one table.
+func (t table) draw(o Options, title, desc string, caption []string) (Picture, error) {
+	c, err := newCanvas(o)
+	if err != nil {
+		return Picture{}, err
+	}
+	e := t.extent()
+	c.w = pad + e.w + pad
 	y := pad
 	if !o.NoCaption {
-		y = s.caption(t.caption, y)
+		c.w = max(c.w, 240)
+		y = c.caption(caption, y)
 	}
-	y0 := y + 32
-	gridH := t.rows * ch
-	s.h = y0 + gridH + pad
+	t.place(c, pad, y)
+	c.h = y + e.h + pad
+	return c.picture(title, desc), nil
+}
 
-	colX := func(c int) int {
-		x := x0 + c*cw
-		if t.gapCols > 0 {
-			x += c / t.gapCols * gap
-		}
-		return x
-	}
+// place puts the table on a canvas, with its upper left corner at (x, y).
+func (t table) place(c *canvas, x, y int) {
+	e := t.extent()
+	cw, ch := e.cw, e.ch
+	x0, y0 := x+e.left, y+headRoom
 
 	// Axis names, then the numbers, thinned out so that they keep apart.
-	s.add(texts{y: y + 10, size: headSize, color: muted, anchor: start, words: []word{{x0, t.colAxis + " →"}}})
-	s.add(texts{y: y + 25, size: headSize, color: muted, anchor: end, words: []word{{x0 - 6, t.rowAxis + " ↓"}}})
+	axis := func(s, arrow string) string {
+		if s == "" {
+			return ""
+		}
+		return s + arrow
+	}
+	c.text(x0, y+10, headSize, c.muted, scene.Start, false, axis(t.colAxis, " →"))
+	c.text(x0-6, y+25, headSize, c.muted, scene.End, false, axis(t.rowAxis, " ↓"))
 	wide := 0
-	for c := range t.cols {
-		wide = max(wide, textWidth(t.colHead(c), headSize))
+	for i := range t.cols {
+		wide = max(wide, scene.Width(t.colHead(i), headSize))
 	}
-	every := thin(wide+4, cw)
-	head := texts{y: y + 25, size: headSize, color: muted, anchor: middle}
-	for c := 0; c < t.cols; c += every {
-		head.words = append(head.words, word{colX(c) + cw/2, t.colHead(c)})
+	for i := 0; i < t.cols; i += thin(wide+4, cw) {
+		c.text(x0+t.x(e, i)+cw/2, y+25, headSize, c.muted, scene.Middle, false, t.colHead(i))
 	}
-	s.add(head)
+	blocks, per := t.blocks()
 	for r := 0; r < t.rows; r += thin(13, ch) {
-		s.add(texts{y: y0 + r*ch + ch/2 + 4, size: headSize, color: muted, anchor: end, words: []word{{x0 - 6, t.rowHead(r)}}})
-		for b := 1; t.beside != nil && b <= gaps; b++ {
-			s.add(texts{y: y0 + r*ch + ch/2 + 4, size: headSize, color: muted, anchor: end, words: []word{{colX(b*t.gapCols) - 6, t.beside(b, r)}}})
+		c.text(x0-6, y0+r*ch+ch/2+4, headSize, c.muted, scene.End, false, t.rowHead(r))
+		for b := 1; t.beside != nil && b < blocks; b++ {
+			c.text(x0+t.x(e, b*per)-6, y0+r*ch+ch/2+4, headSize, c.muted, scene.End, false, t.beside(b, r))
 		}
 	}
 
-	// Cells: one path for each colour; then lines; then one text for each row,
-	// line and ink.
-	inkFor := map[string]string{}
-	inkOf := func(fill string) string {
-		if inkFor[fill] == "" {
-			inkFor[fill] = inkOn(fill)
-		}
-		return inkFor[fill]
+	grid := Grid{Title: t.name, Head: []string{strings.TrimSpace(t.rowAxis)}}
+	for i := range t.cols {
+		grid.Head = append(grid.Head, t.colHead(i))
 	}
-	var order []string
-	byColor := map[string][]box{}
-	var plates []box
-	var ids []Element
-	words := []texts{}
+	if t.linked {
+		c.ids = slices.Grow(c.ids, t.rows*t.cols)
+	}
 	for r := range t.rows {
-		lines := map[string]*texts{}
-		var inks []string
-		for c := range t.cols {
-			e := t.cell(r, c)
-			b := box{colX(c), y0 + r*ch, cw, ch}
-			n := min(len(e.fills), maxShown, cw/3)
-			color := ink
-			for i := range n {
-				f := e.fills[i]
-				if byColor[f] == nil {
-					order = append(order, f)
-				}
-				strip := box{b.x + i*cw/n, b.y, (i+1)*cw/n - i*cw/n, ch}
-				byColor[f] = join(byColor[f], strip)
-				if i == 0 {
-					color = inkOf(f)
+		row := make([]string, 0, t.cols+1)
+		row = append(row, t.rowHead(r))
+		for i := range t.cols {
+			v := t.cell(r, i)
+			bx, by := x0+t.x(e, i), y0+r*ch
+			n := min(len(v.fills), maxShown, cw/3)
+			color := c.ink
+			for k := range n {
+				c.fill(v.fills[k], bx+k*cw/n, by, (k+1)*cw/n-k*cw/n, ch)
+				if k == 0 {
+					color = c.inkOn(v.fills[0])
 				}
 			}
-			if t.labelled && n > 1 && needsPlate(e.fills[:n]) {
-				w := max(textWidth(e.top, topSize), textWidth(e.bottom, subSize)) + 2
-				plates = append(plates, box{b.x + (cw-w)/2, b.y + 3, w, ch - 6})
-				color = ink
+			if t.labelled && n > 1 && c.needsPlate(v.fills[:n]) {
+				w := max(scene.Width(v.top, topSize), scene.Width(v.bottom, subSize)) + 2
+				c.plates = append(c.plates, scene.Box{X: bx + (cw-w)/2, Y: by + 3, W: w, H: ch - 6})
+				color = c.inkOn(c.paper)
+			}
+			if v.mark != "" {
+				c.mark(v.mark, bx+1, by+1, cw-2, ch-2)
 			}
 			if t.labelled {
-				add := func(line int, y int, size float64, s string) {
-					if s == "" {
-						return
-					}
-					k := fmt.Sprint(line, color)
-					if lines[k] == nil {
-						lines[k] = &texts{y: y, size: size, color: color, anchor: middle}
-						inks = append(inks, k)
-					}
-					lines[k].words = append(lines[k].words, word{b.x + cw/2, s})
-				}
 				if t.twoLines {
-					add(0, b.y+14, topSize, e.top)
-					add(1, b.y+25, subSize, e.bottom)
+					c.text(bx+cw/2, by+ch/2-1, topSize, color, scene.Middle, false, v.top)
+					c.text(bx+cw/2, by+ch/2+10, subSize, color, scene.Middle, false, v.bottom)
 				} else {
-					add(0, b.y+ch/2+4, topSize, e.top)
+					c.text(bx+cw/2, by+ch/2+4, topSize, color, scene.Middle, false, v.top)
 				}
+				s := v.top
+				if v.bottom != "" {
+					s += "/" + v.bottom
+				}
+				row = append(row, s)
 			}
 			if t.linked {
-				ids = append(ids, Element{ID: e.id, Label: e.label, X: b.x, Y: b.y, W: b.w, H: b.h, Keys: e.keys, Thread: e.thread})
+				c.ids = append(c.ids, Element{ID: v.id, Label: v.label, X: bx, Y: by, W: cw, H: ch, Keys: v.keys,
+					Thread: v.thread, Slot: v.slot, At: v.at, Also: v.also})
 			}
 		}
-		for _, k := range inks {
-			words = append(words, *lines[k])
+		grid.Rows = append(grid.Rows, row)
+	}
+	if t.labelled {
+		c.grids = append(c.grids, grid)
+	}
+	for b := range blocks {
+		first, last := b*per, min((b+1)*per, t.cols)-1
+		l, right := x0+t.x(e, first), x0+t.x(e, last)+cw
+		if cw >= 8 {
+			for r := 1; r < t.rows; r++ {
+				c.hair(l, y0+r*ch, right, y0+r*ch)
+			}
+			for i := first + 1; i <= last; i++ {
+				c.hair(x0+t.x(e, i), y0, x0+t.x(e, i), y0+e.cellH)
+			}
 		}
+		c.frame(l, y0, right-l, e.cellH)
 	}
-	for _, color := range order {
-		s.add(fills{color, byColor[color]})
-	}
-	if len(plates) > 0 {
-		s.add(fills{paper, plates})
-	}
-	if cw >= 8 {
-		s.add(strokes{hair, 0.75, t.inner(colX, cw, y0, ch)})
-	}
-	s.add(strokes{ink, 1.25, t.outer(colX, cw, y0, gridH)})
-	for _, w := range words {
-		s.add(w)
-	}
-	return Picture{SVG: s.encode(t.title, t.desc), Width: s.w, Height: s.h, IDs: ids, Title: t.title, Desc: t.desc, scene: s}
 }
 
 // needsPlate reports whether a text over these fills cannot have one ink with
 // enough contrast on all of them.
-func needsPlate(fills []string) bool {
+func (k look) needsPlate(fills []string) bool {
 	for _, f := range fills {
-		if inkOn(f) != inkOn(fills[0]) {
+		if k.inkOn(f) != k.inkOn(fills[0]) {
 			return true
 		}
 	}
 	return false
-}
-
-// join appends a box, or widens the last one when they share a side.
-func join(boxes []box, b box) []box {
-	if n := len(boxes); n > 0 {
-		if p := &boxes[n-1]; p.y == b.y && p.h == b.h && p.x+p.w == b.x {
-			p.w += b.w
-			return boxes
-		}
-	}
-	return append(boxes, b)
 }
 
 // thin is every how many cells a label of the given size may stand.
@@ -232,71 +244,6 @@ func (t table) blocks() (n, per int) {
 		return 1, t.cols
 	}
 	return (t.cols + t.gapCols - 1) / t.gapCols, t.gapCols
-}
-
-func (t table) inner(colX func(int) int, cw, y0, ch int) []segment {
-	var out []segment
-	n, per := t.blocks()
-	for b := range n {
-		first, last := b*per, min((b+1)*per, t.cols)-1
-		for r := 1; r < t.rows; r++ {
-			out = append(out, segment{colX(first), y0 + r*ch, colX(last) + cw, y0 + r*ch})
-		}
-		for c := first + 1; c <= last; c++ {
-			out = append(out, segment{colX(c), y0, colX(c), y0 + t.rows*ch})
-		}
-	}
-	return out
-}
-
-func (t table) outer(colX func(int) int, cw, y0, gridH int) []segment {
-	var out []segment
-	n, per := t.blocks()
-	for b := range n {
-		l, r := colX(b*per), colX(min((b+1)*per, t.cols)-1)+cw
-		out = append(out, segment{l, y0, r, y0}, segment{l, y0 + gridH, r, y0 + gridH},
-			segment{l, y0, l, y0 + gridH}, segment{r, y0, r, y0 + gridH})
-	}
-	return out
-}
-
-// caption writes lines above the picture, the first one bold, wrapped to the
-// width, and returns where the picture may begin.
-func (s *scene) caption(lines []string, y int) int {
-	for i, line := range lines {
-		size, color := capSize, ink
-		if i > 0 {
-			size, color = topSize, muted
-		}
-		for _, part := range wrap(line, int(float64(s.w-2*pad)/(glyph*size))) {
-			y += int(size) + 4
-			s.add(texts{y: y - 4, size: size, color: color, anchor: start, bold: i == 0, words: []word{{pad, part}}})
-		}
-	}
-	return y + 8
-}
-
-// wrap breaks a line that is longer than n characters before a dot of a chain if
-// there is one, else at a space.
-func wrap(line string, n int) []string {
-	n = max(n, 12)
-	var out []string
-	for len([]rune(line)) > n {
-		r := []rune(line)
-		cut := n
-		for i := n; i > n/3; i-- {
-			if r[i] == '.' && i+1 < len(r) && r[i+1] != ' ' {
-				cut = i
-				break
-			}
-			if r[i] == ' ' && cut == n {
-				cut = i
-			}
-		}
-		out = append(out, strings.TrimRight(string(r[:cut]), " "))
-		line = strings.TrimLeft(string(r[cut:]), " ")
-	}
-	return append(out, line)
 }
 
 // tiles chooses how many elements one cell stands for in each direction, powers

@@ -10,14 +10,16 @@
 //   - [Reinterpret] shows the bits of a thread in order, once as elements of one
 //     type and once as elements of another, which is what a View does.
 //
-// A picture is built as a list of shapes (scene.go) that is written as SVG by
-// svgo, or as PNG by [PNG]; both show the same things in the same places.
+// A picture is built as a list of shapes (package scene) that is written as SVG by
+// svgo, and by [Export] as PNG, PDF or TikZ; all show the same things in the same
+// places. Its contents can also be had as JSON, CSV, Markdown or text.
 package layoutviz
 
 import (
 	"fmt"
 	"strings"
 
+	"github.com/tilus-lab/tilus-lab/layoutviz/scene"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
@@ -25,6 +27,8 @@ import (
 type Options struct {
 	// Palette is one of [Palettes]; empty means the first.
 	Palette string
+	// Theme is one of [Themes]; empty means the first.
+	Theme string
 	// Threads are the threads that Reinterpret shows; empty means the first few.
 	Threads []int
 	// NoCaption leaves out the line above the picture.
@@ -47,8 +51,9 @@ type Picture struct {
 	Desc   string
 	Form   string
 	Text   string
+	Grids  []Grid // the texts of the cells, for forms without places
 
-	scene *scene
+	scene *scene.Scene
 }
 
 // Element is one part of a picture that can be pointed at. ID is stable: it
@@ -64,7 +69,17 @@ type Element struct {
 	W, H  int
 	Keys  []int
 
-	Thread int // that holds it, the first one if there are several
+	Thread int             // that holds it, the first one if there are several
+	Slot   int             // it is held in
+	At     []int           // its place in the tensor, where it has one
+	Also   []layout.Holder // the others that hold it
+}
+
+// Grid is a table of texts: the first column and Head are the numbers along it.
+type Grid struct {
+	Title string
+	Head  []string
+	Rows  [][]string
 }
 
 // Sizes at which a picture becomes coarser. They are cells, not elements: a
@@ -115,3 +130,22 @@ func joinInts(v []int) string {
 }
 
 func tuple(v []int) string { return "(" + joinInts(v) + ")" }
+
+// Split is the picture as an SVG without its texts, and the texts. A browser
+// takes nearly all of its time for the texts of an SVG, and draws the same texts
+// several times faster itself.
+func (p Picture) Split() (svg []byte, list []Text) {
+	if p.scene == nil {
+		return p.SVG, nil
+	}
+	rest := *p.scene
+	rest.Items = nil
+	for _, it := range p.scene.Items {
+		if t, ok := it.(scene.Text); ok {
+			list = append(list, t)
+		} else {
+			rest.Add(it)
+		}
+	}
+	return rest.SVG(p.Title, p.Desc), list
+}

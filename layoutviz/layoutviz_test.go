@@ -6,9 +6,11 @@ import (
 	"image/png"
 	"io"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/layoutviz/scene"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
@@ -67,7 +69,7 @@ func well(t *testing.T, name string, p Picture) {
 	}
 	if strings.HasPrefix(p.Title, "T") { // views, not the reinterpretation
 		for color, n := range paths {
-			if n > 1 && color != "none" && color != paper {
+			if n > 1 && color != "none" && color != Themes()[0].paper {
 				t.Errorf("%s: %d paths of colour %s", name, n, color)
 			}
 		}
@@ -337,17 +339,86 @@ func TestReinterpretLegend(t *testing.T) {
 	}
 }
 
+// Every text can be read on its own fill, in every palette and theme, the heat
+// colours included; in the high-contrast palette twice as well.
 func TestContrast(t *testing.T) {
-	for _, p := range Palettes() {
-		for _, c := range p.Colors {
-			if got := contrast(inkOn(c), c); got < 4.5 {
-				t.Errorf("%s: text on %s has contrast %.2f", p.Name, c, got)
+	for _, th := range Themes() {
+		for _, p := range Palettes() {
+			k, err := Options{Palette: p.Name, Theme: th.Name}.look()
+			if err != nil {
+				t.Fatal(err)
+			}
+			fills := slices.Clone(k.colors)
+			for i := range 17 {
+				fills = append(fills, k.heat(i, 16))
+			}
+			for i, c := range fills {
+				want := 4.5
+				if p.Name == "contrast" && th.Name == "light" && i < len(k.colors) {
+					want = 7
+				}
+				if got := contrast(k.inkOn(c), c); got < want {
+					t.Errorf("%s %s: text on %s has contrast %.2f, want %v", th.Name, p.Name, c, got, want)
+				}
+			}
+		}
+		for _, c := range []string{th.ink, th.muted, th.alarm, th.accent} {
+			for _, on := range []string{th.paper, th.quiet} {
+				if got := contrast(c, on); got < 4.5 {
+					t.Errorf("%s: %s on %s has contrast %.2f", th.Name, c, on, got)
+				}
 			}
 		}
 	}
-	for _, c := range []string{ink, muted} {
-		if got := contrast(c, paper); got < 4.5 {
-			t.Errorf("%s on paper has contrast %.2f", c, got)
+}
+
+// What the scene says about colours holds for the texts that are really drawn:
+// each stands on a fill that it can be read on.
+func TestDrawnContrast(t *testing.T) {
+	for _, name := range []string{"acc", "replicated"} {
+		for _, th := range Themes() {
+			for _, pal := range Palettes() {
+				p, err := Tensor(samples[name], Options{Palette: pal.Name, Theme: th.Name})
+				if err != nil {
+					t.Fatal(err)
+				}
+				readable(t, th.Name+" "+pal.Name, p)
+			}
+		}
+	}
+}
+
+// readable checks every word of a picture against what is painted below its middle.
+func readable(t *testing.T, name string, p Picture) {
+	t.Helper()
+	for _, it := range p.scene.Items {
+		x, ok := it.(scene.Text)
+		if !ok {
+			continue
+		}
+		for _, w := range x.Words {
+			at := w.X
+			switch x.Anchor {
+			case scene.Start:
+				at += scene.Width(w.S, x.Size) / 2
+			case scene.End:
+				at -= scene.Width(w.S, x.Size) / 2
+			}
+			y := x.Y - int(x.Size/3)
+			under := p.scene.Paper
+			for _, f := range p.scene.Items {
+				if f, ok := f.(scene.Fills); ok {
+					for _, b := range f.Boxes {
+						if b.X <= at && at < b.X+b.W && b.Y <= y && y < b.Y+b.H {
+							under = f.Color
+						}
+					}
+				}
+			}
+			if got := contrast(x.Color, under); got < 4.5 {
+				t.Errorf("%s: %q at (%d, %d) in %s on %s has contrast %.2f", name, w.S, w.X, x.Y, x.Color, under, got)
+				return
+			}
 		}
 	}
 }
@@ -375,10 +446,10 @@ func TestPNG(t *testing.T) {
 	}
 	for _, e := range p.IDs {
 		index := []int{e.Keys[0] / 8, e.Keys[0] % 8}
-		want := paint(colors[acc.Holders(index...)[0].Thread%len(colors)], 100)
+		red, green, blue := rgb(colors[acc.Holders(index...)[0].Thread%len(colors)])
 		r, g, b, _ := img.At(2*(e.X+3), 2*(e.Y+e.H-3)).RGBA()
-		if uint8(r>>8) != want.R || uint8(g>>8) != want.G || uint8(b>>8) != want.B {
-			t.Errorf("%s: colour %02x%02x%02x, want %v", e.ID, r>>8, g>>8, b>>8, want)
+		if uint8(r>>8) != red || uint8(g>>8) != green || uint8(b>>8) != blue {
+			t.Errorf("%s: colour %02x%02x%02x, want %02x%02x%02x", e.ID, r>>8, g>>8, b>>8, red, green, blue)
 		}
 	}
 	again, err := PNG(p)

@@ -24,6 +24,8 @@ func Palettes() []Palette {
 			"#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#bbbbbb"}},
 		{"grey", "for black and white print", []string{
 			"#ffffff", "#999999", "#cccccc", "#666666", "#e6e6e6", "#808080", "#b3b3b3", "#4d4d4d"}},
+		{"contrast", "high contrast: every text at least 7:1", []string{
+			"#ffffff", "#000000", "#ffff00", "#0000a8", "#00ffff", "#7a0000", "#80ff80", "#4b0082"}},
 	}
 }
 
@@ -44,6 +46,106 @@ func soft() []string {
 	return out
 }
 
+// Theme is the sheet that a picture is drawn on.
+type Theme struct {
+	Name string
+	Doc  string
+
+	paper, ink, muted, line string // sheet, text and outlines, numbers, lines between cells
+	quiet                   string // fill of what is no one's
+	alarm, accent           string // outlines of what is wrong and of what is meant
+	shade                   int    // percent of black in the cell colours
+}
+
+// Themes lists the sheets, the usual one first.
+func Themes() []Theme {
+	return []Theme{
+		{Name: "light", Doc: "dark text on white", paper: "#ffffff", ink: "#1b1f24", muted: "#57606a", line: "#8c959f",
+			quiet: "#f6f8fa", alarm: "#b00020", accent: "#0550ae"},
+		{Name: "dark", Doc: "light text on nearly black, cell colours darkened", paper: "#0d1117", ink: "#e6edf3", muted: "#9aa4b0", line: "#30363d",
+			quiet: "#1c2128", alarm: "#ff7b72", accent: "#79c0ff", shade: 48},
+		{Name: "print", Doc: "black on white with strong lines", paper: "#ffffff", ink: "#000000", muted: "#333333", line: "#555555",
+			quiet: "#f2f2f2", alarm: "#8b0000", accent: "#00008b"},
+	}
+}
+
+// look is a palette on a theme.
+type look struct {
+	Theme
+	colors []string
+	inks   map[string]string
+}
+
+// look finds palette and theme of the options by name.
+func (o Options) look() (look, error) {
+	all := Themes()
+	var k look
+	var names []string
+	for _, t := range all {
+		names = append(names, t.Name)
+		if t.Name == o.Theme || o.Theme == "" && k.Name == "" {
+			k.Theme = t
+		}
+	}
+	if k.Name == "" {
+		return look{}, fmt.Errorf("layoutviz: unknown theme %q; there are %s", o.Theme, strings.Join(names, ", "))
+	}
+	colors, err := paletteOf(o.Palette)
+	if err != nil {
+		return look{}, err
+	}
+	for _, c := range colors {
+		k.colors = append(k.colors, k.tone(c))
+	}
+	k.inks = map[string]string{}
+	return k, nil
+}
+
+// tone is a colour as this theme shows it.
+func (k look) tone(color string) string {
+	if k.shade == 0 {
+		return color
+	}
+	return mix(color, "#000000", k.shade)
+}
+
+// of is the colour of thing number n, where neighbours in number differ.
+func (k look) of(n int) string { return k.colors[n%len(k.colors)] }
+
+// heat is a colour for part of whole: the sheet's quiet colour for none, dark red
+// for all. Luminance falls steadily, so that it also reads in grey.
+func (k look) heat(part, whole int) string {
+	if part <= 0 || whole <= 0 {
+		return k.quiet
+	}
+	return k.tone(mix("#ffe9d6", "#b3261e", min(100, 100*part/whole)))
+}
+
+// mix is percent of b in a.
+func mix(a, b string, percent int) string {
+	ar, ag, ab := rgb(a)
+	br, bg, bb := rgb(b)
+	m := func(x, y uint8) int { return (int(x)*(100-percent) + int(y)*percent) / 100 }
+	return fmt.Sprintf("#%02x%02x%02x", m(ar, br), m(ag, bg), m(ab, bb))
+}
+
+// inkOn is a text colour that can be read on a fill: contrast at least 4.5:1.
+// One of white and black always has it.
+func (k look) inkOn(fill string) string {
+	if c := k.inks[fill]; c != "" {
+		return c
+	}
+	best := "#ffffff"
+	for _, c := range []string{k.ink, k.paper, "#000000"} {
+		if contrast(c, fill) >= 4.5 {
+			best = c
+			break
+		}
+	}
+	k.inks[fill] = best
+	return best
+}
+
 // paletteOf finds a palette by name.
 func paletteOf(name string) ([]string, error) {
 	all := Palettes()
@@ -58,17 +160,6 @@ func paletteOf(name string) ([]string, error) {
 		names = append(names, p.Name)
 	}
 	return nil, fmt.Errorf("layoutviz: unknown palette %q; there are %s", name, strings.Join(names, ", "))
-}
-
-// inkOn is a text colour that can be read on a fill: contrast at least 4.5:1.
-// One of white and black always has it.
-func inkOn(fill string) string {
-	for _, c := range []string{ink, paper} {
-		if contrast(c, fill) >= 4.5 {
-			return c
-		}
-	}
-	return "#000000"
 }
 
 // contrast is the WCAG contrast ratio of two colours, from 1 to 21.

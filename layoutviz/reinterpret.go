@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strings"
 
+	"github.com/tilus-lab/tilus-lab/layoutviz/scene"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
@@ -37,7 +38,7 @@ type piece struct {
 // below; one that begins in two elements above is put together from both. The
 // two sides must have the same threads, each with the same number of bits.
 func Reinterpret(from dtype.Type, fl layout.Layout, to dtype.Type, tl layout.Layout, o Options) (Picture, error) {
-	colors, err := paletteOf(o.Palette)
+	c, err := newCanvas(o)
 	if err != nil {
 		return Picture{}, err
 	}
@@ -75,10 +76,10 @@ func Reinterpret(from dtype.Type, fl layout.Layout, to dtype.Type, tl layout.Lay
 		bitW = 18
 	}
 	const gapUp, gapDown = 6, 6
-	left := pad + textWidth(fmt.Sprint("thread ", fl.Threads()-1), topSize) + 14
+	left := pad + scene.Width(fmt.Sprint("thread ", fl.Threads()-1), topSize) + 14
 	rowW := func(unit, gap int) int { return per*bitW + (per-1)/unit*gap }
 	inner := max(rowW(from.Bits(), gapUp), rowW(to.Bits(), gapDown))
-	s := &scene{w: max(left+inner+pad, 440)}
+	c.w = max(left+inner+pad, 440)
 
 	pic := Picture{
 		Title: fmt.Sprintf("Reinterpretation of %s as %s, %d bits per thread", from, to, bits),
@@ -86,14 +87,14 @@ func Reinterpret(from dtype.Type, fl layout.Layout, to dtype.Type, tl layout.Lay
 	}
 	y := pad
 	if !o.NoCaption {
-		y = s.caption([]string{
+		y = c.caption([]string{
 			fmt.Sprintf("the same %d bits of a thread as %s and as %s", bits, elems(fl.Slots(), from), elems(tl.Slots(), to)),
 			fmt.Sprintf("above: %s [%s] %s", from, joinInts(fl.Shape()), fl),
 			fmt.Sprintf("below: %s [%s] %s", to, joinInts(tl.Shape()), tl),
 		}, y)
 	}
 	const boxH, bitH, ribbon, between = 30, 15, 34, 18
-	for i, t := range threads {
+	for _, t := range threads {
 		for lo := 0; lo < shown; lo += per {
 			hi := min(lo+per, shown)
 			a := cut(lo, hi, from.Bits(), bitW, left, gapUp, inner)
@@ -103,18 +104,17 @@ func Reinterpret(from dtype.Type, fl layout.Layout, to dtype.Type, tl layout.Lay
 			yBitsB := yRibbon + ribbon
 			yBoxB := yBitsB + bitH
 			if lo == 0 {
-				s.add(texts{y: yRibbon + ribbon/2 + 4, size: topSize, color: ink, anchor: start, bold: true,
-					words: []word{{pad, fmt.Sprint("thread ", t)}}})
+				c.text(pad, yRibbon+ribbon/2+4, topSize, c.ink, scene.Start, true, fmt.Sprint("thread ", t))
 			}
-			s.add(texts{y: y + boxH/2 + 4, size: headSize, color: muted, anchor: end, words: []word{{left - 8, from.String()}}})
-			s.add(texts{y: yBoxB + boxH/2 + 4, size: headSize, color: muted, anchor: end, words: []word{{left - 8, to.String()}}})
+			c.text(left-8, y+boxH/2+4, headSize, c.muted, scene.End, false, from.String())
+			c.text(left-8, yBoxB+boxH/2+4, headSize, c.muted, scene.End, false, to.String())
 
-			v := strip{s: s, bitW: bitW, colors: colors, thread: t, id: i, per: bits}
+			v := strip{canvas: c, bitW: bitW, thread: t, per: bits}
 			v.ribbons(a, b, yRibbon, yBitsB)
-			pic.IDs = append(pic.IDs, v.row(up, "a", a, y, yBitsA, boxH, bitH, func(bit int) string {
+			c.ids = append(c.ids, v.row(up, "a", a, y, yBitsA, boxH, bitH, func(bit int) string {
 				return v.color(bit / to.Bits())
 			}, false)...)
-			pic.IDs = append(pic.IDs, v.row(down, "b", b, yBoxB, yBitsB, boxH, bitH, func(bit int) string {
+			c.ids = append(c.ids, v.row(down, "b", b, yBoxB, yBitsB, boxH, bitH, func(bit int) string {
 				return v.color(bit / to.Bits())
 			}, true)...)
 			y = yBoxB + boxH + between
@@ -126,11 +126,11 @@ func Reinterpret(from dtype.Type, fl layout.Layout, to dtype.Type, tl layout.Lay
 		pic.Desc = legend
 	}
 	if !o.NoCaption {
-		y = s.caption([]string{"", "Bit 0, the least significant, is on the left. " + legend}, y-between-12)
+		y = c.caption([]string{"", "Bit 0, the least significant, is on the left. " + legend}, y-between-12)
 	}
-	s.h = y + 4
-	pic.scene, pic.Width, pic.Height = s, s.w, s.h
-	pic.SVG = s.encode(pic.Title, pic.Desc)
+	c.h = y + 4
+	c.grids = viewGrids(up, down, threads, shown)
+	pic = c.picture(pic.Title, pic.Desc)
 	if from == dtype.U8 && to.IsInt() && to.Bits() <= 8 {
 		pic.Form, pic.Text = "view", to.String()+" "+tl.String()
 	}
@@ -181,15 +181,13 @@ func cut(lo, hi, unit, bitW, left, gap, inner int) []piece {
 
 // strip draws one row of one thread.
 type strip struct {
-	s      *scene
+	*canvas
 	bitW   int
-	colors []string
 	thread int
-	id     int
 	per    int // bits of a thread
 }
 
-func (v strip) color(slot int) string { return v.colors[slot%min(len(v.colors), 8)] }
+func (v strip) color(slot int) string { return v.of(slot % 8) }
 
 // ribbons joins each run of bits that lies in one element on both sides.
 func (v strip) ribbons(a, b []piece, y1, y2 int) {
@@ -199,10 +197,10 @@ func (v strip) ribbons(a, b []piece, y1, y2 int) {
 			if lo >= hi {
 				continue
 			}
-			v.s.add(band{
-				color: v.color(q.slot), opacityPercent: 55,
-				a1: p.x + (lo-p.lo)*v.bitW, b1: p.x + (hi-p.lo)*v.bitW, y1: y1,
-				a2: q.x + (lo-q.lo)*v.bitW, b2: q.x + (hi-q.lo)*v.bitW, y2: y2,
+			v.bands = append(v.bands, scene.Band{
+				Color: v.color(q.slot), Opacity: 55,
+				A1: p.x + (lo-p.lo)*v.bitW, B1: p.x + (hi-p.lo)*v.bitW, Y1: y1,
+				A2: q.x + (lo-q.lo)*v.bitW, B2: q.x + (hi-q.lo)*v.bitW, Y2: y2,
 			})
 		}
 	}
@@ -215,46 +213,32 @@ func (v strip) row(e side, prefix string, pieces []piece, yBox, yBits, boxH, bit
 	unit := e.elem.Bits()
 	for _, p := range pieces {
 		w := (p.hi - p.lo) * v.bitW
-		fill := "#f6f8fa"
+		fill := v.quiet
 		if filled {
 			fill = v.color(p.slot)
 		}
-		v.s.add(fills{fill, []box{{p.x, yBox, w, boxH}}})
-		var lines []segment
-		numbers := map[string]*texts{}
-		var inks []string
+		v.fill(fill, p.x, yBox, w, boxH)
 		for bit := p.lo; bit < p.hi; bit++ {
 			x := p.x + (bit-p.lo)*v.bitW
-			c := bitColor(bit)
-			v.s.add(fills{c, []box{{x, yBits, v.bitW, bitH}}})
+			color := bitColor(bit)
+			v.fill(color, x, yBits, v.bitW, bitH)
 			if bit > p.lo {
-				lines = append(lines, segment{x, yBits, x, yBits + bitH})
+				v.hair(x, yBits, x, yBits+bitH)
 			}
-			k := inkOn(c)
-			if numbers[k] == nil {
-				numbers[k] = &texts{y: yBits + bitH - 4, size: 8.5, color: k, anchor: middle}
-				inks = append(inks, k)
-			}
-			numbers[k].words = append(numbers[k].words, word{x + v.bitW/2, fmt.Sprint(bit % unit)})
+			v.text(x+v.bitW/2, yBits+bitH-4, 8.5, v.inkOn(color), scene.Middle, false, fmt.Sprint(bit%unit))
 		}
-		v.s.add(strokes{hair, 0.75, lines})
 		top, bottom := min(yBox, yBits), max(yBox+boxH, yBits+bitH)
 		mid := max(yBox, yBits)
-		v.s.add(strokes{hair, 0.75, []segment{{p.x, mid, p.x + w, mid}}})
-		v.s.add(strokes{ink, 1.25, []segment{
-			{p.x, top, p.x + w, top}, {p.x, bottom, p.x + w, bottom},
-			{p.x, top, p.x, bottom}, {p.x + w, top, p.x + w, bottom}}})
-		for _, k := range inks {
-			v.s.add(*numbers[k])
-		}
+		v.hair(p.x, mid, p.x+w, mid)
+		v.frame(p.x, top, w, bottom-top)
 		at := e.l.Index(v.thread, p.slot)
-		v.label(p.x+w/2, yBox+13, w, inkOn(fill), true, fmt.Sprint("slot ", p.slot), fmt.Sprint("s", p.slot), fmt.Sprint(p.slot))
-		v.label(p.x+w/2, yBox+25, w, inkOn(fill), false, tuple(at), strings.ReplaceAll(tuple(at), " ", ""), strings.ReplaceAll(joinInts(at), " ", ""))
+		v.label(p.x+w/2, yBox+13, w, v.inkOn(fill), true, fmt.Sprint("slot ", p.slot), fmt.Sprint("s", p.slot), fmt.Sprint(p.slot))
+		v.label(p.x+w/2, yBox+25, w, v.inkOn(fill), false, tuple(at), strings.ReplaceAll(tuple(at), " ", ""), strings.ReplaceAll(joinInts(at), " ", ""))
 		el := Element{
 			ID: fmt.Sprintf("%st%ds%d", prefix, v.thread, p.slot),
 			Label: fmt.Sprintf("thread %d slot %d as %s: bits %d to %d of the thread, element %s",
 				v.thread, p.slot, e.elem, p.slot*unit, (p.slot+1)*unit-1, tuple(at)),
-			X: p.x, Y: top, W: w, H: bottom - top, Thread: v.thread,
+			X: p.x, Y: top, W: w, H: bottom - top, Thread: v.thread, Slot: p.slot, At: at,
 		}
 		for bit := p.slot * unit; bit < (p.slot+1)*unit; bit++ {
 			el.Keys = append(el.Keys, v.thread*v.per+bit)
@@ -264,16 +248,20 @@ func (v strip) row(e side, prefix string, pieces []piece, yBox, yBits, boxH, bit
 	return ids
 }
 
-// label writes the longest of the texts that fits, or none.
-func (v strip) label(x, y, w int, color string, bold bool, candidates ...string) {
-	for _, size := range []float64{headSize, 8} {
-		for _, s := range candidates {
-			if textWidth(s, size) <= w-2 {
-				v.s.add(texts{y: y, size: size, color: color, anchor: middle, bold: bold, words: []word{{x, s}}})
-				return
+// viewGrids are the same facts as texts: a row for each element.
+func viewGrids(up, down side, threads []int, bits int) []Grid {
+	var out []Grid
+	for _, e := range []side{up, down} {
+		g := Grid{Title: fmt.Sprintf("as %s", e.elem), Head: []string{"thread", "slot", "bits", "element"}}
+		n := e.elem.Bits()
+		for _, t := range threads {
+			for slot := range min(e.l.Slots(), (bits+n-1)/n) {
+				g.Rows = append(g.Rows, []string{fmt.Sprint(t), fmt.Sprint(slot), fmt.Sprintf("%d..%d", slot*n, (slot+1)*n-1), tuple(e.l.Index(t, slot))})
 			}
 		}
+		out = append(out, g)
 	}
+	return out
 }
 
 // elems is "3 u8".

@@ -84,16 +84,14 @@ func (p plane) axes() (rows, cols string) {
 // tile of one dimension is wrapped into rows; one of more than two has its
 // leading dimensions stacked.
 func Tensor(l layout.Layout, o Options) (Picture, error) {
-	colors, err := paletteOf(o.Palette)
+	k, err := o.look()
 	if err != nil {
 		return Picture{}, err
 	}
 	p := planeOf(l.Shape())
 	fr, fc := tiles(p.rows, p.cols)
+	desc, caption := Describe(l), []string{l.String(), summary(l)}
 	t := table{
-		title:   "Tensor view of " + l.String(),
-		desc:    Describe(l),
-		caption: []string{l.String(), summary(l)},
 		rows:    (p.rows + fr - 1) / fr,
 		cols:    (p.cols + fc - 1) / fc,
 		rowHead: func(r int) string { return p.rowHead(r * fr) },
@@ -105,8 +103,8 @@ func Tensor(l layout.Layout, o Options) (Picture, error) {
 	t.labelled, t.linked = cells <= maxLabelled && fr*fc == 1, cells <= maxLinked && fr*fc == 1
 	if fr*fc > 1 {
 		note := fmt.Sprintf("Each square stands for %d×%d elements and has the colour of its first one.", fr, fc)
-		t.caption = append(t.caption, note)
-		t.desc += " " + note
+		caption = append(caption, note)
+		desc += " " + note
 	}
 	more := l.Replicas() - 1
 	t.longest = fmt.Sprint("T", l.Threads()-1)
@@ -116,13 +114,14 @@ func Tensor(l layout.Layout, o Options) (Picture, error) {
 	t.cell = func(r, c int) cell {
 		n := r*fr*p.cols + c*fc
 		if n >= p.size || c*fc >= p.cols {
-			return cell{fills: []string{paper}, id: "", label: ""}
+			return cell{fills: []string{k.paper}, id: "", label: ""}
 		}
 		at := p.index(n)
 		hold := l.Holders(at...)
-		e := cell{id: "e" + dotted(at), keys: []int{n}, thread: hold[0].Thread}
+		e := cell{id: "e" + dotted(at), keys: []int{n}, thread: hold[0].Thread, slot: hold[0].Slot, at: at}
+		e.also = hold[1:]
 		for _, h := range hold[:min(len(hold), maxShown)] {
-			e.fills = append(e.fills, colors[h.Thread%len(colors)])
+			e.fills = append(e.fills, k.of(h.Thread))
 		}
 		if t.labelled {
 			e.top = fmt.Sprint("T", hold[0].Thread)
@@ -136,7 +135,10 @@ func Tensor(l layout.Layout, o Options) (Picture, error) {
 		}
 		return e
 	}
-	pic := t.draw(o)
+	pic, err := t.draw(o, "Tensor view of "+l.String(), desc, caption)
+	if err != nil {
+		return Picture{}, err
+	}
 	pic.Form, pic.Text = "layout", l.String()
 	return pic, nil
 }
@@ -189,16 +191,14 @@ const warp = 32
 // text is the index of the element. Warps stand side by side, and so do parts of
 // a warp where the options ask for shorter columns.
 func Threads(l layout.Layout, o Options) (Picture, error) {
-	colors, err := paletteOf(o.Palette)
+	k, err := o.look()
 	if err != nil {
 		return Picture{}, err
 	}
 	p := planeOf(l.Shape())
 	threads, slots := l.Threads(), l.Slots()
+	desc, caption := Describe(l), []string{l.String(), "what each thread holds: " + summary(l)}
 	t := table{
-		title:   "Thread view of " + l.String(),
-		desc:    Describe(l),
-		caption: []string{l.String(), "what each thread holds: " + summary(l)},
 		rowAxis: "thread",
 		colAxis: "slot",
 	}
@@ -240,8 +240,8 @@ func Threads(l layout.Layout, o Options) (Picture, error) {
 	t.labelled, t.linked = cells <= maxLabelled && fr*fc == 1, cells <= maxLinked && fr*fc == 1
 	if fr*fc > 1 {
 		note := fmt.Sprintf("Each square stands for %d threads × %d slots.", fr, fc)
-		t.caption = append(t.caption, note)
-		t.desc += " " + note
+		caption = append(caption, note)
+		desc += " " + note
 	}
 	last := p.index(p.size - 1)
 	t.longest = joinInts(last)
@@ -252,12 +252,13 @@ func Threads(l layout.Layout, o Options) (Picture, error) {
 			thread = r * fr
 		}
 		if thread >= threads {
-			return cell{fills: []string{paper}}
+			return cell{fills: []string{k.paper}}
 		}
-		e := cell{fills: []string{colors[thread%len(colors)]}, id: fmt.Sprintf("t%ds%d", thread, slot), thread: thread}
+		e := cell{fills: []string{k.of(thread)}, id: fmt.Sprintf("t%ds%d", thread, slot), thread: thread, slot: slot}
 		n := l.FlatIndex(thread, slot)
 		e.keys = []int{n}
 		at := p.index(n)
+		e.at = at
 		if t.labelled {
 			e.top = strings.ReplaceAll(joinInts(at), ", ", ",")
 		}
@@ -267,7 +268,10 @@ func Threads(l layout.Layout, o Options) (Picture, error) {
 		return e
 	}
 	t.longest = strings.ReplaceAll(t.longest, ", ", ",")
-	pic := t.draw(o)
+	pic, err := t.draw(o, "Thread view of "+l.String(), desc, caption)
+	if err != nil {
+		return Picture{}, err
+	}
 	pic.Form, pic.Text = "layout", l.String()
 	return pic, nil
 }

@@ -1,4 +1,4 @@
-package layoutviz
+package scene
 
 import (
 	"bytes"
@@ -11,6 +11,7 @@ import (
 	"maps"
 	"math"
 	"slices"
+	"strconv"
 
 	"golang.org/x/image/font"
 	"golang.org/x/image/font/gofont/gomono"
@@ -23,29 +24,25 @@ import (
 // maxPixels bounds a PNG; larger pictures are scaled down to it.
 const maxPixels = 40 << 20
 
-// PNG is the picture as a PNG image at twice its size, or smaller where that
-// would be more than 40 million pixels. It shows the shapes of the SVG; letters
-// are those of the Go Mono font.
-func PNG(p Picture) ([]byte, error) {
-	if p.scene == nil {
-		return nil, fmt.Errorf("layoutviz: PNG of an empty picture")
-	}
+// PNG is the scene as a PNG image at twice its size, or smaller where that would
+// be more than 40 million pixels. Letters are those of the Go Mono font.
+func (s *Scene) PNG() ([]byte, error) {
 	scale := 2.0
-	if px := float64(p.scene.w) * float64(p.scene.h); px*scale*scale > maxPixels {
+	if px := float64(s.W) * float64(s.H); px*scale*scale > maxPixels {
 		scale = math.Sqrt(maxPixels / px)
 	}
-	r, err := newRaster(p.scene, scale)
+	r, err := newRaster(s, scale)
 	if err != nil {
-		return nil, fmt.Errorf("layoutviz: PNG: %w", err)
+		return nil, fmt.Errorf("scene: PNG: %w", err)
 	}
-	for _, it := range p.scene.items {
+	for _, it := range s.Items {
 		if err := r.item(it); err != nil {
-			return nil, fmt.Errorf("layoutviz: PNG: %w", err)
+			return nil, fmt.Errorf("scene: PNG: %w", err)
 		}
 	}
 	var buf bytes.Buffer
 	if err := (&png.Encoder{CompressionLevel: png.DefaultCompression}).Encode(&buf, paletted(r.img)); err != nil {
-		return nil, fmt.Errorf("layoutviz: PNG: %w", err)
+		return nil, fmt.Errorf("scene: PNG: %w", err)
 	}
 	return buf.Bytes(), nil
 }
@@ -110,7 +107,7 @@ type faceKey struct {
 	bold bool
 }
 
-func newRaster(s *scene, scale float64) (*raster, error) {
+func newRaster(s *Scene, scale float64) (*raster, error) {
 	r := &raster{scale: scale, faces: map[faceKey]font.Face{}}
 	for i, ttf := range [][]byte{gomono.TTF, gomonobold.TTF} {
 		f, err := opentype.Parse(ttf)
@@ -119,8 +116,8 @@ func newRaster(s *scene, scale float64) (*raster, error) {
 		}
 		r.fonts[i] = f
 	}
-	r.img = image.NewRGBA(image.Rect(0, 0, r.px(float64(s.w)), r.px(float64(s.h))))
-	draw.Draw(r.img, r.img.Bounds(), image.NewUniform(paint(paper, 100)), image.Point{}, draw.Src)
+	r.img = image.NewRGBA(image.Rect(0, 0, r.px(float64(s.W)), r.px(float64(s.H))))
+	draw.Draw(r.img, r.img.Bounds(), image.NewUniform(paint(s.Paper, 100)), image.Point{}, draw.Src)
 	return r, nil
 }
 
@@ -131,25 +128,29 @@ func paint(hex string, percent int) color.NRGBA {
 	return color.NRGBA{red, green, blue, uint8(percent * 255 / 100)}
 }
 
-func (r *raster) item(it item) error {
+func (r *raster) item(it Item) error {
 	switch it := it.(type) {
-	case fills:
-		src := image.NewUniform(paint(it.color, 100))
-		for _, b := range it.boxes {
-			at := image.Rect(r.px(float64(b.x)), r.px(float64(b.y)), r.px(float64(b.x+b.w)), r.px(float64(b.y+b.h)))
+	case Fills:
+		src := image.NewUniform(paint(it.Color, 100))
+		for _, b := range it.Boxes {
+			at := image.Rect(r.px(float64(b.X)), r.px(float64(b.Y)), r.px(float64(b.X+b.W)), r.px(float64(b.Y+b.H)))
 			draw.Draw(r.img, at, src, image.Point{}, draw.Src)
 		}
-	case strokes:
-		src := image.NewUniform(paint(it.color, 100))
-		w := max(1, r.px(it.width))
-		for _, s := range it.segs {
-			x1, y1, x2, y2 := r.px(float64(s.x1)), r.px(float64(s.y1)), r.px(float64(s.x2)), r.px(float64(s.y2))
+	case Strokes:
+		src := image.NewUniform(paint(it.Color, 100))
+		w := max(1, r.px(it.Width))
+		for _, s := range it.Segs {
+			x1, y1, x2, y2 := r.px(float64(s.X1)), r.px(float64(s.Y1)), r.px(float64(s.X2)), r.px(float64(s.Y2))
+			if x1 != x2 && y1 != y2 {
+				r.slanted(s, it.Width, it.Color)
+				continue
+			}
 			at := image.Rect(min(x1, x2)-w/2, min(y1, y2)-w/2, max(x1, x2)-w/2+w, max(y1, y2)-w/2+w)
 			draw.Draw(r.img, at, src, image.Point{}, draw.Src)
 		}
-	case band:
+	case Band:
 		r.band(it)
-	case texts:
+	case Text:
 		return r.texts(it)
 	default:
 		panic(fmt.Sprintf("layoutviz: no raster for %T", it))
@@ -157,10 +158,29 @@ func (r *raster) item(it item) error {
 	return nil
 }
 
-func (r *raster) band(b band) {
-	lo, hi := min(b.a1, b.a2), max(b.b1, b.b2)
-	x0, y0 := r.px(float64(lo))-1, r.px(float64(b.y1))
-	w, h := r.px(float64(hi))+1-x0, r.px(float64(b.y2))-y0
+// slanted draws a line of any direction as a thin parallelogram.
+func (r *raster) slanted(s Segment, width float64, hex string) {
+	x1, y1 := float64(s.X1)*r.scale, float64(s.Y1)*r.scale
+	x2, y2 := float64(s.X2)*r.scale, float64(s.Y2)*r.scale
+	half := max(0.5, width*r.scale/2)
+	l := math.Hypot(x2-x1, y2-y1)
+	dx, dy := -(y2-y1)/l*half, (x2-x1)/l*half
+	x0, y0 := math.Floor(min(x1, x2)-half), math.Floor(min(y1, y2)-half)
+	w, h := int(math.Abs(x2-x1)+2*half)+2, int(math.Abs(y2-y1)+2*half)+2
+	v := vector.NewRasterizer(w, h)
+	f := func(x, y float64) (float32, float32) { return float32(x - x0), float32(y - y0) }
+	v.MoveTo(f(x1+dx, y1+dy))
+	v.LineTo(f(x2+dx, y2+dy))
+	v.LineTo(f(x2-dx, y2-dy))
+	v.LineTo(f(x1-dx, y1-dy))
+	v.ClosePath()
+	v.Draw(r.img, image.Rect(int(x0), int(y0), int(x0)+w, int(y0)+h), image.NewUniform(paint(hex, 100)), image.Point{})
+}
+
+func (r *raster) band(b Band) {
+	lo, hi := min(b.A1, b.A2), max(b.B1, b.B2)
+	x0, y0 := r.px(float64(lo))-1, r.px(float64(b.Y1))
+	w, h := r.px(float64(hi))+1-x0, r.px(float64(b.Y2))-y0
 	if w <= 0 || h <= 0 {
 		return
 	}
@@ -168,47 +188,54 @@ func (r *raster) band(b band) {
 	f := func(x, y int) (float32, float32) {
 		return float32(float64(x)*r.scale - float64(x0)), float32(float64(y)*r.scale - float64(y0))
 	}
-	m := (b.y1 + b.y2) / 2
+	m := (b.Y1 + b.Y2) / 2
 	cube := func(ax, ay, bx, by, cx, cy int) {
 		x1, y1 := f(ax, ay)
 		x2, y2 := f(bx, by)
 		x3, y3 := f(cx, cy)
 		v.CubeTo(x1, y1, x2, y2, x3, y3)
 	}
-	v.MoveTo(f(b.a1, b.y1))
-	cube(b.a1, m, b.a2, m, b.a2, b.y2)
-	v.LineTo(f(b.b2, b.y2))
-	cube(b.b2, m, b.b1, m, b.b1, b.y1)
+	v.MoveTo(f(b.A1, b.Y1))
+	cube(b.A1, m, b.A2, m, b.A2, b.Y2)
+	v.LineTo(f(b.B2, b.Y2))
+	cube(b.B2, m, b.B1, m, b.B1, b.Y1)
 	v.ClosePath()
-	v.Draw(r.img, image.Rect(x0, y0, x0+w, y0+h), image.NewUniform(paint(b.color, b.opacityPercent)), image.Point{})
+	v.Draw(r.img, image.Rect(x0, y0, x0+w, y0+h), image.NewUniform(paint(b.Color, b.Opacity)), image.Point{})
 }
 
-func (r *raster) texts(t texts) error {
-	k := faceKey{t.size, t.bold}
+func (r *raster) texts(t Text) error {
+	k := faceKey{t.Size, t.Bold}
 	face := r.faces[k]
 	if face == nil {
 		f := r.fonts[0]
-		if t.bold {
+		if t.Bold {
 			f = r.fonts[1]
 		}
 		var err error
-		face, err = opentype.NewFace(f, &opentype.FaceOptions{Size: t.size * r.scale, DPI: 72, Hinting: font.HintingNone})
+		face, err = opentype.NewFace(f, &opentype.FaceOptions{Size: t.Size * r.scale, DPI: 72, Hinting: font.HintingNone})
 		if err != nil {
 			return err
 		}
 		r.faces[k] = face
 	}
-	d := font.Drawer{Dst: r.img, Src: image.NewUniform(paint(t.color, 100)), Face: face}
-	for _, w := range t.words {
-		x := fixed.Int26_6(math.Round(float64(w.x) * r.scale * 64))
-		switch t.anchor {
-		case middle:
-			x -= d.MeasureString(w.s) / 2
-		case end:
-			x -= d.MeasureString(w.s)
+	d := font.Drawer{Dst: r.img, Src: image.NewUniform(paint(t.Color, 100)), Face: face}
+	for _, w := range t.Words {
+		x := fixed.Int26_6(math.Round(float64(w.X) * r.scale * 64))
+		switch t.Anchor {
+		case Middle:
+			x -= d.MeasureString(w.S) / 2
+		case End:
+			x -= d.MeasureString(w.S)
 		}
-		d.Dot = fixed.Point26_6{X: x, Y: fixed.Int26_6(math.Round(float64(t.y) * r.scale * 64))}
-		d.DrawString(w.s)
+		d.Dot = fixed.Point26_6{X: x, Y: fixed.Int26_6(math.Round(float64(t.Y) * r.scale * 64))}
+		d.DrawString(w.S)
 	}
 	return nil
+}
+
+// rgb are the parts of a colour "#rrggbb".
+func rgb(hex string) (r, g, b uint8) {
+	// The error cannot happen: colours are literals of the views.
+	n, _ := strconv.ParseUint(hex[1:], 16, 32)
+	return uint8(n >> 16), uint8(n >> 8), uint8(n)
 }
