@@ -205,6 +205,11 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"Mul":              arithmetic,
 	"Fma":              arithmetic,
 	"Dot":              dot,
+
+	"Synchronize":          synchronize,
+	"AtomicScalar":         atomicScalar,
+	"GridDependencyWait":   gridDependencyWait,
+	"GridDependencyLaunch": gridDependencyLaunch,
 }
 
 // Has reports whether lowering has an entry for the op.

@@ -99,6 +99,9 @@ var ruleTopLevel = Rule{
 
 // checkBeforeWait looks at what stands before a GridDependencyWait.
 func checkBeforeWait(p *Program, in *Instr) *Violation {
+	if ruleTopLevel.Check(p, in) != nil {
+		return nil
+	}
 	pointer, written := map[*Var]*Var{}, map[*Var]bool{}
 	p.Body.Walk(func(s Stmt) bool {
 		if i, ok := s.(*Instr); ok && len(i.In) > 0 {

@@ -1,0 +1,80 @@
+package lower
+
+import (
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// synchronize is the barrier of a warp where the block is one.
+func synchronize(l *lowerer, _ *ir.Instr) {
+	if l.p.Warps == 1 {
+		l.op(code.OpBarWarp, nil)
+		return
+	}
+	l.op(code.OpBarSync, []int64{0})
+}
+
+var atomicOps = map[[2]string]code.Op{
+	{"add", ""}: code.OpAtomGlobalAdd, {"add", "acq_rel"}: code.OpAtomGlobalAcqRelAdd,
+	{"inc", ""}: code.OpAtomGlobalInc, {"inc", "acq_rel"}: code.OpAtomGlobalAcqRelInc,
+	{"exch", ""}: code.OpAtomGlobalExch, {"exch", "acq_rel"}: code.OpAtomGlobalAcqRelExch,
+}
+
+// atomicScalar is an atomic of thread 0, which hands the others what it found.
+func atomicScalar(l *lowerer, in *ir.Instr) {
+	g := l.env[in.In[0].Var()].global
+	value := l.scalar(in.In[1].Expr, dtype.I32)
+	flat := l.const32(0)
+	first := l.op(code.OpSetpU32, []int64{int64(code.EQ)}, l.tid, l.const32(0))
+	guard := first
+	for d, e := range in.Attr("offset").Exprs {
+		at, extent := l.index(e), l.index(g.extents[d])
+		flat = l.add32(l.mul32(flat, extent), at)
+		if !l.facts.inside(e, 0, 0, g.extents[d]) {
+			// Unsigned, so that negative indices are outside too.
+			guard = l.andPred(guard, l.op(code.OpSetpU32, []int64{int64(code.LT)}, at, extent))
+		}
+	}
+	addr := l.op(code.OpMadWideS32, nil, flat, l.const32(4), g.base)
+	word := func(name string) string {
+		if a := in.Attr(name); a != nil {
+			return a.Word
+		}
+		return ""
+	}
+	old := l.guarded(guard, atomicOps[[2]string{word("op"), word("order")}], []int64{0}, []code.Value{l.const32(0)}, addr, value)[0]
+	l.env[in.Out[0]] = val{scalar: l.fromFirst(first, old)}
+}
+
+// fromFirst is what x is in thread 0, where first holds.
+func (l *lowerer) fromFirst(first, x code.Value) code.Value {
+	if l.p.Warps == 1 {
+		return l.op(code.OpShflIdx, nil, x, l.const32(0))
+	}
+	f := l.b.Func()
+	f.Launch.SharedBytes = max(f.Launch.SharedBytes, 16)
+	base := l.op(code.OpSharedBase, nil)
+	l.guarded(first, code.OpStSharedB32, []int64{0}, nil, base, x)
+	l.op(code.OpBarSync, []int64{0})
+	x = l.op(code.OpLdSharedB32, []int64{0}, base)
+	l.op(code.OpBarSync, []int64{0}) // the next value may take the place
+	return x
+}
+
+// Launches overlap from sm_90 on; before, they follow each other, which is what
+// the program means.
+func overlaps(l *lowerer) bool { return l.opt.Arch.Capability() >= 90 }
+
+func gridDependencyWait(l *lowerer, _ *ir.Instr) {
+	if overlaps(l) {
+		l.op(code.OpGridDepWait, nil)
+		l.b.Func().Launch.PDL = true
+	}
+}
+
+func gridDependencyLaunch(l *lowerer, _ *ir.Instr) {
+	if overlaps(l) {
+		l.op(code.OpGridDepLaunch, nil)
+	}
+}
