@@ -111,6 +111,21 @@ func TestParamsFit(t *testing.T) {
 	}
 }
 
+// TestLaunchStructs holds the structs to their layout in cuda.h, on 64 bits.
+func TestLaunchStructs(t *testing.T) {
+	var c launchConfig
+	var a launchAttribute
+	for name, pair := range map[string][2]uintptr{
+		"blockDimX": {unsafe.Offsetof(c.block), 12}, "sharedMemBytes": {unsafe.Offsetof(c.shared), 24}, "hStream": {unsafe.Offsetof(c.stream), 32},
+		"attrs": {unsafe.Offsetof(c.attrs), 40}, "numAttrs": {unsafe.Offsetof(c.attrCount), 48}, "CUlaunchConfig": {unsafe.Sizeof(c), 56},
+		"value": {unsafe.Offsetof(a.value), 8}, "CUlaunchAttribute": {unsafe.Sizeof(a), 72},
+	} {
+		if pair[0] != pair[1] {
+			t.Errorf("%s: %d, want %d", name, pair[0], pair[1])
+		}
+	}
+}
+
 func TestCString(t *testing.T) {
 	b := []byte("hello\x00rest")
 	if got := cString(uintptr(unsafe.Pointer(&b[0]))); got != "hello" {

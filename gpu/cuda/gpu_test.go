@@ -246,6 +246,102 @@ func TestGPUAdd(t *testing.T) {
 	wg.Wait()
 }
 
+// chainPTX adds 1 to each element, after what is in front of it has ended, and
+// lets the next launch begin at once.
+const chainPTX = `.version 8.0
+.target sm_90
+.address_size 64
+.visible .entry chain(.param .u64 a)
+{
+	.reg .b32 %r<5>;
+	.reg .b64 %rd<3>;
+	griddepcontrol.launch_dependents;
+	mov.u32 %r0, %ctaid.x;
+	mov.u32 %r1, %ntid.x;
+	mov.u32 %r2, %tid.x;
+	mad.lo.s32 %r3, %r0, %r1, %r2;
+	ld.param.u64 %rd0, [a];
+	mul.wide.u32 %rd1, %r3, 4;
+	add.s64 %rd2, %rd0, %rd1;
+	griddepcontrol.wait;
+	ld.global.u32 %r4, [%rd2];
+	add.s32 %r4, %r4, 1;
+	st.global.u32 [%rd2], %r4;
+	ret;
+}
+`
+
+// TestGPUDependentLaunches holds that launches which may begin early see all that
+// those in front of them did, on a stream and in a graph, and tells what a launch
+// takes both ways.
+func TestGPUDependentLaunches(t *testing.T) {
+	c := gpu(t)
+	d, err := c.Device()
+	ok(t, err)
+	if d.Major < 9 {
+		t.Skipf("%s has no griddepcontrol", d.Arch())
+	}
+	const n, chain, replays = 1 << 16, 200, 5
+	f := kernel(t, c, chainPTX, "chain", JIT{})
+	a, err := c.Alloc(4 * n)
+	ok(t, err)
+	defer c.Free(a)
+	ok(t, c.Memset(a, 0, 4*n, nil))
+	ok(t, c.Synchronize())
+	s, err := c.NewStream()
+	ok(t, err)
+	defer s.Close()
+	var p Params
+	p.Ptr(a)
+	done := uint32(0)
+	check := func(what string, more int) {
+		t.Helper()
+		done += uint32(more)
+		ok(t, s.Synchronize())
+		data := make([]byte, 4*n)
+		ok(t, c.CopyOut(data, a))
+		for i := range n {
+			if got := binary.LittleEndian.Uint32(data[4*i:]); got != done {
+				t.Fatalf("%s: element %d is %d, want %d", what, i, got, done)
+			}
+		}
+	}
+	for _, way := range []struct {
+		name   string
+		launch func(grid, block Dim, shared int, s *Stream, args *Params) error
+	}{{"dependent", f.LaunchDependent}, {"plain", f.Launch}} {
+		queue := func() error {
+			for range chain {
+				if err := way.launch(Dim{X: n / 256}, Dim{X: 256}, 0, s, &p); err != nil {
+					return err
+				}
+			}
+			return nil
+		}
+		ok(t, queue())
+		check(way.name, chain)
+		g, err := s.Capture(queue)
+		ok(t, err)
+		defer g.Close()
+		start, err := c.NewEvent()
+		ok(t, err)
+		defer start.Close()
+		end, err := c.NewEvent()
+		ok(t, err)
+		defer end.Close()
+		ok(t, g.Launch(s))
+		ok(t, start.Record(s))
+		for range replays {
+			ok(t, g.Launch(s))
+		}
+		ok(t, end.Record(s))
+		check(way.name+", graph", chain*(replays+1))
+		ms, err := end.Since(start)
+		ok(t, err)
+		t.Logf("%s: %.3f µs a launch", way.name, ms*1000/chain/replays)
+	}
+}
+
 func TestGPUMma(t *testing.T) {
 	c := gpu(t)
 	f := kernel(t, c, mmaPTX, "mma", JIT{})

@@ -248,6 +248,36 @@ func (d Dim) args() (x, y, z uintptr) {
 // returns before the kernel has run; the arguments are copied, so args may be reused at once. nil
 // args is an empty list.
 func (f *Function) Launch(grid, block Dim, shared int, s *Stream, args *Params) error {
+	return f.launch(false, grid, block, shared, s, args)
+}
+
+// LaunchDependent is Launch for a kernel that waits itself, with griddepcontrol.wait, for what is in
+// front of it on s: if that is a kernel too, this one may begin when it allows that or ends
+// (cuLaunchKernelEx with CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION; drivers that lack it
+// launch as usual). It may be captured.
+func (f *Function) LaunchDependent(grid, block Dim, shared int, s *Stream, args *Params) error {
+	return f.launch(f.m.c.d.fn[cuLaunchKernelEx] != 0, grid, block, shared, s, args)
+}
+
+// launchConfig is the struct CUlaunchConfig.
+type launchConfig struct {
+	grid, block [3]uint32
+	shared      uint32
+	stream      uintptr
+	attrs       *launchAttribute
+	attrCount   uint32
+}
+
+// launchAttribute is the struct CUlaunchAttribute; the value is a union of 64 bytes.
+type launchAttribute struct {
+	id    int32
+	_     int32
+	value [16]int32
+}
+
+const programmaticStreamSerialization = 6 // enum CUlaunchAttributeID
+
+func (f *Function) launch(dependent bool, grid, block Dim, shared int, s *Stream, args *Params) error {
 	if f.m.h == 0 {
 		return fmt.Errorf("cuda: Launch of %q: %w", f.Name, ErrClosed)
 	}
@@ -262,14 +292,23 @@ func (f *Function) Launch(grid, block Dim, shared int, s *Stream, args *Params) 
 	}
 	gx, gy, gz := grid.args()
 	bx, by, bz := block.args()
+	var pin runtime.Pinner
+	defer pin.Unpin()
 	var array uintptr
 	if len(args.data) > 0 {
-		var pin runtime.Pinner
-		defer pin.Unpin()
 		pin.Pin(&args.data[0])
 		ptrs := args.pointers()
 		pin.Pin(&ptrs[0])
 		array = uintptr(unsafe.Pointer(&ptrs[0]))
 	}
-	return f.m.c.call(cuLaunchKernel, f.h, gx, gy, gz, bx, by, bz, uintptr(shared), s.handle(), array, 0)
+	if !dependent {
+		return f.m.c.call(cuLaunchKernel, f.h, gx, gy, gz, bx, by, bz, uintptr(shared), s.handle(), array, 0)
+	}
+	attr := &launchAttribute{id: programmaticStreamSerialization, value: [16]int32{1}}
+	pin.Pin(attr)
+	config := &launchConfig{
+		grid: [3]uint32{uint32(gx), uint32(gy), uint32(gz)}, block: [3]uint32{uint32(bx), uint32(by), uint32(bz)},
+		shared: uint32(shared), stream: s.handle(), attrs: attr, attrCount: 1,
+	}
+	return f.m.c.call(cuLaunchKernelEx, uintptr(unsafe.Pointer(config)), f.h, array, 0)
 }

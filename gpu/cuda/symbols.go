@@ -30,6 +30,7 @@ const (
 	cuFuncGetParamInfo
 	cuOccupancyMaxActiveBlocksPerMultiprocessor
 	cuLaunchKernel
+	cuLaunchKernelEx
 	cuMemGetInfo
 	cuMemAlloc
 	cuMemFree
@@ -89,6 +90,7 @@ var symbolNames = [symbolCount]string{
 	cuFuncGetParamInfo:        "cuFuncGetParamInfo",
 	cuOccupancyMaxActiveBlocksPerMultiprocessor: "cuOccupancyMaxActiveBlocksPerMultiprocessor",
 	cuLaunchKernel:              "cuLaunchKernel",
+	cuLaunchKernelEx:            "cuLaunchKernelEx",
 	cuMemGetInfo:                "cuMemGetInfo_v2",
 	cuMemAlloc:                  "cuMemAlloc_v2",
 	cuMemFree:                   "cuMemFree_v2",
@@ -121,7 +123,9 @@ var symbolNames = [symbolCount]string{
 }
 
 // optional says that drivers old enough to lack the symbol still serve.
-func (s symbol) optional() bool { return s == cuFuncGetParamInfo } // since CUDA 12.4
+func (s symbol) optional() bool {
+	return s == cuFuncGetParamInfo || s == cuLaunchKernelEx // since CUDA 12.4, 11.8
+}
 
 // base is the name that the documentation uses.
 func (s symbol) base() string { return strings.TrimSuffix(symbolNames[s], "_v2") }

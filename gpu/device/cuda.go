@@ -171,8 +171,12 @@ func (g *gpu) run(p *ir.Program, l *launch, args []ir.Arg) (*Result, error) {
 			params.Bytes([]byte{byte(l.bits[i]), byte(l.bits[i] >> 8)})
 		}
 	}
+	launch := fn.Launch
+	if l.code.Func.Launch.PDL {
+		launch = fn.LaunchDependent
+	}
 	exec, err := g.time(func() error {
-		return fn.Launch(cuda.Dim{X: l.grid[0], Y: l.grid[1], Z: l.grid[2]}, cuda.Dim{X: p.Threads(), Y: 1, Z: 1}, l.code.Func.Launch.SharedBytes, g.stream, &params)
+		return launch(cuda.Dim{X: l.grid[0], Y: l.grid[1], Z: l.grid[2]}, cuda.Dim{X: p.Threads(), Y: 1, Z: 1}, l.code.Func.Launch.SharedBytes, g.stream, &params)
 	})
 	if err != nil {
 		return nil, err

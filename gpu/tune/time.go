@@ -117,7 +117,7 @@ func Time(ctx context.Context, g *GPU, p *ir.Program, args []ir.Arg, o Options) 
 	if err != nil {
 		return fail(err)
 	}
-	r := &run{g: g, p: p, args: args, o: o, t: Timing{
+	r := &run{g: g, p: p, args: args, o: o, dependent: c.Func.Launch.PDL, t: Timing{
 		CompileMs: float64(time.Since(start)) / float64(time.Millisecond), Grid: grid, Threads: p.Threads(), Bytes: o.Bytes,
 	}}
 	err = r.measure(ctx, ptx, c.Func.Name, c.Func.Launch.SharedBytes)
@@ -146,7 +146,10 @@ type run struct {
 	o    Options
 	t    Timing
 
-	shared  int // dynamic, per block
+	shared int // dynamic, per block
+	// dependent launches may begin before those in front of them end.
+	dependent bool
+
 	module  *cuda.Module
 	fn      *cuda.Function
 	stream  *cuda.Stream
@@ -378,7 +381,11 @@ func (r *run) launches(n int) error {
 				params.Bytes([]byte{byte(a.Int), byte(a.Int >> 8)})
 			}
 		}
-		if err := r.fn.Launch(grid, block, r.shared, r.stream, &params); err != nil {
+		launch := r.fn.Launch
+		if r.dependent {
+			launch = r.fn.LaunchDependent
+		}
+		if err := launch(grid, block, r.shared, r.stream, &params); err != nil {
 			return err
 		}
 	}
