@@ -86,6 +86,9 @@ func tikz(p Picture) ([]byte, error) {
 	if p.scene == nil {
 		return nil, errEmpty
 	}
+	if p.tex != "" {
+		return []byte(p.tex), nil
+	}
 	return p.scene.TikZ(p.Title, p.Desc), nil
 }
 

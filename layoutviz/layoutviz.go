@@ -54,6 +54,7 @@ type Picture struct {
 	Grids  []Grid // the texts of the cells, for forms without places
 
 	scene *scene.Scene
+	tex   string // the TikZ form where it is not made from the scene
 }
 
 // Element is one part of a picture that can be pointed at. ID is stable: it
