@@ -8,39 +8,9 @@ import (
 // [Layout.SpatialModes] and [Layout.LocalModes] describe them. The lists need
 // not be canonical; the layout is.
 func New(shape, modeShape, spatialModes, localModes []int) (Layout, error) {
-	modes := make([]Digit, len(modeShape))
-	m := 0
-	for d, n := range shape {
-		if n <= 0 {
-			return Layout{}, fail(eSize, "", "dimension %d has size %d; sizes must be positive", d, n)
-		}
-		first, have := m, 1
-		for have < n && m < len(modeShape) {
-			size := modeShape[m]
-			if size <= 0 {
-				return Layout{}, fail(eModes, "", "mode %d has size %d; sizes must be positive", m, size)
-			}
-			if size > n/have {
-				return Layout{}, fail(eModes, "", "modes %s do not multiply up to dimension %d of size %d", list(modeShape[first:m+1]), d, n)
-			}
-			have *= size
-			modes[m] = Digit{Size: size, Dim: d}
-			m++
-		}
-		if have != n {
-			return Layout{}, fail(eModes, "", "modes %s do not multiply up to dimension %d of size %d", list(modeShape[first:m]), d, n)
-		}
-		stride := 1
-		for k := m - 1; k >= first; k-- {
-			modes[k].Stride = stride
-			stride *= modes[k].Size
-		}
-	}
-	for ; m < len(modeShape); m++ {
-		if modeShape[m] != 1 {
-			return Layout{}, fail(eModes, "", "mode %d of size %d belongs to no dimension: shape %s is already covered", m, modeShape[m], list(shape))
-		}
-		modes[m] = Digit{Size: 1}
+	modes, err := factor(shape, modeShape)
+	if err != nil {
+		return Layout{}, err
 	}
 	used := make([]bool, len(modes))
 	pick := func(k int, name string) (Digit, error) {
@@ -79,6 +49,46 @@ func New(shape, modeShape, spatialModes, localModes []int) (Layout, error) {
 		return Layout{}, fail(eModes, "add it to one of the two lists", "mode %d of size %d is neither spatial nor local", k, modes[k].Size)
 	}
 	return build(shape, spatial, local)
+}
+
+// factor checks that modes, from the left, multiply up to each dimension in
+// turn, and gives each its dimension and its stride there.
+func factor(shape, modeShape []int) ([]Digit, error) {
+	modes := make([]Digit, len(modeShape))
+	m := 0
+	for d, n := range shape {
+		if n <= 0 {
+			return nil, fail(eSize, "", "dimension %d has size %d; sizes must be positive", d, n)
+		}
+		first, have := m, 1
+		for have < n && m < len(modeShape) {
+			size := modeShape[m]
+			if size <= 0 {
+				return nil, fail(eModes, "", "mode %d has size %d; sizes must be positive", m, size)
+			}
+			if size > n/have {
+				return nil, fail(eModes, "", "modes %s do not multiply up to dimension %d of size %d", list(modeShape[first:m+1]), d, n)
+			}
+			have *= size
+			modes[m] = Digit{Size: size, Dim: d}
+			m++
+		}
+		if have != n {
+			return nil, fail(eModes, "", "modes %s do not multiply up to dimension %d of size %d", list(modeShape[first:m]), d, n)
+		}
+		stride := 1
+		for k := m - 1; k >= first; k-- {
+			modes[k].Stride = stride
+			stride *= modes[k].Size
+		}
+	}
+	for ; m < len(modeShape); m++ {
+		if modeShape[m] != 1 {
+			return nil, fail(eModes, "", "mode %d of size %d belongs to no dimension: shape %s is already covered", m, modeShape[m], list(shape))
+		}
+		modes[m] = Digit{Size: 1}
+	}
+	return modes, nil
 }
 
 // RegisterLayout is New under the name of the notation.

@@ -18,6 +18,10 @@ const (
 	kList // a list of numbers; a lone number is a list of one
 	kInts // a list of numbers, or all positional numbers that are left
 	kMore // all positional layouts that are left, at least one
+	kShared
+	kGlobal
+	kTMemory
+	kSwizzle // a swizzle, or None
 )
 
 type param struct {
@@ -36,6 +40,16 @@ type function struct {
 	params []param
 	atom   bool
 	eval   func(a args) (Layout, error)
+	other  func(a args) (value, error) // for what is no register layout
+}
+
+// call evaluates the function.
+func (f function) call(a args) (value, error) {
+	if f.other != nil {
+		return f.other(a)
+	}
+	l, err := f.eval(a)
+	return value{kind: kLayout, layout: l}, err
 }
 
 var ranksParam = param{name: "ranks", kind: kList, optional: true, keyword: true}
@@ -103,9 +117,11 @@ func product(a args) (Layout, error) {
 }
 
 // Functions lists what layout text can call.
-func Functions() []Function {
+func Functions() []Function { return describeAll(functions()) }
+
+func describeAll(table []function) []Function {
 	var out []Function
-	for _, f := range functions() {
+	for _, f := range table {
 		out = append(out, Function{f.name, f.signature(), f.doc})
 	}
 	return out
@@ -133,12 +149,22 @@ func (f function) signature() string {
 
 // value is what an expression of the notation stands for.
 type value struct {
-	kind   kind // kLayout, kInt, kBool, kList; kMore inside args
-	layout Layout
-	num    int
-	flag   bool
-	nums   []int
-	more   []Layout
+	kind    kind // no kInts; kMore inside args only
+	layout  Layout
+	shared  Shared
+	global  Global
+	tmemory TMemory
+	swizzle Swizzle
+	num     int
+	flag    bool
+	nums    []int
+	more    []Layout
+}
+
+// isLayout says whether the value is a layout of any memory, which is what has
+// methods.
+func (v value) isLayout() bool {
+	return v.kind == kLayout || v.kind == kShared || v.kind == kGlobal || v.kind == kTMemory
 }
 
 func (v value) describe() string {
@@ -149,6 +175,14 @@ func (v value) describe() string {
 		return "True or False"
 	case kList:
 		return "a list"
+	case kShared:
+		return "a layout of shared memory"
+	case kGlobal:
+		return "a layout of global memory"
+	case kTMemory:
+		return "a layout of tensor memory"
+	case kSwizzle:
+		return "a swizzle"
 	}
 	return "a layout"
 }

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 )
@@ -24,15 +25,8 @@ func Parse(text string) (Layout, error) {
 
 // ParseAt is Parse for a text that begins at pos of a larger one.
 func ParseAt(text string, pos diag.Pos) (Layout, error) {
-	l, n, err := ParsePrefix(text, pos, nil)
-	if err != nil {
-		return Layout{}, err
-	}
-	if t := scan(text, n); t.Start < t.End {
-		return Layout{}, diag.List{{Pos: place(pos, text, t.Start), End: place(pos, text, t.End), Code: eSyntax.code(),
-			Msg: fmt.Sprintf("%s cannot follow a layout", quote(text, t)), Help: "join layouts with '*' or '/', calls with '.'"}}
-	}
-	return l, nil
+	v, err := readAll(text, pos, notation{functions(), kLayout, "local(2, 1).spatial(8, 4)"})
+	return v.layout, err
 }
 
 // ParsePrefix reads a layout from the start of a text and returns how many bytes
@@ -41,32 +35,59 @@ func ParseAt(text string, pos diag.Pos) (Layout, error) {
 // names with + - * / % and parentheses, so that program text can say
 // local(BM/16, 1).
 func ParsePrefix(text string, pos diag.Pos, names map[string]any) (l Layout, n int, err error) {
-	p := &parser{text: text, base: pos, names: names, table: functions()}
+	v, n, err := read(text, pos, names, notation{functions(), kLayout, "local(2, 1).spatial(8, 4)"})
+	return v.layout, n, err
+}
+
+// notation is one of the languages of layouts: its functions, what a text of it
+// stands for, and an example.
+type notation struct {
+	table   []function
+	wanted  kind
+	example string
+}
+
+// read reads the longest expression at the start of a text.
+func read(text string, pos diag.Pos, names map[string]any, in notation) (v value, n int, err error) {
+	p := &parser{text: text, base: pos, names: names, notation: in}
 	defer func() {
 		switch r := recover().(type) {
 		case nil:
 		case diag.Problem:
-			l, n, err = Layout{}, 0, diag.List{r}
+			v, n, err = value{}, 0, diag.List{r}
 		default:
 			panic(r)
 		}
 	}()
 	p.next()
 	start := p.tok
-	v := p.sum()
-	if v.kind != kLayout {
-		p.problem(start.Start, p.end, eArgs, "write for example local(2, 1).spatial(8, 4)", "a layout is wanted here, not %s", v.describe())
+	v = p.sum()
+	if v.kind != in.wanted {
+		p.problem(start.Start, p.end, eArgs, "write for example "+in.example, "%s is wanted here, not %s", value{kind: in.wanted}.describe(), v.describe())
 	}
-	return v.layout, p.end, nil
+	return v, p.end, nil
+}
+
+// readAll reads a text that is one expression.
+func readAll(text string, pos diag.Pos, in notation) (value, error) {
+	v, n, err := read(text, pos, nil, in)
+	if err != nil {
+		return value{}, err
+	}
+	if t := scan(text, n); t.Start < t.End {
+		return value{}, diag.List{{Pos: place(pos, text, t.Start), End: place(pos, text, t.End), Code: eSyntax.code(),
+			Msg: fmt.Sprintf("%s cannot follow a layout", quote(text, t)), Help: "join layouts with '*' or '/', calls with '.'"}}
+	}
+	return v, nil
 }
 
 // parser evaluates while it reads. It leaves a wrong text by panicking with the
-// diag.Problem, which ParsePrefix turns into the error.
+// diag.Problem, which read turns into the error.
 type parser struct {
+	notation
 	text  string
 	base  diag.Pos
 	names map[string]any
-	table []function
 	tok   Token
 	end   int // of the token before tok
 	depth int
@@ -154,7 +175,7 @@ func (p *parser) term() value {
 	v := p.factor()
 	for p.is("*") || p.is("/") || p.is("%") {
 		op, at := p.word(), p.tok
-		if v.kind != kInt && (v.kind != kLayout || op == "%") {
+		if v.kind != kInt && (v.kind != kLayout || op == "%") && (op != "*" || v.kind != kShared && v.kind != kGlobal) {
 			p.problem(at.Start, at.End, eArgs, "", "%q cannot follow %s", op, v.describe())
 		}
 		p.next()
@@ -163,11 +184,16 @@ func (p *parser) term() value {
 		if w.kind != v.kind {
 			p.problem(right, p.end, eArgs, "", "%s is wanted after %q, not %s", v.describe(), op, w.describe())
 		}
-		if v.kind == kLayout {
+		if v.isLayout() {
 			var err error
-			if op == "*" {
+			switch {
+			case v.kind == kShared:
+				v.shared, err = v.shared.Mul(w.shared)
+			case v.kind == kGlobal:
+				v.global, err = v.global.Mul(w.global)
+			case op == "*":
 				v.layout, err = mul(v.layout, w.layout)
-			} else {
+			default:
 				v.layout, err = v.layout.Div(w.layout)
 			}
 			p.check(at.Start, at.End, err)
@@ -175,6 +201,9 @@ func (p *parser) term() value {
 		}
 		switch {
 		case op == "*":
+			if limit := p.limit(); v.num != 0 && max(w.num, -w.num) > limit/max(v.num, -v.num) {
+				p.problem(start, p.end, eValue, "", "the product %d*%d is out of range: at most %d", v.num, w.num, limit)
+			}
 			v.num *= w.num
 		case w.num == 0:
 			p.problem(right, p.end, eValue, "", "division by zero")
@@ -193,10 +222,18 @@ func (p *parser) term() value {
 	return v
 }
 
-// fit keeps numbers so small that no product of two overflows.
+// limit bounds numbers: strides of global memory go further than sizes.
+func (p *parser) limit() int {
+	if p.wanted == kGlobal {
+		return MaxOffset
+	}
+	return MaxCells
+}
+
+// fit keeps numbers so small that no sum of two overflows.
 func (p *parser) fit(start, n int) int {
-	if n > MaxCells || n < -MaxCells {
-		p.problem(start, p.end, eValue, "", "the number %d is out of range: at most %d", n, MaxCells)
+	if limit := p.limit(); n > limit || n < -limit {
+		p.problem(start, p.end, eValue, "", "the number %d is out of range: at most %d", n, limit)
 	}
 	return n
 }
@@ -213,7 +250,7 @@ func (p *parser) number(read func() value) int {
 // factor = primary { "." call }.
 func (p *parser) factor() value {
 	v := p.primary()
-	for v.kind == kLayout && p.is(".") {
+	for v.isLayout() && p.is(".") {
 		p.next()
 		if p.tok.Kind != "name" {
 			p.problem(p.tok.Start, p.tok.End, eSyntax, "", "the name of a function is wanted after '.', not %s", quote(p.text, p.tok))
@@ -228,8 +265,8 @@ func (p *parser) primary() value {
 	switch {
 	case t.Kind == "number":
 		n, err := strconv.Atoi(p.word())
-		if err != nil || n > MaxCells {
-			p.problem(t.Start, t.End, eValue, "", "the number is out of range: at most %d", MaxCells)
+		if err != nil || n > p.limit() {
+			p.problem(t.Start, t.End, eValue, "", "the number is out of range: at most %d", p.limit())
 		}
 		p.next()
 		return value{kind: kInt, num: n}
@@ -260,7 +297,7 @@ func (p *parser) primary() value {
 		}
 		return p.rest(p.number(p.sum), "]")
 	}
-	p.problem(t.Start, t.End, eSyntax, "write for example local(2, 1).spatial(8, 4)", "a layout or a number is wanted here, not %s", quote(p.text, t))
+	p.problem(t.Start, t.End, eSyntax, "write for example "+p.example, "a layout or a number is wanted here, not %s", quote(p.text, t))
 	return value{}
 }
 
@@ -283,6 +320,10 @@ func (p *parser) name() value {
 	if word == "True" || word == "False" || word == "true" || word == "false" {
 		p.next()
 		return value{kind: kBool, flag: word == "True" || word == "true"}
+	}
+	if word == "None" && p.wanted == kShared {
+		p.next()
+		return value{kind: kSwizzle}
 	}
 	if after := scan(p.text, t.End); after.Kind != "sign" || p.text[after.Start] != '(' {
 		if bound, ok := p.names[word]; ok {
@@ -325,6 +366,9 @@ func (p *parser) call(x *value) value {
 	a := args{}
 	params := f.params
 	if x != nil && !f.atom {
+		if len(params) == 0 || params[0].kind != x.kind {
+			p.problem(t.Start, t.End, eArgs, f.signature(), "%s is no method of %s", word, x.describe())
+		}
 		a[params[0].name] = *x
 		params = params[1:]
 	}
@@ -361,17 +405,23 @@ func (p *parser) call(x *value) value {
 		}
 		p.problem(t.Start, p.end, eArgs, f.signature(), "%s lacks its argument %s", word, q.name)
 	}
-	l, err := f.eval(a)
+	v, err := f.call(a)
 	if err == nil && x != nil && f.atom {
-		l, err = mul(x.layout, l)
+		v.layout, err = mul(x.layout, v.layout)
 	}
 	p.check(t.Start, p.end, err)
-	return value{kind: kLayout, layout: l}
+	return v
 }
 
+// lookup finds a function. What shared and global layouts can do may be written
+// with their prefix too: shared_reshape(x, [3, 4]) is x.reshape([3, 4]).
 func (p *parser) lookup(name string) *function {
-	for i := range p.table {
-		if p.table[i].name == name {
+	short := name
+	if prefix, ok := map[kind]string{kShared: "shared_", kGlobal: "global_", kTMemory: "tmemory_"}[p.wanted]; ok {
+		short = strings.TrimPrefix(name, prefix)
+	}
+	for i, f := range p.table {
+		if f.name == name || f.name == short && len(f.params) > 0 && f.params[0].kind == p.wanted {
 			return &p.table[i]
 		}
 	}
@@ -413,6 +463,8 @@ func (q param) accept(v value) (value, bool) {
 		return v, v.kind == kList
 	case kMore:
 		return value{kind: kMore, more: []Layout{v.layout}}, v.kind == kLayout
+	case kSwizzle:
+		return v, v.kind == kSwizzle
 	}
 	return v, v.kind == q.kind
 }

@@ -30,6 +30,11 @@ const (
 	eText
 	ePacked
 	eValue
+	eOffset
+	eSwizzle
+	eCanonical
+	eTMemory
+	eMulti
 )
 
 // Rules lists every rule a message can name, in order; numbers are never reused.
@@ -48,7 +53,12 @@ var Rules = []Rule{
 	{"Layout.E12", "auto_local_spatial needs the number of threads to divide the number of elements or the other way round."},
 	{"Layout.E13", "The text of a layout has at most 4096 bytes, and calls, parentheses and lists nest at most 64 deep."},
 	{"Layout.E14", "A packed view exists where each thread holds a whole number of bytes: element bits times slots divides by 8."},
-	{"Layout.E15", "Numbers are whole, at most 16777216 in size, and are not divided by zero."},
+	{"Layout.E15", "Numbers are whole, at most 16777216 in size (in layouts of global memory 1099511627776), and are not divided by zero."},
+	{"Layout.E16", "Offsets in memory are counted from 0 up, at most 1099511627776 (2^40); strides are not negative; an index lies inside the shape, and a part inside its tensor and between its modes."},
+	{"Layout.E17", "A swizzle permutes 16-byte units of 8 rows: the tile has a multiple of 8 rows, a row is a multiple of 16 bytes, elements have a power of two of bits; a layout has at most one swizzle, whose fields do not overlap."},
+	{"Layout.E18", "wgmma and tcgen05.mma read an operand [MN, K] that is made of whole blocks, K-major or MN-major, swizzled over 0, 32, 64 or 128 bytes, with one distance between blocks in each direction."},
+	{"Layout.E19", "A tile in tensor memory has 32, 64 or 128 lanes as dimension 0 and one or more dimensions of columns; it begins at a lane that is a multiple of 32 and ends at lane 128 or before."},
+	{"Layout.E20", "Maps are compared over the same shape; one map follows another where it takes numbers that the other makes and their digits cut each other into whole factors."},
 }
 
 func (r rule) code() string { return Rules[r-1].Code }
