@@ -25,7 +25,7 @@ func layoutKinds() []Kind {
 			return checkLayout(answer, input, expect)
 		}}
 	}
-	return []Kind{
+	return append(append(memoryKinds(), planKinds()...), []Kind{
 		ask("register", "a layout in notation: four lists, counts, the whole map", func(in layoutInput) (map[string]any, error) {
 			return describe(layout.Parse(in.Expr))
 		}),
@@ -61,7 +61,7 @@ func layoutKinds() []Kind {
 		}),
 		ask("weight_view", "the packed u8 view of a low-bit weight tile", weightView),
 		ask("resolve_dot_config", "how warps share a matrix product", dotConfig),
-	}
+	}...)
 }
 
 // layoutInput is the union of the inputs of these kinds.
