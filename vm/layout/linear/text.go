@@ -46,9 +46,6 @@ func (l Layout) Attr() string {
 	}
 	var b strings.Builder
 	b.WriteString("#ttg." + name + "<{")
-	if name == "shared_linear" {
-		b.WriteString("{")
-	}
 	for i, d := range l.In {
 		if i > 0 {
 			b.WriteString(", ")
@@ -56,8 +53,8 @@ func (l Layout) Attr() string {
 		b.WriteString(d.Name + " = " + vectorsText(d.Bases))
 	}
 	b.WriteString("}")
-	if name == "shared_linear" {
-		b.WriteString("}")
+	if name == "shared_linear" { // Triton wants it in bytes
+		b.WriteString(", alignment = 16")
 	}
 	b.WriteString(">")
 	return b.String()
@@ -305,11 +302,6 @@ func (p *parser) dictionary(names map[string]*attribute) []field {
 	p.enter()
 	defer p.leave()
 	p.expect("{", "before the parameters")
-	if p.is("{") { // shared_linear<{{…}}>
-		fields := p.dictionary(names)
-		p.expect("}", "after the parameters")
-		return fields
-	}
 	var fields []field
 	for !p.is("}") {
 		f := field{at: p.tok, name: p.name("the name of a parameter")}
