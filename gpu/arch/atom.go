@@ -16,6 +16,7 @@ import (
 const (
 	InRegisters = ""       // Layout is (lane, slot) → element
 	InShared    = "shared" // Layout is (lane, element number) → element; the address is in a descriptor or in a register
+	Unspecified = "open"   // the vendor does not say; Layout is empty
 	InTensor    = "tmem"   // Layout is (tensor memory lane, column) → element, over 128 lanes, or (block, element number) → element
 )
 
@@ -40,7 +41,9 @@ type Operand struct {
 	// for products into column-major [M, K], [N, K] or [M, N], for copies into
 	// bits. It is written from CuTe's conventions and not from Layout.
 	CuTe string
-	Note string
+	// CuTeType is the type of the operand in C++, where CuTe has the atom.
+	CuTeType string
+	Note     string
 }
 
 // SlotBits is the number of bits that a slot takes.
@@ -182,6 +185,9 @@ func checkAtom(a Atom) error {
 		if o.Type.Bits() == 0 {
 			return bad("operand %s has no type", o.Name)
 		}
+		if o.In == Unspecified {
+			continue
+		}
 		want := o.Shape
 		if a.M > 0 && len(want) == 0 {
 			return bad("operand %s has no shape", o.Name)
@@ -193,7 +199,7 @@ func checkAtom(a Atom) error {
 			return bad("operand %s has shape %v, not %v", o.Name, want, product)
 		}
 		lanes := a.Lanes
-		if o.In == InTensor && a.Lanes < 32 && o.Layout.Threads() == tensorLanes {
+		if o.In == InTensor && o.Layout.Threads() == tensorLanes {
 			lanes = tensorLanes
 		}
 		if o.Layout.Threads() != lanes {
