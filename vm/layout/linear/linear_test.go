@@ -369,7 +369,7 @@ func TestTextRoundTrip(t *testing.T) {
 		"acc: [T, W, R] -> [A, B]\n[[0,2],[0,4],[1,0],[2,0],[4,0]]\n[]\n[[0,1],[8,0]]",
 		"#ttg.linear<{register = [[0, 1]], lane = [[1, 0]], warp = [], block = []}>",
 		"#ttg.shared_linear<{offset = [[0, 1], [1, 1]], block = []}>",
-		"#ttg.shared_linear<{offset = [[0, 1], [1, 1]]}, alignment = 16}>",
+		"#ttg.shared_linear<{offset = [[0, 1], [1, 1]]}, alignment = 16>",
 	} {
 		l, err := Parse(text)
 		if err != nil {
