@@ -17,11 +17,13 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
-// Bounds of options: what the registers of a thread can hold.
+// Bounds of options: what the registers of a thread can hold, and the fewest
+// groups that are worth a block.
 const (
-	MaxDepth = 4
-	MaxGroup = 512
-	MaxWarps = 8
+	MaxDepth  = 4
+	MaxGroup  = 512
+	MaxWarps  = 8
+	MaxSplits = 64
 )
 
 // DecodeOptions are the schedule of [DecodeU4]. Zero fields take the defaults,
@@ -38,6 +40,13 @@ type DecodeOptions struct {
 	// KeepL1 lets the weights take place in the L1 cache, which pays only where
 	// they are read again.
 	KeepL1 bool
+	// Splits is how many blocks share the k of the same outputs, 1 by default; see
+	// [Splits]. Block i takes groups i, i + Splits, …, and the last of them to come
+	// adds their f32 sums up, in the order of i.
+	Splits int
+	// PDL lets the launch begin before the one in front of it has ended, which must
+	// store neither weights nor scales: their first loads overlap with its end.
+	PDL bool
 }
 
 // defaults fills zero fields in and checks the others.
@@ -51,6 +60,7 @@ func (o *DecodeOptions) defaults() error {
 		{"depth", &o.Depth, 2, 1, MaxDepth, 1},
 		{"warps", &o.Warps, 1, 1, MaxWarps, 1},
 		{"group", &o.Group, 128, 64, MaxGroup, 64},
+		{"splits", &o.Splits, 1, 1, MaxSplits, 1},
 	} {
 		if *f.value == 0 {
 			*f.value = f.usual
@@ -65,6 +75,11 @@ func (o *DecodeOptions) defaults() error {
 // DecodeU4 multiplies a few rows with u4 weights: y[M, N] = x[M, K]·(w[N, K]·s)ᵀ
 // for M ≤ 8, in f16 with f32 sums. w is in the order of [PackU4], s is [K/Group,
 // N]. N must be a multiple of 16·Warps and K one of Group.
+//
+// With Splits > 1 two parameters stand after y: part is [Splits, M, N] and holds
+// the sums of the blocks, and arrived is [N/(16·Warps)] and counts them. arrived
+// is 0 before the first launch and after each; launches that overlap need their
+// own.
 func DecodeU4(o DecodeOptions) (*ir.Program, error) {
 	if err := o.defaults(); err != nil {
 		return nil, err
@@ -101,15 +116,32 @@ func DecodeU4(o DecodeOptions) (*ir.Program, error) {
 		return nil, err
 	}
 
-	b := build.Program("decode_u4", build.Grid(fmt.Sprintf("N/%d", 16*o.Warps)), build.Warps(o.Warps))
+	outputs := 16 * o.Warps
+	title, grid := "decode_u4", []any{fmt.Sprintf("N/%d", outputs)}
+	if o.Splits > 1 {
+		title, grid = "decode_u4_splitk", append([]any{o.Splits}, grid...)
+	}
+	b := build.Program(title, build.Grid(grid...), build.Warps(o.Warps))
 	w, s := b.Pointer("w", dtype.U8), b.Pointer("s", dtype.F16)
 	x, y := b.Pointer("x", dtype.F16), b.Pointer("y", dtype.F16)
+	var part, arrived build.Value
+	if o.Splits > 1 {
+		part, arrived = b.Pointer("part", dtype.F32), b.Pointer("arrived", dtype.I32)
+	}
 	m, n, k := b.Scalar("M", dtype.I32), b.Scalar("N", dtype.I32), b.Scalar("K", dtype.I32)
-	bn := b.BlockIndices("bn")
+	var bk, bn build.Value
+	if o.Splits > 1 {
+		bk, bn = b.BlockIndices2("bk", "bn")
+	} else {
+		bn = b.BlockIndices("bn")
+	}
 	gw := b.ViewGlobal("gw", w, build.Global(dtype.U8, n.Div(16), k.Div(o.Group), 8*o.Group))
 	gs := b.ViewGlobal("gs", s, build.Global(dtype.F16, k.Div(o.Group), n))
 	gx := b.ViewGlobal("gx", x, build.Global(dtype.F16, m, k))
 	gy := b.ViewGlobal("gy", y, build.Global(dtype.F16, m, n))
+	if o.PDL {
+		b.GridDependencyLaunch()
+	}
 	last := b.Let("last", k.Div(o.Group).Sub(1))
 	acc := b.AllocateRegister("acc", sums, build.Init(0))
 
@@ -124,27 +156,37 @@ func DecodeU4(o DecodeOptions) (*ir.Program, error) {
 		return b.LoadGlobal(name("rb", j), gw, tile, attrs...)
 	}
 	loadS := func(j int, g any) build.Value {
-		return b.LoadGlobal(name("rs", j), gs, scales, build.Offset(g, bn.Mul(16*o.Warps)), build.Dims(1, 0))
+		return b.LoadGlobal(name("rs", j), gs, scales, build.Offset(g, bn.Mul(outputs)), build.Dims(1, 0))
 	}
 	var rb, rs []build.Value
+	var first any = 0 // group of the block
 	for j := range o.Depth {
-		var g any = 0
-		if j > 0 {
+		g := first
+		switch {
+		case o.Splits > 1 && j == 0:
+			first = bk
+			g = bk.Min(last)
+		case o.Splits > 1:
+			g = bk.Add(j * o.Splits).Min(last)
+		case j > 0:
 			g = fmt.Sprintf("min(%d, %s)", j, last)
 		}
 		rb, rs = append(rb, loadW(j, g)), append(rs, loadS(j, g))
 	}
-	var step []build.LoopOption
-	if o.Depth > 1 {
-		step = append(step, build.Step(o.Depth))
+	if o.PDL {
+		b.GridDependencyWait()
 	}
-	b.For("g", 0, last.Add(1), func(g build.Value) {
+	var step []build.LoopOption
+	if o.Depth*o.Splits > 1 {
+		step = append(step, build.Step(o.Depth*o.Splits))
+	}
+	b.For("g", first, last.Add(1), func(g build.Value) {
 		for j := range o.Depth {
 			now := g
 			if j > 0 {
-				now = g.Add(j)
+				now = g.Add(j * o.Splits)
 			}
-			next := g.Add(o.Depth + j).Min(last)
+			next := g.Add((o.Depth + j) * o.Splits).Min(last)
 			xk := b.LoadGlobal(name("xk", j), gx, loaded, build.Offset(0, now.Mul(o.Group)), build.Dims(1, 0))
 			rx := b.View(name("rx", j), xk, right)
 			rw := b.View(name("rw", j), rb[j], codes)
@@ -157,9 +199,46 @@ func DecodeU4(o DecodeOptions) (*ir.Program, error) {
 			b.Fma("acc", sum, scale, acc, sums)
 		}
 	}, step...)
-	half := b.Cast("out", acc, out)
-	b.StoreGlobal(gy, half, build.Offset(0, bn.Mul(16*o.Warps)), build.Dims(1, 0))
+	store := func(acc build.Value) {
+		half := b.Cast("out", acc, out)
+		b.StoreGlobal(gy, half, build.Offset(0, bn.Mul(outputs)), build.Dims(1, 0))
+	}
+	if o.Splits == 1 {
+		store(acc)
+		return b.Build()
+	}
+	gp := b.ViewGlobal("gp", part, build.Global(dtype.F32, o.Splits, m, n))
+	ga := b.ViewGlobal("ga", arrived, build.Global(dtype.I32, n.Div(outputs)))
+	b.StoreGlobal(gp, acc, build.Offset(bk, 0, bn.Mul(outputs)), build.Dims(2, 1))
+	b.Synchronize()
+	before := b.AtomicScalar("before", ga, o.Splits-1, build.Offset(bn), build.Op("inc"), build.Order("acq_rel"))
+	b.If(before.Equal(o.Splits-1), func() {
+		b.Synchronize()
+		total := b.AllocateRegister("total", sums, build.Init(0))
+		b.For("i", 0, o.Splits, func(i build.Value) {
+			p := b.LoadGlobal("p", gp, sums, build.Offset(i, 0, bn.Mul(outputs)), build.Dims(2, 1))
+			b.Add("total", total, p, sums)
+		}, build.Unroll(-1))
+		store(total)
+	})
 	return b.Build()
+}
+
+// Splits is how many blocks should share the k of the same outputs on a GPU of
+// sms multiprocessors: as many as run at the same time, each with two turns of the
+// loop at least. A layer whose warps keep the memory busy without splitting stays
+// as it is. The registers of an H200's multiprocessor hold 28 warps of a program
+// that splits.
+func Splits(o DecodeOptions, n, k, sms int) (int, error) {
+	if err := o.defaults(); err != nil {
+		return 0, err
+	}
+	const fit, busy = 28, 24 // warps a multiprocessor
+	warps := n / 16
+	if warps < 1 || warps >= busy*sms {
+		return 1, nil
+	}
+	return max(1, min(fit*sms/warps, k/o.Group/(2*o.Depth), MaxSplits)), nil
 }
 
 // name is a variable of copy j of a loop's body.

@@ -3,6 +3,7 @@ package template
 import (
 	"context"
 	"fmt"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -19,9 +20,10 @@ import (
 // program of its name.
 func TestDefaultsAreTheCorpus(t *testing.T) {
 	for name, make := range map[string]func() (*ir.Program, error){
-		"decode_u4": func() (*ir.Program, error) { return DecodeU4(DecodeOptions{}) },
-		"pack_u4":   func() (*ir.Program, error) { return PackU4(0) },
-		"unpack_u4": func() (*ir.Program, error) { return UnpackU4(0) },
+		"decode_u4":        func() (*ir.Program, error) { return DecodeU4(DecodeOptions{}) },
+		"decode_u4_splitk": func() (*ir.Program, error) { return DecodeU4(DecodeOptions{Splits: 4, PDL: true}) },
+		"pack_u4":          func() (*ir.Program, error) { return PackU4(0) },
+		"unpack_u4":        func() (*ir.Program, error) { return UnpackU4(0) },
 	} {
 		p, err := make()
 		if err != nil {
@@ -85,6 +87,12 @@ func TestInstances(t *testing.T) {
 		{DecodeOptions{Group: 192, Depth: 1}, 1, 16, 3},
 		{DecodeOptions{Group: 256, Warps: 2}, 2, 32, 2},
 		{DecodeOptions{Warps: 4, Depth: 3}, 5, 128, 2},
+		{DecodeOptions{PDL: true}, 2, 32, 3},
+		{DecodeOptions{Splits: 2}, 8, 16, 5},
+		{DecodeOptions{Splits: 3, Depth: 1, PDL: true}, 1, 48, 7},
+		{DecodeOptions{Splits: 5, Depth: 3, KeepL1: true}, 2, 16, 4},
+		{DecodeOptions{Splits: 4, Warps: 2, Group: 64, PDL: true}, 3, 64, 9},
+		{DecodeOptions{Splits: 2, Warps: 4, Group: 64}, 1, 64, 8},
 	} {
 		t.Run(fmt.Sprintf("%+v", c.o), func(t *testing.T) {
 			decode, err := DecodeU4(c.o)
@@ -123,9 +131,16 @@ func TestInstances(t *testing.T) {
 				if r := array.Compare(back, q); r.Differ > 0 {
 					t.Errorf("%s: unpacked weights: %v", name, r)
 				}
-				got := run(t, d, decode, w, s, x, array.New(dtype.F16, m, n), m, n, k)[3].Array
-				if r := array.Compare(got, want); r.Differ > 0 {
+				args := []any{w, s, x, array.New(dtype.F16, m, n)}
+				if c.o.Splits > 1 {
+					args = append(args, array.New(dtype.F32, c.o.Splits, m, n), array.New(dtype.I32, n/16/max(c.o.Warps, 1)))
+				}
+				got := run(t, d, decode, append(args, m, n, k)...)
+				if r := array.Compare(got[3].Array, want); r.Differ > 0 {
 					t.Errorf("%s: product: %v", name, r)
+				}
+				if c.o.Splits > 1 && slices.Max(got[5].Array.Data) > 0 {
+					t.Errorf("%s: the next launch would start from the counts %v", name, got[5].Array)
 				}
 			}
 		})
@@ -133,7 +148,7 @@ func TestInstances(t *testing.T) {
 }
 
 func TestOptions(t *testing.T) {
-	for _, o := range []DecodeOptions{{Depth: 5}, {Depth: -1}, {Warps: 9}, {Group: 32}, {Group: 100}, {Group: 1024}} {
+	for _, o := range []DecodeOptions{{Depth: 5}, {Depth: -1}, {Warps: 9}, {Group: 32}, {Group: 100}, {Group: 1024}, {Splits: -1}, {Splits: 65}} {
 		if _, err := DecodeU4(o); err == nil {
 			t.Errorf("%+v is accepted", o)
 		}
@@ -143,5 +158,29 @@ func TestOptions(t *testing.T) {
 	}
 	if _, err := UnpackU4(-64); err == nil {
 		t.Error("UnpackU4 accepts a group of -64")
+	}
+}
+
+func TestSplits(t *testing.T) {
+	for _, c := range []struct {
+		o              DecodeOptions
+		n, k, sms, out int
+	}{
+		{DecodeOptions{}, 57344, 8192, 132, 1}, // gate_up, qkv, o and down of Llama-3.3-70B
+		{DecodeOptions{}, 10240, 8192, 132, 5},
+		{DecodeOptions{}, 8192, 8192, 132, 7},
+		{DecodeOptions{}, 8192, 28672, 132, 7},
+		{DecodeOptions{}, 1024, 4096, 132, 8}, // two turns each
+		{DecodeOptions{Depth: 4}, 1024, 4096, 132, 4},
+		{DecodeOptions{}, 16, 1 << 20, 132, MaxSplits},
+		{DecodeOptions{}, 4096, 128, 132, 1},
+		{DecodeOptions{}, 0, 0, 132, 1},
+	} {
+		if got, err := Splits(c.o, c.n, c.k, c.sms); got != c.out || err != nil {
+			t.Errorf("%+v: %d, %v", c, got, err)
+		}
+	}
+	if _, err := Splits(DecodeOptions{Group: 5}, 16, 128, 1); err == nil {
+		t.Error("a group of 5 is accepted")
 	}
 }
