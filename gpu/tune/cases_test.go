@@ -3,10 +3,12 @@ package tune
 import (
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
 
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -19,9 +21,10 @@ import (
 // be random.
 type timed struct {
 	name string
-	file string   // of the corpus; "" for the read kernel, which reads bytes
-	bind string   // compile-time parameters, "W=u4 BK=32"
-	args []string // one per parameter: a generator of vm/array, or a number
+	file string                  // of the corpus; "" for the read kernel, which reads bytes
+	o    *template.DecodeOptions // of a program that is no corpus file
+	bind string                  // compile-time parameters, "W=u4 BK=32"
+	args []string                // one per parameter: a generator of vm/array, or a number
 
 	// want gives what the arrays must be; nil checks nothing. tolerance is the
 	// relative error allowed, 0 for none.
@@ -51,11 +54,61 @@ var cases = []timed{
 		want: wantScaled("u4", 128),
 	},
 	decode("decode_u4", "gate_up", 1, 57344, 8192),
-	decode("decode_u4", "gate_up", 8, 57344, 8192),
-	decode("decode_u4", "down", 1, 8192, 28672),
-	decode("decode_u4", "qkv", 1, 10240, 8192),
-	decode("decode_u4", "o", 1, 8192, 8192),
 	decode("decode_u4_deferred", "gate_up", 1, 57344, 8192),
+	schedule("gate_up", 1, 57344, 8192, template.DecodeOptions{PDL: true}),
+	decode("decode_u4", "gate_up", 8, 57344, 8192),
+	schedule("gate_up", 8, 57344, 8192, template.DecodeOptions{PDL: true}),
+	decode("decode_u4", "qkv", 1, 10240, 8192),
+	splits("qkv", 1, 10240, 8192, false),
+	splits("qkv", 1, 10240, 8192, true),
+	splits("qkv", 8, 10240, 8192, false),
+	splits("qkv", 8, 10240, 8192, true),
+	decode("decode_u4", "o", 1, 8192, 8192),
+	splits("o", 1, 8192, 8192, false),
+	splits("o", 1, 8192, 8192, true),
+	splits("o", 8, 8192, 8192, false),
+	splits("o", 8, 8192, 8192, true),
+	decode("decode_u4", "down", 1, 8192, 28672),
+	splits("down", 1, 8192, 28672, false),
+	splits("down", 1, 8192, 28672, true),
+	splits("down", 8, 8192, 28672, false),
+	splits("down", 8, 8192, 28672, true),
+}
+
+// sms is the size of the GPU that split counts are chosen for: an H200.
+const sms = 132
+
+// splits times DecodeU4 with as many splits as [template.Splits] gives the layer.
+func splits(layer string, m, n, k int, pdl bool) timed {
+	s, err := template.Splits(template.DecodeOptions{}, n, k, sms)
+	if err != nil {
+		panic(err)
+	}
+	return schedule(layer, m, n, k, template.DecodeOptions{Splits: s, PDL: pdl})
+}
+
+// schedule times DecodeU4 on the arguments of decode. Sums and counts of blocks
+// are not counted as bytes, so that schedules of a layer are held against one time.
+func schedule(layer string, m, n, k int, o template.DecodeOptions) timed {
+	file := "decode_u4"
+	if o.Splits > 1 {
+		file += "_splitk"
+	}
+	if o.PDL {
+		file += "_pdl"
+	}
+	c := decode(file, layer, m, n, k)
+	c.file, c.o = "", &o
+	c.bytes = int64(n/16*(k/128)*1024 + 2*(k/128*n+m*k+m*n))
+	if o.Splits > 1 {
+		scratch := []string{fmt.Sprintf("zeros:f32[%d, %d, %d]", o.Splits, m, n), fmt.Sprintf("zeros:i32[%d]", n/16)}
+		c.args = slices.Insert(c.args, 4, scratch...)
+		c.want = func(args []ir.Arg) []*array.Array {
+			want := wantDecode(args)
+			return slices.Insert(want, 4, nil, array.New(dtype.I32, n/16))
+		}
+	}
+	return c
 }
 
 // decode times decode_u4, or its like on the same bytes, on one linear layer of
@@ -69,6 +122,38 @@ func decode(file, layer string, m, n, k int) timed {
 		},
 		want: wantDecode,
 	}
+}
+
+// made keeps the arrays of specifications, which the schedules of a layer share.
+var made = kept{arrays: map[string]*array.Array{}}
+
+type kept struct {
+	mu     sync.Mutex
+	arrays map[string]*array.Array
+	bytes  int
+}
+
+// array generates the array of a specification, or gives the one it has: the
+// caller must not change it. What is kept is bounded.
+func (k *kept) array(spec string) (*array.Array, error) {
+	k.mu.Lock()
+	a := k.arrays[spec]
+	k.mu.Unlock()
+	if a != nil {
+		return a, nil
+	}
+	a, err := array.Generate(spec)
+	if err != nil {
+		return nil, err
+	}
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	if k.bytes += len(a.Data); k.bytes > 1<<30 {
+		k.bytes = len(a.Data)
+		clear(k.arrays)
+	}
+	k.arrays[spec] = a
+	return a, nil
 }
 
 // wantDecode multiplies with weights unpacked by pack_u4's formula: of 1024 bytes
@@ -118,7 +203,10 @@ func wantDecode(args []ir.Arg) []*array.Array {
 
 // program parses the case's program.
 func (c timed) program(sms int) (*ir.Program, error) {
-	if c.file == "" {
+	switch {
+	case c.o != nil:
+		return template.DecodeU4(*c.o)
+	case c.file == "":
 		return ReadKernel(c.bytes, sms)
 	}
 	bind := map[string]string{}
@@ -140,12 +228,13 @@ func (c timed) hash(sms int) (string, error) {
 
 // make makes program, arguments and options.
 func (c timed) make(sms int) (*ir.Program, []ir.Arg, Options, error) {
-	o := Options{Bytes: c.bytes, Tolerance: c.tolerance, Read: c.file != ""}
+	read := c.file == "" && c.o == nil
+	o := Options{Bytes: c.bytes, Tolerance: c.tolerance, Read: !read}
 	p, err := c.program(sms)
 	if err != nil {
 		return nil, nil, o, err
 	}
-	if c.file == "" {
+	if read {
 		n, err := readElements(c.bytes)
 		if err != nil {
 			return nil, nil, o, err
@@ -163,7 +252,7 @@ func (c timed) make(sms int) (*ir.Program, []ir.Arg, Options, error) {
 		all.Go(func() {
 			switch spec := c.args[i]; {
 			case v.Type.Kind == ir.Pointer:
-				args[i].Array, errs[i] = array.Generate(spec)
+				args[i].Array, errs[i] = made.array(spec)
 			case v.Type.Elem.IsFloat():
 				args[i].Float, errs[i] = strconv.ParseFloat(spec, 64)
 			default:

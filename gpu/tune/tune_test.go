@@ -6,10 +6,12 @@ import (
 	"path/filepath"
 	"reflect"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/cuda"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -165,6 +167,9 @@ func TestWants(t *testing.T) {
 		{name: "add", file: "vector_add", args: []string{"rand:f32[300]:seed=1", "rand:f32[300]:seed=2", "zeros:f32[300]", "300"}, want: wantSum},
 		{name: "u4", file: "matmul_scaled", bind: "W=u4 G=128 BK=128", want: wantScaled("u4", 128), args: []string{
 			"randint:f16[16, 256]:seed=1", "randcode:u8[2, 2, 512]:seed=2", "pow2:f16[2, 16]:seed=3:lo=-1:hi=1", "zeros:f16[16, 16]", "16", "16", "256"}},
+		small(schedule("small", 3, 64, 640, template.DecodeOptions{Splits: 2, PDL: true})),
+		small(schedule("small", 1, 64, 640, template.DecodeOptions{PDL: true})),
+		small(decode("decode_u4", "small", 2, 64, 640)),
 		{name: "u2", file: "matmul_scaled", bind: "W=u2 G=64 BK=32", want: wantScaled("u2", 32), args: []string{
 			"randint:f16[16, 128]:seed=1", "randcode:u8[4, 1, 64]:seed=2", "pow2:f16[2, 8]:seed=3:lo=-1:hi=1", "zeros:f16[16, 8]", "16", "8", "128"}},
 	} {
@@ -188,6 +193,15 @@ func TestWants(t *testing.T) {
 	}
 }
 
+// small is a case with sums that f16 holds.
+func small(c timed) timed {
+	c.args = slices.Clone(c.args)
+	for i, a := range c.args {
+		c.args[i] = strings.Replace(a, "lo=-6:hi=-5", "lo=-3:hi=-2", 1)
+	}
+	return c
+}
+
 // TestCases holds that every case can be made, without making its arrays.
 func TestCases(t *testing.T) {
 	names := map[string]bool{}
@@ -197,15 +211,22 @@ func TestCases(t *testing.T) {
 			t.Errorf("%s: %v", c.name, err)
 			continue
 		}
+		for i, u := range uses(p) {
+			if c.o != nil && c.o.Splits > 1 && p.Params[i].Type.Kind == ir.Pointer {
+				if want := []use{reads, reads, reads, writes, reads | writes, reads | writes}[i]; u != want {
+					t.Errorf("%s: argument %s is used as %d, want %d", c.name, p.Params[i].Name, u, want)
+				}
+			}
+		}
 		if names[c.name] {
 			t.Errorf("there are two cases %s", c.name)
 		}
 		names[c.name] = true
-		if c.file != "" && len(c.args) != len(p.Params) {
+		if (c.file != "" || c.o != nil) && len(c.args) != len(p.Params) {
 			t.Errorf("%s: %d arguments for %d parameters", c.name, len(c.args), len(p.Params))
 		}
 		for i, a := range c.args {
-			if u := uses(p)[i]; u&reads != 0 && p.Params[i].Type.Kind == ir.Pointer && !slices.ContainsFunc([]string{"rand", "pow2"}, func(k string) bool { return len(a) > len(k) && a[:len(k)] == k }) {
+			if u := uses(p)[i]; u == reads && p.Params[i].Type.Kind == ir.Pointer && !slices.ContainsFunc([]string{"rand", "pow2"}, func(k string) bool { return len(a) > len(k) && a[:len(k)] == k }) {
 				t.Errorf("%s: input %s is %s, which is not random", c.name, p.Params[i].Name, a)
 			}
 		}
