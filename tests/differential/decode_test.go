@@ -13,8 +13,9 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
-// decodeU4 packs weights with pack_u4 and multiplies with decode_u4.
-func decodeU4(t *testing.T, d device.Device, q, scales, x *array.Array) *array.Array {
+// decodeU4 packs weights with pack_u4 and multiplies with decode_u4 or
+// decode_u4_splitk.
+func decodeU4(t *testing.T, d device.Device, program string, q, scales, x *array.Array) *array.Array {
 	t.Helper()
 	m, n, k := x.Shape[0], q.Shape[0], q.Shape[1]
 	run := func(name string, args ...ir.Arg) []ir.Arg {
@@ -30,13 +31,23 @@ func decodeU4(t *testing.T, d device.Device, q, scales, x *array.Array) *array.A
 	}
 	size := func(n int) ir.Arg { return ir.Arg{Int: int64(n)} }
 	w := run("pack_u4", ir.Arg{Array: q}, ir.Arg{Array: array.New(dtype.U8, n/16, k/128, 1024)}, size(n), size(k))[1].Array
-	return run("decode_u4", ir.Arg{Array: w}, ir.Arg{Array: scales}, ir.Arg{Array: x}, ir.Arg{Array: array.New(dtype.F16, m, n)}, size(m), size(n), size(k))[3].Array
+	args := []ir.Arg{{Array: w}, {Array: scales}, {Array: x}, {Array: array.New(dtype.F16, m, n)}}
+	if program == "decode_u4_splitk" {
+		args = append(args, ir.Arg{Array: array.New(dtype.F32, 4, m, n)}, ir.Arg{Array: array.New(dtype.I32, n/16)})
+	}
+	return run(program, append(args, size(m), size(n), size(k))...)[3].Array
 }
 
 // TestDecodeU4IsTheProduct compares pack and decode with a plain float64 loop:
 // exactly on integers, and on reals within 1.1 times what f32 accumulation of the
 // same f16 products loses, rounding of the result included.
 func TestDecodeU4IsTheProduct(t *testing.T) {
+	for _, program := range []string{"decode_u4", "decode_u4_splitk"} {
+		t.Run(program, func(t *testing.T) { decodeIsTheProduct(t, program) })
+	}
+}
+
+func decodeIsTheProduct(t *testing.T, program string) {
 	const n, k = 48, 512
 	gen := func(spec string) *array.Array {
 		a, err := array.Generate(spec)
@@ -51,7 +62,7 @@ func TestDecodeU4IsTheProduct(t *testing.T) {
 		for _, m := range []int{1, 3} {
 			x := gen(map[int]string{1: "randint:f16[1, 512]:seed=2", 3: "randint:f16[3, 512]:seed=2"}[m])
 			s := gen("pow2:f16[4, 48]:seed=3")
-			got := decodeU4(t, d, q, s, x)
+			got := decodeU4(t, d, program, q, s, x)
 			for i := range m {
 				for j := range n {
 					want := 0.0
@@ -65,7 +76,7 @@ func TestDecodeU4IsTheProduct(t *testing.T) {
 			}
 		}
 		x, s := gen("randn:f16[2, 512]:seed=4"), gen("rand:f16[4, 48]:lo=0.01:hi=0.02:seed=5")
-		got := decodeU4(t, d, q, s, x)
+		got := decodeU4(t, d, program, q, s, x)
 		var ours, plain, norm float64
 		for i := range 2 {
 			for j := range n {

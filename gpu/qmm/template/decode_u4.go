@@ -164,8 +164,7 @@ func DecodeU4(o DecodeOptions) (*ir.Program, error) {
 		g := first
 		switch {
 		case o.Splits > 1 && j == 0:
-			first = bk
-			g = bk.Min(last)
+			first, g = bk, bk.Min(last)
 		case o.Splits > 1:
 			g = bk.Add(j * o.Splits).Min(last)
 		case j > 0:
@@ -176,29 +175,51 @@ func DecodeU4(o DecodeOptions) (*ir.Program, error) {
 	if o.PDL {
 		b.GridDependencyWait()
 	}
-	var step []build.LoopOption
-	if o.Depth*o.Splits > 1 {
-		step = append(step, build.Step(o.Depth*o.Splits))
-	}
-	b.For("g", first, last.Add(1), func(g build.Value) {
+	// turn multiplies what is loaded of groups g, g + Splits, … and loads what the
+	// next turn needs, if there is one.
+	stride := o.Depth * o.Splits
+	turn := func(g build.Value, next func(j int) build.Value) {
 		for j := range o.Depth {
 			now := g
 			if j > 0 {
 				now = g.Add(j * o.Splits)
 			}
-			next := g.Add((o.Depth + j) * o.Splits).Min(last)
 			xk := b.LoadGlobal(name("xk", j), gx, loaded, build.Offset(0, now.Mul(o.Group)), build.Dims(1, 0))
 			rx := b.View(name("rx", j), xk, right)
 			rw := b.View(name("rw", j), rb[j], codes)
 			rh := b.Cast(name("rh", j), rw, left)
-			loadW(j, next)
+			if next != nil {
+				loadW(j, next(j))
+			}
 			sum := b.AllocateRegister(name("sum", j), sums, build.Init(0))
 			b.Dot(name("sum", j), rh, rx, sum, sums)
 			scale := b.Cast(name("scale", j), rs[j], scales32)
-			loadS(j, next)
+			if next != nil {
+				loadS(j, next(j))
+			}
 			b.Fma("acc", sum, scale, acc, sums)
 		}
-	}, step...)
+	}
+	var step []build.LoopOption
+	if stride > 1 {
+		step = append(step, build.Step(stride))
+	}
+	if o.Splits == 1 {
+		b.For("g", first, last.Add(1), func(g build.Value) {
+			turn(g, func(j int) build.Value { return g.Add(stride + j).Min(last) })
+		}, step...)
+	} else {
+		// A block has few turns, so that loading in the last one would show.
+		b.For("g", first, last.Sub(stride-1), func(g build.Value) {
+			turn(g, func(j int) build.Value {
+				if j == 0 {
+					return g.Add(stride)
+				}
+				return g.Add(stride + j*o.Splits).Min(last)
+			})
+		}, step...)
+		turn(b.Let("tail", bk.Add(last.Sub(bk).Div(stride).Max(0).Mul(stride))), nil)
+	}
 	store := func(acc build.Value) {
 		half := b.Cast("out", acc, out)
 		b.StoreGlobal(gy, half, build.Offset(0, bn.Mul(outputs)), build.Dims(1, 0))
