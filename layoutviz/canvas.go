@@ -38,6 +38,7 @@ type canvas struct {
 	texts  []*scene.Text
 	textAt map[textKey]*scene.Text
 	ids    []Element
+	placed []scene.Box // of the tables of a row
 	grids  []Grid
 }
 

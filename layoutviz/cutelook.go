@@ -377,8 +377,8 @@ func (c *canvas) hairBox(x, y, side int) {
 	c.hair(x+side, y, x+side, y+side)
 }
 
-// CuteTV draws a thread-value layout of a tile as CuTe's print_latex_tv does.
-func CuteTV(l TV, rows, cols int, o Options) (Picture, error) {
+// CuteThreads draws a thread-value layout of a tile as CuTe's print_latex_tv does.
+func CuteThreads(l TV, rows, cols int, o Options) (Picture, error) {
 	tex, err := CuteTVTeX(l, rows, cols)
 	if err != nil {
 		return Picture{}, err

@@ -11,6 +11,7 @@ import (
 // table is a rectangle of equal cells with numbers along it: what most views
 // consist of. Rows and columns are cells after coarsening.
 type table struct {
+	prefix     string // of the IDs, where a picture has several tables
 	name       string // heading of its grid where a picture has several
 	rowAxis    string // what the rows count
 	colAxis    string
@@ -195,7 +196,11 @@ func (t table) place(c *canvas, x, y int) {
 				row = append(row, s)
 			}
 			if t.linked {
-				c.ids = append(c.ids, Element{ID: v.id, Label: v.label, X: bx, Y: by, W: cw, H: ch, Keys: v.keys,
+				id := v.id
+				if id != "" {
+					id = t.prefix + id
+				}
+				c.ids = append(c.ids, Element{ID: id, Label: v.label, X: bx, Y: by, W: cw, H: ch, Keys: v.keys,
 					Thread: v.thread, Slot: v.slot, At: v.at, Also: v.also})
 			}
 		}

@@ -290,3 +290,81 @@ func describeView(up, down side, bits int) string {
 	}
 	return out + " No value crosses a border."
 }
+
+// Widths draws thread 0 of one layout at several element types side by side, below
+// each other: how many bytes its elements take when packed, and which of them cross
+// a byte.
+func Widths(l layout.Layout, types []dtype.Type, o Options) (Picture, error) {
+	c, err := newCanvas(o)
+	if err != nil {
+		return Picture{}, err
+	}
+	if len(types) == 0 || len(types) > 8 || l.Slots() > 32 {
+		return Picture{}, fmt.Errorf("layoutviz: %d types of %d elements; draw 1 to 8 types of at most 32 elements", len(types), l.Slots())
+	}
+	const bitW, boxH, ribbon, gap, gapUp = 14, 20, 24, 4, 6
+	widest := 0
+	for _, t := range types {
+		widest = max(widest, t.Bits())
+	}
+	bits := widest * l.Slots()
+	left := pad + 78
+	c.w = left + bits*bitW + max((bits-1)/8*gapUp, l.Slots()*gap) + pad
+	y := pad
+	if !o.NoCaption {
+		y = c.caption([]string{fmt.Sprintf("thread 0 of %s at several element types", l), "above the bytes, below the elements; bit 0 on the left"}, y)
+	}
+	desc := fmt.Sprintf("Thread 0 holds %s.", count(l.Slots(), "element"))
+	g := Grid{Head: []string{"type", "slot", "bits", "bytes"}}
+	for _, t := range types {
+		n := t.Bits() * l.Slots()
+		whole := (n + 7) / 8
+		crossing := 0
+		a := cut(0, n, 8, bitW, left, gapUp, 0)
+		b := cut(0, n, t.Bits(), bitW, left, gap, 0)
+		shift := 0
+		if len(a) > 0 {
+			// cut centres in a width; here both rows begin at the left.
+			shift = left - a[0].x
+			for i := range a {
+				a[i].x += shift
+			}
+			shift = left - b[0].x
+			for i := range b {
+				b[i].x += shift
+			}
+		}
+		v := strip{canvas: c, bitW: bitW, per: n}
+		yB := y + boxH + ribbon
+		v.ribbons(a, b, y+boxH, yB)
+		for _, p := range a {
+			w := (p.hi - p.lo) * bitW
+			c.fill(c.quiet, p.x, y, w, boxH)
+			c.frame(p.x, y, w, boxH)
+			c.text(p.x+w/2, y+14, headSize, c.ink, scene.Middle, false, fmt.Sprint("byte ", p.slot))
+		}
+		for _, p := range b {
+			w := (p.hi - p.lo) * bitW
+			first, last := p.lo/8, (p.hi-1)/8
+			if first != last {
+				crossing++
+			}
+			fill := v.color(p.slot)
+			c.fill(fill, p.x, yB, w, boxH)
+			c.frame(p.x, yB, w, boxH)
+			c.label(p.x+w/2, yB+14, w, c.inkOn(fill), true, fmt.Sprint("s", p.slot), fmt.Sprint(p.slot))
+			c.ids = append(c.ids, Element{ID: fmt.Sprintf("%ss%d", t, p.slot), X: p.x, Y: yB, W: w, H: boxH, Keys: []int{p.slot}, Slot: p.slot, At: l.Index(0, p.slot),
+				Label: fmt.Sprintf("%s slot %d: bits %d to %d, bytes %d to %d", t, p.slot, p.lo, p.hi-1, first, last)})
+			g.Rows = append(g.Rows, []string{t.String(), fmt.Sprint(p.slot), fmt.Sprintf("%d..%d", p.lo, p.hi-1), fmt.Sprintf("%d..%d", first, last)})
+		}
+		c.text(left-8, y+14, headSize, c.muted, scene.End, false, count(whole, "byte"))
+		c.text(left-8, yB+14, topSize, c.ink, scene.End, true, t.String())
+		say := fmt.Sprintf("%d × %d bits = %s, %d of %d elements cross a byte", l.Slots(), t.Bits(), count(whole, "byte"), crossing, l.Slots())
+		desc += " " + t.String() + ": " + say + "."
+		c.text(left, yB+boxH+13, headSize, c.muted, scene.Start, false, say)
+		y = yB + boxH + 34
+	}
+	c.h = y
+	c.grids = []Grid{g}
+	return c.picture("One layout at several element types", desc), nil
+}

@@ -1,0 +1,196 @@
+package layoutviz
+
+import (
+	"fmt"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/vm/layout/cute"
+)
+
+// CuteTV is a CuTe layout of (thread, value) into a column-major tile as a
+// thread-value layout. Its text is that of CuTe, with coordinates for strides.
+func CuteTV(l cute.Layout, rows, cols int) (TV, error) {
+	if l.Rank() != 2 {
+		return TV{}, fmt.Errorf("layoutviz: %s has rank %d; a thread-value layout has 2", l, l.Rank())
+	}
+	id, err := cute.Identity(cute.Ints(rows, cols))
+	if err != nil {
+		return TV{}, err
+	}
+	coords, err := cute.Composition(id, l)
+	if err != nil {
+		return TV{}, err
+	}
+	threads, values := l.Mode(0).Size(), l.Mode(1).Size()
+	return TV{Threads: threads, Values: values, Text: "ArithTuple(_0,_0) o " + coords.Static(), At: func(t, v int) (int, int) {
+		i := l.At(t + threads*v)
+		return i % rows, i / rows
+	}}, nil
+}
+
+// CuteMMAOf are the operands of a tiled product, for CuteMMA and the documents.
+func CuteMMAOf(m cute.TiledMMA) (CuteOperands, error) {
+	tile := m.Tile().Items()
+	if len(tile) != 3 {
+		return CuteOperands{}, fmt.Errorf("layoutviz: the tile %s of a product has three modes", m.Tile())
+	}
+	ops := CuteOperands{M: tile[0].Size(), N: tile[1].Size(), K: tile[2].Size()}
+	for _, x := range []struct {
+		name       string
+		to         *TV
+		rows, cols int
+	}{{"A", &ops.A, ops.M, ops.K}, {"B", &ops.B, ops.N, ops.K}, {"C", &ops.C, ops.M, ops.N}} {
+		l, err := m.LayoutTV(x.name)
+		if err != nil {
+			return ops, err
+		}
+		if *x.to, err = CuteTV(l, x.rows, x.cols); err != nil {
+			return ops, fmt.Errorf("operand %s: %w", x.name, err)
+		}
+	}
+	return ops, nil
+}
+
+// cuteGrid is a layout as rows and columns: the first mode runs down, the others
+// run right. A layout of one mode is a column, as in CuTe.
+type cuteGrid struct {
+	text       string
+	rows, cols int
+	at         func(m, n int) int
+}
+
+func gridOf(c cute.Composed) (cuteGrid, error) {
+	e, err := c.Elements()
+	if err != nil {
+		return cuteGrid{}, err
+	}
+	g := cuteGrid{text: c.String(), rows: e.Layout.Size(), cols: 1}
+	if e.Layout.Rank() > 1 {
+		g.rows = e.Layout.Mode(0).Size()
+		g.cols = e.Layout.Size() / max(1, g.rows)
+	}
+	if e.Layout.Size() > maxLinked {
+		return cuteGrid{}, fmt.Errorf("layoutviz: %s has %d cells; the most is %d", c, e.Layout.Size(), maxLinked)
+	}
+	g.at = func(m, n int) int { return e.At(m + g.rows*n) }
+	return g, nil
+}
+
+// CuteGrid draws a CuTe layout, swizzled or not, as print_latex does.
+func CuteGrid(l cute.Composed, o Options) (Picture, error) {
+	g, err := gridOf(l)
+	if err != nil {
+		return Picture{}, err
+	}
+	return CuteLayout(g.text, g.rows, g.cols, g.at, o)
+}
+
+// CuteOperation draws an expression of one operation, such as "logical_divide((4,2,3):(2,1,8),
+// 4:2)": its operands and its result as grids of offsets. The colour of an offset is
+// the column of the result that it stands in: the first mode of a divided layout is
+// the tile, so that a tile has one colour in the operand and in the result.
+func CuteOperation(text string, o Options) (Picture, error) {
+	c, err := newCanvas(o)
+	if err != nil {
+		return Picture{}, err
+	}
+	v, err := cute.Eval(text)
+	if err != nil {
+		return Picture{}, err
+	}
+	result, ok := v.Composed()
+	if !ok {
+		return Picture{}, fmt.Errorf("layoutviz: %s is a %s; the picture is of layouts", text, v.Kind())
+	}
+	name, args := splitCall(text)
+	res, err := gridOf(result)
+	if err != nil {
+		return Picture{}, err
+	}
+	column := map[int]int{}
+	for n := range res.cols {
+		for m := range res.rows {
+			if _, seen := column[res.at(m, n)]; !seen {
+				column[res.at(m, n)] = n
+			}
+		}
+	}
+	longest := "0"
+	for m := range res.rows {
+		for n := range res.cols {
+			if s := fmt.Sprint(res.at(m, n)); len(s) > len(longest) {
+				longest = s
+			}
+		}
+	}
+	tableOf := func(title, prefix string, g cuteGrid) table {
+		return table{name: title, prefix: prefix, colAxis: title, rows: g.rows, cols: g.cols, small: true, labelled: true, linked: true, longest: longest,
+			rowHead: func(r int) string { return fmt.Sprint(r) }, colHead: func(i int) string { return fmt.Sprint(i) },
+			cell: func(r, i int) cell {
+				at := g.at(r, i)
+				e := cell{fills: []string{c.quiet}, top: fmt.Sprint(at), id: fmt.Sprintf("%d.%d", r, i), keys: []int{at}, slot: at, at: []int{r, i},
+					label: fmt.Sprintf("%s (%d, %d) is offset %d", title, r, i, at)}
+				if n, ok := column[at]; ok {
+					e.fills[0] = c.of(n)
+				}
+				return e
+			}}
+	}
+	caption := []string{strings.TrimSpace(text)}
+	var tables []table
+	for i, a := range args {
+		av, err := cute.Eval(a)
+		if err != nil {
+			continue // a tiler in angle brackets: named in the text, not drawn
+		}
+		ac, ok := av.Composed()
+		if !ok {
+			continue
+		}
+		g, err := gridOf(ac)
+		if err != nil {
+			return Picture{}, err
+		}
+		t := tableOf(fmt.Sprintf("operand %d", i+1), fmt.Sprintf("a%d.", i+1), g)
+		if i > 0 {
+			cellOf := t.cell
+			t.cell = func(r, i int) cell {
+				e := cellOf(r, i)
+				e.fills = []string{c.quiet}
+				return e
+			}
+		}
+		tables = append(tables, t)
+		caption = append(caption, fmt.Sprintf("operand %d = %s", i+1, ac))
+	}
+	tables = append(tables, tableOf(name, "r", res))
+	caption = append(caption, fmt.Sprintf("%s = %s", name, result), "Each cell is an offset; its colour is the column of the result that it stands in.")
+	c.row(o, caption, tables)
+	return c.picture("CuTe "+strings.TrimSpace(text), fmt.Sprintf("%s is %s.", strings.TrimSpace(text), result)), nil
+}
+
+// splitCall cuts "name(a, b)" into its name and arguments; a text that is no call is
+// one argument of no name.
+func splitCall(text string) (name string, args []string) {
+	text = strings.TrimSpace(text)
+	open := strings.IndexByte(text, '(')
+	if open <= 0 || !strings.HasSuffix(text, ")") {
+		return "result", nil
+	}
+	name = text[:open]
+	depth, from := 0, open+1
+	for i := open + 1; i < len(text)-1; i++ {
+		switch text[i] {
+		case '(', '<':
+			depth++
+		case ')', '>':
+			depth--
+		case ',':
+			if depth == 0 {
+				args = append(args, strings.TrimSpace(text[from:i]))
+				from = i + 1
+			}
+		}
+	}
+	return name, append(args, strings.TrimSpace(text[from:len(text)-1]))
+}

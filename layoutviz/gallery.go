@@ -1,0 +1,209 @@
+package layoutviz
+
+import (
+	"fmt"
+	"html"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/layout/cute"
+	"github.com/tilus-lab/tilus-lab/vm/layout/linear"
+)
+
+// Example is one picture of the gallery. Name is also a file name.
+type Example struct {
+	Name string
+	Doc  string
+	Draw func(Options) (Picture, error)
+}
+
+// accumulator is the C fragment of the 16×8 matrix instructions.
+func accumulator() layout.Layout { return layout.Local(2, 1).Spatial(8, 4).Local(1, 2) }
+
+// Gallery lists one of each picture, for judging by eye and for tests.
+func Gallery() []Example {
+	return []Example{
+		{"tensor", "which thread holds which element", func(o Options) (Picture, error) { return Tensor(accumulator(), o) }},
+		{"tensor-replicated", "elements that several threads hold", func(o Options) (Picture, error) {
+			return Tensor(layout.Spatial(4, 1).Replicated(6, 1, 1).Local(1, 4), o)
+		}},
+		{"tensor-4096", "64×64 elements", func(o Options) (Picture, error) {
+			return Tensor(layout.Local(4, 4).Spatial(8, 4).Local(2, 4), o)
+		}},
+		{"tensor-rank3", "leading dimensions stacked", func(o Options) (Picture, error) {
+			return Tensor(layout.Local(2, 2, 2).Spatial(1, 4, 2), o)
+		}},
+		{"threads", "what each thread holds", func(o Options) (Picture, error) {
+			o.Column = 16
+			return Threads(accumulator(), o)
+		}},
+		{"threads-warps", "warps side by side", func(o Options) (Picture, error) { return Threads(layout.Spatial(16, 8).Local(1, 2), o) }},
+		{"view-i3", "three bits: 3 u8 as 8 i3", reinterpretation(dtype.I3, layout.ColumnSpatial(4, 8).Local(8, 1))},
+		{"view-i5", "five bits: 5 u8 as 8 i5", reinterpretation(dtype.I5, layout.ColumnSpatial(4, 8).Local(8, 1))},
+		{"view-i6", "six bits: 3 u8 as 4 i6", reinterpretation(dtype.I6, layout.Local(2, 1).ColumnSpatial(4, 8).Local(2, 1))},
+		{"view-i7", "seven bits: 7 u8 as 8 i7", reinterpretation(dtype.I7, layout.ColumnSpatial(4, 8).Local(8, 1))},
+		{"view-widths", "the same threads at 3, 5, 6 and 7 bits", func(o Options) (Picture, error) {
+			return Widths(layout.ColumnSpatial(4, 8).Local(8, 1), []dtype.Type{dtype.I3, dtype.I5, dtype.I6, dtype.I7}, o)
+		}},
+		{"chain", "a chain, factor by factor", func(o Options) (Picture, error) {
+			f, err := Factors(layout.Local(2, 1).Spatial(4, 2).Local(1, 2))
+			if err != nil {
+				return Picture{}, err
+			}
+			return Chain(f, o)
+		}},
+		{"times", "the product of two layouts", func(o Options) (Picture, error) {
+			return Times(layout.Spatial(2, 4), layout.Local(2, 2), o)
+		}},
+		{"over", "the quotient of two layouts", func(o Options) (Picture, error) {
+			return Over(layout.Spatial(2, 4).Local(2, 2), layout.Local(2, 2), o)
+		}},
+		{"f2", "a layout as a matrix over F2", func(o Options) (Picture, error) {
+			l, err := linear.New([]linear.Dim{
+				{Name: linear.Register, Bases: [][]int{{0, 1}, {8, 0}}},
+				{Name: linear.Lane, Bases: [][]int{{0, 2}, {0, 4}, {1, 0}, {2, 0}, {4, 0}}},
+			}, []linear.OutDim{{Name: "row", Size: 16}, {Name: "col", Size: 8}})
+			if err != nil {
+				return Picture{}, err
+			}
+			return Matrix(l, o)
+		}},
+		{"f2-replicated", "a layout with bits that do not matter, and an XOR", func(o Options) (Picture, error) {
+			l, err := linear.New([]linear.Dim{
+				{Name: linear.Register, Bases: [][]int{{0, 1}}},
+				{Name: linear.Lane, Bases: [][]int{{0, 2}, {1, 2}, {2, 1}, {0, 0}}},
+			}, []linear.OutDim{{Name: "row", Size: 4}, {Name: "col", Size: 4}})
+			if err != nil {
+				return Picture{}, err
+			}
+			return Matrix(l, o)
+		}},
+		{"banks-conflict", "a column of a 32×32 tile: every lane in one bank", banksOf(bank.Load, 4, 32, func(i int) int { return i * 128 })},
+		{"banks-stride2", "every second word", banksOf(bank.Load, 4, 32, func(i int) int { return i * 8 })},
+		{"banks-wide", "16 bytes a lane: four phases, no conflict", banksOf(bank.Load, 16, 32, func(i int) int { return i * 16 })},
+		{"banks-broadcast", "groups of four lanes want one word", banksOf(bank.Load, 4, 32, func(i int) int { return i / 4 * 4 })},
+		{"banks-ldmatrix", "ldmatrix from rows of 64 bytes", banksOf(bank.LdMatrix, 16, 32, func(i int) int { return i * 64 })},
+		{"swizzle", "Sw<2,0,3> on 4×8 units", func(o Options) (Picture, error) { return Swizzle(layout.Swizzle{Bits: 2, Base: 0, Shift: 3}, 4, 8, o) }},
+		{"swizzle-128B", "Sw<3,3,3> on 8×64 elements of two bytes", func(o Options) (Picture, error) {
+			return Swizzle(layout.Swizzle{Bits: 3, Base: 3, Shift: 3}, 8, 64, o)
+		}},
+		{"swizzle-left", "a negative shift: Sw<2,0,-3>", func(o Options) (Picture, error) { return Swizzle(layout.Swizzle{Bits: 2, Base: 0, Shift: -3}, 4, 8, o) }},
+		{"transpose", "32×32 transpose: plain, padded, swizzled, TMA", Transpose},
+		{"tma-box", "a box across the tensor's edge", func(o Options) (Picture, error) {
+			return TMA(bank.TensorMap{ElementBytes: 2, Float: true, Dims: []uint64{96, 20}, Strides: []uint64{192}, Box: []int{64, 8}, Swizzle: "128B"}, 15, 48, 0, o)
+		}},
+		{"tma-chunks", "the chunks of TMA's 128-byte swizzle", func(o Options) (Picture, error) {
+			m, err := bank.FindTMAMode("128B")
+			if err != nil {
+				return Picture{}, err
+			}
+			return TMAChunks(m, o)
+		}},
+		{"mma-m16n8k16", "A, B and C of mma.m16n8k16", func(o Options) (Picture, error) {
+			return MMA("mma.m16n8k16 f16", Fragment{Name: "A", Layout: layout.ColumnLocal(2, 2).Spatial(8, 4).Local(1, 2)},
+				Fragment{Name: "B", Layout: layout.Local(2, 1).ColumnSpatial(4, 8).Local(2, 1)}, Fragment{Name: "C", Layout: accumulator()}, nil, o)
+		}},
+		{"copy-transpose", "movmatrix: an 8×8 matrix and its transpose in registers", func(o Options) (Picture, error) {
+			return Copy("movmatrix.m8n8.trans", Fragment{Name: "source", Layout: layout.Spatial(8, 4).Local(1, 2)},
+				Fragment{Name: "destination", Layout: layout.ColumnSpatial(4, 8).Local(2, 1)}, o)
+		}},
+		{"cute-layout", "CuTe's print_latex of an offset layout", func(o Options) (Picture, error) {
+			l, err := cute.Parse("(4,8):(8,1)")
+			if err != nil {
+				return Picture{}, err
+			}
+			return CuteGrid(cute.Composed{Layout: l}, o)
+		}},
+		{"cute-swizzled", "a swizzled CuTe layout", func(o Options) (Picture, error) {
+			l, err := cute.Parse("(8,8):(8,1)")
+			if err != nil {
+				return Picture{}, err
+			}
+			return CuteGrid(cute.Composed{Swizzle: layout.Swizzle{Bits: 3, Base: 0, Shift: 3}, Layout: l}, o)
+		}},
+		{"cute-divide", "logical_divide: tiles keep their colour", func(o Options) (Picture, error) {
+			return CuteOperation("logical_divide((4,2,3):(2,1,8), 4:2)", o)
+		}},
+		{"cute-product", "blocked_product: copies of a tile", func(o Options) (Picture, error) {
+			return CuteOperation("blocked_product((2,5):(5,1), (3,4):(1,3))", o)
+		}},
+		{"cute-mma", "SM80_16x8x8 in CuTe's look", func(o Options) (Picture, error) {
+			ops, err := cuteExample()
+			if err != nil {
+				return Picture{}, err
+			}
+			return CuteMMA("SM80_16x8x8_F32TF32TF32F32_TN", ops, o)
+		}},
+	}
+}
+
+// cuteExample is SM80_16x8x8_F32TF32TF32F32_TN.
+func cuteExample() (CuteOperands, error) {
+	a, b, c := layout.ColumnLocal(2, 2).Spatial(8, 4), layout.ColumnLocal(2, 1).ColumnSpatial(4, 8), accumulator()
+	ops := CuteOperands{M: 16, N: 8, K: 8}
+	for _, x := range []struct {
+		to *TV
+		l  layout.Layout
+	}{{&ops.A, a}, {&ops.B, b}, {&ops.C, c}} {
+		tv, err := TVOf(x.l)
+		if err != nil {
+			return ops, err
+		}
+		*x.to = tv
+	}
+	ops.B = ops.B.Transposed()
+	return ops, nil
+}
+
+func reinterpretation(t dtype.Type, l layout.Layout) func(Options) (Picture, error) {
+	return func(o Options) (Picture, error) {
+		packed, err := layout.PackedView(t.Bits(), l)
+		if err != nil {
+			return Picture{}, err
+		}
+		o.Threads = []int{0, 1}
+		return Reinterpret(dtype.U8, packed, t, l, o)
+	}
+}
+
+func banksOf(kind bank.Kind, width, lanes int, at func(lane int) int) func(Options) (Picture, error) {
+	return func(o Options) (Picture, error) {
+		var addrs []int
+		for i := range lanes {
+			addrs = append(addrs, at(i))
+		}
+		r, err := bank.Count(bank.Nvidia(), bank.Access{Kind: kind, Width: width, Addrs: addrs})
+		if err != nil {
+			return Picture{}, err
+		}
+		return Banks(r, o)
+	}
+}
+
+// Looks are the options under which the gallery shows its first picture again: each
+// palette on each theme.
+func Looks() []Options {
+	var out []Options
+	for _, t := range Themes() {
+		for _, p := range Palettes() {
+			out = append(out, Options{Palette: p.Name, Theme: t.Name})
+		}
+	}
+	return out
+}
+
+// GalleryPage is a web page, without anything from outside, that shows the named
+// pictures; files are beside it as NAME.svg and NAME.png.
+func GalleryPage(names, docs []string) []byte {
+	var b strings.Builder
+	b.WriteString("<!doctype html>\n<html lang=\"en\">\n<meta charset=\"utf-8\">\n<meta name=\"viewport\" content=\"width=device-width\">\n<title>Tilus Lab: gallery</title>\n" +
+		"<style>body{font:16px/1.5 system-ui,sans-serif;margin:2rem auto;max-width:80rem;padding:0 1rem}figure{margin:2rem 0}img{max-width:100%;height:auto;border:1px solid #d0d7de}figcaption{margin-top:.25rem}</style>\n<h1>Tilus Lab: gallery</h1>\n")
+	for i, n := range names {
+		n, d := html.EscapeString(n), html.EscapeString(docs[i])
+		fmt.Fprintf(&b, "<figure id=\"%s\"><img src=\"%s.svg\" alt=\"%s\" loading=\"lazy\"><figcaption>%s – %s (<a href=\"%s.png\">PNG</a>, <a href=\"%s.pdf\">PDF</a>)</figcaption></figure>\n", n, n, d, n, d, n, n)
+	}
+	b.WriteString("</html>\n")
+	return []byte(b.String())
+}
