@@ -133,11 +133,12 @@ type kept struct {
 	bytes  int
 }
 
-// array generates the array of a specification, or gives the one it has: the
-// caller must not change it. What is kept is bounded.
-func (k *kept) array(spec string) (*array.Array, error) {
+// array generates the array of a specification, or gives the one it has for that
+// argument: the caller must not change it. What is kept is bounded.
+func (k *kept) array(argument int, spec string) (*array.Array, error) {
+	key := fmt.Sprint(argument, " ", spec) // equal arrays of one launch stay apart
 	k.mu.Lock()
-	a := k.arrays[spec]
+	a := k.arrays[key]
 	k.mu.Unlock()
 	if a != nil {
 		return a, nil
@@ -152,7 +153,7 @@ func (k *kept) array(spec string) (*array.Array, error) {
 		k.bytes = len(a.Data)
 		clear(k.arrays)
 	}
-	k.arrays[spec] = a
+	k.arrays[key] = a
 	return a, nil
 }
 
@@ -252,7 +253,7 @@ func (c timed) make(sms int) (*ir.Program, []ir.Arg, Options, error) {
 		all.Go(func() {
 			switch spec := c.args[i]; {
 			case v.Type.Kind == ir.Pointer:
-				args[i].Array, errs[i] = made.array(spec)
+				args[i].Array, errs[i] = made.array(i, spec)
 			case v.Type.Elem.IsFloat():
 				args[i].Float, errs[i] = strconv.ParseFloat(spec, 64)
 			default:
