@@ -90,6 +90,7 @@ func TestVerifierRules(t *testing.T) {
 		{"Code.F2", func(f *Func) { f.Params = f.Params[:1] }},
 		{"Code.F3", func(f *Func) { f.Body.Yield = []Value{1} }},
 		{"Code.L1", func(f *Func) { f.Launch.Block = 2000 }},
+		{"Code.L1", func(f *Func) { f.Launch.PDL = true }},
 		{"Code.V1", func(f *Func) { first(f, OpAdd64).In[0] = 99 }},
 		{"Code.V2", func(f *Func) { first(f, OpAdd64).Out[0] = 6 }},
 		{"Code.V3", func(f *Func) { first(f, OpAdd64).In[0] = 7 }},

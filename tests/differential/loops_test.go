@@ -1,7 +1,9 @@
 package differential
 
 import (
+	"fmt"
 	"os"
+	"os/exec"
 	"path/filepath"
 	"regexp"
 	"strings"
@@ -14,6 +16,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/cost"
 	"github.com/tilus-lab/tilus-lab/gpu/ptx"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
 )
 
@@ -133,5 +136,45 @@ func TestProductLoops(t *testing.T) {
 	}
 	if n < 10 {
 		t.Errorf("%d loops with matrix instructions", n)
+	}
+}
+
+// TestCorpusAssembles gives the PTX of every launch of the corpus, specialised as
+// a device would, to the real assembler.
+func TestCorpusAssembles(t *testing.T) {
+	ptxas := need.Ptxas(t)
+	for _, target := range []string{"sm_80", "sm_90a"} {
+		var all strings.Builder
+		for i, l := range launches(t) {
+			c, err := compile.Program(l.Program, compile.Options{Arch: target, Divisible: compile.Divisors(l.Program, l.Args)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			c.Func.Name = fmt.Sprintf("p%d_%s", i, l.Name)
+			text, err := c.PTX()
+			if err != nil {
+				t.Fatal(err)
+			}
+			// One module for all: only the first keeps its header.
+			if _, body, ok := strings.Cut(text, ".visible"); ok && all.Len() > 0 {
+				text = ".visible" + body
+			}
+			all.WriteString(text)
+		}
+		text := all.String()
+		if !strings.Contains(text, "\n.extern .shared") {
+			text = strings.Replace(text, ".address_size 64\n", ".address_size 64\n.extern .shared .align 1024 .b8 shared_memory[];\n", 1)
+		}
+		file := filepath.Join(t.TempDir(), target+".ptx")
+		if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(ptxas, "-v", "-arch="+target, "-o", os.DevNull, file).CombinedOutput()
+		if err != nil {
+			t.Errorf("%s: %v\n%s", target, err, out)
+		}
+		for _, m := range regexp.MustCompile(`(?s)Compiling entry function '(\w+)'.*?Used (\d+) registers`).FindAllSubmatch(out, -1) {
+			t.Logf("%s: %s takes %s registers", target, m[1], m[2])
+		}
 	}
 }

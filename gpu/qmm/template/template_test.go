@@ -8,6 +8,8 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
@@ -182,5 +184,34 @@ func TestSplits(t *testing.T) {
 	}
 	if _, err := Splits(DecodeOptions{Group: 5}, 16, 128, 1); err == nil {
 		t.Error("a group of 5 is accepted")
+	}
+}
+
+// TestOverlap holds what stands before the wait for the launch in front, in the
+// code as it is run: loads of weights and scales, and nothing that writes.
+func TestOverlap(t *testing.T) {
+	for _, o := range []DecodeOptions{{PDL: true}, {Splits: 4, PDL: true}, {Splits: 3, Depth: 4, Warps: 4, PDL: true}} {
+		p, err := DecodeU4(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		c, err := compile.Program(p, compile.Options{Divisible: map[string]int64{"N": 128, "K": 128}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, loads := true, 0
+		for _, in := range c.Func.Body.Instrs {
+			switch row := in.Row(); {
+			case in.Op == code.OpGridDepWait:
+				before = false
+			case before && row.Class == code.Load:
+				loads++
+			case before && (row.Class == code.Store || row.Class == code.Atomic || row.Class == code.Control):
+				t.Errorf("%+v: %s stands before the wait", o, row.Name)
+			}
+		}
+		if depth := max(o.Depth, 2); before || loads != 4*depth || !c.Func.Launch.PDL {
+			t.Errorf("%+v: %d loads before the wait, PDL %v", o, loads, c.Func.Launch.PDL)
+		}
 	}
 }
