@@ -391,8 +391,8 @@ func (in AMD) family() string {
 // Registers is the number of 32-bit registers of an operand ("A", "B", "C", "D",
 // "E") in a wave of that size.
 func (in AMD) Registers(operand string, wave int) int {
-	o, ok := in.Operand(operand, wave)
-	if !ok {
+	o, err := in.matrix(operand, wave)
+	if err != nil {
 		return 0
 	}
 	return (o.Layout.Slots()*o.SlotBits() + 31) / 32

@@ -71,7 +71,7 @@ func (in AMD) Operand(name string, wave int) (Operand, bool) {
 			o.Bits, o.Note = 32, "each register holds one element, in the half that OPSEL[2] chooses; the other half is kept"
 		}
 	}
-	if (name == "A" || name == "B" || name == "E") && in.idle(name, wave) {
+	if in.idle(name, wave) {
 		o.Note = "lanes 0 to 31 hold the operand; the hardware ignores lanes 32 to 63, which are shown as copies"
 	}
 	if o.Type == dtype.TF32 {
@@ -129,7 +129,8 @@ func (in AMD) idle(operand string, wave int) bool {
 	if operand != "B" {
 		k = in.stored()
 	}
-	return in.Gen == "RDNA4" && wave == 64 && k/2*in.A.Type.Bits() <= 32
+	input := operand == "A" || operand == "B" || operand == "E"
+	return in.Gen == "RDNA4" && input && wave == 64 && k/2*in.A.Type.Bits() <= 32
 }
 
 // transposed is B: lanes hold columns as those of A hold rows.
