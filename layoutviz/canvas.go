@@ -130,6 +130,18 @@ func (c *canvas) label(x, y, w int, color string, bold bool, candidates ...strin
 	}
 }
 
+// grow widens the picture for its caption, within reason.
+func (c *canvas) grow(caption []string) {
+	c.w = max(c.w, 240)
+	for i, line := range caption {
+		size := topSize
+		if i == 0 {
+			size = capSize
+		}
+		c.w = max(c.w, min(2*pad+scene.Width(line, size)+2, 520))
+	}
+}
+
 // caption writes lines above the picture, the first one bold, wrapped to the
 // width, and returns where the picture may begin.
 func (c *canvas) caption(lines []string, y int) int {

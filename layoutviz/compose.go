@@ -67,7 +67,9 @@ func Chain(factors []layout.Layout, o Options) (Picture, error) {
 	}
 	y := pad
 	if !o.NoCaption {
-		y = c.caption([]string{last.String(), fmt.Sprintf("%s step by step: factor on the left, product so far on the right", count(len(factors), "factor"))}, y)
+		caption := []string{last.String(), fmt.Sprintf("%s step by step: factor on the left, product so far on the right; thick lines bound the copies of the factor", count(len(factors), "factor"))}
+		c.grow(caption)
+		y = c.caption(caption, y)
 	}
 	for i, s := range steps {
 		c.text(pad, y+12, topSize, c.ink, scene.Start, true, s.factor.String())
@@ -175,7 +177,7 @@ func operands(o Options, title string, h, f, g layout.Layout, nf, ng, nh string,
 	part := func(name, prefix string, l layout.Layout, color func(at []int) string) table {
 		t := plainTable(c, l, longest)
 		t.name, t.prefix = name, prefix
-		t.colAxis = name + "  " + t.colAxis
+		t.heading = name
 		base := t.cell
 		t.cell = func(r, i int) cell {
 			e := base(r, i)

@@ -223,6 +223,14 @@ type cuteBlock struct {
 	hidden     int
 }
 
+// letter names an operand in a picture; the one tile of a layout has none.
+func (b cuteBlock) letter() string {
+	if len(b.name) == 1 {
+		return b.name
+	}
+	return ""
+}
+
 // CuteMMATeX is CuTe's print_latex of a matrix instruction: C, A to its left and B
 // above it.
 func CuteMMATeX(o CuteOperands) (string, error) {
@@ -330,10 +338,12 @@ func CuteLayout(text string, rows, cols int, at func(m, n int) int, o Options) (
 		}
 	}
 	side := max(30, longest+8)
-	c.w = max((cols+1)*side+2*pad, 240)
+	c.w = (cols+1)*side + 2*pad
 	y := pad
 	if !o.NoCaption {
-		y = c.caption([]string{text, fmt.Sprintf("%d×%d, each cell with its offset, as CuTe's print_latex", rows, cols)}, y)
+		caption := []string{text, fmt.Sprintf("%d×%d, each cell with its offset, as CuTe's print_latex", rows, cols)}
+		c.grow(caption)
+		y = c.caption(caption, y)
 	}
 	g := Grid{Head: cuteHead(cols)}
 	for m := range rows {
@@ -440,10 +450,11 @@ func cutePicture(o Options, title string, caption []string, tex string, blocks [
 		return Picture{}, fmt.Errorf("layoutviz: %d cells in CuTe's look; the most is %d", n, maxLinked)
 	}
 	const side = 24
-	c.w = max((right-left+1)*side+2*pad, 300)
+	c.w = (right-left+1)*side + 2*pad
 	y := pad
 	desc := strings.Join(caption, "; ") + "."
 	if !o.NoCaption {
+		c.grow(caption)
 		y = c.caption(caption, y)
 	}
 	hidden := 0
@@ -480,6 +491,7 @@ func cutePicture(o Options, title string, caption []string, tex string, blocks [
 				c.text(x0+i*side+side/2, y0-6, headSize, c.muted, scene.Middle, false, fmt.Sprint(i))
 			}
 		}
+		c.text(x0-side/2, y0-6, capSize, c.ink, scene.Middle, true, b.letter())
 		c.grids = append(c.grids, g)
 	}
 	c.h = y + (bottom-top+1)*side + pad

@@ -86,9 +86,9 @@ func CuteGrid(l cute.Composed, o Options) (Picture, error) {
 }
 
 // CuteOperation draws an expression of one operation, such as "logical_divide((4,2,3):(2,1,8),
-// 4:2)": its operands and its result as grids of offsets. The colour of an offset is
-// the column of the result that it stands in: the first mode of a divided layout is
-// the tile, so that a tile has one colour in the operand and in the result.
+// 4:2)": its operands and its result as grids of offsets. In a division a tile has
+// one colour, in a product a copy of the first operand and the place in the second
+// that it stands for; else the colour is the column of the result.
 func CuteOperation(text string, o Options) (Picture, error) {
 	c, err := newCanvas(o)
 	if err != nil {
@@ -107,11 +107,26 @@ func CuteOperation(text string, o Options) (Picture, error) {
 	if err != nil {
 		return Picture{}, err
 	}
+	// The tiles are the columns of (tile, rest), whatever the operation makes of them.
+	tiles, what := res, "the column of the result that it stands in"
+	for _, kind := range []string{"divide", "product"} {
+		if !strings.HasSuffix(name, "_"+kind) {
+			continue
+		}
+		if v, err := cute.Eval("zipped_" + kind + "(" + strings.Join(args, ", ") + ")"); err == nil {
+			if l, ok := v.Composed(); ok {
+				if tiles, err = gridOf(l); err != nil {
+					return Picture{}, err
+				}
+				what = map[string]string{"divide": "the tile that it belongs to", "product": "the copy of operand 1 that it belongs to"}[kind]
+			}
+		}
+	}
 	column := map[int]int{}
-	for n := range res.cols {
-		for m := range res.rows {
-			if _, seen := column[res.at(m, n)]; !seen {
-				column[res.at(m, n)] = n
+	for n := range tiles.cols {
+		for m := range tiles.rows {
+			if _, seen := column[tiles.at(m, n)]; !seen {
+				column[tiles.at(m, n)] = n
 			}
 		}
 	}
@@ -124,7 +139,7 @@ func CuteOperation(text string, o Options) (Picture, error) {
 		}
 	}
 	tableOf := func(title, prefix string, g cuteGrid) table {
-		return table{name: title, prefix: prefix, colAxis: title, rows: g.rows, cols: g.cols, small: true, labelled: true, linked: true, longest: longest,
+		return table{name: title, prefix: prefix, heading: title, rows: g.rows, cols: g.cols, small: true, labelled: true, linked: true, longest: longest,
 			rowHead: func(r int) string { return fmt.Sprint(r) }, colHead: func(i int) string { return fmt.Sprint(i) },
 			cell: func(r, i int) cell {
 				at := g.at(r, i)
@@ -157,6 +172,9 @@ func CuteOperation(text string, o Options) (Picture, error) {
 			t.cell = func(r, i int) cell {
 				e := cellOf(r, i)
 				e.fills = []string{c.quiet}
+				if strings.HasSuffix(name, "_product") {
+					e.fills[0] = c.of(r + g.rows*i)
+				}
 				return e
 			}
 		}
@@ -164,7 +182,7 @@ func CuteOperation(text string, o Options) (Picture, error) {
 		caption = append(caption, fmt.Sprintf("operand %d = %s", i+1, ac))
 	}
 	tables = append(tables, tableOf(name, "r", res))
-	caption = append(caption, fmt.Sprintf("%s = %s", name, result), "Each cell is an offset; its colour is the column of the result that it stands in.")
+	caption = append(caption, fmt.Sprintf("%s = %s", name, result), "Each cell is an offset; its colour is "+what+".")
 	c.row(o, caption, tables)
 	return c.picture("CuTe "+strings.TrimSpace(text), fmt.Sprintf("%s is %s.", strings.TrimSpace(text), result)), nil
 }

@@ -13,6 +13,7 @@ import (
 type table struct {
 	prefix     string // of the IDs, where a picture has several tables
 	name       string // heading of its grid where a picture has several
+	heading    string // in bold, above the upper left of the cells
 	rowAxis    string // what the rows count
 	colAxis    string
 	rows, cols int
@@ -93,7 +94,17 @@ func (t table) extent() extent {
 	}
 	e.cells, e.cellH = t.cols*e.cw+gaps*e.gap, t.rows*e.ch
 	e.w, e.h = e.left+e.cells, headRoom+e.cellH
+	e.w = max(e.w, t.axisX(e)+scene.Width(t.colAxis+" →", headSize))
 	return e
+}
+
+// axisX is where the name of the columns begins: above the cells, or after the
+// heading.
+func (t table) axisX(e extent) int {
+	if t.heading == "" {
+		return e.left
+	}
+	return max(e.left, scene.Width(t.heading, capSize)+10)
 }
 
 // x is where a column begins, from the left of the cells.
@@ -115,7 +126,7 @@ func (t table) draw(o Options, title, desc string, caption []string) (Picture, e
 	c.w = pad + e.w + pad
 	y := pad
 	if !o.NoCaption {
-		c.w = max(c.w, 240)
+		c.grow(caption)
 		y = c.caption(caption, y)
 	}
 	t.place(c, pad, y)
@@ -136,7 +147,8 @@ func (t table) place(c *canvas, x, y int) {
 		}
 		return s + arrow
 	}
-	c.text(x0, y+10, headSize, c.muted, scene.Start, false, axis(t.colAxis, " →"))
+	c.text(x, y+10, capSize, c.ink, scene.Start, true, t.heading)
+	c.text(x+t.axisX(e), y+10, headSize, c.muted, scene.Start, false, axis(t.colAxis, " →"))
 	c.text(x0-6, y+25, headSize, c.muted, scene.End, false, axis(t.rowAxis, " ↓"))
 	wide := 0
 	for i := range t.cols {

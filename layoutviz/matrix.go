@@ -38,7 +38,10 @@ func Matrix(l linear.Layout, o Options) (Picture, error) {
 	case l.IsInvertible():
 		note += ": each place has one element and each element one place"
 	case free > 0:
-		note += fmt.Sprintf(": each element that is held is held %d times", 1<<free)
+		note += fmt.Sprintf(": each element is held %d times", 1<<free)
+		if !l.IsSurjective() {
+			note += ", or not at all"
+		}
 	}
 	e := bitExtent(in, out)
 	c.w = max(pad+e.w+pad, 420)
@@ -142,7 +145,8 @@ func (c *canvas) bitMatrix(prefix string, x, y int, in, out []bitGroup, one func
 // left the places before, on the right which unit each place holds after, both in
 // the colour of the unit's column of origin, and below the bits of an offset with
 // what is XORed into what. Rows times columns must be the offsets 0 to n-1 of whole
-// cycles of the swizzle.
+// cycles of the swizzle. Where rows are long, a cell is a group of units that stay
+// together.
 func Swizzle(s layout.Swizzle, rows, cols int, o Options) (Picture, error) {
 	c, err := newCanvas(o)
 	if err != nil {
@@ -170,14 +174,18 @@ func Swizzle(s layout.Swizzle, rows, cols int, o Options) (Picture, error) {
 			moved++
 		}
 	}
-	// Units that stay together have one colour.
+	// Units that stay together have one colour, and in long rows one cell.
 	group := max(1, min(cols, 1<<s.Base))
+	per := 1
+	if cols > 16 && cols%group == 0 {
+		per = group
+	}
 	grid := func(name, prefix string, unit func(p int) int) table {
-		return table{name: name, rowAxis: "row", colAxis: name, rows: rows, cols: cols, small: true, labelled: true, linked: true,
+		return table{name: name, heading: name, rowAxis: "row", colAxis: "column", rows: rows, cols: cols / per, small: true, labelled: true, linked: true,
 			longest: fmt.Sprint(n - 1),
-			rowHead: func(r int) string { return fmt.Sprint(r) }, colHead: func(i int) string { return fmt.Sprint(i) },
+			rowHead: func(r int) string { return fmt.Sprint(r) }, colHead: func(i int) string { return fmt.Sprint(i * per) },
 			cell: func(r, i int) cell {
-				p := r*cols + i
+				p := r*cols + i*per
 				u := unit(p)
 				label := fmt.Sprintf("unit %d lies at place %d", u, p)
 				return cell{fills: []string{c.of(u % cols / group)}, top: fmt.Sprint(u), id: fmt.Sprintf("%s%d", prefix, p), keys: []int{u},
@@ -198,7 +206,11 @@ func Swizzle(s layout.Swizzle, rows, cols int, o Options) (Picture, error) {
 	y := pad
 	say := fmt.Sprintf("%s moves %d of %d units", s, moved, n)
 	if !o.NoCaption {
-		y = c.caption([]string{s.String(), say + "; the number is the unit, the colour the column it comes from"}, y)
+		what := "; the number is the unit, the colour the column it comes from"
+		if per > 1 {
+			what = fmt.Sprintf("; a cell is %d units that stay together, numbered by the first; the colour is the column they come from", per)
+		}
+		y = c.caption([]string{s.String(), say + what}, y)
 	}
 	before.place(c, pad, y)
 	if stacked {
@@ -223,7 +235,17 @@ func bitSentence(s layout.Swizzle) string {
 	if s.Shift < 0 {
 		to, from = s.Base-s.Shift, s.Base
 	}
-	return fmt.Sprintf("Bits %d to %d of an offset become themselves XOR bits %d to %d; the lowest %d stay.", to, to+s.Bits-1, from, from+s.Bits-1, min(to, from))
+	field := func(from int) string {
+		if s.Bits == 1 {
+			return fmt.Sprint("bit ", from)
+		}
+		return fmt.Sprintf("bits %d to %d", from, from+s.Bits-1)
+	}
+	out := fmt.Sprintf("Offsets are XORed: into %s go %s", field(to), field(from))
+	if s.Base > 0 {
+		return out + fmt.Sprintf("; groups of %d stay together.", 1<<s.Base)
+	}
+	return out + "."
 }
 
 // bitDiagram draws the bits of an offset, the highest on the left, and below those

@@ -121,9 +121,9 @@ func MMA(name string, a, b, cd Fragment, more []Fragment, o Options) (Picture, e
 				x.t.name = fmt.Sprintf("%s, block %d", x.f.Name, k)
 			}
 		}
-		p.a.rowAxis, p.a.colAxis = "m", a.Name+"  k"
-		p.b.rowAxis, p.b.colAxis = "k", b.Name+"  n"
-		p.c.rowAxis, p.c.colAxis = "m", cd.Name+"  n"
+		p.a.heading, p.a.rowAxis, p.a.colAxis = a.Name, "m", "k"
+		p.b.heading, p.b.rowAxis, p.b.colAxis = b.Name, "k", "n"
+		p.c.heading, p.c.rowAxis, p.c.colAxis = cd.Name, "m", "n"
 		pages = append(pages, p)
 	}
 	p0 := pages[0]
@@ -141,6 +141,7 @@ func MMA(name string, a, b, cd Fragment, more []Fragment, o Options) (Picture, e
 	c.w = max(2*pad+across*(pageW+2*gap)-2*gap, 360)
 	y := pad
 	if !o.NoCaption {
+		c.grow(caption)
 		y = c.caption(caption, y)
 	}
 	for k, p := range pages {
@@ -163,7 +164,7 @@ func MMA(name string, a, b, cd Fragment, more []Fragment, o Options) (Picture, e
 			if err != nil {
 				return Picture{}, err
 			}
-			t.rowAxis, t.colAxis = "", f.Name
+			t.heading, t.rowAxis, t.colAxis = f.Name, "row", "column"
 			e := t.extent()
 			c.w = max(c.w, e.w+2*pad)
 			t.place(c, pad, y)
@@ -208,7 +209,7 @@ func Copy(name string, from, to Fragment, o Options) (Picture, error) {
 			if err != nil {
 				return Picture{}, err
 			}
-			t.rowAxis, t.colAxis = "row", f.Name+"  column"
+			t.heading, t.rowAxis, t.colAxis = f.Name, "row", "column"
 			tables = append(tables, t)
 		}
 	}
@@ -228,7 +229,6 @@ func Copy(name string, from, to Fragment, o Options) (Picture, error) {
 // caption, and sets the size.
 func (c *canvas) row(o Options, caption []string, tables []table) {
 	const gap, widest = 28, 1500
-	c.w = 300
 	x := pad
 	for _, t := range tables {
 		e := t.extent()
@@ -240,6 +240,7 @@ func (c *canvas) row(o Options, caption []string, tables []table) {
 	}
 	y := pad
 	if !o.NoCaption {
+		c.grow(caption)
 		y = c.caption(caption, y)
 	}
 	x = pad

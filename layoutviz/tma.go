@@ -68,7 +68,7 @@ func TMA(m bank.TensorMap, row, col, base int, o Options) (Picture, error) {
 		}
 	}
 	longest := fmt.Sprintf("%d:%d", boxRows-1, boxCols-1)
-	global := table{name: "global memory", rowAxis: "row", colAxis: "tensor, first column of each 16 bytes", rows: wr, cols: wc, small: true, labelled: true, linked: true, longest: longest, prefix: "g",
+	global := table{name: "global memory", heading: "global", rowAxis: "row", colAxis: "first column of each 16 bytes", rows: wr, cols: wc, small: true, labelled: true, linked: true, longest: longest, prefix: "g",
 		rowHead: func(r int) string { return fmt.Sprint(r0 + r) }, colHead: func(i int) string { return fmt.Sprint(c0 + i*per) }}
 	global.cell = func(r, i int) cell {
 		tr, te := r0+r, c0+i*per
@@ -100,7 +100,7 @@ func TMA(m bank.TensorMap, row, col, base int, o Options) (Picture, error) {
 		r, e := i*per/boxCols, i*per%boxCols
 		at[m.At(base, e, r)/chunkBytes*chunkBytes] = source{r, e}
 	}
-	shared := table{name: "shared memory", rowAxis: "byte", colAxis: "16-byte chunk of the line", rows: lines, cols: 8, small: true, labelled: true, linked: true, longest: longest, prefix: "s",
+	shared := table{name: "shared memory", heading: "shared", rowAxis: "byte", colAxis: "16-byte chunk of the line", rows: lines, cols: 8, small: true, labelled: true, linked: true, longest: longest, prefix: "s",
 		rowHead: func(r int) string { return fmt.Sprint(first + r*lineBytes) }, colHead: func(i int) string { return fmt.Sprint(i) }}
 	shared.cell = func(r, i int) cell {
 		addr := first + r*lineBytes + i*chunkBytes
@@ -119,7 +119,8 @@ func TMA(m bank.TensorMap, row, col, base int, o Options) (Picture, error) {
 	}
 	title := fmt.Sprintf("TMA box %d×%d at (%d, %d), swizzle %s", boxRows, boxCols, row, col, mode.Name)
 	caption := []string{title,
-		fmt.Sprintf("tensor %d×%d of %d-byte elements; a cell is 16 bytes, r:c the row and column of the box that it begins with; address bits: %s", rows, cols, m.ElementBytes, mode.Formula())}
+		fmt.Sprintf("tensor %d×%d of %d-byte elements; a cell is 16 bytes, r:c the row and column of the box that it begins with", rows, cols, m.ElementBytes),
+		fmt.Sprintf("thick outline: the box; thick lines: the edge of the tensor; swizzle: %s", mode.Formula())}
 	if outside > 0 {
 		caption = append(caption, fmt.Sprintf("%s of the box lie outside the tensor and become %s", count(outside, "element"), fillWord))
 	}
