@@ -336,7 +336,10 @@ func (p Profile) check(a Access) (Access, Rule, error) {
 	} else if a.Matrices != 0 {
 		return fail(-1, "a %s has no matrices", a.Kind)
 	}
-	for lane := range min(used, max(len(a.Addrs), 8*a.Matrices)) {
+	if !a.Kind.matrix() {
+		used = len(a.Addrs)
+	}
+	for lane := range used {
 		switch {
 		case lane >= len(a.Addrs) || a.Addrs[lane] == Inactive:
 			if a.Kind.matrix() {

@@ -308,7 +308,10 @@ func (l Level) done() Level {
 		if l.Level == LevelPadding {
 			return a.Pad - b.Pad
 		}
-		return a.Bits() - b.Bits()
+		// Among equals the wider of two swizzles comes first, then the lower one.
+		return cmp.Or(a.Bits()-b.Bits(), slices.CompareFunc(a.Swizzles, b.Swizzles, func(s, t layout.Swizzle) int {
+			return cmp.Or(t.Bits-s.Bits, s.Base-t.Base, s.Shift-t.Shift)
+		}))
 	})
 	l.Name = levelNames[l.Level]
 	if len(l.Ties) > 0 {

@@ -1,7 +1,12 @@
 package bank
 
 import (
+	"cmp"
 	"fmt"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
@@ -179,4 +184,124 @@ func Latin(table [][]int) (rows, cols bool) {
 		}
 	}
 	return rows, cols
+}
+
+// Tile is a row-major tile in shared memory whose accesses are to be placed.
+type Tile struct {
+	Rows, Cols int // Rows is 0 where it does not matter
+	Bytes      int // of an element
+}
+
+// RowBytes is the length of a row.
+func (t Tile) RowBytes() int { return t.Cols * t.Bytes }
+
+var elementNames = []struct {
+	names []string
+	bytes int
+}{
+	{[]string{"f64", "fp64", "double"}, 8}, {[]string{"f32", "fp32", "float", "tf32", "i32", "u32", "words"}, 4},
+	{[]string{"f16", "fp16", "bf16", "half", "halves", "i16", "u16"}, 2}, {[]string{"f8", "fp8", "i8", "u8", "byte", "bytes"}, 1},
+}
+
+var (
+	tileWord = regexp.MustCompile(`[A-Za-z]\w*`)
+	tileGrid = regexp.MustCompile(`(\d+) × (\d+)`)
+	tileRow  = regexp.MustCompile(`(\d+)`)
+)
+
+// ParseTile reads a tile in words: "fp32 32x32", "f16[64, 32]" or "64-half rows".
+func ParseTile(text string) (Tile, error) {
+	var t Tile
+	if len(text) > maxText {
+		return t, fmt.Errorf("a tile in %d characters", len(text))
+	}
+	for _, w := range tileWord.FindAllString(strings.ToLower(text), -1) {
+		for _, e := range elementNames {
+			if t.Bytes == 0 && slices.Contains(e.names, w) {
+				t.Bytes = e.bytes
+			}
+		}
+	}
+	if t.Bytes == 0 {
+		return t, fmt.Errorf("%q names no element type, as in f16[16, 64]", text)
+	}
+	// The digits of element types are no sizes.
+	plain := tileWord.ReplaceAllStringFunc(strings.NewReplacer("][", "×", ",", "×", "x", "×").Replace(text), func(string) string { return " " })
+	plain = strings.NewReplacer("[", " ", "]", " ", "×", " × ").Replace(plain)
+	plain = strings.Join(strings.Fields(plain), " ")
+	var err error
+	if g := tileGrid.FindStringSubmatch(plain); g != nil {
+		if t.Rows, err = strconv.Atoi(g[1]); err == nil {
+			t.Cols, err = strconv.Atoi(g[2])
+		}
+	} else if n := tileRow.FindString(plain); n != "" {
+		t.Cols, err = strconv.Atoi(n)
+	} else {
+		return t, fmt.Errorf("%q has no sizes, as in f16[16, 64]", text)
+	}
+	if err != nil || t.Cols < 1 || t.Rows < 0 || t.Cols > 1<<14 || t.Rows > 1<<14 {
+		return t, fmt.Errorf("the sizes of %q lie outside 1 to %d", text, 1<<14)
+	}
+	return t, nil
+}
+
+var (
+	laneCount  = regexp.MustCompile(`(\d+) lanes per row`)
+	byteCount  = regexp.MustCompile(`(\d+)[- ]byte|(?:^| )b(\d+)`)
+	matrixForm = regexp.MustCompile(`(ldmatrix|stmatrix)(?:\.x([124]))?`)
+)
+
+// Pattern is the access of a tile that a text names: "row", "column", "16-byte row
+// store", "16-byte store, 4 lanes per row", "ldmatrix.x4", "volta wmma A". Without a
+// width, lanes take one element each.
+func (t Tile) Pattern(text string) ([]Pattern, error) {
+	low := strings.ToLower(strings.TrimSpace(text))
+	kind, width := Load, t.Bytes
+	if strings.Contains(low, "store") || strings.Contains(low, "write") {
+		kind = Store
+	}
+	if m := byteCount.FindStringSubmatch(low); m != nil {
+		n, err := strconv.Atoi(cmp.Or(m[1], m[2]))
+		if err != nil {
+			return nil, fmt.Errorf("%q: %w", text, err)
+		}
+		if width = n; m[1] == "" {
+			width = n / 8
+		}
+	}
+	name := strings.TrimSpace(text)
+	switch {
+	case strings.Contains(low, "volta"):
+		var out []Pattern
+		for i, a := range VoltaA(t.RowBytes()) {
+			out = append(out, Pattern{Name: fmt.Sprintf("%s, load %d", name, i+1), Access: a})
+		}
+		return out, nil
+	case matrixForm.MatchString(low):
+		m := matrixForm.FindStringSubmatch(low)
+		n := 4
+		if m[2] != "" {
+			n = int(m[2][0] - '0')
+		}
+		if kind = LdMatrix; m[1] == "stmatrix" {
+			kind = StMatrix
+		}
+		return []Pattern{{Name: name, Access: LdMatrixTile(kind, n, t.RowBytes())}}, nil
+	case strings.Contains(low, "column"):
+		return []Pattern{{Name: name, Access: ColumnWise(kind, width, 32, t.RowBytes(), 0)}}, nil
+	case strings.Contains(low, "row"):
+		if width < 1 || width > 16 || t.RowBytes() < width {
+			return nil, fmt.Errorf("%q: rows of %d bytes in accesses of %d", text, t.RowBytes(), width)
+		}
+		lanes := min(32, t.RowBytes()/width)
+		if m := laneCount.FindStringSubmatch(low); m != nil {
+			n, err := strconv.Atoi(m[1])
+			if err != nil || n < 1 || n*width > t.RowBytes() {
+				return nil, fmt.Errorf("%q: %s lanes of %d bytes do not fit a row of %d", text, m[1], width, t.RowBytes())
+			}
+			lanes = n
+		}
+		return []Pattern{{Name: name, Access: RowWise(kind, width, 32, lanes, t.RowBytes())}}, nil
+	}
+	return nil, fmt.Errorf("no access pattern %q; write row, column, 16-byte row store, ldmatrix.x4 or volta", text)
 }

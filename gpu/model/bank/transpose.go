@@ -13,9 +13,14 @@ type TransposeStep struct {
 	Banks [][]int
 	// Rows and Cols: no row, no column of Banks has a bank twice; with both it is a
 	// Latin square, and both directions are free of conflicts.
-	Rows, Cols  bool
-	Write, Read Report
-	ByTMA       bool // the write is not the warp's
+	Rows, Cols bool
+	// Chunks is, for the first 8 rows, which group of 4 banks each chunk of 16 bytes
+	// lies in, and ChunkRows, ChunkCols the same two properties of it; nil where rows
+	// are not aligned to chunks.
+	Chunks               [][]int
+	ChunkRows, ChunkCols bool
+	Write, Read          Report
+	ByTMA                bool // the write is not the warp's
 }
 
 // Transpose is the worked example of banks and swizzles: the 32×32 transpose through
@@ -62,6 +67,16 @@ func Transpose() []TransposeStep {
 			t.Banks = append(t.Banks, row)
 		}
 		t.Rows, t.Cols = Latin(t.Banks)
+		if s.rowBytes%chunk == 0 {
+			for r := range 8 {
+				var row []int
+				for c := range n * size / chunk {
+					row = append(row, s.place(r*s.rowBytes+c*chunk)%line/chunk)
+				}
+				t.Chunks = append(t.Chunks, row)
+			}
+			t.ChunkRows, t.ChunkCols = Latin(t.Chunks)
+		}
 		width := size
 		if s.wide {
 			width = chunk
