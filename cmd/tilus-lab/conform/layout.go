@@ -7,12 +7,14 @@ import (
 	"errors"
 	"fmt"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/infer"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
@@ -25,7 +27,7 @@ func layoutKinds() []Kind {
 			return checkLayout(answer, input, expect)
 		}}
 	}
-	return append(append(memoryKinds(), planKinds()...), []Kind{
+	return append(slices.Concat(memoryKinds(), planKinds(), inferenceKinds()), []Kind{
 		ask("register", "a layout in notation: four lists, counts, the whole map", func(in layoutInput) (map[string]any, error) {
 			return describe(layout.Parse(in.Expr))
 		}),
@@ -408,38 +410,19 @@ func dotConfig(in layoutInput) (map[string]any, error) {
 		t, _ := dtype.FromTilusName(name)
 		return t.Bits()
 	}
-	best := spare
-	var out map[string]any
-	for rows := 1; rows <= in.NumWarps; rows++ {
-		cols := in.NumWarps / rows
-		if rows*cols != in.NumWarps || in.M%(16*rows) != 0 || in.N%(8*cols) != 0 || in.K%16 != 0 {
-			continue
-		}
-		names := map[string]any{"wm": rows, "wn": cols, "rm": in.M / 16 / rows, "rn": in.N / 8 / cols, "rk": in.K / 16}
-		next := map[string]any{"num_warps": in.NumWarps}
-		registers := 0
-		for name, f := range map[string]struct{ text, dtype string }{
-			"la": {"reduce(spatial(wm, 1, wn, ranks=[1, 0, 2]), [2]).local(rm, rk) * (column_local(2, 2).spatial(8, 4).local(1, 2))", in.OperandDtype},
-			"lb": {"reduce(spatial(1, wn, wm, ranks=[0, 2, 1]), [2]).local(rk, rn) * (local(2, 1).column_spatial(4, 8).local(2, 1))", in.OperandDtype},
-			"lc": {"spatial(wm, wn).local(rm, rn) * (local(2, 1).spatial(8, 4).local(1, 2))", in.AccDtype},
-		} {
-			l, err := parseWith(f.text, names)
-			if err != nil {
-				return nil, err
-			}
-			d, err := describe(l, nil)
-			if err != nil {
-				return nil, err
-			}
-			registers += l.Slots() * width(f.dtype) / 32
-			next[name], next[name+"_locals"], next[name+"_sha256"] = lists(l), l.Slots(), d["map_sha256"]
-		}
-		if registers < best {
-			best, out = registers, next
-		}
+	split, err := infer.Spread(infer.Product{Name: "mma", M: 16, N: 8, K: 16, A: layout.ColumnLocal(2, 2).Spatial(8, 4).Local(1, 2),
+		B: layout.Local(2, 1).ColumnSpatial(4, 8).Local(2, 1), C: layout.Local(2, 1).Spatial(8, 4).Local(1, 2)},
+		in.M, in.N, in.K, in.NumWarps, width(in.OperandDtype), width(in.AccDtype), spare)
+	if err != nil {
+		return nil, err
 	}
-	if out == nil {
-		return nil, fmt.Errorf("%d × %d × %d cannot be split over %d warps", in.M, in.N, in.K, in.NumWarps)
+	out := map[string]any{"num_warps": in.NumWarps}
+	for name, l := range map[string]layout.Layout{"la": split.A, "lb": split.B, "lc": split.C} {
+		d, err := describe(l, nil)
+		if err != nil {
+			return nil, err
+		}
+		out[name], out[name+"_locals"], out[name+"_sha256"] = lists(l), l.Slots(), d["map_sha256"]
 	}
 	return out, nil
 }

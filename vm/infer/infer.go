@@ -1,0 +1,296 @@
+// Package infer finds layouts that a program leaves out. A program becomes a
+// [Graph]: tiles, some with a layout, and the instructions between them. Rules say
+// how an instruction's tiles determine each other; [Graph.Infer] applies them one at
+// a time until every tile has a layout, and keeps a [Step] of each, so that the
+// answer to "why this layout" is a rule, an instruction and its place in the text.
+//
+// In each round the first rule that finds something is applied, in this order:
+// instructions of which some tile has a layout before those without; earlier rules
+// of [Rules] before later ones; later instructions before earlier ones. What is
+// known so spreads before anything is chosen, products of matrices choose before
+// loads, and the end of a program before its beginning.
+//
+// The graph knows shared and tensor memory and the instructions on them, which
+// programs do not have yet; see [FromProgram] for those they have.
+//
+// Source: Tilus, "A Tile-Level GPGPU Programming Language for Low-Precision
+// Computation", section 5; the rules of github.com/NVIDIA/tilus, transforms/layout_inference.
+package infer
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+// Space says where a tile lives.
+type Space uint8
+
+// The spaces. Global tensors have no layout to infer.
+const (
+	Register Space = iota
+	Shared
+	TMemory
+	Global
+)
+
+func (s Space) String() string { return [...]string{"register", "shared", "tensor", "global"}[s] }
+
+// Tile is a tensor of the graph.
+type Tile struct {
+	Name  string
+	Space Space
+	Elem  dtype.Type
+	Shape []int
+	Pos   diag.Pos
+	// Known says that the layout of its space is set: by the program, or by a rule.
+	Known    bool
+	Register layout.Layout
+	Shared   layout.Shared
+	TMemory  layout.TMemory
+}
+
+// Layout is the tile's layout in notation, "" if it is not known.
+func (t *Tile) Layout() string {
+	switch {
+	case !t.Known:
+		return ""
+	case t.Space == Register:
+		return t.Register.String()
+	case t.Space == Shared:
+		return t.Shared.String()
+	case t.Space == TMemory:
+		return t.TMemory.String()
+	}
+	return ""
+}
+
+// wants says whether a layout is to be found.
+func (t *Tile) wants() bool { return !t.Known && t.Space != Global }
+
+// Instr is an instruction of the graph. Op is a name that the rules list.
+type Instr struct {
+	Op      string
+	In, Out []*Tile
+	Pos     diag.Pos
+	// Dims are the dimensions that an instruction names: those that a slice
+	// keeps, the order of a permutation. Left out, a slice keeps the last ones.
+	Dims []int
+	// Along and Vector say what a global access may move at once: Vector elements
+	// in a row along dimension Along of the tile.
+	Along, Vector int
+}
+
+func (in *Instr) tiles() []*Tile { return append(slices.Clone(in.In), in.Out...) }
+
+// Graph is a program as the rules see it.
+type Graph struct {
+	Warps  int // of the block
+	Instrs []*Instr
+	Target Target
+}
+
+// Target says what the rules need to know of a machine. It is assembled outside
+// vm, which knows no hardware.
+type Target interface {
+	// Lanes is the number of threads in a warp.
+	Lanes() int
+	// Registers is how many registers of a thread the fragments of a product may
+	// take; a product that needs as many or more is not split that way.
+	Registers() int
+	// Products lists the matrix instructions of these operand and result types, the
+	// preferred one first.
+	Products(operand, result dtype.Type) []Product
+	// RowLoads lists what a warp holds after it loaded 8 rows of 16 bytes of
+	// elements of these bits from shared memory, the preferred form first.
+	RowLoads(bits int) []layout.Layout
+	// TMemoryLoads lists what a warp holds of 32-bit elements after a load from
+	// tensor memory, the preferred form first; each has 16 or 32 lanes as rows.
+	TMemoryLoads() []layout.Layout
+}
+
+// Product is a matrix instruction of one warp: A is [M, K], B is [K, N], and C
+// and D, which lie alike, are [M, N].
+type Product struct {
+	Name    string
+	M, N, K int
+	A, B, C layout.Layout
+}
+
+// Limits of a graph, which bound the time that inference takes.
+const (
+	MaxInstrs = 4096
+)
+
+// Step is one layout found.
+type Step struct {
+	Rule  string // name of the row of Rules
+	Instr *Instr
+	Tile  *Tile
+}
+
+// String is the step in a line: "t6: local(2, 1).spatial(8, 4) by LoadGlobal (load.global)".
+func (s Step) String() string {
+	return fmt.Sprintf("%s: %s by %s (%s)", s.Tile.Name, s.Tile.Layout(), s.Instr.Op, s.Rule)
+}
+
+// Trace is the steps of an inference, in order.
+type Trace []Step
+
+// String is the trace, one line a step.
+func (t Trace) String() string {
+	var b strings.Builder
+	for _, s := range t {
+		fmt.Fprintln(&b, s)
+	}
+	return b.String()
+}
+
+// Problem is one numbered complaint of inference.
+type Problem struct {
+	Code string
+	Text string
+}
+
+// Problems lists what inference can complain of; numbers are never reused.
+var Problems = []Problem{
+	{"Infer.E1", "Every tile needs a layout. Where none is written, it follows from an instruction that the tile takes part in."},
+	{"Infer.E2", "A program whose layouts are to be found has at most 4096 instructions."},
+	{"Infer.E3", "The layouts of an instruction's tiles must fit each other: where two instructions want different layouts of one tile, write the layouts, or go through memory between them."},
+}
+
+// found is what a rule found for a tile that had no layout.
+type found struct {
+	tile     *Tile
+	register layout.Layout
+	shared   layout.Shared
+	tmemory  layout.TMemory
+}
+
+func reg(t *Tile, l layout.Layout) []found { return []found{{tile: t, register: l}} }
+
+func smem(t *Tile, l layout.Shared) []found { return []found{{tile: t, shared: l}} }
+
+func tmem(t *Tile, l layout.TMemory) []found { return []found{{tile: t, tmemory: l}} }
+
+// set gives the tile its layout; false where the layout is of another shape, which
+// a rule must not let happen, or the tile has one.
+func (f found) set() bool {
+	t := f.tile
+	if !t.wants() {
+		return false
+	}
+	var shape []int
+	switch t.Space {
+	case Register:
+		shape = f.register.Shape()
+	case Shared:
+		shape = f.shared.Shape()
+	case TMemory:
+		shape = f.tmemory.Shape()
+	}
+	if !slices.Equal(shape, t.Shape) {
+		return false
+	}
+	t.Register, t.Shared, t.TMemory, t.Known = f.register, f.shared, f.tmemory, true
+	return true
+}
+
+// Threads is the number of threads of the block.
+func (g *Graph) Threads() int { return g.Warps * g.Target.Lanes() }
+
+// Infer sets the layouts of all tiles that have none, and tells how. Where it is
+// stuck the error is a [diag.List] with an entry for each tile that is left, and
+// the trace says how far it came.
+func (g *Graph) Infer() (Trace, error) {
+	if len(g.Instrs) > MaxInstrs {
+		return nil, diag.List{{Code: "Infer.E2", Msg: fmt.Sprintf("the program has %d instructions; layouts are inferred for at most %d", len(g.Instrs), MaxInstrs), Help: "write the layouts"}}
+	}
+	if g.Warps < 1 || g.Warps > 64 {
+		return nil, fmt.Errorf("infer: %d warps", g.Warps)
+	}
+	table := rules()
+	byOp := map[string][]int{}
+	for i, r := range table {
+		for _, op := range r.Ops {
+			byOp[op] = append(byOp[op], i)
+		}
+	}
+	var trace Trace
+	for {
+		steps := g.round(table, byOp)
+		if steps == nil {
+			break
+		}
+		trace = append(trace, steps...)
+	}
+	return trace, g.stuck().Err()
+}
+
+// round applies the first rule that finds something.
+func (g *Graph) round(table []Rule, byOp map[string][]int) Trace {
+	type candidate struct{ rule, instr int }
+	var known, blind []candidate
+	for i, in := range g.Instrs {
+		tiles := in.tiles()
+		if !slices.ContainsFunc(tiles, (*Tile).wants) {
+			continue
+		}
+		to := &blind
+		if slices.ContainsFunc(tiles, func(t *Tile) bool { return t.Known }) {
+			to = &known
+		}
+		for _, r := range byOp[in.Op] {
+			*to = append(*to, candidate{r, i})
+		}
+	}
+	for _, list := range [][]candidate{known, blind} {
+		slices.SortFunc(list, func(a, b candidate) int {
+			if a.rule != b.rule {
+				return a.rule - b.rule
+			}
+			return b.instr - a.instr
+		})
+		for _, c := range list {
+			in := g.Instrs[c.instr]
+			var steps Trace
+			for _, f := range table[c.rule].apply(g, in) {
+				if f.set() {
+					steps = append(steps, Step{table[c.rule].Name, in, f.tile})
+				}
+			}
+			if steps != nil {
+				return steps
+			}
+		}
+	}
+	return nil
+}
+
+// stuck lists the tiles without layout.
+func (g *Graph) stuck() diag.List {
+	var out diag.List
+	seen := map[*Tile]bool{}
+	for _, in := range g.Instrs {
+		for _, t := range in.tiles() {
+			if !t.wants() || seen[t] {
+				continue
+			}
+			seen[t] = true
+			var users []string
+			for _, other := range g.Instrs {
+				if slices.Contains(other.tiles(), t) && !slices.Contains(users, other.Op) {
+					users = append(users, other.Op)
+				}
+			}
+			out = append(out, diag.Problem{Pos: t.Pos, Code: "Infer.E1",
+				Msg:  fmt.Sprintf("no layout of %s, %s %v, follows from %s", t.Name, t.Elem, t.Shape, strings.Join(users, ", ")),
+				Help: "write its layout after its type, or that of a tile it is computed from"})
+		}
+	}
+	return out
+}

@@ -1,0 +1,280 @@
+package infer
+
+import (
+	"slices"
+
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+// pairOf is the register tile and the shared tile of a load or store.
+func pairOf(in *Instr) (register, shared *Tile) {
+	for _, t := range in.tiles() {
+		switch t.Space {
+		case Register:
+			register = t
+		case Shared:
+			shared = t
+		}
+	}
+	return register, shared
+}
+
+// rowsOf says whether registers are made of what a row load leaves.
+func (g *Graph) rowsOf(t *Tile) bool {
+	if t.Elem.Bits()%8 != 0 {
+		return false
+	}
+	return slices.ContainsFunc(g.Target.RowLoads(t.Elem.Bits()), func(atom layout.Layout) bool {
+		_, err := t.Register.Div(atom)
+		return err == nil
+	})
+}
+
+func sharedSwizzle(g *Graph, in *Instr) []found {
+	r, s := pairOf(in)
+	if r == nil || s == nil || !r.Known || !s.wants() || !g.rowsOf(r) {
+		return nil
+	}
+	if l, err := layout.SharedRowMajorSwizzle(s.Elem.Bits(), s.Shape...); err == nil {
+		return smem(s, l)
+	}
+	return nil
+}
+
+func sharedRows(g *Graph, in *Instr) []found {
+	for _, t := range only(in.tiles(), Shared) {
+		if t.wants() && size(t.Shape) <= layout.MaxCells {
+			return smem(t, layout.SharedRowMajor(t.Shape...))
+		}
+	}
+	return nil
+}
+
+// loadRows spreads the 8 × 16-byte parts of a tile over the warps.
+func loadRows(g *Graph, in *Instr) []found {
+	r, s := pairOf(in)
+	if r == nil || s == nil || !r.wants() || !s.Known || len(r.Shape) < 2 {
+		return nil
+	}
+	bits := r.Elem.Bits()
+	if bits%8 != 0 || bits == 0 {
+		return nil
+	}
+	// A row of 16 bytes must be contiguous where the layout puts it.
+	last := len(s.Shape) - 1
+	steps, sizes := s.Shared.ModeStrides(), s.Shared.ModeShape()
+	if len(s.Shape) == 0 || s.Shape[last]%(128/bits) != 0 || len(steps) == 0 || steps[len(steps)-1] != 1 || sizes[len(sizes)-1]%(128/bits) != 0 {
+		return nil
+	}
+	if w := s.Shared.Swizzle(); !w.Identity() && 1<<w.Base < 128/bits {
+		return nil
+	}
+	for _, atom := range g.Target.RowLoads(bits) {
+		outer := slices.Clone(r.Shape)
+		fits := true
+		for i, n := range atom.Shape() {
+			d := len(outer) - atom.Rank() + i
+			fits = fits && d >= 0 && outer[d]%n == 0
+			if fits {
+				outer[d] /= n
+			}
+		}
+		if !fits {
+			continue
+		}
+		if l, err := layout.AutoLocalSpatial(g.Warps, outer...); err == nil {
+			return reg(r, l.Mul(atom))
+		}
+	}
+	return nil
+}
+
+func loadShared(g *Graph, in *Instr) []found {
+	r, s := pairOf(in)
+	if r == nil || s == nil || !r.wants() || !s.Known || r.Elem.Bits() == 0 || len(r.Shape) == 0 {
+		return nil
+	}
+	vector := 1
+	steps, sizes := s.Shared.ModeStrides(), s.Shared.ModeShape()
+	if n := len(steps); n > 0 && steps[n-1] == 1 {
+		vector = gcd(sizes[n-1], max(1, 128/r.Elem.Bits()))
+		if w := s.Shared.Swizzle(); !w.Identity() {
+			vector = gcd(vector, 1<<w.Base)
+		}
+	}
+	if l, ok := sideBySide(g.Threads(), r.Shape, len(r.Shape)-1, vector); ok {
+		return reg(r, l)
+	}
+	return nil
+}
+
+// sharedView carries a layout over slices, permutations and reshapes of shared
+// memory, both ways.
+func sharedView(g *Graph, in *Instr) []found {
+	tiles := only(in.tiles(), Shared)
+	if len(tiles) != 2 {
+		return nil
+	}
+	from, to := tiles[0], tiles[1]
+	switch in.Op {
+	case "SliceShared":
+		keep := kept(in, len(from.Shape), len(to.Shape))
+		if from.Known {
+			return sharedIf(to)(slicedShared(from.Shared, keep, to.Shape))
+		}
+		if !to.Known {
+			return nil
+		}
+		// The dimensions that the slice leaves out are copies of the slice.
+		for _, d := range keep {
+			if d < 0 || d >= len(from.Shape) {
+				return nil
+			}
+		}
+		for i, d := range keep {
+			if to.Shape[i] != from.Shape[d] {
+				return nil
+			}
+		}
+		l := to.Shared
+		order := slices.Clone(keep) // where each dimension of l stands in the source
+		for d := len(from.Shape) - 1; d >= 0; d-- {
+			if slices.Contains(keep, d) {
+				continue
+			}
+			var err error
+			if l, err = l.Prepend(from.Shape[d]); err != nil {
+				return nil
+			}
+			order = append([]int{d}, order...)
+		}
+		return sharedIf(from)(l.Permute(inverse(order)...))
+	case "PermuteShared":
+		order := in.Dims
+		if len(order) == 0 {
+			for d := len(from.Shape) - 1; d >= 0; d-- {
+				order = append(order, d)
+			}
+		}
+		if from.Known {
+			return sharedIf(to)(from.Shared.Permute(order...))
+		}
+		if to.Known {
+			return sharedIf(from)(to.Shared.Permute(inverse(order)...))
+		}
+	case "ReshapeShared":
+		if from.Known {
+			return sharedIf(to)(from.Shared.Reshape(to.Shape...))
+		}
+		if to.Known {
+			return sharedIf(from)(to.Shared.Reshape(from.Shape...))
+		}
+	}
+	return nil
+}
+
+func sharedIf(t *Tile) func(layout.Shared, error) []found {
+	return func(l layout.Shared, err error) []found {
+		if err != nil || !t.wants() {
+			return nil
+		}
+		return smem(t, l)
+	}
+}
+
+// slicedShared keeps dimensions, and of those of which the part has one element
+// the stride.
+func slicedShared(whole layout.Shared, keep, part []int) (layout.Shared, error) {
+	l, err := whole.Slice(keep...)
+	if err != nil || slices.Equal(l.Shape(), part) {
+		return l, err
+	}
+	var full, single []int
+	for d, n := range l.Shape() {
+		if part[d] == 1 && n != 1 {
+			single = append(single, d)
+			continue
+		}
+		full = append(full, d)
+	}
+	if l, err = l.Slice(full...); err != nil {
+		return l, err
+	}
+	return l.Unsqueeze(single...)
+}
+
+// sharedOperands gives matrix operands in shared memory K-major forms. The last
+// of several tiles is the accumulator; the first is A, [M, K], the second B, [K, N].
+func sharedOperands(g *Graph, in *Instr) []found {
+	for i, t := range in.In {
+		if t.Space != Shared || !t.wants() || len(t.Shape) != 2 {
+			continue
+		}
+		second := i == 1 && in.Op != "TMemoryCopy"
+		shape := slices.Clone(t.Shape)
+		if second {
+			slices.Reverse(shape)
+		}
+		for _, width := range []int{128, 64, 32, 0} {
+			c, err := layout.CanonicalFor(shape, t.Elem.Bits(), layout.MajorK, width)
+			if err != nil {
+				continue
+			}
+			l, err := c.Layout()
+			if err == nil && second {
+				l, err = l.Transpose(0, 1)
+			}
+			if err == nil {
+				return smem(t, l)
+			}
+		}
+	}
+	return nil
+}
+
+func tmemoryAlloc(g *Graph, in *Instr) []found {
+	for _, t := range only(in.Out, TMemory) {
+		if l, err := layout.TMemoryRowMajor(t.Shape...); err == nil && t.wants() {
+			return tmem(t, l)
+		}
+	}
+	return nil
+}
+
+func tmemorySlice(g *Graph, in *Instr) []found {
+	tiles := only(in.tiles(), TMemory)
+	if len(tiles) != 2 || !tiles[0].Known || !tiles[1].wants() {
+		return nil
+	}
+	keep := in.Dims
+	if len(keep) == 0 && len(tiles[1].Shape) > 0 { // lanes and the last dimensions
+		keep = append([]int{0}, kept(in, len(tiles[0].Shape), len(tiles[1].Shape)-1)...)
+	}
+	if l, err := tiles[0].TMemory.Slice(0, keep, tiles[1].Shape); err == nil {
+		return tmem(tiles[1], l)
+	}
+	return nil
+}
+
+// tmemoryMove spreads lanes over warps, 32 each, and columns over slots.
+func tmemoryMove(g *Graph, in *Instr) []found {
+	for _, t := range registers(in.tiles()) {
+		if !t.wants() || len(t.Shape) != 2 || t.Elem.Bits() == 0 || 32%t.Elem.Bits() != 0 || t.Shape[0]%32 != 0 {
+			continue
+		}
+		each := 32 / t.Elem.Bits() // elements in a 32-bit column
+		if warps := t.Shape[0] / 32; warps > g.Warps {
+			continue
+		}
+		for _, atom := range g.Target.TMemoryLoads() {
+			atom = atom.Local(1, each)
+			rows, columns := atom.Shape()[0], atom.Shape()[1]
+			if 32%rows != 0 || t.Shape[1]%columns != 0 {
+				continue
+			}
+			l := layout.Spatial(t.Shape[0]/32, 1).ColumnLocal(32/rows, t.Shape[1]/columns).Mul(atom)
+			return reg(t, l)
+		}
+	}
+	return nil
+}
