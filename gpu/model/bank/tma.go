@@ -238,8 +238,9 @@ func (t TensorMap) Check() diag.List {
 	return problems
 }
 
-// At is the shared-memory byte address of an element of the box, inner index first,
-// when the box is copied to base. The map must be right, see Check.
+// At is the shared-memory byte address of an element of the box, inner index first
+// and indices left out 0, when the box is copied to base. The map must be right, see
+// Check.
 func (t TensorMap) At(base int, index ...int) int {
 	mode, err := FindTMAMode(t.Swizzle)
 	if err != nil {
@@ -251,7 +252,9 @@ func (t TensorMap) At(base int, index ...int) int {
 		if i < len(t.ElementStrides) && t.ElementStrides[i] > 1 && i > 0 {
 			n = (n + t.ElementStrides[i] - 1) / t.ElementStrides[i]
 		}
-		at = at*n + index[i]
+		if at *= n; i < len(index) {
+			at += index[i]
+		}
 	}
 	return mode.Apply(base + at*t.ElementBytes)
 }
