@@ -8,13 +8,16 @@ import (
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/lower"
+	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
 // planKinds are the kinds about what is decided once layouts are known: places in
 // shared memory, schedules to try, sizes that share a tuning record.
 func planKinds() []Kind {
 	return []Kind{
+		question("ldmatrix_bank_degree", "bank conflicts of ldmatrix on a tile", ldmatrixDegree),
 		question("smem_alloc", "addresses of tiles in shared memory", placeShared),
 		question("span_space", "all schedules of a space", func(in struct{ Space json.RawMessage }) (map[string]any, error) {
 			space, err := readSpace(in.Space)
@@ -93,4 +96,51 @@ func readSpace(raw json.RawMessage) ([]tune.Axis, error) {
 		space = append(space, a)
 	}
 	return space, nil
+}
+
+// ldmatrixDegree is the worst number of rows that meet in one 16-byte group of
+// banks when ldmatrix loads any 8 × 16-byte part of a tile.
+func ldmatrixDegree(in struct {
+	Layout string
+	Shape  []int
+	NBytes int
+}) (map[string]any, error) {
+	var s layout.Shared
+	var err error
+	text := "(" + strings.ReplaceAll(strings.Trim(fmt.Sprint(in.Shape), "[]"), " ", ", ") + ")"
+	switch in.Layout {
+	case "swizzled":
+		s, err = layout.SharedRowMajorSwizzle(8*in.NBytes, in.Shape...)
+	case "row_major":
+		s, err = layout.ParseShared("shared_row_major" + text)
+	case "column_major":
+		s, err = layout.ParseShared("shared_column_major" + text)
+	default:
+		s, err = layout.ParseShared(in.Layout)
+	}
+	if err != nil {
+		return nil, err
+	}
+	shape := s.Shape()
+	if len(shape) != 2 || in.NBytes < 1 || in.NBytes > 16 || 16%in.NBytes != 0 || shape[0]%8 != 0 || shape[1]%(16/in.NBytes) != 0 {
+		return nil, fmt.Errorf("a tile of %v elements of %d bytes has no 8 × 16-byte parts", shape, in.NBytes)
+	}
+	if s.Size() > maxMap {
+		return nil, notAnAnswer{fmt.Sprintf("%d elements are more than the %d that a case may have", s.Size(), maxMap)}
+	}
+	worst := 0
+	for row := 0; row < shape[0]; row += 8 {
+		for column := 0; column < shape[1]; column += 16 / in.NBytes {
+			addrs := make([]int, 8)
+			for i := range addrs {
+				addrs[i] = s.Offset(row+i, column) * in.NBytes
+			}
+			report, err := bank.Count(bank.Nvidia(), bank.Access{Kind: bank.LdMatrix, Width: 16, Addrs: addrs})
+			if err != nil {
+				return nil, err
+			}
+			worst = max(worst, report.Phases[0].Degree)
+		}
+	}
+	return map[string]any{"max_rows_per_16B_bank_group": worst}, nil
 }
