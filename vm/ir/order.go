@@ -43,8 +43,7 @@ var atomicScalar = &Op{
 		ruleOffset,
 		{Text: "value and result are i32.",
 			Check: func(p *Program, in *Instr) *Violation {
-				t, fixed := TypeOf(in.In[1].Expr, func(diag.Pos, string, string, string) {})
-				if fixed && t != dtype.I32 || t.IsFloat() || t == dtype.Bool {
+				if t, _ := TypeOf(in.In[1].Expr, func(diag.Pos, string, string, string) {}); t != dtype.I32 {
 					return &Violation{Pos: in.In[1].Pos, Msg: fmt.Sprintf("%s is %s", in.In[1].Expr, t), Help: "the element is an i32"}
 				}
 				if v := in.Out[0]; v.Type.Elem != dtype.I32 {
