@@ -356,14 +356,18 @@ func (p *parser) value(names map[string]*attribute) value {
 	return value{at, v}
 }
 
-// ParseShape reads "16x64", "[16, 64]" or "(16, 64)".
+// ParseShape reads "16x64", "[16, 64]" or "(16, 64)"; "[]" is the shape without
+// dimensions.
 func ParseShape(text string) ([]int, error) {
 	t := strings.TrimSpace(text)
 	sep := "x"
 	if len(t) > 1 && (t[0] == '[' && t[len(t)-1] == ']' || t[0] == '(' && t[len(t)-1] == ')') {
 		t, sep = t[1:len(t)-1], ","
 	}
-	var shape []int
+	shape := []int{}
+	if sep == "," && strings.TrimSpace(t) == "" {
+		return shape, nil
+	}
 	for _, s := range strings.Split(t, sep) {
 		n, err := strconv.Atoi(strings.TrimSpace(s))
 		if err != nil || n < 1 {
