@@ -51,10 +51,81 @@ func CuteMMAOf(m cute.TiledMMA) (CuteOperands, error) {
 	return ops, nil
 }
 
+// CuteCopySide is what a tiled copy reads ("S") or writes ("D") of one tile.
+func CuteCopySide(c cute.TiledCopy, side string) (TV, error) {
+	id, err := cute.Identity(c.Tile)
+	if err != nil {
+		return TV{}, err
+	}
+	parts, err := c.Partition(id, side)
+	if err != nil {
+		return TV{}, err
+	}
+	if parts.Rank() < 2 {
+		return TV{}, fmt.Errorf("layoutviz: the partition %s has no threads and values", parts)
+	}
+	l, err := cute.Join(parts.Mode(0), parts.Mode(1))
+	if err != nil {
+		return TV{}, err
+	}
+	threads, values := l.Mode(0).Size(), l.Mode(1).Size()
+	if threads*values > maxCute {
+		return TV{}, fmt.Errorf("layoutviz: %d cells; the most is %d", threads*values, maxCute)
+	}
+	at := make([][2]int, threads*values)
+	for i := range at {
+		v, err := l.Value(i)
+		if err != nil {
+			return TV{}, err
+		}
+		for k, x := range v.Items() {
+			if k < 2 {
+				at[i][k] = x.Int()
+			}
+		}
+	}
+	return TV{Threads: threads, Values: values, Text: "ArithTuple(_0,_0) o " + l.Static(), At: func(t, v int) (int, int) {
+		p := at[t+threads*v]
+		return p[0], p[1]
+	}}, nil
+}
+
+// sides are both sides of a copy of a tile of two modes, with its size.
+func sides(c cute.TiledCopy) (s, d TV, rows, cols int, err error) {
+	tile := c.Tile.Items()
+	if len(tile) != 2 {
+		return s, d, 0, 0, fmt.Errorf("layoutviz: the tile %s of a copy has %d modes; the picture is of 2", c.Tile, len(tile))
+	}
+	if s, err = CuteCopySide(c, "S"); err != nil {
+		return s, d, 0, 0, err
+	}
+	d, err = CuteCopySide(c, "D")
+	return s, d, tile[0].Size(), tile[1].Size(), err
+}
+
+// CuteTiledCopyTeX is CuTe's print_latex of a tiled copy.
+func CuteTiledCopyTeX(c cute.TiledCopy) (string, error) {
+	s, d, rows, cols, err := sides(c)
+	if err != nil {
+		return "", err
+	}
+	return CuteCopyTeX(s, d, rows, cols)
+}
+
+// CuteTiledCopy draws a tiled copy as CuTe's print_latex does.
+func CuteTiledCopy(c cute.TiledCopy, o Options) (Picture, error) {
+	s, d, rows, cols, err := sides(c)
+	if err != nil {
+		return Picture{}, err
+	}
+	return CuteCopy(s, d, rows, cols, o)
+}
+
 // cuteGrid is a layout as rows and columns: the first mode runs down, the others
 // run right. A layout of one mode is a column, as in CuTe.
 type cuteGrid struct {
-	text       string
+	text       string // for people
+	static     string // as CuTe prints it in documents
 	rows, cols int
 	at         func(m, n int) int
 }
@@ -65,6 +136,16 @@ func gridOf(c cute.Composed) (cuteGrid, error) {
 		return cuteGrid{}, err
 	}
 	g := cuteGrid{text: c.String(), rows: e.Layout.Size(), cols: 1}
+	if e.Layout.Rank() < 2 {
+		one, err := cute.New(cute.Int(1), cute.Int(0))
+		if err != nil {
+			return cuteGrid{}, err
+		}
+		if e.Layout, err = cute.Join(e.Layout, one); err != nil {
+			return cuteGrid{}, err
+		}
+	}
+	g.static = e.Static()
 	if e.Layout.Rank() > 1 {
 		g.rows = e.Layout.Mode(0).Size()
 		g.cols = e.Layout.Size() / max(1, g.rows)
@@ -76,13 +157,30 @@ func gridOf(c cute.Composed) (cuteGrid, error) {
 	return g, nil
 }
 
+// CuteGridTeX is CuTe's print_latex of a layout of at most two modes.
+func CuteGridTeX(l cute.Composed) (string, error) {
+	g, err := gridOf(l)
+	if err != nil {
+		return "", err
+	}
+	if l.Layout.Rank() > 2 {
+		return "", fmt.Errorf("layoutviz: %s has %d modes; CuTe prints at most 2", l, l.Layout.Rank())
+	}
+	return CuteLayoutTeX(g.static, g.rows, g.cols, g.at)
+}
+
 // CuteGrid draws a CuTe layout, swizzled or not, as print_latex does.
 func CuteGrid(l cute.Composed, o Options) (Picture, error) {
 	g, err := gridOf(l)
 	if err != nil {
 		return Picture{}, err
 	}
-	return CuteLayout(g.text, g.rows, g.cols, g.at, o)
+	p, err := CuteLayout(g.text, g.rows, g.cols, g.at, o)
+	if err != nil {
+		return Picture{}, err
+	}
+	p.tex, err = CuteLayoutTeX(g.static, g.rows, g.cols, g.at)
+	return p, err
 }
 
 // CuteOperation draws an expression of one operation, such as "logical_divide((4,2,3):(2,1,8),
