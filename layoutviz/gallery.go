@@ -5,6 +5,7 @@ import (
 	"html"
 	"strings"
 
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -101,10 +102,14 @@ func Gallery() []Example {
 			}
 			return TMAChunks(m, o)
 		}},
-		{"mma-m16n8k16", "A, B and C of mma.m16n8k16", func(o Options) (Picture, error) {
-			return MMA("mma.m16n8k16 f16", Fragment{Name: "A", Layout: layout.ColumnLocal(2, 2).Spatial(8, 4).Local(1, 2)},
-				Fragment{Name: "B", Layout: layout.Local(2, 1).ColumnSpatial(4, 8).Local(2, 1)}, Fragment{Name: "C", Layout: accumulator()}, nil, o)
-		}},
+		{"mma-m16n8k16", "A, B and C of mma.m16n8k16", atom("SM80_16x8x16_F32F16F16F32_TN", Atom)},
+		{"mma-sparse", "a sparse product: A without its zeros, and the metadata", atom("mma.sp.m16n8k32.f32.f16", Atom)},
+		{"mma-volta", "a quad-pair of Volta", atom("SM70_8x8x4_F32F16F16F32_TN", Atom)},
+		{"mfma-blocks", "16 blocks of AMD's 4×4×1", atom("v_mfma_f32_4x4x1f32", Atom)},
+		{"mfma-32x32x8", "AMD's 32×32×8", atom("v_mfma_f32_32x32x8_f16", Atom)},
+		{"wmma-replicated", "RDNA3 holds A and B twice", atom("rdna3/v_wmma_f32_16x16x16_f16", Atom)},
+		{"wgmma", "m64n16k16 of a warpgroup: too large for texts", atom("SM90_64x16x16_F32F16F16_SS", Atom)},
+		{"ldmatrix", "rows that lanes point at, and what they get", atom("ldmatrix.m8n8.x4.b16", Atom)},
 		{"copy-transpose", "movmatrix: an 8×8 matrix and its transpose in registers", func(o Options) (Picture, error) {
 			return Copy("movmatrix.m8n8.trans", Fragment{Name: "source", Layout: layout.Spatial(8, 4).Local(1, 2)},
 				Fragment{Name: "destination", Layout: layout.ColumnSpatial(4, 8).Local(2, 1)}, o)
@@ -129,32 +134,19 @@ func Gallery() []Example {
 		{"cute-product", "blocked_product: copies of a tile", func(o Options) (Picture, error) {
 			return CuteOperation("blocked_product((2,5):(5,1), (3,4):(1,3))", o)
 		}},
-		{"cute-mma", "SM80_16x8x8 in CuTe's look", func(o Options) (Picture, error) {
-			ops, err := cuteExample()
-			if err != nil {
-				return Picture{}, err
-			}
-			return CuteMMA("SM80_16x8x8_F32TF32TF32F32_TN", ops, o)
-		}},
+		{"cute-mma", "SM80_16x8x8 in CuTe's look", atom("SM80_16x8x8_F32TF32TF32F32_TN", CuteAtom)},
 	}
 }
 
-// cuteExample is SM80_16x8x8_F32TF32TF32F32_TN.
-func cuteExample() (CuteOperands, error) {
-	a, b, c := layout.ColumnLocal(2, 2).Spatial(8, 4), layout.ColumnLocal(2, 1).ColumnSpatial(4, 8), accumulator()
-	ops := CuteOperands{M: 16, N: 8, K: 8}
-	for _, x := range []struct {
-		to *TV
-		l  layout.Layout
-	}{{&ops.A, a}, {&ops.B, b}, {&ops.C, c}} {
-		tv, err := TVOf(x.l)
+// atom finds an instruction of the catalogue when it is drawn.
+func atom(name string, draw func(arch.Atom, Options) (Picture, error)) func(Options) (Picture, error) {
+	return func(o Options) (Picture, error) {
+		a, err := arch.FindAtom(name)
 		if err != nil {
-			return ops, err
+			return Picture{}, err
 		}
-		*x.to = tv
+		return draw(a, o)
 	}
-	ops.B = ops.B.Transposed()
-	return ops, nil
 }
 
 func reinterpretation(t dtype.Type, l layout.Layout) func(Options) (Picture, error) {

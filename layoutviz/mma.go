@@ -71,7 +71,8 @@ func longestHolder(l layout.Layout) string {
 
 // MMA draws the operands of a matrix instruction in the arrangement of a
 // product by hand: A at the bottom left, B at the top right, C at the bottom right,
-// in our colours and texts, with every replica shown. An instruction that makes
+// in our colours and texts, with every replica shown. A may have half the columns,
+// where it is stored without its zeros (2:4 sparse). An instruction that makes
 // several products (blocks) has one drawing for each. Further fragments, such as
 // sparsity metadata, stand below.
 func MMA(name string, a, b, cd Fragment, more []Fragment, o Options) (Picture, error) {
@@ -127,7 +128,7 @@ func MMA(name string, a, b, cd Fragment, more []Fragment, o Options) (Picture, e
 		pages = append(pages, p)
 	}
 	p0 := pages[0]
-	if p0.a.rows != p0.c.rows || p0.b.cols != p0.c.cols || p0.a.cols != p0.b.rows {
+	if p0.a.rows != p0.c.rows || p0.b.cols != p0.c.cols || p0.a.cols != p0.b.rows && 2*p0.a.cols != p0.b.rows {
 		return Picture{}, fmt.Errorf("layoutviz: A is %d×%d, B %d×%d, C %d×%d; they make no product", p0.a.rows, p0.a.cols, p0.b.rows, p0.b.cols, p0.c.rows, p0.c.cols)
 	}
 	const gap = 20
