@@ -78,8 +78,8 @@ func (in AMD) Detail() []Section {
 		modifiers = []Fact{{"OPSEL supported", truth(in.UsesOpSel())}, {"NEG bits supported", truth(in.UsesNeg())}}
 	}
 	out = append(out, Section{"Register modifiers", modifiers})
-	if in.Scaled || in.striped(in.A.Type) || in.striped(in.B.Type) {
-		return out // two runs of k have no short formula; the layouts say it
+	if in.K*in.M == 2048 {
+		return out // f8f6f4: two runs of k, and 6-bit types across registers, have no short formula
 	}
 	for _, wave := range in.Waves() {
 		out = append(out, Section{in.title(wave, "Matrix element to register mapping with no modifiers"), in.forward(wave)})

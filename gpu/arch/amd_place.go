@@ -15,21 +15,23 @@ import (
 type Place struct {
 	Reg, Regs int // first register and their number
 	Lane      int
-	Low, High int // bits, both included; 0 and 31 for all of a register
+	Low, High int // bits from the lowest of the first register on, both included
 }
 
 // Whole reports that the element takes all bits of its registers.
-func (p Place) Whole() bool { return p.Regs > 1 || p.Low == 0 && p.High == 31 }
+func (p Place) Whole() bool { return p.Low == 0 && p.High == 32*p.Regs-1 }
 
 // Register is the place without its lane, as AMD writes it: v3, v3.[15:0], v[1:0].
+// A 6-bit element can lie across two registers: v[1:0].[35:30].
 func (p Place) Register() string {
+	name := fmt.Sprintf("v%d", p.Reg)
 	if p.Regs > 1 {
-		return fmt.Sprintf("v[%d:%d]", p.Reg+p.Regs-1, p.Reg)
+		name = fmt.Sprintf("v[%d:%d]", p.Reg+p.Regs-1, p.Reg)
 	}
-	if p.Whole() {
-		return fmt.Sprintf("v%d", p.Reg)
+	if !p.Whole() {
+		name += fmt.Sprintf(".[%d:%d]", p.High, p.Low)
 	}
-	return fmt.Sprintf("v%d.[%d:%d]", p.Reg, p.High, p.Low)
+	return name
 }
 
 // String is the place as AMD writes it: v3{17}, v3{17}.[15:0], v[1:0]{17}.
@@ -197,11 +199,10 @@ func (in AMD) places(o Operand, wave int, m Modifiers, e Element) []Place {
 			continue
 		}
 		at := h.Slot * width
-		p := Place{Reg: at / 32, Regs: (width + 31) / 32, Lane: h.Thread, Low: at % 32}
+		p := Place{Reg: at / 32, Lane: h.Thread, Low: at % 32}
 		p.High = p.Low + group*width - 1
+		p.Regs = 1 + p.High/32
 		switch {
-		case p.Regs > 1:
-			p.Low, p.High = 0, 31
 		case o.Bits == 32 && o.Type.Bits() == 16: // half a register, the other half is free
 			p.Low = 16 * (m.OpSel >> 2)
 			p.High = p.Low + 15
@@ -259,9 +260,8 @@ func (in AMD) Holds(operand string, wave, reg, lane int) ([]Held, error) {
 		return nil, fmt.Errorf("arch: %s: lanes 32 to 63 of %s are ignored", in.Name, o.Name)
 	}
 	width := o.SlotBits()
-	first, n := reg*32/width, max(1, 32/width)
 	var out []Held
-	for slot := first; slot < min(first+n, o.Layout.Slots()); slot++ {
+	for slot := reg * 32 / width; slot <= min((reg*32+31)/width, o.Layout.Slots()-1); slot++ {
 		index := o.Layout.Index(lane, slot)
 		e := Element{Row: index[len(index)-2], Column: index[len(index)-1]}
 		if len(index) == 3 {
