@@ -47,7 +47,6 @@ type mmaForm struct {
 	since   string
 	cute    []string // names of CuTe without the types: "SM80_16x8x16"
 	suffix  string   // what CuTe appends
-	row     bool     // there is a thread-code row
 }
 
 func (f mmaForm) name() string {
@@ -79,9 +78,7 @@ func (f mmaForm) atom() Atom {
 			fragmentC("C", f.c, f.m), fragmentC("D", f.d, f.m),
 		},
 		Aliases: []string{f.ptx()},
-	}
-	if f.row {
-		a.Row = a.Name
+		Row:     f.name(),
 	}
 	for _, c := range f.cute {
 		a.Aliases = append(a.Aliases, fmt.Sprintf("%s_%s%s%s%s_TN%s", c, cuteWord(f.d), cuteWord(f.a), cuteWord(f.b), cuteWord(f.c), f.suffix))
@@ -178,6 +175,7 @@ func (b *nvidia) mma() {
 		a.Name = fmt.Sprintf("mma.m%dn8k%d.%s", c.m, c.k, c.product)
 		a.Aliases = []string{c.alias}
 		a.Family = "mma.complex"
+		a.Row = ""
 		a.Source = srcCuTe
 		a.Note = "CuTe's complex product: four f64 instructions (three for Gauss) whose fragments hold real or imaginary parts"
 		for i := range a.Operands {
@@ -217,15 +215,11 @@ func (b *nvidia) voltaMMA() {
 		d, c := acc[0], acc[1]
 		for _, oa := range []string{"row", "col"} {
 			for _, ob := range []string{"row", "col"} {
-				word := ptxName(d)
-				if c != d {
-					word += "." + ptxName(c)
-				}
-				name := fmt.Sprintf("mma.m8n8k4.%s.f16.%s.%s", word, oa, ob)
+				name, ptx := voltaNames(d, c, oa, ob)
 				b.add(Atom{
 					Name: name, Family: "mma", M: 8, N: 8, K: 4, Blocks: 4, Lanes: 32, Since: "sm_70", Source: srcMMA,
 					Note:    "four products at once, block q for lanes 4q to 4q+3 and 4q+16 to 4q+19; tuned for sm_70, later parts emulate it",
-					Aliases: []string{fmt.Sprintf("mma.sync.aligned.m8n8k4.%s.%s.%s.f16.f16.%s", oa, ob, ptxName(d), ptxName(c))},
+					Aliases: []string{ptx}, Row: name,
 					Operands: []Operand{
 						operand("A", dtype.F16, chainText(orders[oa][0]), 4, 8, 4), operand("B", dtype.F16, chainText(orders[ob][3]), 4, 4, 8),
 						operand("C", c, chainText(sums[c][0]), 4, 8, 8), operand("D", d, chainText(sums[d][0]), 4, 8, 8),

@@ -2,6 +2,7 @@ package arch
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -44,7 +45,6 @@ type sparseForm struct {
 	since string
 	kind  string // ".kind::f8f6f4", or "" where there is none
 	entry int    // bits of a metadata entry
-	row   bool
 }
 
 func (f sparseForm) name() string {
@@ -63,11 +63,7 @@ func (f sparseForm) ptx() string {
 	if f.sat {
 		sat = ".satfinite"
 	}
-	order := ""
-	if f.kind != "" {
-		order = "::ordered_metadata"
-	}
-	return fmt.Sprintf("mma.sp%s.sync.aligned%s.m16n8k%d.row.col%s.%s.%s.%s.%s", order, f.kind, f.k, sat, ptxName(f.d), ptxName(f.a), ptxName(f.b), ptxName(f.d))
+	return fmt.Sprintf("mma.sp::ordered_metadata.sync.aligned%s.m16n8k%d.row.col%s.%s.%s.%s.%s", f.kind, f.k, sat, ptxName(f.d), ptxName(f.a), ptxName(f.b), ptxName(f.d))
 }
 
 // rowBits is the number of metadata bits of a row of A: one entry for each stored
@@ -106,8 +102,9 @@ func (f sparseForm) atom() Atom {
 	default:
 		at.Note = "A holds two of four elements; an entry of the metadata is the place of an element among four"
 	}
-	if f.row {
+	if f.kind == "" {
 		at.Row = at.Name
+		at.Aliases = append(at.Aliases, strings.Replace(f.ptx(), "::ordered_metadata", "", 1))
 	}
 	if f.kind != "" && f.d == dtype.F32 {
 		at.Aliases = append(at.Aliases, fmt.Sprintf("SM120_SPARSE_16x8x%d_TN<%s,%s,f32>", f.k, ptxName(f.a), ptxName(f.b)))
@@ -153,11 +150,9 @@ func sparseForms() []sparseForm {
 			}
 		}
 	}
-	for _, d := range []dtype.Type{dtype.F16, dtype.F32} {
-		for _, a := range []dtype.Type{dtype.F8E4M3, dtype.F8E5M2} {
-			for _, b := range []dtype.Type{dtype.F8E4M3, dtype.F8E5M2} {
-				all = append(all, sparseForm{k: 64, a: a, b: b, d: d, since: "sm_89", entry: 2})
-			}
+	for _, a := range []dtype.Type{dtype.F8E4M3, dtype.F8E5M2} {
+		for _, b := range []dtype.Type{dtype.F8E4M3, dtype.F8E5M2} {
+			all = append(all, sparseForm{k: 64, a: a, b: b, d: dtype.F32, since: "sm_89", entry: 2})
 		}
 	}
 	return all

@@ -96,7 +96,7 @@ func TestVerifierRules(t *testing.T) {
 		{"Code.V3", func(f *Func) { first(f, OpAdd64).In[0] = 7 }},
 		{"Code.V3", func(f *Func) { first(f, OpStGlobalB32).In[1] = 13 }},
 		{"Code.V4", func(f *Func) { first(f, OpAdd64).In[1] = 2 }},
-		{"Code.I1", func(f *Func) { first(f, OpAdd64).Op = numOps }},
+		{"Code.I1", func(f *Func) { first(f, OpAdd64).Op = Op(len(rows)) }},
 		{"Code.I2", func(f *Func) { first(f, OpAdd64).Pos = diag.Pos{} }},
 		{"Code.I3", func(f *Func) { first(f, OpAdd64).Guard = 4 }},
 		{"Code.I4", func(f *Func) { first(f, OpLdGlobalB32).Guard = 4 }},

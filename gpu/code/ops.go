@@ -250,6 +250,20 @@ const (
 	OpMmaF16F16
 	OpMmaBF16F32
 
+	OpLdMatrixX1
+	OpLdMatrixX1T
+	OpLdMatrixX2
+	OpLdMatrixX2T
+	OpLdMatrixX4
+	OpLdMatrixX4T
+	OpStMatrixX1
+	OpStMatrixX1T
+	OpStMatrixX2
+	OpStMatrixX2T
+	OpStMatrixX4
+	OpStMatrixX4T
+	OpMovMatrixT
+
 	OpIf
 	OpFor
 	OpWhile

@@ -44,16 +44,17 @@ type ImmKind uint8
 
 // The kinds of immediates.
 const (
-	ImmBits   ImmKind = iota // the bits of a constant of the result's type
-	ImmOffset                // bytes added to an address, in 32 signed bits
-	ImmAttr                  // a set of Attr
-	ImmCmp                   // a Cmp
-	ImmLut                   // truth table of three bits, 0 to 255
-	ImmBit                   // bit position, 0 to 31
-	ImmWidth                 // number of bits, 1 to 32
-	ImmID                    // barrier number, 0 to 15
-	ImmUnroll                // copies of a loop's body: 1 keeps it as it is
-	ImmLane                  // lane distance or mask, 0 to 31
+	ImmBits     ImmKind = iota // the bits of a constant of the result's type
+	ImmOffset                  // bytes added to an address, in 32 signed bits
+	ImmAttr                    // a set of Attr
+	ImmCmp                     // a Cmp
+	ImmLut                     // truth table of three bits, 0 to 255
+	ImmBit                     // bit position, 0 to 31
+	ImmWidth                   // number of bits, 1 to 32
+	ImmID                      // barrier number, 0 to 15
+	ImmUnroll                  // copies of a loop's body: 1 keeps it as it is
+	ImmLane                    // lane distance or mask, 0 to 31
+	ImmSelector                // which lanes hold sparsity metadata, below Row.Selectors
 )
 
 // Cmp is a comparison. On floats every one but NE is false if an operand is
@@ -125,14 +126,19 @@ type Row struct {
 	// Unit bytes, aligned to their product.
 	Space       Space
 	Unit, Count int
-	Ties        []Tie
-	Commutes    bool // the first two inputs may be exchanged
-	NonZero     bool // the second input must not be 0; the machine then gives some number, the simulator an error
+	// Collective is set where all lanes of a warp make the access together, each
+	// giving the address of one unit; such a row cannot be guarded.
+	Collective bool
+	Selectors  int // values of the ImmSelector
+	Ties       []Tie
+	Commutes   bool // the first two inputs may be exchanged
+	NonZero    bool // the second input must not be 0; the machine then gives some number, the simulator an error
 	// Meaning is the result of a pure row of one result; inputs and result are
 	// zero above their types' bits, missing inputs are 0.
 	Meaning func(imm []int64, a, b, c uint64) uint64
 	PTX, C  string
-	Since   Arch // 0: sm_80
+	Since   Arch   // 0: sm_80
+	ISA     string // lowest PTX version that knows it, where that is above 8.0
 	Doc     string
 	Source  string
 }

@@ -6,8 +6,9 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
-// rows is the table of instructions.
-var rows = [numOps]Row{
+// fixed is the part of the table that has names in Go; [rows] adds the matrix
+// instructions of the catalogue.
+var fixed = [numOps]Row{
 	OpInvalid: {Name: "invalid", Doc: "no instruction", Source: "-"},
 
 	// Constants. Printers write them where they are used, or in a register where that cannot be.
@@ -278,6 +279,23 @@ var rows = [numOps]Row{
 	OpMmaF16F32:  {Name: "mma.m16n8k16.f32.f16", In: []Type{B32, B32, B32, B32, B32, B32, B32, B32, B32, B32}, Out: []Type{B32, B32, B32, B32}, Class: Matrix, Ties: []Tie{{0, 6}, {1, 7}, {2, 8}, {3, 9}}, PTX: `mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {{o0}, {o1}, {o2}, {o3}}, {{a0}, {a1}, {a2}, {a3}}, {{a4}, {a5}}, {{a6}, {a7}, {a8}, {a9}}`, Doc: "D[16, 8] = A[16, 16] · B[16, 8] + C[16, 8], f16 inputs, f32 sums", Source: "PTX ISA 9.7.14 mma.m16n8k16"},
 	OpMmaF16F16:  {Name: "mma.m16n8k16.f16.f16", In: []Type{B32, B32, B32, B32, B32, B32, B32, B32}, Out: []Type{B32, B32}, Class: Matrix, Ties: []Tie{{0, 6}, {1, 7}}, PTX: `mma.sync.aligned.m16n8k16.row.col.f16.f16.f16.f16 {{o0}, {o1}}, {{a0}, {a1}, {a2}, {a3}}, {{a4}, {a5}}, {{a6}, {a7}}`, Doc: "D[16, 8] = A[16, 16] · B[16, 8] + C[16, 8], f16 inputs, f16 sums", Source: "PTX ISA 9.7.14 mma.m16n8k16"},
 	OpMmaBF16F32: {Name: "mma.m16n8k16.f32.bf16", In: []Type{B32, B32, B32, B32, B32, B32, B32, B32, B32, B32}, Out: []Type{B32, B32, B32, B32}, Class: Matrix, Ties: []Tie{{0, 6}, {1, 7}, {2, 8}, {3, 9}}, PTX: `mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 {{o0}, {o1}, {o2}, {o3}}, {{a0}, {a1}, {a2}, {a3}}, {{a4}, {a5}}, {{a6}, {a7}, {a8}, {a9}}`, Doc: "D[16, 8] = A[16, 16] · B[16, 8] + C[16, 8], bf16 inputs, f32 sums", Source: "PTX ISA 9.7.14 mma.m16n8k16"},
+
+	// Matrices of 8 rows of 16 bytes in shared memory. Lane l gives the address of row
+	// l; all lanes take part, and where there are fewer rows the later lanes' addresses
+	// are not read.
+	OpLdMatrixX1:  {Name: "ldmatrix.m8n8.x1.b16", In: []Type{B32}, Out: []Type{B32}, Imm: []ImmKind{ImmOffset}, Class: Load, Space: Shared, Unit: 16, Count: 1, Collective: true, PTX: `ldmatrix.sync.aligned.m8n8.x1.shared.b16 {{o0}}, {mem}`, Doc: "1 matrices of 8×8 b16: lane l gets of each columns 2(l mod 4) and the next of row l/4", Source: "PTX ISA 9.7.14 ldmatrix"},
+	OpLdMatrixX1T: {Name: "ldmatrix.m8n8.x1.trans.b16", In: []Type{B32}, Out: []Type{B32}, Imm: []ImmKind{ImmOffset}, Class: Load, Space: Shared, Unit: 16, Count: 1, Collective: true, PTX: `ldmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {{o0}}, {mem}`, Doc: "1 matrices of 8×8 b16, transposed: lane l gets of each rows 2(l mod 4) and the next of column l/4", Source: "PTX ISA 9.7.14 ldmatrix"},
+	OpLdMatrixX2:  {Name: "ldmatrix.m8n8.x2.b16", In: []Type{B32}, Out: []Type{B32, B32}, Imm: []ImmKind{ImmOffset}, Class: Load, Space: Shared, Unit: 16, Count: 1, Collective: true, PTX: `ldmatrix.sync.aligned.m8n8.x2.shared.b16 {{o0}, {o1}}, {mem}`, Doc: "2 matrices of 8×8 b16: lane l gets of each columns 2(l mod 4) and the next of row l/4", Source: "PTX ISA 9.7.14 ldmatrix"},
+	OpLdMatrixX2T: {Name: "ldmatrix.m8n8.x2.trans.b16", In: []Type{B32}, Out: []Type{B32, B32}, Imm: []ImmKind{ImmOffset}, Class: Load, Space: Shared, Unit: 16, Count: 1, Collective: true, PTX: `ldmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {{o0}, {o1}}, {mem}`, Doc: "2 matrices of 8×8 b16, transposed: lane l gets of each rows 2(l mod 4) and the next of column l/4", Source: "PTX ISA 9.7.14 ldmatrix"},
+	OpLdMatrixX4:  {Name: "ldmatrix.m8n8.x4.b16", In: []Type{B32}, Out: []Type{B32, B32, B32, B32}, Imm: []ImmKind{ImmOffset}, Class: Load, Space: Shared, Unit: 16, Count: 1, Collective: true, PTX: `ldmatrix.sync.aligned.m8n8.x4.shared.b16 {{o0}, {o1}, {o2}, {o3}}, {mem}`, Doc: "4 matrices of 8×8 b16: lane l gets of each columns 2(l mod 4) and the next of row l/4", Source: "PTX ISA 9.7.14 ldmatrix"},
+	OpLdMatrixX4T: {Name: "ldmatrix.m8n8.x4.trans.b16", In: []Type{B32}, Out: []Type{B32, B32, B32, B32}, Imm: []ImmKind{ImmOffset}, Class: Load, Space: Shared, Unit: 16, Count: 1, Collective: true, PTX: `ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {{o0}, {o1}, {o2}, {o3}}, {mem}`, Doc: "4 matrices of 8×8 b16, transposed: lane l gets of each rows 2(l mod 4) and the next of column l/4", Source: "PTX ISA 9.7.14 ldmatrix"},
+	OpStMatrixX1:  {Name: "stmatrix.m8n8.x1.b16", In: []Type{B32, B32}, Imm: []ImmKind{ImmOffset}, Class: Store, Space: Shared, Unit: 16, Count: 1, Collective: true, PTX: `stmatrix.sync.aligned.m8n8.x1.shared.b16 {mem}, {{a1}}`, Since: 90, Doc: "1 matrices of 8×8 b16: lane l gives of each columns 2(l mod 4) and the next of row l/4", Source: "PTX ISA 9.7.14 stmatrix"},
+	OpStMatrixX1T: {Name: "stmatrix.m8n8.x1.trans.b16", In: []Type{B32, B32}, Imm: []ImmKind{ImmOffset}, Class: Store, Space: Shared, Unit: 16, Count: 1, Collective: true, PTX: `stmatrix.sync.aligned.m8n8.x1.trans.shared.b16 {mem}, {{a1}}`, Since: 90, Doc: "1 matrices of 8×8 b16, transposed: lane l gives of each rows 2(l mod 4) and the next of column l/4", Source: "PTX ISA 9.7.14 stmatrix"},
+	OpStMatrixX2:  {Name: "stmatrix.m8n8.x2.b16", In: []Type{B32, B32, B32}, Imm: []ImmKind{ImmOffset}, Class: Store, Space: Shared, Unit: 16, Count: 1, Collective: true, PTX: `stmatrix.sync.aligned.m8n8.x2.shared.b16 {mem}, {{a1}, {a2}}`, Since: 90, Doc: "2 matrices of 8×8 b16: lane l gives of each columns 2(l mod 4) and the next of row l/4", Source: "PTX ISA 9.7.14 stmatrix"},
+	OpStMatrixX2T: {Name: "stmatrix.m8n8.x2.trans.b16", In: []Type{B32, B32, B32}, Imm: []ImmKind{ImmOffset}, Class: Store, Space: Shared, Unit: 16, Count: 1, Collective: true, PTX: `stmatrix.sync.aligned.m8n8.x2.trans.shared.b16 {mem}, {{a1}, {a2}}`, Since: 90, Doc: "2 matrices of 8×8 b16, transposed: lane l gives of each rows 2(l mod 4) and the next of column l/4", Source: "PTX ISA 9.7.14 stmatrix"},
+	OpStMatrixX4:  {Name: "stmatrix.m8n8.x4.b16", In: []Type{B32, B32, B32, B32, B32}, Imm: []ImmKind{ImmOffset}, Class: Store, Space: Shared, Unit: 16, Count: 1, Collective: true, PTX: `stmatrix.sync.aligned.m8n8.x4.shared.b16 {mem}, {{a1}, {a2}, {a3}, {a4}}`, Since: 90, Doc: "4 matrices of 8×8 b16: lane l gives of each columns 2(l mod 4) and the next of row l/4", Source: "PTX ISA 9.7.14 stmatrix"},
+	OpStMatrixX4T: {Name: "stmatrix.m8n8.x4.trans.b16", In: []Type{B32, B32, B32, B32, B32}, Imm: []ImmKind{ImmOffset}, Class: Store, Space: Shared, Unit: 16, Count: 1, Collective: true, PTX: `stmatrix.sync.aligned.m8n8.x4.trans.shared.b16 {mem}, {{a1}, {a2}, {a3}, {a4}}`, Since: 90, Doc: "4 matrices of 8×8 b16, transposed: lane l gives of each rows 2(l mod 4) and the next of column l/4", Source: "PTX ISA 9.7.14 stmatrix"},
+	OpMovMatrixT:  {Name: "movmatrix.m8n8.trans.b16", In: []Type{B32}, Out: []Type{B32}, Class: Warp, PTX: `movmatrix.sync.aligned.m8n8.trans.b16 {o0}, {a0}`, Doc: "an 8×8 b16 matrix over the warp, transposed", Source: "PTX ISA 9.7.14 movmatrix"},
 
 	// Control flow; see the package comment.
 	OpIf:    {Name: "if", Class: Control, Doc: "runs the first region where In[0] is true, else the second", Source: "DESIGN: thread code"},

@@ -131,7 +131,7 @@ func (v *verifier) instr(in *Instr) {
 	bad := func(code, format string, args ...any) {
 		v.errs.Addf(in.Pos, code, "", row.Name+": "+format, args...)
 	}
-	if in.Op == OpInvalid || in.Op >= numOps {
+	if in.Op == OpInvalid || int(in.Op) >= len(rows) {
 		bad("Code.I1", "no such instruction (%d)", in.Op)
 		return
 	}
@@ -145,8 +145,8 @@ func (v *verifier) instr(in *Instr) {
 	}
 	want := row.In
 	if in.Guard != 0 {
-		if !row.Memory() {
-			bad("Code.I3", "only memory and atomic instructions can be guarded")
+		if !row.Memory() || row.Collective {
+			bad("Code.I3", "only memory and atomic instructions of single lanes can be guarded")
 		}
 		v.use(in.Guard, Pred, in.Pos, row.Name+" guard")
 		want = append(append([]Type(nil), row.In...), row.Out...)
@@ -203,6 +203,8 @@ func (v *verifier) imm(in *Instr, bad func(code, format string, args ...any)) {
 			lo, hi = 1, 32-in.Imm[i-1]
 		case ImmID:
 			lo, hi = 0, 15
+		case ImmSelector:
+			lo, hi = 0, int64(row.Selectors)-1
 		case ImmUnroll:
 			lo, hi = 1, 1<<16
 		}

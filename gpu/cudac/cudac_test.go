@@ -74,7 +74,7 @@ func every(t *testing.T) *code.Func {
 		}
 		b.At(at(k + 2))
 		for _, guard := range []bool{false, true} {
-			if guard && !row.Memory() {
+			if guard && (!row.Memory() || row.Collective) {
 				continue
 			}
 			in := &code.Instr{Op: op}
@@ -99,8 +99,12 @@ func every(t *testing.T) *code.Func {
 					in.In = append(in.In, value(i, typ))
 				}
 			}
-			for range row.Imm {
-				in.Imm = append(in.Imm, 1)
+			for _, k := range row.Imm {
+				n := int64(1)
+				if k == code.ImmSelector {
+					n = int64(row.Selectors) - 1
+				}
+				in.Imm = append(in.Imm, n)
 			}
 			if row.Class == code.Store && row.Space == code.Global {
 				in.Imm[1] = int64(code.NoAllocate)

@@ -22,8 +22,8 @@ type Options struct {
 	NoPos bool
 }
 
-// Version is the PTX version of every text: the first that knows sm_90a, read by
-// all drivers of CUDA 12 and 13.
+// Version is the PTX version of every text without an instruction that needs a
+// later one: the first that knows sm_90a, read by all drivers of CUDA 12 and 13.
 const Version = "8.0"
 
 // Level is the compute capability times ten in an architecture name.
@@ -42,11 +42,12 @@ func Print(f *code.Func, o Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p := &printer{f: f, o: o, regs: code.Assign(f), consts: map[code.Value]*code.Instr{}, held: map[code.Value]bool{}}
+	p := &printer{f: f, o: o, regs: code.Assign(f), consts: map[code.Value]*code.Instr{}, held: map[code.Value]bool{}, version: Version}
 	f.Body.Walk(func(in *code.Instr) {
 		if row := in.Row(); row.Since > level && err == nil {
 			err = fmt.Errorf("%s: %s needs sm_%d, not %s", in.Pos, row.Name, row.Since, o.Arch)
 		}
+		p.version = max(p.version, in.Row().ISA)
 		p.survey(in)
 	})
 	if err == nil && f.Launch.Cluster != [3]int{} && level < 90 {
@@ -64,17 +65,18 @@ func Print(f *code.Func, o Options) (string, error) {
 }
 
 type printer struct {
-	f      *code.Func
-	o      Options
-	regs   *code.Registers
-	consts map[code.Value]*code.Instr
-	held   map[code.Value]bool // constants that need a register
-	shared bool
-	names  []string // of each register
-	count  [code.B64 + 1]int
-	labels int
-	b      strings.Builder
-	pos    string
+	f       *code.Func
+	o       Options
+	regs    *code.Registers
+	consts  map[code.Value]*code.Instr
+	held    map[code.Value]bool // constants that need a register
+	shared  bool
+	version string
+	names   []string // of each register
+	count   [code.B64 + 1]int
+	labels  int
+	b       strings.Builder
+	pos     string
 }
 
 // survey finds the constants that some use needs in a register.
@@ -102,7 +104,7 @@ func param(f *code.Func, i int) string { return fmt.Sprintf("%s_%s", f.Name, f.P
 
 func (p *printer) header() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, ".version %s\n.target %s\n.address_size 64\n\n", Version, p.o.Arch)
+	fmt.Fprintf(&b, ".version %s\n.target %s\n.address_size 64\n\n", p.version, p.o.Arch)
 	if p.shared {
 		b.WriteString(".extern .shared .align 1024 .b8 shared_memory[];\n\n")
 	}

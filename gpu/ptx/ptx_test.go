@@ -252,6 +252,8 @@ func rowFuncs(op code.Op, name string) []*code.Func {
 				v = int64(cmp)
 			case code.ImmOffset:
 				v = -16
+			case code.ImmSelector:
+				v = int64(row.Selectors) - 1
 			case code.ImmBits:
 				v = int64(constBits & row.Out[0].Mask())
 			}
@@ -311,7 +313,7 @@ func rowFuncs(op code.Op, name string) []*code.Func {
 			}
 		}
 	}
-	if row.Memory() {
+	if row.Memory() && !row.Collective {
 		make1(-1, 5, true, 0, 0)
 	}
 	return out
@@ -329,7 +331,7 @@ func TestEveryRowAssembles(t *testing.T) {
 			t.Fatal(err)
 		}
 		var all strings.Builder
-		forms := 0
+		forms, version := 0, Version
 		for _, op := range code.Rows() {
 			row := op.Row()
 			if row.Class == code.Control || row.Since > level {
@@ -340,6 +342,7 @@ func TestEveryRowAssembles(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
+				version = max(version, op.Row().ISA)
 				// One module for all: only the first keeps its header.
 				if _, body, ok := strings.Cut(text, ".visible"); ok && forms > 0 {
 					text = ".visible" + body
@@ -348,7 +351,8 @@ func TestEveryRowAssembles(t *testing.T) {
 				forms++
 			}
 		}
-		text := strings.Replace(all.String(), ".address_size 64\n", ".address_size 64\n.extern .shared .align 1024 .b8 shared_memory[];\n", 1)
+		text := strings.Replace(all.String(), ".version "+Version, ".version "+version, 1)
+		text = strings.Replace(text, ".address_size 64\n", ".address_size 64\n.extern .shared .align 1024 .b8 shared_memory[];\n", 1)
 		t.Logf("%s: %d forms", arch, forms)
 		assemble(t, ptxas, "rows", arch, text)
 	}

@@ -20,6 +20,7 @@ const (
 	kBarrier
 	kFence
 	kMatrix
+	kRows    // ldmatrix, stmatrix
 	kIf      // split the lanes by in[0]; to target if none has it
 	kElse    // go on with the lanes left out; to target if there are none
 	kEndIf   // bring the lanes together
@@ -38,8 +39,8 @@ type inst struct {
 	kind    kind
 	op      code.Op
 	class   code.Class
-	in      [10]int32
-	out     [4]int32
+	in      [16]int32
+	out     [8]int32
 	nin     int // inputs without fallbacks
 	nout    int
 	guard   int32 // -1: none
@@ -49,6 +50,7 @@ type inst struct {
 	row     *code.Row
 	meaning func(imm []int64, a, b, c uint64) uint64
 	exact   code.Exact
+	plan    *matrixPlan // of a matrix instruction
 	pos     diag.Pos
 }
 
@@ -111,6 +113,12 @@ func (d *decoder) instr(in *code.Instr) {
 	i := inst{op: in.Op, class: row.Class, imm: in.Imm, row: row, meaning: row.Meaning, exact: in.Exact, pos: in.Pos, nin: len(row.In), nout: len(row.Out), rest: int32(len(row.In)), guard: -1}
 	if row.Class != code.Control {
 		i.kind = kinds[row.Class]
+		switch {
+		case row.Class == code.Matrix:
+			i.plan = planOf(in.Op)
+		case row.Collective:
+			i.kind = kRows
+		}
 		for k, v := range in.In {
 			if k >= len(row.In) {
 				break

@@ -10,13 +10,14 @@ import (
 
 // block is one block of threads in execution; it is used for many blocks in turn.
 type block struct {
-	m      *machine
-	warps  []*warp
-	shared sharedMemory
-	number int
-	ctaid  [3]uint64
-	stats  Stats
-	err    *diag.Problem
+	m       *machine
+	warps   []*warp
+	shared  sharedMemory
+	number  int
+	ctaid   [3]uint64
+	stats   Stats
+	scratch matrixScratch
+	err     *diag.Problem
 }
 
 // warp is 32 lanes with one program counter. Lanes that wait for others of their
@@ -200,6 +201,12 @@ func (w *warp) run(n int) {
 				return
 			}
 			w.matrix(i)
+		case kRows:
+			st.LaneOps += count(w.mask)
+			w.matrixMemory(i)
+			if w.b.err != nil {
+				return
+			}
 		case kFence:
 		case kBarrier:
 			if i.op == code.OpBarWarp {
@@ -356,6 +363,8 @@ func (w *warp) special(i *inst) {
 		v = uint64(w.b.m.launch.Block)
 	case code.OpSharedBase:
 		v = sharedBase
+	case code.OpMovMatrixT:
+		w.transpose(i)
 	default:
 		panic("sim: no meaning for " + i.op.String())
 	}

@@ -687,7 +687,7 @@ func TestFastLoops(t *testing.T) {
 		if row.Meaning == nil || len(row.In) == 0 || row.NonZero {
 			continue
 		}
-		i := inst{op: op, imm: edgeImm(row), row: row, meaning: row.Meaning, nin: len(row.In), in: [10]int32{0, 32, 64}, out: [4]int32{96}}
+		i := inst{op: op, imm: edgeImm(row), row: row, meaning: row.Meaning, nin: len(row.In), in: [16]int32{0, 32, 64}, out: [8]int32{96}}
 		w := &warp{regs: make([]uint64, 128), mask: ^uint32(0)}
 		for k, typ := range row.In {
 			for l := range lanes {
