@@ -7,6 +7,7 @@ import (
 	"math/bits"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
 )
 
 // sharedMemory is the shared memory of a block, with who touched each byte last.
@@ -94,8 +95,13 @@ func (w *warp) memory(i *inst) {
 			addr[l] = uint64(uint32(addr[l]))
 		}
 	}
-	if row.Space == code.Global {
-		w.sectors(mask, &addr)
+	switch {
+	case row.Space == code.Global:
+		st.GlobalSectors += int64(bank.Sectors(mask, &addr, size))
+	case row.Class == code.Load:
+		w.countBanks(i, bank.Load, int(size), mask, &addr)
+	case row.Class == code.Store:
+		w.countBanks(i, bank.Store, int(size), mask, &addr)
 	}
 	if row.Class == code.Atomic {
 		w.b.m.atomics.Lock()
@@ -141,24 +147,6 @@ func (w *warp) memory(i *inst) {
 			w.atomic(i, l, data)
 		}
 	}
-}
-
-// sectors counts the distinct 32-byte sectors of a global access.
-func (w *warp) sectors(mask uint32, addr *[lanes]uint64) {
-	var seen [lanes]uint64
-	n := 0
-next:
-	for m := mask; m != 0; m &= m - 1 {
-		s := addr[bits.TrailingZeros32(m)] >> 5
-		for k := n - 1; k >= 0; k-- {
-			if seen[k] == s {
-				continue next
-			}
-		}
-		seen[n] = s
-		n++
-	}
-	w.b.stats.GlobalSectors += int64(n)
 }
 
 // access checks one lane's access and gives its bytes, nil after a failure.

@@ -23,6 +23,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 )
 
@@ -55,6 +56,17 @@ type Options struct {
 	// Workers is the number of blocks that run at the same time; 0 is one for
 	// each processor.
 	Workers int
+	// OnShared, if set, is told of every load and store of shared memory before it is
+	// made. Blocks that run at the same time call it at the same time.
+	OnShared func(SharedAccess)
+}
+
+// SharedAccess is one load or store of shared memory by a warp.
+type SharedAccess struct {
+	Pos         diag.Pos
+	Block, Warp int
+	// Access has the lanes' offsets in the block's shared memory.
+	Access bank.Access
 }
 
 // Stats counts what a run did. Instructions are counted once per warp, lane
@@ -71,8 +83,11 @@ type Stats struct {
 	GlobalSectors                     int64 // distinct 32-byte sectors, summed over instructions
 	SharedLoads, SharedStores         int64
 	SharedBytes                       int64
-	Atomics                           int64
-	Barriers                          int64
+	// What bank conflicts cost, as gpu/model/bank defines it: wavefronts that the loads
+	// and stores of shared memory take, and would take without conflicts.
+	SharedWavefronts, SharedIdeal int64
+	Atomics                       int64
+	Barriers                      int64
 }
 
 func (s *Stats) add(t *Stats) {
@@ -91,6 +106,8 @@ func (s *Stats) add(t *Stats) {
 	s.SharedLoads += t.SharedLoads
 	s.SharedStores += t.SharedStores
 	s.SharedBytes += t.SharedBytes
+	s.SharedWavefronts += t.SharedWavefronts
+	s.SharedIdeal += t.SharedIdeal
 	s.Atomics += t.Atomics
 	s.Barriers += t.Barriers
 }
@@ -102,6 +119,7 @@ func (s Stats) Counters() map[string]int64 {
 		"global_loads": s.GlobalLoads, "global_stores": s.GlobalStores, "global_load_bytes": s.GlobalLoadBytes,
 		"global_store_bytes": s.GlobalStoreBytes, "global_sectors": s.GlobalSectors, "shared_loads": s.SharedLoads,
 		"shared_stores": s.SharedStores, "shared_bytes": s.SharedBytes, "atomics": s.Atomics, "barriers": s.Barriers,
+		"shared_wavefronts": s.SharedWavefronts, "shared_wavefronts_ideal": s.SharedIdeal, "shared_bank_conflicts": s.SharedWavefronts - s.SharedIdeal,
 	}
 	for c, n := range s.Warp {
 		m["warp_"+code.Class(c).String()] = n
@@ -155,6 +173,9 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 		return total, fmt.Errorf("sim: %d arguments for the %d parameters of %s", len(l.Args), len(f.Params), f.Name)
 	}
 	m := &machine{f: f, launch: l, opt: opt, prog: decode(f), params: make([]uint64, len(l.Args))}
+	if f.Launch.SharedBytes > 0 {
+		m.banks = newBanks()
+	}
 	serial := m.prog.ordered
 	for i, a := range l.Args {
 		m.params[i] = a.Bits & f.Params[i].Type.Mask()
@@ -225,6 +246,7 @@ type machine struct {
 	prog    *program
 	params  []uint64
 	buffers []buffer
+	banks   *banks // nil for functions without shared memory
 	atomics sync.Mutex
 	stop    atomic.Bool
 	failed  atomic.Int64 // the first block known to have failed

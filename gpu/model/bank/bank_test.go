@@ -304,15 +304,19 @@ func TestGlobal(t *testing.T) {
 
 // BenchmarkCounter is what the simulator pays for each access to shared memory.
 func BenchmarkCounter(b *testing.B) {
-	c, err := NewCounter(Nvidia(), Load, 4)
-	if err != nil {
-		b.Fatal(err)
-	}
-	addrs := make([]uint64, 32)
-	for l := range addrs {
-		addrs[l] = uint64(4 * l)
-	}
-	for b.Loop() {
-		c.Count(1<<32-1, addrs)
+	for _, stride := range []int{4, 8, 128} {
+		b.Run(fmt.Sprint(stride), func(b *testing.B) {
+			c, err := NewCounter(Nvidia(), Load, 4)
+			if err != nil {
+				b.Fatal(err)
+			}
+			addrs := make([]uint64, 32)
+			for l := range addrs {
+				addrs[l] = uint64(stride * l)
+			}
+			for b.Loop() {
+				c.Count(1<<32-1, addrs)
+			}
+		})
 	}
 }

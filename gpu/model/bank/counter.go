@@ -48,8 +48,23 @@ const maxWords = 64
 
 // degree of the phase of some lanes.
 func (c *Counter) degree(lanes uint64, addrs []uint64) int {
-	// Chains of the distinct words of each bank; next[k] and head count from 1.
-	var head, load [64]uint8
+	// Words within one line of banks lie in different banks: most accesses do.
+	low, high := ^uint64(0), uint64(0)
+	for m := lanes; m != 0; m &= m - 1 {
+		w := addrs[bits.TrailingZeros64(m)] >> c.shift
+		low, high = min(low, w), max(high, w)
+	}
+	if high+uint64(c.words)-low <= uint64(c.mask)+1 {
+		return 1
+	}
+	return c.crowded(lanes, addrs)
+}
+
+// crowded is the degree of any phase.
+func (c *Counter) crowded(lanes uint64, addrs []uint64) int {
+	// A hash table of the distinct words; next[k] and head count from 1.
+	var head [128]uint8
+	var load [64]uint8
 	var word [maxWords]uint64
 	var next [maxWords]uint8
 	n, degree := 0, uint8(0)
@@ -57,15 +72,16 @@ func (c *Counter) degree(lanes uint64, addrs []uint64) int {
 		w := addrs[bits.TrailingZeros64(m)] >> c.shift
 	words:
 		for end := w + uint64(c.words); w < end; w++ {
-			b := int(w) & c.mask
-			for k := head[b]; k != 0; k = next[k-1] {
+			h := uint64(uint32(w)*0x9e3779b1) >> 25
+			for k := head[h]; k != 0; k = next[k-1] {
 				if word[k-1] == w {
 					continue words
 				}
 			}
-			word[n], next[n] = w, head[b]
+			word[n], next[n] = w, head[h]
 			n++
-			head[b] = uint8(n)
+			head[h] = uint8(n)
+			b := int(w) & c.mask
 			load[b]++
 			degree = max(degree, load[b])
 		}
