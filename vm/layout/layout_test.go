@@ -169,25 +169,34 @@ func every(t *testing.T, cells int, f func(l Layout, raw string)) {
 	}
 }
 
-// Canonical forms are equal exactly where shapes, thread counts and maps are.
+// Canonical forms are equal exactly where shapes, thread counts and maps are, for
+// all layouts of up to 64 cells.
 func TestCanonicalFormIsUnique(t *testing.T) {
-	cells := 24
+	cells := 64
 	if testing.Short() {
-		cells = 12
+		cells = 24
 	}
 	byKey, byMap := map[string]string{}, map[string]string{}
 	total := 0
 	every(t, cells, func(l Layout, raw string) {
 		total++
-		m := fmt.Sprint(l.Shape(), l.Threads(), l.Flat())
+		flat := l.Flat()
+		m := make([]byte, 0, 8+len(flat))
+		m = append(m, byte(l.Threads()), byte(l.Rank()))
+		for _, n := range l.Shape() {
+			m = append(m, byte(n))
+		}
+		for _, e := range flat {
+			m = append(m, byte(e))
+		}
 		key := l.Key()
-		if had, ok := byKey[key]; ok && had != m {
+		if had, ok := byKey[key]; ok && had != string(m) {
 			t.Fatalf("%s has the form of another map", raw)
 		}
-		if had, ok := byMap[m]; ok && had != key {
+		if had, ok := byMap[string(m)]; ok && had != key {
 			t.Fatalf("%s: form %s, but the same map has %s", raw, key, had)
 		}
-		byKey[key], byMap[m] = m, key
+		byKey[key], byMap[string(m)] = string(m), key
 	})
 	if len(byKey) != len(byMap) || len(byKey) < 100 {
 		t.Fatalf("%d forms, %d maps", len(byKey), len(byMap))

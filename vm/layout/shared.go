@@ -193,10 +193,10 @@ func (s Shared) Injective() bool {
 	return len(slices.Compact(all)) == s.Size()
 }
 
-// apart is how far copies of the layout are laid apart: its size, rounded up so
-// that the swizzle does the same in each.
+// apart is how far copies of the layout are laid apart: its size, rounded up to the
+// period of the swizzle, which permutes offsets within each period alike.
 func (s Shared) apart() int {
-	n := s.CountSize()
+	n := s.rep().extent()
 	if s.swizzle.Identity() {
 		return n
 	}
