@@ -9,8 +9,8 @@ import (
 
 // places are words for where an operand lies that is not in registers.
 var places = map[string]string{
-	arch.InShared: "in shared memory: T is the lane that gives the address, or 0 where a descriptor does",
-	arch.InTensor: "in tensor memory: T is its lane",
+	arch.InShared: "in shared memory",
+	arch.InTensor: "in tensor memory, T is its lane",
 }
 
 // Atom draws an instruction of the catalogue in our look: a product as A, B and C,

@@ -108,7 +108,7 @@ func Gallery() []Example {
 		{"mfma-blocks", "16 blocks of AMD's 4×4×1", atom("v_mfma_f32_4x4x1f32", Atom)},
 		{"mfma-32x32x8", "AMD's 32×32×8", atom("v_mfma_f32_32x32x8_f16", Atom)},
 		{"wmma-replicated", "RDNA3 holds A and B twice", atom("rdna3/v_wmma_f32_16x16x16_f16", Atom)},
-		{"wgmma", "m64n16k16 of a warpgroup: too large for texts", atom("SM90_64x16x16_F32F16F16_SS", Atom)},
+		{"wgmma", "m64n16k16 of a warpgroup, A and B in shared memory", atom("SM90_64x16x16_F32F16F16_SS", Atom)},
 		{"ldmatrix", "rows that lanes point at, and what they get", atom("ldmatrix.m8n8.x4.b16", Atom)},
 		{"copy-transpose", "movmatrix: an 8×8 matrix and its transpose in registers", func(o Options) (Picture, error) {
 			return Copy("movmatrix.m8n8.trans", Fragment{Name: "source", Layout: layout.Spatial(8, 4).Local(1, 2)},

@@ -38,6 +38,12 @@ func (f Fragment) tile(c *canvas, block int, labelled, linked bool, longest stri
 			return cell{fills: []string{c.paper}}
 		}
 		e := cell{id: fmt.Sprintf("%s%d.%d", prefix, r, i), keys: []int{hold[0].Thread<<16 | hold[0].Slot}, thread: hold[0].Thread, slot: hold[0].Slot, at: at, also: hold[1:]}
+		if everyone(l) {
+			// Not in registers: what stands in the tile is the number of the element.
+			e.fills, e.top, e.also = []string{c.quiet}, fmt.Sprint(hold[0].Slot), nil
+			e.label = fmt.Sprintf("%s %s is element %d for every lane", f.Name, tuple(at), hold[0].Slot)
+			return e
+		}
 		for _, h := range hold[:min(len(hold), maxShown)] {
 			e.fills = append(e.fills, c.of(h.Thread))
 		}
@@ -60,8 +66,15 @@ func holderText(hold []layout.Holder) string {
 	return fmt.Sprintf("T%d+%d", hold[0].Thread, len(hold)-1)
 }
 
+// everyone says whether every one of several lanes holds every element, as the
+// catalogue has it for operands that lie in memory.
+func everyone(l layout.Layout) bool { return l.Threads() > 1 && l.Replicas() == l.Threads() }
+
 // longestHolder is the longest holderText of a layout.
 func longestHolder(l layout.Layout) string {
+	if everyone(l) {
+		return fmt.Sprint(l.Slots() - 1)
+	}
 	s := fmt.Sprint("T", l.Threads()-1)
 	if r := l.Replicas(); r > 1 {
 		s += fmt.Sprint("+", r-1)

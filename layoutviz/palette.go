@@ -63,7 +63,7 @@ func Themes() []Theme {
 		{Name: "light", Doc: "dark text on white", paper: "#ffffff", ink: "#1b1f24", muted: "#57606a", line: "#8c959f",
 			quiet: "#f6f8fa", alarm: "#b00020", accent: "#0550ae"},
 		{Name: "dark", Doc: "light text on nearly black, cell colours darkened", paper: "#0d1117", ink: "#e6edf3", muted: "#9aa4b0", line: "#30363d",
-			quiet: "#1c2128", alarm: "#ff7b72", accent: "#79c0ff", shade: 48},
+			quiet: "#1c2128", alarm: "#ff7b72", accent: "#79c0ff", shade: 58},
 		{Name: "print", Doc: "black on white with strong lines", paper: "#ffffff", ink: "#000000", muted: "#333333", line: "#555555",
 			quiet: "#f2f2f2", alarm: "#8b0000", accent: "#00008b"},
 	}
@@ -95,7 +95,10 @@ func (o Options) look() (look, error) {
 		return look{}, err
 	}
 	for _, c := range colors {
-		k.colors = append(k.colors, k.tone(c))
+		if o.Palette != "contrast" {
+			c = k.tone(c)
+		}
+		k.colors = append(k.colors, c)
 	}
 	k.inks = map[string]string{}
 	return k, nil
