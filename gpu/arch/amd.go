@@ -290,10 +290,10 @@ func newAMD(g amdGeneration, r amdRow) (AMD, error) {
 }
 
 // coexecution is the number of cycles after which vector instructions can run
-// beside the instruction, -1 where they cannot.
+// beside the instruction, -1 where they cannot, or where no source says it.
 func (in AMD) coexecution() int {
 	switch {
-	case !in.CDNA() || in.A.Type == dtype.F64:
+	case !in.CDNA() || in.A.Type == dtype.F64 || in.Gen == "CDNA4":
 		return -1
 	case in.Gen == "CDNA1":
 		return 8
@@ -349,7 +349,7 @@ func (in AMD) Alignment() int {
 // UsesCBSZ reports that CBSZ and ABID have a meaning: broadcasts of blocks of A,
 // or the choice among sets of sparsity indices.
 func (in AMD) UsesCBSZ() bool {
-	return in.CDNA() && (in.Sparse || in.Blocks > 1 && in.A.Type != dtype.F64)
+	return in.CDNA() && (in.Sparse && in.indexSets(64) > 1 || in.Blocks > 1 && in.A.Type != dtype.F64)
 }
 
 // UsesBLGP reports that BLGP has a meaning: patterns of lanes of B, or the signs

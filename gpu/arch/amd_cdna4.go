@@ -7,7 +7,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
-const srcCDNA4 = "AMD Instinct CDNA4 Instruction Set Architecture, 7.1 and table 28; LLVM test/MC/AMDGPU/mai-gfx950.s; ROCm/aiter opus test_mxfp.cu; Triton gluon amd.cdna4 (k_width 16)"
+const srcCDNA4 = "AMD Instinct CDNA4 Instruction Set Architecture, 7.1 and table 28; LLVM test/MC/AMDGPU/mai-gfx950.s; layouts: ROCm/aiter opus test_mxfp.cu, AMD fpsan mfma_gfx950 tests (run on MI350), Triton ScaledBlockedToScaledMFMAF8F6F4"
 
 // cdna4Own are the instructions that CDNA4 has and CDNA3 has not, or has with
 // other types (the 8-bit floats of OCP) or other speed (64-bit floats). The rest
@@ -17,8 +17,22 @@ var cdna4Own = []amdRow{
 	{0x36, "v_mfma_i32_16x16x64_i8", 1, 16},
 	{0x37, "v_mfma_f32_32x32x16_bf16", 1, 32},
 	{0x38, "v_mfma_i32_32x32x32_i8", 1, 32},
+	{0x39, "v_smfmac_f32_16x16x64_bf16", 1, 16},
+	{0x3a, "v_smfmac_i32_16x16x128_i8", 1, 16},
+	{0x3b, "v_smfmac_f32_16x16x128_bf8_bf8", 1, 16},
+	{0x3c, "v_smfmac_f32_16x16x128_bf8_fp8", 1, 16},
+	{0x3d, "v_smfmac_f32_16x16x128_fp8_bf8", 1, 16},
+	{0x43, "v_smfmac_f32_16x16x128_fp8_fp8", 1, 16},
+	{0x46, "v_smfmac_f32_32x32x32_bf16", 1, 32},
+	{0x47, "v_smfmac_i32_32x32x64_i8", 1, 32},
+	{0x4b, "v_smfmac_f32_32x32x64_bf8_bf8", 1, 32},
+	{0x4e, "v_smfmac_f32_32x32x64_bf8_fp8", 1, 32},
+	{0x4f, "v_smfmac_f32_32x32x64_fp8_bf8", 1, 32},
+	{0x53, "v_smfmac_f32_32x32x64_fp8_fp8", 1, 32},
 	{0x54, "v_mfma_f32_16x16x32_f16", 1, 16},
 	{0x55, "v_mfma_f32_32x32x16_f16", 1, 32},
+	{0x5a, "v_smfmac_f32_16x16x64_f16", 1, 16},
+	{0x5b, "v_smfmac_f32_32x32x32_f16", 1, 32},
 	{0x6e, "v_mfma_f64_16x16x4_f64", 1, 64},
 	{0x6f, "v_mfma_f64_4x4x4_4b_f64", 4, 32},
 	{0x70, "v_mfma_f32_16x16x32_bf8_bf8", 1, 16},
@@ -77,9 +91,14 @@ func (in AMD) Targets() []string {
 	return targets
 }
 
-// striped reports that the 32 elements that a lane has of an operand are two runs
-// of 16 along K, one in each half of K: so the 8-bit formats of f8f6f4. The
-// smaller ones are one run.
-func (in AMD) striped(t dtype.Type) bool {
-	return in.Gen == "CDNA4" && in.K*in.M == 2048 && t.Bits() == 8
+// striped reports an input of which a lane has 32 bytes: they are two runs of 16
+// along K, one in each half of K. Fewer bytes are one run.
+func (in AMD) striped(t dtype.Type, rows, k int) bool {
+	return in.Gen == "CDNA4" && rows*k/64*t.Bits() == 256
+}
+
+// plain reports that all inputs are one run along K in each lane, of elements
+// that do not cross registers, so that short formulas tell where they lie.
+func (in AMD) plain() bool {
+	return !in.striped(in.A.Type, in.M, in.stored()) && !in.striped(in.B.Type, in.N, in.K) && 32%min(32, in.A.Type.Bits()) == 0 && 32%min(32, in.B.Type.Bits()) == 0
 }

@@ -43,7 +43,10 @@ func (in AMD) Detail() []Section {
 		ops = "Ops"
 	}
 	speed := []Fact{{ops, num(in.Operations())}, {"Execution cycles", num(in.Cycles)},
-		{ops + "/" + unit + "/cycle", num(in.OperationsPerCycle())}, {"Can co-execute with VALU", truth(in.Coexecutes() > 0)}}
+		{ops + "/" + unit + "/cycle", num(in.OperationsPerCycle())}}
+	if in.Gen != "CDNA4" { // of which no source says it
+		speed = append(speed, Fact{"Can co-execute with VALU", truth(in.Coexecutes() > 0)})
+	}
 	if n := in.Coexecutes(); n > 0 {
 		speed = append(speed, Fact{"VALU co-execution cycles possible", num(n)})
 	}
@@ -78,8 +81,8 @@ func (in AMD) Detail() []Section {
 		modifiers = []Fact{{"OPSEL supported", truth(in.UsesOpSel())}, {"NEG bits supported", truth(in.UsesNeg())}}
 	}
 	out = append(out, Section{"Register modifiers", modifiers})
-	if in.K*in.M == 2048 {
-		return out // f8f6f4: two runs of k, and 6-bit types across registers, have no short formula
+	if !in.plain() {
+		return out
 	}
 	for _, wave := range in.Waves() {
 		out = append(out, Section{in.title(wave, "Matrix element to register mapping with no modifiers"), in.forward(wave)})

@@ -95,7 +95,7 @@ func (in AMD) input(t dtype.Type, rows, k, wave int) layout.Layout {
 	case in.CDNA():
 		// Lanes count rows, then blocks, then groups of consecutive k.
 		each := in.Blocks * rows * k / 64
-		if in.striped(t) {
+		if in.striped(t, rows, k) {
 			return amdModes(1, rows, k, []int{1, rows, 2, k / each, each / 2}, []int{3, 1}, []int{2, 4})
 		}
 		return amdModes(in.Blocks, rows, k, []int{in.Blocks, rows, k / each, each}, []int{2, 0, 1}, []int{3})

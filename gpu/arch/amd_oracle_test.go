@@ -24,6 +24,8 @@ const (
 	gpuopenRDNA = "gpuopen.com/learn/wmma_on_rdna3: both halves of the wave load the same 16 values; results are every second row"
 	rdna4Post   = "gpuopen.com/learn/using_matrix_core_amd_rdna4: eight consecutive rows of D for each half of the wave"
 	aiterMX     = "ROCm/aiter, opus test_mxfp.cu: two stripes of 16 fp8 with stride 32; 32 consecutive fp4"
+	tritonWidth = "triton ScaledBlockedToScaledMFMAF8F6F4: runs of k_width 16 bytes, lanes before repetitions"
+	fpsan       = "AMD fpsan, mfma_gfx950 SMFMAC LayoutMatchesHardware, run on MI350"
 	tritonMX    = "triton chooseScaledMfmaScaleLayout: row = lane % M, block of 32 along K = lane / M"
 )
 
@@ -67,6 +69,12 @@ func amdFormulas() []fragmentFormula {
 		{"rdna4/v_wmma_f32_16x16x16_f16", "D", rdna4Post, 32, 8, func(l, s int) []int { return []int{8*(l/16) + s, l % 16} }},
 		{"cdna4/v_mfma_f32_32x32x64_f8f6f4/fp8_fp8", "A", aiterMX, 64, 32, func(l, s int) []int { return []int{l % 32, 32*(s/16) + 16*(l/32) + s%16} }},
 		{"cdna4/v_mfma_f32_32x32x64_f8f6f4/fp8_fp8", "B", aiterMX, 64, 32, func(l, s int) []int { return []int{32*(s/16) + 16*(l/32) + s%16, l % 32} }},
+		{"cdna4/v_mfma_f32_16x16x128_f8f6f4/bf8_fp4", "A", tritonWidth, 64, 32, func(l, s int) []int { return []int{l % 16, 64*(s/16) + 16*(l/16) + s%16} }},
+		{"cdna4/v_smfmac_f32_16x16x64_f16", "A", fpsan, 64, 8, a(16, 8)},
+		{"cdna4/v_smfmac_f32_16x16x64_f16", "B", fpsan, 64, 16, func(l, s int) []int { return []int{s%8 + 8*(l/16) + 32*(s/8), l % 16} }},
+		{"cdna4/v_smfmac_f32_32x32x32_bf16", "A", fpsan, 64, 8, a(32, 8)},
+		{"cdna4/v_smfmac_f32_32x32x32_bf16", "B", fpsan, 64, 16, func(l, s int) []int { return []int{16*(s/8) + 8*(l/32) + s%8, l % 32} }},
+		{"cdna4/v_smfmac_f32_16x16x128_fp8_fp8", "A", fpsan, 64, 16, a(16, 16)},
 		{"cdna4/v_mfma_f32_32x32x64_f8f6f4/fp4_fp4", "A", aiterMX, 64, 32, a(32, 32)},
 		{"cdna4/v_mfma_f32_16x16x128_f8f6f4/fp4_fp4", "B", aiterMX, 64, 32, b(16, 32)},
 		{"cdna4/v_mfma_f32_16x16x128_f8f6f4/fp4_fp4", "D", aiterMX, 64, 4, d16},
@@ -92,6 +100,31 @@ func TestAMDFormulas(t *testing.T) {
 				if got, want := o.Layout.Index(lane, slot), f.at(lane, slot); fmt.Sprint(got) != fmt.Sprint(want) {
 					t.Fatalf("%s %s lane %d slot %d: %v, %s says %v", f.name, f.operand, lane, slot, got, f.source, want)
 				}
+			}
+		}
+	}
+}
+
+// TestAMDSparseProbe holds the operands of a sparse product against a probe of
+// the hardware: the byte of B that byte a of A in lane group ag is multiplied
+// with, where the indices choose the first two of each four.
+//
+// Source: one-hot probes of v_smfmac_f32_16x16x128_fp8_fp8 on gfx950, published in
+// "GFX950 SMFMAC Sparse Trick Notes".
+func TestAMDSparseProbe(t *testing.T) {
+	in, err := FindAMD("gfx950", "v_smfmac_f32_16x16x128_fp8_fp8")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stored, _ := in.Operand("A", 64)
+	dense, _ := in.Operand("B", 64)
+	for ag := range 4 {
+		for a := range 16 {
+			c := stored.Layout.Index(16*ag, a)[1]
+			k := c/2*4 + c%2
+			h := dense.Layout.Holders(k, 0)[0]
+			if slot, group := 16*(ag/2)+4*(a%8/2)+a%2, 2*(ag%2)+a/8; h.Slot != slot || h.Thread/16 != group {
+				t.Errorf("byte %d of group %d meets byte %d of group %d, the probe says %d of %d", a, ag, h.Slot, h.Thread/16, slot, group)
 			}
 		}
 	}
