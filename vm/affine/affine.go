@@ -52,6 +52,9 @@ type atom struct {
 	key  string
 }
 
+// maxTerms bounds what multiplying out may make of a product.
+const maxTerms = 4096
+
 var zero = &sum{}
 
 func (e Expr) sum() *sum {
@@ -276,6 +279,9 @@ func (e Expr) Mul(f Expr) Expr {
 	if y.bad != "" {
 		return f
 	}
+	if (len(x.terms)+1)*(len(y.terms)+1) > maxTerms {
+		return bad("a product has too many terms")
+	}
 	c, ok := mulOK(x.c, y.c)
 	if !ok {
 		return bad("a constant does not fit 64 bits")
@@ -425,6 +431,16 @@ func (e Expr) Mod(f Expr) Expr {
 		return Const(0)
 	}
 	_, r := e.split(d)
+	// A remainder by a multiple of d inside the dividend does nothing.
+	for _, t := range r.sum().terms {
+		if f := t.factors[0]; len(t.factors) == 1 && f.op == opMod {
+			if m, ok := f.b.Const(); ok && m > 0 {
+				if km, ok := mulOK(t.coef, m); ok && km%d == 0 {
+					return r.Sub(t.alone()).Add(f.a.MulConst(t.coef)).Mod(Const(d))
+				}
+			}
+		}
+	}
 	g, small, rest := r.reduce(d)
 	d /= g
 	if d == 1 {

@@ -41,6 +41,7 @@ type parser struct {
 	pos   diag.Pos
 	at    int
 	depth int
+	words bool // mod, floordiv and ceildiv stand between operands, as in maps
 	errs  diag.List
 }
 
@@ -53,7 +54,7 @@ func (p *parser) fail(format string, args ...any) {
 }
 
 func (p *parser) space() {
-	for p.at < len(p.text) && (p.text[p.at] == ' ' || p.text[p.at] == '\t') {
+	for p.at < len(p.text) && (p.text[p.at] == ' ' || p.text[p.at] == '\t' || p.words && p.text[p.at] == '\n') {
 		p.at++
 	}
 }
@@ -92,9 +93,36 @@ func (p *parser) product() Expr {
 		case '%':
 			e = e.Mod(p.unary())
 		default:
-			return e
+			word := p.infix()
+			switch p.at += len(word); word {
+			case "mod":
+				e = e.Mod(p.unary())
+			case "floordiv", "floorDiv":
+				e = e.FloorDiv(p.unary())
+			case "ceildiv":
+				e = e.CeilDiv(p.unary())
+			default:
+				return e
+			}
 		}
 	}
+}
+
+// infix is the operator of maps that comes next and is a word, or nothing.
+func (p *parser) infix() string {
+	if !p.words || p.errs != nil {
+		return ""
+	}
+	p.space()
+	end := p.at
+	for end < len(p.text) && letter(p.text[end]) {
+		end++
+	}
+	switch word := p.text[p.at:end]; word {
+	case "mod", "floordiv", "floorDiv", "ceildiv":
+		return word
+	}
+	return ""
 }
 
 func (p *parser) unary() Expr {

@@ -1,0 +1,349 @@
+package affine
+
+import (
+	"math"
+	"sort"
+)
+
+// maxRounds bounds the rounds of a simplification. Each round that changes an
+// expression makes it cheaper or moves terms out of a division, so few are needed.
+const maxRounds = 16
+
+// Subst replaces variables, all at once; a variable that values does not name
+// stays.
+func (e Expr) Subst(values map[string]Expr) Expr {
+	return e.rebuild(func(name string) Expr {
+		if v, ok := values[name]; ok {
+			return v
+		}
+		return Var(name)
+	}, func(o op, a, b Expr) Expr { return apply(o, a, b) })
+}
+
+// rebuild makes the expression anew from its leaves.
+func (e Expr) rebuild(leaf func(name string) Expr, node func(o op, a, b Expr) Expr) Expr {
+	s := e.sum()
+	if s.bad != "" {
+		return e
+	}
+	out := Const(s.c)
+	for _, t := range s.terms {
+		p := Const(t.coef)
+		for _, f := range t.factors {
+			if f.op == opVar {
+				p = p.Mul(leaf(f.name))
+			} else {
+				p = p.Mul(node(f.op, f.a.rebuild(leaf, node), f.b.rebuild(leaf, node)))
+			}
+		}
+		out = out.Add(p)
+	}
+	return out
+}
+
+func apply(o op, a, b Expr) Expr {
+	switch o {
+	case opDiv:
+		return a.FloorDiv(b)
+	case opMod:
+		return a.Mod(b)
+	case opMin:
+		return a.Min(b)
+	}
+	return a.Max(b)
+}
+
+// cost counts the variables and operations of an expression.
+func (e Expr) cost() int {
+	n := 0
+	for _, t := range e.sum().terms {
+		n++
+		for _, f := range t.factors {
+			n++
+			if f.op != opVar {
+				n += 1 + f.a.cost() + f.b.cost()
+			}
+		}
+	}
+	return n
+}
+
+// Simplify is an expression with the same value as e for all variables within
+// their bounds, and mostly a simpler one: it drops quotients and remainders that
+// the bounds decide, takes out of them what does not need to be inside, and puts a
+// quotient and its remainder together again.
+//
+// Source: the rules R1 to R12 of the indexing maps of openxla/xla, xla/hlo/analysis.
+func (e Expr) Simplify(bounds map[string]Range) Expr {
+	return simplifier{bounds: bounds}.expr(e)
+}
+
+type simplifier struct {
+	bounds map[string]Range
+	// known are ranges of whole expressions, by canonical text.
+	known map[string]Range
+	// keepPoints leaves variables that can have one value only in place.
+	keepPoints bool
+}
+
+func (s simplifier) expr(e Expr) Expr {
+	for range maxRounds {
+		next := s.round(e)
+		if next.Err() != nil || next.String() == e.String() {
+			return e
+		}
+		e = next
+	}
+	return e
+}
+
+func (s simplifier) rangeOf(e Expr) Range {
+	r := e.Range(s.bounds)
+	if k, ok := s.known[e.String()]; ok {
+		r = r.Intersect(k)
+	}
+	return r
+}
+
+func (s simplifier) round(e Expr) Expr {
+	if r := s.rangeOf(e); r.Lo == r.Hi && !open(r.Lo) && !s.keeps(e) {
+		return Const(r.Lo)
+	}
+	e = e.rebuild(func(name string) Expr {
+		if r, ok := s.bounds[name]; ok && r.Lo == r.Hi && !s.keepPoints {
+			return Const(r.Lo)
+		}
+		return Var(name)
+	}, s.node)
+	return s.recombine(e)
+}
+
+// keeps says that the expression is a variable which must stay.
+func (s simplifier) keeps(e Expr) bool {
+	return s.keepPoints && len(e.Vars()) > 0
+}
+
+func (s simplifier) node(o op, a, b Expr) Expr {
+	if r := s.rangeOf(a); r.Lo == r.Hi && !open(r.Lo) && !s.keeps(a) {
+		a = Const(r.Lo)
+	}
+	a = s.recombine(a)
+	switch o {
+	case opMin, opMax:
+		x, y := s.rangeOf(a), s.rangeOf(b)
+		switch {
+		case x.Hi <= y.Lo && o == opMin, y.Hi <= x.Lo && o == opMax:
+			return a
+		case x.Hi <= y.Lo, y.Hi <= x.Lo:
+			return b
+		}
+		return apply(o, a, b)
+	}
+	d, ok := b.Const()
+	if !ok || d <= 0 {
+		return apply(o, a, b)
+	}
+	if o == opDiv {
+		return s.div(a, d)
+	}
+	return s.mod(a, d)
+}
+
+// peel splits e = g·high + k·g + low, where low lies in [0, g-1] and g > 1 is the
+// largest divisor of d for which the bounds prove that. Then e/d is
+// (high + k)/(d/g), and e mod d is ((high + k) mod (d/g))·g + low.
+func (s simplifier) peel(e Expr, d int64) (g int64, high, low Expr, ok bool) {
+	sum := e.sum()
+	sizes := []int64{d}
+	for _, t := range sum.terms {
+		if g := gcd(t.coef, d); g > 1 && g < d {
+			sizes = append(sizes, g)
+		}
+	}
+	sort.Slice(sizes, func(i, j int) bool { return sizes[i] > sizes[j] })
+	for i, g := range sizes {
+		if i > 0 && g == sizes[i-1] {
+			continue
+		}
+		h, l := Const(0), Const(sum.c)
+		for _, t := range sum.terms {
+			if t.coef%g == 0 {
+				t.coef /= g
+				h = h.Add(t.alone())
+			} else {
+				l = l.Add(t.alone())
+			}
+		}
+		r := s.rangeOf(l)
+		if open(r.Lo) || open(r.Hi) || floorDiv(r.Lo, g) != floorDiv(r.Hi, g) {
+			continue
+		}
+		k := floorDiv(r.Lo, g)
+		shift, fits := mulOK(k, g)
+		if !fits {
+			continue
+		}
+		return g, h.AddConst(k), l.Sub(Const(shift)), true
+	}
+	return 0, Expr{}, Expr{}, false
+}
+
+// alone is the expression of one term.
+func (t term) alone() Expr { return Expr{&sum{terms: []term{t}}} }
+
+func gcd(a, b int64) int64 {
+	x, y := mag(a), mag(b)
+	for y != 0 {
+		x, y = y, x%y
+	}
+	return int64(x)
+}
+
+// div is ⌊a/d⌋ for d > 0.
+func (s simplifier) div(a Expr, d int64) Expr {
+	if g, high, _, ok := s.peel(a, d); ok {
+		return high.FloorDiv(Const(d / g))
+	}
+	sum := a.sum()
+	// (x mod m)/d is (x/d) mod (m/d) where d divides m.
+	if f, ok := single1(a); ok && f.op == opMod {
+		if m, ok := f.b.Const(); ok && m > 0 && m%d == 0 {
+			return f.a.FloorDiv(Const(d)).Mod(Const(m / d))
+		}
+	}
+	// (x/c + y)/d is (x + c·y)/(c·d); with two quotients nothing would be gained.
+	inner := -1
+	for i, t := range sum.terms {
+		for _, f := range t.factors {
+			if f.op != opDiv {
+				continue
+			}
+			if inner >= 0 {
+				return a.FloorDiv(Const(d))
+			}
+			if c, ok := f.b.Const(); !ok || c <= 0 || t.coef != 1 || len(t.factors) != 1 {
+				return a.FloorDiv(Const(d))
+			}
+			inner = i
+		}
+	}
+	if inner < 0 {
+		return a.FloorDiv(Const(d))
+	}
+	f := sum.terms[inner].factors[0]
+	c, _ := f.b.Const()
+	rest := a.Sub(sum.terms[inner].alone())
+	if cd, ok := mulOK(c, d); ok {
+		if up := f.a.Add(rest.MulConst(c)); up.Err() == nil {
+			return up.FloorDiv(Const(cd))
+		}
+	}
+	return a.FloorDiv(Const(d))
+}
+
+func single1(e Expr) (atom, bool) {
+	s := e.sum()
+	if s.c != 0 || len(s.terms) != 1 || s.terms[0].coef != 1 || len(s.terms[0].factors) != 1 {
+		return atom{}, false
+	}
+	return s.terms[0].factors[0], true
+}
+
+// mod is a mod d for d > 0.
+func (s simplifier) mod(a Expr, d int64) Expr {
+	if g, high, low, ok := s.peel(a, d); ok {
+		return high.Mod(Const(d / g)).MulConst(g).Add(low)
+	}
+	return a.Mod(Const(d))
+}
+
+// recombine applies x = c·⌊x/c⌋ + x mod c, both ways, wherever that makes the sum
+// cheaper. The quotient or remainder that stands in the sum may have been
+// rewritten already, so the missing one is made and simplified, not searched for.
+func (s simplifier) recombine(e Expr) Expr {
+	for range maxRounds {
+		sum, best, changed := e.sum(), e.cost(), false
+		for _, t := range sum.terms {
+			if len(t.factors) != 1 {
+				continue
+			}
+			f := t.factors[0]
+			if f.op != opDiv && f.op != opMod {
+				continue
+			}
+			c, ok := f.b.Const()
+			if !ok || c <= 0 {
+				continue
+			}
+			rest := e.Sub(t.alone())
+			var next Expr
+			if f.op == opMod {
+				kc, fits := mulOK(t.coef, c)
+				if !fits {
+					continue
+				}
+				next = rest.Add(f.a.MulConst(t.coef)).Sub(s.expr(s.div(f.a, c)).MulConst(kc))
+			} else {
+				if t.coef%c != 0 {
+					continue
+				}
+				next = rest.Add(f.a.Sub(s.expr(s.mod(f.a, c))).MulConst(t.coef / c))
+			}
+			if next.Err() == nil && next.cost() < best {
+				e, changed = next, true
+				break
+			}
+		}
+		if !changed {
+			return e
+		}
+	}
+	return e
+}
+
+// Intersect is the set of values in both ranges.
+func (r Range) Intersect(s Range) Range { return Range{max(r.Lo, s.Lo), min(r.Hi, s.Hi)} }
+
+// Empty says whether no value lies in the range.
+func (r Range) Empty() bool { return r.Lo > r.Hi }
+
+// Divisor is the largest known number that divides the expression for all values
+// of its variables, given numbers that divide variables; 0 stands for the constant 0.
+func (e Expr) Divisor(of map[string]int64) int64 {
+	s := e.sum()
+	if s.bad != "" {
+		return 1
+	}
+	d := int64(mag(s.c) & math.MaxInt64)
+	for _, t := range s.terms {
+		n := int64(mag(t.coef) & math.MaxInt64)
+		for _, f := range t.factors {
+			m, ok := mulOK(n, f.divisor(of))
+			if !ok {
+				break
+			}
+			n = m
+		}
+		d = gcd(d, n)
+	}
+	return d
+}
+
+func (f atom) divisor(of map[string]int64) int64 {
+	a := func() int64 { return f.a.Divisor(of) }
+	switch f.op {
+	case opVar:
+		if d, ok := of[f.name]; ok && d > 0 {
+			return d
+		}
+		return 1
+	case opDiv:
+		if c, ok := f.b.Const(); ok && c > 0 {
+			if d := a(); d != 0 && d%c == 0 {
+				return d / c
+			}
+		}
+		return 1
+	}
+	return max(gcd(a(), f.b.Divisor(of)), 1)
+}
