@@ -245,6 +245,7 @@ const (
 	OpFenceGPU
 	OpGridDepWait
 	OpGridDepLaunch
+	OpClock
 
 	OpMmaF16F32
 	OpMmaF16F16

@@ -13,6 +13,8 @@ func barrierCases(op code.Op) []Case {
 		return []Case{lastBlockCase(op)}
 	case code.OpGridDepWait, code.OpGridDepLaunch:
 		return []Case{aloneInStreamCase(op)}
+	case code.OpClock:
+		return []Case{clockCase(op)}
 	}
 	rounds, partner := immediates(op.Row()), 0x9f
 	if op == code.OpBarWarp {
@@ -47,6 +49,30 @@ func barrierCases(op code.Op) []Case {
 		return [][]byte{column(code.B32, vals)}
 	}
 	return []Case{c}
+}
+
+// clockCase reads the clock twice with a barrier between: it must have gone on, by
+// fewer cycles than a second has.
+func clockCase(op code.Op) Case {
+	const blocks = 4
+	m := newMaker(op)
+	idx := m.thread()
+	p, k := m.buffer(make([]byte, 4*blocks*blockSize))
+	first := m.raw(op, nil, 0)[0]
+	m.Emit(code.OpBarSync, []int64{0})
+	passed := m.Sub32(m.raw(op, nil, 0)[0], first)
+	good := m.AndPred(m.SetpU32(code.GT, passed, m.Const32(0)), m.SetpU32(code.LT, passed, m.Const32(1<<30)))
+	m.store(m.Emit1(code.OpSelp32, nil, m.Const32(1), m.Const32(0), good), m.at(p, idx, 4), 0)
+	c := m.done("clock goes on", blocks)
+	c.Out = []Out{{Buf: k, Size: 4}}
+	c.Want = func() [][]byte {
+		vals := make([]uint64, blocks*blockSize)
+		for k := range vals {
+			vals[k] = 1
+		}
+		return [][]byte{column(code.B32, vals)}
+	}
+	return c
 }
 
 // aloneInStreamCase stores after the instruction. With no other launch around, it

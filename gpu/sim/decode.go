@@ -133,6 +133,8 @@ func (d *decoder) instr(in *code.Instr) {
 			i.kind = kConst
 		case code.OpFenceGPU, code.OpGridDepWait, code.OpGridDepLaunch: // launches run one after the other
 			i.kind = kFence
+		case code.OpClock:
+			i.kind = kSpecial
 		case code.OpAtomGlobalAddF32, code.OpRedGlobalAddF32:
 			d.p.ordered = true
 		}

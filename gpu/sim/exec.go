@@ -363,8 +363,8 @@ func (w *warp) special(i *inst) {
 		v = uint64(w.b.m.launch.Block)
 	case code.OpSharedBase:
 		v = sharedBase
-	case code.OpMovMatrixT:
-		w.transpose(i)
+	case code.OpClock:
+		v = uint64(uint32(w.b.stats.clock()))
 	default:
 		panic("sim: no meaning for " + i.op.String())
 	}
@@ -537,6 +537,8 @@ func (w *warp) exchange(i *inst) {
 				out[l] = in[from]
 			}
 		}
+	case code.OpMovMatrixT:
+		w.transpose(i)
 	default:
 		panic("sim: no meaning for " + i.op.String())
 	}

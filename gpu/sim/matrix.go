@@ -8,6 +8,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 )
@@ -315,9 +316,17 @@ func (w *warp) matrixMemory(i *inst) {
 	}
 	st.SharedBytes += int64(16 * p.rows)
 	var rows [lanes][]byte
+	var addr [lanes]uint64
 	for l := range p.rows {
-		addr := uint64(uint32(w.regs[int(i.in[0])+l] + uint64(i.imm[0])))
-		if rows[l] = w.access(i, l, addr, 16); rows[l] == nil {
+		addr[l] = uint64(uint32(w.regs[int(i.in[0])+l] + uint64(i.imm[0])))
+	}
+	kind := bank.StMatrix
+	if i.row.Class == code.Load {
+		kind = bank.LdMatrix
+	}
+	w.countBanks(i, kind, 16, uint32(1<<p.rows-1), &addr)
+	for l := range p.rows {
+		if rows[l] = w.access(i, l, addr[l], 16); rows[l] == nil {
 			return
 		}
 	}

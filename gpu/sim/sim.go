@@ -112,6 +112,16 @@ func (s *Stats) add(t *Stats) {
 	s.Barriers += t.Barriers
 }
 
+// clock is what [code.OpClock] reads: it only ever grows, and grows with each
+// instruction and each wavefront of shared memory.
+func (s *Stats) clock() int64 {
+	n := s.SharedWavefronts
+	for _, c := range s.Warp {
+		n += c
+	}
+	return n
+}
+
 // Counters is the numbers by name.
 func (s Stats) Counters() map[string]int64 {
 	m := map[string]int64{
