@@ -26,7 +26,9 @@ func Cases(op code.Op, o Options) []Case {
 	case row.Class == code.Pure, row.Class == code.Warp:
 		return laneCases(op, o)
 	case row.Class == code.Matrix:
-		return matrixCases(op)
+		return matrixCases(op, o)
+	case row.Collective:
+		return matrixCopyCases(op)
 	case row.Class == code.Atomic:
 		return atomicCases(op, o)
 	case row.Memory() && row.Space == code.Global:
@@ -318,6 +320,10 @@ func exchange(op code.Op, imm []int64, cols [][]uint64, k int) uint64 {
 		if from += int(imm[0]); from > 31 {
 			from = lane
 		}
+	case code.OpMovMatrixT: // rows 2t and 2t+1 of column g
+		g, t := lane/4, lane%4
+		half := func(row int) uint64 { return cols[0][warp+4*row+g/2] >> (16 * (g % 2)) & 0xffff }
+		return half(2*t+1)<<16 | half(2*t)
 	default:
 		panic("probe: no meaning for " + op.String())
 	}
