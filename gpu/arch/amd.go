@@ -28,6 +28,7 @@ type AMD struct {
 	Scaled         bool // A and B have E8M0 scales, one for 32 elements
 	Source         string
 	coexecuteAfter int // cycles until VALU instructions can start; -1 never
+	operands       map[operandKey]Operand
 }
 
 // AMDType is an element type as the instruction set documents name it.
@@ -286,6 +287,12 @@ func newAMD(g amdGeneration, r amdRow) (AMD, error) {
 		}
 	}
 	in.coexecuteAfter = in.coexecution()
+	in.operands = map[operandKey]Operand{}
+	for _, wave := range in.Waves() {
+		for _, name := range in.OperandNames() {
+			in.operands[operandKey{name, wave}] = in.newOperand(name, wave)
+		}
+	}
 	return in, nil
 }
 

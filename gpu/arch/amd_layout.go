@@ -44,9 +44,16 @@ func (in AMD) OperandNames() []string {
 // sparse), B is [K, N], C and D are [M, N], with the block in front where there
 // are several. E is [M, K/2] of 2-bit positions, one for each stored element.
 func (in AMD) Operand(name string, wave int) (Operand, bool) {
-	if !slices.Contains(in.OperandNames(), name) || !slices.Contains(in.Waves(), wave) {
-		return Operand{}, false
-	}
+	o, ok := in.operands[operandKey{name, wave}]
+	return o, ok
+}
+
+type operandKey struct {
+	name string
+	wave int
+}
+
+func (in AMD) newOperand(name string, wave int) Operand {
 	o := Operand{Name: name}
 	switch name {
 	case "A":
@@ -77,8 +84,11 @@ func (in AMD) Operand(name string, wave int) (Operand, bool) {
 	if o.Type == dtype.TF32 {
 		o.Bits = 32
 	}
+	if (name == "A" || name == "B") && in.Gen == "CDNA4" && o.Layout.Slots()*o.SlotBits() == 256 {
+		o.Note = "each lane has two runs of 16 bytes along K, one in each half of K"
+	}
 	o.Shape, o.Replicas = o.Layout.Shape(), o.Layout.Replicas()
-	return o, true
+	return o
 }
 
 // stored is the number of columns of A that registers hold.

@@ -26,6 +26,7 @@ const (
 	aiterMX     = "ROCm/aiter, opus test_mxfp.cu: two stripes of 16 fp8 with stride 32; 32 consecutive fp4"
 	tritonWidth = "triton ScaledBlockedToScaledMFMAF8F6F4: runs of k_width 16 bytes, lanes before repetitions"
 	fpsan       = "AMD fpsan, mfma_gfx950 SMFMAC LayoutMatchesHardware, run on MI350"
+	fpsanMix    = "AMD fpsan amdgcn_mfma.hpp: 8-bit and smaller operands multiplied together on MI350"
 	tritonMX    = "triton chooseScaledMfmaScaleLayout: row = lane % M, block of 32 along K = lane / M"
 )
 
@@ -70,6 +71,9 @@ func amdFormulas() []fragmentFormula {
 		{"cdna4/v_mfma_f32_32x32x64_f8f6f4/fp8_fp8", "A", aiterMX, 64, 32, func(l, s int) []int { return []int{l % 32, 32*(s/16) + 16*(l/32) + s%16} }},
 		{"cdna4/v_mfma_f32_32x32x64_f8f6f4/fp8_fp8", "B", aiterMX, 64, 32, func(l, s int) []int { return []int{32*(s/16) + 16*(l/32) + s%16, l % 32} }},
 		{"cdna4/v_mfma_f32_16x16x128_f8f6f4/bf8_fp4", "A", tritonWidth, 64, 32, func(l, s int) []int { return []int{l % 16, 64*(s/16) + 16*(l/16) + s%16} }},
+		{"cdna4/v_mfma_f32_16x16x128_f8f6f4/fp8_fp6", "A", fpsanMix, 64, 32, func(l, s int) []int { return []int{l % 16, 64*(s/16) + 16*(l/16) + s%16} }},
+		{"cdna4/v_mfma_f32_16x16x128_f8f6f4/fp8_fp6", "B", fpsanMix, 64, 32, b(16, 32)},
+		{"cdna4/v_mfma_f32_32x32x64_f8f6f4/bf6_bf8", "A", fpsanMix, 64, 32, a(32, 32)},
 		{"cdna4/v_smfmac_f32_16x16x64_f16", "A", fpsan, 64, 8, a(16, 8)},
 		{"cdna4/v_smfmac_f32_16x16x64_f16", "B", fpsan, 64, 16, func(l, s int) []int { return []int{s%8 + 8*(l/16) + 32*(s/8), l % 16} }},
 		{"cdna4/v_smfmac_f32_32x32x32_bf16", "A", fpsan, 64, 8, a(32, 8)},
