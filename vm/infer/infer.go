@@ -121,10 +121,8 @@ type Product struct {
 	A, B, C layout.Layout
 }
 
-// Limits of a graph, which bound the time that inference takes.
-const (
-	MaxInstrs = 4096
-)
+// MaxInstrs bounds a graph, and so the time that inference takes.
+const MaxInstrs = 4096
 
 // Step is one layout found.
 type Step struct {
@@ -160,7 +158,6 @@ type Problem struct {
 var Problems = []Problem{
 	{"Infer.E1", "Every tile needs a layout. Where none is written, it follows from an instruction that the tile takes part in."},
 	{"Infer.E2", "A program whose layouts are to be found has at most 4096 instructions."},
-	{"Infer.E3", "The layouts of an instruction's tiles must fit each other: where two instructions want different layouts of one tile, write the layouts, or go through memory between them."},
 }
 
 // found is what a rule found for a tile that had no layout.

@@ -84,8 +84,9 @@ func size(shape []int) int {
 	return n
 }
 
-// elementwise spreads from the result to the operands, and from an operand of the
-// result's shape to the result. Assign has its destination first among the operands.
+// elementwise spreads from the result to the operands and to further results, and
+// from an operand of the result's shape to the result. Assign has its destination
+// first among the operands.
 func elementwise(g *Graph, in *Instr) []found {
 	ins, outs := registers(in.In), registers(in.Out)
 	if len(outs) == 0 && len(ins) > 0 { // a destination
@@ -97,7 +98,7 @@ func elementwise(g *Graph, in *Instr) []found {
 	out := outs[0]
 	if out.Known {
 		var all []found
-		for _, t := range ins {
+		for _, t := range append(ins, outs[1:]...) {
 			if !t.wants() {
 				continue
 			}
