@@ -440,13 +440,13 @@ func TestPNG(t *testing.T) {
 	if b := img.Bounds(); b.Dx() != 2*p.Width || b.Dy() != 2*p.Height {
 		t.Errorf("size %v, want twice %d×%d", b, p.Width, p.Height)
 	}
-	colors, err := paletteOf("cute")
+	cute, err := paletteOf("cute")
 	if err != nil {
 		t.Fatal(err)
 	}
 	for _, e := range p.IDs {
 		index := []int{e.Keys[0] / 8, e.Keys[0] % 8}
-		red, green, blue := rgb(colors[acc.Holders(index...)[0].Thread%len(colors)])
+		red, green, blue := rgb(cute.Colors[acc.Holders(index...)[0].Thread%len(cute.Colors)])
 		r, g, b, _ := img.At(2*(e.X+3), 2*(e.Y+e.H-3)).RGBA()
 		if uint8(r>>8) != red || uint8(g>>8) != green || uint8(b>>8) != blue {
 			t.Errorf("%s: colour %02x%02x%02x, want %02x%02x%02x", e.ID, r>>8, g>>8, b>>8, red, green, blue)

@@ -12,20 +12,22 @@ type Palette struct {
 	Name   string
 	Doc    string
 	Colors []string // "#rrggbb"
+
+	pastel bool // dark themes darken the colours
 }
 
 // Palettes lists all palettes, the usual one first.
 func Palettes() []Palette {
 	return []Palette{
-		{"soft", "eight hues in four tints: 32 lanes that can be told apart", soft()},
+		{"soft", "eight hues in four tints: 32 lanes that can be told apart", soft(), true},
 		{"cute", "the pastels of CuTe's print_latex", []string{
-			"#afafff", "#afffaf", "#ffffaf", "#ffafaf", "#d2d2ff", "#d2ffd2", "#ffffd2", "#ffd2d2"}},
+			"#afafff", "#afffaf", "#ffffaf", "#ffafaf", "#d2d2ff", "#d2ffd2", "#ffffd2", "#ffd2d2"}, true},
 		{"okabe-ito", "safe for colour-blind readers", []string{
-			"#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#bbbbbb"}},
+			"#56b4e9", "#e69f00", "#009e73", "#f0e442", "#0072b2", "#d55e00", "#cc79a7", "#bbbbbb"}, false},
 		{"grey", "for black and white print", []string{
-			"#ffffff", "#999999", "#cccccc", "#666666", "#e6e6e6", "#808080", "#b3b3b3", "#4d4d4d"}},
+			"#ffffff", "#999999", "#cccccc", "#666666", "#e6e6e6", "#808080", "#b3b3b3", "#4d4d4d"}, false},
 		{"contrast", "high contrast: every text at least 7:1", []string{
-			"#ffffff", "#000000", "#ffff00", "#0000a8", "#00ffff", "#7a0000", "#80ff80", "#4b0082"}},
+			"#ffffff", "#000000", "#ffff00", "#0000a8", "#00ffff", "#7a0000", "#80ff80", "#4b0082"}, false},
 	}
 }
 
@@ -54,7 +56,7 @@ type Theme struct {
 	paper, ink, muted, line string // sheet, text and outlines, numbers, lines between cells
 	quiet                   string // fill of what is no one's
 	alarm, accent           string // outlines of what is wrong and of what is meant
-	shade                   int    // percent of black in the cell colours
+	shade                   int    // percent of black in pastels
 }
 
 // Themes lists the sheets, the usual one first.
@@ -62,8 +64,8 @@ func Themes() []Theme {
 	return []Theme{
 		{Name: "light", Doc: "dark text on white", paper: "#ffffff", ink: "#1b1f24", muted: "#57606a", line: "#8c959f",
 			quiet: "#f6f8fa", alarm: "#b00020", accent: "#0550ae"},
-		{Name: "dark", Doc: "light text on nearly black, cell colours darkened", paper: "#0d1117", ink: "#e6edf3", muted: "#9aa4b0", line: "#30363d",
-			quiet: "#1c2128", alarm: "#ff7b72", accent: "#79c0ff", shade: 58},
+		{Name: "dark", Doc: "light text on nearly black, pastels darkened", paper: "#0d1117", ink: "#e6edf3", muted: "#9aa4b0", line: "#30363d",
+			quiet: "#1c2128", alarm: "#ff7b72", accent: "#79c0ff", shade: 52},
 		{Name: "print", Doc: "black on white with strong lines", paper: "#ffffff", ink: "#000000", muted: "#333333", line: "#555555",
 			quiet: "#f2f2f2", alarm: "#8b0000", accent: "#00008b"},
 	}
@@ -90,12 +92,12 @@ func (o Options) look() (look, error) {
 	if k.Name == "" {
 		return look{}, fmt.Errorf("layoutviz: unknown theme %q; there are %s", o.Theme, strings.Join(names, ", "))
 	}
-	colors, err := paletteOf(o.Palette)
+	p, err := paletteOf(o.Palette)
 	if err != nil {
 		return look{}, err
 	}
-	for _, c := range colors {
-		if o.Palette != "contrast" {
+	for _, c := range p.Colors {
+		if p.pastel {
 			c = k.tone(c)
 		}
 		k.colors = append(k.colors, c)
@@ -150,19 +152,19 @@ func (k look) inkOn(fill string) string {
 }
 
 // paletteOf finds a palette by name.
-func paletteOf(name string) ([]string, error) {
+func paletteOf(name string) (Palette, error) {
 	all := Palettes()
 	if name == "" {
-		return all[0].Colors, nil
+		return all[0], nil
 	}
 	var names []string
 	for _, p := range all {
 		if p.Name == name {
-			return p.Colors, nil
+			return p, nil
 		}
 		names = append(names, p.Name)
 	}
-	return nil, fmt.Errorf("layoutviz: unknown palette %q; there are %s", name, strings.Join(names, ", "))
+	return Palette{}, fmt.Errorf("layoutviz: unknown palette %q; there are %s", name, strings.Join(names, ", "))
 }
 
 // contrast is the WCAG contrast ratio of two colours, from 1 to 21.

@@ -28,8 +28,9 @@ func (s *Scene) PDF(title, desc string) ([]byte, error) {
 	f.SetLang("en")
 	f.SetMargins(0, 0, 0)
 	f.SetAutoPageBreak(false, 0)
-	f.AddUTF8FontFromBytes("mono", "", gomono.TTF)
-	f.AddUTF8FontFromBytes("mono", "B", gomonobold.TTF)
+	// Cutting the letters out of a font writes into it.
+	f.AddUTF8FontFromBytes("mono", "", bytes.Clone(gomono.TTF))
+	f.AddUTF8FontFromBytes("mono", "B", bytes.Clone(gomonobold.TTF))
 	f.AddPageFormat("P", fpdf.SizeType{Wd: float64(s.W) * pt, Ht: float64(s.H) * pt})
 	fill := func(hex string) {
 		r, g, b := rgb(hex)
