@@ -1,19 +1,25 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
+	"github.com/tilus-lab/tilus-lab/gpu/notation"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/layout/cute"
+	"github.com/tilus-lab/tilus-lab/vm/layout/linear"
 )
 
 // maxPrinted is the most cells that are printed one by one.
@@ -21,26 +27,44 @@ const maxPrinted = 1 << 16
 
 func newLayout() *cobra.Command {
 	var asJSON, table bool
-	var svg, png, view, elem string
+	var svg, png, out, view, elem, to, shape string
 	cmd := &cobra.Command{
 		Use:   "layout EXPR",
-		Short: "Show which thread holds which element",
-		Long: `Show a layout: its canonical form, its four lists, and on request the whole map
+		Short: "Show which thread holds which element, in every notation",
+		Long: `Show a layout: its canonical form, its four lists, how it is written in every
+notation that can say it and why the others cannot, and on request the whole map
 from (thread, slot) to the index of an element, as a table, JSON or a picture.
 
-EXPR is layout notation: atoms such as local(2, 1), spatial(8, 4),
-column_local, column_spatial and replicated, chained with '.' (the right factor
-is the inner one), and functions such as reduce, permute and reshape.`,
+EXPR is recognised by its looks; "-" is standard input. It may be
+
+  a chain              local(2, 1).spatial(8, 4).local(1, 2), with functions such as
+                       reduce, permute and reshape; shared_row_major(8, 64), …
+  CuTe                 ((4,8),(2,2)):((32,1),(16,8)) on 16x8, Sw<3,3,3> o (8,64):(64,1),
+                       logical_divide((8,8),<4:1,2:1>)
+  linear bases         as Triton prints them, or name: [T, W, R] -> [A, B] and bases
+  a Triton encoding    #ttg.blocked<{sizePerThread = [1, 4], …}> on 64x32
+  a swizzle            Sw<3,4,3>
+  an instruction       mma.m16n8k16.f32.f16, or its operand mma.m16n8k16.f32.f16/A
+
+"on 16x8" behind it (or --shape) is the tile that a CuTe layout of threads and
+values numbers, and the tensor that a Triton encoding lays out. In chains the right
+factor is the inner one.`,
 		Example: `  tilus-lab layout "local(2, 1).spatial(8, 4).local(1, 2)"
   tilus-lab layout "local(2, 1).spatial(8, 4).local(1, 2)" --svg mma_c.svg
   tilus-lab layout "local(2, 1).column_spatial(4, 8).local(2, 1)" --type i6 --view reinterpret --svg view.svg
-  tilus-lab layout "spatial(3, 4) / spatial(3, 1)" --table`,
+  tilus-lab layout "((4,8),(2,2)):((32,1),(16,8))" --shape 16x8 --to chain
+  tilus-lab layout "Sw<3,3,3> o (8,64):(64,1)" --to triton
+  tilus-lab layout mma.m16n8k16.f32.f16/B --table
+  tilus-lab layout - < bases.txt`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if asJSON && table {
 				return usageError{errors.New("--json and --table are two ways to print; choose one")}
 			}
-			l, err := layout.Parse(args[0])
+			if to != "" && (asJSON || table) {
+				return usageError{errors.New("--to prints one notation, and nothing beside it")}
+			}
+			v, err := readLayout(cmd, args[0], shape)
 			if err != nil {
 				return showLayoutError(cmd.ErrOrStderr(), args[0], err)
 			}
@@ -53,55 +77,86 @@ is the inner one), and functions such as reduce, permute and reshape.`,
 					return usageError{err}
 				}
 			}
-			pictures := svg != "" || png != ""
+			pictures := svg != "" || png != "" || out != ""
 			if pictures {
-				pic, err := drawLayout(l, view, t)
+				pic, err := drawLayout(v, view, t)
 				if err != nil {
 					return err
 				}
-				if svg != "" {
-					if err := write(cmd, svg, pic.SVG); err != nil {
-						return err
+				for _, file := range []struct{ path, format string }{{svg, "svg"}, {png, "png"}, {out, out}} {
+					if file.path == "" {
+						continue
 					}
-				}
-				if png != "" {
-					raw, err := layoutviz.PNG(pic)
+					raw, err := layoutviz.Export(pic, file.format)
 					if err != nil {
 						return err
 					}
-					if err := write(cmd, png, raw); err != nil {
+					if err := write(cmd, file.path, raw); err != nil {
 						return err
 					}
 				}
 			}
-			out := cmd.OutOrStdout()
+			w := cmd.OutOrStdout()
 			switch {
+			case to != "":
+				return printForm(w, v, to)
 			case asJSON:
-				enc := json.NewEncoder(out)
+				enc := json.NewEncoder(w)
 				enc.SetEscapeHTML(false)
-				return enc.Encode(layoutJSON(l))
+				return enc.Encode(valueJSON(v))
 			case table:
-				return layoutTable(out, l)
+				return valueTable(w, v)
 			case pictures:
 				return nil
 			}
-			return layoutText(out, l, t)
+			return valueText(w, v, t)
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&asJSON, "json", false, "print all of it as JSON")
 	f.BoolVar(&table, "table", false, "print the map, a line for each thread")
+	f.StringVar(&to, "to", "", "print it in one `NOTATION`: "+strings.Join(notation.Forms(), ", "))
+	f.StringVar(&shape, "shape", "", "`SHAPE` of the tile or tensor, such as 16x8")
 	f.StringVar(&svg, "svg", "", "draw it into `FILE` (- for standard output)")
 	f.StringVar(&png, "png", "", "draw it into `FILE` as PNG")
-	f.StringVar(&view, "view", "tensor", "what to draw: tensor, threads or reinterpret")
+	f.StringVar(&out, "out", "", "draw it into `FILE` in the form of its ending: "+formatNames())
+	f.StringVar(&view, "view", "", "what to draw: "+strings.Join(layoutViews, ", ")+" (default: what suits the layout)")
 	f.StringVar(&elem, "type", "", "element `TYPE`, such as i6: adds the packed u8 view")
 	return cmd
+}
+
+func formatNames() string {
+	var names []string
+	for _, f := range layoutviz.Formats() {
+		names = append(names, f.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// readLayout reads a layout in any notation, from standard input for "-"; shape is
+// the text of --shape.
+func readLayout(cmd *cobra.Command, expr, shape string) (notation.Value, error) {
+	if expr == "-" {
+		raw, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), notation.MaxText+1))
+		if err != nil {
+			return notation.Value{}, err
+		}
+		expr = string(raw)
+	}
+	var tile []int
+	if shape != "" {
+		var err error
+		if tile, err = linear.ParseShape(shape); err != nil {
+			return notation.Value{}, usageError{fmt.Errorf("--shape: %s is no shape; write it as 16x8", shape)}
+		}
+	}
+	return notation.ReadOn(expr, tile)
 }
 
 // showLayoutError prints the problems of layout text below the text itself.
 func showLayoutError(w io.Writer, expr string, err error) error {
 	var list diag.List
-	if !errors.As(err, &list) || strings.ContainsAny(expr, "\n\t") || len(expr) > 200 {
+	if !errors.As(err, &list) || expr == "-" || strings.ContainsAny(expr, "\n\t") || len(expr) > 200 {
 		return err
 	}
 	for _, p := range list {
@@ -117,45 +172,250 @@ func showLayoutError(w io.Writer, expr string, err error) error {
 	return silent(1)
 }
 
-func drawLayout(l layout.Layout, view string, t dtype.Type) (layoutviz.Picture, error) {
+// layoutViews are the pictures of a layout.
+var layoutViews = []string{"tensor", "threads", "reinterpret", "factors", "memory", "matrix", "swizzle", "instruction"}
+
+// drawLayout draws a view of a value, by default the one that suits it.
+func drawLayout(v notation.Value, view string, t dtype.Type) (layoutviz.Picture, error) {
+	if view == "" {
+		switch v.What() {
+		case "layout of memory":
+			view = "memory"
+		case "linear map":
+			view = "matrix"
+		case "swizzle":
+			view = "swizzle"
+		case "instruction":
+			view = "instruction"
+		default:
+			view = "tensor"
+		}
+	}
+	var none layoutviz.Picture
+	var o layoutviz.Options
 	switch view {
-	case "tensor":
-		return layoutviz.Tensor(l, layoutviz.Options{})
-	case "threads":
-		return layoutviz.Threads(l, layoutviz.Options{})
-	case "reinterpret":
+	case "tensor", "threads", "reinterpret", "factors":
+		l, err := v.Registers()
+		if err != nil {
+			return none, err
+		}
+		switch view {
+		case "tensor":
+			return layoutviz.Tensor(l, o)
+		case "threads":
+			return layoutviz.Threads(l, o)
+		case "factors":
+			factors, err := layoutviz.Factors(l)
+			if err != nil {
+				return none, err
+			}
+			return layoutviz.Chain(factors, o)
+		}
 		packed, err := layout.PackedView(t.Bits(), l)
 		if err != nil {
-			return layoutviz.Picture{}, err
+			return none, err
 		}
-		return layoutviz.Reinterpret(dtype.U8, packed, t, l, layoutviz.Options{})
+		return layoutviz.Reinterpret(dtype.U8, packed, t, l, o)
+	case "memory":
+		c, tile, err := v.CuTe()
+		if err == nil && tile != nil {
+			err = errors.New("a register layout has no offsets in memory; draw --view tensor")
+		}
+		if err != nil {
+			return none, err
+		}
+		return layoutviz.CuteGrid(c, o)
+	case "matrix":
+		l, err := v.Linear()
+		if err != nil {
+			return none, err
+		}
+		return layoutviz.Matrix(l, o)
+	case "swizzle":
+		s, ok := v.Swizzle()
+		if !ok {
+			return none, fmt.Errorf("the %s has no swizzle", v.What())
+		}
+		reach := s.Base + max(s.Shift, -s.Shift)
+		if reach > 16 {
+			return none, fmt.Errorf("%s has rows of 2^%d units, too long to draw", s, reach)
+		}
+		return layoutviz.Swizzle(s, 1<<s.Bits, 1<<reach, o)
+	case "instruction":
+		a, _, ok := v.Instruction()
+		if !ok {
+			return none, fmt.Errorf("a %s is no instruction", v.What())
+		}
+		return layoutviz.Atom(a, o)
 	}
-	views := []string{"tensor", "threads", "reinterpret"}
-	err := fmt.Errorf("--view %s is not one of %s", view, strings.Join(views, ", "))
-	if near := diag.Suggest(view, views); near != "" {
+	err := fmt.Errorf("--view %s is not one of %s", view, strings.Join(layoutViews, ", "))
+	if near := diag.Suggest(view, layoutViews); near != "" {
 		err = fmt.Errorf("%w; did you mean %s?", err, near)
 	}
-	return layoutviz.Picture{}, usageError{err}
+	return none, usageError{err}
 }
+
+// printForm prints a value, or each operand of an instruction, in one notation.
+func printForm(w io.Writer, v notation.Value, form string) error {
+	parts := v.Parts()
+	var first error
+	for _, part := range parts {
+		text, err := part.To(form)
+		var p diag.Problem
+		switch {
+		case errors.As(err, &p) && !slices.Contains(notation.Forms(), form):
+			return usageError{p}
+		case len(parts) == 1 && err != nil:
+			return err
+		case len(parts) == 1:
+			fmt.Fprintln(w, text)
+			continue
+		}
+		o, _ := part.Operand()
+		if err != nil {
+			first = cmp.Or(first, err)
+			fmt.Fprintf(w, "%s: none: %v\n", o.Name, firstLine(err))
+			continue
+		}
+		fmt.Fprintf(w, "%s: %s\n", o.Name, indent(text, "   "))
+	}
+	return first
+}
+
+// indent puts a prefix before all lines of a text but the first.
+func indent(text, prefix string) string { return strings.ReplaceAll(text, "\n", "\n"+prefix) }
 
 // layoutDoc is a layout as JSON. Map[thread][slot] is an index; it is left out
 // above maxPrinted cells, and MapOmitted says so.
 type layoutDoc struct {
-	Text         string    `json:"text"`
-	Shape        []int     `json:"shape"`
-	ModeShape    []int     `json:"mode_shape"`
-	SpatialModes []int     `json:"spatial_modes"`
-	LocalModes   []int     `json:"local_modes"`
-	Threads      int       `json:"threads"`
-	Slots        int       `json:"slots"`
-	Replicas     int       `json:"replicas"`
-	Map          [][][]int `json:"map,omitempty"`
-	MapOmitted   string    `json:"map_omitted,omitempty"`
+	Text         string `json:"text"`
+	Shape        []int  `json:"shape"`
+	ModeShape    []int  `json:"mode_shape"`
+	SpatialModes []int  `json:"spatial_modes"`
+	LocalModes   []int  `json:"local_modes"`
+	Threads      int    `json:"threads"`
+	Slots        int    `json:"slots"`
+	Replicas     int    `json:"replicas"`
+	forms
+	Map        [][][]int `json:"map,omitempty"`
+	MapOmitted string    `json:"map_omitted,omitempty"`
 }
 
-func layoutJSON(l layout.Layout) layoutDoc {
+// forms says how a layout was written and how it is written in other notations.
+type forms struct {
+	Recognised string            `json:"recognised"`
+	Notations  map[string]string `json:"notations"`
+	Reasons    map[string]string `json:"reasons,omitempty"` // why a notation cannot say it
+}
+
+func formsOf(v notation.Value) forms {
+	f := forms{v.Form(), map[string]string{}, map[string]string{}}
+	for _, n := range v.Notations() {
+		if n.Text != "" {
+			f.Notations[n.Form] = n.Text
+		} else {
+			f.Reasons[n.Form] = n.Reason
+		}
+	}
+	return f
+}
+
+// memoryDoc is a layout of memory as JSON: the offset of each element, in
+// row-major order of their indices.
+type memoryDoc struct {
+	Text    string `json:"text"`
+	What    string `json:"what"`
+	Shape   []int  `json:"shape"`
+	Swizzle string `json:"swizzle,omitempty"`
+	forms
+	Offsets        []int  `json:"offsets,omitempty"`
+	OffsetsOmitted string `json:"offsets_omitted,omitempty"`
+}
+
+// linearDoc is a linear map that is neither of registers nor of memory, or a
+// swizzle.
+type linearDoc struct {
+	Text string `json:"text"`
+	What string `json:"what"`
+	forms
+	Matrix *linear.Matrix `json:"matrix,omitempty"`
+	Rank   int            `json:"rank"`
+	Free   []int          `json:"free,omitempty"`
+}
+
+// instructionDoc is an instruction with its operands.
+type instructionDoc struct {
+	Instruction string       `json:"instruction"`
+	Aliases     []string     `json:"aliases,omitempty"`
+	Since       string       `json:"since"`
+	Source      string       `json:"source"`
+	Operands    []operandDoc `json:"operands"`
+}
+
+type operandDoc struct {
+	Name   string     `json:"name"`
+	Type   string     `json:"type"`
+	In     string     `json:"in"`
+	CuTe   string     `json:"cute,omitempty"`
+	Note   string     `json:"note,omitempty"`
+	Layout *layoutDoc `json:"layout,omitempty"`
+}
+
+// valueJSON is the document of what was read.
+func valueJSON(v notation.Value) any {
+	if a, operand, ok := v.Instruction(); ok && operand == "" {
+		d := instructionDoc{Instruction: a.Name, Aliases: a.Aliases, Since: a.Since, Source: a.Source}
+		for _, part := range v.Parts() {
+			o, _ := part.Operand()
+			x := operandDoc{Name: o.Name, Type: o.Type.String(), In: place(o), CuTe: o.CuTe, Note: o.Note}
+			if l, err := part.Registers(); err == nil {
+				doc := layoutJSON(part, l)
+				doc.Map, doc.MapOmitted = nil, "ask for "+part.Text()
+				x.Layout = &doc
+			}
+			d.Operands = append(d.Operands, x)
+		}
+		return d
+	}
+	if l, err := v.Registers(); err == nil {
+		return layoutJSON(v, l)
+	}
+	if s, err := v.Memory(); err == nil {
+		d := memoryDoc{Text: s.String(), What: v.What(), Shape: append([]int{}, s.Shape()...), forms: formsOf(v)}
+		if w := s.Swizzle(); !w.Identity() {
+			d.Swizzle = w.String()
+		}
+		if n := s.Size(); n > maxPrinted {
+			d.OffsetsOmitted = fmt.Sprintf("there are %d offsets, and at most %d are printed", n, maxPrinted)
+		} else {
+			d.Offsets = s.Offsets()
+		}
+		return d
+	}
+	d := linearDoc{Text: v.Text(), What: v.What(), forms: formsOf(v)}
+	if l, err := v.Linear(); err == nil {
+		m := l.Matrix()
+		d.Matrix, d.Rank, d.Free = &m, l.Rank(), l.Free()
+	}
+	return d
+}
+
+// place says where an operand lies.
+func place(o arch.Operand) string {
+	switch o.In {
+	case arch.InShared:
+		return "shared memory"
+	case arch.InTensor:
+		return "tensor memory"
+	case arch.Unspecified:
+		return "a place that the vendor does not say"
+	}
+	return "registers"
+}
+
+func layoutJSON(v notation.Value, l layout.Layout) layoutDoc {
 	d := layoutDoc{Text: l.String(), Shape: l.Shape(), ModeShape: l.ModeShape(), SpatialModes: l.SpatialModes(), LocalModes: l.LocalModes(),
-		Threads: l.Threads(), Slots: l.Slots(), Replicas: l.Replicas()}
+		Threads: l.Threads(), Slots: l.Slots(), Replicas: l.Replicas(), forms: formsOf(v)}
 	for _, list := range []*[]int{&d.Shape, &d.ModeShape, &d.SpatialModes, &d.LocalModes} {
 		*list = append([]int{}, *list...) // [] rather than null
 	}
@@ -171,6 +431,138 @@ func layoutJSON(l layout.Layout) layoutDoc {
 		}
 	}
 	return d
+}
+
+// valueText prints what was read and all its notations.
+func valueText(w io.Writer, v notation.Value, t dtype.Type) error {
+	if a, operand, ok := v.Instruction(); ok && operand == "" {
+		return instructionText(w, v, a)
+	}
+	o, isOperand := v.Operand()
+	if isOperand {
+		a, _, _ := v.Instruction()
+		fmt.Fprintf(w, "operand %s of %s: %s%s in %s\n", o.Name, a.Name, o.Type, ints(o.Shape), place(o))
+		if o.Note != "" {
+			fmt.Fprintln(w, o.Note)
+		}
+	}
+	l, err := v.Registers()
+	switch {
+	case err == nil:
+		if err := layoutText(w, l, t); err != nil {
+			return err
+		}
+	case isOperand:
+		return err
+	default:
+		if err := otherText(w, v, err); err != nil {
+			return err
+		}
+	}
+	fmt.Fprintf(w, "\nread as %s; in every notation:\n", v.Form())
+	notationsText(w, v, "")
+	if o.CuTe != "" {
+		fmt.Fprintf(w, "\nCuTe's own layout of the operand: %s\n", o.CuTe)
+	}
+	return nil
+}
+
+// notationsText prints a line for each notation, the linear bases over several.
+func notationsText(w io.Writer, v notation.Value, skip string) {
+	for _, n := range v.Notations() {
+		if n.Form == skip {
+			continue
+		}
+		text := n.Text
+		if text == "" {
+			text = "none: " + n.Reason
+		}
+		fmt.Fprintf(w, "  %-9s  %s\n", n.Form, indent(text, "             "))
+	}
+}
+
+// otherText describes what holds no threads.
+func otherText(w io.Writer, v notation.Value, noThreads error) error {
+	tw := tabwriter.NewWriter(w, 0, 0, 2, ' ', 0)
+	s, err := v.Memory()
+	l, linearErr := v.Linear()
+	switch {
+	case err == nil:
+		fmt.Fprintf(tw, "layout\t%s\n", s)
+		fmt.Fprintf(tw, "shape\t%s, %d elements\n", ints(s.Shape()), s.Size())
+		fmt.Fprintf(tw, "memory\t%d places", s.CountSize())
+		if n := s.CountSize() - s.Size(); n > 0 && s.Injective() {
+			fmt.Fprintf(tw, ", %d of them holes", n)
+		}
+		fmt.Fprintln(tw)
+		if x := s.Swizzle(); !x.Identity() {
+			fmt.Fprintf(tw, "swizzle\t%s, in elements\n", x)
+		}
+		fmt.Fprintf(tw, "modes\t%s, strides %s\n", ints(s.ModeShape()), ints(s.ModeStrides()))
+		last := s.Shape()
+		for d := range last {
+			last[d]--
+		}
+		fmt.Fprintf(tw, "for example\t%s lies at offset %d\n", index(last), s.Offset(last...))
+	case v.What() == "swizzle":
+		x, _ := v.Swizzle()
+		fmt.Fprintf(tw, "swizzle\t%s\n", x)
+		if x.Identity() {
+			fmt.Fprintln(tw, "moves\tnothing")
+			break
+		}
+		low, high := x.Base, x.Base+x.Shift
+		if x.Shift < 0 {
+			low, high = x.Base-x.Shift, x.Base
+		}
+		fmt.Fprintf(tw, "moves\tbits %d to %d of an offset: they are XORed with bits %d to %d\n", low, low+x.Bits-1, high, high+x.Bits-1)
+		fmt.Fprintf(tw, "for example\toffset %d becomes %d\n", 1<<high, x.Apply(1<<high))
+	case linearErr == nil:
+		var in []string
+		for _, d := range l.In {
+			in = append(in, fmt.Sprintf("%s (%d)", d.Name, d.Size()))
+		}
+		fmt.Fprintf(tw, "linear map\tfrom %s\n", strings.Join(in, ", "))
+		fmt.Fprintf(tw, "shape\t%s\n", ints(l.Shape()))
+		fmt.Fprintf(tw, "rank\t%d of %d bits of a place; elements have %d\n", l.Rank(), l.InBits(), l.OutBits())
+		fmt.Fprintf(tw, "no threads\t%s\n", firstLine(noThreads))
+	default:
+		fmt.Fprintf(tw, "%s\t%s\n", v.What(), v.Text())
+		fmt.Fprintf(tw, "shape\t%s\n", ints(v.Shape()))
+	}
+	return tw.Flush()
+}
+
+func instructionText(w io.Writer, v notation.Value, a arch.Atom) error {
+	fmt.Fprintf(w, "%s, since %s, over %d lanes\n", a.Name, a.Since, a.Lanes)
+	for _, part := range v.Parts() {
+		o, _ := part.Operand()
+		fmt.Fprintf(w, "\n%s  %s%s in %s\n", o.Name, o.Type, ints(o.Shape), place(o))
+		if o.In == arch.Unspecified {
+			continue
+		}
+		notationsText(w, part, notation.Linear)
+	}
+	_, err := fmt.Fprintf(w, "\nask for one operand, such as %s, to see all of it\n", v.Parts()[0].Text())
+	return err
+}
+
+// valueTable prints the map of a register layout, or the offsets of a layout of
+// memory.
+func valueTable(w io.Writer, v notation.Value) error {
+	l, err := v.Registers()
+	if err == nil {
+		return layoutTable(w, l)
+	}
+	if c, tile, cuteErr := v.CuTe(); cuteErr == nil && tile == nil {
+		text, tableErr := cute.Table(c)
+		if tableErr != nil {
+			return tableErr
+		}
+		_, tableErr = io.WriteString(w, strings.TrimSuffix(text, "\n")+"\n")
+		return tableErr
+	}
+	return err
 }
 
 func layoutText(w io.Writer, l layout.Layout, t dtype.Type) error {

@@ -4,12 +4,14 @@ import (
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/lower"
+	"github.com/tilus-lab/tilus-lab/gpu/notation"
 	"github.com/tilus-lab/tilus-lab/kernel/cell"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/layout/linear"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
@@ -20,7 +22,7 @@ func rules() []ir.RuleDoc {
 	for _, r := range layout.Rules {
 		all = append(all, ir.RuleDoc{Code: r.Code, Text: r.Text})
 	}
-	for _, r := range slices.Concat(dtype.Rules, array.Rules) {
+	for _, r := range slices.Concat(dtype.Rules, array.Rules, linear.Rules, notation.Rules) {
 		all = append(all, ir.RuleDoc(r))
 	}
 	all = append(all, interp.Rules...)

@@ -191,7 +191,30 @@ func (v Value) To(form string) (string, error) {
 	if len(l.Out) == 0 {
 		return "", fail(eForm, "", "Triton has no encoding for a tensor without dimensions")
 	}
-	return l.Encoding() + " on " + shapeText(l.Shape()), nil
+	return v.encoding(l) + " on " + shapeText(l.Shape()), nil
+}
+
+// encoding is Triton's encoding of the layout: of an operand the one that names its
+// part in a product, where it is one, and of others the plainest.
+func (v Value) encoding(l linear.Layout) string {
+	if v.operand != nil {
+		family, part := "#ttg.nvidia_mma", ""
+		if v.atom.Vendor == "amd" {
+			family = "#ttg.amd_"
+		}
+		switch v.operand.Name {
+		case "A":
+			part = "#ttg.dot_op<{opIdx = 0"
+		case "B":
+			part = "#ttg.dot_op<{opIdx = 1"
+		}
+		for _, text := range l.EncodedAs() {
+			if strings.HasPrefix(text, part) && strings.Contains(text, family) && (part != "" || strings.HasPrefix(text, family)) {
+				return text
+			}
+		}
+	}
+	return l.Encoding()
 }
 
 func text(l linear.Layout, err error) (string, error) {

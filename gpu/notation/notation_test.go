@@ -231,6 +231,9 @@ func TestSwizzlesAcrossNotations(t *testing.T) {
 		{"local(2, 1).spatial(8, 4).local(1, 2)", Chain, "local(2, 1).spatial(8, 4).local(1, 2)"},
 		{"local(2, 2).spatial(8, 4).local(1, 2)", Triton, "#ttg.blocked<{sizePerThread = [1, 2], threadsPerWarp = [8, 4], warpsPerCTA = [1, 1], order = [1, 0]}> on 16x16"},
 		{"column_local(2, 2).spatial(8, 4).local(1, 2)", Triton, "#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [1, 1], instrShape = [16, 8]}> on 16x16"},
+		{"mma.m16n8k16.f32.f16/A", Triton, "#ttg.dot_op<{opIdx = 0, parent = #ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [1, 1], instrShape = [16, 8]}>, kWidth = 2}> on 16x16"},
+		{"mma.m16n8k16.f32.f16/C", Triton, "#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [1, 1], instrShape = [16, 8]}> on 16x8"},
+		{"cdna3/v_mfma_f32_32x32x8_f16/D", Triton, "#ttg.amd_mfma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [1, 1], instrShape = [32, 32], isTransposed = false}> on 32x32"},
 		{"spatial(32, 4)", Triton, "#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}> on 32x4"},
 		{"#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}> on 64x32", Chain, "local(2, 2).spatial(32, 4).local(1, 4)"},
 	} {

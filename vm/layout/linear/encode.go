@@ -2,27 +2,40 @@ package linear
 
 import (
 	"fmt"
+	"iter"
 	"slices"
 	"strings"
 )
 
 // Encoding is the layout as an encoding of Triton's MLIR for a tensor of its
-// shape: a blocked, matrix-product or shared-memory encoding that gives exactly
-// this layout where there is one, and otherwise the bases of [Layout.Attr].
-// [ParseTriton] with the layout's shape reads it back. The layout must have
-// dimensions as Triton names them; of others Attr is the text.
+// shape: the plainest of [Layout.EncodedAs], or the bases of [Layout.Attr] where
+// there is none. [ParseTriton] with the layout's shape reads it back. The layout
+// must have dimensions as Triton names them.
 func (l Layout) Encoding() string {
-	for j, o := range l.Out {
-		if o.Name != DimName(j) {
-			return l.Attr()
-		}
-	}
-	for _, text := range l.candidates() {
-		if m, err := ParseTriton(text, l.Shape()); err == nil && m.SameMap(l) {
-			return text
-		}
+	for text := range l.encodings() {
+		return text
 	}
 	return l.Attr()
+}
+
+// EncodedAs lists blocked, matrix-product and shared-memory encodings that give
+// exactly this layout, the plainest first. One map often has several: the
+// accumulator of a single m16n8k16 product is a blocked layout too.
+func (l Layout) EncodedAs() []string { return slices.Collect(l.encodings()) }
+
+func (l Layout) encodings() iter.Seq[string] {
+	return func(yield func(string) bool) {
+		for j, o := range l.Out {
+			if o.Name != DimName(j) {
+				return
+			}
+		}
+		for _, text := range l.candidates() {
+			if m, err := ParseTriton(text, l.Shape()); err == nil && m.SameMap(l) && !yield(text) {
+				return
+			}
+		}
+	}
 }
 
 // candidates are encodings that the layout may be, the plainest first. Whether

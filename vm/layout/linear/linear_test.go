@@ -403,6 +403,34 @@ func TestParseSaysWhere(t *testing.T) {
 	}
 }
 
+// Encodings are found again: what ParseTriton made has an encoding that is not
+// just its bases, and all that are listed give the same map.
+func TestEncodingsAreFound(t *testing.T) {
+	bases := 0
+	for _, f := range tritonFacts {
+		if strings.Contains(f.attr, "CTAs") {
+			continue
+		}
+		l := must(ParseTriton(f.attr, f.shape))
+		text := l.Encoding()
+		if back, err := ParseTriton(text, f.shape); err != nil || !back.SameMap(l) {
+			t.Errorf("%s: %s reads back as\n%s\n%v", f.name, text, back, err)
+		}
+		if text == l.Attr() {
+			bases++
+		}
+		for _, text := range l.EncodedAs() {
+			if back, err := ParseTriton(text, f.shape); err != nil || !back.SameMap(l) {
+				t.Errorf("%s: %s is listed, and reads back as\n%s\n%v", f.name, text, back, err)
+			}
+		}
+	}
+	if bases > len(tritonFacts)/2 {
+		t.Errorf("%d of %d layouts are given as bases only", bases, len(tritonFacts))
+	}
+	t.Logf("%d of %d layouts are given as bases only", bases, len(tritonFacts))
+}
+
 func TestRegisterRoundTrip(t *testing.T) {
 	for _, text := range []string{
 		"local()", "local(2, 1).spatial(8, 4).local(1, 2)", "column_local(2, 2).spatial(8, 4).local(1, 2)",
