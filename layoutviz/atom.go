@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
+	"github.com/tilus-lab/tilus-lab/layoutviz/cuteprint"
 	"github.com/tilus-lab/tilus-lab/vm/layout/cute"
 )
 
@@ -106,7 +107,7 @@ func CuteAtom(a arch.Atom, o Options) (Picture, error) {
 	if err != nil {
 		return Picture{}, fmt.Errorf("layoutviz: %s: %w", a.Name, err)
 	}
-	ops, err := CuteMMAOf(t)
+	ops, err := cuteprint.OperandsOf(t)
 	if err != nil {
 		return Picture{}, err
 	}

@@ -4,182 +4,21 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tilus-lab/tilus-lab/layoutviz/cuteprint"
 	"github.com/tilus-lab/tilus-lab/vm/layout/cute"
 )
 
-// CuteTV is a CuTe layout of (thread, value) into a column-major tile as a
-// thread-value layout. Its text is that of CuTe, with coordinates for strides.
-func CuteTV(l cute.Layout, rows, cols int) (TV, error) {
-	if l.Rank() != 2 {
-		return TV{}, fmt.Errorf("layoutviz: %s has rank %d; a thread-value layout has 2", l, l.Rank())
-	}
-	id, err := cute.Identity(cute.Ints(rows, cols))
-	if err != nil {
-		return TV{}, err
-	}
-	coords, err := cute.Composition(id, l)
-	if err != nil {
-		return TV{}, err
-	}
-	threads, values := l.Mode(0).Size(), l.Mode(1).Size()
-	return TV{Threads: threads, Values: values, Text: "ArithTuple(_0,_0) o " + coords.Static(), At: func(t, v int) (int, int) {
-		i := l.At(t + threads*v)
-		return i % rows, i / rows
-	}}, nil
-}
-
-// CuteMMAOf are the operands of a tiled product, for CuteMMA and the documents.
-func CuteMMAOf(m cute.TiledMMA) (CuteOperands, error) {
-	tile := m.Tile().Items()
-	if len(tile) != 3 {
-		return CuteOperands{}, fmt.Errorf("layoutviz: the tile %s of a product has three modes", m.Tile())
-	}
-	ops := CuteOperands{M: tile[0].Size(), N: tile[1].Size(), K: tile[2].Size()}
-	for _, x := range []struct {
-		name       string
-		to         *TV
-		rows, cols int
-	}{{"A", &ops.A, ops.M, ops.K}, {"B", &ops.B, ops.N, ops.K}, {"C", &ops.C, ops.M, ops.N}} {
-		l, err := m.LayoutTV(x.name)
-		if err != nil {
-			return ops, err
-		}
-		if *x.to, err = CuteTV(l, x.rows, x.cols); err != nil {
-			return ops, fmt.Errorf("operand %s: %w", x.name, err)
-		}
-	}
-	return ops, nil
-}
-
-// CuteCopySide is what a tiled copy reads ("S") or writes ("D") of one tile.
-func CuteCopySide(c cute.TiledCopy, side string) (TV, error) {
-	id, err := cute.Identity(c.Tile)
-	if err != nil {
-		return TV{}, err
-	}
-	parts, err := c.Partition(id, side)
-	if err != nil {
-		return TV{}, err
-	}
-	if parts.Rank() < 2 {
-		return TV{}, fmt.Errorf("layoutviz: the partition %s has no threads and values", parts)
-	}
-	l, err := cute.Join(parts.Mode(0), parts.Mode(1))
-	if err != nil {
-		return TV{}, err
-	}
-	threads, values := l.Mode(0).Size(), l.Mode(1).Size()
-	if threads*values > maxCute {
-		return TV{}, fmt.Errorf("layoutviz: %d cells; the most is %d", threads*values, maxCute)
-	}
-	at := make([][2]int, threads*values)
-	for i := range at {
-		v, err := l.Value(i)
-		if err != nil {
-			return TV{}, err
-		}
-		for k, x := range v.Items() {
-			if k < 2 {
-				at[i][k] = x.Int()
-			}
-		}
-	}
-	return TV{Threads: threads, Values: values, Text: "ArithTuple(_0,_0) o " + l.Static(), At: func(t, v int) (int, int) {
-		p := at[t+threads*v]
-		return p[0], p[1]
-	}}, nil
-}
-
-// sides are both sides of a copy of a tile of two modes, with its size.
-func sides(c cute.TiledCopy) (s, d TV, rows, cols int, err error) {
-	tile := c.Tile.Items()
-	if len(tile) != 2 {
-		return s, d, 0, 0, fmt.Errorf("layoutviz: the tile %s of a copy has %d modes; the picture is of 2", c.Tile, len(tile))
-	}
-	if s, err = CuteCopySide(c, "S"); err != nil {
-		return s, d, 0, 0, err
-	}
-	d, err = CuteCopySide(c, "D")
-	return s, d, tile[0].Size(), tile[1].Size(), err
-}
-
-// CuteTiledCopyTeX is CuTe's print_latex of a tiled copy.
-func CuteTiledCopyTeX(c cute.TiledCopy) (string, error) {
-	s, d, rows, cols, err := sides(c)
-	if err != nil {
-		return "", err
-	}
-	return CuteCopyTeX(s, d, rows, cols)
-}
-
-// CuteTiledCopy draws a tiled copy as CuTe's print_latex does.
-func CuteTiledCopy(c cute.TiledCopy, o Options) (Picture, error) {
-	s, d, rows, cols, err := sides(c)
-	if err != nil {
-		return Picture{}, err
-	}
-	return CuteCopy(s, d, rows, cols, o)
-}
-
-// cuteGrid is a layout as rows and columns: the first mode runs down, the others
-// run right. A layout of one mode is a column, as in CuTe.
-type cuteGrid struct {
-	text       string // for people
-	static     string // as CuTe prints it in documents
-	rows, cols int
-	at         func(m, n int) int
-}
-
-func gridOf(c cute.Composed) (cuteGrid, error) {
-	e, err := c.Elements()
-	if err != nil {
-		return cuteGrid{}, err
-	}
-	g := cuteGrid{text: c.String(), rows: e.Layout.Size(), cols: 1}
-	if e.Layout.Rank() < 2 {
-		one, err := cute.New(cute.Int(1), cute.Int(0))
-		if err != nil {
-			return cuteGrid{}, err
-		}
-		if e.Layout, err = cute.Join(e.Layout, one); err != nil {
-			return cuteGrid{}, err
-		}
-	}
-	g.static = e.Static()
-	if e.Layout.Rank() > 1 {
-		g.rows = e.Layout.Mode(0).Size()
-		g.cols = e.Layout.Size() / max(1, g.rows)
-	}
-	if e.Layout.Size() > maxLinked {
-		return cuteGrid{}, fmt.Errorf("layoutviz: %s has %d cells; the most is %d", c, e.Layout.Size(), maxLinked)
-	}
-	g.at = func(m, n int) int { return e.At(m + g.rows*n) }
-	return g, nil
-}
-
-// CuteGridTeX is CuTe's print_latex of a layout of at most two modes.
-func CuteGridTeX(l cute.Composed) (string, error) {
-	g, err := gridOf(l)
-	if err != nil {
-		return "", err
-	}
-	if l.Layout.Rank() > 2 {
-		return "", fmt.Errorf("layoutviz: %s has %d modes; CuTe prints at most 2", l, l.Layout.Rank())
-	}
-	return CuteLayoutTeX(g.static, g.rows, g.cols, g.at)
-}
-
 // CuteGrid draws a CuTe layout, swizzled or not, as print_latex does.
 func CuteGrid(l cute.Composed, o Options) (Picture, error) {
-	g, err := gridOf(l)
+	g, err := cuteprint.NewGrid(l)
 	if err != nil {
 		return Picture{}, err
 	}
-	p, err := CuteLayout(g.text, g.rows, g.cols, g.at, o)
+	p, err := CuteLayout(g.Text, g.Rows, g.Cols, g.At, o)
 	if err != nil {
 		return Picture{}, err
 	}
-	p.tex, err = CuteLayoutTeX(g.static, g.rows, g.cols, g.at)
+	p.tex, err = cuteprint.LayoutTeX(g.Static, g.Rows, g.Cols, g.At)
 	return p, err
 }
 
@@ -201,7 +40,7 @@ func CuteOperation(text string, o Options) (Picture, error) {
 		return Picture{}, fmt.Errorf("layoutviz: %s is a %s; the picture is of layouts", text, v.Kind())
 	}
 	name, args := splitCall(text)
-	res, err := gridOf(result)
+	res, err := cuteprint.NewGrid(result)
 	if err != nil {
 		return Picture{}, err
 	}
@@ -213,7 +52,7 @@ func CuteOperation(text string, o Options) (Picture, error) {
 		}
 		if v, err := cute.Eval("zipped_" + kind + "(" + strings.Join(args, ", ") + ")"); err == nil {
 			if l, ok := v.Composed(); ok {
-				if tiles, err = gridOf(l); err != nil {
+				if tiles, err = cuteprint.NewGrid(l); err != nil {
 					return Picture{}, err
 				}
 				what = map[string]string{"divide": "the tile that it belongs to", "product": "the copy of operand 1 that it belongs to"}[kind]
@@ -221,26 +60,26 @@ func CuteOperation(text string, o Options) (Picture, error) {
 		}
 	}
 	column := map[int]int{}
-	for n := range tiles.cols {
-		for m := range tiles.rows {
-			if _, seen := column[tiles.at(m, n)]; !seen {
-				column[tiles.at(m, n)] = n
+	for n := range tiles.Cols {
+		for m := range tiles.Rows {
+			if _, seen := column[tiles.At(m, n)]; !seen {
+				column[tiles.At(m, n)] = n
 			}
 		}
 	}
 	longest := "0"
-	for m := range res.rows {
-		for n := range res.cols {
-			if s := fmt.Sprint(res.at(m, n)); len(s) > len(longest) {
+	for m := range res.Rows {
+		for n := range res.Cols {
+			if s := fmt.Sprint(res.At(m, n)); len(s) > len(longest) {
 				longest = s
 			}
 		}
 	}
-	tableOf := func(title, prefix string, g cuteGrid) table {
-		return table{name: title, prefix: prefix, heading: title, rows: g.rows, cols: g.cols, small: true, labelled: true, linked: true, longest: longest,
+	tableOf := func(title, prefix string, g cuteprint.Grid) table {
+		return table{name: title, prefix: prefix, heading: title, rows: g.Rows, cols: g.Cols, small: true, labelled: true, linked: true, longest: longest,
 			rowHead: func(r int) string { return fmt.Sprint(r) }, colHead: func(i int) string { return fmt.Sprint(i) },
 			cell: func(r, i int) cell {
-				at := g.at(r, i)
+				at := g.At(r, i)
 				e := cell{fills: []string{c.quiet}, top: fmt.Sprint(at), id: fmt.Sprintf("%d.%d", r, i), keys: []int{at}, slot: at, at: []int{r, i},
 					label: fmt.Sprintf("%s (%d, %d) is offset %d", title, r, i, at)}
 				if n, ok := column[at]; ok {
@@ -260,7 +99,7 @@ func CuteOperation(text string, o Options) (Picture, error) {
 		if !ok {
 			continue
 		}
-		g, err := gridOf(ac)
+		g, err := cuteprint.NewGrid(ac)
 		if err != nil {
 			return Picture{}, err
 		}
@@ -271,7 +110,7 @@ func CuteOperation(text string, o Options) (Picture, error) {
 				e := cellOf(r, i)
 				e.fills = []string{c.quiet}
 				if strings.HasSuffix(name, "_product") {
-					e.fills[0] = c.of(r + g.rows*i)
+					e.fills[0] = c.of(r + g.Rows*i)
 				}
 				return e
 			}
@@ -309,4 +148,13 @@ func splitCall(text string) (name string, args []string) {
 		}
 	}
 	return name, append(args, strings.TrimSpace(text[from:len(text)-1]))
+}
+
+// CuteTiledCopy draws a tiled copy as CuTe's print_latex does.
+func CuteTiledCopy(c cute.TiledCopy, o Options) (Picture, error) {
+	s, d, rows, cols, err := cuteprint.Sides(c)
+	if err != nil {
+		return Picture{}, err
+	}
+	return CuteCopy(s, d, rows, cols, o)
 }

@@ -2,6 +2,7 @@ package layoutviz
 
 import (
 	"bytes"
+	"crypto/sha256"
 	"encoding/csv"
 	"encoding/json"
 	"flag"
@@ -58,7 +59,7 @@ func TestGallery(t *testing.T) {
 		if len(lines) > 60 {
 			lines = append(lines[:60], fmt.Sprintf("… %d more lines\n", len(lines)-60))
 		}
-		body := fmt.Sprintf("%d×%d, %d elements, SVG %s\n%s", p.Width, p.Height, len(p.IDs), digest(p.SVG)[:16], strings.Join(lines, ""))
+		body := fmt.Sprintf("%d×%d, %d elements, SVG %s\n%s", p.Width, p.Height, len(p.IDs), fmt.Sprintf("%x", sha256.Sum256(p.SVG))[:16], strings.Join(lines, ""))
 		got.Files = append(got.Files, txtar.File{Name: x.Name, Data: []byte(body)})
 	}
 	text := txtar.Format(&got)

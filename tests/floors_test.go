@@ -26,7 +26,7 @@ const floors = `
  8 gpu/tune  gpu/probe
  7 gpu/device
  6 gpu/compile  gpu/cost  layoutviz
- 5 gpu/lower/*  gpu/emit  gpu/opt  gpu/sim  gpu/ptx  gpu/cudac  layoutviz/scene
+ 5 gpu/lower/*  gpu/emit  gpu/opt  gpu/sim  gpu/ptx  gpu/cudac  layoutviz/scene  layoutviz/cuteprint
  4 vm/build  vm/interp  vm/pass  vm/infer  vm/hlo  vm/randprog  gpu/code  gpu/notation  gpu/model/*
  3 vm/text  gpu/arch
  2 vm/ir

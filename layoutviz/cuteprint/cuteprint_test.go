@@ -1,4 +1,4 @@
-package layoutviz
+package cuteprint
 
 import (
 	"crypto/sha256"
@@ -36,7 +36,7 @@ func tv(rows int, threads, values [][2]int) TV {
 
 // The documents of SM80_16x8x8_F32TF32TF32F32_TN are CuTe's to the byte.
 func TestCuteDocuments(t *testing.T) {
-	raw, err := os.ReadFile("../tests/testdata/cases/cute.json")
+	raw, err := os.ReadFile("../../tests/testdata/cases/cute.json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -60,19 +60,19 @@ func TestCuteDocuments(t *testing.T) {
 		t.Fatalf("no case %s", name)
 		return ""
 	}
-	ops := CuteOperands{M: 16, N: 8, K: 8,
+	ops := Operands{M: 16, N: 8, K: 8,
 		A: tv(16, [][2]int{{4, 16}, {8, 1}}, [][2]int{{2, 8}, {2, 64}}),
 		B: tv(8, [][2]int{{4, 8}, {8, 1}}, [][2]int{{2, 32}}),
 		C: tv(16, [][2]int{{4, 32}, {8, 1}}, [][2]int{{2, 16}, {2, 8}}),
 	}
-	doc, err := CuteMMASVG(ops)
+	doc, err := MMASVG(ops)
 	if err != nil {
 		t.Fatal(err)
 	}
 	if got, want := digest(doc), want("render_svg/SM80_16x8x8_F32TF32TF32F32_TN", "sha256_without_comments"); got != want {
 		t.Errorf("SVG has digest %s, want %s\n%.600s", got, want, doc)
 	}
-	tex, err := CuteLayoutTeX("(_8,_1):(_2,_0)", 8, 1, func(m, n int) int { return 2 * m })
+	tex, err := LayoutTeX("(_8,_1):(_2,_0)", 8, 1, func(m, n int) int { return 2 * m })
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,7 +82,7 @@ func TestCuteDocuments(t *testing.T) {
 	ops.C.Text = "ArithTuple(_0,_0) o ((_4,_8),((_2,_2),(_1,_1))):((_2@1,_1@0),((_1@1,_8@0),(_0,_0)))"
 	ops.A.Text = "ArithTuple(_0,_0) o ((_4,_8),((_2,_2),(_1,_1))):((_1@1,_1@0),((_8@0,_4@1),(_0,_0)))"
 	ops.B.Text = "ArithTuple(_0,_0) o ((_4,_8),(_2,(_1,_1))):((_1@1,_1@0),(_4@1,(_0,_0)))"
-	tex, err = CuteMMATeX(ops)
+	tex, err = MMATeX(ops)
 	if err != nil {
 		t.Fatal(err)
 	}
