@@ -492,6 +492,14 @@ func (in AMD) Atom(wave int) Atom {
 	return a
 }
 
+// AMD is the instruction that a row of the catalogue describes, with the size of
+// its waves; ok is false for rows of other vendors.
+func (a Atom) AMD() (in AMD, wave int, ok bool) {
+	generation, rest, _ := strings.Cut(a.Name, "/")
+	in, err := FindAMD(generation, strings.TrimSuffix(rest, "/w64"))
+	return in, a.Lanes, err == nil && a.Vendor == "amd"
+}
+
 func (in AMD) note() string {
 	if in.Gen == "RDNA4" || in.Gen == "CDNA4" {
 		return "the order of K is free if A and B agree: permuting K the same way in both leaves every sum as it is"

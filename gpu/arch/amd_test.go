@@ -36,6 +36,12 @@ func TestFindAMD(t *testing.T) {
 			t.Errorf("%s %s: %v, want %q", c.generation, c.name, err, c.want)
 		}
 	}
+	for _, a := range Atoms() {
+		in, wave, ok := a.AMD()
+		if ok != (a.Vendor == "amd") || ok && (in.Atom(wave).Name != a.Name || len(in.Detail()) == 0) {
+			t.Errorf("%s is %s %s in waves of %d", a.Name, in.Gen, in.Name, wave)
+		}
+	}
 	// The bare mnemonic is the newest generation's, in its narrower waves.
 	if a, err := FindAtom("v_wmma_f32_16x16x16_f16"); err != nil || a.Name != "rdna4/v_wmma_f32_16x16x16_f16" || a.Lanes != 32 {
 		t.Errorf("%v %v", a.Name, err)
