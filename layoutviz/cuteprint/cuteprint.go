@@ -49,7 +49,6 @@ func (l TV) Transposed() TV {
 // Cell is one cell of a drawn tile.
 type Cell struct{ Row, Col, Thread, Value int }
 
-// MaxCells bounds what the CuTe look draws: every cell is a node or element.
 // MaxCells bounds a document: every cell is a node or element of it.
 const MaxCells = 1 << 18
 
