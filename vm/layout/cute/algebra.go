@@ -122,55 +122,76 @@ func Composition(a, b Layout) (out Layout, err error) {
 	return compose(a, b), nil
 }
 
-func compose(a, b Layout) Layout { return composeMode(a, b.Shape(), b.stride) }
+func compose(a, b Layout) Layout {
+	c := composer{a: a, b: b}
+	return c.mode(b.Shape(), b.stride)
+}
 
-func composeMode(a Layout, shape, stride Tuple) Layout {
+// composer composes a with the modes of b, one by one.
+type composer struct {
+	a, b  Layout
+	f     flat
+	used  []int             // largest coordinate so far in each mode of f
+	modes map[int]*composer // for modes of a that strides of b name
+}
+
+func (c *composer) mode(shape, stride Tuple) Layout {
 	if !shape.IsInt() {
 		modes := make([]Layout, len(shape.items))
 		for i, s := range shape.items {
-			modes[i] = composeMode(a, s, stride.items[i])
+			modes[i] = c.mode(s, stride.items[i])
 		}
 		return join(modes...)
 	}
-	if stride.basis != nil && stride.n != 0 {
-		outer := stride.basis[len(stride.basis)-1]
-		if outer >= a.Rank() {
-			fail(eBasis, "", "the stride %s steps in mode %d, but %s has %d", stride, outer, a, a.Rank())
-		}
-		rest := Tuple{n: stride.n, basis: stride.basis[:len(stride.basis)-1]}
-		if len(rest.basis) == 0 {
-			rest.basis = nil
-		}
-		return composeMode(a.Mode(outer), shape, rest)
+	if stride.n == 0 {
+		return Layout{shape, Int(0)}
 	}
-	return composeLeaf(a, shape.n, stride.n)
+	if n := len(stride.basis); n > 0 {
+		outer := stride.basis[n-1]
+		if outer >= c.a.Rank() {
+			fail(eBasis, "", "the stride %s steps in mode %d, but %s has %d", stride, outer, c.a, c.a.Rank())
+		}
+		if c.modes == nil {
+			c.modes = map[int]*composer{}
+		}
+		if c.modes[outer] == nil {
+			c.modes[outer] = &composer{a: c.a.Mode(outer), b: c.b}
+		}
+		rest := Int(stride.n)
+		if n > 1 {
+			rest.basis = stride.basis[:n-1]
+		}
+		return c.modes[outer].mode(shape, rest)
+	}
+	return c.leaf(shape.n, stride.n)
 }
 
-// composeLeaf is a ∘ s:d.
-func composeLeaf(a Layout, s, d int) Layout {
-	if d == 0 {
-		return Layout{Int(s), Int(0)}
+// leaf is a ∘ s:d.
+func (c *composer) leaf(s, d int) Layout {
+	if c.f.shape == nil {
+		c.f = coalesceLast(c.a)
+		c.used = make([]int, len(c.f.shape))
 	}
-	f := coalesceLast(a)
+	f, a := c.f, c.a
 	var out flat
-	add := func(s int, stride Tuple) {
-		out.shape, out.stride = append(out.shape, Int(s)), append(out.stride, stride)
-	}
 	size, step := s, d
-	for i, last := 0, len(f.shape)-1; i <= last; i++ {
-		n, stride := f.shape[i].n, f.stride[i]
-		if i == last {
-			if len(out.shape) == 0 || size != 1 {
-				add(size, stride.scaled(step))
-			}
-			break
+	add := func(i, take int) {
+		out.shape, out.stride = append(out.shape, Int(take)), append(out.stride, f.stride[i].scaled(step))
+		if i == len(f.shape)-1 {
+			return
 		}
-		if size == 1 {
-			step = ceilDiv(abs(step), n) * sign(step)
-			continue
+		c.used[i] += (take - 1) * abs(step)
+		if n := f.shape[i].n; c.used[i] >= n {
+			fail(eCarry, "choose modes that divide one another, or pad the layout",
+				"%s does not fit %s: its modes together reach place %d of its %d in the mode %d:%s", c.b, a, c.used[i], n, n, f.stride[i])
 		}
-		width := abs(step)
+	}
+	last := len(f.shape) - 1
+	for i := range last {
+		n, width := f.shape[i].n, abs(step)
 		switch {
+		case size == 1:
+			step = ceilDiv(width, n) * sign(step)
 		case width%n == 0:
 			step = width / n * sign(step)
 		case n%width == 0:
@@ -178,20 +199,23 @@ func composeLeaf(a Layout, s, d int) Layout {
 			take := min(fits, size)
 			if size%take != 0 {
 				fail(eDivide, "choose sizes that divide one another, or pad the layout",
-					"%d:%d does not fit %s: %d steps of %d fill its mode %s:%s, and %d is not divisible by %d", s, d, a, fits, width, f.shape[i], stride, size, take)
+					"%d:%d does not fit %s: %d steps of %d fill its mode %d:%s, and %d is not divisible by %d", s, d, a, fits, width, n, f.stride[i], size, take)
 			}
-			add(take, stride.scaled(step))
+			add(i, take)
 			size, step = size/take, sign(step)
 		case (size-1)*width < n:
-			add(size, stride.scaled(step))
+			add(i, size)
 			size, step = 1, sign(step)
 		case n > width:
 			fail(eDivide, "choose a step that divides the size, or pad the layout",
-				"%d:%d does not fit %s: its mode %s:%s is stepped through by %d, and %d is not divisible by %d", s, d, a, f.shape[i], stride, width, n, width)
+				"%d:%d does not fit %s: its mode %d:%s is stepped through by %d, and %d is not divisible by %d", s, d, a, n, f.stride[i], width, n, width)
 		default:
 			fail(eDivide, "choose a step that is a multiple of the size, or pad the layout",
-				"%d:%d does not fit %s: its mode %s:%s is stepped over by %d, and %d is not divisible by %d", s, d, a, f.shape[i], stride, width, width, n)
+				"%d:%d does not fit %s: its mode %d:%s is stepped over by %d, and %d is not divisible by %d", s, d, a, n, f.stride[i], width, width, n)
 		}
+	}
+	if len(out.shape) == 0 || size != 1 {
+		add(last, size)
 	}
 	return out.layout()
 }
@@ -362,7 +386,8 @@ func MaxCommonVector(a, b Layout) int {
 	return both.Size()
 }
 
-// MaxAlignment is the largest n for which Upcast succeeds.
+// MaxAlignment is the largest n for which Upcast of the coalesced layout rounds
+// no size up.
 func MaxAlignment(l Layout) (n int, err error) {
 	defer catch(&err)
 	if l.Coordinates() {
@@ -385,7 +410,8 @@ func gcd(a, b int) int {
 }
 
 // Upcast counts in units n times larger: runs of neighbours become shorter,
-// strides smaller. The elements of a stride of 0 stay.
+// strides smaller. Elements of stride 0 stay. Where a run is no multiple of the
+// unit, the last, partial unit counts.
 func Upcast(l Layout, n int) (out Layout, err error) {
 	defer catch(&err)
 	if n < 1 || n > MaxSize {

@@ -220,11 +220,8 @@ func FlatProduct(l Layout, t Tiler) (out Layout, err error) {
 	return open(unzip(product(l, t), t), 0, 1), nil
 }
 
-// padded appends modes 1:0 up to a rank; a number stays one for rank 1.
+// padded is a list of at least rank modes, the missing ones 1:0.
 func padded(l Layout, rank int) Layout {
-	if l.Rank() >= rank {
-		return l
-	}
 	modes := l.Modes()
 	for len(modes) < rank {
 		modes = append(modes, Layout{})

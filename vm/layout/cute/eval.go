@@ -180,7 +180,7 @@ func functions() []function {
 		one("nullspace", "the numbers that go to 0", plain(Nullspace)),
 		two("max_common_layout", "the longest R with a(R(i)) = b(R(i)) = i", func(a, b Layout) (Layout, error) { return MaxCommonLayout(a, b), nil }),
 		{"max_common_vector", "the size of max_common_layout", []param{a, b}, func(v []value1) (value1, error) { return number(MaxCommonVector(v[0].layout, v[1].layout)) }},
-		one("max_alignment", "the largest n for which upcast<n> succeeds", func(l Layout) (value1, error) {
+		one("max_alignment", "the largest n for which upcast<n> rounds no size up", func(l Layout) (value1, error) {
 			n, err := MaxAlignment(l)
 			return value1{kind: vTuple, tuple: Int(n)}, err
 		}),

@@ -43,6 +43,7 @@ const (
 	eRegister
 	eBasis
 	eCells
+	eCarry
 )
 
 // Rules lists every rule that a message of this package can name, in order;
@@ -62,12 +63,14 @@ var Rules = []diag.Rule{
 	{Code: "CuTe.E11", Text: "A complement exists only for a layout whose modes do not overlap: sorted by stride, each mode must begin at or after the end of the one before."},
 	{Code: "CuTe.E12", Text: "A left inverse exists where every stride, in ascending order, is a positive multiple of the one before."},
 	{Code: "CuTe.E13", Text: "An order gives every mode a different number."},
-	{Code: "CuTe.E14", Text: "Recasting to units n times larger needs that n and every stride divide one another, and that runs of stride 1 are a multiple of n/stride long."},
+	{Code: "CuTe.E14", Text: "Recasting to units n times larger needs that n and every stride divide one another; sizes are rounded up."},
 	{Code: "CuTe.E15", Text: "tile_to_shape needs a block of at most the rank of the shape, each mode of which divides that of the shape."},
 	{Code: "CuTe.E16", Text: "A swizzle Sw<B,M,S> has B, M ≥ 0 and |S| ≥ B, and acts on offsets that are not negative."},
 	{Code: "CuTe.E17", Text: "A register layout is a CuTe layout (thread, value) → element of a column-major tile; it must reach every element of the tile, equally often."},
 	{Code: "CuTe.E18", Text: "Offsets are wanted here, or coordinates, but the layout has the other; n@m steps in a mode that the coordinate or the composed layout must have."},
 	{Code: "CuTe.E19", Text: "A table has at most 2^16 cells and shows a layout of rank 1 or 2."},
+	{Code: "CuTe.E20", Text: "In A o B the modes of B together stay inside each mode of A but the last: the largest steps that they take in a mode of size n add up to less than n.",
+		Why: "Otherwise sums of the modes of B carry into the next mode of A, and the modes of the result would not add up to A(B(c))."},
 }
 
 func (r rule) code() string { return Rules[r-1].Code }

@@ -332,8 +332,6 @@ func (p *parser) checkSwizzled(c Composed, start, end int) {
 // operand = number | "(" expr {"," expr} ")" [":" …] | "<" tilers ">" | call | name.
 func (p *parser) operand() value1 {
 	start := p.tok.start
-	p.enter()
-	defer p.leave()
 	var v value1
 	switch {
 	case p.tok.kind == 'n' || p.is("-") || p.is("("):
@@ -597,6 +595,8 @@ func (p *parser) call() value1 {
 		}
 		p.problem(t.start, t.end, eName, diag.DidYouMean(word, known), "there is no operation %s", word)
 	}
+	p.enter()
+	defer p.leave()
 	p.next()
 	var extra []value1
 	if p.is("<") {
