@@ -24,7 +24,7 @@ type recorded struct {
 	Ms    float64  `json:"ms"`              // compiling, copying, running
 }
 
-const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o probe.test ./gpu/probe && ./probe.test -test.run GPU -test.v -record rows.json -commit COMMIT, and put rows.json in tests/record"
+const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o probe.test ./gpu/probe && ./probe.test -test.run GPURows -test.v -record rows.json -commit COMMIT, and put rows.json in tests/record"
 
 // TestGPURows runs every row of the thread-code table on the attached GPU and
 // compares bit for bit with its meaning.
