@@ -6,13 +6,13 @@ import (
 	"fmt"
 	"sync"
 
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/kernel/lab"
 	"github.com/tilus-lab/tilus-lab/kernel/session"
 	"github.com/tilus-lab/tilus-lab/kernel/worker"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
-	"github.com/tilus-lab/tilus-lab/vm/text"
 	"github.com/tilus-lab/tilus-lab/web"
 )
 
@@ -84,7 +84,7 @@ func methods() worker.Methods {
 }
 
 func runRequest(r web.RunRequest) (web.RunResult, error) {
-	p, err := text.Parse("program", r.Program, nil)
+	p, err := compile.Parse("program", r.Program, nil)
 	if err != nil {
 		return web.RunResult{}, err
 	}

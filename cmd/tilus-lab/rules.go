@@ -8,6 +8,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/kernel/cell"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/infer"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -25,6 +26,7 @@ func rules() []ir.RuleDoc {
 	for _, r := range slices.Concat(dtype.Rules, array.Rules, linear.Rules, notation.Rules) {
 		all = append(all, ir.RuleDoc(r))
 	}
+	all = append(all, infer.Problems...)
 	all = append(all, interp.Rules...)
 	all = append(all, lower.Rules...)
 	all = append(all, cell.Rules...)

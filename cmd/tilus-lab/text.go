@@ -11,8 +11,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/infer"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
@@ -92,13 +94,17 @@ func printError(w io.Writer, err error) {
 
 func newCheck() *cobra.Command {
 	var defs []string
+	var layouts bool
 	cmd := &cobra.Command{
 		Use:   "check FILE…",
 		Short: "Check programs against the rules of the virtual machine",
 		Long: `Check programs: every problem is printed with its place, the number of the rule
 it breaks, and a way out. "tilus-lab explain" tells more about a rule. A FILE may
-also be the name of an example program.`,
+also be the name of an example program. Register layouts that a program leaves out
+are inferred; with --layouts each is printed with the instruction and the rule that
+it follows from, and then the program with all of them.`,
 		Example: `  tilus-lab check matmul.tile
+  tilus-lab check --layouts matmul.tile
   tilus-lab check -D W=i4 -D BK=32 matmul_any`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, files []string) error {
@@ -107,16 +113,28 @@ also be the name of an example program.`,
 				return err
 			}
 			return eachFile(cmd, files, func(file string) error {
-				p, err := loadProgram(cmd, file, bind)
+				name, src, err := readProgram(cmd, file)
 				if err != nil {
 					return err
 				}
-				_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s is right\n", p.Pos.File, p.Name)
+				p, trace, err := infer.Parse(name, src, bind, compile.Layouts())
+				if layouts {
+					fmt.Fprint(cmd.OutOrStdout(), trace)
+				}
+				switch {
+				case err != nil:
+					return err
+				case layouts:
+					_, err = fmt.Fprint(cmd.OutOrStdout(), text.Format(p))
+				default:
+					_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %s is right\n", p.Pos.File, p.Name)
+				}
 				return err
 			})
 		},
 	}
 	addBindings(cmd, &defs)
+	cmd.Flags().BoolVar(&layouts, "layouts", false, "print the layouts that were inferred, and the program with them")
 	return cmd
 }
 
@@ -124,13 +142,13 @@ func addBindings(cmd *cobra.Command, defs *[]string) {
 	cmd.Flags().StringArrayVarP(defs, "define", "D", nil, "bind a compile-time parameter, `NAME=VALUE`")
 }
 
-// loadProgram reads and verifies a program.
+// loadProgram reads and verifies a program; layouts that it leaves out are inferred.
 func loadProgram(cmd *cobra.Command, file string, bind map[string]string) (*ir.Program, error) {
 	name, src, err := readProgram(cmd, file)
 	if err != nil {
 		return nil, err
 	}
-	return text.Parse(name, src, bind)
+	return compile.Parse(name, src, bind)
 }
 
 func newExplain() *cobra.Command {

@@ -17,14 +17,15 @@ import (
 	"path/filepath"
 	"strings"
 
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
-	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
-// Parse reads and verifies the text of a program. Bindings give values to its
+// Parse reads and verifies the text of a program; register layouts that it leaves
+// out are inferred. Bindings give values to its
 // compile-time parameters: "W=i4", "BK=32". Problems are a diag.List with their
 // places.
 func Parse(src string, bindings ...string) (*ir.Program, error) {
@@ -42,7 +43,7 @@ func ParseAs(file, src string, bindings ...string) (*ir.Program, error) {
 		}
 		bind[strings.TrimSpace(name)] = strings.TrimSpace(value)
 	}
-	return text.Parse(file, src, bind)
+	return compile.Parse(file, src, bind)
 }
 
 // Load is [Parse] of a file, or of an example program by its name, such as

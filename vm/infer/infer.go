@@ -24,6 +24,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
@@ -148,16 +149,10 @@ func (t Trace) String() string {
 	return b.String()
 }
 
-// Problem is one numbered complaint of inference.
-type Problem struct {
-	Code string
-	Text string
-}
-
 // Problems lists what inference can complain of; numbers are never reused.
-var Problems = []Problem{
-	{"Infer.E1", "Every tile needs a layout. Where none is written, it follows from an instruction that the tile takes part in."},
-	{"Infer.E2", "A program whose layouts are to be found has at most 4096 instructions."},
+var Problems = []ir.RuleDoc{
+	{Code: "Infer.E1", Text: "Every register tile has a layout, written or found.", Why: "A layout that is left out follows from an instruction that the tile takes part in: from the other tiles of that instruction, or because loads, stores and products choose one."},
+	{Code: "Infer.E2", Text: "A program whose layouts are to be found has at most 4096 instructions.", Why: "So that no text can take all time; longer programs write their layouts."},
 }
 
 // found is what a rule found for a tile that had no layout.

@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -307,7 +308,7 @@ func usesOf(p *ir.Program) []*use {
 }
 
 func renderProgram(param, src, pal string) (Result, error) {
-	p, err := text.Parse(param, src, nil)
+	p, err := compile.Parse(param, src, nil)
 	if err != nil {
 		return Result{}, err
 	}
