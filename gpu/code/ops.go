@@ -246,6 +246,8 @@ const (
 	OpGridDepWait
 	OpGridDepLaunch
 	OpClock
+	OpGlobalTimer
+	OpSmID
 
 	OpMmaF16F32
 	OpMmaF16F16

@@ -13,7 +13,7 @@ func barrierCases(op code.Op) []Case {
 		return []Case{lastBlockCase(op)}
 	case code.OpGridDepWait, code.OpGridDepLaunch:
 		return []Case{aloneInStreamCase(op)}
-	case code.OpClock:
+	case code.OpClock, code.OpGlobalTimer:
 		return []Case{clockCase(op)}
 	}
 	rounds, partner := immediates(op.Row()), 0x9f
@@ -52,16 +52,27 @@ func barrierCases(op code.Op) []Case {
 }
 
 // clockCase reads the clock twice with a barrier between: it must have gone on, by
-// fewer cycles than a second has.
+// less than a second. The timer of the whole GPU may stand still in so short a time.
 func clockCase(op code.Op) Case {
 	const blocks = 4
 	m := newMaker(op)
 	idx := m.thread()
 	p, k := m.buffer(make([]byte, 4*blocks*blockSize))
-	first := m.raw(op, nil, 0)[0]
+	read := func() code.Value {
+		v := m.raw(op, nil, 0)[0]
+		if op == code.OpGlobalTimer {
+			v = m.Trunc32(v)
+		}
+		return v
+	}
+	least := int64(1)
+	if op == code.OpGlobalTimer {
+		least = 0
+	}
+	first := read()
 	m.Emit(code.OpBarSync, []int64{0})
-	passed := m.Sub32(m.raw(op, nil, 0)[0], first)
-	good := m.AndPred(m.SetpU32(code.GT, passed, m.Const32(0)), m.SetpU32(code.LT, passed, m.Const32(1<<30)))
+	passed := m.Sub32(read(), first)
+	good := m.AndPred(m.SetpU32(code.GE, passed, m.Const32(least)), m.SetpU32(code.LT, passed, m.Const32(1<<30)))
 	m.store(m.Emit1(code.OpSelp32, nil, m.Const32(1), m.Const32(0), good), m.at(p, idx, 4), 0)
 	c := m.done("clock goes on", blocks)
 	c.Out = []Out{{Buf: k, Size: 4}}

@@ -352,6 +352,9 @@ func constCases(op code.Op) []Case {
 // specialCases read a special register in every thread of a grid of three
 // dimensions.
 func specialCases(op code.Op) []Case {
+	if op == code.OpSmID {
+		return []Case{smidCase(op)}
+	}
 	grid := [3]int{5, 3, 2}
 	const threads = 96
 	m := newMaker(op)
@@ -382,4 +385,30 @@ func specialCases(op code.Op) []Case {
 		return [][]byte{want}
 	}
 	return []Case{c}
+}
+
+// smidCase reads the multiprocessor twice with a barrier between: a number below 1024,
+// the same in all threads of a block.
+func smidCase(op code.Op) Case {
+	const blocks = 40
+	m := newMaker(op)
+	m.Func().Launch.SharedBytes = 4
+	idx := m.thread()
+	p, k := m.buffer(make([]byte, 4*blocks*blockSize))
+	v := m.raw(op, nil, 0)[0]
+	m.Guarded(m.SetpU32(code.EQ, m.TidX(), m.Const32(0)), code.OpStSharedB32, []int64{0}, []code.Value{m.SharedBase(), v})
+	m.Emit(code.OpBarSync, []int64{0})
+	same := m.SetpU32(code.EQ, v, m.Emit1(code.OpLdSharedB32, []int64{0}, m.SharedBase()))
+	good := m.AndPred(same, m.SetpU32(code.LT, v, m.Const32(1024)))
+	m.store(m.Emit1(code.OpSelp32, nil, m.Const32(1), m.Const32(0), good), m.at(p, idx, 4), 0)
+	c := m.done("one number a block", blocks)
+	c.Out = []Out{{Buf: k, Size: 4}}
+	c.Want = func() [][]byte {
+		vals := make([]uint64, blocks*blockSize)
+		for k := range vals {
+			vals[k] = 1
+		}
+		return [][]byte{column(code.B32, vals)}
+	}
+	return c
 }

@@ -133,7 +133,7 @@ func (d *decoder) instr(in *code.Instr) {
 			i.kind = kConst
 		case code.OpFenceGPU, code.OpGridDepWait, code.OpGridDepLaunch: // launches run one after the other
 			i.kind = kFence
-		case code.OpClock:
+		case code.OpClock, code.OpGlobalTimer:
 			i.kind = kSpecial
 		case code.OpAtomGlobalAddF32, code.OpRedGlobalAddF32:
 			d.p.ordered = true

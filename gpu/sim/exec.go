@@ -365,6 +365,10 @@ func (w *warp) special(i *inst) {
 		v = sharedBase
 	case code.OpClock:
 		v = uint64(uint32(w.b.stats.clock()))
+	case code.OpGlobalTimer:
+		v = uint64(w.b.stats.clock())
+	case code.OpSmID:
+		v = 0
 	default:
 		panic("sim: no meaning for " + i.op.String())
 	}

@@ -112,8 +112,8 @@ func (s *Stats) add(t *Stats) {
 	s.Barriers += t.Barriers
 }
 
-// clock is what [code.OpClock] reads: it only ever grows, and grows with each
-// instruction and each wavefront of shared memory.
+// clock is what [code.OpClock] and [code.OpGlobalTimer] read: it only ever grows,
+// and grows with each instruction and each wavefront of shared memory.
 func (s *Stats) clock() int64 {
 	n := s.SharedWavefronts
 	for _, c := range s.Warp {
