@@ -14,6 +14,7 @@ import (
 func newConvert() *cobra.Command {
 	var asJSON bool
 	var shape string
+	var lanes int
 	cmd := &cobra.Command{
 		Use:   "convert EXPR NOTATION",
 		Short: "Write a layout in another notation",
@@ -26,7 +27,7 @@ as the same map. Where the notation cannot say it, the reason is an error.`,
   tilus-lab convert mma.m16n8k16.f32.f16/A linear`,
 		Args: cobra.ExactArgs(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			v, err := readLayout(cmd, args[0], shape)
+			v, err := readLayout(cmd, args[0], shape, lanes)
 			if err != nil {
 				return showLayoutError(cmd.ErrOrStderr(), args[0], err)
 			}
@@ -62,6 +63,7 @@ as the same map. Where the notation cannot say it, the reason is an error.`,
 	}
 	f := cmd.Flags()
 	f.BoolVar(&asJSON, "json", false, "print a list of JSON objects, one for each operand of an instruction")
+	f.IntVar(&lanes, "lanes", 32, "`NUMBER` of lanes of a warp in linear forms")
 	f.StringVar(&shape, "shape", "", "`SHAPE` of the tile or tensor, such as 16x8")
 	return cmd
 }

@@ -28,6 +28,7 @@ const maxPrinted = 1 << 16
 func newLayout() *cobra.Command {
 	var asJSON, table bool
 	var svg, png, out, view, elem, to, shape string
+	var lanes int
 	cmd := &cobra.Command{
 		Use:   "layout EXPR",
 		Short: "Show which thread holds which element, in every notation",
@@ -64,7 +65,7 @@ factor is the inner one.`,
 			if to != "" && (asJSON || table) {
 				return usageError{errors.New("--to prints one notation, and nothing beside it")}
 			}
-			v, err := readLayout(cmd, args[0], shape)
+			v, err := readLayout(cmd, args[0], shape, lanes)
 			if err != nil {
 				return showLayoutError(cmd.ErrOrStderr(), args[0], err)
 			}
@@ -117,6 +118,7 @@ factor is the inner one.`,
 	f.BoolVar(&table, "table", false, "print the map, a line for each thread")
 	f.StringVar(&to, "to", "", "print it in one `NOTATION`: "+strings.Join(notation.Forms(), ", "))
 	f.StringVar(&shape, "shape", "", "`SHAPE` of the tile or tensor, such as 16x8")
+	f.IntVar(&lanes, "lanes", 32, "`NUMBER` of lanes of a warp in linear forms")
 	f.StringVar(&svg, "svg", "", "draw it into `FILE` (- for standard output)")
 	f.StringVar(&png, "png", "", "draw it into `FILE` as PNG")
 	f.StringVar(&out, "out", "", "draw it into `FILE` in the form of its ending: "+formatNames())
@@ -135,7 +137,10 @@ func formatNames() string {
 
 // readLayout reads a layout in any notation, from standard input for "-"; shape is
 // the text of --shape.
-func readLayout(cmd *cobra.Command, expr, shape string) (notation.Value, error) {
+func readLayout(cmd *cobra.Command, expr, shape string, lanes int) (notation.Value, error) {
+	if lanes < 1 || lanes&(lanes-1) != 0 {
+		return notation.Value{}, usageError{fmt.Errorf("--lanes %d is not a power of two", lanes)}
+	}
 	if expr == "-" {
 		raw, err := io.ReadAll(io.LimitReader(cmd.InOrStdin(), notation.MaxText+1))
 		if err != nil {
@@ -150,7 +155,8 @@ func readLayout(cmd *cobra.Command, expr, shape string) (notation.Value, error) 
 			return notation.Value{}, usageError{fmt.Errorf("--shape: %s is no shape; write it as 16x8", shape)}
 		}
 	}
-	return notation.ReadOn(expr, tile)
+	v, err := notation.ReadOn(expr, tile)
+	return v.WithLanes(lanes), err
 }
 
 // showLayoutError prints the problems of layout text below the text itself.
@@ -178,6 +184,8 @@ var layoutViews = []string{"tensor", "threads", "reinterpret", "factors", "memor
 // drawLayout draws a view of a value, by default the one that suits it.
 func drawLayout(v notation.Value, view string, t dtype.Type) (layoutviz.Picture, error) {
 	if view == "" {
+		view = "tensor"
+		_, err := v.Registers()
 		switch v.What() {
 		case "layout of memory":
 			view = "memory"
@@ -188,7 +196,9 @@ func drawLayout(v notation.Value, view string, t dtype.Type) (layoutviz.Picture,
 		case "instruction":
 			view = "instruction"
 		default:
-			view = "tensor"
+			if _, linearErr := v.Linear(); err != nil && linearErr == nil {
+				view = "matrix"
+			}
 		}
 	}
 	var none layoutviz.Picture

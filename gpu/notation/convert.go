@@ -1,6 +1,7 @@
 package notation
 
 import (
+	"cmp"
 	"fmt"
 	"math/bits"
 	"slices"
@@ -12,9 +13,15 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/layout/linear"
 )
 
-// warp is the number of lanes that a linear form gives a warp, where the layout
-// does not say it.
+// warp is the number of lanes of a warp, where nothing else says it.
 const warp = 32
+
+// WithLanes is the value with warps of this many lanes in its linear form, a power
+// of two: 64 for most of AMD's. Instructions have their own number of lanes.
+func (v Value) WithLanes(n int) Value {
+	v.lanes = n
+	return v
+}
 
 // Registers is the value as a register layout. The error says why there is none.
 func (v Value) Registers() (layout.Layout, error) {
@@ -65,8 +72,8 @@ func (v Value) Memory() (layout.Shared, error) {
 }
 
 // Linear is the value as a linear layout. Registers have dimensions register, lane
-// (of 32, or the lanes of the instruction), warp and block; memory maps offset to
-// the index; a swizzle maps offset to offset. The error says why there is none.
+// (of 32, of AMD's instructions 32 or 64, see [Value.WithLanes]), warp and block;
+// memory maps offset to the index; a swizzle maps offset to offset. The error says why there is none.
 func (v Value) Linear() (linear.Layout, error) {
 	switch v.kind {
 	case swizzle:
@@ -90,7 +97,7 @@ func (v Value) Linear() (linear.Layout, error) {
 	if err != nil {
 		return linear.Layout{}, err
 	}
-	lanes := warp
+	lanes := cmp.Or(v.lanes, warp)
 	if v.atom != nil && v.atom.Vendor == "amd" {
 		lanes = v.atom.Lanes
 	}

@@ -219,6 +219,19 @@ func TestMemoryRoundTrips(t *testing.T) {
 	}
 }
 
+func TestLanes(t *testing.T) {
+	v := mustRead(t, "local(4, 1).spatial(2, 32).local(4, 1)")
+	for lanes, want := range map[int]string{0: "threadsPerWarp = [1, 32], warpsPerCTA = [2, 1]", 64: "threadsPerWarp = [2, 32], warpsPerCTA = [1, 1]"} {
+		got, err := v.WithLanes(lanes).To(Triton)
+		if err != nil || !strings.Contains(got, want) {
+			t.Errorf("%d lanes: %s, %v", lanes, got, err)
+		}
+	}
+	if _, err := v.WithLanes(48).Linear(); err == nil {
+		t.Error("48 lanes are no power of two")
+	}
+}
+
 // What a Triton programmer wants of a TMA layout: CuTe's atom of it.
 func TestSwizzlesAcrossNotations(t *testing.T) {
 	for _, c := range []struct{ text, form, want string }{

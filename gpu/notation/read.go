@@ -54,6 +54,7 @@ type Value struct {
 	composed *cute.Composed
 	lin      *linear.Layout
 	sw       layout.Swizzle
+	lanes    int // of a warp, 0 where nobody said
 
 	atom    *arch.Atom
 	operand *arch.Operand // of atom, where one is meant

@@ -15,14 +15,8 @@
 //
 // The 16x8 accumulator of the tensor core's m16n8k16 product is
 //
-//   - register=1 -> (0, 1)
-//     register=2 -> (8, 0)
-//   - lane=1 -> (0, 2)
-//     lane=2 -> (0, 4)
-//     lane=4 -> (1, 0)
-//     lane=8 -> (2, 0)
-//     lane=16 -> (4, 0)
-//     where out dims are: [dim0 (size 16), dim1 (size 8)]
+//	register  1 -> (0, 1)  2 -> (8, 0)
+//	lane      1 -> (0, 2)  2 -> (0, 4)  4 -> (1, 0)  8 -> (2, 0)  16 -> (4, 0)
 //
 // Lane 5 is lane 4 xor lane 1, so its register 2 holds (1, 0) xor (0, 2) xor (8, 0),
 // which is row 9, column 2.
