@@ -101,12 +101,17 @@ func dot(g *Graph, in *Instr) []found {
 		if err != nil {
 			continue
 		}
+		la, ok1 := chain(oa, layout.Local(1, k/p.K), p.A)
+		lb, ok2 := chain(ob, layout.Local(k/p.K, 1), p.B)
+		if !ok1 || !ok2 {
+			continue
+		}
 		var all []found
 		if a.wants() {
-			all = append(all, reg(a, oa.Local(1, k/p.K).Mul(p.A))...)
+			all = append(all, reg(a, la)...)
 		}
 		if b.wants() {
-			all = append(all, reg(b, ob.Local(k/p.K, 1).Mul(p.B))...)
+			all = append(all, reg(b, lb)...)
 		}
 		if c.wants() {
 			all = append(all, reg(c, d.Register)...)
@@ -114,6 +119,17 @@ func dot(g *Graph, in *Instr) []found {
 		return all
 	}
 	return nil
+}
+
+// chain is the product of layouts, unless it is too large to be one.
+func chain(l layout.Layout, inner ...layout.Layout) (layout.Layout, bool) {
+	for _, g := range inner {
+		if l.Threads()*l.Slots() > layout.MaxCells/(g.Threads()*g.Slots()) || max(l.Rank(), g.Rank()) > layout.MaxRank {
+			return layout.Layout{}, false
+		}
+		l = l.Mul(g)
+	}
+	return l, true
 }
 
 // wgmma is the rule of a product of operands in shared memory, or of A in

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
@@ -81,6 +82,7 @@ func FromProgram(p *ir.Program, target Target) (*Graph, map[*ir.Var]*Tile) {
 			return t
 		}
 		shape, ok := v.Type.Dims()
+		ok = ok && len(shape) <= layout.MaxRank
 		n := 1
 		for _, s := range shape {
 			if ok = ok && s > 0 && s <= ir.MaxTileElements/n; !ok {

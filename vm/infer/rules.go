@@ -239,6 +239,13 @@ func sliced(in *Instr, whole layout.Layout, part []int) (layout.Layout, bool) {
 			}
 		}
 	}
+	// Threads that hold other elements do not hold the part.
+	spatial, _ := whole.Digits()
+	for _, g := range spatial {
+		if slices.Contains(cut, g.Dim) || slices.Contains(drop, g.Dim) {
+			return layout.Layout{}, false
+		}
+	}
 	l, err := whole.Reduce(cut, true)
 	if err != nil {
 		return l, false
@@ -368,13 +375,19 @@ func random(g *Graph, in *Instr) []found {
 		return nil
 	}
 	offsets, out := in.In[len(in.In)-1], in.Out[0]
+	if len(offsets.Shape) >= layout.MaxRank {
+		return nil
+	}
 	four := layout.Local(append([]int{4}, ones(len(offsets.Shape))...)...)
 	if offsets.Known {
 		l, err := offsets.Register.Unsqueeze(0)
 		if err != nil {
 			return nil
 		}
-		return reg(out, four.Mul(l))
+		if l, ok := chain(four, l); ok {
+			return reg(out, l)
+		}
+		return nil
 	}
 	if out.Known {
 		l, err := out.Register.LeftDiv(four)

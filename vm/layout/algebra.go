@@ -244,6 +244,32 @@ func (l Layout) Reduce(over []int, keep bool) (Layout, error) {
 	return build(shape, remap(spatial, to), remap(local, to))
 }
 
+// Slice is the layout of the part of the tile that keeps these dimensions, in
+// ascending order, and fixes the index of the others. It does not exist where
+// threads are spread over a dimension that vanishes: only some of them hold the part.
+func (l Layout) Slice(retain ...int) (Layout, error) {
+	d := l.rep()
+	keep, err := dims(retain, len(d.shape))
+	if err != nil {
+		return Layout{}, err
+	}
+	if !slices.IsSorted(keep) {
+		return Layout{}, fail(eDims, "permute the slice", "slice keeps dimensions %s, which do not ascend", list(keep))
+	}
+	var drop []int
+	for i := range d.shape {
+		if !slices.Contains(keep, i) {
+			drop = append(drop, i)
+		}
+	}
+	for _, g := range d.spatial {
+		if slices.Contains(drop, g.Dim) {
+			return Layout{}, fail(eDims, "keep the dimension, or go through shared memory", "slice: threads are spread over dimension %d, so only some of them hold the part", g.Dim)
+		}
+	}
+	return l.Reduce(drop, false)
+}
+
 // ReduceTo reduces every dimension in which shape, aligned at the last
 // dimension, is 1, and drops leading dimensions that shape does not have. It is
 // the layout an operand of that shape must have to be broadcast to l.

@@ -90,6 +90,8 @@ func functions() []function {
 			eval: func(a args) (Layout, error) { return a.layout("x").Reduce(a.ints("dims"), a["keepdims"].flag) }},
 		{name: "reduce_to", doc: "reduce every dimension in which shape is 1", params: []param{xParam, shapeParam},
 			eval: func(a args) (Layout, error) { return a.layout("x").ReduceTo(a.ints("shape")) }},
+		{name: "slice", doc: "keep these dimensions and fix the index of the others, over which no threads are spread", params: []param{xParam, {name: "retain_dims", kind: kInts}},
+			eval: func(a args) (Layout, error) { return a.layout("x").Slice(a.ints("retain_dims")...) }},
 		{name: "permute", doc: "reorder dimensions", params: []param{xParam, {name: "dims", kind: kInts}},
 			eval: func(a args) (Layout, error) { return a.layout("x").Permute(a.ints("dims")...) }},
 		{name: "reshape", doc: "another shape of the same size", params: []param{xParam, shapeParam},

@@ -599,6 +599,29 @@ func TestReduceLaws(t *testing.T) {
 	}
 }
 
+func TestRegisterSlice(t *testing.T) {
+	l := parse(t, "spatial(8, 1, 1).local(1, 3, 4)")
+	s, err := l.Slice(0, 2)
+	if err != nil || s.String() != "spatial(8, 1).local(1, 4)" {
+		t.Errorf("%s, %v", s, err)
+	}
+	for thread := range 8 {
+		for slot := range 4 {
+			at := s.Index(thread, slot)
+			for fixed := range 3 { // each part of the source has the slice's layout
+				if !slices.ContainsFunc(l.Holders(at[0], fixed, at[1]), func(h Holder) bool { return h.Thread == thread }) {
+					t.Errorf("thread %d does not hold %v at %d", thread, at, fixed)
+				}
+			}
+		}
+	}
+	for _, keep := range [][]int{{1, 2}, {2, 0}, {3}} {
+		if s, err := l.Slice(keep...); err == nil {
+			t.Errorf("slice %v is %s", keep, s)
+		}
+	}
+}
+
 func TestMemoryErrorsHaveRuleAndPlace(t *testing.T) {
 	for _, c := range []struct{ text, code, want string }{
 		{"shared_row_major(8, 0)", "Layout.E4", "positive"},

@@ -47,7 +47,7 @@ var Rules = []Rule{
 	{"Layout.E6", "In register_layout the modes, taken from the left, multiply up to each dimension in turn, and every mode stands exactly once in spatial_modes or local_modes; -r in spatial_modes is a replica digit of size r."},
 	{"Layout.E7", "h / g is the layout f with f * g = h. It exists only where g is the inner part of h: the thread digits of g end those of h, the slot digits of g end those of h, and each dimension of g divides that of h."},
 	{"Layout.E8", "left_divide(h, f) is the layout g with f * g = h. It exists only where f is the outer part of h: the thread digits of f begin those of h, the slot digits of f begin those of h, and each dimension of f divides that of h."},
-	{"Layout.E9", "Dimensions are numbered 0 … rank-1 (or -rank … -1 from the end) and named once each; permute names all of them; squeeze names dimensions of size 1."},
+	{"Layout.E9", "Dimensions are numbered 0 … rank-1 (or -rank … -1 from the end) and named once each; permute names all of them; squeeze names dimensions of size 1; slice drops only dimensions over which no threads are spread."},
 	{"Layout.E10", "reshape keeps the number of elements, and every border between new dimensions must fall between modes, or cut a mode into two whole factors."},
 	{"Layout.E11", "reduce_to needs a target of at most the same rank in which each dimension, aligned at the last, is 1 or equal to the dimension of the layout."},
 	{"Layout.E12", "auto_local_spatial needs the number of threads to divide the number of elements or the other way round."},

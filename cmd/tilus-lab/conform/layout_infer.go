@@ -199,6 +199,9 @@ func declare(t declared) (*infer.Tile, error) {
 		return nil, fmt.Errorf("no element type is called %q", t.Dtype)
 	}
 	size := 1
+	if len(t.Shape) > layout.MaxRank {
+		return nil, fmt.Errorf("tensor %s has %d dimensions", t.ID, len(t.Shape))
+	}
 	for _, n := range t.Shape {
 		if n < 1 || n > maxMap/size {
 			return nil, fmt.Errorf("tensor %s has the shape %v", t.ID, t.Shape)
