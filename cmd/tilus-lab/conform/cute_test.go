@@ -1,0 +1,103 @@
+package conform
+
+import (
+	"bytes"
+	"encoding/json"
+	"strings"
+	"testing"
+)
+
+// TestCute checks the recordings of CuTe, all of them.
+func TestCute(t *testing.T) {
+	var out bytes.Buffer
+	var mine []Case
+	for _, c := range load(t, "cute.json") {
+		if !strings.HasPrefix(c.Kind, "op:print_svg") && !strings.HasPrefix(c.Kind, "op:print_latex") {
+			mine = append(mine, c)
+		}
+	}
+	s, err := Run(&out, mine, false)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !s.OK() || s.Passed < 307 {
+		t.Error(out.String())
+	}
+}
+
+// TestCuteDisagreements checks the four recordings, kept out of the file, on
+// which CuTe's C++ and Python differ, and that wrong ones of that kind fail.
+func TestCuteDisagreements(t *testing.T) {
+	for _, c := range []struct {
+		op, args, cpp string
+		ok            bool
+	}{
+		{"left_inverse", `"4:2"`, "(2,4):(0,1)", true},
+		{"left_inverse", `"(4,2):(1,16)"`, "(16,2):(1,4)", true},
+		{"left_inverse", `"(4,8):(1,5)"`, "(5,8):(1,4)", true},
+		{"idx2crd", `"I37", "S(4,8)"`, "(1,9)", true},
+		{"logical_divide", `"(3,4):(4,1)", "2:1"`, "(2,(2,4)):(4,(8,1))", true},
+		{"logical_divide", `"(4,4):(4,1)", "2:1"`, "(2,(2,4)):(4,(8,1))", true}, // well-posed, and both right
+		{"complement", `"6:4", "I24"`, "4:1", false},                            // no property is known
+		{"left_inverse", `"4:1", "4:1"`, "4:1", false},
+	} {
+		r := Check(Case{Name: c.op, Kind: "op:" + c.op,
+			Input:  []byte(`{"op": "` + c.op + `", "args": [` + c.args + `]}`),
+			Expect: []byte(`{"cpp": "` + c.cpp + `", "pycute_agrees": false, "pycute": "ERROR"}`)})
+		if (r.Outcome == Passed) != c.ok {
+			t.Errorf("%s %s: %s %s", c.op, c.args, r.Outcome, r.Note)
+		}
+	}
+}
+
+// TestCuteBroken changes one thing in a case of each kind.
+func TestCuteBroken(t *testing.T) {
+	broken := map[string]bool{}
+	for _, c := range load(t, "cute.json") {
+		if broken[c.Kind] || strings.Contains(c.Kind, "op:print_") && c.Kind != "op:print_layout" {
+			continue
+		}
+		text := string(c.Expect)
+		for _, edit := range [][2]string{{"1", "3"}, {"8", "9"}, {"2", "5"}, {"true", "false"}} {
+			if !strings.Contains(text, edit[0]) {
+				continue
+			}
+			bad := c
+			bad.Expect = []byte(strings.ReplaceAll(text, edit[0], edit[1]))
+			if r := Check(bad); r.Outcome != Failed {
+				t.Errorf("%s: %s passes with %s for %s", c.Kind, c.Name, edit[1], edit[0])
+			}
+			broken[c.Kind] = true
+			break
+		}
+		extra := c
+		extra.Expect = []byte(strings.Replace(text, "{", `{"unheard of": 1, `, 1))
+		if r := Check(extra); r.Outcome != Failed {
+			t.Errorf("%s: %s passes with a key that nobody knows", c.Kind, c.Name)
+		}
+	}
+	if len(broken) < 50 {
+		t.Errorf("only %d kinds were broken", len(broken))
+	}
+}
+
+// TestCuteArguments tells a layout that is written as its shape from a shape.
+func TestCuteArguments(t *testing.T) {
+	for _, c := range []struct{ input, cpp string }{
+		{`{"op": "composition", "args": ["12:2", "(4,3)"]}`, "(4,3):(2,8)"},
+		{`{"op": "composition", "args": ["(8,8)", "S(4,2)"]}`, "(4,2):(1,8)"},
+		{`{"op": "logical_divide", "args": ["16:1", "(2,2)"]}`, "((2,2),4):((1,2),4)"},
+		{`{"op": "logical_divide", "args": ["16:1", "I4"]}`, "(4,4):(1,4)"},
+		{`{"op": "upcast", "args": ["(8,8):(8,1)"], "N": 16}`, "(4,1):(1,1)"},
+		{`{"op": "tile_to_shape", "args": ["(2,2)", "S(4,4)", "S(1,0)"]}`, "((2,2),(2,2)):((1,8),(2,4))"},
+	} {
+		var in struct{ Op string }
+		if err := json.Unmarshal([]byte(c.input), &in); err != nil {
+			t.Fatal(err)
+		}
+		r := Check(Case{Name: c.input, Kind: "op:" + in.Op, Input: []byte(c.input), Expect: []byte(`{"cpp": "` + c.cpp + `"}`)})
+		if r.Outcome != Passed {
+			t.Errorf("%s: %s", c.input, r.Note)
+		}
+	}
+}
