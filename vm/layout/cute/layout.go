@@ -197,27 +197,36 @@ func (l Layout) Modes() []Layout {
 
 // Coordinates says whether the layout gives coordinates, through strides such as
 // 1@0, instead of offsets.
-func (l Layout) Coordinates() bool {
-	return slices.ContainsFunc(l.stride.Leaves(), func(d Tuple) bool { return d.basis != nil })
-}
+func (l Layout) Coordinates() bool { return l.stride.hasBasis() }
+
+func (t Tuple) hasBasis() bool { return t.basis != nil || slices.ContainsFunc(t.items, Tuple.hasBasis) }
 
 // At is the offset of the i-th coordinate in column-major order. The last mode
 // goes on beyond its size, as in CuTe. It is -1 for layouts that give
-// coordinates, see [Layout.Value], and i must not be negative.
+// coordinates, see [Layout.Value], and for negative i.
 func (l Layout) At(i int) int {
-	if l.Coordinates() || i < 0 {
+	if i < 0 || l.Coordinates() {
 		return -1
 	}
-	shape, stride := l.Shape().Leaves(), l.stride.Leaves()
-	at := 0
-	for k, s := range shape {
-		c := i
-		if k < len(shape)-1 {
-			c, i = i%s.n, i/s.n
-		}
-		at += c * stride[k].n
-	}
+	at, _ := offset(l.Shape(), l.stride, i, true)
 	return at
+}
+
+// offset takes from the number i what the shape has room for, all of it where it
+// is the last of the layout, and returns the rest.
+func offset(shape, stride Tuple, i int, last bool) (at, rest int) {
+	if shape.IsInt() {
+		if last {
+			return i * stride.n, 0
+		}
+		return i % shape.n * stride.n, i / shape.n
+	}
+	for k, s := range shape.items {
+		var x int
+		x, i = offset(s, stride.items[k], i, last && k == len(shape.items)-1)
+		at += x
+	}
+	return at, i
 }
 
 // Offsets are the values at all coordinates in order. It fails beyond 2^24
