@@ -12,6 +12,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/layout/cute"
 	"github.com/tilus-lab/tilus-lab/vm/layout/linear"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
@@ -23,7 +24,7 @@ func rules() []ir.RuleDoc {
 	for _, r := range layout.Rules {
 		all = append(all, ir.RuleDoc{Code: r.Code, Text: r.Text})
 	}
-	for _, r := range slices.Concat(dtype.Rules, array.Rules, linear.Rules, notation.Rules) {
+	for _, r := range slices.Concat(dtype.Rules, array.Rules, cute.Rules, linear.Rules, notation.Rules) {
 		all = append(all, ir.RuleDoc(r))
 	}
 	all = append(all, infer.Problems...)
