@@ -43,7 +43,8 @@ EXPR is recognised by its looks; "-" is standard input. It may be
   CuTe                 ((4,8),(2,2)):((32,1),(16,8)) on 16x8, Sw<3,3,3> o (8,64):(64,1),
                        logical_divide((8,8),<4:1,2:1>)
   linear bases         as Triton prints them, or name: [T, W, R] -> [A, B] and bases
-  a Triton encoding    #ttg.blocked<{sizePerThread = [1, 4], …}> on 64x32
+  a Triton encoding    #ttg.blocked<{sizePerThread = [1, 4], …}> on 64x32, or as Gluon
+                       writes it: BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0]) on 64x32
   a swizzle            Sw<3,4,3>
   an instruction       mma.m16n8k16.f32.f16, or its operand mma.m16n8k16.f32.f16/A
 

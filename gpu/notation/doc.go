@@ -5,7 +5,7 @@
 //	four-part  register_layout([16, 8], [2, 8, 4, 2], [1, 2], [0, 3])
 //	cute       ((4,8),(2,2)):((32,1),(16,8)) on 16x8           package vm/layout/cute
 //	linear     - lane=1 -> (0, 2) and so on                    package vm/layout/linear
-//	triton     #ttg.nvidia_mma<{…}> on 16x8
+//	triton     #ttg.nvidia_mma<{…}> on 16x8, or Gluon's BlockedLayout(…) on 64x32
 //
 // It reads swizzles (Sw<3,4,3>) and names of instructions in the catalogue
 // (mma.m16n8k16.f32.f16, or its operand mma.m16n8k16.f32.f16/A) too.

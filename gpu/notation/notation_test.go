@@ -40,6 +40,8 @@ func TestOneLayoutInAllNotations(t *testing.T) {
 		{Triton, "#ttg.linear<{register = [[0, 1], [8, 0]], lane = [[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp = [], block = []}>"},
 		{Triton, "#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [1, 1], instrShape = [16, 8]}> on 16x8"},
 		{Triton, "tensor<16x8xf32, #ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [1, 1], instrShape = [16, 8]}>>"},
+		{Triton, "NVMMADistributedLayout(version=[2, 0], warps_per_cta=[1, 1], instr_shape=[16, 8], cga_layout=[]) on 16x8"},
+		{Triton, "gl.DistributedLinearLayout(reg_bases=[[0, 1], [8, 0]], lane_bases=[[0, 2], [0, 4], [1, 0], [2, 0], [4, 0]], warp_bases=[], block_bases=[], shape=[16, 8])"},
 		{Atom, "mma.m16n8k16.f32.f16/C"},
 		{Atom, "SM80_16x8x16_F32F16F16F32_TN/D"},
 	} {
@@ -300,6 +302,8 @@ func TestReadRefuses(t *testing.T) {
 		{"Sw<3,4,3> o (8,64):(64,1) on 8x64", "has no swizzle"},
 		{"#ttg.blocked<{sizePerThread = [1]}>", "needs the shape of the tensor"},
 		{"Sw<3,4,1>", "overlap"},
+		{"BlokedLayout([1], [32], [4], [0])", "did you mean BlockedLayout?"},
+		{"BlockedLayout([1], [32], [4], ordr=[0]) on 128", "1:31: BlockedLayout has no parameter ordr"},
 		{"%%", "1:1:"},
 		{strings.Repeat("x", MaxText+1), "Notation.E2"},
 	} {
@@ -339,7 +343,7 @@ func FuzzRead(f *testing.F) {
 		"x: [T] -> [A]\nT: [[1]]", "#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}> on 64x32",
 		"#ttg.swizzled_shared<{vec = 8, perPhase = 1, maxPhase = 8, order = [1, 0]}> on 64x64",
 		"tensor<16x8xf32, #ttg.linear<{register = [[0, 1]]}>>", "shared_row_major_swizzle([8, 64], 2)", "global_strides([16, 32], [40, 1])",
-		"tmemory_row_major(128, 64)", "mma.m16n8k16.f32.f16/A", "mma.m16n8k16.f32.f61", "local(2) on []",
+		"SliceLayout(1, parent=BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0])) on 64", "tmemory_row_major(128, 64)", "mma.m16n8k16.f32.f16/A", "mma.m16n8k16.f32.f61", "local(2) on []",
 	} {
 		f.Add(text)
 	}

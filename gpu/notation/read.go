@@ -131,7 +131,7 @@ func read(text string, shape []int) (Value, error) {
 }
 
 var (
-	firstWord = regexp.MustCompile(`^\s*\(*\s*([A-Za-z_][\w:]*)\s*[(<]`)
+	firstWord = regexp.MustCompile(`^\s*\(*\s*(?:\w+\.)?([A-Za-z_][\w:]*)\s*[(<]`)
 	nameOnly  = regexp.MustCompile(`^\s*[A-Za-z][\w.:<>,/ -]*$`)
 	cuteStart = regexp.MustCompile(`^[\s(]*_?\d`)
 )
@@ -163,6 +163,9 @@ func recognise(text string, shape []int) (Value, error) {
 	case strings.HasPrefix(head, "tmemory_"):
 		t, err := layout.ParseTMemory(text)
 		return Value{form: Chain, kind: tensorMemory, tmem: &t}, err
+	case slices.Contains(linear.Constructors(), head):
+		l, err := linear.ParseTriton(text, shape)
+		return linearValue(Triton, l), err
 	case head == "Sw" || head == "Swizzle" || cuteStart.MatchString(text):
 		return cuteValue(text, shape)
 	}
@@ -201,6 +204,7 @@ func unknownName(text, head string, err error) error {
 			names = append(names, f.Name)
 		}
 	}
+	names = append(names, linear.Constructors()...)
 	if help := diag.DidYouMean(head, names); help != "" {
 		list[0].Help = help
 	}

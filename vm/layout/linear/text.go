@@ -83,6 +83,9 @@ func Parse(text string) (Layout, error) {
 		switch {
 		case p.tok.kind == 'w' && strings.HasPrefix(p.word(), "#"):
 			return p.encoding(nil)
+		case p.atConstructor():
+			at := p.tok
+			return p.layoutOf(p.construct(), nil, at)
 		case p.is("("):
 			p.next()
 			p.expectWord("empty")
@@ -346,6 +349,8 @@ func (p *parser) value(names map[string]*attribute) value {
 		v = list
 	case p.tok.kind == 'w' && p.word()[0] == '#':
 		v = p.attribute(names)
+	case p.atConstructor():
+		v = p.construct()
 	case p.tok.kind == 'w':
 		v = p.word()
 		p.next()

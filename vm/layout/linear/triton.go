@@ -17,6 +17,10 @@ import (
 //
 //	#mma = #ttg.nvidia_mma<{…}> #ttg.dot_op<{opIdx = 0, parent = #mma, kWidth = 2}>
 //
+// Constructors of Gluon stand for encodings too, as in
+//
+//	BlockedLayout(size_per_thread=[1, 4], threads_per_warp=[8, 4], warps_per_cta=[4, 1], order=[1, 0])
+//
 // Encodings of registers have the input dimensions register, lane, warp and block;
 // those of shared memory have offset and block. Output dimensions are dim0, dim1, ….
 // shape may be nil for ttg.linear and ttg.shared_linear, which then have the size
@@ -25,6 +29,10 @@ import (
 // Source: triton-lang/triton, lib/Dialect/TritonGPU/IR/LinearLayoutConversions.cpp.
 func ParseTriton(text string, shape []int) (Layout, error) {
 	return guard(text, func(p *parser) Layout {
+		if p.atConstructor() {
+			at := p.tok
+			return p.layoutOf(p.construct(), shape, at)
+		}
 		if p.tok.kind != 'w' || p.word()[0] != '#' {
 			p.problem(p.tok, eSyntax, "", "an encoding such as #ttg.blocked<{…}> is wanted here, not %s", p.quote())
 		}
@@ -220,9 +228,17 @@ func (e *encoder) vectorsOf(f field) [][]int {
 // linear reads the bases themselves.
 func (e *encoder) linear(a *attribute, shape []int) (Layout, error) {
 	var in []Dim
+	if f, ok := a.get("shape"); ok && shape == nil {
+		for _, n := range e.ints(f) {
+			if _, ok := log2(n); !ok || n > 1<<MaxBits {
+				e.problem(f.value.at, eShape, "", "the shape holds %d, which is not a power of two of at most %d bits", n, MaxBits)
+			}
+			shape = append(shape, n)
+		}
+	}
 	rank := len(shape)
 	for _, f := range a.fields {
-		if f.name == "alignment" {
+		if f.name == "alignment" || f.name == "shape" {
 			continue
 		}
 		d := Dim{f.name, e.vectorsOf(f)}
@@ -411,9 +427,9 @@ func notSmaller(l Layout, shape []int) (Layout, error) {
 }
 
 // onShape gives the layout of one block the shape of the tensor, shared among the
-// blocks of a cluster as the attribute says.
-func (e *encoder) onShape(l Layout, a *attribute, shape []int) (Layout, error) {
-	blocks, err := e.clusterOf(a, len(shape))
+// blocks of a cluster as the attribute says, but not along the dimensions in whole.
+func (e *encoder) onShape(l Layout, a *attribute, shape []int, whole ...int) (Layout, error) {
+	blocks, err := e.clusterOf(a, len(shape), whole)
 	if err != nil {
 		return Layout{}, err
 	}
@@ -436,8 +452,9 @@ func (e *encoder) onShape(l Layout, a *attribute, shape []int) (Layout, error) {
 	return l.TransposeOut(dimNames(nil, len(shape))...)
 }
 
-// clusterOf is the layout of the blocks of a cluster.
-func (e *encoder) clusterOf(a *attribute, rank int) (Layout, error) {
+// clusterOf is the layout of the blocks of a cluster, which replicate along the
+// dimensions in whole.
+func (e *encoder) clusterOf(a *attribute, rank int, whole []int) (Layout, error) {
 	if f, ok := a.get("CGALayout"); ok {
 		d := Dim{Block, e.vectorsOf(f)}
 		out := make([]OutDim, rank)
@@ -446,6 +463,9 @@ func (e *encoder) clusterOf(a *attribute, rank int) (Layout, error) {
 			for _, b := range d.Bases {
 				if len(b) != rank {
 					e.problem(f.value.at, eBasis, "", "a basis of CGALayout has %d numbers; the tensor has rank %d", len(b), rank)
+				}
+				if slices.Contains(whole, j) {
+					b[j] = 0
 				}
 				for out[j].Size <= b[j] && out[j].Size < 1<<MaxBits {
 					out[j].Size *= 2
@@ -471,6 +491,9 @@ func (e *encoder) clusterOf(a *attribute, rank int) (Layout, error) {
 	}
 	if f, ok := a.get("CTAOrder"); ok {
 		order = e.order(f, rank)
+	}
+	for _, d := range whole {
+		split[d] = 1
 	}
 	var parts []Layout
 	for _, d := range order {
@@ -696,7 +719,7 @@ func (e *encoder) withWarps(l Layout, warps, order []int, k int, a *attribute, s
 	if l, err = l.Mul(w); err != nil {
 		return l, err
 	}
-	return e.onShape(l, a, shape)
+	return e.onShape(l, a, shape, k)
 }
 
 // mfmaSize is 16 or 32, the rows and columns of the instruction.

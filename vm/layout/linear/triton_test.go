@@ -241,6 +241,40 @@ func TestTritonFacts(t *testing.T) {
 	}
 }
 
+// Gluon's constructors are the same layouts as the encodings.
+func TestGluon(t *testing.T) {
+	for _, c := range []struct {
+		gluon, attr string
+		shape       []int
+	}{
+		{"BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0])", blocked("[1,4]", "[8,4]", "[4,1]", "[1,0]", ""), []int{64, 32}},
+		{"ttgl.BlockedLayout(size_per_thread=[1, 4], threads_per_warp=[8, 4], warps_per_cta=[4, 1], order=[1, 0], ctas_per_cga=None)", blocked("[1,4]", "[8,4]", "[4,1]", "[1,0]", ""), []int{64, 32}},
+		{"BlockedLayout([1], [4], [4], [0], [[16], [0]])", blocked("[1]", "[4]", "[4]", "[0]", "CGALayout = [[16], [0]]"), []int{512}},
+		{"SliceLayout(dim=1, parent=BlockedLayout([1, 4], [8, 4], [4, 1], [1, 0]))", slice(1, blocked("[1,4]", "[8,4]", "[4,1]", "[1,0]", "")), []int{64}},
+		{"DotOperandLayout(0, NVMMADistributedLayout([2, 0], [2, 2], [16, 8]), 2)", dot(0, "2", mma(2, "[16,8]", "[2,2]", "")), []int{64, 32}},
+		{"NVMMASharedLayout(swizzle_byte_width=128, element_bitwidth=16, rank=2, transposed=False)", nvmma(128, 16, ""), []int{64, 64}},
+		{"SwizzledSharedLayout(2, 2, 4, order=[1, 0])", shared(2, 2, 4, "[1,0]"), []int{32, 32}},
+	} {
+		want := must(ParseTriton(c.attr, c.shape))
+		if got, err := ParseTriton(c.gluon, c.shape); err != nil || !got.Equal(want) {
+			t.Errorf("%s on %v is\n%s\nwant\n%s\n%v", c.gluon, c.shape, got, want, err)
+		}
+	}
+	if len(Constructors()) != len(constructors) {
+		t.Error(Constructors())
+	}
+}
+
+// An operand of a product is shared by the blocks along the dimension that is
+// summed over, as it is by the warps.
+func TestDotOperandOfClusters(t *testing.T) {
+	l := must(ParseTriton(dot(0, "2", mma(2, "[16,8]", "[1,1]", ", CTAsPerCGA = [2,2], CTASplitNum = [2,2], CTAOrder = [1,0]")), []int{32, 16}))
+	blocks, _ := l.InDim(Block)
+	if want := [][]int{{0, 0}, {16, 0}}; !slices.EqualFunc(blocks.Bases, want, func(a, b []int) bool { return slices.Equal(a, b) }) {
+		t.Errorf("blocks are %v, want %v", blocks.Bases, want)
+	}
+}
+
 func TestTritonRefuses(t *testing.T) {
 	for _, c := range []struct {
 		attr  string
