@@ -102,7 +102,7 @@ func TestCuTeTextsAgreeWithLayouts(t *testing.T) {
 		if a.M > 0 {
 			for _, o := range a.Operands {
 				key := o.Name + o.CuTe + o.Layout.Key()
-				if o.CuTe == "" || a.Sparse() && o.Name == "A" || seen[key] {
+				if !a.byCuTe() || o.CuTe == "" || a.Sparse() && o.Name == "A" || seen[key] {
 					continue
 				}
 				seen[key] = true
@@ -133,7 +133,7 @@ func TestCuTeTextsAgreeWithLayouts(t *testing.T) {
 		// must come from the same source in both writings.
 		s, _ := a.Operand("S")
 		d, _ := a.Operand("D")
-		if s.CuTe == "" || strings.HasPrefix(a.Family, "tcgen05.cp") || a.Family == "movmatrix" || a.Family == "copy" {
+		if !a.byCuTe() {
 			continue
 		}
 		copies++

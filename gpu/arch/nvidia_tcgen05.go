@@ -126,10 +126,19 @@ func tcgen05Atom(kind, cute string, m, n, k, blocks int, d, x, y, scale dtype.Ty
 		return fmt.Sprintf("(2,(%d,%d)):(%d,(1,%d))", split, cols, split, rows)
 	}
 	a, bb, c = a.cute(tv(m, k, m/2)).named(cuteType(x)), bb.cute(tv(n, k, n/2)).named(cuteType(y)), c.cute(tv(m, n, m/2)).named(cuteType(d))
-	at.Operands = []Operand{a, bb, c}
-	if blocks == 1 && m == 128 {
-		at.Operands = append(at.Operands, operand("D", d, chain("spatial(128, 1).local(1, %d)", n), m, n).in(InTensor).wide(32).note("(tensor memory lane, column)"))
+	dd := c
+	dd.Name = "D"
+	switch {
+	case blocks == 1 && m == 128:
+		dd = operand("D", d, chain("spatial(128, 1).local(1, %d)", n), m, n).in(InTensor).wide(32).named(cuteType(d)).note("(tensor memory lane, column)")
+	case blocks == 1:
+		dd.Note = "rows 16w to 16w+15 lie in lanes 32w to 32w+15 of tensor memory"
+	case m == 256:
+		dd.Note = "each block has a half of the rows, one in each lane of its tensor memory"
+	default:
+		dd.Note = "each block has a half of the rows: lanes 0 to 63 the first half of the columns, lanes 64 to 127 the second"
 	}
+	at.Operands = []Operand{a, bb, c, dd}
 	if scale != 0 {
 		per := 32
 		if vec != 0 {

@@ -129,7 +129,7 @@ func sameAs(t *testing.T, a Atom, o Operand, want place) {
 func TestFragmentsOfMMAAgainstTheManual(t *testing.T) {
 	checked := 0
 	for _, a := range nvidiaOnly(t).atoms {
-		if a.Family != "mma" && a.Family != "mma.sp" || a.Blocks > 1 || a.Lanes != 32 {
+		if a.Family != "mma" && a.Family != "mma.sp" || !a.byManual() || a.Blocks > 1 {
 			continue
 		}
 		k := a.K
@@ -163,34 +163,41 @@ func TestFragmentsOfVolta(t *testing.T) {
 			return l&1 + i&2 + 4*h, i&4 + l&2 + i&1
 		}},
 	}
-	for _, d := range []string{"f16", "f32"} {
-		for _, oa := range []string{"row", "col"} {
-			for _, ob := range []string{"row", "col"} {
-				i := nvidiaOnly(t).index["mma.m8n8k4."+d+".f16."+oa+"."+ob]
-				a := nvidiaOnly(t).atoms[i]
-				for _, x := range []struct {
-					op string
-					f  func(p, h, i, lane int) (int, int)
-				}{{"A", row["A"][oa]}, {"B", row["B"][ob]}, {"C", row["C"][d]}, {"D", row["C"][d]}} {
-					o, _ := a.Operand(x.op)
-					for lane := range 32 {
-						for e := range o.Layout.Slots() {
-							r, c := x.f(lane%4, lane/16, e, lane)
-							if got := o.Layout.Index(lane, e); !slices.Equal(got, []int{lane / 4 % 4, r, c}) {
-								t.Fatalf("%s %s lane %d element %d is %v, the manual says %v", a.Name, x.op, lane, e, got, []int{lane / 4 % 4, r, c})
-							}
-						}
+	n := 0
+	for _, a := range nvidiaOnly(t).atoms {
+		if a.Family != "mma" || !a.byManual() || a.Blocks != 4 {
+			continue
+		}
+		n++
+		words := strings.Split(a.Name, ".")
+		oa, ob := words[len(words)-2], words[len(words)-1]
+		for _, o := range a.Operands {
+			f := row["C"][o.Type.String()]
+			switch o.Name {
+			case "A":
+				f = row["A"][oa]
+			case "B":
+				f = row["B"][ob]
+			}
+			for lane := range 32 {
+				for e := range o.Layout.Slots() {
+					r, c := f(lane%4, lane/16, e, lane)
+					if got := o.Layout.Index(lane, e); !slices.Equal(got, []int{lane / 4 % 4, r, c}) {
+						t.Fatalf("%s %s lane %d element %d is %v, the manual says %v", a.Name, o.Name, lane, e, got, []int{lane / 4 % 4, r, c})
 					}
 				}
 			}
 		}
+	}
+	if n != 12 {
+		t.Errorf("%d forms", n)
 	}
 }
 
 func TestFragmentsOfWGMMA(t *testing.T) {
 	n := 0
 	for _, a := range nvidiaOnly(t).atoms {
-		if a.Family != "wgmma" {
+		if a.Family != "wgmma" || !a.byManual() {
 			continue
 		}
 		n++
@@ -226,7 +233,7 @@ func TestFragmentsOfWGMMA(t *testing.T) {
 func TestMatrixCopiesAgainstTheManual(t *testing.T) {
 	c := nvidiaOnly(t)
 	for _, a := range c.atoms {
-		if a.Family != "ldmatrix" && a.Family != "stmatrix" || !strings.Contains(a.Name, "m8n8") {
+		if a.Family != "ldmatrix" && a.Family != "stmatrix" || !a.byManual() {
 			continue
 		}
 		regs, _ := a.Operand("D")
