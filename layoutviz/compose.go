@@ -85,6 +85,18 @@ func Chain(factors []layout.Layout, o Options) (Picture, error) {
 		ft, pt := plainTable(c, s.factor, longest), plainTable(c, s.product, longest)
 		ft.name, pt.name = "factor "+s.factor.String(), "product "+s.product.String()
 		ft.prefix, pt.prefix = fmt.Sprintf("f%d.", i), fmt.Sprintf("p%d.", i)
+		// An element of the product is one of the factor, in the place of one of the
+		// product before.
+		f, last := s.factor, 2*(i-1)+1
+		ft.cell = withKeys(ft.cell, func(n int, at []int) []int { return []int{2*i*keyStep + n} })
+		pt.cell = withKeys(pt.cell, func(n int, at []int) []int {
+			inner, outer := within(at, f.Shape())
+			keys := []int{(2*i+1)*keyStep + n, 2*i*keyStep + inner}
+			if i > 0 {
+				keys = append(keys, last*keyStep+flat(outer, steps[i-1].product.Shape()))
+			}
+			return keys
+		})
 		ft.place(c, pad, y)
 		pt.place(c, x, y)
 		if i > 0 {
@@ -96,6 +108,42 @@ func Chain(factors []layout.Layout, o Options) (Picture, error) {
 	p := c.picture("Chain of "+last.String(), fmt.Sprintf("%s in %d steps. %s", last, len(steps), Describe(last)))
 	p.Form, p.Text = "layout", last.String()
 	return p, nil
+}
+
+// withKeys replaces the keys of cells; n is the number of the element.
+func withKeys(cellOf func(r, i int) cell, keys func(n int, at []int) []int) func(r, i int) cell {
+	return func(r, i int) cell {
+		e := cellOf(r, i)
+		if e.at != nil {
+			e.keys = keys(e.keys[0], e.at)
+		}
+		return e
+	}
+}
+
+// within splits an index of a product into the number of the element in a copy of
+// the inner factor, and the index of the copy.
+func within(at, inner []int) (n int, outer []int) {
+	in := make([]int, len(inner))
+	lead := len(at) - len(inner)
+	outer = append([]int{}, at...)
+	for d, size := range inner {
+		if lead+d >= 0 {
+			in[d], outer[lead+d] = at[lead+d]%size, at[lead+d]/size
+		}
+	}
+	return flat(in, inner), outer
+}
+
+// flat is the row-major number of an index; a shape of lower rank has leading ones.
+func flat(at, shape []int) (n int) {
+	lead := max(0, len(at)-len(shape))
+	for d, size := range shape {
+		if lead+d < len(at) {
+			n = n*size + at[lead+d]
+		}
+	}
+	return n
 }
 
 // tiles outlines the copies of a factor in a product.
@@ -197,6 +245,11 @@ func operands(o Options, title string, h, f, g layout.Layout, nf, ng, nh string,
 	})
 	gt := part(ng, "g", g, func([]int) string { return c.quiet })
 	ht := part(nh, "h", h, func(at []int) string { return c.of(number(at)) })
+	gt.cell = withKeys(gt.cell, func(n int, at []int) []int { return []int{keyStep + n} })
+	ht.cell = withKeys(ht.cell, func(n int, at []int) []int {
+		inner, _ := within(at, gs)
+		return []int{2*keyStep + n, number(at), keyStep + inner}
+	})
 	all := []table{ft, gt, ht}
 	var tables []table
 	for _, i := range order {

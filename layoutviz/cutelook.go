@@ -155,6 +155,7 @@ func cutePicture(o Options, title string, caption []string, tex string, blocks [
 	hidden := 0
 	for _, b := range blocks {
 		hidden += b.Hidden
+		base := int((letter(b) + " ")[0]) * keyStep // source and destination are one tile
 		x0, y0 := pad+(b.Left-left+1)*side, y+(b.Top-top+1)*side
 		g := Grid{Title: b.Name, Head: cuteHead(b.Cols), Rows: make([][]string, b.Rows)}
 		for r := range g.Rows {
@@ -170,7 +171,7 @@ func cutePicture(o Options, title string, caption []string, tex string, blocks [
 			c.text(x+side/2, y+side-3, subSize, c.inkOn(fill), scene.Middle, false, fmt.Sprint("V", e.Value))
 			c.ids = append(c.ids, Element{ID: fmt.Sprintf("%s%d.%d", b.Name, e.Row, e.Col), X: x, Y: y, W: side, H: side,
 				Label: fmt.Sprintf("%s (%d, %d) is held by thread %d as value %d", b.Name, e.Row, e.Col, e.Thread, e.Value),
-				Keys:  []int{e.Thread<<16 | e.Value}, Thread: e.Thread, Slot: e.Value, At: []int{e.Row, e.Col}})
+				Keys:  []int{base + e.Row*b.Cols + e.Col}, Thread: e.Thread, Slot: e.Value, At: []int{e.Row, e.Col}})
 			g.Rows[e.Row][e.Col+1] = fmt.Sprintf("T%d/V%d", e.Thread, e.Value)
 		}
 		c.frame(x0, y0, b.Cols*side, b.Rows*side)

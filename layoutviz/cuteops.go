@@ -35,11 +35,11 @@ func CuteOperation(text string, o Options) (Picture, error) {
 	if err != nil {
 		return Picture{}, err
 	}
+	name, args := splitCall(text)
 	result, ok := v.Composed()
-	if !ok {
+	if !ok || args != nil && v.Kind() == "tuple" {
 		return Picture{}, fmt.Errorf("layoutviz: %s is a %s; the picture is of layouts", text, v.Kind())
 	}
-	name, args := splitCall(text)
 	res, err := cuteprint.NewGrid(result)
 	if err != nil {
 		return Picture{}, err

@@ -86,12 +86,26 @@ func Gallery() []Example {
 		{"banks-wide", "16 bytes a lane: four phases, no conflict", banksOf(bank.Load, 16, 32, func(i int) int { return i * 16 })},
 		{"banks-broadcast", "groups of four lanes want one word", banksOf(bank.Load, 4, 32, func(i int) int { return i / 4 * 4 })},
 		{"banks-ldmatrix", "ldmatrix from rows of 64 bytes", banksOf(bank.LdMatrix, 16, 32, func(i int) int { return i * 64 })},
+		{"banks-amd", "16 bytes a lane of a wave on MI350: 64 banks, phases of far lanes", func(o Options) (Picture, error) {
+			p, err := bank.FindProfile("mi350")
+			if err != nil {
+				return Picture{}, err
+			}
+			r, err := bank.Count(p, bank.Access{Kind: bank.Load, Width: 16, Addrs: lanes(64, func(i int) int { return i * 16 })})
+			if err != nil {
+				return Picture{}, err
+			}
+			return Banks(r, o)
+		}},
+		{"sectors", "a stride of 12 bytes in global memory", func(o Options) (Picture, error) {
+			return Sectors(4, lanes(32, func(i int) int { return i * 12 }), o)
+		}},
 		{"swizzle", "Sw<2,0,3> on 4×8 units", func(o Options) (Picture, error) { return Swizzle(layout.Swizzle{Bits: 2, Base: 0, Shift: 3}, 4, 8, o) }},
 		{"swizzle-128B", "Sw<3,3,3> on 8×64 elements of two bytes", func(o Options) (Picture, error) {
 			return Swizzle(layout.Swizzle{Bits: 3, Base: 3, Shift: 3}, 8, 64, o)
 		}},
 		{"swizzle-left", "a negative shift: Sw<2,0,-3>", func(o Options) (Picture, error) { return Swizzle(layout.Swizzle{Bits: 2, Base: 0, Shift: -3}, 4, 8, o) }},
-		{"transpose", "32×32 transpose: plain, padded, swizzled, TMA", Transpose},
+		{"transpose", "32×32 transpose: plain, padded, swizzled, by TMA", Transpose},
 		{"tma-box", "a box across the tensor's edge", func(o Options) (Picture, error) {
 			return TMA(bank.TensorMap{ElementBytes: 2, Float: true, Dims: []uint64{96, 20}, Strides: []uint64{192}, Box: []int{64, 8}, Swizzle: "128B"}, 15, 48, 0, o)
 		}},
@@ -160,13 +174,18 @@ func reinterpretation(t dtype.Type, l layout.Layout) func(Options) (Picture, err
 	}
 }
 
-func banksOf(kind bank.Kind, width, lanes int, at func(lane int) int) func(Options) (Picture, error) {
+// lanes are the addresses of n lanes.
+func lanes(n int, at func(lane int) int) []int {
+	var out []int
+	for i := range n {
+		out = append(out, at(i))
+	}
+	return out
+}
+
+func banksOf(kind bank.Kind, width, n int, at func(lane int) int) func(Options) (Picture, error) {
 	return func(o Options) (Picture, error) {
-		var addrs []int
-		for i := range lanes {
-			addrs = append(addrs, at(i))
-		}
-		r, err := bank.Count(bank.Nvidia(), bank.Access{Kind: kind, Width: width, Addrs: addrs})
+		r, err := bank.Count(bank.Nvidia(), bank.Access{Kind: kind, Width: width, Addrs: lanes(n, at)})
 		if err != nil {
 			return Picture{}, err
 		}

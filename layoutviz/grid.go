@@ -195,7 +195,7 @@ func (t table) place(c *canvas, x, y int) {
 				c.mark(v.mark, bx+1, by+1, cw-2, ch-2)
 			}
 			if t.labelled {
-				if t.twoLines {
+				if t.twoLines && v.bottom != "" {
 					c.text(bx+cw/2, by+ch/2-1, topSize, color, scene.Middle, false, v.top)
 					c.text(bx+cw/2, by+ch/2+10, subSize, color, scene.Middle, false, v.bottom)
 				} else {

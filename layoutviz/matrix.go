@@ -143,7 +143,8 @@ func (c *canvas) bitMatrix(prefix string, x, y int, in, out []bitGroup, one func
 
 // Swizzle draws what a swizzle does to a tile of rows and columns of units: on the
 // left the places before, on the right which unit each place holds after, both in
-// the colour of the unit's column of origin, and below the bits of an offset with
+// the colour of the unit's column of origin (of its row, where the shift is negative
+// and units leave their rows), and below the bits of an offset with
 // what is XORed into what. Rows times columns must be the offsets 0 to n-1 of whole
 // cycles of the swizzle. Where rows are long, a cell is a group of units that stay
 // together.
@@ -176,6 +177,10 @@ func Swizzle(s layout.Swizzle, rows, cols int, o Options) (Picture, error) {
 	}
 	// Units that stay together have one colour, and in long rows one cell.
 	group := max(1, min(cols, 1<<s.Base))
+	color, from := func(u int) int { return u % cols / group }, "column"
+	if s.Shift < 0 {
+		color, from = func(u int) int { return u / cols }, "row"
+	}
 	per := 1
 	if cols > 16 && cols%group == 0 {
 		per = group
@@ -188,7 +193,7 @@ func Swizzle(s layout.Swizzle, rows, cols int, o Options) (Picture, error) {
 				p := r*cols + i*per
 				u := unit(p)
 				label := fmt.Sprintf("unit %d lies at place %d", u, p)
-				return cell{fills: []string{c.of(u % cols / group)}, top: fmt.Sprint(u), id: fmt.Sprintf("%s%d", prefix, p), keys: []int{u},
+				return cell{fills: []string{c.of(color(u))}, top: fmt.Sprint(u), id: fmt.Sprintf("%s%d", prefix, p), keys: []int{u},
 					slot: u, at: []int{r, i}, label: label}
 			}}
 	}
@@ -206,9 +211,9 @@ func Swizzle(s layout.Swizzle, rows, cols int, o Options) (Picture, error) {
 	y := pad
 	say := fmt.Sprintf("%s moves %d of %d units", s, moved, n)
 	if !o.NoCaption {
-		what := "; the number is the unit, the colour the column it comes from"
+		what := fmt.Sprintf("; the number is the unit, the colour the %s it comes from", from)
 		if per > 1 {
-			what = fmt.Sprintf("; a cell is %d units that stay together, numbered by the first; the colour is the column they come from", per)
+			what = fmt.Sprintf("; a cell is %d units that stay together, numbered by the first; the colour is the %s they come from", per, from)
 		}
 		y = c.caption([]string{s.String(), say + what}, y)
 	}

@@ -182,3 +182,68 @@ func laneRuns(lanes []int) string {
 	}
 	return "lanes " + strings.Join(s, ", ")
 }
+
+// Sectors draws one access of a warp to global memory: a row is a line of 128 bytes,
+// a cell a sector of 32 with the lanes that ask for bytes of it. Every sector with a
+// lane is moved whole. Addresses are those of the lanes, as for bank.Global.
+func Sectors(width int, addrs []int, o Options) (Picture, error) {
+	c, err := newCanvas(o)
+	if err != nil {
+		return Picture{}, err
+	}
+	r, err := bank.Global(width, addrs)
+	if err != nil {
+		return Picture{}, fmt.Errorf("layoutviz: %w", err)
+	}
+	if len(r.Lines) == 0 {
+		return Picture{}, fmt.Errorf("layoutviz: no lane takes part")
+	}
+	const sector, line = 32, 128
+	lanes := map[int][]int{}
+	used := map[int]map[int]bool{}
+	longest := "0"
+	for l, a := range addrs {
+		if a == bank.Inactive {
+			continue
+		}
+		at := a / sector * sector
+		lanes[at] = append(lanes[at], l)
+		if used[at] == nil {
+			used[at] = map[int]bool{}
+		}
+		for b := range width {
+			used[at][a+b] = true
+		}
+	}
+	for _, list := range lanes {
+		if s := lanesIn(list); len(s) > len(longest) {
+			longest = s
+		}
+	}
+	t := table{rowAxis: "byte", colAxis: "sector of 32 bytes", rows: len(r.Lines), cols: line / sector, twoLines: true, labelled: true, linked: true, longest: longest + "00",
+		rowHead: func(i int) string { return fmt.Sprint(r.Lines[i]) }, colHead: func(i int) string { return fmt.Sprint(i) }}
+	t.cell = func(i, k int) cell {
+		at := r.Lines[i] + k*sector
+		list := lanes[at]
+		if len(list) == 0 {
+			return cell{fills: []string{c.paper}}
+		}
+		return cell{fills: []string{c.heat(sector-len(used[at]), 2*sector)}, id: fmt.Sprint("s", at), keys: list, thread: list[0], at: []int{at},
+			top: lanesIn(list), bottom: fmt.Sprintf("%d of 32 B", len(used[at])),
+			label: fmt.Sprintf("bytes %d to %d: %s, %d bytes used", at, at+sector-1, laneRuns(list), len(used[at]))}
+	}
+	t.longest = "00 of 32 B"
+	if len(longest) > len(t.longest) {
+		t.longest = longest
+	}
+	first := fmt.Sprintf("global access, %d bytes a lane: %s", width, count(len(r.Sectors), "sector"))
+	return t.draw(o, first, first+". "+r.Why, []string{first, r.Why, "a cell holds the lanes that ask for the sector, and how many of its bytes are used; redder is waste"})
+}
+
+// lanesIn is "0–7" or "0, 9 and 3 more" for the lanes of a sector.
+func lanesIn(lanes []int) string {
+	if s := laneRuns(lanes); len(lanes) == 1 || !strings.Contains(s, ",") {
+		return strings.TrimPrefix(strings.TrimPrefix(s, "lanes "), "lane ")
+	}
+	return fmt.Sprintf("%d+%d", lanes[0], len(lanes)-1)
+}

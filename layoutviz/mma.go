@@ -11,9 +11,14 @@ import (
 // its register layout, and words that stand with it.
 type Fragment struct {
 	Name   string
-	Layout layout.Layout // [rows, columns], or [block, rows, columns]
+	Layout layout.Layout // [rows, columns], [block, rows, columns], or one row
 	Note   string
+
+	base int // of the keys of its elements
 }
+
+// keyStep keeps the keys of different things apart in one picture.
+const keyStep = 1 << 24
 
 // tile is the table of one block of a fragment.
 func (f Fragment) tile(c *canvas, block int, labelled, linked bool, longest string) (table, error) {
@@ -25,6 +30,8 @@ func (f Fragment) tile(c *canvas, block int, labelled, linked bool, longest stri
 		lead = []int{block}
 		prefix = fmt.Sprintf("%s%d.", f.Name, block)
 		shape = shape[1:]
+	case len(shape) == 1:
+		shape = []int{1, shape[0]}
 	case len(shape) != 2:
 		return table{}, fmt.Errorf("layoutviz: %s is %s of rank %d; a fragment has rank 2, or 3 with blocks", f.Name, f.Layout, len(shape))
 	}
@@ -33,11 +40,14 @@ func (f Fragment) tile(c *canvas, block int, labelled, linked bool, longest stri
 	l := f.Layout
 	t.cell = func(r, i int) cell {
 		at := append(append([]int{}, lead...), r, i)
+		if l.Rank() == 1 {
+			at = at[1:]
+		}
 		hold := l.Holders(at...)
 		if len(hold) == 0 {
 			return cell{fills: []string{c.paper}}
 		}
-		e := cell{id: fmt.Sprintf("%s%d.%d", prefix, r, i), keys: []int{hold[0].Thread<<16 | hold[0].Slot}, thread: hold[0].Thread, slot: hold[0].Slot, at: at, also: hold[1:]}
+		e := cell{id: fmt.Sprintf("%s%d.%d", prefix, r, i), keys: []int{f.base + l.FlatIndex(hold[0].Thread, hold[0].Slot)}, thread: hold[0].Thread, slot: hold[0].Slot, at: at, also: hold[1:]}
 		if everyone(l) {
 			// Not in registers: what stands in the tile is the number of the element.
 			e.fills, e.top, e.also = []string{c.quiet}, fmt.Sprint(hold[0].Slot), nil
@@ -92,6 +102,10 @@ func MMA(name string, a, b, cd Fragment, more []Fragment, o Options) (Picture, e
 	c, err := newCanvas(o)
 	if err != nil {
 		return Picture{}, err
+	}
+	a.base, b.base, cd.base = 0, keyStep, 2*keyStep
+	for i := range more {
+		more[i].base = (3 + i) * keyStep
 	}
 	blocks, size, longest := 1, 0, ""
 	for _, f := range append([]Fragment{a, b, cd}, more...) {

@@ -75,7 +75,7 @@ func TMA(m bank.TensorMap, row, col, base int, o Options) (Picture, error) {
 		br, be := tr-row, te-col
 		in := br >= 0 && br < boxRows && be >= 0 && be < boxCols
 		real := inTensor(tr, te)
-		e := cell{fills: []string{c.paper}, id: fmt.Sprintf("%d.%d", tr, te), keys: []int{-1}, at: []int{tr, te}}
+		e := cell{fills: []string{c.paper}, id: fmt.Sprintf("%d.%d", tr, te), at: []int{tr, te}}
 		switch {
 		case in && real:
 			e.fills[0], e.top = c.of(br), fmt.Sprintf("%d:%d", br, be)
@@ -104,7 +104,7 @@ func TMA(m bank.TensorMap, row, col, base int, o Options) (Picture, error) {
 		rowHead: func(r int) string { return fmt.Sprint(first + r*lineBytes) }, colHead: func(i int) string { return fmt.Sprint(i) }}
 	shared.cell = func(r, i int) cell {
 		addr := first + r*lineBytes + i*chunkBytes
-		e := cell{fills: []string{c.paper}, id: fmt.Sprint(addr), keys: []int{-1}, at: []int{r, i}, label: fmt.Sprintf("byte %d is not of the box", addr)}
+		e := cell{fills: []string{c.paper}, id: fmt.Sprint(addr), at: []int{r, i}, label: fmt.Sprintf("byte %d is not of the box", addr)}
 		src, ok := at[addr]
 		if !ok {
 			return e
