@@ -59,6 +59,15 @@ func (k Kind) String() string {
 	return fmt.Sprintf("Kind(%d)", k)
 }
 
+// MarshalText is String, for JSON.
+func (k Kind) MarshalText() ([]byte, error) { return []byte(k.String()), nil }
+
+// UnmarshalText is ParseKind.
+func (k *Kind) UnmarshalText(text []byte) (err error) {
+	*k, err = ParseKind(string(text))
+	return err
+}
+
 // ParseKind reads what String prints.
 func ParseKind(name string) (Kind, error) {
 	for i, n := range kindNames {
@@ -80,16 +89,16 @@ const maxAddr = 1 << 40
 
 // Access is one access of a warp (a wave on AMD) to shared memory.
 type Access struct {
-	Kind  Kind
-	Width int   // bytes per lane; 16 per row for ldmatrix and stmatrix
-	Addrs []int // byte address of each lane, or Inactive; lanes beyond the end are inactive
+	Kind  Kind  `json:"kind"`
+	Width int   `json:"width"` // bytes per lane; 16 per row for ldmatrix and stmatrix
+	Addrs []int `json:"addrs"` // byte address of each lane, or Inactive; lanes beyond the end are inactive
 
 	// Matrices is the number of 8×8 matrices of ldmatrix and stmatrix: 1, 2 or 4. 0
 	// takes one for every 8 addresses.
-	Matrices int
+	Matrices int `json:"matrices,omitempty"`
 	// Source is how many bytes each lane of a cp.async reads; the rest of Width is
 	// filled with zeros. nil reads all.
-	Source []int
+	Source []int `json:"source,omitempty"`
 }
 
 // AccessError says why an access does not exist, and which lane is at fault.
@@ -107,33 +116,34 @@ func (e *AccessError) Error() string {
 
 // Request is one word that a bank hands out in a phase, and the lanes that it goes to.
 type Request struct {
-	Bank, Word int
-	Lanes      []int
+	Bank  int   `json:"bank"`
+	Word  int   `json:"word"`
+	Lanes []int `json:"lanes"`
 }
 
 // Phase is one set of lanes that are served together.
 type Phase struct {
-	Number   int
-	Lanes    []int     // those that take part, ascending
-	Requests []Request // by bank, then word
-	Degree   int       // wavefronts that the phase takes; 0 where no lane takes part
-	Bank     int       // the (lowest) bank with most words; -1 where no lane takes part
-	Pair     [2]int    // two lanes that want different words of Bank; -1, -1 where Degree < 2
-	Why      string    // a sentence
+	Number   int       `json:"number"`
+	Lanes    []int     `json:"lanes"`    // those that take part, ascending
+	Requests []Request `json:"requests"` // by bank, then word
+	Degree   int       `json:"degree"`   // wavefronts that the phase takes; 0 where no lane takes part
+	Bank     int       `json:"bank"`     // the (lowest) bank with most words; -1 where no lane takes part
+	Pair     [2]int    `json:"pair"`     // two lanes that want different words of Bank; -1, -1 where Degree < 2
+	Why      string    `json:"why"`      // a sentence
 }
 
 // Report is the cost of one access.
 type Report struct {
-	Profile    string
-	Access     Access
-	Banks      int // banks that the access sees
-	BankBytes  int
-	Phases     []Phase
-	Wavefronts int
-	Ideal      int // phases in which a lane takes part
-	Conflicts  int // Wavefronts - Ideal
-	Merged     bool
-	ZeroFilled int // bytes that a cp.async fills with zeros
+	Profile    string  `json:"profile"`
+	Access     Access  `json:"access"`
+	Banks      int     `json:"banks"` // banks that the access sees
+	BankBytes  int     `json:"bank_bytes"`
+	Phases     []Phase `json:"phases"`
+	Wavefronts int     `json:"wavefronts"`
+	Ideal      int     `json:"ideal"`     // phases in which a lane takes part
+	Conflicts  int     `json:"conflicts"` // Wavefronts - Ideal
+	Merged     bool    `json:"merged,omitempty"`
+	ZeroFilled int     `json:"zero_filled,omitempty"` // bytes that a cp.async fills with zeros
 }
 
 // Degrees is the degree of each phase.
@@ -285,10 +295,8 @@ func why(p Profile, banks int, a Access, ph Phase, worst []Request) string {
 	x, y := ph.Pair[0], ph.Pair[1]
 	wx, wy := wordIn(worst, x, -1), -1
 	wy = wordIn(worst, y, wx)
-	period := banks * p.BankBytes
-	return fmt.Sprintf("bank %d is asked for %d different words: lane %d wants word %d (byte 0x%x), lane %d word %d (byte 0x%x), %s = %d × %d bytes apart.",
-		ph.Bank, ph.Degree, x, wx, wx*p.BankBytes, y, wy, wy*p.BankBytes,
-		count(abs(wy-wx)*p.BankBytes, "byte"), abs(wy-wx)*p.BankBytes/period, period)
+	return fmt.Sprintf("bank %d is asked for %d different words: lane %d wants word %d (byte 0x%x), lane %d word %d (byte 0x%x), %d bytes apart, and banks repeat every %d.",
+		ph.Bank, ph.Degree, x, wx, wx*p.BankBytes, y, wy, wy*p.BankBytes, abs(wy-wx)*p.BankBytes, banks*p.BankBytes)
 }
 
 // wordIn is the first word that lane wants among requests, other than not.

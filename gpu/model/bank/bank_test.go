@@ -44,7 +44,7 @@ func TestCount(t *testing.T) {
 		why     string
 	}{
 		{"row", nvidia, Access{Load, 4, strided(32, 4), 0, nil}, []int{1}, "32 words in as many banks"},
-		{"column", nvidia, Access{Store, 4, strided(32, 128), 0, nil}, []int{32}, "bank 0 is asked for 32 different words: lane 0 wants word 0 (byte 0x0), lane 1 word 32 (byte 0x80), 128 bytes = 1 × 128 bytes apart"},
+		{"column", nvidia, Access{Store, 4, strided(32, 128), 0, nil}, []int{32}, "bank 0 is asked for 32 different words: lane 0 wants word 0 (byte 0x0), lane 1 word 32 (byte 0x80), 128 bytes apart, and banks repeat every 128"},
 		{"uniform", nvidia, Access{Load, 4, repeat(64, 32), 0, nil}, []int{1}, "up to 32 lanes share one (broadcast)"},
 		{"two words", nvidia, Access{Load, 4, alternate, 0, nil}, []int{2}, "bank 0"},
 		{"bytes", nvidia, Access{Load, 1, strided(32, 1), 0, nil}, []int{1}, "8 words"},

@@ -10,13 +10,13 @@ import (
 //
 // Source: PTX ISA, matrix descriptor format of wgmma and of tcgen05.
 type Descriptor struct {
-	Start      int    // byte address in shared memory, a multiple of 16 below 2^18
-	Leading    int    // leading-dimension byte offset (LBO), likewise
-	Stride     int    // stride-dimension byte offset (SBO), likewise
-	BaseOffset int    // 0 to 7, see [TMAMode.BaseOffset]
-	Mode       string // "none", "32B", "64B", "128B", and on sm_100 "128B_ATOM_32B"
+	Start      int    `json:"start"`       // byte address in shared memory, a multiple of 16 below 2^18
+	Leading    int    `json:"lbo_bytes"`   // leading-dimension byte offset (LBO), likewise
+	Stride     int    `json:"sbo_bytes"`   // stride-dimension byte offset (SBO), likewise
+	BaseOffset int    `json:"base_offset"` // 0 to 7, see [TMAMode.BaseOffset]
+	Mode       string `json:"mode"`        // "none", "32B", "64B", "128B", and on sm_100 "128B_ATOM_32B"
 	// Absolute is sm_100's mode in which Leading is an address, not an offset.
-	Absolute bool
+	Absolute bool `json:"absolute,omitempty"`
 }
 
 // Arch names the two formats.

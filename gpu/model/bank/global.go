@@ -9,16 +9,16 @@ import (
 // GlobalReport is what one access of a warp moves between the cache and global
 // memory: sectors of 32 bytes, four to a line of 128.
 type GlobalReport struct {
-	Width      int
-	Lanes      int   // lanes that take part
-	Sectors    []int // distinct sectors, as byte addresses, ascending
-	Lines      []int // distinct lines, likewise
-	Asked      int   // bytes that lanes ask for, shared ones counted for each
-	Useful     int   // distinct bytes among them
-	Moved      int   // bytes of the sectors
-	Ideal      int   // fewest sectors that could hold the useful bytes
-	Efficiency float64
-	Why        string
+	Width      int     `json:"width"`
+	Lanes      int     `json:"lanes"`         // lanes that take part
+	Sectors    []int   `json:"sectors"`       // distinct sectors, as byte addresses, ascending
+	Lines      []int   `json:"lines"`         // distinct lines, likewise
+	Asked      int     `json:"asked"`         // bytes that lanes ask for, shared ones counted for each
+	Useful     int     `json:"useful"`        // distinct bytes among them
+	Moved      int     `json:"moved"`         // bytes of the sectors
+	Ideal      int     `json:"ideal_sectors"` // fewest sectors that could hold the useful bytes
+	Efficiency float64 `json:"efficiency"`
+	Why        string  `json:"why"`
 }
 
 // Global counts the sectors and lines of a warp's access to global memory. addrs are

@@ -6,21 +6,25 @@ import "github.com/tilus-lab/tilus-lab/vm/layout"
 // transposed: a warp writes rows and reads columns, or with TMA the tile arrives by
 // itself and the warp reads columns.
 type TransposeStep struct {
-	Name, Doc string
-	RowBytes  int
-	Bytes     int // of shared memory
+	Name     string `json:"name"`
+	Doc      string `json:"doc"`
+	RowBytes int    `json:"row_bytes"`
+	Bytes    int    `json:"bytes"` // of shared memory
 	// Banks is the bank of each element [row][column].
-	Banks [][]int
+	Banks [][]int `json:"banks"`
 	// Rows and Cols: no row, no column of Banks has a bank twice; with both it is a
 	// Latin square, and both directions are free of conflicts.
-	Rows, Cols bool
+	Rows bool `json:"rows_are_permutations"`
+	Cols bool `json:"cols_are_permutations"`
 	// Chunks is, for the first 8 rows, which group of 4 banks each chunk of 16 bytes
 	// lies in, and ChunkRows, ChunkCols the same two properties of it; nil where rows
 	// are not aligned to chunks.
-	Chunks               [][]int
-	ChunkRows, ChunkCols bool
-	Write, Read          Report
-	ByTMA                bool // the write is not the warp's
+	Chunks    [][]int `json:"chunks,omitempty"`
+	ChunkRows bool    `json:"chunk_rows_are_permutations"`
+	ChunkCols bool    `json:"chunk_cols_are_permutations"`
+	Write     Report  `json:"write"`
+	Read      Report  `json:"read"`
+	ByTMA     bool    `json:"by_tma"` // the write is not the warp's
 }
 
 // Transpose is the worked example of banks and swizzles: the 32×32 transpose through

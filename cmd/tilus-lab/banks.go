@@ -1,0 +1,286 @@
+package main
+
+import (
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"strings"
+	"text/tabwriter"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
+	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+func newBanks() *cobra.Command {
+	var asJSON, global bool
+	var profile, expr, elem, instr, swizzle, tma string
+	var row, warp, base int
+	var draw *pictureFlags
+	cmd := &cobra.Command{
+		Use:   "banks [ACCESS…]",
+		Short: "Count the bank conflicts of accesses to shared memory, and say why",
+		Long: `Count what an access of a warp to shared memory costs: its phases, the wavefronts of
+each, the lanes that collide, and a sentence that says why.
+
+ACCESS is "KIND WIDTH: ADDRESSES" with load, store, ldmatrix.x1 to .x4, stmatrix,
+cp.async or cp.async.cg, and the bytes of a lane; without the part before the colon
+it is a load of 4. ADDRESSES are bytes: an expression in lane (Go's operators, with
+sw(B, M, S, x) for a swizzle and sel(condition, x, y)), or a list; _ is a lane that
+takes no part.
+
+--layout takes a register layout instead, moved to or from a row-major tile in
+shared memory by --instr: one access for each vector of slots, or for each group of
+matrices of ldmatrix. --swizzle and --tma say where the tile's bytes really lie.
+
+--global counts sectors and lines of global memory instead. Profiles of shared
+memory: ` + profileNames() + `.`,
+		Example: `  tilus-lab banks "lane*128"
+  tilus-lab banks "store 16: lane%8*16 + lane/8*128" "ldmatrix.x4: lane%16*128 + lane/16*16"
+  tilus-lab banks "ldmatrix.x4: sw(3, 4, 3, lane%16*128 + lane/16*16)" --svg banks.svg
+  tilus-lab banks --layout "column_local(2, 2).spatial(8, 4).local(1, 2)" --type f16 --row 128 --instr ldmatrix --tma 128B
+  tilus-lab banks --profile mi300 "load 16: lane%16*128 + lane/16*16"
+  tilus-lab banks --global "lane*8"`,
+		RunE: func(cmd *cobra.Command, args []string) error {
+			p, err := bank.FindProfile(profile)
+			if err != nil {
+				return usageError{err}
+			}
+			if (expr != "") == (len(args) > 0) {
+				return usageError{errors.New("give accesses, or a layout with --layout")}
+			}
+			place, err := placement(swizzle, tma, base)
+			if err != nil {
+				return usageError{err}
+			}
+			var accesses []bank.Access
+			if expr != "" {
+				accesses, err = layoutAccesses(p, expr, elem, instr, row, warp, place)
+			} else {
+				accesses, err = parseAccesses(p, args, global, place)
+			}
+			if err != nil {
+				return err
+			}
+			if global {
+				return printGlobal(cmd.OutOrStdout(), accesses, asJSON)
+			}
+			return showBanks(cmd, draw, p, accesses, asJSON)
+		},
+	}
+	f := cmd.Flags()
+	f.BoolVar(&asJSON, "json", false, "print the reports as JSON")
+	f.BoolVar(&global, "global", false, "count sectors of global memory")
+	f.StringVar(&profile, "profile", "nvidia", "shared memory of `PROFILE`")
+	f.StringVar(&expr, "layout", "", "register `LAYOUT` that is moved")
+	f.StringVar(&elem, "type", "f16", "element `TYPE` of the layout")
+	f.StringVar(&instr, "instr", "load 4", "`INSTRUCTION` that moves the layout: \"load 16\", \"store 4\", ldmatrix, stmatrix")
+	f.IntVar(&row, "row", 0, "`BYTES` of a row of the shared tile (default: that of the layout)")
+	f.IntVar(&warp, "warp", 0, "`WARP` of the layout")
+	f.StringVar(&swizzle, "swizzle", "", "the tile lies under `SWIZZLE` on bytes, such as \"Sw<3,4,3>\"")
+	f.StringVar(&tma, "tma", "", "the tile lies under TMA's swizzle `MODE`")
+	f.IntVar(&base, "base", 0, "shared `ADDRESS` of the tile")
+	draw = addPictureFlags(cmd)
+	return cmd
+}
+
+func profileNames() string {
+	var names []string
+	for _, p := range bank.Profiles() {
+		names = append(names, p.Name)
+	}
+	return strings.Join(names, ", ")
+}
+
+// placement is where the byte at an offset of a tile lies.
+func placement(swizzle, tma string, base int) (func(int) int, error) {
+	if base < 0 {
+		return nil, fmt.Errorf("--base %d is negative", base)
+	}
+	place := func(a int) int { return a + base }
+	switch {
+	case swizzle != "" && tma != "":
+		return nil, errors.New("--swizzle and --tma both say where bytes lie; choose one")
+	case swizzle != "":
+		s, err := layout.ParseSwizzle(swizzle)
+		if err != nil {
+			return nil, err
+		}
+		return func(a int) int { return s.Apply(a + base) }, nil
+	case tma != "":
+		m, err := bank.FindTMAMode(tma)
+		if err != nil {
+			return nil, err
+		}
+		return func(a int) int { return m.Apply(a + base) }, nil
+	}
+	return place, nil
+}
+
+// parseAccesses reads the arguments; problems are located in them.
+func parseAccesses(p bank.Profile, args []string, global bool, place func(int) int) ([]bank.Access, error) {
+	var out []bank.Access
+	for i, arg := range args {
+		pos := diag.Pos{File: fmt.Sprintf("access %d", i+1), Line: 1, Col: 1}
+		a, err := bank.ParseAccess(arg, p, pos)
+		if err != nil {
+			return nil, err
+		}
+		for l, at := range a.Addrs {
+			if at != bank.Inactive && !global {
+				a.Addrs[l] = place(at)
+			}
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// layoutAccesses is the accesses that move a register layout.
+func layoutAccesses(p bank.Profile, expr, elem, instr string, row, warp int, place func(int) int) ([]bank.Access, error) {
+	t, err := dtype.Parse(elem)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	l, err := layout.Parse(expr)
+	if err != nil {
+		return nil, err
+	}
+	name, bytes, _ := strings.Cut(strings.TrimSpace(instr), " ")
+	kind, err := bank.ParseKind(name)
+	if err != nil {
+		return nil, usageError{err}
+	}
+	width := 4
+	if bytes = strings.TrimSpace(bytes); bytes != "" {
+		if _, err := fmt.Sscanf(bytes, "%d", &width); err != nil {
+			return nil, usageError{fmt.Errorf("--instr %q: %q is no number of bytes", instr, bytes)}
+		}
+	}
+	if row == 0 && l.Rank() > 0 {
+		row = (l.Shape()[l.Rank()-1]*t.Bits() + 7) / 8
+	}
+	return bank.FromLayout(p, l, t.Bits(), row, warp, kind, width, place)
+}
+
+// showBanks counts the accesses, draws them if asked to, and prints.
+func showBanks(cmd *cobra.Command, draw *pictureFlags, p bank.Profile, accesses []bank.Access, asJSON bool) error {
+	var reports []bank.Report
+	for i, a := range accesses {
+		r, err := bank.Count(p, a)
+		if err != nil {
+			return fmt.Errorf("access %d: %w", i+1, err)
+		}
+		reports = append(reports, r)
+	}
+	w := cmd.OutOrStdout()
+	if draw.wanted() {
+		if len(reports) != 1 {
+			return usageError{fmt.Errorf("a picture shows one access, not %d", len(reports))}
+		}
+		pic, err := layoutviz.Banks(reports[0], draw.options())
+		if err != nil {
+			return err
+		}
+		if err := draw.write(cmd, pic); err != nil || !asJSON {
+			return err
+		}
+	}
+	if asJSON {
+		return printJSON(w, reports)
+	}
+	total, ideal := 0, 0
+	for i, r := range reports {
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		if err := printReport(w, p, r); err != nil {
+			return err
+		}
+		total, ideal = total+r.Wavefronts, ideal+r.Ideal
+	}
+	if len(reports) > 1 {
+		fmt.Fprintf(w, "\ntogether: %d wavefronts, %d without conflicts\n", total, ideal)
+	}
+	return nil
+}
+
+func printJSON(w io.Writer, v any) error {
+	enc := json.NewEncoder(w)
+	enc.SetEscapeHTML(false)
+	return enc.Encode(v)
+}
+
+// printReport prints the sentence and a line for each phase.
+func printReport(w io.Writer, p bank.Profile, r bank.Report) error {
+	name := r.Access.Kind.String()
+	if r.Access.Matrices > 0 {
+		name += fmt.Sprintf(".x%d", r.Access.Matrices)
+	}
+	fmt.Fprintf(w, "%s of %d bytes a lane, %d banks of %d bytes (%s): %s\n", name, r.Access.Width, r.Banks, r.BankBytes, r.Profile, r.Say())
+	tw := tabwriter.NewWriter(w, 2, 8, 2, ' ', 0)
+	fmt.Fprintln(tw, "phase\tlanes\twords\tbanks\tdegree\twhy")
+	for _, ph := range r.Phases {
+		banks := map[int]bool{}
+		for _, q := range ph.Requests {
+			banks[q.Bank] = true
+		}
+		fmt.Fprintf(tw, "%d\t%s\t%d\t%d\t%d\t%s\n", ph.Number, laneRuns(ph.Lanes), len(ph.Requests), len(banks), ph.Degree, ph.Why)
+	}
+	if err := tw.Flush(); err != nil {
+		return err
+	}
+	if r.ZeroFilled > 0 {
+		fmt.Fprintf(w, "%d bytes are filled with zeros\n", r.ZeroFilled)
+	}
+	if _, laneBits, ok := bank.XorLinear(r.Access.Addrs); ok && len(r.Access.Addrs) == p.Lanes {
+		if d, err := bank.Rank(p, r.Access.Kind, r.Access.Width, laneBits); err == nil {
+			fmt.Fprintf(w, "by ranks over F2: lane bits move %s bytes, degree %d in every phase\n", strings.Trim(fmt.Sprint(laneBits), "[]"), d)
+		}
+	}
+	return nil
+}
+
+// laneRuns is lanes as "0–3, 20–23".
+func laneRuns(lanes []int) string {
+	var parts []string
+	for i := 0; i < len(lanes); {
+		j := i
+		for j+1 < len(lanes) && lanes[j+1] == lanes[j]+1 {
+			j++
+		}
+		if i == j {
+			parts = append(parts, fmt.Sprint(lanes[i]))
+		} else {
+			parts = append(parts, fmt.Sprintf("%d–%d", lanes[i], lanes[j]))
+		}
+		i = j + 1
+	}
+	if parts == nil {
+		return "none"
+	}
+	return strings.Join(parts, ", ")
+}
+
+func printGlobal(w io.Writer, accesses []bank.Access, asJSON bool) error {
+	var reports []bank.GlobalReport
+	for i, a := range accesses {
+		r, err := bank.Global(a.Width, a.Addrs)
+		if err != nil {
+			return fmt.Errorf("access %d: %w", i+1, err)
+		}
+		reports = append(reports, r)
+	}
+	if asJSON {
+		return printJSON(w, reports)
+	}
+	for _, r := range reports {
+		fmt.Fprintf(w, "%d lanes of %d bytes: %s Efficiency %.0f %%.\n", r.Lanes, r.Width, r.Why, 100*r.Efficiency)
+	}
+	return nil
+}
