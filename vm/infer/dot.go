@@ -159,7 +159,7 @@ func wgmma(g *Graph, in *Instr) []found {
 // neighbours in two rows.
 func wgmmaResult(shape []int, warps int) (layout.Layout, bool) {
 	m, n := shape[0], gcd(shape[1], 256)
-	if m%64 != 0 || n%8 != 0 || warps%4 != 0 || size(shape) > layout.MaxCells/128 {
+	if m%64 != 0 || n%8 != 0 || warps < 4 || size(shape) > layout.MaxCells/128 {
 		return layout.Layout{}, false
 	}
 	return layout.Local(m/64, shape[1]/n).ColumnSpatial(4, 1).ColumnLocal(2, n/8).Spatial(8, 4).Local(1, 2), true

@@ -228,12 +228,17 @@ func (g *Graph) round(table []Rule, byOp map[string][]int) Trace {
 	type candidate struct{ rule, instr int }
 	var known, blind []candidate
 	for i, in := range g.Instrs {
-		tiles := in.tiles()
-		if !slices.ContainsFunc(tiles, (*Tile).wants) {
+		var some, none bool
+		for _, list := range [2][]*Tile{in.In, in.Out} {
+			for _, t := range list {
+				some, none = some || t.Known, none || t.wants()
+			}
+		}
+		if !none {
 			continue
 		}
 		to := &blind
-		if slices.ContainsFunc(tiles, func(t *Tile) bool { return t.Known }) {
+		if some {
 			to = &known
 		}
 		for _, r := range byOp[in.Op] {
@@ -266,23 +271,25 @@ func (g *Graph) round(table []Rule, byOp map[string][]int) Trace {
 // stuck lists the tiles without layout.
 func (g *Graph) stuck() diag.List {
 	var out diag.List
-	seen := map[*Tile]bool{}
+	users := map[*Tile][]string{}
+	var left []*Tile
 	for _, in := range g.Instrs {
 		for _, t := range in.tiles() {
-			if !t.wants() || seen[t] {
+			if !t.wants() {
 				continue
 			}
-			seen[t] = true
-			var users []string
-			for _, other := range g.Instrs {
-				if slices.Contains(other.tiles(), t) && !slices.Contains(users, other.Op) {
-					users = append(users, other.Op)
-				}
+			if users[t] == nil {
+				left = append(left, t)
 			}
-			out = append(out, diag.Problem{Pos: t.Pos, Code: "Infer.E1",
-				Msg:  fmt.Sprintf("no layout of %s, %s %v, follows from %s", t.Name, t.Elem, t.Shape, strings.Join(users, ", ")),
-				Help: "write its layout after its type, or that of a tile it is computed from"})
+			if !slices.Contains(users[t], in.Op) {
+				users[t] = append(users[t], in.Op)
+			}
 		}
+	}
+	for _, t := range left {
+		out = append(out, diag.Problem{Pos: t.Pos, Code: "Infer.E1",
+			Msg:  fmt.Sprintf("no layout of %s, %s %v, follows from %s", t.Name, t.Elem, t.Shape, strings.Join(users[t], ", ")),
+			Help: "write its layout after its type, or that of a tile it is computed from"})
 	}
 	return out
 }

@@ -2,9 +2,11 @@ package infer_test
 
 import (
 	"errors"
+	"fmt"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
@@ -159,6 +161,25 @@ func TestSharedMemory(t *testing.T) {
 	}
 	if len(trace) != 7 {
 		t.Errorf("%d steps:\n%s", len(trace), trace)
+	}
+}
+
+// The largest program with the least favourable order takes little time.
+func TestLongProgramsAreQuick(t *testing.T) {
+	var b strings.Builder
+	b.WriteString("program p<1>(a: *f32) warps=1 {\n\tx0 = AllocateRegister(init=0) : register f32[32]\n")
+	n := infer.MaxInstrs - 2
+	for i := range n {
+		fmt.Fprintf(&b, "\tx%d = Add(x%d, 1.0) : register f32[32]\n", i+1, i)
+	}
+	fmt.Fprintf(&b, "\ty = Add(x%d, 1.0) : register f32[32] spatial(32)\n}\n", n)
+	start := time.Now()
+	_, trace, err := infer.Parse("long", b.String(), nil, compile.Layouts())
+	if err != nil || len(trace) != n+1 {
+		t.Fatalf("%d steps: %v", len(trace), err)
+	}
+	if d := time.Since(start); d > 8*time.Second {
+		t.Errorf("took %v", d)
 	}
 }
 

@@ -1,5 +1,7 @@
-// Package layout says which thread holds which element of a tile: register
-// layouts, their algebra, and the notation in which programs write them.
+// Package layout says where the elements of a tile are: which thread holds which of
+// them in registers, and at which offset each lies in shared, global or tensor
+// memory. It has the layouts, their algebra, and the notation in which programs
+// write them.
 //
 // # What a layout is
 //
@@ -62,12 +64,47 @@
 // change the map. It is unique: two layouts are [Layout.Equal] exactly where they
 // are the same map.
 //
+// # Shared memory
+//
+// A [Shared] layout maps an index to an offset. Its modes have strides instead of
+// places in a thread number, and a [Swizzle] may permute the sum. Take a tile of 8
+// rows of 64 f16 elements, 128 bytes a row:
+//
+//	plain := layout.SharedRowMajor(8, 64)
+//	tile, err := layout.SharedRowMajorSwizzle(16, 8, 64)
+//
+// In plain, element (r, 0) lies at 64*r, so the first 16 bytes of all rows are in
+// the same four banks, and ldmatrix, which reads them at once, waits eight times.
+// In tile the swizzle Sw<3,3,3> moves the 16-byte unit u of row r to place u^r:
+//
+//	tile.Offset(1, 0) // 72: row 1 begins at 64, its unit 0 stands second
+//	tile.Offset(1, 8) // 64: its unit 1 stands first
+//
+// Now every column of units meets all banks. tile.Prepend(3) are three such tiles
+// for a pipeline, Slice takes one of them again, and [Shared.Canonical] says in which
+// of the forms that wgmma reads the tile lies: one K-major block with 128-byte
+// swizzle. [Global] is the same without swizzle and with large strides,
+// [TMemory] counts lanes and columns.
+//
+// # Who has what another needs
+//
+// To add a row of scales to c, each thread needs the scale of every column that it
+// holds. [MultiFunction] is the map from an index to a set of threads. Those who
+// compute column j are c's holders with the row left open; those who have its scale
+// hold it in a layout s of shape [8]:
+//
+//	need, err := c.Holding().CollapseTo([]int{8}) // any row
+//	ok, err := s.Holding().Covers(need)
+//
+// s = c.ReduceTo([8]) always covers, because reducing makes replicas of all of them.
+//
 // # Notation
 //
 // [Parse] reads what [Layout.String] prints, and the whole language of the
 // functions that [Functions] lists: calls, method chains, '*' and '/' of equal
 // precedence, parentheses, keyword arguments. Complaints are a diag.List whose
-// codes [Rules] explains.
+// codes [Rules] explains. [ParseShared], [ParseGlobal] and [ParseTMemory] read the
+// layouts of memory in the same syntax.
 //
 // Source: Tilus, "A Tile-Level GPGPU Programming Language for Low-Precision
 // Computation", section 4; github.com/NVIDIA/tilus, ir/layout.

@@ -707,3 +707,36 @@ func BenchmarkChain(b *testing.B) {
 		}
 	}
 }
+
+// The worked examples of the package comment.
+func TestSharedByHand(t *testing.T) {
+	tile, err := SharedRowMajorSwizzle(16, 8, 64)
+	if err != nil || tile.Offset(1, 0) != 72 || tile.Offset(1, 8) != 64 || tile.Swizzle().String() != "Sw<3,3,3>" {
+		t.Errorf("%s: %d %d, %v", tile, tile.Offset(1, 0), tile.Offset(1, 8), err)
+	}
+	if c, err := tile.Canonical(16); err != nil || c.String() != "K-major, 128-byte swizzle, 1 × 1 blocks, SBO 1, LBO 1" {
+		t.Errorf("%s, %v", c, err)
+	}
+	stages, err := tile.Prepend(3)
+	if err != nil || stages.CountSize() != 1536 {
+		t.Errorf("%s, %v", stages, err)
+	}
+	if one, err := stages.Slice(1, 2); err != nil || !one.Equal(tile) {
+		t.Errorf("%s, %v", one, err)
+	}
+	c := Local(2, 1).Spatial(8, 4).Local(1, 2)
+	need, err := c.Holding().CollapseTo([]int{8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err := c.ReduceTo([]int{8})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if ok, err := s.Holding().Covers(need); err != nil || !ok {
+		t.Errorf("%s does not cover %s: %v", s, need, err)
+	}
+	if ok, err := Spatial(8).Local(1).Holding().Covers(need); err != nil || ok {
+		t.Errorf("one holder a column covers %s: %v", need, err)
+	}
+}

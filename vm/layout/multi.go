@@ -300,7 +300,7 @@ func (f MultiFunction) Then(g MultiFunction) (MultiFunction, error) {
 
 // Covers says whether every value of g is a value of f, for every index. Where the
 // digits of both do not pair it compares value by value, which fails for maps of
-// more than [MaxCells] values in all.
+// more than 2^20 values in all.
 func (f MultiFunction) Covers(g MultiFunction) (bool, error) {
 	if !slices.Equal(f.shape, g.shape) {
 		return false, fail(eMulti, "", "one map is of shape %s, the other of %s", list(f.shape), list(g.shape))
@@ -326,8 +326,9 @@ func (f MultiFunction) Covers(g MultiFunction) (bool, error) {
 	for _, n := range f.shape {
 		size *= n
 	}
-	if _, ok := times(size, many(f)+many(g)); !ok {
-		return false, fail(eMulti, "use smaller sizes", "%s and %s have more than %d values to compare", f, g, MaxCells)
+	const most = 1 << 20
+	if n := many(f) + many(g); n > most/size {
+		return false, fail(eMulti, "use smaller sizes", "%s and %s have more than %d values to compare", f, g, most)
 	}
 	index := make([]int, len(f.shape))
 	for i := range size {
