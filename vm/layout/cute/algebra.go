@@ -1,6 +1,7 @@
 package cute
 
 import (
+	"fmt"
 	"slices"
 )
 
@@ -77,19 +78,17 @@ func coalesceBy(l Layout, profile Tuple) Layout {
 	return join(modes...)
 }
 
-// coalesceLast is Coalesce that keeps a last mode of size 1 apart, for layouts
-// that are asked beyond their size.
+// coalesceLast is Coalesce that keeps a last mode of size 1, for layouts that are
+// asked beyond their size.
 func coalesceLast(l Layout) flat {
 	f := flatten(l)
 	last := len(f.shape) - 1
 	if f.shape[last].n != 1 {
-		c := Coalesce(l)
-		return flatten(c)
+		return flatten(Coalesce(l))
 	}
 	// The last mode goes on for ever, so for this purpose it is not of size 1.
 	f.shape[last] = Int(2)
-	out := flatten(Coalesce(f.layout()))
-	return out
+	return flatten(Coalesce(f.layout()))
 }
 
 // FilterZeros replaces the size of every mode of stride 0 by 1.
@@ -130,6 +129,7 @@ func compose(a, b Layout) Layout {
 // composer composes a with the modes of b, one by one.
 type composer struct {
 	a, b  Layout
+	tiler *Layout // b is a tiler and its complement, for messages
 	f     flat
 	used  []int             // largest coordinate so far in each mode of f
 	modes map[int]*composer // for modes of a that strides of b name
@@ -155,7 +155,7 @@ func (c *composer) mode(shape, stride Tuple) Layout {
 			c.modes = map[int]*composer{}
 		}
 		if c.modes[outer] == nil {
-			c.modes[outer] = &composer{a: c.a.Mode(outer), b: c.b}
+			c.modes[outer] = &composer{a: c.a.Mode(outer), b: c.b, tiler: c.tiler}
 		}
 		rest := Int(stride.n)
 		if n > 1 {
@@ -166,13 +166,21 @@ func (c *composer) mode(shape, stride Tuple) Layout {
 	return c.leaf(shape.n, stride.n)
 }
 
+// problem says what does not fit.
+func (c *composer) problem(s, d int) string {
+	if c.tiler != nil {
+		return fmt.Sprintf("%s does not divide %s", c.tiler, c.a)
+	}
+	return fmt.Sprintf("%d:%d does not fit %s", s, d, c.a)
+}
+
 // leaf is a ∘ s:d.
 func (c *composer) leaf(s, d int) Layout {
 	if c.f.shape == nil {
 		c.f = coalesceLast(c.a)
 		c.used = make([]int, len(c.f.shape))
 	}
-	f, a := c.f, c.a
+	f := c.f
 	var out flat
 	size, step := s, d
 	add := func(i, take int) {
@@ -183,7 +191,7 @@ func (c *composer) leaf(s, d int) Layout {
 		c.used[i] += (take - 1) * abs(step)
 		if n := f.shape[i].n; c.used[i] >= n {
 			fail(eCarry, "choose modes that divide one another, or pad the layout",
-				"%s does not fit %s: its modes together reach place %d of its %d in the mode %d:%s", c.b, a, c.used[i], n, n, f.stride[i])
+				"%s does not fit %s: its modes together reach place %d of %d in the mode %d:%s", c.b, c.a, c.used[i], n, n, f.stride[i])
 		}
 	}
 	last := len(f.shape) - 1
@@ -199,7 +207,7 @@ func (c *composer) leaf(s, d int) Layout {
 			take := min(fits, size)
 			if size%take != 0 {
 				fail(eDivide, "choose sizes that divide one another, or pad the layout",
-					"%d:%d does not fit %s: %d steps of %d fill its mode %d:%s, and %d is not divisible by %d", s, d, a, fits, width, n, f.stride[i], size, take)
+					"%s: %d steps of %d fill the mode %d:%s, and %d is not divisible by %d", c.problem(s, d), fits, width, n, f.stride[i], size, take)
 			}
 			add(i, take)
 			size, step = size/take, sign(step)
@@ -208,10 +216,10 @@ func (c *composer) leaf(s, d int) Layout {
 			size, step = 1, sign(step)
 		case n > width:
 			fail(eDivide, "choose a step that divides the size, or pad the layout",
-				"%d:%d does not fit %s: its mode %d:%s is stepped through by %d, and %d is not divisible by %d", s, d, a, n, f.stride[i], width, n, width)
+				"%s: the mode %d:%s is stepped through by %d, and %d is not divisible by %d", c.problem(s, d), n, f.stride[i], width, n, width)
 		default:
 			fail(eDivide, "choose a step that is a multiple of the size, or pad the layout",
-				"%d:%d does not fit %s: its mode %d:%s is stepped over by %d, and %d is not divisible by %d", s, d, a, n, f.stride[i], width, width, n)
+				"%s: the mode %d:%s is stepped over by %d, and %d is not divisible by %d", c.problem(s, d), n, f.stride[i], width, width, n)
 		}
 	}
 	if len(out.shape) == 0 || size != 1 {
@@ -476,17 +484,12 @@ func MakeOrderedLayout(shape, order Tuple) (l Layout, err error) {
 		}
 		seen[o.n] = true
 	}
-	return ordered(shape, order), nil
-}
-
-func ordered(shape, order Tuple) Layout {
-	stride, _ := compactOrder(shape, order)
-	return makeLayout(shape, stride)
+	return makeLayout(shape, compactOrder(shape, order)), nil
 }
 
 // compactOrder are the strides that follow an order; sizes of equal rank do not
 // count for each other.
-func compactOrder(shape, order Tuple) (Tuple, []Tuple) {
+func compactOrder(shape, order Tuple) Tuple {
 	type pair struct {
 		size, at int
 	}
@@ -523,7 +526,7 @@ func compactOrder(shape, order Tuple) (Tuple, []Tuple) {
 		}
 		return Of(out...)
 	}
-	return build(shape, order), nil
+	return build(shape, order)
 }
 
 // MakeLayoutLike is a compact layout of the same shape whose modes keep the
@@ -531,8 +534,7 @@ func compactOrder(shape, order Tuple) (Tuple, []Tuple) {
 func MakeLayoutLike(l Layout) (out Layout, err error) {
 	defer catch(&err)
 	l.wantOffsets()
-	stride, _ := compactOrder(filterZeros(l.Shape(), l.stride), l.stride)
-	return makeLayout(l.Shape(), stride), nil
+	return makeLayout(l.Shape(), compactOrder(filterZeros(l.Shape(), l.stride), l.stride)), nil
 }
 
 func (l Layout) wantOffsets() {
@@ -552,8 +554,8 @@ func MakeFragmentLike(l Layout) (out Layout, err error) {
 	first := l.Mode(0)
 	stride, _ := colMajor(filterZeros(first.Shape(), first.stride), 1)
 	rest := join(l.Modes()[1:]...)
-	restStride, _ := compactOrder(rest.Shape(), rest.stride)
-	return tiledProduct(makeLayout(first.Shape(), stride), LayoutTiler(makeLayout(rest.Shape(), restStride))), nil
+	grid := makeLayout(rest.Shape(), compactOrder(rest.Shape(), rest.stride))
+	return tiledProduct(makeLayout(first.Shape(), stride), LayoutTiler(grid)), nil
 }
 
 // Crd2Idx is the offset of a coordinate, see [Layout.ValueAt].

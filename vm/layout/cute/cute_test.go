@@ -6,6 +6,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -58,6 +59,9 @@ func TestEval(t *testing.T) {
 		{"mode((4,8):(8,1), 1)", "8:1"},
 		{"complement(4:2)", "2:1"},
 		{"max_alignment((8,8):(16,1))", "8"},
+		{"Layout<Shape<_4,_8>,Stride<_8,_1>>", "(4,8):(8,1)"},
+		{"Layout<Shape<Shape<_4,_2>,_8>,Stride<Stride<_1,_64>,_8>>", "((4,2),8):((1,64),8)"},
+		{"logical_divide((8,8), Tile<_4,Layout<_2,_1>>)", "((4,2),(2,4)):((1,4),(8,16))"},
 		{"<4:1,<2,_>>", "<4:1,<2:1,_>>"},
 	} {
 		v, err := Eval(c.text)
@@ -97,7 +101,9 @@ func TestErrors(t *testing.T) {
 		{"composition(4:1)", "CuTe.E10", "lacks its argument tiler", 1},
 		{"filter(4:1, 2:1)", "CuTe.E10", "no argument number 2", 13},
 		{"filter(Sw<1,2,3>)", "CuTe.E10", "a layout is wanted here, not a swizzle", 8},
-		{"logical_divide((3,4):(4,1), 2:1)", "CuTe.E6", "3 is not divisible by 2", 1},
+		{"logical_divide((3,4):(4,1), 2:1)", "CuTe.E6", "2:1 does not divide (3,4):(4,1): the mode 3:4 is stepped through by 2, and 3 is not divisible by 2", 1},
+		{"Layout<8:1>", "CuTe.E1", "a shape and a stride", 1},
+		{"Shape<8:1>", "CuTe.E10", "lists numbers", 1},
 		{"composition((4,6):(1,10), 3:2)", "CuTe.E6", "3 is not divisible by 2", 1},
 		{"composition((4,6):(1,10), 3:6)", "CuTe.E6", "6 is not divisible by 4", 1},
 		{"logical_divide(8:1, <4,2>)", "CuTe.E7", "has 2 modes, the layout 8:1 has 1", 1},
@@ -115,7 +121,7 @@ func TestErrors(t *testing.T) {
 		{"crd2idx((1,2,3),(4,8))", "CuTe.E8", "has 3 modes", 1},
 		{"GMMA::Layout_K_SW12_Atom<f16>", "CuTe.E9", "none of INTER", 1},
 		{deep, "CuTe.E2", "deeper than 64", 65},
-		{"composition((8,4):(1,100), (3,2):(1,6))", "CuTe.E20", "8 of its 8", 1},
+		{"composition((8,4):(1,100), (3,2):(1,6))", "CuTe.E20", "place 8 of 8", 1},
 		{"4:1" + strings.Repeat(" ", MaxText) + "x", "CuTe.E2", "longer than 4096", MaxText + 1},
 		{"smem_ptr[16b](unset)", "CuTe.E1", "stands between", 1},
 	} {
@@ -594,6 +600,75 @@ func TestTiledMMA(t *testing.T) {
 	}
 	if _, err := m.LayoutTV("D"); err == nil {
 		t.Error("operand D")
+	}
+}
+
+// TestTiledCopy spreads copies over threads: every element of the tile has one
+// owner on either side.
+func TestTiledCopy(t *testing.T) {
+	each(t, 9, func(r *rand.Rand) {
+		a, b := 1<<r.Intn(4), 1<<r.Intn(4)
+		c, d := 1<<r.Intn(3), 1<<r.Intn(3)
+		thr, _ := New(Ints(a, b), Ints(b, 1))
+		val, _ := Compact(Ints(c, d))
+		tv, err := MakeLayoutTV(thr, val)
+		if err != nil {
+			t.Errorf("%s, %s: %v", thr, val, err)
+			return
+		}
+		for i := range tv.MN.Size() { // each is the other's inverse
+			if x := tv.Layout.At(i); tv.MN.At(x) != i {
+				t.Errorf("%s, %s: %s and %s at %d", thr, val, tv.Layout, tv.MN, i)
+				return
+			}
+		}
+		one, _ := Compact(Ints(1, c))
+		copy, err := NewTiledCopy(Copy{Src: one, Dst: one, Ref: one}, tv.Layout, tv.Tile)
+		if err != nil {
+			t.Error(err)
+			return
+		}
+		target, _ := CompactRight(Ints(2*a*c, 3*b*d))
+		for _, side := range []string{"S", "D"} {
+			parts, err := copy.Partition(target, side)
+			if err != nil {
+				t.Error(err)
+				return
+			}
+			all := offsets(t, parts)
+			slices.Sort(all)
+			if len(slices.Compact(all)) != target.Size() || parts.Mode(0).Size() != a*b || parts.Mode(1).Size() != c*d {
+				t.Errorf("%s in parts of %s is %s", target, tv.Layout, parts)
+			}
+		}
+	})
+	if _, err := MakeLayoutTV(mustParse(t, "(2,2):(1,4)"), mustParse(t, "2")); err == nil {
+		t.Error("threads with gaps")
+	}
+}
+
+// TestWorst evaluates texts that are as bad as the limits allow, in a moment.
+func TestWorst(t *testing.T) {
+	list := func(s string, n int) string { return "(" + strings.Repeat(s+",", n-1) + s + ")" }
+	for _, text := range []string{
+		"coshape(" + list("2", 6) + ":" + list("1"+strings.Repeat("@4095", 60), 6) + ")",
+		"composition(" + list("1", 900) + "," + list("1", 900) + ")",
+		"flat_divide(" + list("2", 30) + "," + list("1", 1800) + ")",
+		"logical_product(" + list("1", 900) + "," + list("1", 900) + ")",
+		strings.Repeat("coalesce(", 63) + list("2", 40) + strings.Repeat(")", 63),
+		strings.Repeat("(", 62) + "1" + strings.Repeat(")", 62),
+		"raked_product(1048576:1,1048576:1)",
+		"1048576:1048576 o 1048576:1048576",
+		strings.Repeat("2 o ", 1000) + "2",
+		strings.Repeat("8:8 o ", 62) + "8:8",
+	} {
+		start := time.Now()
+		if v, err := Eval(text); err == nil {
+			_ = v.String()
+		}
+		if took := time.Since(start); took > time.Second {
+			t.Errorf("%.40s… takes %v", text, took)
+		}
 	}
 }
 

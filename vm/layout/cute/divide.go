@@ -1,6 +1,7 @@
 package cute
 
 import (
+	"slices"
 	"strings"
 )
 
@@ -116,7 +117,9 @@ func LogicalDivide(l Layout, t Tiler) (out Layout, err error) {
 
 func divide(l Layout, t Tiler) Layout {
 	return t.apply(l, false, func(l, tile Layout) Layout {
-		return compose(l, join(tile, complement(tile, Coalesce(l).Shape())))
+		both := join(tile, complement(tile, Coalesce(l).Shape()))
+		c := composer{a: l, b: both, tiler: &tile}
+		return c.mode(both.Shape(), both.stride)
 	})
 }
 
@@ -162,22 +165,13 @@ func unzip(l Layout, t Tiler) Layout {
 func open(l Layout, which ...int) Layout {
 	var out []Layout
 	for i, m := range l.Modes() {
-		if m.Rank() > 1 && contains(which, i) {
+		if m.Rank() > 1 && slices.Contains(which, i) {
 			out = append(out, m.Modes()...)
 			continue
 		}
 		out = append(out, m)
 	}
 	return join(out...)
-}
-
-func contains(list []int, n int) bool {
-	for _, x := range list {
-		if x == n {
-			return true
-		}
-	}
-	return false
 }
 
 // ZippedDivide is LogicalDivide with the parts gathered: ((tile modes), (rest modes)).

@@ -11,7 +11,7 @@ import (
 // Value is what an expression stands for: exactly one of a layout, a swizzled
 // layout, a number or list, a swizzle, a tiler, or the layout of threads and
 // values with the tiler that MakeLayoutTV gives.
-type Value struct{ v value1 }
+type Value struct{ v term }
 
 // Eval evaluates an expression of layouts and operations, such as
 //
@@ -25,7 +25,7 @@ func Eval(text string) (Value, error) { return EvalAt(text, diag.Pos{Line: 1, Co
 // EvalAt is Eval for a text that begins at pos of a larger one.
 func EvalAt(text string, pos diag.Pos) (Value, error) {
 	p := newParser(text, pos)
-	var v value1
+	var v term
 	err := p.run(func() { v = p.whole() })
 	if err != nil {
 		return Value{}, err
@@ -113,38 +113,38 @@ type function struct {
 	name   string
 	doc    string
 	params []param
-	eval   func(a []value1) (value1, error)
+	eval   func(a []term) (term, error)
 }
 
-func layoutValue(l Layout, err error) (value1, error) { return value1{kind: vLayout, layout: l}, err }
+func layoutValue(l Layout, err error) (term, error) { return term{kind: vLayout, layout: l}, err }
 
-func tupleValue(t Tuple, err error) (value1, error) { return value1{kind: vTuple, tuple: t}, err }
+func tupleValue(t Tuple, err error) (term, error) { return term{kind: vTuple, tuple: t}, err }
 
-func number(n int) (value1, error) { return value1{kind: vTuple, tuple: Int(n)}, nil }
+func number(n int) (term, error) { return term{kind: vTuple, tuple: Int(n)}, nil }
 
 func functions() []function {
 	a, b, t := param{name: "layout", kind: pLayout}, param{name: "with", kind: pLayout}, param{name: "tiler", kind: pTiler}
-	one := func(name, doc string, f func(Layout) (value1, error)) function {
-		return function{name, doc, []param{a}, func(v []value1) (value1, error) { return f(v[0].layout) }}
+	one := func(name, doc string, f func(Layout) (term, error)) function {
+		return function{name, doc, []param{a}, func(v []term) (term, error) { return f(v[0].layout) }}
 	}
 	two := func(name, doc string, f func(a, b Layout) (Layout, error)) function {
-		return function{name, doc, []param{a, b}, func(v []value1) (value1, error) { return layoutValue(f(v[0].layout, v[1].layout)) }}
+		return function{name, doc, []param{a, b}, func(v []term) (term, error) { return layoutValue(f(v[0].layout, v[1].layout)) }}
 	}
 	tile := func(name, doc string, f func(Layout, Tiler) (Layout, error)) function {
-		return function{name, doc, []param{a, t}, func(v []value1) (value1, error) { return layoutValue(f(v[0].layout, v[1].tiler)) }}
+		return function{name, doc, []param{a, t}, func(v []term) (term, error) { return layoutValue(f(v[0].layout, v[1].tiler)) }}
 	}
-	plain := func(f func(Layout) Layout) func(Layout) (value1, error) {
-		return func(l Layout) (value1, error) { return layoutValue(f(l), nil) }
+	plain := func(f func(Layout) Layout) func(Layout) (term, error) {
+		return func(l Layout) (term, error) { return layoutValue(f(l), nil) }
 	}
-	checked := func(f func(Layout) (Layout, error)) func(Layout) (value1, error) {
-		return func(l Layout) (value1, error) { return layoutValue(f(l)) }
+	checked := func(f func(Layout) (Layout, error)) func(Layout) (term, error) {
+		return func(l Layout) (term, error) { return layoutValue(f(l)) }
 	}
 	recast := func(name, doc string, up bool) function {
-		return function{name, doc, []param{{name: "layout", kind: pRecast}, {name: "n", kind: pInt}}, func(v []value1) (value1, error) {
+		return function{name, doc, []param{{name: "layout", kind: pRecast}, {name: "n", kind: pInt}}, func(v []term) (term, error) {
 			n := v[1].tuple.n
 			if v[0].kind == vSwizzle {
 				s, err := recastSwizzle(v[0].swizzle, n, up)
-				return value1{kind: vSwizzle, swizzle: s}, err
+				return term{kind: vSwizzle, swizzle: s}, err
 			}
 			if up {
 				return layoutValue(Upcast(v[0].layout, n))
@@ -153,7 +153,7 @@ func functions() []function {
 		}}
 	}
 	return []function{
-		{"coalesce", "the fewest modes with the same values, of all or of every mode of a profile", []param{a, {"profile", pTuple, true}}, func(v []value1) (value1, error) {
+		{"coalesce", "the fewest modes with the same values, of all or of every mode of a profile", []param{a, {"profile", pTuple, true}}, func(v []term) (term, error) {
 			if v[1].tuple.Equal(Tuple{}) {
 				return layoutValue(Coalesce(v[0].layout), nil)
 			}
@@ -162,13 +162,13 @@ func functions() []function {
 		one("flatten", "without nesting", plain(Flatten)),
 		one("filter", "without modes of stride 0 and size 1", plain(Filter)),
 		one("filter_zeros", "modes of stride 0 get size 1", plain(FilterZeros)),
-		{"composition", "layout after layout, or mode by mode: R(c) = a(b(c))", []param{a, t}, func(v []value1) (value1, error) {
+		{"composition", "layout after layout, or mode by mode: R(c) = a(b(c))", []param{a, t}, func(v []term) (term, error) {
 			if v[1].tiler.modes == nil && !v[1].tiler.keep {
 				return layoutValue(Composition(v[0].layout, v[1].tiler.layout))
 			}
 			return layoutValue(CompositionBy(v[0].layout, v[1].tiler))
 		}},
-		{"complement", "the places below target that the layout leaves free", []param{a, {"target", pTuple, true}}, func(v []value1) (value1, error) {
+		{"complement", "the places below target that the layout leaves free", []param{a, {"target", pTuple, true}}, func(v []term) (term, error) {
 			target := v[1].tuple
 			if target.Equal(Tuple{}) {
 				target = Int(max(Filter(v[0].layout).Cosize(), 1))
@@ -179,10 +179,10 @@ func functions() []function {
 		one("left_inverse", "R with R(l(i)) = i", checked(LeftInverse)),
 		one("nullspace", "the numbers that go to 0", plain(Nullspace)),
 		two("max_common_layout", "the longest R with a(R(i)) = b(R(i)) = i", func(a, b Layout) (Layout, error) { return MaxCommonLayout(a, b), nil }),
-		{"max_common_vector", "the size of max_common_layout", []param{a, b}, func(v []value1) (value1, error) { return number(MaxCommonVector(v[0].layout, v[1].layout)) }},
-		one("max_alignment", "the largest n for which upcast<n> rounds no size up", func(l Layout) (value1, error) {
+		{"max_common_vector", "the size of max_common_layout", []param{a, b}, func(v []term) (term, error) { return number(MaxCommonVector(v[0].layout, v[1].layout)) }},
+		one("max_alignment", "the largest n for which upcast<n> rounds no size up", func(l Layout) (term, error) {
 			n, err := MaxAlignment(l)
-			return value1{kind: vTuple, tuple: Int(n)}, err
+			return term{kind: vTuple, tuple: Int(n)}, err
 		}),
 		tile("logical_divide", "every mode in two: elements of a tile, and tiles", LogicalDivide),
 		tile("zipped_divide", "((tile), (rest))", ZippedDivide),
@@ -194,48 +194,48 @@ func functions() []function {
 		tile("flat_product", "(block, …, copies, …)", FlatProduct),
 		two("blocked_product", "blocks side by side", BlockedProduct),
 		two("raked_product", "blocks dealt out", RakedProduct),
-		{"tile_to_shape", "a block repeated until it has a shape, in an order", []param{{name: "block", kind: pSwizzled}, {name: "shape", kind: pTuple}, {"order", pTuple, true}}, func(v []value1) (value1, error) {
+		{"tile_to_shape", "a block repeated until it has a shape, in an order", []param{{name: "block", kind: pSwizzled}, {name: "shape", kind: pTuple}, {"order", pTuple, true}}, func(v []term) (term, error) {
 			c := v[0].composed
 			l, err := TileToShape(c.Layout, v[1].tuple, v[2].tuple)
 			c.Layout = l
 			if c.Plain() {
 				return layoutValue(l, err)
 			}
-			return value1{kind: vComposed, composed: c}, err
+			return term{kind: vComposed, composed: c}, err
 		}},
 		recast("upcast", "units n times larger", true),
 		recast("downcast", "units n times smaller", false),
-		{"as_position_independent_swizzle_layout", "a swizzle that counts elements", []param{{name: "layout", kind: pSwizzled}}, func(v []value1) (value1, error) {
+		{"as_position_independent_swizzle_layout", "a swizzle that counts elements", []param{{name: "layout", kind: pSwizzled}}, func(v []term) (term, error) {
 			c, err := v[0].composed.Elements()
-			return value1{kind: vComposed, composed: c}, err
+			return term{kind: vComposed, composed: c}, err
 		}},
-		{"make_layout", "the column-major layout of a shape", []param{{name: "shape", kind: pTuple}, {"stride", pTuple, true}}, func(v []value1) (value1, error) {
+		{"make_layout", "the column-major layout of a shape", []param{{name: "shape", kind: pTuple}, {"stride", pTuple, true}}, func(v []term) (term, error) {
 			if v[1].tuple.Equal(Tuple{}) {
 				return layoutValue(Compact(v[0].tuple))
 			}
 			return layoutValue(New(v[0].tuple, v[1].tuple))
 		}},
-		{"make_ordered_layout", "the compact layout in which the mode of lowest order is fastest", []param{{name: "shape", kind: pTuple}, {name: "order", kind: pTuple}}, func(v []value1) (value1, error) {
+		{"make_ordered_layout", "the compact layout in which the mode of lowest order is fastest", []param{{name: "shape", kind: pTuple}, {name: "order", kind: pTuple}}, func(v []term) (term, error) {
 			return layoutValue(MakeOrderedLayout(v[0].tuple, v[1].tuple))
 		}},
 		one("make_layout_like", "the compact layout with strides in the same order", checked(MakeLayoutLike)),
 		one("make_fragment_like", "registers for a part: first mode fastest", checked(MakeFragmentLike)),
-		{"make_layout_tv", "from layouts of threads and values in a tile: (thread, value) → element, and the tile", []param{{name: "threads", kind: pLayout}, {name: "values", kind: pLayout}}, func(v []value1) (value1, error) {
+		{"make_layout_tv", "from layouts of threads and values in a tile: (thread, value) → element, and the tile", []param{{name: "threads", kind: pLayout}, {name: "values", kind: pLayout}}, func(v []term) (term, error) {
 			tv, err := MakeLayoutTV(v[0].layout, v[1].layout)
 			if err != nil {
-				return value1{}, err
+				return term{}, err
 			}
 			tiler, err := ShapeTiler(tv.Tile)
-			return value1{kind: vPair, layout: tv.Layout, tiler: tiler}, err
+			return term{kind: vPair, layout: tv.Layout, tiler: tiler}, err
 		}},
-		one("size", "the number of coordinates", func(l Layout) (value1, error) { return number(l.Size()) }),
-		one("cosize", "one more than the largest offset", func(l Layout) (value1, error) { return number(l.Cosize()) }),
-		one("rank", "the number of modes", func(l Layout) (value1, error) { return number(l.Rank()) }),
-		one("depth", "how deep modes nest", func(l Layout) (value1, error) { return number(l.Depth()) }),
-		one("coshape", "the smallest shape that holds all values", func(l Layout) (value1, error) { return tupleValue(l.Coshape(), nil) }),
-		one("shape", "the shape", func(l Layout) (value1, error) { return tupleValue(l.Shape(), nil) }),
-		one("stride", "the strides", func(l Layout) (value1, error) { return tupleValue(l.Stride(), nil) }),
-		{"mode", "one mode, numbered from 0", []param{a, {name: "i", kind: pInt}}, func(v []value1) (out value1, err error) {
+		one("size", "the number of coordinates", func(l Layout) (term, error) { return number(l.Size()) }),
+		one("cosize", "one more than the largest offset", func(l Layout) (term, error) { return number(l.Cosize()) }),
+		one("rank", "the number of modes", func(l Layout) (term, error) { return number(l.Rank()) }),
+		one("depth", "how deep modes nest", func(l Layout) (term, error) { return number(l.Depth()) }),
+		one("coshape", "the smallest shape that holds all values", func(l Layout) (term, error) { return tupleValue(l.Coshape(), nil) }),
+		one("shape", "the shape", func(l Layout) (term, error) { return tupleValue(l.Shape(), nil) }),
+		one("stride", "the strides", func(l Layout) (term, error) { return tupleValue(l.Stride(), nil) }),
+		{"mode", "one mode, numbered from 0", []param{a, {name: "i", kind: pInt}}, func(v []term) (out term, err error) {
 			defer catch(&err)
 			l, i := v[0].layout, v[1].tuple.n
 			if i < 0 || i >= l.Rank() {
@@ -243,8 +243,8 @@ func functions() []function {
 			}
 			return layoutValue(l.Mode(i), nil)
 		}},
-		{"crd2idx", "the value at a coordinate", []param{{name: "coord", kind: pTuple}, a}, func(v []value1) (value1, error) { return tupleValue(Crd2Idx(v[0].tuple, v[1].layout)) }},
-		{"idx2crd", "the coordinate of a number in a shape", []param{{name: "i", kind: pInt}, {name: "shape", kind: pTuple}}, func(v []value1) (value1, error) {
+		{"crd2idx", "the value at a coordinate", []param{{name: "coord", kind: pTuple}, a}, func(v []term) (term, error) { return tupleValue(Crd2Idx(v[0].tuple, v[1].layout)) }},
+		{"idx2crd", "the coordinate of a number in a shape", []param{{name: "i", kind: pInt}, {name: "shape", kind: pTuple}}, func(v []term) (term, error) {
 			return tupleValue(Idx2Crd(v[0].tuple.n, v[1].tuple))
 		}},
 	}

@@ -24,8 +24,7 @@ func New(shape, stride Tuple) (l Layout, err error) {
 	if !shape.Congruent(stride) {
 		fail(eCongruent, "", "shape %s and stride %s are not congruent", shape, stride)
 	}
-	// A stride of a coordinate that does not move is the stride 0.
-	stride = stride.mapLeaves(func(x Tuple) Tuple {
+	for _, x := range stride.Leaves() {
 		if x.n > MaxOffset || x.n < -MaxOffset {
 			fail(eNumber, "", "the stride %d is beyond 2^52", x.n)
 		}
@@ -37,8 +36,7 @@ func New(shape, stride Tuple) (l Layout, err error) {
 				fail(eNumber, "", "there is no mode %d", m)
 			}
 		}
-		return x
-	})
+	}
 	l = Layout{shape, stride}
 	l.checkOffsets()
 	return l, nil
@@ -83,7 +81,7 @@ func (l Layout) checkOffsets() {
 	}
 }
 
-// make is New for parts that the algebra put together; the caller catches.
+// makeLayout is New for parts that the algebra put together; the caller catches.
 func makeLayout(shape, stride Tuple) Layout {
 	l, err := New(shape, stride)
 	if err != nil {

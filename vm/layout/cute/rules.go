@@ -61,7 +61,7 @@ var Rules = []diag.Rule{
 	{Code: "CuTe.E9", Text: "A name is one of the operations, see Functions."},
 	{Code: "CuTe.E10", Text: "A call gives each argument of its operation in order, of the kind that the operation wants."},
 	{Code: "CuTe.E11", Text: "A complement exists only for a layout whose modes do not overlap: sorted by stride, each mode must begin at or after the end of the one before."},
-	{Code: "CuTe.E12", Text: "A left inverse exists where every stride, in ascending order, is a positive multiple of the one before."},
+	{Code: "CuTe.E12", Text: "A left inverse exists where every stride, in ascending order, is a positive multiple of the one before; layouts of threads and of values number their places from 0, each once."},
 	{Code: "CuTe.E13", Text: "An order gives every mode a different number."},
 	{Code: "CuTe.E14", Text: "Recasting to units n times larger needs that n and every stride divide one another; sizes are rounded up."},
 	{Code: "CuTe.E15", Text: "tile_to_shape needs a block of at most the rank of the shape, each mode of which divides that of the shape."},

@@ -3,6 +3,7 @@ package cute
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode/utf8"
@@ -200,7 +201,7 @@ func (p *parser) enter() {
 func (p *parser) leave() { p.depth-- }
 
 // whole reads an expression that takes the whole text.
-func (p *parser) whole() value1 {
+func (p *parser) whole() term {
 	p.next()
 	v := p.expr()
 	if p.tok.kind != 0 {
@@ -221,8 +222,8 @@ const (
 	vPair    // a layout and its tiler
 )
 
-// value1 is what a part of the text stands for, and where it stands.
-type value1 struct {
+// term is what a part of the text stands for, and where it stands.
+type term struct {
 	kind       kind
 	tuple      Tuple
 	layout     Layout
@@ -234,7 +235,7 @@ type value1 struct {
 	start, end int
 }
 
-func (v value1) describe() string {
+func (v term) describe() string {
 	switch v.kind {
 	case vTuple:
 		if v.tuple.IsInt() {
@@ -256,9 +257,9 @@ func (v value1) describe() string {
 }
 
 // expr = operand { "o" operand }: swizzles apply to offset and layout, layouts compose.
-func (p *parser) expr() value1 {
+func (p *parser) expr() term {
 	start := p.tok.start
-	parts := []value1{p.operand()}
+	parts := []term{p.operand()}
 	for p.tok.kind == 'a' && p.word() == "o" {
 		p.next()
 		parts = append(parts, p.operand())
@@ -271,7 +272,7 @@ func (p *parser) expr() value1 {
 	return v
 }
 
-func (p *parser) compose(parts []value1) value1 {
+func (p *parser) compose(parts []term) term {
 	last := parts[len(parts)-1]
 	if len(parts) == 1 {
 		if last.kind == vPointer {
@@ -290,7 +291,7 @@ func (p *parser) compose(parts []value1) value1 {
 			p.check(part.start, last.end, err)
 			l = c
 		}
-		return value1{kind: vLayout, layout: l}
+		return term{kind: vLayout, layout: l}
 	}
 	out := Composed{Swizzle: parts[0].swizzle}
 	rest := parts[1:]
@@ -312,7 +313,7 @@ func (p *parser) compose(parts []value1) value1 {
 	}
 	out.Layout = p.asLayout(inner)
 	p.checkSwizzled(out, inner.start, inner.end)
-	return value1{kind: vComposed, composed: out}
+	return term{kind: vComposed, composed: out}
 }
 
 func (p *parser) checkSwizzled(c Composed, start, end int) {
@@ -329,10 +330,10 @@ func (p *parser) checkSwizzled(c Composed, start, end int) {
 	}
 }
 
-// operand = number | "(" expr {"," expr} ")" [":" …] | "<" tilers ">" | call | name.
-func (p *parser) operand() value1 {
+// operand = number | "(" expr {"," expr} ")" [":" …] | "<" tilers ">" | name.
+func (p *parser) operand() term {
 	start := p.tok.start
-	var v value1
+	var v term
 	switch {
 	case p.tok.kind == 'n' || p.is("-") || p.is("("):
 		v = p.primary()
@@ -347,7 +348,7 @@ func (p *parser) operand() value1 {
 			}
 			l, err := New(v.tuple, d.tuple)
 			p.check(start, p.end, err)
-			v = value1{kind: vLayout, layout: l}
+			v = term{kind: vLayout, layout: l}
 		}
 	case p.is("<"):
 		v = p.tilers()
@@ -362,16 +363,21 @@ func (p *parser) operand() value1 {
 
 // primary is a number, with basis, or what stands in parentheses: a list of
 // numbers, a layout of modes, or one expression.
-func (p *parser) primary() value1 {
+func (p *parser) primary() term {
 	start := p.tok.start
 	if !p.is("(") {
 		t := p.number()
-		return value1{kind: vTuple, tuple: t, start: start, end: p.end}
+		return term{kind: vTuple, tuple: t, start: start, end: p.end}
 	}
+	return p.list("(", ")")
+}
+
+func (p *parser) list(opening, closing string) term {
+	start := p.tok.start
 	p.enter()
 	defer p.leave()
-	p.next()
-	var items []value1
+	p.expect(opening, "to open the list")
+	var items []term
 	numbers := true
 	for {
 		v := p.expr()
@@ -384,12 +390,12 @@ func (p *parser) primary() value1 {
 			break
 		}
 		p.next()
-		if p.is(")") {
+		if p.is(closing) {
 			break
 		}
 	}
-	p.expect(")", "to close the list")
-	out := value1{kind: vTuple, start: start, end: p.end}
+	p.expect(closing, "to close the list")
+	out := term{kind: vTuple, start: start, end: p.end}
 	switch {
 	case numbers:
 		list := make([]Tuple, len(items))
@@ -446,7 +452,7 @@ func (p *parser) number() Tuple {
 }
 
 // tilers = "<" tiler {"," tiler} ">".
-func (p *parser) tilers() value1 {
+func (p *parser) tilers() term {
 	p.enter()
 	defer p.leave()
 	p.next()
@@ -464,11 +470,11 @@ func (p *parser) tilers() value1 {
 		p.next()
 	}
 	p.expect(">", "to close the tiler")
-	return value1{kind: vTiler, tiler: ByMode(modes...)}
+	return term{kind: vTiler, tiler: ByMode(modes...)}
 }
 
 // asLayout takes a shape alone for its column-major layout.
-func (p *parser) asLayout(v value1) Layout {
+func (p *parser) asLayout(v term) Layout {
 	switch v.kind {
 	case vLayout:
 		return v.layout
@@ -487,7 +493,7 @@ func (p *parser) asLayout(v value1) Layout {
 	return Layout{}
 }
 
-func (p *parser) asTiler(v value1) Tiler {
+func (p *parser) asTiler(v term) Tiler {
 	switch v.kind {
 	case vTiler:
 		return v.tiler
@@ -499,8 +505,9 @@ func (p *parser) asTiler(v value1) Tiler {
 	return LayoutTiler(p.asLayout(v))
 }
 
-// name reads a swizzle, a pointer, the name of a shared-memory atom, or a call.
-func (p *parser) name() value1 {
+// name reads a swizzle, a pointer, the name of a shared-memory atom, a call, or
+// one of the types that C++ writes: Layout<Shape<_4,_8>, Stride<_8,_1>>, Tile<4, _2>.
+func (p *parser) name() term {
 	t, word := p.tok, p.word()
 	switch {
 	case word == "Sw" || word == "Swizzle":
@@ -513,16 +520,41 @@ func (p *parser) name() value1 {
 		if err != nil {
 			p.problem(t.start, p.end, eSwizzle, "", "%v", err)
 		}
-		return value1{kind: vSwizzle, swizzle: s}
+		return term{kind: vSwizzle, swizzle: s}
 	case word == "smem_ptr" || word == "smemptr":
 		return p.pointer()
 	case word == "ArithTuple":
 		p.next()
 		v := p.primary()
-		if v.kind != vTuple || slicesContains(v.tuple.Leaves(), func(x Tuple) bool { return x.n != 0 }) {
+		if v.kind != vTuple || slices.ContainsFunc(v.tuple.Leaves(), func(x Tuple) bool { return x.n != 0 }) {
 			p.problem(t.start, p.end, eBasis, "", "coordinates begin at 0")
 		}
-		return value1{kind: vTuple, tuple: v.tuple, bits: -1}
+		return term{kind: vTuple, tuple: v.tuple, bits: -1}
+	case word == "Shape" || word == "Stride" || word == "Step" || word == "Coord":
+		p.next()
+		v := p.list("<", ">")
+		if v.kind != vTuple {
+			p.problem(t.start, p.end, eArgs, "", "%s lists numbers, not %s", word, v.describe())
+		}
+		return v
+	case word == "Layout":
+		p.next()
+		v := p.list("<", ">")
+		if v.kind != vTuple || len(v.tuple.items) > 2 {
+			p.problem(t.start, p.end, eSyntax, "write Layout<Shape<_4,_8>, Stride<_8,_1>>", "a layout has a shape and a stride")
+		}
+		if len(v.tuple.items) == 1 {
+			return term{kind: vTuple, tuple: v.tuple.items[0]}
+		}
+		l, err := New(v.tuple.items[0], v.tuple.items[1])
+		p.check(t.start, p.end, err)
+		return term{kind: vLayout, layout: l}
+	case word == "Tile":
+		p.next()
+		if !p.is("<") {
+			p.expect("<", "after Tile")
+		}
+		return p.tilers()
 	case strings.Contains(word, "::"):
 		p.next()
 		p.expect("<", "after "+word)
@@ -531,18 +563,9 @@ func (p *parser) name() value1 {
 		p.expect(">", "to close the type")
 		c, err := SharedAtom(word + "<" + typ + ">")
 		p.check(t.start, p.end, err)
-		return value1{kind: vComposed, composed: c}
+		return term{kind: vComposed, composed: c}
 	}
 	return p.call()
-}
-
-func slicesContains(list []Tuple, f func(Tuple) bool) bool {
-	for _, x := range list {
-		if f(x) {
-			return true
-		}
-	}
-	return false
 }
 
 func (p *parser) angles(after string) []int {
@@ -560,7 +583,7 @@ func (p *parser) angles(after string) []int {
 }
 
 // pointer = "smem_ptr" "[" bits "b" "]" "(" "unset" ")".
-func (p *parser) pointer() value1 {
+func (p *parser) pointer() term {
 	start := p.tok.start
 	p.next()
 	p.expect("[", "after smem_ptr")
@@ -580,12 +603,12 @@ func (p *parser) pointer() value1 {
 	}
 	p.next()
 	p.expect(")", "as in smem_ptr[16b](unset)")
-	return value1{kind: vPointer, bits: bits, start: start}
+	return term{kind: vPointer, bits: bits, start: start}
 }
 
 // call = name ["<" numbers ">"] "(" [expr {"," expr}] ")". Numbers in angles are
 // the last arguments, as in upcast<2>(l).
-func (p *parser) call() value1 {
+func (p *parser) call() term {
 	t, word := p.tok, p.word()
 	f := p.lookup(word)
 	if f == nil {
@@ -598,18 +621,18 @@ func (p *parser) call() value1 {
 	p.enter()
 	defer p.leave()
 	p.next()
-	var extra []value1
+	var extra []term
 	if p.is("<") {
 		at := p.tok.start
 		for _, n := range p.angles(word) {
-			extra = append(extra, value1{kind: vTuple, tuple: Int(n), start: at, end: p.end})
+			extra = append(extra, term{kind: vTuple, tuple: Int(n), start: at, end: p.end})
 		}
 	}
 	p.expect("(", "after "+word)
-	var args []value1
+	var args []term
 	for !p.is(")") {
 		if p.tok.kind == 'a' && p.word() == "_" {
-			args = append(args, value1{kind: vTiler, tiler: KeepMode(), start: p.tok.start, end: p.tok.end})
+			args = append(args, term{kind: vTiler, tiler: KeepMode(), start: p.tok.start, end: p.tok.end})
 			p.next()
 		} else {
 			args = append(args, p.expr())
@@ -631,7 +654,7 @@ func (p *parser) call() value1 {
 		if !f.params[i].optional {
 			p.problem(t.start, p.end, eArgs, f.signature(), "%s lacks its argument %s", word, f.params[i].name)
 		}
-		args = append(args, value1{})
+		args = append(args, term{})
 	}
 	v, err := f.eval(args)
 	p.check(t.start, p.end, err)
@@ -648,12 +671,12 @@ func (p *parser) lookup(name string) *function {
 }
 
 // convert makes an argument what the parameter wants.
-func (p *parser) convert(f *function, q param, v value1) value1 {
+func (p *parser) convert(f *function, q param, v term) term {
 	switch q.kind {
 	case pLayout:
-		return value1{kind: vLayout, layout: p.asLayout(v)}
+		return term{kind: vLayout, layout: p.asLayout(v)}
 	case pTiler:
-		return value1{kind: vTiler, tiler: p.asTiler(v)}
+		return term{kind: vTiler, tiler: p.asTiler(v)}
 	case pTuple:
 		if v.kind == vTuple && v.bits == 0 {
 			return v
@@ -666,12 +689,12 @@ func (p *parser) convert(f *function, q param, v value1) value1 {
 		if v.kind == vComposed {
 			return v
 		}
-		return value1{kind: vComposed, composed: Composed{Layout: p.asLayout(v)}}
+		return term{kind: vComposed, composed: Composed{Layout: p.asLayout(v)}}
 	case pRecast: // a layout or a swizzle
 		if v.kind == vSwizzle {
 			return v
 		}
-		return value1{kind: vLayout, layout: p.asLayout(v)}
+		return term{kind: vLayout, layout: p.asLayout(v)}
 	case pSwizzle:
 		if v.kind == vSwizzle {
 			return v

@@ -22,13 +22,14 @@ type TV struct {
 // neighbours.
 func MakeLayoutTV(threads, values Layout) (tv TV, err error) {
 	defer catch(&err)
-	mn := zipProduct(threads, values, 1, 0)
-	inv := RightInverse(mn)
-	if inv.Size() != mn.Size() {
-		fail(eInverse, "number threads and values from 0, each once", "%s and %s number %d places, but reach only %d of them", threads, values, mn.Size(), inv.Size())
+	for _, l := range []Layout{threads, values} {
+		if RightInverse(l).Size() != l.Size() || l.Cosize() != l.Size() {
+			fail(eInverse, "number threads and values from 0, each once", "%s does not number its %d places from 0 to %d", l, l.Size(), l.Size()-1)
+		}
 	}
+	mn := zipProduct(threads, values, 1, 0)
 	tv.MN, tv.Tile = mn, mn.Shape().each()
-	tv.Layout = compose(inv, compact(Ints(threads.Size(), values.Size())))
+	tv.Layout = compose(RightInverse(mn), compact(Ints(threads.Size(), values.Size())))
 	return tv, nil
 }
 
