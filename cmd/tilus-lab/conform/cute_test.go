@@ -5,6 +5,9 @@ import (
 	"encoding/json"
 	"strings"
 	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
+	"github.com/tilus-lab/tilus-lab/vm/layout/cute"
 )
 
 // TestCute checks the recordings of CuTe, all of them.
@@ -99,5 +102,37 @@ func TestCuteArguments(t *testing.T) {
 		if r.Outcome != Passed {
 			t.Errorf("%s: %s", c.input, r.Note)
 		}
+	}
+}
+
+// TestCatalogueNotation reads the CuTe layouts of the whole catalogue back as
+// register layouts.
+func TestCatalogueNotation(t *testing.T) {
+	n := 0
+	for _, a := range arch.Atoms() {
+		for _, o := range a.Operands {
+			if o.CuTe == "" || o.In != arch.InRegisters || a.M == 0 || a.Sparse() {
+				continue
+			}
+			l, err := cute.Parse(o.CuTe)
+			if err != nil {
+				t.Errorf("%s %s: %v", a.Name, o.Name, err)
+				continue
+			}
+			want := o.Layout
+			if o.Name == "B" {
+				if want, err = want.Permute(1, 0); err != nil {
+					t.Fatal(err)
+				}
+			}
+			got, err := cute.ToRegister(l, want.Shape()...)
+			if err != nil || !got.Equal(want) {
+				t.Errorf("%s %s: %s is %s, %v, want %s", a.Name, o.Name, l, got, err, want)
+			}
+			n++
+		}
+	}
+	if n < 500 {
+		t.Errorf("%d operands", n)
 	}
 }
