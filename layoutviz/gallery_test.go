@@ -176,6 +176,9 @@ func TestFormats(t *testing.T) {
 			case "tikz":
 				ok = bytes.Contains(out, []byte("\\begin{tikzpicture}")) && bytes.HasSuffix(out, []byte("\\end{document}\n")) &&
 					bytes.Count(out, []byte("{")) == bytes.Count(out, []byte("}"))
+				if _, body, _ := bytes.Cut(out, []byte("\\begin")); bytes.ContainsFunc(body, func(r rune) bool { return r > 0x7f }) {
+					t.Errorf("%s: the TikZ form has letters that TeX does not know", x.Name)
+				}
 			case "json":
 				var doc struct {
 					Elements []jsonElement

@@ -2,13 +2,26 @@
 // command line and README alike. Every picture is a pure function of its
 // arguments: the same layout and options give the same bytes.
 //
-// There are three pictures.
+// Of layouts:
 //
 //   - [Tensor] shows the elements in their places, each with the thread that
 //     holds it and the slot it is held in.
 //   - [Threads] shows the same map the other way round: what each thread holds.
 //   - [Reinterpret] shows the bits of a thread in order, once as elements of one
-//     type and once as elements of another, which is what a View does.
+//     type and once as elements of another, which is what a View does; [Widths]
+//     shows one layout at several types.
+//   - [Chain], [Times] and [Over] show how layouts are put together.
+//   - [Matrix] shows a linear layout as bits.
+//
+// Of memory: [Banks] and [Sectors] show what an access costs, [Swizzle] and
+// [TMAChunks] where things move to, [TMA] a copied box, [Transpose] the worked
+// example of all of it.
+//
+// Of instructions: [Atom] draws a row of the catalogue, with [MMA] and [Copy] for
+// fragments of one's own.
+//
+// In CuTe's look: [CuteGrid], [CuteThreads], [CuteMMA], [CuteAtom], [CuteTiledCopy]; and
+// [CuteOperation] for divisions and products. [Gallery] has one of each.
 //
 // A picture is built as a list of shapes (package scene) that is written as SVG by
 // svgo, and by [Export] as PNG, PDF or TikZ; all show the same things in the same

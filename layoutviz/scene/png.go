@@ -141,10 +141,6 @@ func (r *raster) item(it Item) error {
 		w := max(1, r.px(it.Width))
 		for _, s := range it.Segs {
 			x1, y1, x2, y2 := r.px(float64(s.X1)), r.px(float64(s.Y1)), r.px(float64(s.X2)), r.px(float64(s.Y2))
-			if x1 != x2 && y1 != y2 {
-				r.slanted(s, it.Width, it.Color)
-				continue
-			}
 			at := image.Rect(min(x1, x2)-w/2, min(y1, y2)-w/2, max(x1, x2)-w/2+w, max(y1, y2)-w/2+w)
 			draw.Draw(r.img, at, src, image.Point{}, draw.Src)
 		}
@@ -156,25 +152,6 @@ func (r *raster) item(it Item) error {
 		panic(fmt.Sprintf("layoutviz: no raster for %T", it))
 	}
 	return nil
-}
-
-// slanted draws a line of any direction as a thin parallelogram.
-func (r *raster) slanted(s Segment, width float64, hex string) {
-	x1, y1 := float64(s.X1)*r.scale, float64(s.Y1)*r.scale
-	x2, y2 := float64(s.X2)*r.scale, float64(s.Y2)*r.scale
-	half := max(0.5, width*r.scale/2)
-	l := math.Hypot(x2-x1, y2-y1)
-	dx, dy := -(y2-y1)/l*half, (x2-x1)/l*half
-	x0, y0 := math.Floor(min(x1, x2)-half), math.Floor(min(y1, y2)-half)
-	w, h := int(math.Abs(x2-x1)+2*half)+2, int(math.Abs(y2-y1)+2*half)+2
-	v := vector.NewRasterizer(w, h)
-	f := func(x, y float64) (float32, float32) { return float32(x - x0), float32(y - y0) }
-	v.MoveTo(f(x1+dx, y1+dy))
-	v.LineTo(f(x2+dx, y2+dy))
-	v.LineTo(f(x2-dx, y2-dy))
-	v.LineTo(f(x1-dx, y1-dy))
-	v.ClosePath()
-	v.Draw(r.img, image.Rect(int(x0), int(y0), int(x0)+w, int(y0)+h), image.NewUniform(paint(hex, 100)), image.Point{})
 }
 
 func (r *raster) band(b Band) {

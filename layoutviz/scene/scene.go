@@ -40,7 +40,7 @@ type Fills struct {
 	Boxes []Box
 }
 
-// Segment is a straight line.
+// Segment is a horizontal or vertical line.
 type Segment struct{ X1, Y1, X2, Y2 int }
 
 // Strokes are lines of one colour and width; they become one path.
@@ -157,13 +157,10 @@ func (l Strokes) svg(c *svg.SVG) {
 	d := make(path, 0, 16*len(l.Segs))
 	for _, s := range l.Segs {
 		d.put('M', s.X1, s.Y1)
-		switch {
-		case s.Y1 == s.Y2:
+		if s.Y1 == s.Y2 {
 			d.put('H', s.X2)
-		case s.X1 == s.X2:
+		} else {
 			d.put('V', s.Y2)
-		default:
-			d.put('L', s.X2, s.Y2)
 		}
 	}
 	c.Path(string(d), attr("fill", "none"), attr("stroke", l.Color), attr("stroke-width", num(l.Width)))
@@ -200,10 +197,7 @@ func (t Text) svg(c *svg.SVG) {
 func (s *Scene) TikZ(title, desc string) []byte {
 	var b bytes.Buffer
 	fmt.Fprintf(&b, "%% %s\n%% %s\n", oneLine(title), oneLine(desc))
-	b.WriteString("\\documentclass{standalone}\n\\usepackage[T1]{fontenc}\n\\usepackage{textcomp,newunicodechar}\n\\usepackage{tikz}\n")
-	for _, u := range unicodeTeX {
-		fmt.Fprintf(&b, "\\newunicodechar{%s}{%s}\n", u[0], u[1])
-	}
+	b.WriteString("\\documentclass{standalone}\n\\usepackage[T1]{fontenc}\n\\usepackage{tikz}\n")
 	b.WriteString("\\begin{document}\n\\begin{tikzpicture}[x=0.75pt,y=-0.75pt,every node/.style={inner sep=0pt,outer sep=0pt}]\n")
 	names := map[string]string{}
 	color := func(hex string) string {
@@ -266,13 +260,10 @@ func sep(b *bytes.Buffer, i int) {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// unicodeTeX are the characters beyond ASCII that pictures use.
-var unicodeTeX = [][2]string{
-	{"×", `\ensuremath{\times}`}, {"→", `\ensuremath{\to}`}, {"↓", `\ensuremath{\downarrow}`}, {"←", `\ensuremath{\leftarrow}`},
-	{"↑", `\ensuremath{\uparrow}`}, {"⊕", `\ensuremath{\oplus}`}, {"…", `\ldots{}`}, {"·", `\ensuremath{\cdot}`}, {"≤", `\ensuremath{\le}`},
-	{"≥", `\ensuremath{\ge}`}, {"–", `--`}, {"∘", `\ensuremath{\circ}`}, {"′", `\ensuremath{'}`}, {"⌊", `\ensuremath{\lfloor}`}, {"⌋", `\ensuremath{\rfloor}`},
-}
-
-var texEscape = strings.NewReplacer(`\`, `\textbackslash{}`, `{`, `\{`, `}`, `\}`, `$`, `\$`, `&`, `\&`, `#`, `\#`, `_`, `\_`, `%`, `\%`, `~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`, `<`, `\textless{}`, `>`, `\textgreater{}`)
+// texEscape has the characters that mean something to TeX, and those beyond ASCII
+// that pictures use.
+var texEscape = strings.NewReplacer(`\`, `\textbackslash{}`, `{`, `\{`, `}`, `\}`, `$`, `\$`, `&`, `\&`, `#`, `\#`, `_`, `\_`, `%`, `\%`,
+	`~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`, `<`, `\textless{}`, `>`, `\textgreater{}`,
+	"×", `$\times$`, "→", `$\to$`, "↓", `$\downarrow$`, "·", `$\cdot$`, "…", `\ldots{}`, "–", `--`)
 
 func tex(s string) string { return texEscape.Replace(s) }
