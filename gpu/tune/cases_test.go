@@ -31,7 +31,8 @@ type timed struct {
 	want      func(args []ir.Arg) []*array.Array
 	tolerance float64
 
-	bytes int64 // per launch; 0 is each array once
+	bytes  int64 // per launch; 0 is each array once
+	clocks bool  // also read in-kernel clocks
 }
 
 // gateUp is how many bytes the u4 weights of a gate_up layer [57344, 8192] are.
@@ -39,7 +40,7 @@ const gateUp = 57344 * 8192 / 2
 
 // cases are what a run of TestGPUTiming times.
 var cases = []timed{
-	{name: "read_235MB", bytes: gateUp},
+	withClocks(timed{name: "read_235MB", bytes: gateUp}),
 	{name: "read_8MB", bytes: 8 << 20},
 	{name: "read_34MB", bytes: 32 << 20},
 	{
@@ -53,7 +54,7 @@ var cases = []timed{
 			"zeros:f16[16, 8192]", "16", "8192", "8192"},
 		want: wantScaled("u4", 128),
 	},
-	decode("decode_u4", "gate_up", 1, 57344, 8192),
+	withClocks(decode("decode_u4", "gate_up", 1, 57344, 8192)),
 	decode("decode_u4_deferred", "gate_up", 1, 57344, 8192),
 	schedule("gate_up", 1, 57344, 8192, template.DecodeOptions{PDL: true}),
 	decode("decode_u4", "gate_up", 8, 57344, 8192),
@@ -73,6 +74,12 @@ var cases = []timed{
 	splits("down", 1, 8192, 28672, true),
 	splits("down", 8, 8192, 28672, false),
 	splits("down", 8, 8192, 28672, true),
+}
+
+// withClocks is the case with in-kernel clocks.
+func withClocks(c timed) timed {
+	c.clocks = true
+	return c
 }
 
 // sms is the size of the GPU that split counts are chosen for: an H200.
@@ -230,7 +237,7 @@ func (c timed) hash(sms int) (string, error) {
 // make makes program, arguments and options.
 func (c timed) make(sms int) (*ir.Program, []ir.Arg, Options, error) {
 	read := c.file == "" && c.o == nil
-	o := Options{Bytes: c.bytes, Tolerance: c.tolerance, Read: !read}
+	o := Options{Bytes: c.bytes, Tolerance: c.tolerance, Read: !read, Clocks: c.clocks}
 	p, err := c.program(sms)
 	if err != nil {
 		return nil, nil, o, err

@@ -39,6 +39,7 @@ type Row struct {
 	Local      int     `json:"local_bytes"`
 	Shared     int     `json:"shared_bytes"`
 	PerSM      int     `json:"blocks_per_sm"`
+	*Clocks            // of the cases that ask for them
 	GPU        string  `json:"gpu"`
 	Driver     string  `json:"driver"`
 	Target     string  `json:"target"`
@@ -85,6 +86,7 @@ func (origin Row) Row(name, hash string, t Timing, err error) Row {
 	r.Sets, r.WorkingSet, r.Launches, r.Replays = t.Sets, t.WorkingSet, t.Launches, len(t.Samples)
 	r.CompileMs, r.JITMs = t.CompileMs, t.JITMs
 	r.Grid, r.Threads, r.Registers, r.Local, r.Shared, r.PerSM = t.Grid, t.Threads, t.Registers, t.LocalBytes, t.SharedBytes, t.BlocksPerSM
+	r.Clocks = t.Clocks
 	return r
 }
 

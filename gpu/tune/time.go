@@ -37,6 +37,8 @@ type Options struct {
 	Read bool
 	// NoOpt leaves the thread-code passes out.
 	NoOpt bool
+	// Clocks also asks the blocks of other launches when and where they ran.
+	Clocks bool
 }
 
 // Timing is what was measured. Times per launch are in µs.
@@ -63,6 +65,8 @@ type Timing struct {
 	RelError float64 // the largest of the checked arrays; 0 where all bits are equal
 
 	ReadUs, ReadGBps float64 // of the read kernel over as many bytes, with Options.Read
+
+	Clocks *Clocks // with Options.Clocks
 }
 
 // Ratio is the time over that of the read kernel, or 0 if that was not measured.
@@ -78,8 +82,12 @@ func (t Timing) String() string {
 	if t.ReadUs > 0 {
 		s += fmt.Sprintf(", %.3f of the read kernel's %.2f µs", t.Ratio(), t.ReadUs)
 	}
-	return s + fmt.Sprintf("; %d sets, %d launches, compile %.1f ms, JIT %.1f ms, %d registers, %d local bytes, %d blocks a SM",
+	s += fmt.Sprintf("; %d sets, %d launches, compile %.1f ms, JIT %.1f ms, %d registers, %d local bytes, %d blocks a SM",
 		t.Sets, t.Launches, t.CompileMs, t.JITMs, t.Registers, t.LocalBytes, t.BlocksPerSM)
+	if t.Clocks != nil {
+		s += "; " + t.Clocks.text()
+	}
+	return s
 }
 
 // ErrWrong is wrapped by the error of a launch whose result is not the expected one.
@@ -110,7 +118,8 @@ func Time(ctx context.Context, g *GPU, p *ir.Program, args []ir.Arg, o Options) 
 	if err != nil {
 		return fail(err)
 	}
-	c, err := compile.Program(p, compile.Options{Arch: g.Target, Divisible: compile.Divisors(p, args), NoOpt: o.NoOpt})
+	to := compile.Options{Arch: g.Target, Divisible: compile.Divisors(p, args), NoOpt: o.NoOpt}
+	c, err := compile.Program(p, to)
 	if err != nil {
 		return Timing{}, err
 	}
@@ -122,6 +131,9 @@ func Time(ctx context.Context, g *GPU, p *ir.Program, args []ir.Arg, o Options) 
 		CompileMs: float64(time.Since(start)) / float64(time.Millisecond), Grid: grid, Threads: p.Threads(), Bytes: o.Bytes,
 	}}
 	err = r.measure(ctx, ptx, c.Func.Name, c.Func.Launch.SharedBytes)
+	if err == nil && o.Clocks {
+		err = r.clocks(ctx, to)
+	}
 	r.close(err)
 	if err != nil {
 		return fail(err)
@@ -361,7 +373,11 @@ func (r *run) fill(b *buffer) error {
 }
 
 // launches queues n launches, the i-th with set i modulo the number of sets.
-func (r *run) launches(n int) error {
+func (r *run) launches(n int) error { return r.queue(r.fn, n, nil) }
+
+// queue queues launches of fn, which has the program's parameters and those that
+// more, if not nil, appends.
+func (r *run) queue(fn *cuda.Function, n int, more func(i int, params *cuda.Params)) error {
 	grid := cuda.Dim{X: r.t.Grid[0], Y: r.t.Grid[1], Z: r.t.Grid[2]}
 	block := cuda.Dim{X: r.t.Threads, Y: 1, Z: 1}
 	var params cuda.Params
@@ -387,9 +403,12 @@ func (r *run) launches(n int) error {
 				params.Bytes([]byte{byte(a.Int), byte(a.Int >> 8)})
 			}
 		}
-		launch := r.fn.Launch
+		if more != nil {
+			more(i, &params)
+		}
+		launch := fn.Launch
 		if r.dependent {
-			launch = r.fn.LaunchDependent
+			launch = fn.LaunchDependent
 		}
 		if err := launch(grid, block, r.shared, r.stream, &params); err != nil {
 			return err
