@@ -350,11 +350,14 @@ func cuteTV(named map[string]string) (cute.TV, error) {
 
 func cuteLayoutTV(in cuteInput, expect json.RawMessage) (string, error) {
 	words, named := cuteParts(in.Expr)
+	if len(words) != 2 {
+		return "", fmt.Errorf("%q is not understood", in.Expr)
+	}
 	tv, err := cuteTV(named)
 	if err != nil {
 		return "", err
 	}
-	switch words[len(words)-1] {
+	switch words[1] {
 	case "layout_tv":
 		return "", comparePrint(tv.Layout.String(), expect)
 	case "layout_mn":
@@ -502,7 +505,11 @@ func splitTop(s string) []string {
 }
 
 func cuteTiledMMA(in cuteInput, expect json.RawMessage) (string, error) {
-	m, rest, err := cuteTiled(strings.Fields(in.Expr)[1:])
+	words := strings.Fields(in.Expr)
+	if len(words) < 3 {
+		return "", fmt.Errorf("%q is not understood", in.Expr)
+	}
+	m, rest, err := cuteTiled(words[1:])
 	if err != nil {
 		return "", err
 	}
