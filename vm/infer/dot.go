@@ -89,7 +89,7 @@ func dot(g *Graph, in *Instr) []found {
 	}
 	for _, p := range products {
 		outer, err := d.Register.Div(p.C)
-		if err != nil || k%p.K != 0 || outer.Rank() != 2 {
+		if err != nil || k%p.K != 0 || outer.Rank() != 2 || !madeOf(a, p.A) || !madeOf(b, p.B) || !madeOf(c, p.C) {
 			continue
 		}
 		shape := outer.Shape()
@@ -119,6 +119,15 @@ func dot(g *Graph, in *Instr) []found {
 		return all
 	}
 	return nil
+}
+
+// madeOf says that a tile's layout, if it has one, is made of fragments.
+func madeOf(t *Tile, fragment layout.Layout) bool {
+	if !t.Known {
+		return true
+	}
+	_, err := t.Register.Div(fragment)
+	return err == nil
 }
 
 // chain is the product of layouts, unless it is too large to be one.

@@ -183,6 +183,31 @@ func TestLongProgramsAreQuick(t *testing.T) {
 	}
 }
 
+// Registers that nothing else decides are read in vectors, along the dimension that is
+// contiguous in shared memory.
+func TestLoadSharedFollowsMemory(t *testing.T) {
+	for _, c := range []struct{ shared, want string }{
+		{"shared_row_major(4, 256)", "spatial(4, 32).local(1, 8)"},
+		{"shared_column_major(256, 4)", "spatial(32, 4).local(8, 1)"},
+		{"shared_layout([4, 256], [4, 256], [260, 1])", "local(2, 1).spatial(2, 64).local(1, 4)"}, // rows begin at multiples of 4
+		{"shared_row_major(4, 256).apply_swizzle(base=1, bits=2, shift=3)", "spatial(1, 128).local(4, 2)"},
+		{"shared_row_major(128)", "spatial(128)"},
+		{"shared_row_major(3, 3)", ""}, // 9 elements do not spread over 128 threads
+	} {
+		l, err := layout.ParseShared(c.shared)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s := &infer.Tile{Name: "s", Space: infer.Shared, Elem: dtype.F16, Shape: l.Shape(), Known: true, Shared: l}
+		r := &infer.Tile{Name: "r", Space: infer.Register, Elem: dtype.F16, Shape: l.Shape()}
+		g := &infer.Graph{Warps: 4, Target: compile.Layouts(), Instrs: []*infer.Instr{{Op: "LoadShared", In: []*infer.Tile{s}, Out: []*infer.Tile{r}}}}
+		_, err = g.Infer()
+		if r.Layout() != c.want || (err == nil) != (c.want != "") {
+			t.Errorf("%s is read as %s (%v), want %s", c.shared, r.Layout(), err, c.want)
+		}
+	}
+}
+
 // The split over warps covers the product, and no other split is cheaper.
 func TestSpread(t *testing.T) {
 	p := compile.Layouts().Products(dtype.F16, dtype.F32)[0]

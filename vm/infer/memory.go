@@ -53,7 +53,7 @@ func sharedRows(g *Graph, in *Instr) []found {
 // loadRows spreads the 8 × 16-byte parts of a tile over the warps.
 func loadRows(g *Graph, in *Instr) []found {
 	r, s := pairOf(in)
-	if r == nil || s == nil || !r.wants() || !s.Known || len(r.Shape) < 2 {
+	if r == nil || s == nil || !r.wants() || !s.Known || len(r.Shape) != 2 {
 		return nil
 	}
 	bits := r.Elem.Bits()
@@ -79,7 +79,7 @@ func loadRows(g *Graph, in *Instr) []found {
 				outer[d] /= n
 			}
 		}
-		if !fits {
+		if !fits || size(outer) < g.Warps { // some warps would only repeat others
 			continue
 		}
 		if l, err := layout.AutoLocalSpatial(g.Warps, outer...); err == nil {
@@ -94,18 +94,42 @@ func loadShared(g *Graph, in *Instr) []found {
 	if r == nil || s == nil || !r.wants() || !s.Known || r.Elem.Bits() == 0 || len(r.Shape) == 0 {
 		return nil
 	}
-	vector := 1
-	steps, sizes := s.Shared.ModeStrides(), s.Shared.ModeShape()
-	if n := len(steps); n > 0 && steps[n-1] == 1 {
-		vector = gcd(sizes[n-1], max(1, 128/r.Elem.Bits()))
-		if w := s.Shared.Swizzle(); !w.Identity() {
-			vector = gcd(vector, 1<<w.Base)
-		}
+	along, vector := contiguous(s.Shared, max(1, 128/r.Elem.Bits()))
+	if len(s.Shape) != len(r.Shape) {
+		along, vector = 0, 1
 	}
-	if l, ok := sideBySide(g.Threads(), r.Shape, len(r.Shape)-1, vector); ok {
+	if l, ok := sideBySide(g.Threads(), r.Shape, along, vector); ok {
 		return reg(r, l)
 	}
 	return nil
+}
+
+// contiguous finds the first dimension along which elements lie side by side, and
+// how many of them, up to most, always start at a multiple of their number.
+func contiguous(l layout.Shared, most int) (along, vector int) {
+	if w := l.Swizzle(); !w.Identity() {
+		most = gcd(most, 1<<w.Base)
+	}
+	sizes, steps := l.ModeShape(), l.ModeStrides()
+	m := 0
+	for d, n := range l.Shape() {
+		for have := 1; have < n; m++ {
+			have *= sizes[m]
+		}
+		if n == 1 || steps[m-1] != 1 {
+			continue
+		}
+		vector = gcd(sizes[m-1], most)
+		for i, step := range steps {
+			if i != m-1 {
+				vector = gcd(vector, step)
+			}
+		}
+		if vector > 1 {
+			return d, vector
+		}
+	}
+	return 0, 1
 }
 
 // sharedView carries a layout over slices, permutations and reshapes of shared
