@@ -178,21 +178,11 @@ func (v Value) To(form string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	switch {
-	case v.kind == swizzle:
+	if v.kind == swizzle {
 		return "", fail(eForm, "compose it with a layout, as in "+v.sw.String()+" o (8,64):(64,1)", "a swizzle alone is no encoding of a tensor")
-	case v.kind == general:
-		return "", fail(eForm, "", "Triton's encodings map registers, lanes, warps and blocks, or offsets; the layout maps %s", l.In[0].Name)
 	}
-	for j, o := range l.Out {
-		if o.Name != linear.DimName(j) {
-			return "", fail(eForm, "", "Triton calls dimension %d %s, the layout calls it %s", j, linear.DimName(j), o.Name)
-		}
-	}
-	for _, d := range l.In {
-		if !slices.Contains([]string{linear.Register, linear.Lane, linear.Warp, linear.Block, linear.Offset}, d.Name) {
-			return "", fail(eForm, "", "Triton's encodings have no dimension %s", d.Name)
-		}
+	if l, err = l.TritonNames(); err != nil {
+		return "", err
 	}
 	// Of a tensor of one element without dimensions there is no encoding.
 	if len(l.Out) == 0 {

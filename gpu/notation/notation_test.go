@@ -249,6 +249,7 @@ func TestSwizzlesAcrossNotations(t *testing.T) {
 		{"mma.m16n8k16.f32.f16/A", Triton, "#ttg.dot_op<{opIdx = 0, parent = #ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [1, 1], instrShape = [16, 8]}>, kWidth = 2}> on 16x16"},
 		{"mma.m16n8k16.f32.f16/C", Triton, "#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = [1, 1], instrShape = [16, 8]}> on 16x8"},
 		{"cdna3/v_mfma_f32_32x32x8_f16/D", Triton, "#ttg.amd_mfma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = [1, 1], instrShape = [32, 32], isTransposed = false}> on 32x32"},
+		{"x: [W, T, R] -> [A, B]\n[[2, 2]]\n[[0, 1], [1, 1]]\n[[0, 2]]", Triton, "#ttg.linear<{register = [[0, 2]], lane = [[0, 1], [1, 1]], warp = [[2, 2]], block = []}> on 4x4"},
 		{"spatial(32, 4)", Triton, "#ttg.blocked<{sizePerThread = [1, 1], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}> on 32x4"},
 		{"#ttg.blocked<{sizePerThread = [1, 4], threadsPerWarp = [8, 4], warpsPerCTA = [4, 1], order = [1, 0]}> on 64x32", Chain, "local(2, 2).spatial(32, 4).local(1, 4)"},
 	} {

@@ -78,6 +78,45 @@ func kind(name string) (thread bool, rank int, ok bool) {
 	return false, 0, false
 }
 
+// TritonNames gives the dimensions the names that Triton has for them: R, T, W and
+// the like become register, lane and warp, the output dimensions dim0, dim1, …, and
+// dimensions that are missing are added with size 1. It fails where a dimension
+// counts something else.
+func (l Layout) TritonNames() (Layout, error) {
+	names := []string{Register, Lane, Warp, Block}
+	if _, ok := l.InDim(Offset); ok {
+		names = []string{Offset, Block}
+	}
+	out := Layout{In: make([]Dim, len(names)), Out: slices.Clone(l.Out)}
+	for i, name := range names {
+		out.In[i].Name = name
+	}
+	for _, d := range l.In {
+		name := d.Name
+		if thread, rank, ok := kind(name); ok {
+			name = map[int]string{0: Lane, 1: Warp, 3: Block}[rank]
+			if !thread {
+				name = Register
+			}
+		}
+		i := slices.Index(names, name)
+		if i < 0 && len(d.Bases) == 0 {
+			continue
+		}
+		if i < 0 {
+			return Layout{}, fail(eEncoding, "", "Triton's encodings map registers, lanes, warps and blocks, or offsets; the layout maps %s", d.Name)
+		}
+		if len(out.In[i].Bases) > 0 {
+			return Layout{}, fail(eEncoding, "", "two dimensions count the same as %s", d.Name)
+		}
+		out.In[i].Bases = d.Bases
+	}
+	for j := range out.Out {
+		out.Out[j].Name = DimName(j)
+	}
+	return New(out.In, out.Out)
+}
+
 // ToRegister is a linear layout as a register layout; registers become slots, and
 // lanes, warps and blocks, in this order from the fastest, become threads. The
 // error says which basis no digit can express. It undoes [FromRegister].
