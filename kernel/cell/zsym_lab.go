@@ -12,24 +12,33 @@ import (
 func init() {
 	Symbols["github.com/tilus-lab/tilus-lab/kernel/lab/lab"] = map[string]reflect.Value{
 		// function, constant and variable definitions
+		"Atom":      reflect.ValueOf(lab.Atom),
 		"Attach":    reflect.ValueOf(lab.Attach),
+		"Banks":     reflect.ValueOf(lab.Banks),
+		"BanksOn":   reflect.ValueOf(lab.BanksOn),
 		"Check":     reflect.ValueOf(lab.Check),
 		"Compare":   reflect.ValueOf(lab.Compare),
 		"Context":   reflect.ValueOf(lab.Context),
+		"Convert":   reflect.ValueOf(lab.Convert),
 		"Device":    reflect.ValueOf(lab.Device),
 		"DeviceEnv": reflect.ValueOf(constant.MakeFromLiteral("\"TILUS_LAB_DEVICE\"", token.STRING, 0)),
+		"Draw":      reflect.ValueOf(lab.Draw),
+		"DrawAs":    reflect.ValueOf(lab.DrawAs),
 		"Explore":   reflect.ValueOf(lab.Explore),
 		"Form":      reflect.ValueOf(lab.Form),
 		"Gen":       reflect.ValueOf(lab.Gen),
+		"Layout":    reflect.ValueOf(lab.Layout),
 		"Load":      reflect.ValueOf(lab.Load),
 		"Lower":     reflect.ValueOf(lab.Lower),
 		"LowerFor":  reflect.ValueOf(lab.LowerFor),
+		"MMA":       reflect.ValueOf(lab.MMA),
 		"Machine":   reflect.ValueOf(lab.Machine),
 		"Parse":     reflect.ValueOf(lab.Parse),
 		"ParseAs":   reflect.ValueOf(lab.ParseAs),
 		"Run":       reflect.ValueOf(lab.Run),
 		"RunOn":     reflect.ValueOf(lab.RunOn),
 		"Show":      reflect.ValueOf(lab.Show),
+		"Swizzle":   reflect.ValueOf(lab.Swizzle),
 
 		// type definitions
 		"About":      reflect.ValueOf((*lab.About)(nil)),

@@ -11,8 +11,9 @@ import (
 )
 
 // Show shows values in the cell, in order: a program as its text and a picture of
-// each layout in it, a layout from both sides, a picture as it is, anything else
-// as text. An error that is not nil ends the cell; so Show also takes what a call
+// each layout in it, a layout from both sides and, where it came from another
+// notation, in all of them, an instruction with its operands, an access to shared
+// memory with its banks, a picture as it is, anything else as text. An error that is not nil ends the cell; so Show also takes what a call
 // returns, as in lab.Show(lab.Run(p, args...)). Outside a notebook only text is
 // printed.
 func Show(values ...any) {
@@ -33,7 +34,9 @@ func Show(values ...any) {
 		case layoutviz.Picture:
 			showPicture("", v)
 		default:
-			showText(fmt.Sprint(v))
+			if !showAny(v) {
+				showText(fmt.Sprint(v))
+			}
 		}
 	}
 }
