@@ -18,6 +18,9 @@ func letter(b cuteprint.Block) string {
 
 // CuteLayout draws an offset layout as CuTe's print_latex does.
 func CuteLayout(text string, rows, cols int, at func(m, n int) int, o Options) (Picture, error) {
+	if rows*cols > maxLinked {
+		return Picture{}, fmt.Errorf("layoutviz: %s has %d cells; the most is %d", text, rows*cols, maxLinked)
+	}
 	tex, err := cuteprint.LayoutTeX(text, rows, cols, at)
 	if err != nil {
 		return Picture{}, err
@@ -111,7 +114,7 @@ func CuteCopy(s, d cuteprint.TV, rows, cols int, o Options) (Picture, error) {
 		}
 		blocks = append(blocks, cuteprint.Block{Name: []string{"source", "destination"}[i], TV: l, Rows: rows, Cols: cols, Left: i * (cols + 3), Cells: cells, Hidden: hidden})
 	}
-	return cutePicture(o, "CuTe copy", []string{"source and destination of a copy", s.Text, d.Text}, tex, blocks)
+	return cutePicture(o, "CuTe copy", []string{"source and destination of a copy", "left, what is read: " + s.Text, "right, what is written: " + d.Text}, tex, blocks)
 }
 
 // CuteMMA draws a matrix instruction in CuTe's arrangement: A at the bottom left,

@@ -44,6 +44,9 @@ func CuteOperation(text string, o Options) (Picture, error) {
 	if err != nil {
 		return Picture{}, err
 	}
+	if res.Rows*res.Cols > maxLinked {
+		return Picture{}, fmt.Errorf("layoutviz: %s has %d cells; the most is %d", result, res.Rows*res.Cols, maxLinked)
+	}
 	// The tiles are the columns of (tile, rest), whatever the operation makes of them.
 	tiles, what := res, "the column of the result that it stands in"
 	for _, kind := range []string{"divide", "product"} {
@@ -100,6 +103,9 @@ func CuteOperation(text string, o Options) (Picture, error) {
 			continue
 		}
 		g, err := cuteprint.NewGrid(ac)
+		if err == nil && g.Rows*g.Cols > maxLinked {
+			err = fmt.Errorf("layoutviz: %s has %d cells; the most is %d", ac, g.Rows*g.Cols, maxLinked)
+		}
 		if err != nil {
 			return Picture{}, err
 		}

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
+	"github.com/tilus-lab/tilus-lab/layoutviz/cuteprint"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 	"github.com/tilus-lab/tilus-lab/vm/layout/cute"
@@ -148,8 +149,40 @@ func Gallery() []Example {
 		{"cute-product", "blocked_product: copies of a tile", func(o Options) (Picture, error) {
 			return CuteOperation("blocked_product((2,5):(5,1), (3,4):(1,3))", o)
 		}},
+		{"cute-threads", "one of our layouts in CuTe's look", func(o Options) (Picture, error) {
+			l, err := cuteprint.RegisterTV(accumulator())
+			if err != nil {
+				return Picture{}, err
+			}
+			return CuteThreads(l, 16, 8, o)
+		}},
+		{"cute-copy", "16-byte copies of f32 by 8×4 threads", tiledCopy},
 		{"cute-mma", "SM80_16x8x8 in CuTe's look", atom("SM80_16x8x8_F32TF32TF32F32_TN", CuteAtom)},
 	}
+}
+
+// tiledCopy is CuTe's tiled copy of 16 bytes a thread, thr(8,4) val(4,1), of f32.
+func tiledCopy(o Options) (Picture, error) {
+	var threads, values, one, side cute.Layout
+	for _, x := range []struct {
+		to   *cute.Layout
+		text string
+	}{{&threads, "(8,4)"}, {&values, "(4,1)"}, {&one, "1"}, {&side, "(1,4):(0,1)"}} {
+		l, err := cute.Parse(x.text)
+		if err != nil {
+			return Picture{}, err
+		}
+		*x.to = l
+	}
+	tv, err := cute.MakeLayoutTV(threads, values)
+	if err != nil {
+		return Picture{}, err
+	}
+	c, err := cute.NewTiledCopy(cute.Copy{ThrID: one, Src: side, Dst: side, Ref: side}, tv.Layout, tv.Tile)
+	if err != nil {
+		return Picture{}, err
+	}
+	return CuteTiledCopy(c, o)
 }
 
 // atom finds an instruction of the catalogue when it is drawn.
