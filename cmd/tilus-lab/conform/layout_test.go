@@ -1,0 +1,110 @@
+package conform
+
+import (
+	"encoding/json"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// spoil changes one number, digest or truth value of an expectation: the last one
+// that is about the answer.
+func spoil(v any) (any, bool) {
+	switch v := v.(type) {
+	case map[string]any:
+		keys := slices.Sorted(maps.Keys(v))
+		slices.Reverse(keys)
+		for _, k := range keys {
+			// A case declares its tensors where it lists their layouts.
+			if slices.Contains(prose, k) || slices.Contains([]string{"id", "space", "dtype", "rank", "kind"}, k) {
+				continue
+			}
+			if w, ok := spoil(v[k]); ok {
+				v[k] = w
+				return v, true
+			}
+		}
+	case []any:
+		for i := len(v) - 1; i >= 0; i-- {
+			if w, ok := spoil(v[i]); ok {
+				v[i] = w
+				return v, true
+			}
+		}
+	case float64:
+		return v + 1, true
+	case bool:
+		return !v, true
+	case nil:
+		return 7.0, true
+	case string:
+		if len(v) == 64 {
+			return strings.Repeat("0", 64), true
+		}
+	}
+	return v, false
+}
+
+// Each case of layout.json fails when one number of its answer is another, and when it
+// expects something that nobody answers.
+func TestBrokenLayoutCasesFail(t *testing.T) {
+	for _, c := range load(t, "layout.json") {
+		var want map[string]any
+		if err := json.Unmarshal(c.Expect, &want); err != nil {
+			t.Fatal(err)
+		}
+		want, ok := func() (map[string]any, bool) { v, ok := spoil(want); m, _ := v.(map[string]any); return m, ok }()
+		if !ok {
+			t.Errorf("%s: nothing to spoil", c.Name)
+			continue
+		}
+		raw, err := json.Marshal(want)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r := Check(Case{Name: c.Name, Kind: c.Kind, Input: c.Input, Expect: raw}); r.Outcome != Failed {
+			t.Errorf("%s: %s although it expects %.200s", c.Name, r.Outcome, raw)
+		}
+		if err := json.Unmarshal(c.Expect, &want); err != nil {
+			t.Fatal(err)
+		}
+		want["surprise"] = 1
+		if raw, err = json.Marshal(want); err != nil {
+			t.Fatal(err)
+		}
+		if r := Check(Case{Name: c.Name, Kind: c.Kind, Input: c.Input, Expect: raw}); r.Outcome != Failed {
+			t.Errorf("%s: %s with an unknown expectation", c.Name, r.Outcome)
+		}
+	}
+}
+
+// What is asked wrongly is refused, not answered.
+func TestMemoryKindsRefuse(t *testing.T) {
+	for _, c := range []struct{ kind, input, want string }{
+		{"shared", `{"expr":"shared_row_major(8192,8192)"}`, "Layout.E4"},
+		{"shared", `{"expr":"shared_row_major(2048,1024)"}`, "more than the"},
+		{"canonical_smem", `{"major":"K","swizzle":"B96_SWIZZLE"}`, "no swizzle is called"},
+		{"canonical_smem", `{"major":"N","swizzle":"NO_SWIZZLE","T":8,"m":1,"k":1}`, "Layout.E18"},
+		{"generate_canonical", `{"major":"K","swizzle":"NO_SWIZZLE","dtype":"what","shape":[8,8]}`, "no element type"},
+		{"byte_swizzle", `{"base":1,"bits":1,"shift":0,"nbytes":2}`, "Layout.E17"},
+		{"global", `{"layout":"row_major_5x7","indices":[[5,0]]}`, "outside"},
+		{"global", `{"layout":"diagonal_5x7","indices":[]}`, "Layout.E"},
+		{"global_compose", `{"outer":"row_major(2,2)","inner":"row_major(3,4)","index":[6,0]}`, "outside"},
+		{"mfunction_cover", `{"fa":[[2]],"fb":[[2]]}`, "three lists"},
+		{"mfunction_cover", `{"fa":[[2],[2],[0]],"fb":[[3],[3],[0]]}`, "Layout.E20"},
+		{"smem_alloc", `{"ops":[["f","x"]]}`, "not placed"},
+		{"smem_alloc", `{"ops":[["b","x"]]}`, "neither"},
+		{"span_space", `{"space":[1]}`, "no object"},
+		{"span_space", `{"space":{"m, n":[1]}}`, "lists of values"},
+		{"tuning_key", `{"value":-1}`, "negative"},
+		{"ldmatrix_bank_degree", `{"layout":"row_major","shape":[7,64],"nbytes":2}`, "8 × 16-byte"},
+		{"layout_inference", `{"num_warps":4,"ops":[{"op":"Dot","inputs":["t9"]}]}`, "not declared"},
+		{"layout_inference", `{"num_warps":0,"ops":[]}`, "0 warps"},
+	} {
+		r := Check(Case{Kind: c.kind, Input: []byte(c.input), Expect: []byte(`{"ok":true}`)})
+		if r.Outcome != Failed || !strings.Contains(r.Note, c.want) {
+			t.Errorf("%s %s: %s %q, want %q", c.kind, c.input, r.Outcome, r.Note, c.want)
+		}
+	}
+}
