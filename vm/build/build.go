@@ -75,6 +75,11 @@ func Register(elem dtype.Type, l layout.Layout) Type {
 	return Type(ir.RegisterOf(elem, l).String())
 }
 
+// Shared is the type of a shared tensor; its shape is the layout's.
+func Shared(elem dtype.Type, l layout.Shared) Type {
+	return Type(ir.SharedOf(elem, l).String())
+}
+
 // Global is the type of a global tensor; extents are expressions of constants
 // and scalar parameters.
 func Global(elem dtype.Type, shape ...any) Type {

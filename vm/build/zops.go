@@ -198,3 +198,108 @@ func (prog *Builder) GridDependencyWait() {
 func (prog *Builder) GridDependencyLaunch() {
 	prog.instr("GridDependencyLaunch", nil, nil, nil)
 }
+
+// AllocateShared adds
+//
+//	sa = AllocateShared() : shared f16[64, 32] shared_row_major(64, 32)
+//
+// A new tile in the shared memory of the block. Its layout says at which offset, in elements, each element lies. The tile lives until FreeShared or the end of the block of statements that allocates it; then other tiles may take its place. Its elements have no value: reading one before it is written is an error on the interpreter and the simulator.
+func (prog *Builder) AllocateShared(tile string, tileType Type) Value {
+	return prog.instr("AllocateShared", []string{tile}, nil, nil, tileType)[0]
+}
+
+// FreeShared adds
+//
+//	FreeShared(sa)
+//
+// Ends the life of a tile of AllocateShared: tiles allocated after it may take its memory. A Synchronize must lie between the last use of the old tile and the first use of the new one, as between any two threads that use one place.
+func (prog *Builder) FreeShared(tile Value) {
+	prog.instr("FreeShared", nil, []any{tile}, nil)
+}
+
+// SliceShared adds
+//
+//	stage = SliceShared(sa, offset=[k % 3, 0, 0]) : shared f16[64, 32] shared_row_major(64, 32)
+//
+// A part of a shared tensor as a tensor of its own, over the same memory: element [i, …] is the source's at offset plus that index. dims says which dimensions of the source stay (the last ones, if left out); the others are fixed by offset. A part outside the source is an error.
+func (prog *Builder) SliceShared(tile string, src Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("SliceShared", []string{tile}, []any{src}, attrs, tileType)[0]
+}
+
+// PermuteShared adds
+//
+//	st = PermuteShared(sa, dims=[1, 0]) : shared f16[32, 64] shared_column_major(32, 64)
+//
+// The same shared memory with its dimensions in another order: dimension i of the result is dimension dims[i] of the source; left out, the order is reversed.
+func (prog *Builder) PermuteShared(tile string, src Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("PermuteShared", []string{tile}, []any{src}, attrs, tileType)[0]
+}
+
+// ReshapeShared adds
+//
+//	sf = ReshapeShared(sa) : shared f16[2048] shared_row_major(2048)
+//
+// The same shared memory with another shape of as many elements, which keep their row-major order.
+func (prog *Builder) ReshapeShared(tile string, src Value, tileType Type) Value {
+	return prog.instr("ReshapeShared", []string{tile}, []any{src}, nil, tileType)[0]
+}
+
+// LoadShared adds
+//
+//	ra = LoadShared(sa, offset=[0, k*16]) : register f16[16, 16] column_local(2, 2).spatial(8, 4).local(1, 2)
+//
+// Loads a tile of a shared tensor into registers. offset and dims as in LoadGlobal; left out, offset is 0. A tile that does not lie inside the tensor is an error. What another thread stored is there after a Synchronize; what CopyAsync brings, after a wait for its group and a Synchronize.
+func (prog *Builder) LoadShared(tile string, src Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("LoadShared", []string{tile}, []any{src}, attrs, tileType)[0]
+}
+
+// StoreShared adds
+//
+//	StoreShared(sa, ra, offset=[0, k*16])
+//
+// Stores a register tile to a shared tensor; offset and dims as in LoadShared. A tile that does not lie inside the tensor is an error.
+func (prog *Builder) StoreShared(dst Value, tile Value, attrs ...Attr) {
+	prog.instr("StoreShared", nil, []any{dst, tile}, attrs)
+}
+
+// CopyAsync adds
+//
+//	CopyAsync(ga, sa, offset=[bi*64, k*32])
+//
+// Begins to copy a tile of a global tensor, of the shape of dst, to shared memory, past the registers. Element [i, j, …] of dst comes from offset plus that index of src; dims says along which dimensions of src the tile lies (the last ones, if left out). Elements outside src become 0. The copy ends with a wait for its group; until then dst must be neither read nor written. Which thread copies which element is open, so that a Synchronize has to lie behind the wait, and between the last use of what dst held and the copy. Where element widths and places allow no asynchronous access (of 4, 8 or 16 aligned bytes), lowered code loads and stores instead.
+func (prog *Builder) CopyAsync(src Value, dst Value, attrs ...Attr) {
+	prog.instr("CopyAsync", nil, []any{src, dst}, attrs)
+}
+
+// Keep is the attribute keep, a word: l1: the bytes keep a place in the L1 cache on their way, for what other blocks or turns read again; a hint that changes no result.
+func Keep(word string) Attr { return Attr("keep=" + word) }
+
+// CopyAsyncCommitGroup adds
+//
+//	CopyAsyncCommitGroup()
+//
+// Makes a group of the copies begun since the last group; there may be none.
+func (prog *Builder) CopyAsyncCommitGroup() {
+	prog.instr("CopyAsyncCommitGroup", nil, nil, nil)
+}
+
+// CopyAsyncWaitGroup adds
+//
+//	CopyAsyncWaitGroup(n=2)
+//
+// Waits until at most n of the groups made last are still on their way. Copies that are in no group are not waited for.
+func (prog *Builder) CopyAsyncWaitGroup(attrs ...Attr) {
+	prog.instr("CopyAsyncWaitGroup", nil, nil, attrs)
+}
+
+// N is the attribute n, a number: how many groups may still be on their way.
+func N(value any) Attr { return Attr("n=" + operand(value)) }
+
+// CopyAsyncWaitAll adds
+//
+//	CopyAsyncWaitAll()
+//
+// Waits for every copy begun so far, in a group or not.
+func (prog *Builder) CopyAsyncWaitAll() {
+	prog.instr("CopyAsyncWaitAll", nil, nil, nil)
+}

@@ -431,7 +431,8 @@ func Refs(e Expr, f func(*Ref)) {
 }
 
 // String prints the type as program text does: "f16", "*u8",
-// "global f16[M, K]", "register i6[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)".
+// "global f16[M, K]", "shared f16[64, 32] shared_row_major(64, 32)",
+// "register i6[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)".
 func (t Type) String() string {
 	switch t.Kind {
 	case Scalar:
@@ -448,9 +449,11 @@ func (t Type) String() string {
 		b.WriteString(e.String())
 	}
 	b.WriteByte(']')
-	if t.HasLayout {
-		b.WriteByte(' ')
-		b.WriteString(t.Layout.String())
+	switch {
+	case t.HasLayout && t.Space == Shared:
+		b.WriteString(" " + t.Shared.String())
+	case t.HasLayout:
+		b.WriteString(" " + t.Layout.String())
 	}
 	if t.HasPlace {
 		b.WriteString(" place=" + t.Place.String())

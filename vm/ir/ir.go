@@ -93,9 +93,11 @@ type Type struct {
 	Elem  dtype.Type
 	Space Space  // tensors
 	Shape []Expr // tensors: extents per dimension; constants except in global
-	// Layout says which thread holds which element, for register tensors. A
-	// register type without one (HasLayout false) is not yet complete.
+	// Layout says which thread holds which element, for register tensors, and
+	// Shared where in memory each element lies, for shared ones. A type that needs
+	// one and has none (HasLayout false) is not yet complete.
 	Layout    layout.Layout
+	Shared    layout.Shared
 	HasLayout bool
 	// Place says where the bits of a thread's slots lie in its words, for register
 	// tensors that have one (HasPlace); else they are in slot order, low bits first.
@@ -103,7 +105,7 @@ type Type struct {
 	HasPlace bool
 }
 
-// ScalarOf, PointerTo, RegisterOf and GlobalOf make types.
+// ScalarOf, PointerTo, RegisterOf, SharedOf and GlobalOf make types.
 func ScalarOf(t dtype.Type) Type  { return Type{Kind: Scalar, Elem: t} }
 func PointerTo(t dtype.Type) Type { return Type{Kind: Pointer, Elem: t} }
 
@@ -116,6 +118,15 @@ func RegisterOf(t dtype.Type, l layout.Layout) Type {
 	return Type{Kind: Tensor, Elem: t, Space: Register, Shape: shape, Layout: l, HasLayout: true}
 }
 
+// SharedOf is a shared tensor type whose shape is the layout's.
+func SharedOf(t dtype.Type, l layout.Shared) Type {
+	shape := make([]Expr, 0, l.Rank())
+	for _, n := range l.Shape() {
+		shape = append(shape, NewInt(int64(n)))
+	}
+	return Type{Kind: Tensor, Elem: t, Space: Shared, Shape: shape, Shared: l, HasLayout: true}
+}
+
 // GlobalOf is a global tensor type.
 func GlobalOf(t dtype.Type, shape ...Expr) Type {
 	return Type{Kind: Tensor, Elem: t, Space: Global, Shape: shape}
@@ -123,6 +134,9 @@ func GlobalOf(t dtype.Type, shape ...Expr) Type {
 
 // IsRegister reports a tensor in registers.
 func (t Type) IsRegister() bool { return t.Kind == Tensor && t.Space == Register }
+
+// IsShared reports a tensor in the memory of the block, or a view of one.
+func (t Type) IsShared() bool { return t.Kind == Tensor && t.Space == Shared }
 
 // IsGlobal reports a view of global memory.
 func (t Type) IsGlobal() bool { return t.Kind == Tensor && t.Space == Global }
@@ -150,7 +164,7 @@ func (t Type) Equal(u Type) bool {
 			return false
 		}
 	}
-	return (!t.HasLayout || t.Layout.Equal(u.Layout)) && (!t.HasPlace || t.Place.Equal(u.Place))
+	return (!t.HasLayout || t.Layout.Equal(u.Layout) && t.Shared.Equal(u.Shared)) && (!t.HasPlace || t.Place.Equal(u.Place))
 }
 
 // BitsPerThread is how many bits of a register tensor one thread holds.

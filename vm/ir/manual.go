@@ -113,6 +113,15 @@ func (e Effects) String() string {
 	if e&WritesGlobal != 0 {
 		parts = append(parts, "writes global memory")
 	}
+	if e&ReadsShared != 0 {
+		parts = append(parts, "reads shared memory")
+	}
+	if e&WritesShared != 0 {
+		parts = append(parts, "writes shared memory")
+	}
+	if e&Async != 0 {
+		parts = append(parts, "takes part in asynchronous copies")
+	}
 	if e&Synchronizes != 0 {
 		parts = append(parts, "synchronises")
 	}

@@ -104,10 +104,13 @@ const (
 	ReadsGlobal Effects = 1 << iota
 	WritesGlobal
 	Synchronizes // waits for, or lets go on, other threads or launches
+	ReadsShared
+	WritesShared
+	Async // starts, groups or waits for copies that go on beside the threads
 )
 
 // Pure reports that an instruction with unused results can be dropped.
-func (e Effects) Pure() bool { return e&(WritesGlobal|Synchronizes) == 0 }
+func (e Effects) Pure() bool { return e&(WritesGlobal|WritesShared|Synchronizes|Async) == 0 }
 
 // Class groups ops that passes treat alike.
 type Class uint8

@@ -19,7 +19,7 @@ const paper = "Tilus, ASPLOS'26, arXiv 2504.12984"
 const DotStep = 16
 
 // table is the instruction set. Order is the order of the manual.
-var table = []*Op{
+var table = slices.Concat([]*Op{
 	{
 		Name: "BlockIndices", Family: "index", Class: ClassIndex,
 		Doc: "The index of this block in each dimension of the grid. Give as many names as the grid has dimensions, or fewer; each is an i32 scalar.",
@@ -239,7 +239,7 @@ var table = []*Op{
 	atomicScalar,
 	gridDependencyWait,
 	gridDependencyLaunch,
-}
+}, sharedRows, asyncRows)
 
 // elementwise is the row of an arithmetic op with n operands.
 func elementwise(name, doc string, n int, example string) *Op {

@@ -26,15 +26,16 @@ var general = []RuleDoc{
 	{"Op.G5", "Required attributes are present.", ""},
 	{"Op.G6", "An instruction gives the results of its row.", ""},
 	{"Op.G7", "Each result is of the kind that the row says.", ""},
-	{"Type.C1", "A register tensor's layout has the tensor's shape.", "The layout is the map from (thread, slot) to the elements of that shape."},
+	{"Type.C1", "A register or shared tensor's layout has the tensor's shape.", "The layout is the map from (thread, slot), or to places in memory, of the elements of that shape."},
 	{"Type.C2", "A register tensor's layout spreads over all threads of the block.", "Threads that hold nothing of their own hold replicas; the block has 32·warps threads."},
-	{"Type.C3", fmt.Sprintf("Extents of register tensors are positive constants, at most %d elements in all.", MaxTileElements), ""},
-	{"Type.C4", "A register tensor has a layout.", "Interpreter, pictures and lowering all need to know which thread holds which element."},
+	{"Type.C3", fmt.Sprintf("Extents of register and shared tensors are positive constants, at most %d elements in all.", MaxTileElements), ""},
+	{"Type.C4", "A register or shared tensor has a layout.", "Interpreter, pictures and lowering all need to know which thread holds which element, and where it lies."},
 	{"Type.C5", "Scalars are i32, i64, u32, bool or float; pointers point to any element type.", "An i64, like a float, only goes to instructions on tensors; see Expr.C2."},
 	{"Type.C6", "A register tensor with a bit placement comes from View and goes into Cast or CastDeferred.", "Its bits lie in another order than the slots; View says so and costs nothing, casts know where to find them."},
 	{"Var.C1", "A variable keeps its type.", "Assigning another type would change what earlier text meant; use a new name."},
 	{"Var.C2", "Parameters and loop variables are not assigned.", ""},
 	{"Var.C3", "A variable is assigned before it is read, in this block or one around it.", "What a block assigns first ends with the block."},
+	{"Var.C4", "A shared tensor is assigned in one place.", "It names memory, not a value: which memory is known at each use, and when it can be used again."},
 	{"Expr.C1", "Both sides of an operator have one scalar type.", ""},
 	{"Expr.C2", "Arithmetic and order in expressions, indices, extents and bounds are of i32 or u32; bools can be equal or not.", "Expressions compute indices, which are 32 bits wide on the GPU; values go through instructions."},
 	{"Expr.C3", "Conditions are bools.", "There is no implicit comparison with 0."},
@@ -80,6 +81,7 @@ type verifier struct {
 	list    diag.List
 	scope   []map[*Var]bool // assigned variables, innermost block last
 	loopVar map[*Var]bool
+	shared  map[*Var]bool // shared tensors assigned so far, in any block
 }
 
 func (v *verifier) add(pos diag.Pos, code, help, format string, args ...any) {
@@ -94,7 +96,7 @@ func (v *verifier) program() {
 	if len(p.Grid) < 1 || len(p.Grid) > 3 {
 		v.add(p.Pos, "Prog.C2", "", "the grid has %d dimensions", len(p.Grid))
 	}
-	v.loopVar = map[*Var]bool{}
+	v.loopVar, v.shared = map[*Var]bool{}, map[*Var]bool{}
 	v.scope = []map[*Var]bool{{}}
 	seen := map[string]bool{}
 	for _, a := range p.Params {
@@ -198,6 +200,12 @@ func (v *verifier) bounds(s *For) {
 func (v *verifier) assign(x *Var, pos diag.Pos) {
 	if x.Param || v.loopVar[x] {
 		v.add(pos, "Var.C2", "use a new name", "%s is a parameter or loop variable", x.Name)
+	}
+	if x.Type.IsShared() {
+		if v.shared[x] {
+			v.add(pos, "Var.C4", "use a new name; to choose among tiles, allocate one with a leading dimension and take SliceShared", "%s is assigned twice", x.Name)
+		}
+		v.shared[x] = true
 	}
 	for _, m := range v.scope {
 		if m[x] {
@@ -365,7 +373,15 @@ func (v *verifier) resultType(t Type, pos diag.Pos) {
 	case size > MaxTileElements:
 		v.add(pos, "Type.C3", "cut the work into smaller tiles, over blocks or a loop", "%s is %.0f elements, at most %d are possible", shapeText(t), size, MaxTileElements)
 	case !t.HasLayout:
-		v.add(pos, "Type.C4", "write one after the shape: register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)", "%s has no layout", t)
+		help := "write one after the shape: register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)"
+		if t.IsShared() {
+			help = fmt.Sprintf("write one after the shape: shared %s%s shared_row_major(%s)", t.Elem, shapeText(t), strings.Trim(shapeText(t), "[]"))
+		}
+		v.add(pos, "Type.C4", help, "%s has no layout", t)
+	case t.IsShared():
+		if shape := t.Shared.Shape(); !slices.Equal(dims, shape) {
+			v.add(pos, "Type.C1", "", "the tensor is %v, its layout %s is %v", dims, t.Shared, shape)
+		}
 	case !slices.Equal(dims, t.Layout.Shape()):
 		v.add(pos, "Type.C1", "", "the tensor is %v, its layout %s is %v", dims, t.Layout, t.Layout.Shape())
 	case t.Layout.Threads() != v.p.Threads():

@@ -271,11 +271,20 @@ func (p *parser) parseType() ir.Type {
 		}
 	}
 	at := p.peek()
-	l, ok := p.layoutText()
-	if ok && typ.Space != ir.Register {
-		p.fail(at, codeSyntax, "global tensors are row-major; only register tensors have layouts", "a %s tensor has no layout", typ.Space)
+	switch typ.Space {
+	case ir.Register:
+		typ.Layout, typ.HasLayout = p.layoutText()
+	case ir.Shared:
+		if text, placed, ok := p.layoutWords(); ok {
+			l, err := layout.ParseShared(text)
+			p.layoutProblems(at, placed, err)
+			typ.Shared, typ.HasLayout = l, true
+		}
+	default:
+		if at.kind == tName && !p.atPlace() {
+			p.fail(at, codeSyntax, "global tensors are row-major; register and shared tensors have layouts", "a %s tensor has no layout", typ.Space)
+		}
 	}
-	typ.Layout, typ.HasLayout = l, ok
 	if at := p.peek(); p.atPlace() {
 		if typ.Space != ir.Register {
 			p.fail(at, codeSyntax, "only register tensors have bit placements", "a %s tensor has no placement", typ.Space)
@@ -310,13 +319,25 @@ func (p *parser) placement() bits.Placement {
 	panic(bail{})
 }
 
-// layoutText reads a layout in the notation of vm/layout up to the end of the
-// type. Compile-time parameters in it are replaced first; the columns of problems
-// are those of the text as written. ok is false where no layout stands.
+// layoutText reads the layout of a register tensor. ok is false where none stands.
 func (p *parser) layoutText() (l layout.Layout, ok bool) {
 	start := p.peek()
-	if start.kind != tName || p.atPlace() {
+	text, place, ok := p.layoutWords()
+	if !ok {
 		return l, false
+	}
+	l, err := layout.Parse(text)
+	p.layoutProblems(start, place, err)
+	return l, true
+}
+
+// layoutWords takes a layout in the notation of vm/layout up to the end of the
+// type. Compile-time parameters in it are replaced; place gives the position of a
+// column of the text. ok is false where no layout stands.
+func (p *parser) layoutWords() (text string, place func(diag.Pos) diag.Pos, ok bool) {
+	start := p.peek()
+	if start.kind != tName || p.atPlace() {
+		return "", nil, false
 	}
 	var out strings.Builder
 	type piece struct{ at, col int } // from byte at of out on, the source column is col
@@ -358,12 +379,7 @@ func (p *parser) layoutText() (l layout.Layout, ok bool) {
 		}
 		fresh = t.is("(") || t.is("[") || t.is(",") || t.is("=")
 	}
-	l, err := layout.Parse(out.String())
-	if err == nil {
-		return l, true
-	}
-	// What vm/layout counts from the start of its text, we count from the line's.
-	place := func(q diag.Pos) diag.Pos {
+	place = func(q diag.Pos) diag.Pos {
 		if q.Col < 1 {
 			return start.pos
 		}
@@ -374,6 +390,15 @@ func (p *parser) layoutText() (l layout.Layout, ok bool) {
 			}
 		}
 		return diag.Pos{File: start.pos.File, Line: start.pos.Line, Col: at.col + q.Col - 1 - at.at}
+	}
+	return out.String(), place, true
+}
+
+// layoutProblems gives the statement up if a layout could not be read. What
+// vm/layout counts from the start of its text, we count from the line's.
+func (p *parser) layoutProblems(start token, place func(diag.Pos) diag.Pos, err error) {
+	if err == nil {
+		return
 	}
 	var list diag.List
 	if !errors.As(err, &list) {
@@ -396,7 +421,7 @@ func (p *parser) computed() bool {
 	for i := p.i; ; i++ {
 		t := p.toks[i]
 		switch {
-		case t.endsLine():
+		case t.endsLine(), t.kind == tName && p.toks[i+1].is("="): // bits=3 names an argument
 			return false
 		case t.is("("), t.is("["):
 			if i == p.i && t.is("[") {
