@@ -2,12 +2,14 @@ package pane
 
 import (
 	"cmp"
+	"errors"
 	"fmt"
 	"slices"
 	"strconv"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/notation"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -33,17 +35,54 @@ func layoutPane() Pane {
 		Doc:   "Which thread holds which element: the tile on the left, the threads on the right. Point at a cell to find it in both.",
 		Params: []Param{
 			{Name: "e", Title: "Layout", Kind: Layout, Default: StartLayout,
-				Doc: "A chain of local, spatial, column_local, column_spatial, replicated; * and / multiply and divide."},
+				Doc: "A chain of local, spatial, column_local, column_spatial, replicated; * and / multiply and divide. Or a layout of CuTe, ((4,8),(2,2)):((32,1),(16,8)) on 16x8, of Triton, #ttg.blocked<{…}> on 16x8, a swizzle, Sw<3,4,3>, or an instruction, mma.m16n8k16.f32.f16."},
 			palette(),
 		},
-		Render: func(v Values) (Result, error) {
-			l, err := layout.ParseAt(v["e"], at("e"))
-			if err != nil {
-				return Result{}, err
-			}
-			return bothViews(l, v["pal"])
-		},
+		Render: func(v Values) (Result, error) { return renderLayout("e", v["e"], v["pal"]) },
 	}
+}
+
+// renderLayout draws a layout in any notation; below it stand the others.
+func renderLayout(param, text, pal string) (Result, error) {
+	v, err := notation.Read(strings.TrimRight(text, " \t\r\n"))
+	if err != nil {
+		var list diag.List
+		if errors.As(err, &list) {
+			for i := range list {
+				list[i].Pos.File = param
+				list[i].End.File = param
+			}
+		}
+		return Result{}, err
+	}
+	r, err := drawValue(v, pal)
+	if err != nil {
+		return Result{}, located(err, param, text)
+	}
+	if _, _, ok := v.Instruction(); ok && len(v.Parts()) > 1 {
+		return r, nil
+	}
+	var b strings.Builder
+	for _, n := range v.Notations() {
+		if n.Reason != "" {
+			n.Text = "none: " + n.Reason
+		}
+		fmt.Fprintf(&b, "%-10s %s\n", n.Form, strings.ReplaceAll(n.Text, "\n", "\n           "))
+	}
+	r.Text = b.String()
+	return r, nil
+}
+
+func drawValue(v notation.Value, pal string) (Result, error) {
+	if layoutviz.UsualView(v) == "tensor" {
+		l, err := v.Registers()
+		if err != nil {
+			return Result{}, err
+		}
+		return bothViews(l, pal)
+	}
+	p, err := layoutviz.Value(v, "", 0, layoutviz.Options{Palette: pal, NoCaption: true})
+	return Result{Pictures: []Picture{{layoutviz.UsualView(v), p}}, Sentence: p.Desc}, err
 }
 
 // bothViews is the tensor view and the thread view of one layout.
@@ -169,7 +208,7 @@ func located(err error, param, value string) error {
 }
 
 // notations is what the see pane accepts, in its order of trying.
-const notations = "a layout chain (local(2, 1).spatial(8, 4)), an element type (f4e2m1, i6, u3), or a program (program name<grid>(…) warps=1 { … })"
+const notations = "a layout chain (local(2, 1).spatial(8, 4)), a layout of CuTe ((8,64):(64,1)) or Triton (#ttg.blocked<{…}> on 16x8), a swizzle (Sw<3,4,3>), an instruction (mma.m16n8k16.f32.f16), an element type (f4e2m1, i6, u3), or a program (program name<grid>(…) warps=1 { … })"
 
 func seePane() Pane {
 	return Pane{
@@ -192,14 +231,11 @@ func seePane() Pane {
 				return typeTable(t), nil
 			}
 			// Leading space stays, so that columns are those of the field.
-			l, err := layout.ParseAt(strings.TrimRight(v["x"], " \t\r\n"), at("x"))
-			if err != nil {
-				if list, ok := err.(diag.List); ok && !strings.Contains(x, "(") {
-					list[0].Help = "this is no notation known here; paste " + notations
-				}
-				return Result{}, err
+			r, err := renderLayout("x", v["x"], v["pal"])
+			if list, ok := err.(diag.List); ok && !strings.ContainsAny(x, "(:<") {
+				list[0].Help = "this is no notation known here; paste " + notations
 			}
-			return bothViews(l, v["pal"])
+			return r, err
 		},
 	}
 }
