@@ -60,20 +60,20 @@ var cases = []timed{
 	decode("decode_u4", "gate_up", 8, 57344, 8192),
 	schedule("gate_up", 8, 57344, 8192, template.DecodeOptions{PDL: true}),
 	decode("decode_u4", "qkv", 1, 10240, 8192),
-	splits("qkv", 1, 10240, 8192, false),
-	splits("qkv", 1, 10240, 8192, true),
-	splits("qkv", 8, 10240, 8192, false),
-	splits("qkv", 8, 10240, 8192, true),
+	chosen("qkv", 1, 10240, 8192, false),
+	chosen("qkv", 1, 10240, 8192, true),
+	chosen("qkv", 8, 10240, 8192, false),
+	chosen("qkv", 8, 10240, 8192, true),
 	decode("decode_u4", "o", 1, 8192, 8192),
-	splits("o", 1, 8192, 8192, false),
-	splits("o", 1, 8192, 8192, true),
-	splits("o", 8, 8192, 8192, false),
-	splits("o", 8, 8192, 8192, true),
+	withClocks(chosen("o", 1, 8192, 8192, false)),
+	chosen("o", 1, 8192, 8192, true),
+	withClocks(chosen("o", 8, 8192, 8192, false)),
+	chosen("o", 8, 8192, 8192, true),
 	decode("decode_u4", "down", 1, 8192, 28672),
-	splits("down", 1, 8192, 28672, false),
-	splits("down", 1, 8192, 28672, true),
-	splits("down", 8, 8192, 28672, false),
-	splits("down", 8, 8192, 28672, true),
+	withClocks(chosen("down", 1, 8192, 28672, false)),
+	chosen("down", 1, 8192, 28672, true),
+	withClocks(chosen("down", 8, 8192, 28672, false)),
+	chosen("down", 8, 8192, 28672, true),
 }
 
 // withClocks is the case with in-kernel clocks.
@@ -82,16 +82,13 @@ func withClocks(c timed) timed {
 	return c
 }
 
-// sms is the size of the GPU that split counts are chosen for: an H200.
-const sms = 132
-
-// splits times DecodeU4 with as many splits as [template.Splits] gives the layer.
-func splits(layer string, m, n, k int, pdl bool) timed {
-	s, err := template.Splits(template.DecodeOptions{}, n, k, sms)
+// chosen times DecodeU4 as [template.Choose] would have it on an H200.
+func chosen(layer string, m, n, k int, pdl bool) timed {
+	o, err := template.Choose(template.DecodeOptions{PDL: pdl}, m, n, k, template.H200())
 	if err != nil {
 		panic(err)
 	}
-	return schedule(layer, m, n, k, template.DecodeOptions{Splits: s, PDL: pdl})
+	return schedule(layer, m, n, k, o)
 }
 
 // schedule times DecodeU4 on the arguments of decode. Sums and counts of blocks
@@ -108,11 +105,12 @@ func schedule(layer string, m, n, k int, o template.DecodeOptions) timed {
 	c.file, c.o = "", &o
 	c.bytes = int64(n/16*(k/128)*1024 + 2*(k/128*n+m*k+m*n))
 	if o.Splits > 1 {
-		scratch := []string{fmt.Sprintf("zeros:f32[%d, %d, %d]", o.Splits, m, n), fmt.Sprintf("zeros:i32[%d]", n/16)}
+		counts := n / 16 / max(o.Warps, 1)
+		scratch := []string{fmt.Sprintf("zeros:f32[%d, %d, %d]", o.Splits, m, n), fmt.Sprintf("zeros:i32[%d]", counts)}
 		c.args = slices.Insert(c.args, 4, scratch...)
 		c.want = func(args []ir.Arg) []*array.Array {
 			want := wantDecode(args)
-			return slices.Insert(want, 4, nil, array.New(dtype.I32, n/16))
+			return slices.Insert(want, 4, nil, array.New(dtype.I32, counts))
 		}
 	}
 	return c

@@ -41,7 +41,7 @@ type DecodeOptions struct {
 	// they are read again.
 	KeepL1 bool
 	// Splits is how many blocks share the k of the same outputs, 1 by default; see
-	// [Splits]. Block i takes groups i, i + Splits, …, and the last of them to come
+	// [Choose]. Block i takes groups i, i + Splits, …, and the last of them to come
 	// adds their f32 sums up, in the order of i.
 	Splits int
 	// PDL lets the launch begin before the one in front of it has ended, which must
@@ -243,23 +243,6 @@ func DecodeU4(o DecodeOptions) (*ir.Program, error) {
 		store(total)
 	})
 	return b.Build()
-}
-
-// Splits is how many blocks should share the k of the same outputs on a GPU of
-// sms multiprocessors: as many as run at the same time, each with two turns of the
-// loop at least. A layer whose warps keep the memory busy without splitting stays
-// as it is. The registers of an H200's multiprocessor hold 28 warps of a program
-// that splits.
-func Splits(o DecodeOptions, n, k, sms int) (int, error) {
-	if err := o.defaults(); err != nil {
-		return 0, err
-	}
-	const fit, busy = 28, 24 // warps a multiprocessor
-	warps := n / 16
-	if warps < 1 || warps >= busy*sms {
-		return 1, nil
-	}
-	return max(1, min(fit*sms/warps, k/o.Group/(2*o.Depth), MaxSplits)), nil
 }
 
 // name is a variable of copy j of a loop's body.

@@ -2,8 +2,11 @@ package template
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
+	"flag"
 	"fmt"
+	"os"
 	"testing"
 	"time"
 
@@ -14,10 +17,28 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
-const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o template.test ./gpu/qmm/template && CUDA_CACHE_DISABLE=1 ./template.test -test.run GPU -test.v"
+const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o template.test ./gpu/qmm/template && CUDA_CACHE_DISABLE=1 ./template.test -test.run GPU -test.v -out schedules.json -commit COMMIT"
 
-// TestGPUSchedules times schedules of DecodeU4 on layers of Llama-3.3-70B, one row
-// of x, and requires of all of them the bits that the default one gives.
+var (
+	outFile = flag.String("out", "", "write what TestGPUSchedules measured to this file, one JSON row a schedule")
+	commit  = flag.String("commit", "", "commit that the test binary was built from")
+)
+
+// scheduleRow is one timed schedule of a layer.
+type scheduleRow struct {
+	Layer    string        `json:"layer"`
+	M        int           `json:"m"`
+	N        int           `json:"n"`
+	K        int           `json:"k"`
+	Options  DecodeOptions `json:"options"`
+	Chosen   bool          `json:"chosen"`      // by Choose on an H200
+	Estimate float64       `json:"estimate_us"` // Choose's
+	tune.Row
+}
+
+// TestGPUSchedules times schedules of DecodeU4 on layers of Llama-3.3-70B, with 1
+// and 8 rows of x, and requires of all of them the bits that the default one gives.
+// It says how far what Choose takes is from the fastest.
 func TestGPUSchedules(t *testing.T) {
 	g, err := tune.OpenGPU(0)
 	if errors.Is(err, device.ErrNoGPU) {
@@ -27,32 +48,45 @@ func TestGPUSchedules(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	split := []DecodeOptions{{}, {PDL: true}}
-	for _, n := range []int{2, 3, 4, 5, 6, 7, 8, 10, 12, 16} {
-		split = append(split, DecodeOptions{Splits: n})
+	whole := []DecodeOptions{{}, {Depth: 1}, {Depth: 3}, {Depth: 4}, {Warps: 2}, {Warps: 4}, {Warps: 8}, {Depth: 4, Warps: 4}, {KeepL1: true}, {PDL: true}, {Splits: 2}}
+	split := []DecodeOptions{{}, {PDL: true}, {Splits: 4, Depth: 4}, {Splits: 4, Depth: 3, PDL: true}}
+	for _, n := range []int{2, 3, 4, 5, 6, 7, 8, 12, 16} {
+		split = append(split, DecodeOptions{Splits: n}, DecodeOptions{Splits: n, Warps: 4})
 	}
-	for _, n := range []int{2, 4, 6, 8} {
-		split = append(split, DecodeOptions{Splits: n, PDL: true}, DecodeOptions{Splits: n, Depth: 4}, DecodeOptions{Splits: n, Depth: 3, PDL: true},
-			DecodeOptions{Splits: n, Warps: 2}, DecodeOptions{Splits: n, Warps: 4, PDL: true})
+	for _, n := range []int{3, 4, 6, 7, 8} {
+		split = append(split, DecodeOptions{Splits: n, PDL: true}, DecodeOptions{Splits: n, Warps: 2}, DecodeOptions{Splits: n, Warps: 4, PDL: true}, DecodeOptions{Splits: n, Warps: 8})
 	}
+	var rows []scheduleRow
 	for _, layer := range []struct {
 		name      string
 		n, k      int
 		schedules []DecodeOptions
-	}{
-		{"gate_up", 57344, 8192, []DecodeOptions{{}, {Depth: 1}, {Depth: 3}, {Depth: 4}, {Warps: 2}, {Warps: 4}, {Depth: 4, Warps: 4}, {KeepL1: true}, {PDL: true}, {Splits: 2}, {Splits: 2, PDL: true}}},
-		{"qkv", 10240, 8192, split},
-		{"o", 8192, 8192, split},
-		{"down", 8192, 28672, split},
-	} {
-		t.Run(layer.name, func(t *testing.T) { timeSchedules(t, g, layer.n, layer.k, layer.schedules) })
+	}{{"gate_up", 57344, 8192, whole}, {"qkv", 10240, 8192, split}, {"o", 8192, 8192, split}, {"down", 8192, 28672, split}} {
+		for _, m := range []int{1, 8} {
+			t.Run(fmt.Sprintf("%s_%d", layer.name, m), func(t *testing.T) {
+				timed := timeSchedules(t, g, m, layer.n, layer.k, layer.schedules)
+				for i := range timed {
+					timed[i].Layer = layer.name
+				}
+				rows = append(rows, timed...)
+			})
+		}
+	}
+	if *outFile != "" {
+		data, err := json.MarshalIndent(rows, "", "\t")
+		if err == nil {
+			err = os.WriteFile(*outFile, append(data, '\n'), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
 	}
 }
 
-func timeSchedules(t *testing.T, g *tune.GPU, n, k int, schedules []DecodeOptions) {
+func timeSchedules(t *testing.T, g *tune.GPU, m, n, k int, schedules []DecodeOptions) []scheduleRow {
 	ctx, cancel := context.WithTimeout(context.Background(), 2*time.Minute)
 	defer cancel()
-	const m, group = 1, 128
+	const group = 128
 	args := []ir.Arg{
 		{Array: generate(t, "randcode:u8[%d, %d, %d]:seed=1", n/16, k/group, 8*group)},
 		{Array: generate(t, "pow2:f16[%d, %d]:seed=2:lo=-6:hi=-5", k/group, n)},
@@ -63,7 +97,7 @@ func timeSchedules(t *testing.T, g *tune.GPU, n, k int, schedules []DecodeOption
 	for _, a := range args {
 		bytes += int64(len(a.Array.Data))
 	}
-	sizes := []ir.Arg{{Int: m}, {Int: int64(n)}, {Int: int64(k)}}
+	sizes := []ir.Arg{{Int: int64(m)}, {Int: int64(n)}, {Int: int64(k)}}
 	usual, err := DecodeU4(DecodeOptions{})
 	if err != nil {
 		t.Fatal(err)
@@ -77,7 +111,21 @@ func timeSchedules(t *testing.T, g *tune.GPU, n, k int, schedules []DecodeOption
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, o := range schedules {
+	chosen, err := Choose(DecodeOptions{}, m, n, k, H200())
+	if err != nil {
+		t.Fatal(err)
+	}
+	origin := tune.Origin(g, *commit)
+	var rows []scheduleRow
+	add := func(o DecodeOptions) {
+		if err := o.defaults(); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range rows {
+			if r.Options == o {
+				return
+			}
+		}
 		p, err := DecodeU4(o)
 		if err != nil {
 			t.Fatal(err)
@@ -86,16 +134,32 @@ func timeSchedules(t *testing.T, g *tune.GPU, n, k int, schedules []DecodeOption
 		want := make([]*array.Array, 6)
 		want[3] = res.Args[3].Array
 		if o.Splits > 1 {
-			want[5] = array.New(dtype.I32, n/16/max(o.Warps, 1))
+			want[5] = array.New(dtype.I32, n/16/o.Warps)
 			all = append(all, ir.Arg{Array: array.New(dtype.F32, o.Splits, m, n)}, ir.Arg{Array: want[5].Clone()})
 		} else {
 			want = want[:4]
 		}
-		timing, err := tune.Time(ctx, g, p, append(all, sizes...), tune.Options{Bytes: bytes, Want: want, Read: i == 0, Replays: 7})
+		options := tune.Options{Bytes: bytes, Want: want, Read: len(rows) == 0, Replays: 7, Clocks: o == chosen}
+		timing, err := tune.Time(ctx, g, p, append(all, sizes...), options)
+		r := scheduleRow{M: m, N: n, K: k, Options: o, Chosen: o == chosen, Row: origin.Row(p.Name, tune.Hash(p), timing, err)}
+		r.Estimate, _ = H200().estimate(o, m, n, k)
+		rows = append(rows, r)
 		if err != nil {
 			t.Errorf("%+v: %v", o, err)
-			continue
+			return
 		}
-		t.Logf("%-68s %v", fmt.Sprintf("%+v", o), timing)
+		t.Logf("%-86s %7.2f µs, estimated %7.2f, %d registers, %d fit", fmt.Sprintf("%+v", o), timing.Median, r.Estimate, timing.Registers, timing.BlocksPerSM)
 	}
+	add(chosen)
+	for _, o := range schedules {
+		add(o)
+	}
+	best := rows[0]
+	for _, r := range rows {
+		if r.MedianUs > 0 && !r.Options.PDL && r.MedianUs < best.MedianUs {
+			best = r
+		}
+	}
+	t.Logf("chosen %+v: %.2f µs; fastest without PDL %+v: %.2f µs; reading alone %.2f µs", chosen, rows[0].MedianUs, best.Options, best.MedianUs, rows[0].ReadUs)
+	return rows
 }

@@ -163,30 +163,6 @@ func TestOptions(t *testing.T) {
 	}
 }
 
-func TestSplits(t *testing.T) {
-	for _, c := range []struct {
-		o              DecodeOptions
-		n, k, sms, out int
-	}{
-		{DecodeOptions{}, 57344, 8192, 132, 1}, // gate_up, qkv, o and down of Llama-3.3-70B
-		{DecodeOptions{}, 10240, 8192, 132, 5},
-		{DecodeOptions{}, 8192, 8192, 132, 7},
-		{DecodeOptions{}, 8192, 28672, 132, 7},
-		{DecodeOptions{}, 1024, 4096, 132, 8}, // two turns each
-		{DecodeOptions{Depth: 4}, 1024, 4096, 132, 4},
-		{DecodeOptions{}, 16, 1 << 20, 132, MaxSplits},
-		{DecodeOptions{}, 4096, 128, 132, 1},
-		{DecodeOptions{}, 0, 0, 132, 1},
-	} {
-		if got, err := Splits(c.o, c.n, c.k, c.sms); got != c.out || err != nil {
-			t.Errorf("%+v: %d, %v", c, got, err)
-		}
-	}
-	if _, err := Splits(DecodeOptions{Group: 5}, 16, 128, 1); err == nil {
-		t.Error("a group of 5 is accepted")
-	}
-}
-
 // TestOverlap holds what stands before the wait for the launch in front, in the
 // code as it is run: loads of weights and scales, and nothing that writes.
 func TestOverlap(t *testing.T) {
