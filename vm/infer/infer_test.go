@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -89,6 +91,66 @@ func TestCompletesTheCorpus(t *testing.T) {
 	}
 	if done < 8 {
 		t.Errorf("only %d programs were completed", done)
+	}
+}
+
+// Four warps share a product whose layouts are all inferred: operands that several
+// warps hold, a row of scales that is broadcast. Interpreter and simulator agree with
+// a plain loop.
+func TestInferredProductRuns(t *testing.T) {
+	p, _, err := infer.Parse("big.tile", `program big<M/64, N/64>(a: *f16, b: *f16, s: *f32, c: *f32, M: i32, N: i32, K: i32) warps=4 {
+	bi, bj = BlockIndices()
+	ga = ViewGlobal(a) : global f16[M, K]
+	gb = ViewGlobal(b) : global f16[K, N]
+	gs = ViewGlobal(s) : global f32[N]
+	gc = ViewGlobal(c) : global f32[M, N]
+	acc = AllocateRegister(init=0) : register f32[64, 64]
+	for k in 0..K/16 {
+		ra = LoadGlobal(ga, offset=[bi*64, k*16]) : register f16[64, 16]
+		rb = LoadGlobal(gb, offset=[k*16, bj*64]) : register f16[16, 64]
+		acc = Dot(ra, rb, acc) : register f32[64, 64]
+	}
+	rs = LoadGlobal(gs, offset=[bj*64]) : register f32[64]
+	out = Mul(acc, rs) : register f32[64, 64]
+	StoreGlobal(gc, out, offset=[bi*64, bj*64])
+}
+`, nil, compile.Layouts())
+	if err != nil {
+		t.Fatal(err)
+	}
+	const m, n, k = 64, 128, 32
+	make := func(spec string) *array.Array {
+		a, err := array.Generate(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	a, b, s := make("randint:f16[64,32]:seed=1"), make("randint:f16[32,128]:seed=2"), make("randint:f32[128]:seed=3")
+	args := []ir.Arg{{Array: a}, {Array: b}, {Array: s}, {Array: make("zeros:f32[64,128]")}, {Int: m}, {Int: n}, {Int: k}}
+	for _, name := range []string{"interp", "sim"} {
+		d, err := device.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := d.Run(t.Context(), p, args)
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for i := range m {
+			for j := range n {
+				want := 0.0
+				for x := range k {
+					want += a.At(i, x) * b.At(x, j)
+				}
+				if got := r.Args[3].Array.At(i, j); got != want*s.At(j) {
+					t.Fatalf("%s: c[%d, %d] is %v, want %v", name, i, j, got, want*s.At(j))
+				}
+			}
+		}
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }
 

@@ -3,6 +3,7 @@ package infer
 import (
 	"slices"
 
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
@@ -144,7 +145,7 @@ func sharedView(g *Graph, in *Instr) []found {
 	case "SliceShared":
 		keep := kept(in, len(from.Shape), len(to.Shape))
 		if from.Known {
-			return sharedIf(to)(slicedShared(from.Shared, keep, to.Shape))
+			return sharedIf(to)(ir.PartOfShared(from.Shared, keep, to.Shape))
 		}
 		if !to.Known {
 			return nil
@@ -204,27 +205,6 @@ func sharedIf(t *Tile) func(layout.Shared, error) []found {
 		}
 		return smem(t, l)
 	}
-}
-
-// slicedShared keeps dimensions, and of those of which the part has one element
-// the stride.
-func slicedShared(whole layout.Shared, keep, part []int) (layout.Shared, error) {
-	l, err := whole.Slice(keep...)
-	if err != nil || slices.Equal(l.Shape(), part) {
-		return l, err
-	}
-	var full, single []int
-	for d, n := range l.Shape() {
-		if part[d] == 1 && n != 1 {
-			single = append(single, d)
-			continue
-		}
-		full = append(full, d)
-	}
-	if l, err = l.Slice(full...); err != nil {
-		return l, err
-	}
-	return l.Unsqueeze(single...)
 }
 
 // sharedOperands gives matrix operands in shared memory K-major forms. The last

@@ -47,8 +47,7 @@ func Parse(file, src string, bind map[string]string, target Target) (*ir.Program
 	return p, trace, nil
 }
 
-// Complete infers the layouts that the register tiles of a program lack and sets
-// them. It changes the program only where it finds all of them.
+// Complete infers the layouts that the tiles of a program lack and sets them. It changes the program only where it finds all of them.
 func Complete(p *ir.Program, target Target) (Trace, error) {
 	g, vars := FromProgram(p, target)
 	trace, err := g.Infer()
@@ -57,7 +56,7 @@ func Complete(p *ir.Program, target Target) (Trace, error) {
 	}
 	for v, t := range vars {
 		if !v.Type.HasLayout {
-			v.Type.Layout, v.Type.HasLayout = t.Register, true
+			v.Type.Layout, v.Type.Shared, v.Type.HasLayout = t.Register, t.Shared, true
 		}
 	}
 	return trace, nil
@@ -75,7 +74,7 @@ func FromProgram(p *ir.Program, target Target) (*Graph, map[*ir.Var]*Tile) {
 	g := &Graph{Warps: p.Warps, Target: target}
 	tiles := map[*ir.Var]*Tile{}
 	tile := func(v *ir.Var, pos diag.Pos) *Tile {
-		if v == nil || !v.Type.IsRegister() {
+		if v == nil || !v.Type.IsRegister() && !v.Type.IsShared() {
 			return nil
 		}
 		if t := tiles[v]; t != nil {
@@ -90,7 +89,10 @@ func FromProgram(p *ir.Program, target Target) (*Graph, map[*ir.Var]*Tile) {
 			}
 			n *= s
 		}
-		t := &Tile{Name: v.Name, Elem: v.Type.Elem, Shape: shape, Pos: pos, Known: v.Type.HasLayout, Register: v.Type.Layout}
+		t := &Tile{Name: v.Name, Elem: v.Type.Elem, Shape: shape, Pos: pos, Known: v.Type.HasLayout, Register: v.Type.Layout, Shared: v.Type.Shared}
+		if v.Type.IsShared() {
+			t.Space = Shared
+		}
 		tiles[v] = t
 		return t
 	}
@@ -114,6 +116,9 @@ func FromProgram(p *ir.Program, target Target) (*Graph, map[*ir.Var]*Tile) {
 				if t := tile(v, pos); t != nil {
 					in.Out = append(in.Out, t)
 				}
+			}
+			if a := s.Attr("dims"); a != nil && s.Op.Family == "shared" {
+				in.Dims = s.Dims(0, 0)
 			}
 			if in.Op == "LoadGlobal" || in.Op == "StoreGlobal" {
 				in.Along, in.Vector = steps.access(s)

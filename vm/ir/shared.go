@@ -49,8 +49,8 @@ var sharedRows = []*Op{
 				Check: func(p *Program, in *Instr) *Violation {
 					v := in.In[0].Var()
 					b, at := blockOf(p.Body, in)
-					for i, s := range b.Stmts {
-						if other, ok := s.(*Instr); ok && i < at {
+					for i := at - 1; i >= 0; i-- {
+						if other, ok := b.Stmts[i].(*Instr); ok {
 							if len(other.Out) == 1 && other.Out[0] == v {
 								return nil
 							}
