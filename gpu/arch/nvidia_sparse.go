@@ -14,10 +14,12 @@ import (
 
 // metadata is the operand E for a row of A with the number of metadata bits. A
 // lane holds 32 bits. With 16 bits a row, one lane of each four holds two rows and
-// the selector (0 to 3) says which lane; with 32 bits, lanes 2s and 2s+1 of each
-// four hold a row each and the selector s is 0 or 1; with 64 bits all lanes count.
-// An entry is the position of a stored element in its group, 4 bits wide for tf32.
-func metadata(bitsOfRow, entry int) Operand {
+// the selector (0 to 3) says which lane. With 32 bits, lanes 2s and 2s+1 of each
+// four count and the selector s is 0 or 1: for elements of 16 bits and more each of
+// the two has a half of K, of two rows; for narrower ones each has one row. With 64
+// bits all lanes count. An entry is the position of a stored element in its group,
+// 4 bits wide for tf32.
+func metadata(elem, bitsOfRow, entry int) Operand {
 	n := bitsOfRow / entry // entries of a row
 	t := dtype.U2
 	if entry == 4 {
@@ -25,10 +27,12 @@ func metadata(bitsOfRow, entry int) Operand {
 	}
 	var l layout.Layout
 	var note string
-	switch bitsOfRow {
-	case 16:
+	switch {
+	case bitsOfRow == 16:
 		l, note = chain("local(2, 1).spatial(8, 1).replicated(1, 1, num_workers=4).local(1, %d)", n), "the selector, 0 to 3, says which of each four lanes is read"
-	case 32:
+	case bitsOfRow == 32 && elem >= 16:
+		l, note = chain("register_layout([16, %d], [2, 8, 2, %d], [1, -2, 2], [0, 3])", n, n/2), "the selector, 0 or 1, says which two of each four lanes are read"
+	case bitsOfRow == 32:
 		l, note = chain("register_layout([16, %d], [2, 8, %d], [1, -2, 0], [2])", n, n), "the selector, 0 or 1, says which two of each four lanes are read"
 	default:
 		l, note = chain("register_layout([16, %d], [2, 8, 2, %d], [1, 2, 0], [3])", n, n/2), "the selector is 0"
@@ -91,7 +95,7 @@ func (f sparseForm) atom() Atom {
 	}
 	at := Atom{
 		Name: f.name(), Family: "mma.sp", M: 16, N: 8, K: f.k, Lanes: 32, Since: f.since, Source: srcMMA + ", mma.sp",
-		Operands: []Operand{a, bb, fragmentC("C", f.d, 16), fragmentC("D", f.d, 16), metadata(f.rowBits(bits), f.entry)},
+		Operands: []Operand{a, bb, fragmentC("C", f.d, 16), fragmentC("D", f.d, 16), metadata(bits, f.rowBits(bits), f.entry)},
 		Aliases:  []string{f.ptx()},
 	}
 	switch {
@@ -241,7 +245,7 @@ func (b *nvidia) mmaBlockScaled() {
 		}
 		if sparse {
 			rowBits := k
-			a.Operands = append(a.Operands, metadata(map[bool]int{false: rowBits, true: rowBits / 2}[bits == 4], 2))
+			a.Operands = append(a.Operands, metadata(bits, map[bool]int{false: rowBits, true: rowBits / 2}[bits == 4], 2))
 		}
 		words := fmt.Sprintf("<%s,%s,f32,%s,%d>", ptxName(x), ptxName(y), s, vec)
 		if sparse {

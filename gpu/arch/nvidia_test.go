@@ -284,15 +284,17 @@ func TestMatrixCopiesAgainstTheManual(t *testing.T) {
 	}
 }
 
-// Metadata as CuTe's SM120 atoms and the manual's figures have it: 32 bits of a
-// lane cover so many columns of a row.
+// Metadata as the manual's figures have it, which agrees with how CUTLASS orders
+// metadata in memory (host_reorder.h) and with CuTe's atoms for sm_120.
 func TestMetadata(t *testing.T) {
 	c := nvidiaOnly(t)
 	for name, want := range map[string]func(lane, bit int) (row, entry int){
-		"mma.sp.m16n8k16.f32.f16": func(lane, bit int) (int, int) { return lane/4 + 8*(bit/16), bit % 16 / 2 },
-		"mma.sp.m16n8k32.f32.f16": func(lane, bit int) (int, int) { return lane/4 + 8*(lane%2), bit / 2 },
-		"mma.sp.m16n8k64.s32.s8":  func(lane, bit int) (int, int) { return lane/4 + 8*(lane%2), bit/2 + 16*(lane/2%2) },
-		"mma.sp.m16n8k8.f32.tf32": func(lane, bit int) (int, int) { return lane/4 + 8*(bit/16), bit % 16 / 4 },
+		"mma.sp.m16n8k16.f32.f16":  func(lane, bit int) (int, int) { return lane/4 + 8*(bit/16), bit % 16 / 2 },
+		"mma.sp.m16n8k32.f32.f16":  func(lane, bit int) (int, int) { return lane/4 + 8*(bit/16), bit%16/2 + 8*(lane%2) },
+		"mma.sp.m16n8k16.f32.tf32": func(lane, bit int) (int, int) { return lane/4 + 8*(bit/16), bit%16/4 + 4*(lane%2) },
+		"mma.sp.m16n8k32.s32.s8":   func(lane, bit int) (int, int) { return lane/4 + 8*(lane%2), bit / 2 },
+		"mma.sp.m16n8k64.s32.s8":   func(lane, bit int) (int, int) { return lane/4 + 8*(lane%2), bit/2 + 16*(lane/2%2) },
+		"mma.sp.m16n8k8.f32.tf32":  func(lane, bit int) (int, int) { return lane/4 + 8*(bit/16), bit % 16 / 4 },
 	} {
 		a := c.atoms[c.index[name]]
 		e, _ := a.Operand("E")
