@@ -52,7 +52,7 @@ func TestHelp(t *testing.T) {
 			t.Errorf("%s has flags and no example", c.CommandPath())
 		}
 		for _, line := range strings.Split(c.Example, "\n") {
-			if line != "" && !strings.HasPrefix(line, "  tilus-lab "+c.Name()) && !strings.HasPrefix(line, "  tilus-lab nb "+c.Name()) {
+			if line != "" && !strings.HasPrefix(line, "  "+c.CommandPath()) {
 				t.Errorf("%s: example %q", c.CommandPath(), line)
 			}
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/lower"
+	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
 	"github.com/tilus-lab/tilus-lab/gpu/notation"
 	"github.com/tilus-lab/tilus-lab/kernel/cell"
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -24,7 +25,7 @@ func rules() []ir.RuleDoc {
 	for _, r := range layout.Rules {
 		all = append(all, ir.RuleDoc{Code: r.Code, Text: r.Text})
 	}
-	for _, r := range slices.Concat(dtype.Rules, array.Rules, cute.Rules, linear.Rules, notation.Rules) {
+	for _, r := range slices.Concat(dtype.Rules, array.Rules, cute.Rules, linear.Rules, notation.Rules, bank.Rules) {
 		all = append(all, ir.RuleDoc(r))
 	}
 	all = append(all, infer.Problems...)

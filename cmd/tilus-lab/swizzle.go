@@ -508,7 +508,8 @@ func newCanonical() *cobra.Command {
 		Short: "Show the shared-memory layouts that wgmma and tcgen05 expect",
 		Long: `Show the canonical layouts of operands in shared memory, K-major and MN-major, with T =
 128 / element bits; with --type also as CuTe layouts in elements for given offsets.`,
-		Args: cobra.NoArgs,
+		Example: "  tilus-lab swizzle canonical --type f16 --lbo 128 --sbo 1024",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 2, 8, 2, ' ', 0)
 			fmt.Fprint(tw, "major\tswizzle\tlayout")
@@ -547,9 +548,10 @@ func newCanonical() *cobra.Command {
 func newTranspose() *cobra.Command {
 	var asJSON bool
 	cmd := &cobra.Command{
-		Use:   "transpose",
-		Short: "The worked example: a 32×32 transpose through shared memory, five ways",
-		Args:  cobra.NoArgs,
+		Use:     "transpose",
+		Short:   "The worked example: a 32×32 transpose through shared memory, five ways",
+		Example: "  tilus-lab swizzle transpose --json",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			steps := bank.Transpose()
 			if asJSON {

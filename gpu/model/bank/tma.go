@@ -143,15 +143,13 @@ func InterleaveSwizzle(interleave string) string {
 // Source: CUDA driver API, cuTensorMapEncodeTiled.
 func (t TensorMap) Check() diag.List {
 	var problems diag.List
-	bad := func(code int, help, format string, args ...any) {
-		problems.Addf(diag.Pos{}, fmt.Sprintf("TMA.C%d", code), help, format, args...)
-	}
+	bad := func(code, help, format string, args ...any) { problems.Addf(diag.Pos{}, code, help, format, args...) }
 	inter := t.Interleave
 	if inter == "" {
 		inter = "none"
 	}
 	if inter != "none" && inter != "16B" && inter != "32B" {
-		bad(1, "write none, 16B (NC/8HWC8) or 32B (NC/16HWC16)", "interleave %q does not exist", t.Interleave)
+		bad("TMA.C1", "write none, 16B (NC/8HWC8) or 32B (NC/16HWC16)", "interleave %q does not exist", t.Interleave)
 		inter = "none"
 	}
 	name := t.Swizzle
@@ -160,80 +158,80 @@ func (t TensorMap) Check() diag.List {
 	}
 	mode, err := FindTMAMode(name)
 	if err != nil {
-		bad(2, "", "%s", err)
+		bad("TMA.C2", "", "%s", err)
 	}
 	rank := len(t.Dims)
 	switch {
 	case rank < 1 || rank > 5:
-		bad(3, "fold dimensions together", "rank %d; it must be 1 to 5", rank)
+		bad("TMA.C3", "fold dimensions together", "rank %d; it must be 1 to 5", rank)
 	case inter != "none" && rank < 3:
-		bad(3, "", "rank %d; with interleave it must be 3 to 5", rank)
+		bad("TMA.C3", "", "rank %d; with interleave it must be 3 to 5", rank)
 	}
 	if e := t.ElementBytes; e != 1 && e != 2 && e != 4 && e != 8 {
-		bad(4, "pack low-bit elements into bytes", "elements of %d bytes; they must have 1, 2, 4 or 8", e)
+		bad("TMA.C4", "pack low-bit elements into bytes", "elements of %d bytes; they must have 1, 2, 4 or 8", e)
 	}
 	align := uint64(16)
 	if inter == "32B" {
 		align = 32
 	}
 	if t.Address%align != 0 {
-		bad(5, "", "global address 0x%x is no multiple of %d", t.Address, align)
+		bad("TMA.C5", "", "global address 0x%x is no multiple of %d", t.Address, align)
 	}
 	for i, d := range t.Dims {
 		if d < 1 || d > 1<<32 {
-			bad(6, "", "dimension %d has %d elements; it must have 1 to 2^32", i, d)
+			bad("TMA.C6", "", "dimension %d has %d elements; it must have 1 to 2^32", i, d)
 		}
 	}
 	if len(t.Strides) != max(rank-1, 0) {
-		bad(7, "the inner dimension is dense and has none", "%d strides for rank %d; there must be one fewer than dimensions", len(t.Strides), rank)
+		bad("TMA.C7", "the inner dimension is dense and has none", "%d strides for rank %d; there must be one fewer than dimensions", len(t.Strides), rank)
 	}
 	for i, s := range t.Strides {
 		if s%align != 0 {
-			bad(7, "pad the rows", "stride %d of dimension %d is no multiple of %d bytes", s, i+1, align)
+			bad("TMA.C7", "pad the rows", "stride %d of dimension %d is no multiple of %d bytes", s, i+1, align)
 		}
 		if s >= 1<<40 {
-			bad(8, "", "stride %d of dimension %d is not below 2^40", s, i+1)
+			bad("TMA.C8", "", "stride %d of dimension %d is not below 2^40", s, i+1)
 		}
 		if i == 0 && rank > 0 && t.Dims[0] <= 1<<32 && s < t.Dims[0]*uint64(t.ElementBytes) {
-			bad(9, "", "stride %d of dimension 1 is less than the %d bytes of dimension 0", s, t.Dims[0]*uint64(t.ElementBytes))
+			bad("TMA.C9", "", "stride %d of dimension 1 is less than the %d bytes of dimension 0", s, t.Dims[0]*uint64(t.ElementBytes))
 		}
 	}
 	if len(t.Box) != rank {
-		bad(10, "", "a box of %d dimensions for rank %d", len(t.Box), rank)
+		bad("TMA.C10", "", "a box of %d dimensions for rank %d", len(t.Box), rank)
 	}
 	elements := 1
 	for i, b := range t.Box {
 		if b < 1 || b > 256 {
-			bad(10, "use several boxes", "box dimension %d has %d elements; it must have 1 to 256", i, b)
+			bad("TMA.C10", "use several boxes", "box dimension %d has %d elements; it must have 1 to 256", i, b)
 		}
 		elements *= min(max(b, 1), 257)
 	}
 	if len(t.Box) > 0 {
 		inner := t.Box[0] * t.ElementBytes
 		if inter == "none" && inner%16 != 0 {
-			bad(11, "", "the inner box dimension has %d bytes, no multiple of 16", inner)
+			bad("TMA.C11", "", "the inner box dimension has %d bytes, no multiple of 16", inner)
 		}
 		if inter == "none" && err == nil && mode.Span != 0 && inner > mode.Span {
-			bad(12, fmt.Sprintf("use boxes of %d bytes, or a wider swizzle", mode.Span),
+			bad("TMA.C12", fmt.Sprintf("use boxes of %d bytes, or a wider swizzle", mode.Span),
 				"the inner box dimension has %d bytes, more than the %d of swizzle %s", inner, mode.Span, mode.Name)
 		}
 	}
 	if need := InterleaveSwizzle(inter); need != "" && mode.Name != need {
-		bad(13, "", "interleave %s requires swizzle %s, not %s", inter, need, name)
+		bad("TMA.C13", "", "interleave %s requires swizzle %s, not %s", inter, need, name)
 	}
 	if t.ElementStrides != nil && len(t.ElementStrides) != rank {
-		bad(14, "", "%d element strides for rank %d", len(t.ElementStrides), rank)
+		bad("TMA.C14", "", "%d element strides for rank %d", len(t.ElementStrides), rank)
 	}
 	for i, s := range t.ElementStrides {
 		if (s < 1 || s > 8) && !(i == 0 && inter == "none") { // the driver ignores the first without interleave
-			bad(14, "", "element stride %d of dimension %d; it must be 1 to 8", s, i)
+			bad("TMA.C14", "", "element stride %d of dimension %d; it must be 1 to 8", s, i)
 		}
 	}
 	if t.FillNaN && !t.Float {
-		bad(15, "", "only floats can be filled with NaN")
+		bad("TMA.C15", "", "only floats can be filled with NaN")
 	}
 	if bytes := elements * t.ElementBytes; bytes > sharedLimit {
-		bad(16, "use several boxes", "a box of %d bytes; a block has at most %d of shared memory", bytes, sharedLimit)
+		bad("TMA.C16", "use several boxes", "a box of %d bytes; a block has at most %d of shared memory", bytes, sharedLimit)
 	}
 	return problems
 }
