@@ -13,7 +13,7 @@ import (
 )
 
 // ErrView is wrapped by errors about the name of a view, not about the value.
-var ErrView = errors.New("no such view")
+var ErrView = errors.New("there is no such view")
 
 // Views lists what [Value] can draw: the elements in their places, what each thread
 // holds, the bits of a thread as bytes and as elements, the factors of a chain step
@@ -87,7 +87,7 @@ func Value(v notation.Value, view string, t dtype.Type, o Options) (Picture, err
 		}
 		return Atom(a, o)
 	}
-	err := fmt.Errorf("%w: %s is not one of %s", ErrView, view, strings.Join(Views(), ", "))
+	err := fmt.Errorf("%w as %s; there are %s", ErrView, view, strings.Join(Views(), ", "))
 	if near := diag.Suggest(view, Views()); near != "" {
 		err = fmt.Errorf("%w; did you mean %s?", err, near)
 	}

@@ -123,7 +123,7 @@ factor is the inner one.`,
 	f.StringVar(&svg, "svg", "", "draw it into `FILE` (- for standard output)")
 	f.StringVar(&png, "png", "", "draw it into `FILE` as PNG")
 	f.StringVar(&out, "out", "", "draw it into `FILE` in the form of its ending: "+formatNames())
-	f.StringVar(&view, "view", "", "what to draw: "+strings.Join(layoutViews, ", ")+" (default: what suits the layout)")
+	f.StringVar(&view, "view", "", "what to draw: "+strings.Join(layoutviz.Views(), ", ")+" (default: what suits the layout)")
 	f.StringVar(&elem, "type", "", "element `TYPE`, such as i6: adds the packed u8 view")
 	return cmd
 }
@@ -179,91 +179,13 @@ func showLayoutError(w io.Writer, expr string, err error) error {
 	return silent(1)
 }
 
-// layoutViews are the pictures of a layout.
-var layoutViews = []string{"tensor", "threads", "reinterpret", "factors", "memory", "matrix", "swizzle", "instruction"}
-
 // drawLayout draws a view of a value, by default the one that suits it.
 func drawLayout(v notation.Value, view string, t dtype.Type) (layoutviz.Picture, error) {
-	if view == "" {
-		view = "tensor"
-		_, err := v.Registers()
-		switch v.What() {
-		case "layout of memory":
-			view = "memory"
-		case "linear map":
-			view = "matrix"
-		case "swizzle":
-			view = "swizzle"
-		case "instruction":
-			view = "instruction"
-		default:
-			if _, linearErr := v.Linear(); err != nil && linearErr == nil {
-				view = "matrix"
-			}
-		}
+	p, err := layoutviz.Value(v, view, t, layoutviz.Options{})
+	if errors.Is(err, layoutviz.ErrView) {
+		err = usageError{fmt.Errorf("--view: %w", err)}
 	}
-	var none layoutviz.Picture
-	var o layoutviz.Options
-	switch view {
-	case "tensor", "threads", "reinterpret", "factors":
-		l, err := v.Registers()
-		if err != nil {
-			return none, err
-		}
-		switch view {
-		case "tensor":
-			return layoutviz.Tensor(l, o)
-		case "threads":
-			return layoutviz.Threads(l, o)
-		case "factors":
-			factors, err := layoutviz.Factors(l)
-			if err != nil {
-				return none, err
-			}
-			return layoutviz.Chain(factors, o)
-		}
-		packed, err := layout.PackedView(t.Bits(), l)
-		if err != nil {
-			return none, err
-		}
-		return layoutviz.Reinterpret(dtype.U8, packed, t, l, o)
-	case "memory":
-		c, tile, err := v.CuTe()
-		if err == nil && tile != nil {
-			err = errors.New("a register layout has no offsets in memory; draw --view tensor")
-		}
-		if err != nil {
-			return none, err
-		}
-		return layoutviz.CuteGrid(c, o)
-	case "matrix":
-		l, err := v.Linear()
-		if err != nil {
-			return none, err
-		}
-		return layoutviz.Matrix(l, o)
-	case "swizzle":
-		s, ok := v.Swizzle()
-		if !ok {
-			return none, fmt.Errorf("the %s has no swizzle", v.What())
-		}
-		reach := s.Base + max(s.Shift, -s.Shift)
-		if reach > 16 {
-			return none, fmt.Errorf("%s has rows of 2^%d units, too long to draw", s, reach)
-		}
-		return layoutviz.Swizzle(s, 1<<s.Bits, 1<<reach, o)
-	case "instruction":
-		a, _, ok := v.Instruction()
-		if !ok {
-			return none, fmt.Errorf("a %s is no instruction", v.What())
-		}
-		return layoutviz.Atom(a, o)
-	}
-	err := fmt.Errorf("--view %s is not one of %s", view, strings.Join(layoutViews, ", "))
-	if near := diag.Suggest(view, layoutViews); near != "" {
-		err = fmt.Errorf("%w; did you mean %s?", err, near)
-	}
-	return none, usageError{err}
+	return p, err
 }
 
 // printForm prints a value, or each operand of an instruction, in one notation.
