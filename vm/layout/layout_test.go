@@ -281,12 +281,18 @@ func naive(l Layout, thread, slot int) []int {
 }
 
 func random(r *rand.Rand) Layout {
-	rank := r.Intn(4)
+	rank := r.Intn(7)
 	l := Layout{}
 	for range 1 + r.Intn(4) {
+		if l.Threads()*l.Slots() > 1000 {
+			break
+		}
 		shape := make([]int, rank)
 		for d := range shape {
-			shape[d] = 1 + r.Intn(3)
+			shape[d] = 1
+			if r.Intn(max(rank, 3)) < 3 {
+				shape[d] += r.Intn(3)
+			}
 		}
 		switch r.Intn(5) {
 		case 0:
