@@ -42,6 +42,7 @@ func init() {
 		"Profiles":          reflect.ValueOf(bank.Profiles),
 		"Rank":              reflect.ValueOf(bank.Rank),
 		"RowWise":           reflect.ValueOf(bank.RowWise),
+		"Rules":             reflect.ValueOf(&bank.Rules).Elem(),
 		"SM100":             reflect.ValueOf(constant.MakeFromLiteral("\"sm_100\"", token.STRING, 0)),
 		"SM90":              reflect.ValueOf(constant.MakeFromLiteral("\"sm_90\"", token.STRING, 0)),
 		"Search":            reflect.ValueOf(bank.Search),

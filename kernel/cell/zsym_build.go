@@ -16,6 +16,8 @@ func init() {
 		"Global":   reflect.ValueOf(build.Global),
 		"Grid":     reflect.ValueOf(build.Grid),
 		"Init":     reflect.ValueOf(build.Init),
+		"Keep":     reflect.ValueOf(build.Keep),
+		"N":        reflect.ValueOf(build.N),
 		"Offset":   reflect.ValueOf(build.Offset),
 		"Op":       reflect.ValueOf(build.Op),
 		"Order":    reflect.ValueOf(build.Order),
