@@ -8,7 +8,7 @@ import (
 	"slices"
 	"strings"
 
-	"github.com/tilus-lab/tilus-lab/gpu/arch"
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/infer"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -41,43 +41,6 @@ type declared struct {
 	Rank  *int   `json:"rank,omitempty"`
 }
 
-// target is NVIDIA's sm_80 as inference sees it, with the atoms of this table.
-type target struct{}
-
-func (target) Lanes() int     { return 32 }
-func (target) Registers() int { return 224 }
-
-func (target) Products(operand, result dtype.Type) []infer.Product {
-	var out []infer.Product
-	for _, m := range arch.Matrices() {
-		if m.A == operand && m.B == operand && m.C == result {
-			out = append(out, infer.Product{Name: m.Name, M: m.M, N: m.N, K: m.K, A: m.LA, B: m.LB, C: m.LC})
-		}
-	}
-	return out
-}
-
-func (target) RowLoads(bits int) []layout.Layout {
-	var out []layout.Layout
-	for _, trans := range []bool{false, true} {
-		if trans && bits != 16 {
-			continue
-		}
-		if l, err := layout.Parse(ldmatrixText(bits/8, trans)); err == nil {
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
-func (target) TMemoryLoads() []layout.Layout {
-	return []layout.Layout{
-		layout.Local(2, 1).Spatial(8, 4).Local(1, 2),
-		layout.Local(2, 1).Spatial(8, 4),
-		layout.Spatial(32, 1),
-	}
-}
-
 // graphOps says which rule an upstream instruction falls under; "" is one that
 // decides no layout. Element-wise functions that are not listed go by their operands.
 var graphOps = map[string]string{
@@ -104,7 +67,7 @@ func inferLayouts(input, expect json.RawMessage) (string, error) {
 	if err := json.Unmarshal(expect, &want); err != nil {
 		return "", fmt.Errorf("expect: %w", err)
 	}
-	g := &infer.Graph{Warps: in.NumWarps, Target: target{}}
+	g := &infer.Graph{Warps: in.NumWarps, Target: compile.Layouts()}
 	tiles := map[string]*infer.Tile{}
 	for _, t := range want.Tensors {
 		tile, err := declare(t)
