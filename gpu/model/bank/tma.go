@@ -31,24 +31,25 @@ type TMAMode struct {
 func TMAModes() []TMAMode {
 	sw := func(b, m, s int) layout.Swizzle { return layout.Swizzle{Bits: b, Base: m, Shift: s} }
 	return []TMAMode{
-		{Name: "none", Aliases: []string{"interleave"}, Repeat: 128, Align: 128},
+		{Name: "none", Repeat: 128, Align: 128},
 		{Name: "32B", Swizzle: sw(1, 4, 3), Span: 32, Repeat: 256, Align: 256},
 		{Name: "64B", Swizzle: sw(2, 4, 3), Span: 64, Repeat: 512, Align: 512},
 		{Name: "128B", Swizzle: sw(3, 4, 3), Span: 128, Repeat: 1024, Align: 1024},
 		{Name: "128B_ATOM_32B", Swizzle: sw(2, 5, 2), Span: 128, Repeat: 512, Align: 1024},
-		{Name: "128B_ATOM_32B_FLIP_8B", Swizzle: sw(2, 5, 2), Flip: true, Span: 128, Repeat: 512, Align: 1024},
+		{Name: "128B_ATOM_32B_FLIP_8B", Aliases: []string{"128B_ATOM_32B_8B_FLIP"}, Swizzle: sw(2, 5, 2), Flip: true, Span: 128, Repeat: 512, Align: 1024},
 		{Name: "128B_ATOM_64B", Swizzle: sw(1, 6, 1), Span: 128, Repeat: 256, Align: 1024},
 		{Name: "96B", Swizzle: sw(1, 4, 3), Span: 96, Repeat: 256, Align: 256},
 	}
 }
 
-// FindTMAMode looks a mode up by its name, with or without CU_TENSOR_MAP_SWIZZLE_.
+// FindTMAMode looks a mode up by its name, with or without CU_TENSOR_MAP_SWIZZLE_,
+// underlines and capitals.
 func FindTMAMode(name string) (TMAMode, error) {
-	key := strings.TrimPrefix(strings.ToUpper(strings.TrimSpace(name)), "CU_TENSOR_MAP_")
-	key = strings.TrimPrefix(key, "SWIZZLE_")
+	plain := func(s string) string { return strings.ReplaceAll(strings.ToUpper(s), "_", "") }
+	key := strings.TrimPrefix(strings.TrimPrefix(plain(strings.TrimSpace(name)), "CUTENSORMAP"), "SWIZZLE")
 	var names []string
 	for _, m := range TMAModes() {
-		if strings.EqualFold(m.Name, key) || slices.ContainsFunc(m.Aliases, func(a string) bool { return strings.EqualFold(a, key) }) {
+		if plain(m.Name) == key || slices.ContainsFunc(m.Aliases, func(a string) bool { return plain(a) == key }) {
 			return m, nil
 		}
 		names = append(names, m.Name)
