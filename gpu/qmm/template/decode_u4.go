@@ -10,6 +10,7 @@ package template
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/build"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -135,7 +136,12 @@ func DecodeU4(o DecodeOptions) (*ir.Program, error) {
 	} else {
 		bn = b.BlockIndices("bn")
 	}
-	gw := b.ViewGlobal("gw", w, build.Global(dtype.U8, n.Div(16), k.Div(o.Group), 8*o.Group))
+	// A dimension of its own for the warps proves their loads by the grid alone.
+	gwShape := []any{n.Div(outputs), k.Div(o.Group), 8 * o.Group}
+	if o.Warps > 1 {
+		gwShape = slices.Insert(gwShape, 1, any(o.Warps))
+	}
+	gw := b.ViewGlobal("gw", w, build.Global(dtype.U8, gwShape...))
 	gs := b.ViewGlobal("gs", s, build.Global(dtype.F16, k.Div(o.Group), n))
 	gx := b.ViewGlobal("gx", x, build.Global(dtype.F16, m, k))
 	gy := b.ViewGlobal("gy", y, build.Global(dtype.F16, m, n))
@@ -148,7 +154,7 @@ func DecodeU4(o DecodeOptions) (*ir.Program, error) {
 	loadW := func(j int, g any) build.Value {
 		attrs := []build.Attr{build.Offset(bn, g, 0), build.Dims(2)}
 		if o.Warps > 1 {
-			attrs = []build.Attr{build.Offset(bn.Mul(o.Warps), g, 0), build.Dims(0, 2)}
+			attrs = []build.Attr{build.Offset(bn, 0, g, 0), build.Dims(1, 3)}
 		}
 		if !o.KeepL1 {
 			attrs = append(attrs, build.Cache("stream"))
