@@ -27,8 +27,9 @@ const maxPrinted = 1 << 16
 
 func newLayout() *cobra.Command {
 	var asJSON, table bool
-	var svg, png, out, view, elem, to, shape string
+	var view, elem, to, shape string
 	var lanes int
+	var draw *pictureFlags
 	cmd := &cobra.Command{
 		Use:   "layout EXPR",
 		Short: "Show which thread holds which element, in every notation",
@@ -79,23 +80,13 @@ factor is the inner one.`,
 					return usageError{err}
 				}
 			}
-			pictures := svg != "" || png != "" || out != ""
-			if pictures {
-				pic, err := drawLayout(v, view, t)
+			if draw.wanted() {
+				pic, err := drawLayout(v, view, t, draw.options())
 				if err != nil {
 					return err
 				}
-				for _, file := range []struct{ path, format string }{{svg, "svg"}, {png, "png"}, {out, out}} {
-					if file.path == "" {
-						continue
-					}
-					raw, err := layoutviz.Export(pic, file.format)
-					if err != nil {
-						return err
-					}
-					if err := write(cmd, file.path, raw); err != nil {
-						return err
-					}
+				if err := draw.write(cmd, pic); err != nil {
+					return err
 				}
 			}
 			w := cmd.OutOrStdout()
@@ -108,7 +99,7 @@ factor is the inner one.`,
 				return enc.Encode(valueJSON(v))
 			case table:
 				return valueTable(w, v)
-			case pictures:
+			case draw.wanted():
 				return nil
 			}
 			return valueText(w, v, t)
@@ -120,20 +111,10 @@ factor is the inner one.`,
 	f.StringVar(&to, "to", "", "print it in one `NOTATION`: "+strings.Join(notation.Forms(), ", "))
 	f.StringVar(&shape, "shape", "", "`SHAPE` of the tile or tensor, such as 16x8")
 	f.IntVar(&lanes, "lanes", 32, "`NUMBER` of lanes of a warp in linear forms")
-	f.StringVar(&svg, "svg", "", "draw it into `FILE` (- for standard output)")
-	f.StringVar(&png, "png", "", "draw it into `FILE` as PNG")
-	f.StringVar(&out, "out", "", "draw it into `FILE` in the form of its ending: "+formatNames())
 	f.StringVar(&view, "view", "", "what to draw: "+strings.Join(layoutviz.Views(), ", ")+" (default: what suits the layout)")
 	f.StringVar(&elem, "type", "", "element `TYPE`, such as i6: adds the packed u8 view")
+	draw = addPictureFlags(cmd)
 	return cmd
-}
-
-func formatNames() string {
-	var names []string
-	for _, f := range layoutviz.Formats() {
-		names = append(names, f.Name)
-	}
-	return strings.Join(names, ", ")
 }
 
 // readLayout reads a layout in any notation, from standard input for "-"; shape is
@@ -180,8 +161,8 @@ func showLayoutError(w io.Writer, expr string, err error) error {
 }
 
 // drawLayout draws a view of a value, by default the one that suits it.
-func drawLayout(v notation.Value, view string, t dtype.Type) (layoutviz.Picture, error) {
-	p, err := layoutviz.Value(v, view, t, layoutviz.Options{})
+func drawLayout(v notation.Value, view string, t dtype.Type, o layoutviz.Options) (layoutviz.Picture, error) {
+	p, err := layoutviz.Value(v, view, t, o)
 	if errors.Is(err, layoutviz.ErrView) {
 		err = usageError{fmt.Errorf("--view: %w", err)}
 	}

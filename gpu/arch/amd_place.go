@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"math/bits"
+	"strconv"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -291,7 +292,7 @@ func (in AMD) Holds(operand string, wave, reg, lane int) ([]Held, error) {
 func (in AMD) ElementName(operand string, e Element) string {
 	s := fmt.Sprintf("%s[%d][%d]", operand, e.Row, e.Column)
 	if in.Blocks > 1 {
-		s += fmt.Sprintf(".B%d", e.Block)
+		s += ".B" + strconv.Itoa(e.Block)
 	}
 	return s
 }
