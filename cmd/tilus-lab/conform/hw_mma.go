@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"math"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -24,7 +25,7 @@ func mmaKinds() []Kind {
 			if err != nil {
 				return "", err
 			}
-			return "", compare(got, expect, nil)
+			return "", compare(got, expect, sameArrival)
 		}}
 	}
 	return []Kind{
@@ -153,14 +154,12 @@ func wmmaFragment(in mmaInput) (map[string]any, error) {
 	return map[string]any{"coords_row_col": at}, err
 }
 
-// ldmatrixFragment lets ldmatrix read a 16×16 matrix whose rows the lanes name by
-// the formula of the input, and looks where the elements arrive.
+// ldmatrixFragment lets ldmatrix read a matrix whose rows the lanes name by the
+// formula of the input, and looks where the elements arrive.
 func ldmatrixFragment(in mmaInput) (map[string]any, error) {
-	row, col, ok := strings.Cut(in.Row, ",")
-	r, err1 := laneFormula(strings.TrimPrefix(strings.TrimSpace(row), "row ="))
-	c, err2 := laneFormula(strings.TrimPrefix(strings.TrimSpace(col), "col ="))
-	if !ok || err1 != nil || err2 != nil {
-		return nil, fmt.Errorf("%q is no row and column of a lane", in.Row)
+	row, col, err := rowAndColumn(in.Row, "lane")
+	if err != nil {
+		return nil, err
 	}
 	name := fmt.Sprintf("ldmatrix.m8n8.x%d", in.Num)
 	if in.Trans {
@@ -171,72 +170,155 @@ func ldmatrixFragment(in mmaInput) (map[string]any, error) {
 		return nil, err
 	}
 	d, _ := atom.Operand("D")
-	// The element of the 16×16 matrix that lane l gets in slot s.
-	at := func(l, s int) [2]int {
-		x := d.Layout.Index(l, s) // row of the rows that lanes name, place in it
-		return [2]int{r(x[0]), c(x[0]) + x[1]}
+	// What lane l gets in slot s: the row that a lane names, and the place in it.
+	arrive := make([][][2]int, d.Layout.Threads())
+	for l := range arrive {
+		for s := range d.Layout.Slots() {
+			x := d.Layout.Index(l, s)
+			arrive[l] = append(arrive[l], [2]int{row(x[0]), col(x[0]) + x[1]})
+		}
 	}
-	lanes, formula := 0, true
-	var fragment string
+	return map[string]any{"checked_lanes": len(arrive), "equals": sameFragment(arrive) + " fragment element 2r+h", "register_r_lane_l_half_h": arrive}, nil
+}
+
+// sameFragment names the first operand of mma.sync whose fragment is this.
+func sameFragment(at [][][2]int) string {
 	for _, a := range arch.Atoms() {
-		if a.Family != "mma" || a.Vendor != "nvidia" || a.Blocks > 1 || fragment != "" {
+		if a.Family != "mma" || a.Vendor != "nvidia" || a.Blocks > 1 || a.Lanes != len(at) {
 			continue
 		}
 		for _, o := range a.Operands {
-			if o.Type.Bits() != 16 || o.Layout.Slots() != d.Layout.Slots() || o.Layout.Threads() != 32 || fragment != "" {
+			if o.Type.Bits() != 16 || o.Layout.Slots() != len(at[0]) {
 				continue
 			}
 			same := true
-			for l := range 32 {
-				for s := range d.Layout.Slots() {
-					x := o.Layout.Index(l, s)
-					same = same && at(l, s) == [2]int{x[0], x[1]}
+			for l := range at {
+				for s, want := range at[l] {
+					same = same && slices.Equal(o.Layout.Index(l, s), want[:])
 				}
 			}
 			if same {
-				fragment = fmt.Sprintf("%s %s", strings.Join(strings.Split(a.Name, ".")[:2], "."), o.Name)
+				return strings.Join(strings.Split(a.Name, ".")[:2], ".") + " " + o.Name
 			}
 		}
 	}
-	for l := range 32 {
-		lanes++
-		for s := range d.Layout.Slots() {
-			reg, h := s/2, s%2
-			formula = formula && at(l, s) == [2]int{8*(reg%2) + l/4, 8*(reg/2) + 2*(l%4) + h}
-		}
-	}
-	got := map[string]any{"checked_lanes": lanes, "equals": fragment + " fragment element 2r+h"}
-	if formula {
-		got["register_r_lane_l_half_h"] = "row = 8*(r mod 2)+l/4, col = 8*(r div 2)+2*(l mod 4)+h"
-	}
-	return got, nil
+	return "no"
 }
 
-// laneFormula reads "lane mod 16" and "8*(lane div 16)".
-func laneFormula(text string) (func(lane int) int, error) {
-	factor := 1
-	text = strings.TrimSpace(text)
-	if n, rest, ok := strings.Cut(text, "*"); ok {
-		v, err := strconv.Atoi(strings.TrimSpace(n))
-		if err != nil {
-			return nil, err
+// sameArrival compares where elements arrive with a formula of register r, lane l
+// and half h.
+func sameArrival(key string, got, want any) bool {
+	text, ok := want.(string)
+	lanes, ok2 := got.([]any)
+	if key != "register_r_lane_l_half_h" || !ok || !ok2 {
+		return false
+	}
+	row, col, err := rowAndColumn(text, "r", "l", "h")
+	if err != nil {
+		return false
+	}
+	for l, slots := range lanes {
+		for s, at := range slots.([]any) {
+			x := at.([]any)
+			if x[0] != float64(row(s/2, l, s%2)) || x[1] != float64(col(s/2, l, s%2)) {
+				return false
+			}
 		}
-		factor, text = v, strings.Trim(strings.TrimSpace(rest), "()")
 	}
-	f := strings.Fields(text)
-	if len(f) != 3 || f[0] != "lane" {
-		return nil, fmt.Errorf("%q is no formula of a lane", text)
+	return true
+}
+
+// rowAndColumn reads "row = 8*(r mod 2)+l/4, col = l mod 4" as formulas of the
+// variables.
+func rowAndColumn(text string, vars ...string) (row, col func(...int) int, err error) {
+	r, c, ok := strings.Cut(text, ",")
+	r, ok1 := strings.CutPrefix(strings.TrimSpace(r), "row =")
+	c, ok2 := strings.CutPrefix(strings.TrimSpace(c), "col =")
+	if !ok || !ok1 || !ok2 {
+		return nil, nil, fmt.Errorf("%q is no row and column", text)
 	}
-	n, err := strconv.Atoi(f[2])
-	switch {
-	case err != nil || n <= 0:
-		return nil, fmt.Errorf("%q is no formula of a lane", text)
-	case f[1] == "mod":
-		return func(l int) int { return factor * (l % n) }, nil
-	case f[1] == "div":
-		return func(l int) int { return factor * (l / n) }, nil
+	if row, err = formula(r, vars); err != nil {
+		return nil, nil, err
 	}
-	return nil, fmt.Errorf("%q is no formula of a lane", text)
+	col, err = formula(c, vars)
+	return row, col, err
+}
+
+// formula reads an expression over non-negative integers: + * / div mod and
+// brackets; div and / round down.
+func formula(text string, vars []string) (func(...int) int, error) {
+	words := regexp.MustCompile(`[a-z]+|\d+|[^\sa-z0-9]`).FindAllString(text, -1)
+	var bad error
+	eval := func(vals []int) int {
+		at := 0
+		next := func(list ...string) string {
+			if at < len(words) && slices.Contains(list, words[at]) {
+				at++
+				return words[at-1]
+			}
+			return ""
+		}
+		var sum func() int
+		factor := func() int {
+			if next("(") != "" {
+				v := sum()
+				if next(")") == "" {
+					bad = fmt.Errorf("%q lacks a bracket", text)
+				}
+				return v
+			}
+			if at == len(words) {
+				bad = fmt.Errorf("%q ends too early", text)
+				return 0
+			}
+			word := words[at]
+			at++
+			if k := slices.Index(vars, word); k >= 0 {
+				return vals[k]
+			}
+			v, err := strconv.Atoi(word)
+			if err != nil {
+				bad = fmt.Errorf("%q: what is %q?", text, word)
+			}
+			return v
+		}
+		term := func() int {
+			v := factor()
+			for {
+				switch op := next("*", "/", "div", "mod"); {
+				case op == "":
+					return v
+				case op == "*":
+					v *= factor()
+				default:
+					n := factor()
+					switch {
+					case n <= 0:
+						bad = fmt.Errorf("%q divides by %d", text, n)
+					case op == "mod":
+						v %= n
+					default:
+						v /= n
+					}
+				}
+			}
+		}
+		sum = func() int {
+			v := term()
+			for next("+") != "" {
+				v += term()
+			}
+			return v
+		}
+		v := sum()
+		if at != len(words) {
+			bad = fmt.Errorf("%q goes on after %q", text, strings.Join(words[:at], " "))
+		}
+		return v
+	}
+	ones := make([]int, len(vars))
+	eval(ones)
+	return func(vals ...int) int { return eval(vals) }, bad
 }
 
 // turingNumeric adds what the description says, such as

@@ -73,3 +73,18 @@ func TestArithmetic(t *testing.T) {
 		}
 	}
 }
+
+func TestFormula(t *testing.T) {
+	row, col, err := rowAndColumn("row = 8*(r mod 2)+l/4, col = 8*(r div 2)+2*(l mod 4)+h", "r", "l", "h")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if r, c := row(3, 13, 1), col(3, 13, 1); r != 11 || c != 11 {
+		t.Errorf("(%d, %d)", r, c)
+	}
+	for _, text := range []string{"row = l, col =", "row = (l, col = l", "row = x, col = l", "row = l l, col = l", "l, l", "row = l mod 0, col = l"} {
+		if _, _, err := rowAndColumn(text, "l"); err == nil {
+			t.Errorf("%q reads", text)
+		}
+	}
+}
