@@ -30,6 +30,9 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E6", Text: "A view has 1 to 2147483647 elements.", Why: "Indices are 32 bits wide."},
 	{Code: "Run.E7", Text: "A program ends within the step limit, when one is set."},
 	{Code: "Run.E8", Text: "A cast with domain=finite meets only values that are finite in the result's type.", Why: "The code on a GPU relies on it; another value would become any."},
+	{Code: "Run.E9", Text: "Elements of shared memory are written before they are read.", Why: "On a GPU they hold what the block before left there."},
+	{Code: "Run.E10", Text: "A tile of a shared tensor lies inside it."},
+	{Code: "Run.E11", Text: "What CopyAsync writes is neither read, nor written, nor given back before a wait for its group.", Why: "The bytes come at any time until then."},
 }
 
 // Machine is a launch in progress.
@@ -39,6 +42,7 @@ type Machine struct {
 	slots map[*ir.Var]int // where each variable's value is in vars
 	args  []ir.Arg        // pointer arguments are this launch's own copies
 	marks map[*array.Array]*marks
+	flats map[*ir.Var][]int32
 
 	state
 	maxSteps int64
@@ -50,8 +54,10 @@ type state struct {
 	frames []frame
 	vars   []value
 	order  order
+	smem   sharedMemory
 	steps  int64
 	done   bool
+	fault  error // found where a block of statements ended
 }
 
 // frame is an open block of statements; loop is the statement that repeats it.
@@ -71,6 +77,7 @@ type value struct {
 	f      float64 // floats
 	tile   *tile
 	global *global
+	shared *shared
 	arg    int // pointers: index of the argument
 }
 
@@ -99,7 +106,7 @@ func MaxSteps(n int64) Option { return func(m *Machine) { m.maxSteps = n } }
 // New prepares a launch of a program that [ir.Verify] accepts. Arguments are
 // checked and copied; the caller's arrays are never changed.
 func New(p *ir.Program, args []ir.Arg, opts ...Option) (*Machine, error) {
-	m := &Machine{prog: p, slots: map[*ir.Var]int{}, marks: map[*array.Array]*marks{}}
+	m := &Machine{prog: p, slots: map[*ir.Var]int{}, marks: map[*array.Array]*marks{}, flats: map[*ir.Var][]int32{}}
 	for _, o := range opts {
 		o(m)
 	}
@@ -290,6 +297,7 @@ func (m *Machine) slot(v *ir.Var) {
 func (m *Machine) enterBlock(b int) {
 	m.block = b
 	m.order.enter()
+	m.smem.enter()
 	if b == m.grid[0]*m.grid[1]*m.grid[2] || len(m.prog.Body.Stmts) == 0 {
 		m.frames, m.done = nil, true
 		return
@@ -358,7 +366,7 @@ func (m *Machine) Step() error {
 		return located(err)
 	}
 	m.settle()
-	return nil
+	return m.fault
 }
 
 // settle closes blocks that have ended, going round loops, until a statement is
@@ -366,9 +374,10 @@ func (m *Machine) Step() error {
 func (m *Machine) settle() {
 	for len(m.frames) > 0 {
 		f := &m.frames[len(m.frames)-1]
-		if f.pc < len(f.block.Stmts) {
+		if f.pc < len(f.block.Stmts) || m.fault != nil {
 			return
 		}
+		m.fault = m.leave(len(m.frames))
 		switch loop := f.loop.(type) {
 		case *ir.For:
 			f.next += f.step
@@ -508,6 +517,7 @@ func (s state) clone() state {
 	s.frames = append([]frame(nil), s.frames...)
 	s.vars = append([]value(nil), s.vars...)
 	s.order = s.order.clone()
+	s.smem = s.smem.clone()
 	return s
 }
 

@@ -27,6 +27,19 @@ var meanings = map[string]meaning{
 	"Fma":              arithmetic,
 	"Dot":              dot,
 
+	"AllocateShared": allocateShared,
+	"FreeShared":     freeShared,
+	"SliceShared":    sliceShared,
+	"PermuteShared":  viewShared,
+	"ReshapeShared":  viewShared,
+	"LoadShared":     loadShared,
+	"StoreShared":    storeShared,
+
+	"CopyAsync":            copyAsync,
+	"CopyAsyncCommitGroup": copyAsyncCommitGroup,
+	"CopyAsyncWaitGroup":   copyAsyncWaitGroup,
+	"CopyAsyncWaitAll":     copyAsyncWaitAll,
+
 	"Synchronize":          synchronize,
 	"AtomicScalar":         atomicScalar,
 	"GridDependencyWait":   nothing,

@@ -1,0 +1,89 @@
+package interp
+
+import "github.com/tilus-lab/tilus-lab/vm/ir"
+
+// someone stands for the thread that copies an element, which is not defined. It is
+// no thread that another access could be made by.
+const someone = -2
+
+// copyAsync fills dst at once, but what it filled can be used only after a wait.
+func copyAsync(m *Machine, in *ir.Instr) error {
+	s := m.get(in.In[1].Var()).shared
+	r, err := m.region(in, len(s.dims))
+	if err != nil {
+		return err
+	}
+	t, err := m.use(in, s)
+	if err != nil {
+		return err
+	}
+	order := make([]int, len(s.dims))
+	for d := range order {
+		order[d] = d
+	}
+	places := s.places(make([]int, len(s.dims)), order, s.dims)
+	written := m.marks[r.g.arr]
+	err = each(s.dims, func(e int, index []int) error {
+		at := places[e]
+		if err := m.overwrites(in, s, t, s.dims, e, at, someone); err != nil {
+			return err
+		}
+		t.pending[at], t.codes[at] = true, 0
+		flat, ok := r.element(index)
+		if !ok {
+			return nil
+		}
+		t.codes[at] = r.g.arr.Code(flat)
+		if written == nil {
+			return nil
+		}
+		if err := m.ordered(in, r.g, written.writer[flat], someone, flat, "copies", "wrote"); err != nil {
+			return err
+		}
+		written.reader[flat] = m.and(written.reader[flat], someone)
+		return nil
+	})
+	if err != nil {
+		return err
+	}
+	t.copies += len(places)
+	m.smem.open = append(m.smem.open, copying{s.tile, places})
+	return nil
+}
+
+func copyAsyncCommitGroup(m *Machine, _ *ir.Instr) error {
+	m.smem.groups = append(m.smem.groups, m.smem.open)
+	m.smem.open = nil
+	return nil
+}
+
+func copyAsyncWaitGroup(m *Machine, in *ir.Instr) error {
+	for len(m.smem.groups) > int(in.Attr("n").Number) {
+		m.land(m.smem.groups[0])
+		m.smem.groups = m.smem.groups[1:]
+	}
+	return nil
+}
+
+func copyAsyncWaitAll(m *Machine, _ *ir.Instr) error {
+	for _, g := range m.smem.groups {
+		m.land(g)
+	}
+	m.land(m.smem.open)
+	m.smem.groups, m.smem.open = nil, nil
+	return nil
+}
+
+// land ends copies: what they brought was written now, by threads that are not
+// known, so that all others need a barrier.
+func (m *Machine) land(list []copying) {
+	for _, c := range list {
+		t := m.smem.tiles[c.tile]
+		now := m.me(someone)
+		for _, at := range c.places {
+			t.pending[at], t.writer[at] = false, now
+		}
+		t.copies -= len(c.places)
+		t.used = lastUse{t.name, m.order.epoch}
+	}
+}
