@@ -313,6 +313,9 @@ func (r *run) clocks(ctx context.Context, o compile.Options) error {
 	if err := r.g.ctx.Memset(stamps, 0, n*size, nil); err != nil {
 		return err
 	}
+	if err := r.g.ctx.Synchronize(); err != nil {
+		return err
+	}
 	graph, err := r.stream.Capture(func() error {
 		return r.queue(fn, n, func(i int, params *cuda.Params) { params.Ptr(stamps + cuda.Ptr(i*size)) })
 	})

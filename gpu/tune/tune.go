@@ -3,7 +3,8 @@
 // times many launches of it in a CUDA graph, over copies of its inputs that do
 // not fit in the cache; [GPU.Read] gives the time in which our own read kernel
 // streams as many bytes in the same run, which is the roof that a memory-bound
-// program is held against; [Row] is what a measurement leaves in tests/record.
+// program is held against; [Clocks] is what the blocks of a launch say of it, where
+// there is no profiler; [Row] is what a measurement leaves in tests/record.
 //
 // Times are of the device's events, per launch, in microseconds; bandwidths are
 // in 10^9 bytes a second.
