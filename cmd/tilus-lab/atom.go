@@ -373,7 +373,7 @@ func statusPage(record []byte) (string, error) {
 		}
 		byFamily[a.Family] = append(list, &l)
 	}
-	fmt.Fprintf(&b, "# The catalogue of matrix instructions\n\nWritten by `tilus-lab atom status`; do not edit. %d instructions. Every row covers its shapes, or does not load. %d have a row of\nthread code; %d of those are proved by a GPU run that is recorded in `tests/record/rows.json`.\n\n", total, rows, done)
+	fmt.Fprintf(&b, "# The catalogue of matrix instructions\n\nWritten by `tilus-lab atom status`; do not edit. %d instructions. Every row covers its shapes, or does not load. %d have a row of\nthread code; %d of those are proved by a GPU run that is recorded in `tests/record/rows.json`. Where the last column is\nempty, there is no thread code to run.\n\n", total, rows, done)
 	b.WriteString("| family | instructions | with thread code | proved on a GPU |\n| --- | ---: | ---: | ---: |\n")
 	for _, f := range families(atoms) {
 		with, ok := 0, 0

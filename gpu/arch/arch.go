@@ -1,6 +1,17 @@
 // Package arch holds facts about GPUs as data: generations, their limits, and
 // the catalogue of matrix instructions with their fragment layouts. It contains
 // no behaviour beyond looking a row up.
+//
+// [Atoms] is the catalogue: every matrix instruction of NVIDIA and AMD that we know
+// and the copies that feed them. An [Atom] has [Operand]s, and an operand a layout
+// that says which lane holds which element in which slot. The files nvidia_*.go and
+// amd_*.go write families as formulas; a row whose layouts do not cover its shapes
+// does not load, and [Atom.Oracles] names what else a row was checked against.
+// [Forms] lists the warp-wide products that thread code has rows for. CATALOGUE.md is
+// the status page of all of it.
+//
+// [All] is what programs can be compiled for; the catalogue also knows older and
+// newer machines, see [NVIDIAGenerations].
 package arch
 
 import (

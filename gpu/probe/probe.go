@@ -28,6 +28,7 @@ import (
 	"slices"
 	"time"
 
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 )
 
@@ -102,11 +103,19 @@ func (o Options) random() int {
 }
 
 // Hash names what a comparison proves something about: the row as the table
-// has it, except for its meaning, which is a Go function.
+// has it, except for its meaning, which is a Go function. Of a matrix instruction
+// that is also which lane holds what, as the catalogue has it.
 func Hash(row *code.Row) string {
 	h := sha256.New()
 	fmt.Fprintln(h, row.Name, row.In, row.Out, row.Imm, row.Class, row.Space, row.Unit, row.Count, row.Ties, row.Commutes, row.NonZero, row.Since)
 	fmt.Fprintf(h, "%s\n%s\n%s\n", row.PTX, row.C, row.Doc)
+	if row.Class == code.Matrix || row.Class == code.Warp || row.Collective {
+		if a, err := arch.FindAtom(row.Name); err == nil {
+			for _, o := range a.Operands {
+				fmt.Fprintln(h, o.Name, o.Type, o.Layout)
+			}
+		}
+	}
 	return fmt.Sprintf("%x", h.Sum(nil)[:12])
 }
 
