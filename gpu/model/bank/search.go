@@ -164,6 +164,17 @@ type Result struct {
 	Certificate []Certificate
 }
 
+// leastDegree is the fewest wavefronts in which any placement could serve a phase: its
+// distinct bytes, shared out evenly over the banks. Accesses of whole words keep
+// their words whatever the placement.
+func leastDegree(r Report, ph Phase) int {
+	distinct := map[int]bool{}
+	for _, lane := range ph.Lanes {
+		distinct[r.Access.Addrs[lane]] = true
+	}
+	return (len(distinct)*r.Access.Width + r.Banks*r.BankBytes - 1) / (r.Banks * r.BankBytes)
+}
+
 // level finds the result of a level, nil if it was not searched.
 func (r *Result) level(n int) *Level {
 	for i := range r.Levels {
@@ -232,6 +243,9 @@ func Search(p Profile, patterns []Pattern, space Space) (*Result, error) {
 			return nil, fmt.Errorf("%s: %w", pat.Name, err)
 		}
 		a := rep.Access
+		if a.Width&(a.Width-1) != 0 {
+			return nil, fmt.Errorf("%s: accesses of %d bytes do not stay together under a swizzle", pat.Name, a.Width)
+		}
 		weight := cmp.Or(pat.Weight, 1)
 		if weight < 0 {
 			return nil, fmt.Errorf("%s: weight %d is negative", pat.Name, weight)
@@ -251,7 +265,7 @@ func Search(p Profile, patterns []Pattern, space Space) (*Result, error) {
 		r.Identity += weight * rep.Wavefronts
 		r.Ideal += weight * rep.Ideal
 		for _, ph := range rep.Phases {
-			r.Bound += weight * ((len(ph.Requests) + rep.Banks - 1) / rep.Banks)
+			r.Bound += weight * leastDegree(rep, ph)
 		}
 		base = max(base, bits.Len(uint(a.Width))-1)
 	}
@@ -472,9 +486,10 @@ func (r *Result) compareTMA(top int) {
 		r.TMA, r.TMASays = "none", "The plain placement is TMA's mode without swizzle."
 		return
 	}
-	equal := func(m TMAMode, bits int) bool {
-		for a := 0; a < 1<<bits; a += 8 {
-			if m.Apply(a) != r.Best.Apply(a) {
+	// Swizzles and XOR maps are linear over F2: they are equal if they agree on each bit.
+	equal := func(m TMAMode, p Placement, bits int) bool {
+		for b := range bits {
+			if p.Pad > 0 || m.Apply(1<<b) != p.Apply(1<<b) {
 				return false
 			}
 		}
@@ -482,10 +497,10 @@ func (r *Result) compareTMA(top int) {
 	}
 	for _, m := range TMAModes() {
 		switch {
-		case equal(m, max(top, 12)):
+		case equal(m, r.Best, max(top, 12)):
 			r.TMA, r.TMASays = m.Name, fmt.Sprintf("This is TMA's mode %s (%s).", m.Name, m.Formula())
 			return
-		case equal(m, top):
+		case equal(m, r.Best, top):
 			r.TMA, r.TMASays = m.Name, fmt.Sprintf("On this tile it is TMA's mode %s (%s).", m.Name, m.Formula())
 			return
 		}
@@ -496,15 +511,12 @@ func (r *Result) compareTMA(top int) {
 			continue
 		}
 		for _, tie := range l.Ties {
-			best := r.Best
-			r.Best = tie
 			for _, m := range TMAModes() {
-				if equal(m, top) {
-					r.Best, r.TMASays = best, fmt.Sprintf("Not a TMA mode; TMA's mode %s takes as few wavefronts.", m.Name)
+				if equal(m, tie, top) {
+					r.TMASays = fmt.Sprintf("Not a TMA mode; TMA's mode %s takes as few wavefronts.", m.Name)
 					return
 				}
 			}
-			r.Best = best
 		}
 	}
 	r.TMASays = "Not expressible by TMA: no swizzle mode places bytes so, nor as well."
