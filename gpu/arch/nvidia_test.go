@@ -340,3 +340,65 @@ func TestBrokenRowsDoNotLoad(t *testing.T) {
 		t.Error("two rows of one name load")
 	}
 }
+
+// Scales and metadata of sm_120 against CuTe's SFALayout ((2,2,8),K):((8,0,1),16),
+// SFBLayout ((4,8),K):((0,1),8) and ELayout ((2,2,8),K/2):((8,16·K/2,1),16).
+func TestScalesOfBlackwell(t *testing.T) {
+	n := 0
+	for _, a := range nvidiaOnly(t).atoms {
+		sa, ok := a.Operand("SA")
+		if !ok || a.Family == "tcgen05.mma" {
+			continue
+		}
+		n++
+		sb, _ := a.Operand("SB")
+		for lane := range 32 {
+			for s := range sa.Layout.Slots() {
+				if got := sa.Layout.Index(lane, s); got[0] != lane%2*8+lane/4 || got[1] != s {
+					t.Fatalf("%s: scale %d of A in lane %d is %v", a.Name, s, lane, got)
+				}
+				if got := sb.Layout.Index(lane, s); got[0] != s || got[1] != lane/4 {
+					t.Fatalf("%s: scale %d of B in lane %d is %v", a.Name, s, lane, got)
+				}
+			}
+			if e, ok := a.Operand("E"); ok {
+				for s := range e.Layout.Slots() {
+					if got := e.Layout.Index(lane, s); got[0] != lane%2*8+lane/4 || got[1] != lane/2%2*e.Layout.Slots()+s {
+						t.Fatalf("%s: metadata %d of lane %d is %v", a.Name, s, lane, got)
+					}
+				}
+			}
+		}
+	}
+	if n != 56 {
+		t.Errorf("%d instructions with scales", n)
+	}
+}
+
+// A sparse A as CuTe writes it, all of K with two values for each stored one,
+// against the stored elements.
+func TestSparseAOfCuTe(t *testing.T) {
+	n := 0
+	for _, a := range nvidiaOnly(t).atoms {
+		o, _ := a.Operand("A")
+		if a.Family != "mma.sp" || o.CuTe == "" {
+			continue
+		}
+		n++
+		threads, values := threadValueModes(o.CuTe)
+		if threads.size() != 32 || values.size() != 2*o.Layout.Slots() {
+			t.Fatalf("%s: %s for %d stored elements of a lane", a.Name, o.CuTe, o.Layout.Slots())
+		}
+		for lane := range 32 {
+			for v := range values.size() {
+				at, got := threads.at(lane)+values.at(v), o.Layout.Index(lane, v/2)
+				if got[0] != at%16 || got[1] != at/16/2 {
+					t.Fatalf("%s: lane %d stores %v, CuTe has (%d, %d) there", a.Name, lane, got, at%16, at/16)
+				}
+			}
+		}
+	}
+	if n < 50 {
+		t.Errorf("only %d instructions", n)
+	}
+}
