@@ -8,7 +8,7 @@ import (
 
 // banks counts wavefronts of shared memory, by kind and log2 of the bytes that a lane
 // moves. nil entries are accesses that do not exist.
-type banks [bank.StMatrix + 1][5]*bank.Counter
+type banks [bank.CpAsyncGlobal + 1][5]*bank.Counter
 
 func newBanks() *banks {
 	var b banks
