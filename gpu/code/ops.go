@@ -240,6 +240,14 @@ const (
 	OpAtomSharedOr
 	OpAtomSharedAdd
 
+	OpCpAsyncB32
+	OpCpAsyncB64
+	OpCpAsyncB128
+	OpCpAsyncL2B128
+	OpCpAsyncCommit
+	OpCpAsyncWait
+	OpCpAsyncWaitAll
+
 	OpBarSync
 	OpBarWarp
 	OpFenceGPU
@@ -247,6 +255,7 @@ const (
 	OpGridDepLaunch
 	OpClock
 	OpGlobalTimer
+	OpCheck
 	OpSmID
 
 	OpMmaF16F32

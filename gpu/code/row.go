@@ -18,12 +18,13 @@ const (
 	Warp                 // exchanges values with the other lanes of the warp
 	Barrier              // waits for, or orders memory with, other threads
 	Matrix               // warp-wide matrix instruction; pure for the warp as a whole
+	Async                // begins a copy from global to shared memory
 	Control              // holds regions
 )
 
 // String is the class in lower case.
 func (c Class) String() string {
-	return [...]string{"pure", "special", "load", "store", "atomic", "warp", "barrier", "matrix", "control"}[c]
+	return [...]string{"pure", "special", "load", "store", "atomic", "warp", "barrier", "matrix", "async", "control"}[c]
 }
 
 // Classes is the number of classes.
@@ -54,6 +55,7 @@ const (
 	ImmID                      // barrier number, 0 to 15
 	ImmUnroll                  // copies of a loop's body: 1 keeps it as it is
 	ImmLane                    // lane distance or mask, 0 to 31
+	ImmGroups                  // groups of copies, 0 to 63
 	ImmSelector                // which lanes hold sparsity metadata, below Row.Selectors
 )
 
@@ -157,12 +159,32 @@ func (r *Row) Eval(imm []int64, in []uint64) []uint64 {
 // Memory reports whether the row reads or writes memory.
 func (r *Row) Memory() bool { return r.Class == Load || r.Class == Store || r.Class == Atomic }
 
+// Address is an input of a row that is an address, and the immediate that is added.
+type Address struct {
+	In, Imm int
+	Space   Space
+}
+
+// Addresses are the addresses of a row.
+func (r *Row) Addresses() []Address {
+	switch {
+	case r.Memory():
+		return []Address{{0, 0, r.Space}}
+	case r.Class == Async:
+		return []Address{{0, 0, Shared}, {1, 1, Global}}
+	}
+	return nil
+}
+
+// Bits is 64 for global, 32 for shared addresses.
+func (s Space) Bits() int { return [...]int{0, 64, 32}[s] }
+
 // Movable reports whether an instruction may be dropped when unused, merged with
 // an equal one and computed earlier.
 func (r *Row) Movable() bool { return r.Class == Pure || r.Class == Special }
 
 // AddrBits is 64 for global, 32 for shared memory, 0 for rows without address.
-func (r *Row) AddrBits() int { return [...]int{0, 64, 32}[r.Space] }
+func (r *Row) AddrBits() int { return r.Space.Bits() }
 
 // Row is the op's row.
 func (op Op) Row() *Row {

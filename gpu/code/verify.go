@@ -145,8 +145,8 @@ func (v *verifier) instr(in *Instr) {
 	}
 	want := row.In
 	if in.Guard != 0 {
-		if !row.Memory() || row.Collective {
-			bad("Code.I3", "only memory and atomic instructions of single lanes can be guarded")
+		if !row.Memory() && row.Class != Async || row.Collective {
+			bad("Code.I3", "only memory, copy and atomic instructions of single lanes can be guarded")
 		}
 		v.use(in.Guard, Pred, in.Pos, row.Name+" guard")
 		want = append(append([]Type(nil), row.In...), row.Out...)
@@ -201,6 +201,8 @@ func (v *verifier) imm(in *Instr, bad func(code, format string, args ...any)) {
 			lo, hi = 0, 31
 		case ImmWidth:
 			lo, hi = 1, 32-in.Imm[i-1]
+		case ImmGroups:
+			lo, hi = 0, 63
 		case ImmID:
 			lo, hi = 0, 15
 		case ImmSelector:

@@ -339,7 +339,7 @@ func (p *printer) assembler(in *code.Instr, row *code.Row) string {
 	if row.Class != code.Pure {
 		volatile = " volatile"
 	}
-	if row.Memory() || row.Class == code.Barrier {
+	if row.Memory() || row.Class == code.Barrier || row.Class == code.Async {
 		clobber = ` : "memory"`
 	}
 	return fmt.Sprintf(`asm%s("%s" : %s : %s%s)`, volatile, text, strings.Join(outs, ", "), strings.Join(ins, ", "), clobber)

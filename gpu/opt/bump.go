@@ -91,6 +91,16 @@ type pointer struct {
 	delta []int64       // index of each access less that of the first
 }
 
+// globalAddress is where an instruction has an address in global memory.
+func globalAddress(in *code.Instr) (code.Address, bool) {
+	for _, a := range in.Row().Addresses() {
+		if a.Space == code.Global {
+			return a, true
+		}
+	}
+	return code.Address{}, false
+}
+
 // loop rewrites one loop and returns what to compute before it.
 func (b *bumper) loop(in *code.Instr, depth int) []*code.Instr {
 	step, ok := b.constant(in.In[2])
@@ -100,8 +110,8 @@ func (b *bumper) loop(in *code.Instr, depth int) []*code.Instr {
 	body := in.Regions[0]
 	accesses := map[code.Value][]*code.Instr{} // by address
 	for _, x := range body.Instrs {
-		if x.Row().Memory() && x.Row().Space == code.Global {
-			accesses[x.In[0]] = append(accesses[x.In[0]], x)
+		if a, ok := globalAddress(x); ok {
+			accesses[x.In[a.In]] = append(accesses[x.In[a.In]], x)
 		}
 	}
 	var pointers []*pointer
@@ -364,9 +374,10 @@ func (b *bumper) carry(loop *code.Instr, p *pointer, step uint32, depth int) (be
 	b.set(next, depth+1, add)
 	b.set(end, depth, loop)
 	for k, a := range p.same {
-		a.In[0] = now
+		at, _ := globalAddress(a)
+		a.In[at.In] = now
 		a.Imm = slices.Clone(a.Imm)
-		a.Imm[0] += p.delta[k] * p.scale
+		a.Imm[at.Imm] += p.delta[k] * p.scale
 	}
 	b.changed = true
 	return before

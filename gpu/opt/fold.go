@@ -63,14 +63,16 @@ func (fo *folder) instr(in *code.Instr) {
 			fo.changed = true
 			return
 		}
-	case row.Memory():
+	case row.Memory(), row.Class == code.Async:
 		// The machine adds the offset of global addresses in 64 bits and of shared
 		// addresses in 32, so that a constant can move into it.
-		if s, ok := fo.sums[in.In[0]]; ok {
-			off := in.Imm[0] + signed(s.add, row.AddrBits())
-			if off == int64(int32(off)) && s.base != in.In[0] {
-				in.In[0], in.Imm[0] = s.base, off
-				fo.changed = true
+		for _, a := range row.Addresses() {
+			if s, ok := fo.sums[in.In[a.In]]; ok {
+				off := in.Imm[a.Imm] + signed(s.add, a.Space.Bits())
+				if off == int64(int32(off)) && s.base != in.In[a.In] {
+					in.In[a.In], in.Imm[a.Imm] = s.base, off
+					fo.changed = true
+				}
 			}
 		}
 	case row.Meaning != nil:

@@ -13,6 +13,8 @@ func barrierCases(op code.Op) []Case {
 		return []Case{lastBlockCase(op)}
 	case code.OpGridDepWait, code.OpGridDepLaunch:
 		return []Case{aloneInStreamCase(op)}
+	case code.OpCheck:
+		return []Case{checkCase(op)}
 	case code.OpClock, code.OpGlobalTimer:
 		return []Case{clockCase(op)}
 	}

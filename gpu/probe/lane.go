@@ -35,6 +35,10 @@ func Cases(op code.Op, o Options) []Case {
 		return globalCases(op)
 	case row.Memory():
 		return sharedCases(op)
+	case row.Class == code.Async:
+		return []Case{copyCase(op, "waited for one by one")}
+	case op == code.OpCpAsyncCommit, op == code.OpCpAsyncWait, op == code.OpCpAsyncWaitAll:
+		return []Case{copyCase(code.OpCpAsyncB32, op.String()), copyCase(code.OpCpAsyncL2B128, op.String())}
 	case row.Class == code.Barrier:
 		return barrierCases(op)
 	}

@@ -19,6 +19,9 @@ const (
 	kWarp
 	kBarrier
 	kFence
+	kCheck
+	kCopyBegin // cp.async
+	kCopyWait  // its groups and waits
 	kMatrix
 	kRows    // ldmatrix, stmatrix
 	kIf      // split the lanes by in[0]; to target if none has it
@@ -106,7 +109,7 @@ func (d *decoder) region(r *code.Region) {
 }
 
 var kinds = [code.Classes]kind{code.Pure: kPure, code.Special: kSpecial, code.Load: kLoad, code.Store: kStore,
-	code.Atomic: kAtomic, code.Warp: kWarp, code.Barrier: kBarrier, code.Matrix: kMatrix}
+	code.Atomic: kAtomic, code.Warp: kWarp, code.Barrier: kBarrier, code.Matrix: kMatrix, code.Async: kCopyBegin}
 
 func (d *decoder) instr(in *code.Instr) {
 	row := in.Row()
@@ -133,6 +136,10 @@ func (d *decoder) instr(in *code.Instr) {
 			i.kind = kConst
 		case code.OpFenceGPU, code.OpGridDepWait, code.OpGridDepLaunch: // launches run one after the other
 			i.kind = kFence
+		case code.OpCheck:
+			i.kind = kCheck
+		case code.OpCpAsyncCommit, code.OpCpAsyncWait, code.OpCpAsyncWaitAll:
+			i.kind = kCopyWait
 		case code.OpClock, code.OpGlobalTimer:
 			i.kind = kSpecial
 		case code.OpAtomGlobalAddF32, code.OpRedGlobalAddF32:

@@ -34,6 +34,7 @@ type warp struct {
 	barrier int64 // the barrier it waits at, -1: none
 	done    bool
 	epoch   uint32 // warp barriers passed
+	flight  inFlight
 }
 
 type frame struct{ saved, other uint32 }
@@ -65,6 +66,7 @@ func (b *block) run(n int) *diag.Problem {
 	b.err = nil
 	for _, w := range b.warps {
 		w.pc, w.mask, w.frames, w.steps, w.barrier, w.done, w.epoch = 0, w.all, w.frames[:0], 0, -1, false, 0
+		w.flight.reset()
 		for i, r := range b.m.prog.params {
 			v := b.m.params[i]
 			for l := range lanes {
@@ -205,6 +207,16 @@ func (w *warp) run(n int) {
 			st.LaneOps += count(w.mask)
 			w.matrixMemory(i)
 			if w.b.err != nil {
+				return
+			}
+		case kCopyBegin:
+			st.LaneOps += count(w.mask)
+			w.beginCopy(i)
+		case kCopyWait:
+			w.waitCopies(i)
+		case kCheck:
+			if bad := w.mask &^ w.lanesOf(i.in[0]); bad != 0 {
+				w.fail(bits.TrailingZeros32(bad), errBounds, "shared tensors have no elements outside; guard with if, or use a larger tile", "an index of the tile lies outside the shared tensor")
 				return
 			}
 		case kFence:

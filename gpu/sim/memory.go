@@ -22,6 +22,7 @@ type touch struct {
 	written        bool // at any time
 	wEpoch, rEpoch uint32
 	wWarp, rWarp   uint32 // warp epoch
+	copier         int16  // thread + 1 of an asynchronous copy that will write it; 0: none
 	writer, reader int16  // thread + 1; 0: none; several readers: -1, or -2 - warp if all of one warp
 }
 
@@ -203,10 +204,14 @@ func (w *warp) touched(i *inst, lane int, at, size uint64, write bool) bool {
 	for j := at; j < at+size; j++ {
 		t := &s.track[j]
 		if !write || atomic {
-			if !t.written {
+			if !t.written && t.copier == 0 {
 				w.fail(lane, errUnset, "", "read of %s before anything was written there", w.where(i, j+sharedBase))
 				return false
 			}
+		}
+		if t.copier != 0 {
+			w.fail(lane, errAsync, "CopyAsyncCommitGroup behind the copies, then CopyAsyncWaitGroup(n=…) or CopyAsyncWaitAll, and Synchronize", "an asynchronous copy of thread %d to %s is still on its way", t.copier-1, w.where(i, j+sharedBase))
+			return false
 		}
 		if atomic { // atomics order themselves
 			continue
@@ -220,7 +225,8 @@ func (w *warp) touched(i *inst, lane int, at, size uint64, write bool) bool {
 				w.fail(lane, errRace, "synchronise between the two", "%s was read by %s, and no barrier lies between", w.where(i, j+sharedBase), readers(t.reader))
 				return false
 			}
-			t.written, t.writer, t.wEpoch, t.wWarp = true, int16(thread+1), s.epoch, w.epoch
+			t.writer, t.wEpoch, t.wWarp = int16(thread+1), s.epoch, w.epoch
+			t.written = t.written || i.kind != kCopyBegin
 			continue
 		}
 		id := int16(thread + 1)

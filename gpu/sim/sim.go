@@ -86,6 +86,7 @@ type Stats struct {
 	// What bank conflicts cost, as gpu/model/bank defines it: wavefronts that the loads
 	// and stores of shared memory take, and would take without conflicts.
 	SharedWavefronts, SharedIdeal int64
+	AsyncCopies                   int64 // instructions
 	Atomics                       int64
 	Barriers                      int64
 }
@@ -108,6 +109,7 @@ func (s *Stats) add(t *Stats) {
 	s.SharedBytes += t.SharedBytes
 	s.SharedWavefronts += t.SharedWavefronts
 	s.SharedIdeal += t.SharedIdeal
+	s.AsyncCopies += t.AsyncCopies
 	s.Atomics += t.Atomics
 	s.Barriers += t.Barriers
 }
@@ -128,7 +130,7 @@ func (s Stats) Counters() map[string]int64 {
 		"lane_ops": s.LaneOps, "moves": s.Moves, "mma": s.Matrix, "diverged": s.Diverged,
 		"global_loads": s.GlobalLoads, "global_stores": s.GlobalStores, "global_load_bytes": s.GlobalLoadBytes,
 		"global_store_bytes": s.GlobalStoreBytes, "global_sectors": s.GlobalSectors, "shared_loads": s.SharedLoads,
-		"shared_stores": s.SharedStores, "shared_bytes": s.SharedBytes, "atomics": s.Atomics, "barriers": s.Barriers,
+		"shared_stores": s.SharedStores, "shared_bytes": s.SharedBytes, "async_copies": s.AsyncCopies, "atomics": s.Atomics, "barriers": s.Barriers,
 		"shared_wavefronts": s.SharedWavefronts, "shared_wavefronts_ideal": s.SharedIdeal, "shared_bank_conflicts": s.SharedWavefronts - s.SharedIdeal,
 	}
 	for c, n := range s.Warp {
@@ -149,6 +151,7 @@ const (
 	errSteps    = "Sim.E8"  // step limit
 	errZero     = "Sim.E9"  // division by zero
 	errOverflow = "Sim.E10" // overflow of a program's scalar expression
+	errAsync    = "Sim.E11" // use of bytes that an asynchronous copy has not brought
 )
 
 // Base addresses: buffers lie far apart, so that one past the end of one is

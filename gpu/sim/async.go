@@ -1,0 +1,135 @@
+package sim
+
+import (
+	"math/bits"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
+)
+
+// landing is one lane's part of an asynchronous copy that is on its way: bytes read
+// from global memory, zeros behind them, and where they will lie in shared memory.
+type landing struct {
+	at   uint64 // offset in the block's shared memory
+	data [16]byte
+	size uint8
+	lane uint8
+}
+
+// inFlight is what a warp has begun to copy.
+type inFlight struct {
+	open   []landing   // in no group
+	groups [][]landing // the oldest first
+}
+
+func (f *inFlight) reset() { *f = inFlight{} }
+
+// beginCopy executes cp.async: it reads now, and writes when the thread waits, so
+// that what is used without a wait is never there by luck.
+func (w *warp) beginCopy(i *inst) {
+	mask := w.mask
+	if i.guard >= 0 {
+		mask = w.lanesOf(i.guard)
+	}
+	if mask == 0 {
+		return
+	}
+	size := uint64(i.row.Unit)
+	var to, from [lanes]uint64
+	var loads uint32 // lanes that read
+	for m := mask; m != 0; m &= m - 1 {
+		l := bits.TrailingZeros32(m)
+		to[l] = uint64(uint32(w.regs[int(i.in[0])+l] + uint64(i.imm[0])))
+		from[l] = w.regs[int(i.in[1])+l] + uint64(i.imm[1])
+		if w.regs[int(i.in[2])+l] > 0 {
+			loads |= 1 << l
+		}
+	}
+	st := &w.b.stats
+	st.AsyncCopies++
+	st.SharedStores++
+	st.SharedBytes += count(mask) * int64(size)
+	w.countBanks(i, bank.Store, int(size), mask, &to)
+	if loads != 0 {
+		st.GlobalLoads++
+		st.GlobalSectors += int64(bank.Sectors(loads, &from, size))
+	}
+	read := *i // as a load of the source
+	read.row = loadRows[i.row.Unit]
+	for m := mask; m != 0; m &= m - 1 {
+		l := bits.TrailingZeros32(m)
+		n := w.regs[int(i.in[2])+l]
+		if n > size {
+			w.fail(l, errBounds, "", "%d bytes of %d are to be read", n, size)
+			return
+		}
+		c := landing{at: to[l] - sharedBase, size: uint8(size), lane: uint8(l)}
+		if n > 0 {
+			if from[l]&(size-1) != 0 {
+				w.fail(l, errAlign, "", "address %s is not a multiple of the %d bytes copied", w.where(&read, from[l]), size)
+				return
+			}
+			st.GlobalLoadBytes += int64(n)
+			for k := uint64(0); k < n; { // what is there may end inside the bytes
+				step := uint64(1) << (bits.Len64(n-k) - 1)
+				data := w.access(&read, l, from[l]+k, step)
+				if data == nil {
+					return
+				}
+				copy(c.data[k:], data)
+				k += step
+			}
+		}
+		if w.access(i, l, to[l], size) == nil {
+			return
+		}
+		if t := w.b.shared.track; t != nil {
+			for j := c.at; j < c.at+size; j++ {
+				t[j].copier = int16(w.id*lanes + l + 1)
+			}
+		}
+		w.flight.open = append(w.flight.open, c)
+	}
+}
+
+// loadRows are loads of as many bytes as a copy reads, for its checks.
+var loadRows = map[int]*code.Row{4: code.OpLdGlobalB32.Row(), 8: code.OpLdGlobalV2B32.Row(), 16: code.OpLdGlobalV4B32.Row()}
+
+// waitCopies executes commit and the waits.
+func (w *warp) waitCopies(i *inst) {
+	if w.mask != w.all {
+		w.fail(bits.TrailingZeros32(w.mask), errPartial, "all threads of a warp make and wait for groups together", "only lanes %#08x of %#08x are active", w.mask, w.all)
+		return
+	}
+	f := &w.flight
+	left := 0
+	switch i.op {
+	case code.OpCpAsyncCommit:
+		f.groups, f.open = append(f.groups, f.open), nil
+		return
+	case code.OpCpAsyncWait:
+		left = int(i.imm[0])
+	default:
+		f.groups, f.open = append(f.groups, f.open), nil
+	}
+	for len(f.groups) > left {
+		for _, c := range f.groups[0] {
+			w.land(c)
+		}
+		f.groups = f.groups[1:]
+	}
+}
+
+// land writes what a copy brought, as its thread does now.
+func (w *warp) land(c landing) {
+	s := &w.b.shared
+	copy(s.data[c.at:c.at+uint64(c.size)], c.data[:])
+	if s.track == nil {
+		return
+	}
+	for j := c.at; j < c.at+uint64(c.size); j++ {
+		t := &s.track[j]
+		t.copier = 0
+		t.written, t.writer, t.wEpoch, t.wWarp = true, int16(w.id*lanes+int(c.lane)+1), s.epoch, w.epoch
+	}
+}
