@@ -303,3 +303,120 @@ func N(value any) Attr { return Attr("n=" + operand(value)) }
 func (prog *Builder) CopyAsyncWaitAll() {
 	prog.instr("CopyAsyncWaitAll", nil, nil, nil)
 }
+
+// Assign adds
+//
+//	y = Assign(x) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// The same elements, as they lie or in another order of slots: the value of another register tensor under a new or an existing name.
+func (prog *Builder) Assign(tile string, x Value, tileType Type) Value {
+	return prog.instr("Assign", []string{tile}, []any{x}, nil, tileType)[0]
+}
+
+// ConvertLayout adds
+//
+//	b = ConvertLayout(x) : register f16[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)
+//
+// The same elements in another layout of the same threads. Lowering takes the cheapest way: nothing, where threads hold what they need in the same slots for all; else shuffles, where each warp holds what its lanes need; else shared memory and two barriers. In the last case it must stand where all threads of the block come.
+func (prog *Builder) ConvertLayout(tile string, x Value, tileType Type) Value {
+	return prog.instr("ConvertLayout", []string{tile}, []any{x}, nil, tileType)[0]
+}
+
+// Transpose adds
+//
+//	xt = Transpose(x) : register f16[8, 16] local(1, 2).column_spatial(4, 8).local(2, 1)
+//
+// Dimensions in another order: dimension i of the result is dimension dims[i] of the source; left out, the order is reversed. No element leaves its thread.
+func (prog *Builder) Transpose(tile string, x Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("Transpose", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// Reshape adds
+//
+//	f = Reshape(x) : register f16[128] local(2).spatial(32).local(2)
+//
+// The same elements, in row-major order, in another shape of as many. No element leaves its thread.
+func (prog *Builder) Reshape(tile string, x Value, tileType Type) Value {
+	return prog.instr("Reshape", []string{tile}, []any{x}, nil, tileType)[0]
+}
+
+// Squeeze adds
+//
+//	r = Squeeze(x, dims=[1]) : register f32[16] local(2).spatial(8).replicated(1, num_workers=4)
+//
+// The same elements without some dimensions of extent 1.
+func (prog *Builder) Squeeze(tile string, x Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("Squeeze", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// Unsqueeze adds
+//
+//	c = Unsqueeze(x, dims=[1]) : register f32[16, 1] local(2, 1).spatial(8, 1).replicated(1, 1, num_workers=4)
+//
+// The same elements with further dimensions of extent 1.
+func (prog *Builder) Unsqueeze(tile string, x Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("Unsqueeze", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// Repeat adds
+//
+//	w = Repeat(x, repeats=[1, 2]) : register f16[16, 16] local(2, 2).spatial(8, 4).local(1, 2)
+//
+// The source several times in a row along each dimension, as a whole: element i of the result is element i modulo the source's extent.
+func (prog *Builder) Repeat(tile string, x Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("Repeat", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// Repeats is the attribute repeats, a list of integers: how often, for each dimension.
+func Repeats(values ...any) Attr { return list("repeats", values) }
+
+// RepeatInterleave adds
+//
+//	w = RepeatInterleave(x, repeats=[1, 2]) : register f16[16, 16] local(2, 1).spatial(8, 4).local(1, 4)
+//
+// Each element of the source several times in a row along each dimension: element i of the result is element i / repeats.
+func (prog *Builder) RepeatInterleave(tile string, x Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("RepeatInterleave", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// SliceRegister adds
+//
+//	row = SliceRegister(x, offset=[8, 0]) : register f16[8, 8] spatial(8, 4).local(1, 2)
+//
+// A part of a register tensor: element [i, …] is the source's at offset plus that index. dims says which dimensions of the source stay (the last ones, if left out); the others are fixed by offset. A part outside the source is an error. An offset that is not constant is looked up by comparisons, since registers have no index.
+func (prog *Builder) SliceRegister(tile string, x Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("SliceRegister", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// SliceAssign adds
+//
+//	x = SliceAssign(x, row, offset=[8, 0]) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x with a part replaced by another tensor: element [i, …] of part stands at offset plus that index. offset and dims as in SliceRegister. To change a variable, name it as the result too.
+func (prog *Builder) SliceAssign(tile string, x Value, part Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("SliceAssign", []string{tile}, []any{x, part}, attrs, tileType)[0]
+}
+
+// ShuffleUp adds
+//
+//	y = ShuffleUp(x, delta=[1]) : register f32[32] spatial(32)
+//
+// What the thread delta below holds in the same slots. Warps are cut into runs of width threads; a thread that has none so far below in its run keeps its own. The tensor is seen as what threads hold: the result lies as the source.
+func (prog *Builder) ShuffleUp(tile string, x Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("ShuffleUp", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// Delta is the attribute delta, a list of integers: how many threads below, one number.
+func Delta(values ...any) Attr { return list("delta", values) }
+
+// Width is the attribute width, a list of integers: threads of a run, one number; 32 if left out.
+func Width(values ...any) Attr { return list("width", values) }
+
+// ShuffleDown adds
+//
+//	y = ShuffleDown(x, delta=[1]) : register f32[32] spatial(32)
+//
+// What the thread delta above holds in the same slots. Warps are cut into runs of width threads; a thread that has none so far above in its run keeps its own. The tensor is seen as what threads hold: the result lies as the source.
+func (prog *Builder) ShuffleDown(tile string, x Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("ShuffleDown", []string{tile}, []any{x}, attrs, tileType)[0]
+}

@@ -239,7 +239,7 @@ var table = slices.Concat([]*Op{
 	atomicScalar,
 	gridDependencyWait,
 	gridDependencyLaunch,
-}, sharedRows, asyncRows)
+}, sharedRows, asyncRows, movementRows)
 
 // elementwise is the row of an arithmetic op with n operands.
 func elementwise(name, doc string, n int, example string) *Op {

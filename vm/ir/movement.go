@@ -1,0 +1,563 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+)
+
+// The rows of this file move elements of register tensors. All but ConvertLayout
+// and the shuffles move nothing between threads: each thread must hold what its
+// part of the result is made of, and renames registers. [MovedFrom] says which
+// element each element of the result is.
+
+var movementRows = []*Op{
+	movement("Assign", "The same elements, as they lie or in another order of slots: the value of another register tensor under a new or an existing name.",
+		nil, sameShape, "y = Assign(x) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)"),
+	{
+		Name: "ConvertLayout", Family: "register",
+		Doc:   "The same elements in another layout of the same threads. Lowering takes the cheapest way: nothing, where threads hold what they need in the same slots for all; else shuffles, where each warp holds what its lanes need; else shared memory and two barriers. In the last case it must stand where all threads of the block come.",
+		In:    []Port{{Name: "x", Accept: AcceptRegister}},
+		Out:   []Port{{Name: "tile", Accept: AcceptRegister}},
+		Rules: []Rule{ruleSameRegisterElem, sameShape},
+		Since: "0.3", Source: "DESIGN: register to register between any two layouts", Example: "b = ConvertLayout(x) : register f16[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)",
+	},
+	movement("Transpose", "Dimensions in another order: dimension i of the result is dimension dims[i] of the source; left out, the order is reversed. No element leaves its thread.",
+		[]AttrSpec{{Name: "dims", Kind: AttrInts, Doc: "the dimension of x that each dimension of the result is"}},
+		derivedShape("Each dimension of the result has the extent of the dimension of the source that dims names; dims names each once.", func(in *Instr, from []int) ([]int, string) {
+			order := in.Order()
+			sorted := slices.Sorted(slices.Values(order))
+			if len(order) != len(from) || !slices.Equal(sorted, count(len(from))) {
+				return nil, fmt.Sprintf("dims is %v, the source has dimensions 0 to %d", order, len(from)-1)
+			}
+			to := make([]int, len(from))
+			for i, d := range order {
+				to[i] = from[d]
+			}
+			return to, ""
+		}), "xt = Transpose(x) : register f16[8, 16] local(1, 2).column_spatial(4, 8).local(2, 1)"),
+	movement("Reshape", "The same elements, in row-major order, in another shape of as many. No element leaves its thread.", nil,
+		Rule{Text: "Source and result have equally many elements.", Check: func(p *Program, in *Instr) *Violation {
+			from, _ := in.In[0].Var().Type.Dims()
+			to, _ := in.Out[0].Type.Dims()
+			if product(from) != product(to) {
+				return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s is %v, %d elements; the result is %v, %d elements", in.In[0].Var().Name, from, product(from), to, product(to))}
+			}
+			return nil
+		}}, "f = Reshape(x) : register f16[128] local(2).spatial(32).local(2)"),
+	movement("Squeeze", "The same elements without some dimensions of extent 1.",
+		[]AttrSpec{{Name: "dims", Kind: AttrInts, Required: true, Doc: "the dimensions of x that go"}},
+		derivedShape("dims names different dimensions of extent 1 of the source; the result has the others.", func(in *Instr, from []int) ([]int, string) {
+			drop := in.Dims(0, 0)
+			var to []int
+			for d, n := range from {
+				if k := times(drop, d); k > 1 || k == 1 && n != 1 {
+					return nil, fmt.Sprintf("dimension %d, of extent %d, goes %d times", d, n, k)
+				} else if k == 0 {
+					to = append(to, n)
+				}
+			}
+			if len(to)+len(drop) != len(from) {
+				return nil, fmt.Sprintf("dims is %v, the source has dimensions 0 to %d", drop, len(from)-1)
+			}
+			return to, ""
+		}), "r = Squeeze(x, dims=[1]) : register f32[16] local(2).spatial(8).replicated(1, num_workers=4)"),
+	movement("Unsqueeze", "The same elements with further dimensions of extent 1.",
+		[]AttrSpec{{Name: "dims", Kind: AttrInts, Required: true, Doc: "where the new dimensions stand in the result"}},
+		derivedShape("dims names different dimensions of the result, of extent 1; the others are those of the source.", func(in *Instr, from []int) ([]int, string) {
+			add := in.Dims(0, 0)
+			rank := len(from) + len(add)
+			to, next := make([]int, rank), 0
+			for d := range to {
+				switch k := times(add, d); {
+				case k == 1:
+					to[d] = 1
+				case k > 1 || next == len(from):
+					return nil, fmt.Sprintf("dims is %v, the result has dimensions 0 to %d", add, rank-1)
+				default:
+					to[d] = from[next]
+					next++
+				}
+			}
+			if next != len(from) {
+				return nil, fmt.Sprintf("dims is %v, the result has dimensions 0 to %d", add, rank-1)
+			}
+			return to, ""
+		}), "c = Unsqueeze(x, dims=[1]) : register f32[16, 1] local(2, 1).spatial(8, 1).replicated(1, 1, num_workers=4)"),
+	movement("Repeat", "The source several times in a row along each dimension, as a whole: element i of the result is element i modulo the source's extent.",
+		repeats, ruleRepeats, "w = Repeat(x, repeats=[1, 2]) : register f16[16, 16] local(2, 2).spatial(8, 4).local(1, 2)"),
+	movement("RepeatInterleave", "Each element of the source several times in a row along each dimension: element i of the result is element i / repeats.",
+		repeats, ruleRepeats, "w = RepeatInterleave(x, repeats=[1, 2]) : register f16[16, 16] local(2, 1).spatial(8, 4).local(1, 4)"),
+	{
+		Name: "SliceRegister", Family: "register",
+		Doc:   "A part of a register tensor: element [i, …] is the source's at offset plus that index. dims says which dimensions of the source stay (the last ones, if left out); the others are fixed by offset. A part outside the source is an error. An offset that is not constant is looked up by comparisons, since registers have no index.",
+		In:    []Port{{Name: "x", Accept: AcceptRegister}},
+		Out:   []Port{{Name: "tile", Accept: AcceptRegister}},
+		Attrs: sliceAttrs,
+		Rules: append([]Rule{ruleSameRegisterElem}, append(sliceRules, ruleHeld)...),
+		Since: "0.3", Source: paper + " Table 1", Example: "row = SliceRegister(x, offset=[8, 0]) : register f16[8, 8] spatial(8, 4).local(1, 2)",
+	},
+	{
+		Name: "SliceAssign", Family: "register",
+		Doc:   "x with a part replaced by another tensor: element [i, …] of part stands at offset plus that index. offset and dims as in SliceRegister. To change a variable, name it as the result too.",
+		In:    []Port{{Name: "x", Accept: AcceptRegister}, {Name: "part", Accept: AcceptRegister}},
+		Out:   []Port{{Name: "tile", Accept: AcceptRegister}},
+		Attrs: sliceAttrs,
+		Rules: append([]Rule{
+			{Text: "x, part and the result have one element type.", Check: func(p *Program, in *Instr) *Violation {
+				x, part, r := in.In[0].Var().Type.Elem, in.In[1].Var().Type.Elem, in.Out[0].Type.Elem
+				if x != part || x != r {
+					return &Violation{Msg: fmt.Sprintf("x is of %s, part of %s, the result of %s", x, part, r), Help: "Cast them to one type first"}
+				}
+				return nil
+			}},
+			{Text: "The result has the shape of x.", Check: func(p *Program, in *Instr) *Violation {
+				if x, r := shapeText(in.In[0].Var().Type), shapeText(in.Out[0].Type); x != r {
+					return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("x is %s, the result %s", x, r)}
+				}
+				return nil
+			}},
+		}, append(sliceRules, ruleHeld)...),
+		Since: "0.3", Source: "github.com/NVIDIA/tilus, tilus.lang.Script", Example: "x = SliceAssign(x, row, offset=[8, 0]) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)",
+	},
+	shuffle("ShuffleUp", "below"),
+	shuffle("ShuffleDown", "above"),
+}
+
+// movement is the row of an instruction that makes a tensor of one operand's
+// elements without moving them between threads.
+func movement(name, doc string, attrs []AttrSpec, shape Rule, example string) *Op {
+	return &Op{
+		Name: name, Family: "register", Doc: doc, Attrs: attrs,
+		In: []Port{{Name: "x", Accept: AcceptRegister}}, Out: []Port{{Name: "tile", Accept: AcceptRegister}},
+		Rules: []Rule{ruleSameRegisterElem, shape, ruleHeld},
+		Since: "0.3", Source: paper + " Table 1", Example: example,
+	}
+}
+
+// shuffle is the row of an exchange between neighbours in a warp.
+func shuffle(name, where string) *Op {
+	return &Op{
+		Name: name, Family: "register",
+		Doc: fmt.Sprintf("What the thread delta %s holds in the same slots. Warps are cut into runs of width threads; a thread that has none so far %s in its run keeps its own. The tensor is seen as what threads hold: the result lies as the source.", where, where),
+		In:  []Port{{Name: "x", Accept: AcceptRegister}}, Out: []Port{{Name: "tile", Accept: AcceptRegister}},
+		Attrs: []AttrSpec{
+			{Name: "delta", Kind: AttrInts, Required: true, Doc: "how many threads " + where + ", one number"},
+			{Name: "width", Kind: AttrInts, Doc: "threads of a run, one number; 32 if left out"},
+		},
+		Rules: []Rule{
+			{Text: "The result has the element type, shape and layout of the source.", Check: func(p *Program, in *Instr) *Violation {
+				if x, r := in.In[0].Var().Type, in.Out[0].Type; !x.Equal(r) {
+					return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s is %s, the result %s", in.In[0].Var().Name, x, r), Help: fmt.Sprintf("write the result as %s", x)}
+				}
+				return nil
+			}},
+			{Text: "width is a power of two up to 32; delta is from 1 to width - 1.", Check: func(p *Program, in *Instr) *Violation {
+				delta, width, ok := in.Shuffle()
+				if !ok || width < 2 || width > LanesPerWarp || width&(width-1) != 0 || delta < 1 || delta >= width {
+					return &Violation{Pos: in.attrPos("delta"), Msg: fmt.Sprintf("delta is %d, width %d", delta, width), Help: "delta=[1], width=[8]"}
+				}
+				return nil
+			}},
+			{Text: "Threads that hold one element take the same element.", Why: "Otherwise it would have several values.", Check: func(p *Program, in *Instr) *Violation {
+				if !in.Out[0].Type.Layout.Equal(in.In[0].Var().Type.Layout) {
+					return nil
+				}
+				from := make([]int32, in.Out[0].Type.Layout.Size())
+				for i := range from {
+					from[i] = -1
+				}
+				var bad *Violation
+				in.shuffled(func(thread, slot int, to, source int32) {
+					if from[to] >= 0 && from[to] != source && bad == nil {
+						bad = &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("element %v is held by several threads, and they would get different ones", in.Out[0].Type.Layout.Index(thread, slot)), Help: "use a layout without replicas"}
+					}
+					from[to] = source
+				})
+				return bad
+			}},
+		},
+		Since: "0.3", Source: "github.com/NVIDIA/tilus, tilus.ir.instructions", Example: fmt.Sprintf("y = %s(x, delta=[1]) : register f32[32] spatial(32)", name),
+	}
+}
+
+var ruleSameRegisterElem = Rule{Text: "The result has the element type of the source.", Check: func(p *Program, in *Instr) *Violation {
+	if x, r := in.In[0].Var(), in.Out[0].Type; x.Type.Elem != r.Elem {
+		return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s is of %s, the result of %s", x.Name, x.Type.Elem, r.Elem), Help: "Cast changes the type, View reads the same bits as another"}
+	}
+	return nil
+}}
+
+var sameShape = derivedShape("The result has the shape of the source.", func(in *Instr, from []int) ([]int, string) { return from, "" })
+
+// derivedShape is the rule of a result whose shape follows from the source's.
+func derivedShape(text string, derive func(in *Instr, from []int) (to []int, bad string)) Rule {
+	return Rule{Text: text, Check: func(p *Program, in *Instr) *Violation {
+		from, _ := in.In[0].Var().Type.Dims()
+		to, _ := in.Out[0].Type.Dims()
+		want, bad := derive(in, from)
+		if bad != "" {
+			for _, a := range in.Attrs {
+				return &Violation{Pos: a.Pos, Msg: bad}
+			}
+			return &Violation{Msg: bad}
+		}
+		if !slices.Equal(want, to) {
+			return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("the result is %v, not %v", want, to)}
+		}
+		return nil
+	}}
+}
+
+var repeats = []AttrSpec{{Name: "repeats", Kind: AttrInts, Required: true, Doc: "how often, for each dimension"}}
+
+var ruleRepeats = derivedShape("repeats has a positive number for each dimension; the result's extents are the source's times those.", func(in *Instr, from []int) ([]int, string) {
+	r := in.ints("repeats")
+	if len(r) != len(from) {
+		return nil, fmt.Sprintf("repeats has %d entries, the source %d dimensions", len(r), len(from))
+	}
+	to := make([]int, len(from))
+	for d, n := range from {
+		if r[d] < 1 || r[d] > MaxTileElements {
+			return nil, fmt.Sprintf("repeats is %v", r)
+		}
+		to[d] = n * r[d]
+	}
+	return to, ""
+})
+
+var sliceAttrs = []AttrSpec{
+	{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in x of the part's first element, one entry per dimension of x"},
+	{Name: "dims", Kind: AttrInts, Doc: "the dimension of x that each dimension of the part lies along"},
+}
+
+var sliceRules = []Rule{
+	{Text: "offset has one entry for each dimension of x.", Check: func(p *Program, in *Instr) *Violation {
+		a := in.Attr("offset")
+		if rank := len(in.In[0].Var().Type.Shape); len(a.Exprs) != rank {
+			return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("offset has %d entries, %s has %d dimensions", len(a.Exprs), in.In[0].Var().Name, rank), Help: "write 0 for dimensions the part does not move along"}
+		}
+		return nil
+	}},
+	{Text: "dims names one dimension of x for each dimension of the part, in range and without repeats; left out, the part has at most the rank of x.",
+		Check: func(p *Program, in *Instr) *Violation { return checkDims(in, in.In[0].Var(), in.part()) }},
+	{Text: "The part lies inside x, as far as offset is constant.", Why: "What is not constant is checked by the interpreter.", Check: func(p *Program, in *Instr) *Violation {
+		x := in.In[0].Var()
+		whole, _ := x.Type.Dims()
+		a := in.Attr("offset")
+		if len(a.Exprs) != len(whole) || checkDims(in, x, in.part()) != nil {
+			return nil
+		}
+		for d, size := range in.extents() {
+			at, ok := ConstInt(a.Exprs[d])
+			if size > whole[d] || ok && (at < 0 || at+int64(size) > int64(whole[d])) {
+				return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("the part takes %d elements from %s of dimension %d of %s, which has %d", size, a.Exprs[d], d, x.Name, whole[d])}
+			}
+		}
+		return nil
+	}},
+}
+
+// maxPlaces bounds how many places a part with offsets that are not constant may
+// have; each costs a comparison and a choice for each slot.
+const maxPlaces = 256
+
+var ruleHeld = Rule{
+	Text: "Every thread holds the elements that its part of the result is made of, in the same slots as the other threads do, wherever an offset may point.",
+	Why:  "No element leaves its thread, and registers are named, not indexed; ConvertLayout moves elements between threads.",
+	Check: func(p *Program, in *Instr) *Violation {
+		for _, r := range in.Op.Rules { // what is checked before must hold
+			if r.Text == in.Op.Rules[len(in.Op.Rules)-1].Text {
+				break
+			}
+			if r.Check(p, in) != nil {
+				return nil
+			}
+		}
+		places, ok := Places(in)
+		if !ok {
+			return &Violation{Pos: in.attrPos("offset"), Msg: fmt.Sprintf("the part may stand in more than %d places", maxPlaces), Help: "keep what is indexed in shared memory"}
+		}
+		for _, at := range places {
+			if _, bad := MoveSlots(in, at); bad != nil {
+				if len(places) > 1 {
+					bad.Msg = fmt.Sprintf("at offset %v %s", at, bad.Msg)
+				}
+				return bad
+			}
+		}
+		return nil
+	},
+}
+
+// ints is the value of an attribute that is a list of constants.
+func (s *Instr) ints(name string) []int {
+	var out []int
+	if a := s.Attr(name); a != nil {
+		for _, e := range a.Exprs {
+			n, _ := ConstInt(e)
+			out = append(out, int(min(max(n, -1<<31), 1<<31)))
+		}
+	}
+	return out
+}
+
+// part is the part that SliceRegister makes or SliceAssign places.
+func (s *Instr) part() Type {
+	if len(s.In) > 1 {
+		return s.In[1].Var().Type
+	}
+	return s.Out[0].Type
+}
+
+// extents are the part's extents along each dimension of the whole.
+func (s *Instr) extents() []int {
+	size := make([]int, len(s.In[0].Var().Type.Shape))
+	for d := range size {
+		size[d] = 1
+	}
+	part, _ := s.part().Dims()
+	for i, d := range s.Dims(len(size), len(part)) {
+		size[d] = part[i]
+	}
+	return size
+}
+
+// Shuffle is the value of delta and width.
+func (s *Instr) Shuffle() (delta, width int, ok bool) {
+	d, w := s.ints("delta"), s.ints("width")
+	if s.Attr("width") == nil {
+		w = []int{LanesPerWarp}
+	}
+	if len(d) != 1 || len(w) != 1 {
+		return 0, 0, false
+	}
+	return d[0], w[0], true
+}
+
+// ShuffleFrom is the thread whose slots a thread gets.
+func (s *Instr) ShuffleFrom(thread int) int {
+	delta, width, _ := s.Shuffle()
+	if s.Op.Name == "ShuffleUp" {
+		delta = -delta
+	}
+	if at := thread%width + delta; at < 0 || at >= width {
+		return thread
+	}
+	return thread + delta
+}
+
+// shuffled calls f for each slot of each thread with the element there and the one
+// that it gets.
+func (s *Instr) shuffled(f func(thread, slot int, to, from int32)) {
+	l := s.Out[0].Type.Layout
+	held, n := l.Flat(), l.Slots()
+	for t := range l.Threads() {
+		from := s.ShuffleFrom(t)
+		for k := range n {
+			f(t, k, held[t*n+k], held[from*n+k])
+		}
+	}
+}
+
+// MovedFrom gives, for each element of the result of an instruction that only moves
+// elements, the element that it is: flat row-major indices, those of a second
+// operand after those of the first. offset is that of a slice, else nil.
+func MovedFrom(in *Instr, offset []int) []int32 {
+	from, _ := in.In[0].Var().Type.Dims()
+	to, _ := in.Out[0].Type.Dims()
+	out := make([]int32, product(to))
+	switch in.Op.Name {
+	case "ShuffleUp", "ShuffleDown":
+		in.shuffled(func(_, _ int, to, from int32) { out[to] = from })
+		return out
+	case "SliceAssign":
+		for i := range out {
+			out[i] = int32(i)
+		}
+		part, _ := in.part().Dims()
+		dims := in.Dims(len(to), len(part))
+		for e, index := 0, make([]int, len(part)); e < product(part); e++ {
+			at := slices.Clone(offset)
+			for i, d := range dims {
+				at[d] += index[i]
+			}
+			out[flatten(to, at)] = int32(len(out) + e)
+			next(part, index)
+		}
+		return out
+	}
+	index := make([]int, len(to))
+	for e := range out {
+		out[e] = int32(in.movedFrom(from, e, index, offset))
+		next(to, index)
+	}
+	return out
+}
+
+// movedFrom is the element of an operand of shape from that element e of the
+// result, at index, is.
+func (s *Instr) movedFrom(from []int, e int, index, offset []int) int {
+	at := make([]int, len(from))
+	switch s.Op.Name {
+	case "Transpose":
+		for i, d := range s.Order() {
+			at[d] = index[i]
+		}
+	case "Repeat":
+		for d, n := range from {
+			at[d] = index[d] % n
+		}
+	case "RepeatInterleave":
+		for d, n := range s.ints("repeats") {
+			at[d] = index[d] / n
+		}
+	case "SliceRegister":
+		copy(at, offset)
+		for i, d := range s.Dims(len(from), len(index)) {
+			at[d] += index[i]
+		}
+	default: // row-major order stays
+		return e
+	}
+	return flatten(from, at)
+}
+
+// Places are the offsets that a slice may have: one where offset is constant, else
+// all that lie inside. ok is false where these are too many. What has no offset has
+// one place, nil.
+func Places(in *Instr) (places [][]int, ok bool) {
+	a := in.Attr("offset")
+	if a == nil {
+		return [][]int{nil}, true
+	}
+	whole, _ := in.In[0].Var().Type.Dims()
+	places = [][]int{{}}
+	for d, size := range in.extents() {
+		first, last := 0, whole[d]-size
+		if n, ok := ConstInt(a.Exprs[d]); ok {
+			first, last = int(n), int(n)
+		}
+		var longer [][]int
+		if len(places)*(last-first+1) > maxPlaces {
+			return nil, false
+		}
+		for _, p := range places {
+			for i := first; i <= last; i++ {
+				longer = append(longer, append(slices.Clone(p), i))
+			}
+		}
+		places = longer
+	}
+	return places, true
+}
+
+// SlotOf names a slot of an operand.
+type SlotOf struct{ Operand, Slot int }
+
+// MoveSlots gives, for each slot of the result of an instruction that moves nothing
+// between threads, the slot that it is in every thread. The violation names a
+// thread that does not hold what it needs.
+func MoveSlots(in *Instr, offset []int) ([]SlotOf, *Violation) {
+	out := in.Out[0].Type.Layout
+	from := MovedFrom(in, offset)
+	to, ts := out.Flat(), out.Slots()
+	slots := make([]SlotOf, ts)
+	type held struct {
+		elems        []int32
+		first, slots int
+	}
+	var operands []held
+	first := 0
+	for _, o := range in.In {
+		l := o.Var().Type.Layout
+		if l.Threads() != out.Threads() {
+			return nil, &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s has %d threads, the result %d", o.Var().Name, l.Threads(), out.Threads())}
+		}
+		operands = append(operands, held{l.Flat(), first, l.Slots()})
+		first += l.Size()
+	}
+	for s := range slots {
+		need := int(from[to[s]])
+		var all []SlotOf // where thread 0 holds it
+		for k, h := range operands {
+			for i, e := range h.elems[:h.slots] {
+				if int(e)+h.first == need {
+					all = append(all, SlotOf{k, i})
+				}
+			}
+		}
+		for t := 0; t < out.Threads(); t++ {
+			need := int(from[to[t*ts+s]])
+			all = slices.DeleteFunc(all, func(c SlotOf) bool {
+				h := operands[c.Operand]
+				return int(h.elems[t*h.slots+c.Slot])+h.first != need
+			})
+			if len(all) == 0 {
+				return nil, missing(in, out.Index(t, s), t, need)
+			}
+		}
+		slots[s] = all[0]
+	}
+	return slots, nil
+}
+
+// missing says that a thread does not hold an element where it would have to.
+func missing(in *Instr, index []int, thread, need int) *Violation {
+	for k, o := range in.In {
+		dims, _ := o.Var().Type.Dims()
+		if need >= product(dims) && k < len(in.In)-1 {
+			need -= product(dims)
+			continue
+		}
+		return &Violation{Pos: in.typePos(0),
+			Msg:  fmt.Sprintf("element %v of the result, in thread %d, is element %v of %s, which that thread does not hold, or not in the slot in which the other threads hold theirs (%s)", index, thread, unflatten(dims, need), o.Var().Name, o.Var().Type.Layout),
+			Help: "ConvertLayout " + o.Var().Name + " first, or choose the result's layout after it",
+		}
+	}
+	return nil
+}
+
+func count(n int) []int {
+	out := make([]int, n)
+	for i := range out {
+		out[i] = i
+	}
+	return out
+}
+
+func times(list []int, x int) int {
+	n := 0
+	for _, y := range list {
+		if x == y {
+			n++
+		}
+	}
+	return n
+}
+
+// next steps an index in row-major order.
+func next(dims, index []int) {
+	for d := len(dims) - 1; d >= 0; d-- {
+		if index[d]++; index[d] < dims[d] {
+			return
+		}
+		index[d] = 0
+	}
+}
+
+func flatten(dims, index []int) int {
+	flat := 0
+	for d, n := range dims {
+		flat = flat*n + index[d]
+	}
+	return flat
+}
+
+func unflatten(dims []int, flat int) []int {
+	index := make([]int, len(dims))
+	for d := len(dims) - 1; d >= 0; d-- {
+		index[d] = flat % dims[d]
+		flat /= dims[d]
+	}
+	return index
+}
