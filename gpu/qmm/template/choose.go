@@ -10,6 +10,7 @@ import (
 type Machine struct {
 	SMs    int
 	Warps  int     // of DecodeU4 that the registers of an SM hold
+	Ragged int     // the same, where the turns are not shared out evenly: that takes more registers
 	Rate   float64 // bytes a µs that an SM gets from memory with enough loads under way
 	Turn   float64 // µs of a turn of the loop with few loads under way
 	Near   float64 // bytes a µs that an SM gets of x, which is in the L2 cache
@@ -23,7 +24,7 @@ type Machine struct {
 // take more than one, which is in proportion to K on all layers, split or not, but
 // not to the partial sums; Split from what is left of the split layers' times.
 func H200() Machine {
-	return Machine{SMs: 132, Warps: 28, Rate: 34300, Turn: 0.8, Near: 58000, Launch: 1.9, Split: 2}
+	return Machine{SMs: 132, Warps: 32, Ragged: 28, Rate: 34300, Turn: 0.8, Near: 58000, Launch: 1.9, Split: 2}
 }
 
 // estimate is how many µs DecodeU4 takes on the machine, and whether all its blocks
@@ -31,9 +32,7 @@ func H200() Machine {
 //
 // The SM with the most blocks decides. Its loads come at the machine's rate, or at
 // one tile for each warp and turn where that is less, with a soft corner between.
-// Each SM also fetches once the part of x that its blocks need: blocks go round the
-// SMs, so that where Splits and SMs have a common divisor an SM sees only every such
-// part of k.
+// Each SM also fetches all of x once: its blocks come from all parts of k.
 func (on Machine) estimate(o DecodeOptions, m, n, k int) (time float64, fits bool) {
 	blocks := n / (16 * o.Warps) * o.Splits
 	turns := ceil(ceil(k, o.Group), o.Splits*o.Depth)
@@ -42,19 +41,22 @@ func (on Machine) estimate(o DecodeOptions, m, n, k int) (time float64, fits boo
 	tile := float64(8 * o.Group * o.Depth) // bytes that a warp loads a turn
 	rate := math.Pow(math.Pow(warps*tile/on.Turn, -3)+math.Pow(on.Rate, -3), -1.0/3)
 	time = on.Launch + warps*float64(turns)*tile/rate
-	parts := min(o.Splits/gcd(o.Splits, on.SMs), most)
-	time += float64(2*m*k*parts) / float64(o.Splits) / on.Near
+	time += float64(2*m*k) / on.Near
+	room := on.Warps
 	if o.Splits > 1 {
 		time += on.Split
+		if k%(o.Group*o.Splits*o.Depth) != 0 {
+			room = on.Ragged
+		}
 	}
-	return time, warps <= float64(on.Warps)
+	return time, warps <= float64(room)
 }
 
 // Choose is o with the splits and warps that a product x[M, K]·w[N, K]ᵀ should have
 // on a machine, by [Machine]'s numbers.
 //
 // Where a layer has fewer warps than the machine holds, k is split if that is
-// estimated to be faster: more loads are under way, and each SM sees less of x. All
+// estimated to be faster, since more loads are under way. All
 // blocks of a split product must run at the same time, with two turns of the loop
 // each at least; so a block that is late makes no other one wait for room. Of split
 // schedules within 3% of the best, one with the most warps a block is taken: fewer
@@ -86,10 +88,3 @@ func Choose(o DecodeOptions, m, n, k int, on Machine) (DecodeOptions, error) {
 }
 
 func ceil(a, b int) int { return (a + b - 1) / b }
-
-func gcd(a, b int) int {
-	for b != 0 {
-		a, b = b, a%b
-	}
-	return a
-}

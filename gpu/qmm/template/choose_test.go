@@ -19,10 +19,10 @@ func TestChoose(t *testing.T) {
 		{8, 57344, 8192, 1, 1},
 		{1, 10240, 8192, 4, 4}, // 5 would give a few SMs a seventh block
 		{8, 10240, 8192, 4, 4},
-		{1, 8192, 8192, 7, 4},
-		{8, 8192, 8192, 6, 4}, // a divisor of the SMs
-		{1, 8192, 28672, 7, 4},
-		{8, 8192, 28672, 6, 4},
+		{1, 8192, 8192, 8, 4}, // 8 share the turns out evenly, so that all blocks fit
+		{8, 8192, 8192, 8, 4},
+		{1, 8192, 28672, 8, 4},
+		{8, 8192, 28672, 8, 4},
 		{1, 1024, 8192, 16, 4},    // two turns each
 		{1, 16, 1 << 20, 64, 1},   // one column
 		{1, 4096, 128, 1, 1},      // one group
