@@ -136,6 +136,16 @@ func (c *cloner) stmt(s Stmt) Stmt {
 		return &While{Cond: c.expr(s.Cond), Body: c.block(s.Body), Pos: s.Pos}
 	case *If:
 		return &If{Cond: c.expr(s.Cond), Then: c.block(s.Then), Else: c.block(s.Else), Pos: s.Pos}
+	case *Break:
+		return &Break{s.Pos}
+	case *Continue:
+		return &Continue{s.Pos}
+	case *Return:
+		return &Return{s.Pos}
+	case *Assume:
+		return &Assume{c.expr(s.Cond), s.Pos}
+	case *Group:
+		return &Group{s.Begin, s.Size, c.block(s.Body), s.Pos}
 	}
 	panic("ir: no such statement")
 }

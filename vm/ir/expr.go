@@ -44,8 +44,9 @@ type Unary struct {
 	Pos diag.Pos
 }
 
-// Binary is x op y with op one of || && == != < <= > >= + - * / %, and min or
-// max, which print as calls.
+// Binary is x op y with op one of || && == != < <= > >= + - | ^ * / % & << >>, and
+// min or max, which print as calls. Shifts drop the bits that leave the type, and
+// by 32 or more, or by less than 0, all of them; >> of an i32 repeats the sign.
 type Binary struct {
 	Op   string
 	X, Y Expr
@@ -81,9 +82,9 @@ func BinaryPrec(op string) int {
 		return 2
 	case "==", "!=", "<", "<=", ">", ">=":
 		return 3
-	case "+", "-":
+	case "+", "-", "|", "^":
 		return 4
-	case "*", "/", "%":
+	case "*", "/", "%", "&", "<<", ">>":
 		return 5
 	}
 	return 0
@@ -149,11 +150,8 @@ func (e *Binary) String() string {
 		return x.String()
 	}
 	sep := " "
-	if e.prec() == 5 {
+	if e.Op == "*" || e.Op == "/" {
 		sep = ""
-	}
-	if e.Op == "%" {
-		sep = " "
 	}
 	return wrap(e.X, false) + sep + e.Op + sep + wrap(e.Y, true)
 }
@@ -226,7 +224,13 @@ func EvalInt(e Expr, value func(*Var) (int64, bool)) (int64, error) {
 			return 0, &EvalError{e.Pos, fmt.Sprintf("integer overflow: %d %s %d", x, e.Op, y)}
 		}
 		if n < 0 || n > math.MaxInt32 {
-			if t, _ := TypeOf(e, func(diag.Pos, string, string, string) {}); !CheckRange(t, n) {
+			t, _ := TypeOf(e, func(diag.Pos, string, string, string) {})
+			switch {
+			case e.Op == "<<" && t == dtype.U32:
+				return int64(uint32(n)), nil
+			case e.Op == "<<" && t == dtype.I32:
+				return int64(int32(n)), nil
+			case !CheckRange(t, n):
 				return 0, &EvalError{e.Pos, fmt.Sprintf("integer overflow: %d %s %d is no %s", x, e.Op, y, t)}
 			}
 		}
@@ -253,6 +257,22 @@ func evalBinary(op string, x, y int64) (int64, bool) {
 		return b2i(x > y), true
 	case ">=":
 		return b2i(x >= y), true
+	case "&":
+		return x & y, true
+	case "|":
+		return x | y, true
+	case "^":
+		return x ^ y, true
+	case "<<":
+		if y < 0 || y > 31 {
+			return 0, true
+		}
+		return x << y, true
+	case ">>":
+		if y < 0 || y > 31 {
+			y = 63
+		}
+		return x >> y, true
 	case "min":
 		return min(x, y), true
 	case "max":

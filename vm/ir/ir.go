@@ -190,7 +190,8 @@ type Var struct {
 // Block is a list of statements with its own scope.
 type Block struct{ Stmts []Stmt }
 
-// Stmt is one statement: *Instr, *Let, *For, *While, *If.
+// Stmt is one statement: *Instr, *Let, *For, *While, *If, *Break, *Continue,
+// *Return, *Assume, *Group.
 type Stmt interface {
 	Position() diag.Pos
 	stmt()
@@ -338,6 +339,8 @@ func Blocks(s Stmt) []*Block {
 			return []*Block{s.Then, s.Else}
 		}
 		return []*Block{s.Then}
+	case *Group:
+		return []*Block{s.Body}
 	}
 	return nil
 }

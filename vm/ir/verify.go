@@ -27,7 +27,7 @@ var general = []RuleDoc{
 	{"Op.G6", "An instruction gives the results of its row.", ""},
 	{"Op.G7", "Each result is of the kind that the row says.", ""},
 	{"Type.C1", "A register or shared tensor's layout has the tensor's shape.", "The layout is the map from (thread, slot), or to places in memory, of the elements of that shape."},
-	{"Type.C2", "A register tensor's layout spreads over all threads of the block.", "Threads that hold nothing of their own hold replicas; the block has 32·warps threads."},
+	{"Type.C2", "A register tensor's layout spreads over all threads of the block, or of the thread group that makes it.", "Threads that hold nothing of their own hold replicas; the block has 32·warps threads."},
 	{"Type.C3", fmt.Sprintf("Extents of register and shared tensors are positive constants, at most %d elements in all.", MaxTileElements), ""},
 	{"Type.C4", "A register or shared tensor has a layout.", "Interpreter, pictures and lowering all need to know which thread holds which element, and where it lies."},
 	{"Type.C5", "Scalars are i32, i64, u32, bool or float; pointers point to any element type.", "An i64, like a float, only goes to instructions on tensors; see Expr.C2."},
@@ -48,7 +48,7 @@ var general = []RuleDoc{
 
 // Rules lists every rule, general ones first, then op by op.
 func Rules() []RuleDoc {
-	docs := slices.Clone(general)
+	docs := slices.Concat(general, controlRules)
 	for _, op := range table {
 		for i, r := range op.Rules {
 			docs = append(docs, RuleDoc{op.Code(i), r.Text, r.Why})
@@ -82,6 +82,12 @@ type verifier struct {
 	scope   []map[*Var]bool // assigned variables, innermost block last
 	loopVar map[*Var]bool
 	shared  map[*Var]bool // shared tensors assigned so far, in any block
+
+	threads   Threads // that run the present statement
+	holders   map[*Var]Threads
+	loops     int // around, in the present thread group
+	groups    int // around
+	groupBase int // scopes of what is around the thread group
 }
 
 func (v *verifier) add(pos diag.Pos, code, help, format string, args ...any) {
@@ -97,6 +103,7 @@ func (v *verifier) program() {
 		v.add(p.Pos, "Prog.C2", "", "the grid has %d dimensions", len(p.Grid))
 	}
 	v.loopVar, v.shared = map[*Var]bool{}, map[*Var]bool{}
+	v.threads, v.holders = Threads{0, p.Threads()}, map[*Var]Threads{}
 	v.scope = []map[*Var]bool{{}}
 	seen := map[string]bool{}
 	for _, a := range p.Params {
@@ -133,8 +140,11 @@ func (v *verifier) block(b *Block) {
 		return
 	}
 	v.scope = append(v.scope, map[*Var]bool{})
-	for _, s := range b.Stmts {
+	for i, s := range b.Stmts {
 		v.stmt(s)
+		if leaves(s) && i+1 < len(b.Stmts) {
+			v.add(b.Stmts[i+1].Position(), "Control.C2", "", "this never runs: the block ends at line %d", s.Position().Line)
+		}
 	}
 	v.scope = v.scope[:len(v.scope)-1]
 }
@@ -163,16 +173,26 @@ func (v *verifier) stmt(s Stmt) {
 		}
 		v.scope = append(v.scope, map[*Var]bool{s.Var: true})
 		v.loopVar[s.Var] = true
+		v.loops++
 		v.block(s.Body)
+		v.loops--
 		v.loopVar[s.Var] = false
 		v.scope = v.scope[:len(v.scope)-1]
 	case *While:
 		v.cond(s.Cond)
+		v.loops++
 		v.block(s.Body)
+		v.loops--
 	case *If:
 		v.cond(s.Cond)
 		v.block(s.Then)
 		v.block(s.Else)
+	case *Break, *Continue, *Return:
+		v.control(s)
+	case *Assume:
+		v.cond(s.Cond)
+	case *Group:
+		v.group(s)
 	default:
 		panic(fmt.Sprintf("ir: no such statement %T", s))
 	}
@@ -207,10 +227,17 @@ func (v *verifier) assign(x *Var, pos diag.Pos) {
 		}
 		v.shared[x] = true
 	}
-	for _, m := range v.scope {
+	v.held(x, pos)
+	for i, m := range v.scope {
 		if m[x] {
+			if i < v.groupBase && !x.Type.IsRegister() {
+				v.add(pos, "Group.C3", "use a new name", "%s is assigned outside the thread group", x.Name)
+			}
 			return
 		}
+	}
+	if x.Type.IsRegister() {
+		v.holders[x] = v.threads
 	}
 	v.scope[len(v.scope)-1][x] = true
 }
@@ -295,6 +322,7 @@ func (v *verifier) operands(in *Instr) {
 		x := o.Var()
 		if x != nil && x.Type.Kind != Scalar {
 			v.use(o.Expr.(*Ref))
+			v.held(x, o.Pos)
 			if op.In[i].Accept&acceptOf(x.Type) == 0 {
 				v.add(o.Pos, "Op.G2", op.Signature(), "%s is a %s, %s needs a %s", x.Name, acceptOf(x.Type), op.Name, op.In[i].Accept)
 			}
@@ -384,7 +412,11 @@ func (v *verifier) resultType(t Type, pos diag.Pos) {
 		}
 	case !slices.Equal(dims, t.Layout.Shape()):
 		v.add(pos, "Type.C1", "", "the tensor is %v, its layout %s is %v", dims, t.Layout, t.Layout.Shape())
-	case t.Layout.Threads() != v.p.Threads():
-		v.add(pos, "Type.C2", fmt.Sprintf("spread it over %d threads, or set warps=", v.p.Threads()), "%s has %d threads, the block %d", t.Layout, t.Layout.Threads(), v.p.Threads())
+	case t.Layout.Threads() != v.threads.Size:
+		who, help := "block", ", or set warps="
+		if v.groups > 0 {
+			who, help = "thread group", ""
+		}
+		v.add(pos, "Type.C2", fmt.Sprintf("spread it over %d threads%s", v.threads.Size, help), "%s has %d threads, the %s %d", t.Layout, t.Layout.Threads(), who, v.threads.Size)
 	}
 }

@@ -142,6 +142,17 @@ func (f *formatter) stmt(s ir.Stmt) {
 			return
 		}
 		f.block(s.Else)
+	case *ir.Break:
+		f.b.WriteString("break")
+	case *ir.Continue:
+		f.b.WriteString("continue")
+	case *ir.Return:
+		f.b.WriteString("return")
+	case *ir.Assume:
+		fmt.Fprintf(&f.b, "assume(%s)", s.Cond)
+	case *ir.Group:
+		fmt.Fprintf(&f.b, "group(%d, %d) ", s.Begin, s.Size)
+		f.block(s.Body)
 	}
 }
 

@@ -18,6 +18,7 @@ const (
 	tPunct
 	tComment
 	tPlace // a bit placement, as written
+	tString
 )
 
 type token struct {
@@ -46,7 +47,7 @@ func (t token) describe() string {
 	return t.text
 }
 
-var punctuation = []string{"..", "==", "!=", "<=", ">=", "&&", "||", "(", ")", "[", "]", "{", "}", ",", ":", "=", "+", "-", "*", "/", "%", "<", ">", "!", "."}
+var punctuation = []string{"..", "==", "!=", "<=", ">=", "&&", "||", "<<", ">>", "(", ")", "[", "]", "{", "}", ",", ":", "=", "+", "-", "*", "/", "%", "<", ">", "!", "&", "|", "^", "."}
 
 // byteOrderMark is what some editors put before the text of a file.
 const byteOrderMark = "\ufeff"
@@ -142,6 +143,11 @@ func scan(s string) (kind, int) {
 			i++
 		}
 		return tName, i
+	case c == '"':
+		if i := strings.IndexByte(s[1:], '"'); i >= 0 {
+			return tString, i + 2
+		}
+		return tEOF, 0
 	case c >= '0' && c <= '9':
 		k, i := tInt, digits(1)
 		if i+1 < len(s) && s[i] == '.' && digits(i+1) > i+1 {

@@ -18,8 +18,8 @@ import (
 const maxProblems = 100
 
 var (
-	keywords   = []string{"program", "for", "while", "if", "else", "in", "register", "shared", "global", "min", "max", "bits", "gcd"}
-	statements = []string{"for", "while", "if"}
+	keywords   = []string{"program", "for", "while", "if", "else", "in", "register", "shared", "global", "min", "max", "bits", "gcd", "break", "continue", "return"}
+	statements = []string{"for", "while", "if", "break", "continue", "return", "assume", "static_assert", "group"}
 )
 
 // constant is the value of a compile-time parameter.
@@ -474,6 +474,20 @@ func (p *parser) statement() (s ir.Stmt) {
 		s = &ir.While{Cond: cond, Body: p.block(p.expect("{", "while")), Pos: t.pos}
 	case t.is("if"):
 		s = p.ifElse()
+	case t.is("break"):
+		s = &ir.Break{Pos: p.next().pos}
+	case t.is("continue"):
+		s = &ir.Continue{Pos: p.next().pos}
+	case t.is("return"):
+		s = &ir.Return{Pos: p.next().pos}
+	case t.is("assume") && p.peekAt(1).is("("):
+		p.i += 2
+		s = &ir.Assume{Cond: p.expr(), Pos: t.pos}
+		p.expect(")", "assume")
+	case t.is("static_assert") && p.peekAt(1).is("("):
+		p.staticAssert(t)
+	case t.is("group") && p.peekAt(1).is("("):
+		s = p.group(t)
 	case t.kind == tName && p.peekAt(1).is("("):
 		s = p.instr(nil, nil)
 	default:

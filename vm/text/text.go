@@ -17,9 +17,14 @@
 //	for k in from..to step s unroll=n { … }                  step and unroll may be left out; unroll=all is every iteration
 //	while condition { … }
 //	if condition { … } else if condition { … } else { … }
+//	break, continue, return                                  the last statement of its block; return ends the program for this block
+//	assume(condition)                                        a promise, checked by interpreter and simulator
+//	static_assert(condition, "message")                      checked while parsing
+//	group(begin, size) { … }                                 only these threads
 //
 // and // starts a comment. Expressions are integers, names, min(a, b),
-// max(a, b), + - * / % (floor division), comparisons, && || and !.
+// max(a, b), + - * / % (floor division), & | ^ << >> on bits, comparisons, && ||
+// and !; operators bind as in Go: * / % & << >> before + - | ^ before comparisons.
 //
 // A register type may end in a bit placement, register u4[16, 16] local(…)
 // place=4[(0,16)*4+4], in the notation of vm/layout/bits.
@@ -72,6 +77,7 @@ var rules = []ir.RuleDoc{
 	{Code: "Text.E10", Text: "Blocks are closed, and a text holds one program.", Why: "Nothing follows the closing brace of the program but comments."},
 	{Code: "Text.E11", Text: fmt.Sprintf("A text has at most %d KiB, %d statements, nesting %d, names of %d bytes, expressions of %d operators and lists of %d entries.", MaxText>>10, MaxStatements, MaxNesting, MaxName, MaxOperators, MaxList), Why: "So that no text can take all memory or time."},
 	{Code: "Text.E12", Text: "Operands come before attributes.", Why: "Operands go by place, attributes by name."},
+	{Code: "Text.E13", Text: "A static_assert holds for the compile-time parameters.", Why: "It is checked when the text is read; the message is the program's own."},
 }
 
 const (
@@ -87,6 +93,7 @@ const (
 	codeProgram = "Text.E10"
 	codeLimit   = "Text.E11"
 	codeOrder   = "Text.E12"
+	codeAssert  = "Text.E13"
 )
 
 // Rules lists the rules of program text, in order of their numbers.
