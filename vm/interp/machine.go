@@ -33,6 +33,7 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E9", Text: "Elements of shared memory are written before they are read.", Why: "On a GPU they hold what the block before left there."},
 	{Code: "Run.E10", Text: "A tile of a shared tensor lies inside it."},
 	{Code: "Run.E11", Text: "What CopyAsync writes is neither read, nor written, nor given back before a wait for its group.", Why: "The bytes come at any time until then."},
+	{Code: "Run.E12", Text: "A part of a register tensor lies inside it."},
 }
 
 // Machine is a launch in progress.

@@ -247,7 +247,7 @@ var sliceRules = []Rule{
 		if len(a.Exprs) != len(whole) || checkDims(in, x, in.part()) != nil {
 			return nil
 		}
-		for d, size := range in.extents() {
+		for d, size := range in.Extents() {
 			at, ok := ConstInt(a.Exprs[d])
 			if size > whole[d] || ok && (at < 0 || at+int64(size) > int64(whole[d])) {
 				return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("the part takes %d elements from %s of dimension %d of %s, which has %d", size, a.Exprs[d], d, x.Name, whole[d])}
@@ -309,8 +309,8 @@ func (s *Instr) part() Type {
 	return s.Out[0].Type
 }
 
-// extents are the part's extents along each dimension of the whole.
-func (s *Instr) extents() []int {
+// Extents are the part's extents along each dimension of the whole.
+func (s *Instr) Extents() []int {
 	size := make([]int, len(s.In[0].Var().Type.Shape))
 	for d := range size {
 		size[d] = 1
@@ -432,7 +432,7 @@ func Places(in *Instr) (places [][]int, ok bool) {
 	}
 	whole, _ := in.In[0].Var().Type.Dims()
 	places = [][]int{{}}
-	for d, size := range in.extents() {
+	for d, size := range in.Extents() {
 		first, last := 0, whole[d]-size
 		if n, ok := ConstInt(a.Exprs[d]); ok {
 			first, last = int(n), int(n)
