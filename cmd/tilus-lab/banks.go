@@ -1,25 +1,34 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
+	"sync"
 	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
+	"github.com/tilus-lab/tilus-lab/gpu/sim"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
 func newBanks() *cobra.Command {
 	var asJSON, global bool
 	var profile, expr, elem, instr, swizzle, tma string
+	var program string
+	var defs, argv []string
 	var row, warp, base int
 	var draw *pictureFlags
 	cmd := &cobra.Command{
@@ -38,6 +47,9 @@ takes no part.
 shared memory by --instr: one access for each vector of slots, or for each group of
 matrices of ldmatrix. --swizzle and --tma say where the tile's bytes really lie.
 
+--program runs a program on the simulator, with arguments as for run, and counts what
+each of its lines costs in shared memory.
+
 --global counts sectors and lines of global memory instead. Profiles of shared
 memory: ` + profileNames() + `.`,
 		Example: `  tilus-lab banks "lane*128"
@@ -45,14 +57,24 @@ memory: ` + profileNames() + `.`,
   tilus-lab banks "ldmatrix.x4: sw(3, 4, 3, lane%16*128 + lane/16*16)" --svg banks.svg
   tilus-lab banks --layout "column_local(2, 2).spatial(8, 4).local(1, 2)" --type f16 --row 128 --instr ldmatrix --tma 128B
   tilus-lab banks --profile mi300 "load 16: lane%16*128 + lane/16*16"
+  tilus-lab banks --program vector_add --arg x=iota:f32[64] --arg y=ones:f32[64] --arg z=zeros:f32[64] --arg n=64
   tilus-lab banks --global "lane*8"`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			p, err := bank.FindProfile(profile)
 			if err != nil {
 				return usageError{err}
 			}
-			if (expr != "") == (len(args) > 0) {
-				return usageError{errors.New("give accesses, or a layout with --layout")}
+			given := 0
+			for _, is := range []bool{expr != "", program != "", len(args) > 0} {
+				if is {
+					given++
+				}
+			}
+			if given != 1 {
+				return usageError{errors.New("give accesses, or a layout with --layout, or a program with --program")}
+			}
+			if program != "" {
+				return programBanks(cmd, program, defs, argv, asJSON)
 			}
 			place, err := placement(swizzle, tma, base)
 			if err != nil {
@@ -85,6 +107,9 @@ memory: ` + profileNames() + `.`,
 	f.StringVar(&swizzle, "swizzle", "", "the tile lies under `SWIZZLE` on bytes, such as \"Sw<3,4,3>\"")
 	f.StringVar(&tma, "tma", "", "the tile lies under TMA's swizzle `MODE`")
 	f.IntVar(&base, "base", 0, "shared `ADDRESS` of the tile")
+	f.StringVar(&program, "program", "", "count the accesses of a program `FILE`, or of an example program")
+	f.StringArrayVar(&argv, "arg", nil, "argument `NAME=VALUE` of a parameter of the program")
+	addBindings(cmd, &defs)
 	draw = addPictureFlags(cmd)
 	return cmd
 }
@@ -283,4 +308,106 @@ func printGlobal(w io.Writer, accesses []bank.Access, asJSON bool) error {
 		fmt.Fprintf(w, "%d lanes of %d bytes: %s Efficiency %.0f %%.\n", r.Lanes, r.Width, r.Why, 100*r.Efficiency)
 	}
 	return nil
+}
+
+// line is what one line of a program costs in shared memory.
+type line struct {
+	Pos        string      `json:"pos"`
+	Access     string      `json:"access"`
+	Count      int         `json:"accesses"`
+	Wavefronts int         `json:"wavefronts"`
+	Ideal      int         `json:"ideal"`
+	Worst      bank.Report `json:"worst"` // the access with most conflicts
+
+	at diag.Pos
+}
+
+// programBanks runs a program on the simulator and adds up what its lines cost.
+func programBanks(cmd *cobra.Command, path string, defs, argv []string, asJSON bool) error {
+	bind, err := bindings(defs)
+	if err != nil {
+		return err
+	}
+	p, err := loadProgram(cmd, path, bind)
+	if err != nil {
+		return err
+	}
+	values, err := programArgs(p, argv)
+	if err != nil {
+		return err
+	}
+	args := make([]ir.Arg, len(values))
+	for i, v := range values {
+		switch v := v.(type) {
+		case *array.Array:
+			args[i].Array = v
+		case int:
+			args[i].Int = int64(v)
+		case float64:
+			args[i].Float = v
+		case bool:
+			if v {
+				args[i].Int = 1
+			}
+		}
+	}
+	var (
+		mu    sync.Mutex
+		lines = map[string]*line{}
+		first error
+		seen  = map[string]bank.Report{} // programs repeat themselves
+	)
+	nvidia := bank.Nvidia()
+	_, err = device.RunShared(cmd.Context(), "", p, args, func(a sim.SharedAccess) {
+		mu.Lock()
+		defer mu.Unlock()
+		key := fmt.Sprint(a.Access)
+		r, ok := seen[key]
+		if !ok {
+			var err error
+			if r, err = bank.Count(nvidia, a.Access); err != nil {
+				first = cmp.Or(first, err) // the simulator reports it too, with its place
+				return
+			}
+			if len(seen) < 1<<16 {
+				seen[key] = r
+			}
+		}
+		name := fmt.Sprintf("%s %d", a.Access.Kind, a.Access.Width)
+		l := lines[a.Pos.String()+name]
+		if l == nil {
+			l = &line{Pos: a.Pos.String(), Access: name, Worst: r, at: a.Pos}
+			lines[a.Pos.String()+name] = l
+		}
+		l.Count++
+		l.Wavefronts += r.Wavefronts
+		l.Ideal += r.Ideal
+		if r.Conflicts > l.Worst.Conflicts {
+			l.Worst = r
+		}
+	})
+	if err = cmp.Or(err, first); err != nil {
+		return err
+	}
+	var all []*line
+	for _, l := range lines {
+		all = append(all, l)
+	}
+	slices.SortFunc(all, func(a, b *line) int {
+		return cmp.Or(cmp.Compare(a.at.Line, b.at.Line), cmp.Compare(a.at.Col, b.at.Col), strings.Compare(a.Access, b.Access))
+	})
+	w := cmd.OutOrStdout()
+	if asJSON {
+		return printJSON(w, all)
+	}
+	if len(all) == 0 {
+		_, err := fmt.Fprintln(w, "The program does not use shared memory.")
+		return err
+	}
+	tw := tabwriter.NewWriter(w, 2, 8, 2, ' ', 0)
+	fmt.Fprintln(tw, "line\taccess\ttimes\twavefronts\tideal\tthe worst")
+	for _, l := range all {
+		fmt.Fprintf(tw, "%s\t%s\t%d\t%d\t%d\t%s\n", l.Pos, l.Access, l.Count, l.Wavefronts, l.Ideal, l.Worst.Say())
+	}
+	return tw.Flush()
 }

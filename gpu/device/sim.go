@@ -41,6 +41,20 @@ func (s *simulator) Describe() Info {
 func (s *simulator) Close() error { return nil }
 
 func (s *simulator) Run(ctx context.Context, p *ir.Program, args []ir.Arg) (*Result, error) {
+	return s.run(ctx, p, args, sim.Options{})
+}
+
+// RunShared runs p on the simulator of a target ("" is the default) and tells on of
+// every load and store of shared memory; blocks call it at the same time.
+func RunShared(ctx context.Context, target string, p *ir.Program, args []ir.Arg, on func(sim.SharedAccess)) (*Result, error) {
+	d, err := openSim(target)
+	if err != nil {
+		return nil, err
+	}
+	return d.(*simulator).run(ctx, p, args, sim.Options{OnShared: on})
+}
+
+func (s *simulator) run(ctx context.Context, p *ir.Program, args []ir.Arg, o sim.Options) (*Result, error) {
 	l, err := prepare(p, args, s.arch, &s.programs)
 	if err != nil {
 		return nil, err
@@ -59,7 +73,7 @@ func (s *simulator) Run(ctx context.Context, p *ir.Program, args []ir.Arg) (*Res
 		}
 	}
 	start := time.Now()
-	stats, err := sim.Run(ctx, l.code.Func, sim.Launch{Grid: l.grid, Args: in}, sim.Options{})
+	stats, err := sim.Run(ctx, l.code.Func, sim.Launch{Grid: l.grid, Args: in}, o)
 	if err != nil {
 		return nil, err
 	}
