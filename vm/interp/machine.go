@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
@@ -34,6 +35,9 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E10", Text: "A tile of a shared tensor lies inside it."},
 	{Code: "Run.E11", Text: "What CopyAsync writes is neither read, nor written, nor given back before a wait for its group.", Why: "The bytes come at any time until then."},
 	{Code: "Run.E12", Text: "A part of a register tensor lies inside it."},
+	{Code: "Run.E13", Text: "What assume promises holds.", Why: "Lowering relies on it."},
+	{Code: "Run.E14", Text: "An index of a scatter or gather lies inside the dimension it is of.", Why: "On a GPU another element, or other memory, would be used."},
+	{Code: "Run.E15", Text: "A semaphore that a block waits for is released by the block itself, or by one that comes before it.", Why: "Blocks start in the order of their numbers; a later one may have to wait for the place that an earlier one keeps."},
 }
 
 // Machine is a launch in progress.
@@ -46,6 +50,7 @@ type Machine struct {
 	flats map[*ir.Var][]int32
 
 	state
+	sets     []ir.Threads // that have run, as sets of threads; the block first
 	maxSteps int64
 }
 
@@ -54,11 +59,15 @@ type state struct {
 	block  int // linear index of the running block, last grid dimension slowest
 	frames []frame
 	vars   []value
-	order  order
-	smem   sharedMemory
-	steps  int64
-	done   bool
-	fault  error // found where a block of statements ended
+	// strands are the thread groups that run, and what is around them; none where all
+	// threads go together. frames are those of strand cur.
+	strands []strand
+	cur     int
+	order   order
+	smem    sharedMemory
+	steps   int64
+	done    bool
+	fault   error // found where a block of statements ended
 }
 
 // frame is an open block of statements; loop is the statement that repeats it.
@@ -107,7 +116,7 @@ func MaxSteps(n int64) Option { return func(m *Machine) { m.maxSteps = n } }
 // New prepares a launch of a program that [ir.Verify] accepts. Arguments are
 // checked and copied; the caller's arrays are never changed.
 func New(p *ir.Program, args []ir.Arg, opts ...Option) (*Machine, error) {
-	m := &Machine{prog: p, slots: map[*ir.Var]int{}, marks: map[*array.Array]*marks{}, flats: map[*ir.Var][]int32{}}
+	m := &Machine{prog: p, slots: map[*ir.Var]int{}, marks: map[*array.Array]*marks{}, flats: map[*ir.Var][]int32{}, sets: []ir.Threads{{Size: p.Threads()}}}
 	for _, o := range opts {
 		o(m)
 	}
@@ -297,6 +306,7 @@ func (m *Machine) slot(v *ir.Var) {
 // enterBlock starts block number b of the grid, or ends the launch.
 func (m *Machine) enterBlock(b int) {
 	m.block = b
+	m.strands, m.cur = nil, 0
 	m.order.enter()
 	m.smem.enter()
 	if b == m.grid[0]*m.grid[1]*m.grid[2] || len(m.prog.Body.Stmts) == 0 {
@@ -367,6 +377,7 @@ func (m *Machine) Step() error {
 		return located(err)
 	}
 	m.settle()
+	m.turn(true)
 	return m.fault
 }
 
@@ -374,6 +385,10 @@ func (m *Machine) Step() error {
 // next or the grid is done.
 func (m *Machine) settle() {
 	for len(m.frames) > 0 {
+		if len(m.frames) == m.base() {
+			m.endStrand()
+			continue
+		}
 		f := &m.frames[len(m.frames)-1]
 		if f.pc < len(f.block.Stmts) || m.fault != nil {
 			return
@@ -456,6 +471,20 @@ func (m *Machine) exec(s ir.Stmt) error {
 			m.frames = append(m.frames, frame{block: s.Else})
 		}
 		return nil
+	case *ir.Break:
+		m.leaveLoop(false)
+		return nil
+	case *ir.Continue:
+		m.leaveLoop(true)
+		return nil
+	case *ir.Return:
+		m.endBlock()
+		return nil
+	case *ir.Assume:
+		return m.assume(s)
+	case *ir.Group:
+		m.enterGroups(s)
+		return nil
 	}
 	panic(fmt.Sprintf("interp: no such statement %T", s))
 }
@@ -516,6 +545,10 @@ func (m *Machine) Restore(s *Snapshot) {
 
 func (s state) clone() state {
 	s.frames = append([]frame(nil), s.frames...)
+	s.strands = slices.Clone(s.strands)
+	for i := range s.strands {
+		s.strands[i].frames = slices.Clone(s.strands[i].frames)
+	}
 	s.vars = append([]value(nil), s.vars...)
 	s.order = s.order.clone()
 	s.smem = s.smem.clone()

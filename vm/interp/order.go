@@ -15,10 +15,12 @@ type marks struct{ writer, reader []mark }
 
 // mark is one access, or several that nothing orders among themselves: one more
 // than the number of the block (0 for nobody, -1 for several blocks), its thread
-// (-1 for several), and how many barriers the block had passed.
+// (-1 for several), how many barriers the block and its thread groups had passed,
+// and the set of threads that ran.
 type mark struct {
 	block         int64
 	thread, epoch int32
+	set           int16
 	atomic        bool
 }
 
@@ -54,13 +56,15 @@ func (e *epochs) add(other epochs) {
 // over at an element comes before what its one thread does next, and with the next
 // Synchronize before what all threads of the block do.
 type order struct {
-	epoch         int32 // barriers passed
+	epoch         int32   // barriers passed, those of thread groups included
+	last          []int32 // per set of threads, the number of its last barrier; the block's first
 	seen, pending epochs
 	published     map[place]epochs
 }
 
 func (o order) clone() order {
 	o.seen, o.pending = maps.Clone(o.seen), maps.Clone(o.pending)
+	o.last = slices.Clone(o.last)
 	published := make(map[place]epochs, len(o.published))
 	for p, e := range o.published {
 		published[p] = maps.Clone(e)
@@ -70,10 +74,10 @@ func (o order) clone() order {
 }
 
 // enter forgets what the block before knew.
-func (o *order) enter() { o.epoch, o.seen, o.pending = 0, nil, nil }
+func (o *order) enter() { o.epoch, o.last, o.seen, o.pending = 0, []int32{0}, nil, nil }
 
 func (m *Machine) me(thread int) mark {
-	return mark{block: int64(m.block) + 1, thread: int32(thread), epoch: m.order.epoch}
+	return mark{block: int64(m.block) + 1, thread: int32(m.thread(thread)), epoch: m.order.epoch, set: m.running()}
 }
 
 // before reports that an access comes before what a thread of the running block
@@ -83,9 +87,27 @@ func (m *Machine) before(k mark, thread int) bool {
 	case k.block == 0:
 		return true
 	case k.block == int64(m.block)+1:
-		return k.thread == int32(thread) || k.epoch < m.order.epoch
+		return k.epoch < m.order.last[0] || k.thread == int32(m.thread(thread)) || len(m.order.last) > 1 && m.groupBefore(k, thread)
 	}
 	return k.block > 0 && k.epoch < m.order.seen[k.block-1]
+}
+
+// groupBefore reports that a barrier of a thread group lies between an access and
+// what a thread does now, and both belong to the group.
+func (m *Machine) groupBefore(k mark, thread int) bool {
+	with := func(set int16, thread int) ir.Threads {
+		if thread < 0 {
+			return m.sets[set]
+		}
+		return ir.Threads{Begin: thread, Size: 1}
+	}
+	was, now := with(k.set, int(k.thread)), with(m.running(), m.thread(thread))
+	for i, last := range m.order.last[1:] {
+		if t := m.sets[i+1]; k.epoch < last && t.Has(was) && t.Has(now) {
+			return true
+		}
+	}
+	return false
 }
 
 // and is what to remember of reads k and one by a thread now.
@@ -97,6 +119,12 @@ func (m *Machine) and(k mark, thread int) mark {
 		now.block = -1
 	case k.thread != now.thread:
 		now.thread = -1
+		switch was, is := m.sets[k.set], m.sets[now.set]; {
+		case was.Has(is):
+			now.set = k.set
+		case !is.Has(was):
+			now.set = 0
+		}
 	}
 	return now
 }
@@ -114,11 +142,16 @@ func (m *Machine) ordered(in *ir.Instr, g *global, other mark, thread, flat int,
 		who = fmt.Sprintf("thread %d of block %d", other.thread, other.block-1)
 	}
 	return problem(in.Pos, "Run.E4", "Synchronize orders threads of a block; between blocks, publish with AtomicScalar order=acq_rel, or split the work into two launches",
-		"thread %d of block %d %s element %d of %s, which %s %s in this launch", thread, m.block, does, flat, g.name, who, did)
+		"thread %d of block %d %s element %d of %s, which %s %s in this launch", m.thread(thread), m.block, does, flat, g.name, who, did)
 }
 
 func synchronize(m *Machine, _ *ir.Instr) error {
-	m.order.epoch++
+	o, set := &m.order, int(m.running())
+	o.epoch++
+	for len(o.last) <= set {
+		o.last = append(o.last, 0)
+	}
+	o.last[set] = o.epoch
 	m.order.seen.add(m.order.pending)
 	m.order.pending = nil
 	return nil
@@ -186,6 +219,6 @@ func (m *Machine) exchange(p place) {
 	o.pending.add(e)
 	e.add(o.seen)
 	e.add(o.pending)
-	e.add(epochs{int64(m.block): o.epoch})
+	e.add(epochs{int64(m.block): o.last[0]})
 	o.published[p] = e
 }
