@@ -38,6 +38,9 @@ func (t Type) round(v float64) uint64 { return t.Encode(v, t.Saturates()) }
 
 // Add is a + b.
 func Add(t Type, a, b uint64) uint64 {
+	if t == F32 {
+		return codeOf32(f32(a) + f32(b))
+	}
 	if t.IsFloat() {
 		x, y := t.Decode(a), t.Decode(b)
 		if t == F64 {
@@ -50,6 +53,9 @@ func Add(t Type, a, b uint64) uint64 {
 
 // Sub is a − b.
 func Sub(t Type, a, b uint64) uint64 {
+	if t == F32 {
+		return codeOf32(f32(a) - f32(b))
+	}
 	if t.IsFloat() {
 		x, y := t.Decode(a), t.Decode(b)
 		if t == F64 {
@@ -62,6 +68,9 @@ func Sub(t Type, a, b uint64) uint64 {
 
 // Mul is a · b.
 func Mul(t Type, a, b uint64) uint64 {
+	if t == F32 {
+		return codeOf32(f32(a) * f32(b))
+	}
 	if t.IsFloat() {
 		// Two mantissas of 24 bits make 48: the product is exact below f64.
 		return t.round(t.Decode(a) * t.Decode(b))
@@ -119,6 +128,9 @@ func Mod(t Type, a, b uint64) uint64 {
 
 // Fma is a · b + c with one rounding.
 func Fma(t Type, a, b, c uint64) uint64 {
+	if t == F32 {
+		return codeOf32(fma32(f32(a), f32(b), f32(c)))
+	}
 	if t.IsFloat() {
 		x, y, z := t.Decode(a), t.Decode(b), t.Decode(c)
 		if t == F64 {
