@@ -199,6 +199,324 @@ func (prog *Builder) GridDependencyLaunch() {
 	prog.instr("GridDependencyLaunch", nil, nil, nil)
 }
 
+// Min adds
+//
+//	m = Min(x, y) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// The smaller of x and y. Of floats -0 is below +0, and a NaN loses against a number. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Min(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("Min", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// Max adds
+//
+//	m = Max(x, 0) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// The larger of x and y. Of floats -0 is below +0, and a NaN loses against a number. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Max(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("Max", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// Clip adds
+//
+//	c = Clip(x, -1.0, 1.0) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x held between y and z: Min(Max(x, y), z). A NaN becomes y. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Clip(tile string, x any, y any, z any, tileType Type) Value {
+	return prog.instr("Clip", []string{tile}, []any{x, y, z}, nil, tileType)[0]
+}
+
+// Div adds
+//
+//	q = Div(x, y) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x / y. Floats are the exact quotient rounded once; integers round toward zero, the least signed one divided by -1 is itself, and division by zero is an error on interpreter and simulator. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Div(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("Div", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// Neg adds
+//
+//	n = Neg(x) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// -x; of a float the flipped sign. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Neg(tile string, x any, tileType Type) Value {
+	return prog.instr("Neg", []string{tile}, []any{x}, nil, tileType)[0]
+}
+
+// Abs adds
+//
+//	a = Abs(x) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// |x|; of a float the value without its sign, of the least signed integer itself. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Abs(tile string, x any, tileType Type) Value {
+	return prog.instr("Abs", []string{tile}, []any{x}, nil, tileType)[0]
+}
+
+// Square adds
+//
+//	s = Square(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x · x. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Square(tile string, x any, tileType Type) Value {
+	return prog.instr("Square", []string{tile}, []any{x}, nil, tileType)[0]
+}
+
+// Mod adds
+//
+//	r = Mod(x, 10) : register i32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// The remainder of Div on integers, which has the sign of x. By zero it is an error on interpreter and simulator. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Mod(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("Mod", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// And adds
+//
+//	b = And(x, 255) : register i32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// The bits that x and y both have; of bools whether both are true. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) And(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("And", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// Or adds
+//
+//	b = Or(x, y) : register i32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// The bits that x or y has; of bools whether one is true. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Or(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("Or", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// Xor adds
+//
+//	b = Xor(x, y) : register i32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// The bits that one of x and y has; of bools whether they differ. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Xor(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("Xor", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// Not adds
+//
+//	b = Not(x) : register i32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// The bits that x lacks; of bools whether it is false. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Not(tile string, x any, tileType Type) Value {
+	return prog.instr("Not", []string{tile}, []any{x}, nil, tileType)[0]
+}
+
+// Shl adds
+//
+//	b = Shl(x, 4) : register i32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x shifted left by y bits, y being taken without sign; 0 where y is the width of the type or more. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Shl(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("Shl", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// Shr adds
+//
+//	b = Shr(x, 4) : register i32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x shifted right by y bits, y being taken without sign. Into signed integers the sign enters, into others 0; where y is the width of the type or more nothing else is left. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Shr(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("Shr", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// Equal adds
+//
+//	c = Equal(x, y) : register bool[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x = y. -0 equals +0; a NaN equals nothing. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
+func (prog *Builder) Equal(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("Equal", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// NotEqual adds
+//
+//	c = NotEqual(x, y) : register bool[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x ≠ y; true where one is a NaN. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
+func (prog *Builder) NotEqual(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("NotEqual", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// Less adds
+//
+//	c = Less(x, 0) : register bool[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x < y; false where one is a NaN. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
+func (prog *Builder) Less(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("Less", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// LessEqual adds
+//
+//	c = LessEqual(x, y) : register bool[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x ≤ y; false where one is a NaN. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
+func (prog *Builder) LessEqual(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("LessEqual", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// Greater adds
+//
+//	c = Greater(x, y) : register bool[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x > y; false where one is a NaN. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
+func (prog *Builder) Greater(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("Greater", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// GreaterEqual adds
+//
+//	c = GreaterEqual(x, y) : register bool[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x ≥ y; false where one is a NaN. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
+func (prog *Builder) GreaterEqual(tile string, x any, y any, tileType Type) Value {
+	return prog.instr("GreaterEqual", []string{tile}, []any{x, y}, nil, tileType)[0]
+}
+
+// Where adds
+//
+//	w = Where(c, x, 0) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x where cond is true, else y, element by element. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
+func (prog *Builder) Where(tile string, cond any, x any, y any, tileType Type) Value {
+	return prog.instr("Where", []string{tile}, []any{cond, x, y}, nil, tileType)[0]
+}
+
+// Sqrt adds
+//
+//	r = Sqrt(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// The square root of x, rounded once; NaN below 0. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Sqrt(tile string, x any, tileType Type) Value {
+	return prog.instr("Sqrt", []string{tile}, []any{x}, nil, tileType)[0]
+}
+
+// Round adds
+//
+//	r = Round(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x rounded to the nearest whole number, ties to even. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Round(tile string, x any, tileType Type) Value {
+	return prog.instr("Round", []string{tile}, []any{x}, nil, tileType)[0]
+}
+
+// Floor adds
+//
+//	r = Floor(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x rounded down to a whole number. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Floor(tile string, x any, tileType Type) Value {
+	return prog.instr("Floor", []string{tile}, []any{x}, nil, tileType)[0]
+}
+
+// Ceil adds
+//
+//	r = Ceil(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x rounded up to a whole number. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Ceil(tile string, x any, tileType Type) Value {
+	return prog.instr("Ceil", []string{tile}, []any{x}, nil, tileType)[0]
+}
+
+// Trunc adds
+//
+//	r = Trunc(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// x rounded toward zero to a whole number. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Trunc(tile string, x any, tileType Type) Value {
+	return prog.instr("Trunc", []string{tile}, []any{x}, nil, tileType)[0]
+}
+
+// Exp adds
+//
+//	r = Exp(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// e to the power of x. A fixed sequence of f32 steps, bit-equal on all machines and within 1.25 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: 2 + 2^-23·|x|·2^24 ulp from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Exp(tile string, x any, tileType Type, attrs ...Attr) Value {
+	return prog.instr("Exp", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// Approx is the attribute approx, a word: true: use the machine's approximation, which is faster and less exact.
+func Approx(word string) Attr { return Attr("approx=" + word) }
+
+// Exp2 adds
+//
+//	r = Exp2(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// 2 to the power of x. A fixed sequence of f32 steps, bit-equal on all machines and within 1.25 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: 2 ulp from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Exp2(tile string, x any, tileType Type, attrs ...Attr) Value {
+	return prog.instr("Exp2", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// Log adds
+//
+//	r = Log(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// The natural logarithm of x: -inf at 0, NaN below. A fixed sequence of f32 steps, bit-equal on all machines and within 1.25 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: absolute error up to 2^-22 for x in [0.5, 2], else relative error up to 2^-21.5 from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Log(tile string, x any, tileType Type, attrs ...Attr) Value {
+	return prog.instr("Log", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// Log2 adds
+//
+//	r = Log2(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// The logarithm of x to base 2: -inf at 0, NaN below. A fixed sequence of f32 steps, bit-equal on all machines and within 1.5 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: absolute error up to 2^-22 for x in [0.5, 2], else relative error up to 2^-22 from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Log2(tile string, x any, tileType Type, attrs ...Attr) Value {
+	return prog.instr("Log2", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// Sin adds
+//
+//	r = Sin(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// The sine of x in radians; arguments of any size are reduced exactly. A fixed sequence of f32 steps, bit-equal on all machines and within 3 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: absolute error up to 2^-20.5 for |x| ≤ π, none stated beyond from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Sin(tile string, x any, tileType Type, attrs ...Attr) Value {
+	return prog.instr("Sin", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// Cos adds
+//
+//	r = Cos(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// The cosine of x in radians; arguments of any size are reduced exactly. A fixed sequence of f32 steps, bit-equal on all machines and within 3 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: absolute error up to 2^-20.5 for |x| ≤ π, none stated beyond from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Cos(tile string, x any, tileType Type, attrs ...Attr) Value {
+	return prog.instr("Cos", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// Tanh adds
+//
+//	r = Tanh(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// The hyperbolic tangent of x. A fixed sequence of f32 steps, bit-equal on all machines and within 1.75 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: relative error up to 2^-11 from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Tanh(tile string, x any, tileType Type, attrs ...Attr) Value {
+	return prog.instr("Tanh", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// Sigmoid adds
+//
+//	r = Sigmoid(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// 1 / (1 + e to the power of -x). A fixed sequence of f32 steps, bit-equal on all machines and within 2.5 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: 4 + 2·|x| ulp from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Sigmoid(tile string, x any, tileType Type, attrs ...Attr) Value {
+	return prog.instr("Sigmoid", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// Rsqrt adds
+//
+//	r = Rsqrt(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// 1 / √x: inf at 0, NaN below. A fixed sequence of f32 steps, bit-equal on all machines and within 1.5 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: relative error up to 2^-22.9 from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) Rsqrt(tile string, x any, tileType Type, attrs ...Attr) Value {
+	return prog.instr("Rsqrt", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
 // AllocateShared adds
 //
 //	sa = AllocateShared() : shared f16[64, 32] shared_row_major(64, 32)

@@ -38,6 +38,7 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E13", Text: "What assume promises holds.", Why: "Lowering relies on it."},
 	{Code: "Run.E14", Text: "An index of a scatter or gather lies inside the dimension it is of.", Why: "On a GPU another element, or other memory, would be used."},
 	{Code: "Run.E15", Text: "A semaphore that a block waits for is released by the block itself, or by one that comes before it.", Why: "Blocks start in the order of their numbers; a later one may have to wait for the place that an earlier one keeps."},
+	{Code: "Run.E16", Text: "Integers of tiles are not divided by zero.", Why: "Machines give some number."},
 }
 
 // Machine is a launch in progress.
@@ -429,7 +430,7 @@ func (m *Machine) int(e ir.Expr) (int64, error) { return ir.EvalInt(e, m.lookup)
 func (m *Machine) exec(s ir.Stmt) error {
 	switch s := s.(type) {
 	case *ir.Instr:
-		f := meanings[s.Op.Name]
+		f := meaningOf(s.Op)
 		if f == nil {
 			return problem(s.Pos, "Run.E1", "", "the interpreter has no meaning for %s", s.Op.Name)
 		}

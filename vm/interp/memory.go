@@ -21,10 +21,6 @@ var meanings = map[string]meaning{
 	"View":             view,
 	"Cast":             cast,
 	"CastDeferred":     castDeferred,
-	"Add":              arithmetic,
-	"Sub":              arithmetic,
-	"Mul":              arithmetic,
-	"Fma":              arithmetic,
 	"Dot":              dot,
 
 	"AllocateShared": allocateShared,
@@ -60,7 +56,18 @@ var meanings = map[string]meaning{
 }
 
 // Has reports whether the interpreter has a meaning for the op.
-func Has(op string) bool { return meanings[op] != nil }
+func Has(op string) bool {
+	row := ir.OpByName(op)
+	return row != nil && meaningOf(row) != nil
+}
+
+// meaningOf is the meaning of an op; those of the arithmetic family share one.
+func meaningOf(op *ir.Op) meaning {
+	if op.Family == "arithmetic" {
+		return arithmetic
+	}
+	return meanings[op.Name]
+}
 
 func blockIndices(m *Machine, in *ir.Instr) error {
 	at := m.BlockIndex()

@@ -239,54 +239,7 @@ var table = slices.Concat([]*Op{
 	atomicScalar,
 	gridDependencyWait,
 	gridDependencyLaunch,
-}, sharedRows, asyncRows, movementRows)
-
-// elementwise is the row of an arithmetic op with n operands.
-func elementwise(name, doc string, n int, example string) *Op {
-	ports := []Port{}
-	for _, s := range []string{"x", "y", "z"}[:n] {
-		ports = append(ports, Port{Name: s, Accept: AcceptRegister | AcceptScalar})
-	}
-	return &Op{
-		Name: name, Family: "arithmetic", Class: ClassElementwise,
-		Doc: doc + " Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.",
-		In:  ports, Out: []Port{{Name: "tile", Accept: AcceptRegister}},
-		Rules: []Rule{
-			{Text: "Operands and result have one element type.", Check: func(p *Program, in *Instr) *Violation {
-				want := in.Out[0].Type.Elem
-				for _, o := range in.In {
-					got, fixed := TypeOf(o.Expr, func(diag.Pos, string, string, string) {})
-					if v := o.Var(); v != nil {
-						got, fixed = v.Type.Elem, true
-					}
-					if fixed && got != want || !fixed && got.IsFloat() && !want.IsFloat() {
-						return &Violation{Pos: o.Pos, Msg: fmt.Sprintf("%s is %s, the result %s", o.Expr, got, want), Help: fmt.Sprintf("Cast it to %s first", want)}
-					}
-				}
-				return nil
-			}},
-			{Text: "The element type has at least 16 bits.", Why: "Narrower types have no arithmetic; they are stored, viewed and cast.", Check: func(p *Program, in *Instr) *Violation {
-				if t := in.Out[0].Type.Elem; t.Bits() < 16 || t == dtype.TF32 {
-					return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s has no arithmetic", t), Help: "Cast to f16, bf16, f32 or i32 first"}
-				}
-				return nil
-			}},
-			{Text: "Each operand's shape broadcasts to the result's.", Check: func(p *Program, in *Instr) *Violation {
-				out, _ := in.Out[0].Type.Dims()
-				for _, o := range in.In {
-					if v := o.Var(); v != nil && v.Type.IsRegister() {
-						if dims, _ := v.Type.Dims(); !broadcasts(dims, out) {
-							return &Violation{Pos: o.Pos, Msg: fmt.Sprintf("%s is %v, the result %v", v.Name, dims, out), Help: "extents agree, or are 1 in the operand"}
-						}
-					}
-				}
-				return nil
-			}},
-			{Text: "Every thread holds the operand elements that its result elements need.", Why: "Element-wise instructions move nothing between threads.", Check: checkCover},
-		},
-		Since: "0.1", Source: paper + " Table 1", Example: example,
-	}
-}
+}, arithmeticRows, sharedRows, asyncRows, movementRows)
 
 func (s *Instr) typePos(i int) diag.Pos {
 	if i < len(s.TypePos) {
