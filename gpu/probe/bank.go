@@ -32,7 +32,6 @@ type BankPattern struct {
 type BankResult struct {
 	Name      string
 	Predicted int     // by gpu/model/bank
-	Merged    int     // by the same where phases of equal addresses merge
 	Cycles    float64 // of an access, all warps of the processor together
 	Measured  float64 // wavefronts
 }
@@ -234,31 +233,23 @@ func (f BankForm) round(m *maker, at, i, acc code.Value) code.Value {
 	return acc
 }
 
-// MeasureBanks runs the function of a form and counts wavefronts.
-func MeasureBanks(ctx context.Context, m Machine, f BankForm) (BankRun, error) {
+// MeasureBanks runs the function of a form, counts wavefronts, and predicts them for
+// shared memory of a profile.
+func MeasureBanks(ctx context.Context, m Machine, p bank.Profile, f BankForm) (BankRun, error) {
 	fn, bufs := f.Func()
 	if err := m.Run(ctx, fn, [3]int{1, 1, 1}, bufs); err != nil {
 		return BankRun{}, fmt.Errorf("probe: banks, %s: %w", f.Name, err)
 	}
-	return f.analyse(bufs[2])
+	return f.analyse(p, bufs[2])
 }
 
 // analyse turns readings of the clock into wavefronts.
-func (f BankForm) analyse(readings []byte) (BankRun, error) {
+func (f BankForm) analyse(profile bank.Profile, readings []byte) (BankRun, error) {
 	run := BankRun{Form: f.Name}
-	merging, err := bank.FindProfile("nvidia-cc7")
-	if err != nil {
-		return run, err
-	}
-	merging.AllRows = false
 	for p, pat := range f.Patterns {
-		predicted, err := bank.Count(bank.Nvidia(), pat.Access)
+		predicted, err := bank.Count(profile, pat.Access)
 		if err != nil {
 			return run, fmt.Errorf("probe: banks, %s, %s: %w", f.Name, pat.Name, err)
-		}
-		merged, err := bank.Count(merging, pat.Access)
-		if err != nil {
-			return run, err
 		}
 		var fastest [2]uint32
 		for trial := range 2 * bankTrials {
@@ -271,7 +262,7 @@ func (f BankForm) analyse(readings []byte) (BankRun, error) {
 			}
 		}
 		accesses := float64((bankMany - bankFew) * bankUnroll * bankWarps)
-		run.Results = append(run.Results, BankResult{Name: pat.Name, Predicted: predicted.Wavefronts, Merged: merged.Wavefronts,
+		run.Results = append(run.Results, BankResult{Name: pat.Name, Predicted: predicted.Wavefronts,
 			Cycles: (float64(fastest[1]) - float64(fastest[0])) / accesses})
 	}
 	most := run.Results[1]

@@ -192,7 +192,7 @@ func Count(p Profile, a Access) (Report, error) {
 	if a.Kind.matrix() {
 		phases = phases[:a.Matrices]
 	}
-	if p.PairMerge && a.Kind == Load && a.Width == 16 {
+	if p.merges(a.Kind, a.Width) {
 		phases, r.Merged = mergePairs(phases, a.Addrs)
 	}
 	for i, lanes := range phases {
@@ -373,10 +373,11 @@ func (p Profile) check(a Access) (Access, Rule, error) {
 // alignment of an access of width bytes: the width, or for AMD's 12-byte form the word.
 func (p Profile) alignment(width int) int { return 1 << bits.TrailingZeros(uint(width)) }
 
-// mergePairs fuses the two phases of each half of a warp whose lanes n and n^1, or
-// n and n^2, want the same 16 bytes. Lanes that take no part do not stand in the way.
+// mergePairs fuses phases two by two, 16-byte ones of each half of a warp and the
+// 8-byte ones of the whole, where in both together all lanes n and n^1, or all n and
+// n^2, want the same bytes. Lanes that take no part do not stand in the way.
 //
-// Source: NVIDIA developer forum, on compute capability 7.x.
+// Source: NVIDIA developer forum, on compute capability 7.x; tests/record/banks.json.
 func mergePairs(phases [][]int, addrs []int) (out [][]int, merged bool) {
 	same := func(lanes []int, flip int) bool {
 		for _, n := range lanes {

@@ -24,6 +24,7 @@ func repeat(v, n int) []int { return slices.Repeat([]int{v}, n) }
 func TestCount(t *testing.T) {
 	nvidia := Nvidia()
 	merge, _ := FindProfile("sm_75")
+	hopper, _ := FindProfile("sm_90a")
 	alternate := strided(32, 0)
 	for i := range alternate {
 		alternate[i] = i % 2 * 128
@@ -31,6 +32,10 @@ func TestCount(t *testing.T) {
 	pairs := make([]int, 32)
 	for i := range pairs {
 		pairs[i] = i / 2 * 16
+	}
+	wide := make([]int, 32)
+	for i := range wide {
+		wide[i] = i % 2 * 256
 	}
 	holes := strided(32, 128)
 	for i := 2; i < 32; i++ {
@@ -58,6 +63,10 @@ func TestCount(t *testing.T) {
 		{"uniform 16", nvidia, Access{Load, 16, repeat(0, 32), 0, nil}, []int{1, 1, 1, 1}, ""},
 		{"uniform 16 merged", merge, Access{Load, 16, repeat(0, 32), 0, nil}, []int{1, 1}, ""},
 		{"pairs 16 merged", merge, Access{Load, 16, pairs, 0, nil}, []int{1, 1}, ""},
+		{"uniform 8 merged", hopper, Access{Load, 8, repeat(0, 32), 0, nil}, []int{1}, ""},
+		{"alternate 8 merged", hopper, Access{Load, 8, wide, 0, nil}, []int{2}, ""},
+		{"dense 8 does not merge", hopper, Access{Load, 8, strided(32, 8), 0, nil}, []int{1, 1}, ""},
+		{"uniform 8 of cc7", merge, Access{Load, 8, repeat(0, 32), 0, nil}, []int{1, 1}, ""},
 		{"stores do not merge", merge, Access{Store, 16, repeat(0, 32), 0, nil}, []int{1, 1, 1, 1}, ""},
 		{"ldmatrix.x1", nvidia, Access{LdMatrix, 0, strided(8, 128), 0, nil}, []int{8}, ""},
 		{"ldmatrix.x2", nvidia, Access{LdMatrix, 16, strided(16, 64), 0, nil}, []int{4, 4}, ""},
@@ -231,7 +240,7 @@ func TestCounter(t *testing.T) {
 	rnd := rand.New(rand.NewPCG(1, 2))
 	for _, p := range Profiles() {
 		for _, rule := range p.Rules {
-			if rule.Kinds[0].matrix() || p.PairMerge {
+			if rule.Kinds[0].matrix() || p.Merge != nil {
 				continue
 			}
 			for _, width := range rule.Widths {

@@ -83,8 +83,8 @@ func Rank(p Profile, kind Kind, width int, laneBits []int) (degree int, err erro
 		}
 	}
 	phases := rule.Phases
-	if p.PairMerge && kind == Load && width == 16 && (laneBits[0] == 0 || laneBits[1] == 0) {
-		phases = runs(p.Lanes, 16) // see mergePairs
+	if p.merges(kind, width) && (laneBits[0] == 0 || laneBits[1] == 0) {
+		phases = runs(p.Lanes, 2*len(phases[0])) // see mergePairs
 	}
 	lanes, err := phaseBasis(phases)
 	if err != nil {

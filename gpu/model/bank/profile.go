@@ -46,8 +46,8 @@ type Profile struct {
 	Banks     int
 	BankBytes int
 	Rules     []Rule
-	PairMerge bool // two phases of a 16-byte load fuse where neighbouring lanes want the same bytes
-	AllRows   bool // ldmatrix wants a valid row address from every lane
+	Merge     []int // widths of loads of which two phases fuse where neighbouring lanes want the same bytes
+	AllRows   bool  // ldmatrix wants a valid row address from every lane
 }
 
 // Rule is the rule for a kind and width of access; the error says which there are.
@@ -72,6 +72,11 @@ func (p Profile) Rule(kind Kind, width int) (Rule, error) {
 
 // Nvidia is the profile of NVIDIA GPUs from compute capability 5.0 on.
 func Nvidia() Profile { return Profiles()[0] }
+
+// merges says whether phases of such accesses may fuse.
+func (p Profile) merges(kind Kind, width int) bool {
+	return kind == Load && slices.Contains(p.Merge, width)
+}
 
 // FindProfile looks a profile up by name or alias.
 func FindProfile(name string) (Profile, error) {
@@ -139,8 +144,10 @@ func Profiles() []Profile {
 	}
 	return []Profile{
 		{Name: "nvidia", Doc: "NVIDIA from compute capability 5.0 on", Lanes: 32, Banks: 32, BankBytes: 4, Rules: nvidia},
-		{Name: "nvidia-cc7", Aliases: []string{"sm_70", "sm_75"}, Lanes: 32, Banks: 32, BankBytes: 4, Rules: nvidia, PairMerge: true, AllRows: true,
+		{Name: "nvidia-cc7", Aliases: []string{"sm_70", "sm_75"}, Lanes: 32, Banks: 32, BankBytes: 4, Rules: nvidia, Merge: []int{16}, AllRows: true,
 			Doc: "compute capability 7.x: phases of equal 16-byte loads merge, ldmatrix wants an address from every lane"},
+		{Name: "nvidia-sm90", Aliases: []string{"sm_90", "sm_90a", "h100", "h200"}, Lanes: 32, Banks: 32, BankBytes: 4, Rules: nvidia, Merge: []int{8, 16},
+			Doc: "compute capability 9.0, as the clock of an H200 shows it (tests/record/banks.json): phases of equal 8- and 16-byte loads merge"},
 		{Name: "mi300", Aliases: []string{"cdna3", "gfx942"}, Doc: "AMD MI300: 16-byte reads in 8 phases of two far groups of 4 lanes",
 			Lanes: 64, Banks: 32, BankBytes: 4, Rules: []Rule{
 				{Kinds: both, Widths: []int{1, 2, 4}, Phases: runs(64, 32), Source: assumed},

@@ -458,7 +458,7 @@ func (r *Result) certify(p Profile) error {
 		r.Certificate = append(r.Certificate, c)
 		total += cmp.Or(pat.Weight, 1) * after.Wavefronts
 	}
-	if total != r.Wavefronts && !p.PairMerge {
+	if total != r.Wavefronts && p.Merge == nil {
 		panic(fmt.Sprintf("bank: %s takes %d wavefronts, and the search counted %d", r.Best, total, r.Wavefronts))
 	}
 	return nil
