@@ -183,3 +183,7 @@ func addF32(_ []int64, a, b, _ uint64) uint64 { return fromFloat(float(a) + floa
 func subF32(_ []int64, a, b, _ uint64) uint64 { return fromFloat(float(a) - float(b)) }
 func mulF32(_ []int64, a, b, _ uint64) uint64 { return fromFloat(float(a) * float(b)) }
 func fmaF32(_ []int64, a, b, c uint64) uint64 { return dtype.Fma(dtype.F32, a, b, c) }
+
+func approximate(op dtype.StepOp) meaning {
+	return func(_ []int64, a, _, _ uint64) uint64 { return dtype.Approximate(op, a) }
+}

@@ -308,6 +308,9 @@ func reference(name string, x args) (r uint64, ok bool) {
 		return []uint64{x.b, x.a}[x.c], true
 	case "cvt":
 		p := parts[1:]
+		if p[0] == "rni" || p[0] == "rmi" || p[0] == "rpi" || p[0] == "rzi" && floats[p[1]] != 0 {
+			return whole(p[0], floats[p[1]], x.a), true
+		}
 		if p[0] == "rn" || p[0] == "rzi" {
 			p = p[1:]
 		}
@@ -441,6 +444,37 @@ func reference(name string, x args) (r uint64, ok bool) {
 	return fromBits(out), true
 }
 
+// whole is a float rounded to a whole number: down, then up where the rest says so.
+func whole(how string, t dtype.Type, a uint64) uint64 {
+	n, ok := number(t, a)
+	v := t.Decode(a)
+	switch {
+	case v != v:
+		return t.NaN()
+	case !ok:
+		return a
+	}
+	down, acc := n.Int(nil)
+	if n.Sign() < 0 && acc != big.Exact {
+		down.Sub(down, big.NewInt(1))
+	}
+	up := false
+	rest := new(big.Float).SetPrec(4000).Sub(n, new(big.Float).SetPrec(4000).SetInt(down))
+	switch how {
+	case "rpi":
+		up = rest.Sign() > 0
+	case "rzi":
+		up = rest.Sign() > 0 && n.Sign() < 0
+	case "rni":
+		half := rest.Cmp(big.NewFloat(0.5))
+		up = half > 0 || half == 0 && down.Bit(0) == 1
+	}
+	if up {
+		down.Add(down, big.NewInt(1))
+	}
+	return nearest(t, new(big.Float).SetPrec(4000).SetInt(down), math.Signbit(v))
+}
+
 func bitsOf(t dtype.Type, v uint64) []uint64 {
 	var out []uint64
 	for k := range t.Bits() {
@@ -470,7 +504,7 @@ func TestMeanings(t *testing.T) {
 	}
 	for _, op := range Rows() {
 		row := op.Row()
-		if row.Meaning == nil || len(row.In) == 0 {
+		if row.Meaning == nil || len(row.In) == 0 || row.Bound != nil { // approximations: below
 			continue
 		}
 		draw := func(t Type) uint64 {
@@ -512,6 +546,37 @@ func TestMeanings(t *testing.T) {
 			if got := row.Meaning(imm, in[0], in[1], in[2]); got != want {
 				t.Errorf("%s %v %#x %#x %#x is %#x, want %#x", row.Name, imm, in[0], in[1], in[2], got, want)
 				break
+			}
+		}
+	}
+}
+
+// TestApproximations holds what machines approximate to bounds around float64's
+// functions, and bounds to what they are for.
+func TestApproximations(t *testing.T) {
+	exact := map[Op]func(float64) float64{
+		OpExp2ApproxF32: math.Exp2, OpLog2ApproxF32: math.Log2, OpSinApproxF32: math.Sin, OpCosApproxF32: math.Cos, OpTanhApproxF32: math.Tanh,
+		OpRsqrtApproxF32: func(x float64) float64 { return math.Pow(x, -0.5) }, OpRcpApproxF32: func(x float64) float64 { return math.Pow(x, -1) },
+	}
+	for _, op := range Rows() {
+		row := op.Row()
+		if row.Bound == nil {
+			continue
+		}
+		f := exact[op]
+		if f == nil {
+			t.Errorf("%s: give its exact function", op)
+			continue
+		}
+		for _, v := range []float64{0.01, 0.5, 1, 1.25, 3, 2.5e-20, math.NaN(), math.Inf(1)} {
+			in := dtype.F32.Encode(v, false)
+			got, want := row.Meaning(nil, in, 0, 0), dtype.F32.Encode(f(dtype.F32.Decode(in)), false)
+			if got != want {
+				t.Errorf("%s of %v is %v, want %v", op, v, dtype.F32.Decode(got), dtype.F32.Decode(want))
+			}
+			inside := row.Bound.Domain == 0 || v <= row.Bound.Domain
+			if !row.Bound.Holds(in, want, want) || want < 0x7f800000 && inside && row.Bound.Holds(in, dtype.F32.Encode(dtype.F32.Decode(want)*1.01+0.001, false), want) {
+				t.Errorf("%s: the bound at %v", op, v)
 			}
 		}
 	}

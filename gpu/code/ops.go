@@ -187,6 +187,21 @@ const (
 	OpMaxF64
 	OpNegF64
 	OpAbsF64
+	OpRoundF32
+	OpFloorF32
+	OpCeilF32
+	OpTruncF32
+	OpRoundF64
+	OpFloorF64
+	OpCeilF64
+	OpTruncF64
+	OpExp2ApproxF32
+	OpLog2ApproxF32
+	OpSinApproxF32
+	OpCosApproxF32
+	OpTanhApproxF32
+	OpRsqrtApproxF32
+	OpRcpApproxF32
 
 	OpVoteAny
 	OpVoteAll
@@ -228,6 +243,10 @@ const (
 	OpAtomGlobalExch
 	OpAtomGlobalCas
 	OpAtomGlobalAddF32
+	OpAtomGlobalMinS32
+	OpAtomGlobalMinU32
+	OpAtomGlobalMaxS32
+	OpAtomGlobalMaxU32
 	OpAtomGlobalInc
 	OpAtomGlobalAcqRelAdd
 	OpAtomGlobalAcqRelInc
@@ -239,6 +258,15 @@ const (
 	OpAtomSharedAnd
 	OpAtomSharedOr
 	OpAtomSharedAdd
+	OpAtomSharedXor
+	OpAtomSharedExch
+	OpAtomSharedCas
+	OpAtomSharedAddF32
+	OpAtomSharedMinS32
+	OpAtomSharedMinU32
+	OpAtomSharedMaxS32
+	OpAtomSharedMaxU32
+	OpSpinGlobal
 
 	OpCpAsyncB32
 	OpCpAsyncB64
@@ -249,6 +277,7 @@ const (
 	OpCpAsyncWaitAll
 
 	OpBarSync
+	OpBarGroup
 	OpBarWarp
 	OpFenceGPU
 	OpGridDepWait
@@ -256,6 +285,8 @@ const (
 	OpClock
 	OpGlobalTimer
 	OpCheck
+	OpAssume
+	OpCheckIndex
 	OpSmID
 
 	OpMmaF16F32

@@ -2,7 +2,10 @@ package code
 
 import (
 	"fmt"
+	"math"
 	"strings"
+
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
 // Class says what an instruction may do besides giving results.
@@ -56,6 +59,7 @@ const (
 	ImmUnroll                  // copies of a loop's body: 1 keeps it as it is
 	ImmLane                    // lane distance or mask, 0 to 31
 	ImmGroups                  // groups of copies, 0 to 63
+	ImmThreads                 // number of threads, whole warps
 	ImmSelector                // which lanes hold sparsity metadata, below Row.Selectors
 )
 
@@ -138,11 +142,27 @@ type Row struct {
 	// Meaning is the result of a pure row of one result; inputs and result are
 	// zero above their types' bits, missing inputs are 0.
 	Meaning func(imm []int64, a, b, c uint64) uint64
-	PTX, C  string
-	Since   Arch   // 0: sm_80
-	ISA     string // lowest PTX version that knows it, where that is above 8.0
-	Doc     string
-	Source  string
+	// Bound says how far from the meaning a machine's result may lie; nil: nowhere.
+	Bound  *Bound
+	PTX, C string
+	Since  Arch   // 0: sm_80
+	ISA    string // lowest PTX version that knows it, where that is above 8.0
+	Doc    string
+	Source string
+}
+
+// Bound is the error of an approximation of f32: relative, or absolute where that
+// is more; for inputs beyond Domain (if it is not 0) there is none stated.
+type Bound struct{ Rel, Abs, Domain float64 }
+
+// Holds reports whether a machine's result for an input is close enough to the
+// meaning, all as f32 codes. Of subnormal results the last four units may differ.
+func (b *Bound) Holds(in, got, want uint64) bool {
+	x, g, w := dtype.F32.Decode(in), dtype.F32.Decode(got), dtype.F32.Decode(want)
+	if b.Domain != 0 && !(math.Abs(x) <= b.Domain) {
+		return true
+	}
+	return got == want || g != g && w != w || math.Abs(g-w) <= max(b.Rel*math.Abs(w), b.Abs, 4*0x1p-149)
 }
 
 // Eval is the meaning with inputs and results as lists, or nil if the row has

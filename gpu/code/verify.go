@@ -205,6 +205,11 @@ func (v *verifier) imm(in *Instr, bad func(code, format string, args ...any)) {
 			lo, hi = 0, 63
 		case ImmID:
 			lo, hi = 0, 15
+		case ImmThreads:
+			lo, hi = 32, 1024
+			if in.Imm[i]%32 != 0 {
+				bad("Code.M2", "immediate %d is %d, must be whole warps", i, in.Imm[i])
+			}
 		case ImmSelector:
 			lo, hi = 0, int64(row.Selectors)-1
 		case ImmUnroll:

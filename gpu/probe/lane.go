@@ -255,6 +255,15 @@ func laneCase(op code.Op, name string, vs []variant, cols [][]uint64) Case {
 				return in
 			}
 		}
+		if b := row.Bound; b != nil {
+			outs[len(outs)-1].within = func(k int, got, want uint64) bool {
+				in := cols[0][k%n]
+				if v := vs[k/n]; v.input == 0 {
+					in = v.bits
+				}
+				return b.Holds(in, got, want)
+			}
+		}
 		addrs = append(addrs, m.at(p, idx, bytesOf(t)))
 	}
 	for v, va := range vs {

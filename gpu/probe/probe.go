@@ -57,6 +57,8 @@ type Out struct {
 	// nan is set where NaNs carry payloads; operands gives what went into element k.
 	nan      *nanRow
 	operands func(k int) []uint64
+	// within is set where the row is an approximation: whether element k is near enough.
+	within func(k int, got, want uint64) bool
 }
 
 // Row is what a machine did with one row of the table.
@@ -244,6 +246,9 @@ func (o Out) compare(got, want []byte, nans *nanTally) (tried, differ int, first
 	var told []uint64 // examples give different values
 	for k := range n {
 		if g[k] == w[k] {
+			continue
+		}
+		if o.within != nil && o.within(k, g[k], w[k]) {
 			continue
 		}
 		if o.nan != nil && o.nan.to.IsNaN(g[k]) && o.nan.to.IsNaN(w[k]) {
