@@ -2,15 +2,11 @@ package differential
 
 import (
 	"context"
-	"crypto/sha256"
 	"errors"
-	"fmt"
-	"io"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/tests/record"
-	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
 var recorder = record.Flags()
@@ -22,21 +18,7 @@ type row struct {
 	ExecUs float64 `json:"exec_us"`
 }
 
-const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o differential.test ./tests/differential && ./differential.test -test.run GPU -test.v -record programs.json -commit COMMIT, and put programs.json in tests/record"
-
-// hash names what a row proves something about.
-func hash(l Launch) string {
-	h := sha256.New()
-	io.WriteString(h, text.Format(l.Program))
-	for _, a := range l.Args {
-		if a.Array != nil {
-			fmt.Fprintf(h, "%s %x\n", a.Array.Header(), sha256.Sum256(a.Array.Data))
-		} else {
-			fmt.Fprintf(h, "%d %v\n", a.Int, a.Float)
-		}
-	}
-	return fmt.Sprintf("%x", h.Sum(nil)[:12])
-}
+const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o differential.test ./tests/differential && ./differential.test -test.run GPU -test.v -record programs.json -commit COMMIT, and put programs.json and random.json in tests/record"
 
 // TestGPUAgrees runs the corpus on the attached GPU and compares bit for bit
 // with the simulator and the interpreter.
@@ -70,7 +52,7 @@ func TestGPUAgrees(t *testing.T) {
 			continue
 		}
 		r := row{Row: stamp}
-		r.Name, r.Hash, r.Result = l.Name, hash(l), "equal"
+		r.Name, r.Hash, r.Result = l.Name, l.Hash(), "equal"
 		got, err := gpu.Run(ctx, l.Program, l.Args)
 		if err != nil {
 			t.Errorf("%s: %v", l.Name, err)
@@ -108,7 +90,7 @@ func TestGPUAgrees(t *testing.T) {
 func TestRecord(t *testing.T) {
 	now := map[string]string{}
 	for _, l := range launches(t) {
-		now[l.Name] = hash(l)
+		now[l.Name] = l.Hash()
 	}
 	stale, proved, problems := record.Check(record.Read[row](t, "programs.json"), "program", now, howTo)
 	for _, err := range problems {

@@ -13,6 +13,7 @@ package differential
 import (
 	"crypto/sha256"
 	"fmt"
+	"io"
 	"strconv"
 	"strings"
 
@@ -29,6 +30,21 @@ type Launch struct {
 	Section string // "in", "in2", …
 	Program *ir.Program
 	Args    []ir.Arg
+}
+
+// Hash names what a run of the launch proves something about: its program and its
+// arguments.
+func (l Launch) Hash() string {
+	h := sha256.New()
+	io.WriteString(h, text.Format(l.Program))
+	for _, a := range l.Args {
+		if a.Array != nil {
+			fmt.Fprintf(h, "%s %x\n", a.Array.Header(), sha256.Sum256(a.Array.Data))
+		} else {
+			fmt.Fprintf(h, "%d %v\n", a.Int, a.Float)
+		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:12])
 }
 
 // Launches lists every launch of the corpus.

@@ -2,9 +2,13 @@ package differential
 
 import (
 	"context"
+	"crypto/sha256"
 	"errors"
 	"flag"
 	"fmt"
+	"io"
+	"os"
+	"path/filepath"
 	"runtime/debug"
 	"strings"
 	"testing"
@@ -13,6 +17,8 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/tests/need"
+	"github.com/tilus-lab/tilus-lab/tests/record"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -243,6 +249,29 @@ func failure(bad string) string {
 	return "error"
 }
 
+// randomRow is what tests/record/random.json says: programs drawn from these seeds
+// were equal on a GPU, the simulator and the interpreter.
+type randomRow struct {
+	record.Row
+	Seeds []uint64 `json:"seeds"`
+	// Placed counts the instructions that ran, by name.
+	Placed map[string]int `json:"placed"`
+}
+
+// hashOf names the programs of seeds; it changes with the instruction table.
+func hashOf(t *testing.T, seeds []uint64) string {
+	t.Helper()
+	h, o := sha256.New(), randomOptions()
+	for _, seed := range seeds {
+		p, err := randprog.New(seed, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		io.WriteString(h, p.Text())
+	}
+	return fmt.Sprintf("%x", h.Sum(nil)[:12])
+}
+
 // TestRandomProgramsOnGPU compares the GPU with the simulator and the interpreter.
 func TestRandomProgramsOnGPU(t *testing.T) {
 	gpu, err := device.Open("cuda")
@@ -252,39 +281,88 @@ func TestRandomProgramsOnGPU(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer gpu.Close()
+	defer func() { gpu.Close() }()
+	stamp, err := recorder.Stamp("random")
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := gpu.Describe()
+	stamp.Name, stamp.GPU, stamp.Driver, stamp.Target, stamp.Result = "random programs", info.Title, info.Driver, info.Arch, "equal"
+	r := randomRow{Row: stamp, Placed: map[string]int{}}
 	sim := open(t, "sim")
 	o := randomOptions()
-	agreed, failed := 0, 0
-	for seed := *progSeed; agreed < *progGPU && failed < 20; seed++ {
+	for seed := *progSeed; len(r.Seeds) < *progGPU && r.Differ < 20; seed++ {
 		p, err := randprog.New(seed, o)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p, err = lowerable(p, map[string]int{}); err != nil {
-			continue
-		}
-		p, want, err := runnable(p, map[string]int{})
-		if err != nil {
-			continue
-		}
+		var want []ir.Arg
 		run := func(d device.Device) string {
-			got, err := d.Run(context.Background(), p.Program, p.Args)
+			return crashing(func() string {
+				got, err := d.Run(context.Background(), p.Program, p.Args)
+				if err != nil {
+					return err.Error()
+				}
+				return differs(p.Program, got.Args, want)
+			})
+		}
+		skip := crashing(func() string {
+			if p, err = lowerable(p, map[string]int{}); err == nil {
+				p, want, err = runnable(p, map[string]int{})
+			}
 			if err != nil {
 				return err.Error()
 			}
-			return differs(p.Program, got.Args, want)
+			return ""
+		})
+		if skip == "" {
+			skip = run(sim)
 		}
-		if bad := run(sim); bad != "" {
-			t.Logf("seed %d: the simulator differs already: %s", seed, bad)
+		if skip != "" {
+			t.Logf("seed %d is left out: %s", seed, skip)
 			continue
 		}
+		r.Of++
 		if bad := run(gpu); bad != "" {
-			failed++
+			r.Differ++
+			r.Result = fmt.Sprintf("seed %d: %s", seed, bad)
 			t.Errorf("seed %d: %s\n%s", seed, bad, p.Text())
+			if strings.Contains(bad, "cuda") { // a fault ends the context
+				gpu.Close()
+				if gpu, err = device.Open("cuda"); err != nil {
+					t.Fatal(err)
+				}
+			}
 			continue
 		}
-		agreed++
+		r.Seeds = append(r.Seeds, seed)
+		for name, n := range p.Placed {
+			r.Placed[name] += n
+		}
 	}
-	t.Logf("%d programs agree from seed %d, %d do not", agreed, *progSeed, failed)
+	t.Logf("%d programs agree from seed %d, %d do not", len(r.Seeds), *progSeed, r.Differ)
+	r.Hash = hashOf(t, r.Seeds)
+	if err := recorder.Beside("random.json").Write([]randomRow{r}); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// TestRandomRecord says what GPU runs proved of random programs.
+func TestRandomRecord(t *testing.T) {
+	if _, err := os.Stat(filepath.Join(need.Root(t), "tests", "record", "random.json")); err != nil {
+		t.Skipf("there is no random.json; %s", howTo)
+	}
+	rows := record.Read[randomRow](t, "random.json")
+	if len(rows) != 1 || len(rows[0].Seeds) == 0 {
+		t.Fatalf("%d rows; %s", len(rows), howTo)
+	}
+	now := map[string]string{rows[0].Name: hashOf(t, rows[0].Seeds)}
+	stale, _, problems := record.Check(rows, "random", now, howTo)
+	for _, err := range problems {
+		t.Error(err)
+	}
+	if len(stale) > 0 {
+		t.Logf("stale: the seeds give other programs now")
+	}
+	t.Logf("%d random programs were equal", len(rows[0].Seeds))
 }

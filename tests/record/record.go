@@ -84,6 +84,16 @@ func (w Writer) Write(rows any) error {
 	return os.WriteFile(*w.to, append(data, '\n'), 0o644)
 }
 
+// Beside is a writer of another file of the same folder: a test binary may prove
+// several kinds of things in one run.
+func (w Writer) Beside(file string) Writer {
+	to := *w.to
+	if to != "" {
+		to = filepath.Join(filepath.Dir(to), file)
+	}
+	return Writer{&to, w.commit}
+}
+
 // Read reads a file of this folder.
 func Read[T any](t testing.TB, file string) []T {
 	t.Helper()
