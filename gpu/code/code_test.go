@@ -141,7 +141,7 @@ func TestTable(t *testing.T) {
 		if (r.Class == Pure) != (r.Meaning != nil) {
 			t.Errorf("%s is %s but meaning is %t", r.Name, r.Class, r.Meaning != nil)
 		}
-		if (r.Memory() || r.Class == Async) != (r.Space != NoSpace && r.Unit > 0 && r.Count > 0) {
+		if r.Class != Barrier && (r.Memory() || r.Class == Async) != (r.Space != NoSpace && r.Unit > 0 && r.Count > 0) {
 			t.Errorf("%s: class and access do not agree", r.Name)
 		}
 		if r.Meaning != nil && (len(r.Out) != 1 || len(r.In) > 3) {

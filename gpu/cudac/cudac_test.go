@@ -104,6 +104,9 @@ func every(t *testing.T) *code.Func {
 				if k == code.ImmSelector {
 					n = int64(row.Selectors) - 1
 				}
+				if k == code.ImmThreads {
+					n = 64
+				}
 				in.Imm = append(in.Imm, n)
 			}
 			if row.Class == code.Store && row.Space == code.Global {

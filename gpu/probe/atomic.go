@@ -14,8 +14,18 @@ func update(op code.Op, old, b, c uint64) uint64 {
 		return old & b
 	case code.OpAtomGlobalOr, code.OpRedGlobalOr, code.OpAtomSharedOr:
 		return old | b
-	case code.OpAtomGlobalXor:
+	case code.OpAtomGlobalXor, code.OpAtomSharedXor:
 		return old ^ b
+	case code.OpAtomGlobalMinS32, code.OpAtomSharedMinS32:
+		return uint64(uint32(min(int32(uint32(old)), int32(uint32(b)))))
+	case code.OpAtomGlobalMaxS32, code.OpAtomSharedMaxS32:
+		return uint64(uint32(max(int32(uint32(old)), int32(uint32(b)))))
+	case code.OpAtomGlobalMinU32, code.OpAtomSharedMinU32:
+		return min(old, b)
+	case code.OpAtomGlobalMaxU32, code.OpAtomSharedMaxU32:
+		return max(old, b)
+	case code.OpAtomSharedAddF32:
+		return dtype.Add(dtype.F32, old, b)
 	case code.OpAtomGlobalAdd, code.OpAtomGlobalAcqRelAdd, code.OpRedGlobalAdd, code.OpAtomSharedAdd:
 		return (old + b) & 0xffffffff
 	case code.OpAtomGlobalInc, code.OpAtomGlobalAcqRelInc:
@@ -23,9 +33,9 @@ func update(op code.Op, old, b, c uint64) uint64 {
 			return 0
 		}
 		return old + 1
-	case code.OpAtomGlobalExch, code.OpAtomGlobalAcqRelExch:
+	case code.OpAtomGlobalExch, code.OpAtomGlobalAcqRelExch, code.OpAtomSharedExch:
 		return b
-	case code.OpAtomGlobalCas:
+	case code.OpAtomGlobalCas, code.OpAtomSharedCas:
 		if old == b {
 			return c
 		}
@@ -52,7 +62,10 @@ func atomicCases(op code.Op, o Options) []Case {
 	if op == code.OpAtomGlobalExch || op == code.OpAtomGlobalAcqRelExch {
 		meet = exchangeCase
 	}
-	cases := []Case{aloneCase(op, o, false), aloneCase(op, o, true), meet(op)}
+	cases := []Case{aloneCase(op, o, false), aloneCase(op, o, true)}
+	if op != code.OpAtomSharedExch { // what comes last is not known
+		cases = append(cases, meet(op))
+	}
 	if op == code.OpAtomGlobalAcqRelAdd || op == code.OpAtomGlobalAcqRelInc {
 		cases = append(cases, lastBlockCase(op))
 	}
@@ -84,7 +97,7 @@ func aloneCase(op code.Op, o Options, guarded bool) Case {
 	types := []code.Type{code.B32, code.B32, code.B32}[:len(row.In)]
 	cols := src.operands(types, min(o.cross(), 1<<14), min(o.random(), 4096), false)
 	n := len(cols[0])
-	if op == code.OpAtomGlobalCas { // half of them find what they look for
+	if op == code.OpAtomGlobalCas || op == code.OpAtomSharedCas { // half of them find what they look for
 		for k := range n / 2 {
 			cols[1][2*k] = cols[0][2*k]
 		}
@@ -175,7 +188,8 @@ func togetherCase(op code.Op) Case {
 		start, value = 0xffffffff, func(k int) uint64 { return 0xffffffff &^ (1 << (k * 7 % 29)) }
 	case code.OpAtomGlobalOr, code.OpRedGlobalOr, code.OpAtomSharedOr:
 		value = func(k int) uint64 { return 1 << (k * 7 % 29) }
-	case code.OpAtomGlobalXor:
+	case code.OpAtomGlobalXor, code.OpAtomSharedXor, code.OpAtomGlobalMinS32, code.OpAtomGlobalMaxS32, code.OpAtomGlobalMinU32, code.OpAtomGlobalMaxU32,
+		code.OpAtomSharedMinS32, code.OpAtomSharedMaxS32, code.OpAtomSharedMinU32, code.OpAtomSharedMaxU32:
 		value = func(k int) uint64 { return uint64(k) * 0x9e3779b1 & 0xffffffff }
 	case code.OpAtomGlobalInc, code.OpAtomGlobalAcqRelInc:
 		value = func(int) uint64 { return uint64(n) - 1 } // all counts, and 0 again
@@ -195,7 +209,7 @@ func togetherCase(op code.Op) Case {
 		}
 	case code.OpRedGlobalAdd:
 		value = func(k int) uint64 { return uint64(k) * 0x9e3779b1 & 0xffffffff }
-	case code.OpAtomGlobalCas:
+	case code.OpAtomGlobalCas, code.OpAtomSharedCas:
 		value, third = func(int) uint64 { return 0 }, 7
 		results = func() []uint64 {
 			r := make([]uint64, n)
@@ -205,7 +219,7 @@ func togetherCase(op code.Op) Case {
 			r[0] = 0
 			return r
 		}
-	case code.OpAtomGlobalAddF32, code.OpRedGlobalAddF32:
+	case code.OpAtomGlobalAddF32, code.OpRedGlobalAddF32, code.OpAtomSharedAddF32:
 		value = func(k int) uint64 { return float(float64(k%513 - 200)) }
 	}
 	vals := make([]uint64, n)
@@ -267,6 +281,35 @@ func exchangeCase(op code.Op) Case {
 		vals := []uint64{start}
 		for k := range uint64(threads) {
 			vals = append(vals, k)
+		}
+		return [][]byte{column(code.B32, vals)}
+	}
+	return c
+}
+
+// spinCase hands a turn from block to block: each waits for its number, and lets the
+// next one go.
+func spinCase(op code.Op) Case {
+	const blocks = 8
+	m := newMaker(op)
+	w, _ := m.buffer(column(code.B32, []uint64{0}))
+	sum, _ := m.buffer(make([]byte, 4))
+	q, k := m.buffer(make([]byte, 4*blocks))
+	m.If(m.SetpU32(code.EQ, m.TidX(), m.Const32(0)), func() []code.Value {
+		turn := m.CtaidX()
+		m.raw(op, []int64{0}, 0, w, turn)
+		v := m.Add32(m.load(code.B32, sum, 0), m.Const32(5))
+		m.store(v, sum, 0)
+		m.store(v, m.at(q, turn, 4), 0)
+		m.Emit(code.OpAtomGlobalAcqRelExch, []int64{0}, w, m.Add32(turn, m.Const32(1)))
+		return nil
+	}, nil)
+	c := m.done("blocks in turn", blocks)
+	c.Out = []Out{{Buf: k, Size: 4}}
+	c.Want = func() [][]byte {
+		var vals []uint64
+		for k := range uint64(blocks) {
+			vals = append(vals, 5*k+5)
 		}
 		return [][]byte{column(code.B32, vals)}
 	}

@@ -11,9 +11,11 @@ func barrierCases(op code.Op) []Case {
 	switch op {
 	case code.OpFenceGPU:
 		return []Case{lastBlockCase(op)}
+	case code.OpSpinGlobal:
+		return []Case{spinCase(op)}
 	case code.OpGridDepWait, code.OpGridDepLaunch:
 		return []Case{aloneInStreamCase(op)}
-	case code.OpCheck:
+	case code.OpCheck, code.OpAssume, code.OpCheckIndex:
 		return []Case{checkCase(op)}
 	case code.OpClock, code.OpGlobalTimer:
 		return []Case{clockCase(op)}

@@ -348,6 +348,8 @@ func immediates(row *code.Row) [][]int64 {
 			extend(func(p []int64) []int64 { return upTo(1, 32-p[i-1]) })
 		case code.ImmID:
 			extend(func([]int64) []int64 { return upTo(0, 15) })
+		case code.ImmThreads:
+			extend(func([]int64) []int64 { return []int64{blockSize} })
 		}
 	}
 	return all

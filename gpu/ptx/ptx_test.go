@@ -252,6 +252,8 @@ func rowFuncs(op code.Op, name string) []*code.Func {
 				v = int64(cmp)
 			case code.ImmOffset:
 				v = -16
+			case code.ImmThreads:
+				v = 64
 			case code.ImmSelector:
 				v = int64(row.Selectors) - 1
 			case code.ImmBits:

@@ -32,6 +32,7 @@ const (
 	kNext    // in[0] += in[1], then to target
 	kTestP   // keep the lanes with in[0]; to target if none is left
 	kJump    // to target
+	kSpin    // stay until in[1] is in memory
 	kEndLoop // bring the lanes together
 	kEnd
 )
@@ -136,7 +137,10 @@ func (d *decoder) instr(in *code.Instr) {
 			i.kind = kConst
 		case code.OpFenceGPU, code.OpGridDepWait, code.OpGridDepLaunch: // launches run one after the other
 			i.kind = kFence
-		case code.OpCheck:
+		case code.OpSpinGlobal:
+			i.kind = kSpin
+			d.p.ordered = true
+		case code.OpCheck, code.OpAssume, code.OpCheckIndex:
 			i.kind = kCheck
 		case code.OpCpAsyncCommit, code.OpCpAsyncWait, code.OpCpAsyncWaitAll:
 			i.kind = kCopyWait

@@ -32,6 +32,8 @@ type warp struct {
 	frames  []frame
 	steps   int64
 	barrier int64 // the barrier it waits at, -1: none
+	count   int64 // threads that the barrier waits for; 0: all
+	waits   bool  // polls memory
 	done    bool
 	epoch   uint32 // warp barriers passed
 	flight  inFlight
@@ -66,6 +68,7 @@ func (b *block) run(n int) *diag.Problem {
 	b.err = nil
 	for _, w := range b.warps {
 		w.pc, w.mask, w.frames, w.steps, w.barrier, w.done, w.epoch = 0, w.all, w.frames[:0], 0, -1, false, 0
+		w.waits = false
 		w.flight.reset()
 		for i, r := range b.m.prog.params {
 			v := b.m.params[i]
@@ -75,7 +78,7 @@ func (b *block) run(n int) *diag.Problem {
 		}
 	}
 	for {
-		running := 0
+		running, polling := 0, (*warp)(nil)
 		for _, w := range b.warps {
 			if w.done || w.barrier >= 0 {
 				continue
@@ -84,9 +87,19 @@ func (b *block) run(n int) *diag.Problem {
 			if b.err != nil || b.m.stop.Load() || b.m.failed.Load() < int64(n) {
 				return b.err
 			}
-			if !w.done && w.barrier < 0 {
+			switch {
+			case w.done || w.barrier >= 0:
+			case w.waits:
+				polling = w
+			default:
 				running++
 			}
+		}
+		if polling != nil && running == 0 {
+			if b.releaseGroups() {
+				continue
+			}
+			return b.problem(polling, errDeadlock, "blocks start in the order of their numbers: wait only for ones that come before", "nobody who can run writes what warp %d waits for", polling.id)
 		}
 		if running > 0 {
 			continue
@@ -100,19 +113,24 @@ func (b *block) run(n int) *diag.Problem {
 // release opens a barrier that every warp has reached. It is called when no warp
 // can run, and reports whether the block is over.
 func (b *block) release() (done bool, p *diag.Problem) {
+	if b.releaseGroups() {
+		return false, nil
+	}
 	var waiting, ended *warp
 	for _, w := range b.warps {
 		if w.done {
 			ended = w
 		} else if waiting == nil {
 			waiting = w
-		} else if w.barrier != waiting.barrier {
+		} else if w.barrier != waiting.barrier || w.count != waiting.count {
 			return true, b.problem(waiting, errDeadlock, "every thread of a block must reach the same barriers", "warp %d waits at barrier %d and warp %d at barrier %d (%s)", waiting.id, waiting.barrier, w.id, w.barrier, w.at().pos)
 		}
 	}
 	switch {
 	case waiting == nil:
 		return true, nil
+	case waiting.count > 0:
+		return true, b.problem(waiting, errDeadlock, "every thread of the group must reach the barrier", "warp %d waits at barrier %d for %d threads, who do not all come", waiting.id, waiting.barrier, waiting.count)
 	case ended != nil:
 		return true, b.problem(waiting, errDeadlock, "every thread of a block must reach the barrier", "warp %d waits at barrier %d, but warp %d has ended", waiting.id, waiting.barrier, ended.id)
 	}
@@ -120,8 +138,34 @@ func (b *block) release() (done bool, p *diag.Problem) {
 		w.barrier = -1
 		w.pc++
 	}
-	b.shared.epoch++
+	b.shared.pass(^uint32(0))
 	return false, nil
+}
+
+// releaseGroups opens the barriers of thread groups to which all their threads have
+// come, and reports whether there was one.
+func (b *block) releaseGroups() bool {
+	came := map[[2]int64]uint32{}
+	for _, w := range b.warps {
+		if w.barrier >= 0 && w.count > 0 && !w.done {
+			came[[2]int64{w.barrier, w.count}] |= 1 << w.id
+		}
+	}
+	opened := false
+	for key, warps := range came {
+		if int64(bits.OnesCount32(warps))*lanes < key[1] {
+			continue
+		}
+		for _, w := range b.warps {
+			if warps>>w.id&1 != 0 {
+				w.barrier = -1
+				w.pc++
+			}
+		}
+		b.shared.pass(warps)
+		opened = true
+	}
+	return opened
 }
 
 func (w *warp) at() *inst { return &w.b.m.prog.code[w.pc] }
@@ -216,11 +260,27 @@ func (w *warp) run(n int) {
 			w.waitCopies(i)
 		case kCheck:
 			if bad := w.mask &^ w.lanesOf(i.in[0]); bad != 0 {
+				switch lane := bits.TrailingZeros32(bad); i.op {
+				case code.OpAssume:
+					w.fail(lane, errAssume, "call the program with other arguments, or do not assume it", "what the program assumes does not hold")
+					return
+				case code.OpCheckIndex:
+					w.fail(lane, errBounds, "indices of scatters and gathers lie inside", "an index that the program computed lies outside the tensor")
+					return
+				}
 				w.fail(bits.TrailingZeros32(bad), errBounds, "shared tensors have no elements outside; guard with if, or use a larger tile", "an index of the tile lies outside the shared tensor")
+				return
+			}
+		case kSpin:
+			if w.waits = !w.found(i); w.waits || w.b.err != nil {
 				return
 			}
 		case kFence:
 		case kBarrier:
+			w.count = 0
+			if i.op == code.OpBarGroup {
+				w.count = i.imm[1]
+			}
 			if i.op == code.OpBarWarp {
 				if w.mask != w.all {
 					w.partial()

@@ -14,7 +14,10 @@ import (
 type sharedMemory struct {
 	data  []byte
 	track []touch // nil without checks
-	epoch uint32  // block barriers passed
+	epoch uint32  // barriers passed, those of thread groups included
+	full  uint32  // the number of the last barrier of all warps
+	// groups are the latest barriers of thread groups.
+	groups []groupBarrier
 }
 
 // touch is the last write and the last read of a byte since the last barrier.
@@ -23,6 +26,7 @@ type touch struct {
 	wEpoch, rEpoch uint32
 	wWarp, rWarp   uint32 // warp epoch
 	copier         int16  // thread + 1 of an asynchronous copy that will write it; 0: none
+	rWarps         uint32 // warps of the readers
 	writer, reader int16  // thread + 1; 0: none; several readers: -1, or -2 - warp if all of one warp
 }
 
@@ -35,17 +39,49 @@ func (s *sharedMemory) init(n int, fast bool) {
 
 func (s *sharedMemory) reset() {
 	clear(s.track)
-	s.epoch = 0
+	s.epoch, s.full, s.groups = 0, 0, s.groups[:0]
 	// Shared memory does not begin as zero; a pattern makes that show.
 	for i := range s.data {
 		s.data[i] = 0xa5
 	}
 }
 
+// groupBarrier is the latest barrier of a set of warps: its number.
+type groupBarrier struct{ warps, last uint32 }
+
+// pass counts a barrier of some warps, all bits set for all.
+func (s *sharedMemory) pass(warps uint32) {
+	s.epoch++
+	if warps == ^uint32(0) {
+		s.full = s.epoch
+		return
+	}
+	for i := range s.groups {
+		if s.groups[i].warps == warps {
+			s.groups[i].last = s.epoch
+			return
+		}
+	}
+	s.groups = append(s.groups, groupBarrier{warps, s.epoch})
+}
+
+// ordered reports that a barrier of all the warps lies behind an epoch.
+func (s *sharedMemory) ordered(epoch, warps uint32) bool {
+	if epoch < s.full {
+		return true
+	}
+	for _, g := range s.groups {
+		if epoch < g.last && warps&^g.warps == 0 {
+			return true
+		}
+	}
+	return false
+}
+
 // conflict reports whether an access by thread t (0-based) of warp epoch we in
 // this epoch and another one lack a barrier between them.
-func (s *sharedMemory) conflict(t int, we uint32, other int16, epoch, warpEpoch uint32) bool {
-	if other == 0 || epoch != s.epoch || int(other) == t+1 {
+func (s *sharedMemory) conflict(t int, we uint32, other int16, epoch, warpEpoch, warps uint32) bool {
+	if other == 0 || int(other) == t+1 || s.ordered(epoch, warps|1<<(t/lanes)) {
 		return false
 	}
 	return warpOf(other) != t/lanes || warpEpoch == we
@@ -179,7 +215,7 @@ func (w *warp) access(i *inst, lane int, addr, size uint64) []byte {
 		w.fail(lane, errReadOnly, "", "write to %s, which is read only", w.where(i, addr))
 		return nil
 	}
-	if buf.track != nil && i.row.Class != code.Atomic && !w.touchedGlobal(i, lane, buf.track, at, size, addr) {
+	if buf.track != nil && i.row.Class != code.Atomic && i.op != code.OpSpinGlobal && !w.touchedGlobal(i, lane, buf.track, at, size, addr) {
 		return nil
 	}
 	if buf.set != nil {
@@ -216,12 +252,12 @@ func (w *warp) touched(i *inst, lane int, at, size uint64, write bool) bool {
 		if atomic { // atomics order themselves
 			continue
 		}
-		if s.conflict(thread, w.epoch, t.writer, t.wEpoch, t.wWarp) {
+		if s.conflict(thread, w.epoch, t.writer, t.wEpoch, t.wWarp, 1<<max(0, warpOf(t.writer))) {
 			w.fail(lane, errRace, "synchronise between the two", "%s was written by thread %d, and no barrier lies between", w.where(i, j+sharedBase), t.writer-1)
 			return false
 		}
 		if write {
-			if s.conflict(thread, w.epoch, t.reader, t.rEpoch, t.rWarp) {
+			if s.conflict(thread, w.epoch, t.reader, t.rEpoch, t.rWarp, t.rWarps) {
 				w.fail(lane, errRace, "synchronise between the two", "%s was read by %s, and no barrier lies between", w.where(i, j+sharedBase), readers(t.reader))
 				return false
 			}
@@ -230,7 +266,14 @@ func (w *warp) touched(i *inst, lane int, at, size uint64, write bool) bool {
 			continue
 		}
 		id := int16(thread + 1)
-		if t.reader != 0 && t.rEpoch == s.epoch && t.reader != id {
+		mine := uint32(1) << w.id
+		if t.reader == 0 || s.ordered(t.rEpoch, t.rWarps|mine) {
+			t.rWarps = 0
+		}
+		t.rWarps |= mine
+		if t.rWarps&^mine != 0 {
+			id = -1
+		} else if t.reader != 0 && t.rEpoch == s.epoch && t.reader != id {
 			switch {
 			case warpOf(t.reader) != w.id:
 				id = -1
@@ -249,6 +292,18 @@ func readers(r int16) string {
 		return "several threads"
 	}
 	return fmt.Sprintf("thread %d", r-1)
+}
+
+// found reports whether all lanes' words are what they wait for.
+func (w *warp) found(i *inst) bool {
+	for m := w.mask; m != 0; m &= m - 1 {
+		l := bits.TrailingZeros32(m)
+		data := w.access(i, l, w.regs[int(i.in[0])+l]+uint64(i.imm[0]), 4)
+		if data == nil || binary.LittleEndian.Uint32(data) != uint32(w.regs[int(i.in[1])+l]) {
+			return false
+		}
+	}
+	return true
 }
 
 // where describes an address: the parameter and offset, or the shared offset.
@@ -275,16 +330,26 @@ func (w *warp) atomic(i *inst, l int, data []byte) {
 		to = old & v
 	case code.OpAtomGlobalOr, code.OpRedGlobalOr, code.OpAtomSharedOr:
 		to = old | v
-	case code.OpAtomGlobalXor:
+	case code.OpAtomGlobalXor, code.OpAtomSharedXor:
 		to = old ^ v
+	case code.OpAtomGlobalMinS32, code.OpAtomSharedMinS32:
+		to = uint32(min(int32(old), int32(v)))
+	case code.OpAtomGlobalMaxS32, code.OpAtomSharedMaxS32:
+		to = uint32(max(int32(old), int32(v)))
+	case code.OpAtomGlobalMinU32, code.OpAtomSharedMinU32:
+		to = min(old, v)
+	case code.OpAtomGlobalMaxU32, code.OpAtomSharedMaxU32:
+		to = max(old, v)
+	case code.OpAtomSharedAddF32:
+		to = uint32(code.OpAddF32.Row().Meaning(nil, uint64(old), uint64(v), 0))
 	case code.OpAtomGlobalAdd, code.OpAtomGlobalAcqRelAdd, code.OpRedGlobalAdd, code.OpAtomSharedAdd:
 		to = old + v
 	case code.OpAtomGlobalInc, code.OpAtomGlobalAcqRelInc:
 		if to = old + 1; old >= v {
 			to = 0
 		}
-	case code.OpAtomGlobalExch, code.OpAtomGlobalAcqRelExch:
-	case code.OpAtomGlobalCas:
+	case code.OpAtomGlobalExch, code.OpAtomGlobalAcqRelExch, code.OpAtomSharedExch:
+	case code.OpAtomGlobalCas, code.OpAtomSharedCas:
 		to = old
 		if old == v {
 			to = uint32(w.regs[int(i.in[2])+l])

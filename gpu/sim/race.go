@@ -50,22 +50,31 @@ func passed(before, now int) bool { return before != now || now == lastEpoch }
 
 // before reports whether s comes before a later access of the same buffer by the
 // order of its thread or by a barrier.
-func (s stamp) before(now stamp) bool {
+func (s stamp) before(now stamp, m *sharedMemory) bool {
 	switch {
 	case s == 0:
 		return true
 	case s.block() != now.block():
 		return false
-	case passed(s.blockEpoch(), now.blockEpoch()), s.thread() == now.thread() && !s.several():
+	case s.blockEpoch() == lastEpoch, s.blockEpoch() < int(m.full), s.thread() == now.thread() && !s.several():
 		return true
+	}
+	if len(m.groups) > 0 {
+		warps := uint32(1) << (now.thread() / lanes)
+		if s&severalWarps == 0 { // which warps have read is not followed
+			warps |= 1 << (s.thread() / lanes)
+		}
+		if m.ordered(uint32(s.blockEpoch()), warps) {
+			return true
+		}
 	}
 	return s&severalWarps == 0 && s.thread()/lanes == now.thread()/lanes && passed(s.warpEpoch(), now.warpEpoch())
 }
 
 // and is what to remember of reads s and now.
-func (s stamp) and(now stamp) stamp {
+func (s stamp) and(now stamp, m *sharedMemory) stamp {
 	switch {
-	case s.before(now):
+	case s.before(now, m):
 		return now
 	case s.block() != now.block():
 		return s | severalWarps | allBlocks<<32
@@ -91,7 +100,7 @@ func (s stamp) String() string {
 func (w *warp) touchedGlobal(i *inst, lane int, t *tracker, at, size, addr uint64) bool {
 	now := w.stamp(lane)
 	conflict := func(u uint64, other stamp, did string) bool {
-		if other.before(now) || t.fenced && other.block() != now.block() {
+		if other.before(now, &w.b.shared) || t.fenced && other.block() != now.block() {
 			return false
 		}
 		w.fail(lane, errRace, "let the thread that wrote an element use it, synchronise, or split the work into two launches",
@@ -107,7 +116,7 @@ func (w *warp) touchedGlobal(i *inst, lane int, t *tracker, at, size, addr uint6
 		}
 		for {
 			old := stamp(t.reader[u].Load())
-			if both := old.and(now); both == old || t.reader[u].CompareAndSwap(uint64(old), uint64(both)) {
+			if both := old.and(now, &w.b.shared); both == old || t.reader[u].CompareAndSwap(uint64(old), uint64(both)) {
 				break
 			}
 		}
@@ -133,7 +142,7 @@ func (m *machine) track(blocks int) {
 			unit = min(unit, uint64(in.Row().Unit))
 		}
 		switch in.Op {
-		case code.OpFenceGPU, code.OpAtomGlobalAcqRelAdd, code.OpAtomGlobalAcqRelInc, code.OpAtomGlobalAcqRelExch:
+		case code.OpSpinGlobal, code.OpFenceGPU, code.OpAtomGlobalAcqRelAdd, code.OpAtomGlobalAcqRelInc, code.OpAtomGlobalAcqRelExch:
 			fenced = true
 		}
 	})

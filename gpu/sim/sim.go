@@ -151,6 +151,7 @@ const (
 	errSteps    = "Sim.E8"  // step limit
 	errZero     = "Sim.E9"  // division by zero
 	errOverflow = "Sim.E10" // overflow of a program's scalar expression
+	errAssume   = "Sim.E12" // assume does not hold
 	errAsync    = "Sim.E11" // use of bytes that an asynchronous copy has not brought
 )
 
