@@ -12,6 +12,7 @@
 package lower
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
@@ -33,6 +34,9 @@ var Rules = []ir.RuleDoc{
 	{Code: "Lower.E4", Text: "A cast between the two types has a lowering."},
 	{Code: "Lower.E5", Text: "The slot of an operand element is the same in every thread that needs it.", Why: "Registers cannot be indexed by the thread number."},
 	{Code: "Lower.E6", Text: "Scalar computation is on i32, u32 or bool.", Why: "Indices are 32 bits wide on the GPU."},
+	{Code: "Lower.E7", Text: "The shared memory of a program fits what a block of the target can have.", Why: "FreeShared, and tiles allocated in inner blocks of statements, let others take the memory."},
+	{Code: "Lower.E8", Text: "A slice of a shared tensor takes whole panels, or a part of one: its place is provably a multiple of its size.", Why: "In a layout of several modes a part that begins elsewhere is no layout."},
+	{Code: "Lower.E9", Text: "Elements narrower than a byte are loaded from and stored to shared memory in whole bytes.", Why: "Two threads cannot write bits of one byte without disturbing each other."},
 }
 
 // Options are what lowering may know beside the program.
@@ -46,7 +50,18 @@ type Options struct {
 // Lower makes thread code of a program that [ir.Verify] accepts. What the target
 // cannot do is a diag.List.
 func Lower(p *ir.Program, opt Options) (*code.Func, error) {
-	l := &lowerer{p: p, opt: opt, env: map[*ir.Var]val{}, coords: map[string][]code.Value{},
+	f, err := lowerWith(p, opt, 0)
+	if at := (*tilesMoved)(nil); errors.As(err, &at) {
+		f, err = lowerWith(p, opt, at.to)
+	}
+	return f, err
+}
+
+// lowerWith lowers with the program's shared tiles from tilesAt on; what single
+// instructions need of shared memory for themselves lies below. The error is a
+// tilesMoved where that takes more.
+func lowerWith(p *ir.Program, opt Options, tilesAt int) (*code.Func, error) {
+	l := &lowerer{tilesAt: tilesAt, p: p, opt: opt, env: map[*ir.Var]val{}, coords: map[string][]code.Value{},
 		facts: &facts{divisors: opt.Divisible, span: map[*ir.Var]span{}, value: map[*ir.Var]ir.Expr{}, assigned: map[*ir.Var]int{}}}
 	launch := code.Launch{Block: p.Threads()}
 	for _, e := range p.Grid {
@@ -58,12 +73,16 @@ func Lower(p *ir.Program, opt Options) (*code.Func, error) {
 		launch.Grid = append(launch.Grid, a)
 	}
 	l.b = code.NewBuilder(p.Name)
+	launch.SharedBytes = scratch(p)
 	l.b.Func().Launch = launch
 	l.b.At(p.Pos)
 	l.params()
 	l.scan(p.Body)
 	l.tid = l.op(code.OpTidX, nil)
 	l.block(p.Body)
+	if below := l.placeTiles(); below > tilesAt {
+		return nil, &tilesMoved{below}
+	}
 	if err := l.list.Err(); err != nil {
 		return nil, err
 	}
@@ -84,6 +103,12 @@ type lowerer struct {
 	// eager counts the right sides of && and || around, which are computed even
 	// where they do not count.
 	eager int
+
+	plan    SharedPlan // of the program's shared tiles
+	tiles   []tile     // of the blocks of statements around
+	tilesAt int        // where the plan begins
+	peak    int        // most bytes of the plan so far, reached at peakPos
+	peakPos diag.Pos
 }
 
 // val is what a variable is in thread code: the field of its kind.
@@ -91,6 +116,7 @@ type val struct {
 	scalar code.Value   // b32, b64 or b16 by type; pred for bool
 	words  []code.Value // register tile, see wordsOf
 	global *global
+	shared *shared
 }
 
 // global is a view: address of element 0, and per dimension the extent.
@@ -161,10 +187,12 @@ func (l *lowerer) scan(b *ir.Block) {
 }
 
 func (l *lowerer) block(b *ir.Block) {
+	mark := len(l.tiles)
 	for _, s := range b.Stmts {
 		l.b.At(s.Position())
 		l.stmt(s)
 	}
+	l.leave(mark)
 }
 
 func (l *lowerer) stmt(s ir.Stmt) {
@@ -172,10 +200,10 @@ func (l *lowerer) stmt(s ir.Stmt) {
 	case *ir.Instr:
 		f := lowerings[s.Op.Name]
 		if f == nil {
-			l.refuse(s.Pos, "Lower.E1", "%s has no lowering", s.Op.Name)
-			return
+			f = func(l *lowerer, s *ir.Instr) { l.refuse(s.Pos, "Lower.E1", "%s has no lowering", s.Op.Name) }
 		}
 		f(l, s)
+		l.standIn(s)
 	case *ir.Let:
 		l.env[s.Var] = val{scalar: l.scalar(s.Value, s.Var.Type.Elem)}
 	case *ir.For:
@@ -206,6 +234,32 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"Fma":              arithmetic,
 	"Dot":              dot,
 
+	"Assign":           move,
+	"ConvertLayout":    convertLayout,
+	"Transpose":        move,
+	"Reshape":          move,
+	"Squeeze":          move,
+	"Unsqueeze":        move,
+	"Repeat":           move,
+	"RepeatInterleave": move,
+	"SliceRegister":    move,
+	"SliceAssign":      move,
+	"ShuffleUp":        shuffleLanes,
+	"ShuffleDown":      shuffleLanes,
+
+	"AllocateShared": (*lowerer).allocateShared,
+	"FreeShared":     (*lowerer).freeShared,
+	"SliceShared":    sliceShared,
+	"PermuteShared":  viewShared,
+	"ReshapeShared":  viewShared,
+	"LoadShared":     loadShared,
+	"StoreShared":    storeShared,
+
+	"CopyAsync":            copyAsync,
+	"CopyAsyncCommitGroup": copyAsyncCommitGroup,
+	"CopyAsyncWaitGroup":   copyAsyncWaitGroup,
+	"CopyAsyncWaitAll":     copyAsyncWaitAll,
+
 	"Synchronize":          synchronize,
 	"AtomicScalar":         atomicScalar,
 	"GridDependencyWait":   gridDependencyWait,
@@ -220,7 +274,7 @@ func Has(op string) bool { return lowerings[op] != nil }
 func (l *lowerer) changed(blocks ...*ir.Block) []*ir.Var {
 	var vars []*ir.Var
 	add := func(v *ir.Var) {
-		if _, set := l.env[v]; set && !slices.Contains(vars, v) && !v.Type.IsGlobal() {
+		if _, set := l.env[v]; set && !slices.Contains(vars, v) && !v.Type.IsGlobal() && !v.Type.IsShared() {
 			vars = append(vars, v)
 		}
 	}

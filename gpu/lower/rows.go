@@ -1,0 +1,177 @@
+package lower
+
+import (
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+// rowForm is how ldmatrix and stmatrix lay an 8-row matrix of 16-byte rows over a
+// warp: the tile's dimension that is contiguous in memory, the transposed form or
+// not, and the registers.
+type rowForm struct {
+	along int
+	trans bool
+	atom  layout.Layout
+}
+
+// rowForms are the forms for elements of some bits, one 32-bit register a lane.
+func rowForms(width int) []rowForm {
+	if width < 4 || width > 32 || 32%width != 0 {
+		return nil
+	}
+	n := 32 / width
+	forms := []rowForm{
+		{1, false, layout.Spatial(8, 4).Local(1, n)},
+		{0, false, layout.ColumnSpatial(4, 8).Local(n, 1)},
+	}
+	if width == 16 {
+		forms = append(forms,
+			rowForm{1, true, layout.ColumnSpatial(4, 8).Local(2, 1)},
+			rowForm{0, true, layout.Spatial(8, 4).Local(1, 2)})
+	}
+	return forms
+}
+
+// matrices is a register tile cut into matrices of 8 rows.
+type matrices struct {
+	*places
+	form  rowForm
+	outer layout.Layout
+	rows  int // elements of a row
+}
+
+// asMatrices cuts a tile whose layout divides by a form and whose rows lie whole and
+// aligned in shared memory, or gives nil.
+func (l *lowerer) asMatrices(x *places, t ir.Type) *matrices {
+	if x.at == nil || !x.hoisted || len(t.Shape) != 2 || x.threads != 32*l.p.Warps {
+		return nil
+	}
+	for _, form := range rowForms(t.Elem.Bits()) {
+		outer, err := t.Layout.Div(form.atom)
+		if err != nil || outer.Threads() != l.p.Warps {
+			continue
+		}
+		m := &matrices{x, form, outer, 128 / t.Elem.Bits()}
+		if m.aligned() {
+			return m
+		}
+	}
+	return nil
+}
+
+// row is the place of element k of row r of the matrix in a slot of a warp.
+func (m *matrices) row(warp, slot, r, k int) int {
+	at := m.outer.Index(warp, slot)
+	index := [2]int{8*at[0] + r, m.rows*at[1] + k}
+	if m.form.along == 0 {
+		index = [2]int{m.rows*at[0] + k, 8*at[1] + r}
+	}
+	return m.element(func(i int) int { return index[i] })
+}
+
+// aligned reports that each row is 16 bytes one after the other at a multiple of 16.
+func (m *matrices) aligned() bool {
+	w := m.s.w
+	if !w.Identity() && 1<<w.Base < m.rows {
+		return false
+	}
+	for _, t := range m.terms {
+		if t.div%int64(m.rows) != 0 {
+			return false
+		}
+	}
+	for warp := range m.outer.Threads() {
+		for slot := range m.outer.Slots() {
+			for r := range 8 {
+				first := m.row(warp, slot, r, 0)
+				if first%m.rows != 0 {
+					return false
+				}
+				for k := 1; k < m.rows; k++ {
+					if m.row(warp, slot, r, k) != first+k {
+						return false
+					}
+				}
+			}
+		}
+	}
+	return true
+}
+
+// addresses gives, for n matrices from a slot on, the row that each lane gives the
+// address of: lane l that of row l mod 8 of matrix l/8.
+func (m *matrices) addresses(slot, n int) (code.Value, int64, bool) {
+	at := make([]int, m.threads)
+	for t := range at {
+		at[t] = m.row(t/32, slot+t%32/8%n, t%8, 0)
+	}
+	return m.address(m.table(at))
+}
+
+// pieces cuts the matrices into instructions of 4, 2 or 1; nil if the address of one
+// cannot be made cheaply.
+func (m *matrices) pieces(emit func(slot, n int, addr code.Value, offset int64)) bool {
+	type piece struct {
+		slot, n int
+		addr    code.Value
+		offset  int64
+	}
+	var all []piece
+	for slot := 0; slot < m.outer.Slots(); {
+		done := false
+		for n := 4; n > 0 && !done; n /= 2 {
+			if slot+n > m.outer.Slots() {
+				continue
+			}
+			if addr, offset, ok := m.addresses(slot, n); ok {
+				all = append(all, piece{slot, n, addr, offset})
+				slot += n
+				done = true
+			}
+		}
+		if !done {
+			return false
+		}
+	}
+	for _, p := range all {
+		emit(p.slot, p.n, p.addr, p.offset)
+	}
+	return true
+}
+
+var rowLoads = map[bool][5]code.Op{
+	false: {1: code.OpLdMatrixX1, 2: code.OpLdMatrixX2, 4: code.OpLdMatrixX4},
+	true:  {1: code.OpLdMatrixX1T, 2: code.OpLdMatrixX2T, 4: code.OpLdMatrixX4T},
+}
+
+var rowStores = map[bool][5]code.Op{
+	false: {1: code.OpStMatrixX1, 2: code.OpStMatrixX2, 4: code.OpStMatrixX4},
+	true:  {1: code.OpStMatrixX1T, 2: code.OpStMatrixX2T, 4: code.OpStMatrixX4T},
+}
+
+// loadMatrices loads a tile by ldmatrix, or gives nil.
+func (l *lowerer) loadMatrices(x *places, t ir.Type) []code.Value {
+	m := l.asMatrices(x, t)
+	if m == nil {
+		return nil
+	}
+	words := make([]code.Value, wordsOf(t))
+	if !m.pieces(func(slot, n int, addr code.Value, offset int64) {
+		copy(words[slot:], l.b.Emit(rowLoads[m.form.trans][n], []int64{offset}, addr))
+	}) {
+		return nil
+	}
+	return words
+}
+
+// storeMatrices stores a tile by stmatrix where the target has it.
+func (l *lowerer) storeMatrices(x *places, t ir.Type, words []code.Value) bool {
+	if l.opt.Arch.Capability() < 90 || t.Elem.Bits() != 16 {
+		return false
+	}
+	m := l.asMatrices(x, t)
+	return m != nil && m.pieces(func(slot, n int, addr code.Value, offset int64) {
+		l.op(rowStores[m.form.trans][n], []int64{offset}, append([]code.Value{addr}, words[slot:slot+n]...)...)
+	})
+}
