@@ -71,10 +71,10 @@ func (s sharedMemory) clone() sharedMemory {
 // leave ends the lives of tiles whose block of statements ends.
 func (m *Machine) leave(depth int) error {
 	for i := len(m.smem.tiles) - 1; i >= 0; i-- {
-		t := m.smem.tiles[i]
-		if t == nil {
-			continue
+		if i >= len(m.smem.tiles) || m.smem.tiles[i] == nil {
+			continue // freed; retire drops the last of them
 		}
+		t := m.smem.tiles[i]
 		if t.depth < depth {
 			break
 		}
