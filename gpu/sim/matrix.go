@@ -183,23 +183,33 @@ func (w *warp) matrix(i *inst) {
 	cells := p.blocks * p.m * p.n
 	s.need(p.blocks*p.m*p.k, p.blocks*p.k*p.n, cells)
 	a, b, c := s.a[:p.blocks*p.m*p.k], s.b[:p.blocks*p.k*p.n], s.c[:cells]
+	p.a.values(w, i.in[:], a)
+	var place []int32 // of a sparse A's elements in their rows
+	var met []float64 // what they meet of a column of B
+	k := p.k
 	if p.sparse {
-		w.expand(i, a)
-	} else {
-		p.a.values(w, i.in[:], a)
+		k, place = p.k/2, w.places(i)
+		met = make([]float64, k)
 	}
 	p.b.values(w, i.in[:], b)
 	p.c.codes(w, i.in[:], c)
 	plain := p.sum == nil
 	for row := range p.blocks * p.m {
-		x := a[row*p.k : (row+1)*p.k]
-		y := b[row/p.m*p.n*p.k:]
+		x := a[row*k : (row+1)*k]
+		columns := b[row/p.m*p.n*p.k:]
 		for col := range p.n {
+			y := columns[col*p.k : (col+1)*p.k]
+			if p.sparse {
+				for j, at := range place[row*k : (row+1)*k] {
+					met[j] = y[at]
+				}
+				y = met
+			}
 			z := &c[row*p.n+col]
 			if plain {
-				*z = interp.DotStep(p.d.t, *z, x, y[col*p.k:(col+1)*p.k])
+				*z = interp.DotStep(p.d.t, *z, x, y)
 			} else {
-				*z = p.sum(*z, x, y[col*p.k:(col+1)*p.k])
+				*z = p.sum(*z, x, y)
 			}
 		}
 	}
@@ -217,13 +227,13 @@ func (w *warp) matrix(i *inst) {
 	}
 }
 
-// expand puts the stored elements of a sparse A where its metadata says.
-func (w *warp) expand(i *inst, a []float64) {
+// places says where in its row of K the metadata puts each element that a sparse A
+// stores. Elements that A does not store take no part: an infinity that they would
+// meet in B does not show.
+func (w *warp) places(i *inst) []int32 {
 	p := i.plan
-	clear(a)
 	half := p.k / 2
-	stored := make([]float64, p.m*half)
-	p.a.values(w, i.in[:], stored)
+	out := make([]int32, p.m*half)
 	entries := half / p.unit // of a row
 	at := make([]uint8, p.m*entries)
 	n := p.e.t.Bits()
@@ -244,10 +254,11 @@ func (w *warp) expand(i *inst, a []float64) {
 				place = place >> 3
 			}
 			for u := range p.unit {
-				a[row*p.k+e/per*p.group+place*p.unit+u] = stored[row*half+e*p.unit+u]
+				out[row*half+e*p.unit+u] = int32(e/per*p.group + place*p.unit + u)
 			}
 		}
 	}
+	return out
 }
 
 // matrixScratch is the space that matrix instructions of a block work in.
