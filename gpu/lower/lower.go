@@ -62,7 +62,7 @@ func Lower(p *ir.Program, opt Options) (*code.Func, error) {
 // tilesMoved where that takes more.
 func lowerWith(p *ir.Program, opt Options, tilesAt int) (*code.Func, error) {
 	l := &lowerer{tilesAt: tilesAt, p: p, opt: opt, env: map[*ir.Var]val{}, coords: map[string][]code.Value{},
-		facts: &facts{divisors: opt.Divisible, span: map[*ir.Var]span{}, value: map[*ir.Var]ir.Expr{}, assigned: map[*ir.Var]int{}}}
+		facts: &facts{divisors: cloneMap(opt.Divisible), span: map[*ir.Var]span{}, value: map[*ir.Var]ir.Expr{}, assigned: map[*ir.Var]int{}}}
 	launch := code.Launch{Block: p.Threads()}
 	for _, e := range p.Grid {
 		a, ok := affineOf(e)
@@ -78,6 +78,7 @@ func lowerWith(p *ir.Program, opt Options, tilesAt int) (*code.Func, error) {
 	l.b.At(p.Pos)
 	l.params()
 	l.scan(p.Body)
+	l.facts.promises(p.Body)
 	l.tid = l.op(code.OpTidX, nil)
 	l.block(p.Body)
 	if below := l.placeTiles(); below > tilesAt {
@@ -97,7 +98,13 @@ type lowerer struct {
 	facts *facts
 	list  diag.List
 	env   map[*ir.Var]val // present values of variables
-	tid   code.Value
+	// threads are those that run, tid the number of each among them.
+	threads ir.Threads
+	tid     code.Value
+	// barriers are the numbers of thread groups' barriers; going are the flags of loops
+	// that end early.
+	barriers map[ir.Threads]int64
+	going    map[ir.Stmt][]*ir.Var
 	// coords are the thread's parts of the index, per layout and dimension.
 	coords map[string][]code.Value
 	// eager counts the right sides of && and || around, which are computed even
@@ -115,6 +122,7 @@ type lowerer struct {
 type val struct {
 	scalar code.Value   // b32, b64 or b16 by type; pred for bool
 	words  []code.Value // register tile, see wordsOf
+	truths []code.Value // of a bool tile, if known: a predicate for each slot
 	global *global
 	shared *shared
 }
@@ -198,7 +206,7 @@ func (l *lowerer) block(b *ir.Block) {
 func (l *lowerer) stmt(s ir.Stmt) {
 	switch s := s.(type) {
 	case *ir.Instr:
-		f := lowerings[s.Op.Name]
+		f := loweringOf(s.Op)
 		if f == nil {
 			f = func(l *lowerer, s *ir.Instr) { l.refuse(s.Pos, "Lower.E1", "%s has no lowering", s.Op.Name) }
 		}
@@ -212,6 +220,10 @@ func (l *lowerer) stmt(s ir.Stmt) {
 		l.while(s)
 	case *ir.If:
 		l.branch(s)
+	case *ir.Assume:
+		l.assume(s)
+	case *ir.Group:
+		l.group(s)
 	default:
 		panic(fmt.Sprintf("lower: no such statement %T", s))
 	}
@@ -228,10 +240,6 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"View":             view,
 	"Cast":             castLowering,
 	"CastDeferred":     castDeferred,
-	"Add":              arithmetic,
-	"Sub":              arithmetic,
-	"Mul":              arithmetic,
-	"Fma":              arithmetic,
 	"Dot":              dot,
 
 	"Assign":           move,
@@ -267,7 +275,18 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 }
 
 // Has reports whether lowering has an entry for the op.
-func Has(op string) bool { return lowerings[op] != nil }
+func Has(op string) bool {
+	row := ir.OpByName(op)
+	return row != nil && loweringOf(row) != nil
+}
+
+// loweringOf is the lowering of an op; those of the arithmetic family share one.
+func loweringOf(op *ir.Op) func(*lowerer, *ir.Instr) {
+	if op.Family == "arithmetic" {
+		return arithmetic
+	}
+	return lowerings[op.Name]
+}
 
 // changed lists the variables set before a statement that its blocks assign, in
 // program order: what regions carry and yield.
@@ -342,6 +361,9 @@ func (l *lowerer) while(s *ir.While) {
 	out := l.b.While(l.flatten(vars), func(carried []code.Value) code.Value {
 		return l.scoped(func() []code.Value {
 			l.unflatten(vars, carried)
+			if on := l.goesOn(l.going[s]); on != 0 {
+				return []code.Value{l.whereOn(on, s.Cond)}
+			}
 			return []code.Value{l.scalar(s.Cond, dtype.Bool)}
 		})[0]
 	}, func(carried []code.Value) []code.Value {
