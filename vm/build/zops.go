@@ -152,10 +152,13 @@ func (prog *Builder) Fma(tile string, x any, y any, z any, tileType Type) Value 
 //
 //	acc = Dot(ra, rh, acc) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
 //
-// Matrix product plus accumulator: d[m, n] = Σk a[m, k]·b[k, n] + c[m, n]. The products of 16 consecutive k and the accumulator are summed exactly and rounded once to the type of c; a zero sum is +0; steps go up in k. (GPUs keep fewer bits inside a step: where partial sums are not exact, an H200 was within 2·2^-24·(Σ|a·b| + |c|) of this for f32.) The tile is cut into matrix instructions by layout division; a layout that no instruction divides is refused by lowering.
-func (prog *Builder) Dot(d string, a Value, b Value, c Value, dType Type) Value {
-	return prog.instr("Dot", []string{d}, []any{a, b, c}, nil, dType)[0]
+// Matrix product plus accumulator: d[m, n] = Σk a[m, k]·b[k, n] + c[m, n]. The tile is cut into matrix instructions by layout division. For floats of up to 32 bits the products of one instruction's k and the accumulator are then summed exactly and rounded once to the type of c; a zero sum is +0; steps go up in k. (GPUs keep fewer bits inside a step: where partial sums are not exact, an H200 was within 2·2^-24·(Σ|a·b| + |c|) of this for f32.) f64 is one fused multiply-add after the other, k going up; integers wrap. Layouts that no matrix instruction divides, and types that have none, take one fused multiply-add after the other too, k going up, in the type of c; then every thread must hold the rows of a and the columns of b that its elements of c need, in the same slots as the others, or lowering refuses it.
+func (prog *Builder) Dot(d string, a Value, b Value, c Value, dType Type, attrs ...Attr) Value {
+	return prog.instr("Dot", []string{d}, []any{a, b, c}, attrs, dType)[0]
 }
+
+// Unit is the attribute unit, a word: matrix: only matrix instructions will do; simt: use none; left out, matrix instructions where they fit.
+func Unit(word string) Attr { return Attr("unit=" + word) }
 
 // Synchronize adds
 //

@@ -53,6 +53,7 @@ type Machine struct {
 	state
 	sets     []ir.Threads // that have run, as sets of threads; the block first
 	maxSteps int64
+	ctx      context.Context // of Run, for instructions that take long; nil in a Step
 }
 
 // state is what a snapshot holds beside the contents of memory.
@@ -351,6 +352,8 @@ func (m *Machine) Args() []ir.Arg { return m.args }
 // Run runs to the end. It returns early with ctx's error when that is done, and
 // with a located diag.List when the program goes wrong.
 func (m *Machine) Run(ctx context.Context) error {
+	m.ctx = ctx
+	defer func() { m.ctx = nil }()
 	for n := 0; !m.done; n++ {
 		if n&15 == 0 && ctx.Err() != nil {
 			return ctx.Err()
@@ -375,11 +378,23 @@ func (m *Machine) Step() error {
 	s := f.block.Stmts[f.pc]
 	f.pc++
 	if err := m.exec(s); err != nil {
+		if err == m.stopped() {
+			m.frames[len(m.frames)-1].pc-- // it did nothing yet
+		}
 		return located(err)
 	}
 	m.settle()
 	m.turn(true)
 	return m.fault
+}
+
+// stopped is the error of Run's context, for instructions that take long: they ask
+// before they change anything.
+func (m *Machine) stopped() error {
+	if m.ctx == nil {
+		return nil
+	}
+	return m.ctx.Err()
 }
 
 // settle closes blocks that have ended, going round loops, until a statement is

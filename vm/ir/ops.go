@@ -14,8 +14,8 @@ import (
 
 const paper = "Tilus, ASPLOS'26, arXiv 2504.12984"
 
-// DotStep is how many elements of k one rounding of Dot covers: the k extent of
-// the 16-bit matrix instructions.
+// DotStep is how many elements of k one rounding of Dot covers for 16-bit floats:
+// the k extent of their matrix instructions. [DotForms] has those of other types.
 const DotStep = 16
 
 // table is the instruction set. Order is the order of the manual.
@@ -192,49 +192,7 @@ var table = slices.Concat([]*Op{
 	elementwise("Sub", "x - y, element by element.", 2, "d = Sub(x, y) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)"),
 	elementwise("Mul", "x · y, element by element.", 2, "p = Mul(x, scale) : register f16[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)"),
 	elementwise("Fma", "x · y + z, element by element, rounded once.", 3, "acc = Fma(x, scale, acc) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)"),
-	{
-		Name: "Dot", Family: "matrix", Class: ClassMatrix,
-		Doc: fmt.Sprintf("Matrix product plus accumulator: d[m, n] = Σk a[m, k]·b[k, n] + c[m, n]. The products of %d consecutive k and the accumulator are summed exactly and rounded once to the type of c; a zero sum is +0; steps go up in k. (GPUs keep fewer bits inside a step: where partial sums are not exact, an H200 was within 2·2^-24·(Σ|a·b| + |c|) of this for f32.) The tile is cut into matrix instructions by layout division; a layout that no instruction divides is refused by lowering.", DotStep),
-		In: []Port{
-			{Name: "a", Accept: AcceptRegister, Doc: "[M, K]"}, {Name: "b", Accept: AcceptRegister, Doc: "[K, N]"}, {Name: "c", Accept: AcceptRegister, Doc: "[M, N]"},
-		},
-		Out: []Port{{Name: "d", Accept: AcceptRegister, Doc: "[M, N]"}},
-		Rules: []Rule{
-			{Text: "a is [M, K], b is [K, N], c and the result are [M, N].", Check: func(p *Program, in *Instr) *Violation {
-				a, _ := in.In[0].Var().Type.Dims()
-				b, _ := in.In[1].Var().Type.Dims()
-				c, _ := in.In[2].Var().Type.Dims()
-				d, _ := in.Out[0].Type.Dims()
-				if len(a) != 2 || len(b) != 2 || len(c) != 2 || a[1] != b[0] || a[0] != c[0] || b[1] != c[1] || !slices.Equal(c, d) {
-					return &Violation{Msg: fmt.Sprintf("a is %v, b %v, c %v, the result %v", a, b, c, d), Help: "[M, K] · [K, N] + [M, N] gives [M, N]"}
-				}
-				return nil
-			}},
-			{Text: "a and b are both f16 or both bf16; c is f32, or f16 with f16 operands.", Check: func(p *Program, in *Instr) *Violation {
-				a, b, c := in.In[0].Var().Type.Elem, in.In[1].Var().Type.Elem, in.In[2].Var().Type.Elem
-				if a != b || !(a == dtype.F16 && (c == dtype.F32 || c == dtype.F16) || a == dtype.BF16 && c == dtype.F32) {
-					help := "Cast narrower operands to f16 first; accumulate in f32"
-					return &Violation{Msg: fmt.Sprintf("no product of %s and %s into %s", a, b, c), Help: help}
-				}
-				return nil
-			}},
-			{Text: fmt.Sprintf("K is a multiple of %d.", DotStep), Check: func(p *Program, in *Instr) *Violation {
-				a, _ := in.In[0].Var().Type.Dims()
-				if len(a) == 2 && a[1]%DotStep != 0 {
-					return &Violation{Pos: in.In[0].Pos, Msg: fmt.Sprintf("K is %d", a[1]), Help: fmt.Sprintf("use a tile whose K is a multiple of %d; loads fill what lies outside with 0", DotStep)}
-				}
-				return nil
-			}},
-			{Text: "The result has the type and layout of c.", Check: func(p *Program, in *Instr) *Violation {
-				c, d := in.In[2].Var().Type, in.Out[0].Type
-				if c.Elem != d.Elem || !c.Layout.Equal(d.Layout) {
-					return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("c is %s, the result %s", c, d), Help: fmt.Sprintf("write the result as %s", c)}
-				}
-				return nil
-			}},
-		},
-		Since: "0.1", Source: paper + " Table 1", Example: "acc = Dot(ra, rh, acc) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)",
-	},
+	dotRow,
 	synchronize,
 	atomicScalar,
 	gridDependencyWait,
