@@ -87,7 +87,7 @@ a clone; its first build takes about a minute.)`,
 	}{
 		{"start", "Start here:", []*cobra.Command{newUp(), newDoctor(), newUninstall()}},
 		{"see", "Layouts and programs:", []*cobra.Command{newLayout(), newMMA(), newAtom(), newConvert(), newBanks(), newSwizzle(), newCheck(), newFmt(), newRun(), newLower(), newNB(), newGallery()}},
-		{"read", "Reference:", []*cobra.Command{newExplain(), newManual(), newConform(), newVersion()}},
+		{"read", "Reference:", []*cobra.Command{newExplain(), newManual(), newStatus(), newConform(), newVersion()}},
 		{"", "", []*cobra.Command{newKernel(), newWorker()}},
 	} {
 		if group.id != "" {

@@ -1,0 +1,284 @@
+// Package status generates the status matrix: for each instruction, how far each
+// part of the project is with it, and what shows it. `tilus-lab status` prints it.
+package status
+
+import (
+	"encoding/json"
+	"errors"
+	"flag"
+	"fmt"
+	"maps"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/lower"
+	"github.com/tilus-lab/tilus-lab/tests/differential"
+	"github.com/tilus-lab/tilus-lab/tests/need"
+	"github.com/tilus-lab/tilus-lab/tests/record"
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/infer"
+	"github.com/tilus-lab/tilus-lab/vm/interp"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+var update = flag.Bool("update", false, "write vm/ir/STATUS.md and cmd/tilus-lab/status.json")
+
+// columns of the matrix.
+var columns = []string{"rules", "example", "interp", "inference", "lower", "sim", "PTX", "CUDA C", "GPU"}
+
+// line is an instruction of the matrix. A cell is "proved on GPU", "simulated",
+// "assembles", "built" where no machine is concerned, or "not built: " and why.
+type line struct {
+	Op     string            `json:"op"`
+	Family string            `json:"family"`
+	Cells  map[string]string `json:"cells"`
+}
+
+// broken lists the rules that an example of vm/corpus/errors breaks.
+func broken() map[string]bool {
+	codes := map[string]bool{}
+	for _, name := range corpus.Errors() {
+		for _, f := range corpus.Get(name).Files {
+			for text := range strings.Lines(string(f.Data)) {
+				if _, want, ok := strings.Cut(text, "// want "); ok {
+					for _, code := range strings.Fields(want) {
+						codes[code] = true
+					}
+				}
+			}
+		}
+	}
+	return codes
+}
+
+// inferred says whether inference has a rule for the layouts of an op's results.
+func inferred(op *ir.Op) string {
+	tiles := false
+	for _, p := range slices.Concat(op.In, op.Out) {
+		tiles = tiles || p.Accept&(ir.AcceptRegister|ir.AcceptShared) != 0
+	}
+	if !tiles {
+		return "built" // there is nothing to find
+	}
+	names := []string{op.Name}
+	if op.Class == ir.ClassElementwise || op.Name == "CastDeferred" {
+		names = append(names, infer.OpUnary, infer.OpBinary, infer.OpWhere)
+	}
+	for _, r := range infer.Rules() {
+		for _, n := range names {
+			if slices.Contains(r.Ops, n) {
+				return "built"
+			}
+		}
+	}
+	return "not built: no rule of vm/infer names it"
+}
+
+// matrix computes the table from the tree as it is.
+func matrix(t *testing.T) []line {
+	launches, err := differential.Launches()
+	if err != nil {
+		t.Fatal(err)
+	}
+	hash := map[string]string{}
+	uses := map[string][]differential.Launch{}
+	lowered := map[string]bool{}
+	for _, l := range launches {
+		hash[l.Name] = l.Hash()
+		seen := map[string]bool{}
+		l.Program.Body.Walk(func(s ir.Stmt) bool {
+			if in, ok := s.(*ir.Instr); ok && !seen[in.Op.Name] {
+				seen[in.Op.Name] = true
+				uses[in.Op.Name] = append(uses[in.Op.Name], l)
+			}
+			return true
+		})
+		if _, err := compile.Program(l.Program, compile.Options{Arch: "sm_80"}); err == nil {
+			lowered[l.Name] = true
+		} else if _, err := compile.Program(l.Program, compile.Options{}); err == nil {
+			lowered[l.Name] = true
+		}
+	}
+	rows := map[string]record.Row{}
+	for _, r := range record.Read[record.Row](t, "programs.json") {
+		rows[r.Name] = r
+	}
+	examples := broken()
+	var out []line
+	for _, op := range ir.Ops() {
+		c := map[string]string{}
+		out = append(out, line{op.Name, op.Family, c})
+		c["rules"] = "built"
+		var never []string
+		for i := range op.Rules {
+			if code := op.Code(i); !examples[code] {
+				never = append(never, code)
+			}
+		}
+		if len(never) > 0 {
+			c["rules"] = "not built: no example breaks " + strings.Join(never, ", ")
+		}
+		c["inference"] = inferred(op)
+		c["interp"] = "built"
+		if !interp.Has(op.Name) {
+			c["interp"] = "not built: vm/interp has no meaning for it"
+		}
+		c["lower"] = "built"
+		if !lower.Has(op.Name) {
+			c["lower"] = "not built: gpu/lower has no code for it"
+		}
+		machine := []string{"sim", "PTX", "CUDA C", "GPU"}
+		if len(uses[op.Name]) == 0 {
+			c["example"] = "not built: no program of vm/corpus uses it"
+			for _, m := range machine {
+				c[m] = "not built: no program of vm/corpus uses it"
+			}
+			continue
+		}
+		c["example"] = "built"
+		if !slices.ContainsFunc(uses[op.Name], func(l differential.Launch) bool { return lowered[l.Name] }) {
+			for _, m := range machine {
+				c[m] = "not built: no program with it lowers"
+			}
+			continue
+		}
+		c["sim"], c["PTX"] = "simulated", "assembles"
+		c["CUDA C"] = "not built: printed for reading, no compiler has seen it"
+		c["GPU"] = "not built: no GPU has run a program with it"
+		for _, l := range uses[op.Name] {
+			r, ok := rows[l.Name]
+			switch {
+			case ok && r.Hash == hash[l.Name] && strings.HasPrefix(r.Result, "equal") && r.Differ == 0:
+				c["GPU"] = fmt.Sprintf("proved on GPU: %s, %s, %s", r.GPU, l.Name, r.Hash)
+			case ok && strings.HasPrefix(c["GPU"], "not built"):
+				c["GPU"] = fmt.Sprintf("not built: stale, %s was proved with hash %s and has %s", l.Name, r.Hash, hash[l.Name])
+			}
+		}
+	}
+	return out
+}
+
+// markdown is the matrix for people; the reasons follow it as a list.
+func markdown(lines []line) string {
+	var b strings.Builder
+	b.WriteString("# Status of the instructions\n\nWritten by `go test ./tests/status -update`; `tilus-lab status` prints it. *built*: there, and held by tests that need no machine. " +
+		"*simulated*: the interpreter and the simulator give the same bits. *assembles*: NVIDIA's assembler takes the PTX. *proved*: equal bits on a GPU, recorded in tests/record. *stale*: proved for another text. –: not built, for the reason below.\n\n")
+	fmt.Fprintf(&b, "| instruction | %s |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
+	reasons := map[string][]string{}
+	for _, l := range lines {
+		fmt.Fprintf(&b, "| %s |", l.Op)
+		for _, c := range columns {
+			cell, reason, _ := strings.Cut(l.Cells[c], ": ")
+			switch {
+			case cell == "proved on GPU":
+				cell = "proved"
+			case strings.HasPrefix(reason, "stale"):
+				cell = "stale"
+			case cell == "not built":
+				cell = "–"
+				reasons[c+": "+reason] = append(reasons[c+": "+reason], l.Op)
+			}
+			b.WriteString(" " + cell + " |")
+		}
+		b.WriteString("\n")
+	}
+	b.WriteString("\n## Not built\n\n")
+	for _, r := range slices.Sorted(maps.Keys(reasons)) {
+		fmt.Fprintf(&b, "- %s – %s\n", r, strings.Join(reasons[r], ", "))
+	}
+	return b.String()
+}
+
+// TestStatusIsFresh holds the two files to the tree.
+func TestStatusIsFresh(t *testing.T) {
+	lines := matrix(t)
+	data, err := json.MarshalIndent(struct {
+		Columns []string `json:"columns"`
+		Lines   []line   `json:"instructions"`
+	}{columns, lines}, "", "\t")
+	if err != nil {
+		t.Fatal(err)
+	}
+	root := need.Root(t)
+	for file, want := range map[string]string{"vm/ir/STATUS.md": markdown(lines), "cmd/tilus-lab/status.json": string(data) + "\n"} {
+		path := filepath.Join(root, filepath.FromSlash(file))
+		if *update {
+			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if got, err := os.ReadFile(path); err != nil || string(got) != want {
+			t.Errorf("%s is stale: go test ./tests/status -update", file)
+		}
+	}
+}
+
+// TestCellsAreOfTheList holds that no cell says anything else.
+func TestCellsAreOfTheList(t *testing.T) {
+	for _, l := range matrix(t) {
+		for _, c := range columns {
+			kind, reason, _ := strings.Cut(l.Cells[c], ": ")
+			if !slices.Contains([]string{"built", "simulated", "assembles", "proved on GPU", "not built"}, kind) || kind == "not built" && reason == "" {
+				t.Errorf("%s, %s: %q", l.Op, c, l.Cells[c])
+			}
+		}
+	}
+}
+
+// TestCorpusAssembles gives the PTX of every program of the corpus to NVIDIA's
+// assembler: what a cell that says "assembles" rests on. Matrix products must not
+// spill registers.
+func TestCorpusAssembles(t *testing.T) {
+	ptxas := need.Ptxas(t)
+	launches, err := differential.Launches()
+	if err != nil {
+		t.Fatal(err)
+	}
+	archs := []string{"sm_80", "sm_86", "sm_89", "sm_90a"}
+	if testing.Short() {
+		archs = archs[:1]
+	}
+	seen, n := map[string]bool{}, 0
+	for _, l := range launches {
+		for _, arch := range archs {
+			o := compile.Options{Arch: arch, Divisible: compile.Divisors(l.Program, l.Args)}
+			if key := compile.Key(l.Program, o); seen[key] {
+				continue
+			} else {
+				seen[key] = true
+			}
+			c, err := compile.Program(l.Program, o)
+			var list diag.List
+			if errors.As(err, &list) && strings.HasPrefix(list[0].Code, "Lower.") || err != nil && strings.Contains(err.Error(), "no target") {
+				continue // refused by a numbered rule
+			}
+			if err != nil {
+				t.Fatal(err)
+			}
+			ptx, err := c.PTX()
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(t.TempDir(), "p.ptx")
+			if err := os.WriteFile(file, []byte(ptx), 0o666); err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.Command(ptxas, "-v", "-arch="+arch, "-o", os.DevNull, file).CombinedOutput()
+			if err != nil {
+				t.Errorf("%s, %s: %v\n%s", l.Name, arch, err, out)
+			}
+			if strings.Contains(string(out), "spill") && !strings.Contains(string(out), "0 bytes spill stores, 0 bytes spill loads") && strings.Contains(l.File, "matmul") {
+				t.Errorf("%s, %s spills:\n%s", l.Name, arch, out)
+			}
+			n++
+		}
+	}
+	t.Logf("%d compilations assemble", n)
+}
