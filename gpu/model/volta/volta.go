@@ -8,6 +8,12 @@
 // a step each threadgroup multiplies some of its rows of A with four columns of
 // B, which one of the two threadgroups holds and both use.
 //
+// [New] runs a product on register files and keeps what every instruction, dot
+// product and register write was made from: [Run.Frame] is the state after some
+// instructions, [Run.Who] answers who wrote a register, and [Run.Events] is the
+// whole story as one list. What is known from where, and what is only assumed,
+// stands in tags; see [Facts].
+//
 // Source: Raihan, Goli, Aamodt, Modeling Deep Learning Accelerator Enabled GPUs,
 // arXiv:1811.08309.
 package volta
