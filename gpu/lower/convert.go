@@ -469,6 +469,7 @@ func (l *lowerer) linear(m linear) code.Value {
 // throughShared stores every unit at the place of its first element, and loads what
 // each thread needs.
 func (l *lowerer) throughShared(c Conversion, x []code.Value) []code.Value {
+	l.alone()
 	bytes := min(c.container, 4) // of a word
 	store := map[int]code.Op{1: code.OpStSharedB8, 2: code.OpStSharedB16, 4: code.OpStSharedB32}[bytes]
 	base := l.op(code.OpSharedBase, nil)

@@ -20,6 +20,10 @@ func (l *lowerer) forLoop(s *ir.For) {
 	if s.Unroll < 0 {
 		unroll = tripCount(s, step)
 	}
+	if flags := l.going[s]; flags != nil {
+		l.unflatten(vars, l.leftLoop(s, c, vars, flags))
+		return
+	}
 	out := l.b.For(c.start, c.end, c.by, unroll, l.flatten(vars), func(i code.Value, carried []code.Value) []code.Value {
 		return l.scoped(func() []code.Value {
 			l.unflatten(vars, carried)
@@ -164,6 +168,14 @@ func (f *facts) interval(e ir.Expr, t dtype.Type) interval {
 		case "%":
 			if y.lo == y.hi && y.lo > 0 {
 				return within(0, y.lo-1)
+			}
+		case "&":
+			if y.lo == y.hi && y.lo >= 0 {
+				return within(0, y.lo)
+			}
+		case ">>":
+			if y.lo == y.hi && y.lo >= 0 && y.lo < 32 {
+				return within(x.lo>>y.lo, x.hi>>y.lo)
 			}
 		case "min":
 			return within(min(x.lo, y.lo), min(x.hi, y.hi))

@@ -29,7 +29,7 @@ import (
 // interpreter runs, by code.
 var Rules = []ir.RuleDoc{
 	{Code: "Lower.E1", Text: "Every instruction of the program has a lowering for the target."},
-	{Code: "Lower.E2", Text: "The layouts of a Dot are whole matrix instructions: an outer layout times the instruction's fragment layout.", Why: "A matrix instruction takes each lane's share of an operand in one fixed arrangement."},
+	{Code: "Lower.E2", Text: "The layouts of a Dot are whole matrix instructions of the target, an outer layout times the instruction's fragment layout; or every thread holds the rows and columns that its elements of c need, in the same slots.", Why: "A matrix instruction takes each lane's share of an operand in one fixed arrangement; FMAs reach only what the thread holds."},
 	{Code: "Lower.E3", Text: "Each warp holds the operand fragments that its part of a Dot needs.", Why: "Matrix instructions do not move fragments between warps; give operands replicas over the warps that share them."},
 	{Code: "Lower.E4", Text: "A cast between the two types has a lowering."},
 	{Code: "Lower.E5", Text: "The slot of an operand element is the same in every thread that needs it.", Why: "Registers cannot be indexed by the thread number."},
@@ -37,6 +37,9 @@ var Rules = []ir.RuleDoc{
 	{Code: "Lower.E7", Text: "The shared memory of a program fits what a block of the target can have.", Why: "FreeShared, and tiles allocated in inner blocks of statements, let others take the memory."},
 	{Code: "Lower.E8", Text: "A slice of a shared tensor takes whole panels, or a part of one: its place is provably a multiple of its size.", Why: "In a layout of several modes a part that begins elsewhere is no layout."},
 	{Code: "Lower.E9", Text: "Elements narrower than a byte are loaded from and stored to shared memory in whole bytes.", Why: "Two threads cannot write bits of one byte without disturbing each other."},
+	{Code: "Lower.E10", Text: "In a thread group that is a part of a warp stand only instructions in which no thread needs another one.", Why: "Exchange between lanes, matrix instructions and barriers are of whole warps. One thread alone can synchronise."},
+	{Code: "Lower.E11", Text: "At most 15 sets of threads have barriers of their own.", Why: "A block has 16 barriers, and one is the whole block's."},
+	{Code: "Lower.E12", Text: "What hands values from warp to warp through shared memory stands in no thread group of several warps.", Why: "Groups run side by side, and would take each other's place there."},
 }
 
 // Options are what lowering may know beside the program.
@@ -61,7 +64,8 @@ func Lower(p *ir.Program, opt Options) (*code.Func, error) {
 // instructions need of shared memory for themselves lies below. The error is a
 // tilesMoved where that takes more.
 func lowerWith(p *ir.Program, opt Options, tilesAt int) (*code.Func, error) {
-	l := &lowerer{tilesAt: tilesAt, p: p, opt: opt, env: map[*ir.Var]val{}, coords: map[string][]code.Value{},
+	p, going := structured(p)
+	l := &lowerer{going: going, threads: ir.Threads{Size: p.Threads()}, barriers: map[ir.Threads]int64{}, tilesAt: tilesAt, p: p, opt: opt, env: map[*ir.Var]val{}, coords: map[string][]code.Value{},
 		facts: &facts{divisors: cloneMap(opt.Divisible), span: map[*ir.Var]span{}, value: map[*ir.Var]ir.Expr{}, assigned: map[*ir.Var]int{}}}
 	launch := code.Launch{Block: p.Threads()}
 	for _, e := range p.Grid {
@@ -210,7 +214,9 @@ func (l *lowerer) stmt(s ir.Stmt) {
 		if f == nil {
 			f = func(l *lowerer, s *ir.Instr) { l.refuse(s.Pos, "Lower.E1", "%s has no lowering", s.Op.Name) }
 		}
-		f(l, s)
+		if !l.partly(s) {
+			f(l, s)
+		}
 		l.standIn(s)
 	case *ir.Let:
 		l.env[s.Var] = val{scalar: l.scalar(s.Value, s.Var.Type.Elem)}

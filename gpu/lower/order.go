@@ -6,14 +6,8 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
-// synchronize is the barrier of a warp where the block is one.
-func synchronize(l *lowerer, _ *ir.Instr) {
-	if l.p.Warps == 1 {
-		l.op(code.OpBarWarp, nil)
-		return
-	}
-	l.op(code.OpBarSync, []int64{0})
-}
+// synchronize is the barrier of a warp where the threads are one.
+func synchronize(l *lowerer, _ *ir.Instr) { l.barrier() }
 
 var atomicOps = map[[2]string]code.Op{
 	{"add", ""}: code.OpAtomGlobalAdd, {"add", "acq_rel"}: code.OpAtomGlobalAcqRelAdd,
@@ -49,9 +43,13 @@ func atomicScalar(l *lowerer, in *ir.Instr) {
 
 // fromFirst is what x is in thread 0, where first holds.
 func (l *lowerer) fromFirst(first, x code.Value) code.Value {
-	if l.p.Warps == 1 {
+	switch l.warps() {
+	case 0:
+		return x // one thread; see partly
+	case 1:
 		return l.op(code.OpShflIdx, nil, x, l.const32(0))
 	}
+	l.alone()
 	f := l.b.Func()
 	f.Launch.SharedBytes = max(f.Launch.SharedBytes, 16)
 	base := l.op(code.OpSharedBase, nil)

@@ -44,12 +44,12 @@ type matrices struct {
 // asMatrices cuts a tile whose layout divides by a form and whose rows lie whole and
 // aligned in shared memory, or gives nil.
 func (l *lowerer) asMatrices(x *places, t ir.Type) *matrices {
-	if x.at == nil || !x.hoisted || len(t.Shape) != 2 || x.threads != 32*l.p.Warps {
+	if x.at == nil || !x.hoisted || len(t.Shape) != 2 || x.threads != 32*l.warps() {
 		return nil
 	}
 	for _, form := range rowForms(t.Elem.Bits()) {
 		outer, err := t.Layout.Div(form.atom)
-		if err != nil || outer.Threads() != l.p.Warps {
+		if err != nil || outer.Threads() != l.warps() {
 			continue
 		}
 		m := &matrices{x, form, outer, 128 / t.Elem.Bits()}

@@ -97,6 +97,22 @@ func (l *lowerer) shortCircuit(e *ir.Binary) code.Value {
 		l.eager--
 		return l.op(op, nil, x, y)
 	}
+	return l.inBranch(x, e)
+}
+
+// whereOn is a condition that counts, and may fail, only where on holds.
+func (l *lowerer) whereOn(on code.Value, cond ir.Expr) code.Value {
+	if !divides(cond) {
+		l.eager++
+		y := l.boolean(cond)
+		l.eager--
+		return l.op(code.OpAndPred, nil, on, y)
+	}
+	return l.inBranch(on, &ir.Binary{Op: "&&", Y: cond})
+}
+
+// inBranch is x && e.Y or x || e.Y, the right side in a branch.
+func (l *lowerer) inBranch(x code.Value, e *ir.Binary) code.Value {
 	right := func() []code.Value {
 		return l.scoped(func() []code.Value { return []code.Value{l.boolean(e.Y)} })
 	}
@@ -185,6 +201,19 @@ func (l *lowerer) integer(e ir.Expr, signed bool) code.Value {
 			return l.exact(e.Pos, signed, code.OpMul32, x, y)
 		case "/", "%":
 			return l.floorDivide(e, x, y, signed)
+		case "&":
+			return l.op(code.OpAnd32, nil, x, y)
+		case "|":
+			return l.op(code.OpOr32, nil, x, y)
+		case "^":
+			return l.op(code.OpXor32, nil, x, y)
+		case "<<":
+			return l.op(code.OpShl32, nil, x, y)
+		case ">>":
+			if signed {
+				return l.op(code.OpShrS32, nil, x, y)
+			}
+			return l.op(code.OpShrU32, nil, x, y)
 		case "min", "max":
 			op := map[string][2]code.Op{"min": {code.OpMinU32, code.OpMinS32}, "max": {code.OpMaxU32, code.OpMaxS32}}[e.Op]
 			if signed {
