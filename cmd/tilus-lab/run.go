@@ -235,7 +235,7 @@ var emits = []string{"program", "code", "ptx", "cuda", "stats", "steps"}
 func newLower() *cobra.Command {
 	var defs, assume []string
 	var emit, target, out string
-	var noOpt bool
+	var noOpt, stats bool
 	cmd := &cobra.Command{
 		Use:   "lower FILE",
 		Short: "Show the code that a program becomes",
@@ -246,7 +246,8 @@ every step on the way. FILE may be the name of an example program.
 What is known of the arguments makes better code: --assume K%16 says that the
 parameter K is a multiple of 16. Launches find that out by themselves.`,
 		Example: `  tilus-lab lower matmul_f16_i6 --emit ptx --arch sm_80 --assume K%16 --assume N%8
-  tilus-lab lower matmul.tile --emit cuda -o matmul.cu`,
+  tilus-lab lower matmul.tile --emit cuda -o matmul.cu
+  tilus-lab lower decode_u4 --stats`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			bind, err := bindings(defs)
@@ -264,6 +265,9 @@ parameter K is a multiple of 16. Launches find that out by themselves.`,
 			if err != nil {
 				return err
 			}
+			if stats {
+				emit = "stats"
+			}
 			result, err := lowered(p, emit, compile.Options{Arch: target, Divisible: divisible, NoOpt: noOpt})
 			if err != nil {
 				return err
@@ -276,6 +280,7 @@ parameter K is a multiple of 16. Launches find that out by themselves.`,
 	f.StringVar(&target, "arch", compile.DefaultArch, "`TARGET`: "+strings.Join(arch.Names(), ", "))
 	f.StringArrayVar(&assume, "assume", nil, "a number that divides a parameter, `NAME%N`")
 	f.StringVarP(&out, "output", "o", "-", "write to `FILE`")
+	f.BoolVar(&stats, "stats", false, "count what a turn of each loop takes, as --emit stats does")
 	f.BoolVar(&noOpt, "no-opt", false, "leave out the passes over thread code")
 	addBindings(cmd, &defs)
 	return cmd
