@@ -520,6 +520,51 @@ func (prog *Builder) Rsqrt(tile string, x any, tileType Type, attrs ...Attr) Val
 	return prog.instr("Rsqrt", []string{tile}, []any{x}, attrs, tileType)[0]
 }
 
+// Reduce adds
+//
+//	s = Reduce(x, op=sum, dim=[1], keepdims=true) : register f32[16, 1] reduce(local(2, 1).spatial(8, 4).local(1, 2), dims=[1], keepdims=true)
+//
+// Combines the elements along dimensions: sum, prod, max, min of numbers, any, all of bools. Each step rounds as Add, Mul, Max or Min do. The order is fixed, so that floats agree on all machines: in each thread the slots that make one element, in order, then the threads that hold parts of it, in order, are combined as a tree of neighbours: 0 with 1, 2 with 3, …, then the results in the same way; what has no neighbour waits.
+func (prog *Builder) Reduce(tile string, x Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("Reduce", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// Dim is the attribute dim, a list of integers: the dimensions of x that are combined; left out, all of them.
+func Dim(values ...any) Attr { return list("dim", values) }
+
+// Keepdims is the attribute keepdims, a word: true: combined dimensions stay with extent 1; left out, they vanish.
+func Keepdims(word string) Attr { return Attr("keepdims=" + word) }
+
+// ArgMax adds
+//
+//	i = ArgMax(x, dim=[1]) : register i32[16] reduce(local(2, 1).spatial(8, 4).local(1, 2), dims=[1])
+//
+// Where along a dimension the largest element is: its index, the first one if there are several. -0 and +0 are equal, and a NaN loses against every number; where all are NaN it is 0.
+func (prog *Builder) ArgMax(tile string, x Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("ArgMax", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// ArgMin adds
+//
+//	i = ArgMin(x, dim=[1]) : register i32[16] reduce(local(2, 1).spatial(8, 4).local(1, 2), dims=[1])
+//
+// Where along a dimension the smallest element is: its index, the first one if there are several. -0 and +0 are equal, and a NaN loses against every number; where all are NaN it is 0.
+func (prog *Builder) ArgMin(tile string, x Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("ArgMin", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// Scan adds
+//
+//	s = Scan(x, op=add, dim=[0]) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// Combines each element with those before it along a dimension: inclusive, element i becomes x[0] ∘ … ∘ x[i]; exclusive, x[0] ∘ … ∘ x[i-1], and the first what ∘ leaves alone: 0 for add, or, xor, 1 for mul, all bits for and, the least or greatest value for max and min (infinities of floats). The extent may be any. The order is fixed by the layout: the modes of the dimension are taken from the innermost on. Along a mode of slots elements are combined one after the other; along one of lanes of a warp in steps of distance 1, 2, 4, …, each lane that has one so far below combining its value on the right; along one of warps one after the other. What a whole run of inner modes gives is scanned along the next mode, and combined on the left with each element of the run after.
+func (prog *Builder) Scan(tile string, x Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("Scan", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// Exclusive is the attribute exclusive, a word: true: without the element itself.
+func Exclusive(word string) Attr { return Attr("exclusive=" + word) }
+
 // AllocateShared adds
 //
 //	sa = AllocateShared() : shared f16[64, 32] shared_row_major(64, 32)

@@ -23,6 +23,11 @@ var meanings = map[string]meaning{
 	"CastDeferred":     castDeferred,
 	"Dot":              dot,
 
+	"Reduce": reduce,
+	"ArgMax": argReduce,
+	"ArgMin": argReduce,
+	"Scan":   scan,
+
 	"AllocateShared": allocateShared,
 	"FreeShared":     freeShared,
 	"SliceShared":    sliceShared,

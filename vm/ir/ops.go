@@ -197,7 +197,7 @@ var table = slices.Concat([]*Op{
 	atomicScalar,
 	gridDependencyWait,
 	gridDependencyLaunch,
-}, arithmeticRows, sharedRows, asyncRows, movementRows)
+}, arithmeticRows, reduceRows, sharedRows, asyncRows, movementRows)
 
 func (s *Instr) typePos(i int) diag.Pos {
 	if i < len(s.TypePos) {
