@@ -1,9 +1,11 @@
 package ir
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
+	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
@@ -124,7 +126,11 @@ func DotPlans(in *Instr) (plans []DotPlan, why []string) {
 				err = fmt.Errorf("%s / %s spreads over %d warps, there are %d", x.whole, x.part, l.Threads(), warps)
 			}
 			if err != nil {
-				bad = fmt.Sprintf("%s: operand %c: %v", f, 'a'+i, err)
+				text := err.Error()
+				if list := (diag.List)(nil); errors.As(err, &list) && len(list) > 0 {
+					text = list[0].Msg
+				}
+				bad = fmt.Sprintf("%s: operand %c: %s", f, 'a'+i, text)
 				break
 			}
 			outer[i] = l
