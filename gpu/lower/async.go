@@ -120,7 +120,7 @@ func (l *lowerer) copyLayout(in *ir.Instr, src, dst ir.Type) layout.Layout {
 		along = len(shape) - 1
 	}
 	if along < 0 {
-		return layout.Replicated(l.p.Threads())
+		return layout.Replicated(l.threads.Size)
 	}
 	// For sub-byte elements that never fill a power of two, whole bytes at least.
 	if piece == 1 && width < 8 {
@@ -130,7 +130,7 @@ func (l *lowerer) copyLayout(in *ir.Instr, src, dst ir.Type) layout.Layout {
 			}
 		}
 	}
-	left := l.p.Threads()
+	left := l.threads.Size
 	across := make([]int, len(shape)) // threads along each dimension
 	order := []int{along}
 	for d := len(shape) - 1; d >= 0; d-- {

@@ -117,6 +117,8 @@ type lowerer struct {
 
 	plan    SharedPlan // of the program's shared tiles
 	tiles   []tile     // of the blocks of statements around
+	held    []string   // that thread groups have freed
+	named   int        // tiles so far
 	tilesAt int        // where the plan begins
 	peak    int        // most bytes of the plan so far, reached at peakPos
 	peakPos diag.Pos
@@ -201,6 +203,7 @@ func (l *lowerer) scan(b *ir.Block) {
 func (l *lowerer) block(b *ir.Block) {
 	mark := len(l.tiles)
 	for _, s := range b.Stmts {
+		l.release(s)
 		l.b.At(s.Position())
 		l.stmt(s)
 	}

@@ -264,6 +264,7 @@ func (l *lowerer) floorDivide(e *ir.Binary, x, y code.Value, signed bool) code.V
 			}
 			return l.op(code.OpShrU32, nil, x, l.const32(int64(n)))
 		}
+		signed = signed && l.facts.interval(e.X, dtype.I32).lo < 0
 	}
 	if !signed {
 		if e.Op == "/" {

@@ -42,7 +42,8 @@ type tile struct {
 func (l *lowerer) allocateShared(in *ir.Instr) {
 	v := in.Out[0]
 	size := (v.Type.Shared.CountSize()*v.Type.Elem.Bits() + 7) / 8
-	name := fmt.Sprintf("%s#%d", v.Name, len(l.tiles))
+	l.named++
+	name := fmt.Sprintf("%s#%d", v.Name, l.named)
 	at, err := l.plan.Alloc(name, size, SharedAlign)
 	if err != nil {
 		panic(err) // sizes are bounded by AllocateShared.C2
@@ -61,10 +62,29 @@ func (l *lowerer) freeShared(in *ir.Instr) {
 	l.tiles[i].name = ""
 }
 
+// free gives memory back. Beside other thread groups it is kept for later: they run
+// at the same time, but their code is made one after the other.
 func (l *lowerer) free(i int) {
+	if l.threads.Size != l.p.Threads() {
+		l.held = append(l.held, l.tiles[i].name)
+		return
+	}
 	if err := l.plan.Free(l.tiles[i].name); err != nil {
 		panic(err)
 	}
+}
+
+// release frees what groups have held, once they have ended.
+func (l *lowerer) release(next ir.Stmt) {
+	if _, group := next.(*ir.Group); group || l.threads.Size != l.p.Threads() {
+		return
+	}
+	for _, name := range l.held {
+		if err := l.plan.Free(name); err != nil {
+			panic(err)
+		}
+	}
+	l.held = nil
 }
 
 // leave frees the tiles of a block of statements that ends.

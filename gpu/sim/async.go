@@ -16,13 +16,11 @@ type landing struct {
 	lane uint8
 }
 
-// inFlight is what a warp has begun to copy.
+// inFlight is what a lane has begun to copy.
 type inFlight struct {
 	open   []landing   // in no group
 	groups [][]landing // the oldest first
 }
-
-func (f *inFlight) reset() { *f = inFlight{} }
 
 // beginCopy executes cp.async: it reads now, and writes when the thread waits, so
 // that what is used without a wait is never there by luck.
@@ -88,7 +86,7 @@ func (w *warp) beginCopy(i *inst) {
 				t[j].copier = int16(w.id*lanes + l + 1)
 			}
 		}
-		w.flight.open = append(w.flight.open, c)
+		w.flight[l].open = append(w.flight[l].open, c)
 	}
 }
 
@@ -97,26 +95,24 @@ var loadRows = map[int]*code.Row{4: code.OpLdGlobalB32.Row(), 8: code.OpLdGlobal
 
 // waitCopies executes commit and the waits.
 func (w *warp) waitCopies(i *inst) {
-	if w.mask != w.all {
-		w.fail(bits.TrailingZeros32(w.mask), errPartial, "all threads of a warp make and wait for groups together", "only lanes %#08x of %#08x are active", w.mask, w.all)
-		return
-	}
-	f := &w.flight
-	left := 0
-	switch i.op {
-	case code.OpCpAsyncCommit:
-		f.groups, f.open = append(f.groups, f.open), nil
-		return
-	case code.OpCpAsyncWait:
-		left = int(i.imm[0])
-	default:
-		f.groups, f.open = append(f.groups, f.open), nil
-	}
-	for len(f.groups) > left {
-		for _, c := range f.groups[0] {
-			w.land(c)
+	for m := w.mask; m != 0; m &= m - 1 {
+		f := &w.flight[bits.TrailingZeros32(m)]
+		left := 0
+		switch i.op {
+		case code.OpCpAsyncWait:
+			left = int(i.imm[0])
+		default:
+			f.groups, f.open = append(f.groups, f.open), nil
+			if i.op == code.OpCpAsyncCommit {
+				continue
+			}
 		}
-		f.groups = f.groups[1:]
+		for len(f.groups) > left {
+			for _, c := range f.groups[0] {
+				w.land(c)
+			}
+			f.groups = f.groups[1:]
+		}
 	}
 }
 

@@ -36,7 +36,7 @@ type warp struct {
 	waits   bool  // polls memory
 	done    bool
 	epoch   uint32 // warp barriers passed
-	flight  inFlight
+	flight  [lanes]inFlight
 }
 
 type frame struct{ saved, other uint32 }
@@ -69,7 +69,7 @@ func (b *block) run(n int) *diag.Problem {
 	for _, w := range b.warps {
 		w.pc, w.mask, w.frames, w.steps, w.barrier, w.done, w.epoch = 0, w.all, w.frames[:0], 0, -1, false, 0
 		w.waits = false
-		w.flight.reset()
+		w.flight = [lanes]inFlight{}
 		for i, r := range b.m.prog.params {
 			v := b.m.params[i]
 			for l := range lanes {

@@ -47,31 +47,46 @@ func copyAsync(m *Machine, in *ir.Instr) error {
 		return err
 	}
 	t.copies += len(places)
-	m.smem.open = append(m.smem.open, copying{s.tile, places})
+	m.flight(func(f *flight) { f.open = append(f.open, copying{s.tile, places}) })
 	return nil
 }
 
+// flight changes what the running threads have begun to copy. Each set of threads
+// has groups of its own, which it alone can wait for.
+func (m *Machine) flight(change func(*flight)) {
+	set := m.running()
+	f := m.smem.flights[set]
+	change(&f)
+	if m.smem.flights == nil {
+		m.smem.flights = map[int16]flight{}
+	}
+	m.smem.flights[set] = f
+}
+
 func copyAsyncCommitGroup(m *Machine, _ *ir.Instr) error {
-	m.smem.groups = append(m.smem.groups, m.smem.open)
-	m.smem.open = nil
+	m.flight(func(f *flight) { f.groups, f.open = append(f.groups, f.open), nil })
 	return nil
 }
 
 func copyAsyncWaitGroup(m *Machine, in *ir.Instr) error {
-	for len(m.smem.groups) > int(in.Attr("n").Number) {
-		m.land(m.smem.groups[0])
-		m.smem.groups = m.smem.groups[1:]
-	}
+	m.flight(func(f *flight) { m.landAll(f, int(in.Attr("n").Number)) })
 	return nil
 }
 
 func copyAsyncWaitAll(m *Machine, _ *ir.Instr) error {
-	for _, g := range m.smem.groups {
-		m.land(g)
-	}
-	m.land(m.smem.open)
-	m.smem.groups, m.smem.open = nil, nil
+	m.flight(func(f *flight) {
+		f.groups, f.open = append(f.groups, f.open), nil
+		m.landAll(f, 0)
+	})
 	return nil
+}
+
+// landAll ends the oldest groups until n are left.
+func (m *Machine) landAll(f *flight, n int) {
+	for len(f.groups) > n {
+		m.land(f.groups[0])
+		f.groups = f.groups[1:]
+	}
 }
 
 // land ends copies: what they brought was written now, by threads that are not
@@ -79,11 +94,11 @@ func copyAsyncWaitAll(m *Machine, _ *ir.Instr) error {
 func (m *Machine) land(list []copying) {
 	for _, c := range list {
 		t := m.smem.tiles[c.tile]
-		now := m.me(someone)
+		now := m.several()
 		for _, at := range c.places {
 			t.pending[at], t.writer[at] = false, now
 		}
 		t.copies -= len(c.places)
-		t.used = lastUse{t.name, m.order.epoch}
+		t.used = lastUse{t.name, now}
 	}
 }

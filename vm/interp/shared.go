@@ -2,6 +2,7 @@ package interp
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -10,29 +11,36 @@ import (
 // sharedMemory is the memory that the threads of the running block have in common.
 type sharedMemory struct {
 	tiles []*sharedTile // in the order of allocation; a dead one is nil
-	// The latest use of a tile that has died: a new one may have its memory.
-	retired lastUse
-	open    []copying   // begun, in no group yet
-	groups  [][]copying // on their way, the oldest first
+	// The latest uses of tiles that have died, by the threads that allocated them: a
+	// new one may have their memory.
+	retired map[int16]lastUse
+	flights map[int16]flight // by the threads that copy
 }
 
-// lastUse says in which epoch a tile was used last.
+// flight is what a set of threads has begun to copy.
+type flight struct {
+	open   []copying   // in no group yet
+	groups [][]copying // on their way, the oldest first
+}
+
+// lastUse says when a tile was used last; the zero value is never.
 type lastUse struct {
-	name  string // "" for none
-	epoch int32
+	name string
+	mark mark
 }
 
 // sharedTile is the memory of one AllocateShared, by offset before swizzling, which
 // permutes it as a whole.
 type sharedTile struct {
 	name           string
-	depth          int // frames around the allocation
+	depth          int   // frames around the allocation
+	set            int16 // of threads that allocated it
 	codes          []uint64
 	writer, reader []mark
 	pending        []bool // an asynchronous copy is on its way there
 	copies         int    // of them
 	used           lastUse
-	before         lastUse // of what may have lain there before
+	before         []lastUse // of what may have lain there before
 }
 
 // copying is a part of a tile that a copy will have written.
@@ -63,8 +71,11 @@ func (s sharedMemory) clone() sharedMemory {
 		u.codes, u.writer, u.reader, u.pending = slices.Clone(t.codes), slices.Clone(t.writer), slices.Clone(t.reader), slices.Clone(t.pending)
 		s.tiles[i] = &u
 	}
-	s.open = slices.Clone(s.open)
-	s.groups = slices.Clone(s.groups)
+	s.retired = maps.Clone(s.retired)
+	s.flights = maps.Clone(s.flights)
+	for set, f := range s.flights {
+		s.flights[set] = flight{slices.Clone(f.open), slices.Clone(f.groups)}
+	}
 	return s
 }
 
@@ -75,8 +86,8 @@ func (m *Machine) leave(depth int) error {
 			continue // freed; retire drops the last of them
 		}
 		t := m.smem.tiles[i]
-		if t.depth < depth {
-			break
+		if t.depth < depth || t.set != m.running() {
+			continue
 		}
 		if f := m.frames[depth-1].block.Stmts; t.copies > 0 && depth > 1 {
 			return problem(f[len(f)-1].Position(), "Run.E11", "wait before the block of statements ends", "%s ends with its block of statements while a copy to it is on its way", t.name)
@@ -87,13 +98,24 @@ func (m *Machine) leave(depth int) error {
 }
 
 func (s *sharedMemory) retire(i int) {
-	if u := s.tiles[i].used; u.name != "" && (s.retired.name == "" || u.epoch >= s.retired.epoch) {
-		s.retired = u
+	t := s.tiles[i]
+	if u := t.used; u.name != "" && u.mark.epoch >= s.retired[t.set].mark.epoch {
+		if s.retired == nil {
+			s.retired = map[int16]lastUse{}
+		}
+		s.retired[t.set] = u
 	}
 	s.tiles[i] = nil
 	for n := len(s.tiles); n > 0 && s.tiles[n-1] == nil; n-- {
 		s.tiles = s.tiles[:n-1]
 	}
+}
+
+// several is a mark of threads of the running set of which is not known which.
+func (m *Machine) several() mark {
+	k := m.me(0)
+	k.thread = -1
+	return k
 }
 
 func viewOf(v *ir.Var, tile, base int) value {
@@ -104,7 +126,13 @@ func viewOf(v *ir.Var, tile, base int) value {
 func allocateShared(m *Machine, in *ir.Instr) error {
 	v := in.Out[0]
 	n := v.Type.Shared.Unswizzled().CountSize()
-	t := &sharedTile{name: v.Name, depth: len(m.frames), codes: make([]uint64, n), writer: make([]mark, n), reader: make([]mark, n), pending: make([]bool, n), before: m.smem.retired}
+	t := &sharedTile{name: v.Name, depth: len(m.frames), set: m.running(), codes: make([]uint64, n), writer: make([]mark, n), reader: make([]mark, n), pending: make([]bool, n)}
+	// Beside other thread groups nothing is used again that they had.
+	for set, u := range m.smem.retired {
+		if t.set == 0 || t.set == set {
+			t.before = append(t.before, u)
+		}
+	}
 	m.smem.tiles = append(m.smem.tiles, t)
 	m.set(v, viewOf(v, len(m.smem.tiles)-1, 0))
 	return nil
@@ -189,10 +217,12 @@ func (m *Machine) part(in *ir.Instr, s *shared, sizes []int) (*sharedTile, []int
 // use is the tile of a view that is used now.
 func (m *Machine) use(in *ir.Instr, s *shared) (*sharedTile, error) {
 	t := m.smem.tiles[s.tile]
-	if b := t.before; b.name != "" && b.epoch == m.order.epoch {
-		return nil, problem(in.Pos, "Run.E4", "Synchronize between the last use of the one and the first use of the other", "%s may have the memory of %s, which was used since the last barrier and has ended", t.name, b.name)
+	for _, b := range t.before {
+		if !m.before(b.mark, someone) {
+			return nil, problem(in.Pos, "Run.E4", "Synchronize between the last use of the one and the first use of the other", "%s may have the memory of %s, which was used since the last barrier and has ended", t.name, b.name)
+		}
 	}
-	t.used = lastUse{t.name, m.order.epoch}
+	t.used = lastUse{t.name, m.several()}
 	return t, nil
 }
 
