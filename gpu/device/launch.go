@@ -30,6 +30,11 @@ func prepare(p *ir.Program, args []ir.Arg, arch string, compiled *programs) (*la
 	if err != nil {
 		return nil, err
 	}
+	return newLaunch(p, args, grid, c), nil
+}
+
+// newLaunch puts checked arguments in the order of the code's parameters.
+func newLaunch(p *ir.Program, args []ir.Arg, grid [3]int, c *compile.Compiled) *launch {
 	l := &launch{code: c, grid: grid}
 	index := map[*array.Array]int{}
 	for i, v := range p.Params {
@@ -46,7 +51,7 @@ func prepare(p *ir.Program, args []ir.Arg, arch string, compiled *programs) (*la
 		}
 		l.buffer, l.bits = append(l.buffer, -1), append(l.bits, scalarBits(v.Type.Elem, a))
 	}
-	return l, nil
+	return l
 }
 
 func scalarBits(t dtype.Type, a ir.Arg) uint64 {

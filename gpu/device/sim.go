@@ -59,12 +59,22 @@ func (s *simulator) run(ctx context.Context, p *ir.Program, args []ir.Arg, o sim
 	if err != nil {
 		return nil, err
 	}
-	data := make([][]byte, len(l.buffers))
+	start := time.Now()
+	data, stats, err := simulate(ctx, l, o)
+	if err != nil {
+		return nil, err
+	}
+	return &Result{Device: s.Name(), Args: l.results(p, args, data), Compile: l.code.Elapsed, Exec: time.Since(start), Counters: stats.Counters()}, nil
+}
+
+// simulate runs a launch; data is what the buffers hold afterwards.
+func simulate(ctx context.Context, l *launch, o sim.Options) (data [][]byte, stats sim.Stats, err error) {
+	data = make([][]byte, len(l.buffers))
 	for k, a := range l.buffers {
 		data[k] = make([]byte, bufferBytes(a))
 		copy(data[k], a.Data)
 	}
-	in := make([]sim.Arg, len(args))
+	in := make([]sim.Arg, len(l.buffer))
 	for i := range in {
 		if k := l.buffer[i]; k >= 0 {
 			in[i].Buffer = data[k]
@@ -72,10 +82,6 @@ func (s *simulator) run(ctx context.Context, p *ir.Program, args []ir.Arg, o sim
 			in[i].Bits = l.bits[i]
 		}
 	}
-	start := time.Now()
-	stats, err := sim.Run(ctx, l.code.Func, sim.Launch{Grid: l.grid, Args: in}, o)
-	if err != nil {
-		return nil, err
-	}
-	return &Result{Device: s.Name(), Args: l.results(p, args, data), Compile: l.code.Elapsed, Exec: time.Since(start), Counters: stats.Counters()}, nil
+	stats, err = sim.Run(ctx, l.code.Func, sim.Launch{Grid: l.grid, Args: in}, o)
+	return data, stats, err
 }

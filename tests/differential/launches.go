@@ -70,6 +70,19 @@ func Launches() ([]Launch, error) {
 	return out, nil
 }
 
+// Bugs lists the programs of the corpus that go wrong.
+func Bugs() ([]Launch, error) {
+	var out []Launch
+	for _, file := range corpus.Bugs() {
+		l, err := parse(file, "in", corpus.Section(file, "in"))
+		if err != nil {
+			return nil, fmt.Errorf("%s: %w", file, err)
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
 func parse(file, section, src string) (Launch, error) {
 	l := Launch{Name: file + strings.TrimPrefix(section, "in"), File: file, Section: section}
 	bind := map[string]string{}

@@ -3,7 +3,8 @@
 // its text as [text.FormatSource] prints it, and sections that tests add.
 //
 // Files in errors/ break numbered rules: the line that breaks a rule ends with
-// `// want CODE`.
+// `// want CODE`. Files in bugs/ verify and go wrong when they run: the line at which
+// interpreter or simulator stops ends with the codes of their errors.
 package corpus
 
 import (
@@ -15,7 +16,7 @@ import (
 	"github.com/rogpeppe/go-internal/txtar"
 )
 
-//go:embed *.txtar errors/*.txtar
+//go:embed *.txtar errors/*.txtar bugs/*.txtar
 var files embed.FS
 
 // ProgramFile is the section that holds a program's text.
@@ -26,6 +27,9 @@ func Names() []string { return list(".") }
 
 // Errors are the names of the archives that break rules, like "errors/view".
 func Errors() []string { return list("errors") }
+
+// Bugs are the names of the programs that go wrong, like "bugs/race_shared".
+func Bugs() []string { return list("bugs") }
 
 func list(dir string) []string {
 	entries, err := fs.ReadDir(files, dir)
@@ -45,7 +49,7 @@ func list(dir string) []string {
 	return names
 }
 
-// Get is the archive of a name of [Names] or [Errors], or nil.
+// Get is the archive of a name of [Names], [Errors] or [Bugs], or nil.
 func Get(name string) *txtar.Archive {
 	data, err := files.ReadFile(name + ".txtar")
 	if err != nil {
