@@ -26,7 +26,7 @@ import (
 func newRun() *cobra.Command {
 	var defs, argv, outs []string
 	var dev, compare string
-	var counters bool
+	var counters, sanitize bool
 	cmd := &cobra.Command{
 		Use:   "run FILE --arg NAME=VALUE…",
 		Short: "Run a program on the interpreter, the simulator or a GPU",
@@ -38,7 +38,13 @@ randn:f16[64, 32]:seed=1, zeros:f32[16, 8] or iota:i32[8], or a .npy file, with
 A scalar takes a number.
 
 The device is interp (the reference interpreter), sim (the simulator, or sim:sm_80
-for another target), cuda (a GPU, or cuda:1), or auto: a GPU where there is one.`,
+for another target), cuda (a GPU, or cuda:1), or auto: a GPU where there is one.
+
+With --sanitize the launch is searched for mistakes instead: the interpreter runs it,
+and the simulator runs its code as written and after the passes. They find accesses
+out of bounds or not aligned, reads of what nobody wrote, races in shared and global
+memory, missing waits for copies, wrong barriers, deadlock, overflow and division by
+zero, each at its line; the exit status is then 1. "tilus-lab explain CODE" has more.`,
 		Example: `  tilus-lab run vector_add --arg x=iota:f32[1000] --arg y=ones:f32[1000] --arg z=zeros:f32[1000] --arg n=1000
   tilus-lab run matmul.tile --device sim --compare interp --arg a=x.npy --arg b=w.npy:u8[4, 1, 96] … --out c=y.npy`,
 		Args: cobra.ExactArgs(1),
@@ -54,6 +60,9 @@ for another target), cuda (a GPU, or cuda:1), or auto: a GPU where there is one.
 			launch, err := programArgs(p, argv)
 			if err != nil {
 				return err
+			}
+			if sanitize {
+				return sanitized(cmd.OutOrStdout(), dev, p, launch)
 			}
 			r, err := lab.RunOn(dev, p, launch...)
 			if err != nil {
@@ -82,9 +91,35 @@ for another target), cuda (a GPU, or cuda:1), or auto: a GPU where there is one.
 	f.StringArrayVar(&argv, "arg", nil, "argument `NAME=VALUE` of a parameter")
 	f.StringArrayVar(&outs, "out", nil, "save an output, `[NAME=]FILE.npy`; the name may be left out when there is one output")
 	f.StringVar(&compare, "compare", "", "run on a second `DEVICE` too; different bits make the exit status 1")
+	f.BoolVar(&sanitize, "sanitize", false, "search the launch for mistakes, on interp and sim")
 	f.BoolVar(&counters, "counters", false, "print what the simulator counted")
 	addBindings(cmd, &defs)
 	return cmd
+}
+
+// sanitized prints what the machines find in a launch.
+func sanitized(w io.Writer, dev string, p *ir.Program, args []any) error {
+	kind, target, _ := strings.Cut(dev, ":")
+	if kind != "sim" && kind != "auto" {
+		return usageError{fmt.Errorf("--sanitize runs on the interpreter and the simulator; leave --device %s out, or name a target with --device sim:sm_80", dev)}
+	}
+	findings, err := lab.Sanitize(target, p, args...)
+	if err != nil {
+		return err
+	}
+	found := false
+	for _, f := range findings {
+		if len(f.Problems) == 0 {
+			fmt.Fprintf(w, "%s: nothing found\n", f.Machine)
+			continue
+		}
+		found = true
+		fmt.Fprintf(w, "%s: %v\n", f.Machine, f.Problems)
+	}
+	if found {
+		return silent(1)
+	}
+	return nil
 }
 
 // programArgs puts NAME=VALUE arguments in the order of the parameters.
