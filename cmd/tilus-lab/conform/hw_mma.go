@@ -345,11 +345,11 @@ func turingNumeric(in mmaInput) (map[string]any, error) {
 		}
 		products = append(products, v)
 	}
-	adder := volta.T4
-	if in.Device == "V100" {
-		adder = volta.V100
+	a, err := adder(in.Device)
+	if err != nil {
+		return nil, err
 	}
-	return map[string]any{"result": adder.Add(volta.F32, start, products)}, nil
+	return map[string]any{"result": a.Add(volta.F32, start, products)}, nil
 }
 
 // arithmetic evaluates sums, products and powers of numbers: "-(1-2^-24)".

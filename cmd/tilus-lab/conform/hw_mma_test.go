@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// TestMMAKinds checks every case about fragments, and that each of them fails when
+// TestMMAKinds checks every case about fragments and tensor cores, and that each of them fails when
 // a number or a word that it expects is changed.
 func TestMMAKinds(t *testing.T) {
 	f, err := os.Open(filepath.Join("..", "..", "..", "tests", "testdata", "cases", "hw.json"))
@@ -21,7 +21,7 @@ func TestMMAKinds(t *testing.T) {
 		t.Fatal(err)
 	}
 	mine := map[string]int{}
-	for _, k := range mmaKinds() {
+	for _, k := range append(mmaKinds(), voltaKinds()...) {
 		mine[k.Name] = 0
 	}
 	for _, c := range cases {

@@ -93,7 +93,7 @@ type Generation struct {
 	PerSM       int    // multiply-adds of an SM in a cycle
 	// BytesA and BytesB are what a warp loads into registers of the 512 bytes of each.
 	BytesA, BytesB int
-	Tag            Tag // of the last but two columns
+	Tag            Tag // of the tensor cores; fragments and counts are the vendor's
 }
 
 // Generations compares Volta with what came after it.
@@ -120,8 +120,8 @@ func Generations() ([]Generation, error) {
 		}
 		bytes := func(operand string) int {
 			o, ok := a.Operand(operand)
-			if !ok {
-				return 0 // read from shared memory
+			if !ok || o.Layout.Replicas() == a.Lanes {
+				return 0 // no lane's own: read from shared memory
 			}
 			return 2 * Size * Size * o.Layout.Replicas()
 		}
