@@ -49,6 +49,8 @@ type Machine struct {
 	args  []ir.Arg        // pointer arguments are this launch's own copies
 	marks map[*array.Array]*marks
 	flats map[*ir.Var][]int32
+	dots  map[*ir.Instr]product // how each Dot goes, without operands
+	moves map[*ir.Instr][]int32 // where elements of constant movements come from
 
 	state
 	sets     []ir.Threads // that have run, as sets of threads; the block first

@@ -20,21 +20,25 @@ func dot(m *Machine, in *ir.Instr) error {
 		}
 		x[i] = t
 	}
-	p := product{a: x[0], b: x[1], c: x[2], step: 1, order: []int{0}}
-	if plans, _ := ir.DotPlans(in); len(plans) > 0 {
-		f := plans[0].Form
-		p.order = f.Order()
-		if !f.Chained {
-			p.step = f.K
+	p, known := m.dots[in]
+	if !known {
+		p = product{step: 1, order: []int{0}}
+		if plans, _ := ir.DotPlans(in); len(plans) > 0 {
+			f := plans[0].Form
+			p.order, p.matrix = f.Order(), !f.Chained
+			if p.matrix {
+				p.step = f.K
+			}
 		}
-		p.matrix = !f.Chained
+		m.dots[in] = p
 	}
+	p.a, p.b, p.c, p.stopped = x[0], x[1], x[2], m.stopped
 	out := &tile{elem: p.c.elem, dims: p.c.dims, codes: make([]uint64, len(p.c.codes))}
 	f := p.float
 	if !p.c.elem.IsFloat() {
 		f = p.whole
 	}
-	if err := f(out.codes, m.stopped); err != nil {
+	if err := f(out.codes); err != nil {
 		return err
 	}
 	m.set(in.Out[0], value{set: true, tile: out})
@@ -48,17 +52,21 @@ type product struct {
 	order   []int
 	step    int
 	matrix  bool // a step is summed exactly; else it is a fused multiply-add
+	stopped func() error
 }
 
 func (p *product) size() (rows, inner, cols int) { return p.a.dims[0], p.a.dims[1], p.b.dims[1] }
 
 // whole multiplies integers.
-func (p *product) whole(out []uint64, stopped func() error) error {
+func (p *product) whole(out []uint64) error {
 	rows, inner, cols := p.size()
-	a, b := gather(p, func(x *tile, e int) int64 { return x.elem.DecodeInt(x.codes[e]) })
+	a, b, err := gather(p, func(x *tile, e int) int64 { return x.elem.DecodeInt(x.codes[e]) })
+	if err != nil {
+		return err
+	}
 	t := p.c.elem
 	for i := range rows {
-		if err := stopped(); err != nil {
+		if err := p.stopped(); err != nil {
 			return err
 		}
 		for j := range cols {
@@ -74,17 +82,23 @@ func (p *product) whole(out []uint64, stopped func() error) error {
 }
 
 // float multiplies floats. Where plain addition is exact it is used.
-func (p *product) float(out []uint64, stopped func() error) error {
+func (p *product) float(out []uint64) error {
 	rows, inner, cols := p.size()
 	t := p.c.elem
-	a, b := gather(p, func(x *tile, e int) float64 { return x.elem.Decode(x.codes[e]) })
+	a, b, err := gather(p, func(x *tile, e int) float64 { return x.elem.Decode(x.codes[e]) })
+	if err != nil {
+		return err
+	}
 	easy := easyOf(a, b, p.c, inner)
 	var ca, cb []uint64
 	if !p.matrix {
-		ca, cb = gather(p, func(x *tile, e int) uint64 { return t.Encode(x.elem.Decode(x.codes[e]), false) })
+		ca, cb, err = gather(p, func(x *tile, e int) uint64 { return t.Encode(x.elem.Decode(x.codes[e]), false) })
+		if err != nil {
+			return err
+		}
 	}
 	for i := range rows {
-		if err := stopped(); err != nil {
+		if err := p.stopped(); err != nil {
 			return err
 		}
 		for j := range cols {
@@ -130,10 +144,13 @@ func (p *product) float(out []uint64, stopped func() error) error {
 }
 
 // gather takes the rows of a and the columns of b, in the order of the product.
-func gather[T any](p *product, value func(x *tile, e int) T) (rows, cols []T) {
+func gather[T any](p *product, value func(x *tile, e int) T) (rows, cols []T, err error) {
 	m, inner, n := p.size()
 	rows, cols = make([]T, m*inner), make([]T, n*inner)
 	for k := range inner {
+		if err := p.stopped(); err != nil {
+			return nil, nil, err
+		}
 		from := k - k%len(p.order) + p.order[k%len(p.order)]
 		for i := range m {
 			rows[i*inner+k] = value(p.a, i*inner+from)
@@ -142,7 +159,7 @@ func gather[T any](p *product, value func(x *tile, e int) T) (rows, cols []T) {
 			cols[j*inner+k] = value(p.b, from*n+j)
 		}
 	}
-	return rows, cols
+	return rows, cols, nil
 }
 
 // easy says that plain f64 addition is exact: all numbers are multiples of one

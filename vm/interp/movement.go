@@ -31,7 +31,12 @@ func move(m *Machine, in *ir.Instr) error {
 	if unset != nil {
 		out.unset = make([]bool, len(out.codes))
 	}
-	for e, from := range ir.MovedFrom(in, offset) {
+	from, known := m.moves[in]
+	if !known || offset != nil {
+		from = ir.MovedFrom(in, offset)
+		m.moves[in] = from
+	}
+	for e, from := range from {
 		out.codes[e] = codes[from]
 		if unset != nil {
 			out.unset[e] = unset[from]
