@@ -67,7 +67,7 @@ func Chain(factors []layout.Layout, o Options) (Picture, error) {
 	}
 	y := pad
 	if !o.NoCaption {
-		caption := []string{last.String(), fmt.Sprintf("%s step by step: factor on the left, product so far on the right; thick lines bound the copies of the factor", count(len(factors), "factor"))}
+		caption := []string{last.String(), fmt.Sprintf("%s step by step: factor on the left, product so far on the right; thick lines bound the copies of the factor", count(len(factors), "factor")), legend}
 		c.grow(caption)
 		y = c.caption(caption, y)
 	}

@@ -36,6 +36,9 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
+// legend says how cells with a thread and a slot are read.
+const legend = "T5 over 2: thread 5 holds the element, in its slot 2"
+
 // Options choose how a picture looks. The zero value is the usual look.
 type Options struct {
 	// Palette is one of [Palettes]; empty means the first.

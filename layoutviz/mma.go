@@ -130,6 +130,9 @@ func MMA(name string, a, b, cd Fragment, more []Fragment, o Options) (Picture, e
 		}
 		caption = append(caption, line)
 	}
+	if labelled {
+		caption = append(caption, legend)
+	}
 	type page struct{ a, b, c table }
 	var pages []page
 	for k := range blocks {
