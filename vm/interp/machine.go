@@ -109,6 +109,9 @@ type global struct {
 	arr  *array.Array
 	dims []int
 	name string
+	// Of a part: where it begins, and the distances of neighbours per dimension.
+	base    int
+	strides []int
 }
 
 // Option changes how a machine runs.
@@ -120,7 +123,7 @@ func MaxSteps(n int64) Option { return func(m *Machine) { m.maxSteps = n } }
 // New prepares a launch of a program that [ir.Verify] accepts. Arguments are
 // checked and copied; the caller's arrays are never changed.
 func New(p *ir.Program, args []ir.Arg, opts ...Option) (*Machine, error) {
-	m := &Machine{prog: p, slots: map[*ir.Var]int{}, marks: map[*array.Array]*marks{}, flats: map[*ir.Var][]int32{}, sets: []ir.Threads{{Size: p.Threads()}}}
+	m := &Machine{prog: p, slots: map[*ir.Var]int{}, marks: map[*array.Array]*marks{}, flats: map[*ir.Var][]int32{}, dots: map[*ir.Instr]product{}, moves: map[*ir.Instr][]int32{}, sets: []ir.Threads{{Size: p.Threads()}}}
 	for _, o := range opts {
 		o(m)
 	}
@@ -286,8 +289,12 @@ func stored(p *ir.Program) map[*ir.Var]bool {
 				return true
 			}
 			for _, v := range in.Out {
-				if v.Type.IsGlobal() {
-					views[v] = append(views[v], in.In[0].Var())
+				switch from := in.In[0].Var(); {
+				case !v.Type.IsGlobal():
+				case from.Type.IsGlobal(): // a part
+					views[v] = append(views[v], views[from]...)
+				default:
+					views[v] = append(views[v], from)
 				}
 			}
 			if in.Op.Effects&ir.WritesGlobal != 0 {
