@@ -20,6 +20,9 @@ func Atom(a arch.Atom, o Options) (Picture, error) {
 	var list []Fragment
 	at := map[string]int{}
 	for _, x := range a.Operands {
+		if x.In == arch.Unspecified {
+			return Picture{}, fmt.Errorf("layoutviz: the vendor does not say where operand %s of %s lies, so there is nothing to draw", x.Name, a.Name)
+		}
 		f := Fragment{Name: x.Name, Layout: x.Layout, Note: x.Note}
 		if f.Note == "" {
 			f.Note = places[x.In]
