@@ -39,6 +39,7 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E14", Text: "An index of a scatter or gather lies inside the dimension it is of.", Why: "On a GPU another element, or other memory, would be used."},
 	{Code: "Run.E15", Text: "A semaphore that a block waits for is released by the block itself, or by one that comes before it.", Why: "Blocks start in the order of their numbers; a later one may have to wait for the place that an earlier one keeps."},
 	{Code: "Run.E16", Text: "Integers of tiles are not divided by zero.", Why: "Machines give some number."},
+	{Code: "Run.E17", Text: "A part that SliceGlobal takes lies inside the tensor."},
 }
 
 // Machine is a launch in progress.

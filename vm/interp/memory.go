@@ -54,6 +54,14 @@ var meanings = map[string]meaning{
 	"ShuffleUp":        move,
 	"ShuffleDown":      move,
 
+	"SliceGlobal":         sliceGlobal,
+	"LoadGlobalGather":    loadGlobalGather,
+	"StoreGlobalScatter":  storeGlobalScatter,
+	"AtomicGlobal":        atomicGlobal,
+	"AtomicScatterGlobal": atomicScatterGlobal,
+	"LockSemaphore":       lockSemaphore,
+	"ReleaseSemaphore":    releaseSemaphore,
+
 	"Synchronize":          synchronize,
 	"AtomicScalar":         atomicScalar,
 	"GridDependencyWait":   nothing,
@@ -125,6 +133,12 @@ func (r *region) element(index []int) (flat int, ok bool) {
 			return 0, false
 		}
 		flat = flat*n + int(r.strip[d])
+	}
+	if r.g.strides != nil {
+		flat = r.g.base
+		for d, n := range r.g.strides {
+			flat += int(r.strip[d]) * n
+		}
 	}
 	return flat, true
 }

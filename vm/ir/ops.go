@@ -62,20 +62,7 @@ var table = slices.Concat([]*Op{
 				}},
 			{Text: "The shape uses only constants and scalar parameters.",
 				Why: "Extents are computed once, on the host, and checked there against the argument.",
-				Check: func(p *Program, in *Instr) *Violation {
-					for _, e := range in.Out[0].Type.Shape {
-						var bad *Ref
-						Refs(e, func(r *Ref) {
-							if !r.Var.Param {
-								bad = r
-							}
-						})
-						if bad != nil {
-							return &Violation{Pos: bad.Pos, Msg: fmt.Sprintf("%s is not a parameter", bad.Var.Name), Help: "extents are fixed at launch; move what varies into offset="}
-						}
-					}
-					return nil
-				}},
+				Check: checkFixedShape},
 		},
 		Since: "0.1", Source: paper + " Table 1", Example: "gb = ViewGlobal(b) : global u8[K/16, N/8, 96]",
 	},
@@ -197,7 +184,7 @@ var table = slices.Concat([]*Op{
 	atomicScalar,
 	gridDependencyWait,
 	gridDependencyLaunch,
-}, arithmeticRows, reduceRows, sharedRows, asyncRows, movementRows)
+}, arithmeticRows, reduceRows, sharedRows, asyncRows, movementRows, globalRows)
 
 func (s *Instr) typePos(i int) diag.Pos {
 	if i < len(s.TypePos) {

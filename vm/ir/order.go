@@ -108,6 +108,9 @@ func checkBeforeWait(p *Program, in *Instr) *Violation {
 			for _, v := range i.Out {
 				if v.Type.IsGlobal() {
 					pointer[v] = first
+					if from := pointer[first]; from != nil { // a part
+						pointer[v] = from
+					}
 				}
 			}
 			if i.Op.Effects&WritesGlobal != 0 {

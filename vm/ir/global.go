@@ -1,0 +1,230 @@
+package ir
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// The rows of this file take parts of global memory as tensors, reach elements by
+// indices that the program computes, change them in single steps, and wait for them.
+
+var globalRows = []*Op{
+	{
+		Name: "SliceGlobal", Family: "global", Class: ClassView,
+		Doc:   "A part of a global tensor as a tensor of its own, over the same memory: element [i, …] is the source's at offset plus that index, and what lies outside the part counts as outside. dims says which dimensions of the source stay (the last ones, if left out); the others are fixed by offset. A part that does not lie inside the source is an error.",
+		In:    []Port{{Name: "src", Accept: AcceptGlobal}},
+		Out:   []Port{{Name: "tensor", Accept: AcceptGlobal}},
+		Attrs: []AttrSpec{{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in src of the part's first element, one entry per dimension of src"}, {Name: "dims", Kind: AttrInts, Doc: "the dimension of src that each dimension of the part is"}},
+		Rules: []Rule{
+			ruleSameElem("global tensor"),
+			ruleOffset,
+			{Text: "dims names one dimension of the source for each dimension of the part, in range and without repeats; left out, the part has at most the source's rank.",
+				Check: func(p *Program, in *Instr) *Violation { return checkDims(in, in.In[0].Var(), in.Out[0].Type) }},
+			ruleFixedShape,
+		},
+		Since: "0.3", Source: tilusDoc, Example: "row = SliceGlobal(gx, offset=[bi, 0], dims=[1]) : global f16[N]",
+	},
+	{
+		Name: "LoadGlobalGather", Family: "global", Class: ClassMemory, Effects: ReadsGlobal,
+		Doc:   "Loads elements at indices that the program computed: element [i, j, …] of the tile comes from offset plus that index, but in dimension dim from indices[i, j, …]. An index outside that dimension is an error; elements outside in another dimension are 0.",
+		In:    []Port{{Name: "src", Accept: AcceptGlobal}, {Name: "indices", Accept: AcceptRegister}},
+		Out:   []Port{{Name: "tile", Accept: AcceptRegister}},
+		Attrs: scatterAttrs("src"),
+		Rules: scatterRules(true),
+		Since: "0.3", Source: tilusDoc, Example: "row = LoadGlobalGather(table, ids, dim=[0]) : register f16[32, 8] spatial(32, 1).local(1, 8)",
+	},
+	{
+		Name: "StoreGlobalScatter", Family: "global", Class: ClassMemory, Effects: WritesGlobal,
+		Doc:   "Stores elements at indices that the program computed; which is where, as in LoadGlobalGather. An index outside dimension dim is an error; elements outside in another dimension are not stored. If two elements go to one place, the thread that holds both stores them in the order of its slots; two threads must not.",
+		In:    []Port{{Name: "dst", Accept: AcceptGlobal}, {Name: "indices", Accept: AcceptRegister}, {Name: "tile", Accept: AcceptRegister}},
+		Attrs: scatterAttrs("dst"),
+		Rules: scatterRules(false),
+		Since: "0.3", Source: tilusDoc, Example: "StoreGlobalScatter(gy, ids, x, dim=[0])",
+	},
+	{
+		Name: "AtomicGlobal", Family: "global", Class: ClassMemory, Effects: ReadsGlobal | WritesGlobal,
+		Doc:   "One atomic step on each element of a tile of a global tensor: " + atomicDoc + " The result, if one is named, is what stood there; 0 outside the tensor, where nothing changes. offset and dims as in LoadGlobal. With op=cas the element becomes the tile's where it is compare's.",
+		In:    []Port{{Name: "dst", Accept: AcceptGlobal}, {Name: "tile", Accept: AcceptRegister}, {Name: "compare", Accept: AcceptRegister, Optional: true}},
+		Out:   []Port{{Name: "old", Accept: AcceptRegister, Optional: true}},
+		Attrs: []AttrSpec{{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in dst of the tile's first element, one entry per dimension of dst"}, {Name: "dims", Kind: AttrInts, Doc: "the dimension of dst that each dimension of the tile lies along"}, attrAtomic},
+		Rules: append([]Rule{ruleStoredGlobal, ruleOffset,
+			{Text: "dims names one dimension of the tensor for each dimension of the tile, in range and without repeats; left out, the tile has at most the tensor's rank.",
+				Check: func(p *Program, in *Instr) *Violation { return checkDims(in, in.In[0].Var(), in.In[1].Var().Type) }}}, atomicRules(1)...),
+		Since: "0.3", Source: tilusDoc, Example: "AtomicGlobal(gy, partial, offset=[bi*16, 0], op=add)",
+	},
+	{
+		Name: "AtomicScatterGlobal", Family: "global", Class: ClassMemory, Effects: ReadsGlobal | WritesGlobal,
+		Doc:   "One atomic step on each of the elements that indices choose, as in StoreGlobalScatter: " + atomicDoc + " Several elements may go to one place.",
+		In:    []Port{{Name: "dst", Accept: AcceptGlobal}, {Name: "indices", Accept: AcceptRegister}, {Name: "tile", Accept: AcceptRegister}, {Name: "compare", Accept: AcceptRegister, Optional: true}},
+		Out:   []Port{{Name: "old", Accept: AcceptRegister, Optional: true}},
+		Attrs: append(scatterAttrs("dst"), attrAtomic),
+		Rules: append(scatterRules(false), atomicRules(2)...),
+		Since: "0.3", Source: tilusDoc, Example: "AtomicScatterGlobal(histogram, bins, ones, dim=[0], op=add)",
+	},
+	{
+		Name: "LockSemaphore", Family: "global", Effects: ReadsGlobal | WritesGlobal | Synchronizes,
+		Doc:   "Waits until an element of a global tensor is value. All threads that run wait, and after it see what was stored before the ReleaseSemaphore that gave the element that value. A block may wait only for blocks that come before it in the grid, since those after it may not have started: waiting for others is an error.",
+		In:    []Port{{Name: "semaphore", Accept: AcceptGlobal}, {Name: "value", Accept: AcceptScalar}},
+		Attrs: []AttrSpec{{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index of the element, one entry per dimension"}},
+		Rules: semaphoreRules,
+		Since: "0.3", Source: tilusDoc, Example: "LockSemaphore(turn, bk, offset=[bi])",
+	},
+	{
+		Name: "ReleaseSemaphore", Family: "global", Effects: ReadsGlobal | WritesGlobal | Synchronizes,
+		Doc:   "Gives an element of a global tensor a value, after all threads that run have come here, and publishes what they stored before.",
+		In:    []Port{{Name: "semaphore", Accept: AcceptGlobal}, {Name: "value", Accept: AcceptScalar}},
+		Attrs: []AttrSpec{{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index of the element, one entry per dimension"}},
+		Rules: semaphoreRules,
+		Since: "0.3", Source: tilusDoc, Example: "ReleaseSemaphore(turn, bk + 1, offset=[bi])",
+	},
+}
+
+const atomicDoc = "add, sub, min, max, exch (the tile's element), cas, and on integers and, or, xor. Integers wrap; floats round once, and in f32 sums in global memory subnormal numbers count as 0, as GPUs have it. Steps on one element come in some order."
+
+var attrAtomic = AttrSpec{Name: "op", Kind: AttrWord, Required: true, Words: []string{"add", "sub", "min", "max", "and", "or", "xor", "exch", "cas"}, Doc: "what becomes of the elements"}
+
+func scatterAttrs(of string) []AttrSpec {
+	return []AttrSpec{
+		{Name: "dim", Kind: AttrInts, Required: true, Doc: "the dimension of " + of + " that the indices are of"},
+		{Name: "offset", Kind: AttrExprs, Doc: "what is added to each index, one entry per dimension of " + of + "; 0 if left out"},
+	}
+}
+
+// ScatterDim is the value of dim.
+func (s *Instr) ScatterDim() int {
+	n, _ := ConstInt(s.Attr("dim").Exprs[0])
+	return int(n)
+}
+
+var ruleFixedShape = Rule{
+	Text:  "The shape uses only constants and scalar parameters.",
+	Why:   "Extents are computed once, on the host.",
+	Check: checkFixedShape,
+}
+
+var ruleStoredGlobal = Rule{Text: "The tile has the element type of the global tensor.", Check: func(p *Program, in *Instr) *Violation {
+	return ruleStoredElem.Check(p, in)
+}}
+
+// scatterRules are for a tile, a result or the third operand, with indices.
+func scatterRules(load bool) []Rule {
+	tile := func(in *Instr) (Type, diag.Pos) {
+		if load {
+			return in.Out[0].Type, in.typePos(0)
+		}
+		return in.In[2].Var().Type, in.In[2].Pos
+	}
+	return []Rule{
+		{Text: "The tile has the element type of the global tensor.", Check: func(p *Program, in *Instr) *Violation {
+			t, pos := tile(in)
+			if g := in.In[0].Var(); g.Type.Elem != t.Elem {
+				return &Violation{Pos: pos, Msg: fmt.Sprintf("%s is of %s, the tile of %s", g.Name, g.Type.Elem, t.Elem), Help: "Cast (value) or View (bits) between them"}
+			}
+			return nil
+		}},
+		{Text: "The indices are i32 and have the shape and layout of the tile.", Why: "Each thread has the indices of its own elements.", Check: func(p *Program, in *Instr) *Violation {
+			x, i := in.In[1].Var().Type, in.In[1]
+			if t, _ := tile(in); x.Elem != dtype.I32 || shapeText(x) != shapeText(t) || !x.Layout.Equal(t.Layout) {
+				return &Violation{Pos: i.Pos, Msg: fmt.Sprintf("%s is %s", i.Var().Name, x), Help: fmt.Sprintf("make them %s", RegisterOf(dtype.I32, t.Layout))}
+			}
+			return nil
+		}},
+		{Text: "The tile has as many dimensions as the tensor, and dim is one of them; offset has one entry for each.", Check: func(p *Program, in *Instr) *Violation {
+			t, _ := tile(in)
+			g := in.In[0].Var()
+			rank := len(g.Type.Shape)
+			d := in.Attr("dim")
+			switch a := in.Attr("offset"); {
+			case len(t.Shape) != rank:
+				return &Violation{Msg: fmt.Sprintf("the tile has %d dimensions, %s has %d", len(t.Shape), g.Name, rank), Help: "take a SliceGlobal of the dimensions that the tile has"}
+			case len(d.Exprs) != 1 || in.ScatterDim() < 0 || in.ScatterDim() >= rank:
+				return &Violation{Pos: d.Pos, Msg: "dim is no dimension of " + g.Name, Help: fmt.Sprintf("%s has dimensions 0 to %d", g.Name, rank-1)}
+			case a != nil && len(a.Exprs) != rank:
+				return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("offset has %d entries, %s has %d dimensions", len(a.Exprs), g.Name, rank)}
+			}
+			return nil
+		}},
+		ruleWholeBytes,
+	}
+}
+
+var ruleWholeBytes = Rule{Text: "Elements have 8, 16 or 32 bits.", Why: "Single elements of other widths share bytes, or words, with their neighbours.", Check: func(p *Program, in *Instr) *Violation {
+	if g := in.In[0].Var(); !slices.Contains([]int{8, 16, 32}, g.Type.Elem.Bits()) {
+		return &Violation{Pos: in.In[0].Pos, Msg: fmt.Sprintf("%s is of %s", g.Name, g.Type.Elem)}
+	}
+	return nil
+}}
+
+// atomicRules are for steps with the tile as operand at.
+func atomicRules(at int) []Rule {
+	return []Rule{
+		{Text: "Elements are i32, u32, f32, f16 or bf16; and, or and xor are of integers.", Check: func(p *Program, in *Instr) *Violation {
+			t := in.In[at].Var().Type.Elem
+			op := in.Attr("op")
+			bits := op.Word == "and" || op.Word == "or" || op.Word == "xor"
+			if !slices.Contains([]dtype.Type{dtype.I32, dtype.U32, dtype.F32, dtype.F16, dtype.BF16}, t) || bits && t.IsFloat() {
+				return &Violation{Pos: op.Pos, Msg: fmt.Sprintf("no atomic %s of %s", op.Word, t), Help: "Cast to i32 or f32"}
+			}
+			return nil
+		}},
+		{Text: "cas, and nothing else, has compare, of the type of the tile.", Check: func(p *Program, in *Instr) *Violation {
+			op := in.Attr("op")
+			if (op.Word == "cas") != (len(in.In) > at+1) {
+				return &Violation{Pos: op.Pos, Msg: fmt.Sprintf("op is %s, with %d operands", op.Word, len(in.In))}
+			}
+			if op.Word == "cas" {
+				if c, t := in.In[at+1], in.In[at].Var().Type; !c.Var().Type.Equal(t) {
+					return &Violation{Pos: c.Pos, Msg: fmt.Sprintf("compare is %s, the tile %s", c.Var().Type, t)}
+				}
+			}
+			return nil
+		}},
+		{Text: "A result has the type of the tile, whose layout then gives each element to one thread.", Why: "One thread makes the step; the others would not know what it found.", Check: func(p *Program, in *Instr) *Violation {
+			if len(in.Out) == 0 {
+				return nil
+			}
+			t, old := in.In[at].Var().Type, in.Out[0].Type
+			if !old.Equal(t) {
+				return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("the tile is %s, the result %s", t, old), Help: fmt.Sprintf("write the result as %s", t)}
+			}
+			if t.Layout.Threads()*t.Layout.Slots() != t.Layout.Size() {
+				return &Violation{Pos: in.In[at].Pos, Msg: fmt.Sprintf("%s gives an element to several threads", t.Layout), Help: "leave the result out, or use a layout without replicas"}
+			}
+			return nil
+		}},
+	}
+}
+
+var semaphoreRules = []Rule{
+	{Text: "The semaphore is an element of an i32 tensor.", Check: func(p *Program, in *Instr) *Violation {
+		if g := in.In[0].Var(); g.Type.Elem != dtype.I32 {
+			return &Violation{Pos: in.In[0].Pos, Msg: fmt.Sprintf("%s is of %s", g.Name, g.Type.Elem), Help: "keep semaphores in a tensor of their own: turn: *i32"}
+		}
+		return nil
+	}},
+	ruleOffset,
+	{Text: "The value is i32.", Check: func(p *Program, in *Instr) *Violation {
+		if t, _ := TypeOf(in.In[1].Expr, func(diag.Pos, string, string, string) {}); t != dtype.I32 {
+			return &Violation{Pos: in.In[1].Pos, Msg: fmt.Sprintf("%s is %s", in.In[1].Expr, t)}
+		}
+		return nil
+	}},
+}
+
+func checkFixedShape(_ *Program, in *Instr) *Violation {
+	for _, e := range in.Out[0].Type.Shape {
+		var bad *Ref
+		Refs(e, func(r *Ref) {
+			if !r.Var.Param {
+				bad = r
+			}
+		})
+		if bad != nil {
+			return &Violation{Pos: bad.Pos, Msg: fmt.Sprintf("%s is not a parameter", bad.Var.Name), Help: "extents are fixed at launch; move what varies into offset="}
+		}
+	}
+	return nil
+}
