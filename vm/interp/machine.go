@@ -290,11 +290,12 @@ func stored(p *ir.Program) map[*ir.Var]bool {
 				return true
 			}
 			for _, v := range in.Out {
-				switch from := in.In[0].Var(); {
-				case !v.Type.IsGlobal():
-				case from.Type.IsGlobal(): // a part
+				if !v.Type.IsGlobal() {
+					continue
+				}
+				if from := in.In[0].Var(); from.Type.IsGlobal() { // a part
 					views[v] = append(views[v], views[from]...)
-				default:
+				} else {
 					views[v] = append(views[v], from)
 				}
 			}

@@ -61,7 +61,7 @@ var table = slices.Concat([]*Op{
 					return nil
 				}},
 			{Text: "The shape uses only constants and scalar parameters.",
-				Why: "Extents are computed once, on the host, and checked there against the argument.",
+				Why:   "Extents are computed once, on the host, and checked there against the argument.",
 				Check: checkFixedShape},
 		},
 		Since: "0.1", Source: paper + " Table 1", Example: "gb = ViewGlobal(b) : global u8[K/16, N/8, 96]",
