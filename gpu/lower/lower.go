@@ -251,6 +251,11 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"CastDeferred":     castDeferred,
 	"Dot":              dot,
 
+	"Reduce": reduce,
+	"ArgMax": argReduce,
+	"ArgMin": argReduce,
+	"Scan":   scan,
+
 	"Assign":           move,
 	"ConvertLayout":    convertLayout,
 	"Transpose":        move,

@@ -120,6 +120,9 @@ func FromProgram(p *ir.Program, target Target) (*Graph, map[*ir.Var]*Tile) {
 			if a := s.Attr("dims"); a != nil && s.Op.Family == "shared" {
 				in.Dims = s.Dims(0, 0)
 			}
+			if s.Op.Family == "reduce" {
+				in.Dims = s.ReducedDims()
+			}
 			if in.Op == "LoadGlobal" || in.Op == "StoreGlobal" {
 				in.Along, in.Vector = steps.access(s)
 			}
@@ -132,6 +135,9 @@ func FromProgram(p *ir.Program, target Target) (*Graph, map[*ir.Var]*Tile) {
 
 // opOf is the name under which the rules know an instruction.
 func opOf(in *ir.Instr) string {
+	if in.Op.Name == "ArgMax" || in.Op.Name == "ArgMin" {
+		return "Reduce"
+	}
 	if in.Op.Class != ir.ClassElementwise && in.Op.Name != "CastDeferred" {
 		return in.Op.Name
 	}

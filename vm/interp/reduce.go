@@ -168,22 +168,21 @@ func scan(m *Machine, in *ir.Instr) error {
 // scanRow scans one row of elements level by level: row inclusive, before (which
 // may be nil) exclusive.
 func scanRow(row, before []uint64, levels []ir.ScanLevel, combine func(a, b uint64) uint64) {
-	run := 1 // elements scanned so far in one piece
+	run := 1                                // elements scanned so far in one piece
+	totals := append([]uint64(nil), row...) // of the runs
 	for _, l := range levels {
-		totals := make([]uint64, l.Size) // of the runs
 		for at := 0; at < len(row); at += run * l.Size {
-			for i := range totals {
-				totals[i] = row[at+(i+1)*run-1]
-			}
-			scanTotals(totals, l, combine)
+			t := totals[at/run : at/run+l.Size]
+			scanTotals(t, l, combine)
 			for i := 1; i < l.Size; i++ {
 				for e := at + i*run; e < at+(i+1)*run; e++ {
-					row[e] = combine(totals[i-1], row[e])
+					row[e] = combine(t[i-1], row[e])
 					if before != nil {
-						before[e] = combine(totals[i-1], before[e])
+						before[e] = combine(t[i-1], before[e])
 					}
 				}
 			}
+			totals[at/run/l.Size] = t[l.Size-1]
 		}
 		run *= l.Size
 	}
