@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/rogpeppe/go-internal/diff"
 	"github.com/spf13/cobra"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
@@ -15,11 +16,13 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/cost"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/gpu/opt"
 	"github.com/tilus-lab/tilus-lab/kernel/lab"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/pass"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
@@ -270,7 +273,7 @@ var emits = []string{"program", "code", "ptx", "cuda", "stats", "steps"}
 func newLower() *cobra.Command {
 	var defs, assume []string
 	var emit, target, out string
-	var noOpt, stats bool
+	var noOpt, stats, dump bool
 	cmd := &cobra.Command{
 		Use:   "lower FILE",
 		Short: "Show the code that a program becomes",
@@ -279,7 +282,10 @@ code, as PTX (what the driver takes), as CUDA C++ (for reading), its statistics,
 every step on the way. FILE may be the name of an example program.
 
 What is known of the arguments makes better code: --assume K%16 says that the
-parameter K is a multiple of 16. Launches find that out by themselves.`,
+parameter K is a multiple of 16. Launches find that out by themselves.
+
+--dump-passes prints what each pass over the program and its code changes, and why
+the pass is there.`,
 		Example: `  tilus-lab lower matmul_f16_i6 --emit ptx --arch sm_80 --assume K%16 --assume N%8
   tilus-lab lower matmul.tile --emit cuda -o matmul.cu
   tilus-lab lower decode_u4 --stats`,
@@ -303,6 +309,13 @@ parameter K is a multiple of 16. Launches find that out by themselves.`,
 			if stats {
 				emit = "stats"
 			}
+			if dump {
+				result, err := passDiffs(p, compile.Options{Arch: target, Divisible: divisible, NoOpt: noOpt})
+				if err != nil {
+					return err
+				}
+				return write(cmd, out, []byte(result))
+			}
 			result, err := lowered(p, emit, compile.Options{Arch: target, Divisible: divisible, NoOpt: noOpt})
 			if err != nil {
 				return err
@@ -316,9 +329,40 @@ parameter K is a multiple of 16. Launches find that out by themselves.`,
 	f.StringArrayVar(&assume, "assume", nil, "a number that divides a parameter, `NAME%N`")
 	f.StringVarP(&out, "output", "o", "-", "write to `FILE`")
 	f.BoolVar(&stats, "stats", false, "count what a turn of each loop takes, as --emit stats does")
+	f.BoolVar(&dump, "dump-passes", false, "print what each pass changes, as a diff")
 	f.BoolVar(&noOpt, "no-opt", false, "leave out the passes over thread code")
 	addBindings(cmd, &defs)
 	return cmd
+}
+
+// passDiffs is what each pass changes, with its reason.
+func passDiffs(p *ir.Program, o compile.Options) (string, error) {
+	var why []string
+	for _, q := range pass.Passes() {
+		why = append(why, q.Doc)
+	}
+	why = append(why, "") // lowering
+	for _, q := range opt.Passes() {
+		why = append(why, q.Why)
+	}
+	var b strings.Builder
+	before, n := "", -1 // the program itself comes first
+	o.Dump = func(step, dump string) {
+		switch {
+		case n >= 0 && step == "lower":
+			fmt.Fprintf(&b, "// ---- %d %s: %d lines of thread code\n", n+1, step, strings.Count(dump, "\n"))
+		case n >= 0:
+			fmt.Fprintf(&b, "// ---- %d %s: %s\n", n+1, step, why[n])
+			if changes := diff.Diff("before "+step, []byte(before), "after "+step, []byte(dump)); len(changes) > 0 {
+				b.Write(changes)
+			} else {
+				b.WriteString("// changes nothing\n")
+			}
+		}
+		before, n = dump, n+1
+	}
+	_, err := compile.Program(p, o)
+	return b.String(), err
 }
 
 // assumptions reads NAME%N.

@@ -12,6 +12,7 @@ import (
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/sim"
@@ -127,6 +128,9 @@ func TestSimulatorAgrees(t *testing.T) {
 			continue
 		}
 		for _, target := range []string{"sm_80", "sm_90a"} {
+			if !l.Runs(target) {
+				continue
+			}
 			for _, o := range []compile.Options{
 				{Arch: target}, {Arch: target, NoOpt: true}, {Arch: target, Divisible: compile.Divisors(l.Program, l.Args)},
 			} {
@@ -155,6 +159,11 @@ func simulate(l Launch, o compile.Options) ([]ir.Arg, error) {
 	if err != nil {
 		return nil, err
 	}
+	return simulateCode(l, c.Func)
+}
+
+// simulateCode runs thread code of a launch's program.
+func simulateCode(l Launch, f *code.Func) ([]ir.Arg, error) {
 	grid := [3]int{1, 1, 1}
 	vars := map[string]int64{}
 	in := make([]sim.Arg, len(l.Args))
@@ -172,14 +181,14 @@ func simulate(l Launch, o compile.Options) ([]ir.Arg, error) {
 			vars[v.Name] = a.Int
 		}
 	}
-	for i, e := range c.Func.Launch.Grid {
+	for i, e := range f.Launch.Grid {
 		n, err := e.Eval(vars)
 		if err != nil {
 			return nil, err
 		}
 		grid[i] = int(n)
 	}
-	if _, err := sim.Run(context.Background(), c.Func, sim.Launch{Grid: grid, Args: in}, sim.Options{}); err != nil {
+	if _, err := sim.Run(context.Background(), f, sim.Launch{Grid: grid, Args: in}, sim.Options{}); err != nil {
 		return nil, err
 	}
 	for i := range out {

@@ -1,0 +1,82 @@
+package differential
+
+import (
+	"testing"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/opt"
+	"github.com/tilus-lab/tilus-lab/vm/randprog"
+)
+
+// TestEachPassKeepsTheResults simulates a program's code before the passes and
+// after each one that changes it, and compares with the interpreter: a pass that
+// spoils something is named. vm/pass has the same test for its own list.
+func TestEachPassKeepsTheResults(t *testing.T) {
+	limit := 5 * time.Second
+	if testing.Short() {
+		limit = 2 * time.Second
+	}
+	begin, programs, runs, changes := time.Now(), 0, 0, map[string]int{}
+	check := func(p *randprog.Program, name, target string) {
+		c, err := compile.Program(p.Program, compile.Options{Arch: target, NoOpt: true, Divisible: compile.Divisors(p.Program, p.Args)})
+		if err != nil {
+			return // TestRandomPrograms looks at these
+		}
+		want, err := reference(p)
+		if err != nil {
+			return
+		}
+		programs++
+		l := Launch{Program: p.Program, Args: p.Args}
+		before, bad := code.Format(c.Func), false
+		if _, err := opt.Run(c.Func, func(pass opt.Pass, f *code.Func) {
+			now := code.Format(f)
+			if bad || now == before {
+				return
+			}
+			before = now
+			changes[pass.Name]++
+			runs++
+			got, err := simulateCode(l, f)
+			if err != nil {
+				t.Errorf("%s: after %s: %v", name, pass.Name, err)
+				bad = true
+			} else if diff := differs(p.Program, got, want); diff != "" {
+				t.Errorf("%s: after %s: %s\n%s", name, pass.Name, diff, p.Text())
+				bad = true
+			}
+		}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+	for _, l := range launches(t) {
+		size := 0
+		for _, a := range l.Args {
+			if a.Array != nil {
+				size += a.Array.Len()
+			}
+		}
+		if size < 4000 && time.Since(begin) < limit/2 {
+			check(&randprog.Program{Program: l.Program, Args: l.Args}, l.Name, "sm_80")
+		}
+	}
+	o := randomOptions()
+	for seed := *progSeed; time.Since(begin) < limit; seed++ {
+		p, err := randprog.New(seed, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		crashing(func() string {
+			check(p, p.Program.Pos.String(), []string{"sm_80", "sm_90a"}[seed%2])
+			return ""
+		})
+	}
+	t.Logf("%d programs, %d runs; changes by pass: %v", programs, runs, changes)
+	for _, pass := range opt.Passes() {
+		if changes[pass.Name] == 0 {
+			t.Errorf("%s changes no program: it is not tested", pass.Name)
+		}
+	}
+}
