@@ -107,21 +107,15 @@ func TestSlowPlayer(t *testing.T) {
 
 func TestCutting(t *testing.T) {
 	for _, c := range []struct {
-		name       string
-		starts     [2]int32
-		smallEnds  int
-		smallWaves int
-	}{{"cutting", [2]int32{24, 28}, 30, 0}, {"no-cutting", [2]int32{5, 9}, 33, 0}} {
-		e, err := FindExample(c.name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		r, err := e.Program.Run()
-		if err != nil {
-			t.Fatal(err)
-		}
+		name   string
+		starts [2]int32
+		small  int
+	}{{"cutting", [2]int32{24, 28}, 30}, {"no-cutting", [2]int32{5, 9}, 33}} {
+		r := runExample(t, c.name)
 		big := r.Find("big").Blocks
-		t.Log(c.name, big[0].Start, big[1].Start, r.Find("small").Finish)
+		if got := [2]int32{big[0].Start, big[1].Start}; got != c.starts || r.Find("small").Finish != c.small {
+			t.Errorf("%s: the big blocks start at %v, the small kernel ends at %d; want %v, %d", c.name, got, r.Find("small").Finish, c.starts, c.small)
+		}
 	}
 }
 

@@ -354,9 +354,13 @@ func Examples() []Example {
 	ab26 := ab
 	ab26.Policy, ab26.Title = ROCm2026, "The same two streams without needless barrier bits"
 	skip := Program{Title: "The same, if the dealer could skip", Options: Options{Skip: true}, Launches: []Launch{stream("a", 0, comp), stream("b", 1, victim)}}
-	pair := func() []Launch {
-		return []Launch{stream("a", 0, Kernel{Name: "small", Blocks: 30, Threads: 256, Ticks: 4}), stream("b", 1, Kernel{Name: "big", Blocks: 2, Threads: 1024, Ticks: 4})}
+	// The first ten small blocks end one after the other, so that never four places
+	// are free at once while small blocks follow.
+	var times []int
+	for i := range 30 {
+		times = append(times, min(i+1, 10))
 	}
+	pair := []Launch{stream("a", 0, Kernel{Name: "small", Blocks: 30, Threads: 256, Times: times}), stream("b", 1, Kernel{Name: "big", Blocks: 2, Threads: 1024, Ticks: 4})}
 	alone := Machine{SEs: 1, CUs: 1}
 	alone.CU.Waves = 4 // one block of 1024
 	return []Example{
@@ -364,8 +368,8 @@ func Examples() []Example {
 		{"slow-player-skip", "the same with a dealer that may skip", skip},
 		{"16th-cu", "16 units, packed: 15 in one shader engine and 1 in another", Program{Title: "The sixteenth compute unit", Launches: []Launch{stream("a", 0,
 			Kernel{Name: "k", Blocks: 96, Threads: 1024, Ticks: 1, Mask: RadeonVII().Packed(16)})}}},
-		{"cutting", "small blocks cut ahead of big ones", Program{Title: "Cutting ahead", Machine: one, Launches: pair()}},
-		{"no-cutting", "the same without cutting", Program{Title: "No cutting", Machine: one, Options: Options{NoCut: true}, Launches: pair()}},
+		{"cutting", "small blocks cut ahead of big ones", Program{Title: "Cutting ahead", Machine: one, Launches: pair}},
+		{"no-cutting", "the same without cutting", Program{Title: "No cutting", Machine: one, Options: Options{NoCut: true}, Launches: pair}},
 		{"streams", "six streams on four queues: two pairs cannot overlap", streams},
 		{"barrier-6x", "two streams on one queue, every packet with the barrier bit", ab},
 		{"barrier-2026", "the same with barrier bits only where a stream needs them", ab26},
