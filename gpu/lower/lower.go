@@ -138,6 +138,7 @@ type global struct {
 	elem    dtype.Type
 	base    code.Value
 	extents []ir.Expr
+	part    *globalPart // nil for a whole tensor
 }
 
 // wordsOf is how many b32 words a thread's slots of a register tile take.
@@ -255,6 +256,7 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"ArgMax": argReduce,
 	"ArgMin": argReduce,
 	"Scan":   scan,
+	"Random": random,
 
 	"Assign":           move,
 	"ConvertLayout":    convertLayout,
@@ -281,6 +283,14 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"CopyAsyncCommitGroup": copyAsyncCommitGroup,
 	"CopyAsyncWaitGroup":   copyAsyncWaitGroup,
 	"CopyAsyncWaitAll":     copyAsyncWaitAll,
+
+	"SliceGlobal":         sliceGlobal,
+	"LoadGlobalGather":    loadGlobalGather,
+	"StoreGlobalScatter":  storeGlobalScatter,
+	"AtomicGlobal":        atomicGlobal,
+	"AtomicScatterGlobal": atomicScatterGlobal,
+	"LockSemaphore":       lockSemaphore,
+	"ReleaseSemaphore":    releaseSemaphore,
 
 	"Synchronize":          synchronize,
 	"AtomicScalar":         atomicScalar,

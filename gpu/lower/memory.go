@@ -33,7 +33,8 @@ type access struct {
 	// parameters, strideVal computes it and stride is 0.
 	stride    []int
 	strideVal []code.Value
-	slots     [][]int // per slot: its constant part of the index, per tensor dimension
+	slots     [][]int    // per slot: its constant part of the index, per tensor dimension
+	origin    code.Value // of a part: the element that it begins at; 0 for none
 
 	align int64 // divides every thread's element index of a slot group's base; at most 1<<20
 	last  int64 // divides every thread's index in the last dimension and its extent
@@ -89,26 +90,35 @@ func (l *lowerer) locate(in *ir.Instr, tile ir.Type) *access {
 	a.stride, a.strideVal = make([]int, rank), make([]code.Value, rank)
 	factor := int64(1) // divides the stride
 	known, value := 1, code.Value(0)
-	for g := rank - 1; g >= 0; g-- {
-		a.stride[g], a.strideVal[g] = known, value
+	root := a.g.whole()
+	for r := len(root.extents) - 1; r >= 0; r-- {
+		stride := value
 		if known != 0 {
-			a.strideVal[g] = l.const32(int64(known))
+			stride = l.const32(int64(known))
 		}
-		step := gcd(l.facts.divisor(offset[g]), threadStep[g])
-		if known == 0 {
-			step = gcd(step, slotStep[g])
+		step := root.by[r]
+		if root.at[r] != 0 {
+			a.origin = l.plus(a.origin, l.mul32(root.at[r], stride))
+		}
+		if g := slices.Index(root.dims, r); g >= 0 {
+			a.stride[g], a.strideVal[g] = known, stride
+			moves := gcd(l.facts.divisor(offset[g]), threadStep[g])
+			if known == 0 {
+				moves = gcd(moves, slotStep[g])
+			}
+			step = gcd(step, moves)
+			if g == rank-1 {
+				a.last = gcd(moves, l.facts.divisor(a.g.extents[g]))
+			}
 		}
 		a.align = gcd(a.align, saturate(step*min(factor, manyElements)))
-		if g == rank-1 {
-			a.last = gcd(step, l.facts.divisor(a.g.extents[g]))
-		}
-		if n, ok := ir.ConstInt(a.g.extents[g]); ok && known != 0 {
+		if n, ok := ir.ConstInt(root.extents[r]); ok && known != 0 {
 			known *= int(n)
 		} else {
-			value = l.mul32(a.strideVal[g], l.index(a.g.extents[g]))
+			value = l.mul32(stride, l.index(root.extents[r]))
 			known = 0
 		}
-		factor = saturate(min(factor, manyElements) * max(1, min(l.facts.divisor(a.g.extents[g]), manyElements)))
+		factor = saturate(min(factor, manyElements) * max(1, min(l.facts.divisor(root.extents[r]), manyElements)))
 	}
 	if a.align == 0 {
 		a.align = manyElements
@@ -181,7 +191,7 @@ func (l *lowerer) groups(a *access) []group {
 		}
 		byKey[k] = append(byKey[k], s)
 	}
-	base := l.const32(0)
+	base := l.plus(a.origin, l.const32(0))
 	for g := range rank {
 		base = l.add32(base, l.mul32(a.index[g], a.strideVal[g]))
 	}

@@ -19,18 +19,9 @@ var atomicOps = map[[2]string]code.Op{
 func atomicScalar(l *lowerer, in *ir.Instr) {
 	g := l.env[in.In[0].Var()].global
 	value := l.scalar(in.In[1].Expr, dtype.I32)
-	flat := l.const32(0)
 	first := l.op(code.OpSetpU32, []int64{int64(code.EQ)}, l.tid, l.const32(0))
-	guard := first
-	for d, e := range in.Attr("offset").Exprs {
-		at, extent := l.index(e), l.index(g.extents[d])
-		flat = l.add32(l.mul32(flat, extent), at)
-		if !l.facts.inside(e, 0, 0, g.extents[d]) {
-			// Unsigned, so that negative indices are outside too.
-			guard = l.andPred(guard, l.op(code.OpSetpU32, []int64{int64(code.LT)}, at, extent))
-		}
-	}
-	addr := l.op(code.OpMadWideS32, nil, flat, l.const32(4), g.base)
+	addr, inside := l.element(g, in.Attr("offset").Exprs)
+	guard := l.andPred(first, inside)
 	word := func(name string) string {
 		if a := in.Attr(name); a != nil {
 			return a.Word

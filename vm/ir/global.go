@@ -24,6 +24,19 @@ var globalRows = []*Op{
 			{Text: "dims names one dimension of the source for each dimension of the part, in range and without repeats; left out, the part has at most the source's rank.",
 				Check: func(p *Program, in *Instr) *Violation { return checkDims(in, in.In[0].Var(), in.Out[0].Type) }},
 			ruleFixedShape,
+			{Text: "The name of a part is given to one part.", Why: "Which memory a name stands for is known at each use.", Check: func(p *Program, in *Instr) *Violation {
+				var first *Instr
+				p.Body.Walk(func(s Stmt) bool {
+					if i, ok := s.(*Instr); ok && first == nil && slices.Contains(i.Out, in.Out[0]) {
+						first = i
+					}
+					return first == nil
+				})
+				if first != in {
+					return &Violation{Msg: fmt.Sprintf("%s is assigned at line %d already", in.Out[0].Name, first.Pos.Line), Help: "use a new name"}
+				}
+				return nil
+			}},
 		},
 		Since: "0.3", Source: tilusDoc, Example: "row = SliceGlobal(gx, offset=[bi, 0], dims=[1]) : global f16[N]",
 	},
