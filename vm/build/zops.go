@@ -565,6 +565,15 @@ func (prog *Builder) Scan(tile string, x Value, tileType Type, attrs ...Attr) Va
 // Exclusive is the attribute exclusive, a word: true: without the element itself.
 func Exclusive(word string) Attr { return Attr("exclusive=" + word) }
 
+// Random adds
+//
+//	r = Random(seed, i) : register u32[4, 64] local(4, 1).spatial(1, 32).local(1, 2)
+//
+// Four random 32-bit numbers for each element of offset: Philox 4×32 with 10 rounds, key (low, high half of seed), counter (offset, 0, 0, 0). Equal seeds and offsets give equal numbers on all machines. Element [w, i, …] of the result is number w of offset [i, …]. A float in [0, 1) is Mul(Cast(Shr(r, 8)), 0x1p-24) in f32; a number below n, nearly even, is Mod(r, n).
+func (prog *Builder) Random(tile string, seed any, offset Value, tileType Type) Value {
+	return prog.instr("Random", []string{tile}, []any{seed, offset}, nil, tileType)[0]
+}
+
 // AllocateShared adds
 //
 //	sa = AllocateShared() : shared f16[64, 32] shared_row_major(64, 32)
@@ -785,4 +794,85 @@ func Width(values ...any) Attr { return list("width", values) }
 // What the thread delta above holds in the same slots. Warps are cut into runs of width threads; a thread that has none so far above in its run keeps its own. The tensor is seen as what threads hold: the result lies as the source.
 func (prog *Builder) ShuffleDown(tile string, x Value, tileType Type, attrs ...Attr) Value {
 	return prog.instr("ShuffleDown", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// SliceGlobal adds
+//
+//	row = SliceGlobal(gx, offset=[bi, 0], dims=[1]) : global f16[N]
+//
+// A part of a global tensor as a tensor of its own, over the same memory: element [i, …] is the source's at offset plus that index, and what lies outside the part counts as outside. dims says which dimensions of the source stay (the last ones, if left out); the others are fixed by offset. A part that does not lie inside the source is an error.
+func (prog *Builder) SliceGlobal(tensor string, src Value, tensorType Type, attrs ...Attr) Value {
+	return prog.instr("SliceGlobal", []string{tensor}, []any{src}, attrs, tensorType)[0]
+}
+
+// LoadGlobalGather adds
+//
+//	row = LoadGlobalGather(table, ids, dim=[0]) : register f16[32, 8] spatial(32, 1).local(1, 8)
+//
+// Loads elements at indices that the program computed: element [i, j, …] of the tile comes from offset plus that index, but in dimension dim from indices[i, j, …]. An index outside that dimension is an error; elements outside in another dimension are 0.
+func (prog *Builder) LoadGlobalGather(tile string, src Value, indices Value, tileType Type, attrs ...Attr) Value {
+	return prog.instr("LoadGlobalGather", []string{tile}, []any{src, indices}, attrs, tileType)[0]
+}
+
+// StoreGlobalScatter adds
+//
+//	StoreGlobalScatter(gy, ids, x, dim=[0])
+//
+// Stores elements at indices that the program computed; which is where, as in LoadGlobalGather. An index outside dimension dim is an error; elements outside in another dimension are not stored. If two elements go to one place, the thread that holds both stores them in the order of its slots; two threads must not.
+func (prog *Builder) StoreGlobalScatter(dst Value, indices Value, tile Value, attrs ...Attr) {
+	prog.instr("StoreGlobalScatter", nil, []any{dst, indices, tile}, attrs)
+}
+
+// AtomicGlobal adds
+//
+//	AtomicGlobal(gy, partial, offset=[bi*16, 0], op=add)
+//
+// One atomic step on each element of a tile of a global tensor: add, sub, min, max, exch (the tile's element), cas, and on integers and, or, xor. Integers wrap; floats round once, and in f32 sums in global memory subnormal numbers count as 0, as GPUs have it. Steps on one element come in some order. The result, if one is named, is what stood there; 0 outside the tensor, where nothing changes. offset and dims as in LoadGlobal. With op=cas the element becomes the tile's where it is compare's.
+func (prog *Builder) AtomicGlobal(dst Value, tile Value, compare Value, attrs ...Attr) {
+	prog.instr("AtomicGlobal", nil, []any{dst, tile, compare}, attrs)
+}
+
+// AtomicGlobal1 adds
+//
+//	AtomicGlobal(gy, partial, offset=[bi*16, 0], op=add)
+//
+// One atomic step on each element of a tile of a global tensor: add, sub, min, max, exch (the tile's element), cas, and on integers and, or, xor. Integers wrap; floats round once, and in f32 sums in global memory subnormal numbers count as 0, as GPUs have it. Steps on one element come in some order. The result, if one is named, is what stood there; 0 outside the tensor, where nothing changes. offset and dims as in LoadGlobal. With op=cas the element becomes the tile's where it is compare's.
+func (prog *Builder) AtomicGlobal1(old string, dst Value, tile Value, compare Value, oldType Type, attrs ...Attr) Value {
+	return prog.instr("AtomicGlobal", []string{old}, []any{dst, tile, compare}, attrs, oldType)[0]
+}
+
+// AtomicScatterGlobal adds
+//
+//	AtomicScatterGlobal(histogram, bins, ones, dim=[0], op=add)
+//
+// One atomic step on each of the elements that indices choose, as in StoreGlobalScatter: add, sub, min, max, exch (the tile's element), cas, and on integers and, or, xor. Integers wrap; floats round once, and in f32 sums in global memory subnormal numbers count as 0, as GPUs have it. Steps on one element come in some order. Several elements may go to one place.
+func (prog *Builder) AtomicScatterGlobal(dst Value, indices Value, tile Value, compare Value, attrs ...Attr) {
+	prog.instr("AtomicScatterGlobal", nil, []any{dst, indices, tile, compare}, attrs)
+}
+
+// AtomicScatterGlobal1 adds
+//
+//	AtomicScatterGlobal(histogram, bins, ones, dim=[0], op=add)
+//
+// One atomic step on each of the elements that indices choose, as in StoreGlobalScatter: add, sub, min, max, exch (the tile's element), cas, and on integers and, or, xor. Integers wrap; floats round once, and in f32 sums in global memory subnormal numbers count as 0, as GPUs have it. Steps on one element come in some order. Several elements may go to one place.
+func (prog *Builder) AtomicScatterGlobal1(old string, dst Value, indices Value, tile Value, compare Value, oldType Type, attrs ...Attr) Value {
+	return prog.instr("AtomicScatterGlobal", []string{old}, []any{dst, indices, tile, compare}, attrs, oldType)[0]
+}
+
+// LockSemaphore adds
+//
+//	LockSemaphore(turn, bk, offset=[bi])
+//
+// Waits until an element of a global tensor is value. All threads that run wait, and after it see what was stored before the ReleaseSemaphore that gave the element that value. A block may wait only for blocks that come before it in the grid, since those after it may not have started: waiting for others is an error.
+func (prog *Builder) LockSemaphore(semaphore Value, value any, attrs ...Attr) {
+	prog.instr("LockSemaphore", nil, []any{semaphore, value}, attrs)
+}
+
+// ReleaseSemaphore adds
+//
+//	ReleaseSemaphore(turn, bk + 1, offset=[bi])
+//
+// Gives an element of a global tensor a value, after all threads that run have come here, and publishes what they stored before.
+func (prog *Builder) ReleaseSemaphore(semaphore Value, value any, attrs ...Attr) {
+	prog.instr("ReleaseSemaphore", nil, []any{semaphore, value}, attrs)
 }

@@ -135,9 +135,6 @@ func FromProgram(p *ir.Program, target Target) (*Graph, map[*ir.Var]*Tile) {
 
 // opOf is the name under which the rules know an instruction.
 func opOf(in *ir.Instr) string {
-	if in.Op.Name == "ArgMax" || in.Op.Name == "ArgMin" {
-		return "Reduce"
-	}
 	if in.Op.Class != ir.ClassElementwise && in.Op.Name != "CastDeferred" {
 		return in.Op.Name
 	}

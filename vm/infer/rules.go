@@ -44,7 +44,7 @@ func rules() []Rule {
 		{"unary", "operand and result lie alike", []string{OpUnary}, elementwise},
 		{"view", "a packed source of bytes is the packed view of the result; with one type and shape both lie alike", []string{"View"}, view},
 		{"load.global", "as many elements a thread in a row as one access can move, threads side by side", []string{"LoadGlobal"}, global},
-		{"reduce", "the result is the source reduced", []string{"Reduce"}, reduce},
+		{"reduce", "the result is the source reduced", []string{"Reduce", "ArgMax", "ArgMin"}, reduce},
 		{"scan", "source and result lie alike", []string{"Scan"}, elementwise},
 		{"transform", "a tile of other dimensions holds its elements where they are", []string{"Transpose", "Reshape"}, transform},
 		{"where", "operands from the result, reduced where they broadcast; the result from an operand of its shape", []string{OpWhere}, elementwise},

@@ -27,6 +27,7 @@ var meanings = map[string]meaning{
 	"ArgMax": argReduce,
 	"ArgMin": argReduce,
 	"Scan":   scan,
+	"Random": random,
 
 	"AllocateShared": allocateShared,
 	"FreeShared":     freeShared,
