@@ -36,7 +36,7 @@ func copyAsync(l *lowerer, in *ir.Instr) {
 			inside := l.guard(a, r.slots[0])
 			for i := 0; i < len(r.slots); {
 				n := 1 // slots that follow each other in shared memory too
-				for i+n < len(r.slots) && x.follows(r.slots[i+n-1], r.slots[i+n]) {
+				for i+n < len(r.slots) && x.follows(r.slots[i:i+n], r.slots[i+n]) {
 					n++
 				}
 				piece := copyPiece{slots: r.slots[i : i+n], delta: r.delta + i, from: from, inside: inside, owner: owner}

@@ -141,7 +141,7 @@ func sliceShared(l *lowerer, in *ir.Instr) {
 		c := p.from[d]
 		if !p.apart[d] || along(s.modes[d], c+size-1)-along(s.modes[d], c) != along(s.modes[d], size-1) {
 			l.refuse(in.Pos, "Lower.E8", "elements of dimension %d from %s on lie in several panels, or cannot be shown to lie in one", d, in.Offset(len(s.dims))[d])
-			return
+			break
 		}
 		s.static += along(s.modes[d], c)
 	}
@@ -525,7 +525,7 @@ func (x *places) runs() []sharedRun {
 	}
 	var out []sharedRun
 	for _, s := range order {
-		if n := len(out); n > 0 && x.at != nil && x.follows(out[n-1].slots[len(out[n-1].slots)-1], s) {
+		if n := len(out); n > 0 && x.at != nil && x.follows(out[n-1].slots, s) {
 			out[n-1].slots = append(out[n-1].slots, s)
 			continue
 		}
@@ -534,16 +534,18 @@ func (x *places) runs() []sharedRun {
 	return out
 }
 
-// follows reports that slot b lies behind slot a in every thread, and is moved by
-// the swizzle together with it.
-func (x *places) follows(a, b int) bool {
+// follows reports that slot b lies behind a run in every thread, and is moved by the
+// swizzle together with it.
+func (x *places) follows(run []int, b int) bool {
 	keep := x.s.w.Base
-	for t, n := range x.at[a] {
+	for t, n := range x.at[run[len(run)-1]] {
 		if x.at[b][t] != n+1 || !x.s.w.Identity() && (n+1)>>keep != n>>keep {
 			return false
 		}
 	}
-	return true
+	// Terms that are swizzled with the rest could move it across a border.
+	align := x.alignOf(run[0])
+	return x.hoisted || x.s.w.Identity() || int64((len(run)+1)*x.s.width) <= align&-align
 }
 
 // alignOf is a number of bits that divides the places of a slot.
