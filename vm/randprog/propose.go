@@ -3,6 +3,7 @@ package randprog
 import (
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -39,7 +40,11 @@ func (g *generator) place(op *ir.Op) bool {
 	case "Dot":
 		return g.dot(op)
 	case "CastDeferred":
-		return g.castDeferred(op)
+		return slices.ContainsFunc(make([]int, 30), func(int) bool { return g.try(func() bool { return g.castPlaced(op) }) })
+	case "SliceGlobal":
+		return g.sliceGlobal(op)
+	case "Random":
+		return g.random(op)
 	case "AllocateShared":
 		return g.allocateShared(op) != nil
 	case "FreeShared":
@@ -54,6 +59,9 @@ func (g *generator) place(op *ir.Op) bool {
 		return g.copyAsync(op)
 	case "AtomicScalar":
 		return g.atomicScalar(op)
+	}
+	if op.Name == "Cast" && g.chance(30) && g.try(func() bool { return g.castPlaced(op) }) {
+		return true
 	}
 	for range 60 {
 		if g.try(func() bool {
@@ -216,7 +224,10 @@ func (g *generator) propose(op *ir.Op) *ir.Instr {
 		o, ok := ir.Operand{}, true
 		switch kinds := port.Accept; {
 		case kinds&ir.AcceptRegister != 0 && (kinds == ir.AcceptRegister || anchor == nil || g.chance(75)):
-			t := g.partner(anchor, kinds != ir.AcceptRegister)
+			t := g.named(port.Name, anchor)
+			if t == nil {
+				t = g.partner(anchor, kinds != ir.AcceptRegister)
+			}
 			if t == nil {
 				return nil
 			}
@@ -242,8 +253,8 @@ func (g *generator) propose(op *ir.Op) *ir.Instr {
 		in.In = append(in.In, o)
 	}
 	for _, a := range op.Attrs {
-		if !a.Required && g.chance(50) {
-			continue
+		if !a.Required && g.chance(50) || a.Name == "approx" {
+			continue // approximations may differ between machines
 		}
 		attr := ir.Attr{Name: a.Name}
 		switch a.Kind {
@@ -308,6 +319,21 @@ func (g *generator) propose(op *ir.Op) *ir.Instr {
 		in.Out = append(in.Out, v)
 	}
 	return in
+}
+
+// named draws an operand whose name says what it must be, or is nil.
+func (g *generator) named(port string, anchor *tile) *tile {
+	l := g.layout()
+	if anchor != nil {
+		l = anchor.v.Type.Layout
+	}
+	switch {
+	case port == "cond" && g.chance(90):
+		return g.supply(dtype.Bool, l)
+	case port == "indices" && g.chance(70): // small ones are inside
+		return g.allocate(dtype.I32, l)
+	}
+	return nil
 }
 
 // integers draws a list: dimensions, one small number for each, or one number.
@@ -546,6 +572,9 @@ func (g *generator) commit(in *ir.Instr) bool {
 	if spans == nil || g.broken(in) {
 		return false
 	}
+	if strings.Contains(in.Op.Name, "Scatter") && !commutes(in) {
+		return false
+	}
 	root := g.root(in)
 	for i, v := range in.Out {
 		if v.Type.IsRegister() {
@@ -573,6 +602,16 @@ func (g *generator) commit(in *ir.Instr) bool {
 		}
 	}
 	return true
+}
+
+// commutes reports that it does not matter in which order the elements of an
+// instruction come to one place.
+func commutes(in *ir.Instr) bool {
+	a := in.Attr("op")
+	if a == nil {
+		return true // two threads at one place are a race, which machines report
+	}
+	return len(in.Out) == 0 && !in.In[len(in.In)-1].Var().Type.Elem.IsFloat() && a.Word != "exch" && a.Word != "cas"
 }
 
 // root is the storage that an instruction's memory operand is a view of.

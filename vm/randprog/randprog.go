@@ -228,29 +228,26 @@ func (g *generator) try(f func() bool) bool {
 }
 
 // inner draws the statements of a block of its own scope.
-func (g *generator) inner(depth int, before func()) *ir.Block {
+func (g *generator) inner(depth int, b *ir.Block, before func()) {
 	outer, tiles, scalars, mems := g.at, len(g.tiles), len(g.scalars), len(g.mems)
-	globals := map[*memory]bool{}
-	for _, m := range g.mems {
-		globals[m] = true
-	}
-	g.at = &ir.Block{}
-	b := g.at
+	g.at = b
 	if before != nil {
 		before()
 	}
 	g.block(depth)
+	if len(g.tiles) > tiles && g.chance(60) {
+		g.storeGlobal(g.tiles[len(g.tiles)-1])
+	}
 	g.settle()
 	g.at = outer
 	g.tiles, g.scalars = g.tiles[:tiles], g.scalars[:scalars]
 	kept := g.mems[:mems:mems]
 	for _, m := range g.mems[mems:] {
-		if m.v.Type.IsGlobal() {
+		if m.v.Type.IsGlobal() && m.home == nil {
 			kept = append(kept, m) // parameters live outside
 		}
 	}
 	g.mems = kept
-	return b
 }
 
 // settle ends a block such that memory that it touched can be used by the next
@@ -302,13 +299,14 @@ func (g *generator) block(depth int) {
 }
 
 func (g *generator) branch(depth int) {
-	s := &ir.If{Cond: g.cond()}
+	s := &ir.If{Cond: g.cond(), Then: &ir.Block{}}
 	g.settle()
-	s.Then = g.inner(depth-1, nil)
+	g.add(s) // rules may walk the program, so it is put together from outside
+	g.inner(depth-1, s.Then, nil)
 	if g.chance(50) {
-		s.Else = g.inner(depth-1, nil)
+		s.Else = &ir.Block{}
+		g.inner(depth-1, s.Else, nil)
 	}
-	g.add(s)
 }
 
 // turns opens a loop: what may be added to in it gets room.
@@ -351,9 +349,10 @@ func (g *generator) loop(depth int) {
 		s.Step = ir.NewInt(step)
 	}
 	close := g.turns(n)
-	s.Body = g.inner(depth-1, func() { g.scalars = append(g.scalars, scalar{ir.NewRef(v), lo, hi}) })
-	close()
+	s.Body = &ir.Block{}
 	g.add(s)
+	g.inner(depth-1, s.Body, func() { g.scalars = append(g.scalars, scalar{ir.NewRef(v), lo, hi}) })
+	close()
 }
 
 func (g *generator) while(depth int) {
@@ -366,10 +365,11 @@ func (g *generator) while(depth int) {
 	g.add(&ir.Let{Var: v, Value: ir.NewInt(0)})
 	s := &ir.While{Cond: &ir.Binary{Op: "<", X: ir.NewRef(v), Y: ir.NewInt(n)}}
 	close := g.turns(n)
-	s.Body = g.inner(depth-1, func() { g.scalars = append(g.scalars, scalar{ir.NewRef(v), 0, n - 1}) })
+	s.Body = &ir.Block{}
+	g.add(s)
+	g.inner(depth-1, s.Body, func() { g.scalars = append(g.scalars, scalar{ir.NewRef(v), 0, n - 1}) })
 	s.Body.Stmts = append(s.Body.Stmts, &ir.Let{Var: v, Value: &ir.Binary{Op: "+", X: ir.NewRef(v), Y: ir.NewInt(1)}})
 	close()
-	g.add(s)
 }
 
 func (g *generator) let() {

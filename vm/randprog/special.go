@@ -5,6 +5,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/recipe"
 )
 
 // maxArray bounds the elements of an argument.
@@ -435,25 +436,93 @@ func (g *generator) atomicScalar(op *ir.Op) bool {
 	return g.commit(in)
 }
 
-// castDeferred draws a cast that leaves powers of two, of a tile of few bits.
-func (g *generator) castDeferred(op *ir.Op) bool {
-	if len(g.o.Products) == 0 {
+// castPlaced draws a cast of stored codes whose bits lie as a recipe of vm/recipe
+// wants them: by Cast, or by CastDeferred where the recipe leaves powers of two.
+func (g *generator) castPlaced(op *ir.Op) bool {
+	table, err := recipe.Table()
+	if err != nil || len(g.o.Products) == 0 {
 		return false
 	}
-	x := g.supply(pick(g, []dtype.Type{dtype.U4, dtype.I4, dtype.F4E2M1, dtype.F6E3M2, dtype.I8, dtype.F8E4M3}), layout.Spatial(g.p.Warps, 1).Mul(pick(g, g.o.Products).LA))
+	r := pick(g, table)
+	l := layout.Local(1, 1+g.r.IntN(2)).Spatial(g.p.Warps, 1).Mul(pick(g, g.o.Products).LA)
+	n, w := l.Slots(), r.From.Bits()
+	if mode := recipe.Exact; op.Name == "CastDeferred" && r.Mode == mode || op.Name == "Cast" && r.Mode != mode || r.Recode || n%r.Elements() != 0 || n*w%32 != 0 {
+		return false
+	}
+	place, err := r.Place.Repeat(n / r.Elements())
+	if err != nil || !place.Full() {
+		return false
+	}
+	stored := g.supply(dtype.U32, layout.Spatial(g.threads()).Local(n*w/32))
+	t, ok := registers(r.From, l)
+	if !ok || stored == nil {
+		return false
+	}
+	t.Place, t.HasPlace = place, true
+	view := &ir.Instr{Op: ir.OpByName("View"), In: []ir.Operand{operand(stored.v)}, Out: []*ir.Var{{Name: g.name("w"), Type: t}}}
+	if g.broken(view) {
+		return false
+	}
+	g.add(view)
+	in := &ir.Instr{Op: op, In: []ir.Operand{operand(view.Out[0])}, Out: []*ir.Var{{Name: g.name("v"), Type: ir.RegisterOf(r.To, l)}}}
+	if r.Domain.Finite || r.From.HasInf() || r.From.HasNaN() {
+		in.Attrs = append(in.Attrs, ir.Attr{Name: "domain", Word: "finite"})
+	}
+	s := typeSpan(r.From).cast(r.To)
+	if op.Name == "CastDeferred" {
+		rows, err := l.ReduceTo([]int{l.Shape()[0], 1})
+		if err != nil {
+			return false
+		}
+		in.Out = append(in.Out, &ir.Var{Name: g.name("v"), Type: ir.RegisterOf(dtype.F32, rows)})
+		s = wild
+	}
+	if g.broken(in) {
+		return false
+	}
+	g.add(in)
+	for i, v := range in.Out {
+		if i > 0 {
+			s = wild
+		}
+		g.tiles = append(g.tiles, &tile{v: v, span: s, born: len(g.trips), home: g.at})
+	}
+	return true
+}
+
+// sliceGlobal takes a part of an input.
+func (g *generator) sliceGlobal(op *ir.Op) bool {
+	m, ok := g.memory(op, ir.AcceptGlobal)
+	if !ok || m.output {
+		return false
+	}
+	part := append([]int(nil), m.shape[g.r.IntN(len(m.shape)):]...)
+	for d := range part {
+		part[d] = 1 + g.r.IntN(part[d])
+	}
+	var shape []ir.Expr
+	for _, n := range part {
+		shape = append(shape, ir.NewInt(int64(n)))
+	}
+	in := &ir.Instr{Op: op, In: []ir.Operand{operand(m.v)}, Attrs: []ir.Attr{{Name: "offset", Exprs: g.offset(m, part)}}, Out: []*ir.Var{{Name: g.name("g"), Type: ir.GlobalOf(m.v.Type.Elem, shape...)}}}
+	if g.broken(in) {
+		return false
+	}
+	g.add(in)
+	g.mems = append(g.mems, &memory{v: in.Out[0], root: m.root, shape: part, span: m.span, home: g.at})
+	return true
+}
+
+// random draws random numbers of a tile of counters.
+func (g *generator) random(op *ir.Op) bool {
+	x := g.supply(pick(g, []dtype.Type{dtype.I32, dtype.U32}), g.layout())
 	if x == nil {
 		return false
 	}
-	l := x.v.Type.Layout
-	rows, err := l.ReduceTo([]int{l.Shape()[0], 1})
+	l, err := ir.RandomLayout(x.v.Type.Layout)
 	if err != nil {
 		return false
 	}
-	in := &ir.Instr{Op: op, In: []ir.Operand{operand(x.v)}, Out: []*ir.Var{
-		{Name: g.name("v"), Type: ir.RegisterOf(pick(g, []dtype.Type{dtype.F16, dtype.BF16}), l)},
-		{Name: g.name("v"), Type: ir.RegisterOf(dtype.F32, rows)}}}
-	if x.max <= 64 {
-		in.Attrs = append(in.Attrs, ir.Attr{Name: "domain", Word: "finite"})
-	}
-	return g.commit(in)
+	t, ok := registers(dtype.U32, l)
+	return ok && g.commit(&ir.Instr{Op: op, In: []ir.Operand{{Expr: ir.NewInt(g.r.Int64N(1 << 30))}, operand(x.v)}, Out: []*ir.Var{{Name: g.name("v"), Type: t}}})
 }
