@@ -3,6 +3,7 @@
 // A corpus file may have sections in, in2, …, one launch each:
 //
 //	bind W=u4 BK=32                    compile-time parameters, optional
+//	needs sm_89                        the first target that can run it, optional
 //	a = randint:f16[32, 64]:seed=1     arrays by generator
 //	M = 32                             numbers
 //
@@ -30,7 +31,11 @@ type Launch struct {
 	Section string // "in", "in2", …
 	Program *ir.Program
 	Args    []ir.Arg
+	Needs   string // first target, "" for sm_80
 }
+
+// Runs reports whether a target has what the launch needs.
+func (l Launch) Runs(target string) bool { return l.Needs <= target }
 
 // Hash names what a run of the launch proves something about: its program and its
 // arguments.
@@ -94,6 +99,8 @@ func parse(file, section, src string) (Launch, error) {
 				name, value, _ := strings.Cut(pair, "=")
 				bind[name] = value
 			}
+		} else if target, ok := strings.CutPrefix(line, "needs "); ok {
+			l.Needs = target
 		} else if name, value, ok := strings.Cut(line, " = "); ok {
 			values[name] = value
 		} else if line != "" {

@@ -145,7 +145,11 @@ func TestCorpusAssembles(t *testing.T) {
 	ptxas := need.Ptxas(t)
 	for _, target := range []string{"sm_80", "sm_90a"} {
 		var all strings.Builder
+		version := ptx.Version
 		for i, l := range launches(t) {
+			if !l.Runs(target) {
+				continue
+			}
 			c, err := compile.Program(l.Program, compile.Options{Arch: target, Divisible: compile.Divisors(l.Program, l.Args)})
 			if err != nil {
 				t.Fatal(err)
@@ -155,13 +159,16 @@ func TestCorpusAssembles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			// One module for all: only the first keeps its header.
+			// One module for all: only the first keeps its header, with the latest version.
+			if m := regexp.MustCompile(`\.version (\S+)`).FindStringSubmatch(text); m != nil {
+				version = max(version, m[1])
+			}
 			if _, body, ok := strings.Cut(text, ".visible"); ok && all.Len() > 0 {
 				text = ".visible" + body
 			}
 			all.WriteString(text)
 		}
-		text := all.String()
+		text := regexp.MustCompile(`\.version \S+`).ReplaceAllString(all.String(), ".version "+version)
 		if !strings.Contains(text, "\n.extern .shared") {
 			text = strings.Replace(text, ".address_size 64\n", ".address_size 64\n.extern .shared .align 1024 .b8 shared_memory[];\n", 1)
 		}

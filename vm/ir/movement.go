@@ -159,7 +159,7 @@ func shuffle(name, where string) *Op {
 				return nil
 			}},
 			{Text: "Threads that hold one element take the same element.", Why: "Otherwise it would have several values.", Check: func(p *Program, in *Instr) *Violation {
-				if !in.Out[0].Type.Layout.Equal(in.In[0].Var().Type.Layout) {
+				if !firstHold(p, in, 2) {
 					return nil
 				}
 				from := make([]int32, in.Out[0].Type.Layout.Size())
@@ -265,13 +265,8 @@ var ruleHeld = Rule{
 	Text: "Every thread holds the elements that its part of the result is made of, in the same slots as the other threads do, wherever an offset may point.",
 	Why:  "No element leaves its thread, and registers are named, not indexed; ConvertLayout moves elements between threads.",
 	Check: func(p *Program, in *Instr) *Violation {
-		for _, r := range in.Op.Rules { // what is checked before must hold
-			if r.Text == in.Op.Rules[len(in.Op.Rules)-1].Text {
-				break
-			}
-			if r.Check(p, in) != nil {
-				return nil
-			}
+		if !firstHold(p, in, len(in.Op.Rules)-1) {
+			return nil
 		}
 		places, ok := Places(in)
 		if !ok {
@@ -287,6 +282,16 @@ var ruleHeld = Rule{
 		}
 		return nil
 	},
+}
+
+// firstHold reports that the first n rules of the op hold.
+func firstHold(p *Program, in *Instr, n int) bool {
+	for _, r := range in.Op.Rules[:n] {
+		if r.Check(p, in) != nil {
+			return false
+		}
+	}
+	return true
 }
 
 // ints is the value of an attribute that is a list of constants.
