@@ -169,6 +169,25 @@ func (b *Builder) While(cond any, body func()) {
 	b.line("}")
 }
 
+// Break leaves the innermost loop.
+func (b *Builder) Break() { b.line("break") }
+
+// Continue goes on with the next turn of the innermost loop.
+func (b *Builder) Continue() { b.line("continue") }
+
+// Return ends the program for its block.
+func (b *Builder) Return() { b.line("return") }
+
+// Assume promises that cond holds.
+func (b *Builder) Assume(cond any) { b.line("assume(%s)", b.expr(cond)) }
+
+// Group lets only size threads from begin on run body.
+func (b *Builder) Group(begin, size int, body func()) {
+	b.line("group(%d, %d) {", begin, size)
+	body()
+	b.line("}")
+}
+
 // If runs body if cond holds; the result takes what is done otherwise.
 func (b *Builder) If(cond any, body func()) *Branch {
 	b.line("if %s {", b.expr(cond))
@@ -337,6 +356,21 @@ func (v Value) Div(x any) Value { return v.binary("/", x) }
 
 // Mod is the remainder of Div; it has the sign of x.
 func (v Value) Mod(x any) Value { return v.binary("%", x) }
+
+// BitAnd, BitOr and BitXor work bit by bit; Shl and Shr shift, see [ir.Binary].
+func (v Value) BitAnd(x any) Value { return v.binary("&", x) }
+
+// BitOr is v | x.
+func (v Value) BitOr(x any) Value { return v.binary("|", x) }
+
+// BitXor is v ^ x.
+func (v Value) BitXor(x any) Value { return v.binary("^", x) }
+
+// Shl is v << x.
+func (v Value) Shl(x any) Value { return v.binary("<<", x) }
+
+// Shr is v >> x.
+func (v Value) Shr(x any) Value { return v.binary(">>", x) }
 
 // Less is v < x.
 func (v Value) Less(x any) Value { return v.binary("<", x) }

@@ -86,6 +86,38 @@ func TestControlFlow(t *testing.T) {
 	}
 }
 
+func TestControlStatements(t *testing.T) {
+	b := build.Program("control", build.Warps(2))
+	n := b.Scalar("n", dtype.I32)
+	b.Assume(n.Mod(4).Equal(0))
+	b.For("i", 0, n, func(i build.Value) {
+		b.If(i.BitAnd(3).Equal(1), b.Continue)
+		b.If(i.Shl(2).BitXor(n).Greater(i.Shr(1).BitOr(9)), b.Break)
+	})
+	b.Group(32, 32, func() { b.Synchronize() })
+	b.Return()
+	if _, err := b.Build(); err != nil {
+		t.Fatal(err)
+	}
+	want := `	assume(n % 4 == 0)
+	for i in 0..n {
+		if i & 3 == 1 {
+			continue
+		}
+		if i << 2 ^ n > i >> 1 | 9 {
+			break
+		}
+	}
+	group(32, 32) {
+		Synchronize()
+	}
+	return
+`
+	if got := b.Text(); !strings.Contains(got, want) {
+		t.Errorf("got\n%s", got)
+	}
+}
+
 func TestProblemsPointIntoTheText(t *testing.T) {
 	b := build.Program("wrong")
 	g := b.ViewGlobal("g", b.Pointer("p", dtype.U8), build.Global(dtype.U8, 64))

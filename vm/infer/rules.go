@@ -50,7 +50,7 @@ func rules() []Rule {
 		{"where", "operands from the result, reduced where they broadcast; the result from an operand of its shape", []string{OpWhere}, elementwise},
 		{"assign", "both tiles lie alike", []string{"Assign"}, elementwise},
 		{"store.global", "as load.global", []string{"StoreGlobal"}, global},
-		{"atomic", "all tiles lie alike; without any, threads side by side", []string{"Atomic"}, atomic},
+		{"atomic", "all tiles lie alike; without any, threads side by side", []string{"Atomic", "LoadGlobalGather", "StoreGlobalScatter", "AtomicGlobal", "AtomicScatterGlobal", "StoreSharedScatter", "AtomicShared", "AtomicScatterShared"}, atomic},
 		{"uniform", "every thread holds the tile", []string{"Uniform"}, replicated},
 		{"shared.swizzle", "where registers lie in the 8 × 16-byte form that ldmatrix loads, rows are swizzled", []string{"LoadShared", "StoreShared"}, sharedSwizzle},
 		{"shared.view", "a view of shared memory lies as its source", []string{"SliceShared", "PermuteShared", "ReshapeShared"}, sharedView},

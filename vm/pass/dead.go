@@ -55,6 +55,8 @@ func liveVars(body *ir.Block) map[*ir.Var]bool {
 				ir.Refs(s.Cond, mark)
 			case *ir.If:
 				ir.Refs(s.Cond, mark)
+			case *ir.Assume:
+				ir.Refs(s.Cond, mark)
 			}
 			return true
 		})
@@ -123,6 +125,11 @@ func sweep(b *ir.Block, live map[*ir.Var]bool) (again bool) {
 			}
 		case *ir.If:
 			if empty(s.Then) && empty(s.Else) && !divides(s) {
+				again = true
+				return true
+			}
+		case *ir.Group:
+			if empty(s.Body) {
 				again = true
 				return true
 			}

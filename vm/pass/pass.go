@@ -105,6 +105,8 @@ func foldBlock(b *ir.Block) {
 			s.Cond = Simplify(s.Cond)
 		case *ir.If:
 			s.Cond = Simplify(s.Cond)
+		case *ir.Assume:
+			s.Cond = Simplify(s.Cond)
 		}
 		for _, inner := range ir.Blocks(s) {
 			foldBlock(inner)
