@@ -125,7 +125,7 @@ func (g *generator) layout() layout.Layout {
 	}
 	if len(g.o.Products) > 0 {
 		p := pick(g, g.o.Products)
-		return layout.Spatial(g.p.Warps, 1).Mul(pick(g, []layout.Layout{p.LA, p.LB, p.LC}))
+		return layout.Spatial(g.warps(), 1).Mul(pick(g, []layout.Layout{p.LA, p.LB, p.LC}))
 	}
 	return spatial
 }

@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"maps"
 	"math/rand/v2"
+	"slices"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -133,6 +134,8 @@ type generator struct {
 	mems    []*memory
 	roots   []*storage
 	trips   []int64 // turns of the loops around
+	fors    []bool  // which of them are for, not while
+	size    int     // threads of the group around, or 0
 }
 
 func (g *generator) chance(percent int) bool { return g.r.IntN(100) < percent }
@@ -144,7 +147,15 @@ func (g *generator) name(prefix string) string {
 	return fmt.Sprintf("%s%d", prefix, g.next)
 }
 
-func (g *generator) threads() int { return g.p.Threads() }
+// threads is how many threads run the statements drawn now.
+func (g *generator) threads() int {
+	if g.size > 0 {
+		return g.size
+	}
+	return g.p.Threads()
+}
+
+func (g *generator) warps() int { return g.threads() / ir.LanesPerWarp }
 
 func (g *generator) start() {
 	g.budget = g.o.Statements
@@ -290,7 +301,14 @@ func (g *generator) block(depth int) {
 			g.loop(depth)
 		case k == 3 && depth > 0:
 			g.while(depth)
-		case k < 6:
+		case k == 4 && g.chance(50):
+			g.leave()
+		case k == 5 && g.chance(30):
+			x := g.expr(1)
+			g.add(&ir.Assume{Cond: &ir.Binary{Op: "<=", X: x.e, Y: ir.NewInt(x.hi)}})
+		case k == 6 && depth > 0 && g.size == 0 && g.p.Warps > 1 && g.chance(60):
+			g.groups(depth)
+		case k < 7:
 			g.let()
 		default:
 			g.instruction()
@@ -309,17 +327,61 @@ func (g *generator) branch(depth int) {
 	}
 }
 
-// turns opens a loop: what may be added to in it gets room.
-func (g *generator) turns(n int64) (close func()) {
+// leave ends a turn, a loop or the block where a condition holds.
+func (g *generator) leave() {
+	var s ir.Stmt = &ir.Return{}
+	switch n := len(g.fors); {
+	case g.size > 0:
+		return
+	case n > 0 && g.fors[n-1] && g.chance(50):
+		s = &ir.Continue{}
+	case n > 0:
+		s = &ir.Break{}
+	case g.chance(70):
+		return
+	}
 	g.settle()
-	g.trips = append(g.trips, n)
+	g.add(&ir.If{Cond: g.cond(), Then: &ir.Block{Stmts: []ir.Stmt{s}}})
+}
+
+// groups lets halves of the block do different things side by side.
+func (g *generator) groups(depth int) {
+	g.settle()
+	tiles, mems, half := g.tiles, g.mems, g.threads()/2
+	for i := range 2 {
+		s := &ir.Group{Begin: i * half, Size: half, Body: &ir.Block{}}
+		g.add(s)
+		g.size, g.tiles, g.mems = half, nil, nil
+		for _, m := range mems {
+			if m.v.Type.IsGlobal() && !m.output {
+				g.mems = append(g.mems, m)
+			}
+		}
+		fors, trips := g.fors, g.trips
+		g.fors, g.trips = nil, nil
+		g.inner(depth-1, s.Body, nil)
+		g.fors, g.trips = fors, trips
+		for _, m := range g.mems {
+			if m.v.Type.IsGlobal() && !slices.Contains(mems, m) {
+				mems = append(mems[:len(mems):len(mems)], m)
+			}
+		}
+	}
+	g.size, g.tiles, g.mems = 0, tiles, mems
+	g.synchronize()
+}
+
+// turns opens a loop: what may be added to in it gets room.
+func (g *generator) turns(n int64, isFor bool) (close func()) {
+	g.settle()
+	g.trips, g.fors = append(g.trips, n), append(g.fors, isFor)
 	for _, t := range g.tiles {
 		if t.born == len(g.trips)-1 && g.chance(40) {
 			t.room = t.reserve()
 		}
 	}
 	return func() {
-		g.trips = g.trips[:len(g.trips)-1]
+		g.trips, g.fors = g.trips[:len(g.trips)-1], g.fors[:len(g.fors)-1]
 		for _, t := range g.tiles {
 			if t.born == len(g.trips) {
 				t.room = 0
@@ -348,7 +410,7 @@ func (g *generator) loop(depth int) {
 	if s.From, s.To = from, to; step != 1 {
 		s.Step = ir.NewInt(step)
 	}
-	close := g.turns(n)
+	close := g.turns(n, true)
 	s.Body = &ir.Block{}
 	g.add(s)
 	g.inner(depth-1, s.Body, func() { g.scalars = append(g.scalars, scalar{ir.NewRef(v), lo, hi}) })
@@ -364,7 +426,7 @@ func (g *generator) while(depth int) {
 	n := 1 + g.r.Int64N(3)
 	g.add(&ir.Let{Var: v, Value: ir.NewInt(0)})
 	s := &ir.While{Cond: &ir.Binary{Op: "<", X: ir.NewRef(v), Y: ir.NewInt(n)}}
-	close := g.turns(n)
+	close := g.turns(n, false)
 	s.Body = &ir.Block{}
 	g.add(s)
 	g.inner(depth-1, s.Body, func() { g.scalars = append(g.scalars, scalar{ir.NewRef(v), 0, n - 1}) })
@@ -390,7 +452,21 @@ func (g *generator) expr(depth int) scalar {
 	}
 	y := g.expr(depth - 1)
 	out, op := x, ""
-	switch g.r.IntN(7) {
+	switch g.r.IntN(9) {
+	case 7:
+		if x.lo < 0 || y.lo < 0 {
+			return x
+		}
+		out.lo, out.hi = 0, 2*max(x.hi, y.hi)+1
+		if op = pick(g, []string{"|", "^", "&"}); op == "&" {
+			out.hi = min(x.hi, y.hi)
+		}
+	case 8:
+		n := g.r.Int64N(4)
+		y = scalar{ir.NewInt(n), n, n}
+		if op, out.lo, out.hi = "<<", x.lo<<n, x.hi<<n; g.chance(50) {
+			op, out.lo, out.hi = ">>", x.lo>>n, x.hi>>n
+		}
 	case 0:
 		op, out.lo, out.hi = "+", x.lo+y.lo, x.hi+y.hi
 	case 1:

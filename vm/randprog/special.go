@@ -186,10 +186,10 @@ func (g *generator) dot(op *ir.Op) bool {
 	}
 	p := pick(g, g.o.Products)
 	wm := pick(g, []int{1, 2, 4})
-	if g.p.Warps%wm != 0 {
+	if g.warps()%wm != 0 {
 		wm = 1
 	}
-	wn := g.p.Warps / wm
+	wn := g.warps() / wm
 	rm, rn, rk := 1+g.r.IntN(2), 1+g.r.IntN(2), 1+g.r.IntN(2)
 	lc := layout.Local(rm, rn).Spatial(wm, wn).Mul(p.LC)
 	la := layout.Local(rm, rk).Spatial(wm, 1).Replicated(wn, 1, 1).Mul(p.LA)
@@ -444,7 +444,7 @@ func (g *generator) castPlaced(op *ir.Op) bool {
 		return false
 	}
 	r := pick(g, table)
-	l := layout.Local(1, 1+g.r.IntN(2)).Spatial(g.p.Warps, 1).Mul(pick(g, g.o.Products).LA)
+	l := layout.Local(1, 1+g.r.IntN(2)).Spatial(g.warps(), 1).Mul(pick(g, g.o.Products).LA)
 	n, w := l.Slots(), r.From.Bits()
 	if mode := recipe.Exact; op.Name == "CastDeferred" && r.Mode == mode || op.Name == "Cast" && r.Mode != mode || r.Recode || n%r.Elements() != 0 || n*w%32 != 0 {
 		return false
