@@ -23,10 +23,10 @@ type Loop struct {
 
 	Instrs  int
 	Classes [code.Classes]int
-	// Loads and Stores count accesses by the bytes that a thread moves; Guarded
-	// are those of both under a guard.
-	Loads, Stores map[int]int
-	Guarded       int
+	// Loads, Stores and Copies (from global to shared memory) count accesses by the
+	// bytes that a thread moves; Guarded are those of all under a guard.
+	Loads, Stores, Copies map[int]int
+	Guarded               int
 
 	// Pointers are the registers that accesses take their addresses from. Adds and
 	// Steps are the additions (also of a multiply-add) and the other instructions
@@ -88,7 +88,7 @@ func (c *counter) region(r *code.Region, t *turn) {
 }
 
 func (c *counter) loop(in *code.Instr, outer *turn) {
-	t := &turn{Loop: Loop{Pos: in.Pos, Depth: 1, Loads: map[int]int{}, Stores: map[int]int{}},
+	t := &turn{Loop: Loop{Pos: in.Pos, Depth: 1, Loads: map[int]int{}, Stores: map[int]int{}, Copies: map[int]int{}},
 		def: map[code.Value]*code.Instr{}, carried: map[code.Value]code.Value{}, addresses: map[code.Value]bool{}}
 	if outer != nil {
 		t.Depth = outer.Depth + 1
@@ -123,15 +123,20 @@ func (c *counter) instr(in *code.Instr, t *turn) {
 	}
 	t.Instrs++
 	t.Classes[row.Class]++
-	if !row.Memory() {
+	addresses := row.Addresses()
+	if addresses == nil {
 		return
 	}
-	t.addresses[in.In[0]] = true
+	for _, a := range addresses {
+		t.addresses[in.In[a.In]] = true
+	}
 	switch row.Class {
 	case code.Load:
 		t.Loads[row.Unit*row.Count]++
 	case code.Store:
 		t.Stores[row.Unit*row.Count]++
+	case code.Async:
+		t.Copies[row.Unit]++
 	}
 	if in.Guard != 0 {
 		t.Guarded++
@@ -258,6 +263,9 @@ func Report(f *code.Func) string {
 		}
 		for _, n := range slices.Sorted(maps.Keys(l.Stores)) {
 			line("stores of %d bytes\t%d", n, l.Stores[n])
+		}
+		for _, n := range slices.Sorted(maps.Keys(l.Copies)) {
+			line("copies of %d bytes\t%d", n, l.Copies[n])
 		}
 		if l.Guarded > 0 {
 			line("accesses under a guard\t%d", l.Guarded)

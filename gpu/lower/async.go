@@ -22,7 +22,10 @@ func copyAsync(l *lowerer, in *ir.Instr) {
 	}
 	p := &part{s: s, dims: all, from: make([]int, len(all)), rest: make([]code.Value, len(all)), apart: slices.Repeat([]bool{true}, len(all))}
 	x := l.place(p, lay)
-	owner, _ := l.firstHolder(lay)
+	var owner code.Value // holds in the threads that copy
+	if n := lay.Threads(); n < l.threads.Size {
+		owner = l.op(code.OpSetpU32, []int64{int64(code.LT)}, l.tid, l.const32(int64(n)))
+	}
 	for _, gr := range l.groups(a) {
 		var from code.Value
 		for _, r := range gr.runs {
@@ -93,8 +96,8 @@ func (l *lowerer) copyRun(in *ir.Instr, a *access, x *places, p copyPiece) bool 
 }
 
 // copyLayout spreads a tile over the threads: pieces that one access can copy, side
-// by side along the dimension that is contiguous in global memory. Threads for which
-// nothing is left hold what others hold too.
+// by side along the dimension that is contiguous in global memory. It has at most as
+// many threads as run.
 func (l *lowerer) copyLayout(in *ir.Instr, src, dst ir.Type) layout.Layout {
 	shape, _ := dst.Dims()
 	rank := len(src.Shape)
@@ -120,7 +123,7 @@ func (l *lowerer) copyLayout(in *ir.Instr, src, dst ir.Type) layout.Layout {
 		along = len(shape) - 1
 	}
 	if along < 0 {
-		return layout.Replicated(l.threads.Size)
+		return layout.Local()
 	}
 	// For sub-byte elements that never fill a power of two, whole bytes at least.
 	if piece == 1 && width < 8 {
@@ -143,7 +146,9 @@ func (l *lowerer) copyLayout(in *ir.Instr, src, dst ir.Type) layout.Layout {
 		if d == along {
 			n /= piece
 		}
-		across[d] = int(gcd(int64(left), int64(n)))
+		for across[d] = min(n, left); n%across[d] != 0; {
+			across[d]--
+		}
 		left /= across[d]
 	}
 	var modes, spatial, local []int
@@ -155,9 +160,6 @@ func (l *lowerer) copyLayout(in *ir.Instr, src, dst ir.Type) layout.Layout {
 		} else {
 			modes = append(modes, n/across[d], across[d])
 		}
-	}
-	if left > 1 {
-		spatial = append(spatial, -left)
 	}
 	slices.Reverse(order)
 	for _, d := range order {

@@ -237,7 +237,7 @@ func TestAnySharedAccess(t *testing.T) {
 		}
 	}
 	t.Logf("%d compilations ran, %d were refused; they use %v", ran, no, used)
-	if no*3 > ran || used["ldmatrix"] == 0 || used["stmatrix"] == 0 || used["cp"] == 0 {
+	if no*3 > ran || !testing.Short() && (used["ldmatrix"] == 0 || used["stmatrix"] == 0 || used["cp"] == 0) {
 		t.Error("too much is refused, or not used")
 	}
 }
