@@ -147,7 +147,7 @@ var ruleOneDim = Rule{Text: "dim is one dimension of x.", Check: func(p *Program
 
 var ruleReducedLayout = Rule{Text: "The result's layout is that of x, reduced over dim.", Why: "All threads that held a part of an element hold the element.", Check: func(p *Program, in *Instr) *Violation {
 	x, r := in.In[0].Var().Type, in.Out[0].Type
-	if checkReducedDims(in) != nil {
+	if checkReducedDims(in) != nil || in.Op.Spec("dim").Required && len(in.ReducedDims()) != 1 {
 		return nil
 	}
 	want, err := x.Layout.Reduce(in.ReducedDims(), in.Attr("keepdims") != nil)
