@@ -2,6 +2,8 @@ package volta
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 )
@@ -154,4 +156,31 @@ func (s Setup) Register(matrix string, slot int) int {
 		return base + word
 	}
 	return base + word%4 + 4*(1-word/4)
+}
+
+// ParseSetup reads a mode, "mixed" or "fp16", and how A, B and, if it is given, C
+// and D lie: "row.col", "col.col.row". The way to add is one of [AllNumerics]; "" is V100's.
+func ParseSetup(mode, layout, numerics string) (Setup, error) {
+	var s Setup
+	switch mode {
+	case "mixed", "f32":
+	case "fp16", "f16":
+		s.Sums = F16
+	default:
+		return s, fmt.Errorf("volta: there is no mode %q; there are mixed (sums in f32) and fp16 (sums in f16)", mode)
+	}
+	parts := strings.Split(layout, ".")
+	if len(parts) < 2 || len(parts) > 3 {
+		return s, fmt.Errorf("volta: %q does not say how A and B lie; write row.col, or row.col.row with C and D", layout)
+	}
+	for i, to := range []*Major{&s.A, &s.B, &s.C}[:len(parts)] {
+		var err error
+		if *to, err = ParseMajor(parts[i]); err != nil {
+			return s, err
+		}
+	}
+	if s.Numerics = Numerics(numerics); s.Numerics != "" && !slices.Contains(AllNumerics(), s.Numerics) {
+		return s, fmt.Errorf("volta: no way to add %q; there are %v", numerics, AllNumerics())
+	}
+	return s, nil
 }

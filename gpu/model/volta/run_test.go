@@ -378,3 +378,15 @@ func TestBadInput(t *testing.T) {
 		t.Error(r.D[0][0])
 	}
 }
+
+func TestParseSetup(t *testing.T) {
+	s, err := ParseSetup("fp16", "col.row.col", "exact")
+	if want := (Setup{Sums: F16, A: Column, B: Row, C: Column, Numerics: Exact}); err != nil || s != want {
+		t.Errorf("%+v, %v", s, err)
+	}
+	for _, x := range [][3]string{{"tf32", "row.col", ""}, {"mixed", "row", ""}, {"mixed", "row.diag", ""}, {"mixed", "row.col.row.col", ""}, {"mixed", "row.col", "fast"}} {
+		if s, err := ParseSetup(x[0], x[1], x[2]); err == nil {
+			t.Errorf("%v is %+v", x, s)
+		}
+	}
+}
