@@ -105,6 +105,9 @@ lines:
 			rep.Lost = true
 			break lines
 		case "fail":
+			if arg == "slowly" { // so that what is sent behind it is queued, however busy the machine is
+				time.Sleep(500 * time.Millisecond)
+			}
 			fail("Failed", arg)
 			break lines
 		case "loop", "spam":

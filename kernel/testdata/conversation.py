@@ -84,7 +84,7 @@ m = kc.get_iopub_msg(timeout=T)
 eq((m["parent_header"]["msg_id"], m["content"]), (mid, {"name": "stdout", "text": "l8\n"}), "late output")
 
 # An error aborts what is queued behind it, and nothing that comes later.
-ids = [kc.execute(c) for c in ("fail x", "print never", "print never")]
+ids = [kc.execute(c) for c in ("fail slowly", "print never", "print never")]
 rs = [reply(i)["content"] for i in ids]
 eq([r["status"] for r in rs], ["error"] * 3, "queue after an error")
 eq(rs[0]["ename"], "Failed", "ename")

@@ -72,7 +72,7 @@ const checks = {
 
   async "an error keeps the picture and marks its place"() {
     const before = await svg();
-    for (const text of ["local(2,1).spatal(8,4)", "local(2,1", "local(0)", "", "7", "local(2,1).spatial(8,4).local(1,2)]", "local(99999999)", "ä.local(2)", "<b>x</b>"]) {
+    for (const text of ["local(2,1).spatal(8,4)", "local(2,1", "local(0)", "", "7:", "local(2,1).spatial(8,4).local(1,2)]", "local(99999999)", "ä.local(2)", "<b>x</b>"]) {
       await type(text);
       await layout().locator(".errors").waitFor({ state: "visible" });
       must(await svg() === before, "the picture changed on " + JSON.stringify(text));
