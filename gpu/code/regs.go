@@ -10,6 +10,10 @@ import "sort"
 type Registers struct {
 	Of    []int32 // register of each value
 	Types []Type  // type of each register
+	// Live is the most 32-bit registers that hold values at one moment, constants and
+	// predicates left out: what an assembler needs at least if it keeps the order of
+	// instructions. Assemblers move instructions, so it is an estimate.
+	Live int
 }
 
 // Copy is one register copy. Value is the value that From holds.
@@ -67,7 +71,29 @@ func Assign(f *Func) *Registers {
 		}
 		regs.Of[v] = number[root] - 1
 	}
+	regs.Live = lt.live()
 	return regs
+}
+
+// live is the largest sum of the widths of classes alive at one moment.
+func (lt *lifetimes) live() int {
+	change := make([]int, lt.at+4)
+	for v := 1; v < len(lt.parent); v++ {
+		if lt.find(Value(v)) != Value(v) || lt.fixed[v] {
+			continue
+		}
+		words := map[Type]int{B16: 1, B32: 1, B64: 2}[lt.f.Types[v]]
+		for _, s := range lt.spans[v] {
+			change[s.from] += words
+			change[min(int(s.to), len(change)-1)] -= words
+		}
+	}
+	most, now := 0, 0
+	for _, c := range change {
+		now += c
+		most = max(most, now)
+	}
+	return most
 }
 
 func (lt *lifetimes) write(v Value, at int32) {

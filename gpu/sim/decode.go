@@ -55,6 +55,7 @@ type inst struct {
 	meaning func(imm []int64, a, b, c uint64) uint64
 	exact   code.Exact
 	plan    *matrixPlan // of a matrix instruction
+	flops   int64       // of a lane, or of the warp
 	pos     diag.Pos
 }
 
@@ -114,7 +115,7 @@ var kinds = [code.Classes]kind{code.Pure: kPure, code.Special: kSpecial, code.Lo
 
 func (d *decoder) instr(in *code.Instr) {
 	row := in.Row()
-	i := inst{op: in.Op, class: row.Class, imm: in.Imm, row: row, meaning: row.Meaning, exact: in.Exact, pos: in.Pos, nin: len(row.In), nout: len(row.Out), rest: int32(len(row.In)), guard: -1}
+	i := inst{op: in.Op, class: row.Class, imm: in.Imm, row: row, meaning: row.Meaning, exact: in.Exact, pos: in.Pos, nin: len(row.In), nout: len(row.Out), rest: int32(len(row.In)), guard: -1, flops: int64(row.Flops())}
 	if row.Class != code.Control {
 		i.kind = kinds[row.Class]
 		switch {

@@ -216,6 +216,7 @@ func (w *warp) run(n int) {
 		switch i.kind {
 		case kPure:
 			st.LaneOps += count(w.mask)
+			st.Flops += i.flops * count(w.mask)
 			if i.row.NonZero && w.zeroDivisor(i) {
 				return
 			}
@@ -243,6 +244,7 @@ func (w *warp) run(n int) {
 		case kMatrix:
 			st.LaneOps += count(w.mask)
 			st.Matrix++
+			st.Flops += i.flops
 			if w.partial() {
 				return
 			}

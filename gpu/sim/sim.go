@@ -53,6 +53,10 @@ type Options struct {
 	// Fast leaves out the checks that follow each byte: use before writing, and
 	// races.
 	Fast bool
+	// Blocks, if not 0, is how many blocks of the grid are run at most, spread evenly
+	// over it: enough to count what a launch costs. What the others would have
+	// stored is missing.
+	Blocks int
 	// Workers is the number of blocks that run at the same time; 0 is one for
 	// each processor.
 	Workers int
@@ -76,6 +80,7 @@ type Stats struct {
 	LaneOps  int64
 	Moves    int64 // register copies between regions
 	Matrix   int64 // matrix instructions
+	Flops    int64 // floating-point operations, by [code.Row.Flops]
 	Diverged int64 // branches where lanes of a warp went both ways
 
 	GlobalLoads, GlobalStores         int64 // instructions
@@ -98,6 +103,7 @@ func (s *Stats) add(t *Stats) {
 	s.LaneOps += t.LaneOps
 	s.Moves += t.Moves
 	s.Matrix += t.Matrix
+	s.Flops += t.Flops
 	s.Diverged += t.Diverged
 	s.GlobalLoads += t.GlobalLoads
 	s.GlobalStores += t.GlobalStores
@@ -127,7 +133,7 @@ func (s *Stats) clock() int64 {
 // Counters is the numbers by name.
 func (s Stats) Counters() map[string]int64 {
 	m := map[string]int64{
-		"lane_ops": s.LaneOps, "moves": s.Moves, "mma": s.Matrix, "diverged": s.Diverged,
+		"lane_ops": s.LaneOps, "moves": s.Moves, "mma": s.Matrix, "flops": s.Flops, "diverged": s.Diverged,
 		"global_loads": s.GlobalLoads, "global_stores": s.GlobalStores, "global_load_bytes": s.GlobalLoadBytes,
 		"global_store_bytes": s.GlobalStoreBytes, "global_sectors": s.GlobalSectors, "shared_loads": s.SharedLoads,
 		"shared_stores": s.SharedStores, "shared_bytes": s.SharedBytes, "async_copies": s.AsyncCopies, "atomics": s.Atomics, "barriers": s.Barriers,
@@ -212,7 +218,11 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 	if serial {
 		workers = 1
 	}
-	workers = min(workers, blocks)
+	run := blocks
+	if opt.Blocks > 0 {
+		run = min(run, opt.Blocks)
+	}
+	workers = min(workers, run)
 
 	defer context.AfterFunc(ctx, func() { m.stop.Store(true) })()
 	m.failed.Store(int64(blocks))
@@ -229,10 +239,10 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 			b := newBlock(m)
 			for {
 				n := next.Add(1) - 1
-				if n >= int64(blocks) || n > m.failed.Load() || m.stop.Load() {
+				if n >= int64(run) || n > m.failed.Load() || m.stop.Load() {
 					break
 				}
-				if p := b.run(int(n)); p != nil {
+				if p := b.run(int(n * int64(blocks) / int64(run))); p != nil {
 					mu.Lock()
 					if n < m.failed.Load() {
 						m.failed.Store(n)
