@@ -443,13 +443,61 @@ func (x *places) distance(a, b []int) (d int, same bool) {
 	return d, true
 }
 
-// threadTable is the value that a table has for this thread, where it is a sum over
-// the bits of the thread number that has no carries.
+// threadTable is the value that a table has for this thread, where the bits of the
+// thread number each change some bits of it, or each add something.
 func (l *lowerer) threadTable(table []int) (code.Value, bool) {
 	key := fmt.Sprint("table", table)
 	if v, ok := l.coords[key]; ok {
 		return v[0], true
 	}
+	v, ok := l.xorTable(table)
+	if !ok {
+		v, ok = l.sumTable(table)
+	}
+	if ok {
+		l.coords[key] = []code.Value{v}
+	}
+	return v, ok
+}
+
+// sumTable adds what fields of the thread number add.
+func (l *lowerer) sumTable(table []int) (code.Value, bool) {
+	var each []int // what each bit adds
+	for b := 1; b < len(table); b *= 2 {
+		each = append(each, table[b]-table[0])
+	}
+	for t, n := range table {
+		want := table[0]
+		for b, x := range each {
+			want += t >> b & 1 * x
+		}
+		if n != want {
+			return 0, false
+		}
+	}
+	v := l.const32(int64(table[0]))
+	for b := 0; b < len(each); {
+		n := 1
+		for b+n < len(each) && each[b+n] == each[b]<<n {
+			n++
+		}
+		f := l.tid
+		if b > 0 {
+			f = l.op(code.OpShrU32, nil, f, l.const32(int64(b)))
+		}
+		if b+n < len(each) || len(table)&(len(table)-1) != 0 {
+			f = l.op(code.OpAnd32, nil, f, l.const32(1<<n-1))
+		}
+		if each[b] != 0 {
+			v = l.add32(v, l.mul32(f, l.const32(int64(each[b]))))
+		}
+		b += n
+	}
+	return v, true
+}
+
+// xorTable joins what fields of the thread number change.
+func (l *lowerer) xorTable(table []int) (code.Value, bool) {
 	first := table[0]
 	each := []int{} // what each bit of the thread number changes
 	for b := 1; b < len(table); b *= 2 {
@@ -504,7 +552,6 @@ func (l *lowerer) threadTable(table []int) (code.Value, bool) {
 	} else if first != 0 {
 		v = l.op(code.OpXor32, nil, v, l.const32(int64(first)))
 	}
-	l.coords[key] = []code.Value{v}
 	return v, true
 }
 
@@ -568,11 +615,20 @@ func (x *places) alignOf(slot int) int64 {
 
 // of is the address of the first slot of a run, and an offset.
 func (x *places) of(r sharedRun) (addr code.Value, offset int64) {
-	if x.at != nil && x.hoisted {
-		if addr, offset, ok := x.address(x.table(x.at[r.slots[0]])); ok {
-			return addr, offset
-		}
+	if x.at == nil || !x.hoisted {
+		return x.compute(r), int64(x.s.plan)
 	}
+	table := x.table(x.at[r.slots[0]])
+	addr, offset, ok := x.address(table)
+	if !ok {
+		addr, offset = x.compute(r), int64(x.s.plan)
+		x.raws = append(x.raws, raw{table, addr})
+	}
+	return addr, offset
+}
+
+// compute is the address of the first slot of a run, digit by digit.
+func (x *places) compute(r sharedRun) code.Value {
 	l := x.l
 	sum := l.const32(int64(x.s.static))
 	for _, t := range x.s.terms {
@@ -599,7 +655,7 @@ func (x *places) of(r sharedRun) (addr code.Value, offset int64) {
 			unit *= int64(modes[i].Size)
 		}
 	}
-	return l.add32(l.op(code.OpSharedBase, nil), x.inBytes(l.swizzle(x.s.w, sum))), int64(x.s.plan)
+	return l.add32(l.op(code.OpSharedBase, nil), x.inBytes(l.swizzle(x.s.w, sum)))
 }
 
 var sharedLoads = map[int]code.Op{8: code.OpLdSharedB8, 16: code.OpLdSharedB16, 32: code.OpLdSharedB32, 64: code.OpLdSharedV2B32, 128: code.OpLdSharedV4B32}
