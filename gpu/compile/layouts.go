@@ -31,9 +31,9 @@ func (nvidia) Registers() int { return fragmentRegisters }
 
 func (nvidia) Products(operand, result dtype.Type) []infer.Product {
 	var out []infer.Product
-	for _, m := range arch.Matrices() {
-		if m.A == operand && m.B == operand && m.C == result {
-			out = append(out, infer.Product{Name: m.Name, M: m.M, N: m.N, K: m.K, A: m.LA, B: m.LB, C: m.LC})
+	for _, f := range ir.DotForms(operand, operand, result) {
+		if f.Vec == 1 {
+			out = append(out, infer.Product{Name: f.String(), M: f.M, N: 8, K: f.K, A: f.A, B: f.B, C: f.C})
 		}
 	}
 	return out

@@ -71,7 +71,13 @@ func dot(g *Graph, in *Instr) []found {
 		return nil
 	}
 	m, k, n := a.Shape[0], a.Shape[1], b.Shape[1]
-	products := g.Target.Products(a.Elem, d.Elem)
+	var products []Product
+	if in.Op == "Dot" && a.Elem.Bits() == b.Elem.Bits() {
+		products = g.Target.Products(a.Elem, d.Elem)
+	}
+	if len(products) == 0 {
+		return lanes(g, a, b, c, d)
+	}
 	if !slices.ContainsFunc(in.tiles(), func(t *Tile) bool { return t.Known }) {
 		for _, p := range products {
 			s, err := Spread(p, m, n, k, g.Warps, a.Elem.Bits(), d.Elem.Bits(), g.Target.Registers())
@@ -119,6 +125,46 @@ func dot(g *Graph, in *Instr) []found {
 		return all
 	}
 	return nil
+}
+
+// lanes is the rule of a product by FMAs: each thread holds the rows and columns that
+// its elements of the result need.
+func lanes(g *Graph, a, b, c, d *Tile) []found {
+	if !d.Known && c.Known {
+		return reg(d, c.Register)
+	}
+	l := d.Register
+	if !d.Known {
+		var ok bool
+		if l, ok = sideBySide(g.Threads(), d.Shape, 1, 2); !ok {
+			return nil
+		}
+	}
+	var all []found
+	for _, x := range []struct {
+		t     *Tile
+		keep  []int
+		along layout.Layout
+	}{{a, []int{d.Shape[0], 1}, layout.Local(1, a.Shape[1])}, {b, []int{1, d.Shape[1]}, layout.Local(a.Shape[1], 1)}} {
+		if !x.t.wants() {
+			continue
+		}
+		part, err := l.ReduceTo(x.keep)
+		if err != nil {
+			return nil
+		}
+		whole, ok := chain(part, x.along)
+		if !ok {
+			return nil
+		}
+		all = append(all, reg(x.t, whole)...)
+	}
+	for _, t := range []*Tile{c, d} {
+		if t.wants() {
+			all = append(all, reg(t, l)...)
+		}
+	}
+	return all
 }
 
 // madeOf says that a tile's layout, if it has one, is made of fragments.

@@ -117,7 +117,7 @@ func FromProgram(p *ir.Program, target Target) (*Graph, map[*ir.Var]*Tile) {
 					in.Out = append(in.Out, t)
 				}
 			}
-			if a := s.Attr("dims"); a != nil && s.Op.Family == "shared" {
+			if a := s.Attr("dims"); a != nil && (s.Op.Family == "shared" || s.Op.Family == "register") {
 				in.Dims = s.Dims(0, 0)
 			}
 			if s.Op.Family == "reduce" {
@@ -135,6 +135,9 @@ func FromProgram(p *ir.Program, target Target) (*Graph, map[*ir.Var]*Tile) {
 
 // opOf is the name under which the rules know an instruction.
 func opOf(in *ir.Instr) string {
+	if u := in.Attr("unit"); in.Op.Name == "Dot" && u != nil && u.Word == "simt" {
+		return OpLaneDot
+	}
 	if in.Op.Class != ir.ClassElementwise && in.Op.Name != "CastDeferred" {
 		return in.Op.Name
 	}

@@ -22,9 +22,10 @@ func Rules() []Rule { return rules() }
 
 // Ops of the graph that stand for several instructions of programs.
 const (
-	OpBinary = "Binary" // element-wise on two operands, with broadcast
-	OpUnary  = "Unary"  // element-wise on one operand, and Cast
-	OpWhere  = "Where"  // element-wise on three operands, with broadcast
+	OpBinary  = "Binary"  // element-wise on two operands, with broadcast
+	OpUnary   = "Unary"   // element-wise on one operand, and Cast
+	OpLaneDot = "LaneDot" // Dot by FMAs
+	OpWhere   = "Where"   // element-wise on three operands, with broadcast
 )
 
 func rules() []Rule {
@@ -36,7 +37,7 @@ func rules() []Rule {
 		{"slice.register", "a slice is its source reduced; a source without layout is held by every thread", []string{"SliceRegister"}, sliceRegister},
 		{"slice.assign", "a slice that is written to is its destination reduced; a destination without layout is held by every thread", []string{"SliceAssign"}, sliceAssign},
 		{"barrier", "every thread holds the address of a barrier", []string{"AllocBarrier"}, replicated},
-		{"dot", "of a product without layouts, the split over warps that needs the fewest registers; else operands from the result", []string{"Dot"}, dot},
+		{"dot", "of a product without layouts, the split over warps that needs the fewest registers; else operands from the result; by FMAs, every thread has the rows and columns that it needs", []string{"Dot", OpLaneDot}, dot},
 		{"wgmma", "the accumulator of wgmma lies as the instruction leaves it; operands as for tensor memory", []string{"WgmmaProduct"}, wgmma},
 		{"tmem.copy", "what is copied to tensor memory lies in a canonical form", []string{"TMemoryCopy"}, sharedOperands},
 		{"random", "four random numbers for each offset: the result is the offsets' layout four times over", []string{"Random"}, random},
@@ -46,9 +47,10 @@ func rules() []Rule {
 		{"load.global", "as many elements a thread in a row as one access can move, threads side by side", []string{"LoadGlobal"}, global},
 		{"reduce", "the result is the source reduced", []string{"Reduce", "ArgMax", "ArgMin"}, reduce},
 		{"scan", "source and result lie alike", []string{"Scan"}, elementwise},
-		{"transform", "a tile of other dimensions holds its elements where they are", []string{"Transpose", "Reshape"}, transform},
+		{"transform", "a tile of other dimensions holds its elements where they are", []string{"Transpose", "Reshape", "Squeeze", "Unsqueeze"}, transform},
+		{"repeat", "what repeats as a whole stands several times around the source's slots, what repeats element by element inside them", []string{"Repeat", "RepeatInterleave"}, repeat},
 		{"where", "operands from the result, reduced where they broadcast; the result from an operand of its shape", []string{OpWhere}, elementwise},
-		{"assign", "both tiles lie alike", []string{"Assign"}, elementwise},
+		{"assign", "both tiles lie alike", []string{"Assign", "ShuffleUp", "ShuffleDown"}, elementwise},
 		{"store.global", "as load.global", []string{"StoreGlobal"}, global},
 		{"atomic", "all tiles lie alike; without any, threads side by side", []string{"Atomic", "LoadGlobalGather", "StoreGlobalScatter", "AtomicGlobal", "AtomicScatterGlobal", "StoreSharedScatter", "AtomicShared", "AtomicScatterShared"}, atomic},
 		{"uniform", "every thread holds the tile", []string{"Uniform"}, replicated},
@@ -57,6 +59,7 @@ func rules() []Rule {
 		{"load.rows", "registers lie as ldmatrix leaves them, warps side by side", []string{"LoadShared"}, loadRows},
 		{"load.shared", "16 bytes a thread where the tile is large enough, threads side by side", []string{"LoadShared"}, loadShared},
 		{"shared.rows", "shared memory is row-major", []string{"LoadShared"}, sharedRows},
+		{"convert", "a conversion of which nothing else decides a side changes nothing", []string{"ConvertLayout"}, elementwise},
 		{"shared.alloc", "shared memory that nothing else decides is row-major", []string{"AllocateShared"}, sharedRows},
 	}
 }
@@ -274,12 +277,23 @@ func sliceRegister(g *Graph, in *Instr) []found {
 	return slicePair(g, in, ins[0], outs[0])
 }
 
+// sliceAssign has the whole first among the operands, and as its result where it has
+// one.
 func sliceAssign(g *Graph, in *Instr) []found {
-	ins := registers(in.In)
+	ins, outs := registers(in.In), registers(in.Out)
 	if len(ins) != 2 {
 		return nil
 	}
-	return slicePair(g, in, ins[0], ins[1])
+	whole := ins[0]
+	for _, out := range outs {
+		if whole.Known && out.wants() {
+			return reg(out, whole.Register)
+		}
+		if out.Known && whole.wants() {
+			return reg(whole, out.Register)
+		}
+	}
+	return slicePair(g, in, whole, ins[1])
 }
 
 func slicePair(g *Graph, in *Instr, whole, part *Tile) []found {
@@ -355,6 +369,41 @@ func transform(g *Graph, in *Instr) []found {
 	}
 	if to.Known {
 		return carry(to.Register, from, inverse(order))
+	}
+	return nil
+}
+
+// repeat is the rule of Repeat and RepeatInterleave.
+func repeat(g *Graph, in *Instr) []found {
+	if len(in.In) != 1 || len(in.Out) != 1 || len(in.In[0].Shape) != len(in.Out[0].Shape) {
+		return nil
+	}
+	from, to := in.In[0], in.Out[0]
+	times := make([]int, len(from.Shape))
+	for d, n := range from.Shape {
+		if to.Shape[d]%n != 0 {
+			return nil
+		}
+		times[d] = to.Shape[d] / n
+	}
+	copies := layout.Local(times...)
+	switch {
+	case from.Known && to.wants():
+		outer, inner := copies, from.Register
+		if in.Op == "RepeatInterleave" {
+			outer, inner = inner, outer
+		}
+		if l, ok := chain(outer, inner); ok {
+			return reg(to, l)
+		}
+	case to.Known && from.wants():
+		l, err := to.Register.LeftDiv(copies)
+		if in.Op == "RepeatInterleave" {
+			l, err = to.Register.Div(copies)
+		}
+		if err == nil {
+			return reg(from, l)
+		}
 	}
 	return nil
 }
