@@ -168,7 +168,6 @@ func (s *stage) octet(r *volta.Run, f volta.Frame, q int, oct volta.Octet, x, y 
 			s.frame(s.ink, 1.5, bx, y, 2*cw-4, lane)
 		}
 	}
-	s.note(mx+2*cw+6, by-4, 9.5, "")
 	for k := range 4 {
 		for n := range 4 {
 			e := layoutviz.Element{ID: fmt.Sprintf("b%d.%d.%d", q, k, n), X: mx + n*cw, Y: by + k*ch, W: cw, H: ch, Label: "empty", Thread: oct.Lanes[0]}
@@ -288,6 +287,9 @@ func (s *stage) sums(r *volta.Run, f volta.Frame, x, y, w, h int) {
 	}
 	s.text(x+16*w, y+16*h+14, 10, s.muted, scene.End, false, fmt.Sprintf("D = A·B + C, %s sums, added as %s", r.Setup.Sums, r.Setup.Numerics))
 	s.left(x, y+16*h+14, 13, true, "D")
+	if f.Instr == nil {
+		s.note(x+16, y+16*h+14, 10, "as yet C")
+	}
 }
 
 // legend says what colours and tags mean, in the corner between A and B.

@@ -184,6 +184,9 @@ func inkOn(fill string) string {
 
 // number writes a value with few characters.
 func number(v float64) string {
+	if v == 0 {
+		return "0" // of either sign
+	}
 	for _, format := range []string{"%.4g", "%.3g", "%.2g"} {
 		if s := fmt.Sprintf(format, v); len(s) <= 5 || format == "%.2g" {
 			return strings.Replace(s, "-", "−", 1)

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"math/big"
+	"strconv"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -240,4 +241,55 @@ func Bits(v float64, high, low int) string {
 		b.WriteByte('0' + byte(n.Bit(i)))
 	}
 	return b.String()
+}
+
+// ParseNumber reads a number written as a sum of terms, each a decimal or
+// hexadecimal float, a power of two, or their product: "1-2^-24", "1.5*2^-23", "0x1p-24".
+func ParseNumber(text string) (float64, error) {
+	bad := fmt.Errorf("volta: %q is no number; write such as 1-2^-24 or 1.5*2^-23", text)
+	rest := strings.ReplaceAll(text, " ", "")
+	total := 0.0
+	for first := true; rest != "" || first; first = false {
+		sign := 1.0
+		if r := rest; r != "" && (r[0] == '-' || r[0] == '+') {
+			if rest = r[1:]; r[0] == '-' {
+				sign = -1
+			}
+		} else if !first {
+			return 0, bad
+		}
+		// A sign belongs to the number where it follows an exponent's letter.
+		end := 0
+		hex := strings.HasPrefix(rest, "0x")
+		for end < len(rest) {
+			if c := rest[end]; end > 0 && (c == '+' || c == '-') {
+				if p := rest[end-1]; p != '^' && p != 'p' && (p != 'e' || hex) {
+					break
+				}
+			}
+			end++
+		}
+		term := 1.0
+		for _, factor := range strings.Split(rest[:end], "*") {
+			base, exp, power := strings.Cut(factor, "^")
+			v, err := strconv.ParseFloat(base, 64)
+			if err != nil || math.IsInf(v, 0) || math.IsNaN(v) {
+				return 0, bad
+			}
+			if power {
+				e, err := strconv.Atoi(exp)
+				if err != nil || base != "2" {
+					return 0, bad
+				}
+				v = math.Ldexp(1, e)
+			}
+			term *= v
+		}
+		total += sign * term
+		rest = rest[end:]
+	}
+	if math.IsInf(total, 0) {
+		return 0, bad
+	}
+	return total, nil
 }

@@ -31,3 +31,16 @@ func TestAdder(t *testing.T) {
 		}
 	}
 }
+
+func TestParseNumber(t *testing.T) {
+	for text, want := range map[string]float64{"1-2^-24": 1 - 0x1p-24, "-1 + 2^-24": -1 + 0x1p-24, "1.5*2^-23": 1.5 * 0x1p-23, "0x1p-24": 0x1p-24, "1e-3": 1e-3, "2^-24": 0x1p-24, "-2": -2, "3": 3} {
+		if got, err := ParseNumber(text); err != nil || got != want {
+			t.Errorf("%s is %x, %v; want %x", text, got, err, want)
+		}
+	}
+	for _, text := range []string{"", "-", "1-", "3^2", "2^", "x", "1*", "inf", "2^5000", "1 2^"} {
+		if v, err := ParseNumber(text); err == nil {
+			t.Errorf("%q is %v", text, v)
+		}
+	}
+}

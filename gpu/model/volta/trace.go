@@ -227,7 +227,7 @@ func cellList(c []Cell) string {
 func (d Dot) Products() string {
 	s := make([]string, 4)
 	for k := range 4 {
-		s[k] = fmt.Sprintf("%v·%v", d.A[k], d.B[k])
+		s[k] = fmt.Sprintf("%v·%v", d.A[k]+0, d.B[k]+0) // + 0: no negative zeros
 	}
 	return strings.Join(s, " + ")
 }
