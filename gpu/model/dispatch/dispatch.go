@@ -27,6 +27,7 @@ package dispatch
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -314,4 +315,27 @@ func (t *trace) add(e Event) int {
 	e.Seq, e.Tag, e.Place = len(t.events), s.Tag, s.Place
 	t.events = append(t.events, e)
 	return e.Seq
+}
+
+// Chain follows causes back from an event and returns them, the first one first:
+// the answer to why it happened.
+func Chain(events []Event, seq int) []Event {
+	var out []Event
+	for seq >= 0 && seq < len(events) {
+		out = append(out, events[seq])
+		seq = events[seq].Cause // always smaller
+	}
+	slices.Reverse(out)
+	return out
+}
+
+// Why is the chain of causes that ended in the start of a block; nil where the
+// trace does not have it.
+func (r *Result) Why(kernel string, block int) []Event {
+	for i := range r.Events {
+		if e := &r.Events[i]; e.Step == "start" && e.Kernel == kernel && e.Block == block {
+			return Chain(r.Events, i)
+		}
+	}
+	return nil
 }
