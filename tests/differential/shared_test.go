@@ -12,6 +12,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -239,5 +240,77 @@ func TestAnySharedAccess(t *testing.T) {
 	t.Logf("%d compilations ran, %d were refused; they use %v", ran, no, used)
 	if no*3 > ran || !testing.Short() && (used["ldmatrix"] == 0 || used["stmatrix"] == 0 || used["cp"] == 0) {
 		t.Error("too much is refused, or not used")
+	}
+}
+
+// TestSharedProducts holds the products through shared memory to a plain loop, as
+// they are written and with all layouts left out, which are then found: swizzled
+// tiles, loaded by ldmatrix.
+func TestSharedProducts(t *testing.T) {
+	const m, n, k = 80, 72, 40
+	generate := func(spec string) *array.Array {
+		a, err := array.Generate(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return a
+	}
+	a, b := generate("randint:f16[80, 40]:seed=1"), generate("randint:f16[40, 72]:seed=2")
+	want := array.New(dtype.F16, m, n)
+	for i := range m {
+		for j := range n {
+			sum := 0.0
+			for x := range k {
+				sum += a.At(i, x) * b.At(x, j)
+			}
+			want.Set(sum, i, j)
+		}
+	}
+	for _, name := range []string{"matmul_shared", "matmul_swizzled", "matmul_pipelined"} {
+		written, err := text.Parse(name, corpus.Program(name), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		bare := ir.Clone(written)
+		bare.Body.Walk(func(s ir.Stmt) bool {
+			if in, ok := s.(*ir.Instr); ok {
+				for _, v := range in.Out {
+					v.Type.HasLayout = false
+				}
+			}
+			return true
+		})
+		found, err := compile.Parse(name, text.Format(bare), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for what, p := range map[string]*ir.Program{"written": written, "found": found} {
+			args := []ir.Arg{{Array: a}, {Array: b}, {Array: array.New(dtype.F16, m, n)}, {Int: m}, {Int: n}, {Int: k}}
+			for _, d := range []string{"interp", "sim"} {
+				res, err := open(t, d).Run(context.Background(), p, args)
+				if err != nil {
+					t.Fatalf("%s, %s: %v", name, what, err)
+				}
+				if c := array.Compare(res.Args[2].Array, want); !c.Equal() {
+					t.Errorf("%s, %s, %s: %v", name, what, d, c)
+				}
+				if conflicts := res.Counters["shared_bank_conflicts"]; name != "matmul_shared" && conflicts != 0 {
+					t.Errorf("%s, %s, %s: %d bank conflicts", name, what, d, conflicts)
+				}
+			}
+			c, err := compile.Program(p, compile.Options{Divisible: compile.Divisors(p, args)})
+			if err != nil {
+				t.Fatal(err)
+			}
+			loads := 0
+			c.Func.Body.Walk(func(in *code.Instr) {
+				if strings.HasPrefix(in.Op.String(), "ldmatrix.m8n8.x4") {
+					loads++
+				}
+			})
+			if loads < 8 {
+				t.Errorf("%s, %s: %d ldmatrix.x4\n%s", name, what, loads, text.Format(p))
+			}
+		}
 	}
 }
