@@ -214,6 +214,12 @@ func (l *lowerer) atomics(in *ir.Instr, at int, addr, on []code.Value) {
 	}
 }
 
+// sharedAtomics are those of shared memory, as [wordAtomics].
+var sharedAtomics = map[string][2]code.Op{
+	"add": {code.OpAtomSharedAdd, code.OpAtomSharedAdd}, "min": {code.OpAtomSharedMinS32, code.OpAtomSharedMinU32}, "max": {code.OpAtomSharedMaxS32, code.OpAtomSharedMaxU32},
+	"and": {code.OpAtomSharedAnd, code.OpAtomSharedAnd}, "or": {code.OpAtomSharedOr, code.OpAtomSharedOr}, "xor": {code.OpAtomSharedXor, code.OpAtomSharedXor}, "exch": {code.OpAtomSharedExch, code.OpAtomSharedExch},
+}
+
 // wordAtomics are the atomics that GPUs have, on words of global memory, for signed
 // and unsigned numbers.
 var wordAtomics = map[string][2]code.Op{
@@ -234,11 +240,16 @@ func (l *lowerer) atomic(op string, t dtype.Type, addr, on, x, compare code.Valu
 		}
 	}
 	ops, native := wordAtomics[op]
+	add, cas := code.OpAtomGlobalAddF32, code.OpAtomGlobalCas
+	if l.b.Func().Type(addr) == code.B32 {
+		ops = sharedAtomics[op]
+		add, cas = code.OpAtomSharedAddF32, code.OpAtomSharedCas
+	}
 	switch {
 	case t == dtype.F32 && op == "add":
-		return l.guarded(on, code.OpAtomGlobalAddF32, []int64{0}, zero, addr, x)[0]
+		return l.guarded(on, add, []int64{0}, zero, addr, x)[0]
 	case t.Bits() == 32 && op == "cas":
-		return l.guarded(on, code.OpAtomGlobalCas, []int64{0}, zero, addr, compare, x)[0]
+		return l.guarded(on, cas, []int64{0}, zero, addr, compare, x)[0]
 	case t.Bits() == 32 && native && (!t.IsFloat() || op == "exch"):
 		k := 0
 		if t == dtype.U32 {
@@ -246,16 +257,22 @@ func (l *lowerer) atomic(op string, t dtype.Type, addr, on, x, compare code.Valu
 		}
 		return l.guarded(on, ops[k], []int64{0}, zero, addr, x)[0]
 	}
-	return l.swap(op, t, addr, on, x, compare)
+	return l.swap(cas, op, t, addr, on, x, compare)
 }
 
 // swap makes a step by compare-and-swap. It begins with a guess of 0: if that is
 // wrong, the first try says what stands there.
-func (l *lowerer) swap(op string, t dtype.Type, addr, on, x, compare code.Value) code.Value {
+func (l *lowerer) swap(cas code.Op, op string, t dtype.Type, addr, on, x, compare code.Value) code.Value {
 	shift := code.Value(0)
 	if t.Bits() == 16 {
-		shift = l.op(code.OpShl32, nil, l.op(code.OpAnd32, nil, l.op(code.OpTrunc32, nil, addr), l.const32(2)), l.const32(3))
-		addr = l.op(code.OpAnd64, nil, addr, l.b.Const64(-4))
+		low := addr
+		if cas == code.OpAtomGlobalCas {
+			low = l.op(code.OpTrunc32, nil, addr)
+			addr = l.op(code.OpAnd64, nil, addr, l.b.Const64(-4))
+		} else {
+			addr = l.op(code.OpAnd32, nil, addr, l.const32(-4))
+		}
+		shift = l.op(code.OpShl32, nil, l.op(code.OpAnd32, nil, low, l.const32(2)), l.const32(3))
 	}
 	element := func(word code.Value) code.Value {
 		if shift == 0 {
@@ -283,7 +300,7 @@ func (l *lowerer) swap(op string, t dtype.Type, addr, on, x, compare code.Value)
 				to = l.op(code.OpAnd32, nil, to, l.const32(0xffff))
 				word = l.op(code.OpOr32, nil, l.op(code.OpAnd32, nil, c[0], keep), l.op(code.OpShl32, nil, to, shift))
 			}
-			found := l.op(code.OpAtomGlobalCas, []int64{0}, addr, c[0], word)
+			found := l.op(cas, []int64{0}, addr, c[0], word)
 			return []code.Value{found, l.op(code.OpSetpU32, []int64{int64(code.NE)}, found, c[0])}
 		})
 	})

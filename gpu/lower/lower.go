@@ -284,6 +284,9 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"CopyAsyncWaitGroup":   copyAsyncWaitGroup,
 	"CopyAsyncWaitAll":     copyAsyncWaitAll,
 
+	"StoreSharedScatter":  storeSharedScatter,
+	"AtomicShared":        atomicShared,
+	"AtomicScatterShared": atomicShared,
 	"SliceGlobal":         sliceGlobal,
 	"LoadGlobalGather":    loadGlobalGather,
 	"StoreGlobalScatter":  storeGlobalScatter,

@@ -876,3 +876,48 @@ func (prog *Builder) LockSemaphore(semaphore Value, value any, attrs ...Attr) {
 func (prog *Builder) ReleaseSemaphore(semaphore Value, value any, attrs ...Attr) {
 	prog.instr("ReleaseSemaphore", nil, []any{semaphore, value}, attrs)
 }
+
+// StoreSharedScatter adds
+//
+//	StoreSharedScatter(sa, ids, x, dim=[0])
+//
+// Stores elements at indices that the program computed: element [i, j, …] of the tile goes to offset plus that index, but in dimension dim to indices[i, j, …]. All places lie inside. If two elements go to one place, the thread that holds both stores them in the order of its slots; two threads must not.
+func (prog *Builder) StoreSharedScatter(dst Value, indices Value, tile Value, attrs ...Attr) {
+	prog.instr("StoreSharedScatter", nil, []any{dst, indices, tile}, attrs)
+}
+
+// AtomicShared adds
+//
+//	AtomicShared(sum, partial, op=add)
+//
+// One atomic step on each element of a tile of a shared tensor: add, sub, min, max, exch (the tile's element), cas, and on integers and, or, xor. Integers wrap; floats round once, and in f32 sums in global memory subnormal numbers count as 0, as GPUs have it. Steps on one element come in some order. The result, if one is named, is what stood there. offset and dims as in LoadShared. With op=cas the element becomes the tile's where it is compare's.
+func (prog *Builder) AtomicShared(dst Value, tile Value, compare Value, attrs ...Attr) {
+	prog.instr("AtomicShared", nil, []any{dst, tile, compare}, attrs)
+}
+
+// AtomicShared1 adds
+//
+//	AtomicShared(sum, partial, op=add)
+//
+// One atomic step on each element of a tile of a shared tensor: add, sub, min, max, exch (the tile's element), cas, and on integers and, or, xor. Integers wrap; floats round once, and in f32 sums in global memory subnormal numbers count as 0, as GPUs have it. Steps on one element come in some order. The result, if one is named, is what stood there. offset and dims as in LoadShared. With op=cas the element becomes the tile's where it is compare's.
+func (prog *Builder) AtomicShared1(old string, dst Value, tile Value, compare Value, oldType Type, attrs ...Attr) Value {
+	return prog.instr("AtomicShared", []string{old}, []any{dst, tile, compare}, attrs, oldType)[0]
+}
+
+// AtomicScatterShared adds
+//
+//	AtomicScatterShared(histogram, bins, ones, dim=[0], op=add)
+//
+// One atomic step on each of the elements that indices choose, as in StoreSharedScatter: add, sub, min, max, exch (the tile's element), cas, and on integers and, or, xor. Integers wrap; floats round once, and in f32 sums in global memory subnormal numbers count as 0, as GPUs have it. Steps on one element come in some order. Several elements may go to one place.
+func (prog *Builder) AtomicScatterShared(dst Value, indices Value, tile Value, compare Value, attrs ...Attr) {
+	prog.instr("AtomicScatterShared", nil, []any{dst, indices, tile, compare}, attrs)
+}
+
+// AtomicScatterShared1 adds
+//
+//	AtomicScatterShared(histogram, bins, ones, dim=[0], op=add)
+//
+// One atomic step on each of the elements that indices choose, as in StoreSharedScatter: add, sub, min, max, exch (the tile's element), cas, and on integers and, or, xor. Integers wrap; floats round once, and in f32 sums in global memory subnormal numbers count as 0, as GPUs have it. Steps on one element come in some order. Several elements may go to one place.
+func (prog *Builder) AtomicScatterShared1(old string, dst Value, indices Value, tile Value, compare Value, oldType Type, attrs ...Attr) Value {
+	return prog.instr("AtomicScatterShared", []string{old}, []any{dst, indices, tile, compare}, attrs, oldType)[0]
+}

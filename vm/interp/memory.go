@@ -55,6 +55,9 @@ var meanings = map[string]meaning{
 	"ShuffleUp":        move,
 	"ShuffleDown":      move,
 
+	"StoreSharedScatter":  storeSharedScatter,
+	"AtomicShared":        atomicShared,
+	"AtomicScatterShared": atomicShared,
 	"SliceGlobal":         sliceGlobal,
 	"LoadGlobalGather":    loadGlobalGather,
 	"StoreGlobalScatter":  storeGlobalScatter,

@@ -131,7 +131,7 @@ func scatterRules(load bool) []Rule {
 		return in.In[2].Var().Type, in.In[2].Pos
 	}
 	return []Rule{
-		{Text: "The tile has the element type of the global tensor.", Check: func(p *Program, in *Instr) *Violation {
+		{Text: "The tile has the element type of the tensor.", Check: func(p *Program, in *Instr) *Violation {
 			t, pos := tile(in)
 			if g := in.In[0].Var(); g.Type.Elem != t.Elem {
 				return &Violation{Pos: pos, Msg: fmt.Sprintf("%s is of %s, the tile of %s", g.Name, g.Type.Elem, t.Elem), Help: "Cast (value) or View (bits) between them"}

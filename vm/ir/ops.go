@@ -184,7 +184,7 @@ var table = slices.Concat([]*Op{
 	atomicScalar,
 	gridDependencyWait,
 	gridDependencyLaunch,
-}, arithmeticRows, reduceRows, randomRows, sharedRows, asyncRows, movementRows, globalRows)
+}, arithmeticRows, reduceRows, randomRows, sharedRows, asyncRows, movementRows, globalRows, scatterRows)
 
 func (s *Instr) typePos(i int) diag.Pos {
 	if i < len(s.TypePos) {
