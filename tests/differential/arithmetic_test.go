@@ -2,13 +2,20 @@ package differential
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand"
+	"os"
+	"os/exec"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -68,16 +75,26 @@ func elementCodes(rng *rand.Rand, t dtype.Type, n int, nonzero bool) []uint64 {
 	return codes
 }
 
-// TestElementwiseOpsAgree runs every op of the arithmetic family on every element
-// type that its rules allow.
-func TestElementwiseOpsAgree(t *testing.T) {
-	ref := open(t, "interp")
+// elementLaunch is a launch of one element-wise op; approx where its result may
+// differ on a machine.
+type elementLaunch struct {
+	Launch
+	op     *ir.Op
+	elem   dtype.Type
+	approx bool
+}
+
+// elementLaunches are every op of the arithmetic family on every element type that
+// its rules allow, with several inputs each.
+func elementLaunches(t *testing.T, inputs int) []elementLaunch {
+	t.Helper()
 	rng := rand.New(rand.NewSource(1))
+	var all []elementLaunch
 	for _, op := range ir.Ops() {
 		if op.Family != "arithmetic" {
 			continue
 		}
-		tried := 0
+		types := map[dtype.Type]bool{}
 		for _, elem := range dtype.All() {
 			operands := make([]dtype.Type, len(op.In))
 			for i := range operands {
@@ -102,8 +119,8 @@ func TestElementwiseOpsAgree(t *testing.T) {
 					}
 					continue
 				}
-				tried++
-				for range 3 {
+				types[elem] = true
+				for range inputs {
 					var args []ir.Arg
 					for i, of := range operands {
 						shape := []int{32, 5}
@@ -114,30 +131,108 @@ func TestElementwiseOpsAgree(t *testing.T) {
 						args = append(args, ir.Arg{Array: array.FromCodes(of, shape, elementCodes(rng, of, shape[0]*shape[1], whole && i == 1))})
 					}
 					l := Launch{Name: name, Program: p, Args: append(args, ir.Arg{Array: array.New(result, 32, 5)})}
-					want, err := ref.Run(context.Background(), p, l.Args)
-					if err != nil {
-						t.Fatalf("%s: %v", name, err)
-					}
-					for _, noOpt := range []bool{false, true} {
-						got, err := simulate(l, compile.Options{Arch: "sm_80", NoOpt: noOpt})
-						if err != nil {
-							t.Fatalf("%s: %v", name, err)
-						}
-						if elem != dtype.F64 {
-							same(t, l, name, got, want.Args)
-							continue
-						}
-						for k, g := range got[len(got)-1].Array.Floats() {
-							if w := want.Args[len(got)-1].Array.Floats()[k]; g != w && (g == g || w == w) {
-								t.Errorf("%s: element %d is %v, want %v", name, k, g, w)
-							}
-						}
-					}
+					all = append(all, elementLaunch{l, op, elem, approx})
 				}
 			}
 		}
-		if tried < 3 {
-			t.Errorf("%s: only %d element types", op.Name, tried)
+		if len(types) < 3 {
+			t.Errorf("%s: only on %d element types", op.Name, len(types))
+		}
+	}
+	return all
+}
+
+// sameValues is same, but that one NaN of f64 is as good as another.
+func sameValues(t *testing.T, l elementLaunch, what string, got, want []ir.Arg) {
+	t.Helper()
+	if l.elem != dtype.F64 {
+		same(t, l.Launch, what, got, want)
+		return
+	}
+	g, w := got[len(got)-1].Array.Floats(), want[len(want)-1].Array.Floats()
+	for k := range w {
+		if g[k] != w[k] && (g[k] == g[k] || w[k] == w[k]) {
+			t.Errorf("%s, %s: element %d is %v, want %v", l.Name, what, k, g[k], w[k])
+		}
+	}
+}
+
+func TestElementwiseOpsAgree(t *testing.T) {
+	ref := open(t, "interp")
+	for _, l := range elementLaunches(t, 3) {
+		want, err := ref.Run(context.Background(), l.Program, l.Args)
+		if err != nil {
+			t.Fatalf("%s: %v", l.Name, err)
+		}
+		for _, noOpt := range []bool{false, true} {
+			got, err := simulate(l.Launch, compile.Options{Arch: "sm_80", NoOpt: noOpt})
+			if err != nil {
+				t.Fatalf("%s: %v", l.Name, err)
+			}
+			sameValues(t, l, "sim", got, want.Args)
+		}
+	}
+}
+
+// TestElementwiseOpsAssemble gives the PTX of all of them to the real assembler.
+func TestElementwiseOpsAssemble(t *testing.T) {
+	ptxas := need.Ptxas(t)
+	var all strings.Builder
+	for i, l := range elementLaunches(t, 1) {
+		c, err := compile.Program(l.Program, compile.Options{Arch: "sm_80"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		c.Func.Name = fmt.Sprintf("p%d", i)
+		ptx, err := c.PTX()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, body, ok := strings.Cut(ptx, ".visible"); ok && all.Len() > 0 {
+			ptx = ".visible" + body
+		}
+		all.WriteString(ptx)
+	}
+	file := filepath.Join(t.TempDir(), "elements.ptx")
+	if err := os.WriteFile(file, []byte(all.String()), 0o666); err != nil {
+		t.Fatal(err)
+	}
+	if out, err := exec.Command(ptxas, "-arch=sm_80", "-o", os.DevNull, file).CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+}
+
+// TestElementwiseOpsOnGPU compares a GPU with the interpreter, approximations to
+// within a hundredth.
+func TestElementwiseOpsOnGPU(t *testing.T) {
+	gpu, err := device.Open("cuda")
+	if errors.Is(err, device.ErrNoGPU) {
+		t.Skipf("no GPU here: %v; %s", err, howTo)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gpu.Close()
+	ref := open(t, "interp")
+	for _, l := range elementLaunches(t, 3) {
+		want, err := ref.Run(context.Background(), l.Program, l.Args)
+		if err != nil {
+			t.Fatalf("%s: %v", l.Name, err)
+		}
+		got, err := gpu.Run(context.Background(), l.Program, l.Args)
+		if err != nil {
+			t.Fatalf("%s: %v", l.Name, err)
+		}
+		if !l.approx {
+			sameValues(t, l, "cuda", got.Args, want.Args)
+			continue
+		}
+		x, g, w := l.Args[0].Array.Floats(), got.Args[1].Array.Floats(), want.Args[1].Array.Floats()
+		for k := range w {
+			far := (l.op.Name == "Sin" || l.op.Name == "Cos") && !(math.Abs(x[k]) <= math.Pi)
+			if d := math.Abs(g[k] - w[k]); g[k] != w[k] && (g[k] == g[k] || w[k] == w[k]) && !far && !(d <= 0.01*math.Abs(w[k])+1e-6) {
+				t.Errorf("%s: at %v the GPU gives %v, want about %v", l.Name, x[k], g[k], w[k])
+			}
 		}
 	}
 }

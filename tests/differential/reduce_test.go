@@ -2,12 +2,14 @@ package differential
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math/rand"
 	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -72,6 +74,46 @@ func reduceProgram(t *testing.T, op, attrs string, elem, result dtype.Type, warp
 // additions another sum.
 func TestReductionsAgree(t *testing.T) {
 	ref := open(t, "interp")
+	reductions(t, 1, func(l Launch, noOpt bool) {
+		want, err := ref.Run(context.Background(), l.Program, l.Args)
+		if err != nil {
+			t.Fatalf("%s: %v", l.Name, err)
+		}
+		got, err := simulate(l, compile.Options{Arch: "sm_80", NoOpt: noOpt})
+		if err != nil {
+			t.Fatalf("%s: %v", l.Name, err)
+		}
+		same(t, l, "sim", got, want.Args)
+	})
+}
+
+// TestReductionsOnGPU compares some of them on a GPU.
+func TestReductionsOnGPU(t *testing.T) {
+	gpu, err := device.Open("cuda")
+	if errors.Is(err, device.ErrNoGPU) {
+		t.Skipf("no GPU here: %v; %s", err, howTo)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gpu.Close()
+	ref := open(t, "interp")
+	reductions(t, 6, func(l Launch, _ bool) {
+		want, err := ref.Run(context.Background(), l.Program, l.Args)
+		if err != nil {
+			t.Fatalf("%s: %v", l.Name, err)
+		}
+		got, err := gpu.Run(context.Background(), l.Program, l.Args)
+		if err != nil {
+			t.Fatalf("%s: %v", l.Name, err)
+		}
+		same(t, l, "cuda", got.Args, want.Args)
+	})
+}
+
+// reductions gives one of so many programs to check.
+func reductions(t *testing.T, every int, check func(l Launch, noOpt bool)) {
+	t.Helper()
 	rng := rand.New(rand.NewSource(1))
 	types := []dtype.Type{dtype.F32, dtype.F16, dtype.BF16, dtype.I32, dtype.U16, dtype.I16, dtype.I64, dtype.F64, dtype.Bool, dtype.U32}
 	ran := 0
@@ -89,15 +131,7 @@ func TestReductionsAgree(t *testing.T) {
 			}
 		}
 		l.Args[0] = ir.Arg{Array: array.FromCodes(elem, shape, codes)}
-		want, err := ref.Run(context.Background(), l.Program, l.Args)
-		if err != nil {
-			t.Fatalf("%s: %v", l.Name, err)
-		}
-		got, err := simulate(l, compile.Options{Arch: "sm_80", NoOpt: rng.Intn(2) == 0})
-		if err != nil {
-			t.Fatalf("%s: %v", l.Name, err)
-		}
-		same(t, l, "sim", got, want.Args)
+		check(l, rng.Intn(2) == 0)
 		ran++
 	}
 	for _, c := range reducedLayouts {
@@ -113,7 +147,7 @@ func TestReductionsAgree(t *testing.T) {
 			sets = append(sets, []int{0, l.Rank() - 1})
 		}
 		for _, elem := range types {
-			if testing.Short() && rng.Intn(4) > 0 {
+			if testing.Short() && rng.Intn(4) > 0 || rng.Intn(every) > 0 {
 				continue
 			}
 			for _, dims := range sets {
