@@ -64,6 +64,23 @@ var gridDependencyWait = &Op{
 		{Text: "Nothing before it writes global memory, or reads what the program writes.",
 			Why:   "The launch in front, which may be of the same program, is still running: it may read what would be overwritten, or not have written what would be read.",
 			Check: checkBeforeWait},
+		{Text: "No return stands before it.",
+			Why: "Every block waits, also one that has nothing to do: its end would tell the next launch that it can go on.",
+			Check: func(p *Program, in *Instr) *Violation {
+				var before *Return
+				past := false
+				p.Body.Walk(func(s Stmt) bool {
+					past = past || s == Stmt(in)
+					if r, ok := s.(*Return); ok && !past && before == nil {
+						before = r
+					}
+					return !past
+				})
+				if before != nil {
+					return &Violation{Msg: fmt.Sprintf("the return at line %d may end a block before it", before.Pos.Line), Help: "wait first, or guard what follows with if"}
+				}
+				return nil
+			}},
 	},
 	Since: "0.2", Source: "PTX ISA 9.7.13 griddepcontrol", Example: "GridDependencyWait()",
 }
