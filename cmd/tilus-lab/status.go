@@ -12,10 +12,10 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 )
 
-// statusJSON is the status matrix as tests/status wrote it.
+// matrixJSON is the status matrix as tests/status wrote it.
 //
 //go:embed status.json
-var statusJSON []byte
+var matrixJSON []byte
 
 // status is the matrix: per instruction and column, "proved on GPU", "simulated",
 // "assembles", "built", or "not built: " and why, with particulars behind a colon.
@@ -47,11 +47,11 @@ built. With the name of an instruction, every cell is said in full.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
 			if asJSON && len(args) == 0 {
-				_, err := out.Write(statusJSON)
+				_, err := out.Write(matrixJSON)
 				return err
 			}
 			var s status
-			if err := json.Unmarshal(statusJSON, &s); err != nil {
+			if err := json.Unmarshal(matrixJSON, &s); err != nil {
 				return fmt.Errorf("status: %w", err)
 			}
 			if len(args) == 1 {
