@@ -25,6 +25,7 @@ type chart struct {
 	y     int
 	color map[*dispatch.KernelRun]int
 	each  bool
+	step  int // ticks between two lines of the scale
 }
 
 // Gantt draws what happened: packets in their queues, what held up each ACE, blocks
@@ -58,10 +59,10 @@ func Gantt(r *dispatch.Result, title string, now int, o layoutviz.Options) (layo
 	c.slots()
 	c.units()
 	c.grid(top)
-	c.legend()
 	if now >= 0 {
 		c.moment(top)
 	}
+	c.legend()
 	return s.picture(c.y+pad, title, desc), nil
 }
 
@@ -71,21 +72,30 @@ func Sentence(r *dispatch.Result) string {
 		return fmt.Sprintf("Deadlock at tick %d: %s.", r.Deadlock.Tick, r.Deadlock.Why)
 	}
 	desc := fmt.Sprintf("%d blocks in %d ticks.", r.Placed, r.Ticks)
-	// The longest stall of a dealer says most.
-	var worst dispatch.Event
-	longest := 0
+	// What a dealer is held up by says most, then what a packet waits for.
+	var worst, held dispatch.Event
+	longest, still, wait := 0, map[string]int{}, 0
 	for _, e := range r.Events {
-		if e.Step != "stall" {
-			continue
-		}
-		if k := r.Find(e.Kernel); k != nil && e.Block < len(k.Blocks) {
-			if d := int(k.Blocks[e.Block].Dealt) - e.Tick; d > longest {
+		k := r.Find(e.Kernel)
+		switch {
+		case k == nil:
+		case e.Step == "stall" && e.Block < len(k.Blocks):
+			d := int(k.Blocks[e.Block].Dealt) - e.Tick
+			still[e.Actor] += d
+			if d > longest {
 				longest, worst = d, e
 			}
+		case e.Step == "hold" && k.Launch-e.Tick > wait:
+			wait, held = k.Launch-e.Tick, e
 		}
 	}
-	if longest > 0 {
-		desc += fmt.Sprintf(" For %d of them %s stands still: %s.", longest, worst.Actor, worst.Why)
+	switch {
+	case longest > 0 && !r.Cut:
+		desc += fmt.Sprintf(" For %s %s cannot deal: %s.", count(still[worst.Actor], "tick"), worst.Actor, worst.Why)
+	case longest > 0:
+		desc += fmt.Sprintf(" %s often cannot deal: %s.", worst.Actor, worst.Why)
+	case wait > 0:
+		desc += fmt.Sprintf(" For %s %s.", count(wait, "tick"), held.Why)
 	}
 	return desc
 }
@@ -115,6 +125,8 @@ func (c *chart) box(color string, from, to, y, h int, id, label string, words ..
 		cut := c.x(c.now+1) - x
 		c.bar(color, x, y, cut, h)
 		c.bar(c.faint(color, c.now+1), x+cut, y, w-cut, h)
+		c.inside(x, y, cut, h, color, words...)
+		words = nil
 	}
 	c.inside(x, y, w, h, c.faint(color, from), words...)
 	if id != "" {
@@ -154,6 +166,7 @@ func (c *chart) axis() {
 			step = 5
 		}
 	}
+	c.step = step
 	for t := 0; t <= c.ticks; t += step {
 		c.text(c.x(t), c.y+10, noteSize, c.muted, scene.Middle, false, fmt.Sprint(t))
 	}
@@ -163,7 +176,7 @@ func (c *chart) axis() {
 
 func (c *chart) grid(top int) {
 	for t := 0; t <= c.ticks; t++ {
-		if c.ticks <= 60 || t%(c.ticks/12) == 0 {
+		if c.ticks <= 60 || t%c.step == 0 {
 			c.areas = stroke(c.areas, c.line, 0.6, c.x(t), top+14, c.x(t), c.y)
 		}
 	}
@@ -208,7 +221,7 @@ func (c *chart) packets() {
 				to = launch // a barrier packet takes no time
 			}
 			c.box(color, launch, to, c.y+1, h-3, "p"+fmt.Sprint(c.color[k]), fmt.Sprintf("%s %s: published at %d, taken at %d, first block at %d, complete at %d", what, k.Name, k.Arrive, launch, k.Start, k.Finish),
-				fmt.Sprintf("%s: %d–%d", k.Name, launch, k.Finish), k.Name)
+				fmt.Sprintf("%s: %s", k.Name, until(launch, k.Finish)), k.Name)
 			if k.Barrier {
 				c.over = fill(c.over, c.ink, c.x(launch), c.y, 3, h-1)
 			}
@@ -219,11 +232,11 @@ func (c *chart) packets() {
 
 // border draws where user code ends.
 func (c *chart) border() {
-	c.y += 8
+	c.y += 20
 	c.lines = stroke(c.lines, c.accent, 1.5, pad, c.y, c.w-pad, c.y)
 	c.text(c.w-pad, c.y-3, tinySize, c.accent, scene.End, false, "user code: HIP, ROCclr, ROCR")
 	c.text(c.w-pad, c.y+10, tinySize, c.accent, scene.End, false, "hardware; the driver only made the queues")
-	c.y += 2
+	c.y += 6
 }
 
 // dealers draws what each ACE was held up by.
@@ -314,16 +327,23 @@ func (c *chart) slots() {
 	}
 }
 
+// until is a time from one tick to another.
+func until(from, to int) string {
+	if to < 0 {
+		return fmt.Sprintf("%d, never ends", from)
+	}
+	return fmt.Sprintf("%d–%d", from, to)
+}
+
 type span struct {
-	k    *dispatch.KernelRun
-	b    int
-	lane int
+	k  *dispatch.KernelRun
+	b  int
+	at int // work-items below it
 }
 
 // units draws the blocks on compute units, those that some kernel may use.
 func (c *chart) units() {
 	m := c.r.Machine
-	c.section("Compute units", "one bar for each block; units that no kernel may use are left out")
 	used := make(dispatch.Mask, m.Engines())
 	for _, k := range c.r.Runs {
 		if k.Kernel == nil {
@@ -342,25 +362,40 @@ func (c *chart) units() {
 		total += n
 	}
 	by := map[[2]int][]span{}
-	lanes := 1
+	least := m.CU.Threads()
 	if c.each {
 		for _, k := range c.r.Runs {
 			for b, x := range k.Blocks {
 				if x.Start >= 0 {
 					at := [2]int{int(x.SE), int(x.CU)}
 					by[at] = append(by[at], span{k, b, 0})
+					least = min(least, k.Kernel.Threads)
 				}
 			}
 		}
-		for at, list := range by {
-			lanes = max(lanes, layLanes(list))
-			by[at] = list
+		for _, list := range by {
+			stack(list, m.CU.Threads())
 		}
 	}
-	h := max(6, min(28, 520/max(1, total)))
-	lane := max(2, (h-1)/lanes)
-	h = min(lane*lanes, 240) + 2
-	lane = max(1, (h-2)/lanes)
+	whole := m.CU.Threads()
+	peak := least
+	for _, list := range by {
+		for _, s := range list {
+			peak = max(peak, s.at+s.k.Kernel.Threads)
+		}
+	}
+	// High enough for the smallest block's number where there are few units.
+	h := max(8, min(14*m.CU.Threads()/least, 620/max(1, total), 150))
+	doc := fmt.Sprintf("a bar for each block, as high as its share of the unit's %d work-items", whole)
+	switch {
+	case !c.each:
+		doc = "when each unit is busy"
+	case h < 24:
+		// There is no room to show what stays free.
+		whole, doc = peak, fmt.Sprintf("a bar for each block; a row is %d of the unit's %d work-items", peak, m.CU.Threads())
+	}
+	c.section("Compute units", doc+"; units that no kernel may use are left out")
+	share := func(threads int) int { return threads * (h - 2) / whole }
 	pixels := c.columns()
 	for e := range used {
 		n := used.Count()[e]
@@ -378,7 +413,8 @@ func (c *chart) units() {
 			}
 			for _, s := range by[[2]int{e, cu}] {
 				x := s.k.Blocks[s.b]
-				c.box(c.sheet.color(c.color[s.k]), int(x.Start), int(x.Finish), c.y+s.lane*lane, max(1, lane-1), fmt.Sprintf("b%d.%d", c.color[s.k], s.b),
+				high := share(s.at+s.k.Kernel.Threads) - share(s.at)
+				c.box(c.sheet.color(c.color[s.k]), int(x.Start), int(x.Finish), c.y+share(s.at), max(1, high-min(1, high/3)), fmt.Sprintf("b%d.%d", c.color[s.k], s.b),
 					fmt.Sprintf("block %d of %s runs on SE %d CU %d from tick %d to %d", s.b, s.k.Name, e, cu, x.Start, x.Finish), fmt.Sprintf("%s %d", s.k.Name, s.b), fmt.Sprint(s.b))
 			}
 			if !c.each {
@@ -388,26 +424,37 @@ func (c *chart) units() {
 		}
 		mid := (top + c.y) / 2
 		c.text(pad, mid+4, textSize, c.ink, scene.Start, true, fmt.Sprintf("SE %d", e))
-		c.text(pad+44, mid+4, noteSize, c.muted, scene.Start, false, fmt.Sprintf("%d CUs", n))
+		c.text(pad+44, mid+4, noteSize, c.muted, scene.Start, false, count(n, "CU"))
 		c.y += 5
 	}
 }
 
-// layLanes puts spans into lanes in which they do not overlap, and counts them.
-func layLanes(list []span) int {
-	slices.SortStableFunc(list, func(a, b span) int { return int(a.k.Blocks[a.b].Start - b.k.Blocks[b.b].Start) })
-	var ends []int32
-	for i := range list {
-		x := list[i].k.Blocks[list[i].b]
-		lane := slices.IndexFunc(ends, func(end int32) bool { return end >= 0 && end <= x.Start })
-		if lane < 0 {
-			lane = len(ends)
-			ends = append(ends, 0)
-		}
-		ends[lane] = x.Finish
-		list[i].lane = lane
+func count(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
 	}
-	return len(ends)
+	return fmt.Sprintf("%d %ss", n, what)
+}
+
+// stack gives each span a place of as many work-items as it has, the lowest that is
+// free while it runs; where free places are too small it takes the top.
+func stack(list []span, room int) {
+	slices.SortStableFunc(list, func(a, b span) int { return int(a.k.Blocks[a.b].Start - b.k.Blocks[b.b].Start) })
+	var active []span
+	for i := range list {
+		s := &list[i]
+		now := s.k.Blocks[s.b].Start
+		active = slices.DeleteFunc(active, func(o span) bool { f := o.k.Blocks[o.b].Finish; return f >= 0 && f <= now })
+		slices.SortFunc(active, func(a, b span) int { return a.at - b.at })
+		for _, o := range active {
+			if o.at >= s.at+s.k.Kernel.Threads {
+				break
+			}
+			s.at = max(s.at, o.at+o.k.Kernel.Threads)
+		}
+		s.at = max(0, min(s.at, room-s.k.Kernel.Threads))
+		active = append(active, *s)
+	}
 }
 
 // columns are the pixel columns in which a unit is busy, with the number of a
@@ -458,9 +505,9 @@ func (c *chart) legend() {
 		if k.Kernel == nil || i > 11 {
 			continue
 		}
-		words := fmt.Sprintf("%s: %d blocks of %d, %d ticks", k.Name, k.Kernel.Blocks, k.Kernel.Threads, k.Kernel.Ticks)
+		words := fmt.Sprintf("%s: %s of %d, %s", k.Name, count(k.Kernel.Blocks, "block"), k.Kernel.Threads, count(k.Kernel.Ticks, "tick"))
 		if k.Kernel.Ticks == 0 {
-			words = fmt.Sprintf("%s: %d blocks of %d", k.Name, k.Kernel.Blocks, k.Kernel.Threads)
+			words = fmt.Sprintf("%s: %s of %d", k.Name, count(k.Kernel.Blocks, "block"), k.Kernel.Threads)
 		}
 		w := 26 + scene.Width(words, noteSize)
 		if x+w > c.w-pad {
@@ -474,27 +521,57 @@ func (c *chart) legend() {
 		"Provenance: packets, barrier bit, masks: vendor. Dealing in order, one slot for each ACE and engine: paper (Otterness, Anderson 2021). Engines without units are left out, queues go to ACEs in turn, one packet a turn: assumed.")
 }
 
-// moment draws the line of the present and says what happens.
+// moment marks the present tick and says what happens, and what still waits.
 func (c *chart) moment(top int) {
-	x := c.x(min(c.now, c.ticks))
-	c.over = stroke(c.over, c.accent, 2, x, top+12, x, c.y-4)
-	c.y = c.para(pad, c.y+4, c.w-2*pad, headSize, c.accent, true, fmt.Sprintf("Tick %d", c.now))
+	from, to := c.x(min(c.now, c.ticks)), c.x(min(c.now+1, c.ticks))
+	if to > from {
+		band := scene.Fills{Color: mix(c.accent, c.paper, 86), Boxes: []scene.Box{{X: from, Y: top + 14, W: to - from, H: c.y - top - 14}}}
+		c.areas = append([]scene.Item{band}, c.areas...)
+	}
+	c.over = stroke(c.over, c.accent, 2, to, top+14, to, c.y)
+	c.y = c.para(pad, c.y+6, c.w-2*pad, headSize, c.accent, true, fmt.Sprintf("Tick %d", c.now))
 	rank := map[string]int{"deadlock": 0, "stall": 1, "park": 2, "hold": 3, "spin": 4, "complete": 5, "take": 6, "pass": 6, "start": 7, "finish": 8}
 	var at []dispatch.Event
 	for _, e := range c.r.Events {
-		if _, ok := rank[e.Step]; ok && e.Tick == c.now {
+		if _, ok := rank[e.Step]; ok && (e.Tick == c.now || e.Tick < c.now && c.lasts(e)) {
 			at = append(at, e)
 		}
 	}
 	slices.SortStableFunc(at, func(a, b dispatch.Event) int { return rank[a.Step] - rank[b.Step] })
 	if len(at) == 0 {
-		c.y = c.para(pad, c.y, c.w-2*pad, noteSize, c.muted, false, "Nothing changes.")
+		c.y = c.para(pad, c.y, c.w-2*pad, noteSize, c.muted, false, "Nothing changes, and nothing waits.")
 	}
 	for i, e := range at {
-		if i == 5 {
+		if i == 5 && len(at) > 6 {
 			c.y = c.para(pad, c.y, c.w-2*pad, noteSize, c.muted, false, fmt.Sprintf("… and %d more events", len(at)-5))
 			break
 		}
-		c.y = c.para(pad, c.y, c.w-2*pad, noteSize, c.ink, false, fmt.Sprintf("%s: %s (%s)", e.Actor, e.Why, e.Tag))
+		since := ""
+		if e.Tick < c.now {
+			since = fmt.Sprintf(", since tick %d", e.Tick)
+		}
+		c.y = c.para(pad, c.y, c.w-2*pad, noteSize, c.ink, false, fmt.Sprintf("%s%s: %s (%s)", e.Actor, since, e.Why, e.Tag))
 	}
+}
+
+// lasts says whether an event of the past is about something that still waits.
+func (c *chart) lasts(e dispatch.Event) bool {
+	k := c.r.Find(e.Kernel)
+	if k == nil {
+		return false
+	}
+	after := func(tick int) bool { return tick < 0 || tick > c.now }
+	switch e.Step {
+	case "deadlock":
+		return true
+	case "stall":
+		return after(int(k.Blocks[e.Block].Dealt))
+	case "park":
+		return after(int(k.Blocks[e.Block].Start))
+	case "spin":
+		return after(int(k.Blocks[e.Block].Finish))
+	case "hold":
+		return after(k.Launch)
+	}
+	return false
 }

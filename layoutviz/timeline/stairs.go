@@ -41,13 +41,19 @@ func Stairs(list []dispatch.Stair, perSE, at int, title string, o layoutviz.Opti
 		high++
 	}
 	desc := fmt.Sprintf("From 1 to %d compute units.", len(list))
-	worst := 0.0
+	step := func(i int) float64 { return float64(list[i].Packed) / float64(list[i-1].Packed) }
+	worst := 1
 	for i := 1; i < len(list); i++ {
-		if f := float64(list[i].Packed) / float64(list[i-1].Packed); f > worst {
-			worst = f
-			desc = fmt.Sprintf("%d units, packed: %d ticks. One more, and it is %d: %.1f times as long, because every engine in use gets the same number of blocks.",
-				list[i-1].CUs, list[i-1].Packed, list[i].Packed, f)
+		if worst >= len(list) || step(i) > step(worst) {
+			worst = i
 		}
+	}
+	if at > 1 && at <= len(list) && step(at-1) > 1 {
+		worst = at - 1
+	}
+	if worst < len(list) && step(worst) > 1 {
+		desc = fmt.Sprintf("%d units, packed: %d ticks. One more, and it is %d: %.1f times as long, because every engine in use gets as many blocks as the others, and the new one has a single unit.",
+			list[worst-1].CUs, list[worst-1].Packed, list[worst].Packed, step(worst))
 	}
 	y := s.para(pad, pad, s.w-2*pad, bigSize, s.ink, true, title)
 	y = s.para(pad, y+2, s.w-2*pad, textSize, s.muted, false, desc) + 14
@@ -81,12 +87,12 @@ func Stairs(list []dispatch.Stair, perSE, at int, title string, o layoutviz.Opti
 			}
 		}
 	}
-	step := 1
+	every := 1
 	if len(list) > 32 {
-		step = 5
+		every = 5
 	}
 	for i, x := range list {
-		if x.CUs == 1 || x.CUs%step == 0 {
+		if x.CUs == 1 || x.CUs%every == 0 {
 			s.text((px(float64(i))+px(float64(i+1)))/2, top+height+16, noteSize, s.muted, scene.Middle, false, fmt.Sprint(x.CUs))
 		}
 		s.ids = append(s.ids, layoutviz.Element{ID: fmt.Sprintf("n%d", x.CUs), X: px(float64(i)), Y: top, W: px(float64(i+1)) - px(float64(i)), H: height,
@@ -101,22 +107,28 @@ func Stairs(list []dispatch.Stair, perSE, at int, title string, o layoutviz.Opti
 		if at > len(list)*2/3 {
 			anchor, side = scene.End, -10
 		}
+		// The highest value's words stand above its mark, the others' below.
 		used := map[int]bool{}
+		least := min(x.Packed, x.Distributed, x.Skip)
 		for i := len(kinds) - 1; i >= 0; i-- {
 			k := kinds[i]
 			v := k.of(x)
-			s.over = fill(s.over, k.color, mid-5, py(v)-5, 10, 10)
-			if !used[v] {
-				used[v] = true
-				words := fmt.Sprintf("%d CUs: %d ticks", at, v)
-				w := scene.Width(words, headSize)
-				bx := mid + side
-				if anchor == scene.End {
-					bx -= w
-				}
-				s.over = fill(s.over, s.paper, bx-3, py(v)-21, w+6, 16)
-				s.text(mid+side, py(v)-9, headSize, k.color, anchor, true, words)
+			if used[v] {
+				continue
 			}
+			used[v] = true
+			s.over = fill(s.over, k.color, mid-5, py(v)-5, 10, 10)
+			base, side, anchor := py(v)-9, side, anchor
+			if v == least && v != x.Packed {
+				// Below and to the left of falling lines there is room.
+				base = py(v) + 22
+				if at > len(list)/5 {
+					side, anchor = -10, scene.End
+				}
+			} else if v == x.Distributed {
+				continue // between the two; the marks say enough
+			}
+			s.text(mid+side, base, headSize, k.color, anchor, true, fmt.Sprintf("%s: %s", count(at, "CU"), count(v, "tick")))
 		}
 	}
 	y = top + height + 44

@@ -198,11 +198,11 @@ func CreateQueues(c Creation) ([]Event, []HQD, error) {
 			}
 			if c.Scheduler {
 				total++
-				say("list", "driver", "%s is one of %d queues of %d processes", name, total, p+1)
+				say("list", "driver", "%s is one of %s of %s", name, plural(total, "queue"), plural(p+1, "process"))
 				if mapped > 0 {
-					say("unmap", "driver", "UNMAP_QUEUES through the HIQ: the firmware saves %d mapped queues into their MQDs", mapped)
+					say("unmap", "driver", "UNMAP_QUEUES through the HIQ: the firmware saves %s into MQDs", plural(mapped, "mapped queue"))
 				}
-				say("runlist", "driver", "RUN_LIST through the HIQ: %d processes, %d MQDs", p+1, total)
+				say("runlist", "driver", "RUN_LIST through the HIQ: %s, %s", plural(p+1, "process"), plural(total, "MQD"))
 				if hw.Oversubscribed(p+1, total, 0) {
 					say("oversubscribed", "driver", "%s (%d queues for %d hardware queues, %d processes for %d)", OversubscribedLog, total, len(slots), p+1, hw.MaxProcesses)
 				}
@@ -237,4 +237,14 @@ func CreateQueues(c Creation) ([]Event, []HQD, error) {
 		}
 	}
 	return t.events, slots, nil
+}
+
+func plural(n int, what string) string {
+	switch {
+	case n == 1:
+		return "1 " + what
+	case what == "process":
+		what += "e"
+	}
+	return fmt.Sprintf("%d %ss", n, what)
 }
