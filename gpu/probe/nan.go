@@ -40,7 +40,7 @@ func nanRowOf(op code.Op) (nanRow, bool) {
 		return nanRow{dtype.F64, []dtype.Type{dtype.F32}}, true
 	case code.OpF16ToF64:
 		return nanRow{dtype.F64, []dtype.Type{dtype.F16}}, true
-	case code.OpSqrtF64:
+	case code.OpSqrtF64, code.OpRoundF64, code.OpFloorF64, code.OpCeilF64, code.OpTruncF64:
 		return f64(1)
 	case code.OpAddF64, code.OpSubF64, code.OpMulF64, code.OpDivF64, code.OpMinF64, code.OpMaxF64:
 		return f64(2)
