@@ -306,6 +306,9 @@ func valueJSON(v notation.Value) any {
 		}
 		return d
 	}
+	if n, ok := v.Number(); ok {
+		return map[string]string{"text": v.Text(), "what": v.What(), "value": n.String()}
+	}
 	d := linearDoc{Text: v.Text(), What: v.What(), forms: formsOf(v)}
 	if l, err := v.Linear(); err == nil {
 		m := l.Matrix()
@@ -351,6 +354,10 @@ func layoutJSON(v notation.Value, l layout.Layout) layoutDoc {
 func valueText(w io.Writer, v notation.Value, t dtype.Type) error {
 	if a, operand, ok := v.Instruction(); ok && operand == "" {
 		return instructionText(w, v, a)
+	}
+	if n, ok := v.Number(); ok {
+		_, err := fmt.Fprintf(w, "%s = %s\n", v.Text(), n)
+		return err
 	}
 	o, isOperand := v.Operand()
 	if isOperand {
@@ -402,7 +409,12 @@ func otherText(w io.Writer, v notation.Value, noThreads error) error {
 	l, linearErr := v.Linear()
 	switch {
 	case err == nil:
-		fmt.Fprintf(tw, "layout\t%s\n", s)
+		// CuTe's modes nest, and shared layouts do not.
+		own, cuteErr := v.To(notation.CuTe)
+		if cuteErr != nil || v.Form() != notation.CuTe {
+			own = s.String()
+		}
+		fmt.Fprintf(tw, "layout\t%s\n", own)
 		fmt.Fprintf(tw, "shape\t%s, %d elements\n", ints(s.Shape()), s.Size())
 		fmt.Fprintf(tw, "memory\t%d places", s.CountSize())
 		if n := s.CountSize() - s.Size(); n > 0 && s.Injective() {

@@ -80,6 +80,8 @@ func (v Value) Linear() (linear.Layout, error) {
 		return swizzleToLinear(v.sw)
 	case instruction:
 		return linear.Layout{}, v.choose()
+	case number:
+		return linear.Layout{}, fail(eKind, "", "a number holds no places")
 	case tensorMemory:
 		return linear.Layout{}, fail(eForm, "", "a layout of tensor memory gives a lane and a column; its linear form is not written here")
 	}
@@ -142,6 +144,10 @@ func (v Value) Swizzle() (layout.Swizzle, bool) {
 	return layout.Swizzle{}, false
 }
 
+// Number is the result of an operation that gives a number or list, such as
+// size((4,8):(8,1)).
+func (v Value) Number() (cute.Tuple, bool) { return v.num, v.kind == number }
+
 // To writes the value in one of [Forms]. [Read] reads the text back as the same
 // map. The error is a diag.Problem that says why the form cannot express it.
 func (v Value) To(form string) (string, error) {
@@ -152,8 +158,13 @@ func (v Value) To(form string) (string, error) {
 		}
 		return "", fail(eUnknown, help, "there is no form %q", form)
 	}
-	if v.kind == instruction {
+	switch {
+	case v.kind == instruction:
 		return "", v.choose()
+	case v.kind == number && form == CuTe:
+		return v.num.String(), nil
+	case v.kind == number:
+		return "", fail(eForm, "", "%s is a number or list, not a layout", v.num)
 	}
 	switch form {
 	case Chain, FourPart:

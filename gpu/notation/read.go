@@ -39,9 +39,11 @@ const (
 	swizzle                   // offset → offset
 	tensorMemory
 	instruction
+	number // or list of numbers, the result of an operation such as size
 )
 
-// Value is a layout, a swizzle or an instruction that was read. It is immutable.
+// Value is a layout, a swizzle, an instruction or the number that an operation gives.
+// It is immutable.
 type Value struct {
 	form string
 	kind kind
@@ -54,6 +56,7 @@ type Value struct {
 	composed *cute.Composed
 	lin      *linear.Layout
 	sw       layout.Swizzle
+	num      cute.Tuple
 	lanes    int // of a warp, 0 where nobody said
 
 	atom    *arch.Atom
@@ -133,7 +136,7 @@ func read(text string, shape []int) (Value, error) {
 var (
 	firstWord = regexp.MustCompile(`^\s*\(*\s*(?:\w+\.)?([A-Za-z_][\w:]*)\s*[(<]`)
 	nameOnly  = regexp.MustCompile(`^\s*[A-Za-z][\w.:<>,/ -]*$`)
-	cuteStart = regexp.MustCompile(`^[\s(]*_?\d`)
+	cuteStart = regexp.MustCompile(`^[\s(<]*_?\d`)
 )
 
 // recognise decides by the looks which notation a text is in, and reads it.
@@ -249,9 +252,16 @@ func cuteValue(text string, shape []int) (Value, error) {
 	if s, ok := e.Swizzle(); ok {
 		return Value{form: Swizzle, kind: swizzle, sw: s}, nil
 	}
+	// A list that is written out is a shape; one that was computed is an answer.
+	if t, ok := e.Tuple(); ok && !cuteStart.MatchString(text) {
+		if shape != nil {
+			return Value{}, fail(eShape, "", "%s is a number or list, and lies on no tile", t)
+		}
+		return Value{form: CuTe, kind: number, num: t}, nil
+	}
 	c, ok := e.Composed()
 	if !ok {
-		return Value{}, fail(eUnknown, "write a layout such as (8,64):(64,1)", "this CuTe expression is no layout but a %s: %s", e.Kind(), e)
+		return Value{}, fail(eUnknown, "write a layout such as (8,64):(64,1), or divide one: logical_divide((8,8),<4:1,2:1>)", "this is no layout but a %s: %s", e.Kind(), e)
 	}
 	if c.Layout.Coordinates() {
 		l, tile, err := fromCoordinates(c.Layout)
@@ -376,7 +386,8 @@ func (v Value) Form() string { return v.form }
 func (v Value) Text() string { return v.text }
 
 // What says in words what was read: "register layout", "layout of memory",
-// "linear map", "swizzle", "layout of tensor memory", "instruction" or "operand".
+// "linear map", "swizzle", "layout of tensor memory", "instruction", "operand" or
+// "number".
 func (v Value) What() string {
 	switch {
 	case v.operand != nil:
@@ -391,6 +402,8 @@ func (v Value) What() string {
 		return "swizzle"
 	case v.kind == tensorMemory:
 		return "layout of tensor memory"
+	case v.kind == number:
+		return "number"
 	}
 	return "instruction"
 }
@@ -447,9 +460,11 @@ func (v Value) shape() []int {
 // Shape is the shape of the tile, tensor or memory; empty for swizzles.
 func (v Value) Shape() []int {
 	if v.composed != nil {
-		if s, err := composedToShared(*v.composed); err == nil {
-			return s.Shape()
+		out := []int{}
+		for i := range v.composed.Layout.Rank() {
+			out = append(out, v.composed.Layout.Mode(i).Size())
 		}
+		return out
 	}
 	return v.shape()
 }
