@@ -118,8 +118,8 @@ func MMA(name string, a, b, cd Fragment, more []Fragment, o Options) (Picture, e
 		}
 	}
 	labelled, linked := size <= maxLabelled, size <= maxLinked
-	if size > 4*maxCells {
-		return Picture{}, fmt.Errorf("layoutviz: the operands of %s have %d elements; the most is %d", name, size, 4*maxCells)
+	if size > 8*maxCells {
+		return Picture{}, fmt.Errorf("layoutviz: the operands of %s have %d elements; the most is %d", name, size, 8*maxCells)
 	}
 	desc := fmt.Sprintf("%s: A is %s, B is %s, C is %s.", name, a.Layout, b.Layout, cd.Layout)
 	caption := []string{name}

@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -249,6 +250,7 @@ var recordFile = filepath.Join("tests", "record", "rows.json")
 
 func newAtomStatus() *cobra.Command {
 	var file string
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "status",
 		Short: "Write the catalogue's status page as Markdown",
@@ -269,6 +271,13 @@ changed. The record is read from tests/record/rows.json below the current folder
 			if err != nil {
 				return err
 			}
+			if asJSON {
+				doc, err := atomStatus(raw)
+				if err != nil {
+					return fmt.Errorf("%s: %w", file, err)
+				}
+				return printJSON(cmd.OutOrStdout(), doc)
+			}
 			page, err := statusPage(raw)
 			if err != nil {
 				return fmt.Errorf("%s: %w", file, err)
@@ -278,7 +287,35 @@ changed. The record is read from tests/record/rows.json below the current folder
 		},
 	}
 	cmd.Flags().StringVar(&file, "record", recordFile, "`FILE` with what GPU runs proved")
+	cmd.Flags().BoolVar(&asJSON, "json", false, "print a list with an object for each instruction")
 	return cmd
+}
+
+// statusDoc is an instruction of the status page as JSON.
+type statusDoc struct {
+	Name      string   `json:"name"`
+	Family    string   `json:"family"`
+	Since     string   `json:"since"`
+	Source    string   `json:"source"`
+	CheckedBy []string `json:"checked_by"`
+	Row       string   `json:"thread_code,omitempty"`
+	GPU       string   `json:"gpu,omitempty"` // what the record says of the row
+}
+
+func atomStatus(record []byte) ([]statusDoc, error) {
+	proved, err := proofs(record)
+	if err != nil {
+		return nil, err
+	}
+	out := []statusDoc{}
+	for _, a := range arch.Atoms() {
+		d := statusDoc{Name: a.Name, Family: a.Family, Since: a.Since, Source: a.Source, CheckedBy: append([]string{}, a.Oracles()...), Row: a.Row}
+		if a.Row != "" {
+			d.GPU = cmp.Or(proved[a.Row], "not run")
+		}
+		out = append(out, d)
+	}
+	return out, nil
 }
 
 // proofs says for each thread-code row what the record holds: "proved on …",

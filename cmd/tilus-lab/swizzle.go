@@ -386,12 +386,15 @@ func newTensorMap() *cobra.Command {
 	var m bank.TensorMap
 	var dims, strides []int64
 	var address uint64
-	var at []int
+	var at, corner []int
 	var base int
+	var asJSON bool
+	var draw *pictureFlags
 	cmd := &cobra.Command{
 		Use:   "tensormap",
-		Short: "Check a tensor map against TMA's limits; inner dimension first",
+		Short: "Check a tensor map against TMA's limits, and draw a box; inner dimension first",
 		Example: `  tilus-lab swizzle tensormap --type f16 --dims 64,64 --strides 128 --box 64,8 --swizzle 128B
+  tilus-lab swizzle tensormap --type f16 --dims 64,64 --strides 128 --box 64,8 --swizzle 128B --corner 32,60 --svg box.svg
   tilus-lab swizzle tensormap --type f16 --dims 64,64 --strides 128 --box 64,8 --swizzle 128B --base 0x480 --at 8,1`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -417,9 +420,35 @@ func newTensorMap() *cobra.Command {
 				m.Strides = append(m.Strides, uint64(s))
 			}
 			if p := m.Check(); len(p) > 0 {
+				if asJSON {
+					says := []string{}
+					for _, x := range p {
+						says = append(says, x.Msg)
+					}
+					if err := printJSON(cmd.OutOrStdout(), map[string]any{"valid": false, "problems": says}); err != nil {
+						return err
+					}
+					return silent(1)
+				}
 				return p.Err()
 			}
+			if draw.wanted() {
+				if len(corner) != 0 && len(corner) != 2 {
+					return usageError{errors.New("--corner takes the column and the row at which the box begins")}
+				}
+				pic, err := layoutviz.TMA(m, append(corner, 0, 0)[1], append(corner, 0, 0)[0], base, draw.options())
+				if err != nil {
+					return err
+				}
+				if err := draw.write(cmd, pic); err != nil || !asJSON && at == nil {
+					return err
+				}
+			}
 			w := cmd.OutOrStdout()
+			doc := map[string]any{"valid": true, "bytes": bank.TensorMapBytes, "alignment": bank.TensorMapAlign}
+			if at == nil && asJSON {
+				return printJSON(w, doc)
+			}
 			if at == nil {
 				fmt.Fprintf(w, "The map is right; the driver makes %d bytes of it, at a multiple of %d.\n", bank.TensorMapBytes, bank.TensorMapAlign)
 				return nil
@@ -433,6 +462,10 @@ func newTensorMap() *cobra.Command {
 				}
 			}
 			a := m.At(base, at...)
+			if asJSON {
+				doc["index"], doc["lies_at"] = at, a
+				return printJSON(w, doc)
+			}
 			fmt.Fprintf(w, "element %v lies at 0x%x (%d)\n", at, a, a)
 			return nil
 		},
@@ -449,6 +482,9 @@ func newTensorMap() *cobra.Command {
 	f.BoolVar(&m.FillNaN, "fill-nan", false, "what lies outside becomes NaN")
 	f.IntSliceVar(&at, "at", nil, "say where this `INDEX` of the box lies in shared memory")
 	f.IntVar(&base, "base", 0, "shared `ADDRESS` of the box")
+	f.IntSliceVar(&corner, "corner", nil, "`INDEX` of the tensor at which the drawn box begins (default: the first element)")
+	f.BoolVar(&asJSON, "json", false, "print it as JSON")
+	draw = addPictureFlags(cmd)
 	return cmd
 }
 
@@ -503,6 +539,7 @@ func newCanonical() *cobra.Command {
 	var d bank.Descriptor
 	var elem string
 	var groups int
+	var asJSON bool
 	cmd := &cobra.Command{
 		Use:   "canonical",
 		Short: "Show the shared-memory layouts that wgmma and tcgen05 expect",
@@ -512,7 +549,8 @@ func newCanonical() *cobra.Command {
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			tw := tabwriter.NewWriter(cmd.OutOrStdout(), 2, 8, 2, ' ', 0)
-			fmt.Fprint(tw, "major\tswizzle\tlayout")
+			head := "major\tswizzle\tlayout"
+			docs := []map[string]string{}
 			bits := 0
 			if elem != "" {
 				t, err := dtype.Parse(elem)
@@ -520,19 +558,25 @@ func newCanonical() *cobra.Command {
 					return usageError{err}
 				}
 				bits = t.Bits()
-				fmt.Fprintf(tw, "\tin elements of %s", t)
+				head += "\tin elements of " + t.String()
 			}
-			fmt.Fprintln(tw)
+			fmt.Fprintln(tw, head)
 			for _, c := range bank.Canonicals() {
+				doc := map[string]string{"major": fmt.Sprint(c.Major), "swizzle": c.Mode, "layout": c.String()}
+				docs = append(docs, doc)
 				fmt.Fprintf(tw, "%s\t%s\t%s", c.Major, c.Mode, c)
 				if bits > 0 {
 					text, err := c.CuTe(bits, d, groups)
 					if err != nil {
 						return err
 					}
+					doc["cute"] = fmt.Sprint(text)
 					fmt.Fprintf(tw, "\t%s", text)
 				}
 				fmt.Fprintln(tw)
+			}
+			if asJSON {
+				return printJSON(cmd.OutOrStdout(), docs)
 			}
 			return tw.Flush()
 		},
@@ -542,17 +586,28 @@ func newCanonical() *cobra.Command {
 	f.IntVar(&d.Leading, "lbo", 128, "leading-dimension offset in `BYTES`")
 	f.IntVar(&d.Stride, "sbo", 1024, "stride-dimension offset in `BYTES`")
 	f.IntVar(&groups, "groups", 2, "`GROUPS` of 8 rows")
+	f.BoolVar(&asJSON, "json", false, "print it as JSON")
 	return cmd
 }
 
 func newTranspose() *cobra.Command {
 	var asJSON bool
+	var draw *pictureFlags
 	cmd := &cobra.Command{
 		Use:     "transpose",
 		Short:   "The worked example: a 32×32 transpose through shared memory, five ways",
-		Example: "  tilus-lab swizzle transpose --json",
+		Example: "  tilus-lab swizzle transpose --svg transpose.svg",
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if draw.wanted() {
+				pic, err := layoutviz.Transpose(draw.options())
+				if err != nil {
+					return err
+				}
+				if err := draw.write(cmd, pic); err != nil || !asJSON {
+					return err
+				}
+			}
 			steps := bank.Transpose()
 			if asJSON {
 				return printJSON(cmd.OutOrStdout(), steps)
@@ -584,5 +639,6 @@ func newTranspose() *cobra.Command {
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print the steps as JSON, with the bank of every element")
+	draw = addPictureFlags(cmd)
 	return cmd
 }
