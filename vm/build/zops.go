@@ -69,8 +69,11 @@ func Offset(values ...any) Attr { return list("offset", values) }
 // Dims is the attribute dims, a list of integers: the dimension of src that each dimension of the tile lies along.
 func Dims(values ...any) Attr { return list("dims", values) }
 
-// Cache is the attribute cache, a word: stream: the bytes are read once and need no place in the L1 cache; a hint that changes no result.
+// Cache is the attribute cache, a word: stream: the bytes are used once and need no place in the L1 cache; evict_first, evict_last: they are the first, the last to lose their place there. A hint that changes no result.
 func Cache(word string) Attr { return Attr("cache=" + word) }
+
+// Prefetch is the attribute prefetch, a number: 64, 128 or 256: so many bytes around what is read come to the L2 cache; a hint that changes no result.
+func Prefetch(value any) Attr { return Attr("prefetch=" + operand(value)) }
 
 // StoreGlobal adds
 //
@@ -804,6 +807,18 @@ func (prog *Builder) ShuffleDown(tile string, x Value, tileType Type, attrs ...A
 func (prog *Builder) SliceGlobal(tensor string, src Value, tensorType Type, attrs ...Attr) Value {
 	return prog.instr("SliceGlobal", []string{tensor}, []any{src}, attrs, tensorType)[0]
 }
+
+// PrefetchGlobal adds
+//
+//	PrefetchGlobal(gb, offset=[k + 2, bj, 0], shape=[1, 1, 96])
+//
+// Asks for a part of a global tensor, of the shape given, to be brought to the L2 cache. What lies outside is left out. It changes no result.
+func (prog *Builder) PrefetchGlobal(src Value, attrs ...Attr) {
+	prog.instr("PrefetchGlobal", nil, []any{src}, attrs)
+}
+
+// Shape is the attribute shape, a list of integers: the part's extents, one per dimension of src.
+func Shape(values ...any) Attr { return list("shape", values) }
 
 // LoadGlobalGather adds
 //

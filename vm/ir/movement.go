@@ -3,6 +3,8 @@ package ir
 import (
 	"fmt"
 	"slices"
+
+	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
 // The rows of this file move elements of register tensors. All but ConvertLayout
@@ -35,7 +37,7 @@ var movementRows = []*Op{
 			}
 			return to, ""
 		}), "xt = Transpose(x) : register f16[8, 16] local(1, 2).column_spatial(4, 8).local(2, 1)"),
-	movement("Reshape", "The same elements, in row-major order, in another shape of as many. No element leaves its thread.", nil,
+	alias("ReshapeRegister", movement("Reshape", "The same elements, in row-major order, in another shape of as many. No element leaves its thread.", nil,
 		Rule{Text: "Source and result have equally many elements.", Check: func(p *Program, in *Instr) *Violation {
 			from, _ := in.In[0].Var().Type.Dims()
 			to, _ := in.Out[0].Type.Dims()
@@ -43,7 +45,7 @@ var movementRows = []*Op{
 				return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s is %v, %d elements; the result is %v, %d elements", in.In[0].Var().Name, from, product(from), to, product(to))}
 			}
 			return nil
-		}}, "f = Reshape(x) : register f16[128] local(2).spatial(32).local(2)"),
+		}}, "f = Reshape(x) : register f16[128] local(2).spatial(32).local(2)")),
 	movement("Squeeze", "The same elements without some dimensions of extent 1.",
 		[]AttrSpec{{Name: "dims", Kind: AttrInts, Required: true, Doc: "the dimensions of x that go"}},
 		derivedShape("dims names different dimensions of extent 1 of the source; the result has the others.", func(in *Instr, from []int) ([]int, string) {
@@ -132,6 +134,12 @@ func movement(name, doc string, attrs []AttrSpec, shape Rule, example string) *O
 		Rules: []Rule{ruleSameRegisterElem, shape, ruleHeld},
 		Since: "0.3", Source: paper + " Table 1", Example: example,
 	}
+}
+
+// alias gives a row another name.
+func alias(name string, op *Op) *Op {
+	op.Aliases = append(op.Aliases, name)
+	return op
 }
 
 // shuffle is the row of an exchange between neighbours in a warp.
@@ -274,6 +282,9 @@ var ruleHeld = Rule{
 		}
 		for _, at := range places {
 			if _, bad := MoveSlots(in, at); bad != nil {
+				if t, ok := unmoved(in); ok {
+					bad.Help = fmt.Sprintf("write the result as %s, or ConvertLayout %s first", t, in.In[0].Var().Name)
+				}
 				if len(places) > 1 {
 					bad.Msg = fmt.Sprintf("at offset %v %s", at, bad.Msg)
 				}
@@ -282,6 +293,28 @@ var ruleHeld = Rule{
 		}
 		return nil
 	},
+}
+
+// unmoved is the type of the result in which every element lies where it is in the
+// source.
+func unmoved(in *Instr) (Type, bool) {
+	l := in.In[0].Var().Type.Layout
+	dims, _ := in.Out[0].Type.Dims()
+	var err error
+	switch in.Op.Name {
+	case "Assign":
+	case "Transpose":
+		l, err = l.Permute(in.Order()...)
+	case "Reshape", "Squeeze", "Unsqueeze":
+		l, err = l.Reshape(dims...)
+	case "Repeat":
+		l = layout.Local(in.ints("repeats")...).Mul(l)
+	case "RepeatInterleave":
+		l = l.Local(in.ints("repeats")...)
+	default:
+		return Type{}, false
+	}
+	return RegisterOf(in.Out[0].Type.Elem, l), err == nil
 }
 
 // firstHold reports that the first n rules of the op hold.
@@ -380,51 +413,66 @@ func MovedFrom(in *Instr, offset []int) []int32 {
 			out[i] = int32(i)
 		}
 		part, _ := in.part().Dims()
-		dims := in.Dims(len(to), len(part))
+		source := in.source(to, offset)
 		for e, index := 0, make([]int, len(part)); e < product(part); e++ {
-			at := slices.Clone(offset)
-			for i, d := range dims {
-				at[d] += index[i]
-			}
-			out[flatten(to, at)] = int32(len(out) + e)
+			out[flatten(to, source(index))] = int32(len(out) + e)
 			next(part, index)
 		}
 		return out
 	}
-	index := make([]int, len(to))
-	for e := range out {
-		out[e] = int32(in.movedFrom(from, e, index, offset))
-		next(to, index)
+	if slices.Contains([]string{"Transpose", "Repeat", "RepeatInterleave", "SliceRegister"}, in.Op.Name) {
+		source := in.source(from, offset)
+		index := make([]int, len(to))
+		for e := range out {
+			out[e] = int32(flatten(from, source(index)))
+			next(to, index)
+		}
+		return out
+	}
+	for e := range out { // row-major order stays
+		out[e] = int32(e)
 	}
 	return out
 }
 
-// movedFrom is the element of an operand of shape from that element e of the
-// result, at index, is.
-func (s *Instr) movedFrom(from []int, e int, index, offset []int) int {
+// source gives the index in an operand of shape from that an index of the result
+// stands for; it is used again by the next call.
+func (s *Instr) source(from, offset []int) func(index []int) []int {
 	at := make([]int, len(from))
 	switch s.Op.Name {
 	case "Transpose":
-		for i, d := range s.Order() {
-			at[d] = index[i]
+		order := s.Order()
+		return func(index []int) []int {
+			for i, d := range order {
+				at[d] = index[i]
+			}
+			return at
 		}
 	case "Repeat":
-		for d, n := range from {
-			at[d] = index[d] % n
+		return func(index []int) []int {
+			for d, n := range from {
+				at[d] = index[d] % n
+			}
+			return at
 		}
 	case "RepeatInterleave":
-		for d, n := range s.ints("repeats") {
-			at[d] = index[d] / n
+		times := s.ints("repeats")
+		return func(index []int) []int {
+			for d, n := range times {
+				at[d] = index[d] / n
+			}
+			return at
 		}
-	case "SliceRegister":
+	}
+	part, _ := s.part().Dims()
+	dims := s.Dims(len(from), len(part))
+	return func(index []int) []int {
 		copy(at, offset)
-		for i, d := range s.Dims(len(from), len(index)) {
+		for i, d := range dims {
 			at[d] += index[i]
 		}
-	default: // row-major order stays
-		return e
+		return at
 	}
-	return flatten(from, at)
 }
 
 // Places are the offsets that a slice may have: one where offset is constant, else
