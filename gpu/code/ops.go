@@ -267,6 +267,7 @@ const (
 	OpAtomSharedMaxS32
 	OpAtomSharedMaxU32
 	OpSpinGlobal
+	OpPrefetchL2
 
 	OpCpAsyncB32
 	OpCpAsyncB64

@@ -299,6 +299,7 @@ var fixed = [numOps]Row{
 	OpAtomSharedMaxS32: {Name: "atom.shared.max.s32", In: []Type{B32, B32}, Out: []Type{B32}, Imm: []ImmKind{ImmOffset}, Class: Atomic, Space: Shared, Unit: 4, Count: 1, PTX: `atom.shared.max.s32 {o0}, {mem}, {a1}`, Doc: "b32 at the address becomes: the larger as signed numbers", Source: "PTX ISA 9.7.13 atom, red"},
 	OpAtomSharedMaxU32: {Name: "atom.shared.max.u32", In: []Type{B32, B32}, Out: []Type{B32}, Imm: []ImmKind{ImmOffset}, Class: Atomic, Space: Shared, Unit: 4, Count: 1, PTX: `atom.shared.max.u32 {o0}, {mem}, {a1}`, Doc: "b32 at the address becomes: the larger as unsigned numbers", Source: "PTX ISA 9.7.13 atom, red"},
 	OpSpinGlobal:       {Name: "spin.acquire.gpu.global.b32", In: []Type{B64, B32}, Imm: []ImmKind{ImmOffset}, Class: Barrier, Space: Global, Unit: 4, Count: 1, PTX: `{ .reg .pred other; .reg .b32 found; again: ld.acquire.gpu.global.b32 found, {mem}; setp.ne.b32 other, found, {a1}; @other bra again; }`, Doc: "waits until b32 at the address is b; what the thread that wrote it by an atomic with acq_rel had stored before is seen after", Source: "PTX ISA 9.7.9 ld, 8 memory consistency model"},
+	OpPrefetchL2:       {Name: "prefetch.global.L2", In: []Type{B64}, Class: Barrier, PTX: `prefetch.global.L2 [{a0}]`, Doc: "asks for the line of the address to be brought to the L2 cache; changes nothing, whatever the address", Source: "PTX ISA 9.7.9 prefetch"},
 
 	// Asynchronous copies. What they write is there for the thread after a wait, for
 	// other threads after a barrier behind it.

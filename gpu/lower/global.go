@@ -343,3 +343,48 @@ func releaseSemaphore(l *lowerer, in *ir.Instr) {
 	l.barrier()
 	l.onlyFirst(func() { l.op(code.OpAtomGlobalAcqRelExch, []int64{0}, addr, v) })
 }
+
+// lineBytes is how much one prefetch brings.
+const lineBytes = 128
+
+// prefetchGlobal cuts the part into lines along its last dimension, which the threads
+// ask for in turn.
+func prefetchGlobal(l *lowerer, in *ir.Instr) {
+	g := l.env[in.In[0].Var()].global
+	shape := make([]int64, len(g.extents))
+	for d, e := range in.Attr("shape").Exprs {
+		shape[d], _ = ir.ConstInt(e)
+	}
+	last := len(shape) - 1
+	step := max(1, int64(lineBytes*8/g.elem.Bits())) // elements of a line
+	lines := (shape[last] + step - 1) / step
+	total := lines
+	for _, n := range shape[:last] {
+		total *= n
+	}
+	offset := in.Attr("offset").Exprs
+	for first := int64(0); first < total; first += int64(l.threads.Size) {
+		n := l.add32(l.tid, l.const32(first))
+		var on code.Value
+		if first+int64(l.threads.Size) > total {
+			on = l.op(code.OpSetpU32, []int64{int64(code.LT)}, n, l.const32(total))
+		}
+		index := make([]code.Value, len(shape))
+		for d := last; d >= 0; d-- {
+			extent, unit := shape[d], int64(1)
+			if d == last {
+				extent, unit = lines, step
+			}
+			x := n
+			if d > 0 {
+				x, n = l.remainderU32(n, extent), l.divideU32(n, extent)
+			}
+			index[d] = l.add32(l.index(offset[d]), l.mul32(x, l.const32(unit)))
+			on = l.andPred(on, l.below(index[d], g.extents[d]))
+		}
+		// Bits of elements fit 64 bits; a line may begin inside a byte.
+		bits := l.op(code.OpMulWideS32, nil, l.flat(g, index), l.const32(int64(g.elem.Bits())))
+		addr := l.op(code.OpAdd64, nil, g.base, l.op(code.OpShrU64, nil, bits, l.const32(3)))
+		l.b.If(on, func() []code.Value { l.op(code.OpPrefetchL2, nil, addr); return nil }, nil)
+	}
+}

@@ -288,6 +288,7 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"AtomicShared":        atomicShared,
 	"AtomicScatterShared": atomicShared,
 	"SliceGlobal":         sliceGlobal,
+	"PrefetchGlobal":      prefetchGlobal,
 	"LoadGlobalGather":    loadGlobalGather,
 	"StoreGlobalScatter":  storeGlobalScatter,
 	"AtomicGlobal":        atomicGlobal,

@@ -46,8 +46,11 @@ const manyElements = 1 << 20
 // locate finds the tile of a load or store in its tensor.
 func (l *lowerer) locate(in *ir.Instr, tile ir.Type) *access {
 	a := &access{g: l.env[in.In[0].Var()].global, tile: tile, width: tile.Elem.Bits()}
-	if c := in.Attr("cache"); c != nil && c.Word == "stream" {
-		a.hints = code.NoAllocate
+	if c := in.Attr("cache"); c != nil {
+		a.hints = map[string]code.Attr{"stream": code.NoAllocate, "evict_first": code.EvictFirst, "evict_last": code.EvictLast}[c.Word]
+	}
+	if n := in.Attr("prefetch"); n != nil {
+		a.hints |= map[float64]code.Attr{64: code.L2Prefetch64, 128: code.L2Prefetch128, 256: code.L2Prefetch256}[n.Number]
 	}
 	rank := len(a.g.extents)
 	dims := in.Dims(rank, len(tile.Shape))
@@ -437,7 +440,7 @@ func (l *lowerer) storeRun(a *access, addr code.Value, r run, guard code.Value, 
 			}
 			in = append(in, x)
 		}
-		l.guarded(guard, storeOps[w], []int64{int64((r.delta*a.width + pos) / 8), 0}, nil, in...)
+		l.guarded(guard, storeOps[w], []int64{int64((r.delta*a.width + pos) / 8), int64(a.hints)}, nil, in...)
 		pos += w
 	}
 }

@@ -15,6 +15,8 @@ func barrierCases(op code.Op) []Case {
 		return []Case{spinCase(op)}
 	case code.OpGridDepWait, code.OpGridDepLaunch:
 		return []Case{aloneInStreamCase(op)}
+	case code.OpPrefetchL2:
+		return []Case{prefetchCase(op)}
 	case code.OpCheck, code.OpAssume, code.OpCheckIndex:
 		return []Case{checkCase(op)}
 	case code.OpClock, code.OpGlobalTimer:
@@ -276,4 +278,23 @@ func controlCases(op code.Op) []Case {
 		return want
 	}
 	return []Case{c}
+}
+
+// prefetchCase asks for words before they are loaded: they must be the same.
+func prefetchCase(op code.Op) Case {
+	const n = 4 * blockSize
+	m := newMaker(op)
+	words := make([]uint64, n)
+	for k := range words {
+		words[k] = uint64(k) * 0x9e3779b1 & 0xffffffff
+	}
+	idx := m.thread()
+	p, _ := m.buffer(column(code.B32, words))
+	q, k := m.buffer(make([]byte, 4*n))
+	m.raw(op, nil, 0, m.at(p, idx, 4))
+	m.store(m.load(code.B32, m.at(p, idx, 4), 0), m.at(q, idx, 4), 0)
+	c := m.done("load behind it", n/blockSize)
+	c.Out = []Out{{Buf: k, Size: 4}}
+	c.Want = func() [][]byte { return [][]byte{column(code.B32, words)} }
+	return c
 }

@@ -136,7 +136,7 @@ func (d *decoder) instr(in *code.Instr) {
 		switch in.Op {
 		case code.OpConstPred, code.OpConst16, code.OpConst32, code.OpConst64:
 			i.kind = kConst
-		case code.OpFenceGPU, code.OpGridDepWait, code.OpGridDepLaunch: // launches run one after the other
+		case code.OpPrefetchL2, code.OpFenceGPU, code.OpGridDepWait, code.OpGridDepLaunch: // launches run one after the other
 			i.kind = kFence
 		case code.OpSpinGlobal:
 			i.kind = kSpin

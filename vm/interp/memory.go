@@ -59,6 +59,7 @@ var meanings = map[string]meaning{
 	"AtomicShared":        atomicShared,
 	"AtomicScatterShared": atomicShared,
 	"SliceGlobal":         sliceGlobal,
+	"PrefetchGlobal":      nothing,
 	"LoadGlobalGather":    loadGlobalGather,
 	"StoreGlobalScatter":  storeGlobalScatter,
 	"AtomicGlobal":        atomicGlobal,

@@ -157,7 +157,8 @@ func synchronize(m *Machine, _ *ir.Instr) error {
 	return nil
 }
 
-// nothing is the meaning of what only lets launches overlap: here they never do.
+// nothing is the meaning of what only makes machines faster: what lets launches
+// overlap, or fills caches.
 func nothing(*Machine, *ir.Instr) error { return nil }
 
 // atomicScalar is a step of thread 0.

@@ -41,6 +41,26 @@ var globalRows = []*Op{
 		Since: "0.3", Source: tilusDoc, Example: "row = SliceGlobal(gx, offset=[bi, 0], dims=[1]) : global f16[N]",
 	},
 	{
+		Name: "PrefetchGlobal", Family: "global", Effects: ReadsGlobal,
+		Doc:   "Asks for a part of a global tensor, of the shape given, to be brought to the L2 cache. What lies outside is left out. It changes no result.",
+		In:    []Port{{Name: "src", Accept: AcceptGlobal}},
+		Attrs: []AttrSpec{{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in src of the part's first element, one entry per dimension of src"}, {Name: "shape", Kind: AttrInts, Required: true, Doc: "the part's extents, one per dimension of src"}},
+		Rules: []Rule{ruleOffset, {Text: "shape has a positive extent for each dimension of the tensor, at most 1048576 elements in all.", Check: func(p *Program, in *Instr) *Violation {
+			g, a, n := in.In[0].Var(), in.Attr("shape"), int64(1)
+			for _, e := range a.Exprs {
+				x, _ := ConstInt(e)
+				if n *= x; x < 1 || n > MaxTileElements {
+					return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("an extent is %d", x)}
+				}
+			}
+			if len(a.Exprs) != len(g.Type.Shape) {
+				return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("shape has %d entries, %s has %d dimensions", len(a.Exprs), g.Name, len(g.Type.Shape))}
+			}
+			return nil
+		}}},
+		Since: "0.3", Source: "PTX ISA 9.7.9 prefetch", Example: "PrefetchGlobal(gb, offset=[k + 2, bj, 0], shape=[1, 1, 96])",
+	},
+	{
 		Name: "LoadGlobalGather", Family: "global", Class: ClassMemory, Effects: ReadsGlobal,
 		Doc:   "Loads elements at indices that the program computed: element [i, j, …] of the tile comes from offset plus that index, but in dimension dim from indices[i, j, …]. An index outside that dimension is an error; elements outside in another dimension are 0.",
 		In:    []Port{{Name: "src", Accept: AcceptGlobal}, {Name: "indices", Accept: AcceptRegister}},
@@ -94,6 +114,17 @@ var globalRows = []*Op{
 		Since: "0.3", Source: tilusDoc, Example: "ReleaseSemaphore(turn, bk + 1, offset=[bi])",
 	},
 }
+
+// attrCache hints at what is done with the bytes of loads and stores.
+var attrCache = AttrSpec{Name: "cache", Kind: AttrWord, Words: []string{"stream", "evict_first", "evict_last"},
+	Doc: "stream: the bytes are used once and need no place in the L1 cache; evict_first, evict_last: they are the first, the last to lose their place there. A hint that changes no result"}
+
+var rulePrefetch = Rule{Text: "prefetch is 64, 128 or 256.", Check: func(p *Program, in *Instr) *Violation {
+	if a := in.Attr("prefetch"); a != nil && a.Number != 64 && a.Number != 128 && a.Number != 256 {
+		return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("prefetch is %v", a.Number)}
+	}
+	return nil
+}}
 
 const atomicDoc = "add, sub, min, max, exch (the tile's element), cas, and on integers and, or, xor. Integers wrap; floats round once, and in f32 sums in global memory subnormal numbers count as 0, as GPUs have it. Steps on one element come in some order."
 

@@ -46,7 +46,7 @@ var table = slices.Concat([]*Op{
 		Since: "0.1", Source: paper + " Table 1", Example: "bi, bj = BlockIndices()",
 	},
 	{
-		Name: "ViewGlobal", Family: "memory", Class: ClassView,
+		Name: "ViewGlobal", Aliases: []string{"GlobalView"}, Family: "memory", Class: ClassView,
 		Doc: "A row-major tensor over the memory that a pointer parameter points to. Element k of the tensor occupies bits [k·n, (k+1)·n) of the memory, n being the width of the element type, so elements narrower than a byte lie packed. The shape may use scalar parameters.",
 		In:  []Port{{Name: "ptr", Accept: AcceptPointer}},
 		Out: []Port{{Name: "tensor", Accept: AcceptGlobal}},
@@ -95,9 +95,10 @@ var table = slices.Concat([]*Op{
 		Attrs: []AttrSpec{
 			{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in src of the tile's first element, one entry per dimension of src"},
 			{Name: "dims", Kind: AttrInts, Doc: "the dimension of src that each dimension of the tile lies along"},
-			{Name: "cache", Kind: AttrWord, Words: []string{"stream"}, Doc: "stream: the bytes are read once and need no place in the L1 cache; a hint that changes no result"},
+			attrCache,
+			{Name: "prefetch", Kind: AttrNumber, Doc: "64, 128 or 256: so many bytes around what is read come to the L2 cache; a hint that changes no result"},
 		},
-		Rules: []Rule{ruleTileType(true), ruleOffset, ruleDims},
+		Rules: []Rule{ruleTileType(true), ruleOffset, ruleDims, rulePrefetch},
 		Since: "0.1", Source: paper + " Table 1", Example: "ra = LoadGlobal(ga, offset=[bi*16, k*16]) : register f16[16, 16] column_local(2, 2).spatial(8, 4).local(1, 2)",
 	},
 	{
@@ -107,6 +108,7 @@ var table = slices.Concat([]*Op{
 		Attrs: []AttrSpec{
 			{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in dst of the tile's first element, one entry per dimension of dst"},
 			{Name: "dims", Kind: AttrInts, Doc: "the dimension of dst that each dimension of the tile lies along"},
+			attrCache,
 		},
 		Rules: []Rule{ruleTileType(false), ruleOffset, ruleDims},
 		Since: "0.1", Source: paper + " Table 1", Example: "StoreGlobal(gc, out, offset=[bi*16, bj*8])",

@@ -13,7 +13,7 @@ import (
 const ptxOrder = "PTX ISA 8 memory consistency model"
 
 var synchronize = &Op{
-	Name: "Synchronize", Family: "order", Effects: Synchronizes,
+	Name: "Synchronize", Aliases: []string{"SyncThreads"}, Family: "order", Effects: Synchronizes,
 	Doc:     "A barrier of the block: no thread goes on before all have come here, and what they stored before is seen by all of them after. Other blocks are not ordered by it.",
 	Since:   "0.2",
 	Source:  paper + " Table 1",

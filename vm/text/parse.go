@@ -478,6 +478,9 @@ func (p *parser) statement() (s ir.Stmt) {
 		s = &ir.Break{Pos: p.next().pos}
 	case t.is("continue"):
 		s = &ir.Continue{Pos: p.next().pos}
+	case t.is("Exit") && p.peekAt(1).is("(") && p.peekAt(2).is(")"): // the paper's name
+		p.i += 3
+		s = &ir.Return{Pos: t.pos}
 	case t.is("return"):
 		s = &ir.Return{Pos: p.next().pos}
 	case t.is("assume") && p.peekAt(1).is("("):
