@@ -58,6 +58,9 @@ func elementFuncOf(in *ir.Instr) elementFunc {
 	return func(t dtype.Type, a, _, _ uint64) uint64 { return s.EvalAs(t, a) }
 }
 
+// pause is how many elements are computed between two looks at whether to stop.
+const pause = 1 << 14
+
 // arithmetic applies the op's element function with broadcast.
 func arithmetic(m *Machine, in *ir.Instr) error {
 	t := in.Out[0].Type
@@ -104,6 +107,11 @@ func arithmetic(m *Machine, in *ir.Instr) error {
 		c = a
 	}
 	for k := range out.codes {
+		if k%pause == 0 {
+			if err := m.stopped(); err != nil {
+				return err
+			}
+		}
 		out.codes[k] = f(elem, a[k], b[k], c[k])
 	}
 	m.set(in.Out[0], value{set: true, tile: out})
