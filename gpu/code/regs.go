@@ -84,6 +84,9 @@ func (lt *lifetimes) live() int {
 		}
 		words := map[Type]int{B16: 1, B32: 1, B64: 2}[lt.f.Types[v]]
 		for _, s := range lt.spans[v] {
+			if s.from == 0 {
+				continue // nothing defines it any more
+			}
 			change[s.from] += words
 			change[min(int(s.to), len(change)-1)] -= words
 		}

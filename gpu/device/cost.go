@@ -1,0 +1,34 @@
+package device
+
+import (
+	"context"
+
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/cost"
+	"github.com/tilus-lab/tilus-lab/gpu/sim"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// Cost is what a launch would cost on a target ("" is the default), found by the
+// simulator, which runs at most blocks blocks, spread over the grid; 0 is all.
+func Cost(ctx context.Context, p *ir.Program, args []ir.Arg, target string, blocks int) (cost.Launch, error) {
+	if target == "" {
+		target = compile.DefaultArch
+	}
+	l, err := prepare(p, args, target, &programs{})
+	if err != nil {
+		return cost.Launch{}, err
+	}
+	out := cost.Of(l.code.Func, l.code.Arch)
+	// Blocks that were left out may be waited for; what is counted does not need the checks.
+	_, stats, err := simulate(ctx, l, sim.Options{Blocks: blocks, Fast: true})
+	if err != nil {
+		return out, err
+	}
+	total := l.grid[0] * l.grid[1] * l.grid[2]
+	if blocks == 0 {
+		blocks = total
+	}
+	out.Count(stats, l.grid, blocks)
+	return out, nil
+}

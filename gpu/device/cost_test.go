@@ -1,0 +1,42 @@
+package device
+
+import (
+	"context"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// TestCost counts what can be counted by hand, from all blocks and from a sample.
+func TestCost(t *testing.T) {
+	p := program(t, `program columns<n/64>(x: *f32, y: *f32, n: i32) warps=2 {
+	i = BlockIndices()
+	gx = ViewGlobal(x) : global f32[n]
+	gy = ViewGlobal(y) : global f32[n]
+	s = AllocateShared() : shared f32[64, 32] shared_row_major(64, 32)
+	r = LoadGlobal(gx, offset=[i*64]) : register f32[64] spatial(64)
+	r = Fma(r, 2.0, r) : register f32[64] spatial(64)
+	StoreShared(s, r, offset=[0, 0], dims=[0])
+	StoreGlobal(gy, r, offset=[i*64])
+}
+`)
+	x, _ := array.Generate("iota:f32[1024]")
+	args := []ir.Arg{{Array: x}, {Array: array.New(x.Type, 1024)}, {Int: 1024}}
+	for _, blocks := range []int{0, 4} {
+		c, err := Cost(context.Background(), p, args, "sm_80", blocks)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c.Flops != 2*1024 || c.LoadBytes != 4096 || c.StoreBytes != 4096 || c.Requests != 64 || c.Sectors != 256 || c.IdealSectors != 256 {
+			t.Errorf("%d blocks: %+v", blocks, c)
+		}
+		// All lanes of a warp store to one bank.
+		if c.Conflicts() != 31*32 || c.Shared != 64*32*4 || c.Threads != 64 || c.Blocks != 16 {
+			t.Errorf("%d blocks: %d conflicts, %+v", blocks, c.Conflicts(), c)
+		}
+		if c.Registers < 8 || c.Registers > 24 || c.Occupancy.Blocks != 18 || c.Occupancy.Limit != "shared memory" {
+			t.Errorf("%d registers, %+v", c.Registers, c.Occupancy)
+		}
+	}
+}
