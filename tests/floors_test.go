@@ -25,7 +25,7 @@ const floors = `
  9 gpu/qmm  gpu/qmm/template  gpu/export
  8 gpu/tune  gpu/probe
  7 gpu/device
- 6 gpu/compile  gpu/cost  layoutviz  layoutviz/theatre
+ 6 gpu/compile  gpu/cost  layoutviz  layoutviz/theatre  layoutviz/timeline
  5 gpu/lower/*  gpu/emit  gpu/opt  gpu/sim  gpu/ptx  gpu/cudac  layoutviz/scene  layoutviz/cuteprint
  4 vm/build  vm/interp  vm/pass  vm/infer  vm/hlo  vm/randprog  gpu/code  gpu/notation  gpu/model/*
  3 vm/text  gpu/arch
@@ -44,6 +44,7 @@ vm/layout/linear -> vm/layout
 vm/layout/cute -> vm/layout/linear
 gpu/lower -> gpu/lower/cast
 layoutviz/theatre -> layoutviz
+layoutviz/timeline -> layoutviz
 kernel/display -> kernel/lab
 kernel/lab -> kernel/proto
 kernel/lab -> kernel/display
