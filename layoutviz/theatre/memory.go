@@ -75,7 +75,6 @@ func Memory(r *volta.Run, matrix string, n int, o layoutviz.Options) (layoutviz.
 	}
 	sentence := fmt.Sprintf("A lane %s %d × %d bits; the warp moves %d bytes of %d in %d wavefronts, %d without conflicts.", verb, each, 8*moves[0].Bytes, 32*each*moves[0].Bytes, 256*width, waves, ideal)
 	s.note(pad, 50, 11.5, sentence)
-	key := map[string]int{"A": keyA, "B": keyB, "C": keyD, "D": keyD}[matrix]
 	taken := map[[2]int]bool{}
 	for _, d := range f.Dots {
 		for k := range 4 {
@@ -103,7 +102,7 @@ func Memory(r *volta.Run, matrix string, n int, o layoutviz.Options) (layoutviz.
 			}
 			seen[c] = true
 			at := m.Address + i*width
-			e := layoutviz.Element{ID: fmt.Sprintf("s%d", at), X: x + at%128/width*w, Y: top + at/128*high, W: w, H: high, Keys: []int{key + 16*c.Row + c.Col}}
+			e := layoutviz.Element{ID: fmt.Sprintf("s%d", at), X: x + at%128/width*w, Y: top + at/128*high, W: w, H: high, Keys: []int{firstKey(matrix) + 16*c.Row + c.Col}}
 			where := held(r, c, &e)
 			e.Label = fmt.Sprintf("%s at byte %d, bank %d, %s [P]", c, at, at/4%32, where)
 			fill := mix(s.groupColor(e.Thread/4), s.scene.Paper, 45)
@@ -126,4 +125,36 @@ func Memory(r *volta.Run, matrix string, n int, o layoutviz.Options) (layoutviz.
 	s.note(x, y, 10.5, strings.TrimSpace(twin+"Underlined: this instruction's elements."))
 	s.scene.H = y + pad
 	return s.picture(matrix+" of a Volta product in shared memory", sentence), nil
+}
+
+// Fragment is which registers of each lane hold what of a matrix, linked with
+// [Memory] and [Octets] by Keys.
+func Fragment(r *volta.Run, matrix string, o layoutviz.Options) (layoutviz.Picture, error) {
+	atom, err := r.Setup.Atom()
+	if err != nil {
+		return layoutviz.Picture{}, err
+	}
+	x, ok := atom.Operand(matrix)
+	if !ok {
+		return layoutviz.Picture{}, fmt.Errorf("theatre: there is no matrix %q; there are A, B, C, D", matrix)
+	}
+	o.NoCaption = true
+	if x.Layout.Slots() <= 8 {
+		o.Column = 16
+	}
+	p, err := layoutviz.Threads(x.Layout, o)
+	if err != nil {
+		return p, err
+	}
+	for i := range p.IDs {
+		for k := range p.IDs[i].Keys {
+			p.IDs[i].Keys[k] += firstKey(matrix)
+		}
+	}
+	return p, nil
+}
+
+// firstKey is the number that stands for element (0, 0) of a matrix.
+func firstKey(matrix string) int {
+	return map[string]int{"A": keyA, "B": keyB, "C": keyD, "D": keyD}[matrix]
 }

@@ -172,6 +172,16 @@ func Core(r *volta.Run, core, n, turn, box int, o layoutviz.Options) (layoutviz.
 	return s.picture("The 64 multipliers of a Volta tensor core", desc), nil
 }
 
+// DotOf is the dot product that a multiplier works for, counted as by [Core].
+func DotOf(r *volta.Run, core, n, turn, box int) volta.Dot {
+	for _, d := range r.Of(n - 1) {
+		if o := volta.Octets()[2*core+box/32]; d.Octet == o.Number && d.High == (box/16%2 == 1) && d.Turn == turn && d.Unit == box/4%4 {
+			return d
+		}
+	}
+	return volta.Dot{}
+}
+
 // unit draws one dot-product unit as its pipeline: multiply, add pairs, add both,
 // add to the sum.
 func (s *stage) unit(d volta.Dot, chosen, x, y, w int) {

@@ -4,8 +4,10 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
@@ -152,6 +154,41 @@ func TestOtherPictures(t *testing.T) {
 }
 
 func second(_ layoutviz.Picture, err error) error { return err }
+
+// TestLinks follows elements from shared memory through registers to the octets.
+func TestLinks(t *testing.T) {
+	r := product(t, volta.Setup{B: volta.Column})
+	octets, err := Octets(r, 7, layoutviz.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, m := range []string{"A", "B", "D"} {
+		memory, err := Memory(r, m, 7, layoutviz.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		registers, err := Fragment(r, m, layoutviz.Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		held := map[int][]int{}
+		for _, e := range registers.IDs {
+			held[e.Keys[0]] = append(held[e.Keys[0]], e.Thread)
+		}
+		for _, e := range memory.IDs {
+			at := find(octets, fmt.Sprintf("%s%d.%d", m, e.At[0], e.At[1]))
+			if len(at.Keys) == 0 || at.Keys[0] != e.Keys[0] || !slices.Contains(held[e.Keys[0]], e.Thread) || len(held[e.Keys[0]]) != 1+len(e.Also) {
+				t.Errorf("%s %s: keys %v, in the octets %v, held by %v", m, e.Label, e.Keys, at.Keys, held[e.Keys[0]])
+			}
+		}
+	}
+	if err := second(Fragment(r, "E", layoutviz.Options{})); err == nil {
+		t.Error("matrix E")
+	}
+	if d := DotOf(r, 0, 7, 0, 21); d.Row != 4 || d.Column != 5 || d.Instr != 6 {
+		t.Errorf("box 21 works for %+v", d)
+	}
+}
 
 // TestCost is why wmma's A wants a swizzle: rows 0 to 3 and 8 to 11 of a phase lie
 // in the same banks.

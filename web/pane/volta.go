@@ -1,0 +1,112 @@
+package pane
+
+import (
+	"fmt"
+	"strconv"
+
+	"github.com/tilus-lab/tilus-lab/gpu/model/volta"
+	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/layoutviz/theatre"
+)
+
+// What the pane shows, by value of its parameter.
+const (
+	voltaOctets  = "octets"
+	voltaLinked  = "memory to sums"
+	voltaBoxes   = "multipliers"
+	voltaStory   = "all steps"
+	voltaRounded = "rounding"
+)
+
+func voltaPane() Pane {
+	var ways []string
+	for _, w := range volta.AllNumerics() {
+		ways = append(ways, string(w))
+	}
+	return Pane{
+		Name:  "volta",
+		Title: "Volta's tensor core",
+		Doc:   "A 16×16×16 product on Volta, one HMMA instruction after the other: which lanes give what, whose B an octet uses, which sums are written, and when. Point at anything to find it elsewhere.",
+		Params: []Param{
+			{Name: "n", Title: "Instructions done", Kind: Slider, Default: "7", Min: 0, Max: 16, Doc: "State after so many HMMA; with sums in f16 there are 8."},
+			{Name: "v", Title: "Show", Kind: Choice, Default: voltaOctets, Choices: []string{voltaOctets, voltaLinked, voltaBoxes, voltaStory, voltaRounded},
+				Doc: "The octets at work; a matrix from shared memory through the lanes' registers to the sums; the 64 multipliers of a tensor core; all steps at once; the bits of the addition of one sum."},
+			{Name: "m", Title: "Sums", Kind: Choice, Default: "mixed", Choices: []string{"mixed", "fp16"}, Doc: "Sums in f32 (mixed) or in f16."},
+			{Name: "l", Title: "A and B lie", Kind: Choice, Default: "row.col", Choices: []string{"row.col", "row.row", "col.col", "col.row"}, Doc: "How A and B lie in memory."},
+			{Name: "x", Title: "Matrix", Kind: Choice, Default: "A", Choices: []string{"A", "B", "C", "D"}, Doc: "The matrix that is followed from memory to sums."},
+			{Name: "b", Title: "Multiplier", Kind: Slider, Default: "21", Min: 0, Max: 127, Doc: "One of the 64 of each of a sub-core's two tensor cores; of its sum the rounding shows the bits."},
+			{Name: "a", Title: "Adds as", Kind: Choice, Default: string(volta.AsV100), Choices: ways, Doc: "How products are added."},
+		},
+		Render: renderVolta,
+	}
+}
+
+func renderVolta(v Values) (Result, error) {
+	setup, err := volta.ParseSetup(v["m"], v["l"], v["a"])
+	if err != nil {
+		return Result{}, err
+	}
+	a, b, c := volta.Integers()
+	if v["v"] == voltaRounded {
+		// Sums of small integers lose nothing; thirds do.
+		for i := range a {
+			for j := range a[i] {
+				a[i][j], b[i][j], c[i][j] = a[i][j]/3, b[i][j]/7, c[i][j]/5
+			}
+		}
+	}
+	r, err := volta.New(setup, volta.Measured, a, b, c)
+	if err != nil {
+		return Result{}, err
+	}
+	n, err := strconv.Atoi(v["n"])
+	if err != nil {
+		return Result{}, err
+	}
+	n = min(n, len(r.Instrs))
+	box, err := strconv.Atoi(v["b"])
+	if err != nil {
+		return Result{}, err
+	}
+	o := layoutviz.Options{}
+	var out Result
+	// add takes what a drawing function returns.
+	add := func(name string, draw func() (layoutviz.Picture, error)) {
+		if err != nil {
+			return
+		}
+		var p layoutviz.Picture
+		p, err = draw()
+		out.Pictures = append(out.Pictures, Picture{name, p})
+		if out.Sentence == "" {
+			out.Sentence = p.Desc
+		}
+	}
+	octets := func() (layoutviz.Picture, error) { return theatre.Octets(r, n, o) }
+	switch v["v"] {
+	case voltaLinked:
+		add("shared memory", func() (layoutviz.Picture, error) { return theatre.Memory(r, v["x"], n, o) })
+		add("registers", func() (layoutviz.Picture, error) { return theatre.Fragment(r, v["x"], o) })
+		add("octets", octets)
+	case voltaBoxes:
+		add("multipliers", func() (layoutviz.Picture, error) { return theatre.Core(r, box/64, max(n, 1), 0, box%64, o) })
+	case voltaStory:
+		add("all steps", func() (layoutviz.Picture, error) { return theatre.Storyboard(r, o) })
+	case voltaRounded:
+		d := theatre.DotOf(r, box/64, max(n, 1), 0, box%64)
+		products := make([]float64, 4)
+		for k := range products {
+			products[k] = d.A[k] * d.B[k]
+		}
+		out.Sentence = fmt.Sprintf("D[%d,%d] in %s. ", d.Row, d.Column, r.Instrs[d.Instr].Text)
+		add("bits", func() (layoutviz.Picture, error) {
+			return theatre.Rounding(setup.Sums, d.C, products, volta.AllNumerics(), o)
+		})
+		if err == nil {
+			out.Sentence += out.Pictures[0].Desc
+		}
+	default:
+		add("octets", octets)
+	}
+	return out, err
+}
