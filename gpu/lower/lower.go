@@ -174,6 +174,7 @@ func (l *lowerer) params() {
 			l.env[v] = val{scalar: l.b.Scalar(v.Name, kind, t.Elem.String())}
 		}
 	}
+	l.workspaces()
 }
 
 // scan counts assignments of scalars, so that facts know which variables are
@@ -252,11 +253,12 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"CastDeferred":     castDeferred,
 	"Dot":              dot,
 
-	"Reduce": reduce,
-	"ArgMax": argReduce,
-	"ArgMin": argReduce,
-	"Scan":   scan,
-	"Random": random,
+	"Reduce":  reduce,
+	"ArgMax":  argReduce,
+	"ArgMin":  argReduce,
+	"Scan":    scan,
+	"Random":  random,
+	"Indices": indices,
 
 	"Assign":           move,
 	"ConvertLayout":    convertLayout,
@@ -287,6 +289,7 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"StoreSharedScatter":  storeSharedScatter,
 	"AtomicShared":        atomicShared,
 	"AtomicScatterShared": atomicShared,
+	"AllocateGlobal":      allocateGlobal,
 	"SliceGlobal":         sliceGlobal,
 	"PrefetchGlobal":      prefetchGlobal,
 	"LoadGlobalGather":    loadGlobalGather,

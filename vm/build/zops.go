@@ -523,6 +523,18 @@ func (prog *Builder) Rsqrt(tile string, x any, tileType Type, attrs ...Attr) Val
 	return prog.instr("Rsqrt", []string{tile}, []any{x}, attrs, tileType)[0]
 }
 
+// Indices adds
+//
+//	j = Indices(dim=[1]) : register i32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// A tile whose elements are their own indices along a dimension: with dim=[1], element [i, j] is j. Add the place of the tile to get indices of a tensor; compare them to mask what lies outside, or above a diagonal.
+func (prog *Builder) Indices(tile string, tileType Type, attrs ...Attr) Value {
+	return prog.instr("Indices", []string{tile}, nil, attrs, tileType)[0]
+}
+
+// Dim is the attribute dim, a list of integers: the dimension, as a list of one.
+func Dim(values ...any) Attr { return list("dim", values) }
+
 // Reduce adds
 //
 //	s = Reduce(x, op=sum, dim=[1], keepdims=true) : register f32[16, 1] reduce(local(2, 1).spatial(8, 4).local(1, 2), dims=[1], keepdims=true)
@@ -531,9 +543,6 @@ func (prog *Builder) Rsqrt(tile string, x any, tileType Type, attrs ...Attr) Val
 func (prog *Builder) Reduce(tile string, x Value, tileType Type, attrs ...Attr) Value {
 	return prog.instr("Reduce", []string{tile}, []any{x}, attrs, tileType)[0]
 }
-
-// Dim is the attribute dim, a list of integers: the dimensions of x that are combined; left out, all of them.
-func Dim(values ...any) Attr { return list("dim", values) }
 
 // Keepdims is the attribute keepdims, a word: true: combined dimensions stay with extent 1; left out, they vanish.
 func Keepdims(word string) Attr { return Attr("keepdims=" + word) }
@@ -797,6 +806,15 @@ func Width(values ...any) Attr { return list("width", values) }
 // What the thread delta above holds in the same slots. Warps are cut into runs of width threads; a thread that has none so far above in its run keeps its own. The tensor is seen as what threads hold: the result lies as the source.
 func (prog *Builder) ShuffleDown(tile string, x Value, tileType Type, attrs ...Attr) Value {
 	return prog.instr("ShuffleDown", []string{tile}, []any{x}, attrs, tileType)[0]
+}
+
+// AllocateGlobal adds
+//
+//	partial = AllocateGlobal() : global f32[S, M, N]
+//
+// A global tensor of the launch's own: all its blocks have the same one, and it is gone after it. With init=0 its elements are 0 before the first block; without, reading an element before it is written is an error on the interpreter and the simulator.
+func (prog *Builder) AllocateGlobal(tensor string, tensorType Type, attrs ...Attr) Value {
+	return prog.instr("AllocateGlobal", []string{tensor}, nil, attrs, tensorType)[0]
 }
 
 // SliceGlobal adds

@@ -23,11 +23,12 @@ var meanings = map[string]meaning{
 	"CastDeferred":     castDeferred,
 	"Dot":              dot,
 
-	"Reduce": reduce,
-	"ArgMax": argReduce,
-	"ArgMin": argReduce,
-	"Scan":   scan,
-	"Random": random,
+	"Reduce":  reduce,
+	"ArgMax":  argReduce,
+	"ArgMin":  argReduce,
+	"Scan":    scan,
+	"Random":  random,
+	"Indices": indices,
 
 	"AllocateShared": allocateShared,
 	"FreeShared":     freeShared,
@@ -58,6 +59,7 @@ var meanings = map[string]meaning{
 	"StoreSharedScatter":  storeSharedScatter,
 	"AtomicShared":        atomicShared,
 	"AtomicScatterShared": atomicShared,
+	"AllocateGlobal":      allocateGlobal,
 	"SliceGlobal":         sliceGlobal,
 	"PrefetchGlobal":      nothing,
 	"LoadGlobalGather":    loadGlobalGather,
@@ -182,6 +184,9 @@ func loadGlobal(m *Machine, in *ir.Instr) error {
 		flat, ok := r.element(index)
 		if !ok {
 			return nil
+		}
+		if err := m.written(in, r.g, flat); err != nil {
+			return err
 		}
 		out.codes[k] = r.g.arr.Code(flat)
 		if written == nil {
