@@ -111,7 +111,7 @@ func (c *chart) faint(color string, tick int) string {
 }
 
 // box is a bar from one tick to another; what it covers behind the moment is faint.
-func (c *chart) box(color string, from, to, y, h int, id, label string, words ...string) {
+func (c *chart) box(color string, from, to, y, h int, id, label string, key int, words ...string) {
 	if to < 0 {
 		to = c.ticks
 	}
@@ -130,8 +130,13 @@ func (c *chart) box(color string, from, to, y, h int, id, label string, words ..
 	}
 	c.inside(x, y, w, h, c.faint(color, from), words...)
 	if id != "" {
-		c.ids = append(c.ids, layoutviz.Element{ID: id, Label: label, X: x, Y: y, W: w, H: h})
+		c.ids = append(c.ids, layoutviz.Element{ID: id, Label: label, X: x, Y: y, W: w, H: h, Keys: []int{key}, Thread: key / (dispatch.MaxBlocks + 1)})
 	}
+}
+
+// key is what all boxes of a block share, and a packet's with block -1.
+func (c *chart) key(k *dispatch.KernelRun, block int) int {
+	return c.color[k]*(dispatch.MaxBlocks+1) + block + 1
 }
 
 func (c *chart) name(y, h int, bold bool, words string) {
@@ -220,7 +225,7 @@ func (c *chart) packets() {
 			if to == launch {
 				to = launch // a barrier packet takes no time
 			}
-			c.box(color, launch, to, c.y+1, h-3, "p"+fmt.Sprint(c.color[k]), fmt.Sprintf("%s %s: published at %d, taken at %d, first block at %d, complete at %d", what, k.Name, k.Arrive, launch, k.Start, k.Finish),
+			c.box(color, launch, to, c.y+1, h-3, "p"+fmt.Sprint(c.color[k]), fmt.Sprintf("%s %s: published at %d, taken at %d, first block at %d, complete at %d", what, k.Name, k.Arrive, launch, k.Start, k.Finish), c.key(k, -1),
 				fmt.Sprintf("%s: %s", k.Name, until(launch, k.Finish)), k.Name)
 			if k.Barrier {
 				c.over = fill(c.over, c.ink, c.x(launch), c.y, 3, h-1)
@@ -254,7 +259,7 @@ func (c *chart) dealers() {
 			from := k.Launch
 			flush := func(to int) {
 				if to > from {
-					c.box(c.sheet.color(c.color[k]), from, to, c.y, h-3, "", "", k.Name)
+					c.box(c.sheet.color(c.color[k]), from, to, c.y, h-3, "", "", 0, k.Name)
 				}
 			}
 			for b, x := range k.Blocks {
@@ -265,7 +270,7 @@ func (c *chart) dealers() {
 				if to > before {
 					flush(before)
 					if c.ticks <= 2000 {
-						c.box(c.alarm, before, to, c.y, h-3, fmt.Sprintf("a%d.%d", a, b), fmt.Sprintf("from tick %d to %d ACE %d cannot deal block %d of %s", before, to, a, b, k.Name),
+						c.box(c.alarm, before, to, c.y, h-3, fmt.Sprintf("a%d.%d", a, b), fmt.Sprintf("from tick %d to %d ACE %d cannot deal block %d of %s", before, to, a, b, k.Name), c.key(k, b),
 							fmt.Sprintf("block %d of %s stuck", b, k.Name), fmt.Sprint("block ", b), fmt.Sprint(b))
 					} else {
 						c.bar(c.alarm, c.x(before), c.y, max(1, c.x(to)-c.x(before)), h-3)
@@ -311,7 +316,7 @@ func (c *chart) slots() {
 						continue
 					}
 					c.box(c.sheet.color(c.color[k]), int(x.Dealt), int(x.Start), c.y, h-3, fmt.Sprintf("s%d.%d.%d", e, c.color[k], b),
-						fmt.Sprintf("block %d of %s is dealt at %d and waits in slot ACE %d of SE %d until %d", b, k.Name, x.Dealt, a, e, x.Start), fmt.Sprintf("block %d", b), fmt.Sprint(b))
+						fmt.Sprintf("block %d of %s is dealt at %d and waits in slot ACE %d of SE %d until %d", b, k.Name, x.Dealt, a, e, x.Start), c.key(k, b), fmt.Sprintf("block %d", b), fmt.Sprint(b))
 				}
 			}
 			if any {
@@ -415,7 +420,7 @@ func (c *chart) units() {
 				x := s.k.Blocks[s.b]
 				high := share(s.at+s.k.Kernel.Threads) - share(s.at)
 				c.box(c.sheet.color(c.color[s.k]), int(x.Start), int(x.Finish), c.y+share(s.at), max(1, high-min(1, high/3)), fmt.Sprintf("b%d.%d", c.color[s.k], s.b),
-					fmt.Sprintf("block %d of %s runs on SE %d CU %d from tick %d to %d", s.b, s.k.Name, e, cu, x.Start, x.Finish), fmt.Sprintf("%s %d", s.k.Name, s.b), fmt.Sprint(s.b))
+					fmt.Sprintf("block %d of %s runs on SE %d CU %d from tick %d to %d", s.b, s.k.Name, e, cu, x.Start, x.Finish), c.key(s.k, s.b), fmt.Sprintf("%s %d", s.k.Name, s.b), fmt.Sprint(s.b))
 			}
 			if !c.each {
 				c.runs(pixels[[2]int{e, cu}], c.y, h-1)

@@ -72,7 +72,7 @@ type Pane struct {
 
 // All lists the panes.
 func All() []Pane {
-	return []Pane{layoutPane(), reinterpretPane(), seePane(), programPane(), voltaPane()}
+	return []Pane{layoutPane(), reinterpretPane(), seePane(), programPane(), voltaPane(), dispatchPane()}
 }
 
 // Find returns the pane of that name.

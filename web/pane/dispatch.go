@@ -1,0 +1,206 @@
+package pane
+
+import (
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/gpu/model/dispatch"
+	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/layoutviz/timeline"
+)
+
+// What the dispatch pane shows.
+const (
+	dispatchTime   = "timeline"
+	dispatchStairs = "staircase"
+	dispatchWhy    = "why a block started"
+	dispatchQueue  = "a new queue"
+	dispatchBytes  = "packets"
+
+	dispatchOwn = "one kernel" // the scenario of the sliders
+)
+
+func dispatchPane() Pane {
+	scenarios := []string{dispatchOwn}
+	for _, e := range dispatch.Examples() {
+		scenarios = append(scenarios, e.Name)
+	}
+	yes := []string{"no", "yes"}
+	return Pane{
+		Name:  "dispatch",
+		Title: "AMD's dispatch",
+		Doc:   "From the HIP launch to the compute unit: which block starts where and when, and what it waits for. Enable a sixteenth compute unit and watch the kernel become seven times as slow.",
+		Params: []Param{
+			{Name: "v", Title: "Show", Kind: Choice, Default: dispatchTime, Choices: []string{dispatchTime, dispatchStairs, dispatchWhy, dispatchQueue, dispatchBytes},
+				Doc: "What happens when; ticks over enabled units; the causes of one block's start; how the driver makes a queue; the bytes of the packets."},
+			{Name: "s", Title: "Scenario", Kind: Choice, Default: dispatchOwn, Choices: scenarios, Doc: "One kernel of the sliders below, or a story of its own."},
+			{Name: "c", Title: "Compute units", Kind: Slider, Default: "16", Min: 1, Max: 60, Doc: "Enabled units of one kernel, of 4 shader engines with 15 each."},
+			{Name: "o", Title: "Enabled", Kind: Choice, Default: "packed", Choices: []string{"packed", "distributed"}, Doc: "One engine after the other, or one unit of each in turn."},
+			{Name: "b", Title: "Blocks", Kind: Slider, Default: "96", Min: 1, Max: 1024, Doc: "Blocks of one kernel, of 1024 work-items and one tick each."},
+			{Name: "a", Title: "Slots", Kind: Slider, Default: "4", Min: 1, Max: 8, Doc: "Slots of each workload manager: one for each ACE."},
+			{Name: "k", Title: "May skip", Kind: Choice, Default: "no", Choices: yes, Doc: "Whether the dealer may skip an engine without room. Real ones do not."},
+			{Name: "p", Title: "Runtime", Kind: Choice, Default: "as the scenario", Choices: []string{"as the scenario", "4.2", "6.x", "2026"}, Doc: "Which ROCm makes queues and packets."},
+			{Name: "t", Title: "Tick", Kind: Slider, Default: "-1", Min: -1, Max: 40, Doc: "A moment of the timeline; −1 shows all of it."},
+			{Name: "n", Title: "Block", Kind: Slider, Default: "5", Min: 0, Max: 1023, Doc: "The block of the last kernel whose causes are shown."},
+		},
+		Render: renderDispatch,
+	}
+}
+
+func renderDispatch(v Values) (Result, error) {
+	num := map[string]int{}
+	for _, name := range []string{"c", "b", "a", "t", "n"} {
+		n, err := strconv.Atoi(v[name])
+		if err != nil {
+			return Result{}, err
+		}
+		num[name] = n
+	}
+	o := layoutviz.Options{}
+	show := func(name string, p layoutviz.Picture, err error) (Result, error) {
+		return Result{Pictures: []Picture{{name, p}}, Sentence: p.Desc}, err
+	}
+	m := dispatch.RadeonVII()
+	kernel := dispatch.Kernel{Name: "kernel", Blocks: num["b"], Threads: 1024, Ticks: 1}
+	switch v["v"] {
+	case dispatchStairs:
+		list, err := dispatch.Staircase(m, kernel, dispatch.Options{})
+		if err != nil {
+			return Result{}, err
+		}
+		p, err := timeline.Stairs(list, m.CUs, num["c"], fmt.Sprintf("%d blocks over the number of compute units", num["b"]), o)
+		return show("staircase", p, err)
+	case dispatchQueue:
+		return renderNewQueue(o)
+	}
+	program, err := dispatchScenario(v, num, m, kernel)
+	if err != nil {
+		return Result{}, err
+	}
+	r, err := program.Run()
+	if err != nil {
+		return Result{}, err
+	}
+	switch v["v"] {
+	case dispatchWhy:
+		last := r.Runs[len(r.Runs)-1]
+		n := min(num["n"], len(last.Blocks)-1)
+		chain := r.Why(last.Name, n)
+		if chain == nil {
+			return Result{Sentence: fmt.Sprintf("Block %d of %s never started. %s", n, last.Name, timeline.Sentence(r)), Text: timeline.Sentence(r)}, nil
+		}
+		p, err := timeline.Path(chain, fmt.Sprintf("Why block %d of %s started at tick %d", n, last.Name, chain[len(chain)-1].Tick), o)
+		return show("causes", p, err)
+	case dispatchBytes:
+		return packetText(r), nil
+	}
+	p, err := timeline.Gantt(r, program.Title, num["t"], o)
+	out, err := show("timeline", p, err)
+	out.Text = traceText(r, num["t"])
+	return out, err
+}
+
+// dispatchScenario is the program that the values describe.
+func dispatchScenario(v Values, num map[string]int, m dispatch.Machine, kernel dispatch.Kernel) (dispatch.Program, error) {
+	var p dispatch.Program
+	if v["s"] == dispatchOwn {
+		kernel.Mask = m.Packed(num["c"])
+		if v["o"] != "packed" {
+			kernel.Mask = m.Distributed(num["c"])
+		}
+		p = dispatch.Program{Title: fmt.Sprintf("%d blocks, %d units, %s", num["b"], num["c"], v["o"]), Launches: []dispatch.Launch{{Stream: "stream", Kernel: kernel}}}
+	} else {
+		e, err := dispatch.FindExample(v["s"])
+		if err != nil {
+			return p, err
+		}
+		p = e.Program
+	}
+	p.Machine.ACEs = num["a"]
+	if v["k"] == "yes" {
+		p.Options.Skip = true
+	}
+	if policy, err := dispatch.ParsePolicy(v["p"]); err == nil {
+		p.Policy = policy
+	}
+	return p, nil
+}
+
+// renderNewQueue shows a queue being made in both ways.
+func renderNewQueue(o layoutviz.Options) (Result, error) {
+	out := Result{Sentence: "With the scheduler the driver sends a run list and the firmware maps it; without, the driver writes the registers itself. A launch later needs neither."}
+	for _, c := range []struct {
+		name      string
+		scheduler bool
+	}{{"with the hardware scheduler", true}, {"without the hardware scheduler", false}} {
+		events, _, err := dispatch.CreateQueues(dispatch.Creation{Scheduler: c.scheduler, Processes: 1, Queues: 2, Mask: []uint32{0x1f}})
+		if err != nil {
+			return Result{}, err
+		}
+		from := 0
+		for i, e := range events {
+			if e.Step == "create" {
+				from = i
+			}
+		}
+		p, err := timeline.Path(events[from:], "A new queue, "+c.name, o)
+		if err != nil {
+			return Result{}, err
+		}
+		out.Pictures = append(out.Pictures, Picture{c.name, p})
+	}
+	return out, nil
+}
+
+// traceText is the events up to a tick, the last ones.
+func traceText(r *dispatch.Result, tick int) string {
+	var lines []string
+	for _, e := range r.Events {
+		if tick < 0 || e.Tick <= tick {
+			lines = append(lines, e.String())
+		}
+	}
+	const most = 60
+	if len(lines) > most {
+		lines = append([]string{fmt.Sprintf("… %d events before", len(lines)-most)}, lines[len(lines)-most:]...)
+	}
+	return strings.Join(lines, "\n")
+}
+
+// packetText is the packets of a trace, byte by byte.
+func packetText(r *dispatch.Result) Result {
+	var b strings.Builder
+	n := 0
+	for _, e := range r.Events {
+		if e.Step != "packet" {
+			continue
+		}
+		n++
+		fmt.Fprintf(&b, "%s, tick %d, %s\n", e.Kernel, e.Tick, e.Queue)
+		for i := 0; i+32 <= len(e.Data); i += 32 {
+			fmt.Fprintf(&b, "  %02x  %s\n", i/2, strings.Join(pairs(e.Data[i:i+32]), " "))
+		}
+		raw := make([]byte, len(e.Data)/2)
+		for i := range raw {
+			// The digits are our own.
+			x, _ := strconv.ParseUint(e.Data[2*i:2*i+2], 16, 8)
+			raw[i] = byte(x)
+		}
+		if fields, err := dispatch.Explain(raw); err == nil {
+			for _, f := range fields {
+				fmt.Fprintf(&b, "  %2d  %-22s %-40s %s\n", f.Offset, f.Name, f.Meaning, f.Doc)
+			}
+		}
+		b.WriteByte('\n')
+	}
+	return Result{Sentence: fmt.Sprintf("%d packets of 64 bytes: little endian, the header is stored last.", n), Text: b.String()}
+}
+
+func pairs(digits string) []string {
+	var out []string
+	for i := 0; i+2 <= len(digits); i += 2 {
+		out = append(out, digits[i:i+2])
+	}
+	return out
+}
