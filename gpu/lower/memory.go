@@ -29,6 +29,9 @@ type access struct {
 
 	index  []code.Value // per tensor dimension: where this thread's slot 0 lies
 	proved []bool       // per tensor dimension: surely inside
+	// block is, per tensor dimension along which the whole tile is inside or outside
+	// together, its offset; else 0.
+	block []code.Value
 	// stride is elements per step in each tensor dimension; where it depends on
 	// parameters, strideVal computes it and stride is 0.
 	stride    []int
@@ -79,15 +82,20 @@ func (l *lowerer) locate(in *ir.Instr, tile ir.Type) *access {
 		}
 	}
 
-	a.index, a.proved = make([]code.Value, rank), make([]bool, rank)
+	a.index, a.proved, a.block = make([]code.Value, rank), make([]bool, rank), make([]code.Value, rank)
 	for g := range rank {
 		a.index[g] = l.index(offset[g])
+		first := a.index[g]
 		high := int64(0)
 		if i := slices.Index(dims, g); i >= 0 {
 			a.index[g] = l.add32(a.index[g], thread[i])
 			high = int64(shape[i] - 1)
 		}
 		a.proved[g] = l.facts.inside(offset[g], 0, high, a.g.extents[g])
+		// Both are multiples of what is no smaller than the tile.
+		if n := gcd(l.facts.divisor(offset[g]), l.facts.divisor(a.g.extents[g])); n > high {
+			a.block[g] = first
+		}
 	}
 
 	a.stride, a.strideVal = make([]int, rank), make([]code.Value, rank)
@@ -171,7 +179,7 @@ func (l *lowerer) groups(a *access) []group {
 	together := func(s int) string {
 		key := make([]int, rank)
 		for g := range rank {
-			if !a.proved[g] {
+			if !a.proved[g] && a.block[g] == 0 {
 				if key[g] = a.slots[s][g]; g == rank-1 {
 					key[g] /= int(min(a.last, 1<<16))
 				}
@@ -231,7 +239,10 @@ func (l *lowerer) guard(a *access, slot int) code.Value {
 		if a.proved[g] {
 			continue
 		}
-		at := l.add32(a.index[g], l.const32(int64(a.slots[slot][g])))
+		at := a.block[g]
+		if at == 0 {
+			at = l.add32(a.index[g], l.const32(int64(a.slots[slot][g])))
+		}
 		// Unsigned, so that negative indices are outside too.
 		in := l.op(code.OpSetpU32, []int64{int64(code.LT)}, at, l.index(a.g.extents[g]))
 		all = l.andPred(all, in)

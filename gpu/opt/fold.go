@@ -11,7 +11,7 @@ import (
 // two as shifts and masks, adds constant offsets up ((x + 3) + 4, [x + 16]), and
 // takes the branch of an If whose predicate is constant.
 func Fold(f *code.Func) bool {
-	fo := &folder{f: f, consts: consts{}, sums: map[code.Value]sum{}, same: replacer{}}
+	fo := &folder{f: f, consts: consts{}, sums: map[code.Value]sum{}, shifts: map[code.Value]sum{}, same: replacer{}}
 	fo.region(f.Body)
 	fo.same.apply(f.Body)
 	return fo.changed
@@ -27,6 +27,7 @@ type folder struct {
 	f       *code.Func
 	consts  consts
 	sums    map[code.Value]sum
+	shifts  map[code.Value]sum // a value shifted left by add
 	same    replacer
 	out     []*code.Instr
 	changed bool
@@ -180,6 +181,7 @@ func (fo *folder) pure(in *code.Instr, row *code.Row) bool {
 		if c == 0 {
 			return keep(x)
 		}
+		fo.shift(in, x, c)
 	case code.OpAnd32, code.OpAnd64:
 		switch c {
 		case 0:
@@ -204,6 +206,7 @@ func (fo *folder) pure(in *code.Instr, row *code.Row) bool {
 			if c != 1<<31 { // as a signed number it is negative
 				in.Exact = exact
 			}
+			fo.shift(in, x, fo.consts[n])
 		}
 	case code.OpDivU32, code.OpDivU64:
 		if c == 1 {
@@ -232,6 +235,19 @@ func (fo *folder) pure(in *code.Instr, row *code.Row) bool {
 		return fo.threeInputs(in, known, args, keep)
 	}
 	return false
+}
+
+// shift joins two shifts of b32 to the left by constants.
+func (fo *folder) shift(in *code.Instr, x code.Value, n uint64) {
+	if in.Op != code.OpShl32 || in.Exact != code.MayWrap || n > 31 {
+		return
+	}
+	if s, ok := fo.shifts[x]; ok && s.add+n < 32 {
+		x, n = s.base, s.add+n
+		in.In = []code.Value{x, fo.constant(code.B32, n, in)}
+		fo.changed = true
+	}
+	fo.shifts[in.Out[0]] = sum{x, n}
 }
 
 // threeInputs simplifies a · b + c.

@@ -98,7 +98,8 @@ var copies = regexp.MustCompile(`(?m)^\s+mov\.b\d+ %\w+, [%\w]+;$`)
 
 // TestProductLoops looks at every loop of the corpus with a matrix instruction: it
 // copies no register to another, only constants into what guarded loads leave
-// alone; and an address that moves in equal steps takes one addition.
+// alone; and an address that moves in equal steps takes one addition. Addresses that go round
+// stages, or stay at a border, take more.
 func TestProductLoops(t *testing.T) {
 	n := 0
 	for _, l := range launches(t) {
@@ -113,7 +114,7 @@ func TestProductLoops(t *testing.T) {
 			}
 			t.Logf("%s: loop at %s: %d matrix instructions of %d, %d pointers, %d additions and %d other instructions for them, %d constants moved",
 				l.Name, loop.Pos, loop.Classes[code.Matrix], loop.Instrs, loop.Pointers, loop.Adds, loop.Steps, loop.Fills)
-			if loop.Guarded == 0 && !strings.Contains(corpus.Program(l.File), "min(") && loop.Adds+loop.Steps > loop.Pointers {
+			if loop.Guarded == 0 && !strings.ContainsAny(corpus.Program(l.File), "%") && !strings.Contains(corpus.Program(l.File), "min(") && loop.Adds+loop.Steps > loop.Pointers {
 				t.Errorf("%s: %d additions and %d other instructions for %d pointers of the loop at %s", l.Name, loop.Adds, loop.Steps, loop.Pointers, loop.Pos)
 			}
 		}
