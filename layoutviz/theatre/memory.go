@@ -73,7 +73,7 @@ func Memory(r *volta.Run, matrix string, n int, o layoutviz.Options) (layoutviz.
 	if matrix == "D" {
 		verb = "stores"
 	}
-	sentence := fmt.Sprintf("A lane %s %d × %d bits; the warp moves %d bytes of %d in %d wavefronts, %d without conflicts.", verb, each, 8*moves[0].Bytes, 32*each*moves[0].Bytes, 256*width, waves, ideal)
+	sentence := fmt.Sprintf("A lane %s %d × %d bits. The warp moves %d bytes for the %d of %s, in %d wavefronts; without bank conflicts it would be %d.", verb, each, 8*moves[0].Bytes, 32*each*moves[0].Bytes, 256*width, matrix, waves, ideal)
 	s.note(pad, 50, 11.5, sentence)
 	taken := map[[2]int]bool{}
 	for _, d := range f.Dots {

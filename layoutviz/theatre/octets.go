@@ -133,7 +133,7 @@ func (s *stage) octet(r *volta.Run, f volta.Frame, q int, oct volta.Octet, x, y 
 					e.Keys = []int{keyA + 16*c.Row + c.Col}
 					words = number(f.A[group][i][k])
 					where := held(r, c, &e)
-					e.Label = fmt.Sprintf("%s = %s in the A buffer of threadgroup %d, %s [S]", c, words, group, where)
+					e.Label = fmt.Sprintf("%s = %s in the A buffer of threadgroup %d, %s [S]", c, full(f.A[group][i][k]), group, where)
 					rows := [2]volta.Range{f.Instr.Low, f.Instr.High}[high]
 					if m := 4*high + i; rows.First <= m && m <= rows.Last {
 						fill, bold = s.groupColor(group), true
@@ -181,7 +181,7 @@ func (s *stage) octet(r *volta.Run, f volta.Frame, q int, oct volta.Octet, x, y 
 				e.Keys = []int{keyB + 16*c.Row + c.Col}
 				words = number(f.B[q][n][k])
 				where := held(r, c, &e)
-				e.Label = fmt.Sprintf("%s = %s in octet %d's B buffer, %s [S]", c, words, q, where)
+				e.Label = fmt.Sprintf("%s = %s in octet %d's B buffer, %s [S]", c, full(f.B[q][n][k]), q, where)
 				fill = s.groupColor(group)
 				ink = inkOn(fill)
 			}
@@ -217,7 +217,7 @@ func (s *stage) operands(r *volta.Run, f volta.Frame, ax, bx, by, ay, aw, bw, h 
 				c := volta.Cell{Matrix: m.name, Row: i, Col: j}
 				e := layoutviz.Element{ID: fmt.Sprintf("%s%d.%d", m.name, i, j), X: m.x + j*m.w, Y: m.y + i*h, W: m.w, H: h, Keys: []int{m.key + 16*i + j}}
 				words := number(m.m[i][j])
-				e.Label = fmt.Sprintf("%s = %s, %s [P]", c, words, held(r, c, &e))
+				e.Label = fmt.Sprintf("%s = %s, %s [P]", c, full(m.m[i][j]), held(r, c, &e))
 				fill, ink, bold := s.quiet, s.muted, used(m.name, i, j)
 				if bold {
 					fill = mix("#ffd54a", s.scene.Paper, 25)
@@ -246,7 +246,7 @@ func (s *stage) sums(r *volta.Run, f volta.Frame, x, y, w, h int) {
 			e := layoutviz.Element{ID: fmt.Sprintf("D%d.%d", i, j), X: x + j*w, Y: y + i*h, W: w, H: h, Keys: []int{keyD + 16*i + j}}
 			words := number(f.Sums[i][j])
 			where := held(r, c, &e)
-			e.Label = fmt.Sprintf("%s = %s after %d of 4 sets, %s [P]", c, words, f.Sets[i][j], where)
+			e.Label = fmt.Sprintf("%s = %s after %d of 4 sets, %s [P]", c, full(f.Sums[i][j]), f.Sets[i][j], where)
 			group := i/8 + j/8*2
 			if i%8 >= 4 {
 				group += 4
@@ -257,7 +257,7 @@ func (s *stage) sums(r *volta.Run, f volta.Frame, x, y, w, h int) {
 			}
 			if d, ok := fresh[[2]int{i, j}]; ok {
 				fill, bold = s.groupColor(group), true
-				e.Label = fmt.Sprintf("%s = %s + %s = %s, by unit %d of threadgroup %d into R%d of lane %d; numbers as %s adds [S]", c, number(d.C), d.Products(), number(d.Sum.Result), d.Unit, d.Threadgroup(), r.Setup.Register("D", d.Slot), d.Lane, r.Setup.Numerics)
+				e.Label = fmt.Sprintf("%s = %s + %s = %s, by unit %d of threadgroup %d into R%d of lane %d; numbers as %s adds [S]", c, full(d.C), d.Products(), full(d.Sum.Result), d.Unit, d.Threadgroup(), r.Setup.Register("D", d.Slot), d.Lane, r.Setup.Numerics)
 			}
 			ink := inkOn(fill)
 			if f.Sets[i][j] == 0 {

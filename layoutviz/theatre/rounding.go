@@ -3,6 +3,7 @@ package theatre
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/model/volta"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
@@ -14,10 +15,17 @@ const maxBits = 64
 
 // Rounding shows how a tensor core adds products to c, once for each way to add:
 // the addends as strips of bits in columns of equal weight, in red what alignment
-// cuts off, below them what is kept of the sum and what is written.
+// cuts off, below them what is kept of the sum and what is written. First c is
+// rounded to the type of sums, and products to the 22 bits that those of f16 have.
 func Rounding(sums volta.Sums, c float64, products []float64, ways []volta.Numerics, o layoutviz.Options) (layoutviz.Picture, error) {
 	if len(products) == 0 || len(products) > 4 {
 		return layoutviz.Picture{}, fmt.Errorf("theatre: a unit adds 1 to 4 products, not %d", len(products))
+	}
+	c = sums.Round(c)
+	products = slices.Clone(products)
+	for i, p := range products {
+		m, e := math.Frexp(p)
+		products[i] = math.Ldexp(math.RoundToEven(math.Ldexp(m, 22)), e-22)
 	}
 	all := make([]volta.Sum, len(ways))
 	high, low := math.MinInt, math.MaxInt

@@ -182,15 +182,22 @@ func inkOn(fill string) string {
 	return "#ffffff"
 }
 
-// number writes a value with few characters.
+// number writes a value with few characters, for a cell.
 func number(v float64) string {
 	if v == 0 {
 		return "0" // of either sign
 	}
-	for _, format := range []string{"%.4g", "%.3g", "%.2g"} {
-		if s := fmt.Sprintf(format, v); len(s) <= 5 || format == "%.2g" {
-			return strings.Replace(s, "-", "−", 1)
+	for _, format := range []string{"%.3g", "%.2g", "%.1g"} {
+		text := strings.Replace(fmt.Sprintf(format, v), "0.", ".", 1)
+		if !strings.HasPrefix(strings.TrimPrefix(text, "-"), ".") {
+			text = fmt.Sprintf(format, v)
+		}
+		if len(text) <= 4 || format == "%.1g" {
+			return strings.Replace(text, "-", "−", 1)
 		}
 	}
 	return ""
 }
+
+// full writes a value for a sentence.
+func full(v float64) string { return strings.Replace(fmt.Sprintf("%.7g", v+0), "-", "−", 1) }

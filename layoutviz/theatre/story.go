@@ -15,15 +15,16 @@ func Storyboard(r *volta.Run, o layoutviz.Options) (layoutviz.Picture, error) {
 		small, big, gap = 5, 11, 5
 		side            = 16*small + gap + 16*big
 		pw, ph          = side + 26, side + 44
+		about           = "yellow: operands in A (left) and B (above) · outlined: sums written · the stronger, the more sets are in a sum"
 	)
 	steps := r.Setup.Sums.Steps()
-	s, err := newStage(2*pad+steps*pw-26+44, pad+74+volta.Sets*ph, o)
+	s, err := newStage(max(2*pad+steps*pw-26+44, 2*pad+scene.Width(about, 11.5)), pad+74+volta.Sets*ph, o)
 	if err != nil {
 		return layoutviz.Picture{}, err
 	}
 	s.left(pad, 32, 20, true, fmt.Sprintf("%d instructions make a 16×16×16 product", len(r.Instrs)))
 	s.note(pad, 52, 11.5, fmt.Sprintf("%d sets of four k, %d steps each.", volta.Sets, steps))
-	s.note(pad, 68, 11.5, "yellow: operands in A (left) and B (above) · outlined: sums written · the stronger, the more sets are in a sum")
+	s.note(pad, 68, 11.5, about)
 	yellow := mix("#ffc107", s.scene.Paper, 10)
 	for n, in := range r.Instrs {
 		f, err := r.Frame(n + 1)
@@ -150,7 +151,7 @@ func Core(r *volta.Run, core, n, turn, box int, o layoutviz.Options) (layoutviz.
 				}
 				e := layoutviz.Element{ID: fmt.Sprintf("x%d", id), X: x + k*cell, Y: y + d.Unit*cell, W: cell, H: cell, Thread: d.Lane,
 					Keys:  []int{keyD + 16*d.Row + d.Column, keyA + 16*d.Row + d.K + k, keyB + 16*(d.K+k) + d.Column},
-					Label: fmt.Sprintf("multiplier %d of unit %d: A[%d,%d] × B[%d,%d] = %s × %s, for D[%d,%d] of lane %d", k, d.Unit, d.Row, d.K+k, d.K+k, d.Column, number(d.A[k]), number(d.B[k]), d.Row, d.Column, d.Lane)}
+					Label: fmt.Sprintf("multiplier %d of unit %d: A[%d,%d] × B[%d,%d] = %s × %s, for D[%d,%d] of lane %d", k, d.Unit, d.Row, d.K+k, d.K+k, d.Column, full(d.A[k]), full(d.B[k]), d.Row, d.Column, d.Lane)}
 				s.cell(e, fill, ink, true, 11, number(d.A[k])+"·"+number(d.B[k]))
 				if id == box {
 					at = d
@@ -168,7 +169,7 @@ func Core(r *volta.Run, core, n, turn, box int, o layoutviz.Options) (layoutviz.
 	}
 	s.unit(at, box%4, pad, y+4*cell+38, w-2*pad)
 	s.scene.H = y + 4*cell + 38 + 214
-	desc := fmt.Sprintf("D[%d,%d] of lane %d = %s + %s = %s.", at.Row, at.Column, at.Lane, number(at.C), at.Products(), number(at.Sum.Result))
+	desc := fmt.Sprintf("D[%d,%d] of lane %d = %s + %s = %s.", at.Row, at.Column, at.Lane, full(at.C), at.Products(), full(at.Sum.Result))
 	return s.picture("The 64 multipliers of a Volta tensor core", desc), nil
 }
 
