@@ -30,9 +30,10 @@ func Factors(l layout.Layout) ([]layout.Layout, error) {
 	return out, nil
 }
 
-// Chain draws how a chain of factors becomes a layout: each step has the factor on
-// the left and the product so far on the right, where thick lines bound the copies
-// of the factor; each copy stands where an element of the product before it stood.
+// Chain draws how a chain of factors becomes a layout: the first factor begins it, and
+// each further step has the factor on the left, an arrow, and on the right the product
+// with all steps above it, where thick lines bound the copies of the factor; each copy
+// stands where an element of the product above stood.
 func Chain(factors []layout.Layout, o Options) (Picture, error) {
 	c, err := newCanvas(o)
 	if err != nil {
@@ -59,22 +60,25 @@ func Chain(factors []layout.Layout, o Options) (Picture, error) {
 	c.w = 420
 	wide := 0
 	for _, s := range steps {
-		wide = max(wide, plainTable(c, s.factor, longest).extent().w, scene.Width(s.factor.String(), topSize))
+		wide = max(wide, plainTable(c, s.factor, longest).extent().w, scene.Width("times "+s.factor.String(), topSize))
 	}
-	const gap = 40
+	const gap = 56
 	for _, s := range steps {
 		c.w = max(c.w, pad+wide+gap+plainTable(c, s.product, longest).extent().w+pad)
 	}
 	y := pad
 	if !o.NoCaption {
-		caption := []string{last.String(), fmt.Sprintf("%s step by step: factor on the left, product so far on the right; thick lines bound the copies of the factor", count(len(factors), "factor")), legend}
+		caption := []string{last.String(), fmt.Sprintf("%s step by step: a step puts a copy of the factor on the left, bounded by thick lines, where an element of the product above stood; threads and slots of copies count on", count(len(factors), "factor")), legend}
 		c.grow(caption)
 		y = c.caption(caption, y)
 	}
 	for i, s := range steps {
-		c.text(pad, y+12, topSize, c.ink, scene.Start, true, s.factor.String())
 		x := pad + wide + gap
-		c.text(x-gap+10, y+12, topSize, c.muted, scene.Start, false, "→")
+		verb := "begin with"
+		if i > 0 {
+			verb = "times " + s.factor.String()
+		}
+		c.text(pad, y+12, topSize, c.ink, scene.Start, true, verb)
 		for k, part := range wrap(s.product.String(), scene.Fit(c.w-x-pad, topSize)) {
 			if k > 0 {
 				y += 14
@@ -97,12 +101,18 @@ func Chain(factors []layout.Layout, o Options) (Picture, error) {
 			}
 			return keys
 		})
-		ft.place(c, pad, y)
 		pt.place(c, x, y)
 		if i > 0 {
+			ft.place(c, pad, y)
+			e := ft.extent()
+			c.text(x-gap/2, y+headRoom+e.cellH/2+5, 2*topSize, c.ink, scene.Middle, true, "→")
 			c.tiles(pt, x, y, planeOf(s.factor.Shape()), len(s.product.Shape()))
 		}
-		y += max(ft.extent().h, pt.extent().h) + 16
+		tall := pt.extent().h
+		if i > 0 {
+			tall = max(tall, ft.extent().h)
+		}
+		y += tall + 16
 	}
 	c.h = y
 	p := c.picture("Chain of "+last.String(), fmt.Sprintf("%s in %d steps. %s", last, len(steps), Describe(last)))

@@ -2,9 +2,11 @@ package layoutviz
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/layoutviz/cuteprint"
+	"github.com/tilus-lab/tilus-lab/layoutviz/scene"
 	"github.com/tilus-lab/tilus-lab/vm/layout/cute"
 )
 
@@ -58,7 +60,7 @@ func CuteOperation(text string, o Options) (Picture, error) {
 				if tiles, err = cuteprint.NewGrid(l); err != nil {
 					return Picture{}, err
 				}
-				what = map[string]string{"divide": "the tile that it belongs to", "product": "the copy of operand 1 that it belongs to"}[kind]
+				what = map[string]string{"divide": "the tile that it belongs to", "product": "the copy of the block that it belongs to"}[kind]
 			}
 		}
 	}
@@ -78,8 +80,9 @@ func CuteOperation(text string, o Options) (Picture, error) {
 			}
 		}
 	}
-	tableOf := func(title, prefix string, g cuteprint.Grid) table {
-		return table{name: title, prefix: prefix, heading: title, rows: g.Rows, cols: g.Cols, small: true, labelled: true, linked: true, longest: longest,
+	tableOf := func(title, prefix string, l cute.Layout, g cuteprint.Grid) table {
+		rows, cols := modes(l)
+		return table{rowAxis: rows, colAxis: cols, name: title, prefix: prefix, heading: title, rows: g.Rows, cols: g.Cols, small: true, labelled: true, linked: true, longest: longest,
 			rowHead: func(r int) string { return fmt.Sprint(r) }, colHead: func(i int) string { return fmt.Sprint(i) },
 			cell: func(r, i int) cell {
 				at := g.At(r, i)
@@ -92,11 +95,18 @@ func CuteOperation(text string, o Options) (Picture, error) {
 			}}
 	}
 	caption := []string{strings.TrimSpace(text)}
+	operand := parameters(name)
 	var tables []table
+	var drawn []cute.Layout
 	for i, a := range args {
+		title := fmt.Sprintf("operand %d", i+1)
+		if i < len(operand) {
+			title = operand[i]
+		}
 		av, err := cute.Eval(a)
 		if err != nil {
-			continue // a tiler in angle brackets: named in the text, not drawn
+			caption = append(caption, title+" = "+a+", mode by mode") // a tiler in angle brackets
+			continue
 		}
 		ac, ok := av.Composed()
 		if !ok {
@@ -109,7 +119,7 @@ func CuteOperation(text string, o Options) (Picture, error) {
 		if err != nil {
 			return Picture{}, err
 		}
-		t := tableOf(fmt.Sprintf("operand %d", i+1), fmt.Sprintf("a%d.", i+1), g)
+		t := tableOf(title, fmt.Sprintf("a%d.", i+1), ac.Layout, g)
 		if i > 0 {
 			cellOf := t.cell
 			t.cell = func(r, i int) cell {
@@ -121,13 +131,111 @@ func CuteOperation(text string, o Options) (Picture, error) {
 				return e
 			}
 		}
-		tables = append(tables, t)
-		caption = append(caption, fmt.Sprintf("operand %d = %s", i+1, ac))
+		tables, drawn = append(tables, t), append(drawn, ac.Layout)
+		caption = append(caption, fmt.Sprintf("%s = %s", title, ac))
 	}
-	tables = append(tables, tableOf(name, "r", res))
-	caption = append(caption, fmt.Sprintf("%s = %s", name, result), "Each cell is an offset; its colour is "+what+".")
+	tables, drawn = append(tables, tableOf("result", "r", result.Layout, res)), append(drawn, result.Layout)
+	caption = append(caption, fmt.Sprintf("result = %s", result), "Each cell is an offset; its colour is "+what+".")
+	switch {
+	case strings.HasSuffix(name, "_divide"):
+		first := make([]string, 0, maxShown)
+		for m := range min(tiles.Rows, 8) {
+			first = append(first, fmt.Sprint(tiles.At(m, 0)))
+		}
+		caption = append(caption, "The tiler counts places of the layout, down its columns; the offsets that stand there are a tile. The first tile has the offsets "+strings.Join(first, ", ")+map[bool]string{true: ", …"}[tiles.Rows > 8]+".")
+	case strings.HasSuffix(name, "_product"):
+		moved := "to offsets that are free"
+		if l := cute.Filter(drawn[0]); l.Size() == l.Cosize() {
+			moved = fmt.Sprintf("by %d times the number that stands there", l.Size())
+		}
+		caption = append(caption, "For every element of the tiler there is a copy of the block, moved "+moved+".")
+	}
+	nested := false
+	for _, l := range drawn {
+		for _, d := range []int{0, 1} {
+			nested = nested || groups(l, d) > 0
+		}
+	}
+	if nested {
+		caption = append(caption, "Thicker lines part the counts of a nested mode, whose shape stands at its arrow.")
+	}
 	c.row(o, caption, tables)
+	for i, t := range tables {
+		e := t.extent()
+		x, y := c.placed[i].X+e.left, c.placed[i].Y+headRoom
+		var segs []scene.Segment
+		if n := groups(drawn[i], 0); n > 0 {
+			for r := n; r < t.rows; r += n {
+				segs = append(segs, scene.Segment{X1: x, Y1: y + r*e.ch, X2: x + t.cols*e.cw, Y2: y + r*e.ch})
+			}
+		}
+		if n := groups(drawn[i], 1); n > 0 {
+			for r := n; r < t.cols; r += n {
+				segs = append(segs, scene.Segment{X1: x + r*e.cw, Y1: y, X2: x + r*e.cw, Y2: y + t.rows*e.ch})
+			}
+		}
+		c.strong(c.ink, segs...)
+	}
 	return c.picture("CuTe "+strings.TrimSpace(text), fmt.Sprintf("%s is %s.", strings.TrimSpace(text), result)), nil
+}
+
+// parameters are the names of an operation's operands.
+func parameters(name string) []string {
+	for _, f := range cute.Functions() {
+		if f.Name == name {
+			_, args := splitCall(f.Signature)
+			return args
+		}
+	}
+	return nil
+}
+
+// axis is the part of a layout that a grid counts along its rows (0) or columns (1):
+// its first mode, and all others.
+func axis(l cute.Layout, d int) (leaves []int, text string) {
+	if l.Rank() < 2 {
+		if d == 1 {
+			return nil, ""
+		}
+		return shapeLeaves(l.Shape()), l.Shape().String()
+	}
+	var parts []string
+	for i := range l.Rank() {
+		if (i > 0) == (d == 1) {
+			leaves = append(leaves, shapeLeaves(l.Mode(i).Shape())...)
+			parts = append(parts, l.Mode(i).Shape().String())
+		}
+	}
+	text = strings.Join(parts, ",")
+	if len(parts) > 1 {
+		text = "(" + text + ")"
+	}
+	return leaves, text
+}
+
+func shapeLeaves(t cute.Tuple) (out []int) {
+	for _, x := range t.Leaves() {
+		out = append(out, x.Int())
+	}
+	return out
+}
+
+// modes are the shapes along the rows and the columns.
+func modes(l cute.Layout) (rows, cols string) {
+	_, rows = axis(l, 0)
+	_, cols = axis(l, 1)
+	return rows, cols
+}
+
+// groups is how many rows or columns the fastest part of a nested mode counts; 0
+// where the mode is not nested.
+func groups(l cute.Layout, d int) int {
+	leaves, _ := axis(l, d)
+	leaves = slices.DeleteFunc(leaves, func(n int) bool { return n == 1 })
+	if len(leaves) < 2 {
+		return 0
+	}
+	return leaves[0]
 }
 
 // splitCall cuts "name(a, b)" into its name and arguments; a text that is no call is

@@ -126,7 +126,11 @@ func Reinterpret(from dtype.Type, fl layout.Layout, to dtype.Type, tl layout.Lay
 		pic.Desc = legend
 	}
 	if !o.NoCaption {
-		y = c.caption([]string{"", "Bit 0, the least significant, is on the left. " + legend}, y-between-12)
+		some := ""
+		if n := fl.Threads(); len(threads) < n {
+			some = fmt.Sprintf(" %d of %d threads are shown; the others cut their bits in the same way.", len(threads), n)
+		}
+		y = c.caption([]string{"", "Bit 0, the least significant, is on the left. In brackets under a slot: the index in its tile of the element that it holds. " + legend + some}, y-between-12)
 	}
 	c.h = y + 4
 	c.grids = viewGrids(up, down, threads, shown)

@@ -20,7 +20,7 @@ var ErrView = errors.New("there is no such view")
 // by step, offsets in memory, a matrix over F2, a swizzle before and after, all
 // operands of an instruction.
 func Views() []string {
-	return []string{"tensor", "threads", "reinterpret", "factors", "memory", "matrix", "swizzle", "instruction"}
+	return []string{"tensor", "threads", "reinterpret", "factors", "operands", "memory", "matrix", "swizzle", "instruction"}
 }
 
 // UsualView is the view that shows a value best.
@@ -55,6 +55,8 @@ func Value(v notation.Value, view string, t dtype.Type, o Options) (Picture, err
 			return Picture{}, err
 		}
 		return registers(l, view, t, o)
+	case "operands":
+		return ofOperation(v, o)
 	case "memory":
 		c, tile, err := v.CuTe()
 		if err == nil && tile != nil {
@@ -92,6 +94,42 @@ func Value(v notation.Value, view string, t dtype.Type, o Options) (Picture, err
 		err = fmt.Errorf("%w; did you mean %s?", err, near)
 	}
 	return Picture{}, err
+}
+
+// ofOperation draws the operands and the result of the operation that a text calls;
+// of a chain, its last factor and all before it.
+func ofOperation(v notation.Value, o Options) (Picture, error) {
+	name, args := splitCall(v.Text())
+	if v.Form() == notation.CuTe && len(args) > 0 && parameters(name) != nil {
+		return CuteOperation(v.Text(), o)
+	}
+	l, err := v.Registers()
+	if err != nil {
+		return Picture{}, fmt.Errorf("the view operands is of an operation, such as logical_divide((8,8), <4:1,2:1>): %w", err)
+	}
+	if name == "divide" && len(args) == 2 {
+		h, err := layout.Parse(args[0])
+		if err != nil {
+			return Picture{}, err
+		}
+		g, err := layout.Parse(args[1])
+		if err != nil {
+			return Picture{}, err
+		}
+		return Over(h, g, o)
+	}
+	factors, err := Factors(l)
+	if err != nil {
+		return Picture{}, err
+	}
+	if len(factors) < 2 {
+		return Picture{}, fmt.Errorf("%s is one factor; the view operands is of a product, or of divide(h, g)", l)
+	}
+	f := factors[0]
+	for _, g := range factors[1 : len(factors)-1] {
+		f = f.Mul(g)
+	}
+	return Times(f, factors[len(factors)-1], o)
 }
 
 func registers(l layout.Layout, view string, t dtype.Type, o Options) (Picture, error) {

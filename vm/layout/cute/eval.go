@@ -123,15 +123,20 @@ func tupleValue(t Tuple, err error) (term, error) { return term{kind: vTuple, tu
 func number(n int) (term, error) { return term{kind: vTuple, tuple: Int(n)}, nil }
 
 func functions() []function {
-	a, b, t := param{name: "layout", kind: pLayout}, param{name: "with", kind: pLayout}, param{name: "tiler", kind: pTiler}
+	a, b, t := param{name: "layout", kind: pLayout}, param{name: "other", kind: pLayout}, param{name: "tiler", kind: pTiler}
+	block, copies := param{name: "block", kind: pLayout}, param{name: "tiler", kind: pLayout}
 	one := func(name, doc string, f func(Layout) (term, error)) function {
 		return function{name, doc, []param{a}, func(v []term) (term, error) { return f(v[0].layout) }}
 	}
-	two := func(name, doc string, f func(a, b Layout) (Layout, error)) function {
+	two := func(name, doc string, a, b param, f func(a, b Layout) (Layout, error)) function {
 		return function{name, doc, []param{a, b}, func(v []term) (term, error) { return layoutValue(f(v[0].layout, v[1].layout)) }}
 	}
 	tile := func(name, doc string, f func(Layout, Tiler) (Layout, error)) function {
-		return function{name, doc, []param{a, t}, func(v []term) (term, error) { return layoutValue(f(v[0].layout, v[1].tiler)) }}
+		first := a
+		if strings.HasSuffix(name, "_product") {
+			first = block
+		}
+		return function{name, doc, []param{first, t}, func(v []term) (term, error) { return layoutValue(f(v[0].layout, v[1].tiler)) }}
 	}
 	plain := func(f func(Layout) Layout) func(Layout) (term, error) {
 		return func(l Layout) (term, error) { return layoutValue(f(l), nil) }
@@ -162,7 +167,7 @@ func functions() []function {
 		one("flatten", "without nesting", plain(Flatten)),
 		one("filter", "without modes of stride 0 and size 1", plain(Filter)),
 		one("filter_zeros", "modes of stride 0 get size 1", plain(FilterZeros)),
-		{"composition", "layout after layout, or mode by mode: R(c) = a(b(c))", []param{a, t}, func(v []term) (term, error) {
+		{"composition", "layout after layout, or mode by mode: R(c) = layout(tiler(c))", []param{a, t}, func(v []term) (term, error) {
 			if v[1].tiler.modes == nil && !v[1].tiler.keep {
 				return layoutValue(Composition(v[0].layout, v[1].tiler.layout))
 			}
@@ -178,7 +183,7 @@ func functions() []function {
 		one("right_inverse", "R with l(R(i)) = i", plain(RightInverse)),
 		one("left_inverse", "R with R(l(i)) = i", checked(LeftInverse)),
 		one("nullspace", "the numbers that go to 0", plain(Nullspace)),
-		two("max_common_layout", "the longest R with a(R(i)) = b(R(i)) = i", func(a, b Layout) (Layout, error) { return MaxCommonLayout(a, b), nil }),
+		two("max_common_layout", "the longest R with layout(R(i)) = other(R(i)) = i", a, b, func(a, b Layout) (Layout, error) { return MaxCommonLayout(a, b), nil }),
 		{"max_common_vector", "the size of max_common_layout", []param{a, b}, func(v []term) (term, error) { return number(MaxCommonVector(v[0].layout, v[1].layout)) }},
 		one("max_alignment", "the largest n for which upcast<n> rounds no size up", func(l Layout) (term, error) {
 			n, err := MaxAlignment(l)
@@ -192,8 +197,8 @@ func functions() []function {
 		tile("zipped_product", "((block), (copies))", ZippedProduct),
 		tile("tiled_product", "((block), copies, …)", TiledProduct),
 		tile("flat_product", "(block, …, copies, …)", FlatProduct),
-		two("blocked_product", "blocks side by side", BlockedProduct),
-		two("raked_product", "blocks dealt out", RakedProduct),
+		two("blocked_product", "blocks side by side", block, copies, BlockedProduct),
+		two("raked_product", "blocks dealt out", block, copies, RakedProduct),
 		{"tile_to_shape", "a block repeated until it has a shape, in an order", []param{{name: "block", kind: pSwizzled}, {name: "shape", kind: pTuple}, {"order", pTuple, true}}, func(v []term) (term, error) {
 			c := v[0].composed
 			l, err := TileToShape(c.Layout, v[1].tuple, v[2].tuple)
