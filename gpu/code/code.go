@@ -23,6 +23,8 @@
 package code
 
 import (
+	"fmt"
+
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 )
@@ -72,6 +74,32 @@ type Param struct {
 	// NoAlias promises that no other parameter reaches the same bytes. ReadOnly
 	// promises that the function writes none of them.
 	NoAlias, ReadOnly bool
+	// Workspace, if not nil, says that the host makes the buffer for the launch; such
+	// parameters stand behind the others.
+	Workspace *Workspace
+}
+
+// Workspace is a buffer that lives as long as a launch.
+type Workspace struct {
+	Shape []affine.Expr // elements, of the scalar parameters
+	Bits  int           // of an element
+	Zero  bool          // all bytes are 0 at first
+}
+
+// Bytes is the size of the buffer, in whole 16 bytes.
+func (w *Workspace) Bytes(scalars map[string]int64) (int, error) {
+	n := int64(w.Bits)
+	for _, e := range w.Shape {
+		x, err := e.Eval(scalars)
+		if err != nil {
+			return 0, err
+		}
+		if x < 1 || n > 1<<40/x {
+			return 0, fmt.Errorf("code: a workspace has an extent of %d", x)
+		}
+		n *= x
+	}
+	return int((n + 127) / 128 * 16), nil
 }
 
 // Launch says how the host starts a function. Expressions range over the scalar

@@ -171,6 +171,23 @@ func (g *gpu) run(p *ir.Program, l *launch, args []ir.Arg) (*Result, error) {
 			params.Bytes([]byte{byte(l.bits[i]), byte(l.bits[i] >> 8)})
 		}
 	}
+	for _, w := range l.code.Func.Params[len(p.Params):] {
+		n, err := w.Workspace.Bytes(l.scalars)
+		if err != nil {
+			return nil, err
+		}
+		ptr, err := g.ctx.Alloc(n)
+		if err != nil {
+			return nil, err
+		}
+		ptrs = append(ptrs, ptr)
+		if w.Workspace.Zero {
+			if err := g.ctx.CopyIn(ptr, make([]byte, n)); err != nil {
+				return nil, err
+			}
+		}
+		params.Ptr(ptr)
+	}
 	launch := fn.Launch
 	if l.code.Func.Launch.PDL {
 		launch = fn.LaunchDependent

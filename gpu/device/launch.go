@@ -17,6 +17,7 @@ type launch struct {
 	buffers []*array.Array // distinct pointer arguments, in order of first use
 	buffer  []int          // per argument: index into buffers, or -1
 	bits    []uint64       // per argument: scalar bits
+	scalars map[string]int64
 }
 
 // prepare checks the arguments as the interpreter does and finds the code for
@@ -35,7 +36,7 @@ func prepare(p *ir.Program, args []ir.Arg, arch string, compiled *programs) (*la
 
 // newLaunch puts checked arguments in the order of the code's parameters.
 func newLaunch(p *ir.Program, args []ir.Arg, grid [3]int, c *compile.Compiled) *launch {
-	l := &launch{code: c, grid: grid}
+	l := &launch{code: c, grid: grid, scalars: map[string]int64{}}
 	index := map[*array.Array]int{}
 	for i, v := range p.Params {
 		a := args[i]
@@ -49,6 +50,7 @@ func newLaunch(p *ir.Program, args []ir.Arg, grid [3]int, c *compile.Compiled) *
 			l.buffer, l.bits = append(l.buffer, k), append(l.bits, 0)
 			continue
 		}
+		l.scalars[v.Name] = a.Int
 		l.buffer, l.bits = append(l.buffer, -1), append(l.bits, scalarBits(v.Type.Elem, a))
 	}
 	return l

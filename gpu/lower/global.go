@@ -30,6 +30,30 @@ func (g *global) whole() *globalPart {
 	return p
 }
 
+// workspaces adds a parameter for each tensor of the launch's own.
+func (l *lowerer) workspaces() {
+	for _, s := range l.p.Body.Stmts {
+		in, ok := s.(*ir.Instr)
+		if !ok || in.Op.Name != "AllocateGlobal" {
+			continue
+		}
+		v := in.Out[0]
+		w := &code.Workspace{Bits: v.Type.Elem.Bits(), Zero: in.Attr("init") != nil}
+		for _, e := range v.Type.Shape {
+			a, ok := affineOf(e)
+			if !ok {
+				l.refuse(e.Position(), "Lower.E6", "extent %s is not an expression of parameters", e)
+			}
+			w.Shape = append(w.Shape, a)
+		}
+		base := l.b.Param(code.Param{Name: v.Name, Kind: code.Pointer, Type: code.B64, Elem: v.Type.Elem.String(), NoAlias: true, Workspace: w})
+		l.env[v] = val{global: &global{elem: v.Type.Elem, base: base, extents: v.Type.Shape}}
+	}
+}
+
+// allocateGlobal has been done at the start.
+func allocateGlobal(*lowerer, *ir.Instr) {}
+
 // plus is x + y, where 0 stands for nothing.
 func (l *lowerer) plus(x, y code.Value) code.Value {
 	if x == 0 || y == 0 {

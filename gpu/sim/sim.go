@@ -19,6 +19,7 @@ import (
 	"context"
 	"fmt"
 	"runtime"
+	"slices"
 	"sync"
 	"sync/atomic"
 
@@ -188,6 +189,21 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 	}
 	if l.Block < 1 || l.Block > 1024 {
 		return total, fmt.Errorf("sim: %d threads per block, must be 1 to 1024", l.Block)
+	}
+	scalars := map[string]int64{}
+	for i, a := range l.Args {
+		if i < len(f.Params) && f.Params[i].Kind == code.Scalar {
+			scalars[f.Params[i].Name] = int64(int32(uint32(a.Bits)))
+		}
+	}
+	l.Args = slices.Clone(l.Args)
+	for i := len(l.Args); i < len(f.Params) && f.Params[i].Workspace != nil; i++ {
+		w := f.Params[i].Workspace
+		n, err := w.Bytes(scalars)
+		if err != nil {
+			return total, fmt.Errorf("sim: %w", err)
+		}
+		l.Args = append(l.Args, Arg{Buffer: make([]byte, n), Fresh: !w.Zero})
 	}
 	if len(l.Args) != len(f.Params) {
 		return total, fmt.Errorf("sim: %d arguments for the %d parameters of %s", len(l.Args), len(f.Params), f.Name)

@@ -1,14 +1,67 @@
 package interp
 
 import (
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
+// allocate makes the tensors of AllocateGlobal, behind the arguments.
+func (m *Machine) allocate() error {
+	lookup := func(v *ir.Var) (int64, bool) {
+		i := paramIndex(m.prog, v)
+		return m.args[max(i, 0)].Int, i >= 0
+	}
+	var list diag.List
+	m.prog.Body.Walk(func(s ir.Stmt) bool {
+		in, ok := s.(*ir.Instr)
+		if !ok || in.Op.Name != "AllocateGlobal" {
+			return true
+		}
+		v, n := in.Out[0], int64(1)
+		g := &global{name: v.Name}
+		for _, e := range v.Type.Shape {
+			x, err := ir.EvalInt(e, lookup)
+			if err != nil || x < 1 || n > (1<<31-1)/x {
+				list.Addf(e.Position(), "Run.E6", "", "extent %s of %s is %d", e, v.Name, x)
+				return true
+			}
+			n *= x
+			g.dims = append(g.dims, int(x))
+		}
+		g.arr = array.New(v.Type.Elem, int(n))
+		g.own = in.Attr("init") == nil
+		m.owns = append(m.owns, g)
+		m.args = append(m.args, ir.Arg{Array: g.arr})
+		m.marks[g.arr] = newMarks(int(n))
+		return true
+	})
+	return list.Err()
+}
+
+func allocateGlobal(m *Machine, in *ir.Instr) error {
+	for _, g := range m.owns {
+		if g.name == in.Out[0].Name {
+			m.set(in.Out[0], value{set: true, global: g})
+		}
+	}
+	return nil
+}
+
+// written complains about an element of a tensor of the launch's own that has no
+// value yet.
+func (m *Machine) written(in *ir.Instr, g *global, flat int) error {
+	if !g.own || m.marks[g.arr].writer[flat].block != 0 {
+		return nil
+	}
+	return problem(in.Pos, "Run.E18", "store it first, or give AllocateGlobal init=0", "element %d of %s has no value", flat, g.name)
+}
+
 func sliceGlobal(m *Machine, in *ir.Instr) error {
 	g := m.get(in.In[0].Var()).global
 	v := in.Out[0]
-	part := &global{arr: g.arr, name: v.Name, base: g.base}
+	part := &global{arr: g.arr, name: v.Name, base: g.base, own: g.own}
 	strides := g.steps()
 	dims := in.Dims(len(g.dims), len(v.Type.Shape))
 	sizes := make([]int64, len(g.dims))
@@ -112,6 +165,9 @@ func loadGlobalGather(m *Machine, in *ir.Instr) error {
 		if flat < 0 {
 			return nil
 		}
+		if err := m.written(in, g, flat); err != nil {
+			return err
+		}
 		out.codes[e] = g.arr.Code(flat)
 		if written == nil {
 			return nil
@@ -191,6 +247,9 @@ func (m *Machine) atomics(in *ir.Instr, at int, each func(f func(e, flat, thread
 
 // step checks and remembers an atomic step of a thread on an element.
 func (m *Machine) step(in *ir.Instr, g *global, flat, thread int) error {
+	if err := m.written(in, g, flat); err != nil {
+		return err
+	}
 	k := m.marks[g.arr]
 	if w := k.writer[flat]; !w.atomic {
 		if err := m.ordered(in, g, w, thread, flat, "changes", "wrote"); err != nil {

@@ -40,6 +40,7 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E15", Text: "A semaphore that a block waits for is released by the block itself, or by one that comes before it.", Why: "Blocks start in the order of their numbers; a later one may have to wait for the place that an earlier one keeps."},
 	{Code: "Run.E16", Text: "Integers of tiles are not divided by zero.", Why: "Machines give some number."},
 	{Code: "Run.E17", Text: "A part that SliceGlobal takes lies inside the tensor."},
+	{Code: "Run.E18", Text: "Elements of AllocateGlobal without init are written before they are read."},
 }
 
 // Machine is a launch in progress.
@@ -54,6 +55,7 @@ type Machine struct {
 	moves map[*ir.Instr][]int32 // where elements of constant movements come from
 
 	state
+	owns     []*global    // tensors of the launch's own
 	sets     []ir.Threads // that have run, as sets of threads; the block first
 	maxSteps int64
 	ctx      context.Context // of Run, for instructions that take long; nil in a Step
@@ -113,6 +115,7 @@ type global struct {
 	// Of a part: where it begins, and the distances of neighbours per dimension.
 	base    int
 	strides []int
+	own     bool // of the launch, without values at first
 }
 
 // Option changes how a machine runs.
@@ -276,7 +279,7 @@ func (m *Machine) bind(args []ir.Arg) error {
 			m.marks[a] = newMarks(a.Len())
 		}
 	}
-	return nil
+	return m.allocate()
 }
 
 // stored are the pointers whose views the program stores to.
@@ -291,6 +294,9 @@ func stored(p *ir.Program) map[*ir.Var]bool {
 			}
 			for _, v := range in.Out {
 				if !v.Type.IsGlobal() {
+					continue
+				}
+				if len(in.In) == 0 { // the launch's own
 					continue
 				}
 				if from := in.In[0].Var(); from.Type.IsGlobal() { // a part
@@ -358,7 +364,7 @@ func (m *Machine) Next() ir.Stmt {
 }
 
 // Args are the launch arguments in their present state: at the end, the results.
-func (m *Machine) Args() []ir.Arg { return m.args }
+func (m *Machine) Args() []ir.Arg { return m.args[:len(m.prog.Params)] }
 
 // Run runs to the end. It returns early with ctx's error when that is done, and
 // with a located diag.List when the program goes wrong.

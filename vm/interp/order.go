@@ -179,6 +179,9 @@ func atomicScalar(m *Machine, in *ir.Instr) error {
 		m.set(in.Out[0], value{set: true})
 		return nil
 	}
+	if err := m.written(in, r.g, flat); err != nil {
+		return err
+	}
 	k := m.marks[r.g.arr]
 	if w := k.writer[flat]; !w.atomic {
 		if err := m.ordered(in, r.g, w, 0, flat, "changes", "wrote"); err != nil {

@@ -13,6 +13,34 @@ import (
 
 var globalRows = []*Op{
 	{
+		Name: "AllocateGlobal", Family: "global",
+		Doc:   "A global tensor of the launch's own: all its blocks have the same one, and it is gone after it. With init=0 its elements are 0 before the first block; without, reading an element before it is written is an error on the interpreter and the simulator.",
+		Out:   []Port{{Name: "tensor", Accept: AcceptGlobal}},
+		Attrs: []AttrSpec{{Name: "init", Kind: AttrNumber, Doc: "0: all elements are 0 at first"}},
+		Rules: []Rule{
+			ruleFixedShape,
+			{Text: "init is 0.", Why: "The host clears memory; other values are stored by the program.", Check: func(p *Program, in *Instr) *Violation {
+				if a := in.Attr("init"); a != nil && a.Number != 0 {
+					return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("init is %v", a.Number)}
+				}
+				return nil
+			}},
+			{Text: "It stands in no loop, branch or thread group, and its name is given to nothing else.", Why: "The tensor is there from the start of the launch, once.", Check: func(p *Program, in *Instr) *Violation {
+				bad := !slices.Contains(p.Body.Stmts, Stmt(in))
+				p.Body.Walk(func(s Stmt) bool {
+					i, ok := s.(*Instr)
+					bad = bad || ok && i != in && slices.Contains(i.Out, in.Out[0])
+					return true
+				})
+				if bad {
+					return &Violation{Msg: in.Out[0].Name + " is not allocated once for the launch", Help: "move it to the top level of the program, under a name of its own"}
+				}
+				return nil
+			}},
+		},
+		Since: "0.3", Source: tilusDoc, Example: "partial = AllocateGlobal() : global f32[S, M, N]",
+	},
+	{
 		Name: "SliceGlobal", Family: "global", Class: ClassView,
 		Doc:   "A part of a global tensor as a tensor of its own, over the same memory: element [i, …] is the source's at offset plus that index, and what lies outside the part counts as outside. dims says which dimensions of the source stay (the last ones, if left out); the others are fixed by offset. A part that does not lie inside the source is an error.",
 		In:    []Port{{Name: "src", Accept: AcceptGlobal}},
