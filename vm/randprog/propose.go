@@ -43,6 +43,8 @@ func (g *generator) place(op *ir.Op) bool {
 		return slices.ContainsFunc(make([]int, 30), func(int) bool { return g.try(func() bool { return g.castPlaced(op) }) })
 	case "SliceGlobal":
 		return g.sliceGlobal(op)
+	case "AllocateGlobal":
+		return g.allocateGlobal(op)
 	case "Random":
 		return g.random(op)
 	case "AllocateShared":
@@ -472,12 +474,12 @@ func (g *generator) result(in *ir.Instr, anchor *tile, from *memory) (ir.Type, b
 	case 2, 3:
 		e = g.elem()
 	case 4:
-		if v := in.In[len(in.In)-1].Var(); v != nil && v.Type.IsRegister() {
+		if v := last(in); v != nil {
 			e = v.Type.Elem
 		}
 	}
 	l := anchor.v.Type.Layout
-	if v := in.In[len(in.In)-1].Var(); v != nil && v.Type.IsRegister() && g.chance(30) {
+	if v := last(in); v != nil && g.chance(30) {
 		l = v.Type.Layout
 	}
 	var dims []int
@@ -529,6 +531,16 @@ func (g *generator) result(in *ir.Instr, anchor *tile, from *memory) (ir.Type, b
 		return ir.Type{}, false
 	}
 	return registers(e, m)
+}
+
+// last is the register tensor that is the last operand, or nil.
+func last(in *ir.Instr) *ir.Var {
+	if n := len(in.In); n > 0 {
+		if v := in.In[n-1].Var(); v != nil && v.Type.IsRegister() {
+			return v
+		}
+	}
+	return nil
 }
 
 func ones(n int) []int {

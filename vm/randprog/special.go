@@ -280,7 +280,7 @@ func (g *generator) sharedTile(op *ir.Op) *memory {
 
 func (g *generator) freeShared(op *ir.Op) bool {
 	for i, m := range g.mems {
-		if m.home != g.at || m.home == nil {
+		if m.home != g.at || !m.v.Type.IsShared() {
 			continue
 		}
 		in := &ir.Instr{Op: op, In: []ir.Operand{operand(m.v)}}
@@ -525,4 +525,31 @@ func (g *generator) random(op *ir.Op) bool {
 	}
 	t, ok := registers(dtype.U32, l)
 	return ok && g.commit(&ir.Instr{Op: op, In: []ir.Operand{{Expr: ir.NewInt(g.r.Int64N(1 << 30))}, operand(x.v)}, Out: []*ir.Var{{Name: g.name("v"), Type: t}}})
+}
+
+// allocateGlobal makes a tensor of the launch's own, of which each block has a part.
+func (g *generator) allocateGlobal(op *ir.Op) bool {
+	x := g.anyTile()
+	if x == nil || g.at != g.p.Body {
+		return false
+	}
+	dims := x.v.Type.Layout.Shape()
+	shape := []ir.Expr{ir.NewRef(g.p.Params[0])}
+	for _, n := range dims {
+		shape = append(shape, ir.NewInt(int64(n)))
+	}
+	in := &ir.Instr{Op: op, Attrs: []ir.Attr{{Name: "init", Number: 0}}, Out: []*ir.Var{{Name: g.name("g"), Type: ir.GlobalOf(x.v.Type.Elem, shape...)}}}
+	if x.v.Type.HasPlace || g.broken(in) {
+		return false
+	}
+	g.add(in)
+	m := &memory{v: in.Out[0], root: &storage{}, shape: append([]int{g.blocks}, dims...), span: wild, output: true, home: g.at}
+	g.roots, g.mems = append(g.roots, m.root), append(g.mems, m)
+	store := &ir.Instr{Op: ir.OpByName("StoreGlobal"), In: []ir.Operand{operand(m.v), operand(x.v)}, Attrs: []ir.Attr{{Name: "offset", Exprs: g.offset(m, nil)}}}
+	if g.broken(store) {
+		return true
+	}
+	g.touch(m.root, true)
+	g.add(store)
+	return true
 }
