@@ -123,6 +123,9 @@ func Time(ctx context.Context, g *GPU, p *ir.Program, args []ir.Arg, o Options) 
 	if err != nil {
 		return Timing{}, err
 	}
+	if len(c.Func.Params) > len(p.Params) {
+		return Timing{}, fmt.Errorf("tune: %s has tensors of AllocateGlobal, which are not timed; give it their memory as arguments", p.Name)
+	}
 	ptx, err := c.PTX()
 	if err != nil {
 		return fail(err)
