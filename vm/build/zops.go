@@ -443,7 +443,7 @@ func (prog *Builder) Trunc(tile string, x any, tileType Type) Value {
 //
 //	r = Exp(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
 //
-// e to the power of x. A fixed sequence of f32 steps, bit-equal on all machines and within 1.25 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: 2 + 2^-23·|x|·2^24 ulp from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+// e to the power of x. A fixed sequence of f32 steps, bit-equal on all machines and within 1.25 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation, whose steps interpreter and simulator round exactly; a GPU differs from them by up to: 2 ulp. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
 func (prog *Builder) Exp(tile string, x any, tileType Type, attrs ...Attr) Value {
 	return prog.instr("Exp", []string{tile}, []any{x}, attrs, tileType)[0]
 }
@@ -455,7 +455,7 @@ func Approx(word string) Attr { return Attr("approx=" + word) }
 //
 //	r = Exp2(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
 //
-// 2 to the power of x. A fixed sequence of f32 steps, bit-equal on all machines and within 1.25 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: 2 ulp from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+// 2 to the power of x. A fixed sequence of f32 steps, bit-equal on all machines and within 1.25 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation, whose steps interpreter and simulator round exactly; a GPU differs from them by up to: 2 ulp. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
 func (prog *Builder) Exp2(tile string, x any, tileType Type, attrs ...Attr) Value {
 	return prog.instr("Exp2", []string{tile}, []any{x}, attrs, tileType)[0]
 }
@@ -464,7 +464,7 @@ func (prog *Builder) Exp2(tile string, x any, tileType Type, attrs ...Attr) Valu
 //
 //	r = Log(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
 //
-// The natural logarithm of x: -inf at 0, NaN below. A fixed sequence of f32 steps, bit-equal on all machines and within 1.25 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: absolute error up to 2^-22 for x in [0.5, 2], else relative error up to 2^-21.5 from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+// The natural logarithm of x: -inf at 0, NaN below. A fixed sequence of f32 steps, bit-equal on all machines and within 1.25 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation, whose steps interpreter and simulator round exactly; a GPU differs from them by up to: absolute error up to 2^-22 for x in [0.5, 2], else relative error up to 2^-21.5. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
 func (prog *Builder) Log(tile string, x any, tileType Type, attrs ...Attr) Value {
 	return prog.instr("Log", []string{tile}, []any{x}, attrs, tileType)[0]
 }
@@ -473,7 +473,7 @@ func (prog *Builder) Log(tile string, x any, tileType Type, attrs ...Attr) Value
 //
 //	r = Log2(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
 //
-// The logarithm of x to base 2: -inf at 0, NaN below. A fixed sequence of f32 steps, bit-equal on all machines and within 1.5 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: absolute error up to 2^-22 for x in [0.5, 2], else relative error up to 2^-22 from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+// The logarithm of x to base 2: -inf at 0, NaN below. A fixed sequence of f32 steps, bit-equal on all machines and within 1.5 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation, whose steps interpreter and simulator round exactly; a GPU differs from them by up to: absolute error up to 2^-22 for x in [0.5, 2], else relative error up to 2^-22. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
 func (prog *Builder) Log2(tile string, x any, tileType Type, attrs ...Attr) Value {
 	return prog.instr("Log2", []string{tile}, []any{x}, attrs, tileType)[0]
 }
@@ -482,7 +482,7 @@ func (prog *Builder) Log2(tile string, x any, tileType Type, attrs ...Attr) Valu
 //
 //	r = Sin(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
 //
-// The sine of x in radians; arguments of any size are reduced exactly. A fixed sequence of f32 steps, bit-equal on all machines and within 3 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: absolute error up to 2^-20.5 for |x| ≤ π, none stated beyond from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+// The sine of x in radians; arguments of any size are reduced exactly. A fixed sequence of f32 steps, bit-equal on all machines and within 3 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation, whose steps interpreter and simulator round exactly; a GPU differs from them by up to: absolute error up to 2^-20.5 for |x| ≤ π, none stated beyond. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
 func (prog *Builder) Sin(tile string, x any, tileType Type, attrs ...Attr) Value {
 	return prog.instr("Sin", []string{tile}, []any{x}, attrs, tileType)[0]
 }
@@ -491,7 +491,7 @@ func (prog *Builder) Sin(tile string, x any, tileType Type, attrs ...Attr) Value
 //
 //	r = Cos(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
 //
-// The cosine of x in radians; arguments of any size are reduced exactly. A fixed sequence of f32 steps, bit-equal on all machines and within 3 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: absolute error up to 2^-20.5 for |x| ≤ π, none stated beyond from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+// The cosine of x in radians; arguments of any size are reduced exactly. A fixed sequence of f32 steps, bit-equal on all machines and within 3 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation, whose steps interpreter and simulator round exactly; a GPU differs from them by up to: absolute error up to 2^-20.5 for |x| ≤ π, none stated beyond. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
 func (prog *Builder) Cos(tile string, x any, tileType Type, attrs ...Attr) Value {
 	return prog.instr("Cos", []string{tile}, []any{x}, attrs, tileType)[0]
 }
@@ -500,7 +500,7 @@ func (prog *Builder) Cos(tile string, x any, tileType Type, attrs ...Attr) Value
 //
 //	r = Tanh(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
 //
-// The hyperbolic tangent of x. A fixed sequence of f32 steps, bit-equal on all machines and within 1.75 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: relative error up to 2^-11 from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+// The hyperbolic tangent of x. A fixed sequence of f32 steps, bit-equal on all machines and within 1.75 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation, whose steps interpreter and simulator round exactly; a GPU differs from them by up to: relative error up to 2^-11. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
 func (prog *Builder) Tanh(tile string, x any, tileType Type, attrs ...Attr) Value {
 	return prog.instr("Tanh", []string{tile}, []any{x}, attrs, tileType)[0]
 }
@@ -509,7 +509,7 @@ func (prog *Builder) Tanh(tile string, x any, tileType Type, attrs ...Attr) Valu
 //
 //	r = Sigmoid(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
 //
-// 1 / (1 + e to the power of -x). A fixed sequence of f32 steps, bit-equal on all machines and within 2.5 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: 4 + 2·|x| ulp from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+// 1 / (1 + e to the power of -x). A fixed sequence of f32 steps, bit-equal on all machines and within 2.5 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation, whose steps interpreter and simulator round exactly; a GPU differs from them by up to: 4 ulp. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
 func (prog *Builder) Sigmoid(tile string, x any, tileType Type, attrs ...Attr) Value {
 	return prog.instr("Sigmoid", []string{tile}, []any{x}, attrs, tileType)[0]
 }
@@ -518,7 +518,7 @@ func (prog *Builder) Sigmoid(tile string, x any, tileType Type, attrs ...Attr) V
 //
 //	r = Rsqrt(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
 //
-// 1 / √x: inf at 0, NaN below. A fixed sequence of f32 steps, bit-equal on all machines and within 1.5 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: relative error up to 2^-22.9 from what interpreter and simulator give, which round each step exactly. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+// 1 / √x: inf at 0, NaN below. A fixed sequence of f32 steps, bit-equal on all machines and within 1.5 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation, whose steps interpreter and simulator round exactly; a GPU differs from them by up to: relative error up to 2^-22.9. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
 func (prog *Builder) Rsqrt(tile string, x any, tileType Type, attrs ...Attr) Value {
 	return prog.instr("Rsqrt", []string{tile}, []any{x}, attrs, tileType)[0]
 }

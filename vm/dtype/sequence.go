@@ -15,15 +15,16 @@ import (
 type Sequence struct {
 	Name string
 	// Approx marks a sequence with hardware approximations. Its steps have the
-	// exactly rounded value here and on the simulator; a GPU may differ from that
-	// by what Bound says.
+	// exactly rounded value here and on the simulator.
 	Approx bool
 	Steps  []Step
 	// Ulps bounds |result − f(x)| in units of the last place of f32 (of the least
-	// subnormal where results are that small), against the exact function; for
-	// Approx it is the bound of the sequence as evaluated here.
-	Ulps  float64
-	Bound string // what holds for a GPU, as a phrase
+	// subnormal where results are that small), against the exact function; of an
+	// approximation it is 0, not stated.
+	Ulps float64
+	// Bound is that as a phrase; of an approximation, how far a GPU may be from the
+	// result here.
+	Bound string
 }
 
 // Step is one instruction: In are the numbers of earlier steps, K the constant.
@@ -265,7 +266,7 @@ var sequences = sync.OnceValue(func() []*Sequence {
 		sequence("Cos", 3, cosSteps),
 		approximation("Cos", "absolute error up to 2^-20.5 for |x| ≤ π, none stated beyond", func(s *steps) ref { return s.op(StepCos, s.x()) }),
 		sequence("Exp", 1.25, func(s *steps) ref { return s.exp(s.x()) }),
-		approximation("Exp", "2 + 2^-23·|x|·2^24 ulp", func(s *steps) ref { return s.op(StepExp2, s.mul(s.x(), s.f(math.Log2E))) }),
+		approximation("Exp", "2 ulp", func(s *steps) ref { return s.op(StepExp2, s.mul(s.x(), s.f(math.Log2E))) }),
 		sequence("Exp2", 1.25, exp2Steps),
 		approximation("Exp2", "2 ulp", func(s *steps) ref { return s.op(StepExp2, s.x()) }),
 		sequence("Log", 1.25, func(s *steps) ref { return s.log(s.x(), false) }),
@@ -275,7 +276,7 @@ var sequences = sync.OnceValue(func() []*Sequence {
 		sequence("Rsqrt", 1.5, func(s *steps) ref { return s.op(StepDiv, s.f(1), s.op(StepSqrt, s.x())) }),
 		approximation("Rsqrt", "relative error up to 2^-22.9", func(s *steps) ref { return s.op(StepRsqrt, s.x()) }),
 		sequence("Sigmoid", 2.5, sigmoidSteps),
-		approximation("Sigmoid", "4 + 2·|x| ulp", func(s *steps) ref {
+		approximation("Sigmoid", "4 ulp", func(s *steps) ref {
 			return s.op(StepRcp, s.op(StepAdd, s.f(1), s.op(StepExp2, s.mul(s.x(), s.f(-math.Log2E)))))
 		}),
 		sequence("Sin", 3, sinSteps),

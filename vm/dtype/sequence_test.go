@@ -100,3 +100,20 @@ func BenchmarkExp(b *testing.B) {
 		s.Eval(x)
 	}
 }
+
+// TestApproximationsAreNear holds what interpreter and simulator make of an
+// approximation to a rough bound around the function: its other steps round.
+func TestApproximationsAreNear(t *testing.T) {
+	for _, s := range Sequences() {
+		if !s.Approx {
+			continue
+		}
+		for v := -6.0; v < 6; v += 0.01 {
+			x := F32.Encode(v, false)
+			want := exact[s.Name](F32.Decode(x))
+			if u := ulps(F32, s.Eval(x), want); !(u <= 4+2*math.Abs(v)) && !(math.Abs(want) < 0.01 && u < 100) {
+				t.Errorf("%s of %v is %v, want about %v: %.1f ulp", s.Name, v, F32.Decode(s.Eval(x)), want, u)
+			}
+		}
+	}
+}

@@ -40,7 +40,7 @@ var arithmeticRows = []*Op{
 	comparison("GreaterEqual", "x ≥ y; false where one is a NaN.", "c = GreaterEqual(x, y)"+tileBool),
 	{
 		Name: "Where", Family: "arithmetic", Class: ClassElementwise,
-		Doc: "x where cond is true, else y, element by element. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.",
+		Doc: "x where cond is true, else y, element by element." + broadcastDoc,
 		In:  []Port{{Name: "cond", Accept: AcceptRegister | AcceptScalar}, {Name: "x", Accept: AcceptRegister | AcceptScalar}, {Name: "y", Accept: AcceptRegister | AcceptScalar}},
 		Out: []Port{{Name: "tile", Accept: AcceptRegister}},
 		Rules: []Rule{
@@ -75,6 +75,8 @@ var arithmeticRows = []*Op{
 	function("Rsqrt", "1 / √x: inf at 0, NaN below."),
 }
 
+const broadcastDoc = " Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element."
+
 // elementwise is the row of an arithmetic op with n operands.
 func elementwise(name, doc string, n int, example string) *Op {
 	ports := []Port{}
@@ -83,7 +85,7 @@ func elementwise(name, doc string, n int, example string) *Op {
 	}
 	return &Op{
 		Name: name, Family: "arithmetic", Class: ClassElementwise,
-		Doc: doc + " Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.",
+		Doc: doc + broadcastDoc + " Floats round once to nearest even, integers wrap.",
 		In:  ports, Out: []Port{{Name: "tile", Accept: AcceptRegister}},
 		Rules: []Rule{
 			{Text: "Operands and result have one element type.", Check: func(p *Program, in *Instr) *Violation { return oneElem(in.In, in.Out[0].Type.Elem) }},
@@ -123,8 +125,8 @@ func onTypes(op *Op, which, why string, ok func(dtype.Type) bool) *Op {
 // function is the row of a function that vm/dtype has as a sequence.
 func function(name, doc string) *Op {
 	s, fast := dtype.SequenceOf(name, false), dtype.SequenceOf(name, true)
-	op := elementwise(name, fmt.Sprintf("%s A fixed sequence of f32 steps, bit-equal on all machines and within %s of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation: %s from what interpreter and simulator give, which round each step exactly.", doc, s.Bound, fast.Bound), 1,
-		fmt.Sprintf("r = %s(x)%s", name, tile32))
+	op := elementwise(name, doc, 1, fmt.Sprintf("r = %s(x)%s", name, tile32))
+	op.Doc = fmt.Sprintf("%s A fixed sequence of f32 steps, bit-equal on all machines and within %s of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation, whose steps interpreter and simulator round exactly; a GPU differs from them by up to: %s.%s", doc, s.Bound, fast.Bound, broadcastDoc)
 	op.Attrs = []AttrSpec{{Name: "approx", Kind: AttrWord, Words: []string{"true"}, Doc: "true: use the machine's approximation, which is faster and less exact"}}
 	op.Since, op.Source = "0.3", "vm/dtype sequences; PTX ISA 9.7.3 for approx"
 	return onTypes(op, "f16, bf16 or f32", "The sequences are of f32 steps.", func(t dtype.Type) bool { return floats(t) && t != dtype.F64 })
@@ -133,7 +135,7 @@ func function(name, doc string) *Op {
 // comparison is the row of an op from two numbers to a bool.
 func comparison(name, doc, example string) *Op {
 	op := elementwise(name, doc, 2, example)
-	op.Doc = doc + " Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element."
+	op.Doc = doc + broadcastDoc
 	op.Rules = []Rule{
 		{Text: "An operand is a register tensor, and both have its element type, which has at least 16 bits.", Check: func(p *Program, in *Instr) *Violation {
 			t, ok := TileElem(in.In)
