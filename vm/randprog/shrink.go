@@ -19,6 +19,28 @@ func (p *Program) Without(lines ...int) (*Program, bool) {
 			drop[n+i] = true
 		}
 	}
+	return p.less(src, drop)
+}
+
+// unwrapped is the program with the statements of the block that begins on a line
+// in its place; of both branches of an if, where it has two.
+func (p *Program) unwrapped(n int) (*Program, bool) {
+	src := strings.Split(text.Format(p.Program), "\n")
+	if n >= len(src) || !strings.HasSuffix(src[n-1], "{") || strings.HasPrefix(strings.TrimSpace(src[n-1]), "}") {
+		return nil, false
+	}
+	indent := src[n-1][:len(src[n-1])-len(strings.TrimLeft(src[n-1], "\t"))]
+	drop := map[int]bool{n: true}
+	for i := n + 1; i < n+extent(src, n); i++ {
+		if strings.HasPrefix(src[i-1], indent+"}") {
+			drop[i] = true
+		}
+	}
+	return p.less(src, drop)
+}
+
+// less is the program without some lines and what then has no meaning.
+func (p *Program) less(src []string, drop map[int]bool) (*Program, bool) {
 	for range 40 {
 		var kept []string
 		var number []int
@@ -101,28 +123,29 @@ func extent(src []string, n int) int {
 // smallest it found. fails must give the same answer each time; it is asked at most
 // tries times.
 func Shrink(p *Program, tries int, fails func(*Program) bool) *Program {
-	for again := true; again; {
+	length := func(p *Program) int { return strings.Count(text.Format(p.Program), "\n") }
+	again := true
+	try := func(q *Program, ok bool) {
+		if !ok || tries <= 0 || length(q) >= length(p) {
+			return
+		}
+		if tries--; fails(q) {
+			p, again = q, true
+		}
+	}
+	for again && tries > 0 {
 		again = false
-		lines := strings.Count(text.Format(p.Program), "\n")
-		for size := max(1, lines/4); size >= 1; size /= 2 {
-			for at := lines - 1; at > 1; at -= size {
+		for size := max(1, length(p)/4); size >= 1; size /= 2 {
+			for at := length(p) - 1; at > 1; at -= size {
 				var drop []int
-				for n := max(2, at-size+1); n <= at; n++ {
+				for n := max(2, at-size+1); n <= min(at, length(p)-1); n++ {
 					drop = append(drop, n)
 				}
-				q, ok := p.Without(drop...)
-				if !ok || strings.Count(text.Format(q.Program), "\n") >= lines {
-					continue
-				}
-				if tries--; tries < 0 {
-					return p
-				}
-				if fails(q) {
-					p, again = q, true
-					lines = strings.Count(text.Format(p.Program), "\n")
-					at = min(at, lines)
-				}
+				try(p.Without(drop...))
 			}
+		}
+		for at := length(p) - 1; at > 1; at-- {
+			try(p.unwrapped(at))
 		}
 	}
 	return p
