@@ -138,10 +138,7 @@ func Fragment(r *volta.Run, matrix string, o layoutviz.Options) (layoutviz.Pictu
 	if !ok {
 		return layoutviz.Picture{}, fmt.Errorf("theatre: there is no matrix %q; there are A, B, C, D", matrix)
 	}
-	o.NoCaption = true
-	if x.Layout.Slots() <= 8 {
-		o.Column = 16
-	}
+	o.NoCaption, o.Column = true, 16
 	p, err := layoutviz.Threads(x.Layout, o)
 	if err != nil {
 		return p, err

@@ -47,7 +47,7 @@ func Octets(r *volta.Run, n int, o layoutviz.Options) (layoutviz.Picture, error)
 	const (
 		leftW  = 356
 		dw, dh = 27, 17
-		aw     = 21
+		aw     = 24
 		gap    = 14
 	)
 	gx := pad + leftW + 30   // of A
