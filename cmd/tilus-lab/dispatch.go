@@ -52,7 +52,8 @@ hexadecimal digits of an AQL packet.`,
   tilus-lab dispatch slow-player --why victim,2
   tilus-lab dispatch --cus 16 --view stairs --png stairs.png
   tilus-lab dispatch --blocks 96 --cus 16 --skip
-  tilus-lab dispatch streams --policy 2026 --trace
+  tilus-lab dispatch streams --policy all
+  tilus-lab dispatch barrier-6x --policy 2026 --trace
   tilus-lab dispatch --create-queues 7,4
   tilus-lab dispatch deadlock --json`,
 		Args: cobra.MaximumNArgs(1),
@@ -67,7 +68,7 @@ hexadecimal digits of an AQL packet.`,
 	f.IntVar(&v.cus, "cus", 0, "enabled compute units (default: all)")
 	f.StringVar(&v.order, "order", "packed", "how units are enabled: packed or distributed")
 	f.StringVar(&v.mask, "mask", "", "`MASK` of compute units as HIP takes it, such as 0x11111111")
-	f.StringVar(&v.policy, "policy", "", "runtime `POLICY`: 4.2, 6.x or 2026")
+	f.StringVar(&v.policy, "policy", "", "runtime `POLICY`: 4.2, 6.x or 2026, or all to compare them")
 	f.BoolVar(&v.options.Skip, "skip", false, "the dealer may skip an engine without room")
 	f.BoolVar(&v.options.NoCut, "no-cut", false, "slots of a workload manager may not overtake each other")
 	f.BoolVar(&v.options.Resources, "resources", false, "count waves, registers, LDS and groups, not only work-items")
@@ -99,6 +100,9 @@ func runDispatch(cmd *cobra.Command, args []string, v dispatchFlags, draw *pictu
 			fmt.Fprintf(tw, "%s\t%s\n", e.Name, e.Doc)
 		}
 		return tw.Flush()
+	}
+	if v.policy == "all" {
+		return comparePolicies(cmd, args, v, draw)
 	}
 	p, err := dispatchProgram(cmd, args, v)
 	if err != nil {
@@ -206,6 +210,41 @@ func dispatchProgram(cmd *cobra.Command, args []string, v dispatchFlags) (dispat
 		p.Policy = policy
 	}
 	return p, nil
+}
+
+// comparePolicies runs a scenario under every policy.
+func comparePolicies(cmd *cobra.Command, args []string, v dispatchFlags, draw *pictureFlags) error {
+	if draw.wanted() || v.why != "" || v.view != "timeline" {
+		return usageError{errors.New("--policy all compares as text or JSON; draw one policy at a time")}
+	}
+	w := cmd.OutOrStdout()
+	results := map[dispatch.Policy]*dispatch.Result{}
+	for i, x := range dispatch.Policies() {
+		v.policy = string(x.Policy)
+		p, err := dispatchProgram(cmd, args, v)
+		if err != nil {
+			return err
+		}
+		r, err := p.Run()
+		if err != nil {
+			return err
+		}
+		results[x.Policy] = r
+		if v.asJSON {
+			continue
+		}
+		if i > 0 {
+			fmt.Fprintln(w)
+		}
+		fmt.Fprintf(w, "ROCm %s: %s.\n", x.Policy, x.Doc)
+		if err := printDispatch(w, v, p, r); err != nil {
+			return err
+		}
+	}
+	if v.asJSON {
+		return printJSON(w, results)
+	}
+	return nil
 }
 
 func printDispatch(w io.Writer, v dispatchFlags, p dispatch.Program, r *dispatch.Result) error {

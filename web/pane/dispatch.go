@@ -19,6 +19,7 @@ const (
 	dispatchBytes  = "packets"
 
 	dispatchOwn = "one kernel" // the scenario of the sliders
+	dispatchAll = "side by side"
 )
 
 func dispatchPane() Pane {
@@ -40,7 +41,7 @@ func dispatchPane() Pane {
 			{Name: "b", Title: "Blocks", Kind: Slider, Default: "96", Min: 1, Max: 1024, Doc: "Blocks of one kernel, of 1024 work-items and one tick each."},
 			{Name: "a", Title: "Slots", Kind: Slider, Default: "4", Min: 1, Max: 8, Doc: "Slots of each workload manager: one for each ACE."},
 			{Name: "k", Title: "May skip", Kind: Choice, Default: "no", Choices: yes, Doc: "Whether the dealer may skip an engine without room. Real ones do not."},
-			{Name: "p", Title: "Runtime", Kind: Choice, Default: "as the scenario", Choices: []string{"as the scenario", "4.2", "6.x", "2026"}, Doc: "Which ROCm makes queues and packets."},
+			{Name: "p", Title: "Runtime", Kind: Choice, Default: "as the scenario", Choices: []string{"as the scenario", "4.2", "6.x", "2026", dispatchAll}, Doc: "Which ROCm makes queues and packets; all of them to compare."},
 			{Name: "t", Title: "Tick", Kind: Slider, Default: "-1", Min: -1, Max: 40, Doc: "A moment of the timeline; −1 shows all of it."},
 			{Name: "n", Title: "Block", Kind: Slider, Default: "5", Min: 0, Max: 1023, Doc: "The block of the last kernel whose causes are shown."},
 		},
@@ -77,6 +78,9 @@ func renderDispatch(v Values) (Result, error) {
 	program, err := dispatchScenario(v, num, m, kernel)
 	if err != nil {
 		return Result{}, err
+	}
+	if v["p"] == dispatchAll && v["v"] == dispatchTime {
+		return renderPolicies(program, num["t"], o)
 	}
 	r, err := program.Run()
 	if err != nil {
@@ -125,6 +129,28 @@ func dispatchScenario(v Values, num map[string]int, m dispatch.Machine, kernel d
 		p.Policy = policy
 	}
 	return p, nil
+}
+
+// renderPolicies shows a program under every runtime.
+func renderPolicies(p dispatch.Program, tick int, o layoutviz.Options) (Result, error) {
+	var out Result
+	var ticks, docs []string
+	for _, x := range dispatch.Policies() {
+		p.Policy = x.Policy
+		r, err := p.Run()
+		if err != nil {
+			return Result{}, err
+		}
+		pic, err := timeline.Gantt(r, fmt.Sprintf("%s, ROCm %s", p.Title, x.Policy), tick, o)
+		if err != nil {
+			return Result{}, err
+		}
+		out.Pictures = append(out.Pictures, Picture{"ROCm " + string(x.Policy), pic})
+		ticks = append(ticks, fmt.Sprintf("ROCm %s takes %d ticks", x.Policy, r.Ticks))
+		docs = append(docs, fmt.Sprintf("%-5s %s", x.Policy, x.Doc))
+	}
+	out.Sentence, out.Text = strings.Join(ticks, ", ")+".", strings.Join(docs, "\n")
+	return out, nil
 }
 
 // renderNewQueue shows a queue being made in both ways.
@@ -194,7 +220,42 @@ func packetText(r *dispatch.Result) Result {
 		}
 		b.WriteByte('\n')
 	}
+	b.WriteString(raceText())
 	return Result{Sentence: fmt.Sprintf("%d packets of 64 bytes: little endian, the header is stored last.", n), Text: b.String()}
+}
+
+// raceText shows what a packet processor sees that looks between the steps of
+// publishing, in the right order and with the header too early.
+func raceText() string {
+	packet := func(kernel uint64) ([dispatch.PacketBytes]byte, error) {
+		return dispatch.Packet{Header: 0xb02, Dimensions: 1, Workgroup: [3]uint16{64, 1, 1}, Grid: [3]uint32{64, 1, 1}, KernelObject: kernel}.Encode()
+	}
+	before, err1 := packet(0x7f0000dead00)
+	next, err2 := packet(0x7f0000100000)
+	if err1 != nil || err2 != nil {
+		return ""
+	}
+	right := dispatch.PublishOrder()
+	wrong := []string{right[0], right[1], right[3], right[2], right[4]}
+	var b strings.Builder
+	for _, c := range []struct {
+		title string
+		order []string
+	}{{"Published in the right order, a packet processor sees after each step:", right}, {"With the header before the body:", wrong}} {
+		fmt.Fprintln(&b, c.title)
+		seen, err := dispatch.Race(c.order, before, next)
+		if err != nil {
+			return ""
+		}
+		for _, s := range seen {
+			mark := " "
+			if s.Wrong {
+				mark = "✗"
+			}
+			fmt.Fprintf(&b, "%s %-56s %s\n", mark, strings.TrimSpace(s.After), s.Sees)
+		}
+	}
+	return b.String()
 }
 
 func pairs(digits string) []string {

@@ -36,6 +36,7 @@ func TestDispatchPane(t *testing.T) {
 		{Values{"s": "slow-player"}, "block 6 of victim must go to SE 2"},
 		{Values{"s": "deadlock"}, "Deadlock"},
 		{Values{"s": "deadlock", "v": dispatchWhy, "n": "1"}, "never started"},
+		{Values{"s": "barrier-6x", "p": dispatchAll}, "ROCm 4.2 takes 14 ticks, ROCm 6.x takes 14 ticks, ROCm 2026 takes"},
 		{Values{"s": "streams", "v": dispatchBytes}, "6 packets"},
 	} {
 		r, err := run(t, "dispatch", c.v)

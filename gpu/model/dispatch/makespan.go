@@ -3,6 +3,7 @@ package dispatch
 import (
 	"errors"
 	"fmt"
+	"math/bits"
 )
 
 // Makespan is how many ticks a kernel of equal blocks takes that is alone on the
@@ -30,11 +31,10 @@ func Makespan(m Machine, k Kernel, o Options) (int, error) {
 	}
 	// Who gets block i: engine number i div 1 among all, or first a die.
 	var dies [][]int // units of each eligible engine
-	counts := mask.Count()
 	for d := range m.Dies {
 		var in []int
 		for s := range m.SEs {
-			if n := counts[d*m.SEs+s]; n > 0 {
+			if n := bits.OnesCount64(mask[d*m.SEs+s] & (1<<m.CUs - 1)); n > 0 {
 				in = append(in, n)
 			}
 		}

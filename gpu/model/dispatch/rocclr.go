@@ -3,7 +3,6 @@ package dispatch
 import (
 	"cmp"
 	"fmt"
-	"math/bits"
 	"strings"
 )
 
@@ -249,13 +248,12 @@ func WaitPackets(deps []uint64, completion uint64) []Packet {
 // without a mask has all bits. In WGP mode each bit becomes two.
 func FinalMask(stream, global []uint32, wgp bool) []uint32 {
 	out := make([]uint32, max(len(stream), len(global)))
-	any := false
+	shared := false
 	for i := range out {
-		s, g := word(stream, i), word(global, i)
-		out[i] = s & g
-		any = any || out[i] != 0
+		out[i] = word(stream, i) & word(global, i)
+		shared = shared || out[i] != 0
 	}
-	if !any {
+	if !shared {
 		out = append([]uint32(nil), global...)
 	}
 	if !wgp {
@@ -312,12 +310,4 @@ func FormatMask(m []uint32) string {
 		fmt.Fprintf(&b, "%08x", m[i])
 	}
 	return b.String()
-}
-
-func maskBits(m []uint32) int {
-	n := 0
-	for _, w := range m {
-		n += bits.OnesCount32(w)
-	}
-	return n
 }

@@ -800,13 +800,14 @@ func (r *sim) explain() {
 		if run := ac.run; run != nil {
 			e := run.targets[run.dealt%len(run.targets)]
 			s := r.engines[e].slots[a]
-			why := fmt.Sprintf("block %d of %s cannot be dealt: no engine has a free slot and room", run.dealt, run.Name)
-			if s.run != nil {
+			why, cause := fmt.Sprintf("block %d of %s cannot be dealt: no engine has a free slot and room", run.dealt, run.Name), run.lastDeal
+			if s.run != nil && !r.o.Skip {
+				cause = s.deal
 				why = fmt.Sprintf("block %d of %s must go to SE %d, whose slot for ACE %d holds block %d of %s: %s", run.dealt, run.Name, e, a, s.block, s.run.Name, r.full(e, s.run))
 			}
 			if key := fmt.Sprintf("%d %d", run.at, run.dealt); ac.told != key {
 				ac.told = key
-				r.t.add(Event{Tick: r.now, Step: "stall", Actor: fmt.Sprintf("ACE %d", a), Queue: run.Queue, Kernel: run.Name, Block: run.dealt, Cause: s.deal, Why: why})
+				r.t.add(Event{Tick: r.now, Step: "stall", Actor: fmt.Sprintf("ACE %d", a), Queue: run.Queue, Kernel: run.Name, Block: run.dealt, Cause: cause, Why: why})
 			}
 		}
 		for _, h := range ac.queues {
