@@ -32,10 +32,10 @@ func (g *global) whole() *globalPart {
 
 // workspaces adds a parameter for each tensor of the launch's own.
 func (l *lowerer) workspaces() {
-	for _, s := range l.p.Body.Stmts {
+	l.p.Body.Walk(func(s ir.Stmt) bool { // a return puts what follows it into a branch
 		in, ok := s.(*ir.Instr)
 		if !ok || in.Op.Name != "AllocateGlobal" {
-			continue
+			return true
 		}
 		v := in.Out[0]
 		w := &code.Workspace{Bits: v.Type.Elem.Bits(), Zero: in.Attr("init") != nil}
@@ -48,7 +48,8 @@ func (l *lowerer) workspaces() {
 		}
 		base := l.b.Param(code.Param{Name: v.Name, Kind: code.Pointer, Type: code.B64, Elem: v.Type.Elem.String(), NoAlias: true, Workspace: w})
 		l.env[v] = val{global: &global{elem: v.Type.Elem, base: base, extents: v.Type.Shape}}
-	}
+		return true
+	})
 }
 
 // allocateGlobal has been done at the start.
