@@ -10,8 +10,8 @@
 // known so spreads before anything is chosen, products of matrices choose before
 // loads, and the end of a program before its beginning.
 //
-// The graph knows shared and tensor memory and the instructions on them, which
-// programs do not have yet; see [FromProgram] for those they have.
+// The graph knows tensor memory and the instructions on it too, which programs do
+// not have yet; see [FromProgram] for those they have.
 //
 // Source: Tilus, "A Tile-Level GPGPU Programming Language for Low-Precision
 // Computation", section 5; the rules of github.com/NVIDIA/tilus, transforms/layout_inference.
