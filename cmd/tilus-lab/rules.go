@@ -56,6 +56,7 @@ var otherRules = []ir.RuleDoc{
 	{Code: "Sim.E9", Text: "Nothing is divided by zero.", Why: "The GPU gives some number then and goes on."},
 	{Code: "Sim.E10", Text: "Scalar arithmetic of a program does not overflow 32 bits.", Why: "The GPU wraps and goes on. The simulator looks where the code computes an expression as written, not where a pass has moved it out of a loop or joined it with other sums."},
 	{Code: "Sim.E11", Text: "Bytes that an asynchronous copy writes are neither read nor written before its thread has waited.", Why: "They come at any time until then."},
+	{Code: "Sim.E12", Text: "What assume promises holds.", Why: "Lowering relies on it."},
 	{Code: "Code.C1", Text: "If, For and While have the inputs and regions of their kind.", Why: ourFault},
 	{Code: "Code.C2", Text: "What regions take and yield has the types of what they carry.", Why: ourFault},
 	{Code: "Code.C3", Text: "Only loop bodies take arguments.", Why: ourFault},
