@@ -16,6 +16,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/cost"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/gpu/lower"
 	"github.com/tilus-lab/tilus-lab/gpu/opt"
 	"github.com/tilus-lab/tilus-lab/kernel/lab"
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -410,7 +411,11 @@ func lowered(p *ir.Program, emit string, o compile.Options) (string, error) {
 	case "cuda":
 		return c.CUDA(), nil
 	case "stats":
-		return cost.Report(c.Func), nil
+		report := cost.Report(c.Func)
+		if moved := lower.Conversions(c.Program); moved != "" {
+			report += "\n" + moved
+		}
+		return report, nil
 	case "steps":
 		return steps.String(), nil
 	}

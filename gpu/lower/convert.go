@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -359,6 +360,19 @@ func (m linear) masks() []mask {
 		}
 	}
 	return all
+}
+
+// Conversions says of each ConvertLayout of a program how it is done and what that
+// costs, a line each; "" where there is none.
+func Conversions(p *ir.Program) string {
+	var b strings.Builder
+	p.Body.Walk(func(s ir.Stmt) bool {
+		if in, ok := s.(*ir.Instr); ok && in.Op.Name == "ConvertLayout" {
+			fmt.Fprintf(&b, "%s: ConvertLayout of %s: %s\n", in.Pos, in.In[0].Var().Name, PlanConversion(in.In[0].Var().Type, in.Out[0].Type))
+		}
+		return true
+	})
+	return b.String()
 }
 
 // scratch is how much shared memory the conversions of a program need; they use it
