@@ -6,26 +6,18 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 )
 
-// A V100: what its numbers follow from.
-const (
-	SMs           = 80
-	SubCores      = 4  // of an SM
-	CoresPerSM    = 8  // tensor cores
-	UnitsPerCore  = 16 // four-element dot-product units
-	Multipliers   = 4  // of a unit
-	ClockGHz      = 1.53
-	OctetsPerCore = 2
-)
-
-// Machine is the numbers that a tensor core's speed follows from; V100Machine is
-// one.
+// Machine is the numbers that a tensor core's speed follows from.
 type Machine struct {
-	SMs, SubCores, CoresPerSM, UnitsPerCore, Multipliers int
-	ClockGHz                                             float64
+	SMs          int
+	SubCores     int // of an SM
+	CoresPerSM   int // tensor cores
+	UnitsPerCore int // four-element dot-product units
+	Multipliers  int // of a unit
+	ClockGHz     float64
 }
 
 // V100Machine is a V100 at its boost clock.
-var V100Machine = Machine{SMs, SubCores, CoresPerSM, UnitsPerCore, Multipliers, ClockGHz}
+var V100Machine = Machine{SMs: 80, SubCores: 4, CoresPerSM: 8, UnitsPerCore: 16, Multipliers: 4, ClockGHz: 1.53}
 
 // PerCore is multiply-adds of a tensor core in a cycle.
 func (m Machine) PerCore() int { return m.UnitsPerCore * m.Multipliers }
@@ -43,9 +35,6 @@ func (m Machine) Interval() int { return m.Floor() / (Sets * F32.Steps()) }
 func (m Machine) Teraflops() float64 {
 	return float64(m.SMs*m.PerSM()) * 2 * m.ClockGHz / 1000
 }
-
-// UnitStages is the depth of a unit's pipeline: one stage multiplies, three add.
-const UnitStages = unitStages
 
 // Fact is a statement with where it comes from.
 type Fact struct {
@@ -77,9 +66,6 @@ func Facts() []Fact {
 		{"register numbers", "of row-by-column listings; the others follow their rule", Primary},
 	}
 }
-
-// Core is the tensor core of an octet. Which octets share one is not published.
-func Core(octet int) int { return octet / OctetsPerCore }
 
 // Generation is how one generation does the same 16×16×16 product of f16.
 type Generation struct {

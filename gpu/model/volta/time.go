@@ -21,7 +21,8 @@ const (
 const (
 	issueCycles = 1
 	readCycles  = 3
-	unitStages  = 4 // one multiplies, three add
+	// UnitStages is the depth of a unit's pipeline: one stage multiplies, three add.
+	UnitStages  = 4
 	writeCycles = 1
 )
 
@@ -31,7 +32,7 @@ func (s Sums) Feed() int { return 8 / s.Steps() }
 
 // Latency is the cycles from issue to the end of the write.
 func (s Sums) Latency() int {
-	return issueCycles + readCycles + unitStages + (s.Feed() - 1) + writeCycles
+	return issueCycles + readCycles + UnitStages + (s.Feed() - 1) + writeCycles
 }
 
 // Meaning says what the numbers of [Cycles] are.
@@ -79,7 +80,7 @@ func Issues(sums Sums, pace Pace) (issues []int, total int, err error) {
 
 // Slowdown is by how much wmma takes longer with so many warps on an SM: a warp
 // uses both tensor cores of its sub-core, so that up to four do not meet.
-func Slowdown(warps int) int { return max(1, (warps+SubCores-1)/SubCores) }
+func Slowdown(warps int) int { return max(1, (warps+V100Machine.SubCores-1)/V100Machine.SubCores) }
 
 // SlowdownReason says why.
 const SlowdownReason = "one warp occupies the two tensor cores of its sub-core"

@@ -3,6 +3,7 @@ package volta
 import (
 	"encoding/json"
 	"fmt"
+	"math"
 	"strings"
 )
 
@@ -45,7 +46,7 @@ type Event struct {
 	Lane      int    `json:"lane"` // these three are -1 where they do not apply
 	Registers string `json:"registers,omitempty"`
 	Cells     []Cell `json:"cells,omitempty"`
-	Dot       int    `json:"dot"` // number in Run.Dots, or -1
+	Dot       int    `json:"dot"` // number in Run.Dots, "dots" of the JSON, or -1
 	Text      string `json:"text"`
 	Tag       Tag    `json:"tag"` // of when and where; values are those of the way to add
 	From      []int  `json:"from,omitempty"`
@@ -161,14 +162,14 @@ func (t *teller) instr(in Instr, dots []Dot) {
 			if d.High {
 				high = 1
 			}
-			id := t.add(Event{Phase: PhaseMMA, Start: start, End: start + unitStages, Unit: fmt.Sprintf("threadgroup %d unit %d", d.Threadgroup(), d.Unit), What: "dot",
+			id := t.add(Event{Phase: PhaseMMA, Start: start, End: start + UnitStages, Unit: fmt.Sprintf("threadgroup %d unit %d", d.Threadgroup(), d.Unit), What: "dot",
 				Instr: in.Number, Octet: q, Lane: -1, Dot: len(t.r.Dots) - len(dots) + q*perOctet + i, Cells: []Cell{{"D", d.Row, d.Column}}, Tag: timing,
 				From: []int{reads[high], mux, t.cell[[2]int{d.Row, d.Column}]},
 				Text: fmt.Sprintf("D[%d,%d] = %v + %s = %v", d.Row, d.Column, d.C, d.Products(), d.Sum.Result)})
 			wrote[d.Lane] = append(wrote[d.Lane], d)
 			made[d.Lane] = append(made[d.Lane], id)
 		}
-		end := at + readCycles + unitStages + t.r.Setup.Sums.Feed() - 1
+		end := at + readCycles + UnitStages + t.r.Setup.Sums.Feed() - 1
 		for _, lane := range o.Lanes {
 			var cells []Cell
 			for _, d := range wrote[lane] {
@@ -279,8 +280,27 @@ func (r *Run) Why(id, depth int) string {
 	return b.String()
 }
 
-// MarshalJSON is the run as one object: what was set up, the instructions, and the
-// events in order. The same run gives the same bytes.
+// number is a float that JSON has no word for where it is not finite.
+type number float64
+
+func (n number) MarshalJSON() ([]byte, error) {
+	if v := float64(n); math.IsInf(v, 0) || math.IsNaN(v) {
+		return json.Marshal(fmt.Sprint(v))
+	}
+	return json.Marshal(float64(n))
+}
+
+func numbers(v []float64) []number {
+	out := make([]number, len(v))
+	for i := range v {
+		out[i] = number(v[i])
+	}
+	return out
+}
+
+// MarshalJSON is the run as one object: what was set up, the instructions, the dot
+// products with what alignment cut off, and the events in order. The same run
+// gives the same bytes.
 func (r *Run) MarshalJSON() ([]byte, error) {
 	type instr struct {
 		Text   string `json:"text"`
@@ -294,9 +314,35 @@ func (r *Run) MarshalJSON() ([]byte, error) {
 	for _, in := range r.Instrs {
 		list = append(list, instr{in.Text, in.Set - 1, in.Step.Step, in.Issue, in.Done, in.Seen})
 	}
+	type dot struct {
+		Row    int      `json:"row"`
+		Col    int      `json:"col"`
+		K      int      `json:"k"`
+		C      number   `json:"c"`
+		A      []number `json:"a"`
+		B      []number `json:"b"`
+		Top    int      `json:"top"`  // addends are below 2^top
+		Unit   int      `json:"unit"` // the last bit kept weighs 2^unit
+		Cut    []number `json:"cut"`  // of c and the products
+		Total  number   `json:"total"`
+		Result number   `json:"result"`
+	}
+	var dots []dot
+	for _, d := range r.Dots {
+		x := dot{Row: d.Row, Col: d.Column, K: d.K, C: number(d.C), A: numbers(d.A[:]), B: numbers(d.B[:]), Top: d.Sum.Top, Unit: d.Sum.Unit, Total: number(d.Sum.Total), Result: number(d.Sum.Result)}
+		for _, a := range d.Sum.Addends {
+			x.Cut = append(x.Cut, number(a.Cut))
+		}
+		dots = append(dots, x)
+	}
+	var sums [Size][]number
+	for i := range r.D {
+		sums[i] = numbers(r.D[i][:])
+	}
 	return json.Marshal(map[string]any{
 		"product": r.Setup.String(), "numerics": r.Setup.Numerics, "pace": r.Pace, "cycles": r.Total,
-		"cycles_mean": Meaning, "tags": map[Tag]string{Primary: Primary.Say(), Secondary: Secondary.Say(), Derived: Derived.Say(), Assumed: Assumed.Say()},
-		"instructions": list, "events": r.Events, "D": r.D,
+		"cycles_mean": Meaning, "facts": Facts(),
+		"tags":         map[Tag]string{Primary: Primary.Say(), Secondary: Secondary.Say(), Derived: Derived.Say(), Assumed: Assumed.Say()},
+		"instructions": list, "dots": dots, "events": r.Events, "D": sums,
 	})
 }
