@@ -158,9 +158,12 @@ func Approximate(op StepOp, x uint64) uint64 {
 	return codeOf32(float32(v))
 }
 
+// maxSteps bounds the length of a sequence.
+const maxSteps = 112
+
 // Eval is the function's code at an f32 code.
 func (s *Sequence) Eval(x uint64) uint64 {
-	var r [256]uint64
+	var r [maxSteps]uint64
 	for i := range s.Steps {
 		t := &s.Steps[i]
 		a, b, c := r[t.In[0]], r[t.In[1]], r[t.In[2]]
@@ -312,7 +315,7 @@ type ref uint8
 
 func (s *steps) op(op StepOp, in ...ref) ref {
 	t := Step{Op: op}
-	if len(in) != op.Inputs() || len(s.list) > 254 {
+	if len(in) != op.Inputs() || len(s.list) >= maxSteps {
 		panic("dtype: " + op.String())
 	}
 	for i, r := range in {
