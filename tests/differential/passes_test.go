@@ -14,7 +14,7 @@ import (
 // after each one that changes it, and compares with the interpreter: a pass that
 // spoils something is named. vm/pass has the same test for its own list.
 func TestEachPassKeepsTheResults(t *testing.T) {
-	limit := 5 * time.Second
+	limit := 4 * time.Second
 	if testing.Short() {
 		limit = 2 * time.Second
 	}

@@ -27,7 +27,7 @@ import (
 
 var (
 	progSeed  = flag.Uint64("progseed", 1, "first seed of the random programs")
-	progCount = flag.Int("progcount", 0, "random programs to compare; 0 is as many as 8 seconds take, at most 400")
+	progCount = flag.Int("progcount", 0, "random programs to compare; 0 is as many as 6 seconds take, at most 400")
 	progGPU   = flag.Int("proggpu", 1200, "random programs to compare on a GPU")
 )
 
@@ -174,7 +174,7 @@ func TestRandomPrograms(t *testing.T) {
 	o := randomOptions()
 	count, limit := *progCount, time.Duration(1<<62)
 	if count == 0 {
-		count, limit = 400, 8*time.Second
+		count, limit = 400, 6*time.Second
 		if testing.Short() {
 			limit = 2 * time.Second
 		}
