@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -132,6 +133,12 @@ func TestInvariants(t *testing.T) {
 		for j := range 1 + rng.IntN(8) {
 			l := Launch{Stream: string(rune('a' + rng.IntN(6))), At: rng.IntN(10), Kernel: Kernel{Name: string(rune('A' + j)), Blocks: 1 + rng.IntN(40), Threads: 64 * (1 + rng.IntN(16)),
 				Times: []int{1 + rng.IntN(4), 1 + rng.IntN(9)}, VGPRs: rng.IntN(64), LDS: rng.IntN(20000)}}
+			// Some wait for launches before them.
+			for _, o := range p.Launches {
+				if rng.IntN(4) == 0 && o.At <= l.At {
+					l.After = append(l.After, o.Name)
+				}
+			}
 			p.Launches = append(p.Launches, l)
 		}
 		r, err := p.Run()
@@ -146,7 +153,23 @@ func TestInvariants(t *testing.T) {
 				t.Fatalf("case %d: event %+v", i, e)
 			}
 		}
-		type change struct{ at, threads int }
+		// A stream's kernels run one after the other, whatever the barrier bits, and
+		// none before what it waits for.
+		order := slices.Clone(p.Launches)
+		slices.SortStableFunc(order, func(a, b Launch) int { return a.At - b.At })
+		ends := map[string]int{}
+		for _, l := range order {
+			k := r.Find(l.Name)
+			if k.Start < ends[l.Stream] || k.Launch < l.At {
+				t.Fatalf("case %d, %s: %s starts at %d, stream %s is busy until %d", i, p.Policy, l.Name, k.Start, l.Stream, ends[l.Stream])
+			}
+			for _, a := range l.After {
+				if k.Start < r.Find(a).Finish {
+					t.Fatalf("case %d, %s: %s starts at %d, before %s ends", i, p.Policy, l.Name, k.Start, a)
+				}
+			}
+			ends[l.Stream] = k.Finish
+		}
 		use := map[[2]int16]map[int]int{}
 		for _, k := range r.Runs {
 			last := int32(-1)
@@ -314,4 +337,38 @@ func TestQueues(t *testing.T) {
 			t.Errorf("%+v: %s %v, %d mapped", c, c.step, has, mapped)
 		}
 	}
+}
+
+// Whatever a file says, it is refused or simulated, and a trace has causes before
+// their effects.
+func FuzzProgram(f *testing.F) {
+	for _, e := range Examples() {
+		raw, err := json.Marshal(e.Program)
+		if err != nil {
+			f.Fatal(err)
+		}
+		f.Add(raw)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		p, err := ReadProgram(bytes.NewReader(raw))
+		if err != nil {
+			return
+		}
+		blocks := 0
+		for _, l := range p.Launches {
+			blocks += max(0, l.Blocks)
+		}
+		if blocks > 5000 {
+			return // legal, and slow
+		}
+		r, err := p.Run()
+		if err != nil {
+			return
+		}
+		for _, e := range r.Events {
+			if e.Cause >= e.Seq {
+				t.Fatalf("%+v has its cause behind it", e)
+			}
+		}
+	})
 }
