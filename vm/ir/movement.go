@@ -520,25 +520,23 @@ func MoveSlots(in *Instr, offset []int) ([]SlotOf, *Violation) {
 		first, slots int
 	}
 	var operands []held
+	inFirst := map[int][]SlotOf{} // by element, the slots of thread 0 that hold it
 	first := 0
 	for _, o := range in.In {
 		l := o.Var().Type.Layout
 		if l.Threads() != out.Threads() {
 			return nil, &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s has %d threads, the result %d", o.Var().Name, l.Threads(), out.Threads())}
 		}
-		operands = append(operands, held{l.Flat(), first, l.Slots()})
+		h := held{l.Flat(), first, l.Slots()}
+		for i, e := range h.elems[:h.slots] {
+			at := int(e) + first
+			inFirst[at] = append(inFirst[at], SlotOf{len(operands), i})
+		}
+		operands = append(operands, h)
 		first += l.Size()
 	}
 	for s := range slots {
-		need := int(from[to[s]])
-		var all []SlotOf // where thread 0 holds it
-		for k, h := range operands {
-			for i, e := range h.elems[:h.slots] {
-				if int(e)+h.first == need {
-					all = append(all, SlotOf{k, i})
-				}
-			}
-		}
+		all := slices.Clone(inFirst[int(from[to[s]])])
 		for t := 0; t < out.Threads(); t++ {
 			need := int(from[to[t*ts+s]])
 			all = slices.DeleteFunc(all, func(c SlotOf) bool {
