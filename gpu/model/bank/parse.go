@@ -60,7 +60,9 @@ func ParseAddrs(text string, lanes int, pos diag.Pos) ([]int, error) {
 	if err != nil {
 		msg, col := err.Error(), 1+len(head)
 		if list, ok := err.(scanner.ErrorList); ok && len(list) > 0 {
-			msg, col = list[0].Msg, list[0].Pos.Column
+			if msg, col = list[0].Msg, list[0].Pos.Column; col > len(head)+len(text) { // at the parenthesis from here
+				msg = "the expression ends too early"
+			}
 		}
 		problems.Addf(at(col), errText, "write an expression in lane, as lane*128, or a list, as 0, 4, _, 8", "%s", msg)
 		return nil, problems.Err()

@@ -425,7 +425,7 @@ func (r *Result) choose() {
 	xor := r.level(LevelXOR)
 	switch {
 	case r.Wavefronts == r.Bound:
-		r.Proof = fmt.Sprintf("%d wavefronts are a bound for every placement: each phase wants so many words, and a bank hands out one per wavefront.", r.Bound)
+		r.Proof = fmt.Sprintf("No placement takes fewer than %d: each phase wants so many words, and a bank hands out one per wavefront.", r.Bound)
 	case xor != nil && xor.Tried > 1 && r.Wavefronts == xor.Best:
 		r.Proof = fmt.Sprintf("%s were tried; no XOR map takes fewer.", xor.Note)
 	default:

@@ -41,15 +41,15 @@ func TestSearch(t *testing.T) {
 		best       string
 		proof, tma string
 	}{
-		{"f16[16, 64]", []string{"16-byte row store", "ldmatrix.x4"}, LevelXOR, 36, 8, "Sw<3,4,3>", "bound for every placement", "This is TMA's mode 128B"},
-		{"f16[16, 32]", []string{"16-byte row store", "ldmatrix.x4"}, LevelXOR, 20, 8, "Sw<2,4,3>", "bound for every placement", "This is TMA's mode 64B"},
-		{"f16[16, 16]", []string{"16-byte row store", "ldmatrix.x4"}, LevelOne, 12, 8, "Sw<1,4,3>", "bound", "This is TMA's mode 32B"},
-		{"f32[32, 32]", []string{"row store", "column"}, LevelTwo, 33, 2, "Sw<5,2,5>", "bound", "Not expressible by TMA"},
+		{"f16[16, 64]", []string{"16-byte row store", "ldmatrix.x4"}, LevelXOR, 36, 8, "Sw<3,4,3>", "No placement takes fewer than 8", "This is TMA's mode 128B"},
+		{"f16[16, 32]", []string{"16-byte row store", "ldmatrix.x4"}, LevelXOR, 20, 8, "Sw<2,4,3>", "No placement takes fewer than 8", "This is TMA's mode 64B"},
+		{"f16[16, 16]", []string{"16-byte row store", "ldmatrix.x4"}, LevelOne, 12, 8, "Sw<1,4,3>", "No placement takes fewer", "This is TMA's mode 32B"},
+		{"f32[32, 32]", []string{"row store", "column"}, LevelTwo, 33, 2, "Sw<5,2,5>", "No placement takes fewer", "Not expressible by TMA"},
 		{"f16[16, 64]", []string{"volta wmma A", "16-byte row store"}, LevelOne, 68, 20, "Sw<2,4,3>", "placements were tried (padding, one swizzle)", "This is TMA's mode 64B"},
-		{"f16[16, 64]", []string{"volta wmma A", "16-byte row store"}, LevelTwo, 68, 12, "Sw<2,4,3> then Sw<1,6,4>", "bound", "Not expressible by TMA"},
-		{"f16[16, 72]", []string{"ldmatrix.x4"}, LevelXOR, 4, 4, "plain", "bound", "mode without swizzle"},
-		{"f32[32, 32]", []string{"row store"}, LevelPadding, 1, 1, "plain", "bound", "mode without swizzle"},
-		{"f32[32, 32]", []string{"row store", "column"}, LevelPadding, 33, 2, "rows padded by 4 bytes", "bound", "Not expressible"},
+		{"f16[16, 64]", []string{"volta wmma A", "16-byte row store"}, LevelTwo, 68, 12, "Sw<2,4,3> then Sw<1,6,4>", "No placement takes fewer", "Not expressible by TMA"},
+		{"f16[16, 72]", []string{"ldmatrix.x4"}, LevelXOR, 4, 4, "plain", "No placement takes fewer", "mode without swizzle"},
+		{"f32[32, 32]", []string{"row store"}, LevelPadding, 1, 1, "plain", "No placement takes fewer", "mode without swizzle"},
+		{"f32[32, 32]", []string{"row store", "column"}, LevelPadding, 33, 2, "rows padded by 4 bytes", "No placement takes fewer", "Not expressible"},
 	} {
 		tile, ps := patterns(t, c.tile, c.names...)
 		r, err := Search(Nvidia(), ps, Space{RowBytes: tile.RowBytes(), Level: c.level})
@@ -426,7 +426,7 @@ func TestParseAddrs(t *testing.T) {
 		want       string
 	}{
 		{"", errText, 1, ""},
-		{"lane *", errText, 7, "expected operand"},
+		{"lane *", errText, 7, "ends too early"},
 		{"lane, 1)", errText, 9, ""},
 		{"foo*4", errText, 1, "unknown name"},
 		{"4 + 1.5", errText, 5, "no integer"},

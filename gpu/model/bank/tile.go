@@ -215,6 +215,9 @@ func ParseTile(text string) (Tile, error) {
 	if len(text) > maxText {
 		return t, fmt.Errorf("a tile in %d characters", len(text))
 	}
+	if strings.Count(text, "[") != strings.Count(text, "]") {
+		return t, fmt.Errorf("a bracket of %q is not closed; write it as f16[16, 64]", text)
+	}
 	for _, w := range tileWord.FindAllString(strings.ToLower(text), -1) {
 		for _, e := range elementNames {
 			if t.Bytes == 0 && slices.Contains(e.names, w) {
