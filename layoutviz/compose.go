@@ -68,7 +68,7 @@ func Chain(factors []layout.Layout, o Options) (Picture, error) {
 	}
 	y := pad
 	if !o.NoCaption {
-		caption := []string{last.String(), fmt.Sprintf("%s step by step: a step puts a copy of the factor on the left, bounded by thick lines, where an element of the product above stood; threads and slots of copies count on", count(len(factors), "factor")), legend}
+		caption := []string{last.String(), fmt.Sprintf("%s step by step: a step puts a copy of the factor on the left, bounded by thick lines, where an element of the product above stood; threads and slots of copies count on", count(len(factors), "factor")), legendOf(last)}
 		c.grow(caption)
 		y = c.caption(caption, y)
 	}

@@ -95,7 +95,7 @@ func CuteOperation(text string, o Options) (Picture, error) {
 			}}
 	}
 	caption := []string{strings.TrimSpace(text)}
-	operand := parameters(name)
+	operand, byMode := parameters(name), false
 	var tables []table
 	var drawn []cute.Layout
 	for i, a := range args {
@@ -105,11 +105,12 @@ func CuteOperation(text string, o Options) (Picture, error) {
 		}
 		av, err := cute.Eval(a)
 		if err != nil {
-			caption = append(caption, title+" = "+a+", mode by mode") // a tiler in angle brackets
-			continue
+			return Picture{}, err
 		}
 		ac, ok := av.Composed()
-		if !ok {
+		if !ok { // a tiler in angle brackets
+			byMode = true
+			caption = append(caption, fmt.Sprintf("%s = %s, mode by mode", title, a))
 			continue
 		}
 		g, err := cuteprint.NewGrid(ac)
@@ -142,7 +143,14 @@ func CuteOperation(text string, o Options) (Picture, error) {
 		for m := range min(tiles.Rows, 8) {
 			first = append(first, fmt.Sprint(tiles.At(m, 0)))
 		}
-		caption = append(caption, "The tiler counts places of the layout, down its columns; the offsets that stand there are a tile. The first tile has the offsets "+strings.Join(first, ", ")+map[bool]string{true: ", …"}[tiles.Rows > 8]+".")
+		say := "The tiler counts places of the layout, down its columns; the offsets that stand there are a tile."
+		if byMode {
+			say = "A part of the tiler counts places along one mode of the layout; the offsets where they meet are a tile."
+		}
+		if tiles.Rows > len(first) {
+			first = append(first, "…")
+		}
+		caption = append(caption, say+" The first tile has the offsets "+strings.Join(first, ", ")+".")
 	case strings.HasSuffix(name, "_product"):
 		moved := "to offsets that are free"
 		if l := cute.Filter(drawn[0]); l.Size() == l.Cosize() {

@@ -39,6 +39,16 @@ import (
 // legend says how cells with a thread and a slot are read.
 const legend = "T5 over 2: thread 5 holds the element, in its slot 2"
 
+// legendOf is the legend for pictures of layouts; +1 is explained where it stands.
+func legendOf(ls ...layout.Layout) string {
+	for _, l := range ls {
+		if n := l.Replicas() - 1; n > 0 && !everyone(l) {
+			return legend + fmt.Sprintf("; T5+%d: %s it too", n, map[bool]string{true: "another thread holds", false: fmt.Sprint(n, " other threads hold")}[n == 1])
+		}
+	}
+	return legend
+}
+
 // Options choose how a picture looks. The zero value is the usual look.
 type Options struct {
 	// Palette is one of [Palettes]; empty means the first.

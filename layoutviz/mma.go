@@ -131,7 +131,11 @@ func MMA(name string, a, b, cd Fragment, more []Fragment, o Options) (Picture, e
 		caption = append(caption, line)
 	}
 	if labelled {
-		caption = append(caption, legend)
+		var all []layout.Layout
+		for _, f := range append([]Fragment{a, b, cd}, more...) {
+			all = append(all, f.Layout)
+		}
+		caption = append(caption, legendOf(all...))
 	}
 	type page struct{ a, b, c table }
 	var pages []page

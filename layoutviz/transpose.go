@@ -40,8 +40,11 @@ func Transpose(o Options) (Picture, error) {
 		}
 		read := fmt.Sprintf("read a column, %d bytes a lane: %s in %s", t.Read.Access.Width, count(t.Read.Wavefronts, "wavefront"), count(t.Read.Ideal, "phase"))
 		square := "no Latin square"
-		if t.Rows && t.Cols {
+		switch {
+		case t.Rows && t.Cols:
 			square = "a Latin square"
+		case t.ChunkRows && t.ChunkCols:
+			square = "a Latin square of chunks"
 		}
 		say := write + "; " + read + "; " + square
 		desc += fmt.Sprintf(" %s: %s. %s", t.Name, say, t.Doc)

@@ -102,7 +102,7 @@ func Tensor(l layout.Layout, o Options) (Picture, error) {
 	cells := t.rows * t.cols
 	t.labelled, t.linked = cells <= maxLabelled && fr*fc == 1, cells <= maxLinked && fr*fc == 1
 	if t.labelled {
-		caption = append(caption, legend)
+		caption = append(caption, legendOf(l))
 	}
 	if fr*fc > 1 {
 		note := fmt.Sprintf("Each square stands for %d×%d elements and has the colour of its first one.", fr, fc)
