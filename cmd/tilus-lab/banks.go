@@ -15,6 +15,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
+	"github.com/tilus-lab/tilus-lab/gpu/notation"
 	"github.com/tilus-lab/tilus-lab/gpu/sim"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -99,7 +100,7 @@ memory: ` + profileNames() + `.`,
 	f.BoolVar(&asJSON, "json", false, "print the reports as JSON")
 	f.BoolVar(&global, "global", false, "count sectors of global memory")
 	f.StringVar(&profile, "profile", "nvidia", "shared memory of `PROFILE`")
-	f.StringVar(&expr, "layout", "", "register `LAYOUT` that is moved")
+	f.StringVar(&expr, "layout", "", "register `LAYOUT` that is moved, in any notation or an operand such as mma.m16n8k16.f32.f16/A")
 	f.StringVar(&elem, "type", "f16", "element `TYPE` of the layout")
 	f.StringVar(&instr, "instr", "load 4", "`INSTRUCTION` that moves the layout: \"load 16\", \"store 4\", ldmatrix, stmatrix")
 	f.IntVar(&row, "row", 0, "`BYTES` of a row of the shared tile (default: that of the layout)")
@@ -172,9 +173,13 @@ func layoutAccesses(p bank.Profile, expr, elem, instr string, row, warp int, pla
 	if err != nil {
 		return nil, usageError{err}
 	}
-	l, err := layout.Parse(expr)
+	v, err := notation.Read(expr)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("--layout: %w", err)
+	}
+	l, err := v.Registers()
+	if err != nil {
+		return nil, fmt.Errorf("--layout: %w", err)
 	}
 	name, bytes, _ := strings.Cut(strings.TrimSpace(instr), " ")
 	kind, err := bank.ParseKind(name)

@@ -61,6 +61,7 @@ as the same map. Where the notation cannot say it, the reason is an error.`,
 			return enc.Encode(docs)
 		},
 	}
+	cmd.SetFlagErrorFunc(aboutDashes)
 	f := cmd.Flags()
 	f.BoolVar(&asJSON, "json", false, "print a list of JSON objects, one for each operand of an instruction")
 	f.IntVar(&lanes, "lanes", 32, "`NUMBER` of lanes of a warp in linear forms")

@@ -105,6 +105,7 @@ factor is the inner one.`,
 			return valueText(w, v, t)
 		},
 	}
+	cmd.SetFlagErrorFunc(aboutDashes)
 	f := cmd.Flags()
 	f.BoolVar(&asJSON, "json", false, "print all of it as JSON")
 	f.BoolVar(&table, "table", false, "print the map, a line for each thread")
@@ -115,6 +116,15 @@ factor is the inner one.`,
 	f.StringVar(&elem, "type", "", "element `TYPE`, such as i6: adds the packed u8 view")
 	draw = addPictureFlags(cmd)
 	return cmd
+}
+
+// aboutDashes explains what to do with linear bases, which begin with a dash as
+// flags do.
+func aboutDashes(_ *cobra.Command, err error) error {
+	if strings.Contains(err.Error(), "shorthand flag: ' '") {
+		err = errors.New(`a layout that begins with a dash stands behind "--", or on standard input`)
+	}
+	return usageError{err}
 }
 
 // readLayout reads a layout in any notation, from standard input for "-"; shape is
