@@ -357,12 +357,8 @@ func (x *places) sort() {
 		}
 		used |= mask
 		x.lo = append(x.lo, t)
-		x.loBits |= x.bytes(mask | w.Apply(mask) | w.Apply(mask) ^ mask)
-		if w.Shift >= 0 {
-			x.loBits |= x.bytes((1<<w.Bits - 1) << w.Base)
-		} else {
-			x.loBits |= x.bytes((1<<w.Bits - 1) << (w.Base - w.Shift))
-		}
+		field := (1<<w.Bits - 1) << (w.Base + max(0, -w.Shift)) // what the swizzle changes
+		x.loBits |= x.bytes(mask) | x.bytes(field)
 	}
 }
 

@@ -180,14 +180,14 @@ func refused(err error) bool {
 // TestAnySharedAccess runs random programs on shared memory on interpreter and
 // simulator.
 func TestAnySharedAccess(t *testing.T) {
-	n := 1200
+	n := 250
 	if testing.Short() {
 		n = 60
 	}
 	ref := open(t, "interp")
 	ran, no, used := 0, 0, map[string]int{}
 	for seed := range n {
-		r := rand.New(rand.NewPCG(uint64(seed), 2))
+		r := rand.New(rand.NewPCG(uint64(seed), 1))
 		src := sharedProgram(r)
 		p, err := text.Parse(fmt.Sprintf("seed %d", seed), src, nil)
 		if err != nil {
