@@ -10,10 +10,11 @@ import (
 // parameter. They prove index bounds, so that checks can be left out, and
 // alignment, so that accesses can be wide.
 type facts struct {
-	divisors map[string]int64    // parameters: a known divisor
-	span     map[*ir.Var]span    // variables with bounds
-	value    map[*ir.Var]ir.Expr // scalar variables assigned exactly once
-	assigned map[*ir.Var]int     // how often a scalar variable is assigned
+	divisors map[string]int64        // parameters: a known divisor
+	bounds   map[string]affine.Range // parameters: what the program assumes of their size
+	span     map[*ir.Var]span        // variables with bounds
+	value    map[*ir.Var]ir.Expr     // scalar variables assigned exactly once
+	assigned map[*ir.Var]int         // how often a scalar variable is assigned
 }
 
 // span is the half-open range [from, to) in steps.
@@ -177,7 +178,7 @@ func (f *facts) below(e ir.Expr, high int64, n affine.Expr) bool {
 	}
 	a, ok := f.upper(e, 1)
 	a = a.AddConst(high)
-	return ok && (nonNegative(n.Sub(a).AddConst(-1)) || nonNegative(a.MulConst(-1)))
+	return ok && (f.nonNegative(n.Sub(a).AddConst(-1)) || f.nonNegative(a.MulConst(-1)))
 }
 
 // notBelow proves e + low ≥ 0 given n ≥ 1; a minimum needs both sides.
@@ -187,12 +188,12 @@ func (f *facts) notBelow(e ir.Expr, low int64, n affine.Expr) bool {
 	}
 	a, ok := f.lower(e, 1)
 	a = a.AddConst(low)
-	return ok && (nonNegative(a) || nonNegative(a.Sub(n).AddConst(1)))
+	return ok && (f.nonNegative(a) || f.nonNegative(a.Sub(n).AddConst(1)))
 }
 
 // nonNegative proves a ≥ 0 from parameters alone, about which nothing is
-// assumed.
-func nonNegative(a affine.Expr) bool { return a.Range(nil).Lo >= 0 }
+// known but what the program assumes.
+func (f *facts) nonNegative(a affine.Expr) bool { return a.Range(f.bounds).Lo >= 0 }
 
 // divides proves that n divides e.
 func (f *facts) divides(e ir.Expr, n int64) bool {

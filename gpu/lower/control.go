@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -195,7 +196,7 @@ func (l *lowerer) assume(s *ir.Assume) {
 	l.op(code.OpAssume, nil, l.boolean(s.Cond))
 }
 
-// promises finds what assume says of parameters: divisors. A promise counts from the
+// promises finds what assume says of parameters: divisors and bounds. A promise counts from the
 // start of the program, since a launch that breaks it is an error wherever it stands.
 func (f *facts) promises(b *ir.Block) {
 	for _, s := range b.Stmts {
@@ -215,6 +216,7 @@ func (f *facts) promise(e ir.Expr) {
 		f.promise(b.Y)
 		return
 	}
+	f.bound(b)
 	if zero, ok := ir.ConstInt(b.Y); b.Op != "==" || !ok || zero != 0 {
 		return
 	}
@@ -229,6 +231,44 @@ func (f *facts) promise(e ir.Expr) {
 	}
 	was := max(1, f.divisors[r.Var.Name])
 	f.divisors[r.Var.Name] = was / gcd(was, n) * n
+}
+
+// bound takes a comparison of a parameter with a constant.
+func (f *facts) bound(b *ir.Binary) {
+	r, ok := b.X.(*ir.Ref)
+	n, ok2 := ir.ConstInt(b.Y)
+	op := b.Op
+	if !ok || !ok2 {
+		if r, ok = b.Y.(*ir.Ref); !ok {
+			return
+		}
+		if n, ok = ir.ConstInt(b.X); !ok {
+			return
+		}
+		op = map[string]string{"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}[op]
+	}
+	if !r.Var.Param {
+		return
+	}
+	all := affine.Everything
+	if known, ok := f.bounds[r.Var.Name]; ok {
+		all = known
+	}
+	switch op {
+	case "<":
+		all.Hi = min(all.Hi, n-1)
+	case "<=":
+		all.Hi = min(all.Hi, n)
+	case ">":
+		all.Lo = max(all.Lo, n+1)
+	case ">=":
+		all.Lo = max(all.Lo, n)
+	case "==":
+		all.Lo, all.Hi = max(all.Lo, n), min(all.Hi, n)
+	}
+	if all.Lo <= all.Hi { // else nothing runs
+		f.bounds[r.Var.Name] = all
+	}
 }
 
 // group runs its body in some of the threads: they have numbers of their own there.

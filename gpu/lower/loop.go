@@ -136,6 +136,9 @@ func (f *facts) interval(e ir.Expr, t dtype.Type) interval {
 	case *ir.Int:
 		return within(e.Value, e.Value)
 	case *ir.Ref:
+		if r, ok := f.bounds[e.Var.Name]; ok && e.Var.Param {
+			return within(max(r.Lo, whole.lo), min(r.Hi, whole.hi))
+		}
 		if v, ok := f.value[e.Var]; ok && f.assigned[e.Var] == 1 {
 			return f.interval(v, t)
 		}

@@ -66,7 +66,7 @@ func Lower(p *ir.Program, opt Options) (*code.Func, error) {
 func lowerWith(p *ir.Program, opt Options, tilesAt int) (*code.Func, error) {
 	p, going := structured(p)
 	l := &lowerer{going: going, threads: ir.Threads{Size: p.Threads()}, barriers: map[ir.Threads]int64{}, tilesAt: tilesAt, p: p, opt: opt, env: map[*ir.Var]val{}, coords: map[string][]code.Value{},
-		facts: &facts{divisors: cloneMap(opt.Divisible), span: map[*ir.Var]span{}, value: map[*ir.Var]ir.Expr{}, assigned: map[*ir.Var]int{}}}
+		facts: &facts{divisors: cloneMap(opt.Divisible), bounds: map[string]affine.Range{}, span: map[*ir.Var]span{}, value: map[*ir.Var]ir.Expr{}, assigned: map[*ir.Var]int{}}}
 	launch := code.Launch{Block: p.Threads()}
 	for _, e := range p.Grid {
 		a, ok := affineOf(e)

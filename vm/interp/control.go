@@ -156,10 +156,41 @@ func (m *Machine) endBlock() {
 	}
 }
 
-func (m *Machine) assume(s *ir.Assume) error {
-	holds, err := m.int(s.Cond)
-	if err != nil || holds != 0 {
-		return err
+// checkAssumed checks what a program assumes of its parameters wherever it goes:
+// no machine starts what breaks that.
+func checkAssumed(p *ir.Program, lookup func(*ir.Var) (int64, bool)) error {
+	for _, s := range p.Body.Stmts {
+		if a, ok := s.(*ir.Assume); ok {
+			known := true
+			ir.Refs(a.Cond, func(r *ir.Ref) { known = known && r.Var.Param })
+			if known {
+				if err := assumed(a, lookup); err != nil {
+					return err
+				}
+			}
+		}
+		ends := false
+		(&ir.Block{Stmts: []ir.Stmt{s}}).Walk(func(s ir.Stmt) bool {
+			_, ret := s.(*ir.Return)
+			ends = ends || ret
+			return true
+		})
+		if ends {
+			break
+		}
+	}
+	return nil
+}
+
+func (m *Machine) assume(s *ir.Assume) error { return assumed(s, m.lookup) }
+
+func assumed(s *ir.Assume, lookup func(*ir.Var) (int64, bool)) error {
+	holds, err := ir.EvalInt(s.Cond, lookup)
+	if err != nil {
+		return located(err)
+	}
+	if holds != 0 {
+		return nil
 	}
 	return problem(s.Pos, "Run.E13", "lowered code relies on it: call the program with other arguments, or do not assume it", "%s does not hold", s.Cond)
 }

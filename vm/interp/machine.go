@@ -179,6 +179,9 @@ func CheckArgs(p *ir.Program, args []ir.Arg) (grid [3]int, err error) {
 		}
 		grid[i] = int(n)
 	}
+	if err := checkAssumed(p, lookup); err != nil {
+		return grid, err
+	}
 	p.Body.Walk(func(s ir.Stmt) bool {
 		in, ok := s.(*ir.Instr)
 		if !ok || len(in.Out) != 1 || !in.Out[0].Type.IsGlobal() || len(in.In) != 1 || in.In[0].Var() == nil || in.In[0].Var().Type.Kind != ir.Pointer {
