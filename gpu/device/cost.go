@@ -3,6 +3,7 @@ package device
 import (
 	"context"
 
+	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/cost"
 	"github.com/tilus-lab/tilus-lab/gpu/sim"
@@ -10,7 +11,8 @@ import (
 )
 
 // Cost is what a launch would cost on a target ("" is the default), found by the
-// simulator, which runs at most blocks blocks, spread over the grid; 0 is all.
+// simulator, which runs at most blocks blocks, spread over the grid; 0 is all. A program
+// whose blocks wait for each other is run as a whole.
 func Cost(ctx context.Context, p *ir.Program, args []ir.Arg, target string, blocks int) (cost.Launch, error) {
 	if target == "" {
 		target = compile.DefaultArch
@@ -20,6 +22,11 @@ func Cost(ctx context.Context, p *ir.Program, args []ir.Arg, target string, bloc
 		return cost.Launch{}, err
 	}
 	out := cost.Of(l.code.Func, l.code.Arch)
+	l.code.Func.Body.Walk(func(in *code.Instr) {
+		if in.Op == code.OpSpinGlobal {
+			blocks = 0 // blocks wait for each other, so that none can be left out
+		}
+	})
 	// Blocks that were left out may be waited for; what is counted does not need the checks.
 	_, stats, err := simulate(ctx, l, sim.Options{Blocks: blocks, Fast: true})
 	if err != nil {

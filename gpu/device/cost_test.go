@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
@@ -38,5 +39,16 @@ func TestCost(t *testing.T) {
 		if c.Registers < 8 || c.Registers > 24 || c.Occupancy.Blocks != 18 || c.Occupancy.Limit != "shared memory" {
 			t.Errorf("%d registers, %+v", c.Registers, c.Occupancy)
 		}
+	}
+}
+
+// TestCostOfTurns counts a program whose blocks wait for each other.
+func TestCostOfTurns(t *testing.T) {
+	p := program(t, corpus.Program("semaphore"))
+	x, _ := array.Generate("ones:f32[6, 128]")
+	turn, _ := array.Generate("zeros:i32[1]")
+	c, err := Cost(context.Background(), p, []ir.Arg{{Array: x}, {Array: array.New(x.Type, 128)}, {Array: turn}, {Int: 6}}, "", 2)
+	if err != nil || c.Ran != 6 || c.LoadBytes < 2*6*512 {
+		t.Errorf("%+v, %v", c, err)
 	}
 }
