@@ -371,6 +371,9 @@ func (r *sim) newRun(q *Queue, c *Command) (*KernelRun, error) {
 		return nil, fmt.Errorf("dispatch: the mask of %s allows no compute unit: its queue would hang", run.Name)
 	}
 	run.need = r.m.CU.need(k)
+	if run.need.waves > 1<<10 && r.o.Resources {
+		return nil, fmt.Errorf("dispatch: a block of %s has %d waves; the most is %d", run.Name, run.need.waves, 1<<10)
+	}
 	empty := r.m.CU.empty()
 	if !empty.fits(run.need, r.o.Resources) {
 		return nil, fmt.Errorf("dispatch: a block of %s does not fit an empty compute unit", run.Name)
