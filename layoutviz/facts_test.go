@@ -8,6 +8,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
+	"github.com/tilus-lab/tilus-lab/gpu/notation"
 	"github.com/tilus-lab/tilus-lab/layoutviz/cuteprint"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -350,6 +351,32 @@ func TestSectors(t *testing.T) {
 		for _, l := range ids[fmt.Sprint("s", s)].Keys {
 			if addrs[l]/32*32 != s {
 				t.Errorf("lane %d at %d is drawn in sector %d", l, addrs[l], s)
+			}
+		}
+	}
+}
+
+// The operands of an operation can be drawn in every notation that has operations.
+func TestOperands(t *testing.T) {
+	for text, want := range map[string][]string{
+		"logical_divide((8,8),<4:1,2:1>)":                            {"layout", "result"},
+		"raked_product((2,5):(5,1), (3,4):(1,3))":                    {"block", "tiler", "result"},
+		"local(2, 1).spatial(4, 2).local(1, 2)":                      {"f", "g", "f·g"},
+		"divide(local(2, 1).spatial(4, 2).local(1, 2), local(1, 2))": {"h", "g", "h / g"},
+		"spatial(4, 2)": nil,
+		"(8,8):(1,8)":   nil,
+	} {
+		v, err := notation.Read(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := Value(v, "operands", 0, Options{})
+		if (err == nil) != (want != nil) {
+			t.Fatalf("%s: %v", text, err)
+		}
+		for _, name := range want {
+			if !strings.Contains(string(p.SVG), ">"+name+"<") {
+				t.Errorf("%s: no table is called %s", text, name)
 			}
 		}
 	}

@@ -374,3 +374,30 @@ func FuzzRead(f *testing.F) {
 		}
 	})
 }
+
+// What an operation computes is a number; a list that is written out is a shape.
+func TestNumbers(t *testing.T) {
+	for _, c := range []struct{ text, want string }{
+		{"size((4,8):(8,1))", "32"},
+		{"rank((4,(2,4)))", "2"},
+		{"idx2crd(37,(4,8))", "(1,9)"},
+		{"coshape((4,8):(1@0,1@1))", "(4,8)"},
+		{"crd2idx((1,2),(4,8):(8,1))", "10"},
+	} {
+		v, err := Read(c.text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, ok := v.Number()
+		if !ok || n.String() != c.want {
+			t.Errorf("%s is %v %s %s, want %s", c.text, ok, v.What(), n, c.want)
+		}
+		if _, err := v.To(Chain); err == nil {
+			t.Errorf("%s has a chain form", c.text)
+		}
+	}
+	v, err := Read("(4,8)")
+	if _, ok := v.Number(); err != nil || ok {
+		t.Errorf("(4,8) is no layout: %v", err)
+	}
+}
