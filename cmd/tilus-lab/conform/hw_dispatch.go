@@ -1,9 +1,14 @@
 package conform
 
 import (
+	"bytes"
 	"cmp"
+	"encoding/hex"
 	"encoding/json"
+	"errors"
 	"fmt"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 
