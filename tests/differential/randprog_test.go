@@ -233,6 +233,30 @@ func TestRandomPrograms(t *testing.T) {
 	}
 }
 
+// FuzzRandomPrograms is TestRandomPrograms for a fuzzer: the input is a seed.
+func FuzzRandomPrograms(f *testing.F) {
+	o := randomOptions()
+	for seed := range uint64(5) {
+		f.Add(seed)
+	}
+	f.Fuzz(func(t *testing.T, seed uint64) {
+		p, err := randprog.New(seed, o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p, err = lowerable(p, map[string]int{}); err != nil {
+			t.Fatal(err)
+		}
+		q, want, err := runnable(p, map[string]int{})
+		if err != nil {
+			t.Skip(err)
+		}
+		if bad := disagreement(q, want, []string{"sm_80", "sm_90a"}[seed%2]); bad != "" {
+			t.Errorf("%s\n%s", bad, q.Text())
+		}
+	})
+}
+
 // failure is the kind of a disagreement, so that shrinking keeps to one.
 func failure(bad string) string {
 	switch {
