@@ -124,8 +124,10 @@ type dispatchInput struct {
 	Wave       int   `json:"wave"`
 	BlockSizes []int `json:"block_threads"`
 	LDS        json.RawMessage
-	LDSTotal   int `json:"lds_bytes"`
-	LDSGranule int `json:"lds_granule"`
+	BlockLDS   json.RawMessage `json:"block_lds"`
+	SEMask     json.RawMessage `json:"se_mask"`
+	LDSTotal   int             `json:"lds_bytes"`
+	LDSGranule int             `json:"lds_granule"`
 }
 
 type orderPacket struct {

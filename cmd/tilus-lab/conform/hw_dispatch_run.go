@@ -52,7 +52,11 @@ func dispatchDeal(in dispatchInput, _ map[string]json.RawMessage) (map[string]an
 	if err != nil {
 		return nil, err
 	}
-	mask, err := seMask(m, in.Mask)
+	raw := in.Mask
+	if len(raw) == 0 {
+		raw = in.SEMask
+	}
+	mask, err := seMask(m, raw)
 	if err != nil {
 		return nil, err
 	}
@@ -412,7 +416,11 @@ func cuOccupancy(in dispatchInput, _ map[string]json.RawMessage) (map[string]any
 	if err != nil {
 		return nil, err
 	}
-	lds, err := ints(in.LDS)
+	raw := in.LDS
+	if len(in.BlockLDS) > 0 {
+		raw = in.BlockLDS
+	}
+	lds, err := ints(raw)
 	if err != nil {
 		return nil, err
 	}
