@@ -2,7 +2,6 @@ package layoutviz
 
 import (
 	"slices"
-	"strings"
 
 	"github.com/tilus-lab/tilus-lab/layoutviz/scene"
 )
@@ -150,7 +149,7 @@ func (c *canvas) caption(lines []string, y int) int {
 		if i > 0 {
 			size, color = topSize, c.muted
 		}
-		for _, part := range wrap(line, scene.Fit(c.w-2*pad, size)) {
+		for _, part := range scene.Wrap(line, scene.Fit(c.w-2*pad, size)) {
 			y += int(size) + 4
 			c.text(pad, y-4, size, color, scene.Start, i == 0, part)
 		}
@@ -161,29 +160,6 @@ func (c *canvas) caption(lines []string, y int) int {
 // notes writes lines in the look of a caption's further ones.
 func (c *canvas) notes(y int, lines ...string) int {
 	return c.caption(append([]string{""}, lines...), y-int(capSize)-4)
-}
-
-// wrap breaks a line that is longer than n characters before a dot of a chain if
-// there is one, else at a space.
-func wrap(line string, n int) []string {
-	n = max(n, 12)
-	var out []string
-	for len([]rune(line)) > n {
-		r := []rune(line)
-		cut := n
-		for i := n; i > n/3; i-- {
-			if r[i] == '.' && i+1 < len(r) && r[i+1] != ' ' {
-				cut = i
-				break
-			}
-			if r[i] == ' ' && cut == n {
-				cut = i
-			}
-		}
-		out = append(out, strings.TrimRight(string(r[:cut]), " "))
-		line = strings.TrimLeft(string(r[cut:]), " ")
-	}
-	return append(out, line)
 }
 
 // scene puts everything into drawing order.

@@ -79,7 +79,7 @@ func Chain(factors []layout.Layout, o Options) (Picture, error) {
 			verb = "times " + s.factor.String()
 		}
 		c.text(pad, y+12, topSize, c.ink, scene.Start, true, verb)
-		for k, part := range wrap(s.product.String(), scene.Fit(c.w-x-pad, topSize)) {
+		for k, part := range scene.Wrap(s.product.String(), scene.Fit(c.w-x-pad, topSize)) {
 			if k > 0 {
 				y += 14
 			}

@@ -48,7 +48,7 @@ func CuteLayout(text string, rows, cols int, at func(m, n int) int, o Options) (
 		row := []string{fmt.Sprint(m)}
 		for n := range cols {
 			v := at(m, n)
-			fill := c.tone(mix("#ffffff", "#000000", cuteprint.Greys[((v%8)+8)%8]))
+			fill := c.tone(scene.Mix("#ffffff", "#000000", cuteprint.Greys[((v%8)+8)%8]))
 			x, top := pad+(n+1)*side, y+(m+1)*side
 			c.fill(fill, x, top, side, side)
 			c.hairBox(x, top, side)

@@ -2,7 +2,6 @@ package layoutviz
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/layoutviz/cuteprint"
@@ -37,7 +36,7 @@ func CuteOperation(text string, o Options) (Picture, error) {
 	if err != nil {
 		return Picture{}, err
 	}
-	name, args := splitCall(text)
+	name, args := cuteprint.Call(text)
 	result, ok := v.Composed()
 	if !ok || args != nil && v.Kind() == "tuple" {
 		return Picture{}, fmt.Errorf("layoutviz: %s is a %s; the picture is of layouts", text, v.Kind())
@@ -81,7 +80,7 @@ func CuteOperation(text string, o Options) (Picture, error) {
 		}
 	}
 	tableOf := func(title, prefix string, l cute.Layout, g cuteprint.Grid) table {
-		rows, cols := modes(l)
+		rows, cols := cuteprint.Modes(l)
 		return table{rowAxis: rows, colAxis: cols, name: title, prefix: prefix, heading: title, rows: g.Rows, cols: g.Cols, small: true, labelled: true, linked: true, longest: longest,
 			rowHead: func(r int) string { return fmt.Sprint(r) }, colHead: func(i int) string { return fmt.Sprint(i) },
 			cell: func(r, i int) cell {
@@ -95,7 +94,7 @@ func CuteOperation(text string, o Options) (Picture, error) {
 			}}
 	}
 	caption := []string{strings.TrimSpace(text)}
-	operand, byMode := parameters(name), false
+	operand, byMode := cuteprint.Parameters(name), false
 	var tables []table
 	var drawn []cute.Layout
 	for i, a := range args {
@@ -161,7 +160,7 @@ func CuteOperation(text string, o Options) (Picture, error) {
 	nested := false
 	for _, l := range drawn {
 		for _, d := range []int{0, 1} {
-			nested = nested || groups(l, d) > 0
+			nested = nested || cuteprint.Group(l, d) > 0
 		}
 	}
 	if nested {
@@ -172,12 +171,12 @@ func CuteOperation(text string, o Options) (Picture, error) {
 		e := t.extent()
 		x, y := c.placed[i].X+e.left, c.placed[i].Y+headRoom
 		var segs []scene.Segment
-		if n := groups(drawn[i], 0); n > 0 {
+		if n := cuteprint.Group(drawn[i], 0); n > 0 {
 			for r := n; r < t.rows; r += n {
 				segs = append(segs, scene.Segment{X1: x, Y1: y + r*e.ch, X2: x + t.cols*e.cw, Y2: y + r*e.ch})
 			}
 		}
-		if n := groups(drawn[i], 1); n > 0 {
+		if n := cuteprint.Group(drawn[i], 1); n > 0 {
 			for r := n; r < t.cols; r += n {
 				segs = append(segs, scene.Segment{X1: x + r*e.cw, Y1: y, X2: x + r*e.cw, Y2: y + t.rows*e.ch})
 			}
@@ -185,91 +184,6 @@ func CuteOperation(text string, o Options) (Picture, error) {
 		c.strong(c.ink, segs...)
 	}
 	return c.picture("CuTe "+strings.TrimSpace(text), fmt.Sprintf("%s is %s.", strings.TrimSpace(text), result)), nil
-}
-
-// parameters are the names of an operation's operands.
-func parameters(name string) []string {
-	for _, f := range cute.Functions() {
-		if f.Name == name {
-			_, args := splitCall(f.Signature)
-			return args
-		}
-	}
-	return nil
-}
-
-// axis is the part of a layout that a grid counts along its rows (0) or columns (1):
-// its first mode, and all others.
-func axis(l cute.Layout, d int) (leaves []int, text string) {
-	if l.Rank() < 2 {
-		if d == 1 {
-			return nil, ""
-		}
-		return shapeLeaves(l.Shape()), l.Shape().String()
-	}
-	var parts []string
-	for i := range l.Rank() {
-		if (i > 0) == (d == 1) {
-			leaves = append(leaves, shapeLeaves(l.Mode(i).Shape())...)
-			parts = append(parts, l.Mode(i).Shape().String())
-		}
-	}
-	text = strings.Join(parts, ",")
-	if len(parts) > 1 {
-		text = "(" + text + ")"
-	}
-	return leaves, text
-}
-
-func shapeLeaves(t cute.Tuple) (out []int) {
-	for _, x := range t.Leaves() {
-		out = append(out, x.Int())
-	}
-	return out
-}
-
-// modes are the shapes along the rows and the columns.
-func modes(l cute.Layout) (rows, cols string) {
-	_, rows = axis(l, 0)
-	_, cols = axis(l, 1)
-	return rows, cols
-}
-
-// groups is how many rows or columns the fastest part of a nested mode counts; 0
-// where the mode is not nested.
-func groups(l cute.Layout, d int) int {
-	leaves, _ := axis(l, d)
-	leaves = slices.DeleteFunc(leaves, func(n int) bool { return n == 1 })
-	if len(leaves) < 2 {
-		return 0
-	}
-	return leaves[0]
-}
-
-// splitCall cuts "name(a, b)" into its name and arguments; a text that is no call is
-// one argument of no name.
-func splitCall(text string) (name string, args []string) {
-	text = strings.TrimSpace(text)
-	open := strings.IndexByte(text, '(')
-	if open <= 0 || !strings.HasSuffix(text, ")") {
-		return "result", nil
-	}
-	name = text[:open]
-	depth, from := 0, open+1
-	for i := open + 1; i < len(text)-1; i++ {
-		switch text[i] {
-		case '(', '<':
-			depth++
-		case ')', '>':
-			depth--
-		case ',':
-			if depth == 0 {
-				args = append(args, strings.TrimSpace(text[from:i]))
-				from = i + 1
-			}
-		}
-	}
-	return name, append(args, strings.TrimSpace(text[from:len(text)-1]))
 }
 
 // CuteTiledCopy draws a tiled copy as CuTe's print_latex does.

@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tilus-lab/tilus-lab/layoutviz/scene"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
@@ -196,61 +197,12 @@ func markdown(p Picture) ([]byte, error) {
 	if len(p.Grids) == 0 {
 		return nil, errCoarse
 	}
-	cell := strings.NewReplacer("|", `\|`, "<", "&lt;", "*", `\*`, "_", `\_`)
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "# %s\n\n%s\n", cell.Replace(p.Title), cell.Replace(p.Desc))
-	for _, g := range p.Grids {
-		if g.Title != "" {
-			fmt.Fprintf(&b, "\n## %s\n", cell.Replace(g.Title))
-		}
-		b.WriteString("\n|")
-		for _, h := range g.Head {
-			fmt.Fprintf(&b, " %s |", cell.Replace(h))
-		}
-		b.WriteString("\n|" + strings.Repeat(" --: |", len(g.Head)) + "\n")
-		for _, row := range g.Rows {
-			b.WriteByte('|')
-			for _, s := range row {
-				fmt.Fprintf(&b, " %s |", cell.Replace(s))
-			}
-			b.WriteByte('\n')
-		}
-	}
-	return b.Bytes(), nil
+	return scene.Markdown(p.Title, p.Desc, p.Grids), nil
 }
 
-// plain aligns the cells to the right.
 func plain(p Picture) ([]byte, error) {
 	if len(p.Grids) == 0 {
 		return nil, errCoarse
 	}
-	var b bytes.Buffer
-	fmt.Fprintf(&b, "%s\n%s\n", p.Title, p.Desc)
-	for _, g := range p.Grids {
-		b.WriteByte('\n')
-		if g.Title != "" {
-			fmt.Fprintln(&b, g.Title)
-		}
-		var wide []int
-		lines := append([][]string{g.Head}, g.Rows...)
-		for _, row := range lines {
-			for i, s := range row {
-				if i == len(wide) {
-					wide = append(wide, 0)
-				}
-				wide[i] = max(wide[i], len([]rune(s)))
-			}
-		}
-		for _, row := range lines {
-			var line strings.Builder
-			for i, s := range row {
-				if i > 0 {
-					line.WriteString("  ")
-				}
-				line.WriteString(strings.Repeat(" ", wide[i]-len([]rune(s))) + s)
-			}
-			fmt.Fprintln(&b, strings.TrimRight(line.String(), " "))
-		}
-	}
-	return b.Bytes(), nil
+	return scene.Plain(p.Title, p.Desc, p.Grids), nil
 }

@@ -103,11 +103,7 @@ type Element struct {
 }
 
 // Grid is a table of texts: the first column and Head are the numbers along it.
-type Grid struct {
-	Title string
-	Head  []string
-	Rows  [][]string
-}
+type Grid = scene.Grid
 
 // Sizes at which a picture becomes coarser. They are cells, not elements: a
 // picture never has more than maxCells of them, however large the layout is.

@@ -3,6 +3,7 @@ package layoutviz
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
 	"image/png"
 	"io"
 	"regexp"
@@ -357,14 +358,14 @@ func TestContrast(t *testing.T) {
 				if p.Name == "contrast" && th.Name == "light" && i < len(k.colors) {
 					want = 7
 				}
-				if got := contrast(k.inkOn(c), c); got < want {
+				if got := scene.Contrast(k.inkOn(c), c); got < want {
 					t.Errorf("%s %s: text on %s has contrast %.2f, want %v", th.Name, p.Name, c, got, want)
 				}
 			}
 		}
 		for _, c := range []string{th.ink, th.muted, th.alarm, th.accent} {
 			for _, on := range []string{th.paper, th.quiet} {
-				if got := contrast(c, on); got < 4.5 {
+				if got := scene.Contrast(c, on); got < 4.5 {
 					t.Errorf("%s: %s on %s has contrast %.2f", th.Name, c, on, got)
 				}
 			}
@@ -415,7 +416,7 @@ func readable(t *testing.T, name string, p Picture) {
 					}
 				}
 			}
-			if got := contrast(x.Color, under); got < 4.5 {
+			if got := scene.Contrast(x.Color, under); got < 4.5 {
 				t.Errorf("%s: %q at (%d, %d) in %s on %s has contrast %.2f", name, w.S, w.X, x.Y, x.Color, under, got)
 				return
 			}
@@ -446,7 +447,10 @@ func TestPNG(t *testing.T) {
 	}
 	for _, e := range p.IDs {
 		index := []int{e.Keys[0] / 8, e.Keys[0] % 8}
-		red, green, blue := rgb(cute.Colors[acc.Holders(index...)[0].Thread%len(cute.Colors)])
+		var red, green, blue uint8
+		if _, err := fmt.Sscanf(cute.Colors[acc.Holders(index...)[0].Thread%len(cute.Colors)], "#%02x%02x%02x", &red, &green, &blue); err != nil {
+			t.Fatal(err)
+		}
 		r, g, b, _ := img.At(2*(e.X+3), 2*(e.Y+e.H-3)).RGBA()
 		if uint8(r>>8) != red || uint8(g>>8) != green || uint8(b>>8) != blue {
 			t.Errorf("%s: colour %02x%02x%02x, want %02x%02x%02x", e.ID, r>>8, g>>8, b>>8, red, green, blue)

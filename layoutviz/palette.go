@@ -2,9 +2,9 @@ package layoutviz
 
 import (
 	"fmt"
-	"math"
-	"strconv"
 	"strings"
+
+	"github.com/tilus-lab/tilus-lab/layoutviz/scene"
 )
 
 // Palette is a list of cell colours; thread t gets colour t modulo its length.
@@ -111,7 +111,7 @@ func (k look) tone(color string) string {
 	if k.shade == 0 {
 		return color
 	}
-	return mix(color, "#000000", k.shade)
+	return scene.Mix(color, "#000000", k.shade)
 }
 
 // of is the colour of thing number n, where neighbours in number differ.
@@ -123,15 +123,7 @@ func (k look) heat(part, whole int) string {
 	if part <= 0 || whole <= 0 {
 		return k.quiet
 	}
-	return k.tone(mix("#ffe9d6", "#b3261e", min(100, 100*part/whole)))
-}
-
-// mix is percent of b in a.
-func mix(a, b string, percent int) string {
-	ar, ag, ab := rgb(a)
-	br, bg, bb := rgb(b)
-	m := func(x, y uint8) int { return (int(x)*(100-percent) + int(y)*percent) / 100 }
-	return fmt.Sprintf("#%02x%02x%02x", m(ar, br), m(ag, bg), m(ab, bb))
+	return k.tone(scene.Mix("#ffe9d6", "#b3261e", min(100, 100*part/whole)))
 }
 
 // inkOn is a text colour that can be read on a fill: contrast at least 4.5:1.
@@ -142,7 +134,7 @@ func (k look) inkOn(fill string) string {
 	}
 	best := "#ffffff"
 	for _, c := range []string{k.ink, k.paper, "#000000"} {
-		if contrast(c, fill) >= 4.5 {
+		if scene.Contrast(c, fill) >= 4.5 {
 			best = c
 			break
 		}
@@ -165,32 +157,4 @@ func paletteOf(name string) (Palette, error) {
 		names = append(names, p.Name)
 	}
 	return Palette{}, fmt.Errorf("layoutviz: unknown palette %q; there are %s", name, strings.Join(names, ", "))
-}
-
-// contrast is the WCAG contrast ratio of two colours, from 1 to 21.
-func contrast(a, b string) float64 {
-	la, lb := luminance(a), luminance(b)
-	if la < lb {
-		la, lb = lb, la
-	}
-	return (la + 0.05) / (lb + 0.05)
-}
-
-func rgb(color string) (r, g, b uint8) {
-	// The error cannot happen: colours are literals of this package.
-	n, _ := strconv.ParseUint(color[1:], 16, 32)
-	return uint8(n >> 16), uint8(n >> 8), uint8(n)
-}
-
-// luminance is WCAG's relative luminance.
-func luminance(color string) float64 {
-	lin := func(v uint8) float64 {
-		s := float64(v) / 255
-		if s <= 0.04045 {
-			return s / 12.92
-		}
-		return math.Pow((s+0.055)/1.055, 2.4)
-	}
-	r, g, b := rgb(color)
-	return 0.2126*lin(r) + 0.7152*lin(g) + 0.0722*lin(b)
 }

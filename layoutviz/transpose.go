@@ -29,7 +29,7 @@ func Transpose(o Options) (Picture, error) {
 	// What is written above a panel may take several lines; both of a row begin alike.
 	top := 0
 	for _, t := range steps {
-		top = max(top, 34+14*len(wrap(t.Doc, scene.Fit(panelW, headSize))))
+		top = max(top, 34+14*len(scene.Wrap(t.Doc, scene.Fit(panelW, headSize))))
 	}
 	panelH := top + 14 + n*ch
 	for i, t := range steps {
@@ -50,7 +50,7 @@ func Transpose(o Options) (Picture, error) {
 		desc += fmt.Sprintf(" %s: %s. %s", t.Name, say, t.Doc)
 		c.text(x, y+12, capSize, c.ink, scene.Start, true, t.Name)
 		line := y + 28
-		for _, part := range wrap(t.Doc, scene.Fit(panelW, headSize)) {
+		for _, part := range scene.Wrap(t.Doc, scene.Fit(panelW, headSize)) {
 			c.text(x, line, headSize, c.muted, scene.Start, false, part)
 			line += 14
 		}

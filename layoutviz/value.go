@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/notation"
+	"github.com/tilus-lab/tilus-lab/layoutviz/cuteprint"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -99,8 +100,8 @@ func Value(v notation.Value, view string, t dtype.Type, o Options) (Picture, err
 // ofOperation draws the operands and the result of the operation that a text calls;
 // of a chain, its last factor and all before it.
 func ofOperation(v notation.Value, o Options) (Picture, error) {
-	name, args := splitCall(v.Text())
-	if v.Form() == notation.CuTe && len(args) > 0 && parameters(name) != nil {
+	name, args := cuteprint.Call(v.Text())
+	if v.Form() == notation.CuTe && len(args) > 0 && cuteprint.Parameters(name) != nil {
 		return CuteOperation(v.Text(), o)
 	}
 	l, err := v.Registers()
