@@ -29,6 +29,7 @@ func init() {
 		"Matrices":          reflect.ValueOf(arch.Matrices),
 		"NVIDIAGenerations": reflect.ValueOf(arch.NVIDIAGenerations),
 		"Names":             reflect.ValueOf(arch.Names),
+		"RegUnit":           reflect.ValueOf(constant.MakeFromLiteral("256", token.INT, 0)),
 		"Unspecified":       reflect.ValueOf(constant.MakeFromLiteral("\"open\"", token.STRING, 0)),
 		"WMMACycles":        reflect.ValueOf(&arch.WMMACycles).Elem(),
 
@@ -43,8 +44,10 @@ func init() {
 		"Held":      reflect.ValueOf((*arch.Held)(nil)),
 		"Matrix":    reflect.ValueOf((*arch.Matrix)(nil)),
 		"Modifiers": reflect.ValueOf((*arch.Modifiers)(nil)),
+		"Occupancy": reflect.ValueOf((*arch.Occupancy)(nil)),
 		"Operand":   reflect.ValueOf((*arch.Operand)(nil)),
 		"Place":     reflect.ValueOf((*arch.Place)(nil)),
+		"SM":        reflect.ValueOf((*arch.SM)(nil)),
 		"Section":   reflect.ValueOf((*arch.Section)(nil)),
 	}
 }

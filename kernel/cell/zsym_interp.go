@@ -17,6 +17,7 @@ func init() {
 		"MaxSteps":  reflect.ValueOf(interp.MaxSteps),
 		"New":       reflect.ValueOf(interp.New),
 		"Rules":     reflect.ValueOf(&interp.Rules).Elem(),
+		"ScanStart": reflect.ValueOf(interp.ScanStart),
 
 		// type definitions
 		"Machine":  reflect.ValueOf((*interp.Machine)(nil)),

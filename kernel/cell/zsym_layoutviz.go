@@ -31,6 +31,7 @@ func init() {
 		"GalleryPage":   reflect.ValueOf(layoutviz.GalleryPage),
 		"Looks":         reflect.ValueOf(layoutviz.Looks),
 		"MMA":           reflect.ValueOf(layoutviz.MMA),
+		"Made":          reflect.ValueOf(layoutviz.Made),
 		"Matrix":        reflect.ValueOf(layoutviz.Matrix),
 		"Over":          reflect.ValueOf(layoutviz.Over),
 		"PNG":           reflect.ValueOf(layoutviz.PNG),
