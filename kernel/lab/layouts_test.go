@@ -16,9 +16,11 @@ func TestShowLayouts(t *testing.T) {
 		t.Fatal(err)
 	}
 	for name, show := range map[string]func(){
-		"chain":    func() { Show(Layout(accumulator)) },
-		"operand":  func() { Show(Layout("mma.m16n8k16.f32.f16/C")) },
-		"triton":   func() { Show(Layout("#ttg.blocked<{sizePerThread=[1, 2], threadsPerWarp=[8, 4], warpsPerCTA=[1, 1], order=[1, 0]}>", 16, 8)) },
+		"chain":   func() { Show(Layout(accumulator)) },
+		"operand": func() { Show(Layout("mma.m16n8k16.f32.f16/C")) },
+		"triton": func() {
+			Show(Layout("#ttg.blocked<{sizePerThread=[1, 2], threadsPerWarp=[8, 4], warpsPerCTA=[1, 1], order=[1, 0]}>", 16, 8))
+		},
 		"cute":     func() { Show(c) },
 		"swizzle":  func() { Show(Swizzle("Sw<3,4,3>")) },
 		"atom":     func() { Show(Atom("SM80_16x8x16_F32F16F16F32_TN")) },
