@@ -3,7 +3,6 @@ package sim
 import (
 	"encoding/binary"
 	"fmt"
-	"math"
 	"math/bits"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
@@ -373,6 +372,3 @@ func flush(v uint32) uint64 {
 	}
 	return uint64(v)
 }
-
-// f32 is the number that the low 32 bits of v code.
-func f32(v uint64) float32 { return math.Float32frombits(uint32(v)) }

@@ -141,7 +141,8 @@ func Core(r *volta.Run, core, n, turn, box int, o layoutviz.Options) (layoutviz.
 			}
 			for k := range 4 {
 				id := half*16 + d.Unit*4 + k
-				fill, ink := s.green, "#ffffff"
+				var fill string
+				ink := "#ffffff"
 				if id != box && id/4 == box/4 {
 					fill = mix(s.green, "#000000", 25)
 				} else if id != box {

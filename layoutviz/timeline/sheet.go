@@ -26,7 +26,7 @@ const (
 
 // sheet collects shapes by layer: areas, bars, lines, words.
 type sheet struct {
-	w, h                                          int
+	w                                             int
 	paper, ink, muted, line, quiet, alarm, accent string
 	colors                                        []string
 	areas, bars, lines, over                      []scene.Item
@@ -83,10 +83,6 @@ func fill(items []scene.Item, color string, x, y, w, h int) []scene.Item {
 func (s *sheet) area(color string, x, y, w, h int) { s.areas = fill(s.areas, color, x, y, w, h) }
 func (s *sheet) bar(color string, x, y, w, h int)  { s.bars = fill(s.bars, color, x, y, w, h) }
 
-func (s *sheet) stroke(color string, width float64, x1, y1, x2, y2 int) {
-	s.lines = stroke(s.lines, color, width, x1, y1, x2, y2)
-}
-
 func stroke(items []scene.Item, color string, width float64, x1, y1, x2, y2 int) []scene.Item {
 	seg := scene.Segment{X1: x1, Y1: y1, X2: x2, Y2: y2}
 	if n := len(items); n > 0 {
@@ -97,13 +93,6 @@ func stroke(items []scene.Item, color string, width float64, x1, y1, x2, y2 int)
 		}
 	}
 	return append(items, scene.Strokes{Color: color, Width: width, Segs: []scene.Segment{seg}})
-}
-
-func (s *sheet) frame(color string, width float64, x, y, w, h int) {
-	s.stroke(color, width, x, y, x+w, y)
-	s.stroke(color, width, x, y+h, x+w, y+h)
-	s.stroke(color, width, x, y, x, y+h)
-	s.stroke(color, width, x+w, y, x+w, y+h)
 }
 
 func (s *sheet) text(x, y int, size float64, color, anchor string, bold bool, words string) {

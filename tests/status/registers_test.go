@@ -1,7 +1,6 @@
 package status
 
 import (
-	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -52,7 +51,7 @@ func TestRegisterEstimate(t *testing.T) {
 		used, _ := strconv.Atoi(string(m[1]))
 		est := cost.Of(c.Func, c.Arch).Registers
 		sum, n = sum+float64(est)/float64(used), n+1
-		t.Log(fmt.Sprintf("%-24s %3d est, %3d used", l.File, est, used))
+		t.Logf("%-24s %3d est, %3d used", l.File, est, used)
 		if 10*est < 6*used-40 || 10*est > 18*used+80 {
 			t.Errorf("%s: the estimate is %d registers, the assembler takes %d", l.File, est, used)
 		}

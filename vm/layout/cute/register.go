@@ -46,7 +46,6 @@ func FromRegister(r layout.Layout) (l Layout, err error) {
 type digit struct {
 	dim, size, stride int
 	thread            bool
-	order             int // within threads or values, fastest first
 }
 
 // ToRegister is the register layout of a (thread, value) → element layout whose

@@ -231,7 +231,6 @@ type term struct {
 	swizzle    layout.Swizzle
 	composed   Composed
 	bits       int
-	list       []int // swizzled offsets
 	start, end int
 }
 
