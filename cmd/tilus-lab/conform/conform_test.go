@@ -46,7 +46,7 @@ func TestFiles(t *testing.T) {
 
 // TestOtherFiles reads every recording; kinds that have no adapter are named.
 func TestOtherFiles(t *testing.T) {
-	for _, name := range []string{"hw.json", "xla.json"} {
+	for _, name := range []string{"xla.json"} {
 		var out bytes.Buffer
 		s, err := Run(&out, load(t, name), false)
 		if err != nil {
