@@ -30,14 +30,7 @@ large grids it runs --blocks blocks, spread evenly, and scales up.`,
 		Example: `  tilus-lab cost matmul_f16_i6_f32 --arch sm_80 --arg a=zeros:f16[256, 256] --arg b=zeros:u8[16, 32, 96] --arg c=zeros:f32[256, 256] --arg M=256 --arg N=256 --arg K=256`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			bind, err := bindings(defs)
-			if err != nil {
-				return err
-			}
-			if _, err := arch.Lookup(target); err != nil {
-				return usageError{err}
-			}
-			p, err := loadProgram(cmd, args[0], bind)
+			p, err := loadFor(cmd, target, args[0], defs)
 			if err != nil {
 				return err
 			}

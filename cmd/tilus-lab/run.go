@@ -268,6 +268,19 @@ func compareResults(w io.Writer, a, b *lab.Result) error {
 	return nil
 }
 
+// loadFor reads a program with its bindings, NAME=VALUE each, once the target is
+// known to be one.
+func loadFor(cmd *cobra.Command, target, file string, defs []string) (*ir.Program, error) {
+	bind, err := bindings(defs)
+	if err != nil {
+		return nil, err
+	}
+	if _, err := arch.Lookup(target); err != nil {
+		return nil, usageError{err}
+	}
+	return loadProgram(cmd, file, bind)
+}
+
 // emits are the forms that lower prints.
 var emits = []string{"program", "code", "ptx", "cuda", "stats", "steps"}
 
@@ -292,14 +305,7 @@ the pass is there.`,
   tilus-lab lower decode_u4 --stats`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			bind, err := bindings(defs)
-			if err != nil {
-				return err
-			}
-			if _, err := arch.Lookup(target); err != nil {
-				return usageError{err}
-			}
-			p, err := loadProgram(cmd, args[0], bind)
+			p, err := loadFor(cmd, target, args[0], defs)
 			if err != nil {
 				return err
 			}

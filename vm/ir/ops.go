@@ -447,27 +447,6 @@ var ruleOffset = Rule{
 }
 
 var ruleDims = Rule{
-	Text: "dims names one dimension of the global tensor for each dimension of the tile, in range and without repeats; left out, the tile has at most the tensor's rank.",
-	Check: func(p *Program, in *Instr) *Violation {
-		g, tile := in.In[0].Var(), tileOf(in)
-		rank := len(g.Type.Shape)
-		a := in.Attr("dims")
-		if a == nil {
-			if len(tile.Shape) > rank {
-				return &Violation{Msg: fmt.Sprintf("the tile has %d dimensions, %s has %d", len(tile.Shape), g.Name, rank)}
-			}
-			return nil
-		}
-		if len(a.Exprs) != len(tile.Shape) {
-			return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("dims has %d entries, the tile has %d dimensions", len(a.Exprs), len(tile.Shape))}
-		}
-		seen := map[int]bool{}
-		for _, d := range in.Dims(rank, len(tile.Shape)) {
-			if d < 0 || d >= rank || seen[d] {
-				return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("dims has %d, which is out of range or repeated", d), Help: fmt.Sprintf("%s has dimensions 0 to %d", g.Name, rank-1)}
-			}
-			seen[d] = true
-		}
-		return nil
-	},
+	Text:  "dims names one dimension of the global tensor for each dimension of the tile, in range and without repeats; left out, the tile has at most the tensor's rank.",
+	Check: func(p *Program, in *Instr) *Violation { return checkDims(in, in.In[0].Var(), tileOf(in)) },
 }
