@@ -33,8 +33,11 @@ type Program struct {
 	Grid   []Expr // blocks per dimension, 1 to 3 expressions of scalar parameters
 	Params []*Var // pointers and scalars, in the order of launch arguments
 	Warps  int    // warps per block, 1 to 32
-	Body   *Block
-	Pos    diag.Pos
+	// Cluster is how many blocks along each dimension of the grid run at the same time
+	// and can use each other's shared memory; nil for one.
+	Cluster []int
+	Body    *Block
+	Pos     diag.Pos
 
 	// Source is the text that positions refer to; "" for a tree made by hand.
 	Source string
