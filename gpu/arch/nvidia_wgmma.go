@@ -12,57 +12,81 @@ import (
 // shared memory is written as held by all 128 lanes, first index of [M, K] and
 // [N, K] fastest, as CuTe does: the descriptor says where it really is.
 
-func (b *nvidia) wgmma() {
+// WarpgroupForm is what thread code needs to know of one wgmma: how it is written
+// and its shape. Where the elements lie is in the [Atom] of the same name with ".ss"
+// behind it, or ".rs" where A lies in registers.
+type WarpgroupForm struct {
+	Name, PTX string
+	N, K      int // M is 64
+	D, A, B   dtype.Type
+	Saturate  bool
+}
+
+// Accumulators is the 32-bit registers of D that a lane holds.
+func (f WarpgroupForm) Accumulators() int { return 64 * f.N * f.D.Bits() / (128 * 32) }
+
+// WarpgroupForms lists every wgmma, in the order of the catalogue. It parses no
+// layouts.
+func WarpgroupForms() []WarpgroupForm { return warpgroupForms }
+
+var warpgroupForms = func() []WarpgroupForm {
 	const f16, bf16, tf32, f32, i32 = dtype.F16, dtype.BF16, dtype.TF32, dtype.F32, dtype.I32
-	type form struct {
-		k       int
-		d, a, b dtype.Type
-		sat     bool
-	}
-	forms := []form{{16, f16, f16, f16, false}, {16, f32, f16, f16, false}, {16, f32, bf16, bf16, false}, {8, f32, tf32, tf32, false}}
+	forms := []WarpgroupForm{{K: 16, D: f16, A: f16, B: f16}, {K: 16, D: f32, A: f16, B: f16}, {K: 16, D: f32, A: bf16, B: bf16}, {K: 8, D: f32, A: tf32, B: tf32}}
 	for _, d := range []dtype.Type{f16, f32} {
 		for _, x := range []dtype.Type{dtype.F8E4M3, dtype.F8E5M2} {
 			for _, y := range []dtype.Type{dtype.F8E4M3, dtype.F8E5M2} {
-				forms = append(forms, form{32, d, x, y, false})
+				forms = append(forms, WarpgroupForm{K: 32, D: d, A: x, B: y})
 			}
 		}
 	}
 	for _, x := range []dtype.Type{dtype.I8, dtype.U8} {
 		for _, y := range []dtype.Type{dtype.I8, dtype.U8} {
-			forms = append(forms, form{32, i32, x, y, false}, form{32, i32, x, y, true})
+			forms = append(forms, WarpgroupForm{K: 32, D: i32, A: x, B: y}, WarpgroupForm{K: 32, D: i32, A: x, B: y, Saturate: true})
 		}
 	}
-	forms = append(forms, form{256, i32, dtype.U1, dtype.U1, false})
+	forms = append(forms, WarpgroupForm{K: 256, D: i32, A: dtype.U1, B: dtype.U1})
+	var all []WarpgroupForm
 	for _, f := range forms {
-		for n := 8; n <= 256; n += 8 {
-			if f.d == i32 && n > 32 && n%16 != 0 {
+		for f.N = 8; f.N <= 256; f.N += 8 {
+			if f.D == i32 && f.N > 32 && f.N%16 != 0 {
 				continue // integers: 8, 24 and the multiples of 16
 			}
-			for _, where := range []string{"ss", "rs"} {
-				b.add(wgmmaAtom(n, f.k, f.d, f.a, f.b, f.sat, where))
+			f.Name = fmt.Sprintf("wgmma.m64n%dk%d.%s.%s", f.N, f.K, ptxName(f.D), inputs(f.A, f.B))
+			f.PTX = fmt.Sprintf("wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s", f.N, f.K, ptxName(f.D), ptxName(f.A), ptxName(f.B))
+			switch {
+			case f.A == dtype.U1:
+				f.Name, f.PTX = f.Name+".and.popc", f.PTX+".and.popc"
+			case f.Saturate:
+				f.Name, f.PTX = f.Name+".satfinite", f.PTX+".satfinite"
 			}
+			all = append(all, f)
+		}
+	}
+	return all
+}()
+
+func (b *nvidia) wgmma() {
+	for _, f := range WarpgroupForms() {
+		for _, where := range []string{"ss", "rs"} {
+			b.add(wgmmaAtom(f, where))
 		}
 	}
 }
 
-func wgmmaAtom(n, k int, d, x, y dtype.Type, sat bool, where string) Atom {
-	name := fmt.Sprintf("wgmma.m64n%dk%d.%s.%s", n, k, ptxName(d), inputs(x, y))
-	ptx := fmt.Sprintf("wgmma.mma_async.sync.aligned.m64n%dk%d.%s.%s.%s", n, k, ptxName(d), ptxName(x), ptxName(y))
+func wgmmaAtom(f WarpgroupForm, where string) Atom {
+	n, k, d, x, y := f.N, f.K, f.D, f.A, f.B
 	cute := fmt.Sprintf("SM90_64x%dx%d_%s%s%s_%s", n, k, cuteWord(d), cuteWord(x), cuteWord(y), map[string]string{"ss": "SS", "rs": "RS"}[where])
 	if x.Bits() != 16 {
 		cute += "_TN"
 	}
-	if x == dtype.U1 {
-		name, ptx = name+".and.popc", ptx+".and.popc"
-	}
-	if sat {
-		name, ptx, cute = name+".satfinite", ptx+".satfinite", cute+"_SATURATE"
+	if f.Saturate {
+		cute += "_SATURATE"
 	}
 	at := Atom{
-		Name: name + "." + where, Family: "wgmma", M: 64, N: n, K: k, Lanes: 128, Since: "sm_90a", Archs: []string{"sm_90a"}, Source: srcWGMMA,
+		Name: f.Name + "." + where, Row: f.Name + "." + where, Family: "wgmma", M: 64, N: n, K: k, Lanes: 128, Since: "sm_90a", Archs: []string{"sm_90a"}, Source: srcWGMMA,
 	}
 	if where == "ss" {
-		at.Aliases = append(at.Aliases, ptx)
+		at.Aliases = append(at.Aliases, f.PTX)
 	}
 	if x != dtype.U1 {
 		at.Aliases = append(at.Aliases, cute)

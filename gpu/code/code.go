@@ -63,6 +63,7 @@ type ParamKind uint8
 const (
 	Scalar  ParamKind = iota // a number of the parameter's type
 	Pointer                  // the b64 address of a buffer in global memory
+	Tensor                   // the b64 address of a tensor map that the host makes for the launch
 )
 
 // Param is one parameter of a function.
@@ -77,6 +78,9 @@ type Param struct {
 	// Workspace, if not nil, says that the host makes the buffer for the launch; such
 	// parameters stand behind the others.
 	Workspace *Workspace
+	// Map says what a parameter of kind Tensor holds; such parameters stand behind all
+	// that the caller gives.
+	Map *TensorMap
 }
 
 // Workspace is a buffer that lives as long as a launch.
@@ -164,6 +168,19 @@ type Instr struct {
 
 // Row is the instruction's row of the table.
 func (in *Instr) Row() *Row { return in.Op.Row() }
+
+// Ties says which results and inputs of the instruction are one register.
+func (in *Instr) Ties() []Tie {
+	row := in.Row()
+	if !row.Through {
+		return row.Ties
+	}
+	ties := make([]Tie, len(in.Out))
+	for k := range ties {
+		ties[k] = Tie{k, len(row.In) + k}
+	}
+	return ties
+}
 
 // Walk calls f for every instruction in text order, an instruction before those
 // in its regions.

@@ -133,6 +133,11 @@ func (lt *lifetimes) instr(in *Instr) {
 			lt.last[v] = max(lt.last[v], p+2)
 		}
 	}
+	if row := in.Row(); row.InPlace { // the machine reads them while it writes
+		for _, v := range in.In[:len(in.In)-len(in.Out)] {
+			lt.last[v] = max(lt.last[v], p+2)
+		}
+	}
 	switch in.Op {
 	case OpConstPred, OpConst16, OpConst32, OpConst64:
 		lt.fixed[in.Out[0]] = true
@@ -291,7 +296,7 @@ func (lt *lifetimes) join(r *Region, inner bool) {
 				lt.merge(in.Out[k], v, false)
 			}
 		case inner:
-			for _, tie := range in.Row().Ties {
+			for _, tie := range in.Ties() {
 				lt.merge(in.Out[tie.Out], in.In[tie.In], false)
 			}
 			if in.Guard != 0 {

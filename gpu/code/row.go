@@ -22,12 +22,13 @@ const (
 	Barrier              // waits for, or orders memory with, other threads
 	Matrix               // warp-wide matrix instruction; pure for the warp as a whole
 	Async                // begins a copy from global to shared memory
+	Proxy                // begins work of the asynchronous proxy: bulk and tensor copies, products of a warpgroup
 	Control              // holds regions
 )
 
 // String is the class in lower case.
 func (c Class) String() string {
-	return [...]string{"pure", "special", "load", "store", "atomic", "warp", "barrier", "matrix", "async", "control"}[c]
+	return [...]string{"pure", "special", "load", "store", "atomic", "warp", "barrier", "matrix", "async", "proxy", "control"}[c]
 }
 
 // Classes is the number of classes.
@@ -48,19 +49,23 @@ type ImmKind uint8
 
 // The kinds of immediates.
 const (
-	ImmBits     ImmKind = iota // the bits of a constant of the result's type
-	ImmOffset                  // bytes added to an address, in 32 signed bits
-	ImmAttr                    // a set of Attr
-	ImmCmp                     // a Cmp
-	ImmLut                     // truth table of three bits, 0 to 255
-	ImmBit                     // bit position, 0 to 31
-	ImmWidth                   // number of bits, 1 to 32
-	ImmID                      // barrier number, 0 to 15
-	ImmUnroll                  // copies of a loop's body: 1 keeps it as it is
-	ImmLane                    // lane distance or mask, 0 to 31
-	ImmGroups                  // groups of copies, 0 to 63
-	ImmThreads                 // number of threads, whole warps
-	ImmSelector                // which lanes hold sparsity metadata, below Row.Selectors
+	ImmBits        ImmKind = iota // the bits of a constant of the result's type
+	ImmOffset                     // bytes added to an address, in 32 signed bits
+	ImmAttr                       // a set of Attr
+	ImmCmp                        // a Cmp
+	ImmLut                        // truth table of three bits, 0 to 255
+	ImmBit                        // bit position, 0 to 31
+	ImmWidth                      // number of bits, 1 to 32
+	ImmID                         // barrier number, 0 to 15
+	ImmUnroll                     // copies of a loop's body: 1 keeps it as it is
+	ImmLane                       // lane distance or mask, 0 to 31
+	ImmGroups                     // groups of copies, 0 to 63
+	ImmThreads                    // number of threads, whole warps
+	ImmSelector                   // which lanes hold sparsity metadata, below Row.Selectors
+	ImmSign                       // 1 or -1
+	ImmFlag                       // 0 or 1
+	ImmRegisters                  // registers of a thread, 24 to 256, a multiple of 8
+	ImmWgmmaGroups                // groups of products, 0 to 7
 )
 
 // Cmp is a comparison. On floats every one but NE is false if an operand is
@@ -117,7 +122,7 @@ type Tie struct{ Out, In int }
 // Row is one instruction of the table.
 //
 // PTX and C are templates. {o0} is a result, {a0} an input that must be a
-// register, {a0#} one that may be a constant instead, {a0#x} the same in
+// register, {outs} all results in braces, {a0#} one that may be a constant instead, {a0#x} the same in
 // hexadecimal, {a0#f} and {a0#d} as an f32 and f64 number, {i0} an immediate, {i0x} one in hexadecimal, {cmp}
 // the comparison, {fcmp} the same for floats, {mem} the bracketed address with its
 // offset and {attr} the attributes. In a PTX template of several
@@ -137,8 +142,15 @@ type Row struct {
 	Collective bool
 	Selectors  int // values of the ImmSelector
 	Ties       []Tie
-	Commutes   bool // the first two inputs may be exchanged
-	NonZero    bool // the second input must not be 0; the machine then gives some number, the simulator an error
+	// InPlace is set where ties are no wish but the machine's way: it changes the
+	// register of each result. The inputs that are not tied stay in use meanwhile.
+	InPlace bool
+	// Through is set where an instruction has any number of b32 inputs behind those of
+	// the row and gives each back as a result of the same place, tied.
+	Through  bool
+	Addr     []Address // the addresses, where class and space do not say them
+	Commutes bool      // the first two inputs may be exchanged
+	NonZero  bool      // the second input must not be 0; the machine then gives some number, the simulator an error
 	// Meaning is the result of a pure row of one result; inputs and result are
 	// zero above their types' bits, missing inputs are 0.
 	Meaning func(imm []int64, a, b, c uint64) uint64
@@ -146,6 +158,7 @@ type Row struct {
 	Bound  *Bound
 	PTX, C string
 	Since  Arch   // 0: sm_80
+	Target string // the only architecture that has it; "": all from Since
 	ISA    string // lowest PTX version that knows it, where that is above 8.0
 	Doc    string
 	Source string
@@ -188,6 +201,8 @@ type Address struct {
 // Addresses are the addresses of a row.
 func (r *Row) Addresses() []Address {
 	switch {
+	case r.Addr != nil:
+		return r.Addr
 	case r.Memory():
 		return []Address{{0, 0, r.Space}}
 	case r.Class == Async:
@@ -208,6 +223,9 @@ func (r *Row) AddrBits() int { return r.Space.Bits() }
 
 // Row is the op's row.
 func (op Op) Row() *Row {
+	if k := int(op) - int(firstProxy); k >= 0 && k < len(proxyRows) {
+		return &proxyRows[k]
+	}
 	if int(op) >= len(rows) {
 		return &rows[OpInvalid]
 	}
@@ -217,7 +235,7 @@ func (op Op) Row() *Row {
 // String is the row's name.
 func (op Op) String() string { return op.Row().Name }
 
-// Rows is every op that has a row, in table order.
+// Rows is every op that has a row, in table order, but for [ProxyRows].
 func Rows() []Op {
 	ops := make([]Op, 0, len(rows))
 	for op := OpInvalid + 1; int(op) < len(rows); op++ {
@@ -232,6 +250,9 @@ func Lookup(name string) (Op, error) {
 		if rows[op].Name == name {
 			return op, nil
 		}
+	}
+	if op, ok := proxyNames[name]; ok {
+		return op, nil
 	}
 	return OpInvalid, fmt.Errorf("code: no instruction %q", name)
 }

@@ -23,7 +23,7 @@ func Verify(f *Func) diag.List {
 		v.errs.Addf(diag.Pos{}, "Code.F2", "", "function %s has %d parameters, its body %d arguments", f.Name, len(f.Params), len(f.Body.Args))
 	} else {
 		for i, p := range f.Params {
-			if got := f.Type(f.Body.Args[i]); got != p.Type || p.Kind == Pointer && got != B64 || got == Pred {
+			if got := f.Type(f.Body.Args[i]); got != p.Type || p.Kind != Scalar && got != B64 || got == Pred {
 				v.errs.Addf(diag.Pos{}, "Code.F2", "", "parameter %s is %s, its value %s", p.Name, p.Type, got)
 			}
 		}
@@ -69,6 +69,11 @@ func (v *verifier) launch() {
 		}
 		scalars[p.Name] = p.Kind == Scalar
 	}
+	for _, p := range v.f.Params {
+		if p.Kind == Tensor {
+			v.tensorMap(p, bad)
+		}
+	}
 	for _, e := range l.Grid {
 		if err := e.Err(); err != nil {
 			bad("%v", err)
@@ -76,6 +81,28 @@ func (v *verifier) launch() {
 		for _, n := range e.Vars() {
 			if !scalars[n] {
 				bad("the grid needs %s, which is no scalar parameter", n)
+			}
+		}
+	}
+}
+
+// tensorMap checks what the driver need not be asked.
+func (v *verifier) tensorMap(p Param, bad func(format string, args ...any)) {
+	m := p.Map
+	if m == nil {
+		bad("%s has no tensor map", p.Name)
+		return
+	}
+	if !slices.ContainsFunc(v.f.Params, func(q Param) bool { return q.Name == m.Base && q.Kind == Pointer }) {
+		bad("tensor map %s is of %q, which is no pointer parameter", p.Name, m.Base)
+	}
+	if n := len(m.Dims); n < 1 || n > 5 || len(m.Strides) != n-1 || len(m.Box) != n || m.ElementStrides != nil && len(m.ElementStrides) != n {
+		bad("tensor map %s has %d dimensions, %d strides and a box of %d", p.Name, n, len(m.Strides), len(m.Box))
+	}
+	for _, e := range append(append(slices.Clone(m.Dims), m.Strides...), m.Offset) {
+		for _, n := range e.Vars() {
+			if !slices.ContainsFunc(v.f.Params, func(q Param) bool { return q.Name == n && q.Kind == Scalar }) {
+				bad("tensor map %s needs %s, which is no scalar parameter", p.Name, n)
 			}
 		}
 	}
@@ -131,7 +158,7 @@ func (v *verifier) instr(in *Instr) {
 	bad := func(code, format string, args ...any) {
 		v.errs.Addf(in.Pos, code, "", row.Name+": "+format, args...)
 	}
-	if in.Op == OpInvalid || int(in.Op) >= len(rows) {
+	if row == &rows[OpInvalid] {
 		bad("Code.I1", "no such instruction (%d)", in.Op)
 		return
 	}
@@ -151,6 +178,16 @@ func (v *verifier) instr(in *Instr) {
 		v.use(in.Guard, Pred, in.Pos, row.Name+" guard")
 		want = append(append([]Type(nil), row.In...), row.Out...)
 	}
+	results := row.Out
+	if row.Through {
+		more := max(len(in.In)-len(want), 0)
+		if more > len(b32s) {
+			bad("Code.I4", "%d inputs, at most %d", more, len(b32s))
+			return
+		}
+		want = append(append([]Type(nil), want...), b32s[:more]...)
+		results = b32s[:more]
+	}
 	if len(in.In) != len(want) {
 		bad("Code.I4", "%d inputs, must be %d", len(in.In), len(want))
 	} else {
@@ -161,7 +198,7 @@ func (v *verifier) instr(in *Instr) {
 	if len(in.Regions) != 0 {
 		bad("Code.I5", "has regions")
 	}
-	v.results(in, row.Out, bad)
+	v.results(in, results, bad)
 }
 
 func (v *verifier) results(in *Instr, want []Type, bad func(code, format string, args ...any)) {
@@ -214,6 +251,20 @@ func (v *verifier) imm(in *Instr, bad func(code, format string, args ...any)) {
 			lo, hi = 0, int64(row.Selectors)-1
 		case ImmUnroll:
 			lo, hi = 1, 1<<16
+		case ImmSign:
+			lo, hi = -1, 1
+			if in.Imm[i] == 0 {
+				bad("Code.M2", "immediate %d is 0, must be 1 or -1", i)
+			}
+		case ImmFlag:
+			lo, hi = 0, 1
+		case ImmRegisters:
+			lo, hi = 24, 256
+			if in.Imm[i]%8 != 0 {
+				bad("Code.M2", "immediate %d is %d, must be a multiple of 8", i, in.Imm[i])
+			}
+		case ImmWgmmaGroups:
+			lo, hi = 0, 7
 		}
 		if in.Imm[i] < lo || in.Imm[i] > hi {
 			bad("Code.M2", "immediate %d is %d, must be %d to %d", i, in.Imm[i], lo, hi)

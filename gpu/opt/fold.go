@@ -64,7 +64,7 @@ func (fo *folder) instr(in *code.Instr) {
 			fo.changed = true
 			return
 		}
-	case row.Memory(), row.Class == code.Async:
+	case row.Addresses() != nil:
 		// The machine adds the offset of global addresses in 64 bits and of shared
 		// addresses in 32, so that a constant can move into it.
 		for _, a := range row.Addresses() {

@@ -29,8 +29,8 @@ const Version = "8.0"
 // Level is the compute capability times ten in an architecture name.
 func Level(arch string) (code.Arch, error) {
 	var n int
-	if _, err := fmt.Sscanf(strings.TrimRight(arch, "af"), "sm_%d", &n); err != nil || n < 80 || n > 90 {
-		return 0, fmt.Errorf("ptx: architecture %q is not between sm_80 and sm_90a", arch)
+	if _, err := fmt.Sscanf(strings.TrimRight(arch, "af"), "sm_%d", &n); err != nil || n < 80 || n > 90 && n < 100 || n > 110 {
+		return 0, fmt.Errorf("ptx: architecture %q is not between sm_80 and sm_110a", arch)
 	}
 	return code.Arch(n), nil
 }
@@ -47,6 +47,9 @@ func Print(f *code.Func, o Options) (string, error) {
 		if row := in.Row(); row.Since > level && err == nil {
 			err = fmt.Errorf("%s: %s needs sm_%d, not %s", in.Pos, row.Name, row.Since, o.Arch)
 		}
+		if row := in.Row(); row.Target != "" && row.Target != o.Arch && err == nil {
+			err = fmt.Errorf("%s: %s needs %s, not %s", in.Pos, row.Name, row.Target, o.Arch)
+		}
 		p.version = max(p.version, in.Row().ISA)
 		p.survey(in)
 	})
@@ -56,7 +59,18 @@ func Print(f *code.Func, o Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if level >= 100 {
+		p.version = max(p.version, "8.6")
+	}
 	for i, a := range f.Body.Args {
+		if f.Params[i].Kind == code.Tensor {
+			if level < 90 {
+				return "", fmt.Errorf("ptx: tensor maps need sm_90, not %s", o.Arch)
+			}
+			p.line("mov.b64 %s, %s", p.reg(a), param(f, i))
+			p.line("cvta.param.u64 %s, %s", p.reg(a), p.reg(a))
+			continue
+		}
 		p.line("ld.param.b%d %s, [%s]", f.Params[i].Type.Bits(), p.reg(a), param(f, i))
 	}
 	p.region(f.Body)
@@ -112,6 +126,10 @@ func (p *printer) header() string {
 	for i, pr := range p.f.Params {
 		if i > 0 {
 			b.WriteByte(',')
+		}
+		if pr.Kind == code.Tensor {
+			fmt.Fprintf(&b, "\n\t.param .align 64 .b8 %s[128]", param(p.f, i))
+			continue
 		}
 		fmt.Fprintf(&b, "\n\t.param .b%d %s", pr.Type.Bits(), param(p.f, i))
 	}
@@ -244,6 +262,12 @@ func (p *printer) instr(in *code.Instr) {
 		p.copies(in.Out, in.In[len(row.In):])
 		guard = "@" + p.reg(in.Guard) + " "
 	}
+	if row.InPlace {
+		p.copies(in.Out, in.In[len(in.In)-len(in.Out):])
+	}
+	if row.Through {
+		defer p.copies(in.Out, in.In[len(row.In):])
+	}
 	end := ";\n"
 	if strings.HasPrefix(row.PTX, "{ ") {
 		end = "\n"
@@ -272,6 +296,12 @@ func (p *printer) text(in *code.Instr) string {
 				return fmt.Sprintf("%#x", uint64(in.Imm[s.Index]))
 			}
 			return fmt.Sprint(in.Imm[s.Index])
+		case "outs":
+			names := make([]string, len(in.Out))
+			for i, v := range in.Out {
+				names[i] = p.reg(v)
+			}
+			return "{" + strings.Join(names, ", ") + "}"
 		case "cmp":
 			return code.Cmp(in.Imm[0]).String()
 		case "fcmp":

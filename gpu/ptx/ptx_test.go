@@ -256,6 +256,8 @@ func rowFuncs(op code.Op, name string) []*code.Func {
 				v = 64
 			case code.ImmSelector:
 				v = int64(row.Selectors) - 1
+			case code.ImmRegisters:
+				v = 40
 			case code.ImmBits:
 				v = int64(constBits & row.Out[0].Mask())
 			}
@@ -292,7 +294,14 @@ func rowFuncs(op code.Op, name string) []*code.Func {
 	make1(-1, 5, false, 0, code.EQ)
 	for k, ok := range row.ConstInputs() {
 		if ok {
-			for _, bits := range []uint64{3, ^uint64(9), 0x8000000180000001} {
+			all := []uint64{3, ^uint64(9), 0x8000000180000001}
+			switch {
+			case strings.Contains(row.Name, ".parity"):
+				all = []uint64{0, 1}
+			case row.Class == code.Proxy || row.Addr != nil: // numbers of bytes and arrivals
+				all = []uint64{16}
+			}
+			for _, bits := range all {
 				make1(k, bits, false, 0, code.LT)
 			}
 		}
