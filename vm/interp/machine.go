@@ -41,6 +41,15 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E16", Text: "Integers of tiles are not divided by zero.", Why: "Machines give some number."},
 	{Code: "Run.E17", Text: "A part that SliceGlobal takes lies inside the tensor."},
 	{Code: "Run.E18", Text: "Elements of AllocateGlobal without init are written before they are read."},
+	{Code: "Run.E19", Text: "Barriers are used in the turn whose phase is running; waits may also be for the phase before.", Why: "A barrier remembers the parity of its phase alone: two turns too early or too late look the same."},
+	{Code: "Run.E20", Text: "What a wait for a barrier waits for comes: somebody who can run arrives."},
+	{Code: "Run.E21", Text: "The bytes that copies bring to a turn are those that it expects.", Why: "Fewer, and it never ends; more, and it ends before they have come."},
+	{Code: "Run.E22", Text: "Registers of a WgmmaDot are used by other instructions only after a WgmmaWaitGroup for its group."},
+	{Code: "Run.E23", Text: "Registers that other instructions wrote are used by WgmmaDot only after a WgmmaFence."},
+	{Code: "Run.E24", Text: "Shared memory that threads stored is read by tensor copies and WgmmaDot only after a FenceProxyAsync.", Why: "They read by another way, which does not wait for stores of threads."},
+	{Code: "Run.E25", Text: "Shared memory that tensor copies or products read is overwritten only after a wait for their group, and a barrier."},
+	{Code: "Run.E26", Text: "Rows of tensors that tensor copies use are multiples of 16 bytes, and tiles begin at multiples of their swizzle's period."},
+	{Code: "Run.E27", Text: "WgmmaDot runs in whole warpgroups: a multiple of 128 threads from a multiple of 128 on."},
 }
 
 // Machine is a launch in progress.
@@ -72,6 +81,8 @@ type state struct {
 	cur     int
 	order   order
 	smem    sharedMemory
+	cluster []peer // of the running cluster; nil for programs without
+	idle    bool   // the running block waits as a whole
 	steps   int64
 	done    bool
 	fault   error // found where a block of statements ended
@@ -96,6 +107,12 @@ type value struct {
 	global *global
 	shared *shared
 	arg    int // pointers: index of the argument
+	// Of register tiles, for WgmmaDot: which still use it, and
+	// whether another instruction wrote it since the last fence of the threads that hold it.
+	uses    int8 // products that are at work on it
+	sums    bool // they add to it
+	touched bool
+	holder  int16
 }
 
 // tile is a register tensor by value: code per element in row-major order.
@@ -469,7 +486,14 @@ func (m *Machine) exec(s ir.Stmt) error {
 		if f == nil {
 			return problem(s.Pos, "Run.E1", "", "the interpreter has no meaning for %s", s.Op.Name)
 		}
-		return f(m, s)
+		if err := m.free(s); err != nil {
+			return err
+		}
+		if err := f(m, s); err != nil {
+			return err
+		}
+		m.results(s)
+		return nil
 	case *ir.Let:
 		if s.Var.Type.Elem.IsFloat() {
 			x, err := m.scalarCode(s.Value, s.Var.Type.Elem)

@@ -69,6 +69,23 @@ var meanings = map[string]meaning{
 	"LockSemaphore":       lockSemaphore,
 	"ReleaseSemaphore":    releaseSemaphore,
 
+	"AllocateBarrier":       allocateBarrier,
+	"ArriveBarrier":         arriveBarrier,
+	"ArriveExpectTxBarrier": arriveExpectTxBarrier,
+	"WaitBarrier":           waitBarrier,
+	"FenceProxyAsync":       fenceProxyAsync,
+
+	"CopyAsyncTensorGlobalToShared": copyTensorIn,
+	"CopyAsyncTensorSharedToGlobal": copyTensorOut,
+	"CopyAsyncTensorCommitGroup":    copyTensorCommit,
+	"CopyAsyncTensorWaitGroup":      copyTensorWait,
+
+	"WgmmaDot":         wgmmaDot,
+	"WgmmaFence":       wgmmaFence,
+	"WgmmaCommitGroup": wgmmaCommit,
+	"WgmmaWaitGroup":   wgmmaWait,
+	"SetMaxRegisters":  nothing,
+
 	"Synchronize":          synchronize,
 	"AtomicScalar":         atomicScalar,
 	"GridDependencyWait":   nothing,
@@ -243,6 +260,9 @@ func (m *Machine) tile(in *ir.Instr, i int) (*tile, error) {
 	x := m.get(v).tile
 	if x == nil {
 		panic(fmt.Sprintf("interp: %s is no tile", v.Name))
+	}
+	if x := m.get(v); x.uses > 0 && x.sums && in.Op.Name != "WgmmaDot" {
+		return nil, problem(in.In[i].Pos, "Run.E22", "WgmmaCommitGroup, and WgmmaWaitGroup before the registers are used", "%s is used while a WgmmaDot still adds to it", v.Name)
 	}
 	for k, unset := range x.unset {
 		if unset {

@@ -22,6 +22,7 @@ type mark struct {
 	thread, epoch int32
 	set           int16
 	atomic        bool
+	fenced        bool // the asynchronous proxy sees it
 }
 
 func newMarks(n int) *marks { return &marks{make([]mark, n), make([]mark, n)} }
@@ -60,6 +61,7 @@ type order struct {
 	last          []int32 // per set of threads, the number of its last barrier; the block's first
 	seen, pending epochs
 	published     map[place]epochs
+	acquired      map[int16]known // by barriers in shared memory, per set of threads
 }
 
 func (o order) clone() order {
@@ -70,11 +72,17 @@ func (o order) clone() order {
 		published[p] = maps.Clone(e)
 	}
 	o.published = published
+	o.acquired = maps.Clone(o.acquired)
+	for set, k := range o.acquired {
+		o.acquired[set] = maps.Clone(k)
+	}
 	return o
 }
 
 // enter forgets what the block before knew.
-func (o *order) enter() { o.epoch, o.last, o.seen, o.pending = 0, []int32{0}, nil, nil }
+func (o *order) enter() {
+	o.epoch, o.last, o.seen, o.pending, o.acquired = 0, []int32{0}, nil, nil, nil
+}
 
 func (m *Machine) me(thread int) mark {
 	return mark{block: int64(m.block) + 1, thread: int32(m.thread(thread)), epoch: m.order.epoch, set: m.running()}
@@ -87,9 +95,9 @@ func (m *Machine) before(k mark, thread int) bool {
 	case k.block == 0:
 		return true
 	case k.block == int64(m.block)+1:
-		return k.epoch < m.order.last[0] || k.thread == int32(m.thread(thread)) || len(m.order.last) > 1 && m.groupBefore(k, thread)
+		return k.epoch < m.order.last[0] || k.thread == int32(m.thread(thread)) || len(m.order.last) > 1 && m.groupBefore(k, thread) || m.learned(k, thread)
 	}
-	return k.block > 0 && k.epoch < m.order.seen[k.block-1]
+	return k.block > 0 && k.epoch < m.order.seen[k.block-1] || m.learned(k, thread)
 }
 
 // groupBefore reports that a barrier of a thread group lies between an access and
@@ -154,6 +162,11 @@ func synchronize(m *Machine, _ *ir.Instr) error {
 	o.last[set] = o.epoch
 	m.order.seen.add(m.order.pending)
 	m.order.pending = nil
+	for other, k := range o.acquired { // what some knew, all do
+		if int(other) != set && m.sets[set].Has(m.sets[other]) {
+			m.acquire(k)
+		}
+	}
 	return nil
 }
 

@@ -88,8 +88,9 @@ func atomicShared(m *Machine, in *ir.Instr) error {
 			return problem(in.Pos, "Run.E9", "store to it first", "element %v at the tile's index of %s was never written", indexOf(x.dims, e), s.name)
 		case !w.atomic && !m.before(w, thread):
 			return m.race(in, s, x.dims, e, w, thread, "changes", "wrote")
-		case !m.before(t.reader[at], thread):
-			return m.race(in, s, x.dims, e, t.reader[at], thread, "changes", "read")
+		}
+		if r, ok := m.readBefore(t, at, thread); !ok {
+			return m.race(in, s, x.dims, e, r, thread, "changes", "read")
 		}
 		t.writer[at] = m.me(thread)
 		t.writer[at].atomic = true

@@ -15,6 +15,8 @@ type sharedMemory struct {
 	// new one may have their memory.
 	retired map[int16]lastUse
 	flights map[int16]flight // by the threads that copy
+	// Copies out of shared memory and products that go on, by the threads that began them.
+	stores, products map[int16]work
 }
 
 // flight is what a set of threads has begun to copy.
@@ -32,15 +34,18 @@ type lastUse struct {
 // sharedTile is the memory of one AllocateShared, by offset before swizzling, which
 // permutes it as a whole.
 type sharedTile struct {
-	name           string
-	depth          int   // frames around the allocation
-	set            int16 // of threads that allocated it
-	codes          []uint64
-	writer, reader []mark
-	pending        []bool // an asynchronous copy is on its way there
-	copies         int    // of them
-	used           lastUse
-	before         []lastUse // of what may have lain there before
+	name     string
+	depth    int   // frames around the allocation
+	set      int16 // of threads that allocated it
+	codes    []uint64
+	writer   []mark
+	readers  map[int16][]mark // by the set of threads that read
+	reading  []int16          // copies and products that still read; nil for none
+	barriers *barriers        // of AllocateBarrier
+	pending  []bool           // an asynchronous copy is on its way there
+	copies   int              // of them
+	used     lastUse
+	before   []lastUse // of what may have lain there before
 }
 
 // copying is a part of a tile that a copy will have written.
@@ -68,11 +73,15 @@ func (s sharedMemory) clone() sharedMemory {
 			continue
 		}
 		u := *t
-		u.codes, u.writer, u.reader, u.pending = slices.Clone(t.codes), slices.Clone(t.writer), slices.Clone(t.reader), slices.Clone(t.pending)
+		u.codes, u.writer, u.pending, u.reading = slices.Clone(t.codes), slices.Clone(t.writer), slices.Clone(t.pending), slices.Clone(t.reading)
+		u.readers, u.barriers = maps.Clone(t.readers), t.barriers.clone()
+		for set, r := range u.readers {
+			u.readers[set] = slices.Clone(r)
+		}
 		s.tiles[i] = &u
 	}
 	s.retired = maps.Clone(s.retired)
-	s.flights = maps.Clone(s.flights)
+	s.flights, s.stores, s.products = maps.Clone(s.flights), maps.Clone(s.stores), maps.Clone(s.products)
 	for set, f := range s.flights {
 		s.flights[set] = flight{slices.Clone(f.open), slices.Clone(f.groups)}
 	}
@@ -126,7 +135,7 @@ func viewOf(v *ir.Var, tile, base int) value {
 func allocateShared(m *Machine, in *ir.Instr) error {
 	v := in.Out[0]
 	n := v.Type.Shared.Unswizzled().CountSize()
-	t := &sharedTile{name: v.Name, depth: len(m.frames), set: m.running(), codes: make([]uint64, n), writer: make([]mark, n), reader: make([]mark, n), pending: make([]bool, n)}
+	t := &sharedTile{name: v.Name, depth: len(m.frames), set: m.running(), codes: make([]uint64, n), writer: make([]mark, n), pending: make([]bool, n)}
 	// Beside other thread groups nothing is used again that they had.
 	for set, u := range m.smem.retired {
 		if t.set == 0 || t.set == set {
@@ -280,12 +289,13 @@ func loadShared(m *Machine, in *ir.Instr) error {
 	}
 	flat := m.flat(v)
 	slots := v.Type.Layout.Slots()
+	readers := t.readersOf(m.running())
 	for i, e := range flat {
 		at, thread := places[e], i/slots
 		if !m.before(t.writer[at], thread) {
 			return m.race(in, s, dims, int(e), t.writer[at], thread, "reads", "wrote")
 		}
-		t.reader[at] = m.and(t.reader[at], thread)
+		readers[at] = m.and(readers[at], thread)
 	}
 	m.set(v, value{set: true, tile: out})
 	return nil
@@ -327,10 +337,37 @@ func (m *Machine) overwrites(in *ir.Instr, s *shared, t *sharedTile, dims []int,
 		return m.onItsWay(in, s, dims, e)
 	case !m.before(t.writer[at], thread):
 		return m.race(in, s, dims, e, t.writer[at], thread, "overwrites", "wrote")
-	case !m.before(t.reader[at], thread):
-		return m.race(in, s, dims, e, t.reader[at], thread, "overwrites", "read")
+	case t.reading != nil && t.reading[at] > 0:
+		return problem(in.Pos, "Run.E25", "WgmmaWaitGroup or CopyAsyncTensorWaitGroup first, and a barrier behind it", "element %v of the tile in %s is overwritten while a product or copy still reads it", indexOf(dims, e), s.name)
+	}
+	if r, ok := m.readBefore(t, at, thread); !ok {
+		return m.race(in, s, dims, e, r, thread, "overwrites", "read")
 	}
 	return nil
+}
+
+// readersOf is who read the elements last, of a set of threads.
+func (t *sharedTile) readersOf(set int16) []mark {
+	r := t.readers[set]
+	if r == nil {
+		if t.readers == nil {
+			t.readers = map[int16][]mark{}
+		}
+		r = make([]mark, len(t.codes))
+		t.readers[set] = r
+	}
+	return r
+}
+
+// readBefore reports that all reads of a place come before what a thread does now, or
+// gives one that does not.
+func (m *Machine) readBefore(t *sharedTile, at int32, thread int) (mark, bool) {
+	for _, r := range t.readers {
+		if k := r[at]; !m.before(k, thread) {
+			return k, false
+		}
+	}
+	return mark{}, true
 }
 
 // indexOf is the index of element e of a tile.
@@ -343,7 +380,7 @@ func indexOf(dims []int, e int) []int {
 }
 
 func (m *Machine) onItsWay(in *ir.Instr, s *shared, dims []int, e int) error {
-	return problem(in.Pos, "Run.E11", "CopyAsyncCommitGroup behind the copies, then CopyAsyncWaitGroup(n=…) or CopyAsyncWaitAll, and Synchronize", "a copy to element %v of the tile in %s is still on its way", indexOf(dims, e), s.name)
+	return problem(in.Pos, "Run.E11", "WaitBarrier for its turn; of CopyAsync, CopyAsyncCommitGroup, CopyAsyncWaitGroup(n=…) or CopyAsyncWaitAll, and Synchronize", "a copy to element %v of the tile in %s is still on its way", indexOf(dims, e), s.name)
 }
 
 func (m *Machine) race(in *ir.Instr, s *shared, dims []int, e int, other mark, thread int, does, did string) error {

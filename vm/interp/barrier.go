@@ -1,0 +1,327 @@
+package interp
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// barrier is one barrier of an AllocateBarrier. What threads that arrived knew is
+// handed on to those that wait.
+type barrier struct {
+	phase   int64 // of the arrivals to come
+	arrived int
+	bytes   int64 // that the phase still waits for; negative where copies came first
+	// gathers is what comes before the end of the running phase; gives what came before
+	// the last one.
+	gathers, gives known
+	// Copies whose bytes come to the running phase, and those of the last one that
+	// nobody has waited for.
+	coming, here []landing
+}
+
+// landing is a copy into a tile of the barrier's block.
+type landing struct {
+	tile   int
+	places []int32
+}
+
+// barriers are those of one AllocateBarrier.
+type barriers struct {
+	name  string
+	count int
+	list  []barrier
+	line  int
+}
+
+func (b *barriers) clone() *barriers {
+	if b == nil {
+		return nil
+	}
+	c := *b
+	c.list = slices.Clone(b.list)
+	for i := range c.list {
+		x := &c.list[i]
+		x.gathers, x.gives = maps.Clone(x.gathers), maps.Clone(x.gives)
+		x.coming, x.here = slices.Clone(x.coming), slices.Clone(x.here)
+	}
+	return &c
+}
+
+// those is a set of threads of a block of the grid.
+type those struct {
+	block int64
+	set   int16
+}
+
+// known says how much of what sets of threads did comes before now: what they did
+// in epochs before that.
+type known map[those]int32
+
+func (k *known) add(other known) {
+	if *k == nil && len(other) > 0 {
+		*k = known{}
+	}
+	for t, n := range other {
+		(*k)[t] = max((*k)[t], n)
+	}
+}
+
+// self is the running set of threads.
+func (m *Machine) self() those { return those{int64(m.block), m.running()} }
+
+// released is all that comes before what the running threads do now.
+func (m *Machine) released() known {
+	o, me := &m.order, m.self()
+	o.epoch++
+	k := known{me: o.epoch}
+	mine := m.sets[me.set]
+	for i, last := range o.last {
+		if m.sets[i].Has(mine) {
+			t := those{me.block, int16(i)}
+			k[t] = max(k[t], last)
+		}
+	}
+	for set, what := range o.acquired {
+		if m.sets[set].Has(mine) {
+			k.add(what)
+		}
+	}
+	return k
+}
+
+// acquire lets the running threads know what comes before now.
+func (m *Machine) acquire(k known) {
+	o := &m.order
+	if o.acquired == nil {
+		o.acquired = map[int16]known{}
+	}
+	mine := o.acquired[m.running()]
+	mine.add(k)
+	o.acquired[m.running()] = mine
+}
+
+// learned reports that an access comes before what a thread does now by a barrier in
+// shared memory or of the cluster.
+func (m *Machine) learned(k mark, thread int) bool {
+	if len(m.order.acquired) == 0 || k.block <= 0 {
+		return false
+	}
+	now := m.sets[m.running()]
+	if t := m.thread(thread); t >= 0 {
+		now = ir.Threads{Begin: t, Size: 1}
+	}
+	was := m.sets[k.set]
+	if k.thread >= 0 {
+		was = ir.Threads{Begin: int(k.thread), Size: 1}
+	}
+	for set, what := range m.order.acquired {
+		if !m.sets[set].Has(now) {
+			continue
+		}
+		for t, epoch := range what {
+			if t.block == k.block-1 && k.epoch < epoch && (t.set == k.set || m.sets[t.set].Has(was)) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// copierOf is the set of threads that stands for the copies of one barrier.
+func (m *Machine) copierOf(tile, element int) int16 {
+	return m.setOf(ir.Threads{Begin: -2 - tile*4096 - element})
+}
+
+func allocateBarrier(m *Machine, in *ir.Instr) error {
+	if err := allocateShared(m, in); err != nil {
+		return err
+	}
+	t := m.smem.tiles[len(m.smem.tiles)-1]
+	dims, _ := in.Out[0].Type.Dims()
+	t.barriers = &barriers{name: in.Out[0].Name, count: int(in.Attr("count").Number), list: make([]barrier, dims[0]), line: in.Pos.Line}
+	for i := range t.writer {
+		t.writer[i] = m.me(0)
+	}
+	return nil
+}
+
+// turn is one barrier in one of its phases.
+type turn struct {
+	t       *sharedTile
+	b       *barrier
+	tile, i int
+	number  int64
+	phase   int64
+	name    string
+}
+
+// turnOf evaluates operands i, barriers, and i+1, a turn, in the memory of a block.
+func (m *Machine) turnOf(in *ir.Instr, i int, mem *sharedMemory) (*turn, error) {
+	s := m.get(in.In[i].Var()).shared
+	n, err := m.int(in.In[i+1].Expr)
+	if err != nil {
+		return nil, err
+	}
+	t := mem.tiles[s.tile]
+	size := int64(len(t.barriers.list))
+	at, phase := n%size, n/size
+	if at < 0 {
+		at, phase = at+size, phase-1
+	}
+	x := &turn{t: t, b: &t.barriers.list[at], tile: s.tile, i: int(at), number: n, phase: phase, name: s.name}
+	if !m.before(t.writer[at], someone) && mem == &m.smem {
+		return nil, problem(in.Pos, "Run.E4", "Synchronize behind AllocateBarrier, before the first use", "barriers %s may not be made yet: nothing orders this behind line %d", s.name, t.barriers.line)
+	}
+	return x, nil
+}
+
+// present checks that a turn's phase is the running one.
+func (m *Machine) present(in *ir.Instr, x *turn, does string) error {
+	if x.phase == x.b.phase {
+		return nil
+	}
+	what := "is still in"
+	if x.phase < x.b.phase {
+		what = "is already in"
+	}
+	return problem(in.Pos, "Run.E19", "let turns go up by one, and wait for turn t - n of what empties a stage before turn t fills it", "%s turn %d of %s, phase %d of barrier %d, which %s phase %d", does, x.number, x.name, x.phase, x.i, what, x.b.phase)
+}
+
+// settleBarrier ends a phase that has all it waits for.
+func (m *Machine) settleBarrier(in *ir.Instr, x *turn) error {
+	b := x.b
+	switch {
+	case b.arrived < x.t.barriers.count:
+		return nil
+	case b.bytes < 0:
+		return problem(in.Pos, "Run.E21", "let ArriveExpectTxBarrier expect the bytes of all copies of the turn", "copies bring %d bytes more to turn %d of %s than it expects", -b.bytes, x.number, x.name)
+	case b.bytes > 0:
+		return nil
+	}
+	b.phase++
+	b.arrived = 0
+	b.gives, b.gathers = b.gathers, nil
+	if len(b.coming) > 0 {
+		b.gives.add(known{those{int64(m.block), m.copierOf(x.tile, x.i)}: m.order.epoch + 1})
+		m.order.epoch++
+	}
+	b.here, b.coming = append(b.here, b.coming...), nil
+	m.wake()
+	return nil
+}
+
+// wake lets all strands look again at what they wait for.
+func (m *Machine) wake() {
+	for i := range m.strands {
+		m.strands[i].blocked = false
+	}
+	m.idle = false
+	for i := range m.cluster {
+		m.cluster[i].idle = false
+		for j := range m.cluster[i].strands {
+			m.cluster[i].strands[j].blocked = false
+		}
+	}
+}
+
+func (m *Machine) arrive(in *ir.Instr, count int, bytes int64) error {
+	mem, err := m.peerOf(in)
+	if err != nil {
+		return err
+	}
+	x, err := m.turnOf(in, 0, mem)
+	if err != nil {
+		return err
+	}
+	if err := m.present(in, x, "arrives at"); err != nil {
+		return err
+	}
+	if x.b.arrived+count > x.t.barriers.count {
+		return problem(in.Pos, "Run.E19", "count of AllocateBarrier is the arrivals of a phase: one for each warp that arrives", "%d more arrivals at turn %d of %s, which has %d of %d", count, x.number, x.name, x.b.arrived, x.t.barriers.count)
+	}
+	x.b.gathers.add(m.released())
+	x.b.arrived += count
+	x.b.bytes += bytes
+	return m.settleBarrier(in, x)
+}
+
+func arriveBarrier(m *Machine, in *ir.Instr) error {
+	t := m.sets[m.running()]
+	return m.arrive(in, max(1, t.Size/ir.LanesPerWarp), 0)
+}
+
+func arriveExpectTxBarrier(m *Machine, in *ir.Instr) error {
+	return m.arrive(in, 1, int64(in.Attr("bytes").Number))
+}
+
+func waitBarrier(m *Machine, in *ir.Instr) error {
+	x, err := m.turnOf(in, 0, &m.smem)
+	if err != nil {
+		return err
+	}
+	b := x.b
+	switch {
+	case x.phase == b.phase:
+		if !m.wait() {
+			return nil
+		}
+		if b.bytes != 0 {
+			return problem(in.Pos, "Run.E21", "let ArriveExpectTxBarrier expect the bytes of all copies of the turn", "nobody will complete turn %d of %s: %d of %d arrivals, and %s", x.number, x.name, b.arrived, x.t.barriers.count, bytesText(b.bytes))
+		}
+		return problem(in.Pos, "Run.E20", "let every way through the program arrive as often as count says, and wait for no turn that nobody fills", "nobody who can run will complete turn %d of %s: it has %d of %d arrivals", x.number, x.name, b.arrived, x.t.barriers.count)
+	case x.phase != b.phase-1:
+		return m.present(in, x, "waits for")
+	}
+	m.acquire(b.gives)
+	if len(b.here) > 0 {
+		now := m.several()
+		now.fenced = true
+		now.set = m.copierOf(x.tile, x.i)
+		now.epoch = b.gives[those{int64(m.block), now.set}] - 1
+		for _, c := range b.here {
+			t := m.smem.tiles[c.tile]
+			if t == nil {
+				continue
+			}
+			for _, at := range c.places {
+				t.pending[at], t.writer[at] = false, now
+			}
+			t.copies -= len(c.places)
+			t.used = lastUse{t.name, m.several()}
+		}
+		b.here = nil
+	}
+	return nil
+}
+
+func bytesText(n int64) string {
+	if n > 0 {
+		return fmt.Sprintf("%d bytes more are expected than copies bring", n)
+	}
+	return fmt.Sprintf("copies bring %d bytes more than are expected", -n)
+}
+
+// fenceProxyAsync shows what was stored before it to the asynchronous proxy.
+func fenceProxyAsync(m *Machine, _ *ir.Instr) error {
+	mine := m.sets[m.running()]
+	for _, t := range m.smem.tiles {
+		if t == nil {
+			continue
+		}
+		for i := range t.writer {
+			k := &t.writer[i]
+			if k.block == 0 || k.fenced {
+				continue
+			}
+			by := m.sets[k.set]
+			if k.thread >= 0 {
+				by = ir.Threads{Begin: int(k.thread), Size: 1}
+			}
+			k.fenced = k.block == int64(m.block)+1 && mine.Has(by) || m.before(*k, someone)
+		}
+	}
+	return nil
+}
