@@ -23,13 +23,13 @@ const floors = `
 11 kernel/cell  kernel/session
 10 kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane
  9 gpu/gemm/template  gpu/qmm  gpu/qmm/template  gpu/export
- 8 gpu/tune  gpu/probe
+ 8 gpu/tune  gpu/probe  gpu/blocktrace
  7 gpu/device
  6 gpu/compile  gpu/cost  layoutviz  layoutviz/theatre  layoutviz/timeline
  5 gpu/lower/*  gpu/emit  gpu/opt  gpu/sim  gpu/ptx  gpu/cudac  layoutviz/scene  layoutviz/cuteprint
- 4 vm/build  vm/interp  vm/pass  vm/infer  vm/hlo  vm/randprog  gpu/code  gpu/notation  gpu/model/*
- 3 vm/text  gpu/arch
- 2 vm/ir
+ 4 vm/build  vm/interp  vm/pass  vm/infer  vm/hlo/part  vm/hlo/plan  vm/randprog  gpu/code  gpu/notation  gpu/model/*
+ 3 vm/text  vm/hlo/index  vm/hlo/eval  vm/hlo/rand  gpu/arch
+ 2 vm/ir  vm/hlo
  1 vm/dtype  vm/layout/*  vm/affine  vm/array  vm/recipe
  0 vm/diag  vm/corpus  gpu/cuda  notebooks
 `
@@ -43,6 +43,11 @@ vm/layout/cute -> vm/layout
 vm/layout/linear -> vm/layout
 vm/layout/cute -> vm/layout/linear
 gpu/lower -> gpu/lower/cast
+gpu/model/volta -> gpu/model/trace
+gpu/model/dispatch -> gpu/model/trace
+gpu/model/exercise -> gpu/model/volta
+gpu/model/exercise -> gpu/model/dispatch
+gpu/model/exercise -> gpu/model/bank
 layoutviz/theatre -> layoutviz
 layoutviz/timeline -> layoutviz
 kernel/display -> kernel/lab
