@@ -218,7 +218,7 @@ def measure(kernels, folder, rounds, only):
                 named = {"a": a[i % 2], "b": b[i % 2], "c": c, "M": m, "N": n, "K": k} | scratch
                 kernel.launch([named[p] for p in x["params"]])
 
-            add(x["name"], call, {"registers": kernel.registers, "local_bytes": kernel.local, "blocks_per_sm": kernel.per_sm, "ptx": text})
+            add(x["name"], call, {"hash": x.get("hash", ""), "registers": kernel.registers, "local_bytes": kernel.local, "blocks_per_sm": kernel.per_sm, "ptx": text})
 
         samples = {name: [] for name in contenders}
         for turn in range(rounds + 1):
@@ -251,6 +251,7 @@ def main():
     parser.add_argument("kernels", help="list of our kernels")
     parser.add_argument("-o", "--out", default="gemm.json")
     parser.add_argument("--rounds", type=int, default=15)
+    parser.add_argument("--ladder", default="", help="rows that TestGPULadder -record wrote; they go into the output")
     parser.add_argument("--only", default="", help="regular expression of the names to time")
     parser.add_argument("--commit", default="")
     options = parser.parse_args()
@@ -260,8 +261,12 @@ def main():
         kernels = json.load(f)
     rows = measure(kernels, os.path.dirname(os.path.abspath(options.kernels)), options.rounds, re.compile(options.only))
     origin = {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "triton": triton.__version__, "rounds": options.rounds, "launches": LAUNCHES, "commit": options.commit}
+    made = {"origin": origin, "rows": rows}
+    if options.ladder:
+        with open(options.ladder) as f:
+            made["ladder"] = json.load(f)
     with open(options.out, "w") as f:
-        json.dump({"origin": origin, "rows": rows}, f, indent="\t")
+        json.dump(made, f, indent="\t")
     for r in rows:
         if "median_us" in r:
             print(f"{r['m']}x{r['n']}x{r['k']} {r['name']:44s} {r['median_us']:9.1f} us {r['tflops']:6.1f} TFLOP/s  {r.get('of_cublas', 0):.3f} of cuBLAS  "
