@@ -42,7 +42,10 @@ vm/recipe -> vm/layout/bits
 vm/layout/cute -> vm/layout
 vm/layout/linear -> vm/layout
 vm/layout/cute -> vm/layout/linear
-gpu/lower -> gpu/lower/cast
+gpu/lower/arith -> gpu/lower/thread
+gpu/lower/exchange -> gpu/lower/thread
+gpu/lower/shared -> gpu/lower/thread
+gpu/lower/shared -> gpu/lower/facts
 gpu/model/volta -> gpu/model/trace
 gpu/model/dispatch -> gpu/model/trace
 gpu/model/exercise -> gpu/model/volta

@@ -16,7 +16,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/cost"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
-	"github.com/tilus-lab/tilus-lab/gpu/lower"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/exchange"
 	"github.com/tilus-lab/tilus-lab/gpu/opt"
 	"github.com/tilus-lab/tilus-lab/kernel/lab"
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -418,7 +418,7 @@ func lowered(p *ir.Program, emit string, o compile.Options) (string, error) {
 		return c.CUDA(), nil
 	case "stats":
 		report := cost.Report(c.Func)
-		if moved := lower.Conversions(c.Program); moved != "" {
+		if moved := exchange.Report(c.Program); moved != "" {
 			report += "\n" + moved
 		}
 		return report, nil

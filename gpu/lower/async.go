@@ -4,6 +4,9 @@ import (
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/facts"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/shared"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/thread"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
@@ -16,21 +19,21 @@ func copyAsync(l *lowerer, in *ir.Instr) {
 	s := l.env[dst].shared
 	lay := l.copyLayout(in, src.Type, dst.Type)
 	a := l.locate(in, ir.RegisterOf(dst.Type.Elem, lay))
-	all := make([]int, len(s.dims))
+	all := make([]int, len(s.Dims))
 	for d := range all {
 		all[d] = d
 	}
-	p := &part{s: s, dims: all, from: make([]int, len(all)), rest: make([]code.Value, len(all)), apart: slices.Repeat([]bool{true}, len(all))}
-	x := l.place(p, lay)
+	p := &shared.Part{View: s, Dims: all, From: make([]int, len(all)), Rest: make([]code.Value, len(all)), Apart: slices.Repeat([]bool{true}, len(all))}
+	x := shared.Place(l.Thread, p, lay)
 	var owner code.Value // holds in the threads that copy
 	if n := lay.Threads(); n < l.threads.Size {
-		owner = l.op(code.OpSetpU32, []int64{int64(code.LT)}, l.tid, l.const32(int64(n)))
+		owner = l.Op(code.OpSetpU32, []int64{int64(code.LT)}, l.ID, l.Const32(int64(n)))
 	}
 	for _, gr := range l.groups(a) {
 		var from code.Value
 		for _, r := range gr.runs {
 			if !a.whole(r) {
-				l.refuse(in.Pos, "Lower.E9", "elements of %d bits that lie one after the other in both tensors do not fill whole bytes", s.width)
+				l.refuse(in.Pos, "Lower.E9", "elements of %d bits that lie one after the other in both tensors do not fill whole bytes", s.Width)
 				return
 			}
 			if from == 0 {
@@ -39,7 +42,7 @@ func copyAsync(l *lowerer, in *ir.Instr) {
 			inside := l.guard(a, r.slots[0])
 			for i := 0; i < len(r.slots); {
 				n := 1 // slots that follow each other in shared memory too
-				for i+n < len(r.slots) && x.follows(r.slots[i:i+n], r.slots[i+n]) {
+				for i+n < len(r.slots) && x.Follows(r.slots[i:i+n], r.slots[i+n]) {
 					n++
 				}
 				piece := copyPiece{slots: r.slots[i : i+n], delta: r.delta + i, from: from, inside: inside, owner: owner}
@@ -60,35 +63,35 @@ type copyPiece struct {
 	inside, owner code.Value // predicates; 0 is true
 }
 
-func (l *lowerer) copyRun(in *ir.Instr, a *access, x *places, p copyPiece) bool {
+func (l *lowerer) copyRun(in *ir.Instr, a *access, x *shared.Places, p copyPiece) bool {
 	n := len(p.slots) * a.width
-	left := gcd(a.align, int64(p.delta)) * int64(a.width)
-	right := x.alignOf(p.slots[0])
-	to, offset := x.of(sharedRun{slots: p.slots})
+	left := facts.GCD(a.align, int64(p.delta)) * int64(a.width)
+	right := x.AlignOf(p.slots[0])
+	to, offset := x.Of(shared.Run{Slots: p.slots})
 	for pos := 0; pos < n; {
-		w := min(chunkBits(left, pos, n), chunkBits(right, pos, n))
+		w := min(thread.ChunkBits(left, pos, n), thread.ChunkBits(right, pos, n))
 		source, target := int64((p.delta*a.width+pos)/8), offset+int64(pos/8)
 		switch {
 		case w == 0:
 			l.refuse(in.Pos, "Lower.E9", "elements of %d bits do not fill whole bytes", a.width)
 			return false
 		case w >= 32:
-			size := l.const32(int64(w / 8))
+			size := l.Const32(int64(w / 8))
 			if p.inside != 0 {
-				size = l.op(code.OpSelp32, nil, size, l.const32(0), p.inside)
+				size = l.Op(code.OpSelp32, nil, size, l.Const32(0), p.inside)
 			}
 			op := map[int]code.Op{32: code.OpCpAsyncB32, 64: code.OpCpAsyncB64, 128: code.OpCpAsyncL2B128}[w]
 			if w == 128 && in.Attr("keep") != nil {
 				op = code.OpCpAsyncB128
 			}
-			l.guarded(p.owner, op, []int64{target, source}, nil, to, p.from, size)
+			l.Guard(p.owner, op, []int64{target, source}, nil, to, p.from, size)
 		default:
-			zero := l.const32(0)
+			zero := l.Const32(0)
 			if w == 16 {
-				zero = l.b.Const16(0)
+				zero = l.Const16(0)
 			}
-			v := l.guarded(l.andPred(p.owner, p.inside), loadOps[w], []int64{source, 0}, []code.Value{zero}, p.from)[0]
-			l.guarded(p.owner, sharedStores[w], []int64{target}, nil, to, v)
+			v := l.Guard(l.Both(p.owner, p.inside), loadOps[w], []int64{source, 0}, []code.Value{zero}, p.from)[0]
+			l.Guard(p.owner, sharedStores[w], []int64{target}, nil, to, v)
 		}
 		pos += w
 	}
@@ -106,15 +109,15 @@ func (l *lowerer) copyLayout(in *ir.Instr, src, dst ir.Type) layout.Layout {
 	piece := 1
 	if along >= 0 {
 		offset, extent := in.Attr("offset").Exprs[rank-1], src.Shape[rank-1]
-		g := l.facts.divisor(offset)
-		if rank > 1 || !l.facts.inside(offset, 0, int64(shape[along]-1), extent) {
-			g = gcd(g, l.facts.divisor(extent))
+		g := l.facts.Divisor(offset)
+		if rank > 1 || !l.facts.Inside(offset, 0, int64(shape[along]-1), extent) {
+			g = facts.GCD(g, l.facts.Divisor(extent))
 		}
 		modes := ir.SharedModes(dst.Shared)[along]
 		w := dst.Shared.Swizzle()
 		for n := 128 / width; n > 1; n-- {
 			if n*width%8 == 0 && g%int64(n) == 0 && shape[along]%n == 0 && len(modes) > 0 && modes[len(modes)-1].Stride == 1 && modes[len(modes)-1].Size%n == 0 &&
-				(w.Identity() || (1<<w.Base)%n == 0) && chunkBits(int64(n*width), 0, n*width) == n*width {
+				(w.Identity() || (1<<w.Base)%n == 0) && thread.ChunkBits(int64(n*width), 0, n*width) == n*width {
 				piece = n
 				break
 			}
@@ -172,10 +175,10 @@ func (l *lowerer) copyLayout(in *ir.Instr, src, dst ir.Type) layout.Layout {
 	return lay
 }
 
-func copyAsyncCommitGroup(l *lowerer, _ *ir.Instr) { l.op(code.OpCpAsyncCommit, nil) }
+func copyAsyncCommitGroup(l *lowerer, _ *ir.Instr) { l.Op(code.OpCpAsyncCommit, nil) }
 
 func copyAsyncWaitGroup(l *lowerer, in *ir.Instr) {
-	l.op(code.OpCpAsyncWait, []int64{int64(in.Attr("n").Number)})
+	l.Op(code.OpCpAsyncWait, []int64{int64(in.Attr("n").Number)})
 }
 
-func copyAsyncWaitAll(l *lowerer, _ *ir.Instr) { l.op(code.OpCpAsyncWaitAll, nil) }
+func copyAsyncWaitAll(l *lowerer, _ *ir.Instr) { l.Op(code.OpCpAsyncWaitAll, nil) }

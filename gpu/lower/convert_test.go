@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tilus-lab/tilus-lab/gpu/lower"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/exchange"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -42,7 +42,7 @@ func TestConversionsAreCheap(t *testing.T) {
 		{"f16", "column_spatial(2, 32).local(1, 2)", "spatial(2, 32).local(1, 2)", "1 stores and 1 loads of shared memory in each thread, 260 bytes, two barriers"},
 		{"u4", "column_spatial(2, 32).local(1, 2)", "spatial(2, 32).local(1, 2)", "1 stores and 1 loads of shared memory in each thread, 64 bytes, two barriers"},
 	} {
-		if got := lower.PlanConversion(registerOf(t, c.elem, c.from), registerOf(t, c.elem, c.to)).String(); got != c.want {
+		if got := exchange.Plan(registerOf(t, c.elem, c.from), registerOf(t, c.elem, c.to)).String(); got != c.want {
 			t.Errorf("%s %s to %s: %s, not %s", c.elem, c.from, c.to, got, c.want)
 		}
 	}
@@ -108,7 +108,7 @@ func TestConversionsKeepElements(t *testing.T) {
 				t.Fatalf("%s: %s, %d threads, %v", text, l, l.Threads(), err)
 			}
 		}
-		kinds[lower.PlanConversion(registerOf(t, elem, from), registerOf(t, elem, to)).Kind]++
+		kinds[exchange.Plan(registerOf(t, elem, from), registerOf(t, elem, to)).Kind]++
 		p := parse(t, fmt.Sprintf(`program p<1>(a: *%[1]s, b: *%[1]s) warps=%[2]d {
 	ga = ViewGlobal(a) : global %[1]s[%[3]d, %[4]d]
 	gb = ViewGlobal(b) : global %[1]s[%[3]d, %[4]d]

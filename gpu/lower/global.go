@@ -4,6 +4,9 @@ import (
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/arith"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/facts"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/thread"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -40,13 +43,13 @@ func (l *lowerer) workspaces() {
 		v := in.Out[0]
 		w := &code.Workspace{Bits: v.Type.Elem.Bits(), Zero: in.Attr("init") != nil}
 		for _, e := range v.Type.Shape {
-			a, ok := affineOf(e)
+			a, ok := facts.Affine(e)
 			if !ok {
 				l.refuse(e.Position(), "Lower.E6", "extent %s is not an expression of parameters", e)
 			}
 			w.Shape = append(w.Shape, a)
 		}
-		base := l.b.Param(code.Param{Name: v.Name, Kind: code.Pointer, Type: code.B64, Elem: v.Type.Elem.String(), NoAlias: true, Workspace: w})
+		base := l.Param(code.Param{Name: v.Name, Kind: code.Pointer, Type: code.B64, Elem: v.Type.Elem.String(), NoAlias: true, Workspace: w})
 		l.env[v] = val{global: &global{elem: v.Type.Elem, base: base, extents: v.Type.Shape}}
 		return true
 	})
@@ -54,14 +57,6 @@ func (l *lowerer) workspaces() {
 
 // allocateGlobal has been done at the start.
 func allocateGlobal(*lowerer, *ir.Instr) {}
-
-// plus is x + y, where 0 stands for nothing.
-func (l *lowerer) plus(x, y code.Value) code.Value {
-	if x == 0 || y == 0 {
-		return x | y
-	}
-	return l.add32(x, y)
-}
 
 func sliceGlobal(l *lowerer, in *ir.Instr) {
 	g, t := l.env[in.In[0].Var()].global, in.Out[0].Type
@@ -71,18 +66,18 @@ func sliceGlobal(l *lowerer, in *ir.Instr) {
 	for d, e := range in.Attr("offset").Exprs {
 		r := w.dims[d]
 		at := l.index(e)
-		p.at[r], p.by[r] = l.plus(p.at[r], at), gcd(p.by[r], l.facts.divisor(e))
+		p.at[r], p.by[r] = l.Plus(p.at[r], at), facts.GCD(p.by[r], l.facts.Divisor(e))
 		size := ir.Expr(ir.NewInt(1))
 		if i := slices.Index(keep, d); i >= 0 {
 			size = t.Shape[i]
 		}
-		if n, ok := ir.ConstInt(size); ok && l.facts.inside(e, 0, n-1, g.extents[d]) || size.String() == g.extents[d].String() && l.isZero(e) {
+		if n, ok := ir.ConstInt(size); ok && l.facts.Inside(e, 0, n-1, g.extents[d]) || size.String() == g.extents[d].String() && l.isZero(e) {
 			continue
 		}
 		// From 0 to extent - size, which may be negative.
-		room := l.op(code.OpSub32, nil, l.index(g.extents[d]), l.index(size))
-		ok := l.op(code.OpAndPred, nil, l.op(code.OpSetpS32, []int64{int64(code.GE)}, at, l.const32(0)), l.op(code.OpSetpS32, []int64{int64(code.LE)}, at, room))
-		l.op(code.OpCheckIndex, nil, ok)
+		room := l.Op(code.OpSub32, nil, l.index(g.extents[d]), l.index(size))
+		ok := l.Op(code.OpAndPred, nil, l.Op(code.OpSetpS32, []int64{int64(code.GE)}, at, l.Const32(0)), l.Op(code.OpSetpS32, []int64{int64(code.LE)}, at, room))
+		l.Op(code.OpCheckIndex, nil, ok)
 	}
 	for _, d := range keep {
 		p.dims = append(p.dims, w.dims[d])
@@ -100,13 +95,13 @@ func (l *lowerer) flat(g *global, index []code.Value) code.Value {
 	w := g.whole()
 	at := slices.Clone(w.at)
 	for d, x := range index {
-		at[w.dims[d]] = l.plus(at[w.dims[d]], x)
+		at[w.dims[d]] = l.Plus(at[w.dims[d]], x)
 	}
-	flat := l.const32(0)
+	flat := l.Const32(0)
 	for r, x := range at {
-		flat = l.mul32(flat, l.index(w.extents[r]))
+		flat = l.Mul32(flat, l.index(w.extents[r]))
 		if x != 0 {
-			flat = l.add32(flat, x)
+			flat = l.Add32(flat, x)
 		}
 	}
 	return flat
@@ -117,16 +112,16 @@ func (l *lowerer) element(g *global, offset []ir.Expr) (addr, inside code.Value)
 	index := make([]code.Value, len(offset))
 	for d, e := range offset {
 		index[d] = l.index(e)
-		if !l.facts.inside(e, 0, 0, g.extents[d]) {
-			inside = l.andPred(inside, l.below(index[d], g.extents[d]))
+		if !l.facts.Inside(e, 0, 0, g.extents[d]) {
+			inside = l.Both(inside, l.below(index[d], g.extents[d]))
 		}
 	}
-	return l.op(code.OpMadWideS32, nil, l.flat(g, index), l.const32(int64(g.elem.Bits()/8)), g.base), inside
+	return l.Op(code.OpMadWideS32, nil, l.flat(g, index), l.Const32(int64(g.elem.Bits()/8)), g.base), inside
 }
 
 // below is 0 ≤ x < extent: unsigned, so that negative indices are outside too.
 func (l *lowerer) below(x code.Value, extent ir.Expr) code.Value {
-	return l.op(code.OpSetpU32, []int64{int64(code.LT)}, x, l.index(extent))
+	return l.Op(code.OpSetpU32, []int64{int64(code.LT)}, x, l.index(extent))
 }
 
 // chosen gives the address of each slot's element by indices, and the predicate that
@@ -136,10 +131,10 @@ func (l *lowerer) chosen(in *ir.Instr, lay layout.Layout, owned bool) (addr, on 
 	g := l.env[in.In[0].Var()].global
 	dim := in.ScatterDim()
 	indices := l.env[in.In[1].Var()].words
-	thread := l.threadCoords(lay)
+	thread := l.Coords(lay)
 	owner := code.Value(0)
 	if owned {
-		owner, _ = l.firstHolder(lay)
+		owner, _ = l.FirstHolder(lay)
 	}
 	defer l.at(in.Pos)()
 	shape := lay.Shape()
@@ -150,16 +145,16 @@ func (l *lowerer) chosen(in *ir.Instr, lay layout.Layout, owned bool) (addr, on 
 		for d, x := range lay.Index(0, s) {
 			base := l.index(offset[d])
 			if d == dim {
-				index[d] = l.add32(base, indices[s])
-				l.op(code.OpCheckIndex, nil, l.below(index[d], g.extents[d]))
+				index[d] = l.Add32(base, indices[s])
+				l.Op(code.OpCheckIndex, nil, l.below(index[d], g.extents[d]))
 				continue
 			}
-			index[d] = l.add32(l.add32(base, thread[d]), l.const32(int64(x)))
-			if !l.facts.inside(offset[d], 0, int64(shape[d]-1), g.extents[d]) {
-				guard = l.andPred(guard, l.below(index[d], g.extents[d]))
+			index[d] = l.Add32(l.Add32(base, thread[d]), l.Const32(int64(x)))
+			if !l.facts.Inside(offset[d], 0, int64(shape[d]-1), g.extents[d]) {
+				guard = l.Both(guard, l.below(index[d], g.extents[d]))
 			}
 		}
-		addr = append(addr, l.op(code.OpMadWideS32, nil, l.flat(g, index), l.const32(int64(g.elem.Bits()/8)), g.base))
+		addr = append(addr, l.Op(code.OpMadWideS32, nil, l.flat(g, index), l.Const32(int64(g.elem.Bits()/8)), g.base))
 		on = append(on, guard)
 	}
 	return addr, on
@@ -169,19 +164,19 @@ func loadGlobalGather(l *lowerer, in *ir.Instr) {
 	t := in.Out[0].Type
 	w := t.Elem.Bits()
 	addr, on := l.chosen(in, t.Layout, false)
-	source := make([]field, len(addr))
+	source := make([]thread.Field, len(addr))
 	for s := range addr {
-		zero := l.const32(0)
+		zero := l.Const32(0)
 		if w == 16 {
-			zero = l.b.Const16(0)
+			zero = l.Const16(0)
 		}
-		v := l.guarded(on[s], loadOps[w], []int64{0, 0}, []code.Value{zero}, addr[s])[0]
+		v := l.Guard(on[s], loadOps[w], []int64{0, 0}, []code.Value{zero}, addr[s])[0]
 		if w == 16 {
-			v = l.op(code.OpZext16, nil, v)
+			v = l.Op(code.OpZext16, nil, v)
 		}
-		source[s] = field{words: []code.Value{v}}
+		source[s] = thread.Field{Words: []code.Value{v}}
 	}
-	l.env[in.Out[0]] = val{words: l.assemble(len(addr), w, func(s int) field { return source[s] })}
+	l.env[in.Out[0]] = val{words: l.Assemble(len(addr), w, func(s int) thread.Field { return source[s] })}
 }
 
 func storeGlobalScatter(l *lowerer, in *ir.Instr) {
@@ -190,25 +185,25 @@ func storeGlobalScatter(l *lowerer, in *ir.Instr) {
 	words := l.env[v].words
 	addr, on := l.chosen(in, v.Type.Layout, true)
 	for s := range addr {
-		x := l.field(words, s*w, w)
+		x := l.Field(words, s*w, w)
 		if w == 16 {
-			x = l.op(code.OpTrunc16, nil, x)
+			x = l.Op(code.OpTrunc16, nil, x)
 		}
-		l.guarded(on[s], storeOps[w], []int64{0, 0}, nil, addr[s], x)
+		l.Guard(on[s], storeOps[w], []int64{0, 0}, nil, addr[s], x)
 	}
 }
 
 func atomicGlobal(l *lowerer, in *ir.Instr) {
 	v := in.In[1].Var()
 	a := l.locate(in, v.Type)
-	owner, _ := l.firstHolder(v.Type.Layout)
+	owner, _ := l.FirstHolder(v.Type.Layout)
 	addr, on := make([]code.Value, len(a.slots)), make([]code.Value, len(a.slots))
 	for _, gr := range l.groups(a) {
-		base := l.op(code.OpMadWideS32, nil, gr.base, l.const32(int64(a.width/8)), a.g.base)
+		base := l.Op(code.OpMadWideS32, nil, gr.base, l.Const32(int64(a.width/8)), a.g.base)
 		for _, r := range gr.runs {
 			for i, s := range r.slots {
-				addr[s] = l.op(code.OpAdd64, nil, base, l.b.Const64(int64((r.delta+i)*a.width/8)))
-				on[s] = l.andPred(owner, l.guard(a, s))
+				addr[s] = l.Op(code.OpAdd64, nil, base, l.Const64(int64((r.delta+i)*a.width/8)))
+				on[s] = l.Both(owner, l.guard(a, s))
 			}
 		}
 	}
@@ -225,17 +220,17 @@ func (l *lowerer) atomics(in *ir.Instr, at int, addr, on []code.Value) {
 	v := in.In[at].Var()
 	t, w := v.Type.Elem, v.Type.Elem.Bits()
 	op := in.Attr("op").Word
-	old := make([]field, len(addr))
+	old := make([]thread.Field, len(addr))
 	for s := range addr {
-		x := l.field(l.env[v].words, s*w, w)
+		x := l.Field(l.env[v].words, s*w, w)
 		compare := code.Value(0)
 		if op == "cas" {
-			compare = l.field(l.env[in.In[at+1].Var()].words, s*w, w)
+			compare = l.Field(l.env[in.In[at+1].Var()].words, s*w, w)
 		}
-		old[s] = field{words: []code.Value{l.atomic(op, t, addr[s], on[s], x, compare)}}
+		old[s] = thread.Field{Words: []code.Value{l.atomic(op, t, addr[s], on[s], x, compare)}}
 	}
 	if len(in.Out) > 0 {
-		l.env[in.Out[0]] = val{words: l.assemble(len(addr), w, func(s int) field { return old[s] })}
+		l.env[in.Out[0]] = val{words: l.Assemble(len(addr), w, func(s int) thread.Field { return old[s] })}
 	}
 }
 
@@ -255,32 +250,32 @@ var wordAtomics = map[string][2]code.Op{
 // atomic makes one step and gives what stood there. What GPUs have no instruction for
 // compares and swaps words until nobody came between.
 func (l *lowerer) atomic(op string, t dtype.Type, addr, on, x, compare code.Value) code.Value {
-	zero := []code.Value{l.const32(0)}
+	zero := []code.Value{l.Const32(0)}
 	if op == "sub" {
 		op = "add"
 		if t.IsFloat() {
-			x = l.op(code.OpXor32, nil, x, l.const32(1<<(t.Bits()-1)))
+			x = l.Op(code.OpXor32, nil, x, l.Const32(1<<(t.Bits()-1)))
 		} else {
-			x = l.op(code.OpNeg32, nil, x)
+			x = l.Op(code.OpNeg32, nil, x)
 		}
 	}
 	ops, native := wordAtomics[op]
 	add, cas := code.OpAtomGlobalAddF32, code.OpAtomGlobalCas
-	if l.b.Func().Type(addr) == code.B32 {
+	if l.Func().Type(addr) == code.B32 {
 		ops = sharedAtomics[op]
 		add, cas = code.OpAtomSharedAddF32, code.OpAtomSharedCas
 	}
 	switch {
 	case t == dtype.F32 && op == "add":
-		return l.guarded(on, add, []int64{0}, zero, addr, x)[0]
+		return l.Guard(on, add, []int64{0}, zero, addr, x)[0]
 	case t.Bits() == 32 && op == "cas":
-		return l.guarded(on, cas, []int64{0}, zero, addr, compare, x)[0]
+		return l.Guard(on, cas, []int64{0}, zero, addr, compare, x)[0]
 	case t.Bits() == 32 && native && (!t.IsFloat() || op == "exch"):
 		k := 0
 		if t == dtype.U32 {
 			k = 1
 		}
-		return l.guarded(on, ops[k], []int64{0}, zero, addr, x)[0]
+		return l.Guard(on, ops[k], []int64{0}, zero, addr, x)[0]
 	}
 	return l.swap(cas, op, t, addr, on, x, compare)
 }
@@ -292,41 +287,41 @@ func (l *lowerer) swap(cas code.Op, op string, t dtype.Type, addr, on, x, compar
 	if t.Bits() == 16 {
 		low := addr
 		if cas == code.OpAtomGlobalCas {
-			low = l.op(code.OpTrunc32, nil, addr)
-			addr = l.op(code.OpAnd64, nil, addr, l.b.Const64(-4))
+			low = l.Op(code.OpTrunc32, nil, addr)
+			addr = l.Op(code.OpAnd64, nil, addr, l.Const64(-4))
 		} else {
-			addr = l.op(code.OpAnd32, nil, addr, l.const32(-4))
+			addr = l.Op(code.OpAnd32, nil, addr, l.Const32(-4))
 		}
-		shift = l.op(code.OpShl32, nil, l.op(code.OpAnd32, nil, low, l.const32(2)), l.const32(3))
+		shift = l.Op(code.OpShl32, nil, l.Op(code.OpAnd32, nil, low, l.Const32(2)), l.Const32(3))
 	}
 	element := func(word code.Value) code.Value {
 		if shift == 0 {
 			return word
 		}
-		return l.op(code.OpAnd32, nil, l.op(code.OpShrU32, nil, word, shift), l.const32(0xffff))
+		return l.Op(code.OpAnd32, nil, l.Op(code.OpShrU32, nil, word, shift), l.Const32(0xffff))
 	}
 	if on == 0 {
-		on = l.b.ConstPred(true)
+		on = l.ConstPred(true)
 	}
-	out := l.b.While([]code.Value{l.const32(0), on}, func(c []code.Value) code.Value { return c[1] }, func(c []code.Value) []code.Value {
+	out := l.While([]code.Value{l.Const32(0), on}, func(c []code.Value) code.Value { return c[1] }, func(c []code.Value) []code.Value {
 		return l.scoped(func() []code.Value {
 			old := element(c[0])
 			to := x
 			switch op {
 			case "cas":
-				to = l.op(code.OpSelp32, nil, x, old, l.op(code.OpSetpU32, []int64{int64(code.EQ)}, old, compare))
+				to = l.Op(code.OpSelp32, nil, x, old, l.Op(code.OpSetpU32, []int64{int64(code.EQ)}, old, compare))
 			case "add", "min", "max":
 				name := map[string]string{"add": "Add", "min": "Min", "max": "Max"}[op]
-				to = l.apply(name, nil, t, 1, []code.Value{old}, []code.Value{x})[0]
+				to = arith.Apply(l.Thread, name, nil, t, 1, []code.Value{old}, []code.Value{x})[0]
 			}
 			word := to
 			if shift != 0 {
-				keep := l.op(code.OpNot32, nil, l.op(code.OpShl32, nil, l.const32(0xffff), shift))
-				to = l.op(code.OpAnd32, nil, to, l.const32(0xffff))
-				word = l.op(code.OpOr32, nil, l.op(code.OpAnd32, nil, c[0], keep), l.op(code.OpShl32, nil, to, shift))
+				keep := l.Op(code.OpNot32, nil, l.Op(code.OpShl32, nil, l.Const32(0xffff), shift))
+				to = l.Op(code.OpAnd32, nil, to, l.Const32(0xffff))
+				word = l.Op(code.OpOr32, nil, l.Op(code.OpAnd32, nil, c[0], keep), l.Op(code.OpShl32, nil, to, shift))
 			}
-			found := l.op(cas, []int64{0}, addr, c[0], word)
-			return []code.Value{found, l.op(code.OpSetpU32, []int64{int64(code.NE)}, found, c[0])}
+			found := l.Op(cas, []int64{0}, addr, c[0], word)
+			return []code.Value{found, l.Op(code.OpSetpU32, []int64{int64(code.NE)}, found, c[0])}
 		})
 	})
 	return element(out[0])
@@ -334,14 +329,14 @@ func (l *lowerer) swap(cas code.Op, op string, t dtype.Type, addr, on, x, compar
 
 // first is true in the first thread of those that run.
 func (l *lowerer) first() code.Value {
-	return l.op(code.OpSetpU32, []int64{int64(code.EQ)}, l.tid, l.const32(0))
+	return l.Op(code.OpSetpU32, []int64{int64(code.EQ)}, l.ID, l.Const32(0))
 }
 
 // semaphore is the address of a semaphore, which the simulator checks.
 func (l *lowerer) semaphore(in *ir.Instr) code.Value {
 	addr, inside := l.element(l.env[in.In[0].Var()].global, in.Attr("offset").Exprs)
 	if inside != 0 {
-		l.op(code.OpCheckIndex, nil, inside)
+		l.Op(code.OpCheckIndex, nil, inside)
 	}
 	return addr
 }
@@ -352,21 +347,21 @@ func (l *lowerer) onlyFirst(f func()) {
 		f()
 		return
 	}
-	l.b.If(l.first(), func() []code.Value {
+	l.If(l.first(), func() []code.Value {
 		return l.scoped(func() []code.Value { f(); return nil })
 	}, nil)
 }
 
 func lockSemaphore(l *lowerer, in *ir.Instr) {
 	addr, v := l.semaphore(in), l.scalar(in.In[1].Expr, dtype.I32)
-	l.onlyFirst(func() { l.op(code.OpSpinGlobal, []int64{0}, addr, v) })
+	l.onlyFirst(func() { l.Op(code.OpSpinGlobal, []int64{0}, addr, v) })
 	l.barrier()
 }
 
 func releaseSemaphore(l *lowerer, in *ir.Instr) {
 	addr, v := l.semaphore(in), l.scalar(in.In[1].Expr, dtype.I32)
 	l.barrier()
-	l.onlyFirst(func() { l.op(code.OpAtomGlobalAcqRelExch, []int64{0}, addr, v) })
+	l.onlyFirst(func() { l.Op(code.OpAtomGlobalAcqRelExch, []int64{0}, addr, v) })
 }
 
 // lineBytes is how much one prefetch brings.
@@ -389,10 +384,10 @@ func prefetchGlobal(l *lowerer, in *ir.Instr) {
 	}
 	offset := in.Attr("offset").Exprs
 	for first := int64(0); first < total; first += int64(l.threads.Size) {
-		n := l.add32(l.tid, l.const32(first))
+		n := l.Add32(l.ID, l.Const32(first))
 		var on code.Value
 		if first+int64(l.threads.Size) > total {
-			on = l.op(code.OpSetpU32, []int64{int64(code.LT)}, n, l.const32(total))
+			on = l.Op(code.OpSetpU32, []int64{int64(code.LT)}, n, l.Const32(total))
 		}
 		index := make([]code.Value, len(shape))
 		for d := last; d >= 0; d-- {
@@ -402,14 +397,14 @@ func prefetchGlobal(l *lowerer, in *ir.Instr) {
 			}
 			x := n
 			if d > 0 {
-				x, n = l.remainderU32(n, extent), l.divideU32(n, extent)
+				x, n = l.RemainderU32(n, extent), l.DivideU32(n, extent)
 			}
-			index[d] = l.add32(l.index(offset[d]), l.mul32(x, l.const32(unit)))
-			on = l.andPred(on, l.below(index[d], g.extents[d]))
+			index[d] = l.Add32(l.index(offset[d]), l.Mul32(x, l.Const32(unit)))
+			on = l.Both(on, l.below(index[d], g.extents[d]))
 		}
 		// Bits of elements fit 64 bits; a line may begin inside a byte.
-		bits := l.op(code.OpMulWideS32, nil, l.flat(g, index), l.const32(int64(g.elem.Bits())))
-		addr := l.op(code.OpAdd64, nil, g.base, l.op(code.OpShrU64, nil, bits, l.const32(3)))
-		l.b.If(on, func() []code.Value { l.op(code.OpPrefetchL2, nil, addr); return nil }, nil)
+		bits := l.Op(code.OpMulWideS32, nil, l.flat(g, index), l.Const32(int64(g.elem.Bits())))
+		addr := l.Op(code.OpAdd64, nil, g.base, l.Op(code.OpShrU64, nil, bits, l.Const32(3)))
+		l.If(on, func() []code.Value { l.Op(code.OpPrefetchL2, nil, addr); return nil }, nil)
 	}
 }

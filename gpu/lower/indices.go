@@ -8,10 +8,10 @@ import (
 // indices adds the thread's part of an index and the slot's.
 func indices(l *lowerer, in *ir.Instr) {
 	lay, d := in.Out[0].Type.Layout, in.ReducedDims()[0]
-	thread := l.threadCoords(lay)[d]
+	thread := l.Coords(lay)[d]
 	words := make([]code.Value, lay.Slots())
 	for s := range words {
-		words[s] = l.add32(thread, l.const32(int64(lay.Index(0, s)[d])))
+		words[s] = l.Add32(thread, l.Const32(int64(lay.Index(0, s)[d])))
 	}
 	l.env[in.Out[0]] = val{words: words}
 }

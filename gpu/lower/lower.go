@@ -14,15 +14,20 @@ package lower
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/exchange"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/facts"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/flow"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/shared"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/thread"
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
-	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
 // Rules are the reasons for which lowering refuses a program that the
@@ -64,26 +69,22 @@ func Lower(p *ir.Program, opt Options) (*code.Func, error) {
 // instructions need of shared memory for themselves lies below. The error is a
 // tilesMoved where that takes more.
 func lowerWith(p *ir.Program, opt Options, tilesAt int) (*code.Func, error) {
-	p, going := structured(p)
-	l := &lowerer{going: going, threads: ir.Threads{Size: p.Threads()}, barriers: map[ir.Threads]int64{}, tilesAt: tilesAt, p: p, opt: opt, env: map[*ir.Var]val{}, coords: map[string][]code.Value{},
-		facts: &facts{divisors: cloneMap(opt.Divisible), bounds: map[string]affine.Range{}, span: map[*ir.Var]span{}, value: map[*ir.Var]ir.Expr{}, assigned: map[*ir.Var]int{}}}
+	p, going := flow.Structured(p)
+	l := &lowerer{Thread: thread.New(code.NewBuilder(p.Name), 0), going: going, threads: ir.Threads{Size: p.Threads()}, barriers: map[ir.Threads]int64{}, tilesAt: tilesAt, p: p, opt: opt, env: map[*ir.Var]val{}, facts: facts.New(p, opt.Divisible)}
 	launch := code.Launch{Block: p.Threads()}
 	for _, e := range p.Grid {
-		a, ok := affineOf(e)
+		a, ok := facts.Affine(e)
 		if !ok {
 			l.refuse(e.Position(), "Lower.E6", "grid dimension %s is not an expression of parameters", e)
 			a = affine.Const(1)
 		}
 		launch.Grid = append(launch.Grid, a)
 	}
-	l.b = code.NewBuilder(p.Name)
-	launch.SharedBytes = scratch(p)
-	l.b.Func().Launch = launch
-	l.b.At(p.Pos)
+	launch.SharedBytes = exchange.Scratch(p)
+	l.Func().Launch = launch
+	l.At(p.Pos)
 	l.params()
-	l.scan(p.Body)
-	l.facts.promises(p.Body)
-	l.tid = l.op(code.OpTidX, nil)
+	l.ID = l.Op(code.OpTidX, nil)
 	l.block(p.Body)
 	if below := l.placeTiles(); below > tilesAt {
 		return nil, &tilesMoved{below}
@@ -91,36 +92,32 @@ func lowerWith(p *ir.Program, opt Options, tilesAt int) (*code.Func, error) {
 	if err := l.list.Err(); err != nil {
 		return nil, err
 	}
-	return l.b.Done()
+	return l.Done()
 }
 
 // lowerer is the state of one lowering.
 type lowerer struct {
-	p     *ir.Program
-	opt   Options
-	b     *code.Builder
-	facts *facts
-	list  diag.List
-	env   map[*ir.Var]val // present values of variables
-	// threads are those that run, tid the number of each among them.
-	threads ir.Threads
-	tid     code.Value
+	*thread.Thread // the builder, and the number of the thread among those that run
+	p              *ir.Program
+	opt            Options
+	facts          *facts.Facts
+	list           diag.List
+	env            map[*ir.Var]val // present values of variables
+	threads        ir.Threads      // that run
 	// barriers are the numbers of thread groups' barriers; going are the flags of loops
 	// that end early.
 	barriers map[ir.Threads]int64
 	going    map[ir.Stmt][]*ir.Var
-	// coords are the thread's parts of the index, per layout and dimension.
-	coords map[string][]code.Value
 	// eager counts the right sides of && and || around, which are computed even
 	// where they do not count.
 	eager int
 
-	plan    SharedPlan // of the program's shared tiles
-	tiles   []tile     // of the blocks of statements around
-	held    []string   // that thread groups have freed
-	named   int        // tiles so far
-	tilesAt int        // where the plan begins
-	peak    int        // most bytes of the plan so far, reached at peakPos
+	plan    shared.Plan // of the program's shared tiles
+	tiles   []tile      // of the blocks of statements around
+	held    []string    // that thread groups have freed
+	named   int         // tiles so far
+	tilesAt int         // where the plan begins
+	peak    int         // most bytes of the plan so far, reached at peakPos
 	peakPos diag.Pos
 }
 
@@ -130,7 +127,7 @@ type val struct {
 	words  []code.Value // register tile, see wordsOf
 	truths []code.Value // of a bool tile, if known: a predicate for each slot
 	global *global
-	shared *shared
+	shared *shared.View
 }
 
 // global is a view: address of element 0, and per dimension the extent.
@@ -148,65 +145,27 @@ func (l *lowerer) refuse(pos diag.Pos, rule, format string, args ...any) {
 	l.list.Addf(pos, rule, "--device interp runs it", format, args...)
 }
 
-// op emits one instruction with at most one result.
-func (l *lowerer) op(op code.Op, imm []int64, in ...code.Value) code.Value {
-	if out := l.b.Emit(op, imm, in...); len(out) > 0 {
-		return out[0]
-	}
-	return 0
-}
-
-func (l *lowerer) const32(n int64) code.Value { return l.b.Const32(n) }
-
-func (l *lowerer) add32(x, y code.Value) code.Value { return l.op(code.OpAdd32, nil, x, y) }
-func (l *lowerer) mul32(x, y code.Value) code.Value { return l.op(code.OpMul32, nil, x, y) }
-
 func (l *lowerer) params() {
 	for _, v := range l.p.Params {
 		switch t := v.Type; {
 		case t.Kind == ir.Pointer:
-			l.env[v] = val{scalar: l.b.Pointer(v.Name, t.Elem.String())}
+			l.env[v] = val{scalar: l.Pointer(v.Name, t.Elem.String())}
 		case t.Elem == dtype.Bool:
-			x := l.b.Scalar(v.Name, code.B32, t.Elem.String())
-			l.env[v] = val{scalar: l.op(code.OpSetpU32, []int64{int64(code.NE)}, x, l.const32(0))}
+			x := l.Scalar(v.Name, code.B32, t.Elem.String())
+			l.env[v] = val{scalar: l.Op(code.OpSetpU32, []int64{int64(code.NE)}, x, l.Const32(0))}
 		default:
 			kind := map[int]code.Type{16: code.B16, 32: code.B32, 64: code.B64}[t.Elem.Bits()]
-			l.env[v] = val{scalar: l.b.Scalar(v.Name, kind, t.Elem.String())}
+			l.env[v] = val{scalar: l.Scalar(v.Name, kind, t.Elem.String())}
 		}
 	}
 	l.workspaces()
-}
-
-// scan counts assignments of scalars, so that facts know which variables are
-// names for one expression.
-func (l *lowerer) scan(b *ir.Block) {
-	b.Walk(func(s ir.Stmt) bool {
-		switch s := s.(type) {
-		case *ir.Let:
-			l.facts.assigned[s.Var]++
-			l.facts.value[s.Var] = s.Value
-		case *ir.Instr:
-			for _, v := range s.Out {
-				l.facts.assigned[v]++
-			}
-		}
-		return true
-	})
-	// A variable whose expression names a variable that changes is no fixed name.
-	for v, e := range l.facts.value {
-		ir.Refs(e, func(r *ir.Ref) {
-			if l.facts.assigned[r.Var] > 1 {
-				delete(l.facts.value, v)
-			}
-		})
-	}
 }
 
 func (l *lowerer) block(b *ir.Block) {
 	mark := len(l.tiles)
 	for _, s := range b.Stmts {
 		l.release(s)
-		l.b.At(s.Position())
+		l.At(s.Position())
 		l.stmt(s)
 	}
 	l.leave(mark)
@@ -372,24 +331,17 @@ func (l *lowerer) unflatten(vars []*ir.Var, values []code.Value) {
 // scoped runs f and forgets what it assigned to variables and computed for
 // layouts, which are visible only in its region.
 func (l *lowerer) scoped(f func() []code.Value) []code.Value {
-	env, coords := l.env, l.coords
-	l.env, l.coords = cloneMap(env), cloneMap(coords)
+	env, end := l.env, l.Scope()
+	l.env = maps.Clone(env)
 	out := f()
-	l.env, l.coords = env, coords
-	return out
-}
-
-func cloneMap[K comparable, V any](m map[K]V) map[K]V {
-	out := make(map[K]V, len(m))
-	for k, v := range m {
-		out[k] = v
-	}
+	l.env = env
+	end()
 	return out
 }
 
 func (l *lowerer) while(s *ir.While) {
 	vars := l.changed(s.Body)
-	out := l.b.While(l.flatten(vars), func(carried []code.Value) code.Value {
+	out := l.While(l.flatten(vars), func(carried []code.Value) code.Value {
 		return l.scoped(func() []code.Value {
 			l.unflatten(vars, carried)
 			if on := l.goesOn(l.going[s]); on != 0 {
@@ -420,74 +372,5 @@ func (l *lowerer) branch(s *ir.If) {
 			})
 		}
 	}
-	l.unflatten(vars, l.b.If(cond, arm(s.Then), arm(s.Else)))
-}
-
-// threadCoords are this thread's parts of the index in a layout, per dimension.
-func (l *lowerer) threadCoords(lay layout.Layout) []code.Value {
-	key := lay.Key()
-	if c, ok := l.coords[key]; ok {
-		return c
-	}
-	spatial, _ := lay.Digits()
-	out := make([]code.Value, lay.Rank())
-	for d := range out {
-		out[d] = l.const32(0)
-	}
-	after := lay.Threads()
-	for _, g := range spatial {
-		after /= g.Size
-		if g.Dim >= 0 {
-			out[g.Dim] = l.add32(out[g.Dim], l.mul32(l.threadDigit(after, g.Size, lay.Threads()), l.const32(int64(g.Stride))))
-		}
-	}
-	l.coords[key] = out
-	return out
-}
-
-// threadDigit is (tid / after) mod size.
-func (l *lowerer) threadDigit(after, size, threads int) code.Value {
-	x := l.tid
-	if after > 1 {
-		if n, ok := log2(after); ok {
-			x = l.op(code.OpShrU32, nil, x, l.const32(int64(n)))
-		} else {
-			x = l.op(code.OpDivU32, nil, x, l.const32(int64(after)))
-		}
-	}
-	if after*size >= threads {
-		return x
-	}
-	if _, ok := log2(size); ok {
-		return l.op(code.OpAnd32, nil, x, l.const32(int64(size-1)))
-	}
-	return l.op(code.OpRemU32, nil, x, l.const32(int64(size)))
-}
-
-// firstHolder is true in the thread that comes first among those that hold the
-// same elements; ok is false when every thread holds its own.
-func (l *lowerer) firstHolder(lay layout.Layout) (first code.Value, ok bool) {
-	spatial, _ := lay.Digits()
-	after := lay.Threads()
-	for _, g := range spatial {
-		after /= g.Size
-		if g.Dim >= 0 || g.Size == 1 {
-			continue
-		}
-		zero := l.op(code.OpSetpU32, []int64{int64(code.EQ)}, l.threadDigit(after, g.Size, lay.Threads()), l.const32(0))
-		if ok {
-			zero = l.op(code.OpAndPred, nil, first, zero)
-		}
-		first, ok = zero, true
-	}
-	return first, ok
-}
-
-func log2(n int) (int, bool) {
-	for k := range 31 {
-		if n == 1<<k {
-			return k, true
-		}
-	}
-	return 0, false
+	l.unflatten(vars, l.If(cond, arm(s.Then), arm(s.Else)))
 }

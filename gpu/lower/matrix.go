@@ -100,7 +100,7 @@ func (l *lowerer) dotWith(in *ir.Instr, p ir.DotPlan, form arch.Form) {
 		if v.Type.Elem == dtype.F64 {
 			var wide []code.Value
 			for s := 0; s < len(words); s += 2 {
-				wide = append(wide, l.op(code.OpPack32, nil, words[s], words[s+1]))
+				wide = append(wide, l.Op(code.OpPack32, nil, words[s], words[s+1]))
 			}
 			return &fragments{outer, bits / 64, wide}
 		}
@@ -131,7 +131,7 @@ func (l *lowerer) dotWith(in *ir.Instr, p ir.DotPlan, form arch.Form) {
 				sa, sb = wa, wb
 			}
 			for step := range p.Form.Vec {
-				acc = l.b.Emit(op, nil, slices.Concat(fa.at(sa, step, p.Form.Vec), fb.at(sb, step, p.Form.Vec), acc)...)
+				acc = l.Emit(op, nil, slices.Concat(fa.at(sa, step, p.Form.Vec), fb.at(sb, step, p.Form.Vec), acc)...)
 			}
 		}
 		copy(out[s*fc.size:], acc)
@@ -141,12 +141,12 @@ func (l *lowerer) dotWith(in *ir.Instr, p ir.DotPlan, form arch.Form) {
 
 // narrow cuts b64 values into words.
 func (l *lowerer) narrow(x []code.Value) []code.Value {
-	if len(x) == 0 || l.b.Func().Type(x[0]) != code.B64 {
+	if len(x) == 0 || l.Func().Type(x[0]) != code.B64 {
 		return x
 	}
 	var words []code.Value
 	for _, v := range x {
-		words = append(words, l.op(code.OpTrunc32, nil, v), l.op(code.OpHi32, nil, v))
+		words = append(words, l.Op(code.OpTrunc32, nil, v), l.Op(code.OpHi32, nil, v))
 	}
 	return words
 }
@@ -168,7 +168,7 @@ func (l *lowerer) dotLanes(in *ir.Instr) string {
 		for s := range order {
 			order[s] = s
 		}
-		w, err := cast.Tile(l.b, t, v.Type.Elem, order, l.env[v].words)
+		w, err := cast.Tile(l.Builder, t, v.Type.Elem, order, l.env[v].words)
 		if err != nil {
 			l.refuse(in.Pos, "Lower.E4", "%v", err)
 		}
@@ -179,14 +179,14 @@ func (l *lowerer) dotLanes(in *ir.Instr) string {
 	var out []code.Value
 	switch t.Bits() {
 	case 64:
-		wide := func(w []code.Value, s int) code.Value { return l.op(code.OpPack32, nil, w[2*s], w[2*s+1]) }
+		wide := func(w []code.Value, s int) code.Value { return l.Op(code.OpPack32, nil, w[2*s], w[2*s+1]) }
 		for s := range n {
 			acc := wide(cw, s)
 			for _, k := range slots[s] {
 				if x, y := wide(aw, k[0]), wide(bw, k[1]); t.IsFloat() {
-					acc = l.op(code.OpFmaF64, nil, x, y, acc)
+					acc = l.Op(code.OpFmaF64, nil, x, y, acc)
 				} else {
-					acc = l.op(code.OpAdd64, nil, l.op(code.OpMul64, nil, x, y), acc)
+					acc = l.Op(code.OpAdd64, nil, l.Op(code.OpMul64, nil, x, y), acc)
 				}
 			}
 			out = append(out, acc)
@@ -200,7 +200,7 @@ func (l *lowerer) dotLanes(in *ir.Instr) string {
 		for s := range n {
 			acc := cw[s]
 			for _, k := range slots[s] {
-				acc = l.op(op, nil, aw[k[0]], bw[k[1]], acc)
+				acc = l.Op(op, nil, aw[k[0]], bw[k[1]], acc)
 			}
 			out = append(out, acc)
 		}
@@ -208,21 +208,21 @@ func (l *lowerer) dotLanes(in *ir.Instr) string {
 		op := map[dtype.Type]code.Op{dtype.F16: code.OpFmaF16, dtype.BF16: code.OpFmaBF16}[t]
 		half := func(w []code.Value, s int) code.Value {
 			if s%2 == 0 {
-				return l.op(code.OpTrunc16, nil, w[s/2])
+				return l.Op(code.OpTrunc16, nil, w[s/2])
 			}
-			return l.op(code.OpHi16, nil, w[s/2])
+			return l.Op(code.OpHi16, nil, w[s/2])
 		}
 		elems := make([]code.Value, n+n%2)
-		elems[n+n%2-1] = l.b.Const16(0)
+		elems[n+n%2-1] = l.Const16(0)
 		for s := range n {
 			acc := half(cw, s)
 			for _, k := range slots[s] {
-				acc = l.op(op, nil, half(aw, k[0]), half(bw, k[1]), acc)
+				acc = l.Op(op, nil, half(aw, k[0]), half(bw, k[1]), acc)
 			}
 			elems[s] = acc
 		}
 		for s := 0; s < n; s += 2 {
-			out = append(out, l.op(code.OpPack16, nil, elems[s], elems[s+1]))
+			out = append(out, l.Op(code.OpPack16, nil, elems[s], elems[s+1]))
 		}
 	}
 	l.env[in.Out[0]] = val{words: out}

@@ -2,6 +2,7 @@ package lower
 
 import (
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/thread"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
@@ -21,8 +22,8 @@ func move(l *lowerer, in *ir.Instr) {
 		if bad != nil {
 			panic("lower: " + bad.Msg)
 		}
-		here := l.assemble(len(slots), w, func(s int) field {
-			return field{words: l.env[in.In[slots[s].Operand].Var()].words, pos: slots[s].Slot * w}
+		here := l.Assemble(len(slots), w, func(s int) thread.Field {
+			return thread.Field{Words: l.env[in.In[slots[s].Operand].Var()].words, Pos: slots[s].Slot * w}
 		})
 		if i == 0 {
 			words = here
@@ -31,34 +32,23 @@ func move(l *lowerer, in *ir.Instr) {
 		if i == 1 {
 			place = l.placeNumber(in)
 		}
-		here = l.choose(l.op(code.OpSetpU32, []int64{int64(code.EQ)}, place, l.const32(int64(i))), here, words)
+		here = l.Choose(l.Op(code.OpSetpU32, []int64{int64(code.EQ)}, place, l.Const32(int64(i))), here, words)
 		words = here
 	}
 	l.env[in.Out[0]] = val{words: words}
-}
-
-// choose takes the words of x where p is true, else those of y.
-func (l *lowerer) choose(p code.Value, x, y []code.Value) []code.Value {
-	out := make([]code.Value, len(x))
-	for j := range x {
-		if out[j] = x[j]; x[j] != y[j] {
-			out[j] = l.op(code.OpSelp32, nil, x[j], y[j], p)
-		}
-	}
-	return out
 }
 
 // placeNumber is the number of the place, in the order of [ir.Places], to which the
 // offset of a slice points.
 func (l *lowerer) placeNumber(in *ir.Instr) code.Value {
 	whole, _ := in.In[0].Var().Type.Dims()
-	n := l.const32(0)
+	n := l.Const32(0)
 	for d, e := range in.Attr("offset").Exprs {
 		if _, ok := ir.ConstInt(e); ok {
 			continue
 		}
 		places := whole[d] - in.Extents()[d] + 1
-		n = l.add32(l.mul32(n, l.const32(int64(places))), l.index(e))
+		n = l.Add32(l.Mul32(n, l.Const32(int64(places))), l.index(e))
 	}
 	return n
 }
@@ -71,22 +61,22 @@ func shuffleLanes(l *lowerer, in *ir.Instr) {
 	var lane code.Value
 	if width < ir.LanesPerWarp {
 		// The lanes of a run agree in the bits above it.
-		at := l.op(code.OpAnd32, nil, l.tid, l.const32(int64(width-1)))
+		at := l.Op(code.OpAnd32, nil, l.ID, l.Const32(int64(width-1)))
 		cmp, limit, step := code.GE, delta, -delta
 		if !up {
 			cmp, limit, step = code.LT, width-delta, delta
 		}
-		has := l.op(code.OpSetpU32, []int64{int64(cmp)}, at, l.const32(int64(limit)))
-		lane = l.op(code.OpSelp32, nil, l.add32(l.tid, l.const32(int64(step))), l.tid, has)
+		has := l.Op(code.OpSetpU32, []int64{int64(cmp)}, at, l.Const32(int64(limit)))
+		lane = l.Op(code.OpSelp32, nil, l.Add32(l.ID, l.Const32(int64(step))), l.ID, has)
 	}
 	for _, x := range l.env[in.In[0].Var()].words {
 		switch {
 		case width < ir.LanesPerWarp:
-			words = append(words, l.op(code.OpShflIdx, nil, x, lane))
+			words = append(words, l.Op(code.OpShflIdx, nil, x, lane))
 		case up:
-			words = append(words, l.op(code.OpShflUp, []int64{int64(delta)}, x))
+			words = append(words, l.Op(code.OpShflUp, []int64{int64(delta)}, x))
 		default:
-			words = append(words, l.op(code.OpShflDown, []int64{int64(delta)}, x))
+			words = append(words, l.Op(code.OpShflDown, []int64{int64(delta)}, x))
 		}
 	}
 	l.env[in.Out[0]] = val{words: words}

@@ -19,16 +19,16 @@ var atomicOps = map[[2]string]code.Op{
 func atomicScalar(l *lowerer, in *ir.Instr) {
 	g := l.env[in.In[0].Var()].global
 	value := l.scalar(in.In[1].Expr, dtype.I32)
-	first := l.op(code.OpSetpU32, []int64{int64(code.EQ)}, l.tid, l.const32(0))
+	first := l.Op(code.OpSetpU32, []int64{int64(code.EQ)}, l.ID, l.Const32(0))
 	addr, inside := l.element(g, in.Attr("offset").Exprs)
-	guard := l.andPred(first, inside)
+	guard := l.Both(first, inside)
 	word := func(name string) string {
 		if a := in.Attr(name); a != nil {
 			return a.Word
 		}
 		return ""
 	}
-	old := l.guarded(guard, atomicOps[[2]string{word("op"), word("order")}], []int64{0}, []code.Value{l.const32(0)}, addr, value)[0]
+	old := l.Guard(guard, atomicOps[[2]string{word("op"), word("order")}], []int64{0}, []code.Value{l.Const32(0)}, addr, value)[0]
 	l.env[in.Out[0]] = val{scalar: l.fromFirst(first, old)}
 }
 
@@ -38,16 +38,16 @@ func (l *lowerer) fromFirst(first, x code.Value) code.Value {
 	case 0:
 		return x // one thread; see partly
 	case 1:
-		return l.op(code.OpShflIdx, nil, x, l.const32(0))
+		return l.Op(code.OpShflIdx, nil, x, l.Const32(0))
 	}
 	l.alone()
-	f := l.b.Func()
+	f := l.Func()
 	f.Launch.SharedBytes = max(f.Launch.SharedBytes, 16)
-	base := l.op(code.OpSharedBase, nil)
-	l.guarded(first, code.OpStSharedB32, []int64{0}, nil, base, x)
-	l.op(code.OpBarSync, []int64{0})
-	x = l.op(code.OpLdSharedB32, []int64{0}, base)
-	l.op(code.OpBarSync, []int64{0}) // the next value may take the place
+	base := l.Op(code.OpSharedBase, nil)
+	l.Guard(first, code.OpStSharedB32, []int64{0}, nil, base, x)
+	l.Op(code.OpBarSync, []int64{0})
+	x = l.Op(code.OpLdSharedB32, []int64{0}, base)
+	l.Op(code.OpBarSync, []int64{0}) // the next value may take the place
 	return x
 }
 
@@ -57,13 +57,13 @@ func overlaps(l *lowerer) bool { return l.opt.Arch.Capability() >= 90 }
 
 func gridDependencyWait(l *lowerer, _ *ir.Instr) {
 	if overlaps(l) {
-		l.op(code.OpGridDepWait, nil)
-		l.b.Func().Launch.PDL = true
+		l.Op(code.OpGridDepWait, nil)
+		l.Func().Launch.PDL = true
 	}
 }
 
 func gridDependencyLaunch(l *lowerer, _ *ir.Instr) {
 	if overlaps(l) {
-		l.op(code.OpGridDepLaunch, nil)
+		l.Op(code.OpGridDepLaunch, nil)
 	}
 }

@@ -4,6 +4,8 @@ import (
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/arith"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/thread"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -14,7 +16,9 @@ type combiner func(a, b []code.Value) []code.Value
 
 // combining is an op of the arithmetic family as a combiner.
 func (l *lowerer) combining(op string, t dtype.Type) combiner {
-	return func(a, b []code.Value) []code.Value { return l.apply(op, nil, t, len(a)*32/t.Bits(), a, b) }
+	return func(a, b []code.Value) []code.Value {
+		return arith.Apply(l.Thread, op, nil, t, len(a)*32/t.Bits(), a, b)
+	}
 }
 
 // pick packs some slots of a tile, in order.
@@ -26,7 +30,7 @@ func (l *lowerer) pick(words []code.Value, w int, slots []int) []code.Value {
 		}
 		return out
 	}
-	return l.assemble(len(slots), w, func(i int) field { return field{words: words, pos: slots[i] * w} })
+	return l.Assemble(len(slots), w, func(i int) thread.Field { return thread.Field{Words: words, Pos: slots[i] * w} })
 }
 
 // columns are the slots of a tile as one packed tile for each place along the
@@ -68,11 +72,11 @@ func (l *lowerer) overThreads(x []code.Value, parts []ir.ThreadDigit, combine co
 	for len(parts) > 0 {
 		// The fastest digit, by distances that lie in the warp.
 		last := &parts[len(parts)-1]
-		_, pow := log2(last.After)
+		pow := last.After&(last.After-1) == 0
 		for pow && last.After < ir.LanesPerWarp && last.Size%2 == 0 {
 			y := make([]code.Value, len(x))
 			for j := range x {
-				y[j] = l.op(code.OpShflBfly, []int64{int64(last.After)}, x[j])
+				y[j] = l.Op(code.OpShflBfly, []int64{int64(last.After)}, x[j])
 			}
 			x = combine(x, y)
 			last.After, last.Size = 2*last.After, last.Size/2
@@ -85,9 +89,9 @@ func (l *lowerer) overThreads(x []code.Value, parts []ir.ThreadDigit, combine co
 	if len(parts) == 0 {
 		return x
 	}
-	first := l.tid
+	first := l.ID
 	for _, d := range parts {
-		first = l.op(code.OpSub32, nil, first, l.mul32(l.threadDigit(d.After, d.Size, l.threads.Size), l.const32(int64(d.After))))
+		first = l.Op(code.OpSub32, nil, first, l.Mul32(l.Digit(d.After, d.Size, l.threads.Size), l.Const32(int64(d.After))))
 	}
 	return l.trade(x, func(x []code.Value, of func(thread code.Value, offset int) []code.Value) []code.Value {
 		var all [][]code.Value
@@ -109,23 +113,23 @@ func (l *lowerer) trade(x []code.Value, use func(x []code.Value, of func(thread 
 	threads := l.p.Threads()
 	most := max(2, tradeBytes/(4*threads)&^1)
 	var out []code.Value
-	f := l.b.Func()
-	base := l.op(code.OpSharedBase, nil)
+	f := l.Func()
+	base := l.Op(code.OpSharedBase, nil)
 	address := func(thread code.Value) code.Value {
-		return l.add32(base, l.op(code.OpShl32, nil, l.add32(thread, l.const32(int64(l.threads.Begin))), l.const32(2)))
+		return l.Add32(base, l.Op(code.OpShl32, nil, l.Add32(thread, l.Const32(int64(l.threads.Begin))), l.Const32(2)))
 	}
-	mine := address(l.tid)
+	mine := address(l.ID)
 	for at := 0; at < len(x); at += most {
 		part := x[at:min(at+most, len(x))]
 		f.Launch.SharedBytes = max(f.Launch.SharedBytes, 4*threads*len(part))
 		for j, v := range part {
-			l.b.StShared(4, mine, 4*threads*j, v)
+			l.StShared(4, mine, 4*threads*j, v)
 		}
 		l.barrier()
 		out = append(out, use(part, func(thread code.Value, offset int) []code.Value {
 			y, addr := make([]code.Value, len(part)), address(thread)
 			for j := range y {
-				y[j] = l.b.LdShared(4, addr, 4*(threads*j+offset))
+				y[j] = l.LdShared(4, addr, 4*(threads*j+offset))
 			}
 			return y
 		})...)
@@ -140,31 +144,31 @@ func argReduce(l *lowerer, in *ir.Instr) {
 	v, dim := in.In[0].Var(), in.ReducedDims()[0]
 	t := v.Type.Elem
 	words := l.env[v].words
-	at := l.threadCoords(v.Type.Layout)[dim]
+	at := l.Coords(v.Type.Layout)[dim]
 	r := ir.ReductionOf(v.Type.Layout, []int{dim})
 	key := func(slot int) []code.Value {
-		x := l.wide(t, words, slot, false)
+		x := arith.Wide(l.Thread, t, words, slot, false)
 		switch {
 		case t.IsFloat():
-			x = l.op(code.OpSelp32, nil, l.const32(0), x, l.op(code.OpSetpF32, []int64{int64(code.EQ)}, x, l.const32(0))) // -0 is +0
-			nan := l.op(code.OpSetpF32, []int64{int64(code.NE)}, x, x)
+			x = l.Op(code.OpSelp32, nil, l.Const32(0), x, l.Op(code.OpSetpF32, []int64{int64(code.EQ)}, x, l.Const32(0))) // -0 is +0
+			nan := l.Op(code.OpSetpF32, []int64{int64(code.NE)}, x, x)
 			// Of negative numbers all bits are turned, of others the sign.
-			turn := l.op(code.OpOr32, nil, l.op(code.OpShrS32, nil, x, l.const32(31)), l.const32(0x80000000))
-			x = l.op(code.OpXor32, nil, x, turn)
+			turn := l.Op(code.OpOr32, nil, l.Op(code.OpShrS32, nil, x, l.Const32(31)), l.Const32(0x80000000))
+			x = l.Op(code.OpXor32, nil, x, turn)
 			if in.Op.Name == "ArgMin" {
-				x = l.op(code.OpNot32, nil, x)
+				x = l.Op(code.OpNot32, nil, x)
 			}
-			x = l.op(code.OpSelp32, nil, l.const32(0), x, nan)
+			x = l.Op(code.OpSelp32, nil, l.Const32(0), x, nan)
 		default:
 			if t.Signed() {
-				x = l.op(code.OpXor32, nil, x, l.const32(0x80000000))
+				x = l.Op(code.OpXor32, nil, x, l.Const32(0x80000000))
 			}
 			if in.Op.Name == "ArgMin" {
-				x = l.op(code.OpNot32, nil, x)
+				x = l.Op(code.OpNot32, nil, x)
 			}
 		}
-		index := l.add32(at, l.const32(int64(v.Type.Layout.Index(0, slot)[dim])))
-		return []code.Value{l.op(code.OpNot32, nil, index), x}
+		index := l.Add32(at, l.Const32(int64(v.Type.Layout.Index(0, slot)[dim])))
+		return []code.Value{l.Op(code.OpNot32, nil, index), x}
 	}
 	larger := l.combining("Max", dtype.U64)
 	var keys []code.Value
@@ -178,7 +182,7 @@ func argReduce(l *lowerer, in *ir.Instr) {
 	keys = l.overThreads(keys, r.Parts, larger)
 	out := make([]code.Value, len(r.Slots))
 	for s := range out {
-		out[s] = l.op(code.OpNot32, nil, keys[2*s])
+		out[s] = l.Op(code.OpNot32, nil, keys[2*s])
 	}
 	l.env[in.Out[0]] = val{words: out}
 }
@@ -209,7 +213,7 @@ func scan(l *lowerer, in *ir.Instr) {
 		set := func(to [][]code.Value) {
 			y := combine(x, to[j])
 			if p != 0 {
-				y = l.choose(p, y, to[j])
+				y = l.Choose(p, y, to[j])
 			}
 			to[j] = y
 		}
@@ -238,11 +242,11 @@ func scan(l *lowerer, in *ir.Instr) {
 			}
 			continue
 		}
-		g := l.threadDigit(level.After, level.Size, l.threads.Size)
+		g := l.Digit(level.After, level.Size, l.threads.Size)
 		// Columns that are in one run have the same total, word for word.
 		type result struct{ of, prefix, total []code.Value }
 		var known []result
-		inner := l.op(code.OpSetpU32, []int64{int64(code.GT)}, g, l.const32(0))
+		inner := l.Op(code.OpSetpU32, []int64{int64(code.GT)}, g, l.Const32(0))
 		for j := range row {
 			i := slices.IndexFunc(known, func(k result) bool { return slices.Equal(k.of, total[j]) })
 			if i < 0 {
@@ -266,18 +270,18 @@ func scan(l *lowerer, in *ir.Instr) {
 	// Back into slots.
 	w := t.Bits()
 	out := make([]code.Value, wordsOf(v.Type))
-	place := make([]field, lay.Slots())
+	place := make([]thread.Field, lay.Slots())
 	for s, list := range r.Slots {
 		for j, slot := range list {
-			place[slot] = field{words: result[j], pos: s * w}
+			place[slot] = thread.Field{Words: result[j], Pos: s * w}
 		}
 	}
 	if w == 64 {
 		for s, f := range place {
-			out[2*s], out[2*s+1] = f.words[f.pos/32], f.words[f.pos/32+1]
+			out[2*s], out[2*s+1] = f.Words[f.Pos/32], f.Words[f.Pos/32+1]
 		}
 	} else {
-		out = l.assemble(lay.Slots(), w, func(s int) field { return place[s] })
+		out = l.Assemble(lay.Slots(), w, func(s int) thread.Field { return place[s] })
 	}
 	l.env[in.Out[0]] = val{words: out}
 }
@@ -291,7 +295,7 @@ func (l *lowerer) startWords(op string, t dtype.Type, n int) []code.Value {
 	data := append(dtype.Pack(t.Bits(), codes), 0, 0, 0)
 	words := make([]code.Value, (n*t.Bits()+31)/32)
 	for j := range words {
-		words[j] = l.const32(int64(dtype.Get(data, 32, j)))
+		words[j] = l.Const32(int64(dtype.Get(data, 32, j)))
 	}
 	return words
 }
@@ -300,7 +304,7 @@ func (l *lowerer) startWords(op string, t dtype.Type, n int) []code.Value {
 func (l *lowerer) fromLane(x []code.Value, lane code.Value) []code.Value {
 	out := make([]code.Value, len(x))
 	for j := range out {
-		out[j] = l.op(code.OpShflIdx, nil, x[j], lane)
+		out[j] = l.Op(code.OpShflIdx, nil, x[j], lane)
 	}
 	return out
 }
@@ -308,24 +312,24 @@ func (l *lowerer) fromLane(x []code.Value, lane code.Value) []code.Value {
 // scanLanes scans totals along a level of lanes: what comes before this lane's
 // run, and the total of all of them.
 func (l *lowerer) scanLanes(x []code.Value, level ir.ScanLevel, g code.Value, combine combiner) (before, all []code.Value) {
-	below := func(d int) code.Value { return l.op(code.OpSub32, nil, l.tid, l.const32(int64(d*level.After))) }
+	below := func(d int) code.Value { return l.Op(code.OpSub32, nil, l.ID, l.Const32(int64(d*level.After))) }
 	for d := 1; d < level.Size; d *= 2 {
-		far := l.op(code.OpSetpU32, []int64{int64(code.GE)}, g, l.const32(int64(d)))
-		x = l.choose(far, combine(l.fromLane(x, below(d)), x), x)
+		far := l.Op(code.OpSetpU32, []int64{int64(code.GE)}, g, l.Const32(int64(d)))
+		x = l.Choose(far, combine(l.fromLane(x, below(d)), x), x)
 	}
-	last := l.add32(l.tid, l.mul32(l.op(code.OpSub32, nil, l.const32(int64(level.Size-1)), g), l.const32(int64(level.After))))
+	last := l.Add32(l.ID, l.Mul32(l.Op(code.OpSub32, nil, l.Const32(int64(level.Size-1)), g), l.Const32(int64(level.After))))
 	return l.fromLane(x, below(1)), l.fromLane(x, last)
 }
 
 // scanWarps is scanLanes through shared memory, one run after the other.
 func (l *lowerer) scanWarps(x []code.Value, level ir.ScanLevel, g code.Value, combine combiner) (before, all []code.Value) {
-	first := l.op(code.OpSub32, nil, l.tid, l.mul32(g, l.const32(int64(level.After))))
+	first := l.Op(code.OpSub32, nil, l.ID, l.Mul32(g, l.Const32(int64(level.After))))
 	all = l.trade(x, func(part []code.Value, of func(code.Value, int) []code.Value) []code.Value {
 		sum := of(first, 0)
 		here := sum
 		for k := 1; k < level.Size; k++ {
-			at := l.op(code.OpSetpU32, []int64{int64(code.EQ)}, g, l.const32(int64(k)))
-			here = l.choose(at, sum, here)
+			at := l.Op(code.OpSetpU32, []int64{int64(code.EQ)}, g, l.Const32(int64(k)))
+			here = l.Choose(at, sum, here)
 			sum = combine(sum, of(first, k*level.After))
 		}
 		before = append(before, here...)

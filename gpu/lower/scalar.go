@@ -2,6 +2,7 @@ package lower
 
 import (
 	"math"
+	"math/bits"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
@@ -19,13 +20,13 @@ func (l *lowerer) scalar(e ir.Expr, t dtype.Type) code.Value {
 		return l.floatScalar(e, t)
 	case t.Bits() != 32:
 		if n, ok := ir.ConstInt(e); ok && t == dtype.I64 {
-			return l.b.Const64(n)
+			return l.Const64(n)
 		}
 		if r, ok := e.(*ir.Ref); ok && r.Var.Type.Elem == t {
 			return l.env[r.Var].scalar
 		}
 		l.refuse(e.Position(), "Lower.E6", "%s is %s", e, t)
-		return l.const32(0)
+		return l.Const32(0)
 	}
 	return l.integer(e, t != dtype.U32)
 }
@@ -56,22 +57,22 @@ func (l *lowerer) floatScalar(e ir.Expr, t dtype.Type) code.Value {
 	c := t.Encode(v, false)
 	switch t.Bits() {
 	case 16:
-		return l.b.Const16(int64(c))
+		return l.Const16(int64(c))
 	case 64:
-		return l.b.Const64(int64(c))
+		return l.Const64(int64(c))
 	}
-	return l.b.Const32(int64(c))
+	return l.Const32(int64(c))
 }
 
 func (l *lowerer) boolean(e ir.Expr) code.Value {
 	if n, ok := ir.ConstInt(e); ok {
-		return l.b.ConstPred(n != 0)
+		return l.ConstPred(n != 0)
 	}
 	switch e := e.(type) {
 	case *ir.Ref:
 		return l.env[e.Var].scalar
 	case *ir.Unary:
-		return l.op(code.OpNotPred, nil, l.boolean(e.X))
+		return l.Op(code.OpNotPred, nil, l.boolean(e.X))
 	case *ir.Binary:
 		switch e.Op {
 		case "&&", "||":
@@ -80,7 +81,7 @@ func (l *lowerer) boolean(e ir.Expr) code.Value {
 		return l.compare(e)
 	}
 	l.refuse(e.Position(), "Lower.E6", "%s is no condition", e)
-	return l.b.ConstPred(false)
+	return l.ConstPred(false)
 }
 
 // shortCircuit is x && y or x || y. The right side may fail only where it counts,
@@ -95,7 +96,7 @@ func (l *lowerer) shortCircuit(e *ir.Binary) code.Value {
 		l.eager++
 		y := l.boolean(e.Y)
 		l.eager--
-		return l.op(op, nil, x, y)
+		return l.Op(op, nil, x, y)
 	}
 	return l.inBranch(x, e)
 }
@@ -106,7 +107,7 @@ func (l *lowerer) whereOn(on code.Value, cond ir.Expr) code.Value {
 		l.eager++
 		y := l.boolean(cond)
 		l.eager--
-		return l.op(code.OpAndPred, nil, on, y)
+		return l.Op(code.OpAndPred, nil, on, y)
 	}
 	return l.inBranch(on, &ir.Binary{Op: "&&", Y: cond})
 }
@@ -116,11 +117,11 @@ func (l *lowerer) inBranch(x code.Value, e *ir.Binary) code.Value {
 	right := func() []code.Value {
 		return l.scoped(func() []code.Value { return []code.Value{l.boolean(e.Y)} })
 	}
-	known := func() []code.Value { return []code.Value{l.b.ConstPred(e.Op == "||")} }
+	known := func() []code.Value { return []code.Value{l.ConstPred(e.Op == "||")} }
 	if e.Op == "||" {
-		return l.b.If(x, known, right)[0]
+		return l.If(x, known, right)[0]
 	}
-	return l.b.If(x, right, known)[0]
+	return l.If(x, right, known)[0]
 }
 
 // divides reports whether an expression divides by what may be 0.
@@ -150,25 +151,25 @@ func (l *lowerer) compare(e *ir.Binary) code.Value {
 	cmp := []int64{int64(compares[e.Op])}
 	switch {
 	case t == dtype.Bool:
-		x := l.op(code.OpXorPred, nil, l.boolean(e.X), l.boolean(e.Y))
+		x := l.Op(code.OpXorPred, nil, l.boolean(e.X), l.boolean(e.Y))
 		if e.Op == "==" {
-			x = l.op(code.OpNotPred, nil, x)
+			x = l.Op(code.OpNotPred, nil, x)
 		}
 		return x
 	case t == dtype.U32:
-		return l.op(code.OpSetpU32, cmp, l.integer(e.X, false), l.integer(e.Y, false))
+		return l.Op(code.OpSetpU32, cmp, l.integer(e.X, false), l.integer(e.Y, false))
 	case t == dtype.I32:
-		return l.op(code.OpSetpS32, cmp, l.integer(e.X, true), l.integer(e.Y, true))
+		return l.Op(code.OpSetpS32, cmp, l.integer(e.X, true), l.integer(e.Y, true))
 	}
 	l.refuse(e.Position(), "Lower.E6", "%s compares values of %s", e, t)
-	return l.b.ConstPred(false)
+	return l.ConstPred(false)
 }
 
 // index computes an index or extent, whose type is i32 or u32. A u32 that is no
 // i32 lies outside every tensor, and must stay there when a thread adds its part.
 func (l *lowerer) index(e ir.Expr) code.Value {
 	if t, _ := ir.TypeOf(e, func(diag.Pos, string, string, string) {}); t == dtype.U32 {
-		return l.op(code.OpMinU32, nil, l.integer(e, false), l.const32(math.MaxInt32))
+		return l.Op(code.OpMinU32, nil, l.integer(e, false), l.Const32(math.MaxInt32))
 	}
 	return l.integer(e, true)
 }
@@ -179,13 +180,13 @@ func (l *lowerer) integer(e ir.Expr, signed bool) code.Value {
 		if n > math.MaxUint32 || n < math.MinInt32 {
 			l.refuse(e.Position(), "Lower.E6", "%d needs more than 32 bits", n)
 		}
-		return l.const32(n)
+		return l.Const32(n)
 	}
 	switch e := e.(type) {
 	case *ir.Ref:
 		if b := e.Var.Type.Elem.Bits(); b != 32 {
 			l.refuse(e.Pos, "Lower.E6", "%s is %s", e.Var.Name, e.Var.Type)
-			return l.const32(0)
+			return l.Const32(0)
 		}
 		return l.env[e.Var].scalar
 	case *ir.Unary:
@@ -202,28 +203,28 @@ func (l *lowerer) integer(e ir.Expr, signed bool) code.Value {
 		case "/", "%":
 			return l.floorDivide(e, x, y, signed)
 		case "&":
-			return l.op(code.OpAnd32, nil, x, y)
+			return l.Op(code.OpAnd32, nil, x, y)
 		case "|":
-			return l.op(code.OpOr32, nil, x, y)
+			return l.Op(code.OpOr32, nil, x, y)
 		case "^":
-			return l.op(code.OpXor32, nil, x, y)
+			return l.Op(code.OpXor32, nil, x, y)
 		case "<<":
-			return l.op(code.OpShl32, nil, x, y)
+			return l.Op(code.OpShl32, nil, x, y)
 		case ">>":
 			if signed {
-				return l.op(code.OpShrS32, nil, x, y)
+				return l.Op(code.OpShrS32, nil, x, y)
 			}
-			return l.op(code.OpShrU32, nil, x, y)
+			return l.Op(code.OpShrU32, nil, x, y)
 		case "min", "max":
 			op := map[string][2]code.Op{"min": {code.OpMinU32, code.OpMinS32}, "max": {code.OpMaxU32, code.OpMaxS32}}[e.Op]
 			if signed {
-				return l.op(op[1], nil, x, y)
+				return l.Op(op[1], nil, x, y)
 			}
-			return l.op(op[0], nil, x, y)
+			return l.Op(op[0], nil, x, y)
 		}
 	}
 	l.refuse(e.Position(), "Lower.E6", "%s is no integer", e)
-	return l.const32(0)
+	return l.Const32(0)
 }
 
 // exact emits arithmetic that must not overflow, at its operator.
@@ -236,7 +237,7 @@ func (l *lowerer) exact(pos diag.Pos, signed bool, op code.Op, in ...code.Value)
 	if l.eager > 0 {
 		kind = code.MayWrap
 	}
-	return l.b.EmitExact(op, kind, in...)
+	return l.EmitExact(op, kind, in...)
 }
 
 // at moves the builder to a position, if it is known; the result moves it back.
@@ -244,9 +245,9 @@ func (l *lowerer) at(pos diag.Pos) (back func()) {
 	if !pos.Known() {
 		return func() {}
 	}
-	was := l.b.Pos()
-	l.b.At(pos)
-	return func() { l.b.At(was) }
+	was := l.Pos()
+	l.At(pos)
+	return func() { l.At(was) }
 }
 
 // floorDivide is x / y or x % y rounding down. A shift or mask serves powers of
@@ -255,30 +256,31 @@ func (l *lowerer) at(pos diag.Pos) (back func()) {
 func (l *lowerer) floorDivide(e *ir.Binary, x, y code.Value, signed bool) code.Value {
 	defer l.at(e.Pos)()
 	if c, ok := ir.ConstInt(e.Y); ok && c > 0 && c <= 1<<30 {
-		if n, pow := log2(int(c)); pow {
+		if c&(c-1) == 0 {
+			n := bits.TrailingZeros64(uint64(c))
 			switch {
 			case e.Op == "%":
-				return l.op(code.OpAnd32, nil, x, l.const32(c-1))
+				return l.Op(code.OpAnd32, nil, x, l.Const32(c-1))
 			case signed:
-				return l.op(code.OpShrS32, nil, x, l.const32(int64(n)))
+				return l.Op(code.OpShrS32, nil, x, l.Const32(int64(n)))
 			}
-			return l.op(code.OpShrU32, nil, x, l.const32(int64(n)))
+			return l.Op(code.OpShrU32, nil, x, l.Const32(int64(n)))
 		}
-		signed = signed && l.facts.interval(e.X, dtype.I32).lo < 0
+		signed = signed && l.facts.Interval(e.X, dtype.I32).Lo < 0
 	}
 	if !signed {
 		if e.Op == "/" {
-			return l.op(code.OpDivU32, nil, x, y)
+			return l.Op(code.OpDivU32, nil, x, y)
 		}
-		return l.op(code.OpRemU32, nil, x, y)
+		return l.Op(code.OpRemU32, nil, x, y)
 	}
-	r := l.op(code.OpRemS32, nil, x, y)
-	differ := l.op(code.OpSetpS32, []int64{int64(code.LT)}, l.op(code.OpXor32, nil, r, y), l.const32(0))
-	left := l.op(code.OpSetpS32, []int64{int64(code.NE)}, r, l.const32(0))
-	fix := l.op(code.OpAndPred, nil, differ, left)
+	r := l.Op(code.OpRemS32, nil, x, y)
+	differ := l.Op(code.OpSetpS32, []int64{int64(code.LT)}, l.Op(code.OpXor32, nil, r, y), l.Const32(0))
+	left := l.Op(code.OpSetpS32, []int64{int64(code.NE)}, r, l.Const32(0))
+	fix := l.Op(code.OpAndPred, nil, differ, left)
 	if e.Op == "%" {
-		return l.op(code.OpSelp32, nil, l.op(code.OpAdd32, nil, r, y), r, fix)
+		return l.Op(code.OpSelp32, nil, l.Op(code.OpAdd32, nil, r, y), r, fix)
 	}
 	q := l.exact(e.Pos, true, code.OpDivS32, x, y)
-	return l.op(code.OpSelp32, nil, l.op(code.OpAdd32, nil, q, l.const32(-1)), q, fix)
+	return l.Op(code.OpSelp32, nil, l.Op(code.OpAdd32, nil, q, l.Const32(-1)), q, fix)
 }

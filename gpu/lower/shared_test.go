@@ -10,6 +10,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/lower"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/shared"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -198,7 +199,7 @@ func TestTilesBesideScratch(t *testing.T) {
 }
 `)
 	agree(t, p, nil, []ir.Arg{arg(t, "randint:i32[64]:seed=1"), arg(t, "zeros:i32[64]"), arg(t, "const=3:i32[1]")})
-	if f := lowered(t, p, nil); f.Launch.SharedBytes != lower.SharedAlign+256 {
+	if f := lowered(t, p, nil); f.Launch.SharedBytes != shared.Align+256 {
 		t.Errorf("%d bytes of shared memory", f.Launch.SharedBytes)
 	}
 }

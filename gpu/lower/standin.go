@@ -12,11 +12,11 @@ func (l *lowerer) standIn(in *ir.Instr) {
 		switch x := l.env[v]; {
 		case v.Type.IsRegister() && x.words == nil:
 			for range wordsOf(v.Type) {
-				x.words = append(x.words, l.const32(0))
+				x.words = append(x.words, l.Const32(0))
 			}
 			l.env[v] = x
 		case v.Type.Kind == ir.Scalar && x.scalar == 0:
-			l.env[v] = val{scalar: l.const32(0)}
+			l.env[v] = val{scalar: l.Const32(0)}
 		}
 	}
 }

@@ -7,7 +7,7 @@ import (
 	"fmt"
 	"strings"
 
-	"github.com/tilus-lab/tilus-lab/gpu/lower"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/shared"
 	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -39,7 +39,7 @@ func planKinds() []Kind {
 
 // placeShared runs ["a", name, bytes, alignment] and ["f", name].
 func placeShared(in struct{ Ops [][]any }) (map[string]any, error) {
-	var plan lower.SharedPlan
+	var plan shared.Plan
 	addresses := [][]any{}
 	for _, op := range in.Ops {
 		word := func(i int) string { s, _ := op[i].(string); return s }

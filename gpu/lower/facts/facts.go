@@ -1,15 +1,34 @@
-package lower
+// Package facts knows scalar variables while code is made: how many blocks a block
+// index runs over, what a loop variable runs over, what divides a parameter. Facts
+// prove index bounds, so that checks can be left out, and alignment, so that accesses
+// can be wide.
+package facts
 
 import (
+	"maps"
+
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
-// facts are what is known about scalar variables while code is made: how many
-// blocks a block index runs over, what a loop variable runs over, what divides a
-// parameter. They prove index bounds, so that checks can be left out, and
-// alignment, so that accesses can be wide.
-type facts struct {
+// Many bounds divisors that are of use.
+const Many = 1 << 20
+
+// New finds what a program says of its variables; divisible gives numbers that surely
+// divide parameters.
+func New(p *ir.Program, divisible map[string]int64) *Facts {
+	f := &Facts{divisors: map[string]int64{}, bounds: map[string]affine.Range{}, span: map[*ir.Var]span{}, value: map[*ir.Var]ir.Expr{}, assigned: map[*ir.Var]int{}}
+	maps.Copy(f.divisors, divisible)
+	f.scan(p.Body)
+	f.promises(p.Body)
+	return f
+}
+
+// Span says that a variable runs over [from, to) in steps.
+func (f *Facts) Span(v *ir.Var, from, to ir.Expr, step int64) { f.span[v] = span{from, to, step} }
+
+// Facts are what is known about the scalar variables of a program.
+type Facts struct {
 	divisors map[string]int64        // parameters: a known divisor
 	bounds   map[string]affine.Range // parameters: what the program assumes of their size
 	span     map[*ir.Var]span        // variables with bounds
@@ -23,20 +42,20 @@ type span struct {
 	step     int64
 }
 
-// affineOf is an expression over parameters in vm/affine's form; ok is false
+// Affine is an expression over parameters in vm/affine's form; ok is false
 // when it names anything else or compares.
-func affineOf(e ir.Expr) (a affine.Expr, ok bool) {
+func Affine(e ir.Expr) (a affine.Expr, ok bool) {
 	switch e := e.(type) {
 	case *ir.Int:
 		return affine.Const(e.Value), true
 	case *ir.Ref:
 		return affine.Var(e.Var.Name), e.Var.Param
 	case *ir.Unary:
-		x, ok := affineOf(e.X)
+		x, ok := Affine(e.X)
 		return affine.Const(0).Sub(x), ok && e.Op == "-"
 	case *ir.Binary:
-		x, okX := affineOf(e.X)
-		y, okY := affineOf(e.Y)
+		x, okX := Affine(e.X)
+		y, okY := Affine(e.Y)
 		if !okX || !okY {
 			return a, false
 		}
@@ -61,8 +80,8 @@ func affineOf(e ir.Expr) (a affine.Expr, ok bool) {
 }
 
 // upper is an expression over parameters that scale·e never exceeds; scale ≥ 1.
-func (f *facts) upper(e ir.Expr, scale int64) (a affine.Expr, ok bool) {
-	if a, ok := affineOf(e); ok {
+func (f *Facts) upper(e ir.Expr, scale int64) (a affine.Expr, ok bool) {
+	if a, ok := Affine(e); ok {
 		return shrink(e, a, scale), true
 	}
 	switch e := e.(type) {
@@ -79,7 +98,7 @@ func (f *facts) upper(e ir.Expr, scale int64) (a affine.Expr, ok bool) {
 		}
 		// The last value is to-1, or to-step when the span is whole steps.
 		last := int64(1)
-		if f.divides(s.to, s.step) && f.divides(s.from, s.step) {
+		if f.Divides(s.to, s.step) && f.Divides(s.from, s.step) {
 			last = s.step
 		}
 		top, ok := f.upper(s.to, scale)
@@ -90,7 +109,7 @@ func (f *facts) upper(e ir.Expr, scale int64) (a affine.Expr, ok bool) {
 	return a, false
 }
 
-func (f *facts) upperBinary(e *ir.Binary, scale int64) (a affine.Expr, ok bool) {
+func (f *Facts) upperBinary(e *ir.Binary, scale int64) (a affine.Expr, ok bool) {
 	switch e.Op {
 	case "+":
 		x, okX := f.upper(e.X, scale)
@@ -120,7 +139,7 @@ func (f *facts) upperBinary(e *ir.Binary, scale int64) (a affine.Expr, ok bool) 
 func shrink(e ir.Expr, a affine.Expr, scale int64) affine.Expr {
 	if q, isQuotient := e.(*ir.Binary); isQuotient && q.Op == "/" {
 		if c, ok := ir.ConstInt(q.Y); ok && c > 0 && scale%c == 0 {
-			if x, ok := affineOf(q.X); ok {
+			if x, ok := Affine(q.X); ok {
 				return x.MulConst(scale / c)
 			}
 		}
@@ -129,8 +148,8 @@ func shrink(e ir.Expr, a affine.Expr, scale int64) affine.Expr {
 }
 
 // lower is an expression over parameters that scale·e never falls below.
-func (f *facts) lower(e ir.Expr, scale int64) (a affine.Expr, ok bool) {
-	if a, ok := affineOf(e); ok {
+func (f *Facts) lower(e ir.Expr, scale int64) (a affine.Expr, ok bool) {
+	if a, ok := Affine(e); ok {
 		return a.MulConst(scale), true
 	}
 	switch e := e.(type) {
@@ -164,15 +183,15 @@ func (f *facts) lower(e ir.Expr, scale int64) (a affine.Expr, ok bool) {
 	return a, false
 }
 
-// inside proves 0 ≤ e + low and e + high < extent. The extent is at least 1: a
+// Inside proves 0 ≤ e + low and e + high < extent. The extent is at least 1: a
 // launch with an empty view is refused before it starts (Run.E6).
-func (f *facts) inside(e ir.Expr, low, high int64, extent ir.Expr) bool {
-	n, ok := affineOf(extent)
+func (f *Facts) Inside(e ir.Expr, low, high int64, extent ir.Expr) bool {
+	n, ok := Affine(extent)
 	return ok && f.notBelow(e, low, n) && f.below(e, high, n)
 }
 
 // below proves e + high < n for n ≥ 1; for a minimum either side will do.
-func (f *facts) below(e ir.Expr, high int64, n affine.Expr) bool {
+func (f *Facts) below(e ir.Expr, high int64, n affine.Expr) bool {
 	if m, ok := e.(*ir.Binary); ok && m.Op == "min" {
 		return f.below(m.X, high, n) || f.below(m.Y, high, n)
 	}
@@ -182,7 +201,7 @@ func (f *facts) below(e ir.Expr, high int64, n affine.Expr) bool {
 }
 
 // notBelow proves e + low ≥ 0 given n ≥ 1; a minimum needs both sides.
-func (f *facts) notBelow(e ir.Expr, low int64, n affine.Expr) bool {
+func (f *Facts) notBelow(e ir.Expr, low int64, n affine.Expr) bool {
 	if m, ok := e.(*ir.Binary); ok && m.Op == "min" {
 		return f.notBelow(m.X, low, n) && f.notBelow(m.Y, low, n)
 	}
@@ -193,17 +212,17 @@ func (f *facts) notBelow(e ir.Expr, low int64, n affine.Expr) bool {
 
 // nonNegative proves a ≥ 0 from parameters alone, about which nothing is
 // known but what the program assumes.
-func (f *facts) nonNegative(a affine.Expr) bool { return a.Range(f.bounds).Lo >= 0 }
+func (f *Facts) nonNegative(a affine.Expr) bool { return a.Range(f.bounds).Lo >= 0 }
 
-// divides proves that n divides e.
-func (f *facts) divides(e ir.Expr, n int64) bool {
-	d := f.divisor(e)
+// Divides proves that n divides e.
+func (f *Facts) Divides(e ir.Expr, n int64) bool {
+	d := f.Divisor(e)
 	return n != 0 && (d == 0 || d%n == 0)
 }
 
-// divisor is a number that surely divides e; 0 stands for e = 0, which every
+// Divisor is a number that surely divides e; 0 stands for e = 0, which every
 // number divides.
-func (f *facts) divisor(e ir.Expr) int64 {
+func (f *Facts) Divisor(e ir.Expr) int64 {
 	switch e := e.(type) {
 	case *ir.Int:
 		return abs(e.Value)
@@ -212,20 +231,20 @@ func (f *facts) divisor(e ir.Expr) int64 {
 			return max(1, f.divisors[e.Var.Name])
 		}
 		if v, ok := f.value[e.Var]; ok && f.assigned[e.Var] == 1 {
-			return f.divisor(v)
+			return f.Divisor(v)
 		}
 		if s, ok := f.span[e.Var]; ok {
-			return max(1, gcd(f.divisor(s.from), abs(s.step)))
+			return max(1, GCD(f.Divisor(s.from), abs(s.step)))
 		}
 	case *ir.Unary:
 		if e.Op == "-" {
-			return f.divisor(e.X)
+			return f.Divisor(e.X)
 		}
 	case *ir.Binary:
-		x, y := f.divisor(e.X), f.divisor(e.Y)
+		x, y := f.Divisor(e.X), f.Divisor(e.Y)
 		switch e.Op {
 		case "+", "-", "min", "max":
-			return gcd(x, y)
+			return GCD(x, y)
 		case "*":
 			if x > 1<<30 || y > 1<<30 {
 				return max(x, y)
@@ -240,6 +259,15 @@ func (f *facts) divisor(e ir.Expr) int64 {
 	return 1
 }
 
+// Saturate keeps divisors of two known to be useful within a bound; only their
+// powers of two matter beyond it.
+func Saturate(n int64) int64 {
+	if n > Many {
+		return n & -n
+	}
+	return n
+}
+
 func abs(n int64) int64 {
 	if n < 0 {
 		return -n
@@ -247,10 +275,35 @@ func abs(n int64) int64 {
 	return n
 }
 
-// gcd treats 0 as divisible by everything: gcd(0, n) = n.
-func gcd(a, b int64) int64 {
+// GCD treats 0 as divisible by everything: GCD(0, n) = n.
+func GCD(a, b int64) int64 {
 	for b != 0 {
 		a, b = b, a%b
 	}
 	return abs(a)
+}
+
+// scan counts assignments of scalars, so that facts know which variables are
+// names for one expression.
+func (f *Facts) scan(b *ir.Block) {
+	b.Walk(func(s ir.Stmt) bool {
+		switch s := s.(type) {
+		case *ir.Let:
+			f.assigned[s.Var]++
+			f.value[s.Var] = s.Value
+		case *ir.Instr:
+			for _, v := range s.Out {
+				f.assigned[v]++
+			}
+		}
+		return true
+	})
+	// A variable whose expression names a variable that changes is no fixed name.
+	for v, e := range f.value {
+		ir.Refs(e, func(r *ir.Ref) {
+			if f.assigned[r.Var] > 1 {
+				delete(f.value, v)
+			}
+		})
+	}
 }

@@ -1,4 +1,4 @@
-package lower
+package shared
 
 import (
 	"fmt"
@@ -7,10 +7,10 @@ import (
 )
 
 // Live tiles never overlap, lie aligned, and the peak is the largest end.
-func TestSharedPlanKeepsTilesApart(t *testing.T) {
+func TestPlanKeepsTilesApart(t *testing.T) {
 	r := rand.New(rand.NewSource(1))
 	for range 200 {
-		var p SharedPlan
+		var p Plan
 		type tile struct{ start, end int }
 		live, peak := map[string]tile{}, 0
 		for i := range 40 {
@@ -29,7 +29,7 @@ func TestSharedPlanKeepsTilesApart(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if at%align != 0 || at%SharedAlign != 0 {
+			if at%align != 0 || at%Align != 0 {
 				t.Fatalf("%d bytes aligned to %d lie at %d", size, align, at)
 			}
 			for other, b := range live {
@@ -46,8 +46,8 @@ func TestSharedPlanKeepsTilesApart(t *testing.T) {
 	}
 }
 
-func TestSharedPlanByHand(t *testing.T) {
-	var p SharedPlan
+func TestPlanByHand(t *testing.T) {
+	var p Plan
 	for _, c := range []struct {
 		name              string
 		size, align, want int

@@ -1,4 +1,4 @@
-package lower
+package shared
 
 import (
 	"github.com/tilus-lab/tilus-lab/gpu/code"
@@ -35,7 +35,7 @@ func rowForms(width int) []rowForm {
 
 // matrices is a register tile cut into matrices of 8 rows.
 type matrices struct {
-	*places
+	*Places
 	form  rowForm
 	outer layout.Layout
 	rows  int // elements of a row
@@ -43,13 +43,13 @@ type matrices struct {
 
 // asMatrices cuts a tile whose layout divides by a form and whose rows lie whole and
 // aligned in shared memory, or gives nil.
-func (l *lowerer) asMatrices(x *places, t ir.Type) *matrices {
-	if x.at == nil || !x.hoisted || len(t.Shape) != 2 || x.threads != 32*l.warps() {
+func asMatrices(x *Places, t ir.Type, warps int) *matrices {
+	if x.at == nil || !x.hoisted || len(t.Shape) != 2 || x.threads != 32*warps {
 		return nil
 	}
 	for _, form := range rowForms(t.Elem.Bits()) {
 		outer, err := t.Layout.Div(form.atom)
-		if err != nil || outer.Threads() != l.warps() {
+		if err != nil || outer.Threads() != warps {
 			continue
 		}
 		m := &matrices{x, form, outer, 128 / t.Elem.Bits()}
@@ -72,12 +72,12 @@ func (m *matrices) row(warp, slot, r, k int) int {
 
 // aligned reports that each row is 16 bytes one after the other at a multiple of 16.
 func (m *matrices) aligned() bool {
-	w := m.s.w
+	w := m.View.Swizzle
 	if !w.Identity() && 1<<w.Base < m.rows {
 		return false
 	}
-	for _, t := range m.terms {
-		if t.div%int64(m.rows) != 0 {
+	for _, q := range m.terms {
+		if q.Div%int64(m.rows) != 0 {
 			return false
 		}
 	}
@@ -103,8 +103,8 @@ func (m *matrices) aligned() bool {
 // address of: lane l that of row l mod 8 of matrix l/8.
 func (m *matrices) addresses(slot, n int) (code.Value, int64, bool) {
 	at := make([]int, m.threads)
-	for t := range at {
-		at[t] = m.row(t/32, slot+t%32/8%n, t%8, 0)
+	for id := range at {
+		at[id] = m.row(id/32, slot+id%32/8%n, id%8, 0)
 	}
 	return m.address(m.table(at))
 }
@@ -150,28 +150,29 @@ var rowStores = map[bool][5]code.Op{
 	true:  {1: code.OpStMatrixX1T, 2: code.OpStMatrixX2T, 4: code.OpStMatrixX4T},
 }
 
-// loadMatrices loads a tile by ldmatrix, or gives nil.
-func (l *lowerer) loadMatrices(x *places, t ir.Type) []code.Value {
-	m := l.asMatrices(x, t)
+// LoadMatrices loads a tile, whose words the result has, by ldmatrix; or gives nil.
+func (x *Places) LoadMatrices(t ir.Type, warps int) []code.Value {
+	m := asMatrices(x, t, warps)
 	if m == nil {
 		return nil
 	}
-	words := make([]code.Value, wordsOf(t))
+	words := make([]code.Value, (t.BitsPerThread()+31)/32)
 	if !m.pieces(func(slot, n int, addr code.Value, offset int64) {
-		copy(words[slot:], l.b.Emit(rowLoads[m.form.trans][n], []int64{offset}, addr))
+		copy(words[slot:], x.t.Emit(rowLoads[m.form.trans][n], []int64{offset}, addr))
 	}) {
 		return nil
 	}
 	return words
 }
 
-// storeMatrices stores a tile by stmatrix where the target has it.
-func (l *lowerer) storeMatrices(x *places, t ir.Type, words []code.Value) bool {
-	if l.opt.Arch.Capability() < 90 || t.Elem.Bits() != 16 {
+// StoreMatrices stores a tile by stmatrix, which targets have from sm_90 on; it reports
+// whether it could.
+func (x *Places) StoreMatrices(t ir.Type, warps int, words []code.Value) bool {
+	if t.Elem.Bits() != 16 {
 		return false
 	}
-	m := l.asMatrices(x, t)
+	m := asMatrices(x, t, warps)
 	return m != nil && m.pieces(func(slot, n int, addr code.Value, offset int64) {
-		l.op(rowStores[m.form.trans][n], []int64{offset}, append([]code.Value{addr}, words[slot:slot+n]...)...)
+		x.t.Op(rowStores[m.form.trans][n], []int64{offset}, append([]code.Value{addr}, words[slot:slot+n]...)...)
 	})
 }

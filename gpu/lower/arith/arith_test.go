@@ -1,4 +1,4 @@
-package lower
+package arith
 
 import (
 	"math/rand"

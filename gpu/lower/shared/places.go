@@ -1,0 +1,256 @@
+package shared
+
+import (
+	"math/bits"
+	"slices"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/facts"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/thread"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+// Places is where the elements of a register tile lie in shared memory, as far as
+// the thread and the slot decide: the rest is in terms.
+type Places struct {
+	*Part
+	t       *thread.Thread
+	threads int
+	index   []code.Value // of this thread's slot 0 per dimension of the tile; for the slow way
+	slots   [][]int      // of each slot
+	at      [][]int      // [slot][thread]: elements before swizzling; nil if the parts are not apart
+	terms   []Term       // of the view and of the part
+	hi      []Term       // added to the swizzled place
+	lo      []Term       // swizzled themselves and XORed with it
+	loBits  int          // bits that lo may change
+	hoisted bool         // hi and lo are all terms
+	raws    []raw        // addresses made so far
+}
+
+// raw is a table of bytes per thread with the address made of it.
+type raw struct {
+	table []int
+	addr  code.Value // table ^ lo + hi + the block's first shared address
+}
+
+// Place finds a tile of a layout in shared memory.
+func Place(t *thread.Thread, p *Part, lay layout.Layout) *Places {
+	x := &Places{Part: p, t: t, threads: lay.Threads(), terms: slices.Concat(p.View.Terms, p.Terms)}
+	lines := make([][]int, lay.Threads()) // index of slot 0 of each thread
+	for id := range lines {
+		lines[id] = lay.Index(id, 0)
+	}
+	for s := range lay.Slots() {
+		x.slots = append(x.slots, lay.Index(0, s))
+	}
+	x.index = t.Coords(lay)
+	for _, apart := range p.Apart {
+		if !apart {
+			return x
+		}
+	}
+	x.at = make([][]int, len(x.slots))
+	for s, slot := range x.slots {
+		x.at[s] = make([]int, len(lines))
+		for id, line := range lines {
+			x.at[s][id] = p.element(func(i int) int { return line[i] + slot[i] })
+		}
+	}
+	x.sort()
+	return x
+}
+
+// element is the place of an element by its index in the tile, without terms.
+func (p *Part) element(index func(i int) int) int {
+	at := p.View.Static
+	for d, modes := range p.View.Modes {
+		n := p.From[d]
+		if i := slices.Index(p.Dims, d); i >= 0 {
+			n += index(i)
+		}
+		at += Along(modes, n)
+	}
+	return at
+}
+
+// sort finds which terms can be kept apart from the swizzle.
+func (x *Places) sort() {
+	x.hoisted = true
+	if x.View.Swizzle.Identity() {
+		x.hi = x.terms
+		return
+	}
+	if x.View.Width&(x.View.Width-1) != 0 && len(x.terms) > 0 {
+		x.hoisted = false
+		return
+	}
+	w := x.View.Swizzle
+	period := int64(1) << (w.Base + w.Bits + max(w.Shift, -w.Shift))
+	used := 0
+	for _, at := range x.at {
+		for _, n := range at {
+			used |= n
+		}
+	}
+	for _, q := range x.terms {
+		if q.Div%period == 0 {
+			x.hi = append(x.hi, q)
+			continue
+		}
+		mask := (1<<bits.Len64(uint64(q.Most)) - 1) &^ (1<<bits.TrailingZeros64(uint64(q.Div)) - 1)
+		if mask&used != 0 {
+			x.hoisted = false
+			return
+		}
+		used |= mask
+		x.lo = append(x.lo, q)
+		field := (1<<w.Bits - 1) << (w.Base + max(0, -w.Shift)) // what the swizzle changes
+		x.loBits |= x.bytes(mask) | x.bytes(field)
+	}
+}
+
+// bytes is a place in bytes, rounded down.
+func (x *Places) bytes(n int) int { return n * x.View.Width / 8 }
+
+// table is the bytes of a place for each thread, swizzled.
+func (x *Places) table(at []int) []int {
+	out := make([]int, len(at))
+	for id, n := range at {
+		out[id] = x.bytes(x.View.Swizzle.Apply(n))
+	}
+	return out
+}
+
+// inBytes is a number of elements as bytes; it is a whole number of them.
+func (x *Places) inBytes(v code.Value) code.Value {
+	t := x.t
+	if x.View.Width%8 == 0 {
+		return t.Mul32(v, t.Const32(int64(x.View.Width/8)))
+	}
+	return t.Op(code.OpShrU32, nil, t.Mul32(v, t.Const32(int64(x.View.Width))), t.Const32(3))
+}
+
+// address is an address and an offset for what a table says. ok is false if the
+// thread numbers cannot be turned into the table by a few steps.
+func (x *Places) address(table []int) (addr code.Value, offset int64, ok bool) {
+	for _, r := range x.raws {
+		if d, same := x.distance(r.table, table); same {
+			return r.addr, int64(d + x.View.Plan), true
+		}
+	}
+	t := x.t
+	v, ok := t.Table(table)
+	if !ok {
+		return 0, 0, false
+	}
+	for _, q := range x.lo {
+		v = t.Op(code.OpXor32, nil, v, x.inBytes(swizzle(t, x.View.Swizzle, q.Value)))
+	}
+	base := t.Op(code.OpSharedBase, nil)
+	for _, q := range x.hi {
+		base = t.Add32(base, x.inBytes(q.Value))
+	}
+	addr = t.Add32(base, v)
+	x.raws = append(x.raws, raw{table, addr})
+	return addr, int64(x.View.Plan), true
+}
+
+// distance is what lies between two tables, where it is the same for each thread
+// and lo, which is XORed with one, would change the other alike.
+func (x *Places) distance(a, b []int) (d int, same bool) {
+	d = b[0] - a[0]
+	for id := range a {
+		if b[id]-a[id] != d || (a[id]^b[id])&x.loBits != 0 {
+			return 0, false
+		}
+	}
+	return d, true
+}
+
+// Run is a set of slots whose elements lie one after the other.
+type Run struct {
+	Slots []int
+	Align int64 // divides each thread's place of the first, in bits
+}
+
+// Runs cuts the slots into runs.
+func (x *Places) Runs() []Run {
+	order := make([]int, len(x.slots))
+	for s := range order {
+		order[s] = s
+	}
+	if x.at != nil {
+		slices.SortStableFunc(order, func(a, b int) int { return x.at[a][0] - x.at[b][0] })
+	}
+	var out []Run
+	for _, s := range order {
+		if n := len(out); n > 0 && x.at != nil && x.Follows(out[n-1].Slots, s) {
+			out[n-1].Slots = append(out[n-1].Slots, s)
+			continue
+		}
+		out = append(out, Run{Slots: []int{s}, Align: x.AlignOf(s)})
+	}
+	return out
+}
+
+// Follows reports that slot b lies behind a run in every thread, and is moved by the
+// swizzle together with it.
+func (x *Places) Follows(run []int, b int) bool {
+	keep := x.View.Swizzle.Base
+	for id, n := range x.at[run[len(run)-1]] {
+		if x.at[b][id] != n+1 || !x.View.Swizzle.Identity() && (n+1)>>keep != n>>keep {
+			return false
+		}
+	}
+	// Terms that are swizzled with the rest could move it across a border.
+	align := x.AlignOf(run[0])
+	return x.hoisted || x.View.Swizzle.Identity() || int64((len(run)+1)*x.View.Width) <= align&-align
+}
+
+// AlignOf is a number of bits that divides the places of a slot.
+func (x *Places) AlignOf(slot int) int64 {
+	g := int64(8 * Align)
+	if x.at == nil {
+		return int64(x.View.Width & -x.View.Width)
+	}
+	for _, n := range x.at[slot] {
+		g = facts.GCD(g, int64(x.View.Swizzle.Apply(n)*x.View.Width))
+	}
+	for _, q := range x.terms {
+		g = facts.GCD(g, q.Div*int64(x.View.Width))
+		if !x.View.Swizzle.Identity() { // what a swizzle does to a term stays above its units
+			g = facts.GCD(g, max(q.Div&-q.Div, 1)*int64(x.View.Width))
+		}
+	}
+	return g
+}
+
+// Of is the address of the first slot of a run, and an offset.
+func (x *Places) Of(r Run) (addr code.Value, offset int64) {
+	if x.at == nil || !x.hoisted {
+		return x.compute(r), int64(x.View.Plan)
+	}
+	table := x.table(x.at[r.Slots[0]])
+	addr, offset, ok := x.address(table)
+	if !ok {
+		addr, offset = x.compute(r), int64(x.View.Plan)
+		x.raws = append(x.raws, raw{table, addr})
+	}
+	return addr, offset
+}
+
+// compute is the address of the first slot of a run, digit by digit.
+func (x *Places) compute(r Run) code.Value {
+	t := x.t
+	at := x.View.at(t, func(d int) code.Value {
+		n := t.Const32(int64(x.From[d]))
+		if i := slices.Index(x.Dims, d); i >= 0 {
+			n = t.Add32(x.index[i], t.Const32(int64(x.From[d]+x.slots[r.Slots[0]][i])))
+		}
+		if x.Rest[d] != 0 {
+			n = t.Add32(n, x.Rest[d])
+		}
+		return n
+	})
+	return t.Add32(t.Op(code.OpSharedBase, nil), x.inBytes(at))
+}
