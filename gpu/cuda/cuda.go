@@ -37,9 +37,9 @@ type Driver struct {
 // driver without a GPU. The library stays loaded until the process ends: the driver does not
 // support being unloaded.
 func Open() (*Driver, error) {
-	lib, err := openLibrary()
+	lib, err := openLibrary(libraries)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("%w (%v)", ErrNoDriver, err)
 	}
 	d := new(Driver)
 	for s := range symbolCount {

@@ -2,23 +2,20 @@
 
 package cuda
 
-import (
-	"fmt"
-
-	"github.com/ebitengine/purego"
-)
+import "github.com/ebitengine/purego"
 
 // libraries are the names the driver is looked for under: the loader's search path first, then the
 // directories in which containers and WSL mount it without telling the loader.
-var libraries = [...]string{
+var libraries = []string{
 	"libcuda.so.1",
 	"/usr/local/nvidia/lib64/libcuda.so.1",
 	"/usr/lib/wsl/lib/libcuda.so.1",
 }
 
-func openLibrary() (uintptr, error) {
+// openLibrary loads the first of these libraries that there is.
+func openLibrary(names []string) (uintptr, error) {
 	var first error
-	for _, name := range libraries {
+	for _, name := range names {
 		lib, err := purego.Dlopen(name, purego.RTLD_NOW|purego.RTLD_GLOBAL)
 		if err == nil {
 			return lib, nil
@@ -27,7 +24,7 @@ func openLibrary() (uintptr, error) {
 			first = err
 		}
 	}
-	return 0, fmt.Errorf("%w (%v)", ErrNoDriver, first)
+	return 0, first
 }
 
 // lookup gives the address of a driver function, or 0. It is Dlsym and not RegisterLibFunc because

@@ -32,6 +32,10 @@ func Print(f *code.Func) string {
 	return p.header() + p.b.String() + "}\n"
 }
 
+// Entry is the kernel's name in the source: a program may be called sqrt or xor,
+// which C++ keeps for itself.
+func Entry(f *code.Func) string { return "kernel_" + f.Name }
+
 var ctype = [...]string{code.Pred: "bool", code.B16: "uint16_t", code.B32: "uint32_t", code.B64: "uint64_t"}
 var letter = [...]string{code.Pred: "p", code.B16: "h", code.B32: "r", code.B64: "d"}
 
@@ -94,7 +98,7 @@ func (p *printer) header() string {
 		text := ctype[pr.Type] + " " + p.name(p.regs.Of[p.f.Body.Args[i]])
 		params = append(params, text+" /* "+pr.Name+": "+describe(pr)+" */")
 	}
-	fmt.Fprintf(&b, "extern \"C\" __global__ void %s\n%s(%s)\n{\n", attrs, p.f.Name, strings.Join(params, ",\n\t"))
+	fmt.Fprintf(&b, "extern \"C\" __global__ void %s\n%s(%s)\n{\n", attrs, Entry(p.f), strings.Join(params, ",\n\t"))
 	for t := code.Pred; t <= code.B64; t++ {
 		var names []string
 		for reg := range p.regs.Types {

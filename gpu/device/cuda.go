@@ -5,12 +5,14 @@ import (
 	"errors"
 	"fmt"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/cuda"
+	"github.com/tilus-lab/tilus-lab/gpu/cudac"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
@@ -19,14 +21,16 @@ import (
 // that a faulty program broke is replaced before the next one.
 type gpu struct {
 	driver   *cuda.Driver
+	nvrtc    *cuda.NVRTC // compiles CUDA C++; nil where the driver compiles PTX
+	real     string      // the GPU's own target
 	ordinal  int
 	info     Info
 	programs programs
 
-	mu     sync.Mutex
-	ctx    *cuda.Context // nil when it must be made again
-	stream *cuda.Stream
-	byPTX  map[string]*loaded
+	mu       sync.Mutex
+	ctx      *cuda.Context // nil when it must be made again
+	stream   *cuda.Stream
+	bySource map[string]*loaded // by PTX or CUDA C++
 }
 
 type loaded struct {
@@ -34,15 +38,30 @@ type loaded struct {
 	fn     *cuda.Function
 }
 
-// openCUDA opens the GPU with the ordinal written in which; "" is the first.
+// openCUDA opens a GPU. which has words between colons, each of which may be
+// missing: the GPU's number, the target to compile for if not the GPU's own
+// ("sm_80"), and "nvrtc" for code that goes through CUDA C++ and NVIDIA's
+// run-time compiler instead of PTX and the driver's.
 func openCUDA(which string) (Device, error) {
-	ordinal := 0
-	if which != "" {
-		n, err := strconv.Atoi(which)
-		if err != nil || n < 0 {
-			return nil, fmt.Errorf("device: cuda:%s is not a GPU number", which)
+	g := &gpu{}
+	var target arch.Arch
+	for _, word := range strings.Split(which, ":") {
+		n, err := strconv.Atoi(word)
+		switch {
+		case word == "":
+		case err == nil && n >= 0:
+			g.ordinal = n
+		case word == "nvrtc":
+			if g.nvrtc, err = cuda.OpenNVRTC(); err != nil {
+				return nil, fmt.Errorf("device: %w", err)
+			}
+		case strings.HasPrefix(word, "sm_"):
+			if target, err = arch.Lookup(word); err != nil {
+				return nil, fmt.Errorf("device: %w", err)
+			}
+		default:
+			return nil, fmt.Errorf("device: cuda:%s: %q is no GPU number, target (sm_80, …) or nvrtc", which, word)
 		}
-		ordinal = n
 	}
 	driver, err := cuda.Open()
 	var ce *cuda.Error
@@ -54,22 +73,29 @@ func openCUDA(which string) (Device, error) {
 	}
 	if n, err := driver.DeviceCount(); err != nil {
 		return nil, err
-	} else if ordinal >= n {
-		return nil, fmt.Errorf("device: %w number %d; this machine has %d", ErrNoGPU, ordinal, n)
+	} else if g.ordinal >= n {
+		return nil, fmt.Errorf("device: %w number %d; this machine has %d", ErrNoGPU, g.ordinal, n)
 	}
-	d, err := driver.Device(ordinal)
+	d, err := driver.Device(g.ordinal)
 	if err != nil {
 		return nil, err
 	}
-	target, err := arch.For(d.Major, d.Minor)
+	name := fmt.Sprintf("cuda:%d", g.ordinal)
+	own, err := arch.For(d.Major, d.Minor)
 	if err != nil {
 		return nil, err
+	}
+	if target.Name == "" {
+		target = own
+	} else {
+		name += ":" + target.Name
+	}
+	g.real = own.Name
+	if g.nvrtc != nil {
+		name += ":nvrtc"
 	}
 	major, minor := driver.Version()
-	g := &gpu{driver: driver, ordinal: ordinal, info: Info{
-		Name: fmt.Sprintf("cuda:%d", ordinal), Title: d.Name, Arch: target.Name,
-		Driver: fmt.Sprintf("CUDA %d.%d", major, minor), Memory: d.Memory,
-	}}
+	g.driver, g.info = driver, Info{Name: name, Title: d.Name, Arch: target.Name, Driver: fmt.Sprintf("CUDA %d.%d", major, minor), Memory: d.Memory}
 	return g, g.connect()
 }
 
@@ -84,7 +110,7 @@ func (g *gpu) connect() error {
 		ctx.Close()
 		return err
 	}
-	g.ctx, g.stream, g.byPTX = ctx, stream, map[string]*loaded{}
+	g.ctx, g.stream, g.bySource = ctx, stream, map[string]*loaded{}
 	return nil
 }
 
@@ -94,7 +120,7 @@ func (g *gpu) drop() error {
 		return nil
 	}
 	ctx := g.ctx
-	g.ctx, g.stream, g.byPTX = nil, nil, nil
+	g.ctx, g.stream, g.bySource = nil, nil, nil
 	return ctx.Close()
 }
 
@@ -238,18 +264,28 @@ func (g *gpu) time(queue func() error) (time.Duration, error) {
 
 // load gives the function for compiled code, JIT-compiling it the first time.
 func (g *gpu) load(c *compile.Compiled) (*cuda.Function, time.Duration, error) {
-	ptx, err := c.PTX()
+	source, err := c.PTX()
+	if g.nvrtc != nil {
+		source = c.CUDA()
+	}
 	if err != nil {
 		return nil, 0, err
 	}
-	if m := g.byPTX[ptx]; m != nil {
+	if m := g.bySource[source]; m != nil {
 		return m.fn, 0, nil
 	}
-	m, err := g.ctx.Load([]byte(ptx), cuda.JIT{})
+	start, image, entry := time.Now(), []byte(source), c.Func.Name
+	if g.nvrtc != nil {
+		entry = cudac.Entry(c.Func)
+		if image, err = g.nvrtc.Compile(source, c.Func.Name+".cu", g.real); err != nil {
+			return nil, 0, err
+		}
+	}
+	m, err := g.ctx.Load(image, cuda.JIT{})
 	if err != nil {
 		return nil, 0, err
 	}
-	fn, err := m.Function(c.Func.Name)
+	fn, err := m.Function(entry)
 	if err != nil {
 		m.Close()
 		return nil, 0, err
@@ -260,6 +296,6 @@ func (g *gpu) load(c *compile.Compiled) (*cuda.Function, time.Duration, error) {
 			return nil, 0, err
 		}
 	}
-	g.byPTX[ptx] = &loaded{m, fn}
-	return fn, m.Time, nil
+	g.bySource[source] = &loaded{m, fn}
+	return fn, time.Since(start), nil
 }

@@ -58,8 +58,9 @@ func Names() []string { return []string{"interp", "sim", "cuda", "auto"} }
 var ErrNoGPU = errors.New("no NVIDIA GPU")
 
 // Open opens a device: "interp", "sim" (or "sim:sm_80" for another target than
-// the default), "cuda" or "cuda:N", and "auto", which is the first GPU where
-// there is one and the interpreter elsewhere.
+// the default), "cuda" (or "cuda:1", "cuda:sm_80" for an older target's code,
+// "cuda:nvrtc" for code that goes through CUDA C++), and "auto", which is the
+// first GPU where there is one and the interpreter elsewhere.
 func Open(name string) (Device, error) {
 	kind, which, _ := strings.Cut(name, ":")
 	switch kind {

@@ -139,7 +139,7 @@ func TestConcurrentRuns(t *testing.T) {
 }
 
 func TestOpen(t *testing.T) {
-	for name, want := range map[string]string{"smi": "did you mean sim?", "sim:sm_70": "no target", "cuda:x": "not a GPU number"} {
+	for name, want := range map[string]string{"smi": "did you mean sim?", "sim:sm_70": "no target", "cuda:x": "no GPU number", "cuda:sm_70": "no target"} {
 		if _, err := Open(name); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("Open(%s): %v", name, err)
 		}

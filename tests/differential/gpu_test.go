@@ -3,20 +3,17 @@ package differential
 import (
 	"context"
 	"errors"
+	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/tests/record"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
 var recorder = record.Flags()
-
-// row is one line of tests/record/programs.json: one launch.
-type row struct {
-	record.Row
-	JITms  float64 `json:"jit_ms"`
-	ExecUs float64 `json:"exec_us"`
-}
 
 const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o differential.test ./tests/differential && ./differential.test -test.run GPU -test.v -record programs.json -commit COMMIT, and put programs.json and random.json in tests/record"
 
@@ -38,7 +35,17 @@ func TestGPUAgrees(t *testing.T) {
 	info := gpu.Describe()
 	stamp.GPU, stamp.Driver, stamp.Target = info.Title, info.Driver, info.Arch
 	interp, sim := open(t, "interp"), open(t, "sim")
-	var rows []row
+	also := map[string]device.Device{}
+	for _, way := range ways {
+		d, err := device.Open("cuda:" + way)
+		if err != nil {
+			t.Errorf("%s: %v", way, err)
+			continue
+		}
+		defer d.Close()
+		also[way] = d
+	}
+	var rows []Row
 	for _, l := range launches(t) {
 		ctx := context.Background()
 		want, err := interp.Run(ctx, l.Program, l.Args)
@@ -51,7 +58,7 @@ func TestGPUAgrees(t *testing.T) {
 			t.Errorf("%s: %v", l.Name, err)
 			continue
 		}
-		r := row{Row: stamp}
+		r := Row{Row: stamp}
 		r.Name, r.Hash, r.Result = l.Name, l.Hash(), "equal"
 		got, err := gpu.Run(ctx, l.Program, l.Args)
 		if err != nil {
@@ -76,6 +83,13 @@ func TestGPUAgrees(t *testing.T) {
 		if r.Differ > 0 {
 			r.Result = "differ"
 		}
+		r.Also = map[string]string{}
+		for way, d := range also {
+			r.Also[way] = agrees(ctx, d, l, want.Args)
+			if r.Also[way] != "equal" && !strings.HasPrefix(r.Also[way], "refused: ") {
+				t.Errorf("%s: %s: %s", l.Name, way, r.Also[way])
+			}
+		}
 		r.JITms, r.ExecUs = float64(got.JIT.Microseconds())/1000, float64(got.Exec.Nanoseconds())/1000
 		t.Logf("%-24s %s: %d of %d differ, JIT %.1f ms, run %.1f µs", l.Name, r.Result, r.Differ, r.Of, r.JITms, r.ExecUs)
 		rows = append(rows, r)
@@ -85,6 +99,36 @@ func TestGPUAgrees(t *testing.T) {
 	}
 }
 
+// ways are the other ways to the GPU that the corpus takes.
+var ways = []string{"sm_80", "sm_86", "sm_89", "nvrtc"}
+
+// agrees runs a launch in another way and says how it went.
+func agrees(ctx context.Context, d device.Device, l Launch, want []ir.Arg) string {
+	got, err := d.Run(ctx, l.Program, l.Args)
+	if problems := (diag.List)(nil); errors.As(err, &problems) {
+		return "refused: " + problems[0].Msg // by a rule: the target has no such instruction
+	}
+	if err != nil {
+		return err.Error()
+	}
+	differ, of := 0, 0
+	for i, a := range want {
+		if a.Array == nil {
+			continue
+		}
+		of += a.Array.Len()
+		for k := range a.Array.Len() {
+			if got.Args[i].Array.Code(k) != a.Array.Code(k) {
+				differ++
+			}
+		}
+	}
+	if differ > 0 {
+		return fmt.Sprintf("%d of %d differ", differ, of)
+	}
+	return "equal"
+}
+
 // TestRecord reads what GPU runs proved and says which rows no longer hold for
 // the program as it is now. Stale rows are no failure: they wait for a GPU.
 func TestRecord(t *testing.T) {
@@ -92,7 +136,7 @@ func TestRecord(t *testing.T) {
 	for _, l := range launches(t) {
 		now[l.Name] = l.Hash()
 	}
-	stale, proved, problems := record.Check(record.Read[row](t, "programs.json"), "program", now, howTo)
+	stale, proved, problems := record.Check(record.Read[Row](t, "programs.json"), "program", now, howTo)
 	for _, err := range problems {
 		t.Error(err)
 	}

@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tilus-lab/tilus-lab/tests/record"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -149,4 +150,14 @@ func Summary(p *ir.Program, args []ir.Arg) string {
 		b.WriteByte('\n')
 	}
 	return b.String()
+}
+
+// Row is one line of tests/record/programs.json: one launch.
+type Row struct {
+	record.Row
+	// Also says how the same launch went in other ways: as code for older
+	// targets, and as CUDA C++ through NVRTC. "equal", or what went wrong.
+	Also   map[string]string `json:"also"`
+	JITms  float64           `json:"jit_ms"`
+	ExecUs float64           `json:"exec_us"`
 }

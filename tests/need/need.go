@@ -1,7 +1,7 @@
 // Package need finds the outside programs that some tests use, and decides what
 // happens when one is missing: the test skips and says how to get it, except where it
 // is required, and there it fails. Required is everything when CI=true, and what the
-// comma-separated list TILUS_LAB_REQUIRE names (jupyter, chromium, ptxas).
+// comma-separated list TILUS_LAB_REQUIRE names (jupyter, chromium, ptxas, nvrtc).
 package need
 
 import (
@@ -48,6 +48,19 @@ func Ptxas(t testing.TB) string {
 			if p = executable(p); p != "" {
 				return p
 			}
+		}
+		return ""
+	})
+}
+
+// NVRTC is NVIDIA's run-time compiler of CUDA C++ from the wheel of the pinned
+// environment; it needs no GPU.
+func NVRTC(t testing.TB) string {
+	t.Helper()
+	return found(t, "nvrtc", "run `bash tests/setup/python.sh`", func(root string) string {
+		paths, _ := filepath.Glob(filepath.Join(root, "tests", ".env", "venv", "lib", "python*", "site-packages", "nvidia", "*", "lib", "libnvrtc.so.*"))
+		for _, p := range paths {
+			return p
 		}
 		return ""
 	})

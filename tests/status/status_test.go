@@ -105,8 +105,8 @@ func matrix(t *testing.T) []line {
 			lowered[l.Name] = true
 		}
 	}
-	rows := map[string]record.Row{}
-	for _, r := range record.Read[record.Row](t, "programs.json") {
+	rows := map[string]differential.Row{}
+	for _, r := range record.Read[differential.Row](t, "programs.json") {
 		rows[r.Name] = r
 	}
 	examples := broken()
@@ -149,13 +149,16 @@ func matrix(t *testing.T) []line {
 			continue
 		}
 		c["sim"], c["PTX"] = "simulated", "assembles"
-		c["CUDA C"] = "not built: printed for reading, no compiler has seen it"
+		c["CUDA C"] = "assembles" // tests/differential gives every program to NVRTC
 		c["GPU"] = "not built: no GPU has run a program with it"
 		for _, l := range uses[op.Name] {
 			r, ok := rows[l.Name]
 			switch {
 			case ok && r.Hash == hash[l.Name] && strings.HasPrefix(r.Result, "equal") && r.Differ == 0:
 				c["GPU"] = fmt.Sprintf("proved on GPU: %s, %s, %s", r.GPU, l.Name, r.Hash)
+				if r.Also["nvrtc"] == "equal" {
+					c["CUDA C"] = fmt.Sprintf("proved on GPU: through NVRTC, %s, %s, %s", r.GPU, l.Name, r.Hash)
+				}
 			case ok && strings.HasPrefix(c["GPU"], "not built"):
 				c["GPU"] = fmt.Sprintf("not built: stale, %s was proved with hash %s and has %s", l.Name, r.Hash, hash[l.Name])
 			}
@@ -168,7 +171,7 @@ func matrix(t *testing.T) []line {
 func markdown(lines []line) string {
 	var b strings.Builder
 	b.WriteString("# Status of the instructions\n\nWritten by `go test ./tests/status -update`; `tilus-lab status` prints it. *built*: there, and held by tests that need no machine. " +
-		"*simulated*: the interpreter and the simulator give the same bits. *assembles*: NVIDIA's assembler takes the PTX. *proved*: equal bits on a GPU, recorded in tests/record. *stale*: proved for another text. –: not built, for the reason below.\n\n")
+		"*simulated*: the interpreter and the simulator give the same bits. *assembles*: NVIDIA's assembler takes the PTX, its run-time compiler the CUDA C++. *proved*: equal bits on a GPU, recorded in tests/record. *stale*: proved for another text. –: not built, for the reason below.\n\n")
 	fmt.Fprintf(&b, "| instruction | %s |\n|---|%s\n", strings.Join(columns, " | "), strings.Repeat("---|", len(columns)))
 	reasons := map[string][]string{}
 	for _, l := range lines {

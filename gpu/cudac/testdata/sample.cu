@@ -13,7 +13,7 @@ typedef long long int64_t;
 extern __shared__ __align__(1024) unsigned char shared_memory[];
 
 extern "C" __global__ void __maxnreg__(40)
-sample(uint64_t d0 /* x: *f16 */,
+kernel_sample(uint64_t d0 /* x: *f16 */,
 	uint64_t d1 /* y: *f32 */,
 	uint32_t r2 /* n: i32 */)
 {
