@@ -120,14 +120,22 @@ func (v *verifier) define(val Value, pos diag.Pos) {
 	v.undo = append(v.undo, val)
 }
 
-func (v *verifier) use(val Value, want Type, pos diag.Pos, what string) {
+// use checks a value that an instruction or region uses: its input i, or another where
+// i is negative.
+func (v *verifier) use(val Value, want Type, pos diag.Pos, what string, i int) {
 	got := v.f.Type(val)
+	if got != None && v.scope[val] && (want == None || got == want) {
+		return
+	}
+	if i >= 0 {
+		what = fmt.Sprintf("%s input %d", what, i)
+	}
 	switch {
 	case got == None:
 		v.errs.Addf(pos, "Code.V1", "", "%s: %%%d is no value of the function", what, val)
 	case !v.scope[val]:
 		v.errs.Addf(pos, "Code.V3", "", "%s: %%%d is not defined before", what, val)
-	case want != None && got != want:
+	default:
 		v.errs.Addf(pos, "Code.V4", "", "%s: %%%d is %s, must be %s", what, val, got, want)
 	}
 }
@@ -141,7 +149,7 @@ func (v *verifier) region(r *Region, pos diag.Pos) {
 		pos = in.Pos
 	}
 	for _, y := range r.Yield {
-		v.use(y, None, pos, "yield")
+		v.use(y, None, pos, "yield", -1)
 	}
 }
 
@@ -175,7 +183,7 @@ func (v *verifier) instr(in *Instr) {
 		if !row.Memory() && row.Class != Async || row.Collective {
 			bad("Code.I3", "only memory, copy and atomic instructions of single lanes can be guarded")
 		}
-		v.use(in.Guard, Pred, in.Pos, row.Name+" guard")
+		v.use(in.Guard, Pred, in.Pos, row.Name+" guard", -1)
 		want = append(append([]Type(nil), row.In...), row.Out...)
 	}
 	results := row.Out
@@ -192,7 +200,7 @@ func (v *verifier) instr(in *Instr) {
 		bad("Code.I4", "%d inputs, must be %d", len(in.In), len(want))
 	} else {
 		for i, val := range in.In {
-			v.use(val, want[i], in.Pos, fmt.Sprintf("%s input %d", row.Name, i))
+			v.use(val, want[i], in.Pos, row.Name, i)
 		}
 	}
 	if len(in.Regions) != 0 {
@@ -308,7 +316,7 @@ func (v *verifier) control(in *Instr, bad func(code, format string, args ...any)
 				want = Pred
 			}
 		}
-		v.use(val, want, in.Pos, fmt.Sprintf("%s input %d", name, i))
+		v.use(val, want, in.Pos, name, i)
 	}
 	types := func(vals []Value) []Type {
 		ts := make([]Type, len(vals))

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
@@ -46,9 +47,12 @@ func dot(l *lowerer, in *ir.Instr) {
 	l.refuse(in.Pos, "Lower.E2", "%s", strings.Join(why, "; "))
 }
 
+// forms are the instructions of the catalogue.
+var forms = sync.OnceValue(arch.Forms)
+
 // machineForm is the instruction of the catalogue that computes a form.
 func machineForm(f ir.DotForm, a, b, c dtype.Type) (arch.Form, error) {
-	for _, m := range arch.Forms() {
+	for _, m := range forms() {
 		plain := m.Blocks <= 1 && m.Selectors == 0 && !strings.HasSuffix(m.Name, ".satfinite") && !strings.HasSuffix(m.Name, ".xor.popc")
 		if plain && m.M == f.M && m.N == 8 && m.K == f.K && m.A == a && m.B == b && m.C == c && m.D == c {
 			return m, nil

@@ -359,6 +359,24 @@ func checkViewReplicas(in *Instr, from, to Type) *Violation {
 	if checkViewPlace(nil, in) != nil {
 		return nil
 	}
+	// reads are the slots of the source that the bits of each slot lie in.
+	reads := make([][]int, ts)
+	for s := range reads {
+		for b := range tw {
+			if k := to.BitOf(s, b) / fw; !slices.Contains(reads[s], k) {
+				reads[s] = append(reads[s], k)
+			}
+		}
+	}
+	// alike reports that slot s has the same bits in both threads.
+	alike := func(t, t0, s int) bool {
+		for _, k := range reads[s] {
+			if src[t*fs+k] != src[t0*fs+k] {
+				return false
+			}
+		}
+		return true
+	}
 	first := make([]int, to.Layout.Size()) // thread·slots + slot + 1 of the first holder
 	for t := range to.Layout.Threads() {
 		for s := range ts {
@@ -368,6 +386,9 @@ func checkViewReplicas(in *Instr, from, to Type) *Violation {
 				continue
 			}
 			t0, s0 := (first[e]-1)/ts, (first[e]-1)%ts
+			if s0 == s && alike(t, t0, s) {
+				continue
+			}
 			for b := range tw {
 				if origin(t, to.BitOf(s, b)) != origin(t0, to.BitOf(s0, b)) {
 					return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("threads %d and %d would both hold element %v but hold different bits of %s", t0, t, to.Layout.Index(t, s), in.In[0].Var().Name),
@@ -390,9 +411,15 @@ func SlotMap(from, to Type) (slots []int, ok bool) {
 	dims, _ := from.Dims()
 	held, n := from.Layout.Flat(), from.Layout.Slots()
 	slots = make([]int, to.Layout.Slots())
+	// What is needed is the thread's part and the slot's together.
+	part := make([]int32, len(slots))
+	for s := range part {
+		part[s] = int32(BroadcastIndex(dims, to.Layout.Index(0, s)))
+	}
 	for t := range to.Layout.Threads() {
+		base := int32(BroadcastIndex(dims, to.Layout.Index(t, 0)))
 		for s := range slots {
-			need := int32(BroadcastIndex(dims, to.Layout.Index(t, s)))
+			need := base + part[s]
 			if t > 0 {
 				if held[t*n+slots[s]] != need {
 					return nil, false
