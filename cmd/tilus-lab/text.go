@@ -102,7 +102,9 @@ func newCheck() *cobra.Command {
 it breaks, and a way out. "tilus-lab explain" tells more about a rule. A FILE may
 also be the name of an example program. Register layouts that a program leaves out
 are inferred; with --layouts each is printed with the instruction and the rule that
-it follows from, and then the program with all of them.`,
+it follows from, and then the program with all of them. Where two instructions want
+different layouts of a tile, ConvertLayout is put between them, and a note says what
+it costs.`,
 		Example: `  tilus-lab check matmul.tile
   tilus-lab check --layouts matmul.tile
   tilus-lab check -D W=i4 -D BK=32 matmul_any`,
@@ -120,6 +122,9 @@ it follows from, and then the program with all of them.`,
 				p, trace, err := infer.Parse(name, src, bind, compile.Layouts())
 				if layouts {
 					fmt.Fprint(cmd.OutOrStdout(), trace)
+				}
+				for _, n := range trace.Notes() {
+					fmt.Fprintf(cmd.OutOrStdout(), "%s: note: %s\n\thelp: %s\n", n.Pos, n.Msg, n.Help)
 				}
 				switch {
 				case err != nil:

@@ -2,6 +2,7 @@ package compile
 
 import (
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/exchange"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/infer"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -57,4 +58,9 @@ func (nvidia) TMemoryLoads() []layout.Layout {
 		layout.Local(2, 1).Spatial(8, 4),             // 16x128b
 		layout.Spatial(32, 1),                        // 32x32b
 	}
+}
+
+func (nvidia) Conversion(from, to ir.Type) infer.Way {
+	c := exchange.Plan(from, to)
+	return infer.Way{Cost: c.Cost(), Shared: c.Kind == "shared", Text: c.String()}
 }

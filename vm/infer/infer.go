@@ -53,6 +53,8 @@ type Tile struct {
 	Register layout.Layout
 	Shared   layout.Shared
 	TMemory  layout.TMemory
+
+	v *ir.Var // of the program; nil in a graph that was made by hand
 }
 
 // Layout is the tile's layout in notation, "" if it is not known.
@@ -84,6 +86,20 @@ type Instr struct {
 	// Along and Vector say what a global access may move at once: Vector elements
 	// in a row along dimension Along of the tile.
 	Along, Vector int
+	// Threads run the instruction, where it stands in a thread group; 0 is all of
+	// the block.
+	Threads int
+
+	src      *ir.Instr // of the program
+	operands []int     // of src, for each of In
+}
+
+// name is what the program calls the instruction.
+func (in *Instr) name() string {
+	if in.src != nil {
+		return in.src.Op.Name
+	}
+	return in.Op
 }
 
 func (in *Instr) tiles() []*Tile { return append(slices.Clone(in.In), in.Out...) }
@@ -112,6 +128,16 @@ type Target interface {
 	// TMemoryLoads lists what a warp holds of 32-bit elements after a load from
 	// tensor memory, the preferred form first; each has 16 or 32 lanes as rows.
 	TMemoryLoads() []layout.Layout
+	// Conversion says how ConvertLayout takes a register tensor from one layout to
+	// another, and what it costs: 0 is nothing, 2 a shuffle.
+	Conversion(from, to ir.Type) Way
+}
+
+// Way is how registers go from one layout to another.
+type Way struct {
+	Cost   int
+	Shared bool // through the memory of the block, with barriers of all its threads
+	Text   string
 }
 
 // Product is a matrix instruction of one warp: A is [M, K], B is [K, N], and C
@@ -122,19 +148,53 @@ type Product struct {
 	A, B, C layout.Layout
 }
 
+// Notes lists the conversions that were put into the program, each at its place with
+// its cost: nothing where registers only change names, else shuffles or accesses of
+// shared memory.
+func (t Trace) Notes() []diag.Problem {
+	var out []diag.Problem
+	for _, s := range t {
+		if s.From == nil {
+			continue
+		}
+		out = append(out, diag.Problem{Pos: s.Instr.Pos,
+			Msg:  fmt.Sprintf("%s needs %s as %s, it lies as %s: ConvertLayout is put in, %s", s.Instr.name(), s.From.Name, s.Tile.Layout(), s.From.Layout(), s.Way.Text),
+			Help: "write a layout that suits both sides to be rid of it, or write ConvertLayout yourself"})
+		if s.Result {
+			last := &out[len(out)-1]
+			last.Msg = fmt.Sprintf("%s gives %s as %s, it lies as %s: ConvertLayout is put in, %s", s.Instr.name(), s.Tile.Name, s.From.Layout(), s.Tile.Layout(), s.Way.Text)
+		}
+	}
+	return out
+}
+
 // MaxInstrs bounds a graph, and so the time that inference takes.
 const MaxInstrs = 4096
 
-// Step is one layout found.
+// Step is one layout found, or one conversion put where two instructions want
+// different layouts of a tile.
 type Step struct {
-	Rule  string // name of the row of Rules
+	Rule  string // name of the row of Rules; RuleConversion
 	Instr *Instr
 	Tile  *Tile
+	// From is the tile whose elements Tile has in another layout, and Way how they
+	// get there; nil where Tile's layout was found.
+	From *Tile
+	Way  Way
+	// Result says that Tile is a result of Instr, which it makes as From.
+	Result bool
 }
 
-// String is the step in a line: "t6: local(2, 1).spatial(8, 4) by LoadGlobal (load.global)".
+// RuleConversion is the Rule of a step that puts a ConvertLayout into the program.
+const RuleConversion = "conversion"
+
+// String is the step in a line: "t6: local(2, 1).spatial(8, 4) by LoadGlobal (load.global)",
+// "a1: local(2).spatial(32) from a, spatial(32).local(2), by ConvertLayout for Dot (conversion): 3 shuffles and 2 choices in each thread".
 func (s Step) String() string {
-	return fmt.Sprintf("%s: %s by %s (%s)", s.Tile.Name, s.Tile.Layout(), s.Instr.Op, s.Rule)
+	if s.From != nil {
+		return fmt.Sprintf("%s: %s from %s, %s, by ConvertLayout for %s (%s): %s", s.Tile.Name, s.Tile.Layout(), s.From.Name, s.From.Layout(), s.Instr.name(), s.Rule, s.Way.Text)
+	}
+	return fmt.Sprintf("%s: %s by %s (%s)", s.Tile.Name, s.Tile.Layout(), s.Instr.name(), s.Rule)
 }
 
 // Trace is the steps of an inference, in order.
@@ -194,6 +254,21 @@ func (f found) set() bool {
 
 // Threads is the number of threads of the block.
 func (g *Graph) Threads() int { return g.Warps * g.Target.Lanes() }
+
+// threads and warps are those that run an instruction.
+func (g *Graph) threads(in *Instr) int {
+	if in.Threads > 0 {
+		return in.Threads
+	}
+	return g.Threads()
+}
+
+func (g *Graph) warps(in *Instr) int {
+	if in.Threads > 0 {
+		return max(1, in.Threads/g.Target.Lanes())
+	}
+	return g.Warps
+}
 
 // Infer sets the layouts of all tiles that have none, and tells how. Where it is
 // stuck the error is a [diag.List] with an entry for each tile that is left, and
@@ -257,7 +332,7 @@ func (g *Graph) round(table []Rule, byOp map[string][]int) Trace {
 			var steps Trace
 			for _, f := range table[c.rule].apply(g, in) {
 				if f.set() {
-					steps = append(steps, Step{table[c.rule].Name, in, f.tile})
+					steps = append(steps, Step{Rule: table[c.rule].Name, Instr: in, Tile: f.tile})
 				}
 			}
 			if steps != nil {

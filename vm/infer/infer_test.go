@@ -156,7 +156,7 @@ func TestInferredProductRuns(t *testing.T) {
 
 func TestStuckSaysWhere(t *testing.T) {
 	_, trace, err := infer.Parse("x.tile", `program p<1>(a: *i32) warps=1 {
-	x = AllocateRegister(init=0) : register i32[32]
+	x = AllocateRegister(init=0) : register i32[65537]
 	ga = ViewGlobal(a) : global i32[64]
 	y = LoadGlobal(ga, offset=[0]) : register i32[64]
 	z = Add(y, 1) : register i32[64] spatial(64)
@@ -166,7 +166,7 @@ func TestStuckSaysWhere(t *testing.T) {
 	if err == nil {
 		t.Fatalf("no error; trace:\n%s", trace)
 	}
-	for _, want := range []string{"x.tile:2:", "no layout of x, i32 [32], follows from AllocateRegister [Infer.E1]", "help: write its layout", "[Type.C2]"} {
+	for _, want := range []string{"x.tile:2:", "no layout of x, i32 [65537], follows from AllocateRegister [Infer.E1]", "help: write its layout", "[Type.C2]"} {
 		if !strings.Contains(err.Error(), want) {
 			t.Errorf("%v\nlacks %q", err, want)
 		}
@@ -254,7 +254,9 @@ func TestLoadSharedFollowsMemory(t *testing.T) {
 		{"shared_layout([4, 256], [4, 256], [260, 1])", "local(2, 1).spatial(2, 64).local(1, 4)"}, // rows begin at multiples of 4
 		{"shared_row_major(4, 256).apply_swizzle(base=1, bits=2, shift=3)", "spatial(1, 128).local(4, 2)"},
 		{"shared_row_major(128)", "spatial(128)"},
-		{"shared_row_major(3, 3)", ""}, // 9 elements do not spread over 128 threads
+		{"shared_row_major(3, 3)", "replicated(3, 3, num_workers=128)"}, // 9 elements do not spread over 128 threads
+		{"shared_row_major(3, 12)", "replicated(3, 3, num_workers=32).spatial(1, 4)"},
+		{"shared_row_major(257, 3)", ""}, // too many for each thread
 	} {
 		l, err := layout.ParseShared(c.shared)
 		if err != nil {

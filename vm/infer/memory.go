@@ -33,13 +33,50 @@ func (g *Graph) rowsOf(t *Tile) bool {
 
 func sharedSwizzle(g *Graph, in *Instr) []found {
 	r, s := pairOf(in)
-	if r == nil || s == nil || !r.Known || !s.wants() || !g.rowsOf(r) {
+	if r == nil || s == nil || !r.Known || !s.wants() {
 		return nil
 	}
-	if l, err := layout.SharedRowMajorSwizzle(s.Elem.Bits(), s.Shape...); err == nil {
-		return smem(s, l)
+	whole, order := g.unpermuted(s)
+	rows := *r
+	if !whole.wants() {
+		return nil // s follows from it
+	}
+	if order != nil {
+		// What is read across is written in rows, and ldmatrix reads either way.
+		if len(order) != len(r.Shape) {
+			return nil
+		}
+		l, err := r.Register.Permute(order...)
+		if err != nil {
+			return nil
+		}
+		rows.Register = l
+	}
+	if !g.rowsOf(&rows) {
+		return nil
+	}
+	if l, err := layout.SharedRowMajorSwizzle(whole.Elem.Bits(), whole.Shape...); err == nil {
+		return smem(whole, l)
 	}
 	return nil
+}
+
+// unpermuted is the tile that s is a permutation of, and where its
+// dimensions stand in s; s itself, and nil, if it is none.
+func (g *Graph) unpermuted(s *Tile) (*Tile, []int) {
+	for _, in := range g.Instrs {
+		if in.Op != "PermuteShared" || len(in.In) != 1 || len(in.Out) != 1 || in.Out[0] != s {
+			continue
+		}
+		order := in.Dims
+		if len(order) == 0 {
+			for d := len(s.Shape) - 1; d >= 0; d-- {
+				order = append(order, d)
+			}
+		}
+		return in.In[0], inverse(order)
+	}
+	return s, nil
 }
 
 func sharedRows(g *Graph, in *Instr) []found {
@@ -80,10 +117,10 @@ func loadRows(g *Graph, in *Instr) []found {
 				outer[d] /= n
 			}
 		}
-		if !fits || size(outer) < g.Warps { // some warps would only repeat others
+		if !fits || size(outer) < g.warps(in) { // some warps would only repeat others
 			continue
 		}
-		if l, err := layout.AutoLocalSpatial(g.Warps, outer...); err == nil {
+		if l, err := layout.AutoLocalSpatial(g.warps(in), outer...); err == nil {
 			return reg(r, l.Mul(atom))
 		}
 	}
@@ -99,7 +136,7 @@ func loadShared(g *Graph, in *Instr) []found {
 	if len(s.Shape) != len(r.Shape) {
 		along, vector = 0, 1
 	}
-	if l, ok := sideBySide(g.Threads(), r.Shape, along, vector); ok {
+	if l, ok := sideBySide(g.threads(in), r.Shape, along, vector); ok {
 		return reg(r, l)
 	}
 	return nil
@@ -267,7 +304,7 @@ func tmemoryMove(g *Graph, in *Instr) []found {
 			continue
 		}
 		each := 32 / t.Elem.Bits() // elements in a 32-bit column
-		if warps := t.Shape[0] / 32; warps > g.Warps {
+		if warps := t.Shape[0] / 32; warps > g.warps(in) {
 			continue
 		}
 		for _, atom := range g.Target.TMemoryLoads() {

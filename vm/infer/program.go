@@ -47,21 +47,6 @@ func Parse(file, src string, bind map[string]string, target Target) (*ir.Program
 	return p, trace, nil
 }
 
-// Complete infers the layouts that the tiles of a program lack and sets them. It changes the program only where it finds all of them.
-func Complete(p *ir.Program, target Target) (Trace, error) {
-	g, vars := FromProgram(p, target)
-	trace, err := g.Infer()
-	if err != nil {
-		return trace, err
-	}
-	for v, t := range vars {
-		if !v.Type.HasLayout {
-			v.Type.Layout, v.Type.Shared, v.Type.HasLayout = t.Register, t.Shared, true
-		}
-	}
-	return trace, nil
-}
-
 // Assumed is the number that sizes given at launch are taken to be a multiple of
 // when a load is cut into vectors. Layouts are right for all sizes; a launch whose
 // sizes are such multiples gets the wide accesses.
@@ -89,7 +74,7 @@ func FromProgram(p *ir.Program, target Target) (*Graph, map[*ir.Var]*Tile) {
 			}
 			n *= s
 		}
-		t := &Tile{Name: v.Name, Elem: v.Type.Elem, Shape: shape, Pos: pos, Known: v.Type.HasLayout, Register: v.Type.Layout, Shared: v.Type.Shared}
+		t := &Tile{Name: v.Name, Elem: v.Type.Elem, Shape: shape, Pos: pos, Known: v.Type.HasLayout, Register: v.Type.Layout, Shared: v.Type.Shared, v: v}
 		if v.Type.IsShared() {
 			t.Space = Shared
 		}
@@ -97,15 +82,24 @@ func FromProgram(p *ir.Program, target Target) (*Graph, map[*ir.Var]*Tile) {
 		return t
 	}
 	steps := divisors{}
-	p.Body.Walk(func(s ir.Stmt) bool {
+	group := 0
+	var visit func(s ir.Stmt) bool
+	visit = func(s ir.Stmt) bool {
 		switch s := s.(type) {
+		case *ir.Group:
+			around := group
+			group = max(s.Size, 1)
+			s.Body.Walk(visit)
+			group = around
+			return false
 		case *ir.For:
 			steps.loop(s)
 		case *ir.Instr:
-			in := &Instr{Op: opOf(s), Pos: s.Pos}
-			for _, o := range s.In {
+			in := &Instr{Op: opOf(s), Pos: s.Pos, Threads: group, src: s}
+			for i, o := range s.In {
 				if t := tile(o.Var(), o.Pos); t != nil {
 					in.In = append(in.In, t)
+					in.operands = append(in.operands, i)
 				}
 			}
 			for i, v := range s.Out {
@@ -129,7 +123,8 @@ func FromProgram(p *ir.Program, target Target) (*Graph, map[*ir.Var]*Tile) {
 			g.Instrs = append(g.Instrs, in)
 		}
 		return true
-	})
+	}
+	p.Body.Walk(visit)
 	return g, tiles
 }
 

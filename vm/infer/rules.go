@@ -38,7 +38,7 @@ func rules() []Rule {
 		{"slice.assign", "a slice that is written to is its destination reduced; a destination without layout is held by every thread", []string{"SliceAssign"}, sliceAssign},
 		{"barrier", "every thread holds the address of a barrier", []string{"AllocBarrier"}, replicated},
 		{"dot", "of a product without layouts, the split over warps that needs the fewest registers; else operands from the result; by FMAs, every thread has the rows and columns that it needs", []string{"Dot", OpLaneDot}, dot},
-		{"wgmma", "the accumulator of wgmma lies as the instruction leaves it; operands as for tensor memory", []string{"WgmmaProduct"}, wgmma},
+		{"wgmma", "the accumulator of wgmma lies as the instruction leaves it; operands as for tensor memory", []string{"WgmmaProduct", "WgmmaDot"}, wgmma},
 		{"tmem.copy", "what is copied to tensor memory lies in a canonical form", []string{"TMemoryCopy"}, sharedOperands},
 		{"random", "four random numbers for each offset: the result is the offsets' layout four times over", []string{"Random"}, random},
 		{"binary", "operands from the result, reduced where they broadcast; the result from an operand of its shape", []string{OpBinary}, elementwise},
@@ -59,6 +59,8 @@ func rules() []Rule {
 		{"load.rows", "registers lie as ldmatrix leaves them, warps side by side", []string{"LoadShared"}, loadRows},
 		{"load.shared", "16 bytes a thread where the tile is large enough, threads side by side", []string{"LoadShared"}, loadShared},
 		{"shared.rows", "shared memory is row-major", []string{"LoadShared"}, sharedRows},
+		{"alloc", "a new tile that nothing else decides: threads side by side", []string{"AllocateRegister", "Indices"}, fresh},
+		{"none", "nothing follows", []string{"CopyAsync", "FreeShared"}, nothing},
 		{"convert", "a conversion of which nothing else decides a side changes nothing", []string{"ConvertLayout"}, elementwise},
 		{"shared.alloc", "shared memory that nothing else decides is row-major", []string{"AllocateShared"}, sharedRows},
 	}
@@ -160,9 +162,30 @@ func sideBySide(threads int, shape []int, along, vector int) (layout.Layout, boo
 	}
 	l, err := layout.AutoLocalSpatial(threads, outer...)
 	if err != nil {
-		return layout.Layout{}, false
+		var ok bool
+		if l, ok = uneven(threads, outer); !ok {
+			return layout.Layout{}, false
+		}
 	}
 	return l.Local(inner...), true
+}
+
+// unevenSlots bounds what a thread holds of a tile that does not divide among threads.
+const unevenSlots = 128
+
+// uneven spreads a tile over as many threads as divide its extents; the others repeat
+// them.
+func uneven(threads int, shape []int) (layout.Layout, bool) {
+	over, rest := slices.Clone(shape), slices.Clone(shape)
+	for d := len(shape) - 1; d >= 0; d-- {
+		over[d] = gcd(threads, shape[d])
+		threads /= over[d]
+		rest[d] = shape[d] / over[d]
+	}
+	if size(rest) > unevenSlots {
+		return layout.Layout{}, false
+	}
+	return layout.Replicated(threads, ones(len(shape))...).Local(rest...).Spatial(over...), true
 }
 
 func gcd(a, b int) int {
@@ -178,12 +201,27 @@ func global(g *Graph, in *Instr) []found {
 			continue
 		}
 		vector := gcd(max(1, in.Vector), max(1, 128/t.Elem.Bits()))
-		if l, ok := sideBySide(g.Threads(), t.Shape, in.Along, vector); ok {
+		if l, ok := sideBySide(g.threads(in), t.Shape, in.Along, vector); ok {
 			return reg(t, l)
 		}
 	}
 	return nil
 }
+
+// fresh is the rule of what makes a tile from nothing.
+func fresh(g *Graph, in *Instr) []found {
+	for _, t := range registers(in.Out) {
+		if !t.wants() {
+			continue
+		}
+		if l, ok := sideBySide(g.threads(in), t.Shape, 0, 1); ok {
+			return reg(t, l)
+		}
+	}
+	return nil
+}
+
+func nothing(*Graph, *Instr) []found { return nil }
 
 func atomic(g *Graph, in *Instr) []found {
 	tiles := registers(in.tiles())
@@ -200,7 +238,7 @@ func atomic(g *Graph, in *Instr) []found {
 		return all
 	}
 	if len(tiles) > 0 {
-		if l, ok := sideBySide(g.Threads(), tiles[0].Shape, 0, 1); ok {
+		if l, ok := sideBySide(g.threads(in), tiles[0].Shape, 0, 1); ok {
 			return reg(tiles[0], l)
 		}
 	}
@@ -208,17 +246,19 @@ func atomic(g *Graph, in *Instr) []found {
 }
 
 // everyThread is the layout in which each thread holds all of a tile.
-func everyThread(g *Graph, shape []int) layout.Layout {
-	return layout.Replicated(g.Threads(), shape...)
+func everyThread(g *Graph, in *Instr, shape []int) layout.Layout {
+	return layout.Replicated(g.threads(in), shape...)
 }
 
-func (g *Graph) fits(shape []int) bool { return size(shape) <= layout.MaxCells/g.Threads() }
+func (g *Graph) fits(in *Instr, shape []int) bool {
+	return size(shape) <= layout.MaxCells/g.threads(in)
+}
 
 func replicated(g *Graph, in *Instr) []found {
 	var all []found
 	for _, t := range registers(in.tiles()) {
-		if t.wants() && g.fits(t.Shape) {
-			all = append(all, reg(t, everyThread(g, t.Shape))...)
+		if t.wants() && g.fits(in, t.Shape) {
+			all = append(all, reg(t, everyThread(g, in, t.Shape))...)
 		}
 	}
 	return all
@@ -298,8 +338,8 @@ func sliceAssign(g *Graph, in *Instr) []found {
 
 func slicePair(g *Graph, in *Instr, whole, part *Tile) []found {
 	if whole.wants() {
-		if g.fits(whole.Shape) {
-			return reg(whole, everyThread(g, whole.Shape))
+		if g.fits(in, whole.Shape) {
+			return reg(whole, everyThread(g, in, whole.Shape))
 		}
 		return nil
 	}
