@@ -83,7 +83,7 @@ func (l *lowerer) partly(in *ir.Instr) bool {
 			return false
 		}
 	}
-	if in.Op.Class == ir.ClassElementwise {
+	if in.Op.Class == ir.ClassElementwise || onBarriers(in.Op.Name) {
 		return false
 	}
 	l.refuse(in.Pos, "Lower.E10", "%s in %d threads of a warp", in.Op.Name, l.threads.Size)

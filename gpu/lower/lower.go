@@ -97,6 +97,7 @@ func lowerWith(p *ir.Program, opt Options, tilesAt int) (*code.Func, error) {
 
 // lowerer is the state of one lowering.
 type lowerer struct {
+	hopper
 	*thread.Thread // the builder, and the number of the thread among those that run
 	p              *ir.Program
 	opt            Options
@@ -159,6 +160,7 @@ func (l *lowerer) params() {
 		}
 	}
 	l.workspaces()
+	l.tensorMaps()
 }
 
 func (l *lowerer) block(b *ir.Block) {
@@ -257,6 +259,23 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"AtomicScatterGlobal": atomicScatterGlobal,
 	"LockSemaphore":       lockSemaphore,
 	"ReleaseSemaphore":    releaseSemaphore,
+
+	"AllocateBarrier":       (*lowerer).allocateBarrier,
+	"ArriveBarrier":         arriveBarrier,
+	"ArriveExpectTxBarrier": arriveExpectTxBarrier,
+	"WaitBarrier":           waitBarrier,
+	"FenceProxyAsync":       fenceProxyAsync,
+
+	"CopyAsyncTensorGlobalToShared": copyTensorIn,
+	"CopyAsyncTensorSharedToGlobal": copyTensorOut,
+	"CopyAsyncTensorCommitGroup":    copyTensorCommit,
+	"CopyAsyncTensorWaitGroup":      copyTensorWait,
+
+	"WgmmaDot":         wgmmaDot,
+	"WgmmaFence":       wgmmaFence,
+	"WgmmaCommitGroup": wgmmaCommit,
+	"WgmmaWaitGroup":   wgmmaWait,
+	"SetMaxRegisters":  setMaxRegisters,
 
 	"Synchronize":          synchronize,
 	"AtomicScalar":         atomicScalar,

@@ -22,7 +22,7 @@ func (l *lowerer) allocateShared(in *ir.Instr) {
 	size := (v.Type.Shared.CountSize()*v.Type.Elem.Bits() + 7) / 8
 	l.named++
 	name := fmt.Sprintf("%s#%d", v.Name, l.named)
-	at, err := l.plan.Alloc(name, size, shared.Align)
+	at, err := l.plan.Alloc(name, size, l.sharedAlign(v))
 	if err != nil {
 		panic(err) // sizes are bounded by AllocateShared.C2
 	}
