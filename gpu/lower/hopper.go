@@ -111,7 +111,7 @@ func (l *lowerer) tensorMap(in *ir.Instr) {
 	if l.maps == nil {
 		l.maps = map[string]code.Value{}
 	}
-	l.maps[key] = l.Param(code.Param{Name: fmt.Sprintf("%s.map%d", v.Name, len(l.maps)), Kind: code.Tensor, Type: code.B64, Map: m})
+	l.maps[key] = l.Param(code.Param{Name: fmt.Sprintf("%s_map%d", v.Name, len(l.maps)), Kind: code.Tensor, Type: code.B64, Map: m})
 }
 
 // single runs f in the first thread of those that run.
@@ -463,7 +463,13 @@ func wgmmaWait(l *lowerer, in *ir.Instr) {
 		}
 	}
 	back = slices.DeleteFunc(back, func(v *ir.Var) bool { _, set := l.env[v]; return !set })
-	l.unflatten(back, l.Emit(code.OpWgmmaWait, []int64{int64(n)}, l.flatten(back)...))
+	args := l.flatten(back)
+	out := make([]code.Value, len(args))
+	for i := range out {
+		out[i] = l.Func().NewValue(code.B32)
+	}
+	l.Add(&code.Instr{Op: code.OpWgmmaWait, Imm: []int64{int64(n)}, In: args, Out: out})
+	l.unflatten(back, out)
 }
 
 // holds reports that the threads which run hold a register tensor.
