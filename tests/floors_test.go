@@ -22,7 +22,7 @@ const floors = `
 12 kernel/worker
 11 kernel/cell  kernel/session
 10 kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane
- 9 gpu/gemm/template  gpu/qmm  gpu/qmm/template  gpu/export
+ 9 gpu/attention/template  gpu/gemm/template  gpu/qmm  gpu/qmm/template  gpu/export
  8 gpu/tune  gpu/probe  gpu/blocktrace
  7 gpu/device
  6 gpu/compile  gpu/cost  layoutviz  layoutviz/theatre  layoutviz/timeline
