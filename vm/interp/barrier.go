@@ -153,13 +153,14 @@ type turn struct {
 	t       *sharedTile
 	b       *barrier
 	tile, i int
+	block   int
 	number  int64
 	phase   int64
 	name    string
 }
 
 // turnOf evaluates operands i, barriers, and i+1, a turn, in the memory of a block.
-func (m *Machine) turnOf(in *ir.Instr, i int, mem *sharedMemory) (*turn, error) {
+func (m *Machine) turnOf(in *ir.Instr, i int, mem memory) (*turn, error) {
 	s := m.get(in.In[i].Var()).shared
 	n, err := m.int(in.In[i+1].Expr)
 	if err != nil {
@@ -171,9 +172,9 @@ func (m *Machine) turnOf(in *ir.Instr, i int, mem *sharedMemory) (*turn, error) 
 	if at < 0 {
 		at, phase = at+size, phase-1
 	}
-	x := &turn{t: t, b: &t.barriers.list[at], tile: s.tile, i: int(at), number: n, phase: phase, name: s.name}
-	if !m.before(t.writer[at], someone) && mem == &m.smem {
-		return nil, problem(in.Pos, "Run.E4", "Synchronize behind AllocateBarrier, before the first use", "barriers %s may not be made yet: nothing orders this behind line %d", s.name, t.barriers.line)
+	x := &turn{t: t, b: &t.barriers.list[at], tile: s.tile, i: int(at), block: mem.block, number: n, phase: phase, name: s.name}
+	if !m.before(t.writer[at], someone) {
+		return nil, problem(in.Pos, "Run.E4", "Synchronize behind AllocateBarrier, before the first use; of another block's, ClusterSynchronize", "barriers %s may not be made yet: nothing orders this behind line %d", s.name, t.barriers.line)
 	}
 	return x, nil
 }
@@ -205,7 +206,7 @@ func (m *Machine) settleBarrier(in *ir.Instr, x *turn) error {
 	b.arrived = 0
 	b.gives, b.gathers = b.gathers, nil
 	if len(b.coming) > 0 {
-		b.gives.add(known{those{int64(m.block), m.copierOf(x.tile, x.i)}: m.order.epoch + 1})
+		b.gives.add(known{those{int64(x.block), m.copierOf(x.tile, x.i)}: m.order.epoch + 1})
 		m.order.epoch++
 	}
 	b.here, b.coming = append(b.here, b.coming...), nil
@@ -258,7 +259,7 @@ func arriveExpectTxBarrier(m *Machine, in *ir.Instr) error {
 }
 
 func waitBarrier(m *Machine, in *ir.Instr) error {
-	x, err := m.turnOf(in, 0, &m.smem)
+	x, err := m.turnOf(in, 0, m.own())
 	if err != nil {
 		return err
 	}

@@ -118,11 +118,14 @@ func (m *Machine) turn(save bool) {
 // that no other strand can make what it waits for.
 func (m *Machine) wait() (alone bool) {
 	m.frames[len(m.frames)-1].pc--
-	if len(m.strands) == 0 {
-		return true
+	if len(m.strands) > 0 {
+		m.strands[m.cur].blocked = true
+		if slices.ContainsFunc(m.strands, func(s strand) bool { return !s.dead && s.children == 0 && !s.blocked }) {
+			return false
+		}
 	}
-	m.strands[m.cur].blocked = true
-	return !slices.ContainsFunc(m.strands, func(s strand) bool { return !s.dead && s.children == 0 && !s.blocked })
+	m.idle = true
+	return m.othersIdle()
 }
 
 // leaveLoop ends the innermost loop, or its present turn.

@@ -13,6 +13,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -27,7 +28,7 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E2", Text: "An argument has at least as many elements as its view.", Why: "Views are made of the pointer alone; the argument must cover them."},
 	{Code: "Run.E3", Text: "Register elements are written before they are read."},
 	{Code: "Run.E4", Text: "What one thread writes to memory, another reads or writes only after a barrier; and what one reads, another writes only after one.", Why: "Without one the order is not defined; on a GPU either may come first."},
-	{Code: "Run.E5", Text: "Every grid dimension is 1 to 65535 blocks (the first up to 2147483647)."},
+	{Code: "Run.E5", Text: "Every grid dimension is 1 to 65535 blocks (the first up to 2147483647), and a multiple of the cluster's."},
 	{Code: "Run.E6", Text: "A view has 1 to 2147483647 elements.", Why: "Indices are 32 bits wide."},
 	{Code: "Run.E7", Text: "A program ends within the step limit, when one is set."},
 	{Code: "Run.E8", Text: "A cast with domain=finite meets only values that are finite in the result's type.", Why: "The code on a GPU relies on it; another value would become any."},
@@ -50,6 +51,7 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E25", Text: "Shared memory that tensor copies or products read is overwritten only after a wait for their group, and a barrier."},
 	{Code: "Run.E26", Text: "Rows of tensors that tensor copies use are multiples of 16 bytes, and tiles begin at multiples of their swizzle's period."},
 	{Code: "Run.E27", Text: "WgmmaDot runs in whole warpgroups: a multiple of 128 threads from a multiple of 128 on."},
+	{Code: "Run.E28", Text: "The blocks of a cluster that an instruction names are there, and have not ended.", Why: "The shared memory of a block that has ended may be another's."},
 }
 
 // Machine is a launch in progress.
@@ -81,11 +83,18 @@ type state struct {
 	cur     int
 	order   order
 	smem    sharedMemory
-	cluster []peer // of the running cluster; nil for programs without
-	idle    bool   // the running block waits as a whole
-	steps   int64
-	done    bool
-	fault   error // found where a block of statements ended
+	// Of programs with clusters: the blocks of the running one, its number and barrier,
+	// the rank of the running block and what it waits for.
+	cluster   []peer
+	clusterAt int
+	gathering gathering
+	rank      int
+	idle      bool
+	syncing   bool
+	syncAt    int64
+	steps     int64
+	done      bool
+	fault     error // found where a block of statements ended
 }
 
 // frame is an open block of statements; loop is the statement that repeats it.
@@ -151,7 +160,7 @@ func New(p *ir.Program, args []ir.Arg, opts ...Option) (*Machine, error) {
 	if err := m.bind(args); err != nil {
 		return nil, err
 	}
-	m.enterBlock(0)
+	m.begin()
 	return m, nil
 }
 
@@ -195,6 +204,10 @@ func CheckArgs(p *ir.Program, args []ir.Arg) (grid [3]int, err error) {
 			return grid, list.Err()
 		}
 		grid[i] = int(n)
+		if i < len(p.Cluster) && grid[i]%p.Cluster[i] != 0 {
+			list.Addf(e.Position(), "Run.E5", "check the sizes given as arguments", "grid dimension %d, %s, is %d, which is no multiple of the cluster's %d", i, e, n, p.Cluster[i])
+			return grid, list.Err()
+		}
 	}
 	if err := checkAssumed(p, lookup); err != nil {
 		return grid, err
@@ -422,6 +435,7 @@ func (m *Machine) Step() error {
 	}
 	m.settle()
 	m.turn(true)
+	m.rotate()
 	return m.fault
 }
 
@@ -465,7 +479,7 @@ func (m *Machine) settle() {
 		}
 		m.frames = m.frames[:len(m.frames)-1]
 	}
-	m.enterBlock(m.block + 1)
+	m.leaveBlock()
 }
 
 func (m *Machine) set(v *ir.Var, x value) { m.vars[m.slots[v]] = x }
@@ -612,6 +626,11 @@ func (s state) clone() state {
 	s.vars = append([]value(nil), s.vars...)
 	s.order = s.order.clone()
 	s.smem = s.smem.clone()
+	s.cluster = slices.Clone(s.cluster)
+	for i := range s.cluster {
+		s.cluster[i] = s.cluster[i].clone()
+	}
+	s.gathering.gathers, s.gathering.gives = maps.Clone(s.gathering.gathers), maps.Clone(s.gathering.gives)
 	return s
 }
 

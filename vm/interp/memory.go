@@ -86,6 +86,9 @@ var meanings = map[string]meaning{
 	"WgmmaWaitGroup":   wgmmaWait,
 	"SetMaxRegisters":  nothing,
 
+	"ClusterRank":        clusterRank,
+	"ClusterSynchronize": clusterSynchronize,
+
 	"Synchronize":          synchronize,
 	"AtomicScalar":         atomicScalar,
 	"GridDependencyWait":   nothing,

@@ -88,7 +88,7 @@ func copyTensorIn(m *Machine, in *ir.Instr) error {
 	}
 	for _, mem := range to {
 		t := mem.tiles[s.tile]
-		if mem == &m.smem {
+		if mem.block == m.block {
 			if t, err = m.use(in, s); err != nil {
 				return err
 			}

@@ -1,6 +1,9 @@
 package ir
 
-import "maps"
+import (
+	"maps"
+	"slices"
+)
 
 // Comments are the // comments and blank lines of a program's text, by what they
 // stand at. A line is a comment with its slashes, or "" for a blank line.
@@ -26,7 +29,7 @@ func Clone(p *Program) *Program {
 		c.to = NewComments()
 		c.to.Top, c.to.Bottom = p.Comments.Top, p.Comments.Bottom
 	}
-	q := &Program{Name: p.Name, Warps: p.Warps, Pos: p.Pos, Source: p.Source, Bindings: maps.Clone(p.Bindings), Comments: c.to}
+	q := &Program{Name: p.Name, Warps: p.Warps, Cluster: slices.Clone(p.Cluster), Pos: p.Pos, Source: p.Source, Bindings: maps.Clone(p.Bindings), Comments: c.to}
 	for _, v := range p.Params {
 		q.Params = append(q.Params, c.variable(v))
 	}

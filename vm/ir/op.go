@@ -81,10 +81,11 @@ const (
 	AttrInts                   // a list of integer constants: [2]
 	AttrNumber                 // one numeric constant: 0, -1.5
 	AttrWord                   // one of the words of the row: stream
+	AttrText                   // text in quotes: "k = {}"; it is the attribute's Word
 )
 
 func (k AttrKind) String() string {
-	return [...]string{"list of expressions", "list of integers", "number", "word"}[k]
+	return [...]string{"list of expressions", "list of integers", "number", "word", "text"}[k]
 }
 
 // AttrSpec is an attribute that an op takes.

@@ -44,6 +44,7 @@ var general = []RuleDoc{
 	{"Prog.C1", "warps is 1 to 32.", "A block has at most 1024 threads."},
 	{"Prog.C2", "The grid has 1 to 3 dimensions, each an integer expression of constants and scalar parameters.", ""},
 	{"Prog.C3", "Parameter names are distinct.", ""},
+	{"Prog.C4", "A cluster is 1 to 8 blocks, along dimensions of the grid.", "Every GPU with clusters runs 8 blocks at the same time."},
 }
 
 // Rules lists every rule, general ones first, then op by op.
@@ -101,6 +102,12 @@ func (v *verifier) program() {
 	}
 	if len(p.Grid) < 1 || len(p.Grid) > 3 {
 		v.add(p.Pos, "Prog.C2", "", "the grid has %d dimensions", len(p.Grid))
+	}
+	for d, n := range p.Cluster {
+		if d >= len(p.Grid) || n < 1 || p.ClusterSize() > MaxClusterBlocks || p.ClusterSize() < 1 {
+			v.add(p.Pos, "Prog.C4", "write cluster=[2] or cluster=[2, 1]", "a cluster is %v blocks", p.Cluster)
+			break
+		}
 	}
 	v.loopVar, v.shared = map[*Var]bool{}, map[*Var]bool{}
 	v.threads, v.holders = Threads{0, p.Threads()}, map[*Var]Threads{}

@@ -28,6 +28,9 @@ func Format(p *ir.Program) string {
 		f.seen[v] = true
 	}
 	fmt.Fprintf(&f.b, ") warps=%d ", p.Warps)
+	if len(p.Cluster) > 0 {
+		fmt.Fprintf(&f.b, "cluster=[%s] ", strings.Trim(strings.ReplaceAll(fmt.Sprint(p.Cluster), " ", ", "), "[]"))
+	}
 	f.block(p.Body)
 	f.b.WriteByte('\n')
 	f.lines(f.comments.Bottom)
@@ -197,6 +200,9 @@ func (f *formatter) instr(s *ir.Instr) {
 }
 
 func attrText(op *ir.Op, a ir.Attr) string {
+	if spec := op.Spec(a.Name); spec != nil && spec.Kind == ir.AttrText {
+		return `"` + a.Word + `"`
+	}
 	if a.Word != "" {
 		return a.Word
 	}

@@ -220,6 +220,20 @@ func (p *parser) program(bind map[string]string) *ir.Program {
 		prog.Warps = int(p.constInt(t))
 		p.warps = diag.Problem{Pos: t.pos, End: p.toks[p.i-1].end()}
 	}
+	if p.peek().is("cluster") {
+		p.next()
+		p.expect("=", "cluster")
+		p.expect("[", "cluster")
+		for !p.accept("]") {
+			if len(prog.Cluster) > 0 {
+				p.expect(",", "cluster")
+			}
+			prog.Cluster = append(prog.Cluster, int(p.constInt(p.peek())))
+			if len(prog.Cluster) > MaxList {
+				p.limit(p.peek(), "more than %d dimensions", MaxList)
+			}
+		}
+	}
 	open := p.expect("{", "a program's head")
 	body := p.i
 	p.i = grid
@@ -725,6 +739,14 @@ func (p *parser) attr(op *ir.Op) ir.Attr {
 			p.fail(w, codeSyntax, "", "%s is one word: %s", t.text, strings.Join(spec.Words, ", "))
 		}
 		a.Word = p.next().text
+		return a
+	}
+	if spec := op.Spec(t.text); spec != nil && spec.Kind == ir.AttrText {
+		w := p.next()
+		if w.kind != tString {
+			p.fail(w, codeSyntax, t.text+`="…"`, "a text in quotes is needed, not %s", w.describe())
+		}
+		a.Word = w.text[1 : len(w.text)-1]
 		return a
 	}
 	if spec := op.Spec(t.text); spec != nil && spec.Kind == ir.AttrNumber {
