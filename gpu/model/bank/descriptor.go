@@ -212,25 +212,32 @@ func (c Canonical) CuTe(elementBits int, d Descriptor, groups int) (string, erro
 // At is the byte offset from the start address (which the swizzle must leave
 // aligned) of element [mn, k] of the tile.
 func (c Canonical) At(elementBits int, d Descriptor, mn, k int) (int, error) {
+	at, err := c.Plain(elementBits, d, mn, k)
+	if err != nil {
+		return 0, err
+	}
+	m, err := FindTMAMode(c.Mode)
+	return m.Apply(at), err
+}
+
+// Plain is the same before the swizzle: the machine adds it to the start address and
+// swizzles the sum.
+func (c Canonical) Plain(elementBits int, d Descriptor, mn, k int) (int, error) {
 	n, _, err := c.units()
 	if err != nil {
 		return 0, err
 	}
 	t := 128 / elementBits
-	at := 0
 	if c.Major == "K" {
 		next := chunk
 		if n == 1 {
 			next = d.Leading
 		}
-		at = mn%8*n*chunk + mn/8*d.Stride + k%t*elementBits/8 + k/t*next
-	} else {
-		far, along := d.Leading, d.Stride
-		if n == 1 {
-			far, along = d.Stride, d.Leading
-		}
-		at = mn%t*elementBits/8 + mn/t%n*chunk + mn/t/n*far + k%8*n*chunk + k/8*along
+		return mn%8*n*chunk + mn/8*d.Stride + k%t*elementBits/8 + k/t*next, nil
 	}
-	m, err := FindTMAMode(c.Mode)
-	return m.Apply(at), err
+	far, along := d.Leading, d.Stride
+	if n == 1 {
+		far, along = d.Stride, d.Leading
+	}
+	return mn%t*elementBits/8 + mn/t%n*chunk + mn/t/n*far + k%8*n*chunk + k/8*along, nil
 }

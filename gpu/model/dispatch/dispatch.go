@@ -200,7 +200,8 @@ type Step struct {
 }
 
 // Steps lists what events can be, in the order of a launch and then of making a
-// queue.
+// queue. Names of files and functions are those of the sources: ROCm/clr,
+// ROCm/ROCR-Runtime (with libhsakmt) and Linux's amdkfd and amdgpu.
 func Steps() []Step {
 	hip := Place{"user", "HIP", "hipamd/src/hip_module.cpp", "hipModuleLaunchKernel"}
 	clr := func(file, function string) Place {
@@ -237,7 +238,7 @@ func Steps() []Step {
 
 		{"create", "a queue is asked for", Vendor, rocr("hsa.cpp", "hsa_queue_create")},
 		{"ring", "its ring buffer is allocated, every slot INVALID", Vendor, rocr("amd_aql_queue.cpp", "AqlQueue::AqlQueue")},
-		{"ioctl", "the request crosses the border to the driver", Vendor, Place{"user", "libhsakmt", "src/queues.c", "hsaKmtCreateQueue"}},
+		{"ioctl", "the request crosses the border to the driver", Vendor, Place{"user", "libhsakmt", "libhsakmt/src/queues.c", "hsaKmtCreateQueue"}},
 		{"enter", "the driver takes the request", Vendor, kfd("kfd_chardev.c", "kfd_ioctl_create_queue")},
 		{"register", "the queue joins its process", Vendor, kfd("kfd_process_queue_manager.c", "pqm_create_queue")},
 		{"mqd", "its memory queue descriptor is filled in", Vendor, kfd("kfd_mqd_manager_v9.c", "init_mqd")},
@@ -245,7 +246,7 @@ func Steps() []Step {
 		{"list", "the queue joins the device's queues", Vendor, kfd("kfd_device_queue_manager.c", "create_queue_cpsch")},
 		{"unmap", "the queues that are mapped are preempted", Vendor, kfd("kfd_device_queue_manager.c", "unmap_queues_cpsch")},
 		{"runlist", "a list of all processes' MQDs is sent through the HIQ", Vendor, kfd("kfd_packet_manager.c", "pm_send_runlist")},
-		{"oversubscribed", "the run list asks for more than there is", Vendor, kfd("kfd_packet_manager.c", "pm_calc_rlib_size")},
+		{"oversubscribed", "the run list asks for more than there is", Vendor, kfd("kfd_packet_manager.c", "pm_create_runlist_ib")},
 		{"map", "the scheduler maps an MQD to a hardware queue", Assumed, hws},
 		{"hqd", "the driver picks a hardware queue", Vendor, kfd("kfd_device_queue_manager.c", "allocate_hqd")},
 		{"load", "the driver writes the MQD into the registers of the HQD", Vendor, Place{"driver", "amdgpu", "drivers/gpu/drm/amd/amdgpu/amdgpu_amdkfd_gfx_v9.c", "kgd_gfx_v9_hqd_load"}},
@@ -278,16 +279,16 @@ func (e Event) String() string {
 	return s
 }
 
-// trace collects events up to a limit.
-type trace struct {
+// story collects events up to a limit.
+type story struct {
 	events []Event
 	limit  int
 	cut    bool
 	steps  map[string]Step
 }
 
-func newTrace(limit int) *trace {
-	t := &trace{limit: limit, steps: map[string]Step{}}
+func newStory(limit int) *story {
+	t := &story{limit: limit, steps: map[string]Step{}}
 	for _, s := range Steps() {
 		t.steps[s.Name] = s
 	}
@@ -295,7 +296,7 @@ func newTrace(limit int) *trace {
 }
 
 // on reports whether further events are kept; sentences need not be made if not.
-func (t *trace) on() bool {
+func (t *story) on() bool {
 	if len(t.events) < t.limit {
 		return true
 	}
@@ -304,7 +305,7 @@ func (t *trace) on() bool {
 }
 
 // add appends an event and returns its number, -1 where it is not kept.
-func (t *trace) add(e Event) int {
+func (t *story) add(e Event) int {
 	if !t.on() {
 		return -1
 	}

@@ -177,7 +177,7 @@ func CreateQueues(c Creation) ([]Event, []HQD, error) {
 			}
 		}
 	}
-	t := newTrace(DefaultEvents)
+	t := newStory(DefaultEvents)
 	last, mapped := -1, 0
 	say := func(step, actor, why string, args ...any) {
 		last = t.add(Event{Step: step, Actor: actor, Block: -1, Cause: last, Why: fmt.Sprintf(why, args...)})

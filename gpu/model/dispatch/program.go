@@ -87,7 +87,7 @@ func (p Program) Lower() (Scenario, error) {
 	if len(p.Launches) == 0 || len(p.Launches) > MaxKernels {
 		return Scenario{}, fmt.Errorf("dispatch: a program of %d launches; there must be 1 to %d", len(p.Launches), MaxKernels)
 	}
-	l := &lowering{p: p, m: m, policy: policy, pool: NewPool(policy, p.MaxHW), t: newTrace(cmp.Or(p.Options.Events, DefaultEvents)),
+	l := &lowering{p: p, m: m, policy: policy, pool: NewPool(policy, p.MaxHW), t: newStory(cmp.Or(p.Options.Events, DefaultEvents)),
 		masks: map[string]Mask{}, queues: map[*PoolQueue]*lowered{}, names: map[string]uint64{}}
 	if err := l.streams(); err != nil {
 		return Scenario{}, err
@@ -119,7 +119,7 @@ type lowering struct {
 	m      Machine
 	policy Policy
 	pool   *Pool
-	t      *trace
+	t      *story
 	masks  map[string]Mask
 	queues map[*PoolQueue]*lowered
 	order  []*lowered

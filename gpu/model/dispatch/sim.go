@@ -75,7 +75,7 @@ type Scenario struct {
 	Queues  []Queue          `json:"queues"`
 	Signals map[string]int64 `json:"signals,omitempty"`
 
-	before *trace // what happened in software
+	before *story // what happened in software
 }
 
 // BlockRun is where and when a block ran; SE and CU are -1 and the ticks -1 if it
@@ -123,7 +123,7 @@ type Result struct {
 	Options  Options      `json:"options"`
 	Ticks    int          `json:"ticks"` // when the last block ended
 	Runs     []*KernelRun `json:"runs"`
-	Events   []Event      `json:"events"`
+	Events   []Event      `json:"-"`
 	Cut      bool         `json:"cut,omitempty"`      // the trace does not keep all events
 	Deadlock *Deadlock    `json:"deadlock,omitempty"` // why not everything ended
 	Placed   int          `json:"placed"`             // blocks that ran
@@ -231,7 +231,7 @@ type sim struct {
 	maxWaves int
 	signals  map[string]int64
 	lastSig  map[string]int // event that changed it
-	t        *trace
+	t        *story
 	last     int
 	placed   int
 	dead     *Deadlock
@@ -248,7 +248,7 @@ func newSim(s Scenario) (*sim, error) {
 	}
 	r := &sim{m: m, o: s.Options, signals: map[string]int64{}, lastSig: map[string]int{}, t: s.before, maxWaves: 32 * m.Dies * m.SEs * m.CUs}
 	if r.t == nil {
-		r.t = newTrace(limit)
+		r.t = newStory(limit)
 	}
 	for k, v := range s.Signals {
 		r.signals[k] = v

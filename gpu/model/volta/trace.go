@@ -299,7 +299,7 @@ func numbers(v []float64) []number {
 }
 
 // MarshalJSON is the run as one object: what was set up, the instructions, the dot
-// products with what alignment cut off, and the events in order. The same run
+// products with what alignment cut off, and the events as a trace. The same run
 // gives the same bytes.
 func (r *Run) MarshalJSON() ([]byte, error) {
 	type instr struct {
@@ -343,6 +343,6 @@ func (r *Run) MarshalJSON() ([]byte, error) {
 		"product": r.Setup.String(), "numerics": r.Setup.Numerics, "pace": r.Pace, "cycles": r.Total,
 		"cycles_mean": Meaning, "facts": Facts(),
 		"tags":         map[Tag]string{Primary: Primary.Say(), Secondary: Secondary.Say(), Derived: Derived.Say(), Assumed: Assumed.Say()},
-		"instructions": list, "dots": dots, "events": r.Events, "D": sums,
+		"instructions": list, "dots": dots, "trace": r.Trace(), "D": sums,
 	})
 }

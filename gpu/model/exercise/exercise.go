@@ -1,0 +1,139 @@
+// Package exercise asks questions about the machines of gpu/model and grades the
+// answers with them: the models make the question, know what is right, and say what
+// a wrong answer would mean. A seed picks the question, so that the same one can be
+// asked again, and another one to each student.
+//
+// Kinds: [Owner] (which lane holds an element of a Volta fragment), [Swizzle] (place
+// a swizzle so that two accesses have no conflicts), [Mask] (spread compute units so
+// that a kernel ends early), [Mistake] (statements of well-known texts, one of which
+// each is wrong).
+package exercise
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"strings"
+)
+
+// Kind is a kind of question.
+type Kind struct {
+	Name string
+	Doc  string
+	make func(r *rand.Rand) (*Question, error)
+}
+
+// The names of the kinds.
+const (
+	Owner   = "owner"
+	Swizzle = "swizzle"
+	Mask    = "mask"
+	Mistake = "mistake"
+)
+
+// Kinds lists the kinds.
+func Kinds() []Kind {
+	return []Kind{
+		{Owner, "which lanes hold an element of a Volta fragment, or what a lane's register holds", newOwner},
+		{Swizzle, "a swizzle with which two accesses to a tile have no bank conflicts", newSwizzle},
+		{Mask, "compute units of an AMD GPU, spread so that a kernel ends as early as it can", newMask},
+		{Mistake, "find the mistake in a statement that texts about these machines make", newMistake},
+	}
+}
+
+// Question is one question. What is right is not part of what is printed.
+type Question struct {
+	Kind    string   `json:"kind"`
+	Seed    uint64   `json:"seed"`
+	Text    string   `json:"text"`
+	Choices []string `json:"choices,omitempty"` // answered by a letter, a for the first
+	Form    string   `json:"form"`              // what an answer looks like
+
+	answer string
+	why    string // said where the answer is right, or asked for
+	grade  func(answer string) (Verdict, error)
+}
+
+// Verdict is what an answer is worth. Say is a sentence that the model makes of it.
+type Verdict struct {
+	Right bool   `json:"right"`
+	Say   string `json:"say"`
+}
+
+func (v Verdict) String() string {
+	if v.Right {
+		return "right: " + v.Say
+	}
+	return "not yet: " + v.Say
+}
+
+// New asks a question.
+func New(kind string, seed uint64) (*Question, error) {
+	var names []string
+	for _, k := range Kinds() {
+		if k.Name == kind {
+			q, err := k.make(rand.New(rand.NewPCG(seed, 0x7e11)))
+			if err != nil {
+				return nil, fmt.Errorf("exercise: %s %d: %w", kind, seed, err)
+			}
+			q.Kind, q.Seed = kind, seed
+			return q, nil
+		}
+		names = append(names, k.Name)
+	}
+	return nil, fmt.Errorf("exercise: no kind %.40q; there are %s", kind, strings.Join(names, ", "))
+}
+
+// MaxAnswer is the longest answer in bytes.
+const MaxAnswer = 1000
+
+// Grade grades an answer. An answer that cannot be read is not yet right, and the
+// verdict says what an answer looks like.
+func (q *Question) Grade(answer string) Verdict {
+	answer = strings.TrimSpace(answer)
+	if answer == "" {
+		return Verdict{Say: "no answer; " + q.Form}
+	}
+	if len(answer) > MaxAnswer {
+		return Verdict{Say: fmt.Sprintf("an answer of %d bytes; %s", len(answer), q.Form)}
+	}
+	v, err := q.grade(answer)
+	if err != nil {
+		return Verdict{Say: fmt.Sprintf("%v; %s", err, q.Form)}
+	}
+	return v
+}
+
+// Answer is a right answer, and why it is right.
+func (q *Question) Answer() (answer, why string) { return q.answer, q.why }
+
+// String is the question with its choices.
+func (q *Question) String() string {
+	var b strings.Builder
+	b.WriteString(q.Text)
+	for i, c := range q.Choices {
+		fmt.Fprintf(&b, "\n  %c  %s", 'a'+i, c)
+	}
+	fmt.Fprintf(&b, "\n(%s)", q.Form)
+	return b.String()
+}
+
+// letter reads the letter of one of n choices.
+func letter(answer string, n int) (int, error) {
+	a := strings.ToLower(strings.Trim(answer, " .()"))
+	if len(a) != 1 || int(a[0]-'a') >= n {
+		return 0, fmt.Errorf("%.20q is none of the letters", answer)
+	}
+	return int(a[0] - 'a'), nil
+}
+
+// numbers reads whole numbers between anything else.
+func numbers(answer string) []int {
+	var out []int
+	for _, f := range strings.FieldsFunc(answer, func(r rune) bool { return r < '0' || r > '9' }) {
+		n := 0
+		if _, err := fmt.Sscan(f, &n); err == nil && len(f) < 10 {
+			out = append(out, n)
+		}
+	}
+	return out
+}
