@@ -491,3 +491,12 @@ func setMaxRegisters(l *lowerer, in *ir.Instr) {
 		l.Op(code.OpSetMaxRegInc, []int64{n})
 	}
 }
+
+func clusterRank(l *lowerer, in *ir.Instr) {
+	l.env[in.Out[0]] = val{scalar: l.Op(code.OpClusterCtaRank, nil)}
+}
+
+func clusterSynchronize(l *lowerer, _ *ir.Instr) {
+	l.Op(code.OpClusterArrive, nil)
+	l.Op(code.OpClusterWait, nil)
+}

@@ -81,6 +81,10 @@ func lowerWith(p *ir.Program, opt Options, tilesAt int) (*code.Func, error) {
 		launch.Grid = append(launch.Grid, a)
 	}
 	launch.SharedBytes = exchange.Scratch(p)
+	if len(p.Cluster) > 0 {
+		launch.Cluster = [3]int{1, 1, 1}
+		copy(launch.Cluster[:], p.Cluster)
+	}
 	l.Func().Launch = launch
 	l.At(p.Pos)
 	l.params()
@@ -276,6 +280,9 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"WgmmaCommitGroup": wgmmaCommit,
 	"WgmmaWaitGroup":   wgmmaWait,
 	"SetMaxRegisters":  setMaxRegisters,
+
+	"ClusterRank":        clusterRank,
+	"ClusterSynchronize": clusterSynchronize,
 
 	"Synchronize":          synchronize,
 	"AtomicScalar":         atomicScalar,
