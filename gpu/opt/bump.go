@@ -18,13 +18,21 @@ import (
 // within its buffer in every turn or a mistake, and no difference of two turns
 // wraps.
 func Bump(f *code.Func) bool {
-	b := &bumper{f: f, inside: make([]int, len(f.Types)), def: make([]*code.Instr, len(f.Types)), uses: make([]int, len(f.Types)), pointers: map[code.Value]bool{}}
+	b := newBumper(f, nil)
+	b.each = b.loop
+	b.region(f.Body, 0)
+	return b.changed
+}
+
+// newBumper looks at a function; each rewrites a loop and gives what to compute
+// before it.
+func newBumper(f *code.Func, each func(in *code.Instr, depth int) []*code.Instr) *bumper {
+	b := &bumper{f: f, inside: make([]int, len(f.Types)), def: make([]*code.Instr, len(f.Types)), uses: make([]int, len(f.Types)), pointers: map[code.Value]bool{}, each: each}
 	for i, v := range f.Body.Args {
 		b.pointers[v] = f.Params[i].Kind == code.Pointer
 	}
 	f.Body.Uses(func(v *code.Value) { b.uses[*v]++ })
-	b.region(f.Body, 0)
-	return b.changed
+	return b
 }
 
 type bumper struct {
@@ -33,6 +41,7 @@ type bumper struct {
 	def      []*code.Instr
 	uses     []int
 	pointers map[code.Value]bool // parameters that are pointers
+	each     func(in *code.Instr, depth int) []*code.Instr
 	changed  bool
 }
 
@@ -56,7 +65,7 @@ func (b *bumper) region(r *code.Region, depth int) {
 			b.region(sub, depth+loop)
 		}
 		if in.Op == code.OpFor {
-			out = append(out, b.loop(in, depth)...)
+			out = append(out, b.each(in, depth)...)
 		}
 		for _, v := range in.Out {
 			b.set(v, depth, in)

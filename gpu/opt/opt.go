@@ -36,6 +36,7 @@ func Passes() []Pass {
 		{"fold", "what starts an address has constants in it", Fold},
 		{"hoist", "what starts an address in an inner loop may be the same in every turn of the outer one", Hoist},
 		{"cse", "addresses of one tensor start and move alike", Cse},
+		{"ring", "the stage of a pipeline's turn is a remainder, and a division by a constant is slow", Ring},
 		{"dce", "folding and merging leave values that nobody reads", Dce},
 	}
 }
