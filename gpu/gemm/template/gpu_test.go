@@ -20,6 +20,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
 const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o gemm.test ./gpu/gemm/template && " +
@@ -29,6 +30,7 @@ const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o gemm.test ./gpu/gem
 var (
 	recordTo = flag.String("record", "", "write what TestGPULadder measured to this file, one JSON row a step")
 	exportTo = flag.String("export", "", "write the kernels that tests/peers/gemm_peer.py times to this folder")
+	sweep    = flag.Bool("sweep", false, "export the schedules that defaults are chosen from")
 	commit   = flag.String("commit", "", "commit that the test binary was built from")
 )
 
@@ -186,18 +188,78 @@ type kernel struct {
 	N       int      `json:"n"`
 	K       int      `json:"k"`
 	Params  []string `json:"params"`
+	// Unchecked says that the results mean nothing.
+	Unchecked bool `json:"unchecked,omitempty"`
+}
+
+// peak is as many matrix instructions as the product takes, on fragments that never
+// change: what the matrix unit gives without any loads. Its results mean nothing.
+const peak = `program mma_sync_peak<M/128*(N/128)>(a: *f16, b: *f16, c: *f16, M: i32, N: i32, K: i32) warps=4 {
+	block = BlockIndices()
+	ga = ViewGlobal(a) : global f16[M, K]
+	gb = ViewGlobal(b) : global f16[K, N]
+	gc = ViewGlobal(c) : global f16[M, N]
+	bi = block % (M/128)
+	bj = block/(M/128)
+	ra = LoadGlobal(ga, offset=[bi*128, 0]) : register f16[128, 16] spatial(2, 1).replicated(4, 2, num_workers=2).local(2, 1).spatial(8, 4).local(1, 2)
+	rb = LoadGlobal(gb, offset=[0, bj*128]) : register f16[16, 128] replicated(1, 1, num_workers=2).spatial(1, 2).column_local(2, 8).column_spatial(4, 8).local(2, 1)
+	acc = AllocateRegister(init=0) : register f32[128, 128] spatial(2, 2).local(4, 8).local(2, 1).spatial(8, 4).local(1, 2)
+	for k in 0..K/16 unroll=4 {
+		acc = Dot(ra, rb, acc) : register f32[128, 128] spatial(2, 2).local(4, 8).local(2, 1).spatial(8, 4).local(1, 2)
+	}
+	half = Cast(acc) : register f16[128, 128] spatial(2, 2).local(4, 8).local(2, 1).spatial(8, 4).local(1, 2)
+	StoreGlobal(gc, half, offset=[bi*128, bj*128])
+}
+`
+
+// exported are steps with schedules.
+type exported struct {
+	step int
+	s    Schedule
+}
+
+// schedules are what TestExport writes: the defaults, or many of steps 2 to 5.
+func schedules() []exported {
+	var out []exported
+	if !*sweep {
+		for step := range Steps {
+			out = append(out, exported{step, Schedule{}})
+		}
+		return out
+	}
+	for _, tile := range [][4]int{{128, 128, 2, 2}, {256, 128, 4, 2}, {128, 256, 2, 4}} {
+		for _, k := range []int{32, 64} {
+			s := Schedule{M: tile[0], N: tile[1], K: k, WarpsM: tile[2], WarpsN: tile[3]}
+			out = append(out, exported{2, s}, exported{3, s})
+			for s.Stages = 3; s.Stages <= 5; s.Stages++ {
+				s.Group = 0
+				out = append(out, exported{4, s})
+				for _, s.Group = range []int{4, 8} {
+					out = append(out, exported{5, s})
+				}
+			}
+		}
+	}
+	return out
 }
 
 // TestExport writes the kernels for the peer script; without -export it only makes
 // them.
 func TestExport(t *testing.T) {
 	var list []kernel
-	for step := range Steps {
-		p, err := Matmul(step, Schedule{})
+	for _, e := range schedules() {
+		p, err := Matmul(e.step, e.s)
+		if err != nil && *sweep {
+			continue // too large
+		}
 		if err != nil {
 			t.Fatal(err)
 		}
 		k, ptx := export(t, p)
+		if *sweep {
+			k.Name = fmt.Sprintf("%s %dx%dx%d, %dx%d warps, %d stages, groups of %d", p.Name, e.s.M, e.s.N, e.s.K, e.s.WarpsM, e.s.WarpsN, e.s.Stages, e.s.Group)
+			k.PTX = fmt.Sprintf("%d.ptx", len(list))
+		}
 		list = append(list, k)
 		if *exportTo == "" {
 			continue
@@ -209,11 +271,21 @@ func TestExport(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
+	p, err := text.Parse("peak.tile", peak, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	k, ptx := export(t, p)
+	k.Unchecked = true
+	list = append(list, k)
 	data, err := json.MarshalIndent(list, "", "\t")
 	if err != nil {
 		t.Fatal(err)
 	}
 	if *exportTo != "" {
+		if err := os.WriteFile(filepath.Join(*exportTo, k.PTX), []byte(ptx), 0o666); err != nil {
+			t.Fatal(err)
+		}
 		if err := os.WriteFile(filepath.Join(*exportTo, "kernels.json"), data, 0o666); err != nil {
 			t.Fatal(err)
 		}

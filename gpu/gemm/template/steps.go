@@ -130,26 +130,34 @@ func (m *maker) ahead(turns build.Value) {
 		b.CopyAsyncWaitGroup(build.N(m.Stages - 2))
 		b.Synchronize()
 	}
-	// load names the fragments at kk of a stage.
-	load := func(a, bb string, stage any, kk any) (build.Value, build.Value) {
+	wait()
+	load := func(a, bb string, stage, kk any) (build.Value, build.Value) {
 		return b.LoadShared(a, sa, m.left(16), build.Offset(stage, 0, kk)), b.LoadShared(bb, sb, m.right(16), build.Offset(stage, kk, 0))
 	}
-	wait()
 	ra, rb := load("ra", "rb", 0, 0)
-	next := func(stage, kk any) {
-		na, nb := load("na", "nb", stage, kk)
-		b.Dot("acc", ra, rb, m.acc, m.sums)
-		b.Assign("ra", na, m.left(16))
-		b.Assign("rb", nb, m.right(16))
-	}
+	steps := m.K / 16
 	b.For("k", from, end, func(k build.Value) {
 		turn := since(k)
-		m.copyStage(sa, sb, turn.Add(m.Stages-1).Mod(m.Stages), k.Add(m.Stages-1))
-		if m.K > 16 {
-			b.For("kk", 1, m.K/16, func(kk build.Value) { next(turn.Mod(m.Stages), kk.Mul(16)) }, build.Unroll(-1))
+		for i := 1; i <= steps; i++ {
+			stage, kk := turn.Mod(m.Stages), i*16
+			if i == steps {
+				// Without a barrier between them, the copies would wait for themselves.
+				if steps == 1 {
+					m.copyStage(sa, sb, turn.Add(m.Stages-1).Mod(m.Stages), k.Add(m.Stages-1))
+				}
+				wait()
+				stage, kk = turn.Add(1).Mod(m.Stages), 0
+			}
+			na, nb := load("na", "nb", stage, kk)
+			// Copies write shared memory, so that the assembler moves no load of
+			// fragments over them: they stand behind one.
+			if i == 1 && steps > 1 {
+				m.copyStage(sa, sb, turn.Add(m.Stages-1).Mod(m.Stages), k.Add(m.Stages-1))
+			}
+			b.Dot("acc", ra, rb, m.acc, m.sums)
+			b.Assign("ra", na, m.left(16))
+			b.Assign("rb", nb, m.right(16))
 		}
-		wait()
-		next(turn.Add(1).Mod(m.Stages), 0)
 	})
 	// Copies behind the last turn have to end before their place is used anew.
 	b.CopyAsyncWaitAll()
