@@ -111,8 +111,12 @@ func (b *Builder) Emit(op Op, imm []int64, in ...Value) []Value {
 	if v, ok := b.fold(row, imm, in); ok {
 		return []Value{v}
 	}
-	out := make([]Value, len(row.Out))
-	for i, t := range row.Out {
+	types := row.Out
+	if row.Through {
+		types = b32s[:len(in)-len(row.In)]
+	}
+	out := make([]Value, len(types))
+	for i, t := range types {
 		out[i] = b.f.NewValue(t)
 	}
 	b.Add(&Instr{Op: op, In: in, Out: out, Imm: imm})

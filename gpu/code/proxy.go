@@ -332,3 +332,6 @@ func WGMMA(d, a, b dtype.Type, n int, registers, sat bool) (Op, error) {
 	}
 	return OpInvalid, fmt.Errorf("code: no wgmma of D[64, %d] %s from %s and %s", n, d, a, b)
 }
+
+// Proxied reports whether the op is one of [ProxyRows].
+func (op Op) Proxied() bool { return op >= firstProxy }

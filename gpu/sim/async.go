@@ -86,6 +86,11 @@ func (w *warp) beginCopy(i *inst) {
 				t[j].copier = int16(w.id*lanes + l + 1)
 			}
 		}
+		if w.b.cl != nil {
+			j := &job{n: int32(len(w.b.cl.jobs) + 1), w: w, pos: i.pos, op: i.op}
+			w.b.cl.jobs = append(w.b.cl.jobs, j)
+			w.b.ledger.expect(j, c.at, size)
+		}
 		w.flight[l].open = append(w.flight[l].open, c)
 	}
 }
@@ -120,6 +125,12 @@ func (w *warp) waitCopies(i *inst) {
 func (w *warp) land(c landing) {
 	s := &w.b.shared
 	copy(s.data[c.at:c.at+uint64(c.size)], c.data[:])
+	if l := &w.b.ledger; w.b.cl != nil && l.marks != nil {
+		for j := c.at; j < c.at+uint64(c.size); j++ {
+			l.marks[j].job, l.marks[j].writer = 0, w.reader(int(c.lane))
+		}
+		return
+	}
 	if s.track == nil {
 		return
 	}

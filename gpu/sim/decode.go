@@ -34,6 +34,7 @@ const (
 	kJump    // to target
 	kSpin    // stay until in[1] is in memory
 	kEndLoop // bring the lanes together
+	kProxy   // instructions of [code.ProxyRows] with effects
 	kEnd
 )
 
@@ -44,6 +45,7 @@ type inst struct {
 	op      code.Op
 	class   code.Class
 	in      [16]int32
+	more    []int32 // registers that a product changes, or that a wait gives back
 	out     [8]int32
 	nin     int // inputs without fallbacks
 	nout    int
@@ -55,6 +57,7 @@ type inst struct {
 	meaning func(imm []int64, a, b, c uint64) uint64
 	exact   code.Exact
 	plan    *matrixPlan // of a matrix instruction
+	group   *groupPlan  // of a product of a warpgroup
 	flops   int64       // of a lane, or of the warp
 	pos     diag.Pos
 }
@@ -64,6 +67,9 @@ type program struct {
 	regs    int // registers
 	params  []int32
 	ordered bool // blocks must run one after the other
+	// clocked is set where order comes from more than barriers of the block: see
+	// [cluster]. products is set where there are products of warpgroups.
+	clocked, products bool
 }
 
 type decoder struct {
@@ -77,7 +83,7 @@ const lanes = 32
 // decode flattens the regions into jumps between instructions with resolved
 // operands.
 func decode(f *code.Func) *program {
-	d := &decoder{f: f, regs: code.Assign(f), p: &program{}}
+	d := &decoder{f: f, regs: code.Assign(f), p: &program{clocked: f.Launch.Cluster != [3]int{}}}
 	for _, a := range f.Body.Args {
 		d.p.params = append(d.p.params, d.reg(a))
 	}
@@ -124,13 +130,39 @@ func (d *decoder) instr(in *code.Instr) {
 		case row.Collective:
 			i.kind = kRows
 		}
+		switch {
+		case row.InPlace:
+			i.nin -= len(in.Out)
+			i.nout = 0
+			i.group = groupPlanOf(in.Op)
+			d.copies(in.Out, in.In[i.nin:], in.Pos)
+			for _, v := range in.Out {
+				i.more = append(i.more, d.reg(v))
+			}
+			d.p.products = true
+		case row.Through:
+			i.nin, i.nout = 0, 0
+			for _, v := range in.In {
+				i.more = append(i.more, d.reg(v))
+			}
+			defer d.copies(in.Out, in.In, in.Pos)
+		}
+		if in.Op.Proxied() && in.Op != code.OpUndef32 {
+			d.p.clocked = true
+			if row.Class == code.Barrier || row.Class == code.Proxy {
+				i.kind = kProxy
+			}
+		}
 		for k, v := range in.In {
-			if k >= len(row.In) {
+			if k >= i.nin {
 				break
 			}
 			i.in[k] = d.reg(v)
 		}
 		for k, v := range in.Out {
+			if k >= i.nout {
+				break
+			}
 			i.out[k] = d.reg(v)
 		}
 		switch in.Op {
@@ -138,6 +170,8 @@ func (d *decoder) instr(in *code.Instr) {
 			i.kind = kConst
 		case code.OpPrefetchL2, code.OpFenceGPU, code.OpGridDepWait, code.OpGridDepLaunch: // launches run one after the other
 			i.kind = kFence
+		case code.OpUndef32:
+			i.kind, i.imm = kConst, undefined
 		case code.OpSpinGlobal:
 			i.kind = kSpin
 			d.p.ordered = true
@@ -208,3 +242,6 @@ func (d *decoder) instr(in *code.Instr) {
 		d.add(i)
 	}
 }
+
+// undefined is what a register holds that nobody has written: a NaN that shows.
+var undefined = []int64{0x7fc0dead}

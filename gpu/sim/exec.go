@@ -18,6 +18,19 @@ type block struct {
 	stats   Stats
 	scratch matrixScratch
 	err     *diag.Problem
+	// The rest is for functions that are clocked.
+	cl     *cluster
+	rank   int // in the cluster
+	ledger ledger
+	extra  map[[2]int64]*arrivals // at barriers of thread groups, of warps that do not wait
+	issued [8][]uint64            // products of each warpgroup
+	over   bool
+}
+
+// arrivals is what bar.arrive brought to a barrier.
+type arrivals struct {
+	threads        int64
+	clock, proxied clock
 }
 
 // warp is 32 lanes with one program counter. Lanes that wait for others of their
@@ -37,6 +50,15 @@ type warp struct {
 	done    bool
 	epoch   uint32 // warp barriers passed
 	flight  [lanes]inFlight
+	// The rest is for functions that are clocked.
+	index          int // component of clocks
+	clock, proxied clock
+	came, passed   int // at the cluster's barrier
+	products       int
+	bulk           [lanes]bulkGroups
+	flights        flights
+	wrote          []int64 // step of the last write of each register
+	flying         []int16 // products in flight that use each register
 }
 
 type frame struct{ saved, other uint32 }
@@ -51,7 +73,7 @@ func newBlock(m *machine) *block {
 		}
 		b.warps = append(b.warps, wp)
 	}
-	b.shared.init(m.f.Launch.SharedBytes, m.opt.Fast)
+	b.shared.init(m.f.Launch.SharedBytes, m.opt.Fast || m.prog.clocked) // clocked functions have a ledger
 	return b
 }
 
@@ -59,8 +81,8 @@ func newBlock(m *machine) *block {
 // turn, so that a warp that waits for another by polling does not wait forever.
 const quantum = 512
 
-// run executes block number n and reports what it did wrong, or nil.
-func (b *block) run(n int) *diag.Problem {
+// start makes block number n ready.
+func (b *block) start(n int) {
 	g := b.m.launch.Grid
 	b.ctaid = [3]uint64{uint64(n % g[0]), uint64(n / g[0] % g[1]), uint64(n / g[0] / g[1])}
 	b.number = n
@@ -77,6 +99,11 @@ func (b *block) run(n int) *diag.Problem {
 			}
 		}
 	}
+}
+
+// run executes block number n and reports what it did wrong, or nil.
+func (b *block) run(n int) *diag.Problem {
+	b.start(n)
 	for {
 		running, polling := 0, (*warp)(nil)
 		for _, w := range b.warps {
@@ -153,8 +180,15 @@ func (b *block) releaseGroups() bool {
 	}
 	opened := false
 	for key, warps := range came {
-		if int64(bits.OnesCount32(warps))*lanes < key[1] {
+		there := int64(bits.OnesCount32(warps)) * lanes
+		if x := b.extra[key]; x != nil {
+			there += x.threads
+		}
+		if there < key[1] {
 			continue
+		}
+		if b.cl != nil {
+			b.open(key, warps)
 		}
 		for _, w := range b.warps {
 			if warps>>w.id&1 != 0 {
@@ -166,6 +200,22 @@ func (b *block) releaseGroups() bool {
 		opened = true
 	}
 	return opened
+}
+
+// open orders the warps that come to a barrier of a thread group.
+func (b *block) open(key [2]int64, warps uint32) {
+	var all []*warp
+	for _, w := range b.warps {
+		if warps>>w.id&1 != 0 {
+			all = append(all, w)
+		}
+	}
+	x := b.extra[key]
+	if x == nil {
+		x = &arrivals{}
+	}
+	b.meet(all, x.clock, x.proxied)
+	delete(b.extra, key)
 }
 
 func (w *warp) at() *inst { return &w.b.m.prog.code[w.pc] }
@@ -181,7 +231,11 @@ func (w *warp) fail(lane int, errCode, help, format string, args ...any) {
 		return
 	}
 	p := w.b.problem(w, errCode, help, format, args...)
-	p.Msg = fmt.Sprintf("thread %d of ", w.id*lanes+lane) + p.Msg
+	if lane < 0 {
+		p.Msg = fmt.Sprintf("warp %d of ", w.id) + p.Msg
+	} else {
+		p.Msg = fmt.Sprintf("thread %d of ", w.id*lanes+lane) + p.Msg
+	}
 	w.b.err = p
 }
 
@@ -213,6 +267,9 @@ func (w *warp) run(n int) {
 	for range n {
 		i := &prog[w.pc]
 		st.Warp[i.class]++
+		if w.flights.n > 0 && w.busyRegister(i) {
+			return
+		}
 		switch i.kind {
 		case kPure:
 			st.LaneOps += count(w.mask)
@@ -275,6 +332,10 @@ func (w *warp) run(n int) {
 			}
 		case kSpin:
 			if w.waits = !w.found(i); w.waits || w.b.err != nil {
+				return
+			}
+		case kProxy:
+			if w.proxy(i) {
 				return
 			}
 		case kFence:
@@ -368,6 +429,11 @@ func (w *warp) run(n int) {
 		if w.b.err != nil {
 			return
 		}
+		if w.wrote != nil && i.op != code.OpUndef32 {
+			for _, r := range i.out[:i.nout] {
+				w.wrote[r/lanes] = w.steps
+			}
+		}
 		w.pc++
 		if w.steps++; limit > 0 && w.steps > limit {
 			w.pc--
@@ -444,7 +510,8 @@ func (w *warp) special(i *inst) {
 	case code.OpSmID:
 		v = 0
 	default:
-		panic("sim: no meaning for " + i.op.String())
+		w.proxySpecial(i)
+		return
 	}
 	w.fill(i.out[0], v)
 }

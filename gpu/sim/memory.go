@@ -194,6 +194,9 @@ func (w *warp) access(i *inst, lane int, addr, size uint64) []byte {
 		return nil
 	}
 	if i.row.Space == code.Shared {
+		if w.b.cl != nil {
+			return w.clusterAccess(i, lane, addr, size)
+		}
 		at := addr - sharedBase
 		if at >= uint64(len(w.b.shared.data)) || at+size > uint64(len(w.b.shared.data)) {
 			w.fail(lane, errBounds, "", "%d bytes at %s, which has %d bytes", size, w.where(i, addr), len(w.b.shared.data))
@@ -331,24 +334,24 @@ func (w *warp) atomic(i *inst, l int, data []byte) {
 		to = old | v
 	case code.OpAtomGlobalXor, code.OpAtomSharedXor:
 		to = old ^ v
-	case code.OpAtomGlobalMinS32, code.OpAtomSharedMinS32:
+	case code.OpAtomGlobalMinS32, code.OpAtomSharedMinS32, code.OpRedClusterMinS32:
 		to = uint32(min(int32(old), int32(v)))
-	case code.OpAtomGlobalMaxS32, code.OpAtomSharedMaxS32:
+	case code.OpAtomGlobalMaxS32, code.OpAtomSharedMaxS32, code.OpRedClusterMaxS32:
 		to = uint32(max(int32(old), int32(v)))
 	case code.OpAtomGlobalMinU32, code.OpAtomSharedMinU32:
 		to = min(old, v)
 	case code.OpAtomGlobalMaxU32, code.OpAtomSharedMaxU32:
 		to = max(old, v)
-	case code.OpAtomSharedAddF32:
+	case code.OpAtomSharedAddF32, code.OpRedClusterAddF32:
 		to = uint32(code.OpAddF32.Row().Meaning(nil, uint64(old), uint64(v), 0))
-	case code.OpAtomGlobalAdd, code.OpAtomGlobalAcqRelAdd, code.OpRedGlobalAdd, code.OpAtomSharedAdd:
+	case code.OpAtomGlobalAdd, code.OpAtomGlobalAcqRelAdd, code.OpRedGlobalAdd, code.OpAtomSharedAdd, code.OpAtomClusterAdd, code.OpRedClusterAdd:
 		to = old + v
 	case code.OpAtomGlobalInc, code.OpAtomGlobalAcqRelInc:
 		if to = old + 1; old >= v {
 			to = 0
 		}
-	case code.OpAtomGlobalExch, code.OpAtomGlobalAcqRelExch, code.OpAtomSharedExch:
-	case code.OpAtomGlobalCas, code.OpAtomSharedCas:
+	case code.OpAtomGlobalExch, code.OpAtomGlobalAcqRelExch, code.OpAtomSharedExch, code.OpAtomClusterExch:
+	case code.OpAtomGlobalCas, code.OpAtomSharedCas, code.OpAtomClusterCas:
 		to = old
 		if old == v {
 			to = uint32(w.regs[int(i.in[2])+l])

@@ -38,6 +38,9 @@ const (
 )
 
 func (w *warp) stamp(lane int) stamp {
+	if w.b.cl != nil { // the clock of the warp stands for barriers of the block
+		return valid | stamp(w.b.number)<<32 | stamp(w.id*lanes+lane)<<22 | stamp(min(w.tick(), lastEpoch))<<11 | stamp(min(w.epoch, lastEpoch))
+	}
 	return valid | stamp(w.b.number)<<32 | stamp(w.id*lanes+lane)<<22 | stamp(min(w.b.shared.epoch, lastEpoch))<<11 | stamp(min(w.epoch, lastEpoch))
 }
 
@@ -86,6 +89,41 @@ func (s stamp) and(now stamp, m *sharedMemory) stamp {
 	return s
 }
 
+// earlier is [stamp.before] for any function.
+func (w *warp) earlier(s, now stamp) bool {
+	switch {
+	case w.b.cl == nil:
+		return s.before(now, &w.b.shared)
+	case s == 0:
+		return true
+	case s.block() != now.block():
+		return false
+	case s.blockEpoch() == lastEpoch, s.thread() == now.thread() && !s.several(), s&severalWarps != 0: // which warps have read is not followed
+		return true
+	case s.thread()/lanes == now.thread()/lanes:
+		return passed(s.warpEpoch(), now.warpEpoch()) || s.blockEpoch() != now.blockEpoch()
+	}
+	return int(w.clock.at(w.b.warps[s.thread()/lanes].index)) >= s.blockEpoch()
+}
+
+// both is [stamp.and] for any function.
+func (w *warp) both(s, now stamp) stamp {
+	if w.b.cl == nil {
+		return s.and(now, &w.b.shared)
+	}
+	switch {
+	case w.earlier(s, now):
+		return now
+	case s.block() != now.block():
+		return s | severalWarps | allBlocks<<32
+	case s.thread()/lanes != now.thread()/lanes:
+		return s | severalWarps
+	case s.thread() != now.thread():
+		return s | severalLanes
+	}
+	return s
+}
+
 func (s stamp) String() string {
 	switch {
 	case s.block() == allBlocks:
@@ -100,7 +138,7 @@ func (s stamp) String() string {
 func (w *warp) touchedGlobal(i *inst, lane int, t *tracker, at, size, addr uint64) bool {
 	now := w.stamp(lane)
 	conflict := func(u uint64, other stamp, did string) bool {
-		if other.before(now, &w.b.shared) || t.fenced && other.block() != now.block() {
+		if w.earlier(other, now) || t.fenced && other.block() != now.block() {
 			return false
 		}
 		w.fail(lane, errRace, "let the thread that wrote an element use it, synchronise, or split the work into two launches",
@@ -116,7 +154,7 @@ func (w *warp) touchedGlobal(i *inst, lane int, t *tracker, at, size, addr uint6
 		}
 		for {
 			old := stamp(t.reader[u].Load())
-			if both := old.and(now, &w.b.shared); both == old || t.reader[u].CompareAndSwap(uint64(old), uint64(both)) {
+			if both := w.both(old, now); both == old || t.reader[u].CompareAndSwap(uint64(old), uint64(both)) {
 				break
 			}
 		}
@@ -133,7 +171,10 @@ func (m *machine) track(blocks int) {
 	if blocks >= allBlocks {
 		return
 	}
-	unit, fenced := uint64(16), false
+	unit, fenced := uint64(16), m.clusterSize() > 1
+	for _, t := range m.maps {
+		unit = min(unit, uint64(t.m.Type.Bytes()))
+	}
 	m.f.Body.Walk(func(in *code.Instr) {
 		if row := in.Row(); row.Space == code.Global && (row.Class == code.Load || row.Class == code.Store) {
 			unit = min(unit, uint64(row.Unit*row.Count))
@@ -208,6 +249,19 @@ func storedParams(f *code.Func) (stored uint64) {
 		if row := in.Row(); row.Space == code.Global && row.Class == code.Store {
 			stored |= from[in.In[0]]
 		}
+		if row := in.Row(); row.Class == code.Proxy && f.Type(in.In[0]) == code.B64 && !row.InPlace { // copies to global memory
+			stored |= from[in.In[0]]
+		}
 	})
+	for i, p := range f.Params {
+		if p.Kind != code.Tensor || stored>>min(i, 63)&1 == 0 {
+			continue
+		}
+		for k, q := range f.Params {
+			if q.Name == p.Map.Base {
+				stored |= 1 << min(k, 63)
+			}
+		}
+	}
 	return stored
 }

@@ -58,6 +58,9 @@ type Options struct {
 	// over it: enough to count what a launch costs. What the others would have
 	// stored is missing.
 	Blocks int
+	// Seed, if not 0, lets copies of the asynchronous proxy land in an order drawn from
+	// it, not as they began.
+	Seed uint64
 	// Workers is the number of blocks that run at the same time; 0 is one for
 	// each processor.
 	Workers int
@@ -93,6 +96,9 @@ type Stats struct {
 	// and stores of shared memory take, and would take without conflicts.
 	SharedWavefronts, SharedIdeal int64
 	AsyncCopies                   int64 // instructions
+	ProxyCopies, ProxyBytes       int64 // bulk and tensor copies, of lanes
+	Products                      int64 // wgmma, of warps
+	Mbarriers                     int64 // instructions
 	Atomics                       int64
 	Barriers                      int64
 }
@@ -117,6 +123,10 @@ func (s *Stats) add(t *Stats) {
 	s.SharedWavefronts += t.SharedWavefronts
 	s.SharedIdeal += t.SharedIdeal
 	s.AsyncCopies += t.AsyncCopies
+	s.ProxyCopies += t.ProxyCopies
+	s.ProxyBytes += t.ProxyBytes
+	s.Products += t.Products
+	s.Mbarriers += t.Mbarriers
 	s.Atomics += t.Atomics
 	s.Barriers += t.Barriers
 }
@@ -140,7 +150,15 @@ func (s Stats) Counters() map[string]int64 {
 		"shared_stores": s.SharedStores, "shared_bytes": s.SharedBytes, "async_copies": s.AsyncCopies, "atomics": s.Atomics, "barriers": s.Barriers,
 		"shared_wavefronts": s.SharedWavefronts, "shared_wavefronts_ideal": s.SharedIdeal, "shared_bank_conflicts": s.SharedWavefronts - s.SharedIdeal,
 	}
+	for name, n := range map[string]int64{"proxy_copies": s.ProxyCopies, "proxy_bytes": s.ProxyBytes, "wgmma": s.Products, "mbarrier": s.Mbarriers} {
+		if n > 0 {
+			m[name] = n
+		}
+	}
 	for c, n := range s.Warp {
+		if code.Class(c) == code.Proxy && n == 0 {
+			continue
+		}
 		m["warp_"+code.Class(c).String()] = n
 	}
 	return m
@@ -160,6 +178,11 @@ const (
 	errOverflow = "Sim.E10" // overflow of a program's scalar expression
 	errAssume   = "Sim.E12" // assume does not hold
 	errAsync    = "Sim.E11" // use of bytes that an asynchronous copy has not brought
+	errBarrier  = "Sim.E13" // barrier in shared memory that is not there, or used as bytes
+	errCount    = "Sim.E14" // arrivals or bytes of a barrier that do not come out
+	errProxy    = "Sim.E15" // ordinary and asynchronous accesses without a proxy fence between
+	errFlight   = "Sim.E16" // operand of a product or copy that is still in use
+	errProduct  = "Sim.E17" // product of a warpgroup that is not as the machine wants it
 )
 
 // Base addresses: buffers lie far apart, so that one past the end of one is
@@ -197,8 +220,12 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 		}
 	}
 	l.Args = slices.Clone(l.Args)
-	for i := len(l.Args); i < len(f.Params) && f.Params[i].Workspace != nil; i++ {
+	for i := len(l.Args); i < len(f.Params) && (f.Params[i].Workspace != nil || f.Params[i].Kind == code.Tensor); i++ {
 		w := f.Params[i].Workspace
+		if w == nil {
+			l.Args = append(l.Args, Arg{})
+			continue
+		}
 		n, err := w.Bytes(scalars)
 		if err != nil {
 			return total, fmt.Errorf("sim: %w", err)
@@ -224,9 +251,27 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 			m.buffers[len(m.buffers)-1].set = make([]bool, len(a.Buffer))
 		}
 	}
+	for i, p := range f.Params {
+		if p.Kind != code.Tensor {
+			continue
+		}
+		t, err := m.tensorMap(p, scalars)
+		if err != nil {
+			return total, err
+		}
+		m.params[i] = mapSpace + uint64(len(m.maps))*128
+		m.maps = append(m.maps, t)
+	}
 	if !opt.Fast {
 		m.track(blocks)
 	}
+	size := m.clusterSize()
+	for i, d := range f.Launch.Cluster {
+		if d > 0 && l.Grid[i]%d != 0 {
+			return total, fmt.Errorf("sim: grid %v is not made of clusters of %v", l.Grid, f.Launch.Cluster)
+		}
+	}
+	blocks /= size
 	workers := opt.Workers
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
@@ -236,7 +281,7 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 	}
 	run := blocks
 	if opt.Blocks > 0 {
-		run = min(run, opt.Blocks)
+		run = min(run, (opt.Blocks+size-1)/size)
 	}
 	workers = min(workers, run)
 
@@ -252,7 +297,12 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			b := newBlock(m)
+			var b runner
+			if m.prog.clocked {
+				b = newCluster(m)
+			} else {
+				b = newBlock(m)
+			}
 			for {
 				n := next.Add(1) - 1
 				if n >= int64(run) || n > m.failed.Load() || m.stop.Load() {
@@ -268,7 +318,9 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 				}
 			}
 			mu.Lock()
-			total.add(&b.stats)
+			for _, s := range b.counted() {
+				total.add(s)
+			}
 			mu.Unlock()
 		}()
 	}
@@ -279,12 +331,29 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 	return total, first
 }
 
+// runner is what runs in one go: a block, or a cluster of them.
+type runner interface {
+	run(n int) *diag.Problem
+	counted() []*Stats
+}
+
+func (b *block) counted() []*Stats { return []*Stats{&b.stats} }
+
+func (c *cluster) counted() []*Stats {
+	var all []*Stats
+	for _, b := range c.blocks {
+		all = append(all, &b.stats)
+	}
+	return all
+}
+
 type machine struct {
 	f       *code.Func
 	launch  Launch
 	opt     Options
 	prog    *program
 	params  []uint64
+	maps    []*tensorMap
 	buffers []buffer
 	banks   *banks // nil for functions without shared memory
 	atomics sync.Mutex
