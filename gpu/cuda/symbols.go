@@ -60,6 +60,7 @@ const (
 	cuGraphLaunch
 	cuGraphExecDestroy
 	cuGraphDestroy
+	cuTensorMapEncodeTiled
 	symbolCount
 )
 
@@ -120,11 +121,12 @@ var symbolNames = [symbolCount]string{
 	cuGraphLaunch:               "cuGraphLaunch",
 	cuGraphExecDestroy:          "cuGraphExecDestroy",
 	cuGraphDestroy:              "cuGraphDestroy",
+	cuTensorMapEncodeTiled:      "cuTensorMapEncodeTiled",
 }
 
 // optional says that drivers old enough to lack the symbol still serve.
 func (s symbol) optional() bool {
-	return s == cuFuncGetParamInfo || s == cuLaunchKernelEx // since CUDA 12.4, 11.8
+	return s == cuFuncGetParamInfo || s == cuLaunchKernelEx || s == cuTensorMapEncodeTiled // since CUDA 12.4, 11.8, 12.0
 }
 
 // base is the name that the documentation uses.

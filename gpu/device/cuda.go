@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
+	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/cuda"
 	"github.com/tilus-lab/tilus-lab/gpu/cudac"
@@ -197,7 +198,22 @@ func (g *gpu) run(p *ir.Program, l *launch, args []ir.Arg) (*Result, error) {
 			params.Bytes([]byte{byte(l.bits[i]), byte(l.bits[i] >> 8)})
 		}
 	}
+	bases := map[string]cuda.Ptr{}
+	for i, v := range p.Params {
+		if l.buffer[i] >= 0 {
+			bases[v.Name] = ptrs[l.buffer[i]]
+		}
+	}
+	spaces, sizes := map[string]cuda.Ptr{}, map[string]int{}
 	for _, w := range l.code.Func.Params[len(p.Params):] {
+		if w.Kind == code.Tensor {
+			data, err := EncodeTensorMap(g.driver, w.Map, bases, l.scalars)
+			if err != nil {
+				return nil, err
+			}
+			params.Bytes(data)
+			continue
+		}
 		n, err := w.Workspace.Bytes(l.scalars)
 		if err != nil {
 			return nil, err
@@ -207,6 +223,7 @@ func (g *gpu) run(p *ir.Program, l *launch, args []ir.Arg) (*Result, error) {
 			return nil, err
 		}
 		ptrs = append(ptrs, ptr)
+		spaces[w.Name], sizes[w.Name], bases[w.Name] = ptr, n, ptr
 		if w.Workspace.Zero {
 			if err := g.ctx.CopyIn(ptr, make([]byte, n)); err != nil {
 				return nil, err
@@ -231,7 +248,16 @@ func (g *gpu) run(p *ir.Program, l *launch, args []ir.Arg) (*Result, error) {
 			return nil, err
 		}
 	}
-	return &Result{Device: g.info.Name, Args: l.results(p, args, data), Compile: l.code.Elapsed, JIT: jit, Exec: exec}, nil
+	workspaces := map[string][]byte{}
+	if prints(p) {
+		for name, n := range sizes {
+			workspaces[name] = make([]byte, n)
+			if err := g.ctx.CopyOut(workspaces[name], spaces[name]); err != nil {
+				return nil, err
+			}
+		}
+	}
+	return &Result{Device: g.info.Name, Args: l.results(p, args, data), Compile: l.code.Elapsed, JIT: jit, Exec: exec, Printed: printed(p, l.grid, workspaces)}, nil
 }
 
 // time measures what queue puts on the stream, by events.
@@ -292,6 +318,12 @@ func (g *gpu) load(c *compile.Compiled) (*cuda.Function, time.Duration, error) {
 	}
 	if n := c.Func.Launch.SharedBytes; n > 48<<10 {
 		if err := fn.SetMaxDynamicShared(n); err != nil {
+			m.Close()
+			return nil, 0, err
+		}
+	}
+	if d := c.Func.Launch.Cluster; max(d[0], 1)*max(d[1], 1)*max(d[2], 1) > 8 {
+		if err := fn.AllowLargeClusters(); err != nil {
 			m.Close()
 			return nil, 0, err
 		}

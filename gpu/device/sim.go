@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
+	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/sim"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -60,15 +61,16 @@ func (s *simulator) run(ctx context.Context, p *ir.Program, args []ir.Arg, o sim
 		return nil, err
 	}
 	start := time.Now()
-	data, stats, err := simulate(ctx, l, o)
+	data, workspaces, stats, err := simulate(ctx, l, o)
 	if err != nil {
 		return nil, err
 	}
-	return &Result{Device: s.Name(), Args: l.results(p, args, data), Compile: l.code.Elapsed, Exec: time.Since(start), Counters: stats.Counters()}, nil
+	return &Result{Device: s.Name(), Args: l.results(p, args, data), Compile: l.code.Elapsed, Exec: time.Since(start), Counters: stats.Counters(), Printed: printed(p, l.grid, workspaces)}, nil
 }
 
-// simulate runs a launch; data is what the buffers hold afterwards.
-func simulate(ctx context.Context, l *launch, o sim.Options) (data [][]byte, stats sim.Stats, err error) {
+// simulate runs a launch; data is what the buffers hold afterwards, and workspaces the
+// tensors of the launch's own, by name.
+func simulate(ctx context.Context, l *launch, o sim.Options) (data [][]byte, workspaces map[string][]byte, stats sim.Stats, err error) {
 	data = make([][]byte, len(l.buffers))
 	for k, a := range l.buffers {
 		data[k] = make([]byte, bufferBytes(a))
@@ -82,6 +84,19 @@ func simulate(ctx context.Context, l *launch, o sim.Options) (data [][]byte, sta
 			in[i].Bits = l.bits[i]
 		}
 	}
+	workspaces = map[string][]byte{}
+	for _, w := range l.code.Func.Params[len(l.buffer):] {
+		if w.Kind == code.Tensor {
+			in = append(in, sim.Arg{})
+			continue
+		}
+		n, err := w.Workspace.Bytes(l.scalars)
+		if err != nil {
+			return nil, nil, stats, err
+		}
+		workspaces[w.Name] = make([]byte, n)
+		in = append(in, sim.Arg{Buffer: workspaces[w.Name], Fresh: !w.Workspace.Zero})
+	}
 	stats, err = sim.Run(ctx, l.code.Func, sim.Launch{Grid: l.grid, Args: in}, o)
-	return data, stats, err
+	return data, workspaces, stats, err
 }

@@ -172,15 +172,13 @@ func (w *warp) busyRegister(i *inst) bool {
 	return false
 }
 
-// operand is where an operand in shared memory lies: the offset of the 16 bytes with
-// an element, and the element's bit in them.
+// sharedOperand is where an operand in shared memory lies.
 type sharedOperand struct {
-	c      bank.Canonical
-	d      bank.Descriptor
-	mode   bank.TMAMode
-	bits   int
-	t      dtype.Type
-	decode func(uint64) float64
+	c    bank.Canonical
+	d    bank.Descriptor
+	mode bank.TMAMode
+	bits int
+	t    dtype.Type
 }
 
 func (w *warp) sharedOperand(what string, word uint64, mn bool, t dtype.Type) (*sharedOperand, bool) {
