@@ -112,10 +112,11 @@ func (l *lowerer) dotWith(in *ir.Instr, p ir.DotPlan, form arch.Form) {
 	}
 	fa, fb, fc := cut(0, p.A, p.Form.A), cut(1, p.B, p.Form.B), cut(2, p.C, p.Form.C)
 	out := slices.Clone(fc.tile)
-	for s := range fc.outer.Slots() {
-		acc := fc.at(s, 0, 1)
-		for k := range fa.outer.Shape()[1] {
-			var sa, sb int
+	order := dotOrder(fc.outer)
+	// k outermost, so that the sums of a step wait for none of its others.
+	for k := range fa.outer.Shape()[1] {
+		left, right := make([]int, len(order)), make([]int, len(order)) // fragments of each result
+		for _, s := range order {
 			for w := range fc.outer.Threads() {
 				at := fc.outer.Index(w, s)
 				i, j := at[0], at[1]
@@ -128,19 +129,48 @@ func (l *lowerer) dotWith(in *ir.Instr, p ir.DotPlan, form arch.Form) {
 					l.refuse(in.Pos, "Lower.E3", "warp %d computes fragment (%d, %d) and needs step %d of %s, which it does not hold", w, i, j, k, which.Name)
 					return
 				}
-				if w > 0 && (wa != sa || wb != sb) {
+				if w > 0 && (wa != left[s] || wb != right[s]) {
 					l.refuse(in.Pos, "Lower.E5", "warps 0 and %d hold the fragments of one step in different slots", w)
 					return
 				}
-				sa, sb = wa, wb
-			}
-			for step := range p.Form.Vec {
-				acc = l.Emit(op, nil, slices.Concat(fa.at(sa, step, p.Form.Vec), fb.at(sb, step, p.Form.Vec), acc)...)
+				left[s], right[s] = wa, wb
 			}
 		}
-		copy(out[s*fc.size:], acc)
+		for step := range p.Form.Vec {
+			for _, s := range order {
+				acc := out[s*fc.size:][:fc.size]
+				copy(acc, l.Emit(op, nil, slices.Concat(fa.at(left[s], step, p.Form.Vec), fb.at(right[s], step, p.Form.Vec), acc)...))
+			}
+		}
 	}
 	l.env[in.Out[0]] = val{words: l.narrow(out)}
+}
+
+// dotOrder is the slots of results row by row, every second row backwards, so that
+// each product takes a fragment that the one before has taken: the matrix unit reads
+// it from the operand cache.
+func dotOrder(results layout.Layout) []int {
+	at := make([][]int, results.Slots())
+	order := make([]int, len(at))
+	var rows []int
+	for s := range at {
+		at[s], order[s] = results.Index(0, s), s
+		if !slices.Contains(rows, at[s][0]) {
+			rows = append(rows, at[s][0])
+		}
+	}
+	slices.Sort(rows)
+	slices.SortStableFunc(order, func(x, y int) int {
+		a, b := at[x], at[y]
+		if a[0] != b[0] {
+			return a[0] - b[0]
+		}
+		if slices.Index(rows, a[0])%2 != 0 {
+			return b[1] - a[1]
+		}
+		return a[1] - b[1]
+	})
+	return order
 }
 
 // narrow cuts b64 values into words.
