@@ -40,12 +40,13 @@ type Builder struct {
 	name   string
 	grid   []string
 	warps  int
+	blocks string // of a cluster, as the head of the text has it
 	params []string
 	lines  []string
 	errs   []error
 }
 
-// Option is a property of the whole program: [Grid], [Warps].
+// Option is a property of the whole program: [Grid], [Warps], [Cluster].
 type Option func(b *Builder)
 
 // Program starts a program; without options it has a grid of one block of one
@@ -66,6 +67,13 @@ func Grid(blocks ...any) Option {
 
 // Warps says how many warps of 32 threads a block has.
 func Warps(n int) Option { return func(b *Builder) { b.warps = n } }
+
+// Cluster says how many blocks along each dimension of the grid are a cluster.
+func Cluster(blocks ...int) Option {
+	return func(b *Builder) {
+		b.blocks = " cluster=[" + strings.Trim(strings.ReplaceAll(fmt.Sprint(blocks), " ", ", "), "[]") + "]"
+	}
+}
 
 // Type is the text of a type, like "register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)".
 type Type string
@@ -96,6 +104,9 @@ type Value struct {
 	text string
 	atom bool
 }
+
+// Expr is an expression by its text, "(M + 63)/64".
+func Expr(text string) Value { return Value{text, false} }
 
 // String is the value as program text.
 func (v Value) String() string { return v.text }
@@ -226,7 +237,7 @@ func (r *Branch) more(head string, body func()) *Branch {
 
 // Text is the program so far as canonical text, or as far as it can be read.
 func (b *Builder) Text() string {
-	src := fmt.Sprintf("program %s<%s>(%s) warps=%d {\n%s\n}\n", b.name, strings.Join(b.grid, ", "), strings.Join(b.params, ", "), b.warps, strings.Join(b.lines, "\n"))
+	src := fmt.Sprintf("program %s<%s>(%s) warps=%d%s {\n%s\n}\n", b.name, strings.Join(b.grid, ", "), strings.Join(b.params, ", "), b.warps, b.blocks, strings.Join(b.lines, "\n"))
 	if p, err := text.ParseOnly(b.file(), src, nil); err == nil {
 		return text.Format(p)
 	}

@@ -53,6 +53,8 @@ func generate(t *testing.T) []byte {
 			fmt.Fprintf(&b, "\n// %s is the attribute %s, a %s: %s.\n", name, a.Name, a.Kind, a.Doc)
 			if a.Kind == ir.AttrWord {
 				fmt.Fprintf(&b, "func %s(word string) Attr { return Attr(%q + word) }\n", name, a.Name+"=")
+			} else if a.Kind == ir.AttrText {
+				fmt.Fprintf(&b, "func %s(text string) Attr { return Attr(%q + `\"` + text + `\"`) }\n", name, a.Name+"=")
 			} else if a.Kind == ir.AttrNumber {
 				fmt.Fprintf(&b, "func %s(value any) Attr { return Attr(%q + operand(value)) }\n", name, a.Name+"=")
 			} else {

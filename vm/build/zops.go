@@ -838,6 +838,15 @@ func (prog *Builder) PrefetchGlobal(src Value, attrs ...Attr) {
 // Shape is the attribute shape, a list of integers: the part's extents, one per dimension of src.
 func Shape(values ...any) Attr { return list("shape", values) }
 
+// LoadScalar adds
+//
+//	n = LoadScalar(gl, offset=[b])
+//
+// One element of a global tensor as a scalar, which all threads have: a length, a count, a place in a table. Outside the tensor it is 0.
+func (prog *Builder) LoadScalar(x string, src Value, attrs ...Attr) Value {
+	return prog.instr("LoadScalar", []string{x}, []any{src}, attrs)[0]
+}
+
 // LoadGlobalGather adds
 //
 //	row = LoadGlobalGather(table, ids, dim=[0]) : register f16[32, 8] spatial(32, 1).local(1, 8)
@@ -953,4 +962,184 @@ func (prog *Builder) AtomicScatterShared(dst Value, indices Value, tile Value, c
 // One atomic step on each of the elements that indices choose, as in StoreSharedScatter: add, sub, min, max, exch (the tile's element), cas, and on integers and, or, xor. Integers wrap; floats round once, and in f32 sums in global memory subnormal numbers count as 0, as GPUs have it. Steps on one element come in some order. Several elements may go to one place.
 func (prog *Builder) AtomicScatterShared1(old string, dst Value, indices Value, tile Value, compare Value, oldType Type, attrs ...Attr) Value {
 	return prog.instr("AtomicScatterShared", []string{old}, []any{dst, indices, tile, compare}, attrs, oldType)[0]
+}
+
+// AllocateBarrier adds
+//
+//	full = AllocateBarrier(count=1) : shared u64[4] shared_row_major(4)
+//
+// New barriers in the shared memory of the block, each in its phase 0, which count arrivals complete. One thread makes them; a Synchronize has to lie between this and their first use (in a cluster, a ClusterSynchronize before other blocks use them). They live as AllocateShared's tiles do.
+func (prog *Builder) AllocateBarrier(barriers string, barriersType Type, attrs ...Attr) Value {
+	return prog.instr("AllocateBarrier", []string{barriers}, nil, attrs, barriersType)[0]
+}
+
+// Count is the attribute count, a number: how many arrivals complete a phase.
+func Count(value any) Attr { return Attr("count=" + operand(value)) }
+
+// ArriveBarrier adds
+//
+//	ArriveBarrier(empty, k)
+//
+// Arrives at a barrier: once for each warp of the threads that run, once for a part of a warp. What those threads did before comes before what others do after a wait for the phase. With rank, the barrier is the one at the same place of another block of the cluster.
+func (prog *Builder) ArriveBarrier(barriers Value, turn any, attrs ...Attr) {
+	prog.instr("ArriveBarrier", nil, []any{barriers, turn}, attrs)
+}
+
+// Rank is the attribute rank, a list of expressions: [r]: the block of the cluster whose barrier is meant.
+func Rank(values ...any) Attr { return list("rank", values) }
+
+// ArriveExpectTxBarrier adds
+//
+//	ArriveExpectTxBarrier(full, k, bytes=16384)
+//
+// Arrives at a barrier once, and lets its phase wait for so many bytes of copies as well. The copies may begin before or after, in the same turn.
+func (prog *Builder) ArriveExpectTxBarrier(barriers Value, turn any, attrs ...Attr) {
+	prog.instr("ArriveExpectTxBarrier", nil, []any{barriers, turn}, attrs)
+}
+
+// Bytes is the attribute bytes, a number: how many bytes copies will bring.
+func Bytes(value any) Attr { return Attr("bytes=" + operand(value)) }
+
+// WaitBarrier adds
+//
+//	WaitBarrier(full, k)
+//
+// Waits until the phase of a turn is complete: what those who arrived did before, and the bytes of the phase's copies, are seen after it by the threads that wait, and by no others. Turns before the first (-n to -1) are complete from the start, so that the producer of a pipeline of n stages can wait for turn k - n to be used up before it fills turn k. A barrier remembers only its last phase: when a turn is waited for, its phase or the one after it must be running.
+func (prog *Builder) WaitBarrier(barriers Value, turn any) {
+	prog.instr("WaitBarrier", nil, []any{barriers, turn}, nil)
+}
+
+// FenceProxyAsync adds
+//
+//	FenceProxyAsync()
+//
+// What the threads that run stored to shared memory before, or saw stored, is seen by the asynchronous proxy after: by copies of tensors and by matrix instructions that read shared memory. It must lie between StoreShared (or CopyAsync) and such a reader, beside the barrier between the threads.
+func (prog *Builder) FenceProxyAsync() {
+	prog.instr("FenceProxyAsync", nil, nil, nil)
+}
+
+// CopyAsyncTensorGlobalToShared adds
+//
+//	CopyAsyncTensorGlobalToShared(ga, stage, full, k, offset=[bi*128, k*64])
+//
+// Begins to copy a tile of a global tensor, of the shape of dst, to shared memory. Element [i, j, …] of dst comes from offset plus that index of src; dims says along which dimensions of src the tile lies (the last ones, if left out). Elements outside src become 0. When it is done, the bytes of the whole tile have come to the turn of the barriers; who waits for that turn sees the tile, and until then nobody may read or write it. One thread begins the copy: what any thread did with dst before must come before it by a barrier. With multicast, each block of the cluster whose bit is set in the mask gets the tile at the same place, and the bytes come to its own barriers.
+func (prog *Builder) CopyAsyncTensorGlobalToShared(src Value, dst Value, barriers Value, turn any, attrs ...Attr) {
+	prog.instr("CopyAsyncTensorGlobalToShared", nil, []any{src, dst, barriers, turn}, attrs)
+}
+
+// Multicast is the attribute multicast, a list of expressions: [mask]: bit r is the block of rank r in the cluster.
+func Multicast(values ...any) Attr { return list("multicast", values) }
+
+// CopyAsyncTensorSharedToGlobal adds
+//
+//	CopyAsyncTensorSharedToGlobal(gc, sc, offset=[bi*128, bj*128])
+//
+// Begins to copy a tile of shared memory to a global tensor, or to combine it with what is there; offset and dims as in CopyAsyncTensorGlobalToShared. Elements outside the tensor are not stored. The copy belongs to a group of CopyAsyncTensorCommitGroup; until a wait for the group the tile must not be written. What threads stored to the tile needs FenceProxyAsync and a barrier before.
+func (prog *Builder) CopyAsyncTensorSharedToGlobal(dst Value, src Value, attrs ...Attr) {
+	prog.instr("CopyAsyncTensorSharedToGlobal", nil, []any{dst, src}, attrs)
+}
+
+// CopyAsyncTensorCommitGroup adds
+//
+//	CopyAsyncTensorCommitGroup()
+//
+// Makes a group of the copies from shared memory that the threads which run began since their last group; there may be none.
+func (prog *Builder) CopyAsyncTensorCommitGroup() {
+	prog.instr("CopyAsyncTensorCommitGroup", nil, nil, nil)
+}
+
+// CopyAsyncTensorWaitGroup adds
+//
+//	CopyAsyncTensorWaitGroup(n=0, until=read)
+//
+// Waits until at most n of the groups that the same threads made last are still on their way. With until=read they may still be writing, but the shared memory that they copy is free for other uses.
+func (prog *Builder) CopyAsyncTensorWaitGroup(attrs ...Attr) {
+	prog.instr("CopyAsyncTensorWaitGroup", nil, nil, attrs)
+}
+
+// Until is the attribute until, a word: read: wait only until the tiles have been read.
+func Until(word string) Attr { return Attr("until=" + word) }
+
+// WgmmaDot adds
+//
+//	acc = WgmmaDot(sa, sb, acc) : register f32[64, 128] spatial(4, 1).column_local(2, 16).spatial(8, 4).local(1, 2)
+//
+// Begins a matrix product of warpgroups: d[m, n] = Σk a[m, k]·b[k, n] + c[m, n], rounded as Dot rounds: the products of one instruction's k (32 bytes of it) and the accumulator are summed exactly and rounded once; steps go up in k. It goes on beside the threads until a WgmmaWaitGroup for its group. Until then the accumulator can be used only by further WgmmaDots, registers of a must not change, and the shared memory of a and b must not be written. Registers that other instructions wrote (accumulators, a) need a WgmmaFence before; shared memory that threads stored needs FenceProxyAsync and a barrier. b lies in shared memory with k or n contiguous, a in shared memory with k or m contiguous, or in registers; types other than of 16 bits need k contiguous.
+func (prog *Builder) WgmmaDot(d string, a Value, b Value, c Value, dType Type) Value {
+	return prog.instr("WgmmaDot", []string{d}, []any{a, b, c}, nil, dType)[0]
+}
+
+// WgmmaFence adds
+//
+//	WgmmaFence()
+//
+// Orders what the threads did with registers before against the WgmmaDots after it. The first WgmmaDot needs it, and every one that uses registers which another instruction wrote since; accumulators that only WgmmaDots change do not.
+func (prog *Builder) WgmmaFence() {
+	prog.instr("WgmmaFence", nil, nil, nil)
+}
+
+// WgmmaCommitGroup adds
+//
+//	WgmmaCommitGroup()
+//
+// Makes a group of the WgmmaDots begun since the last group; there may be none.
+func (prog *Builder) WgmmaCommitGroup() {
+	prog.instr("WgmmaCommitGroup", nil, nil, nil)
+}
+
+// WgmmaWaitGroup adds
+//
+//	WgmmaWaitGroup(n=1)
+//
+// Waits until at most n of the groups made last are still at work. The accumulators of the others hold their results, and what they read is free.
+func (prog *Builder) WgmmaWaitGroup(attrs ...Attr) {
+	prog.instr("WgmmaWaitGroup", nil, nil, attrs)
+}
+
+// SetMaxRegisters adds
+//
+//	SetMaxRegisters(n=240)
+//
+// From here on each thread that runs has n registers: more for warpgroups that compute, fewer for those that only begin copies. It changes no result; on a GPU a warpgroup that asks for more waits until others have given theirs back.
+func (prog *Builder) SetMaxRegisters(attrs ...Attr) {
+	prog.instr("SetMaxRegisters", nil, nil, attrs)
+}
+
+// ClusterRank adds
+//
+//	r = ClusterRank()
+//
+// The number of this block in its cluster, an i32: blocks are counted along the first dimension of the grid first.
+func (prog *Builder) ClusterRank(rank string) Value {
+	return prog.instr("ClusterRank", []string{rank}, nil, nil)[0]
+}
+
+// ClusterSynchronize adds
+//
+//	ClusterSynchronize()
+//
+// A barrier of all blocks of the cluster: no thread goes on before all have come here, and what they stored before, in shared memory too, is seen by all of them after. Blocks use each other's shared memory and barriers only after a first one, and a block ends only after the last use that others make of its memory, which one before its end sees to.
+func (prog *Builder) ClusterSynchronize() {
+	prog.instr("ClusterSynchronize", nil, nil, nil)
+}
+
+// Print adds
+//
+//	Print(bi, k, text="block row {}, step {}")
+//
+// Prints scalars: each {} in text is one of them, in order; without text they are separated by spaces. The output is that of the launch: blocks in the order of their numbers, each as it came to it, with the block before every line. Of a block at most 64 prints of one instruction are shown, of large tiles and of large grids fewer; a line says how many are missing. Example of the output: block 3: k = 2 of 8.
+func (prog *Builder) Print(a any, b any, c any, d any, e any, f any, g any, h any, attrs ...Attr) {
+	prog.instr("Print", nil, []any{a, b, c, d, e, f, g, h}, attrs)
+}
+
+// Text is the attribute text, a text: what is printed, with {} for each scalar.
+func Text(text string) Attr { return Attr("text=" + `"` + text + `"`) }
+
+// PrintTensor adds
+//
+//	PrintTensor(acc, text="the sums")
+//
+// Prints a register tensor: its type with the layout, and its elements, of large ones the corners. LoadShared brings shared memory there first. The output is that of the launch: blocks in the order of their numbers, each as it came to it, with the block before every line. Of a block at most 64 prints of one instruction are shown, of large tiles and of large grids fewer; a line says how many are missing.
+func (prog *Builder) PrintTensor(x Value, attrs ...Attr) {
+	prog.instr("PrintTensor", nil, []any{x}, attrs)
 }
