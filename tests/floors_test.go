@@ -45,9 +45,10 @@ vm/layout/cute -> vm/layout/linear
 gpu/lower/arith -> gpu/lower/thread
 gpu/lower/exchange -> gpu/lower/thread
 gpu/lower/shared -> gpu/lower/thread
-gpu/lower/shared -> gpu/lower/facts
 gpu/model/volta -> gpu/model/trace
 gpu/model/dispatch -> gpu/model/trace
+gpu/model/recorded -> gpu/model/trace
+gpu/model/recorded -> gpu/model/dispatch
 gpu/model/exercise -> gpu/model/volta
 gpu/model/exercise -> gpu/model/dispatch
 gpu/model/exercise -> gpu/model/bank

@@ -4,9 +4,9 @@ import (
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
-	"github.com/tilus-lab/tilus-lab/gpu/lower/facts"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/shared"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/thread"
+	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
@@ -65,7 +65,7 @@ type copyPiece struct {
 
 func (l *lowerer) copyRun(in *ir.Instr, a *access, x *shared.Places, p copyPiece) bool {
 	n := len(p.slots) * a.width
-	left := facts.GCD(a.align, int64(p.delta)) * int64(a.width)
+	left := affine.GCD(a.align, int64(p.delta)) * int64(a.width)
 	right := x.AlignOf(p.slots[0])
 	to, offset := x.Of(shared.Run{Slots: p.slots})
 	for pos := 0; pos < n; {
@@ -111,7 +111,7 @@ func (l *lowerer) copyLayout(in *ir.Instr, src, dst ir.Type) layout.Layout {
 		offset, extent := in.Attr("offset").Exprs[rank-1], src.Shape[rank-1]
 		g := l.facts.Divisor(offset)
 		if rank > 1 || !l.facts.Inside(offset, 0, int64(shape[along]-1), extent) {
-			g = facts.GCD(g, l.facts.Divisor(extent))
+			g = affine.GCD(g, l.facts.Divisor(extent))
 		}
 		modes := ir.SharedModes(dst.Shared)[along]
 		w := dst.Shared.Swizzle()

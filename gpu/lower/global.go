@@ -7,6 +7,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/lower/arith"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/facts"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/thread"
+	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -66,7 +67,7 @@ func sliceGlobal(l *lowerer, in *ir.Instr) {
 	for d, e := range in.Attr("offset").Exprs {
 		r := w.dims[d]
 		at := l.index(e)
-		p.at[r], p.by[r] = l.Plus(p.at[r], at), facts.GCD(p.by[r], l.facts.Divisor(e))
+		p.at[r], p.by[r] = l.Plus(p.at[r], at), affine.GCD(p.by[r], l.facts.Divisor(e))
 		size := ir.Expr(ir.NewInt(1))
 		if i := slices.Index(keep, d); i >= 0 {
 			size = t.Shape[i]
@@ -407,4 +408,11 @@ func prefetchGlobal(l *lowerer, in *ir.Instr) {
 		addr := l.Op(code.OpAdd64, nil, g.base, l.Op(code.OpShrU64, nil, bits, l.Const32(3)))
 		l.If(on, func() []code.Value { l.Op(code.OpPrefetchL2, nil, addr); return nil }, nil)
 	}
+}
+
+// loadScalar is one load of the same element by every thread.
+func loadScalar(l *lowerer, in *ir.Instr) {
+	addr, inside := l.element(l.env[in.In[0].Var()].global, in.Attr("offset").Exprs)
+	x := l.Guard(inside, code.OpLdGlobalB32, []int64{0, 0}, []code.Value{l.Const32(0)}, addr)[0]
+	l.env[in.Out[0]] = val{scalar: x}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/facts"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/thread"
+	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
@@ -73,12 +74,12 @@ func (l *lowerer) locate(in *ir.Instr, tile ir.Type) *access {
 	threadStep, slotStep := make([]int64, rank), make([]int64, rank)
 	for _, d := range spatial {
 		if d.Dim >= 0 && d.Size > 1 {
-			threadStep[dims[d.Dim]] = facts.GCD(threadStep[dims[d.Dim]], int64(d.Stride))
+			threadStep[dims[d.Dim]] = affine.GCD(threadStep[dims[d.Dim]], int64(d.Stride))
 		}
 	}
 	for _, d := range local {
 		if d.Size > 1 {
-			slotStep[dims[d.Dim]] = facts.GCD(slotStep[dims[d.Dim]], int64(d.Stride))
+			slotStep[dims[d.Dim]] = affine.GCD(slotStep[dims[d.Dim]], int64(d.Stride))
 		}
 	}
 
@@ -93,7 +94,7 @@ func (l *lowerer) locate(in *ir.Instr, tile ir.Type) *access {
 		}
 		a.proved[g] = l.facts.Inside(offset[g], 0, high, a.g.extents[g])
 		// Both are multiples of what is no smaller than the tile.
-		if n := facts.GCD(l.facts.Divisor(offset[g]), l.facts.Divisor(a.g.extents[g])); n > high {
+		if n := affine.GCD(l.facts.Divisor(offset[g]), l.facts.Divisor(a.g.extents[g])); n > high {
 			a.block[g] = first
 		}
 	}
@@ -113,16 +114,16 @@ func (l *lowerer) locate(in *ir.Instr, tile ir.Type) *access {
 		}
 		if g := slices.Index(root.dims, r); g >= 0 {
 			a.stride[g], a.strideVal[g] = known, stride
-			moves := facts.GCD(l.facts.Divisor(offset[g]), threadStep[g])
+			moves := affine.GCD(l.facts.Divisor(offset[g]), threadStep[g])
 			if known == 0 {
-				moves = facts.GCD(moves, slotStep[g])
+				moves = affine.GCD(moves, slotStep[g])
 			}
-			step = facts.GCD(step, moves)
+			step = affine.GCD(step, moves)
 			if g == rank-1 {
-				a.last = facts.GCD(moves, l.facts.Divisor(a.g.extents[g]))
+				a.last = affine.GCD(moves, l.facts.Divisor(a.g.extents[g]))
 			}
 		}
-		a.align = facts.GCD(a.align, facts.Saturate(step*min(factor, facts.Many)))
+		a.align = affine.GCD(a.align, facts.Saturate(step*min(factor, facts.Many)))
 		if n, ok := ir.ConstInt(root.extents[r]); ok && known != 0 {
 			known *= int(n)
 		} else {
@@ -243,7 +244,7 @@ func (l *lowerer) guard(a *access, slot int) code.Value {
 
 // runAlign is the alignment in bits of a run's first element.
 func (a *access) runAlign(r run) int64 {
-	return facts.GCD(a.align, int64(r.delta)) * int64(a.width)
+	return affine.GCD(a.align, int64(r.delta)) * int64(a.width)
 }
 
 // whole reports that a run can be moved in bytes and wider units.

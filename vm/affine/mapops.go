@@ -99,7 +99,7 @@ func (s simplifier) split(c Constraint) Constraint {
 	sum := c.Expr.sum()
 	var sizes []int64
 	for _, t := range sum.terms {
-		if g := gcd(t.coef, 0); g > 1 {
+		if g := GCD(t.coef, 0); g > 1 {
 			sizes = append(sizes, g)
 		}
 	}
@@ -192,7 +192,7 @@ next:
 			if !ok || q != r || !x.Equal(y) {
 				continue
 			}
-			if both, ok := mulOK(k/gcd(k, l), l); ok && r >= 0 && r < min(k, l) {
+			if both, ok := mulOK(k/GCD(k, l), l); ok && r >= 0 && r < min(k, l) {
 				out[i] = Constraint{binary(opMod, x, Const(both)), Range{r, r}}
 				continue next
 			}

@@ -156,7 +156,7 @@ func (s simplifier) peel(e Expr, d int64) (g int64, high, low Expr, ok bool) {
 	sum := e.sum()
 	sizes := []int64{d}
 	for _, t := range sum.terms {
-		if g := gcd(t.coef, d); g > 1 && g < d {
+		if g := GCD(t.coef, d); g > 1 && g < d {
 			sizes = append(sizes, g)
 		}
 	}
@@ -191,7 +191,8 @@ func (s simplifier) peel(e Expr, d int64) (g int64, high, low Expr, ok bool) {
 // alone is the expression of one term.
 func (t term) alone() Expr { return Expr{&sum{terms: []term{t}}} }
 
-func gcd(a, b int64) int64 {
+// GCD is the greatest number that divides both; 0 is divided by every number.
+func GCD(a, b int64) int64 {
 	x, y := mag(a), mag(b)
 	for y != 0 {
 		x, y = y, x%y
@@ -324,7 +325,7 @@ func (e Expr) Divisor(of map[string]int64) int64 {
 			}
 			n = m
 		}
-		d = gcd(d, n)
+		d = GCD(d, n)
 	}
 	return d
 }
@@ -345,5 +346,5 @@ func (f atom) divisor(of map[string]int64) int64 {
 		}
 		return 1
 	}
-	return max(gcd(a(), f.b.Divisor(of)), 1)
+	return max(GCD(a(), f.b.Divisor(of)), 1)
 }

@@ -25,57 +25,38 @@ func (f *Facts) promise(e ir.Expr) {
 		f.promise(b.Y)
 		return
 	}
-	f.bound(b)
-	if zero, ok := ir.ConstInt(b.Y); b.Op != "==" || !ok || zero != 0 {
-		return
-	}
-	mod, ok := b.X.(*ir.Binary)
-	if !ok || mod.Op != "%" {
-		return
-	}
-	r, ok := mod.X.(*ir.Ref)
-	n, ok2 := ir.ConstInt(mod.Y)
-	if !ok || !ok2 || !r.Var.Param || n < 1 || n > Many {
-		return
-	}
-	was := max(1, f.divisors[r.Var.Name])
-	f.divisors[r.Var.Name] = was / GCD(was, n) * n
-}
-
-// bound takes a comparison of a parameter with a constant.
-func (f *Facts) bound(b *ir.Binary) {
-	r, ok := b.X.(*ir.Ref)
-	n, ok2 := ir.ConstInt(b.Y)
-	op := b.Op
-	if !ok || !ok2 {
-		if r, ok = b.Y.(*ir.Ref); !ok {
+	x, y, op := b.X, b.Y, b.Op
+	n, ok := ir.ConstInt(y)
+	if !ok {
+		if n, ok = ir.ConstInt(x); !ok {
 			return
 		}
-		if n, ok = ir.ConstInt(b.X); !ok {
-			return
-		}
-		op = map[string]string{"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}[op]
+		x, op = y, map[string]string{"<": ">", "<=": ">=", ">": "<", ">=": "<=", "==": "=="}[op]
 	}
-	if !r.Var.Param {
-		return
-	}
-	all := affine.Everything
-	if known, ok := f.bounds[r.Var.Name]; ok {
-		all = known
-	}
+	r := affine.Everything
 	switch op {
 	case "<":
-		all.Hi = min(all.Hi, n-1)
+		r.Hi = n - 1
 	case "<=":
-		all.Hi = min(all.Hi, n)
+		r.Hi = n
 	case ">":
-		all.Lo = max(all.Lo, n+1)
+		r.Lo = n + 1
 	case ">=":
-		all.Lo = max(all.Lo, n)
+		r.Lo = n
 	case "==":
-		all.Lo, all.Hi = max(all.Lo, n), min(all.Hi, n)
+		r = affine.Range{Lo: n, Hi: n}
+	default:
+		return
 	}
-	if all.Lo <= all.Hi { // else nothing runs
-		f.bounds[r.Var.Name] = all
+	switch x := x.(type) {
+	case *ir.Ref:
+		if x.Var.Param {
+			f.known.Restrict(x.Var.Name, r)
+		}
+	case *ir.Binary:
+		by, ok := ir.ConstInt(x.Y)
+		if p, isRef := x.X.(*ir.Ref); op == "==" && n == 0 && x.Op == "%" && ok && isRef && p.Var.Param && by >= 1 && by <= Many {
+			f.known.Multiple(p.Var.Name, by)
+		}
 	}
 }

@@ -5,8 +5,8 @@ import (
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
-	"github.com/tilus-lab/tilus-lab/gpu/lower/facts"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/thread"
+	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
@@ -214,12 +214,12 @@ func (x *Places) AlignOf(slot int) int64 {
 		return int64(x.View.Width & -x.View.Width)
 	}
 	for _, n := range x.at[slot] {
-		g = facts.GCD(g, int64(x.View.Swizzle.Apply(n)*x.View.Width))
+		g = affine.GCD(g, int64(x.View.Swizzle.Apply(n)*x.View.Width))
 	}
 	for _, q := range x.terms {
-		g = facts.GCD(g, q.Div*int64(x.View.Width))
+		g = affine.GCD(g, q.Div*int64(x.View.Width))
 		if !x.View.Swizzle.Identity() { // what a swizzle does to a term stays above its units
-			g = facts.GCD(g, max(q.Div&-q.Div, 1)*int64(x.View.Width))
+			g = affine.GCD(g, max(q.Div&-q.Div, 1)*int64(x.View.Width))
 		}
 	}
 	return g
