@@ -3,6 +3,8 @@ package probe
 import (
 	"context"
 	"errors"
+	"flag"
+	"regexp"
 	"strings"
 	"testing"
 
@@ -26,9 +28,19 @@ type recorded struct {
 
 const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o probe.test ./gpu/probe && ./probe.test -test.run GPURows -test.v -record rows.json -commit COMMIT, and put rows.json in tests/record"
 
+var only = flag.String("only", "", "regular expression of the rows that GPU tests run; \"\" is all")
+
 // TestGPURows runs every row of the thread-code table on the attached GPU and
 // compares bit for bit with its meaning.
 func TestGPURows(t *testing.T) {
+	onGPU(t, Options{Cross: 1 << 18, Random: 1 << 16, Undefined: true})
+}
+
+// TestGPUProxyRows does the same for the rows of the asynchronous proxy and of
+// clusters.
+func TestGPUProxyRows(t *testing.T) { onGPU(t, Options{Proxy: true}) }
+
+func onGPU(t *testing.T, o Options) {
 	gpu, err := OpenGPU()
 	if errors.Is(err, device.ErrNoGPU) {
 		t.Skipf("no GPU here: %v; %s", err, howTo)
@@ -42,7 +54,12 @@ func TestGPURows(t *testing.T) {
 		t.Fatal(err)
 	}
 	stamp.GPU, stamp.Driver, stamp.Target = gpu.Title, gpu.Driver, gpu.Target
-	rows, err := Run(context.Background(), gpu, Options{Cross: 1 << 18, Random: 1 << 16, Undefined: true})
+	which, err := regexp.Compile(*only)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Only = which.MatchString
+	rows, err := Run(context.Background(), gpu, o)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -19,6 +19,8 @@ const variants = 32
 func Cases(op code.Op, o Options) []Case {
 	row := op.Row()
 	switch {
+	case op.Proxied():
+		return proxyCases(op)
 	case op == code.OpSharedBase || row.Class == code.Special:
 		return specialCases(op)
 	case len(row.In) == 0 && row.Class == code.Pure:

@@ -119,6 +119,22 @@ func (g *GPU) launch(text string, f *code.Func, grid [3]int, bufs [][]byte) erro
 		}
 		params.Ptr(ptrs[i])
 	}
+	bases := map[string]cuda.Ptr{}
+	for i := range bufs {
+		bases[f.Params[i].Name] = ptrs[i]
+	}
+	for _, p := range f.Params[len(bufs):] {
+		data, err := device.EncodeTensorMap(g.driver, p.Map, bases, nil)
+		if err != nil {
+			return err
+		}
+		params.Bytes(data)
+	}
+	if f.Launch.SharedBytes > 48<<10 {
+		if err := fn.SetMaxDynamicShared(f.Launch.SharedBytes); err != nil {
+			return err
+		}
+	}
 	dim := cuda.Dim{X: max(grid[0], 1), Y: max(grid[1], 1), Z: max(grid[2], 1)}
 	if err := fn.Launch(dim, cuda.Dim{X: f.Launch.Block, Y: 1, Z: 1}, f.Launch.SharedBytes, nil, &params); err != nil {
 		return err

@@ -85,6 +85,7 @@ type Options struct {
 	Cross  int               // most crossed edge operands of a case; 0 is 65536
 	Random int               // random operands of a case; 0 is 16384
 	Only   func(string) bool // rows to probe, by name; nil is all
+	Proxy  bool              // the rows of code.ProxyRows that have cases, not the others
 	// Undefined adds measurements of what the table leaves open and the simulator
 	// refuses: division by zero.
 	Undefined bool
@@ -111,7 +112,7 @@ func Hash(row *code.Row) string {
 	h := sha256.New()
 	fmt.Fprintln(h, row.Name, row.In, row.Out, row.Imm, row.Class, row.Space, row.Unit, row.Count, row.Ties, row.Commutes, row.NonZero, row.Since)
 	fmt.Fprintf(h, "%s\n%s\n%s\n", row.PTX, row.C, row.Doc)
-	if row.Class == code.Matrix || row.Class == code.Warp || row.Collective {
+	if row.Class == code.Matrix || row.InPlace || row.Class == code.Warp || row.Collective {
 		if a, err := arch.FindAtom(row.Name); err == nil {
 			for _, o := range a.Operands {
 				fmt.Fprintln(h, o.Name, o.Type, o.Layout)
@@ -131,12 +132,20 @@ type Machine interface {
 // functions that fail are in the rows; the error is that of the context.
 func Run(ctx context.Context, m Machine, o Options) ([]Row, error) {
 	var rows []Row
-	for _, op := range code.Rows() {
+	ops := code.Rows()
+	if o.Proxy {
+		ops = code.ProxyRows()
+	}
+	for _, op := range ops {
 		if o.Only != nil && !o.Only(op.String()) {
 			continue
 		}
 		r := Row{Name: op.String(), Hash: Hash(op.Row())}
-		for _, c := range Cases(op, o) {
+		cases := Cases(op, o)
+		if len(cases) == 0 {
+			continue
+		}
+		for _, c := range cases {
 			if err := ctx.Err(); err != nil {
 				return rows, err
 			}
