@@ -28,7 +28,7 @@ func Cost(ctx context.Context, p *ir.Program, args []ir.Arg, target string, bloc
 		}
 	})
 	// Blocks that were left out may be waited for; what is counted does not need the checks.
-	_, stats, err := simulate(ctx, l, sim.Options{Blocks: blocks, Fast: true})
+	_, _, stats, err := simulate(ctx, l, sim.Options{Blocks: blocks, Fast: true})
 	if err != nil {
 		return out, err
 	}

@@ -48,6 +48,7 @@ type Result struct {
 	JIT      time.Duration    // PTX to machine code, by the driver
 	Exec     time.Duration    // the launch itself, copies left out
 	Counters map[string]int64 // simulator: what it counted
+	Printed  string           // what Print and PrintTensor printed, block by block
 }
 
 // Names are the kinds of device that Open takes.
@@ -122,5 +123,5 @@ func (interpreter) Run(ctx context.Context, p *ir.Program, args []ir.Arg) (*Resu
 	if err := m.Run(ctx); err != nil {
 		return nil, err
 	}
-	return &Result{Device: "interp", Args: m.Args(), Exec: time.Since(start)}, nil
+	return &Result{Device: "interp", Args: m.Args(), Exec: time.Since(start), Printed: m.Printed()}, nil
 }

@@ -66,7 +66,7 @@ func Sanitize(ctx context.Context, p *ir.Program, args []ir.Arg, target string) 
 			if err != nil {
 				return err
 			}
-			_, _, err = simulate(ctx, newLaunch(p, args, grid, c), sim.Options{Workers: 1}) // blocks in order: every run finds the same
+			_, _, _, err = simulate(ctx, newLaunch(p, args, grid, c), sim.Options{Workers: 1}) // blocks in order: every run finds the same
 			return err
 		})
 		if err != nil {

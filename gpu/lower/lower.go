@@ -288,6 +288,8 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"AtomicScalar":         atomicScalar,
 	"GridDependencyWait":   gridDependencyWait,
 	"GridDependencyLaunch": gridDependencyLaunch,
+	"Print":                printed,
+	"PrintTensor":          printed,
 }
 
 // Has reports whether lowering has an entry for the op.

@@ -70,8 +70,8 @@ func Device(name string) error {
 	return nil
 }
 
-// Result is what a launch gave. As text it names the device, the times in
-// milliseconds and the outputs.
+// Result is what a launch gave. As text it names the device and the times in
+// milliseconds, and has what the program printed and the outputs.
 type Result struct {
 	Program  string
 	Device   string           // "interp", "sim", "cuda:0"
@@ -80,6 +80,7 @@ type Result struct {
 	JIT      time.Duration    // PTX to machine code, by the driver
 	Exec     time.Duration    // the launch itself
 	Counters map[string]int64 // what the simulator counted
+	Printed  string           // what Print and PrintTensor printed, the same on all devices
 	Names    []string         // parameters that the program stores to
 	arrays   map[string]*array.Array
 }
@@ -112,7 +113,7 @@ func run(ctx context.Context, name string, p *ir.Program, args []ir.Arg) (*Resul
 		return nil, err
 	}
 	r := &Result{Program: p.Name, Device: got.Device, Title: d.Describe().Title, Compile: got.Compile, JIT: got.JIT, Exec: got.Exec,
-		Counters: got.Counters, arrays: map[string]*array.Array{}}
+		Counters: got.Counters, Printed: got.Printed, arrays: map[string]*array.Array{}}
 	for i, v := range p.Params {
 		if v.Type.Kind == ir.Pointer {
 			r.arrays[v.Name] = got.Args[i].Array
@@ -162,6 +163,9 @@ func (r *Result) String() string {
 	}
 	var b strings.Builder
 	b.WriteString(r.Times())
+	if r.Printed != "" {
+		b.WriteString("\n" + strings.TrimSuffix(r.Printed, "\n"))
+	}
 	for _, name := range r.Names {
 		fmt.Fprintf(&b, "\n%s = %s", name, r.arrays[name])
 	}

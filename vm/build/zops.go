@@ -838,15 +838,6 @@ func (prog *Builder) PrefetchGlobal(src Value, attrs ...Attr) {
 // Shape is the attribute shape, a list of integers: the part's extents, one per dimension of src.
 func Shape(values ...any) Attr { return list("shape", values) }
 
-// LoadScalar adds
-//
-//	n = LoadScalar(gl, offset=[b])
-//
-// One element of a global tensor as a scalar, which all threads have: a length, a count, a place in a table. Outside the tensor it is 0.
-func (prog *Builder) LoadScalar(x string, src Value, attrs ...Attr) Value {
-	return prog.instr("LoadScalar", []string{x}, []any{src}, attrs)[0]
-}
-
 // LoadGlobalGather adds
 //
 //	row = LoadGlobalGather(table, ids, dim=[0]) : register f16[32, 8] spatial(32, 1).local(1, 8)

@@ -60,7 +60,7 @@ func rules() []Rule {
 		{"load.shared", "16 bytes a thread where the tile is large enough, threads side by side", []string{"LoadShared"}, loadShared},
 		{"shared.rows", "shared memory is row-major", []string{"LoadShared"}, sharedRows},
 		{"alloc", "a new tile that nothing else decides: threads side by side", []string{"AllocateRegister", "Indices"}, fresh},
-		{"none", "nothing follows", []string{"CopyAsync", "FreeShared"}, nothing},
+		{"none", "nothing follows", []string{"CopyAsync", "FreeShared", "PrintTensor"}, nothing},
 		{"convert", "a conversion of which nothing else decides a side changes nothing", []string{"ConvertLayout"}, elementwise},
 		{"shared.alloc", "shared memory that nothing else decides is row-major", []string{"AllocateShared"}, sharedRows},
 	}

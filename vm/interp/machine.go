@@ -66,8 +66,9 @@ type Machine struct {
 	moves map[*ir.Instr][]int32 // where elements of constant movements come from
 
 	state
-	owns     []*global    // tensors of the launch's own
-	sets     []ir.Threads // that have run, as sets of threads; the block first
+	owns     []*global     // tensors of the launch's own
+	sets     []ir.Threads  // that have run, as sets of threads; the block first
+	prints   *ir.PrintPlan // made when the first print comes
 	maxSteps int64
 	ctx      context.Context // of Run, for instructions that take long; nil in a Step
 }
@@ -95,6 +96,7 @@ type state struct {
 	steps     int64
 	done      bool
 	fault     error // found where a block of statements ended
+	printed   []printed
 }
 
 // frame is an open block of statements; loop is the statement that repeats it.

@@ -68,6 +68,8 @@ var meanings = map[string]meaning{
 	"AtomicScatterGlobal": atomicScatterGlobal,
 	"LockSemaphore":       lockSemaphore,
 	"ReleaseSemaphore":    releaseSemaphore,
+	"Print":               print,
+	"PrintTensor":         print,
 
 	"AllocateBarrier":       allocateBarrier,
 	"ArriveBarrier":         arriveBarrier,

@@ -37,7 +37,7 @@ var rulePrintPlace = Rule{
 	},
 }
 
-const printDoc = " The output is that of the launch: blocks in the order of their numbers, each as it came to it, with the block before every line. Of a block at most 64 prints of one instruction are shown, of large tiles and of large grids fewer; a line says how many are missing. "
+const printDoc = " The output is that of the launch: blocks in the order of their numbers, each as it came to it, with the block before every line. Of a block at most 64 prints of one instruction are shown, of large tiles and of large grids fewer; a line says how many are missing."
 
 // printScalars is how many scalars one Print takes.
 const printScalars = 8
@@ -45,7 +45,7 @@ const printScalars = 8
 var printRows = []*Op{
 	{
 		Name: "Print", Aliases: []string{"FormatPrint"}, Family: "print",
-		Doc: "Prints scalars: each {} in text is one of them, in order; without text they are separated by spaces." + printDoc + "Example of the output: block 3: k = 2 of 8.",
+		Doc: "Prints scalars: each {} in text is one of them, in order; without text they are separated by spaces." + printDoc + " Example of the output: block 3: k = 2 of 8.",
 		In: func() []Port {
 			ports := make([]Port, printScalars)
 			for i := range ports {
@@ -310,4 +310,66 @@ func (l *PrintLog) String() string {
 		}
 	}
 	return b.String()
+}
+
+// ReadPrints is the log of a launch whose prints were turned into stores, as vm/pass
+// does it: get gives the tensor of a name, all of it, with the blocks' rows first.
+func (p *PrintPlan) ReadPrints(grid [3]int, get func(name string, t dtype.Type, shape []int) *array.Array) *PrintLog {
+	log := p.NewLog(grid)
+	shown, all := [3]int{1, 1, 1}, 1
+	var rows []int
+	for d, n := range p.Blocks {
+		shown[d] = min(grid[d], n)
+		rows, all = append(rows, shown[d]), all*shown[d]
+	}
+	tensor := func(name string, t dtype.Type, rest ...int) *array.Array {
+		return get(p.Prefix+"_"+name, t, append(slices.Clone(rows), rest...))
+	}
+	times := p.Times()
+	order, counts := tensor("log", dtype.I32, times), tensor("count", dtype.I32, len(p.Sites))
+	values := make([][]*array.Array, len(p.Sites))
+	for i, s := range p.Sites {
+		for k, t := range s.Types {
+			shape := s.Shape
+			if s.Instr.Op.Name == "Print" {
+				shape = []int{1}
+			}
+			values[i] = append(values[i], tensor(fmt.Sprintf("%d_%d", i, k), t, append([]int{s.Times}, shape...)...))
+		}
+	}
+	for row := range all {
+		// Rows are in row-major order, blocks count the first dimension fastest.
+		var at [3]int
+		for d, rest := len(p.Blocks)-1, row; d >= 0; d-- {
+			at[d], rest = rest%shown[d], rest/shown[d]
+		}
+		block := at[0] + grid[0]*(at[1]+grid[1]*at[2])
+		seen := make([]int, len(p.Sites))
+		for n := range times {
+			site := int(order.Code(row*times+n)) - 1
+			if site < 0 || site >= len(p.Sites) || seen[site] >= p.Sites[site].Times {
+				continue
+			}
+			s := p.Sites[site]
+			var one []*array.Array
+			for k, t := range s.Types {
+				a := array.New(t, s.Shape...)
+				if s.Shape == nil {
+					a = array.New(t, 1)
+				}
+				for e := range a.Len() {
+					a.SetCode(e, values[site][k].Code((row*s.Times+seen[site])*a.Len()+e))
+				}
+				one = append(one, a)
+			}
+			log.Add(block, site, one)
+			seen[site]++
+		}
+		for i := range p.Sites {
+			if n := int(counts.Code(row*len(p.Sites)+i)) - seen[i]; n > 0 {
+				log.Missing(block, i, n)
+			}
+		}
+	}
+	return log
 }

@@ -26,6 +26,7 @@ type Pass struct {
 // Passes is the list, in the order in which they run.
 func Passes() []Pass {
 	return []Pass{
+		{"prints", "Turns Print and PrintTensor into stores to tensors of the launch's own, which the host reads back. First, so that what they need is seen as any other code.", prints},
 		{"fold", "Computes scalar expressions of constants, drops x+0, x*1, x/1 and the like, and drops branches and loops that never run. First, because what it finds constant leaves dead code behind.", fold},
 		{"dead", "Drops instructions and scalars whose results nobody uses, and the loops and branches that are empty then. Last, because every other pass leaves such code.", dead},
 	}

@@ -71,7 +71,8 @@ func TestPassesDropWaste(t *testing.T) {
 	}
 }
 
-// TestCorpusHasNoWaste also shows that passes keep what matters.
+// TestCorpusHasNoWaste also shows that passes keep what matters. Prints, which become
+// much code, are left as they are.
 func TestCorpusHasNoWaste(t *testing.T) {
 	for _, name := range corpus.Names() {
 		p, err := text.Parse(name, corpus.Program(name), nil)
@@ -80,11 +81,11 @@ func TestCorpusHasNoWaste(t *testing.T) {
 		}
 		want := strings.ReplaceAll(text.Format(p), "local(1, 1).", "")
 		var names []string
-		q, err := pass.Run(p, pass.Options{}, func(name, _ string) { names = append(names, name) })
+		q, err := pass.Run(p, pass.Options{Skip: []string{"prints"}}, func(name, _ string) { names = append(names, name) })
 		if err != nil {
 			t.Fatal(err)
 		}
-		if len(names) != len(pass.Passes()) {
+		if len(names) != len(pass.Passes())-1 {
 			t.Errorf("dumped %v", names)
 		}
 		if got := text.Format(q); strings.Count(got, "\n") != strings.Count(want, "\n") {

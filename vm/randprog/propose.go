@@ -262,6 +262,8 @@ func (g *generator) propose(op *ir.Op) *ir.Instr {
 		switch a.Kind {
 		case ir.AttrWord:
 			attr.Word = pick(g, a.Words)
+		case ir.AttrText:
+			attr.Word = "x"
 		case ir.AttrNumber:
 			attr.Number = float64(g.r.IntN(3))
 		case ir.AttrInts:
