@@ -417,7 +417,13 @@ func resultJSON(r pane.Result) json.RawMessage {
 			}
 			b = appendElement(b, e)
 		}
-		b = append(b, `]}`...)
+		b = append(b, ']')
+		if len(p.Go) > 0 {
+			// The error cannot happen: these are strings.
+			raw, _ := json.Marshal(p.Go)
+			b = append(append(b, `,"go":`...), raw...)
+		}
+		b = append(b, '}')
 	}
 	return append(b, `]}`...)
 }

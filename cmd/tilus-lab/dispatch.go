@@ -12,7 +12,10 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"github.com/tilus-lab/tilus-lab/gpu/blocktrace"
 	"github.com/tilus-lab/tilus-lab/gpu/model/dispatch"
+	"github.com/tilus-lab/tilus-lab/gpu/model/recorded"
+	"github.com/tilus-lab/tilus-lab/gpu/model/trace"
 	"github.com/tilus-lab/tilus-lab/layoutviz/timeline"
 )
 
@@ -22,6 +25,8 @@ type dispatchFlags struct {
 	options                                        dispatch.Options
 	cus, at                                        int
 	order, mask, policy, view, why, packet, queues string
+	events, on                                     string
+	micros                                         int
 	trace, asJSON, driver                          bool
 }
 
@@ -43,7 +48,9 @@ of each in turn (--order distributed), or those of --mask.
 
 --view timeline (usual) is what happens when, --at TICK a moment of it; stairs is the
 ticks over the number of enabled units; path, with --why KERNEL,BLOCK, is what had to
-happen before a block started. --create-queues PROCESSES,QUEUES is how queues come into
+happen before a block started. --on gpu starts the same kernels on the attached NVIDIA
+GPU, whose blocks tell where and when they run, and --on recorded shows what those of an
+H200 told of the launches uneven and two-kernels. --create-queues PROCESSES,QUEUES is how queues come into
 being, with the hardware scheduler or --without-scheduler. --packet explains the 128
 hexadecimal digits of an AQL packet.`,
 		Example: `  tilus-lab dispatch
@@ -55,7 +62,10 @@ hexadecimal digits of an AQL packet.`,
   tilus-lab dispatch streams --policy all
   tilus-lab dispatch barrier-6x --policy 2026 --trace
   tilus-lab dispatch --create-queues 7,4
-  tilus-lab dispatch deadlock --json`,
+  tilus-lab dispatch deadlock --json
+  tilus-lab dispatch uneven --on recorded --png blocks.png
+  tilus-lab dispatch --blocks 528 --ticks 2 --on gpu --svg blocks.svg
+  tilus-lab dispatch slow-player --events slow.chrome.json   # for ui.perfetto.dev`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error { return runDispatch(cmd, args, v, draw) },
 	}
@@ -82,6 +92,9 @@ hexadecimal digits of an AQL packet.`,
 	f.StringVar(&v.queues, "create-queues", "", "how queues are made, `PROCESSES,QUEUES` of each")
 	f.BoolVar(&v.driver, "without-scheduler", false, "queues are mapped by the driver, not by the firmware")
 	f.BoolVar(&v.asJSON, "json", false, "print everything as JSON")
+	f.StringVar(&v.events, "events", "", "write the events into `FILE`, as a trace; for Perfetto where it ends in .chrome.json")
+	f.StringVar(&v.on, "on", "model", "`MACHINE`: model (AMD's dispatch), gpu (the attached NVIDIA GPU) or recorded (one that was there once)")
+	f.IntVar(&v.micros, "micros", 20, "µs of a tick (with --on gpu)")
 	draw = addPictureFlags(cmd)
 	return cmd
 }
@@ -99,7 +112,13 @@ func runDispatch(cmd *cobra.Command, args []string, v dispatchFlags, draw *pictu
 		for _, e := range dispatch.Examples() {
 			fmt.Fprintf(tw, "%s\t%s\n", e.Name, e.Doc)
 		}
+		for _, x := range recorded.Launches() {
+			fmt.Fprintf(tw, "%s\t%s; also --on recorded and --on gpu\n", x.Name, strings.ToLower(x.Title[:1])+x.Title[1:])
+		}
 		return tw.Flush()
+	}
+	if v.on != "model" {
+		return blocksOf(cmd, args, v, draw)
 	}
 	if v.policy == "all" {
 		return comparePolicies(cmd, args, v, draw)
@@ -129,6 +148,9 @@ func runDispatch(cmd *cobra.Command, args []string, v dispatchFlags, draw *pictu
 	if v.why != "" {
 		return showWhy(cmd, v, r, draw)
 	}
+	if v.events != "" {
+		return writeTrace(w, v.events, r.Trace(p.Title))
+	}
 	if draw.wanted() {
 		pic, err := timeline.Gantt(r, p.Title, v.at, draw.options())
 		if err != nil {
@@ -141,7 +163,7 @@ func runDispatch(cmd *cobra.Command, args []string, v dispatchFlags, draw *pictu
 	if v.asJSON {
 		return printJSON(w, struct {
 			Program dispatch.Program `json:"program"`
-			*dispatch.Result
+			Result  *dispatch.Result `json:"result"`
 		}{p, r})
 	}
 	return printDispatch(w, v, p, r)
@@ -153,6 +175,9 @@ func dispatchProgram(cmd *cobra.Command, args []string, v dispatchFlags) (dispat
 	if len(args) > 0 {
 		e, err := dispatch.FindExample(args[0])
 		p = e.Program
+		if x, bad := recorded.Find(args[0]); bad == nil {
+			p, err = x.Program, nil
+		}
 		if err != nil {
 			file, open := os.Open(args[0])
 			if open != nil {
@@ -210,6 +235,60 @@ func dispatchProgram(cmd *cobra.Command, args []string, v dispatchFlags) (dispat
 		p.Policy = policy
 	}
 	return p, nil
+}
+
+// blocksOf shows the blocks of a launch on a GPU: the attached one, or the recorded.
+func blocksOf(cmd *cobra.Command, args []string, v dispatchFlags, draw *pictureFlags) error {
+	var t *trace.Trace
+	var err error
+	switch v.on {
+	case "recorded":
+		if len(args) == 0 {
+			return usageError{errors.New("--on recorded shows a launch that is recorded: uneven or two-kernels")}
+		}
+		if t, err = recorded.Trace(args[0]); err != nil {
+			return usageError{err}
+		}
+	case "gpu":
+		p, err := dispatchProgram(cmd, args, v)
+		if err != nil {
+			return err
+		}
+		list, err := blocktrace.Kernels(p, v.micros)
+		if err != nil {
+			return usageError{err}
+		}
+		if t, err = blocktrace.Run(0, p.Title, list); err != nil {
+			return err
+		}
+	default:
+		return usageError{fmt.Errorf("--on %q: there are model, gpu and recorded", v.on)}
+	}
+	if draw.wanted() {
+		pic, err := timeline.Blocks(t, v.at, draw.options())
+		if err != nil {
+			return err
+		}
+		return draw.write(cmd, pic)
+	}
+	w := cmd.OutOrStdout()
+	switch {
+	case v.events != "":
+		return writeTrace(w, v.events, t)
+	case v.asJSON:
+		return printJSON(w, t)
+	}
+	pic, err := timeline.Blocks(t, -1, draw.options())
+	if err != nil {
+		return err
+	}
+	fmt.Fprintf(w, "%s, on %s, %s\n%s\n", t.Title, t.Machine, t.Made, pic.Desc)
+	if v.trace {
+		for _, e := range t.Events {
+			fmt.Fprintf(w, "%9.1f–%.1f µs  #%-4d %s  (because of %v) [%s]\n", float64(e.Start)/1000, float64(e.End)/1000, e.ID, e.Text, e.Causes, e.Tag)
+		}
+	}
+	return nil
 }
 
 // comparePolicies runs a scenario under every policy.
@@ -389,7 +468,7 @@ func createQueues(cmd *cobra.Command, v dispatchFlags, draw *pictureFlags) error
 		how = "without the hardware scheduler"
 	}
 	title := fmt.Sprintf("How queue %d of process %d is made, %s", queues-1, processes-1, how)
-	err = showPath(cmd, events[from:], title, v.asJSON, draw, map[string]any{"events": events, "hardware_queues": slots})
+	err = showPath(cmd, events[from:], title, v.asJSON, draw, map[string]any{"trace": dispatch.QueueTrace(title, events), "hardware_queues": slots})
 	if err != nil || v.asJSON || draw.wanted() {
 		return err
 	}

@@ -19,7 +19,7 @@ import (
 // voltaFlags are the flags of the command.
 type voltaFlags struct {
 	mode, layout, numerics, pace, data, view, who, matrix string
-	sum, products                                         string
+	sum, products, events                                 string
 	frame, box, turn                                      int
 	compare, asJSON                                       bool
 }
@@ -42,14 +42,15 @@ green boxes of a tensor core, --box one of them), story (all steps at once), mem
 
 --who LANE,REGISTER,CYCLE says who wrote a register, and from what. --compare lists the
 same product on later generations. --json prints every event with its causes, and with
-where it is known from: P vendor, S paper or measurement, D derived, A assumed.`,
+where it is known from; --events writes them alone, in the form that all machines share.
+Tags: P vendor, S paper or measurement, D derived, A assumed.`,
 		Example: `  tilus-lab volta
   tilus-lab volta --frame 7 --svg octets.svg
   tilus-lab volta --frame 7 --view multipliers --box 21 --png core.png
   tilus-lab volta --mode fp16 --layout col.row --view story --svg story.svg
   tilus-lab volta --who 0,R8,20
   tilus-lab volta --view rounding --sum 1-2^-24 --products 2^-24,2^-24,2^-24,2^-24 --png rounding.png
-  tilus-lab volta --json > events.json`,
+  tilus-lab volta --events volta.chrome.json   # for ui.perfetto.dev`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error { return runVolta(cmd, v, draw) },
 	}
@@ -68,7 +69,8 @@ where it is known from: P vendor, S paper or measurement, D derived, A assumed.`
 	f.StringVar(&v.sum, "sum", "1-2^-24", "`NUMBER` that products are added to")
 	f.StringVar(&v.products, "products", "2^-24,2^-24,2^-24,2^-24", "`PRODUCTS`, one to four")
 	f.BoolVar(&v.compare, "compare", false, "list the same product on later generations")
-	f.BoolVar(&v.asJSON, "json", false, "print all events as JSON")
+	f.BoolVar(&v.asJSON, "json", false, "print everything as JSON")
+	f.StringVar(&v.events, "events", "", "write the events into `FILE`, as a trace; for Perfetto where it ends in .chrome.json")
 	draw = addPictureFlags(cmd)
 	return cmd
 }
@@ -99,6 +101,8 @@ func runVolta(cmd *cobra.Command, v voltaFlags, draw *pictureFlags) error {
 		return draw.write(cmd, p)
 	}
 	switch {
+	case v.events != "":
+		return writeTrace(w, v.events, r.Trace())
 	case v.asJSON:
 		return printJSON(w, r)
 	case v.compare:

@@ -46,8 +46,8 @@ func Octets(r *volta.Run, n int, o layoutviz.Options) (layoutviz.Picture, error)
 	}
 	const (
 		leftW  = 356
-		dw, dh = 27, 17
-		aw     = 24
+		dw, dh = 24, 17
+		aw     = 20
 		gap    = 14
 	)
 	gx := pad + leftW + 30   // of A

@@ -5,6 +5,7 @@
 //     buffers, the multiplexer of B, sums, and the cycles of all instructions.
 //   - [Storyboard] is all of its frames, small.
 //   - [Core] is the 64 multipliers of a tensor core, one of them at work.
+//   - [Follow] is the way of one element from shared memory to the instructions.
 //   - [Rounding] is the bits of an addition, with those that are cut off.
 //
 // Source of what they show: package gpu/model/volta.

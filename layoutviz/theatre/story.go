@@ -174,6 +174,16 @@ func Core(r *volta.Run, core, n, turn, box int, o layoutviz.Options) (layoutviz.
 	return s.picture("The 64 multipliers of a Volta tensor core", desc), nil
 }
 
+// BoxOf is the first of the four multipliers that work for a dot product, 0 to 127: 64
+// of each of a sub-core's tensor cores.
+func BoxOf(d volta.Dot) int {
+	box := d.Octet/2*64 + d.Octet%2*32 + d.Unit*4
+	if d.High {
+		box += 16
+	}
+	return box
+}
+
 // DotOf is the dot product that a multiplier works for, counted as by [Core].
 func DotOf(r *volta.Run, core, n, turn, box int) volta.Dot {
 	for _, d := range r.Of(n - 1) {

@@ -123,7 +123,7 @@ class View {
     } else if (p.kind === "slider") {
       input = make("input", { id, type: "range", min: p.min, max: p.max, step: 1 });
       output = make("output", { for: id });
-      box.append(make("div", { class: "range" }, input, output));
+      box.append(make("div", { class: "range" }, input, output, p.play ? this.player(p, input) : null));
     } else {
       const attrs = { id, placeholder: p.hint, spellcheck: "false", autocomplete: "off", autocapitalize: "off", "aria-description": p.doc };
       input = p.kind === "program" ? make("textarea", attrs) : make("input", { ...attrs, type: "text" });
@@ -151,6 +151,34 @@ class View {
     this.fields.set(p.name, { p, input, mark, chip, bind, output });
     this.showBindings();
     return box;
+  }
+
+  // player is a button that moves a slider on, from its end back to its beginning,
+  // until it is pressed again or the slider is moved.
+  player(p, input) {
+    let timer = null;
+    const b = make("button", { class: "quiet", type: "button", "aria-label": "Play " + p.title }, "▶");
+    const stop = () => {
+      clearInterval(timer);
+      timer = null;
+      b.textContent = "▶";
+      b.setAttribute("aria-label", "Play " + p.title);
+    };
+    b.addEventListener("click", () => {
+      if (timer) return stop();
+      b.textContent = "⏸";
+      b.setAttribute("aria-label", "Pause " + p.title);
+      const step = Math.max(1, Math.round((p.max - p.min) / 40));
+      timer = setInterval(() => {
+        if (!b.isConnected) return stop();
+        const next = +input.value + step;
+        input.value = next > p.max ? p.min : next;
+        input.dispatchEvent(new Event("input"));
+      }, 700);
+    });
+    input.addEventListener("pointerdown", stop);
+    input.addEventListener("keydown", stop);
+    return b;
   }
 
   // showBindings lists the variables of running notebooks that fit a field, and
@@ -382,6 +410,7 @@ class Picture {
     this.view = view;
     this.name = p.name;
     this.ids = p.ids;
+    this.go = p.go ?? {}; // values that choosing an element sets, by its id
     this.current = 0;
     // Twice as fast as an XML parser; the text comes from our server alone.
     const parsed = document.createElement("template");
@@ -404,7 +433,7 @@ class Picture {
     this.stage = make("div", { class: "stage" }, svg, p.texts.length ? drawTexts(p, view.figures.clientWidth + (before?.canvas.scrollLeft ?? 0), window.innerHeight + (before?.canvas.scrollTop ?? 0)) : null, this.overlay);
     this.canvas = make("div", {
       class: "canvas", tabindex: "0", role: "group", "aria-roledescription": "linked picture",
-      "aria-label": p.title + ". " + p.desc + (p.ids.length ? " Arrow keys walk the cells, Enter pins, Escape clears." : ""),
+      "aria-label": p.title + ". " + p.desc + (p.ids.length ? (p.go ? " Arrow keys walk the cells, Enter chooses or pins, Escape clears." : " Arrow keys walk the cells, Enter pins, Escape clears.") : ""),
     }, this.stage);
     this.caption = make("figcaption", {}, p.name);
     this.figure = make("figure", {}, this.caption, this.canvas);
@@ -443,9 +472,15 @@ class Picture {
     this.canvas.addEventListener("blur", () => this.view.dark());
   }
 
+  // pin chooses an element: it changes what it is there to change, or stays lit.
   pin(j) {
     this.current = j;
     const id = this.ids[j][0];
+    if (this.go[id]) {
+      this.view.set({ ...this.view.values, ...this.go[id] });
+      writeAddress(true);
+      return;
+    }
     const same = this.view.pinned && this.view.pinned[1] === id;
     this.view.pinned = same ? null : [this.index, id];
     this.view.light(this.index, j, true);

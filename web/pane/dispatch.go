@@ -42,7 +42,7 @@ func dispatchPane() Pane {
 			{Name: "a", Title: "Slots", Kind: Slider, Default: "4", Min: 1, Max: 8, Doc: "Slots of each workload manager: one for each ACE."},
 			{Name: "k", Title: "May skip", Kind: Choice, Default: "no", Choices: yes, Doc: "Whether the dealer may skip an engine without room. Real ones do not."},
 			{Name: "p", Title: "Runtime", Kind: Choice, Default: "as the scenario", Choices: []string{"as the scenario", "4.2", "6.x", "2026", dispatchAll}, Doc: "Which ROCm makes queues and packets; all of them to compare."},
-			{Name: "t", Title: "Tick", Kind: Slider, Default: "-1", Min: -1, Max: 40, Doc: "A moment of the timeline; −1 shows all of it."},
+			{Name: "t", Title: "Tick", Kind: Slider, Default: "-1", Min: -1, Max: 40, Play: true, Doc: "A moment of the timeline; −1 shows all of it."},
 			{Name: "n", Title: "Block", Kind: Slider, Default: "5", Min: 0, Max: 1023, Doc: "The block of the last kernel whose causes are shown."},
 		},
 		Render: renderDispatch,
@@ -60,7 +60,7 @@ func renderDispatch(v Values) (Result, error) {
 	}
 	o := layoutviz.Options{}
 	show := func(name string, p layoutviz.Picture, err error) (Result, error) {
-		return Result{Pictures: []Picture{{name, p}}, Sentence: p.Desc}, err
+		return Result{Pictures: []Picture{{Name: name, Picture: p}}, Sentence: p.Desc}, err
 	}
 	m := dispatch.RadeonVII()
 	kernel := dispatch.Kernel{Name: "kernel", Blocks: num["b"], Threads: 1024, Ticks: 1}
@@ -71,7 +71,17 @@ func renderDispatch(v Values) (Result, error) {
 			return Result{}, err
 		}
 		p, err := timeline.Stairs(list, m.CUs, num["c"], fmt.Sprintf("%d blocks over the number of compute units", num["b"]), o)
-		return show("staircase", p, err)
+		out, err := show("staircase", p, err)
+		if err == nil {
+			out.Pictures[0] = out.Pictures[0].going(func(e layoutviz.Element) Values {
+				var n int
+				if k, _ := fmt.Sscanf(e.ID, "n%d", &n); k != 1 || n < 1 || n > 60 {
+					return nil
+				}
+				return Values{"c": strconv.Itoa(n)}
+			})
+		}
+		return out, err
 	case dispatchQueue:
 		return renderNewQueue(o)
 	}
@@ -101,6 +111,24 @@ func renderDispatch(v Values) (Result, error) {
 	}
 	p, err := timeline.Gantt(r, program.Title, num["t"], o)
 	out, err := show("timeline", p, err)
+	if err != nil {
+		return out, err
+	}
+	// A block of the last kernel asks why it started, others and packets for their moment.
+	out.Pictures[0] = out.Pictures[0].going(func(e layoutviz.Element) Values {
+		var k, b int
+		if n, _ := fmt.Sscanf(e.ID, "b%d.%d", &k, &b); n == 2 && k < len(r.Runs) && b < len(r.Runs[k].Blocks) {
+			if k == len(r.Runs)-1 && b <= 1023 {
+				return Values{"v": dispatchWhy, "n": strconv.Itoa(b)}
+			}
+			if at := int(r.Runs[k].Blocks[b].Start); at >= 0 && at <= 40 {
+				return Values{"t": strconv.Itoa(at)}
+			}
+		} else if n, _ := fmt.Sscanf(e.ID, "p%d", &k); n == 1 && k < len(r.Runs) && r.Runs[k].Launch >= 0 && r.Runs[k].Launch <= 40 {
+			return Values{"t": strconv.Itoa(r.Runs[k].Launch)}
+		}
+		return nil
+	})
 	out.Text = traceText(r, num["t"])
 	return out, err
 }
@@ -145,7 +173,7 @@ func renderPolicies(p dispatch.Program, tick int, o layoutviz.Options) (Result, 
 		if err != nil {
 			return Result{}, err
 		}
-		out.Pictures = append(out.Pictures, Picture{"ROCm " + string(x.Policy), pic})
+		out.Pictures = append(out.Pictures, Picture{Name: "ROCm " + string(x.Policy), Picture: pic})
 		ticks = append(ticks, fmt.Sprintf("ROCm %s takes %d ticks", x.Policy, r.Ticks))
 		docs = append(docs, fmt.Sprintf("%-5s %s", x.Policy, x.Doc))
 	}
@@ -174,7 +202,7 @@ func renderNewQueue(o layoutviz.Options) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
-		out.Pictures = append(out.Pictures, Picture{c.name, p})
+		out.Pictures = append(out.Pictures, Picture{Name: c.name, Picture: p})
 	}
 	return out, nil
 }

@@ -40,15 +40,30 @@ type Param struct {
 	Min     int      `json:"min,omitempty"`
 	Max     int      `json:"max,omitempty"`
 	Choices []string `json:"choices,omitempty"`
+	Play    bool     `json:"play,omitempty"` // a slider that can run by itself
 }
 
 // Values are the inputs of one rendering by parameter name.
 type Values map[string]string
 
-// Picture is one drawing of a result; Name is its name within the result.
+// Picture is one drawing of a result; Name is its name within the result. Go is what
+// choosing an element changes, by the element's id: values of parameters.
 type Picture struct {
 	Name string
 	layoutviz.Picture
+	Go map[string]Values
+}
+
+// going gives a picture what its elements change: to returns nil for those that
+// change nothing.
+func (p Picture) going(to func(e layoutviz.Element) Values) Picture {
+	p.Go = map[string]Values{}
+	for _, e := range p.IDs {
+		if v := to(e); v != nil {
+			p.Go[e.ID] = v
+		}
+	}
+	return p
 }
 
 // Result is what a pane shows. Sentence is one sentence that says what matters.
@@ -72,7 +87,7 @@ type Pane struct {
 
 // All lists the panes.
 func All() []Pane {
-	return []Pane{layoutPane(), reinterpretPane(), seePane(), programPane(), voltaPane(), dispatchPane()}
+	return []Pane{layoutPane(), reinterpretPane(), seePane(), programPane(), voltaPane(), followPane(), dispatchPane(), blocksPane(), exercisePane()}
 }
 
 // Find returns the pane of that name.

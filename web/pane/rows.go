@@ -82,7 +82,7 @@ func drawValue(v notation.Value, pal string) (Result, error) {
 		return bothViews(l, pal)
 	}
 	p, err := layoutviz.Value(v, "", 0, layoutviz.Options{Palette: pal, NoCaption: true})
-	return Result{Pictures: []Picture{{layoutviz.UsualView(v), p}}, Sentence: p.Desc}, err
+	return Result{Pictures: []Picture{{Name: layoutviz.UsualView(v), Picture: p}}, Sentence: p.Desc}, err
 }
 
 // bothViews is the tensor view and the thread view of one layout.
@@ -107,7 +107,7 @@ func bothViews(l layout.Layout, pal string) (Result, error) {
 	}
 	t, s := min(5, l.Threads()-1), min(2, l.Slots()-1)
 	return Result{
-		Pictures: []Picture{{"tensor", tensor}, {"threads", threads}},
+		Pictures: []Picture{{Name: "tensor", Picture: tensor}, {Name: "threads", Picture: threads}},
 		Sentence: fmt.Sprintf("Thread %d slot %d holds %s. %s", t, s, tuple(l.Index(t, s)), size(l)),
 	}, nil
 }
@@ -190,7 +190,7 @@ func renderReinterpret(v Values) (Result, error) {
 	}
 	shape := strings.Trim(tuple(l.Shape()), "()")
 	return Result{
-		Pictures: []Picture{{"bits", pic}},
+		Pictures: []Picture{{Name: "bits", Picture: pic}},
 		Sentence: pic.Desc,
 		Text: fmt.Sprintf("View(x) : register %s[%s] %s\nwhere x : register u8[%d] %s",
 			elem, shape, l, packed.Size(), packed),
@@ -364,7 +364,7 @@ func renderProgram(param, src, pal string) (Result, error) {
 				e.Keys[k] += i << 25
 			}
 		}
-		r.Pictures = append(r.Pictures, Picture{name, pic})
+		r.Pictures = append(r.Pictures, Picture{Name: name, Picture: pic})
 	}
 	r.Sentence = fmt.Sprintf("%s runs %d threads in each block and uses %d register layouts.", p.Name, p.Threads(), len(uses))
 	if len(uses) == 1 {

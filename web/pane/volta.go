@@ -28,7 +28,7 @@ func voltaPane() Pane {
 		Title: "Volta's tensor core",
 		Doc:   "A 16×16×16 product on Volta, one HMMA instruction after the other: which lanes give what, whose B an octet uses, which sums are written, and when. Point at anything to find it elsewhere.",
 		Params: []Param{
-			{Name: "n", Title: "Instructions done", Kind: Slider, Default: "7", Min: 0, Max: 16, Doc: "State after so many HMMA; with sums in f16 there are 8."},
+			{Name: "n", Title: "Instructions done", Kind: Slider, Default: "7", Min: 0, Max: 16, Play: true, Doc: "State after so many HMMA; with sums in f16 there are 8."},
 			{Name: "v", Title: "Show", Kind: Choice, Default: voltaOctets, Choices: []string{voltaOctets, voltaLinked, voltaBoxes, voltaStory, voltaRounded},
 				Doc: "The octets at work; a matrix from shared memory through the lanes' registers to the sums; the 64 multipliers of a tensor core; all steps at once; the bits of the addition of one sum."},
 			{Name: "m", Title: "Sums", Kind: Choice, Default: "mixed", Choices: []string{"mixed", "fp16"}, Doc: "Sums in f32 (mixed) or in f16."},
@@ -39,6 +39,34 @@ func voltaPane() Pane {
 		},
 		Render: renderVolta,
 	}
+}
+
+// voltaGo is what choosing an element of a picture shows: an instruction its state, a
+// sum that was just written its multipliers, a multiplier itself at work.
+func voltaGo(r *volta.Run, v Values, n int, e layoutviz.Element) Values {
+	var a, b int
+	switch v["v"] {
+	case voltaBoxes:
+		if k, _ := fmt.Sscanf(e.ID, "x%d", &a); k == 1 {
+			box, err := strconv.Atoi(v["b"])
+			if err != nil {
+				return nil
+			}
+			return Values{"b": strconv.Itoa(box/64*64 + a)}
+		}
+	case voltaOctets, voltaStory, voltaLinked:
+		if k, _ := fmt.Sscanf(e.ID, "h%d", &a); k == 1 {
+			return Values{"v": voltaOctets, "n": strconv.Itoa(a + 1)}
+		}
+		if k, _ := fmt.Sscanf(e.ID, "D%d.%d", &a, &b); k == 2 && n > 0 {
+			for _, d := range r.Of(n - 1) {
+				if d.Row == a && d.Column == b && d.Turn == 0 {
+					return Values{"v": voltaBoxes, "b": strconv.Itoa(theatre.BoxOf(d))}
+				}
+			}
+		}
+	}
+	return nil
 }
 
 func renderVolta(v Values) (Result, error) {
@@ -77,7 +105,7 @@ func renderVolta(v Values) (Result, error) {
 		}
 		var p layoutviz.Picture
 		p, err = draw()
-		out.Pictures = append(out.Pictures, Picture{name, p})
+		out.Pictures = append(out.Pictures, Picture{Name: name, Picture: p}.going(func(e layoutviz.Element) Values { return voltaGo(r, v, n, e) }))
 		if out.Sentence == "" {
 			out.Sentence = p.Desc
 		}

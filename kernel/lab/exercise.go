@@ -1,0 +1,20 @@
+package lab
+
+import (
+	"github.com/tilus-lab/tilus-lab/gpu/model/exercise"
+)
+
+// Question is a question of a model, with Grade(answer) and Answer().
+type Question = exercise.Question
+
+// Exercise asks a question: "owner" (which lanes hold an element of a Volta
+// fragment), "swizzle" (place one without bank conflicts), "mask" (spread compute
+// units) or "mistake" (in well-known statements). The seed picks it.
+//
+//	q, err := lab.Exercise("owner", 7)
+//	lab.Show(q, err)
+//	q.Grade("3, 11")
+func Exercise(kind string, seed int) (*Question, error) { return exercise.New(kind, uint64(seed)) }
+
+// Mistake asks about one statement, by its name: those of exercise.Claims.
+func Mistake(name string) (*Question, error) { return exercise.NewMistake(name) }
