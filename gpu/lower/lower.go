@@ -286,6 +286,7 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 
 	"Synchronize":          synchronize,
 	"AtomicScalar":         atomicScalar,
+	"LoadScalar":           loadScalar,
 	"GridDependencyWait":   gridDependencyWait,
 	"GridDependencyLaunch": gridDependencyLaunch,
 	"Print":                printed,

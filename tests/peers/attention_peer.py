@@ -11,6 +11,7 @@ time, torch's, and ratio = torch / ours, which is above 1 where ours is faster.
 """
 import argparse
 import json
+import os
 import statistics
 
 import torch
@@ -100,6 +101,9 @@ def main():
     args = parser.parse_args()
     best = {}
     for path in args.files:
+        if not os.path.exists(path):
+            print(f"{path} is missing", flush=True)
+            continue
         with open(path) as f:
             for row in json.load(f):
                 key = (row["kernel"], tuple(row["shape"]))

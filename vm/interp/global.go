@@ -385,3 +385,29 @@ func releaseSemaphore(m *Machine, in *ir.Instr) error {
 	m.exchange(place{g.arr, flat})
 	return nil
 }
+
+// loadScalar reads one element in every thread that runs.
+func loadScalar(m *Machine, in *ir.Instr) error {
+	r, err := m.region(in, 0)
+	if err != nil {
+		return err
+	}
+	flat, ok := r.element(nil)
+	if !ok {
+		m.set(in.Out[0], value{set: true})
+		return nil
+	}
+	if err := m.written(in, r.g, flat); err != nil {
+		return err
+	}
+	if k := m.marks[r.g.arr]; k != nil {
+		for t := range m.sets[m.running()].Size {
+			if err := m.ordered(in, r.g, k.writer[flat], t, flat, "reads", "wrote"); err != nil {
+				return err
+			}
+			k.reader[flat] = m.and(k.reader[flat], t)
+		}
+	}
+	m.set(in.Out[0], value{set: true, n: int64(int32(r.g.arr.Code(flat)))})
+	return nil
+}

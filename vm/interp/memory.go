@@ -16,6 +16,7 @@ var meanings = map[string]meaning{
 	"BlockIndices":     blockIndices,
 	"ViewGlobal":       viewGlobal,
 	"LoadGlobal":       loadGlobal,
+	"LoadScalar":       loadScalar,
 	"StoreGlobal":      storeGlobal,
 	"AllocateRegister": allocateRegister,
 	"View":             view,

@@ -89,6 +89,30 @@ var globalRows = []*Op{
 		Since: "0.3", Source: "PTX ISA 9.7.9 prefetch", Example: "PrefetchGlobal(gb, offset=[k + 2, bj, 0], shape=[1, 1, 96])",
 	},
 	{
+		Name: "LoadScalar", Family: "global", Effects: ReadsGlobal,
+		Doc: "One element of a global tensor as a scalar, which all threads have: a length, a count, a place in a table. Outside the tensor it is 0.",
+		In:  []Port{{Name: "src", Accept: AcceptGlobal}},
+		Out: []Port{{Name: "x", Accept: AcceptScalar}},
+		Attrs: []AttrSpec{
+			{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in src of the element, one entry per dimension of src"},
+		},
+		Rules: []Rule{
+			{Text: "The tensor is of i32, and so is the result.",
+				Why: "Scalars that expressions compute with are i32.",
+				Check: func(p *Program, in *Instr) *Violation {
+					if g := in.In[0].Var(); g.Type.Elem != dtype.I32 {
+						return &Violation{Pos: in.In[0].Pos, Msg: fmt.Sprintf("%s is of %s", g.Name, g.Type.Elem), Help: "load other types into a register tensor"}
+					}
+					if v := in.Out[0]; v.Type.Elem != dtype.I32 {
+						return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s is %s", v.Name, v.Type.Elem), Help: "leave the type out, or use a new name"}
+					}
+					return nil
+				}},
+			ruleOffset,
+		},
+		Since: "0.5", Source: "Tilus Lab; PTX ISA 9.7.9 ld", Example: "n = LoadScalar(gl, offset=[b])",
+	},
+	{
 		Name: "LoadGlobalGather", Family: "global", Class: ClassMemory, Effects: ReadsGlobal,
 		Doc:   "Loads elements at indices that the program computed: element [i, j, …] of the tile comes from offset plus that index, but in dimension dim from indices[i, j, …]. An index outside that dimension is an error; elements outside in another dimension are 0.",
 		In:    []Port{{Name: "src", Accept: AcceptGlobal}, {Name: "indices", Accept: AcceptRegister}},

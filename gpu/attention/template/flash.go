@@ -131,7 +131,7 @@ func Flash(o FlashOptions) (*ir.Program, error) {
 	lines := typ("register i32[%d, 1] %slocal(%d, 1).local(2, 1).spatial(8, 1).replicated(1, 1, num_workers=4)", rows, over, m)
 	truth := typ("register bool[%d, %d] %scolumn_local(%d, %d).local(2, 1).spatial(8, 4).local(1, 2)", rows, keys, over, m, keys/8)
 
-	title := fmt.Sprintf("flash_%d", head)
+	title := "flash_attention"
 	if o.Causal {
 		title += "_causal"
 	}

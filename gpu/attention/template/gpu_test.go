@@ -151,16 +151,14 @@ func TestGPUFlash(t *testing.T) {
 		schedules[head] = []FlashOptions{{}}
 		if *sweep {
 			schedules[head] = nil
-			for _, rows := range []int{16, 32} {
-				for _, warps := range []int{4, 8} {
-					for _, keys := range []int{32, 48, 64, 96, 128} {
-						for _, stages := range []int{1, 2} {
-							if rows == 32 && head == 128 && keys > 64 || rows == 16 && (keys == 32 || warps == 4 && stages == 1) || rows == 32 && head == 64 && keys == 32 {
-								continue
-							}
-							schedules[head] = append(schedules[head], FlashOptions{Rows: rows, Warps: warps, Keys: keys, Stages: stages, Branch: stages == 2 && warps == 4})
-						}
+			for _, stages := range []int{1, 2} {
+				for _, keys := range []int{32, 48, 64, 80, 96, 112} {
+					if head == 128 && keys <= 64 || head == 64 && keys >= 64 {
+						schedules[head] = append(schedules[head], FlashOptions{Rows: 32, Warps: 4, Keys: keys, Stages: stages}, FlashOptions{Rows: 32, Warps: 4, Keys: keys, Stages: stages, Branch: true})
 					}
+				}
+				for _, keys := range []int{64, 128} {
+					schedules[head] = append(schedules[head], FlashOptions{Rows: 16, Warps: 8, Keys: keys, Stages: stages, Resident: head == 64})
 				}
 			}
 		}
@@ -192,7 +190,7 @@ func TestGPUFlash(t *testing.T) {
 						t.Fatal(err)
 					}
 					args := flashArgs(t, o, w)
-					if want == nil {
+					if want == nil && !*sweep {
 						res, err := d.Run(context.Background(), p, args)
 						if err != nil {
 							t.Fatal(err)
@@ -207,9 +205,78 @@ func TestGPUFlash(t *testing.T) {
 	r.write(".flash")
 }
 
-// TestGPURows times softmax and layer norm.
+// TestGPUDecode holds results to the float64 reference, and times a batch of
+// 16 sequences of 8192 keys, with 64 query heads on 8 key heads.
+func TestGPUDecode(t *testing.T) {
+	r := openGPU(t)
+	d, err := device.Open("cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for _, c := range decodeCases {
+		p, err := Decode(c.o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := decodeArgs(t, c.o, c.b, c.h, c.n, c.lengths)
+		res, err := d.Run(context.Background(), p, args)
+		if err != nil {
+			t.Errorf("%+v: %v", c, err)
+			continue
+		}
+		far := farDecode(t, c.o, args, res.Args)
+		t.Logf("%+v: %.3g", c, far)
+		if !(far < 1) {
+			t.Errorf("%+v: %.3g of what is allowed", c, far)
+		}
+	}
+	const batch, heads, length = 16, 64, 8192
+	schedules := []DecodeOptions{{}}
+	if *sweep {
+		schedules = nil
+		for _, keys := range []int{16, 32, 64} {
+			for _, stages := range []int{2, 3, 4} {
+				for _, splits := range []int{4, 6, 7, 8, 10, 12, 16} {
+					if keys*stages <= 128 {
+						schedules = append(schedules, DecodeOptions{Keys: keys, Stages: stages, Splits: splits})
+					}
+				}
+			}
+		}
+	}
+	var want *array.Array
+	for _, o := range schedules {
+		p, err := Decode(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := o.defaults(); err != nil {
+			t.Fatal(err)
+		}
+		args := decodeArgs(t, o, batch, heads, length, []uint64{length})
+		if want == nil {
+			res, err := d.Run(context.Background(), p, args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = res.Args[4].Array
+		}
+		bytes := int64(2 * len(args[1].Array.Data))
+		r.time("decode", []int{batch, heads, heads / o.Group, length, o.Head}, o, p, args, 0, tune.Options{Bytes: bytes, Want: []*array.Array{4: want}, Tolerance: 2e-3, Read: len(r.rows) == 0})
+	}
+	r.write(".decode")
+}
+
+// TestGPURows holds softmax and layer norm to float64 loops, and times them.
 func TestGPURows(t *testing.T) {
 	r := openGPU(t)
+	d, err := device.Open("cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	checkRows(t, "cuda", d)
 	for _, c := range []struct {
 		rows, columns int
 		elem          dtype.Type
@@ -241,7 +308,6 @@ func TestGPURows(t *testing.T) {
 				x := noise(t, c.elem, 1, c.rows, c.columns)
 				args := []ir.Arg{{Array: x}}
 				make := Softmax
-				var want *array.Array
 				if kernel == "layer_norm" {
 					make = LayerNorm
 					w, b := noise(t, c.elem, 2, c.columns), noise(t, c.elem, 3, c.columns)
@@ -255,11 +321,7 @@ func TestGPURows(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				options := tune.Options{}
-				if want != nil {
-					options.Want = []*array.Array{nil, want}
-				}
-				r.time(kernel+"_"+c.elem.String(), []int{c.rows, c.columns}, o, p, args, 0, options)
+				r.time(kernel+"_"+c.elem.String(), []int{c.rows, c.columns}, o, p, args, 0, tune.Options{})
 			}
 		}
 	}

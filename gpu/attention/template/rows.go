@@ -17,8 +17,7 @@ type RowOptions struct {
 	// Columns of a row, a multiple of the elements that the block loads at once: 16
 	// bytes a thread. 4096 by default.
 	Columns int
-	// Warps of a block. Left out, as many as hold 16 elements a thread, or 32 where
-	// that would be more than a block can have.
+	// Warps of a block. Left out, as many as hold 32 elements a thread, up to 16.
 	Warps int
 	// Approx takes powers of two by the machine's approximation instead of the exact
 	// sequence of steps.
@@ -36,7 +35,7 @@ func (o *RowOptions) defaults() error {
 		o.Columns = 4096
 	}
 	if o.Warps == 0 {
-		o.Warps = min(max(o.Columns/(32*16), 1), 16)
+		o.Warps = min(max(o.Columns/(32*32), 1), 16)
 	}
 	piece := 128 / o.Elem.Bits()
 	if err := fill([]field{{"warps", &o.Warps, 0, 1, 32, 1}}); err != nil {

@@ -2,15 +2,57 @@ package template
 
 import (
 	"context"
+	"flag"
 	"fmt"
 	"math"
+	"os"
 	"testing"
+
+	"github.com/google/go-cmp/cmp"
+	"github.com/rogpeppe/go-internal/txtar"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/text"
 )
+
+var update = flag.Bool("update", false, "write the default instances to vm/corpus")
+
+// TestDefaultsAreTheCorpus compares instances of each template with the programs
+// of their names.
+func TestDefaultsAreTheCorpus(t *testing.T) {
+	for name, make := range map[string]func() (*ir.Program, error){
+		"flash_attention": func() (*ir.Program, error) { return Flash(FlashOptions{}) },
+		"flash_attention_causal": func() (*ir.Program, error) {
+			return Flash(FlashOptions{Elem: dtype.BF16, Head: 64, Causal: true, Group: 2})
+		},
+		"decode_attention": func() (*ir.Program, error) { return Decode(DecodeOptions{}) },
+		"softmax_rows":     func() (*ir.Program, error) { return Softmax(RowOptions{}) },
+		"layer_norm_rows":  func() (*ir.Program, error) { return LayerNorm(RowOptions{Elem: dtype.BF16}) },
+	} {
+		p, err := make()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if diff := cmp.Diff(corpus.Program(name), text.Format(p)); diff != "" && !*update {
+			t.Errorf("%s is not the corpus program (-corpus +template); go test ./gpu/attention/template -update writes it:\n%s", name, diff)
+		} else if diff != "" {
+			a := corpus.Get(name)
+			for i, f := range a.Files {
+				if f.Name == corpus.ProgramFile {
+					a.Files[i].Data = []byte(text.Format(p))
+				}
+			}
+			if err := os.WriteFile("../../../vm/corpus/"+name+".txtar", txtar.Format(a), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+}
 
 // flashCases are schedules with lengths that no tile divides, and what they mean.
 var flashCases = []struct {
@@ -131,5 +173,164 @@ func TestFlash(t *testing.T) {
 				t.Errorf("sim and interp differ: %v", r)
 			}
 		})
+	}
+}
+
+// decodeCases are schedules with sequences of various lengths.
+var decodeCases = []struct {
+	o       DecodeOptions
+	b, h, n int
+	lengths []uint64
+}{
+	{DecodeOptions{Head: 64, Group: 4, Keys: 16, Stages: 3, Splits: 1}, 2, 4, 60, []uint64{60, 17}},
+	{DecodeOptions{Head: 64, Group: 8, Keys: 32, Splits: 3}, 3, 8, 200, []uint64{200, 1, 96}},
+	{DecodeOptions{Group: 16, Keys: 32, Splits: 2, Elem: dtype.BF16}, 1, 16, 70, []uint64{65}},
+	{DecodeOptions{Group: 1, Keys: 64, Stages: 2, Splits: 4}, 1, 2, 300, []uint64{255}},
+}
+
+func decodeArgs(t *testing.T, o DecodeOptions, b, h, n int, lengths []uint64) []ir.Arg {
+	t.Helper()
+	if err := o.defaults(); err != nil {
+		t.Fatal(err)
+	}
+	k, v := noise(t, o.Elem, 2, b, h/o.Group, n, o.Head), noise(t, o.Elem, 3, b, h/o.Group, n, o.Head)
+	// What lies behind a sequence must not count.
+	for i, l := range lengths {
+		for j := range h / o.Group {
+			for at := int(l); at < min(int(l)+40, n); at++ {
+				k.Set(math.NaN(), i, j, at, 0)
+				v.Set(math.NaN(), i, j, at, 3)
+			}
+		}
+	}
+	l := array.New(dtype.I32, b)
+	for i := range b {
+		l.SetCode(i, lengths[i%len(lengths)])
+	}
+	args := []ir.Arg{{Array: noise(t, o.Elem, 1, b, h, o.Head)}, {Array: k}, {Array: v}, {Array: l}, {Array: array.New(o.Elem, b, h, o.Head)}}
+	if o.Splits > 1 {
+		args = append(args, ir.Arg{Array: array.New(dtype.F32, o.Splits, b, h, o.Head)}, ir.Arg{Array: array.New(dtype.F32, o.Splits, b, h)}, ir.Arg{Array: array.New(dtype.F32, o.Splits, b, h)}, ir.Arg{Array: array.New(dtype.I32, b, h/o.Group)})
+	}
+	return append(args, ir.Arg{Int: int64(b)}, ir.Arg{Int: int64(h)}, ir.Arg{Int: int64(n)}, ir.Arg{Float: math.Log2E / math.Sqrt(float64(o.Head))})
+}
+
+// farDecode is like farFlash.
+func farDecode(t *testing.T, o DecodeOptions, args, res []ir.Arg) float64 {
+	t.Helper()
+	if err := o.defaults(); err != nil {
+		t.Fatal(err)
+	}
+	if o.Splits > 1 {
+		for i := range res[8].Array.Len() {
+			if res[8].Array.Code(i) != 0 {
+				t.Errorf("the next launch would start from the counts %v", res[8].Array)
+				break
+			}
+		}
+	}
+	unit := 0x1p-11
+	if o.Elem == dtype.BF16 {
+		unit = 0x1p-8
+	}
+	q, got := args[0].Array, res[4].Array
+	far := 0.0
+	for b := range q.Shape[0] {
+		for h := range q.Shape[1] {
+			want, size := attend(q.Reshape(q.Shape[0], q.Shape[1], 1, q.Shape[2]), args[1].Array, args[2].Array, b, h, h/o.Group, 0, int(args[3].Array.Code(b)), args[len(args)-1].Float)
+			for d, x := range want {
+				if e := math.Abs(got.At(b, h, d)-x) / (4*unit*size[d] + 0x1p-24); !(e <= far) {
+					far = e
+				}
+			}
+		}
+	}
+	return far
+}
+
+func TestDecode(t *testing.T) {
+	devices := machines(t)
+	for _, c := range decodeCases {
+		t.Run(fmt.Sprintf("%+v", c), func(t *testing.T) {
+			p, err := Decode(c.o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			args := decodeArgs(t, c.o, c.b, c.h, c.n, c.lengths)
+			var results []*array.Array
+			for _, name := range []string{"interp", "sim"} {
+				res, err := devices[name].Run(context.Background(), p, args)
+				if err != nil {
+					t.Fatalf("%s: %v", name, err)
+				}
+				results = append(results, res.Args[4].Array)
+				if far := farDecode(t, c.o, args, res.Args); !(far < 1) {
+					t.Errorf("%s: %.3g of what is allowed", name, far)
+				} else {
+					t.Logf("%s: %.2g", name, far)
+				}
+			}
+			if r := array.Compare(results[1], results[0]); r.Differ > 0 {
+				t.Errorf("sim and interp differ: %v", r)
+			}
+		})
+	}
+}
+
+// TestRows holds softmax and layer norm to float64 loops.
+func TestRows(t *testing.T) {
+	for name, d := range machines(t) {
+		checkRows(t, name, d)
+	}
+}
+
+func checkRows(t *testing.T, name string, d device.Device) {
+	t.Helper()
+	for _, o := range []RowOptions{{Columns: 1024}, {Columns: 512, Elem: dtype.F32, Warps: 2}, {Columns: 768, Elem: dtype.BF16, Warps: 1, Approx: true}, {Columns: 4096, Elem: dtype.F32, Approx: true}} {
+		if err := o.defaults(); err != nil {
+			t.Fatal(err)
+		}
+		const rows = 3
+		unit := map[dtype.Type]float64{dtype.F16: 0x1p-11, dtype.BF16: 0x1p-8, dtype.F32: 0x1p-21}[o.Elem]
+		x, w, b := noise(t, o.Elem, 1, rows, o.Columns), noise(t, o.Elem, 2, o.Columns), noise(t, o.Elem, 3, o.Columns)
+		y := ir.Arg{Array: array.New(o.Elem, rows, o.Columns)}
+		n := ir.Arg{Int: rows}
+		soft, err := Softmax(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		norm, err := LayerNorm(o)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := d.Run(context.Background(), soft, []ir.Arg{{Array: x}, y, n})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		l, err := d.Run(context.Background(), norm, []ir.Arg{{Array: x}, {Array: w}, {Array: b}, y, n, {Float: 1e-5}})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		for i := range rows {
+			var sum, mass, square float64
+			for j := range o.Columns {
+				sum += x.At(i, j)
+				mass += math.Exp(x.At(i, j))
+			}
+			mean := sum / float64(o.Columns)
+			for j := range o.Columns {
+				square += (x.At(i, j) - mean) * (x.At(i, j) - mean)
+			}
+			scale := 1 / math.Sqrt(square/float64(o.Columns)+1e-5)
+			for j := range o.Columns {
+				p := math.Exp(x.At(i, j)) / mass
+				if got := s.Args[1].Array.At(i, j); !(math.Abs(got-p) <= 2*unit*p+0x1p-24) {
+					t.Fatalf("%s: softmax %+v [%d, %d]: %g instead of %g", name, o, i, j, got, p)
+				}
+				z := (x.At(i, j) - mean) * scale * w.At(j)
+				if got, want := l.Args[3].Array.At(i, j), z+b.At(j); !(math.Abs(got-want) <= 2*unit*(math.Abs(z)+math.Abs(b.At(j)))) {
+					t.Fatalf("%s: layer norm %+v [%d, %d]: %g instead of %g", name, o, i, j, got, want)
+				}
+			}
+		}
 	}
 }
