@@ -357,6 +357,7 @@ func (w *warp) run(n int) {
 				w.fail(bits.TrailingZeros32(w.mask), errPartial, "every thread of a block must reach the barrier", "only lanes %#08x of %#08x are active", w.mask, w.all)
 				return
 			}
+			w.epoch++ // lanes are ordered too
 			w.barrier = i.imm[0]
 			return
 		case kIf:
