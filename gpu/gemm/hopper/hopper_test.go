@@ -6,6 +6,7 @@ import (
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
@@ -76,6 +77,31 @@ func TestInterp(t *testing.T) {
 			}
 			if _, err := compile.Program(p, compile.Options{Arch: "sm_90a"}); err != nil {
 				t.Error(err)
+			}
+		})
+	}
+}
+
+// TestSim holds the simulator to the interpreter's results.
+func TestSim(t *testing.T) {
+	d, err := device.Open("sim:sm_90a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	for name, c := range small {
+		t.Run(name, func(t *testing.T) {
+			p, err := Matmul(c.step, c.s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			args, want := problem(t, p, c.s, 136, 72, 144)
+			res, err := d.Run(context.Background(), p, args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := array.Compare(res.Args[2].Array, want); r.Differ > 0 {
+				t.Errorf("%+v", r)
 			}
 		})
 	}
