@@ -59,7 +59,7 @@ func Defaults(step int) Schedule {
 	case 4:
 		return Schedule{M: 128, N: 128, K: 32, WarpsM: 2, WarpsN: 2, Stages: 4}
 	default:
-		return Schedule{M: 128, N: 128, K: 64, WarpsM: 2, WarpsN: 2, Stages: 3, Group: 8, Splits: 1}
+		return Schedule{M: 128, N: 256, K: 32, WarpsM: 2, WarpsN: 4, Stages: 4, Group: 8, Splits: 1}
 	}
 }
 
