@@ -1,0 +1,478 @@
+package plan
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/vm/affine"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
+)
+
+// Limits of fusions.
+const (
+	MaxConcatOperands = 4
+	MaxReduceOutputs  = 8
+	MaxArguments      = 96
+)
+
+// Plan is how a fusion runs: kernels in order, and the tensors that one leaves for a
+// later one.
+type Plan struct {
+	Computation *hlo.Computation
+	Kernels     []*Kernel
+	Temporaries []*hlo.Instruction
+}
+
+// Hero is the instruction that decides how a root is emitted: down from the root through
+// operations that keep the place of elements, a transpose that fits tiles, else a
+// concatenate, else a reduce at the end of the chain, else the root itself.
+func Hero(root *hlo.Instruction, d Device) *hlo.Instruction {
+	in := root
+	for len(in.Operands) == 1 && (in.Op.Elementwise() && !layoutCopy(in) || in.Op == hlo.Bitcast) && in.Operands[0].Op != hlo.Parameter {
+		in = in.Operands[0]
+	}
+	if h := findThrough(in, func(h *hlo.Instruction) bool { return tileable(h, d) }); h != nil {
+		return h
+	}
+	if h := findThrough(in, func(h *hlo.Instruction) bool { return h.Op == hlo.Concatenate }); h != nil {
+		return h
+	}
+	if in.Op == hlo.Reduce || in.Op == hlo.Scatter {
+		return in
+	}
+	return root
+}
+
+func layoutCopy(in *hlo.Instruction) bool {
+	return in.Op == hlo.Copy && !slices.Equal(in.Shape.MinorToMajor(), in.Operands[0].Shape.MinorToMajor())
+}
+
+// findThrough is the first instruction that fits, from in down through element-wise
+// operations with any number of operands.
+func findThrough(in *hlo.Instruction, fits func(*hlo.Instruction) bool) *hlo.Instruction {
+	seen := map[*hlo.Instruction]bool{}
+	queue := []*hlo.Instruction{in}
+	for len(queue) > 0 {
+		in := queue[0]
+		queue = queue[1:]
+		if seen[in] {
+			continue
+		}
+		seen[in] = true
+		if fits(in) {
+			return in
+		}
+		if in.Op.Elementwise() && !layoutCopy(in) || in.Op == hlo.Bitcast {
+			queue = append(queue, in.Operands...)
+		}
+	}
+	return nil
+}
+
+func tileable(in *hlo.Instruction, d Device) bool {
+	k := transposeOf(in, d)
+	return k != nil && k.Emitter == TransposeEmitter
+}
+
+func transposeOf(in *hlo.Instruction, d Device) *Kernel {
+	dims, perm, ok := PhysicalTranspose(in)
+	if !ok || in.Shape.Elements() == 0 {
+		return nil
+	}
+	return Transpose(in.Shape.Type, dims, perm, d)
+}
+
+// widthsIn are the widths of what a computation reads and writes. Scalars do not count.
+func widthsIn(c *hlo.Computation) Widths {
+	w := Widths{SmallestInput: 64, SmallestOutput: 64}
+	read := func(s hlo.Shape, smallest *int) {
+		*smallest = min(*smallest, s.Type.Bits())
+		w.Largest = max(w.Largest, s.Type.Bits())
+		w.Complex = w.Complex || s.Type == hlo.C64 || s.Type == hlo.C128
+	}
+	inputs := false
+	for _, p := range c.Params {
+		if len(p.Shape.Dims) > 0 && !p.Shape.IsTuple() {
+			read(p.Shape, &w.SmallestInput)
+			inputs = true
+		}
+	}
+	for _, r := range c.Roots() {
+		for _, s := range r.Shape.Outputs() {
+			read(s, &w.SmallestOutput)
+		}
+	}
+	if !inputs {
+		w.SmallestInput = w.SmallestOutput
+	}
+	return w
+}
+
+// mayUnroll says whether no operation of the fusion suffers from unrolling.
+func mayUnroll(c *hlo.Computation) bool {
+	for _, in := range c.Instructions {
+		switch in.Op {
+		case hlo.ReduceWindow:
+			n := 1
+			for _, w := range in.Window {
+				n *= w.Size
+			}
+			if n > 8 {
+				return false
+			}
+		case hlo.Dot:
+			return false
+		case hlo.Concatenate:
+			if len(in.Operands) > 10 {
+				return false
+			}
+		case hlo.Reduce:
+			if in.Inputs() > 1 {
+				return false
+			}
+		}
+		if in.Op.String() == "sort" {
+			return false
+		}
+	}
+	return true
+}
+
+// New plans a computation as one kernel for a device.
+func New(c *hlo.Computation, d Device) (*Plan, error) {
+	roots := c.Roots()
+	if len(roots) == 0 {
+		return nil, fmt.Errorf("plan: %s has no results", c.Name)
+	}
+	for _, r := range roots {
+		if r.Op == hlo.Tuple {
+			return nil, fmt.Errorf("plan: %s has nested tuples", c.Name)
+		}
+	}
+	k := choose(c, roots, d)
+	k.Roots = roots
+	k.IndexBits = indexBits(c)
+	if len(k.Groups) == 0 {
+		k.Groups = [][]*hlo.Instruction{roots}
+	}
+	return &Plan{Computation: c, Kernels: []*Kernel{k}}, nil
+}
+
+func choose(c *hlo.Computation, roots []*hlo.Instruction, d Device) *Kernel {
+	heroes := make([]*hlo.Instruction, len(roots))
+	for i, r := range roots {
+		heroes[i] = Hero(r, d)
+	}
+	var why []string
+	reject := func(format string, args ...any) { why = append(why, fmt.Sprintf(format, args...)) }
+	done := func(k *Kernel) *Kernel {
+		k.Why = append(why, k.Why...)
+		return k
+	}
+	if k := chooseReduction(c, roots, heroes, d, reject); k != nil {
+		return done(k)
+	}
+	if k := chooseTranspose(roots, heroes, d, reject); k != nil {
+		return done(k)
+	}
+	root := roots[0]
+	if len(roots) == 1 {
+		switch hero := heroes[0]; {
+		case hero.Op == hlo.Scatter:
+			return done(scatterOf(hero, d))
+		case hero.Op == hlo.Concatenate && len(hero.Operands) <= MaxConcatOperands:
+			var shapes []hlo.Shape
+			for _, o := range hero.Operands {
+				shapes = append(shapes, o.Shape)
+			}
+			k := Concatenate(shapes, hero.Dims[0], d)
+			k.Heroes = heroes
+			return done(k)
+		case hero.Op == hlo.Concatenate:
+			reject("the concatenate has %d operands, more than %d", len(hero.Operands), MaxConcatOperands)
+		}
+	}
+	if k := updatesOf(c, roots, d); k != nil {
+		return done(k)
+	}
+	k := Loop(root.Shape.Outputs()[0], mayUnroll(c), d)
+	k.Heroes = heroes
+	if copied(c, root) && len(roots) == 1 {
+		k.Emitter = CopyEmitter
+		k.why("the fusion copies a contiguous part of one parameter")
+	}
+	return done(k)
+}
+
+// copied says whether a computation copies a contiguous part of a parameter.
+func copied(c *hlo.Computation, root *hlo.Instruction) bool {
+	in := root
+	for in.Op == hlo.Bitcast || in.Op == hlo.Copy && !layoutCopy(in) {
+		in = in.Operands[0]
+	}
+	if in.Op != hlo.Slice || in.Operands[0].Op != hlo.Parameter {
+		return false
+	}
+	partial := false // a slower dimension is more than one and the faster is cut
+	order := in.Shape.MinorToMajor()
+	for _, d := range order {
+		s := in.Slices[d]
+		if s.Stride != 1 && in.Shape.Dims[d] > 1 || partial && in.Shape.Dims[d] > 1 {
+			return false
+		}
+		partial = partial || in.Shape.Dims[d] != in.Operands[0].Shape.Dims[d]
+	}
+	return true
+}
+
+func chooseReduction(c *hlo.Computation, roots, heroes []*hlo.Instruction, d Device, reject func(string, ...any)) *Kernel {
+	var k *Kernel
+	var first *hlo.Instruction
+	outputs := 0
+	for _, h := range heroes {
+		if h.Op != hlo.Reduce {
+			continue
+		}
+		if outputs++; first != nil {
+			continue
+		}
+		try := Reduce(h.Operands[0].Shape, h.Dims, widthsIn(c), d)
+		if try.Emitter == LoopEmitter {
+			reject("%s: %s", h.Name, strings.Join(try.Why, "; "))
+			continue
+		}
+		k, first = try, h
+	}
+	if k == nil || outputs > MaxReduceOutputs {
+		return nil
+	}
+	in := first.Operands[0].Shape
+	for i, h := range heroes {
+		s := h.Shape.Outputs()[0]
+		same := h.Op == hlo.Reduce && h.Operands[0].Shape.Elements() == in.Elements() && slices.Equal(h.Dims, first.Dims)
+		if !same && s.Elements() != in.Elements() {
+			reject("%s has neither the shape nor the element count of the reduction %s", roots[i].Name, first.Name)
+			return nil
+		}
+	}
+	k.Groups = groupsOf(c, roots)
+	for i, h := range heroes {
+		if h.Op == hlo.Reduce {
+			if !slices.Contains(k.Heroes, h) {
+				k.Heroes = append(k.Heroes, h)
+			}
+		} else {
+			k.SideOutputs = append(k.SideOutputs, roots[i])
+		}
+	}
+	if len(k.Groups) > 1 {
+		k.Blocks[2] = len(k.Groups)
+		k.why("%d groups of results share nothing; block z tells them apart", len(k.Groups))
+	}
+	tiles := 0
+	for _, h := range k.Heroes {
+		tiles += h.Inputs()
+	}
+	if k.SharedTiles > 0 {
+		k.SharedTiles = tiles
+	}
+	return k
+}
+
+// groupsOf puts roots that share tensors into one group.
+func groupsOf(c *hlo.Computation, roots []*hlo.Instruction) [][]*hlo.Instruction {
+	var groups [][]*hlo.Instruction
+	var needs []map[*hlo.Instruction]bool
+	for _, r := range roots {
+		need := map[*hlo.Instruction]bool{}
+		var visit func(in *hlo.Instruction)
+		visit = func(in *hlo.Instruction) {
+			s := in.Shape.Outputs()[0]
+			if need[in] || len(in.Operands) == 0 && (in.Op != hlo.Parameter || len(s.Dims) == 0) {
+				return
+			}
+			if in.Op == hlo.Broadcast && len(in.Operands[0].Shape.Dims) == 0 {
+				return
+			}
+			need[in] = true
+			for _, o := range in.Operands {
+				visit(o)
+			}
+		}
+		visit(r)
+		group := []*hlo.Instruction{r}
+		for i := 0; i < len(groups); i++ {
+			shares := false
+			for in := range need {
+				shares = shares || needs[i][in]
+			}
+			if shares {
+				group = append(groups[i], group...)
+				for in := range needs[i] {
+					need[in] = true
+				}
+				groups, needs = slices.Delete(groups, i, i+1), slices.Delete(needs, i, i+1)
+				i--
+			}
+		}
+		groups, needs = append(groups, group), append(needs, need)
+	}
+	return groups
+}
+
+func chooseTranspose(roots, heroes []*hlo.Instruction, d Device, reject func(string, ...any)) *Kernel {
+	var k *Kernel
+	tiles := 0
+	var found []*hlo.Instruction
+	var side []*hlo.Instruction
+	for i, h := range heroes {
+		try := transposeOf(h, d)
+		if try == nil {
+			side = append(side, roots[i])
+			continue
+		}
+		if try.Emitter != TransposeEmitter {
+			reject("%s: %s", h.Name, try.Reason)
+			side = append(side, roots[i])
+			continue
+		}
+		if k == nil {
+			k = try
+		} else if !slices.Equal(k.Dims, try.Dims) || !slices.Equal(k.Permutation, try.Permutation) || (k.Packed == nil) != (try.Packed == nil) {
+			reject("the transposes %s and %s have different tiles", found[0].Name, h.Name)
+			return nil
+		}
+		if !slices.Contains(found, h) {
+			found = append(found, h)
+			tiles++
+		}
+	}
+	if k == nil {
+		for _, r := range roots {
+			for _, in := range chain(r) {
+				if try := transposeOf(in, d); try != nil && try.Reason != "" {
+					reject("%s: %s", in.Name, try.Reason)
+				}
+			}
+		}
+		return nil
+	}
+	for _, r := range side {
+		if r.Shape.Outputs()[0].Elements() != found[0].Shape.Elements() {
+			reject("%s has another number of elements than the transpose", r.Name)
+			return nil
+		}
+	}
+	k.Heroes, k.SharedTiles, k.SideOutputs = found, tiles, side
+	var steps []string
+	for _, s := range k.Steps {
+		if s == "call:prologue" {
+			s = "call:" + strings.TrimRight(found[0].Operands[0].Name, "0123456789")
+		}
+		if s == "allocate_shared" {
+			for range tiles - 1 {
+				steps = append(steps, s)
+			}
+		}
+		steps = append(steps, s)
+	}
+	k.Steps = steps
+	return k
+}
+
+// chain is the instruction and what stands under it through element-wise operations
+// with one operand.
+func chain(in *hlo.Instruction) []*hlo.Instruction {
+	out := []*hlo.Instruction{in}
+	for len(in.Operands) == 1 && (in.Op.Elementwise() || in.Op == hlo.Bitcast) {
+		in = in.Operands[0]
+		out = append(out, in)
+	}
+	return out
+}
+
+func scatterOf(in *hlo.Instruction, d Device) *Kernel {
+	n := in.Inputs()
+	update := in.Operands[n+1].Shape
+	k := ScatterLoop(in.Operands[0].Shape, update, in.Operands[n].Shape, in.Unique, d)
+	k.Heroes = []*hlo.Instruction{in}
+	return k
+}
+
+// updatesOf plans a fusion whose roots all are updates of parameters in place.
+func updatesOf(c *hlo.Computation, roots []*hlo.Instruction, d Device) *Kernel {
+	var heroes []*hlo.Instruction
+	for _, r := range roots {
+		in := r
+		for in.Op == hlo.Bitcast {
+			in = in.Operands[0]
+		}
+		if in.Op != hlo.DynamicUpdateSlice {
+			return nil
+		}
+		target := in.Operands[0]
+		for target.Op == hlo.Bitcast {
+			target = target.Operands[0]
+		}
+		if target.Op != hlo.Parameter || len(heroes) > 0 && !slices.Equal(heroes[0].Operands[1].Shape.Dims, in.Operands[1].Shape.Dims) {
+			return nil
+		}
+		// Nothing else may read the old value at another place.
+		for _, u := range c.Users()[target.Index] {
+			if u != in && u.Op != hlo.Bitcast && u.Op != hlo.Tuple {
+				return nil
+			}
+		}
+		heroes = append(heroes, in)
+	}
+	k, _ := Update(heroes[0].Operands[0].Shape, heroes[0].Operands[1].Shape, d)
+	k.Heroes = heroes
+	return k
+}
+
+// indexBits is 64 where an array has more than 2^31 elements or an index operand has 64
+// bits, else 32.
+func indexBits(c *hlo.Computation) int {
+	for _, in := range c.Instructions {
+		for _, s := range in.Shape.Outputs() {
+			if !s.IsTuple() && s.Elements() > 1<<31 {
+				return 64
+			}
+		}
+		var indices []*hlo.Instruction
+		switch in.Op {
+		case hlo.DynamicSlice:
+			indices = in.Operands[1:]
+		case hlo.DynamicUpdateSlice:
+			indices = in.Operands[2:]
+		case hlo.Gather:
+			indices = in.Operands[1:]
+		case hlo.Scatter:
+			indices = in.Operands[in.Inputs() : in.Inputs()+1]
+		}
+		for _, i := range indices {
+			if i.Shape.Type.Bits() == 64 {
+				return 64
+			}
+		}
+	}
+	return 32
+}
+
+// RootMaps lead from an index of the first root to the index of each root that a thread
+// writes with it.
+func RootMaps(roots []*hlo.Instruction) []affine.Map {
+	var out []affine.Map
+	first := roots[0].Shape.Outputs()[0]
+	for _, r := range roots {
+		s := r.Shape.Outputs()[0]
+		if slices.Equal(first.Dims, s.Dims) || first.Elements() != s.Elements() {
+			out = append(out, index.Identity(s.Dims))
+			continue
+		}
+		out = append(out, index.Bitcast(first, s))
+	}
+	return out
+}
