@@ -1,6 +1,8 @@
 package probe
 
 import (
+	"strings"
+
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 )
 
@@ -13,6 +15,8 @@ func proxyCases(op code.Op) []Case {
 		return nil
 	case row.InPlace:
 		return productCases(op)
+	case strings.HasPrefix(row.Name, "tensor."):
+		return tensorCases(op)
 	}
 	return nil
 }

@@ -254,7 +254,9 @@ func (w *warp) tensorCopy(i *inst, l int) {
 			bars = append(bars, m)
 		}
 		good := true
+		var places []uint64
 		t.chunks(at+sharedBase, coords, func(place uint64, from []int64) {
+			places = append(places, place-sharedBase)
 			good = good && w.boxTouch(i, l, buf, from, size, false)
 			for _, b := range blocks {
 				good = good && w.touch(l, b, place-sharedBase, 16, copyWrite, false)
@@ -283,7 +285,9 @@ func (w *warp) tensorCopy(i *inst, l int) {
 			return nil
 		})
 		for _, b := range blocks {
-			b.ledger.expect(j, at, uint64(bytes))
+			for _, place := range places {
+				b.ledger.expect(j, place, 16)
+			}
 		}
 		return
 	}
@@ -345,7 +349,7 @@ func (w *warp) tensorPlace(l int, blocks []*block, at, size uint64, t *tensorMap
 		return false
 	}
 	for _, b := range blocks {
-		if !w.inside(l, b, at, size) {
+		if !w.inside(l, b, at, (size+127)/128*128) { // the swizzle moves bytes within lines of 128
 			return false
 		}
 	}
