@@ -25,8 +25,21 @@ const ProgramFile = "prog.tile"
 // Names are the programs in alphabetical order, without the errors.
 func Names() []string { return list(".") }
 
-// Errors are the names of the archives that break rules, like "errors/view".
-func Errors() []string { return list("errors") }
+// ErrorsFile is the section of a program's archive that breaks the rules of what the
+// program shows.
+const ErrorsFile = "errors.tile"
+
+// Errors are the names of the archives that break rules, like "errors/view", and of the
+// programs that have an [ErrorsFile].
+func Errors() []string {
+	names := list("errors")
+	for _, name := range Names() {
+		if Section(name, ErrorsFile) != "" {
+			names = append(names, name)
+		}
+	}
+	return names
+}
 
 // Bugs are the names of the programs that go wrong, like "bugs/race_shared".
 func Bugs() []string { return list("bugs") }
