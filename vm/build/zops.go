@@ -304,6 +304,15 @@ func (prog *Builder) Xor(tile string, x any, y any, tileType Type) Value {
 	return prog.instr("Xor", []string{tile}, []any{x, y}, nil, tileType)[0]
 }
 
+// CountOnes adds
+//
+//	n = CountOnes(x) : register i32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
+//
+// How many bits of x are 1: with Xor, how many bits two words differ in, which is the product of 1-bit numbers. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element. Floats round once to nearest even, integers wrap.
+func (prog *Builder) CountOnes(tile string, x any, tileType Type) Value {
+	return prog.instr("CountOnes", []string{tile}, []any{x}, nil, tileType)[0]
+}
+
 // Not adds
 //
 //	b = Not(x) : register i32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
@@ -837,6 +846,15 @@ func (prog *Builder) PrefetchGlobal(src Value, attrs ...Attr) {
 
 // Shape is the attribute shape, a list of integers: the part's extents, one per dimension of src.
 func Shape(values ...any) Attr { return list("shape", values) }
+
+// LoadScalar adds
+//
+//	n = LoadScalar(gl, offset=[b])
+//
+// One element of a global tensor as a scalar, which all threads have: a length, a count, a place in a table. Outside the tensor it is 0.
+func (prog *Builder) LoadScalar(x string, src Value, attrs ...Attr) Value {
+	return prog.instr("LoadScalar", []string{x}, []any{src}, attrs)[0]
+}
 
 // LoadGlobalGather adds
 //

@@ -1,6 +1,7 @@
 package interp
 
 import (
+	"math/bits"
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -36,7 +37,7 @@ var elementFuncs = map[string]elementFunc{
 	"Square": func(t dtype.Type, a, _, _ uint64) uint64 { return dtype.Mul(t, a, a) },
 	"Neg":    one(dtype.Neg), "Abs": one(dtype.Abs), "Sqrt": one(dtype.Sqrt),
 	"Round": one(dtype.RoundEven), "Floor": one(dtype.Floor), "Ceil": one(dtype.Ceil), "Trunc": one(dtype.Trunc),
-	"And": two(dtype.And), "Or": two(dtype.Or), "Xor": two(dtype.Xor), "Not": one(dtype.Not), "Shl": two(dtype.Shl), "Shr": two(dtype.Shr),
+	"And": two(dtype.And), "Or": two(dtype.Or), "Xor": two(dtype.Xor), "Not": one(dtype.Not), "CountOnes": func(_ dtype.Type, a, _, _ uint64) uint64 { return uint64(bits.OnesCount64(a)) }, "Shl": two(dtype.Shl), "Shr": two(dtype.Shr),
 	"Equal": truth(dtype.Equal), "NotEqual": truth(func(t dtype.Type, a, b uint64) bool { return !dtype.Equal(t, a, b) }),
 	"Less": truth(dtype.Less), "Greater": truth(func(t dtype.Type, a, b uint64) bool { return dtype.Less(t, b, a) }),
 	"LessEqual":    truth(func(t dtype.Type, a, b uint64) bool { return dtype.Less(t, a, b) || dtype.Equal(t, a, b) }),

@@ -28,6 +28,7 @@ var arithmeticRows = []*Op{
 	onTypes(elementwise("And", "The bits that x and y both have; of bools whether both are true.", 2, "b = And(x, 255)"+tileInt), bitTypes, bitWhy, bitwise),
 	onTypes(elementwise("Or", "The bits that x or y has; of bools whether one is true.", 2, "b = Or(x, y)"+tileInt), bitTypes, bitWhy, bitwise),
 	onTypes(elementwise("Xor", "The bits that one of x and y has; of bools whether they differ.", 2, "b = Xor(x, y)"+tileInt), bitTypes, bitWhy, bitwise),
+	onTypes(elementwise("CountOnes", "How many bits of x are 1: with Xor, how many bits two words differ in, which is the product of 1-bit numbers.", 1, "n = CountOnes(x)"+tileInt), "i32 or u32", "Narrower and wider ones are counted as words: View or Cast them.", func(t dtype.Type) bool { return t == dtype.I32 || t == dtype.U32 }),
 	onTypes(elementwise("Not", "The bits that x lacks; of bools whether it is false.", 1, "b = Not(x)"+tileInt), bitTypes, bitWhy, bitwise),
 	onTypes(elementwise("Shl", "x shifted left by y bits, y being taken without sign; 0 where y is the width of the type or more.", 2, "b = Shl(x, 4)"+tileInt), "an integer of 16 to 64 bits", "", wholeNumber),
 	onTypes(elementwise("Shr", "x shifted right by y bits, y being taken without sign. Into signed integers the sign enters, into others 0; where y is the width of the type or more nothing else is left.", 2, "b = Shr(x, 4)"+tileInt), "an integer of 16 to 64 bits", "", wholeNumber),

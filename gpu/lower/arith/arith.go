@@ -91,13 +91,14 @@ var forms = map[string]map[dtype.Type]emitter{
 			return t.Op(code.OpMaxS64, nil, x[0], t.Op(code.OpNeg64, nil, x[0]))
 		},
 	},
-	"Sqrt":  {dtype.F32: plain(code.OpSqrtF32), dtype.F64: plain(code.OpSqrtF64)},
-	"Round": {dtype.F32: plain(code.OpRoundF32), dtype.F64: plain(code.OpRoundF64)},
-	"Floor": {dtype.F32: plain(code.OpFloorF32), dtype.F64: plain(code.OpFloorF64)},
-	"Ceil":  {dtype.F32: plain(code.OpCeilF32), dtype.F64: plain(code.OpCeilF64)},
-	"Trunc": {dtype.F32: plain(code.OpTruncF32), dtype.F64: plain(code.OpTruncF64)},
-	"Shl":   {dtype.I32: plain(code.OpShl32), dtype.I64: clamped(code.OpShl64)},
-	"Shr":   {dtype.I32: plain(code.OpShrS32), dtype.U32: plain(code.OpShrU32), dtype.I64: clamped(code.OpShrS64), dtype.U64: clamped(code.OpShrU64)},
+	"Sqrt":      {dtype.F32: plain(code.OpSqrtF32), dtype.F64: plain(code.OpSqrtF64)},
+	"Round":     {dtype.F32: plain(code.OpRoundF32), dtype.F64: plain(code.OpRoundF64)},
+	"Floor":     {dtype.F32: plain(code.OpFloorF32), dtype.F64: plain(code.OpFloorF64)},
+	"Ceil":      {dtype.F32: plain(code.OpCeilF32), dtype.F64: plain(code.OpCeilF64)},
+	"Trunc":     {dtype.F32: plain(code.OpTruncF32), dtype.F64: plain(code.OpTruncF64)},
+	"CountOnes": {dtype.I32: plain(code.OpPopc32)},
+	"Shl":       {dtype.I32: plain(code.OpShl32), dtype.I64: clamped(code.OpShl64)},
+	"Shr":       {dtype.I32: plain(code.OpShrS32), dtype.U32: plain(code.OpShrU32), dtype.I64: clamped(code.OpShrS64), dtype.U64: clamped(code.OpShrU64)},
 }
 
 // BitOps work on words of any integers, and on predicates.
