@@ -111,11 +111,3 @@ func (l *lowerer) barrier() {
 		l.Op(code.OpBarGroup, []int64{id, int64(l.threads.Size)})
 	}
 }
-
-// alone refuses the use of the memory that single instructions have for themselves
-// in a thread group, beside which others run.
-func (l *lowerer) alone() {
-	if l.threads.Size != l.p.Threads() {
-		l.refuse(l.Pos(), "Lower.E12", "this goes through shared memory, in %d threads of %d", l.threads.Size, l.p.Threads())
-	}
-}

@@ -54,7 +54,6 @@ func TestGroupsAreRefused(t *testing.T) {
 	head := "program p<1>(x: *i32) warps=4 {\n	gx = ViewGlobal(x) : global i32[64]\n"
 	cases := []struct{ body, code string }{
 		{"	group(3, 5) {\n		Synchronize()\n	}\n", "Lower.E10"},
-		{"	group(0, 64) {\n		old = AtomicScalar(gx, 1, offset=[0], op=add)\n	}\n", "Lower.E12"},
 	}
 	for _, c := range cases {
 		refused(t, parse(t, head+c.body+"}\n"), c.code)

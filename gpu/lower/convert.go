@@ -8,8 +8,9 @@ import (
 func convertLayout(l *lowerer, in *ir.Instr) {
 	from, to := in.In[0].Var().Type, in.Out[0].Type
 	c := exchange.Plan(from, to)
+	at := 0
 	if c.Kind == "shared" {
-		l.alone()
+		at = l.scratch(c.Bytes)
 	}
-	l.env[in.Out[0]] = val{words: c.Emit(l.Thread, l.env[in.In[0].Var()].words, from.Elem.Bits(), l.barrier)}
+	l.env[in.Out[0]] = val{words: c.Emit(l.Thread, l.env[in.In[0].Var()].words, from.Elem.Bits(), at, l.barrier)}
 }

@@ -130,3 +130,39 @@ func TestConversionsKeepElements(t *testing.T) {
 	}
 	t.Log(kinds)
 }
+
+// TestConversionsInGroups lets groups convert side by side while one goes on to what
+// the whole block does: each has memory of its own.
+func TestConversionsInGroups(t *testing.T) {
+	const body = `program p<1>(a: *f32, b: *f32, n: *i32) warps=4 {
+	ga = ViewGlobal(a) : global f32[4, 32]
+	gb = ViewGlobal(b) : global f32[7, 32]
+	gn = ViewGlobal(n) : global i32[4]
+	s = AllocateShared() : shared f32[128] shared_row_major(128)
+	GROUPS
+	all = LoadGlobal(ga, offset=[0, 0]) : register f32[4, 32] spatial(4, 32)
+	turned = ConvertLayout(all) : register f32[4, 32] column_spatial(4, 32)
+	StoreGlobal(gb, turned, offset=[0, 0])
+	flat = LoadGlobal(ga, offset=[0, 0], dims=[1]) : register f32[32] replicated(1, num_workers=4).spatial(32)
+	StoreShared(s, flat, offset=[0])
+}`
+	groups := ""
+	for g := range 2 {
+		groups += fmt.Sprintf(`
+	group(%[1]d, 64) {
+		x%[2]d = LoadGlobal(ga, offset=[%[3]d, 0]) : register f32[2, 32] spatial(2, 32)
+		y%[2]d = ConvertLayout(x%[2]d) : register f32[2, 32] column_spatial(2, 32)
+		r%[2]d = Reduce(y%[2]d, op=max, dim=1) : register f32[2] replicated(1, num_workers=32).spatial(2)
+		old%[2]d = AtomicScalar(gn, 1, offset=[%[2]d], op=add)
+		if old%[2]d == 5 {
+			StoreGlobal(gb, r%[2]d, offset=[%[2]d + 4, 0], dims=[1])
+		}
+	}`, 64*g, g, 2*g)
+	}
+	p := parse(t, strings.Replace(body, "GROUPS", groups, 1))
+	agree(t, p, nil, []ir.Arg{arg(t, "randint:f32[4,32]:seed=1"), arg(t, "zeros:f32[7,32]"), arg(t, "const=5:i32[4]")})
+	f := lowered(t, p, nil)
+	if f.Launch.SharedBytes < 512+2*260 {
+		t.Errorf("%d bytes of shared memory", f.Launch.SharedBytes)
+	}
+}

@@ -12,14 +12,12 @@
 package lower
 
 import (
-	"errors"
 	"fmt"
 	"maps"
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
-	"github.com/tilus-lab/tilus-lab/gpu/lower/exchange"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/facts"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/flow"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/shared"
@@ -40,11 +38,10 @@ var Rules = []ir.RuleDoc{
 	{Code: "Lower.E5", Text: "The slot of an operand element is the same in every thread that needs it.", Why: "Registers cannot be indexed by the thread number."},
 	{Code: "Lower.E6", Text: "Scalar computation is on i32, u32 or bool.", Why: "Indices are 32 bits wide on the GPU."},
 	{Code: "Lower.E7", Text: "The shared memory of a program fits what a block of the target can have.", Why: "FreeShared, and tiles allocated in inner blocks of statements, let others take the memory."},
-	{Code: "Lower.E8", Text: "A slice of a shared tensor takes whole panels, or a part of one: its place is provably a multiple of its size.", Why: "In a layout of several modes a part that begins elsewhere is no layout."},
+	{Code: "Lower.E8", Text: "A slice of a shared tensor takes whole panels, or a part of one: its place is provably a multiple of its size.", Why: "In a layout of several modes a part that areas elsewhere is no layout."},
 	{Code: "Lower.E9", Text: "Elements narrower than a byte are loaded from and stored to shared memory in whole bytes.", Why: "Two threads cannot write bits of one byte without disturbing each other."},
 	{Code: "Lower.E10", Text: "In a thread group that is a part of a warp stand only instructions in which no thread needs another one.", Why: "Exchange between lanes, matrix instructions and barriers are of whole warps. One thread alone can synchronise."},
 	{Code: "Lower.E11", Text: "At most 15 sets of threads have barriers of their own.", Why: "A block has 16 barriers, and one is the whole block's."},
-	{Code: "Lower.E12", Text: "What hands values from warp to warp through shared memory stands in no thread group of several warps.", Why: "Groups run side by side, and would take each other's place there."},
 }
 
 // Options are what lowering may know beside the program.
@@ -58,19 +55,18 @@ type Options struct {
 // Lower makes thread code of a program that [ir.Verify] accepts. What the target
 // cannot do is a diag.List.
 func Lower(p *ir.Program, opt Options) (*code.Func, error) {
-	f, err := lowerWith(p, opt, 0)
-	if at := (*tilesMoved)(nil); errors.As(err, &at) {
-		f, err = lowerWith(p, opt, at.to)
+	f, at, err := lowerWith(p, opt, areas{})
+	if at != (areas{}) {
+		f, _, err = lowerWith(p, opt, at)
 	}
 	return f, err
 }
 
-// lowerWith lowers with the program's shared tiles from tilesAt on; what single
-// instructions need of shared memory for themselves lies below. The error is a
-// tilesMoved where that takes more.
-func lowerWith(p *ir.Program, opt Options, tilesAt int) (*code.Func, error) {
+// lowerWith lowers with shared memory laid out as given. Where that does not fit, it
+// says what does instead.
+func lowerWith(p *ir.Program, opt Options, at areas) (*code.Func, areas, error) {
 	p, going := flow.Structured(p)
-	l := &lowerer{Thread: thread.New(code.NewBuilder(p.Name), 0), going: going, threads: ir.Threads{Size: p.Threads()}, barriers: map[ir.Threads]int64{}, tilesAt: tilesAt, p: p, opt: opt, env: map[*ir.Var]val{}, facts: facts.New(p, opt.Divisible)}
+	l := &lowerer{Thread: thread.New(code.NewBuilder(p.Name), 0), going: going, threads: ir.Threads{Size: p.Threads()}, barriers: map[ir.Threads]int64{}, own: memory{at: at, of: map[ir.Threads]scratch{}}, p: p, opt: opt, env: map[*ir.Var]val{}, facts: facts.New(p, opt.Divisible)}
 	launch := code.Launch{Block: p.Threads()}
 	for _, e := range p.Grid {
 		a, ok := facts.Affine(e)
@@ -80,7 +76,6 @@ func lowerWith(p *ir.Program, opt Options, tilesAt int) (*code.Func, error) {
 		}
 		launch.Grid = append(launch.Grid, a)
 	}
-	launch.SharedBytes = exchange.Scratch(p)
 	if len(p.Cluster) > 0 {
 		launch.Cluster = [3]int{1, 1, 1}
 		copy(launch.Cluster[:], p.Cluster)
@@ -88,15 +83,17 @@ func lowerWith(p *ir.Program, opt Options, tilesAt int) (*code.Func, error) {
 	l.Func().Launch = launch
 	l.At(p.Pos)
 	l.params()
+	l.reserve(p.Body)
 	l.ID = l.Op(code.OpTidX, nil)
 	l.block(p.Body)
-	if below := l.placeTiles(); below > tilesAt {
-		return nil, &tilesMoved{below}
+	if fits := l.placeTiles(); fits.groups > at.groups || fits.tiles > at.tiles {
+		return nil, fits, nil
 	}
 	if err := l.list.Err(); err != nil {
-		return nil, err
+		return nil, areas{}, err
 	}
-	return l.Done()
+	f, err := l.Done()
+	return f, areas{}, err
 }
 
 // lowerer is the state of one lowering.
@@ -119,9 +116,9 @@ type lowerer struct {
 
 	plan    shared.Plan // of the program's shared tiles
 	tiles   []tile      // of the blocks of statements around
+	own     memory      // that single instructions have for themselves
 	held    []string    // that thread groups have freed
 	named   int         // tiles so far
-	tilesAt int         // where the plan begins
 	peak    int         // most bytes of the plan so far, reached at peakPos
 	peakPos diag.Pos
 }

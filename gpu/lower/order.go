@@ -40,14 +40,12 @@ func (l *lowerer) fromFirst(first, x code.Value) code.Value {
 	case 1:
 		return l.Op(code.OpShflIdx, nil, x, l.Const32(0))
 	}
-	l.alone()
-	f := l.Func()
-	f.Launch.SharedBytes = max(f.Launch.SharedBytes, 16)
+	at := []int64{int64(l.scratch(16))}
 	base := l.Op(code.OpSharedBase, nil)
-	l.Guard(first, code.OpStSharedB32, []int64{0}, nil, base, x)
-	l.Op(code.OpBarSync, []int64{0})
-	x = l.Op(code.OpLdSharedB32, []int64{0}, base)
-	l.Op(code.OpBarSync, []int64{0}) // the next value may take the place
+	l.Guard(first, code.OpStSharedB32, at, nil, base, x)
+	l.barrier()
+	x = l.Op(code.OpLdSharedB32, at, base)
+	l.barrier() // the next value may take the place
 	return x
 }
 

@@ -110,26 +110,25 @@ const tradeBytes = 16 << 10
 // be called several times, and results stand one after the other. A part is of
 // whole 64-bit elements.
 func (l *lowerer) trade(x []code.Value, use func(x []code.Value, of func(thread code.Value, offset int) []code.Value) []code.Value) []code.Value {
-	threads := l.p.Threads()
+	threads := l.threads.Size
 	most := max(2, tradeBytes/(4*threads)&^1)
 	var out []code.Value
-	f := l.Func()
 	base := l.Op(code.OpSharedBase, nil)
 	address := func(thread code.Value) code.Value {
-		return l.Add32(base, l.Op(code.OpShl32, nil, l.Add32(thread, l.Const32(int64(l.threads.Begin))), l.Const32(2)))
+		return l.Add32(base, l.Op(code.OpShl32, nil, thread, l.Const32(2)))
 	}
 	mine := address(l.ID)
 	for at := 0; at < len(x); at += most {
 		part := x[at:min(at+most, len(x))]
-		f.Launch.SharedBytes = max(f.Launch.SharedBytes, 4*threads*len(part))
+		begin := l.scratch(4 * threads * len(part))
 		for j, v := range part {
-			l.StShared(4, mine, 4*threads*j, v)
+			l.StShared(4, mine, begin+4*threads*j, v)
 		}
 		l.barrier()
 		out = append(out, use(part, func(thread code.Value, offset int) []code.Value {
 			y, addr := make([]code.Value, len(part)), address(thread)
 			for j := range y {
-				y[j] = l.LdShared(4, addr, 4*(threads*j+offset))
+				y[j] = l.LdShared(4, addr, begin+4*(threads*j+offset))
 			}
 			return y
 		})...)

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/exchange"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/shared"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/thread"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -31,7 +32,7 @@ func (l *lowerer) allocateShared(in *ir.Instr) {
 	}
 	l.tiles = append(l.tiles, tile{v, name})
 	dims, _ := v.Type.Dims()
-	l.env[v] = val{shared: &shared.View{Plan: l.tilesAt + at, Modes: ir.SharedModes(v.Type.Shared), Dims: dims, Swizzle: v.Type.Shared.Swizzle(), Width: v.Type.Elem.Bits()}}
+	l.env[v] = val{shared: &shared.View{Plan: l.own.at.tiles + at, Modes: ir.SharedModes(v.Type.Shared), Dims: dims, Swizzle: v.Type.Shared.Swizzle(), Width: v.Type.Elem.Bits()}}
 }
 
 func (l *lowerer) freeShared(in *ir.Instr) {
@@ -75,13 +76,65 @@ func (l *lowerer) leave(mark int) {
 	l.tiles = l.tiles[:mark]
 }
 
-// placeTiles says what the launch needs, and where tiles have to begin.
-func (l *lowerer) placeTiles() (begin int) {
+// areas says where the parts of shared memory begin: what single instructions of the
+// whole block have for themselves lies at 0, then what those of thread groups have,
+// then the program's tiles.
+type areas struct{ groups, tiles int }
+
+// memory is what single instructions have for themselves: bytes of the whole block's and
+// of groups', and where those of each group lie.
+type memory struct {
+	at            areas
+	whole, groups int
+	of            map[ir.Threads]scratch
+}
+
+type scratch struct{ at, size int }
+
+// scratch gives the threads that run some bytes for one instruction, which ends with a
+// barrier of theirs. Groups run side by side, and others go on when they have ended, so
+// that each has its own bytes.
+func (l *lowerer) scratch(size int) (at int) {
+	if l.threads.Size == l.p.Threads() {
+		l.own.whole = max(l.own.whole, size)
+		return 0
+	}
+	own := l.own.of[l.threads]
+	if own.size < size {
+		own = scratch{l.own.at.groups + l.own.groups, size}
+		l.own.of[l.threads] = own
+		l.own.groups = aligned(l.own.groups + size)
+	}
+	return own.at
+}
+
+// aligned is the next multiple of [shared.Align].
+func aligned(n int) int { return (n + shared.Align - 1) / shared.Align * shared.Align }
+
+// reserve asks for what conversions of the whole block need, so that tiles need not
+// move when they are met.
+func (l *lowerer) reserve(b *ir.Block) {
+	b.Walk(func(s ir.Stmt) bool {
+		if in, ok := s.(*ir.Instr); ok && in.Op.Name == "ConvertLayout" {
+			l.scratch(exchange.Plan(in.In[0].Var().Type, in.Out[0].Type).Bytes)
+		}
+		_, group := s.(*ir.Group)
+		return !group
+	})
+}
+
+// placeTiles says what the launch needs, and where the parts have to begin.
+func (l *lowerer) placeTiles() (fits areas) {
 	f := l.Func()
-	own := f.Launch.SharedBytes
+	own := l.own.whole
+	if l.own.groups > 0 {
+		fits.groups = aligned(l.own.whole)
+		own = max(fits.groups, l.own.at.groups) + l.own.groups
+	}
+	f.Launch.SharedBytes = own
 	if l.peak > 0 {
-		begin = (own + shared.Align - 1) / shared.Align * shared.Align
-		f.Launch.SharedBytes = l.tilesAt + l.peak
+		fits.tiles = aligned(own)
+		f.Launch.SharedBytes = max(fits.tiles, l.own.at.tiles) + l.peak
 	}
 	if limit := l.opt.Arch.MaxShared; limit > 0 && f.Launch.SharedBytes > limit {
 		pos := l.peakPos
@@ -90,13 +143,8 @@ func (l *lowerer) placeTiles() (begin int) {
 		}
 		l.refuse(pos, "Lower.E7", "here the program has %d bytes of shared memory, %d of them for single instructions; a block of %s can have %d", f.Launch.SharedBytes, own, l.opt.Arch.Name, limit)
 	}
-	return begin
+	return fits
 }
-
-// tilesMoved says that the tiles have to begin elsewhere.
-type tilesMoved struct{ to int }
-
-func (m *tilesMoved) Error() string { return "lower: shared tiles begin elsewhere" }
 
 func viewShared(l *lowerer, in *ir.Instr) {
 	s := *l.env[in.In[0].Var()].shared

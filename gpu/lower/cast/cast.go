@@ -37,7 +37,16 @@ func Tile(b *code.Builder, to, from dtype.Type, slots []int, words []code.Value)
 		}
 		return out, nil
 	}
+	both, whole := pairs[[2]dtype.Type{to, from}], 0 // slots that go two at a time
+	if both != 0 {
+		for whole = 0; whole+1 < len(slots); whole += 2 {
+			out[whole/2] = c.op(both, words[slots[whole]], words[slots[whole+1]])
+		}
+	}
 	for s, at := range slots {
+		if s < whole {
+			continue
+		}
 		if same {
 			c.copy(out, s, at)
 		} else {
@@ -45,6 +54,12 @@ func Tile(b *code.Builder, to, from dtype.Type, slots []int, words []code.Value)
 		}
 	}
 	return out, nil
+}
+
+// pairs are the casts of which one instruction does two.
+var pairs = map[[2]dtype.Type]code.Op{
+	{dtype.F16, dtype.F32}:  code.OpF32x2ToF16x2,
+	{dtype.BF16, dtype.F32}: code.OpF32x2ToBF16x2,
 }
 
 // caster writes one tile's cast.

@@ -8,9 +8,9 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
-// Emit writes the conversion of a thread's words, of elements of w bits; barrier is
-// that of the threads that run.
-func (c Conversion) Emit(t *thread.Thread, words []code.Value, w int, barrier func()) []code.Value {
+// Emit writes the conversion of a thread's words, of elements of w bits. What goes
+// through shared memory takes Bytes from at on; barrier is that of the threads that run.
+func (c Conversion) Emit(t *thread.Thread, words []code.Value, w, at int, barrier func()) []code.Value {
 	if c.Kind == "rename" {
 		return t.Assemble(len(c.rename), w, func(s int) thread.Field { return thread.Field{Words: words, Pos: c.rename[s] * w} })
 	}
@@ -22,7 +22,7 @@ func (c Conversion) Emit(t *thread.Thread, words []code.Value, w int, barrier fu
 	if c.Kind == "shuffle" {
 		x = c.shuffle(t, x)
 	} else {
-		x = c.throughShared(t, x, barrier)
+		x = c.throughShared(t, x, at, barrier)
 	}
 	return t.Assemble(len(x), uw/c.words, func(i int) thread.Field { return thread.Field{Words: x[i : i+1]} })
 }
@@ -99,7 +99,7 @@ func linearOf(t *thread.Thread, m linear) code.Value {
 
 // throughShared stores every unit at the place of its first element, and loads what
 // each thread needs.
-func (c Conversion) throughShared(t *thread.Thread, x []code.Value, barrier func()) []code.Value {
+func (c Conversion) throughShared(t *thread.Thread, x []code.Value, begin int, barrier func()) []code.Value {
 	bytes := min(c.container, 4) // of a word
 	store := map[int]code.Op{1: code.OpStSharedB8, 2: code.OpStSharedB16, 4: code.OpStSharedB32}[bytes]
 	base := t.Op(code.OpSharedBase, nil)
@@ -109,13 +109,13 @@ func (c Conversion) throughShared(t *thread.Thread, x []code.Value, barrier func
 		if bytes == 2 {
 			v = t.Op(code.OpTrunc16, nil, v)
 		}
-		t.Guard(first, store, []int64{int64(imm[i/c.words] + i%c.words*bytes)}, nil, at, v)
+		t.Guard(first, store, []int64{int64(begin + imm[i/c.words] + i%c.words*bytes)}, nil, at, v)
 	}
 	barrier()
 	at, imm = c.unitAddress(t, c.to, base)
 	y := make([]code.Value, len(imm)*c.words)
 	for i := range y {
-		y[i] = t.LdShared(bytes, at, imm[i/c.words]+i%c.words*bytes)
+		y[i] = t.LdShared(bytes, at, begin+imm[i/c.words]+i%c.words*bytes)
 		if bytes == 2 {
 			y[i] = t.Op(code.OpZext16, nil, y[i])
 		}

@@ -374,16 +374,3 @@ func Report(p *ir.Program) string {
 	})
 	return b.String()
 }
-
-// Scratch is how much shared memory the conversions of a program need; they use it
-// one after another.
-func Scratch(p *ir.Program) int {
-	n := 0
-	p.Body.Walk(func(s ir.Stmt) bool {
-		if in, ok := s.(*ir.Instr); ok && in.Op.Name == "ConvertLayout" {
-			n = max(n, Plan(in.In[0].Var().Type, in.Out[0].Type).Bytes)
-		}
-		return true
-	})
-	return n
-}
