@@ -211,6 +211,7 @@ func (b *block) meet(warps []*warp, more, moreProxied clock) {
 		w.clock.join(k)
 		w.proxied.join(p)
 		w.clock.set(w.index, w.clock.at(w.index)+1)
+		w.epoch++
 	}
 }
 

@@ -214,7 +214,9 @@ func (w *warp) barrierOp(i *inst) (waits bool) {
 	}
 	switch i.op {
 	case code.OpMbarWait, code.OpMbarWaitParity, code.OpMbarWaitParityCluster:
-		w.waits = over != w.mask
+		if w.waits = over != w.mask; !w.waits {
+			w.epoch++ // which lanes arrived is not followed
+		}
 		return w.waits
 	}
 	if i.nout > 0 && i.row.Out[0] == code.Pred {

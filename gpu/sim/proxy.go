@@ -113,6 +113,7 @@ func (w *warp) clusterBarrier(i *inst) (waits bool) {
 		}
 	}
 	w.passed++
+	w.epoch++
 	w.clock.join(c.clock)
 	w.proxied.join(c.proxied)
 	for _, b := range c.blocks {
