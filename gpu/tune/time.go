@@ -6,10 +6,13 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
+	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/cuda"
+	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
@@ -123,14 +126,15 @@ func Time(ctx context.Context, g *GPU, p *ir.Program, args []ir.Arg, o Options) 
 	if err != nil {
 		return Timing{}, err
 	}
-	if len(c.Func.Params) > len(p.Params) {
+	maps := c.Func.Params[len(p.Params):]
+	if slices.ContainsFunc(maps, func(m code.Param) bool { return m.Kind != code.Tensor }) {
 		return Timing{}, fmt.Errorf("tune: %s has tensors of AllocateGlobal, which are not timed; give it their memory as arguments", p.Name)
 	}
 	ptx, err := c.PTX()
 	if err != nil {
 		return fail(err)
 	}
-	r := &run{g: g, p: p, args: args, o: o, dependent: c.Func.Launch.PDL, t: Timing{
+	r := &run{g: g, p: p, args: args, maps: maps, o: o, dependent: c.Func.Launch.PDL, t: Timing{
 		CompileMs: float64(time.Since(start)) / float64(time.Millisecond), Grid: grid, Threads: p.Threads(), Bytes: o.Bytes,
 	}}
 	err = r.measure(ctx, ptx, c.Func.Name, c.Func.Launch.SharedBytes)
@@ -159,6 +163,7 @@ type run struct {
 	g    *GPU
 	p    *ir.Program
 	args []ir.Arg
+	maps []code.Param // tensor maps, behind the program's parameters
 	o    Options
 	t    Timing
 
@@ -406,6 +411,9 @@ func (r *run) queue(fn *cuda.Function, n int, more func(i int, params *cuda.Para
 				params.Bytes([]byte{byte(a.Int), byte(a.Int >> 8)})
 			}
 		}
+		if err := r.tensorMaps(i, &params); err != nil {
+			return err
+		}
 		if more != nil {
 			more(i, &params)
 		}
@@ -416,6 +424,29 @@ func (r *run) queue(fn *cuda.Function, n int, more func(i int, params *cuda.Para
 		if err := launch(grid, block, r.shared, r.stream, &params); err != nil {
 			return err
 		}
+	}
+	return nil
+}
+
+// tensorMaps appends the maps of launch i.
+func (r *run) tensorMaps(i int, params *cuda.Params) error {
+	if len(r.maps) == 0 {
+		return nil
+	}
+	bases, scalars := map[string]cuda.Ptr{}, map[string]int64{}
+	for j, v := range r.p.Params {
+		if r.buffer[j] >= 0 {
+			bases[v.Name] = r.buffers[r.buffer[j]].at(i)
+		} else {
+			scalars[v.Name] = r.args[j].Int
+		}
+	}
+	for _, m := range r.maps {
+		data, err := device.EncodeTensorMap(r.g.driver, m.Map, bases, scalars)
+		if err != nil {
+			return err
+		}
+		params.Bytes(data)
 	}
 	return nil
 }

@@ -81,6 +81,7 @@ var timed = []struct {
 	{"v5 ping-pong 128x128", 5, Schedule{M: 128, N: 128, Stages: 4, PingPong: true}},
 	{"v5 ping-pong 64x256", 5, Schedule{M: 64, N: 256, Stages: 4, PingPong: true}},
 	{"v5 group 4", 5, Schedule{Group: 4}}, {"v5 group 16", 5, Schedule{Group: 16}},
+	{"v5 256x128", 5, Schedule{M: 256, N: 128}}, {"v5 256x128 group 16", 5, Schedule{M: 256, N: 128, Group: 16}}, {"v5 256x128 group 4", 5, Schedule{M: 256, N: 128, Group: 4}},
 	{"v5 no cluster", 5, Schedule{Cluster: 1}}, {"v5 cluster 4", 5, Schedule{Cluster: 4, Group: 4}},
 	{"v5 bf16", 5, Schedule{Type: dtype.BF16}},
 	{"v5 fp8", 5, Schedule{Type: dtype.F8E4M3, Out: dtype.BF16}},
