@@ -17,7 +17,6 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
 	"github.com/tilus-lab/tilus-lab/vm/array"
-	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/text"
@@ -177,17 +176,18 @@ func worstOf(a, b, c *array.Array, n int) float64 {
 
 // kernel is one line of kernels.json, which tests/peers/gemm_peer.py reads.
 type kernel struct {
-	Name    string   `json:"name"`
-	Hash    string   `json:"hash"`
-	PTX     string   `json:"ptx"` // file
-	Entry   string   `json:"entry"`
-	Grid    [3]int   `json:"grid"`
-	Threads int      `json:"threads"`
-	Shared  int      `json:"shared"` // bytes, dynamic
-	M       int      `json:"m"`
-	N       int      `json:"n"`
-	K       int      `json:"k"`
-	Params  []string `json:"params"`
+	Name    string    `json:"name"`
+	Hash    string    `json:"hash"`
+	PTX     string    `json:"ptx"` // file
+	Entry   string    `json:"entry"`
+	Grid    [3]int    `json:"grid"`
+	Threads int       `json:"threads"`
+	Shared  int       `json:"shared"` // bytes, dynamic
+	M       int       `json:"m"`
+	N       int       `json:"n"`
+	K       int       `json:"k"`
+	Params  []string  `json:"params"`
+	Scratch []scratch `json:"scratch,omitempty"` // arrays that begin as zeros
 	// Unchecked says that the results mean nothing.
 	Unchecked bool `json:"unchecked,omitempty"`
 }
@@ -212,10 +212,11 @@ const peak = `program mma_sync_peak<M/128*(N/128)>(a: *f16, b: *f16, c: *f16, M:
 }
 `
 
-// exported are steps with schedules.
+// exported are steps with schedules, and the rows of the product, size where 0.
 type exported struct {
 	step int
 	s    Schedule
+	m    int
 }
 
 // schedules are what TestExport writes: the defaults, or many of steps 2 to 5.
@@ -223,19 +224,20 @@ func schedules() []exported {
 	var out []exported
 	if !*sweep {
 		for step := range Steps {
-			out = append(out, exported{step, Schedule{}})
+			out = append(out, exported{step: step})
 		}
-		return out
+		// Few tiles: with k shared by 4 blocks there is work for 128 SMs.
+		return append(out, exported{5, Schedule{}, 256}, exported{5, Schedule{Splits: 4}, 256})
 	}
 	for _, tile := range [][4]int{{128, 128, 2, 2}, {256, 128, 4, 2}, {128, 256, 2, 4}} {
 		for _, k := range []int{32, 64} {
 			s := Schedule{M: tile[0], N: tile[1], K: k, WarpsM: tile[2], WarpsN: tile[3]}
-			out = append(out, exported{2, s}, exported{3, s})
+			out = append(out, exported{step: 2, s: s}, exported{step: 3, s: s})
 			for s.Stages = 3; s.Stages <= 5; s.Stages++ {
 				s.Group = 0
-				out = append(out, exported{4, s})
+				out = append(out, exported{step: 4, s: s})
 				for _, s.Group = range []int{4, 8} {
-					out = append(out, exported{5, s})
+					out = append(out, exported{step: 5, s: s})
 				}
 			}
 		}
@@ -255,7 +257,16 @@ func TestExport(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		k, ptx := export(t, p)
+		if e.m == 0 {
+			e.m = size
+		}
+		k, ptx := export(t, p, e.m)
+		if e.m != size {
+			k.PTX = fmt.Sprintf("%d_%s", e.m, k.PTX)
+		}
+		if tiles := (e.m + 127) / 128 * (size / 256); e.s.Splits > 1 {
+			k.Scratch = []scratch{{"part", e.s.Splits * e.m * size * 4}, {"arrived", tiles * 4}}
+		}
 		if *sweep {
 			k.Name = fmt.Sprintf("%s %dx%dx%d, %dx%d warps, %d stages, groups of %d", p.Name, e.s.M, e.s.N, e.s.K, e.s.WarpsM, e.s.WarpsN, e.s.Stages, e.s.Group)
 			k.PTX = fmt.Sprintf("%d.ptx", len(list))
@@ -275,7 +286,7 @@ func TestExport(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k, ptx := export(t, p)
+	k, ptx := export(t, p, size)
 	k.Unchecked = true
 	list = append(list, k)
 	data, err := json.MarshalIndent(list, "", "\t")
@@ -292,10 +303,24 @@ func TestExport(t *testing.T) {
 	}
 }
 
-func export(t *testing.T, p *ir.Program) (kernel, string) {
+type scratch struct {
+	Name  string `json:"name"`
+	Bytes int    `json:"bytes"`
+}
+
+func export(t *testing.T, p *ir.Program, m int) (kernel, string) {
 	t.Helper()
-	flat := array.New(dtype.F16, size, size)
-	args := []ir.Arg{{Array: flat}, {Array: flat}, {Array: flat}, {Int: size}, {Int: size}, {Int: size}}
+	var args []ir.Arg
+	for _, v := range p.Params {
+		switch {
+		case v.Name == "M":
+			args = append(args, ir.Arg{Int: int64(m)})
+		case v.Type.Kind == ir.Scalar:
+			args = append(args, ir.Arg{Int: size})
+		default: // large enough
+			args = append(args, ir.Arg{Array: array.New(v.Type.Elem, size, size)})
+		}
+	}
 	c, err := compile.Program(p, compile.Options{Divisible: compile.Divisors(p, args)})
 	if err != nil {
 		t.Fatal(err)
@@ -308,7 +333,7 @@ func export(t *testing.T, p *ir.Program) (kernel, string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	k := kernel{Name: p.Name, Hash: tune.Hash(p), PTX: p.Name + ".ptx", Entry: c.Func.Name, Grid: grid, Threads: p.Threads(), Shared: c.Func.Launch.SharedBytes, M: size, N: size, K: size}
+	k := kernel{Name: p.Name, Hash: tune.Hash(p), PTX: p.Name + ".ptx", Entry: c.Func.Name, Grid: grid, Threads: p.Threads(), Shared: c.Func.Launch.SharedBytes, M: m, N: size, K: size}
 	for _, v := range p.Params {
 		k.Params = append(k.Params, v.Name)
 	}
