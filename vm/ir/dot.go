@@ -178,7 +178,7 @@ func holds(to, from dtype.Type) bool {
 }
 
 var dotRow = &Op{
-	Name: "Dot", Family: "matrix", Class: ClassMatrix,
+	Name: "Dot", Aliases: []string{"MmaDot", "SimtDot"}, Family: "matrix", Class: ClassMatrix,
 	Doc: "Matrix product plus accumulator: d[m, n] = Σk a[m, k]·b[k, n] + c[m, n]. The tile is cut into matrix instructions by layout division. For floats of up to 32 bits the products of one instruction's k and the accumulator are then summed exactly and rounded once to the type of c; a zero sum is +0; steps go up in k. (GPUs keep fewer bits inside a step: where partial sums are not exact, an H200 was within 2·2^-24·(Σ|a·b| + |c|) of this for f32.) f64 is one fused multiply-add after the other, k going up; integers wrap. Layouts that no matrix instruction divides, and types that have none, take one fused multiply-add after the other too, k going up, in the type of c; then every thread must hold the rows of a and the columns of b that its elements of c need, in the same slots as the others, or lowering refuses it.",
 	In: []Port{
 		{Name: "a", Accept: AcceptRegister, Doc: "[M, K]"}, {Name: "b", Accept: AcceptRegister, Doc: "[K, N]"}, {Name: "c", Accept: AcceptRegister, Doc: "[M, N]"},
