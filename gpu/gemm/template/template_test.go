@@ -28,13 +28,15 @@ var update = flag.Bool("update", false, "write the default instances into vm/cor
 
 // printed are the instances in the corpus.
 var printed = map[string]func() (*ir.Program, error){
-	"matmul_v0":        func() (*ir.Program, error) { return Matmul(0, Schedule{}) },
-	"matmul_v1":        func() (*ir.Program, error) { return Matmul(1, Schedule{}) },
-	"matmul_v2":        func() (*ir.Program, error) { return Matmul(2, Schedule{}) },
-	"matmul_v3":        func() (*ir.Program, error) { return Matmul(3, Schedule{}) },
-	"matmul_v4":        func() (*ir.Program, error) { return Matmul(4, Schedule{}) },
-	"matmul_v5":        func() (*ir.Program, error) { return Matmul(5, Schedule{}) },
-	"matmul_v5_splitk": func() (*ir.Program, error) { return Matmul(5, Schedule{M: 64, N: 128, K: 32, WarpsM: 2, WarpsN: 2, Splits: 3}) },
+	"matmul_v0": func() (*ir.Program, error) { return Matmul(0, Schedule{}) },
+	"matmul_v1": func() (*ir.Program, error) { return Matmul(1, Schedule{}) },
+	"matmul_v2": func() (*ir.Program, error) { return Matmul(2, Schedule{}) },
+	"matmul_v3": func() (*ir.Program, error) { return Matmul(3, Schedule{}) },
+	"matmul_v4": func() (*ir.Program, error) { return Matmul(4, Schedule{}) },
+	"matmul_v5": func() (*ir.Program, error) { return Matmul(5, Schedule{}) },
+	"matmul_v5_splitk": func() (*ir.Program, error) {
+		return Matmul(5, Schedule{M: 64, N: 128, K: 32, WarpsM: 2, WarpsN: 2, Splits: 3})
+	},
 }
 
 // TestDefaultsAreTheCorpus compares the instances with the programs of their names.
