@@ -653,7 +653,10 @@ func quiet(diag.Pos, string, string, string) {}
 // instr reads "Op(operands, attributes) : types".
 func (p *parser) instr(outs, names []token) ir.Stmt {
 	t := p.next()
-	op := ir.OpByName(t.text)
+	op, generic := ir.OpByName(t.text), ""
+	if op == nil {
+		op, generic = p.generic(t.text)
+	}
 	if op == nil {
 		help := diag.DidYouMean(t.text, ir.OpNames())
 		p.fail(t, codeOp, help, "there is no instruction %s", t.text)
@@ -669,6 +672,10 @@ func (p *parser) instr(outs, names []token) ir.Stmt {
 		}
 		a := p.peek()
 		if a.kind == tName && p.peekAt(1).is("=") {
+			if generic != "" && a.text == "op" {
+				p.i += 3 // op=word, which chose the row
+				continue
+			}
 			in.Attrs = append(in.Attrs, p.attr(op))
 			continue
 		}
@@ -676,6 +683,9 @@ func (p *parser) instr(outs, names []token) ir.Stmt {
 			p.fail(a, codeOrder, op.Signature(), "an operand stands after the attribute %s", in.Attrs[len(in.Attrs)-1].Name)
 		}
 		in.In = append(in.In, ir.Operand{Expr: p.expr(), Pos: a.pos})
+	}
+	if t.text == "SimtDot" && in.Attr("unit") == nil {
+		in.Attrs = append(in.Attrs, ir.Attr{Name: "unit", Word: "simt", Pos: t.pos})
 	}
 	slices.SortStableFunc(in.Attrs, func(a, b ir.Attr) int { return attrRank(op, a.Name) - attrRank(op, b.Name) })
 	var types []ir.Type
@@ -718,6 +728,40 @@ func (p *parser) instr(outs, names []token) ir.Stmt {
 		in.Out = append(in.Out, p.declare(o, typ, place))
 	}
 	return in
+}
+
+// generic is the row that ElementwiseUnary(x, op=neg) or ElementwiseBinary(x, y, op=add)
+// means; the parser stands at the parenthesis.
+func (p *parser) generic(name string) (*ir.Op, string) {
+	operands := map[string]int{"ElementwiseUnary": 1, "ElementwiseBinary": 2}[name]
+	for i, depth := 0, 0; operands > 0; i++ {
+		switch t := p.peekAt(i); {
+		case t.is("(") || t.is("["):
+			depth++
+		case t.is(")") || t.is("]"):
+			depth--
+		case t.kind == tEOF:
+			depth = 0
+		case depth == 1 && t.is("op") && p.peekAt(i+1).is("=") && p.peekAt(i+2).kind == tName:
+			row := ""
+			for w := range strings.SplitSeq(p.peekAt(i+2).text, "_") {
+				if w != "" {
+					row += strings.ToUpper(w[:1]) + w[1:]
+				}
+			}
+			if long := map[string]string{"Maximum": "Max", "Minimum": "Min"}[row]; long != "" {
+				row = long
+			}
+			if op := ir.OpByName(row); op != nil && op.Class == ir.ClassElementwise && len(op.In) == operands {
+				return op, name
+			}
+			return nil, ""
+		}
+		if depth == 0 {
+			break
+		}
+	}
+	return nil, ""
 }
 
 func attrRank(op *ir.Op, name string) int {

@@ -1,0 +1,124 @@
+package text_test
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/text"
+)
+
+// TestNamesOfTilus: what Tilus calls an instruction of its virtual machine is read, and
+// printed by our name where it differs.
+//
+// Sources: "Table 1", the instruction set of the paper (arXiv 2504.12984), as far as its
+// text tells it; "§2.x", the instruction classes of github.com/NVIDIA/tilus at commit
+// 9a22de0a, python/tilus/ir/instructions.
+func TestNamesOfTilus(t *testing.T) {
+	const tile = " : register f32[32] spatial(32)"
+	for _, c := range []struct{ name, source, line, printed string }{
+		{"BlockIndices", "Table 1", "b = BlockIndices()", ""},
+		{"ViewGlobal", "Table 1", "g2 = ViewGlobal(p) : global f32[64]", ""},
+		{"GlobalView", "§2.1", "g2 = GlobalView(p) : global f32[64]", "ViewGlobal"},
+		{"AllocateGlobal", "Table 1", "w = AllocateGlobal(init=0) : global f32[64]", ""},
+		{"AllocateShared", "Table 1", "s2 = AllocateShared() : shared f32[32] shared_row_major(32)", ""},
+		{"AllocateRegister", "Table 1", "y = AllocateRegister(init=0)" + tile, ""},
+		{"FreeShared", "Table 1", "FreeShared(s)", ""},
+		{"LoadGlobal", "Table 1", "y = LoadGlobal(g, offset=[0])" + tile, ""},
+		{"LoadShared", "Table 1", "y = LoadShared(s)" + tile, ""},
+		{"StoreGlobal", "Table 1", "StoreGlobal(g, x, offset=[0])", ""},
+		{"StoreShared", "Table 1", "StoreShared(s, x)", ""},
+		{"CopyAsync", "Table 1", "CopyAsync(g, s, offset=[0])", ""},
+		{"CopyAsyncCommitGroup", "Table 1", "CopyAsyncCommitGroup()", ""},
+		{"CopyAsyncWaitGroup", "Table 1", "CopyAsyncWaitGroup(n=1)", ""},
+		{"CopyAsyncWaitAll", "§2.3", "CopyAsyncWaitAll()", ""},
+		{"Cast", "Table 1", "h = Cast(x) : register f16[32] spatial(32)", ""},
+		{"View", "Table 1", "v = View(x) : register i32[32] spatial(32)", ""},
+		{"Add", "Table 1", "y = Add(x, x)" + tile, ""},
+		{"Sub", "Table 1", "y = Sub(x, x)" + tile, ""},
+		{"Mul", "Table 1", "y = Mul(x, x)" + tile, ""},
+		{"Div", "Table 1", "y = Div(x, x)" + tile, ""},
+		{"Mod", "Table 1", "j = Mod(i, i) : register i32[32] spatial(32)", ""},
+		{"Neg", "Table 1", "y = Neg(x)" + tile, ""},
+		{"ElementwiseUnary", "Table 1", "y = ElementwiseUnary(x, op=neg)" + tile, "Neg"},
+		{"ElementwiseUnary", "§2.1", "y = ElementwiseUnary(x, op=exp2)" + tile, "Exp2"},
+		{"ElementwiseBinary", "Table 1", "y = ElementwiseBinary(x, x, op=maximum)" + tile, "Max"},
+		{"ElementwiseBinary", "§2.1", "c = ElementwiseBinary(x, x, op=not_equal) : register bool[32] spatial(32)", "NotEqual"},
+		{"Dot", "Table 1", "d = Dot(a, a, f) : register f32[4, 4] replicated(4, 4, num_workers=32)", ""},
+		{"MmaDot", "§2.2", "d = MmaDot(a, a, f) : register f32[4, 4] replicated(4, 4, num_workers=32)", "Dot"},
+		{"SimtDot", "§2.2", "d = SimtDot(a, a, f) : register f32[4, 4] replicated(4, 4, num_workers=32)", "Dot(a, a, f, unit=simt)"},
+		{"Synchronize", "Table 1", "Synchronize()", ""},
+		{"SyncThreads", "§2.1", "SyncThreads()", "Synchronize"},
+		{"Exit", "Table 1", "Exit()", "return"},
+		{"Print", "Table 1", "Print(n)", ""},
+		{"PrintTensor", "§2.1", "PrintTensor(x)", ""},
+		{"FormatPrint", "§2.1", `FormatPrint(n, text="n = {}")`, "Print"},
+		{"Assign", "§2.1", "y = Assign(x)" + tile, ""},
+		{"Where", "§2.1", "y = Where(k, x, x)" + tile, ""},
+		{"Clip", "§2.1", "y = Clip(x, 0.0, 1.0)" + tile, ""},
+		{"Abs", "§2.1", "y = Abs(x)" + tile, ""},
+		{"Repeat", "§2.1", "y = Repeat(x, repeats=[2]) : register f32[64] local(2).spatial(32)", ""},
+		{"RepeatInterleave", "§2.1", "y = RepeatInterleave(x, repeats=[2]) : register f32[64] spatial(32).local(2)", ""},
+		{"Squeeze", "§2.1", "y = Squeeze(u, dims=[0])" + tile, ""},
+		{"Unsqueeze", "§2.1", "y = Unsqueeze(x, dims=[0]) : register f32[1, 32] spatial(1, 32)", ""},
+		{"Transpose", "§2.1", "y = Transpose(u) : register f32[32, 1] spatial(32, 1)", ""},
+		{"ReshapeRegister", "§2.1", "y = ReshapeRegister(x) : register f32[1, 32] spatial(1, 32)", "Reshape"},
+		{"SliceRegister", "§2.1", "y = SliceRegister(u, offset=[0, 0], dims=[1])" + tile, ""},
+		{"SliceAssign", "§2.1", "y = SliceAssign(u, x, offset=[0, 0], dims=[1]) : register f32[1, 32] spatial(1, 32)", ""},
+		{"Reduce", "§2.1", "y = Reduce(x, op=sum, dim=[0]) : register f32[] replicated(num_workers=32)", ""},
+		{"Scan", "§2.1", "y = Scan(x, op=add, dim=[0])" + tile, ""},
+		{"ShuffleUp", "§2.1", "y = ShuffleUp(x, delta=[1])" + tile, ""},
+		{"ShuffleDown", "§2.1", "y = ShuffleDown(x, delta=[1])" + tile, ""},
+		{"SliceGlobal", "§2.1", "g2 = SliceGlobal(g, offset=[0]) : global f32[32]", ""},
+		{"SliceShared", "§2.1", "s2 = SliceShared(s, offset=[0]) : shared f32[32] shared_row_major(32)", ""},
+		{"PermuteShared", "§2.1", "s2 = PermuteShared(s, dims=[0]) : shared f32[32] shared_row_major(32)", ""},
+		{"ReshapeShared", "§2.1", "s2 = ReshapeShared(s) : shared f32[4, 8] shared_row_major(4, 8)", ""},
+		{"StoreGlobalScatter", "§2.1", "StoreGlobalScatter(g, i, x, dim=[0])", ""},
+		{"StoreSharedScatter", "§2.1", "StoreSharedScatter(s, i, x, dim=[0])", ""},
+		{"Philox4x32", "§2.1", "r = Philox4x32(7, i) : register u32[4, 32] local(4, 1).spatial(1, 32)", "Random"},
+		{"LockSemaphore", "§2.1", "LockSemaphore(sem, 1, offset=[0])", ""},
+		{"ReleaseSemaphore", "§2.1", "ReleaseSemaphore(sem, 1, offset=[0])", ""},
+		{"AtomicGlobal", "§2.7", "AtomicGlobal(g, x, offset=[0], op=add)", ""},
+		{"AtomicShared", "§2.7", "AtomicShared(s, x, op=add)", ""},
+		{"AtomicScatterGlobal", "§2.7", "AtomicScatterGlobal(g, i, x, dim=[0], op=add)", ""},
+		{"AtomicScatterShared", "§2.7", "AtomicScatterShared(s, i, x, dim=[0], op=add)", ""},
+	} {
+		src := fmt.Sprintf(`program p<1>(p: *f32, q: *i32, n: i32) warps=1 {
+	g = ViewGlobal(p) : global f32[64]
+	sem = ViewGlobal(q) : global i32[1]
+	s = AllocateShared() : shared f32[32] shared_row_major(32)
+	x = AllocateRegister(init=1) : register f32[32] spatial(32)
+	i = AllocateRegister(init=1) : register i32[32] spatial(32)
+	k = AllocateRegister(init=1) : register bool[32] spatial(32)
+	u = AllocateRegister(init=1) : register f32[1, 32] spatial(1, 32)
+	a = AllocateRegister(init=1) : register f32[4, 4] replicated(4, 4, num_workers=32)
+	f = AllocateRegister(init=1) : register f32[4, 4] replicated(4, 4, num_workers=32)
+	%s
+}
+`, c.line)
+		p, err := text.Parse(c.name, src, nil)
+		if err != nil {
+			t.Errorf("%s (%s): %v", c.name, c.source, err)
+			continue
+		}
+		want := c.printed
+		if want == "" {
+			want = c.name
+		}
+		lines := strings.Split(strings.TrimSpace(text.Format(p)), "\n")
+		if got := lines[len(lines)-2]; !strings.Contains(got, want) || want != c.name && strings.Contains(got, c.name+"(") {
+			t.Errorf("%s (%s) prints as %q, want %s", c.name, c.source, got, want)
+		}
+	}
+	// An op that is none, or takes another number of operands, is an error at its name.
+	for _, line := range []string{"y = ElementwiseUnary(x, op=add)" + tile, "y = ElementwiseUnary(x, op=nothing)" + tile, "y = ElementwiseBinary(x, x)" + tile, "y = ElementwiseBinary(x" + tile} {
+		if _, err := text.Parse("x", "program p<1>() warps=1 {\n\tx = AllocateRegister(init=1)"+tile+"\n\t"+line+"\n}\n", nil); err == nil {
+			t.Errorf("%s is read", line)
+		}
+	}
+	if !slices.Contains(ir.OpNames(), "Synchronize") {
+		t.Error("Synchronize is not the canonical name")
+	}
+}
