@@ -203,3 +203,23 @@ func TestTilesBesideScratch(t *testing.T) {
 		t.Errorf("%d bytes of shared memory", f.Launch.SharedBytes)
 	}
 }
+
+// TestAtomicsOfHalvesWords changes 16-bit elements whose neighbours in the word nobody
+// has written.
+func TestAtomicsOfHalvesWords(t *testing.T) {
+	for _, c := range []struct{ elem, op string }{{"f16", "add"}, {"bf16", "max"}, {"f16", "exch"}} {
+		p := parse(t, strings.ReplaceAll(`program p<1>(x: *ELEM, y: *ELEM) warps=1 {
+	gx = ViewGlobal(x) : global ELEM[1]
+	gy = ViewGlobal(y) : global ELEM[1]
+	s = AllocateShared() : shared ELEM[2] shared_row_major(2)
+	v = LoadGlobal(gx, offset=[0]) : register ELEM[1] replicated(1, num_workers=32)
+	StoreShared(s, v, offset=[1])
+	Synchronize()
+	AtomicShared(s, v, offset=[1], op=`+c.op+`)
+	Synchronize()
+	r = LoadShared(s, offset=[1]) : register ELEM[1] replicated(1, num_workers=32)
+	StoreGlobal(gy, r, offset=[0])
+}`, "ELEM", c.elem))
+		agree(t, p, nil, []ir.Arg{arg(t, "const=3:"+c.elem+"[1]"), arg(t, "zeros:"+c.elem+"[1]")})
+	}
+}

@@ -222,6 +222,9 @@ func (w *warp) access(i *inst, lane int, addr, size uint64) []byte {
 	}
 	if buf.set != nil {
 		for j := at; j < at+size; j++ {
+			if w.keeps(i, lane, j-at) {
+				continue
+			}
 			if !buf.set[j] && (!write || i.row.Class == code.Atomic) {
 				w.fail(lane, errUnset, "", "read of %s before anything was written there", w.where(i, addr))
 				return nil
@@ -234,6 +237,16 @@ func (w *warp) access(i *inst, lane int, addr, size uint64) []byte {
 	return buf.data[at : at+size]
 }
 
+// keeps reports a compare-and-swap that leaves byte k of its word as it is, whatever
+// stands there: that is how atomics of 16 bits treat their neighbours.
+func (w *warp) keeps(i *inst, lane int, k uint64) bool {
+	switch i.op {
+	case code.OpAtomGlobalCas, code.OpAtomSharedCas, code.OpAtomClusterCas:
+		return byte(w.regs[int(i.in[1])+lane]>>(8*k)) == byte(w.regs[int(i.in[2])+lane]>>(8*k))
+	}
+	return false
+}
+
 // touched checks and records an access to shared memory.
 func (w *warp) touched(i *inst, lane int, at, size uint64, write bool) bool {
 	s := &w.b.shared
@@ -242,7 +255,7 @@ func (w *warp) touched(i *inst, lane int, at, size uint64, write bool) bool {
 	for j := at; j < at+size; j++ {
 		t := &s.track[j]
 		if !write || atomic {
-			if !t.written && t.copier == 0 {
+			if !t.written && t.copier == 0 && !w.keeps(i, lane, j-at) {
 				w.fail(lane, errUnset, "", "read of %s before anything was written there", w.where(i, j+sharedBase))
 				return false
 			}

@@ -40,7 +40,7 @@ func copyAsync(m *Machine, in *ir.Instr) error {
 		if err := m.ordered(in, r.g, written.writer[flat], someone, flat, "copies", "wrote"); err != nil {
 			return err
 		}
-		written.reader[flat] = m.and(written.reader[flat], someone)
+		m.reads(written, flat, someone)
 		return nil
 	})
 	if err != nil {

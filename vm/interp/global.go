@@ -176,7 +176,7 @@ func loadGlobalGather(m *Machine, in *ir.Instr) error {
 			if err := m.ordered(in, g, written.writer[flat], h.Thread, flat, "reads", "wrote"); err != nil {
 				return err
 			}
-			written.reader[flat] = m.and(written.reader[flat], h.Thread)
+			m.reads(written, flat, h.Thread)
 		}
 		return nil
 	})
@@ -201,7 +201,7 @@ func storeGlobalScatter(m *Machine, in *ir.Instr) error {
 		if err := m.ordered(in, g, k.writer[flat], thread, flat, "overwrites", "wrote"); err != nil {
 			return err
 		}
-		if err := m.ordered(in, g, k.reader[flat], thread, flat, "overwrites", "read"); err != nil {
+		if err := m.afterReads(in, g, k, thread, flat, "overwrites"); err != nil {
 			return err
 		}
 		k.writer[flat] = m.me(thread)
@@ -256,7 +256,7 @@ func (m *Machine) step(in *ir.Instr, g *global, flat, thread int) error {
 			return err
 		}
 	}
-	if err := m.ordered(in, g, k.reader[flat], thread, flat, "changes", "read"); err != nil {
+	if err := m.afterReads(in, g, k, thread, flat, "changes"); err != nil {
 		return err
 	}
 	k.writer[flat] = m.me(thread)
@@ -405,7 +405,7 @@ func loadScalar(m *Machine, in *ir.Instr) error {
 			if err := m.ordered(in, r.g, k.writer[flat], t, flat, "reads", "wrote"); err != nil {
 				return err
 			}
-			k.reader[flat] = m.and(k.reader[flat], t)
+			m.reads(k, flat, t)
 		}
 	}
 	m.set(in.Out[0], value{set: true, n: int64(int32(r.g.arr.Code(flat)))})

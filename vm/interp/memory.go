@@ -219,7 +219,7 @@ func loadGlobal(m *Machine, in *ir.Instr) error {
 			if err := m.ordered(in, r.g, written.writer[flat], h.Thread, flat, "reads", "wrote"); err != nil {
 				return err
 			}
-			written.reader[flat] = m.and(written.reader[flat], h.Thread)
+			m.reads(written, flat, h.Thread)
 		}
 		return nil
 	})
@@ -251,7 +251,7 @@ func storeGlobal(m *Machine, in *ir.Instr) error {
 		if err := m.ordered(in, r.g, written.writer[flat], thread, flat, "overwrites", "wrote"); err != nil {
 			return err
 		}
-		if err := m.ordered(in, r.g, written.reader[flat], thread, flat, "overwrites", "read"); err != nil {
+		if err := m.afterReads(in, r.g, written, thread, flat, "overwrites"); err != nil {
 			return err
 		}
 		written.writer[flat] = m.me(thread)

@@ -11,7 +11,12 @@ import (
 
 // marks remembers, per element of an array that the program writes, who wrote and
 // who read it last.
-type marks struct{ writer, reader []mark }
+type marks struct {
+	writer, reader []mark
+	// others are the reads, of elements that have some, that nothing orders before the
+	// one in reader. The slices do not change.
+	others map[int][]mark
+}
 
 // mark is one access, or several that nothing orders among themselves: one more
 // than the number of the block (0 for nobody, -1 for several blocks), its thread
@@ -25,13 +30,13 @@ type mark struct {
 	fenced        bool // the asynchronous proxy sees it
 }
 
-func newMarks(n int) *marks { return &marks{make([]mark, n), make([]mark, n)} }
+func newMarks(n int) *marks { return &marks{make([]mark, n), make([]mark, n), map[int][]mark{}} }
 
 func (k *marks) clone() *marks {
 	if k == nil {
 		return nil
 	}
-	return &marks{slices.Clone(k.writer), slices.Clone(k.reader)}
+	return &marks{slices.Clone(k.writer), slices.Clone(k.reader), maps.Clone(k.others)}
 }
 
 // place is one element of an array.
@@ -137,6 +142,57 @@ func (m *Machine) and(k mark, thread int) mark {
 	return now
 }
 
+// maxReaders bounds the reads of one element that are remembered one by one. More
+// count as reads of several blocks, which only the end of the launch comes after.
+const maxReaders = 64
+
+// reads remembers a read by a thread now.
+func (m *Machine) reads(k *marks, flat, thread int) {
+	now, last := m.me(thread), k.reader[flat]
+	others, several := k.others[flat]
+	if !several {
+		switch {
+		case m.before(last, thread):
+			k.reader[flat] = now
+			return
+		case last.block == now.block && last.set == now.set:
+			k.reader[flat] = m.and(last, thread)
+			return
+		}
+	}
+	var left []mark
+	for _, r := range append(slices.Clip(others), last) {
+		switch {
+		case m.before(r, thread):
+		case r.block == now.block && r.set == now.set:
+			if r.thread != now.thread {
+				now.thread = -1
+			}
+		default:
+			left = append(left, r)
+		}
+	}
+	if len(left) > maxReaders {
+		now.block, left = -1, nil
+	}
+	k.reader[flat] = now
+	if left == nil {
+		delete(k.others, flat)
+	} else {
+		k.others[flat] = left
+	}
+}
+
+// afterReads complains when a thread changes an element that others read.
+func (m *Machine) afterReads(in *ir.Instr, g *global, k *marks, thread, flat int, does string) error {
+	for _, r := range k.others[flat] {
+		if err := m.ordered(in, g, r, thread, flat, does, "read"); err != nil {
+			return err
+		}
+	}
+	return m.ordered(in, g, k.reader[flat], thread, flat, does, "read")
+}
+
 // ordered complains when a thread touches an element that another one used.
 func (m *Machine) ordered(in *ir.Instr, g *global, other mark, thread, flat int, does, did string) error {
 	if m.before(other, thread) {
@@ -201,7 +257,7 @@ func atomicScalar(m *Machine, in *ir.Instr) error {
 			return err
 		}
 	}
-	if err := m.ordered(in, r.g, k.reader[flat], 0, flat, "changes", "read"); err != nil {
+	if err := m.afterReads(in, r.g, k, 0, flat, "changes"); err != nil {
 		return err
 	}
 	k.writer[flat] = m.me(0)

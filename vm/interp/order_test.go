@@ -91,3 +91,50 @@ func TestBarrierOrdersABlock(t *testing.T) {
 		}
 	}
 }
+
+// TestSeveralReaders lets a block overwrite what blocks, and thread groups, have read
+// that nothing orders among themselves: it comes after each of them.
+func TestSeveralReaders(t *testing.T) {
+	blocks := `program p<B>(x: *f32, count: *i32, B: i32) warps=1 {
+	gx = ViewGlobal(x) : global f32[32]
+	gc = ViewGlobal(count) : global i32[1]
+	r = LoadGlobal(gx, offset=[0]) : register f32[32] spatial(32)
+	Synchronize()
+	before = AtomicScalar(gc, 1, offset=[0], op=add, order=acq_rel)
+	Synchronize()
+	if before == B - 1 {
+		z = Add(r, r) : register f32[32] spatial(32)
+		StoreGlobal(gx, z, offset=[0])
+	}
+}
+`
+	groups := `program p<1>(x: *f32, B: i32) warps=3 {
+	gx = ViewGlobal(x) : global f32[32]
+	group(0, 32) {
+		r = LoadGlobal(gx, offset=[0]) : register f32[32] spatial(32)
+	}
+	group(32, 32) {
+		s = LoadGlobal(gx, offset=[0]) : register f32[32] spatial(32)
+	}
+	Synchronize()
+	group(64, 32) {
+		z = AllocateRegister(init=1) : register f32[32] spatial(32)
+		StoreGlobal(gx, z, offset=[0])
+	}
+}
+`
+	for _, c := range []struct {
+		name, src, without string
+		args               []ir.Arg
+	}{
+		{"blocks", blocks, ", order=acq_rel", []ir.Arg{gen(t, "ones:f32[32]"), gen(t, "zeros:i32[1]"), {Int: 4}}},
+		{"groups", groups, "\tSynchronize()\n", []ir.Arg{gen(t, "ones:f32[32]"), {Int: 4}}},
+	} {
+		if _, err := run(t, c.src, c.args...); err != nil {
+			t.Errorf("%s: %v", c.name, err)
+		}
+		if _, err := run(t, strings.Replace(c.src, c.without, "", 1), c.args...); err == nil || !strings.Contains(err.Error(), "[Run.E4]") {
+			t.Errorf("%s, without order: %v", c.name, err)
+		}
+	}
+}

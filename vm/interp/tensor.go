@@ -80,7 +80,7 @@ func copyTensorIn(m *Machine, in *ir.Instr) error {
 		if err := m.ordered(in, r.g, written.writer[flat], someone, flat, "copies", "wrote"); err != nil {
 			return err
 		}
-		written.reader[flat] = m.and(written.reader[flat], someone)
+		m.reads(written, flat, someone)
 		return nil
 	})
 	if err != nil {
@@ -198,7 +198,7 @@ func copyTensorOut(m *Machine, in *ir.Instr) error {
 				return err
 			}
 		}
-		if err := m.ordered(in, r.g, k.reader[flat], someone, flat, "overwrites", "read"); err != nil {
+		if err := m.afterReads(in, r.g, k, someone, flat, "overwrites"); err != nil {
 			return err
 		}
 		code := t.codes[what.places[e]]
