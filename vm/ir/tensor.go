@@ -103,7 +103,7 @@ func tensorRules() []Rule {
 			Check: func(p *Program, in *Instr) *Violation {
 				v := in.In[1].Var()
 				rank := len(in.In[0].Var().Type.Shape)
-				if checkDims(in, in.In[0].Var(), v.Type) != nil {
+				if !v.Type.HasLayout || checkDims(in, in.In[0].Var(), v.Type) != nil {
 					return nil
 				}
 				if _, err := BoxesOf(v.Type, in.Dims(rank, len(v.Type.Shape)), rank); err != nil {

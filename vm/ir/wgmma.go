@@ -121,6 +121,11 @@ var wgmmaRows = []*Op{
 				return nil
 			}},
 			{Text: "An instruction multiplies these types, and its fragments divide the layouts.", Why: "wgmma: f16, bf16, tf32, f8e4m3, f8e5m2 into f32 (f16 and 8-bit floats into f16 too), i8 and u8 into i32.", Check: func(p *Program, in *Instr) *Violation {
+				for _, o := range in.In {
+					if !o.Var().Type.HasLayout {
+						return nil // reported where it is made
+					}
+				}
 				if checkDotShapes(p, in) != nil {
 					return nil
 				}
