@@ -41,6 +41,9 @@ func (b *block) bar(at uint64) *mbar {
 }
 
 func (m *mbar) missing() string {
+	if m.tx < 0 {
+		return fmt.Sprintf("%d of %d arrivals are missing, and %d bytes have come that nobody expected", m.pending, m.count, -m.tx)
+	}
 	return fmt.Sprintf("%d of %d arrivals and %d bytes are missing", m.pending, m.count, m.tx)
 }
 
