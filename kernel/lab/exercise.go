@@ -13,7 +13,7 @@ type Question = exercise.Question
 //
 //	q, err := lab.Exercise("owner", 7)
 //	lab.Show(q, err)
-//	q.Grade("3, 11")
+//	lab.Show(q.Grade("3, 11"))
 func Exercise(kind string, seed int) (*Question, error) { return exercise.New(kind, uint64(seed)) }
 
 // Mistake asks about one statement, by its name: those of exercise.Claims.

@@ -157,7 +157,9 @@ func Blocks(t *trace.Trace, now int, o layoutviz.Options) (layoutviz.Picture, er
 		s.text(px+17, y+10, noteSize, s.ink, scene.Start, false, words)
 		px += 34 + scene.Width(words, noteSize)
 	}
-	s.text(px, y+10, noteSize, s.muted, scene.Start, false, "darker: more than twice as long as usual")
+	if slices.ContainsFunc(runs, func(r ran) bool { return r.end-r.start > 2*typical[r.kernel] }) {
+		s.text(px, y+10, noteSize, s.muted, scene.Start, false, "darker: more than twice as long as usual")
+	}
 	y = s.para(pad, y+20, s.w-2*pad, tinySize, s.muted, false, "Provenance: SM, entry and exit: measured on the GPU, by the first thread of each block. Which block made room: derived. Nothing here is modelled.")
 	return s.picture(y+pad, t.Title, desc), nil
 }
@@ -191,6 +193,13 @@ func said(t *trace.Trace, runs []ran, sms, most int) string {
 		busy += min(r.end, last) - min(r.start, last)
 	}
 	out := fmt.Sprintf("%s on %d of %d SMs, up to %d at a time on each, in %.0f µs.", count(len(runs), "block"), len(used), sms, most, float64(t.End)/1000)
+	several := false
+	for _, r := range runs {
+		several = several || r.kernel > 0
+	}
+	if several {
+		return out + " Blocks of the second kernel go where those of the first left room."
+	}
 	if last > 0 {
 		out += fmt.Sprintf(" Until the last block has entered, at %.0f µs, %.0f%% of the places are taken: a block goes where room is, not where its number says.", float64(last)/1000, 100*float64(busy)/float64(last*int64(sms*most)))
 	}

@@ -325,6 +325,12 @@ var solutions = map[string]map[string]string{
 		"exercise-a": "tile := layout.Local(4, 1).ColumnSpatial(4, 8).Local(2, 1)\nfive := layout.Local(5).Spatial(32)",
 		"exercise-b": "answer := dtype.I5",
 	},
+	"02-volta-tensor-core.ipynb": {
+		"exercise-a": `answerA := "c"`, "exercise-b": `answerB := "5, 13"`, "exercise-c": `answerC := "a"`, "exercise-d": `answerD := "3, 4, 3"`,
+	},
+	"03-dispatch-and-occupancy.ipynb": {
+		"exercise-a": `answerA := "11 10 10 0"`, "exercise-b": `answerB := "c"`, "exercise-c": `answerC := "a"`,
+	},
 }
 
 // TestExercisesCanBeSolved checks that each exercise says "not yet" as committed,

@@ -183,7 +183,7 @@ func newSwizzle(r *rand.Rand) (*Question, error) {
 		}
 		say := fmt.Sprintf("with %s it takes %d wavefronts, the fewest there can be", s, waves)
 		if s.Bits > best.Bits {
-			say += fmt.Sprintf("; %d bits would do", best.Bits)
+			say += fmt.Sprintf("; B = %d would do", best.Bits)
 		}
 		return Verdict{true, say}, nil
 	}
