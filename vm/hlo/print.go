@@ -101,7 +101,7 @@ func (in *Instruction) attrs() []Attr {
 		}
 		add("slice", "{"+strings.Join(parts, ", ")+"}")
 	}
-	if in.Pads != nil {
+	if len(in.Pads) > 0 {
 		var parts []string
 		for _, p := range in.Pads {
 			s := fmt.Sprintf("%d_%d", p.Lo, p.Hi)

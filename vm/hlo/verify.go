@@ -354,7 +354,7 @@ func (v *verifier) movement() {
 		}
 		v.sized(a.Type, out)
 	case Pad:
-		if in.Pads == nil {
+		if in.Pads == nil && len(a.Dims) > 0 {
 			missing("padding")
 			return
 		}
