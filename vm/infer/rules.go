@@ -38,7 +38,8 @@ func rules() []Rule {
 		{"slice.assign", "a slice that is written to is its destination reduced; a destination without layout is held by every thread", []string{"SliceAssign"}, sliceAssign},
 		{"barrier", "every thread holds the address of a barrier", []string{"AllocBarrier"}, replicated},
 		{"dot", "of a product without layouts, the split over warps that needs the fewest registers; else operands from the result; by FMAs, every thread has the rows and columns that it needs", []string{"Dot", OpLaneDot}, dot},
-		{"wgmma", "the accumulator of wgmma lies as the instruction leaves it; operands as for tensor memory", []string{"WgmmaProduct", "WgmmaDot"}, wgmma},
+		{"wgmma", "the accumulator of wgmma lies as the instruction leaves it; operands as for tensor memory", []string{"WgmmaProduct"}, wgmma},
+		{"wgmma.dot", "the accumulator lies as the instruction leaves it, warpgroups under each other; a in registers likewise; shared operands as for tensor memory", []string{"WgmmaDot"}, wgmmaDot},
 		{"tmem.copy", "what is copied to tensor memory lies in a canonical form", []string{"TMemoryCopy"}, sharedOperands},
 		{"random", "four random numbers for each offset: the result is the offsets' layout four times over", []string{"Random"}, random},
 		{"binary", "operands from the result, reduced where they broadcast; the result from an operand of its shape", []string{OpBinary}, elementwise},
@@ -54,6 +55,7 @@ func rules() []Rule {
 		{"store.global", "as load.global", []string{"StoreGlobal"}, global},
 		{"atomic", "all tiles lie alike; without any, threads side by side", []string{"Atomic", "LoadGlobalGather", "StoreGlobalScatter", "AtomicGlobal", "AtomicScatterGlobal", "StoreSharedScatter", "AtomicShared", "AtomicScatterShared"}, atomic},
 		{"uniform", "every thread holds the tile", []string{"Uniform"}, replicated},
+		{"tensor.copy", "rows of what tensor copies bring or take are swizzled over as many bytes as divide them", []string{"CopyAsyncTensorGlobalToShared", "CopyAsyncTensorSharedToGlobal"}, tensorTile},
 		{"shared.swizzle", "where registers lie in the 8 × 16-byte form that ldmatrix loads, rows are swizzled", []string{"LoadShared", "StoreShared"}, sharedSwizzle},
 		{"shared.view", "a view of shared memory lies as its source", []string{"SliceShared", "PermuteShared", "ReshapeShared"}, sharedView},
 		{"load.rows", "registers lie as ldmatrix leaves them, warps side by side", []string{"LoadShared"}, loadRows},
@@ -62,7 +64,7 @@ func rules() []Rule {
 		{"alloc", "a new tile that nothing else decides: threads side by side", []string{"AllocateRegister", "Indices"}, fresh},
 		{"none", "nothing follows", []string{"CopyAsync", "FreeShared", "PrintTensor"}, nothing},
 		{"convert", "a conversion of which nothing else decides a side changes nothing", []string{"ConvertLayout"}, elementwise},
-		{"shared.alloc", "shared memory that nothing else decides is row-major", []string{"AllocateShared"}, sharedRows},
+		{"shared.alloc", "shared memory that nothing else decides is row-major", []string{"AllocateShared", "AllocateBarrier"}, sharedRows},
 	}
 }
 
