@@ -116,7 +116,7 @@ def main():
             us = microseconds(calls)
         del calls
         torch.cuda.empty_cache()
-        entry = {"kernel": row["kernel"], "shape": row["shape"], "options": row["options"], "ours_us": row["median_us"], "gbps": row["gbps"], "tflops": row["tflops"],
+        entry = {"kernel": row["kernel"], "shape": row["shape"], "options": row["options"], "ours_us": row["median_us"], "gbps": row["gb_s"], "tflops": row["tflops"],
                  "peer": name, "peer_us": us, "ratio": us / row["median_us"], "hash": row["hash"], "commit": row["commit"], "gpu": row["gpu"], "torch": torch.__version__}
         out.append(entry)
         print(f'{entry["kernel"]:20} {str(entry["shape"]):28} ours {entry["ours_us"]:9.2f} µs  {name} {us:9.2f} µs  ratio {entry["ratio"]:.3f}', flush=True)

@@ -452,7 +452,7 @@ func (prog *Builder) Trunc(tile string, x any, tileType Type) Value {
 //
 //	r = Exp(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
 //
-// e to the power of x. A fixed sequence of f32 steps, bit-equal on all machines and within 1.25 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation, whose steps interpreter and simulator round exactly; a GPU differs from them by up to: 2 ulp. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
+// e to the power of x. A fixed sequence of f32 steps, bit-equal on all machines and within 1.25 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation, whose steps interpreter and simulator round exactly; a GPU differs from them by up to: 2 ulp; below 2^-126 it is 0. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
 func (prog *Builder) Exp(tile string, x any, tileType Type, attrs ...Attr) Value {
 	return prog.instr("Exp", []string{tile}, []any{x}, attrs, tileType)[0]
 }
@@ -464,7 +464,7 @@ func Approx(word string) Attr { return Attr("approx=" + word) }
 //
 //	r = Exp2(x) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
 //
-// 2 to the power of x. A fixed sequence of f32 steps, bit-equal on all machines and within 1.25 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation, whose steps interpreter and simulator round exactly; a GPU differs from them by up to: 2 ulp. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
+// 2 to the power of x. A fixed sequence of f32 steps, bit-equal on all machines and within 1.25 ulp of the exact value; f16 and bf16 go through f32 and are rounded once more. With approx=true it is the machine's approximation, whose steps interpreter and simulator round exactly; a GPU differs from them by up to: 2 ulp; below 2^-126 it is 0. Operands are broadcast: a dimension of extent 1, or a missing leading one, repeats. Scalars broadcast to every element.
 func (prog *Builder) Exp2(tile string, x any, tileType Type, attrs ...Attr) Value {
 	return prog.instr("Exp2", []string{tile}, []any{x}, attrs, tileType)[0]
 }

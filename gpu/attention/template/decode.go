@@ -20,9 +20,11 @@ type DecodeOptions struct {
 
 	// Keys that a turn of the loop takes, a multiple of 16; 32 by default.
 	Keys int
-	// Stages is how many tiles of keys and values shared memory holds, 2 to 6.
+	// Stages is how many tiles of keys and values shared memory holds, 2, the default,
+	// to 6.
 	Stages int
-	// Splits is how many blocks share a sequence.
+	// Splits is how many blocks share a sequence, 4 by default: all blocks should run
+	// at the same time, and few partial sums be stored.
 	Splits int
 }
 
@@ -38,7 +40,7 @@ func (o *DecodeOptions) defaults() error {
 		{"group", &o.Group, 8, 1, 16, 1},
 		{"keys", &o.Keys, 32, 16, 128, 16},
 		{"stages", &o.Stages, 2, 2, 6, 1},
-		{"splits", &o.Splits, 7, 1, 64, 1},
+		{"splits", &o.Splits, 4, 1, 64, 1},
 	})
 }
 

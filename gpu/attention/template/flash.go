@@ -135,11 +135,21 @@ func Flash(o FlashOptions) (*ir.Program, error) {
 	if o.Causal {
 		title += "_causal"
 	}
-	b := build.Program(title, build.Grid(fmt.Sprintf("(M + %d)/%d", rows-1, rows), "H", "B"), build.Warps(o.Warps))
+	// The blocks that see most keys come first, so that the last ones are short.
+	grid := []any{fmt.Sprintf("(M + %d)/%d", rows-1, rows), "H", "B"}
+	if o.Causal {
+		grid[0], grid[1] = grid[1], grid[0]
+	}
+	b := build.Program(title, build.Grid(grid...), build.Warps(o.Warps))
 	q, k, v, y := b.Pointer("q", o.Elem), b.Pointer("k", o.Elem), b.Pointer("v", o.Elem), b.Pointer("o", o.Elem)
 	batch, heads, queries, length := b.Scalar("B", dtype.I32), b.Scalar("H", dtype.I32), b.Scalar("M", dtype.I32), b.Scalar("N", dtype.I32)
 	scale := b.Scalar("scale", dtype.F32)
-	at, h, bb := b.BlockIndices3("block", "h", "b")
+	var at, h, bb build.Value
+	if o.Causal {
+		h, at, bb = b.BlockIndices3("h", "block", "b")
+	} else {
+		at, h, bb = b.BlockIndices3("block", "h", "b")
+	}
 	own := h
 	if o.Group > 1 {
 		own = b.Let("kh", h.Div(o.Group))
@@ -155,7 +165,6 @@ func Flash(o FlashOptions) (*ir.Program, error) {
 	sk := b.AllocateShared("sk", several)
 	sv := b.AllocateShared("sv", several)
 
-	// The blocks that see most keys come first, so that the last ones are short.
 	first := b.Let("first", fmt.Sprintf("block*%d", rows))
 	if o.Causal {
 		first = b.Let("first", fmt.Sprintf("(((M + %d)/%d) - 1 - %s)*%d", rows-1, rows, at, rows))
@@ -214,7 +223,7 @@ func Flash(o FlashOptions) (*ir.Program, error) {
 		}
 		return 0
 	}
-	turn := func(j build.Value, mask bool) {
+	turn := func(j build.Value) {
 		if stages > 1 {
 			// Its place held the keys of the turn before, which all warps have left
 			// behind at the barrier in front of the values.
@@ -245,18 +254,22 @@ func Flash(o FlashOptions) (*ir.Program, error) {
 			copyNext("kn", gk, sk, j)
 			b.CopyAsyncCommitGroup()
 		}
-		if mask {
+		// Few tiles need a mask. A second loop for them would be shorter in time, but
+		// blocks that are in different loops throw each other's code out of the cache.
+		b.If(j.GreaterEqual(whole), func() {
 			column := b.Indices("column", index, build.Dim(1))
 			if o.Causal {
-				// Key column + j·keys is seen by query line + first.
+				// Key column + j·keys is seen by query line + first, and by those behind.
 				line := b.Indices("line", lines, build.Dim(0))
 				limit := b.Add("limit", line, fmt.Sprintf("reach - %v*%d", j, keys), lines)
+				limit = b.Min("limit", limit, fmt.Sprintf("N - 1 - %v*%d", j, keys), lines)
 				seen := b.LessEqual("seen", column, limit, truth)
-				s = b.Where("s", seen, s, masked, scores)
+				b.Where("s", seen, s, masked, scores)
+			} else {
+				seen := b.Less("seen", column, length.Sub(j.Mul(keys)), truth)
+				b.Where("s", seen, s, masked, scores)
 			}
-			inside := b.Less("inside", column, length.Sub(j.Mul(keys)), truth)
-			s = b.Where("s", inside, s, masked, scores)
-		}
+		})
 		largest := b.Reduce("largest", s, row, build.Op("max"), build.Dim(1), build.Keepdims("true"))
 		now := b.Max("now", top, largest, row)
 		down := b.Neg("down", b.Mul("down", now, scale, row), row)
@@ -287,8 +300,7 @@ func Flash(o FlashOptions) (*ir.Program, error) {
 			acc = b.Dot("acc", pi, rv, acc, out)
 		}
 	}
-	b.For("j", 0, whole, func(j build.Value) { turn(j, false) }, build.Unroll(1))
-	b.For("j", whole, tiles, func(j build.Value) { turn(j, true) }, build.Unroll(1))
+	b.For("j", 0, tiles, turn, build.Unroll(1))
 
 	total := b.Reduce("total", part, row, build.Op("sum"), build.Dim(1), build.Keepdims("true"))
 	inverse := b.Div("inverse", 1.0, total, row)
