@@ -330,9 +330,9 @@ func (p *parser) readInstruction() {
 		}
 	}
 	for p.accept(",") {
-		n, t := p.name("the name of an attribute")
+		n, _ := p.name("the name of an attribute")
 		p.expect("=", "the attribute "+n)
-		p.attr(in, n, t)
+		p.attr(in, n)
 	}
 	if t := p.peek(); t.line == p.toks[p.i-1].line && t.text != "}" && t.kind != tokEnd {
 		p.fail(t, codeSyntax, "", "%s after the instruction %s", describe(t), name)
@@ -425,7 +425,7 @@ func (p *parser) shape(depth int) Shape {
 	if why := s.checkSize(); why != "" {
 		p.fail(t, codeSize, "", "the array has %s", why)
 	}
-	if p.is("{") {
+	if p.is("{") && p.peek().start == p.toks[p.i-1].end { // else the body of a computation
 		p.layout(&s)
 	}
 	return s
@@ -544,7 +544,7 @@ func (p *parser) called(what string) *Computation {
 }
 
 // attr reads the value of an attribute into the instruction.
-func (p *parser) attr(in *Instruction, name string, t token) {
+func (p *parser) attr(in *Instruction, name string) {
 	dot := func() *DotDims {
 		if in.Dot == nil {
 			in.Dot = &DotDims{}
@@ -569,7 +569,7 @@ func (p *parser) attr(in *Instruction, name string, t token) {
 		}
 		return in.Conv
 	}
-	if in.Op.Class() == Opaque {
+	if !slices.Contains(in.Op.Row().Attrs, name) {
 		in.Extra = append(in.Extra, Attr{name, p.raw()})
 		return
 	}
@@ -698,7 +698,7 @@ func (p *parser) underscored(t token, text, what string) []int {
 
 // window reads {size=3x5 pad=0_0x0_0 …}.
 func (p *parser) window(in *Instruction) {
-	open := p.expect("{", "window")
+	p.expect("{", "window")
 	set := func(t token, parts []string, f func(d *WindowDim, s string)) {
 		if in.Window == nil {
 			in.Window = make([]WindowDim, len(parts))
@@ -748,7 +748,6 @@ func (p *parser) window(in *Instruction) {
 	if in.Window == nil {
 		in.Window = []WindowDim{}
 	}
-	_ = open
 }
 
 // labels reads b01f_i01o->b01f.
