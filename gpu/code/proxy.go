@@ -38,6 +38,7 @@ const (
 	OpMbarArriveCluster
 	OpMbarArriveCountCluster
 	OpMbarArriveExpectTxCluster
+	OpMbarArriveRemote
 	OpMbarExpectTx
 	OpMbarExpectTxCluster
 	OpMbarCompleteTx

@@ -41,6 +41,7 @@ func proxyNamed() [endProxy - firstProxy]Row {
 		OpMbarArriveCountCluster - firstProxy: mbarrier("arrive.count.cluster", "mbarrier.arrive.release.cluster.shared::cluster.b64 _, {mem}, {a1#}", "arrives b times at a barrier of the cluster", nil, B32),
 		OpMbarArriveExpectTxCluster - firstProxy: mbarrier("arrive.expect_tx.cluster", "mbarrier.arrive.expect_tx.release.cluster.shared::cluster.b64 _, {mem}, {a1#}",
 			"at a barrier of the cluster: b more bytes must come before the phase ends; then arrives once", nil, B32),
+		OpMbarArriveRemote - firstProxy:      mbarrier("arrive.remote", "mbarrier.arrive.shared::cluster.b64 _, {mem}", "arrives once at a barrier of the cluster, without the fence that shows others what this thread stored: enough to give back memory that copies fill and products read", nil),
 		OpMbarExpectTx - firstProxy:          mbarrier("expect_tx", "mbarrier.expect_tx.relaxed.cta.shared::cta.b64 {mem}, {a1#}", "b more bytes must come before the phase ends", nil, B32),
 		OpMbarExpectTxCluster - firstProxy:   mbarrier("expect_tx.cluster", "mbarrier.expect_tx.relaxed.cluster.shared::cluster.b64 {mem}, {a1#}", "b more bytes must come before the phase of a barrier of the cluster ends", nil, B32),
 		OpMbarCompleteTx - firstProxy:        mbarrier("complete_tx", "mbarrier.complete_tx.relaxed.cta.shared::cta.b64 {mem}, {a1#}", "counts b bytes as come", nil, B32),

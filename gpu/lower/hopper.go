@@ -186,7 +186,11 @@ func arriveBarrier(l *lowerer, in *ir.Instr) {
 	addr, _ := l.turn(in, 0)
 	arrive := func() {
 		if to, far := l.inCluster(in, addr); far {
-			l.Op(code.OpMbarArriveCluster, []int64{0}, to)
+			op := code.OpMbarArriveRemote
+			if l.handsOver() {
+				op = code.OpMbarArriveCluster
+			}
+			l.Op(op, []int64{0}, to)
 		} else {
 			l.Op(code.OpMbarArrive, []int64{0}, addr)
 		}
@@ -217,10 +221,53 @@ func arriveExpectTxBarrier(l *lowerer, in *ir.Instr) {
 func waitBarrier(l *lowerer, in *ir.Instr) {
 	addr, phase := l.turn(in, 0)
 	op := code.OpMbarWaitParity
-	if l.p.ClusterSize() > 1 {
+	if l.handsOver() {
 		op = code.OpMbarWaitParityCluster
 	}
 	l.Op(op, []int64{0}, addr, phase)
+}
+
+// handsOver reports that a block may read what threads of another block of its cluster
+// stored: something in the memory of another block, or in a global tensor that the
+// program also reads. What copies bring needs no fences beside the barriers, which
+// cost much of the speed of pipelines.
+func (l *lowerer) handsOver() bool {
+	if l.p.ClusterSize() == 1 {
+		return false
+	}
+	of, reads, writes := map[*ir.Var]*ir.Var{}, map[*ir.Var]bool{}, map[*ir.Var]bool{}
+	over := false
+	l.p.Body.Walk(func(s ir.Stmt) bool {
+		in, ok := s.(*ir.Instr)
+		if !ok {
+			return true
+		}
+		if in.Attr("rank") != nil && in.Op.Family != "barrier" {
+			over = true
+		}
+		for _, o := range in.In {
+			v := o.Var()
+			if v == nil || v.Type.Kind == ir.Scalar || v.Type.IsRegister() || v.Type.IsShared() {
+				continue
+			}
+			from := v
+			if of[v] != nil {
+				from = of[v]
+			}
+			reads[from] = reads[from] || in.Op.Effects&ir.ReadsGlobal != 0
+			writes[from] = writes[from] || in.Op.Effects&ir.WritesGlobal != 0
+			for _, out := range in.Out {
+				if out.Type.IsGlobal() {
+					of[out] = from
+				}
+			}
+		}
+		return true
+	})
+	for v := range writes {
+		over = over || reads[v] && writes[v]
+	}
+	return over
 }
 
 func fenceProxyAsync(l *lowerer, _ *ir.Instr) { l.Op(code.OpFenceProxyAsyncShared, nil) }

@@ -22,7 +22,7 @@ func proxyCases(op code.Op) []Case {
 	switch op {
 	case code.OpCpAsyncMbarArrive, code.OpCpAsyncMbarArriveNoInc:
 		return []Case{handOverCase(op, op)}
-	case code.OpMbarArriveCluster, code.OpMbarArriveCountCluster, code.OpMbarArriveExpectTxCluster, code.OpMbarExpectTxCluster, code.OpMbarCompleteTxCluster,
+	case code.OpMbarArriveCluster, code.OpMbarArriveRemote, code.OpMbarArriveCountCluster, code.OpMbarArriveExpectTxCluster, code.OpMbarExpectTxCluster, code.OpMbarCompleteTxCluster,
 		code.OpFenceProxyAsyncCluster, code.OpFenceProxyAsyncGlobal, code.OpBulkLoad, code.OpBulkLoadHint, code.OpBulkLoadMulticast, code.OpBulkLoadMulticastHint, code.OpBulkToCluster,
 		code.OpBulkStore, code.OpBulkStoreHint, code.OpBulkPrefetch, code.OpBulkCommit, code.OpBulkWait, code.OpBulkWaitRead,
 		code.OpPolicyEvictFirst, code.OpPolicyEvictLast, code.OpPolicyEvictNormal, code.OpStAsyncB32, code.OpStAsyncB64, code.OpStAsyncV4B32, code.OpRedAsyncAdd:

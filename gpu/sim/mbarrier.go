@@ -167,7 +167,7 @@ func (w *warp) barrierOp(i *inst) (waits bool) {
 		switch i.op {
 		case code.OpMbarInval:
 			m.b.ledger.bars[m.at/8] = nil
-		case code.OpMbarArrive, code.OpMbarArriveCluster, code.OpMbarArriveState:
+		case code.OpMbarArrive, code.OpMbarArriveCluster, code.OpMbarArriveRemote, code.OpMbarArriveState:
 			release(m)
 			bad = m.arrive(1)
 		case code.OpMbarArriveCount, code.OpMbarArriveCountCluster:
