@@ -67,7 +67,7 @@ type Kind struct {
 
 // Kinds lists what can be checked, by name.
 func Kinds() []Kind {
-	all := slices.Concat(layoutKinds(), dtypeKinds(), amdKinds(), bankKinds(), cuteKinds(), renderKinds(), affineKinds(), f2Kinds(), mmaKinds(), voltaKinds(), dispatchKinds(), indexKinds(), partKinds(), planKinds())
+	all := slices.Concat(layoutKinds(), dtypeKinds(), amdKinds(), bankKinds(), cuteKinds(), renderKinds(), affineKinds(), f2Kinds(), mmaKinds(), voltaKinds(), dispatchKinds(), indexKinds(), partKinds(), fusionPlanKinds())
 	slices.SortFunc(all, func(a, b Kind) int { return strings.Compare(a.Name, b.Name) })
 	return all
 }

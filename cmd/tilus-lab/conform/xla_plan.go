@@ -14,12 +14,12 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/hlo/plan"
 )
 
-func planKinds() []Kind {
+func fusionPlanKinds() []Kind {
 	return []Kind{
 		{"thread_map", "launch numbers and thread maps of an emitter", checkThreadMap},
 		{"reduction_split", "how a reduction too large for a block is split", checkReductionSplit},
 		{"vectorise_decision", "whether a loop becomes a vector access", checkVectorise},
-		fusionKind("emitter_facts", "what the kernel of a fusion does", emitterFacts, sameFacts),
+		fusionKind("emitter_facts", "what the kernel of a fusion does", emitterFacts, sameEmitterFacts),
 	}
 }
 
@@ -311,7 +311,7 @@ func emitterFacts(in fusionInput, m *hlo.Module) (map[string]any, error) {
 	got := map[string]any{}
 	kernelAnswer(k, got)
 	got["steps"] = k.Steps
-	got["order"], got["present"], got["absent"] = k.Steps, k.Steps, k.Steps // compared by sameFacts
+	got["order"], got["present"], got["absent"] = k.Steps, k.Steps, k.Steps // compared by sameEmitterFacts
 	got["groups"] = len(k.Groups)
 	if len(k.Groups) > 1 {
 		got["switch"] = "block_id z"
@@ -408,9 +408,9 @@ func scalarLoads(c *hlo.Computation) (loads, never []int) {
 	return loads, never
 }
 
-// sameFacts compares lists of steps: order is a subsequence, present and absent are
+// sameEmitterFacts compares lists of steps: order is a subsequence, present and absent are
 // members; other facts are equal.
-func sameFacts(key string, got, want any) bool {
+func sameEmitterFacts(key string, got, want any) bool {
 	steps, _ := got.([]any)
 	list, _ := want.([]any)
 	switch key {
