@@ -37,6 +37,8 @@ func Passes() []Pass {
 		{"hoist", "what starts an address in an inner loop may be the same in every turn of the outer one", Hoist},
 		{"cse", "addresses of one tensor start and move alike", Cse},
 		{"ring", "the stage of a pipeline's turn is a remainder, and a division by a constant is slow", Ring},
+		{"divide", "a product costs a fraction of a division", Divide},
+		{"cse", "a quotient and a remainder share the quotient", Cse},
 		{"dce", "folding and merging leave values that nobody reads", Dce},
 	}
 }
