@@ -4,10 +4,13 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"slices"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/layoutviz/theatre"
+	"github.com/tilus-lab/tilus-lab/layoutviz/timeline"
 )
 
 func newGallery() *cobra.Command {
@@ -25,7 +28,7 @@ the same names are replaced.`,
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}
-			examples := layoutviz.Gallery()
+			examples := slices.Concat(layoutviz.Gallery(), theatre.Gallery(), timeline.Gallery())
 			first := examples[0]
 			for _, o := range layoutviz.Looks() {
 				examples = append(examples, layoutviz.Example{

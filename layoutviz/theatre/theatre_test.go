@@ -211,3 +211,81 @@ func TestCost(t *testing.T) {
 		}
 	}
 }
+
+// TestGallery draws each picture in every theme, within a slide's width.
+func TestGallery(t *testing.T) {
+	for _, x := range Gallery() {
+		for _, theme := range []string{"light", "dark", "print"} {
+			p := sound(t, x.Name+" "+theme, func() (layoutviz.Picture, error) { return x.Draw(layoutviz.Options{Theme: theme}) })
+			if p.Width > 1200 {
+				t.Errorf("%s is %d wide", x.Name, p.Width)
+			}
+		}
+	}
+}
+
+// TestFollow holds, for every element, what the picture says to the run: the lanes that
+// hold it, and that its dot products are those of the instructions that use it.
+func TestFollow(t *testing.T) {
+	for _, layout := range []string{"row.col", "col.row"} {
+		r := product(t, setup(t, layout))
+		for _, matrix := range []string{"A", "B", "D"} {
+			total := 0
+			for i := range volta.Size {
+				for j := range volta.Size {
+					uses, err := Uses(r, matrix, i, j)
+					if err != nil {
+						t.Fatal(err)
+					}
+					total += len(uses)
+				}
+			}
+			// Each dot product takes four elements of A and of B, and makes one of D.
+			if want := map[string]int{"A": 4, "B": 4, "D": 1}[matrix] * len(r.Dots); total != want {
+				t.Errorf("%s: %d uses, want %d", matrix, total, want)
+			}
+			p, err := Follow(r, matrix, 5, 9, 0, layoutviz.Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			key := firstKey(matrix) + 16*5 + 9
+			var here, lanes int
+			for _, e := range p.IDs {
+				if len(e.Keys) == 1 && e.Keys[0] == key && e.ID[0] == 's' {
+					here++
+				}
+				if len(e.Keys) == 1 && e.Keys[0] == key && e.ID[0] == 'f' {
+					lanes++
+				}
+			}
+			if want := len(r.Holders(volta.Cell{Matrix: matrix, Row: 5, Col: 9})); here != 1 || lanes != want {
+				t.Errorf("%s %s: %d places in memory, %d in registers, not 1 and %d", layout, matrix, here, lanes, want)
+			}
+		}
+		for _, bad := range []func() error{
+			func() error { _, err := Follow(r, "C", 0, 0, 0, layoutviz.Options{}); return err },
+			func() error { _, err := Follow(r, "A", 16, 0, 0, layoutviz.Options{}); return err },
+			func() error { _, err := Follow(r, "A", 0, 0, 17, layoutviz.Options{}); return err },
+		} {
+			if bad() == nil {
+				t.Error("it follows what is not there")
+			}
+		}
+	}
+	// Every box finds its dot product, and every first turn's dot product its box.
+	r := product(t, setup(t, "row.col"))
+	for _, d := range r.Of(6) {
+		if box := BoxOf(d); d.Turn == 0 && DotOf(r, box/64, 7, 0, box%64).Row != d.Row {
+			t.Errorf("box %d", box)
+		}
+	}
+}
+
+func setup(t *testing.T, layout string) volta.Setup {
+	t.Helper()
+	s, err := volta.ParseSetup("mixed", layout, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return s
+}

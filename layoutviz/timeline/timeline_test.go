@@ -147,3 +147,18 @@ func TestGanttSays(t *testing.T) {
 		t.Error("the moment is not shown")
 	}
 }
+
+// TestGallery draws each picture in every theme, within a slide's width.
+func TestGallery(t *testing.T) {
+	for _, x := range Gallery() {
+		for _, theme := range []string{"light", "dark", "print"} {
+			p, err := x.Draw(layoutviz.Options{Theme: theme})
+			if err != nil {
+				t.Fatalf("%s: %v", x.Name, err)
+			}
+			if p.Width > 1200 || p.Title == "" || p.Desc == "" {
+				t.Errorf("%s: %d wide, %q, %q", x.Name, p.Width, p.Title, p.Desc)
+			}
+		}
+	}
+}

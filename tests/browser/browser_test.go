@@ -238,6 +238,12 @@ func TestExplorer(t *testing.T) {
 	f.script(t, "explorer.mjs", newHome(t).up(t))
 }
 
+// TestModels opens the panes of the machine models and chooses what they draw.
+func TestModels(t *testing.T) {
+	f := find(t)
+	f.script(t, "models.mjs", newHome(t).up(t))
+}
+
 // TestLesson runs the first lesson in the explorer, without Jupyter, and saves it.
 func TestLesson(t *testing.T) {
 	f := find(t)

@@ -7,6 +7,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tilus-lab/tilus-lab/gpu/model/exercise"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 )
 
@@ -176,5 +177,76 @@ func TestLargeLayouts(t *testing.T) {
 	}
 	if d := time.Since(begin); d > 5*time.Second {
 		t.Errorf("took %v", d)
+	}
+}
+
+// TestChoosing takes every element that changes something, on the panes of the
+// machine models: what it sets are values that the pane accepts, and there are some.
+func TestChoosing(t *testing.T) {
+	for _, c := range []struct {
+		pane string
+		in   Values
+	}{
+		{"volta", nil}, {"volta", Values{"v": "multipliers"}}, {"volta", Values{"v": "all steps"}}, {"follow", nil}, {"follow", Values{"x": "D", "m": "fp16"}},
+		{"dispatch", nil}, {"dispatch", Values{"v": "staircase"}}, {"dispatch", Values{"s": "streams"}},
+	} {
+		p, err := Find(c.pane)
+		if err != nil {
+			t.Fatal(err)
+		}
+		r, err := p.Run(c.in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		n, seen := 0, map[string]bool{}
+		for _, pic := range r.Pictures {
+			for id, v := range pic.Go {
+				n++
+				next := Values{}
+				for k, x := range c.in {
+					next[k] = x
+				}
+				for k, x := range v {
+					next[k] = x
+				}
+				// One of each kind of element is enough.
+				if kind := id[:1]; !seen[kind] {
+					seen[kind] = true
+					if _, err := p.Run(next); err != nil {
+						t.Errorf("%s: choosing %s: %v", c.pane, id, err)
+					}
+				}
+			}
+		}
+		if n == 0 {
+			t.Errorf("%s %v: no element changes anything", c.pane, c.in)
+		}
+	}
+}
+
+// TestExerciseKeepsItsAnswer holds that what the page gets of an exercise does not
+// have what is right until it is asked for.
+func TestExerciseKeepsItsAnswer(t *testing.T) {
+	p, err := Find("exercise")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, kind := range []string{"owner", "swizzle", "mask", "mistake"} {
+		q, err := exercise.New(kind, 9)
+		if err != nil {
+			t.Fatal(err)
+		}
+		answer, why := q.Answer()
+		r, err := p.Run(Values{"k": kind, "q": "9", "y": "1 2 3"})
+		if err != nil || strings.Contains(r.Text+r.Sentence, why) || !strings.HasPrefix(r.Sentence, "Not yet") {
+			t.Errorf("%s: %q, %v", kind, r.Sentence, err)
+		}
+		r, err = p.Run(Values{"k": kind, "q": "9", "y": answer})
+		if err != nil || !strings.HasPrefix(r.Sentence, "Right: ") {
+			t.Errorf("%s: %q, %v", kind, r.Sentence, err)
+		}
+		if r, err = p.Run(Values{"k": kind, "q": "9", "s": "yes"}); err != nil || !strings.Contains(r.Text, why) {
+			t.Errorf("%s: %q, %v", kind, r.Text, err)
+		}
 	}
 }
