@@ -2,6 +2,7 @@ package infer
 
 import (
 	"fmt"
+	"math/bits"
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -17,7 +18,7 @@ import (
 func Complete(p *ir.Program, target Target) (Trace, error) {
 	g, vars := FromProgram(p, target)
 	trace, err := g.Infer()
-	r := repairer{p: p, g: g, done: map[*Instr]bool{}, names: names(p)}
+	r := repairer{p: p, g: g, done: map[*Instr]bool{}, names: names(p), ways: map[string]Way{}}
 	for {
 		steps := r.next(err != nil)
 		if steps == nil {
@@ -68,6 +69,18 @@ type repairer struct {
 	done  map[*Instr]bool // all tiles known, and the rules hold or no conversion helps
 	names map[string]bool
 	fixes []fix
+	ways  map[string]Way // by element type and layouts
+}
+
+// way is what a conversion costs; the same ones come again and again.
+func (r *repairer) way(from, to ir.Type) Way {
+	key := from.String() + " to " + to.Layout.String()
+	w, ok := r.ways[key]
+	if !ok {
+		w = r.g.Target.Conversion(from, to)
+		r.ways[key] = w
+	}
+	return w
 }
 
 // fix is a ConvertLayout to be written before the instruction, for an operand, or
@@ -164,7 +177,11 @@ func (r *repairer) repair(in *Instr) Trace {
 	var bestTrace Trace
 	var bestWays map[int]Way
 	cost := -1
-	for subset := 1; subset < 1<<len(open); subset++ {
+	var enough []int // subsets that do; more conversions than those cost more
+	for _, subset := range subsets(len(open)) {
+		if slices.ContainsFunc(enough, func(s int) bool { return subset&s == s }) {
+			continue
+		}
 		local := make([]*Tile, len(tiles))
 		seen := map[*Tile]*Tile{}
 		for i, t := range tiles {
@@ -200,10 +217,13 @@ func (r *repairer) repair(in *Instr) Trace {
 			if !ok {
 				break
 			}
-			w := r.g.Target.Conversion(from, to)
+			w := r.way(from, to)
 			ok = !w.Shared || in.Threads == 0
 			sum += 1 + w.Cost
 			ways[i] = w
+		}
+		if ok {
+			enough = append(enough, subset)
 		}
 		if ok && (cost < 0 || sum < cost) {
 			best, bestTrace, bestWays, cost = local, steps, ways, sum
@@ -244,6 +264,16 @@ func (r *repairer) repair(in *Instr) Trace {
 		}
 	}
 	return trace
+}
+
+// subsets are the sets of n things but the empty one, as bits, small ones first.
+func subsets(n int) []int {
+	all := make([]int, 0, 1<<n-1)
+	for s := 1; s < 1<<n; s++ {
+		all = append(all, s)
+	}
+	slices.SortStableFunc(all, func(a, b int) int { return bits.OnesCount(uint(a)) - bits.OnesCount(uint(b)) })
+	return all
 }
 
 // typed is the type of a register tile.
