@@ -163,14 +163,20 @@ func noWorker(err error) session.Reply {
 }
 
 func (k *Kernel) replay(e Engine, run *cell, req session.Request) session.Reply {
-	journal := e.Journal()
-	list := make([]string, len(journal))
-	for i, j := range journal {
-		list[i] = fmt.Sprint(j.Count)
+	var again, left []string
+	for _, j := range e.Journal() {
+		if j.Once {
+			left = append(left, fmt.Sprint(j.Count))
+		} else {
+			again = append(again, fmt.Sprint(j.Count))
+		}
 	}
 	text := "No cell has succeeded yet; there is nothing to replay.\n"
-	if len(list) > 0 {
-		text = "Replaying the cells that had succeeded: " + strings.Join(list, ", ") + "\n"
+	if len(again) > 0 {
+		text = "Replaying the cells that had succeeded: " + strings.Join(again, ", ") + "\n"
+	}
+	if len(left) > 0 {
+		text += "Left out, being marked with %once: " + strings.Join(left, ", ") + "\n"
 	}
 	run.out.event(proto.Event{Kind: proto.KindStream, Stream: &proto.Stream{Name: "stdout", Text: text}})
 	reply, err := e.Replay(run.ctx, run.out.event)

@@ -28,9 +28,11 @@ func (e *Engine) Complete(code string, cursor int) proto.Completed {
 		}
 	}
 	if strings.HasPrefix(strings.TrimLeft(lineBefore(code[:at]), " \t"), "%") && len(chain) == 1 {
+		typed := strings.TrimLeft(lineBefore(code[:at]), " \t")
 		for _, m := range Magics {
-			name := strings.TrimLeft(m.Name, "%")
-			add(name, "magic", m.Doc)
+			if strings.HasPrefix(m.Name, typed) && strings.HasPrefix(m.Name, "%%") == strings.HasPrefix(typed, "%%") {
+				add(strings.TrimLeft(m.Name, "%"), "magic", m.Doc)
+			}
 		}
 		return out
 	}
@@ -127,7 +129,10 @@ func IsComplete(code string) proto.Completeness {
 		}
 		return proto.Completeness{Status: "incomplete"}
 	}
-	if strings.HasPrefix(strings.TrimSpace(code), "%") {
+	if first := strings.TrimSpace(code); first != "" && strings.ContainsRune("%!$", rune(first[0])) {
+		if _, rest, more := strings.Cut(first, "\n"); more {
+			return IsComplete(rest)
+		}
 		return proto.Completeness{Status: "complete"}
 	}
 	_, errs := parse(token.NewFileSet(), "cell", code)

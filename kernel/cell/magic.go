@@ -17,9 +17,25 @@ type Magic struct{ Name, Use, Doc string }
 // Magics are all of them.
 var Magics = []Magic{
 	{"%%tile", "%%tile NAME [PARAMETER=VALUE ...]", "the rest of the cell is program text; the Go variable NAME holds the program"},
+	{"%%bash", "%%bash", "the rest of the cell is a script for sh"},
+	{"%%bench", "%%bench", "time each statement below, one a line, and compare with the first"},
+	{"%%once", "%%once", "the cell is left out when cells are replayed"},
+	{"%%time", "%%time", "run the cell and say how long it took"},
+	{"%%writefile", "%%writefile PATH", "write the rest of the cell to a file"},
+	{"%bench", "%bench STATEMENT", "time a statement: median, best and worst of several runs"},
+	{"%cd", "%cd [DIR]", "go to another directory"},
+	{"%conformance", "%conformance [FILE ...]", "hold this program against the recorded facts, as `tilus-lab conform`"},
+	{"%device", "%device [NAME]", "run programs on interp, sim, cuda or auto from now on; without a name: what there is"},
+	{"%env", "%env [NAME[=VALUE]]", "show or set environment variables"},
 	{"%help", "%help", "what cells can do"},
+	{"%once", "%once STATEMENT", "as %%once, for one line"},
+	{"%pwd", "%pwd", "the current directory"},
 	{"%replay", "%replay", "after the worker has ended: run the cells again that had succeeded"},
 	{"%reset", "%reset", "forget all cells and variables"},
+	{"%time", "%time STATEMENT", "run a statement and say how long it took"},
+	{"%timeit", "%timeit [-n COUNT] [-r RUNS] STATEMENT", "time a statement over many turns"},
+	{"%who", "%who", "the variables, their types and values"},
+	{"!", "!COMMAND  or  $COMMAND", "run a command of the system"},
 }
 
 // Help is the text of %help.

@@ -15,4 +15,5 @@ var Rules = []ir.RuleDoc{
 	{Code: "Cell.E9", Text: "The interpreter of cells could not run what is right Go; split the statement that the message names, or move it into a function."},
 	{Code: "Cell.E10", Text: "A type declared in cells cannot be the key of a map or set of interfaces; use the type itself as the key type."},
 	{Code: "Cell.E11", Text: "A cell has at most 1 MiB, 256 open brackets, and a syntax tree 2000 levels deep.", Why: "Deeper code would end the worker by its stack, and all variables with it."},
+	{Code: "Cell.E12", Text: "A magic gets what its line in %help says."},
 }

@@ -8,9 +8,11 @@ package session
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"hash"
 	"io"
 	"slices"
 	"strings"
@@ -53,12 +55,64 @@ type Reply struct {
 	Tainted   bool // a native call of this cell is still running after an interrupt
 	Seconds   float64
 	Pager     string // text for the pager
+
+	said [sha256.Size]byte
 }
 
 // Entry is one cell of the journal.
 type Entry struct {
 	Count int
 	Code  string
+	Once  bool // marked with %once or %%once: replaying leaves it out
+
+	said [sha256.Size]byte // what it printed and showed as text
+}
+
+// transcript hashes what a cell prints and shows, on its way to a sink.
+type transcript struct {
+	mu   sync.Mutex
+	h    hash.Hash
+	sink func(proto.Event)
+}
+
+func newTranscript(sink func(proto.Event)) *transcript {
+	return &transcript{h: sha256.New(), sink: sink}
+}
+
+func (t *transcript) event(ev proto.Event) {
+	t.mu.Lock()
+	switch {
+	case ev.Stream != nil:
+		io.WriteString(t.h, ev.Stream.Text)
+	case ev.Bundle != nil:
+		fmt.Fprint(t.h, ev.Bundle.Data["text/plain"])
+	}
+	t.mu.Unlock()
+	if t.sink != nil {
+		t.sink(ev)
+	}
+}
+
+func (t *transcript) sum() (out [sha256.Size]byte) {
+	t.mu.Lock()
+	defer t.mu.Unlock()
+	copy(out[:], t.h.Sum(nil))
+	return out
+}
+
+// once reports whether a cell is marked to run only once: %%once takes the whole
+// cell, %once a line among the magics above the code.
+func once(code string) bool {
+	for line := range strings.Lines(code) {
+		line = strings.TrimSpace(line)
+		switch word, _, _ := strings.Cut(line, " "); {
+		case word == "%%once" || word == "%once":
+			return true
+		case line != "" && !strings.ContainsRune("%!$", rune(line[0])):
+			return false
+		}
+	}
+	return false
 }
 
 // ErrClosed is returned by calls on a closed session.
@@ -136,7 +190,8 @@ func (s *Session) execute(ctx context.Context, req Request, sink func(proto.Even
 	}()
 
 	start := time.Now()
-	c := w.open(id, sink, req.Input)
+	said := newTranscript(sink)
+	c := w.open(id, said.event, req.Input)
 	err = w.send(proto.Request{ID: id, Op: proto.OpExecute, Code: req.Code, Count: count, Silent: req.Silent, AllowStdin: req.AllowStdin && req.Input != nil})
 	if err != nil {
 		// The worker cannot read any more: it is ending, and its end is reported below.
@@ -164,9 +219,10 @@ func (s *Session) execute(ctx context.Context, req Request, sink func(proto.Even
 	if e := c.err; e != nil {
 		rep.EName, rep.EValue, rep.Traceback, rep.Problems = e.Name, e.Value, e.Traceback, e.Problems
 	}
+	rep.said = said.sum()
 	if rep.Status == "ok" && store && strings.TrimSpace(req.Code) != "" {
 		s.mu.Lock()
-		s.journal = append(s.journal, Entry{Count: count, Code: req.Code})
+		s.journal = append(s.journal, Entry{Count: count, Code: req.Code, Once: once(req.Code), said: said.sum()})
 		s.mu.Unlock()
 	}
 	return rep, nil
@@ -255,7 +311,8 @@ func (s *Session) Journal() []Entry {
 	return slices.Clone(s.journal)
 }
 
-// Replay runs the journal again, in a fresh worker if need be, and stops at the first cell that fails. The journal then holds the cells that
+// Replay runs the journal again, in a fresh worker if need be. It leaves out cells marked %once and stops at the first cell that
+// fails or prints or shows other text than before. The journal then holds the cells that
 // succeeded again and those not reached. It returns the reply of the last cell run. ctx can interrupt it.
 func (s *Session) Replay(ctx context.Context, sink func(proto.Event)) (Reply, error) {
 	select {
@@ -266,6 +323,9 @@ func (s *Session) Replay(ctx context.Context, sink func(proto.Event)) (Reply, er
 	defer func() { s.turn <- struct{}{} }()
 	rep := Reply{Status: "ok"}
 	for i, e := range s.Journal() {
+		if e.Once {
+			continue
+		}
 		var err error
 		rep, err = s.execute(ctx, Request{Code: e.Code}, sink)
 		if err != nil {
@@ -276,6 +336,15 @@ func (s *Session) Replay(ctx context.Context, sink func(proto.Event)) (Reply, er
 			s.journal = slices.Delete(s.journal, i, i+1)
 			s.mu.Unlock()
 			rep.EValue = fmt.Sprintf("replay of cell %d: %s", e.Count, rep.EValue)
+			return rep, nil
+		}
+		if rep.said != e.said {
+			s.mu.Lock()
+			s.journal[i].said = rep.said
+			s.mu.Unlock()
+			rep.Status, rep.EName = "error", "ReplayDiffers"
+			rep.EValue = fmt.Sprintf("cell %d ran, but its output is not what it was; the cells after it were not replayed", e.Count)
+			rep.Traceback = []string{rep.EName + ": " + rep.EValue, "    help: run %replay again to accept the new output and go on, or mark such a cell with %%once"}
 			return rep, nil
 		}
 	}

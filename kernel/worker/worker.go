@@ -14,7 +14,6 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
-	"strings"
 	"sync"
 	"time"
 
@@ -236,26 +235,8 @@ func (k *worker) run(ctx context.Context, req proto.Request) (res cell.Outcome, 
 	if req.Op == proto.OpReset {
 		return k.reset(), ""
 	}
-	first := strings.TrimSpace(req.Code)
-	head, _, _ := strings.Cut(first, "\n")
-	switch word, _, _ := strings.Cut(strings.TrimSpace(head), " "); {
-	case word == "%%tile":
-		v, p, err := k.eng.Tile(name, req.Code)
-		if err != nil {
-			return cell.Outcome{Err: err}, ""
-		}
-		if err := k.eng.Bind(ctx, req.ID, v, p); err != nil {
-			return cell.Outcome{Err: &proto.Error{Name: "CellError", Value: err.Error(), Traceback: []string{err.Error()}}}, ""
-		}
-		return cell.Outcome{}, ""
-	case first == "%help":
-		return cell.Outcome{}, k.eng.Help()
-	case first == "%reset":
-		return k.reset(), ""
-	case strings.HasPrefix(first, "%"):
-		msg := fmt.Sprintf("%s:1:1: there is no magic %s [Cell.E7]", name, word)
-		return cell.Outcome{Err: &proto.Error{Name: "CellError", Value: msg, Traceback: []string{msg + "\n    help: %help lists the magics"},
-			Problems: []proto.Problem{{Line: 1, Col: 1, Code: "Cell.E7", Msg: "there is no magic " + word}}}}, ""
+	if res, pager, ok := k.withMagics(ctx, req, name); ok {
+		return res, pager
 	}
 	return k.eng.Run(ctx, req.ID, name, req.Code), ""
 }
