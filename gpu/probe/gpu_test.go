@@ -28,7 +28,10 @@ type recorded struct {
 
 const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o probe.test ./gpu/probe && ./probe.test -test.run GPURows -test.v -record rows.json -commit COMMIT, and put rows.json in tests/record"
 
-var only = flag.String("only", "", "regular expression of the rows that GPU tests run; \"\" is all")
+var (
+	only     = flag.String("only", "", "regular expression of the rows that GPU tests run; \"\" is all")
+	onlyCase = flag.String("case", "", "regular expression of their cases; \"\" is all")
+)
 
 // TestGPURows runs every row of the thread-code table on the attached GPU and
 // compares bit for bit with its meaning.
@@ -58,7 +61,11 @@ func onGPU(t *testing.T, o Options) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	o.Only = which.MatchString
+	cases, err := regexp.Compile(*onlyCase)
+	if err != nil {
+		t.Fatal(err)
+	}
+	o.Only, o.Case = which.MatchString, cases.MatchString
 	rows, err := Run(context.Background(), gpu, o)
 	if err != nil {
 		t.Fatal(err)

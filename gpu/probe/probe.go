@@ -85,6 +85,7 @@ type Options struct {
 	Cross  int               // most crossed edge operands of a case; 0 is 65536
 	Random int               // random operands of a case; 0 is 16384
 	Only   func(string) bool // rows to probe, by name; nil is all
+	Case   func(string) bool // cases to run, by name; nil is all
 	Proxy  bool              // the rows of code.ProxyRows that have cases, not the others
 	// Undefined adds measurements of what the table leaves open and the simulator
 	// refuses: division by zero.
@@ -148,6 +149,9 @@ func Run(ctx context.Context, m Machine, o Options) ([]Row, error) {
 		for _, c := range cases {
 			if err := ctx.Err(); err != nil {
 				return rows, err
+			}
+			if o.Case != nil && !o.Case(c.Name) {
+				continue
 			}
 			r.probe(ctx, m, c)
 		}

@@ -13,6 +13,9 @@ import (
 
 // This file holds the cases of copies by tensor maps.
 
+// boxCount is the boxes that each tensor copy is tried with.
+const boxCount = 8
+
 // box is one copy of a case: a map, where it goes in shared memory, and where the
 // box begins in the tensor.
 type box struct {
@@ -25,8 +28,9 @@ type box struct {
 // boxes is the copies that a row of a rank is tried with: each swizzle, elements of
 // several sizes, boxes that stick out at both ends, steps between elements, places
 // that do not begin with the swizzle's pattern.
-func boxes(rank int, types []code.MapType, steps bool) (all []box, bytes, shared int) {
-	for v := range 8 {
+func boxes(rank int, types []code.MapType, steps bool, v int) (all []box, bytes, shared int) {
+	bytes, shared = 64*v, 128*v
+	{
 		t := types[v%len(types)]
 		size := t.Bytes()
 		sw := code.MapSwizzle(v % 4)
@@ -83,7 +87,7 @@ func boxes(rank int, types []code.MapType, steps bool) (all []box, bytes, shared
 		shared += (m.BoxBytes()+127)/128*128 + 128*(v%3+1)
 		all = append(all, b)
 	}
-	return all, (bytes + 15) / 16 * 16, (shared + 1023) / 1024 * 1024
+	return all, (bytes + 63) / 64 * 64, (shared + 1023) / 1024 * 1024
 }
 
 // each calls f for the elements of a box: byte in shared memory and in the buffer, -1
@@ -138,7 +142,7 @@ func tensorCases(op code.Op) []Case {
 	types := []code.MapType{code.MapU8, code.MapF16, code.MapF32, code.MapU64, code.MapBF16, code.MapF32, code.MapI32, code.MapF64}
 	switch {
 	case strings.HasPrefix(word, "load"), word == "prefetch":
-		return []Case{tensorLoad(op, rank, word, types)}
+		return each(func(v int) Case { return tensorLoad(op, rank, word, types, v) })
 	case word == "reduce.add":
 		types = []code.MapType{code.MapU32, code.MapI32, code.MapU64, code.MapF16, code.MapBF16}
 	case word == "reduce.min", word == "reduce.max":
@@ -148,7 +152,15 @@ func tensorCases(op code.Op) []Case {
 	case strings.HasPrefix(word, "reduce"):
 		types = []code.MapType{code.MapU32, code.MapU64}
 	}
-	return []Case{tensorStore(op, rank, word, types)}
+	return each(func(v int) Case { return tensorStore(op, rank, word, types, v) })
+}
+
+// each makes a case of each box: one that the machine refuses hides no other.
+func each(f func(v int) Case) (cases []Case) {
+	for v := range boxCount {
+		cases = append(cases, f(v))
+	}
+	return cases
 }
 
 // maps adds the tensor maps of boxes as parameters.
@@ -206,9 +218,9 @@ func (m *maker) first(body func()) {
 	}, nil)
 }
 
-func tensorLoad(op code.Op, rank int, word string, types []code.MapType) Case {
+func tensorLoad(op code.Op, rank int, word string, types []code.MapType, pick int) Case {
 	src := newSource(uint64(rank))
-	all, n, shared := boxes(rank, types, true)
+	all, n, shared := boxes(rank, types, true, pick)
 	m := newMaker(op)
 	m.Func().Launch.Block = 128
 	m.Func().Launch.SharedBytes = shared + 8*len(all)
@@ -287,7 +299,7 @@ func tensorLoad(op code.Op, rank int, word string, types []code.MapType) Case {
 		m.Emit(code.OpClusterArrive, nil)
 		m.Emit(code.OpClusterWait, nil)
 	}
-	c := m.done("boxes", blocks)
+	c := m.done("box "+describeBox(all[0], pick), blocks)
 	c.Out = []Out{{Buf: buf, Size: 1, Label: func(k int) string { return labelBox(all, k%shared) }}}
 	c.Want = func() [][]byte {
 		want := bytes.Repeat([]byte{pristine & 255}, shared)
@@ -321,18 +333,22 @@ func outside(t code.MapType) []byte {
 	return []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}
 }
 
+func describeBox(b box, v int) string {
+	return fmt.Sprintf("%d: type %d, swizzle %s, box %v, steps %v, coordinates %v, at %d", v, b.m.Type, b.m.Swizzle, b.m.Box, b.m.ElementStrides, b.coords, b.at)
+}
+
 func labelBox(all []box, at int) string {
-	for v := len(all) - 1; v >= 0; v-- {
-		if b := all[v]; at >= b.at {
-			return fmt.Sprintf("box %d (type %d, swizzle %s, box %v, coordinates %v) byte %d", v, b.m.Type, b.m.Swizzle, b.m.Box, b.coords, at-b.at)
+	for _, b := range all {
+		if at >= b.at {
+			return fmt.Sprintf("byte %d of the box", at-b.at)
 		}
 	}
 	return fmt.Sprint(at)
 }
 
-func tensorStore(op code.Op, rank int, word string, types []code.MapType) Case {
+func tensorStore(op code.Op, rank int, word string, types []code.MapType, pick int) Case {
 	src := newSource(uint64(rank) + 100)
-	all, n, shared := boxes(rank, types, false)
+	all, n, shared := boxes(rank, types, false, pick)
 	m := newMaker(op)
 	m.Func().Launch.Block = 128
 	m.Func().Launch.SharedBytes = shared
@@ -381,7 +397,7 @@ func tensorStore(op code.Op, rank int, word string, types []code.MapType) Case {
 		}
 		m.Emit(code.OpBulkWait, []int64{0})
 	})
-	c := m.done("boxes", 1)
+	c := m.done("box "+describeBox(all[0], pick), 1)
 	c.Out = []Out{{Buf: buf, Size: 1}}
 	c.Want = func() [][]byte {
 		want := bytes.Clone(data)

@@ -198,36 +198,50 @@ func (w *warp) sharedOperand(what string, word uint64, mn bool, t dtype.Type) (*
 	return o, true
 }
 
-// at is the offset of the byte with element [mn, k]. The machine swizzles the sum of
-// start address and place; the base offset says at which line the pattern begins.
-func (o *sharedOperand) at(mn, k int) (uint64, error) {
-	plain, err := o.c.Plain(o.bits, o.d, mn, k)
-	if err != nil {
-		return 0, err
+// places is where rows and columns of the operand lie before the swizzle: element
+// [mn, k] at the sum of both.
+func (o *sharedOperand) places(first, rows, k int) (mn, along []int, err error) {
+	mn, along = make([]int, rows), make([]int, k)
+	for r := range mn {
+		if mn[r], err = o.c.Plain(o.bits, o.d, first+r, 0); err != nil {
+			return nil, nil, err
+		}
 	}
+	for c := range along {
+		if along[c], err = o.c.Plain(o.bits, o.d, 0, c); err != nil {
+			return nil, nil, err
+		}
+	}
+	return mn, along, nil
+}
+
+// at is the offset of the byte at a sum of places. The machine swizzles the sum of it
+// and the start address; the base offset says at which line the pattern begins.
+func (o *sharedOperand) at(plain int) uint64 {
 	shift := o.d.BaseOffset * 128
-	return uint64(o.mode.Apply(o.d.Start+plain-shift)+shift) - sharedBase, nil
+	return uint64(o.mode.Apply(o.d.Start+plain-shift)+shift) - sharedBase
 }
 
 // tile reads an operand of rows×k elements, [row][k].
 func (w *warp) tile(what string, o *sharedOperand, first, rows, k int, value func(uint64) float64, scale float64, x *flight) ([]float64, bool) {
 	out := make([]float64, rows*k)
 	data := w.b.shared.data
-	seen := map[uint64]bool{}
+	mn, along, err := o.places(first, rows, k)
+	if err != nil {
+		w.fail(0, errProduct, "", "%s: %v", what, err)
+		return nil, false
+	}
+	seen := make([]bool, len(data)/16+1)
 	bytes := max(o.bits/8, 1)
 	for r := range rows {
 		for c := range k {
-			at, err := o.at(first+r, c)
-			if err != nil {
-				w.fail(0, errProduct, "", "%s: %v", what, err)
-				return nil, false
-			}
+			at := o.at(mn[r] + along[c])
 			if at >= uint64(len(data)) || at+uint64(bytes) > uint64(len(data)) {
 				w.fail(0, errBounds, "", "%s: element [%d, %d] lies at shared offset %d of %d bytes", what, first+r, c, int64(at), len(data))
 				return nil, false
 			}
-			if line := at &^ 15; !seen[line] {
-				seen[line] = true
+			if line := at &^ 15; !seen[line/16] {
+				seen[line/16] = true
 				if !w.touch(-1, w.b, line, 16, copyRead, false) {
 					return nil, false
 				}

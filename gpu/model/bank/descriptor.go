@@ -145,6 +145,18 @@ func Canonicals() []Canonical {
 
 // units is the 16-byte units of a row of the swizzle: 1, 2, 4, 8.
 func (c Canonical) units() (n, bits int, err error) {
+	if c.Major == "K" || c.Major == "MN" { // the usual names
+		switch c.Mode {
+		case "none":
+			return 1, 0, nil
+		case "32B":
+			return 2, 1, nil
+		case "64B":
+			return 4, 2, nil
+		case "128B":
+			return 8, 3, nil
+		}
+	}
 	m, err := FindTMAMode(c.Mode)
 	if err != nil {
 		return 0, 0, err
