@@ -1,0 +1,187 @@
+package differential
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path"
+	"regexp"
+	"slices"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/tests/record"
+)
+
+// sanitized names the environment variable by which TestComputeSanitizer tells
+// its children what to run: "corpus", or a planted bug.
+const sanitized = "TILUS_LAB_SANITIZED"
+
+// finding is one line of tests/record/sanitizer.json: what NVIDIA's
+// compute-sanitizer said of the corpus or of one planted bug.
+type finding struct {
+	record.Row
+	Tool   string `json:"tool"`
+	Errors int    `json:"errors"`
+	Said   string `json:"said"` // its first message
+}
+
+// shards are the processes over which the corpus is spread.
+const shards = 8
+
+// tools are compute-sanitizer's, each for its kind of mistake.
+var tools = []string{"memcheck", "racecheck", "synccheck", "initcheck"}
+
+// toolsFor are the tools that could find a bug, by the codes its line names.
+func toolsFor(l Launch) []string {
+	_, codes, _ := strings.Cut(l.Program.Source, "// want ")
+	codes, _, _ = strings.Cut(codes, "\n")
+	for _, code := range strings.Fields(codes) {
+		switch code {
+		case "Sim.E1", "Sim.E9", "Sim.E10":
+			return []string{"memcheck"}
+		case "Run.E4", "Run.E9", "Sim.E5":
+			return []string{"racecheck"}
+		case "Run.E3", "Sim.E4":
+			return []string{"initcheck"}
+		}
+	}
+	return []string{"memcheck", "synccheck"}
+}
+
+// hangs are the planted bugs that never end on a GPU.
+var hangs = []string{"deadlock_groups", "deadlock_order", "barrier_of_one_group"}
+
+// TestSanitizedChild runs what the environment names on the GPU, and nothing else.
+func TestSanitizedChild(t *testing.T) {
+	what := os.Getenv(sanitized)
+	if what == "" {
+		t.Skip("a child of TestComputeSanitizer")
+	}
+	var all []Launch
+	if shard := 0; strings.HasPrefix(what, "corpus") {
+		fmt.Sscanf(what, "corpus:%d", &shard)
+		for i, l := range launches(t) {
+			if i%shards == shard {
+				all = append(all, l)
+			}
+		}
+	} else {
+		bugs, err := Bugs()
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = slices.DeleteFunc(bugs, func(l Launch) bool { return l.Name != what })
+	}
+	gpu := open(t, "cuda")
+	for _, l := range all {
+		if _, err := gpu.Run(context.Background(), l.Program, l.Args); err != nil {
+			t.Logf("%s: %v", l.Name, err)
+		}
+	}
+}
+
+var summary = regexp.MustCompile(`(?:ERROR SUMMARY: (\d+) error|RACECHECK SUMMARY: (\d+) hazard)`)
+
+// TestComputeSanitizer runs the corpus and the planted bugs on a GPU under
+// NVIDIA's compute-sanitizer: the corpus must be clean, and each bug that a tool
+// finds is recorded beside what our machines say of it without a GPU.
+func TestComputeSanitizer(t *testing.T) {
+	exe, err := exec.LookPath("compute-sanitizer")
+	if err != nil {
+		t.Skip("no compute-sanitizer here; it comes with CUDA")
+	}
+	gpu, err := device.Open("cuda")
+	if errors.Is(err, device.ErrNoGPU) {
+		t.Skip(err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	info := gpu.Describe()
+	gpu.Close()
+	stamp, err := recorder.Stamp("sanitizer")
+	if err != nil {
+		t.Fatal(err)
+	}
+	stamp.GPU, stamp.Driver, stamp.Target = info.Title, info.Driver, info.Arch
+	self, err := os.Executable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	bugs, err := Bugs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	type job struct{ what, tool, hash string }
+	var jobs []job
+	for _, tool := range tools[:2] {
+		for i := range shards {
+			jobs = append(jobs, job{fmt.Sprintf("corpus:%d", i), tool, "all"})
+		}
+	}
+	for _, l := range bugs {
+		for _, tool := range toolsFor(l) {
+			if !slices.Contains(hangs, path.Base(l.Name)) {
+				jobs = append(jobs, job{l.Name, tool, l.Hash()})
+			}
+		}
+	}
+	rows := make([]finding, len(jobs))
+	var wg sync.WaitGroup
+	slots := make(chan bool, 16) // processes at once
+	for i, j := range jobs {
+		wg.Add(1)
+		go func() {
+			defer wg.Done()
+			slots <- true
+			defer func() { <-slots }()
+			limit := 40 * time.Second
+			if strings.HasPrefix(j.what, "corpus") {
+				limit = 2 * time.Minute
+			}
+			ctx, cancel := context.WithTimeout(context.Background(), limit)
+			defer cancel()
+			cmd := exec.CommandContext(ctx, exe, "--report-api-errors", "no", "--tool", j.tool, self, "-test.run", "^TestSanitizedChild$")
+			cmd.Env = append(os.Environ(), sanitized+"="+j.what)
+			out, _ := cmd.CombinedOutput()
+			r := finding{Row: stamp, Tool: j.tool}
+			r.Name, r.Hash, r.Of, r.Result = j.what+" "+j.tool, j.hash, 1, "equal"
+			m := summary.FindStringSubmatch(string(out))
+			if m == nil {
+				r.Result = fmt.Sprintf("no summary: %.300s", out)
+			} else {
+				fmt.Sscan(m[1]+m[2], &r.Errors)
+			}
+			for line := range strings.Lines(string(out)) {
+				if text, ok := strings.CutPrefix(line, "========= "); ok && r.Said == "" && !strings.HasPrefix(text, "COMPUTE-SANITIZER") && r.Errors > 0 {
+					r.Said = strings.TrimSpace(text)
+				}
+			}
+			rows[i] = r
+		}()
+	}
+	wg.Wait()
+	found := map[string]bool{}
+	for _, r := range rows {
+		what, _, _ := strings.Cut(r.Name, " ")
+		switch {
+		case !strings.HasPrefix(what, "corpus") && r.Errors > 0:
+			found[what] = true
+		case strings.HasPrefix(what, "corpus") && (r.Errors > 0 || r.Result != "equal"):
+			t.Errorf("the corpus under %s: %d errors, %s %s", r.Tool, r.Errors, r.Said, r.Result)
+		}
+		if r.Errors > 0 || r.Result != "equal" {
+			t.Logf("%-40s %d %s %s", r.Name, r.Errors, r.Said, r.Result)
+		}
+	}
+	t.Logf("compute-sanitizer finds %d of the %d planted bugs", len(found), len(bugs))
+	if err := recorder.Beside("sanitizer.json").Write(rows); err != nil {
+		t.Fatal(err)
+	}
+}
