@@ -25,6 +25,8 @@ func Passes() []Pass {
 		{"fold", "lowering writes general formulas; constants make most of them short", Fold},
 		{"unroll", "loops that ask for it overlap the loads of several turns", Unroll},
 		{"fold", "the turns of an unrolled loop differ by constants", Fold},
+		{"index", "layouts take numbers apart that others put together, and ranges decide some tests", Index},
+		{"fold", "what always or never holds takes branches and selections with it", Fold},
 		{"offsets", "fragments of a swizzled tile lie constants apart, in sums and in XORs", Offsets},
 		{"cse", "tiles compute the same address parts for every slot", Cse},
 		{"narrow", "words are put together and taken apart bit by bit by different instructions of a program", Narrow},
