@@ -55,7 +55,7 @@ type maker struct {
 }
 
 func newMaker(op code.Op) *maker {
-	name := "probe_" + strings.NewReplacer(".", "_").Replace(op.String())
+	name := "probe_" + strings.NewReplacer(".", "_", ":", "_").Replace(op.String())
 	m := &maker{Builder: code.NewBuilder(name), op: op}
 	m.At(diag.Pos{File: "probe", Line: 1, Col: 1})
 	m.Func().Launch.Block = blockSize

@@ -38,7 +38,7 @@ func boxes(rank int, types []code.MapType, steps bool, v int) (all []box, bytes,
 		if v == 7 { // rows narrower than the swizzle
 			span = 64
 		}
-		m := &code.TensorMap{Base: "p0", Type: t, Swizzle: sw, Promotion: code.MapPromotion(v % 4), FillNaN: v == 5 && t.Float()}
+		m := &code.TensorMap{Base: "p0", Type: t, Swizzle: sw, Promotion: code.MapPromotion(v % 4), FillNaN: v%2 == 1 && t.Float()}
 		b := box{m: m, offset: bytes, at: shared}
 		stride := int64(0)
 		total := 1
@@ -69,6 +69,14 @@ func boxes(rank int, types []code.MapType, steps bool, v int) (all []box, bytes,
 				c = -1 - d%2
 			case 3:
 				c = d
+			}
+			if per := 16 / size; d == 0 { // a box begins at a multiple of 16 bytes
+				switch {
+				case c >= per:
+					c -= c % per
+				case c != 0:
+					c *= per
+				}
 			}
 			b.coords = append(b.coords, c)
 		}
@@ -324,13 +332,7 @@ func tensorLoad(op code.Op, rank int, word string, types []code.MapType, pick in
 
 // outside is an element outside of a tensor whose map fills with NaN.
 func outside(t code.MapType) []byte {
-	switch t.Bytes() {
-	case 2:
-		return []byte{0xff, 0x7f}
-	case 4:
-		return []byte{0xff, 0xff, 0xff, 0x7f}
-	}
-	return []byte{0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff, 0x7f}
+	return bytes.Repeat([]byte{0xf7, 0x7f}, t.Bytes()/2)
 }
 
 func describeBox(b box, v int) string {

@@ -65,11 +65,10 @@ func (m *machine) tensorMap(p code.Param, scalars map[string]int64) (*tensorMap,
 		return nil, fmt.Errorf("sim: %w", err)
 	}
 	out.fill = make([]byte, t.Type.Bytes())
-	if t.FillNaN { // all bits but the lowest ones of each type's NaN
+	if t.FillNaN { // as an H200 has it, of every type
 		for i := range out.fill {
-			out.fill[i] = 0xff
+			out.fill[i] = [...]byte{0xf7, 0x7f}[i%2]
 		}
-		out.fill[len(out.fill)-1] = 0x7f
 	}
 	return out, nil
 }
@@ -218,6 +217,10 @@ func (w *warp) tensorCopy(i *inst, l int) {
 	coords := make([]int64, rank)
 	for d := range coords {
 		coords[d] = int64(int32(uint32(w.regs[int(i.in[first+d])+l])))
+	}
+	if first := coords[0] * int64(t.m.Type.Bytes()); first%16 != 0 {
+		w.fail(l, errAlign, "the inner coordinate is a multiple of 16 bytes", "the box begins at byte %d of a row, which is no multiple of 16", first)
+		return
 	}
 	if prefetch {
 		return
