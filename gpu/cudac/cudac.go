@@ -7,6 +7,7 @@ package cudac
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
@@ -79,6 +80,9 @@ func (p *printer) header() string {
 	if p.half {
 		b.WriteString(halfValue)
 	}
+	if slices.ContainsFunc(p.f.Params, func(pr code.Param) bool { return pr.Kind == code.Tensor }) {
+		b.WriteString("struct __align__(64) tensor_map { unsigned char bytes[128]; };\n\n")
+	}
 	if p.shared {
 		b.WriteString("extern __shared__ __align__(1024) unsigned char shared_memory[];\n\n")
 	}
@@ -96,6 +100,9 @@ func (p *printer) header() string {
 	var params []string
 	for i, pr := range p.f.Params {
 		text := ctype[pr.Type] + " " + p.name(p.regs.Of[p.f.Body.Args[i]])
+		if pr.Kind == code.Tensor {
+			text = fmt.Sprintf("const __grid_constant__ tensor_map map%d", i)
+		}
 		params = append(params, text+" /* "+pr.Name+": "+describe(pr)+" */")
 	}
 	fmt.Fprintf(&b, "extern \"C\" __global__ void %s\n%s(%s)\n{\n", attrs, Entry(p.f), strings.Join(params, ",\n\t"))
@@ -108,6 +115,11 @@ func (p *printer) header() string {
 		}
 		if len(names) > 0 {
 			fmt.Fprintf(&b, "\t%s %s;\n", ctype[t], strings.Join(names, ", "))
+		}
+	}
+	for i, pr := range p.f.Params {
+		if pr.Kind == code.Tensor {
+			fmt.Fprintf(&b, "\tuint64_t %s = (uint64_t)&map%d;\n", p.name(p.regs.Of[p.f.Body.Args[i]]), i)
 		}
 	}
 	return b.String()
@@ -237,7 +249,13 @@ func (p *printer) instr(in *code.Instr, depth int) {
 			p.copies(in.Out, in.In[len(row.In):], depth)
 			guard = "if (" + p.use(in.Guard) + ") "
 		}
+		if row.InPlace {
+			p.copies(in.Out, in.In[len(in.In)-len(in.Out):], depth)
+		}
 		p.line(depth, "%s%s;", guard, p.statement(in, row))
+		if row.Through {
+			p.copies(in.Out, in.In[len(row.In):], depth)
+		}
 	}
 }
 
@@ -301,25 +319,68 @@ func (p *printer) access(in *code.Instr, row *code.Row) string {
 // assembler is the row's PTX as an asm statement: %0, %1, … are the results and
 // then the inputs.
 func (p *printer) assembler(in *code.Instr, row *code.Row) string {
-	constraint := [...]string{code.B16: "h", code.B32: "r", code.B64: "l"}
+	constraint := [...]string{code.Pred: "r", code.B16: "h", code.B32: "r", code.B64: "l"}
 	var outs, ins []string
-	for i, v := range in.Out {
+	// Predicates are words outside and come and go through registers of their own.
+	before, after, names := "", "", map[string]string{}
+	result := in.Out
+	if row.Through {
+		result = in.In[len(row.In):]
+	}
+	for i, v := range result {
 		c := "="
-		if in.Guard != 0 {
+		if in.Guard != 0 || row.InPlace || row.Through {
 			c = "+"
 		}
-		outs = append(outs, fmt.Sprintf(`"%s%s"(%s)`, c, constraint[row.Out[i]], p.def(v)))
+		t := p.f.Type(v)
+		name := p.def(v)
+		if t == code.Pred {
+			names[fmt.Sprintf("o%d", i)] = fmt.Sprintf("truth%d", i)
+			before += fmt.Sprintf(".reg .pred truth%d; ", i)
+			after += fmt.Sprintf(" selp.u32 {o%d!}, 1, 0, truth%d;", i, i)
+			name = "word"
+		}
+		outs = append(outs, fmt.Sprintf(`"%s%s"(%s)`, c, constraint[t], name))
 	}
-	for i, t := range row.In {
-		ins = append(ins, fmt.Sprintf(`"%s"(%s)`, constraint[t], p.use(in.In[i])))
+	inputs := row.In
+	if row.InPlace {
+		inputs = inputs[:len(inputs)-len(in.Out)]
+	}
+	for i, t := range inputs {
+		value := p.use(in.In[i])
+		if t == code.Pred {
+			names[fmt.Sprintf("a%d", i)] = fmt.Sprintf("given%d", i)
+			before += fmt.Sprintf(".reg .pred given%d; setp.ne.u32 given%d, {a%d!}, 0; ", i, i, i)
+			value = "(uint32_t)" + value
+		}
+		ins = append(ins, fmt.Sprintf(`"%s"(%s)`, constraint[t], value))
 	}
 	text := strings.ReplaceAll(row.PTX, "{mem}", "[{a0}{off}]")
 	text = strings.ReplaceAll(text, "%", "%%")
+	if before+after != "" {
+		end := ";"
+		if strings.HasPrefix(text, "{ ") {
+			end = ""
+		}
+		text = "{ " + before + text + end + after + " }"
+	}
 	text = code.Expand(text, func(s code.Slot) string {
 		switch s.Kind {
 		case "o":
+			if n := names[fmt.Sprintf("o%d", s.Index)]; n != "" && s.Style != "!" {
+				return n
+			}
 			return fmt.Sprintf("%%%d", s.Index)
+		case "outs":
+			var all []string
+			for i := range outs {
+				all = append(all, fmt.Sprintf("%%%d", i))
+			}
+			return "{" + strings.Join(all, ", ") + "}"
 		case "a":
+			if n := names[fmt.Sprintf("a%d", s.Index)]; n != "" && s.Style != "!" {
+				return n
+			}
 			return fmt.Sprintf("%%%d", len(outs)+s.Index)
 		case "i":
 			if s.Style == "x" {
@@ -332,7 +393,7 @@ func (p *printer) assembler(in *code.Instr, row *code.Row) string {
 		panic("cudac: template of " + row.Name + " has {" + s.Kind + "}")
 	})
 	off := ""
-	if row.Memory() && in.Imm[0] != 0 {
+	if (row.Memory() || row.Addr != nil) && in.Imm[0] != 0 {
 		off = fmt.Sprintf("+%d", in.Imm[0])
 	}
 	text = strings.ReplaceAll(text, "{off}", off)
@@ -343,8 +404,12 @@ func (p *printer) assembler(in *code.Instr, row *code.Row) string {
 	if row.Class != code.Pure {
 		volatile = " volatile"
 	}
-	if row.Memory() || row.Class == code.Barrier || row.Class == code.Async {
+	if row.Memory() || row.Class == code.Barrier || row.Class == code.Async || row.Class == code.Proxy {
 		clobber = ` : "memory"`
 	}
-	return fmt.Sprintf(`asm%s("%s" : %s : %s%s)`, volatile, text, strings.Join(outs, ", "), strings.Join(ins, ", "), clobber)
+	statement := fmt.Sprintf(`asm%s("%s" : %s : %s%s)`, volatile, text, strings.Join(outs, ", "), strings.Join(ins, ", "), clobber)
+	if len(row.Out) == 1 && row.Out[0] == code.Pred {
+		return fmt.Sprintf("{ uint32_t word; %s; %s = word; }", statement, p.def(in.Out[0]))
+	}
+	return statement
 }

@@ -67,7 +67,13 @@ func every(t *testing.T) *code.Func {
 	p := b.Pointer("p", "u8")
 	b.Func().Launch = code.Launch{Block: 32, SharedBytes: 1024}
 	shared := b.SharedBase()
-	for k, op := range code.Rows() {
+	ops := code.Rows()
+	for _, op := range code.ProxyRows() {
+		if row := op.Row(); row.Since <= 90 && (!row.InPlace || strings.Contains(row.Name, ".m64n8k")) {
+			ops = append(ops, op)
+		}
+	}
+	for k, op := range ops {
 		row := op.Row()
 		if row.Class == code.Control {
 			continue
@@ -104,8 +110,11 @@ func every(t *testing.T) *code.Func {
 				if k == code.ImmSelector {
 					n = int64(row.Selectors) - 1
 				}
-				if k == code.ImmThreads {
+				switch k {
+				case code.ImmThreads:
 					n = 64
+				case code.ImmRegisters:
+					n = 40
 				}
 				in.Imm = append(in.Imm, n)
 			}
