@@ -189,7 +189,7 @@ func (m Map) Bijective(sizes []int) error {
 }
 
 // sameLimit bounds the points that Same holds at once.
-const sameLimit = 1 << 22
+const sameLimit = 1 << 20
 
 // Same says by enumeration whether two maps lead from the same values of dimensions to
 // the same positions, as sets: range variables may be other ones. The error names a

@@ -110,14 +110,14 @@ type NamedMap struct {
 	Dims []int // sizes of what it leads to
 }
 
-// Map is the first map of that name.
-func (k *Kernel) Map(name string) (affine.Map, bool) {
+// Find is the first map of that name.
+func (k *Kernel) Find(name string) (NamedMap, bool) {
 	for _, m := range k.Maps {
 		if m.Name == name {
-			return m.Map, true
+			return m, true
 		}
 	}
-	return affine.Undefined(), false
+	return NamedMap{Map: affine.Undefined()}, false
 }
 
 func (k *Kernel) why(format string, args ...any) { k.Why = append(k.Why, fmt.Sprintf(format, args...)) }

@@ -79,7 +79,8 @@ func TestPackedMeetsNoBankTwice(t *testing.T) {
 		}
 		side, vs := int64(k.Packed.Side), int64(k.Packed.Elements)
 		for _, name := range []string{"shared_write", "shared_read"} {
-			m, _ := k.Map(name)
+			named, _ := k.Find(name)
+			m := named.Map
 			banks := map[[3]int64]map[int64]int64{}
 			err := m.Points(1<<24, func(dims, symbols, at []int64) error {
 				if dims[3] > 0 || symbols[1] > 0 { // one block, the first element of a word
