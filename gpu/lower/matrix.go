@@ -4,11 +4,11 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"sync"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/cast"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/products"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -25,7 +25,7 @@ func dot(l *lowerer, in *ir.Instr) {
 		if f := plans[0].Form; c.IsFloat() && !f.Chained && (p.Form.K != f.K || p.Form.Vec != f.Vec) {
 			continue
 		}
-		form, err := machineForm(p.Form, a, b, c)
+		form, err := products.Form(p.Form, a, b, c)
 		if err != nil {
 			why = append(why, err.Error())
 			continue
@@ -47,48 +47,6 @@ func dot(l *lowerer, in *ir.Instr) {
 	l.refuse(in.Pos, "Lower.E2", "%s", strings.Join(why, "; "))
 }
 
-// forms are the instructions of the catalogue.
-var forms = sync.OnceValue(arch.Forms)
-
-// machineForm is the instruction of the catalogue that computes a form.
-func machineForm(f ir.DotForm, a, b, c dtype.Type) (arch.Form, error) {
-	for _, m := range forms() {
-		plain := m.Blocks <= 1 && m.Selectors == 0 && !strings.HasSuffix(m.Name, ".satfinite") && !strings.HasSuffix(m.Name, ".xor.popc")
-		if plain && m.M == f.M && m.N == 8 && m.K == f.K && m.A == a && m.B == b && m.C == c && m.D == c {
-			return m, nil
-		}
-	}
-	return arch.Form{}, fmt.Errorf("the catalogue has no %s of %s by %s into %s", f, a, b, c)
-}
-
-// fragments is a Dot's operand cut into fragments: per outer index (row-major in
-// outer.Shape), the warp-local fragment number in each warp that holds it.
-type fragments struct {
-	outer layout.Layout // [rows, columns] of fragments over warps
-	size  int           // registers of one fragment in one lane
-	tile  []code.Value  // b32, or b64 for f64
-}
-
-// slot is where warp w holds fragment (i, j), or -1.
-func (f *fragments) slot(warp, i, j int) int {
-	for _, h := range f.outer.Holders(i, j) {
-		if h.Thread == warp {
-			return h.Slot
-		}
-	}
-	return -1
-}
-
-// at is the registers that a step takes of the fragment in a slot: of vec
-// neighbours, one for each step.
-func (f *fragments) at(slot, step, vec int) []code.Value {
-	var out []code.Value
-	for i := step; i < f.size; i += vec {
-		out = append(out, f.tile[slot*f.size+i])
-	}
-	return out
-}
-
 // dotWith emits the products: every warp does the same instructions on the
 // fragments it holds, so fragments must stand in the same slots in all warps.
 func (l *lowerer) dotWith(in *ir.Instr, p ir.DotPlan, form arch.Form) {
@@ -97,7 +55,7 @@ func (l *lowerer) dotWith(in *ir.Instr, p ir.DotPlan, form arch.Form) {
 		l.refuse(in.Pos, "Lower.E1", "%v", err)
 		return
 	}
-	cut := func(i int, outer, part layout.Layout) *fragments {
+	cut := func(i int, outer, part layout.Layout) *products.Fragments {
 		v := in.In[i].Var()
 		words := l.env[v].words
 		bits := part.Slots() * v.Type.Elem.Bits()
@@ -106,24 +64,24 @@ func (l *lowerer) dotWith(in *ir.Instr, p ir.DotPlan, form arch.Form) {
 			for s := 0; s < len(words); s += 2 {
 				wide = append(wide, l.Op(code.OpPack32, nil, words[s], words[s+1]))
 			}
-			return &fragments{outer, bits / 64, wide}
+			return &products.Fragments{Outer: outer, Size: bits / 64, Words: wide}
 		}
-		return &fragments{outer, bits / 32, words}
+		return &products.Fragments{Outer: outer, Size: bits / 32, Words: words}
 	}
 	fa, fb, fc := cut(0, p.A, p.Form.A), cut(1, p.B, p.Form.B), cut(2, p.C, p.Form.C)
-	out := slices.Clone(fc.tile)
-	n := fc.outer.Slots()
+	out := slices.Clone(fc.Words)
+	n := fc.Outer.Slots()
 	// k outermost, so that no sum waits for the one before. Within a step fragments are
 	// used in the order in which the next step needs theirs: what loads those takes the
 	// registers as they come free. Going back and forth, which shares more operands,
 	// took 4% longer on an H200.
-	for k := range fa.outer.Shape()[1] {
+	for k := range fa.Outer.Shape()[1] {
 		left, right := make([]int, n), make([]int, n) // fragments of each result
 		for s := range n {
-			for w := range fc.outer.Threads() {
-				at := fc.outer.Index(w, s)
+			for w := range fc.Outer.Threads() {
+				at := fc.Outer.Index(w, s)
 				i, j := at[0], at[1]
-				wa, wb := fa.slot(w, i, k), fb.slot(w, k, j)
+				wa, wb := fa.Slot(w, i, k), fb.Slot(w, k, j)
 				if wa < 0 || wb < 0 {
 					which := in.In[0].Var()
 					if wa >= 0 {
@@ -141,8 +99,8 @@ func (l *lowerer) dotWith(in *ir.Instr, p ir.DotPlan, form arch.Form) {
 		}
 		for step := range p.Form.Vec {
 			for s := range n {
-				acc := out[s*fc.size:][:fc.size]
-				copy(acc, l.Emit(op, nil, slices.Concat(fa.at(left[s], step, p.Form.Vec), fb.at(right[s], step, p.Form.Vec), acc)...))
+				acc := out[s*fc.Size:][:fc.Size]
+				copy(acc, l.Emit(op, nil, slices.Concat(fa.At(left[s], step, p.Form.Vec), fb.At(right[s], step, p.Form.Vec), acc)...))
 			}
 		}
 	}
@@ -166,7 +124,7 @@ func (l *lowerer) narrow(x []code.Value) []code.Value {
 func (l *lowerer) dotLanes(in *ir.Instr) string {
 	a, b, c := in.In[0].Var(), in.In[1].Var(), in.In[2].Var()
 	t := c.Type.Elem
-	slots, bad := dotSlots(in)
+	slots, bad := products.Lanes(in)
 	if bad != "" {
 		return bad
 	}
@@ -238,47 +196,3 @@ func (l *lowerer) dotLanes(in *ir.Instr) string {
 	l.env[in.Out[0]] = val{words: out}
 	return ""
 }
-
-// dotSlots gives, for each slot of c and each k, the slots of a and b that hold the
-// factors in every thread; or says which thread lacks one.
-func dotSlots(in *ir.Instr) (slots [][][2]int, bad string) {
-	a, b, c := in.In[0].Var().Type.Layout, in.In[1].Var().Type.Layout, in.In[2].Var().Type.Layout
-	inner := a.Shape()[1]
-	if work := c.Slots() * inner; work > maxLaneProducts {
-		return nil, fmt.Sprintf("each thread would do %d FMAs in a row, more than %d", work, maxLaneProducts)
-	}
-	find := func(l layout.Layout, name string, slot int, index func(t int) (row, col int)) (int, string) {
-		held, n, cols := l.Flat(), l.Slots(), l.Shape()[1]
-		at := -1
-		for t := range c.Threads() {
-			row, col := index(t)
-			need := int32(row*cols + col)
-			if t == 0 {
-				at = slices.Index(held[:n], need)
-			}
-			if at < 0 || held[t*n+at] != need {
-				return 0, fmt.Sprintf("by FMAs, thread %d computes element %v of %s and needs %s[%d, %d] in the slot in which the others hold theirs (%s)", t, c.Index(t, slot), in.In[2].Var().Name, name, row, col, l)
-			}
-		}
-		return at, ""
-	}
-	for s := range c.Slots() {
-		var along [][2]int
-		for k := range inner {
-			sa, bad := find(a, in.In[0].Var().Name, s, func(t int) (int, int) { return c.Index(t, s)[0], k })
-			if bad != "" {
-				return nil, bad
-			}
-			sb, bad := find(b, in.In[1].Var().Name, s, func(t int) (int, int) { return k, c.Index(t, s)[1] })
-			if bad != "" {
-				return nil, bad
-			}
-			along = append(along, [2]int{sa, sb})
-		}
-		slots = append(slots, along)
-	}
-	return slots, ""
-}
-
-// maxLaneProducts bounds the code of a Dot by FMAs.
-const maxLaneProducts = 1 << 14

@@ -1,4 +1,4 @@
-package lower
+package products
 
 import (
 	"testing"
@@ -17,7 +17,7 @@ func TestFormsAreTheCatalogues(t *testing.T) {
 		for _, b := range dtype.All() {
 			for _, c := range dtype.All() {
 				for _, f := range ir.DotForms(a, b, c) {
-					m, err := machineForm(f, a, b, c)
+					m, err := Form(f, a, b, c)
 					if err != nil {
 						t.Errorf("%v", err)
 						continue
