@@ -25,6 +25,10 @@ func (g *generator) instruction() {
 
 // place tries to add an instruction of a row, and what it needs before it.
 func (g *generator) place(op *ir.Op) bool {
+	switch op.Family {
+	case "barrier", "tensor", "wgmma", "cluster":
+		return false // steps of a protocol, and of sm_90 only: alone they wait forever
+	}
 	switch op.Name {
 	case "BlockIndices", "ViewGlobal":
 		return false // at the start, and with each array
