@@ -78,16 +78,17 @@ var timed = []struct {
 	s    Schedule
 }{
 	{"v0", 0, Schedule{M: 128, N: 128}}, {"v1", 1, Schedule{}}, {"v2", 2, Schedule{}}, {"v3", 3, Schedule{}}, {"v4", 4, Schedule{}}, {"v5", 5, Schedule{}},
-	{"v5 group 4", 5, Schedule{Group: 4}}, {"v5 group 16", 5, Schedule{Group: 16}}, {"v5 group 1", 5, Schedule{Group: 1}},
-	{"v5 256x128", 5, Schedule{M: 256, N: 128}}, {"v5 256x128 no cluster", 5, Schedule{M: 256, N: 128, Cluster: 1}},
-	{"v5 no cluster", 5, Schedule{Cluster: 1}}, {"v5 no cluster group 16", 5, Schedule{Cluster: 1, Group: 16}}, {"v5 no cluster group 4", 5, Schedule{Cluster: 1, Group: 4}},
-	{"v5 ping-pong 128x128", 5, Schedule{M: 128, N: 128, Stages: 4, PingPong: true}},
-	{"v5 ping-pong 128x128 no cluster", 5, Schedule{M: 128, N: 128, Stages: 4, PingPong: true, Cluster: 1}},
-	{"v5 ping-pong 64x256", 5, Schedule{M: 64, N: 256, Stages: 4, PingPong: true}},
-	{"v5 ping-pong 64x256 no cluster", 5, Schedule{M: 64, N: 256, Stages: 4, PingPong: true, Cluster: 1}},
-	{"v5 bf16", 5, Schedule{Type: dtype.BF16}}, {"v5 bf16 no cluster", 5, Schedule{Type: dtype.BF16, Cluster: 1}},
-	{"v5 fp8 no cluster", 5, Schedule{Type: dtype.F8E4M3, Out: dtype.BF16, Cluster: 1}},
-	{"v5 fp8", 5, Schedule{Type: dtype.F8E4M3, Out: dtype.BF16}},
+	{"v5 3 stages 1 part", 5, Schedule{Stages: 3, Parts: 1}}, {"v5 group 16", 5, Schedule{Group: 16}},
+	{"v5 no cluster", 5, Schedule{Cluster: 1}}, {"v5 no cluster group 16", 5, Schedule{Cluster: 1, Group: 16}},
+	{"ping-pong 128x128 cluster", 5, Schedule{M: 128, N: 128, Stages: 6, PingPong: true}},
+	{"ping-pong 128x128", 5, Schedule{M: 128, N: 128, Stages: 6, PingPong: true, Cluster: 1}},
+	{"ping-pong 128x128 5 stages 1 part", 5, Schedule{M: 128, N: 128, Stages: 5, Parts: 1, PingPong: true, Cluster: 1}},
+	{"ping-pong 128x128 group 16", 5, Schedule{M: 128, N: 128, Stages: 6, PingPong: true, Cluster: 1, Group: 16}},
+	{"ping-pong 64x256", 5, Schedule{M: 64, N: 256, Stages: 4, PingPong: true, Cluster: 1, Group: 16}},
+	{"ping-pong 64x256 cluster", 5, Schedule{M: 64, N: 256, Stages: 4, PingPong: true}},
+	{"bf16 v5", 5, Schedule{Type: dtype.BF16}}, {"bf16 ping-pong 128x128", 5, Schedule{Type: dtype.BF16, M: 128, N: 128, Stages: 6, PingPong: true, Cluster: 1}},
+	{"bf16 ping-pong 128x128 cluster", 5, Schedule{Type: dtype.BF16, M: 128, N: 128, Stages: 6, PingPong: true}},
+	{"fp8 v5", 5, Schedule{Type: dtype.F8E4M3, Out: dtype.BF16}}, {"fp8 ping-pong", 5, Schedule{Type: dtype.F8E4M3, Out: dtype.BF16, M: 128, N: 128, Stages: 6, PingPong: true, Cluster: 1}},
 }
 
 // noise is an array of numbers around 0 whose products are nothing special.

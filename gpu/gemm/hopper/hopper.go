@@ -33,11 +33,12 @@ type Schedule struct {
 	Cluster   int        // blocks along M, from step 4 on
 	Group     int        // rows of clusters that go through all columns together, of step 5
 	PingPong  bool       // of step 5: each consumer has a tile of its own, in turns
+	Parts     int        // of step 5: parts of columns in which a tile leaves, two at a time
 }
 
 // Defaults is the schedule that a step takes.
 func Defaults(step int) Schedule {
-	s := Schedule{Type: dtype.F16, Out: dtype.F16, M: 128, N: 128, Stages: 1, Consumers: 1, Cluster: 1, Group: 1}
+	s := Schedule{Type: dtype.F16, Out: dtype.F16, M: 128, N: 128, Stages: 1, Consumers: 1, Cluster: 1, Group: 1, Parts: 1}
 	if step >= 2 {
 		s.Stages = 4
 	}
@@ -48,7 +49,7 @@ func Defaults(step int) Schedule {
 		s.Cluster = 2
 	}
 	if step >= 5 {
-		s.Stages, s.Group = 3, 8
+		s.Stages, s.Group, s.Parts = 4, 8, 4
 	}
 	return s
 }
@@ -73,7 +74,7 @@ func (s Schedule) fill(step int) (Schedule, error) {
 		value         *int
 		usual, lo, hi int
 	}{
-		{"M", &s.M, d.M, 64, 256}, {"N", &s.N, d.N, 32, 256}, {"Stages", &s.Stages, d.Stages, min(d.Stages, 2), min(d.Stages, 2) * 4},
+		{"M", &s.M, d.M, 64, 256}, {"N", &s.N, d.N, 32, 256}, {"Stages", &s.Stages, d.Stages, min(d.Stages, 2), min(d.Stages, 2) * 4}, {"Parts", &s.Parts, d.Parts, 1, d.Parts * 2},
 		{"Consumers", &s.Consumers, d.Consumers, 1, d.Consumers * 3 / 2}, {"Cluster", &s.Cluster, d.Cluster, 1, d.Cluster * 2}, {"Group", &s.Group, d.Group, 1, 64},
 	} {
 		if *f.value == 0 {
@@ -92,6 +93,8 @@ func (s Schedule) fill(step int) (Schedule, error) {
 		return s, fmt.Errorf("hopper: %d warpgroups do not share a tile of %d × %d", s.Consumers, s.M, s.N)
 	case s.PingPong && (step < 5 || s.Consumers != 2):
 		return s, fmt.Errorf("hopper: two consumers of step 5 take turns, not %d of step %d", s.Consumers, step)
+	case step == 5 && s.N%(16*s.Parts) != 0:
+		return s, fmt.Errorf("hopper: a tile of %d columns does not leave in %d parts", s.N, s.Parts)
 	case s.Type.Bits() != 8 && s.Type.Bits() != 16:
 		return s, fmt.Errorf("hopper: operands of %s", s.Type)
 	}
@@ -190,7 +193,12 @@ func (m *maker) transposed(n int) build.Type {
 
 // sums is the accumulator of rows over so many warpgroups.
 func (m *maker) sums(t dtype.Type, rows, groups int) build.Type {
-	l := layout.Spatial(groups, 1).Local(rows/64/groups, 1).Mul(ir.WgmmaForm{N: m.N, K: 16}.C())
+	return columns(t, rows, groups, m.N)
+}
+
+// columns is a part of an accumulator, of n columns.
+func columns(t dtype.Type, rows, groups, n int) build.Type {
+	l := layout.Spatial(groups, 1).Local(rows/64/groups, 1).Mul(ir.WgmmaForm{N: n, K: 16}.C())
 	return build.Register(t, l)
 }
 

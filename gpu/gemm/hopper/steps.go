@@ -239,7 +239,7 @@ func (m *maker) persistent() {
 	m.begin(users)
 	clusters := b.Let("clusters", build.Expr("P").Div(m.Cluster))
 	mine := b.Let("mine", bi.Div(m.Cluster))
-	out := m.b.AllocateShared("sc", build.Shared(m.Out, swizzle(m.Out, m.Consumers/groups, m.M, m.N)))
+	out := m.b.AllocateShared("sc", build.Shared(m.Out, swizzle(m.Out, m.Consumers/groups, min(2, m.Parts), m.M, m.N/m.Parts)))
 	few, many := m.registers()
 	b.Group(0, 128, func() {
 		b.SetMaxRegisters(build.N(few))
@@ -282,15 +282,23 @@ func (m *maker) persistent() {
 			if m.PingPong {
 				b.Let("turn", turn.Add(m.turns))
 			}
-			// What the last tile stored must have been read.
-			b.CopyAsyncTensorWaitGroup(build.N(0), build.Until("read"))
-			b.Synchronize()
-			part := b.SliceShared("part", out, build.Shared(m.Out, swizzle(m.Out, m.M, m.N)), build.Offset(number, 0, 0))
-			b.StoreShared(part, b.Cast("tile", acc, m.sums(m.Out, m.M, groups)))
-			b.FenceProxyAsync()
-			b.Synchronize()
-			b.CopyAsyncTensorSharedToGlobal(m.gc, part, build.Offset(i, j))
-			b.CopyAsyncTensorCommitGroup()
+			tile := b.Cast("tile", acc, m.sums(m.Out, m.M, groups))
+			n := m.N / m.Parts
+			for p := range m.Parts {
+				// What stood there must have been read.
+				b.CopyAsyncTensorWaitGroup(build.N(min(2, m.Parts)-1), build.Until("read"))
+				b.Synchronize()
+				part := b.SliceShared(fmt.Sprintf("part%d", p), out, build.Shared(m.Out, swizzle(m.Out, m.M, n)), build.Offset(number, p%2, 0, 0))
+				some := tile
+				if m.Parts > 1 {
+					some = b.SliceRegister("some", tile, columns(m.Out, m.M, groups, n), build.Offset(0, p*n))
+				}
+				b.StoreShared(part, some)
+				b.FenceProxyAsync()
+				b.Synchronize()
+				b.CopyAsyncTensorSharedToGlobal(m.gc, part, build.Offset(i, j.Add(p*n)))
+				b.CopyAsyncTensorCommitGroup()
+			}
 		})
 		b.CopyAsyncTensorWaitGroup(build.N(0))
 	}

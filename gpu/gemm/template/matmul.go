@@ -34,18 +34,19 @@ const (
 	MaxShared = 227 << 10
 )
 
-// Schedule is how a product is cut. Zero fields take the step's defaults, the
-// fastest on an H200 of those timed at 4096³.
+// Schedule is how a product is cut. Zero fields take the step's defaults.
 type Schedule struct {
-	M, N, K int // tile of a block, and the k of a turn: M and N multiples of 16 and 8·(16 bytes) a warp, K of 16
+	M, N, K int // tile of a block, and the k of a turn: each warp's part is a multiple of 16 × 16, K one of 16
 	WarpsM  int // warps along M and N
 	WarpsN  int
 	Stages  int // tiles in shared memory, of steps 4 and 5
-	Group   int // rows of blocks that go through all columns together, of step 5
+	Group   int // rows of tiles that go through all columns together, of step 5
 	Splits  int // blocks that share the k of one tile, of step 5
 }
 
-// Defaults is the schedule that a step takes.
+// Defaults is the schedule that a step takes: from step 2 on the fastest at 4096³ on an
+// H200 of those that TestExport writes with -sweep and that fit the shared memory of
+// all targets.
 func Defaults(step int) Schedule {
 	switch step {
 	case 0:

@@ -141,7 +141,7 @@ func (m *maker) ahead(turns build.Value) {
 		for i := 1; i <= steps; i++ {
 			stage, kk := turn.Mod(m.Stages), i*16
 			if i == steps {
-				// Without a barrier between them, the copies would wait for themselves.
+				// The wait counts this turn's group of copies.
 				if steps == 1 {
 					m.copyStage(sa, sb, turn.Add(m.Stages-1).Mod(m.Stages), k.Add(m.Stages-1))
 				}
