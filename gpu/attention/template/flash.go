@@ -32,13 +32,17 @@ type FlashOptions struct {
 	// Warps of a block, 4 by default, and Rows of queries of each warp, 16 or 32, the
 	// default. More rows read a tile of keys less often from shared memory.
 	Warps, Rows int
-	// Keys that a turn of the loop takes, a multiple of 16; 64 by default.
+	// Keys that a turn of the loop takes, a multiple of 16. 80 by default where Head is
+	// 64, else 64: what registers hold without spills.
 	Keys int
-	// Stages is how many tiles of keys and of values shared memory holds, 1 or 2; 2
-	// by default.
+	// Stages is how many tiles of keys and of values shared memory holds, 1 or 2: 1 by
+	// default where Head is 64, else 2. With one, the copies of a turn run beside half
+	// of its products.
 	Stages int
-	// Branch leaves the copies behind the last tile out by a branch.
-	Branch bool
+	// Steady makes each turn alike: copies from behind the last tile, which give
+	// nothing, instead of a branch. It lets the assembler spread copies among products,
+	// and takes more registers.
+	Steady bool
 	// Resident keeps the queries in registers from the first turn on.
 	Resident bool
 }
@@ -50,13 +54,17 @@ func (o *FlashOptions) defaults() error {
 	if o.Elem != dtype.F16 && o.Elem != dtype.BF16 {
 		return fmt.Errorf("template: attention over %s; f16 and bf16 have matrix instructions with f32 sums", o.Elem)
 	}
+	keys, stages := 64, 2
+	if o.Head == 64 {
+		keys, stages = 80, 1
+	}
 	return fill([]field{
 		{"head", &o.Head, 128, 64, 128, 64},
 		{"group", &o.Group, 1, 1, 64, 1},
 		{"warps", &o.Warps, 4, 1, 16, 1},
 		{"rows", &o.Rows, 32, 16, 32, 16},
-		{"keys", &o.Keys, 64, 16, 256, 16},
-		{"stages", &o.Stages, 2, 1, 2, 1},
+		{"keys", &o.Keys, keys, 16, 256, 16},
+		{"stages", &o.Stages, stages, 1, 2, 1},
 	})
 }
 
@@ -184,10 +192,9 @@ func Flash(o FlashOptions) (*ir.Program, error) {
 		part := b.SliceShared(name, s, typ("%s %s", kShape, kLay), build.Offset(slot, 0, 0))
 		b.CopyAsync(g, part, build.Offset(bb, own, fmt.Sprintf("(%v)*%d", j, keys), 0))
 	}
-	// Behind the last tile nothing is copied: no key lies so far on. A branch would keep
-	// the assembler from spreading the copies among the products.
+	// Steady copies behind the last tile come from rows that no tensor has.
 	copyNext := func(name string, g, s build.Value, j build.Value) {
-		if o.Branch {
+		if !o.Steady {
 			b.If(j.Add(1).Less("tiles"), func() { copyTile(name, g, s, j.Add(1)) })
 			return
 		}

@@ -148,16 +148,16 @@ func TestGPUFlash(t *testing.T) {
 	}
 	schedules := map[int][]FlashOptions{}
 	for _, head := range []int{64, 128} {
-		schedules[head] = []FlashOptions{{}, {Keys: 64, Stages: 2, Branch: true}, {Keys: 64, Stages: 2}, {Keys: 64, Stages: 1, Branch: true}}
+		schedules[head] = []FlashOptions{{}, {Steady: true}}
 		if head == 64 {
-			schedules[head] = []FlashOptions{{}, {Keys: 96, Stages: 1}, {Keys: 112, Stages: 2}, {Keys: 80, Stages: 1, Branch: true}}
+			schedules[head] = []FlashOptions{{}, {Keys: 96, Stages: 1, Steady: true}}
 		}
 		if *sweep {
 			schedules[head] = nil
 			for _, stages := range []int{1, 2} {
 				for _, keys := range []int{32, 48, 64, 80, 96, 112} {
 					if head == 128 && keys <= 64 || head == 64 && keys >= 64 {
-						schedules[head] = append(schedules[head], FlashOptions{Rows: 32, Warps: 4, Keys: keys, Stages: stages}, FlashOptions{Rows: 32, Warps: 4, Keys: keys, Stages: stages, Branch: true})
+						schedules[head] = append(schedules[head], FlashOptions{Rows: 32, Warps: 4, Keys: keys, Stages: stages}, FlashOptions{Rows: 32, Warps: 4, Keys: keys, Stages: stages, Steady: true})
 					}
 				}
 				for _, keys := range []int{64, 128} {

@@ -6,12 +6,17 @@ import (
 	"fmt"
 	"math"
 	"os"
+	"os/exec"
+	"path/filepath"
+	"regexp"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -60,9 +65,9 @@ var flashCases = []struct {
 	w wave
 }{
 	{FlashOptions{Head: 64, Warps: 1, Rows: 16, Keys: 16, Stages: 1}, wave{1, 1, 16, 16}},
-	{FlashOptions{Head: 64, Warps: 2, Rows: 16, Keys: 32, Group: 2}, wave{2, 4, 37, 70}},
-	{FlashOptions{Head: 64, Warps: 2, Rows: 16, Keys: 32, Group: 2, Causal: true}, wave{1, 2, 70, 70}},
-	{FlashOptions{Head: 64, Warps: 1, Rows: 32, Keys: 48, Causal: true, Stages: 1}, wave{1, 1, 33, 100}},
+	{FlashOptions{Head: 64, Warps: 2, Rows: 16, Keys: 32, Stages: 2, Steady: true, Group: 2}, wave{2, 4, 37, 70}},
+	{FlashOptions{Head: 64, Warps: 2, Rows: 16, Keys: 32, Stages: 2, Group: 2, Causal: true}, wave{1, 2, 70, 70}},
+	{FlashOptions{Head: 64, Warps: 1, Rows: 32, Keys: 48, Causal: true, Stages: 1, Steady: true}, wave{1, 1, 33, 100}},
 	{FlashOptions{Head: 64, Warps: 4, Rows: 32, Keys: 64, Causal: true, Elem: dtype.BF16}, wave{1, 1, 130, 131}},
 	{FlashOptions{Warps: 1, Rows: 32, Keys: 64, Resident: true}, wave{1, 1, 20, 65}},
 	{FlashOptions{Warps: 2, Rows: 32, Keys: 32, Group: 4, Causal: true}, wave{1, 4, 65, 65}},
@@ -330,6 +335,67 @@ func checkRows(t *testing.T, name string, d device.Device) {
 				if got, want := l.Args[3].Array.At(i, j), z+b.At(j); !(math.Abs(got-want) <= 2*unit*(math.Abs(z)+math.Abs(b.At(j)))) {
 					t.Fatalf("%s: layer norm %+v [%d, %d]: %g instead of %g", name, o, i, j, got, want)
 				}
+			}
+		}
+	}
+}
+
+var spills = regexp.MustCompile(`(\d+) bytes spill stores, (\d+) bytes spill loads`)
+
+// TestNoSpills assembles the defaults for every target; none may spill registers.
+func TestNoSpills(t *testing.T) {
+	if testing.Short() {
+		t.Skip("assembling takes long")
+	}
+	ptxas := need.Ptxas(t)
+	// The defaults are for an H200. Code for targets before sm_90 has fewer registers to
+	// spare, which half the rows, or fewer keys, leave.
+	flash := func(target string, o FlashOptions) (*ir.Program, error) {
+		if target != "sm_90a" && o.Head == 64 {
+			o.Keys = 64
+		} else if target != "sm_90a" {
+			o.Rows = 16
+		}
+		return Flash(o)
+	}
+	for name, make := range map[string]func(target string) (*ir.Program, error){
+		"flash_64": func(target string) (*ir.Program, error) { return flash(target, FlashOptions{Head: 64}) },
+		"flash_64_causal": func(target string) (*ir.Program, error) {
+			return flash(target, FlashOptions{Head: 64, Causal: true, Group: 4})
+		},
+		"flash_128": func(target string) (*ir.Program, error) { return flash(target, FlashOptions{}) },
+		"flash_128_causal": func(target string) (*ir.Program, error) {
+			return flash(target, FlashOptions{Causal: true, Elem: dtype.BF16})
+		},
+		"decode_64":  func(string) (*ir.Program, error) { return Decode(DecodeOptions{Head: 64}) },
+		"decode_128": func(string) (*ir.Program, error) { return Decode(DecodeOptions{}) },
+		"softmax":    func(string) (*ir.Program, error) { return Softmax(RowOptions{Columns: 16384}) },
+		"layer_norm": func(string) (*ir.Program, error) { return LayerNorm(RowOptions{Columns: 16384}) },
+	} {
+		for _, target := range []string{"sm_80", "sm_86", "sm_89", "sm_90a"} {
+			p, err := make(target)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := compile.Program(p, compile.Options{Arch: target})
+			if err != nil {
+				t.Fatalf("%s, %s: %v", name, target, err)
+			}
+			ptx, err := c.PTX()
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(t.TempDir(), "a.ptx")
+			if err := os.WriteFile(file, []byte(ptx), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.Command(ptxas, "-v", "-arch="+target, file, "-o", os.DevNull).CombinedOutput()
+			if err != nil {
+				t.Errorf("%s, %s: %v\n%s", name, target, err, out)
+				continue
+			}
+			if m := spills.FindSubmatch(out); m == nil || string(m[1]) != "0" || string(m[2]) != "0" {
+				t.Errorf("%s, %s spills:\n%s", name, target, out)
 			}
 		}
 	}
