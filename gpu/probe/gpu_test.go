@@ -4,12 +4,15 @@ import (
 	"context"
 	"errors"
 	"flag"
+	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/tests/record"
 )
 
@@ -99,12 +102,33 @@ func onGPU(t *testing.T, o Options) {
 
 // TestRecord reads what GPU runs proved and says which rows no longer hold for
 // the table as it is now. Stale rows are no failure: they wait for a GPU.
-func TestRecord(t *testing.T) {
+func TestRecord(t *testing.T) { checkRecord(t, "rows.json", code.Rows(), howTo) }
+
+const howToProxy = "on a machine with sm_90: CGO_ENABLED=0 go test -c -o probe.test ./gpu/probe && ./probe.test -test.run GPUProxyRows -test.v -record proxyrows.json -commit COMMIT, and put proxyrows.json in tests/record"
+
+// TestProxyRecord does the same for the rows of the asynchronous proxy and of
+// clusters.
+func TestProxyRecord(t *testing.T) {
+	if _, err := os.Stat(filepath.Join(need.Root(t), "tests", "record", "proxyrows.json")); err != nil {
+		t.Skip(howToProxy)
+	}
+	var ops []code.Op
+	for _, op := range code.ProxyRows() {
+		switch row := op.Row(); {
+		case row.Since > 90, op == code.OpUndef32, op == code.OpFenceProxyTensorMapRelease, op == code.OpFenceProxyTensorMapAcquire:
+		default:
+			ops = append(ops, op)
+		}
+	}
+	checkRecord(t, "proxyrows.json", ops, howToProxy)
+}
+
+func checkRecord(t *testing.T, file string, ops []code.Op, howTo string) {
 	now := map[string]string{}
-	for _, op := range code.Rows() {
+	for _, op := range ops {
 		now[op.String()] = Hash(op.Row())
 	}
-	rows := record.Read[recorded](t, "rows.json")
+	rows := record.Read[recorded](t, file)
 	stale, proved, problems := record.Check(rows, "row", now, howTo)
 	for _, err := range problems {
 		t.Error(err)
