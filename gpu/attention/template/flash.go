@@ -261,8 +261,8 @@ func Flash(o FlashOptions) (*ir.Program, error) {
 			copyNext("kn", gk, sk, j)
 			b.CopyAsyncCommitGroup()
 		}
-		// Few tiles need a mask. A second loop for them would be shorter in time, but
-		// blocks that are in different loops throw each other's code out of the cache.
+		// Few tiles need a mask. One loop with a branch is half the code of two loops, and
+		// leaves registers that two loops spill.
 		b.If(j.GreaterEqual(whole), func() {
 			column := b.Indices("column", index, build.Dim(1))
 			if o.Causal {
