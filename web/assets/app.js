@@ -462,7 +462,8 @@ class Picture {
     });
     this.stage.addEventListener("pointerleave", () => { this.shown = -1; this.view.dark(); });
     this.stage.addEventListener("click", (e) => {
-      const j = this.find(e);
+      let j = this.find(e);
+      if (j < 0) j = this.shown ?? -1; // clicks have whole pixels, and some bars few of them
       if (j >= 0) this.pin(j);
     });
     this.canvas.addEventListener("keydown", (e) => this.key(e));
