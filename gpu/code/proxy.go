@@ -83,6 +83,7 @@ const (
 	OpWgmmaCommit
 	OpWgmmaWait
 	OpUndef32
+	OpOwn32
 	OpSetMaxRegInc
 	OpSetMaxRegDec
 	OpElectSync
@@ -173,7 +174,7 @@ var proxyRows = func() []Row {
 			rows = append(rows, wgmmaRow(f, regs))
 		}
 	}
-	return rows
+	return append(rows, tcgen05Rows()...)
 }()
 
 var proxyNames = func() map[string]Op {

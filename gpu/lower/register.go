@@ -24,7 +24,12 @@ func allocateRegister(l *lowerer, in *ir.Instr) {
 	data := append(dtype.Pack(t.Elem.Bits(), codes), 0, 0, 0)
 	words := make([]code.Value, wordsOf(t))
 	for j := range words {
-		words[j] = l.Const32(int64(dtype.Get(data, 32, j)))
+		bits := int64(dtype.Get(data, 32, j))
+		if slices.Contains(l.sums, in.Out[0]) { // products change each word in its place
+			words[j] = l.Op(code.OpOwn32, []int64{bits})
+		} else {
+			words[j] = l.Const32(bits)
+		}
 	}
 	l.env[in.Out[0]] = val{words: words}
 }

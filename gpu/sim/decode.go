@@ -147,7 +147,7 @@ func (d *decoder) instr(in *code.Instr) {
 			}
 			defer d.copies(in.Out, in.In, in.Pos)
 		}
-		if in.Op.Proxied() && in.Op != code.OpUndef32 {
+		if in.Op.Proxied() && in.Op != code.OpUndef32 && in.Op != code.OpOwn32 {
 			d.p.clocked = true
 			if row.Class == code.Barrier || row.Class == code.Proxy {
 				i.kind = kProxy
@@ -166,7 +166,7 @@ func (d *decoder) instr(in *code.Instr) {
 			i.out[k] = d.reg(v)
 		}
 		switch in.Op {
-		case code.OpConstPred, code.OpConst16, code.OpConst32, code.OpConst64:
+		case code.OpConstPred, code.OpConst16, code.OpConst32, code.OpConst64, code.OpOwn32:
 			i.kind = kConst
 		case code.OpPrefetchL2, code.OpFenceGPU, code.OpGridDepWait, code.OpGridDepLaunch: // launches run one after the other
 			i.kind = kFence

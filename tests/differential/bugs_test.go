@@ -29,7 +29,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 				}
 			}
 		}
-		findings, err := device.Sanitize(context.Background(), l.Program, l.Args, "sm_80")
+		findings, err := device.Sanitize(context.Background(), l.Program, l.Args, max("sm_80", l.Needs))
 		if err != nil {
 			t.Errorf("%s: %v", l.Name, err)
 			continue

@@ -266,13 +266,12 @@ func waitBarrier(m *Machine, in *ir.Instr) error {
 	b := x.b
 	switch {
 	case x.phase == b.phase:
-		if !m.wait() {
-			return nil
-		}
-		if b.bytes != 0 {
+		return m.waitFor(func() error {
+			if b.bytes == 0 {
+				return problem(in.Pos, "Run.E20", "let every way through the program arrive as often as count says, and wait for no turn that nobody fills", "nobody who can run will complete turn %d of %s: it has %d of %d arrivals", x.number, x.name, b.arrived, x.t.barriers.count)
+			}
 			return problem(in.Pos, "Run.E21", "let ArriveExpectTxBarrier expect the bytes of all copies of the turn", "nobody will complete turn %d of %s: %d of %d arrivals, and %s", x.number, x.name, b.arrived, x.t.barriers.count, bytesText(b.bytes))
-		}
-		return problem(in.Pos, "Run.E20", "let every way through the program arrive as often as count says, and wait for no turn that nobody fills", "nobody who can run will complete turn %d of %s: it has %d of %d arrivals", x.number, x.name, b.arrived, x.t.barriers.count)
+		})
 	case x.phase != b.phase-1:
 		return m.present(in, x, "waits for")
 	}

@@ -16,6 +16,7 @@ type peer struct {
 	order   order
 	smem    sharedMemory
 	idle    bool // all its strands wait
+	stuck   stuck
 	syncing bool // it has come to a barrier of the cluster
 	syncAt  int64
 	done    bool
@@ -80,7 +81,7 @@ func (m *Machine) enterCluster(n int) {
 }
 
 func (m *Machine) save(p *peer) {
-	*p = peer{block: m.block, frames: m.frames, vars: m.vars, strands: m.strands, cur: m.cur, order: m.order, smem: m.smem, idle: m.idle, syncing: m.syncing, syncAt: m.syncAt, done: p.done}
+	*p = peer{block: m.block, frames: m.frames, vars: m.vars, strands: m.strands, cur: m.cur, order: m.order, smem: m.smem, idle: m.idle, stuck: m.stuck, syncing: m.syncing, syncAt: m.syncAt, done: p.done}
 }
 
 // load lets the block of a rank run. The clock and what is published go on.
@@ -88,7 +89,7 @@ func (m *Machine) load(rank int) {
 	p := &m.cluster[rank]
 	epoch, published := m.order.epoch, m.order.published
 	m.rank, m.block, m.frames, m.vars, m.strands, m.cur, m.order, m.smem = rank, p.block, p.frames, p.vars, p.strands, p.cur, p.order, p.smem
-	m.idle, m.syncing, m.syncAt = p.idle, p.syncing, p.syncAt
+	m.idle, m.stuck, m.syncing, m.syncAt = p.idle, p.stuck, p.syncing, p.syncAt
 	m.order.epoch, m.order.published = max(epoch, m.order.epoch), published
 }
 
@@ -219,10 +220,9 @@ func clusterSynchronize(m *Machine, in *ir.Instr) error {
 		}
 	}
 	if m.syncAt == g.phase {
-		if m.wait() {
-			return problem(in.Pos, "Run.E20", "let all blocks of a cluster come to the same barriers", "nobody who can run will come to this barrier of the cluster: %d of %d blocks are there", g.count, m.prog.ClusterSize())
-		}
-		return nil
+		return m.waitFor(func() error {
+			return problem(in.Pos, "Run.E20", "let all blocks of a cluster come to the same barriers", "nobody who can run will come to this barrier of the cluster: %d of %d blocks are there", m.gathering.count, m.prog.ClusterSize())
+		})
 	}
 	m.syncing = false
 	m.acquire(g.gives)

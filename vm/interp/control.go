@@ -15,6 +15,7 @@ type strand struct {
 	parent   int
 	children int // groups it waits for
 	blocked  bool
+	stuck    stuck
 	dead     bool
 }
 
@@ -126,6 +127,47 @@ func (m *Machine) wait() (alone bool) {
 	}
 	m.idle = true
 	return m.othersIdle()
+}
+
+// stuck is what a set of threads waits for, and since which statement.
+type stuck struct {
+	since int64
+	why   func() error
+}
+
+// waitFor is [Machine.wait] with the reason. Where nobody can go on it is the reason of
+// those that have waited longest: what the others wait for is theirs to give.
+func (m *Machine) waitFor(why func() error) error {
+	mine := &m.stuck
+	first := !m.idle
+	if len(m.strands) > 0 {
+		mine, first = &m.strands[m.cur].stuck, !m.strands[m.cur].blocked
+	}
+	if first {
+		*mine = stuck{m.steps, why}
+	}
+	if !m.wait() {
+		return nil
+	}
+	oldest := *mine
+	look := func(s stuck, waits bool) {
+		if waits && s.why != nil && s.since < oldest.since {
+			oldest = s
+		}
+	}
+	for _, s := range m.strands {
+		look(s.stuck, s.blocked && !s.dead)
+	}
+	for r, p := range m.cluster {
+		if r == m.rank || p.done {
+			continue
+		}
+		look(p.stuck, len(p.strands) == 0)
+		for _, s := range p.strands {
+			look(s.stuck, s.blocked && !s.dead)
+		}
+	}
+	return oldest.why()
 }
 
 // leaveLoop ends the innermost loop, or its present turn.

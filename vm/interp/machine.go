@@ -91,6 +91,7 @@ type state struct {
 	gathering gathering
 	rank      int
 	idle      bool
+	stuck     stuck
 	syncing   bool
 	syncAt    int64
 	steps     int64
