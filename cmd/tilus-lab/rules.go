@@ -9,6 +9,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/kernel/cell"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
 	"github.com/tilus-lab/tilus-lab/vm/infer"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -25,7 +26,7 @@ func rules() []ir.RuleDoc {
 	for _, r := range layout.Rules {
 		all = append(all, ir.RuleDoc{Code: r.Code, Text: r.Text})
 	}
-	for _, r := range slices.Concat(dtype.Rules, array.Rules, cute.Rules, linear.Rules, notation.Rules, bank.Rules) {
+	for _, r := range slices.Concat(dtype.Rules, array.Rules, cute.Rules, linear.Rules, notation.Rules, bank.Rules, hlo.Rules) {
 		all = append(all, ir.RuleDoc(r))
 	}
 	all = append(all, infer.Problems...)
