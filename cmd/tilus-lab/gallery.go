@@ -17,8 +17,8 @@ func newGallery() *cobra.Command {
 	return &cobra.Command{
 		Use:   "gallery DIR",
 		Short: "Draw one of each picture",
-		Long: `Draw one of each picture into DIR, as SVG, PNG, PDF, TikZ (.tex), JSON, CSV,
-Markdown and plain text, the first one also in every palette on every theme, and
+		Long: `Draw one of each picture into DIR, as SVG, PNG, PDF, TikZ (.tex) and, where it is a
+table of cells, JSON, CSV, Markdown and plain text, the tensor view also in every palette on every theme, and
 write an index.html that shows them. DIR is made if it does not exist; files of
 the same names are replaced.`,
 		Example: `  tilus-lab gallery /tmp/gallery`,
@@ -28,8 +28,11 @@ the same names are replaced.`,
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}
-			examples := slices.Concat(layoutviz.Gallery(), theatre.Gallery(), timeline.Gallery())
-			first := examples[0]
+			// Pictures of machines at work are no tables of cells.
+			machines := slices.Concat(theatre.Gallery(), timeline.Gallery())
+			drawn := []string{"svg", "png", "pdf", "tikz"}
+			examples := slices.Concat(machines, layoutviz.Gallery())
+			first := layoutviz.Gallery()[0]
 			for _, o := range layoutviz.Looks() {
 				examples = append(examples, layoutviz.Example{
 					Name: "look-" + o.Theme + "-" + o.Palette,
@@ -38,12 +41,15 @@ the same names are replaced.`,
 				})
 			}
 			var names, docs []string
-			for _, x := range examples {
+			for i, x := range examples {
 				p, err := x.Draw(layoutviz.Options{})
 				if err != nil {
 					return fmt.Errorf("gallery: %s: %w", x.Name, err)
 				}
 				for _, f := range layoutviz.Formats() {
+					if i < len(machines) && !slices.Contains(drawn, f.Name) {
+						continue
+					}
 					out, err := f.Encode(p)
 					if err != nil {
 						return fmt.Errorf("gallery: %s as %s: %w", x.Name, f.Name, err)
