@@ -105,8 +105,9 @@ func appliedToScalars(m *hlo.Module, c *hlo.Computation) bool {
 const InlineLimit = 4000
 
 // Inlined decides for every part whether its function is put into its callers in place
-// of the calls: always where it only moves elements; otherwise where it has one caller,
-// which calls it once, and the result is not too long. Why says the reason.
+// of the calls: always where it only moves elements; otherwise where each caller calls it
+// once, the results are not too long, and it has one caller or calls a function that
+// every caller calls too. Why says the reason.
 func (p *Partition) Inlined() (inline []bool, why []string) {
 	inline, why = make([]bool, len(p.Parts)), make([]string, len(p.Parts))
 	size := make([]int, len(p.Parts))
@@ -126,14 +127,8 @@ func (p *Partition) Inlined() (inline []bool, why []string) {
 			continue
 		case q.NoCompute:
 			inline[i], why[i] = true, "it only moves elements"
-		case len(callers[i]) > 1:
-			why[i] = fmt.Sprintf("%d functions call it", len(callers[i]))
-		case callers[i][0].Calls[q] > 1:
-			why[i] = fmt.Sprintf("%s calls it %d times", callers[i][0].Name, callers[i][0].Calls[q])
-		case size[i]+size[callers[i][0].ID] > InlineLimit:
-			why[i] = fmt.Sprintf("its caller would have more than %d operations", InlineLimit)
 		default:
-			inline[i], why[i] = true, "one function calls it once"
+			inline[i], why[i] = worth(q, callers[i], size)
 		}
 		if inline[i] {
 			for _, c := range callers[i] {
@@ -142,4 +137,25 @@ func (p *Partition) Inlined() (inline []bool, why []string) {
 		}
 	}
 	return inline, why
+}
+
+// worth says whether a part that computes something is put into its callers.
+func worth(q *Part, callers []*Part, size []int) (bool, string) {
+	for _, c := range callers {
+		if n := c.Calls[q]; n > 1 {
+			return false, fmt.Sprintf("%s calls it %d times", c.Name, n)
+		}
+		if size[q.ID]+size[c.ID] > InlineLimit {
+			return false, fmt.Sprintf("%s would have more than %d operations", c.Name, InlineLimit)
+		}
+	}
+	if len(callers) == 1 {
+		return true, "one function calls it once"
+	}
+	for third := range q.Calls {
+		if !slices.ContainsFunc(callers, func(c *Part) bool { return c.Calls[third] == 0 }) {
+			return true, "its callers call " + third.Name + " too"
+		}
+	}
+	return false, fmt.Sprintf("%d functions call it", len(callers))
 }

@@ -38,7 +38,7 @@ func TestTransposesMoveEverythingOnce(t *testing.T) {
 	seen := map[string]int{}
 	n := 150
 	if testing.Short() {
-		n = 40
+		n = 100
 	}
 	for range n {
 		rank := 2 + r.IntN(3)

@@ -23,11 +23,9 @@ type Options struct {
 
 type drawer struct {
 	*rand.Rand
-	o     Options
-	b     *hlo.Builder
-	pool  []*hlo.Instruction
-	used  map[*hlo.Instruction]bool
-	start *hlo.Instruction
+	o    Options
+	b    *hlo.Builder
+	pool []*hlo.Instruction
 }
 
 // Fusion draws the module of a seed.
@@ -41,7 +39,7 @@ func Fusion(seed uint64, o Options) (*hlo.Module, error) {
 	if o.Types == nil {
 		o.Types = []hlo.Type{hlo.F32, hlo.BF16, hlo.F16, hlo.S32, hlo.S8, hlo.Pred}
 	}
-	d := &drawer{Rand: rand.New(rand.NewPCG(seed, 0x686c6f)), o: o, b: hlo.NewBuilder("random"), used: map[*hlo.Instruction]bool{}}
+	d := &drawer{Rand: rand.New(rand.NewPCG(seed, 0x686c6f)), o: o, b: hlo.NewBuilder("random")}
 	for range 1 + d.IntN(3) {
 		d.pool = append(d.pool, d.b.Param(d.shape()))
 	}

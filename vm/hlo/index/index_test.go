@@ -1,0 +1,104 @@
+package index
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/vm/affine"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
+)
+
+func entry(t *testing.T, body string) *hlo.Computation {
+	t.Helper()
+	m, err := hlo.Parse("t", "ENTRY e {\n"+body+"\n}")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return m.Entry
+}
+
+// TestRuntimeSources: a runtime variable keeps its own source when slices at run time
+// follow each other; a start out of range stays, since it is clamped.
+func TestRuntimeSources(t *testing.T) {
+	c := entry(t, `p = f32[100] parameter(0)
+ a = s32[] parameter(1)
+ b = s32[] parameter(2)
+ x = f32[50] dynamic-slice(p, a), dynamic_slice_sizes={50}
+ ROOT y = f32[10] dynamic-slice(x, b), dynamic_slice_sizes={10}`)
+	x := Group(c, c.Root)[c.Params[0]][0]
+	if len(x.Runtime) != 2 {
+		t.Fatalf("%s", x)
+	}
+	for i, want := range []struct {
+		source string
+		hi     int64
+	}{{"a", 50}, {"b", 40}} {
+		if x.Runtime[i].Source.Name != want.source || x.Map.Runtime[i].Range.Hi != want.hi {
+			t.Errorf("rt%d is %s in %s", i, x.Runtime[i].Source.Name, x.Map.Runtime[i].Range)
+		}
+	}
+	for _, c := range []struct{ start, want string }{
+		{"c = s32[] constant(7)", "(d0) -> (d0 + 7), domain: d0 in [0, 9]"},
+		{"c = s32[] constant(91)", "rt0 in [0, 90]"},
+		{"c = s32[] constant(-1)", "rt0 in [0, 90]"},
+	} {
+		e := entry(t, " p = f32[100] parameter(0)\n "+c.start+"\n ROOT y = f32[10] dynamic-slice(p, c), dynamic_slice_sizes={10}")
+		if got := Group(e, e.Root)[e.Params[0]][0].String(); !strings.Contains(got, c.want) {
+			t.Errorf("%s gives %s", c.start, got)
+		}
+	}
+}
+
+// TestReshapes: every pair of shapes of 24 elements leads to the element at the same
+// row-major place.
+func TestReshapes(t *testing.T) {
+	shapes := [][]int{{24}, {1, 24}, {2, 12}, {2, 3, 4}, {4, 6}, {3, 8}, {24, 1}, {2, 1, 12}, {6, 2, 2}, {1, 3, 1, 8}}
+	for _, from := range shapes {
+		for _, into := range shapes {
+			m := Reshaped(from, into)
+			err := m.Points(1000, func(dims, _, results []int64) error {
+				a, b := int64(0), int64(0)
+				for i, v := range dims {
+					a = a*int64(from[i]) + v
+				}
+				for i, v := range results {
+					b = b*int64(into[i]) + v
+				}
+				if a != b {
+					return fmt.Errorf("%v leads to %v", dims, results)
+				}
+				return nil
+			})
+			if err != nil {
+				t.Errorf("%v to %v: %v (%s)", from, into, err, m)
+			}
+			if err := m.Bijective(into); err != nil {
+				t.Errorf("%v to %v: %v", from, into, err)
+			}
+		}
+	}
+	if m := Reshaped([]int{0, 4}, []int{4, 0}); !m.KnownEmpty() {
+		t.Errorf("nothing to nothing is %s", m)
+	}
+}
+
+// TestBitcastKeepsBytes: the offset in memory is the same on both sides.
+func TestBitcastKeepsBytes(t *testing.T) {
+	layouts := [][]int{nil, {0, 1, 2}, {1, 0, 2}, {0, 2, 1}, {1, 2, 0}}
+	for _, la := range layouts {
+		for _, lb := range layouts {
+			for _, dims := range [][]int{{2, 3, 4}, {4, 3, 2}, {1, 6, 4}} {
+				a := hlo.Shape{Type: hlo.F32, Dims: []int{2, 3, 4}, Layout: la}
+				b := hlo.Shape{Type: hlo.F32, Dims: dims, Layout: lb}
+				through, err := affine.Compose(Bitcast(a, b), Offset(b))
+				if err != nil {
+					t.Fatal(err)
+				}
+				if err := affine.Same(through, Offset(a)); err != nil {
+					t.Errorf("%s to %s: %v", a, b, err)
+				}
+			}
+		}
+	}
+}
