@@ -298,6 +298,8 @@ func rowFuncs(op code.Op, name string) []*code.Func {
 			switch {
 			case strings.Contains(row.Name, ".parity"):
 				all = []uint64{0, 1}
+			case strings.Contains(row.Name, "alloc"):
+				all = []uint64{32}
 			case row.Class == code.Proxy || row.Addr != nil: // numbers of bytes and arrivals
 				all = []uint64{16}
 			}

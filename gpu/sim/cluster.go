@@ -32,6 +32,7 @@ type job struct {
 	pos  diag.Pos
 	op   code.Op
 	land func() *diag.Problem
+	step func() *diag.Problem // of a pipe: what lands when its turn comes
 }
 
 func newCluster(m *machine) *cluster {
@@ -75,7 +76,7 @@ func (c *cluster) start(u int) {
 		b.ledger.reset(len(b.shared.data), c.m.opt.Fast)
 		b.extra = nil
 		b.issued = [8][]uint64{}
-		b.over = false
+		b.over, b.tensor = false, nil
 		for _, w := range b.warps {
 			w.index = c.comps
 			c.comps++
@@ -83,7 +84,7 @@ func (c *cluster) start(u int) {
 			w.clock.set(w.index, begun+1)
 			w.came, w.passed, w.products = 0, 0, 0
 			w.bulk = [lanes]bulkGroups{}
-			w.flights = flights{fence: -1}
+			w.flights, w.loads = flights{fence: -1}, nil
 			if c.m.prog.products {
 				w.wrote, w.flying = make([]int64, c.m.prog.regs), make([]int16, c.m.prog.regs)
 			}
@@ -312,6 +313,11 @@ func (c *cluster) ended(b *block) *diag.Problem {
 					}
 				}
 			}
+		}
+	}
+	if b.tensor != nil {
+		if p := b.tensor.left(b); p != nil {
+			return p
 		}
 	}
 	for comp, r := range b.ledger.remote {

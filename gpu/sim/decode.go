@@ -1,6 +1,9 @@
 package sim
 
 import (
+	"slices"
+	"strings"
+
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 )
@@ -146,6 +149,13 @@ func (d *decoder) instr(in *code.Instr) {
 				i.more = append(i.more, d.reg(v))
 			}
 			defer d.copies(in.Out, in.In, in.Pos)
+		}
+		if strings.HasPrefix(row.Name, "tcgen05.ld.") || strings.HasPrefix(row.Name, "tcgen05.st.") {
+			d.p.products = true
+			i.nin, i.nout = 1, 0
+			for _, v := range append(slices.Clone(in.Out), in.In[1:]...) {
+				i.more = append(i.more, d.reg(v))
+			}
 		}
 		if in.Op.Proxied() && in.Op != code.OpUndef32 && in.Op != code.OpOwn32 {
 			d.p.clocked = true

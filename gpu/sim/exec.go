@@ -25,6 +25,7 @@ type block struct {
 	extra  map[[2]int64]*arrivals // at barriers of thread groups, of warps that do not wait
 	issued [8][]uint64            // products of each warpgroup
 	over   bool
+	tensor *tensorMemory // nil until it is used
 }
 
 // arrivals is what bar.arrive brought to a barrier.
@@ -59,6 +60,7 @@ type warp struct {
 	flights        flights
 	wrote          []int64 // step of the last write of each register
 	flying         []int16 // products in flight that use each register
+	loads          []int32 // registers that loads of tensor memory give
 }
 
 type frame struct{ saved, other uint32 }

@@ -262,13 +262,17 @@ func (s *ledger) hold(j *job, at, size uint64) {
 
 // free ends hold: the bytes count as read by a lane now.
 func (s *ledger) free(w *warp, lane int, at, size uint64) {
+	s.freeAs(w, w.reader(lane), at, size)
+}
+
+// freeAs is free where who knows of the read is not the lane.
+func (s *ledger) freeAs(w *warp, me reader, at, size uint64) {
 	if s.marks == nil {
 		return
 	}
 	for g := at / 16; g*16 < at+size; g++ {
 		s.busy[g].users--
 	}
-	me := w.reader(lane)
 	for j := at; j < at+size; j++ {
 		w.readBy(s, &s.marks[j], me)
 	}

@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"strings"
+
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 )
 
@@ -40,6 +42,8 @@ func (w *warp) proxy(i *inst) (waits bool) {
 		return w.clusterBarrier(i)
 	default:
 		switch {
+		case strings.HasPrefix(i.row.Name, "tcgen05."):
+			return w.tensorCore(i)
 		case i.group != nil:
 			w.group(i)
 		case i.class == code.Proxy:

@@ -1,0 +1,59 @@
+package code
+
+import "fmt"
+
+// This file holds the rows of tcgen05, the fifth generation of tensor cores (sm_100a):
+// products whose sums lie in tensor memory, which is 128 lanes of 512 columns of 32
+// bits, addressed as lane·2^16 + column. They are assembled and simulated, and have
+// not been seen on hardware.
+
+const srcTcgen05 = "PTX ISA 9.7.16 tcgen05; not seen on hardware"
+
+func tc05(name, ptx, doc string, class Class, out []Type, in ...Type) Row {
+	return Row{Name: "tcgen05." + name, In: in, Out: out, Class: class, PTX: ptx, Since: 100, Target: "sm_100a", ISA: "8.6", Doc: doc, Source: srcTcgen05}
+}
+
+// tcgen05Rows are the rows; [Lookup] finds them by name.
+func tcgen05Rows() []Row {
+	alloc := tc05("alloc", "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 {mem}, {a1#}", "takes b columns of tensor memory, a power of two from 32 on, waits until they are there, and writes their address to the shared address a", Barrier, nil, B32, B32)
+	alloc.Imm, alloc.Addr = []ImmKind{ImmOffset}, firstShared
+	commit := tc05("commit", "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 {mem}", "arrives once at the barrier when all products and copies of this thread so far have ended", Proxy, nil, B32)
+	commit.Imm, commit.Addr = []ImmKind{ImmOffset}, firstShared
+	rows := []Row{
+		alloc,
+		tc05("dealloc", "tcgen05.dealloc.cta_group::1.sync.aligned.b32 {a0}, {a1#}", "gives the b columns at a back", Barrier, nil, B32, B32),
+		tc05("relinquish_alloc_permit", "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned", "the block takes no more tensor memory", Barrier, nil),
+		commit,
+		tc05("fence::before_thread_sync", "tcgen05.fence::before_thread_sync", "orders the thread's accesses of tensor memory before what is behind a barrier", Barrier, nil),
+		tc05("fence::after_thread_sync", "tcgen05.fence::after_thread_sync", "orders the thread's accesses of tensor memory behind what is before a barrier", Barrier, nil),
+		tc05("wait::st", "tcgen05.wait::st.sync.aligned", "waits until the thread's stores to tensor memory have ended", Barrier, nil),
+	}
+	wait := tc05("wait::ld", "tcgen05.wait::ld.sync.aligned", "waits until the thread's loads from tensor memory have ended. Takes any number of b32, what loads gave, and gives them back as they are then", Barrier, nil)
+	wait.Through = true
+	rows = append(rows, wait)
+	for _, kind := range []string{"f16", "tf32", "f8f6f4", "i8"} {
+		text := "begins D = A · B + D, or without D where enable-d is false, of a size and types that the instruction descriptor says; D lies in tensor memory at a"
+		rows = append(rows,
+			tc05("mma.ss."+kind, "tcgen05.mma.cta_group::1.kind::"+kind+" [{a0}], {a1}, {a2}, {a3}, {a4}", text+", A and B at shared descriptors b and c", Proxy, nil, B32, B64, B64, B32, Pred),
+			tc05("mma.ts."+kind, "tcgen05.mma.cta_group::1.kind::"+kind+" [{a0}], [{a1}], {a2}, {a3}, {a4}", text+", A in tensor memory at b, B at the shared descriptor c", Proxy, nil, B32, B32, B64, B32, Pred))
+	}
+	for _, s := range []struct {
+		shape string
+		per   int // registers of x1
+	}{{"32x32b", 1}, {"16x64b", 1}, {"16x128b", 2}, {"16x256b", 4}} {
+		for n := 1; n*s.per <= 128; n *= 2 {
+			words := b32s[:n*s.per]
+			r := tc05(fmt.Sprintf("ld.%s.x%d", s.shape, n), fmt.Sprintf("tcgen05.ld.sync.aligned.%s.x%d.b32 {outs}, [{a0}]", s.shape, n), "begins to load from tensor memory; the results may be read behind tcgen05.wait::ld", Barrier, words, B32)
+			rows = append(rows, r)
+			list := "{a1}"
+			for k := 2; k <= len(words); k++ {
+				list += fmt.Sprintf(", {a%d}", k)
+			}
+			rows = append(rows, tc05(fmt.Sprintf("st.%s.x%d", s.shape, n), fmt.Sprintf("tcgen05.st.sync.aligned.%s.x%d.b32 [{a0}], {%s}", s.shape, n, list), "begins to store to tensor memory; ended behind tcgen05.wait::st", Barrier, nil, append([]Type{B32}, words...)...))
+		}
+	}
+	for _, shape := range []string{"128x256b", "128x128b"} {
+		rows = append(rows, tc05("cp."+shape, "tcgen05.cp.cta_group::1."+shape+" [{a0}], {a1}", "begins to copy from the shared descriptor b to tensor memory at a", Proxy, nil, B32, B64))
+	}
+	return rows
+}
