@@ -43,6 +43,13 @@ const (
 	Sine
 	Cosine
 	Tan
+	Acos
+	Acosh
+	Asin
+	Asinh
+	Atanh
+	Cosh
+	Sinh
 	Floor
 	Ceil
 	RoundEven
@@ -132,6 +139,13 @@ var opRows = [...]OpRow{
 	Sine:                 {"sine", Elementwise, 1, "f", nil, "the sine"},
 	Cosine:               {"cosine", Elementwise, 1, "f", nil, "the cosine"},
 	Tan:                  {"tan", Elementwise, 1, "f", nil, "the tangent"},
+	Acos:                 {"acos", Elementwise, 1, "f", nil, "the arc cosine"},
+	Acosh:                {"acosh", Elementwise, 1, "f", nil, "the inverse hyperbolic cosine"},
+	Asin:                 {"asin", Elementwise, 1, "f", nil, "the arc sine"},
+	Asinh:                {"asinh", Elementwise, 1, "f", nil, "the inverse hyperbolic sine"},
+	Atanh:                {"atanh", Elementwise, 1, "f", nil, "the inverse hyperbolic tangent"},
+	Cosh:                 {"cosh", Elementwise, 1, "f", nil, "the hyperbolic cosine"},
+	Sinh:                 {"sinh", Elementwise, 1, "f", nil, "the hyperbolic sine"},
 	Floor:                {"floor", Elementwise, 1, "f", nil, "rounded down"},
 	Ceil:                 {"ceil", Elementwise, 1, "f", nil, "rounded up"},
 	RoundEven:            {"round-nearest-even", Elementwise, 1, "f", nil, "the nearest whole number, ties to even"},

@@ -23,6 +23,7 @@ var real = map[hlo.Op]func(float64) float64{
 	hlo.Logistic: func(x float64) float64 { return 1 / (1 + math.Exp(-x)) },
 	hlo.Rsqrt:    func(x float64) float64 { return 1 / math.Sqrt(x) },
 	hlo.Cbrt:     math.Cbrt, hlo.Sine: math.Sin, hlo.Cosine: math.Cos, hlo.Tan: math.Tan, hlo.RoundAway: math.Round,
+	hlo.Acos: math.Acos, hlo.Acosh: math.Acosh, hlo.Asin: math.Asin, hlo.Asinh: math.Asinh, hlo.Atanh: math.Atanh, hlo.Cosh: math.Cosh, hlo.Sinh: math.Sinh,
 }
 
 // Sequence is the name of the sequence of vm/dtype that defines an operation on f32,
