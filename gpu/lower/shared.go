@@ -229,6 +229,10 @@ func (l *lowerer) checkIndex(e ir.Expr, room int64) {
 var sharedLoads = map[int]code.Op{8: code.OpLdSharedB8, 16: code.OpLdSharedB16, 32: code.OpLdSharedB32, 64: code.OpLdSharedV2B32, 128: code.OpLdSharedV4B32}
 var sharedStores = map[int]code.Op{8: code.OpStSharedB8, 16: code.OpStSharedB16, 32: code.OpStSharedB32, 64: code.OpStSharedV2B32, 128: code.OpStSharedV4B32}
 
+// clusterLoads and clusterStores reach the memory of another block.
+var clusterLoads = map[int]code.Op{32: code.OpLdClusterB32, 64: code.OpLdClusterV2B32, 128: code.OpLdClusterV4B32}
+var clusterStores = map[int]code.Op{32: code.OpStClusterB32, 64: code.OpStClusterV2B32, 128: code.OpStClusterV4B32}
+
 // whole reports that every run can be moved in bytes; else the instruction is
 // refused.
 func (l *lowerer) whole(in *ir.Instr, width int, runs []shared.Run) bool {
@@ -247,7 +251,10 @@ func loadShared(l *lowerer, in *ir.Instr) {
 	s := l.env[in.In[0].Var()].shared
 	p := l.part(in, s, in.Dims(len(s.Dims), len(dims)), dims)
 	x := shared.Place(l.Thread, p, v.Type.Layout)
-	if words := x.LoadMatrices(v.Type, l.warps()); words != nil {
+	loads, far := sharedLoads, in.Attr("rank")
+	if far != nil {
+		loads = clusterLoads
+	} else if words := x.LoadMatrices(v.Type, l.warps()); words != nil {
 		l.env[v] = val{words: words}
 		return
 	}
@@ -260,11 +267,18 @@ func loadShared(l *lowerer, in *ir.Instr) {
 	source := make([]thread.Field, slots)
 	for _, r := range runs {
 		addr, offset := x.Of(r)
+		if far != nil {
+			addr = l.Op(code.OpMapa, nil, addr, l.index(far.Exprs[0]))
+		}
 		n := len(r.Slots) * s.Width
 		words := make([]code.Value, (n+31)/32)
 		for pos := 0; pos < n; {
 			w := thread.ChunkBits(r.Align, pos, n)
-			for i, got := range l.Emit(sharedLoads[w], []int64{offset + int64(pos/8)}, addr) {
+			if loads[w] == 0 {
+				l.refuse(in.Pos, "Lower.E9", "accesses of %d bits do not reach another block", w)
+				return
+			}
+			for i, got := range l.Emit(loads[w], []int64{offset + int64(pos/8)}, addr) {
 				if w == 16 {
 					got = l.Op(code.OpZext16, nil, got)
 				}
@@ -287,7 +301,10 @@ func storeShared(l *lowerer, in *ir.Instr) {
 	s := l.env[in.In[0].Var()].shared
 	x := shared.Place(l.Thread, l.part(in, s, in.Dims(len(s.Dims), len(dims)), dims), v.Type.Layout)
 	owner, replicas := l.FirstHolder(v.Type.Layout)
-	if !replicas && l.opt.Arch.Capability() >= 90 && x.StoreMatrices(v.Type, l.warps(), words) {
+	stores, far := sharedStores, in.Attr("rank")
+	if far != nil {
+		stores = clusterStores
+	} else if !replicas && l.opt.Arch.Capability() >= 90 && x.StoreMatrices(v.Type, l.warps(), words) {
 		return
 	}
 	runs := x.Runs()
@@ -297,15 +314,22 @@ func storeShared(l *lowerer, in *ir.Instr) {
 	for _, r := range runs {
 		data := l.Assemble(len(r.Slots), s.Width, func(i int) thread.Field { return thread.Field{Words: words, Pos: r.Slots[i] * s.Width} })
 		addr, offset := x.Of(r)
-		l.storeSharedRun(addr, offset, r.Align, len(r.Slots)*s.Width, owner, data)
+		if far != nil {
+			addr = l.Op(code.OpMapa, nil, addr, l.index(far.Exprs[0]))
+		}
+		l.storeSharedRun(in, stores, addr, offset, r.Align, len(r.Slots)*s.Width, owner, data)
 	}
 }
 
 // storeSharedRun stores n bits.
-func (l *lowerer) storeSharedRun(addr code.Value, offset, align int64, n int, guard code.Value, words []code.Value) {
+func (l *lowerer) storeSharedRun(in *ir.Instr, stores map[int]code.Op, addr code.Value, offset, align int64, n int, guard code.Value, words []code.Value) {
 	for pos := 0; pos < n; {
 		w := thread.ChunkBits(align, pos, n)
-		in := []code.Value{addr}
+		if stores[w] == 0 {
+			l.refuse(in.Pos, "Lower.E9", "accesses of %d bits do not reach another block", w)
+			return
+		}
+		args := []code.Value{addr}
 		for i := 0; i < w; i += 32 {
 			y := words[(pos+i)/32]
 			if s := (pos + i) % 32; s > 0 {
@@ -314,9 +338,9 @@ func (l *lowerer) storeSharedRun(addr code.Value, offset, align int64, n int, gu
 			if w == 16 {
 				y = l.Op(code.OpTrunc16, nil, y)
 			}
-			in = append(in, y)
+			args = append(args, y)
 		}
-		l.Guard(guard, sharedStores[w], []int64{offset + int64(pos/8)}, nil, in...)
+		l.Guard(guard, stores[w], []int64{offset + int64(pos/8)}, nil, args...)
 		pos += w
 	}
 }

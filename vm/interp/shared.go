@@ -39,7 +39,7 @@ type sharedTile struct {
 	set      int16 // of threads that allocated it
 	codes    []uint64
 	writer   []mark
-	readers  map[int16][]mark // by the set of threads that read
+	readers  map[those][]mark // by the set of threads that read
 	reading  []int16          // copies and products that still read; nil for none
 	barriers *barriers        // of AllocateBarrier
 	pending  []bool           // an asynchronous copy is on its way there
@@ -75,8 +75,8 @@ func (s sharedMemory) clone() sharedMemory {
 		u := *t
 		u.codes, u.writer, u.pending, u.reading = slices.Clone(t.codes), slices.Clone(t.writer), slices.Clone(t.pending), slices.Clone(t.reading)
 		u.readers, u.barriers = maps.Clone(t.readers), t.barriers.clone()
-		for set, r := range u.readers {
-			u.readers[set] = slices.Clone(r)
+		for by, r := range u.readers {
+			u.readers[by] = slices.Clone(r)
 		}
 		s.tiles[i] = &u
 	}
@@ -220,11 +220,23 @@ func (m *Machine) part(in *ir.Instr, s *shared, sizes []int) (*sharedTile, []int
 		return nil, nil, err
 	}
 	t, err := m.use(in, s)
-	return t, s.places(offset, dims, sizes), err
+	if err != nil {
+		return nil, nil, err
+	}
+	return t, s.places(offset, dims, sizes), nil
 }
 
 // use is the tile of a view that is used now.
 func (m *Machine) use(in *ir.Instr, s *shared) (*sharedTile, error) {
+	if in.Attr("rank") != nil {
+		mem, err := m.peerOf(in)
+		if err != nil {
+			return nil, err
+		}
+		if mem.block != m.block {
+			return mem.tiles[s.tile], nil
+		}
+	}
 	t := m.smem.tiles[s.tile]
 	for _, b := range t.before {
 		if !m.before(b.mark, someone) {
@@ -289,7 +301,7 @@ func loadShared(m *Machine, in *ir.Instr) error {
 	}
 	flat := m.flat(v)
 	slots := v.Type.Layout.Slots()
-	readers := t.readersOf(m.running())
+	readers := t.readersOf(m.self())
 	for i, e := range flat {
 		at, thread := places[e], i/slots
 		if !m.before(t.writer[at], thread) {
@@ -347,14 +359,14 @@ func (m *Machine) overwrites(in *ir.Instr, s *shared, t *sharedTile, dims []int,
 }
 
 // readersOf is who read the elements last, of a set of threads.
-func (t *sharedTile) readersOf(set int16) []mark {
-	r := t.readers[set]
+func (t *sharedTile) readersOf(by those) []mark {
+	r := t.readers[by]
 	if r == nil {
 		if t.readers == nil {
-			t.readers = map[int16][]mark{}
+			t.readers = map[those][]mark{}
 		}
 		r = make([]mark, len(t.codes))
-		t.readers[set] = r
+		t.readers[by] = r
 	}
 	return r
 }

@@ -162,7 +162,7 @@ func (m *Machine) read(r reading) {
 	if t == nil {
 		return
 	}
-	readers, now := t.readersOf(m.running()), m.several()
+	readers, now := t.readersOf(m.self()), m.several()
 	for _, at := range r.places {
 		t.reading[at]--
 		readers[at] = now

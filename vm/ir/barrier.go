@@ -52,7 +52,7 @@ var barrierRows = []*Op{
 		Name: "ArriveBarrier", Family: "barrier", Effects: WritesShared | Synchronizes,
 		Doc:   "Arrives at a barrier: once for each warp of the threads that run, once for a part of a warp. What those threads did before comes before what others do after a wait for the phase. With rank, the barrier is the one at the same place of another block of the cluster.",
 		In:    barrierIn(),
-		Attrs: []AttrSpec{{Name: "rank", Kind: AttrExprs, Doc: "[r]: the block of the cluster whose barrier is meant"}},
+		Attrs: []AttrSpec{attrRank},
 		Rules: []Rule{ruleBarrier(0), ruleTurn(1), ruleRank},
 		Since: "0.4", Source: ptxBarrier + ".arrive", Example: "ArriveBarrier(empty, k)",
 	},
@@ -62,7 +62,7 @@ var barrierRows = []*Op{
 		In:  barrierIn(),
 		Attrs: []AttrSpec{
 			{Name: "bytes", Kind: AttrNumber, Required: true, Doc: "how many bytes copies will bring"},
-			{Name: "rank", Kind: AttrExprs, Doc: "[r]: the block of the cluster whose barrier is meant"},
+			attrRank,
 		},
 		Rules: []Rule{ruleBarrier(0), ruleTurn(1), ruleRank,
 			{Text: fmt.Sprintf("bytes is a multiple of 16 from 16 to %d.", MaxBarrierBytes), Why: "Copies move units of 16 bytes; the count of a barrier has 20 bits.",
@@ -120,6 +120,8 @@ func ruleTurn(i int) Rule {
 		return nil
 	}}
 }
+
+var attrRank = AttrSpec{Name: "rank", Kind: AttrExprs, Doc: "[r]: the block of the cluster whose memory is meant; left out, the running one"}
 
 var ruleRank = Rule{Text: "rank, where it is given, is one expression, and the program has clusters.",
 	Check: func(p *Program, in *Instr) *Violation {
