@@ -25,7 +25,7 @@ var printed = map[string]struct {
 }{
 	"matmul_hopper_v0": {0, Schedule{M: 64, N: 64}}, "matmul_hopper_v1": {1, Schedule{M: 64, N: 64}}, "matmul_hopper_v2": {2, Schedule{M: 64, N: 64, Stages: 3}},
 	"matmul_hopper_v3": {3, Schedule{M: 128, N: 64, Stages: 3}}, "matmul_hopper_v4": {4, Schedule{M: 128, N: 64, Stages: 3}},
-	"matmul_hopper_v5": {5, Schedule{M: 128, N: 64, Stages: 3}}, "matmul_hopper_pingpong": {5, Schedule{M: 64, N: 64, Stages: 3, PingPong: true}},
+	"matmul_hopper_v5": {5, Schedule{M: 128, N: 64, Stages: 3, Cluster: 2}}, "matmul_hopper_pingpong": {5, Schedule{M: 64, N: 64, Stages: 3, Cluster: 2, PingPong: true}},
 	"matmul_hopper_f8": {3, Schedule{Type: dtype.F8E4M3, Out: dtype.BF16, M: 128, N: 64, Stages: 2}},
 }
 

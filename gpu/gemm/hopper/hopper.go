@@ -45,11 +45,11 @@ func Defaults(step int) Schedule {
 	if step >= 3 {
 		s.N, s.Consumers = 256, 2
 	}
-	if step >= 4 {
+	if step == 4 {
 		s.Cluster = 2
 	}
-	if step >= 5 {
-		s.Stages, s.Group, s.Parts = 4, 8, 4
+	if step >= 5 { // on an H200 clusters gain nothing at 8192³: the L2 cache serves both blocks
+		s.Group, s.Parts = 8, 4
 	}
 	return s
 }
@@ -69,13 +69,17 @@ func (s Schedule) fill(step int) (Schedule, error) {
 			s.Out = dtype.BF16
 		}
 	}
+	most := 1
+	if step >= 4 {
+		most = 4
+	}
 	for _, f := range []struct {
 		name          string
 		value         *int
 		usual, lo, hi int
 	}{
 		{"M", &s.M, d.M, 64, 256}, {"N", &s.N, d.N, 32, 256}, {"Stages", &s.Stages, d.Stages, min(d.Stages, 2), min(d.Stages, 2) * 4}, {"Parts", &s.Parts, d.Parts, 1, d.Parts * 2},
-		{"Consumers", &s.Consumers, d.Consumers, 1, d.Consumers * 3 / 2}, {"Cluster", &s.Cluster, d.Cluster, 1, d.Cluster * 2}, {"Group", &s.Group, d.Group, 1, 64},
+		{"Consumers", &s.Consumers, d.Consumers, 1, d.Consumers * 3 / 2}, {"Cluster", &s.Cluster, d.Cluster, 1, most}, {"Group", &s.Group, d.Group, 1, 64},
 	} {
 		if *f.value == 0 {
 			*f.value = f.usual
