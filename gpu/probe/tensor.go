@@ -28,7 +28,7 @@ type box struct {
 // boxes is the copies that a row of a rank is tried with: each swizzle, elements of
 // several sizes, boxes that stick out at both ends, steps between elements, places
 // that do not begin with the swizzle's pattern.
-func boxes(rank int, types []code.MapType, steps bool, v int) (all []box, bytes, shared int) {
+func boxes(rank int, types []code.MapType, load bool, v int) (all []box, bytes, shared int) {
 	bytes, shared = 64*v, 128*v
 	{
 		t := types[v%len(types)]
@@ -66,7 +66,9 @@ func boxes(rank int, types []code.MapType, steps bool, v int) (all []box, bytes,
 			case 1, 5:
 				c = extent - edge/2 - 1 // past the end
 			case 2, 6:
-				c = -1 - d%2
+				if c = -1 - d%2; !load { // only loads may begin before the tensor
+					c = 1 - d%2
+				}
 			case 3:
 				c = d
 			}
@@ -80,7 +82,7 @@ func boxes(rank int, types []code.MapType, steps bool, v int) (all []box, bytes,
 			}
 			b.coords = append(b.coords, c)
 		}
-		if steps && v == 4 && rank > 1 {
+		if load && v == 4 && rank > 1 {
 			m.ElementStrides = make([]int, rank)
 			for d := range m.ElementStrides {
 				m.ElementStrides[d] = 1
@@ -92,7 +94,8 @@ func boxes(rank int, types []code.MapType, steps bool, v int) (all []box, bytes,
 		}
 		m.Offset = affine.Const(int64(b.offset))
 		bytes += int(stride)
-		shared += (m.BoxBytes()+127)/128*128 + 128*(v%3+1)
+		row := m.Box[0] * size
+		shared += (m.BoxBytes()/row*max(row, []int{0, 32, 64, 128}[sw])+127)/128*128 + 128*(v%3+1)
 		all = append(all, b)
 	}
 	return all, (bytes + 63) / 64 * 64, (shared + 1023) / 1024 * 1024
@@ -100,9 +103,10 @@ func boxes(rank int, types []code.MapType, steps bool, v int) (all []box, bytes,
 
 // each calls f for the elements of a box: byte in shared memory and in the buffer, -1
 // outside of the tensor.
-func (b box) each(f func(shared, global int)) {
+func (b box) each(store bool, f func(shared, global int)) {
 	t := bank.TensorMap{ElementBytes: b.m.Type.Bytes(), Box: b.m.Box, ElementStrides: b.m.ElementStrides, Swizzle: b.m.Swizzle.String()}
 	index := make([]int, len(b.m.Box))
+	whole := 0 // of 16 bytes of which the first lie in the tensor, a store writes all
 	for {
 		global, inside := b.offset, true
 		for d, i := range index {
@@ -121,6 +125,11 @@ func (b box) each(f func(shared, global int)) {
 		}
 		if !inside {
 			global = -1
+		}
+		if per := 16 / t.ElementBytes; store && index[0]%per == 0 {
+			whole = global
+		} else if store && whole >= 0 {
+			global = whole + index[0]%per*t.ElementBytes
 		}
 		f(t.At(b.at, index...), global)
 		d := 0
@@ -314,7 +323,7 @@ func tensorLoad(op code.Op, rank int, word string, types []code.MapType, pick in
 		if word != "prefetch" {
 			for _, b := range all {
 				size := b.m.Type.Bytes()
-				b.each(func(at, from int) {
+				b.each(false, func(at, from int) {
 					element := make([]byte, size)
 					if from >= 0 {
 						element = data[from : from+size]
@@ -368,7 +377,7 @@ func tensorStore(op code.Op, rank int, word string, types []code.MapType, pick i
 			if !elem.IsFloat() {
 				continue
 			}
-			b.each(func(at, to int) {
+			b.each(true, func(at, to int) {
 				put(picture[at:], b.m.Type.Bytes(), 0, elem.Encode(float64(src.IntN(65)-32), false))
 				if to >= 0 {
 					put(data[to:], b.m.Type.Bytes(), 0, elem.Encode(float64(src.IntN(65)-32), false))
@@ -405,7 +414,7 @@ func tensorStore(op code.Op, rank int, word string, types []code.MapType, pick i
 		want := bytes.Clone(data)
 		for _, b := range all {
 			size := b.m.Type.Bytes()
-			b.each(func(at, to int) {
+			b.each(true, func(at, to int) {
 				switch {
 				case to < 0:
 				case reduces:

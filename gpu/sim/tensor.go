@@ -107,6 +107,7 @@ func (t *tensorMap) chunks(at uint64, coords []int64, f func(at uint64, from []i
 			f(uint64(t.mode.Apply(plain)), from)
 			plain += 16
 		}
+		plain += max(t.mode.Span-counts[0]*size, 0) // rows lie as far apart as the swizzle's, as an H200 has it
 		d := 1
 		for ; d < len(index); d++ {
 			if index[d]++; index[d] < counts[d] {
@@ -116,6 +117,16 @@ func (t *tensorMap) chunks(at uint64, coords []int64, f func(at uint64, from []i
 		}
 		if d >= len(index) {
 			return
+		}
+	}
+}
+
+// whole makes 16 bytes of which some lie in the tensor lie in it altogether: so an
+// H200 stores.
+func (t *tensorMap) whole(from []int64) {
+	for e := range from {
+		if from[0] >= 0 {
+			from[e] = from[0] + int64(e*t.m.Type.Bytes())
 		}
 	}
 }
@@ -236,7 +247,7 @@ func (w *warp) tensorCopy(i *inst, l int) {
 			maskAt = first + rank
 		}
 		blocks, at, ok := w.targets(i, l, maskAt, dst)
-		if !ok || !w.tensorPlace(l, blocks, at, uint64(bytes), t) {
+		if !ok || !w.tensorPlace(l, blocks, at, t) {
 			return
 		}
 		barAddr := w.in32(i, 2, l) + uint64(i.imm[1])
@@ -294,9 +305,15 @@ func (w *warp) tensorCopy(i *inst, l int) {
 		}
 		return
 	}
+	for _, c := range coords {
+		if c < 0 {
+			w.fail(l, errBounds, "only copies into shared memory may begin before the tensor", "the box begins at %v", coords)
+			return
+		}
+	}
 	src := w.in32(i, 1, l) + uint64(i.imm[0])
 	b, at, ok := w.resolve(l, src)
-	if !ok || !w.tensorPlace(l, []*block{b}, at, uint64(bytes), t) {
+	if !ok || !w.tensorPlace(l, []*block{b}, at, t) {
 		return
 	}
 	if buf.readOnly {
@@ -306,6 +323,11 @@ func (w *warp) tensorCopy(i *inst, l int) {
 	good := true
 	read := &bulkRead{}
 	t.chunks(at+sharedBase, coords, func(place uint64, from []int64) {
+		t.whole(from)
+		if last := from[len(from)-1]; good && last+size > int64(len(buf.data)) {
+			w.fail(l, errBounds, "let rows end at multiples of 16 bytes", "the machine writes whole 16 bytes, to byte %d of %s, which has %d", last+size, w.b.m.f.Params[buf.param].Name, len(buf.data))
+			good = false
+		}
 		good = good && (strings.HasPrefix(rest, "reduce") || w.boxTouch(i, l, buf, from, size, true))
 		good = good && w.touch(l, b, place-sharedBase, 16, copyRead, false)
 		read.at = append(read.at, place-sharedBase)
@@ -316,6 +338,7 @@ func (w *warp) tensorCopy(i *inst, l int) {
 	op, _ := strings.CutPrefix(rest, "reduce.")
 	w.beginStore(i, l, read, func() {
 		t.chunks(at+sharedBase, coords, func(place uint64, from []int64) {
+			t.whole(from)
 			for e, f := range from {
 				if f < 0 {
 					continue
@@ -346,7 +369,9 @@ func (w *warp) beginStore(i *inst, l int, read *bulkRead, land func()) {
 }
 
 // tensorPlace checks where a box lies.
-func (w *warp) tensorPlace(l int, blocks []*block, at, size uint64, t *tensorMap) bool {
+func (w *warp) tensorPlace(l int, blocks []*block, at uint64, t *tensorMap) bool {
+	row := t.m.Box[0] * t.m.Type.Bytes()
+	size := uint64(t.m.BoxBytes() / row * max(row, t.mode.Span))
 	if at%128 != 0 {
 		w.fail(l, errAlign, "", "a box at shared offset %d, which is no multiple of 128", int64(at))
 		return false

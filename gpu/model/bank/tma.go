@@ -239,7 +239,7 @@ func (t TensorMap) Check() diag.List {
 
 // At is the shared-memory byte address of an element of the box, inner index first
 // and indices left out 0, when the box is copied to base. The map must be right, see
-// Check.
+// Check. Source for rows shorter than the swizzle's: an H200.
 func (t TensorMap) At(base int, index ...int) int {
 	mode, err := FindTMAMode(t.Swizzle)
 	if err != nil {
@@ -248,6 +248,9 @@ func (t TensorMap) At(base int, index ...int) int {
 	at := 0
 	for i := len(t.Box) - 1; i >= 0; i-- {
 		n := t.Box[i]
+		if i == 0 { // rows shorter than the swizzle's lie as far apart as its own
+			n = max(n, mode.Span/max(t.ElementBytes, 1))
+		}
 		if i < len(t.ElementStrides) && t.ElementStrides[i] > 1 && i > 0 {
 			n = (n + t.ElementStrides[i] - 1) / t.ElementStrides[i]
 		}
