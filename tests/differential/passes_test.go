@@ -59,7 +59,7 @@ func TestEachPassKeepsTheResults(t *testing.T) {
 			}
 		}
 		if size < 4000 && time.Since(begin) < limit/2 {
-			check(&randprog.Program{Program: l.Program, Args: l.Args}, l.Name, "sm_80")
+			check(&randprog.Program{Program: l.Program, Args: l.Args}, l.Name, max("sm_80", l.Needs))
 		}
 	}
 	o := randomOptions()
