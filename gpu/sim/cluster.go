@@ -54,16 +54,25 @@ func (m *machine) clusterSize() int {
 	return n
 }
 
+// first is the first block of cluster u.
+func (c *cluster) first(u int) (first [3]int) {
+	g, d := c.m.launch.Grid, c.m.f.Launch.Cluster
+	for i := range d {
+		size := max(d[i], 1)
+		n := g[i] / size
+		first[i] = u % n * size
+		u /= n
+	}
+	return first
+}
+
 // start makes cluster u ready.
 func (c *cluster) start(u int) {
 	g, d := c.m.launch.Grid, c.m.f.Launch.Cluster
-	var first [3]int
 	for i := range d {
 		d[i] = max(d[i], 1)
-		n := g[i] / d[i]
-		first[i] = u % n * d[i]
-		u /= n
 	}
+	first := c.first(u)
 	c.queue, c.jobs, c.clock, c.proxied = nil, nil, nil, nil
 	c.order = nil
 	if c.m.opt.Seed != 0 {

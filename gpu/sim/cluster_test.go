@@ -358,6 +358,50 @@ func TestOddMistakes(t *testing.T) {
 	})
 }
 
+// TestLaunchControl has each block take further blocks until there are none: every
+// block's work is done once.
+func TestLaunchControl(t *testing.T) {
+	s := newSmall(32, 64, [3]int{})
+	out := s.Pointer("out", "u32")
+	bar := []int64{16}
+	s.one(func() {
+		s.do(code.OpMbarInit, bar, s.base, s.n(1))
+		s.do(code.OpFenceMbarInit, nil)
+		s.do(code.OpFenceProxyAsync, nil)
+	})
+	s.BarSync()
+	mine := s.Mad32(s.CtaidY(), s.n(4), s.CtaidX())
+	s.While([]code.Value{mine, s.n(0), s.n(1)}, func(c []code.Value) code.Value {
+		return s.SetpU32(code.NE, c[2], s.n(0))
+	}, func(c []code.Value) []code.Value {
+		s.one(func() { s.do(code.OpRedGlobalAdd, []int64{0}, s.Add64(out, s.MulWideU(c[0], s.n(4))), s.n(1)) })
+		s.BarSync()
+		s.do(code.OpFenceProxyAsync, nil)
+		s.one(func() {
+			s.do(code.OpMbarArriveExpectTx, bar, s.base, s.n(16))
+			s.do(code.OpClcTryCancel, []int64{0, 16}, s.base, s.base)
+		})
+		s.do(code.OpMbarWaitParity, bar, s.base, c[1])
+		lo, hi := s.LdShared(8, s.base, 0), s.LdShared(8, s.base, 8)
+		more := s.Select(s.do(code.OpClcIsCanceled, nil, lo, hi)[0], s.n(1), s.n(0))
+		next := s.Mad32(s.do(code.OpClcFirstY, nil, lo, hi)[0], s.n(4), s.do(code.OpClcFirstX, nil, lo, hi)[0])
+		return []code.Value{next, s.Xor32(c[1], s.n(1)), more}
+	})
+	f, err := s.Done()
+	if err != nil {
+		t.Fatal(err)
+	}
+	done := make([]byte, 4*4*5)
+	if _, err := Run(context.Background(), f, Launch{Grid: [3]int{4, 5, 1}, Args: []Arg{{Buffer: done}}}, Options{MaxSteps: 1 << 16}); err != nil {
+		t.Fatal(err)
+	}
+	for k := 0; k < len(done); k += 4 {
+		if done[k] != 1 {
+			t.Errorf("block %d was done %d times", k/4, done[k])
+		}
+	}
+}
+
 // Example of what is said where nothing can go on.
 func ExampleRun_deadlock() {
 	f, err := sending("expect").Done()

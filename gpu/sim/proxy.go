@@ -17,6 +17,14 @@ func (w *warp) proxy(i *inst) (waits bool) {
 				w.regs[int(i.out[0])+l] = w.regs[int(i.in[0])+l] & mostArrivals
 			}
 		}
+	case code.OpClcIsCanceled, code.OpClcFirstX, code.OpClcFirstY, code.OpClcFirstZ:
+		for l := range lanes {
+			if w.mask>>l&1 == 0 {
+				continue
+			}
+			lo, hi := w.regs[int(i.in[0])+l], w.regs[int(i.in[1])+l]
+			w.regs[int(i.out[0])+l] = [...]uint64{lo & 1, lo >> 32, hi & 0xffffffff, hi >> 32}[i.op-code.OpClcIsCanceled]
+		}
 	case code.OpFenceProxyAsync, code.OpFenceProxyAsyncShared, code.OpFenceProxyAsyncCluster:
 		w.proxied.join(w.clock)
 		w.fenceBarriers()

@@ -284,11 +284,11 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 		run = min(run, (opt.Blocks+size-1)/size)
 	}
 	workers = min(workers, run)
+	m.run = int64(run)
 
 	defer context.AfterFunc(ctx, func() { m.stop.Store(true) })()
 	m.failed.Store(int64(blocks))
 	var (
-		next  atomic.Int64
 		mu    sync.Mutex
 		first error
 		wg    sync.WaitGroup
@@ -304,7 +304,7 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 				b = newBlock(m)
 			}
 			for {
-				n := next.Add(1) - 1
+				n := m.next.Add(1) - 1
 				if n >= int64(run) || n > m.failed.Load() || m.stop.Load() {
 					break
 				}
@@ -358,6 +358,8 @@ type machine struct {
 	banks   *banks // nil for functions without shared memory
 	atomics sync.Mutex
 	stop    atomic.Bool
+	next    atomic.Int64 // blocks or clusters begun, or taken back by one that runs
+	run     int64        // of those there are
 	failed  atomic.Int64 // the first block known to have failed
 }
 

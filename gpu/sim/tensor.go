@@ -614,6 +614,8 @@ func (w *warp) bulkCopy(i *inst, l int) {
 			}
 			copy(b.shared.data[at:at+n], bytes)
 		})
+	case i.op == code.OpClcTryCancel, i.op == code.OpClcTryCancelMulticast:
+		w.takeCluster(i, l)
 	default:
 		w.fail(l, errBounds, "", "%s is not simulated", name)
 	}
@@ -674,4 +676,32 @@ func (w *warp) globalBytes(i *inst, l int, addr, n uint64, write bool) (*buffer,
 		return nil, 0, false
 	}
 	return buf, at, w.globalTouch(i, l, buf, at, n, write)
+}
+
+// takeCluster executes clusterlaunchcontrol.try_cancel: it takes the next cluster that
+// has not begun. The answer is whether there was one and its first block; how the
+// machine writes it is its own affair.
+func (w *warp) takeCluster(i *inst, l int) {
+	m := w.b.m
+	dst := w.in32(i, 0, l) + uint64(i.imm[0])
+	if dst%16 != 0 {
+		w.fail(l, errAlign, "", "the answer at address %#x, which is no multiple of 16", dst)
+		return
+	}
+	blocks, at, ok := w.targets(i, l, -1, dst)
+	if !ok {
+		return
+	}
+	each := i.op == code.OpClcTryCancelMulticast
+	if each {
+		blocks = w.b.cl.blocks
+	}
+	var answer [16]byte
+	if n := m.next.Add(1) - 1; n < m.run {
+		answer[0] = 1
+		for d, x := range w.b.cl.first(int(n)) {
+			binary.LittleEndian.PutUint32(answer[4+4*d:], uint32(x))
+		}
+	}
+	w.landing(i, l, blocks, at, 16, w.in32(i, 1, l)+uint64(i.imm[1]), each, func(b *block) { copy(b.shared.data[at:], answer[:]) })
 }
