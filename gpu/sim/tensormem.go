@@ -209,8 +209,7 @@ func (w *warp) tensorMove(i *inst, t *tensorMemory, load bool) {
 // step puts a job into the pipe, which ends in order.
 func (w *warp) step(i *inst, t *tensorMemory, land func(j *job) *diag.Problem) *job {
 	b := w.b
-	var j *job
-	j = b.cl.begin(w, i, func(*job) *diag.Problem {
+	j := b.cl.begin(w, i, func(*job) *diag.Problem {
 		next := t.pipe[0]
 		t.pipe = t.pipe[1:]
 		return next.step()
