@@ -260,11 +260,12 @@ only in N, in small float types or in how often a copy repeats, share a line.
 
 A GPU run proves a row of the thread-code table: gpu/probe gives it one-hot and
 whole-number operands, placed as the catalogue says. It is stale once the row has
-changed. The record is read from tests/record/rows.json below the current folder.`,
+changed. The record is read from tests/record/rows.json below the current folder,
+and from proxyrows.json beside it.`,
 		Example: `  tilus-lab atom status > gpu/arch/CATALOGUE.md`,
 		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			raw, err := os.ReadFile(file)
+			raw, err := readRecord(file)
 			if errors.Is(err, os.ErrNotExist) && !cmd.Flags().Changed("record") {
 				raw, err = nil, nil
 			}
@@ -289,6 +290,30 @@ changed. The record is read from tests/record/rows.json below the current folder
 	cmd.Flags().StringVar(&file, "record", recordFile, "`FILE` with what GPU runs proved")
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print a list with an object for each instruction")
 	return cmd
+}
+
+// readRecord reads a record and, where it lies beside it, that of the rows of the
+// asynchronous proxy: one list of both.
+func readRecord(file string) ([]byte, error) {
+	raw, err := os.ReadFile(file)
+	if err != nil {
+		return nil, err
+	}
+	more, err := os.ReadFile(filepath.Join(filepath.Dir(file), "proxyrows.json"))
+	if errors.Is(err, os.ErrNotExist) || filepath.Base(file) != "rows.json" {
+		return raw, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	var all, others []json.RawMessage
+	if err := json.Unmarshal(raw, &all); err != nil {
+		return nil, fmt.Errorf("%s: %w", file, err)
+	}
+	if err := json.Unmarshal(more, &others); err != nil {
+		return nil, fmt.Errorf("proxyrows.json: %w", err)
+	}
+	return json.Marshal(append(all, others...))
 }
 
 // statusDoc is an instruction of the status page as JSON.
@@ -410,7 +435,7 @@ func statusPage(record []byte) (string, error) {
 		}
 		byFamily[a.Family] = append(list, &l)
 	}
-	fmt.Fprintf(&b, "# The catalogue of matrix instructions\n\nWritten by `tilus-lab atom status`; do not edit. %d instructions. Every row covers its shapes, or does not load. %d have a row of\nthread code; %d of those are proved by a GPU run that is recorded in `tests/record/rows.json`. Where the last column is\nempty, there is no thread code to run.\n\n", total, rows, done)
+	fmt.Fprintf(&b, "# The catalogue of matrix instructions\n\nWritten by `tilus-lab atom status`; do not edit. %d instructions. Every row covers its shapes, or does not load. %d have a row of\nthread code; %d of those are proved by GPU runs that `tests/record` holds. Where the last column is\nempty, there is no thread code to run.\n\n", total, rows, done)
 	b.WriteString("| family | instructions | with thread code | proved on a GPU |\n| --- | ---: | ---: | ---: |\n")
 	for _, f := range families(atoms) {
 		with, ok := 0, 0

@@ -20,6 +20,8 @@ func proxyCases(op code.Op) []Case {
 		return tensorCases(op)
 	}
 	switch op {
+	case code.OpOwn32:
+		return constCases(op)
 	case code.OpCpAsyncMbarArrive, code.OpCpAsyncMbarArriveNoInc:
 		return []Case{handOverCase(op, op)}
 	case code.OpMbarArriveCluster, code.OpMbarArriveRemote, code.OpMbarArriveCountCluster, code.OpMbarArriveExpectTxCluster, code.OpMbarExpectTxCluster, code.OpMbarCompleteTxCluster,
