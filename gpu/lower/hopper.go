@@ -462,7 +462,7 @@ func (l *lowerer) fragment(a *ir.Var, plan ir.WgmmaPlan, row, step int) []code.V
 	per := len(words) / plan.A.Slots()
 	for slot := range plan.A.Slots() {
 		if at := plan.A.Index(0, slot); at[0] == row && at[1] == step {
-			return words[slot*per : (slot+1)*per]
+			return slices.Clone(words[slot*per : (slot+1)*per])
 		}
 	}
 	panic("lower: a fragment that the thread does not hold")

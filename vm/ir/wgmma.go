@@ -67,8 +67,19 @@ func PlanWgmma(in *Instr) (WgmmaPlan, error) {
 	}
 	groups := c.Layout.Threads() / WarpgroupThreads
 	p, found := WgmmaPlan{}, false
+	bt, err := b.Shared.Transpose(0, 1)
+	if err == nil {
+		p.FormB, err = bt.Canonical(b.Elem.Bits())
+	}
+	if err != nil {
+		return p, fmt.Errorf("b: %s is not as matrix instructions read it", b.Shared)
+	}
+	unit := 8 // of columns, at multiples of which instructions begin
+	if p.FormB.Major == layout.MajorMN {
+		unit = max(8, p.FormB.Width*8/b.Elem.Bits())
+	}
 	for n := 256; n >= 8 && !found; n -= 8 {
-		if dims[1]%n != 0 || c.Elem == dtype.I32 && n > 32 && n%16 != 0 {
+		if dims[1]%n != 0 || n < dims[1] && n%unit != 0 || c.Elem == dtype.I32 && n > 32 && n%16 != 0 {
 			continue
 		}
 		f := WgmmaForm{n, k}
@@ -91,13 +102,6 @@ func PlanWgmma(in *Instr) (WgmmaPlan, error) {
 			return p, fmt.Errorf("a: %s is not as matrix instructions read it", a.Shared)
 		}
 		p.FormA = form
-	}
-	bt, err := b.Shared.Transpose(0, 1)
-	if err == nil {
-		p.FormB, err = bt.Canonical(b.Elem.Bits())
-	}
-	if err != nil {
-		return p, fmt.Errorf("b: %s is not as matrix instructions read it", b.Shared)
 	}
 	if a.Elem.Bits() != 16 && (a.IsShared() && p.FormA.Major != layout.MajorK || p.FormB.Major != layout.MajorK) {
 		return p, fmt.Errorf("operands of %s must lie with k contiguous", a.Elem)
