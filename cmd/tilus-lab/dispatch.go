@@ -50,9 +50,9 @@ of each in turn (--order distributed), or those of --mask.
 ticks over the number of enabled units; path, with --why KERNEL,BLOCK, is what had to
 happen before a block started. --on gpu starts the same kernels on the attached NVIDIA
 GPU, whose blocks tell where and when they run, and --on recorded shows what those of an
-H200 told of the launches uneven and two-kernels. --create-queues PROCESSES,QUEUES is how queues come into
-being, with the hardware scheduler or --without-scheduler. --packet explains the 128
-hexadecimal digits of an AQL packet.`,
+H200 told of the launches uneven and two-kernels. --create-queues PROCESSES,QUEUES is how
+queues come into being, with the hardware scheduler or --without-scheduler. --packet
+explains the 128 hexadecimal digits of an AQL packet.`,
 		Example: `  tilus-lab dispatch
   tilus-lab dispatch slow-player --svg slow.svg
   tilus-lab dispatch slow-player --at 4 --png moment.png

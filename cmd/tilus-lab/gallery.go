@@ -18,9 +18,9 @@ func newGallery() *cobra.Command {
 		Use:   "gallery DIR",
 		Short: "Draw one of each picture",
 		Long: `Draw one of each picture into DIR, as SVG, PNG, PDF, TikZ (.tex) and, where it is a
-table of cells, JSON, CSV, Markdown and plain text, the tensor view also in every palette on every theme, and
-write an index.html that shows them. DIR is made if it does not exist; files of
-the same names are replaced.`,
+table of cells, JSON, CSV, Markdown and plain text, the tensor view also in every palette
+on every theme, and write an index.html that shows them. DIR is made if it does not
+exist; files of the same names are replaced.`,
 		Example: `  tilus-lab gallery /tmp/gallery`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
