@@ -21,8 +21,8 @@ const floors = `
 13 kernel  web
 12 kernel/worker
 11 kernel/cell  kernel/session
-10 kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane
- 9 gpu/attention/template  gpu/gemm/template  gpu/qmm  gpu/qmm/template  gpu/export
+10 kernel/docs  kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane
+ 9 gpu/attention/template  gpu/gemm/template  gpu/gemm/hopper  gpu/qmm  gpu/qmm/template  gpu/export
  8 gpu/tune  gpu/probe  gpu/blocktrace
  7 gpu/device
  6 gpu/compile  gpu/cost  layoutviz  layoutviz/theatre  layoutviz/timeline
@@ -52,6 +52,8 @@ gpu/model/recorded -> gpu/model/dispatch
 gpu/model/exercise -> gpu/model/volta
 gpu/model/exercise -> gpu/model/dispatch
 gpu/model/exercise -> gpu/model/bank
+gpu/model/exercise -> gpu/model/pipeline
+gpu/model/exercise -> vm/interp
 layoutviz/theatre -> layoutviz
 layoutviz/timeline -> layoutviz
 kernel/display -> kernel/lab

@@ -135,7 +135,7 @@ func elementLaunches(t *testing.T, inputs int) []elementLaunch {
 				}
 			}
 		}
-		if len(types) < 3 {
+		if len(types) < 2 {
 			t.Errorf("%s: only on %d element types", op.Name, len(types))
 		}
 	}

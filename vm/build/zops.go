@@ -644,16 +644,19 @@ func (prog *Builder) ReshapeShared(tile string, src Value, tileType Type) Value 
 //
 //	ra = LoadShared(sa, offset=[0, k*16]) : register f16[16, 16] column_local(2, 2).spatial(8, 4).local(1, 2)
 //
-// Loads a tile of a shared tensor into registers. offset and dims as in LoadGlobal; left out, offset is 0. A tile that does not lie inside the tensor is an error. What another thread stored is there after a Synchronize; what CopyAsync brings, after a wait for its group and a Synchronize.
+// Loads a tile of a shared tensor into registers. offset and dims as in LoadGlobal; left out, offset is 0. A tile that does not lie inside the tensor is an error. What another thread stored is there after a Synchronize; what CopyAsync brings, after a wait for its group and a Synchronize. With rank, the tensor is the one at the same place of another block of the cluster; ClusterSynchronize orders what blocks do there.
 func (prog *Builder) LoadShared(tile string, src Value, tileType Type, attrs ...Attr) Value {
 	return prog.instr("LoadShared", []string{tile}, []any{src}, attrs, tileType)[0]
 }
+
+// Rank is the attribute rank, a list of expressions: [r]: the block of the cluster whose memory is meant; left out, the running one.
+func Rank(values ...any) Attr { return list("rank", values) }
 
 // StoreShared adds
 //
 //	StoreShared(sa, ra, offset=[0, k*16])
 //
-// Stores a register tile to a shared tensor; offset and dims as in LoadShared. A tile that does not lie inside the tensor is an error.
+// Stores a register tile to a shared tensor; offset, dims and rank as in LoadShared. A tile that does not lie inside the tensor is an error.
 func (prog *Builder) StoreShared(dst Value, tile Value, attrs ...Attr) {
 	prog.instr("StoreShared", nil, []any{dst, tile}, attrs)
 }
@@ -993,9 +996,6 @@ func Count(value any) Attr { return Attr("count=" + operand(value)) }
 func (prog *Builder) ArriveBarrier(barriers Value, turn any, attrs ...Attr) {
 	prog.instr("ArriveBarrier", nil, []any{barriers, turn}, attrs)
 }
-
-// Rank is the attribute rank, a list of expressions: [r]: the block of the cluster whose barrier is meant.
-func Rank(values ...any) Attr { return list("rank", values) }
 
 // ArriveExpectTxBarrier adds
 //

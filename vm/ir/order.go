@@ -61,8 +61,8 @@ var gridDependencyWait = &Op{
 		"Launches one after the other, as on interpreter and simulator, have the same effects; targets before sm_90 are launched that way.",
 	Rules: []Rule{
 		ruleTopLevel,
-		{Text: "Nothing before it writes global memory, or reads what the program writes.",
-			Why:   "The launch in front, which may be of the same program, is still running: it may read what would be overwritten, or not have written what would be read.",
+		{Text: "Nothing before it writes global memory, prints, or reads what the program writes.",
+			Why:   "The launch in front, which may be of the same program, is still running: it may read what would be overwritten, or not have written what would be read. What is printed is kept in global memory.",
 			Check: checkBeforeWait},
 		{Text: "No return stands before it.",
 			Why: "Every block waits, also one that has nothing to do: its end would tell the next launch that it can go on.",
@@ -143,6 +143,9 @@ func checkBeforeWait(p *Program, in *Instr) *Violation {
 		}
 		(&Block{Stmts: []Stmt{s}}).Walk(func(s Stmt) bool {
 			i, ok := s.(*Instr)
+			if ok && i.Op.Family == "print" && bad == nil {
+				bad = &Violation{Pos: i.Pos, Msg: fmt.Sprintf("%s before the wait at line %d", i.Op.Name, in.Pos.Line), Help: "move it behind the wait"}
+			}
 			if !ok || len(i.In) == 0 || bad != nil {
 				return true
 			}
