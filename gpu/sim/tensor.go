@@ -337,6 +337,10 @@ func (w *warp) tensorCopy(i *inst, l int) {
 	}
 	op, _ := strings.CutPrefix(rest, "reduce.")
 	w.beginStore(i, l, read, func() {
+		if op != rest { // blocks run side by side
+			w.b.m.atomics.Lock()
+			defer w.b.m.atomics.Unlock()
+		}
 		t.chunks(at+sharedBase, coords, func(place uint64, from []int64) {
 			t.whole(from)
 			for e, f := range from {
