@@ -176,3 +176,23 @@ func ExampleError() {
 	fmt.Println(&Error{Call: "cuCtxSynchronize", Code: 700, Name: "CUDA_ERROR_ILLEGAL_ADDRESS", Text: "an illegal memory access was encountered"})
 	// Output: cuda: cuCtxSynchronize: CUDA_ERROR_ILLEGAL_ADDRESS (700): an illegal memory access was encountered
 }
+
+// TestTensorMapShapes holds EncodeTiled to refusing lists that do not fit, before it
+// asks the driver.
+func TestTensorMapShapes(t *testing.T) {
+	d := new(Driver) // lacks every function
+	for _, m := range []TensorMap{
+		{},
+		{Dims: []uint64{8, 8}, Box: []int{8, 8}},
+		{Dims: []uint64{8}, Box: []int{8, 8}},
+		{Dims: make([]uint64, 6), Strides: make([]uint64, 5), Box: make([]int, 6)},
+		{Dims: []uint64{8}, Box: []int{8}, ElementStrides: []int{1, 1}},
+	} {
+		if _, err := d.EncodeTiled(m); err == nil || !strings.Contains(err.Error(), "dimensions") {
+			t.Errorf("%+v: %v", m, err)
+		}
+	}
+	if _, err := d.EncodeTiled(TensorMap{Dims: []uint64{8}, Box: []int{8}}); err == nil || !strings.Contains(err.Error(), "CUDA 12.0") {
+		t.Errorf("an old driver: %v", err)
+	}
+}

@@ -25,7 +25,7 @@ type placed struct {
 
 // place chooses offsets for an operand; dense changes which of the two is the small one,
 // and ahead moves the start within a row of the swizzle.
-func place(mode, major string, bits, mn, k int, dense bool, ahead int) placed {
+func place(mode, major string, bits, mn, k int, dense bool, ahead, lines, base int) placed {
 	p := placed{c: bank.Canonical{Mode: mode, Major: major}, bits: bits}
 	units := map[string]int{"none": 1, "32B": 2, "64B": 4, "128B": 8}[mode]
 	groups := (mn + 7) / 8
@@ -50,6 +50,8 @@ func place(mode, major string, bits, mn, k int, dense bool, ahead int) placed {
 	if major == "K" && units > 2 {
 		d.Start = 32 * (ahead % (units / 2))
 	}
+	d.Start += 128 * lines
+	d.BaseOffset = base
 	p.d = d
 	last := 0
 	for r := range mn {
@@ -71,7 +73,8 @@ func (p placed) at(mn, k int) int {
 	if err != nil {
 		panic("probe: " + err.Error())
 	}
-	return m.Apply(p.d.Start + plain)
+	shift := 128 * p.d.BaseOffset
+	return m.Apply(p.d.Start+plain-shift) + shift
 }
 
 // put writes elements into a picture.
@@ -114,12 +117,31 @@ func productCases(op code.Op) []Case {
 	}
 	var cases []Case
 	for _, imm := range imms {
-		cases = append(cases, productCase(op, atom, regs, imm))
+		cases = append(cases, productCase(op, atom, regs, imm, 0, 0))
+	}
+	if atom.N == 64 && a.Type == dtype.F16 && !regs {
+		// What the manual leaves open: tiles that begin inside the swizzle's pattern.
+		for base := range 2 {
+			c := productCase(op, atom, regs, imms[0], 3, 3*base)
+			c.Name = fmt.Sprintf("tiles three lines into the pattern, base offset %d", 3*base)
+			c.Measure = func(got, want [][]byte) string {
+				differ := 0
+				for k := range len(want[0]) / 4 {
+					if element(got[0], 4, k) != element(want[0], 4, k) {
+						differ++
+					}
+				}
+				return fmt.Sprintf("%d of %d differ", differ, len(want[0])/4)
+			}
+			cases = append(cases, c)
+		}
 	}
 	return cases
 }
 
-func productCase(op code.Op, atom arch.Atom, regs bool, imm []int64) Case {
+// productCase is one choice of signs and majors. Tiles begin some lines of 128 bytes
+// into the pattern, and descriptors say offset.
+func productCase(op code.Op, atom arch.Atom, regs bool, imm []int64, lines, offset int) Case {
 	src := newSource(uint64(op)*31 + uint64(len(imm)))
 	oa, _ := atom.Operand("A")
 	ob, _ := atom.Operand("B")
@@ -141,13 +163,16 @@ func productCase(op code.Op, atom arch.Atom, regs bool, imm []int64) Case {
 		signs = float64(imm[0] * imm[1])
 	}
 	modes := []string{"none", "32B", "64B", "128B"}
+	if lines > 0 {
+		modes = []string{"128B", "128B", "128B", "128B"}
+	}
 	const variants = 8
 	// The regions of all variants are as large as the largest.
 	var pa, pb [variants]placed
 	sizeA, sizeB := 0, 0
 	for v := range variants {
-		pa[v] = place(modes[v%4], majorA, oa.Type.Bits(), 64, atom.K, v/4 == 0, v)
-		pb[v] = place(modes[(v+v/4)%4], majorB, ob.Type.Bits(), atom.N, atom.K, v/4 == 1, v+1)
+		pa[v] = place(modes[v%4], majorA, oa.Type.Bits(), 64, atom.K, v/4 == 0, v, lines, offset)
+		pb[v] = place(modes[(v+v/4)%4], majorB, ob.Type.Bits(), atom.N, atom.K, v/4 == 1, v+1, lines, offset)
 		sizeB = max(sizeB, pb[v].bytes)
 		if !regs {
 			sizeA = max(sizeA, pa[v].bytes)
