@@ -10,6 +10,12 @@
 // written ([code.Exact]): not where a pass has moved it out of a loop or merged it
 // with other sums, and not on the right of && and ||.
 //
+// Functions with barriers in shared memory, copies of the asynchronous proxy, products
+// of warpgroups or clusters run cluster by cluster, see cluster.go: copies land as late
+// as they can, or in an order drawn from [Options.Seed], and who has seen what is
+// followed by clocks (ledger.go), so that a missing wait, fence or arrival is found
+// whether or not it shows.
+//
 // Blocks are independent and run on all processors, unless the function reads
 // the results of atomics or adds floats atomically; then they run one after the
 // other, so that results are the same in every run.
