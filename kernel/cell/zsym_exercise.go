@@ -12,7 +12,11 @@ import (
 func init() {
 	Symbols["github.com/tilus-lab/tilus-lab/gpu/model/exercise/exercise"] = map[string]reflect.Value{
 		// function, constant and variable definitions
+		"Bits":       reflect.ValueOf(constant.MakeFromLiteral("\"bits\"", token.STRING, 0)),
 		"Claims":     reflect.ValueOf(exercise.Claims),
+		"Conflicts":  reflect.ValueOf(constant.MakeFromLiteral("\"conflicts\"", token.STRING, 0)),
+		"Fragment":   reflect.ValueOf(constant.MakeFromLiteral("\"fragment\"", token.STRING, 0)),
+		"Holder":     reflect.ValueOf(constant.MakeFromLiteral("\"holder\"", token.STRING, 0)),
 		"Kinds":      reflect.ValueOf(exercise.Kinds),
 		"Mask":       reflect.ValueOf(constant.MakeFromLiteral("\"mask\"", token.STRING, 0)),
 		"MaxAnswer":  reflect.ValueOf(constant.MakeFromLiteral("1000", token.INT, 0)),
@@ -20,6 +24,9 @@ func init() {
 		"New":        reflect.ValueOf(exercise.New),
 		"NewMistake": reflect.ValueOf(exercise.NewMistake),
 		"Owner":      reflect.ValueOf(constant.MakeFromLiteral("\"owner\"", token.STRING, 0)),
+		"Pipeline":   reflect.ValueOf(constant.MakeFromLiteral("\"pipeline\"", token.STRING, 0)),
+		"Prints":     reflect.ValueOf(constant.MakeFromLiteral("\"prints\"", token.STRING, 0)),
+		"Product":    reflect.ValueOf(constant.MakeFromLiteral("\"product\"", token.STRING, 0)),
 		"Swizzle":    reflect.ValueOf(constant.MakeFromLiteral("\"swizzle\"", token.STRING, 0)),
 
 		// type definitions

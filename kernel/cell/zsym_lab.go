@@ -46,6 +46,8 @@ func init() {
 		"Occupancy":        reflect.ValueOf(lab.Occupancy),
 		"Parse":            reflect.ValueOf(lab.Parse),
 		"ParseAs":          reflect.ValueOf(lab.ParseAs),
+		"Pipeline":         reflect.ValueOf(lab.Pipeline),
+		"PipelineEnd":      reflect.ValueOf(lab.PipelineEnd),
 		"Recorded":         reflect.ValueOf(lab.Recorded),
 		"Run":              reflect.ValueOf(lab.Run),
 		"RunOn":            reflect.ValueOf(lab.RunOn),

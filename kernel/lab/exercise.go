@@ -7,9 +7,12 @@ import (
 // Question is a question of a model, with Grade(answer) and Answer().
 type Question = exercise.Question
 
-// Exercise asks a question: "owner" (which lanes hold an element of a Volta
-// fragment), "swizzle" (place one without bank conflicts), "mask" (spread compute
-// units) or "mistake" (in well-known statements). The seed picks it.
+// Exercise asks a question of one of exercise.Kinds: "holder" (who holds an element
+// of a layout), "product" (what products of layouts equal), "fragment" (operands of
+// mma), "bits" (packed elements), "prints" (what a program prints), "conflicts" (what an
+// access to shared memory takes), "pipeline" (when a loop is done), "owner" (fragments
+// of Volta), "swizzle" (place one without bank conflicts), "mask" (spread compute units)
+// or "mistake" (in well-known statements). The seed picks it.
 //
 //	q, err := lab.Exercise("owner", 7)
 //	lab.Show(q, err)

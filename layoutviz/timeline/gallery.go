@@ -2,6 +2,7 @@ package timeline
 
 import (
 	"github.com/tilus-lab/tilus-lab/gpu/model/dispatch"
+	"github.com/tilus-lab/tilus-lab/gpu/model/pipeline"
 	"github.com/tilus-lab/tilus-lab/gpu/model/recorded"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 )
@@ -39,6 +40,9 @@ func Gallery() []layoutviz.Example {
 				return layoutviz.Picture{}, err
 			}
 			return Path(events, "A new queue, with the hardware scheduler", o)
+		}},
+		{Name: "pipeline-stages", Doc: "a loop that copies tiles three turns ahead", Draw: func(o layoutviz.Options) (layoutviz.Picture, error) {
+			return Stages(pipeline.Loop{Latency: 600, Work: 250, Stages: 4, Turns: 8}, o)
 		}},
 		{Name: "blocks-h200", Doc: "where and when an H200 ran 528 blocks of unequal length, measured", Draw: func(o layoutviz.Options) (layoutviz.Picture, error) {
 			t, err := recorded.Trace("uneven")

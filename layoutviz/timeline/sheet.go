@@ -1,7 +1,8 @@
 // Package timeline draws what happens when: the dispatch of kernels on an AMD GPU
 // as a Gantt chart ([Gantt]), its staircase over the number of compute units
-// ([Stairs]), and the way of one launch or one new queue through user code, driver,
-// firmware and hardware ([Path]).
+// ([Stairs]), the way of one launch or one new queue through user code, driver,
+// firmware and hardware ([Path]), the blocks that a GPU ran ([Blocks]), and a loop that
+// copies tiles ahead ([Stages]).
 //
 // Each picture is a pure function of what it shows; a moment is a number, so that
 // playing and stepping need nothing else.

@@ -3,6 +3,7 @@ package timeline
 import (
 	"bytes"
 	"encoding/xml"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -10,6 +11,7 @@ import (
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/model/dispatch"
+	"github.com/tilus-lab/tilus-lab/gpu/model/pipeline"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 )
 
@@ -50,6 +52,10 @@ func pictures(t *testing.T, o layoutviz.Options) map[string]layoutviz.Picture {
 	}
 	p, err = Stairs(stairs, 15, 16, "The sixteenth compute unit", o)
 	put("stairs", p, err)
+	for _, l := range []pipeline.Loop{{Latency: 600, Work: 250, Stages: 1, Turns: 6}, {Latency: 600, Work: 250, Stages: 4, Turns: 8}, {Latency: 900, Work: 100, Stages: 3, Turns: 64}} {
+		p, err := Stages(l, o)
+		put(fmt.Sprintf("stages-%d-%d", l.Stages, l.Turns), p, err)
+	}
 	for _, sched := range []bool{true, false} {
 		events, _, err := dispatch.CreateQueues(dispatch.Creation{Scheduler: sched, Processes: 1, Queues: 2, Mask: []uint32{0x1f}})
 		if err != nil {

@@ -3,10 +3,14 @@
 // a wrong answer would mean. A seed picks the question, so that the same one can be
 // asked again, and another one to each student.
 //
-// Kinds: [Owner] (which lane holds an element of a Volta fragment), [Swizzle] (place
-// a swizzle so that two accesses have no conflicts), [Mask] (spread compute units so
-// that a kernel ends early), [Mistake] (statements of well-known texts, one of which
-// each is wrong).
+// Kinds of layouts: [Holder] (what a thread holds, or where an element is), [Product]
+// (what products and quotients equal), [Fragment] (operands of matrix instructions),
+// [Bits] (packed elements in bytes). Of programs: [Prints] (what one prints),
+// [Conflicts] (what an access to shared memory takes), [Pipeline] (when a loop with
+// copies ahead is done). Of machines: [Owner] (which lane holds an element of a Volta
+// fragment), [Swizzle] (place a swizzle so that two accesses have no conflicts), [Mask]
+// (spread compute units so that a kernel ends early), [Mistake] (statements of
+// well-known texts, one of which each is wrong).
 package exercise
 
 import (
@@ -28,6 +32,14 @@ const (
 	Swizzle = "swizzle"
 	Mask    = "mask"
 	Mistake = "mistake"
+
+	Holder    = "holder"
+	Product   = "product"
+	Fragment  = "fragment"
+	Bits      = "bits"
+	Prints    = "prints"
+	Conflicts = "conflicts"
+	Pipeline  = "pipeline"
 )
 
 // Kinds lists the kinds.
@@ -37,6 +49,13 @@ func Kinds() []Kind {
 		{Swizzle, "a swizzle with which two accesses to a tile have no bank conflicts", newSwizzle},
 		{Mask, "compute units of an AMD GPU, spread so that a kernel ends as early as it can", newMask},
 		{Mistake, "find the mistake in a statement that texts about these machines make", newMistake},
+		{Holder, "which element a thread of a layout holds, or which thread and slot hold an element", newHolder},
+		{Product, "what a product or a quotient of two layouts equals", newProduct},
+		{Fragment, "which lane holds an element of an operand of mma, and in which slot", newFragment},
+		{Bits, "in which bytes a packed element lies, or what value its bits have", newBits},
+		{Prints, "what a small program prints", newPrints},
+		{Conflicts, "how many wavefronts an access of a warp to shared memory takes", newConflicts},
+		{Pipeline, "when a loop that copies tiles ahead into stages is done", newPipeline},
 	}
 }
 
