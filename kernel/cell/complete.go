@@ -1,7 +1,6 @@
 package cell
 
 import (
-	"go/ast"
 	"go/parser"
 	"go/scanner"
 	"go/token"
@@ -19,6 +18,12 @@ func (e *Engine) Complete(code string, cursor int) proto.Completed {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	at := byteOffset(code, cursor)
+	if isTile(code) && strings.Contains(strings.TrimLeft(code[:at], " \t\r\n"), "\n") {
+		return completeTile(code, code[:at], cursor)
+	}
+	if inString(code[:at]) {
+		return completeText(code[:at], cursor)
+	}
 	chain := chainBefore(code[:at])
 	last := chain[len(chain)-1]
 	out := proto.Completed{Matches: []proto.Match{}, Start: cursor - utf8.RuneCountInString(last), End: cursor}
@@ -46,21 +51,21 @@ func (e *Engine) Complete(code string, cursor int) proto.Completed {
 		for t := token.BREAK; t <= token.VAR; t++ {
 			add(t.String(), "keyword", "")
 		}
-		for n := range localNames(code[:at]) {
+		for n, o := range e.sketch(code, at, last).locals(at - len(last)) {
 			if e.objs[n] == nil {
-				add(n, "variable", "")
+				add(n, kindOf(o), sigOf(o))
 			}
 		}
-	} else if pkg, t := e.resolve(chain[:len(chain)-1], code); pkg != nil {
+	} else if pkg, t := e.resolve(code, at, chain); pkg != nil {
 		for _, n := range pkg.Scope().Names() {
-			if o := pkg.Scope().Lookup(n); o.Exported() {
-				add(n, kindOf(o), sigOf(o))
+			if o := pkg.Scope().Lookup(n); o.Exported() && strings.HasPrefix(n, last) {
+				add(n, kindOf(o), signature(o, nil))
 			}
 		}
 	} else if t != nil {
 		for _, o := range members(t) {
-			if o.Exported() || o.Pkg() != nil && o.Pkg().Path() == "main" {
-				add(o.Name(), kindOf(o), sigOf(o))
+			if (o.Exported() || o.Pkg() != nil && o.Pkg().Path() == "main") && strings.HasPrefix(o.Name(), last) {
+				add(o.Name(), kindOf(o), signature(o, t))
 			}
 		}
 	}
@@ -73,6 +78,15 @@ func (e *Engine) Inspect(code string, cursor int) proto.Inspected {
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	at := byteOffset(code, cursor)
+	if m, ok := magicAt(code, at); ok {
+		return markdown("`" + m.Use + "`\n\n" + m.Doc)
+	}
+	if isTile(code) {
+		return inspectTile(code, at)
+	}
+	if inString(code[:at]) {
+		return inspectText(code, at)
+	}
 	for at < len(code) && isNameByte(code[at]) {
 		at++
 	}
@@ -85,40 +99,48 @@ func (e *Engine) Inspect(code string, cursor int) proto.Inspected {
 		return proto.Inspected{}
 	}
 	var o types.Object
+	var owner types.Type
 	if len(chain) == 1 {
-		o = e.objs[last]
-		if o == nil {
+		if o = e.objs[last]; o == nil {
 			o = types.Universe.Lookup(last)
 		}
-	} else if pkg, t := e.resolve(chain[:len(chain)-1], code); pkg != nil {
+		if o == nil {
+			o = e.sketch(code, at, last).object(at - len(last))
+		}
+		if pn := importIn(code, last); o == nil && pn != "" {
+			if pkg, err := e.imp.Import(pn); err == nil {
+				o = types.NewPkgName(token.NoPos, nil, last, pkg)
+			}
+		}
+	} else if pkg, t := e.resolve(code, at, chain); pkg != nil {
 		o = pkg.Scope().Lookup(last)
 	} else if t != nil {
 		o, _, _ = types.LookupFieldOrMethod(t, true, types.NewPackage("main", "main"), last)
+		owner = t
 	}
 	if o == nil {
 		return proto.Inspected{}
 	}
-	text := types.ObjectString(o, func(p *types.Package) string {
-		if p.Path() == "main" {
-			return ""
-		}
-		return p.Name()
-	})
-	if tn, ok := o.(*types.TypeName); ok && tn.Type() != nil {
-		var ms []string
-		for _, m := range members(tn.Type()) {
-			if f, ok := m.(*types.Func); ok && m.Exported() {
-				ms = append(ms, "func ("+tn.Name()+") "+f.Name()+strings.TrimPrefix(sigOf(f), "func"))
-			}
-		}
-		if len(ms) > 0 {
-			text += "\n\n" + strings.Join(ms, "\n")
-		}
-	}
 	if d := e.decls[last]; d != nil && len(chain) == 1 && d.ast != nil {
-		text = d.text
+		return answer(d.text, "", "")
 	}
-	return proto.Inspected{Found: true, Text: text, Markdown: "```go\n" + text + "\n```"}
+	return e.inspected(o, owner)
+}
+
+// magicAt is the magic whose word stands at a place.
+func magicAt(code string, at int) (Magic, bool) {
+	line := strings.TrimLeft(code[strings.LastIndexByte(code[:at], '\n')+1:], " \t")
+	line, _, _ = strings.Cut(line, "\n")
+	word, _, _ := strings.Cut(line, " ")
+	if !strings.HasPrefix(word, "%") || at > strings.LastIndexByte(code[:at], '\n')+1+len(word) {
+		return Magic{}, false
+	}
+	for _, m := range Magics {
+		if m.Name == word {
+			return m, true
+		}
+	}
+	return Magic{}, false
 }
 
 // IsComplete says whether a cell can run or needs more lines.
@@ -241,12 +263,15 @@ func chainBefore(s string) []string {
 	return chain
 }
 
-// resolve finds the package or type of the selector prefix. Variables that the code itself declares are found by checking the lines before.
-func (e *Engine) resolve(chain []string, code string) (*types.Package, types.Type) {
-	pkg := types.NewPackage("main", "main")
-	for n, o := range e.objs {
-		pkg.Scope().Insert(alias(n, o, pkg))
+// resolve finds the package or type that the last name of a chain is selected from. Most cells can be checked as they stand; where the text around is
+// broken, the chain is checked alone.
+func (e *Engine) resolve(code string, at int, chain []string) (*types.Package, types.Type) {
+	last := chain[len(chain)-1]
+	if pkg, t := e.sketch(code, at, last).selected(at - len(last)); pkg != nil || t != nil {
+		return pkg, t
 	}
+	chain = chain[:len(chain)-1]
+	pkg := seeAll(types.NewPackage("main", "main"), e.objs, nil)
 	if len(chain) == 1 {
 		if pn, ok := pkg.Scope().Lookup(chain[0]).(*types.PkgName); ok {
 			return pn.Imported(), nil
@@ -263,39 +288,9 @@ func (e *Engine) resolve(chain []string, code string) (*types.Package, types.Typ
 	}
 	info := newInfo()
 	if err := types.CheckExpr(e.fset, pkg, token.NoPos, x, info); err != nil {
-		if id, ok := x.(*ast.Ident); ok {
-			return nil, e.declaredType(id.Name, code)
-		}
 		return nil, nil
 	}
 	return nil, info.TypeOf(x)
-}
-
-// declaredType finds the type of a variable that the code declares with := from an expression that can be checked alone.
-func (e *Engine) declaredType(name, code string) types.Type {
-	fset := token.NewFileSet()
-	p, _ := parse(fset, "", code)
-	if p.body == nil {
-		return nil
-	}
-	pkg := seeAll(types.NewPackage("main", "main"), e.objs, nil)
-	var found types.Type
-	ast.Inspect(p.body, func(n ast.Node) bool {
-		as, ok := n.(*ast.AssignStmt)
-		if !ok || as.Tok != token.DEFINE || len(as.Lhs) != len(as.Rhs) {
-			return true
-		}
-		for i, l := range as.Lhs {
-			if id, ok := l.(*ast.Ident); ok && id.Name == name {
-				info := newInfo()
-				if types.CheckExpr(fset, pkg, token.NoPos, as.Rhs[i], info) == nil {
-					found = info.TypeOf(as.Rhs[i])
-				}
-			}
-		}
-		return true
-	})
-	return found
 }
 
 // importIn finds the path that the code imports under a name.
@@ -308,23 +303,6 @@ func importIn(code, name string) string {
 		}
 	}
 	return ""
-}
-
-// localNames are the names in the code before the cursor that := or var declare.
-func localNames(code string) map[string]bool {
-	out := map[string]bool{}
-	fields := strings.FieldsFunc(code, func(r rune) bool { return r == '\n' || r == ';' || r == '{' })
-	for _, l := range fields {
-		if i := strings.Index(l, ":="); i > 0 {
-			for _, n := range strings.Split(l[:i], ",") {
-				f := strings.Fields(n)
-				if len(f) > 0 && token.IsIdentifier(f[len(f)-1]) {
-					out[f[len(f)-1]] = true
-				}
-			}
-		}
-	}
-	return out
 }
 
 // members lists fields and methods of a type.

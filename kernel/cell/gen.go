@@ -554,4 +554,4 @@ func hasDefer(n ast.Node) bool {
 	return found
 }
 
-func (g *gen) host() string { return g.pkg(g.e.imp.pkg(hostPath)) }
+func (g *gen) host() string { return g.pkg(g.e.imp.Package(hostPath)) }

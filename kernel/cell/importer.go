@@ -9,6 +9,7 @@ import (
 	"reflect"
 	"sort"
 	"strings"
+	"sync"
 )
 
 // tables is what cells can import: "import/path/name" to the symbols of that package, as yaegi's extract writes them.
@@ -16,7 +17,10 @@ type tables map[string]map[string]reflect.Value
 
 // imports makes go/types packages from the symbol tables, so that cells are checked without a toolchain and against
 // exactly what the interpreter can call. Packages, types and methods are made when something first asks for them.
+//
+// Completion asks while a cell is checked: what is called from outside this file takes mu.
 type imports struct {
+	mu     sync.Mutex
 	tab    tables
 	keys   map[string]string // import path → key in tab
 	pkgs   map[string]*types.Package
@@ -59,6 +63,8 @@ func (m *imports) Import(p string) (*types.Package, error) {
 	if p == "unsafe" {
 		return nil, fmt.Errorf("package unsafe is not for cells")
 	}
+	m.mu.Lock()
+	defer m.mu.Unlock()
 	key, ok := m.keys[p]
 	if !ok {
 		if pkg := m.pkgs[p]; pkg != nil && m.source[p] {
@@ -95,6 +101,20 @@ func (m *imports) Import(p string) (*types.Package, error) {
 	}
 	pkg.MarkComplete()
 	return pkg, nil
+}
+
+// Package is the package of a path, filled or not.
+func (m *imports) Package(p string) *types.Package {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.pkg(p)
+}
+
+// Type is typ for callers outside.
+func (m *imports) Type(rt reflect.Type) types.Type {
+	m.mu.Lock()
+	defer m.mu.Unlock()
+	return m.typ(rt)
 }
 
 func (m *imports) pkg(p string) *types.Package {

@@ -27,7 +27,7 @@ func (e *Engine) Bind(ctx context.Context, id int64, name string, v any) error {
 			return fmt.Errorf("cell: bind %s: %w", name, err)
 		}
 	}
-	t := e.imp.typ(rt)
+	t := e.imp.Type(rt)
 	e.mu.Lock()
 	undo := e.snapshot()
 	out := &unit{}

@@ -1,0 +1,52 @@
+package main
+
+import (
+	"os"
+	"os/exec"
+	"strings"
+	"testing"
+
+	"github.com/google/go-cmp/cmp"
+
+	"github.com/tilus-lab/tilus-lab/kernel/cell"
+	"github.com/tilus-lab/tilus-lab/kernel/docs"
+)
+
+// Limit of the issue.
+const maxTable = 4 << 20
+
+func TestTableIsSmall(t *testing.T) {
+	if n := docs.Size(); n > maxTable {
+		t.Errorf("the table has %d bytes, the limit is %d", n, maxTable)
+	}
+}
+
+// What the table says of our own packages must be what their sources say.
+func TestTableIsFresh(t *testing.T) {
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("no Go toolchain")
+	}
+	for k := range cell.Symbols {
+		p := k[:strings.LastIndexByte(k, '/')]
+		dir, ok := strings.CutPrefix(p, "github.com/tilus-lab/tilus-lab/")
+		if !ok {
+			continue
+		}
+		dir = "../../../" + dir
+		if _, err := os.Stat(dir); err != nil {
+			t.Fatal(err)
+		}
+		want, err := extract(dir, p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		got := docs.Of(p)
+		if got == nil {
+			t.Errorf("%s is missing; run go generate ./kernel/docs", p)
+			continue
+		}
+		if d := cmp.Diff(docs.Decode(docs.Encode(want)), got); d != "" {
+			t.Errorf("%s has changed; run go generate ./kernel/docs\n%.2000s", p, d)
+		}
+	}
+}
