@@ -120,19 +120,11 @@ func productCases(op code.Op) []Case {
 		cases = append(cases, productCase(op, atom, regs, imm, 0, 0))
 	}
 	if atom.N == 64 && a.Type == dtype.F16 && !regs {
-		// What the manual leaves open: tiles that begin inside the swizzle's pattern.
+		// Tiles that begin inside the swizzle's pattern: without a base offset it is that of
+		// the address, with one that of the tile.
 		for base := range 2 {
 			c := productCase(op, atom, regs, imms[0], 3, 3*base)
 			c.Name = fmt.Sprintf("tiles three lines into the pattern, base offset %d", 3*base)
-			c.Measure = func(got, want [][]byte) string {
-				differ := 0
-				for k := range len(want[0]) / 4 {
-					if element(got[0], 4, k) != element(want[0], 4, k) {
-						differ++
-					}
-				}
-				return fmt.Sprintf("%d of %d differ", differ, len(want[0])/4)
-			}
 			cases = append(cases, c)
 		}
 	}

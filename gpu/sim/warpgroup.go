@@ -216,7 +216,7 @@ func (o *sharedOperand) places(first, rows, k int) (mn, along []int, err error) 
 }
 
 // at is the offset of the byte at a sum of places. The machine swizzles the sum of it
-// and the start address; the base offset says at which line the pattern begins.
+// and the start address; the base offset says at which line the pattern begins (as an H200 has it).
 func (o *sharedOperand) at(plain int) uint64 {
 	shift := o.d.BaseOffset * 128
 	return uint64(o.mode.Apply(o.d.Start+plain-shift)+shift) - sharedBase
