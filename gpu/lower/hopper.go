@@ -23,6 +23,8 @@ type hopper struct {
 	// straight line of code so far; the last is open.
 	products [][]*ir.Var
 	sums     []*ir.Var // every accumulator of the program
+	// registers are what thread groups set for each of their threads.
+	registers map[ir.Threads]int64
 }
 
 // sharedAlign is where a tile begins: tensor copies and products find swizzled
@@ -532,6 +534,18 @@ func setMaxRegisters(l *lowerer, in *ir.Instr) {
 		l.refuse(in.Pos, "Lower.E10", "threads %d to %d are no whole warpgroups", l.threads.Begin, l.threads.Begin+l.threads.Size-1)
 		return
 	}
+	if l.registers == nil {
+		l.registers = map[ir.Threads]int64{}
+	}
+	l.registers[l.threads] = max(n, l.registers[l.threads])
+	total := first * int64(l.p.Threads())
+	for t, n := range l.registers {
+		total += (n - first) * int64(t.Size)
+	}
+	if total > first*int64(l.p.Threads()) && !l.givesLater(in) {
+		l.refuse(in.Pos, "Lower.E13", "thread groups have %d registers together, the block begins with %d", total, first*int64(l.p.Threads()))
+		return
+	}
 	if n < first {
 		l.Op(code.OpSetMaxRegDec, []int64{n})
 	} else {
@@ -546,4 +560,17 @@ func clusterRank(l *lowerer, in *ir.Instr) {
 func clusterSynchronize(l *lowerer, _ *ir.Instr) {
 	l.Op(code.OpClusterArrive, nil)
 	l.Op(code.OpClusterWait, nil)
+}
+
+// givesLater reports that the program sets registers again behind an instruction: what
+// groups have together is known at the last one.
+func (l *lowerer) givesLater(in *ir.Instr) bool {
+	var last *ir.Instr
+	l.p.Body.Walk(func(s ir.Stmt) bool {
+		if other, ok := s.(*ir.Instr); ok && other.Op == in.Op {
+			last = other
+		}
+		return true
+	})
+	return last != in
 }

@@ -42,6 +42,7 @@ var Rules = []ir.RuleDoc{
 	{Code: "Lower.E9", Text: "Elements narrower than a byte are loaded from and stored to shared memory in whole bytes.", Why: "Two threads cannot write bits of one byte without disturbing each other."},
 	{Code: "Lower.E10", Text: "In a thread group that is a part of a warp stand only instructions in which no thread needs another one.", Why: "Exchange between lanes, matrix instructions and barriers are of whole warps. One thread alone can synchronise."},
 	{Code: "Lower.E11", Text: "At most 15 sets of threads have barriers of their own.", Why: "A block has 16 barriers, and one is the whole block's."},
+	{Code: "Lower.E13", Text: "Together, thread groups set no more registers than a block begins with.", Why: "A group that asks for more waits until others have given so many back, which would be for ever."},
 }
 
 // Options are what lowering may know beside the program.
@@ -157,7 +158,7 @@ func (l *lowerer) params() {
 			l.env[v] = val{scalar: l.Op(code.OpSetpU32, []int64{int64(code.NE)}, x, l.Const32(0))}
 		default:
 			kind := map[int]code.Type{16: code.B16, 32: code.B32, 64: code.B64}[t.Elem.Bits()]
-			l.env[v] = val{scalar: l.Scalar(v.Name, kind, t.Elem.String())}
+			l.env[v] = val{scalar: l.Param(code.Param{Name: v.Name, Kind: code.Scalar, Type: kind, Elem: t.Elem.String(), Divisor: l.opt.Divisible[v.Name]})}
 		}
 	}
 	l.workspaces()

@@ -9,6 +9,7 @@ package ptx
 
 import (
 	"fmt"
+	"strconv"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
@@ -214,7 +215,8 @@ func (p *printer) place(label string) { fmt.Fprintf(&p.b, "%s:\n", label) }
 
 func (p *printer) at(in *code.Instr) {
 	if s := in.Pos.String(); s != p.pos && !p.o.NoPos {
-		fmt.Fprintf(&p.b, "\t// %s\n", s)
+		// Assemblers refuse other characters in comments too.
+		fmt.Fprintf(&p.b, "\t// %s\n", strings.Trim(strconv.QuoteToASCII(s), `"`))
 		p.pos = s
 	}
 }

@@ -107,7 +107,7 @@ func wgmmaProgram(w wgmmaCase) (*ir.Program, error) {
 	src = fmt.Sprintf("program wgmma<1>(a: *%s, b: *%s, c: *%s) warps=%d {\n%s\tgc = ViewGlobal(c) : global %s[%d, %d]\n", w.a, w.b, w.c, 4*w.warpgroups, src, w.c, w.m, w.n) +
 		"\tfull = AllocateBarrier(count=1) : shared u64[1] shared_row_major(1)\n\tacc = AllocateRegister(init=1) : " + sums.String() + "\n\tSynchronize()\n\tgroup(0, 1) {\n" + copies + "\t}\n" +
 		"\tWaitBarrier(full, 0)\n\tWgmmaFence()\n\tacc = WgmmaDot(" + left + ", sb, acc) : " + sums.String() + "\n\tWgmmaCommitGroup()\n\tWgmmaWaitGroup(n=0)\n\tStoreGlobal(gc, acc, offset=[0, 0])\n}\n"
-	return text.Parse(w.String(), src, nil)
+	return text.Parse("wgmma.tile", src, nil)
 }
 
 func wgmmaArgs(t *testing.T, w wgmmaCase) []ir.Arg {
