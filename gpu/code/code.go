@@ -75,6 +75,8 @@ type Param struct {
 	// NoAlias promises that no other parameter reaches the same bytes. ReadOnly
 	// promises that the function writes none of them.
 	NoAlias, ReadOnly bool
+	// Divisor, if not 0, surely divides the number; the launch checks it.
+	Divisor int64
 	// Workspace, if not nil, says that the host makes the buffer for the launch; such
 	// parameters stand behind the others.
 	Workspace *Workspace
