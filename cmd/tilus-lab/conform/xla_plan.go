@@ -307,7 +307,7 @@ func emitterFacts(in fusionInput, m *hlo.Module) (map[string]any, error) {
 		return nil, err
 	}
 	c := fusedBody(m)
-	p, err := plan.New(c, d)
+	p, err := plan.Single(c, d)
 	if err != nil {
 		return nil, err
 	}

@@ -17,14 +17,6 @@ const (
 	MaxArguments      = 96
 )
 
-// Plan is how a fusion runs: kernels in order, and the tensors that one leaves for a
-// later one.
-type Plan struct {
-	Computation *hlo.Computation
-	Kernels     []*Kernel
-	Temporaries []*hlo.Instruction
-}
-
 // Hero is the instruction that decides how a root is emitted: down from the root through
 // operations that keep the place of elements, a transpose that fits tiles, else a
 // concatenate, else a reduce at the end of the chain, else the root itself.
@@ -140,24 +132,30 @@ func mayUnroll(c *hlo.Computation) bool {
 	return true
 }
 
-// New plans a computation as one kernel for a device.
-func New(c *hlo.Computation, d Device) (*Plan, error) {
+// Single plans a computation as one kernel for a device, as XLA does with a fusion.
+func Single(c *hlo.Computation, d Device) (*Plan, error) {
+	roots, err := rootsOf(c)
+	if err != nil {
+		return nil, err
+	}
+	b := &planner{c: c, d: d, plan: &Plan{Computation: c}}
+	b.parameters()
+	b.results(roots)
+	b.launchWhole(choose(c, roots, d))
+	return b.plan, nil
+}
+
+func rootsOf(c *hlo.Computation) ([]*hlo.Instruction, error) {
 	roots := c.Roots()
 	if len(roots) == 0 {
 		return nil, fmt.Errorf("plan: %s has no results", c.Name)
 	}
 	for _, r := range roots {
-		if r.Op == hlo.Tuple {
+		if r.Shape.IsTuple() && r.Op == hlo.Tuple {
 			return nil, fmt.Errorf("plan: %s has nested tuples", c.Name)
 		}
 	}
-	k := choose(c, roots, d)
-	k.Roots = roots
-	k.IndexBits = indexBits(c)
-	if len(k.Groups) == 0 {
-		k.Groups = [][]*hlo.Instruction{roots}
-	}
-	return &Plan{Computation: c, Kernels: []*Kernel{k}}, nil
+	return roots, nil
 }
 
 func choose(c *hlo.Computation, roots []*hlo.Instruction, d Device) *Kernel {
@@ -174,36 +172,42 @@ func choose(c *hlo.Computation, roots []*hlo.Instruction, d Device) *Kernel {
 	if k := chooseReduction(c, roots, heroes, d, reject); k != nil {
 		return done(k)
 	}
+	return done(chooseMoving(c, roots, heroes, xlaUnroll, d, reject))
+}
+
+// chooseMoving chooses for fusions that move elements; most is how many in a row a thread
+// may handle.
+func chooseMoving(c *hlo.Computation, roots, heroes []*hlo.Instruction, most int, d Device, reject func(string, ...any)) *Kernel {
 	if k := chooseTranspose(roots, heroes, d, reject); k != nil {
-		return done(k)
+		return k
 	}
 	root := roots[0]
 	if len(roots) == 1 {
 		switch hero := heroes[0]; {
 		case hero.Op == hlo.Scatter:
-			return done(scatterOf(hero, d))
+			return scatterOf(hero, most, d)
 		case hero.Op == hlo.Concatenate && len(hero.Operands) <= MaxConcatOperands:
 			var shapes []hlo.Shape
 			for _, o := range hero.Operands {
 				shapes = append(shapes, o.Shape)
 			}
-			k := Concatenate(shapes, hero.Dims[0], d)
+			k := concatenate(shapes, hero.Dims[0], most, d)
 			k.Heroes = heroes
-			return done(k)
+			return k
 		case hero.Op == hlo.Concatenate:
 			reject("the concatenate has %d operands, more than %d", len(hero.Operands), MaxConcatOperands)
 		}
 	}
-	if k := updatesOf(c, roots, d); k != nil {
-		return done(k)
+	if k := updatesOf(c, roots, most, d); k != nil {
+		return k
 	}
-	k := Loop(root.Shape.Outputs()[0], mayUnroll(c), d)
+	k := loop(root.Shape.Outputs()[0], mayUnroll(c), most, d)
 	k.Heroes = heroes
 	if copied(c, root) && len(roots) == 1 {
 		k.Emitter = CopyEmitter
 		k.why("the fusion copies a contiguous part of one parameter")
 	}
-	return done(k)
+	return k
 }
 
 // copied says whether a computation copies a contiguous part of a parameter.
@@ -393,16 +397,16 @@ func chain(in *hlo.Instruction) []*hlo.Instruction {
 	return out
 }
 
-func scatterOf(in *hlo.Instruction, d Device) *Kernel {
+func scatterOf(in *hlo.Instruction, most int, d Device) *Kernel {
 	n := in.Inputs()
 	update := in.Operands[n+1].Shape
-	k := ScatterLoop(in.Operands[0].Shape, update, in.Operands[n].Shape, in.Unique, d)
+	k := scatterLoop(in.Operands[0].Shape, update, in.Operands[n].Shape, in.Unique, most, d)
 	k.Heroes = []*hlo.Instruction{in}
 	return k
 }
 
 // updatesOf plans a fusion whose roots all are updates of parameters in place.
-func updatesOf(c *hlo.Computation, roots []*hlo.Instruction, d Device) *Kernel {
+func updatesOf(c *hlo.Computation, roots []*hlo.Instruction, most int, d Device) *Kernel {
 	var heroes []*hlo.Instruction
 	for _, r := range roots {
 		in := r
@@ -427,7 +431,7 @@ func updatesOf(c *hlo.Computation, roots []*hlo.Instruction, d Device) *Kernel {
 		}
 		heroes = append(heroes, in)
 	}
-	k, _ := Update(heroes[0].Operands[0].Shape, heroes[0].Operands[1].Shape, d)
+	k, _ := updateIn(heroes[0].Operands[0].Shape, heroes[0].Operands[1].Shape, most, d)
 	k.Heroes = heroes
 	return k
 }

@@ -63,12 +63,25 @@ const (
 	UpdateEmitter      = "dynamic_update_slice"
 	ScatterEmitter     = "scatter"
 	SlicesEmitter      = "input_slices"
+	OnePassEmitter     = "one_pass"     // whole rows in registers, several reductions of them
+	RowSplitEmitter    = "row_split"    // several blocks share a row; the last one combines
+	ColumnSplitEmitter = "column_split" // several blocks share columns; the last one combines
 	CopyEmitter        = "memcpy"
 )
 
 // Kernel is how one launch does its work. Fields that an emitter does not use are
 // zero.
 type Kernel struct {
+	// Computation is what the kernel computes: that of the plan, or a part of it whose
+	// parameters are what earlier kernels left. Args are the buffers of its parameters,
+	// Results those of its roots, both by number in Plan.Buffers. A buffer that stands
+	// in both is changed in place.
+	Computation   *hlo.Computation
+	Args, Results []int
+	// Work are the buffers that blocks of a split reduction share: partial results of
+	// each accumulator, [chunks, outputs], then the counter of each tile of outputs.
+	Work []int
+
 	Emitter string
 	Why     []string // the tests that chose the emitter and the numbers
 
@@ -97,6 +110,10 @@ type Kernel struct {
 	Packed          *Packed
 	Reason          string // why the wished emitter is not taken
 	Atomic          bool
+	AtomicLanes     int     // elements that one atomic operation combines
+	Run             int     // indices in a row that a warp of a scatter with sorted indices owns
+	Chunks          int     // blocks (in y) that share a tile of a split reduction
+	Stages          []Stage // of a one-pass kernel
 	IndexBits       int
 	Maps            []NamedMap
 	Steps           []string // at the tensor level, in order
@@ -217,9 +234,9 @@ func (k *Kernel) launch(n, u int) affine.Expr {
 	return block.Mul(num(k.Threads)).Add(thread)
 }
 
-// unrollOf is how many elements a thread of a loop over shape handles: four, as far
+// unrollOf is how many elements a thread of a loop over shape handles: most, as far
 // as that divides the elements, once they fill the device; and whole bytes.
-func (k *Kernel) unrollOf(s hlo.Shape, mayUnroll bool, d Device) int {
+func (k *Kernel) unrollOf(s hlo.Shape, mayUnroll bool, most int, d Device) int {
 	n := s.Elements()
 	u := 1
 	switch {
@@ -228,8 +245,8 @@ func (k *Kernel) unrollOf(s hlo.Shape, mayUnroll bool, d Device) int {
 	case n < d.Wave():
 		k.why("unroll 1: %d elements do not fill the %d threads of the device", n, d.Wave())
 	default:
-		u = gcd(n, 4)
-		k.why("unroll %d: gcd(%d, 4)", u, n)
+		u = gcd(n, most)
+		k.why("unroll %d: gcd(%d, %d)", u, n, most)
 	}
 	if bits := s.Type.Bits(); bits > 0 && bits < 8 && u < 8/bits {
 		u = 8 / bits
@@ -246,9 +263,11 @@ func unrollSymbols(u int) (affine.Expr, []int) {
 }
 
 // Loop plans an element-wise loop over a root of the shape.
-func Loop(s hlo.Shape, mayUnroll bool, d Device) *Kernel {
+func Loop(s hlo.Shape, mayUnroll bool, d Device) *Kernel { return loop(s, mayUnroll, xlaUnroll, d) }
+
+func loop(s hlo.Shape, mayUnroll bool, most int, d Device) *Kernel {
 	k := &Kernel{Emitter: LoopEmitter}
-	u := k.unrollOf(s, mayUnroll, d)
+	u := k.unrollOf(s, mayUnroll, most, d)
 	k.loopOver("thread_to_output", s, u)
 	k.Vector = u
 	k.Steps = []string{"loop", "call:root", "insert_output"}
@@ -267,8 +286,15 @@ func (k *Kernel) loopOver(name string, s hlo.Shape, u int) {
 // Concatenate plans a copy of every operand to its place: the grid is that of the
 // largest operand.
 func Concatenate(operands []hlo.Shape, axis int, d Device) *Kernel {
+	return concatenate(operands, axis, xlaUnroll, d)
+}
+
+// xlaUnroll is the most elements of a loop that a thread handles in a row in XLA.
+const xlaUnroll = 4
+
+func concatenate(operands []hlo.Shape, axis, most int, d Device) *Kernel {
 	k := &Kernel{Emitter: ConcatEmitter}
-	largest, extents := 0, 4
+	largest, extents := 0, most
 	for i, s := range operands {
 		extents = gcd(extents, s.Dims[axis])
 		if s.Elements() > operands[largest].Elements() {
@@ -306,8 +332,12 @@ func Concatenate(operands []hlo.Shape, axis int, d Device) *Kernel {
 // Update plans an update in place: the grid is that of the update. Clamps are the
 // largest starts.
 func Update(operand, update hlo.Shape, d Device) (k *Kernel, clamps []int) {
+	return updateIn(operand, update, xlaUnroll, d)
+}
+
+func updateIn(operand, update hlo.Shape, most int, d Device) (k *Kernel, clamps []int) {
 	k = &Kernel{Emitter: UpdateEmitter}
-	u := k.unrollOf(update, true, d)
+	u := k.unrollOf(update, true, most, d)
 	k.loopOver("thread_to_update", update, u)
 	k.Vector = u
 	for i, n := range operand.Dims {
@@ -320,11 +350,15 @@ func Update(operand, update hlo.Shape, d Device) (k *Kernel, clamps []int) {
 // ScatterLoop plans a loop over the updates of a scatter of the simplified form: the
 // updates are boxes, one for each row of the indices.
 func ScatterLoop(operand, update, indices hlo.Shape, unique bool, d Device) *Kernel {
+	return scatterLoop(operand, update, indices, unique, xlaUnroll, d)
+}
+
+func scatterLoop(operand, update, indices hlo.Shape, unique bool, most int, d Device) *Kernel {
 	k := &Kernel{Emitter: ScatterEmitter, Atomic: !unique}
 	slice := product(update.Dims[1:])
 	u := 1
 	if update.Elements() >= d.Wave() {
-		u = gcd(slice, 4)
+		u = gcd(slice, most)
 	}
 	k.loopOver("thread_to_update", update, u)
 	k.Vector = u

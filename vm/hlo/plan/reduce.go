@@ -125,16 +125,23 @@ func (w Widths) elementBits() int {
 // row: warps share rows; partial results meet in shared memory unless one warp has a
 // whole row.
 func (k *Kernel) row(abc []int, w Widths) {
-	a, b, c := abc[0], abc[1], abc[2]
-	k.Emitter = RowEmitter
+	b, c := abc[1], abc[2]
 	tr := min(1024, roundUp(ceilDiv(c, 16), 32))
 	tk := 1
 	if 2*tr <= 256 {
 		tk = min(b, 256/tr)
 	}
 	v := vectorOf(w.elementBits(), tr, c)
+	k.rowsOf(abc, tr, tk, v, min(16/v, ceilDiv(ceilDiv(c, v), tr)))
+}
+
+// rowsOf: tr threads share a row, tk rows are in a block, and a thread reads v elements in
+// each of the turns.
+func (k *Kernel) rowsOf(abc []int, tr, tk, v, turns int) {
+	a, b, c := abc[0], abc[1], abc[2]
+	k.Emitter = RowEmitter
 	k.ThreadsKept, k.ThreadsReduced, k.Threads, k.Vector = tk, tr, tk*tr, v
-	k.Tile = []int{a, min(16/v, ceilDiv(ceilDiv(c, v), tr)), v}
+	k.Tile = []int{a, turns, v}
 	k.Blocks = grid(ceilDiv(b, tk))
 	k.WarpsPerRow, k.ShuffleDistance = tr/32, 16
 	k.Steps = []string{"combiner", "shuffle_reduce", "call:epilogue", "predicated_insert"}
