@@ -1,0 +1,158 @@
+package emit
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/vm/affine"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
+)
+
+// combiner is the operation of a computation that applies one operation to its two
+// parameters.
+func combiner(c *hlo.Computation) (hlo.Op, bool) {
+	r := c.Root
+	if len(c.Params) != 2 || len(r.Operands) != 2 || r.Operands[0].Op != hlo.Parameter || r.Operands[1].Op != hlo.Parameter || r.Operands[0] == r.Operands[1] {
+		return 0, false
+	}
+	return r.Op, true
+}
+
+// identity is the element that changes nothing in a reduction, where its computation is one
+// operation that may be applied in any order.
+func identity(in *hlo.Instruction) (uint64, bool) {
+	if in.Inputs() != 1 || in.Apply == nil {
+		return 0, false
+	}
+	op, ok := combiner(in.Apply)
+	t := in.Apply.Root.Shape.Type
+	if !ok || t.Elem() == 0 || t.Bits() < 8 {
+		return 0, false
+	}
+	ones := uint64(1)<<min(63, t.Bits()) - 1
+	if t.Bits() == 64 {
+		ones = math.MaxUint64
+	}
+	if t == hlo.Pred {
+		ones = 1
+	}
+	least, most := uint64(0), ones
+	switch {
+	case t.IsFloat():
+		least, most = t.Elem().Encode(math.Inf(-1), false), t.Elem().Encode(math.Inf(1), false)
+	case t.Signed():
+		least, most = 1<<(t.Bits()-1), 1<<(t.Bits()-1)-1
+	}
+	switch op {
+	case hlo.Add, hlo.Or, hlo.Xor:
+		return 0, true
+	case hlo.Multiply:
+		if t.IsFloat() {
+			return t.Elem().Encode(1, false), true
+		}
+		return 1, true
+	case hlo.Maximum:
+		return least, true
+	case hlo.Minimum:
+		return most, true
+	case hlo.And:
+		return ones, true
+	}
+	return 0, false
+}
+
+// atomic combines elements with those in memory in one step. What no instruction does goes
+// through compare and swap of the word that holds the element.
+func (e *elemental) atomic(t *Tensor, idx []affine.Expr, w where, v vec, of *hlo.Instruction) error {
+	if v.n > 1 {
+		for k := range v.n {
+			by := affine.Const(int64(k))
+			if err := e.atomic(t, e.at(idx, lane, by), e.whereAt(w, lane, by), e.scalars.at(v, k), of); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	p, never := e.holds(w)
+	if never {
+		return nil
+	}
+	elem := t.Shape.Type
+	bits := elem.Bits()
+	if bits > 32 || bits < 8 {
+		return fmt.Errorf("%s: elements of %s cannot be combined atomically", of.Pos, elem)
+	}
+	op, simple := combiner(of.Apply)
+	if native, ok := map[hlo.Type]map[hlo.Op]code.Op{
+		hlo.F32: {hlo.Add: code.OpRedGlobalAddF32},
+		hlo.S32: {hlo.Add: code.OpRedGlobalAdd, hlo.Maximum: code.OpAtomGlobalMaxS32, hlo.Minimum: code.OpAtomGlobalMinS32, hlo.And: code.OpRedGlobalAnd, hlo.Or: code.OpRedGlobalOr},
+		hlo.U32: {hlo.Add: code.OpRedGlobalAdd, hlo.Maximum: code.OpAtomGlobalMaxU32, hlo.Minimum: code.OpAtomGlobalMinU32, hlo.And: code.OpRedGlobalAnd, hlo.Or: code.OpRedGlobalOr},
+	}[elem][op]; ok && simple {
+		at := e.address(e.addr[t], e.offset(t, idx), 4)
+		var rest []code.Value
+		if len(native.Row().Out) > 0 && p != 0 {
+			rest = []code.Value{e.k(0)}
+		}
+		e.Guard(p, native, []int64{at.imm}, rest, at.base, v.w[0])
+		return nil
+	}
+	return e.swap(t, idx, p, v, of)
+}
+
+// swap is a combination by compare and swap.
+func (e *elemental) swap(t *Tensor, idx []affine.Expr, p code.Value, v vec, of *hlo.Instruction) error {
+	elem := t.Shape.Type
+	bits := elem.Bits()
+	var fail error
+	body := func() []code.Value {
+		off := e.integer(e.offset(t, idx))
+		per := int64(32 / bits)
+		word := e.Op(code.OpMadWideU32, nil, e.DivideU32(off, per), e.k(4), e.addr[t])
+		shift := e.Mul32(e.RemainderU32(off, per), e.k(int64(bits)))
+		if per == 1 {
+			shift = e.k(0)
+		}
+		data := v
+		if elem == hlo.Pred {
+			data = vec{hlo.Pred, 1, v.w}
+		}
+		old := e.LdGlobal(4, word, 0, 0)
+		e.While([]code.Value{old, e.k(1)}, func(c []code.Value) code.Value {
+			return e.SetpU32(code.NE, c[1], e.k(0))
+		}, func(c []code.Value) []code.Value {
+			have := vec{elem, 1, []code.Value{e.low(e.Op(code.OpShrU32, nil, c[0], shift), bits)}}
+			if elem == hlo.Pred {
+				have = e.convert(hlo.Pred, vec{hlo.U8, 1, have.w})
+			}
+			next, err := e.combine(of.Apply, []vec{have, data})
+			if err != nil {
+				fail = err
+				return c
+			}
+			n := next[0]
+			if elem == hlo.Pred {
+				n = e.convert(hlo.U8, n)
+			}
+			mask := e.Op(code.OpShl32, nil, e.k(1<<bits-1), shift)
+			if bits == 32 {
+				mask = e.k(-1)
+			}
+			put := e.Op(code.OpShl32, nil, e.low(n.w[0], bits), shift)
+			want := e.Op(code.OpOr32, nil, e.Op(code.OpAnd32, nil, c[0], e.Op(code.OpNot32, nil, mask)), put)
+			seen := e.Emit1(code.OpAtomGlobalCas, []int64{0}, word, c[0], want)
+			again := e.Op(code.OpSelp32, nil, e.k(1), e.k(0), e.SetpU32(code.NE, seen, c[0]))
+			return []code.Value{seen, again}
+		})
+		return nil
+	}
+	if p == 0 {
+		e.inside(func() { body() })
+		return fail
+	}
+	e.If(p, func() []code.Value {
+		e.inside(func() { body() })
+		return nil
+	}, nil)
+	return fail
+}

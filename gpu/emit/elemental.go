@@ -1,0 +1,822 @@
+package emit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/thread"
+	"github.com/tilus-lab/tilus-lab/vm/affine"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
+)
+
+// lane is the variable that numbers the elements of a vec.
+const lane = "v"
+
+// MaxCode is the most instructions of a kernel; what would be longer is refused.
+const MaxCode = 20000
+
+// where is what must hold for an element to be read: every expression lies in its range.
+type where []affine.Constraint
+
+func (w where) String() string {
+	var b strings.Builder
+	for _, c := range w {
+		fmt.Fprintf(&b, ";%s in %s", c.Expr, c.Range)
+	}
+	return b.String()
+}
+
+// with adds a constraint unless it stands there.
+func (w where) with(c affine.Constraint) where {
+	for _, o := range w {
+		if o.Range == c.Range && o.Expr.Equal(c.Expr) {
+			return w
+		}
+	}
+	return append(slices.Clone(w), c)
+}
+
+// elemental computes elements of instructions at indices in thread code. Equal elements
+// are computed once: what a part of the fusion is at an index is kept as long as it is in
+// scope, so that code grows with the places at which instructions are read, not with the
+// ways that lead there.
+type elemental struct {
+	scalars
+	vars   map[string]code.Value // b32, by the names that indices use
+	ranges map[string]affine.Range
+	leaves map[*hlo.Instruction]*Tensor // what stands in memory
+	given  map[*hlo.Instruction]given   // what is in registers already
+	addr   map[*Tensor]code.Value
+	scope  *scope
+	fresh  int
+	work   int // instructions visited
+}
+
+// given is the value of an instruction for this thread, whatever the index.
+type given struct {
+	value []vec // by outputs
+}
+
+// scope is what has been computed in a region of code.
+type scope struct {
+	elems   map[string][]vec
+	ints    map[string]code.Value
+	preds   map[string]code.Value
+	starts  map[string]string // names of runtime variables
+	outside *scope
+}
+
+func newScope(outside *scope) *scope {
+	return &scope{map[string][]vec{}, map[string]code.Value{}, map[string]code.Value{}, map[string]string{}, outside}
+}
+
+func newElemental(b *code.Builder) *elemental {
+	return &elemental{scalars: scalars{thread.New(b, 0)}, vars: map[string]code.Value{}, ranges: map[string]affine.Range{},
+		leaves: map[*hlo.Instruction]*Tensor{}, given: map[*hlo.Instruction]given{}, addr: map[*Tensor]code.Value{}, scope: newScope(nil)}
+}
+
+// inside runs f in a scope of its own: what it computes is forgotten after.
+func (e *elemental) inside(f func()) {
+	end := e.Scope()
+	e.scope = newScope(e.scope)
+	f()
+	e.scope = e.scope.outside
+	end()
+}
+
+func (e *elemental) simplify(x affine.Expr) affine.Expr { return x.Simplify(e.ranges) }
+
+func uses(x affine.Expr, name string) bool { return slices.Contains(x.Vars(), name) }
+
+func (w where) uses(name string) bool {
+	return slices.ContainsFunc(w, func(c affine.Constraint) bool { return uses(c.Expr, name) })
+}
+
+func usesAny(idx []affine.Expr, name string) bool {
+	return slices.ContainsFunc(idx, func(x affine.Expr) bool { return uses(x, name) })
+}
+
+// at replaces a variable.
+func (e *elemental) at(idx []affine.Expr, name string, by affine.Expr) []affine.Expr {
+	out := make([]affine.Expr, len(idx))
+	for i, x := range idx {
+		out[i] = e.simplify(x.Subst(map[string]affine.Expr{name: by}))
+	}
+	return out
+}
+
+func (e *elemental) whereAt(w where, name string, by affine.Expr) where {
+	var out where
+	for _, c := range w {
+		out = out.with(affine.Constraint{Expr: e.simplify(c.Expr.Subst(map[string]affine.Expr{name: by})), Range: c.Range})
+	}
+	return out
+}
+
+// variable binds a name to a number in a range.
+func (e *elemental) variable(name string, v code.Value, r affine.Range) affine.Expr {
+	e.vars[name], e.ranges[name] = v, r
+	return affine.Var(name)
+}
+
+func (e *elemental) name(prefix string) string {
+	e.fresh++
+	return prefix + strconv.Itoa(e.fresh)
+}
+
+// integer is an index as a b32. Divisions are of numbers that are not negative: others
+// are moved up by a multiple of the divisor first.
+func (e *elemental) integer(x affine.Expr) code.Value {
+	if c, ok := x.Const(); ok {
+		return e.k(c)
+	}
+	key := x.String()
+	for s := e.scope; s != nil; s = s.outside {
+		if v, ok := s.ints[key]; ok {
+			return v
+		}
+	}
+	constant, terms := x.Terms()
+	var sum code.Value
+	for _, t := range terms {
+		var v code.Value
+		for _, f := range t.Factors {
+			w := e.factor(f)
+			if v == 0 {
+				v = w
+			} else {
+				v = e.Mul32(v, w)
+			}
+		}
+		switch {
+		case t.Coef == -1 && sum != 0:
+			sum = e.Sub32(sum, v)
+			continue
+		case t.Coef != 1:
+			v = e.Mul32(v, e.k(t.Coef))
+		}
+		sum = e.Plus(sum, v)
+	}
+	if constant != 0 {
+		sum = e.Plus(sum, e.k(constant))
+	}
+	e.scope.ints[key] = sum
+	return sum
+}
+
+func (e *elemental) factor(f affine.Factor) code.Value {
+	switch f.Op {
+	case "var":
+		v, ok := e.vars[f.Name]
+		if !ok {
+			panic("emit: the variable " + f.Name + " has no value")
+		}
+		return v
+	case "min":
+		return e.Op(code.OpMinS32, nil, e.integer(f.A), e.integer(f.B))
+	case "max":
+		return e.Op(code.OpMaxS32, nil, e.integer(f.A), e.integer(f.B))
+	}
+	d, ok := f.B.Const()
+	if !ok || d <= 0 {
+		panic("emit: an index is divided by " + f.B.String())
+	}
+	a, up := f.A, int64(0)
+	if lo := a.Range(e.ranges).Lo; lo < 0 {
+		up = (-lo + d - 1) / d
+		if lo == math.MinInt64 {
+			up = (1 << 30) / d
+		}
+	}
+	v := e.integer(a)
+	if up > 0 {
+		v = e.Plus(v, e.k(up*d))
+	}
+	if f.Op == "mod" {
+		return e.RemainderU32(v, d)
+	}
+	v = e.DivideU32(v, d)
+	if up > 0 {
+		v = e.Plus(v, e.k(-up))
+	}
+	return v
+}
+
+// holds is the predicate of constraints; 0 where there are none. never says that they
+// cannot hold.
+func (e *elemental) holds(w where) (p code.Value, never bool) {
+	for _, c := range w {
+		r := c.Expr.Range(e.ranges)
+		if r.Within(c.Range) {
+			continue
+		}
+		if r.Intersect(c.Range).Empty() {
+			return 0, true
+		}
+		key := c.Expr.String() + c.Range.String()
+		var q code.Value
+		for s := e.scope; s != nil && q == 0; s = s.outside {
+			q = s.preds[key]
+		}
+		if q == 0 {
+			v := e.integer(c.Expr)
+			switch {
+			case c.Range.Lo == c.Range.Hi:
+				q = e.SetpS32(code.EQ, v, e.k(c.Range.Lo))
+			case r.Lo >= 0 && c.Range.Lo == 0 || r.Lo >= c.Range.Lo:
+				q = e.SetpS32(code.LE, v, e.k(c.Range.Hi))
+			case r.Hi <= c.Range.Hi:
+				q = e.SetpS32(code.GE, v, e.k(c.Range.Lo))
+			default: // one unsigned comparison for both ends
+				q = e.SetpU32(code.LE, e.Plus(v, e.k(-c.Range.Lo)), e.k(c.Range.Hi-c.Range.Lo))
+			}
+			e.scope.preds[key] = q
+		}
+		p = e.Both(p, q)
+	}
+	return p, false
+}
+
+// value is n elements of an instruction's first output.
+func (e *elemental) value(in *hlo.Instruction, idx []affine.Expr, w where, n int) (vec, error) {
+	all, err := e.values(in, idx, w, n)
+	if err != nil {
+		return vec{}, err
+	}
+	return all[0], nil
+}
+
+// values are n elements of every output of an instruction: those at the index with the
+// lane variable 0 to n-1. Where the constraints do not hold, they may be anything, but
+// nothing is read outside its tensor.
+func (e *elemental) values(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]vec, error) {
+	if in.Op == hlo.GetTupleElement {
+		all, err := e.values(in.Operands[0], idx, w, n)
+		if err != nil {
+			return nil, err
+		}
+		return all[in.Number : in.Number+1], nil
+	}
+	if g, ok := e.given[in]; ok {
+		out := make([]vec, len(g.value))
+		for i, v := range g.value {
+			out[i] = e.spread(v, n)
+		}
+		return out, nil
+	}
+	if n > 1 && !usesAny(idx, lane) && !w.uses(lane) {
+		all, err := e.values(in, idx, w, 1)
+		out := make([]vec, len(all))
+		for i, v := range all {
+			out[i] = e.splat(v, n)
+		}
+		return out, err
+	}
+	w = e.relevant(w, n)
+	if n > 1 && w.uses(lane) {
+		return e.oneByOne(in, idx, w, n)
+	}
+	key := strconv.Itoa(in.Index) + in.Name + fmt.Sprint(n, idx, w)
+	for s := e.scope; s != nil; s = s.outside {
+		if v, ok := s.elems[key]; ok {
+			return v, nil
+		}
+	}
+	if e.work++; e.work > MaxCode {
+		return nil, fmt.Errorf("%s: the fusion needs more than %d elements per thread", in.Pos, MaxCode)
+	}
+	outer := e.Pos()
+	if in.Pos.Line > 0 {
+		e.At(in.Pos)
+	}
+	out, err := e.compute(in, idx, w, n)
+	e.At(outer)
+	if err != nil {
+		return nil, err
+	}
+	e.scope.elems[key] = out
+	return out, nil
+}
+
+// spread is a value of registers for n lanes.
+func (e *elemental) spread(v vec, n int) vec {
+	if v.n == n {
+		return v
+	}
+	return e.splat(v, n)
+}
+
+// relevant drops constraints that always hold, and states those on aligned groups of lanes
+// once for the group.
+func (e *elemental) relevant(w where, n int) where {
+	var out where
+	for _, c := range w {
+		c.Expr = e.simplify(c.Expr)
+		if c.Expr.Range(e.ranges).Within(c.Range) {
+			continue
+		}
+		if n > 1 && uses(c.Expr, lane) {
+			base := e.simplify(c.Expr.Subst(map[string]affine.Expr{lane: affine.Const(0)}))
+			step := e.simplify(c.Expr.Sub(base))
+			m := int64(n)
+			if step.Equal(affine.Var(lane)) && base.Divisor(nil)%m == 0 && c.Range.Lo%m == 0 && (c.Range.Hi+1)%m == 0 {
+				c = affine.Constraint{Expr: base, Range: affine.Range{Lo: c.Range.Lo, Hi: c.Range.Hi + 1 - m}}
+			}
+		}
+		out = out.with(c)
+	}
+	return out
+}
+
+// oneByOne computes the lanes one after the other.
+func (e *elemental) oneByOne(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]vec, error) {
+	var parts [][]vec
+	for k := range n {
+		by := affine.Const(int64(k))
+		v, err := e.values(in, e.at(idx, lane, by), e.whereAt(w, lane, by), 1)
+		if err != nil {
+			return nil, err
+		}
+		parts = append(parts, v)
+	}
+	out := make([]vec, len(parts[0]))
+	for i := range out {
+		var column []vec
+		for _, p := range parts {
+			column = append(column, p[i])
+		}
+		out[i] = e.pack(column[0].t, column)
+	}
+	return out, nil
+}
+
+func (e *elemental) compute(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]vec, error) {
+	if t := e.leaves[in]; t != nil {
+		v, err := e.load(t, idx, w, n)
+		return []vec{v}, err
+	}
+	one := func(v vec, err error) ([]vec, error) { return []vec{v}, err }
+	switch {
+	case in.Op.Elementwise():
+		var x []vec
+		for _, o := range in.Operands {
+			at := idx
+			if len(o.Shape.Dims) == 0 {
+				at = nil
+			}
+			v, err := e.value(o, at, w, n)
+			if err != nil {
+				return nil, err
+			}
+			x = append(x, v)
+		}
+		return one(e.elementwise(in, x))
+	case in.Op == hlo.Constant:
+		if in.Value == nil || in.Shape.Type.Elem() == 0 {
+			return nil, fmt.Errorf("%s: the value of %s is not known", in.Pos, in.Name)
+		}
+		return one(e.constant(in.Shape.Type, in.Value.Code(0), n), nil)
+	case in.Op == hlo.Iota:
+		if usesAny(idx, lane) && n > 1 {
+			return e.oneByOne(in, idx, w, n)
+		}
+		v := vec{hlo.S32, 1, []code.Value{e.integer(idx[in.Number])}}
+		return one(e.convert(in.Shape.Type, v), nil)
+	case in.Op == hlo.Reduce:
+		return e.reduce(in, idx, w, n)
+	case in.Op == hlo.ReduceWindow:
+		return e.reduce(in, idx, w, n)
+	case in.Op == hlo.Dot:
+		return one(e.dot(in, idx, w, n))
+	case in.Op == hlo.DynamicUpdateSlice:
+		return e.update(in, idx, w, n)
+	case in.Op == hlo.Gather:
+		return e.gather(in, idx, w, n)
+	case in.Op == hlo.Pad || in.Op == hlo.Concatenate:
+		return e.parts(in, idx, w, n)
+	}
+	maps := index.OutputToInput(in, 0)
+	if len(maps) == 0 || len(maps[0]) != 1 || maps[0][0].Map.Undefined() {
+		return nil, fmt.Errorf("%s: %s has no thread code", in.Pos, in.Op)
+	}
+	at, extra, scalar, err := e.follow(maps[0][0], idx, w, n)
+	if err != nil {
+		return nil, err
+	}
+	if scalar {
+		return e.oneByOne(in, idx, w, n)
+	}
+	for _, c := range extra {
+		w = w.with(c)
+	}
+	return one(e.value(in.Operands[0], at, w, n))
+}
+
+// follow is the index that an indexing map gives, with the constraints that are not known
+// to hold. scalar says that lanes have to go one by one, since each starts elsewhere.
+func (e *elemental) follow(x index.Indexing, idx []affine.Expr, w where, n int) (at []affine.Expr, extra where, scalar bool, err error) {
+	values := map[string]affine.Expr{}
+	for i, d := range x.Map.Dims {
+		values[d.Name] = idx[i]
+	}
+	for i, r := range x.Map.Runtime {
+		source, when, _, err := e.follow(x.Runtime[i].At, idx, w, n)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		if n > 1 && usesAny(source, lane) {
+			return nil, nil, true, nil
+		}
+		v, err := e.start(x.Runtime[i].Source, source, append(slices.Clone(w), when...), r.Range)
+		if err != nil {
+			return nil, nil, false, err
+		}
+		values[r.Name] = v
+	}
+	for _, d := range x.Map.Dims {
+		extra = e.need(extra, values[d.Name], d.Range)
+	}
+	for _, c := range x.Map.Constraints {
+		extra = e.need(extra, e.simplify(c.Expr.Subst(values)), c.Range)
+	}
+	for _, r := range x.Map.Results {
+		at = append(at, e.simplify(r.Subst(values)))
+	}
+	return at, extra, false, nil
+}
+
+// need adds a constraint unless ranges decide that it holds.
+func (e *elemental) need(w where, x affine.Expr, r affine.Range) where {
+	if x.Range(e.ranges).Within(r) {
+		return w
+	}
+	return w.with(affine.Constraint{Expr: x, Range: r})
+}
+
+// start is a whole number that the fusion computes, clamped to a range, as a variable.
+func (e *elemental) start(in *hlo.Instruction, idx []affine.Expr, w where, r affine.Range) (affine.Expr, error) {
+	if r.Lo == r.Hi {
+		return affine.Const(r.Lo), nil
+	}
+	key := in.Name + fmt.Sprint(idx, w, r)
+	for s := e.scope; s != nil; s = s.outside {
+		if name, ok := s.starts[key]; ok {
+			return affine.Var(name), nil
+		}
+	}
+	v, err := e.value(in, idx, w, 1)
+	if err != nil {
+		return affine.Expr{}, err
+	}
+	name := e.name("rt")
+	e.scope.starts[key] = name
+	return e.variable(name, e.clamp(v, r), r), nil
+}
+
+// clamp is a whole number in a range as a b32.
+func (e *elemental) clamp(x vec, r affine.Range) code.Value {
+	switch {
+	case x.t == hlo.U64:
+		v := e.reg(x)
+		v = e.Op(code.OpMinU64, nil, v, e.Const64(r.Hi))
+		return e.Op(code.OpTrunc32, nil, e.Op(code.OpMaxU64, nil, v, e.Const64(r.Lo)))
+	case x.t == hlo.S64:
+		v := e.reg(x)
+		v = e.Op(code.OpMinS64, nil, v, e.Const64(r.Hi))
+		return e.Op(code.OpTrunc32, nil, e.Op(code.OpMaxS64, nil, v, e.Const64(r.Lo)))
+	case !x.t.Signed():
+		v := e.Op(code.OpMinU32, nil, e.word(x), e.k(r.Hi))
+		return e.Op(code.OpMaxU32, nil, v, e.k(r.Lo))
+	}
+	v := e.Op(code.OpMinS32, nil, e.word(x), e.k(r.Hi))
+	return e.Op(code.OpMaxS32, nil, v, e.k(r.Lo))
+}
+
+// parts is an instruction that takes its element from the operand whose part of the result
+// the index lies in: pad and concatenate.
+func (e *elemental) parts(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]vec, error) {
+	var out vec
+	maps := index.OutputToInput(in, 0)
+	order := make([]int, len(in.Operands))
+	for i := range order {
+		order[i] = i
+	}
+	if in.Op == hlo.Pad {
+		order = []int{1, 0}
+	}
+	for _, k := range order {
+		x := maps[k][0]
+		if x.Map.KnownEmpty() {
+			continue
+		}
+		at, extra, _, err := e.follow(x, idx, w, n)
+		if err != nil {
+			return nil, err
+		}
+		extra = e.relevant(extra, n)
+		if n > 1 && extra.uses(lane) {
+			return e.oneByOne(in, idx, w, n)
+		}
+		p, never := e.holds(extra)
+		if never {
+			continue
+		}
+		inside := w
+		for _, c := range extra {
+			inside = inside.with(c)
+		}
+		v, err := e.value(in.Operands[k], at, inside, n)
+		if err != nil {
+			return nil, err
+		}
+		if out.w == nil || p == 0 {
+			out = v
+		} else {
+			out = e.pick(p, v, out)
+		}
+	}
+	if out.w == nil {
+		out = e.constant(in.Shape.Type, 0, n)
+	}
+	return []vec{out}, nil
+}
+
+// update is an element of a tensor with a box replaced.
+func (e *elemental) update(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]vec, error) {
+	maps := index.OutputToInput(in, 0)
+	at, extra, scalar, err := e.follow(maps[1][0], idx, w, n)
+	if err != nil {
+		return nil, err
+	}
+	box := in.Operands[1].Shape.Dims
+	for i, x := range at {
+		extra = e.need(extra, x, affine.Range{Lo: 0, Hi: int64(box[i]) - 1})
+	}
+	extra = e.relevant(extra, n)
+	if scalar || n > 1 && extra.uses(lane) {
+		return e.oneByOne(in, idx, w, n)
+	}
+	p, never := e.holds(extra)
+	old, err := e.value(in.Operands[0], idx, w, n)
+	if err != nil || never {
+		return []vec{old}, err
+	}
+	inside := w
+	for _, c := range extra {
+		inside = inside.with(c)
+	}
+	v, err := e.value(in.Operands[1], at, inside, n)
+	if err != nil {
+		return nil, err
+	}
+	if p != 0 {
+		v = e.pick(p, v, old)
+	}
+	return []vec{v}, nil
+}
+
+// gather is an element of a box that begins where a row of the second operand says.
+func (e *elemental) gather(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]vec, error) {
+	g, source, rows := in.Gather, in.Operands[0].Shape.Dims, in.Operands[1].Shape.Dims
+	var batch []affine.Expr
+	for i := range in.Shape.Dims {
+		if !slices.Contains(g.Offset, i) {
+			batch = append(batch, idx[i])
+		}
+	}
+	if n > 1 && usesAny(batch, lane) {
+		return e.oneByOne(in, idx, w, n)
+	}
+	place := func(part int) []affine.Expr { // of one number in the rows
+		var at []affine.Expr
+		next := 0
+		for i := range rows {
+			if i == g.IndexVector {
+				at = append(at, affine.Const(int64(part)))
+			} else {
+				at = append(at, batch[next])
+				next++
+			}
+		}
+		return at
+	}
+	at := make([]affine.Expr, len(source))
+	offset := 0
+	for i := range source {
+		if slices.Contains(g.Collapsed, i) || slices.Contains(g.OperandBatch, i) {
+			at[i] = affine.Const(0)
+		} else {
+			at[i] = idx[g.Offset[offset]]
+			offset++
+		}
+		if k := slices.Index(g.OperandBatch, i); k >= 0 {
+			d := g.IndexBatch[k]
+			if d > g.IndexVector {
+				d--
+			}
+			at[i] = batch[d]
+		}
+		if k := slices.Index(g.StartMap, i); k >= 0 {
+			s, err := e.start(in.Operands[1], place(k), w, affine.Range{Hi: int64(source[i] - in.Sizes[i])})
+			if err != nil {
+				return nil, err
+			}
+			at[i] = e.simplify(at[i].Add(s))
+		}
+	}
+	v, err := e.value(in.Operands[0], at, w, n)
+	return []vec{v}, err
+}
+
+// loopOver runs body for all values of range variables, the last one fastest, with carried
+// words.
+func (e *elemental) loopOver(vars []affine.Variable, carried []code.Value, body func(values map[string]affine.Expr, carried []code.Value) ([]code.Value, error)) ([]code.Value, error) {
+	var fail error
+	var nest func(k int, values map[string]affine.Expr, carried []code.Value) []code.Value
+	nest = func(k int, values map[string]affine.Expr, carried []code.Value) []code.Value {
+		if fail != nil {
+			return carried
+		}
+		if k == len(vars) {
+			out, err := body(values, carried)
+			if err != nil {
+				fail = err
+				return carried
+			}
+			return out
+		}
+		v := vars[k]
+		trips := v.Range.Hi - v.Range.Lo + 1
+		if trips <= 4 {
+			for i := v.Range.Lo; i <= v.Range.Hi; i++ {
+				values[v.Name] = affine.Const(i)
+				carried = nest(k+1, values, carried)
+			}
+			return carried
+		}
+		return e.For(e.k(v.Range.Lo), e.k(v.Range.Hi+1), e.k(1), 1, carried, func(i code.Value, c []code.Value) []code.Value {
+			var out []code.Value
+			e.inside(func() {
+				name := e.name("r")
+				values[v.Name] = e.variable(name, i, v.Range)
+				out = nest(k+1, values, c)
+			})
+			return out
+		})
+	}
+	out := nest(0, map[string]affine.Expr{}, carried)
+	return out, fail
+}
+
+// unpacked are the words of several vecs, predicates as words, and back.
+func (e *elemental) flat(vs []vec) []code.Value {
+	var out []code.Value
+	for _, v := range vs {
+		for _, w := range v.w {
+			if v.t == hlo.Pred {
+				w = e.Op(code.OpSelp32, nil, e.k(1), e.k(0), w)
+			}
+			out = append(out, w)
+		}
+	}
+	return out
+}
+
+func (e *elemental) unflat(like []vec, words []code.Value) []vec {
+	out := make([]vec, len(like))
+	for i, v := range like {
+		out[i] = vec{v.t, v.n, slices.Clone(words[:len(v.w)])}
+		words = words[len(v.w):]
+		if v.t == hlo.Pred {
+			for j, w := range out[i].w {
+				out[i].w[j] = e.SetpU32(code.NE, w, e.k(0))
+			}
+		}
+	}
+	return out
+}
+
+// reduce combines elements one after another, in the order of vm/hlo/eval.
+func (e *elemental) reduce(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]vec, error) {
+	inputs := in.Inputs()
+	var acc []vec
+	for _, o := range in.Operands[inputs:] {
+		v, err := e.value(o, nil, w, n)
+		if err != nil {
+			return nil, err
+		}
+		acc = append(acc, v)
+	}
+	maps := index.OutputToInput(in, 0)
+	m := maps[0][0].Map
+	if m.KnownEmpty() {
+		return acc, nil
+	}
+	like := acc
+	words, err := e.loopOver(m.Ranges, e.flat(acc), func(values map[string]affine.Expr, carried []code.Value) ([]code.Value, error) {
+		for i, d := range m.Dims {
+			values[d.Name] = idx[i]
+		}
+		var extra where
+		for _, d := range m.Dims { // windows may reach outside
+			extra = e.need(extra, values[d.Name], d.Range)
+		}
+		for _, c := range m.Constraints {
+			extra = e.need(extra, e.simplify(c.Expr.Subst(values)), c.Range)
+		}
+		extra = e.relevant(extra, n)
+		if n > 1 && extra.uses(lane) {
+			return nil, errOneByOne
+		}
+		p, never := e.holds(extra)
+		if never {
+			return carried, nil
+		}
+		inside := w
+		for _, c := range extra {
+			inside = inside.with(c)
+		}
+		var at []affine.Expr
+		for _, r := range m.Results {
+			at = append(at, e.simplify(r.Subst(values)))
+		}
+		acc := e.unflat(like, carried)
+		args := slices.Clone(acc)
+		for _, o := range in.Operands[:inputs] {
+			v, err := e.value(o, at, inside, n)
+			if err != nil {
+				return nil, err
+			}
+			args = append(args, v)
+		}
+		next, err := e.combine(in.Apply, args)
+		if err != nil {
+			return nil, err
+		}
+		if p != 0 {
+			for i := range next {
+				next[i] = e.pick(p, next[i], acc[i])
+			}
+		}
+		return e.flat(next), nil
+	})
+	if err == errOneByOne {
+		return e.oneByOne(in, idx, w, n)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return e.unflat(like, words), nil
+}
+
+var errOneByOne = fmt.Errorf("emit: lanes differ")
+
+// dot adds products with one rounding each, in the type that vm/hlo/eval adds in.
+func (e *elemental) dot(in *hlo.Instruction, idx []affine.Expr, w where, n int) (vec, error) {
+	t := in.Shape.Type
+	sum := t
+	if t.IsFloat() && t.Bits() < 32 {
+		sum = hlo.F32
+	}
+	maps := index.OutputToInput(in, 0)
+	acc := e.constant(sum, 0, n)
+	m := maps[0][0].Map
+	words, err := e.loopOver(m.Ranges, acc.w, func(values map[string]affine.Expr, carried []code.Value) ([]code.Value, error) {
+		var x []vec
+		for side := range 2 {
+			m := maps[side][0].Map
+			for i, d := range m.Dims {
+				values[d.Name] = idx[i]
+			}
+			var at []affine.Expr
+			for _, r := range m.Results {
+				at = append(at, e.simplify(r.Subst(values)))
+			}
+			v, err := e.value(in.Operands[side], at, w, n)
+			if err != nil {
+				return nil, err
+			}
+			x = append(x, e.convert(sum, v))
+		}
+		x = append(x, vec{sum, n, carried})
+		if sum.IsFloat() {
+			v, err := e.apply("Fma", nil, x...)
+			return v.w, err
+		}
+		p, err := e.apply("Mul", nil, x[0], x[1])
+		if err != nil {
+			return nil, err
+		}
+		v, err := e.apply("Add", nil, p, x[2])
+		return v.w, err
+	})
+	if err != nil {
+		return vec{}, err
+	}
+	return e.convert(t, vec{sum, n, words}), nil
+}

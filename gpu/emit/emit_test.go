@@ -1,0 +1,95 @@
+package emit
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/eval"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/plan"
+	hlorand "github.com/tilus-lab/tilus-lab/vm/hlo/rand"
+)
+
+var graphs = flag.Int("graphs", 120, "random fusions to compare")
+
+// tiny is a device that few elements fill, so that small tensors are unrolled and split too.
+var tiny = plan.Device{Name: "tiny", SMs: 2, ThreadsPerSM: 8, SharedBytes: 48 << 10, Warp: 32}
+
+// arguments are random elements for the parameters of a computation.
+func arguments(c *hlo.Computation, seed uint64) []*array.Array {
+	r := rand.New(rand.NewPCG(seed, 1))
+	var out []*array.Array
+	for _, p := range c.Params {
+		t := p.Shape.Type
+		a := array.New(t.Elem(), p.Shape.Dims...)
+		for k := range a.Len() {
+			switch {
+			case t == hlo.Pred:
+				a.SetCode(k, uint64(r.IntN(2)))
+			case t.IsFloat():
+				a.SetCode(k, t.Elem().Encode(float64(r.IntN(257)-128)/16, false))
+			default:
+				a.SetCode(k, t.Elem().EncodeInt(int64(r.IntN(19)-6), false))
+			}
+		}
+		out = append(out, a)
+	}
+	return out
+}
+
+// check compiles a module for a device and compares the simulator with vm/hlo/eval.
+func check(m *hlo.Module, d plan.Device, seed uint64, tolerance float64) error {
+	p, err := Compile(m, Options{Device: d})
+	if err != nil {
+		return fmt.Errorf("compile: %w", err)
+	}
+	args := arguments(m.Entry, seed)
+	want, err := eval.Run(m, args)
+	if err != nil {
+		return err
+	}
+	got, err := p.Simulate(context.Background(), args)
+	if err != nil {
+		return err
+	}
+	for i := range want {
+		r := array.Compare(got[i], want[i])
+		if tolerance > 0 && array.RelFro(got[i], want[i]) <= tolerance {
+			continue
+		}
+		if r.Differ > 0 {
+			return fmt.Errorf("result %d differs in %d of %d elements, first %v: got\n%s\nwant\n%s", i, r.Differ, r.N, r.First, got[i], want[i])
+		}
+	}
+	return nil
+}
+
+func TestRandomFusions(t *testing.T) {
+	h200, _ := plan.FindDevice("h200_sxm")
+	missing := map[string]int{}
+	for seed := range uint64(*graphs) {
+		m, err := hlorand.Fusion(seed, hlorand.Options{Exact: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		d := h200
+		if seed%2 == 1 {
+			d = tiny
+		}
+		if err := check(m, d, seed, 0); err != nil {
+			if strings.Contains(err.Error(), "has no thread code") {
+				missing[err.Error()]++
+				continue
+			}
+			t.Fatalf("seed %d: %v\n%s", seed, err, hlo.Format(m))
+		}
+	}
+	for m, n := range missing {
+		t.Errorf("%d times: %s", n, m)
+	}
+}

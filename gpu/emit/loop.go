@@ -1,0 +1,263 @@
+package emit
+
+import (
+	"fmt"
+	"math/bits"
+	"slices"
+
+	"github.com/tilus-lab/tilus-lab/vm/affine"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/plan"
+)
+
+// emit writes a kernel at the tensor level.
+func (k *Kernel) emit(p *Program, d plan.Device, leaves map[*hlo.Instruction]*Tensor) error {
+	c := k.Computation
+	pl, err := plan.New(c, d)
+	if err != nil {
+		return err
+	}
+	k.Plan = pl.Kernels[0]
+	b := &builder{k: k, p: p, d: d, f: &Func{Name: k.Name, Blocks: [3]int{1, 1, 1}}, c: c, roots: c.Roots()}
+	for i, in := range c.Params {
+		t := &Tensor{Name: clean(in.Name)[2:], Shape: in.Shape, Buffer: k.Args[i]}
+		leaves[in] = t
+		b.f.Args = append(b.f.Args, t)
+	}
+	for i, r := range b.roots {
+		t := &Tensor{Name: fmt.Sprintf("out%d", i), Shape: r.Shape, Buffer: k.Args[len(c.Params)+i], Role: Write}
+		b.out = append(b.out, t)
+		b.f.Args = append(b.f.Args, t)
+	}
+	k.Tensor = b.f
+	for i, r := range b.roots {
+		if r.Shape.Elements() == 0 && i == 0 {
+			b.f.Threads = 32
+			return nil
+		}
+	}
+	b.choose()
+	return nil
+}
+
+// builder writes the steps of one kernel.
+type builder struct {
+	k     *Kernel
+	p     *Program
+	d     plan.Device
+	f     *Func
+	c     *hlo.Computation
+	roots []*hlo.Instruction
+	out   []*Tensor
+}
+
+func (b *builder) choose() {
+	root := b.roots[0]
+	switch {
+	case root.Op == hlo.Scatter:
+		b.scatter(root)
+	case len(b.roots) == 1 && b.p.Buffers[b.out[0].Buffer].From >= 0 && root.Op == hlo.DynamicUpdateSlice:
+		b.update(root)
+	default:
+		if r := rowsOf(b.roots, b.d); r != nil {
+			b.rows(r)
+			return
+		}
+		if b.columns() || b.transpose() {
+			return
+		}
+		b.loop()
+	}
+}
+
+func (b *builder) add(s *Step) *Step {
+	b.f.Body = append(b.f.Body, s)
+	return s
+}
+
+func num(n int) affine.Expr                     { return affine.Const(int64(n)) }
+func to(n int) affine.Range                     { return affine.Range{Hi: int64(n) - 1} }
+func ceilDiv(a, b int) int                      { return (a + b - 1) / b }
+func in(e affine.Expr, n int) affine.Constraint { return affine.Constraint{Expr: e, Range: to(n)} }
+
+var threadX, blockX, blockY = affine.Var("th_x"), affine.Var("bl_x"), affine.Var("bl_y")
+
+// unroll is how many neighbouring elements a thread handles: 16 bytes of the result, once
+// that leaves enough threads. Wider elements that are read take several accesses.
+func (b *builder) unroll(s hlo.Shape) int {
+	n := s.Elements()
+	if n < b.d.Wave() {
+		return 1
+	}
+	u := 128 / max(8, s.Type.Bits())
+	for u > 1 && n%u != 0 {
+		u /= 2
+	}
+	return min(u, 8)
+}
+
+// delinear is the index of an element by its place in memory.
+func delinear(offset affine.Expr, s hlo.Shape) []affine.Expr {
+	order := s.MinorToMajor()
+	at := index.Delinear(offset, s.Physical().Dims)
+	out := make([]affine.Expr, len(order))
+	for i, e := range at {
+		out[order[len(order)-1-i]] = e
+	}
+	return out
+}
+
+// spread sets the grid for a loop over items, and gives the number of this thread's item.
+func (b *builder) spread(items int) (affine.Expr, []affine.Constraint) {
+	b.f.Threads = min(256, (items+31)/32*32)
+	blocks := ceilDiv(items, b.f.Threads)
+	b.f.Blocks = [3]int{blocks, 1, 1}
+	linear := blockX.MulConst(int64(b.f.Threads)).Add(threadX)
+	if blocks*b.f.Threads == items {
+		return linear, nil
+	}
+	return linear, []affine.Constraint{in(linear, items)}
+}
+
+// loop computes every element where it stands.
+func (b *builder) loop() {
+	s := b.roots[0].Shape
+	u := b.unroll(s)
+	item, where := b.spread(s.Elements() / u)
+	offset := item.MulConst(int64(u))
+	if u > 1 {
+		offset = offset.Add(affine.Var(lane))
+	}
+	maps := plan.RootMaps(b.roots)
+	at := delinear(offset, s)
+	for i, r := range b.roots {
+		idx := at
+		if i > 0 {
+			idx = follow(maps[i], at)
+		}
+		if i > 0 && slices.Equal(r.Shape.Dims, s.Dims) {
+			idx = at
+		}
+		v := b.f.value(r.Shape.Type, u)
+		b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: r, Index: idx, Where: where})
+		b.add(&Step{Op: Insert, In: []*Value{v}, On: b.out[i], Index: idx, Where: where})
+	}
+}
+
+func follow(m affine.Map, idx []affine.Expr) []affine.Expr {
+	values := map[string]affine.Expr{}
+	for i, d := range m.Dims {
+		values[d.Name] = idx[i]
+	}
+	out := make([]affine.Expr, len(m.Results))
+	for i, r := range m.Results {
+		out[i] = r.Subst(values)
+	}
+	return out
+}
+
+// update writes the box that a dynamic-update-slice replaces; the rest stays.
+func (b *builder) update(in *hlo.Instruction) {
+	b.out[0].Role = Update
+	box := in.Operands[1]
+	u := b.unroll(box.Shape)
+	item, where := b.spread(box.Shape.Elements() / u)
+	offset := item.MulConst(int64(u))
+	if u > 1 {
+		offset = offset.Add(affine.Var(lane))
+	}
+	at := delinear(offset, box.Shape)
+	out := slices.Clone(at)
+	for i, start := range in.Operands[2:] {
+		if room := in.Shape.Dims[i] - box.Shape.Dims[i]; room > 0 {
+			name := fmt.Sprintf("start%d", i)
+			b.add(&Step{Op: Start, Var: name, Of: start, Trips: room + 1})
+			out[i] = out[i].Add(affine.Var(name))
+		}
+	}
+	v := b.f.value(box.Shape.Type, u)
+	b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: box, Index: at, Where: where})
+	b.add(&Step{Op: Insert, In: []*Value{v}, On: b.out[0], Index: out, Where: where})
+}
+
+// scatter combines updates into the result, which holds what they are combined into.
+func (b *builder) scatter(in *hlo.Instruction) {
+	b.out[0].Role = Update
+	g, rows, updates := in.Scatter, in.Operands[1], in.Operands[2]
+	u := b.unroll(updates.Shape)
+	if minor := updates.Shape.MinorToMajor(); len(minor) > 0 {
+		if !slices.Contains(g.UpdateWindow, minor[0]) {
+			u = 1
+		} else {
+			for u > 1 && updates.Shape.Dims[minor[0]]%u != 0 {
+				u /= 2
+			}
+		}
+	}
+	item, where := b.spread(updates.Shape.Elements() / u)
+	offset := item.MulConst(int64(u))
+	if u > 1 {
+		offset = offset.Add(affine.Var(lane))
+	}
+	at := delinear(offset, updates.Shape)
+	var batch []affine.Expr
+	for i, x := range at {
+		if !slices.Contains(g.UpdateWindow, i) {
+			batch = append(batch, x)
+		}
+	}
+	window := 0
+	place := make([]affine.Expr, len(in.Shape.Dims))
+	for i, n := range in.Shape.Dims {
+		size := 1
+		place[i] = num(0)
+		if !slices.Contains(g.Inserted, i) && !slices.Contains(g.InputBatch, i) {
+			size = updates.Shape.Dims[g.UpdateWindow[window]]
+			place[i] = at[g.UpdateWindow[window]]
+			window++
+		}
+		if k := slices.Index(g.InputBatch, i); k >= 0 {
+			d := g.IndexBatch[k]
+			if d > g.IndexVector {
+				d--
+			}
+			place[i] = batch[d]
+		}
+		k := slices.Index(g.ToOperand, i)
+		if k < 0 {
+			continue
+		}
+		var row []affine.Expr
+		next := 0
+		for d := range rows.Shape.Dims {
+			if d == g.IndexVector {
+				row = append(row, num(k))
+			} else {
+				row = append(row, batch[next])
+				next++
+			}
+		}
+		name := fmt.Sprintf("start%d", i)
+		// One below and one above the legal starts stand for all others.
+		b.add(&Step{Op: Start, Var: name, Of: rows, Index: row, Where: where, Trips: n - size + 2, From: -1})
+		where = append(slices.Clone(where), affine.Constraint{Expr: affine.Var(name), Range: to(n - size + 1)})
+		place[i] = place[i].Add(affine.Var(name))
+	}
+	v := b.f.value(updates.Shape.Type, u)
+	b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: updates, Index: at, Where: where})
+	_, simple := combiner(in.Apply)
+	switch {
+	case in.Unique:
+		old, sum := b.f.value(v.Type, u), b.f.value(v.Type, u)
+		b.add(&Step{Op: Extract, Out: []*Value{old}, On: b.out[0], Index: place, Where: where})
+		b.add(&Step{Op: Combine, Out: []*Value{sum}, In: []*Value{old, v}, Of: in})
+		b.add(&Step{Op: Insert, In: []*Value{sum}, On: b.out[0], Index: place, Where: where})
+	default:
+		_ = simple
+		b.add(&Step{Op: AtomicRMW, In: []*Value{v}, On: b.out[0], Index: place, Where: where, Of: in})
+	}
+}
+
+// powerOfTwo is the least power of two that is not below n.
+func powerOfTwo(n int) int { return 1 << bits.Len(uint(max(n, 1)-1)) }

@@ -1,0 +1,530 @@
+package emit
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/vm/affine"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
+)
+
+// lowering is the pass lower-tensors: tensors become addresses, pure calls the code of what
+// they call, and indices 32-bit arithmetic.
+type lowering struct {
+	*elemental
+	f      *Func
+	values map[*Value]vec
+	shared int // bytes
+}
+
+// lowerTensors makes thread code of a kernel.
+func lowerTensors(f *Func, leaves map[*hlo.Instruction]*Tensor, at diag.Pos) (*code.Func, error) {
+	if at.Line == 0 {
+		at = diag.Pos{File: f.Name, Line: 1, Col: 1}
+	}
+	b := code.NewBuilder(f.Name).At(at)
+	e := newElemental(b)
+	e.leaves = leaves
+	l := &lowering{elemental: e, f: f, values: map[*Value]vec{}}
+	for _, t := range f.Args {
+		if n := t.elements(); n > math.MaxInt32 {
+			return nil, fmt.Errorf("emit: %s has %d elements; indices have 32 bits", t.Name, n)
+		}
+		e.addr[t] = b.Param(code.Param{Name: t.Name, Kind: code.Pointer, Type: code.B64, Elem: elemName(t.Shape.Type), NoAlias: true, ReadOnly: t.Role == Read})
+	}
+	e.ID = b.TidX()
+	e.variable("th_x", e.ID, affine.Range{Hi: int64(f.Threads) - 1})
+	for i, name := range []string{"bl_x", "bl_y", "bl_z"} {
+		r := affine.Range{Hi: int64(max(1, f.Blocks[i])) - 1}
+		v := b.Const32(0)
+		if r.Hi > 0 {
+			v = []func() code.Value{b.CtaidX, b.CtaidY, b.CtaidZ}[i]()
+		}
+		e.variable(name, v, r)
+	}
+	b.Func().Launch = code.Launch{Grid: []affine.Expr{affine.Const(int64(max(1, f.Blocks[0]))), affine.Const(int64(max(1, f.Blocks[1]))), affine.Const(int64(max(1, f.Blocks[2])))}, Block: f.Threads}
+	if err := l.steps(f.Body); err != nil {
+		return nil, err
+	}
+	b.Func().Launch.SharedBytes = l.shared
+	out, err := b.Done()
+	if err != nil {
+		return nil, fmt.Errorf("emit: %s: %w", f.Name, err)
+	}
+	return out, nil
+}
+
+func elemName(t hlo.Type) string {
+	if t.Elem() == 0 {
+		return t.String()
+	}
+	return t.Elem().String()
+}
+
+func (l *lowering) in(s *Step) []vec {
+	var out []vec
+	for _, v := range s.In {
+		x, ok := l.values[v]
+		if !ok {
+			panic("emit: " + v.String() + " is read before it is there")
+		}
+		out = append(out, x)
+	}
+	return out
+}
+
+func (l *lowering) out(s *Step, v []vec) {
+	for i, o := range s.Out {
+		l.values[o] = v[i]
+	}
+}
+
+// index replaces the variables of unrolled loops, which have one value.
+func (l *lowering) index(idx []affine.Expr) []affine.Expr {
+	out := make([]affine.Expr, len(idx))
+	for i, x := range idx {
+		out[i] = l.simplify(x)
+	}
+	return out
+}
+
+func (l *lowering) where(w []affine.Constraint, n int) where {
+	var out where
+	for _, c := range w {
+		out = l.need(out, l.simplify(c.Expr), c.Range)
+	}
+	return l.relevant(out, n)
+}
+
+// withLanes makes the lane variable known while a step of n elements is lowered.
+func (l *lowering) withLanes(n int, f func() error) error {
+	l.ranges[lane] = affine.Range{Hi: int64(n) - 1}
+	return f()
+}
+
+func (l *lowering) steps(steps []*Step) error {
+	for _, s := range steps {
+		if err := l.step(s); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+func (l *lowering) step(s *Step) error {
+	n := 1
+	for _, v := range append(slices.Clone(s.Out), s.In...) {
+		n = max(n, v.N)
+	}
+	l.ranges[lane] = affine.Range{Hi: int64(n) - 1}
+	switch s.Op {
+	case PureCall:
+		v, err := l.elemental.values(s.Of, l.index(s.Index), l.where(s.Where, n), n)
+		if err != nil {
+			return err
+		}
+		l.out(s, v)
+	case Extract:
+		w := l.where(s.Where, n)
+		v, err := l.load(s.On, l.index(s.Index), w, n)
+		if err != nil {
+			return err
+		}
+		if len(s.In) > 0 {
+			p, never := l.holds(w)
+			switch rest := l.in(s)[0]; {
+			case never:
+				v = l.spread(rest, n)
+			case p != 0:
+				v = l.pick(p, v, l.spread(rest, n))
+			}
+		}
+		l.out(s, []vec{v})
+	case Insert:
+		return l.store(s.On, l.index(s.Index), l.where(s.Where, n), l.in(s)[0])
+	case AtomicRMW:
+		return l.atomic(s.On, l.index(s.Index), l.where(s.Where, n), l.in(s)[0], s.Of)
+	case Alloc:
+		at := (l.shared + 15) / 16 * 16
+		l.addr[s.On] = l.k(int64(at))
+		l.shared = at + (s.On.elements()*s.On.Shape.Type.Bits()+7)/8
+	case Sync:
+		l.BarSync()
+	case Combine:
+		v, err := l.combine(s.Of.Apply, l.in(s))
+		if err != nil {
+			return err
+		}
+		l.out(s, v)
+	case Identity:
+		v := make([]vec, len(s.Out))
+		for i, o := range s.Out {
+			id, _ := identity(s.Of)
+			v[i] = l.constant(o.Type, id, o.N)
+		}
+		l.out(s, v)
+	case Fold:
+		x := l.in(s)
+		var acc []vec
+		for _, y := range x {
+			acc = append(acc, l.elemental.scalars.at(y, 0))
+		}
+		// A tree, so that additions need not wait for each other.
+		for n := x[0].n; n > 1; n = (n + 1) / 2 {
+			half := n / 2
+			var parts [][]vec
+			for k := range (n + 1) / 2 {
+				var a, b []vec
+				for _, y := range x {
+					a = append(a, l.elemental.scalars.at(y, k))
+					if k < half {
+						b = append(b, l.elemental.scalars.at(y, k+(n+1)/2))
+					}
+				}
+				if k < half {
+					v, err := l.combine(s.Of.Apply, append(a, b...))
+					if err != nil {
+						return err
+					}
+					a = v
+				}
+				parts = append(parts, a)
+			}
+			for i := range x {
+				var column []vec
+				for _, p := range parts {
+					column = append(column, p[i])
+				}
+				x[i] = l.pack(x[i].t, column)
+				acc[i] = column[0]
+			}
+		}
+		l.out(s, acc)
+	case ShuffleReduce:
+		x := l.in(s)
+		for d := s.From; d >= 1; d /= 2 {
+			words := l.flat(x)
+			moved := make([]code.Value, len(words))
+			for i, w := range words {
+				moved[i] = l.Op(code.OpShflBfly, []int64{int64(d)}, w)
+			}
+			v, err := l.combine(s.Of.Apply, append(slices.Clone(x), l.unflat(x, moved)...))
+			if err != nil {
+				return err
+			}
+			x = v
+		}
+		l.out(s, x)
+	case Start:
+		v, err := l.elemental.value(s.Of, l.index(s.Index), l.where(s.Where, 1), 1)
+		if err != nil {
+			return err
+		}
+		r := affine.Range{Lo: int64(s.From), Hi: int64(s.Trips) - 1}
+		l.variable(s.Var, l.clamp(v, r), r)
+	case Inject:
+		l.given[s.Of] = given{l.in(s)}
+	case Loop:
+		return l.loop(s)
+	case If:
+		p, never := l.holds(l.where(s.Where, 1))
+		switch {
+		case never:
+			return nil
+		case p == 0:
+			return l.steps(s.Body)
+		}
+		var fail error
+		l.If(p, func() []code.Value {
+			l.inside(func() { fail = l.steps(s.Body) })
+			return nil
+		}, nil)
+		return fail
+	case LastBlock:
+		return l.lastBlock(s)
+	default:
+		return fmt.Errorf("emit: step %s", s.Op)
+	}
+	return nil
+}
+
+func (l *lowering) loop(s *Step) error {
+	carried := l.in(s)
+	if !s.Roll {
+		saved := l.ranges[s.Var]
+		for i := range s.Trips {
+			l.ranges[s.Var] = affine.Range{Lo: int64(i), Hi: int64(i)}
+			for k, a := range s.Args {
+				l.values[a] = carried[k]
+			}
+			if err := l.steps(s.Body); err != nil {
+				return err
+			}
+			for k, y := range s.Yield {
+				carried[k] = l.values[y]
+			}
+		}
+		l.ranges[s.Var] = saved
+		l.out(s, carried)
+		return nil
+	}
+	var fail error
+	words := l.For(l.k(0), l.k(int64(s.Trips)), l.k(1), 1, l.flat(carried), func(i code.Value, c []code.Value) []code.Value {
+		out := c
+		l.inside(func() {
+			l.variable(s.Var, i, affine.Range{Hi: int64(s.Trips) - 1})
+			for k, v := range l.unflat(carried, c) {
+				l.values[s.Args[k]] = v
+			}
+			if fail = l.steps(s.Body); fail != nil {
+				return
+			}
+			var next []vec
+			for _, y := range s.Yield {
+				next = append(next, l.values[y])
+			}
+			out = l.flat(next)
+		})
+		return out
+	})
+	l.out(s, l.unflat(carried, words))
+	return fail
+}
+
+// lastBlock runs steps in the block that takes the last ticket. What other blocks wrote
+// before they took theirs is visible to it, and the ticket is 0 again.
+func (l *lowering) lastBlock(s *Step) error {
+	flag := (l.shared + 15) / 16 * 16
+	l.shared = flag + 4
+	l.Emit(code.OpFenceGPU, nil)
+	l.BarSync()
+	first := l.SetpU32(code.EQ, l.ID, l.k(0))
+	at := l.address(l.addr[s.On], l.offset(s.On, l.index(s.Index)), 4)
+	l.If(first, func() []code.Value {
+		old := l.Emit1(code.OpAtomGlobalAcqRelInc, []int64{at.imm}, at.base, l.k(int64(s.Trips-1)))
+		l.StShared(4, l.k(int64(flag)), 0, old)
+		return nil
+	}, nil)
+	l.BarSync()
+	last := l.SetpU32(code.EQ, l.LdShared(4, l.k(int64(flag)), 0), l.k(int64(s.Trips-1)))
+	var fail error
+	l.If(last, func() []code.Value {
+		l.Emit(code.OpFenceGPU, nil)
+		l.inside(func() { fail = l.steps(s.Body) })
+		return nil
+	}, nil)
+	return fail
+}
+
+// offset is the place of an element in memory, in elements.
+func (e *elemental) offset(t *Tensor, idx []affine.Expr) affine.Expr {
+	off := affine.Const(0)
+	for i, s := range t.strides() {
+		off = off.Add(idx[i].MulConst(int64(s)))
+	}
+	return e.simplify(off)
+}
+
+// place is an address and what is added to it.
+type place struct {
+	base code.Value
+	imm  int64
+}
+
+// address is that of an element; bytes is its size.
+func (e *elemental) address(base code.Value, off affine.Expr, bytes int64) place {
+	constant, _ := off.Terms()
+	rest := off.AddConst(-constant)
+	imm := constant * bytes
+	if imm > 1<<20 || imm < -(1<<20) {
+		rest, imm = off, 0
+	}
+	if c, ok := rest.Const(); ok && c == 0 {
+		return place{base, imm}
+	}
+	key := fmt.Sprint("address", base, bytes, rest)
+	for s := e.scope; s != nil; s = s.outside {
+		if v, ok := s.ints[key]; ok {
+			return place{v, imm}
+		}
+	}
+	v := e.integer(rest)
+	if e.Func().Type(base) == code.B32 {
+		v = e.Add32(base, e.Mul32(v, e.k(bytes)))
+	} else {
+		op := code.OpMadWideU32
+		if rest.Range(e.ranges).Lo < 0 {
+			op = code.OpMadWideS32
+		}
+		v = e.Op(op, nil, v, e.k(bytes), base)
+	}
+	e.scope.ints[key] = v
+	return place{v, imm}
+}
+
+// run is how elements lie: groups of size, each in one access.
+func (e *elemental) run(t *Tensor, idx []affine.Expr, n int) (first affine.Expr, size int, ok bool) {
+	off := e.offset(t, idx)
+	if n == 1 {
+		return off, 1, true
+	}
+	first = e.simplify(off.Subst(map[string]affine.Expr{lane: affine.Const(0)}))
+	if !e.simplify(off.Sub(first)).Equal(affine.Var(lane)) {
+		return off, 1, false
+	}
+	size = 1
+	d := first.Divisor(nil)
+	for size < n && n%(2*size) == 0 && d%int64(2*size) == 0 && 2*size*t.Shape.Type.Bits() <= 128 {
+		size *= 2
+	}
+	return first, size, true
+}
+
+// load reads n elements; where the constraints do not hold it reads nothing and gives zeros.
+func (e *elemental) load(t *Tensor, idx []affine.Expr, w where, n int) (vec, error) {
+	if n > 1 && !usesAny(idx, lane) {
+		v, err := e.load(t, idx, w, 1)
+		return e.splat(v, n), err
+	}
+	first, size, ok := e.run(t, idx, n)
+	if !ok || n > 1 && w.uses(lane) {
+		var parts []vec
+		for k := range n {
+			by := affine.Const(int64(k))
+			v, err := e.load(t, e.at(idx, lane, by), e.whereAt(w, lane, by), 1)
+			if err != nil {
+				return vec{}, err
+			}
+			parts = append(parts, v)
+		}
+		return e.pack(t.Shape.Type, parts), nil
+	}
+	elem := t.Shape.Type
+	in := elem
+	if elem == hlo.Pred {
+		in = hlo.U8
+	}
+	if in.Bits() < 8 || in.Elem() == 0 {
+		return vec{}, fmt.Errorf("emit: %s has elements of %s, which have no thread code", t.Name, elem)
+	}
+	p, never := e.holds(w)
+	var parts []vec
+	for k := 0; k < n; k += size {
+		if never {
+			parts = append(parts, e.constant(in, 0, size))
+			continue
+		}
+		at := e.address(e.addr[t], first.AddConst(int64(k)), int64(in.Bits()/8))
+		parts = append(parts, vec{in, size, e.access(t, at, size*in.Bits(), p)})
+	}
+	v := e.joined(in, parts)
+	if elem == hlo.Pred {
+		v = e.convert(hlo.Pred, v)
+	}
+	return v, nil
+}
+
+// joined puts groups of elements one after another.
+func (e *elemental) joined(t hlo.Type, parts []vec) vec {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	if parts[0].n*t.Bits()%32 == 0 {
+		out := vec{t: t}
+		for _, p := range parts {
+			out.n += p.n
+			out.w = append(out.w, p.w...)
+		}
+		return out
+	}
+	var ones []vec
+	for _, p := range parts {
+		for i := range p.n {
+			ones = append(ones, e.scalars.at(p, i))
+		}
+	}
+	return e.pack(t, ones)
+}
+
+// access loads bits ≤ 128 in one instruction as words.
+func (e *elemental) access(t *Tensor, at place, bits int, p code.Value) []code.Value {
+	imm := []int64{at.imm}
+	first := code.OpLdSharedB8
+	if !t.Shared {
+		attr := code.Attr(0)
+		if t.Role == Read {
+			attr = code.NC
+		}
+		imm, first = append(imm, int64(attr)), code.OpLdGlobalB8
+	}
+	op := first + map[int]code.Op{8: 0, 16: 1, 32: 2, 64: 4, 128: 5}[bits]
+	var rest []code.Value
+	if p != 0 {
+		for range max(1, bits/32) {
+			if bits == 16 {
+				rest = append(rest, e.Const16(0))
+			} else {
+				rest = append(rest, e.k(0))
+			}
+		}
+	}
+	words := e.Guard(p, op, imm, rest, at.base)
+	if bits == 16 {
+		words = []code.Value{e.Zext16(words[0])}
+	}
+	return words
+}
+
+// store writes elements where the constraints hold.
+func (e *elemental) store(t *Tensor, idx []affine.Expr, w where, v vec) error {
+	if v.t == hlo.Pred {
+		v = e.convert(hlo.U8, v)
+	}
+	if v.t.Bits() < 8 || v.t.Elem() == 0 {
+		return fmt.Errorf("emit: %s has elements of %s, which have no thread code", t.Name, v.t)
+	}
+	first, size, ok := e.run(t, idx, v.n)
+	if !ok || v.n > 1 && w.uses(lane) {
+		for k := range v.n {
+			by := affine.Const(int64(k))
+			if err := e.store(t, e.at(idx, lane, by), e.whereAt(w, lane, by), e.scalars.at(v, k)); err != nil {
+				return err
+			}
+		}
+		return nil
+	}
+	p, never := e.holds(w)
+	if never {
+		return nil
+	}
+	for k := 0; k < v.n; k += size {
+		at := e.address(e.addr[t], first.AddConst(int64(k)), int64(v.t.Bits()/8))
+		e.write(t, at, e.part(v, k, size), size*v.t.Bits(), p)
+	}
+	return nil
+}
+
+// part is the words of elements k to k+n-1, whose bits are a power of two.
+func (e *elemental) part(v vec, k, n int) []code.Value {
+	w := v.t.Bits()
+	if n*w < 32 {
+		return []code.Value{e.Field(v.w, k*w, n*w)}
+	}
+	return v.w[k*w/32 : (k+n)*w/32]
+}
+
+func (e *elemental) write(t *Tensor, at place, words []code.Value, bits int, p code.Value) {
+	imm := []int64{at.imm}
+	first := code.OpStSharedB8
+	if !t.Shared {
+		imm, first = append(imm, 0), code.OpStGlobalB8
+	}
+	op := first + map[int]code.Op{8: 0, 16: 1, 32: 2, 64: 4, 128: 5}[bits]
+	if bits == 16 {
+		words = []code.Value{e.Trunc16(words[0])}
+	}
+	e.Guard(p, op, imm, nil, append([]code.Value{at.base}, words...)...)
+}

@@ -1,0 +1,544 @@
+package emit
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/arith"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/cast"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/thread"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/eval"
+)
+
+// vec is n neighbouring elements that a thread holds: b32 words with the elements one after
+// another, low bits first, or n predicates.
+type vec struct {
+	t hlo.Type
+	n int
+	w []code.Value
+}
+
+// scalars computes with elements in registers.
+type scalars struct{ *thread.Thread }
+
+// wide are the types that instructions compute with, by those that stand in words.
+var wide = map[hlo.Type]hlo.Type{hlo.S8: hlo.S32, hlo.U8: hlo.U32, hlo.S16: hlo.S32, hlo.U16: hlo.U32}
+
+func (b scalars) k(v int64) code.Value { return b.Const32(v) }
+
+func (b scalars) not(p code.Value) code.Value { return b.Op(code.OpNotPred, nil, p) }
+
+// constant is n times the element of a code.
+func (b scalars) constant(t hlo.Type, c uint64, n int) vec {
+	if t == hlo.Pred {
+		return b.splat(vec{t, 1, []code.Value{b.ConstPred(c != 0)}}, n)
+	}
+	if t.Bits() == 64 {
+		return b.splat(vec{t, 1, []code.Value{b.k(int64(uint32(c))), b.k(int64(c >> 32))}}, n)
+	}
+	return b.splat(vec{t, 1, []code.Value{b.k(int64(uint32(c)))}}, n)
+}
+
+// splat repeats one element.
+func (b scalars) splat(x vec, n int) vec {
+	if x.n == n {
+		return x
+	}
+	parts := make([]vec, n)
+	for i := range parts {
+		parts[i] = x
+	}
+	return b.pack(x.t, parts)
+}
+
+// at is element i alone.
+func (b scalars) at(x vec, i int) vec {
+	switch {
+	case x.n == 1:
+		return x
+	case x.t == hlo.Pred:
+		return vec{x.t, 1, x.w[i : i+1]}
+	case x.t.Bits() == 64:
+		return vec{x.t, 1, x.w[2*i : 2*i+2]}
+	case x.t.Bits() == 32:
+		return vec{x.t, 1, x.w[i : i+1]}
+	}
+	return vec{x.t, 1, []code.Value{b.Field(x.w, i*x.t.Bits(), x.t.Bits())}}
+}
+
+// pack puts elements together.
+func (b scalars) pack(t hlo.Type, parts []vec) vec {
+	if len(parts) == 1 {
+		return parts[0]
+	}
+	out := vec{t, len(parts), nil}
+	if t == hlo.Pred || t.Bits() >= 32 {
+		for _, p := range parts {
+			out.w = append(out.w, p.w...)
+		}
+		return out
+	}
+	w := t.Bits()
+	for i := 0; i < len(parts); i += 32 / w {
+		var word code.Value
+		for j := i; j < min(i+32/w, len(parts)); j++ {
+			v := parts[j].w[0]
+			if c, ok := b.ConstOf(v); ok {
+				v = b.k(int64(c & (1<<w - 1)))
+			}
+			if w == 16 && j+1 < len(parts) && j == i {
+				word = b.Prmt(v, parts[j+1].w[0], 0x5410)
+				break
+			}
+			word = b.OrShifted(word, b.low(v, w), (j-i)*w)
+		}
+		out.w = append(out.w, word)
+	}
+	return out
+}
+
+// low keeps the low bits of a word.
+func (b scalars) low(v code.Value, w int) code.Value {
+	if w >= 32 {
+		return v
+	}
+	return b.Op(code.OpAnd32, nil, v, b.k(1<<w-1))
+}
+
+// each applies a function to elements one by one.
+func (b scalars) each(t hlo.Type, n int, f func(x []vec) vec, x ...vec) vec {
+	parts := make([]vec, n)
+	in := make([]vec, len(x))
+	for i := range parts {
+		for j := range x {
+			in[j] = b.at(x[j], i)
+		}
+		parts[i] = f(in)
+	}
+	return b.pack(t, parts)
+}
+
+// words is an integer of 8, 16 or 32 bits as one of 32, its sign kept.
+func (b scalars) word(x vec) code.Value {
+	switch n := x.t.Bits(); {
+	case x.t == hlo.Pred:
+		return b.Op(code.OpSelp32, nil, b.k(1), b.k(0), x.w[0])
+	case n == 64:
+		return x.w[0]
+	case n == 32:
+		return x.w[0]
+	case x.t.Signed():
+		return b.BfeS(x.w[0], 0, n)
+	default:
+		return b.low(x.w[0], n)
+	}
+}
+
+// reg is one element in the register that instructions compute with: b32 or b64.
+func (b scalars) reg(x vec) code.Value {
+	switch {
+	case x.t.Bits() == 64:
+		return b.Op(code.OpPack32, nil, x.w[0], x.w[1])
+	case x.t.IsInt():
+		return b.word(x)
+	}
+	return arith.Wide(b.Thread, x.t.Elem(), x.w, 0, false)
+}
+
+// unreg is the vec of a register that holds an integer or a float of 32 or 64 bits.
+func (b scalars) unreg(t hlo.Type, v code.Value) vec {
+	if t.Bits() == 64 {
+		return vec{t, 1, []code.Value{b.Op(code.OpTrunc32, nil, v), b.Op(code.OpHi32, nil, v)}}
+	}
+	return vec{t, 1, []code.Value{b.low(v, t.Bits())}}
+}
+
+// pick is x where p, else y.
+func (b scalars) pick(p code.Value, x, y vec) vec {
+	out := vec{x.t, x.n, make([]code.Value, len(x.w))}
+	for i := range x.w {
+		switch {
+		case x.w[i] == y.w[i]:
+			out.w[i] = x.w[i]
+		case x.t == hlo.Pred:
+			out.w[i] = b.Op(code.OpOrPred, nil, b.Op(code.OpAndPred, nil, p, x.w[i]), b.Op(code.OpAndPred, nil, b.not(p), y.w[i]))
+		default:
+			out.w[i] = b.Op(code.OpSelp32, nil, x.w[i], y.w[i], p)
+		}
+	}
+	return out
+}
+
+// test compares two elements.
+func (b scalars) test(how code.Cmp, x, y vec) code.Value {
+	imm := []int64{int64(how)}
+	switch {
+	case x.t == hlo.Pred:
+		p, q := x.w[0], y.w[0]
+		switch how {
+		case code.EQ:
+			return b.not(b.Op(code.OpXorPred, nil, p, q))
+		case code.NE:
+			return b.Op(code.OpXorPred, nil, p, q)
+		case code.LT:
+			return b.Op(code.OpAndPred, nil, b.not(p), q)
+		case code.LE:
+			return b.Op(code.OpOrPred, nil, b.not(p), q)
+		case code.GT:
+			return b.Op(code.OpAndPred, nil, p, b.not(q))
+		}
+		return b.Op(code.OpOrPred, nil, p, b.not(q))
+	case x.t == hlo.F64:
+		return b.Op(code.OpSetpF64, imm, b.reg(x), b.reg(y))
+	case x.t.IsFloat():
+		return b.Op(code.OpSetpF32, imm, b.reg(x), b.reg(y))
+	case x.t == hlo.S64:
+		return b.Op(code.OpSetpS64, imm, b.reg(x), b.reg(y))
+	case x.t == hlo.U64:
+		return b.Op(code.OpSetpU64, imm, b.reg(x), b.reg(y))
+	case x.t.Signed():
+		return b.Op(code.OpSetpS32, imm, b.reg(x), b.reg(y))
+	}
+	return b.Op(code.OpSetpU32, imm, b.reg(x), b.reg(y))
+}
+
+// apply is an op of gpu/lower/arith on the elements; types that it does not compute with go
+// through wider ones.
+func (b scalars) apply(op string, seq *dtype.Sequence, x ...vec) (vec, error) {
+	t, n := x[0].t, x[0].n
+	none := fmt.Errorf("%s on %s has no thread code", op, t)
+	if t == hlo.Pred {
+		ops, ok := arith.BitOps[op]
+		if !ok {
+			return vec{}, none
+		}
+		out := vec{t, n, make([]code.Value, n)}
+		for i := range out.w {
+			in := []code.Value{x[0].w[i]}
+			if len(x) > 1 {
+				in = append(in, x[1].w[i])
+			}
+			out.w[i] = b.Op(ops[1], nil, in...)
+		}
+		return out, nil
+	}
+	if _, bit := arith.BitOps[op]; bit || t.Bits() >= 32 || t == hlo.F16 || t == hlo.BF16 {
+		words := make([][]code.Value, len(x))
+		for i := range x {
+			words[i] = x[i].w
+		}
+		if w := arith.Apply(b.Thread, op, seq, t.Elem(), n, words...); w != nil {
+			return vec{t, n, w}, nil
+		}
+		return vec{}, none
+	}
+	var fail error
+	out := b.each(t, n, func(in []vec) vec {
+		for i := range in {
+			in[i] = b.convert(wide[t], in[i])
+		}
+		v, err := b.apply(op, seq, in...)
+		if err != nil {
+			fail = none
+			return b.constant(t, 0, 1)
+		}
+		return b.convert(t, v)
+	}, x...)
+	return out, fail
+}
+
+// convert is [eval.Convert] of the elements.
+func (b scalars) convert(to hlo.Type, x vec) vec {
+	from := x.t
+	switch {
+	case to == from:
+		return x
+	case to == hlo.Pred:
+		zero := b.constant(from, 0, 1)
+		return b.each(to, x.n, func(in []vec) vec { return vec{to, 1, []code.Value{b.test(code.NE, in[0], zero)}} }, x)
+	case from == hlo.Pred:
+		one, zero := b.constant(to, eval.Convert(to, hlo.S32, 1), 1), b.constant(to, 0, 1)
+		return b.each(to, x.n, func(in []vec) vec { return b.pick(in[0].w[0], one, zero) }, x)
+	case to.IsInt() && from.IsInt():
+		if to.Bits() == from.Bits() {
+			return vec{to, x.n, x.w}
+		}
+		return b.each(to, x.n, func(in []vec) vec {
+			switch {
+			case to.Bits() == 64:
+				lo := b.word(in[0])
+				hi := b.k(0)
+				if from.Signed() {
+					hi = b.Op(code.OpShrS32, nil, lo, b.k(31))
+				}
+				return vec{to, 1, []code.Value{lo, hi}}
+			case to.Bits() > from.Bits():
+				return vec{to, 1, []code.Value{b.low(b.word(in[0]), to.Bits())}}
+			}
+			return vec{to, 1, []code.Value{b.low(in[0].w[0], to.Bits())}}
+		}, x)
+	}
+	slots := make([]int, x.n)
+	for i := range slots {
+		slots[i] = i
+	}
+	w, err := cast.Tile(b.Builder, to.Elem(), from.Elem(), slots, x.w)
+	if err != nil {
+		panic("emit: " + err.Error())
+	}
+	return vec{to, x.n, w}
+}
+
+// names are the ops of gpu/lower/arith that compute operations as they are.
+var names = map[hlo.Op]string{
+	hlo.Negate: "Neg", hlo.Abs: "Abs", hlo.Not: "Not", hlo.Sqrt: "Sqrt", hlo.Floor: "Floor", hlo.Ceil: "Ceil", hlo.RoundEven: "Round",
+	hlo.Add: "Add", hlo.Subtract: "Sub", hlo.Multiply: "Mul", hlo.And: "And", hlo.Or: "Or", hlo.Xor: "Xor",
+}
+
+var directions = map[string]code.Cmp{"EQ": code.EQ, "NE": code.NE, "LT": code.LT, "LE": code.LE, "GT": code.GT, "GE": code.GE}
+
+// elementwise is the operation on elements, with the bits that vm/hlo/eval gives.
+func (b scalars) elementwise(in *hlo.Instruction, x []vec) (vec, error) {
+	t, n := in.Shape.Type, x[0].n
+	none := fmt.Errorf("%s: %s on %s has no thread code", in.Pos, in.Op, x[0].t)
+	for _, y := range x {
+		if y.t.Bits() < 8 || y.t.Elem() == 0 || y.t == hlo.F8E4M3FN || y.t == hlo.F8E5M2 {
+			return vec{}, none
+		}
+	}
+	if t.Bits() < 8 || t.Elem() == 0 || t == hlo.F8E4M3FN || t == hlo.F8E5M2 {
+		return vec{}, none
+	}
+	perElement := func(f func(in []vec) vec) (vec, error) { return b.each(t, n, f, x...), nil }
+	pred := func(p code.Value) vec { return vec{hlo.Pred, 1, []code.Value{p}} }
+	switch in.Op {
+	case hlo.Copy:
+		return x[0], nil
+	case hlo.BitcastConvert:
+		return vec{t, n, x[0].w}, nil
+	case hlo.Convert:
+		return b.convert(t, x[0]), nil
+	case hlo.Abs:
+		if t.IsInt() && !t.Signed() {
+			return x[0], nil
+		}
+	case hlo.Add, hlo.Multiply:
+		if t == hlo.Pred {
+			return b.apply(map[hlo.Op]string{hlo.Add: "Or", hlo.Multiply: "And"}[in.Op], nil, x...)
+		}
+	case hlo.Maximum, hlo.Minimum:
+		return b.extreme(in.Op, x[0], x[1])
+	case hlo.Clamp:
+		v, err := b.extreme(hlo.Maximum, x[0], x[1])
+		if err != nil {
+			return vec{}, err
+		}
+		return b.extreme(hlo.Minimum, v, x[2])
+	case hlo.Sign:
+		zero, one := b.constant(t, 0, 1), b.constant(t, eval.Convert(t, hlo.S32, 1), 1)
+		minus := b.constant(t, eval.Convert(t, hlo.S32, math.MaxUint32), 1)
+		return perElement(func(in []vec) vec {
+			v := b.pick(b.test(code.LT, zero, in[0]), one, in[0])
+			return b.pick(b.test(code.LT, in[0], zero), minus, v)
+		})
+	case hlo.IsFinite:
+		inf := b.constant(x[0].t, x[0].t.Elem().Encode(math.Inf(1), false), 1)
+		return perElement(func(in []vec) vec {
+			a, _ := b.apply("Abs", nil, in[0])
+			return pred(b.test(code.LT, a, inf))
+		})
+	case hlo.Popcnt, hlo.CountLeadingZeros:
+		op := in.Op
+		return perElement(func(in []vec) vec { return b.count(op, in[0]) })
+	case hlo.Divide, hlo.Remainder:
+		if t.IsFloat() {
+			if in.Op == hlo.Remainder {
+				return vec{}, none
+			}
+			return b.apply("Div", nil, x...)
+		}
+		return b.divide(in.Op, x[0], x[1])
+	case hlo.ShiftLeft, hlo.ShiftRightArithmetic, hlo.ShiftRightLogical:
+		return b.shift(in.Op, x[0], x[1])
+	case hlo.Compare:
+		how := directions[in.Direction]
+		return perElement(func(in []vec) vec { return pred(b.test(how, in[0], in[1])) })
+	case hlo.Select:
+		return perElement(func(in []vec) vec { return b.pick(in[0].w[0], in[1], in[2]) })
+	case hlo.Map:
+		out, err := b.combine(in.Apply, x)
+		if err != nil {
+			return vec{}, err
+		}
+		return out[0], nil
+	}
+	if name := names[in.Op]; name != "" {
+		v, err := b.apply(name, nil, x...)
+		if err != nil {
+			return vec{}, none
+		}
+		return v, nil
+	}
+	if name := eval.Sequence(in.Op); name != "" && t != hlo.F64 {
+		v, err := b.apply(name, dtype.SequenceOf(name, false), x...)
+		if err != nil {
+			return vec{}, none
+		}
+		return v, nil
+	}
+	return vec{}, none
+}
+
+// count counts the bits that are set, or those that are not above the highest one.
+func (b scalars) count(op hlo.Op, x vec) vec {
+	w := x.t.Bits()
+	if w == 64 {
+		lo, hi := x.w[0], x.w[1]
+		if op == hlo.Popcnt {
+			return vec{x.t, 1, []code.Value{b.Add32(b.Op(code.OpPopc32, nil, lo), b.Op(code.OpPopc32, nil, hi)), b.k(0)}}
+		}
+		empty := b.Op(code.OpSetpU32, []int64{int64(code.EQ)}, hi, b.k(0))
+		n := b.Op(code.OpSelp32, nil, b.Add32(b.Op(code.OpClz32, nil, lo), b.k(32)), b.Op(code.OpClz32, nil, hi), empty)
+		return vec{x.t, 1, []code.Value{n, b.k(0)}}
+	}
+	v := b.low(x.w[0], w)
+	if op == hlo.Popcnt {
+		return vec{x.t, 1, []code.Value{b.Op(code.OpPopc32, nil, v)}}
+	}
+	return vec{x.t, 1, []code.Value{b.Op(code.OpSub32, nil, b.Op(code.OpClz32, nil, v), b.k(int64(32-w)))}}
+}
+
+// extreme is the larger or the smaller element; NaN if either is.
+func (b scalars) extreme(op hlo.Op, x, y vec) (vec, error) {
+	t := x.t
+	name := map[hlo.Op]string{hlo.Maximum: "Max", hlo.Minimum: "Min"}[op]
+	if t == hlo.Pred {
+		return b.apply(map[hlo.Op]string{hlo.Maximum: "Or", hlo.Minimum: "And"}[op], nil, x, y)
+	}
+	v, err := b.apply(name, nil, x, y)
+	if err != nil || !t.IsFloat() {
+		return v, err
+	}
+	nan := b.constant(t, t.Elem().Encode(math.NaN(), false), 1)
+	return b.each(t, x.n, func(in []vec) vec {
+		var p code.Value
+		for _, side := range in[:2] {
+			if c, ok := b.ConstOf(side.w[0]); ok && !math.IsNaN(t.Elem().Decode(c)) && t != hlo.F64 {
+				continue
+			}
+			p = b.Both(p, b.test(code.EQ, side, side))
+		}
+		if p == 0 {
+			return in[2]
+		}
+		return b.pick(p, in[2], nan)
+	}, x, y, v), nil
+}
+
+// divide is division and remainder of whole numbers; by zero it gives all ones, or x.
+func (b scalars) divide(op hlo.Op, x, y vec) (vec, error) {
+	t := x.t
+	if t.Bits() < 32 {
+		var fail error
+		v := b.each(t, x.n, func(in []vec) vec {
+			v, err := b.divide(op, b.convert(wide[t], in[0]), b.convert(wide[t], in[1]))
+			if err != nil {
+				fail = err
+				return in[0]
+			}
+			return b.convert(t, v)
+		}, x, y)
+		return v, fail
+	}
+	name := map[hlo.Op]string{hlo.Divide: "Div", hlo.Remainder: "Mod"}[op]
+	var fail error
+	one, zero := b.constant(t, 1, 1), b.constant(t, 0, 1)
+	ones := b.constant(t, math.MaxUint64, 1)
+	out := b.each(t, x.n, func(in []vec) vec {
+		isZero := b.test(code.EQ, in[1], zero)
+		by := b.pick(isZero, one, in[1])
+		rest := in[0]
+		if op == hlo.Divide {
+			rest = ones
+		}
+		a := in[0]
+		if t.Signed() { // the least number by -1 leaves the type
+			minus := b.test(code.EQ, by, ones)
+			neg, _ := b.apply("Neg", nil, a)
+			v, err := b.apply(name, nil, a, b.pick(minus, one, by))
+			if err != nil {
+				fail = err
+				return a
+			}
+			if op == hlo.Divide {
+				v = b.pick(minus, neg, v)
+			}
+			return b.pick(isZero, rest, v)
+		}
+		v, err := b.apply(name, nil, a, by)
+		if err != nil {
+			fail = err
+			return a
+		}
+		return b.pick(isZero, rest, v)
+	}, x, y)
+	return out, fail
+}
+
+// shift gives 0, or the sign, from the width on. Counts are taken as unsigned.
+func (b scalars) shift(op hlo.Op, x, y vec) (vec, error) {
+	t := x.t
+	return b.each(t, x.n, func(in []vec) vec {
+		w := t.Bits()
+		if w == 64 {
+			n := b.Op(code.OpMinU64, nil, b.Op(code.OpPack32, nil, in[1].w[0], in[1].w[1]), b.Const64(64))
+			c := map[hlo.Op]code.Op{hlo.ShiftLeft: code.OpShl64, hlo.ShiftRightLogical: code.OpShrU64, hlo.ShiftRightArithmetic: code.OpShrS64}[op]
+			return b.unreg(t, b.Op(c, nil, b.Op(code.OpPack32, nil, in[0].w[0], in[0].w[1]), b.Op(code.OpTrunc32, nil, n)))
+		}
+		n := b.Op(code.OpMinU32, nil, b.low(in[1].w[0], w), b.k(32))
+		v := b.low(in[0].w[0], w)
+		if op == hlo.ShiftRightArithmetic && w < 32 {
+			v = b.BfeS(in[0].w[0], 0, w)
+		}
+		c := map[hlo.Op]code.Op{hlo.ShiftLeft: code.OpShl32, hlo.ShiftRightLogical: code.OpShrU32, hlo.ShiftRightArithmetic: code.OpShrS32}[op]
+		return vec{t, 1, []code.Value{b.low(b.Op(c, nil, v, n), w)}}
+	}, x, y), nil
+}
+
+// combine applies a computation on scalars, such as that of a reduce.
+func (b scalars) combine(c *hlo.Computation, args []vec) ([]vec, error) {
+	values := make([]vec, len(c.Instructions))
+	n := args[0].n
+	for i, in := range c.Instructions {
+		switch in.Op {
+		case hlo.Parameter:
+			values[i] = args[in.Number]
+		case hlo.Constant:
+			if in.Value == nil {
+				return nil, fmt.Errorf("%s: the value of %s is not known", in.Pos, in.Name)
+			}
+			values[i] = b.constant(in.Shape.Type, in.Value.Code(0), n)
+		case hlo.Tuple:
+		case hlo.Bitcast, hlo.Reshape, hlo.Broadcast, hlo.Transpose:
+			values[i] = values[in.Operands[0].Index]
+		default:
+			var x []vec
+			for _, o := range in.Operands {
+				x = append(x, values[o.Index])
+			}
+			v, err := b.elementwise(in, x)
+			if err != nil {
+				return nil, err
+			}
+			values[i] = v
+		}
+	}
+	var out []vec
+	for _, r := range c.Roots() {
+		out = append(out, values[r.Index])
+	}
+	return out, nil
+}
