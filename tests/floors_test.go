@@ -21,7 +21,7 @@ const floors = `
 13 kernel  web
 12 kernel/worker
 11 kernel/cell  kernel/session
-10 kernel/comm  kernel/docs  kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane
+10 kernel/comm  kernel/docs  kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane  gpu/qmm/parallel
  9 gpu/attention/template  gpu/gemm/template  gpu/gemm/hopper  gpu/qmm  gpu/qmm/template  gpu/export
  8 gpu/tune  gpu/probe  gpu/blocktrace
  7 gpu/device

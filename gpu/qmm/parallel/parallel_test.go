@@ -68,6 +68,30 @@ type row struct {
 	NCCL   int     `json:"nccl"`
 }
 
+// layers are what TestGPUs spreads: small with sizes of no particular kind, and two
+// of Llama-3.3-70B.
+var layers = []struct {
+	name    string
+	n, k, m int
+}{{"small", 64, 1024, 3}, {"gate_up", 57344, 8192, 1}, {"down", 8192, 28672, 1}}
+
+func hash(n, k, m int) string { return fmt.Sprintf("n=%d k=%d m=%d", n, k, m) }
+
+// TestRecord reads what two GPUs proved.
+func TestRecord(t *testing.T) {
+	now := map[string]string{}
+	for _, l := range layers {
+		for _, ranks := range []int{1, 2} {
+			now[fmt.Sprintf("%s on %d", l.name, ranks)] = hash(l.n, l.k, l.m)
+		}
+	}
+	stale, proved, problems := record.Check(record.Read[row](t, "parallel.json"), "parallel", now, howTo)
+	for _, err := range problems {
+		t.Error(err)
+	}
+	t.Logf("%d proved, stale: %v", len(proved), stale)
+}
+
 // TestGPUs spreads layers over as many GPUs as there are and holds the result
 // against the interpreter's.
 func TestGPUs(t *testing.T) {
@@ -97,11 +121,8 @@ func TestGPUs(t *testing.T) {
 	major, minor := driver.Version()
 	stamp.GPU, stamp.Driver, stamp.Target = info.Name, fmt.Sprintf("CUDA %d.%d", major, minor), info.Arch()
 	ctx := context.Background()
-	var rows []row
-	for _, layer := range []struct {
-		name    string
-		n, k, m int
-	}{{"small", 64, 1024, 3}, {"gate_up", 57344, 8192, 1}, {"down", 8192, 28672, 1}} {
+	var proved []row
+	for _, layer := range layers {
 		w := weights(t, layer.n, layer.k, 128)
 		x := generate(t, "randint:f16[%d, %d]:seed=3", layer.m, layer.k)
 		for ranks := 1; ranks <= count; ranks *= 2 {
@@ -120,14 +141,14 @@ func TestGPUs(t *testing.T) {
 			// The interpreter takes minutes for the large layers; their first outputs stand for all.
 			check := w
 			if layer.n > 1024 {
-				check = Weights{W: rows0(w.W, 2), Scales: columns(w.Scales, 0, 32), N: 32, K: w.K, Group: w.Group}
+				check = Weights{W: rows(w.W, 0, 2), Scales: columns(w.Scales, 0, 32), N: 32, K: w.K, Group: w.Group}
 			}
 			want, err := Reference(ctx, check, x, ranks)
 			if err != nil {
 				t.Fatal(err)
 			}
 			r := row{Row: stamp, Ranks: ranks, NCCL: nccl.Version}
-			r.Name, r.Hash, r.Result = fmt.Sprintf("%s on %d", layer.name, ranks), fmt.Sprintf("n=%d k=%d m=%d", layer.n, layer.k, layer.m), "equal"
+			r.Name, r.Hash, r.Result = fmt.Sprintf("%s on %d", layer.name, ranks), hash(layer.n, layer.k, layer.m), "equal"
 			for i := range layer.m {
 				for j := range check.N {
 					r.Of++
@@ -149,16 +170,13 @@ func TestGPUs(t *testing.T) {
 			}
 			r.Micros = float64(took.Nanoseconds()) / 1000
 			t.Logf("%-16s %s, %.1f µs", r.Name, r.Result, r.Micros)
-			rows = append(rows, r)
+			proved = append(proved, r)
 			if err := l.Close(); err != nil {
 				t.Error(err)
 			}
 		}
 	}
-	if err := recorder.Write(rows); err != nil {
+	if err := recorder.Write(proved); err != nil {
 		t.Fatal(err)
 	}
 }
-
-// rows0 are the first n of the first dimension.
-func rows0(a *array.Array, n int) *array.Array { return rows(a, 0, n) }
