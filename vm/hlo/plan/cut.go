@@ -251,6 +251,9 @@ func (b *planner) kernel(name string, roots []*hlo.Instruction, stop func(*hlo.I
 		}
 		if at < 0 {
 			if at = b.scatteredInto(r, final); at < 0 {
+				at = b.scatteredFrom(r)
+			}
+			if at < 0 {
 				at = b.buffer(r.Name, TemporaryBuffer, r.Shape)
 			}
 			b.plan.Temporaries = append(b.plan.Temporaries, r)
@@ -290,6 +293,20 @@ func (b *planner) scatteredInto(r *hlo.Instruction, final []*hlo.Instruction) in
 		n += len(f.Shape.Outputs())
 	}
 	return -1
+}
+
+// scatteredFrom is the temporary that only a scatter reads, which works in place there, or
+// -1.
+func (b *planner) scatteredFrom(r *hlo.Instruction) int {
+	if r.Op != hlo.Scatter {
+		return -1
+	}
+	o := r.Operands[0]
+	at, ok := b.at[o]
+	if !ok || b.plan.Buffers[at].Role != TemporaryBuffer || len(b.c.Users()[o.Index]) != 1 || slices.Contains(r.Operands[1:], o) {
+		return -1
+	}
+	return at
 }
 
 // choose plans a part as one kernel, with accesses of 16 bytes.

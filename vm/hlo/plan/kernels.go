@@ -182,15 +182,17 @@ func (b *planner) part(name string, roots []*hlo.Instruction, stop func(*hlo.Ins
 // reduction, window or product that later instructions would compute more than once, or
 // one element at a time; results that one emitter does not give together. A row that is
 // reduced and then used again stays in registers ([OnePassEmitter]); a reduction with
-// too few outputs to fill the device is shared among blocks ([ColumnSplitEmitter]).
+// too few outputs to fill the device is shared among blocks ([ColumnSplitEmitter]). Sums
+// of many updates in f16 or bf16 are kept in f32 until all are added, so the computation of
+// the plan may have more instructions than c.
 func New(c *hlo.Computation, d Device) (*Plan, error) {
-	roots, err := rootsOf(c)
-	if err != nil {
+	if _, err := rootsOf(c); err != nil {
 		return nil, err
 	}
+	c = widenScatters(c)
 	b := &planner{c: c, d: d, plan: &Plan{Computation: c}}
 	b.parameters()
-	b.results(roots)
-	b.cut(roots)
+	b.results(c.Roots())
+	b.cut(c.Roots())
 	return b.plan, nil
 }

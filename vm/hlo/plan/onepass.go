@@ -124,24 +124,25 @@ func onePass(c *hlo.Computation, d Device) (*Kernel, bool) {
 // keepsPlace says whether element number i of a broadcast comes from element number
 // i / by of its operand.
 func (f rowFusion) keepsPlace(in *hlo.Instruction, by int) bool {
-	o := in.Operands[0].Shape
-	if !o.RowMajor() {
-		return false
-	}
-	m := index.OutputToInput(in, 0)[0][0].Map
-	if m.Undefined() || m.KnownEmpty() {
+	return samePlace(index.OutputToInput(in, 0)[0][0].Map, in.Shape, in.Operands[0].Shape, by)
+}
+
+// samePlace says whether a map leads from element number i of one tensor, in memory order,
+// to element number i / by of another.
+func samePlace(m affine.Map, out, in hlo.Shape, by int) bool {
+	if m.Undefined() || m.KnownEmpty() || len(m.Ranges)+len(m.Runtime) > 0 {
 		return false
 	}
 	bounds := map[string]affine.Range{}
-	out, from := num(0), num(0)
-	for i, s := range in.Shape.Strides() {
-		bounds[m.Dims[i].Name] = to(in.Shape.Dims[i])
-		out = out.Add(affine.Var(m.Dims[i].Name).Mul(num(s)))
+	i, from := num(0), num(0)
+	for k, s := range out.Strides() {
+		bounds[m.Dims[k].Name] = to(out.Dims[k])
+		i = i.Add(affine.Var(m.Dims[k].Name).Mul(num(s)))
 	}
-	for i, s := range o.Strides() {
-		from = from.Add(m.Results[i].Mul(num(s)))
+	for k, s := range in.Strides() {
+		from = from.Add(m.Results[k].Mul(num(s)))
 	}
-	return out.FloorDiv(num(by)).Simplify(bounds).String() == from.Simplify(bounds).String()
+	return i.FloorDiv(num(by)).Simplify(bounds).String() == from.Simplify(bounds).String()
 }
 
 // stages orders the reductions by what they need, and finds what stays in registers.

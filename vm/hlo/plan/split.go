@@ -6,6 +6,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
 )
 
 // reduceHeroes are the reductions that decide how a root is emitted: the one at the end of a
@@ -95,6 +96,14 @@ func (b *planner) reduction(c *hlo.Computation, roots []*hlo.Instruction, reject
 		if r.Shape.Outputs()[0].Elements() != in.Elements() {
 			reject("%s has neither the shape nor the element count of the reduction %s", r.Name, first.Name)
 			return nil
+		}
+		for p, maps := range index.Group(c, r) {
+			for _, m := range maps {
+				if p.Op == hlo.Parameter && p.Shape.Elements() == in.Elements() && !samePlace(m.Map, r.Shape, p.Shape, 1) {
+					reject("%s reads %s at other places than the reduction %s", r.Name, p.Name, first.Name)
+					return nil
+				}
+			}
 		}
 	}
 	w := widthsIn(c)
