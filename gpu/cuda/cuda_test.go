@@ -188,11 +188,11 @@ func TestTensorMapShapes(t *testing.T) {
 		{Dims: make([]uint64, 6), Strides: make([]uint64, 5), Box: make([]int, 6)},
 		{Dims: []uint64{8}, Box: []int{8}, ElementStrides: []int{1, 1}},
 	} {
-		if _, err := d.EncodeTiled(m); err == nil || !strings.Contains(err.Error(), "dimensions") {
+		if _, err := encodeTiled(d, d.call, m); err == nil || !strings.Contains(err.Error(), "dimensions") {
 			t.Errorf("%+v: %v", m, err)
 		}
 	}
-	if _, err := d.EncodeTiled(TensorMap{Dims: []uint64{8}, Box: []int{8}}); err == nil || !strings.Contains(err.Error(), "CUDA 12.0") {
+	if _, err := encodeTiled(d, d.call, TensorMap{Dims: []uint64{8}, Box: []int{8}}); err == nil || !strings.Contains(err.Error(), "CUDA 12.0") {
 		t.Errorf("an old driver: %v", err)
 	}
 }

@@ -29,7 +29,10 @@ const TensorMapBytes = 128
 // EncodeTiled makes the 128 bytes that a kernel takes as a parameter
 // (cuTensorMapEncodeTiled). The error says that the driver refuses the map, or is older
 // than CUDA 12.0.
-func (d *Driver) EncodeTiled(m TensorMap) ([]byte, error) {
+func (c *Context) EncodeTiled(m TensorMap) ([]byte, error) { return encodeTiled(c.d, c.call, m) }
+
+// encodeTiled encodes by a call, which the driver wants to be made in a context.
+func encodeTiled(d *Driver, call func(s symbol, args ...uintptr) error, m TensorMap) ([]byte, error) {
 	rank := len(m.Dims)
 	if rank < 1 || rank > 5 || len(m.Strides) != rank-1 || len(m.Box) != rank || m.ElementStrides != nil && len(m.ElementStrides) != rank {
 		return nil, fmt.Errorf("cuda: a tensor map of %d dimensions, %d strides and a box of %d", rank, len(m.Strides), len(m.Box))
@@ -54,7 +57,7 @@ func (d *Driver) EncodeTiled(m TensorMap) ([]byte, error) {
 	if m.FillNaN {
 		fill = 1
 	}
-	err := d.call(cuTensorMapEncodeTiled, uintptr(unsafe.Pointer(&room[skip])), uintptr(m.Type), uintptr(rank), uintptr(m.Address),
+	err := call(cuTensorMapEncodeTiled, uintptr(unsafe.Pointer(&room[skip])), uintptr(m.Type), uintptr(rank), uintptr(m.Address),
 		uintptr(unsafe.Pointer(&m.Dims[0])), uintptr(unsafe.Pointer(&strides[0])), uintptr(unsafe.Pointer(&box[0])), uintptr(unsafe.Pointer(&steps[0])),
 		uintptr(m.Interleave), uintptr(m.Swizzle), uintptr(m.Promotion), fill)
 	if err != nil {

@@ -207,7 +207,7 @@ func (g *gpu) run(p *ir.Program, l *launch, args []ir.Arg) (*Result, error) {
 	spaces, sizes := map[string]cuda.Ptr{}, map[string]int{}
 	for _, w := range l.code.Func.Params[len(p.Params):] {
 		if w.Kind == code.Tensor {
-			data, err := EncodeTensorMap(g.driver, w.Map, bases, l.scalars)
+			data, err := EncodeTensorMap(g.ctx, w.Map, bases, l.scalars)
 			if err != nil {
 				return nil, err
 			}

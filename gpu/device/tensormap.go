@@ -9,7 +9,7 @@ import (
 
 // EncodeTensorMap makes the 128 bytes of a parameter of kind [code.Tensor] for one
 // launch. bases gives the address of each pointer parameter.
-func EncodeTensorMap(d *cuda.Driver, m *code.TensorMap, bases map[string]cuda.Ptr, scalars map[string]int64) ([]byte, error) {
+func EncodeTensorMap(c *cuda.Context, m *code.TensorMap, bases map[string]cuda.Ptr, scalars map[string]int64) ([]byte, error) {
 	offset, dims, strides, err := m.Shape(scalars)
 	if err != nil {
 		return nil, err
@@ -18,7 +18,7 @@ func EncodeTensorMap(d *cuda.Driver, m *code.TensorMap, bases map[string]cuda.Pt
 	if !ok {
 		return nil, fmt.Errorf("device: tensor map of %s, which is no buffer", m.Base)
 	}
-	return d.EncodeTiled(cuda.TensorMap{
+	return c.EncodeTiled(cuda.TensorMap{
 		Type: int(m.Type), Address: base + cuda.Ptr(offset), Dims: dims, Strides: strides, Box: m.Box, ElementStrides: m.ElementStrides,
 		Interleave: int(m.Interleave), Swizzle: int(m.Swizzle), Promotion: int(m.Promotion), FillNaN: m.FillNaN,
 	})

@@ -124,7 +124,7 @@ func (g *GPU) launch(text string, f *code.Func, grid [3]int, bufs [][]byte) erro
 		bases[f.Params[i].Name] = ptrs[i]
 	}
 	for _, p := range f.Params[len(bufs):] {
-		data, err := device.EncodeTensorMap(g.driver, p.Map, bases, nil)
+		data, err := device.EncodeTensorMap(g.ctx, p.Map, bases, nil)
 		if err != nil {
 			return err
 		}

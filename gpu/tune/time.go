@@ -442,7 +442,7 @@ func (r *run) tensorMaps(i int, params *cuda.Params) error {
 		}
 	}
 	for _, m := range r.maps {
-		data, err := device.EncodeTensorMap(r.g.driver, m.Map, bases, scalars)
+		data, err := device.EncodeTensorMap(r.g.ctx, m.Map, bases, scalars)
 		if err != nil {
 			return err
 		}
