@@ -39,7 +39,7 @@ type executeContent struct {
 	StopOnError     *bool             `json:"stop_on_error"`
 }
 
-// executor runs cells in the order they came.
+// executor runs cells and hands on comm messages, in the order they came.
 func (k *Kernel) executor() {
 	go func() {
 		<-k.done
@@ -50,7 +50,13 @@ func (k *Kernel) executor() {
 		if !ok {
 			return
 		}
-		k.guard("execute_request", func() { k.execute(r) })
+		k.guard(r.msg.Header.MsgType, func() {
+			if r.msg.Header.MsgType == "execute_request" {
+				k.execute(r)
+			} else {
+				k.comm(r)
+			}
+		})
 		k.endCell(r)
 	}
 }
@@ -120,7 +126,7 @@ func (k *Kernel) execute(r request) {
 	var aborted []request
 	if stop {
 		time.Sleep(abortGrace)
-		aborted = k.queue.takeAll()
+		aborted = k.queue.takeCells()
 	}
 	k.replyMeta(r, "execute_reply", map[string]any{"started": started.Format("2006-01-02T15:04:05.000000Z")}, content)
 	k.endCell(r)
@@ -200,6 +206,7 @@ func (k *Kernel) failure(run *cell, reply session.Reply) *proto.Error {
 		e.Traceback = []string{e.Name + ": " + e.Value}
 	}
 	if reply.Lost {
+		k.loseComms(run)
 		if eng, err := k.startEngine(); err == nil && len(eng.Journal()) > 0 {
 			e.Traceback = append(e.Traceback[:len(e.Traceback):len(e.Traceback)], "To get the variables back, run a cell that says: %replay")
 		}
@@ -240,7 +247,7 @@ func (k *Kernel) userExpressions(ctx context.Context, exprs map[string]string) m
 	return out
 }
 
-// cellQueue holds the execute requests that wait.
+// cellQueue holds the cells and comm messages that wait.
 type cellQueue struct {
 	mu     sync.Mutex
 	wake   *sync.Cond
@@ -272,12 +279,20 @@ func (q *cellQueue) next() (request, bool) {
 	return r, true
 }
 
-func (q *cellQueue) takeAll() []request {
+// takeCells takes the cells that wait; comm messages stay.
+func (q *cellQueue) takeCells() (cells []request) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	all := q.cells
-	q.cells = nil
-	return all
+	var rest []request
+	for _, r := range q.cells {
+		if r.msg.Header.MsgType == "execute_request" {
+			cells = append(cells, r)
+		} else {
+			rest = append(rest, r)
+		}
+	}
+	q.cells = rest
+	return cells
 }
 
 func (q *cellQueue) close() {

@@ -36,6 +36,17 @@ type fake struct {
 	stop    chan struct{} // closed to interrupt the running cell
 }
 
+// Comm refuses the target "unknown" and answers messages on any other with their data.
+func (f *fake) Comm(_ context.Context, m proto.Comm, sink func(proto.Event)) (session.Reply, error) {
+	switch {
+	case m.Step == "open" && m.Target == "unknown":
+		sink(proto.Event{Kind: proto.KindComm, Comm: &proto.Comm{Step: "close", ID: m.ID}})
+	case m.Step == "msg":
+		sink(proto.Event{Kind: proto.KindComm, Comm: &proto.Comm{Step: "msg", ID: m.ID, Data: m.Data, Buffers: m.Buffers}})
+	}
+	return session.Reply{Status: "ok"}, nil
+}
+
 func (f *fake) Execute(ctx context.Context, req session.Request, sink func(proto.Event)) (session.Reply, error) {
 	if sink == nil {
 		sink = func(proto.Event) {}

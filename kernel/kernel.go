@@ -8,7 +8,7 @@
 // message is busy and idle around which request, in which order output is published,
 // and what is cut, dropped or aborted.
 //
-//	shell ──┬─ execute ──> queue ──> one executor ──> Engine.Execute ──> output ──> iopub
+//	shell ──┬─ execute, comm messages ──> queue ──> one executor ──> Engine.Execute ──> output ──> iopub
 //	        ├─ complete, inspect, is_complete, history ──> one goroutine, also while a cell runs
 //	control ┴─ kernel_info, interrupt, shutdown ──> at once
 //	stdin ──── input_reply ──> the cell that asked
@@ -46,6 +46,7 @@ const ProtocolVersion = "5.5"
 // Engine is what the kernel needs of a session; *session.Session is one.
 type Engine interface {
 	Execute(ctx context.Context, req session.Request, sink func(proto.Event)) (session.Reply, error)
+	Comm(ctx context.Context, msg proto.Comm, sink func(proto.Event)) (session.Reply, error)
 	Replay(ctx context.Context, sink func(proto.Event)) (session.Reply, error)
 	Journal() []session.Entry
 	Interrupt()
@@ -87,6 +88,7 @@ type Kernel struct {
 	engineMu sync.Mutex
 	engine   Engine
 
+	comms   comms
 	queue   cellQueue
 	side    chan request
 	history history
@@ -387,8 +389,14 @@ type request struct {
 // publish sends a message on iopub. parent is the header of the request that it
 // belongs to, nil for none.
 func (k *Kernel) publish(msgType string, parent json.RawMessage, content any) {
-	k.emit(msgType, parent, nil, content, func(parts [][]byte) {
-		k.iopub.Publish(append([][]byte{[]byte("kernel." + k.id + "." + msgType)}, parts...))
+	k.publishWith(msgType, parent, nil, content, nil)
+}
+
+// publishWith is publish with metadata and buffers, which follow the signed parts.
+func (k *Kernel) publishWith(msgType string, parent json.RawMessage, metadata map[string]any, content any, buffers [][]byte) {
+	k.emit(msgType, parent, metadata, content, func(parts [][]byte) {
+		parts = append([][]byte{[]byte("kernel." + k.id + "." + msgType)}, parts...)
+		k.iopub.Publish(append(parts, buffers...))
 	})
 }
 

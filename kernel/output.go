@@ -27,6 +27,7 @@ const (
 // names the cell that started it.
 type output struct {
 	publish func(msgType string, content any)
+	comm    func(c *proto.Comm)
 	count   int  // of the cell, for execute_result
 	silent  bool // show nothing
 	limit   int  // bytes of printed text; streamCap outside tests
@@ -51,6 +52,9 @@ func (o *output) event(ev proto.Event) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
 	switch {
+	case ev.Comm != nil:
+		o.flush()
+		o.comm(ev.Comm)
 	case o.silent:
 	case ev.Vars != nil:
 		o.vars = linkVars(ev.Vars.Vars)
@@ -227,6 +231,7 @@ func errorContent(e *proto.Error) map[string]any {
 func (k *Kernel) newOutput(parent json.RawMessage, count int, silent bool) *output {
 	return &output{
 		publish: func(t string, content any) { k.publish(t, parent, content) },
+		comm:    func(c *proto.Comm) { k.tell(parent, c) },
 		count:   count, silent: silent, limit: streamCap,
 	}
 }

@@ -32,7 +32,7 @@ func (k *Kernel) receive(sock *wire.Socket) {
 // dispatch sends a request where it is answered.
 func (k *Kernel) dispatch(r request) {
 	switch r.msg.Header.MsgType {
-	case "execute_request":
+	case "execute_request", "comm_open", "comm_msg", "comm_close":
 		k.queue.add(r)
 	case "complete_request", "inspect_request", "is_complete_request", "history_request":
 		select {
@@ -106,16 +106,7 @@ func (k *Kernel) immediate(r request) {
 		k.reply(r, "shutdown_reply", content)
 		k.publish("shutdown_reply", r.msg.RawHeader, content)
 	case "comm_info_request":
-		k.reply(r, "comm_info_reply", map[string]any{"status": "ok", "comms": map[string]any{}})
-	case "comm_open":
-		var c struct {
-			ID string `json:"comm_id"`
-		}
-		json.Unmarshal(r.msg.Content, &c)
-		// No target is known here; closing tells the front end so.
-		k.publish("comm_close", r.msg.RawHeader, map[string]any{"comm_id": c.ID, "data": map[string]any{}})
-	case "comm_msg", "comm_close":
-		// They belong to comms that were refused.
+		k.reply(r, "comm_info_reply", k.comms.info(r.msg.Content))
 	default:
 		k.logf("message of unknown type %.80q ignored", t)
 	}

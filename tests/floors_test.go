@@ -21,7 +21,7 @@ const floors = `
 13 kernel  web
 12 kernel/worker
 11 kernel/cell  kernel/session
-10 kernel/comm  kernel/docs  kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane  gpu/qmm/parallel
+10 kernel/comm  kernel/docs  kernel/widget  kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane  gpu/qmm/parallel
  9 gpu/attention/template  gpu/gemm/template  gpu/gemm/hopper  gpu/qmm  gpu/qmm/template  gpu/export
  8 gpu/tune  gpu/probe  gpu/blocktrace
  7 gpu/device
@@ -57,6 +57,8 @@ gpu/model/exercise -> vm/interp
 layoutviz/theatre -> layoutviz
 layoutviz/timeline -> layoutviz
 kernel/display -> kernel/lab
+kernel/widget -> kernel/comm
+kernel/lab -> kernel/widget
 kernel/lab -> kernel/proto
 kernel/lab -> kernel/display
 kernel/display -> kernel/proto

@@ -63,7 +63,8 @@ type Engine struct {
 	text      map[string]string // source of each cell by file name, for tracebacks
 	number    map[string]int    // of each cell, see gen.mark
 	serial    int
-	raw       bool // cells write to os.Stdout or os.Stderr as files
+	calls     string // printed function that Call enters
+	raw       bool   // cells write to os.Stdout or os.Stderr as files
 	fresh     map[string]bool
 	notes     []string // for the person, from the last check
 	noise     noise
@@ -237,26 +238,7 @@ func (e *Engine) run(ctx context.Context, id int64, name, src string) (out Outco
 	if entry == "" {
 		return Outcome{}
 	}
-	done := e.host.begin(id)
-	_, err := e.in.EvalWithContext(ctx, entry+"()")
-	if ctx.Err() != nil {
-		out.Cancelled = true
-		select {
-		case <-done:
-		case <-time.After(Grace):
-			out.Tainted = true
-		}
-		out.Err = &proto.Error{Name: "Interrupted", Value: "the cell was interrupted; variables keep their values", Traceback: []string{"Interrupted: the cell was interrupted; variables keep their values"}}
-		if out.Tainted {
-			out.Err.Value = "the cell was interrupted, but a library call in it has not ended and goes on in the background"
-			out.Err.Traceback = []string{"Interrupted: " + out.Err.Value}
-		}
-		return out
-	}
-	if err != nil {
-		out.Err = e.panicked(name, err)
-	}
-	return out
+	return e.enter(ctx, id, name, entry)
 }
 
 func (e *Engine) eval(code string) (err error) {

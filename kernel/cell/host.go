@@ -34,6 +34,7 @@ type host struct {
 	done        chan struct{}
 	resultTypes []string
 	quiet       atomic.Bool // boxes print plain values
+	perform     func()      // what Call runs
 	handed      any         // a value on its way from Bind to a variable
 }
 
@@ -231,6 +232,13 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 				h.mu.Lock()
 				defer h.mu.Unlock()
 				return h.handed
+			}),
+			"Perform": reflect.ValueOf(func() {
+				h.mu.Lock()
+				f := h.perform
+				h.perform = nil
+				h.mu.Unlock()
+				f()
 			}),
 			"Enter": reflect.ValueOf(func(c int64) {
 				h.spawned.Add(1)

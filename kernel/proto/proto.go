@@ -14,7 +14,7 @@ import "encoding/json"
 // Op is what a supervisor asks of a worker.
 type Op string
 
-// The requests. Execute and Reset wait for one another; all others are answered while a cell runs.
+// The requests. Execute, Comm and Reset wait for one another; all others are answered while a cell runs.
 const (
 	OpExecute    Op = "execute"     // run Code as a cell; ends with one Done event
 	OpInterrupt  Op = "interrupt"   // cancel the cell that runs; has no reply of its own
@@ -23,6 +23,7 @@ const (
 	OpIsComplete Op = "is_complete" // whether Code can run as it is; one Completeness event
 	OpInput      Op = "input"       // the answer to an InputRequest; no reply
 	OpReset      Op = "reset"       // forget all cells and variables; one Done event
+	OpComm       Op = "comm"        // hand on a comm message of the front end; ends with one Done event
 	OpCall       Op = "call"        // run the lab method Method with Params; one Returned or Done event
 	OpShutdown   Op = "shutdown"    // end the process; no reply
 )
@@ -38,6 +39,7 @@ type Request struct {
 	AllowStdin bool            `json:"allow_stdin,omitempty"`
 	Text       string          `json:"text,omitempty"`   // the line typed, for OpInput
 	EOF        bool            `json:"eof,omitempty"`    // for OpInput: there is no line
+	Comm       *Comm           `json:"comm,omitempty"`   // for OpComm
 	Method     string          `json:"method,omitempty"` // for OpCall
 	Params     json.RawMessage `json:"params,omitempty"` // for OpCall
 }
@@ -52,6 +54,7 @@ const (
 	KindDisplay      Kind = "display"
 	KindResult       Kind = "result"
 	KindClear        Kind = "clear"
+	KindComm         Kind = "comm"
 	KindError        Kind = "error"
 	KindInputRequest Kind = "input_request"
 	KindVars         Kind = "vars"
@@ -71,6 +74,7 @@ type Event struct {
 	Stream       *Stream         `json:"stream,omitempty"`
 	Bundle       *Bundle         `json:"bundle,omitempty"` // KindDisplay and KindResult
 	Clear        *Clear          `json:"clear,omitempty"`
+	Comm         *Comm           `json:"comm,omitempty"`
 	Error        *Error          `json:"error,omitempty"` // KindError; sent once, before Done
 	InputRequest *InputRequest   `json:"input_request,omitempty"`
 	Vars         *Vars           `json:"vars,omitempty"`
@@ -111,6 +115,16 @@ type Bundle struct {
 // Clear asks the front end to clear the output of the cell.
 type Clear struct {
 	Wait bool `json:"wait"` // only when the next output arrives
+}
+
+// Comm is one message of a conversation between a cell and code in the front end.
+type Comm struct {
+	Step     string         `json:"step"` // "open", "msg" or "close"
+	ID       string         `json:"comm_id"`
+	Target   string         `json:"target_name,omitempty"` // for "open"
+	Data     map[string]any `json:"data"`
+	Metadata map[string]any `json:"metadata,omitempty"`
+	Buffers  [][]byte       `json:"buffers,omitempty"`
 }
 
 // Error is why a cell failed.

@@ -167,8 +167,25 @@ func (s *Session) Execute(ctx context.Context, req Request, sink func(proto.Even
 	return s.execute(ctx, req, sink)
 }
 
+// Comm hands a comm message of the front end to the worker, in turn with the cells, and waits until it has been handled. Sink and
+// error are as for Execute.
+func (s *Session) Comm(ctx context.Context, msg proto.Comm, sink func(proto.Event)) (Reply, error) {
+	select {
+	case <-s.turn:
+	case <-ctx.Done():
+		return Reply{Status: "aborted"}, fmt.Errorf("session: comm: %w", ctx.Err())
+	}
+	defer func() { s.turn <- struct{}{} }()
+	return s.do(ctx, proto.Request{Op: proto.OpComm, Comm: &msg}, Request{}, sink)
+}
+
 // execute is Execute for a caller that holds the turn.
 func (s *Session) execute(ctx context.Context, req Request, sink func(proto.Event)) (Reply, error) {
+	return s.do(ctx, proto.Request{Op: proto.OpExecute, Code: req.Code, Silent: req.Silent, AllowStdin: req.AllowStdin && req.Input != nil}, req, sink)
+}
+
+// do sends one request and waits for its Done.
+func (s *Session) do(ctx context.Context, what proto.Request, req Request, sink func(proto.Event)) (Reply, error) {
 	w, err := s.worker()
 	if err != nil {
 		return Reply{Status: "aborted"}, err
@@ -192,8 +209,8 @@ func (s *Session) execute(ctx context.Context, req Request, sink func(proto.Even
 	start := time.Now()
 	said := newTranscript(sink)
 	c := w.open(id, said.event, req.Input)
-	err = w.send(proto.Request{ID: id, Op: proto.OpExecute, Code: req.Code, Count: count, Silent: req.Silent, AllowStdin: req.AllowStdin && req.Input != nil})
-	if err != nil {
+	what.ID, what.Count = id, count
+	if err := w.send(what); err != nil {
 		// The worker cannot read any more: it is ending, and its end is reported below.
 		w.kill()
 	}

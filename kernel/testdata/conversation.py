@@ -161,8 +161,22 @@ i = kc.history(hist_access_type="range", session=0, start=1, stop=2, output=True
 eq([h[1:] for h in reply(i)["content"]["history"]], [[1, ["print a\nwarn b\ndisplay c\ncreate d\nupdate e\nvalue 3\nprint f", "3"]]], "range")
 
 # Unknown comm targets are closed, unknown and broken messages survived.
-i = request("shell", "comm_open", {"comm_id": "c1", "target_name": "nobody", "data": {}})
+i = request("shell", "comm_open", {"comm_id": "c1", "target_name": "unknown", "data": {}})
 eq([(t, c.get("comm_id")) for t, c in iopub(i)][1], ("comm_close", "c1"), "unknown comm")
+
+# Comms live as long as both sides want; buffers travel beside the signed parts.
+iopub(request("shell", "comm_open", {"comm_id": "c2", "target_name": "echo", "data": {}}))
+i = request("control", "comm_info_request", {"target_name": "echo"})
+eq(reply(i, "control")["content"]["comms"], {"c2": {"target_name": "echo"}}, "comm_info")
+msg = kc.session.msg("comm_msg", {"comm_id": "c2", "data": {"x": [1, 2]}})
+kc.session.send(kc.shell_channel.socket, msg, buffers=[b"\x00\xffbytes"])
+while (m := kc.get_iopub_msg(timeout=T))["msg_type"] != "comm_msg":
+    pass
+eq((m["content"], [bytes(b) for b in m["buffers"]], m["parent_header"]["msg_id"]),
+   ({"comm_id": "c2", "data": {"x": [1, 2]}}, [b"\x00\xffbytes"], msg["header"]["msg_id"]), "comm_msg")
+iopub(request("shell", "comm_close", {"comm_id": "c2", "data": {}}))
+i = request("shell", "comm_info_request", {})
+eq(reply(i)["content"]["comms"], {}, "comm_info after the close")
 i = request("shell", "no_such_request", {"x": 1})
 eq([t for t, _ in iopub(i)], ["status", "status"], "unknown type")
 i = request("shell", "execute_request", {"code": 5})

@@ -18,6 +18,7 @@ import (
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/kernel/cell"
+	"github.com/tilus-lab/tilus-lab/kernel/comm"
 	"github.com/tilus-lab/tilus-lab/kernel/display"
 	"github.com/tilus-lab/tilus-lab/kernel/lab"
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
@@ -81,6 +82,12 @@ func Serve(r io.Reader, w io.Writer, methods Methods) int {
 		return 1
 	}
 	defer display.Attach(k.display)()
+	defer display.AttachClear(func(wait bool) error {
+		return k.tell(proto.Event{Kind: proto.KindClear, Clear: &proto.Clear{Wait: wait}})
+	})()
+	defer comm.Attach(func(step comm.Step, id, target string, m comm.Message) error {
+		return k.tell(proto.Event{Kind: proto.KindComm, Comm: &proto.Comm{Step: string(step), ID: id, Target: target, Data: m.Data, Metadata: m.Metadata, Buffers: m.Buffers}})
+	})()
 	defer lab.Attach(lab.Hooks{Context: k.context, Explore: func(form, text string) {
 		k.out.send(proto.Event{ID: k.running(), Kind: proto.KindExplore, Explore: &proto.Explore{Form: form, Text: text}})
 	}, Display: func(data map[string]string) {
@@ -115,7 +122,7 @@ func (k *worker) serve(in *proto.Reader) int {
 			return 1
 		}
 		switch req.Op {
-		case proto.OpExecute, proto.OpReset:
+		case proto.OpExecute, proto.OpReset, proto.OpComm:
 			cells <- req
 		case proto.OpInterrupt:
 			k.interrupt()
@@ -232,13 +239,29 @@ func (k *worker) run(ctx context.Context, req proto.Request) (res cell.Outcome, 
 		}
 	}()
 	name := fmt.Sprintf("cell%d", max(req.Count, 0))
-	if req.Op == proto.OpReset {
+	switch {
+	case req.Op == proto.OpReset:
 		return k.reset(), ""
+	case req.Op == proto.OpComm && req.Comm != nil:
+		return k.deliver(ctx, req), ""
 	}
 	if res, pager, ok := k.withMagics(ctx, req, name); ok {
 		return res, pager
 	}
 	return k.eng.Run(ctx, req.ID, name, req.Code), ""
+}
+
+// deliver hands a comm message to what cells registered for it.
+func (k *worker) deliver(ctx context.Context, req proto.Request) cell.Outcome {
+	var err error
+	c := req.Comm
+	out := k.eng.Call(ctx, req.ID, "comm", func() {
+		err = comm.Deliver(comm.Step(c.Step), c.ID, c.Target, comm.Message{Data: c.Data, Metadata: c.Metadata, Buffers: c.Buffers})
+	})
+	if out.Err == nil && err != nil {
+		out.Err = &proto.Error{Name: "CommError", Value: err.Error(), Traceback: []string{"CommError: " + err.Error()}}
+	}
+	return out
 }
 
 func (k *worker) reset() cell.Outcome {
@@ -277,6 +300,13 @@ func (k *worker) context() context.Context {
 		return context.Background()
 	}
 	return k.ctx
+}
+
+// tell sends an event of the running cell in order with what was printed before.
+func (k *worker) tell(ev proto.Event) error {
+	k.out.sync()
+	ev.ID = k.running()
+	return k.out.send(ev)
 }
 
 // display shows data in order with what was printed before.
