@@ -1,6 +1,11 @@
 package plan
 
-import "github.com/tilus-lab/tilus-lab/vm/hlo"
+import (
+	"slices"
+
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
+)
 
 // Plan is how a fusion runs: kernels in order over buffers.
 type Plan struct {
@@ -21,8 +26,9 @@ const (
 	ParameterBuffer Role = "parameter"
 	ResultBuffer    Role = "result"
 	TemporaryBuffer Role = "temporary"
-	PartialBuffer   Role = "partial" // partial results of blocks
-	CounterBuffer   Role = "counter" // u32, zero before each launch; the kernel leaves zeros
+	ConstantBuffer  Role = "constant" // of several elements
+	PartialBuffer   Role = "partial"  // partial results of blocks
+	CounterBuffer   Role = "counter"  // u32, zero before each launch; the kernel leaves zeros
 )
 
 // Buffer is a tensor in global memory.
@@ -33,6 +39,8 @@ type Buffer struct {
 	// From is the buffer whose contents this one begins with, or -1. Where the caller
 	// gives that buffer away, both are one and nothing is copied.
 	From int
+	// Value is that of a constant.
+	Value *array.Array
 }
 
 // Stage is one walk over the rows that a one-pass kernel has in registers.
@@ -60,20 +68,35 @@ func (b *planner) parameters() {
 	b.at = map[*hlo.Instruction]int{}
 	for i, p := range b.c.Params {
 		b.at[p] = i
-		b.plan.Buffers = append(b.plan.Buffers, Buffer{p.Name, ParameterBuffer, p.Shape, -1})
+		b.plan.Buffers = append(b.plan.Buffers, Buffer{Name: p.Name, Role: ParameterBuffer, Shape: p.Shape, From: -1})
 	}
 }
 
 func (b *planner) results(roots []*hlo.Instruction) {
 	for _, r := range roots {
 		for _, s := range r.Shape.Outputs() {
-			b.plan.Buffers = append(b.plan.Buffers, Buffer{r.Name, ResultBuffer, s, -1})
+			b.plan.Buffers = append(b.plan.Buffers, Buffer{Name: r.Name, Role: ResultBuffer, Shape: s, From: -1})
 		}
 	}
 }
 
+// constants gives buffers to constants that are no scalars.
+func (b *planner) constants() {
+	for _, in := range b.c.Instructions {
+		if in.Op == hlo.Constant && in.Value != nil && in.Value.Len() > 1 && !slices.Contains(b.c.Roots(), in) {
+			b.at[in] = b.buffer(in.Name, ConstantBuffer, in.Shape)
+			b.plan.Buffers[b.at[in]].Value = in.Value
+		}
+	}
+}
+
+func (b *planner) isConstant(in *hlo.Instruction) bool {
+	at, ok := b.at[in]
+	return ok && b.plan.Buffers[at].Role == ConstantBuffer
+}
+
 func (b *planner) buffer(name string, role Role, s hlo.Shape) int {
-	b.plan.Buffers = append(b.plan.Buffers, Buffer{name, role, s, -1})
+	b.plan.Buffers = append(b.plan.Buffers, Buffer{Name: name, Role: role, Shape: s, From: -1})
 	return len(b.plan.Buffers) - 1
 }
 
@@ -128,7 +151,9 @@ func (b *planner) part(name string, roots []*hlo.Instruction, stop func(*hlo.Ins
 	for _, r := range roots {
 		need[r.Index], isRoot[r] = true, true
 	}
-	ends := func(in *hlo.Instruction) bool { return in.Op == hlo.Parameter || stop(in) && !isRoot[in] }
+	ends := func(in *hlo.Instruction) bool {
+		return in.Op == hlo.Parameter || b.isConstant(in) || stop(in) && !isRoot[in]
+	}
 	for i := len(b.c.Instructions) - 1; i >= 0; i-- {
 		in := b.c.Instructions[i]
 		if need[i] && !ends(in) {
@@ -193,6 +218,7 @@ func New(c *hlo.Computation, d Device) (*Plan, error) {
 	b := &planner{c: c, d: d, plan: &Plan{Computation: c}}
 	b.parameters()
 	b.results(c.Roots())
+	b.constants()
 	b.cut(c.Roots())
 	return b.plan, nil
 }

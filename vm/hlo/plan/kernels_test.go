@@ -53,6 +53,11 @@ func run(t *testing.T, p *Plan, args []*array.Array) []*array.Array {
 	t.Helper()
 	values := make([]*array.Array, len(p.Buffers))
 	copy(values, args)
+	for i, b := range p.Buffers {
+		if b.Value != nil {
+			values[i] = b.Value
+		}
+	}
 	for _, k := range p.Kernels {
 		var in []*array.Array
 		for _, a := range k.Args {

@@ -216,6 +216,10 @@ func (k *Kernel) column(abc []int, w Widths) {
 	out := first.Add(thread.FloorDiv(num(32)).Mul(num(v))).Add(sym(0))
 	k.add("thread_to_reduction_output", threadMap(k.Threads, k.Blocks, []int{v}, []affine.Expr{major, out},
 		in(out, c), affine.Constraint{Expr: thread.Mod(num(32))}), []int{a, c})
+	// Column l·v + s of the tile stands at s·32 + l, so that lanes meet in no bank.
+	lane, warp := thread.Mod(num(32)), thread.FloorDiv(num(32))
+	k.add("shared_write", threadMap(k.Threads, k.Blocks, []int{v}, []affine.Expr{warp, sym(0).Mul(num(32)).Add(lane)}), nil)
+	k.add("shared_read", threadMap(k.Threads, k.Blocks, []int{v}, []affine.Expr{lane, sym(0).Mul(num(32)).Add(warp)}), nil)
 }
 
 func (k *Kernel) smallColumn(abc []int, w Widths) {
@@ -244,6 +248,9 @@ func (k *Kernel) smallColumn(abc []int, w Widths) {
 	out := sym(0).Mul(num(perTurn)).Add(thread.FloorDiv(num(rows)))
 	k.add("thread_to_reduction_output", threadMap(threads, k.Blocks, []int{ceilDiv(c, perTurn)}, []affine.Expr{blockX, out},
 		in(out, c), affine.Constraint{Expr: thread.Mod(num(rows))}), []int{a, c})
+	at := thread.Mul(num(v)).Add(sym(0))
+	k.add("shared_write", threadMap(threads, k.Blocks, []int{v}, []affine.Expr{at.FloorDiv(num(c)), at.Mod(num(c))}), nil)
+	k.add("shared_read", threadMap(threads, k.Blocks, []int{ceilDiv(c, perTurn)}, []affine.Expr{thread.Mod(num(rows)), out}, in(out, c)), nil)
 }
 
 // Split is how a reduction that is too large for one block becomes two.

@@ -187,9 +187,29 @@ func (k *Kernel) tiled(t hlo.Type, dims, perm, sizes, order []int, v int, d Devi
 		return at, bounds
 	}
 	symbols := []int{side / 4, k.Vector}
+	// Where a thread's element stands in the tile.
+	place := func(fast, slow int) []affine.Expr {
+		at := make([]affine.Expr, len(sizes))
+		for i := range sizes {
+			at[i] = num(0)
+			switch {
+			case i == fast && keeps:
+				at[i] = thread.Mod(num(32))
+			case i == fast:
+				at[i] = thread.Mod(num(32)).Mul(num(v)).Add(sym(1))
+			case i == slow:
+				at[i] = sym(0).Mul(num(4)).Add(thread.FloorDiv(num(32)))
+			case keeps && i == last:
+				at[i] = sym(1)
+			}
+		}
+		return at
+	}
 	read, bounds := position(inner, outer)
+	k.add("shared_write", threadMap(128, k.Blocks, symbols, place(inner, outer), bounds...), nil)
 	k.add("thread_to_input", threadMap(128, k.Blocks, symbols, index.Delinear(index.Linear(read, sizes), dims), bounds...), dims)
 	write, bounds := position(outer, inner)
+	k.add("shared_read", threadMap(128, k.Blocks, symbols, place(outer, inner), bounds...), nil)
 	k.add("thread_to_output", threadMap(128, k.Blocks, symbols, outputPosition(write, sizes, order, dims, perm), bounds...), permuted(dims, perm))
 }
 
