@@ -149,7 +149,7 @@ func (g *gpu) Run(ctx context.Context, p *ir.Program, args []ir.Arg) (*Result, e
 			return nil, err
 		}
 	}
-	res, err := g.run(p, l, args)
+	res, err := g.run(ctx, p, l, args)
 	var ce *cuda.Error
 	if errors.As(err, &ce) && ce.Sticky() {
 		g.drop()
@@ -161,7 +161,7 @@ func (g *gpu) Run(ctx context.Context, p *ir.Program, args []ir.Arg) (*Result, e
 	return res, nil
 }
 
-func (g *gpu) run(p *ir.Program, l *launch, args []ir.Arg) (*Result, error) {
+func (g *gpu) run(ctx context.Context, p *ir.Program, l *launch, args []ir.Arg) (*Result, error) {
 	fn, jit, err := g.load(l.code)
 	if err != nil {
 		return nil, err
@@ -235,7 +235,7 @@ func (g *gpu) run(p *ir.Program, l *launch, args []ir.Arg) (*Result, error) {
 	if l.code.Func.Launch.PDL {
 		launch = fn.LaunchDependent
 	}
-	exec, err := g.time(func() error {
+	exec, err := g.time(ctx, func() error {
 		return launch(cuda.Dim{X: l.grid[0], Y: l.grid[1], Z: l.grid[2]}, cuda.Dim{X: p.Threads(), Y: 1, Z: 1}, l.code.Func.Launch.SharedBytes, g.stream, &params)
 	})
 	if err != nil {
@@ -261,7 +261,7 @@ func (g *gpu) run(p *ir.Program, l *launch, args []ir.Arg) (*Result, error) {
 }
 
 // time measures what queue puts on the stream, by events.
-func (g *gpu) time(queue func() error) (time.Duration, error) {
+func (g *gpu) time(ctx context.Context, queue func() error) (time.Duration, error) {
 	start, err := g.ctx.NewEvent()
 	if err != nil {
 		return 0, err
@@ -281,12 +281,51 @@ func (g *gpu) time(queue func() error) (time.Duration, error) {
 	if err := end.Record(g.stream); err != nil {
 		return 0, err
 	}
-	if err := end.Synchronize(); err != nil {
+	if err := g.wait(ctx); err != nil {
 		return 0, err
 	}
 	ms, err := end.Since(start)
 	return time.Duration(ms * float64(time.Millisecond)), err
 }
+
+// Waiting asks often at first, since most launches are short, and then leaves the
+// processor alone.
+const (
+	waitBusy  = 100 * time.Microsecond
+	waitSleep = 200 * time.Microsecond
+)
+
+// wait ends when the stream has done all, or with ctx. A launch cannot be stopped: the
+// context in which it goes on is given up with it, and whatever was in it.
+func (g *gpu) wait(ctx context.Context) error {
+	start := time.Now()
+	for {
+		done, err := g.stream.Done()
+		if done || err != nil {
+			return err
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			g.ctx, g.stream, g.bySource = nil, nil, nil // destroying it would wait as well
+			return &Unended{After: time.Since(start), Cause: cause}
+		}
+		if time.Since(start) > waitBusy {
+			time.Sleep(waitSleep)
+		}
+	}
+}
+
+// Unended is the error of a launch that was still running when its context ended.
+type Unended struct {
+	After time.Duration
+	Cause error
+}
+
+func (e *Unended) Error() string {
+	return fmt.Sprintf("the launch had not ended after %s: %v; it keeps the GPU busy until this process ends (in a notebook: restart the kernel)", e.After.Round(time.Millisecond), e.Cause)
+}
+
+// Unwrap is why waiting ended.
+func (e *Unended) Unwrap() error { return e.Cause }
 
 // load gives the function for compiled code, JIT-compiling it the first time.
 func (g *gpu) load(c *compile.Compiled) (*cuda.Function, time.Duration, error) {

@@ -1,7 +1,7 @@
 // Package need finds the outside programs that some tests use, and decides what
 // happens when one is missing: the test skips and says how to get it, except where it
 // is required, and there it fails. Required is everything when CI=true, and what the
-// comma-separated list TILUS_LAB_REQUIRE names (jupyter, chromium, ptxas, nvrtc).
+// comma-separated list TILUS_LAB_REQUIRE names (jupyter, chromium, ptxas, nvrtc, cc).
 package need
 
 import (
@@ -63,6 +63,15 @@ func NVRTC(t testing.TB) string {
 			return p
 		}
 		return ""
+	})
+}
+
+// CC is a C compiler.
+func CC(t testing.TB) string {
+	t.Helper()
+	return found(t, "cc", "run `bash tests/setup/cc.sh`", func(string) string {
+		path, _ := exec.LookPath("cc")
+		return path
 	})
 }
 

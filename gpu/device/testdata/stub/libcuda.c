@@ -1,0 +1,87 @@
+// A stand-in for libcuda.so.1 that fails as STUB says: "none" (no GPU), "old" (a driver of CUDA 10), "memory" (no memory
+// left), "fault" (the first launch breaks its context), "hang" (a launch never ends), "jit" (no PTX compiles), or works in
+// all but computing. The driver's own declarations are not needed: only the calling convention matters.
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OK 0
+static int is(const char *s) { const char *e = getenv("STUB"); return e && !strcmp(e, s); }
+static int broken;   // the context has met a fault
+static int hung;     // a launch is running for ever
+static uint64_t next = 4096;
+static int bad(void) { return broken ? 700 : OK; }
+
+int cuInit(unsigned f) { return is("none") ? 100 : OK; }
+int cuDriverGetVersion(int *v) { *v = is("old") ? 10020 : 13000; return OK; }
+int cuGetErrorName(int e, const char **s) { *s = e == 100 ? "CUDA_ERROR_NO_DEVICE" : e == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : e == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : e == 218 ? "CUDA_ERROR_INVALID_PTX" : "CUDA_ERROR"; return OK; }
+int cuGetErrorString(int e, const char **s) { *s = "stub"; return OK; }
+int cuDeviceGetCount(int *n) { *n = 1; return OK; }
+int cuDeviceGet(int *d, int i) { *d = i; return OK; }
+int cuDeviceGetName(char *s, int n, int d) { snprintf(s, n, "Stub"); return OK; }
+int cuDeviceGetAttribute(int *v, int a, int d) {
+	switch (a) {
+	case 75: *v = is("old") ? 7 : 9; break;
+	case 76: *v = 0; break;
+	case 16: *v = 132; break;
+	case 10: *v = 32; break;
+	case 97: *v = 227 << 10; break;
+	default: *v = 1024;
+	}
+	return OK;
+}
+int cuDeviceTotalMem_v2(size_t *n, int d) { *n = 1ull << 37; return OK; }
+int cuDevicePrimaryCtxRetain(void **c, int d) { *c = (void *)(next += 16); return OK; }
+int cuDevicePrimaryCtxRelease_v2(int d) { return OK; }
+int cuCtxCreate_v2(void **c, unsigned f, int d) { *c = (void *)(next += 16); broken = 0; return OK; }
+int cuCtxDestroy_v2(void *c) { broken = 0; return OK; }
+int cuCtxPopCurrent_v2(void **c) { *c = 0; return OK; }
+int cuCtxSetCurrent(void *c) { return OK; }
+int cuCtxSynchronize(void) { return bad(); }
+int cuModuleLoadDataEx(void **m, const void *image, unsigned n, int *keys, void **values) {
+	if (is("jit")) {
+		for (unsigned i = 0; i < n; i++)
+			if (keys[i] == 5) strcpy(values[i], "ptxas: stub refuses");
+		return 218;
+	}
+	*m = (void *)(next += 16);
+	return bad();
+}
+int cuModuleUnload(void *m) { return OK; }
+int cuModuleGetFunction(void **f, void *m, const char *name) { *f = (void *)(next += 16); return bad(); }
+int cuFuncGetAttribute(int *v, int a, void *f) { *v = a == 0 ? 1024 : 0; return OK; }
+int cuFuncSetAttribute(void *f, int a, int v) { return OK; }
+int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int b, size_t s) { *n = 1; return OK; }
+static int launched(void) { if (is("fault")) broken = 1; if (is("hang")) hung = 1; return OK; }
+int cuLaunchKernel(void) { return launched(); }
+int cuLaunchKernelEx(void) { return launched(); }
+int cuMemGetInfo_v2(size_t *f, size_t *t) { *f = *t = 1ull << 37; return OK; }
+int cuMemAlloc_v2(uint64_t *p, size_t n) { if (is("memory")) return 2; *p = next += 1 << 20; return bad(); }
+int cuMemFree_v2(uint64_t p) { return bad(); }
+int cuMemHostAlloc(void **p, size_t n, unsigned f) { *p = malloc(n); return OK; }
+int cuMemFreeHost(void *p) { free(p); return OK; }
+int cuMemcpyHtoD_v2(uint64_t d, const void *s, size_t n) { return bad(); }
+int cuMemcpyDtoH_v2(void *d, uint64_t s, size_t n) { memset(d, 0, n); return bad(); }
+int cuMemcpyDtoD_v2(uint64_t d, uint64_t s, size_t n) { return bad(); }
+int cuMemcpyHtoDAsync_v2(uint64_t d, const void *s, size_t n, void *st) { return bad(); }
+int cuMemcpyDtoHAsync_v2(void *d, uint64_t s, size_t n, void *st) { return bad(); }
+int cuMemcpyDtoDAsync_v2(uint64_t d, uint64_t s, size_t n, void *st) { return bad(); }
+int cuMemsetD8_v2(uint64_t d, unsigned char v, size_t n) { return bad(); }
+int cuMemsetD8Async(uint64_t d, unsigned char v, size_t n, void *st) { return bad(); }
+int cuStreamCreate(void **s, unsigned f) { *s = (void *)(next += 16); return OK; }
+int cuStreamDestroy_v2(void *s) { return OK; }
+int cuStreamSynchronize(void *s) { return bad(); }
+int cuStreamQuery(void *s) { return hung ? 600 : bad(); }
+int cuStreamWaitEvent(void *s, void *e, unsigned f) { return bad(); }
+int cuStreamBeginCapture_v2(void *s, int m) { return bad(); }
+int cuStreamEndCapture(void *s, void **g) { return bad(); }
+int cuEventCreate(void **e, unsigned f) { *e = (void *)(next += 16); return bad(); }
+int cuEventDestroy_v2(void *e) { return OK; }
+int cuEventRecord(void *e, void *s) { return bad(); }
+int cuEventSynchronize(void *e) { return bad(); }
+int cuEventElapsedTime(float *ms, void *a, void *b) { *ms = 0.5; return bad(); }
+int cuGraphInstantiateWithFlags(void **x, void *g, uint64_t f) { return bad(); }
+int cuGraphLaunch(void *x, void *s) { return bad(); }
+int cuGraphExecDestroy(void *x) { return OK; }
+int cuGraphDestroy(void *g) { return OK; }
