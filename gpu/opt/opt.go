@@ -1,8 +1,8 @@
 // Package opt improves thread code. Each pass is a function from a verified
 // function to an equal one; [Passes] is the list in the order in which they run,
-// with the reason for each. No pass moves a memory access, barrier or exchange
-// between lanes over another, or drops one that would run, and every instruction
-// keeps its position.
+// with the reason for each. No pass drops a memory access, barrier or exchange between
+// lanes that would run; none moves one over another, but for [Vector], which moves
+// accesses over what cannot touch the same bytes. Every instruction keeps its position.
 package opt
 
 import (
@@ -41,6 +41,7 @@ func Passes() []Pass {
 		{"ring", "the stage of a pipeline's turn is a remainder, and a division by a constant is slow", Ring},
 		{"divide", "a product costs a fraction of a division", Divide},
 		{"cse", "a quotient and a remainder share the quotient", Cse},
+		{"vector", "what different instructions of a program, or turns of a loop, access side by side is one access", Vector},
 		{"dce", "folding and merging leave values that nobody reads", Dce},
 	}
 }

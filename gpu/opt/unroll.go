@@ -8,8 +8,9 @@ import (
 
 // Unroll writes the body of a loop that asks for it several times in a row, and
 // the turns that are left over after it: one by one where their number is known,
-// as a rolled loop where it is not. A loop that is short enough goes away. A
-// body that would grow beyond maxUnrolled instructions stays rolled.
+// as a rolled loop where it is not. A loop that is short enough goes away, and any loop
+// of at most one turn. A body that would grow beyond maxUnrolled instructions stays
+// rolled.
 func Unroll(f *code.Func) bool {
 	u := &unroller{f: f, consts: consts{}, same: replacer{}}
 	u.region(f.Body)
@@ -37,7 +38,7 @@ func (u *unroller) region(r *code.Region) {
 		for _, sub := range in.Regions {
 			u.region(sub)
 		}
-		if in.Op != code.OpFor || in.Imm[0] <= 1 || !u.loop(in) {
+		if in.Op != code.OpFor || !u.loop(in) {
 			u.out = append(u.out, in)
 		}
 	}
@@ -73,6 +74,9 @@ func (u *unroller) loop(in *code.Instr) bool {
 	if fixed {
 		trips = max(0, (end-start+step-1)/step)
 		n = min(n, max(trips, 1))
+	}
+	if n <= 1 && trips > 1 {
+		return false
 	}
 	if n*int64(size(in.Regions[0])) > maxUnrolled || n*step > math.MaxInt32 || !fixed && start < 0 {
 		return false

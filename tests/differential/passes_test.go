@@ -7,7 +7,11 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/opt"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/randprog"
+	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
 // TestEachPassKeepsTheResults simulates a program's code before the passes and
@@ -62,6 +66,19 @@ func TestEachPassKeepsTheResults(t *testing.T) {
 			check(&randprog.Program{Program: l.Program, Args: l.Args}, l.Name, max("sm_80", l.Needs))
 		}
 	}
+	x, err := array.Generate("randint:i32[3, 32, 4]:seed=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, src := range passPrograms {
+		p, err := text.Parse(name, src, nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int64{5, 28} {
+			check(&randprog.Program{Program: p, Args: []ir.Arg{{Array: x}, {Array: array.New(dtype.I32, 32, 4)}, {Int: n}}}, name, "sm_80")
+		}
+	}
 	o := randomOptions()
 	for seed := *progSeed; time.Since(begin) < limit; seed++ {
 		p, err := randprog.New(seed, o)
@@ -79,4 +96,39 @@ func TestEachPassKeepsTheResults(t *testing.T) {
 			t.Errorf("%s changes no program: it is not tested", pass.Name)
 		}
 	}
+}
+
+// passPrograms have what some passes look for, which few other small programs have.
+var passPrograms = map[string]string{
+	"ring": `program ring<1>(x: *i32, y: *i32, n: i32) warps=1 {
+	gx = ViewGlobal(x) : global i32[3, 32, 4]
+	gy = ViewGlobal(y) : global i32[32, 4]
+	sum = AllocateRegister(init=0) : register i32[32, 4] spatial(32, 1).local(1, 4)
+	for k in 0..n/4 {
+		r = LoadGlobal(gx, offset=[(k + 2) % 3, 0, 0], dims=[1, 2]) : register i32[32, 4] spatial(32, 1).local(1, 4)
+		sum = Add(sum, r) : register i32[32, 4] spatial(32, 1).local(1, 4)
+	}
+	StoreGlobal(gy, sum, offset=[0, 0])
+}
+`,
+	"divide": `program divide<n>(x: *i32, y: *i32, n: i32) warps=1 {
+	gx = ViewGlobal(x) : global i32[3, 32, 4]
+	gy = ViewGlobal(y) : global i32[32, 4]
+	b = BlockIndices()
+	r = LoadGlobal(gx, offset=[(b + 1) % 3, 0, 0], dims=[1, 2]) : register i32[32, 4] spatial(32, 1).local(1, 4)
+	StoreGlobal(gy, r, offset=[b*32, 0])
+}
+`,
+	"vector": `program vector<1>(x: *i32, y: *i32, n: i32) warps=1 {
+	gx = ViewGlobal(x) : global i32[3, 32, 4]
+	gy = ViewGlobal(y) : global i32[32, 4]
+	sum = AllocateRegister(init=0) : register i32[32, 1] spatial(32, 1)
+	for k in 0..4 unroll=4 {
+		r = LoadGlobal(gx, offset=[n % 3, 0, k], dims=[1, 2]) : register i32[32, 1] spatial(32, 1)
+		sum = Add(sum, r) : register i32[32, 1] spatial(32, 1)
+	}
+	StoreGlobal(gy, sum, offset=[0, 0])
+	StoreGlobal(gy, sum, offset=[0, 1])
+}
+`,
 }
