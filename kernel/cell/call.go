@@ -31,7 +31,10 @@ func (e *Engine) Call(ctx context.Context, id int64, name string, f func()) (out
 	e.host.mu.Lock()
 	e.host.perform = f
 	e.host.mu.Unlock()
-	return e.enter(ctx, id, name, e.calls)
+	if out = e.enter(ctx, id, name, e.calls); !out.Tainted {
+		e.trim("")
+	}
+	return out
 }
 
 // enter evaluates a call of a printed function and waits for its end.

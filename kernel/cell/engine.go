@@ -236,9 +236,13 @@ func (e *Engine) run(ctx context.Context, id int64, name, src string) (out Outco
 	}
 	e.notes = nil
 	if entry == "" {
+		e.trim("")
 		return Outcome{}
 	}
-	return e.enter(ctx, id, name, entry)
+	if out = e.enter(ctx, id, name, entry); !out.Tainted {
+		e.trim(entry)
+	}
+	return out
 }
 
 func (e *Engine) eval(code string) (err error) {

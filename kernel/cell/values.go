@@ -56,7 +56,9 @@ func (e *Engine) Bind(ctx context.Context, id int64, name string, v any) error {
 		return fmt.Errorf("cell: bind %s: %w", name, err)
 	}
 	e.host.begin(id)
-	if _, err := e.in.EvalWithContext(ctx, entry+"()"); err != nil {
+	_, err := e.in.EvalWithContext(ctx, entry+"()")
+	e.trim(entry)
+	if err != nil {
 		return fmt.Errorf("cell: bind %s: %w", name, err)
 	}
 	return nil
