@@ -17,7 +17,7 @@ const module = "github.com/tilus-lab/tilus-lab/"
 // paths are the packages, each to a file named after its last element.
 var paths = []string{
 	module + "vm/array", module + "vm/build", module + "vm/diag", module + "vm/dtype", module + "vm/interp", module + "vm/ir", module + "vm/layout", module + "vm/layout/cute", module + "vm/layout/linear",
-	module + "vm/affine", module + "vm/text", module + "gpu/arch", module + "gpu/model/bank", module + "gpu/model/volta", module + "gpu/model/dispatch", module + "gpu/model/exercise", module + "gpu/model/trace", module + "gpu/notation", module + "layoutviz", module + "kernel/lab", module + "kernel/display", module + "kernel/comm", module + "kernel/widget", "github.com/ajstarks/svgo",
+	module + "vm/affine", module + "vm/text", module + "gpu/arch", module + "gpu/cost", module + "gpu/device", module + "gpu/model/bank", module + "gpu/model/volta", module + "gpu/model/dispatch", module + "gpu/model/exercise", module + "gpu/model/trace", module + "gpu/notation", module + "layoutviz", module + "kernel/lab", module + "kernel/display", module + "kernel/comm", "github.com/ajstarks/svgo",
 }
 
 func main() {
