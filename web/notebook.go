@@ -63,6 +63,9 @@ type book struct {
 
 	varMu sync.Mutex
 	texts map[string]string // of the variables after the last cell
+
+	shownMu sync.Mutex
+	shown   map[string]string // cell that has the display of an ID
 }
 
 // notebook is nbformat 4. What is not understood is kept.
@@ -128,6 +131,8 @@ type nbOutput struct {
 	EName     string         `json:"ename,omitempty"`
 	EValue    string         `json:"evalue,omitempty"`
 	Traceback []string       `json:"traceback,omitempty"`
+
+	display string // ID by which it is replaced; not in the file
 }
 
 // MarshalJSON adds the fields that nbformat requires of each kind of output.
@@ -305,10 +310,12 @@ type cellJSON struct {
 // outputJSON is one output in a form that cannot execute: text, an address for
 // an image element, or HTML that goldmark made from Markdown.
 type outputJSON struct {
-	Kind string `json:"kind"` // "stream", "text", "error", "image", "html"
-	Text string `json:"text,omitempty"`
-	Src  string `json:"src,omitempty"`
-	HTML string `json:"html,omitempty"`
+	Kind    string `json:"kind"` // "stream", "text", "error", "image", "html", "widget"
+	Text    string `json:"text,omitempty"`
+	Src     string `json:"src,omitempty"`
+	HTML    string `json:"html,omitempty"`
+	Model   string `json:"model,omitempty"`   // of a widget
+	Display string `json:"display,omitempty"` // ID by which the output is replaced
 }
 
 // handle does the requests whose names begin with "nb.".
@@ -319,6 +326,9 @@ func (bs *books) handle(ctx context.Context, c *conn, id int64, kind string, dec
 		Source string     `json:"source"`
 		Cells  []cellJSON `json:"cells"`
 		Force  bool       `json:"force"`
+
+		Comm string         `json:"comm"`
+		Data map[string]any `json:"data"`
 	}
 	if err := decode(&q); err != nil {
 		return nil, err
@@ -326,7 +336,7 @@ func (bs *books) handle(ctx context.Context, c *conn, id int64, kind string, dec
 	switch kind {
 	case "nb.markdown":
 		return map[string]string{"html": bs.markdown(q.Source)}, nil
-	case "nb.open", "nb.run", "nb.save", "nb.interrupt", "nb.restart":
+	case "nb.open", "nb.run", "nb.save", "nb.interrupt", "nb.restart", "nb.comm":
 	default:
 		return nil, fmt.Errorf("there is no request %.40q", kind)
 	}
@@ -339,6 +349,8 @@ func (bs *books) handle(ctx context.Context, c *conn, id int64, kind string, dec
 		return bs.openBook(b)
 	case "nb.save":
 		return bs.save(b, q.Cells, q.Force)
+	case "nb.comm":
+		return bs.comm(ctx, c, id, b, proto.Comm{Step: "msg", ID: q.Comm, Data: q.Data})
 	case "nb.interrupt":
 		b.mu.Lock()
 		defer b.mu.Unlock()
@@ -544,6 +556,23 @@ func (bs *books) exec(ctx context.Context, c *conn, id int64, b *book, cell, sou
 			c.push(id, "vars", seen(b.set(e.Vars.Vars, source), shown, b.session()))
 			return
 		}
+		if e.Comm != nil {
+			c.push(id, "comm", e.Comm)
+			return
+		}
+		if e.Bundle != nil && e.Bundle.Update {
+			o, _ := outputOf(e)
+			for i := range outs {
+				if outs[i].display == o.display {
+					outs[i] = o
+				}
+			}
+			b.mu.Lock()
+			bs.replaceShown(b, o)
+			b.mu.Unlock()
+			c.push(id, "update", bs.show(o))
+			return
+		}
 		if e.Bundle != nil && e.Bundle.Shows != nil && len(shown) < 20 {
 			shown = append(shown, link.Explore{Form: e.Bundle.Shows.Form, Text: e.Bundle.Shows.Text})
 		}
@@ -578,6 +607,16 @@ func (bs *books) exec(ctx context.Context, c *conn, id int64, b *book, cell, sou
 			outs[i].Count = &count
 		}
 	}
+	b.shownMu.Lock()
+	for _, o := range outs {
+		if o.display != "" {
+			if b.shown == nil {
+				b.shown = map[string]string{}
+			}
+			b.shown[o.display] = cell
+		}
+	}
+	b.shownMu.Unlock()
 	found := false
 	for i := range b.nb.Cells {
 		if b.nb.Cells[i].ID == cell {
@@ -588,6 +627,57 @@ func (bs *books) exec(ctx context.Context, c *conn, id int64, b *book, cell, sou
 		b.nb.Cells = append(b.nb.Cells, nbCell{ID: cell, Type: "code", Source: lines(source), Outputs: outs, Count: &count})
 	}
 	return map[string]any{"status": r.Status, "count": r.Count, "seconds": r.Seconds, "lost": r.Lost}, nil
+}
+
+// comm hands a message of a widget to the session. What comes of it goes to the page under this request.
+func (bs *books) comm(ctx context.Context, c *conn, id int64, b *book, msg proto.Comm) (any, error) {
+	b.mu.Lock()
+	s := b.sess
+	b.mu.Unlock()
+	if s == nil {
+		return nil, errors.New("the notebook does not run; run the cell again to use its controls")
+	}
+	r, err := s.Comm(ctx, msg, func(e proto.Event) {
+		if e.Comm != nil {
+			c.push(id, "comm", e.Comm)
+			return
+		}
+		o, ok := outputOf(e)
+		switch {
+		case !ok:
+		case e.Bundle != nil && e.Bundle.Update:
+			b.mu.Lock()
+			bs.replaceShown(b, o)
+			b.mu.Unlock()
+			c.push(id, "update", bs.show(o))
+		default:
+			c.push(id, "output", bs.show(o))
+		}
+	})
+	if err != nil {
+		return nil, err
+	}
+	return map[string]string{"status": r.Status}, nil
+}
+
+// replaceShown puts an output in the place of what the display of its ID has shown, for the file.
+func (bs *books) replaceShown(b *book, o nbOutput) {
+	b.shownMu.Lock()
+	cell, ok := b.shown[o.display]
+	b.shownMu.Unlock()
+	if !ok {
+		return
+	}
+	for i := range b.nb.Cells {
+		if b.nb.Cells[i].ID != cell {
+			continue
+		}
+		for j := range b.nb.Cells[i].Outputs {
+			if b.nb.Cells[i].Outputs[j].display == o.display {
+				b.nb.Cells[i].Outputs[j] = o
+			}
+		}
+	}
 }
 
 // set takes Fresh from variables that a cell only used: the worker says of each
@@ -654,7 +744,7 @@ func outputOf(e proto.Event) (nbOutput, bool) {
 		text := lines(e.Stream.Text)
 		return nbOutput{Type: "stream", Name: e.Stream.Name, Text: &text}, true
 	case e.Bundle != nil:
-		o := nbOutput{Type: "display_data", Data: e.Bundle.Data, Metadata: e.Bundle.Metadata}
+		o := nbOutput{Type: "display_data", Data: e.Bundle.Data, Metadata: e.Bundle.Metadata, display: e.Bundle.DisplayID}
 		if e.Kind == proto.KindResult {
 			o.Type = "execute_result"
 		}
@@ -667,6 +757,12 @@ func outputOf(e proto.Event) (nbOutput, bool) {
 
 // show turns an output into a form that cannot execute.
 func (bs *books) show(o nbOutput) outputJSON {
+	x := bs.form(o)
+	x.Display = o.display
+	return x
+}
+
+func (bs *books) form(o nbOutput) outputJSON {
 	switch o.Type {
 	case "stream":
 		if o.Text == nil {
@@ -679,6 +775,11 @@ func (bs *books) show(o nbOutput) outputJSON {
 			text = o.EName + ": " + o.EValue
 		}
 		return outputJSON{Kind: "error", Text: plain(text)}
+	}
+	if view, ok := o.Data["application/vnd.jupyter.widget-view+json"].(map[string]any); ok {
+		if model, ok := view["model_id"].(string); ok {
+			return outputJSON{Kind: "widget", Model: model, Text: alt(o.Data)}
+		}
 	}
 	if s, ok := mime(o.Data, "image/svg+xml"); ok {
 		// An image element runs no script and loads nothing.

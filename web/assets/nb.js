@@ -2,12 +2,25 @@
 // files, running) is done by the server. Nothing runs until it is asked for.
 
 import { Socket, make, announce, showDevices, doors, prefix } from "./socket.js";
+import { Widgets } from "./widget.js";
 
 const socket = new Socket();
 const content = document.getElementById("content");
 const name = decodeURIComponent(location.pathname.slice((prefix + "nb/").length)).replace(/\/$/, "");
 let cells = [];
 let dirty = false;
+
+// A widget tells the notebook what was moved; what comes back goes where it belongs.
+const widgets = new Widgets((comm, data, from) => socket.ask("nb.comm", { name, comm, data }, (kind, body) => {
+  if (kind === "comm") widgets.comm(body);
+  else if (kind === "update") update(body);
+  else if (kind === "output") cells.find((c) => c.root.contains(from))?.add(body);
+}).then(touched, (e) => tell(e.message)));
+
+// update replaces every output that was shown under the display's ID.
+function update(o) {
+  for (const c of cells) c.update(o);
+}
 
 const state = make("span", { class: "state", role: "status" });
 function tell(text) {
@@ -91,6 +104,8 @@ class Cell {
       const r = await socket.ask("nb.run", { name, cell: this.id, source: this.box.value }, (kind, body) => {
         if (kind === "clear") this.out.replaceChildren();
         else if (kind === "output") this.add(body);
+        else if (kind === "update") update(body);
+        else if (kind === "comm") widgets.comm(body);
         else if (kind === "vars") vars = body;
       });
       touched();
@@ -113,24 +128,49 @@ class Cell {
 
   add(o) {
     const last = this.out.lastElementChild;
+    if (o.kind === "stream" && last?.dataset.stream) {
+      last.textContent += o.text;
+      return;
+    }
+    this.out.append(this.element(o));
+  }
+
+  // update keeps the height of what it replaces until the new picture is there, so that nothing jumps.
+  update(o) {
+    for (const old of this.out.querySelectorAll("[data-display]")) {
+      if (old.dataset.display !== o.display) continue;
+      const img = old.querySelector("img");
+      if (o.kind === "image" && img) {
+        img.src = o.src;
+        img.alt = o.text || "output of the cell";
+      } else old.replaceWith(this.element(o));
+    }
+  }
+
+  element(o) {
+    const e = this.bare(o);
+    if (o.display) e.dataset.display = o.display;
+    return e;
+  }
+
+  bare(o) {
     switch (o.kind) {
       case "image":
-        this.out.append(make("div", { class: "picture", tabindex: "0", role: "group", "aria-label": "Picture" }, make("img", { src: o.src, alt: o.text || "output of the cell" })));
-        break;
+        return make("div", { class: "picture", tabindex: "0", role: "group", "aria-label": "Picture" }, make("img", { src: o.src, alt: o.text || "output of the cell" }));
       case "html": {
         const div = make("div", { class: "prose" });
         div.innerHTML = o.html; // made by goldmark without raw HTML
-        this.out.append(div);
-        break;
+        return div;
       }
-      default:
-        if (o.kind === "stream" && last?.dataset.stream) last.textContent += o.text;
-        else {
-          const pre = make("pre", { tabindex: "0", class: o.kind === "error" ? "error" : "" }, o.text ?? "");
-          if (o.kind === "stream") pre.dataset.stream = "1";
-          this.out.append(pre);
-        }
+      case "widget": {
+        const e = widgets.draw(o.model);
+        if (e) return make("div", { class: "widgets" }, e);
+        return make("pre", { tabindex: "0" }, (o.text ?? "") + "\n(run the cell to use its controls)");
+      }
     }
+    const pre = make("pre", { tabindex: "0", class: o.kind === "error" ? "error" : "" }, o.text ?? "");
+    if (o.kind === "stream") pre.dataset.stream = "1";
+    return pre;
   }
 }
 
