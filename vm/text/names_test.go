@@ -2,6 +2,7 @@ package text_test
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -18,6 +19,7 @@ import (
 // 9a22de0a, python/tilus/ir/instructions.
 func TestNamesOfTilus(t *testing.T) {
 	const tile = " : register f32[32] spatial(32)"
+	read := map[string]bool{}
 	for _, c := range []struct{ name, source, line, printed string }{
 		{"BlockIndices", "Table 1", "b = BlockIndices()", ""},
 		{"ViewGlobal", "Table 1", "g2 = ViewGlobal(p) : global f32[64]", ""},
@@ -84,11 +86,25 @@ func TestNamesOfTilus(t *testing.T) {
 		{"AtomicShared", "§2.7", "AtomicShared(s, x, op=add)", ""},
 		{"AtomicScatterGlobal", "§2.7", "AtomicScatterGlobal(g, i, x, dim=[0], op=add)", ""},
 		{"AtomicScatterShared", "§2.7", "AtomicScatterShared(s, i, x, dim=[0], op=add)", ""},
+		{"WgmmaFence", "§2.2", "WgmmaFence()", ""},
+		{"WgmmaCommitGroup", "§2.2", "WgmmaCommitGroup()", ""},
+		{"WgmmaWaitGroup", "§2.2", "WgmmaWaitGroup(n=0)", ""},
+		{"CopyAsyncTensorGlobalToShared", "§2.4", "CopyAsyncTensorGlobalToShared(g, s, bars, 0, offset=[0])", ""},
+		{"CopyAsyncTensorSharedToGlobal", "§2.4", "CopyAsyncTensorSharedToGlobal(g, s, offset=[0])", ""},
+		{"CopyAsyncTensorCommitGroup", "§2.4", "CopyAsyncTensorCommitGroup()", ""},
+		{"CopyAsyncTensorWaitGroup", "§2.4", "CopyAsyncTensorWaitGroup(n=0)", ""},
+		{"AllocBarrier", "§2.5", "b2 = AllocBarrier(count=1) : shared u64[2] shared_row_major(2)", "AllocateBarrier"},
+		{"ArriveBarrier", "§2.5", "ArriveBarrier(bars, 0)", ""},
+		{"ArriveExpectTxBarrier", "§2.5", "ArriveExpectTxBarrier(bars, 0, bytes=16)", ""},
+		{"WaitBarrier", "§2.5", "WaitBarrier(bars, 0)", ""},
+		{"FenceProxyAsync", "§2.5", "FenceProxyAsync()", ""},
+		{"ClusterSyncThreads", "§2.5", "ClusterSyncThreads()", "ClusterSynchronize"},
 	} {
-		src := fmt.Sprintf(`program p<1>(p: *f32, q: *i32, n: i32) warps=1 {
+		src := fmt.Sprintf(`program p<2>(p: *f32, q: *i32, n: i32) warps=1 cluster=[2] {
 	g = ViewGlobal(p) : global f32[64]
 	sem = ViewGlobal(q) : global i32[1]
 	s = AllocateShared() : shared f32[32] shared_row_major(32)
+	bars = AllocateBarrier(count=1) : shared u64[1] shared_row_major(1)
 	x = AllocateRegister(init=1) : register f32[32] spatial(32)
 	i = AllocateRegister(init=1) : register i32[32] spatial(32)
 	k = AllocateRegister(init=1) : register bool[32] spatial(32)
@@ -98,6 +114,7 @@ func TestNamesOfTilus(t *testing.T) {
 	%s
 }
 `, c.line)
+		read[c.name] = true
 		p, err := text.Parse(c.name, src, nil)
 		if err != nil {
 			t.Errorf("%s (%s): %v", c.name, c.source, err)
@@ -112,6 +129,25 @@ func TestNamesOfTilus(t *testing.T) {
 			t.Errorf("%s (%s) prints as %q, want %s", c.name, c.source, got, want)
 		}
 	}
+	for name, why := range otherNames {
+		if read[name] {
+			t.Errorf("%s is read, and there is a reason why not: %s", name, why)
+		}
+		read[name] = true
+		if ir.OpByName(name) != nil {
+			t.Errorf("%s is a row of the table: show it above", name)
+		}
+		for _, instead := range regexp.MustCompile(`[A-Z]\w+`).FindAllString(why, -1) {
+			if op := ir.OpByName(instead); op == nil && !strings.Contains("Blackwell Not A B K", instead) {
+				t.Errorf("%s: %q names %s, which is no instruction", name, why, instead)
+			}
+		}
+	}
+	for _, name := range strings.Fields(classesOfTilus) {
+		if !read[name] {
+			t.Errorf("%s is an instruction of Tilus: is it one of ours, or why not?", name)
+		}
+	}
 	// An op that is none, or takes another number of operands, is an error at its name.
 	for _, line := range []string{"y = ElementwiseUnary(x, op=add)" + tile, "y = ElementwiseUnary(x, op=nothing)" + tile, "y = ElementwiseBinary(x, x)" + tile, "y = ElementwiseBinary(x" + tile} {
 		if _, err := text.Parse("x", "program p<1>() warps=1 {\n\tx = AllocateRegister(init=1)"+tile+"\n\t"+line+"\n}\n", nil); err == nil {
@@ -121,4 +157,62 @@ func TestNamesOfTilus(t *testing.T) {
 	if !slices.Contains(ir.OpNames(), "Synchronize") {
 		t.Error("Synchronize is not the canonical name")
 	}
+}
+
+// classesOfTilus are the instruction classes of github.com/NVIDIA/tilus at commit
+// 9a22de0a, python/tilus/ir/instructions: generic, products, copies, barriers and
+// clusters, tensor memory, atomics.
+const classesOfTilus = `
+AllocateRegister Assign SliceRegister SliceAssign View Cast ElementwiseUnary ElementwiseBinary Add Sub Mul Div Mod Neg Abs Clip
+Where Repeat RepeatInterleave Squeeze Unsqueeze Transpose ReshapeRegister Reduce Scan ShuffleUp ShuffleDown GlobalView AllocateGlobal SliceGlobal
+LoadGlobal StoreGlobal LoadGlobalGeneric StoreGlobalGeneric StoreGlobalScatter StoreSharedScatter AllocateShared FreeShared
+SliceShared PermuteShared ReshapeShared LoadShared StoreShared SyncThreads SyncReduceThreads Exit Nop FormatPrint PrintTensor
+Philox4x32 LockSemaphore ReleaseSemaphore
+Dot SimtDot WgmmaFence WgmmaCommitGroup WgmmaWaitGroup WgmmaMmaSS WgmmaMmaRS
+CopyAsync CopyAsyncGeneric CopyAsyncCommitGroup CopyAsyncWaitGroup CopyAsyncWaitAll
+CopyAsyncTensorGlobalToShared CopyAsyncTensorSharedToGlobal CopyAsyncTensorCommitGroup CopyAsyncTensorWaitGroup
+CopyAsyncBulkGlobalToShared CopyAsyncBulkGlobalToClusterShared CopyAsyncBulkSharedToGlobal CopyAsyncBulkSharedToClusterShared
+CopyAsyncBulkCommitGroup CopyAsyncBulkWaitGroup
+AllocBarrier ArriveBarrier ArriveExpectTxBarrier ArriveExpectTxMulticastBarrier ArriveExpectTxRemoteBarrier WaitBarrier
+FenceProxyAsync FenceProxyAsyncRelease ClusterSyncThreads MapSharedAddr ClusterLaunchControlTryCancel ClusterLaunchControlQueryResponse
+Tcgen05Alloc Tcgen05Dealloc Tcgen05RelinquishAllocPermit Tcgen05Slice Tcgen05View Tcgen05Load Tcgen05Store Tcgen05Wait Tcgen05Copy
+Tcgen05Commit Tcgen05MmaSS Tcgen05MmaTS
+AtomicShared AtomicGlobal AtomicScatterShared AtomicScatterGlobal
+`
+
+const blackwell = "tensor memory is Blackwell's, of which thread code has rows; no program of the tile machine uses them yet"
+
+// otherNames are the classes that are no instruction here, and what stands for them.
+var otherNames = map[string]string{
+	"LoadGlobalGeneric":                  "an index for each element is what LoadGlobalGather takes; masks go through Where, and dims of LoadGlobal permutes",
+	"StoreGlobalGeneric":                 "an index for each element is what StoreGlobalScatter takes",
+	"CopyAsyncGeneric":                   "it is what CopyAsync becomes in lowering there; ours lowers to thread code at once",
+	"SyncReduceThreads":                  "scalars are of the block, not of threads: Reduce of a bool tile with op=any or op=all, to rank 0, is what it computes",
+	"Nop":                                "a program is a list of statements, and a pass that has nothing to write writes none",
+	"WgmmaMmaSS":                         "WgmmaDot with a shared tensor a",
+	"WgmmaMmaRS":                         "WgmmaDot with a register tensor a",
+	"CopyAsyncBulkGlobalToShared":        "CopyAsyncTensorGlobalToShared of a tensor of rank 1 copies the same bytes",
+	"CopyAsyncBulkGlobalToClusterShared": "CopyAsyncTensorGlobalToShared with multicast",
+	"CopyAsyncBulkSharedToGlobal":        "CopyAsyncTensorSharedToGlobal of a tensor of rank 1",
+	"CopyAsyncBulkSharedToClusterShared": "StoreShared with rank stores to another block of the cluster, through registers",
+	"CopyAsyncBulkCommitGroup":           "CopyAsyncTensorCommitGroup is of both kinds of copies",
+	"CopyAsyncBulkWaitGroup":             "CopyAsyncTensorWaitGroup is of both kinds of copies",
+	"ArriveExpectTxMulticastBarrier":     "ArriveExpectTxBarrier with rank, once for each block",
+	"ArriveExpectTxRemoteBarrier":        "ArriveExpectTxBarrier with rank",
+	"FenceProxyAsyncRelease":             "FenceProxyAsync orders both ways",
+	"MapSharedAddr":                      "addresses are no values here: rank of LoadShared, StoreShared and ArriveBarrier names the block",
+	"ClusterLaunchControlTryCancel":      "launch control is Blackwell's; a loop over tiles with AtomicScalar hands out work",
+	"ClusterLaunchControlQueryResponse":  "launch control is Blackwell's; a loop over tiles with AtomicScalar hands out work",
+	"Tcgen05Alloc":                       blackwell,
+	"Tcgen05Dealloc":                     blackwell,
+	"Tcgen05RelinquishAllocPermit":       blackwell,
+	"Tcgen05Slice":                       blackwell,
+	"Tcgen05View":                        blackwell,
+	"Tcgen05Load":                        blackwell,
+	"Tcgen05Store":                       blackwell,
+	"Tcgen05Wait":                        blackwell,
+	"Tcgen05Copy":                        blackwell,
+	"Tcgen05Commit":                      blackwell,
+	"Tcgen05MmaSS":                       blackwell,
+	"Tcgen05MmaTS":                       blackwell,
 }
