@@ -1,6 +1,7 @@
 package emit
 
 import (
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -57,10 +58,13 @@ type elemental struct {
 	work   int // instructions visited
 }
 
-// given is the value of an instruction for this thread, whatever the index.
+// given is the value of an instruction at the index that belongs to this thread.
 type given struct {
 	value []vec // by outputs
+	index []affine.Expr
 }
+
+var errElsewhere = errors.New("a reduction is read elsewhere than where this thread has it")
 
 // scope is what has been computed in a region of code.
 type scope struct {
@@ -263,9 +267,14 @@ func (e *elemental) values(in *hlo.Instruction, idx []affine.Expr, w where, n in
 		return all[in.Number : in.Number+1], nil
 	}
 	if g, ok := e.given[in]; ok {
+		for i, x := range idx {
+			if !e.simplify(x).Equal(g.index[i]) {
+				return nil, fmt.Errorf("%s: %w: at %s, not at %s", in.Name, errElsewhere, list(idx), list(g.index))
+			}
+		}
 		out := make([]vec, len(g.value))
 		for i, v := range g.value {
-			out[i] = e.spread(v, n)
+			out[i] = e.splat(v, n)
 		}
 		return out, nil
 	}
@@ -301,14 +310,6 @@ func (e *elemental) values(in *hlo.Instruction, idx []affine.Expr, w where, n in
 	}
 	e.scope.elems[key] = out
 	return out, nil
-}
-
-// spread is a value of registers for n lanes.
-func (e *elemental) spread(v vec, n int) vec {
-	if v.n == n {
-		return v
-	}
-	return e.splat(v, n)
 }
 
 // relevant drops constraints that always hold, and states those on aligned groups of lanes

@@ -50,6 +50,8 @@ type builder struct {
 	c     *hlo.Computation
 	roots []*hlo.Instruction
 	out   []*Tensor
+	vars  int
+	tiles int
 }
 
 func (b *builder) choose() {

@@ -122,9 +122,13 @@ func (l *lowering) step(s *Step) error {
 	l.ranges[lane] = affine.Range{Hi: int64(n) - 1}
 	switch s.Op {
 	case PureCall:
-		v, err := l.elemental.values(s.Of, l.index(s.Index), l.where(s.Where, n), n)
+		w := l.where(s.Where, n)
+		v, err := l.elemental.values(s.Of, l.index(s.Index), w, n)
 		if err != nil {
 			return err
+		}
+		if len(s.In) > 0 {
+			v[0] = l.otherwise(w, v[0], l.in(s)[0])
 		}
 		l.out(s, v)
 	case Extract:
@@ -134,13 +138,7 @@ func (l *lowering) step(s *Step) error {
 			return err
 		}
 		if len(s.In) > 0 {
-			p, never := l.holds(w)
-			switch rest := l.in(s)[0]; {
-			case never:
-				v = l.spread(rest, n)
-			case p != 0:
-				v = l.pick(p, v, l.spread(rest, n))
-			}
+			v = l.otherwise(w, v, l.in(s)[0])
 		}
 		l.out(s, []vec{v})
 	case Insert:
@@ -149,7 +147,7 @@ func (l *lowering) step(s *Step) error {
 		return l.atomic(s.On, l.index(s.Index), l.where(s.Where, n), l.in(s)[0], s.Of)
 	case Alloc:
 		at := (l.shared + 15) / 16 * 16
-		l.addr[s.On] = l.k(int64(at))
+		l.addr[s.On] = l.Plus(l.SharedBase(), l.k(int64(at)))
 		l.shared = at + (s.On.elements()*s.On.Shape.Type.Bits()+7)/8
 	case Sync:
 		l.BarSync()
@@ -205,7 +203,7 @@ func (l *lowering) step(s *Step) error {
 		l.out(s, acc)
 	case ShuffleReduce:
 		x := l.in(s)
-		for d := s.From; d >= 1; d /= 2 {
+		for d := s.From; d >= s.Trips; d /= 2 {
 			words := l.flat(x)
 			moved := make([]code.Value, len(words))
 			for i, w := range words {
@@ -226,7 +224,7 @@ func (l *lowering) step(s *Step) error {
 		r := affine.Range{Lo: int64(s.From), Hi: int64(s.Trips) - 1}
 		l.variable(s.Var, l.clamp(v, r), r)
 	case Inject:
-		l.given[s.Of] = given{l.in(s)}
+		l.given[s.Of] = given{l.in(s), l.index(s.Index)}
 	case Loop:
 		return l.loop(s)
 	case If:
@@ -249,6 +247,17 @@ func (l *lowering) step(s *Step) error {
 		return fmt.Errorf("emit: step %s", s.Op)
 	}
 	return nil
+}
+
+// otherwise is v where the constraints hold, else rest.
+func (l *lowering) otherwise(w where, v, rest vec) vec {
+	rest = l.splat(rest, v.n)
+	if p, never := l.holds(w); never {
+		return rest
+	} else if p != 0 {
+		return l.pick(p, v, rest)
+	}
+	return v
 }
 
 func (l *lowering) loop(s *Step) error {
@@ -297,19 +306,20 @@ func (l *lowering) loop(s *Step) error {
 // lastBlock runs steps in the block that takes the last ticket. What other blocks wrote
 // before they took theirs is visible to it, and the ticket is 0 again.
 func (l *lowering) lastBlock(s *Step) error {
-	flag := (l.shared + 15) / 16 * 16
-	l.shared = flag + 4
+	at := (l.shared + 15) / 16 * 16
+	l.shared = at + 4
+	flag := l.Plus(l.SharedBase(), l.k(int64(at)))
 	l.Emit(code.OpFenceGPU, nil)
 	l.BarSync()
 	first := l.SetpU32(code.EQ, l.ID, l.k(0))
-	at := l.address(l.addr[s.On], l.offset(s.On, l.index(s.Index)), 4)
+	ticket := l.address(l.addr[s.On], l.offset(s.On, l.index(s.Index)), 4)
 	l.If(first, func() []code.Value {
-		old := l.Emit1(code.OpAtomGlobalAcqRelInc, []int64{at.imm}, at.base, l.k(int64(s.Trips-1)))
-		l.StShared(4, l.k(int64(flag)), 0, old)
+		old := l.Emit1(code.OpAtomGlobalAcqRelInc, []int64{ticket.imm}, ticket.base, l.k(int64(s.Trips-1)))
+		l.StShared(4, flag, 0, old)
 		return nil
 	}, nil)
 	l.BarSync()
-	last := l.SetpU32(code.EQ, l.LdShared(4, l.k(int64(flag)), 0), l.k(int64(s.Trips-1)))
+	last := l.SetpU32(code.EQ, l.LdShared(4, flag, 0), l.k(int64(s.Trips-1)))
 	var fail error
 	l.If(last, func() []code.Value {
 		l.Emit(code.OpFenceGPU, nil)

@@ -30,6 +30,8 @@ type Program struct {
 	Buffers []Buffer
 	Kernels []*Kernel // in order
 	Results []int     // buffers
+
+	apart bool // reductions get kernels of their own
 }
 
 // Buffer is an array in global memory.
@@ -159,22 +161,36 @@ func Compile(m *hlo.Module, o Options) (*Program, error) {
 		return nil, err
 	}
 	p := &Program{Module: m, Flat: flat}
-	if err := p.split(o.Device); err != nil {
+	err = p.build(o.Device)
+	if errors.Is(err, errElsewhere) {
+		p.apart = true
+		err = p.build(o.Device)
+	}
+	if err != nil {
 		return nil, err
+	}
+	return p, nil
+}
+
+// build makes the kernels.
+func (p *Program) build(d plan.Device) error {
+	if err := p.split(d); err != nil {
+		return err
 	}
 	for _, k := range p.Kernels {
 		leaves := map[*hlo.Instruction]*Tensor{}
-		if err := k.emit(p, o.Device, leaves); err != nil {
-			return nil, err
+		err := k.emit(p, d, leaves)
+		if err != nil {
+			return err
 		}
 		if k.Lowered, err = lowerTensors(k.Tensor, leaves, k.Computation.Roots()[0].Pos); err != nil {
-			return nil, err
+			return err
 		}
 		if k.Code, err = opt.Run(k.Lowered, nil); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return p, nil
+	return nil
 }
 
 var errUnsupported = errors.New("has no thread code")

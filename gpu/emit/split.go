@@ -22,14 +22,19 @@ func (p *Program) split(d plan.Device) error {
 	}
 	roots := p.Flat.Roots()
 	var cuts []*hlo.Instruction // in order
-	onePass := rowsOf(roots, d) != nil
+	onePass := !p.apart && rowsOf(roots, d) != nil
 	for _, in := range p.Flat.Instructions {
+		if !reads(roots, in) {
+			continue
+		}
 		switch {
 		case in.Op == hlo.Constant && in.Shape.Elements() > 1:
 			if in.Value == nil {
 				return fmt.Errorf("%s: the value of %s is not known", in.Pos, in.Name)
 			}
 			at[in] = p.buffer(Buffer{Name: in.Name, Shape: in.Shape, Param: -1, From: -1, Data: in.Value})
+		case p.apart && in.Op == hlo.Reduce:
+			cuts = append(cuts, in)
 		case in.Op == hlo.Scatter, !onePass && expensive(in):
 			if !slices.Contains(roots, in) {
 				cuts = append(cuts, in)
@@ -41,7 +46,14 @@ func (p *Program) split(d plan.Device) error {
 			return err
 		}
 	}
-	for _, group := range together(roots) {
+	groups := together(roots, func(r *hlo.Instruction) bool {
+		_, ok := at[r]
+		return ok && r.Op != hlo.Parameter && r.Op != hlo.Constant
+	})
+	if onePass {
+		groups = [][]*hlo.Instruction{roots}
+	}
+	for _, group := range groups {
 		if err := p.kernels(group, at, d); err != nil {
 			return err
 		}
@@ -77,10 +89,13 @@ func expensive(in *hlo.Instruction) bool {
 }
 
 // together groups results that one kernel can write: those with as many elements.
-func together(roots []*hlo.Instruction) [][]*hlo.Instruction {
+func together(roots []*hlo.Instruction, stands func(*hlo.Instruction) bool) [][]*hlo.Instruction {
 	var out [][]*hlo.Instruction
 next:
 	for _, r := range roots {
+		if stands(r) {
+			continue
+		}
 		for i, g := range out {
 			if slices.Contains(g, r) {
 				continue next

@@ -1,0 +1,182 @@
+package emit
+
+import (
+	"slices"
+
+	"github.com/tilus-lab/tilus-lab/vm/affine"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
+)
+
+// columns reduces a dimension that others follow: tx threads stand side by side over the
+// columns, with vectors, ty below each other. Where columns are too few to fill the device,
+// blocks share the rows, and the last one of a stripe combines what the others left.
+func (b *builder) columns() bool {
+	reduces := reductions(b.roots)
+	if len(reduces) == 0 {
+		return false
+	}
+	var s shape3
+	for i, in := range reduces {
+		t, ok := shapeOf(in)
+		if _, known := identity(in); !ok || !known || t.c == 1 || t.a*t.b*t.c == 0 {
+			return false
+		}
+		if i > 0 && !(slices.Equal(t.before, s.before) && slices.Equal(t.mid, s.mid) && slices.Equal(t.end, s.end)) || i > 3 {
+			return false
+		}
+		s = t
+	}
+	for _, r := range b.roots {
+		if r.Shape.Elements() != s.a*s.c || !r.Shape.RowMajor() {
+			return false
+		}
+	}
+	v := b.vector(s.c)
+	nv := s.c / v
+	tx := min(32, powerOfTwo(nv))
+	// Eight rows for each thread, as far as there are as many.
+	ty := max(1, min(256/tx, powerOfTwo(ceilDiv(s.b, 8))))
+	if tx*ty < 32 {
+		ty = 32 / tx
+	}
+	if tx*ty > 32 && s.a*ceilDiv(nv, tx) >= 8*b.d.SMs && s.b <= 512 && tx < 32 {
+		ty = 32 / tx // a warp for each: no shared memory
+	}
+	ta := 1
+	if tx*ty == 32 {
+		ta = 8
+	}
+	stripes := ceilDiv(nv, tx)
+	majors := ceilDiv(s.a, ta)
+	parts := 1
+	if ta == 1 {
+		parts = max(1, min(ceilDiv(4*b.d.SMs, majors*stripes), s.b/(8*ty)))
+	}
+	rows := ceilDiv(s.b, parts)
+	parts = ceilDiv(s.b, rows)
+	b.f.Threads = tx * ty * ta
+	b.f.Blocks = [3]int{stripes * majors, parts, 1}
+	ix, iy := threadX.Mod(num(tx)), threadX.FloorDiv(num(tx)).Mod(num(ty))
+	major := blockX.FloorDiv(num(stripes)).MulConst(int64(ta)).Add(threadX.FloorDiv(num(tx * ty)))
+	stripe := blockX.Mod(num(stripes))
+	col := stripe.MulConst(int64(tx)).Add(ix) // of vectors
+	base := []affine.Constraint{in(major, s.a), in(col, nv)}
+	place := func(row affine.Expr) []affine.Expr {
+		idx := index.Delinear(major, s.before)
+		idx = append(idx, index.Delinear(row, s.mid)...)
+		return append(idx, index.Delinear(col.MulConst(int64(v)).Add(affine.Var(lane)), s.end)...)
+	}
+	turns := ceilDiv(rows, ty)
+	var mine []*Value
+	for _, r := range reduces {
+		mine = append(mine, b.partials(r, v, turns, turns <= 8, func(turn affine.Expr, into, id *Value) {
+			here := turn.MulConst(int64(ty)).Add(iy)
+			row := blockY.MulConst(int64(rows)).Add(here)
+			where := append(slices.Clone(base), in(here, rows), in(row, s.b))
+			b.add(&Step{Op: PureCall, Out: []*Value{into}, In: []*Value{id}, Of: r.Operands[0], Index: place(row), Where: where})
+		}))
+	}
+	k := &columnKernel{b, s, v, nv, tx, ty, ta, major, stripe}
+	if parts == 1 {
+		k.finish(reduces, mine)
+		return true
+	}
+	ticket := b.workspace("ticket", hlo.Array(hlo.U32, s.a, stripes), true)
+	var left []*Tensor
+	for i, r := range reduces {
+		out, at, where := k.total(r, mine[i])
+		t := b.workspace("partial"+num(i).String(), hlo.Array(out.Type, parts, s.a, s.c), false)
+		b.add(&Step{Op: Insert, In: []*Value{out}, On: t, Index: []affine.Expr{blockY, major, at}, Where: where})
+		left = append(left, t)
+	}
+	last := &Step{Op: LastBlock, On: ticket, Index: []affine.Expr{major, stripe}, Trips: parts}
+	outer := b.f.Body
+	b.f.Body = nil
+	mine = nil
+	for i, r := range reduces {
+		turns := ceilDiv(parts, ty)
+		mine = append(mine, b.partials(r, v, turns, turns <= 8, func(turn affine.Expr, into, id *Value) {
+			part := turn.MulConst(int64(ty)).Add(iy)
+			where := append(slices.Clone(base), in(part, parts))
+			b.add(&Step{Op: Extract, Out: []*Value{into}, In: []*Value{id}, On: left[i],
+				Index: []affine.Expr{part, major, col.MulConst(int64(v)).Add(affine.Var(lane))}, Where: where})
+		}))
+	}
+	k.finish(reduces, mine)
+	last.Body, b.f.Body = b.f.Body, append(outer, last)
+	return true
+}
+
+type columnKernel struct {
+	b             *builder
+	s             shape3
+	v, nv         int
+	tx, ty, ta    int
+	major, stripe affine.Expr
+}
+
+// total combines what the ty threads of each column have; the columns of the result, and
+// which threads have it.
+func (k *columnKernel) total(r *hlo.Instruction, acc *Value) (*Value, affine.Expr, []affine.Constraint) {
+	b := k.b
+	ix := threadX.Mod(num(k.tx))
+	if k.ty > 1 && k.tx < 32 {
+		out := b.f.value(acc.Type, acc.N)
+		b.add(&Step{Op: ShuffleReduce, Out: []*Value{out}, In: []*Value{acc}, Of: r, From: 16, Trips: k.tx})
+		acc = out
+	}
+	width := k.tx * k.v
+	if warps := k.tx * k.ty / 32; warps > 1 {
+		tile := b.tile(r, acc.Type, warps, width)
+		where := []affine.Constraint{{Expr: threadX.Mod(num(32)).FloorDiv(num(k.tx))}}
+		b.add(&Step{Op: Insert, In: []*Value{acc}, On: tile, Index: []affine.Expr{threadX.FloorDiv(num(32)), ix.MulConst(int64(k.v)).Add(affine.Var(lane))}, Where: where})
+		b.add(&Step{Op: Sync})
+		here := []affine.Constraint{in(threadX, width)}
+		var sum *Value
+		for w := range warps {
+			x := b.f.value(acc.Type, 1)
+			b.add(&Step{Op: Extract, Out: []*Value{x}, On: tile, Index: []affine.Expr{num(w), threadX}, Where: here})
+			if sum == nil {
+				sum = x
+				continue
+			}
+			next := b.f.value(acc.Type, 1)
+			b.add(&Step{Op: Combine, Out: []*Value{next}, In: []*Value{sum, x}, Of: r})
+			sum = next
+		}
+		at := k.stripe.MulConst(int64(width)).Add(threadX)
+		return sum, at, append(here, in(at, k.s.c))
+	}
+	vec := k.stripe.MulConst(int64(k.tx)).Add(ix)
+	where := []affine.Constraint{in(k.major, k.s.a), in(vec, k.nv), {Expr: threadX.FloorDiv(num(k.tx)).Mod(num(k.ty))}}
+	return acc, vec.MulConst(int64(k.v)).Add(affine.Var(lane)), where
+}
+
+// finish makes the results of what the threads have.
+func (k *columnKernel) finish(reduces []*hlo.Instruction, mine []*Value) {
+	b := k.b
+	var at affine.Expr
+	var where []affine.Constraint
+	dims := append(slices.Clone(k.s.before), k.s.end...)
+	index3 := func(shape hlo.Shape) []affine.Expr {
+		idx := append(index.Delinear(k.major, k.s.before), index.Delinear(at, k.s.end)...)
+		if slices.Equal(dims, shape.Dims) {
+			return idx
+		}
+		return follow(index.Reshaped(dims, shape.Dims), idx)
+	}
+	n := 1
+	for i, r := range reduces {
+		var v *Value
+		v, at, where = k.total(r, mine[i])
+		v = b.begun(r, v)
+		n = v.N
+		b.add(&Step{Op: Inject, In: []*Value{v}, Of: r, Index: index3(r.Shape)})
+	}
+	for i, r := range b.roots {
+		b.give(i, r, index3(r.Shape), where, n)
+	}
+}
+
+func (b *builder) transpose() bool { return false }

@@ -1,0 +1,320 @@
+package launch
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"math"
+	"math/rand/v2"
+	"os"
+	"regexp"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/cuda"
+	"github.com/tilus-lab/tilus-lab/gpu/emit"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/plan"
+	hlorand "github.com/tilus-lab/tilus-lab/vm/hlo/rand"
+)
+
+var (
+	recordTo = flag.String("record", "", "write what was found to this file")
+	rowsTo   = flag.String("rows", "", "write rows for xla_peer.py --merge to this file")
+	only     = flag.String("cases", "", "regular expression that chooses among the cases")
+	graphs   = flag.Int("graphs", 400, "random fusions to compare")
+	mib      = flag.Int("mib", 512, "size of the main array of a case")
+	arch     = flag.String("arch", "sm_90a", "what the device runs")
+)
+
+const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o launch.test ./gpu/emit/launch && ./launch.test -test.run GPU -test.v -record fusions.json"
+
+func gpu(t *testing.T) *cuda.Context {
+	t.Helper()
+	d, err := cuda.Open()
+	if e := (*cuda.Error)(nil); errors.Is(err, cuda.ErrNoDriver) || errors.As(err, &e) && e.NoDevice() {
+		t.Skipf("no GPU here: %v; %s", err, howTo)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := d.PrimaryContext(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { c.Close() })
+	return c
+}
+
+func compile(text string) (*emit.Program, error) {
+	m, err := hlo.Parse("case", text)
+	if err != nil {
+		return nil, err
+	}
+	return emit.Compile(m, emit.Options{})
+}
+
+// TestGPURandom compares random fusions on the GPU with the simulator, bit for bit.
+func TestGPURandom(t *testing.T) {
+	ctx := gpu(t)
+	tiny := plan.Device{Name: "tiny", SMs: 2, ThreadsPerSM: 8, SharedBytes: 48 << 10, Warp: 32}
+	equal := 0
+	for seed := range uint64(*graphs) {
+		m, err := hlorand.Fusion(seed+1000000, hlorand.Options{Exact: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		o := emit.Options{}
+		if seed%2 == 1 {
+			o.Device = tiny
+		}
+		p, err := emit.Compile(m, o)
+		if err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+			continue
+		}
+		r := rand.New(rand.NewPCG(seed, 2))
+		var args []*array.Array
+		for _, in := range p.Flat.Params {
+			a := array.New(in.Shape.Type.Elem(), in.Shape.Dims...)
+			for k := range a.Len() {
+				switch e := in.Shape.Type; {
+				case e == hlo.Pred:
+					a.SetCode(k, uint64(r.IntN(2)))
+				case e.IsFloat():
+					a.SetCode(k, e.Elem().Encode(float64(r.IntN(257)-128)/16, false))
+				default:
+					a.SetCode(k, e.Elem().EncodeInt(int64(r.IntN(19)-6), false))
+				}
+			}
+			args = append(args, a)
+		}
+		want, err := p.Simulate(context.Background(), args)
+		if err != nil {
+			t.Errorf("seed %d: %v", seed, err)
+			continue
+		}
+		l, err := Load(ctx, p, *arch)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		got, err := l.Run(args)
+		l.Close()
+		if err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, hlo.Format(m))
+		}
+		same := true
+		for i := range want {
+			if d := array.Compare(got[i], want[i]); d.Differ > 0 {
+				t.Errorf("seed %d: result %d differs in %d of %d elements\n%s", seed, i, d.Differ, d.N, hlo.Format(m))
+				same = false
+			}
+		}
+		if same {
+			equal++
+		}
+	}
+	t.Logf("%d of %d random fusions equal", equal, *graphs)
+	record(t, "random", map[string]any{"graphs": *graphs, "equal": equal})
+}
+
+var recorded = map[string]any{}
+
+func record(t *testing.T, name string, v any) {
+	recorded[name] = v
+	if *recordTo == "" {
+		return
+	}
+	data, err := json.MarshalIndent(recorded, "", " ")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(*recordTo, append(data, '\n'), 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// row is what xla_peer.py merges.
+type row struct {
+	Framework string      `json:"framework"`
+	Case      string      `json:"case"`
+	Group     string      `json:"group"`
+	Dtype     string      `json:"dtype"`
+	Ideal     int         `json:"ideal_bytes"`
+	US        float64     `json:"us"`
+	GBps      float64     `json:"gbps"`
+	OfCopy    float64     `json:"of_copy,omitempty"`
+	CompileMS float64     `json:"compile_ms"`
+	LoadMS    float64     `json:"load_ms"`
+	Registers []int       `json:"registers"`
+	Sample    [][]float64 `json:"sample,omitempty"`
+}
+
+// TestGPUPeerCases times the operations of xla_peer.py.
+func TestGPUPeerCases(t *testing.T) {
+	ctx := gpu(t)
+	choose, err := regexp.Compile(*only)
+	if err != nil {
+		t.Fatal(err)
+	}
+	stream, err := ctx.NewStream()
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer stream.Close()
+	var rows []row
+	for _, typ := range []string{"f32", "bf16"} {
+		for _, c := range Cases(typ, *mib) {
+			if !choose.MatchString(c.Name + "/" + typ) {
+				continue
+			}
+			r, err := timeCase(ctx, stream, c)
+			if err != nil {
+				t.Errorf("%s %s: %v", c.Name, typ, err)
+				continue
+			}
+			t.Logf("%-26s %-5s %9.1f us %8.1f GB/s  compile %.1f ms load %.1f ms regs %v", c.Name, typ, r.US, r.GBps, r.CompileMS, r.LoadMS, r.Registers)
+			rows = append(rows, r)
+		}
+	}
+	if *rowsTo != "" {
+		data, err := json.Marshal(map[string]any{"rows": rows})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(*rowsTo, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for i := range rows {
+		rows[i].Sample = nil
+	}
+	record(t, "rows", rows)
+}
+
+func timeCase(ctx *cuda.Context, stream *cuda.Stream, c Case) (r row, err error) {
+	r = row{Framework: "tilus", Case: c.Name, Group: c.Group, Dtype: c.Type, Ideal: c.Ideal}
+	start := time.Now()
+	p, err := compile(c.Text)
+	if err != nil {
+		return r, err
+	}
+	r.CompileMS = float64(time.Since(start).Microseconds()) / 1e3
+	l, err := Load(ctx, p, *arch)
+	if err != nil {
+		return r, err
+	}
+	defer l.Close()
+	r.LoadMS, r.Registers = float64(l.Time.Microseconds())/1e3, l.Registers()
+	var inputs []*Loaded
+	defer func() {
+		for _, f := range inputs {
+			f.Close()
+		}
+	}()
+	for i, in := range c.Args {
+		f, err := compile(in.Fill(c.Type))
+		if err != nil {
+			return r, err
+		}
+		x, err := Load(ctx, f, *arch)
+		if err != nil {
+			return r, err
+		}
+		inputs = append(inputs, x)
+		if err := x.Alloc(); err != nil {
+			return r, err
+		}
+		if err := x.Queue(nil); err != nil {
+			return r, err
+		}
+		for b := range p.Buffers {
+			if p.Buffers[b].Param == i || p.Buffers[b].From == i {
+				l.Memory[b] = x.Memory[f.Results[0]]
+			}
+		}
+	}
+	if err := l.Alloc(); err != nil {
+		return r, err
+	}
+	if err := ctx.Synchronize(); err != nil {
+		return r, err
+	}
+	if err := l.Queue(nil); err != nil {
+		return r, err
+	}
+	if err := ctx.Synchronize(); err != nil {
+		return r, err
+	}
+	for _, b := range p.Results {
+		s, err := sample(ctx, l, b)
+		if err != nil {
+			return r, err
+		}
+		r.Sample = append(r.Sample, s)
+	}
+	const calls, repeats = 20, 7
+	g, err := stream.Capture(func() error {
+		for range calls {
+			if err := l.Queue(stream); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return r, err
+	}
+	defer g.Close()
+	a, err := ctx.NewEvent()
+	if err != nil {
+		return r, err
+	}
+	b, err := ctx.NewEvent()
+	if err != nil {
+		return r, err
+	}
+	defer a.Close()
+	defer b.Close()
+	var times []float64
+	for i := range repeats + 1 {
+		if err := errors.Join(a.Record(stream), g.Launch(stream), b.Record(stream), b.Synchronize()); err != nil {
+			return r, err
+		}
+		t, err := b.Since(a)
+		if err != nil {
+			return r, err
+		}
+		if i > 0 {
+			times = append(times, t)
+		}
+	}
+	slices.Sort(times)
+	seconds := times[len(times)/2] / calls * unit
+	r.US = math.Round(seconds*1e8) / 100
+	r.GBps = math.Round(float64(c.Ideal)/seconds/1e8) / 10
+	return r, nil
+}
+
+// unit is that of Event.Since in seconds.
+const unit = 1e-3
+
+// sample is every n/64-th element of a buffer.
+func sample(ctx *cuda.Context, l *Loaded, buffer int) ([]float64, error) {
+	s := l.Program.Buffers[buffer].Shape
+	n := s.Elements()
+	step := max(1, n/64)
+	bytes := s.Type.Bits() / 8
+	var out []float64
+	data := make([]byte, bytes)
+	for k := 0; k < n && len(out) < 64; k += step {
+		if err := ctx.CopyOut(data, l.Memory[buffer]+cuda.Ptr(k*bytes)); err != nil {
+			return nil, err
+		}
+		out = append(out, array.FromBytes(s.Type.Elem(), []int{1}, slices.Clone(data)).Floats()[0])
+	}
+	return out, nil
+}

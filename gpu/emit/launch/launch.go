@@ -1,0 +1,182 @@
+// Package launch runs fusions that gpu/emit compiled on an NVIDIA GPU.
+package launch
+
+import (
+	"fmt"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/cuda"
+	"github.com/tilus-lab/tilus-lab/gpu/emit"
+	"github.com/tilus-lab/tilus-lab/gpu/ptx"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+)
+
+// Loaded is a program on a device, with memory for its buffers. Close it when done.
+type Loaded struct {
+	Program *emit.Program
+	Memory  []cuda.Ptr    // by buffer
+	Time    time.Duration // from thread code to loaded modules
+
+	ctx     *cuda.Context
+	own     []cuda.Ptr
+	modules []*cuda.Module
+	kernels []kernel
+}
+
+type kernel struct {
+	f           *cuda.Function
+	grid, block cuda.Dim
+	shared      int
+	args        []int
+}
+
+// Load compiles the kernels for a device.
+func Load(ctx *cuda.Context, p *emit.Program, arch string) (l *Loaded, err error) {
+	l = &Loaded{Program: p, ctx: ctx, Memory: make([]cuda.Ptr, len(p.Buffers))}
+	defer func() {
+		if err != nil {
+			l.Close()
+		}
+	}()
+	start := time.Now()
+	for _, k := range p.Kernels {
+		text, err := ptx.Print(k.Code, ptx.Options{Arch: arch, NoPos: true})
+		if err != nil {
+			return nil, err
+		}
+		m, err := ctx.Load([]byte(text), cuda.JIT{})
+		if err != nil {
+			return nil, fmt.Errorf("launch: kernel %s: %w", k.Name, err)
+		}
+		l.modules = append(l.modules, m)
+		f, err := m.Function(k.Code.Name)
+		if err != nil {
+			return nil, err
+		}
+		n := kernel{f: f, block: cuda.Dim{X: k.Code.Launch.Block}, shared: k.Code.Launch.SharedBytes, args: k.Args}
+		for i, g := range k.Code.Launch.Grid {
+			v, err := g.Eval(nil)
+			if err != nil {
+				return nil, err
+			}
+			*[]*int{&n.grid.X, &n.grid.Y, &n.grid.Z}[i] = int(v)
+		}
+		if n.shared > 48<<10 {
+			if err := f.SetMaxDynamicShared(n.shared); err != nil {
+				return nil, err
+			}
+		}
+		l.kernels = append(l.kernels, n)
+	}
+	l.Time = time.Since(start)
+	return l, nil
+}
+
+// Registers are those of a thread, by kernel.
+func (l *Loaded) Registers() (n []int) {
+	for _, k := range l.kernels {
+		n = append(n, k.f.Registers)
+	}
+	return n
+}
+
+// Alloc makes memory for the buffers that have none; what counts as 0 at first is 0.
+func (l *Loaded) Alloc() error {
+	for i := range l.Program.Buffers {
+		if l.Memory[i] != 0 {
+			continue
+		}
+		b := &l.Program.Buffers[i]
+		size := max(16, (b.Shape.Bytes()+15)/16*16)
+		p, err := l.ctx.Alloc(size)
+		if err != nil {
+			return err
+		}
+		l.own, l.Memory[i] = append(l.own, p), p
+		if b.Zero {
+			if err := l.ctx.Memset(p, 0, size, nil); err != nil {
+				return err
+			}
+		}
+		if b.Data != nil {
+			if err := l.ctx.CopyIn(p, emit.Pack(b.Shape, b.Data)); err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
+
+// Queue starts the kernels on a stream.
+func (l *Loaded) Queue(s *cuda.Stream) error {
+	var params cuda.Params
+	for _, k := range l.kernels {
+		params.Reset()
+		for _, b := range k.args {
+			params.Ptr(l.Memory[b])
+		}
+		if err := k.f.Launch(k.grid, k.block, k.shared, s, &params); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Run computes the results of arguments.
+func (l *Loaded) Run(args []*array.Array) ([]*array.Array, error) {
+	if len(args) != len(l.Program.Flat.Params) {
+		return nil, fmt.Errorf("launch: %d arguments for %d parameters", len(args), len(l.Program.Flat.Params))
+	}
+	if err := l.Alloc(); err != nil {
+		return nil, err
+	}
+	for i := range l.Program.Buffers {
+		b := &l.Program.Buffers[i]
+		if b.Param < 0 && b.From < 0 {
+			continue
+		}
+		if data := b.Bytes(args); len(data) > 0 {
+			if err := l.ctx.CopyIn(l.Memory[i], data); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := l.Queue(nil); err != nil {
+		return nil, err
+	}
+	if err := l.ctx.Synchronize(); err != nil {
+		return nil, err
+	}
+	var out []*array.Array
+	for _, r := range l.Program.Results {
+		a, err := l.Result(r)
+		if err != nil {
+			return nil, err
+		}
+		out = append(out, a)
+	}
+	return out, nil
+}
+
+// Result is what a buffer holds.
+func (l *Loaded) Result(buffer int) (*array.Array, error) {
+	s := l.Program.Buffers[buffer].Shape
+	data := make([]byte, (s.Bytes()+15)/16*16)
+	if len(data) > 0 {
+		if err := l.ctx.CopyOut(data, l.Memory[buffer]); err != nil {
+			return nil, err
+		}
+	}
+	return emit.Unpack(s, data), nil
+}
+
+// Close gives everything back.
+func (l *Loaded) Close() {
+	for _, m := range l.modules {
+		m.Close()
+	}
+	for _, p := range l.own {
+		l.ctx.Free(p)
+	}
+	l.modules, l.own, l.kernels = nil, nil, nil
+}

@@ -1,0 +1,63 @@
+package launch
+
+import (
+	"context"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/emit"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/eval"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/plan"
+)
+
+// TestCasesOnTheSimulator compares small forms of the cases with vm/hlo/eval.
+func TestCasesOnTheSimulator(t *testing.T) {
+	d := plan.Device{Name: "small", SMs: 4, ThreadsPerSM: 64, SharedBytes: 48 << 10, Warp: 32}
+	for _, typ := range []string{"f32", "bf16"} {
+		for _, c := range Cases(typ, 1) {
+			t.Run(c.Name+"/"+typ, func(t *testing.T) {
+				if testing.Short() && typ == "bf16" {
+					t.Skip()
+				}
+				m, err := hlo.Parse(c.Name, c.Text)
+				if err != nil {
+					t.Fatal(err, c.Text)
+				}
+				var args []*array.Array
+				for _, in := range c.Args {
+					f, err := hlo.Parse("fill", in.Fill(typ))
+					if err != nil {
+						t.Fatal(err)
+					}
+					v, err := eval.Run(f, nil)
+					if err != nil {
+						t.Fatal(err)
+					}
+					args = append(args, v[0])
+				}
+				p, err := emit.Compile(m, emit.Options{Device: d})
+				if err != nil {
+					t.Fatal(err)
+				}
+				want, err := eval.Run(m, args)
+				if err != nil {
+					t.Fatal(err)
+				}
+				got, err := p.Simulate(context.Background(), args)
+				if err != nil {
+					t.Fatalf("%v\n%s", err, p.Kernels[0].Tensor)
+				}
+				limit := map[string]float64{"f32": 1e-5, "bf16": 1e-2}[typ]
+				for i := range want {
+					if r := array.RelFro(got[i], want[i]); r > limit {
+						t.Errorf("result %d is %g off\n%s", i, r, p.Kernels[0].Tensor)
+					}
+				}
+				for _, k := range p.Kernels {
+					t.Logf("%s %s: threads %d, blocks %v, %d arguments", k.Name, k.Plan.Emitter, k.Tensor.Threads, k.Tensor.Blocks, len(k.Args))
+				}
+			})
+		}
+	}
+}
