@@ -140,8 +140,8 @@ func (k *Kernel) execute(r request) {
 	}
 }
 
-// runCell hands the cell to the engine. The line %replay alone is ours: it runs the
-// cells that had succeeded before the worker was lost.
+// runCell hands the cell to the engine. Two lines are ours: %replay runs the cells
+// that had succeeded before the worker was lost, %rebuild does so in a fresh worker.
 func (k *Kernel) runCell(run *cell, c executeContent, store bool) session.Reply {
 	e, err := k.startEngine()
 	if err != nil {
@@ -151,7 +151,14 @@ func (k *Kernel) runCell(run *cell, c executeContent, store bool) session.Reply 
 	if c.AllowStdin {
 		req.Input = func(prompt string, password bool) (string, error) { return k.ask(run, prompt, password) }
 	}
-	if strings.TrimSpace(c.Code) == "%replay" {
+	switch strings.TrimSpace(c.Code) {
+	case "%replay":
+		return k.replay(e, run, req)
+	case "%rebuild":
+		if err := e.Restart(); err != nil {
+			return noWorker(err)
+		}
+		k.loseComms(run)
 		return k.replay(e, run, req)
 	}
 	reply, err := e.Execute(run.ctx, req, run.out.event)

@@ -36,6 +36,9 @@ type fake struct {
 	stop    chan struct{} // closed to interrupt the running cell
 }
 
+// Restart has nothing to do: the fake has no worker.
+func (f *fake) Restart() error { return nil }
+
 // Comm refuses the target "unknown" and answers messages on any other with their data.
 func (f *fake) Comm(_ context.Context, m proto.Comm, sink func(proto.Event)) (session.Reply, error) {
 	switch {

@@ -49,6 +49,7 @@ type Engine interface {
 	Comm(ctx context.Context, msg proto.Comm, sink func(proto.Event)) (session.Reply, error)
 	Replay(ctx context.Context, sink func(proto.Event)) (session.Reply, error)
 	Journal() []session.Entry
+	Restart() error
 	Interrupt()
 	Complete(code string, cursor int) (proto.Completed, error)
 	Inspect(code string, cursor int) (proto.Inspected, error)

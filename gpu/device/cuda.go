@@ -293,18 +293,26 @@ func (g *gpu) time(ctx context.Context, queue func() error) (time.Duration, erro
 const (
 	waitBusy  = 100 * time.Microsecond
 	waitSleep = 200 * time.Microsecond
+	// waitUnended is how long a launch may go on after its caller gave up: most end by themselves, and the context with all
+	// its programs can be kept.
+	waitUnended = 100 * time.Millisecond
 )
 
-// wait ends when the stream has done all, or with ctx. A launch cannot be stopped: the
+// wait ends when the stream has done all, or waitUnended after the end of ctx. A launch cannot be stopped: the
 // context in which it goes on is given up with it, and whatever was in it.
 func (g *gpu) wait(ctx context.Context) error {
 	start := time.Now()
+	var ended time.Time
 	for {
 		done, err := g.stream.Done()
 		if done || err != nil {
 			return err
 		}
-		if cause := context.Cause(ctx); cause != nil {
+		cause := context.Cause(ctx)
+		if cause != nil && ended.IsZero() {
+			ended = time.Now()
+		}
+		if cause != nil && time.Since(ended) > waitUnended {
 			g.ctx, g.stream, g.bySource = nil, nil, nil // destroying it would wait as well
 			return &Unended{After: time.Since(start), Cause: cause}
 		}

@@ -30,6 +30,7 @@ var Magics = []Magic{
 	{"%help", "%help", "what cells can do"},
 	{"%once", "%once STATEMENT", "as %%once, for one line"},
 	{"%pwd", "%pwd", "the current directory"},
+	{"%rebuild", "%rebuild", "%replay in a fresh worker, which gives back memory that the session has piled up"},
 	{"%replay", "%replay", "after the worker has ended: run the cells again that had succeeded"},
 	{"%reset", "%reset", "forget all cells and variables"},
 	{"%time", "%time STATEMENT", "run a statement and say how long it took"},

@@ -18,6 +18,7 @@ type Hooks struct {
 	Explore func(form, text string)                   // shows a value on the explorer page
 	Display func(data map[string]string)              // shows a value in the cell, by MIME type
 	Picture func(caption string, p layoutviz.Picture) // shows a picture in the cell; caption stands where none can
+	Unended func(error)                               // a launch goes on after its interrupt; only the end of this process stops it
 }
 
 // hooks belong to the process, as its cells do: a worker has one notebook.

@@ -110,6 +110,10 @@ func run(ctx context.Context, name string, p *ir.Program, args []ir.Arg) (*Resul
 	}
 	got, err := d.Run(ctx, p, args)
 	if err != nil {
+		var hung *device.Unended
+		if h := hooks.Load(); h != nil && h.Unended != nil && errors.As(err, &hung) {
+			h.Unended(err)
+		}
 		return nil, err
 	}
 	r := &Result{Program: p.Name, Device: got.Device, Title: d.Describe().Title, Compile: got.Compile, JIT: got.JIT, Exec: got.Exec,

@@ -29,6 +29,10 @@ type Options struct {
 	Env []string  // added to the environment of this process
 	Log io.Writer // what the worker writes to its own standard error; nil to drop it
 
+	// Memory is how many bytes the worker may hold; one that holds more is ended. 0 means half of what the machine has, less
+	// than 0 no limit.
+	Memory int64
+
 	Grace time.Duration // how long an interrupted native call may go on before the worker counts as tainted; 0 means 200 ms
 }
 
@@ -237,6 +241,11 @@ func (s *Session) do(ctx context.Context, what proto.Request, req Request, sink 
 		rep.EName, rep.EValue, rep.Traceback, rep.Problems = e.Name, e.Value, e.Traceback, e.Problems
 	}
 	rep.said = said.sum()
+	if store {
+		if text := w.notice(); text != "" {
+			c.deliver(proto.Event{ID: id, Kind: proto.KindStream, Stream: &proto.Stream{Name: "stderr", Text: text}})
+		}
+	}
 	if rep.Status == "ok" && store && strings.TrimSpace(req.Code) != "" {
 		s.mu.Lock()
 		s.journal = append(s.journal, Entry{Count: count, Code: req.Code, Once: once(req.Code), said: said.sum()})

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"fmt"
 	"os"
+	"runtime"
 	"strings"
 	"sync"
 	"testing"
@@ -39,7 +40,13 @@ type book struct {
 
 func open(t testing.TB) *book {
 	t.Helper()
-	s, err := session.Start(session.Options{Exe: []string{os.Args[0]}, Env: []string{"TILUS_TEST_WORKER=1"}})
+	return openWith(t, session.Options{})
+}
+
+func openWith(t testing.TB, o session.Options) *book {
+	t.Helper()
+	o.Exe, o.Env = []string{os.Args[0]}, []string{"TILUS_TEST_WORKER=1"}
+	s, err := session.Start(o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -253,18 +260,34 @@ func TestDeaths(t *testing.T) {
 		{"ch := make(chan int)\ngo func(n int) { panic(fmt.Sprint(\"boom\", n)) }(1)\nimport \"fmt\"\n<-ch", "Panic", "boom1"},
 		{"func f() { go func() { panic(\"boom\") }() }\nf()\nselect {}", "Panic", "boom"},
 		{"go func() { panic(\"boom\") }()\nimport \"time\"\ntime.Sleep(time.Second)", "Panic", "boom"},
-		{"import \"syscall\"\nimport \"os\"\np, _ := os.FindProcess(os.Getpid())\np.Kill()\nselect {}", "WorkerEnded", "killed"},
+		{"!kill -KILL $PPID; sleep 9", "WorkerEnded", "killed"},
 		{"func f(n int) int { return f(n+1) + 1 }\nf(0)", "StackOverflow", "recursion"},
+		// A fault in a library, such as the driver of a GPU, is a signal to the process.
+		{"!kill -SEGV $PPID; sleep 9", "WorkerCrashed", "SIGSEGV"},
+		{"!kill -ABRT $PPID; sleep 9", "WorkerCrashed", "SIGABRT"},
+		{"var hog [][]byte\nfor {\n\tb := make([]byte, 1<<24)\n\tfor i := 0; i < len(b); i += 4096 { b[i] = 1 }\n\thog = append(hog, b)\n}", "OutOfMemory", "400 MiB are the limit"},
+		// What the worker says before it ends itself because of a launch that does not end; package lab's tests make it say so.
+		{"!echo 'tilus-lab worker: hung launch: it goes on' >/proc/$PPID/fd/2; kill -KILL $PPID; sleep 9", "LaunchHung", "it goes on"},
 	} {
-		code := strings.Replace(c.code, "import \"syscall\"\n", "", 1)
+		code := c.code
 		b := open(t)
+		if c.name == "OutOfMemory" {
+			if runtime.GOOS != "linux" {
+				continue
+			}
+			b = openWith(t, session.Options{Memory: 400 << 20})
+		}
 		b.ok("keep := 5", "")
 		start := time.Now()
 		r, _ := b.run(code)
 		if r.Status != "error" || !r.Lost || r.EName != c.name || !strings.Contains(r.EValue, c.value) {
 			t.Errorf("%s: %+v", code, r)
 		}
-		t.Logf("%s after %s", r.EName, time.Since(start))
+		took := time.Since(start)
+		t.Logf("%s after %s", r.EName, took)
+		if strings.Contains(code, "kill") && took > time.Second {
+			t.Errorf("%s: the reply came after %s", code, took)
+		}
 		if r, _ := b.run("keep"); r.Status != "error" {
 			t.Errorf("variables must be gone: %+v", r)
 		}

@@ -21,6 +21,10 @@ const (
 	askLimit   = 5 * time.Second  // for completion and the like
 	keepSinks  = 200              // cells whose late output still finds its sink
 	tailBytes  = 64 << 10         // of standard error kept to explain a death
+	watchEvery = 50 * time.Millisecond
+
+	// hungLaunch begins the last line of a worker that ended itself because a launch on a GPU did not end.
+	hungLaunch = "tilus-lab worker: hung launch: "
 )
 
 // worker is one child process.
@@ -35,6 +39,9 @@ type worker struct {
 	order  []int64 // IDs in calls, oldest first
 	tail   bytes.Buffer
 	why    [2]string // ename, evalue when the session killed it
+	memory int64     // bytes resident when last looked, of limit
+	limit  int64
+	warned int64 // memory at the last notice
 	state  *os.ProcessState
 	waited chan struct{}
 }
@@ -115,11 +122,22 @@ func (s *Session) spawn() (*worker, error) {
 	// A grandchild may keep standard error open; the end of the worker itself is what counts.
 	cmd.WaitDelay = 300 * time.Millisecond
 	dieWithParent(cmd)
+	limit := s.opt.Memory
+	if limit == 0 {
+		limit = totalMemory() / 2
+	}
+	if limit > 0 && os.Getenv("GOMEMLIMIT") == "" {
+		// Garbage is collected harder before the limit is met.
+		cmd.Env = append(cmd.Env, fmt.Sprintf("GOMEMLIMIT=%d", limit*3/4))
+	}
 	if err := cmd.Start(); err != nil {
 		return nil, fmt.Errorf("session: start worker: %w", err)
 	}
 	ready := make(chan proto.Event, 1)
 	go w.read(s, proto.NewReader(out), ready)
+	if limit > 0 {
+		go w.watch(limit)
+	}
 	select {
 	case ev := <-ready:
 		if ev.Ready.Version != proto.Version {
@@ -285,6 +303,48 @@ func (w *worker) killed(name, value string) {
 	w.kill()
 }
 
+// watch kills a worker that holds more memory than it may, before the system looks for a victim of its own choice.
+func (w *worker) watch(limit int64) {
+	tick := time.NewTicker(watchEvery)
+	defer tick.Stop()
+	for {
+		select {
+		case <-w.dead:
+			return
+		case <-tick.C:
+		}
+		n := resident(w.cmd.Process.Pid)
+		w.mu.Lock()
+		w.memory, w.limit = n, limit
+		w.mu.Unlock()
+		if n > limit {
+			w.killed("memory", fmt.Sprintf("it held %s, and %s are the limit", bytesText(n), bytesText(limit)))
+			return
+		}
+	}
+}
+
+// notice is what to tell the person about the memory of the worker: once past half of its limit, and again for each
+// further eighth.
+func (w *worker) notice() string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if w.limit == 0 || w.memory < w.limit/2 || w.memory < w.warned+w.limit/8 {
+		return ""
+	}
+	w.warned = w.memory
+	return fmt.Sprintf("[Tilus Lab: the worker holds %s and is ended at %s. A cell that says %%rebuild runs the cells that succeeded again, in a fresh worker.]\n",
+		bytesText(w.memory), bytesText(w.limit))
+}
+
+// bytesText is a size for people.
+func bytesText(n int64) string {
+	if n >= 1<<30 {
+		return fmt.Sprintf("%.1f GiB", float64(n)/(1<<30))
+	}
+	return fmt.Sprintf("%d MiB", n>>20)
+}
+
 // shutdown asks the worker to end, and kills it when it does not.
 func (w *worker) shutdown() {
 	w.mu.Lock()
@@ -347,6 +407,9 @@ func (w *worker) obituary() (name, value string, trace []string) {
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	if w.why[0] == "memory" {
+		return "OutOfMemory", w.why[1], []string{"OutOfMemory: the worker was ended: " + w.why[1]}
+	}
 	if w.why[0] != "" {
 		return "WorkerEnded", w.why[0] + ": " + w.why[1], []string{"WorkerEnded: " + w.why[0] + ": " + w.why[1]}
 	}
@@ -354,6 +417,10 @@ func (w *worker) obituary() (name, value string, trace []string) {
 	switch m := crashLine.FindString(text); {
 	case strings.Contains(text, "stack exceeds") || strings.Contains(text, "fatal error: stack overflow"):
 		name, value = "StackOverflow", "the recursion of the cell has no end: the stack is full"
+	case strings.HasPrefix(m, hungLaunch):
+		name, value = "LaunchHung", strings.TrimPrefix(m, hungLaunch)
+	case strings.Contains(text, "fatal error: runtime: out of memory") || strings.Contains(text, "fatal error: runtime: cannot allocate memory"):
+		name, value = "OutOfMemory", "the system gave the worker no more memory"
 	case strings.HasPrefix(m, "panic: "):
 		name, value = "Panic", "in a goroutine that the cell started: "+strings.TrimSuffix(strings.TrimPrefix(m, "panic: "), " [recovered]")
 	case m != "":

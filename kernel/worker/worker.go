@@ -29,6 +29,10 @@ import (
 // maxStack ends a recursion without end before it has eaten the memory of the machine.
 const maxStack = 96 << 20
 
+// hungLaunch begins the line on standard error of a worker that ended itself because a launch did not end; package
+// session knows it.
+const hungLaunch = "tilus-lab worker: hung launch: "
+
 // Methods are the lab methods that a supervisor can call beside the cells; Main serves those given to it.
 type Methods map[string]func(ctx context.Context, params json.RawMessage) (any, error)
 
@@ -96,6 +100,11 @@ func Serve(r io.Reader, w io.Writer, methods Methods) int {
 			m[mime] = s
 		}
 		k.display(display.Data{Data: m})
+	}, Unended: func(err error) {
+		// The session reads why from standard error, and starts another worker.
+		k.out.sync()
+		fmt.Fprintf(crash, "%s%v\n", hungLaunch, err)
+		os.Exit(3)
 	}, Picture: func(caption string, p layoutviz.Picture) {
 		d := display.Picture(p)
 		d.Data[display.MIMETypeText] = caption
