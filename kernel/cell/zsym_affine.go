@@ -32,12 +32,14 @@ func init() {
 		// type definitions
 		"Constraint": reflect.ValueOf((*affine.Constraint)(nil)),
 		"Expr":       reflect.ValueOf((*affine.Expr)(nil)),
+		"Factor":     reflect.ValueOf((*affine.Factor)(nil)),
 		"Known":      reflect.ValueOf((*affine.Known)(nil)),
 		"Map":        reflect.ValueOf((*affine.Map)(nil)),
 		"Proof":      reflect.ValueOf((*affine.Proof)(nil)),
 		"Range":      reflect.ValueOf((*affine.Range)(nil)),
 		"Span":       reflect.ValueOf((*affine.Span)(nil)),
 		"Step":       reflect.ValueOf((*affine.Step)(nil)),
+		"Term":       reflect.ValueOf((*affine.Term)(nil)),
 		"Variable":   reflect.ValueOf((*affine.Variable)(nil)),
 	}
 }

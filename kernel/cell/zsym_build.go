@@ -11,6 +11,7 @@ func init() {
 	Symbols["github.com/tilus-lab/tilus-lab/vm/build/build"] = map[string]reflect.Value{
 		// function, constant and variable definitions
 		"Approx":    reflect.ValueOf(build.Approx),
+		"Bounds":    reflect.ValueOf(build.Bounds),
 		"Bytes":     reflect.ValueOf(build.Bytes),
 		"Cache":     reflect.ValueOf(build.Cache),
 		"Cluster":   reflect.ValueOf(build.Cluster),

@@ -26,6 +26,7 @@ func init() {
 		"Finding": reflect.ValueOf((*device.Finding)(nil)),
 		"Info":    reflect.ValueOf((*device.Info)(nil)),
 		"Result":  reflect.ValueOf((*device.Result)(nil)),
+		"Unended": reflect.ValueOf((*device.Unended)(nil)),
 
 		// interface wrapper definitions
 		"_Device": reflect.ValueOf((*_github_com_tilus_lab_tilus_lab_gpu_device_Device)(nil)),
