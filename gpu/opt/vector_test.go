@@ -161,7 +161,7 @@ func TestVectorKeepsMeaning(t *testing.T) {
 		zero := b.Const32(0)
 		for range 24 {
 			n := []int{1, 1, 1, 2, 4}[r.Intn(5)]
-			addr, offset, guard := names[r.Intn(len(names))], int64(4 * (r.Intn(8) / n * n)), guards[r.Intn(len(guards))]
+			addr, offset, guard := names[r.Intn(len(names))], int64(4*(r.Intn(8)/n*n)), guards[r.Intn(len(guards))]
 			if addr == names[2] && n == 4 {
 				offset += 8
 			}
