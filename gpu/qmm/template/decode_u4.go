@@ -257,7 +257,7 @@ func name(s string, j int) string { return fmt.Sprintf("%s%d", s, j) }
 // PackU4 rearranges row-major weights q[N, K] for [DecodeU4]: w is [N/16, K/Group,
 // 8·Group]. 0 is the default group of 128.
 func PackU4(group int) (*ir.Program, error) {
-	return rearrange("pack_u4", group, func(b *build.Builder, gq, gw build.Value, q, w places) {
+	return rearrange("pack_u4", group, func(b *build.Builder, gq, gw build.Value, q, w spot) {
 		rq := b.LoadGlobal("rq", gq, q.tile, q.offset)
 		rb := b.View("rb", rq, w.tile)
 		b.StoreGlobal(gw, rb, w.offset, build.Dims(2))
@@ -266,20 +266,20 @@ func PackU4(group int) (*ir.Program, error) {
 
 // UnpackU4 is the inverse of [PackU4].
 func UnpackU4(group int) (*ir.Program, error) {
-	return rearrange("unpack_u4", group, func(b *build.Builder, gq, gw build.Value, q, w places) {
+	return rearrange("unpack_u4", group, func(b *build.Builder, gq, gw build.Value, q, w spot) {
 		rb := b.LoadGlobal("rb", gw, w.tile, w.offset, build.Dims(2))
 		rq := b.View("rq", rb, q.tile)
 		b.StoreGlobal(gq, rq, q.offset)
 	})
 }
 
-// places are the tile that a block holds and where it stands in its tensor.
-type places struct {
+// spot is a tile that a block holds and where it stands in its tensor.
+type spot struct {
 	tile   build.Type
 	offset build.Attr
 }
 
-func rearrange(program string, group int, body func(b *build.Builder, gq, gw build.Value, q, w places)) (*ir.Program, error) {
+func rearrange(program string, group int, body func(b *build.Builder, gq, gw build.Value, q, w spot)) (*ir.Program, error) {
 	o := DecodeOptions{Group: group}
 	if err := o.defaults(); err != nil {
 		return nil, err
@@ -298,7 +298,7 @@ func rearrange(program string, group int, body func(b *build.Builder, gq, gw bui
 	gq := b.ViewGlobal("gq", q, build.Global(dtype.U4, n, k))
 	gw := b.ViewGlobal("gw", w, build.Global(dtype.U8, n.Div(16), k.Div(group), 8*group))
 	body(b, gq, gw,
-		places{build.Register(dtype.U4, codes), build.Offset(bn.Mul(16), bk.Mul(group))},
-		places{build.Register(dtype.U8, pieces), build.Offset(bn, bk, 0)})
+		spot{build.Register(dtype.U4, codes), build.Offset(bn.Mul(16), bk.Mul(group))},
+		spot{build.Register(dtype.U8, pieces), build.Offset(bn, bk, 0)})
 	return b.Build()
 }

@@ -1,0 +1,432 @@
+package template
+
+import (
+	"fmt"
+	"math"
+	"slices"
+
+	"github.com/tilus-lab/tilus-lab/vm/build"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+// Schedule is how [Decode] cuts a product. Zero fields take defaults.
+type Schedule struct {
+	// Rows of x that a block multiplies: 8, 16 or 32; 8 by default.
+	Rows int
+	// Depth is how many turns' weights are under way while one is multiplied; by
+	// default 2, or 1 where they take many registers.
+	Depth int
+	// Warps of a block, each with outputs of its own; 1 by default.
+	Warps int
+	// Splits is how many blocks share the k of the same outputs; 1 by default. The
+	// last of them to come adds their f32 sums up, in order.
+	Splits int
+	// PDL lets the launch begin before the one in front of it has ended, which must
+	// store neither weights nor scales.
+	PDL bool
+	// AddBias adds a number to each output before it is rounded.
+	AddBias bool
+}
+
+// fill takes defaults for zero fields and checks the others.
+func (s Schedule) fill(p *Plan) (Schedule, error) {
+	depth := 2
+	if p.Tiles*p.Stored.Bits() > 12 {
+		depth = 1
+	}
+	for _, f := range []struct {
+		name          string
+		value         *int
+		usual, lo, hi int
+	}{
+		{"rows", &s.Rows, 8, 8, 32}, {"depth", &s.Depth, depth, 1, MaxDepth}, {"warps", &s.Warps, 1, 1, MaxWarps}, {"splits", &s.Splits, 1, 1, MaxSplits},
+	} {
+		if *f.value == 0 {
+			*f.value = f.usual
+		}
+		if *f.value < f.lo || *f.value > f.hi {
+			return s, fmt.Errorf("template: %s %d is not from %d to %d", f.name, *f.value, f.lo, f.hi)
+		}
+	}
+	if s.Rows&(s.Rows-1) != 0 {
+		return s, fmt.Errorf("template: %d rows are not 8, 16 or 32", s.Rows)
+	}
+	return s, nil
+}
+
+// Decode multiplies x[M, K] with weights of a form: y[M, N] = x·wᵀ with f32 sums,
+// for any M, N and K. Weights are in the order of [Pack], u8 of [Plan.PackedShape]
+// for N rounded up to whole blocks; scales, and zero points, are [Plan.Groups(K),
+// N rounded up], in each group in the order of [Plan.ScaleIndex].
+//
+// Parameters are w, s, z with zero points, x, bias with AddBias, y; with Splits > 1
+// part, f32[Splits, M, N rounded up], and arrived, i32[blocks of one split], which is
+// 0 before the first launch and after each; then M, N and K.
+func Decode(f Form, s Schedule) (*ir.Program, error) {
+	p, err := PlanOf(f)
+	if err != nil {
+		return nil, err
+	}
+	if s, err = s.fill(p); err != nil {
+		return nil, err
+	}
+	d := &decoder{Plan: p, Schedule: s}
+	return d.program()
+}
+
+// decoder is one program under way.
+type decoder struct {
+	*Plan
+	Schedule
+	b                             *build.Builder
+	gw, gs, gz, gx                build.Value
+	bm, bn, last                  build.Value
+	codes1                        build.Type
+	sum, rowF32, flat, rowS, rowZ build.Type
+	flatZ                         build.Type
+}
+
+// outputs of a block.
+func (d *decoder) outputs() int { return d.Outputs() * d.Warps }
+
+func (d *decoder) program() (*ir.Program, error) {
+	title := fmt.Sprintf("decode_%s_%s", d.Weight, d.Act)
+	outputs := d.outputs()
+	grid := []any{ceilText("N", outputs), ceilText("M", d.Rows)}
+	if d.Splits > 1 {
+		grid = append([]any{d.Splits}, grid...)
+	}
+	b := build.Program(title, build.Grid(grid...), build.Warps(d.Warps))
+	d.b = b
+	w, s := b.Pointer("w", dtype.U8), b.Pointer("s", d.Scale)
+	var z, bias, part, arrived build.Value
+	if d.Zero {
+		z = b.Pointer("z", d.Act)
+	}
+	x := b.Pointer("x", d.Act)
+	if d.AddBias {
+		bias = b.Pointer("bias", d.Act)
+	}
+	y := b.Pointer("y", d.Act)
+	if d.Splits > 1 {
+		part, arrived = b.Pointer("part", dtype.F32), b.Pointer("arrived", dtype.I32)
+	}
+	m, n, k := b.Scalar("M", dtype.I32), b.Scalar("N", dtype.I32), b.Scalar("K", dtype.I32)
+	var bk build.Value
+	if d.Splits > 1 {
+		bk, d.bn, d.bm = b.BlockIndices3("bk", "bn", "bm")
+	} else {
+		d.bn, d.bm = b.BlockIndices2("bn", "bm")
+	}
+	blocks, turns := build.Expr(ceilText("N", outputs)), build.Expr(ceilText("K", Turn))
+	d.types()
+	shape := []any{blocks, turns, d.Outputs() * Turn * d.Stored.Bits() / 8}
+	if d.Warps > 1 {
+		shape = slices.Insert(shape, 1, any(d.Warps))
+	}
+	d.gw = b.ViewGlobal("gw", w, build.Global(dtype.U8, shape...))
+	groups := any(1)
+	switch {
+	case d.Group >= Turn:
+		groups = ceilText("K", d.Group)
+	case d.Group > 0:
+		groups = turns.Mul(d.scales())
+	}
+	d.gs = b.ViewGlobal("gs", s, build.Global(d.Scale, groups, blocks.Mul(outputs)))
+	if d.Zero {
+		d.gz = b.ViewGlobal("gz", z, build.Global(d.Act, groups, blocks.Mul(outputs)))
+	}
+	d.gx = b.ViewGlobal("gx", x, build.Global(d.Act, m, k))
+	gy := b.ViewGlobal("gy", y, build.Global(d.Act, m, n))
+	if d.PDL {
+		b.GridDependencyLaunch()
+	}
+	d.last = b.Let("last", turns.Sub(1))
+	b.AllocateRegister("acc", d.sum, build.Init(0))
+	if d.Deferred() && d.Group == 0 {
+		b.AllocateRegister("back", d.rowF32, build.Init(1))
+	}
+	if d.shifted() {
+		b.AllocateRegister("ones", build.Register(d.Act, d.left(d.Warps, d.dot())), build.Init(1))
+		if d.Group == 0 {
+			b.AllocateRegister("accx", d.sum, build.Init(0))
+		}
+	}
+	d.loop(bk)
+	if d.Group == 0 {
+		d.loadScale("", "0")
+		d.finish("acc", "", build.Expr("acc"), build.Expr("accx"), true)
+	}
+	acc := build.Expr("acc")
+	store := func(acc build.Value) {
+		if d.AddBias {
+			gb := b.ViewGlobal("gb", bias, build.Global(d.Act, n, 1))
+			rows := build.Register(d.Act, d.rows(d.Warps))
+			rb := b.LoadGlobal("rbias", gb, rows, build.Offset(d.bn.Mul(outputs), 0))
+			acc = b.Add("biased", acc, b.Cast("bias32", rb, d.rowF32), d.sum)
+		}
+		out := b.Cast("out", acc, build.Register(d.Act, d.sums(d.Warps, d.Rows)))
+		b.StoreGlobal(gy, out, build.Offset(d.bm.Mul(d.Rows), d.bn.Mul(outputs)), build.Dims(1, 0))
+	}
+	if d.Splits == 1 {
+		store(acc)
+		return b.Build()
+	}
+	gp := b.ViewGlobal("gp", part, build.Global(dtype.F32, d.Splits, m, blocks.Mul(outputs)))
+	ga := b.ViewGlobal("ga", arrived, build.Global(dtype.I32, build.Expr(ceilText("M", d.Rows)).Mul(blocks)))
+	at := func(i build.Value) []build.Attr {
+		return []build.Attr{build.Offset(i, d.bm.Mul(d.Rows), d.bn.Mul(outputs)), build.Dims(2, 1)}
+	}
+	b.StoreGlobal(gp, acc, at(bk)...)
+	b.Synchronize()
+	before := b.AtomicScalar("before", ga, d.Splits-1, build.Offset(d.bm.Mul(blocks).Add(d.bn)), build.Op("inc"), build.Order("acq_rel"))
+	b.If(before.Equal(d.Splits-1), func() {
+		b.Synchronize()
+		total := b.AllocateRegister("total", d.sum, build.Init(0))
+		b.For("i", 0, d.Splits, func(i build.Value) {
+			b.Add("total", total, b.LoadGlobal("p", gp, d.sum, at(i)...), d.sum)
+		}, build.Unroll(-1))
+		store(total)
+	})
+	return b.Build()
+}
+
+func (d *decoder) types() {
+	d.codes1 = build.Type(d.codes(d.Warps).String())
+	d.sum = build.Register(dtype.F32, d.sums(d.Warps, d.Rows))
+	rows := d.rows(d.Warps)
+	d.rowF32, d.rowS, d.rowZ = build.Register(dtype.F32, rows), build.Register(d.Scale, rows), build.Register(d.Act, rows)
+	flat := warped(d.Warps, 1).Spatial(8).Mul(layout.Replicated(4, 1)).Local(2 * d.Tiles)
+	d.flat, d.flatZ = build.Register(d.Scale, flat), build.Register(d.Act, flat)
+}
+
+// shifted reports whether stored codes stand for values beside them, so that sums
+// of x are needed.
+func (d *decoder) shifted() bool { return d.Zero || d.Bias > 0 }
+
+// loadW loads the weights of turn g into copy j.
+func (d *decoder) loadW(j, sub int, g any) {
+	lane, tile := d.bytesPerLane(), layout.Layout{}
+	attrs := []build.Attr{build.Offset(d.bn, g, sub*32*lane), build.Dims(2), build.Cache("stream")}
+	tile = layout.Local(lane / 16).Spatial(32).Local(16)
+	if d.Warps > 1 {
+		attrs[0], attrs[1] = build.Offset(d.bn, 0, g, sub*32*lane), build.Dims(1, 3)
+		tile = layout.Spatial(d.Warps, 1).Local(1, lane/16).Spatial(1, 32).Local(1, 16)
+	}
+	d.b.LoadGlobal(d.weights(j, sub), d.gw, build.Register(dtype.U8, tile), attrs...)
+}
+
+func (d *decoder) weights(j, sub int) string {
+	if d.Sub == Turn {
+		return name("rb", j)
+	}
+	return fmt.Sprintf("rb%d_%d", j, sub)
+}
+
+// loadScale loads scales, and zero points, of a group.
+func (d *decoder) loadScale(suffix string, group any) {
+	at := build.Offset(group, d.bn.Mul(d.outputs()))
+	d.b.LoadGlobal("rs"+suffix, d.gs, d.flat, at, build.Dims(1))
+	if d.Zero {
+		d.b.LoadGlobal("rz"+suffix, d.gz, d.flatZ, at, build.Dims(1))
+	}
+}
+
+// loadS loads the scales of turn g into copy j.
+func (d *decoder) loadS(j int, g build.Value) {
+	switch {
+	case d.Group == 0:
+	case d.Group >= Turn:
+		if per := d.Group / Turn; per > 1 {
+			g = build.Expr("(" + g.String() + ")").Div(per)
+		}
+		d.loadScale(name("", j), g)
+	default:
+		for q := range d.scales() {
+			d.loadScale(fmt.Sprintf("%d_%d", j, q), build.Expr("("+g.String()+")").Mul(d.scales()).Add(q))
+		}
+	}
+}
+
+// loop multiplies all turns of the block.
+func (d *decoder) loop(bk build.Value) {
+	b := d.b
+	stride := d.Depth * d.Splits
+	var first any = 0
+	for j := range d.Depth {
+		g := build.Expr("0")
+		switch {
+		case d.Splits > 1 && j == 0:
+			first, g = bk, bk.Min(d.last)
+		case d.Splits > 1:
+			g = bk.Add(j * d.Splits).Min(d.last)
+		case j > 0:
+			g = build.Expr(fmt.Sprintf("min(%d, %s)", j, d.last))
+		}
+		for sub := range Turn / d.Sub {
+			d.loadW(j, sub, g)
+		}
+		d.loadS(j, g)
+	}
+	if d.PDL {
+		b.GridDependencyWait()
+	}
+	var step []build.LoopOption
+	if stride > 1 {
+		step = append(step, build.Step(stride))
+	}
+	if d.Splits == 1 {
+		b.For("g", first, d.last.Add(1), func(g build.Value) {
+			d.turn(g, func(j int) build.Value { return g.Add(stride + j).Min(d.last) })
+		}, step...)
+		return
+	}
+	// A block has few turns, so that loading in the last one would show.
+	b.For("g", first, d.last.Sub(stride-1), func(g build.Value) {
+		d.turn(g, func(j int) build.Value {
+			if j == 0 {
+				return g.Add(stride)
+			}
+			return g.Add(stride + j*d.Splits).Min(d.last)
+		})
+	}, step...)
+	d.turn(b.Let("tail", bk.Add(d.last.Sub(bk).Div(stride).Max(0).Mul(stride))), nil)
+}
+
+// turn multiplies what is loaded of turns g, g + Splits, … and loads what the next
+// turn needs, if there is one.
+func (d *decoder) turn(g build.Value, next func(j int) build.Value) {
+	b := d.b
+	for j := range d.Depth {
+		now := g
+		if j > 0 {
+			now = g.Add(j * d.Splits)
+		}
+		at, dot := build.Expr("("+now.String()+")").Mul(Turn), d.dot()
+		for sub := range Turn / d.Sub {
+			tag := fmt.Sprintf("%d_%d", j, sub)
+			if d.Sub == Turn {
+				tag = name("", j)
+			}
+			rw := b.View("rw"+tag, build.Expr(d.weights(j, sub)), d.codes1)
+			left := build.Register(d.Act, d.left(d.Warps, d.Sub))
+			var finite []build.Attr
+			if d.partial() {
+				finite = append(finite, build.Domain("finite"))
+			}
+			if d.Deferred() {
+				b.CastDeferred("rh"+tag, "back", rw, left, d.rowF32, finite...)
+			} else {
+				b.Cast("rh"+tag, rw, left, finite...)
+			}
+			if next != nil {
+				d.loadW(j, sub, next(j))
+			}
+			for piece := range d.Sub / dot {
+				k := sub*d.Sub + piece*dot
+				rh := build.Expr("rh" + tag)
+				if dot < d.Sub {
+					rh = b.SliceRegister(fmt.Sprintf("rh%s_%d", tag, piece), rh, build.Register(d.Act, d.left(d.Warps, dot)), build.Offset(0, piece*dot))
+				}
+				from := at
+				if k > 0 {
+					from = at.Add(k)
+				}
+				rx := d.loadX(fmt.Sprintf("%d_%d", j, k/dot), from, dot)
+				d.product(j, k, rh, rx)
+			}
+		}
+		if d.Group == 0 {
+			continue
+		}
+		for q := range d.scales() {
+			tag := name("", j)
+			if d.scales() > 1 {
+				tag = fmt.Sprintf("%d_%d", j, q)
+			}
+			d.finish("acc", tag, build.Expr("sum"+tag), build.Expr("sumx"+tag), false)
+		}
+		if next != nil {
+			d.loadS(j, next(j))
+		}
+	}
+}
+
+// partial reports whether the cast must be told that all values are finite.
+func (d *decoder) partial() bool {
+	return d.Stored.HasNaN() || d.Stored.HasInf() || d.Recipe != nil && d.Recipe.Domain.Finite
+}
+
+// loadX loads dot rows of x's transpose from k on.
+func (d *decoder) loadX(tag string, k build.Value, dot int) build.Value {
+	copies := layout.Replicated(d.Warps, 1, 1)
+	loaded := copies.Local(1, d.Rows/8).Local(dot/(4*d.Run), 1).ColumnSpatial(4, 8).Local(d.Run, 1)
+	right := copies.Local(1, d.Rows/8).Local(dot/8, 1).ColumnSpatial(4, 8).Local(2, 1)
+	xk := d.b.LoadGlobal("xk"+tag, d.gx, build.Register(d.Act, loaded), build.Offset(d.bm.Mul(d.Rows), k), build.Dims(1, 0))
+	return d.b.View("rx"+tag, xk, build.Register(d.Act, right))
+}
+
+// product adds a piece of k to its sums: those of the group, which begin at its first
+// k, or of the output.
+func (d *decoder) product(j, k int, rh, rx build.Value) {
+	b := d.b
+	if d.Group == 0 {
+		b.Dot("acc", rh, rx, build.Expr("acc"), d.sum)
+		if d.shifted() {
+			b.Dot("accx", build.Expr("ones"), rx, build.Expr("accx"), d.sum)
+		}
+		return
+	}
+	tag, first := name("", j), k == 0
+	if d.scales() > 1 {
+		tag, first = fmt.Sprintf("%d_%d", j, k/d.Group), k%d.Group == 0
+	}
+	if first {
+		b.AllocateRegister("sum"+tag, d.sum, build.Init(0))
+		if d.shifted() {
+			b.AllocateRegister("sumx"+tag, d.sum, build.Init(0))
+		}
+	}
+	b.Dot("sum"+tag, rh, rx, build.Expr("sum"+tag), d.sum)
+	if d.shifted() {
+		b.Dot("sumx"+tag, build.Expr("ones"), rx, build.Expr("sumx"+tag), d.sum)
+	}
+}
+
+// finish multiplies sums with their scales: acc becomes, or gains, (sum·back −
+// zero·sumx)·s·2^Power.
+func (d *decoder) finish(acc, tag string, sum, sumx build.Value, whole bool) {
+	b := d.b
+	rs := b.View("rv"+tag, build.Expr("rs"+tag), d.rowS)
+	scale := b.Cast("scale"+tag, rs, d.rowF32)
+	if d.Power != 0 {
+		scale = b.Mul("scale"+tag, scale, math.Ldexp(1, d.Power), d.rowF32)
+	}
+	var minus build.Value
+	if d.shifted() {
+		minus = b.Mul("minus"+tag, scale, -float64(d.Bias), d.rowF32)
+		if d.Zero {
+			zero := b.Cast("zero"+tag, b.View("rzv"+tag, build.Expr("rz"+tag), d.rowZ), d.rowF32)
+			minus = b.Mul("minus"+tag, scale, zero, d.rowF32)
+			minus = b.Neg("minus"+tag, minus, d.rowF32)
+		}
+	}
+	if d.Deferred() {
+		scale = b.Mul("scale"+tag, scale, build.Expr("back"), d.rowF32)
+	}
+	if whole {
+		b.Mul(acc, sum, scale, d.sum)
+	} else {
+		b.Fma(acc, sum, scale, build.Expr(acc), d.sum)
+	}
+	if d.shifted() {
+		b.Fma(acc, sumx, minus, build.Expr(acc), d.sum)
+	}
+}
+
+// ceilText is ⌈name/by⌉ as an expression.
+func ceilText(name string, by int) string {
+	return fmt.Sprintf("(%s + %d)/%d", name, by-1, by)
+}

@@ -1,0 +1,233 @@
+package template
+
+import (
+	"context"
+	"flag"
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+var every = flag.Bool("every", false, "try every form on every shape, which takes minutes")
+
+// weights are the types that a form may have.
+func weights() []dtype.Type {
+	var out []dtype.Type
+	for _, t := range dtype.All() {
+		if (Form{Weight: t, Act: dtype.F16, Scale: dtype.F16}).check() == nil {
+			out = append(out, t)
+		}
+	}
+	return out
+}
+
+// layer is a random layer in the tensors of a form, and what its product is. Codes
+// are small enough for sums of plain numbers that no order rounds in f32.
+type layer struct {
+	form       Form
+	q, s, z, x *array.Array // s and z are [groups, N], in plain order
+	m, n, k    int
+}
+
+func randomLayer(f Form, m, n, k int, r *rand.Rand) *layer {
+	p, _ := PlanOf(f)
+	l := &layer{form: f, m: m, n: n, k: k, q: array.New(f.Weight, n, k), x: array.New(f.Act, m, k)}
+	groups := p.Groups(k)
+	l.s = array.New(f.Scale, groups, n)
+	if f.Zero {
+		l.z = array.New(f.Act, groups, n)
+	}
+	var codes []uint64
+	for c := range uint64(1) << f.Weight.Bits() {
+		v := f.Weight.Decode(c)
+		// With these, products and their sums keep within 24 bits. -0 does not come back.
+		if v == 0 && c > 0 || v-v != 0 || v > 16 && f.Weight.IsFloat() || v < -16 && f.Weight.IsFloat() || v != 0 && f.Weight.IsFloat() && v*1024 != float64(int(v*1024)) {
+			continue
+		}
+		codes = append(codes, c)
+	}
+	for i := range n * k {
+		l.q.SetCode(i, codes[r.IntN(len(codes))])
+	}
+	for i := range m * k {
+		// Few of them differ from 0, which keeps sums short.
+		if r.IntN(8) == 0 || k < 64 {
+			l.x.SetCode(i, f.Act.Encode(float64(1-2*r.IntN(2)), false))
+		}
+	}
+	for i := range groups * n {
+		l.s.SetCode(i, f.Scale.Encode([]float64{0.5, 1, 2}[r.IntN(3)], false))
+		if f.Zero {
+			l.z.SetCode(i, f.Act.Encode(float64(r.IntN(1<<f.Weight.Bits())), false))
+		}
+	}
+	return l
+}
+
+func (l *layer) group(k int) int {
+	if l.form.Group == 0 {
+		return 0
+	}
+	return k / l.form.Group
+}
+
+// want is the product in float64, rounded once.
+func (l *layer) want(bias *array.Array) *array.Array {
+	y := array.New(l.form.Act, l.m, l.n)
+	for i := range l.m {
+		for j := range l.n {
+			sum := 0.0
+			for k := range l.k {
+				v := l.q.At(j, k)
+				if l.z != nil {
+					v -= l.z.At(l.group(k), j)
+				}
+				sum += l.x.At(i, k) * v * l.s.At(l.group(k), j)
+			}
+			if bias != nil {
+				sum += bias.At(j)
+			}
+			y.Set(sum, i, j)
+		}
+	}
+	return y
+}
+
+// ordered brings scales into the order of the plan, padded.
+func ordered(p *Plan, a *array.Array, warps int) *array.Array {
+	n, outputs := a.Shape[1], p.Outputs()*warps
+	out := array.New(a.Type, a.Shape[0], ceil(n, outputs)*outputs)
+	for g := range a.Shape[0] {
+		for j := range n {
+			out.SetCode(g*out.Shape[1]+p.ScaleIndex(j), a.Code(g*n+j))
+		}
+	}
+	return out
+}
+
+// check packs, multiplies and unpacks on a device.
+func (l *layer) check(t *testing.T, d device.Device, s Schedule) {
+	t.Helper()
+	run := func(p *ir.Program, err error, args ...any) []ir.Arg {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		in := make([]ir.Arg, len(args))
+		for i, a := range args {
+			switch a := a.(type) {
+			case *array.Array:
+				in[i].Array = a
+			case int:
+				in[i].Int = int64(a)
+			}
+		}
+		res, err := d.Run(context.Background(), p, in)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return res.Args
+	}
+	plan, err := PlanOf(l.form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	s, err = s.fill(plan)
+	if err != nil {
+		t.Fatal(err)
+	}
+	pack, err := Pack(l.form)
+	shape := plan.PackedShape(l.n, l.k)
+	w := run(pack, err, l.q, array.New(dtype.U8, shape...), l.n, l.k)[1].Array
+	unpack, err := Unpack(l.form)
+	back := run(unpack, err, array.New(l.form.Weight, l.n, l.k), w, l.n, l.k)[0].Array
+	if r := array.Compare(back, l.q); r.Differ > 0 {
+		t.Errorf("%s: unpacked weights: %v", d.Name(), r)
+	}
+	blocks := ceil(shape[0], s.Warps)
+	padded := array.New(dtype.U8, blocks*s.Warps, shape[1], shape[2])
+	copy(padded.Data, w.Data)
+	args := []any{padded, ordered(plan, l.s, s.Warps)}
+	if l.z != nil {
+		args = append(args, ordered(plan, l.z, s.Warps))
+	}
+	args = append(args, l.x)
+	var bias *array.Array
+	if s.AddBias {
+		bias = array.New(l.form.Act, l.n)
+		for j := range l.n {
+			bias.Set(float64(j%5), j)
+		}
+		args = append(args, bias)
+	}
+	at := len(args)
+	args = append(args, array.New(l.form.Act, l.m, l.n))
+	if s.Splits > 1 {
+		args = append(args, array.New(dtype.F32, s.Splits, l.m, blocks*s.Warps*plan.Outputs()), array.New(dtype.I32, blocks*ceil(l.m, s.Rows)))
+	}
+	decode, err := Decode(l.form, s)
+	got := run(decode, err, append(args, l.m, l.n, l.k)...)
+	if r := array.Compare(got[at].Array, l.want(bias)); r.Differ > 0 {
+		t.Errorf("%s: product: %v", d.Name(), r)
+	}
+	if s.Splits > 1 {
+		for _, b := range got[at+2].Array.Data {
+			if b != 0 {
+				t.Fatalf("%s: the next launch would start from the counts %v", d.Name(), got[at+2].Array)
+			}
+		}
+	}
+}
+
+// TestForms packs, multiplies and unpacks on the interpreter and the simulator:
+// every type of weights with both types of activations, groups and shapes in turn;
+// with -every all of them.
+func TestForms(t *testing.T) {
+	var devices []device.Device
+	for _, name := range []string{"interp", "sim"} {
+		d, err := device.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		devices = append(devices, d)
+	}
+	shapes := []struct {
+		m, n, k int
+		s       Schedule
+	}{
+		{1, 16, 128, Schedule{}},
+		{3, 40, 200, Schedule{Splits: 2}},
+		{9, 21, 333, Schedule{Rows: 16, AddBias: true}},
+		{2, 150, 256, Schedule{Warps: 2, Depth: 1}},
+		{17, 5, 7, Schedule{Depth: 3}},
+		{1, 48, 640, Schedule{Splits: 3, PDL: true, Depth: 1}},
+	}
+	count := 0
+	for _, act := range []dtype.Type{dtype.F16, dtype.BF16} {
+		for i, w := range weights() {
+			for j, group := range []int{128, 64, 32, 0, 256} {
+				for k, shape := range shapes {
+					if !*every && ((i+j)%5 != 0 || (i/5+k)%6 != 0) {
+						continue
+					}
+					f := Form{Weight: w, Act: act, Scale: []dtype.Type{dtype.F16, dtype.BF16, dtype.F8E8M0}[(i+k)%3], Group: group}
+					f.Zero = w.IsInt() && !w.Signed() && (j+k)%2 == 0
+					count++
+					t.Run(fmt.Sprintf("%+v_%d_%d_%d_%+v", f, shape.m, shape.n, shape.k, shape.s), func(t *testing.T) {
+						l := randomLayer(f, shape.m, shape.n, shape.k, rand.New(rand.NewPCG(uint64(i), uint64(k))))
+						for _, d := range devices {
+							l.check(t, d, shape.s)
+						}
+					})
+				}
+			}
+		}
+	}
+	t.Logf("%d layers", count)
+}

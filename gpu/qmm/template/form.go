@@ -1,0 +1,197 @@
+package template
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tilus-lab/tilus-lab/gpu/lower/cast"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/layout/bits"
+	"github.com/tilus-lab/tilus-lab/vm/recipe"
+)
+
+// Turn is how many k a turn of the decode loop multiplies. Tensors of weights are
+// padded to whole turns.
+const Turn = 128
+
+// Form is a kind of quantised weights: w[n, k] = (q[n, k] − z)·s, where s, and z if
+// there is one, belong to Group neighbours of k.
+type Form struct {
+	Weight dtype.Type // of q: u1 to u8, i2 to i8, or a float of 3 to 8 bits
+	Act    dtype.Type // of x and y: f16 or bf16
+	Scale  dtype.Type // of s: f16, bf16 or f8e8m0; z has the type of the activations
+	Group  int        // 32, 64 or a multiple of 128; 0 is one scale for each output
+	Zero   bool       // weights have zero points, which only unsigned ones may
+}
+
+// check finds what no program could do.
+func (f Form) check() error {
+	w := f.Weight
+	known := w != 0 && w.Bits() <= 8 && (w.IsFloat() && w.Bits() >= 3 && w != dtype.F8E8M0 || w.IsInt() && (!w.Signed() || w.Bits() >= 2))
+	switch {
+	case !known:
+		return fmt.Errorf("template: weights of %s: they are u1 to u8, i2 to i8, or floats of 3 to 8 bits", w)
+	case f.Act != dtype.F16 && f.Act != dtype.BF16:
+		return fmt.Errorf("template: activations of %s: they are f16 or bf16", f.Act)
+	case f.Scale != dtype.F16 && f.Scale != dtype.BF16 && f.Scale != dtype.F8E8M0:
+		return fmt.Errorf("template: scales of %s: they are f16, bf16 or f8e8m0", f.Scale)
+	case f.Group != 0 && f.Group != 32 && f.Group != 64 && (f.Group < Turn || f.Group%Turn != 0):
+		return fmt.Errorf("template: groups of %d: they are of 32, 64, or a multiple of %d, or 0 for one to an output", f.Group, Turn)
+	case f.Zero && (!w.IsInt() || w.Signed()):
+		return fmt.Errorf("template: zero points for %s: only unsigned weights have them", w)
+	}
+	return nil
+}
+
+// Plan is how the weights of a form are stored and cast.
+type Plan struct {
+	Form
+	// Stored is the type of what is stored. Integers with a sign, and floats with one
+	// bit of exponent, whose values are a uniform grid, are stored as unsigned: the
+	// value is (stored − Bias)·2^Power.
+	Stored      dtype.Type
+	Bias, Power int
+	// Tiles is how many tiles of 16 outputs a warp has side by side, so that each can
+	// have a power of two of its own.
+	Tiles int
+	// Place is where the bits of a recipe's unit lie.
+	Place bits.Placement
+	// Recipe makes the operands. It is nil where none runs on every GPU; then bits are
+	// gathered and elements cast one by one.
+	Recipe *recipe.Recipe
+	// Sub is how many k are cast together, and Run how many neighbours of them a
+	// thread has.
+	Sub, Run int
+}
+
+// PlanOf is the plan of a form.
+func PlanOf(f Form) (*Plan, error) {
+	if err := f.check(); err != nil {
+		return nil, err
+	}
+	p := &Plan{Form: f, Stored: f.Weight}
+	w := f.Weight.Bits()
+	switch t := f.Weight; {
+	case t.IsInt() && t.Signed():
+		p.Bias = 1 << (w - 1)
+	case t.IsFloat() && t.Row().Exp == 1:
+		p.Bias = 1 << (w - 1)
+		p.Power = int(math.Round(math.Log2(t.Decode(1))))
+	}
+	if p.Bias > 0 {
+		p.Stored = dtype.U1 + dtype.Type(w-1)
+	}
+	least := 1
+	if w%2 != 0 {
+		least = 2 // so that a thread's bytes are whole pieces of 16
+	}
+	for _, mode := range []recipe.Mode{recipe.Deferred, recipe.Exact} {
+		r, err := recipe.Lookup(p.Stored, f.Act, mode, false)
+		if err != nil || !cast.Runs(r) || !r.Place.Full() {
+			continue
+		}
+		p.Recipe, p.Place = r, r.Place
+		for p.Tiles = least; p.Tiles <= 8; p.Tiles *= 2 {
+			p.cut()
+			if d, err := ir.DeferralOf(p.codes(1), f.Act); err == nil && cast.Runs(d.Recipe) && d.Recipe.Cost() == r.Cost() {
+				return p, nil
+			}
+		}
+	}
+	p.Recipe, p.Tiles = nil, least
+	p.Place = bits.Identity(w, 64)
+	p.cut()
+	return p, nil
+}
+
+// cut says what is cast together: so much that a thread loads whole pieces of 16
+// bytes, and that the operands fit its registers.
+func (p *Plan) cut() {
+	p.Sub = min(Turn, 256/p.Tiles)
+	p.Run = min(16, p.dot()/4)
+}
+
+// dot is how many k a product takes: those of a scale, at most those cast together.
+func (p *Plan) dot() int {
+	if p.Group > 0 {
+		return min(p.Sub, p.Group)
+	}
+	return p.Sub
+}
+
+// scales is how many scales of an output a turn takes.
+func (p *Plan) scales() int {
+	if p.Group > 0 && p.Group < Turn {
+		return Turn / p.Group
+	}
+	return 1
+}
+
+// Outputs is how many outputs a warp makes.
+func (p *Plan) Outputs() int { return 16 * p.Tiles }
+
+// Deferred reports whether the cast leaves powers of two to the scales.
+func (p *Plan) Deferred() bool { return p.Recipe != nil && p.Recipe.Mode == recipe.Deferred }
+
+// Groups is how many scales an output has in the tensors of a layer with k inputs.
+func (p *Plan) Groups(k int) int {
+	switch {
+	case p.Group == 0:
+		return 1
+	case p.Group < Turn:
+		return ceil(k, Turn) * p.scales()
+	}
+	return ceil(k, p.Group)
+}
+
+// PackedShape is the shape of stored weights, of u8, for n outputs of k inputs and
+// blocks of so many warps.
+func (p *Plan) PackedShape(n, k int) []int {
+	return []int{ceil(n, p.Outputs()), ceil(k, Turn), p.Outputs() * Turn * p.Stored.Bits() / 8}
+}
+
+// ScaleIndex is where the scale of an output stands among those of its group: those
+// of a thread are neighbours.
+func (p *Plan) ScaleIndex(n int) int {
+	r := n % p.Outputs()
+	return n - r + r%8*2*p.Tiles + r/8
+}
+
+// bytesPerLane of one cast.
+func (p *Plan) bytesPerLane() int { return p.Tiles * p.Sub * p.Stored.Bits() / 16 }
+
+// rows is the layout of what all threads of a row share, [outputs, 1].
+func (p *Plan) rows(warps int) layout.Layout {
+	return warped(warps, 2).Local(2*p.Tiles, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1))
+}
+
+// sums is the layout of accumulators, [outputs, rows of x].
+func (p *Plan) sums(warps, x int) layout.Layout {
+	return warped(warps, 2).Local(p.Tiles, x/8).Local(2, 1).Spatial(8, 4).Local(1, 2)
+}
+
+// left is the layout of the operand that the weights become, [outputs, k].
+func (p *Plan) left(warps, k int) layout.Layout {
+	return warped(warps, 2).Local(1, k/16).Local(p.Tiles, 1).ColumnLocal(2, 2).Spatial(8, 4).Local(1, 2)
+}
+
+// codes is the type of stored weights before their cast.
+func (p *Plan) codes(warps int) ir.Type {
+	t := ir.RegisterOf(p.Stored, p.left(warps, p.Sub))
+	if n, err := p.Place.Repeat(p.Tiles * p.Sub / 2 / p.Place.Elements()); err == nil && !n.IsIdentity() {
+		t.Place, t.HasPlace = n, true
+	}
+	return t
+}
+
+// warped spreads what follows over the warps of a block, along the first dimension.
+func warped(warps, rank int) layout.Layout {
+	shape := make([]int, rank)
+	for i := range shape {
+		shape[i] = 1
+	}
+	shape[0] = warps
+	return layout.Spatial(shape...)
+}
