@@ -77,9 +77,7 @@ func (m Map) Points(limit int64, visit func(dims, symbols, results []int64) erro
 	}
 	vars := m.variables()
 	points := int64(1)
-	place := map[string]int{}
-	for i, v := range vars {
-		place[v.Name] = i
+	for _, v := range vars {
 		if v.Range.Empty() {
 			return nil
 		}
@@ -91,39 +89,16 @@ func (m Map) Points(limit int64, visit func(dims, symbols, results []int64) erro
 			return fmt.Errorf("affine: the domain has more than %d points", limit)
 		}
 	}
-	type check struct {
-		f compiled
-		r Range
-	}
-	var checks []check
-	for _, c := range m.Constraints {
-		checks = append(checks, check{c.Expr.compile(place), c.Range})
-	}
-	fs := make([]compiled, len(m.Results))
-	for i, e := range m.Results {
-		fs[i] = e.compile(place)
-	}
-	at := make([]int64, len(vars))
+	e := m.Evaluator()
+	at := e.at
 	for i, v := range vars {
 		at[i] = v.Range.Lo
 	}
-	results := make([]int64, len(fs))
-	bad := false
+	results := make([]int64, len(m.Results))
 	for {
-		in := true
-		for _, c := range checks {
-			if !c.r.Contains(c.f(at, &bad)) {
-				in = false
-				break
-			}
-		}
-		if in {
-			for i, f := range fs {
-				results[i] = f(at, &bad)
-			}
-		}
-		if bad {
-			return fmt.Errorf("affine: no value at %v: division by zero or more than 64 bits", at)
+		in, err := e.inside(results)
+		if err != nil {
+			return err
 		}
 		if in {
 			if err := visit(at[:len(m.Dims)], at[len(m.Dims):], results); err != nil {

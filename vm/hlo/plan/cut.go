@@ -323,7 +323,11 @@ func (b *planner) choose(c *hlo.Computation) *Kernel {
 				heroes[i] = r
 			}
 		}
-		k = chooseMoving(c, roots, heroes, vectorBytes*8/smallest(c), b.d, reject)
+		most := vectorBytes * 8 / smallest(c)
+		if h := heroes[0]; h.Op == hlo.Scatter { // the width of what is combined
+			most = max(1, vectorBytes*8/h.Shape.Outputs()[0].Type.Bits())
+		}
+		k = chooseMoving(c, roots, heroes, most, b.d, reject)
 		if k.Emitter == ScatterEmitter {
 			b.scatter(k)
 		}

@@ -251,4 +251,10 @@ func (k *Kernel) lastBlockWrites() {
 		return
 	}
 	k.Maps[1].Map, _ = out.Simplify(false)
+	for i := range k.Maps[2:] { // places in shared memory, the same in all blocks
+		m := k.Maps[2+i].Map
+		m.Dims = slices.Clone(m.Dims)
+		m.Dims[4].Range = to(k.Blocks[1])
+		k.Maps[2+i].Map = m
+	}
 }
