@@ -9,6 +9,7 @@ import (
 	"bufio"
 	"bytes"
 	"context"
+	"encoding/json"
 	"fmt"
 	"net"
 	"net/http"
@@ -262,6 +263,53 @@ func TestJupyterLab(t *testing.T) {
 	wait := h.jupyter(t) // takes longest
 	start := h.up(t)
 	f.script(t, "jupyter.mjs", wait(), start)
+}
+
+// TestKernel works with the kernel in JupyterLab as a person does.
+func TestKernel(t *testing.T) {
+	f := find(t)
+	need.Jupyter(t)
+	h := newHome(t)
+	h.write(t, "work.ipynb", work)
+	wait := h.jupyter(t) // takes longest
+	h.up(t)              // installs the kernel
+	f.script(t, "kernel.mjs", wait(), "work.ipynb", "01-low-precision-matmul.ipynb", "02-volta-tensor-core.ipynb")
+}
+
+// TestWidgets moves controls in the explorer's own notebook.
+func TestWidgets(t *testing.T) {
+	f := find(t)
+	h := newHome(t)
+	h.write(t, "work.ipynb", work)
+	f.script(t, "widget.mjs", h.up(t), "work", filepath.Join(h.notebooks, "work.ipynb"))
+}
+
+// write puts a notebook of these code cells into the folder.
+func (h home) write(t *testing.T, name string, cells []string) {
+	t.Helper()
+	var list []any
+	for i, source := range cells {
+		list = append(list, map[string]any{"cell_type": "code", "id": fmt.Sprint("cell", i), "metadata": map[string]any{}, "execution_count": nil, "outputs": []any{}, "source": source})
+	}
+	raw, err := json.Marshal(map[string]any{"cells": list, "nbformat": 4, "nbformat_minor": 5, "metadata": map[string]any{
+		"kernelspec": map[string]string{"name": "tilus-lab", "display_name": "Tilus Lab (Go)", "language": "go"}, "language_info": map[string]string{"name": "go"}}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(h.notebooks, name), raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+}
+
+// work are cells that people try; the second and third are written in by the script.
+var work = []string{
+	"L := layout.Local(2, 1).Spatial(8, 4)",
+	"",
+	"",
+	"m := lab.Slider(\"m\", 1, 16, 2)\norder := lab.Select(\"order\", \"spatial\", \"column_spatial\")\nlab.Interact(\"local({m}, 1).{order}(8, 4)\", m, order)",
+	"import \"fmt\"\nfmt.Println(m.Int(), order.Text())",
+	"n := 0\nfor {\n\tn++\n}",
+	"n > 0",
 }
 
 // live is a notebook of this test: nothing in it has been run.
