@@ -100,26 +100,48 @@ func newProduct(r *rand.Rand) (*Question, error) {
 		q.Text = fmt.Sprintf("A tile %s is held like this, slot after slot. Which product of factors is that?%s", place(want.Shape()), b.String())
 		q.why = fmt.Sprintf("%s, from the outside in; the last factor is what stands closest together", want)
 	} else {
-		kind := r.IntN(2)
-		factor := func() (layout.Layout, string) {
-			a, b := pick(r, 1, 2, 3, 4), pick(r, 2, 4, 8)
-			if kind == 0 {
-				return layout.Local(a, b), fmt.Sprintf("local(%d, %d)", a, b)
+		// The divisor is no factor that stands in the text: it is the inner part of one, or of none.
+		outer := layout.Spatial(pick(r, []int{8, 4}, []int{4, 8}, []int{2, 16}, []int{16, 2})...)
+		a, b, v := pick(r, 2, 4), pick(r, 2, 3, 4), pick(r, 2, 4)
+		inner, g := layout.Local(a, b*v), layout.Local(1, v)
+		switch r.IntN(5) {
+		case 0:
+			inner = layout.ColumnLocal(a, b*v)
+		case 1:
+			inner, g = layout.ColumnLocal(b*v, a), layout.Local(v, 1)
+		case 2:
+			inner, g = layout.Local(b*v, a), layout.Local(v, 1)
+		case 3:
+			outer = layout.Local(1, 2).Mul(outer)
+		}
+		h := outer.Mul(inner)
+		q.Text = fmt.Sprintf("What is the quotient %s / %s?", h, g)
+		q.Form = `an answer is a layout, such as local(2, 1).spatial(4, 8), or "none" where there is no quotient`
+		f, err := h.Div(g)
+		exists := err == nil
+		q.answer, q.why = "none", fmt.Sprintf("slots 0 and 1 of the one are %s and %s, of the other %s and %s; so it is not made of copies", place(h.Index(0, 0)), place(h.Index(0, 1)), place(g.Index(0, 0)), place(g.Index(0, 1)))
+		if exists {
+			q.answer, q.why = f.String(), fmt.Sprintf("%s · %s is %s: %d neighbours in each thread became one element", f, g, h, g.Slots())
+		}
+		q.grade = func(answer string) (Verdict, error) {
+			if strings.EqualFold(strings.Trim(answer, ` ."`), "none") {
+				if exists {
+					return Verdict{Say: "there is one: its copies of the divisor follow each other"}, nil
+				}
+				return Verdict{true, q.why}, nil
 			}
-			return layout.Spatial(a, b), fmt.Sprintf("spatial(%d, %d)", a, b)
+			l, err := layout.Parse(answer)
+			switch {
+			case err != nil:
+				return Verdict{}, fmt.Errorf("%.60q is no layout", answer)
+			case exists && l.Equal(f):
+				return Verdict{true, q.why}, nil
+			case l.Rank() != 2 || l.Size() > h.Size():
+				return Verdict{Say: fmt.Sprintf("%s has the shape %s; times that of the divisor it must be %s", l, place(l.Shape()), place(h.Shape()))}, nil
+			}
+			return Verdict{Say: fmt.Sprintf("%s · %s is %s, another layout", l, g, l.Mul(g))}, nil
 		}
-		f, left := factor()
-		if r.IntN(3) == 0 {
-			kind = 1 - kind
-		}
-		g, right := factor()
-		product := f.Mul(g)
-		q.why = fmt.Sprintf("%s · %s is %s: each element of the first becomes a whole copy of the second", left, right, product)
-		if r.IntN(2) == 0 {
-			want, q.Text = g, fmt.Sprintf("The product %s · g is the layout %s. What is g?", left, product)
-		} else {
-			want, q.Text = f, fmt.Sprintf("What is the quotient %s / %s?", product, right)
-		}
+		return q, nil
 	}
 	q.answer = want.String()
 	q.grade = func(answer string) (Verdict, error) {
@@ -194,8 +216,53 @@ func newFragment(r *rand.Rand) (*Question, error) {
 	return q, nil
 }
 
-// newBits asks which bytes hold a packed element, or what value some bits are.
+// newView asks for the layout of the bytes that a tile of a low-bit type is viewed
+// from.
+func newView(r *rand.Rand) (*Question, error) {
+	t := pick(r, dtype.U2, dtype.U3, dtype.U4, dtype.I5, dtype.I6, dtype.U7)
+	l := pick(r, layout.ColumnSpatial(4, 8).Local(2, 1), layout.Spatial(8, 4).Local(1, 2), layout.Spatial(32, 4), layout.ColumnSpatial(4, 8).Local(4, 1))
+	l = layout.Local(pick(r, 1, 2, 4), 1).Mul(l)
+	q := &Question{
+		Text: fmt.Sprintf("A tile %s%s over %d threads has the layout %s. Its bits are to come from memory as bytes, u8[%d], so that View makes them the tile. Which layout of the bytes gives each thread neighbours?",
+			t, place(l.Shape()), l.Threads(), l, l.Size()*t.Bits()/8),
+		Form: `an answer is a layout of one dimension, such as spatial(32).local(2), or "none" where a thread's share is no whole number of bytes`,
+	}
+	share := l.Slots() * t.Bits()
+	whole := share%8 == 0
+	q.answer, q.why = "none", fmt.Sprintf("a thread holds %d × %d = %d bits", l.Slots(), t.Bits(), share)
+	want := layout.Spatial(l.Threads()).Local(max(1, share/8))
+	if whole {
+		q.answer = want.String()
+		q.why += fmt.Sprintf(", %d bytes", share/8)
+	}
+	q.grade = func(answer string) (Verdict, error) {
+		none := strings.EqualFold(strings.Trim(answer, ` ."`), "none")
+		bytes, err := layout.Parse(answer)
+		switch {
+		case none && !whole:
+			return Verdict{true, q.why}, nil
+		case none:
+			return Verdict{Say: q.why + ", which is whole bytes"}, nil
+		case err != nil:
+			return Verdict{}, fmt.Errorf("%.60q is no layout", answer)
+		case bytes.Threads() != l.Threads():
+			return Verdict{Say: fmt.Sprintf("View keeps the threads, and %s has %d of them", bytes, bytes.Threads())}, nil
+		case 8*bytes.Slots() != share:
+			return Verdict{Say: fmt.Sprintf("%s gives a thread %d bits; %s", bytes, 8*bytes.Slots(), q.why)}, nil
+		case bytes.Equal(want):
+			return Verdict{true, q.why}, nil
+		}
+		return Verdict{Say: fmt.Sprintf("thread 0 would hold bytes %s and %s, which are no neighbours", place(bytes.Index(0, 0)), place(bytes.Index(0, 1%bytes.Slots())))}, nil
+	}
+	return q, nil
+}
+
+// newBits asks which bytes hold a packed element, what value some bits are, or how
+// bytes become a tile.
 func newBits(r *rand.Rand) (*Question, error) {
+	if r.IntN(3) == 0 {
+		return newView(r)
+	}
 	t := pick(r, dtype.U3, dtype.I5, dtype.I6, dtype.U6, dtype.I7, dtype.U4)
 	n := t.Bits()
 	q := &Question{}
