@@ -23,11 +23,12 @@ func newDoctor() *cobra.Command {
 		Use:   "doctor",
 		Short: "Say what this machine has, and how to get what it has not",
 		Long: `Look for everything that Tilus Lab can make use of: GPU and driver, Jupyter, a
-browser, NVIDIA's assembler, a data directory. None of it is needed to run programs
+browser, NVIDIA's assembler, a data directory; and start the notebook kernel to run a
+cell. None of it is needed to run programs
 on the interpreter and the simulator, so what is missing is no failure.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			return printFindings(cmd.OutOrStdout(), examine())
+			return printFindings(cmd.OutOrStdout(), append(examine(), checkKernel(cmd.Context())))
 		},
 	}
 }

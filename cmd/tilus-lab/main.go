@@ -85,10 +85,10 @@ a clone; its first build takes about a minute.)`,
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"start", "Start here:", []*cobra.Command{newUp(), newDoctor(), newUninstall()}},
+		{"start", "Start here:", []*cobra.Command{newUp(), newDoctor(), newKernel(), newNotebooks(), newUninstall()}},
 		{"see", "Layouts and programs:", []*cobra.Command{newLayout(), newMMA(), newAtom(), newConvert(), newBanks(), newSwizzle(), newVolta(), newIndexMap(), newFollow(), newDispatch(), newExercise(), newCheck(), newFmt(), newRun(), newCost(), newLower(), newNB(), newGallery()}},
 		{"read", "Reference:", []*cobra.Command{newExplain(), newManual(), newStatus(), newConform(), newVersion()}},
-		{"", "", []*cobra.Command{newKernel(), newWorker()}},
+		{"", "", []*cobra.Command{newWorker()}},
 	} {
 		if group.id != "" {
 			root.AddGroup(&cobra.Group{ID: group.id, Title: group.title})

@@ -11,11 +11,12 @@ import (
 )
 
 func newKernel() *cobra.Command {
-	return &cobra.Command{
-		Use:    "kernel CONNECTION_FILE",
-		Short:  "Be the notebook kernel of a connection file; Jupyter calls this",
-		Hidden: true,
-		Args:   cobra.ExactArgs(1),
+	cmd := &cobra.Command{
+		Use:   "kernel [CONNECTION_FILE]",
+		Short: "Install, remove and check the notebook kernel",
+		Long: `Be the notebook kernel of a connection file, which is how Jupyter starts it; or
+install it, remove it, and see that it works.`,
+		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			exe, err := os.Executable()
 			if err != nil {
@@ -28,6 +29,8 @@ func newKernel() *cobra.Command {
 			return kernel.Run(cmd.Context(), args[0], opt)
 		},
 	}
+	cmd.AddCommand(newKernelInstall(), newKernelUninstall(), newKernelDoctor())
+	return cmd
 }
 
 func newWorker() *cobra.Command {
