@@ -183,11 +183,17 @@ func (s Shared) CountSize() int {
 	if s.swizzle.Identity() {
 		return s.rep().extent()
 	}
+	if n := s.rep().extent(); s.rep().dense() && n == s.apart() {
+		return n // the swizzle permutes whole periods
+	}
 	return slices.Max(s.Offsets()) + 1
 }
 
 // Injective says whether no two elements lie at the same offset.
 func (s Shared) Injective() bool {
+	if s.rep().dense() {
+		return true
+	}
 	all := s.rep().offsets() // the swizzle is a permutation
 	slices.Sort(all)
 	return len(slices.Compact(all)) == s.Size()

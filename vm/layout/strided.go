@@ -124,6 +124,21 @@ func (d *strided) extent() int {
 	return n
 }
 
+// dense reports, for sure, that the elements fill [0, extent) one by one: each mode's
+// step is what the modes of smaller steps make up together.
+func (d *strided) dense() bool {
+	modes := slices.Clone(d.modes)
+	slices.SortFunc(modes, func(a, b mode) int { return a.step - b.step })
+	n := 1
+	for _, m := range modes {
+		if m.step != n {
+			return false
+		}
+		n *= m.size
+	}
+	return true
+}
+
 func (d *strided) size() int {
 	n := 1
 	for _, s := range d.shape {
