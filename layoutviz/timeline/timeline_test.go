@@ -52,6 +52,8 @@ func pictures(t *testing.T, o layoutviz.Options) map[string]layoutviz.Picture {
 	}
 	p, err = Stairs(stairs, 15, 16, "The sixteenth compute unit", o)
 	put("stairs", p, err)
+	p, err = Ladder([]Rung{{"v0", "loads", 300, 0.4}, {"v1", "products of warpgroups, which read shared memory", 700, 1.05}}, "TFLOP/s", "cuBLAS", "A ladder", "Of two rungs.", o)
+	put("ladder", p, err)
 	for _, l := range []pipeline.Loop{{Latency: 600, Work: 250, Stages: 1, Turns: 6}, {Latency: 600, Work: 250, Stages: 4, Turns: 8}, {Latency: 900, Work: 100, Stages: 3, Turns: 64}} {
 		p, err := Stages(l, o)
 		put(fmt.Sprintf("stages-%d-%d", l.Stages, l.Turns), p, err)

@@ -1,15 +1,21 @@
 #!/usr/bin/env python3
-"""Times matrix products of the Hopper ladder and torch's (cuBLAS) alternately on one GPU.
+"""Times the ladder of Hopper products and torch's (cuBLAS) alternately on one GPU.
 
     CGO_ENABLED=0 go test -c -o hopper.test ./gpu/gemm/hopper
-    python3 tests/peers/hopper_peer.py ./hopper.test -o hopper.json     # on the GPU machine
+    python3 tests/peers/hopper_peer.py ./hopper.test --commit COMMIT -o tests/record/hopper.json     # on the GPU machine
+    go test ./gpu/gemm/hopper -run Record -update                                                    # the figure
 
-Every round times torch and then the ladder's last step, for f16, bf16 and f8e4m3; the
-ratio is that of the medians over the rounds. Numbers on both sides are of magnitude 0.5
-to 1 and of either sign: time depends on power, and power on the numbers.
+Every round times the steps in f16, and torch just before the last step of each type; a
+rung's ratio is the median over the rounds of torch's time over its own in that round.
+Our side is one process beside this one, which waits while torch is timed. Numbers on
+both sides are of magnitude 0.5 to 1 and of either sign: time depends on power, and
+power on the numbers. The driver's cache is off, so that every load compiles; ptxas,
+where it is installed, compiles the same PTX and counts spills and waits.
 """
 import argparse
 import json
+import os
+import shutil
 import statistics
 import subprocess
 import tempfile
@@ -18,6 +24,7 @@ import time
 import torch
 
 TYPES = {"f16": torch.float16, "bf16": torch.bfloat16, "f8e4m3": torch.float8_e4m3fn}
+ORDER = ["v0 f16", "v1 f16", "v2 f16", "v3 f16", "v4 f16", None, "v5 f16", None, "v5 bf16", None, "v5 f8e4m3"]
 
 
 def numbers(n, dtype):
@@ -52,10 +59,43 @@ def torch_us(name, n):
     return min(median_us(lambda: torch._scaled_mm(a, b.T, scale_a=one, scale_b=one, out_dtype=torch.bfloat16, use_fast_accum=fast)) for fast in (True, False))
 
 
-def ours_us(binary, n):
-    with tempfile.NamedTemporaryFile(suffix=".json") as f:
-        subprocess.run([binary, "-test.run", "GPULadder", "-only", "v5", "-size", str(n), "-record", f.name], check=True, stdout=subprocess.DEVNULL)
-        return {row["name"].split()[2]: row["median_us"] for row in json.load(open(f.name))}
+class Ours:
+    """The test binary, which times a rung for each line."""
+
+    def __init__(self, binary, size, commit, folder):
+        self.child = subprocess.Popen(
+            [os.path.abspath(binary), "-test.run", "^TestGPUTurns$", "-turns", folder, "-size", str(size), "-commit", commit],
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**os.environ, "CUDA_CACHE_DISABLE": "1"})
+
+    def time(self, name):
+        self.child.stdin.write(name + "\n")
+        self.child.stdin.flush()
+        for line in self.child.stdout:
+            if line.startswith("row "):
+                return json.loads(line[4:])
+            print(line, end="")
+        raise SystemExit(f"{name}: our side ended")
+
+    def close(self):
+        self.child.stdin.close()
+        self.child.wait()
+
+
+def assemble(file):
+    """What ptxas says of PTX: milliseconds, bytes of spills, and whether products wait."""
+    ptxas = shutil.which("ptxas") or "/usr/local/cuda/bin/ptxas"
+    if not os.path.exists(ptxas):
+        return {}
+    best, said = None, ""
+    for _ in range(3):
+        start = time.perf_counter()
+        run = subprocess.run([ptxas, "-v", "-arch=sm_90a", "-o", os.devnull, file], capture_output=True, text=True, check=True)
+        ms = (time.perf_counter() - start) * 1000
+        best = ms if best is None else min(best, ms)
+        said = run.stdout + run.stderr
+    words = said.replace(",", "").split()
+    spills = sum(int(words[i - 1]) for i in range(1, len(words) - 1) if words[i] == "bytes" and words[i + 1] == "spill")
+    return {"ptxas_ms": best, "spill_bytes": spills, "serialised": said.count("serializ")}
 
 
 def main():
@@ -63,21 +103,41 @@ def main():
     p.add_argument("binary")
     p.add_argument("-o", "--out", required=True)
     p.add_argument("--size", type=int, default=8192)
-    p.add_argument("--rounds", type=int, default=3)
+    p.add_argument("--rounds", type=int, default=5)
+    p.add_argument("--seconds", type=float, default=1e9, help="begin no round after so long")
+    p.add_argument("--commit", default="")
     args = p.parse_args()
-    ours, peer = {t: [] for t in TYPES}, {t: [] for t in TYPES}
-    for _ in range(args.rounds):
-        for t in TYPES:
-            peer[t].append(torch_us(t, args.size))
-        torch.cuda.empty_cache()
-        for t, us in ours_us(args.binary, args.size).items():
-            ours[t].append(us)
-    rows = []
-    for t in TYPES:
-        o, q = statistics.median(ours[t]), statistics.median(peer[t])
-        rows.append({"what": "peer", "name": f"matmul_hopper v5 {t} {args.size}", "ours_us": o, "torch_us": q, "ratio": q / o, "rounds_ours": ours[t], "rounds_torch": peer[t]})
-        print(f"{t:7} {o:9.1f} us, torch {q:9.1f} us: {100 * q / o:.1f} %")
-    json.dump({"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()), "rows": rows}, open(args.out, "w"), indent="\t")
+    begin = time.perf_counter()
+    rows, ours, peer, jit = {}, {}, {}, {}
+    with tempfile.TemporaryDirectory() as folder:
+        child = Ours(args.binary, args.size, args.commit, folder)
+        rounds = 0
+        while rounds < args.rounds and (rounds == 0 or time.perf_counter() - begin < args.seconds):
+            for i, name in enumerate(ORDER):
+                if name is None:
+                    t = ORDER[i + 1].split()[1]
+                    peer.setdefault(t, []).append(torch_us(t, args.size))
+                    torch.cuda.empty_cache()
+                    continue
+                row = child.time(name)
+                rows.setdefault(name, row)
+                ours.setdefault(name, []).append(row["median_us"])
+                jit.setdefault(name, []).append((row["compile_ms"], row["jit_ms"]))
+            rounds += 1
+        child.close()
+        out = []
+        for name, row in rows.items():
+            t = name.split()[1]
+            ratios = [q / o for q, o in zip(peer[t], ours[name])]
+            warm = jit[name][1:] or jit[name]
+            row.update(what="ladder", size=args.size, median_us=statistics.median(ours[name]), tflops=2 * args.size**3 / statistics.median(ours[name]) / 1e6,
+                       cublas_us=statistics.median(peer[t]), of_cublas=statistics.median(ratios), rounds_us=ours[name], rounds_cublas_us=peer[t],
+                       compile_ms=statistics.median(c for c, _ in warm), jit_ms=statistics.median(j for _, j in warm),
+                       **assemble(os.path.join(folder, name.replace(" ", "_") + ".ptx")))
+            out.append(row)
+            print(f"{name:10} {row['median_us']:8.1f} us {row['tflops']:7.1f} TFLOP/s, cuBLAS {row['cublas_us']:8.1f} us: {100 * row['of_cublas']:5.1f} % (rounds {', '.join(f'{100 * r:.1f}' for r in ratios)}); "
+                  f"compile {row['compile_ms']:.1f} ms, JIT {row['jit_ms']:.0f} ms, ptxas {row.get('ptxas_ms', 0):.0f} ms, spills {row.get('spill_bytes')}, waits {row.get('serialised')}")
+    json.dump({"origin": {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__, "rounds": rounds, "commit": args.commit, "utc": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())}, "rows": out}, open(args.out, "w"), indent="\t")
 
 
 if __name__ == "__main__":

@@ -1,0 +1,139 @@
+package hopper
+
+import (
+	"bytes"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/tune"
+	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/layoutviz/timeline"
+	"github.com/tilus-lab/tilus-lab/tests/need"
+)
+
+// recorded is what tests/peers/hopper_peer.py wrote on a GPU.
+type recorded struct {
+	Origin struct {
+		GPU     string `json:"gpu"`
+		Torch   string `json:"torch"`
+		Rounds  int    `json:"rounds"`
+		Commit  string `json:"commit"`
+		Written string `json:"utc"`
+	} `json:"origin"`
+	Rows []measured `json:"rows"`
+}
+
+type measured struct {
+	tune.Row
+	Size       int       `json:"size"`
+	TFLOPs     float64   `json:"tflops"`
+	CublasUs   float64   `json:"cublas_us"`
+	OfCublas   float64   `json:"of_cublas"`
+	RoundsUs   []float64 `json:"rounds_us"`
+	RoundsPeer []float64 `json:"rounds_cublas_us"`
+	PtxasMs    float64   `json:"ptxas_ms"`
+	Spills     *int      `json:"spill_bytes"`
+	Serialised *int      `json:"serialised"`
+}
+
+// needed is the least share of cuBLAS's speed that a rung must have.
+var needed = map[string]float64{"v5 f16": 0.97, "v5 bf16": 0.97, "v5 f8e4m3": 0.95}
+
+// TestRecord holds what was measured: right sums, no spills, no products that wait for
+// each other, cuBLAS's speed at the top, and times to compile. It says which rows no
+// longer hold for the program as it is now; those wait for a GPU. With -update it draws
+// the ladder.
+func TestRecord(t *testing.T) {
+	const howToRecord = "tests/peers/hopper_peer.py says how"
+	root := need.Root(t)
+	data, err := os.ReadFile(filepath.Join(root, "tests", "record", "hopper.json"))
+	if errors.Is(err, os.ErrNotExist) {
+		t.Skipf("nothing is measured yet; %s", howToRecord)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r recorded
+	if err := json.Unmarshal(data, &r); err != nil {
+		t.Fatal(err)
+	}
+	rows := map[string]measured{}
+	for _, row := range r.Rows {
+		rows[row.Name] = row
+	}
+	for _, g := range rungs() {
+		row, ok := rows[g.Name]
+		if !ok {
+			t.Errorf("%s is not in the record; %s", g.Name, howToRecord)
+			continue
+		}
+		p, err := Matmul(g.Step, g.S)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if tune.Hash(p) != row.Hash {
+			t.Logf("%s is stale: it was measured with another text", g.Name)
+		}
+		if row.What != "ladder" || row.Result != "close" || row.RelError > 1e-2 || row.Commit == "" || row.Binary == "" || row.Written == "" || row.CublasUs <= 0 || len(row.RoundsUs) != len(row.RoundsPeer) || len(row.RoundsUs) < 2 {
+			t.Errorf("%s is wrong or incomplete: %+v", g.Name, row)
+		}
+		if rate := tflops(row.Size, row.MedianUs); row.Size != 8192 || rate < 0.999*row.TFLOPs || rate > 1.001*row.TFLOPs {
+			t.Errorf("%s: %v TFLOP/s of size %d, not %v", g.Name, row.TFLOPs, row.Size, rate)
+		}
+		if row.OfCublas < needed[g.Name] {
+			t.Errorf("%s: %.3f of cuBLAS, %.2f is needed", g.Name, row.OfCublas, needed[g.Name])
+		}
+		if row.Local != 0 || row.Spills == nil || *row.Spills != 0 || row.Serialised == nil || *row.Serialised != 0 {
+			t.Errorf("%s: spills or waits: %+v", g.Name, row)
+		}
+		if row.CompileMs > 15 {
+			t.Errorf("%s: %.1f ms from text to PTX; 15 are allowed", g.Name, row.CompileMs)
+		}
+		if most := max(100, 1.3*row.PtxasMs); row.CompileMs+row.JITMs > most {
+			t.Errorf("%s: %.0f ms until it is machine code; %.0f are allowed", g.Name, row.CompileMs+row.JITMs, most)
+		}
+	}
+	figures(t, root, r, rows)
+}
+
+// figures holds the drawn ladder, LADDER.md and ladder.svg, to the record.
+func figures(t *testing.T, root string, r recorded, rows map[string]measured) {
+	var bars []timeline.Rung
+	var page strings.Builder
+	fmt.Fprintf(&page, "# The ladder of Hopper products\n\nWritten by `go test ./gpu/gemm/hopper -run Record -update` from `tests/record/hopper.json`; do not edit.\n\n![Rates of the steps and their share of cuBLAS](ladder.svg)\n\n")
+	fmt.Fprintf(&page, "| step | it adds | µs | TFLOP/s | of cuBLAS | registers | text to PTX, ms | driver's JIT, ms | ptxas, ms |\n|---|---|---|---|---|---|---|---|---|\n")
+	for _, g := range rungs() {
+		row, ok := rows[g.Name]
+		if !ok {
+			return
+		}
+		adds := Steps[g.Step]
+		if !strings.HasSuffix(g.Name, " f16") {
+			adds = "the same in " + strings.Fields(g.Name)[1]
+		}
+		bars = append(bars, timeline.Rung{Name: g.Name, Adds: adds, Rate: row.TFLOPs, Ratio: row.OfCublas})
+		fmt.Fprintf(&page, "| %s | %s | %.0f | %.0f | %.1f %% | %d | %.1f | %.0f | %.0f |\n", g.Name, adds, row.MedianUs, row.TFLOPs, 100*row.OfCublas, row.Registers, row.CompileMs, row.JITMs, row.PtxasMs)
+	}
+	desc := fmt.Sprintf("[8192, 8192]·[8192, 8192] on %s, medians of %d rounds in which torch %s and the steps were timed in turns, %s.", r.Origin.GPU, r.Origin.Rounds, r.Origin.Torch, r.Origin.Written[:10])
+	pic, err := timeline.Ladder(bars, "TFLOP/s", "cuBLAS", "Hopper products, step by step", desc, layoutviz.Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for name, data := range map[string][]byte{"ladder.svg": pic.SVG, "LADDER.md": []byte(page.String())} {
+		path := filepath.Join(root, "gpu", "gemm", "hopper", name)
+		if *update {
+			if err := os.WriteFile(path, data, 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
+		if old, err := os.ReadFile(path); err != nil || !bytes.Equal(old, data) {
+			t.Errorf("%s does not show the record (%v); go test ./gpu/gemm/hopper -run Record -update draws it", name, err)
+		}
+	}
+}
