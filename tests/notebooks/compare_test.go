@@ -122,13 +122,19 @@ func joined(v any) string {
 	return string(raw)
 }
 
+// controlMIME is the form of a slider that a running kernel gives it. It names a model
+// of that one run, so it is neither stored nor compared; its text is.
+const controlMIME = "application/vnd.jupyter.widget-view+json"
+
 // text is the output with what mask matches left out. Of a PNG only the fact is
 // kept: its bytes are those of a version of Go's compressor, and the same picture
 // stands beside it as SVG.
 func (o output) text(mask []*regexp.Regexp) string {
 	var mimes []string
 	for m := range o.data {
-		mimes = append(mimes, m)
+		if m != controlMIME {
+			mimes = append(mimes, m)
+		}
 	}
 	sort.Strings(mimes)
 	var b strings.Builder
