@@ -5,30 +5,25 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
-	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
 )
 
 // columns reduces a dimension that others follow: tx threads stand side by side over the
 // columns, with vectors, ty below each other. Where columns are too few to fill the device,
 // blocks share the rows, and the last one of a stripe combines what the others left.
 func (b *builder) columns() bool {
-	reduces := reductions(b.roots)
-	if len(reduces) == 0 {
+	forms := b.forms(false)
+	if len(forms) == 0 || len(forms) > 4 {
 		return false
 	}
-	var s shape3
-	for i, in := range reduces {
-		t, ok := shapeOf(in)
-		if _, known := identity(in); !ok || !known || t.c == 1 || t.a*t.b*t.c == 0 {
-			return false
-		}
-		if i > 0 && !(slices.Equal(t.before, s.before) && slices.Equal(t.mid, s.mid) && slices.Equal(t.end, s.end)) || i > 3 {
-			return false
-		}
-		s = t
-	}
-	for _, r := range b.roots {
-		if r.Shape.Elements() != s.a*s.c || !r.Shape.RowMajor() {
+	s := forms[0]
+	in0 := s.hero.Operands[0].Shape
+	side := map[int]bool{} // results of as many elements as are read
+	for i, r := range b.roots {
+		switch r.Shape.Elements() {
+		case s.a * s.c:
+		case in0.Elements():
+			side[i] = true
+		default:
 			return false
 		}
 	}
@@ -62,29 +57,32 @@ func (b *builder) columns() bool {
 	stripe := blockX.Mod(num(stripes))
 	col := stripe.MulConst(int64(tx)).Add(ix) // of vectors
 	base := []affine.Constraint{in(major, s.a), in(col, nv)}
-	place := func(row affine.Expr) []affine.Expr {
-		idx := index.Delinear(major, s.before)
-		idx = append(idx, index.Delinear(row, s.mid)...)
-		return append(idx, index.Delinear(col.MulConst(int64(v)).Add(affine.Var(lane)), s.end)...)
-	}
+	column := col.MulConst(int64(v)).Add(affine.Var(lane))
 	turns := ceilDiv(rows, ty)
 	var mine []*Value
-	for _, r := range reduces {
+	for k, f := range forms {
+		r := f.hero
 		mine = append(mine, b.partials(r, v, turns, turns <= 8, func(turn affine.Expr, into, id *Value) {
 			here := turn.MulConst(int64(ty)).Add(iy)
 			row := blockY.MulConst(int64(rows)).Add(here)
 			where := append(slices.Clone(base), in(here, rows), in(row, s.b))
-			b.add(&Step{Op: PureCall, Out: []*Value{into}, In: []*Value{id}, Of: r.Operands[0], Index: place(row), Where: where})
+			b.add(&Step{Op: PureCall, Out: []*Value{into}, In: []*Value{id}, Of: r.Operands[0], Index: f.element(major, row, column), Where: where})
+			for i := range b.roots {
+				if k == 0 && side[i] {
+					b.give(i, b.roots[i], as(in0, b.roots[i].Shape, f.element(major, row, column)), where, v)
+				}
+			}
 		}))
 	}
-	k := &columnKernel{b, s, v, nv, tx, ty, ta, major, stripe}
+	k := &columnKernel{b, s, v, nv, tx, ty, ta, major, stripe, side}
 	if parts == 1 {
-		k.finish(reduces, mine)
+		k.finish(forms, mine)
 		return true
 	}
 	ticket := b.workspace("ticket", hlo.Array(hlo.U32, s.a, stripes), true)
 	var left []*Tensor
-	for i, r := range reduces {
+	for i, f := range forms {
+		r := f.hero
 		out, at, where := k.total(r, mine[i])
 		t := b.workspace("partial"+num(i).String(), hlo.Array(out.Type, parts, s.a, s.c), false)
 		b.add(&Step{Op: Insert, In: []*Value{out}, On: t, Index: []affine.Expr{blockY, major, at}, Where: where})
@@ -94,7 +92,8 @@ func (b *builder) columns() bool {
 	outer := b.f.Body
 	b.f.Body = nil
 	mine = nil
-	for i, r := range reduces {
+	for i, f := range forms {
+		r := f.hero
 		turns := ceilDiv(parts, ty)
 		mine = append(mine, b.partials(r, v, turns, turns <= 8, func(turn affine.Expr, into, id *Value) {
 			part := turn.MulConst(int64(ty)).Add(iy)
@@ -103,17 +102,18 @@ func (b *builder) columns() bool {
 				Index: []affine.Expr{part, major, col.MulConst(int64(v)).Add(affine.Var(lane))}, Where: where})
 		}))
 	}
-	k.finish(reduces, mine)
+	k.finish(forms, mine)
 	last.Body, b.f.Body = b.f.Body, append(outer, last)
 	return true
 }
 
 type columnKernel struct {
 	b             *builder
-	s             shape3
+	s             form
 	v, nv         int
 	tx, ty, ta    int
 	major, stripe affine.Expr
+	side          map[int]bool
 }
 
 // total combines what the ty threads of each column have; the columns of the result, and
@@ -154,29 +154,21 @@ func (k *columnKernel) total(r *hlo.Instruction, acc *Value) (*Value, affine.Exp
 }
 
 // finish makes the results of what the threads have.
-func (k *columnKernel) finish(reduces []*hlo.Instruction, mine []*Value) {
+func (k *columnKernel) finish(forms []form, mine []*Value) {
 	b := k.b
 	var at affine.Expr
 	var where []affine.Constraint
-	dims := append(slices.Clone(k.s.before), k.s.end...)
-	index3 := func(shape hlo.Shape) []affine.Expr {
-		idx := append(index.Delinear(k.major, k.s.before), index.Delinear(at, k.s.end)...)
-		if slices.Equal(dims, shape.Dims) {
-			return idx
-		}
-		return follow(index.Reshaped(dims, shape.Dims), idx)
-	}
 	n := 1
-	for i, r := range reduces {
+	for i, f := range forms {
 		var v *Value
-		v, at, where = k.total(r, mine[i])
-		v = b.begun(r, v)
+		v, at, where = k.total(f.hero, mine[i])
+		v = b.begun(f.hero, v)
 		n = v.N
-		b.add(&Step{Op: Inject, In: []*Value{v}, Of: r, Index: index3(r.Shape)})
+		b.add(&Step{Op: Inject, In: []*Value{v}, Of: f.hero, Index: f.result(k.major, num(0), at)})
 	}
 	for i, r := range b.roots {
-		b.give(i, r, index3(r.Shape), where, n)
+		if !k.side[i] {
+			b.give(i, r, as(k.s.hero.Shape, r.Shape, k.s.result(k.major, num(0), at)), where, n)
+		}
 	}
 }
-
-func (b *builder) transpose() bool { return false }

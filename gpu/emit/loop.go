@@ -12,33 +12,33 @@ import (
 )
 
 // emit writes a kernel at the tensor level.
-func (k *Kernel) emit(p *Program, d plan.Device, leaves map[*hlo.Instruction]*Tensor) error {
+func (k *Kernel) emit(p *Program, d plan.Device, leaves map[*hlo.Instruction]*Tensor) {
 	c := k.Computation
-	pl, err := plan.New(c, d)
-	if err != nil {
-		return err
-	}
-	k.Plan = pl.Kernels[0]
-	b := &builder{k: k, p: p, d: d, f: &Func{Name: k.Name, Blocks: [3]int{1, 1, 1}}, c: c, roots: c.Roots()}
+	b := &builder{k: k, p: p, d: d, f: &Func{Name: k.Name, Blocks: [3]int{1, 1, 1}}, c: c}
 	for i, in := range c.Params {
 		t := &Tensor{Name: clean(in.Name)[2:], Shape: in.Shape, Buffer: k.Args[i]}
 		leaves[in] = t
 		b.f.Args = append(b.f.Args, t)
 	}
-	for i, r := range b.roots {
-		t := &Tensor{Name: fmt.Sprintf("out%d", i), Shape: r.Shape, Buffer: k.Args[len(c.Params)+i], Role: Write}
-		b.out = append(b.out, t)
-		b.f.Args = append(b.f.Args, t)
-	}
-	k.Tensor = b.f
-	for i, r := range b.roots {
-		if r.Shape.Elements() == 0 && i == 0 {
-			b.f.Threads = 32
-			return nil
+	for _, r := range c.Roots() {
+		for i, s := range r.Shape.Outputs() {
+			n := len(b.out)
+			t := &Tensor{Name: fmt.Sprintf("out%d", n), Shape: s, Buffer: k.Args[len(c.Params)+n], Role: Write}
+			b.out, b.f.Args = append(b.out, t), append(b.f.Args, t)
+			root := r
+			if r.Shape.IsTuple() {
+				root = &hlo.Instruction{Name: fmt.Sprintf("%s.%d", r.Name, i), Op: hlo.GetTupleElement, Shape: s,
+					Operands: []*hlo.Instruction{r}, Attrs: hlo.Attrs{Number: i}, Pos: r.Pos, Index: len(c.Instructions) + n}
+			}
+			b.roots = append(b.roots, root)
 		}
 	}
+	k.Tensor = b.f
+	if b.roots[0].Shape.Elements() == 0 {
+		b.f.Threads = 32
+		return
+	}
 	b.choose()
-	return nil
 }
 
 // builder writes the steps of one kernel.
@@ -55,20 +55,21 @@ type builder struct {
 }
 
 func (b *builder) choose() {
-	root := b.roots[0]
+	k := b.k.Plan
+	done := false
 	switch {
-	case root.Op == hlo.Scatter:
-		b.scatter(root)
-	case len(b.roots) == 1 && b.p.Buffers[b.out[0].Buffer].From >= 0 && root.Op == hlo.DynamicUpdateSlice:
-		b.update(root)
-	default:
-		if r := rowsOf(b.roots, b.d); r != nil {
-			b.rows(r)
-			return
-		}
-		if b.columns() || b.transpose() {
-			return
-		}
+	case k.Emitter == plan.ScatterEmitter:
+		b.scatter(b.roots[0])
+		return
+	case b.k.plain:
+	case k.Emitter == plan.UpdateEmitter:
+		done = b.updates()
+	case k.Emitter == plan.TransposeEmitter:
+		done = b.transpose()
+	case len(k.Heroes) > 0 && k.Heroes[0].Op == hlo.Reduce:
+		done = b.rows() || b.columns()
+	}
+	if !done {
 		b.loop()
 	}
 }
@@ -159,10 +160,14 @@ func follow(m affine.Map, idx []affine.Expr) []affine.Expr {
 	return out
 }
 
-// update writes the box that a dynamic-update-slice replaces; the rest stays.
-func (b *builder) update(in *hlo.Instruction) {
-	b.out[0].Role = Update
-	box := in.Operands[1]
+// updates writes the boxes that updates in place replace; the rest of each result stays.
+func (b *builder) updates() bool {
+	box := b.k.Plan.Heroes[0].Operands[1]
+	for i, h := range b.k.Plan.Heroes {
+		if b.p.Buffers[b.out[i].Buffer].From < 0 && !slices.Contains(b.k.Args[:len(b.c.Params)], b.out[i].Buffer) || !slices.Equal(h.Operands[1].Shape.Dims, box.Shape.Dims) {
+			return false
+		}
+	}
 	u := b.unroll(box.Shape)
 	item, where := b.spread(box.Shape.Elements() / u)
 	offset := item.MulConst(int64(u))
@@ -170,17 +175,24 @@ func (b *builder) update(in *hlo.Instruction) {
 		offset = offset.Add(affine.Var(lane))
 	}
 	at := delinear(offset, box.Shape)
-	out := slices.Clone(at)
-	for i, start := range in.Operands[2:] {
-		if room := in.Shape.Dims[i] - box.Shape.Dims[i]; room > 0 {
-			name := fmt.Sprintf("start%d", i)
-			b.add(&Step{Op: Start, Var: name, Of: start, Trips: room + 1})
-			out[i] = out[i].Add(affine.Var(name))
+	for i, in := range b.k.Plan.Heroes {
+		b.out[i].Role = Update
+		out := slices.Clone(at)
+		for d, start := range in.Operands[2:] {
+			if room := in.Shape.Dims[d] - box.Shape.Dims[d]; room > 0 {
+				name := b.variable()
+				b.add(&Step{Op: Start, Var: name, Of: start, Trips: room + 1})
+				out[d] = out[d].Add(affine.Var(name))
+			}
 		}
+		v := b.f.value(in.Operands[1].Shape.Type, u)
+		b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: in.Operands[1], Index: at, Where: where})
+		if s := b.out[i].Shape; !slices.Equal(s.Dims, in.Shape.Dims) || !slices.Equal(s.MinorToMajor(), in.Shape.MinorToMajor()) {
+			out = follow(index.Bitcast(in.Shape, s), out)
+		}
+		b.add(&Step{Op: Insert, In: []*Value{v}, On: b.out[i], Index: out, Where: where})
 	}
-	v := b.f.value(box.Shape.Type, u)
-	b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: box, Index: at, Where: where})
-	b.add(&Step{Op: Insert, In: []*Value{v}, On: b.out[0], Index: out, Where: where})
+	return true
 }
 
 // scatter combines updates into the result, which holds what they are combined into.

@@ -216,6 +216,12 @@ func (l *lowering) step(s *Step) error {
 			x = v
 		}
 		l.out(s, x)
+	case Zip:
+		var parts []vec
+		for _, x := range l.in(s) {
+			parts = append(parts, l.elemental.scalars.at(x, s.From))
+		}
+		l.out(s, []vec{l.pack(parts[0].t, parts)})
 	case Start:
 		v, err := l.elemental.value(s.Of, l.index(s.Index), l.where(s.Where, 1), 1)
 		if err != nil {

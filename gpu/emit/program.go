@@ -15,7 +15,6 @@ import (
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
-	"github.com/tilus-lab/tilus-lab/gpu/opt"
 	"github.com/tilus-lab/tilus-lab/gpu/sim"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -30,8 +29,7 @@ type Program struct {
 	Buffers []Buffer
 	Kernels []*Kernel // in order
 	Results []int     // buffers
-
-	apart bool // reductions get kernels of their own
+	Plan    *plan.Plan
 }
 
 // Buffer is an array in global memory.
@@ -40,7 +38,7 @@ type Buffer struct {
 	Shape hlo.Shape
 	Param int          // number of the parameter that it holds, or -1
 	Data  *array.Array // its value, of a constant
-	From  int          // parameter whose value it begins with, to be updated in place, or -1
+	From  int          // buffer of a parameter or constant whose value it begins with, to be updated in place, or -1
 	Zero  bool         // all bytes are 0 before the first launch, and again after each
 }
 
@@ -48,11 +46,13 @@ type Buffer struct {
 type Kernel struct {
 	Name        string
 	Computation *hlo.Computation // what it computes, of its own parameters
-	Plan        *plan.Kernel
+	Plan        *plan.Kernel     // what chose the emitter
 	Tensor      *Func
 	Lowered     *code.Func // before the passes
 	Code        *code.Func
 	Args        []int // buffers
+
+	plain bool // as a loop, whatever the plan says
 }
 
 // Options of [Compile].
@@ -67,8 +67,8 @@ func (p *Program) Simulate(ctx context.Context, args []*array.Array) ([]*array.A
 		return nil, fmt.Errorf("emit: %d arguments for %d parameters", len(args), len(p.Flat.Params))
 	}
 	data := make([][]byte, len(p.Buffers))
-	for i, b := range p.Buffers {
-		data[i] = b.Bytes(args)
+	for i := range p.Buffers {
+		data[i] = p.Bytes(i, args)
 	}
 	for _, k := range p.Kernels {
 		launch := sim.Launch{}
@@ -93,13 +93,14 @@ func (p *Program) Simulate(ctx context.Context, args []*array.Array) ([]*array.A
 	return out, nil
 }
 
-// Bytes is what the buffer holds before the first kernel.
-func (b *Buffer) Bytes(args []*array.Array) []byte {
+// Bytes is what a buffer holds before the first kernel.
+func (p *Program) Bytes(buffer int, args []*array.Array) []byte {
+	b := &p.Buffers[buffer]
 	switch {
 	case b.Param >= 0:
 		return Pack(b.Shape, args[b.Param])
 	case b.From >= 0:
-		return Pack(b.Shape, args[b.From])
+		return p.Bytes(b.From, args)
 	case b.Data != nil:
 		return Pack(b.Shape, b.Data)
 	}
@@ -161,36 +162,10 @@ func Compile(m *hlo.Module, o Options) (*Program, error) {
 		return nil, err
 	}
 	p := &Program{Module: m, Flat: flat}
-	err = p.build(o.Device)
-	if errors.Is(err, errElsewhere) {
-		p.apart = true
-		err = p.build(o.Device)
-	}
-	if err != nil {
+	if err := p.build(o.Device); err != nil {
 		return nil, err
 	}
 	return p, nil
-}
-
-// build makes the kernels.
-func (p *Program) build(d plan.Device) error {
-	if err := p.split(d); err != nil {
-		return err
-	}
-	for _, k := range p.Kernels {
-		leaves := map[*hlo.Instruction]*Tensor{}
-		err := k.emit(p, d, leaves)
-		if err != nil {
-			return err
-		}
-		if k.Lowered, err = lowerTensors(k.Tensor, leaves, k.Computation.Roots()[0].Pos); err != nil {
-			return err
-		}
-		if k.Code, err = opt.Run(k.Lowered, nil); err != nil {
-			return err
-		}
-	}
-	return nil
 }
 
 var errUnsupported = errors.New("has no thread code")

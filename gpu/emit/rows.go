@@ -9,94 +9,84 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/hlo/plan"
 )
 
-// minReduce is the fewest elements that threads reduce together.
-const minReduce = 8
-
-// shape3 is a reduction as [a, b, c] with b reduced: the kept dimensions before, the reduced
-// ones, and the kept ones after.
-type shape3 struct {
-	a, b, c          int
-	before, mid, end []int // sizes of the dimensions
+// form is a reduction in normal form: the elements of its operand as [a, b, c] in memory
+// order, either with a and c reduced (rows) or with b (columns).
+type form struct {
+	hero    *hlo.Instruction
+	row     bool
+	a, b, c int
+	sizes   [3][]int // of the dimensions in memory that make up a, b and c
 }
 
-// shapeOf takes a reduction of neighbouring dimensions of a row-major tensor apart.
-func shapeOf(in *hlo.Instruction) (s shape3, ok bool) {
-	o := in.Operands[0].Shape
-	if !o.RowMajor() || !in.Shape.RowMajor() || in.Shape.IsTuple() {
-		return s, false
+func formOf(hero *hlo.Instruction) (f form, ok bool) {
+	s := hero.Operands[0].Shape
+	row, abc, ok := plan.Normal(s, hero.Dims)
+	if !ok {
+		return f, false
 	}
-	dims := slices.Sorted(slices.Values(in.Dims))
-	if len(dims) == 0 || dims[len(dims)-1]-dims[0] != len(dims)-1 {
-		return s, false
-	}
-	s.before, s.mid, s.end = o.Dims[:dims[0]], o.Dims[dims[0]:dims[len(dims)-1]+1], o.Dims[dims[len(dims)-1]+1:]
-	s.a, s.b, s.c = product(s.before), product(s.mid), product(s.end)
-	return s, true
-}
-
-func product(v []int) int {
-	n := 1
-	for _, x := range v {
-		n *= x
-	}
-	return n
-}
-
-// rowPlan is a kernel whose results all belong to rows: whole rows, or one element of each.
-type rowPlan struct {
-	reduces []*hlo.Instruction // operands before users
-	s       shape3             // with c = 1
-}
-
-// reductions are the reductions that threads share, operands before users.
-func reductions(roots []*hlo.Instruction) (list []*hlo.Instruction) {
-	seen := map[*hlo.Instruction]bool{}
-	var visit func(in *hlo.Instruction)
-	visit = func(in *hlo.Instruction) {
-		if seen[in] {
-			return
+	f = form{hero: hero, row: row, a: abc[0], b: abc[1], c: abc[2]}
+	group := 2 // the fastest
+	order := s.MinorToMajor()
+	want := [3]bool{!row, row, !row} // whether a, b, c are kept
+	for i, d := range order {
+		n := s.Dims[d]
+		if n > 1 {
+			for kept := !slices.Contains(hero.Dims, d); kept != want[group]; {
+				group--
+			}
 		}
-		seen[in] = true
-		for _, o := range in.Operands {
-			visit(o)
-		}
-		if in.Op == hlo.Reduce {
-			list = append(list, in)
-		}
+		_ = i
+		f.sizes[group] = slices.Insert(f.sizes[group], 0, n)
 	}
-	for _, r := range roots {
-		visit(r)
-	}
-	return slices.DeleteFunc(list, func(in *hlo.Instruction) bool {
-		s, ok := shapeOf(in)
-		return ok && s.b < minReduce
-	})
+	return f, true
 }
 
-// rowsOf plans results that one pass over rows gives, or nil: reductions of equal rows and
-// what is computed of them and of the elements of the same row.
-func rowsOf(roots []*hlo.Instruction, d plan.Device) *rowPlan {
-	p := &rowPlan{reduces: reductions(roots)}
-	if len(p.reduces) == 0 {
-		return nil
+// element is the index of the operand.
+func (f form) element(a, b, c affine.Expr) []affine.Expr {
+	var at []affine.Expr // from the slowest dimension to the fastest
+	for g, x := range []affine.Expr{a, b, c} {
+		at = append(at, index.Delinear(x, f.sizes[g])...)
 	}
-	for i, in := range p.reduces {
-		s, ok := shapeOf(in)
-		if _, known := identity(in); !ok || !known || s.c != 1 || s.a*s.b == 0 {
+	order := f.hero.Operands[0].Shape.MinorToMajor()
+	out := make([]affine.Expr, len(order))
+	for i, d := range order {
+		out[d] = at[len(at)-1-i]
+	}
+	return out
+}
+
+// result is the index of the result where the kept numbers are given.
+func (f form) result(a, b, c affine.Expr) []affine.Expr {
+	var out []affine.Expr
+	for d, x := range f.element(a, b, c) {
+		if !slices.Contains(f.hero.Dims, d) {
+			out = append(out, x)
+		}
+	}
+	return out
+}
+
+// as is the index of a tensor with as many elements, in the same order in memory.
+func as(from, s hlo.Shape, at []affine.Expr) []affine.Expr {
+	if slices.Equal(from.Dims, s.Dims) && slices.Equal(from.MinorToMajor(), s.MinorToMajor()) {
+		return at
+	}
+	return follow(index.Bitcast(from, s), at)
+}
+
+// forms are the normal forms of the kernel's reductions, which have equal sizes.
+func (b *builder) forms(row bool) (list []form) {
+	for _, h := range b.k.Plan.Heroes {
+		f, ok := formOf(h)
+		if _, known := identity(h); !ok || !known || f.row != row || f.a*f.b*f.c == 0 {
 			return nil
 		}
-		if i > 0 && (s.a != p.s.a || s.b != p.s.b) {
+		if len(list) > 0 && (f.a != list[0].a || f.b != list[0].b || f.c != list[0].c) {
 			return nil
 		}
-		p.s = s
+		list = append(list, f)
 	}
-	for _, r := range roots {
-		n := r.Shape.Elements()
-		if !r.Shape.RowMajor() || n != p.s.a && n != p.s.a*p.s.b || r.Op == hlo.Scatter {
-			return nil
-		}
-	}
-	return p
+	return list
 }
 
 // vector is how many neighbouring elements of n a thread reads at once: 16 bytes of the
@@ -115,30 +105,36 @@ func (b *builder) vector(n int) int {
 	return v
 }
 
-// at is the index of a result of as many elements as there are rows, or elements of rows.
-func at(shape hlo.Shape, s shape3, row affine.Expr, place *affine.Expr) []affine.Expr {
-	dims := s.before
-	idx := index.Delinear(row, s.before)
-	if place != nil {
-		dims = append(slices.Clone(dims), s.mid...)
-		idx = append(idx, index.Delinear(*place, s.mid)...)
+// product is the number of elements of sizes.
+func product(v []int) int {
+	n := 1
+	for _, x := range v {
+		n *= x
 	}
-	if slices.Equal(dims, shape.Dims) {
-		return idx
-	}
-	return follow(index.Reshaped(dims, shape.Dims), idx)
+	return n
 }
 
 // rows reduces rows by threads of a warp or by several warps, and computes what follows
 // from elements that are still in registers.
-func (b *builder) rows(p *rowPlan) {
-	rows, c := p.s.a, p.s.b
+func (b *builder) rows() bool {
+	forms := b.forms(true)
+	if len(forms) == 0 {
+		return false
+	}
+	f := forms[0]
+	rows, c := f.b, f.c
+	in0 := f.hero.Operands[0].Shape
+	for _, r := range b.roots {
+		if n := r.Shape.Elements(); n != rows && n != in0.Elements() {
+			return false
+		}
+	}
 	full := slices.ContainsFunc(b.roots, func(r *hlo.Instruction) bool { return r.Shape.Elements() != rows })
 	v := b.vector(c)
 	nv := c / v
-	if len(p.reduces) == 1 && !full && rows < 2*b.d.SMs && nv >= 2048 {
-		b.splitRows(p, v)
-		return
+	if len(forms) == 1 && !full && rows < 2*b.d.SMs && f.a*nv >= 2048 {
+		b.splitRows(f, v)
+		return true
 	}
 	tr := powerOfTwo(nv)
 	if nv > 32 {
@@ -157,35 +153,40 @@ func (b *builder) rows(p *rowPlan) {
 	if rows == 1 {
 		row, inRows = num(0), []affine.Constraint{in(threadX, tr)}
 	}
-	for _, r := range p.reduces {
-		acc := b.partial(r, v, turns, turns*v <= 64, func(turn affine.Expr) ([]affine.Expr, []affine.Constraint) {
-			vec := turn.MulConst(int64(tr)).Add(threadX.Mod(num(tr)))
-			place := vec.MulConst(int64(v)).Add(affine.Var(lane))
-			return at(r.Operands[0].Shape, p.s, row, &place), append(slices.Clone(inRows), in(vec, nv))
-		})
-		total := b.begun(r, b.across(r, acc, tr, tk))
-		b.add(&Step{Op: Inject, In: []*Value{total}, Of: r, Index: at(r.Shape, p.s, row, nil)})
+	all := f.a * turns
+	unroll := all*v <= 64
+	place := func(turn affine.Expr) (x, col affine.Expr, where []affine.Constraint) {
+		x, t := turn.FloorDiv(num(turns)), turn.Mod(num(turns))
+		vec := t.MulConst(int64(tr)).Add(threadX.Mod(num(tr)))
+		return x, vec.MulConst(int64(v)).Add(affine.Var(lane)), append(slices.Clone(inRows), in(vec, nv))
 	}
+	for _, f := range forms {
+		acc := b.partial(f.hero, v, all, unroll, func(turn affine.Expr) ([]affine.Expr, []affine.Constraint) {
+			x, col, where := place(turn)
+			return f.element(x, row, col), where
+		})
+		total := b.begun(f.hero, b.across(f.hero, acc, tr, tk))
+		b.add(&Step{Op: Inject, In: []*Value{total}, Of: f.hero, Index: f.result(num(0), row, num(0))})
+	}
+	wide := func(r *hlo.Instruction) bool { return r.Shape.Elements() != rows || rows == in0.Elements() }
 	for i, r := range b.roots {
-		if r.Shape.Elements() == rows && (rows > 1 || r.Shape.Elements() != rows*c) {
-			idx := at(r.Shape, p.s, row, nil)
+		if !wide(r) {
 			where := append(slices.Clone(inRows), affine.Constraint{Expr: threadX.Mod(num(tr))})
-			b.give(i, r, idx, where, 1)
+			b.give(i, r, as(f.hero.Shape, r.Shape, f.result(num(0), row, num(0))), where, 1)
 		}
 	}
 	for i, r := range b.roots {
-		if n := r.Shape.Elements(); n == rows && !(rows == 1 && n == c) {
+		if !wide(r) {
 			continue
 		}
-		loop := &Step{Op: Loop, Var: b.variable(), Trips: turns, Roll: turns*v > 64}
-		vec := affine.Var(loop.Var).MulConst(int64(tr)).Add(threadX.Mod(num(tr)))
-		place := vec.MulConst(int64(v)).Add(affine.Var(lane))
-		where := append(slices.Clone(inRows), in(vec, nv))
+		loop := &Step{Op: Loop, Var: b.variable(), Trips: all, Roll: !unroll}
+		x, col, where := place(affine.Var(loop.Var))
 		outer := b.f.Body
 		b.f.Body = nil
-		b.give(i, r, at(r.Shape, p.s, row, &place), where, v)
+		b.give(i, r, as(in0, r.Shape, f.element(x, row, col)), where, v)
 		loop.Body, b.f.Body = b.f.Body, append(outer, loop)
 	}
+	return true
 }
 
 func (b *builder) variable() string {
@@ -309,9 +310,9 @@ func (b *builder) workspace(name string, s hlo.Shape, zero bool) *Tensor {
 
 // splitRows spreads few long rows over all multiprocessors; the block of a row that comes
 // last combines what the others left.
-func (b *builder) splitRows(p *rowPlan, v int) {
-	r := p.reduces[0]
-	rows, nv := p.s.a, p.s.b/v
+func (b *builder) splitRows(f form, v int) {
+	r := f.hero
+	rows, nv := f.b, f.a*f.c/v
 	const threads, group = 512, 8
 	b.f.Threads = threads
 	parts := min(ceilDiv(4*b.d.SMs, rows), ceilDiv(nv, threads*group))
@@ -324,14 +325,17 @@ func (b *builder) splitRows(p *rowPlan, v int) {
 	acc := b.partial(r, v, turns, false, func(turn affine.Expr) ([]affine.Expr, []affine.Constraint) {
 		inPart := turn.MulConst(threads).Add(threadX)
 		vec := part.MulConst(int64(per)).Add(inPart)
-		place := vec.MulConst(int64(v)).Add(affine.Var(lane))
-		return at(r.Operands[0].Shape, p.s, row, &place), []affine.Constraint{in(inPart, per), in(vec, nv)}
+		x, y := vec.FloorDiv(num(f.c/v)), vec.Mod(num(f.c/v))
+		if f.a == 1 {
+			x, y = num(0), vec
+		}
+		return f.element(x, row, y.MulConst(int64(v)).Add(affine.Var(lane))), []affine.Constraint{in(inPart, per), in(vec, nv)}
 	})
 	one := []affine.Constraint{{Expr: threadX}}
 	finish := func(total *Value) {
-		b.add(&Step{Op: Inject, In: []*Value{total}, Of: r, Index: at(r.Shape, p.s, row, nil)})
+		b.add(&Step{Op: Inject, In: []*Value{total}, Of: r, Index: f.result(num(0), row, num(0))})
 		for i, root := range b.roots {
-			b.give(i, root, at(root.Shape, p.s, row, nil), one, 1)
+			b.give(i, root, as(r.Shape, root.Shape, f.result(num(0), row, num(0))), one, 1)
 		}
 	}
 	if parts == 1 {

@@ -64,6 +64,7 @@ const (
 	Loop          Op = "loop"            // steps repeated, with carried values
 	If            Op = "if"              // steps where constraints hold
 	LastBlock     Op = "last_block"      // steps in the block that comes last among those of a ticket
+	Zip           Op = "zip"             // element From of each of several values
 	Start         Op = "start"           // a whole number of the fusion, clamped, as a variable of indices
 	Identity      Op = "identity"        // what changes nothing when it is combined
 )
@@ -228,6 +229,8 @@ func (p printer) steps(steps []*Step, indent string) {
 			for i, a := range s.Args {
 				line += fmt.Sprintf(" %s = %s", a, s.In[i])
 			}
+		case Zip:
+			line += fmt.Sprintf("zip %d of %s", s.From, list(s.In))
 		case Start:
 			line += fmt.Sprintf("%s = start @%s(%s) clamped to [%d, %d]%s", s.Var, s.Of.Name, list(s.Index), s.From, s.Trips-1, cond)
 		case If:

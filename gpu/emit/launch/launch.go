@@ -135,7 +135,7 @@ func (l *Loaded) Run(args []*array.Array) ([]*array.Array, error) {
 		if b.Param < 0 && b.From < 0 {
 			continue
 		}
-		if data := b.Bytes(args); len(data) > 0 {
+		if data := l.Program.Bytes(i, args); len(data) > 0 {
 			if err := l.ctx.CopyIn(l.Memory[i], data); err != nil {
 				return nil, err
 			}
