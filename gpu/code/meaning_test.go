@@ -328,6 +328,18 @@ func reference(name string, x args) (r uint64, ok bool) {
 		case "cvt.rn.f16x2.f32", "cvt.rn.bf16x2.f32":
 			to := strings.TrimSuffix(p[0], "x2")
 			return convert(to, "f32", args{a: x.b})<<16 | convert(to, "f32", x), true
+		case "cvt.rn.f16x2.e4m3x2":
+			half := func(code uint64) uint64 { // S EEEE MMM with a bias of 7; all ones is the one NaN
+				v := math.Ldexp(float64(code&7), -9)
+				if e := int(code >> 3 & 15); e > 0 {
+					v = math.Ldexp(float64(8+code&7), e-10)
+				}
+				if code&0x7f == 0x7f {
+					v = math.NaN()
+				}
+				return dtype.F16.Encode(math.Copysign(v, float64(int(code^0x80)-0x80)+0.5), false)
+			}
+			return half(x.a>>8)<<16 | half(x.a&0xff), true
 		}
 		return convert(p[0], p[1], x), true
 	}

@@ -137,6 +137,9 @@ var fixed = [numOps]Row{
 	OpF32x2ToBF16x2: {Name: "cvt.rn.bf16x2.f32", In: []Type{B32, B32}, Out: []Type{B32}, Meaning: func(_ []int64, a, b, _ uint64) uint64 {
 		return dtype.Cast(dtype.BF16, dtype.F32, b)<<16 | dtype.Cast(dtype.BF16, dtype.F32, a)
 	}, PTX: `cvt.rn.bf16x2.f32 {o0}, {a1}, {a0}`, Doc: "two f32 to bf16, rounded to nearest even; a in the low half", Source: "PTX ISA 9.7.9 cvt"},
+	OpE4M3x2ToF16x2: {Name: "cvt.rn.f16x2.e4m3x2", In: []Type{B16}, Out: []Type{B32}, Since: 89, ISA: "8.1", Meaning: func(_ []int64, a, _, _ uint64) uint64 {
+		return dtype.Cast(dtype.F16, dtype.F8E4M3, a>>8)<<16 | dtype.Cast(dtype.F16, dtype.F8E4M3, a&0xff)
+	}, PTX: `cvt.rn.f16x2.e4m3x2 {o0}, {a0}`, Doc: "two f8e4m3 to f16 exactly; the low byte of a in the low half", Source: "PTX ISA 9.7.9 cvt"},
 	OpF64ToF32: {Name: "cvt.rn.f32.f64", In: []Type{B64}, Out: []Type{B32}, Meaning: func(_ []int64, a, _, _ uint64) uint64 { return dtype.Cast(dtype.F32, dtype.F64, a) }, PTX: `cvt.rn.f32.f64 {o0}, {a0}`, Doc: "f64 to f32, rounded to nearest even", Source: "PTX ISA 9.7.9 cvt"},
 	OpF32ToF64: {Name: "cvt.f64.f32", In: []Type{B32}, Out: []Type{B64}, Meaning: func(_ []int64, a, _, _ uint64) uint64 { return dtype.Cast(dtype.F64, dtype.F32, a) }, PTX: `cvt.f64.f32 {o0}, {a0}`, Doc: "f32 to f64 exactly", Source: "PTX ISA 9.7.9 cvt"},
 	OpF64ToF16: {Name: "cvt.rn.f16.f64", In: []Type{B64}, Out: []Type{B16}, Meaning: func(_ []int64, a, _, _ uint64) uint64 { return dtype.Cast(dtype.F16, dtype.F64, a) }, PTX: `cvt.rn.f16.f64 {o0}, {a0}`, Doc: "f64 to f16, rounded to nearest even", Source: "PTX ISA 9.7.9 cvt"},

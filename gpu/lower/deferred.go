@@ -21,10 +21,10 @@ func castDeferred(l *lowerer, in *ir.Instr) {
 	}
 	var words []code.Value
 	switch place, _ := ir.PlaceOf(x.Type); {
-	case cast.Runs(d.Recipe):
-		words, err = cast.Recipe(l.Builder, d.Recipe, d.Units, slots, l.env[x].words)
+	case cast.Runs(d.Recipe, l.level()):
+		words, err = cast.Recipe(l.Builder, l.level(), d.Recipe, d.Units, slots, l.env[x].words)
 	case d.Recipe.Mode == recipe.Exact:
-		words, err = cast.Placed(l.Builder, v.Type.Elem, x.Type.Elem, slots, l.env[x].words, place, in.Attr("domain") != nil)
+		words, err = cast.Placed(l.Builder, l.level(), v.Type.Elem, x.Type.Elem, slots, l.env[x].words, place, in.Attr("domain") != nil)
 	default:
 		err = fmt.Errorf("the recipe from %s to %s has a step without thread code", x.Type.Elem, v.Type.Elem)
 	}

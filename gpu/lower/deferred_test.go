@@ -2,13 +2,13 @@ package lower_test
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/lower"
-	"github.com/tilus-lab/tilus-lab/gpu/lower/cast"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -100,6 +100,9 @@ func TestPlacedCasts(t *testing.T) {
 			}
 			p, args := stored(t, r, place, false, domain)
 			agree(t, p, nil, args)
+			if slices.ContainsFunc(r.Steps, func(s recipe.Step) bool { return s.Op == recipe.CvtE4M3 }) {
+				agreeOn(t, "sm_90a", p, nil, args)
+			}
 			casts++
 		}
 		x := ir.RegisterOf(r.From, fragment(r, place))
@@ -113,11 +116,10 @@ func TestPlacedCasts(t *testing.T) {
 			domain = ", domain=finite"
 		}
 		p, args := stored(t, r, place, true, domain)
-		if d.Recipe.Mode == recipe.Deferred && !cast.Runs(d.Recipe) {
-			refused(t, p, "Lower.E4")
-			continue
-		}
 		agree(t, p, nil, args)
+		if slices.ContainsFunc(d.Recipe.Steps, func(s recipe.Step) bool { return s.Op == recipe.CvtE4M3 }) {
+			agreeOn(t, "sm_90a", p, nil, args)
+		}
 		if d.Powers[0] != 0 {
 			seen[r.From.String()+" "+r.To.String()] = true
 		}

@@ -30,7 +30,12 @@ func parse(t *testing.T, src string) *ir.Program {
 
 func lowered(t *testing.T, p *ir.Program, divisible map[string]int64) *code.Func {
 	t.Helper()
-	a, err := arch.Lookup("sm_80")
+	return loweredFor(t, "sm_80", p, divisible)
+}
+
+func loweredFor(t *testing.T, target string, p *ir.Program, divisible map[string]int64) *code.Func {
+	t.Helper()
+	a, err := arch.Lookup(target)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -54,6 +59,11 @@ func arg(t *testing.T, spec string) ir.Arg {
 // requires equal bytes in every array.
 func agree(t *testing.T, p *ir.Program, divisible map[string]int64, args []ir.Arg) sim.Stats {
 	t.Helper()
+	return agreeOn(t, "sm_80", p, divisible, args)
+}
+
+func agreeOn(t *testing.T, target string, p *ir.Program, divisible map[string]int64, args []ir.Arg) sim.Stats {
+	t.Helper()
 	m, err := interp.New(p, args)
 	if err != nil {
 		t.Fatal(err)
@@ -61,7 +71,7 @@ func agree(t *testing.T, p *ir.Program, divisible map[string]int64, args []ir.Ar
 	if err := m.Run(context.Background()); err != nil {
 		t.Fatal(err)
 	}
-	f := lowered(t, p, divisible)
+	f := loweredFor(t, target, p, divisible)
 	in := make([]sim.Arg, len(args))
 	for i, a := range args {
 		if a.Array != nil {

@@ -39,6 +39,9 @@ func view(l *lowerer, in *ir.Instr) {
 	l.env[in.Out[0]] = val{words: slices.Clone(l.env[in.In[0].Var()].words)}
 }
 
+// level is the target's compute capability, times ten.
+func (l *lowerer) level() code.Arch { return code.Arch(l.opt.Arch.Capability()) }
+
 func castLowering(l *lowerer, in *ir.Instr) {
 	from, to := in.In[0].Var(), in.Out[0]
 	slots, ok := ir.SlotMap(from.Type, to.Type)
@@ -47,8 +50,9 @@ func castLowering(l *lowerer, in *ir.Instr) {
 	}
 	var words []code.Value
 	var err error
-	if from.Type.HasPlace {
-		words, err = cast.Placed(l.Builder, to.Type.Elem, from.Type.Elem, slots, l.env[from].words, from.Type.Place, in.Attr("domain") != nil)
+	finite := in.Attr("domain") != nil
+	if place, ok := ir.PlaceOf(from.Type); ok && (from.Type.HasPlace || finite) {
+		words, err = cast.Placed(l.Builder, l.level(), to.Type.Elem, from.Type.Elem, slots, l.env[from].words, place, finite)
 	} else {
 		words, err = cast.Tile(l.Builder, to.Type.Elem, from.Type.Elem, slots, l.env[from].words)
 	}

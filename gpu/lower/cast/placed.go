@@ -12,27 +12,32 @@ import (
 // Placed is [Tile] for a source whose bits lie in words as place says. It takes the
 // recipe for the placement if there is one: for all codes, or with finite for those
 // whose value is finite in the target type. Otherwise it gathers the bits first.
-func Placed(b *code.Builder, to, from dtype.Type, slots []int, words []code.Value, place bits.Placement, finite bool) ([]code.Value, error) {
+func Placed(b *code.Builder, level code.Arch, to, from dtype.Type, slots []int, words []code.Value, place bits.Placement, finite bool) ([]code.Value, error) {
 	r, units, err := recipe.ForPlacement(from, to, recipe.Exact, place)
 	whole := from.HasNaN() || from.HasInf() // a recipe may give another NaN
-	if err == nil && Runs(r) && (finite || !whole && !r.Domain.Finite) {
-		return Recipe(b, r, units, slots, words)
+	if err == nil && Runs(r, level) && (finite || !whole && !r.Domain.Finite) {
+		return Recipe(b, level, r, units, slots, words)
 	}
 	return Tile(b, to, from, slots, gather(b, place, words))
 }
 
-// Runs reports whether all steps of a recipe have thread code.
-func Runs(r *recipe.Recipe) bool {
-	return !r.Domain.NoNegZero && !slices.ContainsFunc(r.Steps, func(s recipe.Step) bool { return s.Op == recipe.CvtE4M3 })
+// NativeE4M3 is the first machine that converts f8e4m3 itself.
+const NativeE4M3 code.Arch = 89
+
+// Runs reports whether all steps of a recipe have thread code on a machine of that
+// level. Before [NativeE4M3] other instructions stand for the conversion of f8e4m3,
+// but for its NaN.
+func Runs(r *recipe.Recipe, level code.Arch) bool {
+	return !r.Domain.NoNegZero && (level >= NativeE4M3 || r.From != dtype.F8E4M3)
 }
 
 // Recipe emits the steps of a recipe that [Runs], once for each unit of words.
 // Slot s of the result is element slots[s] of the recipe's.
-func Recipe(b *code.Builder, r *recipe.Recipe, units int, slots []int, words []code.Value) ([]code.Value, error) {
+func Recipe(b *code.Builder, level code.Arch, r *recipe.Recipe, units int, slots []int, words []code.Value) ([]code.Value, error) {
 	n := r.Place.Words()
 	out := make([]code.Value, 0, units*len(r.Out))
 	for u := range units {
-		out = append(out, steps(b, r, words[u*n:(u+1)*n])...)
+		out = append(out, steps(b, level, r, words[u*n:(u+1)*n])...)
 	}
 	whole := len(slots)%2 == 0
 	for s := 0; whole && s < len(slots); s += 2 {
@@ -49,7 +54,7 @@ func Recipe(b *code.Builder, r *recipe.Recipe, units int, slots []int, words []c
 }
 
 // steps emits one unit of a recipe.
-func steps(b *code.Builder, r *recipe.Recipe, words []code.Value) []code.Value {
+func steps(b *code.Builder, level code.Arch, r *recipe.Recipe, words []code.Value) []code.Value {
 	vals := slices.Clone(words)
 	for _, c := range r.Consts {
 		vals = append(vals, b.Const32(int64(c)))
@@ -76,6 +81,8 @@ func steps(b *code.Builder, r *recipe.Recipe, words []code.Value) []code.Value {
 			v = b.Emit1(lanes[s.Op], nil, x, y, z)
 		case recipe.Sub, recipe.Mul:
 			v = b.Emit1(lanes[s.Op], nil, x, y)
+		case recipe.CvtE4M3:
+			v = e4m3(b, level, x, s.N)
 		default:
 			panic("cast: a recipe with a step that has no thread code")
 		}
@@ -86,6 +93,19 @@ func steps(b *code.Builder, r *recipe.Recipe, words []code.Value) []code.Value {
 		out[i] = vals[v]
 	}
 	return out
+}
+
+// e4m3 makes f16x2 of half n of x, two f8e4m3 that are no NaN before [NativeE4M3].
+func e4m3(b *code.Builder, level code.Arch, x code.Value, n uint32) code.Value {
+	if level >= NativeE4M3 {
+		return b.Emit1(code.OpE4M3x2ToF16x2, nil, b.Emit1([]code.Op{code.OpTrunc16, code.OpHi16}[n], nil, x))
+	}
+	// Each byte to the high half of a lane; below the sign it moves right by one bit,
+	// so that it is an f16 with an exponent that is 8 too small.
+	zero := b.Const32(0)
+	x = b.Prmt(x, zero, uint16(0x1404+0x2020*n))
+	rest := b.Shr32(b.Lop3(x, b.Const32(0x7f007f00), zero, recipe.LutAnd), b.Const32(1))
+	return b.Emit1(code.OpMulF16x2, nil, b.Lop3(x, b.Const32(0x80008000), rest, recipe.LutAndOr), b.Const32(0x5c005c00))
 }
 
 // gather brings placed elements into slot order, run of bits by run of bits.

@@ -89,13 +89,13 @@ func PlanOf(f Form) (*Plan, error) {
 	}
 	for _, mode := range []recipe.Mode{recipe.Deferred, recipe.Exact} {
 		r, err := recipe.Lookup(p.Stored, f.Act, mode, false)
-		if err != nil || !cast.Runs(r) || !r.Place.Full() {
+		if err != nil || !cast.Runs(r, cast.NativeE4M3) || !r.Place.Full() {
 			continue
 		}
 		p.Recipe, p.Place = r, r.Place
 		for p.Tiles = least; p.Tiles <= 8; p.Tiles *= 2 {
 			p.cut()
-			if d, err := ir.DeferralOf(p.codes(1), f.Act); err == nil && cast.Runs(d.Recipe) && d.Recipe.Cost() == r.Cost() {
+			if d, err := ir.DeferralOf(p.codes(1), f.Act); err == nil && cast.Runs(d.Recipe, cast.NativeE4M3) && d.Recipe.Cost() == r.Cost() {
 				return p, nil
 			}
 		}
