@@ -53,7 +53,7 @@ func (wrong) Run(ctx context.Context, f *code.Func, grid [3]int, bufs [][]byte) 
 	bit := byte(1)
 	f.Body.Walk(func(i *code.Instr) {
 		if i.Op.Row().Bound != nil {
-			wrong, bit = []int{3, len(last)/2 | 3}, 0x40 // one may lie where anything goes
+			wrong, bit = []int{3, len(last)/4 | 3, len(last)/2 | 3, len(last)*3/4 | 3}, 0x40 // some may lie where anything goes
 		}
 	})
 	for _, at := range wrong {
