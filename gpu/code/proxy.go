@@ -153,7 +153,7 @@ var firstShared = []Address{{0, 0, Shared}}
 
 // b32s is as many b32 as any row has.
 var b32s = func() []Type {
-	all := make([]Type, 192)
+	all := make([]Type, 256)
 	for i := range all {
 		all[i] = B32
 	}
