@@ -100,13 +100,28 @@ func showValue(v notation.Value) {
 	}
 }
 
-// showDrawn shows a picture, or the text where there is none.
-func showDrawn(text string, p layoutviz.Picture, err error) {
-	if err != nil {
-		showText(text)
+// showDrawn shows the picture of a value, or the text where there is none.
+func showDrawn(text string, v any) {
+	if p, ok := drawing(v); ok {
+		showPicture(text, p)
 		return
 	}
-	showPicture(text, p)
+	showText(text)
+}
+
+// drawing is the picture of a value that is shown as one picture; ok is false for
+// other values.
+func drawing(v any) (p layoutviz.Picture, ok bool) {
+	var err error
+	switch v := v.(type) {
+	case arch.Atom:
+		p, err = layoutviz.Atom(v, layoutviz.Options{})
+	case bank.Report:
+		p, err = layoutviz.Banks(v, layoutviz.Options{})
+	default:
+		return p, false
+	}
+	return p, err == nil
 }
 
 // showAny shows what these packages make; ok is false for other values.
@@ -115,11 +130,9 @@ func showAny(v any) (ok bool) {
 	case notation.Value:
 		showValue(v)
 	case arch.Atom:
-		p, err := layoutviz.Atom(v, layoutviz.Options{})
-		showDrawn(v.Name, p, err)
+		showDrawn(v.Name, v)
 	case bank.Report:
-		p, err := layoutviz.Banks(v, layoutviz.Options{})
-		showDrawn(v.Say(), p, err)
+		showDrawn(v.Say(), v)
 	case *bank.Result:
 		showText(fmt.Sprintf("%s takes %d wavefronts, the plain tile %d. %s", v.Best, v.Wavefronts, v.Identity, v.Proof))
 	case layout.Shared, layout.Swizzle, cute.Layout, cute.Composed, linear.Layout:

@@ -71,7 +71,8 @@ func Interact(template string, controls ...*Control) {
 }
 
 // InteractFunc shows the controls and below them what f returns, and calls f again
-// whenever one of them is moved. f reads the controls:
+// whenever one of them is moved. What [Show] shows as one picture, a report about
+// banks or an instruction, is one here too. f reads the controls:
 //
 //	m := lab.Slider("m", 1, 16, 2)
 //	lab.InteractFunc(func() any { return layout.Local(m.Int(), 1).Spatial(8, 4) }, m)
@@ -111,5 +112,9 @@ func drawn(f func() any) (d display.Data) {
 			d = display.MakeData(display.MIMETypeText, fmt.Sprint(r))
 		}
 	}()
-	return display.Auto(f())
+	v := f()
+	if p, ok := drawing(v); ok {
+		v = p
+	}
+	return display.Auto(v)
 }
