@@ -1,13 +1,13 @@
 package traffic
 
 import (
+	"fmt"
 	"slices"
 
+	"github.com/tilus-lab/tilus-lab/gpu/emit"
 	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
 	"github.com/tilus-lab/tilus-lab/vm/affine"
-	"github.com/tilus-lab/tilus-lab/vm/hlo"
 	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
-	"github.com/tilus-lab/tilus-lab/vm/hlo/plan"
 )
 
 // Up to exact requests, the addresses of all are computed; of more, those of about samples.
@@ -19,174 +19,234 @@ const (
 // request are the lanes of one warp's access: byte addresses or bank.Inactive.
 type request []int
 
-// add counts an access to a tensor in global memory.
-func (w *walker) add(kind Kind, name string, s hlo.Shape, at index.Indexing) {
-	if at.Map.Undefined() || at.Map.KnownEmpty() || s.Elements() <= 1 {
+// add counts an access to a tensor.
+func (w *walker) add(kind Kind, t *emit.Tensor, at index.Indexing, p place) {
+	if at.Map.Undefined() || at.Map.KnownEmpty() || t.Shape.Elements() == 0 {
 		return
 	}
+	strides := t.Stride
+	if strides == nil {
+		strides = t.Shape.Strides()
+	}
 	offset := affine.Const(0)
-	for i, stride := range s.Strides() {
+	for i, stride := range strides {
 		offset = offset.Add(at.Map.Results[i].MulConst(int64(stride)))
 	}
-	a := Access{Kind: kind, Tensor: name, Bits: s.Type.Bits()}
-	requests := w.requests(&a, at, offset, s.Elements())
-	n, idle := 0.0, 0.0
-	lanes, units, ideal := 0, 0, 0
-	for _, r := range requests {
-		width := max(1, a.Vector*a.Bits/8)
-		g, err := bank.Global(width, r)
-		if err != nil || g.Lanes == 0 {
-			idle++ // nobody takes part: a request that is not made
-			continue
-		}
-		n++
-		lanes += g.Lanes
-		units += len(g.Sectors)
-		ideal += g.Ideal
+	// What is read once is not read again, except by a loop that stays one.
+	if key := fmt.Sprint(kind, t.Name, p.scope, at); kind == Read && w.seen[key] {
+		return
+	} else {
+		w.seen[key] = true
 	}
-	a.settle(n, idle, lanes, units, ideal)
-	a.Bytes = min(a.Asked, int64(s.Bytes()))
-	if float64(a.Asked) > 0.95*float64(s.Bytes()) {
-		a.Bytes = int64(s.Bytes()) // an average over samples misses a bit
-	}
-	w.out = append(w.out, a)
-}
-
-// shared counts an access to a tile in shared memory that is laid out row by row.
-func (w *walker) shared(name string, hero *hlo.Instruction, m plan.NamedMap) {
-	a := Access{Kind: SharedWrite, Tensor: hero.Name, Bits: max(8, hero.Shape.Outputs()[0].Type.Bits())}
-	if name == "shared_read" {
-		a.Kind = SharedRead
-	}
-	size := 1
-	offset := affine.Const(0)
-	for i := len(w.k.Shared) - 1; i >= 0; i-- {
-		offset = offset.Add(m.Map.Results[i].MulConst(int64(size)))
-		size *= w.k.Shared[i]
-	}
-	profile, err := bank.FindProfile("sm_90")
-	if err != nil {
+	a := Access{Kind: kind, Tensor: t.Name, Shape: t.Shape, Map: at.Map, Bits: max(8, t.Shape.Type.Bits())}
+	l := w.lay(&a, at, offset, p)
+	if l == nil {
 		return
 	}
-	kind := bank.Store
-	if a.Kind == SharedRead {
-		kind = bank.Load
+	shared := kind == SharedRead || kind == SharedWrite
+	profile := bank.Nvidia()
+	how := bank.Store
+	if kind == SharedRead {
+		how = bank.Load
 	}
+	width := max(1, a.Vector*a.Bits/8)
 	n, idle := 0.0, 0.0
 	lanes, units, ideal := 0, 0, 0
-	for _, r := range w.requests(&a, index.Indexing{Map: m.Map}, offset, size) {
-		c, err := bank.Count(profile, bank.Access{Kind: kind, Width: max(1, a.Vector*a.Bits/8), Addrs: r})
-		if err != nil || c.Ideal == 0 {
-			idle++
-			continue
+	distinct := map[int]bool{}
+	for _, r := range l.requests(w.k.Tensor.Threads) {
+		if shared {
+			c, err := bank.Count(profile, bank.Access{Kind: how, Width: width, Addrs: r})
+			if err != nil || c.Ideal == 0 {
+				idle++ // nobody takes part: a request that is not made
+				continue
+			}
+			units += c.Wavefronts
+			ideal += c.Ideal
+		} else {
+			g, err := bank.Global(width, r)
+			if err != nil || g.Lanes == 0 {
+				idle++
+				continue
+			}
+			units += len(g.Sectors)
+			ideal += g.Ideal
 		}
 		n++
-		for _, at := range r {
-			if at != bank.Inactive {
+		for _, x := range r {
+			if x != bank.Inactive {
 				lanes++
+				if l.exact && !shared {
+					distinct[x] = true
+				}
 			}
 		}
-		units += c.Wavefronts
-		ideal += c.Ideal
 	}
-	a.settle(n, idle, lanes, units, ideal)
+	if n == 0 {
+		return
+	}
+	a.Requests = max(1, int64(float64(l.total)*n/(n+idle)+0.5)/int64(p.share))
+	a.Lanes, a.Units, a.Ideal = float64(lanes)/n, float64(units)/n, float64(ideal)/n
+	a.Asked = int64(a.Lanes*float64(a.Requests)*float64(width) + 0.5)
+	if !shared {
+		whole := int64(t.Shape.Bytes())
+		a.Bytes = min(a.Asked, whole)
+		if l.exact {
+			a.Bytes = min(whole, int64(len(distinct)*width))
+		} else if float64(a.Asked) > 0.95*float64(whole) {
+			a.Bytes = whole // an average over samples misses a bit
+		}
+	}
 	w.out = append(w.out, a)
 }
 
-// settle turns sums over sampled requests into averages over those that are made.
-func (a *Access) settle(n, idle float64, lanes, units, ideal int) {
-	if n == 0 {
-		a.Requests = 0
-		return
-	}
-	a.Requests = int64(float64(a.Requests) * n / (n + idle))
-	bytes := float64(lanes) / n * float64(a.Requests) * float64(a.Vector*a.Bits) / 8
-	a.Lanes, a.Units, a.Ideal, a.Asked = float64(lanes)/n, float64(units)/n, float64(ideal)/n, int64(bytes+0.5)
+// layout says how the requests of an access lie.
+type layout struct {
+	w      *walker
+	at     index.Indexing
+	m      affine.Map // to the offset
+	bytes  int        // of an element
+	turns  []turn     // what is counted, the fastest last
+	warps  int64
+	total  int64 // requests
+	exact  bool
+	fixed  []int64 // dimensions
+	ranges []int64
 }
 
-// requests computes addresses of requests spread over grid and loops, and sets the number
-// of all and the vector width.
-func (w *walker) requests(a *Access, at index.Indexing, offset affine.Expr, elements int) []request {
+// turn is a dimension or range variable that is counted in steps.
+type turn struct {
+	range_   bool
+	number   int
+	from     int64
+	step, of int64
+}
+
+// lay finds the vectors of an access and what else there is to count.
+func (w *walker) lay(a *Access, at index.Indexing, offset affine.Expr, p place) *layout {
 	m, err := affine.NewMap(at.Map.Dims, at.Map.Ranges, at.Map.Runtime, []affine.Expr{offset}, at.Map.Constraints)
 	if err != nil {
 		return nil
 	}
 	m, _ = m.Simplify(false)
-	a.Map, a.Vector = m, 1
-	loops := slices.Clone(m.Ranges)
-	step := 1
-	// The loop over neighbouring elements is one access, whichever it is.
-	wide := -1
-	for i := len(loops) - 1; i >= 0 && wide < 0; i-- {
-		v := loops[i]
-		trip := int(v.Range.Hi - v.Range.Lo + 1)
-		if slices.ContainsFunc(m.Constraints, func(c affine.Constraint) bool { return slices.Contains(c.Expr.Vars(), v.Name) }) {
+	if m.KnownEmpty() || len(m.Dims) <= len(grid) {
+		return nil
+	}
+	a.Offset, a.Vector = m, 1
+	l := &layout{w: w, at: at, m: m, bytes: a.Bits / 8, fixed: make([]int64, len(m.Dims)), ranges: make([]int64, len(m.Ranges))}
+	used := map[string]bool{}
+	for _, e := range m.Results {
+		for _, v := range e.Vars() {
+			used[v] = true
+		}
+	}
+	for _, c := range m.Constraints {
+		for _, v := range c.Expr.Vars() {
+			used[v] = true
+		}
+	}
+	l.warps = int64(w.k.Tensor.Threads+31) / 32
+	l.total = l.warps
+	count := func(t turn, r affine.Range) {
+		t.from, t.of = r.Lo, (r.Hi-r.Lo)/t.step+1
+		l.total *= t.of
+		l.turns = append(l.turns, t)
+	}
+	for i := 3; i < len(grid); i++ {
+		count(turn{number: i, step: 1}, m.Dims[i].Range)
+	}
+	last := len(m.Dims) - 1
+	for i := len(grid); i < last; i++ {
+		if v := m.Dims[i]; used[v.Name] || p.rolled[i-len(grid)] {
+			count(turn{number: i, step: 1}, v.Range)
+		}
+	}
+	for i, v := range m.Ranges {
+		count(turn{range_: true, number: i, step: 1}, v.Range)
+	}
+	if v := m.Dims[last]; used[v.Name] {
+		a.Vector = vector(&l.m, v, a.Bits)
+		count(turn{number: last, step: int64(a.Vector)}, v.Range)
+		a.Offset = l.m
+	}
+	l.exact = l.total <= exact
+	return l
+}
+
+// vector is how many neighbouring elements one access moves. Constraints on groups of them
+// are stated once for the group.
+func vector(m *affine.Map, v affine.Variable, bits int) int {
+	n := v.Range.Hi + 1
+	zero := map[string]affine.Expr{v.Name: affine.Const(0)}
+	for i, c := range m.Constraints {
+		if !slices.Contains(c.Expr.Vars(), v.Name) {
 			continue
 		}
-		turned := m
-		turned.Ranges = append(slices.Delete(slices.Clone(m.Ranges), i, i+1), v)
-		if d := plan.Vectorise(turned, a.Bits, false, elements, trip); d.Vectorised {
-			step = min(trip, max(1, 128/a.Bits))
-			a.Vector, wide = step, i
-			loops[i].Range.Hi = v.Range.Lo + int64(trip/step) - 1
+		base := c.Expr.Subst(zero)
+		if !c.Expr.Sub(base).Equal(affine.Var(v.Name)) || base.Divisor(nil)%n != 0 || c.Range.Lo%n != 0 || (c.Range.Hi+1)%n != 0 {
+			return 1
 		}
+		list := slices.Clone(m.Constraints)
+		list[i] = affine.Constraint{Expr: base, Range: affine.Range{Lo: c.Range.Lo, Hi: c.Range.Hi + 1 - n}}
+		next, err := affine.NewMap(m.Dims, m.Ranges, m.Runtime, m.Results, list)
+		if err != nil {
+			return 1
+		}
+		next, _ = next.Simplify(false)
+		*m = next
+		return vector(m, v, bits)
 	}
-	// Threads and blocks that the map leaves out make no requests.
-	k := w.k
-	threads := m.Dims[0].Range.Intersect(affine.Range{Hi: int64(k.Threads) - 1})
-	firstWarp := threads.Lo / 32
-	warps := threads.Hi/32 - firstWarp + 1
-	total := warps
-	size := func(v affine.Variable) int64 { return max(1, v.Range.Hi-v.Range.Lo+1) }
-	for _, v := range m.Dims[3:6] {
-		total *= size(v)
+	base := m.Results[0].Subst(zero)
+	if !m.Results[0].Sub(base).Equal(affine.Var(v.Name)) {
+		return 1
 	}
-	for _, v := range loops {
-		total *= size(v)
+	d := base.Divisor(nil)
+	size := int64(1)
+	for size < n && n%(2*size) == 0 && d%(2*size) == 0 && 2*size*int64(bits) <= 128 {
+		size *= 2
 	}
-	a.Requests = total
-	// All of them, or all warps of some turns of loops in some blocks, spread over the
-	// whole and not in step with any power of two.
-	turns := total / warps
-	count := turns
-	if total > exact {
-		count = min(turns, max(samples/warps, 8))
+	return int(size)
+}
+
+// requests computes the addresses of all requests, or of all warps at some turns in some
+// blocks, spread over the whole and not in step with any power of two.
+func (l *layout) requests(threads int) []request {
+	all := l.total / l.warps
+	count := all
+	if !l.exact {
+		count = min(all, max(samples/l.warps, 8))
 	}
-	eval := m.Evaluator()
+	eval := l.m.Evaluator()
 	var place [1]int64
 	var out []request
 	for i := range count {
 		n := i
-		if count < turns {
-			n = i*turns/count + (i*2654435761>>7)%(turns/count)
+		if count < all {
+			n = i*all/count + (i*2654435761>>7)%(all/count)
 		}
-		symbols := make([]int64, len(m.Ranges), len(m.Ranges)+len(m.Runtime))
-		for j := len(loops) - 1; j >= 0; j-- {
-			symbols[j] = loops[j].Range.Lo + n%size(loops[j])
-			n /= size(loops[j])
-			if j == wide {
-				symbols[j] = loops[j].Range.Lo + (symbols[j]-loops[j].Range.Lo)*int64(step)
+		for j := len(l.turns) - 1; j >= 0; j-- {
+			t := l.turns[j]
+			x := t.from + n%t.of*t.step
+			n /= t.of
+			if t.range_ {
+				l.ranges[t.number] = x
+			} else {
+				l.fixed[t.number] = x
 			}
 		}
-		dims := make([]int64, len(m.Dims))
-		for j, v := range m.Dims[3:6] {
-			dims[3+j] = v.Range.Lo + n%size(v)
-			n /= size(v)
-		}
-		for warp := firstWarp; warp < firstWarp+warps; warp++ {
+		for warp := range l.warps {
 			r := make(request, 32)
-			for lane := range r {
-				r[lane] = bank.Inactive
-				dims[0] = warp*32 + int64(lane)
-				if dims[0] >= int64(k.Threads) {
+			for k := range r {
+				r[k] = bank.Inactive
+				l.fixed[0] = warp*32 + int64(k)
+				if l.fixed[0] >= int64(threads) {
 					continue
 				}
-				values := symbols
-				if len(m.Runtime) > 0 {
-					values = append(symbols, w.runtime(at, dims, symbols)...)
+				values := l.ranges
+				if len(l.m.Runtime) > 0 {
+					values = append(slices.Clone(l.ranges), runtime(l.at, l.fixed, l.ranges)...)
 				}
-				if in, err := eval.At(dims, values, place[:]); err == nil && in && place[0] >= 0 {
-					r[lane] = int(place[0]) * a.Bits / 8
+				if in, err := eval.At(l.fixed, values, place[:]); err == nil && in && place[0] >= 0 {
+					r[k] = int(place[0]) * l.bytes
 				}
 			}
 			out = append(out, r)
@@ -197,7 +257,7 @@ func (w *walker) requests(a *Access, at index.Indexing, offset affine.Expr, elem
 
 // runtime makes up values that only the running program knows: one for each place that they
 // are read from.
-func (w *walker) runtime(at index.Indexing, dims, symbols []int64) []int64 {
+func runtime(at index.Indexing, dims, symbols []int64) []int64 {
 	var out []int64
 	for i, v := range at.Map.Runtime {
 		hash := uint64(14695981039346656037)

@@ -328,6 +328,9 @@ func substitute(m affine.Map, dims, ranges, runtime []affine.Variable, values ma
 
 // fold replaces one runtime variable whose value is known, and says whether it did.
 func (x Indexing) fold() (Indexing, bool) {
+	if x.Map.KnownEmpty() || x.Map.Undefined() {
+		return x, false
+	}
 	for i, v := range x.Map.Runtime {
 		e, ok := x.Runtime[i].known(v.Range)
 		if !ok {
