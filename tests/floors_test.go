@@ -24,7 +24,7 @@ const floors = `
 10 kernel/comm  kernel/docs  kernel/widget  kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane  gpu/qmm/parallel
  9 gpu/attention/template  gpu/gemm/template  gpu/gemm/hopper  gpu/qmm  gpu/qmm/template  gpu/export
  8 gpu/tune  gpu/probe  gpu/blocktrace
- 7 gpu/traffic  gpu/device
+ 7 gpu/traffic  gpu/emit/launch  gpu/device
  6 gpu/compile  gpu/emit  gpu/cost  layoutviz  layoutviz/theatre  layoutviz/timeline
  5 gpu/lower/*  gpu/opt  gpu/sim  gpu/ptx  gpu/cudac  layoutviz/scene  layoutviz/cuteprint
  4 vm/build  vm/interp  vm/pass  vm/infer  vm/hlo/part  vm/hlo/plan  vm/randprog  gpu/code  gpu/notation  gpu/model/*
