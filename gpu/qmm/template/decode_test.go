@@ -197,10 +197,28 @@ func TestForms(t *testing.T) {
 		t.Cleanup(func() { d.Close() })
 		devices = append(devices, d)
 	}
-	shapes := []struct {
-		m, n, k int
-		s       Schedule
-	}{
+	count := 0
+	formCases(func(name string, f Form, i int, shape formShape) {
+		count++
+		t.Run(name, func(t *testing.T) {
+			l := randomLayer(f, shape.m, shape.n, shape.k, rand.New(rand.NewPCG(uint64(i), 1)))
+			for _, d := range devices {
+				l.check(t, d, shape.s)
+			}
+		})
+	})
+	t.Logf("%d layers", count)
+}
+
+type formShape struct {
+	m, n, k int
+	s       Schedule
+}
+
+// formCases calls do for every type of weights with both types of activations,
+// groups and shapes in turn; with -every for all of them.
+func formCases(do func(name string, f Form, i int, shape formShape)) {
+	shapes := []formShape{
 		{1, 16, 128, Schedule{}},
 		{3, 40, 200, Schedule{Splits: 2}},
 		{9, 21, 333, Schedule{Rows: 16, AddBias: true}},
@@ -208,7 +226,6 @@ func TestForms(t *testing.T) {
 		{17, 5, 7, Schedule{Depth: 3}},
 		{1, 48, 640, Schedule{Splits: 3, PDL: true, Depth: 1}},
 	}
-	count := 0
 	for _, act := range []dtype.Type{dtype.F16, dtype.BF16} {
 		for i, w := range weights() {
 			for j, group := range []int{128, 64, 32, 0, 256} {
@@ -218,16 +235,9 @@ func TestForms(t *testing.T) {
 					}
 					f := Form{Weight: w, Act: act, Scale: []dtype.Type{dtype.F16, dtype.BF16, dtype.F8E8M0}[(i+k)%3], Group: group}
 					f.Zero = w.IsInt() && !w.Signed() && (j+k)%2 == 0
-					count++
-					t.Run(fmt.Sprintf("%+v_%d_%d_%d_%+v", f, shape.m, shape.n, shape.k, shape.s), func(t *testing.T) {
-						l := randomLayer(f, shape.m, shape.n, shape.k, rand.New(rand.NewPCG(uint64(i), uint64(k))))
-						for _, d := range devices {
-							l.check(t, d, shape.s)
-						}
-					})
+					do(fmt.Sprintf("%+v_%d_%d_%d_%+v", f, shape.m, shape.n, shape.k, shape.s), f, i*6+k, shape)
 				}
 			}
 		}
 	}
-	t.Logf("%d layers", count)
 }
