@@ -256,6 +256,14 @@ const (
 	OpRedGlobalOr
 	OpRedGlobalAdd
 	OpRedGlobalAddF32
+	OpRedGlobalAddF32V2
+	OpRedGlobalAddF32V4
+	OpRedGlobalAddF16x2
+	OpRedGlobalAddF16x2V2
+	OpRedGlobalAddF16x2V4
+	OpRedGlobalAddBF16x2
+	OpRedGlobalAddBF16x2V2
+	OpRedGlobalAddBF16x2V4
 	OpAtomSharedAnd
 	OpAtomSharedOr
 	OpAtomSharedAdd

@@ -42,8 +42,19 @@ func update(op code.Op, old, b, c uint64) uint64 {
 		return old
 	case code.OpAtomGlobalAddF32, code.OpRedGlobalAddF32:
 		return flush(dtype.Add(dtype.F32, flush(old), flush(b)))
+	case code.OpRedGlobalAddF32V2, code.OpRedGlobalAddF32V4:
+		return update(code.OpRedGlobalAddF32, old, b, c)
+	case code.OpRedGlobalAddF16x2, code.OpRedGlobalAddF16x2V2, code.OpRedGlobalAddF16x2V4:
+		return addHalves(dtype.F16, old, b)
+	case code.OpRedGlobalAddBF16x2, code.OpRedGlobalAddBF16x2V2, code.OpRedGlobalAddBF16x2V4:
+		return addHalves(dtype.BF16, old, b)
 	}
 	panic("probe: no meaning for " + op.String())
+}
+
+// addHalves adds two floats of 16 bits each.
+func addHalves(t dtype.Type, a, b uint64) uint64 {
+	return dtype.Add(t, a>>16&0xffff, b>>16&0xffff)<<16 | dtype.Add(t, a&0xffff, b&0xffff)
 }
 
 // flush makes a subnormal f32 a zero of its sign.
@@ -58,6 +69,9 @@ func flush(v uint64) uint64 {
 // values are known, and with one address for all threads, where the values are
 // chosen so that what comes out does not depend on the order.
 func atomicCases(op code.Op, o Options) []Case {
+	if op.Row().Count > 1 {
+		return []Case{wideCase(op, o)}
+	}
 	meet := togetherCase
 	if op == code.OpAtomGlobalExch || op == code.OpAtomGlobalAcqRelExch {
 		meet = exchangeCase
@@ -160,6 +174,46 @@ func aloneCase(op code.Op, o Options, guarded bool) Case {
 	return c
 }
 
+// wideCase gives each thread the words that one instruction combines.
+func wideCase(op code.Op, o Options) Case {
+	row := op.Row()
+	src := newSource(uint64(op))
+	words := row.Count
+	types := make([]code.Type, 2)
+	for i := range types {
+		types[i] = code.B32
+	}
+	cols := src.operands(types, min(o.cross(), 1<<14), min(o.random(), 4096), false)
+	for len(cols[0]) < words*blockSize {
+		cols[0], cols[1] = append(cols[0], cols[0]...), append(cols[1], cols[1]...)
+	}
+	threads := len(cols[0]) / (words * blockSize) * blockSize
+	n := threads * words
+	cols[0], cols[1] = cols[0][:n], cols[1][:n]
+	m := newMaker(op)
+	idx := m.thread()
+	base := m.Mul32(idx, m.Const32(int64(words)))
+	p, _ := m.buffer(column(code.B32, cols[1]))
+	q, buf := m.buffer(column(code.B32, cols[0]))
+	args := []code.Value{m.at(q, base, 4)}
+	for k := range words {
+		args = append(args, m.load(code.B32, m.at(p, m.Add32(base, m.Const32(int64(k))), 4), 0))
+	}
+	m.raw(op, []int64{0}, 0, args...)
+	c := m.done("words for each thread", threads/blockSize)
+	c.Out = []Out{{Buf: buf, Size: 4, Label: func(k int) string {
+		return fmt.Sprintf("at the address %#08x, operand %#08x, afterwards", cols[0][k], cols[1][k])
+	}}}
+	c.Want = func() [][]byte {
+		after := make([]byte, 4*n)
+		for k := range n {
+			put(after, 4, k, update(op, cols[0][k], cols[1][k], 0))
+		}
+		return [][]byte{after}
+	}
+	return c
+}
+
 func addrType(row *code.Row) code.Type {
 	if row.Space == code.Shared {
 		return code.B32
@@ -221,6 +275,10 @@ func togetherCase(op code.Op) Case {
 		}
 	case code.OpAtomGlobalAddF32, code.OpRedGlobalAddF32, code.OpAtomSharedAddF32:
 		value = func(k int) uint64 { return float(float64(k%513 - 200)) }
+	case code.OpRedGlobalAddF16x2: // 1 and -1, not so many that a sum is rounded
+		value = func(k int) uint64 { return [64]uint64{0: 0xbc003c00}[k%64] }
+	case code.OpRedGlobalAddBF16x2:
+		value = func(k int) uint64 { return [64]uint64{0: 0xbf803f80}[k%64] }
 	}
 	vals := make([]uint64, n)
 	for k := range vals {

@@ -191,7 +191,8 @@ func (d *decoder) instr(in *code.Instr) {
 			i.kind = kCopyWait
 		case code.OpClock, code.OpGlobalTimer:
 			i.kind = kSpecial
-		case code.OpAtomGlobalAddF32, code.OpRedGlobalAddF32:
+		case code.OpAtomGlobalAddF32, code.OpRedGlobalAddF32, code.OpRedGlobalAddF32V2, code.OpRedGlobalAddF32V4, code.OpRedGlobalAddF16x2, code.OpRedGlobalAddF16x2V2,
+			code.OpRedGlobalAddF16x2V4, code.OpRedGlobalAddBF16x2, code.OpRedGlobalAddBF16x2V2, code.OpRedGlobalAddBF16x2V4:
 			d.p.ordered = true
 		}
 		d.p.ordered = d.p.ordered || row.Class == code.Atomic && row.Space == code.Global && len(row.Out) > 0

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
 )
 
@@ -180,7 +181,9 @@ func (w *warp) memory(i *inst) {
 				}
 			}
 		default:
-			w.atomic(i, l, data)
+			for k := range row.Count {
+				w.atomic(i, l, k, data[4*k:])
+			}
 		}
 	}
 }
@@ -336,9 +339,10 @@ func (w *warp) where(i *inst, addr uint64) string {
 	return fmt.Sprintf("%s byte %d (of %d)", m.f.Params[buf.param].Name, int64(addr-k<<bufferShift), len(buf.data))
 }
 
-func (w *warp) atomic(i *inst, l int, data []byte) {
+// atomic combines word number k of an access.
+func (w *warp) atomic(i *inst, l, k int, data []byte) {
 	old := binary.LittleEndian.Uint32(data)
-	v := uint32(w.regs[int(i.in[1])+l])
+	v := uint32(w.regs[int(i.in[1+k])+l])
 	to := v
 	switch i.op {
 	case code.OpAtomGlobalAnd, code.OpRedGlobalAnd, code.OpAtomSharedAnd:
@@ -369,7 +373,11 @@ func (w *warp) atomic(i *inst, l int, data []byte) {
 		if old == v {
 			to = uint32(w.regs[int(i.in[2])+l])
 		}
-	case code.OpAtomGlobalAddF32, code.OpRedGlobalAddF32:
+	case code.OpRedGlobalAddF16x2, code.OpRedGlobalAddF16x2V2, code.OpRedGlobalAddF16x2V4:
+		to = halves(dtype.F16, old, v)
+	case code.OpRedGlobalAddBF16x2, code.OpRedGlobalAddBF16x2V2, code.OpRedGlobalAddBF16x2V4:
+		to = halves(dtype.BF16, old, v)
+	case code.OpAtomGlobalAddF32, code.OpRedGlobalAddF32, code.OpRedGlobalAddF32V2, code.OpRedGlobalAddF32V4:
 		sum := code.OpAddF32.Row().Meaning(nil, flush(old), flush(v), 0)
 		to = uint32(flush(uint32(sum)))
 	default:
@@ -379,6 +387,12 @@ func (w *warp) atomic(i *inst, l int, data []byte) {
 	if i.nout > 0 {
 		w.regs[int(i.out[0])+l] = uint64(old)
 	}
+}
+
+// halves adds two floats of 16 bits each.
+func halves(t dtype.Type, a, b uint32) uint32 {
+	lo := dtype.Add(t, uint64(a&0xffff), uint64(b&0xffff))
+	return uint32(dtype.Add(t, uint64(a>>16), uint64(b>>16))<<16 | lo&0xffff)
 }
 
 // flush makes a subnormal f32 a zero of its sign, as global float atomics do.
