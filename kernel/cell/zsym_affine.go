@@ -31,6 +31,7 @@ func init() {
 
 		// type definitions
 		"Constraint": reflect.ValueOf((*affine.Constraint)(nil)),
+		"Evaluator":  reflect.ValueOf((*affine.Evaluator)(nil)),
 		"Expr":       reflect.ValueOf((*affine.Expr)(nil)),
 		"Factor":     reflect.ValueOf((*affine.Factor)(nil)),
 		"Known":      reflect.ValueOf((*affine.Known)(nil)),

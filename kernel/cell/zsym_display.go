@@ -20,6 +20,7 @@ func init() {
 		"ClearOutput":        reflect.ValueOf(display.ClearOutput),
 		"Display":            reflect.ValueOf(display.Display),
 		"File":               reflect.ValueOf(display.File),
+		"Frame":              reflect.ValueOf(display.Frame),
 		"HTML":               reflect.ValueOf(display.HTML),
 		"Image":              reflect.ValueOf(display.Image),
 		"JPEG":               reflect.ValueOf(display.JPEG),

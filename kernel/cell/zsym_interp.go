@@ -10,19 +10,22 @@ import (
 func init() {
 	Symbols["github.com/tilus-lab/tilus-lab/vm/interp/interp"] = map[string]reflect.Value{
 		// function, constant and variable definitions
-		"CheckArgs": reflect.ValueOf(interp.CheckArgs),
-		"DotStep":   reflect.ValueOf(interp.DotStep),
-		"Has":       reflect.ValueOf(interp.Has),
-		"InitCode":  reflect.ValueOf(interp.InitCode),
-		"MaxSteps":  reflect.ValueOf(interp.MaxSteps),
-		"New":       reflect.ValueOf(interp.New),
-		"Rules":     reflect.ValueOf(&interp.Rules).Elem(),
-		"ScanStart": reflect.ValueOf(interp.ScanStart),
+		"AfterStep":   reflect.ValueOf(interp.AfterStep),
+		"CheckArgs":   reflect.ValueOf(interp.CheckArgs),
+		"DotStep":     reflect.ValueOf(interp.DotStep),
+		"Elementwise": reflect.ValueOf(interp.Elementwise),
+		"Has":         reflect.ValueOf(interp.Has),
+		"InitCode":    reflect.ValueOf(interp.InitCode),
+		"MaxSteps":    reflect.ValueOf(interp.MaxSteps),
+		"New":         reflect.ValueOf(interp.New),
+		"Rules":       reflect.ValueOf(&interp.Rules).Elem(),
+		"ScanStart":   reflect.ValueOf(interp.ScanStart),
 
 		// type definitions
-		"Machine":  reflect.ValueOf((*interp.Machine)(nil)),
-		"Option":   reflect.ValueOf((*interp.Option)(nil)),
-		"Snapshot": reflect.ValueOf((*interp.Snapshot)(nil)),
-		"Variable": reflect.ValueOf((*interp.Variable)(nil)),
+		"ElementFunc": reflect.ValueOf((*interp.ElementFunc)(nil)),
+		"Machine":     reflect.ValueOf((*interp.Machine)(nil)),
+		"Option":      reflect.ValueOf((*interp.Option)(nil)),
+		"Snapshot":    reflect.ValueOf((*interp.Snapshot)(nil)),
+		"Variable":    reflect.ValueOf((*interp.Variable)(nil)),
 	}
 }

@@ -37,6 +37,7 @@ func init() {
 		"Gen":              reflect.ValueOf(lab.Gen),
 		"Interact":         reflect.ValueOf(lab.Interact),
 		"InteractFunc":     reflect.ValueOf(lab.InteractFunc),
+		"Interp":           reflect.ValueOf(lab.Interp),
 		"Layout":           reflect.ValueOf(lab.Layout),
 		"Load":             reflect.ValueOf(lab.Load),
 		"Lower":            reflect.ValueOf(lab.Lower),
@@ -71,12 +72,14 @@ func init() {
 		"WhyBlock":         reflect.ValueOf(lab.WhyBlock),
 
 		// type definitions
-		"About":      reflect.ValueOf((*lab.About)(nil)),
-		"Code":       reflect.ValueOf((*lab.Code)(nil)),
-		"Comparison": reflect.ValueOf((*lab.Comparison)(nil)),
-		"Control":    reflect.ValueOf((*lab.Control)(nil)),
-		"Hooks":      reflect.ValueOf((*lab.Hooks)(nil)),
-		"Question":   reflect.ValueOf((*lab.Question)(nil)),
-		"Result":     reflect.ValueOf((*lab.Result)(nil)),
+		"About":       reflect.ValueOf((*lab.About)(nil)),
+		"Code":        reflect.ValueOf((*lab.Code)(nil)),
+		"Comparison":  reflect.ValueOf((*lab.Comparison)(nil)),
+		"Control":     reflect.ValueOf((*lab.Control)(nil)),
+		"Hooks":       reflect.ValueOf((*lab.Hooks)(nil)),
+		"Interpreter": reflect.ValueOf((*lab.Interpreter)(nil)),
+		"Question":    reflect.ValueOf((*lab.Question)(nil)),
+		"Result":      reflect.ValueOf((*lab.Result)(nil)),
+		"Step":        reflect.ValueOf((*lab.Step)(nil)),
 	}
 }

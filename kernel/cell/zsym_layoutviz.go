@@ -12,6 +12,7 @@ func init() {
 		// function, constant and variable definitions
 		"Atom":          reflect.ValueOf(layoutviz.Atom),
 		"Banks":         reflect.ValueOf(layoutviz.Banks),
+		"Below":         reflect.ValueOf(layoutviz.Below),
 		"Chain":         reflect.ValueOf(layoutviz.Chain),
 		"Copy":          reflect.ValueOf(layoutviz.Copy),
 		"CuteAtom":      reflect.ValueOf(layoutviz.CuteAtom),
@@ -36,6 +37,7 @@ func init() {
 		"Over":          reflect.ValueOf(layoutviz.Over),
 		"PNG":           reflect.ValueOf(layoutviz.PNG),
 		"Palettes":      reflect.ValueOf(layoutviz.Palettes),
+		"Program":       reflect.ValueOf(layoutviz.Program),
 		"Reinterpret":   reflect.ValueOf(layoutviz.Reinterpret),
 		"Sectors":       reflect.ValueOf(layoutviz.Sectors),
 		"Swizzle":       reflect.ValueOf(layoutviz.Swizzle),
@@ -48,6 +50,7 @@ func init() {
 		"Transpose":     reflect.ValueOf(layoutviz.Transpose),
 		"UsualView":     reflect.ValueOf(layoutviz.UsualView),
 		"Value":         reflect.ValueOf(layoutviz.Value),
+		"Values":        reflect.ValueOf(layoutviz.Values),
 		"Views":         reflect.ValueOf(layoutviz.Views),
 		"Widths":        reflect.ValueOf(layoutviz.Widths),
 
@@ -57,6 +60,7 @@ func init() {
 		"Format":   reflect.ValueOf((*layoutviz.Format)(nil)),
 		"Fragment": reflect.ValueOf((*layoutviz.Fragment)(nil)),
 		"Grid":     reflect.ValueOf((*layoutviz.Grid)(nil)),
+		"Listing":  reflect.ValueOf((*layoutviz.Listing)(nil)),
 		"Options":  reflect.ValueOf((*layoutviz.Options)(nil)),
 		"Palette":  reflect.ValueOf((*layoutviz.Palette)(nil)),
 		"Picture":  reflect.ValueOf((*layoutviz.Picture)(nil)),

@@ -288,6 +288,11 @@ func Picture(p layoutviz.Picture) Data {
 	return d
 }
 
+// Frame shows a picture as SVG alone: one of many of a display that changes.
+func Frame(p layoutviz.Picture) Data {
+	return MIME(MIMEMap{MIMETypeSVG: string(p.SVG), MIMETypeText: strings.TrimSpace(p.Title + "\n" + p.Desc)}, nil)
+}
+
 // layoutData shows a layout: text, and the tensor view as the picture. Pictures gives the others.
 func layoutData(l layout.Layout) Data {
 	ps := Pictures(l)

@@ -28,6 +28,7 @@ type Interpreter struct {
 	opts []interp.Option
 	step []func(*Step) bool
 	live bool
+	bar  bool
 }
 
 // Interp prepares a run of a program on the interpreter.
@@ -68,6 +69,12 @@ func (i *Interpreter) Live() *Interpreter {
 	return i
 }
 
+// Progress shows a bar of the blocks that have run.
+func (i *Interpreter) Progress() *Interpreter {
+	i.bar = true
+	return i
+}
+
 // Run runs to the end, or to where a step function says. Arguments are as for [Run].
 func (i *Interpreter) Run(args ...any) (*Result, error) {
 	if i.p == nil {
@@ -89,6 +96,9 @@ func (i *Interpreter) Run(args ...any) (*Result, error) {
 			}
 			return true
 		}))
+	}
+	if i.bar {
+		opts = append(opts, interp.AfterStep(progress(i.p)))
 	}
 	var w *watcher
 	if i.live {
@@ -126,6 +136,32 @@ func (i *Interpreter) Run(args ...any) (*Result, error) {
 		r.Names = append(r.Names, i.p.Params[k].Name)
 	}
 	return r, nil
+}
+
+// progress counts the blocks that have run.
+func progress(p *ir.Program) func(*interp.Machine, ir.Stmt) bool {
+	var bar *display.Progress
+	done := 0
+	return func(m *interp.Machine, _ ir.Stmt) bool {
+		grid, at := m.Grid(), m.BlockIndex()
+		whole := grid[0] * grid[1] * grid[2]
+		now := at[0] + grid[0]*(at[1]+grid[1]*at[2])
+		if m.Done() {
+			now = whole
+		}
+		if bar == nil {
+			b, err := display.NewProgress(p.Name, whole)
+			if err != nil {
+				return true // no notebook
+			}
+			bar = b
+		}
+		if now > done {
+			bar.Add(now - done)
+			done = now
+		}
+		return true
+	}
 }
 
 // Step is a moment of a run on the interpreter: a statement has just run.

@@ -72,28 +72,9 @@ func arithmetic(m *Machine, in *ir.Instr) error {
 	}
 	f := elementFuncOf(in)
 	out := &tile{elem: t.Elem, dims: dims, codes: make([]uint64, t.Layout.Size())}
-	var x [3][]uint64 // operands as long as the result
-	for i, o := range in.In {
-		if v := o.Var(); v != nil && v.Type.IsRegister() {
-			operand, err := m.tile(in, i)
-			if err != nil {
-				return err
-			}
-			x[i] = broadcast(operand, dims)
-			continue
-		}
-		of := elem
-		if in.Op.Name == "Where" && i == 0 {
-			of = dtype.Bool
-		}
-		c, err := m.scalarCode(o.Expr, of)
-		if err != nil {
-			return err
-		}
-		x[i] = make([]uint64, len(out.codes))
-		for k := range x[i] {
-			x[i][k] = c
-		}
+	x, _, err := m.elements(in, dims, len(out.codes))
+	if err != nil {
+		return err
 	}
 	if (in.Op.Name == "Div" || in.Op.Name == "Mod") && !elem.IsFloat() {
 		if k := slices.Index(x[1], 0); k >= 0 {

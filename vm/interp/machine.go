@@ -52,6 +52,7 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E26", Text: "Rows of tensors that tensor copies use are multiples of 16 bytes, and tiles begin at multiples of their swizzle's period."},
 	{Code: "Run.E27", Text: "WgmmaDot runs in whole warpgroups: a multiple of 128 threads from a multiple of 128 on."},
 	{Code: "Run.E28", Text: "The blocks of a cluster that an instruction names are there, and have not ended.", Why: "The shared memory of a block that has ended may be another's."},
+	{Code: "Run.E29", Text: "A Go function that stands for element-wise instructions names some that there are, and takes as many operands.", Why: "It would silently not be used."},
 }
 
 // Machine is a launch in progress.
@@ -70,6 +71,9 @@ type Machine struct {
 	sets     []ir.Threads  // that have run, as sets of threads; the block first
 	prints   *ir.PrintPlan // made when the first print comes
 	maxSteps int64
+	swaps    []swap // see Elementwise
+	funcs    map[*ir.Instr]ElementFunc
+	after    []func(*Machine, ir.Stmt) bool
 	ctx      context.Context // of Run, for instructions that take long; nil in a Step
 }
 
@@ -159,6 +163,9 @@ func New(p *ir.Program, args []ir.Arg, opts ...Option) (*Machine, error) {
 	m := &Machine{prog: p, slots: map[*ir.Var]int{}, marks: map[*array.Array]*marks{}, flats: map[*ir.Var][]int32{}, dots: map[*ir.Instr]product{}, moves: map[*ir.Instr][]int32{}, sets: []ir.Threads{{Size: p.Threads()}}}
 	for _, o := range opts {
 		o(m)
+	}
+	if err := m.swapped(); err != nil {
+		return nil, err
 	}
 	if err := m.bind(args); err != nil {
 		return nil, err
@@ -381,6 +388,9 @@ func (m *Machine) BlockIndex() [3]int {
 	return [3]int{m.block % m.grid[0], m.block / m.grid[0] % m.grid[1], m.block / (m.grid[0] * m.grid[1])}
 }
 
+// Program is what runs.
+func (m *Machine) Program() *ir.Program { return m.prog }
+
 // Grid is the number of blocks as [x, y, z].
 func (m *Machine) Grid() [3]int { return m.grid }
 
@@ -411,8 +421,14 @@ func (m *Machine) Run(ctx context.Context) error {
 		if n&15 == 0 && ctx.Err() != nil {
 			return ctx.Err()
 		}
+		s := m.Next()
 		if err := m.Step(); err != nil {
 			return err
+		}
+		for _, f := range m.after {
+			if !f(m, s) {
+				return nil
+			}
 		}
 	}
 	return nil
@@ -505,6 +521,9 @@ func (m *Machine) exec(s ir.Stmt) error {
 		}
 		if err := m.free(s); err != nil {
 			return err
+		}
+		if g := m.funcs[s]; g != nil {
+			f = func(m *Machine, in *ir.Instr) error { return m.apply(in, g) }
 		}
 		if err := f(m, s); err != nil {
 			return err
