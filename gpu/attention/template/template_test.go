@@ -34,6 +34,10 @@ func TestDefaultsAreTheCorpus(t *testing.T) {
 		"flash_attention_causal": func() (*ir.Program, error) {
 			return Flash(FlashOptions{Elem: dtype.BF16, Head: 64, Causal: true, Group: 2})
 		},
+		"flash_hopper": func() (*ir.Program, error) { return FlashHopper(HopperOptions{Keys: 64}) },
+		"flash_hopper_causal": func() (*ir.Program, error) {
+			return FlashHopper(HopperOptions{Elem: dtype.BF16, Head: 64, Consumers: 2, Keys: 64, Causal: true, Group: 2})
+		},
 		"decode_attention": func() (*ir.Program, error) { return Decode(DecodeOptions{}) },
 		"softmax_rows":     func() (*ir.Program, error) { return Softmax(RowOptions{}) },
 		"layer_norm_rows":  func() (*ir.Program, error) { return LayerNorm(RowOptions{Elem: dtype.BF16}) },
