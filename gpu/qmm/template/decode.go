@@ -26,8 +26,9 @@ type Schedule struct {
 	// PDL lets the launch begin before the one in front of it has ended, which must
 	// store neither weights nor scales.
 	PDL bool
-	// AddBias adds a number to each output before it is rounded.
-	AddBias bool
+	// AddBias adds a number to each output before it is rounded, AddResidual one to
+	// each element.
+	AddBias, AddResidual bool
 }
 
 // fill takes defaults for zero fields and checks the others.
@@ -61,9 +62,10 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 // for N rounded up to whole blocks; scales, and zero points, are [Plan.Groups(K),
 // N rounded up], in each group in the order of [Plan.ScaleIndex].
 //
-// Parameters are w, s, z with zero points, x, bias with AddBias, y; with Splits > 1
+// Parameters are w, s, z with zero points, x, bias [N] with AddBias, residual [M, N]
+// with AddResidual, y; with Splits > 1
 // part, f32[Splits, M, N rounded up], and arrived, i32[blocks of one split], which is
-// 0 before the first launch and after each; then M, N and K.
+// 0 before the first launch and after each; then M, N and K, and factor if there is one.
 func Decode(f Form, s Schedule) (*ir.Program, error) {
 	p, err := PlanOf(f)
 	if err != nil {
@@ -101,7 +103,7 @@ func (d *decoder) program() (*ir.Program, error) {
 	b := build.Program(title, build.Grid(grid...), build.Warps(d.Warps))
 	d.b = b
 	w, s := b.Pointer("w", dtype.U8), b.Pointer("s", d.Scale)
-	var z, bias, part, arrived build.Value
+	var z, bias, residual, part, arrived, factor build.Value
 	if d.Zero {
 		z = b.Pointer("z", d.Act)
 	}
@@ -109,11 +111,17 @@ func (d *decoder) program() (*ir.Program, error) {
 	if d.AddBias {
 		bias = b.Pointer("bias", d.Act)
 	}
+	if d.AddResidual {
+		residual = b.Pointer("residual", d.Act)
+	}
 	y := b.Pointer("y", d.Act)
 	if d.Splits > 1 {
 		part, arrived = b.Pointer("part", dtype.F32), b.Pointer("arrived", dtype.I32)
 	}
 	m, n, k := b.Scalar("M", dtype.I32), b.Scalar("N", dtype.I32), b.Scalar("K", dtype.I32)
+	if d.Factor {
+		factor = b.Scalar("factor", dtype.F32)
+	}
 	var bk build.Value
 	if d.Splits > 1 {
 		bk, d.bn, d.bm = b.BlockIndices3("bk", "bn", "bm")
@@ -161,11 +169,19 @@ func (d *decoder) program() (*ir.Program, error) {
 	}
 	acc := build.Expr("acc")
 	store := func(acc build.Value) {
+		if d.Factor {
+			acc = b.Mul("scaled", acc, factor, d.sum)
+		}
 		if d.AddBias {
 			gb := b.ViewGlobal("gb", bias, build.Global(d.Act, n, 1))
 			rows := build.Register(d.Act, d.rows(d.Warps))
 			rb := b.LoadGlobal("rbias", gb, rows, build.Offset(d.bn.Mul(outputs), 0))
 			acc = b.Add("biased", acc, b.Cast("bias32", rb, d.rowF32), d.sum)
+		}
+		if d.AddResidual {
+			gr := b.ViewGlobal("gr", residual, build.Global(d.Act, m, n))
+			more := b.LoadGlobal("more", gr, build.Register(d.Act, d.sums(d.Warps, d.Rows)), build.Offset(d.bm.Mul(d.Rows), d.bn.Mul(outputs)), build.Dims(1, 0))
+			acc = b.Add("added", acc, b.Cast("more32", more, d.sum), d.sum)
 		}
 		out := b.Cast("out", acc, build.Register(d.Act, d.sums(d.Warps, d.Rows)))
 		b.StoreGlobal(gy, out, build.Offset(d.bm.Mul(d.Rows), d.bn.Mul(outputs)), build.Dims(1, 0))

@@ -30,13 +30,17 @@ func weights() []dtype.Type {
 // are small enough for sums of plain numbers that no order rounds in f32.
 type layer struct {
 	form       Form
+	factor     float64
 	q, s, z, x *array.Array // s and z are [groups, N], in plain order
 	m, n, k    int
 }
 
 func randomLayer(f Form, m, n, k int, r *rand.Rand) *layer {
 	p, _ := PlanOf(f)
-	l := &layer{form: f, m: m, n: n, k: k, q: array.New(f.Weight, n, k), x: array.New(f.Act, m, k)}
+	l := &layer{form: f, factor: 1, m: m, n: n, k: k, q: array.New(f.Weight, n, k), x: array.New(f.Act, m, k)}
+	if f.Factor {
+		l.factor = 0.5
+	}
 	groups := p.Groups(k)
 	l.s = array.New(f.Scale, groups, n)
 	if f.Zero {
@@ -77,7 +81,7 @@ func (l *layer) group(k int) int {
 }
 
 // want is the product in float64, rounded once.
-func (l *layer) want(bias *array.Array) *array.Array {
+func (l *layer) want(bias, residual *array.Array) *array.Array {
 	y := array.New(l.form.Act, l.m, l.n)
 	for i := range l.m {
 		for j := range l.n {
@@ -88,6 +92,10 @@ func (l *layer) want(bias *array.Array) *array.Array {
 					v -= l.z.At(l.group(k), j)
 				}
 				sum += l.x.At(i, k) * v * l.s.At(l.group(k), j)
+			}
+			sum *= l.factor
+			if residual != nil {
+				sum += residual.At(i, j)
 			}
 			if bias != nil {
 				sum += bias.At(j)
@@ -125,6 +133,8 @@ func (l *layer) check(t *testing.T, d device.Device, s Schedule) {
 				in[i].Array = a
 			case int:
 				in[i].Int = int64(a)
+			case float64:
+				in[i].Float = a
 			}
 		}
 		res, err := d.Run(context.Background(), p, in)
@@ -165,14 +175,26 @@ func (l *layer) check(t *testing.T, d device.Device, s Schedule) {
 		}
 		args = append(args, bias)
 	}
+	var residual *array.Array
+	if s.AddResidual {
+		residual = array.New(l.form.Act, l.m, l.n)
+		for j := range l.m * l.n {
+			residual.SetCode(j, l.form.Act.Encode(float64(j%7), false))
+		}
+		args = append(args, residual)
+	}
 	at := len(args)
 	args = append(args, array.New(l.form.Act, l.m, l.n))
 	if s.Splits > 1 {
 		args = append(args, array.New(dtype.F32, s.Splits, l.m, blocks*s.Warps*plan.Outputs()), array.New(dtype.I32, blocks*ceil(l.m, s.Rows)))
 	}
 	decode, err := Decode(l.form, s)
-	got := run(decode, err, append(args, l.m, l.n, l.k)...)
-	if r := array.Compare(got[at].Array, l.want(bias)); r.Differ > 0 {
+	args = append(args, l.m, l.n, l.k)
+	if l.form.Factor {
+		args = append(args, l.factor)
+	}
+	got := run(decode, err, args...)
+	if r := array.Compare(got[at].Array, l.want(bias, residual)); r.Differ > 0 {
 		t.Errorf("%s: product: %v", d.Name(), r)
 	}
 	if s.Splits > 1 {
@@ -221,7 +243,7 @@ func formCases(do func(name string, f Form, i int, shape formShape)) {
 	shapes := []formShape{
 		{1, 16, 128, Schedule{}},
 		{3, 40, 200, Schedule{Splits: 2}},
-		{9, 21, 333, Schedule{Rows: 16, AddBias: true}},
+		{9, 21, 333, Schedule{Rows: 16, AddBias: true, AddResidual: true}},
 		{2, 150, 256, Schedule{Warps: 2, Depth: 1}},
 		{17, 5, 7, Schedule{Depth: 3}},
 		{1, 48, 640, Schedule{Splits: 3, PDL: true, Depth: 1}},
@@ -238,6 +260,15 @@ func formCases(do func(name string, f Form, i int, shape formShape)) {
 					do(fmt.Sprintf("%+v_%d_%d_%d_%+v", f, shape.m, shape.n, shape.k, shape.s), f, i*6+k, shape)
 				}
 			}
+		}
+	}
+	for i, shape := range []formShape{{3, 24, 160, Schedule{Splits: 2}}, {9, 21, 333, Schedule{Rows: 16, AddBias: true, AddResidual: true}}} {
+		for _, f := range []Form{
+			{Weight: dtype.F4E2M1, Act: dtype.BF16, Scale: dtype.F8E4M3, Group: 16, Factor: true},
+			{Weight: dtype.U3, Act: dtype.F16, Scale: dtype.F16, Group: 16, Zero: true},
+			{Weight: dtype.F6E3M2, Act: dtype.F16, Scale: dtype.F8E8M0, Group: 32, Factor: true},
+		} {
+			do(fmt.Sprintf("%+v_%d", f, i), f, i, shape)
 		}
 	}
 }

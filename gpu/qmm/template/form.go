@@ -21,9 +21,10 @@ const Turn = 128
 type Form struct {
 	Weight dtype.Type // of q: u1 to u8, i2 to i8, or a float of 3 to 8 bits
 	Act    dtype.Type // of x and y: f16 or bf16
-	Scale  dtype.Type // of s: f16, bf16 or f8e8m0; z has the type of the activations
-	Group  int        // 32, 64 or a multiple of 128; 0 is one scale for each output
+	Scale  dtype.Type // of s: f16, bf16, f8e8m0 or f8e4m3; z has the type of the activations
+	Group  int        // 16, 32, 64 or a multiple of 128; 0 is one scale for each output
 	Zero   bool       // weights have zero points, which only unsigned ones may
+	Factor bool       // all weights have one more factor, an f32
 }
 
 // check finds what no program could do.
@@ -35,10 +36,10 @@ func (f Form) check() error {
 		return fmt.Errorf("template: weights of %s: they are u1 to u8, i2 to i8, or floats of 3 to 8 bits", w)
 	case f.Act != dtype.F16 && f.Act != dtype.BF16:
 		return fmt.Errorf("template: activations of %s: they are f16 or bf16", f.Act)
-	case f.Scale != dtype.F16 && f.Scale != dtype.BF16 && f.Scale != dtype.F8E8M0:
-		return fmt.Errorf("template: scales of %s: they are f16, bf16 or f8e8m0", f.Scale)
-	case f.Group != 0 && f.Group != 32 && f.Group != 64 && (f.Group < Turn || f.Group%Turn != 0):
-		return fmt.Errorf("template: groups of %d: they are of 32, 64, or a multiple of %d, or 0 for one to an output", f.Group, Turn)
+	case f.Scale != dtype.F16 && f.Scale != dtype.BF16 && f.Scale != dtype.F8E8M0 && f.Scale != dtype.F8E4M3:
+		return fmt.Errorf("template: scales of %s: they are f16, bf16, f8e8m0 or f8e4m3", f.Scale)
+	case f.Group != 0 && f.Group != 16 && f.Group != 32 && f.Group != 64 && (f.Group < Turn || f.Group%Turn != 0):
+		return fmt.Errorf("template: groups of %d: they are of 16, 32, 64, or a multiple of %d, or 0 for one to an output", f.Group, Turn)
 	case f.Zero && (!w.IsInt() || w.Signed()):
 		return fmt.Errorf("template: zero points for %s: only unsigned weights have them", w)
 	}
