@@ -62,9 +62,34 @@ func identity(in *hlo.Instruction) (uint64, bool) {
 	return 0, false
 }
 
+// addition are the instructions that add 1, 2 or 4 words of floats in memory.
+func addition(t hlo.Type) map[int]code.Op {
+	switch t {
+	case hlo.F32:
+		return map[int]code.Op{1: code.OpRedGlobalAddF32, 2: code.OpRedGlobalAddF32V2, 4: code.OpRedGlobalAddF32V4}
+	case hlo.F16:
+		return map[int]code.Op{1: code.OpRedGlobalAddF16x2, 2: code.OpRedGlobalAddF16x2V2, 4: code.OpRedGlobalAddF16x2V4}
+	case hlo.BF16:
+		return map[int]code.Op{1: code.OpRedGlobalAddBF16x2, 2: code.OpRedGlobalAddBF16x2V2, 4: code.OpRedGlobalAddBF16x2V4}
+	}
+	return nil
+}
+
 // atomic combines elements with those in memory in one step. What no instruction does goes
 // through compare and swap of the word that holds the element.
 func (e *elemental) atomic(t *Tensor, idx []affine.Expr, w where, v vec, of *hlo.Instruction) error {
+	op, simple := combiner(of.Apply)
+	if sums := addition(t.Shape.Type); v.n > 1 && simple && op == hlo.Add && sums != nil && !w.uses(lane) {
+		if first, size, ok := e.run(t, idx, v.n); ok && size*t.Shape.Type.Bits() >= 32 {
+			p, never := e.holds(w)
+			for k := 0; k < v.n && !never; k += size {
+				words := e.part(v, k, size)
+				at := e.address(e.addr[t], first.AddConst(int64(k)), int64(t.Shape.Type.Bits()/8))
+				e.Guard(p, sums[len(words)], []int64{at.imm}, nil, append([]code.Value{at.base}, words...)...)
+			}
+			return nil
+		}
+	}
 	if v.n > 1 {
 		for k := range v.n {
 			by := affine.Const(int64(k))
@@ -83,7 +108,17 @@ func (e *elemental) atomic(t *Tensor, idx []affine.Expr, w where, v vec, of *hlo
 	if bits > 32 || bits < 8 {
 		return fmt.Errorf("%s: elements of %s cannot be combined atomically", of.Pos, elem)
 	}
-	op, simple := combiner(of.Apply)
+	if sums := addition(elem); bits == 16 && sums != nil && simple && op == hlo.Add {
+		// The other half of the word gets -0, which changes nothing.
+		off := e.integer(e.offset(t, idx))
+		word := e.Op(code.OpMadWideU32, nil, e.DivideU32(off, 2), e.k(4), e.addr[t])
+		low := e.SetpU32(code.EQ, e.RemainderU32(off, 2), e.k(0))
+		x := e.low(v.w[0], 16)
+		lo := e.Op(code.OpOr32, nil, x, e.k(math.MinInt32))
+		hi := e.Op(code.OpOr32, nil, e.Op(code.OpShl32, nil, x, e.k(16)), e.k(0x8000))
+		e.Guard(p, sums[1], []int64{0}, nil, word, e.Op(code.OpSelp32, nil, lo, hi, low))
+		return nil
+	}
 	if native, ok := map[hlo.Type]map[hlo.Op]code.Op{
 		hlo.F32: {hlo.Add: code.OpRedGlobalAddF32},
 		hlo.S32: {hlo.Add: code.OpRedGlobalAdd, hlo.Maximum: code.OpAtomGlobalMaxS32, hlo.Minimum: code.OpAtomGlobalMinS32, hlo.And: code.OpRedGlobalAnd, hlo.Or: code.OpRedGlobalOr},

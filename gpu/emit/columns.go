@@ -31,7 +31,7 @@ func (b *builder) columns() bool {
 	nv := s.c / v
 	tx := min(32, powerOfTwo(nv))
 	// Eight rows for each thread, as far as there are as many.
-	ty := max(1, min(256/tx, powerOfTwo(ceilDiv(s.b, 8))))
+	ty := max(1, min(256/tx, powerOfTwo(ceilDiv(s.b, b.p.tune.Rows))))
 	if tx*ty < 32 {
 		ty = 32 / tx
 	}
@@ -46,7 +46,7 @@ func (b *builder) columns() bool {
 	majors := ceilDiv(s.a, ta)
 	parts := 1
 	if ta == 1 {
-		parts = max(1, min(ceilDiv(4*b.d.SMs, majors*stripes), s.b/(8*ty)))
+		parts = max(1, min(ceilDiv(4*b.d.SMs, majors*stripes), s.b/(b.p.tune.Rows*ty)))
 	}
 	rows := ceilDiv(s.b, parts)
 	parts = ceilDiv(s.b, rows)

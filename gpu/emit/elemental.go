@@ -56,6 +56,7 @@ type elemental struct {
 	scope  *scope
 	fresh  int
 	work   int // instructions visited
+	tune   Tuning
 }
 
 // given is the value of an instruction at the index that belongs to this thread.

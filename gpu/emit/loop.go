@@ -113,7 +113,7 @@ func delinear(offset affine.Expr, s hlo.Shape) []affine.Expr {
 
 // spread sets the grid for a loop over items, and gives the number of this thread's item.
 func (b *builder) spread(items int) (affine.Expr, []affine.Constraint) {
-	b.f.Threads = min(256, (items+31)/32*32)
+	b.f.Threads = min(b.p.tune.Threads, (items+31)/32*32)
 	blocks := ceilDiv(items, b.f.Threads)
 	b.f.Blocks = [3]int{blocks, 1, 1}
 	linear := blockX.MulConst(int64(b.f.Threads)).Add(threadX)
@@ -127,24 +127,34 @@ func (b *builder) spread(items int) (affine.Expr, []affine.Constraint) {
 func (b *builder) loop() {
 	s := b.roots[0].Shape
 	u := b.unroll(s)
-	item, where := b.spread(s.Elements() / u)
-	offset := item.MulConst(int64(u))
-	if u > 1 {
-		offset = offset.Add(affine.Var(lane))
+	turns := b.p.tune.Vectors
+	for turns > 1 && (b.d.Wave()*u*turns > s.Elements() || s.Elements()%(u*turns*b.p.tune.Threads) != 0) {
+		turns /= 2
 	}
-	maps := plan.RootMaps(b.roots)
-	at := delinear(offset, s)
-	for i, r := range b.roots {
-		idx := at
-		if i > 0 {
-			idx = follow(maps[i], at)
+	item, where := b.spread(s.Elements() / u / turns)
+	var writes []*Step
+	for turn := range turns {
+		item := item
+		if turns > 1 {
+			item = blockX.MulConst(int64(turns)).AddConst(int64(turn)).MulConst(int64(b.f.Threads)).Add(threadX)
 		}
-		if i > 0 && slices.Equal(r.Shape.Dims, s.Dims) {
-			idx = at
+		offset := item.MulConst(int64(u))
+		if u > 1 {
+			offset = offset.Add(affine.Var(lane))
 		}
-		v := b.f.value(r.Shape.Type, u)
-		b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: r, Index: idx, Where: where})
-		b.add(&Step{Op: Insert, In: []*Value{v}, On: b.out[i], Index: idx, Where: where})
+		at := delinear(offset, s)
+		for i, r := range b.roots {
+			idx := as(s, r.Shape, at)
+			if slices.Equal(r.Shape.Dims, s.Dims) {
+				idx = at
+			}
+			v := b.f.value(r.Shape.Type, u)
+			b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: r, Index: idx, Where: where})
+			writes = append(writes, &Step{Op: Insert, In: []*Value{v}, On: b.out[i], Index: idx, Where: where})
+		}
+	}
+	for _, s := range writes {
+		b.add(s)
 	}
 }
 
@@ -260,15 +270,16 @@ func (b *builder) scatter(in *hlo.Instruction) {
 	}
 	v := b.f.value(updates.Shape.Type, u)
 	b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: updates, Index: at, Where: where})
-	_, simple := combiner(in.Apply)
-	switch {
-	case in.Unique:
+	if in.Unique {
 		old, sum := b.f.value(v.Type, u), b.f.value(v.Type, u)
-		b.add(&Step{Op: Extract, Out: []*Value{old}, On: b.out[0], Index: place, Where: where})
+		if b.k.begins != nil { // nothing is read
+			b.add(&Step{Op: PureCall, Out: []*Value{old}, Of: b.k.begins, Index: place, Where: where})
+		} else {
+			b.add(&Step{Op: Extract, Out: []*Value{old}, On: b.out[0], Index: place, Where: where})
+		}
 		b.add(&Step{Op: Combine, Out: []*Value{sum}, In: []*Value{old, v}, Of: in})
 		b.add(&Step{Op: Insert, In: []*Value{sum}, On: b.out[0], Index: place, Where: where})
-	default:
-		_ = simple
+	} else {
 		b.add(&Step{Op: AtomicRMW, In: []*Value{v}, On: b.out[0], Index: place, Where: where, Of: in})
 	}
 }

@@ -21,13 +21,13 @@ type lowering struct {
 }
 
 // lowerTensors makes thread code of a kernel.
-func lowerTensors(f *Func, leaves map[*hlo.Instruction]*Tensor, at diag.Pos) (*code.Func, error) {
+func lowerTensors(f *Func, leaves map[*hlo.Instruction]*Tensor, tune Tuning, at diag.Pos) (*code.Func, error) {
 	if at.Line == 0 {
 		at = diag.Pos{File: f.Name, Line: 1, Col: 1}
 	}
 	b := code.NewBuilder(f.Name).At(at)
 	e := newElemental(b)
-	e.leaves = leaves
+	e.leaves, e.tune = leaves, tune
 	l := &lowering{elemental: e, f: f, values: map[*Value]vec{}}
 	for _, t := range f.Args {
 		if n := t.elements(); n > math.MaxInt32 {
@@ -97,12 +97,6 @@ func (l *lowering) where(w []affine.Constraint, n int) where {
 		out = l.need(out, l.simplify(c.Expr), c.Range)
 	}
 	return l.relevant(out, n)
-}
-
-// withLanes makes the lane variable known while a step of n elements is lowered.
-func (l *lowering) withLanes(n int, f func() error) error {
-	l.ranges[lane] = affine.Range{Hi: int64(n) - 1}
-	return f()
 }
 
 func (l *lowering) steps(steps []*Step) error {
@@ -472,7 +466,7 @@ func (e *elemental) access(t *Tensor, at place, bits int, p code.Value) []code.V
 	if !t.Shared {
 		attr := code.Attr(0)
 		if t.Role == Read {
-			attr = code.NC
+			attr = code.NC | e.tune.LoadHint
 		}
 		imm, first = append(imm, int64(attr)), code.OpLdGlobalB8
 	}
@@ -536,7 +530,7 @@ func (e *elemental) write(t *Tensor, at place, words []code.Value, bits int, p c
 	imm := []int64{at.imm}
 	first := code.OpStSharedB8
 	if !t.Shared {
-		imm, first = append(imm, 0), code.OpStGlobalB8
+		imm, first = append(imm, int64(e.tune.StoreHint)), code.OpStGlobalB8
 	}
 	op := first + map[int]code.Op{8: 0, 16: 1, 32: 2, 64: 4, 128: 5}[bits]
 	if bits == 16 {

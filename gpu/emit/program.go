@@ -30,6 +30,8 @@ type Program struct {
 	Kernels []*Kernel // in order
 	Results []int     // buffers
 	Plan    *plan.Plan
+
+	tune Tuning
 }
 
 // Buffer is an array in global memory.
@@ -52,12 +54,42 @@ type Kernel struct {
 	Code        *code.Func
 	Args        []int // buffers
 
-	plain bool // as a loop, whatever the plan says
+	plain  bool             // as a loop, whatever the plan says
+	begins *hlo.Instruction // what a scatter in place finds in its result, where that is computed of nothing
 }
 
 // Options of [Compile].
 type Options struct {
 	Device plan.Device // the zero value stands for an H200
+	Tune   Tuning
+}
+
+// Tuning is what a search may vary: results stay the same. A zero stands for what measured
+// best on an H200.
+type Tuning struct {
+	Threads   int // of a block of a loop
+	Vectors   int // that a thread of a loop handles, a block's width apart
+	RowLoads  int // vectors of a row that a thread has under way
+	Rows      int // of a column, likewise
+	Tile      int // side of a transposed tile
+	Turners   int // threads that turn a tile
+	LoadHint  code.Attr
+	StoreHint code.Attr
+}
+
+func (t Tuning) orBest() Tuning {
+	pick := func(v *int, best int) {
+		if *v == 0 {
+			*v = best
+		}
+	}
+	pick(&t.Threads, 256)
+	pick(&t.Vectors, 1)
+	pick(&t.RowLoads, 4)
+	pick(&t.Rows, 8)
+	pick(&t.Tile, 64)
+	pick(&t.Turners, 256)
+	return t
 }
 
 // Simulate runs the program in gpu/sim. Arguments and results are row-major arrays, as those
@@ -161,7 +193,7 @@ func Compile(m *hlo.Module, o Options) (*Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Program{Module: m, Flat: flat}
+	p := &Program{Module: m, Flat: flat, tune: o.Tune.orBest()}
 	if err := p.build(o.Device); err != nil {
 		return nil, err
 	}

@@ -138,7 +138,7 @@ func (b *builder) rows() bool {
 	}
 	tr := powerOfTwo(nv)
 	if nv > 32 {
-		tr = max(32, powerOfTwo(ceilDiv(nv, 4)))
+		tr = max(32, powerOfTwo(ceilDiv(nv, b.p.tune.RowLoads)))
 	}
 	tr = min(tr, 1024)
 	turns := ceilDiv(nv, tr)

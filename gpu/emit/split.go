@@ -51,11 +51,26 @@ func (p *Program) build(d plan.Device) error {
 			}
 			k.Args = append(k.Args, of[r])
 		}
+		if pk.Emitter == plan.ScatterEmitter {
+			k.begins = p.begins(k.Args[len(k.Args)-1])
+		}
 		if err := p.finish(k, d); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// begins is what a buffer holds, where the only kernel that writes it so far reads nothing.
+func (p *Program) begins(buffer int) (root *hlo.Instruction) {
+	for _, k := range p.Kernels {
+		if slices.Contains(k.Args[len(k.Computation.Params):], buffer) {
+			if root = nil; len(k.Computation.Params) == 0 && len(k.Args) == 1 {
+				root = k.Computation.Root
+			}
+		}
+	}
+	return root
 }
 
 // finish emits a kernel and lowers it.
@@ -76,7 +91,7 @@ func (p *Program) attempt(k *Kernel, d plan.Device) (err error) {
 	buffers, args := len(p.Buffers), len(k.Args)
 	leaves := map[*hlo.Instruction]*Tensor{}
 	k.emit(p, d, leaves)
-	if k.Lowered, err = lowerTensors(k.Tensor, leaves, k.Computation.Roots()[0].Pos); err != nil {
+	if k.Lowered, err = lowerTensors(k.Tensor, leaves, p.tune, k.Computation.Roots()[0].Pos); err != nil {
 		p.Buffers, k.Args = p.Buffers[:buffers], k.Args[:args]
 		return err
 	}

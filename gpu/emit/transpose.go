@@ -96,7 +96,7 @@ func (b *builder) transpose() bool {
 	}
 	vy, vx := width(t.sizes[y]), width(t.sizes[x])
 	zip := max(1, 32/bits)
-	const tx, ty, threads = 64, 64, 256
+	tx, ty, threads := b.p.tune.Tile, b.p.tune.Tile, b.p.tune.Turners
 	b.f.Threads = threads
 	// Blocks that follow each other read rows that follow each other.
 	counts := slices.Clone(t.sizes)
@@ -105,8 +105,8 @@ func (b *builder) transpose() bool {
 	block := index.Delinear(blockX, counts)
 	at := func(inX, inY affine.Expr) []affine.Expr {
 		out := slices.Clone(block)
-		out[x] = block[x].MulConst(tx).Add(inX)
-		out[y] = block[y].MulConst(ty).Add(inY)
+		out[x] = block[x].MulConst(int64(tx)).Add(inX)
+		out[y] = block[y].MulConst(int64(ty)).Add(inY)
 		return out
 	}
 	where := func(g []affine.Expr) []affine.Constraint {
