@@ -2,7 +2,6 @@ package template
 
 import (
 	"fmt"
-	"math"
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/build"
@@ -135,17 +134,7 @@ func (d *decoder) program() (*ir.Program, error) {
 		shape = slices.Insert(shape, 1, any(d.Warps))
 	}
 	d.gw = b.ViewGlobal("gw", w, build.Global(dtype.U8, shape...))
-	groups := any(1)
-	switch {
-	case d.Group >= Turn:
-		groups = ceilText("K", d.Group)
-	case d.Group > 0:
-		groups = turns.Mul(d.scales())
-	}
-	d.gs = b.ViewGlobal("gs", s, build.Global(d.Scale, groups, blocks.Mul(outputs)))
-	if d.Zero {
-		d.gz = b.ViewGlobal("gz", z, build.Global(d.Act, groups, blocks.Mul(outputs)))
-	}
+	d.scaleViews(s, z, blocks, turns)
 	d.gx = b.ViewGlobal("gx", x, build.Global(d.Act, m, k))
 	gy := b.ViewGlobal("gy", y, build.Global(d.Act, m, n))
 	if d.PDL {
@@ -327,16 +316,7 @@ func (d *decoder) turn(g build.Value, next func(j int) build.Value) {
 				tag = name("", j)
 			}
 			rw := b.View("rw"+tag, build.Expr(d.weights(j, sub)), d.codes1)
-			left := build.Register(d.Act, d.left(d.Warps, d.Sub))
-			var finite []build.Attr
-			if d.partial() {
-				finite = append(finite, build.Domain("finite"))
-			}
-			if d.Deferred() {
-				b.CastDeferred("rh"+tag, "back", rw, left, d.rowF32, finite...)
-			} else {
-				b.Cast("rh"+tag, rw, left, finite...)
-			}
+			d.cast(tag, rw)
 			if next != nil {
 				d.loadW(j, sub, next(j))
 			}
@@ -415,30 +395,14 @@ func (d *decoder) product(j, k int, rh, rx build.Value) {
 // zero·sumx)·s·2^Power.
 func (d *decoder) finish(acc, tag string, sum, sumx build.Value, whole bool) {
 	b := d.b
-	rs := b.View("rv"+tag, build.Expr("rs"+tag), d.rowS)
-	scale := b.Cast("scale"+tag, rs, d.rowF32)
-	if d.Power != 0 {
-		scale = b.Mul("scale"+tag, scale, math.Ldexp(1, d.Power), d.rowF32)
-	}
-	var minus build.Value
-	if d.shifted() {
-		minus = b.Mul("minus"+tag, scale, -float64(d.Bias), d.rowF32)
-		if d.Zero {
-			zero := b.Cast("zero"+tag, b.View("rzv"+tag, build.Expr("rz"+tag), d.rowZ), d.rowF32)
-			minus = b.Mul("minus"+tag, scale, zero, d.rowF32)
-			minus = b.Neg("minus"+tag, minus, d.rowF32)
-		}
-	}
-	if d.Deferred() {
-		scale = b.Mul("scale"+tag, scale, build.Expr("back"), d.rowF32)
-	}
+	scale, minus := d.scaleOf(tag)
 	if whole {
 		b.Mul(acc, sum, scale, d.sum)
 	} else {
 		b.Fma(acc, sum, scale, build.Expr(acc), d.sum)
 	}
-	if d.shifted() {
-		b.Fma(acc, sumx, minus, build.Expr(acc), d.sum)
+	if minus != nil {
+		b.Fma(acc, sumx, *minus, build.Expr(acc), d.sum)
 	}
 }
 

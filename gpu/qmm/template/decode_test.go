@@ -80,6 +80,26 @@ func (l *layer) group(k int) int {
 	return k / l.form.Group
 }
 
+// weight is an element of the plain weights.
+func (l *layer) weight(j, k int) float64 {
+	v := l.q.At(j, k)
+	if l.z != nil {
+		v -= l.z.At(l.group(k), j)
+	}
+	return v * l.s.At(l.group(k), j) * l.factor
+}
+
+// plain are the weights, rounded once.
+func (l *layer) plain() *array.Array {
+	w := array.New(l.form.Act, l.n, l.k)
+	for j := range l.n {
+		for k := range l.k {
+			w.Set(l.weight(j, k), j, k)
+		}
+	}
+	return w
+}
+
 // want is the product in float64, rounded once.
 func (l *layer) want(bias, residual *array.Array) *array.Array {
 	y := array.New(l.form.Act, l.m, l.n)
@@ -87,13 +107,8 @@ func (l *layer) want(bias, residual *array.Array) *array.Array {
 		for j := range l.n {
 			sum := 0.0
 			for k := range l.k {
-				v := l.q.At(j, k)
-				if l.z != nil {
-					v -= l.z.At(l.group(k), j)
-				}
-				sum += l.x.At(i, k) * v * l.s.At(l.group(k), j)
+				sum += l.x.At(i, k) * l.weight(j, k)
 			}
-			sum *= l.factor
 			if residual != nil {
 				sum += residual.At(i, j)
 			}
@@ -158,6 +173,19 @@ func (l *layer) check(t *testing.T, d device.Device, s Schedule) {
 	back := run(unpack, err, array.New(l.form.Weight, l.n, l.k), w, l.n, l.k)[0].Array
 	if r := array.Compare(back, l.q); r.Differ > 0 {
 		t.Errorf("%s: unpacked weights: %v", d.Name(), r)
+	}
+	in := []any{w, ordered(plan, l.s, 1)}
+	if l.z != nil {
+		in = append(in, ordered(plan, l.z, 1))
+	}
+	out := len(in)
+	in = append(in, array.New(l.form.Act, l.n, l.k), l.n, l.k)
+	if l.form.Factor {
+		in = append(in, l.factor)
+	}
+	expand, err := Expand(l.form)
+	if r := array.Compare(run(expand, err, in...)[out].Array, l.plain()); r.Differ > 0 {
+		t.Errorf("%s: expanded weights: %v", d.Name(), r)
 	}
 	blocks := ceil(shape[0], s.Warps)
 	padded := array.New(dtype.U8, blocks*s.Warps, shape[1], shape[2])

@@ -120,8 +120,11 @@ func rearranged(f Form, title string, body func(p *Plan, b *build.Builder, gq, g
 
 // natural is the layout of the operand's slots by the outputs and k that they stand
 // for, [outputs, k].
-func (p *Plan) natural() (layout.Layout, error) {
-	sizes := []int{p.Tiles, 2, 8, p.Sub / (4 * p.Run), 4, p.Run / 4, 2, 2}
+func (p *Plan) natural() (layout.Layout, error) { return p.naturalOf(p.Sub) }
+
+// naturalOf is the same for the first of k.
+func (p *Plan) naturalOf(k int) (layout.Layout, error) {
+	sizes := []int{p.Tiles, 2, 8, k / (4 * p.Run), 4, p.Run / 4, 2, 2}
 	index, shape := make([]int, len(sizes)), []int(nil)
 	for i, n := range sizes {
 		index[i] = -1
@@ -136,5 +139,5 @@ func (p *Plan) natural() (layout.Layout, error) {
 			local = append(local, index[i])
 		}
 	}
-	return layout.New([]int{p.Outputs(), p.Sub}, shape, []int{index[2], index[4]}, local)
+	return layout.New([]int{p.Outputs(), k}, shape, []int{index[2], index[4]}, local)
 }

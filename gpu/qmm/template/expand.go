@@ -1,0 +1,128 @@
+package template
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/tilus-lab/tilus-lab/vm/build"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+// Expand makes weights [N, K] of the type of the activations from those that
+// [Decode] takes: (q − z)·s·factor, rounded once. It is what many rows of x are
+// multiplied with by a product of plain numbers.
+//
+// Parameters are w, s, z with zero points, y, N, K, and factor if there is one.
+func Expand(f Form) (*ir.Program, error) {
+	p, err := PlanOf(f)
+	if err != nil {
+		return nil, err
+	}
+	dot := p.dot()
+	plain, err := p.naturalOf(dot)
+	if err != nil {
+		return nil, fmt.Errorf("template: %w", err)
+	}
+	subs, lane, outputs := Turn/p.Sub, p.bytesPerLane(), p.Outputs()
+	b := build.Program(fmt.Sprintf("expand_%s_%s", p.Weight, p.Act), build.Grid(ceilText("N", outputs), ceilText("K", Turn)+fmt.Sprintf("*%d", subs)))
+	d := &decoder{Plan: p, Schedule: Schedule{Warps: 1, Rows: 8}, b: b}
+	d.types()
+	w, s := b.Pointer("w", dtype.U8), b.Pointer("s", p.Scale)
+	var z, factor build.Value
+	if p.Zero {
+		z = b.Pointer("z", p.Act)
+	}
+	y := b.Pointer("y", p.Act)
+	n, k := b.Scalar("N", dtype.I32), b.Scalar("K", dtype.I32)
+	if p.Factor {
+		factor = b.Scalar("factor", dtype.F32)
+	}
+	bn, bk := b.BlockIndices2("bn", "bk")
+	d.bn = bn
+	blocks, turns := build.Expr(ceilText("N", outputs)), build.Expr(ceilText("K", Turn))
+	gw := b.ViewGlobal("gw", w, build.Global(dtype.U8, blocks, turns, p.PackedShape(1, 1)[2]))
+	d.scaleViews(s, z, blocks, turns)
+	gy := b.ViewGlobal("gy", y, build.Global(p.Act, n, k))
+	pieces := layout.Local(lane / 16).Spatial(32).Local(16)
+	rb := b.LoadGlobal("rb", gw, build.Register(dtype.U8, pieces), build.Offset(bn, bk.Div(subs), bk.Mod(subs).Mul(32*lane)), build.Dims(2))
+	d.cast("", b.View("rw", rb, d.codes1))
+	for piece := range p.Sub / dot {
+		tag, at := name("", piece), bk.Mul(p.Sub).Add(piece*dot)
+		rh := build.Expr("rh")
+		if dot < p.Sub {
+			rh = b.SliceRegister("rh"+tag, rh, build.Register(p.Act, p.left(1, dot)), build.Offset(0, piece*dot))
+		}
+		group := build.Expr("0")
+		if p.Group > 0 {
+			group = build.Expr("(" + at.String() + ")").Div(p.Group)
+		}
+		d.loadScale(tag, group)
+		scale, minus := d.scaleOf(tag)
+		f32 := build.Register(dtype.F32, p.left(1, dot))
+		v := b.Cast("v"+tag, rh, f32)
+		if minus != nil {
+			v = b.Fma("v"+tag, v, scale, *minus, f32)
+		} else {
+			v = b.Mul("v"+tag, v, scale, f32)
+		}
+		if p.Factor {
+			v = b.Mul("v"+tag, v, factor, f32)
+		}
+		half := b.Cast("half"+tag, v, build.Register(p.Act, p.left(1, dot)))
+		b.StoreGlobal(gy, b.View("out"+tag, half, build.Register(p.Act, plain)), build.Offset(bn.Mul(outputs), at))
+	}
+	return b.Build()
+}
+
+// scaleViews names the tensors of scales and zero points.
+func (d *decoder) scaleViews(s, z, blocks, turns build.Value) {
+	groups := any(1)
+	switch {
+	case d.Group >= Turn:
+		groups = ceilText("K", d.Group)
+	case d.Group > 0:
+		groups = turns.Mul(d.scales())
+	}
+	d.gs = d.b.ViewGlobal("gs", s, build.Global(d.Scale, groups, blocks.Mul(d.outputs())))
+	if d.Zero {
+		d.gz = d.b.ViewGlobal("gz", z, build.Global(d.Act, groups, blocks.Mul(d.outputs())))
+	}
+}
+
+// cast makes operands rh of codes, and back where powers of two are left over.
+func (d *decoder) cast(tag string, rw build.Value) {
+	left := build.Register(d.Act, d.left(d.Warps, d.Sub))
+	var finite []build.Attr
+	if d.partial() {
+		finite = append(finite, build.Domain("finite"))
+	}
+	if d.Deferred() {
+		d.b.CastDeferred("rh"+tag, "back", rw, left, d.rowF32, finite...)
+	} else {
+		d.b.Cast("rh"+tag, rw, left, finite...)
+	}
+}
+
+// scaleOf is what the operands of a group are multiplied with, and what is added for
+// each of x's numbers, nil if that is nothing.
+func (d *decoder) scaleOf(tag string) (scale build.Value, minus *build.Value) {
+	b := d.b
+	scale = b.Cast("scale"+tag, b.View("rv"+tag, build.Expr("rs"+tag), d.rowS), d.rowF32)
+	if d.Power != 0 {
+		scale = b.Mul("scale"+tag, scale, math.Ldexp(1, d.Power), d.rowF32)
+	}
+	if d.Zero {
+		zero := b.Cast("zero"+tag, b.View("rzv"+tag, build.Expr("rz"+tag), d.rowZ), d.rowF32)
+		m := b.Neg("minus"+tag, b.Mul("minus"+tag, scale, zero, d.rowF32), d.rowF32)
+		minus = &m
+	} else if d.Bias > 0 {
+		m := b.Mul("minus"+tag, scale, -float64(d.Bias), d.rowF32)
+		minus = &m
+	}
+	if d.Deferred() {
+		scale = b.Mul("scale"+tag, scale, build.Expr("back"), d.rowF32)
+	}
+	return scale, minus
+}
