@@ -5,16 +5,21 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
+	"maps"
 	"math"
 	"math/rand/v2"
 	"os"
 	"regexp"
 	"slices"
+	"strings"
 	"testing"
 	"time"
 
+	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/cuda"
 	"github.com/tilus-lab/tilus-lab/gpu/emit"
+	"github.com/tilus-lab/tilus-lab/gpu/tune"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 	"github.com/tilus-lab/tilus-lab/vm/hlo/plan"
@@ -27,6 +32,9 @@ var (
 	only     = flag.String("cases", "", "regular expression that chooses among the cases")
 	graphs   = flag.Int("graphs", 400, "random fusions to compare")
 	mib      = flag.Int("mib", 512, "size of the main array of a case")
+	calls    = flag.Int("calls", 20, "launches in a graph that is timed")
+	repeats  = flag.Int("repeats", 7, "graphs timed, of which the median counts")
+	search   = flag.Bool("search", false, "time other tunings too")
 	arch     = flag.String("arch", "sm_90a", "what the device runs")
 )
 
@@ -49,12 +57,54 @@ func gpu(t *testing.T) *cuda.Context {
 	return c
 }
 
-func compile(text string) (*emit.Program, error) {
+func compile(text string, how emit.Tuning) (*emit.Program, error) {
 	m, err := hlo.Parse("case", text)
 	if err != nil {
 		return nil, err
 	}
-	return emit.Compile(m, emit.Options{})
+	return emit.Compile(m, emit.Options{Tune: how})
+}
+
+// tunings are what a search tries for cases of a group, by name.
+func tunings(c Case) map[string]emit.Tuning {
+	all := map[string]emit.Tuning{"": {}}
+	if !*search {
+		return all
+	}
+	all["no_allocate"] = emit.Tuning{LoadHint: code.NoAllocate}
+	all["load_evict"] = emit.Tuning{LoadHint: code.EvictFirst}
+	all["evict"] = emit.Tuning{LoadHint: code.EvictFirst, StoreHint: code.EvictFirst}
+	switch c.Group {
+	case "transpose":
+		if c.Name == "transpose_102_heads" {
+			break
+		}
+		all["tile32x128"] = emit.Tuning{Tile: 32, Turners: 128}
+		all["tile64x128"] = emit.Tuning{Tile: 64, Turners: 128}
+		all["tile64x512"] = emit.Tuning{Tile: 64, Turners: 512}
+		if c.Type == "bf16" {
+			all["tile128x256"] = emit.Tuning{Tile: 128, Turners: 256}
+			all["tile128x512"] = emit.Tuning{Tile: 128, Turners: 512}
+		}
+		return all
+	case "reduce":
+		if strings.HasPrefix(c.Name, "column") {
+			all["rows4"] = emit.Tuning{Rows: 4}
+			all["rows16"] = emit.Tuning{Rows: 16}
+			all["rows32"] = emit.Tuning{Rows: 32}
+			return all
+		}
+		all["loads2"] = emit.Tuning{RowLoads: 2}
+		all["loads8"] = emit.Tuning{RowLoads: 8}
+		all["loads16"] = emit.Tuning{RowLoads: 16}
+		return all
+	}
+	all["vectors2"] = emit.Tuning{Vectors: 2}
+	all["vectors4"] = emit.Tuning{Vectors: 4}
+	all["threads128"] = emit.Tuning{Threads: 128}
+	all["threads512"] = emit.Tuning{Threads: 512}
+	all["vectors2x512"] = emit.Tuning{Vectors: 2, Threads: 512}
+	return all
 }
 
 // TestGPURandom compares random fusions on the GPU with the simulator, bit for bit.
@@ -137,6 +187,22 @@ func record(t *testing.T, name string, v any) {
 	}
 }
 
+// TestGPURead times the read kernel, which the bars are relative to.
+func TestGPURead(t *testing.T) {
+	gpu(t)
+	g, err := tune.OpenGPU(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	r, err := tune.TimeRead(context.Background(), g, 512<<20, tune.Options{WorkingSet: 512 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("read kernel: %v", r)
+	record(t, "read_gbps", r.GBps)
+}
+
 // row is what xla_peer.py merges.
 type row struct {
 	Framework string      `json:"framework"`
@@ -146,6 +212,7 @@ type row struct {
 	Ideal     int         `json:"ideal_bytes"`
 	US        float64     `json:"us"`
 	GBps      float64     `json:"gbps"`
+	Tuning    string      `json:"tuning,omitempty"`
 	OfCopy    float64     `json:"of_copy,omitempty"`
 	CompileMS float64     `json:"compile_ms"`
 	LoadMS    float64     `json:"load_ms"`
@@ -171,13 +238,16 @@ func TestGPUPeerCases(t *testing.T) {
 			if !choose.MatchString(c.Name + "/" + typ) {
 				continue
 			}
-			r, err := timeCase(ctx, stream, c)
+			all, err := timeCase(ctx, stream, c)
 			if err != nil {
 				t.Errorf("%s %s: %v", c.Name, typ, err)
-				continue
 			}
-			t.Logf("%-26s %-5s %9.1f us %8.1f GB/s  compile %.1f ms load %.1f ms regs %v", c.Name, typ, r.US, r.GBps, r.CompileMS, r.LoadMS, r.Registers)
-			rows = append(rows, r)
+			for _, r := range all {
+				t.Logf("%-26s %-5s %-12s %9.1f us %8.1f GB/s  compile %.1f ms load %.1f ms regs %v", c.Name, typ, r.Tuning, r.US, r.GBps, r.CompileMS, r.LoadMS, r.Registers)
+				if r.Tuning == "" {
+					rows = append(rows, r)
+				}
+			}
 		}
 	}
 	if *rowsTo != "" {
@@ -195,10 +265,49 @@ func TestGPUPeerCases(t *testing.T) {
 	record(t, "rows", rows)
 }
 
-func timeCase(ctx *cuda.Context, stream *cuda.Stream, c Case) (r row, err error) {
+// timeCase times a case with each of its tunings, over the same inputs.
+func timeCase(ctx *cuda.Context, stream *cuda.Stream, c Case) (rows []row, err error) {
+	var memory []cuda.Ptr
+	var inputs []*Loaded
+	defer func() {
+		for _, f := range inputs {
+			f.Close()
+		}
+	}()
+	for _, in := range c.Args {
+		f, err := compile(in.Fill(c.Type), emit.Tuning{})
+		if err != nil {
+			return nil, err
+		}
+		x, err := Load(ctx, f, *arch)
+		if err != nil {
+			return nil, err
+		}
+		inputs = append(inputs, x)
+		if err := errors.Join(x.Alloc(), x.Queue(nil)); err != nil {
+			return nil, err
+		}
+		memory = append(memory, x.Memory[f.Results[0]])
+	}
+	if err := ctx.Synchronize(); err != nil {
+		return nil, err
+	}
+	all := tunings(c)
+	for _, name := range slices.Sorted(maps.Keys(all)) {
+		r, err := timeOne(ctx, stream, c, all[name], memory)
+		if err != nil {
+			return rows, fmt.Errorf("%s: %w", name, err)
+		}
+		r.Tuning = name
+		rows = append(rows, r)
+	}
+	return rows, nil
+}
+
+func timeOne(ctx *cuda.Context, stream *cuda.Stream, c Case, how emit.Tuning, memory []cuda.Ptr) (r row, err error) {
 	r = row{Framework: "tilus", Case: c.Name, Group: c.Group, Dtype: c.Type, Ideal: c.Ideal}
 	start := time.Now()
-	p, err := compile(c.Text)
+	p, err := compile(c.Text, how)
 	if err != nil {
 		return r, err
 	}
@@ -209,44 +318,14 @@ func timeCase(ctx *cuda.Context, stream *cuda.Stream, c Case) (r row, err error)
 	}
 	defer l.Close()
 	r.LoadMS, r.Registers = float64(l.Time.Microseconds())/1e3, l.Registers()
-	var inputs []*Loaded
-	defer func() {
-		for _, f := range inputs {
-			f.Close()
-		}
-	}()
-	for i, in := range c.Args {
-		f, err := compile(in.Fill(c.Type))
-		if err != nil {
-			return r, err
-		}
-		x, err := Load(ctx, f, *arch)
-		if err != nil {
-			return r, err
-		}
-		inputs = append(inputs, x)
-		if err := x.Alloc(); err != nil {
-			return r, err
-		}
-		if err := x.Queue(nil); err != nil {
-			return r, err
-		}
+	for i, m := range memory {
 		for b := range p.Buffers {
 			if p.Buffers[b].Param == i || p.Buffers[b].From == i {
-				l.Memory[b] = x.Memory[f.Results[0]]
+				l.Memory[b] = m
 			}
 		}
 	}
-	if err := l.Alloc(); err != nil {
-		return r, err
-	}
-	if err := ctx.Synchronize(); err != nil {
-		return r, err
-	}
-	if err := l.Queue(nil); err != nil {
-		return r, err
-	}
-	if err := ctx.Synchronize(); err != nil {
+	if err := errors.Join(l.Alloc(), ctx.Synchronize(), l.Queue(nil), ctx.Synchronize()); err != nil {
 		return r, err
 	}
 	for _, b := range p.Results {
@@ -256,9 +335,8 @@ func timeCase(ctx *cuda.Context, stream *cuda.Stream, c Case) (r row, err error)
 		}
 		r.Sample = append(r.Sample, s)
 	}
-	const calls, repeats = 20, 7
 	g, err := stream.Capture(func() error {
-		for range calls {
+		for range *calls {
 			if err := l.Queue(stream); err != nil {
 				return err
 			}
@@ -273,14 +351,14 @@ func timeCase(ctx *cuda.Context, stream *cuda.Stream, c Case) (r row, err error)
 	if err != nil {
 		return r, err
 	}
+	defer a.Close()
 	b, err := ctx.NewEvent()
 	if err != nil {
 		return r, err
 	}
-	defer a.Close()
 	defer b.Close()
 	var times []float64
-	for i := range repeats + 1 {
+	for i := range *repeats + 1 {
 		if err := errors.Join(a.Record(stream), g.Launch(stream), b.Record(stream), b.Synchronize()); err != nil {
 			return r, err
 		}
@@ -293,7 +371,7 @@ func timeCase(ctx *cuda.Context, stream *cuda.Stream, c Case) (r row, err error)
 		}
 	}
 	slices.Sort(times)
-	seconds := times[len(times)/2] / calls * unit
+	seconds := times[len(times)/2] / float64(*calls) * unit
 	r.US = math.Round(seconds*1e8) / 100
 	r.GBps = math.Round(float64(c.Ideal)/seconds/1e8) / 10
 	return r, nil
