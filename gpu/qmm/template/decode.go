@@ -50,20 +50,20 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 			return s, fmt.Errorf("template: %s %d is not from %d to %d", f.name, *f.value, f.lo, f.hi)
 		}
 	}
-	if s.Rows&(s.Rows-1) != 0 {
-		return s, fmt.Errorf("template: %d rows are not 8, 16 or 32", s.Rows)
+	if s.Rows&(s.Rows-1) != 0 || s.Warps&(s.Warps-1) != 0 {
+		return s, fmt.Errorf("template: %d rows and %d warps are not both powers of two", s.Rows, s.Warps)
 	}
 	return s, nil
 }
 
 // Decode multiplies x[M, K] with weights of a form: y[M, N] = x·wᵀ with f32 sums,
 // for any M, N and K. Weights are in the order of [Pack], u8 of [Plan.PackedShape]
-// for N rounded up to whole blocks; scales, and zero points, are [Plan.Groups(K),
-// N rounded up], in each group in the order of [Plan.ScaleIndex].
+// for N; scales, and zero points, are [Plan.Groups(K), Plan.Padded(N)], in each
+// group in the order of [Plan.ScaleIndex].
 //
 // Parameters are w, s, z with zero points, x, bias [N] with AddBias, residual [M, N]
 // with AddResidual, y; with Splits > 1
-// part, f32[Splits, M, N rounded up], and arrived, i32[blocks of one split], which is
+// part, f32[Splits, M, N rounded up to blocks], and arrived, i32[blocks of one split], which is
 // 0 before the first launch and after each; then M, N and K, and factor if there is one.
 func Decode(f Form, s Schedule) (*ir.Program, error) {
 	p, err := PlanOf(f)
@@ -134,7 +134,7 @@ func (d *decoder) program() (*ir.Program, error) {
 		shape = slices.Insert(shape, 1, any(d.Warps))
 	}
 	d.gw = b.ViewGlobal("gw", w, build.Global(dtype.U8, shape...))
-	d.scaleViews(s, z, blocks, turns)
+	d.scaleViews(s, z, turns)
 	d.gx = b.ViewGlobal("gx", x, build.Global(d.Act, m, k))
 	gy := b.ViewGlobal("gy", y, build.Global(d.Act, m, n))
 	if d.PDL {

@@ -122,9 +122,9 @@ func (l *layer) want(bias, residual *array.Array) *array.Array {
 }
 
 // ordered brings scales into the order of the plan, padded.
-func ordered(p *Plan, a *array.Array, warps int) *array.Array {
-	n, outputs := a.Shape[1], p.Outputs()*warps
-	out := array.New(a.Type, a.Shape[0], ceil(n, outputs)*outputs)
+func ordered(p *Plan, a *array.Array) *array.Array {
+	n := a.Shape[1]
+	out := array.New(a.Type, a.Shape[0], p.Padded(n))
 	for g := range a.Shape[0] {
 		for j := range n {
 			out.SetCode(g*out.Shape[1]+p.ScaleIndex(j), a.Code(g*n+j))
@@ -174,9 +174,9 @@ func (l *layer) check(t *testing.T, d device.Device, s Schedule) {
 	if r := array.Compare(back, l.q); r.Differ > 0 {
 		t.Errorf("%s: unpacked weights: %v", d.Name(), r)
 	}
-	in := []any{w, ordered(plan, l.s, 1)}
+	in := []any{w, ordered(plan, l.s)}
 	if l.z != nil {
-		in = append(in, ordered(plan, l.z, 1))
+		in = append(in, ordered(plan, l.z))
 	}
 	out := len(in)
 	in = append(in, array.New(l.form.Act, l.n, l.k), l.n, l.k)
@@ -187,12 +187,10 @@ func (l *layer) check(t *testing.T, d device.Device, s Schedule) {
 	if r := array.Compare(run(expand, err, in...)[out].Array, l.plain()); r.Differ > 0 {
 		t.Errorf("%s: expanded weights: %v", d.Name(), r)
 	}
-	blocks := ceil(shape[0], s.Warps)
-	padded := array.New(dtype.U8, blocks*s.Warps, shape[1], shape[2])
-	copy(padded.Data, w.Data)
-	args := []any{padded, ordered(plan, l.s, s.Warps)}
+	blocks := ceil(l.n, plan.Outputs()*s.Warps)
+	args := []any{w, ordered(plan, l.s)}
 	if l.z != nil {
-		args = append(args, ordered(plan, l.z, s.Warps))
+		args = append(args, ordered(plan, l.z))
 	}
 	args = append(args, l.x)
 	var bias *array.Array

@@ -43,7 +43,7 @@ func Expand(f Form) (*ir.Program, error) {
 	d.bn = bn
 	blocks, turns := build.Expr(ceilText("N", outputs)), build.Expr(ceilText("K", Turn))
 	gw := b.ViewGlobal("gw", w, build.Global(dtype.U8, blocks, turns, p.PackedShape(1, 1)[2]))
-	d.scaleViews(s, z, blocks, turns)
+	d.scaleViews(s, z, turns)
 	gy := b.ViewGlobal("gy", y, build.Global(p.Act, n, k))
 	pieces := layout.Local(lane / 16).Spatial(32).Local(16)
 	rb := b.LoadGlobal("rb", gw, build.Register(dtype.U8, pieces), build.Offset(bn, bk.Div(subs), bk.Mod(subs).Mul(32*lane)), build.Dims(2))
@@ -77,7 +77,8 @@ func Expand(f Form) (*ir.Program, error) {
 }
 
 // scaleViews names the tensors of scales and zero points.
-func (d *decoder) scaleViews(s, z, blocks, turns build.Value) {
+func (d *decoder) scaleViews(s, z, turns build.Value) {
+	padded := build.Expr(ceilText("N", d.Outputs()*MaxWarps)).Mul(d.Outputs() * MaxWarps)
 	groups := any(1)
 	switch {
 	case d.Group >= Turn:
@@ -85,9 +86,9 @@ func (d *decoder) scaleViews(s, z, blocks, turns build.Value) {
 	case d.Group > 0:
 		groups = turns.Mul(d.scales())
 	}
-	d.gs = d.b.ViewGlobal("gs", s, build.Global(d.Scale, groups, blocks.Mul(d.outputs())))
+	d.gs = d.b.ViewGlobal("gs", s, build.Global(d.Scale, groups, padded))
 	if d.Zero {
-		d.gz = d.b.ViewGlobal("gz", z, build.Global(d.Act, groups, blocks.Mul(d.outputs())))
+		d.gz = d.b.ViewGlobal("gz", z, build.Global(d.Act, groups, padded))
 	}
 }
 

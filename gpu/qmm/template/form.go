@@ -147,10 +147,13 @@ func (p *Plan) Groups(k int) int {
 	return ceil(k, p.Group)
 }
 
-// PackedShape is the shape of stored weights, of u8, for n outputs of k inputs and
-// blocks of so many warps.
+// Padded is the number of outputs in the tensors of a layer with n outputs: whole
+// blocks of any schedule.
+func (p *Plan) Padded(n int) int { return ceil(n, p.Outputs()*MaxWarps) * p.Outputs() * MaxWarps }
+
+// PackedShape is the shape of stored weights, of u8, for n outputs of k inputs.
 func (p *Plan) PackedShape(n, k int) []int {
-	return []int{ceil(n, p.Outputs()), ceil(k, Turn), p.Outputs() * Turn * p.Stored.Bits() / 8}
+	return []int{p.Padded(n) / p.Outputs(), ceil(k, Turn), p.Outputs() * Turn * p.Stored.Bits() / 8}
 }
 
 // ScaleIndex is where the scale of an output stands among those of its group: those

@@ -144,16 +144,16 @@ func timeDecode(t *testing.T, d device.Device, g *tune.GPU, origin tune.Row, bit
 			continue
 		}
 		shape := plan.PackedShape(n, k)
-		blocks := ceil(shape[0], s.Warps)
+		blocks := ceil(n, plan.Outputs()*s.Warps)
 		w := array.New(dtype.U8, 0)
-		w.Shape = []int{blocks * s.Warps, shape[1], shape[2]}
-		w.Data = bits[:w.Shape[0]*shape[1]*shape[2]]
+		w.Shape = shape
+		w.Data = bits[:shape[0]*shape[1]*shape[2]]
 		if f.Weight.IsFloat() && f.Weight.Bits() == 8 {
 			for i := range w.Data { // no NaN, no infinity
 				w.Data[i] &= 0xbf
 			}
 		}
-		padded := blocks * s.Warps * plan.Outputs()
+		padded := plan.Padded(n)
 		scales := generate(t, "pow2:f16[%d, %d]:seed=2:lo=-8:hi=-7", plan.Groups(k), padded)
 		args := []ir.Arg{{Array: w}, {Array: scales}, {Array: generate(t, "randint:f16[%d, %d]:seed=3:lo=-2:hi=2", m, k)}, {Array: array.New(f.Act, m, n)}}
 		bytes := int64(len(w.Data)+len(scales.Data)) + int64(2*m*(n+k))
@@ -162,7 +162,7 @@ func timeDecode(t *testing.T, d device.Device, g *tune.GPU, origin tune.Row, bit
 			o.Want, o.Tolerance = []*array.Array{nil, nil, nil, want}, 1e-3
 		}
 		if s.Splits > 1 {
-			args = append(args, ir.Arg{Array: array.New(dtype.F32, s.Splits, m, padded)}, ir.Arg{Array: array.New(dtype.I32, blocks*ceil(m, s.Rows))})
+			args = append(args, ir.Arg{Array: array.New(dtype.F32, s.Splits, m, blocks*s.Warps*plan.Outputs())}, ir.Arg{Array: array.New(dtype.I32, blocks*ceil(m, s.Rows))})
 		}
 		if want == nil {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)
