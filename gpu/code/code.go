@@ -171,6 +171,16 @@ type Instr struct {
 // Row is the instruction's row of the table.
 func (in *Instr) Row() *Row { return in.Op.Row() }
 
+// Attr is the set of hints and promises of the instruction; 0 for rows without.
+func (in *Instr) Attr() Attr {
+	for k, kind := range in.Row().Imm {
+		if kind == ImmAttr {
+			return Attr(in.Imm[k])
+		}
+	}
+	return 0
+}
+
 // Ties says which results and inputs of the instruction are one register.
 func (in *Instr) Ties() []Tie {
 	row := in.Row()

@@ -282,6 +282,8 @@ const (
 	OpCpAsyncB64
 	OpCpAsyncB128
 	OpCpAsyncL2B128
+	OpCpAsyncEvictFirst
+	OpCpAsyncEvictLast
 	OpCpAsyncCommit
 	OpCpAsyncWait
 	OpCpAsyncWaitAll

@@ -95,7 +95,7 @@ const (
 	NoAllocate                     // .L1::no_allocate
 	EvictFirst                     // .L1::evict_first
 	EvictLast                      // .L1::evict_last
-	L2Prefetch64                   // .L2::64B, loads only
+	L2Prefetch64                   // .L2::64B, loads and asynchronous copies only
 	L2Prefetch128                  // .L2::128B, loads only
 	L2Prefetch256                  // .L2::256B, loads only
 )

@@ -4,7 +4,7 @@ import "strings"
 
 // Slot is one placeholder of a PTX or C template, cut into its parts.
 type Slot struct {
-	Kind  string // "o", "a", "i", "cmp", "fcmp", "op", "mem", "attr", "outs"
+	Kind  string // "o", "a", "i", "cmp", "fcmp", "op", "mem", "attr", "outs", "guard" (where a guard stands that is not before all)
 	Index int    // of o, a, i
 	Style string // what follows the index: "#", "#x", "#f", "#d", "x"
 }
@@ -55,7 +55,7 @@ func cut(t string) (text string, s Slot, rest string) {
 		word := t[at+1 : at+end]
 		rest := t[at+end+1:]
 		switch word {
-		case "cmp", "fcmp", "op", "mem", "attr", "outs":
+		case "cmp", "fcmp", "op", "mem", "attr", "outs", "guard":
 			return t[:at], Slot{Kind: word}, rest
 		}
 		if len(word) < 2 || strings.IndexByte("oai", word[0]) < 0 || word[1] < '0' || word[1] > '9' {

@@ -288,6 +288,9 @@ func (v *verifier) attr(in *Instr, a Attr, bad func(code, format string, args ..
 	if !one(NoAllocate|EvictFirst|EvictLast) || !one(L2Prefetch64|L2Prefetch128|L2Prefetch256) {
 		bad("Code.M3", "attributes %s exclude each other", a)
 	}
+	if in.Row().Class == Async && a&^(L2Prefetch64|L2Prefetch128|L2Prefetch256) != 0 {
+		bad("Code.M3", "attributes %s are for loads and stores", a)
+	}
 	if in.Row().Class == Store && a&(NC|L2Prefetch64|L2Prefetch128|L2Prefetch256) != 0 {
 		bad("Code.M3", "attributes %s are for loads", a)
 	}

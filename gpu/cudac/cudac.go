@@ -387,8 +387,10 @@ func (p *printer) assembler(in *code.Instr, row *code.Row) string {
 				return fmt.Sprintf("%#x", uint64(in.Imm[s.Index]))
 			}
 			return fmt.Sprint(in.Imm[s.Index])
+		case "guard": // stands around the statement
+			return ""
 		case "attr":
-			return code.Attr(in.Imm[1]).String()
+			return in.Attr().String()
 		}
 		panic("cudac: template of " + row.Name + " has {" + s.Kind + "}")
 	})

@@ -115,6 +115,10 @@ func every(t *testing.T) *code.Func {
 					n = 64
 				case code.ImmRegisters:
 					n = 40
+				case code.ImmAttr:
+					if row.Class == code.Async {
+						n = int64(code.L2Prefetch128)
+					}
 				}
 				in.Imm = append(in.Imm, n)
 			}

@@ -39,7 +39,10 @@ func copyAsync(l *lowerer, in *ir.Instr) {
 			if from == 0 {
 				from = l.address(a, gr.base)
 			}
-			inside := l.guard(a, r.slots[0])
+			var inside code.Value // everywhere, if the program says so
+			if in.Attr("bounds") == nil {
+				inside = l.guard(a, r.slots[0])
+			}
 			for i := 0; i < len(r.slots); {
 				n := 1 // slots that follow each other in shared memory too
 				for i+n < len(r.slots) && x.Follows(r.slots[i:i+n], r.slots[i+n]) {
@@ -81,10 +84,10 @@ func (l *lowerer) copyRun(in *ir.Instr, a *access, x *shared.Places, p copyPiece
 				size = l.Op(code.OpSelp32, nil, size, l.Const32(0), p.inside)
 			}
 			op := map[int]code.Op{32: code.OpCpAsyncB32, 64: code.OpCpAsyncB64, 128: code.OpCpAsyncL2B128}[w]
-			if w == 128 && in.Attr("keep") != nil {
-				op = code.OpCpAsyncB128
+			if w == 128 {
+				op = copyOp(in)
 			}
-			l.Guard(p.owner, op, []int64{target, source}, nil, to, p.from, size)
+			l.Guard(p.owner, op, []int64{target, source, int64(a.hints & prefetches)}, nil, to, p.from, size)
 		default:
 			zero := l.Const32(0)
 			if w == 16 {
@@ -96,6 +99,21 @@ func (l *lowerer) copyRun(in *ir.Instr, a *access, x *shared.Places, p copyPiece
 		pos += w
 	}
 	return true
+}
+
+// prefetches are the hints that an asynchronous copy has besides its op.
+const prefetches = code.L2Prefetch64 | code.L2Prefetch128 | code.L2Prefetch256
+
+// copyOp is the copy of 16 bytes that goes the way through the caches that a CopyAsync
+// asks for.
+func copyOp(in *ir.Instr) code.Op {
+	if in.Attr("keep") != nil {
+		return code.OpCpAsyncB128
+	}
+	if c := in.Attr("cache"); c != nil {
+		return map[string]code.Op{"evict_first": code.OpCpAsyncEvictFirst, "evict_last": code.OpCpAsyncEvictLast}[c.Word]
+	}
+	return code.OpCpAsyncL2B128
 }
 
 // copyLayout spreads a tile over the threads: pieces that one access can copy, side

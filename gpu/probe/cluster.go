@@ -118,7 +118,7 @@ func handOverCase(op, copies code.Op) Case {
 		at := m.Add32(m.Mul32(i, m.Const32(16*threads)), m.Shl32(tid, m.Const32(4)))
 		source := m.Add64(from, m.Zext32(at))
 		if copies != 0 {
-			m.Emit(code.OpCpAsyncL2B128, []int64{0, 0}, m.Add32(base, at), source, m.Const32(16))
+			m.Emit(code.OpCpAsyncL2B128, []int64{0, 0, 0}, m.Add32(base, at), source, m.Const32(16))
 			m.Emit(copies, bar, base)
 			if copies == code.OpCpAsyncMbarArrive {
 				m.BarSync()

@@ -45,7 +45,8 @@ func copyCase(op code.Op, name string) Case {
 			dst := m.Add32(place, m.Const32(int64(v*region)-o[0]))
 			s := m.Add64(source, m.Const64(int64(v*threads*size)-o[1]))
 			count := m.load(code.B32, m.at(counts, idx, 4), 4*v*threads)
-			m.raw(op, []int64{o[0], o[1]}, 0, dst, s, count)
+			hint := []code.Attr{0, code.L2Prefetch64, code.L2Prefetch128, code.L2Prefetch256}[v%4]
+			m.raw(op, []int64{o[0], o[1], int64(hint)}, 0, dst, s, count)
 			v++
 		}
 		m.Emit(code.OpCpAsyncCommit, nil)

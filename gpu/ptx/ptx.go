@@ -259,10 +259,9 @@ func (p *printer) instr(in *code.Instr) {
 		return
 	}
 	row := in.Row()
-	guard := ""
+	guard := p.guard(in)
 	if in.Guard != 0 {
 		p.copies(in.Out, in.In[len(row.In):])
-		guard = "@" + p.reg(in.Guard) + " "
 	}
 	if row.InPlace {
 		p.copies(in.Out, in.In[len(in.In)-len(in.Out):])
@@ -274,6 +273,9 @@ func (p *printer) instr(in *code.Instr) {
 	if strings.HasPrefix(row.PTX, "{ ") {
 		end = "\n"
 	}
+	if strings.Contains(row.PTX, "{guard}") {
+		guard = ""
+	}
 	p.b.WriteString("\t" + guard + p.text(in) + end)
 }
 
@@ -282,6 +284,14 @@ func firstOf(vals []code.Value) code.Value {
 		return 0
 	}
 	return vals[0]
+}
+
+// guard is what stands before a guarded instruction.
+func (p *printer) guard(in *code.Instr) string {
+	if in.Guard == 0 {
+		return ""
+	}
+	return "@" + p.reg(in.Guard) + " "
 }
 
 // text is the row's template with the operands of one instruction.
@@ -316,8 +326,10 @@ func (p *printer) text(in *code.Instr) string {
 				return "[" + p.reg(in.In[0]) + "]"
 			}
 			return fmt.Sprintf("[%s+%d]", p.reg(in.In[0]), in.Imm[0])
+		case "guard":
+			return p.guard(in)
 		case "attr":
-			return code.Attr(in.Imm[1]).String()
+			return in.Attr().String()
 		}
 		panic("ptx: template of " + row.Name + " has {" + s.Kind + "}")
 	})

@@ -318,7 +318,10 @@ func rowFuncs(op code.Op, name string) []*code.Func {
 			}
 		case code.ImmAttr:
 			attrs := []code.Attr{code.NoAllocate, code.EvictFirst, code.EvictLast}
-			if row.Class == code.Load {
+			switch row.Class {
+			case code.Async:
+				attrs = []code.Attr{code.L2Prefetch64, code.L2Prefetch128, code.L2Prefetch256}
+			case code.Load:
 				attrs = append(attrs, code.NC, code.NC|code.NoAllocate|code.L2Prefetch256, code.NC|code.EvictFirst|code.L2Prefetch128, code.L2Prefetch64)
 			}
 			for _, a := range attrs {
@@ -326,7 +329,7 @@ func rowFuncs(op code.Op, name string) []*code.Func {
 			}
 		}
 	}
-	if row.Memory() && !row.Collective {
+	if row.Memory() && !row.Collective || row.Class == code.Async {
 		make1(-1, 5, true, 0, 0)
 	}
 	return out

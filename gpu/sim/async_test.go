@@ -21,7 +21,7 @@ func TestCopies(t *testing.T) {
 			mine := b.Add32(b.SharedBase(), b.Mul32(tid, b.Const32(4)))
 			theirs := b.Add32(b.SharedBase(), b.Mul32(b.Xor32(tid, b.Const32(33)), b.Const32(4)))
 			for g := range int64(2) {
-				b.At(at(int(2+g))).Emit(code.OpCpAsyncB32, []int64{4 * threads * g, 4*threads*g + skew}, mine, word(b, p[0], tid), b.Const32(size))
+				b.At(at(int(2+g))).Emit(code.OpCpAsyncB32, []int64{4 * threads * g, 4*threads*g + skew, 0}, mine, word(b, p[0], tid), b.Const32(size))
 				b.Emit(code.OpCpAsyncCommit, nil)
 			}
 			v := use(b.At(at(4)), mine, theirs)
@@ -68,7 +68,7 @@ func TestCopies(t *testing.T) {
 			b.Emit(code.OpCpAsyncWaitAll, nil)
 			b.BarSync()
 			v := load(b, theirs, 0)
-			b.Emit(code.OpCpAsyncB32, []int64{0, 0}, mine, b.Zext32(b.Const32(0)), b.Const32(0))
+			b.Emit(code.OpCpAsyncB32, []int64{0, 0, 0}, mine, b.Zext32(b.Const32(0)), b.Const32(0))
 			return v
 		}, errAsync, 4, nil},
 		{"no barrier in a warp", 4, 0, func(b *code.Builder, mine, _ code.Value) code.Value {
@@ -79,7 +79,7 @@ func TestCopies(t *testing.T) {
 			wait(b, 0)
 			b.BarSync()
 			v := load(b, b.Xor32(mine, b.Const32(4)), 0)
-			b.Emit(code.OpCpAsyncB32, []int64{0, 0}, mine, b.Zext32(b.Const32(0)), b.Const32(0))
+			b.Emit(code.OpCpAsyncB32, []int64{0, 0, 0}, mine, b.Zext32(b.Const32(0)), b.Const32(0))
 			return v
 		}, errRace, 4, nil},
 		{"three bytes", 3, 0, func(b *code.Builder, mine, _ code.Value) code.Value { wait(b, 0); return load(b, mine, 0) }, "", 0, func(k int) uint32 { return uint32(0x010101 * k) }},

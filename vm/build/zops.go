@@ -673,6 +673,9 @@ func (prog *Builder) CopyAsync(src Value, dst Value, attrs ...Attr) {
 // Keep is the attribute keep, a word: l1: the bytes keep a place in the L1 cache on their way, for what other blocks or turns read again; a hint that changes no result.
 func Keep(word string) Attr { return Attr("keep=" + word) }
 
+// Bounds is the attribute bounds, a word: inside: the tile lies inside src, which the interpreter checks and lowering relies on.
+func Bounds(word string) Attr { return Attr("bounds=" + word) }
+
 // CopyAsyncCommitGroup adds
 //
 //	CopyAsyncCommitGroup()

@@ -31,6 +31,9 @@ func copyAsync(m *Machine, in *ir.Instr) error {
 		t.pending[at], t.codes[at] = true, 0
 		flat, ok := r.element(index)
 		if !ok {
+			if a := in.Attr("bounds"); a != nil {
+				return problem(a.Pos, "Run.E13", "leave bounds out: what lies outside is 0", "element %v of the tile lies outside %s", index, r.g.name)
+			}
 			return nil
 		}
 		t.codes[at] = r.g.arr.Code(flat)

@@ -36,7 +36,7 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E10", Text: "A tile of a shared tensor lies inside it."},
 	{Code: "Run.E11", Text: "What CopyAsync writes is neither read, nor written, nor given back before a wait for its group.", Why: "The bytes come at any time until then."},
 	{Code: "Run.E12", Text: "A part of a register tensor lies inside it."},
-	{Code: "Run.E13", Text: "What assume promises holds.", Why: "Lowering relies on it."},
+	{Code: "Run.E13", Text: "What assume, and bounds of CopyAsync, promise holds.", Why: "Lowering relies on it."},
 	{Code: "Run.E14", Text: "An index of a scatter or gather lies inside the dimension it is of.", Why: "On a GPU another element, or other memory, would be used."},
 	{Code: "Run.E15", Text: "A semaphore that a block waits for is released by the block itself, or by one that comes before it.", Why: "Blocks start in the order of their numbers; a later one may have to wait for the place that an earlier one keeps."},
 	{Code: "Run.E16", Text: "Integers of tiles are not divided by zero.", Why: "Machines give some number."},
