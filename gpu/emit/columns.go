@@ -132,20 +132,25 @@ func (k *columnKernel) total(r *hlo.Instruction, acc *Value) (*Value, affine.Exp
 		where := []affine.Constraint{{Expr: threadX.Mod(num(32)).FloorDiv(num(k.tx))}}
 		b.add(&Step{Op: Insert, In: []*Value{acc}, On: tile, Index: []affine.Expr{threadX.FloorDiv(num(32)), ix.MulConst(int64(k.v)).Add(affine.Var(lane))}, Where: where})
 		b.add(&Step{Op: Sync})
-		here := []affine.Constraint{in(threadX, width)}
+		n := max(1, width/b.f.Threads) // columns of a thread
+		first := threadX.MulConst(int64(n))
+		here := []affine.Constraint{in(first, width)}
+		if n > 1 {
+			first = first.Add(affine.Var(lane))
+		}
 		var sum *Value
 		for w := range warps {
-			x := b.f.value(acc.Type, 1)
-			b.add(&Step{Op: Extract, Out: []*Value{x}, On: tile, Index: []affine.Expr{num(w), threadX}, Where: here})
+			x := b.f.value(acc.Type, n)
+			b.add(&Step{Op: Extract, Out: []*Value{x}, On: tile, Index: []affine.Expr{num(w), first}, Where: here})
 			if sum == nil {
 				sum = x
 				continue
 			}
-			next := b.f.value(acc.Type, 1)
+			next := b.f.value(acc.Type, n)
 			b.add(&Step{Op: Combine, Out: []*Value{next}, In: []*Value{sum, x}, Of: r})
 			sum = next
 		}
-		at := k.stripe.MulConst(int64(width)).Add(threadX)
+		at := k.stripe.MulConst(int64(width)).Add(first)
 		return sum, at, append(here, in(at, k.s.c))
 	}
 	vec := k.stripe.MulConst(int64(k.tx)).Add(ix)

@@ -15,7 +15,7 @@ import (
 	hlorand "github.com/tilus-lab/tilus-lab/vm/hlo/rand"
 )
 
-var graphs = flag.Int("graphs", 120, "random fusions to compare")
+var graphs = flag.Int("graphs", 300, "random fusions to compare")
 
 // tiny is a device that few elements fill, so that small tensors are unrolled and split too.
 var tiny = plan.Device{Name: "tiny", SMs: 2, ThreadsPerSM: 8, SharedBytes: 48 << 10, Warp: 32}

@@ -66,8 +66,10 @@ func (b *builder) choose() {
 		done = b.updates()
 	case k.Emitter == plan.TransposeEmitter:
 		done = b.transpose()
-	case len(k.Heroes) > 0 && k.Heroes[0].Op == hlo.Reduce:
-		done = b.rows() || b.columns()
+	case k.Emitter == plan.RowEmitter, k.Emitter == plan.MultiRowEmitter, k.Emitter == plan.OnePassEmitter, k.Emitter == plan.RowSplitEmitter:
+		done = b.rows()
+	case k.Emitter == plan.ColumnEmitter, k.Emitter == plan.SmallColumnEmitter, k.Emitter == plan.ColumnSplitEmitter:
+		done = b.columns()
 	}
 	if !done {
 		b.loop()
