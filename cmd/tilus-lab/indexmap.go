@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"io"
-	"os"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -79,17 +78,11 @@ func explainMap(w io.Writer, text string, asJSON bool) error {
 }
 
 func fusionMaps(w io.Writer, name string, asJSON bool) error {
-	var raw []byte
-	var err error
-	if name == "-" {
-		raw, err = io.ReadAll(io.LimitReader(os.Stdin, hlo.MaxText+1))
-	} else {
-		raw, err = os.ReadFile(name)
-	}
+	text, err := readText(name)
 	if err != nil {
 		return err
 	}
-	m, err := hlo.Parse(name, string(raw))
+	m, err := hlo.Parse(name, text)
 	if err != nil {
 		return err
 	}

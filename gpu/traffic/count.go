@@ -38,7 +38,7 @@ func (w *walker) add(kind Kind, t *emit.Tensor, at index.Indexing, p place) {
 	} else {
 		w.seen[key] = true
 	}
-	a := Access{Kind: kind, Tensor: t.Name, Shape: t.Shape, Map: at.Map, Bits: max(8, t.Shape.Type.Bits())}
+	a := Access{Kind: kind, Tensor: t.Name, Shape: t.Shape, Map: named(at.Map), Bits: max(8, t.Shape.Type.Bits())}
 	l := w.lay(&a, at, offset, p)
 	if l == nil {
 		return
@@ -84,7 +84,7 @@ func (w *walker) add(kind Kind, t *emit.Tensor, at index.Indexing, p place) {
 	if n == 0 {
 		return
 	}
-	a.Requests = max(1, int64(float64(l.total)*n/(n+idle)+0.5)/int64(p.share))
+	a.Requests = int64(float64(l.total)*n/(n+idle) + 0.5)
 	a.Lanes, a.Units, a.Ideal = float64(lanes)/n, float64(units)/n, float64(ideal)/n
 	a.Asked = int64(a.Lanes*float64(a.Requests)*float64(width) + 0.5)
 	if !shared {
@@ -97,6 +97,46 @@ func (w *walker) add(kind Kind, t *emit.Tensor, at index.Indexing, p place) {
 		}
 	}
 	w.out = append(w.out, a)
+}
+
+// named is a map with the names of grid, without those that are always 0, the loops as range variables s0, s1, … and the
+// number within a vector as v.
+func named(m affine.Map) affine.Map {
+	if len(m.Dims) <= len(grid) {
+		return m
+	}
+	values := map[string]affine.Expr{}
+	var dims, ranges []affine.Variable
+	name := func(list *[]affine.Variable, v affine.Variable, to string) {
+		values[v.Name] = affine.Var(to)
+		*list = append(*list, affine.Variable{Name: to, Range: v.Range})
+	}
+	for i, v := range m.Dims[:len(grid)] {
+		if v.Range.Lo == 0 && v.Range.Hi == 0 {
+			values[v.Name] = affine.Const(0)
+			continue
+		}
+		name(&dims, v, grid[i])
+	}
+	last := len(m.Dims) - 1
+	for i, v := range append(slices.Clone(m.Dims[len(grid):last]), m.Ranges...) {
+		name(&ranges, v, fmt.Sprintf("s%d", i))
+	}
+	name(&ranges, m.Dims[last], lane)
+	results := make([]affine.Expr, len(m.Results))
+	for i, e := range m.Results {
+		results[i] = e.Subst(values)
+	}
+	var constraints []affine.Constraint
+	for _, c := range m.Constraints {
+		constraints = append(constraints, affine.Constraint{Expr: c.Expr.Subst(values), Range: c.Range})
+	}
+	out, err := affine.NewMap(dims, ranges, m.Runtime, results, constraints)
+	if err != nil {
+		return m
+	}
+	out, _ = out.Simplify(false)
+	return out.RemoveUnusedSymbols()
 }
 
 // layout says how the requests of an access lie.

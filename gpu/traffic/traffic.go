@@ -182,9 +182,13 @@ func (r Report) String() string {
 	for _, k := range r.Kernels {
 		fmt.Fprintf(&b, "%s reads %s, writes %s\n", k.Name, Bytes(k.Read), Bytes(k.Written))
 		fmt.Fprintf(&b, "  %-12s %-14s %6s %12s %6s %22s %5s %10s %6s\n", "access", "tensor", "vector", "requests", "lanes", "sectors|wavefronts", "of it", "bytes", "reuse")
-		for _, a := range k.Accesses {
+		for _, a := range k.alike() {
 			bytes, reuse := "", ""
-			if !a.Shared() {
+			switch {
+			case a.Shared():
+			case a.Bytes == 0:
+				bytes = "again"
+			default:
 				bytes, reuse = Bytes(a.Bytes), fmt.Sprintf("%.1f", a.Reuse())
 			}
 			fmt.Fprintf(&b, "  %-12s %-14s %6d %12d %6.1f %22s %4.0f%% %10s %6s\n", a.Kind, a.Tensor, a.Vector, a.Requests, a.Lanes,
@@ -193,6 +197,28 @@ func (r Report) String() string {
 	}
 	fmt.Fprintf(&b, "in all %s, ideal %s (%.0f%%); at %.1f TB/s at least %s\n", Bytes(r.Bytes), Bytes(r.Ideal), 100*float64(r.Ideal)/float64(max(r.Bytes, 1)), HBM/1e12, r.AtLeast(HBM).Round(10*time.Nanosecond))
 	return b.String()
+}
+
+// alike puts accesses together that differ in nothing but the place, such as those of an
+// unrolled loop.
+func (k Kernel) alike() []Access {
+	var out []Access
+next:
+	for _, a := range k.Accesses {
+		for i := range out {
+			b := &out[i]
+			if a.Kind != b.Kind || a.Tensor != b.Tensor || a.Vector != b.Vector || (a.Bytes == 0) != (b.Bytes == 0) || math.Abs(a.Efficiency()-b.Efficiency()) > 0.1 {
+				continue
+			}
+			n := a.Requests + b.Requests
+			mean := func(x, y float64) float64 { return (x*float64(a.Requests) + y*float64(b.Requests)) / float64(n) }
+			b.Lanes, b.Units, b.Ideal = mean(a.Lanes, b.Lanes), mean(a.Units, b.Units), mean(a.Ideal, b.Ideal)
+			b.Requests, b.Asked, b.Bytes = n, a.Asked+b.Asked, a.Bytes+b.Bytes
+			continue next
+		}
+		out = append(out, a)
+	}
+	return out
 }
 
 // Bytes is a number of bytes for reading.

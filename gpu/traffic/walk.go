@@ -35,7 +35,6 @@ type place struct {
 	starts map[string]index.Runtime // variables that the running program knows
 	ranges map[string]affine.Range  // of those
 	scope  string                   // what is read again in one scope is read once
-	share  int                      // only one of so many blocks comes here
 }
 
 func (w *walker) kernel() error {
@@ -44,7 +43,7 @@ func (w *walker) kernel() error {
 	for i, p := range w.k.Computation.Params {
 		w.params[p] = f.Args[i]
 	}
-	return w.steps(f.Body, place{starts: map[string]index.Runtime{}, ranges: map[string]affine.Range{}, share: 1})
+	return w.steps(f.Body, place{starts: map[string]index.Runtime{}, ranges: map[string]affine.Range{}})
 }
 
 func (w *walker) steps(steps []*emit.Step, at place) error {
@@ -112,9 +111,23 @@ func (w *walker) steps(steps []*emit.Step, at place) error {
 				}
 				w.add(c.kind, flag, x, at)
 			}
+			// Whichever block of a ticket comes last, the first stands for it.
 			inner := at
-			inner.share *= s.Trips
 			inner.scope += "/last"
+			ticket := affine.Const(0)
+			for i, e := range s.Index {
+				ticket = ticket.Add(e.MulConst(int64(i + 1)))
+			}
+			sharing := 1
+			for i, name := range grid[3:] {
+				if n := w.k.Tensor.Blocks[i]; n > 1 && !slices.Contains(ticket.Vars(), name) {
+					inner.where = append(slices.Clone(inner.where), affine.Constraint{Expr: affine.Var(name)})
+					sharing *= n
+				}
+			}
+			if sharing != s.Trips {
+				inner.where = append(slices.Clone(inner.where), affine.Constraint{Expr: affine.Var(grid[3]).Mod(affine.Const(int64(s.Trips)))})
+			}
 			if err := w.steps(s.Body, inner); err != nil {
 				return err
 			}

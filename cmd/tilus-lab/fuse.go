@@ -1,0 +1,138 @@
+package main
+
+import (
+	"fmt"
+	"io"
+	"os"
+	"strings"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tilus-lab/tilus-lab/gpu/fuse"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
+)
+
+func newFuse() *cobra.Command {
+	show := map[string]*bool{}
+	var run, asJSON bool
+	var device string
+	var seed int
+	var argv []string
+	cmd := &cobra.Command{
+		Use:   "fuse FILE",
+		Short: "Make kernels of a fusion: maps, functions, plan, traffic, code, results",
+		Long: `Read a fusion as HLO text ("-" for standard input), make kernels of it, and tell how:
+which elements are read for which (--maps), which functions its instructions are put into
+(--partition), which kernels there are and why (--plan, which is also what is shown without
+flags), what memory is asked for, predicted from the maps (--cost), and the code as steps on
+tensors (--tensor), as thread code (--code) and as PTX (--ptx). --run computes the results
+by the definition and by the simulator, and compares them.`,
+		Example: `  tilus-lab fuse softmax.hlo --plan --cost
+  tilus-lab fuse softmax.hlo --maps
+  tilus-lab fuse softmax.hlo --run --arg x=randn:f32[32,1024]`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			text, err := readText(args[0])
+			if err != nil {
+				return err
+			}
+			f, err := fuse.Read(args[0], text, device)
+			if err != nil {
+				return err
+			}
+			w := cmd.OutOrStdout()
+			if asJSON {
+				return indented(w, f.Traffic)
+			}
+			var views []string
+			for _, v := range fuse.Views() {
+				if *show[v.Name] {
+					views = append(views, v.Name)
+				}
+			}
+			if len(views) == 0 && !run {
+				views = []string{"plan"}
+			}
+			for i, v := range views {
+				out, err := f.View(v)
+				if err != nil {
+					return err
+				}
+				if i > 0 {
+					fmt.Fprintln(w)
+				}
+				fmt.Fprint(w, out)
+			}
+			if !run {
+				return nil
+			}
+			values, err := fusionArgs(f, argv, seed)
+			if err != nil {
+				return err
+			}
+			c, err := f.Run(cmd.Context(), values)
+			if err != nil {
+				return err
+			}
+			fmt.Fprint(w, c)
+			if worst := c.Worst(); worst > 1e-2 {
+				return fmt.Errorf("the simulator differs from the definition by %.2g of the norm", worst)
+			}
+			return nil
+		},
+	}
+	fl := cmd.Flags()
+	fl.StringVar(&device, "device", fuse.DefaultDevice, "`GPU` to plan for")
+	for _, v := range fuse.Views() {
+		show[v.Name] = fl.Bool(v.Name, false, "show "+v.Doc)
+	}
+	fl.BoolVar(&run, "run", false, "compute the results and compare")
+	fl.IntVar(&seed, "seed", 1, "`NUMBER` that arguments are drawn from")
+	fl.StringArrayVar(&argv, "arg", nil, "argument `NAME=VALUE` of a parameter, as for run")
+	fl.BoolVar(&asJSON, "json", false, "print what memory is asked for as JSON")
+	return cmd
+}
+
+// readText reads a file of HLO, "-" for standard input.
+func readText(name string) (string, error) {
+	var raw []byte
+	var err error
+	if name == "-" {
+		raw, err = io.ReadAll(io.LimitReader(os.Stdin, hlo.MaxText+1))
+	} else {
+		raw, err = os.ReadFile(name)
+	}
+	return string(raw), err
+}
+
+// fusionArgs makes the arguments that are named from their texts, and draws the others.
+func fusionArgs(f *fuse.Fusion, argv []string, seed int) ([]*array.Array, error) {
+	out := f.Arguments(seed)
+next:
+	for _, a := range argv {
+		name, spec, ok := strings.Cut(a, "=")
+		if !ok {
+			return nil, usageError{fmt.Errorf("--arg %q is not NAME=VALUE", a)}
+		}
+		for i, p := range f.Program.Flat.Params {
+			if p.Name != name {
+				continue
+			}
+			v, err := array.Generate(spec)
+			if strings.HasSuffix(spec, ".npy") {
+				v, err = array.Load(spec)
+			}
+			if err != nil {
+				return nil, err
+			}
+			if v.Len() != out[i].Len() || v.Type != out[i].Type {
+				return nil, usageError{fmt.Errorf("--arg %s is %s%v; the fusion takes %s", name, v.Type, v.Shape, p.Shape)}
+			}
+			out[i] = v
+			continue next
+		}
+		return nil, usageError{fmt.Errorf("--arg %s: the fusion has no parameter of that name", name)}
+	}
+	return out, nil
+}

@@ -1,0 +1,404 @@
+// Package fuse takes a fusion from its text to kernels and tells everything about it on the
+// way: how its elements are indexed, which functions its instructions stand in, which
+// kernels it becomes and why, what each thread handles, what memory is asked for, and the
+// code at every level. Command line, cells and explorer show what it says.
+package fuse
+
+import (
+	"context"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/emit"
+	"github.com/tilus-lab/tilus-lab/gpu/ptx"
+	"github.com/tilus-lab/tilus-lab/gpu/traffic"
+	"github.com/tilus-lab/tilus-lab/vm/affine"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/eval"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/part"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/plan"
+)
+
+// Fusion is a module as kernels of a device.
+type Fusion struct {
+	Module  *hlo.Module
+	Device  plan.Device
+	Program *emit.Program
+	Traffic traffic.Report
+}
+
+// DefaultDevice is the GPU that is planned for where none is named.
+const DefaultDevice = "h200_sxm"
+
+// Read reads HLO text and compiles its entry for a device, "" for [DefaultDevice]. What is
+// wrong with the text is a diag.List with positions in file.
+func Read(file, text, device string) (*Fusion, error) {
+	m, err := hlo.Parse(file, text)
+	if err != nil {
+		return nil, err
+	}
+	return Compile(m, device)
+}
+
+// Compile is [Read] of a module.
+func Compile(m *hlo.Module, device string) (*Fusion, error) {
+	if device == "" {
+		device = DefaultDevice
+	}
+	d, err := plan.FindDevice(device)
+	if err != nil {
+		return nil, err
+	}
+	p, err := emit.Compile(m, emit.Options{Device: d})
+	if err != nil {
+		return nil, err
+	}
+	f := &Fusion{Module: m, Device: d, Program: p}
+	if f.Traffic, err = traffic.Of(p); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Views are the names that [Fusion.View] takes, with what each tells.
+func Views() []struct{ Name, Doc string } {
+	return []struct{ Name, Doc string }{
+		{"plan", "kernels, buffers, and why"},
+		{"maps", "which elements results are made of, and which each thread handles"},
+		{"partition", "the functions of each kernel"},
+		{"cost", "what memory is asked for, predicted from the maps"},
+		{"tensor", "kernels as steps on tensors"},
+		{"code", "thread code"},
+		{"ptx", "PTX"},
+	}
+}
+
+// View is the text of one of [Views].
+func (f *Fusion) View(name string) (string, error) {
+	switch name {
+	case "plan":
+		return f.Plan(), nil
+	case "maps":
+		return f.Maps(), nil
+	case "partition":
+		return f.Partition(), nil
+	case "cost":
+		return f.Cost(), nil
+	case "tensor":
+		return f.Tensor(), nil
+	case "code":
+		return f.Code(), nil
+	case "ptx":
+		return f.PTX()
+	}
+	return "", fmt.Errorf("fuse: there is no view %q", name)
+}
+
+// Plan tells the kernels with their buffers, why they are as they are, and the launches that
+// they become.
+func (f *Fusion) Plan() string {
+	var b strings.Builder
+	for i, text := range strings.Split(f.Program.Plan.String(), "\nkernel ") {
+		if i > 0 {
+			b.WriteString("kernel ")
+		}
+		b.WriteString(strings.Replace(strings.TrimSuffix(text, "\n"), "\n  launch   ", "\n  planned  ", 1))
+		b.WriteByte('\n')
+		if i < len(f.Program.Kernels) {
+			k := f.Program.Kernels[i].Tensor
+			tiles := ""
+			if n := f.Program.Kernels[i].Code.Launch.SharedBytes; n > 0 {
+				tiles = fmt.Sprintf(", %d bytes of shared memory", n)
+			}
+			fmt.Fprintf(&b, "  emitted  %d × %d × %d blocks of %d threads%s\n", max(1, k.Blocks[0]), max(1, k.Blocks[1]), max(1, k.Blocks[2]), k.Threads, tiles)
+		}
+	}
+	return b.String()
+}
+
+// Cost tells what the kernels ask of memory.
+func (f *Fusion) Cost() string { return f.Traffic.String() }
+
+// Tensor is the kernels as steps on tensors, which are values there.
+func (f *Fusion) Tensor() string {
+	var b strings.Builder
+	for _, k := range f.Program.Kernels {
+		b.WriteString(k.Tensor.String())
+	}
+	return b.String()
+}
+
+// Code is the thread code of the kernels.
+func (f *Fusion) Code() string {
+	var b strings.Builder
+	for _, k := range f.Program.Kernels {
+		b.WriteString(code.Format(k.Code))
+	}
+	return b.String()
+}
+
+// PTX is what the driver takes, a module for each kernel.
+func (f *Fusion) PTX() (string, error) {
+	var b strings.Builder
+	for _, k := range f.Program.Kernels {
+		text, err := ptx.Print(k.Code, ptx.Options{Arch: "sm_90a"})
+		if err != nil {
+			return "", fmt.Errorf("fuse: kernel %s: %w", k.Name, err)
+		}
+		b.WriteString(text)
+	}
+	return b.String(), nil
+}
+
+// maxProved bounds the points that are looked at to prove that every element is written.
+const maxProved = 1 << 20
+
+// Maps tells which elements of the parameters each element of a result is made of, and
+// which elements each thread reads and writes.
+func (f *Fusion) Maps() string {
+	var b strings.Builder
+	c := f.Program.Flat
+	for _, r := range c.Roots() {
+		sets := index.Group(c, r)
+		for _, p := range c.Params {
+			if len(sets[p]) == 0 {
+				continue
+			}
+			fmt.Fprintf(&b, "%s reads %s\n", r.Name, p.Name)
+			for _, x := range sets[p] {
+				fmt.Fprintf(&b, "  %s\n", x)
+			}
+		}
+	}
+	for i, k := range f.Traffic.Kernels {
+		fmt.Fprintf(&b, "%s, %d threads in a block\n", k.Name, f.Program.Kernels[i].Tensor.Threads)
+		shifts := map[string][]string{}
+		for _, a := range k.Accesses {
+			shifts[form(a)] = append(shifts[form(a)], shift(a))
+		}
+		for _, a := range k.Accesses {
+			list := shifts[form(a)]
+			if list == nil {
+				continue
+			}
+			delete(shifts, form(a))
+			fmt.Fprintf(&b, "  %s %s%s\n    %s\n", a.Kind, a.Tensor, dims(a.Shape), a.Map)
+			if len(list) > 1 {
+				more := "other constants"
+				if len(list) <= 9 {
+					more = strings.Join(list[1:], ", ")
+				}
+				fmt.Fprintf(&b, "    and %d more, with %s for %s\n", len(list)-1, more, list[0])
+			}
+		}
+		for _, t := range f.Program.Kernels[i].Tensor.Args {
+			if t.Role != emit.Write || t.Shape.Elements() > maxProved {
+				continue
+			}
+			if n, err := Once(k, t); err != nil {
+				fmt.Fprintf(&b, "  %s: %s\n", t.Name, strings.TrimPrefix(err.Error(), "fuse: "))
+			} else {
+				fmt.Fprintf(&b, "  every element of %s is written once: proved at %d points\n", t.Name, n)
+			}
+		}
+	}
+	return b.String()
+}
+
+// form is what accesses of an unrolled loop share: all but the constants of their places.
+func form(a traffic.Access) string {
+	text := fmt.Sprint(a.Kind, a.Tensor, a.Vector)
+	for _, e := range a.Map.Results {
+		c, _ := e.Terms()
+		text += " " + e.AddConst(-c).String()
+	}
+	return text
+}
+
+// shift is the constants of the place of an access.
+func shift(a traffic.Access) string {
+	var out []string
+	for _, e := range a.Map.Results {
+		c, _ := e.Terms()
+		out = append(out, fmt.Sprint(c))
+	}
+	return "(" + strings.Join(out, ", ") + ")"
+}
+
+func dims(s hlo.Shape) string { return strings.ReplaceAll(fmt.Sprint(s.Dims), " ", ",") }
+
+// Once proves by enumeration that the threads of a kernel write every element of a tensor
+// exactly once, and says at how many points.
+func Once(k traffic.Kernel, t *emit.Tensor) (int, error) {
+	seen := make([]bool, t.Shape.Elements())
+	n := 0
+	for _, a := range k.Accesses {
+		if a.Kind != traffic.Write || a.Tensor != t.Name {
+			continue
+		}
+		if len(a.Map.Runtime) > 0 {
+			return 0, fmt.Errorf("fuse: where %s is written, only the running program knows", t.Name)
+		}
+		err := a.Map.Points(affine.MaxProof, func(_, _, at []int64) error {
+			place := 0
+			for i, x := range at {
+				if x < 0 || int(x) >= t.Shape.Dims[i] {
+					return fmt.Errorf("fuse: %v lies outside %s", at, t.Name)
+				}
+				place = place*t.Shape.Dims[i] + int(x)
+			}
+			if seen[place] {
+				return fmt.Errorf("fuse: %v of %s is written twice", at, t.Name)
+			}
+			seen[place] = true
+			n++
+			return nil
+		})
+		if err != nil {
+			return n, err
+		}
+	}
+	if i := slices.Index(seen, false); i >= 0 {
+		return n, fmt.Errorf("fuse: element %d of %s is not written", i, t.Name)
+	}
+	return n, nil
+}
+
+// Partition tells the functions that the instructions of each kernel stand in: what is
+// read at one place belongs together, and nothing is computed twice for one index.
+func (f *Fusion) Partition() string {
+	var b strings.Builder
+	for _, k := range f.Program.Plan.Kernels {
+		c := k.Computation
+		p := Parts(k)
+		inline, why := p.Inlined()
+		if slices.ContainsFunc(k.Heroes, func(h *hlo.Instruction) bool { return !slices.Contains(k.Roots, h) }) {
+			p.Parts = append(p.Parts, part.Epilogue(c, k.Heroes, k.Roots, nil, nil))
+			inline, why = append(inline, false), append(why, "by the kernel, with the values of its heroes")
+		}
+		fmt.Fprintf(&b, "%s\n", c.Name)
+		for i, q := range p.Parts {
+			note := "called: " + why[i]
+			if inline[i] {
+				note = "inlined: " + why[i]
+			}
+			if i == 0 {
+				note = "called by the kernel"
+			}
+			s := part.SignatureOf(f.Module, c, q)
+			fmt.Fprintf(&b, "  %s\n    %s\n", s, note)
+			for _, in := range q.Instructions {
+				at := ""
+				if x, ok := q.Index[in]; ok {
+					at = "    at " + x.String()
+				}
+				fmt.Fprintf(&b, "    %s%s\n", in, at)
+			}
+			for _, other := range p.Parts {
+				if n := q.Calls[other]; n > 0 {
+					fmt.Fprintf(&b, "    calls %s × %d\n", other.Name, n)
+				}
+			}
+		}
+	}
+	return b.String()
+}
+
+// Parts is the partition of the computation of a kernel.
+func Parts(k *plan.Kernel) *part.Partition {
+	if k.Emitter == plan.LoopEmitter {
+		return part.Split(k.Computation)
+	}
+	return part.WithHeroes(k.Computation, k.Heroes...)
+}
+
+// Comparison is a fusion run by its definition and by the simulator.
+type Comparison struct {
+	Results []Compared
+}
+
+// Compared is one result.
+type Compared struct {
+	Name      string
+	Want, Got *array.Array
+	Report    array.Report
+}
+
+// Arguments makes an argument for each parameter: numbers that add up exactly, drawn from
+// a seed.
+func (f *Fusion) Arguments(seed int) []*array.Array {
+	var out []*array.Array
+	for i, p := range f.Program.Flat.Params {
+		out = append(out, argument(p.Shape, uint64(seed)*1000003+uint64(i)))
+	}
+	return out
+}
+
+func argument(s hlo.Shape, seed uint64) *array.Array {
+	t := s.Type.Elem()
+	a := array.New(t, s.Dims...)
+	state := seed
+	for k := range a.Len() {
+		// SplitMix64.
+		state += 0x9e3779b97f4a7c15
+		z := state
+		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
+		z = (z ^ z>>27) * 0x94d049bb133111eb
+		z ^= z >> 31
+		switch {
+		case s.Type == hlo.Pred:
+			a.SetCode(k, z&1)
+		case s.Type.IsFloat():
+			a.SetCode(k, t.Encode(float64(int64(z%65)-32)/16, false))
+		default:
+			a.SetCode(k, t.EncodeInt(int64(z%8), true))
+		}
+	}
+	return a
+}
+
+// Run computes the results of arguments by vm/hlo/eval, the definition, and by the kernels
+// in the simulator.
+func (f *Fusion) Run(ctx context.Context, args []*array.Array) (*Comparison, error) {
+	want, err := eval.Run(f.Module, args)
+	if err != nil {
+		return nil, err
+	}
+	got, err := f.Program.Simulate(ctx, args)
+	if err != nil {
+		return nil, err
+	}
+	c := &Comparison{}
+	for i, r := range f.Program.Flat.Roots() {
+		c.Results = append(c.Results, Compared{r.Name, want[i], got[i], array.Compare(got[i], want[i])})
+	}
+	return c, nil
+}
+
+// Worst is the greatest relative difference of a result in the norm of Frobenius.
+func (c *Comparison) Worst() float64 {
+	worst := 0.0
+	for _, r := range c.Results {
+		if r.Report.Differ > 0 {
+			worst = max(worst, array.RelFro(r.Got, r.Want))
+		}
+	}
+	return worst
+}
+
+func (c *Comparison) String() string {
+	var b strings.Builder
+	for _, r := range c.Results {
+		if r.Report.Differ == 0 {
+			fmt.Fprintf(&b, "%s: the simulator gives the bits of the definition in all %d elements\n", r.Name, r.Report.N)
+		} else {
+			fmt.Fprintf(&b, "%s: %d of %d elements differ, by %.2g of the norm\n", r.Name, r.Report.Differ, r.Report.N, array.RelFro(r.Got, r.Want))
+		}
+		fmt.Fprintf(&b, "%s\n", r.Got)
+	}
+	return b.String()
+}

@@ -1,0 +1,138 @@
+package fuse
+
+import (
+	"context"
+	"path/filepath"
+	"strings"
+	"testing"
+	"time"
+
+	"golang.org/x/tools/txtar"
+
+	"github.com/tilus-lab/tilus-lab/gpu/emit"
+
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
+)
+
+// TestFiles: each archive has a fusion in fusion.hlo. Sections named like a view hold lines
+// that must stand in it, in that order, and after "not:" what must not. A section "exact"
+// says that machines agree bit for bit; without it they do to 1e-5 of the norm.
+func TestFiles(t *testing.T) {
+	files, err := filepath.Glob("testdata/*.txtar")
+	if err != nil || len(files) < 10 {
+		t.Fatalf("%d files, %v", len(files), err)
+	}
+	for _, file := range files {
+		t.Run(filepath.Base(file), func(t *testing.T) {
+			a, err := txtar.ParseFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bound := 1e-5
+			var f *Fusion
+			for _, s := range a.Files {
+				switch s.Name {
+				case "fusion.hlo":
+					if f, err = Read(s.Name, string(s.Data), ""); err != nil {
+						t.Fatal(err)
+					}
+				case "exact":
+					bound = 0
+				default:
+					text, err := f.View(s.Name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					check(t, s.Name, text, string(s.Data))
+				}
+			}
+			c, err := f.Run(context.Background(), f.Arguments(1))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if worst := c.Worst(); worst > bound {
+				t.Errorf("the simulator differs by %g of the norm:\n%s", worst, c)
+			}
+			for i, k := range f.Traffic.Kernels {
+				for _, arg := range f.Program.Kernels[i].Tensor.Args {
+					if arg.Role == emit.Write {
+						if _, err := Once(k, arg); err != nil {
+							t.Error(err)
+						}
+					}
+				}
+			}
+		})
+	}
+}
+
+// check looks for the lines in the text, in order.
+func check(t *testing.T, view, text, lines string) {
+	t.Helper()
+	rest := text
+	for line := range strings.Lines(lines) {
+		line = strings.TrimSpace(line)
+		if line == "" {
+			continue
+		}
+		if not, ok := strings.CutPrefix(line, "not: "); ok {
+			if strings.Contains(text, not) {
+				t.Errorf("%s has %q:\n%s", view, not, text)
+			}
+			continue
+		}
+		i := strings.Index(rest, line)
+		if i < 0 {
+			t.Errorf("%s lacks %q, or has it elsewhere:\n%s", view, line, text)
+			continue
+		}
+		rest = rest[i+len(line):]
+	}
+}
+
+// TestPyramid: a graph whose elements recursion would compute 2^24 times becomes code in
+// milliseconds, and computes the right thing.
+func TestPyramid(t *testing.T) {
+	const depth = 24
+	b := hlo.NewBuilder("pyramid")
+	x := b.Param(hlo.Array(hlo.F32, depth+64))
+	for i := range depth {
+		n := depth + 63 - i
+		lo := b.Slice(x, hlo.SliceDim{Start: 0, Limit: n, Stride: 1})
+		hi := b.Slice(x, hlo.SliceDim{Start: 1, Limit: n + 1, Stride: 1})
+		x = b.Elementwise(hlo.Add, lo, hi)
+	}
+	m, err := b.Done(x)
+	if err != nil {
+		t.Fatal(err)
+	}
+	start := time.Now()
+	f, err := Compile(m, "")
+	if err != nil {
+		t.Fatal(err)
+	}
+	took := time.Since(start)
+	t.Logf("%d instructions become %d of thread code in %v", len(f.Program.Flat.Instructions), strings.Count(f.Code(), "\n"), took)
+	if took > 2*time.Second {
+		t.Errorf("takes %v", took)
+	}
+	c, err := f.Run(context.Background(), f.Arguments(3))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Worst() > 1e-6 {
+		t.Error(c)
+	}
+}
+
+func TestErrors(t *testing.T) {
+	if _, err := Read("x.hlo", "ENTRY e {\n  ROOT a = f32[2] add(b, b)\n}", ""); err == nil || !strings.Contains(err.Error(), "x.hlo:2:") {
+		t.Errorf("%v has no place", err)
+	}
+	if _, err := Read("x.hlo", "ENTRY e {\n  ROOT a = f32[4611686018427387904,8] parameter(0)\n}", ""); err == nil || !strings.Contains(err.Error(), "x.hlo:2:") {
+		t.Errorf("a shape that overflows: %v", err)
+	}
+	if _, err := Read("x.hlo", "ENTRY e {\n  ROOT a = f32[2] parameter(0)\n}", "h3000"); err == nil {
+		t.Error("there is no such device")
+	}
+}
