@@ -39,6 +39,8 @@ func identity(in *hlo.Instruction) (uint64, bool) {
 	}
 	least, most := uint64(0), ones
 	switch {
+	case t.IsFloat() && !t.Elem().HasInf():
+		least, most = t.Elem().Encode(t.Elem().Min(), false), t.Elem().Encode(t.Elem().Max(), false)
 	case t.IsFloat():
 		least, most = t.Elem().Encode(math.Inf(-1), false), t.Elem().Encode(math.Inf(1), false)
 	case t.Signed():
@@ -105,7 +107,7 @@ func (e *elemental) atomic(t *Tensor, idx []affine.Expr, w where, v vec, of *hlo
 	}
 	elem := t.Shape.Type
 	bits := elem.Bits()
-	if bits > 32 || bits < 8 {
+	if bits > 32 {
 		return fmt.Errorf("%s: elements of %s cannot be combined atomically", of.Pos, elem)
 	}
 	if sums := addition(elem); bits == 16 && sums != nil && simple && op == hlo.Add {
@@ -135,7 +137,7 @@ func (e *elemental) atomic(t *Tensor, idx []affine.Expr, w where, v vec, of *hlo
 	return e.swap(t, idx, p, v, of)
 }
 
-// swap is a combination by compare and swap.
+// swap is a combination by compare and swap, of nothing where the element is replaced.
 func (e *elemental) swap(t *Tensor, idx []affine.Expr, p code.Value, v vec, of *hlo.Instruction) error {
 	elem := t.Shape.Type
 	bits := elem.Bits()
@@ -160,10 +162,13 @@ func (e *elemental) swap(t *Tensor, idx []affine.Expr, p code.Value, v vec, of *
 			if elem == hlo.Pred {
 				have = e.convert(hlo.Pred, vec{hlo.U8, 1, have.w})
 			}
-			next, err := e.combine(of.Apply, []vec{have, data})
-			if err != nil {
-				fail = err
-				return c
+			next := []vec{data}
+			if of != nil {
+				var err error
+				if next, err = e.combine(of.Apply, []vec{have, data}); err != nil {
+					fail = err
+					return c
+				}
 			}
 			n := next[0]
 			if elem == hlo.Pred {

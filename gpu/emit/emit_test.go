@@ -15,6 +15,7 @@ import (
 	hlorand "github.com/tilus-lab/tilus-lab/vm/hlo/rand"
 )
 
+var long = flag.Bool("long", false, "compare 5,000 random fusions")
 var graphs = flag.Int("graphs", 300, "random fusions to compare")
 
 // tiny is a device that few elements fill, so that small tensors are unrolled and split too.
@@ -72,8 +73,21 @@ func check(m *hlo.Module, d plan.Device, seed uint64, tolerance float64) error {
 func TestRandomFusions(t *testing.T) {
 	h200, _ := plan.FindDevice("h200_sxm")
 	missing := map[string]int{}
-	for seed := range uint64(*graphs) {
-		m, err := hlorand.Fusion(seed, hlorand.Options{Exact: true})
+	n := *graphs
+	if *long {
+		n = 5000
+	}
+	for seed := range uint64(n) {
+		o := hlorand.Options{Exact: true}
+		switch seed % 5 { // all types, in sets that meet often
+		case 1:
+			o.Types = []hlo.Type{hlo.S4, hlo.U4, hlo.S8, hlo.U8, hlo.F32}
+		case 2:
+			o.Types = []hlo.Type{hlo.F8E4M3FN, hlo.F8E5M2, hlo.F32, hlo.BF16, hlo.S32}
+		case 3:
+			o.Types = []hlo.Type{hlo.S64, hlo.U64, hlo.F64, hlo.F32, hlo.Pred, hlo.U32, hlo.S16, hlo.U16}
+		}
+		m, err := hlorand.Fusion(seed, o)
 		if err != nil {
 			t.Fatal(err)
 		}

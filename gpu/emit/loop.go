@@ -92,6 +92,9 @@ var threadX, blockX, blockY = affine.Var("th_x"), affine.Var("bl_x"), affine.Var
 // that leaves enough threads. Wider elements that are read take several accesses.
 func (b *builder) unroll(s hlo.Shape) int {
 	n := s.Elements()
+	if s.Type.Bits() < 8 && s.Type != hlo.Pred { // a thread owns whole bytes
+		return 8 / s.Type.Bits()
+	}
 	if n < b.d.Wave() {
 		return 1
 	}
@@ -100,6 +103,14 @@ func (b *builder) unroll(s hlo.Shape) int {
 		u /= 2
 	}
 	return min(u, 8)
+}
+
+// wholeBytes is the same for what is written somewhere in a tensor.
+func (b *builder) wholeBytes(s hlo.Shape) int {
+	if s.Type.Bits() < 8 && s.Type != hlo.Pred {
+		return 1
+	}
+	return b.unroll(s)
 }
 
 // delinear is the index of an element by its place in memory.
@@ -130,10 +141,11 @@ func (b *builder) loop() {
 	s := b.roots[0].Shape
 	u := b.unroll(s)
 	turns := b.p.tune.Vectors
-	for turns > 1 && (b.d.Wave()*u*turns > s.Elements() || s.Elements()%(u*turns*b.p.tune.Threads) != 0) {
+	ragged := s.Elements()%u != 0
+	for turns > 1 && (ragged || b.d.Wave()*u*turns > s.Elements() || s.Elements()%(u*turns*b.p.tune.Threads) != 0) {
 		turns /= 2
 	}
-	item, where := b.spread(s.Elements() / u / turns)
+	item, where := b.spread(ceilDiv(s.Elements(), u) / turns)
 	var writes []*Step
 	for turn := range turns {
 		item := item
@@ -145,6 +157,9 @@ func (b *builder) loop() {
 			offset = offset.Add(affine.Var(lane))
 		}
 		at := delinear(offset, s)
+		if ragged {
+			where = append(slices.Clone(where), in(offset, s.Elements()))
+		}
 		for i, r := range b.roots {
 			idx := as(s, r.Shape, at)
 			if slices.Equal(r.Shape.Dims, s.Dims) {
@@ -180,7 +195,7 @@ func (b *builder) updates() bool {
 			return false
 		}
 	}
-	u := b.unroll(box.Shape)
+	u := b.wholeBytes(box.Shape)
 	item, where := b.spread(box.Shape.Elements() / u)
 	offset := item.MulConst(int64(u))
 	if u > 1 {
@@ -211,7 +226,7 @@ func (b *builder) updates() bool {
 func (b *builder) scatter(in *hlo.Instruction) {
 	b.out[0].Role = Update
 	g, rows, updates := in.Scatter, in.Operands[1], in.Operands[2]
-	u := b.unroll(updates.Shape)
+	u := b.wholeBytes(updates.Shape)
 	if minor := updates.Shape.MinorToMajor(); len(minor) > 0 {
 		if !slices.Contains(g.UpdateWindow, minor[0]) {
 			u = 1

@@ -417,17 +417,20 @@ func (e *elemental) load(t *Tensor, idx []affine.Expr, w where, n int) (vec, err
 	if elem == hlo.Pred {
 		in = hlo.U8
 	}
-	if in.Bits() < 8 || in.Elem() == 0 {
+	if in.Elem() == 0 {
 		return vec{}, fmt.Errorf("emit: %s has elements of %s, which have no thread code", t.Name, elem)
 	}
 	p, never := e.holds(w)
+	if in.Bits()*size < 8 {
+		return e.nibbles(t, idx, p, never, n), nil
+	}
 	var parts []vec
 	for k := 0; k < n; k += size {
 		if never {
 			parts = append(parts, e.constant(in, 0, size))
 			continue
 		}
-		at := e.address(e.addr[t], first.AddConst(int64(k)), int64(in.Bits()/8))
+		at := e.place(t, first.AddConst(int64(k)))
 		parts = append(parts, vec{in, size, e.access(t, at, size*in.Bits(), p)})
 	}
 	v := e.joined(in, parts)
@@ -493,11 +496,14 @@ func (e *elemental) store(t *Tensor, idx []affine.Expr, w where, v vec) error {
 	if v.t == hlo.Pred {
 		v = e.convert(hlo.U8, v)
 	}
-	if v.t.Bits() < 8 || v.t.Elem() == 0 {
+	if v.t.Elem() == 0 {
 		return fmt.Errorf("emit: %s has elements of %s, which have no thread code", t.Name, v.t)
 	}
 	first, size, ok := e.run(t, idx, v.n)
-	if !ok || v.n > 1 && w.uses(lane) {
+	if v.t.Bits() < 8 && ok && size > 1 && w.uses(lane) {
+		return e.storeBytes(t, idx, w, v)
+	}
+	if !ok || v.n > 1 && w.uses(lane) || v.n > 1 && v.t.Bits()*size < 8 {
 		for k := range v.n {
 			by := affine.Const(int64(k))
 			if err := e.store(t, e.at(idx, lane, by), e.whereAt(w, lane, by), e.scalars.at(v, k)); err != nil {
@@ -510,9 +516,57 @@ func (e *elemental) store(t *Tensor, idx []affine.Expr, w where, v vec) error {
 	if never {
 		return nil
 	}
+	if v.t.Bits()*size < 8 { // another thread may write the other half of the byte
+		return e.swap(t, idx, p, v, nil)
+	}
 	for k := 0; k < v.n; k += size {
-		at := e.address(e.addr[t], first.AddConst(int64(k)), int64(v.t.Bits()/8))
+		at := e.place(t, first.AddConst(int64(k)))
 		e.write(t, at, e.part(v, k, size), size*v.t.Bits(), p)
+	}
+	return nil
+}
+
+// place is the address of an element that begins a byte.
+func (e *elemental) place(t *Tensor, off affine.Expr) place {
+	bits := int64(t.Shape.Type.Bits())
+	if t.Shape.Type == hlo.Pred {
+		bits = 8
+	}
+	if bits < 8 {
+		return e.address(e.addr[t], e.simplify(off.FloorDiv(affine.Const(8/bits))), 1)
+	}
+	return e.address(e.addr[t], off, bits/8)
+}
+
+// nibbles reads elements of less than a byte one by one.
+func (e *elemental) nibbles(t *Tensor, idx []affine.Expr, p code.Value, never bool, n int) vec {
+	elem := t.Shape.Type
+	var parts []vec
+	for k := range n {
+		if never {
+			parts = append(parts, e.constant(elem, 0, 1))
+			continue
+		}
+		off := e.offset(t, e.at(idx, lane, affine.Const(int64(k))))
+		per := affine.Const(int64(8 / elem.Bits()))
+		byteAt := e.access(t, e.place(t, off), 8, p)[0]
+		shift := e.integer(e.simplify(off.Mod(per).MulConst(int64(elem.Bits()))))
+		parts = append(parts, vec{elem, 1, []code.Value{e.low(e.Op(code.OpShrU32, nil, byteAt, shift), elem.Bits())}})
+	}
+	return e.pack(elem, parts)
+}
+
+// storeBytes writes whole bytes of elements of less, each where its first element is one
+// of the tensor.
+func (e *elemental) storeBytes(t *Tensor, idx []affine.Expr, w where, v vec) error {
+	per := 8 / v.t.Bits()
+	for k := 0; k < v.n; k += per {
+		by := affine.Const(int64(k))
+		p, never := e.holds(e.whereAt(w, lane, by))
+		if never {
+			continue
+		}
+		e.write(t, e.place(t, e.offset(t, e.at(idx, lane, by))), e.part(v, k, per), 8, p)
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ type vec struct {
 type scalars struct{ *thread.Thread }
 
 // wide are the types that instructions compute with, by those that stand in words.
-var wide = map[hlo.Type]hlo.Type{hlo.S8: hlo.S32, hlo.U8: hlo.U32, hlo.S16: hlo.S32, hlo.U16: hlo.U32}
+var wide = map[hlo.Type]hlo.Type{hlo.S4: hlo.S32, hlo.U4: hlo.U32, hlo.S8: hlo.S32, hlo.U8: hlo.U32, hlo.S16: hlo.S32, hlo.U16: hlo.U32}
 
 func (b scalars) k(v int64) code.Value { return b.Const32(v) }
 
@@ -281,6 +281,9 @@ func (b scalars) convert(to hlo.Type, x vec) vec {
 			return vec{to, 1, []code.Value{b.low(in[0].w[0], to.Bits())}}
 		}, x)
 	}
+	if f8(to) {
+		return b.toF8(to, x)
+	}
 	slots := make([]int, x.n)
 	for i := range slots {
 		slots[i] = i
@@ -290,6 +293,59 @@ func (b scalars) convert(to hlo.Type, x vec) vec {
 		panic("emit: " + err.Error())
 	}
 	return vec{to, x.n, w}
+}
+
+// f8 says whether a type is a float of 8 bits, which is computed with as f32.
+func f8(t hlo.Type) bool { return t == hlo.F8E4M3FN || t == hlo.F8E5M2 }
+
+// toF8 rounds to a float of 8 bits; beyond its range is infinity or, where there is none,
+// NaN.
+func (b scalars) toF8(to hlo.Type, x vec) vec {
+	through := hlo.F32 // exact up to far beyond the range
+	if x.t.Bits() == 64 {
+		through = hlo.F64
+	}
+	if x.t != through {
+		x = b.convert(through, x)
+	}
+	// What rounds beyond the largest number: above the middle to the next one, or from it on.
+	how, middle := code.LT, 464.0
+	last := to.Elem().Encode(math.NaN(), false)
+	if to == hlo.F8E5M2 {
+		how, middle, last = code.LE, 61440, to.Elem().Encode(math.Inf(1), false)
+	}
+	bound := b.constant(through, through.Elem().Encode(middle, false), 1)
+	return b.each(to, x.n, func(in []vec) vec {
+		w, err := cast.Tile(b.Builder, to.Elem(), through.Elem(), []int{0}, in[0].w)
+		if err != nil {
+			panic("emit: " + err.Error())
+		}
+		a, _ := b.apply("Abs", nil, in[0])
+		over := b.k(int64(last))
+		if to == hlo.F8E5M2 {
+			over = b.Op(code.OpOr32, nil, over, b.Op(code.OpAnd32, nil, w[0], b.k(0x80)))
+		}
+		return vec{to, 1, []code.Value{b.Op(code.OpSelp32, nil, over, w[0], b.test(how, bound, a))}}
+	}, x)
+}
+
+// throughF32 computes an operation on floats of 8 bits as one on f32.
+func (b scalars) throughF32(in *hlo.Instruction, x []vec) (vec, error) {
+	as := *in
+	if f8(in.Shape.Type) {
+		as.Shape.Type = hlo.F32
+	}
+	y := make([]vec, len(x))
+	for i, v := range x {
+		if y[i] = v; f8(v.t) {
+			y[i] = b.convert(hlo.F32, v)
+		}
+	}
+	out, err := b.elementwise(&as, y)
+	if err != nil {
+		return vec{}, err
+	}
+	return b.convert(in.Shape.Type, out), nil
 }
 
 // names are the ops of gpu/lower/arith that compute operations as they are.
@@ -304,13 +360,32 @@ var directions = map[string]code.Cmp{"EQ": code.EQ, "NE": code.NE, "LT": code.LT
 func (b scalars) elementwise(in *hlo.Instruction, x []vec) (vec, error) {
 	t, n := in.Shape.Type, x[0].n
 	none := fmt.Errorf("%s: %s on %s has no thread code", in.Pos, in.Op, x[0].t)
+	small := f8(t)
 	for _, y := range x {
-		if y.t.Bits() < 8 || y.t.Elem() == 0 || y.t == hlo.F8E4M3FN || y.t == hlo.F8E5M2 {
+		if y.t.Elem() == 0 {
 			return vec{}, none
 		}
+		small = small || f8(y.t)
 	}
-	if t.Bits() < 8 || t.Elem() == 0 || t == hlo.F8E4M3FN || t == hlo.F8E5M2 {
+	if t.Elem() == 0 {
 		return vec{}, none
+	}
+	if small {
+		switch in.Op {
+		case hlo.Copy, hlo.BitcastConvert, hlo.Convert, hlo.Select, hlo.Map:
+		case hlo.Negate, hlo.Abs:
+			op, mask := code.OpXor32, int64(0x80808080)
+			if in.Op == hlo.Abs {
+				op, mask = code.OpAnd32, 0x7f7f7f7f
+			}
+			out := vec{t, n, nil}
+			for _, w := range x[0].w {
+				out.w = append(out.w, b.low(b.Op(op, nil, w, b.k(mask)), min(32, 8*n)))
+			}
+			return out, nil
+		default:
+			return b.throughF32(in, x)
+		}
 	}
 	perElement := func(f func(in []vec) vec) (vec, error) { return b.each(t, n, f, x...), nil }
 	pred := func(p code.Value) vec { return vec{hlo.Pred, 1, []code.Value{p}} }
