@@ -59,7 +59,7 @@ func TestHopper(t *testing.T) {
 }
 
 // chosen are the schedules of heads, of which the GPU test times the better.
-var chosen = map[int][]HopperOptions{64: {{}}, 128: {{}}}
+var chosen = map[int][]HopperOptions{64: {{}}, 128: {{}, {Free: true}}}
 
 // TestHopperAssembles holds the schedules that are timed to products that nothing waits
 // for, and to no spills where heads have 128 elements.
