@@ -13,10 +13,48 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/layout/bits"
 )
 
+// maxExpr bounds the text of an expression that is read alone.
+const maxExpr = 4096
+
 const (
 	precCompare = 3
 	precTop     = 1
 )
+
+// Expr reads an expression of variables: a condition or a watch of a debugger. Of
+// several variables with one name the last counts. Errors are a diag.List whose columns
+// count in src.
+func Expr(src string, vars []*ir.Var) (e ir.Expr, err error) {
+	p := &parser{consts: map[string]constant{}, folded: map[*ir.Int]bool{}, ended: map[string]*ir.Var{}, poison: map[string]bool{}, loops: map[*ir.Var]bool{}, comments: ir.NewComments()}
+	if len(src) > maxExpr {
+		p.list.Addf(diag.Pos{Line: 1, Col: 1}, codeLimit, "", "the expression has %d bytes, at most %d are read", len(src), maxExpr)
+		return nil, p.list
+	}
+	scope := map[string]*ir.Var{}
+	for _, v := range vars {
+		scope[v.Name] = v
+	}
+	p.scopes = []map[string]*ir.Var{scope}
+	defer func() {
+		switch r := recover(); r.(type) {
+		case nil:
+		case bail, abort:
+			e = nil
+		default:
+			panic(r)
+		}
+		if err = p.list.Err(); err != nil {
+			e = nil
+		}
+	}()
+	p.toks = lex("", src, &p.list)
+	e = p.expr()
+	if t := p.peek(); !t.endsLine() {
+		p.report(t, codeSyntax, "", "the expression ends before %s", t.describe())
+	}
+	ir.TypeOf(e, func(pos diag.Pos, code, help, msg string) { p.list.Addf(pos, code, help, "%s", msg) })
+	return e, nil
+}
 
 // expr reads an expression.
 func (p *parser) expr() ir.Expr {
