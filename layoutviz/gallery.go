@@ -8,6 +8,8 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
 	"github.com/tilus-lab/tilus-lab/layoutviz/cuteprint"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 	"github.com/tilus-lab/tilus-lab/vm/layout/cute"
@@ -36,6 +38,26 @@ func Gallery() []Example {
 		}},
 		{"tensor-rank3", "leading dimensions stacked", func(o Options) (Picture, error) {
 			return Tensor(layout.Local(2, 2, 2).Spatial(1, 4, 2), o)
+		}},
+		{"values", "values in the layout of their tile", func(o Options) (Picture, error) {
+			a, err := array.Generate("randn:f16[16, 8]:seed=3")
+			if err != nil {
+				return Picture{}, err
+			}
+			return Values(accumulator(), a, o)
+		}},
+		{"program", "a program while it runs", func(o Options) (Picture, error) {
+			return Program(Listing{Title: "matmul on the interpreter", Text: corpus.Program("matmul_f16_i6"), At: 9,
+				Runs: []int64{0, 4, 4, 4, 4, 4, 4, 20, 20, 19, 19, 19}, Done: 3, Whole: 16, Unit: "blocks", Notes: []string{"136 steps; block [3 0 0] of [4 4 1]."}}, o)
+		}},
+		{"plot", "a chart of two series", func(o Options) (Picture, error) {
+			k := []float64{256, 512, 1024, 2048, 4096, 8192}
+			return Plot(Chart{Title: "y = x log x beside y = x, both over powers of two", X: "x", Y: "y", LogX: true, LogY: true, Series: []Series{
+				{Name: "x log x", X: k, Y: []float64{2048, 4608, 10240, 22528, 49152, 106496}}, {Name: "x", X: k, Y: k, Kind: "points"}}}, o)
+		}},
+		{"plot-bars", "a chart of bars", func(o Options) (Picture, error) {
+			return Plot(Chart{Title: "bits of the first integers", X: "integer", Y: "ones", Series: []Series{
+				{Name: "in two's complement", Kind: "bars", Y: []float64{0, 1, 1, 2, 1, 2, 2, 3}}, {Name: "in Gray code", Kind: "bars", Y: []float64{0, 1, 2, 1, 2, 3, 2, 1}}}}, o)
 		}},
 		{"threads", "what each thread holds", func(o Options) (Picture, error) {
 			o.Column = 16

@@ -37,6 +37,7 @@ func init() {
 		"Over":          reflect.ValueOf(layoutviz.Over),
 		"PNG":           reflect.ValueOf(layoutviz.PNG),
 		"Palettes":      reflect.ValueOf(layoutviz.Palettes),
+		"Plot":          reflect.ValueOf(layoutviz.Plot),
 		"Program":       reflect.ValueOf(layoutviz.Program),
 		"Reinterpret":   reflect.ValueOf(layoutviz.Reinterpret),
 		"Sectors":       reflect.ValueOf(layoutviz.Sectors),
@@ -55,6 +56,7 @@ func init() {
 		"Widths":        reflect.ValueOf(layoutviz.Widths),
 
 		// type definitions
+		"Chart":    reflect.ValueOf((*layoutviz.Chart)(nil)),
 		"Element":  reflect.ValueOf((*layoutviz.Element)(nil)),
 		"Example":  reflect.ValueOf((*layoutviz.Example)(nil)),
 		"Format":   reflect.ValueOf((*layoutviz.Format)(nil)),
@@ -64,6 +66,7 @@ func init() {
 		"Options":  reflect.ValueOf((*layoutviz.Options)(nil)),
 		"Palette":  reflect.ValueOf((*layoutviz.Palette)(nil)),
 		"Picture":  reflect.ValueOf((*layoutviz.Picture)(nil)),
+		"Series":   reflect.ValueOf((*layoutviz.Series)(nil)),
 		"Text":     reflect.ValueOf((*layoutviz.Text)(nil)),
 		"Theme":    reflect.ValueOf((*layoutviz.Theme)(nil)),
 		"Word":     reflect.ValueOf((*layoutviz.Word)(nil)),

@@ -19,6 +19,7 @@ import (
 	"strings"
 	"sync/atomic"
 
+	"github.com/tilus-lab/tilus-lab/gpu/cost"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -213,10 +214,15 @@ func Render(v interface{}) (Data, bool) {
 			return Data{}, false
 		}
 		return MIME(MIMEMap{MIMETypeText: x.String(), MIMETypeHTML: table(x)}, nil), true
+	case cost.Launch:
+		return costs(x), true
 	case Renderer:
 		return x.Render(), true
 	case image.Image:
 		return Image(x), true
+	}
+	if d, ok := drawn(v); ok {
+		return d, true
 	}
 	m := MIMEMap{}
 	if x, ok := v.(SimpleRenderer); ok {

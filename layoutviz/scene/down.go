@@ -21,6 +21,12 @@ func Down(it Item, dy int) Item {
 			it.Segs[i].Y2 += dy
 		}
 		return it
+	case Line:
+		it.Points = slices.Clone(it.Points)
+		for i := range it.Points {
+			it.Points[i].Y += dy
+		}
+		return it
 	case Band:
 		it.Y1 += dy
 		it.Y2 += dy

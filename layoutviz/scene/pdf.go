@@ -53,6 +53,20 @@ func (s *Scene) PDF(title, desc string) ([]byte, error) {
 			for _, l := range it.Segs {
 				f.Line(x(l.X1), x(l.Y1), x(l.X2), x(l.Y2))
 			}
+		case Line:
+			r, g, b := rgb(it.Color)
+			f.SetDrawColor(int(r), int(g), int(b))
+			f.SetLineWidth(it.Width * pt)
+			for i, p := range it.Points {
+				if i == 0 {
+					f.MoveTo(x(p.X), x(p.Y))
+				} else {
+					f.LineTo(x(p.X), x(p.Y))
+				}
+			}
+			if len(it.Points) > 1 {
+				f.DrawPath("D")
+			}
 		case Band:
 			m := (it.Y1 + it.Y2) / 2
 			fill(it.Color)

@@ -144,6 +144,8 @@ func (r *raster) item(it Item) error {
 			at := image.Rect(min(x1, x2)-w/2, min(y1, y2)-w/2, max(x1, x2)-w/2+w, max(y1, y2)-w/2+w)
 			draw.Draw(r.img, at, src, image.Point{}, draw.Src)
 		}
+	case Line:
+		r.line(it)
 	case Band:
 		r.band(it)
 	case Text:
@@ -152,6 +154,31 @@ func (r *raster) item(it Item) error {
 		panic(fmt.Sprintf("layoutviz: no raster for %T", it))
 	}
 	return nil
+}
+
+// line draws each piece as a filled quadrangle, a little longer than it is, so that pieces join.
+func (r *raster) line(l Line) {
+	half := max(1, l.Width*r.scale) / 2
+	src := image.NewUniform(paint(l.Color, 100))
+	for i := 1; i < len(l.Points); i++ {
+		x1, y1 := float64(l.Points[i-1].X)*r.scale, float64(l.Points[i-1].Y)*r.scale
+		x2, y2 := float64(l.Points[i].X)*r.scale, float64(l.Points[i].Y)*r.scale
+		n := math.Hypot(x2-x1, y2-y1)
+		if n == 0 {
+			continue
+		}
+		dx, dy := (x2-x1)/n*half, (y2-y1)/n*half
+		x0, y0 := int(min(x1, x2)-2*half)-1, int(min(y1, y2)-2*half)-1
+		w, h := int(max(x1, x2)+2*half)+2-x0, int(max(y1, y2)+2*half)+2-y0
+		v := vector.NewRasterizer(w, h)
+		f := func(x, y float64) (float32, float32) { return float32(x - float64(x0)), float32(y - float64(y0)) }
+		v.MoveTo(f(x1-dx-dy, y1-dy+dx))
+		v.LineTo(f(x1-dx+dy, y1-dy-dx))
+		v.LineTo(f(x2+dx+dy, y2+dy-dx))
+		v.LineTo(f(x2+dx-dy, y2+dy+dx))
+		v.ClosePath()
+		v.Draw(r.img, image.Rect(x0, y0, x0+w, y0+h), src, image.Point{})
+	}
 }
 
 func (r *raster) band(b Band) {

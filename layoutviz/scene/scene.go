@@ -26,7 +26,7 @@ type Scene struct {
 // Add appends a shape: it covers those before it.
 func (s *Scene) Add(it Item) { s.Items = append(s.Items, it) }
 
-// Item is one of Fills, Strokes, Band, Text.
+// Item is one of Fills, Strokes, Line, Band, Text.
 type Item interface {
 	svg(c *svg.SVG)
 }
@@ -48,6 +48,16 @@ type Strokes struct {
 	Color string
 	Width float64
 	Segs  []Segment
+}
+
+// Point is a place.
+type Point struct{ X, Y int }
+
+// Line joins points in order by straight lines.
+type Line struct {
+	Color  string
+	Width  float64
+	Points []Point
 }
 
 // Band is a filled region between the line Y1 from A1 to B1 and the line Y2 from
@@ -166,6 +176,21 @@ func (l Strokes) svg(c *svg.SVG) {
 	c.Path(string(d), attr("fill", "none"), attr("stroke", l.Color), attr("stroke-width", num(l.Width)))
 }
 
+func (l Line) svg(c *svg.SVG) {
+	if len(l.Points) < 2 {
+		return
+	}
+	d := make(path, 0, 10*len(l.Points))
+	for i, p := range l.Points {
+		cmd := byte('L')
+		if i == 0 {
+			cmd = 'M'
+		}
+		d.put(cmd, p.X, p.Y)
+	}
+	c.Path(string(d), attr("fill", "none"), attr("stroke", l.Color), attr("stroke-width", num(l.Width)), attr("stroke-linejoin", "round"))
+}
+
 func (b Band) svg(c *svg.SVG) {
 	m := (b.Y1 + b.Y2) / 2
 	d := fmt.Sprintf("M%d %dC%d %d %d %d %d %dH%dC%d %d %d %d %d %dZ",
@@ -229,6 +254,19 @@ func (s *Scene) TikZ(title, desc string) []byte {
 				fmt.Fprintf(&b, " (%d,%d) -- (%d,%d)", x.X1, x.Y1, x.X2, x.Y2)
 			}
 			b.WriteString(";\n")
+		case Line:
+			if len(it.Points) < 2 {
+				continue
+			}
+			fmt.Fprintf(&b, "\\draw[%s,line width=%spt,line join=round]", color(it.Color), num(it.Width*0.75))
+			for i, p := range it.Points {
+				sep(&b, i)
+				if i > 0 {
+					b.WriteString(" --")
+				}
+				fmt.Fprintf(&b, " (%d,%d)", p.X, p.Y)
+			}
+			b.WriteString(";\n")
 		case Band:
 			m := (it.Y1 + it.Y2) / 2
 			c := color(it.Color)
@@ -264,6 +302,6 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 // that pictures use.
 var texEscape = strings.NewReplacer(`\`, `\textbackslash{}`, `{`, `\{`, `}`, `\}`, `$`, `\$`, `&`, `\&`, `#`, `\#`, `_`, `\_`, `%`, `\%`,
 	`~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`, `<`, `\textless{}`, `>`, `\textgreater{}`,
-	"×", `$\times$`, "→", `$\to$`, "↓", `$\downarrow$`, "·", `$\cdot$`, "…", `\ldots{}`, "–", `--`)
+	"×", `$\times$`, "→", `$\to$`, "↓", `$\downarrow$`, "↑", `$\uparrow$`, "µ", `$\mu$`, "·", `$\cdot$`, "…", `\ldots{}`, "–", `--`)
 
 func tex(s string) string { return texEscape.Replace(s) }

@@ -44,6 +44,17 @@ func Gallery() []layoutviz.Example {
 		{Name: "pipeline-stages", Doc: "a loop that copies tiles three turns ahead", Draw: func(o layoutviz.Options) (layoutviz.Picture, error) {
 			return Stages(pipeline.Loop{Latency: 600, Work: 250, Stages: 4, Turns: 8}, o)
 		}},
+		{Name: "tracks", Doc: "any trace, here of a dispatch: a row for each track", Draw: func(o layoutviz.Options) (layoutviz.Picture, error) {
+			x, err := dispatch.FindExample("streams")
+			if err != nil {
+				return layoutviz.Picture{}, err
+			}
+			r, err := x.Program.Run()
+			if err != nil {
+				return layoutviz.Picture{}, err
+			}
+			return Tracks(r.Trace(x.Program.Title), o)
+		}},
 		{Name: "blocks-h200", Doc: "where and when an H200 ran 528 blocks of unequal length, measured", Draw: func(o layoutviz.Options) (layoutviz.Picture, error) {
 			t, err := recorded.Trace("uneven")
 			if err != nil {

@@ -1,0 +1,286 @@
+package layoutviz
+
+import (
+	"fmt"
+	"math"
+	"strconv"
+
+	"github.com/tilus-lab/tilus-lab/layoutviz/scene"
+)
+
+// Chart is a plot of numbers over numbers.
+type Chart struct {
+	Title      string
+	X, Y       string // names of the axes, with units
+	LogX, LogY bool   // such an axis has positive numbers only
+	Series     []Series
+}
+
+// Series is one line of a chart, or its points or bars. X may be nil: 0, 1, 2, …
+type Series struct {
+	Name string
+	Kind string // "line", the usual one; "points"; "bars"
+	X, Y []float64
+}
+
+// Sizes of the field of a chart in pixels.
+const (
+	chartWide = 560
+	chartHigh = 300
+)
+
+// hues tell series apart; each has a contrast of at least 3:1 on white and on the dark sheet.
+func hues() []string {
+	return []string{"#3b82c4", "#c96f12", "#2f9e6e", "#cc4778", "#8464c9", "#7f8020", "#2a93a8", "#a5683d"}
+}
+
+// axis maps numbers to pixels.
+type axis struct {
+	lo, hi float64
+	log    bool
+	from   int
+	length int // negative where pixels fall
+}
+
+func (a axis) at(v float64) int {
+	lo, hi := a.lo, a.hi
+	if a.log {
+		v, lo, hi = math.Log10(v), math.Log10(lo), math.Log10(hi)
+	}
+	return a.from + int(math.Round((v-lo)/(hi-lo)*float64(a.length)))
+}
+
+// ticks are round numbers on the axis.
+func (a axis) ticks() []float64 {
+	var out []float64
+	if a.log {
+		// Powers of ten; of less than three decades also what is two and five times as much.
+		for _, times := range [][]float64{{1}, {1, 2, 5}} {
+			out = nil
+			for e := math.Floor(math.Log10(a.lo)); e <= math.Ceil(math.Log10(a.hi)); e++ {
+				for _, k := range times {
+					if v := k * math.Pow(10, e); v >= a.lo*0.999 && v <= a.hi*1.001 {
+						out = append(out, v)
+					}
+				}
+			}
+			if len(out) > 3 || len(out) > 1 && len(times) > 1 {
+				return out
+			}
+		}
+		out = nil
+	}
+	step := math.Pow(10, math.Floor(math.Log10(a.hi-a.lo)))
+	for _, k := range []float64{0.1, 0.2, 0.5, 1, 2} {
+		if (a.hi-a.lo)/(k*step) <= 8 {
+			step *= k
+			break
+		}
+	}
+	for v := math.Ceil(a.lo/step) * step; v <= a.hi+step/1e6; v += step {
+		out = append(out, math.Round(v/step)*step+0) // no -0
+	}
+	return out
+}
+
+// bounds are the least and largest number of an axis, apart from each other.
+func bounds(name string, log bool, zero bool, values [][]float64) (lo, hi float64, err error) {
+	lo, hi = math.Inf(1), math.Inf(-1)
+	for _, list := range values {
+		for _, v := range list {
+			if math.IsNaN(v) || math.IsInf(v, 0) || log && v <= 0 {
+				return 0, 0, fmt.Errorf("layoutviz: %v cannot be drawn on the axis %q", v, name)
+			}
+			lo, hi = min(lo, v), max(hi, v)
+		}
+	}
+	switch {
+	case lo > hi:
+		return 0, 0, fmt.Errorf("layoutviz: the chart has no numbers")
+	case log && lo == hi:
+		lo, hi = lo/2, hi*2
+	case log:
+		lo, hi = lo/1.1, hi*1.1
+	case zero:
+		lo, hi = min(lo, 0), max(hi, 0)
+	}
+	if lo == hi {
+		lo, hi = lo-0.5, hi+0.5
+	}
+	return lo, hi, nil
+}
+
+// Plot draws a chart.
+func Plot(ch Chart, o Options) (Picture, error) {
+	c, err := newCanvas(o)
+	if err != nil {
+		return Picture{}, err
+	}
+	var xs, ys [][]float64
+	bars := 0
+	for i, s := range ch.Series {
+		x := s.X
+		if x == nil {
+			for k := range s.Y {
+				x = append(x, float64(k))
+			}
+		}
+		if len(x) != len(s.Y) {
+			return Picture{}, fmt.Errorf("layoutviz: series %d, %q, has %d numbers for x and %d for y", i, s.Name, len(x), len(s.Y))
+		}
+		if s.Kind == "bars" {
+			bars++
+		} else if s.Kind != "" && s.Kind != "line" && s.Kind != "points" {
+			return Picture{}, fmt.Errorf("layoutviz: a series is drawn as line, points or bars, not as %q", s.Kind)
+		}
+		xs, ys = append(xs, x), append(ys, s.Y)
+	}
+	x0, x1, err := bounds(ch.X, ch.LogX, false, xs)
+	if err != nil {
+		return Picture{}, err
+	}
+	y0, y1, err := bounds(ch.Y, ch.LogY, !ch.LogY, ys)
+	if err != nil {
+		return Picture{}, err
+	}
+	span := x1 - x0 // between two bars, of a plain axis
+	if bars > 0 && !ch.LogX {
+		for _, x := range xs {
+			for k := 1; k < len(x); k++ {
+				if d := math.Abs(x[k] - x[k-1]); d > 0 {
+					span = min(span, d)
+				}
+			}
+		}
+		x0, x1 = x0-span/2, x1+span/2
+	}
+	if !ch.LogY && y1 > 0 {
+		y1 += (y1 - y0) / 20
+	}
+	ya := axis{lo: y0, hi: y1, log: ch.LogY, length: -chartHigh}
+	wide := 0
+	for _, v := range ya.ticks() {
+		wide = max(wide, scene.Width(short(v), headSize))
+	}
+	left := pad + wide + 8
+	c.w = left + chartWide + 2*pad
+	y := pad
+	if !o.NoCaption && ch.Title != "" {
+		y = c.caption([]string{ch.Title}, y)
+	}
+	c.text(pad, y+10, headSize, c.muted, scene.Start, false, ch.Y+" ↑")
+	y += 20
+	ya.from = y + chartHigh
+	xa := axis{lo: x0, hi: x1, log: ch.LogX, from: left, length: chartWide}
+	c.fill(c.quiet, left, y, chartWide, chartHigh)
+	for _, v := range ya.ticks() {
+		c.fill(c.line, left, ya.at(v), chartWide, 1) // below what is drawn
+		c.text(left-6, ya.at(v)+4, headSize, c.muted, scene.End, false, short(v))
+	}
+	for _, v := range xa.ticks() {
+		c.fill(c.line, xa.at(v), y, 1, chartHigh)
+		c.text(xa.at(v), y+chartHigh+14, headSize, c.muted, scene.Middle, false, short(v))
+	}
+	c.text(left+chartWide, y+chartHigh+28, headSize, c.muted, scene.End, false, ch.X+" →")
+	c.frame(left, y, chartWide, chartHigh)
+
+	legend := y + chartHigh + 40
+	grid := Grid{Head: []string{ch.X}}
+	bar := 0
+	for i, s := range ch.Series {
+		color := hues()[i%len(hues())]
+		if c.shade > 0 {
+			color = scene.Mix(color, "#ffffff", 25)
+		}
+		var line []scene.Point
+		var points []scene.Box // and the legend's, which is of the same colour
+		mark := func(k int, px, py, w, h int) {
+			c.ids = append(c.ids, Element{ID: fmt.Sprintf("s%dp%d", i, k), Label: fmt.Sprintf("%s: %s at %s", s.Name, short(s.Y[k]), short(xs[i][k])), X: px, Y: py, W: w, H: h, Keys: []int{i<<20 | k}})
+		}
+		for k, v := range s.Y {
+			px, py := xa.at(xs[i][k]), ya.at(v)
+			switch s.Kind {
+			case "bars":
+				w := 12
+				if !ch.LogX {
+					w = max(3, int(float64(chartWide)*span/(x1-x0)*0.8)/bars)
+				}
+				base := ya.from
+				if !ch.LogY {
+					base = ya.at(max(0, y0))
+				}
+				at := px - w*bars/2 + bar*w
+				c.fill(color, at, min(py, base), max(1, w-1), max(1, abs(base-py)))
+				mark(k, at, min(py, base), w, max(1, abs(base-py)))
+			default:
+				size := 5
+				if s.Kind != "points" {
+					line = append(line, scene.Point{X: px, Y: py})
+				}
+				if s.Kind == "points" || len(s.Y) <= 64 {
+					points = append(points, scene.Box{X: px - size/2, Y: py - size/2, W: size, H: size})
+				}
+				mark(k, px-4, py-4, 8, 8)
+			}
+		}
+		if s.Kind == "bars" {
+			bar++
+		}
+		if len(line) > 1 {
+			c.bands = append(c.bands, scene.Line{Color: color, Width: 2, Points: line})
+		}
+		if s.Name != "" {
+			if s.Kind == "bars" {
+				c.fill(color, left, legend-9, 14, 10)
+			} else {
+				points = append(points, scene.Box{X: left, Y: legend - 9, W: 14, H: 10})
+			}
+			c.text(left+20, legend, topSize, c.ink, scene.Start, false, s.Name)
+			legend += 17
+		}
+		if len(points) > 0 {
+			c.bands = append(c.bands, scene.Fills{Color: color, Boxes: points})
+		}
+		grid.Head = append(grid.Head, s.Name)
+	}
+	if len(xs) > 0 && same(xs) {
+		for k, v := range xs[0] {
+			row := []string{short(v)}
+			for _, l := range ys {
+				row = append(row, short(l[k]))
+			}
+			grid.Rows = append(grid.Rows, row)
+		}
+	} else {
+		grid.Head = []string{"series", ch.X, ch.Y}
+		for i, s := range ch.Series {
+			for k := range s.Y {
+				grid.Rows = append(grid.Rows, []string{s.Name, short(xs[i][k]), short(s.Y[k])})
+			}
+		}
+	}
+	c.grids = append(c.grids, grid)
+	c.h = legend + pad - 6
+	n := 0
+	for _, l := range ys {
+		n += len(l)
+	}
+	desc := fmt.Sprintf("%s over %s: %s in %s.", ch.Y, ch.X, count(n, "point"), strconv.Itoa(len(ch.Series))+" series")
+	return c.picture(ch.Title, desc), nil
+}
+
+func same(xs [][]float64) bool {
+	for _, x := range xs[1:] {
+		if len(x) != len(xs[0]) {
+			return false
+		}
+		for k := range x {
+			if x[k] != xs[0][k] {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+func abs(n int) int { return max(n, -n) }
