@@ -63,6 +63,7 @@ kernel/lab -> kernel/proto
 kernel/lab -> kernel/display
 kernel/display -> kernel/proto
 gpu/qmm -> gpu/qmm/template
+gpu/qmm -> gpu/gemm/hopper
 cmd/tilus-lab -> cmd/tilus-lab/conform
 `
 

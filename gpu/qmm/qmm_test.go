@@ -1,0 +1,209 @@
+package qmm
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+func openDevice(t *testing.T, name string) device.Device {
+	t.Helper()
+	d, err := device.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// normal is an array of normally distributed numbers.
+func normal(t dtype.Type, seed uint64, shape ...int) *array.Array {
+	a := array.New(t, shape...)
+	r := rand.New(rand.NewPCG(seed, 5))
+	for i := range a.Len() {
+		a.SetCode(i, t.Encode(r.NormFloat64(), true))
+	}
+	return a
+}
+
+// products are x·wᵀ in float64, and with sums in f32, one k after the other; both
+// unrounded.
+func products(q *Weights, x *array.Array, extra func(i, j int) float64) (exact, single []float64) {
+	m := x.Shape[0]
+	w := make([]float64, q.N*q.K)
+	for n := range q.N {
+		for k := range q.K {
+			w[n*q.K+k] = q.At(n, k)
+		}
+	}
+	xs := x.Floats()
+	for i := range m {
+		for j := range q.N {
+			sum, half := extra(i, j), float32(0)
+			for k := range q.K {
+				v := xs[i*q.K+k] * w[j*q.K+k]
+				sum += v
+				half += float32(v)
+			}
+			exact, single = append(exact, sum), append(single, float64(half)+extra(i, j))
+		}
+	}
+	return exact, single
+}
+
+// far is the relative error of got, after both were rounded to the type of y.
+func far(got, exact []float64) float64 {
+	var num, den float64
+	for i := range got {
+		num += (got[i] - exact[i]) * (got[i] - exact[i])
+		den += exact[i] * exact[i]
+	}
+	return math.Sqrt(num / den)
+}
+
+func rounded(t dtype.Type, v []float64) []float64 {
+	out := make([]float64, len(v))
+	for i := range v {
+		out[i] = t.Decode(t.Encode(v[i], true))
+	}
+	return out
+}
+
+// TestLinear quantises, packs, unpacks and multiplies random layers of many kinds on
+// the simulator. The error of a product against float64 is at most 1.1 of that of f32
+// sums of the same weights.
+func TestLinear(t *testing.T) {
+	d := openDevice(t, "sim")
+	ctx := context.Background()
+	layers := []Linear{
+		{WeightType: dtype.U4, ZeroPoint: true, Group: 128, N: 48, K: 384},
+		{WeightType: dtype.I4, Group: 128, N: 40, K: 300},
+		{WeightType: dtype.U3, ZeroPoint: true, ActType: dtype.BF16, Group: 64, N: 33, K: 256},
+		{WeightType: dtype.I6, Group: 0, N: 24, K: 200},
+		{WeightType: dtype.F6E3M2, ActType: dtype.BF16, Group: 32, ScaleType: dtype.BF16, N: 24, K: 256},
+		{WeightType: dtype.F5E2M2, Group: 128, N: 64, K: 256},
+		{WeightType: dtype.I8, Group: 256, N: 16, K: 512},
+		{WeightType: dtype.U1, ZeroPoint: true, Group: 128, N: 128, K: 256},
+		{WeightType: dtype.F8E4M3, Group: 128, N: 16, K: 256},
+	}
+	for _, name := range Presets() {
+		l, err := Preset(name, 24, 288)
+		if err != nil {
+			t.Fatal(err)
+		}
+		layers = append(layers, l)
+	}
+	for i, l := range layers {
+		t.Run(fmt.Sprintf("%+v", l), func(t *testing.T) {
+			q, err := l.Quantize(normal(dtype.F32, uint64(i), l.N, l.K))
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := q.Pack(ctx, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			back, err := p.Unpack(ctx, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := range l.N {
+				for k := range l.K {
+					if back.At(n, k) != q.At(n, k) {
+						t.Fatalf("weight [%d, %d] comes back as %g, was %g", n, k, back.At(n, k), q.At(n, k))
+					}
+				}
+			}
+			m := []int{1, 5, 17, 40}[i%4]
+			x := normal(q.ActType, 77, m, l.K)
+			c := Call{}
+			extra := func(i, j int) float64 { return 0 }
+			if i%3 == 0 {
+				c.Bias, c.Residual = normal(q.ActType, 8, l.N), normal(q.ActType, 9, m, l.N)
+				extra = func(i, j int) float64 { return c.Bias.At(j) + c.Residual.At(i, j) }
+			}
+			res, err := p.Run(ctx, d, x, c)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exact, single := products(q, x, extra)
+			ours, theirs := far(res.Y.Floats(), exact), far(rounded(q.ActType, single), exact)
+			t.Logf("%d rows, plan %s, %+v: error %.3g, of f32 sums %.3g", m, res.Plan, res.Schedule, ours, theirs)
+			if ours > 1.1*theirs {
+				t.Errorf("error %.3g, more than 1.1 of %.3g", ours, theirs)
+			}
+		})
+	}
+}
+
+// TestExpand multiplies many rows by plain weights. Rounded weights add an error of
+// about the size of the result's rounding.
+func TestExpand(t *testing.T) {
+	d := openDevice(t, "sim")
+	ctx := context.Background()
+	l := Linear{WeightType: dtype.I4, Group: 64, N: 136, K: 192}
+	q, err := l.Quantize(normal(dtype.F32, 1, l.N, l.K))
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := q.Pack(ctx, d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := normal(dtype.F16, 2, ExpandFrom, l.K)
+	res, err := p.Run(ctx, d, x, Call{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	exact, single := products(q, x, func(i, j int) float64 { return 0 })
+	ours, theirs := far(res.Y.Floats(), exact), far(rounded(dtype.F16, single), exact)
+	if res.Plan != Expand || ours > 2*theirs {
+		t.Errorf("plan %s has the error %.3g; f32 sums have %.3g", res.Plan, ours, theirs)
+	}
+	if _, err := p.Run(ctx, d, x, Call{Plan: Expand, Bias: normal(dtype.F16, 3, l.N)}); err == nil {
+		t.Error("plan expand takes a bias")
+	}
+}
+
+// TestRefused holds what no layer can be.
+func TestRefused(t *testing.T) {
+	for _, l := range []Linear{
+		{WeightType: dtype.F16, N: 8, K: 8}, {WeightType: dtype.I4, N: 0, K: 8}, {WeightType: dtype.I4, ZeroPoint: true, N: 8, K: 8},
+		{WeightType: dtype.U4, Group: 100, N: 8, K: 8}, {WeightType: dtype.U4, ActType: dtype.F32, N: 8, K: 8}, {WeightType: dtype.U4, ScaleType: dtype.F32, N: 8, K: 8},
+		{WeightType: dtype.U4, N: 8, K: 8}, // negative weights without zero points
+	} {
+		if _, err := l.Quantize(normal(dtype.F32, 1, l.N, l.K)); err == nil {
+			t.Errorf("%+v is accepted", l)
+		}
+	}
+	if _, err := Preset("mxfp5", 8, 8); err == nil {
+		t.Error("there is no mxfp5")
+	}
+}
+
+// TestPick holds what is chosen for any size: a schedule that there is.
+func TestPick(t *testing.T) {
+	for _, w := range []dtype.Type{dtype.U1, dtype.U3, dtype.U4, dtype.I7, dtype.F8E5M2, dtype.F3E2M0} {
+		plan, err := template.PlanOf(Linear{WeightType: w, ActType: dtype.F16, ScaleType: dtype.F16, Group: 128}.Form())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range []int{1, 100, 8192, 57344} {
+			for _, k := range []int{7, 384, 8192, 28672} {
+				for _, m := range []int{1, 9, 64} {
+					s := template.Pick(plan, m, n, k, template.H200())
+					if _, err := s.Filled(plan); err != nil || s.Rows == 0 {
+						t.Errorf("%s [%d, %d, %d]: %+v, %v", w, m, n, k, s, err)
+					}
+				}
+			}
+		}
+	}
+}

@@ -1,0 +1,265 @@
+package qmm
+
+import (
+	"context"
+	"fmt"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/gpu/gemm/hopper"
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// Packed are quantised weights in the order that the kernels read.
+type Packed struct {
+	Linear
+	W      *array.Array // u8, of [template.Plan.PackedShape]
+	Scales *array.Array // [groups, N] padded, in the plan's order
+	Zeros  *array.Array // as Scales; nil without zero points
+	One    float64
+}
+
+// launch runs a program and gives its arguments afterwards.
+func launch(ctx context.Context, d device.Device, p *ir.Program, args []ir.Arg) (*device.Result, error) {
+	res, err := d.Run(ctx, p, args)
+	if err != nil {
+		return nil, fmt.Errorf("qmm: %s: %w", p.Name, err)
+	}
+	return res, nil
+}
+
+func arrays(all ...*array.Array) []ir.Arg {
+	var args []ir.Arg
+	for _, a := range all {
+		if a != nil {
+			args = append(args, ir.Arg{Array: a})
+		}
+	}
+	return args
+}
+
+func sizes(args []ir.Arg, all ...int) []ir.Arg {
+	for _, n := range all {
+		args = append(args, ir.Arg{Int: int64(n)})
+	}
+	return args
+}
+
+// Pack brings weights into the order of the kernels, on a device.
+func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
+	plan, err := template.PlanOf(q.Form())
+	if err != nil {
+		return nil, err
+	}
+	pack, err := template.Pack(q.Form())
+	if err != nil {
+		return nil, err
+	}
+	res, err := launch(ctx, d, pack, sizes(arrays(q.Codes, array.New(dtype.U8, plan.PackedShape(q.N, q.K)...)), q.N, q.K))
+	if err != nil {
+		return nil, err
+	}
+	p := &Packed{Linear: q.Linear, W: res.Args[1].Array, Scales: q.ordered(plan, q.Scales), One: q.One}
+	if q.Zeros != nil {
+		p.Zeros = q.ordered(plan, q.Zeros)
+	}
+	return p, nil
+}
+
+// ordered is scales or zero points in the plan's order, padded with 0.
+func (q *Weights) ordered(plan *template.Plan, a *array.Array) *array.Array {
+	out := array.New(a.Type, plan.Groups(q.K), plan.Padded(q.N))
+	for g := range a.Shape[0] {
+		for n := range q.N {
+			out.SetCode(g*out.Shape[1]+plan.ScaleIndex(n), a.Code(g*q.N+n))
+		}
+	}
+	return out
+}
+
+// Unpack is the inverse of [Weights.Pack].
+func (p *Packed) Unpack(ctx context.Context, d device.Device) (*Weights, error) {
+	plan, err := template.PlanOf(p.Form())
+	if err != nil {
+		return nil, err
+	}
+	unpack, err := template.Unpack(p.Form())
+	if err != nil {
+		return nil, err
+	}
+	res, err := launch(ctx, d, unpack, sizes(arrays(array.New(p.WeightType, p.N, p.K), p.W), p.N, p.K))
+	if err != nil {
+		return nil, err
+	}
+	plain := func(a *array.Array) *array.Array {
+		if a == nil {
+			return nil
+		}
+		out := array.New(a.Type, p.Groups(), p.N)
+		for g := range out.Shape[0] {
+			for n := range p.N {
+				out.SetCode(g*p.N+n, a.Code(g*a.Shape[1]+plan.ScaleIndex(n)))
+			}
+		}
+		return out
+	}
+	return &Weights{Linear: p.Linear, Codes: res.Args[0].Array, Scales: plain(p.Scales), Zeros: plain(p.Zeros), One: p.One}, nil
+}
+
+// The plans of a product.
+const (
+	Decode = "decode" // one launch of [template.Decode]
+	Expand = "expand" // weights made plain by [template.Expand], then a product of plain numbers
+)
+
+// Call is what a product has beside x. The zero value chooses.
+type Call struct {
+	Bias     *array.Array // [N], added to each row
+	Residual *array.Array // [M, N], added
+	// Plan is Decode, Expand, or "" for the faster one by [Linear.PlanFor].
+	Plan string
+	// Schedule is that of Decode; nil takes [template.Pick]'s. Its AddBias and
+	// AddResidual follow Bias and Residual.
+	Schedule *template.Schedule
+}
+
+// ExpandFrom is how many rows of x make plain weights worth their making: fewer
+// are multiplied by Decode.
+const ExpandFrom = 128
+
+// PlanFor is the plan that m rows of x take. Decode sums in f32 whatever the size;
+// Expand rounds weights to the type of the activations first.
+func (l Linear) PlanFor(m int, c Call) string {
+	switch {
+	case c.Plan != "":
+		return c.Plan
+	case m >= ExpandFrom && l.K%8 == 0 && l.N%8 == 0 && c.Bias == nil && c.Residual == nil:
+		return Expand
+	}
+	return Decode
+}
+
+// Result is a product and what it took.
+type Result struct {
+	Y        *array.Array // [M, N]
+	Plan     string
+	Schedule template.Schedule // of Decode
+	Device   string
+	Compile  time.Duration // programs to PTX; 0 where it was remembered
+	JIT      time.Duration // PTX to machine code
+	Exec     time.Duration // the launches
+}
+
+// Run multiplies x[M, K] with the weights on a device, which gets copies of all.
+func (p *Packed) Run(ctx context.Context, d device.Device, x *array.Array, c Call) (*Result, error) {
+	if len(x.Shape) != 2 || x.Shape[1] != p.K || x.Type != p.ActType || x.Shape[0] < 1 {
+		return nil, fmt.Errorf("qmm: x is %s, the layer takes %s[M, %d]", x.Header(), p.ActType, p.K)
+	}
+	m := x.Shape[0]
+	if b := c.Bias; b != nil && (b.Type != p.ActType || b.Len() != p.N) {
+		return nil, fmt.Errorf("qmm: the bias is %s, not %s[%d]", b.Header(), p.ActType, p.N)
+	}
+	if r := c.Residual; r != nil && (r.Type != p.ActType || r.Len() != m*p.N) {
+		return nil, fmt.Errorf("qmm: the residual is %s, not %s[%d, %d]", r.Header(), p.ActType, m, p.N)
+	}
+	out := &Result{Plan: p.PlanFor(m, c), Device: d.Name()}
+	switch out.Plan {
+	case Decode:
+		return out, p.decode(ctx, d, x, c, out)
+	case Expand:
+		if c.Bias != nil || c.Residual != nil || p.K%8 != 0 || p.N%8 != 0 {
+			return nil, fmt.Errorf("qmm: plan %s takes no bias and no residual, and N and K that are multiples of 8; [%d, %d] has plan %s", Expand, p.N, p.K, Decode)
+		}
+		return out, p.expand(ctx, d, x, out)
+	}
+	return nil, fmt.Errorf("qmm: no plan %q; there are %s and %s", out.Plan, Decode, Expand)
+}
+
+// count adds a launch's times up.
+func (r *Result) count(l *device.Result) {
+	r.Compile, r.JIT, r.Exec = r.Compile+l.Compile, r.JIT+l.JIT, r.Exec+l.Exec
+}
+
+func (p *Packed) decode(ctx context.Context, d device.Device, x *array.Array, c Call, out *Result) error {
+	plan, err := template.PlanOf(p.Form())
+	if err != nil {
+		return err
+	}
+	m := x.Shape[0]
+	s := template.Pick(plan, m, p.N, p.K, template.H200())
+	if c.Schedule != nil {
+		s = *c.Schedule
+	}
+	s.AddBias, s.AddResidual = c.Bias != nil, c.Residual != nil
+	if s, err = s.Filled(plan); err != nil {
+		return err
+	}
+	program, err := template.Decode(p.Form(), s)
+	if err != nil {
+		return err
+	}
+	args := arrays(p.W, p.Scales, p.Zeros, x, c.Bias, c.Residual)
+	at := len(args)
+	args = append(args, ir.Arg{Array: array.New(p.ActType, m, p.N)})
+	if part, arrived := s.Workspace(plan, m, p.N); s.Splits > 1 {
+		args = append(args, ir.Arg{Array: array.New(dtype.F32, part...)}, ir.Arg{Array: array.New(dtype.I32, arrived)})
+	}
+	args = sizes(args, m, p.N, p.K)
+	if p.Factor {
+		args = append(args, ir.Arg{Float: p.One})
+	}
+	res, err := launch(ctx, d, program, args)
+	if err != nil {
+		return err
+	}
+	out.count(res)
+	out.Y, out.Schedule = res.Args[at].Array, s
+	return nil
+}
+
+func (p *Packed) expand(ctx context.Context, d device.Device, x *array.Array, out *Result) error {
+	program, err := template.Expand(p.Form())
+	if err != nil {
+		return err
+	}
+	args := arrays(p.W, p.Scales, p.Zeros, array.New(p.ActType, p.N, p.K))
+	at := len(args) - 1
+	args = sizes(args, p.N, p.K)
+	if p.Factor {
+		args = append(args, ir.Arg{Float: p.One})
+	}
+	res, err := launch(ctx, d, program, args)
+	if err != nil {
+		return err
+	}
+	out.count(res)
+	m := x.Shape[0]
+	product, blocks, err := Plain(p.ActType, m, p.N, template.H200().SMs)
+	if err != nil {
+		return err
+	}
+	args = sizes(arrays(x, res.Args[at].Array, array.New(p.ActType, m, p.N)), m, p.N, p.K, blocks)
+	if res, err = launch(ctx, d, product, args); err != nil {
+		return err
+	}
+	out.count(res)
+	out.Y = res.Args[2].Array
+	return nil
+}
+
+// Plain is the program of a product of plain numbers, and how many blocks it has on a
+// GPU of sms multiprocessors: the last step of gpu/gemm/hopper, with tiles that suit m.
+func Plain(act dtype.Type, m, n, sms int) (*ir.Program, int, error) {
+	s := hopper.Schedule{Type: act, Out: act}
+	if ((m+127)/128)*((n+255)/256) < sms {
+		s.N = 128
+	}
+	p, err := hopper.Matmul(5, s)
+	if err != nil {
+		return nil, 0, fmt.Errorf("qmm: %w", err)
+	}
+	return p, sms, nil
+}
