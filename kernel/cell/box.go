@@ -2,38 +2,53 @@ package cell
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 )
 
-// Box holds a value of a type that a cell declared while it is in an empty interface. The interpreter keeps only the plain form of such
-// a value, so without a box it would lose its name and its String method there, and an assertion to float64 would take any type
-// that is made of one. Printed cells put values into boxes and take them out; the library sees boxes only inside of other values.
+// Box holds a value of a type that cells declared while it is in an empty interface. The interpreter keeps only the plain form of
+// such a value, so without a box it would lose its name and its methods there, and an assertion to float64 would take any type
+// that is made of one. Printed cells put values into boxes and take them out; most of the library sees boxes only inside of other values.
+// Two boxes are equal when their types and values are.
 type Box struct {
-	v    any
-	text func() string // the value's Error or String method, or nil
-	show func() any    // a value that prints as the value does, or nil
-	name string
-	h    *host
+	h  *host
+	id string // the printed type
+	v  any
+}
+
+// boxKind is what boxes of one type share.
+type boxKind struct {
+	name   string              // as %T prints it
+	text   func(any) string    // the Error or String method, or nil
+	show   func(any) any       // gives a value that prints as the value does, or nil
+	is     func(any, any) bool // calls the Is method
+	unwrap func(any) any       // gives the error or the slice of errors inside, or nil
+}
+
+func (b Box) kind() boxKind {
+	k, _ := b.h.kinds.Load(b.id)
+	kind, _ := k.(boxKind)
+	return kind
 }
 
 // Format prints the value as the library prints one of its type.
-func (b *Box) Format(f fmt.State, verb rune) {
-	v := b.v
-	if b.show != nil && !f.Flag('#') && !b.h.quiet.Load() {
-		v = b.show()
+func (b Box) Format(f fmt.State, verb rune) {
+	v, k := b.v, b.kind()
+	if k.show != nil && !f.Flag('#') && !b.h.quiet.Load() {
+		v = k.show(b.v)
 	}
 	switch verb {
 	case 'v', 's', 'q', 'x', 'X':
-		if b.text != nil && !f.Flag('#') && !b.h.quiet.Load() {
-			v = b.words()
+		if k.text != nil && !f.Flag('#') && !b.h.quiet.Load() {
+			v = b.words(k)
 		}
 	}
 	fmt.Fprintf(f, fmt.FormatString(f, verb), v)
 }
 
 // words calls the text method. As in the library, a nil pointer whose method fails prints as nil.
-func (b *Box) words() (s string) {
+func (b Box) words(k boxKind) (s string) {
 	defer func() {
 		if p := reflect.ValueOf(b.v); p.Kind() == reflect.Pointer && p.IsNil() {
 			if recover() != nil {
@@ -41,28 +56,133 @@ func (b *Box) words() (s string) {
 			}
 		}
 	}()
-	return b.text()
+	return k.text(b.v)
 }
 
 // MarshalJSON encodes the plain value.
-func (b *Box) MarshalJSON() ([]byte, error) { return json.Marshal(b.v) }
+func (b Box) MarshalJSON() ([]byte, error) { return json.Marshal(b.v) }
 
-// box puts a value into a box; text is nil or the value's text method.
-func (h *host) box(name string, v any, text func() string) any {
-	return &Box{v: v, text: text, name: name, h: h}
+// box puts a value into a box.
+func (h *host) box(id, name string, v any) any { return h.keep(boxKind{name: name}, id, v) }
+
+// boxText is box for values with a text method.
+func (h *host) boxText(id, name string, v any, text func(any) string) any {
+	return h.keep(boxKind{name: name, text: text}, id, v)
 }
 
 // boxShown is box for values that have others inside with text methods.
-func (h *host) boxShown(name string, v any, show func() any) any {
-	return &Box{v: v, show: show, name: name, h: h}
+func (h *host) boxShown(id, name string, v any, show func(any) any) any {
+	return h.keep(boxKind{name: name, show: show}, id, v)
 }
 
-// take gives the plain value when the box holds one of the type of that name.
-func take(v any, name string) any {
-	if b, ok := v.(*Box); ok && b.name == name {
+func (h *host) keep(k boxKind, id string, v any) any {
+	if old, ok := h.kinds.Load(id); ok {
+		o := old.(boxKind)
+		k.is, k.unwrap = o.is, o.unwrap
+	}
+	h.kinds.Store(id, k)
+	return Box{h, id, v}
+}
+
+// boxID is the printed type of the value in a box, "" for what is in none.
+func boxID(v any) string {
+	if b, ok := v.(Box); ok {
+		return b.id
+	}
+	return ""
+}
+
+// other is what no assertion of a cell takes.
+type other struct{ v any }
+
+// take gives the plain value when the box holds one of the type. An assertion of what it gives instead for others fails.
+func take(v any, id string) any {
+	b, ok := v.(Box)
+	switch {
+	case ok && b.id == id:
+		return b.v
+	case v == nil:
+		return nil
+	}
+	return other{v}
+}
+
+// must is take for an assertion that panics.
+func must(v any, id, name string) any {
+	b, ok := v.(Box)
+	if ok && b.id == id {
 		return b.v
 	}
-	return v
+	held := fmt.Sprintf("%T", v)
+	if ok {
+		held = b.kind().name
+	}
+	if v == nil {
+		held = "nil"
+	}
+	panic(&runtimeError{"interface conversion: interface {} is " + held + ", not " + name})
+}
+
+// equal compares as Go does; values that cannot be compared panic.
+func equal(x, y any) bool { return x == y }
+
+// err gives what is in an interface as an error that the library can look into.
+func (h *host) err(x any) error {
+	switch x := x.(type) {
+	case Box:
+		e := boxError{x}
+		if t := reflect.TypeOf(x.v); t != nil && !t.Comparable() {
+			return &e // not equal to any other
+		}
+		return e
+	case error:
+		return x
+	}
+	return nil
+}
+
+// back undoes err.
+func back(x any) any {
+	switch x := x.(type) {
+	case boxError:
+		return x.Box
+	case *boxError:
+		return x.Box
+	}
+	return x
+}
+
+// boxError is a cell's value as an error for the library.
+type boxError struct{ Box }
+
+func (e boxError) Error() string { return e.words(e.kind()) }
+
+func (e boxError) Is(target error) bool {
+	k := e.kind()
+	if k.is != nil && k.is(e.v, back(target)) {
+		return true
+	}
+	if k.unwrap != nil {
+		if list, ok := k.unwrap(e.v).([]any); ok {
+			for _, x := range list {
+				if errors.Is(e.h.err(x), target) {
+					return true
+				}
+			}
+		}
+	}
+	return false
+}
+
+func (e boxError) Unwrap() error {
+	if k := e.kind(); k.unwrap != nil {
+		if x := k.unwrap(e.v); x != nil {
+			if _, list := x.([]any); !list {
+				return e.h.err(x)
+			}
+		}
+	}
+	return nil
 }
 
 // shed gives the value of a panic. The interpreter panics with a reflect.Value around the value.
@@ -70,12 +190,12 @@ func shed(r any) any {
 	if v, ok := r.(reflect.Value); ok && v.IsValid() && v.CanInterface() {
 		return v.Interface()
 	}
-	return r
+	return asRuntime(r)
 }
 
 // unbox gives the plain value.
 func unbox(v any) any {
-	if b, ok := v.(*Box); ok {
+	if b, ok := v.(Box); ok {
 		return b.v
 	}
 	return v
@@ -92,8 +212,8 @@ func unboxAll(vs []any) []any {
 
 // typeName is what %T prints.
 func (h *host) typeName(v any) string {
-	if b, ok := v.(*Box); ok {
-		return b.name
+	if b, ok := v.(Box); ok {
+		return b.kind().name
 	}
 	t := reflect.TypeOf(v)
 	star := ""

@@ -49,25 +49,27 @@ type Engine struct {
 	fset *token.FileSet
 	ctxt *types.Context
 
-	mu        sync.RWMutex            // guards what completion reads
-	objs      map[string]types.Object // what the next cell sees at package level
-	decls     map[string]*decl        // by key, see decl
-	emitted   map[types.Object]string
-	typeNames map[string]string // types and generic instances that the interpreter has
-	shown     map[string]string // printed name → name in the cell
-	used      map[string]bool   // printed names
-	bodies    map[*types.Func]*decl
-	sources   map[types.Object]*decl // objects of packages given as source
-	alias     map[string]string      // import path → name in the interpreter
-	prefix    map[*token.File]int
-	text      map[string]string // source of each cell by file name, for tracebacks
-	number    map[string]int    // of each cell, see gen.mark
-	serial    int
-	calls     string // printed function that Call enters
-	raw       bool   // cells write to os.Stdout or os.Stderr as files
-	fresh     map[string]bool
-	notes     []string // for the person, from the last check
-	noise     noise
+	mu          sync.RWMutex            // guards what completion reads
+	objs        map[string]types.Object // what the next cell sees at package level
+	decls       map[string]*decl        // by key, see decl
+	emitted     map[types.Object]string
+	typeNames   map[string]string // types and generic instances that the interpreter has
+	shown       map[string]string // printed name → name in the cell
+	used        map[string]bool   // printed names
+	bodies      map[*types.Func]*decl
+	ifaces      map[string]ifaceUse
+	methodTypes map[string]types.Type  // by their printed names
+	sources     map[types.Object]*decl // objects of packages given as source
+	alias       map[string]string      // import path → name in the interpreter
+	prefix      map[*token.File]int
+	text        map[string]string // source of each cell by file name, for tracebacks
+	number      map[string]int    // of each cell, see gen.mark
+	serial      int
+	calls       string // printed function that Call enters
+	raw         bool   // cells write to os.Stdout or os.Stderr as files
+	fresh       map[string]bool
+	notes       []string // for the person, from the last check
+	noise       noise
 }
 
 // decl is one top-level declaration of a cell.
@@ -97,7 +99,7 @@ type problem struct {
 // every cell has by their package names.
 func New(hooks Hooks, symbols map[string]map[string]reflect.Value, pre []string) (*Engine, error) {
 	e := &Engine{hooks: hooks, main: types.NewPackage("main", "main"), fset: token.NewFileSet(), ctxt: types.NewContext(), objs: map[string]types.Object{}, decls: map[string]*decl{},
-		emitted: map[types.Object]string{}, typeNames: map[string]string{}, shown: map[string]string{}, used: map[string]bool{}, bodies: map[*types.Func]*decl{},
+		emitted: map[types.Object]string{}, typeNames: map[string]string{}, shown: map[string]string{}, used: map[string]bool{}, bodies: map[*types.Func]*decl{}, ifaces: map[string]ifaceUse{}, methodTypes: map[string]types.Type{},
 		sources: map[types.Object]*decl{}, alias: map[string]string{}, prefix: map[*token.File]int{}, text: map[string]string{}, number: map[string]int{}, fresh: map[string]bool{}}
 	e.host = newHost(e)
 	e.in = interp.New(interp.Options{Stdout: writerFunc(func(p []byte) { e.host.write("stdout", p) }), Stderr: &e.noise, Stdin: hooks.Stdin, Unrestricted: true})
@@ -318,7 +320,8 @@ func (e *Engine) print(name string, p *parsed, c *checked) (code, entry string, 
 		}
 	}
 	var body string
-	if p.body != nil && len(p.body.List) > 0 || c.main != nil {
+	run := p.body != nil && len(p.body.List) > 0 || c.main != nil
+	if run {
 		entry = e.newName(name + "ǃ")
 		e.shown[entry] = "cell"
 		g.fn = &local{defers: p.body != nil && hasDefer(p.body)}
@@ -346,6 +349,15 @@ func (e *Engine) print(name string, p *parsed, c *checked) (code, entry string, 
 		}
 		b.WriteString("}\n")
 		body = b.String()
+	}
+	if regs := out.regs.String(); regs != "" {
+		// Printed last, when all is known, but run first.
+		if !run {
+			entry = e.newName(name + "ǃ")
+			body = fmt.Sprintf("func %s() {\ndefer %s.Done()\n}\n", entry, g.host())
+		}
+		head := "defer " + g.host() + ".Done()\n"
+		body = strings.Replace(body, head, head+regs, 1)
 	}
 	if len(g.bail) > 0 {
 		undo()
@@ -401,9 +413,9 @@ func goType(t types.Type) string {
 
 // snapshot remembers the maps that print changes.
 func (e *Engine) snapshot() func() {
-	objs, decls, emitted, names, bodies, alias, shown := clone(e.objs), clone(e.decls), clone(e.emitted), clone(e.typeNames), clone(e.bodies), clone(e.alias), clone(e.shown)
+	objs, decls, emitted, names, bodies, alias, shown, ifaces, methodTypes := clone(e.objs), clone(e.decls), clone(e.emitted), clone(e.typeNames), clone(e.bodies), clone(e.alias), clone(e.shown), clone(e.ifaces), clone(e.methodTypes)
 	return func() {
-		e.objs, e.decls, e.emitted, e.typeNames, e.bodies, e.alias, e.shown = objs, decls, emitted, names, bodies, alias, shown
+		e.objs, e.decls, e.emitted, e.typeNames, e.bodies, e.alias, e.shown, e.ifaces, e.methodTypes = objs, decls, emitted, names, bodies, alias, shown, ifaces, methodTypes
 	}
 }
 

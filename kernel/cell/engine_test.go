@@ -70,15 +70,13 @@ func TestLimits(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	b := newBench(t)
 	for _, c := range []struct{ src, code string }{
-		{"type D float64\nvar a any = D(1)\n_, ok := a.(D)\nok", "[Cell.E3]"},
-		{"import \"fmt\"\ntype S struct{ X int }\nfunc (s S) String() string { return \"S\" }\nvar b any = S{1}\n_, is := b.(fmt.Stringer)\nis", "[Cell.E8]"},
-		{"type S struct{ X int }\nm := map[any]int{S{1}: 5}\nm[S{1}]", "[Cell.E10]"},
+		{"type Sh interface{ M() }\ntype S struct{ X int }\nfunc (S) M() {}\nm := map[Sh]int{S{1}: 5}\nm[S{1}]", "[Cell.E10]"},
 		{"import \"no/such\"", "[Cell.E5]"},
-		{"import \"fmt\"\ntype U struct{ x int }\nfmt.Printf(\"%+v\", U{1})", "cell5:3:19: "},
-		{"import \"fmt\"\ntype U2 struct{ X int }\nfmt.Printf(\"%d %#v\", 1, U2{1})", "cell6:3:25: "},
-		{"import \"fmt\"\ntype C int\nfunc (c C) String() string { return \"c\" }\nfmt.Println(1, map[C]int{1: 2})", "cell7:4:16: "},
-		{"import \"fmt\"\ntype U3 int\nfmt.Printf(\"%[1]v %[1]T\", U3(1))", "cell8:3:12: "},
-		{"type C int\nfunc (c C) String() string { return \"c\" }\nvar a any = C(1)\na == C(1)", "[Cell.E8]"},
+		{"import \"fmt\"\ntype U struct{ x int }\nfmt.Printf(\"%+v\", U{1})", "cell3:3:19: "},
+		{"import \"fmt\"\ntype U2 struct{ X int }\nfmt.Printf(\"%d %#v\", 1, U2{1})", "cell4:3:25: "},
+		{"import \"fmt\"\ntype C int\nfunc (c C) String() string { return \"c\" }\nfmt.Println(1, map[C]int{1: 2})", "cell5:4:16: "},
+		{"import \"fmt\"\ntype U3 int\nfmt.Printf(\"%[1]v %[1]T\", U3(1))", "cell6:3:12: "},
+		{"type E struct{}\nfunc (*E) Error() string { return \"\" }\nfunc f() error { var e *E; return e }\nf()", "cannot keep a nil *main.E in an interface"},
 	} {
 		if got := b.run(c.src); !strings.Contains(got, c.code) {
 			t.Errorf("%s: %q, want %s", c.src, got, c.code)

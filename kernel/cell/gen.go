@@ -24,22 +24,28 @@ type unit struct {
 	types   strings.Builder
 	vars    strings.Builder
 	funcs   strings.Builder
+	regs    strings.Builder // statements that run before the cell's
 }
 
 // local is what gen remembers about the function it prints.
 type local struct {
 	results *types.Tuple
 	defers  bool
+	direct  bool     // a literal that is deferred where it is written
 	outs    []string // variables that hold the results when the function defers
 	seq     *seqLoop // the range-over-func body being printed
 	cont    []string // what to print before continue, innermost loop last
+	labels  []string // of these loops
 }
 
 // seqLoop is a loop over a function: its body is printed as a function literal.
 type seqLoop struct {
 	n     int
-	depth int // loops and switches opened inside the body
-	brk   int // switches and selects that break binds to, inside the body
+	label string
+	inner map[string]bool   // labels of statements in the body
+	exits []*ast.BranchStmt // to labels outside
+	depth int               // loops and switches opened inside the body
+	brk   int               // switches and selects that break binds to, inside the body
 	outer *seqLoop
 	fn    *local
 }
@@ -52,9 +58,13 @@ type gen struct {
 	fn   *local
 	cell string
 
-	names map[types.Object]string // where a name is printed differently for a while
-	vars  map[types.Object]string // top-level variables of this cell
-	bail  []problem
+	calling *ast.SelectorExpr // the function of the call being printed
+
+	names  map[types.Object]string // where a name is printed differently for a while
+	vars   map[types.Object]string // top-level variables of this cell
+	bail   []problem
+	label  string       // of the loop about to be printed
+	direct *ast.FuncLit // the deferred literal being printed
 }
 
 func (g *gen) refuse(n ast.Node, code, help, format string, args ...any) {
@@ -261,6 +271,12 @@ func (g *gen) named(t *types.Named) string {
 		}
 	}
 	g.forward(t, name, have)
+	if types.NewMethodSet(t).Len() > 0 {
+		g.candidate(t)
+	}
+	if p := types.NewPointer(t); types.NewMethodSet(p).Len() > 0 {
+		g.candidate(p)
+	}
 	return name
 }
 
@@ -344,11 +360,20 @@ func (g *gen) conv(e ast.Expr, to types.Type) string {
 	if isEmptyInterface(to) {
 		return g.boxed(s, from)
 	}
-	if types.IsInterface(to) || types.Identical(from, to) {
+	if types.IsInterface(to) {
+		return g.guarded(e, s, from)
+	}
+	if types.Identical(from, to) {
 		return s
 	}
 	if b, ok := from.(*types.Basic); ok && b.Kind() == types.UntypedNil {
 		return s
+	}
+	if c, ok := from.Underlying().(*types.Chan); ok {
+		// The interpreter does not make a channel one-way by itself.
+		if d, ok := to.Underlying().(*types.Chan); ok && c.Dir() != d.Dir() {
+			return "(" + g.typ(to) + ")(" + s + ")"
+		}
 	}
 	// Function literals and unnamed composites may be given to a place of a named type; the interpreter is not always aware of it.
 	if _, ok := to.(*types.Named); ok {
@@ -357,6 +382,26 @@ func (g *gen) conv(e ast.Expr, to types.Type) string {
 		}
 	}
 	return s
+}
+
+// guarded prints a pointer for a place of an interface type. The interpreter takes an interface that holds a nil pointer for nil, so a
+// nil pointer may not get there.
+func (g *gen) guarded(e ast.Expr, s string, from types.Type) string {
+	if _, ok := from.Underlying().(*types.Pointer); !ok || g.cellType(from) == nil {
+		return s
+	}
+	if u, ok := unparen(e).(*ast.UnaryExpr); ok && u.Op == token.AND {
+		return s
+	}
+	ty := g.typ(from)
+	key := "guard:" + ty
+	f, ok := g.e.typeNames[key]
+	if !ok {
+		f = g.fresh("guard")
+		g.e.typeNames[key] = f
+		fmt.Fprintf(&g.out.funcs, "func %s(x %s) %s {\nif x == nil { %s.NilPointer(%q) }\nreturn x }\n", f, ty, ty, g.host(), mainName(from))
+	}
+	return f + "(" + s + ")"
 }
 
 // constant prints a constant of the type that the checker settled on.
@@ -470,7 +515,11 @@ func (g *gen) signatureAndBody(ft *ast.FuncType, body *ast.BlockStmt, sig *types
 		sig = types.NewSignatureType(nil, nil, nil, types.NewTuple(tupleVars(sig.Params())[1:]...), sig.Results(), sig.Variadic())
 	}
 	old := g.fn
-	g.fn = &local{results: sig.Results(), defers: hasDefer(body)}
+	g.fn = &local{results: sig.Results(), defers: hasDefer(body), direct: g.direct != nil && g.direct.Body == body}
+	arm := ""
+	if !g.fn.direct && g.recovers(body) {
+		arm = "ǃarm := " + g.host() + ".Disarm()\n_ = ǃarm\n"
+	}
 	defer func() { g.fn = old }()
 	head := g.sig(sig, func(_ *types.Var, i int) string {
 		if i < 0 {
@@ -485,7 +534,7 @@ func (g *gen) signatureAndBody(ft *ast.FuncType, body *ast.BlockStmt, sig *types
 		return "_"
 	})
 	if !g.fn.defers {
-		return head + " {\n" + g.stmts(body.List) + "}"
+		return head + " {\n" + arm + g.stmts(body.List) + "}"
 	}
 	// The interpreter holds a lock while it runs deferred calls, so the body runs as a function of its own and the host runs them.
 	ret := ""
@@ -524,7 +573,23 @@ func (g *gen) signatureAndBody(ft *ast.FuncType, body *ast.BlockStmt, sig *types
 		}
 		head += " (" + strings.Join(ts, ", ") + ")"
 	}
-	return head + " {\n" + decls + g.deferring(g.stmts(body.List)) + ret + "}"
+	return head + " {\n" + arm + decls + g.deferring(g.stmts(body.List)) + ret + "}"
+}
+
+// recovers tells whether a function calls recover itself.
+func (g *gen) recovers(body *ast.BlockStmt) bool {
+	found := false
+	ast.Inspect(body, func(n ast.Node) bool {
+		switch n := n.(type) {
+		case *ast.FuncLit:
+			return false
+		case *ast.Ident:
+			b, ok := g.info.Uses[n].(*types.Builtin)
+			found = found || ok && b.Name() == "recover"
+		}
+		return !found
+	})
+	return found
 }
 
 // deferring prints statements that defer calls.

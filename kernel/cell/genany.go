@@ -6,6 +6,7 @@ import (
 	"go/constant"
 	"go/types"
 	"regexp"
+	"sort"
 	"strconv"
 	"strings"
 )
@@ -43,34 +44,205 @@ func mainName(t types.Type) string {
 	return strings.ReplaceAll(s, "any", "interface {}")
 }
 
-// boxed prints an expression of a cell's type for a place of an empty interface type. The text s is the expression.
+// unique tells whether values of a type keep it in an empty interface: structs that cells declare carry their name in a tag.
+func (g *gen) unique(t types.Type) bool {
+	switch t := g.subst(types.Unalias(t)).(type) {
+	case *types.Named:
+		if t.Obj().Pkg() == nil || !g.isSource(t.Obj()) {
+			return true
+		}
+		st, ok := t.Underlying().(*types.Struct)
+		return ok && st.NumFields() > 0
+	case *types.Pointer:
+		return g.unique(t.Elem())
+	case *types.Slice:
+		return g.unique(t.Elem())
+	case *types.Array:
+		return g.unique(t.Elem())
+	case *types.Chan:
+		return g.unique(t.Elem())
+	case *types.Map:
+		return g.unique(t.Key()) && g.unique(t.Elem())
+	case *types.Signature:
+		for _, l := range []*types.Tuple{t.Params(), t.Results()} {
+			for i := range l.Len() {
+				if !g.unique(l.At(i).Type()) {
+					return false
+				}
+			}
+		}
+	case *types.Struct:
+		for i := range t.NumFields() {
+			if !g.unique(t.Field(i).Type()) {
+				return false
+			}
+		}
+	}
+	return true
+}
+
+// boxes tells whether values of a type are in boxes while they are in an empty interface.
+func (g *gen) boxes(t types.Type) bool {
+	if types.IsInterface(t) {
+		return false
+	}
+	if n := g.cellType(t); n != nil && types.NewMethodSet(types.NewPointer(n)).Len() > 0 {
+		return true
+	}
+	return g.hidesAt(t) || g.involves(t) && !g.unique(t)
+}
+
+// boxed prints an expression for a place of an empty interface type. The text s is the expression.
 func (g *gen) boxed(s string, t types.Type) string {
-	n := g.cellType(t)
-	if n == nil || textMethod(t) == "" && g.hidesAt(t) {
-		if !g.hidesAt(t) {
+	if types.IsInterface(t) {
+		if isEmptyInterface(t) {
 			return s
 		}
-		return g.helper("box", t, func(string) string {
-			return "return " + g.host() + ".BoxShown(" + strconv.Quote(mainName(t)) + ", x, func() interface{} { return " + g.printable(nil, "x", t) + " })"
-		}) + "(" + s + ")"
+		return g.rebox(t) + "(" + s + ")"
 	}
-	how := textMethod(t)
-	if _, isStruct := n.Underlying().(*types.Struct); isStruct && how == "" && types.NewMethodSet(types.NewPointer(n)).Len() == 0 {
-		return s // the interpreter keeps the name of a plain struct
-	}
-	if _, isPointer := t.Underlying().(*types.Pointer); isPointer && how == "" {
-		if _, isStruct := n.Underlying().(*types.Struct); isStruct {
-			return g.helper("plain", t, func(string) string { return "return " + g.host() + ".Unbox(x)" }) + "(" + s + ")"
-		}
+	if !g.boxes(t) {
+		return s
 	}
 	return g.helper("box", t, func(ty string) string {
-		name := strconv.Quote(mainName(t))
-		if how == "" {
-			return "return " + g.host() + ".Box(" + name + ", x, nil)"
+		id := strconv.Quote(ty) + ", " + strconv.Quote(mainName(t)) + ", x"
+		if how := textMethod(t); g.cellType(t) != nil && how != "" {
+			f := g.fresh("text")
+			fmt.Fprintf(&g.out.funcs, "func %s(x interface{}) string { return x.(%s).%s() }\n", f, ty, how)
+			return "return " + g.host() + ".BoxText(" + id + ", " + f + ")"
 		}
-		return "return " + g.host() + ".Box(" + name + ", x, func() string { return x." + how + "() })"
+		if g.hidesAt(t) {
+			f := g.fresh("shown")
+			fmt.Fprintf(&g.out.funcs, "func %s(v interface{}) interface{} { x := v.(%s); return %s }\n", f, ty, g.printable(nil, "x", t))
+			return "return " + g.host() + ".BoxShown(" + id + ", " + f + ")"
+		}
+		return "return " + g.host() + ".Box(" + id + ")"
 	}) + "(" + s + ")"
 }
+
+// ifaceUse is an interface with methods into which, or out of which, cells put values of empty interfaces.
+type ifaceUse struct {
+	t        *types.Interface
+	printed  string
+	variable string // in the interpreter, holds a function for each type
+	out      bool
+}
+
+// candidate notes a type with methods: values of it may come out of an empty interface with these methods.
+func (g *gen) candidate(t types.Type) {
+	id := g.typ(t)
+	if g.e.methodTypes[id] != nil {
+		return
+	}
+	g.e.methodTypes[id] = t
+	for _, u := range g.e.ifaces {
+		g.register(u, id, t)
+	}
+	g.errorMethods(id, t)
+}
+
+// register prints how a type passes between an empty interface and one with methods.
+func (g *gen) register(u ifaceUse, id string, t types.Type) {
+	if !types.Implements(t, u.t) {
+		return
+	}
+	if u.out {
+		box := g.boxed("v", t)
+		fmt.Fprintf(&g.out.regs, "%s = append(%s, func(x %s) (interface{}, bool) { if v, ok := x.(%s); ok { return %s, true }; return nil, false })\n", u.variable, u.variable, u.printed, id, box)
+		return
+	}
+	fmt.Fprintf(&g.out.regs, "%s[%q] = func(v interface{}) %s { return v.(%s) }\n", u.variable, id, u.printed, id)
+}
+
+// use adds an interface and registers all types that have its methods.
+func (g *gen) use(key string, u ifaceUse) {
+	g.e.ifaces[key] = u
+	ids := make([]string, 0, len(g.e.methodTypes))
+	for id := range g.e.methodTypes {
+		ids = append(ids, id)
+	}
+	sort.Strings(ids)
+	for _, id := range ids {
+		g.register(u, id, g.e.methodTypes[id])
+	}
+}
+
+// rebox names the function that moves a value from an interface with methods to an empty one.
+func (g *gen) rebox(t types.Type) string {
+	ty := g.typ(t)
+	key := "rebox:" + ty
+	if f, ok := g.e.typeNames[key]; ok {
+		return f
+	}
+	f := g.fresh("rebox")
+	g.e.typeNames[key] = f
+	u := ifaceUse{t.Underlying().(*types.Interface), ty, g.fresh("reboxes"), true}
+	fmt.Fprintf(&g.out.vars, "var %s []func(%s) (interface{}, bool)\n", u.variable, ty)
+	fmt.Fprintf(&g.out.funcs, "func %s(x %s) interface{} {\nif x == nil { return nil }\nfor _, f := range %s { if v, ok := f(x); ok { return v } }\nreturn %s.Back(x) }\n", f, ty, u.variable, g.host())
+	g.use(key, u)
+	return f
+}
+
+// into names the function that moves a value from an empty interface to one with methods, if it has them.
+func (g *gen) into(t types.Type) string {
+	ty := g.typ(t)
+	key := "into:" + ty
+	if f, ok := g.e.typeNames[key]; ok {
+		return f
+	}
+	f := g.fresh("into")
+	g.e.typeNames[key] = f
+	u := ifaceUse{t.Underlying().(*types.Interface), ty, g.fresh("intos"), false}
+	fmt.Fprintf(&g.out.vars, "var %s map[string]func(interface{}) %s\n", u.variable, ty)
+	fmt.Fprintf(&g.out.regs, "%s = map[string]func(interface{}) %s{}\n", u.variable, ty)
+	fmt.Fprintf(&g.out.funcs, "func %s(x interface{}) (%s, bool) {\nif id := %s.BoxID(x); id != \"\" {\nif f, ok := %s[id]; ok { return f(%s.Unbox(x)), true }\nvar none %s\nreturn none, false\n}\nv, ok := x.(%s)\nreturn v, ok }\n",
+		f, ty, g.host(), u.variable, g.host(), ty, ty)
+	fmt.Fprintf(&g.out.funcs, "func %sǃmust(x interface{}) %s {\nv, ok := %s(x)\nif !ok { %s.NoConversion(x, %q) }\nreturn v }\n", f, ty, f, g.host(), mainName(t))
+	g.use(key, u)
+	return f
+}
+
+// errorMethods tells the host of methods of errors that the errors package calls.
+func (g *gen) errorMethods(id string, t types.Type) {
+	if !types.Implements(t, types.Universe.Lookup("error").Type().Underlying().(*types.Interface)) {
+		return
+	}
+	method := func(name string) string {
+		o, _, _ := types.LookupFieldOrMethod(t, false, nil, name)
+		f, ok := o.(*types.Func)
+		if !ok {
+			return ""
+		}
+		s := stripNames(f.Type().(*types.Signature))
+		return types.TypeString(s, nil)
+	}
+	errType := types.Universe.Lookup("error").Type()
+	is, unwrap := "nil", "nil"
+	if method("Is") == "func(error) bool" {
+		is = g.fresh("is")
+		fmt.Fprintf(&g.out.funcs, "func %s(v, t interface{}) bool { target, _ := %s(t); return v.(%s).Is(target) }\n", is, g.into(errType), id)
+	}
+	switch method("Unwrap") {
+	case "func() error":
+		unwrap = g.fresh("unwrap")
+		fmt.Fprintf(&g.out.funcs, "func %s(v interface{}) interface{} { return %s(v.(%s).Unwrap()) }\n", unwrap, g.rebox(errType), id)
+	case "func() []error":
+		unwrap = g.fresh("unwrap")
+		fmt.Fprintf(&g.out.funcs, "func %s(v interface{}) interface{} {\nvar out []interface{}\nfor _, e := range v.(%s).Unwrap() { out = append(out, %s(e)) }\nreturn out }\n", unwrap, id, g.rebox(errType))
+	}
+	if is != "nil" || unwrap != "nil" {
+		fmt.Fprintf(&g.out.regs, "%s.Errors(%q, %s, %s)\n", g.host(), id, is, unwrap)
+	}
+}
+
+// asError prints an error for the library, which may look into it.
+func (g *gen) asError(s string, t types.Type) string {
+	if b, ok := t.(*types.Basic); ok && b.Kind() == types.UntypedNil {
+		return s
+	}
+	return g.host() + ".Err(" + g.boxed(s, t) + ")"
+}
+
+var errorInterface = types.Universe.Lookup("error").Type()
 
 // helper names a function from t to an empty interface, printing it when it is new.
 func (g *gen) helper(kind string, t types.Type, body func(ty string) string) string {
@@ -97,12 +269,41 @@ func (g *gen) hidesAt(t types.Type) bool {
 	return !types.IsInterface(t) && g.hides(t, map[types.Type]bool{})
 }
 
-// took prints x, of an empty interface type, for an assertion to t: values of t may be in a box.
-func (g *gen) took(x string, from, t types.Type) string {
-	if !isEmptyInterface(from) || types.IsInterface(t) || g.cellType(t) == nil && !g.hidesAt(t) {
-		return x
+// boxable tells whether a value of an interface type must go through an empty interface to be asserted: only there are boxes.
+func (g *gen) boxable(from types.Type) bool {
+	return isEmptyInterface(from) || types.Identical(from, errorInterface)
+}
+
+// assertion prints an assertion of x, of an interface type, to another type; with comma, the form with two values.
+func (g *gen) assertion(x string, from, t types.Type, comma bool) string {
+	plain := x + ".(" + g.typ(t) + ")"
+	if !g.boxable(from) || isEmptyInterface(t) {
+		return plain
 	}
-	return g.host() + ".Take(" + x + ", " + strconv.Quote(mainName(t)) + ")"
+	if !types.IsInterface(t) {
+		if !g.boxes(t) {
+			return plain
+		}
+		x = g.boxed(x, from)
+		id := strconv.Quote(g.typ(t))
+		if st, ok := t.Underlying().(*types.Struct); ok && st.NumFields() == 0 {
+			// The interpreter fails for structs without fields, and there is only one value.
+			ty := g.typ(t)
+			if comma {
+				return "func(x interface{}) (" + ty + ", bool) { return " + ty + "{}, " + g.host() + ".BoxID(x) == " + id + " }(" + x + ")"
+			}
+			return "func(x interface{}) " + ty + " { " + g.host() + ".Must(x, " + id + ", " + strconv.Quote(mainName(t)) + "); return " + ty + "{} }(" + x + ")"
+		}
+		if comma {
+			return g.host() + ".Take(" + x + ", " + id + ").(" + g.typ(t) + ")"
+		}
+		return g.host() + ".Must(" + x + ", " + id + ", " + strconv.Quote(mainName(t)) + ").(" + g.typ(t) + ")"
+	}
+	f := g.into(t)
+	if !comma {
+		f += "ǃmust"
+	}
+	return f + "(" + g.boxed(x, from) + ")"
 }
 
 // spread prints the values of a call as one slice for a variadic function, when some of them must be made printable.
@@ -216,7 +417,7 @@ func (g *gen) showInner(at ast.Expr, s string, t types.Type) string {
 	if types.IsInterface(t) && !isEmptyInterface(t) {
 		if how := textMethod(t); how != "" {
 			return g.helper("show", t, func(ty string) string {
-				return "if x == nil { return nil }\nreturn " + g.host() + ".Box(\"\", x, func() string { return x." + how + "() })"
+				return "if x == nil { return nil }\nreturn " + g.rebox(t) + "(x)"
 			}) + "(" + s + ")"
 		}
 		return g.helper("plain", t, func(string) string { return "return " + g.host() + ".Unbox(x)" }) + "(" + s + ")"
@@ -313,7 +514,12 @@ func (g *gen) printArgs(e *ast.CallExpr, first, format int) string {
 					return s
 				}
 			} else {
-				out[i] = g.printable(a, out[i], types.Default(g.typeOf(a)))
+				t := types.Default(g.typeOf(a))
+				if fn := g.callee(e.Fun); fn != nil && fn.Name() == "Errorf" && types.Implements(t, errorInterface.Underlying().(*types.Interface)) {
+					out[i] = g.asError(out[i], t)
+					continue
+				}
+				out[i] = g.printable(a, out[i], t)
 			}
 		}
 	}
@@ -370,8 +576,8 @@ func (g *gen) formatFor(e *ast.CallExpr, f string, first int, out []string) stri
 			switch {
 			case b[i] == 'T' && isEmptyInterface(t):
 				b[i], out[arg] = 's', g.host()+".TypeName("+g.expr(a)+")"
-			case b[i] == 'T' && types.IsInterface(t) && g.anyCellTypes():
-				g.refuse(a, "Cell.E8", "print the type of a variable of the type itself", "cells cannot tell which type a value of type %s has", goType(t))
+			case b[i] == 'T' && types.IsInterface(t):
+				b[i], out[arg] = 's', g.host()+".TypeName("+g.boxed(g.expr(a), t)+")"
 			case b[i] == 'T' && g.involves(t):
 				b[i], out[arg] = 's', g.helper("name", t, func(string) string { return "return " + strconv.Quote(mainName(t)) })+"("+g.expr(a)+")"
 			case b[i] == 'v' && plus && g.hidden(t, map[types.Type]bool{}):

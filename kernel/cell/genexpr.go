@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"strconv"
 	"strings"
 )
 
@@ -70,8 +71,8 @@ func (g *gen) expr(e ast.Expr) string {
 		return s + "]"
 	case *ast.TypeAssertExpr:
 		if e.Type != nil {
-			g.checkAssert(e, e.X, e.Type)
-			return g.took(g.operand(e.X), g.typeOf(e.X), g.typeOf(e.Type)) + ".(" + g.typ(g.typeOf(e.Type)) + ")"
+			_, comma := g.info.TypeOf(e).(*types.Tuple)
+			return g.assertion(g.operand(e.X), g.typeOf(e.X), g.typeOf(e.Type), comma)
 		}
 		return g.operand(e.X) + ".(type)"
 	case *ast.FuncLit:
@@ -262,6 +263,9 @@ func (g *gen) selector(e *ast.SelectorExpr) string {
 			}
 		}
 		s, _ := g.path(g.operand(e.X), t, index[:len(index)-1])
+		if g.calling != e {
+			return g.bound(e, s, sel)
+		}
 		return s + "." + e.Sel.Name
 	}
 	return g.operand(e.X) + "." + e.Sel.Name
@@ -280,17 +284,17 @@ func (g *gen) binary(e *ast.BinaryExpr) string {
 				x = g.typ(ty) + "(" + x + ")"
 			}
 		}
-		if !nilX && !nilY {
-			if g.cellType(tx) != nil && isEmptyInterface(ty) || g.cellType(ty) != nil && isEmptyInterface(tx) {
-				n := g.cellType(tx)
-				if n == nil {
-					n = g.cellType(ty)
+		if not := map[bool]string{true: "!"}[e.Op == token.NEQ]; nilX != nilY {
+			if t, s := tx, x; types.IsInterface(tx) || types.IsInterface(ty) {
+				if nilX {
+					t, s = ty, y
 				}
-				if _, isStruct := n.Underlying().(*types.Struct); !isStruct {
-					g.refuse(e, "Cell.E8", "take the value out of the interface first", "cells cannot compare %s with a value of type any", n.Obj().Name())
+				if types.IsInterface(t) {
+					return not + g.host() + ".IsNil(" + s + ")"
 				}
 			}
-			x, y = g.unboxed(x, tx), g.unboxed(y, ty)
+		} else if isEmptyInterface(tx) || isEmptyInterface(ty) {
+			return not + g.host() + ".Equal(" + g.boxed(g.expr(e.X), types.Default(tx)) + ", " + g.boxed(g.expr(e.Y), types.Default(ty)) + ")"
 		}
 	}
 	return "(" + x + " " + e.Op.String() + " " + y + ")"
@@ -298,10 +302,10 @@ func (g *gen) binary(e *ast.BinaryExpr) string {
 
 // key prints the key of a map. The interpreter does not find values of cells' types again among keys of an interface type.
 func (g *gen) key(e ast.Expr, to types.Type) string {
-	if n := namedOf(g.typeOf(e)); n != nil && types.IsInterface(g.subst(to)) && !types.IsInterface(n) && g.isSource(n.Obj()) {
+	if n := namedOf(g.typeOf(e)); n != nil && types.IsInterface(g.subst(to)) && !isEmptyInterface(g.subst(to)) && !types.IsInterface(n) && g.isSource(n.Obj()) {
 		g.refuse(e, "Cell.E10", "use the type itself as the type of the keys", "cells cannot use %s as a key of an interface type", n.Obj().Name())
 	}
-	return g.unboxed(g.conv(e, to), g.typeOf(e))
+	return g.conv(e, to)
 }
 
 func (g *gen) composite(e *ast.CompositeLit) string {
@@ -322,10 +326,10 @@ func (g *gen) composite(e *ast.CompositeLit) string {
 						ft = u.Field(k).Type()
 					}
 				}
-				parts = append(parts, name+": "+g.conv(kv.Value, ft))
+				parts = append(parts, name+": "+g.element(kv.Value, ft))
 				continue
 			}
-			parts = append(parts, u.Field(i).Name()+": "+g.conv(el, u.Field(i).Type()))
+			parts = append(parts, u.Field(i).Name()+": "+g.element(el, u.Field(i).Type()))
 		}
 	case *types.Map:
 		for _, el := range e.Elts {
@@ -351,6 +355,26 @@ func (g *gen) composite(e *ast.CompositeLit) string {
 	return amp + g.typ(t) + "{" + strings.Join(parts, ", ") + "}"
 }
 
+// element prints the value of a field. The interpreter does not see that a composite literal goes into an interface.
+func (g *gen) element(e ast.Expr, to types.Type) string {
+	return g.iface(e, g.conv(e, to), to)
+}
+
+func (g *gen) iface(e ast.Expr, s string, to types.Type) string {
+	if to = g.subst(to); types.IsInterface(to) && !isEmptyInterface(to) && g.cellType(g.typeOf(e)) != nil {
+		ty := g.typ(to)
+		key := "as:" + ty
+		f, ok := g.e.typeNames[key]
+		if !ok {
+			f = g.fresh("as")
+			g.e.typeNames[key] = f
+			fmt.Fprintf(&g.out.funcs, "func %s(x %s) %s { return x }\n", f, ty, ty)
+		}
+		return f + "(" + s + ")"
+	}
+	return s
+}
+
 func (g *gen) call(e *ast.CallExpr) string {
 	fun := unparen(e.Fun)
 	if tv := g.info.Types[fun]; tv.IsType() {
@@ -358,6 +382,10 @@ func (g *gen) call(e *ast.CallExpr) string {
 		s := g.typ(t)
 		if isEmptyInterface(t) {
 			return "(" + s + ")(" + g.boxed(g.expr(e.Args[0]), g.typeOf(e.Args[0])) + ")"
+		}
+		in := g.conv(e.Args[0], t)
+		if as := g.iface(e.Args[0], in, t); as != in {
+			return as
 		}
 		return "(" + s + ")(" + g.expr(e.Args[0]) + ")"
 	}
@@ -368,6 +396,9 @@ func (g *gen) call(e *ast.CallExpr) string {
 	}
 	sig, _ := g.typeOf(fun).Underlying().(*types.Signature)
 	var f string
+	if sel, ok := fun.(*ast.SelectorExpr); ok {
+		g.calling = sel
+	}
 	if lit, ok := fun.(*ast.FuncLit); ok {
 		f = g.expr(lit)
 	} else {
@@ -447,10 +478,21 @@ func (g *gen) toHost(call *ast.CallExpr, a ast.Expr, sig *types.Signature, i int
 		if b, ok := t.(*types.Basic); ok && b.Kind() == types.UntypedNil {
 			return s
 		}
-		if f := g.callee(call.Fun); f.Pkg().Path() == module+"kernel/display" {
+		switch g.callee(call.Fun).Pkg().Path() {
+		case module + "kernel/display":
 			return s // it prints what is in a box
+		case "container/heap", "container/list", "container/ring", "context", "sync", "sync/atomic":
+			return g.boxed(s, types.Default(t)) // they give it back
 		}
 		return g.unboxed(s, t)
+	}
+	if lit, ok := unparen(a).(*ast.FuncLit); ok {
+		// A literal that goes straight to the host would share its variables with the next iteration of a loop.
+		t := g.typ(g.typeOf(lit))
+		return "func(ǃf " + t + ") " + t + " { return ǃf }(" + g.conv(a, to) + ")"
+	}
+	if to != nil && types.IsInterface(g.subst(to)) {
+		return g.expr(a)
 	}
 	return g.conv(a, to)
 }
@@ -471,10 +513,24 @@ func (g *gen) special(e *ast.CallExpr, fun ast.Expr) string {
 		if !ok {
 			return ""
 		}
-		if n := namedOf(p.Elem()); n == nil || !g.isSource(n.Obj()) {
-			return ""
+		if n := namedOf(p.Elem()); n == nil || !g.isSource(n.Obj()) || types.IsInterface(p.Elem()) {
+			return f2(g.pkg(f.Pkg())+".As", g.asError(g.expr(e.Args[0]), g.typeOf(e.Args[0])), g.expr(e.Args[1]))
 		}
-		return g.host() + ".As(" + g.expr(e.Args[0]) + ", " + g.expr(e.Args[1]) + ")"
+		return f2(g.host()+".As", g.boxed(g.expr(e.Args[0]), g.typeOf(e.Args[0])), strconv.Quote(g.typ(p.Elem()))+", "+g.expr(e.Args[1]))
+	case "errors.Is":
+		if len(e.Args) == 2 {
+			return f2(g.host()+".Is", g.boxed(g.expr(e.Args[0]), g.typeOf(e.Args[0])), g.boxed(g.expr(e.Args[1]), g.typeOf(e.Args[1])))
+		}
+	case "errors.Unwrap":
+		return "func(x interface{}) error { e, _ := " + g.into(errorInterface) + "(" + g.host() + ".Unwrap(x)); return e }(" + g.boxed(g.expr(e.Args[0]), g.typeOf(e.Args[0])) + ")"
+	case "errors.Join":
+		if e.Ellipsis == token.NoPos {
+			var l []string
+			for _, a := range e.Args {
+				l = append(l, g.asError(g.expr(a), g.typeOf(a)))
+			}
+			return g.pkg(f.Pkg()) + ".Join(" + strings.Join(l, ", ") + ")"
+		}
 	case "fmt.Fprint", "fmt.Fprintf", "fmt.Fprintln":
 		// A writer that has a String method is mistaken for something to print.
 		if len(e.Args) > 1 || f.Name() == "Fprintln" {
@@ -488,6 +544,8 @@ func (g *gen) special(e *ast.CallExpr, fun ast.Expr) string {
 	}
 	return ""
 }
+
+func f2(f, x, y string) string { return f + "(" + x + ", " + y + ")" }
 
 func namedOf(t types.Type) *types.Named {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
@@ -541,12 +599,18 @@ func (g *gen) builtin(e *ast.CallExpr, name string) string {
 		}) + ")"
 	case "min", "max":
 		t := g.typeOf(e)
+		if len(e.Args) == 1 {
+			return g.expr(e.Args[0])
+		}
 		return g.extreme(name, t) + "(" + list(none) + ")"
 	case "clear":
 		return g.clear(g.typeOf(e.Args[0])) + "(" + g.expr(e.Args[0]) + ")"
 	case "print", "println":
 		return g.host() + "." + map[string]string{"print": "Print", "println": "PrintLine"}[name] + "(" + list(none) + ")"
 	case "recover":
+		if g.fn != nil && !g.fn.direct {
+			return g.host() + ".RecoverIf(ǃarm)"
+		}
 		return g.host() + ".Recover()"
 	case "panic":
 		return "panic(" + g.conv(e.Args[0], types.NewInterfaceType(nil, nil)) + ")"
@@ -564,11 +628,12 @@ func (g *gen) extreme(name string, t types.Type) string {
 	g.e.typeNames[key] = f
 	op := map[string]string{"min": "<", "max": ">"}[name]
 	s := g.typ(t)
-	nan := ""
+	step := "if a " + op + " m { m = a }"
 	if b, ok := t.Underlying().(*types.Basic); ok && b.Info()&types.IsFloat != 0 {
-		nan = "if a != a { return a }; if m != m { return m }; "
+		// Not a number, and zeros with a sign, follow their own rules.
+		step = "m = " + s + "(" + g.host() + "." + map[string]string{"min": "Min", "max": "Max"}[name] + "(float64(m), float64(a)))"
 	}
-	fmt.Fprintf(&g.out.funcs, "func %s(m %s, rest ...%s) %s {\nfor _, a := range rest { %sif a %s m { m = a } }\nreturn m }\n", f, s, s, s, nan, op)
+	fmt.Fprintf(&g.out.funcs, "func %s(m %s, rest ...%s) %s {\nfor _, a := range rest { %s }\nreturn m }\n", f, s, s, s, step)
 	return f
 }
 
@@ -590,39 +655,28 @@ func (g *gen) clear(t types.Type) string {
 	return f
 }
 
-// checkAssert refuses assertions that the interpreter cannot decide: a value in an empty interface has lost the name of a
-// type that a cell declared unless it is a struct.
-func (g *gen) checkAssert(at ast.Node, x ast.Expr, te ast.Expr) {
-	it, ok := g.typeOf(x).Underlying().(*types.Interface)
-	if !ok || it.NumMethods() > 0 {
-		return
-	}
-	t := g.typeOf(te)
-	if want, ok := t.Underlying().(*types.Interface); ok && want.NumMethods() > 0 {
-		// A value of a cell's type loses its methods in an empty interface, so the answer would be no when it is yes.
-		for _, o := range g.e.objs {
-			tn, ok := o.(*types.TypeName)
-			if !ok || !g.isSource(tn) || types.IsInterface(tn.Type()) {
-				continue
-			}
-			if n, ok := tn.Type().(*types.Named); ok && n.TypeParams().Len() == 0 && (types.Implements(n, want) || types.Implements(types.NewPointer(n), want)) {
-				g.refuse(at, "Cell.E8", fmt.Sprintf("keep the value in a variable of type %s instead of any", goType(t)),
-					"cells cannot find the methods of %s in a value of type any", tn.Name())
-				return
+// bound prints a method value. Its receiver is evaluated now, which the interpreter puts off.
+func (g *gen) bound(e *ast.SelectorExpr, recv string, sel *types.Selection) string {
+	sig, ok := g.typeOf(e).(*types.Signature)
+	t := g.typeOf(e.X)
+	if obj, idx, _ := types.LookupFieldOrMethod(t, true, sel.Obj().Pkg(), e.Sel.Name); obj != nil {
+		_, t = g.path("", t, idx[:len(idx)-1])
+		if f, isFunc := obj.(*types.Func); isFunc && !types.IsInterface(t) {
+			if _, ptr := f.Type().(*types.Signature).Recv().Type().(*types.Pointer); ptr {
+				if _, have := t.Underlying().(*types.Pointer); !have {
+					recv, t = "&"+recv, types.NewPointer(t)
+				}
 			}
 		}
-		return
 	}
-	n := namedOf(t)
-	if n == nil || !g.isSource(n.Obj()) {
-		return
+	if !ok {
+		return recv + "." + e.Sel.Name
 	}
-	switch u := n.Underlying().(type) {
-	case *types.Struct:
-		if u.NumFields() > 0 {
-			return
-		}
+	ret := ""
+	if sig.Results().Len() > 0 {
+		ret = "return "
 	}
-	g.refuse(at, "Cell.E3", "give the interface a method that the type has, or compare a field instead",
-		"cells cannot tell %s apart from its plain form in a value of type any", types.TypeString(t, func(*types.Package) string { return "" }))
+	sig = stripNames(sig)
+	f := g.sig(sig, func(_ *types.Var, i int) string { return fmt.Sprintf("a%d", i) })
+	return "func(ǃx " + g.typ(t) + ") func" + g.sig(sig, nil) + " { return func" + f + " { " + ret + "ǃx." + e.Sel.Name + g.forwardArgs(sig) + " } }(" + recv + ")"
 }

@@ -86,10 +86,18 @@ func (g *gen) stmt(s ast.Stmt) string {
 	case *ast.RangeStmt:
 		return g.rangeLoop(s)
 	case *ast.LabeledStmt:
+		if q := g.seq(); q != nil {
+			q.inner[s.Label.Name] = true
+		}
 		switch in := s.Stmt.(type) {
 		case *ast.ForStmt:
+			g.label = s.Label.Name
 			return s.Label.Name + ":\n" + g.forLoop(in)
 		case *ast.RangeStmt:
+			g.label = s.Label.Name
+			if _, ok := g.typeOf(in.X).Underlying().(*types.Signature); ok {
+				return g.rangeLoop(in)
+			}
 			return s.Label.Name + ":\n" + g.rangeLoop(in)
 		}
 		return s.Label.Name + ":\n" + g.stmt(s.Stmt)
@@ -125,6 +133,11 @@ func (g *gen) closed(c *ast.CallExpr, spawn bool) string {
 	enter := ""
 	if spawn {
 		enter = g.host() + ".Enter(ǃc); defer " + g.host() + ".Leave(); "
+	}
+	if lit, ok := fun.(*ast.FuncLit); ok && !spawn {
+		old := g.direct
+		g.direct = lit
+		defer func() { g.direct = old }()
 	}
 	if lit, ok := fun.(*ast.FuncLit); ok && len(c.Args) == 0 {
 		f := g.expr(lit)
@@ -225,6 +238,9 @@ func (g *gen) closed(c *ast.CallExpr, spawn bool) string {
 		args = append([]string{g.host() + ".Cell()"}, args...)
 		return "func(" + strings.Join(params, ", ") + ") { " + enter + body + " }(" + strings.Join(args, ", ") + ")"
 	}
+	if _, lit := fun.(*ast.FuncLit); !lit && !builtin && !g.native(g.callee(c.Fun)) {
+		body = g.host() + ".Arm(); " + body
+	}
 	return "func(" + strings.Join(params, ", ") + ") func() { return func() { " + body + " } }(" + strings.Join(args, ", ") + ")"
 }
 
@@ -291,6 +307,11 @@ func (g *gen) assign(s *ast.AssignStmt) string {
 				}
 			}
 			r := g.conv(s.Rhs[i], to)
+			if _, deref := unparen(s.Rhs[i]).(*ast.StarExpr); deref && x == "_" && len(s.Lhs) == 1 {
+				// The interpreter does not look where nobody wants the value.
+				v := g.fresh("v")
+				return v + " := " + r + "\n_ = " + v
+			}
 			// What := declares has the type that the checker found, which the interpreter may see differently.
 			if tok == ":=" {
 				if _, isLit := unparen(s.Rhs[i]).(*ast.FuncLit); !isLit && g.info.Types[s.Rhs[i]].Value == nil && needsType(g.typeOf(s.Rhs[i])) {
@@ -477,20 +498,35 @@ func (g *gen) ret(s *ast.ReturnStmt) string {
 	}
 	if g.fn != nil && g.fn.seq != nil {
 		q := g.fn.seq
-		if q.outer != nil {
-			g.refuse(s, "Cell.E4", "collect into a slice first (slices.Collect), then range over it", "cells cannot return out of two nested loops over functions")
-		}
 		out := fmt.Sprintf("ǃret%d = true; ", q.n)
 		if len(vals) > 0 {
 			var l []string
 			for i := range q.fn.results.Len() {
 				l = append(l, fmt.Sprintf("ǃval%d_%d", q.n, i))
 			}
-			out += strings.Join(l, ", ") + " = " + strings.Join(vals, ", ") + "; "
+			out += g.apart(l, vals)
 		}
 		return out + "return false"
 	}
 	return g.leave(vals)
+}
+
+// apart prints a parallel assignment in two steps, because the interpreter loses captured variables in one.
+func (g *gen) apart(l, vals []string) string {
+	if len(l) != len(vals) || len(l) == 1 {
+		return strings.Join(l, ", ") + " = " + strings.Join(vals, ", ") + "; "
+	}
+	var first, then strings.Builder
+	for i, v := range vals {
+		if v == "nil" {
+			fmt.Fprintf(&then, "%s = nil; ", l[i])
+			continue
+		}
+		t := g.fresh("t")
+		fmt.Fprintf(&first, "%s := %s; ", t, v)
+		fmt.Fprintf(&then, "%s = %s; ", l[i], t)
+	}
+	return first.String() + then.String()
 }
 
 // leave prints a return with the given values.
@@ -527,11 +563,18 @@ func (g *gen) branch(s *ast.BranchStmt) string {
 		label = " " + s.Label.Name
 	}
 	if q := g.seq(); q != nil {
-		if label != "" || s.Tok == token.GOTO {
-			g.refuse(s, "Cell.E4", "collect into a slice first (slices.Collect), then range over it", "cells cannot use labels inside a loop over a function")
-			return ""
-		}
 		switch {
+		case s.Tok == token.GOTO && !q.inner[s.Label.Name]:
+			g.refuse(s, "Cell.E4", "collect into a slice first (slices.Collect), then range over it", "cells cannot go to a label outside of a loop over a function")
+			return ""
+		case label != "" && s.Label.Name == q.label && s.Tok == token.CONTINUE:
+			return "return true"
+		case label != "" && s.Label.Name == q.label:
+			return "return false"
+		case label != "" && !q.inner[s.Label.Name]:
+			q.exits = append(q.exits, s)
+			return fmt.Sprintf("ǃexit%d = %d; return false", q.n, len(q.exits))
+		case label != "":
 		case s.Tok == token.CONTINUE && q.depth == 0:
 			return "return true"
 		case s.Tok == token.BREAK && q.depth == 0 && q.brk == 0:
@@ -542,9 +585,9 @@ func (g *gen) branch(s *ast.BranchStmt) string {
 		return g.fn.cont[len(g.fn.cont)-1] + "continue"
 	}
 	if s.Tok == token.CONTINUE && g.fn != nil {
-		for _, c := range g.fn.cont {
-			if c != "" {
-				g.refuse(s, "Cell.E4", "write the loops without closures over their variables", "cells cannot continue a labelled loop whose variable a closure keeps")
+		for i, l := range g.fn.labels {
+			if s.Label != nil && l == s.Label.Name {
+				return g.fn.cont[i] + "continue" + label
 			}
 		}
 	}
@@ -558,8 +601,15 @@ func (g *gen) seq() *seqLoop {
 	return g.fn.seq
 }
 
+// takeLabel is the label of the loop about to be printed.
+func (g *gen) takeLabel() string {
+	l := g.label
+	g.label = ""
+	return l
+}
+
 // inLoop prints a loop body; cont comes before each continue and at the end.
-func (g *gen) inLoop(body *ast.BlockStmt, pre, cont string) string {
+func (g *gen) inLoop(label string, body *ast.BlockStmt, pre, cont string) string {
 	if g.fn == nil {
 		g.fn = &local{}
 	}
@@ -567,9 +617,9 @@ func (g *gen) inLoop(body *ast.BlockStmt, pre, cont string) string {
 		q.depth++
 		defer func() { q.depth-- }()
 	}
-	g.fn.cont = append(g.fn.cont, cont)
+	g.fn.cont, g.fn.labels = append(g.fn.cont, cont), append(g.fn.labels, label)
 	s := "{\n" + pre + g.stmts(body.List) + cont + "\n}"
-	g.fn.cont = g.fn.cont[:len(g.fn.cont)-1]
+	g.fn.cont, g.fn.labels = g.fn.cont[:len(g.fn.cont)-1], g.fn.labels[:len(g.fn.labels)-1]
 	return s
 }
 
@@ -616,6 +666,7 @@ func (g *gen) captured(n ast.Node, obj types.Object) bool {
 }
 
 func (g *gen) forLoop(s *ast.ForStmt) string {
+	label := g.takeLabel()
 	init, cond, post := "", "", ""
 	pre, cont := "", ""
 	var restore []func()
@@ -654,10 +705,11 @@ func (g *gen) forLoop(s *ast.ForStmt) string {
 	} else if cond != "" {
 		head += cond + " "
 	}
-	return head + g.inLoop(s.Body, pre, cont) + after
+	return head + g.inLoop(label, s.Body, pre, cont) + after
 }
 
 func (g *gen) rangeLoop(s *ast.RangeStmt) string {
+	label := g.takeLabel()
 	t := g.typeOf(s.X)
 	// Names of this iteration, and how they get their values.
 	name := func(e ast.Expr, from string) string {
@@ -689,10 +741,16 @@ func (g *gen) rangeLoop(s *ast.RangeStmt) string {
 			}
 			i, n := g.fresh("i"), g.fresh("n")
 			ty := g.typ(kt)
-			return fmt.Sprintf("for %s, %s := %s(0), %s(%s); %s < %s; %s++ ", i, n, ty, ty, g.expr(s.X), i, n, i) + g.inLoop(s.Body, name(s.Key, i), "")
+			return fmt.Sprintf("for %s, %s := %s(0), %s(%s); %s < %s; %s++ ", i, n, ty, ty, g.expr(s.X), i, n, i) + g.inLoop(label, s.Body, name(s.Key, i), "")
 		}
 	case *types.Signature:
-		return g.rangeFunc(s, u)
+		return g.rangeFunc(s, u, label)
+	}
+	if _, ok := t.Underlying().(*types.Chan); ok && label == "" {
+		// The interpreter loses the channel of a loop inside of another.
+		ch, v, more := g.fresh("ch"), g.fresh("v"), g.fresh("more")
+		pre := fmt.Sprintf("%s, %s := <-%s\nif !%s { break }\n_ = %s\n", v, more, ch, more, v) + name(s.Key, v)
+		return fmt.Sprintf("{\n%s := %s\nfor ", ch, g.operand(s.X)) + g.inLoop(label, s.Body, pre, "") + "\n}"
 	}
 	key, val := "_", "_"
 	pre := ""
@@ -712,21 +770,18 @@ func (g *gen) rangeLoop(s *ast.RangeStmt) string {
 	}
 	switch {
 	case key == "_" && val == "_":
-		return "for range " + x + " " + g.inLoop(s.Body, "", "")
+		return "for range " + x + " " + g.inLoop(label, s.Body, "", "")
 	case val == "_":
-		return "for " + key + " := range " + x + " " + g.inLoop(s.Body, pre, "")
+		return "for " + key + " := range " + x + " " + g.inLoop(label, s.Body, pre, "")
 	}
-	return "for " + key + ", " + val + " := range " + x + " " + g.inLoop(s.Body, pre, "")
+	return "for " + key + ", " + val + " := range " + x + " " + g.inLoop(label, s.Body, pre, "")
 }
 
 // rangeFunc prints a loop over a function: the body becomes the yield function.
-func (g *gen) rangeFunc(s *ast.RangeStmt, sig *types.Signature) string {
+func (g *gen) rangeFunc(s *ast.RangeStmt, sig *types.Signature, label string) string {
 	yield, ok := g.subst(sig.Params().At(0).Type()).Underlying().(*types.Signature)
 	if !ok {
 		return ""
-	}
-	if hasDefer(s.Body) {
-		g.refuse(s, "Cell.E4", "collect into a slice first (slices.Collect), then range over it", "cells cannot defer inside a loop over a function")
 	}
 	g.e.serial++
 	n := g.e.serial
@@ -734,7 +789,7 @@ func (g *gen) rangeFunc(s *ast.RangeStmt, sig *types.Signature) string {
 		g.fn = &local{}
 	}
 	fn := g.fn
-	q := &seqLoop{n: n, outer: fn.seq, fn: fn}
+	q := &seqLoop{n: n, label: label, inner: map[string]bool{}, outer: fn.seq, fn: fn}
 	var params []string
 	pre := ""
 	for i := range yield.Params().Len() {
@@ -752,11 +807,11 @@ func (g *gen) rangeFunc(s *ast.RangeStmt, sig *types.Signature) string {
 			pre += g.expr(e) + " = " + p + "\n"
 		}
 	}
-	cont := fn.cont
-	fn.cont = nil
+	cont, labels := fn.cont, fn.labels
+	fn.cont, fn.labels = nil, nil
 	fn.seq = q
 	body := g.stmts(s.Body.List)
-	fn.seq, fn.cont = q.outer, cont
+	fn.seq, fn.cont, fn.labels = q.outer, cont, labels
 	var b strings.Builder
 	fmt.Fprintf(&b, "ǃret%d := false\n_ = ǃret%d\n", n, n)
 	var vals []string
@@ -768,8 +823,23 @@ func (g *gen) rangeFunc(s *ast.RangeStmt, sig *types.Signature) string {
 		}
 	}
 	fmt.Fprintf(&b, "%s(func(%s) bool {\n%s%sreturn true\n})\n", g.operand(s.X), strings.Join(params, ", "), pre, body)
-	fmt.Fprintf(&b, "if ǃret%d { %s }", n, g.leave(vals))
-	return b.String()
+	if q.outer != nil {
+		// Leaving from two loops: the outer one passes it on.
+		set := ""
+		for i := range vals {
+			set += fmt.Sprintf("ǃval%d_%d = %s; ", q.outer.n, i, vals[i])
+		}
+		fmt.Fprintf(&b, "if ǃret%d { ǃret%d = true; %sreturn false }", n, q.outer.n, set)
+	} else {
+		fmt.Fprintf(&b, "if ǃret%d { %s }", n, g.leave(vals))
+	}
+	if len(q.exits) == 0 {
+		return b.String()
+	}
+	for i, x := range q.exits {
+		fmt.Fprintf(&b, "\nif ǃexit%d == %d { %s }", n, i+1, g.branch(x))
+	}
+	return fmt.Sprintf("ǃexit%d := 0\n_ = ǃexit%d\n", n, n) + b.String()
 }
 
 // inSwitch prints the clauses of a switch or select, in which break means the switch.
@@ -849,19 +919,17 @@ func (g *gen) typeSwitch(s *ast.TypeSwitchStmt) string {
 		for _, te := range cc.List {
 			test := ""
 			if g.info.Types[te].IsNil() {
-				test = v + " == nil"
+				test = g.host() + ".IsNil(" + v + ")"
 				fmt.Fprintf(&b, "if %s < 0 && %s { %s = %d }\n", k, test, k, i)
 				continue
 			}
-			g.checkAssert(te, x, te)
 			t := g.typ(g.typeOf(te))
-			v := v
-			v = g.took(v, g.typeOf(x), g.typeOf(te))
+			is := g.assertion(v, g.typeOf(x), g.typeOf(te), true)
 			if len(cc.List) == 1 && bind != "" {
 				binds[i] = g.fresh(bind)
-				fmt.Fprintf(&b, "var %s %s\n_ = %s\nif %s < 0 { if ǃt, ǃok := %s.(%s); ǃok { %s = %d; %s = ǃt } }\n", binds[i], t, binds[i], k, v, t, k, i, binds[i])
+				fmt.Fprintf(&b, "var %s %s\n_ = %s\nif %s < 0 { if ǃt, ǃok := %s; ǃok { %s = %d; %s = ǃt } }\n", binds[i], t, binds[i], k, is, k, i, binds[i])
 			} else {
-				fmt.Fprintf(&b, "if %s < 0 { if _, ǃok := %s.(%s); ǃok { %s = %d } }\n", k, v, t, k, i)
+				fmt.Fprintf(&b, "if %s < 0 { if _, ǃok := %s; ǃok { %s = %d } }\n", k, is, k, i)
 			}
 		}
 	}

@@ -29,6 +29,8 @@ type host struct {
 	spawned atomic.Int64 // goroutines that cells started and that live
 	cells   sync.Map     // goroutine → cell, for spawned goroutines
 	running sync.Map     // goroutine → *Defers that runs its functions
+	armed   sync.Map     // goroutines that are about to call a deferred function
+	kinds   sync.Map     // printed type → boxKind
 
 	mu          sync.Mutex
 	done        chan struct{}
@@ -218,16 +220,48 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"Done":      reflect.ValueOf(h.finish),
 			"NewDefers": reflect.ValueOf(func() *Defers { return &Defers{h: h} }),
 			"Defers":    reflect.ValueOf((*Defers)(nil)),
-			"Recover":   reflect.ValueOf(h.recover),
-			"Cell":      reflect.ValueOf(h.cell),
-			"WriteTo":   reflect.ValueOf(func(w io.Writer, s string) (int, error) { return io.WriteString(to(w), s) }),
-			"As":        reflect.ValueOf(as),
-			"Box":       reflect.ValueOf(h.box),
-			"BoxShown":  reflect.ValueOf(h.boxShown),
-			"Take":      reflect.ValueOf(take),
-			"UnboxAll":  reflect.ValueOf(unboxAll),
-			"Unbox":     reflect.ValueOf(unbox),
-			"TypeName":  reflect.ValueOf(h.typeName),
+			"Arm":       reflect.ValueOf(func() { h.armed.Store(goid(), true) }),
+			"Disarm": reflect.ValueOf(func() bool {
+				_, ok := h.armed.LoadAndDelete(goid())
+				return ok
+			}),
+			"RecoverIf": reflect.ValueOf(func(direct bool) any {
+				if !direct {
+					return nil
+				}
+				return h.recover()
+			}),
+			"NilPointer": reflect.ValueOf(func(name string) {
+				panic(&runtimeError{"cells cannot keep a nil " + name + " in an interface that has methods; return or assign nil itself"})
+			}),
+			"Recover":  reflect.ValueOf(h.recover),
+			"Cell":     reflect.ValueOf(h.cell),
+			"WriteTo":  reflect.ValueOf(func(w io.Writer, s string) (int, error) { return io.WriteString(to(w), s) }),
+			"As":       reflect.ValueOf(h.as),
+			"Back":     reflect.ValueOf(back),
+			"Box":      reflect.ValueOf(h.box),
+			"BoxID":    reflect.ValueOf(boxID),
+			"BoxShown": reflect.ValueOf(h.boxShown),
+			"BoxText":  reflect.ValueOf(h.boxText),
+			"Equal":    reflect.ValueOf(equal),
+			"Err":      reflect.ValueOf(h.err),
+			"Errors": reflect.ValueOf(func(id string, is func(any, any) bool, unwrap func(any) any) {
+				k, _ := h.kinds.Load(id)
+				kind, _ := k.(boxKind)
+				kind.is, kind.unwrap = is, unwrap
+				h.kinds.Store(id, kind)
+			}),
+			"Is":           reflect.ValueOf(func(err, target any) bool { return errors.Is(h.err(err), h.err(target)) }),
+			"IsNil":        reflect.ValueOf(func(x any) bool { return x == nil }),
+			"Max":          reflect.ValueOf(func(x, y float64) float64 { return max(x, y) }),
+			"Min":          reflect.ValueOf(func(x, y float64) float64 { return min(x, y) }),
+			"Must":         reflect.ValueOf(must),
+			"NoConversion": reflect.ValueOf(h.noConversion),
+			"Take":         reflect.ValueOf(take),
+			"Unwrap":       reflect.ValueOf(func(err any) any { return back(errors.Unwrap(h.err(err))) }),
+			"UnboxAll":     reflect.ValueOf(unboxAll),
+			"Unbox":        reflect.ValueOf(unbox),
+			"TypeName":     reflect.ValueOf(h.typeName),
 			"Handed": reflect.ValueOf(func() any {
 				h.mu.Lock()
 				defer h.mu.Unlock()
@@ -291,34 +325,52 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 	return t, mt
 }
 
-// as is errors.As for types that cells declare: the library sees their values in a wrapper.
-func as(err error, target any) bool {
+// as is errors.As for a target of a type that cells declare.
+func (h *host) as(err any, id string, target any) bool {
 	to := reflect.ValueOf(target)
 	if to.Kind() != reflect.Pointer || to.IsNil() {
 		panic("errors: target must be a non-nil pointer")
 	}
-	to = to.Elem()
-	for ; err != nil; err = errors.Unwrap(err) {
-		v := reflect.ValueOf(err)
-		for v.IsValid() && v.Kind() == reflect.Struct && v.NumField() > 0 && (v.Type().Field(0).Name == "IValue" || v.Type().Field(0).Name == "node") {
-			f := v.FieldByName("IValue")
-			if !f.IsValid() {
-				f = v.FieldByName("value")
+	var walk func(err error) bool
+	walk = func(err error) bool {
+		for err != nil {
+			if b, ok := back(err).(Box); ok {
+				if v := reflect.ValueOf(b.v); b.id == id && v.IsValid() && v.Type().AssignableTo(to.Elem().Type()) {
+					to.Elem().Set(v)
+					return true
+				}
+				if k := b.kind(); k.unwrap != nil {
+					if list, ok := k.unwrap(b.v).([]any); ok {
+						for _, x := range list {
+							if walk(h.err(x)) {
+								return true
+							}
+						}
+						return false
+					}
+				}
 			}
-			if f.Kind() == reflect.Interface {
-				f = f.Elem()
+			if all, ok := err.(interface{ Unwrap() []error }); ok {
+				for _, e := range all.Unwrap() {
+					if walk(e) {
+						return true
+					}
+				}
+				return false
 			}
-			v = f
+			err = errors.Unwrap(err)
 		}
-		if v.IsValid() && v.Type().AssignableTo(to.Type()) && v.CanInterface() {
-			to.Set(v)
-			return true
-		}
-		if debugEval {
-			fmt.Println("as", v, to.Type())
-		}
+		return false
 	}
-	return false
+	return walk(h.err(err))
+}
+
+// noConversion panics as an assertion does for a value without the methods of an interface.
+func (h *host) noConversion(v any, want string) {
+	if v == nil {
+		panic(&runtimeError{"interface conversion: interface is nil, not " + want})
+	}
+	panic(&runtimeError{"interface conversion: " + h.typeName(v) + " is not " + want + ": missing method"})
 }
 
 // noise takes what the interpreter writes to its standard error: one line per frame of a panic.

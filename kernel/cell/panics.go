@@ -16,6 +16,50 @@ import (
 // frameLine is what the interpreter writes for each frame of a panic.
 var frameLine = regexp.MustCompile(`^(?:\S+?:)?\d+:\d+: panic: (.*)\(\.\.\.\)$`)
 
+// runtimeError stands for a panic of Go's own run time, which the interpreter words differently.
+type runtimeError struct{ text string }
+
+func (e *runtimeError) Error() string { return e.text }
+func (e *runtimeError) RuntimeError() {}
+
+// asRuntime gives a panic of the interpreter's the form that Go's run time has. Numbers that the interpreter does not know are left out.
+func asRuntime(v any) any {
+	text := ""
+	switch v := v.(type) {
+	case *reflect.ValueError:
+		return &runtimeError{"runtime error: invalid memory address or nil pointer dereference"}
+	case string:
+		text = v
+	case *runtimeError, runtime.Error:
+		return v
+	case error:
+		text = v.Error()
+		if !strings.Contains(text, "reflect") && !strings.Contains(text, "interface conversion") {
+			return v
+		}
+	default:
+		return v
+	}
+	switch {
+	case strings.HasPrefix(text, "reflect") && strings.HasSuffix(text, "index out of range"):
+		return &runtimeError{"runtime error: index out of range"}
+	case strings.HasPrefix(text, "reflect") && strings.HasSuffix(text, "index out of bounds"):
+		return &runtimeError{"runtime error: slice bounds out of range"}
+	case strings.HasPrefix(text, "reflect.MakeSlice: negative len"):
+		return &runtimeError{"runtime error: makeslice: len out of range"}
+	case strings.HasPrefix(text, "reflect.MakeSlice"):
+		return &runtimeError{"runtime error: makeslice: cap out of range"}
+	case strings.HasPrefix(text, "reflect") && strings.Contains(text, "nil map"):
+		return &runtimeError{"assignment to entry in nil map"}
+	case strings.HasPrefix(text, "reflect") && strings.Contains(text, "zero Value"):
+		return &runtimeError{"runtime error: invalid memory address or nil pointer dereference"}
+	}
+	if _, conv, ok := strings.Cut(text, "interface conversion: "); ok {
+		return &runtimeError{"interface conversion: " + conv}
+	}
+	return v
+}
+
 // innerPlace is a position in the printed cell.
 var innerPlace = regexp.MustCompile(`\d+:\d+: |_\.go:`)
 

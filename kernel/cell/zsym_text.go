@@ -13,6 +13,7 @@ func init() {
 	Symbols["github.com/tilus-lab/tilus-lab/vm/text/text"] = map[string]reflect.Value{
 		// function, constant and variable definitions
 		"Explain":       reflect.ValueOf(text.Explain),
+		"Expr":          reflect.ValueOf(text.Expr),
 		"Format":        reflect.ValueOf(text.Format),
 		"FormatSource":  reflect.ValueOf(text.FormatSource),
 		"FormatStmt":    reflect.ValueOf(text.FormatStmt),
