@@ -23,7 +23,7 @@ const floors = `
 11 kernel/cell  kernel/session
 10 kernel/comm  kernel/docs  kernel/widget  kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane  gpu/qmm/parallel
  9 gpu/attention/template  gpu/gemm/template  gpu/gemm/hopper  gpu/qmm  gpu/qmm/template  gpu/export
- 8 gpu/fuse  gpu/tune  gpu/probe  gpu/blocktrace
+ 8 layoutviz/fusion  gpu/fuse  gpu/tune  gpu/probe  gpu/blocktrace
  7 gpu/traffic  gpu/emit/launch  gpu/device
  6 gpu/compile  gpu/emit  gpu/cost  layoutviz  layoutviz/theatre  layoutviz/timeline
  5 gpu/lower/*  gpu/opt  gpu/sim  gpu/ptx  gpu/cudac  layoutviz/scene  layoutviz/cuteprint

@@ -53,6 +53,7 @@ func (w *walker) add(kind Kind, t *emit.Tensor, at index.Indexing, p place) {
 	n, idle := 0.0, 0.0
 	lanes, units, ideal := 0, 0, 0
 	distinct := map[int]bool{}
+	most := 0
 	for _, r := range l.requests(w.k.Tensor.Threads) {
 		if shared {
 			c, err := bank.Count(profile, bank.Access{Kind: how, Width: width, Addrs: r})
@@ -62,6 +63,9 @@ func (w *walker) add(kind Kind, t *emit.Tensor, at index.Indexing, p place) {
 			}
 			units += c.Wavefronts
 			ideal += c.Ideal
+			if c.Wavefronts > most {
+				most, a.Worst = c.Wavefronts, r
+			}
 		} else {
 			g, err := bank.Global(width, r)
 			if err != nil || g.Lanes == 0 {
@@ -70,6 +74,9 @@ func (w *walker) add(kind Kind, t *emit.Tensor, at index.Indexing, p place) {
 			}
 			units += len(g.Sectors)
 			ideal += g.Ideal
+			if len(g.Sectors) > most {
+				most, a.Worst = len(g.Sectors), r
+			}
 		}
 		n++
 		for _, x := range r {

@@ -54,6 +54,10 @@ type Access struct {
 	Units float64 `json:"units"`
 	Ideal float64 `json:"ideal"`
 
+	// Worst are the byte addresses of the lanes of a request that takes most units,
+	// bank.Inactive where a lane takes no part.
+	Worst []int `json:"-"`
+
 	Asked int64 `json:"asked"` // bytes, each time that a thread asks for them
 	Bytes int64 `json:"bytes"` // distinct ones, 0 of shared memory
 }
