@@ -343,6 +343,9 @@ var solutions = map[string]map[string]string{
 	"07-ldmatrix-and-mma.ipynb": {
 		"exercise-a": `answerA := "20, 5"`, "exercise-b": `answerB := "30, 2"`, "exercise-c": `answerC := "12, 3"`,
 	},
+	"08-reinterpretation-and-odd-widths.ipynb": {
+		"exercise-a": `answerA := "6, 7, 6"`, "exercise-b": `answerB := "spatial(32).local(10)"`, "exercise-c": `answerC := "5"`,
+	},
 	"06-swizzles-and-banks.ipynb": {
 		"exercise-a": `answerA := "4"`, "exercise-b": `answerB := "8"`, "exercise-c": `answerC := "2, 4, 3"`,
 	},
