@@ -1,6 +1,7 @@
 package emit
 
 import (
+	"errors"
 	"fmt"
 	"math"
 
@@ -256,6 +257,8 @@ func (b scalars) convert(to hlo.Type, x vec) vec {
 	switch {
 	case to == from:
 		return x
+	case to == hlo.Pred && f8(from):
+		return b.convert(to, b.convert(hlo.F32, x))
 	case to == hlo.Pred:
 		zero := b.constant(from, 0, 1)
 		return b.each(to, x.n, func(in []vec) vec { return vec{to, 1, []code.Value{b.test(code.NE, in[0], zero)}} }, x)
@@ -436,6 +439,10 @@ func (b scalars) elementwise(in *hlo.Instruction, x []vec) (vec, error) {
 			return b.apply("Div", nil, x...)
 		}
 		return b.divide(in.Op, x[0], x[1])
+	case hlo.Power:
+		if !t.IsFloat() {
+			return b.power(x[0], x[1])
+		}
 	case hlo.ShiftLeft, hlo.ShiftRightArithmetic, hlo.ShiftRightLogical:
 		return b.shift(in.Op, x[0], x[1])
 	case hlo.Compare:
@@ -559,6 +566,46 @@ func (b scalars) divide(op hlo.Op, x, y vec) (vec, error) {
 			return a
 		}
 		return b.pick(isZero, rest, v)
+	}, x, y)
+	return out, fail
+}
+
+// power multiplies whole numbers; a negative exponent gives the reciprocal rounded to zero.
+func (b scalars) power(x, y vec) (vec, error) {
+	t := x.t
+	if t.Bits() < 32 {
+		v, err := b.power(b.convert(wide[t], x), b.convert(wide[t], y))
+		return b.convert(t, v), err
+	}
+	one, zero, ones := b.constant(t, 1, 1), b.constant(t, 0, 1), b.constant(t, math.MaxUint64, 1)
+	logical := map[hlo.Type]hlo.Type{hlo.S32: hlo.U32, hlo.S64: hlo.U64}[t]
+	if logical == 0 {
+		logical = t
+	}
+	var fail error
+	out := b.each(t, x.n, func(in []vec) vec {
+		w := len(one.w)
+		carried := append(append(append([]code.Value{}, one.w...), in[0].w...), in[1].w...)
+		words := b.For(b.k(0), b.k(int64(t.Bits())), b.k(1), 1, carried, func(_ code.Value, c []code.Value) []code.Value {
+			r, a, n := vec{t, 1, c[:w]}, vec{t, 1, c[w : 2*w]}, vec{logical, 1, c[2*w:]}
+			odd := b.SetpU32(code.NE, b.Op(code.OpAnd32, nil, n.w[0], b.k(1)), b.k(0))
+			next, err1 := b.apply("Mul", nil, r, a)
+			square, err2 := b.apply("Mul", nil, a, a)
+			half, err3 := b.shift(hlo.ShiftRightLogical, n, b.constant(logical, 1, 1))
+			if fail = errors.Join(fail, err1, err2, err3); fail != nil {
+				return c
+			}
+			return append(append(append([]code.Value{}, b.pick(odd, next, r).w...), square.w...), half.w...)
+		})
+		v := vec{t, 1, words[:w]}
+		if !t.Signed() {
+			return v
+		}
+		odd := b.SetpU32(code.NE, b.Op(code.OpAnd32, nil, in[1].w[0], b.k(1)), b.k(0))
+		turned := b.pick(odd, ones, one)
+		turned = b.pick(b.test(code.EQ, in[0], ones), turned, zero)
+		turned = b.pick(b.test(code.EQ, in[0], one), one, turned)
+		return b.pick(b.test(code.LT, in[1], zero), turned, v)
 	}, x, y)
 	return out, fail
 }

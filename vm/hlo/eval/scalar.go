@@ -48,6 +48,9 @@ func Scalar(in *hlo.Instruction) (Func, error) {
 		}
 		return none()
 	}
+	if out == from && (out == hlo.F8E4M3FN || out == hlo.F8E5M2) && throughF32[op] {
+		return inF32(in)
+	}
 	unary := func(f func(dtype.Type, uint64) uint64) (Func, error) {
 		return func(a []uint64) uint64 { return f(t, a[0]) }, nil
 	}
@@ -195,6 +198,34 @@ func Scalar(in *hlo.Instruction) (Func, error) {
 		return func(a []uint64) uint64 { return t.Encode(f(t.Decode(a[0])), false) }, nil
 	}
 	return none()
+}
+
+// throughF32 are the operations that floats of 8 bits compute in f32; the result is
+// converted, so that beyond the range is infinity or NaN.
+var throughF32 = map[hlo.Op]bool{hlo.Add: true, hlo.Subtract: true, hlo.Multiply: true, hlo.Divide: true, hlo.Remainder: true, hlo.Maximum: true, hlo.Minimum: true,
+	hlo.Sign: true, hlo.Floor: true, hlo.Ceil: true, hlo.RoundEven: true, hlo.Sqrt: true}
+
+func inF32(in *hlo.Instruction) (Func, error) {
+	t := in.Shape.Type
+	wide := *in
+	wide.Shape.Type = hlo.F32
+	wide.Operands = nil
+	for _, o := range in.Operands {
+		x := *o
+		x.Shape.Type = hlo.F32
+		wide.Operands = append(wide.Operands, &x)
+	}
+	f, err := Scalar(&wide)
+	if err != nil {
+		return nil, err
+	}
+	args := make([]uint64, len(in.Operands))
+	return func(a []uint64) uint64 {
+		for i := range args {
+			args[i] = Convert(hlo.F32, t, a[i])
+		}
+		return Convert(t, hlo.F32, f(args))
+	}, nil
 }
 
 func truth(v bool) uint64 {
