@@ -346,6 +346,19 @@ var solutions = map[string]map[string]string{
 	"08-reinterpretation-and-odd-widths.ipynb": {
 		"exercise-a": `answerA := "6, 7, 6"`, "exercise-b": `answerB := "spatial(32).local(10)"`, "exercise-c": `answerC := "5"`,
 	},
+	"09-your-first-vm-program.ipynb": {
+		"exercise-a": `%%tile mine
+program mine<(n + 127)/128>(x: *f32, y: *f32, n: i32) warps=1 {
+	i = BlockIndices()
+	gx = ViewGlobal(x) : global f32[n]
+	gy = ViewGlobal(y) : global f32[n]
+	r = LoadGlobal(gx, offset=[i*128]) : register f32[128] spatial(32).local(4)
+	d = Mul(r, 2) : register f32[128] spatial(32).local(4)
+	e = Add(d, 1) : register f32[128] spatial(32).local(4)
+	StoreGlobal(gy, e, offset=[i*128])
+}`,
+		"exercise-b": `answerB := "4, 3, 4, 2, 4, 1"`, "exercise-c": `answerC := "28 92 156 220"`,
+	},
 	"06-swizzles-and-banks.ipynb": {
 		"exercise-a": `answerA := "4"`, "exercise-b": `answerB := "8"`, "exercise-c": `answerC := "2, 4, 3"`,
 	},
