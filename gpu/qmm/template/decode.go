@@ -19,6 +19,9 @@ type Schedule struct {
 	Depth int
 	// Warps of a block, each with outputs of its own; 1 by default.
 	Warps int
+	// Sides is how many tiles beside each other a warp multiplies with the same x, which
+	// saves loads of x where it has many rows; 1 by default. Sides·Warps is at most 8.
+	Sides int
 	// Splits is how many blocks share the k of the same outputs; 1 by default. The
 	// last of them to come adds their f32 sums up, in order.
 	Splits int
@@ -41,7 +44,7 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 		value         *int
 		usual, lo, hi int
 	}{
-		{"rows", &s.Rows, 8, 8, 32}, {"depth", &s.Depth, depth, 1, MaxDepth}, {"warps", &s.Warps, 1, 1, MaxWarps}, {"splits", &s.Splits, 1, 1, MaxSplits},
+		{"rows", &s.Rows, 8, 8, 32}, {"depth", &s.Depth, depth, 1, MaxDepth}, {"warps", &s.Warps, 1, 1, MaxWarps}, {"sides", &s.Sides, 1, 1, MaxWarps}, {"splits", &s.Splits, 1, 1, MaxSplits},
 	} {
 		if *f.value == 0 {
 			*f.value = f.usual
@@ -50,8 +53,8 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 			return s, fmt.Errorf("template: %s %d is not from %d to %d", f.name, *f.value, f.lo, f.hi)
 		}
 	}
-	if s.Rows&(s.Rows-1) != 0 || s.Warps&(s.Warps-1) != 0 {
-		return s, fmt.Errorf("template: %d rows and %d warps are not both powers of two", s.Rows, s.Warps)
+	if s.Rows&(s.Rows-1)+s.Warps&(s.Warps-1)+s.Sides&(s.Sides-1) != 0 || s.Sides*s.Warps > MaxWarps {
+		return s, fmt.Errorf("template: %d rows, %d warps and %d sides: they are powers of two, and of warps and sides together there are at most %d", s.Rows, s.Warps, s.Sides, MaxWarps)
 	}
 	return s, nil
 }
@@ -87,15 +90,44 @@ type decoder struct {
 	codes1                        build.Type
 	sum, rowF32, flat, rowS, rowZ build.Type
 	flatZ                         build.Type
+	side                          int
 }
 
-// outputs of a block.
+// outputs of a block and side.
 func (d *decoder) outputs() int { return d.Outputs() * d.Warps }
+
+// of is the name of a variable of the present side.
+func (d *decoder) of(s string) string {
+	if d.side == 0 {
+		return s
+	}
+	return fmt.Sprintf("%s_s%d", s, d.side)
+}
+
+// tile is the number of the block's tile on the present side.
+func (d *decoder) tile() build.Value {
+	if d.Sides == 1 {
+		return d.bn
+	}
+	t := d.bn.Mul(d.Sides)
+	if d.side > 0 {
+		t = t.Add(d.side)
+	}
+	return build.Expr("(" + t.String() + ")")
+}
+
+// each does something for all sides.
+func (d *decoder) each(do func()) {
+	for d.side = range d.Sides {
+		do()
+	}
+	d.side = 0
+}
 
 func (d *decoder) program() (*ir.Program, error) {
 	title := fmt.Sprintf("decode_%s_%s", d.Weight, d.Act)
 	outputs := d.outputs()
-	grid := []any{ceilText("N", outputs), ceilText("M", d.Rows)}
+	grid := []any{ceilText("N", outputs*d.Sides), ceilText("M", d.Rows)}
 	if d.Splits > 1 {
 		grid = append([]any{d.Splits}, grid...)
 	}
@@ -127,9 +159,13 @@ func (d *decoder) program() (*ir.Program, error) {
 	} else {
 		d.bn, d.bm = b.BlockIndices2("bn", "bm")
 	}
-	blocks, turns := build.Expr(ceilText("N", outputs)), build.Expr(ceilText("K", Turn))
+	blocks, turns := build.Expr(ceilText("N", outputs*d.Sides)), build.Expr(ceilText("K", Turn))
 	d.types()
-	shape := []any{blocks, turns, d.Outputs() * Turn * d.Stored.Bits() / 8}
+	tiles := blocks
+	if d.Sides > 1 {
+		tiles = blocks.Mul(d.Sides)
+	}
+	shape := []any{tiles, turns, d.Outputs() * Turn * d.Stored.Bits() / 8}
 	if d.Warps > 1 {
 		shape = slices.Insert(shape, 1, any(d.Warps))
 	}
@@ -141,10 +177,12 @@ func (d *decoder) program() (*ir.Program, error) {
 		b.GridDependencyLaunch()
 	}
 	d.last = b.Let("last", turns.Sub(1))
-	b.AllocateRegister("acc", d.sum, build.Init(0))
-	if d.Deferred() && d.Group == 0 {
-		b.AllocateRegister("back", d.rowF32, build.Init(1))
-	}
+	d.each(func() {
+		b.AllocateRegister(d.of("acc"), d.sum, build.Init(0))
+		if d.Deferred() && d.Group == 0 {
+			b.AllocateRegister("back", d.rowF32, build.Init(1))
+		}
+	})
 	if d.shifted() {
 		b.AllocateRegister("ones", build.Register(d.Act, d.left(d.Warps, d.dot())), build.Init(1))
 		if d.Group == 0 {
@@ -153,10 +191,11 @@ func (d *decoder) program() (*ir.Program, error) {
 	}
 	d.loop(bk)
 	if d.Group == 0 {
-		d.loadScale("", "0")
-		d.finish("acc", "", build.Expr("acc"), build.Expr("accx"), true)
+		d.each(func() {
+			d.loadScale("", "0")
+			d.finish("", build.Expr(d.of("acc")), build.Expr("accx"), true)
+		})
 	}
-	acc := build.Expr("acc")
 	store := func(acc build.Value) {
 		if d.Factor {
 			acc = b.Mul("scaled", acc, factor, d.sum)
@@ -164,36 +203,38 @@ func (d *decoder) program() (*ir.Program, error) {
 		if d.AddBias {
 			gb := b.ViewGlobal("gb", bias, build.Global(d.Act, n, 1))
 			rows := build.Register(d.Act, d.rows(d.Warps))
-			rb := b.LoadGlobal("rbias", gb, rows, build.Offset(d.bn.Mul(outputs), 0))
+			rb := b.LoadGlobal("rbias", gb, rows, build.Offset(d.tile().Mul(outputs), 0))
 			acc = b.Add("biased", acc, b.Cast("bias32", rb, d.rowF32), d.sum)
 		}
 		if d.AddResidual {
 			gr := b.ViewGlobal("gr", residual, build.Global(d.Act, m, n))
-			more := b.LoadGlobal("more", gr, build.Register(d.Act, d.sums(d.Warps, d.Rows)), build.Offset(d.bm.Mul(d.Rows), d.bn.Mul(outputs)), build.Dims(1, 0))
+			more := b.LoadGlobal("more", gr, build.Register(d.Act, d.sums(d.Warps, d.Rows)), build.Offset(d.bm.Mul(d.Rows), d.tile().Mul(outputs)), build.Dims(1, 0))
 			acc = b.Add("added", acc, b.Cast("more32", more, d.sum), d.sum)
 		}
 		out := b.Cast("out", acc, build.Register(d.Act, d.sums(d.Warps, d.Rows)))
-		b.StoreGlobal(gy, out, build.Offset(d.bm.Mul(d.Rows), d.bn.Mul(outputs)), build.Dims(1, 0))
+		b.StoreGlobal(gy, out, build.Offset(d.bm.Mul(d.Rows), d.tile().Mul(outputs)), build.Dims(1, 0))
 	}
 	if d.Splits == 1 {
-		store(acc)
+		d.each(func() { store(build.Expr(d.of("acc"))) })
 		return b.Build()
 	}
-	gp := b.ViewGlobal("gp", part, build.Global(dtype.F32, d.Splits, m, blocks.Mul(outputs)))
+	gp := b.ViewGlobal("gp", part, build.Global(dtype.F32, d.Splits, m, blocks.Mul(outputs*d.Sides)))
 	ga := b.ViewGlobal("ga", arrived, build.Global(dtype.I32, build.Expr(ceilText("M", d.Rows)).Mul(blocks)))
 	at := func(i build.Value) []build.Attr {
-		return []build.Attr{build.Offset(i, d.bm.Mul(d.Rows), d.bn.Mul(outputs)), build.Dims(2, 1)}
+		return []build.Attr{build.Offset(i, d.bm.Mul(d.Rows), d.tile().Mul(outputs)), build.Dims(2, 1)}
 	}
-	b.StoreGlobal(gp, acc, at(bk)...)
+	d.each(func() { b.StoreGlobal(gp, build.Expr(d.of("acc")), at(bk)...) })
 	b.Synchronize()
 	before := b.AtomicScalar("before", ga, d.Splits-1, build.Offset(d.bm.Mul(blocks).Add(d.bn)), build.Op("inc"), build.Order("acq_rel"))
 	b.If(before.Equal(d.Splits-1), func() {
 		b.Synchronize()
-		total := b.AllocateRegister("total", d.sum, build.Init(0))
-		b.For("i", 0, d.Splits, func(i build.Value) {
-			b.Add("total", total, b.LoadGlobal("p", gp, d.sum, at(i)...), d.sum)
-		}, build.Unroll(-1))
-		store(total)
+		d.each(func() {
+			total := b.AllocateRegister(d.of("total"), d.sum, build.Init(0))
+			b.For(d.of("i"), 0, d.Splits, func(i build.Value) {
+				b.Add(d.of("total"), total, b.LoadGlobal("p", gp, d.sum, at(i)...), d.sum)
+			}, build.Unroll(-1))
+			store(total)
+		})
 	})
 	return b.Build()
 }
@@ -214,10 +255,10 @@ func (d *decoder) shifted() bool { return d.Zero || d.Bias > 0 }
 // loadW loads the weights of turn g into copy j.
 func (d *decoder) loadW(j, sub int, g any) {
 	lane, tile := d.bytesPerLane(), layout.Layout{}
-	attrs := []build.Attr{build.Offset(d.bn, g, sub*32*lane), build.Dims(2), build.Cache("stream")}
+	attrs := []build.Attr{build.Offset(d.tile(), g, sub*32*lane), build.Dims(2), build.Cache("stream")}
 	tile = layout.Local(lane / 16).Spatial(32).Local(16)
 	if d.Warps > 1 {
-		attrs[0], attrs[1] = build.Offset(d.bn, 0, g, sub*32*lane), build.Dims(1, 3)
+		attrs[0], attrs[1] = build.Offset(d.tile(), 0, g, sub*32*lane), build.Dims(1, 3)
 		tile = layout.Spatial(d.Warps, 1).Local(1, lane/16).Spatial(1, 32).Local(1, 16)
 	}
 	d.b.LoadGlobal(d.weights(j, sub), d.gw, build.Register(dtype.U8, tile), attrs...)
@@ -225,17 +266,17 @@ func (d *decoder) loadW(j, sub int, g any) {
 
 func (d *decoder) weights(j, sub int) string {
 	if d.Sub == Turn {
-		return name("rb", j)
+		return d.of(name("rb", j))
 	}
-	return fmt.Sprintf("rb%d_%d", j, sub)
+	return d.of(fmt.Sprintf("rb%d_%d", j, sub))
 }
 
 // loadScale loads scales, and zero points, of a group.
 func (d *decoder) loadScale(suffix string, group any) {
-	at := build.Offset(group, d.bn.Mul(d.outputs()))
-	d.b.LoadGlobal("rs"+suffix, d.gs, d.flat, at, build.Dims(1))
+	at := build.Offset(group, d.tile().Mul(d.outputs()))
+	d.b.LoadGlobal(d.of("rs"+suffix), d.gs, d.flat, at, build.Dims(1))
 	if d.Zero {
-		d.b.LoadGlobal("rz"+suffix, d.gz, d.flatZ, at, build.Dims(1))
+		d.b.LoadGlobal(d.of("rz"+suffix), d.gz, d.flatZ, at, build.Dims(1))
 	}
 }
 
@@ -270,10 +311,12 @@ func (d *decoder) loop(bk build.Value) {
 		case j > 0:
 			g = build.Expr(fmt.Sprintf("min(%d, %s)", j, d.last))
 		}
-		for sub := range Turn / d.Sub {
-			d.loadW(j, sub, g)
-		}
-		d.loadS(j, g)
+		d.each(func() {
+			for sub := range Turn / d.Sub {
+				d.loadW(j, sub, g)
+			}
+			d.loadS(j, g)
+		})
 	}
 	if d.PDL {
 		b.GridDependencyWait()
@@ -315,38 +358,43 @@ func (d *decoder) turn(g build.Value, next func(j int) build.Value) {
 			if d.Sub == Turn {
 				tag = name("", j)
 			}
-			rw := b.View("rw"+tag, build.Expr(d.weights(j, sub)), d.codes1)
-			d.cast(tag, rw)
-			if next != nil {
-				d.loadW(j, sub, next(j))
-			}
+			d.each(func() {
+				d.cast(tag, b.View(d.of("rw"+tag), build.Expr(d.weights(j, sub)), d.codes1))
+				if next != nil {
+					d.loadW(j, sub, next(j))
+				}
+			})
 			for piece := range d.Sub / dot {
 				k := sub*d.Sub + piece*dot
-				rh := build.Expr("rh" + tag)
-				if dot < d.Sub {
-					rh = b.SliceRegister(fmt.Sprintf("rh%s_%d", tag, piece), rh, build.Register(d.Act, d.left(d.Warps, dot)), build.Offset(0, piece*dot))
-				}
 				from := at
 				if k > 0 {
 					from = at.Add(k)
 				}
 				rx := d.loadX(fmt.Sprintf("%d_%d", j, k/dot), from, dot)
-				d.product(j, k, rh, rx)
+				d.each(func() {
+					rh := build.Expr(d.of("rh" + tag))
+					if dot < d.Sub {
+						rh = b.SliceRegister(d.of(fmt.Sprintf("rh%s_%d", tag, piece)), rh, build.Register(d.Act, d.left(d.Warps, dot)), build.Offset(0, piece*dot))
+					}
+					d.product(j, k, rh, rx)
+				})
 			}
 		}
 		if d.Group == 0 {
 			continue
 		}
-		for q := range d.scales() {
-			tag := name("", j)
-			if d.scales() > 1 {
-				tag = fmt.Sprintf("%d_%d", j, q)
+		d.each(func() {
+			for q := range d.scales() {
+				tag := name("", j)
+				if d.scales() > 1 {
+					tag = fmt.Sprintf("%d_%d", j, q)
+				}
+				d.finish(tag, build.Expr(d.of("sum"+tag)), build.Expr("sumx"+tag), false)
 			}
-			d.finish("acc", tag, build.Expr("sum"+tag), build.Expr("sumx"+tag), false)
-		}
-		if next != nil {
-			d.loadS(j, next(j))
-		}
+			if next != nil {
+				d.loadS(j, next(j))
+			}
+		})
 	}
 }
 
@@ -368,9 +416,10 @@ func (d *decoder) loadX(tag string, k build.Value, dot int) build.Value {
 // k, or of the output.
 func (d *decoder) product(j, k int, rh, rx build.Value) {
 	b := d.b
+	once := d.shifted() && d.side == 0 // sums of x are those of all sides
 	if d.Group == 0 {
-		b.Dot("acc", rh, rx, build.Expr("acc"), d.sum)
-		if d.shifted() {
+		b.Dot(d.of("acc"), rh, rx, build.Expr(d.of("acc")), d.sum)
+		if once {
 			b.Dot("accx", build.Expr("ones"), rx, build.Expr("accx"), d.sum)
 		}
 		return
@@ -379,22 +428,23 @@ func (d *decoder) product(j, k int, rh, rx build.Value) {
 	if d.scales() > 1 {
 		tag, first = fmt.Sprintf("%d_%d", j, k/d.Group), k%d.Group == 0
 	}
+	sum := d.of("sum" + tag)
 	if first {
-		b.AllocateRegister("sum"+tag, d.sum, build.Init(0))
-		if d.shifted() {
+		b.AllocateRegister(sum, d.sum, build.Init(0))
+		if once {
 			b.AllocateRegister("sumx"+tag, d.sum, build.Init(0))
 		}
 	}
-	b.Dot("sum"+tag, rh, rx, build.Expr("sum"+tag), d.sum)
-	if d.shifted() {
+	b.Dot(sum, rh, rx, build.Expr(sum), d.sum)
+	if once {
 		b.Dot("sumx"+tag, build.Expr("ones"), rx, build.Expr("sumx"+tag), d.sum)
 	}
 }
 
 // finish multiplies sums with their scales: acc becomes, or gains, (sum·back −
 // zero·sumx)·s·2^Power.
-func (d *decoder) finish(acc, tag string, sum, sumx build.Value, whole bool) {
-	b := d.b
+func (d *decoder) finish(tag string, sum, sumx build.Value, whole bool) {
+	b, acc := d.b, d.of("acc")
 	scale, minus := d.scaleOf(tag)
 	if whole {
 		b.Mul(acc, sum, scale, d.sum)

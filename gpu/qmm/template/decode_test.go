@@ -187,7 +187,7 @@ func (l *layer) check(t *testing.T, d device.Device, s Schedule) {
 	if r := array.Compare(run(expand, err, in...)[out].Array, l.plain()); r.Differ > 0 {
 		t.Errorf("%s: expanded weights: %v", d.Name(), r)
 	}
-	blocks := ceil(l.n, plan.Outputs()*s.Warps)
+	blocks := ceil(l.n, plan.Outputs()*s.Warps*s.Sides)
 	args := []any{w, ordered(plan, l.s)}
 	if l.z != nil {
 		args = append(args, ordered(plan, l.z))
@@ -212,7 +212,7 @@ func (l *layer) check(t *testing.T, d device.Device, s Schedule) {
 	at := len(args)
 	args = append(args, array.New(l.form.Act, l.m, l.n))
 	if s.Splits > 1 {
-		args = append(args, array.New(dtype.F32, s.Splits, l.m, blocks*s.Warps*plan.Outputs()), array.New(dtype.I32, blocks*ceil(l.m, s.Rows)))
+		args = append(args, array.New(dtype.F32, s.Splits, l.m, blocks*s.Warps*s.Sides*plan.Outputs()), array.New(dtype.I32, blocks*ceil(l.m, s.Rows)))
 	}
 	decode, err := Decode(l.form, s)
 	args = append(args, l.m, l.n, l.k)
@@ -268,9 +268,9 @@ type formShape struct {
 func formCases(do func(name string, f Form, i int, shape formShape)) {
 	shapes := []formShape{
 		{1, 16, 128, Schedule{}},
-		{3, 40, 200, Schedule{Splits: 2}},
+		{3, 40, 200, Schedule{Splits: 2, Sides: 2}},
 		{9, 21, 333, Schedule{Rows: 16, AddBias: true, AddResidual: true}},
-		{2, 150, 256, Schedule{Warps: 2, Depth: 1}},
+		{2, 150, 256, Schedule{Warps: 2, Sides: 2, Depth: 1}},
 		{17, 5, 7, Schedule{Depth: 3}},
 		{1, 48, 640, Schedule{Splits: 3, PDL: true, Depth: 1}},
 	}

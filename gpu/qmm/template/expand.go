@@ -27,7 +27,7 @@ func Expand(f Form) (*ir.Program, error) {
 	}
 	subs, lane, outputs := Turn/p.Sub, p.bytesPerLane(), p.Outputs()
 	b := build.Program(fmt.Sprintf("expand_%s_%s", p.Weight, p.Act), build.Grid(ceilText("N", outputs), ceilText("K", Turn)+fmt.Sprintf("*%d", subs)))
-	d := &decoder{Plan: p, Schedule: Schedule{Warps: 1, Rows: 8}, b: b}
+	d := &decoder{Plan: p, Schedule: Schedule{Warps: 1, Sides: 1, Rows: 8}, b: b}
 	d.types()
 	w, s := b.Pointer("w", dtype.U8), b.Pointer("s", p.Scale)
 	var z, factor build.Value
@@ -100,9 +100,9 @@ func (d *decoder) cast(tag string, rw build.Value) {
 		finite = append(finite, build.Domain("finite"))
 	}
 	if d.Deferred() {
-		d.b.CastDeferred("rh"+tag, "back", rw, left, d.rowF32, finite...)
+		d.b.CastDeferred(d.of("rh"+tag), "back", rw, left, d.rowF32, finite...)
 	} else {
-		d.b.Cast("rh"+tag, rw, left, finite...)
+		d.b.Cast(d.of("rh"+tag), rw, left, finite...)
 	}
 }
 
@@ -110,12 +110,12 @@ func (d *decoder) cast(tag string, rw build.Value) {
 // each of x's numbers, nil if that is nothing.
 func (d *decoder) scaleOf(tag string) (scale build.Value, minus *build.Value) {
 	b := d.b
-	scale = b.Cast("scale"+tag, b.View("rv"+tag, build.Expr("rs"+tag), d.rowS), d.rowF32)
+	scale = b.Cast("scale"+tag, b.View("rv"+tag, build.Expr(d.of("rs"+tag)), d.rowS), d.rowF32)
 	if d.Power != 0 {
 		scale = b.Mul("scale"+tag, scale, math.Ldexp(1, d.Power), d.rowF32)
 	}
 	if d.Zero {
-		zero := b.Cast("zero"+tag, b.View("rzv"+tag, build.Expr("rz"+tag), d.rowZ), d.rowF32)
+		zero := b.Cast("zero"+tag, b.View("rzv"+tag, build.Expr(d.of("rz"+tag)), d.rowZ), d.rowF32)
 		m := b.Neg("minus"+tag, b.Mul("minus"+tag, scale, zero, d.rowF32), d.rowF32)
 		minus = &m
 	} else if d.Bias > 0 {

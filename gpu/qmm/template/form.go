@@ -111,7 +111,7 @@ func PlanOf(f Form) (*Plan, error) {
 // bytes, and that the operands fit its registers.
 func (p *Plan) cut() {
 	p.Sub = min(Turn, 256/p.Tiles)
-	p.Run = min(16, p.dot()/4)
+	p.Run = min(8, p.dot()/4)
 }
 
 // dot is how many k a product takes: those of a scale, at most those cast together.

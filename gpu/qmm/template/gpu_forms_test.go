@@ -144,7 +144,7 @@ func timeDecode(t *testing.T, d device.Device, g *tune.GPU, origin tune.Row, bit
 			continue
 		}
 		shape := plan.PackedShape(n, k)
-		blocks := ceil(n, plan.Outputs()*s.Warps)
+		blocks := ceil(n, plan.Outputs()*s.Warps*s.Sides)
 		w := array.New(dtype.U8, 0)
 		w.Shape = shape
 		w.Data = bits[:shape[0]*shape[1]*shape[2]]
@@ -162,7 +162,7 @@ func timeDecode(t *testing.T, d device.Device, g *tune.GPU, origin tune.Row, bit
 			o.Want, o.Tolerance = []*array.Array{nil, nil, nil, want}, 1e-3
 		}
 		if s.Splits > 1 {
-			args = append(args, ir.Arg{Array: array.New(dtype.F32, s.Splits, m, blocks*s.Warps*plan.Outputs())}, ir.Arg{Array: array.New(dtype.I32, blocks*ceil(m, s.Rows))})
+			args = append(args, ir.Arg{Array: array.New(dtype.F32, s.Splits, m, blocks*s.Warps*s.Sides*plan.Outputs())}, ir.Arg{Array: array.New(dtype.I32, blocks*ceil(m, s.Rows))})
 		}
 		if want == nil {
 			ctx, cancel := context.WithTimeout(context.Background(), 10*time.Second)

@@ -6,7 +6,7 @@ func (s Schedule) Filled(p *Plan) (Schedule, error) { return s.fill(p) }
 // Workspace is the shape of part and the length of arrived, with Splits > 1, of a
 // schedule without zero fields.
 func (s Schedule) Workspace(p *Plan, m, n int) (part []int, arrived int) {
-	outputs := p.Outputs() * s.Warps
+	outputs := p.Outputs() * s.Warps * s.Sides
 	blocks := ceil(n, outputs)
 	return []int{s.Splits, m, blocks * outputs}, blocks * ceil(m, s.Rows)
 }
