@@ -22,12 +22,12 @@ const floors = `
 12 kernel/worker
 11 kernel/cell  kernel/session
 10 kernel/comm  kernel/docs  kernel/widget  kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane  gpu/qmm/parallel
- 9 gpu/attention/template  gpu/gemm/template  gpu/gemm/hopper  gpu/qmm  gpu/qmm/template  gpu/export
- 8 layoutviz/fusion  gpu/fuse  gpu/tune  gpu/probe  gpu/blocktrace
- 7 gpu/traffic  gpu/emit/launch  gpu/device
- 6 gpu/compile  gpu/emit  gpu/cost  layoutviz  layoutviz/theatre  layoutviz/timeline
- 5 gpu/lower/*  gpu/opt  gpu/sim  gpu/ptx  gpu/cudac  layoutviz/scene  layoutviz/cuteprint
- 4 vm/build  vm/interp  vm/pass  vm/infer  vm/hlo/part  vm/hlo/plan  vm/randprog  gpu/code  gpu/notation  gpu/model/*
+ 9 layoutviz/fusion  gpu/attention/template  gpu/gemm/template  gpu/gemm/hopper  gpu/qmm  gpu/qmm/template  gpu/export
+ 8 gpu/fuse  gpu/tune  gpu/probe  gpu/blocktrace
+ 7 gpu/lsp  gpu/traffic  gpu/emit/launch  gpu/device
+ 6 vm/debug/dap  gpu/compile  gpu/emit  gpu/cost  layoutviz  layoutviz/theatre  layoutviz/timeline
+ 5 vm/debug  gpu/lower/*  gpu/opt  gpu/sim  gpu/ptx  gpu/cudac  layoutviz/scene  layoutviz/cuteprint
+ 4 vm/build  vm/interp  vm/pass  vm/infer  vm/hlo/part  vm/hlo/plan  vm/randprog  gpu/code  gpu/notation  gpu/assist  gpu/model/*
  3 vm/text  vm/hlo/index  vm/hlo/eval  vm/hlo/rand  gpu/arch
  2 vm/ir  vm/hlo
  1 vm/dtype  vm/layout/*  vm/affine  vm/array  vm/recipe

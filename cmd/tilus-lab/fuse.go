@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tilus-lab/tilus-lab/gpu/fuse"
+	"github.com/tilus-lab/tilus-lab/layoutviz/fusion"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 )
@@ -16,7 +17,8 @@ import (
 func newFuse() *cobra.Command {
 	show := map[string]*bool{}
 	var run, asJSON bool
-	var device string
+	var device, drawing string
+	var draw *pictureFlags
 	var seed int
 	var argv []string
 	cmd := &cobra.Command{
@@ -27,9 +29,14 @@ which elements are read for which (--maps), which functions its instructions are
 (--partition), which kernels there are and why (--plan, which is also what is shown without
 flags), what memory is asked for, predicted from the maps (--cost), and the code as steps on
 tensors (--tensor), as thread code (--code) and as PTX (--ptx). --run computes the results
-by the definition and by the simulator, and compares them.`,
+by the definition and by the simulator, and compares them.
+
+A picture is drawn by --svg, --png, --pdf or --out: --draw kernels, functions, "threads:
+write out0" (which thread handles which element) or "memory: read x" (what a warp's worst
+access touches); a name that begins like several is the first of them.`,
 		Example: `  tilus-lab fuse softmax.hlo --plan --cost
   tilus-lab fuse softmax.hlo --maps
+  tilus-lab fuse softmax.hlo --draw threads --svg threads.svg
   tilus-lab fuse softmax.hlo --run --arg x=randn:f32[32,1024]`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -44,6 +51,13 @@ by the definition and by the simulator, and compares them.`,
 			w := cmd.OutOrStdout()
 			if asJSON {
 				return indented(w, f.Traffic)
+			}
+			if draw.wanted() {
+				pic, err := fusion.Draw(f, drawing, draw.options())
+				if err != nil {
+					return usageError{err}
+				}
+				return draw.write(cmd, pic)
 			}
 			var views []string
 			for _, v := range fuse.Views() {
@@ -90,7 +104,9 @@ by the definition and by the simulator, and compares them.`,
 	fl.BoolVar(&run, "run", false, "compute the results and compare")
 	fl.IntVar(&seed, "seed", 1, "`NUMBER` that arguments are drawn from")
 	fl.StringArrayVar(&argv, "arg", nil, "argument `NAME=VALUE` of a parameter, as for run")
+	fl.StringVar(&drawing, "draw", "kernels", "`PICTURE` to draw")
 	fl.BoolVar(&asJSON, "json", false, "print what memory is asked for as JSON")
+	draw = addPictureFlags(cmd)
 	return cmd
 }
 

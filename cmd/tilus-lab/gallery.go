@@ -9,6 +9,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/layoutviz/fusion"
 	"github.com/tilus-lab/tilus-lab/layoutviz/theatre"
 	"github.com/tilus-lab/tilus-lab/layoutviz/timeline"
 )
@@ -29,7 +30,7 @@ exist; files of the same names are replaced.`,
 				return err
 			}
 			// Pictures of machines at work are no tables of cells.
-			machines := slices.Concat(theatre.Gallery(), timeline.Gallery())
+			machines := slices.Concat(theatre.Gallery(), timeline.Gallery(), fusion.Gallery())
 			drawn := []string{"svg", "png", "pdf", "tikz"}
 			examples := slices.Concat(machines, layoutviz.Gallery())
 			first := layoutviz.Gallery()[0]

@@ -2,12 +2,14 @@ package main
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"strings"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tilus-lab/tilus-lab/layoutviz/fusion"
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 	hloindex "github.com/tilus-lab/tilus-lab/vm/hlo/index"
@@ -15,6 +17,7 @@ import (
 
 func newIndexMap() *cobra.Command {
 	var asJSON bool
+	var draw *pictureFlags
 	cmd := &cobra.Command{
 		Use:   "indexmap MAP|FILE",
 		Short: "Simplify an indexing map step by step, or show those of a fusion",
@@ -29,12 +32,27 @@ which elements of each parameter an element of each result is computed from.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			w := cmd.OutOrStdout()
 			if strings.HasPrefix(strings.TrimSpace(args[0]), "(") {
+				if draw.wanted() {
+					m, err := affine.ParseMap(args[0])
+					if err != nil {
+						return err
+					}
+					pic, err := fusion.Steps(m, draw.options())
+					if err != nil {
+						return err
+					}
+					return draw.write(cmd, pic)
+				}
 				return explainMap(w, args[0], asJSON)
+			}
+			if draw.wanted() {
+				return usageError{errors.New("a picture shows one map; of a fusion, see tilus-lab fuse --draw")}
 			}
 			return fusionMaps(w, args[0], asJSON)
 		},
 	}
 	cmd.Flags().BoolVar(&asJSON, "json", false, "print JSON")
+	draw = addPictureFlags(cmd)
 	return cmd
 }
 

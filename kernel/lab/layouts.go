@@ -133,6 +133,14 @@ func showAny(v any) (ok bool) {
 		showDrawn(v.Name, v)
 	case bank.Report:
 		showDrawn(v.Say(), v)
+	case *Fusion:
+		if v != nil {
+			showFusion(v)
+		}
+	case *Simplified:
+		if v != nil {
+			drawOr(v.String(), v.Draw)
+		}
 	case *bank.Result:
 		showText(fmt.Sprintf("%s takes %d wavefronts, the plain tile %d. %s", v.Best, v.Wavefronts, v.Identity, v.Proof))
 	case layout.Shared, layout.Swizzle, cute.Layout, cute.Composed, linear.Layout:

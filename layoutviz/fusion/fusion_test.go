@@ -78,9 +78,12 @@ func TestThreads(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	v := k.Accesses[len(k.Accesses)-1].Vector
+	v, width := k.Accesses[len(k.Accesses)-1].Vector, 64
+	if v == 1 {
+		width = 32
+	}
 	for _, e := range pic.IDs {
-		place := e.At[0]*64 + e.At[1]
+		place := e.At[0]*width + e.At[1]
 		block := p.Kernels[0].Tensor.Threads
 		if want := place / v % block; e.Thread != want {
 			t.Errorf("element %d belongs to thread %d, not %d", place, want, e.Thread)

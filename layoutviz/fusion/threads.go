@@ -15,6 +15,7 @@ import (
 // looked at for it.
 const (
 	maxRows, maxColumns = 36, 64
+	maxSingle           = 32 // columns where threads handle single elements
 	maxPoints           = 1 << 19
 )
 
@@ -37,6 +38,14 @@ func Threads(k traffic.Kernel, tensor string, kind traffic.Kind, o layoutviz.Opt
 	if len(list) == 0 {
 		return layoutviz.Picture{}, fmt.Errorf("fusion: kernel %s has no %s of %s", k.Name, kind, tensor)
 	}
+	vector := 1
+	for _, a := range list {
+		vector = max(vector, a.Vector)
+	}
+	most := maxColumns
+	if vector == 1 {
+		most = maxSingle
+	}
 	dims := list[0].Shape.Dims
 	columns := 1
 	if len(dims) > 0 {
@@ -47,14 +56,12 @@ func Threads(k traffic.Kernel, tensor string, kind traffic.Kind, o layoutviz.Opt
 		total *= n
 	}
 	if len(dims) < 2 {
-		columns = min(total, maxColumns) // a vector is wrapped
+		columns = min(total, most) // a vector is wrapped
 	}
 	rows := (total + columns - 1) / max(columns, 1)
-	w, h := min(columns, maxColumns), min(rows, maxRows)
+	w, h := min(columns, most), min(rows, maxRows)
 	owners := make([]owner, w*h)
-	vector := 1
 	for _, a := range list {
-		vector = max(vector, a.Vector)
 		if err := claim(a, dims, columns, w, h, owners); err != nil {
 			return layoutviz.Picture{}, err
 		}
@@ -103,8 +110,8 @@ func Threads(k traffic.Kernel, tensor string, kind traffic.Kind, o layoutviz.Opt
 				if scene.Width(name, size) <= bw+2 {
 					down := 14
 					if own.turn != "" && bw >= 20 {
-						down = 11
-						s.text(x+bw/2, top+20, 7, s.on(color), scene.Middle, false, own.turn)
+						down = 10
+						s.text(x+bw/2, top+19, 7, s.on(color), scene.Middle, false, own.turn)
 					}
 					s.text(x+bw/2, top+down, size, s.on(color), scene.Middle, false, name)
 				}
