@@ -13,7 +13,7 @@ import (
 
 // Files are the lessons and the data that they read.
 //
-//go:embed *.ipynb data/*.npy data/LICENSE data/README.md
+//go:embed *.ipynb data/*.npy data/*.json data/LICENSE data/README.md
 var Files embed.FS
 
 // CopyTo writes the lessons into a folder. A file that is there already is left

@@ -28,7 +28,6 @@ func init() {
 		"Blocks":           reflect.ValueOf(ir.Blocks),
 		"BoxesOf":          reflect.ValueOf(ir.BoxesOf),
 		"BroadcastIndex":   reflect.ValueOf(ir.BroadcastIndex),
-		"BulkRowsOf":       reflect.ValueOf(ir.BulkRowsOf),
 		"CheckRange":       reflect.ValueOf(ir.CheckRange),
 		"ClassElementwise": reflect.ValueOf(ir.ClassElementwise),
 		"ClassIndex":       reflect.ValueOf(ir.ClassIndex),
