@@ -19,11 +19,16 @@ type Box struct {
 
 // boxKind is what boxes of one type share.
 type boxKind struct {
-	name   string              // as %T prints it
-	text   func(any) string    // the Error or String method, or nil
-	show   func(any) any       // gives a value that prints as the value does, or nil
-	is     func(any, any) bool // calls the Is method
-	unwrap func(any) any       // gives the error or the slice of errors inside, or nil
+	name string           // as %T prints it
+	text func(any) string // the Error or String method, or nil
+	show func(any) any    // gives a value that prints as the value does, or nil
+
+	// Methods of errors; nil for what a type has not.
+	isError bool
+	is      func(any, error) bool
+	as      func(any, any) bool
+	unwrap  func(any) error
+	all     func(any) []error
 }
 
 func (b Box) kind() boxKind {
@@ -76,11 +81,9 @@ func (h *host) boxShown(id, name string, v any, show func(any) any) any {
 }
 
 func (h *host) keep(k boxKind, id string, v any) any {
-	if old, ok := h.kinds.Load(id); ok {
-		o := old.(boxKind)
-		k.is, k.unwrap = o.is, o.unwrap
+	if old, ok := h.kinds.Load(id); !ok || !old.(boxKind).isError {
+		h.kinds.Store(id, k)
 	}
-	h.kinds.Store(id, k)
 	return Box{h, id, v}
 }
 
@@ -152,22 +155,36 @@ func back(x any) any {
 	return x
 }
 
-// boxError is a cell's value as an error for the library.
+// boxError is a cell's value in an error.
 type boxError struct{ Box }
 
-func (e boxError) Error() string { return e.words(e.kind()) }
+func (e boxError) Error() string { return e.kind().text(e.v) }
 
+// Is, As and Unwrap do for package errors what the value's own methods do.
 func (e boxError) Is(target error) bool {
 	k := e.kind()
-	if k.is != nil && k.is(e.v, back(target)) {
+	if k.is != nil && k.is(e.v, target) {
 		return true
 	}
-	if k.unwrap != nil {
-		if list, ok := k.unwrap(e.v).([]any); ok {
-			for _, x := range list {
-				if errors.Is(e.h.err(x), target) {
-					return true
-				}
+	if k.all != nil {
+		for _, x := range k.all(e.v) {
+			if errors.Is(x, target) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+func (e boxError) As(target any) bool {
+	k := e.kind()
+	if k.as != nil && k.as(e.v, target) {
+		return true
+	}
+	if k.all != nil {
+		for _, x := range k.all(e.v) {
+			if errors.As(x, target) {
+				return true
 			}
 		}
 	}
@@ -176,11 +193,7 @@ func (e boxError) Is(target error) bool {
 
 func (e boxError) Unwrap() error {
 	if k := e.kind(); k.unwrap != nil {
-		if x := k.unwrap(e.v); x != nil {
-			if _, list := x.([]any); !list {
-				return e.h.err(x)
-			}
-		}
+		return k.unwrap(e.v)
 	}
 	return nil
 }

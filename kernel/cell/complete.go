@@ -9,6 +9,7 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/tilus-lab/tilus-lab/gpu/assist"
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
 )
 
@@ -19,10 +20,12 @@ func (e *Engine) Complete(code string, cursor int) proto.Completed {
 	defer e.mu.RUnlock()
 	at := byteOffset(code, cursor)
 	if isTile(code) && strings.Contains(strings.TrimLeft(code[:at], " \t\r\n"), "\n") {
-		return completeTile(code, code[:at], cursor)
+		items, word := assist.Complete(code[:at])
+		return completed(items, word, cursor)
 	}
 	if inString(code[:at]) {
-		return completeText(code[:at], cursor)
+		items, word := assist.CompleteNotation(code[:at])
+		return completed(items, word, cursor)
 	}
 	chain := chainBefore(code[:at])
 	last := chain[len(chain)-1]
@@ -82,10 +85,10 @@ func (e *Engine) Inspect(code string, cursor int) proto.Inspected {
 		return markdown("`" + m.Use + "`\n\n" + m.Doc)
 	}
 	if isTile(code) {
-		return inspectTile(code, at)
+		return markdown(assist.Describe(code, at))
 	}
 	if inString(code[:at]) {
-		return inspectText(code, at)
+		return markdown(assist.DescribeNotation(code, at))
 	}
 	for at < len(code) && isNameByte(code[at]) {
 		at++

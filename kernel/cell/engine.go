@@ -13,6 +13,7 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"os"
 	"reflect"
 	"runtime/debug"
 	"sort"
@@ -227,6 +228,9 @@ func (e *Engine) run(ctx context.Context, id int64, name, src string) (out Outco
 		return Outcome{Err: e.report(name, probs)}
 	}
 	e.noise.reset()
+	if debugEval {
+		fmt.Println(code)
+	}
 	if code != "" {
 		if err := e.eval(code); err != nil {
 			// The interpreter refused what the checker took: say so, rather than run something else.
@@ -260,7 +264,7 @@ func (e *Engine) eval(code string) (err error) {
 	return err
 }
 
-const debugEval = false
+var debugEval = os.Getenv("CELLDEBUG") != ""
 
 // make checks a cell and prints it for the interpreter. entry is the function to call, "" when there is nothing to run.
 func (e *Engine) make(name, src string) (code, entry string, probs []problem) {

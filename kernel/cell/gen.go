@@ -360,6 +360,12 @@ func (g *gen) conv(e ast.Expr, to types.Type) string {
 	if isEmptyInterface(to) {
 		return g.boxed(s, from)
 	}
+	if types.Identical(to, errorInterface) {
+		if b, ok := from.(*types.Basic); ok && b.Kind() == types.UntypedNil {
+			return s
+		}
+		return g.asError(s, from)
+	}
 	if types.IsInterface(to) {
 		return g.guarded(e, s, from)
 	}

@@ -98,6 +98,9 @@ func (g *gen) boxed(s string, t types.Type) string {
 		if isEmptyInterface(t) {
 			return s
 		}
+		if types.Identical(t, errorInterface) {
+			return g.host() + ".Back(" + s + ")"
+		}
 		return g.rebox(t) + "(" + s + ")"
 	}
 	if !g.boxes(t) {
@@ -146,11 +149,11 @@ func (g *gen) register(u ifaceUse, id string, t types.Type) {
 		return
 	}
 	if u.out {
-		box := g.boxed("v", t)
-		fmt.Fprintf(&g.out.regs, "%s = append(%s, func(x %s) (interface{}, bool) { if v, ok := x.(%s); ok { return %s, true }; return nil, false })\n", u.variable, u.variable, u.printed, id, box)
+		box := g.boxed("ǃv", t)
+		fmt.Fprintf(&g.out.regs, "%s = append(%s, func(ǃx %s) (interface{}, bool) { if ǃv, ǃok := ǃx.(%s); ǃok { return %s, true }; return nil, false })\n", u.variable, u.variable, u.printed, id, box)
 		return
 	}
-	fmt.Fprintf(&g.out.regs, "%s[%q] = func(v interface{}) %s { return v.(%s) }\n", u.variable, id, u.printed, id)
+	fmt.Fprintf(&g.out.regs, "%s[%q] = func(ǃx interface{}) %s { return ǃx.(%s) }\n", u.variable, id, u.printed, id)
 }
 
 // use adds an interface and registers all types that have its methods.
@@ -177,13 +180,16 @@ func (g *gen) rebox(t types.Type) string {
 	g.e.typeNames[key] = f
 	u := ifaceUse{t.Underlying().(*types.Interface), ty, g.fresh("reboxes"), true}
 	fmt.Fprintf(&g.out.vars, "var %s []func(%s) (interface{}, bool)\n", u.variable, ty)
-	fmt.Fprintf(&g.out.funcs, "func %s(x %s) interface{} {\nif x == nil { return nil }\nfor _, f := range %s { if v, ok := f(x); ok { return v } }\nreturn %s.Back(x) }\n", f, ty, u.variable, g.host())
+	fmt.Fprintf(&g.out.funcs, "func %s(ǃx %s) interface{} {\nif ǃx == nil { return nil }\nfor _, ǃf := range %s { if ǃv, ǃok := ǃf(ǃx); ǃok { return ǃv } }\nreturn %s.Back(ǃx) }\n", f, ty, u.variable, g.host())
 	g.use(key, u)
 	return f
 }
 
 // into names the function that moves a value from an empty interface to one with methods, if it has them.
 func (g *gen) into(t types.Type) string {
+	if types.Identical(t, errorInterface) {
+		return g.host() + ".AsError"
+	}
 	ty := g.typ(t)
 	key := "into:" + ty
 	if f, ok := g.e.typeNames[key]; ok {
@@ -194,16 +200,16 @@ func (g *gen) into(t types.Type) string {
 	u := ifaceUse{t.Underlying().(*types.Interface), ty, g.fresh("intos"), false}
 	fmt.Fprintf(&g.out.vars, "var %s map[string]func(interface{}) %s\n", u.variable, ty)
 	fmt.Fprintf(&g.out.regs, "%s = map[string]func(interface{}) %s{}\n", u.variable, ty)
-	fmt.Fprintf(&g.out.funcs, "func %s(x interface{}) (%s, bool) {\nif id := %s.BoxID(x); id != \"\" {\nif f, ok := %s[id]; ok { return f(%s.Unbox(x)), true }\nvar none %s\nreturn none, false\n}\nv, ok := x.(%s)\nreturn v, ok }\n",
+	fmt.Fprintf(&g.out.funcs, "func %s(ǃx interface{}) (%s, bool) {\nif ǃid := %s.BoxID(ǃx); ǃid != \"\" {\nif ǃf, ǃok := %s[ǃid]; ǃok { return ǃf(%s.Unbox(ǃx)), true }\nvar ǃnone %s\nreturn ǃnone, false\n}\nǃv, ǃok := ǃx.(%s)\nreturn ǃv, ǃok }\n",
 		f, ty, g.host(), u.variable, g.host(), ty, ty)
-	fmt.Fprintf(&g.out.funcs, "func %sǃmust(x interface{}) %s {\nv, ok := %s(x)\nif !ok { %s.NoConversion(x, %q) }\nreturn v }\n", f, ty, f, g.host(), mainName(t))
+	fmt.Fprintf(&g.out.funcs, "func %sǃmust(ǃx interface{}) %s {\nǃv, ǃok := %s(ǃx)\nif !ǃok { %s.NoConversion(ǃx, %q) }\nreturn ǃv }\n", f, ty, f, g.host(), mainName(t))
 	g.use(key, u)
 	return f
 }
 
-// errorMethods tells the host of methods of errors that the errors package calls.
+// errorMethods tells the host which types are errors, and of their methods that package errors calls.
 func (g *gen) errorMethods(id string, t types.Type) {
-	if !types.Implements(t, types.Universe.Lookup("error").Type().Underlying().(*types.Interface)) {
+	if !types.Implements(t, errorInterface.Underlying().(*types.Interface)) {
 		return
 	}
 	method := func(name string) string {
@@ -212,34 +218,41 @@ func (g *gen) errorMethods(id string, t types.Type) {
 		if !ok {
 			return ""
 		}
-		s := stripNames(f.Type().(*types.Signature))
-		return types.TypeString(s, nil)
+		return types.TypeString(stripNames(f.Type().(*types.Signature)), nil)
 	}
-	errType := types.Universe.Lookup("error").Type()
-	is, unwrap := "nil", "nil"
+	is, as, unwrap, all := "nil", "nil", "nil", "nil"
+	print := func(name, params, result, args string) string {
+		f := g.fresh(name)
+		fmt.Fprintf(&g.out.funcs, "func %s(ǃx interface{}%s) %s { return ǃx.(%s).%s(%s) }\n", f, params, result, id, name, args)
+		return f
+	}
 	if method("Is") == "func(error) bool" {
-		is = g.fresh("is")
-		fmt.Fprintf(&g.out.funcs, "func %s(v, t interface{}) bool { target, _ := %s(t); return v.(%s).Is(target) }\n", is, g.into(errType), id)
+		is = print("Is", ", ǃt error", "bool", "ǃt")
+	}
+	if method("As") == "func(any) bool" {
+		as = print("As", ", ǃt interface{}", "bool", "ǃt")
 	}
 	switch method("Unwrap") {
 	case "func() error":
-		unwrap = g.fresh("unwrap")
-		fmt.Fprintf(&g.out.funcs, "func %s(v interface{}) interface{} { return %s(v.(%s).Unwrap()) }\n", unwrap, g.rebox(errType), id)
+		unwrap = print("Unwrap", "", "error", "")
 	case "func() []error":
-		unwrap = g.fresh("unwrap")
-		fmt.Fprintf(&g.out.funcs, "func %s(v interface{}) interface{} {\nvar out []interface{}\nfor _, e := range v.(%s).Unwrap() { out = append(out, %s(e)) }\nreturn out }\n", unwrap, id, g.rebox(errType))
+		all = print("Unwrap", "", "[]error", "")
 	}
-	if is != "nil" || unwrap != "nil" {
-		fmt.Fprintf(&g.out.regs, "%s.Errors(%q, %s, %s)\n", g.host(), id, is, unwrap)
-	}
+	f := g.fresh("text")
+	fmt.Fprintf(&g.out.funcs, "func %s(ǃx interface{}) string { return ǃx.(%s).Error() }\n", f, id)
+	fmt.Fprintf(&g.out.regs, "%s.Errors(%q, %q, %s, %s, %s, %s, %s)\n", g.host(), id, mainName(t), f, is, as, unwrap, all)
 }
 
-// asError prints an error for the library, which may look into it.
+// asError prints a value for a place of type error. Cells keep errors of their own types there in the host's form, which package
+// errors can look into.
 func (g *gen) asError(s string, t types.Type) string {
-	if b, ok := t.(*types.Basic); ok && b.Kind() == types.UntypedNil {
+	if types.Identical(t, errorInterface) {
 		return s
 	}
-	return g.host() + ".Err(" + g.boxed(s, t) + ")"
+	if n := namedOf(t); types.IsInterface(t) && !isEmptyInterface(t) && (n == nil || g.isSource(n.Obj())) || g.boxes(t) {
+		return g.host() + ".Err(" + g.boxed(s, t) + ")"
+	}
+	return s
 }
 
 var errorInterface = types.Universe.Lookup("error").Type()
@@ -300,7 +313,11 @@ func (g *gen) assertion(x string, from, t types.Type, comma bool) string {
 		return g.host() + ".Must(" + x + ", " + id + ", " + strconv.Quote(mainName(t)) + ").(" + g.typ(t) + ")"
 	}
 	f := g.into(t)
-	if !comma {
+	switch {
+	case comma:
+	case types.Identical(t, errorInterface):
+		f = g.host() + ".MustError"
+	default:
 		f += "ǃmust"
 	}
 	return f + "(" + g.boxed(x, from) + ")"
@@ -417,7 +434,7 @@ func (g *gen) showInner(at ast.Expr, s string, t types.Type) string {
 	if types.IsInterface(t) && !isEmptyInterface(t) {
 		if how := textMethod(t); how != "" {
 			return g.helper("show", t, func(ty string) string {
-				return "if x == nil { return nil }\nreturn " + g.rebox(t) + "(x)"
+				return "if x == nil { return nil }\nreturn " + g.boxed("x", t)
 			}) + "(" + s + ")"
 		}
 		return g.helper("plain", t, func(string) string { return "return " + g.host() + ".Unbox(x)" }) + "(" + s + ")"

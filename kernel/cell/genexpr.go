@@ -293,6 +293,8 @@ func (g *gen) binary(e *ast.BinaryExpr) string {
 					return not + g.host() + ".IsNil(" + s + ")"
 				}
 			}
+		} else if types.Identical(tx, errorInterface) || types.Identical(ty, errorInterface) {
+			return not + g.host() + ".Equal(" + g.conv(e.X, errorInterface) + ", " + g.conv(e.Y, errorInterface) + ")"
 		} else if isEmptyInterface(tx) || isEmptyInterface(ty) {
 			return not + g.host() + ".Equal(" + g.boxed(g.expr(e.X), types.Default(tx)) + ", " + g.boxed(g.expr(e.Y), types.Default(ty)) + ")"
 		}
@@ -361,7 +363,7 @@ func (g *gen) element(e ast.Expr, to types.Type) string {
 }
 
 func (g *gen) iface(e ast.Expr, s string, to types.Type) string {
-	if to = g.subst(to); types.IsInterface(to) && !isEmptyInterface(to) && g.cellType(g.typeOf(e)) != nil {
+	if to = g.subst(to); types.IsInterface(to) && !isEmptyInterface(to) && !types.Identical(to, errorInterface) && g.cellType(g.typeOf(e)) != nil {
 		ty := g.typ(to)
 		key := "as:" + ty
 		f, ok := g.e.typeNames[key]
@@ -384,6 +386,9 @@ func (g *gen) call(e *ast.CallExpr) string {
 			return "(" + s + ")(" + g.boxed(g.expr(e.Args[0]), g.typeOf(e.Args[0])) + ")"
 		}
 		in := g.conv(e.Args[0], t)
+		if types.Identical(t, errorInterface) {
+			return in
+		}
 		if as := g.iface(e.Args[0], in, t); as != in {
 			return as
 		}
@@ -491,7 +496,7 @@ func (g *gen) toHost(call *ast.CallExpr, a ast.Expr, sig *types.Signature, i int
 		t := g.typ(g.typeOf(lit))
 		return "func(ǃf " + t + ") " + t + " { return ǃf }(" + g.conv(a, to) + ")"
 	}
-	if to != nil && types.IsInterface(g.subst(to)) {
+	if to != nil && types.IsInterface(g.subst(to)) && !types.Identical(to, errorInterface) {
 		return g.expr(a)
 	}
 	return g.conv(a, to)
@@ -514,23 +519,9 @@ func (g *gen) special(e *ast.CallExpr, fun ast.Expr) string {
 			return ""
 		}
 		if n := namedOf(p.Elem()); n == nil || !g.isSource(n.Obj()) || types.IsInterface(p.Elem()) {
-			return f2(g.pkg(f.Pkg())+".As", g.asError(g.expr(e.Args[0]), g.typeOf(e.Args[0])), g.expr(e.Args[1]))
+			return ""
 		}
-		return f2(g.host()+".As", g.boxed(g.expr(e.Args[0]), g.typeOf(e.Args[0])), strconv.Quote(g.typ(p.Elem()))+", "+g.expr(e.Args[1]))
-	case "errors.Is":
-		if len(e.Args) == 2 {
-			return f2(g.host()+".Is", g.boxed(g.expr(e.Args[0]), g.typeOf(e.Args[0])), g.boxed(g.expr(e.Args[1]), g.typeOf(e.Args[1])))
-		}
-	case "errors.Unwrap":
-		return "func(x interface{}) error { e, _ := " + g.into(errorInterface) + "(" + g.host() + ".Unwrap(x)); return e }(" + g.boxed(g.expr(e.Args[0]), g.typeOf(e.Args[0])) + ")"
-	case "errors.Join":
-		if e.Ellipsis == token.NoPos {
-			var l []string
-			for _, a := range e.Args {
-				l = append(l, g.asError(g.expr(a), g.typeOf(a)))
-			}
-			return g.pkg(f.Pkg()) + ".Join(" + strings.Join(l, ", ") + ")"
-		}
+		return g.host() + ".As(" + g.conv(e.Args[0], errorInterface) + ", " + strconv.Quote(g.typ(p.Elem())) + ", " + g.expr(e.Args[1]) + ")"
 	case "fmt.Fprint", "fmt.Fprintf", "fmt.Fprintln":
 		// A writer that has a String method is mistaken for something to print.
 		if len(e.Args) > 1 || f.Name() == "Fprintln" {
@@ -544,8 +535,6 @@ func (g *gen) special(e *ast.CallExpr, fun ast.Expr) string {
 	}
 	return ""
 }
-
-func f2(f, x, y string) string { return f + "(" + x + ", " + y + ")" }
 
 func namedOf(t types.Type) *types.Named {
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {

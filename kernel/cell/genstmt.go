@@ -218,9 +218,9 @@ func (g *gen) closed(c *ast.CallExpr, spawn bool) string {
 			names = append(names, "nil")
 			continue
 		}
-		if s, ok := g.later(c, i, sig, builtin); ok {
+		if s, ty, ok := g.later(c, i, sig, builtin); ok {
 			name := fmt.Sprintf("ǃ%d", i)
-			params, args, names = append(params, name+" interface{}"), append(args, s), append(names, name)
+			params, args, names = append(params, name+" "+ty), append(args, s), append(names, name)
 			continue
 		}
 		name := fmt.Sprintf("ǃ%d", i)
@@ -244,27 +244,32 @@ func (g *gen) closed(c *ast.CallExpr, spawn bool) string {
 	return "func(" + strings.Join(params, ", ") + ") func() { return func() { " + body + " } }(" + strings.Join(args, ", ") + ")"
 }
 
-// later prints argument i of a call for later when it must be boxed for its parameter.
-func (g *gen) later(c *ast.CallExpr, i int, sig *types.Signature, builtin bool) (string, bool) {
+// later prints argument i of a call for later, and its type, when its parameter keeps it in another form.
+func (g *gen) later(c *ast.CallExpr, i int, sig *types.Signature, builtin bool) (text, ty string, ok bool) {
 	fn := g.callee(c.Fun)
 	if sig == nil || builtin || c.Ellipsis != token.NoPos {
-		return "", false
+		return "", "", false
 	}
 	t := sig.Params().At(min(i, sig.Params().Len()-1)).Type()
 	if sl, ok := t.(*types.Slice); ok && sig.Variadic() && i >= sig.Params().Len()-1 {
 		t = sl.Elem()
 	}
-	if t = g.subst(t); !isEmptyInterface(t) {
-		return "", false
-	}
+	t = g.subst(t)
 	s, from := g.expr(c.Args[i]), types.Default(g.typeOf(c.Args[i]))
 	in := s
+	switch {
+	case types.Identical(t, errorInterface):
+		in = g.asError(s, from)
+		return in, "error", in != s
+	case !isEmptyInterface(t):
+		return "", "", false
+	}
 	if first, _, ok := prints(fn); ok && i >= first {
 		in = g.printable(c.Args[i], s, from)
 	} else if !g.native(fn) {
 		in = g.boxed(s, from)
 	}
-	return in, in != s
+	return in, "interface{}", in != s
 }
 
 // noResult makes a function literal fit func().
@@ -763,6 +768,14 @@ func (g *gen) rangeLoop(s *ast.RangeStmt) string {
 		pre += name(s.Value, val)
 	}
 	x := g.operand(s.X)
+	if sl, ok := t.Underlying().(*types.Slice); ok && val != "_" && label == "" {
+		if _, ok := sl.Elem().Underlying().(*types.Chan); ok {
+			// The interpreter loses channels that a loop takes out of a slice.
+			xs, k := g.fresh("xs"), g.fresh("k")
+			pre := name(s.Key, k) + name(s.Value, xs+"["+k+"]")
+			return fmt.Sprintf("{\n%s := %s\nfor %s := range %s ", xs, x, k, xs) + g.inLoop(label, s.Body, pre, "") + "\n}"
+		}
+	}
 	if p, ok := t.Underlying().(*types.Pointer); ok {
 		if _, ok := p.Elem().Underlying().(*types.Array); ok {
 			x = "(*" + x + ")[:]"
@@ -861,6 +874,9 @@ func (g *gen) switchStmt(s *ast.SwitchStmt) string {
 		b.WriteString("{\n" + strings.TrimSuffix(init, "; ") + "\n")
 		init, after = "", "\n}"
 	}
+	if s.Tag != nil && (isEmptyInterface(g.typeOf(s.Tag)) || types.Identical(g.typeOf(s.Tag), errorInterface)) {
+		return b.String() + g.switchIface(s, init) + after
+	}
 	b.WriteString("switch " + init)
 	if s.Tag != nil {
 		tag := g.expr(s.Tag)
@@ -886,6 +902,35 @@ func (g *gen) switchStmt(s *ast.SwitchStmt) string {
 		}
 	})
 	b.WriteString("}" + after)
+	return b.String()
+}
+
+// switchIface prints a switch over a value of an interface type as one over conditions.
+func (g *gen) switchIface(s *ast.SwitchStmt, init string) string {
+	var b strings.Builder
+	v := g.fresh("tag")
+	fmt.Fprintf(&b, "{\n%s%s := %s\n_ = %s\nswitch {\n", strings.ReplaceAll(init, "; ", "\n"), v, g.expr(s.Tag), v)
+	t := g.typeOf(s.Tag)
+	g.inSwitch(func() {
+		for _, c := range s.Body.List {
+			cc := c.(*ast.CaseClause)
+			if cc.List == nil {
+				b.WriteString("default:\n")
+			} else {
+				var l []string
+				for _, e := range cc.List {
+					if g.info.Types[e].IsNil() {
+						l = append(l, g.host()+".IsNil("+v+")")
+					} else {
+						l = append(l, g.host()+".Equal("+v+", "+g.conv(e, t)+")")
+					}
+				}
+				b.WriteString("case " + strings.Join(l, ", ") + ":\n")
+			}
+			b.WriteString(g.stmts(cc.Body))
+		}
+	})
+	b.WriteString("}\n}")
 	return b.String()
 }
 

@@ -9,6 +9,7 @@ import (
 	"os"
 	"reflect"
 	"runtime"
+	"slices"
 	"strconv"
 	"sync"
 	"sync/atomic"
@@ -245,20 +246,23 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"BoxText":  reflect.ValueOf(h.boxText),
 			"Equal":    reflect.ValueOf(equal),
 			"Err":      reflect.ValueOf(h.err),
-			"Errors": reflect.ValueOf(func(id string, is func(any, any) bool, unwrap func(any) any) {
-				k, _ := h.kinds.Load(id)
-				kind, _ := k.(boxKind)
-				kind.is, kind.unwrap = is, unwrap
-				h.kinds.Store(id, kind)
+			"Errors": reflect.ValueOf(func(id, name string, text func(any) string, is func(any, error) bool, as func(any, any) bool, unwrap func(any) error, all func(any) []error) {
+				h.kinds.Store(id, boxKind{name: name, text: text, isError: true, is: is, as: as, unwrap: unwrap, all: all})
 			}),
-			"Is":           reflect.ValueOf(func(err, target any) bool { return errors.Is(h.err(err), h.err(target)) }),
+			"AsError": reflect.ValueOf(h.asError),
+			"MustError": reflect.ValueOf(func(x any) error {
+				err, ok := h.asError(x)
+				if !ok {
+					h.noConversion(x, "error")
+				}
+				return err
+			}),
 			"IsNil":        reflect.ValueOf(func(x any) bool { return x == nil }),
 			"Max":          reflect.ValueOf(func(x, y float64) float64 { return max(x, y) }),
 			"Min":          reflect.ValueOf(func(x, y float64) float64 { return min(x, y) }),
 			"Must":         reflect.ValueOf(must),
 			"NoConversion": reflect.ValueOf(h.noConversion),
 			"Take":         reflect.ValueOf(take),
-			"Unwrap":       reflect.ValueOf(func(err any) any { return back(errors.Unwrap(h.err(err))) }),
 			"UnboxAll":     reflect.ValueOf(unboxAll),
 			"Unbox":        reflect.ValueOf(unbox),
 			"TypeName":     reflect.ValueOf(h.typeName),
@@ -326,43 +330,43 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 }
 
 // as is errors.As for a target of a type that cells declare.
-func (h *host) as(err any, id string, target any) bool {
+func (h *host) as(err error, id string, target any) bool {
 	to := reflect.ValueOf(target)
 	if to.Kind() != reflect.Pointer || to.IsNil() {
 		panic("errors: target must be a non-nil pointer")
 	}
-	var walk func(err error) bool
-	walk = func(err error) bool {
-		for err != nil {
-			if b, ok := back(err).(Box); ok {
-				if v := reflect.ValueOf(b.v); b.id == id && v.IsValid() && v.Type().AssignableTo(to.Elem().Type()) {
-					to.Elem().Set(v)
-					return true
-				}
-				if k := b.kind(); k.unwrap != nil {
-					if list, ok := k.unwrap(b.v).([]any); ok {
-						for _, x := range list {
-							if walk(h.err(x)) {
-								return true
-							}
-						}
-						return false
-					}
-				}
+	for err != nil {
+		if b, ok := back(err).(Box); ok {
+			if v := reflect.ValueOf(b.v); b.id == id && v.IsValid() && v.Type().AssignableTo(to.Elem().Type()) {
+				to.Elem().Set(v)
+				return true
 			}
-			if all, ok := err.(interface{ Unwrap() []error }); ok {
-				for _, e := range all.Unwrap() {
-					if walk(e) {
-						return true
-					}
-				}
-				return false
+			k := b.kind()
+			if k.as != nil && k.as(b.v, target) {
+				return true
 			}
-			err = errors.Unwrap(err)
+			if k.all != nil {
+				return slices.ContainsFunc(k.all(b.v), func(e error) bool { return h.as(e, id, target) })
+			}
 		}
-		return false
+		if all, ok := err.(interface{ Unwrap() []error }); ok {
+			return slices.ContainsFunc(all.Unwrap(), func(e error) bool { return h.as(e, id, target) })
+		}
+		err = errors.Unwrap(err)
 	}
-	return walk(h.err(err))
+	return false
+}
+
+// asError asserts an empty interface to error.
+func (h *host) asError(x any) (error, bool) {
+	if b, ok := x.(Box); ok {
+		if !b.kind().isError {
+			return nil, false
+		}
+		return h.err(x), true
+	}
+	err, ok := x.(error)
+	return err, ok
 }
 
 // noConversion panics as an assertion does for a value without the methods of an interface.
