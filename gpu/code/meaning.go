@@ -151,6 +151,16 @@ func lane2(t dtype.Type, f func(t dtype.Type, a, b uint64) uint64) meaning {
 	return func(_ []int64, a, b, _ uint64) uint64 { return f(t, a, b) }
 }
 
+// nanWins is a choice of one of two numbers, NaN where one is.
+func nanWins(f func(t dtype.Type, a, b uint64) uint64) func(t dtype.Type, a, b uint64) uint64 {
+	return func(t dtype.Type, a, b uint64) uint64 {
+		if math.IsNaN(t.Decode(a)) || math.IsNaN(t.Decode(b)) {
+			return t.NaN()
+		}
+		return f(t, a, b)
+	}
+}
+
 func lane3(t dtype.Type, f func(t dtype.Type, a, b, c uint64) uint64) meaning {
 	return func(_ []int64, a, b, c uint64) uint64 { return f(t, a, b, c) }
 }

@@ -275,6 +275,9 @@ func reference(name string, x args) (r uint64, ok bool) {
 				case "sqrt":
 					return root(t, x)
 				case "min", "max":
+					if va, vb := t.Decode(x.a), t.Decode(x.b); parts[1] == "NaN" && (va != va || vb != vb) {
+						return 1<<(t.Bits()-1) - 1
+					}
 					return pickFloat(parts[0] == "min", t, x)
 				case "neg", "abs":
 					v := bitsOf(t, x.a)

@@ -158,6 +158,8 @@ const (
 	OpFmaF16x2
 	OpMinF16x2
 	OpMaxF16x2
+	OpMinNaNF16x2
+	OpMaxNaNF16x2
 	OpAddBF16
 	OpSubBF16
 	OpMulBF16
@@ -168,6 +170,8 @@ const (
 	OpFmaBF16x2
 	OpMinBF16x2
 	OpMaxBF16x2
+	OpMinNaNBF16x2
+	OpMaxNaNBF16x2
 	OpAddF32
 	OpSubF32
 	OpMulF32
@@ -176,6 +180,8 @@ const (
 	OpSqrtF32
 	OpMinF32
 	OpMaxF32
+	OpMinNaNF32
+	OpMaxNaNF32
 	OpNegF32
 	OpAbsF32
 	OpAddF64

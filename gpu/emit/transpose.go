@@ -97,6 +97,9 @@ func (b *builder) transpose() bool {
 	vy, vx := width(t.sizes[y]), width(t.sizes[x])
 	zip := max(1, 32/bits)
 	tx, ty, threads := b.p.tune.Tile, b.p.tune.Tile, b.p.tune.Turners
+	for threads > 32 && (threads*vy*zip > tx*ty || threads*vx > tx*ty) { // each has something to do
+		threads /= 2
+	}
 	b.f.Threads = threads
 	// Blocks that follow each other read rows that follow each other.
 	counts := slices.Clone(t.sizes)

@@ -493,12 +493,26 @@ func (b scalars) count(op hlo.Op, x vec) vec {
 	return vec{x.t, 1, []code.Value{b.Op(code.OpSub32, nil, b.Op(code.OpClz32, nil, v), b.k(int64(32-w)))}}
 }
 
+// nanWins are the instructions for it.
+var nanWins = map[hlo.Type]map[hlo.Op]code.Op{
+	hlo.F32:  {hlo.Maximum: code.OpMaxNaNF32, hlo.Minimum: code.OpMinNaNF32},
+	hlo.F16:  {hlo.Maximum: code.OpMaxNaNF16x2, hlo.Minimum: code.OpMinNaNF16x2},
+	hlo.BF16: {hlo.Maximum: code.OpMaxNaNBF16x2, hlo.Minimum: code.OpMinNaNBF16x2},
+}
+
 // extreme is the larger or the smaller element; NaN if either is.
 func (b scalars) extreme(op hlo.Op, x, y vec) (vec, error) {
 	t := x.t
 	name := map[hlo.Op]string{hlo.Maximum: "Max", hlo.Minimum: "Min"}[op]
 	if t == hlo.Pred {
 		return b.apply(map[hlo.Op]string{hlo.Maximum: "Or", hlo.Minimum: "And"}[op], nil, x, y)
+	}
+	if native := nanWins[t][op]; native != 0 {
+		out := vec{t, x.n, make([]code.Value, len(x.w))}
+		for i := range out.w {
+			out.w[i] = b.Op(native, nil, x.w[i], y.w[i])
+		}
+		return out, nil
 	}
 	v, err := b.apply(name, nil, x, y)
 	if err != nil || !t.IsFloat() {

@@ -33,9 +33,10 @@ type kernel struct {
 // Load compiles the kernels for a device.
 func Load(ctx *cuda.Context, p *emit.Program, arch string) (l *Loaded, err error) {
 	l = &Loaded{Program: p, ctx: ctx, Memory: make([]cuda.Ptr, len(p.Buffers))}
+	loaded := l
 	defer func() {
 		if err != nil {
-			l.Close()
+			loaded.Close()
 		}
 	}()
 	start := time.Now()
