@@ -13,6 +13,9 @@ import (
 // scalar computes a scalar expression as a value of type t: b32 for integers,
 // pred for bool, and the float's own width for what names a float.
 func (l *lowerer) scalar(e ir.Expr, t dtype.Type) code.Value {
+	if s, ok := e.(*ir.Select); ok {
+		return l.choice(s, t)
+	}
 	switch {
 	case t == dtype.Bool:
 		return l.boolean(e)
@@ -31,11 +34,40 @@ func (l *lowerer) scalar(e ir.Expr, t dtype.Type) code.Value {
 	return l.integer(e, t != dtype.U32)
 }
 
+// choice is select(c, x, y). What may fail runs in a branch; anything else is computed
+// always.
+func (l *lowerer) choice(e *ir.Select, t dtype.Type) code.Value {
+	on := l.boolean(e.Cond)
+	if divides(e.X) || divides(e.Y) {
+		side := func(x ir.Expr) func() []code.Value {
+			return func() []code.Value {
+				return l.scoped(func() []code.Value { return []code.Value{l.scalar(x, t)} })
+			}
+		}
+		return l.If(on, side(e.X), side(e.Y))[0]
+	}
+	l.eager++
+	x, y := l.scalar(e.X, t), l.scalar(e.Y, t)
+	l.eager--
+	switch {
+	case t == dtype.Bool:
+		x = l.Op(code.OpAndPred, nil, on, x)
+		return l.Op(code.OpOrPred, nil, x, l.Op(code.OpAndPred, nil, l.Op(code.OpNotPred, nil, on), y))
+	case t.Bits() == 16:
+		return l.Op(code.OpSelp16, nil, x, y, on)
+	case t.Bits() == 64:
+		return l.Op(code.OpSelp64, nil, x, y, on)
+	}
+	return l.Op(code.OpSelp32, nil, x, y, on)
+}
+
 func (l *lowerer) floatScalar(e ir.Expr, t dtype.Type) code.Value {
 	var v float64
 	switch e := e.(type) {
 	case *ir.Ref:
 		return l.env[e.Var].scalar
+	case *ir.Select:
+		return l.choice(e, t)
 	case *ir.Float:
 		v = e.Value
 	case *ir.Int:
@@ -79,6 +111,8 @@ func (l *lowerer) boolean(e ir.Expr) code.Value {
 			return l.shortCircuit(e)
 		}
 		return l.compare(e)
+	case *ir.Select:
+		return l.choice(e, dtype.Bool)
 	}
 	l.refuse(e.Position(), "Lower.E6", "%s is no condition", e)
 	return l.ConstPred(false)
@@ -136,6 +170,8 @@ func divides(e ir.Expr) bool {
 			}
 		}
 		return divides(e.X) || divides(e.Y)
+	case *ir.Select:
+		return divides(e.Cond) || divides(e.X) || divides(e.Y)
 	}
 	return false
 }
@@ -222,6 +258,12 @@ func (l *lowerer) integer(e ir.Expr, signed bool) code.Value {
 			}
 			return l.Op(op[0], nil, x, y)
 		}
+	case *ir.Select:
+		t := dtype.U32
+		if signed {
+			t = dtype.I32
+		}
+		return l.choice(e, t)
 	}
 	l.refuse(e.Position(), "Lower.E6", "%s is no integer", e)
 	return l.Const32(0)

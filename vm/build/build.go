@@ -416,5 +416,10 @@ func (v Value) Neg() Value { return Value{text: "-(" + v.text + ")"} }
 // Min is the smaller of v and x.
 func (v Value) Min(x any) Value { return Value{fmt.Sprintf("min(%s, %s)", v.text, operand(x)), true} }
 
+// Select is x where v holds, else y; only the one that counts may fail.
+func (v Value) Select(x, y any) Value {
+	return Value{fmt.Sprintf("select(%s, %s, %s)", v.text, operand(x), operand(y)), true}
+}
+
 // Max is the larger of v and x.
 func (v Value) Max(x any) Value { return Value{fmt.Sprintf("max(%s, %s)", v.text, operand(x)), true} }

@@ -140,6 +140,15 @@ func (m *Machine) scalarCode(e ir.Expr, t dtype.Type) (uint64, error) {
 		if f, ok := x.X.(*ir.Float); ok {
 			return t.Encode(-f.Value, false), nil
 		}
+	case *ir.Select:
+		c, err := m.int(x.Cond)
+		if err != nil {
+			return 0, err
+		}
+		if c != 0 {
+			return m.scalarCode(x.X, t)
+		}
+		return m.scalarCode(x.Y, t)
 	}
 	n, err := m.int(e)
 	if err != nil {

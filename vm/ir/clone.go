@@ -79,6 +79,8 @@ func MapRefs(e Expr, f func(*Ref) Expr) Expr {
 		return &Unary{Op: e.Op, X: MapRefs(e.X, f), Pos: e.Pos}
 	case *Binary:
 		return &Binary{Op: e.Op, X: MapRefs(e.X, f), Y: MapRefs(e.Y, f), Pos: e.Pos}
+	case *Select:
+		return &Select{Cond: MapRefs(e.Cond, f), X: MapRefs(e.X, f), Y: MapRefs(e.Y, f), Pos: e.Pos}
 	}
 	return e
 }

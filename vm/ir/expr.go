@@ -10,7 +10,8 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
-// Expr is a scalar expression: *Int, *Float, *Ref, *Unary or *Binary. Integer
+// Expr is a scalar expression: *Int, *Float, *Ref, *Unary, *Binary
+// or *Select. Integer
 // division and remainder are floor (the remainder has the divisor's sign);
 // division by zero and overflow of the expression's type are run-time errors.
 type Expr interface {
@@ -235,6 +236,12 @@ func EvalInt(e Expr, value func(*Var) (int64, bool)) (int64, error) {
 			}
 		}
 		return n, nil
+	case *Select:
+		x, err := e.Chosen(value)
+		if err != nil {
+			return 0, err
+		}
+		return EvalInt(x, value)
 	}
 	panic(fmt.Sprintf("ir: no such expression %T", e))
 }
@@ -361,25 +368,16 @@ func TypeOf(e Expr, report func(pos diag.Pos, code, help, msg string)) (t dtype.
 	case *Binary:
 		xt, xf := TypeOf(e.X, report)
 		yt, yf := TypeOf(e.Y, report)
-		t, fixed := xt, xf || yf
-		if !xf {
-			t = yt
-			if !yf && yt.Bits() < xt.Bits() {
-				t = xt
-			}
-		}
-		switch {
-		case e.Op == "&&" || e.Op == "||":
+		if e.Op == "&&" || e.Op == "||" {
 			if xt != dtype.Bool || yt != dtype.Bool {
 				report(e.Pos, "Expr.C3", "compare first: x != 0", fmt.Sprintf("%s needs bools, has %s and %s", e.Op, xt, yt))
 			}
 			return dtype.Bool, true
-		case xf && yf && xt != yt, xt.IsFloat() != yt.IsFloat(), (xt == dtype.Bool) != (yt == dtype.Bool):
-			report(e.Pos, "Expr.C1", "both sides of an operator have one type", fmt.Sprintf("%s %s %s mixes types", xt, e.Op, yt))
-		case xf && !yf && !fits(e.Y, yt, t):
-			report(e.Y.Position(), "Expr.R1", "", fmt.Sprintf("%s is no %s", e.Y, t))
-		case yf && !xf && !fits(e.X, xt, t):
-			report(e.X.Position(), "Expr.R1", "", fmt.Sprintf("%s is no %s", e.X, t))
+		}
+		t, ok := joined(e.Pos, e.Op, e.X, e.Y, xt, yt, xf, yf, report)
+		fixed := xf || yf
+		switch {
+		case !ok:
 		case t == dtype.Bool && (e.Op == "==" || e.Op == "!="):
 		case t == dtype.Bool, t.IsFloat(), t == dtype.I64 && fixed:
 			report(e.Pos, "Expr.C2", noArithmetic,
@@ -389,6 +387,8 @@ func TypeOf(e Expr, report func(pos diag.Pos, code, help, msg string)) (t dtype.
 			return dtype.Bool, true
 		}
 		return t, fixed
+	case *Select:
+		return e.typeOf(report)
 	}
 	panic(fmt.Sprintf("ir: no such expression %T", e))
 }
@@ -424,6 +424,9 @@ func constantErrors(e Expr, report func(*EvalError)) (constant bool) {
 			report(&EvalError{e.Pos, fmt.Sprintf("division by zero: the divisor of %s is 0", e)})
 			return false
 		}
+	case *Select:
+		c, x, y := constantErrors(e.Cond, report), constantErrors(e.X, report), constantErrors(e.Y, report)
+		constant = c && x && y
 	default:
 		return false
 	}
@@ -445,6 +448,10 @@ func Refs(e Expr, f func(*Ref)) {
 	case *Unary:
 		Refs(e.X, f)
 	case *Binary:
+		Refs(e.X, f)
+		Refs(e.Y, f)
+	case *Select:
+		Refs(e.Cond, f)
 		Refs(e.X, f)
 		Refs(e.Y, f)
 	}

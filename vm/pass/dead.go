@@ -83,6 +83,8 @@ func divides(s ir.Stmt) bool {
 				return true
 			}
 			return inExpr(e.X) || inExpr(e.Y)
+		case *ir.Select:
+			return inExpr(e.Cond) || inExpr(e.X) || inExpr(e.Y)
 		}
 		return false
 	}

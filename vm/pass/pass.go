@@ -167,6 +167,8 @@ func Simplify(e ir.Expr) ir.Expr {
 			return keep(out, out.Y)
 		}
 		return out
+	case *ir.Select:
+		return &ir.Select{Cond: Simplify(e.Cond), X: Simplify(e.X), Y: Simplify(e.Y), Pos: e.Pos}
 	}
 	return e
 }

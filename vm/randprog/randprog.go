@@ -452,7 +452,10 @@ func (g *generator) expr(depth int) scalar {
 	}
 	y := g.expr(depth - 1)
 	out, op := x, ""
-	switch g.r.IntN(9) {
+	switch g.r.IntN(10) {
+	case 9:
+		c := &ir.Binary{Op: pick(g, []string{"==", "<", ">="}), X: g.expr(0).e, Y: g.expr(0).e}
+		return scalar{&ir.Select{Cond: c, X: x.e, Y: y.e}, min(x.lo, y.lo), max(x.hi, y.hi)}
 	case 7:
 		if x.lo < 0 || y.lo < 0 {
 			return x

@@ -196,6 +196,17 @@ func (p *parser) nameValue(t token) ir.Expr {
 				a, b = b, a%b
 			}
 			return p.known(a, t.pos)
+		case "select":
+			defer p.nest(t)()
+			p.next()
+			p.ops++
+			e := &ir.Select{Cond: p.binary(precTop), Pos: t.pos}
+			p.expect(",", t.text)
+			e.X = p.binary(precTop)
+			p.expect(",", t.text)
+			e.Y = p.binary(precTop)
+			p.expect(")", t.text)
+			return e
 		case "bits":
 			p.next()
 			elem := p.elem()
@@ -205,7 +216,7 @@ func (p *parser) nameValue(t token) ir.Expr {
 		if ir.OpByName(t.text) != nil {
 			p.fail(t, codeSyntax, "give its result a name on a line of its own", "%s is an instruction, not part of an expression", t.text)
 		}
-		p.fail(t, codeSyntax, diag.DidYouMean(t.text, []string{"min", "max", "bits", "gcd"}), "%s is not a function of expressions", t.text)
+		p.fail(t, codeSyntax, diag.DidYouMean(t.text, []string{"min", "max", "select", "bits", "gcd"}), "%s is not a function of expressions", t.text)
 	}
 	if c, ok := p.consts[t.text]; ok {
 		if c.kind != "int" {
@@ -470,7 +481,7 @@ func (p *parser) computed() bool {
 			return false
 		case t.is(")"), t.is("]"):
 			depth--
-		case t.kind == tName && p.toks[i+1].is("(") && t.text != "bits" && t.text != "gcd" && t.text != "min" && t.text != "max":
+		case t.kind == tName && p.toks[i+1].is("(") && t.text != "bits" && t.text != "gcd" && t.text != "min" && t.text != "max" && t.text != "select":
 			return false
 		case t.kind == tName && p.consts[t.text].kind == "layout":
 			return false

@@ -18,7 +18,7 @@ import (
 const maxProblems = 100
 
 var (
-	keywords   = []string{"program", "for", "while", "if", "else", "in", "register", "shared", "global", "min", "max", "bits", "gcd", "break", "continue", "return"}
+	keywords   = []string{"program", "for", "while", "if", "else", "in", "register", "shared", "global", "min", "max", "select", "bits", "gcd", "break", "continue", "return"}
 	statements = []string{"for", "while", "if", "break", "continue", "return", "assume", "static_assert", "group"}
 )
 

@@ -170,6 +170,14 @@ func (f *Facts) part(e ir.Expr) affine.Expr {
 		}
 	}
 	t, _ := ir.TypeOf(e, func(diag.Pos, string, string, string) {})
+	if s, ok := e.(*ir.Select); ok && (t == dtype.I32 || t == dtype.U32) { // one of the two
+		x, y := f.Interval(s.X, t), f.Interval(s.Y, t)
+		a := f.symbol(affine.Range{Lo: min(x.Lo, y.Lo), Hi: max(x.Hi, y.Hi)})
+		if n := affine.GCD(f.Divisor(s.X), f.Divisor(s.Y)); n > 1 {
+			f.known.Multiple(a.Vars()[0], min(n, Many))
+		}
+		return a
+	}
 	return f.symbol(rangeOf(t))
 }
 
