@@ -340,6 +340,9 @@ var solutions = map[string]map[string]string{
 	"05-layout-product-and-division.ipynb": {
 		"exercise-a": `answerA := "local(1, 2).spatial(4, 2).local(2, 1)"`, "exercise-b": `answerB := "local(1, 2).spatial(16, 2).local(2, 3)"`, "exercise-c": `answerC := "none"`,
 	},
+	"06-swizzles-and-banks.ipynb": {
+		"exercise-a": `answerA := "4"`, "exercise-b": `answerB := "8"`, "exercise-c": `answerC := "2, 4, 3"`,
+	},
 	"07-ldmatrix-and-mma.ipynb": {
 		"exercise-a": `answerA := "20, 5"`, "exercise-b": `answerB := "30, 2"`, "exercise-c": `answerC := "12, 3"`,
 	},
@@ -359,8 +362,8 @@ program mine<(n + 127)/128>(x: *f32, y: *f32, n: i32) warps=1 {
 }`,
 		"exercise-b": `answerB := "4, 3, 4, 2, 4, 1"`, "exercise-c": `answerC := "28 92 156 220"`,
 	},
-	"06-swizzles-and-banks.ipynb": {
-		"exercise-a": `answerA := "4"`, "exercise-b": `answerB := "8"`, "exercise-c": `answerC := "2, 4, 3"`,
+	"10-software-pipelining.ipynb": {
+		"exercise-a": `answerA := "8000"`, "exercise-b": `answerB := "2500"`, "exercise-c": `answerC := 5`,
 	},
 }
 
