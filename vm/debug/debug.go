@@ -62,8 +62,7 @@ type Session struct {
 
 	points   []checkpoint
 	distance int64
-	err      error
-	errAt    int64 // steps before the statement that went wrong
+	err      error // of the next statement
 }
 
 type checkpoint struct {
@@ -232,11 +231,15 @@ func (s *Session) keep() {
 	s.points, s.distance = kept, s.distance*2
 }
 
-// one runs a statement.
+// one runs a statement. One that goes wrong is taken back: what it did half is of no
+// use to a reader.
 func (s *Session) one() error {
 	before := s.m.Steps()
 	if err := s.m.Step(); err != nil {
-		s.err, s.errAt = err, before
+		if again := s.goTo(before); again != nil {
+			err = again
+		}
+		s.err = err
 		return err
 	}
 	s.keep()
@@ -328,20 +331,9 @@ func (s *Session) goTo(steps int64) error {
 	return nil
 }
 
-// stands is how many statements ran before the one where the session stands.
-func (s *Session) stands() int64 {
-	if s.err != nil {
-		return s.errAt
-	}
-	return s.m.Steps()
-}
-
 // Back takes the last statement back.
 func (s *Session) Back() Why {
-	at := s.stands()
-	if s.err != nil {
-		at++ // to in front of the statement that went wrong
-	}
+	at := s.m.Steps()
 	if at == 0 {
 		return Beginning
 	}
@@ -354,7 +346,7 @@ func (s *Session) Back() Why {
 
 // ReverseContinue goes back to the last breakpoint before, or to the beginning.
 func (s *Session) ReverseContinue(ctx context.Context) Why {
-	limit := s.stands()
+	limit := s.m.Steps()
 	// From checkpoint to checkpoint, backwards; in each stretch the last hit counts.
 	for i := sort.Search(len(s.points), func(i int) bool { return s.points[i].steps >= limit }) - 1; i >= 0; i-- {
 		s.m.Restore(s.points[i].snap)

@@ -111,11 +111,8 @@ func TestFault(t *testing.T) {
 	if why := s.Continue(ctx); why != Fault {
 		t.Errorf("%s behind a fault", why)
 	}
-	if why := s.Back(); why != Stepped || s.Err() != nil || s.Position().Line != 8 {
+	if why := s.Back(); why != Stepped || s.Err() != nil || s.Position().Line != 7 {
 		t.Errorf("%s at %v: %v", why, s.Position(), s.Err())
-	}
-	if why := s.Back(); why != Stepped || s.Position().Line != 7 {
-		t.Errorf("%s at %v", why, s.Position())
 	}
 	if why := s.In(ctx); why != Stepped || s.Position().Line != 8 {
 		t.Errorf("%s at %v", why, s.Position())

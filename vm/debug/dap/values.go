@@ -1,0 +1,217 @@
+package dap
+
+import (
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+
+	"github.com/google/go-dap"
+
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/interp"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// What a variablesReference stands for.
+type (
+	variables struct{}                  // of the running block
+	arguments struct{}                  // of the launch
+	tile      struct{ interp.Variable } // a register tensor: its threads
+	thread    struct {                  // what a thread holds of one: its slots
+		of interp.Variable
+		t  int
+	}
+	rows struct { // an array: its parts along the first dimension
+		a  *array.Array
+		at []int // indices of the dimensions before
+	}
+)
+
+func (s *server) ref(x any) int {
+	s.refs = append(s.refs, x)
+	return len(s.refs)
+}
+
+// head is the first line of a statement's text.
+func head(text string) string {
+	line, _, _ := strings.Cut(strings.TrimSpace(text), "\n")
+	return strings.TrimSuffix(line, " {")
+}
+
+func codeOf(err error) string {
+	var list diag.List
+	if errors.As(err, &list) && len(list) > 0 {
+		return list[0].Code
+	}
+	return "error"
+}
+
+func (s *server) scopes() []dap.Scope {
+	return []dap.Scope{
+		{Name: "Variables", PresentationHint: "locals", VariablesReference: s.ref(variables{})},
+		{Name: "Arguments", PresentationHint: "arguments", VariablesReference: s.ref(arguments{})},
+	}
+}
+
+// variable is what a variable holds, in one line.
+func (s *server) variable(v interp.Variable) dap.Variable {
+	t := v.Var.Type
+	x := dap.Variable{Name: v.Var.Name, Type: t.String()}
+	switch {
+	case v.Tile != nil:
+		x.Value = short(v.Tile)
+		x.VariablesReference, x.IndexedVariables = s.ref(tile{v}), t.Layout.Threads()
+	case t.Kind == ir.Scalar && t.Elem.IsFloat():
+		x.Value = strconv.FormatFloat(v.Float, 'g', -1, 64)
+		x.EvaluateName = v.Var.Name
+	case t.Kind == ir.Scalar:
+		x.Value = strconv.FormatInt(v.Int, 10)
+		x.EvaluateName = v.Var.Name
+	default: // a place in memory
+		x.Value = t.String()
+	}
+	return x
+}
+
+// short is an array on one line.
+func short(a *array.Array) string {
+	text := strings.Join(strings.Fields(a.String()), " ")
+	if r := []rune(text); len(r) > 120 {
+		text = string(r[:119]) + "…"
+	}
+	return text
+}
+
+// number is an element, exactly.
+func number(a *array.Array, index []int) string {
+	return strconv.FormatFloat(a.At(index...), 'g', -1, 64)
+}
+
+func indexText(index []int) string {
+	words := make([]string, len(index))
+	for i, n := range index {
+		words[i] = strconv.Itoa(n)
+	}
+	return "[" + strings.Join(words, ", ") + "]"
+}
+
+// children are the parts of a reference, from start on, count of them; 0 is all.
+func (s *server) children(ref, start, count int) ([]dap.Variable, error) {
+	if ref < 1 || ref > len(s.refs) {
+		return nil, fmt.Errorf("variables reference %d is not of this stop", ref)
+	}
+	span := func(n int) (int, int) {
+		from := min(max(start, 0), n)
+		to := n
+		if count > 0 {
+			to = min(n, from+count)
+		}
+		return from, to
+	}
+	var out []dap.Variable
+	switch x := s.refs[ref-1].(type) {
+	case variables:
+		for _, v := range s.ran.Session.Variables() {
+			if !v.Var.Param {
+				out = append(out, s.variable(v))
+			}
+		}
+	case arguments:
+		m := s.ran.Session.Machine()
+		for i, a := range m.Args() {
+			p := m.Program().Params[i]
+			v := dap.Variable{Name: p.Name, Type: p.Type.String()}
+			switch {
+			case a.Array != nil:
+				v.Value = short(a.Array)
+				v.VariablesReference, v.IndexedVariables = s.ref(rows{a: a.Array}), first(a.Array, 0)
+			case p.Type.Elem.IsFloat():
+				v.Value = strconv.FormatFloat(a.Float, 'g', -1, 64)
+			default:
+				v.Value = strconv.FormatInt(a.Int, 10)
+			}
+			out = append(out, v)
+		}
+	case tile:
+		from, to := span(x.Var.Type.Layout.Threads())
+		for t := from; t < to; t++ {
+			out = append(out, dap.Variable{Name: fmt.Sprintf("thread %d", t), Value: held(x.Variable, t), VariablesReference: s.ref(thread{x.Variable, t}), IndexedVariables: x.Var.Type.Layout.Slots()})
+		}
+	case thread:
+		l := x.of.Var.Type.Layout
+		from, to := span(l.Slots())
+		for i := from; i < to; i++ {
+			at := l.Index(x.t, i)
+			out = append(out, dap.Variable{Name: fmt.Sprintf("slot %d %s", i, indexText(at)), Value: number(x.of.Tile, at)})
+		}
+	case rows:
+		from, to := span(first(x.a, len(x.at)))
+		for i := from; i < to; i++ {
+			at := append(append([]int{}, x.at...), i)
+			v := dap.Variable{Name: indexText(at)}
+			if len(at) >= len(x.a.Shape) {
+				v.Value = number(x.a, at[:len(x.a.Shape)])
+			} else {
+				v.Value = line(x.a, at)
+				v.VariablesReference, v.IndexedVariables = s.ref(rows{x.a, at}), first(x.a, len(at))
+			}
+			out = append(out, v)
+		}
+	}
+	return out, nil
+}
+
+// first is an array's extent along a dimension; an array without dimensions has one
+// element.
+func first(a *array.Array, d int) int {
+	if d < len(a.Shape) {
+		return a.Shape[d]
+	}
+	return 1
+}
+
+// line is the beginning of the part of an array at some indices.
+func line(a *array.Array, at []int) string {
+	var words []string
+	index := make([]int, len(a.Shape))
+	copy(index, at)
+	last := len(a.Shape) - 1
+	for i := range min(8, a.Shape[last]) {
+		index[last] = i
+		words = append(words, number(a, index))
+	}
+	if a.Shape[last] > 8 || len(at) < last {
+		words = append(words, "…")
+	}
+	return strings.Join(words, " ")
+}
+
+// held is what a thread holds of a tile, slot by slot.
+func held(v interp.Variable, t int) string {
+	var words []string
+	l := v.Var.Type.Layout
+	for i := range min(16, l.Slots()) {
+		words = append(words, number(v.Tile, l.Index(t, i)))
+	}
+	if l.Slots() > 16 {
+		words = append(words, "…")
+	}
+	return strings.Join(words, " ")
+}
+
+// evaluate is the value of a variable's name or of an expression of scalars.
+func (s *server) evaluate(expr string) (dap.Variable, error) {
+	expr = strings.TrimSpace(expr)
+	for _, v := range s.ran.Session.Variables() {
+		if v.Var.Name == expr {
+			return s.variable(v), nil
+		}
+	}
+	n, err := s.ran.Session.Eval(expr)
+	if err != nil {
+		return dap.Variable{}, err
+	}
+	return dap.Variable{Value: strconv.FormatInt(n, 10)}, nil
+}
