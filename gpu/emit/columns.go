@@ -29,7 +29,7 @@ func (b *builder) columns() bool {
 	}
 	v := b.vector(s.c)
 	nv := s.c / v
-	tx := min(32, powerOfTwo(nv))
+	tx := min(b.p.tune.Across, powerOfTwo(nv))
 	// Eight rows for each thread, as far as there are as many.
 	ty := max(1, min(256/tx, powerOfTwo(ceilDiv(s.b, b.p.tune.Rows))))
 	if tx*ty < 32 {
@@ -48,8 +48,6 @@ func (b *builder) columns() bool {
 	if ta == 1 {
 		parts = max(1, min(ceilDiv(4*b.d.SMs, majors*stripes), s.b/(b.p.tune.Rows*ty)))
 	}
-	rows := ceilDiv(s.b, parts)
-	parts = ceilDiv(s.b, rows)
 	b.f.Threads = tx * ty * ta
 	b.f.Blocks = [3]int{stripes * majors, parts, 1}
 	ix, iy := threadX.Mod(num(tx)), threadX.FloorDiv(num(tx)).Mod(num(ty))
@@ -58,14 +56,13 @@ func (b *builder) columns() bool {
 	col := stripe.MulConst(int64(tx)).Add(ix) // of vectors
 	base := []affine.Constraint{in(major, s.a), in(col, nv)}
 	column := col.MulConst(int64(v)).Add(affine.Var(lane))
-	turns := ceilDiv(rows, ty)
+	turns := ceilDiv(s.b, parts*ty)
 	var mine []*Value
 	for k, f := range forms {
 		r := f.hero
 		mine = append(mine, b.partials(r, v, turns, turns <= 8, func(turn affine.Expr, into, id *Value) {
-			here := turn.MulConst(int64(ty)).Add(iy)
-			row := blockY.MulConst(int64(rows)).Add(here)
-			where := append(slices.Clone(base), in(here, rows), in(row, s.b))
+			row := turn.MulConst(int64(parts)).Add(blockY).MulConst(int64(ty)).Add(iy) // blocks take turns
+			where := append(slices.Clone(base), in(row, s.b))
 			b.add(&Step{Op: PureCall, Out: []*Value{into}, In: []*Value{id}, Of: r.Operands[0], Index: f.element(major, row, column), Where: where})
 			for i := range b.roots {
 				if k == 0 && side[i] {
@@ -127,10 +124,12 @@ func (k *columnKernel) total(r *hlo.Instruction, acc *Value) (*Value, affine.Exp
 		acc = out
 	}
 	width := k.tx * k.v
-	if warps := k.tx * k.ty / 32; warps > 1 {
+	if k.tx*k.ty > 32 && k.ty > 1 {
+		per := max(32, k.tx) // threads that have a row of the tile
+		warps := k.tx * k.ty / per
 		tile := b.tile(r, acc.Type, warps, width)
-		where := []affine.Constraint{{Expr: threadX.Mod(num(32)).FloorDiv(num(k.tx))}}
-		b.add(&Step{Op: Insert, In: []*Value{acc}, On: tile, Index: []affine.Expr{threadX.FloorDiv(num(32)), ix.MulConst(int64(k.v)).Add(affine.Var(lane))}, Where: where})
+		where := []affine.Constraint{{Expr: threadX.Mod(num(per)).FloorDiv(num(k.tx))}}
+		b.add(&Step{Op: Insert, In: []*Value{acc}, On: tile, Index: []affine.Expr{threadX.FloorDiv(num(per)), ix.MulConst(int64(k.v)).Add(affine.Var(lane))}, Where: where})
 		b.add(&Step{Op: Sync})
 		n := max(1, width/b.f.Threads) // columns of a thread
 		first := threadX.MulConst(int64(n))

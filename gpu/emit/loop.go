@@ -141,6 +141,12 @@ func (b *builder) loop() {
 	s := b.roots[0].Shape
 	u := b.unroll(s)
 	turns := b.p.tune.Vectors
+	if turns == 0 {
+		turns = 1
+		if slices.ContainsFunc(b.c.Instructions, func(in *hlo.Instruction) bool { return in.Op == hlo.Gather }) {
+			turns = 2
+		}
+	}
 	ragged := s.Elements()%u != 0
 	for turns > 1 && (ragged || b.d.Wave()*u*turns > s.Elements() || s.Elements()%(u*turns*b.p.tune.Threads) != 0) {
 		turns /= 2

@@ -66,11 +66,18 @@ type Options struct {
 
 // Tuning is what a search may vary: results stay the same. A zero stands for what measured
 // best on an H200.
+//
+// Vectors default to 1, and to 2 where a gather waits for its indices; RowLoads to 4, 8 where
+// the row is used again and 2 where what is read is also written; tiles to sides of 64, or
+// 128 of elements of 16 bits and less, turned by 512 threads.
 type Tuning struct {
 	Threads   int // of a block of a loop
 	Vectors   int // that a thread of a loop handles, a block's width apart
 	RowLoads  int // vectors of a row that a thread has under way
+	ShortRows int // rows that a thread reads of where each takes one vector
 	Rows      int // of a column, likewise
+	Across    int // threads side by side over columns, at most
+	Splitters int // threads of a block that shares a row with others
 	Tile      int // side of a transposed tile
 	Turners   int // threads that turn a tile
 	LoadHint  code.Attr
@@ -84,11 +91,10 @@ func (t Tuning) orBest() Tuning {
 		}
 	}
 	pick(&t.Threads, 256)
-	pick(&t.Vectors, 1)
-	pick(&t.RowLoads, 4)
 	pick(&t.Rows, 8)
-	pick(&t.Tile, 64)
-	pick(&t.Turners, 256)
+	pick(&t.ShortRows, 2)
+	pick(&t.Across, 32)
+	pick(&t.Splitters, 512)
 	return t
 }
 

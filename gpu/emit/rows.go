@@ -138,7 +138,18 @@ func (b *builder) rows() bool {
 	}
 	tr := powerOfTwo(nv)
 	if nv > 32 {
-		tr = max(32, powerOfTwo(ceilDiv(nv, b.p.tune.RowLoads)))
+		loads := b.p.tune.RowLoads
+		if loads == 0 {
+			switch {
+			case len(forms) > 1 && full:
+				loads = 8
+			case full:
+				loads = 2
+			default:
+				loads = 4
+			}
+		}
+		tr = max(32, powerOfTwo(ceilDiv(nv, loads)))
 	}
 	tr = min(tr, 1024)
 	turns := ceilDiv(nv, tr)
@@ -147,46 +158,83 @@ func (b *builder) rows() bool {
 		b.f.Threads = max(tr, (rows*tr+31)/32*32)
 	}
 	tk := b.f.Threads / tr
-	b.f.Blocks = [3]int{ceilDiv(rows, tk), 1, 1}
-	row := blockX.MulConst(int64(tk)).Add(threadX.FloorDiv(num(tr)))
-	inRows := []affine.Constraint{in(row, rows)}
-	if rows == 1 {
-		row, inRows = num(0), []affine.Constraint{in(threadX, tr)}
-	}
 	all := f.a * turns
-	unroll := all*v <= 64
-	place := func(turn affine.Expr) (x, col affine.Expr, where []affine.Constraint) {
-		x, t := turn.FloorDiv(num(turns)), turn.Mod(num(turns))
-		vec := t.MulConst(int64(tr)).Add(threadX.Mod(num(tr)))
-		return x, vec.MulConst(int64(v)).Add(affine.Var(lane)), append(slices.Clone(inRows), in(vec, nv))
+	several := b.p.tune.ShortRows // rows of a thread
+	for several > 1 && (all > 1 || tr > 32 || full || rows < several*tk*2*b.d.SMs) {
+		several /= 2
 	}
-	for _, f := range forms {
-		acc := b.partial(f.hero, v, all, unroll, func(turn affine.Expr) ([]affine.Expr, []affine.Constraint) {
-			x, col, where := place(turn)
-			return f.element(x, row, col), where
+	b.f.Blocks = [3]int{ceilDiv(rows, tk*several), 1, 1}
+	unroll := all*v <= 64
+	var places []*rowPlace
+	for i := range several {
+		r := &rowPlace{tr: tr, v: v, turns: turns, nv: nv}
+		r.row = blockX.MulConst(int64(tk * several)).AddConst(int64(i * tk)).Add(threadX.FloorDiv(num(tr)))
+		r.where = []affine.Constraint{in(r.row, rows)}
+		if rows == 1 {
+			r.row, r.where = num(0), []affine.Constraint{in(threadX, tr)}
+		}
+		places = append(places, r)
+	}
+	// Where a thread has several rows, all of them are read before any is finished.
+	partial := func(f form, r *rowPlace) *Value {
+		return b.partial(f.hero, v, all, unroll, func(turn affine.Expr) ([]affine.Expr, []affine.Constraint) {
+			x, col, where := r.at(turn)
+			return f.element(x, r.row, col), where
 		})
-		total := b.begun(f.hero, b.across(f.hero, acc, tr, tk))
-		b.add(&Step{Op: Inject, In: []*Value{total}, Of: f.hero, Index: f.result(num(0), row, num(0))})
+	}
+	early := map[*rowPlace][]*Value{}
+	if several > 1 {
+		for _, r := range places {
+			for _, f := range forms {
+				early[r] = append(early[r], partial(f, r))
+			}
+		}
 	}
 	wide := func(r *hlo.Instruction) bool { return r.Shape.Elements() != rows || rows == in0.Elements() }
-	for i, r := range b.roots {
-		if !wide(r) {
-			where := append(slices.Clone(inRows), affine.Constraint{Expr: threadX.Mod(num(tr))})
-			b.give(i, r, as(f.hero.Shape, r.Shape, f.result(num(0), row, num(0))), where, 1)
+	for _, p := range places {
+		for i, f := range forms {
+			var acc *Value
+			if several > 1 {
+				acc = early[p][i]
+			} else {
+				acc = partial(f, p)
+			}
+			total := b.begun(f.hero, b.across(f.hero, acc, tr, tk))
+			b.add(&Step{Op: Inject, In: []*Value{total}, Of: f.hero, Index: f.result(num(0), p.row, num(0))})
 		}
-	}
-	for i, r := range b.roots {
-		if !wide(r) {
-			continue
+		for i, r := range b.roots {
+			if !wide(r) {
+				where := append(slices.Clone(p.where), affine.Constraint{Expr: threadX.Mod(num(tr))})
+				b.give(i, r, as(f.hero.Shape, r.Shape, f.result(num(0), p.row, num(0))), where, 1)
+			}
 		}
-		loop := &Step{Op: Loop, Var: b.variable(), Trips: all, Roll: !unroll}
-		x, col, where := place(affine.Var(loop.Var))
-		outer := b.f.Body
-		b.f.Body = nil
-		b.give(i, r, as(in0, r.Shape, f.element(x, row, col)), where, v)
-		loop.Body, b.f.Body = b.f.Body, append(outer, loop)
+		for i, r := range b.roots {
+			if !wide(r) {
+				continue
+			}
+			loop := &Step{Op: Loop, Var: b.variable(), Trips: all, Roll: !unroll}
+			x, col, where := p.at(affine.Var(loop.Var))
+			outer := b.f.Body
+			b.f.Body = nil
+			b.give(i, r, as(in0, r.Shape, f.element(x, p.row, col)), where, v)
+			loop.Body, b.f.Body = b.f.Body, append(outer, loop)
+		}
 	}
 	return true
+}
+
+// rowPlace is a row that threads reduce, and where in it each of them is.
+type rowPlace struct {
+	row              affine.Expr
+	where            []affine.Constraint
+	tr, v, turns, nv int
+}
+
+// at is the major and the minor place of a turn, and where it is one.
+func (r *rowPlace) at(turn affine.Expr) (x, col affine.Expr, where []affine.Constraint) {
+	x, t := turn.FloorDiv(num(r.turns)), turn.Mod(num(r.turns))
+	vec := t.MulConst(int64(r.tr)).Add(threadX.Mod(num(r.tr)))
+	return x, vec.MulConst(int64(r.v)).Add(affine.Var(lane)), append(slices.Clone(r.where), in(vec, r.nv))
 }
 
 func (b *builder) variable() string {
@@ -313,23 +361,20 @@ func (b *builder) workspace(name string, s hlo.Shape, zero bool) *Tensor {
 func (b *builder) splitRows(f form, v int) {
 	r := f.hero
 	rows, nv := f.b, f.a*f.c/v
-	const threads, group = 512, 8
+	const group = 8
+	threads := b.p.tune.Splitters
 	b.f.Threads = threads
 	parts := min(ceilDiv(4*b.d.SMs, rows), ceilDiv(nv, threads*group))
-	per := ceilDiv(nv, parts)
-	turns := ceilDiv(per, threads)
-	per = turns * threads
-	parts = ceilDiv(nv, per)
+	turns := ceilDiv(nv, parts*threads)
 	b.f.Blocks = [3]int{rows * parts, 1, 1}
 	row, part := blockX.FloorDiv(num(parts)), blockX.Mod(num(parts))
 	acc := b.partial(r, v, turns, false, func(turn affine.Expr) ([]affine.Expr, []affine.Constraint) {
-		inPart := turn.MulConst(threads).Add(threadX)
-		vec := part.MulConst(int64(per)).Add(inPart)
+		vec := turn.MulConst(int64(parts)).Add(part).MulConst(int64(threads)).Add(threadX) // blocks take turns
 		x, y := vec.FloorDiv(num(f.c/v)), vec.Mod(num(f.c/v))
 		if f.a == 1 {
 			x, y = num(0), vec
 		}
-		return f.element(x, row, y.MulConst(int64(v)).Add(affine.Var(lane))), []affine.Constraint{in(inPart, per), in(vec, nv)}
+		return f.element(x, row, y.MulConst(int64(v)).Add(affine.Var(lane))), []affine.Constraint{in(vec, nv)}
 	})
 	one := []affine.Constraint{{Expr: threadX}}
 	finish := func(total *Value) {
@@ -350,7 +395,7 @@ func (b *builder) splitRows(f form, v int) {
 	outer := b.f.Body
 	b.f.Body = nil
 	acc = b.partials(r, 1, ceilDiv(parts, threads), true, func(turn affine.Expr, into, id *Value) {
-		at := turn.MulConst(threads).Add(threadX)
+		at := turn.MulConst(int64(threads)).Add(threadX)
 		b.add(&Step{Op: Extract, Out: []*Value{into}, In: []*Value{id}, On: left, Index: []affine.Expr{row, at}, Where: []affine.Constraint{in(at, parts)}})
 	})
 	finish(b.begun(r, b.across(r, acc, threads, 1)))

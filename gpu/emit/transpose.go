@@ -96,7 +96,16 @@ func (b *builder) transpose() bool {
 	}
 	vy, vx := width(t.sizes[y]), width(t.sizes[x])
 	zip := max(1, 32/bits)
-	tx, ty, threads := b.p.tune.Tile, b.p.tune.Tile, b.p.tune.Turners
+	side, threads := b.p.tune.Tile, b.p.tune.Turners
+	if side == 0 {
+		if side = 64; bits <= 16 && t.sizes[x] >= 128 && t.sizes[y] >= 128 {
+			side = 128
+		}
+	}
+	if threads == 0 {
+		threads = 512
+	}
+	tx, ty := side, side
 	for threads > 32 && (threads*vy*zip > tx*ty || threads*vx > tx*ty) { // each has something to do
 		threads /= 2
 	}

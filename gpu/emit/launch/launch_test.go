@@ -36,26 +36,28 @@ func TestCasesOnTheSimulator(t *testing.T) {
 					}
 					args = append(args, v[0])
 				}
-				p, err := emit.Compile(m, emit.Options{Device: d})
-				if err != nil {
-					t.Fatal(err)
-				}
 				want, err := eval.Run(m, args)
 				if err != nil {
 					t.Fatal(err)
 				}
-				got, err := p.Simulate(context.Background(), args)
-				if err != nil {
-					t.Fatalf("%v\n%s", err, p.Kernels[0].Tensor)
-				}
-				limit := map[string]float64{"f32": 1e-5, "bf16": 1e-2}[typ]
-				for i := range want {
-					if r := array.RelFro(got[i], want[i]); r > limit {
-						t.Errorf("result %d is %g off\n%s", i, r, p.Kernels[0].Tensor)
+				for _, tune := range []emit.Tuning{{}, {Across: 128, ShortRows: 4, Splitters: 256, Tile: 32, Turners: 128, Vectors: 2, RowLoads: 8}} {
+					p, err := emit.Compile(m, emit.Options{Device: d, Tune: tune})
+					if err != nil {
+						t.Fatal(err)
 					}
-				}
-				for _, k := range p.Kernels {
-					t.Logf("%s %s: threads %d, blocks %v, %d arguments", k.Name, k.Plan.Emitter, k.Tensor.Threads, k.Tensor.Blocks, len(k.Args))
+					got, err := p.Simulate(context.Background(), args)
+					if err != nil {
+						t.Fatalf("%v\n%s", err, p.Kernels[0].Tensor)
+					}
+					limit := map[string]float64{"f32": 1e-5, "bf16": 1e-2}[typ]
+					for i := range want {
+						if r := array.RelFro(got[i], want[i]); r > limit {
+							t.Errorf("result %d is %g off\n%s", i, r, p.Kernels[0].Tensor)
+						}
+					}
+					for _, k := range p.Kernels {
+						t.Logf("%s %s: threads %d, blocks %v, %d arguments", k.Name, k.Plan.Emitter, k.Tensor.Threads, k.Tensor.Blocks, len(k.Args))
+					}
 				}
 			})
 		}
