@@ -1,6 +1,8 @@
 package assist
 
 import (
+	"encoding/json"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -63,4 +65,30 @@ func FuzzAssist(f *testing.F) {
 		Describe(text, at)
 		DescribeNotation(text, at)
 	})
+}
+
+// TestGrammar colours words by their tables, with expressions that Go can read too.
+func TestGrammar(t *testing.T) {
+	var g struct {
+		Patterns []struct{ Name, Match string }
+	}
+	if err := json.Unmarshal(Grammar(), &g); err != nil {
+		t.Fatal(err)
+	}
+	for word, want := range map[string]string{"LoadGlobal": "instruction", "f16": "element", "spatial": "layout", "for": "control", "register": "storage", "bf16": "element", "// x": "comment", "12.5": "numeric"} {
+		found := ""
+		for _, p := range g.Patterns {
+			re, err := regexp.Compile(p.Match)
+			if err != nil {
+				continue // look-ahead, which Go has not
+			}
+			if m := re.FindString(word); m == word {
+				found = p.Name
+				break
+			}
+		}
+		if !strings.Contains(found, want) {
+			t.Errorf("%s is %q", word, found)
+		}
+	}
 }
