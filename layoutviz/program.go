@@ -14,6 +14,8 @@ type Listing struct {
 	At    int     // line that has just run, from 1; 0 for none
 	Runs  []int64 // how often each line ran, the first line first; may be nil
 	Notes []string
+	Keys  []int // of each line, in place of its number; 0 for a line that is linked to none; may be nil
+	Max   int   // lines that are drawn, around At; 0 is 120
 	// Parts of the whole, such as blocks of a grid; no bar where Whole is 0.
 	Done, Whole int
 	Unit        string // of the bar: "blocks"
@@ -31,9 +33,14 @@ func Program(l Listing, o Options) (Picture, error) {
 	}
 	lines := strings.Split(strings.TrimRight(strings.ReplaceAll(l.Text, "\t", "    "), "\n"), "\n")
 	first := 0
-	if len(lines) > maxLines {
-		first = min(max(0, l.At-maxLines/2), len(lines)-maxLines)
-		lines = lines[first : first+maxLines]
+	if l.Max == 0 {
+		l.Max = maxLines
+	}
+	left := ""
+	if len(lines) > l.Max {
+		first = min(max(0, l.At-l.Max/2), len(lines)-l.Max)
+		left = fmt.Sprintf("Lines %d to %d of %d.", first+1, first+l.Max, len(lines))
+		lines = lines[first : first+l.Max]
 	}
 	wide := 0
 	for _, s := range lines {
@@ -49,6 +56,9 @@ func Program(l Listing, o Options) (Picture, error) {
 		heat = scene.Width(fmt.Sprint(most)+"×", headSize) + 12
 	}
 	caption := append([]string{l.Title}, l.Notes...)
+	if left != "" {
+		caption = append(caption, left)
+	}
 	c.w = max(pad+gutter+heat+wide+2*pad, 320)
 	c.grow(caption)
 	y := pad
@@ -80,12 +90,21 @@ func Program(l Listing, o Options) (Picture, error) {
 		}
 		c.text(pad+gutter-8, top+12, headSize, c.muted, scene.End, false, fmt.Sprint(n))
 		if ran > 0 {
-			fill := c.heat(int(min(ran, most)*100/most), 100)
+			fill := c.heat(int(ran*100/max(most, 4)), 100)
 			c.fill(fill, pad+gutter-2, top+1, heat-6, high-2)
 			c.text(pad+gutter+heat-11, top+12, headSize, c.inkOn(fill), scene.End, false, fmt.Sprint(ran, "×"))
 		}
 		c.text(pad+gutter+heat+scene.Width(s[:len(s)-len(strings.TrimLeft(s, " "))], topSize), top+12, topSize, ink, scene.Start, n == l.At, strings.TrimLeft(s, " "))
-		c.ids = append(c.ids, Element{ID: fmt.Sprint("line", n), Label: fmt.Sprintf("line %d ran %s", n, count(int(ran), "time")), X: pad, Y: top, W: c.w - 2*pad, H: high, Keys: []int{n}})
+		e := Element{ID: fmt.Sprint("line", n), Label: fmt.Sprintf("line %d: %s", n, strings.TrimSpace(s)), X: pad, Y: top, W: c.w - 2*pad, H: high, Keys: []int{n}}
+		if l.Runs != nil {
+			e.Label = fmt.Sprintf("line %d ran %s", n, count(int(ran), "time"))
+		}
+		if l.Keys != nil {
+			if e.Keys = nil; n <= len(l.Keys) && l.Keys[n-1] > 0 {
+				e.Keys = []int{l.Keys[n-1]}
+			}
+		}
+		c.ids = append(c.ids, e)
 		grid.Rows = append(grid.Rows, []string{fmt.Sprint(n), fmt.Sprint(ran), s})
 	}
 	c.grids = append(c.grids, grid)

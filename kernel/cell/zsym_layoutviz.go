@@ -40,6 +40,7 @@ func init() {
 		"Plot":          reflect.ValueOf(layoutviz.Plot),
 		"Program":       reflect.ValueOf(layoutviz.Program),
 		"Reinterpret":   reflect.ValueOf(layoutviz.Reinterpret),
+		"Rows":          reflect.ValueOf(layoutviz.Rows),
 		"Sectors":       reflect.ValueOf(layoutviz.Sectors),
 		"Swizzle":       reflect.ValueOf(layoutviz.Swizzle),
 		"TMA":           reflect.ValueOf(layoutviz.TMA),

@@ -118,3 +118,28 @@ func drawn(f func() any) (d display.Data) {
 	}
 	return display.Auto(v)
 }
+
+// Interactive shows a layout in any notation as a page that needs nothing but itself:
+// what the pointer is on lights up in all its views, with its sentence. A cell ends
+// with it:
+//
+//	lab.Interactive("local(2, 1).spatial(8, 4).local(1, 2)")
+func Interactive(text string) (display.Data, error) {
+	v, err := notation.Read(text)
+	if err != nil {
+		return display.Data{}, err
+	}
+	views := []string{layoutviz.UsualView(v)}
+	if views[0] == "tensor" {
+		views = append(views, "threads")
+	}
+	var pictures []layoutviz.Picture
+	for _, view := range views {
+		p, err := layoutviz.Value(v, view, 0, layoutviz.Options{})
+		if err != nil {
+			return display.Data{}, fmt.Errorf("%s: %w", text, err)
+		}
+		pictures = append(pictures, p)
+	}
+	return display.Interactive(pictures...), nil
+}

@@ -310,6 +310,10 @@ var work = []string{
 	"import \"fmt\"\nfmt.Println(m.Int(), order.Text())",
 	"n := 0\nfor {\n\tn++\n}",
 	"n > 0",
+	"lab.Interactive(\"local(2, 1).spatial(8, 4).local(1, 2)\")",
+	"p, err := lab.Load(\"matmul_f16_i6\")\nlab.Check(err)\nlab.Interp(p).Live().Run(\"randint:f16[1024, 512]\", \"rand:u8[32, 16, 96]\", \"zeros:f16[1024, 128]\", 1024, 128, 512)\n\"ended\"",
+	"display.NewTable(\"op\", \"µs\").Add(\"add\", 1.5).Add(\"dot\", 22)",
+	"display.Lines(\"squares\", []float64{0, 1, 4, 9, 16, 25})",
 }
 
 // live is a notebook of this test: nothing in it has been run.

@@ -30,7 +30,7 @@ async function begin(i) {
   for (let heard = false, tries = 0; !heard; tries++) {
     must(tries < 6, "JupyterLab does not run cell " + i);
     await editor(i).click();
-    await cell(i).locator(".cm-editor.cm-focused").waitFor();
+    if (!await cell(i).locator(".cm-editor.cm-focused").waitFor({ timeout: 3000 }).then(() => true, () => false)) continue;
     await page.keyboard.press("Shift+Enter");
     heard = await prompt(i, /\[[*\d]+\]/.source, 5000);
   }
@@ -123,6 +123,49 @@ await run(browser, () => context.pages(), {
     await shot(page, "kernel-widget");
     await runCell(4);
     must((await text(4)).trim() === "4 column_spatial", "the cell reads " + (await text(4)));
+  },
+
+  async "an interactive view is linked, in a frame of its own"() {
+    await runCell(7);
+    const frame = cell(7).frameLocator("iframe");
+    await frame.locator("figure").nth(1).waitFor();
+    await cell(7).scrollIntoViewIfNeeded();
+    await frame.locator("figure").first().hover({ position: { x: 60, y: 130 } });
+    await frame.locator("#say").getByText(/is held by thread \d+ in slot/).waitFor();
+    const lit = await frame.locator(".over path").evaluateAll((all) => all.map((p) => p.getAttribute("d").length > 0));
+    must(lit.length === 2 && lit.every(Boolean), "not both views are lit: " + lit);
+    await shot(page, "kernel-interactive");
+  },
+
+  async "a run is drawn at least ten times a second while it goes on"() {
+    await cell(8).scrollIntoViewIfNeeded();
+    await page.evaluate(() => {
+      window.frames_ = [];
+      new MutationObserver(() => {
+        const e = document.querySelectorAll(".jp-Notebook .jp-CodeCell")[8].querySelector(".jp-RenderedSVG img, .jp-RenderedSVG svg");
+        const now = e && (e.src || e.outerHTML);
+        if (now && now !== window.last_) window.frames_.push(performance.now());
+        window.last_ = now;
+      }).observe(document.querySelectorAll(".jp-Notebook .jp-CodeCell")[8], { childList: true, subtree: true, attributes: true, attributeFilter: ["src"] });
+    });
+    await begin(8);
+    await page.waitForTimeout(600);
+    await shot(page, "kernel-live");
+    must(await prompt(8, /\[\d+\]/.source), "the run does not end");
+    await outputs(8).getByText("ended").first().waitFor();
+    const at = await page.evaluate(() => window.frames_);
+    const rate = (at.length - 1) / (at.at(-1) - at[0]) * 1000;
+    console.log("     " + at.length + " pictures, " + rate.toFixed(1) + " a second");
+    must(at.length >= 10 && rate >= 10, at.length + " pictures, " + rate.toFixed(1) + " a second");
+  },
+
+  async "tables and charts"() {
+    await runCell(9);
+    await outputs(9).locator("td", { hasText: "dot" }).waitFor();
+    await runCell(10);
+    await cell(10).locator(".jp-RenderedSVG").waitFor();
+    await cell(10).scrollIntoViewIfNeeded();
+    await shot(page, "kernel-chart");
   },
 
   async "interrupt ends a loop and keeps values"() {

@@ -134,6 +134,7 @@ class View {
       input.style.background = "transparent";
     }
     input.value = this.values[p.name];
+    if (p.kind === "text") input.size = Math.min(48, Math.max(12, (p.default || p.hint || "").length + 2));
     if (p.kind === "program") input.rows = Math.min(24, Math.max(3, input.value.split("\n").length));
     if (output) output.textContent = input.value;
     input.addEventListener("input", () => changed(false));

@@ -1,0 +1,134 @@
+package pane
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
+	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+)
+
+// maxFound is how many instructions of the catalogue are listed at once.
+const maxFound = 24
+
+func cataloguePane() Pane {
+	families := []string{"any"}
+	for _, a := range arch.Atoms() {
+		if !slices.Contains(families, a.Family) {
+			families = append(families, a.Family)
+		}
+	}
+	slices.Sort(families[1:])
+	return Pane{
+		Name:  "catalogue",
+		Title: "Instructions",
+		Doc:   "The matrix and copy instructions of NVIDIA and AMD: where each thread holds which element. Search by words, choose a row to draw it; its operands are linked.",
+		Params: []Param{
+			{Name: "q", Title: "Search", Kind: Text, Default: "m16n8 f16", Hint: "m16n8k16 f16, ldmatrix, mfma bf16", Doc: "Words that must all stand in an instruction's names, types or first architecture."},
+			{Name: "v", Title: "Vendor", Kind: Choice, Default: "any", Choices: []string{"any", "nvidia", "amd"}, Doc: "Whose instructions."},
+			{Name: "f", Title: "Family", Kind: Choice, Default: "any", Choices: families, Doc: "Kind of instruction."},
+			{Name: "i", Title: "Instruction", Kind: Text, Default: "", Hint: "the first that is found", Doc: "The one that is drawn, by any of its names: PTX's, CuTe's or AMD's."},
+			{Name: "o", Title: "From", Kind: Slider, Default: "0", Min: 0, Max: 800, Doc: "Where the list begins."},
+		},
+		Render: renderCatalogue,
+	}
+}
+
+func renderCatalogue(v Values) (Result, error) {
+	var found []arch.Atom
+	words := strings.Fields(strings.ToLower(v["q"]))
+	for _, a := range arch.Atoms() {
+		if v["v"] != "any" && a.Vendor != v["v"] || v["f"] != "any" && a.Family != v["f"] {
+			continue
+		}
+		if text := describe(a); !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
+			found = append(found, a)
+		}
+	}
+	chosen, err := arch.Atom{}, error(nil)
+	switch {
+	case strings.TrimSpace(v["i"]) != "":
+		if chosen, err = arch.FindAtom(strings.TrimSpace(v["i"])); err != nil {
+			return Result{}, located(err, "i", v["i"])
+		}
+	case len(found) > 0:
+		chosen = found[0]
+	default:
+		return Result{}, diag.List{{Pos: at("q"), Code: "Pane.E24", Msg: fmt.Sprintf("no instruction has all of the words %.60q", v["q"]), Help: "use fewer words, any vendor and any family"}}
+	}
+	from, err := strconv.Atoi(v["o"])
+	if err != nil {
+		return Result{}, err
+	}
+	from = max(0, min(from, len(found)-1))
+	shown := found[from:min(len(found), from+maxFound)]
+	var rows [][]string
+	marked := -1
+	for i, a := range shown {
+		size := "copy"
+		if a.M > 0 {
+			size = fmt.Sprintf("%d×%d×%d", a.M, a.N, a.K)
+		}
+		if a.Blocks > 1 {
+			size = fmt.Sprintf("%s, %d blocks", size, a.Blocks)
+		}
+		rows = append(rows, []string{a.Name, a.Family, size, fmt.Sprintf("%d lanes", a.Lanes), a.Since})
+		if a.Name == chosen.Name {
+			marked = i
+		}
+	}
+	out := Result{}
+	if len(rows) > 0 {
+		list, err := layoutviz.Rows(fmt.Sprintf("%d to %d of %d", from+1, from+len(shown), len(found)), []string{"instruction", "family", "size", "", "since"}, rows, marked, layoutviz.Options{})
+		if err != nil {
+			return Result{}, err
+		}
+		for j := range list.IDs {
+			list.IDs[j].Keys = nil // a row is no element
+		}
+		out.Pictures = append(out.Pictures, Picture{Name: "found", Picture: list}.going(func(e layoutviz.Element) Values {
+			n, _ := strconv.Atoi(strings.TrimPrefix(e.ID, "row"))
+			return Values{"i": shown[n].Name}
+		}))
+	}
+	pic, err := layoutviz.Atom(chosen, layoutviz.Options{})
+	if err != nil {
+		return Result{}, located(err, "i", v["i"])
+	}
+	out.Pictures = append(out.Pictures, Picture{Name: chosen.Name, Picture: pic})
+	out.Sentence = pic.Desc
+	var b strings.Builder
+	fmt.Fprintf(&b, "names    %s\nsince    %s", strings.Join(chosen.Names(), ", "), chosen.Since)
+	if len(chosen.Archs) > 0 {
+		fmt.Fprintf(&b, ", only on %s", strings.Join(chosen.Archs, ", "))
+	}
+	fmt.Fprintf(&b, "\nsource   %s\n", chosen.Source)
+	if chosen.Note != "" {
+		fmt.Fprintf(&b, "note     %s\n", chosen.Note)
+	}
+	for _, o := range chosen.Operands {
+		fmt.Fprintf(&b, "%-8s %s%v %s", o.Name, o.Type, o.Shape, o.Layout)
+		if o.In != arch.InRegisters {
+			fmt.Fprintf(&b, " (%s)", o.In)
+		}
+		if o.CuTe != "" {
+			fmt.Fprintf(&b, "\n         CuTe %s", o.CuTe)
+		}
+		b.WriteString("\n")
+	}
+	out.Text = b.String()
+	return out, nil
+}
+
+// describe is what a search looks through.
+func describe(a arch.Atom) string {
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s %s %s %s m%dn%dk%d", strings.Join(a.Names(), " "), a.Vendor, a.Family, a.Since, a.M, a.N, a.K)
+	for _, o := range a.Operands {
+		b.WriteString(" " + o.Type.String())
+	}
+	return strings.ToLower(b.String())
+}

@@ -1,0 +1,99 @@
+package pane
+
+import (
+	"fmt"
+	"regexp"
+	"strconv"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/layoutviz"
+)
+
+// The forms of code.
+const (
+	formPTX    = "PTX"
+	formThread = "thread code"
+	formCUDA   = "CUDA C++"
+)
+
+func codePane() Pane {
+	return Pane{
+		Name:  "code",
+		Title: "Generated code",
+		Doc:   "A program beside what it becomes: point at a line to see where it went, or where an instruction is from.",
+		Params: []Param{
+			{Name: "src", Title: "Program", Kind: Program, Default: StartProgram, Doc: "Program text."},
+			{Name: "f", Title: "Form", Kind: Choice, Default: formPTX, Choices: []string{formPTX, formThread, formCUDA}, Doc: "What the driver takes; what the simulator runs; the same to read."},
+			{Name: "t", Title: "Target", Kind: Choice, Default: compile.DefaultArch, Choices: arch.Names(), Doc: "The GPU that it is for."},
+			{Name: "o", Title: "Passes", Kind: Choice, Default: "all", Choices: []string{"all", "none"}, Doc: "Whether the passes over thread code run."},
+		},
+		Render: renderCode,
+	}
+}
+
+// placeMark is a comment that says which line of the program asked for what follows.
+var placeMark = regexp.MustCompile(`\s*// src:(\d+):\d+\s*$`)
+
+func renderCode(v Values) (Result, error) {
+	p, err := compile.Parse("src", v["src"], nil)
+	if err != nil {
+		return Result{}, err
+	}
+	c, err := compile.Program(p, compile.Options{Arch: v["t"], NoOpt: v["o"] == "none"})
+	if err != nil {
+		return Result{}, placed(err, "src", v["src"])
+	}
+	text := ""
+	switch v["f"] {
+	case formPTX:
+		if text, err = c.PTX(); err != nil {
+			return Result{}, located(err, "t", v["t"])
+		}
+	case formThread:
+		text = code.Format(c.Func)
+	default:
+		text = c.CUDA()
+	}
+	var lines []string
+	var keys []int
+	line := 0 // of the program
+	for _, s := range strings.Split(strings.TrimRight(text, "\n"), "\n") {
+		if m := placeMark.FindStringSubmatch(s); m != nil {
+			line, _ = strconv.Atoi(m[1])
+			if s = s[:len(s)-len(m[0])]; strings.TrimSpace(s) == "" {
+				continue
+			}
+		}
+		lines, keys = append(lines, s), append(keys, line)
+	}
+	became := map[int]int{}
+	for _, k := range keys {
+		became[k]++
+	}
+	mine := make([]int, strings.Count(v["src"], "\n")+1)
+	for i := range mine {
+		if became[i+1] > 0 {
+			mine[i] = i + 1
+		}
+	}
+	left, err := layoutviz.Program(layoutviz.Listing{Title: p.Name, Text: v["src"], Keys: mine, Max: 1000}, layoutviz.Options{NoCaption: true})
+	if err != nil {
+		return Result{}, err
+	}
+	right, err := layoutviz.Program(layoutviz.Listing{Title: v["f"], Text: strings.Join(lines, "\n"), Keys: keys, Max: 2000}, layoutviz.Options{NoCaption: true})
+	if err != nil {
+		return Result{}, err
+	}
+	for i := range left.IDs {
+		e := &left.IDs[i]
+		e.ID = "s." + e.ID
+		e.Label = fmt.Sprintf("line %d became %d lines of %s", i+1, became[i+1], v["f"])
+	}
+	return Result{
+		Pictures: []Picture{{Name: "program", Picture: left}, {Name: v["f"], Picture: right}},
+		Sentence: fmt.Sprintf("%s is %d lines of %s for %s; a block has %d threads and %d bytes of shared memory.", p.Name, len(lines), v["f"], c.Arch.Name, c.Func.Launch.Block, c.Func.Launch.SharedBytes),
+	}, nil
+}

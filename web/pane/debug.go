@@ -1,0 +1,318 @@
+package pane
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/interp"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// What one picture of the debugger may cost: anybody's link can ask for it.
+const (
+	debugSteps    = 4000
+	debugElements = 1 << 16 // of an argument, or of a tile
+	debugTime     = 3 * time.Second
+)
+
+// StartArgs are the arguments that the debugger opens with, for [StartProgram].
+const StartArgs = "randn:f32[32, 16]\nzeros:f16[32, 16]\n32\n16"
+
+func debugPane() Pane {
+	return Pane{
+		Name:  "debug",
+		Title: "Debugger",
+		Doc:   "A program on the interpreter, stopped after any of its steps: move the slider to go forwards and back, or choose a line to go to the next time that it runs. Values stand in the layout of their tile.",
+		Params: []Param{
+			{Name: "src", Title: "Program", Kind: Program, Default: StartProgram, Doc: "Program text."},
+			{Name: "a", Title: "Arguments", Kind: Program, Default: StartArgs, Doc: "One a line for each parameter: a generator such as randn:f32[32, 16] for a pointer, a number for a scalar."},
+			{Name: "n", Title: "Step", Kind: Slider, Default: "5", Min: 0, Max: 1000, Play: true, Doc: "How many statements have run."},
+			{Name: "x", Title: "Variable", Kind: Text, Default: "", Hint: "the last tile", Doc: "The register tensor whose values are drawn; empty for the one that was assigned last."},
+			palette(),
+		},
+		Render: renderDebug,
+	}
+}
+
+// moment is what the debugger keeps of a run.
+type moment struct {
+	lines  []int // of each step
+	at     int64
+	block  [3]int
+	runs   []int64 // of lines, up to the moment
+	vars   []interp.Variable
+	last   string // variable
+	next   string // the statement that comes
+	fault  error
+	ended  bool
+	cut    bool // there are more steps than are looked at
+	blocks int
+	done   int
+}
+
+func renderDebug(v Values) (Result, error) {
+	p, err := compile.Parse("src", v["src"], nil)
+	if err != nil {
+		return Result{}, err
+	}
+	args, err := smallArgs(p, v["a"])
+	if err != nil {
+		return Result{}, err
+	}
+	n, err := strconv.ParseInt(v["n"], 10, 64)
+	if err != nil {
+		return Result{}, err
+	}
+	m, err := runTo(p, args, n)
+	if err != nil {
+		return Result{}, err
+	}
+	o := layoutviz.Options{Palette: v["pal"]}
+	line := 0
+	if m.at > 0 {
+		line = m.lines[m.at-1]
+	}
+	total := fmt.Sprint(len(m.lines))
+	if m.cut {
+		total = "more than " + total
+	}
+	l := layoutviz.Listing{Title: p.Name, Text: v["src"], At: line, Runs: m.runs, Done: m.done, Whole: m.blocks, Unit: "blocks",
+		Notes: []string{fmt.Sprintf("After step %d of %s; block %v of %v.", m.at, total, m.block, p.Grid)}}
+	text, err := layoutviz.Program(l, o)
+	if err != nil {
+		return Result{}, err
+	}
+	// A line leads to the next step that runs it, or to the first one.
+	to := map[int]int{}
+	for i, line := range m.lines {
+		if old, ok := to[line]; !ok || int64(old) <= m.at && int64(i+1) > m.at {
+			to[line] = i + 1
+		}
+	}
+	out := Result{Pictures: []Picture{Picture{Name: "program", Picture: text}.going(func(e layoutviz.Element) Values {
+		if step := to[e.Keys[0]]; step > 0 && step <= 1000 {
+			return Values{"n": strconv.Itoa(step)}
+		}
+		return nil
+	})}}
+	out.Sentence = fmt.Sprintf("Step %d of %s.", m.at, total)
+	switch {
+	case m.fault != nil && m.at == int64(len(m.lines)):
+		out.Sentence = fmt.Sprintf("Step %d goes wrong: %s", m.at+1, strings.ReplaceAll(m.fault.Error(), "\n\t", " – "))
+	case m.ended:
+		out.Sentence += " The launch has ended."
+	case m.next != "":
+		out.Sentence += " Next: " + m.next
+	}
+	name := strings.TrimSpace(v["x"])
+	if name == "" {
+		name = m.last
+	}
+	var b strings.Builder
+	found := false
+	for _, x := range m.vars {
+		switch {
+		case x.Tile != nil:
+			fmt.Fprintf(&b, "%-8s %s\n", x.Var.Name, x.Var.Type)
+		case x.Var.Type.Kind == ir.Scalar && x.Var.Type.Elem.IsFloat():
+			fmt.Fprintf(&b, "%-8s = %v : %s\n", x.Var.Name, x.Float, x.Var.Type)
+		case x.Var.Type.Kind == ir.Scalar:
+			fmt.Fprintf(&b, "%-8s = %d : %s\n", x.Var.Name, x.Int, x.Var.Type)
+		}
+		if x.Var.Name != name || x.Tile == nil || !x.Var.Type.HasLayout {
+			continue
+		}
+		found = true
+		pic, err := layoutviz.Values(x.Var.Type.Layout, x.Tile, o)
+		if err != nil {
+			return Result{}, err
+		}
+		for j := range pic.IDs {
+			e := &pic.IDs[j]
+			e.ID = "v." + e.ID
+			for k := range e.Keys {
+				e.Keys[k] += 1 << 25
+			}
+		}
+		out.Pictures = append(out.Pictures, Picture{Name: name, Picture: pic})
+	}
+	if !found && strings.TrimSpace(v["x"]) != "" && !m.ended {
+		b.WriteString("\n" + name + " has no values here.\n")
+	}
+	if m.fault != nil && m.at == int64(len(m.lines)) {
+		b.WriteString("\n" + m.fault.Error() + "\n")
+	}
+	out.Text = b.String()
+	return out, nil
+}
+
+// runTo runs a program as far as limits allow and keeps what it was like after n steps.
+func runTo(p *ir.Program, args []ir.Arg, n int64) (*moment, error) {
+	k := &moment{runs: make([]int64, strings.Count(p.Source, "\n")+1)}
+	keep := func(m *interp.Machine) {
+		grid, at := m.Grid(), m.BlockIndex()
+		k.at, k.block, k.vars, k.ended = m.Steps(), at, m.Variables(), m.Done()
+		k.blocks, k.done = grid[0]*grid[1]*grid[2], at[0]+grid[0]*(at[1]+grid[1]*at[2])
+		k.next = ""
+		if k.ended {
+			k.done = k.blocks
+		} else if s := m.Next(); s != nil {
+			k.next = strings.TrimSpace(strings.SplitN(lineOf(p.Source, s.Position().Line), "//", 2)[0])
+		}
+	}
+	m, err := interp.New(p, args, interp.AfterStep(func(m *interp.Machine, s ir.Stmt) bool {
+		line := s.Position().Line
+		k.lines = append(k.lines, line)
+		if m.Steps() <= n {
+			if line > 0 && line <= len(k.runs) {
+				k.runs[line-1]++
+			}
+			if in, ok := s.(*ir.Instr); ok && len(in.Out) == 1 && in.Out[0].Type.IsRegister() {
+				k.last = in.Out[0].Name
+			}
+			// The last step may be any one.
+			if m.Steps() == n || m.Done() {
+				keep(m)
+			}
+		}
+		k.cut = len(k.lines) == debugSteps
+		return !k.cut
+	}))
+	if err != nil {
+		return nil, err
+	}
+	keep(m)
+	ctx, cancel := context.WithTimeout(context.Background(), debugTime)
+	defer cancel()
+	err = m.Run(ctx)
+	switch {
+	case errors.Is(err, context.DeadlineExceeded):
+		k.cut = true
+	case err != nil:
+		k.fault = err
+	}
+	if int64(len(k.lines)) < n {
+		keep(m)
+		k.at = int64(len(k.lines)) // the step that went wrong does not count
+	}
+	return k, nil
+}
+
+func lineOf(src string, n int) string {
+	lines := strings.Split(src, "\n")
+	if n < 1 || n > len(lines) {
+		return ""
+	}
+	return lines[n-1]
+}
+
+// smallArgs makes the arguments of a launch that is small enough to be run for a picture.
+func smallArgs(p *ir.Program, text string) ([]ir.Arg, error) {
+	var bad diag.List
+	large := func(what string, n int) error {
+		bad.Addf(at("src"), "Pane.E20", "run it with tilus-lab run, or in a notebook", "%s has %d elements; the debugger takes up to %d", what, n, debugElements)
+		return bad
+	}
+	var failed error
+	p.Body.Walk(func(s ir.Stmt) bool {
+		in, ok := s.(*ir.Instr)
+		if !ok {
+			return true
+		}
+		for _, v := range in.Out {
+			if v.Type.IsRegister() && v.Type.HasLayout && v.Type.Layout.Size() > debugElements && failed == nil {
+				failed = large(v.Name, v.Type.Layout.Size())
+			}
+			if v.Type.IsGlobal() && len(in.In) == 0 && failed == nil {
+				bad.Addf(diag.Pos{File: "src", Line: in.Pos.Line, Col: in.Pos.Col}, "Pane.E20", "run it with tilus-lab run, or in a notebook", "the debugger runs no programs with memory of their own")
+				failed = bad
+			}
+		}
+		return true
+	})
+	if failed != nil {
+		return nil, failed
+	}
+	var lines []string
+	for _, s := range strings.Split(text, "\n") {
+		if s = strings.TrimSpace(s); s != "" {
+			lines = append(lines, s)
+		}
+	}
+	if len(lines) != len(p.Params) {
+		var names []string
+		for _, v := range p.Params {
+			names = append(names, v.Name+": "+v.Type.String())
+		}
+		bad.Addf(at("a"), "Pane.E21", "one a line, for "+strings.Join(names, ", "), "%s takes %d arguments, %d are given", p.Name, len(p.Params), len(lines))
+		return nil, bad
+	}
+	args := make([]ir.Arg, len(lines))
+	for i, v := range p.Params {
+		here := diag.Pos{File: "a", Line: i + 1, Col: 1}
+		s := lines[i]
+		if v.Type.Kind == ir.Pointer {
+			if n := elements(s); n > debugElements {
+				bad.Addf(here, "Pane.E20", "", "%s has %d elements; the debugger takes up to %d", v.Name, n, debugElements)
+				continue
+			}
+			a, err := array.Generate(s)
+			if err != nil {
+				var list diag.List
+				if errors.As(err, &list) && len(list) > 0 {
+					here.Col = max(1, list[0].Pos.Col)
+				}
+				bad.Addf(here, "Pane.E22", "write it as randn:f32[32, 16], zeros:f16[64] or iota:i32[8]", "%s: %v", v.Name, err)
+				continue
+			}
+			args[i].Array = a
+			continue
+		}
+		if v.Type.Elem.IsFloat() {
+			x, err := strconv.ParseFloat(s, 64)
+			if err != nil {
+				bad.Addf(here, "Pane.E22", "", "%s is a number of type %s, not %.40q", v.Name, v.Type.Elem, s)
+			}
+			args[i].Float = x
+			continue
+		}
+		x, err := strconv.ParseInt(s, 0, 64)
+		if err != nil {
+			bad.Addf(here, "Pane.E22", "", "%s is a whole number of type %s, not %.40q", v.Name, v.Type.Elem, s)
+		}
+		args[i].Int = x
+	}
+	if err := bad.Err(); err != nil {
+		return nil, err
+	}
+	return args, nil
+}
+
+// elements is how many elements a generator asks for, or too many where that is no number.
+func elements(spec string) int {
+	_, rest, ok := strings.Cut(spec, "[")
+	shape, _, closed := strings.Cut(rest, "]")
+	if !ok || !closed {
+		return 0 // the generator says what is wrong
+	}
+	n := 1
+	for _, s := range strings.Split(shape, ",") {
+		d, err := strconv.Atoi(strings.TrimSpace(s))
+		if err != nil || d < 1 {
+			return 0
+		}
+		if d > debugElements || n > debugElements {
+			return debugElements + 1
+		}
+		n *= d
+	}
+	return n
+}
