@@ -169,6 +169,17 @@ func (l *layer) check(t *testing.T, d device.Device, s Schedule) {
 	pack, err := Pack(l.form)
 	shape := plan.PackedShape(l.n, l.k)
 	w := run(pack, err, l.q, array.New(dtype.U8, shape...), l.n, l.k)[1].Array
+	reader, err := plan.NewReader()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for j := range l.n {
+		for k := range l.k {
+			if got := reader.At(w.Data, l.k, j, k); got != l.q.At(j, k) {
+				t.Fatalf("stored weight [%d, %d] is %g, not %g", j, k, got, l.q.At(j, k))
+			}
+		}
+	}
 	unpack, err := Unpack(l.form)
 	back := run(unpack, err, array.New(l.form.Weight, l.n, l.k), w, l.n, l.k)[0].Array
 	if r := array.Compare(back, l.q); r.Differ > 0 {

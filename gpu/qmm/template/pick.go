@@ -1,5 +1,11 @@
 package template
 
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
 // Filled takes defaults for zero fields and checks the others.
 func (s Schedule) Filled(p *Plan) (Schedule, error) { return s.fill(p) }
 
@@ -11,37 +17,109 @@ func (s Schedule) Workspace(p *Plan, m, n int) (part []int, arrived int) {
 	return []int{s.Splits, m, blocks * outputs}, blocks * ceil(m, s.Rows)
 }
 
-// Pick is the schedule of a product x[M, K]·w[N, K]ᵀ on a machine, for any form and
-// size.
+// registers is about how many a thread needs.
+func (p *Plan) registers(s Schedule) int {
+	side := p.Tiles*s.Rows + 2*(p.Tiles*p.Stored.Bits()+p.Tiles)*s.Depth // sums twice; weights and scales under way
+	if p.Bias > 0 || p.Zero {
+		side += p.Tiles * s.Depth
+	}
+	n := 26 + side*s.Sides + 2*s.Rows*p.dot()/Turn
+	if p.Bias > 0 || p.Zero {
+		n += p.Tiles * s.Rows / 2
+	}
+	return n
+}
+
+// Estimate is how many µs a schedule without zero fields takes on a machine, about.
 //
-// Where a layer has fewer warps than the machine holds, k is split among so many
-// blocks that its loads keep the memory busy: about four times as many bytes under way
-// as the machine's rate needs in the time of a turn.
-func Pick(p *Plan, m, n, k int, on Machine) Schedule {
-	s := Schedule{Rows: 8}
-	for s.Rows < m && s.Rows < 32 {
-		s.Rows *= 2
+// The slowest of these decides how long a turn takes: what a single warp must do one
+// thing after the other; the instructions of all warps of a multiprocessor; their
+// weights, from memory; their x, from the L1 cache.
+func (p *Plan) Estimate(s Schedule, m, n, k int, on Machine) float64 {
+	const clock, l1 = 1755, 64 // cycles a µs, bytes of x a cycle
+	rows := float64(min(m, s.Rows))
+	mma := p.Tiles * Turn / 16 * s.Rows / 8 * s.Sides
+	if p.Bias > 0 || p.Zero {
+		mma += p.Tiles * Turn / 16 * s.Rows / 8
 	}
-	if p.Tiles*s.Rows > 64 {
-		s.Rows = 8
+	perElement := 4.0 // cast one by one
+	if p.Recipe != nil {
+		perElement = p.Recipe.Cost().PerElement()
 	}
-	s, err := s.fill(p)
-	if err != nil {
-		return Schedule{}
-	}
-	tile := float64(p.PackedShape(1, 1)[2] * s.Depth) // bytes that a warp has under way
-	tiles := ceil(n, p.Outputs()) * ceil(m, s.Rows)
-	turns := ceil(ceil(k, Turn), s.Depth)
-	need := 4 * on.Rate * on.Turn / tile // warps of a multiprocessor
-	room := float64(min(on.Warps, 16*12/max(p.Tiles*s.Depth, 6)))
-	have := float64(tiles) / float64(on.SMs)
-	for s.Splits*2 <= MaxSplits && float64(s.Splits)*have < min(need, room)/1.5 && turns/(s.Splits*2) >= 2 {
-		s.Splits *= 2
-	}
+	instrs := perElement*float64(p.Outputs()*Turn/32*s.Sides) + float64(mma+s.Rows/2) + float64(p.Tiles*s.Sides)*(6+float64(s.Rows))*float64(p.scales()) + 20
+	blocks := ceil(n, p.Outputs()*s.Warps*s.Sides) * ceil(m, s.Rows) * s.Splits
+	room := min(64, 65536/32/max(p.registers(s), 32))
+	warps := ceil(blocks, on.SMs) * s.Warps // of a multiprocessor, in all
+	active := min(warps, max(room/s.Warps, 1)*s.Warps)
+	rounds := float64(ceil(warps, active))
+	a := float64(active)
+	bytes := float64(p.PackedShape(1, 1)[2]*s.Sides) + float64(2*p.Outputs()*s.Sides*p.scales())
+	turn := max(0.35+0.0015*instrs, a*instrs/(4*0.7*clock), a*bytes/on.Rate, a*rows*Turn*2/l1/clock, bytes*a/(a*bytes*float64(s.Depth)/1.2))
+	turns := float64(ceil(ceil(k, Turn), s.Splits*s.Depth) * s.Depth)
+	time := on.Launch + 1 + rounds*turns*turn
 	if s.Splits > 1 {
-		for s.Warps < 4 && tiles/(s.Warps*2)*s.Splits >= on.SMs {
-			s.Warps *= 2
+		time += on.Split + float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
+	}
+	return time
+}
+
+// Candidates are the schedules that a product x[M, K]·w[N, K]ᵀ might take on a machine:
+// those whose registers and blocks fit, in the order of [Plan.Estimate].
+func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
+	type rated struct {
+		Schedule
+		time float64
+	}
+	var all []rated
+	turns := ceil(k, Turn)
+	rows := 8
+	for rows < m && rows < 32 {
+		rows *= 2
+	}
+	for _, s := range spans(rows) {
+		blocks := ceil(n, p.Outputs()*s.Warps*s.Sides) * ceil(m, s.Rows) * s.Splits
+		room := min(64, 65536/32/max(p.registers(s), 32))
+		switch {
+		case p.registers(s) > 240, s.Splits > 1 && turns < 2*s.Splits*s.Depth:
+		case s.Splits > 1 && ceil(blocks, on.SMs)*s.Warps > room: // a late block would keep others waiting
+		default:
+			all = append(all, rated{s, p.Estimate(s, m, n, k, on)})
 		}
+	}
+	slices.SortStableFunc(all, func(x, y rated) int { return cmp.Compare(math.Round(x.time*20), math.Round(y.time*20)) })
+	out := make([]Schedule, len(all))
+	for i, r := range all {
+		out[i] = r.Schedule
+	}
+	return out
+}
+
+// spans are all schedules for that many rows, small ones first.
+func spans(rows int) []Schedule {
+	var out []Schedule
+	for _, depth := range []int{2, 1, 3} {
+		for _, warps := range []int{1, 4, 2} {
+			for _, sides := range []int{1, 2, 4} {
+				for _, splits := range []int{1, 2, 3, 4, 6, 8, 12, 16, 32} {
+					if sides*warps <= MaxWarps {
+						out = append(out, Schedule{Rows: rows, Depth: depth, Warps: warps, Sides: sides, Splits: splits})
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// Pick is the schedule of a product on a machine, for any form and size: the first of
+// its [Candidates].
+func Pick(p *Plan, m, n, k int, on Machine) Schedule {
+	if all := Candidates(p, m, n, k, on); len(all) > 0 {
+		return all[0]
+	}
+	s, err := Schedule{Rows: 8, Depth: 1}.fill(p)
+	if err != nil {
+		panic(err) // it is in range
 	}
 	return s
 }

@@ -1,0 +1,266 @@
+package qmm
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"math/rand/v2"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/gpu/tune"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// Shape is a layer of a model: N outputs of K inputs, Count times.
+type Shape struct {
+	Name  string
+	N, K  int
+	Count int
+}
+
+// Model is the linear layers of a language model, without embedding and output head.
+type Model struct {
+	Name   string
+	Shapes []Shape
+}
+
+// Models are the models that are measured. Source: their config.json: hidden size,
+// heads, key-value heads, size of a head, intermediate size, layers.
+func Models() []Model {
+	make := func(name string, hidden, heads, kv, head, inner, layers int) Model {
+		return Model{name, []Shape{
+			{"gate_up", 2 * inner, hidden, layers}, {"down", hidden, inner, layers},
+			{"qkv", (heads + 2*kv) * head, hidden, layers}, {"o", hidden, heads * head, layers},
+		}}
+	}
+	return []Model{
+		make("llama-3.3-70b", 8192, 64, 8, 128, 28672, 80),
+		make("qwen2.5-32b", 5120, 40, 8, 128, 27648, 64),
+		make("gemma-2-9b", 3584, 16, 8, 256, 14336, 42),
+	}
+}
+
+// FindModel is a model by its name.
+func FindModel(name string) (Model, error) {
+	var names []string
+	for _, m := range Models() {
+		if m.Name == name {
+			return m, nil
+		}
+		names = append(names, m.Name)
+	}
+	return Model{}, fmt.Errorf("qmm: no model %q; there are %v", name, names)
+}
+
+// Row is what was measured of a layer.
+type Row struct {
+	Layer    string            `json:"layer"`
+	Weight   string            `json:"weight"`
+	Act      string            `json:"act"`
+	Scale    string            `json:"scale"`
+	Group    int               `json:"group"`
+	Zero     bool              `json:"zero_point,omitempty"`
+	M        int               `json:"m"`
+	N        int               `json:"n"`
+	K        int               `json:"k"`
+	Schedule template.Schedule `json:"schedule"`
+	Tried    int               `json:"tried"` // schedules that were timed
+	// Error is the relative error of sampled outputs against float64.
+	Error float64 `json:"error"`
+	tune.Row
+}
+
+// Bench measures layers on a GPU.
+type Bench struct {
+	g      *tune.GPU
+	d      device.Device
+	origin tune.Row
+	bits   []byte
+}
+
+// NewBench opens a GPU for measuring. The error wraps [device.ErrNoGPU] where there is
+// none.
+func NewBench(commit string) (*Bench, error) {
+	g, err := tune.OpenGPU(0)
+	if err != nil {
+		return nil, err
+	}
+	d, err := device.Open("cuda")
+	if err != nil {
+		g.Close()
+		return nil, err
+	}
+	return &Bench{g: g, d: d, origin: tune.Origin(g, commit)}, nil
+}
+
+// GPU is the name of the GPU and of its driver.
+func (b *Bench) GPU() string { return b.g.Title + ", " + b.g.Driver }
+
+// Close gives the GPU back.
+func (b *Bench) Close() error {
+	b.d.Close()
+	return b.g.Close()
+}
+
+// operands are random weights, scales and x of a layer in the order of the kernels,
+// up to and with y. All bits are random, but for codes that are not finite.
+func (b *Bench) operands(l Linear, p *template.Plan, m int) []ir.Arg {
+	shape := p.PackedShape(l.N, l.K)
+	size := shape[0] * shape[1] * shape[2]
+	if len(b.bits) < size {
+		b.bits = make([]byte, size)
+		rand.NewChaCha8([32]byte{7}).Read(b.bits)
+	}
+	w := array.New(dtype.U8, 0)
+	w.Shape, w.Data = shape, b.bits[:size]
+	if l.WeightType.HasNaN() || l.WeightType.HasInf() {
+		w.Data = make([]byte, size)
+		for i := range w.Data {
+			w.Data[i] = b.bits[i] & 0xbf
+		}
+	}
+	r := rand.New(rand.NewPCG(1, 2))
+	few := func(t dtype.Type, values []float64, shape ...int) *array.Array {
+		a := array.New(t, shape...)
+		codes := make([]uint64, len(values))
+		for i, v := range values {
+			codes[i] = t.Encode(v, true)
+		}
+		for i := range a.Len() {
+			a.SetCode(i, codes[r.Uint32()%uint32(len(codes))])
+		}
+		return a
+	}
+	groups, padded := p.Groups(l.K), p.Padded(l.N)
+	args := arrays(w, few(l.ScaleType, []float64{1. / 256, 1. / 128, 1. / 512, 1. / 64}, groups, padded))
+	if l.ZeroPoint {
+		half := float64(int(1) << (l.WeightType.Bits() - 1))
+		args = append(args, arrays(few(l.ActType, []float64{half - 1, half, half - .5}, groups, padded))...)
+	}
+	x := array.New(l.ActType, m, l.K)
+	for i := range x.Len() {
+		x.SetCode(i, l.ActType.Encode(r.NormFloat64(), true))
+	}
+	return append(args, ir.Arg{Array: x}, ir.Arg{Array: array.New(l.ActType, m, l.N)})
+}
+
+// launchArgs are the arguments of a schedule's program.
+func (l Linear) launchArgs(p *template.Plan, s template.Schedule, m int, common []ir.Arg) []ir.Arg {
+	args := common[:len(common):len(common)]
+	if part, arrived := s.Workspace(p, m, l.N); s.Splits > 1 {
+		args = append(args, arrays(array.New(dtype.F32, part...), array.New(dtype.I32, arrived))...)
+	}
+	args = sizes(args, m, l.N, l.K)
+	if l.Factor {
+		args = append(args, ir.Arg{Float: 1})
+	}
+	return args
+}
+
+// sampled is the relative error of some outputs of y against float64.
+func (l Linear) sampled(p *template.Plan, args []ir.Arg, y *array.Array) (float64, error) {
+	reader, err := p.NewReader()
+	if err != nil {
+		return 0, err
+	}
+	w, s := args[0].Array, args[1].Array
+	x := args[len(args)-2].Array
+	group := func(k int) int {
+		if l.Group == 0 {
+			return 0
+		}
+		return k / l.Group
+	}
+	r := rand.New(rand.NewPCG(3, 4))
+	var num, den float64
+	for range 24 {
+		n := r.IntN(l.N)
+		sums := make([]float64, x.Shape[0])
+		for k := range l.K {
+			v, at := reader.At(w.Data, l.K, n, k), group(k)*s.Shape[1]+p.ScaleIndex(n)
+			if l.ZeroPoint {
+				v -= l.ActType.Decode(args[2].Array.Code(at))
+			}
+			v *= s.Type.Decode(s.Code(at))
+			for i := range sums {
+				sums[i] += v * x.At(i, k)
+			}
+		}
+		for i, want := range sums {
+			got := y.At(i, n)
+			num, den = num+(got-want)*(got-want), den+want*want
+		}
+	}
+	return math.Sqrt(num / den), nil
+}
+
+// worst is the sampled error that no right product has: the result's rounding twice.
+func worst(act dtype.Type) float64 { return math.Ldexp(1, -act.Row().Man-1) }
+
+// Time measures the product of m rows with the schedules, at most, until the time is
+// up, and gives the row of the fastest. The first result is checked against float64,
+// the others against the first. progress, if not nil, hears of each.
+func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, schedules []template.Schedule, until time.Time, progress func(template.Schedule, tune.Timing, error)) (Row, error) {
+	l, err := l.Check()
+	if err != nil {
+		return Row{}, err
+	}
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
+		return Row{}, err
+	}
+	common := b.operands(l, p, m)
+	y := len(common) - 1
+	best := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, M: m, N: l.N, K: l.K}
+	var first *array.Array
+	var read float64
+	for i, s := range schedules {
+		if i > 0 && !until.IsZero() && time.Now().After(until) {
+			break
+		}
+		if s, err = s.Filled(p); err != nil {
+			return best, err
+		}
+		program, err := template.Decode(l.Form(), s)
+		if err != nil {
+			return best, err
+		}
+		args := l.launchArgs(p, s, m, common)
+		o := tune.Options{Bytes: l.Bytes() + int64(2*m*(l.N+l.K)), Replays: 7, Read: i == 0}
+		if first == nil {
+			res, err := launch(ctx, b.d, program, args)
+			if err != nil {
+				return best, err
+			}
+			first = res.Args[y].Array
+			if best.Error, err = l.sampled(p, common, first); err != nil {
+				return best, err
+			}
+			if !(best.Error < worst(l.ActType)) {
+				return best, fmt.Errorf("qmm: %s %s [%d, %d, %d] %+v: the relative error is %g", l.WeightType, layer, m, l.N, l.K, s, best.Error)
+			}
+		}
+		o.Want = make([]*array.Array, y+1)
+		o.Want[y], o.Tolerance = first, worst(l.ActType)
+		timing, err := tune.Time(ctx, b.g, program, args, o)
+		if progress != nil {
+			progress(s, timing, err)
+		}
+		if err != nil {
+			return best, err
+		}
+		if i == 0 {
+			read = timing.ReadUs
+		}
+		best.Tried++
+		if best.Tried == 1 || timing.Median < best.MedianUs {
+			timing.ReadUs = read
+			best.Schedule, best.Row = s, b.origin.Row(program.Name, tune.Hash(program), timing, nil)
+		}
+	}
+	return best, nil
+}
