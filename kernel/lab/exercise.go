@@ -10,7 +10,8 @@ type Question = exercise.Question
 // Exercise asks a question of one of exercise.Kinds: "holder" (who holds an element
 // of a layout), "product" (what products of layouts equal), "fragment" (operands of
 // mma), "bits" (packed elements), "prints" (what a program prints), "conflicts" (what an
-// access to shared memory takes), "pipeline" (when a loop is done), "owner" (fragments
+// access to shared memory takes), "pipeline" (when a loop is done), "indexing" (what an element of a fusion is made of),
+// "simplify" (what an index expression equals), "coalesce" (sectors of an access), "owner" (fragments
 // of Volta), "swizzle" (place one without bank conflicts), "mask" (spread compute units)
 // or "mistake" (in well-known statements). The seed picks it.
 //

@@ -7,7 +7,8 @@
 // (what products and quotients equal), [Fragment] (operands of matrix instructions),
 // [Bits] (packed elements in bytes). Of programs: [Prints] (what one prints),
 // [Conflicts] (what an access to shared memory takes), [Pipeline] (when a loop with
-// copies ahead is done). Of machines: [Owner] (which lane holds an element of a Volta
+// copies ahead is done). Of fusions: [Indexing] (what an element is made of), [Simplify]
+// (what an index expression equals), [Coalesce] (what an access to global memory moves). Of machines: [Owner] (which lane holds an element of a Volta
 // fragment), [Swizzle] (place a swizzle so that two accesses have no conflicts), [Mask]
 // (spread compute units so that a kernel ends early), [Mistake] (statements of
 // well-known texts, one of which each is wrong).
@@ -40,6 +41,10 @@ const (
 	Prints    = "prints"
 	Conflicts = "conflicts"
 	Pipeline  = "pipeline"
+
+	Indexing = "indexing"
+	Simplify = "simplify"
+	Coalesce = "coalesce"
 )
 
 // Kinds lists the kinds.
@@ -56,6 +61,9 @@ func Kinds() []Kind {
 		{Prints, "what a small program prints", newPrints},
 		{Conflicts, "how many wavefronts an access of a warp to shared memory takes", newConflicts},
 		{Pipeline, "when a loop that copies tiles ahead into stages is done", newPipeline},
+		{Indexing, "which element of its parameter an element of a fusion is made of", newIndexing},
+		{Simplify, "what an index expression equals within its ranges", newSimplify},
+		{Coalesce, "how many sectors of global memory an access of a warp moves", newCoalesce},
 	}
 }
 
