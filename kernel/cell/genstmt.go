@@ -494,12 +494,20 @@ func (g *gen) declStmt(d *ast.GenDecl) string {
 
 func (g *gen) ret(s *ast.ReturnStmt) string {
 	var vals []string
+	pre := ""
 	for i, r := range s.Results {
 		var to types.Type
 		if g.fn != nil && g.fn.results != nil && len(s.Results) == g.fn.results.Len() {
 			to = g.fn.results.At(i).Type()
 		}
-		vals = append(vals, g.conv(r, to))
+		v := g.conv(r, to)
+		if u, ok := unparen(r).(*ast.UnaryExpr); ok && u.Op == token.ARROW {
+			// The interpreter cannot return what it receives.
+			t := g.fresh("t")
+			pre += t + " := " + v + "\n"
+			v = t
+		}
+		vals = append(vals, v)
 	}
 	if g.fn != nil && g.fn.seq != nil {
 		q := g.fn.seq
@@ -511,9 +519,9 @@ func (g *gen) ret(s *ast.ReturnStmt) string {
 			}
 			out += g.apart(l, vals)
 		}
-		return out + "return false"
+		return pre + out + "return false"
 	}
-	return g.leave(vals)
+	return pre + g.leave(vals)
 }
 
 // apart prints a parallel assignment in two steps, because the interpreter loses captured variables in one.
