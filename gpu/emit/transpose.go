@@ -95,6 +95,9 @@ func (b *builder) transpose() bool {
 		return min(v, 8)
 	}
 	vy, vx := width(t.sizes[y]), width(t.sizes[x])
+	if (vx*bits < 64 || vy*bits < 64) && b.skewed(t, heroes, x, y) {
+		return true
+	}
 	zip := max(1, 32/bits)
 	side, threads := b.p.tune.Tile, b.p.tune.Turners
 	if side == 0 {

@@ -1,0 +1,181 @@
+package emit
+
+import (
+	"slices"
+
+	"github.com/tilus-lab/tilus-lab/vm/affine"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
+)
+
+// places says whether an element of an instruction needs only those of parameters at the
+// same place in memory, so that what stands beside a row may be read along with it.
+func places(in *hlo.Instruction, dims []int) bool {
+	if len(in.Shape.Dims) == 0 {
+		return in.Op == hlo.Constant || in.Op == hlo.Parameter
+	}
+	switch {
+	case !slices.Equal(in.Shape.Dims, dims) || !in.Shape.RowMajor():
+		return false
+	case in.Op == hlo.Parameter:
+		return true
+	case in.Op == hlo.Broadcast && len(in.Operands[0].Shape.Dims) == 0, in.Op.Elementwise():
+		return !slices.ContainsFunc(in.Operands, func(o *hlo.Instruction) bool { return !places(o, dims) })
+	}
+	return false
+}
+
+// skewed moves tiles of a transpose whose rows begin anywhere, with vectors all the same: a
+// row of a tile is read from the last multiple of a vector before it to the first after it,
+// and written from the first multiple in it to the first in the next tile, which is why a
+// tile has some rows of the next one. What is left over at the ends of the result's rows is
+// written one by one.
+func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
+	bits := heroes[0].Shape.Type.Bits()
+	if bits != 16 && bits != 32 || heroes[0].Shape.Type.Elem() == 0 || len(t.groups[x]) != 1 || len(t.groups[y]) != 1 {
+		return false
+	}
+	for _, h := range heroes {
+		if h.Shape.Type.Bits() != bits || !places(h.Operands[0], h.Operands[0].Shape.Dims) {
+			return false
+		}
+	}
+	v := 128 / bits
+	side, threads := 64, 288
+	if bits == 16 {
+		side, threads = 128, 384
+	}
+	if b.p.tune.Tile > 0 {
+		side = b.p.tune.Tile
+	}
+	if b.p.tune.Turners > 0 {
+		threads = b.p.tune.Turners
+	}
+	if t.sizes[x] < 2*side || t.sizes[y] < 2*side || threads%(side/v) != 0 || threads < side {
+		return false
+	}
+	rows, width := side+v-1, side+2*v-1 // of the operand, and places across a tile
+	if len(heroes)*width*(rows+2)*bits/8 > b.d.SharedBytes {
+		return false
+	}
+	b.f.Threads = threads
+	counts := slices.Clone(t.sizes)
+	counts[x], counts[y] = ceilDiv(t.sizes[x], side), ceilDiv(t.sizes[y], side)
+	b.f.Blocks = [3]int{product(counts), 1, 1}
+	block := index.Delinear(blockX, counts)
+	at := func(atX, atY affine.Expr) []affine.Expr {
+		out := slices.Clone(block)
+		out[x], out[y] = atX, atY
+		return out
+	}
+	ofResult := func(sizes []affine.Expr) []affine.Expr { // groups in the order of the result
+		var out []affine.Expr
+		for _, k := range t.order {
+			out = append(out, sizes[k])
+		}
+		return out
+	}
+	var turnedSizes []int
+	for _, k := range t.order {
+		turnedSizes = append(turnedSizes, t.sizes[k])
+	}
+	x0, y0 := block[x].MulConst(int64(side)), block[y].MulConst(int64(side))
+	vw := num(v)
+	down := func(e affine.Expr) affine.Expr { return e.FloorDiv(vw).MulConst(int64(v)) }
+
+	var tiles []*Tensor
+	for _, h := range heroes {
+		b.tiles++
+		stride := rows | 1
+		if bits == 16 { // an odd number of words
+			stride = (rows+1)/2*2 + 2
+			if stride/2%2 == 0 {
+				stride += 2
+			}
+		}
+		tile := &Tensor{Name: "tile" + num(b.tiles).String(), Shape: hlo.Array(h.Shape.Type, width, rows), Shared: true, Stride: []int{stride, 1}}
+		b.add(&Step{Op: Alloc, On: tile})
+		tiles = append(tiles, tile)
+	}
+	across := side/v + 1
+	type loaded struct {
+		tile  *Tensor
+		v     *Value
+		q, in affine.Expr
+		where []affine.Constraint
+	}
+	var all []loaded
+	for turn := range ceilDiv(rows*across, threads) {
+		item := threadX.AddConst(int64(turn * threads))
+		inX, k := item.FloorDiv(num(across)), item.Mod(num(across))
+		atX := x0.Add(inX)
+		start := index.Linear(at(atX, num(0)), t.sizes) // of the operand's row
+		first := down(start.Add(y0)).Add(k.MulConst(int64(v)))
+		column := first.Sub(start)
+		where := []affine.Constraint{in(inX, rows), in(atX, t.sizes[x]), in(first, product(t.sizes))}
+		for i, h := range heroes {
+			val := b.f.value(h.Operands[0].Shape.Type, v)
+			b.add(&Step{Op: PureCall, Out: []*Value{val}, Of: h.Operands[0], Index: t.operand(at(atX, column.Add(affine.Var(lane)))), Where: where})
+			all = append(all, loaded{tiles[i], val, k.MulConst(int64(v)).AddConst(int64(v - 1)).Sub(start.Add(y0).Mod(vw)), inX, where[:1]})
+		}
+	}
+	for _, l := range all {
+		for j := range v {
+			one := b.f.value(l.tile.Shape.Type, 1)
+			b.add(&Step{Op: Zip, Out: []*Value{one}, In: []*Value{l.v}, From: j})
+			b.add(&Step{Op: Insert, In: []*Value{one}, On: l.tile, Index: []affine.Expr{l.q.AddConst(int64(j)), l.in}, Where: l.where})
+		}
+	}
+	b.add(&Step{Op: Sync})
+
+	// give writes n elements that begin at place p of the tile's rows.
+	give := func(inY, p affine.Expr, n int, where []affine.Constraint) {
+		if n > 1 {
+			p = p.Add(affine.Var(lane))
+		}
+		idx := t.result(at(x0.Add(p), y0.Add(inY)))
+		for i, h := range heroes {
+			val := b.f.value(h.Shape.Type, n)
+			b.add(&Step{Op: Extract, Out: []*Value{val}, On: tiles[i], Index: []affine.Expr{inY.AddConst(int64(v - 1)), p}, Where: where})
+			b.add(&Step{Op: Inject, In: []*Value{val}, Of: h, Index: idx})
+		}
+		for i, r := range b.roots {
+			b.give(i, r, idx, where, n)
+		}
+	}
+	// skip is how far the first multiple of a vector is from the beginning of a tile.
+	skip := func(inY affine.Expr) affine.Expr {
+		start := index.Linear(ofResult(at(num(0), y0.Add(inY))), turnedSizes).Add(x0)
+		return down(start.AddConst(int64(v - 1))).Sub(start)
+	}
+	across = side / v
+	for turn := range ceilDiv(side*across, threads) {
+		inY := threadX.FloorDiv(num(across)).AddConst(int64(turn * (threads / across)))
+		p := threadX.Mod(num(across)).MulConst(int64(v)).Add(skip(inY))
+		inside := []affine.Constraint{in(inY, side), in(y0.Add(inY), t.sizes[y])}
+		give(inY, p, v, append(slices.Clone(inside), in(x0.Add(p), t.sizes[x]-v+1)))
+		tail := append(slices.Clone(inside), affine.Constraint{Expr: x0.Add(p), Range: affine.Range{Lo: int64(t.sizes[x] - v + 1), Hi: int64(t.sizes[x]) - 1}})
+		b.when(tail, func() {
+			for j := range v - 1 {
+				give(inY, p.AddConst(int64(j)), 1, []affine.Constraint{in(x0.Add(p).AddConst(int64(j)), t.sizes[x])})
+			}
+		})
+	}
+	head := []affine.Constraint{{Expr: block[x]}, in(threadX, side), in(y0.Add(threadX), t.sizes[y])}
+	b.when(head, func() {
+		for j := range v - 1 {
+			p := skip(threadX).AddConst(int64(j - v + 1))
+			give(threadX, p, 1, []affine.Constraint{in(p, v)})
+		}
+	})
+	return true
+}
+
+// when adds steps that only some threads take.
+func (b *builder) when(where []affine.Constraint, steps func()) {
+	s := &Step{Op: If, Where: where}
+	outer := b.f.Body
+	b.f.Body = nil
+	steps()
+	s.Body, b.f.Body = b.f.Body, append(outer, s)
+}
