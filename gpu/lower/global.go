@@ -195,6 +195,7 @@ func storeGlobalScatter(l *lowerer, in *ir.Instr) {
 }
 
 func atomicGlobal(l *lowerer, in *ir.Instr) {
+	defer l.inOrder(in)()
 	v := in.In[1].Var()
 	a := l.locate(in, v.Type)
 	owner, _ := l.FirstHolder(v.Type.Layout)
@@ -202,7 +203,11 @@ func atomicGlobal(l *lowerer, in *ir.Instr) {
 	for _, gr := range l.groups(a) {
 		base := l.Op(code.OpMadWideS32, nil, gr.base, l.Const32(int64(a.width/8)), a.g.base)
 		for _, r := range gr.runs {
+			done := l.packedAdd(in, a, base, r, l.Both(owner, l.guard(a, r.slots[0])))
 			for i, s := range r.slots {
+				if done[i] {
+					continue
+				}
 				addr[s] = l.Op(code.OpAdd64, nil, base, l.Const64(int64((r.delta+i)*a.width/8)))
 				on[s] = l.Both(owner, l.guard(a, s))
 			}
@@ -211,18 +216,31 @@ func atomicGlobal(l *lowerer, in *ir.Instr) {
 	l.atomics(in, 1, addr, on)
 }
 
+// inOrder begins steps that order what blocks do; the result ends them.
+func (l *lowerer) inOrder(in *ir.Instr) (end func()) {
+	if in.Attr("order") == nil {
+		return func() {}
+	}
+	l.Op(code.OpFenceGPU, nil)
+	return func() { l.Op(code.OpFenceGPU, nil) }
+}
+
 func atomicScatterGlobal(l *lowerer, in *ir.Instr) {
+	defer l.inOrder(in)()
 	addr, on := l.chosen(in, in.In[2].Var().Type.Layout, true)
 	l.atomics(in, 2, addr, on)
 }
 
-// atomics makes the steps of a tile, operand at.
+// atomics makes the steps of a tile, operand at, where addr is not 0.
 func (l *lowerer) atomics(in *ir.Instr, at int, addr, on []code.Value) {
 	v := in.In[at].Var()
 	t, w := v.Type.Elem, v.Type.Elem.Bits()
 	op := in.Attr("op").Word
 	old := make([]thread.Field, len(addr))
 	for s := range addr {
+		if addr[s] == 0 {
+			continue
+		}
 		x := l.Field(l.env[v].words, s*w, w)
 		compare := code.Value(0)
 		if op == "cas" {

@@ -237,6 +237,9 @@ func (m *Machine) atomics(in *ir.Instr, at int, each func(f func(e, flat, thread
 			other = compare.codes[e]
 		}
 		g.arr.SetCode(flat, atomicStep(in.Attr("op").Word, x.elem, true, old.codes[e], x.codes[e], other))
+		if in.Attr("order") != nil {
+			m.exchange(place{g.arr, flat})
+		}
 		return nil
 	})
 	if err == nil && len(in.Out) > 0 {

@@ -134,7 +134,7 @@ var globalRows = []*Op{
 		Doc:   "One atomic step on each element of a tile of a global tensor: " + atomicDoc + " The result, if one is named, is what stood there; 0 outside the tensor, where nothing changes. offset and dims as in LoadGlobal. With op=cas the element becomes the tile's where it is compare's.",
 		In:    []Port{{Name: "dst", Accept: AcceptGlobal}, {Name: "tile", Accept: AcceptRegister}, {Name: "compare", Accept: AcceptRegister, Optional: true}},
 		Out:   []Port{{Name: "old", Accept: AcceptRegister, Optional: true}},
-		Attrs: []AttrSpec{{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in dst of the tile's first element, one entry per dimension of dst"}, {Name: "dims", Kind: AttrInts, Doc: "the dimension of dst that each dimension of the tile lies along"}, attrAtomic},
+		Attrs: []AttrSpec{{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in dst of the tile's first element, one entry per dimension of dst"}, {Name: "dims", Kind: AttrInts, Doc: "the dimension of dst that each dimension of the tile lies along"}, attrAtomic, attrOrder},
 		Rules: append([]Rule{ruleStoredGlobal, ruleOffset,
 			{Text: "dims names one dimension of the tensor for each dimension of the tile, in range and without repeats; left out, the tile has at most the tensor's rank.",
 				Check: func(p *Program, in *Instr) *Violation { return checkDims(in, in.In[0].Var(), in.In[1].Var().Type) }}}, atomicRules(1)...),
@@ -145,7 +145,7 @@ var globalRows = []*Op{
 		Doc:   "One atomic step on each of the elements that indices choose, as in StoreGlobalScatter: " + atomicDoc + " Several elements may go to one place.",
 		In:    []Port{{Name: "dst", Accept: AcceptGlobal}, {Name: "indices", Accept: AcceptRegister}, {Name: "tile", Accept: AcceptRegister}, {Name: "compare", Accept: AcceptRegister, Optional: true}},
 		Out:   []Port{{Name: "old", Accept: AcceptRegister, Optional: true}},
-		Attrs: append(scatterAttrs("dst"), attrAtomic),
+		Attrs: append(scatterAttrs("dst"), attrAtomic, attrOrder),
 		Rules: append(scatterRules(false), atomicRules(2)...),
 		Since: "0.3", Source: tilusDoc, Example: "AtomicScatterGlobal(histogram, bins, ones, dim=[0], op=add)",
 	},
@@ -181,6 +181,9 @@ var rulePrefetch = Rule{Text: "prefetch is 64, 128 or 256.", Check: func(p *Prog
 const atomicDoc = "add, sub, min, max, exch (the tile's element), cas, and on integers and, or, xor. Integers wrap; floats round once, and in f32 sums in global memory subnormal numbers count as 0, as GPUs have it. Steps on one element come in some order."
 
 var attrAtomic = AttrSpec{Name: "op", Kind: AttrWord, Required: true, Words: []string{"add", "sub", "min", "max", "and", "or", "xor", "exch", "cas"}, Doc: "what becomes of the elements"}
+
+// attrOrder makes steps of a tile order what blocks do.
+var attrOrder = AttrSpec{Name: "order", Kind: AttrWord, Words: []string{"acq_rel"}, Doc: "acq_rel: each step publishes what the block did before its last Synchronize, and what others published at the element is seen after the next one, for the whole GPU; left out, only the elements themselves are exchanged"}
 
 func scatterAttrs(of string) []AttrSpec {
 	return []AttrSpec{
