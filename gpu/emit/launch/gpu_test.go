@@ -65,45 +65,51 @@ func compile(text string, how emit.Tuning) (*emit.Program, error) {
 	return emit.Compile(m, emit.Options{Tune: how})
 }
 
-// tunings are what a search tries for cases of a group, by name.
+// tunings are what a search tries for a case, by name.
 func tunings(c Case) map[string]emit.Tuning {
 	all := map[string]emit.Tuning{"": {}}
 	if !*search {
 		return all
 	}
-	all["no_allocate"] = emit.Tuning{LoadHint: code.NoAllocate}
-	all["load_evict"] = emit.Tuning{LoadHint: code.EvictFirst}
-	all["evict"] = emit.Tuning{LoadHint: code.EvictFirst, StoreHint: code.EvictFirst}
-	switch c.Group {
-	case "transpose":
-		if c.Name == "transpose_102_heads" {
-			break
+	switch {
+	case c.Name == "transpose_10_odd":
+		for _, n := range []int{256, 384, 512} {
+			all[fmt.Sprint("turners", n)] = emit.Tuning{Turners: n}
 		}
-		all["tile32x128"] = emit.Tuning{Tile: 32, Turners: 128}
-		all["tile64x128"] = emit.Tuning{Tile: 64, Turners: 128}
+		all["tile64x288"] = emit.Tuning{Tile: 64, Turners: 288}
+		all["tile64x160"] = emit.Tuning{Tile: 64, Turners: 160}
+		all["tile128x512"] = emit.Tuning{Tile: 128, Turners: 512}
+		all["tile96x288"] = emit.Tuning{Tile: 96, Turners: 288}
+	case c.Name == "transpose_102_heads":
+		all["vectors2"] = emit.Tuning{Vectors: 2}
+	case c.Group == "transpose":
+		all["turners256"] = emit.Tuning{Turners: 256}
 		all["tile64x512"] = emit.Tuning{Tile: 64, Turners: 512}
-		if c.Type == "bf16" {
-			all["tile128x256"] = emit.Tuning{Tile: 128, Turners: 256}
-			all["tile128x512"] = emit.Tuning{Tile: 128, Turners: 512}
+		all["tile64x256"] = emit.Tuning{Tile: 64, Turners: 256}
+		all["turners1024"] = emit.Tuning{Turners: 1024}
+	case strings.HasPrefix(c.Name, "column"):
+		all["across64"] = emit.Tuning{Across: 64}
+		all["across128"] = emit.Tuning{Across: 128}
+		all["across128x16"] = emit.Tuning{Across: 128, Rows: 16}
+		all["rows16"] = emit.Tuning{Rows: 16}
+	case strings.HasPrefix(c.Name, "multi"):
+		for _, n := range []int{1, 4, 8} {
+			all[fmt.Sprint("short", n)] = emit.Tuning{ShortRows: n}
 		}
-		return all
-	case "reduce":
-		if strings.HasPrefix(c.Name, "column") {
-			all["rows4"] = emit.Tuning{Rows: 4}
-			all["rows16"] = emit.Tuning{Rows: 16}
-			all["rows32"] = emit.Tuning{Rows: 32}
-			return all
+	case c.Name == "row_reduce_to_scalar":
+		all["split256"] = emit.Tuning{Splitters: 256}
+		all["split1024"] = emit.Tuning{Splitters: 1024}
+	case c.Group == "reduce":
+		for _, n := range []int{2, 4, 8, 16} {
+			all[fmt.Sprint("loads", n)] = emit.Tuning{RowLoads: n}
 		}
-		all["loads2"] = emit.Tuning{RowLoads: 2}
-		all["loads8"] = emit.Tuning{RowLoads: 8}
-		all["loads16"] = emit.Tuning{RowLoads: 16}
-		return all
+	default:
+		all["vectors2"] = emit.Tuning{Vectors: 2}
+		all["vectors4"] = emit.Tuning{Vectors: 4}
+		all["threads128"] = emit.Tuning{Threads: 128}
+		all["threads512"] = emit.Tuning{Threads: 512}
+		all["evict"] = emit.Tuning{LoadHint: code.EvictFirst, StoreHint: code.EvictFirst}
 	}
-	all["vectors2"] = emit.Tuning{Vectors: 2}
-	all["vectors4"] = emit.Tuning{Vectors: 4}
-	all["threads128"] = emit.Tuning{Threads: 128}
-	all["threads512"] = emit.Tuning{Threads: 512}
-	all["vectors2x512"] = emit.Tuning{Vectors: 2, Threads: 512}
 	return all
 }
 
