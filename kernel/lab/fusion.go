@@ -14,7 +14,7 @@ import (
 // plan; shown, also the pictures of its kernels and of the threads that write its result.
 type Fusion struct{ f *fuse.Fusion }
 
-// Fuse reads a fusion as HLO text, or one of [FusionTexts] by its name, and makes kernels of
+// Fuse reads a fusion as HLO text, or one of [FusionNames], and makes kernels of
 // it.
 //
 //	lab.Show(lab.Fuse("softmax"))
@@ -31,10 +31,16 @@ func Fuse(text string) (*Fusion, error) {
 	return &Fusion{f}, nil
 }
 
-// FusionTexts lists fusions, one for each emitter, with their HLO text.
-func FusionTexts() []fusion.Text { return fusion.Texts() }
+// FusionNames lists fusions to look at, one for each emitter.
+func FusionNames() []string {
+	var out []string
+	for _, x := range fusion.Texts() {
+		out = append(out, x.Name)
+	}
+	return out
+}
 
-// FusionText is the HLO text of one of [FusionTexts], "" if there is none of that name.
+// FusionText is the HLO text of one of [FusionNames], "" if there is none of that name.
 func FusionText(name string) string {
 	for _, x := range fusion.Texts() {
 		if x.Name == name {

@@ -46,7 +46,7 @@ func TestFusion(t *testing.T) {
 	if s, err := IndexMap("(d0) -> (d0 mod 8), domain: d0 in [8, 15]"); err != nil || s.Points != 8 || !strings.Contains(s.String(), "d0 - 8") {
 		t.Errorf("%v, %v", s, err)
 	}
-	if len(FusionTexts()) < 10 || FusionText("loop") == "" || FusionText("nought") != "" {
+	if len(FusionNames()) < 10 || FusionText("loop") == "" || FusionText("nought") != "" {
 		t.Error("texts")
 	}
 }
