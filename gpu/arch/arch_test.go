@@ -17,7 +17,7 @@ func TestLookup(t *testing.T) {
 	for _, c := range []struct {
 		major, minor int
 		want         string
-	}{{8, 0, "sm_80"}, {8, 7, "sm_86"}, {8, 9, "sm_89"}, {9, 0, "sm_90a"}, {10, 0, "sm_90"}, {7, 5, ""}} {
+	}{{8, 0, "sm_80"}, {8, 7, "sm_86"}, {8, 9, "sm_89"}, {9, 0, "sm_90a"}, {10, 0, "sm_100a"}, {10, 3, "sm_90"}, {7, 5, ""}} {
 		if a, err := For(c.major, c.minor); a.Name != c.want || (err == nil) != (c.want != "") {
 			t.Errorf("For(%d, %d) = %s, %v; want %s", c.major, c.minor, a.Name, err, c.want)
 		}

@@ -40,7 +40,8 @@ func (l *lowerer) sharedAlign(v *ir.Var) int {
 // onBarriers reports instructions that one thread, or each warp, does on its own.
 func onBarriers(name string) bool {
 	switch name {
-	case "ArriveBarrier", "ArriveExpectTxBarrier", "WaitBarrier", "FenceProxyAsync", "CopyAsyncTensorGlobalToShared", "CopyAsyncTensorSharedToGlobal", "CopyAsyncTensorCommitGroup", "CopyAsyncTensorWaitGroup":
+	case "ArriveBarrier", "ArriveExpectTxBarrier", "WaitBarrier", "FenceProxyAsync", "CopyAsyncTensorGlobalToShared", "CopyAsyncTensorSharedToGlobal", "CopyAsyncTensorCommitGroup", "CopyAsyncTensorWaitGroup",
+		"CopyAsyncBulkGlobalToShared", "CopyAsyncBulkSharedToGlobal", "CopyAsyncBulkSharedToClusterShared", "PrefetchTensor", "ClusterLaunchControlTryCancel", "ClusterLaunchControlQueryResponse":
 		return true
 	}
 	return false
@@ -56,7 +57,7 @@ func (l *lowerer) tensorMaps() {
 			if !slices.Contains(l.sums, in.Out[0]) {
 				l.sums = append(l.sums, in.Out[0])
 			}
-		case in.Op.Name == "CopyAsyncTensorGlobalToShared" || in.Op.Name == "CopyAsyncTensorSharedToGlobal":
+		case in.Op.Name == "CopyAsyncTensorGlobalToShared" || in.Op.Name == "CopyAsyncTensorSharedToGlobal" || in.Op.Name == "PrefetchTensor":
 			l.tensorMap(in)
 		}
 		return true
@@ -69,6 +70,9 @@ var mapTypes = map[dtype.Type]code.MapType{
 }
 
 func boxesOf(in *ir.Instr) ir.Boxes {
+	if len(in.In) == 1 {
+		return prefetched(in)
+	}
 	rank, t := len(in.In[0].Var().Type.Shape), in.In[1].Var().Type
 	b, err := ir.BoxesOf(t, in.Dims(rank, len(t.Shape)), rank)
 	if err != nil {
@@ -244,7 +248,7 @@ func (l *lowerer) handsOver() bool {
 		if !ok {
 			return true
 		}
-		if in.Attr("rank") != nil && in.Op.Family != "barrier" {
+		if in.Attr("rank") != nil && in.Op.Family != "barrier" && in.Op.Family != "bulk" {
 			over = true
 		}
 		for _, o := range in.In {
@@ -437,7 +441,15 @@ func wgmmaDot(l *lowerer, in *ir.Instr) {
 	words := slices.Clone(l.env[c].words)
 	per := len(words) / plan.C.Slots()
 	on := l.ConstPred(true)
+	first := on
+	if a := in.Attr("sum"); a != nil {
+		first = l.Op(code.OpSetpU32, []int64{int64(code.NE)}, l.index(a.Exprs[0]), l.Const32(0))
+	}
 	for k := 0; k < dims[1]; k += plan.Form.K {
+		add := on
+		if k == 0 {
+			add = first
+		}
 		for slot := range plan.C.Slots() {
 			at := plan.C.Index(0, slot)
 			var args []code.Value
@@ -446,7 +458,7 @@ func wgmmaDot(l *lowerer, in *ir.Instr) {
 			} else {
 				args = []code.Value{l.further(da, at[0]*64, k)}
 			}
-			args = append(args, l.further(db, k, at[1]*plan.Form.N), on)
+			args = append(args, l.further(db, k, at[1]*plan.Form.N), add)
 			out := l.Emit(op, imm, append(args, words[slot*per:(slot+1)*per]...)...)
 			copy(words[slot*per:], out)
 		}

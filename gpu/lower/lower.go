@@ -273,6 +273,13 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"CopyAsyncTensorCommitGroup":    copyTensorCommit,
 	"CopyAsyncTensorWaitGroup":      copyTensorWait,
 
+	"CopyAsyncBulkGlobalToShared":        copyBulkIn,
+	"CopyAsyncBulkSharedToGlobal":        copyBulkOut,
+	"CopyAsyncBulkSharedToClusterShared": copyBulkAcross,
+	"PrefetchTensor":                     prefetchTensor,
+	"ClusterLaunchControlTryCancel":      tryCancel,
+	"ClusterLaunchControlQueryResponse":  queryResponse,
+
 	"WgmmaDot":         wgmmaDot,
 	"WgmmaFence":       wgmmaFence,
 	"WgmmaCommitGroup": wgmmaCommit,

@@ -64,5 +64,9 @@ func storeSharedScatter(l *lowerer, in *ir.Instr) {
 func atomicShared(l *lowerer, in *ir.Instr) {
 	at := slices.IndexFunc(in.Op.In, func(p ir.Port) bool { return p.Name == "tile" })
 	addr, owner := l.sharedElements(in, at)
+	if in.Attr("rank") != nil {
+		l.farAtomics(in, at, addr, owner)
+		return
+	}
 	l.atomics(in, at, addr, slices.Repeat([]code.Value{owner}, len(addr)))
 }

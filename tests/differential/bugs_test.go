@@ -29,7 +29,7 @@ func TestPlantedBugsAreFound(t *testing.T) {
 				}
 			}
 		}
-		findings, err := device.Sanitize(context.Background(), l.Program, l.Args, max("sm_80", l.Needs))
+		findings, err := device.Sanitize(context.Background(), l.Program, l.Args, l.Target("sm_80"))
 		if err != nil {
 			t.Errorf("%s: %v", l.Name, err)
 			continue

@@ -127,8 +127,8 @@ func TestSimulatorAgrees(t *testing.T) {
 			t.Errorf("%s: %v", l.Name, err)
 			continue
 		}
-		for _, target := range []string{"sm_80", "sm_90a"} {
-			if !l.Runs(target) {
+		for _, target := range []string{"sm_80", "sm_90a", "sm_100a"} {
+			if !l.Runs(target) || target == "sm_100a" && l.Needs != target {
 				continue
 			}
 			for _, o := range []compile.Options{
@@ -143,7 +143,7 @@ func TestSimulatorAgrees(t *testing.T) {
 				same(t, l, what, got, want.Args)
 			}
 		}
-		res, err := open(t, "sim").Run(context.Background(), l.Program, l.Args)
+		res, err := open(t, "sim:"+l.Target(compile.DefaultArch)).Run(context.Background(), l.Program, l.Args)
 		if err != nil {
 			t.Errorf("%s: %v", l.Name, err)
 			continue

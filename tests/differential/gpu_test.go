@@ -47,6 +47,9 @@ func TestGPUAgrees(t *testing.T) {
 	}
 	var rows []Row
 	for _, l := range launches(t) {
+		if !l.Runs(gpu.Describe().Arch) {
+			continue
+		}
 		ctx := context.Background()
 		want, err := interp.Run(ctx, l.Program, l.Args)
 		if err != nil {
@@ -85,11 +88,8 @@ func TestGPUAgrees(t *testing.T) {
 		}
 		r.Also = map[string]string{}
 		for way, d := range also {
-			if strings.HasPrefix(way, "sm_") && way < l.Needs { // names of targets sort by age
-				r.Also[way] = "refused: needs " + l.Needs
-				continue
-			}
 			if strings.HasPrefix(way, "sm_") && !l.Runs(way) {
+				r.Also[way] = "refused: needs " + l.Needs
 				continue
 			}
 			r.Also[way] = agrees(ctx, d, l, want.Args)
@@ -141,6 +141,9 @@ func agrees(ctx context.Context, d device.Device, l Launch, want []ir.Arg) strin
 func TestRecord(t *testing.T) {
 	now := map[string]string{}
 	for _, l := range launches(t) {
+		if l.Needs == "sm_100a" {
+			continue // not seen on hardware
+		}
 		now[l.Name] = l.Hash()
 	}
 	stale, proved, problems := record.Check(record.Read[Row](t, "programs.json"), "program", now, howTo)

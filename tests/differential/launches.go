@@ -18,6 +18,7 @@ import (
 	"strconv"
 	"strings"
 
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/tests/record"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
@@ -36,7 +37,25 @@ type Launch struct {
 }
 
 // Runs reports whether a target has what the launch needs.
-func (l Launch) Runs(target string) bool { return l.Needs <= target }
+func (l Launch) Runs(target string) bool {
+	needs, err := arch.Lookup(l.Needs)
+	has, err2 := arch.Lookup(target)
+	switch {
+	case l.Needs == "" || l.Needs == target:
+		return true
+	case err != nil || err2 != nil || strings.HasSuffix(l.Needs, "a"): // what only that target has
+		return false
+	}
+	return needs.Capability() <= has.Capability()
+}
+
+// Target is a target that has what the launch needs: this one, if it does.
+func (l Launch) Target(first string) string {
+	if l.Runs(first) {
+		return first
+	}
+	return l.Needs
+}
 
 // Hash names what a run of the launch proves something about: its program and its
 // arguments.

@@ -19,7 +19,7 @@ func TestCUDACompiles(t *testing.T) {
 	}
 	seen := map[string]bool{}
 	for _, l := range launches(t) {
-		o := compile.Options{Divisible: compile.Divisors(l.Program, l.Args)}
+		o := compile.Options{Arch: l.Target(compile.DefaultArch), Divisible: compile.Divisors(l.Program, l.Args)}
 		key := compile.Key(l.Program, o)
 		if seen[key] {
 			continue

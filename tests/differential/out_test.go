@@ -51,10 +51,7 @@ func TestOutForms(t *testing.T) {
 			continue
 		}
 		same(t, l, "interp with out forms", got.Args, want.Args)
-		target := "sm_80"
-		if !l.Runs(target) {
-			target = "sm_90a"
-		}
+		target := l.Target("sm_80")
 		if out, err := simulate(l, compile.Options{Arch: target}); err != nil {
 			t.Errorf("%s: sim: %v", l.Name, err)
 		} else {

@@ -63,7 +63,7 @@ func TestEachPassKeepsTheResults(t *testing.T) {
 			}
 		}
 		if size < 4000 && time.Since(begin) < limit/2 {
-			check(&randprog.Program{Program: l.Program, Args: l.Args}, l.Name, max("sm_80", l.Needs))
+			check(&randprog.Program{Program: l.Program, Args: l.Args}, l.Name, l.Target("sm_80"))
 		}
 	}
 	x, err := array.Generate("randint:i32[3, 32, 4]:seed=1")

@@ -244,7 +244,7 @@ func TestCorpusAssembles(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	archs := []string{"sm_80", "sm_86", "sm_89", "sm_90a"}
+	archs := []string{"sm_80", "sm_86", "sm_89", "sm_90a", "sm_100a"}
 	if testing.Short() {
 		archs = archs[:1]
 	}

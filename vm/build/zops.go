@@ -947,7 +947,7 @@ func (prog *Builder) StoreSharedScatter(dst Value, indices Value, tile Value, at
 //
 //	AtomicShared(sum, partial, op=add)
 //
-// One atomic step on each element of a tile of a shared tensor: add, sub, min, max, exch (the tile's element), cas, and on integers and, or, xor. Integers wrap; floats round once, and in f32 sums in global memory subnormal numbers count as 0, as GPUs have it. Steps on one element come in some order. The result, if one is named, is what stood there. offset and dims as in LoadShared. With op=cas the element becomes the tile's where it is compare's.
+// One atomic step on each element of a tile of a shared tensor: add, sub, min, max, exch (the tile's element), cas, and on integers and, or, xor. Integers wrap; floats round once, and in f32 sums in global memory subnormal numbers count as 0, as GPUs have it. Steps on one element come in some order. The result, if one is named, is what stood there. offset and dims as in LoadShared. With op=cas the element becomes the tile's where it is compare's. With rank, the tensor is the one at the same place of another block of the cluster, as in StoreShared: many blocks can add to one tile.
 func (prog *Builder) AtomicShared(dst Value, tile Value, compare Value, attrs ...Attr) {
 	prog.instr("AtomicShared", nil, []any{dst, tile, compare}, attrs)
 }
@@ -956,7 +956,7 @@ func (prog *Builder) AtomicShared(dst Value, tile Value, compare Value, attrs ..
 //
 //	AtomicShared(sum, partial, op=add)
 //
-// One atomic step on each element of a tile of a shared tensor: add, sub, min, max, exch (the tile's element), cas, and on integers and, or, xor. Integers wrap; floats round once, and in f32 sums in global memory subnormal numbers count as 0, as GPUs have it. Steps on one element come in some order. The result, if one is named, is what stood there. offset and dims as in LoadShared. With op=cas the element becomes the tile's where it is compare's.
+// One atomic step on each element of a tile of a shared tensor: add, sub, min, max, exch (the tile's element), cas, and on integers and, or, xor. Integers wrap; floats round once, and in f32 sums in global memory subnormal numbers count as 0, as GPUs have it. Steps on one element come in some order. The result, if one is named, is what stood there. offset and dims as in LoadShared. With op=cas the element becomes the tile's where it is compare's. With rank, the tensor is the one at the same place of another block of the cluster, as in StoreShared: many blocks can add to one tile.
 func (prog *Builder) AtomicShared1(old string, dst Value, tile Value, compare Value, oldType Type, attrs ...Attr) Value {
 	return prog.instr("AtomicShared", []string{old}, []any{dst, tile, compare}, attrs, oldType)[0]
 }
@@ -1072,14 +1072,101 @@ func (prog *Builder) CopyAsyncTensorWaitGroup(attrs ...Attr) {
 // Until is the attribute until, a word: read: wait only until the tiles have been read.
 func Until(word string) Attr { return Attr("until=" + word) }
 
+// CopyAsyncBulkGlobalToShared adds
+//
+//	CopyAsyncBulkGlobalToShared(gs, scales, full, k, offset=[k*256])
+//
+// Begins to copy a tile of a global tensor to shared memory, row by row and without a tensor map: src may be a part of a tensor, and the launch prepares nothing. The tile must lie inside src, and its rows must begin at multiples of 16 bytes. offset, dims, barriers, turn and multicast as in CopyAsyncTensorGlobalToShared.
+func (prog *Builder) CopyAsyncBulkGlobalToShared(src Value, dst Value, barriers Value, turn any, attrs ...Attr) {
+	prog.instr("CopyAsyncBulkGlobalToShared", nil, []any{src, dst, barriers, turn}, attrs)
+}
+
+// CopyAsyncBulkSharedToGlobal adds
+//
+//	CopyAsyncBulkSharedToGlobal(gy, rows, offset=[b, 0], dims=[1])
+//
+// Begins to copy a tile of shared memory to a global tensor, row by row and without a tensor map, as CopyAsyncBulkGlobalToShared does the other way. It belongs to a group of CopyAsyncTensorCommitGroup; what threads stored to the tile needs FenceProxyAsync and a barrier before.
+func (prog *Builder) CopyAsyncBulkSharedToGlobal(dst Value, src Value, attrs ...Attr) {
+	prog.instr("CopyAsyncBulkSharedToGlobal", nil, []any{dst, src}, attrs)
+}
+
+// CopyAsyncBulkSharedToClusterShared adds
+//
+//	CopyAsyncBulkSharedToClusterShared(mine, theirs, full, 0, rank=[(r + 1) % 2])
+//
+// Begins to copy a tile of shared memory to the tile dst of another block of the cluster, byte by byte as both lie in memory. The bytes come to the turn of that block's barriers; a thread of it that waits for them sees the tile, and the source is free when it has been told so. What threads stored to src needs FenceProxyAsync and a barrier before.
+func (prog *Builder) CopyAsyncBulkSharedToClusterShared(src Value, dst Value, barriers Value, turn any, attrs ...Attr) {
+	prog.instr("CopyAsyncBulkSharedToClusterShared", nil, []any{src, dst, barriers, turn}, attrs)
+}
+
+// PrefetchTensor adds
+//
+//	PrefetchTensor(ga, offset=[bi*128, k*64 + 256], shape=[128, 64])
+//
+// Asks for a tile of a global tensor, of the shape given, to be brought to the L2 cache by the unit that copies tensors: one thread asks for the whole tile. What lies outside is left out. It changes no result.
+func (prog *Builder) PrefetchTensor(src Value, attrs ...Attr) {
+	prog.instr("PrefetchTensor", nil, []any{src}, attrs)
+}
+
+// ClusterLaunchControlTryCancel adds
+//
+//	ClusterLaunchControlTryCancel(answer, full, t)
+//
+// Begins to take back a cluster (in a program without clusters, a block) of the grid that has not begun, so that this block does its work instead. The answer, 16 bytes, comes to the turn of the barriers, for ClusterLaunchControlQueryResponse. Seen on no hardware yet: targets from sm_100 on have it.
+func (prog *Builder) ClusterLaunchControlTryCancel(answer Value, barriers Value, turn any) {
+	prog.instr("ClusterLaunchControlTryCancel", nil, []any{answer, barriers, turn}, nil)
+}
+
+// ClusterLaunchControlQueryResponse adds
+//
+//	taken, bi = ClusterLaunchControlQueryResponse(answer)
+//
+// What a ClusterLaunchControlTryCancel brought: taken is 1 where a block was taken back, and i, j, k are its indices in the grid; 0 where none was left.
+func (prog *Builder) ClusterLaunchControlQueryResponse(taken string, answer Value) Value {
+	return prog.instr("ClusterLaunchControlQueryResponse", []string{taken}, []any{answer}, nil)[0]
+}
+
+// ClusterLaunchControlQueryResponse2 adds
+//
+//	taken, bi = ClusterLaunchControlQueryResponse(answer)
+//
+// What a ClusterLaunchControlTryCancel brought: taken is 1 where a block was taken back, and i, j, k are its indices in the grid; 0 where none was left.
+func (prog *Builder) ClusterLaunchControlQueryResponse2(taken string, i string, answer Value) (Value, Value) {
+	results := prog.instr("ClusterLaunchControlQueryResponse", []string{taken, i}, []any{answer}, nil)
+	return results[0], results[1]
+}
+
+// ClusterLaunchControlQueryResponse3 adds
+//
+//	taken, bi = ClusterLaunchControlQueryResponse(answer)
+//
+// What a ClusterLaunchControlTryCancel brought: taken is 1 where a block was taken back, and i, j, k are its indices in the grid; 0 where none was left.
+func (prog *Builder) ClusterLaunchControlQueryResponse3(taken string, i string, j string, answer Value) (Value, Value, Value) {
+	results := prog.instr("ClusterLaunchControlQueryResponse", []string{taken, i, j}, []any{answer}, nil)
+	return results[0], results[1], results[2]
+}
+
+// ClusterLaunchControlQueryResponse4 adds
+//
+//	taken, bi = ClusterLaunchControlQueryResponse(answer)
+//
+// What a ClusterLaunchControlTryCancel brought: taken is 1 where a block was taken back, and i, j, k are its indices in the grid; 0 where none was left.
+func (prog *Builder) ClusterLaunchControlQueryResponse4(taken string, i string, j string, k string, answer Value) (Value, Value, Value, Value) {
+	results := prog.instr("ClusterLaunchControlQueryResponse", []string{taken, i, j, k}, []any{answer}, nil)
+	return results[0], results[1], results[2], results[3]
+}
+
 // WgmmaDot adds
 //
 //	acc = WgmmaDot(sa, sb, acc) : register f32[64, 128] spatial(4, 1).column_local(2, 16).spatial(8, 4).local(1, 2)
 //
-// Begins a matrix product of warpgroups: d[m, n] = Σk a[m, k]·b[k, n] + c[m, n], rounded as Dot rounds: the products of one instruction's k (32 bytes of it) and the accumulator are summed exactly and rounded once; steps go up in k. It goes on beside the threads until a WgmmaWaitGroup for its group. Until then the accumulator can be used only by further WgmmaDots, registers of a must not change, and the shared memory of a and b must not be written. Registers that other instructions wrote (accumulators, a) need a WgmmaFence before; shared memory that threads stored needs FenceProxyAsync and a barrier. b lies in shared memory with k or n contiguous, a in shared memory with k or m contiguous, or in registers; types other than of 16 bits need k contiguous.
-func (prog *Builder) WgmmaDot(d string, a Value, b Value, c Value, dType Type) Value {
-	return prog.instr("WgmmaDot", []string{d}, []any{a, b, c}, nil, dType)[0]
+// Begins a matrix product of warpgroups: d[m, n] = Σk a[m, k]·b[k, n] + c[m, n], rounded as Dot rounds: the products of one instruction's k (32 bytes of it) and the accumulator are summed exactly and rounded once; steps go up in k. It goes on beside the threads until a WgmmaWaitGroup for its group. Until then the accumulator can be used only by further WgmmaDots, registers of a must not change, and the shared memory of a and b must not be written. Registers that other instructions wrote (accumulators, a) need a WgmmaFence before; shared memory that threads stored needs FenceProxyAsync and a barrier. b lies in shared memory with k or n contiguous, a in shared memory with k or m contiguous, or in registers; types other than of 16 bits need k contiguous. Where sum is 0, the accumulator's value does not count: d is the product alone.
+func (prog *Builder) WgmmaDot(d string, a Value, b Value, c Value, dType Type, attrs ...Attr) Value {
+	return prog.instr("WgmmaDot", []string{d}, []any{a, b, c}, attrs, dType)[0]
 }
+
+// Sum is the attribute sum, a list of expressions: [s]: where s is 0 the product replaces what c held; left out, it is added.
+func Sum(values ...any) Attr { return list("sum", values) }
 
 // WgmmaFence adds
 //

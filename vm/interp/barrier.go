@@ -26,6 +26,7 @@ type barrier struct {
 type landing struct {
 	tile   int
 	places []int32
+	from   *source // of a copy between blocks
 }
 
 // barriers are those of one AllocateBarrier.
@@ -282,6 +283,9 @@ func waitBarrier(m *Machine, in *ir.Instr) error {
 		now.set = m.copierOf(x.tile, x.i)
 		now.epoch = b.gives[those{int64(m.block), now.set}] - 1
 		for _, c := range b.here {
+			if c.from != nil {
+				m.readOf(m.memoryAt(c.from.block), c.from.reading)
+			}
 			t := m.smem.tiles[c.tile]
 			if t == nil {
 				continue

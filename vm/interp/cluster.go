@@ -114,7 +114,8 @@ func (m *Machine) leaveBlock() {
 		if len(m.prog.Cluster) > 0 {
 			return // blocks without statements
 		}
-		m.enterBlock(m.block + 1)
+		m.begun++
+		m.enterBlock(m.begun - 1)
 		return
 	}
 	m.save(&m.cluster[m.rank])
@@ -235,5 +236,6 @@ func (m *Machine) begin() {
 		m.enterCluster(0)
 		return
 	}
+	m.begun = 1
 	m.enterBlock(0)
 }

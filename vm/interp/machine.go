@@ -53,6 +53,7 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E27", Text: "WgmmaDot runs in whole warpgroups: a multiple of 128 threads from a multiple of 128 on."},
 	{Code: "Run.E28", Text: "The blocks of a cluster that an instruction names are there, and have not ended.", Why: "The shared memory of a block that has ended may be another's."},
 	{Code: "Run.E29", Text: "A Go function that stands for element-wise instructions names some that there are, and takes as many operands.", Why: "It would silently not be used."},
+	{Code: "Run.E30", Text: "The rows of a bulk copy lie inside the tensor, and begin at multiples of 16 bytes on both sides.", Why: "It knows no shape: other bytes would be copied, or the launch would fault."},
 }
 
 // Machine is a launch in progress.
@@ -80,6 +81,7 @@ type Machine struct {
 // state is what a snapshot holds beside the contents of memory.
 type state struct {
 	block  int // linear index of the running block, last grid dimension slowest
+	begun  int // blocks that have begun or been taken back, of programs without clusters
 	frames []frame
 	vars   []value
 	// strands are the thread groups that run, and what is around them; none where all

@@ -83,6 +83,13 @@ var meanings = map[string]meaning{
 	"CopyAsyncTensorCommitGroup":    copyTensorCommit,
 	"CopyAsyncTensorWaitGroup":      copyTensorWait,
 
+	"CopyAsyncBulkGlobalToShared":        copyBulkIn,
+	"CopyAsyncBulkSharedToGlobal":        copyBulkOut,
+	"CopyAsyncBulkSharedToClusterShared": copyBulkAcross,
+	"PrefetchTensor":                     nothing,
+	"ClusterLaunchControlTryCancel":      tryCancel,
+	"ClusterLaunchControlQueryResponse":  queryResponse,
+
 	"WgmmaDot":         wgmmaDot,
 	"WgmmaFence":       wgmmaFence,
 	"WgmmaCommitGroup": wgmmaCommit,

@@ -89,11 +89,21 @@ func atomicShared(m *Machine, in *ir.Instr) error {
 		case !w.atomic && !m.before(w, thread):
 			return m.race(in, s, x.dims, e, w, thread, "changes", "wrote")
 		}
+		if t.plain == nil {
+			t.plain = make([]mark, len(t.codes))
+		}
+		if !w.atomic {
+			t.plain[at] = w
+		} else if k := t.plain[at]; !m.before(k, thread) {
+			return m.race(in, s, x.dims, e, k, thread, "changes", "wrote")
+		}
 		if r, ok := m.readBefore(t, at, thread); !ok {
 			return m.race(in, s, x.dims, e, r, thread, "changes", "read")
 		}
 		t.writer[at] = m.me(thread)
 		t.writer[at].atomic = true
+		adders := marksOf(&t.adders, m.self(), len(t.codes))
+		adders[at] = m.and(adders[at], thread)
 		old.codes[e] = t.codes[at]
 		other := uint64(0)
 		if compare != nil {

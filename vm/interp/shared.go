@@ -40,6 +40,8 @@ type sharedTile struct {
 	codes    []uint64
 	writer   []mark
 	readers  map[those][]mark // by the set of threads that read
+	adders   map[those][]mark // by the set of threads that changed it atomically
+	plain    []mark           // who wrote it before the first of those
 	reading  []int16          // copies and products that still read; nil for none
 	barriers *barriers        // of AllocateBarrier
 	pending  []bool           // an asynchronous copy is on its way there
@@ -74,9 +76,12 @@ func (s sharedMemory) clone() sharedMemory {
 		}
 		u := *t
 		u.codes, u.writer, u.pending, u.reading = slices.Clone(t.codes), slices.Clone(t.writer), slices.Clone(t.pending), slices.Clone(t.reading)
-		u.readers, u.barriers = maps.Clone(t.readers), t.barriers.clone()
+		u.readers, u.adders, u.plain, u.barriers = maps.Clone(t.readers), maps.Clone(t.adders), slices.Clone(t.plain), t.barriers.clone()
 		for by, r := range u.readers {
 			u.readers[by] = slices.Clone(r)
+		}
+		for by, r := range u.adders {
+			u.adders[by] = slices.Clone(r)
 		}
 		s.tiles[i] = &u
 	}
@@ -228,7 +233,7 @@ func (m *Machine) part(in *ir.Instr, s *shared, sizes []int) (*sharedTile, []int
 
 // use is the tile of a view that is used now.
 func (m *Machine) use(in *ir.Instr, s *shared) (*sharedTile, error) {
-	if in.Attr("rank") != nil {
+	if in.Attr("rank") != nil && in.Op.Family != "bulk" {
 		mem, err := m.peerOf(in)
 		if err != nil {
 			return nil, err
@@ -307,6 +312,9 @@ func loadShared(m *Machine, in *ir.Instr) error {
 		if !m.before(t.writer[at], thread) {
 			return m.race(in, s, dims, int(e), t.writer[at], thread, "reads", "wrote")
 		}
+		if k, ok := m.addedBefore(t, at, thread); !ok {
+			return m.race(in, s, dims, int(e), k, thread, "reads", "changed")
+		}
 		readers[at] = m.and(readers[at], thread)
 	}
 	m.set(v, value{set: true, tile: out})
@@ -355,20 +363,35 @@ func (m *Machine) overwrites(in *ir.Instr, s *shared, t *sharedTile, dims []int,
 	if r, ok := m.readBefore(t, at, thread); !ok {
 		return m.race(in, s, dims, e, r, thread, "overwrites", "read")
 	}
+	if k, ok := m.addedBefore(t, at, thread); !ok {
+		return m.race(in, s, dims, e, k, thread, "overwrites", "changed")
+	}
 	return nil
 }
 
 // readersOf is who read the elements last, of a set of threads.
-func (t *sharedTile) readersOf(by those) []mark {
-	r := t.readers[by]
+func (t *sharedTile) readersOf(by those) []mark { return marksOf(&t.readers, by, len(t.codes)) }
+
+func marksOf(all *map[those][]mark, by those, n int) []mark {
+	r := (*all)[by]
 	if r == nil {
-		if t.readers == nil {
-			t.readers = map[those][]mark{}
+		if *all == nil {
+			*all = map[those][]mark{}
 		}
-		r = make([]mark, len(t.codes))
-		t.readers[by] = r
+		r = make([]mark, n)
+		(*all)[by] = r
 	}
 	return r
+}
+
+// addedBefore is readBefore for atomic steps.
+func (m *Machine) addedBefore(t *sharedTile, at int32, thread int) (mark, bool) {
+	for _, r := range t.adders {
+		if k := r[at]; !m.before(k, thread) {
+			return k, false
+		}
+	}
+	return mark{}, true
 }
 
 // readBefore reports that all reads of a place come before what a thread does now, or

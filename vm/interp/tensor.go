@@ -62,6 +62,12 @@ func copyTensorIn(m *Machine, in *ir.Instr) error {
 	if err != nil {
 		return err
 	}
+	return m.bring(in, r, s, int64(boxes.Bytes(r.g.arr.Type)))
+}
+
+// bring begins a copy of a region to the tiles of all receivers; elements outside the
+// tensor are 0.
+func (m *Machine) bring(in *ir.Instr, r *region, s *shared, bytes int64) error {
 	to, err := m.receivers(in)
 	if err != nil {
 		return err
@@ -86,14 +92,21 @@ func copyTensorIn(m *Machine, in *ir.Instr) error {
 	if err != nil {
 		return err
 	}
+	return m.deliver(in, to, s, 2, codes, bytes, nil)
+}
+
+// deliver begins to write a tile in the memories of blocks, of which so many bytes come to
+// a turn of their barriers, operand bars.
+func (m *Machine) deliver(in *ir.Instr, to []memory, s *shared, bars int, codes []uint64, bytes int64, from *source) error {
 	for _, mem := range to {
 		t := mem.tiles[s.tile]
 		if mem.block == m.block {
+			var err error
 			if t, err = m.use(in, s); err != nil {
 				return err
 			}
 		}
-		x, err := m.turnOf(in, 2, mem)
+		x, err := m.turnOf(in, bars, mem)
 		if err != nil {
 			return err
 		}
@@ -108,8 +121,8 @@ func copyTensorIn(m *Machine, in *ir.Instr) error {
 			t.pending[at], t.codes[at] = true, codes[e]
 		}
 		t.copies += len(places)
-		x.b.coming = append(x.b.coming, landing{s.tile, places})
-		x.b.bytes -= int64(boxes.Bytes(r.g.arr.Type))
+		x.b.coming = append(x.b.coming, landing{s.tile, places, from})
+		x.b.bytes -= bytes
 		if err := m.settleBarrier(in, x); err != nil {
 			return err
 		}
@@ -157,11 +170,13 @@ func (m *Machine) readAsync(in *ir.Instr, operand int) (*sharedTile, reading, er
 }
 
 // read ends what was read beside the threads, as reads of the running ones.
-func (m *Machine) read(r reading) {
-	t := m.smem.tiles[r.tile]
-	if t == nil {
-		return
+func (m *Machine) read(r reading) { m.readOf(&m.smem, r) }
+
+func (m *Machine) readOf(mem *sharedMemory, r reading) {
+	if mem == nil || r.tile >= len(mem.tiles) || mem.tiles[r.tile] == nil {
+		return // the block, or the tile, has ended
 	}
+	t := mem.tiles[r.tile]
 	readers, now := t.readersOf(m.self()), m.several()
 	for _, at := range r.places {
 		t.reading[at]--
@@ -179,13 +194,18 @@ func copyTensorOut(m *Machine, in *ir.Instr) error {
 	if _, err := m.tensorLimits(in, r.g, s, r.dims); err != nil {
 		return err
 	}
-	t, what, err := m.readAsync(in, 1)
-	if err != nil {
-		return err
-	}
 	op := ""
 	if a := in.Attr("op"); a != nil {
 		op = a.Word
+	}
+	return m.take(in, r, s, op)
+}
+
+// take begins a copy of a tile to a region, or combines it with what is there.
+func (m *Machine) take(in *ir.Instr, r *region, s *shared, op string) error {
+	t, what, err := m.readAsync(in, 1)
+	if err != nil {
+		return err
 	}
 	k := m.marks[r.g.arr]
 	err = each(s.dims, func(e int, index []int) error {

@@ -13,7 +13,16 @@ func wgmmaDot(m *Machine, in *ir.Instr) error {
 	}
 	var x [3]*tile
 	var err error
-	if x[2], err = m.tile(in, 2); err != nil {
+	sum := int64(1)
+	if a := in.Attr("sum"); a != nil {
+		if sum, err = m.int(a.Exprs[0]); err != nil {
+			return err
+		}
+	}
+	if sum == 0 {
+		dims, _ := c.Type.Dims()
+		x[2] = &tile{elem: c.Type.Elem, dims: dims, codes: make([]uint64, size(dims))}
+	} else if x[2], err = m.tile(in, 2); err != nil {
 		return err
 	}
 	if m.get(c).touched {

@@ -13,14 +13,14 @@ var scatterRows = []*Op{
 	},
 	{
 		Name: "AtomicShared", Family: "shared", Class: ClassMemory, Effects: ReadsShared | WritesShared,
-		Doc:   "One atomic step on each element of a tile of a shared tensor: " + atomicDoc + " The result, if one is named, is what stood there. offset and dims as in LoadShared. With op=cas the element becomes the tile's where it is compare's.",
+		Doc:   "One atomic step on each element of a tile of a shared tensor: " + atomicDoc + " The result, if one is named, is what stood there. offset and dims as in LoadShared. With op=cas the element becomes the tile's where it is compare's. With rank, the tensor is the one at the same place of another block of the cluster, as in StoreShared: many blocks can add to one tile.",
 		In:    []Port{{Name: "dst", Accept: AcceptShared}, {Name: "tile", Accept: AcceptRegister}, {Name: "compare", Accept: AcceptRegister, Optional: true}},
 		Out:   []Port{{Name: "old", Accept: AcceptRegister, Optional: true}},
-		Attrs: []AttrSpec{attrSharedOffset("dst", false), attrSharedDims("dst"), attrAtomic},
+		Attrs: []AttrSpec{attrSharedOffset("dst", false), attrSharedDims("dst"), attrAtomic, attrRank},
 		Rules: append([]Rule{ruleStoredElem, ruleSharedOffset,
 			{Text: "dims names one dimension of the shared tensor for each dimension of the tile, in range and without repeats; left out, the tile has at most the tensor's rank.",
 				Check: func(p *Program, in *Instr) *Violation { return checkDims(in, in.In[0].Var(), in.In[1].Var().Type) }},
-		}, atomicRules(1)...),
+		}, append(atomicRules(1), ruleRank)...),
 		Since: "0.3", Source: tilusDoc, Example: "AtomicShared(sum, partial, op=add)",
 	},
 	{

@@ -27,22 +27,10 @@ var tensorRows = []*Op{
 		Attrs: []AttrSpec{
 			{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in src of the tile's first element, one entry per dimension of src"},
 			{Name: "dims", Kind: AttrInts, Doc: "the dimension of src that each dimension of dst lies along"},
-			{Name: "multicast", Kind: AttrExprs, Doc: "[mask]: bit r is the block of rank r in the cluster"},
+			attrMulticast,
 			attrPolicy,
 		},
-		Rules: append(tensorRules(), ruleBarrier(2), ruleTurn(3),
-			Rule{Text: "multicast, where it is given, is one expression, and the program has clusters.",
-				Check: func(p *Program, in *Instr) *Violation {
-					a := in.Attr("multicast")
-					switch {
-					case a == nil:
-					case len(a.Exprs) != 1:
-						return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("multicast has %d entries", len(a.Exprs)), Help: "write multicast=[3] for the blocks of rank 0 and 1"}
-					case p.ClusterSize() == 1:
-						return &Violation{Pos: a.Pos, Msg: "the program has no clusters", Help: "write cluster=[2] behind the parameters"}
-					}
-					return nil
-				}}),
+		Rules: append(tensorRules(), ruleBarrier(2), ruleTurn(3), ruleMulticast),
 		Since: "0.4", Source: ptxTensor, Example: "CopyAsyncTensorGlobalToShared(ga, stage, full, k, offset=[bi*128, k*64])",
 	},
 	{
@@ -59,12 +47,12 @@ var tensorRows = []*Op{
 		Since: "0.4", Source: ptxTensor + ", cp.reduce.async.bulk.tensor", Example: "CopyAsyncTensorSharedToGlobal(gc, sc, offset=[bi*128, bj*128])",
 	},
 	{
-		Name: "CopyAsyncTensorCommitGroup", Family: "tensor", Effects: Async,
+		Name: "CopyAsyncTensorCommitGroup", Aliases: []string{"CopyAsyncBulkCommitGroup"}, Family: "tensor", Effects: Async,
 		Doc:   "Makes a group of the copies from shared memory that the threads which run began since their last group; there may be none.",
 		Since: "0.4", Source: "PTX ISA 9.7.9.25 cp.async.bulk.commit_group", Example: "CopyAsyncTensorCommitGroup()",
 	},
 	{
-		Name: "CopyAsyncTensorWaitGroup", Family: "tensor", Effects: Async,
+		Name: "CopyAsyncTensorWaitGroup", Aliases: []string{"CopyAsyncBulkWaitGroup"}, Family: "tensor", Effects: Async,
 		Doc: "Waits until at most n of the groups that the same threads made last are still on their way. With until=read they may still be writing, but the shared memory that they copy is free for other uses.",
 		Attrs: []AttrSpec{
 			{Name: "n", Kind: AttrNumber, Required: true, Doc: "how many groups may still be on their way"},
@@ -75,29 +63,48 @@ var tensorRows = []*Op{
 	},
 }
 
+var attrMulticast = AttrSpec{Name: "multicast", Kind: AttrExprs, Doc: "[mask]: bit r is the block of rank r in the cluster"}
+
+var ruleMulticast = Rule{Text: "multicast, where it is given, is one expression, and the program has clusters.",
+	Check: func(p *Program, in *Instr) *Violation {
+		a := in.Attr("multicast")
+		switch {
+		case a == nil:
+		case len(a.Exprs) != 1:
+			return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("multicast has %d entries", len(a.Exprs)), Help: "write multicast=[3] for the blocks of rank 0 and 1"}
+		case p.ClusterSize() == 1:
+			return &Violation{Pos: a.Pos, Msg: "the program has no clusters", Help: "write cluster=[2] behind the parameters"}
+		}
+		return nil
+	}}
+
+var ruleOneElem = Rule{Text: "Both tensors have one element type.", Check: func(p *Program, in *Instr) *Violation {
+	if g, s := in.In[0].Var(), in.In[1].Var(); g.Type.Elem != s.Type.Elem {
+		return &Violation{Pos: in.In[1].Pos, Msg: fmt.Sprintf("%s is of %s, %s of %s", g.Name, g.Type.Elem, s.Name, s.Type.Elem), Help: "copies move bits; Cast registers"}
+	}
+	return nil
+}}
+
+var ruleWholeView = Rule{Text: "The global tensor is a ViewGlobal of a parameter, not a part, with 1 to 5 dimensions.", Why: "The host makes the tensor map, of a whole tensor.",
+	Check: func(p *Program, in *Instr) *Violation {
+		v := in.In[0].Var()
+		if from := ViewOf(p, v); from == nil || len(v.Type.Shape) > 5 || len(v.Type.Shape) < 1 {
+			return &Violation{Pos: in.In[0].Pos, Msg: fmt.Sprintf("%s is %s", v.Name, v.Type), Help: "take ViewGlobal of the pointer, and offset within it"}
+		}
+		return nil
+	}}
+
 var attrPolicy = AttrSpec{Name: "cache", Kind: AttrWord, Words: []string{"first", "last", "normal"}, Doc: "what the L2 cache gives up first, last, or in between; a hint that changes no result"}
 
 // tensorRules are the rules of copies between a global tensor, operand 0, and a
 // shared one, operand 1.
 func tensorRules() []Rule {
 	return []Rule{
-		{Text: "Both tensors have one element type.", Check: func(p *Program, in *Instr) *Violation {
-			if g, s := in.In[0].Var(), in.In[1].Var(); g.Type.Elem != s.Type.Elem {
-				return &Violation{Pos: in.In[1].Pos, Msg: fmt.Sprintf("%s is of %s, %s of %s", g.Name, g.Type.Elem, s.Name, s.Type.Elem), Help: "copies move bits; Cast registers"}
-			}
-			return nil
-		}},
+		ruleOneElem,
 		ruleOffset,
 		{Text: "dims names one dimension of the global tensor for each dimension of the tile, in range and without repeats; left out, the tile has at most the tensor's rank.",
 			Check: func(p *Program, in *Instr) *Violation { return checkDims(in, in.In[0].Var(), in.In[1].Var().Type) }},
-		{Text: "The global tensor is a ViewGlobal of a parameter, not a part, with 1 to 5 dimensions.", Why: "The host makes the tensor map, of a whole tensor.",
-			Check: func(p *Program, in *Instr) *Violation {
-				v := in.In[0].Var()
-				if from := ViewOf(p, v); from == nil || len(v.Type.Shape) > 5 || len(v.Type.Shape) < 1 {
-					return &Violation{Pos: in.In[0].Pos, Msg: fmt.Sprintf("%s is %s", v.Name, v.Type), Help: "take ViewGlobal of the pointer, and offset within it"}
-				}
-				return nil
-			}},
+		ruleWholeView,
 		{Text: "The tile is made of boxes that tensor copies know: along the last dimension of the global tensor, rows of whole units of 16 bytes that follow each other; rows of 32, 64 or 128 bytes may be swizzled as shared_row_major_swizzle swizzles them.",
 			Why: "One instruction fills a box of consecutive rows; wider tiles are panels of boxes.",
 			Check: func(p *Program, in *Instr) *Violation {

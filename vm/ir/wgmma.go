@@ -113,9 +113,10 @@ var wgmmaRows = []*Op{
 	{
 		Name: "WgmmaDot", Aliases: []string{"WgmmaMma"}, Family: "wgmma", Class: ClassMatrix, Effects: ReadsShared | Async,
 		Doc: "Begins a matrix product of warpgroups: d[m, n] = Σk a[m, k]·b[k, n] + c[m, n], rounded as Dot rounds: the products of one instruction's k (32 bytes of it) and the accumulator are summed exactly and rounded once; steps go up in k. It goes on beside the threads until a WgmmaWaitGroup for its group. Until then the accumulator can be used only by further WgmmaDots, registers of a must not change, and the shared memory of a and b must not be written. " +
-			"Registers that other instructions wrote (accumulators, a) need a WgmmaFence before; shared memory that threads stored needs FenceProxyAsync and a barrier. b lies in shared memory with k or n contiguous, a in shared memory with k or m contiguous, or in registers; types other than of 16 bits need k contiguous.",
-		In:  []Port{{Name: "a", Accept: AcceptShared | AcceptRegister, Doc: "[M, K]"}, {Name: "b", Accept: AcceptShared, Doc: "[K, N]"}, {Name: "c", Accept: AcceptRegister, Doc: "[M, N]"}},
-		Out: []Port{{Name: "d", Accept: AcceptRegister, Doc: "[M, N]"}},
+			"Registers that other instructions wrote (accumulators, a) need a WgmmaFence before; shared memory that threads stored needs FenceProxyAsync and a barrier. b lies in shared memory with k or n contiguous, a in shared memory with k or m contiguous, or in registers; types other than of 16 bits need k contiguous. Where sum is 0, the accumulator's value does not count: d is the product alone.",
+		In:    []Port{{Name: "a", Accept: AcceptShared | AcceptRegister, Doc: "[M, K]"}, {Name: "b", Accept: AcceptShared, Doc: "[K, N]"}, {Name: "c", Accept: AcceptRegister, Doc: "[M, N]"}},
+		Out:   []Port{{Name: "d", Accept: AcceptRegister, Doc: "[M, N]"}},
+		Attrs: []AttrSpec{{Name: "sum", Kind: AttrExprs, Doc: "[s]: where s is 0 the product replaces what c held; left out, it is added"}},
 		Rules: []Rule{
 			{Text: "a is [M, K], b is [K, N], c and the result are [M, N].", Check: checkDotShapes},
 			{Text: "The result is the variable c.", Why: "The instruction adds to registers where they are.", Check: func(p *Program, in *Instr) *Violation {
@@ -139,6 +140,12 @@ var wgmmaRows = []*Op{
 				}
 				if a, _ := in.In[0].Var().Type.Dims(); a[1]%plan.Form.K != 0 {
 					return &Violation{Msg: fmt.Sprintf("K is %d, the instruction's %d", a[1], plan.Form.K), Help: "K is a multiple of 32 bytes"}
+				}
+				return nil
+			}},
+			{Text: "sum, where it is given, is one expression.", Check: func(p *Program, in *Instr) *Violation {
+				if a := in.Attr("sum"); a != nil && len(a.Exprs) != 1 {
+					return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("sum has %d entries", len(a.Exprs)), Help: "write sum=[k] to begin anew at k = 0"}
 				}
 				return nil
 			}},

@@ -26,7 +26,7 @@ func (g *generator) instruction() {
 // place tries to add an instruction of a row, and what it needs before it.
 func (g *generator) place(op *ir.Op) bool {
 	switch op.Family {
-	case "barrier", "tensor", "wgmma", "cluster":
+	case "barrier", "tensor", "bulk", "launch", "tcgen05", "wgmma", "cluster":
 		return false // steps of a protocol, and of sm_90 only: alone they wait forever
 	}
 	switch op.Name {
