@@ -264,3 +264,59 @@ func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, schedul
 	}
 	return best, nil
 }
+
+// TimeExpand measures the other plan for m rows: weights made plain, then a product of
+// plain numbers. The row's times are those of both launches together; its error is
+// that of sampled outputs.
+func (b *Bench) TimeExpand(ctx context.Context, l Linear, layer string, m int) (Row, error) {
+	l, err := l.Check()
+	if err != nil {
+		return Row{}, err
+	}
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
+		return Row{}, err
+	}
+	expand, err := template.Expand(l.Form())
+	if err != nil {
+		return Row{}, err
+	}
+	product, blocks, err := Plain(l.ActType, m, l.N, b.g.SMs)
+	if err != nil {
+		return Row{}, err
+	}
+	common := b.operands(l, p, m)
+	x := common[len(common)-2].Array
+	args := sizes(append(common[:len(common)-2:len(common)-2], arrays(array.New(l.ActType, l.N, l.K))...), l.N, l.K)
+	if l.Factor {
+		args = append(args, ir.Arg{Float: 1})
+	}
+	at := len(common) - 2
+	res, err := launch(ctx, b.d, expand, args)
+	if err != nil {
+		return Row{}, err
+	}
+	plain := sizes(arrays(x, res.Args[at].Array, array.New(l.ActType, m, l.N)), m, l.N, l.K, blocks)
+	if res, err = launch(ctx, b.d, product, plain); err != nil {
+		return Row{}, err
+	}
+	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, M: m, N: l.N, K: l.K, Tried: 1}
+	if row.Error, err = l.sampled(p, common, res.Args[2].Array); err != nil {
+		return row, err
+	}
+	if !(row.Error < 2*worst(l.ActType)) {
+		return row, fmt.Errorf("qmm: %s %s [%d, %d, %d] expanded: the relative error is %g", l.WeightType, layer, m, l.N, l.K, row.Error)
+	}
+	one, err := tune.Time(ctx, b.g, expand, args, tune.Options{Replays: 7})
+	if err != nil {
+		return row, err
+	}
+	two, err := tune.Time(ctx, b.g, product, plain, tune.Options{Replays: 7, WorkingSet: 1})
+	if err != nil {
+		return row, err
+	}
+	row.Row = b.origin.Row(expand.Name+"+"+product.Name, tune.Hash(expand, tune.Hash(product)), two, nil)
+	row.MedianUs, row.MinUs, row.MaxUs = one.Median+two.Median, one.Min+two.Min, one.Max+two.Max
+	row.CompileMs, row.JITMs = one.CompileMs+two.CompileMs, one.JITMs+two.JITMs
+	return row, nil
+}

@@ -207,3 +207,22 @@ func TestPick(t *testing.T) {
 		}
 	}
 }
+
+// TestParse reads what is printed, and refuses what is none.
+func TestParse(t *testing.T) {
+	for _, text := range append(Presets(), "u4 zero", "i4 group=channel", "f6e3m2 group=64 scale=bf16 act=bf16", "f4e2m1 group=16 scale=f8e4m3 factor") {
+		l, err := Parse(text, 8, 16)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		if again, err := Parse(l.String(), 8, 16); err != nil || again != l {
+			t.Errorf("%s is %s, which reads as %+v, %v", text, l, again, err)
+		}
+	}
+	for _, text := range []string{"", "u9", "mxfp5", "u4 group=", "u4 group=-1", "u4 scale=f77", "u4 fast", "i4 zero", "u4 group=100"} {
+		if l, err := Parse(text, 8, 16); err == nil {
+			t.Errorf("%q is read as %+v", text, l)
+		}
+	}
+}

@@ -121,7 +121,7 @@ type Call struct {
 	Residual *array.Array // [M, N], added
 	// Plan is Decode, Expand, or "" for the faster one by [Linear.PlanFor].
 	Plan string
-	// Schedule is that of Decode; nil takes [template.Pick]'s. Its AddBias and
+	// Schedule is that of Decode; nil takes that of [Linear.Choose]. Its AddBias and
 	// AddResidual follow Bias and Residual.
 	Schedule *template.Schedule
 }
@@ -189,7 +189,10 @@ func (p *Packed) decode(ctx context.Context, d device.Device, x *array.Array, c 
 		return err
 	}
 	m := x.Shape[0]
-	s := template.Pick(plan, m, p.N, p.K, template.H200())
+	s, err := p.Choose(m)
+	if err != nil {
+		return err
+	}
 	if c.Schedule != nil {
 		s = *c.Schedule
 	}

@@ -1,0 +1,296 @@
+package main
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"strconv"
+	"strings"
+	"time"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tilus-lab/tilus-lab/gpu/qmm"
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/gpu/tune"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+func newBench() *cobra.Command {
+	cmd := &cobra.Command{
+		Use:   "bench",
+		Short: "Measure quantised products on an NVIDIA GPU",
+		Long: `Measure quantised products on an NVIDIA GPU: CUDA graphs of many launches over
+copies of the weights that do not fit the cache, medians, beside a kernel that only
+reads as many bytes. Results are checked against float64 before anything is timed.`,
+	}
+	cmd.AddCommand(newBenchGemm(), newBenchModel())
+	return cmd
+}
+
+// benchFlags are what both commands take.
+type benchFlags struct {
+	types, batches          []string
+	words, jsonFile, commit string
+	tries                   int
+	seconds                 float64
+}
+
+func (b *benchFlags) add(cmd *cobra.Command, types, batches []string) {
+	f := cmd.Flags()
+	f.StringSliceVar(&b.types, "types", types, "element types of weights or presets; \"all\" is every type")
+	f.StringSliceVar(&b.batches, "batches", batches, "rows of x")
+	f.StringVar(&b.words, "form", "", "more words of the kind of layer: `WORDS` such as \"group=64 scale=bf16 act=bf16\"")
+	f.IntVar(&b.tries, "tries", 0, "time `N` schedules beside the chosen one, and take the fastest")
+	f.Float64Var(&b.seconds, "seconds", 0, "after `S` seconds time each layer's chosen schedule only")
+	f.StringVar(&b.jsonFile, "json", "", "write the rows to `FILE`")
+	f.StringVar(&b.commit, "commit", "", "commit that the binary was built from, where it does not know")
+}
+
+// layers are the kinds of layer of a shape.
+func (b *benchFlags) layers(n, k int) ([]qmm.Linear, error) {
+	var out []qmm.Linear
+	types := b.types
+	if len(types) == 1 && types[0] == "all" {
+		types = nil
+		for _, t := range dtype.All() {
+			if _, err := qmm.Parse(t.String(), 1, 1); err == nil {
+				types = append(types, t.String())
+			}
+		}
+	}
+	for _, t := range types {
+		l, err := qmm.Parse(t+" "+b.words, n, k)
+		if err != nil {
+			return nil, usageError{err}
+		}
+		out = append(out, l)
+	}
+	return out, nil
+}
+
+func (b *benchFlags) rows() ([]int, error) {
+	var out []int
+	for _, s := range b.batches {
+		m, err := strconv.Atoi(s)
+		if err != nil || m < 1 {
+			return nil, usageError{fmt.Errorf("%q is no number of rows", s)}
+		}
+		out = append(out, m)
+	}
+	return out, nil
+}
+
+// measure times a layer by the plan that m rows take.
+func (b *benchFlags) measure(ctx context.Context, bench *qmm.Bench, l qmm.Linear, name string, m int, until time.Time, log io.Writer) (qmm.Row, error) {
+	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
+	defer cancel()
+	if l.PlanFor(m, qmm.Call{}) == qmm.Expand {
+		return bench.TimeExpand(ctx, l, name, m)
+	}
+	schedules, err := l.Schedules(m, b.tries)
+	if err != nil {
+		return qmm.Row{}, err
+	}
+	return bench.Time(ctx, l, name, m, schedules, until, func(s template.Schedule, t tune.Timing, err error) {
+		if b.tries > 0 && log != nil {
+			fmt.Fprintf(log, "    R%d D%d W%d S%d K/%d: %.2f µs, %d registers %v\n", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits, t.Median, t.Registers, err)
+		}
+	})
+}
+
+func (b *benchFlags) until() time.Time {
+	if b.seconds <= 0 {
+		return time.Time{}
+	}
+	return time.Now().Add(time.Duration(b.seconds * float64(time.Second)))
+}
+
+func writeJSON(path string, v any) error {
+	data, err := json.MarshalIndent(v, "", "\t")
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(path, append(data, '\n'), 0o644)
+}
+
+// shapesOf reads names of Llama-3.3-70B's layers and NxK.
+func shapesOf(names []string) ([]qmm.Shape, error) {
+	model := qmm.Models()[0]
+	var out []qmm.Shape
+next:
+	for _, name := range names {
+		for _, s := range model.Shapes {
+			if s.Name == name {
+				out = append(out, s)
+				continue next
+			}
+		}
+		var s qmm.Shape
+		if _, err := fmt.Sscanf(name, "%dx%d", &s.N, &s.K); err != nil || s.N < 1 || s.K < 1 {
+			return nil, usageError{fmt.Errorf("%q is no layer of %s (gate_up, down, qkv, o) and no NxK", name, model.Name)}
+		}
+		s.Name, s.Count = name, 1
+		out = append(out, s)
+	}
+	return out, nil
+}
+
+func newBenchGemm() *cobra.Command {
+	var b benchFlags
+	var shapes []string
+	var table string
+	cmd := &cobra.Command{
+		Use:   "gemm",
+		Short: "Time quantised products of single layers",
+		Example: `  tilus-lab bench gemm --types u4,f6e3m2 --shapes gate_up,o --batches 1,16 --json rows.json
+  tilus-lab bench gemm --types all --form "group=64 act=bf16" --shapes 4096x4096 --tries 6`,
+		Args: cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			layers, err := shapesOf(shapes)
+			if err != nil {
+				return err
+			}
+			batches, err := b.rows()
+			if err != nil {
+				return err
+			}
+			if _, err := b.layers(1, 1); err != nil {
+				return err
+			}
+			bench, err := qmm.NewBench(b.commit)
+			if err != nil {
+				return err
+			}
+			defer bench.Close()
+			out := cmd.OutOrStdout()
+			fmt.Fprintf(out, "%s\n%-8s %-5s %-8s %5s %9s %9s %6s %8s  %s\n", bench.GPU(), "weights", "act", "layer", "rows", "µs", "read µs", "ratio", "error", "schedule")
+			var rows []qmm.Row
+			var failed error
+			until := b.until()
+			for _, m := range batches {
+				for _, s := range layers {
+					kinds, err := b.layers(s.N, s.K)
+					if err != nil {
+						return err
+					}
+					for _, l := range kinds {
+						r, err := b.measure(cmd.Context(), bench, l, s.Name, m, until, out)
+						if err != nil {
+							fmt.Fprintf(out, "%-8s %-5s %-8s %5d %v\n", l.WeightType, l.ActType, s.Name, m, err)
+							failed = err
+							continue
+						}
+						rows = append(rows, r)
+						fmt.Fprintf(out, "%-8s %-5s %-8s %5d %9.2f %9.2f %6.3f %8.1e  %s\n", r.Weight, r.Act, r.Layer, r.M, r.MedianUs, r.ReadUs, r.Ratio, r.Error, scheduleText(r))
+					}
+				}
+			}
+			if b.jsonFile != "" {
+				if err := writeJSON(b.jsonFile, rows); err != nil {
+					return err
+				}
+			}
+			if table != "" {
+				entries, err := qmm.Entries(rows)
+				if err != nil {
+					return err
+				}
+				if err := writeJSON(table, entries); err != nil {
+					return err
+				}
+			}
+			return failed
+		},
+	}
+	b.add(cmd, []string{"u4"}, []string{"1", "16"})
+	cmd.Flags().StringSliceVar(&shapes, "shapes", []string{"gate_up", "down", "qkv", "o"}, "layers of Llama-3.3-70B, or NxK")
+	cmd.Flags().StringVar(&table, "table", "", "write the fastest schedules to `FILE`, as gpu/qmm ships them")
+	return cmd
+}
+
+func scheduleText(r qmm.Row) string {
+	s := r.Schedule
+	if s.Rows == 0 {
+		return "expand, then a product of plain numbers"
+	}
+	return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, k/%d, %d registers", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits, r.Registers)
+}
+
+func newBenchModel() *cobra.Command {
+	var b benchFlags
+	var name string
+	cmd := &cobra.Command{
+		Use:     "model",
+		Short:   "Time all linear layers of a language model",
+		Long:    "Time all linear layers of a language model, without embedding and output head: the sum of\ntheir times, and the memory that their weights take.",
+		Example: `  tilus-lab bench model --model qwen2.5-32b --types u4,f6e3m2,u8 --batches 1,16,2048`,
+		Args:    cobra.NoArgs,
+		RunE: func(cmd *cobra.Command, _ []string) error {
+			model, err := qmm.FindModel(name)
+			if err != nil {
+				return usageError{err}
+			}
+			batches, err := b.rows()
+			if err != nil {
+				return err
+			}
+			kinds, err := b.layers(1, 1)
+			if err != nil {
+				return err
+			}
+			bench, err := qmm.NewBench(b.commit)
+			if err != nil {
+				return err
+			}
+			defer bench.Close()
+			out := cmd.OutOrStdout()
+			fmt.Fprintf(out, "%s on %s\n%-8s %9s", model.Name, bench.GPU(), "weights", "GB")
+			for _, m := range batches {
+				fmt.Fprintf(out, " %8s %4d", "ms, rows", m)
+			}
+			fmt.Fprintln(out)
+			var rows []qmm.Row
+			until := b.until()
+			for i, kind := range kinds {
+				bytes := int64(0)
+				sums := make([]float64, len(batches))
+				for j, m := range batches {
+					for _, s := range model.Shapes {
+						all, err := b.layers(s.N, s.K)
+						if err != nil {
+							return err
+						}
+						r, err := b.measure(cmd.Context(), bench, all[i], s.Name, m, until, nil)
+						if err != nil {
+							return err
+						}
+						rows = append(rows, r)
+						sums[j] += r.MedianUs * float64(s.Count) / 1000
+						if j == 0 {
+							bytes += all[i].Bytes() * int64(s.Count)
+						}
+					}
+				}
+				fmt.Fprintf(out, "%-8s %9.2f", kind.WeightType, float64(bytes)/1e9)
+				for _, ms := range sums {
+					fmt.Fprintf(out, " %13.3f", ms)
+				}
+				fmt.Fprintln(out)
+			}
+			if b.jsonFile != "" {
+				return writeJSON(b.jsonFile, rows)
+			}
+			return nil
+		},
+	}
+	b.add(cmd, []string{"u4", "u8"}, []string{"1", "16", "2048"})
+	var names []string
+	for _, m := range qmm.Models() {
+		names = append(names, m.Name)
+	}
+	cmd.Flags().StringVar(&name, "model", names[0], "`MODEL`: "+strings.Join(names, ", "))
+	return cmd
+}

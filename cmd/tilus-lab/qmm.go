@@ -1,0 +1,144 @@
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/spf13/cobra"
+
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/gpu/qmm"
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/text"
+)
+
+func newQMM() *cobra.Command {
+	var weights, x, bias, out, program, on, plan string
+	cmd := &cobra.Command{
+		Use:   "qmm KIND",
+		Short: "Quantise a linear layer and multiply with it",
+		Long: `Quantise a linear layer and multiply with it: y = x·wᵀ. KIND is an element type of 1 to
+8 bits or a preset (mxfp4, nvfp4, …), and words: group=128 (or channel), scale=f16,
+act=f16, zero (points). The error of the weights and of y are told.
+
+--program prints one of the programs instead: decode, pack, unpack or expand.`,
+		Example: `  tilus-lab qmm i4 --weights randn:f32[256,512] --x randn:f16[3,512]
+  tilus-lab qmm "u3 zero group=64" --weights w.npy --x x.npy --out y.npy --device cuda
+  tilus-lab qmm mxfp4 --program decode`,
+		Args: cobra.ExactArgs(1),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			if program != "" {
+				return printQMM(cmd, args[0], program)
+			}
+			w, err := array.FromSpec(weights)
+			if err != nil {
+				return err
+			}
+			if len(w.Shape) != 2 {
+				return usageError{fmt.Errorf("weights are [N, K], not %v", w.Shape)}
+			}
+			l, err := qmm.Parse(args[0], w.Shape[0], w.Shape[1])
+			if err != nil {
+				return usageError{err}
+			}
+			xs, err := array.FromSpec(x)
+			if err != nil {
+				return err
+			}
+			d, err := device.Open(on)
+			if err != nil {
+				return err
+			}
+			defer d.Close()
+			q, err := l.Quantize(w)
+			if err != nil {
+				return err
+			}
+			p, err := q.Pack(cmd.Context(), d)
+			if err != nil {
+				return err
+			}
+			c := qmm.Call{Plan: plan}
+			if bias != "" {
+				if c.Bias, err = array.FromSpec(bias); err != nil {
+					return err
+				}
+				c.Bias = c.Bias.Cast(l.ActType)
+			}
+			res, err := p.Run(cmd.Context(), d, xs.Cast(l.ActType), c)
+			if err != nil {
+				return err
+			}
+			o := cmd.OutOrStdout()
+			fmt.Fprintf(o, "%s [%d, %d]: %d bytes, %.2f bits a weight; relative error of the weights %.2e\n", l, l.N, l.K, l.Bytes(), 8*float64(l.Bytes())/float64(l.N*l.K), relError(q.Dequantize(), w))
+			fmt.Fprintf(o, "y %v on %s, plan %s %+v: relative error against the plain weights %.2e\n", res.Y.Shape, res.Device, res.Plan, res.Schedule, relError(res.Y, plainProduct(xs.Cast(l.ActType), w, c.Bias)))
+			if out != "" {
+				return res.Y.Save(out)
+			}
+			_, err = fmt.Fprintln(o, res.Y)
+			return err
+		},
+	}
+	f := cmd.Flags()
+	f.StringVar(&weights, "weights", "randn:f32[256, 512]:seed=1", "`ARRAY` [N, K]: a .npy file or a generator, as for run --arg")
+	f.StringVar(&x, "x", "randn:f32[1, 512]:seed=2", "`ARRAY` [M, K]")
+	f.StringVar(&bias, "bias", "", "`ARRAY` [N] that is added")
+	f.StringVar(&out, "out", "", "write y to this .npy `FILE`")
+	f.StringVar(&program, "program", "", "print this `PROGRAM` of the kind: decode, pack, unpack, expand")
+	f.StringVar(&on, "device", "auto", "`DEVICE`: interp, sim, cuda or auto")
+	f.StringVar(&plan, "plan", "", "`PLAN`: decode or expand; chosen where it is not given")
+	return cmd
+}
+
+func printQMM(cmd *cobra.Command, kind, program string) error {
+	l, err := qmm.Parse(kind, 1, 1)
+	if err != nil {
+		return usageError{err}
+	}
+	var p *ir.Program
+	switch program {
+	case "decode":
+		p, err = template.Decode(l.Form(), template.Schedule{})
+	case "pack":
+		p, err = template.Pack(l.Form())
+	case "unpack":
+		p, err = template.Unpack(l.Form())
+	case "expand":
+		p, err = template.Expand(l.Form())
+	default:
+		return usageError{fmt.Errorf("no program %q; there are decode, pack, unpack and expand", program)}
+	}
+	if err != nil {
+		return err
+	}
+	_, err = fmt.Fprint(cmd.OutOrStdout(), text.Format(p))
+	return err
+}
+
+// relError is ‖got − want‖ over ‖want‖.
+func relError(got, want *array.Array) float64 {
+	var num, den float64
+	a, b := got.Floats(), want.Floats()
+	for i := range a {
+		num, den = num+(a[i]-b[i])*(a[i]-b[i]), den+b[i]*b[i]
+	}
+	return math.Sqrt(num / den)
+}
+
+func plainProduct(x, w, bias *array.Array) *array.Array {
+	m, n, k := x.Shape[0], w.Shape[0], w.Shape[1]
+	a, b, y := x.Floats(), w.Floats(), make([]float64, m*n)
+	for i := range m {
+		for j := range n {
+			if bias != nil {
+				y[i*n+j] = bias.At(j)
+			}
+			for e := range k {
+				y[i*n+j] += a[i*k+e] * b[j*k+e]
+			}
+		}
+	}
+	return array.FromFloats(x.Type, []int{m, n}, y)
+}

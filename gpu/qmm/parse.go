@@ -1,0 +1,83 @@
+package qmm
+
+import (
+	"fmt"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// Parse reads a kind of layer, of n outputs and k inputs: the name of a preset or of
+// an element type, then words: "group=128" ("group=channel" is one scale for each
+// output, the default 128), "scale=f16", "act=bf16", "zero" for zero points, "factor".
+func Parse(text string, n, k int) (Linear, error) {
+	words := strings.Fields(text)
+	if len(words) == 0 {
+		return Linear{}, fmt.Errorf("qmm: no kind of layer; take an element type, or one of %v", Presets())
+	}
+	l := Linear{Group: 128, N: n, K: k}
+	if slices.Contains(Presets(), words[0]) {
+		l, _ = Preset(words[0], n, k)
+	} else if t, err := dtype.Parse(words[0]); err == nil {
+		l.WeightType = t
+	} else {
+		known := Presets()
+		for _, t := range dtype.All() {
+			known = append(known, t.String())
+		}
+		if near := diag.Suggest(words[0], known); near != "" {
+			return l, fmt.Errorf("qmm: no preset or element type %q; did you mean %s?", words[0], near)
+		}
+		return l, fmt.Errorf("qmm: no preset or element type %q; presets are %v", words[0], Presets())
+	}
+	for _, word := range words[1:] {
+		name, value, _ := strings.Cut(word, "=")
+		var err error
+		switch name {
+		case "group":
+			if value == "channel" {
+				l.Group = 0
+			} else if l.Group, err = strconv.Atoi(value); err == nil && l.Group <= 0 {
+				err = fmt.Errorf("it is positive, or channel")
+			}
+		case "scale":
+			l.ScaleType, err = dtype.Parse(value)
+		case "act":
+			l.ActType, err = dtype.Parse(value)
+		case "zero":
+			l.ZeroPoint = true
+		case "factor":
+			l.Factor = true
+		default:
+			err = fmt.Errorf("the words are group=, scale=, act=, zero and factor")
+		}
+		if err != nil {
+			return l, fmt.Errorf("qmm: %q of %q: %w", word, text, err)
+		}
+	}
+	return l.Check()
+}
+
+// String is the text that [Parse] reads.
+func (l Linear) String() string {
+	s := l.WeightType.String() + " group=" + strconv.Itoa(l.Group)
+	if l.Group == 0 {
+		s = l.WeightType.String() + " group=channel"
+	}
+	if l.ScaleType != 0 {
+		s += " scale=" + l.ScaleType.String()
+	}
+	if l.ActType != 0 {
+		s += " act=" + l.ActType.String()
+	}
+	if l.ZeroPoint {
+		s += " zero"
+	}
+	if l.Factor {
+		s += " factor"
+	}
+	return s
+}

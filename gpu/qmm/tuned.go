@@ -1,0 +1,135 @@
+package qmm
+
+import (
+	_ "embed"
+	"encoding/json"
+	"fmt"
+
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+)
+
+// tunedText is what `tilus-lab bench gemm --table` wrote on an H200.
+//
+//go:embed tuned_h200.json
+var tunedText []byte
+
+// Tuned is the fastest schedule found for what layers of the same key share.
+type Tuned struct {
+	Bits     int               `json:"bits"` // of a weight
+	Tiles    int               `json:"tiles"`
+	Act      string            `json:"act"`
+	Rows     int               `json:"rows"` // of x that a block multiplies
+	N        int               `json:"n"`
+	K        int               `json:"k"`
+	Schedule template.Schedule `json:"schedule"`
+	Us       float64           `json:"us"`
+}
+
+// key is the part of an entry that is looked up: types of a width that are stored
+// alike inherit from each other.
+func (l Linear) key(p *template.Plan, m int) Tuned {
+	rows := 8
+	for rows < m && rows < 32 {
+		rows *= 2
+	}
+	return Tuned{Bits: p.Stored.Bits(), Tiles: p.Tiles, Act: l.ActType.String(), Rows: rows, N: l.N, K: l.K}
+}
+
+func (t Tuned) same(u Tuned) bool {
+	u.Schedule, u.Us = t.Schedule, t.Us
+	return t == u
+}
+
+// Table is the table that ships, for the H200.
+func Table() ([]Tuned, error) {
+	var all []Tuned
+	if err := json.Unmarshal(tunedText, &all); err != nil {
+		return nil, fmt.Errorf("qmm: table: %w", err)
+	}
+	return all, nil
+}
+
+// Choose is the schedule of a product of m rows: the table's where it has one, else
+// [template.Pick]'s.
+func (l Linear) Choose(m int) (template.Schedule, error) {
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
+		return template.Schedule{}, err
+	}
+	all, err := Table()
+	if err != nil {
+		return template.Schedule{}, err
+	}
+	for _, t := range all {
+		if t.same(l.key(p, m)) {
+			return t.Schedule, nil
+		}
+	}
+	return template.Pick(p, m, l.N, l.K, template.H200()), nil
+}
+
+// Entries are the table's entries for measured rows, the fastest of each key.
+func Entries(rows []Row) ([]Tuned, error) {
+	var out []Tuned
+	for _, r := range rows {
+		l, err := r.Linear()
+		if err != nil {
+			return nil, err
+		}
+		p, err := template.PlanOf(l.Form())
+		if err != nil {
+			return nil, err
+		}
+		e := l.key(p, r.M)
+		e.Schedule, e.Us = r.Schedule, r.MedianUs
+		found := false
+		for i := range out {
+			if out[i].same(e) {
+				found = true
+				if e.Us < out[i].Us {
+					out[i] = e
+				}
+			}
+		}
+		if !found {
+			out = append(out, e)
+		}
+	}
+	return out, nil
+}
+
+// Linear is the layer that a row is about.
+func (r Row) Linear() (Linear, error) {
+	text := fmt.Sprintf("%s group=%d scale=%s act=%s", r.Weight, r.Group, r.Scale, r.Act)
+	if r.Group == 0 {
+		text = fmt.Sprintf("%s group=channel scale=%s act=%s", r.Weight, r.Scale, r.Act)
+	}
+	if r.Zero {
+		text += " zero"
+	}
+	return Parse(text, r.N, r.K)
+}
+
+// Schedules are what is worth timing for a product of m rows: the chosen schedule,
+// then tries others, the model's best first.
+func (l Linear) Schedules(m, tries int) ([]template.Schedule, error) {
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
+		return nil, err
+	}
+	first, err := l.Choose(m)
+	if err != nil {
+		return nil, err
+	}
+	out := []template.Schedule{first}
+	seen := map[[3]int]int{}
+	for _, s := range template.Candidates(p, m, l.N, l.K, template.H200()) {
+		key := [3]int{s.Depth, s.Splits, s.Sides} // of the same loop one form of blocks, where k is split two
+		if seen[key] >= min(s.Splits, 2) || len(out) > tries || s == first {
+			continue
+		}
+		seen[key]++
+		out = append(out, s)
+	}
+	return out, nil
+}
