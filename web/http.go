@@ -9,9 +9,11 @@ import (
 	"io/fs"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 
+	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/web/pane"
 )
 
@@ -176,7 +178,8 @@ func (s *server) page(name string) http.HandlerFunc {
 }
 
 // svg answers with one picture of one pane, the same bytes that the page shows:
-// ?v=1&p=layout&e=local(2)&name=threads. Without name it is the first picture.
+// ?v=1&p=layout&e=local(2)&name=threads. Without name it is the first picture; as=pdf
+// gives it in another form, one of [layoutviz.Formats], as a file.
 func (s *server) svg(w http.ResponseWriter, r *http.Request) {
 	st, err := parseState(r.URL.RawQuery)
 	if err != nil {
@@ -196,18 +199,39 @@ func (s *server) svg(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	name := view.Values["name"]
+	name, form := view.Values["name"], layoutviz.Formats()[0]
+	if as := view.Values["as"]; as != "" {
+		i := slices.IndexFunc(layoutviz.Formats(), func(f layoutviz.Format) bool { return f.Name == as })
+		if i < 0 {
+			http.Error(w, fmt.Sprintf("there is no form %.20q", as), http.StatusBadRequest)
+			return
+		}
+		form = layoutviz.Formats()[i]
+	}
 	for _, p := range res.Pictures {
 		if name != "" && p.Name != name {
 			continue
 		}
+		out := p.SVG
+		if form.Name != "svg" {
+			if out, err = form.Encode(p.Picture); err != nil {
+				http.Error(w, err.Error(), http.StatusInternalServerError)
+				return
+			}
+		}
 		h := w.Header()
-		h.Set("Content-Type", "image/svg+xml")
+		h.Set("Content-Type", form.MIME)
+		if strings.HasPrefix(form.MIME, "text/") {
+			h.Set("Content-Type", form.MIME+"; charset=utf-8")
+		}
+		if view.Values["as"] != "" {
+			h.Set("Content-Disposition", `attachment; filename="`+view.Pane+"."+form.Name+`"`)
+		}
 		h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
 		h.Set("Cache-Control", "private, max-age=60")
 		// Pictures of plain notation may stand in pages of other origins.
 		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
-		w.Write(p.SVG)
+		w.Write(out)
 		return
 	}
 	http.Error(w, "this pane has no such picture", http.StatusNotFound)

@@ -20,6 +20,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/kernel/link"
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
+	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/web/pane"
 )
 
@@ -168,6 +169,65 @@ func TestSVG(t *testing.T) {
 	w, body = get(t, "GET", base+"/svg?p=layout&e=<script>alert(1)</script>", nil)
 	if w.StatusCode != 400 || strings.HasPrefix(w.Header.Get("Content-Type"), "text/html") {
 		t.Errorf("%d %s %q", w.StatusCode, w.Header.Get("Content-Type"), body)
+	}
+}
+
+// Every picture is to be had in every form, as a file that a browser does not run.
+func TestForms(t *testing.T) {
+	_, base := testServer(t)
+	begins := map[string]string{"svg": "<?xml", "png": "\x89PNG", "pdf": "%PDF-", "tikz": "%", "json": "{", "csv": "", "md": "", "txt": ""}
+	for _, f := range layoutviz.Formats() {
+		w, body := get(t, "GET", base+"/svg?v=1&p=layout&e=local(2).spatial(4)&as="+f.Name, nil)
+		if w.StatusCode != 200 || !strings.HasPrefix(w.Header.Get("Content-Type"), f.MIME) || w.Header.Get("Content-Security-Policy") != "default-src 'none'; sandbox" ||
+			w.Header.Get("Content-Disposition") != `attachment; filename="layout.`+f.Name+`"` || w.Header.Get("X-Content-Type-Options") != "nosniff" {
+			t.Errorf("%s: %d %v", f.Name, w.StatusCode, w.Header)
+		}
+		want, known := begins[f.Name]
+		if !known || !strings.HasPrefix(body, want) || body == "" {
+			t.Errorf("%s: %.40q", f.Name, body)
+		}
+	}
+	if w, body := get(t, "GET", base+"/svg?p=layout&e=local(2)&as=exe", nil); w.StatusCode != 400 || !strings.Contains(body, "no form") {
+		t.Errorf("an unknown form: %d %q", w.StatusCode, body)
+	}
+	// A pane with an engine draws bounded work only; its limits are errors like others.
+	for _, q := range []string{"p=debug&a=zeros:f32[90000000]", "p=debug&a=/etc/passwd", "p=debug&n=-1", "p=code&t=sm_1", "p=banks&a=load+4:+1<<70", "p=catalogue&i=nothing"} {
+		if w, body := get(t, "GET", base+"/svg?v=1&"+q, nil); w.StatusCode != 400 || strings.Contains(body, "root:") {
+			t.Errorf("%s: %d %.80q", q, w.StatusCode, body)
+		}
+	}
+}
+
+// What the palette lists opens: each pane knows the values that an entry gives it.
+func TestPalette(t *testing.T) {
+	s, _ := testServer(t)
+	kinds := map[string]int{}
+	for _, e := range s.palette() {
+		kinds[e.Kind]++
+		if e.Title == "" || (e.Pane == "") == (e.Book == "") {
+			t.Fatalf("entry %+v", e)
+		}
+		if e.Pane == "" {
+			continue
+		}
+		p, err := pane.Find(e.Pane)
+		if err != nil {
+			t.Fatal(err)
+		}
+		known := map[string]bool{"src": e.Example != ""}
+		for _, param := range p.Params {
+			known[param.Name] = true
+		}
+		for name := range e.Values {
+			if !known[name] {
+				t.Errorf("%s: pane %s has no parameter %s", e.Title, e.Pane, name)
+			}
+		}
+	}
+	for _, k := range []string{"pane", "lesson", "VM instruction", "program", "nvidia instruction", "amd instruction"} {
+		if kinds[k] == 0 {
+			t.Errorf("no %s in %v", k, kinds)
+		}
 	}
 }
 

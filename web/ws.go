@@ -14,6 +14,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/kernel/link"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/web/pane"
 )
@@ -284,6 +285,18 @@ func (c *conn) handle(ctx context.Context, cancel context.CancelFunc, e envelope
 			return nil, err
 		}
 		return c.render(ctx, cancel, e.ID, q.View, q.Pane, q.Values)
+	case "palette":
+		return c.s.palette(), nil
+	case "example":
+		var name string
+		if err := decode(&name); err != nil {
+			return nil, err
+		}
+		src := corpus.Program(name)
+		if src == "" {
+			return nil, fmt.Errorf("there is no example program %.60q", name)
+		}
+		return map[string]string{"src": src}, nil
 	case "devices":
 		if c.s.opt.Backend == nil {
 			return []Device{}, nil
@@ -328,7 +341,11 @@ func (c *conn) hello() any {
 	if c.s.books != nil {
 		books = c.s.books.list()
 	}
-	out := map[string]any{"panes": rows, "vars": c.s.vars.list(), "notebooks": books}
+	forms := []string{}
+	for _, f := range layoutviz.Formats() {
+		forms = append(forms, f.Name)
+	}
+	out := map[string]any{"forms": forms, "panes": rows, "vars": c.s.vars.list(), "notebooks": books}
 	if c.s.opt.Backend != nil && c.s.opt.Sample.Program != "" {
 		out["sample"] = c.s.opt.Sample
 	}

@@ -220,7 +220,7 @@ func (h home) jupyter(t *testing.T) (wait func() string) {
 // script runs one script with arguments and fails the test with what it printed.
 func (f tools) script(t *testing.T, name string, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 3*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 4*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, f.node, append([]string{name}, args...)...)
 	cmd.Env = append(os.Environ(), "TILUS_NODE="+f.modules, "TILUS_CHROMIUM="+f.chromium)
@@ -237,6 +237,12 @@ func (f tools) script(t *testing.T, name string, args ...string) {
 func TestExplorer(t *testing.T) {
 	f := find(t)
 	f.script(t, "explorer.mjs", newHome(t).up(t))
+}
+
+// TestPanes looks at each pane in each choice of colours.
+func TestPanes(t *testing.T) {
+	f := find(t)
+	f.script(t, "panes.mjs", newHome(t).up(t))
 }
 
 // TestModels opens the panes of the machine models and chooses what they draw.

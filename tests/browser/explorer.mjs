@@ -92,6 +92,79 @@ await run(browser, () => context.pages(), {
     await shot(page, "explorer-run", { fullPage: true });
   },
 
+  async "the palette opens what has a name, by keys alone"() {
+    await page.goto(base);
+    await drawn(page);
+    await page.keyboard.press("Control+k");
+    await page.getByRole("combobox", { name: "Find" }).waitFor();
+    await page.locator("#palette-list li").nth(20).waitFor();
+    await shot(page, "explorer-palette");
+    await scan(page, "palette");
+    await page.keyboard.type("m16n8k16 f32 f16");
+    await page.waitForFunction(() => document.querySelector("#palette-list [aria-selected=true]")?.textContent.includes("mma.m16n8k16.f32.f16"));
+    await page.keyboard.press("Enter");
+    await redrawn(page, "mma.m16n8k16.f32.f16");
+    must(page.url().includes("p=catalogue") && page.url().includes("i=mma.m16n8k16.f32.f16"), "the address is " + page.url());
+    await page.keyboard.press("Control+k");
+    await page.keyboard.type("axpy generated");
+    await page.waitForFunction(() => document.querySelector("#palette-list [aria-selected=true]")?.textContent.includes("axpy"));
+    await page.keyboard.press("Enter");
+    await redrawn(page, "lines of PTX");
+    const url = page.url(), was = await pictures(page);
+    await page.reload();
+    await redrawn(page, "lines of PTX");
+    must(page.url() === url && JSON.stringify(await pictures(page)) === JSON.stringify(was), "reloading gives other pictures");
+    await page.keyboard.press("?");
+    await page.getByRole("dialog", { name: "Keys" }).waitFor();
+    await page.keyboard.press("Escape");
+  },
+
+  async "a line lights the code that it became"() {
+    const stage = layout(page).locator(".stage");
+    await stage.first().hover({ position: { x: 100, y: 12 + 17 * 5 } });
+    await page.waitForFunction(() => [...document.querySelectorAll("section.pane")][0].querySelectorAll(".overlay .hit")[1].getAttribute("d").length > 10);
+    await redrawn(page, "became");
+    await shot(page, "explorer-code");
+  },
+
+  async "panes are duplicated and closed, and back undoes it"() {
+    await page.goto(base + "?v=1&p=banks");
+    await redrawn(page, "32 wavefronts");
+    await page.getByRole("button", { name: "Duplicate: Banks" }).click();
+    await page.waitForFunction(() => document.querySelectorAll("section.pane").length === 2);
+    await page.getByRole("button", { name: "Close: Banks" }).first().click();
+    await page.waitForFunction(() => document.querySelectorAll("section.pane").length === 1);
+    await page.goBack();
+    await page.waitForFunction(() => document.querySelectorAll("section.pane").length === 2);
+    await page.goBack();
+    await page.waitForFunction(() => document.querySelectorAll("section.pane").length === 1);
+  },
+
+  async "the debugger goes forwards and back, and to a line"() {
+    await page.goto(base + "?v=1&p=debug");
+    await redrawn(page, "Step 5 of 24");
+    const was = await pictures(page);
+    const slider = layout(page).getByRole("slider", { name: "Step" });
+    await slider.focus();
+    await page.keyboard.press("ArrowLeft");
+    await redrawn(page, "Step 4 of 24");
+    await page.keyboard.press("ArrowRight");
+    await redrawn(page, "Step 5 of 24");
+    must(JSON.stringify(await pictures(page)) === JSON.stringify(was), "going back and forwards gives another picture");
+    const line = await layout(page).locator(".stage").first().evaluate((e) => e.querySelector("svg").getAttribute("height"));
+    await layout(page).locator(".stage").first().click({ position: { x: 120, y: line - 12 - 17 * 3 + 8 } });
+    await redrawn(page, "Step 11 of 24");
+    must(page.url().includes("n=11"), "the address is " + page.url());
+    await shot(page, "explorer-debug");
+  },
+
+  async "pictures can be taken away in every form"() {
+    for (const form of ["PNG", "PDF", "TIKZ", "JSON", "CSV", "MD", "TXT"]) {
+      const [file] = await Promise.all([page.waitForEvent("download"), layout(page).getByRole("link", { name: form, exact: true }).first().click()]);
+      must(file.suggestedFilename() === "debug." + form.toLowerCase(), form + " is " + file.suggestedFilename());
+    }
+  },
+
   async "axe finds nothing, in light and dark"() {
     for (const scheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme: scheme });

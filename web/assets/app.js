@@ -3,6 +3,7 @@
 // file only draws forms, shows SVG and lights elements that share a key.
 
 import { Socket, make, announce, showDevices, doors, prefix } from "./socket.js";
+import { Palette, showHelp, theme } from "./palette.js";
 
 const socket = new Socket();
 const content = document.getElementById("content");
@@ -10,6 +11,7 @@ let rows = [];
 let sessions = [];
 let views = [];
 let sample = null; // the program of the Run door, with its arguments
+let forms = []; // of pictures, for taking them away
 let made = 0;
 
 // ---- the address is the state -------------------------------------------
@@ -92,7 +94,14 @@ class View {
 
   build() {
     const title = this.id + "-title";
-    this.links = make("span", { class: "tools" });
+    const tool = (name, what, f) => {
+      const b = make("button", { class: "tool", type: "button", title: what, "aria-label": what + ": " + this.row.title }, name);
+      b.addEventListener("click", f);
+      return b;
+    };
+    this.links = make("span", { class: "tools" },
+      tool("⧉", "Duplicate", () => open(this.row.name, { ...this.values }, this)),
+      tool("✕", "Close", () => close(this)));
     this.fieldset = make("div", { class: "fields" });
     for (const p of this.row.params) this.fieldset.append(this.field(p));
     this.errors = make("div", { class: "errors", role: "alert", hidden: true });
@@ -445,8 +454,10 @@ class Picture {
     if (p.ids.length) this.listen();
   }
 
+  // link offers the picture in every form. The first is for looking at, the others are files.
   link(address) {
-    this.caption.append(make("a", { href: address, target: "_blank", rel: "noopener" }, "SVG"));
+    this.caption.append(make("a", { href: address, target: "_blank", rel: "noopener" }, "SVG"),
+      ...forms.filter((f) => f !== "svg").map((f) => make("a", { href: address + "&as=" + f, download: "", class: "form" }, f.toUpperCase())));
   }
 
   get index() {
@@ -611,6 +622,66 @@ function show(list) {
   for (const v of views) v.draw();
 }
 
+// open adds a pane, behind another or at the top, and goes there.
+function open(name, values, after) {
+  const row = rows.find((r) => r.name === name);
+  if (!row || views.length >= 16) return;
+  const v = new View(row, values);
+  views.splice(after ? views.indexOf(after) + 1 : 0, 0, v);
+  place();
+  v.draw();
+  writeAddress(true);
+  v.root.scrollIntoView({ block: "start" });
+  v.root.querySelector("input, select, textarea")?.focus({ preventScroll: true });
+  announce("opened " + row.title);
+}
+
+function close(view) {
+  const at = views.indexOf(view);
+  if (views.length === 1) {
+    announce("the last pane stays");
+    return;
+  }
+  views.splice(at, 1);
+  place();
+  writeAddress(true);
+  views[Math.min(at, views.length - 1)].root.querySelector("input, select, textarea, button")?.focus();
+  announce("closed " + view.row.title);
+}
+
+const palette = new Palette({
+  async entries() {
+    const list = await socket.ask("palette", {});
+    const commands = [
+      ["Keys and help", () => showHelp()],
+      ["Colours: light", () => theme("light")], ["Colours: dark", () => theme("dark")],
+      ["Colours: high contrast", () => theme("contrast")], ["Colours: as the system", () => theme("")],
+      ["Copy the link to this page", () => navigator.clipboard.writeText(location.href).then(() => announce("the link is copied"))],
+      ...views.filter(() => views.length > 1).map((v) => ["Close " + v.row.title, () => close(v)]),
+    ].map(([title, act]) => ({ title, kind: "command", act }));
+    return [...commands, ...list];
+  },
+  async choose(e) {
+    if (e.act) return e.act();
+    if (e.book) return location.assign(prefix + "nb/" + e.book);
+    let values = e.values ?? {};
+    if (e.example) values = await socket.ask("example", e.example);
+    open(e.pane, values);
+  },
+});
+
+document.getElementById("find").addEventListener("click", () => palette.show());
+document.getElementById("help").addEventListener("click", () => showHelp());
+window.addEventListener("keydown", (e) => {
+  if ((e.ctrlKey || e.metaKey) && e.key.toLowerCase() === "k") {
+    e.preventDefault();
+    palette.show();
+  } else if (e.key === "?" && !e.target.closest("input, textarea, select, dialog")) {
+    e.preventDefault();
+    showHelp();
+  }
+});
+
 function place() {
   content.replaceChildren(...views.map((v) => v.root));
   placeRun();
@@ -653,6 +724,7 @@ let first = true;
 socket.opened = async () => {
   const hello = await socket.ask("hello", {});
   rows = hello.panes;
+  forms = hello.forms;
   sample = hello.sample ?? null;
   sessions = hello.vars;
   if (!first) {

@@ -87,7 +87,7 @@ type Pane struct {
 
 // All lists the panes.
 func All() []Pane {
-	return []Pane{layoutPane(), reinterpretPane(), seePane(), programPane(), fusionPane(), indexMapPane(), codePane(), debugPane(), banksPane(), cataloguePane(), voltaPane(), followPane(), dispatchPane(), blocksPane(), exercisePane()}
+	return []Pane{layoutPane(), reinterpretPane(), seePane(), programPane(), fusionPane(), indexMapPane(), codePane(), debugPane(), banksPane(), cataloguePane(), manualPane(), voltaPane(), followPane(), dispatchPane(), blocksPane(), exercisePane()}
 }
 
 // Find returns the pane of that name.
