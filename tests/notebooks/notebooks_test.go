@@ -362,6 +362,9 @@ program mine<(n + 127)/128>(x: *f32, y: *f32, n: i32) warps=1 {
 }`,
 		"exercise-b": `answerB := "4, 3, 4, 2, 4, 1"`, "exercise-c": `answerC := "28 92 156 220"`,
 	},
+	"11-fusions-and-indexing-maps.ipynb": {
+		"exercise-a": `answerA := "11, 1"`, "exercise-b": `answerB := "d"`, "exercise-c": `answerC := "9"`,
+	},
 	"10-software-pipelining.ipynb": {
 		"exercise-a": `answerA := "8000"`, "exercise-b": `answerB := "2500"`, "exercise-c": `answerC := 5`,
 	},

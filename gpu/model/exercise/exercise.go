@@ -18,6 +18,7 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"strings"
+	"unicode/utf8"
 )
 
 // Kind is a kind of question.
@@ -88,9 +89,9 @@ type Verdict struct {
 
 func (v Verdict) String() string {
 	if v.Right {
-		return "right: " + v.Say
+		return wrap("right: " + v.Say)
 	}
-	return "not yet: " + v.Say
+	return wrap("not yet: " + v.Say)
 }
 
 // New asks a question.
@@ -136,12 +137,32 @@ func (q *Question) Answer() (answer, why string) { return q.answer, q.why }
 // String is the question with its choices.
 func (q *Question) String() string {
 	var b strings.Builder
-	b.WriteString(q.Text)
+	b.WriteString(wrap(q.Text))
 	for i, c := range q.Choices {
 		fmt.Fprintf(&b, "\n  %c  %s", 'a'+i, c)
 	}
-	fmt.Fprintf(&b, "\n(%s)", q.Form)
+	b.WriteString("\n" + wrap("("+q.Form+")"))
 	return b.String()
+}
+
+// wrap breaks lines of sentences, for pages where a long line needs scrolling. What is
+// indented, programs and tables, stays as it is.
+func wrap(text string) string {
+	const width = 96
+	var b strings.Builder
+	for line := range strings.Lines(text) {
+		used := 0
+		for i, word := range strings.SplitAfter(line, " ") {
+			n := utf8.RuneCountInString(strings.TrimSpace(word))
+			if i > 0 && used+n > width && !strings.HasPrefix(line, " ") {
+				b.WriteByte('\n')
+				used = 0
+			}
+			b.WriteString(word)
+			used += utf8.RuneCountInString(word)
+		}
+	}
+	return strings.ReplaceAll(b.String(), " \n", "\n")
 }
 
 // letter reads the letter of one of n choices.

@@ -157,7 +157,7 @@ func newSimplify(r *rand.Rand) (*Question, error) {
 
 // newCoalesce asks how many sectors an access of a warp to global memory touches.
 func newCoalesce(r *rand.Rand) (*Question, error) {
-	width := pick(r, 1, 2, 4, 8, 16)
+	width := pick(r, 2, 4, 8, 16)
 	var addrs []int
 	var text string
 	switch r.IntN(3) {
