@@ -385,6 +385,14 @@ func (g *gen) printable(at ast.Expr, s string, t types.Type) string {
 	if b, ok := t.(*types.Basic); ok && b.Kind() == types.UntypedNil {
 		return s
 	}
+	if at != nil && !types.IsInterface(t) {
+		for _, name := range []string{"Format", "GoString"} {
+			if n := g.withMethod(t, name, map[types.Type]bool{}); n != nil {
+				g.refuse(at, "Cell.E8", "give the type a String method", "package fmt cannot call method %s of %s, which a cell declared", name, n.Obj().Name())
+				return s
+			}
+		}
+	}
 	how := textMethod(t)
 	if g.cellType(t) != nil && how != "" {
 		if how == "Error" {

@@ -295,7 +295,8 @@ func (g *gen) binary(e *ast.BinaryExpr) string {
 			}
 		} else if types.Identical(tx, errorInterface) || types.Identical(ty, errorInterface) {
 			return not + g.host() + ".Equal(" + g.conv(e.X, errorInterface) + ", " + g.conv(e.Y, errorInterface) + ")"
-		} else if isEmptyInterface(tx) || isEmptyInterface(ty) {
+		} else if !nilX && (types.IsInterface(tx) || types.IsInterface(ty)) {
+			// The interpreter compares values of cells' types in interfaces wrongly, so they are compared in boxes.
 			return not + g.host() + ".Equal(" + g.boxed(g.expr(e.X), types.Default(tx)) + ", " + g.boxed(g.expr(e.Y), types.Default(ty)) + ")"
 		}
 	}
@@ -480,6 +481,13 @@ func (g *gen) toHost(call *ast.CallExpr, a ast.Expr, sig *types.Signature, i int
 	}
 	if to != nil && isEmptyInterface(to) {
 		s, t := g.expr(a), g.typeOf(a)
+		if pkg := g.callee(call.Fun).Pkg().Path(); strings.HasPrefix(pkg, "encoding/") {
+			for _, name := range []string{"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText", "MarshalXML", "UnmarshalXML", "MarshalBinary", "UnmarshalBinary"} {
+				if n := g.withMethod(t, name, map[types.Type]bool{}); n != nil {
+					g.refuse(a, "Cell.E8", "call the method yourself and encode what it gives", "package %s cannot call method %s of %s, which a cell declared", pkg, name, n.Obj().Name())
+				}
+			}
+		}
 		if b, ok := t.(*types.Basic); ok && b.Kind() == types.UntypedNil {
 			return s
 		}
@@ -500,6 +508,45 @@ func (g *gen) toHost(call *ast.CallExpr, a ast.Expr, sig *types.Signature, i int
 		return g.expr(a)
 	}
 	return g.conv(a, to)
+}
+
+// withMethod finds a type of cells in t that has a method.
+func (g *gen) withMethod(t types.Type, name string, seen map[types.Type]bool) *types.Named {
+	t = types.Unalias(g.subst(t))
+	if seen[t] {
+		return nil
+	}
+	seen[t] = true
+	if n := g.cellType(t); n != nil {
+		if o, _, _ := types.LookupFieldOrMethod(types.NewPointer(n), true, n.Obj().Pkg(), name); o != nil {
+			if _, ok := o.(*types.Func); ok {
+				return n
+			}
+		}
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Pointer:
+		return g.withMethod(u.Elem(), name, seen)
+	case *types.Slice:
+		return g.withMethod(u.Elem(), name, seen)
+	case *types.Array:
+		return g.withMethod(u.Elem(), name, seen)
+	case *types.Map:
+		if n := g.withMethod(u.Key(), name, seen); n != nil {
+			return n
+		}
+		return g.withMethod(u.Elem(), name, seen)
+	case *types.Struct:
+		if n := namedOf(t); n != nil && !g.isSource(n.Obj()) {
+			return nil
+		}
+		for i := range u.NumFields() {
+			if n := g.withMethod(u.Field(i).Type(), name, seen); n != nil {
+				return n
+			}
+		}
+	}
+	return nil
 }
 
 // special prints the few library calls that the interpreter gets wrong.
