@@ -16,6 +16,7 @@ import (
 // globalPart says where a part of a global tensor lies in the whole one.
 type globalPart struct {
 	extents []ir.Expr    // of the whole
+	strides []ir.Expr    // of the whole, nil if it is row-major
 	at      []code.Value // per dimension of the whole: where the part begins; 0 for none
 	by      []int64      // what divides that
 	dims    []int        // the dimension of the whole that each one of the part is
@@ -62,7 +63,7 @@ func allocateGlobal(*lowerer, *ir.Instr) {}
 func sliceGlobal(l *lowerer, in *ir.Instr) {
 	g, t := l.env[in.In[0].Var()].global, in.Out[0].Type
 	w := g.whole()
-	p := &globalPart{extents: w.extents, at: slices.Clone(w.at), by: slices.Clone(w.by)}
+	p := &globalPart{extents: w.extents, strides: w.strides, at: slices.Clone(w.at), by: slices.Clone(w.by)}
 	keep := in.Dims(len(g.extents), len(t.Shape))
 	for d, e := range in.Attr("offset").Exprs {
 		r := w.dims[d]
@@ -100,6 +101,12 @@ func (l *lowerer) flat(g *global, index []code.Value) code.Value {
 	}
 	flat := l.Const32(0)
 	for r, x := range at {
+		if w.strides != nil {
+			if x != 0 {
+				flat = l.Add32(flat, l.Mul32(x, l.index(w.strides[r])))
+			}
+			continue
+		}
 		flat = l.Mul32(flat, l.index(w.extents[r]))
 		if x != 0 {
 			flat = l.Add32(flat, x)

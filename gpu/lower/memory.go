@@ -21,7 +21,12 @@ func blockIndices(l *lowerer, in *ir.Instr) {
 
 func viewGlobal(l *lowerer, in *ir.Instr) {
 	t := in.Out[0].Type
-	l.env[in.Out[0]] = val{global: &global{elem: t.Elem, base: l.env[in.In[0].Var()].scalar, extents: t.Shape}}
+	g := &global{elem: t.Elem, base: l.env[in.In[0].Var()].scalar, extents: t.Shape}
+	if a := in.Attr("strides"); a != nil {
+		g.part = g.whole()
+		g.part.strides = a.Exprs
+	}
+	l.env[in.Out[0]] = val{global: g}
 }
 
 // access is a tile's place in a global tensor, seen by one thread.
@@ -43,7 +48,8 @@ type access struct {
 	origin    code.Value // of a part: the element that it begins at; 0 for none
 
 	align int64 // divides every thread's element index of a slot group's base; at most 1<<20
-	last  int64 // divides every thread's index in the last dimension and its extent
+	along int   // the dimension in which neighbours lie side by side, if there is one
+	last  int64 // divides every thread's index in that dimension and its extent
 	hints code.Attr
 }
 
@@ -103,7 +109,20 @@ func (l *lowerer) locate(in *ir.Instr, tile ir.Type) *access {
 	factor := int64(1) // divides the stride
 	known, value := 1, code.Value(0)
 	root := a.g.whole()
+	a.along = rank - 1
+	if root.strides != nil {
+		if g := slices.IndexFunc(root.dims, func(r int) bool { n, ok := ir.ConstInt(root.strides[r]); return ok && n == 1 }); g >= 0 {
+			a.along = g
+		}
+	}
 	for r := len(root.extents) - 1; r >= 0; r-- {
+		if root.strides != nil {
+			n, _ := ir.ConstInt(root.strides[r])
+			known, value = int(n), l.index(root.strides[r])
+			if factor = facts.Saturate(l.facts.Divisor(root.strides[r])); factor == 0 {
+				factor = facts.Many // no step moves anything
+			}
+		}
 		stride := value
 		if known != 0 {
 			stride = l.Const32(int64(known))
@@ -119,11 +138,14 @@ func (l *lowerer) locate(in *ir.Instr, tile ir.Type) *access {
 				moves = affine.GCD(moves, slotStep[g])
 			}
 			step = affine.GCD(step, moves)
-			if g == rank-1 {
+			if g == a.along {
 				a.last = affine.GCD(moves, l.facts.Divisor(a.g.extents[g]))
 			}
 		}
 		a.align = affine.GCD(a.align, facts.Saturate(step*min(factor, facts.Many)))
+		if root.strides != nil {
+			continue
+		}
 		if n, ok := ir.ConstInt(root.extents[r]); ok && known != 0 {
 			known *= int(n)
 		} else {
@@ -172,7 +194,7 @@ func (l *lowerer) groups(a *access) []group {
 		key := make([]int, rank)
 		for g := range rank {
 			if !a.proved[g] && a.block[g] == 0 {
-				if key[g] = a.slots[s][g]; g == rank-1 {
+				if key[g] = a.slots[s][g]; g == a.along {
 					key[g] /= int(min(a.last, 1<<16))
 				}
 			}

@@ -37,10 +37,13 @@ func (prog *Builder) BlockIndices3(i string, j string, k string) (Value, Value, 
 //
 //	gb = ViewGlobal(b) : global u8[K/16, N/8, 96]
 //
-// A row-major tensor over the memory that a pointer parameter points to. Element k of the tensor occupies bits [k·n, (k+1)·n) of the memory, n being the width of the element type, so elements narrower than a byte lie packed. The shape may use scalar parameters.
-func (prog *Builder) ViewGlobal(tensor string, ptr Value, tensorType Type) Value {
-	return prog.instr("ViewGlobal", []string{tensor}, []any{ptr}, nil, tensorType)[0]
+// A row-major tensor over the memory that a pointer parameter points to. Element k of the tensor occupies bits [k·n, (k+1)·n) of the memory, n being the width of the element type, so elements narrower than a byte lie packed. The shape may use scalar parameters. With strides, element [i, j, …] is number i·strides[0] + j·strides[1] + … instead: a transposed or padded tensor, or one that repeats itself where a stride is 0.
+func (prog *Builder) ViewGlobal(tensor string, ptr Value, tensorType Type, attrs ...Attr) Value {
+	return prog.instr("ViewGlobal", []string{tensor}, []any{ptr}, attrs, tensorType)[0]
 }
+
+// Strides is the attribute strides, a list of expressions: elements from one index to the next in each dimension, of constants and scalar parameters; rows one after the other if left out.
+func Strides(values ...any) Attr { return list("strides", values) }
 
 // AllocateRegister adds
 //

@@ -229,7 +229,7 @@ func CheckArgs(p *ir.Program, args []ir.Arg) (grid [3]int, err error) {
 		if !ok || len(in.Out) != 1 || !in.Out[0].Type.IsGlobal() || len(in.In) != 1 || in.In[0].Var() == nil || in.In[0].Var().Type.Kind != ir.Pointer {
 			return true
 		}
-		if _, err := viewDims(in, lookup, func(v *ir.Var) *array.Array { return args[paramIndex(p, v)].Array }); err != nil {
+		if _, _, err := viewDims(in, lookup, func(v *ir.Var) *array.Array { return args[paramIndex(p, v)].Array }); err != nil {
 			var l diag.List
 			if errors.As(err, &l) {
 				list = append(list, l...)
@@ -249,8 +249,9 @@ func paramIndex(p *ir.Program, v *ir.Var) int {
 	return -1
 }
 
-// viewDims evaluates the extents of a ViewGlobal and checks the argument's size.
-func viewDims(in *ir.Instr, lookup func(*ir.Var) (int64, bool), arr func(*ir.Var) *array.Array) ([]int, error) {
+// viewDims evaluates the extents and strides, nil for rows one after the other, of a
+// ViewGlobal and checks the argument's size.
+func viewDims(in *ir.Instr, lookup func(*ir.Var) (int64, bool), arr func(*ir.Var) *array.Array) (dims, strides []int, err error) {
 	out := in.Out[0]
 	dims := make([]int, len(out.Type.Shape))
 	size := int64(1)
@@ -265,11 +266,25 @@ func viewDims(in *ir.Instr, lookup func(*ir.Var) (int64, bool), arr func(*ir.Var
 		size *= n
 		dims[i] = int(n)
 	}
+	if a := in.Attr("strides"); a != nil {
+		for i, e := range a.Exprs {
+			n, err := ir.EvalInt(e, lookup)
+			if err != nil {
+				return nil, nil, located(err)
+			}
+			if n < 0 || n > 1<<31-1 || last+n*int64(dims[i]-1) >= 1<<31-1 {
+				return nil, nil, problem(e.Position(), "Run.E6", "strides are 0 or more, and all places below 2147483647", "stride %s of %s is %d", e, out.Name, n)
+			}
+			last += n * int64(dims[i]-1)
+			strides = append(strides, int(n))
+		}
+		size = last + 1
+	}
 	ptr := in.In[0].Var()
 	if have := arr(ptr).Len(); int64(have) < size {
 		return nil, problem(in.Pos, "Run.E2", fmt.Sprintf("give an array of at least %d elements", size), "%s views %v of %s, %d elements; argument %s has %d", out.Name, dims, out.Type.Elem, size, ptr.Name, have)
 	}
-	return dims, nil
+	return dims, strides, nil
 }
 
 func problem(pos diag.Pos, code, help, format string, args ...any) error {

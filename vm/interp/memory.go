@@ -129,11 +129,11 @@ func blockIndices(m *Machine, in *ir.Instr) error {
 
 func viewGlobal(m *Machine, in *ir.Instr) error {
 	arr := func(v *ir.Var) *array.Array { return m.args[m.get(v).arg].Array }
-	dims, err := viewDims(in, m.lookup, arr)
+	dims, strides, err := viewDims(in, m.lookup, arr)
 	if err != nil {
 		return err
 	}
-	m.set(in.Out[0], value{set: true, global: &global{arr: arr(in.In[0].Var()), dims: dims, name: in.Out[0].Name}})
+	m.set(in.Out[0], value{set: true, global: &global{arr: arr(in.In[0].Var()), dims: dims, strides: strides, name: in.Out[0].Name}})
 	return nil
 }
 

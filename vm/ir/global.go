@@ -313,8 +313,11 @@ var semaphoreRules = []Rule{
 	}},
 }
 
-func checkFixedShape(_ *Program, in *Instr) *Violation {
-	for _, e := range in.Out[0].Type.Shape {
+func checkFixedShape(_ *Program, in *Instr) *Violation { return checkFixed(in.Out[0].Type.Shape) }
+
+// checkFixed looks for what is no constant and no parameter.
+func checkFixed(exprs []Expr) *Violation {
+	for _, e := range exprs {
 		var bad *Ref
 		Refs(e, func(r *Ref) {
 			if !r.Var.Param {

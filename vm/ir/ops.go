@@ -47,9 +47,10 @@ var table = slices.Concat([]*Op{
 	},
 	{
 		Name: "ViewGlobal", Aliases: []string{"GlobalView"}, Family: "memory", Class: ClassView,
-		Doc: "A row-major tensor over the memory that a pointer parameter points to. Element k of the tensor occupies bits [k·n, (k+1)·n) of the memory, n being the width of the element type, so elements narrower than a byte lie packed. The shape may use scalar parameters.",
-		In:  []Port{{Name: "ptr", Accept: AcceptPointer}},
-		Out: []Port{{Name: "tensor", Accept: AcceptGlobal}},
+		Doc:   "A row-major tensor over the memory that a pointer parameter points to. Element k of the tensor occupies bits [k·n, (k+1)·n) of the memory, n being the width of the element type, so elements narrower than a byte lie packed. The shape may use scalar parameters. With strides, element [i, j, …] is number i·strides[0] + j·strides[1] + … instead: a transposed or padded tensor, or one that repeats itself where a stride is 0.",
+		In:    []Port{{Name: "ptr", Accept: AcceptPointer}},
+		Out:   []Port{{Name: "tensor", Accept: AcceptGlobal}},
+		Attrs: []AttrSpec{{Name: "strides", Kind: AttrExprs, Doc: "elements from one index to the next in each dimension, of constants and scalar parameters; rows one after the other if left out"}},
 		Rules: []Rule{
 			{Text: "The tensor has the element type of the pointer.",
 				Why: "The argument is checked against the pointer's type at launch; another type would read the same bits as something else.",
@@ -63,6 +64,18 @@ var table = slices.Concat([]*Op{
 			{Text: "The shape uses only constants and scalar parameters.",
 				Why:   "Extents are computed once, on the host, and checked there against the argument.",
 				Check: checkFixedShape},
+			{Text: "strides has one entry for each dimension, which uses only constants and scalar parameters.",
+				Why: "They are computed once, on the host, and checked there against the argument.",
+				Check: func(p *Program, in *Instr) *Violation {
+					a := in.Attr("strides")
+					if a == nil {
+						return nil
+					}
+					if n := len(in.Out[0].Type.Shape); len(a.Exprs) != n {
+						return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("strides has %d entries, the tensor %d dimensions", len(a.Exprs), n)}
+					}
+					return checkFixed(a.Exprs)
+				}},
 		},
 		Since: "0.1", Source: paper + " Table 1", Example: "gb = ViewGlobal(b) : global u8[K/16, N/8, 96]",
 	},

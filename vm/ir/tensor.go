@@ -125,10 +125,10 @@ func tensorRules() []Rule {
 	}
 }
 
-// ViewOf is the pointer parameter that a whole global tensor views, or nil.
+// ViewOf is the pointer parameter that a whole, row-major global tensor views, or nil.
 func ViewOf(p *Program, v *Var) (ptr *Var) {
 	p.Body.Walk(func(s Stmt) bool {
-		if in, ok := s.(*Instr); ok && in.Op.Name == "ViewGlobal" && in.Out[0] == v {
+		if in, ok := s.(*Instr); ok && in.Op.Name == "ViewGlobal" && in.Out[0] == v && in.Attr("strides") == nil {
 			ptr = in.In[0].Var()
 		}
 		return ptr == nil
