@@ -253,15 +253,15 @@ func paramIndex(p *ir.Program, v *ir.Var) int {
 // ViewGlobal and checks the argument's size.
 func viewDims(in *ir.Instr, lookup func(*ir.Var) (int64, bool), arr func(*ir.Var) *array.Array) (dims, strides []int, err error) {
 	out := in.Out[0]
-	dims := make([]int, len(out.Type.Shape))
-	size := int64(1)
+	dims = make([]int, len(out.Type.Shape))
+	size, last := int64(1), int64(0) // elements; the last one's place
 	for i, e := range out.Type.Shape {
 		n, err := ir.EvalInt(e, lookup)
 		if err != nil {
-			return nil, located(err)
+			return nil, nil, located(err)
 		}
 		if n < 1 || size > (1<<31-1)/n {
-			return nil, problem(e.Position(), "Run.E6", "", "extent %s of %s is %d", e, out.Name, n)
+			return nil, nil, problem(e.Position(), "Run.E6", "", "extent %s of %s is %d", e, out.Name, n)
 		}
 		size *= n
 		dims[i] = int(n)
@@ -282,7 +282,7 @@ func viewDims(in *ir.Instr, lookup func(*ir.Var) (int64, bool), arr func(*ir.Var
 	}
 	ptr := in.In[0].Var()
 	if have := arr(ptr).Len(); int64(have) < size {
-		return nil, problem(in.Pos, "Run.E2", fmt.Sprintf("give an array of at least %d elements", size), "%s views %v of %s, %d elements; argument %s has %d", out.Name, dims, out.Type.Elem, size, ptr.Name, have)
+		return nil, nil, problem(in.Pos, "Run.E2", fmt.Sprintf("give an array of at least %d elements", size), "%s views %v of %s, %d elements; argument %s has %d", out.Name, dims, out.Type.Elem, size, ptr.Name, have)
 	}
 	return dims, strides, nil
 }
