@@ -28,7 +28,7 @@ const floors = `
  6 vm/debug/dap  gpu/compile  gpu/emit  gpu/cost  layoutviz  layoutviz/theatre  layoutviz/timeline
  5 vm/debug  gpu/lower/*  gpu/opt  gpu/sim  gpu/ptx  gpu/cudac  layoutviz/scene  layoutviz/cuteprint
  4 vm/build  vm/interp  vm/pass  vm/infer  vm/hlo/part  vm/hlo/plan  vm/randprog  gpu/code  gpu/notation  gpu/assist  gpu/model/*
- 3 vm/text  vm/hlo/index  vm/hlo/eval  vm/hlo/rand  gpu/arch
+ 3 vm/text  vm/hlo/index  vm/hlo/eval  vm/hlo/rand  gpu/arch  gpu/emit/approx
  2 vm/ir  vm/hlo
  1 vm/dtype  vm/layout/*  vm/affine  vm/array  vm/recipe
  0 vm/diag  vm/corpus  gpu/cuda  notebooks

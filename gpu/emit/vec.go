@@ -6,6 +6,7 @@ import (
 	"math"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/emit/approx"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/arith"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/cast"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/thread"
@@ -375,7 +376,8 @@ func (b scalars) elementwise(in *hlo.Instruction, x []vec) (vec, error) {
 	}
 	if small {
 		switch in.Op {
-		case hlo.Copy, hlo.BitcastConvert, hlo.Convert, hlo.Select, hlo.Map:
+		case hlo.Copy, hlo.BitcastConvert, hlo.Convert, hlo.Select, hlo.Map, hlo.Expm1, hlo.Log1p, hlo.Erf, hlo.Cbrt, hlo.Tan, hlo.Acos, hlo.Acosh,
+			hlo.Asin, hlo.Asinh, hlo.Atanh, hlo.Cosh, hlo.Sinh, hlo.RoundAway, hlo.Power, hlo.Atan2:
 		case hlo.Negate, hlo.Abs:
 			op, mask := code.OpXor32, int64(0x80808080)
 			if in.Op == hlo.Abs {
@@ -470,6 +472,17 @@ func (b scalars) elementwise(in *hlo.Instruction, x []vec) (vec, error) {
 			return vec{}, none
 		}
 		return v, nil
+	}
+	if f := approx.Of(in.Op); f != nil && t.IsFloat() {
+		y := make([]vec, len(x))
+		for i := range x {
+			y[i] = b.convert(hlo.F64, x[i])
+		}
+		v, err := b.combine(f, y)
+		if err != nil {
+			return vec{}, err
+		}
+		return b.convert(t, v[0]), nil
 	}
 	return vec{}, none
 }
