@@ -61,6 +61,10 @@ const (
 	cuGraphExecDestroy
 	cuGraphDestroy
 	cuTensorMapEncodeTiled
+	cuLinkCreate
+	cuLinkAddData
+	cuLinkComplete
+	cuLinkDestroy
 	symbolCount
 )
 
@@ -122,11 +126,15 @@ var symbolNames = [symbolCount]string{
 	cuGraphExecDestroy:          "cuGraphExecDestroy",
 	cuGraphDestroy:              "cuGraphDestroy",
 	cuTensorMapEncodeTiled:      "cuTensorMapEncodeTiled",
+	cuLinkCreate:                "cuLinkCreate_v2",
+	cuLinkAddData:               "cuLinkAddData_v2",
+	cuLinkComplete:              "cuLinkComplete",
+	cuLinkDestroy:               "cuLinkDestroy",
 }
 
 // optional says that drivers old enough to lack the symbol still serve.
 func (s symbol) optional() bool {
-	return s == cuFuncGetParamInfo || s == cuLaunchKernelEx || s == cuTensorMapEncodeTiled // since CUDA 12.4, 11.8, 12.0
+	return s >= cuLinkCreate && s <= cuLinkDestroy || s == cuFuncGetParamInfo || s == cuLaunchKernelEx || s == cuTensorMapEncodeTiled // since CUDA 12.4, 11.8, 12.0
 }
 
 // base is the name that the documentation uses.
