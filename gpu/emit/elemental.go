@@ -32,14 +32,27 @@ func (w where) String() string {
 	return b.String()
 }
 
-// with adds a constraint unless it stands there.
+// with adds a constraint: to one on an expression that differs by a constant, where there
+// is one, so that constraints depend on the place they are about and not on the way there.
 func (w where) with(c affine.Constraint) where {
-	for _, o := range w {
-		if o.Range == c.Range && o.Expr.Equal(c.Expr) {
+	for i, o := range w {
+		k, ok := o.Expr.Sub(c.Expr).Const()
+		if !ok {
+			continue
+		}
+		r := affine.Range{Lo: c.Range.Lo + k, Hi: c.Range.Hi + k}
+		if o.Range.Within(r) {
 			return w
 		}
+		w = slices.Clone(w)
+		w[i].Range = o.Range.Intersect(r)
+		return w
 	}
-	return append(slices.Clone(w), c)
+	w = append(slices.Clone(w), c)
+	if len(w) > 1 {
+		slices.SortFunc(w, func(x, y affine.Constraint) int { return strings.Compare(x.Expr.String(), y.Expr.String()) })
+	}
+	return w
 }
 
 // elemental computes elements of instructions at indices in thread code. Equal elements
