@@ -10,9 +10,10 @@ type Step struct {
 	Facts  string // the ranges that decide it, or ""
 }
 
-// Explain simplifies a map as [Map.Simplify] does and tells what changes: constraints
-// first, then what follows for the ranges, then each result with the ranges known by
-// then, round by round until nothing changes.
+// Explain simplifies a map as [Map.Simplify] does and tells each rule that is applied, to
+// which part of an expression and because of which ranges: constraints first, then what
+// follows for the ranges, then each result with the ranges known by then, round by round
+// until nothing changes.
 //
 // The rules are numbered as in the description of XLA's indexing maps: R1 to R12 simplify
 // expressions by ranges, C1 to C9 constraints.
@@ -28,66 +29,41 @@ func (m Map) Explain() (Map, []Step) {
 		}
 		order := m.order()
 		if next.empty {
-			steps = append(steps, Step{"no point satisfies the constraints (C2)", m.String(), next.String(), ""})
+			steps = append(steps, Step{"C2: no point satisfies the constraints", m.String(), next.String(), ""})
 			m = next
 			break
 		}
 		// Constraints, one by one.
 		s := simplifier{bounds: m.bounds()}
+		text := func(c Constraint) string { return order.text(c.Expr) + " in " + c.Range.String() }
 		for _, c := range m.Constraints {
-			before := order.text(c.Expr) + " in " + c.Range.String()
-			d := s.constraint(c)
-			after := order.text(d.Expr) + " in " + d.Range.String()
+			d := s.constraintTold(c, func(rule string, before, after Constraint) {
+				steps = append(steps, Step{rule, text(before), text(after), m.facts(before.Expr)})
+			})
 			if s.expr(d.Expr).Range(s.bounds).Within(d.Range) {
-				steps = append(steps, Step{"the constraint holds for all values (C2)", before, "", m.facts(c.Expr)})
-			} else if after != before {
-				steps = append(steps, Step{"the constraint says less in more words (C1, C3 to C6)", before, after, m.facts(c.Expr)})
+				steps = append(steps, Step{"C2: the constraint holds for all values", text(d), "", m.facts(d.Expr)})
 			}
 		}
 		// Ranges that constraints made smaller.
 		now := next.variables()
 		for i, v := range m.variables() {
 			if now[i].Range != v.Range {
-				steps = append(steps, Step{"constraints narrow the range of a variable (C7 to C9)", v.Name + " in " + v.Range.String(), v.Name + " in " + now[i].Range.String(), ""})
+				steps = append(steps, Step{"C7 to C9: constraints narrow the range of a variable", v.Name + " in " + v.Range.String(), v.Name + " in " + now[i].Range.String(), ""})
 			}
 		}
+		s = simplifier{bounds: next.bounds(), known: map[string]Range{}}
+		for _, c := range next.Constraints {
+			s.known[c.Expr.String()] = c.Range
+		}
 		for i, e := range m.Results {
-			if before, after := order.text(e), order.text(next.Results[i]); before != after {
-				steps = append(steps, Step{fmt.Sprintf("result %d (%s)", i, resultRule(e, next.Results[i])), before, after, next.facts(e)})
+			s.note = func(rule string, before, after Expr) {
+				steps = append(steps, Step{fmt.Sprintf("result %d, %s", i, rule), order.text(before), order.text(after), next.facts(before)})
 			}
+			s.expr(e)
 		}
 		m = next
 	}
 	return m, steps
-}
-
-// resultRule names the rules that may lead from one expression to the other.
-func resultRule(before, after Expr) string {
-	count := func(e Expr, o op) int {
-		n := 0
-		e.rebuild(func(name string) Expr { return Var(name) }, func(p op, a, b Expr) Expr {
-			if p == o {
-				n++
-			}
-			return apply(p, a, b)
-		})
-		return n
-	}
-	_, constant := after.Const()
-	div, mod := count(before, opDiv)-count(after, opDiv), count(before, opMod)-count(after, opMod)
-	switch {
-	case constant:
-		return "R1: one value only"
-	case div > 0 && mod > 0:
-		return "R10, R11: quotient and remainder meet"
-	case mod > 0:
-		return "R2, R4: the remainder is decided by the range"
-	case div > 0:
-		return "R7 to R9: the quotient is decided or merges"
-	case count(before, opMin) > count(after, opMin) || count(before, opMax) > count(after, opMax):
-		return "R12: the ranges decide which is smaller"
-	}
-	return "R3, R5, R6, R8: what need not be inside is taken out"
 }
 
 // facts are the ranges of the variables of an expression.

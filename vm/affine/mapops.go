@@ -62,13 +62,27 @@ func (m Map) round(keepPoints bool) Map {
 // constraint simplifies the expression and moves constants, factors, divisors and
 // summands that do not matter from it to the range.
 func (s simplifier) constraint(c Constraint) Constraint {
+	return s.constraintTold(c, func(string, Constraint, Constraint) {})
+}
+
+// constraintTold is constraint and tells each rule.
+func (s simplifier) constraintTold(c Constraint, tell func(rule string, before, after Constraint)) Constraint {
 	for range maxRounds {
 		before := c.Expr.String()
+		old := c
+		say := func(rule string) {
+			if !old.Expr.Equal(c.Expr) || old.Range != c.Range {
+				tell(rule, old, c)
+			}
+			old = c
+		}
 		c.Expr = s.expr(c.Expr)
+		say("C1: the expression becomes simpler")
 		sum := c.Expr.sum()
 		if sum.c != 0 && sum.c != math.MinInt64 {
 			c = Constraint{c.Expr.AddConst(-sum.c), Range{shift(c.Range.Lo, -sum.c), shift(c.Range.Hi, -sum.c)}}
 			sum = c.Expr.sum()
+			say("C3: the constant moves to the range")
 		}
 		switch {
 		case len(sum.terms) == 1 && sum.terms[0].coef != 1:
@@ -76,15 +90,18 @@ func (s simplifier) constraint(c Constraint) Constraint {
 			k := t.coef
 			t.coef = 1
 			c = Constraint{t.alone(), scaled(c.Range, k)}
+			say("C4: the factor divides the range")
 		case len(sum.terms) == 1 && len(sum.terms[0].factors) == 1 && sum.terms[0].factors[0].op == opDiv:
 			f := sum.terms[0].factors[0]
 			if d, ok := f.b.Const(); ok && d > 0 {
 				// ⌊x/d⌋ in [lo, hi] is x in [d·lo, d·hi + d - 1].
 				r := Range{times(c.Range.Lo, d), times(c.Range.Hi, d)}
 				c = Constraint{f.a, Range{r.Lo, shift(r.Hi, d-1)}}
+				say("C5: the divisor multiplies the range")
 			}
 		case len(sum.terms) > 1:
 			c = s.split(c)
+			say("C6: what the smaller terms add makes no difference")
 		}
 		if c.Expr.String() == before {
 			break

@@ -71,6 +71,40 @@ func TestExplain(t *testing.T) {
 			t.Errorf("no %q in\n%s", part, text)
 		}
 	}
+	for _, c := range []struct{ text, rules string }{
+		{"(d0) -> (d0 mod 8), domain: d0 in [8, 15]", "R2"},
+		{"(d0) -> ((d0 * 4) mod 12), domain: d0 in [0, 99]", ""},
+		{"(d0, d1) -> ((d0 * 4 + d1) mod 12), domain: d0 in [0, 99], d1 in [0, 3]", "R5"},
+		{"(d0) -> ((d0 mod 12) / 4), domain: d0 in [0, 99]", "R6"},
+		{"(d0) -> ((d0 / 8 + 1) / 4 + 0), domain: d0 in [0, 99]", ""},
+		{"(d0, d1) -> ((d0 * 8 + d1) / 16), domain: d0 in [0, 99], d1 in [0, 7]", "R8"},
+		{"(d0) -> ((d0 / 8) / 4), domain: d0 in [0, 99]", ""},
+		{"(d0) -> ((d0 mod 5) * 3 + (d0 / 5) * 15), domain: d0 in [0, 99]", ""},
+		{"(d0) -> (d0 - (d0 / 8) * 8), domain: d0 in [0, 99]", "R11"},
+		{"(d0, d1) -> (min(d0, d1)), domain: d0 in [0, 9], d1 in [10, 19]", "R12"},
+		{"(d0) -> (d0), domain: d0 in [5, 5]", "R1"},
+		{"(d0) -> (d0), domain: d0 in [0, 99], d0 mod 8 + 5 in [6, 7]", "C3"},
+		{"(d0, d1) -> (d0, d1), domain: d0 in [0, 99], d1 in [0, 99], (d0 + d1) * 3 in [0, 20]", ""},
+		{"(d0, d1) -> (d0, d1), domain: d0 in [0, 99], d1 in [0, 99], (d0 + d1) / 3 in [0, 20]", "C5"},
+		{"(d0, d1) -> (d0, d1), domain: d0 in [0, 99], d1 in [0, 127], d0 * 128 + d1 in [0, 1279]", "C6"},
+		{"(d0, d1) -> (d0, d1), domain: d0 in [0, 9], d1 in [0, 9], d0 + d1 in [0, 18]", "C2"},
+	} {
+		m := parseMap(t, c.text)
+		out, steps := m.Explain()
+		if want, _ := m.Simplify(false); !out.Equal(want) {
+			t.Errorf("%s: explained %s, simplified %s", c.text, out, want)
+		}
+		said := ""
+		for _, s := range steps {
+			said += s.Rule + "\n"
+		}
+		if !strings.Contains(said, c.rules) {
+			t.Errorf("%s: no %s in\n%s", c.text, c.rules, said)
+		}
+		if p := Prove(m); p.Err != nil || p.Points == 0 {
+			t.Errorf("%s: %v", c.text, p.Err)
+		}
+	}
 	if _, steps := want.Explain(); len(steps) != 0 {
 		t.Errorf("a simple map has the steps %v", steps)
 	}

@@ -1,8 +1,10 @@
 package affine
 
 import (
+	"fmt"
 	"math"
 	"sort"
+	"strings"
 )
 
 // maxRounds bounds the rounds of a simplification. Each round that changes an
@@ -84,6 +86,22 @@ type simplifier struct {
 	known map[string]Range
 	// keepPoints leaves variables that can have one value only in place.
 	keepPoints bool
+	// note, if set, is told of each rule that makes one expression of another.
+	note func(rule string, before, after Expr)
+}
+
+// say tells note of a rule, unless it changed nothing.
+func (s simplifier) say(rule string, before, after Expr) Expr {
+	if s.note != nil && !before.Equal(after) {
+		s.note(rule, before, after)
+	}
+	return after
+}
+
+// quietly is the simplifier for what is only tried.
+func (s simplifier) quietly() simplifier {
+	s.note = nil
+	return s
 }
 
 func (s simplifier) expr(e Expr) Expr {
@@ -107,11 +125,11 @@ func (s simplifier) rangeOf(e Expr) Range {
 
 func (s simplifier) round(e Expr) Expr {
 	if r := s.rangeOf(e); r.Lo == r.Hi && !open(r.Lo) && !s.keeps(e) {
-		return Const(r.Lo)
+		return s.say("R1: it can have one value only", e, Const(r.Lo))
 	}
 	e = e.rebuild(func(name string) Expr {
 		if r, ok := s.bounds[name]; ok && r.Lo == r.Hi && !s.keepPoints {
-			return Const(r.Lo)
+			return s.say("R1: it can have one value only", Var(name), Const(r.Lo))
 		}
 		return Var(name)
 	}, s.node)
@@ -125,16 +143,23 @@ func (s simplifier) keeps(e Expr) bool {
 
 func (s simplifier) node(o op, a, b Expr) Expr {
 	if r := s.rangeOf(a); r.Lo == r.Hi && !open(r.Lo) && !s.keeps(a) {
-		a = Const(r.Lo)
+		a = s.say("R1: it can have one value only", a, Const(r.Lo))
 	}
 	a = s.recombine(a)
 	switch o {
 	case opMin, opMax:
+		const rule = "R12: the ranges decide which is smaller"
 		x, y := s.rangeOf(a), s.rangeOf(b)
 		switch {
 		case x.Hi <= y.Lo && o == opMin, y.Hi <= x.Lo && o == opMax:
+			if s.note != nil {
+				s.say(rule, apply(o, a, b), a)
+			}
 			return a
 		case x.Hi <= y.Lo, y.Hi <= x.Lo:
+			if s.note != nil {
+				s.say(rule, apply(o, a, b), b)
+			}
 			return b
 		}
 		return apply(o, a, b)
@@ -202,14 +227,26 @@ func GCD(a, b int64) int64 {
 
 // div is ⌊a/d⌋ for d > 0.
 func (s simplifier) div(a Expr, d int64) Expr {
+	out, rule, g := s.divided(a, d)
+	if s.note != nil {
+		if strings.Contains(rule, "%") {
+			rule = fmt.Sprintf(rule, g)
+		}
+		s.say(rule, a.FloorDiv(Const(d)), out)
+	}
+	return out
+}
+
+// divided is div, with the rule that is applied, a format of g.
+func (s simplifier) divided(a Expr, d int64) (out Expr, rule string, g int64) {
 	if g, high, _, ok := s.peel(a, d); ok {
-		return high.FloorDiv(Const(d / g))
+		return high.FloorDiv(Const(d / g)), "R8: multiples of %d leave the quotient; the rest stays within one multiple and is dropped", g
 	}
 	sum := a.sum()
 	// (x mod m)/d is (x/d) mod (m/d) where d divides m.
 	if f, ok := single1(a); ok && f.op == opMod {
 		if m, ok := f.b.Const(); ok && m > 0 && m%d == 0 {
-			return f.a.FloorDiv(Const(d)).Mod(Const(m / d))
+			return f.a.FloorDiv(Const(d)).Mod(Const(m / d)), "R6: the divisor divides the modulus", 0
 		}
 	}
 	// (x/c + y)/d is (x + c·y)/(c·d); with two quotients nothing would be gained.
@@ -220,26 +257,30 @@ func (s simplifier) div(a Expr, d int64) Expr {
 				continue
 			}
 			if inner >= 0 {
-				return a.FloorDiv(Const(d))
+				return a.FloorDiv(Const(d)), "", 0
 			}
 			if c, ok := f.b.Const(); !ok || c <= 0 || t.coef != 1 || len(t.factors) != 1 {
-				return a.FloorDiv(Const(d))
+				return a.FloorDiv(Const(d)), "", 0
 			}
 			inner = i
 		}
 	}
 	if inner < 0 {
-		return a.FloorDiv(Const(d))
+		return a.FloorDiv(Const(d)), "", 0
 	}
 	f := sum.terms[inner].factors[0]
 	c, _ := f.b.Const()
 	rest := a.Sub(sum.terms[inner].alone())
 	if cd, ok := mulOK(c, d); ok {
 		if up := f.a.Add(rest.MulConst(c)); up.Err() == nil {
-			return up.FloorDiv(Const(cd))
+			rule := "R9: a quotient inside a sum that is divided"
+			if v, ok := rest.Const(); ok && v == 0 {
+				rule = "R7: a quotient of a quotient"
+			}
+			return up.FloorDiv(Const(cd)), rule, 0
 		}
 	}
-	return a.FloorDiv(Const(d))
+	return a.FloorDiv(Const(d)), "", 0
 }
 
 func single1(e Expr) (atom, bool) {
@@ -252,16 +293,28 @@ func single1(e Expr) (atom, bool) {
 
 // mod is a mod d for d > 0.
 func (s simplifier) mod(a Expr, d int64) Expr {
-	if g, high, low, ok := s.peel(a, d); ok {
-		return high.Mod(Const(d / g)).MulConst(g).Add(low)
+	g, high, low, ok := s.peel(a, d)
+	if !ok {
+		return a.Mod(Const(d))
 	}
-	return a.Mod(Const(d))
+	out := high.Mod(Const(d / g)).MulConst(g).Add(low)
+	if s.note != nil {
+		rule := fmt.Sprintf("R5: what stays within one multiple of %d moves outside, and %d with it", g, g)
+		if g == d {
+			rule = fmt.Sprintf("R2, R4: multiples of %d vanish, and the rest stays within one period", d)
+		} else if v, ok := low.Const(); ok && v == 0 {
+			rule = fmt.Sprintf("R3: a factor %d of everything moves outside", g)
+		}
+		s.say(rule, a.Mod(Const(d)), out)
+	}
+	return out
 }
 
 // recombine applies x = c·⌊x/c⌋ + x mod c, both ways, wherever that makes the sum
 // cheaper. The quotient or remainder that stands in the sum may have been
 // rewritten already, so the missing one is made and simplified, not searched for.
 func (s simplifier) recombine(e Expr) Expr {
+	try := s.quietly()
 	for range maxRounds {
 		sum, best, changed := e.sum(), e.cost(), false
 		for _, t := range sum.terms {
@@ -283,15 +336,19 @@ func (s simplifier) recombine(e Expr) Expr {
 				if !fits {
 					continue
 				}
-				next = rest.Add(f.a.MulConst(t.coef)).Sub(s.expr(s.div(f.a, c)).MulConst(kc))
+				next = rest.Add(f.a.MulConst(t.coef)).Sub(try.expr(try.div(f.a, c)).MulConst(kc))
 			} else {
 				if t.coef%c != 0 {
 					continue
 				}
-				next = rest.Add(f.a.Sub(s.expr(s.mod(f.a, c))).MulConst(t.coef / c))
+				next = rest.Add(f.a.Sub(try.expr(try.mod(f.a, c))).MulConst(t.coef / c))
 			}
 			if next.Err() == nil && next.cost() < best {
-				e, changed = next, true
+				rule := "R10: quotient and remainder of one number meet"
+				if f.op == opDiv {
+					rule = "R11: a multiple of the quotient leaves the remainder"
+				}
+				e, changed = s.say(rule, e, next), true
 				break
 			}
 		}
