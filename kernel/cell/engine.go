@@ -278,6 +278,7 @@ func (e *Engine) make(name, src string) (code, entry string, probs []problem) {
 	if len(errs) > 0 {
 		return "", "", e.syntax(p, errs)
 	}
+	oldPlots(p)
 	c, probs := e.check(name, src, p)
 	if len(probs) > 0 {
 		return "", "", probs
