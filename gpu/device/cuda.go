@@ -10,6 +10,7 @@ import (
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
+	"github.com/tilus-lab/tilus-lab/gpu/cache"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/cuda"
@@ -27,6 +28,7 @@ type gpu struct {
 	ordinal  int
 	info     Info
 	programs programs
+	modules  *cache.Dir // machine code of other processes; nil without it
 
 	mu       sync.Mutex
 	ctx      *cuda.Context // nil when it must be made again
@@ -91,7 +93,7 @@ func openCUDA(which string) (Device, error) {
 	} else {
 		name += ":" + target.Name
 	}
-	g.real = own.Name
+	g.real, g.modules = own.Name, openModules()
 	if g.nvrtc != nil {
 		name += ":nvrtc"
 	}
@@ -354,7 +356,12 @@ func (g *gpu) load(c *compile.Compiled) (*cuda.Function, time.Duration, error) {
 			return nil, 0, err
 		}
 	}
-	m, err := g.ctx.Load(image, cuda.JIT{})
+	var m *cuda.Module
+	if g.nvrtc != nil {
+		m, err = g.ctx.Load(image, cuda.JIT{})
+	} else {
+		m, err = g.module(source)
+	}
 	if err != nil {
 		return nil, 0, err
 	}
