@@ -96,7 +96,7 @@ type Element struct {
 	W, H  int
 	Keys  []int
 
-	Thread int             // that holds it, the first one if there are several
+	Thread int             // that holds it, the first one if there are several; -1 if none
 	Slot   int             // it is held in
 	At     []int           // its place in the tensor, where it has one
 	Also   []layout.Holder // the others that hold it

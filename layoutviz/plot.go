@@ -195,7 +195,7 @@ func Plot(ch Chart, o Options) (Picture, error) {
 		var line []scene.Point
 		var points []scene.Box // and the legend's, which is of the same colour
 		mark := func(k int, px, py, w, h int) {
-			c.ids = append(c.ids, Element{ID: fmt.Sprintf("s%dp%d", i, k), Label: fmt.Sprintf("%s: %s at %s", s.Name, short(s.Y[k]), short(xs[i][k])), X: px, Y: py, W: w, H: h, Keys: []int{i<<20 | k}})
+			c.ids = append(c.ids, Element{ID: fmt.Sprintf("s%dp%d", i, k), Label: fmt.Sprintf("%s: %s at %s", s.Name, short(s.Y[k]), short(xs[i][k])), X: px, Y: py, W: w, H: h, Keys: []int{i<<20 | k}, Thread: -1})
 		}
 		for k, v := range s.Y {
 			px, py := xa.at(xs[i][k]), ya.at(v)

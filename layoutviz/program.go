@@ -95,7 +95,7 @@ func Program(l Listing, o Options) (Picture, error) {
 			c.text(pad+gutter+heat-11, top+12, headSize, c.inkOn(fill), scene.End, false, fmt.Sprint(ran, "×"))
 		}
 		c.text(pad+gutter+heat+scene.Width(s[:len(s)-len(strings.TrimLeft(s, " "))], topSize), top+12, topSize, ink, scene.Start, n == l.At, strings.TrimLeft(s, " "))
-		e := Element{ID: fmt.Sprint("line", n), Label: fmt.Sprintf("line %d: %s", n, strings.TrimSpace(s)), X: pad, Y: top, W: c.w - 2*pad, H: high, Keys: []int{n}}
+		e := Element{ID: fmt.Sprint("line", n), Label: fmt.Sprintf("line %d: %s", n, strings.TrimSpace(s)), X: pad, Y: top, W: c.w - 2*pad, H: high, Keys: []int{n}, Thread: -1}
 		if l.Runs != nil {
 			e.Label = fmt.Sprintf("line %d ran %s", n, count(int(ran), "time"))
 		}

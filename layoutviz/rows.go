@@ -60,7 +60,7 @@ func Rows(title string, head []string, rows [][]string, marked int, o Options) (
 			}
 			label += s
 		}
-		c.ids = append(c.ids, Element{ID: fmt.Sprint("row", n), Label: label, X: pad, Y: top, W: c.w - 2*pad, H: high, Keys: []int{n}})
+		c.ids = append(c.ids, Element{ID: fmt.Sprint("row", n), Label: label, X: pad, Y: top, W: c.w - 2*pad, H: high, Keys: []int{n}, Thread: -1})
 		grid.Rows = append(grid.Rows, r)
 	}
 	c.grids = append(c.grids, grid)

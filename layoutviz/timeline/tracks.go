@@ -103,7 +103,7 @@ func Tracks(t *trace.Trace, o layoutviz.Options) (layoutviz.Picture, error) {
 		at, w := x(e.Start), max(2, x(e.End)-x(e.Start)-1)
 		s.bar(color, at, row, w, high-2)
 		s.inside(at, row, w, high-2, color, e.Kind)
-		s.ids = append(s.ids, layoutviz.Element{ID: fmt.Sprint("event", e.ID), Label: fmt.Sprintf("%d to %d: %s", e.Start, e.End, e.Text), X: at, Y: row, W: w, H: high - 2, Keys: append([]int{e.ID}, e.Causes...)})
+		s.ids = append(s.ids, layoutviz.Element{ID: fmt.Sprint("event", e.ID), Label: fmt.Sprintf("%d to %d: %s", e.Start, e.End, e.Text), X: at, Y: row, W: w, H: high - 2, Keys: append([]int{e.ID}, e.Causes...), Thread: -1})
 	}
 	y += 12
 	at := pad

@@ -127,6 +127,24 @@ await run(browser, () => context.pages(), {
     await shot(page, "explorer-code");
   },
 
+  async "pointing lights the same thread in all panes, and the same element in a pane of the same kind"() {
+    await page.goto(base + "?v=1&p=layout&p=layout&e=spatial(8,+4).local(1,+2)&p=reinterpret");
+    await page.waitForFunction(() => document.querySelectorAll(".stage > svg:first-child").length >= 5);
+    const lit = (kind) => page.evaluate((kind) => [...document.querySelectorAll("section.pane")].map((p) => [...p.querySelectorAll(".overlay ." + kind)].filter((e) => e.getAttribute("d")).length), kind);
+    await layout(page).locator(".stage").first().hover({ position: { x: 124, y: 63 } });
+    await page.waitForFunction(() => [...document.querySelectorAll("section.pane")].every((p) => p.querySelector(".overlay .kin").getAttribute("d")));
+    const hits = await lit("hit");
+    must(hits[0] === 2 && hits[1] >= 1, "elements lit: " + hits);
+    await shot(page, "explorer-linked", { fullPage: true });
+    await page.mouse.move(5, 5);
+    await page.waitForFunction(() => ![...document.querySelectorAll(".overlay path")].some((e) => e.getAttribute("d")));
+    // A pin stays while another pane is looked at.
+    await layout(page).locator(".stage").first().click({ position: { x: 124, y: 63 } });
+    await page.locator("section.pane").nth(1).locator(".stage").first().hover({ position: { x: 90, y: 90 } });
+    await page.mouse.move(5, 5);
+    await page.waitForFunction(() => document.querySelector("section.pane .overlay .hit").getAttribute("d"));
+  },
+
   async "panes are duplicated and closed, and back undoes it"() {
     await page.goto(base + "?v=1&p=banks");
     await redrawn(page, "32 wavefronts");

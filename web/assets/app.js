@@ -100,8 +100,8 @@ class View {
       return b;
     };
     this.links = make("span", { class: "tools" },
-      tool("⧉", "Duplicate", () => open(this.row.name, { ...this.values }, this)),
-      tool("✕", "Close", () => close(this)));
+      tool("duplicate", "Duplicate", () => open(this.row.name, { ...this.values }, this)),
+      tool("close", "Close", () => close(this)));
     this.fieldset = make("div", { class: "fields" });
     for (const p of this.row.params) this.fieldset.append(this.field(p));
     this.errors = make("div", { class: "errors", role: "alert", hidden: true });
@@ -362,9 +362,18 @@ class View {
     for (const k of chosen[5]) for (const [a, b] of this.byKey.get(k) ?? []) hits[a].add(b);
     let n = 0;
     this.pictures.forEach((p, a) => {
-      p.paint([...hits[a]].map((b) => p.ids[b]), a === i ? chosen : null, p.ids.filter((c) => c[7] === chosen[7]));
+      p.paint([...hits[a]].map((b) => p.ids[b]), a === i ? chosen : null, kin(p, chosen));
       n += hits[a].size;
     });
+    // In other panes: the same thread, and the same element of a pane of the same kind.
+    for (const v of views) {
+      if (v === this) continue;
+      for (const p of v.pictures) {
+        const same = v.row === this.row && p.name === this.pictures[i].name ? p.ids.filter((c) => c[0] === chosen[0]) : [];
+        p.paint(same, null, kin(p, chosen));
+        n += same.length;
+      }
+    }
     this.say.textContent = upper(chosen[6]) + ".";
     if (aloud) announce(chosen[6] + "; " + n + " cells lit");
   }
@@ -374,10 +383,21 @@ class View {
       const [i, id] = this.pinned;
       const j = this.pictures[i]?.ids.findIndex((e) => e[0] === id) ?? -1;
       if (j >= 0) return this.light(i, j, false);
+      this.pinned = null;
     }
     for (const p of this.pictures) p.paint([], null, []);
     this.say.textContent = this.sentence ?? "";
+    for (const v of views) {
+      if (v === this) continue;
+      for (const p of v.pictures) p.paint([], null, []);
+      if (v.pinned) v.dark(); // what was pinned there stays
+    }
   }
+}
+
+// kin are the elements of a picture that the thread of another holds.
+function kin(p, chosen) {
+  return chosen[7] < 0 ? [] : p.ids.filter((c) => c[7] === chosen[7]);
 }
 
 function upper(s) {
@@ -649,9 +669,10 @@ function close(view) {
   announce("closed " + view.row.title);
 }
 
+let named = null; // what the palette finds beside commands
 const palette = new Palette({
   async entries() {
-    const list = await socket.ask("palette", {});
+    named ??= await socket.ask("palette", {});
     const commands = [
       ["Keys and help", () => showHelp()],
       ["Colours: light", () => theme("light")], ["Colours: dark", () => theme("dark")],
@@ -659,7 +680,7 @@ const palette = new Palette({
       ["Copy the link to this page", () => navigator.clipboard.writeText(location.href).then(() => announce("the link is copied"))],
       ...views.filter(() => views.length > 1).map((v) => ["Close " + v.row.title, () => close(v)]),
     ].map(([title, act]) => ({ title, kind: "command", act }));
-    return [...commands, ...list];
+    return [...commands, ...named];
   },
   async choose(e) {
     if (e.act) return e.act();
