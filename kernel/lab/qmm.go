@@ -1,0 +1,138 @@
+package lab
+
+import (
+	"errors"
+	"fmt"
+	"math"
+
+	"github.com/tilus-lab/tilus-lab/gpu/qmm"
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// Layer is a linear layer with quantised weights, from [Quantize]. As text it says
+// what it is and what its weights lost.
+type Layer struct {
+	weights *qmm.Weights
+	plain   *array.Array
+	packed  *qmm.Packed // once it is needed
+}
+
+// Quantize rounds weights [N, K] to a kind of layer: an element type of 1 to 8 bits or
+// a preset ("mxfp4", "nvfp4", …), then words: "group=128" (or "group=channel"),
+// "scale=f16", "act=f16", "zero" for zero points. w is an array, or text that [Gen]
+// makes one from.
+func Quantize(kind string, w any) (*Layer, error) {
+	plain, err := numbers(w)
+	if err != nil {
+		return nil, err
+	}
+	if len(plain.Shape) != 2 {
+		return nil, fmt.Errorf("lab: weights are [N, K], not %v", plain.Shape)
+	}
+	l, err := qmm.Parse(kind, plain.Shape[0], plain.Shape[1])
+	if err != nil {
+		return nil, err
+	}
+	q, err := l.Quantize(plain)
+	if err != nil {
+		return nil, err
+	}
+	return &Layer{weights: q, plain: plain}, nil
+}
+
+func numbers(v any) (*array.Array, error) {
+	switch v := v.(type) {
+	case *array.Array:
+		if v != nil {
+			return v, nil
+		}
+	case string:
+		return Gen(v)
+	}
+	return nil, errors.New("lab: numbers are an array, or text such as \"rand:f16[4, 8]\"")
+}
+
+// Run multiplies x [M, K] with the layer on the chosen device (see [Device]): y [M, N].
+// x is rounded to the type of the activations first.
+func (l *Layer) Run(x any) (*array.Array, error) {
+	xs, err := numbers(x)
+	if err != nil {
+		return nil, err
+	}
+	d, err := open(chosen())
+	if err != nil {
+		return nil, err
+	}
+	if l.packed == nil {
+		if l.packed, err = l.weights.Pack(Context(), d); err != nil {
+			return nil, err
+		}
+	}
+	res, err := l.packed.Run(Context(), d, xs.Cast(l.weights.ActType), qmm.Call{})
+	if err != nil {
+		return nil, err
+	}
+	return res.Y, nil
+}
+
+// WeightError is what rounding the weights cost, as a part of their norm.
+func (l *Layer) WeightError() float64 { return array.RelFro(l.weights.Dequantize(), l.plain) }
+
+// OutputError is how far y of [Layer.Run] is from the product with the plain weights in
+// float64, as a part of its norm.
+func (l *Layer) OutputError(x any) (float64, error) {
+	xs, err := numbers(x)
+	if err != nil {
+		return 0, err
+	}
+	y, err := l.Run(xs)
+	if err != nil {
+		return 0, err
+	}
+	m, n, k := y.Shape[0], y.Shape[1], l.weights.K
+	a, b, want := xs.Cast(l.weights.ActType).Floats(), l.plain.Floats(), make([]float64, m*n)
+	for i := range m {
+		for j := range n {
+			for e := range k {
+				want[i*n+j] += a[i*k+e] * b[j*k+e]
+			}
+		}
+	}
+	num, den := 0.0, 0.0
+	for i, got := range y.Floats() {
+		num, den = num+(got-want[i])*(got-want[i]), den+want[i]*want[i]
+	}
+	return math.Sqrt(num / den), nil
+}
+
+// BitsPerWeight is what a weight takes, with its share of scales and zero points.
+func (l *Layer) BitsPerWeight() float64 {
+	return 8 * float64(l.weights.Bytes()) / float64(l.weights.N*l.weights.K)
+}
+
+// Program is the program that multiplies so many rows of x.
+func (l *Layer) Program(rows int) (*ir.Program, error) {
+	s, err := l.weights.Choose(rows)
+	if err != nil {
+		return nil, err
+	}
+	return template.Decode(l.weights.Form(), s)
+}
+
+// Packing is the program that brings the weights into the order of [Layer.Program].
+func (l *Layer) Packing() (*ir.Program, error) { return template.Pack(l.weights.Form()) }
+
+// Codes are the weights as they are stored, [N, K].
+func (l *Layer) Codes() *array.Array { return l.weights.Codes }
+
+// Scales are [groups, N].
+func (l *Layer) Scales() *array.Array { return l.weights.Scales }
+
+// Dequantize is the weights as f32 [N, K].
+func (l *Layer) Dequantize() *array.Array { return l.weights.Dequantize() }
+
+func (l *Layer) String() string {
+	return fmt.Sprintf("%s [%d, %d]: %.3f bits a weight, rounding costs %.2f%% of the weights' norm", l.weights.Linear, l.weights.N, l.weights.K, l.BitsPerWeight(), 100*l.WeightError())
+}
