@@ -12,20 +12,22 @@ import (
 func newConform() *cobra.Command {
 	var verbose, kinds bool
 	cmd := &cobra.Command{
-		Use:   "conform FILE…",
+		Use:   "conform [FILE…]",
 		Short: "Check against recorded facts of independent implementations",
 		Long: `Check Tilus Lab against conformance cases: JSON files of questions with answers
-recorded from independent implementations. Each failed case is printed with what
+recorded from independent implementations; without files, those that came with this
+program. Each failed case is printed with what
 differs. Cases of a kind that cannot be checked are counted as skipped, named, and
 make the exit status 1 as failures do. The last line counts all.`,
-		Example: `  tilus-lab conform tests/testdata/cases/dtype.json
+		Example: `  tilus-lab conform
+  tilus-lab conform tests/testdata/cases/dtype.json
   tilus-lab conform -v tests/testdata/cases/layout.json
   tilus-lab conform --kinds`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if kinds {
 				return cobra.NoArgs(cmd, args)
 			}
-			return cobra.MinimumNArgs(1)(cmd, args)
+			return nil
 		},
 		RunE: func(cmd *cobra.Command, files []string) error {
 			out := cmd.OutOrStdout()
@@ -42,6 +44,12 @@ make the exit status 1 as failures do. The last line counts all.`,
 					return err
 				}
 				cases = append(cases, list...)
+			}
+			if len(files) == 0 {
+				var err error
+				if cases, err = conform.Builtin(); err != nil {
+					return err
+				}
 			}
 			s, err := conform.Run(out, cases, verbose)
 			if err == nil && !s.OK() {
