@@ -722,7 +722,7 @@ func (prog *Builder) Assign(tile string, x Value, tileType Type) Value {
 //
 //	b = ConvertLayout(x) : register f16[16, 8] local(2, 1).column_spatial(4, 8).local(2, 1)
 //
-// The same elements in another layout of the same threads. Lowering takes the cheapest way: nothing, where threads hold what they need in the same slots for all; else shuffles, where each warp holds what its lanes need; else shared memory and two barriers. In the last case it must stand where all threads of the block come.
+// The same elements in another layout of the same threads. Lowering takes the cheapest way: nothing, where threads hold what they need in the same slots for all; else shuffles, where each warp holds what its lanes need; else shared memory and two barriers. In the last case it must stand where all threads of the block, or of the thread group around it, come, and those are whole warps.
 func (prog *Builder) ConvertLayout(tile string, x Value, tileType Type) Value {
 	return prog.instr("ConvertLayout", []string{tile}, []any{x}, nil, tileType)[0]
 }

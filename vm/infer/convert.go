@@ -14,7 +14,8 @@ import (
 // step for each. The program changes only where all layouts are found.
 //
 // View and the shuffles mean something else in another layout; nothing is converted
-// for them. A conversion through shared memory stands in no thread group.
+// for them. A conversion through shared memory stands in no thread group of part of a
+// warp.
 func Complete(p *ir.Program, target Target) (Trace, error) {
 	g, vars := FromProgram(p, target)
 	trace, err := g.Infer()
@@ -218,7 +219,7 @@ func (r *repairer) repair(in *Instr) Trace {
 				break
 			}
 			w := r.way(from, to)
-			ok = !w.Shared || in.Threads == 0
+			ok = !w.Shared || in.Threads%r.g.Target.Lanes() == 0 // a barrier is one of whole warps
 			sum += 1 + w.Cost
 			ways[i] = w
 		}

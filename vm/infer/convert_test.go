@@ -244,3 +244,43 @@ func TestGroupsSpreadOverTheirThreads(t *testing.T) {
 		}
 	}
 }
+
+// Tiles are cut into slices whatever decides their layouts: the source is as many
+// slices as lie in it, or it is converted to that; thread groups of whole warps convert
+// through shared memory too.
+func TestSlicesAndGroups(t *testing.T) {
+	for name, c := range map[string]struct{ src, want string }{
+		"source from a load": {`program p<1>(a: *f16, c: *f16) warps=1 {
+	ga = ViewGlobal(a) : global f16[64, 16]
+	gc = ViewGlobal(c) : global f16[32, 16]
+	x = LoadGlobal(ga, offset=[0, 0]) : register f16[64, 16]
+	y = SliceRegister(x, offset=[32, 0]) : register f16[32, 16]
+	StoreGlobal(gc, y, offset=[0, 0])
+}
+`, "SliceRegister"},
+		"source that lies otherwise": {`program p<1>(a: *f16, c: *f16) warps=1 {
+	ga = ViewGlobal(a) : global f16[64, 16]
+	gc = ViewGlobal(c) : global f16[32, 16]
+	x = LoadGlobal(ga, offset=[0, 0]) : register f16[64, 16] spatial(2, 16).local(32, 1)
+	y = SliceRegister(x, offset=[32, 0]) : register f16[32, 16]
+	StoreGlobal(gc, y, offset=[0, 0])
+}
+`, "by ConvertLayout for SliceRegister"},
+		"group": {`program p<1>(a: *f16, c: *f16) warps=4 {
+	ga = ViewGlobal(a) : global f16[64, 64]
+	gc = ViewGlobal(c) : global f16[64, 64]
+	group(0, 64) {
+		x = LoadGlobal(ga, offset=[0, 0]) : register f16[64, 64] spatial(8, 8).local(8, 8)
+		y = LoadGlobal(ga, offset=[0, 0]) : register f16[64, 64] local(64, 1).spatial(1, 64)
+		z = Add(x, y) : register f16[64, 64]
+		StoreGlobal(gc, z, offset=[0, 0])
+	}
+}
+`, "by ConvertLayout for Add"},
+	} {
+		_, trace, err := infer.Parse("t.tile", c.src, nil, compile.Layouts())
+		if err != nil || !strings.Contains(trace.String(), c.want) {
+			t.Errorf("%s: %v\n%s", name, err, trace)
+		}
+	}
+}

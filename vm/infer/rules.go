@@ -34,8 +34,8 @@ func rules() []Rule {
 		{"tmem.slice", "a slice of tensor memory lies as its source", []string{"TMemorySlice"}, tmemorySlice},
 		{"tmem.move", "registers lie as the widest load or store of tensor memory leaves them", []string{"TMemoryLoad", "TMemoryStore"}, tmemoryMove},
 		{"tmem.product", "operands in shared memory are K-major, with the widest swizzle that fits", []string{"TMemoryProduct"}, sharedOperands},
-		{"slice.register", "a slice is its source reduced; a source without layout is held by every thread", []string{"SliceRegister"}, sliceRegister},
-		{"slice.assign", "a slice that is written to is its destination reduced; a destination without layout is held by every thread", []string{"SliceAssign"}, sliceAssign},
+		{"slice.register", "a slice is its source reduced, or what each thread holds of every part of its shape; a source is so many slices", []string{"SliceRegister"}, sliceRegister},
+		{"slice.assign", "a slice that is written to lies as a slice of its destination", []string{"SliceAssign"}, sliceAssign},
 		{"barrier", "every thread holds the address of a barrier", []string{"AllocBarrier"}, replicated},
 		{"dot", "of a product without layouts, the split over warps that needs the fewest registers; else operands from the result; by FMAs, every thread has the rows and columns that it needs", []string{"Dot", OpLaneDot}, dot},
 		{"wgmma", "the accumulator of wgmma lies as the instruction leaves it; operands as for tensor memory", []string{"WgmmaProduct"}, wgmma},
@@ -61,6 +61,7 @@ func rules() []Rule {
 		{"load.rows", "registers lie as ldmatrix leaves them, warps side by side", []string{"LoadShared"}, loadRows},
 		{"load.shared", "16 bytes a thread where the tile is large enough, threads side by side", []string{"LoadShared"}, loadShared},
 		{"shared.rows", "shared memory is row-major", []string{"LoadShared"}, sharedRows},
+		{"slice.source", "a source that nothing else decides: threads side by side over each slice", []string{"SliceRegister", "SliceAssign"}, sliceSource},
 		{"alloc", "a new tile that nothing else decides: threads side by side", []string{"AllocateRegister", "Indices"}, fresh},
 		{"none", "nothing follows", []string{"CopyAsync", "FreeShared", "PrintTensor"}, nothing},
 		{"convert", "a conversion of which nothing else decides a side changes nothing", []string{"ConvertLayout"}, elementwise},
@@ -267,8 +268,7 @@ func replicated(g *Graph, in *Instr) []found {
 }
 
 // sliced is the layout of a part of a tile that keeps some dimensions.
-func sliced(in *Instr, whole layout.Layout, part []int) (layout.Layout, bool) {
-	shape := whole.Shape()
+func sliced(in *Instr, whole layout.Layout, part, shape []int) (layout.Layout, bool) {
 	var drop, cut []int
 	if len(part) == len(shape) {
 		for d := range shape {
@@ -340,12 +340,20 @@ func sliceAssign(g *Graph, in *Instr) []found {
 
 func slicePair(g *Graph, in *Instr, whole, part *Tile) []found {
 	if whole.wants() {
-		if g.fits(in, whole.Shape) {
-			return reg(whole, everyThread(g, in, whole.Shape))
+		if part.Known {
+			if l, ok := wholeOf(in, whole.Shape, part.Register); ok {
+				return reg(whole, l)
+			}
+			if g.fits(in, whole.Shape) {
+				return reg(whole, everyThread(g, in, whole.Shape))
+			}
 		}
 		return nil
 	}
-	if l, ok := sliced(in, whole.Register, part.Shape); ok {
+	if l, ok := sliced(in, whole.Register, part.Shape, whole.Shape); ok {
+		return reg(part, l)
+	}
+	if l, ok := outer(in, whole.Register, part.Shape); ok {
 		return reg(part, l)
 	}
 	return nil

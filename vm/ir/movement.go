@@ -17,7 +17,7 @@ var movementRows = []*Op{
 		nil, sameShape, "y = Assign(x) : register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)"),
 	{
 		Name: "ConvertLayout", Family: "register",
-		Doc:   "The same elements in another layout of the same threads. Lowering takes the cheapest way: nothing, where threads hold what they need in the same slots for all; else shuffles, where each warp holds what its lanes need; else shared memory and two barriers. In the last case it must stand where all threads of the block come.",
+		Doc:   "The same elements in another layout of the same threads. Lowering takes the cheapest way: nothing, where threads hold what they need in the same slots for all; else shuffles, where each warp holds what its lanes need; else shared memory and two barriers. In the last case it must stand where all threads of the block, or of the thread group around it, come, and those are whole warps.",
 		In:    []Port{{Name: "x", Accept: AcceptRegister}},
 		Out:   []Port{{Name: "tile", Accept: AcceptRegister}},
 		Rules: []Rule{ruleSameRegisterElem, sameShape},
