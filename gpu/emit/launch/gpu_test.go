@@ -2,6 +2,7 @@ package launch
 
 import (
 	"context"
+	"crypto/sha256"
 	"encoding/json"
 	"errors"
 	"flag"
@@ -10,24 +11,29 @@ import (
 	"math"
 	"math/rand/v2"
 	"os"
+	"path/filepath"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 	"time"
 
+	"github.com/rogpeppe/go-internal/txtar"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/cuda"
 	"github.com/tilus-lab/tilus-lab/gpu/emit"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
+	rec "github.com/tilus-lab/tilus-lab/tests/record"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/eval"
 	"github.com/tilus-lab/tilus-lab/vm/hlo/plan"
 	hlorand "github.com/tilus-lab/tilus-lab/vm/hlo/rand"
 )
 
 var (
-	recordTo = flag.String("record", "", "write what was found to this file")
+	recordTo = rec.Flags()
+	corpus   = flag.String("corpus", "../../fuse/testdata", "folder of txtar files with fusions")
 	rowsTo   = flag.String("rows", "", "write rows for xla_peer.py --merge to this file")
 	only     = flag.String("cases", "", "regular expression that chooses among the cases")
 	graphs   = flag.Int("graphs", 400, "random fusions to compare")
@@ -38,7 +44,7 @@ var (
 	arch     = flag.String("arch", "sm_90a", "what the device runs")
 )
 
-const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o launch.test ./gpu/emit/launch && ./launch.test -test.run GPU -test.v -record fusions.json"
+const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o launch.test ./gpu/emit/launch && ./launch.test -test.run GPU -test.v -record fusions.json -rows rows.json -corpus gpu/fuse/testdata -commit COMMIT, and put fusions.json in tests/record; tests/peers/fusion_peer.py makes fusion_times.json of rows.json"
 
 func gpu(t *testing.T) *cuda.Context {
 	t.Helper()
@@ -113,37 +119,43 @@ func tunings(c Case) map[string]emit.Tuning {
 	return all
 }
 
-// TestGPURandom compares random fusions on the GPU with the simulator, bit for bit.
-func TestGPURandom(t *testing.T) {
-	ctx := gpu(t)
-	tiny := plan.Device{Name: "tiny", SMs: 2, ThreadsPerSM: 8, SharedBytes: 48 << 10, Warp: 32}
-	equal := 0
-	for seed := range uint64(*graphs) {
-		draw := hlorand.Options{Exact: true}
-		switch seed % 5 {
-		case 1:
-			draw.Types = []hlo.Type{hlo.S4, hlo.U4, hlo.S8, hlo.U8, hlo.F32}
-		case 2:
-			draw.Types = []hlo.Type{hlo.F8E4M3FN, hlo.F8E5M2, hlo.F32, hlo.BF16, hlo.S32}
-		case 3:
-			draw.Types = []hlo.Type{hlo.S64, hlo.U64, hlo.F64, hlo.F32, hlo.Pred, hlo.U32, hlo.S16, hlo.U16}
+// subject is a fusion, or are random ones, that must give on the GPU what the simulator
+// computes.
+type subject struct {
+	name     string
+	programs []*emit.Program
+	args     [][]*array.Array
+	loose    float64 // relative Frobenius error that the order of atomic sums explains; 0 for equal bits
+}
+
+// hash is that of the thread code.
+func (s subject) hash() string {
+	h := sha256.New()
+	for _, p := range s.programs {
+		for _, k := range p.Kernels {
+			fmt.Fprint(h, k.Code)
 		}
-		m, err := hlorand.Fusion(seed+1000000, draw)
-		if err != nil {
-			t.Fatal(err)
-		}
-		o := emit.Options{}
-		if seed%2 == 1 {
-			o.Device = tiny
-		}
+	}
+	return fmt.Sprintf("%x", h.Sum(nil))[:24]
+}
+
+// typeSets are the element types of random fusions; nil stands for those that hlorand draws.
+var typeSets = [][]hlo.Type{nil, {hlo.S4, hlo.U4, hlo.S8, hlo.U8, hlo.F32}, {hlo.F8E4M3FN, hlo.F8E5M2, hlo.F32, hlo.BF16, hlo.S32},
+	{hlo.S64, hlo.U64, hlo.F64, hlo.F32, hlo.Pred, hlo.U32, hlo.S16, hlo.U16}, {hlo.F16, hlo.BF16, hlo.S32}}
+
+func subjects(t *testing.T) (list []subject) {
+	t.Helper()
+	small := plan.Device{Name: "tiny", SMs: 2, ThreadsPerSM: 8, SharedBytes: 48 << 10, Warp: 32}
+	add := func(s *subject, m *hlo.Module, o emit.Options, args []*array.Array) {
 		p, err := emit.Compile(m, o)
 		if err != nil {
-			t.Errorf("seed %d: %v", seed, err)
-			continue
+			t.Fatalf("%s: %v\n%s", s.name, err, hlo.Format(m))
 		}
+		s.programs, s.args = append(s.programs, p), append(s.args, args)
+	}
+	drawn := func(m *hlo.Module, seed uint64) (args []*array.Array) {
 		r := rand.New(rand.NewPCG(seed, 2))
-		var args []*array.Array
-		for _, in := range p.Flat.Params {
+		for _, in := range m.Entry.Params {
 			a := array.New(in.Shape.Type.Elem(), in.Shape.Dims...)
 			for k := range a.Len() {
 				switch e := in.Shape.Type; {
@@ -157,51 +169,167 @@ func TestGPURandom(t *testing.T) {
 			}
 			args = append(args, a)
 		}
-		want, err := p.Simulate(context.Background(), args)
-		if err != nil {
-			t.Errorf("seed %d: %v", seed, err)
-			continue
-		}
-		l, err := Load(ctx, p, *arch)
-		if err != nil {
-			t.Errorf("seed %d: %v", seed, err)
-			continue
-		}
-		got, err := l.Run(args)
-		l.Close()
-		if err != nil {
-			t.Fatalf("seed %d: %v\n%s", seed, err, hlo.Format(m))
-		}
-		same := true
-		for i := range want {
-			if d := array.Compare(got[i], want[i]); d.Differ > 0 {
-				t.Errorf("seed %d: result %d differs in %d of %d elements\n%s", seed, i, d.Differ, d.N, hlo.Format(m))
-				same = false
+		return args
+	}
+	for i, types := range typeSets {
+		s := subject{name: fmt.Sprintf("random fusions of types %v", types)}
+		for seed := range uint64(*graphs / len(typeSets)) {
+			m, err := hlorand.Fusion(seed+uint64(i+1)*1000000, hlorand.Options{Exact: true, Types: types})
+			if err != nil {
+				t.Fatal(err)
 			}
+			o := emit.Options{}
+			if seed%2 == 1 {
+				o.Device = small
+			}
+			add(&s, m, o, drawn(m, seed))
 		}
-		if same {
-			equal++
+		list = append(list, s)
+	}
+	files, err := filepath.Glob(filepath.Join(*corpus, "*.txtar"))
+	if err != nil || len(files) == 0 {
+		t.Fatalf("no fusions in %s: %v", *corpus, err)
+	}
+	for _, file := range files {
+		a, err := txtar.ParseFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, f := range a.Files {
+			if f.Name != "fusion.hlo" {
+				continue
+			}
+			m, err := hlo.Parse(file, string(f.Data))
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := subject{name: filepath.Base(file)}
+			if strings.Contains(string(f.Data), "scatter(") {
+				s.loose = 1e-5
+			}
+			add(&s, m, emit.Options{}, drawn(m, 7))
+			list = append(list, s)
 		}
 	}
-	t.Logf("%d of %d random fusions equal", equal, *graphs)
-	record(t, "random", map[string]any{"graphs": *graphs, "equal": equal})
+	for _, typ := range []string{"f32", "bf16"} {
+		for _, c := range Cases(typ, 1) {
+			m, err := hlo.Parse(c.Name, c.Text)
+			if err != nil {
+				t.Fatal(err)
+			}
+			s := subject{name: c.Name + "/" + typ}
+			if c.Group == "scatter" {
+				s.loose = map[string]float64{"f32": 1e-5, "bf16": 2e-2}[typ]
+			}
+			var args []*array.Array
+			for _, in := range c.Args {
+				f, err := hlo.Parse("fill", in.Fill(typ))
+				if err != nil {
+					t.Fatal(err)
+				}
+				v, err := eval.Run(f, nil)
+				if err != nil {
+					t.Fatal(err)
+				}
+				args = append(args, v[0])
+			}
+			add(&s, m, emit.Options{}, args)
+			list = append(list, s)
+		}
+	}
+	return list
 }
 
-var recorded = map[string]any{}
+// equalRow says that a subject gave the same on both.
+type equalRow struct {
+	rec.Row
+	Fusions int `json:"fusions"`
+}
 
-func record(t *testing.T, name string, v any) {
-	recorded[name] = v
-	if *recordTo == "" {
-		return
-	}
-	data, err := json.MarshalIndent(recorded, "", " ")
+// TestGPUEqual compares the corpus, the peers' operations in small and random fusions on
+// the GPU with the simulator.
+func TestGPUEqual(t *testing.T) {
+	ctx := gpu(t)
+	stamp, err := recordTo.Stamp("fusion")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if err := os.WriteFile(*recordTo, append(data, '\n'), 0o644); err != nil {
+	d, err := ctx.Driver().Device(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	major, minor := ctx.Driver().Version()
+	stamp.GPU, stamp.Driver, stamp.Target = d.Name, fmt.Sprintf("CUDA %d.%d", major, minor), *arch
+	var rows []equalRow
+	fusions := 0
+	for _, s := range subjects(t) {
+		row := equalRow{Row: stamp, Fusions: len(s.programs)}
+		row.Name, row.Hash, row.Result = s.name, s.hash(), "equal"
+		if s.loose > 0 {
+			row.Result = fmt.Sprintf("equal within %g, which the order of sums explains", s.loose)
+		}
+		for i, p := range s.programs {
+			differ, of, err := compare(ctx, p, s.args[i], s.loose)
+			row.Differ, row.Of = row.Differ+differ, row.Of+of
+			if err != nil || differ > 0 {
+				row.Result = fmt.Sprintf("differs: %v", err)
+				t.Errorf("%s: %d of %d elements differ: %v\n%s", s.name, differ, of, err, hlo.Format(p.Module))
+			} else {
+				fusions++
+			}
+		}
+		rows = append(rows, row)
+	}
+	t.Logf("%d fusions equal", fusions)
+	if err := recordTo.Write(rows); err != nil {
 		t.Fatal(err)
 	}
 }
+
+func compare(ctx *cuda.Context, p *emit.Program, args []*array.Array, loose float64) (differ, of int, err error) {
+	want, err := p.Simulate(context.Background(), args)
+	if err != nil {
+		return 0, 0, err
+	}
+	l, err := Load(ctx, p, *arch)
+	if err != nil {
+		return 0, 0, err
+	}
+	defer l.Close()
+	got, err := l.Run(args)
+	if err != nil {
+		return 0, 0, err
+	}
+	for i := range want {
+		of += want[i].Len()
+		if loose > 0 && array.RelFro(got[i], want[i]) <= loose {
+			continue
+		}
+		differ += array.Compare(got[i], want[i]).Differ
+	}
+	return differ, of, nil
+}
+
+// TestRecord holds what a GPU proved to the fusions that there are now.
+func TestRecord(t *testing.T) {
+	if testing.Short() {
+		t.Skip("compiles all fusions of the record")
+	}
+	if _, err := os.Stat("../../../tests/record/fusions.json"); err != nil {
+		t.Skipf("nothing is recorded: %s", howTo)
+	}
+	now := map[string]string{}
+	for _, s := range subjects(t) {
+		now[s.name] = s.hash()
+	}
+	stale, proved, problems := rec.Check(rec.Read[equalRow](t, "fusions.json"), "fusion", now, howTo)
+	for _, p := range problems {
+		t.Error(p)
+	}
+	t.Logf("%d proved on a GPU; waiting for one: %v", len(proved), stale)
+}
+
+var readGBps float64
 
 // TestGPURead times the read kernel, which the bars are relative to.
 func TestGPURead(t *testing.T) {
@@ -216,7 +344,7 @@ func TestGPURead(t *testing.T) {
 		t.Fatal(err)
 	}
 	t.Logf("read kernel: %v", r)
-	record(t, "read_gbps", r.GBps)
+	readGBps = r.GBps
 }
 
 // row is what xla_peer.py merges.
@@ -233,6 +361,7 @@ type row struct {
 	CompileMS float64     `json:"compile_ms"`
 	LoadMS    float64     `json:"load_ms"`
 	Registers []int       `json:"registers"`
+	Hash      string      `json:"hash"`
 	Sample    [][]float64 `json:"sample,omitempty"`
 }
 
@@ -267,7 +396,7 @@ func TestGPUPeerCases(t *testing.T) {
 		}
 	}
 	if *rowsTo != "" {
-		data, err := json.Marshal(map[string]any{"rows": rows})
+		data, err := json.Marshal(map[string]any{"rows": rows, "read_gbps": readGBps})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -275,10 +404,6 @@ func TestGPUPeerCases(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	for i := range rows {
-		rows[i].Sample = nil
-	}
-	record(t, "rows", rows)
 }
 
 // timeCase times a case with each of its tunings, over the same inputs.
@@ -333,7 +458,7 @@ func timeOne(ctx *cuda.Context, stream *cuda.Stream, c Case, how emit.Tuning, me
 		return r, err
 	}
 	defer l.Close()
-	r.LoadMS, r.Registers = float64(l.Time.Microseconds())/1e3, l.Registers()
+	r.LoadMS, r.Registers, r.Hash = float64(l.Time.Microseconds())/1e3, l.Registers(), subject{programs: []*emit.Program{p}}.hash()
 	for i, m := range memory {
 		for b := range p.Buffers {
 			if p.Buffers[b].Param == i || p.Buffers[b].From == i {
