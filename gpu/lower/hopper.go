@@ -23,6 +23,8 @@ type hopper struct {
 	// straight line of code so far; the last is open.
 	products [][]*ir.Var
 	sums     []*ir.Var // every accumulator of the program
+	tensors  bool      // it uses tensor memory
+	loads    []*ir.Var // begun from there, in the straight line of code so far
 	// registers are what thread groups set for each of their threads.
 	registers map[ir.Threads]int64
 }
@@ -31,7 +33,7 @@ type hopper struct {
 // tiles by the bits of their addresses.
 func (l *lowerer) sharedAlign(v *ir.Var) int {
 	w := v.Type.Shared.Swizzle()
-	if w.Identity() || l.maps == nil && l.sums == nil {
+	if w.Identity() || l.maps == nil && l.sums == nil && !l.tensors {
 		return shared.Align
 	}
 	return max(shared.Align, 1<<(w.Base+w.Bits+max(w.Shift, -w.Shift))*v.Type.Elem.Bits()/8)
@@ -41,7 +43,8 @@ func (l *lowerer) sharedAlign(v *ir.Var) int {
 func onBarriers(name string) bool {
 	switch name {
 	case "ArriveBarrier", "ArriveExpectTxBarrier", "WaitBarrier", "FenceProxyAsync", "CopyAsyncTensorGlobalToShared", "CopyAsyncTensorSharedToGlobal", "CopyAsyncTensorCommitGroup", "CopyAsyncTensorWaitGroup",
-		"CopyAsyncBulkGlobalToShared", "CopyAsyncBulkSharedToGlobal", "CopyAsyncBulkSharedToClusterShared", "PrefetchTensor", "ClusterLaunchControlTryCancel", "ClusterLaunchControlQueryResponse":
+		"CopyAsyncBulkGlobalToShared", "CopyAsyncBulkSharedToGlobal", "CopyAsyncBulkSharedToClusterShared", "PrefetchTensor", "ClusterLaunchControlTryCancel", "ClusterLaunchControlQueryResponse",
+		"Tcgen05Mma", "Tcgen05Commit", "Tcgen05Slice", "Tcgen05View":
 		return true
 	}
 	return false
@@ -53,6 +56,8 @@ func (l *lowerer) tensorMaps() {
 		in, ok := s.(*ir.Instr)
 		switch {
 		case !ok:
+		case in.Op.Family == "tcgen05":
+			l.tensors = true
 		case in.Op.Name == "WgmmaDot":
 			if !slices.Contains(l.sums, in.Out[0]) {
 				l.sums = append(l.sums, in.Out[0])
@@ -189,6 +194,7 @@ func (l *lowerer) inCluster(in *ir.Instr, addr code.Value) (code.Value, bool) {
 }
 
 func arriveBarrier(l *lowerer, in *ir.Instr) {
+	l.tensorFence(true)
 	addr, _ := l.turn(in, 0)
 	arrive := func() {
 		if to, far := l.inCluster(in, addr); far {
@@ -231,6 +237,7 @@ func waitBarrier(l *lowerer, in *ir.Instr) {
 		op = code.OpMbarWaitParityCluster
 	}
 	l.Op(op, []int64{0}, addr, phase)
+	l.tensorFence(false)
 }
 
 // handsOver reports that a block may read what threads of another block of its cluster
@@ -380,6 +387,9 @@ func (l *lowerer) describe(v *ir.Var, c layout.Canonical, mn int, row code.Value
 	bytes := uint64(s.Width)
 	field := func(elements int) uint64 { return uint64(elements) * bytes / 8 >> 4 & 0x3fff }
 	fixed := field(c.LBO)<<16 | field(c.SBO)<<32 | swizzleCodes[c.Width]<<62
+	if l.tensors { // another format: version 1, and three bits that say how bytes are swizzled
+		fixed = field(c.LBO)<<16 | field(c.SBO)<<32 | 1<<46 | 2*swizzleCodes[c.Width]<<61
+	}
 	at := l.Op(code.OpShrU32, nil, l.Op(code.OpAnd32, nil, s.Address(l.Thread, index), l.Const32(0x3ffff)), l.Const32(4))
 	return descriptor{l.Op(code.OpOr64, nil, l.Op(code.OpZext32, nil, at), l.Const64(int64(fixed))), &s}
 }

@@ -131,6 +131,7 @@ type val struct {
 	truths []code.Value // of a bool tile, if known: a predicate for each slot
 	global *global
 	shared *shared.View
+	tensor *tensorRef
 }
 
 // global is a view: address of element 0, and per dimension the extent.
@@ -280,6 +281,17 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"ClusterLaunchControlTryCancel":      tryCancel,
 	"ClusterLaunchControlQueryResponse":  queryResponse,
 
+	"Tcgen05Alloc":                 tensorAlloc,
+	"Tcgen05Dealloc":               tensorDealloc,
+	"Tcgen05RelinquishAllocPermit": tensorRelinquish,
+	"Tcgen05Slice":                 tensorView,
+	"Tcgen05View":                  tensorView,
+	"Tcgen05Mma":                   tensorMma,
+	"Tcgen05Commit":                tensorCommit,
+	"Tcgen05Load":                  tensorLoad,
+	"Tcgen05Store":                 tensorStore,
+	"Tcgen05Wait":                  tensorWait,
+
 	"WgmmaDot":         wgmmaDot,
 	"WgmmaFence":       wgmmaFence,
 	"WgmmaCommitGroup": wgmmaCommit,
@@ -317,7 +329,7 @@ func loweringOf(op *ir.Op) func(*lowerer, *ir.Instr) {
 func (l *lowerer) changed(blocks ...*ir.Block) []*ir.Var {
 	var vars []*ir.Var
 	add := func(v *ir.Var) {
-		if _, set := l.env[v]; set && !slices.Contains(vars, v) && !v.Type.IsGlobal() && !v.Type.IsShared() {
+		if _, set := l.env[v]; set && !slices.Contains(vars, v) && !v.Type.IsGlobal() && !v.Type.IsShared() && !v.Type.IsTensorMemory() {
 			vars = append(vars, v)
 		}
 	}

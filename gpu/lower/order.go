@@ -7,7 +7,11 @@ import (
 )
 
 // synchronize is the barrier of a warp where the threads are one.
-func synchronize(l *lowerer, _ *ir.Instr) { l.barrier() }
+func synchronize(l *lowerer, _ *ir.Instr) {
+	l.tensorFence(true)
+	l.barrier()
+	l.tensorFence(false)
+}
 
 var atomicOps = map[[2]string]code.Op{
 	{"add", ""}: code.OpAtomGlobalAdd, {"add", "acq_rel"}: code.OpAtomGlobalAcqRelAdd,

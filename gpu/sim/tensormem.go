@@ -70,7 +70,7 @@ func (w *warp) tensorCore(i *inst) (waits bool) {
 	}
 	t := b.tensor
 	name := strings.TrimPrefix(i.row.Name, "tcgen05.")
-	if i.class != code.Proxy && w.partial() {
+	if i.class != code.Proxy && !strings.HasPrefix(name, "fence::") && w.partial() {
 		return false
 	}
 	switch {
@@ -226,6 +226,9 @@ func (w *warp) tensorCommit(i *inst, t *tensorMemory, l int) {
 	}
 	done := t.open
 	t.open = nil
+	// What the thread had waited for before its products came before they ended.
+	var know, knowProxied clock
+	w.publish(&know, &knowProxied)
 	w.step(i, t, func(j *job) *diag.Problem {
 		told := reader{comp: int32(m.comp + 1), tick: m.phase + 1, lane: -1}
 		for _, x := range done {
@@ -238,6 +241,8 @@ func (w *warp) tensorCommit(i *inst, t *tensorMemory, l int) {
 				w.b.ledger.freeAs(w, told, at, 16)
 			}
 		}
+		m.now.join(know)
+		m.nowProxied.join(knowProxied)
 		if bad := m.arrive(1); bad != "" {
 			return j.problem(errCount, "count one arrival for each commit", "%s", bad)
 		}

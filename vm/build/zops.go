@@ -1159,6 +1159,102 @@ func (prog *Builder) ClusterLaunchControlQueryResponse4(taken string, i string, 
 	return results[0], results[1], results[2], results[3]
 }
 
+// Tcgen05Alloc adds
+//
+//	d = Tcgen05Alloc() : tmem f32[128, 256]
+//
+// Takes columns of tensor memory; waits until the multiprocessor has them. One warp does it; a Synchronize has to lie between this and the first use. What it takes must be given back with Tcgen05Dealloc before the block ends.
+func (prog *Builder) Tcgen05Alloc(tensor string, tensorType Type) Value {
+	return prog.instr("Tcgen05Alloc", []string{tensor}, nil, nil, tensorType)[0]
+}
+
+// Tcgen05Dealloc adds
+//
+//	Tcgen05Dealloc(d)
+//
+// Gives tensor memory back. A Synchronize has to lie between its last use and this.
+func (prog *Builder) Tcgen05Dealloc(tensor Value) {
+	prog.instr("Tcgen05Dealloc", nil, []any{tensor}, nil)
+}
+
+// Tcgen05RelinquishAllocPermit adds
+//
+//	Tcgen05RelinquishAllocPermit()
+//
+// The block takes no more tensor memory, so that others of the multiprocessor can.
+func (prog *Builder) Tcgen05RelinquishAllocPermit() {
+	prog.instr("Tcgen05RelinquishAllocPermit", nil, nil, nil)
+}
+
+// Tcgen05Slice adds
+//
+//	half = Tcgen05Slice(d, offset=[0, 128]) : tmem f32[128, 128]
+//
+// Columns of a tensor in tensor memory, from offset on: another name for the same memory.
+func (prog *Builder) Tcgen05Slice(part string, tensor Value, partType Type, attrs ...Attr) Value {
+	return prog.instr("Tcgen05Slice", []string{part}, []any{tensor}, attrs, partType)[0]
+}
+
+// Tcgen05View adds
+//
+//	p = Tcgen05View(s) : tmem f16[128, 128]
+//
+// The same bits of tensor memory as elements of another type.
+func (prog *Builder) Tcgen05View(view string, tensor Value, viewType Type) Value {
+	return prog.instr("Tcgen05View", []string{view}, []any{tensor}, nil, viewType)[0]
+}
+
+// Tcgen05Mma adds
+//
+//	Tcgen05Mma(sa, sb, d, sum=[k])
+//
+// Begins a matrix product: d[m, n] becomes Σk a[m, k]·b[k, n] + d[m, n], rounded as WgmmaDot rounds; where sum is 0, without what d held. One thread begins it. a lies in shared memory or in tensor memory, b in shared memory. Products of a block end in the order in which they begin; who waits for a Tcgen05Commit behind it may use d, and write a and b again. Shared memory that threads stored needs FenceProxyAsync and a barrier before.
+func (prog *Builder) Tcgen05Mma(a Value, b Value, d Value, attrs ...Attr) {
+	prog.instr("Tcgen05Mma", nil, []any{a, b, d}, attrs)
+}
+
+// Sum is the attribute sum, a list of expressions: [s]: where s is 0 the product replaces what d held; left out, it is added.
+func Sum(values ...any) Attr { return list("sum", values) }
+
+// Tcgen05Commit adds
+//
+//	Tcgen05Commit(empty, k)
+//
+// Arrives once at a barrier when the products that the same thread has begun since its last Tcgen05Commit are done: a thread that waits for the turn may use what they wrote, and write what they read. A GPU also waits for those before; programs that rely on it are refused by interpreter and simulator.
+func (prog *Builder) Tcgen05Commit(barriers Value, turn any) {
+	prog.instr("Tcgen05Commit", nil, []any{barriers, turn}, nil)
+}
+
+// Tcgen05Load adds
+//
+//	x = Tcgen05Load(part) : register f32[128, 32] spatial(128, 1).local(1, 32)
+//
+// Begins to load a tensor from tensor memory into registers: thread i of a warpgroup gets row i. The registers hold it behind a Tcgen05Wait.
+func (prog *Builder) Tcgen05Load(x string, tensor Value, xType Type) Value {
+	return prog.instr("Tcgen05Load", []string{x}, []any{tensor}, nil, xType)[0]
+}
+
+// Tcgen05Store adds
+//
+//	Tcgen05Store(p, h)
+//
+// Begins to store registers to tensor memory: thread i of a warpgroup has row i. It is there behind a Tcgen05Wait, for other threads and products behind a barrier as well.
+func (prog *Builder) Tcgen05Store(tensor Value, x Value) {
+	prog.instr("Tcgen05Store", nil, []any{tensor, x}, nil)
+}
+
+// Tcgen05Wait adds
+//
+//	Tcgen05Wait(for=load)
+//
+// Waits until the loads, or the stores, of tensor memory that the threads which run have begun are done.
+func (prog *Builder) Tcgen05Wait(attrs ...Attr) {
+	prog.instr("Tcgen05Wait", nil, nil, attrs)
+}
+
+// For is the attribute for, a word: load or store.
+func For(word string) Attr { return Attr("for=" + word) }
+
 // WgmmaDot adds
 //
 //	acc = WgmmaDot(sa, sb, acc) : register f32[64, 128] spatial(4, 1).column_local(2, 16).spatial(8, 4).local(1, 2)
@@ -1167,9 +1263,6 @@ func (prog *Builder) ClusterLaunchControlQueryResponse4(taken string, i string, 
 func (prog *Builder) WgmmaDot(d string, a Value, b Value, c Value, dType Type, attrs ...Attr) Value {
 	return prog.instr("WgmmaDot", []string{d}, []any{a, b, c}, attrs, dType)[0]
 }
-
-// Sum is the attribute sum, a list of expressions: [s]: where s is 0 the product replaces what c held; left out, it is added.
-func Sum(values ...any) Attr { return list("sum", values) }
 
 // WgmmaFence adds
 //

@@ -26,7 +26,9 @@ type barrier struct {
 type landing struct {
 	tile   int
 	places []int32
-	from   *source // of a copy between blocks
+	from   *source // of a copy between blocks, or an operand of a product in tensor memory
+	// product says that the places are cells of tensor memory.
+	product bool
 }
 
 // barriers are those of one AllocateBarrier.
@@ -284,10 +286,20 @@ func waitBarrier(m *Machine, in *ir.Instr) error {
 		now.epoch = b.gives[those{int64(m.block), now.set}] - 1
 		for _, c := range b.here {
 			if c.from != nil {
-				m.readOf(m.memoryAt(c.from.block), c.from.reading)
+				m.readOf(m.memoryAt(c.from.block), c.from.reading, now)
+			}
+			if c.tile < 0 || c.tile >= len(m.smem.tiles) || m.smem.tiles[c.tile] == nil {
+				continue
 			}
 			t := m.smem.tiles[c.tile]
-			if t == nil {
+			if c.product {
+				for _, at := range c.places {
+					if t.pending[at] {
+						t.pending[at] = false
+						t.copies--
+					}
+					t.writer[at] = now
+				}
 				continue
 			}
 			for _, at := range c.places {

@@ -54,6 +54,8 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E28", Text: "The blocks of a cluster that an instruction names are there, and have not ended.", Why: "The shared memory of a block that has ended may be another's."},
 	{Code: "Run.E29", Text: "A Go function that stands for element-wise instructions names some that there are, and takes as many operands.", Why: "It would silently not be used."},
 	{Code: "Run.E30", Text: "The rows of a bulk copy lie inside the tensor, and begin at multiples of 16 bytes on both sides.", Why: "It knows no shape: other bytes would be copied, or the launch would fault."},
+	{Code: "Run.E31", Text: "What products, loads and stores of tensor memory do is used after a wait: of products for a Tcgen05Commit, of the others by Tcgen05Wait.", Why: "They go on beside the threads."},
+	{Code: "Run.E32", Text: "A block takes at most 512 columns of tensor memory, before it relinquishes the permit, and gives them back before it ends.", Why: "Who asks for more waits until others give back, which may be for ever."},
 }
 
 // Machine is a launch in progress.
@@ -131,6 +133,8 @@ type value struct {
 	sums    bool // they add to it
 	touched bool
 	holder  int16
+	// arriving: Tcgen05Load loads it
+	arriving bool
 }
 
 // tile is a register tensor by value: code per element in row-major order.

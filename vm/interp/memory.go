@@ -90,6 +90,17 @@ var meanings = map[string]meaning{
 	"ClusterLaunchControlTryCancel":      tryCancel,
 	"ClusterLaunchControlQueryResponse":  queryResponse,
 
+	"Tcgen05Alloc":                 tensorAlloc,
+	"Tcgen05Dealloc":               tensorDealloc,
+	"Tcgen05RelinquishAllocPermit": tensorRelinquish,
+	"Tcgen05Slice":                 tensorSlice,
+	"Tcgen05View":                  tensorView,
+	"Tcgen05Mma":                   tensorMma,
+	"Tcgen05Commit":                tensorCommit,
+	"Tcgen05Load":                  tensorLoad,
+	"Tcgen05Store":                 tensorStore,
+	"Tcgen05Wait":                  tensorWait,
+
 	"WgmmaDot":         wgmmaDot,
 	"WgmmaFence":       wgmmaFence,
 	"WgmmaCommitGroup": wgmmaCommit,
@@ -276,6 +287,9 @@ func (m *Machine) tile(in *ir.Instr, i int) (*tile, error) {
 	}
 	if x := m.get(v); x.uses > 0 && x.sums && in.Op.Name != "WgmmaDot" {
 		return nil, problem(in.In[i].Pos, "Run.E22", "WgmmaCommitGroup, and WgmmaWaitGroup before the registers are used", "%s is used while a WgmmaDot still adds to it", v.Name)
+	}
+	if m.get(v).arriving {
+		return nil, problem(in.In[i].Pos, "Run.E31", "Tcgen05Wait(for=load) behind loads", "%s is used before its load from tensor memory is done", v.Name)
 	}
 	for k, unset := range x.unset {
 		if unset {

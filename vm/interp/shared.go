@@ -5,6 +5,7 @@ import (
 	"maps"
 	"slices"
 
+	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
@@ -13,8 +14,10 @@ type sharedMemory struct {
 	tiles []*sharedTile // in the order of allocation; a dead one is nil
 	// The latest uses of tiles that have died, by the threads that allocated them: a
 	// new one may have their memory.
-	retired map[int16]lastUse
-	flights map[int16]flight // by the threads that copy
+	retired      map[int16]lastUse
+	flights      map[int16]flight     // by the threads that copy
+	tensorWork   map[int16]tensorWork // of products in tensor memory, by the threads that began them
+	relinquished bool
 	// Copies out of shared memory and products that go on, by the threads that began them.
 	stores, products map[int16]work
 }
@@ -48,6 +51,11 @@ type sharedTile struct {
 	copies   int              // of them
 	used     lastUse
 	before   []lastUse // of what may have lain there before
+	// Of tensor memory: who took it where, and which cells are being stored.
+	tensor bool
+	made   mark
+	at     diag.Pos
+	stores []bool
 }
 
 // copying is a part of a tile that a copy will have written.
@@ -75,6 +83,7 @@ func (s sharedMemory) clone() sharedMemory {
 			continue
 		}
 		u := *t
+		u.stores = slices.Clone(t.stores)
 		u.codes, u.writer, u.pending, u.reading = slices.Clone(t.codes), slices.Clone(t.writer), slices.Clone(t.pending), slices.Clone(t.reading)
 		u.readers, u.adders, u.plain, u.barriers = maps.Clone(t.readers), maps.Clone(t.adders), slices.Clone(t.plain), t.barriers.clone()
 		for by, r := range u.readers {
@@ -86,6 +95,7 @@ func (s sharedMemory) clone() sharedMemory {
 		s.tiles[i] = &u
 	}
 	s.retired = maps.Clone(s.retired)
+	s.tensorWork = maps.Clone(s.tensorWork)
 	s.flights, s.stores, s.products = maps.Clone(s.flights), maps.Clone(s.stores), maps.Clone(s.products)
 	for set, f := range s.flights {
 		s.flights[set] = flight{slices.Clone(f.open), slices.Clone(f.groups)}
@@ -102,6 +112,9 @@ func (m *Machine) leave(depth int) error {
 		t := m.smem.tiles[i]
 		if t.depth < depth || t.set != m.running() {
 			continue
+		}
+		if t.tensor {
+			return problem(t.at, "Run.E32", "Tcgen05Dealloc before the block ends", "block %d ends with the tensor memory of %s", m.block, t.name)
 		}
 		if f := m.frames[depth-1].block.Stmts; t.copies > 0 && depth > 1 {
 			return problem(f[len(f)-1].Position(), "Run.E11", "wait before the block of statements ends", "%s ends with its block of statements while a copy to it is on its way", t.name)

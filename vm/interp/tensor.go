@@ -121,7 +121,7 @@ func (m *Machine) deliver(in *ir.Instr, to []memory, s *shared, bars int, codes 
 			t.pending[at], t.codes[at] = true, codes[e]
 		}
 		t.copies += len(places)
-		x.b.coming = append(x.b.coming, landing{s.tile, places, from})
+		x.b.coming = append(x.b.coming, landing{tile: s.tile, places: places, from: from})
 		x.b.bytes -= bytes
 		if err := m.settleBarrier(in, x); err != nil {
 			return err
@@ -170,14 +170,15 @@ func (m *Machine) readAsync(in *ir.Instr, operand int) (*sharedTile, reading, er
 }
 
 // read ends what was read beside the threads, as reads of the running ones.
-func (m *Machine) read(r reading) { m.readOf(&m.smem, r) }
+func (m *Machine) read(r reading) { m.readOf(&m.smem, r, m.several()) }
 
-func (m *Machine) readOf(mem *sharedMemory, r reading) {
+// readOf ends what was read beside the threads of a block, as a read of this mark.
+func (m *Machine) readOf(mem *sharedMemory, r reading, now mark) {
 	if mem == nil || r.tile >= len(mem.tiles) || mem.tiles[r.tile] == nil {
 		return // the block, or the tile, has ended
 	}
 	t := mem.tiles[r.tile]
-	readers, now := t.readersOf(m.self()), m.several()
+	readers := t.readersOf(those{now.block - 1, now.set})
 	for _, at := range r.places {
 		t.reading[at]--
 		readers[at] = now

@@ -71,14 +71,15 @@ type Arg struct {
 // Space says where a tensor lives.
 type Space uint8
 
-// The three spaces.
+// The spaces.
 const (
 	Register Space = iota
 	Shared
 	Global
+	TensorMemory // of the tensor cores, from sm_100a on
 )
 
-func (s Space) String() string { return [...]string{"register", "shared", "global"}[s] }
+func (s Space) String() string { return [...]string{"register", "shared", "global", "tmem"}[s] }
 
 // Kind tells scalars, pointers and tensors apart.
 type Kind uint8
@@ -140,6 +141,9 @@ func (t Type) IsRegister() bool { return t.Kind == Tensor && t.Space == Register
 
 // IsShared reports a tensor in the memory of the block, or a view of one.
 func (t Type) IsShared() bool { return t.Kind == Tensor && t.Space == Shared }
+
+// IsTensorMemory reports a tensor in the memory of the tensor cores, or a view of one.
+func (t Type) IsTensorMemory() bool { return t.Kind == Tensor && t.Space == TensorMemory }
 
 // IsGlobal reports a view of global memory.
 func (t Type) IsGlobal() bool { return t.Kind == Tensor && t.Space == Global }

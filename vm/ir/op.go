@@ -43,9 +43,10 @@ const (
 	AcceptRegister
 	AcceptGlobal
 	AcceptShared
+	AcceptTensorMemory
 )
 
-var acceptNames = []string{"scalar", "pointer", "register tensor", "global tensor", "shared tensor"}
+var acceptNames = []string{"scalar", "pointer", "register tensor", "global tensor", "shared tensor", "tensor in tensor memory"}
 
 func (a Accept) String() string {
 	var names []string
@@ -68,6 +69,8 @@ func acceptOf(t Type) Accept {
 		return AcceptRegister
 	case t.Space == Global:
 		return AcceptGlobal
+	case t.Space == TensorMemory:
+		return AcceptTensorMemory
 	}
 	return AcceptShared
 }

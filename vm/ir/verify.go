@@ -228,7 +228,7 @@ func (v *verifier) assign(x *Var, pos diag.Pos) {
 	if x.Param || v.loopVar[x] {
 		v.add(pos, "Var.C2", "use a new name", "%s is a parameter or loop variable", x.Name)
 	}
-	if x.Type.IsShared() {
+	if x.Type.IsShared() || x.Type.IsTensorMemory() {
 		if v.shared[x] {
 			v.add(pos, "Var.C4", "use a new name; to choose among tiles, allocate one with a leading dimension and take SliceShared", "%s is assigned twice", x.Name)
 		}
@@ -407,6 +407,7 @@ func (v *verifier) resultType(t Type, pos diag.Pos) {
 		v.add(pos, "Type.C3", "", "an extent of %s is not positive", shapeText(t))
 	case size > MaxTileElements:
 		v.add(pos, "Type.C3", "cut the work into smaller tiles, over blocks or a loop", "%s is %.0f elements, at most %d are possible", shapeText(t), size, MaxTileElements)
+	case t.IsTensorMemory(): // rows lie in lanes
 	case !t.HasLayout:
 		help := "write one after the shape: register f16[16, 8] local(2, 1).spatial(8, 4).local(1, 2)"
 		if t.IsShared() {

@@ -298,6 +298,8 @@ func (p *parser) parseType() ir.Type {
 		typ.Space = ir.Register
 	case t.is("shared"):
 		typ.Space = ir.Shared
+	case t.is("tmem"):
+		typ.Space = ir.TensorMemory
 	case t.is("global"):
 		typ.Space = ir.Global
 	default:

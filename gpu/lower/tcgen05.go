@@ -1,0 +1,247 @@
+package lower
+
+import (
+	"fmt"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/shared"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+// tensorRef is a tensor in tensor memory: the place in shared memory where its address
+// is, and columns to add.
+type tensorRef struct {
+	at  *shared.View
+	col int
+}
+
+// tcgen05 is a row of thread code.
+func tcgen05(name string) code.Op {
+	op, err := code.Lookup("tcgen05." + name)
+	if err != nil {
+		panic(err)
+	}
+	return op
+}
+
+// tensorAddress is the address of a tensor in tensor memory.
+func (l *lowerer) tensorAddress(v *ir.Var) code.Value {
+	r := l.env[v].tensor
+	at := l.Op(code.OpLdSharedB32, []int64{0}, r.at.Address(l.Thread, []code.Value{l.Const32(0)}))
+	if r.col > 0 {
+		at = l.Add32(at, l.Const32(int64(r.col)))
+	}
+	return at
+}
+
+// firstWarp runs f in the first warp of those that run.
+func (l *lowerer) firstWarp(f func()) {
+	if l.threads.Size == ir.LanesPerWarp {
+		f()
+		return
+	}
+	l.If(l.Op(code.OpSetpU32, []int64{int64(code.LT)}, l.ID, l.Const32(ir.LanesPerWarp)), func() []code.Value {
+		return l.scoped(func() []code.Value { f(); return nil })
+	}, nil)
+}
+
+// blackwell refuses targets without tensor memory.
+func (l *lowerer) blackwell(in *ir.Instr) bool {
+	if l.opt.Arch.Name == "sm_100a" {
+		return true
+	}
+	l.refuse(in.Pos, "Lower.E1", "%s needs sm_100a, the target is %s", in.Op.Name, l.opt.Arch.Name)
+	return false
+}
+
+func tensorAlloc(l *lowerer, in *ir.Instr) {
+	v := in.Out[0]
+	l.named++
+	name := fmt.Sprintf("%s#%d", v.Name, l.named)
+	at, err := l.plan.Alloc(name, shared.Align, shared.Align)
+	if err != nil {
+		panic(err)
+	}
+	if l.plan.Peak() > l.peak {
+		l.peak, l.peakPos = l.plan.Peak(), in.Pos
+	}
+	l.tiles = append(l.tiles, tile{v, name})
+	view := &shared.View{Plan: l.own.at.tiles + at, Modes: [][]ir.SharedMode{{{Size: 1, Stride: 1}}}, Dims: []int{1}, Width: 32}
+	l.env[v] = val{tensor: &tensorRef{at: view}}
+	if !l.blackwell(in) {
+		return
+	}
+	cols := l.Const32(int64(ir.ColumnsOf(v.Type)))
+	l.firstWarp(func() {
+		l.Emit(tcgen05("alloc"), []int64{0}, view.Address(l.Thread, []code.Value{l.Const32(0)}), cols)
+	})
+}
+
+func tensorDealloc(l *lowerer, in *ir.Instr) {
+	if !l.blackwell(in) {
+		return
+	}
+	v := in.In[0].Var()
+	cols := l.Const32(int64(ir.ColumnsOf(v.Type)))
+	l.firstWarp(func() { l.Emit(tcgen05("dealloc"), nil, l.tensorAddress(v), cols) })
+}
+
+func tensorRelinquish(l *lowerer, in *ir.Instr) {
+	if l.blackwell(in) {
+		l.firstWarp(func() { l.Emit(tcgen05("relinquish_alloc_permit"), nil) })
+	}
+}
+
+func tensorView(l *lowerer, in *ir.Instr) {
+	r := *l.env[in.In[0].Var()].tensor
+	if a := in.Attr("offset"); a != nil {
+		c, _ := ir.ConstInt(a.Exprs[1])
+		r.col += int(c) * in.Out[0].Type.Elem.Bits() / 32
+	}
+	l.env[in.Out[0]] = val{tensor: &r}
+}
+
+// tensorFence orders tensor memory against a barrier, in programs that have it.
+func (l *lowerer) tensorFence(before bool) {
+	switch {
+	case !l.tensors || l.opt.Arch.Name != "sm_100a":
+	case before:
+		l.Emit(tcgen05("fence::before_thread_sync"), nil)
+	default:
+		l.Emit(tcgen05("fence::after_thread_sync"), nil)
+	}
+}
+
+// inLanes is the address of a tensor in the lanes that a warp reaches.
+func (l *lowerer) inLanes(v *ir.Var) code.Value {
+	warp := l.Op(code.OpShrU32, nil, l.ID, l.Const32(5))
+	return l.Add32(l.tensorAddress(v), l.Op(code.OpShl32, nil, warp, l.Const32(21)))
+}
+
+func (l *lowerer) warpgroup(in *ir.Instr) bool {
+	if l.threads.Begin%ir.WarpgroupThreads != 0 || l.threads.Size != ir.WarpgroupThreads {
+		l.refuse(in.Pos, "Lower.E10", "threads %d to %d are no warpgroup", l.threads.Begin, l.threads.Begin+l.threads.Size-1)
+		return false
+	}
+	return l.blackwell(in)
+}
+
+func tensorLoad(l *lowerer, in *ir.Instr) {
+	v := in.Out[0]
+	if !l.warpgroup(in) {
+		l.env[v] = val{words: make([]code.Value, wordsOf(v.Type))}
+		return
+	}
+	l.env[v] = val{words: l.Emit(tcgen05(fmt.Sprintf("ld.32x32b.x%d", ir.ColumnsOf(in.In[0].Var().Type))), nil, l.inLanes(in.In[0].Var()))}
+	l.loads = append(l.loads, v)
+}
+
+func tensorStore(l *lowerer, in *ir.Instr) {
+	if l.warpgroup(in) {
+		l.Emit(tcgen05(fmt.Sprintf("st.32x32b.x%d", ir.ColumnsOf(in.In[0].Var().Type))), nil, append([]code.Value{l.inLanes(in.In[0].Var())}, l.env[in.In[1].Var()].words...)...)
+	}
+}
+
+// tensorWait gives back the registers that loads have filled.
+func tensorWait(l *lowerer, in *ir.Instr) {
+	if !l.blackwell(in) {
+		return
+	}
+	if in.Attr("for").Word == "store" {
+		l.Emit(tcgen05("wait::st"), nil)
+		return
+	}
+	var back []*ir.Var
+	for _, v := range l.loads {
+		if _, set := l.env[v]; set && l.holds(v) {
+			back = append(back, v)
+		}
+	}
+	l.loads = nil
+	args := l.flatten(back)
+	out := make([]code.Value, len(args))
+	for i := range out {
+		out[i] = l.Func().NewValue(code.B32)
+	}
+	l.Add(&code.Instr{Op: tcgen05("wait::ld"), In: args, Out: out})
+	l.unflatten(back, out)
+}
+
+// tensorKinds are the kinds of products by the type of a, and what the types are called
+// in an instruction descriptor.
+var tensorKinds = map[dtype.Type]struct {
+	kind string
+	code int64
+}{
+	dtype.F16: {"f16", 0}, dtype.BF16: {"f16", 1}, dtype.TF32: {"tf32", 2}, dtype.F8E4M3: {"f8f6f4", 0}, dtype.F8E5M2: {"f8f6f4", 1}, dtype.U8: {"i8", 0}, dtype.I8: {"i8", 1},
+}
+
+func tensorMma(l *lowerer, in *ir.Instr) {
+	if !l.blackwell(in) {
+		return
+	}
+	a, b, d := in.In[0].Var(), in.In[1].Var(), in.In[2].Var()
+	plan, err := ir.PlanTensor(in)
+	if err != nil {
+		panic(err) // the verifier has seen it
+	}
+	ka, kb := tensorKinds[a.Type.Elem], tensorKinds[b.Type.Elem]
+	sums := int64(1)
+	if d.Type.Elem == dtype.I32 {
+		sums = 2
+	}
+	turned := func(c layout.Canonical) int64 {
+		if c.Major == layout.MajorMN {
+			return 1
+		}
+		return 0
+	}
+	word := sums<<4 | ka.code<<7 | kb.code<<10 | turned(plan.FormA)<<15 | turned(plan.FormB)<<16 | int64(plan.N/8)<<17 | ir.TensorLanes/16<<24
+	form := "ss."
+	if a.Type.IsTensorMemory() {
+		form = "ts."
+	}
+	op := tcgen05("mma." + form + ka.kind)
+	sum := l.ConstPred(true)
+	first := sum
+	if x := in.Attr("sum"); x != nil {
+		first = l.Op(code.OpSetpU32, []int64{int64(code.NE)}, l.index(x.Exprs[0]), l.Const32(0))
+	}
+	dims, _ := a.Type.Dims()
+	out, _ := d.Type.Dims()
+	l.single(func() {
+		var da descriptor
+		var ta code.Value
+		if form == "ss." {
+			da = l.describe(a, plan.FormA, 0, l.Const32(0))
+		} else {
+			ta = l.tensorAddress(a)
+		}
+		db, td := l.describe(b, plan.FormB, 1, l.Const32(0)), l.tensorAddress(d)
+		for k := 0; k < dims[1]; k += plan.K {
+			add := sum
+			if k == 0 {
+				add = first
+			}
+			for n := 0; n < out[1]; n += plan.N {
+				var x code.Value
+				if form == "ss." {
+					x = l.further(da, 0, k)
+				} else {
+					x = l.Add32(ta, l.Const32(int64(k*a.Type.Elem.Bits()/32)))
+				}
+				l.Emit(op, nil, l.Add32(td, l.Const32(int64(n))), x, l.further(db, k, n), l.Const32(word), add)
+			}
+		}
+	})
+}
+
+func tensorCommit(l *lowerer, in *ir.Instr) {
+	if !l.blackwell(in) {
+		return
+	}
+	bar, _ := l.turn(in, 0)
+	l.single(func() { l.Emit(tcgen05("commit"), []int64{0}, bar) })
+}
