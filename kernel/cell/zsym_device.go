@@ -6,6 +6,8 @@ import (
 	"context"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"go/constant"
+	"go/token"
 	"reflect"
 )
 
@@ -13,6 +15,7 @@ func init() {
 	Symbols["github.com/tilus-lab/tilus-lab/gpu/device/device"] = map[string]reflect.Value{
 		// function, constant and variable definitions
 		"Available":       reflect.ValueOf(device.Available),
+		"CacheEnv":        reflect.ValueOf(constant.MakeFromLiteral("\"TILUS_LAB_CACHE\"", token.STRING, 0)),
 		"Cost":            reflect.ValueOf(device.Cost),
 		"EncodeTensorMap": reflect.ValueOf(device.EncodeTensorMap),
 		"ErrNoGPU":        reflect.ValueOf(&device.ErrNoGPU).Elem(),
