@@ -68,7 +68,8 @@ type elemental struct {
 	addr   map[*Tensor]code.Value
 	scope  *scope
 	fresh  int
-	work   int // instructions visited
+	work   int    // instructions visited
+	wide   string // an index that is no number of 32 bits but would have to be one
 	tune   Tuning
 }
 
@@ -158,6 +159,9 @@ func (e *elemental) integer(x affine.Expr) code.Value {
 		if v, ok := s.ints[key]; ok {
 			return v
 		}
+	}
+	if r := x.Range(e.ranges); !fits(r) && r.Lo != math.MinInt64 && r.Hi != math.MaxInt64 {
+		e.wide = key
 	}
 	constant, terms := x.Terms()
 	var sum code.Value

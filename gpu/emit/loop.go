@@ -2,6 +2,7 @@ package emit
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 
@@ -64,6 +65,10 @@ func (b *builder) choose() {
 	case b.k.plain:
 	case k.Emitter == plan.UpdateEmitter:
 		done = b.updates()
+	case k.Emitter == plan.ConcatEmitter:
+		done = b.concatenate()
+	case k.Emitter == plan.SlicesEmitter:
+		done = b.inputSlices()
 	case k.Emitter == plan.TransposeEmitter:
 		done = b.transpose()
 	case k.Emitter == plan.RowEmitter, k.Emitter == plan.MultiRowEmitter, k.Emitter == plan.OnePassEmitter, k.Emitter == plan.RowSplitEmitter:
@@ -99,7 +104,7 @@ func (b *builder) unroll(s hlo.Shape) int {
 		return 1
 	}
 	u := 128 / max(8, s.Type.Bits())
-	for u > 1 && n%u != 0 {
+	for u > 1 && (n%u != 0 || n > math.MaxInt32 && s.Dims[s.MinorToMajor()[0]]%u != 0) { // then no index of a row is divided
 		u /= 2
 	}
 	return min(u, 8)

@@ -30,9 +30,6 @@ func lowerTensors(f *Func, leaves map[*hlo.Instruction]*Tensor, tune Tuning, at 
 	e.leaves, e.tune = leaves, tune
 	l := &lowering{elemental: e, f: f, values: map[*Value]vec{}}
 	for _, t := range f.Args {
-		if n := t.elements(); n > math.MaxInt32 {
-			return nil, fmt.Errorf("emit: %s has %d elements; indices have 32 bits", t.Name, n)
-		}
 		e.addr[t] = b.Param(code.Param{Name: t.Name, Kind: code.Pointer, Type: code.B64, Elem: elemName(t.Shape.Type), NoAlias: true, ReadOnly: t.Role == Read})
 	}
 	e.ID = b.TidX()
@@ -48,6 +45,9 @@ func lowerTensors(f *Func, leaves map[*hlo.Instruction]*Tensor, tune Tuning, at 
 	b.Func().Launch = code.Launch{Grid: []affine.Expr{affine.Const(int64(max(1, f.Blocks[0]))), affine.Const(int64(max(1, f.Blocks[1]))), affine.Const(int64(max(1, f.Blocks[2])))}, Block: f.Threads}
 	if err := l.steps(f.Body); err != nil {
 		return nil, err
+	}
+	if l.wide != "" {
+		return nil, fmt.Errorf("emit: %s: the index %s, which is divided or compared, needs more than 32 bits", f.Name, l.wide)
 	}
 	b.Func().Launch.SharedBytes = l.shared
 	out, err := b.Done()
@@ -361,6 +361,11 @@ func (e *elemental) address(base code.Value, off affine.Expr, bytes int64) place
 			return place{v, imm}
 		}
 	}
+	if !fits(rest.Range(e.ranges)) {
+		v := e.far(base, rest, bytes)
+		e.scope.ints[key] = v
+		return place{v, imm}
+	}
 	v := e.integer(rest)
 	if e.Func().Type(base) == code.B32 {
 		v = e.Add32(base, e.Mul32(v, e.k(bytes)))
@@ -373,6 +378,31 @@ func (e *elemental) address(base code.Value, off affine.Expr, bytes int64) place
 	}
 	e.scope.ints[key] = v
 	return place{v, imm}
+}
+
+// fits says whether numbers of a range are indices of 32 bits.
+func fits(r affine.Range) bool { return r.Lo >= math.MinInt32 && r.Hi <= math.MaxInt32 }
+
+// far is an address further from a base than indices of 32 bits reach: each term, which
+// does fit, is multiplied and added in 64 bits.
+func (e *elemental) far(base code.Value, off affine.Expr, bytes int64) code.Value {
+	constant, terms := off.Terms()
+	if constant != 0 {
+		base = e.Op(code.OpAdd64, nil, base, e.Const64(constant*bytes))
+	}
+	for _, t := range terms {
+		v := e.factor(t.Factors[0])
+		for _, f := range t.Factors[1:] {
+			v = e.Mul32(v, e.factor(f))
+		}
+		if k := t.Coef * bytes; k > 0 && k <= math.MaxInt32 {
+			base = e.Op(code.OpMadWideS32, nil, v, e.k(k), base)
+		} else {
+			wide := e.Op(code.OpMadWideS32, nil, v, e.k(1), e.Const64(0))
+			base = e.Op(code.OpAdd64, nil, base, e.Op(code.OpMul64, nil, wide, e.Const64(k)))
+		}
+	}
+	return base
 }
 
 // run is how elements lie: groups of size, each in one access.

@@ -12,7 +12,7 @@ import (
 
 // build makes the kernels of a plan.
 func (p *Program) build(d plan.Device) error {
-	pl, err := plan.New(p.Flat, d)
+	pl, err := planned(p.Flat, d)
 	if err != nil {
 		return err
 	}
