@@ -14,9 +14,11 @@ func init() {
 		// function, constant and variable definitions
 		"Bits":       reflect.ValueOf(constant.MakeFromLiteral("\"bits\"", token.STRING, 0)),
 		"Claims":     reflect.ValueOf(exercise.Claims),
+		"Coalesce":   reflect.ValueOf(constant.MakeFromLiteral("\"coalesce\"", token.STRING, 0)),
 		"Conflicts":  reflect.ValueOf(constant.MakeFromLiteral("\"conflicts\"", token.STRING, 0)),
 		"Fragment":   reflect.ValueOf(constant.MakeFromLiteral("\"fragment\"", token.STRING, 0)),
 		"Holder":     reflect.ValueOf(constant.MakeFromLiteral("\"holder\"", token.STRING, 0)),
+		"Indexing":   reflect.ValueOf(constant.MakeFromLiteral("\"indexing\"", token.STRING, 0)),
 		"Kinds":      reflect.ValueOf(exercise.Kinds),
 		"Mask":       reflect.ValueOf(constant.MakeFromLiteral("\"mask\"", token.STRING, 0)),
 		"MaxAnswer":  reflect.ValueOf(constant.MakeFromLiteral("1000", token.INT, 0)),
@@ -27,6 +29,7 @@ func init() {
 		"Pipeline":   reflect.ValueOf(constant.MakeFromLiteral("\"pipeline\"", token.STRING, 0)),
 		"Prints":     reflect.ValueOf(constant.MakeFromLiteral("\"prints\"", token.STRING, 0)),
 		"Product":    reflect.ValueOf(constant.MakeFromLiteral("\"product\"", token.STRING, 0)),
+		"Simplify":   reflect.ValueOf(constant.MakeFromLiteral("\"simplify\"", token.STRING, 0)),
 		"Swizzle":    reflect.ValueOf(constant.MakeFromLiteral("\"swizzle\"", token.STRING, 0)),
 
 		// type definitions
