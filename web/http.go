@@ -21,8 +21,8 @@ import (
 var assets embed.FS
 
 // policy allows what the page itself serves and nothing else: no inline script
-// or style, no other origin, no frames.
-const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
+// or style, no other origin, no frames but those of outputs, which are sandboxed.
+const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
 
 // maxQuery is the longest address in bytes.
 const maxQuery = 8 << 10
@@ -33,6 +33,7 @@ func (s *server) routes() {
 	m.HandleFunc("GET /nb/", s.page("page.html"))
 	m.HandleFunc("GET /svg", s.svg)
 	m.HandleFunc("GET /assets/", s.asset)
+	m.HandleFunc("GET /frame/{id}", s.frame)
 	m.HandleFunc("GET /ws", s.ws)
 	s.mux = m
 }

@@ -50,6 +50,8 @@ type books struct {
 	mu   sync.Mutex
 	open map[string]*book
 	live atomic.Int32 // sessions that run
+
+	frames frames
 }
 
 // book is one notebook that some page has open.
@@ -133,6 +135,7 @@ type nbOutput struct {
 	Traceback []string       `json:"traceback,omitempty"`
 
 	display string // ID by which it is replaced; not in the file
+	fresh   bool   // made by a cell that ran here, not read from a file
 }
 
 // MarshalJSON adds the fields that nbformat requires of each kind of output.
@@ -307,14 +310,17 @@ type cellJSON struct {
 	Outputs []outputJSON `json:"outputs,omitempty"`
 }
 
-// outputJSON is one output in a form that cannot execute: text, an address for
-// an image element, or HTML that goldmark made from Markdown.
+// outputJSON is one output in a form that cannot reach the page: text, an address for
+// an image element, HTML that goldmark made from Markdown, or a document of its own
+// for a sandboxed frame.
 type outputJSON struct {
-	Kind    string `json:"kind"` // "stream", "text", "error", "image", "html", "widget"
+	Kind    string `json:"kind"` // "stream", "text", "error", "image", "html", "widget", "frame"
 	Text    string `json:"text,omitempty"`
 	Src     string `json:"src,omitempty"`
 	HTML    string `json:"html,omitempty"`
 	Model   string `json:"model,omitempty"`   // of a widget
+	Scripts bool   `json:"scripts,omitempty"` // of a frame: a cell made it that ran here
+	High    int    `json:"high,omitempty"`    // of a frame, in pixels
 	Display string `json:"display,omitempty"` // ID by which the output is replaced
 }
 
@@ -744,7 +750,7 @@ func outputOf(e proto.Event) (nbOutput, bool) {
 		text := lines(e.Stream.Text)
 		return nbOutput{Type: "stream", Name: e.Stream.Name, Text: &text}, true
 	case e.Bundle != nil:
-		o := nbOutput{Type: "display_data", Data: e.Bundle.Data, Metadata: e.Bundle.Metadata, display: e.Bundle.DisplayID}
+		o := nbOutput{Type: "display_data", Data: e.Bundle.Data, Metadata: e.Bundle.Metadata, display: e.Bundle.DisplayID, fresh: true}
 		if e.Kind == proto.KindResult {
 			o.Type = "execute_result"
 		}
@@ -781,6 +787,11 @@ func (bs *books) form(o nbOutput) outputJSON {
 			return outputJSON{Kind: "widget", Model: model, Text: alt(o.Data)}
 		}
 	}
+	page, isPage := mime(o.Data, "text/html")
+	live := strings.Contains(page, "<iframe") || strings.Contains(page, "<script")
+	if isPage && o.fresh && live && o.display == "" {
+		return bs.frame(page, o)
+	}
 	if s, ok := mime(o.Data, "image/svg+xml"); ok {
 		// An image element runs no script and loads nothing.
 		return outputJSON{Kind: "image", Src: "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(s)), Text: alt(o.Data)}
@@ -794,6 +805,10 @@ func (bs *books) form(o nbOutput) outputJSON {
 	}
 	if s, ok := mime(o.Data, "text/markdown"); ok {
 		return outputJSON{Kind: "html", HTML: bs.markdown(s)}
+	}
+	// What changes in its place would be loaded anew each time, and a <pre> is its text.
+	if isPage && o.display == "" && !strings.HasPrefix(page, "<pre>") {
+		return bs.frame(page, o)
 	}
 	return outputJSON{Kind: "text", Text: alt(o.Data)}
 }

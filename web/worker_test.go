@@ -1,6 +1,7 @@
 package web
 
 import (
+	"encoding/json"
 	"errors"
 	"io"
 	"os"
@@ -41,6 +42,8 @@ func fakeWorker(in io.Reader, out io.Writer) int {
 		case q.Code == "fail":
 			done.Status = "error"
 			w.Send(&proto.Event{ID: q.ID, Kind: proto.KindError, Error: &proto.Error{Name: "Panic", Value: "no", Traceback: []string{"\x1b[31mcell 1:1: no\x1b[0m"}}})
+		case strings.HasPrefix(q.Code, "html "):
+			w.Send(&proto.Event{ID: q.ID, Kind: proto.KindDisplay, Bundle: &proto.Bundle{Data: map[string]any{"text/html": strings.TrimPrefix(q.Code, "html "), "text/plain": "page", "image/svg+xml": "<svg/>"}}})
 		case q.Code == "flood":
 			for range 200 {
 				w.Send(&proto.Event{ID: q.ID, Kind: proto.KindStream, Stream: &proto.Stream{Name: "stdout", Text: strings.Repeat("x", 64<<10)}})
@@ -99,6 +102,32 @@ func TestNotebookRuns(t *testing.T) {
 	if out, end := run("flood"); len(out) > 70 || !strings.Contains(out[len(out)-1], "more output was dropped") || !strings.Contains(end, `"status":"ok"`) {
 		t.Errorf("flooding cell: %d outputs, %s", len(out), end)
 	}
+	// HTML with scripts gets a frame of its own, without this origin.
+	out, _ = run("html <script>parent.document</script>")
+	var framed outputJSON
+	must(t, json.Unmarshal([]byte(out[0]), &framed))
+	if framed.Kind != "frame" || !framed.Scripts {
+		t.Fatalf("HTML output: %s", out[0])
+	}
+	w, body := get(t, "GET", base+"/frame/"+framed.Src, map[string]string{"Cookie": s.cookieHeader()})
+	if p := w.Header.Get("Content-Security-Policy"); w.StatusCode != 200 || !strings.Contains(body, "parent.document") || !strings.HasPrefix(p, "sandbox allow-scripts; default-src 'none'") || strings.Contains(p, "same-origin") {
+		t.Errorf("frame: %d %q", w.StatusCode, w.Header.Get("Content-Security-Policy"))
+	}
+	if w, _ := get(t, "GET", base+"/frame/"+framed.Src, nil); w.StatusCode != 403 {
+		t.Errorf("a frame without the cookie: %d", w.StatusCode)
+	}
+	if w, _ := get(t, "GET", base+"/frame/guess", map[string]string{"Cookie": s.cookieHeader()}); w.StatusCode != 404 {
+		t.Errorf("a guessed frame: %d", w.StatusCode)
+	}
+	// One that a file brought runs nothing.
+	still := s.books.form(nbOutput{Type: "display_data", Data: map[string]any{"text/html": "<script>1</script>"}})
+	w, _ = get(t, "GET", base+"/frame/"+still.Src, map[string]string{"Cookie": s.cookieHeader()})
+	if p := w.Header.Get("Content-Security-Policy"); still.Kind != "frame" || still.Scripts || !strings.HasPrefix(p, "sandbox; default-src 'none'") || strings.Contains(p, "script-src") {
+		t.Errorf("a frame from a file: %+v %s", still, p)
+	}
+	if x := s.books.form(nbOutput{Type: "display_data", Data: map[string]any{"text/html": "<script>1</script>", "image/svg+xml": "<svg/>"}}); x.Kind != "image" {
+		t.Errorf("a picture from a file: %+v", x)
+	}
 	if _, end := run("acc = local(2)"); !strings.Contains(end, "ok") {
 		t.Error(end)
 	}
@@ -108,7 +137,7 @@ func TestNotebookRuns(t *testing.T) {
 	}
 	raw, err := os.ReadFile(filepath.Join(s.books.dir, "01-first.ipynb"))
 	must(t, err)
-	for _, want := range []string{`"one two\n"`, `"execution_count": 4`, `"<svg/>"`, `"metadata": {}`} {
+	for _, want := range []string{`"one two\n"`, `"execution_count": 5`, `"<svg/>"`, `"metadata": {}`} {
 		if !strings.Contains(string(raw), want) {
 			t.Errorf("the saved notebook lacks %s: %s", want, raw)
 		}

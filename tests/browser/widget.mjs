@@ -48,6 +48,21 @@ await run(browser, () => context.pages(), {
     await shot(page, "widget-nb-moved");
   },
 
+  async "an interactive view runs in a frame that reaches nothing"() {
+    await cell(7).getByRole("button", { name: "run" }).click();
+    await done(7);
+    const outer = cell(7).locator("iframe");
+    await outer.waitFor();
+    must(await outer.getAttribute("sandbox") === "allow-scripts", "the sandbox is " + await outer.getAttribute("sandbox"));
+    const frame = cell(7).frameLocator("iframe").frameLocator("iframe");
+    await frame.locator("figure").first().hover({ position: { x: 60, y: 130 } });
+    await frame.locator("#say").getByText(/is held by thread \d+ in slot/).waitFor();
+    const reached = await cell(7).frameLocator("iframe").locator("body").evaluate(() => { try { return parent.document.title; } catch (e) { return "refused"; } });
+    must(reached === "refused", "the frame reads " + reached);
+    await cell(7).scrollIntoViewIfNeeded();
+    await shot(page, "widget-nb-frame");
+  },
+
   async "the file has the last picture"() {
     await page.getByRole("button", { name: "Save" }).click();
     await page.waitForFunction(() => document.querySelector(".state").textContent === "saved");

@@ -162,6 +162,8 @@ class Cell {
         div.innerHTML = o.html; // made by goldmark without raw HTML
         return div;
       }
+      case "frame": // of no origin: it reaches neither this page nor anything else
+        return make("iframe", { class: "frame", sandbox: o.scripts ? "allow-scripts" : "", src: prefix + "frame/" + o.src, height: o.high, title: o.text?.split("\n")[0] || "output of the cell", referrerpolicy: "no-referrer" });
       case "widget": {
         const e = widgets.draw(o.model);
         if (e) return make("div", { class: "widgets" }, e);
