@@ -167,6 +167,20 @@ func blank(src string, runs []run, kind runKind) string {
 	return string(b)
 }
 
+// Sections cuts a cell into imports, declarations (types, constants, functions) and
+// statements. Each has the cell's length, with all else blank, so that places in it are
+// places in the cell.
+func Sections(src string) (imports, decls, statements string) {
+	runs := cut(src)
+	types, funcs := []byte(blank(src, runs, runType)), blank(src, runs, runFunc)
+	for i, b := range []byte(funcs) {
+		if b != ' ' && b != '\n' {
+			types[i] = b
+		}
+	}
+	return blank(src, runs, runImport), string(types), blank(src, runs, runStmt)
+}
+
 // parse cuts and parses a cell. name is the file name for positions; errors carry offsets in the cell.
 func parse(fset *token.FileSet, name, src string) (*parsed, scanner.ErrorList) {
 	p := &parsed{files: map[*token.File]int{}}

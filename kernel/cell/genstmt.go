@@ -5,6 +5,7 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"slices"
 	"strings"
 )
 
@@ -349,10 +350,37 @@ func (g *gen) assign(s *ast.AssignStmt) string {
 	if len(lhs) > 1 && len(lhs) == len(rhs) && (tok == "=" || tok == ":=") && g.mixed(s.Lhs, s.Rhs) {
 		return g.oneByOne(s, lhs, rhs)
 	}
+	if len(lhs) > 1 && len(lhs) == len(rhs) && slices.ContainsFunc(s.Rhs, isComposite) {
+		// Beside a composite literal the interpreter loses the other values.
+		var vals []string
+		for i, x := range lhs {
+			t := g.typeOf(s.Rhs[i])
+			if x != "_" {
+				t = g.typeOf(s.Lhs[i])
+			}
+			if rhs[i] == "nil" {
+				continue
+			}
+			v := g.fresh("t")
+			vals = append(vals, fmt.Sprintf("var %s %s = %s", v, g.typ(types.Default(t)), rhs[i]))
+			rhs[i] = v
+		}
+		set := together(lhs, rhs)
+		if tok == ":=" {
+			set = strings.Join(lhs, ", ") + " := " + strings.Join(rhs, ", ")
+		}
+		return strings.Join(append(vals, set), "\n")
+	}
 	if tok == "=" && len(lhs) == len(rhs) {
 		return together(lhs, rhs)
 	}
 	return strings.Join(lhs, ", ") + " " + tok + " " + strings.Join(rhs, ", ")
+}
+
+// isComposite tells whether an expression is a composite literal.
+func isComposite(x ast.Expr) bool {
+	_, ok := unparen(x).(*ast.CompositeLit)
+	return ok
 }
 
 // mixed tells whether an assignment gives values of calls to several names of which one is an interface: the interpreter loses such values.

@@ -19,6 +19,7 @@ var Magics = []Magic{
 	{"%%tile", "%%tile NAME [PARAMETER=VALUE ...]", "the rest of the cell is program text; the Go variable NAME holds the program"},
 	{"%%bash", "%%bash", "the rest of the cell is a script for sh"},
 	{"%%bench", "%%bench", "time each statement below, one a line, and compare with the first"},
+	{"%%native", "%%native", "compile the cell with Go's toolchain and run it: fast loops; numbers, strings, and arrays, slices and maps of them go in and come back"},
 	{"%%once", "%%once", "the cell is left out when cells are replayed"},
 	{"%%time", "%%time", "run the cell and say how long it took"},
 	{"%%writefile", "%%writefile PATH", "write the rest of the cell to a file"},

@@ -16,4 +16,5 @@ var Rules = []ir.RuleDoc{
 	{Code: "Cell.E10", Text: "A type declared in cells cannot be the key of a map or set of interfaces; use the type itself as the key type."},
 	{Code: "Cell.E11", Text: "A cell has at most 1 MiB, 256 open brackets, and a syntax tree 2000 levels deep.", Why: "Deeper code would end the worker by its stack, and all variables with it."},
 	{Code: "Cell.E12", Text: "A magic gets what its line in %help says."},
+	{Code: "Cell.E13", Text: "A %%native cell is Go that the toolchain compiles: with the standard library, and with the variables of the session that it mentions, which are numbers, strings, or arrays, slices and maps of them."},
 }

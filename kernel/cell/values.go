@@ -80,6 +80,16 @@ func (e *Engine) Check(name string) error {
 	return nil
 }
 
+// Value is what a top-level variable holds. Call it between cells.
+func (e *Engine) Value(name string) (v reflect.Value, ok bool) {
+	o, ok := e.objs[name].(*types.Var)
+	if !ok || o.Pkg() == nil || o.Pkg().Path() != "main" {
+		return v, false
+	}
+	v, ok = e.in.Globals()[e.emitted[o]]
+	return v, ok && v.IsValid() && v.CanInterface()
+}
+
 const maxShort = 120
 
 // Vars lists the top-level variables. Call it between cells.

@@ -60,6 +60,7 @@ var lineMagics = map[string]func(c *magicCell, rest string) cell.Outcome{
 var cellMagics = map[string]func(c *magicCell, rest string) cell.Outcome{
 	"%%bench":     (*magicCell).benchLines,
 	"%%bash":      func(c *magicCell, _ string) cell.Outcome { return c.shell(c.body) },
+	"%%native":    (*magicCell).native,
 	"%%once":      func(c *magicCell, _ string) cell.Outcome { return c.goCode(c.below()) },
 	"%%tile":      (*magicCell).tile,
 	"%%time":      func(c *magicCell, _ string) cell.Outcome { return c.time(c.below()) },
