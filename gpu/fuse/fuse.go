@@ -13,6 +13,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/emit"
 	"github.com/tilus-lab/tilus-lab/gpu/ptx"
+	"github.com/tilus-lab/tilus-lab/gpu/sim"
 	"github.com/tilus-lab/tilus-lab/gpu/traffic"
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -319,6 +320,14 @@ func Parts(k *plan.Kernel) *part.Partition {
 // Comparison is a fusion run by its definition and by the simulator.
 type Comparison struct {
 	Results []Compared
+	Kernels []Counted
+}
+
+// Counted is what a kernel asks of memory, predicted from its maps and counted by the
+// simulator.
+type Counted struct {
+	Name             string
+	Predicted, Found traffic.Counters
 }
 
 // Compared is one result.
@@ -362,19 +371,40 @@ func argument(s hlo.Shape, seed uint64) *array.Array {
 }
 
 // Run computes the results of arguments by vm/hlo/eval, the definition, and by the kernels
-// in the simulator.
+// in the simulator, whose counters stand beside what the maps predict.
 func (f *Fusion) Run(ctx context.Context, args []*array.Array) (*Comparison, error) {
 	want, err := eval.Run(f.Module, args)
 	if err != nil {
 		return nil, err
 	}
-	got, err := f.Program.Simulate(ctx, args)
-	if err != nil {
-		return nil, err
+	p := f.Program
+	data := make([][]byte, len(p.Buffers))
+	for i := range p.Buffers {
+		data[i] = p.Bytes(i, args)
 	}
 	c := &Comparison{}
-	for i, r := range f.Program.Flat.Roots() {
-		c.Results = append(c.Results, Compared{r.Name, want[i], got[i], array.Compare(got[i], want[i])})
+	for i, k := range p.Kernels {
+		launch := sim.Launch{}
+		for axis, g := range k.Code.Launch.Grid {
+			n, err := g.Eval(nil)
+			if err != nil {
+				return nil, fmt.Errorf("fuse: kernel %s: %w", k.Name, err)
+			}
+			launch.Grid[axis] = int(n)
+		}
+		for _, b := range k.Args {
+			launch.Args = append(launch.Args, sim.Arg{Buffer: data[b]})
+		}
+		s, err := sim.Run(ctx, k.Code, launch, sim.Options{})
+		if err != nil {
+			return nil, fmt.Errorf("fuse: kernel %s: %w", k.Name, err)
+		}
+		c.Kernels = append(c.Kernels, Counted{k.Name, f.Traffic.Kernels[i].Counters(), traffic.Counted(s)})
+	}
+	for i, r := range p.Flat.Roots() {
+		b := p.Results[i]
+		got := emit.Unpack(p.Buffers[b].Shape, data[b])
+		c.Results = append(c.Results, Compared{r.Name, want[i], got, array.Compare(got, want[i])})
 	}
 	return c, nil
 }
@@ -399,6 +429,13 @@ func (c *Comparison) String() string {
 			fmt.Fprintf(&b, "%s: %d of %d elements differ, by %.2g of the norm\n", r.Name, r.Report.Differ, r.Report.N, array.RelFro(r.Got, r.Want))
 		}
 		fmt.Fprintf(&b, "%s\n", r.Got)
+	}
+	for _, k := range c.Kernels {
+		fmt.Fprintf(&b, "%s  predicted from its maps, and counted by the simulator:\n", k.Name)
+		found := k.Found.List()
+		for i, x := range k.Predicted.List() {
+			fmt.Fprintf(&b, "  %-22s %12d %12d\n", x.Name, x.N, found[i].N)
+		}
 	}
 	return b.String()
 }

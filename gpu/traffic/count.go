@@ -32,13 +32,13 @@ func (w *walker) add(kind Kind, t *emit.Tensor, at index.Indexing, p place) {
 	for i, stride := range strides {
 		offset = offset.Add(at.Map.Results[i].MulConst(int64(stride)))
 	}
-	// What is read once is not read again, except by a loop that stays one.
-	if key := fmt.Sprint(kind, t.Name, p.scope, at); kind == Read && w.seen[key] {
-		return
-	} else {
-		w.seen[key] = true
-	}
 	a := Access{Kind: kind, Tensor: t.Name, Shape: t.Shape, Map: named(at.Map), Bits: max(8, t.Shape.Type.Bits())}
+	// What is read once is not read again, except by a loop that stays one.
+	key := fmt.Sprint(kind, t.Name, p.scope, a.Map, at.Runtime)
+	if kind == Read && w.seen[key] {
+		return
+	}
+	w.seen[key] = true
 	l := w.lay(&a, at, offset, p)
 	if l == nil {
 		return

@@ -2,8 +2,6 @@ package traffic
 
 import (
 	"context"
-	"fmt"
-	"math"
 	"strings"
 	"testing"
 
@@ -70,42 +68,6 @@ func run(t *testing.T, p *emit.Program) []sim.Stats {
 	return out
 }
 
-// counted is what the model predicts of the counters of the simulator.
-func (k Kernel) counted() (s sim.Stats) {
-	for _, a := range k.Accesses {
-		units, ideal := int64(math.Round(a.Units*float64(a.Requests))), int64(math.Round(a.Ideal*float64(a.Requests)))
-		switch a.Kind {
-		case Read:
-			s.GlobalLoads += a.Requests
-			s.GlobalLoadBytes += a.Asked
-			s.GlobalSectors += units
-		case Write:
-			s.GlobalStores += a.Requests
-			s.GlobalStoreBytes += a.Asked
-			s.GlobalSectors += units
-		case Atomic:
-			s.Atomics += a.Requests
-			s.GlobalSectors += units
-		case SharedRead:
-			s.SharedLoads += a.Requests
-		case SharedWrite:
-			s.SharedStores += a.Requests
-		}
-		if a.Shared() {
-			s.SharedBytes += a.Asked
-			s.SharedWavefronts += units
-			s.SharedIdeal += ideal
-		}
-	}
-	return s
-}
-
-// numbers are the counters that both have.
-func numbers(s sim.Stats) map[string]int64 {
-	return map[string]int64{"loads": s.GlobalLoads, "stores": s.GlobalStores, "load bytes": s.GlobalLoadBytes, "store bytes": s.GlobalStoreBytes,
-		"sectors": s.GlobalSectors, "shared loads": s.SharedLoads, "shared stores": s.SharedStores, "wavefronts": s.SharedWavefronts, "atomics": s.Atomics, "ideal": s.SharedIdeal}
-}
-
 // TestSimulator: what the maps predict is what the simulator counts.
 func TestSimulator(t *testing.T) {
 	for _, c := range known {
@@ -115,9 +77,9 @@ func TestSimulator(t *testing.T) {
 			t.Fatal(err)
 		}
 		for i, s := range run(t, p) {
-			got, want := numbers(r.Kernels[i].counted()), numbers(s)
-			if fmt.Sprint(got) != fmt.Sprint(want) {
-				t.Errorf("%s, kernel %d: predicted %v\nsimulated %v\n%s\n%s", c.name, i, got, want, r, p.Kernels[i].Tensor)
+			got, want := r.Kernels[i].Counters(), Counted(s)
+			if got != want {
+				t.Errorf("%s, kernel %d: predicted %+v\nsimulated %+v\n%s\n%s", c.name, i, got, want, r, p.Kernels[i].Tensor)
 			}
 		}
 	}
@@ -198,14 +160,16 @@ func TestRandomFusions(t *testing.T) {
 					t.Errorf("seed %d: %+v", seed, a)
 				}
 			}
-			got, want := numbers(r.Kernels[i].counted()), numbers(s)
+			got, want := r.Kernels[i].Counters(), Counted(s)
 			kernels++
-			if fmt.Sprint(got) == fmt.Sprint(want) {
+			if got == want {
 				equal++
 				continue
 			}
-			for name, n := range got {
-				if m := want[name]; m > 3*n+4 || n > 2*m+4 {
+			found := want.List()
+			for j, x := range got.List() {
+				name, n := x.Name, x.N
+				if m := found[j].N; m > 3*n+4 || n > 2*m+4 {
 					t.Errorf("seed %d, kernel %d: %s predicted %d, simulated %d\n%s\n%s\n%s", seed, i, name, n, m, r, p.Kernels[i].Tensor, hlo.Format(fusion))
 				}
 			}
