@@ -71,6 +71,8 @@ type elemental struct {
 	work   int    // instructions visited
 	wide   string // an index that is no number of 32 bits but would have to be one
 	tune   Tuning
+	simple map[simplified]affine.Expr
+	turns  string // of unrolled loops
 }
 
 // given is the value of an instruction at the index that belongs to this thread.
@@ -96,7 +98,7 @@ func newScope(outside *scope) *scope {
 
 func newElemental(b *code.Builder) *elemental {
 	return &elemental{scalars: scalars{thread.New(b, 0)}, vars: map[string]code.Value{}, ranges: map[string]affine.Range{},
-		leaves: map[*hlo.Instruction]*Tensor{}, given: map[*hlo.Instruction]given{}, addr: map[*Tensor]code.Value{}, scope: newScope(nil)}
+		leaves: map[*hlo.Instruction]*Tensor{}, given: map[*hlo.Instruction]given{}, addr: map[*Tensor]code.Value{}, scope: newScope(nil), simple: map[simplified]affine.Expr{}}
 }
 
 // inside runs f in a scope of its own: what it computes is forgotten after.
@@ -108,7 +110,29 @@ func (e *elemental) inside(f func()) {
 	end()
 }
 
-func (e *elemental) simplify(x affine.Expr) affine.Expr { return x.Simplify(e.ranges) }
+func (e *elemental) simplify(x affine.Expr) affine.Expr {
+	if _, ok := x.Const(); ok {
+		return x
+	}
+	key := simplified{x.String(), e.ranges[lane].Hi, e.turns}
+	if y, ok := e.simple[key]; ok {
+		return y
+	}
+	y := x.Simplify(e.ranges)
+	e.simple[key] = y
+	if key.text = y.String(); key.text != x.String() {
+		e.simple[key] = y
+	}
+	return y
+}
+
+// simplified is an expression where the ranges of the lane variable and of variables of
+// unrolled loops are known; others do not change.
+type simplified struct {
+	text  string
+	lanes int64
+	turns string
+}
 
 func uses(x affine.Expr, name string) bool { return slices.Contains(x.Vars(), name) }
 

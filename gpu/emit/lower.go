@@ -263,9 +263,10 @@ func (l *lowering) otherwise(w where, v, rest vec) vec {
 func (l *lowering) loop(s *Step) error {
 	carried := l.in(s)
 	if !s.Roll {
-		saved := l.ranges[s.Var]
+		saved, turns := l.ranges[s.Var], l.turns
 		for i := range s.Trips {
 			l.ranges[s.Var] = affine.Range{Lo: int64(i), Hi: int64(i)}
+			l.turns = fmt.Sprint(turns, s.Var, i)
 			for k, a := range s.Args {
 				l.values[a] = carried[k]
 			}
@@ -276,7 +277,7 @@ func (l *lowering) loop(s *Step) error {
 				carried[k] = l.values[y]
 			}
 		}
-		l.ranges[s.Var] = saved
+		l.ranges[s.Var], l.turns = saved, turns
 		l.out(s, carried)
 		return nil
 	}

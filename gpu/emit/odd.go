@@ -143,9 +143,13 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 			b.give(i, r, idx, where, n)
 		}
 	}
-	// skip is how far the first multiple of a vector is from the beginning of a tile.
+	// row is the first element of a row of the result, skip how far the first multiple of a
+	// vector is from the beginning of a tile.
+	row := func(inY affine.Expr) affine.Expr {
+		return index.Linear(ofResult(at(num(0), y0.Add(inY))), turnedSizes)
+	}
 	skip := func(inY affine.Expr) affine.Expr {
-		start := index.Linear(ofResult(at(num(0), y0.Add(inY))), turnedSizes).Add(x0)
+		start := row(inY).Add(x0)
 		return down(start.AddConst(int64(v - 1))).Sub(start)
 	}
 	across = side / v
@@ -154,15 +158,16 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 		p := threadX.Mod(num(across)).MulConst(int64(v)).Add(skip(inY))
 		inside := []affine.Constraint{in(inY, side), in(y0.Add(inY), t.sizes[y])}
 		give(inY, p, v, append(slices.Clone(inside), in(x0.Add(p), t.sizes[x]-v+1)))
-		tail := append(slices.Clone(inside), affine.Constraint{Expr: x0.Add(p), Range: affine.Range{Lo: int64(t.sizes[x] - v + 1), Hi: int64(t.sizes[x]) - 1}})
-		b.when(tail, func() {
-			for j := range v - 1 {
-				give(inY, p.AddConst(int64(j)), 1, []affine.Constraint{in(x0.Add(p).AddConst(int64(j)), t.sizes[x])})
-			}
-		})
 	}
-	head := []affine.Constraint{{Expr: block[x]}, in(threadX, side), in(y0.Add(threadX), t.sizes[y])}
-	b.when(head, func() {
+	mine := []affine.Constraint{in(threadX, side), in(y0.Add(threadX), t.sizes[y])} // a row for each thread
+	end := row(threadX).AddConst(int64(t.sizes[x]))
+	tail := down(end).Sub(row(threadX)).Sub(x0)
+	b.when(append(slices.Clone(mine), in(tail.Sub(skip(threadX)), side)), func() {
+		for j := range v - 1 {
+			give(threadX, tail.AddConst(int64(j)), 1, []affine.Constraint{in(x0.Add(tail).AddConst(int64(j)), t.sizes[x])})
+		}
+	})
+	b.when(append(slices.Clone(mine), affine.Constraint{Expr: block[x]}), func() {
 		for j := range v - 1 {
 			p := skip(threadX).AddConst(int64(j - v + 1))
 			give(threadX, p, 1, []affine.Constraint{in(p, v)})
