@@ -102,15 +102,14 @@ func TestPyramid(t *testing.T) {
 		b := hlo.NewBuilder("pyramid")
 		x := b.Param(hlo.Array(hlo.F32, depth+c.size))
 		for i := range depth {
-			n := depth + c.size - 1 - i
 			if c.pad { // to the left and to the right by one, instead of a slice
-				n = depth + c.size
 				zero := b.Scalar(hlo.F32, 0)
 				left := b.Pad(x, zero, hlo.PadDim{Lo: 1, Hi: -1})
 				right := b.Pad(x, zero, hlo.PadDim{Lo: -1, Hi: 1})
 				x = b.Elementwise(hlo.Add, left, right)
 				continue
 			}
+			n := depth + c.size - 1 - i
 			lo := b.Slice(x, hlo.SliceDim{Start: 0, Limit: n, Stride: 1})
 			hi := b.Slice(x, hlo.SliceDim{Start: 1, Limit: n + 1, Stride: 1})
 			x = b.Elementwise(hlo.Add, lo, hi)

@@ -23,7 +23,6 @@ type walker struct {
 	given  []*hlo.Instruction // whose values are there
 	turns  int                // rolled loops so far
 	seen   map[string]bool
-	sizes  map[*hlo.Instruction]int
 	out    []Access
 }
 

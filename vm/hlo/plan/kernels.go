@@ -60,8 +60,6 @@ type planner struct {
 	plan *Plan
 	// at is the buffer that holds the value of an instruction, once it has one.
 	at map[*hlo.Instruction]int
-	// order lists the instructions to materialise, operands before users.
-	order []*hlo.Instruction
 }
 
 func (b *planner) parameters() {
