@@ -66,6 +66,18 @@ func (c *Context) Copy(dst, src Ptr, size int, s *Stream) error {
 	return c.call(cuMemcpyDtoDAsync, uintptr(dst), uintptr(src), uintptr(size), s.h)
 }
 
+// CopyPeer copies size bytes from memory of another context, of another GPU as a rule, and
+// returns when they are there (cuMemcpyPeer).
+func (c *Context) CopyPeer(dst Ptr, from *Context, src Ptr, size int) error {
+	if size == 0 {
+		return nil
+	}
+	if from.closed.Load() {
+		return fmt.Errorf("cuMemcpyPeer: %w", ErrClosed)
+	}
+	return c.call(cuMemcpyPeer, uintptr(dst), c.h, uintptr(src), from.h, uintptr(size))
+}
+
 // Memset sets size bytes of device memory (cuMemsetD8, or cuMemsetD8Async with a stream).
 func (c *Context) Memset(dst Ptr, value byte, size int, s *Stream) error {
 	if s == nil {

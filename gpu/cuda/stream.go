@@ -110,6 +110,18 @@ func (e *Event) Synchronize() error {
 	return e.c.call(cuEventSynchronize, e.h)
 }
 
+// Done says whether the device has reached the event (cuEventQuery).
+func (e *Event) Done() (bool, error) {
+	if e.h == 0 {
+		return false, ErrClosed
+	}
+	err := e.c.call(cuEventQuery, e.h)
+	if x := (*Error)(nil); errors.As(err, &x) && x.Code == codeNotReady {
+		return false, nil
+	}
+	return err == nil, err
+}
+
 // Since is the time in milliseconds from start to e, to about half a microsecond
 // (cuEventElapsedTime). Both must have been reached.
 func (e *Event) Since(start *Event) (float64, error) {

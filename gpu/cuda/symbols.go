@@ -56,6 +56,8 @@ const (
 	cuEventRecord
 	cuEventSynchronize
 	cuEventElapsedTime
+	cuEventQuery
+	cuMemcpyPeer
 	cuGraphInstantiateWithFlags
 	cuGraphLaunch
 	cuGraphExecDestroy
@@ -121,6 +123,8 @@ var symbolNames = [symbolCount]string{
 	cuEventRecord:               "cuEventRecord",
 	cuEventSynchronize:          "cuEventSynchronize",
 	cuEventElapsedTime:          "cuEventElapsedTime",
+	cuEventQuery:                "cuEventQuery",
+	cuMemcpyPeer:                "cuMemcpyPeer",
 	cuGraphInstantiateWithFlags: "cuGraphInstantiateWithFlags",
 	cuGraphLaunch:               "cuGraphLaunch",
 	cuGraphExecDestroy:          "cuGraphExecDestroy",

@@ -187,58 +187,28 @@ func (g *gpu) run(ctx context.Context, p *ir.Program, l *launch, args []ir.Arg) 
 			return nil, err
 		}
 	}
-	var params cuda.Params
-	for i, v := range p.Params {
-		switch t := v.Type.Elem; {
-		case l.buffer[i] >= 0:
-			params.Ptr(ptrs[l.buffer[i]])
-		case t == dtype.Bool || t.Bits() == 32:
-			params.I32(int32(l.bits[i]))
-		case t.Bits() == 64:
-			params.I64(int64(l.bits[i]))
-		default:
-			params.Bytes([]byte{byte(l.bits[i]), byte(l.bits[i] >> 8)})
-		}
-	}
-	bases := map[string]cuda.Ptr{}
-	for i, v := range p.Params {
-		if l.buffer[i] >= 0 {
-			bases[v.Name] = ptrs[l.buffer[i]]
-		}
-	}
 	spaces, sizes := map[string]cuda.Ptr{}, map[string]int{}
-	for _, w := range l.code.Func.Params[len(p.Params):] {
-		if w.Kind == code.Tensor {
-			data, err := EncodeTensorMap(g.ctx, w.Map, bases, l.scalars)
-			if err != nil {
-				return nil, err
-			}
-			params.Bytes(data)
-			continue
-		}
-		n, err := w.Workspace.Bytes(l.scalars)
-		if err != nil {
-			return nil, err
-		}
+	params, err := g.params(p, l, ptrs, func(w code.Param, n int) (cuda.Ptr, error) {
 		ptr, err := g.ctx.Alloc(n)
 		if err != nil {
-			return nil, err
+			return 0, err
 		}
 		ptrs = append(ptrs, ptr)
-		spaces[w.Name], sizes[w.Name], bases[w.Name] = ptr, n, ptr
+		spaces[w.Name], sizes[w.Name] = ptr, n
 		if w.Workspace.Zero {
-			if err := g.ctx.CopyIn(ptr, make([]byte, n)); err != nil {
-				return nil, err
-			}
+			err = g.ctx.CopyIn(ptr, make([]byte, n))
 		}
-		params.Ptr(ptr)
+		return ptr, err
+	})
+	if err != nil {
+		return nil, err
 	}
 	launch := fn.Launch
 	if l.code.Func.Launch.PDL {
 		launch = fn.LaunchDependent
 	}
 	exec, err := g.time(ctx, func() error {
-		return launch(cuda.Dim{X: l.grid[0], Y: l.grid[1], Z: l.grid[2]}, cuda.Dim{X: p.Threads(), Y: 1, Z: 1}, l.code.Func.Launch.SharedBytes, g.stream, &params)
+		return launch(cuda.Dim{X: l.grid[0], Y: l.grid[1], Z: l.grid[2]}, cuda.Dim{X: p.Threads(), Y: 1, Z: 1}, l.code.Func.Launch.SharedBytes, g.stream, params)
 	})
 	if err != nil {
 		return nil, err
@@ -260,6 +230,46 @@ func (g *gpu) run(ctx context.Context, p *ir.Program, l *launch, args []ir.Arg) 
 		}
 	}
 	return &Result{Device: g.info.Name, Args: l.results(p, args, data), Compile: l.code.Elapsed, JIT: jit, Exec: exec, Printed: printed(p, l.grid, workspaces)}, nil
+}
+
+// params are the parameters of a launch: the buffers at ptrs, what scalars are, tensor maps,
+// and workspaces of so many bytes, which space gives.
+func (g *gpu) params(p *ir.Program, l *launch, ptrs []cuda.Ptr, space func(w code.Param, n int) (cuda.Ptr, error)) (*cuda.Params, error) {
+	params, bases := &cuda.Params{}, map[string]cuda.Ptr{}
+	for i, v := range p.Params {
+		switch t := v.Type.Elem; {
+		case l.buffer[i] >= 0:
+			params.Ptr(ptrs[l.buffer[i]])
+			bases[v.Name] = ptrs[l.buffer[i]]
+		case t == dtype.Bool || t.Bits() == 32:
+			params.I32(int32(l.bits[i]))
+		case t.Bits() == 64:
+			params.I64(int64(l.bits[i]))
+		default:
+			params.Bytes([]byte{byte(l.bits[i]), byte(l.bits[i] >> 8)})
+		}
+	}
+	for _, w := range l.code.Func.Params[len(p.Params):] {
+		if w.Kind == code.Tensor {
+			data, err := EncodeTensorMap(g.ctx, w.Map, bases, l.scalars)
+			if err != nil {
+				return nil, err
+			}
+			params.Bytes(data)
+			continue
+		}
+		n, err := w.Workspace.Bytes(l.scalars)
+		if err != nil {
+			return nil, err
+		}
+		ptr, err := space(w, n)
+		if err != nil {
+			return nil, err
+		}
+		bases[w.Name] = ptr
+		params.Ptr(ptr)
+	}
+	return params, nil
 }
 
 // time measures what queue puts on the stream, by events.

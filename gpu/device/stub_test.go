@@ -23,12 +23,7 @@ func TestDriverFailures(t *testing.T) {
 	if runtime.GOOS != "linux" {
 		t.Skip("the stand-in is a Linux library")
 	}
-	dir := t.TempDir()
-	lib := filepath.Join(dir, "libcuda.so.1")
-	if out, err := exec.Command(need.CC(t), "-shared", "-fPIC", "-o", lib, filepath.Join("testdata", "stub", "libcuda.c")).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	for mode, want := range map[string][]string{
+	underStub(t, "^TestDriverChild$", map[string][]string{
 		"works":  {"open: <nil>", "first: <nil>", "second: <nil>"},
 		"none":   {"open: device: no NVIDIA GPU", "--device interp and --device sim need none"},
 		"old":    {"open: ", "compute capability 7.0"},
@@ -36,9 +31,21 @@ func TestDriverFailures(t *testing.T) {
 		"jit":    {"open: <nil>", "CUDA_ERROR_INVALID_PTX", "ptxas: stub refuses"},
 		"fault":  {"open: <nil>", "broke the GPU context", "--device sim, which finds the place", "second: device"},
 		"hang":   {"open: <nil>", "the launch had not ended after", "restart the kernel"},
-	} {
+	})
+}
+
+// underStub runs a test of this binary under the stand-in, in each mode, and wants it to
+// say so.
+func underStub(t *testing.T, child string, modes map[string][]string) {
+	t.Helper()
+	dir := t.TempDir()
+	lib := filepath.Join(dir, "libcuda.so.1")
+	if out, err := exec.Command(need.CC(t), "-shared", "-fPIC", "-o", lib, filepath.Join("testdata", "stub", "libcuda.c")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	for mode, want := range modes {
 		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
-		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run", "^TestDriverChild$", "-test.v")
+		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run", child, "-test.v")
 		cmd.Env = append(os.Environ(), "STUB="+mode, "LD_LIBRARY_PATH="+dir)
 		out, err := cmd.CombinedOutput()
 		cancel()

@@ -53,7 +53,8 @@ int cuModuleGetFunction(void **f, void *m, const char *name) { *f = (void *)(nex
 int cuFuncGetAttribute(int *v, int a, void *f) { *v = a == 0 ? 1024 : 0; return OK; }
 int cuFuncSetAttribute(void *f, int a, int v) { return OK; }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int b, size_t s) { *n = 1; return OK; }
-static int launched(void) { if (is("fault")) broken = 1; if (is("hang")) hung = 1; return OK; }
+static int launches; // "third": the third launch breaks its context
+static int launched(void) { if (is("third") && ++launches == 3) broken = 1; if (is("fault")) broken = 1; if (is("hang")) hung = 1; return OK; }
 int cuLaunchKernel(void) { return launched(); }
 int cuLaunchKernelEx(void) { return launched(); }
 int cuMemGetInfo_v2(size_t *f, size_t *t) { *f = *t = 1ull << 37; return OK; }
@@ -80,6 +81,8 @@ int cuEventCreate(void **e, unsigned f) { *e = (void *)(next += 16); return bad(
 int cuEventDestroy_v2(void *e) { return OK; }
 int cuEventRecord(void *e, void *s) { return bad(); }
 int cuEventSynchronize(void *e) { return bad(); }
+int cuEventQuery(void *e) { return hung ? 600 : bad(); }
+int cuMemcpyPeer(uint64_t d, void *dc, uint64_t s, void *sc, size_t n) { return bad(); }
 int cuEventElapsedTime(float *ms, void *a, void *b) { *ms = 0.5; return bad(); }
 int cuGraphInstantiateWithFlags(void **x, void *g, uint64_t f) { return bad(); }
 int cuGraphLaunch(void *x, void *s) { return bad(); }

@@ -1,0 +1,357 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/cuda"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/interp"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+)
+
+// Queue launches programs on one GPU, one after the other, without waiting for them.
+// It has a context of its own, so that what goes wrong in one queue breaks no other. What it
+// hands out, [Buffer]s, belongs to the caller, who closes it before the queue. A Queue is
+// for one goroutine.
+type Queue struct {
+	g       *gpu
+	flying  []*Pending // in order
+	buffers []*Buffer
+	// Workspaces that the stream is done with when it comes to the next launch, by their
+	// bytes: clean ones hold zeros.
+	clean, dirty map[int][]cuda.Ptr
+	launches     int
+	unended      bool // a launch goes on for ever
+}
+
+// Buffer is memory of a GPU.
+type Buffer struct {
+	Name string
+	Type dtype.Type
+	Len  int // elements
+	q    *Queue
+	ctx  *cuda.Context
+	ptr  cuda.Ptr
+}
+
+// Value is an argument of a launch: a buffer for a pointer, else a number.
+type Value struct {
+	Buffer *Buffer
+	Int    int64
+	Float  float64
+}
+
+// Pending is a launch under way.
+type Pending struct {
+	Program string
+	Number  int // of the launch in its queue, from 1 on
+	q       *Queue
+	event   *cuda.Event
+	done    bool
+}
+
+// Lost is the error of a queue whose context a launch broke. The queue goes on with a new
+// one; what was in the old one is gone.
+type Lost struct {
+	Programs []string // that had not ended: the first is the one to blame, if there is no other
+	Buffers  []string // whose contents are gone
+	Cause    error
+}
+
+func (e *Lost) Error() string {
+	who := "program " + e.Programs[0]
+	if len(e.Programs) > 1 {
+		who = "one of the programs " + strings.Join(e.Programs, ", ")
+	}
+	what := "no buffers were lost"
+	if len(e.Buffers) > 0 {
+		what = "the buffers " + strings.Join(e.Buffers, ", ") + " are lost and have to be made again"
+	}
+	return fmt.Sprintf("device: %s broke the GPU context: %v; a new context is in its place, %s; --device sim finds the place in the program", who, e.Cause, what)
+}
+
+// Unwrap is what the driver said.
+func (e *Lost) Unwrap() error { return e.Cause }
+
+// NewQueue opens a queue on a GPU: "cuda", "cuda:1".
+func NewQueue(name string) (*Queue, error) {
+	d, err := Open(name)
+	if err != nil {
+		return nil, err
+	}
+	g, ok := d.(*gpu)
+	if !ok {
+		d.Close()
+		return nil, fmt.Errorf("device: %s has no queues; GPUs have", d.Name())
+	}
+	return &Queue{g: g, clean: map[int][]cuda.Ptr{}, dirty: map[int][]cuda.Ptr{}}, nil
+}
+
+// NewBuffer allocates a buffer, whose contents are not defined.
+func (q *Queue) NewBuffer(name string, t dtype.Type, n int) (*Buffer, error) {
+	b := &Buffer{Name: name, Type: t, Len: n, q: q, ctx: q.g.ctx}
+	var err error
+	if b.ptr, err = q.g.ctx.Alloc(max(b.bytes(), 16)); err != nil {
+		return nil, fmt.Errorf("device: buffer %s: %w", name, err)
+	}
+	q.buffers = append(q.buffers, b)
+	return b, nil
+}
+
+func (b *Buffer) bytes() int { return (dtype.PackedBytes(b.Type.Bits(), b.Len) + 15) &^ 15 }
+
+// here refuses a buffer that was closed or lost.
+func (b *Buffer) here() error {
+	switch {
+	case b.ptr == 0:
+		return fmt.Errorf("device: buffer %s: %w", b.Name, cuda.ErrClosed)
+	case b.ctx != b.q.g.ctx:
+		return fmt.Errorf("device: buffer %s was lost with its context; make it again", b.Name)
+	}
+	return nil
+}
+
+// Write copies an array in, behind all launches so far.
+func (b *Buffer) Write(a *array.Array) error { return b.move(a, true) }
+
+// Read copies the buffer out, behind all launches so far.
+func (b *Buffer) Read(a *array.Array) error { return b.move(a, false) }
+
+func (b *Buffer) move(a *array.Array, in bool) error {
+	if a.Type != b.Type || a.Len() != b.Len {
+		return fmt.Errorf("device: buffer %s is %d of %s, the array %d of %s", b.Name, b.Len, b.Type, a.Len(), a.Type)
+	}
+	if err := b.here(); err != nil {
+		return err
+	}
+	if err := b.q.Wait(context.Background()); err != nil {
+		return err
+	}
+	if in {
+		data := make([]byte, b.bytes())
+		copy(data, a.Data)
+		return b.q.failed(b.ctx.CopyIn(b.ptr, data))
+	}
+	return b.q.failed(b.ctx.CopyOut(a.Data, b.ptr))
+}
+
+// CopyTo copies a buffer to one of the same type and length, of another GPU as well.
+func (b *Buffer) CopyTo(to *Buffer) error {
+	if to.Type != b.Type || to.Len != b.Len {
+		return fmt.Errorf("device: buffer %s is %d of %s, %s %d of %s", b.Name, b.Len, b.Type, to.Name, to.Len, to.Type)
+	}
+	for _, x := range []*Buffer{b, to} {
+		if err := x.here(); err != nil {
+			return err
+		}
+		if err := x.q.Wait(context.Background()); err != nil {
+			return err
+		}
+	}
+	if b.ctx == to.ctx {
+		return b.q.failed(b.ctx.Copy(to.ptr, b.ptr, b.bytes(), nil))
+	}
+	return to.q.failed(to.ctx.CopyPeer(to.ptr, b.ctx, b.ptr, b.bytes()))
+}
+
+// Close frees the buffer; launches that use it must have ended.
+func (b *Buffer) Close() error {
+	if b.ptr == 0 {
+		return nil
+	}
+	b.q.buffers = slices.DeleteFunc(b.q.buffers, func(x *Buffer) bool { return x == b })
+	ptr := b.ptr
+	b.ptr = 0
+	if b.ctx != b.q.g.ctx {
+		return nil // gone with its context
+	}
+	return b.ctx.Free(ptr)
+}
+
+// Launch queues a program. The error is about the arguments, or about an earlier launch.
+func (q *Queue) Launch(p *ir.Program, args ...Value) (*Pending, error) {
+	if len(args) != len(p.Params) {
+		return nil, fmt.Errorf("device: %s takes %d arguments, %d are given", p.Name, len(p.Params), len(args))
+	}
+	// Arrays without contents stand for buffers: what is checked is type and length.
+	stand := map[*Buffer]*array.Array{}
+	in := make([]ir.Arg, len(args))
+	for i, a := range args {
+		in[i] = ir.Arg{Int: a.Int, Float: a.Float}
+		if a.Buffer == nil {
+			continue
+		}
+		if err := a.Buffer.here(); err != nil {
+			return nil, err
+		}
+		if stand[a.Buffer] == nil {
+			stand[a.Buffer] = &array.Array{Type: a.Buffer.Type, Shape: []int{a.Buffer.Len}}
+		}
+		in[i].Array = stand[a.Buffer]
+	}
+	grid, err := interp.CheckArgs(p, in)
+	if err != nil {
+		return nil, err
+	}
+	c, err := q.g.programs.get(p, compile.Options{Arch: q.g.info.Arch, Divisible: compile.Divisors(p, in)})
+	if err != nil {
+		return nil, err
+	}
+	l := newLaunch(p, in, grid, c)
+	ptrs := make([]cuda.Ptr, len(l.buffers))
+	for i, a := range args {
+		if k := l.buffer[i]; k >= 0 {
+			ptrs[k] = a.Buffer.ptr
+		}
+	}
+	q.launches++
+	x := &Pending{Program: p.Name, q: q, Number: q.launches}
+	return x, q.launch(x, p, l, ptrs)
+}
+
+func (q *Queue) launch(x *Pending, p *ir.Program, l *launch, ptrs []cuda.Ptr) error {
+	fn, _, err := q.g.load(l.code)
+	if err != nil {
+		return q.failed(err)
+	}
+	type space struct {
+		ptr  cuda.Ptr
+		n    int
+		zero bool
+	}
+	var spaces []space
+	params, err := q.g.params(p, l, ptrs, func(w code.Param, n int) (cuda.Ptr, error) {
+		pool := q.dirty
+		if w.Workspace.Zero {
+			pool = q.clean
+		}
+		if k := len(pool[n]); k > 0 {
+			ptr := pool[n][k-1]
+			pool[n] = pool[n][:k-1]
+			spaces = append(spaces, space{ptr, n, w.Workspace.Zero})
+			return ptr, nil
+		}
+		ptr, err := q.g.ctx.Alloc(n)
+		if err != nil {
+			return 0, err
+		}
+		spaces = append(spaces, space{ptr, n, w.Workspace.Zero})
+		if w.Workspace.Zero {
+			err = q.g.ctx.Memset(ptr, 0, n, q.g.stream)
+		}
+		return ptr, err
+	})
+	if err != nil {
+		return q.failed(err)
+	}
+	if x.event, err = q.g.ctx.NewEvent(); err != nil {
+		return q.failed(err)
+	}
+	run := fn.Launch
+	if l.code.Func.Launch.PDL {
+		run = fn.LaunchDependent
+	}
+	q.flying = append(q.flying, x)
+	err = run(cuda.Dim{X: l.grid[0], Y: l.grid[1], Z: l.grid[2]}, cuda.Dim{X: p.Threads(), Y: 1, Z: 1}, l.code.Func.Launch.SharedBytes, q.g.stream, params)
+	for _, s := range spaces { // the next launch comes behind this one
+		pool := q.dirty
+		if s.zero {
+			pool = q.clean
+			if err == nil {
+				err = q.g.ctx.Memset(s.ptr, 0, s.n, q.g.stream)
+			}
+		}
+		pool[s.n] = append(pool[s.n], s.ptr)
+	}
+	if err == nil {
+		err = x.event.Record(q.g.stream)
+	}
+	return q.failed(err)
+}
+
+// failed looks at an error of the driver: one that broke the context is given its
+// programs, and a new context made.
+func (q *Queue) failed(err error) error {
+	var ce *cuda.Error
+	if !errors.As(err, &ce) || !ce.Sticky() {
+		return err
+	}
+	e := &Lost{Cause: err}
+	for _, x := range q.flying {
+		if !x.done {
+			e.Programs = append(e.Programs, fmt.Sprintf("%s (launch %d)", x.Program, x.Number))
+			x.done = true
+		}
+	}
+	for _, b := range q.buffers {
+		if b.ctx == q.g.ctx {
+			e.Buffers = append(e.Buffers, b.Name)
+		}
+	}
+	if len(e.Programs) == 0 {
+		e.Programs = []string{"of another queue"}
+	}
+	q.flying, q.clean, q.dirty = nil, map[int][]cuda.Ptr{}, map[int][]cuda.Ptr{}
+	q.g.drop()
+	if err := q.g.connect(); err != nil {
+		e.Cause = fmt.Errorf("%w; a new context could not be made: %w", e.Cause, err)
+	}
+	return e
+}
+
+// Wait waits for all launches so far.
+func (q *Queue) Wait(ctx context.Context) error {
+	for len(q.flying) > 0 {
+		if err := q.flying[0].Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
+// Wait waits for this launch and those before it. A launch cannot be stopped: after the end
+// of ctx the error is [Unended], and the queue can only be given up.
+func (x *Pending) Wait(ctx context.Context) error {
+	q, start := x.q, time.Now()
+	for !x.done {
+		first := q.flying[0]
+		done, err := first.event.Done()
+		switch {
+		case err != nil:
+			return q.failed(err)
+		case done:
+			first.done = true
+			first.event.Close()
+			q.flying = q.flying[1:]
+			continue
+		}
+		if cause := context.Cause(ctx); cause != nil {
+			q.unended = true
+			return fmt.Errorf("device: %s (launch %d): %w", first.Program, first.Number, &Unended{After: time.Since(start), Cause: cause})
+		}
+		if time.Since(start) > waitBusy {
+			time.Sleep(waitSleep)
+		}
+	}
+	return nil
+}
+
+// Close ends the queue when its launches have ended, and frees its workspaces.
+func (q *Queue) Close() error {
+	if q.unended {
+		return nil // it would wait
+	}
+	if err := q.Wait(context.Background()); err != nil {
+		return err
+	}
+	return q.g.Close()
+}

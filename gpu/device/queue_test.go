@@ -1,0 +1,153 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"os"
+	"runtime"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// TestQueueFailures runs a queue under the stand-in for the driver.
+func TestQueueFailures(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the stand-in is a Linux library")
+	}
+	underStub(t, "^TestQueueChild$", map[string][]string{
+		"works":  {"wait: <nil>", "again: <nil>", "peer: <nil>", "close: <nil>"},
+		"memory": {"buffer x", "CUDA_ERROR_OUT_OF_MEMORY"},
+		"third":  {"broke the GPU context", "third (launch 3)", "the buffers x, y are lost", "a new context is in its place", "buffer x was lost with its context", "again: <nil>", "close: <nil>"},
+		"hang":   {"first (launch 1): the launch had not ended after", "close: <nil>"},
+	})
+}
+
+// TestQueueChild queues three programs and waits.
+func TestQueueChild(t *testing.T) {
+	if os.Getenv("STUB") == "" {
+		t.Skip("a child of TestQueueFailures")
+	}
+	q, err := NewQueue("cuda")
+	if err != nil {
+		t.Fatal(err)
+	}
+	buffers := func() (x, y *Buffer, err error) {
+		if x, err = q.NewBuffer("x", dtype.F32, 64); err == nil {
+			y, err = q.NewBuffer("y", dtype.F32, 64)
+		}
+		return x, y, err
+	}
+	x, y, err := buffers()
+	if err != nil {
+		fmt.Println("buffers:", err)
+		return
+	}
+	launch := func(name string) error {
+		p := program(t, strings.Replace(scale, "program scale", "program "+name, 1))
+		_, err := q.Launch(p, Value{Buffer: x}, Value{Buffer: y}, Value{Int: 64}, Value{Float: 2}, Value{})
+		return err
+	}
+	for _, name := range []string{"first", "second", "third"} {
+		if err = launch(name); err != nil {
+			break
+		}
+	}
+	ctx, cancel := context.WithTimeout(context.Background(), 200*time.Millisecond)
+	defer cancel()
+	if err == nil {
+		err = q.Wait(ctx)
+	}
+	fmt.Println("wait:", err)
+	if lost := (*Lost)(nil); errors.As(err, &lost) {
+		fmt.Println("old:", launch("fourth"))
+		if x, y, err = buffers(); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if !q.unended {
+		fmt.Println("again:", launch("fifth"))
+		fmt.Println("wait again:", q.Wait(ctx))
+		other, err := NewQueue("cuda")
+		if err != nil {
+			t.Fatal(err)
+		}
+		z, err := other.NewBuffer("z", dtype.F32, 64)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fmt.Println("peer:", y.CopyTo(z))
+		a := array.New(dtype.F32, 64)
+		if err := z.Read(a); err != nil {
+			t.Error(err)
+		}
+		if err := errors.Join(z.Close(), other.Close(), x.Close(), y.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	fmt.Println("close:", q.Close())
+}
+
+// TestGPUQueue launches programs without waiting, on a GPU: each sees what the one before
+// it stored, and buffers are copied between queues.
+func TestGPUQueue(t *testing.T) {
+	q, err := NewQueue("cuda")
+	if errors.Is(err, ErrNoGPU) {
+		t.Skipf("no GPU here: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	last := "cuda:1"
+	other, err := NewQueue(last)
+	if errors.Is(err, ErrNoGPU) {
+		other, err = NewQueue("cuda")
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := program(t, scale)
+	a, err := array.Generate("ones:f32[64]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	x, err := q.NewBuffer("x", a.Type, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	y, err := q.NewBuffer("y", a.Type, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	z, err := other.NewBuffer("z", a.Type, 64)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := x.Write(a); err != nil {
+		t.Fatal(err)
+	}
+	for range 5 {
+		for _, v := range [][2]*Buffer{{x, y}, {y, x}} {
+			if _, err := q.Launch(p, Value{Buffer: v[0]}, Value{Buffer: v[1]}, Value{Int: 64}, Value{Float: 2}, Value{}); err != nil {
+				t.Fatal(err)
+			}
+		}
+	}
+	if err := x.CopyTo(z); err != nil {
+		t.Fatal(err)
+	}
+	got := array.New(a.Type, 64)
+	if err := z.Read(got); err != nil {
+		t.Fatal(err)
+	}
+	if got.At(0) != 1024 || got.At(63) != 1024 {
+		t.Errorf("ten launches gave %v, must be 1024", got.At(0))
+	}
+	if err := errors.Join(x.Close(), y.Close(), z.Close(), other.Close(), q.Close()); err != nil {
+		t.Error(err)
+	}
+}
