@@ -52,11 +52,14 @@ def main():
     parser.add_argument("tilus_lab")
     parser.add_argument("-o", required=True)
     parser.add_argument("--commit", default="")
-    parser.add_argument("flags", nargs="*")
-    a = parser.parse_args()
+    ours, flags = sys.argv[1:], []
+    if "--" in ours:
+        at = ours.index("--")
+        ours, flags = ours[:at], ours[at + 1 :]
+    a = parser.parse_args(ours)
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "rows.json")
-        done = subprocess.run([a.tilus_lab, "bench", "gemm", "--json", path, "--commit", a.commit, *a.flags])
+        done = subprocess.run([a.tilus_lab, "bench", "gemm", "--json", path, "--commit", a.commit, *flags])
         rows = json.load(open(path))
     peers = {}
     for row in rows:

@@ -1,0 +1,104 @@
+package qmm
+
+import (
+	"encoding/json"
+	"flag"
+	"os"
+	"path/filepath"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/gpu/tune"
+	"github.com/tilus-lab/tilus-lab/tests/need"
+)
+
+var update = flag.Bool("update", false, "write tuned_h200.json from tests/record/qmm_*.json")
+
+// recorded is a row that tests/peers/qmm_peer.py wrote.
+type recorded struct {
+	Row
+	Cublas   float64 `json:"cublas_us"`
+	OfCublas float64 `json:"of_cublas"`
+}
+
+func records(t *testing.T) []recorded {
+	t.Helper()
+	files, err := filepath.Glob(filepath.Join(need.Root(t), "tests", "record", "qmm_*.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(files) == 0 {
+		t.Skip("nothing is measured yet: on a GPU machine with torch: python3 tests/peers/qmm_peer.py ./tilus-lab -o qmm_1.json --commit COMMIT -- --batches 1 --tries 4")
+	}
+	var all []recorded
+	for _, f := range files {
+		data, err := os.ReadFile(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var one struct{ Rows []recorded }
+		if err := json.Unmarshal(data, &one); err != nil {
+			t.Fatalf("%s: %v", f, err)
+		}
+		all = append(all, one.Rows...)
+	}
+	return all
+}
+
+// TestRecord holds what was measured to be whole and right, and says which rows are of
+// programs that have changed since; those wait for a GPU.
+func TestRecord(t *testing.T) {
+	for _, r := range records(t) {
+		name := r.Weight + " " + r.Layer
+		if r.MedianUs <= 0 || r.Result == "" || r.GPU == "" || r.Commit == "" || !(r.Error < 1e-2) || r.Cublas <= 0 {
+			t.Errorf("%s, %d rows: incomplete: %+v", name, r.M, r)
+		}
+		l, err := r.Linear()
+		if err != nil {
+			t.Errorf("%s: %v", name, err)
+			continue
+		}
+		if r.Schedule.Rows == 0 {
+			continue
+		}
+		if p, err := template.Decode(l.Form(), r.Schedule); err != nil || tune.Hash(p) != r.Hash {
+			t.Logf("%s, %d rows: stale", name, r.M)
+		}
+	}
+}
+
+// TestTable holds the table that ships to the record; -update writes it.
+func TestTable(t *testing.T) {
+	var rows []Row
+	for _, r := range records(t) {
+		if r.Schedule.Rows > 0 {
+			rows = append(rows, r.Row)
+		}
+	}
+	want, err := Entries(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		data, err := json.MarshalIndent(want, "", "\t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("tuned_h200.json", append(data, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, err := Table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != len(want) {
+		t.Fatalf("the table has %d entries, the record gives %d: go test ./gpu/qmm -run TestTable -update", len(got), len(want))
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Errorf("entry %d is %+v, the record gives %+v: go test ./gpu/qmm -run TestTable -update", i, got[i], want[i])
+		}
+	}
+}
