@@ -94,5 +94,11 @@ var otherRules = []ir.RuleDoc{
 	{Code: "Pane.E8", Text: "The threads to show are threads of the layout, from 0."},
 	{Code: "Pane.E9", Text: "At most 8 threads are shown."},
 	{Code: "Pane.E10", Text: "There must be something to look at: a layout, an element type or a program."},
+	{Code: "Pane.E11", Text: "The access that the pane of fusions is asked for is one of the kernel."},
+	{Code: "Pane.E20", Text: "Tiles and arguments of a program in the debugger pane are small enough to be drawn.", Why: "Larger ones run with tilus-lab run, or in a notebook."},
+	{Code: "Pane.E21", Text: "The debugger pane is given as many arguments as the program takes."},
+	{Code: "Pane.E22", Text: "Each argument in the debugger pane can be read for its parameter's type."},
+	{Code: "Pane.E23", Text: "The bits of a swizzle in the pane of banks make one."},
+	{Code: "Pane.E24", Text: "An instruction of the catalogue has all words that are looked for."},
 	{Code: "Web.E1", Text: "A value follows a variable of a notebook that is there."},
 }
