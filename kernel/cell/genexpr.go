@@ -153,6 +153,9 @@ func (g *gen) object(obj types.Object) string {
 	if n, ok := g.e.emitted[obj]; ok {
 		return n
 	}
+	if v, ok := obj.(*types.Var); ok && g.e.imp.source[pathOf(v)] && g.e.sources[v] != nil {
+		return g.sourceVar(v)
+	}
 	if f, ok := obj.(*types.Func); ok && g.isSource(f) {
 		if d := g.e.bodies[f]; d != nil {
 			name := g.e.newName(f.Name())
@@ -163,6 +166,13 @@ func (g *gen) object(obj types.Object) string {
 		}
 	}
 	return obj.Name()
+}
+
+func pathOf(o types.Object) string {
+	if o.Pkg() == nil {
+		return ""
+	}
+	return o.Pkg().Path()
 }
 
 // instance prints the name of one instance of a generic function, and the instance when it is new.
@@ -218,6 +228,9 @@ func (g *gen) selector(e *ast.SelectorExpr) string {
 					return inst
 				}
 				return g.object(f)
+			}
+			if v, ok := g.info.Uses[e.Sel].(*types.Var); ok && g.isSource(v) {
+				return g.object(v)
 			}
 			if pn.Imported().Path() == "os" && (e.Sel.Name == "Stdout" || e.Sel.Name == "Stderr") {
 				g.e.raw = true

@@ -29,6 +29,7 @@ var Magics = []Magic{
 	{"%device", "%device [NAME]", "run programs on interp, sim, cuda or auto from now on; without a name: what there is"},
 	{"%env", "%env [NAME[=VALUE]]", "show or set environment variables"},
 	{"%help", "%help", "what cells can do"},
+	{"%import", "%import PATH@VERSION", "load a package from its source in the module cache, and import it"},
 	{"%once", "%once STATEMENT", "as %%once, for one line"},
 	{"%pwd", "%pwd", "the current directory"},
 	{"%rebuild", "%rebuild", "%replay in a fresh worker, which gives back memory that the session has piled up"},

@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"go/ast"
 	"go/parser"
-	"go/token"
 	"go/types"
 	"strings"
 )
@@ -63,32 +62,6 @@ func (e *Engine) addSource(name, path, file string) (*types.Package, error) {
 		return nil, fmt.Errorf("cell: package %s: %w", name, err)
 	}
 	e.imp.source[path] = true
-	for _, d := range f.Decls {
-		switch d := d.(type) {
-		case *ast.FuncDecl:
-			fn := info.Defs[d.Name].(*types.Func)
-			sig := fn.Type().(*types.Signature)
-			x := &decl{key: d.Name.Name, cell: path, ast: d, info: info, sig: sig}
-			params := sig.TypeParams()
-			if r := sig.Recv(); r != nil {
-				// As in cells, the receiver is the first parameter.
-				params, x.recv = sig.RecvTypeParams(), r
-				_, x.ptr = r.Type().(*types.Pointer)
-				x.sig = types.NewSignatureType(nil, nil, nil, types.NewTuple(append([]*types.Var{r}, tupleVars(sig.Params())...)...), sig.Results(), sig.Variadic())
-			}
-			for k := range params.Len() {
-				x.tparams = append(x.tparams, params.At(k))
-			}
-			e.bodies[fn] = x
-			e.sources[fn] = x
-		case *ast.GenDecl:
-			if d.Tok != token.TYPE {
-				continue
-			}
-			for _, s := range d.Specs {
-				e.sources[info.Defs[s.(*ast.TypeSpec).Name]] = &decl{key: s.(*ast.TypeSpec).Name.Name, cell: path}
-			}
-		}
-	}
+	e.takeSource(path, f, info)
 	return pkg, nil
 }

@@ -47,6 +47,7 @@ var lineMagics = map[string]func(c *magicCell, rest string) cell.Outcome{
 	"%conformance": (*magicCell).conformance,
 	"%device":      (*magicCell).device,
 	"%env":         (*magicCell).env,
+	"%import":      (*magicCell).importSource,
 	"%once":        func(c *magicCell, rest string) cell.Outcome { return c.goCode(rest) },
 	"%pwd":         func(c *magicCell, _ string) cell.Outcome { return c.cd(".") },
 	"%time":        (*magicCell).time,
