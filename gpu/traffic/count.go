@@ -7,6 +7,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/emit"
 	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
 	"github.com/tilus-lab/tilus-lab/vm/affine"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
 	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
 )
 
@@ -32,7 +33,10 @@ func (w *walker) add(kind Kind, t *emit.Tensor, at index.Indexing, p place) {
 	for i, stride := range strides {
 		offset = offset.Add(at.Map.Results[i].MulConst(int64(stride)))
 	}
-	a := Access{Kind: kind, Tensor: t.Name, Shape: t.Shape, Map: named(at.Map), Bits: max(8, t.Shape.Type.Bits())}
+	a := Access{Kind: kind, Tensor: t.Name, Shape: t.Shape, Map: named(at.Map), Bits: t.Shape.Type.Bits()}
+	if t.Shape.Type == hlo.Pred {
+		a.Bits = 8
+	}
 	// What is read once is not read again, except by a loop that stays one.
 	key := fmt.Sprint(kind, t.Name, p.scope, a.Map, at.Runtime)
 	if kind == Read && w.seen[key] {
@@ -151,7 +155,7 @@ type layout struct {
 	w      *walker
 	at     index.Indexing
 	m      affine.Map // to the offset
-	bytes  int        // of an element
+	bits   int        // of an element
 	turns  []turn     // what is counted, the fastest last
 	warps  int64
 	total  int64 // requests
@@ -179,7 +183,7 @@ func (w *walker) lay(a *Access, at index.Indexing, offset affine.Expr, p place) 
 		return nil
 	}
 	a.Offset, a.Vector = m, 1
-	l := &layout{w: w, at: at, m: m, bytes: a.Bits / 8, fixed: make([]int64, len(m.Dims)), ranges: make([]int64, len(m.Ranges))}
+	l := &layout{w: w, at: at, m: m, bits: a.Bits, fixed: make([]int64, len(m.Dims)), ranges: make([]int64, len(m.Ranges))}
 	used := map[string]bool{}
 	for _, e := range m.Results {
 		for _, v := range e.Vars() {
@@ -293,7 +297,7 @@ func (l *layout) requests(threads int) []request {
 					values = append(slices.Clone(l.ranges), runtime(l.at, l.fixed, l.ranges)...)
 				}
 				if in, err := eval.At(l.fixed, values, place[:]); err == nil && in && place[0] >= 0 {
-					r[k] = int(place[0]) * l.bytes
+					r[k] = int(place[0]) * l.bits / 8
 				}
 			}
 			out = append(out, r)

@@ -101,6 +101,8 @@ var known = []struct {
 	{"softmax", softmax},
 	{"concatenate", "x = f32[32,64] parameter(0)\n y = f32[32,32] parameter(1)\n ROOT r = f32[32,96] concatenate(x, y), dimensions={1}"},
 	{"pad", "x = f32[30,60] parameter(0)\n z = f32[] constant(0)\n ROOT r = f32[32,64] pad(x, z), padding=1_1x2_2"},
+	{"halves of bytes", "x = s4[4096] parameter(0)\n ROOT r = s4[4096] negate(x)"},
+	{"wide", "x = f64[4096] parameter(0)\n ROOT r = f64[4096] negate(x)"},
 	{"reverse", "x = f32[64,64] parameter(0)\n ROOT r = f32[64,64] reverse(x), dimensions={1}"},
 }
 
