@@ -10,7 +10,8 @@ rung's ratio is the median over the rounds of torch's time over its own in that 
 Our side is one process beside this one, which waits while torch is timed. Numbers on
 both sides are of magnitude 0.5 to 1 and of either sign: time depends on power, and
 power on the numbers. The driver's cache is off, so that every load compiles; ptxas,
-where it is installed, compiles the same PTX and counts spills and waits.
+where it is installed, compiles the same PTX in each round and counts spills and waits. Times to compile are the
+least of the rounds behind the first: others also wait for the machine.
 """
 import argparse
 import json
@@ -130,8 +131,8 @@ def main():
             warm = jit[name][1:] or jit[name]
             row.update(what="ladder", size=args.size, median_us=statistics.median(ours[name]), tflops=2 * args.size**3 / statistics.median(ours[name]) / 1e6,
                        cublas_us=statistics.median(peer[t]), of_cublas=statistics.median(ratios), rounds_us=ours[name], rounds_cublas_us=peer[t],
-                       compile_ms=statistics.median(c for c, _ in warm), jit_ms=statistics.median(j for _, j in warm),
-                       **{**assembled[name][0], **({"ptxas_ms": statistics.median(a["ptxas_ms"] for a in assembled[name])} if assembled[name][0] else {})})
+                       compile_ms=min(c for c, _ in warm), jit_ms=min(j for _, j in warm),
+                       **{**assembled[name][0], **({"ptxas_ms": min(a["ptxas_ms"] for a in assembled[name])} if assembled[name][0] else {})})
             out.append(row)
             print(f"{name:10} {row['median_us']:8.1f} us {row['tflops']:7.1f} TFLOP/s, cuBLAS {row['cublas_us']:8.1f} us: {100 * row['of_cublas']:5.1f} % (rounds {', '.join(f'{100 * r:.1f}' for r in ratios)}); "
                   f"compile {row['compile_ms']:.1f} ms, JIT {row['jit_ms']:.0f} ms, ptxas {row.get('ptxas_ms', 0):.0f} ms, spills {row.get('spill_bytes')}, waits {row.get('serialised')}")

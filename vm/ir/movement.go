@@ -535,7 +535,20 @@ func MoveSlots(in *Instr, offset []int) ([]SlotOf, *Violation) {
 		operands = append(operands, h)
 		first += l.Size()
 	}
+	everywhere := func(c SlotOf, s int) bool {
+		h := operands[c.Operand]
+		for t := range out.Threads() {
+			if h.elems[t*h.slots+c.Slot]+int32(h.first) != from[to[t*ts+s]] {
+				return false
+			}
+		}
+		return true
+	}
 	for s := range slots {
+		if c := inFirst[int(from[to[s]])]; len(c) > 0 && everywhere(c[0], s) {
+			slots[s] = c[0]
+			continue
+		}
 		all := slices.Clone(inFirst[int(from[to[s]])])
 		for t := 0; t < out.Threads(); t++ {
 			need := int(from[to[t*ts+s]])
