@@ -76,7 +76,7 @@ func TestRefusals(t *testing.T) {
 		{"import \"fmt\"\ntype U2 struct{ X int }\nfmt.Printf(\"%d %#v\", 1, U2{1})", "cell4:3:25: "},
 		{"import \"fmt\"\ntype C int\nfunc (c C) String() string { return \"c\" }\nfmt.Println(1, map[C]int{1: 2})", "cell5:4:16: "},
 		{"import \"fmt\"\ntype U3 int\nfmt.Printf(\"%[1]v %[1]T\", U3(1))", "cell6:3:12: "},
-		{"type E struct{}\nfunc (*E) Error() string { return \"\" }\nfunc f() error { var e *E; return e }\nf()", "cannot keep a nil *main.E in an interface"},
+		{"import \"fmt\"\ntype E struct{}\nfunc (*E) String() string { return \"\" }\nfunc f() fmt.Stringer { var e *E; return e }\nf()", "cannot keep a nil *main.E in an interface"},
 	} {
 		if got := b.run(c.src); !strings.Contains(got, c.code) {
 			t.Errorf("%s: %q, want %s", c.src, got, c.code)
