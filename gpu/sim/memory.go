@@ -6,8 +6,8 @@ import (
 	"math/bits"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
-	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
 // sharedMemory is the shared memory of a block, with who touched each byte last.
