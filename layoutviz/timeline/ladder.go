@@ -22,7 +22,7 @@ func Ladder(list []Rung, unit, peer, title, desc string, o layoutviz.Options) (l
 		return layoutviz.Picture{}, fmt.Errorf("timeline: a ladder without rungs")
 	}
 	const names, width, high, gap = 90, 620, 34, 16
-	s, err := newSheet(2*pad+names+width+150, o)
+	s, err := newSheet(2*pad+names+width+200, o)
 	if err != nil {
 		return layoutviz.Picture{}, err
 	}
