@@ -97,7 +97,7 @@ func newScope(outside *scope) *scope {
 }
 
 func newElemental(b *code.Builder) *elemental {
-	return &elemental{scalars: scalars{thread.New(b, 0)}, vars: map[string]code.Value{}, ranges: map[string]affine.Range{},
+	return &elemental{scalars: scalars{Thread: thread.New(b, 0)}, vars: map[string]code.Value{}, ranges: map[string]affine.Range{},
 		leaves: map[*hlo.Instruction]*Tensor{}, given: map[*hlo.Instruction]given{}, addr: map[*Tensor]code.Value{}, scope: newScope(nil), simple: map[simplified]affine.Expr{}}
 }
 
@@ -418,6 +418,9 @@ func (e *elemental) compute(in *hlo.Instruction, idx []affine.Expr, w where, n i
 			}
 			x = append(x, v)
 		}
+		if in.Op == hlo.Divide && in.Shape.Type == hlo.F32 && n > 1 && e.ofSum(in.Operands[1]) && slices.Equal(x[1].w, slices.Repeat(x[1].w[:1], n)) {
+			return []vec{e.scaled(x[0], x[1].w[0])}, nil
+		}
 		return one(e.elementwise(in, x))
 	case in.Op == hlo.Constant:
 		if in.Value == nil || in.Shape.Type.Elem() == 0 {
@@ -458,6 +461,38 @@ func (e *elemental) compute(in *hlo.Instruction, idx []affine.Expr, w where, n i
 		w = w.with(c)
 	}
 	return one(e.value(in.Operands[0], at, w, n))
+}
+
+// ofSum says whether a value depends on a sum of floats that threads share, whose bits
+// depend on their number anyway.
+func (e *elemental) ofSum(in *hlo.Instruction) bool {
+	if _, ok := e.given[in]; ok && in.Op == hlo.Reduce {
+		op, simple := combiner(in.Apply)
+		return simple && op == hlo.Add && in.Shape.Type.IsFloat()
+	}
+	return e.leaves[in] == nil && slices.ContainsFunc(in.Operands, e.ofSum)
+}
+
+// scaled divides elements by one number: by its reciprocal, within 1.5 units of the last
+// place. Where that would be no normal number, a power of two goes both ways.
+func (e *elemental) scaled(x vec, by code.Value) vec {
+	key := fmt.Sprint("reciprocal", by)
+	var r, power code.Value
+	for s := e.scope; s != nil && r == 0; s = s.outside {
+		r, power = s.ints[key], s.ints["power"+key]
+	}
+	if r == 0 {
+		magnitude := e.Op(code.OpAnd32, nil, by, e.k(0x7fffffff))
+		power = e.Op(code.OpSelp32, nil, e.k(0x1f800000), e.k(0x3f800000), e.SetpU32(code.GT, magnitude, e.k(0x7e800000))) // 2^-64 or 1
+		power = e.Op(code.OpSelp32, nil, e.k(0x5f800000), power, e.SetpU32(code.LT, magnitude, e.k(0x00800000)))           // 2^64
+		r = e.Op(code.OpDivF32, nil, e.k(0x3f800000), e.Op(code.OpMulF32, nil, by, power))
+		e.scope.ints[key], e.scope.ints["power"+key] = r, power
+	}
+	out := vec{t: x.t, n: x.n}
+	for _, w := range x.w {
+		out.w = append(out.w, e.Op(code.OpMulF32, nil, e.Op(code.OpMulF32, nil, w, r), power))
+	}
+	return out
 }
 
 // follow is the index that an indexing map gives, with the constraints that are not known

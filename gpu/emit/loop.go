@@ -35,6 +35,11 @@ func (k *Kernel) emit(p *Program, d plan.Device, leaves map[*hlo.Instruction]*Te
 		}
 	}
 	k.Tensor = b.f
+	b.f.Approximate = k.Plan.Emitter == plan.OnePassEmitter && !slices.ContainsFunc(b.roots, func(r *hlo.Instruction) bool { return !r.Shape.Type.IsFloat() || r.Shape.Type.Bits() > 16 }) &&
+		slices.ContainsFunc(k.Plan.Heroes, func(h *hlo.Instruction) bool {
+			op, ok := combiner(h.Apply)
+			return ok && op == hlo.Add && h.Shape.Type.IsFloat()
+		})
 	if b.roots[0].Shape.Elements() == 0 {
 		b.f.Threads = 32
 		return

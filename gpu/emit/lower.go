@@ -27,7 +27,7 @@ func lowerTensors(f *Func, leaves map[*hlo.Instruction]*Tensor, tune Tuning, at 
 	}
 	b := code.NewBuilder(f.Name).At(at)
 	e := newElemental(b)
-	e.leaves, e.tune = leaves, tune
+	e.leaves, e.tune, e.approximate = leaves, tune, f.Approximate
 	l := &lowering{elemental: e, f: f, values: map[*Value]vec{}}
 	for _, t := range f.Args {
 		e.addr[t] = b.Param(code.Param{Name: t.Name, Kind: code.Pointer, Type: code.B64, Elem: elemName(t.Shape.Type), NoAlias: true, ReadOnly: t.Role == Read})

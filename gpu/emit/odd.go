@@ -41,9 +41,9 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 		}
 	}
 	v := 128 / bits
-	side, threads := 64, 288
+	side, threads := 64, 512
 	if bits == 16 {
-		side, threads = 128, 384
+		side = 128
 	}
 	if b.p.tune.Tile > 0 {
 		side = b.p.tune.Tile

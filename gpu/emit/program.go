@@ -5,7 +5,8 @@
 // prints.
 //
 // Results have the bits that vm/hlo/eval gives, except that sums of floats may be added in
-// another order.
+// another order, that what is divided by such a sum may be multiplied by its reciprocal,
+// that exponentials which are summed and rounded to 16 bits are the machine's, and that functions of f64 have bounds (gpu/emit/approx).
 package emit
 
 import (
@@ -68,8 +69,9 @@ type Options struct {
 // best on an H200.
 //
 // Vectors default to 1, and to 2 where a gather waits for its indices; RowLoads to 4, 8 where
-// the row is used again and 2 where what is read is also written; tiles to sides of 64, or
-// 128 of elements of 16 bits and less, turned by 512 threads.
+// the row is used again and 2 where what is read is also written; Splitters to 512, and 256
+// where elements have 16 bits or less; tiles to sides of 64, turned by 512 threads, or 128 and
+// 1024 of elements of 16 bits and less.
 type Tuning struct {
 	Threads   int // of a block of a loop
 	Vectors   int // that a thread of a loop handles, a block's width apart
@@ -92,9 +94,8 @@ func (t Tuning) orBest() Tuning {
 	}
 	pick(&t.Threads, 256)
 	pick(&t.Rows, 8)
-	pick(&t.ShortRows, 2)
+	pick(&t.ShortRows, 4)
 	pick(&t.Across, 32)
-	pick(&t.Splitters, 512)
 	return t
 }
 

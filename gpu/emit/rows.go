@@ -142,7 +142,7 @@ func (b *builder) rows() bool {
 		if loads == 0 {
 			switch {
 			case len(forms) > 1 && full:
-				loads = 8
+				loads = max(1, min(8, 32/v)) // 32 elements stay in registers
 			case full:
 				loads = 2
 			default:
@@ -363,6 +363,11 @@ func (b *builder) splitRows(f form, v int) {
 	rows, nv := f.b, f.a*f.c/v
 	const group = 8
 	threads := b.p.tune.Splitters
+	if threads == 0 {
+		if threads = 512; v > 4 {
+			threads = 256
+		}
+	}
 	b.f.Threads = threads
 	parts := min(ceilDiv(4*b.d.SMs, rows), ceilDiv(nv, threads*group))
 	turns := ceilDiv(nv, parts*threads)

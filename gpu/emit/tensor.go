@@ -110,7 +110,11 @@ type Func struct {
 	Threads int
 	Blocks  [3]int
 	Body    []*Step
-	values  int
+	// Approximate says that exponentials in f32 may be those of the machine, within 2 units of
+	// the last place: they are summed up and rounded to 16 bits or less.
+	Approximate bool
+
+	values int
 }
 
 func (f *Func) value(t hlo.Type, n int) *Value {

@@ -106,7 +106,9 @@ func (b *builder) transpose() bool {
 		}
 	}
 	if threads == 0 {
-		threads = 512
+		if threads = 512; side == 128 {
+			threads = 1024
+		}
 	}
 	tx, ty := side, side
 	for threads > 32 && (threads*vy*zip > tx*ty || threads*vx > tx*ty) { // each has something to do

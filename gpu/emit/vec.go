@@ -24,7 +24,10 @@ type vec struct {
 }
 
 // scalars computes with elements in registers.
-type scalars struct{ *thread.Thread }
+type scalars struct {
+	*thread.Thread
+	approximate bool // exponentials by the machine's own, within 2 units of the last place
+}
 
 // wide are the types that instructions compute with, by those that stand in words.
 var wide = map[hlo.Type]hlo.Type{hlo.S4: hlo.S32, hlo.U4: hlo.U32, hlo.S8: hlo.S32, hlo.U8: hlo.U32, hlo.S16: hlo.S32, hlo.U16: hlo.U32}
@@ -467,7 +470,7 @@ func (b scalars) elementwise(in *hlo.Instruction, x []vec) (vec, error) {
 		return v, nil
 	}
 	if name := eval.Sequence(in.Op); name != "" && t != hlo.F64 {
-		v, err := b.apply(name, dtype.SequenceOf(name, false), x...)
+		v, err := b.apply(name, dtype.SequenceOf(name, b.approximate && in.Op == hlo.Exp && t == hlo.F32), x...)
 		if err != nil {
 			return vec{}, none
 		}
