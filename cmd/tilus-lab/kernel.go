@@ -34,6 +34,8 @@ func newKernelInstall() *cobra.Command {
 		Long: `Write the kernelspec, so that JupyterLab, Notebook, the console, nbclient and VS Code
 offer the kernel. It starts this program by its absolute path; from a temporary or
 cache folder, a copy in the data directory is made and started.`,
+		Example: `  tilus-lab kernel install
+  tilus-lab kernel install --sys-prefix`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			exe, err := os.Executable()
@@ -62,9 +64,10 @@ cache folder, a copy in the data directory is made and started.`,
 func newKernelUninstall() *cobra.Command {
 	var o kernel.InstallOptions
 	cmd := &cobra.Command{
-		Use:   "uninstall",
-		Short: "Take the notebook kernel away from Jupyter",
-		Args:  cobra.NoArgs,
+		Use:     "uninstall",
+		Short:   "Take the notebook kernel away from Jupyter",
+		Example: "  tilus-lab kernel uninstall --prefix /opt/jupyter",
+		Args:    cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			dir, err := kernel.Uninstall(o)
 			if err != nil {
