@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math/bits"
 
+	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
@@ -65,7 +66,7 @@ func PlanTensor(in *Instr) (TensorPlan, error) {
 		return p, fmt.Errorf("operands of %s must lie with k contiguous", a.Elem)
 	}
 	if k, _ := a.Dims(); k[1]%p.K != 0 {
-		return p, fmt.Errorf("K is %d, the instruction's %d", k[1], p.K)
+		return p, fmt.Errorf("a has %d columns, the instruction takes %d", k[1], p.K)
 	}
 	return p, nil
 }
@@ -230,8 +231,9 @@ var ruleTopOfProgram = Rule{Text: "It stands in no loop, branch or thread group.
 // ruleRowsOfThreads is for loads and stores: result or operand i of registers.
 func ruleRowsOfThreads(i int, out bool) Rule {
 	return Rule{Text: "The registers have the tensor's type and shape, thread i row i: spatial(128, 1).local(1, n), with n elements in 1 to 128 columns, a power of two.", Why: "A warp reaches the 32 lanes of its place in the warpgroup.", Check: func(p *Program, in *Instr) *Violation {
-		t, pos := in.In[0].Var().Type, in.In[0].Pos
+		t := in.In[0].Var().Type
 		var r Type
+		var pos diag.Pos
 		if out {
 			r, pos = in.Out[i].Type, in.typePos(i)
 		} else {
