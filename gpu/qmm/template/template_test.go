@@ -21,7 +21,14 @@ import (
 // TestDefaultsAreTheCorpus compares each template's default instance with the
 // program of its name.
 func TestDefaultsAreTheCorpus(t *testing.T) {
+	six := Form{Weight: dtype.F6E3M2, Act: dtype.F16, Scale: dtype.F16, Group: 128}
 	for name, make := range map[string]func() (*ir.Program, error){
+		"decode_f6e3m2_f16": func() (*ir.Program, error) { return Decode(six, Schedule{}) },
+		"pack_f6e3m2_f16":   func() (*ir.Program, error) { return Pack(six) },
+		"unpack_f6e3m2_f16": func() (*ir.Program, error) { return Unpack(six) },
+		"expand_u3_bf16": func() (*ir.Program, error) {
+			return Expand(Form{Weight: dtype.U3, Act: dtype.BF16, Scale: dtype.F8E8M0, Group: 32, Zero: true})
+		},
 		"decode_u4":        func() (*ir.Program, error) { return DecodeU4(DecodeOptions{}) },
 		"decode_u4_splitk": func() (*ir.Program, error) { return DecodeU4(DecodeOptions{Splits: 4, PDL: true}) },
 		"pack_u4":          func() (*ir.Program, error) { return PackU4(0) },
