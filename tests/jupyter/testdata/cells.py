@@ -95,7 +95,7 @@ for code in ("for {\n}", "n := 0\nfor {\n n++\n}", "<-make(chan int)", "for {\n 
     eq(result(ok("x")), "41", "state after an interrupt")
 
 # Input.
-mid = kc.execute("var name string\nfmt.Scanln(&name)\nname", allow_stdin=True)
+mid = kc.execute("%%once\nvar name string\nfmt.Scanln(&name)\nname", allow_stdin=True)
 kc.get_stdin_msg(timeout=T)
 kc.input("Ada")
 eq(result(wait(mid)[1]), "Ada", "input")
