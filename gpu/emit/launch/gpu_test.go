@@ -140,7 +140,7 @@ func (s subject) hash() string {
 	h := sha256.New()
 	for _, p := range s.programs {
 		for _, k := range p.Kernels {
-			fmt.Fprint(h, k.Code)
+			fmt.Fprint(h, code.Format(k.Code))
 		}
 	}
 	return fmt.Sprintf("%x", h.Sum(nil))[:24]
@@ -406,7 +406,7 @@ func TestGPUPeerCases(t *testing.T) {
 		}
 	}
 	if *rowsTo != "" {
-		data, err := json.Marshal(map[string]any{"rows": rows, "read_gbps": readGBps})
+		data, err := json.Marshal(map[string]any{"rows": rows, "read_gbps": readGBps, "commit": flag.Lookup("commit").Value.String()})
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -96,11 +96,11 @@ func Cases(t string, mib int) []Case {
 	}
 	move("transpose_10", []int{m, side}, []int{side, m}, "1,0")
 	move("transpose_10_odd", []int{side - 3, side - 5}, []int{side - 5, side - 3}, "1,0")
-	b := n / (512 * 1024)
+	b := max(1, n/(512*1024))
 	move("transpose_021", []int{b, 512, 1024}, []int{b, 1024, 512}, "0,2,1")
-	b = n / (256 * 1024)
+	b = max(1, n/(256*1024))
 	move("transpose_210", []int{b, 256, 1024}, []int{1024, 256, b}, "2,1,0")
-	b = n / (2048 * 64)
+	b = max(1, n/(2048*64))
 	move("transpose_102_heads", []int{b, 2048, 64}, []int{2048, b, 64}, "1,0,2")
 
 	add("row_reduce_4096", "reduce", n*es+r*es, args(arg("a", r, c)), "%s", sum(s(r, c), s(r), 1))
