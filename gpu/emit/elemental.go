@@ -21,6 +21,12 @@ const lane = "v"
 // MaxCode is the most instructions of a kernel; what would be longer is refused.
 const MaxCode = 20000
 
+// crowded is the number of instructions visited from which on elements are computed
+// wherever they exist, not only where they are wanted: then no instruction is emitted twice
+// for one index, whatever ways lead to it. Up to there code reads nothing that it does not
+// need; beyond, paddings of paddings would take as many reads as there are ways.
+const crowded = 300
+
 // where is what must hold for an element to be read: every expression lies in its range.
 type where []affine.Constraint
 
@@ -328,6 +334,9 @@ func (e *elemental) values(in *hlo.Instruction, idx []affine.Expr, w where, n in
 		}
 		return out, err
 	}
+	if e.work > crowded {
+		w = e.bounds(in, idx, w)
+	}
 	w = e.relevant(w, n)
 	if n > 1 && w.uses(lane) {
 		return e.oneByOne(in, idx, w, n)
@@ -352,6 +361,23 @@ func (e *elemental) values(in *hlo.Instruction, idx []affine.Expr, w where, n in
 	}
 	e.scope.elems[key] = out
 	return out, nil
+}
+
+// bounds is that an index lies in the result of an instruction, which is all that must hold
+// for its element to be computed; otherwise where that would be a question of 64 bits.
+func (e *elemental) bounds(in *hlo.Instruction, idx []affine.Expr, otherwise where) where {
+	dims := in.Shape.Dims
+	if in.Shape.IsTuple() {
+		dims = in.Shape.Elems[0].Dims
+	}
+	var w where
+	for i, x := range idx {
+		if !fits(x.Range(e.ranges)) {
+			return otherwise
+		}
+		w = e.need(w, x, affine.Range{Lo: 0, Hi: int64(dims[i]) - 1})
+	}
+	return w
 }
 
 // relevant drops constraints that always hold, and states those on aligned groups of lanes

@@ -97,7 +97,7 @@ func TestPyramid(t *testing.T) {
 		name        string
 		depth, size int
 		pad         bool
-	}{{"slices", 24, 64, false}, {"slices, guarded", 24, 40, false}, {"pads", 6, 40, true}} {
+	}{{"slices", 24, 64, false}, {"slices, guarded", 24, 40, false}, {"pads", 12, 52, true}} {
 		depth := c.depth
 		b := hlo.NewBuilder("pyramid")
 		x := b.Param(hlo.Array(hlo.F32, depth+c.size))
