@@ -87,10 +87,15 @@ func Display(d Data) error {
 // Show renders a value and shows it: Display(Auto(v)).
 func Show(v interface{}) error { return Display(Auto(v)) }
 
+// maxTwice is the longest text, in bytes, that MakeData gives in both forms: a page is no text to read, and would be sent twice.
+const maxTwice = 64 << 10
+
 // MakeData is one form; text/plain is added for text types.
 func MakeData(mimeType string, data interface{}) Data {
 	d := Data{Data: MIMEMap{mimeType: data}}
-	if s, ok := data.(string); ok && mimeType != MIMETypeText {
+	if s, ok := data.(string); ok && len(s) > maxTwice && mimeType != MIMETypeText {
+		d.Data[MIMETypeText] = fmt.Sprintf("<%s of %d bytes>", mimeType, len(s))
+	} else if ok && mimeType != MIMETypeText {
 		d.Data[MIMETypeText] = s
 	} else if mimeType != MIMETypeText {
 		d.Data[MIMETypeText] = fmt.Sprintf("<%s>", mimeType)

@@ -2,8 +2,8 @@
 //
 // The supervisor (kernel/session) owns journals, front ends and time-outs; the worker (kernel/worker) owns the Go
 // interpreter, the values of cells and the devices. They are two processes joined by two pipes. Over each pipe runs a
-// sequence of frames: four bytes of length, big-endian, then that many bytes of JSON. Frames are never reordered, so
-// what a cell printed, what it displayed and the end of the cell reach the front end in the order in which they happened.
+// sequence of frames: the length of the frame and that of its JSON, four bytes each and big-endian, the JSON, and long
+// texts of a bundle as they are. Frames are never reordered, so what a cell printed, what it displayed and the end of the cell reach the front end in the order in which they happened.
 //
 // Requests travel from the supervisor to the worker, events from the worker to the supervisor. Each event carries the ID of
 // the request that it belongs to, also when it comes late: a goroutine that a cell left behind prints under that cell.
@@ -94,7 +94,7 @@ type Ready struct {
 }
 
 // Version is the protocol version that Ready carries; a supervisor refuses any other.
-const Version = 1
+const Version = 2
 
 // Stream is text that a cell printed.
 type Stream struct {

@@ -2,6 +2,7 @@ package proto
 
 import (
 	"bytes"
+	"encoding/binary"
 	"errors"
 	"io"
 	"strings"
@@ -17,6 +18,8 @@ func TestFrames(t *testing.T) {
 	sent := []Event{
 		{ID: 1, Kind: KindStream, Stream: &Stream{Name: "stdout", Text: "a\x00é\n<&>"}},
 		{ID: 2, Kind: KindDisplay, Bundle: &Bundle{Data: map[string]any{"text/plain": strings.Repeat("x", 1<<20)}}},
+		{ID: 3, Kind: KindResult, Bundle: &Bundle{DisplayID: "d", Metadata: map[string]any{"m": "n"}, Data: map[string]any{
+			"text/plain": "short", "image/svg+xml": strings.Repeat("<g\n>é", 1000), "text/html": strings.Repeat("y", rawBytes), "application/json": map[string]any{"a": 1.5}}}},
 		{ID: 1, Kind: KindDone, Done: &Done{Status: "ok", Seconds: 0.5}},
 	}
 	for _, ev := range sent {
@@ -70,14 +73,27 @@ func TestFramesOfManyWritersStayWhole(t *testing.T) {
 	}
 }
 
+// frame is JSON and the texts behind it with their lengths before them.
+func frame(json, rest string) string {
+	b := binary.BigEndian.AppendUint32(nil, uint32(len(json)+len(rest)))
+	b = binary.BigEndian.AppendUint32(b, uint32(len(json)))
+	return string(b) + json + rest
+}
+
 func TestBadFrames(t *testing.T) {
 	for name, in := range map[string]string{
-		"cut length":  "\x00\x00",
-		"zero":        "\x00\x00\x00\x00",
-		"huge":        "\xff\xff\xff\xff",
-		"cut body":    "\x00\x00\x00\x09{}",
-		"not JSON":    "\x00\x00\x00\x02xx",
-		"wrong shape": "\x00\x00\x00\x02[]",
+		"cut length":        "\x00\x00",
+		"zero":              "\x00\x00\x00\x00\x00\x00\x00\x00",
+		"huge":              "\xff\xff\xff\xff\x00\x00\x00\x01",
+		"JSON past end":     "\x00\x00\x00\x02\x00\x00\x00\x03{} ",
+		"cut body":          "\x00\x00\x00\x09\x00\x00\x00\x09{}",
+		"not JSON":          "\x00\x00\x00\x02\x00\x00\x00\x02xx",
+		"wrong shape":       "\x00\x00\x00\x02\x00\x00\x00\x02[]",
+		"text of nothing":   frame("{}", "x"),
+		"text too long":     frame(`{"bundle":{},"raw":[{"key":"k","bytes":99999}]}`, "x"),
+		"text too short":    frame(`{"bundle":{},"raw":[{"key":"k","bytes":1}]}`, "xy"),
+		"negative text":     frame(`{"bundle":{},"raw":[{"key":"k","bytes":-1}]}`, "x"),
+		"text of no bundle": frame(`{"raw":[{"key":"k","bytes":1}]}`, "x"),
 	} {
 		var ev Event
 		if err := NewReader(strings.NewReader(in)).Receive(&ev); !errors.Is(err, ErrFrame) {
@@ -87,7 +103,8 @@ func TestBadFrames(t *testing.T) {
 }
 
 func FuzzReceive(f *testing.F) {
-	f.Add([]byte("\x00\x00\x00\x02{}\x00\x00\x00\x0a{\"id\":123}"))
+	f.Add([]byte(frame("{}", "") + frame(`{"id":123}`, "")))
+	f.Add([]byte(frame(`{"bundle":{},"raw":[{"key":"k","bytes":1}]}`, "x")))
 	f.Fuzz(func(t *testing.T, b []byte) {
 		if len(b) > 512 {
 			return // minimising one input tries all pairs of its bytes

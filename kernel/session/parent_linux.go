@@ -1,6 +1,7 @@
 package session
 
 import (
+	"os"
 	"os/exec"
 	"syscall"
 )
@@ -13,4 +14,14 @@ import (
 // no caller of a session does that.
 func dieWithParent(cmd *exec.Cmd) {
 	cmd.SysProcAttr = &syscall.SysProcAttr{Setpgid: true, Pdeathsig: syscall.SIGKILL}
+}
+
+// widen lets a pipe hold a picture: at 64 KiB, the usual, a megabyte would wake both processes 16 times. A system that
+// does not allow it keeps the pipe as it is.
+func widen(f any) {
+	if f, ok := f.(*os.File); ok {
+		if c, err := f.SyscallConn(); err == nil {
+			c.Control(func(fd uintptr) { syscall.Syscall(syscall.SYS_FCNTL, fd, syscall.F_SETPIPE_SZ, 1<<20) })
+		}
+	}
 }

@@ -117,6 +117,7 @@ func (s *Session) spawn() (*worker, error) {
 	if err != nil {
 		return nil, fmt.Errorf("session: %w", err)
 	}
+	widen(out)
 	w := &worker{cmd: cmd, out: proto.NewWriter(in), stdin: in, dead: make(chan struct{}), waited: make(chan struct{}), calls: map[int64]*call{}}
 	cmd.Stderr = &tail{w: w, log: s.opt.Log}
 	// A grandchild may keep standard error open; the end of the worker itself is what counts.
