@@ -50,7 +50,7 @@ func modulePackages(ctx context.Context, path, version string) ([]cell.SourcePac
 		cmd.Stderr = &stderr
 		out, err := cmd.Output()
 		if errors.Is(err, exec.ErrNotFound) {
-			return nil, errors.New("Go's toolchain, which finds packages in the module cache, is not on this machine")
+			return nil, errors.New("the Go toolchain, which finds packages in the module cache, is not on this machine")
 		}
 		if err != nil {
 			lines := strings.Split(strings.TrimSpace(stderr.String()), "\n")
