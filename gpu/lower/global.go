@@ -225,11 +225,14 @@ func atomicGlobal(l *lowerer, in *ir.Instr) {
 
 // inOrder begins steps that order what blocks do; the result ends them.
 func (l *lowerer) inOrder(in *ir.Instr) (end func()) {
-	if in.Attr("order") == nil {
-		return func() {}
+	if in.Releases() {
+		l.Op(code.OpFenceGPU, nil)
 	}
-	l.Op(code.OpFenceGPU, nil)
-	return func() { l.Op(code.OpFenceGPU, nil) }
+	return func() {
+		if in.Acquires() {
+			l.Op(code.OpFenceGPU, nil)
+		}
+	}
 }
 
 func atomicScatterGlobal(l *lowerer, in *ir.Instr) {

@@ -13,26 +13,35 @@ func synchronize(l *lowerer, _ *ir.Instr) {
 	l.tensorFence(false)
 }
 
-var atomicOps = map[[2]string]code.Op{
-	{"add", ""}: code.OpAtomGlobalAdd, {"add", "acq_rel"}: code.OpAtomGlobalAcqRelAdd,
-	{"inc", ""}: code.OpAtomGlobalInc, {"inc", "acq_rel"}: code.OpAtomGlobalAcqRelInc,
-	{"exch", ""}: code.OpAtomGlobalExch, {"exch", "acq_rel"}: code.OpAtomGlobalAcqRelExch,
-}
+// ordering are the steps that have the order acq_rel in one instruction.
+var ordering = map[string]code.Op{"add": code.OpAtomGlobalAcqRelAdd, "inc": code.OpAtomGlobalAcqRelInc, "exch": code.OpAtomGlobalAcqRelExch}
 
 // atomicScalar is an atomic of thread 0, which hands the others what it found.
 func atomicScalar(l *lowerer, in *ir.Instr) {
 	g := l.env[in.In[0].Var()].global
-	value := l.scalar(in.In[1].Expr, dtype.I32)
+	value, compare := l.scalar(in.In[1].Expr, dtype.I32), code.Value(0)
+	if len(in.In) > 2 {
+		compare = l.scalar(in.In[2].Expr, dtype.I32)
+	}
 	first := l.Op(code.OpSetpU32, []int64{int64(code.EQ)}, l.ID, l.Const32(0))
 	addr, inside := l.element(g, in.Attr("offset").Exprs)
 	guard := l.Both(first, inside)
-	word := func(name string) string {
-		if a := in.Attr(name); a != nil {
-			return a.Word
-		}
-		return ""
+	step := func(op code.Op) code.Value {
+		return l.Guard(guard, op, []int64{0}, []code.Value{l.Const32(0)}, addr, value)[0]
 	}
-	old := l.Guard(guard, atomicOps[[2]string{word("op"), word("order")}], []int64{0}, []code.Value{l.Const32(0)}, addr, value)[0]
+	var old code.Value
+	op := in.Attr("op").Word
+	if both, ok := ordering[op]; ok && in.Acquires() && in.Releases() {
+		old = step(both)
+	} else {
+		end := l.inOrder(in)
+		if op == "inc" {
+			old = step(code.OpAtomGlobalInc)
+		} else {
+			old = l.atomic(op, dtype.I32, addr, guard, value, compare)
+		}
+		end()
+	}
 	l.env[in.Out[0]] = val{scalar: l.fromFirst(first, old)}
 }
 

@@ -17,6 +17,18 @@ func TestAtomicScalars(t *testing.T) {
 	step := map[string]func(old, v int32) int32{
 		"add":  func(old, v int32) int32 { return old + v },
 		"exch": func(_, v int32) int32 { return v },
+		"sub":  func(old, v int32) int32 { return old - v },
+		"min":  func(old, v int32) int32 { return min(old, v) },
+		"max":  func(old, v int32) int32 { return max(old, v) },
+		"and":  func(old, v int32) int32 { return old & v },
+		"or":   func(old, v int32) int32 { return old | v },
+		"xor":  func(old, v int32) int32 { return old ^ v },
+		"cas": func(old, v int32) int32 {
+			if old == 3 {
+				return v
+			}
+			return old
+		},
 		"inc": func(old, v int32) int32 {
 			if uint32(old) >= uint32(v) {
 				return 0
@@ -29,19 +41,23 @@ func TestAtomicScalars(t *testing.T) {
 	for _, device := range []string{"interp", "sim", "sim:sm_80"} {
 		d := open(t, device)
 		for op, f := range step {
-			for _, order := range []string{"", ", order=acq_rel"} {
+			operand := ""
+			if op == "cas" {
+				operand = ", 3"
+			}
+			for _, order := range []string{"", ", order=acq_rel", ", order=acquire", ", order=release"} {
 				for _, warps := range []int{1, 3} {
 					for _, v := range []int64{3, -2, 1<<31 - 1} {
 						src := fmt.Sprintf(`program steps<%d>(c: *i32, seen: *i32, v: i32, shift: i32) warps=%d {
 	b = BlockIndices()
 	gc = ViewGlobal(c) : global i32[4, 2]
 	gs = ViewGlobal(seen) : global i32[%d, %d]
-	old = AtomicScalar(gc, v, offset=[b %% 4 + shift, 1], op=%s%s)
+	old = AtomicScalar(gc, v%s, offset=[b %% 4 + shift, 1], op=%s%s)
 	r = AllocateRegister(init=0) : register i32[%d] spatial(%d)
 	r = Add(r, old) : register i32[%d] spatial(%d)
 	StoreGlobal(gs, r, offset=[b, 0], dims=[1])
 }
-`, blocks, warps, blocks, 32*warps, op, order, 32*warps, 32*warps, 32*warps, 32*warps)
+`, blocks, warps, blocks, 32*warps, operand, op, order, 32*warps, 32*warps, 32*warps, 32*warps)
 						p, err := text.Parse("steps.tile", src, nil)
 						if err != nil {
 							t.Fatal(err)

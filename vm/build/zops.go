@@ -179,15 +179,15 @@ func (prog *Builder) Synchronize() {
 //
 //	before = AtomicScalar(gc, S - 1, offset=[bn], op=inc, order=acq_rel)
 //
-// One atomic step of the block on one element of a global tensor; the result is what stood there before, and all threads of the block have it. add: the element becomes element + value, which wraps. inc: it becomes 0 where it is value or more (both as unsigned numbers), else one more, so that a counter to which value + 1 blocks come is 0 again after the last of them. exch: it becomes value. Outside the tensor nothing changes, and the result is 0. With order=acq_rel the step publishes what the block did before its last Synchronize, and what others published at the same element is seen after the next Synchronize: a block stores, synchronises and counts itself; the one that finds itself last synchronises and loads what all have stored.
-func (prog *Builder) AtomicScalar(old string, dst Value, value any, attrs ...Attr) Value {
-	return prog.instr("AtomicScalar", []string{old}, []any{dst, value}, attrs)[0]
+// One atomic step of the block on one element of a global tensor; the result is what stood there before, and all threads of the block have it. add, sub: the element becomes element + value, element - value, which wrap. min, max: the lesser, the greater of both. and, or, xor: of their bits. inc: it becomes 0 where it is value or more (both as unsigned numbers), else one more, so that a counter to which value + 1 blocks come is 0 again after the last of them. exch: it becomes value. cas: it becomes value where it is compare. Outside the tensor nothing changes, and the result is 0. With order=acq_rel the step publishes what the block did before its last Synchronize, and what others published at the same element is seen after the next Synchronize: a block stores, synchronises and counts itself; the one that finds itself last synchronises and loads what all have stored.
+func (prog *Builder) AtomicScalar(old string, dst Value, value any, compare any, attrs ...Attr) Value {
+	return prog.instr("AtomicScalar", []string{old}, []any{dst, value, compare}, attrs)[0]
 }
 
 // Op is the attribute op, a word: what becomes of the element.
 func Op(word string) Attr { return Attr("op=" + word) }
 
-// Order is the attribute order, a word: acq_rel: publish and take over what blocks stored; left out, only the element itself is exchanged.
+// Order is the attribute order, a word: for the whole GPU. release: a step publishes what the block did before its last Synchronize; acquire: what others published at the element is seen after the next one; acq_rel: both; relaxed, or left out: only the elements themselves are exchanged.
 func Order(word string) Attr { return Attr("order=" + word) }
 
 // GridDependencyWait adds

@@ -237,9 +237,7 @@ func (m *Machine) atomics(in *ir.Instr, at int, each func(f func(e, flat, thread
 			other = compare.codes[e]
 		}
 		g.arr.SetCode(flat, atomicStep(in.Attr("op").Word, x.elem, true, old.codes[e], x.codes[e], other))
-		if in.Attr("order") != nil {
-			m.exchange(place{g.arr, flat})
-		}
+		m.exchange(in, place{g.arr, flat})
 		return nil
 	})
 	if err == nil && len(in.Out) > 0 {
@@ -366,7 +364,7 @@ func lockSemaphore(m *Machine, in *ir.Instr) error {
 	if err := m.step(in, g, flat, 0); err != nil {
 		return err
 	}
-	m.exchange(place{g.arr, flat})
+	m.takeOver(place{g.arr, flat})
 	return synchronize(m, in)
 }
 
@@ -385,7 +383,7 @@ func releaseSemaphore(m *Machine, in *ir.Instr) error {
 	for i := range m.strands {
 		m.strands[i].blocked = false
 	}
-	m.exchange(place{g.arr, flat})
+	m.publish(place{g.arr, flat})
 	return nil
 }
 

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
@@ -239,6 +240,15 @@ func atomicScalar(m *Machine, in *ir.Instr) error {
 	if !ir.CheckRange(in.Out[0].Type.Elem, v) {
 		return problem(in.In[1].Pos, "Expr.R1", "", "%d is no %s", v, in.Out[0].Type.Elem)
 	}
+	compare := int64(0)
+	if len(in.In) > 2 {
+		if compare, err = m.int(in.In[2].Expr); err != nil {
+			return err
+		}
+		if !ir.CheckRange(in.Out[0].Type.Elem, compare) {
+			return problem(in.In[2].Pos, "Expr.R1", "", "%d is no %s", compare, in.Out[0].Type.Elem)
+		}
+	}
 	r, err := m.region(in, 0)
 	if err != nil {
 		return err
@@ -264,32 +274,42 @@ func atomicScalar(m *Machine, in *ir.Instr) error {
 	k.writer[flat].atomic = true
 
 	old := uint32(r.g.arr.Code(flat))
-	to := uint32(v)
-	switch in.Attr("op").Word {
-	case "add":
-		to += old
-	case "inc":
+	to, op := uint32(v), in.Attr("op").Word
+	if op == "inc" {
 		if to = old + 1; old >= uint32(v) {
 			to = 0
 		}
+	} else {
+		to = uint32(atomicStep(op, dtype.I32, true, uint64(old), uint64(to), uint64(uint32(compare))))
 	}
 	r.g.arr.SetCode(flat, uint64(to))
 	m.set(in.Out[0], value{set: true, n: int64(int32(old))})
-	if in.Attr("order") != nil {
-		m.exchange(place{r.g.arr, flat})
-	}
+	m.exchange(in, place{r.g.arr, flat})
 	return nil
 }
 
-// exchange takes over what is published at an element and publishes there what
-// the block did before its last barrier, and what it took over itself.
-func (m *Machine) exchange(p place) {
+// exchange does what the order of an atomic step at an element asks for.
+func (m *Machine) exchange(in *ir.Instr, p place) {
+	if in.Acquires() {
+		m.takeOver(p)
+	}
+	if in.Releases() {
+		m.publish(p)
+	}
+}
+
+// takeOver makes what is published at an element known to the block with its next
+// barrier.
+func (m *Machine) takeOver(p place) { m.order.pending.add(m.order.published[p]) }
+
+// publish publishes at an element what the block did before its last barrier, and
+// what it took over itself.
+func (m *Machine) publish(p place) {
 	o := &m.order
 	if o.published == nil {
 		o.published = map[place]epochs{}
 	}
 	e := o.published[p]
-	o.pending.add(e)
 	e.add(o.seen)
 	e.add(o.pending)
 	e.add(epochs{int64(m.block): o.last[0]})

@@ -182,8 +182,17 @@ const atomicDoc = "add, sub, min, max, exch (the tile's element), cas, and on in
 
 var attrAtomic = AttrSpec{Name: "op", Kind: AttrWord, Required: true, Words: []string{"add", "sub", "min", "max", "and", "or", "xor", "exch", "cas"}, Doc: "what becomes of the elements"}
 
-// attrOrder makes steps of a tile order what blocks do.
-var attrOrder = AttrSpec{Name: "order", Kind: AttrWord, Words: []string{"acq_rel"}, Doc: "acq_rel: each step publishes what the block did before its last Synchronize, and what others published at the element is seen after the next one, for the whole GPU; left out, only the elements themselves are exchanged"}
+// attrOrder makes atomic steps order what blocks do.
+var attrOrder = AttrSpec{Name: "order", Kind: AttrWord, Words: []string{"relaxed", "acquire", "release", "acq_rel"}, Doc: "for the whole GPU. release: a step publishes what the block did before its last Synchronize; acquire: what others published at the element is seen after the next one; acq_rel: both; relaxed, or left out: only the elements themselves are exchanged"}
+
+// Acquires and Releases report what the order of an atomic instruction asks for.
+func (s *Instr) Acquires() bool { return s.orderIs("acquire") }
+func (s *Instr) Releases() bool { return s.orderIs("release") }
+
+func (s *Instr) orderIs(half string) bool {
+	a := s.Attr("order")
+	return a != nil && (a.Word == half || a.Word == "acq_rel")
+}
 
 func scatterAttrs(of string) []AttrSpec {
 	return []AttrSpec{

@@ -22,14 +22,14 @@ var synchronize = &Op{
 
 var atomicScalar = &Op{
 	Name: "AtomicScalar", Family: "order", Effects: ReadsGlobal | WritesGlobal,
-	Doc: "One atomic step of the block on one element of a global tensor; the result is what stood there before, and all threads of the block have it. add: the element becomes element + value, which wraps. inc: it becomes 0 where it is value or more (both as unsigned numbers), else one more, so that a counter to which value + 1 blocks come is 0 again after the last of them. exch: it becomes value. Outside the tensor nothing changes, and the result is 0. " +
+	Doc: "One atomic step of the block on one element of a global tensor; the result is what stood there before, and all threads of the block have it. add, sub: the element becomes element + value, element - value, which wrap. min, max: the lesser, the greater of both. and, or, xor: of their bits. inc: it becomes 0 where it is value or more (both as unsigned numbers), else one more, so that a counter to which value + 1 blocks come is 0 again after the last of them. exch: it becomes value. cas: it becomes value where it is compare. Outside the tensor nothing changes, and the result is 0. " +
 		"With order=acq_rel the step publishes what the block did before its last Synchronize, and what others published at the same element is seen after the next Synchronize: a block stores, synchronises and counts itself; the one that finds itself last synchronises and loads what all have stored.",
-	In:  []Port{{Name: "dst", Accept: AcceptGlobal}, {Name: "value", Accept: AcceptScalar}},
+	In:  []Port{{Name: "dst", Accept: AcceptGlobal}, {Name: "value", Accept: AcceptScalar}, {Name: "compare", Accept: AcceptScalar, Optional: true}},
 	Out: []Port{{Name: "old", Accept: AcceptScalar}},
 	Attrs: []AttrSpec{
 		{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in dst of the element, one entry per dimension of dst"},
-		{Name: "op", Kind: AttrWord, Required: true, Words: []string{"add", "inc", "exch"}, Doc: "what becomes of the element"},
-		{Name: "order", Kind: AttrWord, Words: []string{"acq_rel"}, Doc: "acq_rel: publish and take over what blocks stored; left out, only the element itself is exchanged"},
+		{Name: "op", Kind: AttrWord, Required: true, Words: []string{"add", "inc", "exch", "sub", "min", "max", "and", "or", "xor", "cas"}, Doc: "what becomes of the element"},
+		attrOrder,
 	},
 	Rules: []Rule{
 		{Text: "The tensor is of i32.",
@@ -41,13 +41,22 @@ var atomicScalar = &Op{
 				return nil
 			}},
 		ruleOffset,
-		{Text: "value and result are i32.",
+		{Text: "value, compare and result are i32.",
 			Check: func(p *Program, in *Instr) *Violation {
-				if t, _ := TypeOf(in.In[1].Expr, func(diag.Pos, string, string, string) {}); t != dtype.I32 {
-					return &Violation{Pos: in.In[1].Pos, Msg: fmt.Sprintf("%s is %s", in.In[1].Expr, t), Help: "the element is an i32"}
+				for _, o := range in.In[1:] {
+					if t, _ := TypeOf(o.Expr, func(diag.Pos, string, string, string) {}); t != dtype.I32 {
+						return &Violation{Pos: o.Pos, Msg: fmt.Sprintf("%s is %s", o.Expr, t), Help: "the element is an i32"}
+					}
 				}
 				if v := in.Out[0]; v.Type.Elem != dtype.I32 {
 					return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s is %s", v.Name, v.Type.Elem), Help: "leave the type out, or use a new name"}
+				}
+				return nil
+			}},
+		{Text: "cas, and nothing else, has compare.",
+			Check: func(p *Program, in *Instr) *Violation {
+				if op := in.Attr("op"); (op.Word == "cas") != (len(in.In) > 2) {
+					return &Violation{Pos: op.Pos, Msg: fmt.Sprintf("op is %s, with %d operands", op.Word, len(in.In)), Help: "AtomicScalar(dst, value, compare, offset=[…], op=cas)"}
 				}
 				return nil
 			}},

@@ -428,10 +428,14 @@ func (g *generator) copyAsync(op *ir.Op) bool {
 // atomicScalar steps a counter of the block.
 func (g *generator) atomicScalar(op *ir.Op) bool {
 	m := g.param("o", array.New(dtype.I32, g.blocks, 2), true)
-	in := &ir.Instr{Op: op, In: []ir.Operand{operand(m.v), {Expr: ir.NewInt(pick(g, []int64{0, 1, 3, -1}))}}, Out: []*ir.Var{{Name: g.name("c"), Type: ir.ScalarOf(dtype.I32)}},
-		Attrs: []ir.Attr{{Name: "offset", Exprs: []ir.Expr{g.block0(), g.within(1)}}, {Name: "op", Word: pick(g, op.Spec("op").Words)}}}
+	word, value := pick(g, op.Spec("op").Words), func() ir.Operand { return ir.Operand{Expr: ir.NewInt(pick(g, []int64{0, 1, 3, -1}))} }
+	in := &ir.Instr{Op: op, In: []ir.Operand{operand(m.v), value()}, Out: []*ir.Var{{Name: g.name("c"), Type: ir.ScalarOf(dtype.I32)}},
+		Attrs: []ir.Attr{{Name: "offset", Exprs: []ir.Expr{g.block0(), g.within(1)}}, {Name: "op", Word: word}}}
+	if word == "cas" {
+		in.In = append(in.In, value())
+	}
 	if g.chance(30) {
-		in.Attrs = append(in.Attrs, ir.Attr{Name: "order", Word: "acq_rel"})
+		in.Attrs = append(in.Attrs, ir.Attr{Name: "order", Word: pick(g, op.Spec("order").Words)})
 	}
 	return g.commit(in)
 }
