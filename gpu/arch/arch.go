@@ -17,6 +17,7 @@ package arch
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/diag"
@@ -66,28 +67,47 @@ func Names() []string {
 	return names
 }
 
-// Lookup finds a target by name; the error lists the known ones.
+// Lookup finds a target by name. The name of a newer NVIDIA GPU gives the target
+// whose PTX that GPU runs best, as [For]; older GPUs have none. The error lists the
+// known ones.
 func Lookup(name string) (Arch, error) {
 	for _, a := range archs {
 		if a.Name == name {
 			return a, nil
 		}
 	}
-	help := diag.DidYouMean(name, Names())
-	if help != "" {
+	help := ""
+	if slices.Contains(nvidiaGenerations, name) {
+		number := strings.TrimRight(strings.TrimPrefix(name, "sm_"), "af")
+		if n, err := strconv.Atoi(number); err == nil {
+			if n >= archs[0].Capability() {
+				return forward(n), nil
+			}
+			help = fmt.Sprintf("; %s is older than %s, the oldest target: programs need its asynchronous copies and matrix instructions", name, archs[0].Name)
+		}
+	} else if help = diag.DidYouMean(name, Names()); help != "" {
 		help = "; " + help
 	}
 	return Arch{}, fmt.Errorf("arch: no target %q; known are %s%s", name, strings.Join(Names(), ", "), help)
 }
 
+// forward is the newest target that runs on every GPU from a capability on.
+func forward(capability int) Arch {
+	best := Arch{}
+	for _, a := range archs {
+		if a.Capability() <= capability && !strings.HasSuffix(a.Name, "a") {
+			best = a
+		}
+	}
+	return best
+}
+
 // For gives the best target for a device of the capability, or an error when the
 // device is older than the oldest target.
 func For(major, minor int) (Arch, error) {
-	best := Arch{}
+	best := forward(10*major + minor)
 	for _, a := range archs {
-		exact := a.Major == major && a.Minor == minor
-		older := a.Capability() <= 10*major+minor && !strings.HasSuffix(a.Name, "a")
-		if exact || older {
+		if a.Major == major && a.Minor == minor {
 			best = a
 		}
 	}

@@ -11,6 +11,14 @@ func TestLookup(t *testing.T) {
 			t.Errorf("Lookup(%s) = %v, %v", name, a, err)
 		}
 	}
+	for name, want := range map[string]string{"sm_87": "sm_86", "sm_100": "sm_90", "sm_103a": "sm_90", "sm_120": "sm_90", "sm_120a": "sm_90"} {
+		if a, err := Lookup(name); err != nil || a.Name != want {
+			t.Errorf("Lookup(%s) = %s, %v; want %s", name, a.Name, err, want)
+		}
+	}
+	if _, err := Lookup("sm_75"); err == nil || !strings.Contains(err.Error(), "older than sm_80") {
+		t.Errorf("Lookup(sm_75): %v", err)
+	}
 	if _, err := Lookup("sm_08"); err == nil || !strings.Contains(err.Error(), "did you mean sm_80?") {
 		t.Errorf("got %v", err)
 	}

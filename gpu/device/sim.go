@@ -22,10 +22,11 @@ func openSim(target string) (Device, error) {
 	if target == "" {
 		target = compile.DefaultArch
 	}
-	if _, err := arch.Lookup(target); err != nil {
+	a, err := arch.Lookup(target)
+	if err != nil {
 		return nil, err
 	}
-	return &simulator{arch: target}, nil
+	return &simulator{arch: a.Name}, nil
 }
 
 func (s *simulator) Name() string {
