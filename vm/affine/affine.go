@@ -125,7 +125,18 @@ func (e Expr) Err() error {
 
 // Equal reports whether both have the same canonical form, and so the same value
 // for all variables. False does not mean that they differ.
-func (e Expr) Equal(f Expr) bool { return e.Err() == nil && f.Err() == nil && e.String() == f.String() }
+func (e Expr) Equal(f Expr) bool {
+	x, y := e.sum(), f.sum()
+	if x.bad != "" || y.bad != "" || x.c != y.c || len(x.terms) != len(y.terms) {
+		return false
+	}
+	for i := range x.terms {
+		if x.terms[i].coef != y.terms[i].coef || x.terms[i].key != y.terms[i].key {
+			return false
+		}
+	}
+	return true
+}
 
 // Vars is the sorted set of names of the variables.
 func (e Expr) Vars() []string {
@@ -279,6 +290,12 @@ func (e Expr) Mul(f Expr) Expr {
 	if y.bad != "" {
 		return f
 	}
+	if len(x.terms) == 0 {
+		x, y = y, x
+	}
+	if len(y.terms) == 0 {
+		return x.times(y.c)
+	}
 	if (len(x.terms)+1)*(len(y.terms)+1) > maxTerms {
 		return bad("a product has too many terms")
 	}
@@ -314,6 +331,29 @@ func (e Expr) Mul(f Expr) Expr {
 		out = out.Add(Expr{&sum{terms: []term{t}}})
 	}
 	return out
+}
+
+// times is x·v.
+func (x *sum) times(v int64) Expr {
+	if v == 1 {
+		return Expr{x}
+	}
+	c, ok := mulOK(x.c, v)
+	if !ok {
+		return bad("a constant does not fit 64 bits")
+	}
+	out := &sum{c: c}
+	if v == 0 {
+		return Expr{out}
+	}
+	out.terms = append(out.terms, x.terms...)
+	for i := range out.terms {
+		t := &out.terms[i]
+		if t.coef, ok = mulOK(t.coef, v); !ok {
+			return bad("a coefficient does not fit 64 bits")
+		}
+	}
+	return Expr{out}
 }
 
 func floorDiv(a, b int64) int64 {

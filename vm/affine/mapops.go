@@ -68,7 +68,7 @@ func (s simplifier) constraint(c Constraint) Constraint {
 // constraintTold is constraint and tells each rule.
 func (s simplifier) constraintTold(c Constraint, tell func(rule string, before, after Constraint)) Constraint {
 	for range maxRounds {
-		before := c.Expr.String()
+		before := c.Expr
 		old := c
 		say := func(rule string) {
 			if !old.Expr.Equal(c.Expr) || old.Range != c.Range {
@@ -103,7 +103,7 @@ func (s simplifier) constraintTold(c Constraint, tell func(rule string, before, 
 			c = s.split(c)
 			say("C6: what the smaller terms add makes no difference")
 		}
-		if c.Expr.String() == before {
+		if c.Expr.Equal(before) {
 			break
 		}
 	}

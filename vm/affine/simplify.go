@@ -30,7 +30,7 @@ func (e Expr) rebuild(leaf func(name string) Expr, node func(o op, a, b Expr) Ex
 	}
 	out := Const(s.c)
 	for _, t := range s.terms {
-		p := Const(t.coef)
+		p := Const(1)
 		for _, f := range t.factors {
 			if f.op == opVar {
 				p = p.Mul(leaf(f.name))
@@ -38,7 +38,7 @@ func (e Expr) rebuild(leaf func(name string) Expr, node func(o op, a, b Expr) Ex
 				p = p.Mul(node(f.op, f.a.rebuild(leaf, node), f.b.rebuild(leaf, node)))
 			}
 		}
-		out = out.Add(p)
+		out = out.Add(p.MulConst(t.coef))
 	}
 	return out
 }
@@ -77,7 +77,26 @@ func (e Expr) cost() int {
 //
 // Source: the rules R1 to R12 of the indexing maps of openxla/xla, xla/hlo/analysis.
 func (e Expr) Simplify(bounds map[string]Range) Expr {
+	if e.plain(bounds) {
+		return e
+	}
 	return simplifier{bounds: bounds}.expr(e)
+}
+
+// plain says that no rule applies: the expression is made of variables by sums and products
+// only, and none of these can have one value only.
+func (e Expr) plain(bounds map[string]Range) bool {
+	for _, t := range e.sum().terms {
+		for _, f := range t.factors {
+			if f.op != opVar {
+				return false
+			}
+			if r, ok := bounds[f.name]; ok && r.Lo >= r.Hi {
+				return false
+			}
+		}
+	}
+	return true
 }
 
 type simplifier struct {
@@ -105,9 +124,12 @@ func (s simplifier) quietly() simplifier {
 }
 
 func (s simplifier) expr(e Expr) Expr {
+	if s.plain(e) {
+		return e
+	}
 	for range maxRounds {
 		next := s.round(e)
-		if next.Err() != nil || next.String() == e.String() {
+		if next.Err() != nil || next.Equal(e) {
 			return e
 		}
 		e = next
@@ -115,8 +137,27 @@ func (s simplifier) expr(e Expr) Expr {
 	return e
 }
 
+// plain says that an expression is a sum of multiples of variables that no rule changes.
+func (s simplifier) plain(e Expr) bool {
+	for _, t := range e.sum().terms {
+		for _, f := range t.factors {
+			if f.op != opVar {
+				return false
+			}
+			if r, ok := s.bounds[f.name]; ok && r.Lo == r.Hi && !s.keepPoints {
+				return false
+			}
+		}
+	}
+	r := s.rangeOf(e)
+	return r.Lo != r.Hi || open(r.Lo) || s.keeps(e)
+}
+
 func (s simplifier) rangeOf(e Expr) Range {
 	r := e.Range(s.bounds)
+	if len(s.known) == 0 {
+		return r
+	}
 	if k, ok := s.known[e.String()]; ok {
 		r = r.Intersect(k)
 	}

@@ -64,16 +64,16 @@ func findThrough(in *hlo.Instruction, fits func(*hlo.Instruction) bool) *hlo.Ins
 }
 
 func tileable(in *hlo.Instruction, d Device) bool {
-	k := transposeOf(in, d)
+	k := transposeOf(in, d, false)
 	return k != nil && k.Emitter == TransposeEmitter
 }
 
-func transposeOf(in *hlo.Instruction, d Device) *Kernel {
+func transposeOf(in *hlo.Instruction, d Device, maps bool) *Kernel {
 	dims, perm, ok := PhysicalTranspose(in)
 	if !ok || in.Shape.Elements() == 0 {
 		return nil
 	}
-	return Transpose(in.Shape.Type, dims, perm, d)
+	return transpose(in.Shape.Type, dims, perm, d, maps)
 }
 
 // widthsIn are the widths of what a computation reads and writes. Scalars do not count.
@@ -332,7 +332,7 @@ func chooseTranspose(roots, heroes []*hlo.Instruction, d Device, reject func(str
 	var found []*hlo.Instruction
 	var side []*hlo.Instruction
 	for i, h := range heroes {
-		try := transposeOf(h, d)
+		try := transposeOf(h, d, true)
 		if try == nil {
 			side = append(side, roots[i])
 			continue
@@ -356,7 +356,7 @@ func chooseTranspose(roots, heroes []*hlo.Instruction, d Device, reject func(str
 	if k == nil {
 		for _, r := range roots {
 			for _, in := range chain(r) {
-				if try := transposeOf(in, d); try != nil && try.Reason != "" {
+				if try := transposeOf(in, d, false); try != nil && try.Reason != "" {
 					reject("%s: %s", in.Name, try.Reason)
 				}
 			}

@@ -87,6 +87,11 @@ func normalTranspose(dims, perm []int) (sizes, order []int) {
 // Transpose plans a transpose through shared memory. Dims are the sizes of the operand
 // in memory, perm[i] the operand dimension that output dimension i is.
 func Transpose(t hlo.Type, dims, perm []int, d Device) *Kernel {
+	return transpose(t, dims, perm, d, true)
+}
+
+// transpose is [Transpose], with its maps or without, which saves most of the time.
+func transpose(t hlo.Type, dims, perm []int, d Device, maps bool) *Kernel {
 	k := &Kernel{}
 	sizes, order := normalTranspose(dims, perm)
 	k.Dims, k.Permutation = sizes, order
@@ -105,12 +110,12 @@ func Transpose(t hlo.Type, dims, perm []int, d Device) *Kernel {
 		if bits*minor > 64 || bits*minor*small < 128 {
 			return loop("the minor dimension stays, %d bits wide, with %d next to it", bits*minor, small)
 		}
-		k.tiled(t, dims, perm, sizes, order, 1, d)
+		k.tiled(dims, perm, sizes, order, 1, maps)
 		return k
 	}
 	packed, why := packedOf(bits, sizes, order)
 	if packed != nil {
-		k.packed(packed, dims, perm, sizes, order)
+		k.packed(packed, dims, perm, sizes, order, maps)
 		return k
 	}
 	k.Reason = why
@@ -129,11 +134,11 @@ func Transpose(t hlo.Type, dims, perm []int, d Device) *Kernel {
 	for v > 1 && (blocks*128 < v*v*d.Wave() || 32*33*v*v*bits/8 > d.SharedBytes || a%v != 0 || b%v != 0) {
 		v /= 2
 	}
-	k.tiled(t, dims, perm, sizes, order, v, d)
+	k.tiled(dims, perm, sizes, order, v, maps)
 	return k
 }
 
-func (k *Kernel) tiled(t hlo.Type, dims, perm, sizes, order []int, v int, d Device) {
+func (k *Kernel) tiled(dims, perm, sizes, order []int, v int, maps bool) {
 	k.Emitter = TransposeEmitter
 	last := len(sizes) - 1
 	keeps := order[last] == last
@@ -165,6 +170,9 @@ func (k *Kernel) tiled(t hlo.Type, dims, perm, sizes, order []int, v int, d Devi
 	k.SharedTiles, k.Syncs = 1, 1
 	k.Steps = []string{"allocate_shared", "loop", "call:prologue", "insert_shared", "sync_threads", "loop", "call:epilogue", "insert_output"}
 	k.why("tiles of %v in %d blocks, vectors of %d", tile, product(counts), k.Vector)
+	if !maps {
+		return
+	}
 
 	block := index.Delinear(blockX, counts)
 	position := func(fast, slow int) ([]affine.Expr, []affine.Constraint) {
@@ -270,7 +278,7 @@ func packedOf(bits int, sizes, order []int) (*Packed, string) {
 
 // packed plans the maps of a packed transpose. A thread writes words of the buffer and
 // reads a square of elements that it turns in registers.
-func (k *Kernel) packed(p *Packed, dims, perm, sizes, order []int) {
+func (k *Kernel) packed(p *Packed, dims, perm, sizes, order []int, maps bool) {
 	k.Emitter, k.Packed = TransposeEmitter, p
 	last := len(sizes) - 1
 	vs := p.Elements
@@ -295,6 +303,9 @@ func (k *Kernel) packed(p *Packed, dims, perm, sizes, order []int) {
 	k.Blocks = grid(product(counts))
 	k.Steps = []string{"allocate_shared", "loop", "call:prologue", "insert_shared", "sync_threads", "loop", "call:epilogue", "insert_output"}
 	k.why("words of %d elements, a square buffer of side %d, %d×%d of it in use", vs, p.Side, p.Rows, p.Columns)
+	if !maps {
+		return
+	}
 	block := index.Delinear(blockX, counts)
 	position := func(row, column affine.Expr) ([]affine.Expr, []affine.Constraint) {
 		at := make([]affine.Expr, len(sizes))
