@@ -16,7 +16,7 @@ import (
 // Numbers are what thread and block numbers, parameters and loop variables make. An
 // instruction counts as its formula where the result surely needs no more than 32 bits.
 func Index(f *code.Func) bool {
-	x := &indexer{f: f, consts: consts{}, same: replacer{}, known: map[code.Value]index{}, seen: map[string]code.Value{}, ranges: map[string]affine.Range{}}
+	x := &indexer{f: f, consts: consts{}, same: replacer{}, known: map[code.Value]index{}, seen: map[string]code.Value{}, ranges: map[string]affine.Range{}, simple: map[string]formula{}}
 	for i, p := range f.Params {
 		if p.Kind == code.Scalar && p.Type == code.B32 {
 			x.leaf(f.Body.Args[i], words)
@@ -40,8 +40,27 @@ type indexer struct {
 	known   map[code.Value]index
 	seen    map[string]code.Value // in scope, by formula
 	ranges  map[string]affine.Range
+	simple  map[string]formula // of formulas as they stand in the code
 	changed bool
 	out     []*code.Instr
+}
+
+// formula is an expression and its canonical text.
+type formula struct {
+	expr affine.Expr
+	text string
+}
+
+// simplify gives the simplest formula; what variables run over is known before they are used,
+// so a formula that comes again is the same again.
+func (x *indexer) simplify(e affine.Expr, text string) formula {
+	f, ok := x.simple[text]
+	if !ok {
+		f.expr = e.Simplify(x.ranges)
+		f.text = f.expr.String()
+		x.simple[text] = f
+	}
+	return f
 }
 
 // longest bounds formulas, so that looking at them stays quick.
@@ -162,12 +181,17 @@ func (x *indexer) instr(in *code.Instr) (key string, gone bool) {
 		most.Hi = math.MaxInt32
 	}
 	r := e.Range(x.ranges)
-	if e.Err() != nil || !r.Within(most) || len(e.String()) > longest {
+	if e.Err() != nil || !r.Within(most) {
 		x.leaf(v, words)
 		return "", false
 	}
-	e = e.Simplify(x.ranges)
-	key = e.String()
+	text := e.String()
+	if len(text) > longest {
+		x.leaf(v, words)
+		return "", false
+	}
+	simple := x.simplify(e, text)
+	e, key = simple.expr, simple.text
 	if c, ok := e.Const(); ok {
 		x.same[v] = x.constant(code.OpConst32, code.B32, uint64(c), in)
 		return "", true

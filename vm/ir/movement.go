@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -403,6 +404,9 @@ func (s *Instr) shuffled(f func(thread, slot int, to, from int32)) {
 func MovedFrom(in *Instr, offset []int) []int32 {
 	from, _ := in.In[0].Var().Type.Dims()
 	to, _ := in.Out[0].Type.Dims()
+	if slices.Contains([]string{"Transpose", "Repeat", "RepeatInterleave", "SliceRegister"}, in.Op.Name) {
+		return sources(to, from, in.source(from, offset))
+	}
 	out := make([]int32, product(to))
 	switch in.Op.Name {
 	case "ShuffleUp", "ShuffleDown":
@@ -413,24 +417,37 @@ func MovedFrom(in *Instr, offset []int) []int32 {
 			out[i] = int32(i)
 		}
 		part, _ := in.part().Dims()
-		source := in.source(to, offset)
-		for e, index := 0, make([]int, len(part)); e < product(part); e++ {
-			out[flatten(to, source(index))] = int32(len(out) + e)
-			next(part, index)
-		}
-		return out
-	}
-	if slices.Contains([]string{"Transpose", "Repeat", "RepeatInterleave", "SliceRegister"}, in.Op.Name) {
-		source := in.source(from, offset)
-		index := make([]int, len(to))
-		for e := range out {
-			out[e] = int32(flatten(from, source(index)))
-			next(to, index)
+		for e, at := range sources(part, to, in.source(to, offset)) {
+			out[at] = int32(len(out) + e)
 		}
 		return out
 	}
 	for e := range out { // row-major order stays
 		out[e] = int32(e)
+	}
+	return out
+}
+
+// sources lists, for the indices of shape in row-major order, the row-major numbers of what
+// they stand for in an operand of shape from: sums of one part for each dimension.
+func sources(shape, from []int, source func(index []int) []int) []int32 {
+	index := make([]int, len(shape))
+	out := []int32{int32(flatten(from, source(index)))}
+	first := out[0]
+	for d, n := range shape {
+		part := make([]int32, n)
+		for i := range part {
+			index[d] = i
+			part[i] = int32(flatten(from, source(index))) - first
+		}
+		index[d] = 0
+		longer := make([]int32, 0, len(out)*n)
+		for _, e := range out {
+			for _, p := range part {
+				longer = append(longer, e+p)
+			}
+		}
+		out = longer
 	}
 	return out
 }
@@ -504,6 +521,23 @@ func Places(in *Instr) (places [][]int, ok bool) {
 	return places, true
 }
 
+// places says which element each slot of each thread holds: the row-major number is the
+// sum of the thread's part and the slot's.
+type places struct{ threads, slots []int32 }
+
+func placesOf(l layout.Layout) places {
+	p := places{make([]int32, l.Threads()), make([]int32, l.Slots())}
+	for t := range p.threads {
+		p.threads[t] = int32(l.FlatIndex(t, 0))
+	}
+	for s := range p.slots {
+		p.slots[s] = int32(l.FlatIndex(0, s))
+	}
+	return p
+}
+
+func (p places) at(thread, slot int) int32 { return p.threads[thread] + p.slots[slot] }
+
 // SlotOf names a slot of an operand.
 type SlotOf struct{ Operand, Slot int }
 
@@ -513,51 +547,58 @@ type SlotOf struct{ Operand, Slot int }
 func MoveSlots(in *Instr, offset []int) ([]SlotOf, *Violation) {
 	out := in.Out[0].Type.Layout
 	from := MovedFrom(in, offset)
-	to, ts := out.Flat(), out.Slots()
-	slots := make([]SlotOf, ts)
+	to := placesOf(out)
+	slots := make([]SlotOf, len(to.slots))
 	type held struct {
-		elems        []int32
-		first, slots int
+		places
+		first int32
 	}
 	var operands []held
-	inFirst := map[int][]SlotOf{} // by element, the slots of thread 0 that hold it
 	first := 0
 	for _, o := range in.In {
 		l := o.Var().Type.Layout
 		if l.Threads() != out.Threads() {
 			return nil, &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s has %d threads, the result %d", o.Var().Name, l.Threads(), out.Threads())}
 		}
-		h := held{l.Flat(), first, l.Slots()}
-		for i, e := range h.elems[:h.slots] {
-			at := int(e) + first
-			inFirst[at] = append(inFirst[at], SlotOf{len(operands), i})
-		}
-		operands = append(operands, h)
+		operands = append(operands, held{placesOf(l), int32(first)})
 		first += l.Size()
 	}
 	everywhere := func(c SlotOf, s int) bool {
 		h := operands[c.Operand]
-		for t := range out.Threads() {
-			if h.elems[t*h.slots+c.Slot]+int32(h.first) != from[to[t*ts+s]] {
+		for t := range to.threads {
+			if h.at(t, c.Slot)+h.first != from[to.at(t, s)] {
 				return false
 			}
 		}
 		return true
 	}
+	// inFirst lists the slots of thread 0 that hold an element, up to most.
+	inFirst := func(all []SlotOf, e int32, most int) []SlotOf {
+		for k, h := range operands {
+			for i, x := range h.slots {
+				if x+h.first == e && len(all) < most {
+					all = append(all, SlotOf{k, i})
+				}
+			}
+		}
+		return all
+	}
+	var one [1]SlotOf
 	for s := range slots {
-		if c := inFirst[int(from[to[s]])]; len(c) > 0 && everywhere(c[0], s) {
-			slots[s] = c[0]
+		e := from[to.at(0, s)]
+		if all := inFirst(one[:0], e, 1); len(all) > 0 && everywhere(all[0], s) {
+			slots[s] = all[0]
 			continue
 		}
-		all := slices.Clone(inFirst[int(from[to[s]])])
-		for t := 0; t < out.Threads(); t++ {
-			need := int(from[to[t*ts+s]])
+		all := inFirst(nil, e, math.MaxInt)
+		for t := range to.threads {
+			need := from[to.at(t, s)]
 			all = slices.DeleteFunc(all, func(c SlotOf) bool {
 				h := operands[c.Operand]
-				return int(h.elems[t*h.slots+c.Slot])+h.first != need
+				return h.at(t, c.Slot)+h.first != need
 			})
 			if len(all) == 0 {
-				return nil, missing(in, out.Index(t, s), t, need)
+				return nil, missing(in, out.Index(t, s), t, int(need))
 			}
 		}
 		slots[s] = all[0]

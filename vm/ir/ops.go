@@ -422,7 +422,7 @@ func SlotMap(from, to Type) (slots []int, ok bool) {
 		return nil, false
 	}
 	dims, _ := from.Dims()
-	held, n := from.Layout.Flat(), from.Layout.Slots()
+	held := placesOf(from.Layout)
 	slots = make([]int, to.Layout.Slots())
 	// What is needed is the thread's part and the slot's together.
 	part := make([]int32, len(slots))
@@ -434,12 +434,12 @@ func SlotMap(from, to Type) (slots []int, ok bool) {
 		for s := range slots {
 			need := base + part[s]
 			if t > 0 {
-				if held[t*n+slots[s]] != need {
+				if held.at(t, slots[s]) != need {
 					return nil, false
 				}
 				continue
 			}
-			if slots[s] = slices.Index(held[:n], need); slots[s] < 0 {
+			if slots[s] = slices.Index(held.slots, need); slots[s] < 0 {
 				return nil, false
 			}
 		}

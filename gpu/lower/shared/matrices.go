@@ -62,7 +62,11 @@ func asMatrices(x *Places, t ir.Type, warps int) *matrices {
 
 // row is the place of element k of row r of the matrix in a slot of a warp.
 func (m *matrices) row(warp, slot, r, k int) int {
-	at := m.outer.Index(warp, slot)
+	return m.within(m.outer.Index(warp, slot), r, k)
+}
+
+// within is the place of element k of row r of the matrix at a place of the outer layout.
+func (m *matrices) within(at []int, r, k int) int {
 	index := [2]int{8*at[0] + r, m.rows*at[1] + k}
 	if m.form.along == 0 {
 		index = [2]int{m.rows*at[0] + k, 8*at[1] + r}
@@ -83,13 +87,14 @@ func (m *matrices) aligned() bool {
 	}
 	for warp := range m.outer.Threads() {
 		for slot := range m.outer.Slots() {
+			at := m.outer.Index(warp, slot)
 			for r := range 8 {
-				first := m.row(warp, slot, r, 0)
+				first := m.within(at, r, 0)
 				if first%m.rows != 0 {
 					return false
 				}
 				for k := 1; k < m.rows; k++ {
-					if m.row(warp, slot, r, k) != first+k {
+					if m.within(at, r, k) != first+k {
 						return false
 					}
 				}
