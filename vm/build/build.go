@@ -268,6 +268,11 @@ func (b *Builder) line(format string, args ...any) {
 
 // instr adds an instruction: results, op, operands, attributes, types.
 func (b *Builder) instr(op string, names []string, operands []any, attrs []Attr, types ...Type) []Value {
+	// Operands at the end may be left out: nil or the zero Value.
+	row := ir.OpByName(op)
+	for n := len(operands); n > 0 && row != nil && n <= len(row.In) && row.In[n-1].Optional && (operands[n-1] == nil || operands[n-1] == Value{}); n-- {
+		operands = operands[:n-1]
+	}
 	args := b.exprs(operands)
 	for _, a := range attrs {
 		args = append(args, string(a))

@@ -173,7 +173,7 @@ func Decode(o DecodeOptions) (*ir.Program, error) {
 	b.StoreGlobal(gt, top, build.Offset(split, bb, h, 0, 0))
 	b.StoreGlobal(gw, weight, build.Offset(split, bb, h, 0, 0))
 	b.Synchronize()
-	before := b.AtomicScalar("before", ga, o.Splits-1, build.Offset(bb, h), build.Op("inc"), build.Order("acq_rel"))
+	before := b.AtomicScalar("before", ga, o.Splits-1, nil, build.Offset(bb, h), build.Op("inc"), build.Order("acq_rel"))
 	b.If(before.Equal(o.Splits-1), func() {
 		b.Synchronize()
 		all := b.AllocateRegister("all", out, build.Init(0))

@@ -181,7 +181,7 @@ func Matmul(step int, s Schedule) (*ir.Program, error) {
 		at := build.Offset(m.split, m.bi.Mul(s.M), m.bj.Mul(s.N))
 		b.StoreGlobal(gp, m.acc, at, build.Dims(1, 2))
 		b.Synchronize()
-		before := b.AtomicScalar("before", gn, s.Splits-1, build.Offset(m.tile), build.Op("inc"), build.Order("acq_rel"))
+		before := b.AtomicScalar("before", gn, s.Splits-1, nil, build.Offset(m.tile), build.Op("inc"), build.Order("acq_rel"))
 		b.If(before.Equal(s.Splits-1), func() {
 			b.Synchronize()
 			total := b.AllocateRegister("total", m.sums, build.Init(0))

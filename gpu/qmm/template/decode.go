@@ -225,7 +225,7 @@ func (d *decoder) program() (*ir.Program, error) {
 	}
 	d.each(func() { b.StoreGlobal(gp, build.Expr(d.of("acc")), at(bk)...) })
 	b.Synchronize()
-	before := b.AtomicScalar("before", ga, d.Splits-1, build.Offset(d.bm.Mul(blocks).Add(d.bn)), build.Op("inc"), build.Order("acq_rel"))
+	before := b.AtomicScalar("before", ga, d.Splits-1, nil, build.Offset(d.bm.Mul(blocks).Add(d.bn)), build.Op("inc"), build.Order("acq_rel"))
 	b.If(before.Equal(d.Splits-1), func() {
 		b.Synchronize()
 		d.each(func() {

@@ -238,7 +238,7 @@ func DecodeU4(o DecodeOptions) (*ir.Program, error) {
 	ga := b.ViewGlobal("ga", arrived, build.Global(dtype.I32, n.Div(outputs)))
 	b.StoreGlobal(gp, acc, build.Offset(bk, 0, bn.Mul(outputs)), build.Dims(2, 1))
 	b.Synchronize()
-	before := b.AtomicScalar("before", ga, o.Splits-1, build.Offset(bn), build.Op("inc"), build.Order("acq_rel"))
+	before := b.AtomicScalar("before", ga, o.Splits-1, nil, build.Offset(bn), build.Op("inc"), build.Order("acq_rel"))
 	b.If(before.Equal(o.Splits-1), func() {
 		b.Synchronize()
 		total := b.AllocateRegister("total", sums, build.Init(0))
