@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/emit/lanes"
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 )
@@ -79,12 +80,12 @@ func addition(t hlo.Type) map[int]code.Op {
 
 // atomic combines elements with those in memory in one step. What no instruction does goes
 // through compare and swap of the word that holds the element.
-func (e *elemental) atomic(t *Tensor, idx []affine.Expr, w where, v vec, of *hlo.Instruction) error {
+func (e *elemental) atomic(t *Tensor, idx []affine.Expr, w where, v lanes.Vec, of *hlo.Instruction) error {
 	op, simple := combiner(of.Apply)
-	if sums := addition(t.Shape.Type); v.n > 1 && simple && op == hlo.Add && sums != nil && !w.uses(lane) {
-		if first, size, ok := e.run(t, idx, v.n); ok && size*t.Shape.Type.Bits() >= 32 {
+	if sums := addition(t.Shape.Type); v.N > 1 && simple && op == hlo.Add && sums != nil && !w.uses(lane) {
+		if first, size, ok := e.run(t, idx, v.N); ok && size*t.Shape.Type.Bits() >= 32 {
 			p, never := e.holds(w)
-			for k := 0; k < v.n && !never; k += size {
+			for k := 0; k < v.N && !never; k += size {
 				words := e.part(v, k, size)
 				at := e.address(e.addr[t], first.AddConst(int64(k)), int64(t.Shape.Type.Bits()/8))
 				e.Guard(p, sums[len(words)], []int64{at.imm}, nil, append([]code.Value{at.base}, words...)...)
@@ -92,10 +93,10 @@ func (e *elemental) atomic(t *Tensor, idx []affine.Expr, w where, v vec, of *hlo
 			return nil
 		}
 	}
-	if v.n > 1 {
-		for k := range v.n {
+	if v.N > 1 {
+		for k := range v.N {
 			by := affine.Const(int64(k))
-			if err := e.atomic(t, e.at(idx, lane, by), e.whereAt(w, lane, by), e.scalars.at(v, k), of); err != nil {
+			if err := e.atomic(t, e.at(idx, lane, by), e.whereAt(w, lane, by), e.Lane(v, k), of); err != nil {
 				return err
 			}
 		}
@@ -113,11 +114,11 @@ func (e *elemental) atomic(t *Tensor, idx []affine.Expr, w where, v vec, of *hlo
 	if sums := addition(elem); bits == 16 && sums != nil && simple && op == hlo.Add {
 		// The other half of the word gets -0, which changes nothing.
 		off := e.integer(e.offset(t, idx))
-		word := e.Op(code.OpMadWideU32, nil, e.DivideU32(off, 2), e.k(4), e.addr[t])
-		low := e.SetpU32(code.EQ, e.RemainderU32(off, 2), e.k(0))
-		x := e.low(v.w[0], 16)
-		lo := e.Op(code.OpOr32, nil, x, e.k(math.MinInt32))
-		hi := e.Op(code.OpOr32, nil, e.Op(code.OpShl32, nil, x, e.k(16)), e.k(0x8000))
+		word := e.Op(code.OpMadWideU32, nil, e.DivideU32(off, 2), e.K(4), e.addr[t])
+		low := e.SetpU32(code.EQ, e.RemainderU32(off, 2), e.K(0))
+		x := e.Low(v.Words[0], 16)
+		lo := e.Op(code.OpOr32, nil, x, e.K(math.MinInt32))
+		hi := e.Op(code.OpOr32, nil, e.Op(code.OpShl32, nil, x, e.K(16)), e.K(0x8000))
 		e.Guard(p, sums[1], []int64{0}, nil, word, e.Op(code.OpSelp32, nil, lo, hi, low))
 		return nil
 	}
@@ -129,59 +130,59 @@ func (e *elemental) atomic(t *Tensor, idx []affine.Expr, w where, v vec, of *hlo
 		at := e.address(e.addr[t], e.offset(t, idx), 4)
 		var rest []code.Value
 		if len(native.Row().Out) > 0 && p != 0 {
-			rest = []code.Value{e.k(0)}
+			rest = []code.Value{e.K(0)}
 		}
-		e.Guard(p, native, []int64{at.imm}, rest, at.base, v.w[0])
+		e.Guard(p, native, []int64{at.imm}, rest, at.base, v.Words[0])
 		return nil
 	}
 	return e.swap(t, idx, p, v, of)
 }
 
 // swap is a combination by compare and swap, of nothing where the element is replaced.
-func (e *elemental) swap(t *Tensor, idx []affine.Expr, p code.Value, v vec, of *hlo.Instruction) error {
+func (e *elemental) swap(t *Tensor, idx []affine.Expr, p code.Value, v lanes.Vec, of *hlo.Instruction) error {
 	elem := t.Shape.Type
 	bits := elem.Bits()
 	var fail error
 	body := func() []code.Value {
 		off := e.integer(e.offset(t, idx))
 		per := int64(32 / bits)
-		word := e.Op(code.OpMadWideU32, nil, e.DivideU32(off, per), e.k(4), e.addr[t])
-		shift := e.Mul32(e.RemainderU32(off, per), e.k(int64(bits)))
+		word := e.Op(code.OpMadWideU32, nil, e.DivideU32(off, per), e.K(4), e.addr[t])
+		shift := e.Mul32(e.RemainderU32(off, per), e.K(int64(bits)))
 		if per == 1 {
-			shift = e.k(0)
+			shift = e.K(0)
 		}
 		data := v
 		if elem == hlo.Pred {
-			data = vec{hlo.Pred, 1, v.w}
+			data = lanes.Vec{Type: hlo.Pred, N: 1, Words: v.Words}
 		}
 		old := e.LdGlobal(4, word, 0, 0)
-		e.While([]code.Value{old, e.k(1)}, func(c []code.Value) code.Value {
-			return e.SetpU32(code.NE, c[1], e.k(0))
+		e.While([]code.Value{old, e.K(1)}, func(c []code.Value) code.Value {
+			return e.SetpU32(code.NE, c[1], e.K(0))
 		}, func(c []code.Value) []code.Value {
-			have := vec{elem, 1, []code.Value{e.low(e.Op(code.OpShrU32, nil, c[0], shift), bits)}}
+			have := lanes.Vec{Type: elem, N: 1, Words: []code.Value{e.Low(e.Op(code.OpShrU32, nil, c[0], shift), bits)}}
 			if elem == hlo.Pred {
-				have = e.convert(hlo.Pred, vec{hlo.U8, 1, have.w})
+				have = e.Convert(hlo.Pred, lanes.Vec{Type: hlo.U8, N: 1, Words: have.Words})
 			}
-			next := []vec{data}
+			next := []lanes.Vec{data}
 			if of != nil {
 				var err error
-				if next, err = e.combine(of.Apply, []vec{have, data}); err != nil {
+				if next, err = e.Combine(of.Apply, []lanes.Vec{have, data}); err != nil {
 					fail = err
 					return c
 				}
 			}
 			n := next[0]
 			if elem == hlo.Pred {
-				n = e.convert(hlo.U8, n)
+				n = e.Convert(hlo.U8, n)
 			}
-			mask := e.Op(code.OpShl32, nil, e.k(1<<bits-1), shift)
+			mask := e.Op(code.OpShl32, nil, e.K(1<<bits-1), shift)
 			if bits == 32 {
-				mask = e.k(-1)
+				mask = e.K(-1)
 			}
-			put := e.Op(code.OpShl32, nil, e.low(n.w[0], bits), shift)
+			put := e.Op(code.OpShl32, nil, e.Low(n.Words[0], bits), shift)
 			want := e.Op(code.OpOr32, nil, e.Op(code.OpAnd32, nil, c[0], e.Op(code.OpNot32, nil, mask)), put)
 			seen := e.Emit1(code.OpAtomGlobalCas, []int64{0}, word, c[0], want)
-			again := e.Op(code.OpSelp32, nil, e.k(1), e.k(0), e.SetpU32(code.NE, seen, c[0]))
+			again := e.Op(code.OpSelp32, nil, e.K(1), e.K(0), e.SetpU32(code.NE, seen, c[0]))
 			return []code.Value{seen, again}
 		})
 		return nil

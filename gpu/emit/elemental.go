@@ -9,13 +9,14 @@ import (
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/emit/lanes"
 	"github.com/tilus-lab/tilus-lab/gpu/lower/thread"
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
 )
 
-// lane is the variable that numbers the elements of a vec.
+// lane is the variable that numbers the elements of a [lanes.Vec].
 const lane = "v"
 
 // MaxCode is the most instructions of a kernel; what would be longer is refused.
@@ -66,7 +67,7 @@ func (w where) with(c affine.Constraint) where {
 // scope, so that code grows with the places at which instructions are read, not with the
 // ways that lead there.
 type elemental struct {
-	scalars
+	lanes.Scalars
 	vars   map[string]code.Value // b32, by the names that indices use
 	ranges map[string]affine.Range
 	leaves map[*hlo.Instruction]*Tensor // what stands in memory
@@ -83,7 +84,7 @@ type elemental struct {
 
 // given is the value of an instruction at the index that belongs to this thread.
 type given struct {
-	value []vec // by outputs
+	value []lanes.Vec // by outputs
 	index []affine.Expr
 }
 
@@ -91,7 +92,7 @@ var errElsewhere = errors.New("a reduction is read elsewhere than where this thr
 
 // scope is what has been computed in a region of code.
 type scope struct {
-	elems   map[string][]vec
+	elems   map[string][]lanes.Vec
 	ints    map[string]code.Value
 	preds   map[string]code.Value
 	starts  map[string]string // names of runtime variables
@@ -99,11 +100,11 @@ type scope struct {
 }
 
 func newScope(outside *scope) *scope {
-	return &scope{map[string][]vec{}, map[string]code.Value{}, map[string]code.Value{}, map[string]string{}, outside}
+	return &scope{map[string][]lanes.Vec{}, map[string]code.Value{}, map[string]code.Value{}, map[string]string{}, outside}
 }
 
 func newElemental(b *code.Builder) *elemental {
-	return &elemental{scalars: scalars{Thread: thread.New(b, 0)}, vars: map[string]code.Value{}, ranges: map[string]affine.Range{},
+	return &elemental{Scalars: lanes.Scalars{Thread: thread.New(b, 0)}, vars: map[string]code.Value{}, ranges: map[string]affine.Range{},
 		leaves: map[*hlo.Instruction]*Tensor{}, given: map[*hlo.Instruction]given{}, addr: map[*Tensor]code.Value{}, scope: newScope(nil), simple: map[simplified]affine.Expr{}}
 }
 
@@ -182,7 +183,7 @@ func (e *elemental) name(prefix string) string {
 // are moved up by a multiple of the divisor first.
 func (e *elemental) integer(x affine.Expr) code.Value {
 	if c, ok := x.Const(); ok {
-		return e.k(c)
+		return e.K(c)
 	}
 	key := x.String()
 	for s := e.scope; s != nil; s = s.outside {
@@ -210,12 +211,12 @@ func (e *elemental) integer(x affine.Expr) code.Value {
 			sum = e.Sub32(sum, v)
 			continue
 		case t.Coef != 1:
-			v = e.Mul32(v, e.k(t.Coef))
+			v = e.Mul32(v, e.K(t.Coef))
 		}
 		sum = e.Plus(sum, v)
 	}
 	if constant != 0 {
-		sum = e.Plus(sum, e.k(constant))
+		sum = e.Plus(sum, e.K(constant))
 	}
 	e.scope.ints[key] = sum
 	return sum
@@ -247,14 +248,14 @@ func (e *elemental) factor(f affine.Factor) code.Value {
 	}
 	v := e.integer(a)
 	if up > 0 {
-		v = e.Plus(v, e.k(up*d))
+		v = e.Plus(v, e.K(up*d))
 	}
 	if f.Op == "mod" {
 		return e.RemainderU32(v, d)
 	}
 	v = e.DivideU32(v, d)
 	if up > 0 {
-		v = e.Plus(v, e.k(-up))
+		v = e.Plus(v, e.K(-up))
 	}
 	return v
 }
@@ -279,13 +280,13 @@ func (e *elemental) holds(w where) (p code.Value, never bool) {
 			v := e.integer(c.Expr)
 			switch {
 			case c.Range.Lo == c.Range.Hi:
-				q = e.SetpS32(code.EQ, v, e.k(c.Range.Lo))
+				q = e.SetpS32(code.EQ, v, e.K(c.Range.Lo))
 			case r.Lo >= 0 && c.Range.Lo == 0 || r.Lo >= c.Range.Lo:
-				q = e.SetpS32(code.LE, v, e.k(c.Range.Hi))
+				q = e.SetpS32(code.LE, v, e.K(c.Range.Hi))
 			case r.Hi <= c.Range.Hi:
-				q = e.SetpS32(code.GE, v, e.k(c.Range.Lo))
+				q = e.SetpS32(code.GE, v, e.K(c.Range.Lo))
 			default: // one unsigned comparison for both ends
-				q = e.SetpU32(code.LE, e.Plus(v, e.k(-c.Range.Lo)), e.k(c.Range.Hi-c.Range.Lo))
+				q = e.SetpU32(code.LE, e.Plus(v, e.K(-c.Range.Lo)), e.K(c.Range.Hi-c.Range.Lo))
 			}
 			e.scope.preds[key] = q
 		}
@@ -295,10 +296,10 @@ func (e *elemental) holds(w where) (p code.Value, never bool) {
 }
 
 // value is n elements of an instruction's first output.
-func (e *elemental) value(in *hlo.Instruction, idx []affine.Expr, w where, n int) (vec, error) {
+func (e *elemental) value(in *hlo.Instruction, idx []affine.Expr, w where, n int) (lanes.Vec, error) {
 	all, err := e.values(in, idx, w, n)
 	if err != nil {
-		return vec{}, err
+		return lanes.Vec{}, err
 	}
 	return all[0], nil
 }
@@ -306,7 +307,7 @@ func (e *elemental) value(in *hlo.Instruction, idx []affine.Expr, w where, n int
 // values are n elements of every output of an instruction: those at the index with the
 // lane variable 0 to n-1. Where the constraints do not hold, they may be anything, but
 // nothing is read outside its tensor.
-func (e *elemental) values(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]vec, error) {
+func (e *elemental) values(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]lanes.Vec, error) {
 	if in.Op == hlo.GetTupleElement {
 		all, err := e.values(in.Operands[0], idx, w, n)
 		if err != nil {
@@ -320,17 +321,17 @@ func (e *elemental) values(in *hlo.Instruction, idx []affine.Expr, w where, n in
 				return nil, fmt.Errorf("%s: %w: at %s, not at %s", in.Name, errElsewhere, list(idx), list(g.index))
 			}
 		}
-		out := make([]vec, len(g.value))
+		out := make([]lanes.Vec, len(g.value))
 		for i, v := range g.value {
-			out[i] = e.splat(v, n)
+			out[i] = e.Splat(v, n)
 		}
 		return out, nil
 	}
 	if n > 1 && !usesAny(idx, lane) && !w.uses(lane) {
 		all, err := e.values(in, idx, w, 1)
-		out := make([]vec, len(all))
+		out := make([]lanes.Vec, len(all))
 		for i, v := range all {
-			out[i] = e.splat(v, n)
+			out[i] = e.Splat(v, n)
 		}
 		return out, err
 	}
@@ -403,8 +404,8 @@ func (e *elemental) relevant(w where, n int) where {
 }
 
 // oneByOne computes the lanes one after the other.
-func (e *elemental) oneByOne(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]vec, error) {
-	var parts [][]vec
+func (e *elemental) oneByOne(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]lanes.Vec, error) {
+	var parts [][]lanes.Vec
 	for k := range n {
 		by := affine.Const(int64(k))
 		v, err := e.values(in, e.at(idx, lane, by), e.whereAt(w, lane, by), 1)
@@ -413,26 +414,26 @@ func (e *elemental) oneByOne(in *hlo.Instruction, idx []affine.Expr, w where, n 
 		}
 		parts = append(parts, v)
 	}
-	out := make([]vec, len(parts[0]))
+	out := make([]lanes.Vec, len(parts[0]))
 	for i := range out {
-		var column []vec
+		var column []lanes.Vec
 		for _, p := range parts {
 			column = append(column, p[i])
 		}
-		out[i] = e.pack(column[0].t, column)
+		out[i] = e.Pack(column[0].Type, column)
 	}
 	return out, nil
 }
 
-func (e *elemental) compute(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]vec, error) {
+func (e *elemental) compute(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]lanes.Vec, error) {
 	if t := e.leaves[in]; t != nil {
 		v, err := e.load(t, idx, w, n)
-		return []vec{v}, err
+		return []lanes.Vec{v}, err
 	}
-	one := func(v vec, err error) ([]vec, error) { return []vec{v}, err }
+	one := func(v lanes.Vec, err error) ([]lanes.Vec, error) { return []lanes.Vec{v}, err }
 	switch {
 	case in.Op.Elementwise():
-		var x []vec
+		var x []lanes.Vec
 		for _, o := range in.Operands {
 			at := idx
 			if len(o.Shape.Dims) == 0 {
@@ -444,21 +445,21 @@ func (e *elemental) compute(in *hlo.Instruction, idx []affine.Expr, w where, n i
 			}
 			x = append(x, v)
 		}
-		if in.Op == hlo.Divide && in.Shape.Type == hlo.F32 && n > 1 && e.ofSum(in.Operands[1]) && slices.Equal(x[1].w, slices.Repeat(x[1].w[:1], n)) {
-			return []vec{e.scaled(x[0], x[1].w[0])}, nil
+		if in.Op == hlo.Divide && in.Shape.Type == hlo.F32 && n > 1 && e.ofSum(in.Operands[1]) && slices.Equal(x[1].Words, slices.Repeat(x[1].Words[:1], n)) {
+			return []lanes.Vec{e.scaled(x[0], x[1].Words[0])}, nil
 		}
-		return one(e.elementwise(in, x))
+		return one(e.Elementwise(in, x))
 	case in.Op == hlo.Constant:
 		if in.Value == nil || in.Shape.Type.Elem() == 0 {
 			return nil, fmt.Errorf("%s: the value of %s is not known", in.Pos, in.Name)
 		}
-		return one(e.constant(in.Shape.Type, in.Value.Code(0), n), nil)
+		return one(e.Constant(in.Shape.Type, in.Value.Code(0), n), nil)
 	case in.Op == hlo.Iota:
 		if usesAny(idx, lane) && n > 1 {
 			return e.oneByOne(in, idx, w, n)
 		}
-		v := vec{hlo.S32, 1, []code.Value{e.integer(idx[in.Number])}}
-		return one(e.convert(in.Shape.Type, v), nil)
+		v := lanes.Vec{Type: hlo.S32, N: 1, Words: []code.Value{e.integer(idx[in.Number])}}
+		return one(e.Convert(in.Shape.Type, v), nil)
 	case in.Op == hlo.Reduce:
 		return e.reduce(in, idx, w, n)
 	case in.Op == hlo.ReduceWindow:
@@ -501,22 +502,22 @@ func (e *elemental) ofSum(in *hlo.Instruction) bool {
 
 // scaled divides elements by one number: by its reciprocal, within 1.5 units of the last
 // place. Where that would be no normal number, a power of two goes both ways.
-func (e *elemental) scaled(x vec, by code.Value) vec {
+func (e *elemental) scaled(x lanes.Vec, by code.Value) lanes.Vec {
 	key := fmt.Sprint("reciprocal", by)
 	var r, power code.Value
 	for s := e.scope; s != nil && r == 0; s = s.outside {
 		r, power = s.ints[key], s.ints["power"+key]
 	}
 	if r == 0 {
-		magnitude := e.Op(code.OpAnd32, nil, by, e.k(0x7fffffff))
-		power = e.Op(code.OpSelp32, nil, e.k(0x1f800000), e.k(0x3f800000), e.SetpU32(code.GT, magnitude, e.k(0x7e800000))) // 2^-64 or 1
-		power = e.Op(code.OpSelp32, nil, e.k(0x5f800000), power, e.SetpU32(code.LT, magnitude, e.k(0x00800000)))           // 2^64
-		r = e.Op(code.OpDivF32, nil, e.k(0x3f800000), e.Op(code.OpMulF32, nil, by, power))
+		magnitude := e.Op(code.OpAnd32, nil, by, e.K(0x7fffffff))
+		power = e.Op(code.OpSelp32, nil, e.K(0x1f800000), e.K(0x3f800000), e.SetpU32(code.GT, magnitude, e.K(0x7e800000))) // 2^-64 or 1
+		power = e.Op(code.OpSelp32, nil, e.K(0x5f800000), power, e.SetpU32(code.LT, magnitude, e.K(0x00800000)))           // 2^64
+		r = e.Op(code.OpDivF32, nil, e.K(0x3f800000), e.Op(code.OpMulF32, nil, by, power))
 		e.scope.ints[key], e.scope.ints["power"+key] = r, power
 	}
-	out := vec{t: x.t, n: x.n}
-	for _, w := range x.w {
-		out.w = append(out.w, e.Op(code.OpMulF32, nil, e.Op(code.OpMulF32, nil, w, r), power))
+	out := lanes.Vec{Type: x.Type, N: x.N}
+	for _, w := range x.Words {
+		out.Words = append(out.Words, e.Op(code.OpMulF32, nil, e.Op(code.OpMulF32, nil, w, r), power))
 	}
 	return out
 }
@@ -583,28 +584,28 @@ func (e *elemental) start(in *hlo.Instruction, idx []affine.Expr, w where, r aff
 }
 
 // clamp is a whole number in a range as a b32.
-func (e *elemental) clamp(x vec, r affine.Range) code.Value {
+func (e *elemental) clamp(x lanes.Vec, r affine.Range) code.Value {
 	switch {
-	case x.t == hlo.U64:
-		v := e.reg(x)
+	case x.Type == hlo.U64:
+		v := e.Reg(x)
 		v = e.Op(code.OpMinU64, nil, v, e.Const64(r.Hi))
 		return e.Op(code.OpTrunc32, nil, e.Op(code.OpMaxU64, nil, v, e.Const64(r.Lo)))
-	case x.t == hlo.S64:
-		v := e.reg(x)
+	case x.Type == hlo.S64:
+		v := e.Reg(x)
 		v = e.Op(code.OpMinS64, nil, v, e.Const64(r.Hi))
 		return e.Op(code.OpTrunc32, nil, e.Op(code.OpMaxS64, nil, v, e.Const64(r.Lo)))
-	case !x.t.Signed():
-		v := e.Op(code.OpMinU32, nil, e.word(x), e.k(r.Hi))
-		return e.Op(code.OpMaxU32, nil, v, e.k(r.Lo))
+	case !x.Type.Signed():
+		v := e.Op(code.OpMinU32, nil, e.Word(x), e.K(r.Hi))
+		return e.Op(code.OpMaxU32, nil, v, e.K(r.Lo))
 	}
-	v := e.Op(code.OpMinS32, nil, e.word(x), e.k(r.Hi))
-	return e.Op(code.OpMaxS32, nil, v, e.k(r.Lo))
+	v := e.Op(code.OpMinS32, nil, e.Word(x), e.K(r.Hi))
+	return e.Op(code.OpMaxS32, nil, v, e.K(r.Lo))
 }
 
 // parts is an instruction that takes its element from the operand whose part of the result
 // the index lies in: pad and concatenate.
-func (e *elemental) parts(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]vec, error) {
-	var out vec
+func (e *elemental) parts(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]lanes.Vec, error) {
+	var out lanes.Vec
 	maps := index.OutputToInput(in, 0)
 	order := make([]int, len(in.Operands))
 	for i := range order {
@@ -638,20 +639,20 @@ func (e *elemental) parts(in *hlo.Instruction, idx []affine.Expr, w where, n int
 		if err != nil {
 			return nil, err
 		}
-		if out.w == nil || p == 0 {
+		if out.Words == nil || p == 0 {
 			out = v
 		} else {
-			out = e.pick(p, v, out)
+			out = e.Pick(p, v, out)
 		}
 	}
-	if out.w == nil {
-		out = e.constant(in.Shape.Type, 0, n)
+	if out.Words == nil {
+		out = e.Constant(in.Shape.Type, 0, n)
 	}
-	return []vec{out}, nil
+	return []lanes.Vec{out}, nil
 }
 
 // update is an element of a tensor with a box replaced.
-func (e *elemental) update(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]vec, error) {
+func (e *elemental) update(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]lanes.Vec, error) {
 	maps := index.OutputToInput(in, 0)
 	at, extra, scalar, err := e.follow(maps[1][0], idx, w, n)
 	if err != nil {
@@ -668,7 +669,7 @@ func (e *elemental) update(in *hlo.Instruction, idx []affine.Expr, w where, n in
 	p, never := e.holds(extra)
 	old, err := e.value(in.Operands[0], idx, w, n)
 	if err != nil || never {
-		return []vec{old}, err
+		return []lanes.Vec{old}, err
 	}
 	inside := w
 	for _, c := range extra {
@@ -679,13 +680,13 @@ func (e *elemental) update(in *hlo.Instruction, idx []affine.Expr, w where, n in
 		return nil, err
 	}
 	if p != 0 {
-		v = e.pick(p, v, old)
+		v = e.Pick(p, v, old)
 	}
-	return []vec{v}, nil
+	return []lanes.Vec{v}, nil
 }
 
 // gather is an element of a box that begins where a row of the second operand says.
-func (e *elemental) gather(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]vec, error) {
+func (e *elemental) gather(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]lanes.Vec, error) {
 	g, source, rows := in.Gather, in.Operands[0].Shape.Dims, in.Operands[1].Shape.Dims
 	var batch []affine.Expr
 	for i := range in.Shape.Dims {
@@ -734,7 +735,7 @@ func (e *elemental) gather(in *hlo.Instruction, idx []affine.Expr, w where, n in
 		}
 	}
 	v, err := e.value(in.Operands[0], at, w, n)
-	return []vec{v}, err
+	return []lanes.Vec{v}, err
 }
 
 // loopOver runs body for all values of range variables, the last one fastest, with carried
@@ -763,7 +764,7 @@ func (e *elemental) loopOver(vars []affine.Variable, carried []code.Value, body 
 			}
 			return carried
 		}
-		return e.For(e.k(v.Range.Lo), e.k(v.Range.Hi+1), e.k(1), 1, carried, func(i code.Value, c []code.Value) []code.Value {
+		return e.For(e.K(v.Range.Lo), e.K(v.Range.Hi+1), e.K(1), 1, carried, func(i code.Value, c []code.Value) []code.Value {
 			var out []code.Value
 			e.inside(func() {
 				name := e.name("r")
@@ -778,12 +779,12 @@ func (e *elemental) loopOver(vars []affine.Variable, carried []code.Value, body 
 }
 
 // unpacked are the words of several vecs, predicates as words, and back.
-func (e *elemental) flat(vs []vec) []code.Value {
+func (e *elemental) flat(vs []lanes.Vec) []code.Value {
 	var out []code.Value
 	for _, v := range vs {
-		for _, w := range v.w {
-			if v.t == hlo.Pred {
-				w = e.Op(code.OpSelp32, nil, e.k(1), e.k(0), w)
+		for _, w := range v.Words {
+			if v.Type == hlo.Pred {
+				w = e.Op(code.OpSelp32, nil, e.K(1), e.K(0), w)
 			}
 			out = append(out, w)
 		}
@@ -791,14 +792,14 @@ func (e *elemental) flat(vs []vec) []code.Value {
 	return out
 }
 
-func (e *elemental) unflat(like []vec, words []code.Value) []vec {
-	out := make([]vec, len(like))
+func (e *elemental) unflat(like []lanes.Vec, words []code.Value) []lanes.Vec {
+	out := make([]lanes.Vec, len(like))
 	for i, v := range like {
-		out[i] = vec{v.t, v.n, slices.Clone(words[:len(v.w)])}
-		words = words[len(v.w):]
-		if v.t == hlo.Pred {
-			for j, w := range out[i].w {
-				out[i].w[j] = e.SetpU32(code.NE, w, e.k(0))
+		out[i] = lanes.Vec{Type: v.Type, N: v.N, Words: slices.Clone(words[:len(v.Words)])}
+		words = words[len(v.Words):]
+		if v.Type == hlo.Pred {
+			for j, w := range out[i].Words {
+				out[i].Words[j] = e.SetpU32(code.NE, w, e.K(0))
 			}
 		}
 	}
@@ -806,9 +807,9 @@ func (e *elemental) unflat(like []vec, words []code.Value) []vec {
 }
 
 // reduce combines elements one after another, in the order of vm/hlo/eval.
-func (e *elemental) reduce(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]vec, error) {
+func (e *elemental) reduce(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]lanes.Vec, error) {
 	inputs := in.Inputs()
-	var acc []vec
+	var acc []lanes.Vec
 	for _, o := range in.Operands[inputs:] {
 		v, err := e.value(o, nil, w, n)
 		if err != nil {
@@ -858,13 +859,13 @@ func (e *elemental) reduce(in *hlo.Instruction, idx []affine.Expr, w where, n in
 			}
 			args = append(args, v)
 		}
-		next, err := e.combine(in.Apply, args)
+		next, err := e.Combine(in.Apply, args)
 		if err != nil {
 			return nil, err
 		}
 		if p != 0 {
 			for i := range next {
-				next[i] = e.pick(p, next[i], acc[i])
+				next[i] = e.Pick(p, next[i], acc[i])
 			}
 		}
 		return e.flat(next), nil
@@ -881,17 +882,17 @@ func (e *elemental) reduce(in *hlo.Instruction, idx []affine.Expr, w where, n in
 var errOneByOne = fmt.Errorf("emit: lanes differ")
 
 // dot adds products with one rounding each, in the type that vm/hlo/eval adds in.
-func (e *elemental) dot(in *hlo.Instruction, idx []affine.Expr, w where, n int) (vec, error) {
+func (e *elemental) dot(in *hlo.Instruction, idx []affine.Expr, w where, n int) (lanes.Vec, error) {
 	t := in.Shape.Type
 	sum := t
 	if t.IsFloat() && t.Bits() < 32 {
 		sum = hlo.F32
 	}
 	maps := index.OutputToInput(in, 0)
-	acc := e.constant(sum, 0, n)
+	acc := e.Constant(sum, 0, n)
 	m := maps[0][0].Map
-	words, err := e.loopOver(m.Ranges, acc.w, func(values map[string]affine.Expr, carried []code.Value) ([]code.Value, error) {
-		var x []vec
+	words, err := e.loopOver(m.Ranges, acc.Words, func(values map[string]affine.Expr, carried []code.Value) ([]code.Value, error) {
+		var x []lanes.Vec
 		for side := range 2 {
 			m := maps[side][0].Map
 			for i, d := range m.Dims {
@@ -905,22 +906,22 @@ func (e *elemental) dot(in *hlo.Instruction, idx []affine.Expr, w where, n int) 
 			if err != nil {
 				return nil, err
 			}
-			x = append(x, e.convert(sum, v))
+			x = append(x, e.Convert(sum, v))
 		}
-		x = append(x, vec{sum, n, carried})
+		x = append(x, lanes.Vec{Type: sum, N: n, Words: carried})
 		if sum.IsFloat() {
-			v, err := e.apply("Fma", nil, x...)
-			return v.w, err
+			v, err := e.Apply("Fma", nil, x...)
+			return v.Words, err
 		}
-		p, err := e.apply("Mul", nil, x[0], x[1])
+		p, err := e.Apply("Mul", nil, x[0], x[1])
 		if err != nil {
 			return nil, err
 		}
-		v, err := e.apply("Add", nil, p, x[2])
-		return v.w, err
+		v, err := e.Apply("Add", nil, p, x[2])
+		return v.Words, err
 	})
 	if err != nil {
-		return vec{}, err
+		return lanes.Vec{}, err
 	}
-	return e.convert(t, vec{sum, n, words}), nil
+	return e.Convert(t, lanes.Vec{Type: sum, N: n, Words: words}), nil
 }

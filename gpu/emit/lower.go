@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/emit/lanes"
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
@@ -16,7 +17,7 @@ import (
 type lowering struct {
 	*elemental
 	f      *Func
-	values map[*Value]vec
+	values map[*Value]lanes.Vec
 	shared int // bytes
 }
 
@@ -27,8 +28,8 @@ func lowerTensors(f *Func, leaves map[*hlo.Instruction]*Tensor, tune Tuning, at 
 	}
 	b := code.NewBuilder(f.Name).At(at)
 	e := newElemental(b)
-	e.leaves, e.tune, e.approximate = leaves, tune, f.Approximate
-	l := &lowering{elemental: e, f: f, values: map[*Value]vec{}}
+	e.leaves, e.tune, e.Approximate = leaves, tune, f.Approximate
+	l := &lowering{elemental: e, f: f, values: map[*Value]lanes.Vec{}}
 	for _, t := range f.Args {
 		e.addr[t] = b.Param(code.Param{Name: t.Name, Kind: code.Pointer, Type: code.B64, Elem: elemName(t.Shape.Type), NoAlias: true, ReadOnly: t.Role == Read})
 	}
@@ -64,8 +65,8 @@ func elemName(t hlo.Type) string {
 	return t.Elem().String()
 }
 
-func (l *lowering) in(s *Step) []vec {
-	var out []vec
+func (l *lowering) in(s *Step) []lanes.Vec {
+	var out []lanes.Vec
 	for _, v := range s.In {
 		x, ok := l.values[v]
 		if !ok {
@@ -76,7 +77,7 @@ func (l *lowering) in(s *Step) []vec {
 	return out
 }
 
-func (l *lowering) out(s *Step, v []vec) {
+func (l *lowering) out(s *Step, v []lanes.Vec) {
 	for i, o := range s.Out {
 		l.values[o] = v[i]
 	}
@@ -134,50 +135,50 @@ func (l *lowering) step(s *Step) error {
 		if len(s.In) > 0 {
 			v = l.otherwise(w, v, l.in(s)[0])
 		}
-		l.out(s, []vec{v})
+		l.out(s, []lanes.Vec{v})
 	case Insert:
 		return l.store(s.On, l.index(s.Index), l.where(s.Where, n), l.in(s)[0])
 	case AtomicRMW:
 		return l.atomic(s.On, l.index(s.Index), l.where(s.Where, n), l.in(s)[0], s.Of)
 	case Alloc:
 		at := (l.shared + 15) / 16 * 16
-		l.addr[s.On] = l.Plus(l.SharedBase(), l.k(int64(at)))
+		l.addr[s.On] = l.Plus(l.SharedBase(), l.K(int64(at)))
 		l.shared = at + (s.On.elements()*s.On.Shape.Type.Bits()+7)/8
 	case Sync:
 		l.BarSync()
 	case Combine:
-		v, err := l.combine(s.Of.Apply, l.in(s))
+		v, err := l.Combine(s.Of.Apply, l.in(s))
 		if err != nil {
 			return err
 		}
 		l.out(s, v)
 	case Identity:
-		v := make([]vec, len(s.Out))
+		v := make([]lanes.Vec, len(s.Out))
 		for i, o := range s.Out {
 			id, _ := identity(s.Of)
-			v[i] = l.constant(o.Type, id, o.N)
+			v[i] = l.Constant(o.Type, id, o.N)
 		}
 		l.out(s, v)
 	case Fold:
 		x := l.in(s)
-		var acc []vec
+		var acc []lanes.Vec
 		for _, y := range x {
-			acc = append(acc, l.elemental.scalars.at(y, 0))
+			acc = append(acc, l.Lane(y, 0))
 		}
 		// A tree, so that additions need not wait for each other.
-		for n := x[0].n; n > 1; n = (n + 1) / 2 {
+		for n := x[0].N; n > 1; n = (n + 1) / 2 {
 			half := n / 2
-			var parts [][]vec
+			var parts [][]lanes.Vec
 			for k := range (n + 1) / 2 {
-				var a, b []vec
+				var a, b []lanes.Vec
 				for _, y := range x {
-					a = append(a, l.elemental.scalars.at(y, k))
+					a = append(a, l.Lane(y, k))
 					if k < half {
-						b = append(b, l.elemental.scalars.at(y, k+(n+1)/2))
+						b = append(b, l.Lane(y, k+(n+1)/2))
 					}
 				}
 				if k < half {
-					v, err := l.combine(s.Of.Apply, append(a, b...))
+					v, err := l.Combine(s.Of.Apply, append(a, b...))
 					if err != nil {
 						return err
 					}
@@ -186,11 +187,11 @@ func (l *lowering) step(s *Step) error {
 				parts = append(parts, a)
 			}
 			for i := range x {
-				var column []vec
+				var column []lanes.Vec
 				for _, p := range parts {
 					column = append(column, p[i])
 				}
-				x[i] = l.pack(x[i].t, column)
+				x[i] = l.Pack(x[i].Type, column)
 				acc[i] = column[0]
 			}
 		}
@@ -203,7 +204,7 @@ func (l *lowering) step(s *Step) error {
 			for i, w := range words {
 				moved[i] = l.Op(code.OpShflBfly, []int64{int64(d)}, w)
 			}
-			v, err := l.combine(s.Of.Apply, append(slices.Clone(x), l.unflat(x, moved)...))
+			v, err := l.Combine(s.Of.Apply, append(slices.Clone(x), l.unflat(x, moved)...))
 			if err != nil {
 				return err
 			}
@@ -211,11 +212,11 @@ func (l *lowering) step(s *Step) error {
 		}
 		l.out(s, x)
 	case Zip:
-		var parts []vec
+		var parts []lanes.Vec
 		for _, x := range l.in(s) {
-			parts = append(parts, l.elemental.scalars.at(x, s.From))
+			parts = append(parts, l.Lane(x, s.From))
 		}
-		l.out(s, []vec{l.pack(parts[0].t, parts)})
+		l.out(s, []lanes.Vec{l.Pack(parts[0].Type, parts)})
 	case Start:
 		v, err := l.elemental.value(s.Of, l.index(s.Index), l.where(s.Where, 1), 1)
 		if err != nil {
@@ -250,12 +251,12 @@ func (l *lowering) step(s *Step) error {
 }
 
 // otherwise is v where the constraints hold, else rest.
-func (l *lowering) otherwise(w where, v, rest vec) vec {
-	rest = l.splat(rest, v.n)
+func (l *lowering) otherwise(w where, v, rest lanes.Vec) lanes.Vec {
+	rest = l.Splat(rest, v.N)
 	if p, never := l.holds(w); never {
 		return rest
 	} else if p != 0 {
-		return l.pick(p, v, rest)
+		return l.Pick(p, v, rest)
 	}
 	return v
 }
@@ -282,7 +283,7 @@ func (l *lowering) loop(s *Step) error {
 		return nil
 	}
 	var fail error
-	words := l.For(l.k(0), l.k(int64(s.Trips)), l.k(1), 1, l.flat(carried), func(i code.Value, c []code.Value) []code.Value {
+	words := l.For(l.K(0), l.K(int64(s.Trips)), l.K(1), 1, l.flat(carried), func(i code.Value, c []code.Value) []code.Value {
 		out := c
 		l.inside(func() {
 			l.variable(s.Var, i, affine.Range{Hi: int64(s.Trips) - 1})
@@ -292,7 +293,7 @@ func (l *lowering) loop(s *Step) error {
 			if fail = l.steps(s.Body); fail != nil {
 				return
 			}
-			var next []vec
+			var next []lanes.Vec
 			for _, y := range s.Yield {
 				next = append(next, l.values[y])
 			}
@@ -309,18 +310,18 @@ func (l *lowering) loop(s *Step) error {
 func (l *lowering) lastBlock(s *Step) error {
 	at := (l.shared + 15) / 16 * 16
 	l.shared = at + 4
-	flag := l.Plus(l.SharedBase(), l.k(int64(at)))
+	flag := l.Plus(l.SharedBase(), l.K(int64(at)))
 	l.Emit(code.OpFenceGPU, nil)
 	l.BarSync()
-	first := l.SetpU32(code.EQ, l.ID, l.k(0))
+	first := l.SetpU32(code.EQ, l.ID, l.K(0))
 	ticket := l.address(l.addr[s.On], l.offset(s.On, l.index(s.Index)), 4)
 	l.If(first, func() []code.Value {
-		old := l.Emit1(code.OpAtomGlobalAcqRelInc, []int64{ticket.imm}, ticket.base, l.k(int64(s.Trips-1)))
+		old := l.Emit1(code.OpAtomGlobalAcqRelInc, []int64{ticket.imm}, ticket.base, l.K(int64(s.Trips-1)))
 		l.StShared(4, flag, 0, old)
 		return nil
 	}, nil)
 	l.BarSync()
-	last := l.SetpU32(code.EQ, l.LdShared(4, flag, 0), l.k(int64(s.Trips-1)))
+	last := l.SetpU32(code.EQ, l.LdShared(4, flag, 0), l.K(int64(s.Trips-1)))
 	var fail error
 	l.If(last, func() []code.Value {
 		l.Emit(code.OpFenceGPU, nil)
@@ -369,13 +370,13 @@ func (e *elemental) address(base code.Value, off affine.Expr, bytes int64) place
 	}
 	v := e.integer(rest)
 	if e.Func().Type(base) == code.B32 {
-		v = e.Add32(base, e.Mul32(v, e.k(bytes)))
+		v = e.Add32(base, e.Mul32(v, e.K(bytes)))
 	} else {
 		op := code.OpMadWideU32
 		if rest.Range(e.ranges).Lo < 0 {
 			op = code.OpMadWideS32
 		}
-		v = e.Op(op, nil, v, e.k(bytes), base)
+		v = e.Op(op, nil, v, e.K(bytes), base)
 	}
 	e.scope.ints[key] = v
 	return place{v, imm}
@@ -397,9 +398,9 @@ func (e *elemental) far(base code.Value, off affine.Expr, bytes int64) code.Valu
 			v = e.Mul32(v, e.factor(f))
 		}
 		if k := t.Coef * bytes; k > 0 && k <= math.MaxInt32 {
-			base = e.Op(code.OpMadWideS32, nil, v, e.k(k), base)
+			base = e.Op(code.OpMadWideS32, nil, v, e.K(k), base)
 		} else {
-			wide := e.Op(code.OpMadWideS32, nil, v, e.k(1), e.Const64(0))
+			wide := e.Op(code.OpMadWideS32, nil, v, e.K(1), e.Const64(0))
 			base = e.Op(code.OpAdd64, nil, base, e.Op(code.OpMul64, nil, wide, e.Const64(k)))
 		}
 	}
@@ -425,23 +426,23 @@ func (e *elemental) run(t *Tensor, idx []affine.Expr, n int) (first affine.Expr,
 }
 
 // load reads n elements; where the constraints do not hold it reads nothing and gives zeros.
-func (e *elemental) load(t *Tensor, idx []affine.Expr, w where, n int) (vec, error) {
+func (e *elemental) load(t *Tensor, idx []affine.Expr, w where, n int) (lanes.Vec, error) {
 	if n > 1 && !usesAny(idx, lane) {
 		v, err := e.load(t, idx, w, 1)
-		return e.splat(v, n), err
+		return e.Splat(v, n), err
 	}
 	first, size, ok := e.run(t, idx, n)
 	if !ok || n > 1 && w.uses(lane) {
-		var parts []vec
+		var parts []lanes.Vec
 		for k := range n {
 			by := affine.Const(int64(k))
 			v, err := e.load(t, e.at(idx, lane, by), e.whereAt(w, lane, by), 1)
 			if err != nil {
-				return vec{}, err
+				return lanes.Vec{}, err
 			}
 			parts = append(parts, v)
 		}
-		return e.pack(t.Shape.Type, parts), nil
+		return e.Pack(t.Shape.Type, parts), nil
 	}
 	elem := t.Shape.Type
 	in := elem
@@ -449,48 +450,48 @@ func (e *elemental) load(t *Tensor, idx []affine.Expr, w where, n int) (vec, err
 		in = hlo.U8
 	}
 	if in.Elem() == 0 {
-		return vec{}, fmt.Errorf("emit: %s has elements of %s, which have no thread code", t.Name, elem)
+		return lanes.Vec{}, fmt.Errorf("emit: %s has elements of %s, which have no thread code", t.Name, elem)
 	}
 	p, never := e.holds(w)
 	if in.Bits()*size < 8 {
 		return e.nibbles(t, idx, p, never, n), nil
 	}
-	var parts []vec
+	var parts []lanes.Vec
 	for k := 0; k < n; k += size {
 		if never {
-			parts = append(parts, e.constant(in, 0, size))
+			parts = append(parts, e.Constant(in, 0, size))
 			continue
 		}
 		at := e.place(t, first.AddConst(int64(k)))
-		parts = append(parts, vec{in, size, e.access(t, at, size*in.Bits(), p)})
+		parts = append(parts, lanes.Vec{Type: in, N: size, Words: e.access(t, at, size*in.Bits(), p)})
 	}
 	v := e.joined(in, parts)
 	if elem == hlo.Pred {
-		v = e.convert(hlo.Pred, v)
+		v = e.Convert(hlo.Pred, v)
 	}
 	return v, nil
 }
 
 // joined puts groups of elements one after another.
-func (e *elemental) joined(t hlo.Type, parts []vec) vec {
+func (e *elemental) joined(t hlo.Type, parts []lanes.Vec) lanes.Vec {
 	if len(parts) == 1 {
 		return parts[0]
 	}
-	if parts[0].n*t.Bits()%32 == 0 {
-		out := vec{t: t}
+	if parts[0].N*t.Bits()%32 == 0 {
+		out := lanes.Vec{Type: t}
 		for _, p := range parts {
-			out.n += p.n
-			out.w = append(out.w, p.w...)
+			out.N += p.N
+			out.Words = append(out.Words, p.Words...)
 		}
 		return out
 	}
-	var ones []vec
+	var ones []lanes.Vec
 	for _, p := range parts {
-		for i := range p.n {
-			ones = append(ones, e.scalars.at(p, i))
+		for i := range p.N {
+			ones = append(ones, e.Lane(p, i))
 		}
 	}
-	return e.pack(t, ones)
+	return e.Pack(t, ones)
 }
 
 // access loads bits ≤ 128 in one instruction as words.
@@ -511,7 +512,7 @@ func (e *elemental) access(t *Tensor, at place, bits int, p code.Value) []code.V
 			if bits == 16 {
 				rest = append(rest, e.Const16(0))
 			} else {
-				rest = append(rest, e.k(0))
+				rest = append(rest, e.K(0))
 			}
 		}
 	}
@@ -523,21 +524,21 @@ func (e *elemental) access(t *Tensor, at place, bits int, p code.Value) []code.V
 }
 
 // store writes elements where the constraints hold.
-func (e *elemental) store(t *Tensor, idx []affine.Expr, w where, v vec) error {
-	if v.t == hlo.Pred {
-		v = e.convert(hlo.U8, v)
+func (e *elemental) store(t *Tensor, idx []affine.Expr, w where, v lanes.Vec) error {
+	if v.Type == hlo.Pred {
+		v = e.Convert(hlo.U8, v)
 	}
-	if v.t.Elem() == 0 {
-		return fmt.Errorf("emit: %s has elements of %s, which have no thread code", t.Name, v.t)
+	if v.Type.Elem() == 0 {
+		return fmt.Errorf("emit: %s has elements of %s, which have no thread code", t.Name, v.Type)
 	}
-	first, size, ok := e.run(t, idx, v.n)
-	if v.t.Bits() < 8 && ok && size > 1 && w.uses(lane) {
+	first, size, ok := e.run(t, idx, v.N)
+	if v.Type.Bits() < 8 && ok && size > 1 && w.uses(lane) {
 		return e.storeBytes(t, idx, w, v)
 	}
-	if !ok || v.n > 1 && w.uses(lane) || v.n > 1 && v.t.Bits()*size < 8 {
-		for k := range v.n {
+	if !ok || v.N > 1 && w.uses(lane) || v.N > 1 && v.Type.Bits()*size < 8 {
+		for k := range v.N {
 			by := affine.Const(int64(k))
-			if err := e.store(t, e.at(idx, lane, by), e.whereAt(w, lane, by), e.scalars.at(v, k)); err != nil {
+			if err := e.store(t, e.at(idx, lane, by), e.whereAt(w, lane, by), e.Lane(v, k)); err != nil {
 				return err
 			}
 		}
@@ -547,12 +548,12 @@ func (e *elemental) store(t *Tensor, idx []affine.Expr, w where, v vec) error {
 	if never {
 		return nil
 	}
-	if v.t.Bits()*size < 8 { // another thread may write the other half of the byte
+	if v.Type.Bits()*size < 8 { // another thread may write the other half of the byte
 		return e.swap(t, idx, p, v, nil)
 	}
-	for k := 0; k < v.n; k += size {
+	for k := 0; k < v.N; k += size {
 		at := e.place(t, first.AddConst(int64(k)))
-		e.write(t, at, e.part(v, k, size), size*v.t.Bits(), p)
+		e.write(t, at, e.part(v, k, size), size*v.Type.Bits(), p)
 	}
 	return nil
 }
@@ -570,28 +571,28 @@ func (e *elemental) place(t *Tensor, off affine.Expr) place {
 }
 
 // nibbles reads elements of less than a byte one by one.
-func (e *elemental) nibbles(t *Tensor, idx []affine.Expr, p code.Value, never bool, n int) vec {
+func (e *elemental) nibbles(t *Tensor, idx []affine.Expr, p code.Value, never bool, n int) lanes.Vec {
 	elem := t.Shape.Type
-	var parts []vec
+	var parts []lanes.Vec
 	for k := range n {
 		if never {
-			parts = append(parts, e.constant(elem, 0, 1))
+			parts = append(parts, e.Constant(elem, 0, 1))
 			continue
 		}
 		off := e.offset(t, e.at(idx, lane, affine.Const(int64(k))))
 		per := affine.Const(int64(8 / elem.Bits()))
 		byteAt := e.access(t, e.place(t, off), 8, p)[0]
 		shift := e.integer(e.simplify(off.Mod(per).MulConst(int64(elem.Bits()))))
-		parts = append(parts, vec{elem, 1, []code.Value{e.low(e.Op(code.OpShrU32, nil, byteAt, shift), elem.Bits())}})
+		parts = append(parts, lanes.Vec{Type: elem, N: 1, Words: []code.Value{e.Low(e.Op(code.OpShrU32, nil, byteAt, shift), elem.Bits())}})
 	}
-	return e.pack(elem, parts)
+	return e.Pack(elem, parts)
 }
 
 // storeBytes writes whole bytes of elements of less, each where its first element is one
 // of the tensor.
-func (e *elemental) storeBytes(t *Tensor, idx []affine.Expr, w where, v vec) error {
-	per := 8 / v.t.Bits()
-	for k := 0; k < v.n; k += per {
+func (e *elemental) storeBytes(t *Tensor, idx []affine.Expr, w where, v lanes.Vec) error {
+	per := 8 / v.Type.Bits()
+	for k := 0; k < v.N; k += per {
 		by := affine.Const(int64(k))
 		p, never := e.holds(e.whereAt(w, lane, by))
 		if never {
@@ -603,12 +604,12 @@ func (e *elemental) storeBytes(t *Tensor, idx []affine.Expr, w where, v vec) err
 }
 
 // part is the words of elements k to k+n-1, whose bits are a power of two.
-func (e *elemental) part(v vec, k, n int) []code.Value {
-	w := v.t.Bits()
+func (e *elemental) part(v lanes.Vec, k, n int) []code.Value {
+	w := v.Type.Bits()
 	if n*w < 32 {
-		return []code.Value{e.Field(v.w, k*w, n*w)}
+		return []code.Value{e.Field(v.Words, k*w, n*w)}
 	}
-	return v.w[k*w/32 : (k+n)*w/32]
+	return v.Words[k*w/32 : (k+n)*w/32]
 }
 
 func (e *elemental) write(t *Tensor, at place, words []code.Value, bits int, p code.Value) {
