@@ -1,6 +1,6 @@
 // A stand-in for libcuda.so.1 that fails as STUB says: "none" (no GPU), "old" (a driver of CUDA 10), "memory" (no memory
-// left), "fault" (the first launch breaks its context), "hang" (a launch never ends), "jit" (no PTX compiles), or works in
-// all but computing. The driver's own declarations are not needed: only the calling convention matters.
+// left), "pinned" (none on the host), "fault" (the first launch breaks its context), "hang" (a launch never ends), "crash" (the driver itself
+// faults), "jit" (no PTX compiles), or works in all but computing. The driver's own declarations are not needed: only the calling convention matters.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -54,13 +54,14 @@ int cuFuncGetAttribute(int *v, int a, void *f) { *v = a == 0 ? 1024 : 0; return 
 int cuFuncSetAttribute(void *f, int a, int v) { return OK; }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int b, size_t s) { *n = 1; return OK; }
 static int launches; // "third": the third launch breaks its context
-static int launched(void) { if (is("third") && ++launches == 3) broken = 1; if (is("fault")) broken = 1; if (is("hang")) hung = 1; return OK; }
+static int capturing; // launches are recorded, not run
+static int launched(void) { if (capturing) return OK; if (is("third") && ++launches == 3) broken = 1; if (is("fault")) broken = 1; if (is("crash")) *(volatile int *)8 = 1; if (is("hang")) hung = 1; return OK; }
 int cuLaunchKernel(void) { return launched(); }
 int cuLaunchKernelEx(void) { return launched(); }
 int cuMemGetInfo_v2(size_t *f, size_t *t) { *f = *t = 1ull << 37; return OK; }
 int cuMemAlloc_v2(uint64_t *p, size_t n) { if (is("memory")) return 2; *p = next += 1 << 20; return bad(); }
 int cuMemFree_v2(uint64_t p) { return bad(); }
-int cuMemHostAlloc(void **p, size_t n, unsigned f) { *p = malloc(n); return OK; }
+int cuMemHostAlloc(void **p, size_t n, unsigned f) { if (is("pinned")) return 2; *p = malloc(n); return OK; }
 int cuMemFreeHost(void *p) { free(p); return OK; }
 int cuMemcpyHtoD_v2(uint64_t d, const void *s, size_t n) { return bad(); }
 int cuMemcpyDtoH_v2(void *d, uint64_t s, size_t n) { memset(d, 0, n); return bad(); }
@@ -75,8 +76,8 @@ int cuStreamDestroy_v2(void *s) { return OK; }
 int cuStreamSynchronize(void *s) { return bad(); }
 int cuStreamQuery(void *s) { return hung ? 600 : bad(); }
 int cuStreamWaitEvent(void *s, void *e, unsigned f) { return bad(); }
-int cuStreamBeginCapture_v2(void *s, int m) { return bad(); }
-int cuStreamEndCapture(void *s, void **g) { return bad(); }
+int cuStreamBeginCapture_v2(void *s, int m) { capturing = 1; return bad(); }
+int cuStreamEndCapture(void *s, void **g) { capturing = 0; *g = (void *)(next += 16); return bad(); }
 int cuEventCreate(void **e, unsigned f) { *e = (void *)(next += 16); return bad(); }
 int cuEventDestroy_v2(void *e) { return OK; }
 int cuEventRecord(void *e, void *s) { return bad(); }
@@ -84,7 +85,7 @@ int cuEventSynchronize(void *e) { return bad(); }
 int cuEventQuery(void *e) { return hung ? 600 : bad(); }
 int cuMemcpyPeer(uint64_t d, void *dc, uint64_t s, void *sc, size_t n) { return bad(); }
 int cuEventElapsedTime(float *ms, void *a, void *b) { *ms = 0.5; return bad(); }
-int cuGraphInstantiateWithFlags(void **x, void *g, uint64_t f) { return bad(); }
-int cuGraphLaunch(void *x, void *s) { return bad(); }
+int cuGraphInstantiateWithFlags(void **x, void *g, uint64_t f) { *x = (void *)(next += 16); return bad(); }
+int cuGraphLaunch(void *x, void *s) { return launched(); }
 int cuGraphExecDestroy(void *x) { return OK; }
 int cuGraphDestroy(void *g) { return OK; }
