@@ -20,12 +20,14 @@ import (
 
 // Queue launches programs on one GPU, one after the other, without waiting for them.
 // It has a context of its own, so that what goes wrong in one queue breaks no other. What it
-// hands out, [Buffer]s, belongs to the caller, who closes it before the queue. A Queue is
+// hands out, [Buffer]s, [Pinned] memory, [Mark]s and [Graph]s, belongs to the caller, who closes
+// it before the queue. A Queue is
 // for one goroutine.
 type Queue struct {
 	g       *gpu
 	flying  []*Pending // in order
 	buffers []*Buffer
+	pinned  []*Pinned
 	// Workspaces that the stream is done with when it comes to the next launch, by their
 	// bytes: clean ones hold zeros.
 	clean, dirty map[int][]cuda.Ptr
@@ -179,8 +181,24 @@ func (b *Buffer) Close() error {
 
 // Launch queues a program. The error is about the arguments, or about an earlier launch.
 func (q *Queue) Launch(p *ir.Program, args ...Value) (*Pending, error) {
+	l, ptrs, err := q.ready(p, args)
+	if err != nil {
+		return nil, err
+	}
+	x := q.pending(p.Name)
+	return x, q.launch(x, p, l, ptrs)
+}
+
+// pending is the next launch.
+func (q *Queue) pending(name string) *Pending {
+	q.launches++
+	return &Pending{Program: name, q: q, Number: q.launches}
+}
+
+// ready checks arguments and finds the code for them, and the addresses of its buffers.
+func (q *Queue) ready(p *ir.Program, args []Value) (*launch, []cuda.Ptr, error) {
 	if len(args) != len(p.Params) {
-		return nil, fmt.Errorf("device: %s takes %d arguments, %d are given", p.Name, len(p.Params), len(args))
+		return nil, nil, fmt.Errorf("device: %s takes %d arguments, %d are given", p.Name, len(p.Params), len(args))
 	}
 	// Arrays without contents stand for buffers: what is checked is type and length.
 	stand := map[*Buffer]*array.Array{}
@@ -191,7 +209,7 @@ func (q *Queue) Launch(p *ir.Program, args ...Value) (*Pending, error) {
 			continue
 		}
 		if err := a.Buffer.here(); err != nil {
-			return nil, err
+			return nil, nil, err
 		}
 		if stand[a.Buffer] == nil {
 			stand[a.Buffer] = &array.Array{Type: a.Buffer.Type, Shape: []int{a.Buffer.Len}}
@@ -200,11 +218,11 @@ func (q *Queue) Launch(p *ir.Program, args ...Value) (*Pending, error) {
 	}
 	grid, err := interp.CheckArgs(p, in)
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	c, err := q.g.programs.get(p, compile.Options{Arch: q.g.info.Arch, Divisible: compile.Divisors(p, in)})
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	l := newLaunch(p, in, grid, c)
 	ptrs := make([]cuda.Ptr, len(l.buffers))
@@ -213,9 +231,7 @@ func (q *Queue) Launch(p *ir.Program, args ...Value) (*Pending, error) {
 			ptrs[k] = a.Buffer.ptr
 		}
 	}
-	q.launches++
-	x := &Pending{Program: p.Name, q: q, Number: q.launches}
-	return x, q.launch(x, p, l, ptrs)
+	return l, ptrs, nil
 }
 
 func (q *Queue) launch(x *Pending, p *ir.Program, l *launch, ptrs []cuda.Ptr) error {
@@ -256,12 +272,8 @@ func (q *Queue) launch(x *Pending, p *ir.Program, l *launch, ptrs []cuda.Ptr) er
 	if x.event, err = q.g.ctx.NewEvent(); err != nil {
 		return q.failed(err)
 	}
-	run := fn.Launch
-	if l.code.Func.Launch.PDL {
-		run = fn.LaunchDependent
-	}
 	q.flying = append(q.flying, x)
-	err = run(cuda.Dim{X: l.grid[0], Y: l.grid[1], Z: l.grid[2]}, cuda.Dim{X: p.Threads(), Y: 1, Z: 1}, l.code.Func.Launch.SharedBytes, q.g.stream, params)
+	err = l.start(p, fn, q.g.stream, params)
 	for _, s := range spaces { // the next launch comes behind this one
 		pool := q.dirty
 		if s.zero {
@@ -276,6 +288,15 @@ func (q *Queue) launch(x *Pending, p *ir.Program, l *launch, ptrs []cuda.Ptr) er
 		err = x.event.Record(q.g.stream)
 	}
 	return q.failed(err)
+}
+
+// start queues the launch itself.
+func (l *launch) start(p *ir.Program, fn *cuda.Function, s *cuda.Stream, params *cuda.Params) error {
+	run := fn.Launch
+	if l.code.Func.Launch.PDL {
+		run = fn.LaunchDependent
+	}
+	return run(cuda.Dim{X: l.grid[0], Y: l.grid[1], Z: l.grid[2]}, cuda.Dim{X: p.Threads(), Y: 1, Z: 1}, l.code.Func.Launch.SharedBytes, s, params)
 }
 
 // failed looks at an error of the driver: one that broke the context is given its
@@ -297,6 +318,11 @@ func (q *Queue) failed(err error) error {
 			e.Buffers = append(e.Buffers, b.Name)
 		}
 	}
+	for _, p := range q.pinned {
+		e.Buffers = append(e.Buffers, p.Name)
+		p.lose() // the driver frees it with its context
+	}
+	q.pinned = nil
 	if len(e.Programs) == 0 {
 		e.Programs = []string{"of another queue"}
 	}

@@ -1,0 +1,282 @@
+package device
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/cuda"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// Pinned is an array in host memory that GPUs copy to and from while the host goes on.
+type Pinned struct {
+	Name string
+	// Array is the contents. A copy under way reads or writes them. Without memory, after
+	// Close or the loss of the context, its Data is nil.
+	Array *array.Array
+	q     *Queue
+	host  *cuda.Host
+}
+
+// NewPinned allocates a pinned array, whose contents are not defined.
+func (q *Queue) NewPinned(name string, t dtype.Type, shape ...int) (*Pinned, error) {
+	a := &array.Array{Type: t, Shape: slices.Clone(shape)}
+	n := dtype.PackedBytes(t.Bits(), a.Len())
+	host, err := q.g.ctx.AllocHost(max(n+15&^15, 16))
+	if err != nil {
+		return nil, fmt.Errorf("device: pinned array %s: %w", name, err)
+	}
+	a.Data = host.Bytes()[:n]
+	p := &Pinned{Name: name, Array: a, q: q, host: host}
+	q.pinned = append(q.pinned, p)
+	return p, nil
+}
+
+func (p *Pinned) lose() { p.Array.Data, p.host = nil, nil }
+
+// Close frees the memory when the launches and copies so far have ended.
+func (p *Pinned) Close() error {
+	if p.host == nil {
+		return nil
+	}
+	if err := p.q.Wait(context.Background()); err != nil {
+		return err
+	}
+	p.q.pinned = slices.DeleteFunc(p.q.pinned, func(x *Pinned) bool { return x == p })
+	host := p.host
+	p.lose()
+	return host.Close()
+}
+
+// WriteFrom queues a copy of a pinned array of the same queue into the buffer.
+func (b *Buffer) WriteFrom(p *Pinned) (*Pending, error) { return b.copy(p, "write "+b.Name, true) }
+
+// ReadTo queues a copy of the buffer to a pinned array of the same queue.
+func (b *Buffer) ReadTo(p *Pinned) (*Pending, error) { return b.copy(p, "read "+b.Name, false) }
+
+func (b *Buffer) copy(p *Pinned, what string, in bool) (*Pending, error) {
+	switch a := p.Array; {
+	case p.host == nil:
+		return nil, fmt.Errorf("device: pinned array %s was closed, or lost with its context", p.Name)
+	case p.q != b.q:
+		return nil, fmt.Errorf("device: buffer %s and pinned array %s are of two queues", b.Name, p.Name)
+	case a.Type != b.Type || a.Len() != b.Len:
+		return nil, fmt.Errorf("device: buffer %s is %d of %s, the pinned array %s %d of %s", b.Name, b.Len, b.Type, p.Name, a.Len(), a.Type)
+	}
+	if err := b.here(); err != nil {
+		return nil, err
+	}
+	s := b.q.g.stream
+	return b.q.queue(what, func() error {
+		if in {
+			return s.CopyInAsync(b.ptr, p.host, 0, len(p.Array.Data))
+		}
+		return s.CopyOutAsync(p.host, 0, b.ptr, len(p.Array.Data))
+	})
+}
+
+// queue queues work that is not a program.
+func (q *Queue) queue(name string, work func() error) (*Pending, error) {
+	x := q.pending(name)
+	var err error
+	if x.event, err = q.g.ctx.NewEvent(); err != nil {
+		return nil, q.failed(err)
+	}
+	q.flying = append(q.flying, x)
+	if err = work(); err == nil {
+		err = x.event.Record(q.g.stream)
+	}
+	return x, q.failed(err)
+}
+
+// Mark is a place in a queue, and the time at which the GPU reached it.
+type Mark struct {
+	q     *Queue
+	ctx   *cuda.Context
+	event *cuda.Event
+	after *Pending // the last launch before it
+}
+
+// Mark marks the place behind all launches so far.
+func (q *Queue) Mark() (*Mark, error) {
+	m := &Mark{q: q, ctx: q.g.ctx}
+	if len(q.flying) > 0 {
+		m.after = q.flying[len(q.flying)-1]
+	}
+	var err error
+	if m.event, err = q.g.ctx.NewEvent(); err != nil {
+		return nil, q.failed(err)
+	}
+	if err := m.event.Record(q.g.stream); err != nil {
+		return nil, q.failed(err)
+	}
+	return m, nil
+}
+
+func (m *Mark) here() error {
+	if m.ctx != m.q.g.ctx {
+		return errors.New("device: the mark was lost with its context")
+	}
+	return nil
+}
+
+// WaitFor lets what is queued from now on wait for a mark, of another queue as a rule. The
+// host does not wait.
+func (q *Queue) WaitFor(m *Mark) error {
+	if err := m.here(); err != nil {
+		return err
+	}
+	return q.failed(q.g.stream.Wait(m.event))
+}
+
+// Wait waits on the host until the GPU has reached the mark; see [Pending.Wait].
+func (m *Mark) Wait(ctx context.Context) error {
+	if err := m.here(); err != nil {
+		return err
+	}
+	if m.after != nil {
+		if err := m.after.Wait(ctx); err != nil {
+			return err
+		}
+	}
+	return m.q.failed(m.event.Synchronize())
+}
+
+// Since is the time on the GPU between two marks of a queue, which it has reached.
+func (m *Mark) Since(start *Mark) (time.Duration, error) {
+	if err := errors.Join(m.here(), start.here()); err != nil {
+		return 0, err
+	}
+	ms, err := m.event.Since(start.event)
+	return time.Duration(ms * float64(time.Millisecond)), m.q.failed(err)
+}
+
+// Close gives the mark up.
+func (m *Mark) Close() error {
+	if m.here() != nil {
+		return nil // gone with its context
+	}
+	return m.event.Close()
+}
+
+// Call is a launch of a graph.
+type Call struct {
+	Program *ir.Program
+	Args    []Value
+}
+
+// Graph is launches, one after the other, that are queued in one call. It has workspaces of
+// its own; the buffers are the caller's, and must be there as long as it runs.
+type Graph struct {
+	Name    string
+	q       *Queue
+	ctx     *cuda.Context
+	graph   *cuda.Graph
+	spaces  []cuda.Ptr
+	buffers []*Buffer
+}
+
+// NewGraph makes a graph of launches. Nothing runs.
+func (q *Queue) NewGraph(name string, calls ...Call) (_ *Graph, err error) {
+	g := &Graph{q: q, ctx: q.g.ctx}
+	defer func() {
+		if err != nil {
+			err = fmt.Errorf("device: graph %s: %w", name, errors.Join(q.failed(err), g.free()))
+		}
+	}()
+	var steps []func() error
+	var names []string
+	for _, c := range calls {
+		l, ptrs, err := q.ready(c.Program, c.Args)
+		if err != nil {
+			return nil, err
+		}
+		fn, _, err := q.g.load(l.code)
+		if err != nil {
+			return nil, err
+		}
+		params, err := q.g.params(c.Program, l, ptrs, func(w code.Param, n int) (cuda.Ptr, error) {
+			ptr, err := q.g.ctx.Alloc(n)
+			if err != nil {
+				return 0, err
+			}
+			g.spaces = append(g.spaces, ptr)
+			if w.Workspace.Zero { // in every run
+				steps = append(steps, func() error { return q.g.ctx.Memset(ptr, 0, n, q.g.stream) })
+			}
+			return ptr, nil
+		})
+		if err != nil {
+			return nil, err
+		}
+		for _, a := range c.Args {
+			if a.Buffer != nil {
+				g.buffers = append(g.buffers, a.Buffer)
+			}
+		}
+		names = append(names, c.Program.Name)
+		steps = append(steps, func() error { return l.start(c.Program, fn, q.g.stream, params) })
+	}
+	g.Name = fmt.Sprintf("%s of %s", name, strings.Join(names, ", "))
+	g.graph, err = q.g.stream.Capture(func() error {
+		for _, step := range steps {
+			if err := step(); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	return g, err
+}
+
+// Launch queues the whole graph.
+func (g *Graph) Launch() (*Pending, error) {
+	switch {
+	case g.graph == nil:
+		return nil, fmt.Errorf("device: graph %s: %w", g.Name, cuda.ErrClosed)
+	case g.ctx != g.q.g.ctx:
+		return nil, fmt.Errorf("device: graph %s was lost with its context; make it again", g.Name)
+	}
+	for _, b := range g.buffers {
+		if err := b.here(); err != nil {
+			return nil, fmt.Errorf("device: graph %s: %w", g.Name, err)
+		}
+	}
+	return g.q.queue("graph "+g.Name, func() error { return g.graph.Launch(g.q.g.stream) })
+}
+
+// Close frees the graph and its workspaces when the launches so far have ended.
+func (g *Graph) Close() error {
+	if g.graph == nil {
+		return nil
+	}
+	if g.ctx == g.q.g.ctx {
+		if err := g.q.Wait(context.Background()); err != nil {
+			return err
+		}
+	}
+	graph := g.graph
+	g.graph = nil
+	if g.ctx != g.q.g.ctx {
+		return nil // gone with its context
+	}
+	return errors.Join(graph.Close(), g.free())
+}
+
+func (g *Graph) free() error {
+	var err error
+	for _, ptr := range g.spaces {
+		if g.ctx == g.q.g.ctx {
+			err = errors.Join(err, g.ctx.Free(ptr))
+		}
+	}
+	g.spaces = nil
+	return err
+}
