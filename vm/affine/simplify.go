@@ -77,26 +77,7 @@ func (e Expr) cost() int {
 //
 // Source: the rules R1 to R12 of the indexing maps of openxla/xla, xla/hlo/analysis.
 func (e Expr) Simplify(bounds map[string]Range) Expr {
-	if e.plain(bounds) {
-		return e
-	}
 	return simplifier{bounds: bounds}.expr(e)
-}
-
-// plain says that no rule applies: the expression is made of variables by sums and products
-// only, and none of these can have one value only.
-func (e Expr) plain(bounds map[string]Range) bool {
-	for _, t := range e.sum().terms {
-		for _, f := range t.factors {
-			if f.op != opVar {
-				return false
-			}
-			if r, ok := bounds[f.name]; ok && r.Lo >= r.Hi {
-				return false
-			}
-		}
-	}
-	return true
 }
 
 type simplifier struct {
