@@ -29,7 +29,7 @@ type Pinned struct {
 func (q *Queue) NewPinned(name string, t dtype.Type, shape ...int) (*Pinned, error) {
 	a := &array.Array{Type: t, Shape: slices.Clone(shape)}
 	n := dtype.PackedBytes(t.Bits(), a.Len())
-	host, err := q.g.ctx.AllocHost(max(n+15&^15, 16))
+	host, err := q.g.ctx.AllocHost(max((n+15)&^15, 16))
 	if err != nil {
 		return nil, fmt.Errorf("device: pinned array %s: %w", name, err)
 	}

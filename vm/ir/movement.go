@@ -640,16 +640,6 @@ func times(list []int, x int) int {
 	return n
 }
 
-// next steps an index in row-major order.
-func next(dims, index []int) {
-	for d := len(dims) - 1; d >= 0; d-- {
-		if index[d]++; index[d] < dims[d] {
-			return
-		}
-		index[d] = 0
-	}
-}
-
 func flatten(dims, index []int) int {
 	flat := 0
 	for d, n := range dims {
