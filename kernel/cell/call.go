@@ -43,6 +43,7 @@ func (e *Engine) enter(ctx context.Context, id int64, name, entry string) (out O
 	_, err := e.in.EvalWithContext(ctx, entry+"()")
 	if ctx.Err() != nil {
 		out.Cancelled = true
+		e.host.stop()
 		select {
 		case <-done:
 		case <-time.After(Grace):

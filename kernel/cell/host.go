@@ -13,6 +13,7 @@ import (
 	"strconv"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/traefik/yaegi/stdlib"
 
@@ -35,6 +36,7 @@ type host struct {
 
 	mu          sync.Mutex
 	done        chan struct{}
+	stopped     chan struct{} // closed when the cell in the foreground was cancelled
 	resultTypes []string
 	quiet       atomic.Bool // boxes print plain values
 	perform     func()      // what Call runs
@@ -49,7 +51,31 @@ func (h *host) begin(id int64) <-chan struct{} {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	h.done = make(chan struct{})
+	h.stopped = make(chan struct{})
 	return h.done
+}
+
+// stop wakes what the cell in the foreground waits for, after the interpreter has been told to go no further.
+func (h *host) stop() {
+	h.mu.Lock()
+	defer h.mu.Unlock()
+	close(h.stopped)
+}
+
+// sleep is time.Sleep, but ends with the cell in the foreground when called from it.
+func (h *host) sleep(d time.Duration) {
+	var stopped chan struct{}
+	if h.cell() == h.current.Load() {
+		h.mu.Lock()
+		stopped = h.stopped
+		h.mu.Unlock()
+	}
+	t := time.NewTimer(d)
+	defer t.Stop()
+	select {
+	case <-t.C:
+	case <-stopped:
+	}
 }
 
 func (h *host) finish() {
@@ -300,6 +326,7 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"Fprintln": like(func(w io.Writer, a ...any) (int, error) { return fmt.Fprintln(to(w), a...) }, fmt.Fprintln),
 		},
 		"reflect/reflect": {"DeepEqual": reflect.ValueOf(deepEqual)},
+		"time/time":       {"Sleep": reflect.ValueOf(h.sleep)},
 		"os/os": {
 			"Exit": reflect.ValueOf(exit),
 		},

@@ -171,7 +171,8 @@ func TestLateOutput(t *testing.T) {
 func TestInterrupt(t *testing.T) {
 	b := open(t)
 	b.ok("n := 1", "")
-	for _, code := range []string{"for { n++ }", "ch := make(chan int)\n<-ch", "import \"fmt\"\nfor { fmt.Println(\"spam\") }", "func spin() { for { n++ } }\nspin()"} {
+	for _, code := range []string{"for { n++ }", "ch := make(chan int)\n<-ch", "import \"fmt\"\nfor { fmt.Println(\"spam\") }", "func spin() { for { n++ } }\nspin()", "import \"time\"\nn = 3\ntime.Sleep(time.Minute)\nn = -1",
+		"import \"time\"\nfor { time.Sleep(time.Millisecond) }", "import \"time\"\ngo func() { for { time.Sleep(time.Millisecond) } }()\nfor { n++ }", "select {}"} {
 		done := make(chan session.Reply)
 		go func() { r, _ := b.run(code); done <- r }()
 		time.Sleep(300 * time.Millisecond)
@@ -181,10 +182,14 @@ func TestInterrupt(t *testing.T) {
 		if r.Status != "error" || r.EName != "Interrupted" || r.Tainted {
 			t.Errorf("%s: %+v", code, r)
 		}
+		// The limit is 50 ms on a quiet machine, which the probe holds; a native call that does not end takes 200 ms here.
 		if d := time.Since(start); d > 500*time.Millisecond {
 			t.Errorf("%s: interrupt took %s", code, d)
 		}
 	}
+	// Goroutines sleep on when the cell that started them has ended.
+	b.ok("var late int\ngo func() { time.Sleep(300 * time.Millisecond); late = 1 }()", "")
+	b.ok("time.Sleep(time.Second)\nlate", "=> 1\n")
 	r, out := b.run("n > 0")
 	if r.Status != "ok" || out != "=> true\n" {
 		t.Errorf("state after interrupts: %q %+v", out, r)
