@@ -7,7 +7,4 @@ import (
 	"syscall"
 )
 
-// ownGroup starts a command in a process group of its own, so that what it starts can be ended with it.
-func ownGroup() *syscall.SysProcAttr { return &syscall.SysProcAttr{Setpgid: true} }
-
 func killGroup(cmd *exec.Cmd) error { return syscall.Kill(-cmd.Process.Pid, syscall.SIGKILL) }

@@ -82,7 +82,10 @@ c = m["content"]
 eq((c["matches"], c["cursor_start"], c["cursor_end"]), (["Sprintln"], 14, 21), "completion after an emoji")
 
 # Interrupts are quick and keep values.
-for code in ("for {\n}", "n := 0\nfor {\n n++\n}", "<-make(chan int)", "for {\n time.Sleep(10 * time.Millisecond)\n}", 'for {\n fmt.Println("spam")\n}'):
+ok("%%tile spin\nprogram spin<1>(a: *f32) warps=1 {\n ga = ViewGlobal(a) : global f32[32]\n row = 0\n while row < 1 {\n"
+   "  ra = LoadGlobal(ga, offset=[0]) : register f32[32] spatial(32)\n  StoreGlobal(ga, ra, offset=[0])\n  row = 0\n }\n}\n")
+for code in ("for {\n}", "n := 0\nfor {\n n++\n}", "<-make(chan int)", "for {\n time.Sleep(10 * time.Millisecond)\n}", 'for {\n fmt.Println("spam")\n}',
+             "time.Sleep(time.Minute)", "select {}", 'lab.RunOn("interp", spin, "ones:f32[32]")', 'lab.RunOn("sim", spin, "ones:f32[32]")'):
     mid = kc.execute(code)
     time.sleep(0.3)
     t = time.time()
@@ -91,7 +94,7 @@ for code in ("for {\n}", "n := 0\nfor {\n n++\n}", "<-make(chan int)", "for {\n 
     took = time.time() - t
     eq(r["status"], "error", code)
     assert took < 1, f"interrupt of {code!r} took {took:.3f} s"
-    print(f"interrupt of {code.split()[0]:8} {took * 1e3:.0f} ms")
+    print(f"interrupt of {code.split(chr(10))[0]:36} {took * 1e3:.0f} ms")
     eq(result(ok("x")), "41", "state after an interrupt")
 
 # Input.
@@ -133,6 +136,66 @@ for _ in range(50):
         pass
     times.append(time.perf_counter() - t)
 print(f"1 + 1: median {sorted(times)[25] * 1e3:.1f} ms")
+
+# A question about code, an expression beside a cell, and what is not counted, as the protocol has them.
+def ask(msg_type, content, channel="shell"):
+    msg = kc.session.msg(msg_type, content)
+    getattr(kc, f"{channel}_channel").send(msg)
+    while (m := getattr(kc, f"get_{channel}_msg")(timeout=T))["parent_header"].get("msg_id") != msg["header"]["msg_id"]:
+        pass
+    return m["content"]
+
+
+eq(ask("is_complete_request", {"code": "for i := range 3 {\n\tif i > 1 {"}), {"status": "incomplete", "indent": "\t\t"}, "indent")
+r, _ = run("1", user_expressions={"v": "x + 1", "bad": "nowhere"})
+eq((r["user_expressions"]["v"]["data"]["text/plain"], r["user_expressions"]["bad"]["status"]), ("42", "error"), "user_expressions")
+n = r["execution_count"]
+eq([t for t, _ in run("fmt.Println(1)", silent=True)[1]], ["status", "status"], "silent")
+eq(run("x", store_history=False)[0]["execution_count"], n, "store_history=False")
+eq([h[1:] for h in ask("history_request", {"hist_access_type": "tail", "n": 1, "output": True, "raw": True})["history"]], [[n, ["1", "1"]]], "tail")
+eq(ask("kernel_info_request", {}, "control")["supported_features"], [], "supported_features")
+r, _ = run("%%once\nvar typed string\nfmt.Scanln(&typed)", allow_stdin=False)
+ids = [kc.execute(c) for c in ("nowhere", "x = 99")]
+eq([wait(i)[0]["status"] for i in ids], ["error", "error"], "abort of what waits")
+eq(result(ok("x")), "41", "an aborted cell ran")
+huge = kc.session.msg("execute_request", {"code": "/*" + "x" * (20 << 20) + "*/ 5", "silent": False})
+kc.shell_channel.send(huge)
+print("a cell of 20 MB:", wait(huge["header"]["msg_id"])[0].get("evalue", "ok"))
+ask_nothing = kc.session.msg("no_such_request", {})
+kc.shell_channel.send(ask_nothing)
+eq(result(ok("x")), "41", "after a request of no known type")
+
+
+def gone(pids, limit, what):
+    end = time.time() + limit
+    for c in pids:
+        while os.path.exists(f"/proc/{c}") and open(f"/proc/{c}/stat").read().split(") ")[1][0] != "Z":
+            assert time.time() < end, f"{what}: worker {c} outlived its kernel"
+            time.sleep(0.01)
+
+
+# A kernel that is killed takes its worker with it, also when a cell or a command of it runs; so does one asked to restart.
+for what, code in (("kill -9", "for {\n}"), ("kill -9", "!sleep 77"), ("restart", "for {\n}")):
+    km2, kc2 = start_new_kernel(kernel_name="tilus-lab")
+    kc2.execute(code)
+    time.sleep(0.4)
+    pid = km2.provisioner.process.pid
+    children = [c for f in glob.glob(f"/proc/{pid}/task/*/children") for c in open(f).read().split()]
+    assert children, "no worker"
+    children += [c for w in children for f in glob.glob(f"/proc/{w}/task/*/children") for c in open(f).read().split()]
+    t = time.time()
+    if what == "restart":
+        kc2.control_channel.send(kc2.session.msg("shutdown_request", {"restart": True}))
+        m = kc2.get_control_msg(timeout=T)
+        eq(m["content"], {"status": "ok", "restart": True}, "shutdown_reply")
+    else:
+        os.kill(pid, signal.SIGKILL)
+    while km2.provisioner.process.poll() is None:
+        assert time.time() - t < 2, "still there"
+        time.sleep(0.01)
+    gone(children, 1, what)
+    print(f"{what} during {code.split()[0]}: {len(children)} processes gone after {time.time() - t:.3f} s")
+    kc2.stop_channels()
 
 # Shutdown while a cell runs leaves nobody behind.
 kc.execute("for {\n}")
