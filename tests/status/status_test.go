@@ -99,10 +99,11 @@ func matrix(t *testing.T) []line {
 			}
 			return true
 		})
-		if _, err := compile.Program(l.Program, compile.Options{Arch: "sm_80"}); err == nil {
-			lowered[l.Name] = true
-		} else if _, err := compile.Program(l.Program, compile.Options{}); err == nil {
-			lowered[l.Name] = true
+		for _, target := range []string{"sm_80", compile.DefaultArch, "sm_100a"} {
+			if _, err := compile.Program(l.Program, compile.Options{Arch: target}); err == nil {
+				lowered[l.Name] = true
+				break
+			}
 		}
 	}
 	rows := map[string]differential.Row{}
