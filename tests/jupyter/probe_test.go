@@ -188,6 +188,10 @@ func installGonb(t *testing.T, dir string) (env []string, err error) {
 		return nil, err
 	}
 	env = []string{"PATH=" + bin + string(os.PathListSeparator) + os.Getenv("PATH"), "JUPYTER_DATA_DIR=" + filepath.Join(dir, "share", "jupyter")}
+	// Without gopls it fails, but after it has written what is needed.
 	_, err = run(dir, filepath.Join(bin, "gonb"), "--install", "--logtostderr")
-	return env, err
+	if _, e := os.Stat(filepath.Join(dir, "share", "jupyter", "kernels", "gonb", "kernel.json")); e != nil {
+		return nil, err
+	}
+	return env, nil
 }
