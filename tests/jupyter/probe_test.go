@@ -143,7 +143,7 @@ func TestProbe(t *testing.T) {
 		record["GoNB"] = "not measured: " + err.Error() + "; its figures of an earlier run stand in the documentation"
 		t.Log(err)
 	} else {
-		p := probe(t, append(env, more...), "gonb", "--only", "start,info,execute,stream,display,interrupt,shutdown", "--reps", "20", "--timeout", "15")
+		p := probe(t, append(env, more...), "gonb", "--only", "start,info,execute,stream,display,interrupt,shutdown", "--reps", "10", "--timeout", "15")
 		p["note"] = gonb + " built from the module cache, without gopls: completion and inspection are not measured, nor are 5,000 cells of 0.1 s each"
 		record["GoNB"] = p
 	}

@@ -512,7 +512,7 @@ def g_execute(p, S, a):
     d["user_expressions"] = (u["reply"] or {}).get("user_expressions")
     rss0, t0 = p.rss_mb(), time.time()
     n = 0
-    while n < 300 and time.time() - t0 < 60:
+    while n < 6 * a.reps and time.time() - t0 < 60:
         p.execute(S["one"])
         n += 1
     d["rss_growth_mb_per_1000_cells"] = round((p.rss_mb() - rss0) / max(n, 1) * 1000, 2)
