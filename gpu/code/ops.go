@@ -288,8 +288,6 @@ const (
 	OpCpAsyncB64
 	OpCpAsyncB128
 	OpCpAsyncL2B128
-	OpCpAsyncEvictFirst
-	OpCpAsyncEvictLast
 	OpCpAsyncCommit
 	OpCpAsyncWait
 	OpCpAsyncWaitAll

@@ -110,9 +110,6 @@ func copyOp(in *ir.Instr) code.Op {
 	if in.Attr("keep") != nil {
 		return code.OpCpAsyncB128
 	}
-	if c := in.Attr("cache"); c != nil {
-		return map[string]code.Op{"evict_first": code.OpCpAsyncEvictFirst, "evict_last": code.OpCpAsyncEvictLast}[c.Word]
-	}
 	return code.OpCpAsyncL2B128
 }
 

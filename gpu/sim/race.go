@@ -179,7 +179,7 @@ func (m *machine) track(blocks int) {
 		if row := in.Row(); row.Space == code.Global && (row.Class == code.Load || row.Class == code.Store) {
 			unit = min(unit, uint64(row.Unit*row.Count))
 		}
-		if in.Op >= code.OpCpAsyncB32 && in.Op <= code.OpCpAsyncEvictLast {
+		if in.Op >= code.OpCpAsyncB32 && in.Op <= code.OpCpAsyncL2B128 {
 			unit = min(unit, uint64(in.Row().Unit))
 		}
 		switch in.Op {

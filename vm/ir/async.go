@@ -18,7 +18,6 @@ var asyncRows = []*Op{
 			{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in src of the tile's first element, one entry per dimension of src"},
 			{Name: "dims", Kind: AttrInts, Doc: "the dimension of src that each dimension of dst lies along"},
 			{Name: "keep", Kind: AttrWord, Words: []string{"l1"}, Doc: "l1: the bytes keep a place in the L1 cache on their way, for what other blocks or turns read again; a hint that changes no result"},
-			{Name: "cache", Kind: AttrWord, Words: []string{"evict_first", "evict_last"}, Doc: "evict_first, evict_last: the bytes are the first, the last to lose their place in the L2 cache, where 16 of them are copied at a time and keep is not given; a hint that changes no result"},
 			{Name: "prefetch", Kind: AttrNumber, Doc: "64, 128 or 256: so many bytes around what is read come to the L2 cache; a hint that changes no result"},
 			{Name: "bounds", Kind: AttrWord, Words: []string{"inside"}, Doc: "inside: the tile lies inside src, which the interpreter checks and lowering relies on"},
 		},
