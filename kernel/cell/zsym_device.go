@@ -29,11 +29,15 @@ func init() {
 
 		// type definitions
 		"Buffer":  reflect.ValueOf((*device.Buffer)(nil)),
+		"Call":    reflect.ValueOf((*device.Call)(nil)),
 		"Device":  reflect.ValueOf((*device.Device)(nil)),
 		"Finding": reflect.ValueOf((*device.Finding)(nil)),
+		"Graph":   reflect.ValueOf((*device.Graph)(nil)),
 		"Info":    reflect.ValueOf((*device.Info)(nil)),
 		"Lost":    reflect.ValueOf((*device.Lost)(nil)),
+		"Mark":    reflect.ValueOf((*device.Mark)(nil)),
 		"Pending": reflect.ValueOf((*device.Pending)(nil)),
+		"Pinned":  reflect.ValueOf((*device.Pinned)(nil)),
 		"Queue":   reflect.ValueOf((*device.Queue)(nil)),
 		"Result":  reflect.ValueOf((*device.Result)(nil)),
 		"Unended": reflect.ValueOf((*device.Unended)(nil)),
