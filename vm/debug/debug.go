@@ -1,6 +1,7 @@
 // Package debug runs a program of the tile machine under control: to a breakpoint,
 // statement by statement, and backwards, with what every variable holds on the way.
-// It drives the interpreter, which is the definition of what programs mean.
+// It drives a [Machine]: the interpreter, which is the definition of what programs
+// mean, or the simulator (gpu/step), which runs what they are lowered to.
 package debug
 
 import (
@@ -53,7 +54,7 @@ const (
 
 // Session is a program under control. It is not safe for concurrent use.
 type Session struct {
-	m      *interp.Machine
+	m      Machine
 	breaks []Breakpoint
 	around map[ir.Stmt]ir.Stmt // the statement that a statement lies in; nil for the outermost
 	vars   []*ir.Var
@@ -67,16 +68,22 @@ type Session struct {
 
 type checkpoint struct {
 	steps int64
-	snap  *interp.Snapshot
+	snap  any
 }
 
-// New begins a launch, stopped in front of its first statement. Errors are those of
-// [interp.New].
+// New begins a launch on the interpreter, stopped in front of its first statement.
+// Errors are those of [interp.New].
 func New(p *ir.Program, args []ir.Arg, opts ...interp.Option) (*Session, error) {
 	m, err := interp.New(p, args, opts...)
 	if err != nil {
 		return nil, err
 	}
+	return On(interpreter{m}), nil
+}
+
+// On is a session of a machine that stands in front of the first statement.
+func On(m Machine) *Session {
+	p := m.Program()
 	s := &Session{m: m, around: map[ir.Stmt]ir.Stmt{}, within: map[*ir.Var]ir.Stmt{}, distance: firstDistance}
 	s.vars = append(s.vars, p.Params...)
 	var walk func(b *ir.Block, in ir.Stmt)
@@ -99,8 +106,8 @@ func New(p *ir.Program, args []ir.Arg, opts ...interp.Option) (*Session, error) 
 	}
 	walk(p.Body, nil)
 	slices.Sort(s.lines)
-	s.keep()
-	return s, nil
+	s.points = []checkpoint{{m.Steps(), m.Snapshot()}}
+	return s
 }
 
 // know notes variables that a block assigns, of the statement that it belongs to.
@@ -113,7 +120,7 @@ func (s *Session) know(in ir.Stmt, vars ...*ir.Var) {
 }
 
 // Machine is what runs.
-func (s *Session) Machine() *interp.Machine { return s.m }
+func (s *Session) Machine() Machine { return s.m }
 
 // Err is what the program did wrong, where the last stop was a [Fault]: a diag.List
 // with the place.
@@ -214,10 +221,14 @@ func (s *Session) hit() bool {
 // keep makes a checkpoint, where one is due.
 func (s *Session) keep() {
 	at := s.m.Steps()
-	if n := len(s.points); n > 0 && at < s.points[n-1].steps+s.distance {
+	if at < s.points[len(s.points)-1].steps+s.distance {
 		return
 	}
-	s.points = append(s.points, checkpoint{at, s.m.Snapshot()})
+	snap := s.m.Snapshot()
+	if snap == nil {
+		return
+	}
+	s.points = append(s.points, checkpoint{at, snap})
 	if len(s.points) <= maxCheckpoints {
 		return
 	}
@@ -379,9 +390,9 @@ func (s *Session) ReverseContinue(ctx context.Context) Why {
 
 // Variables are those that the session's place can read, in the order of their first
 // assignment.
-func (s *Session) Variables() []interp.Variable {
+func (s *Session) Variables() []Variable {
 	path := s.Path()
-	return slices.DeleteFunc(s.m.Variables(), func(v interp.Variable) bool {
+	return slices.DeleteFunc(s.m.Variables(), func(v Variable) bool {
 		in := s.within[v.Var]
 		return in != nil && !slices.Contains(path, in)
 	})

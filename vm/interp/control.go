@@ -37,6 +37,9 @@ func (m *Machine) running() int16 {
 	return m.strands[m.cur].set
 }
 
+// Threads are the threads of the block that run the next statement.
+func (m *Machine) Threads() ir.Threads { return m.sets[m.running()] }
+
 // thread is the number in the block of thread t of the running set.
 func (m *Machine) thread(t int) int {
 	if t < 0 {

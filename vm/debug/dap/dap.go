@@ -16,7 +16,6 @@ import (
 	"github.com/google/go-dap"
 
 	"github.com/tilus-lab/tilus-lab/vm/debug"
-	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
 // Launched is a program that a client asked for.
@@ -46,9 +45,8 @@ type server struct {
 	running chan struct{} // closed when the run ends; nil while stopped
 	cancel  context.CancelFunc
 	pending *dap.LaunchRequest // until the client has set its breakpoints
-	breaks  []debug.Breakpoint
-	refs    []any // what variablesReference n-1 stands for, since the last stop
-	why     debug.Why
+	breaks  []dap.SourceBreakpoint
+	view    *View // of ran
 }
 
 // Serve talks to a client until it disconnects, r ends or ctx is done. A client's
@@ -117,11 +115,7 @@ func answer(r dap.Request) dap.Response {
 	return dap.Response{ProtocolMessage: dap.ProtocolMessage{Type: "response"}, Command: r.Command, RequestSeq: r.Seq, Success: true}
 }
 
-func (s *server) fail(r dap.Request, err error) {
-	a := answer(r)
-	a.Success, a.Message = false, err.Error()
-	s.send(&dap.ErrorResponse{Response: a, Body: dap.ErrorResponseBody{Error: &dap.ErrorMessage{Id: 1, Format: err.Error(), ShowUser: true}}})
-}
+func (s *server) fail(r dap.Request, err error) { s.send(Failed(r, err)) }
 
 var (
 	errNone    = errors.New("no program was launched")
@@ -165,7 +159,7 @@ func (s *server) halt() {
 func (s *server) move(ctx context.Context, run func(ctx context.Context) debug.Why) {
 	ctx, s.cancel = context.WithCancel(ctx)
 	s.running = make(chan struct{})
-	s.refs = nil
+	s.view.Forget()
 	done, printed := s.running, len(s.ran.Session.Machine().Printed())
 	go func() {
 		why := run(ctx)
@@ -173,7 +167,6 @@ func (s *server) move(ctx context.Context, run func(ctx context.Context) debug.W
 		if all := s.ran.Session.Machine().Printed(); len(all) > printed {
 			s.send(&dap.OutputEvent{Event: event("output"), Body: dap.OutputEventBody{Category: "stdout", Output: all[printed:]}})
 		}
-		s.why = why
 		close(done)
 		s.report(why)
 	}()
@@ -185,26 +178,29 @@ func (s *server) report(why debug.Why) {
 		s.send(&dap.TerminatedEvent{Event: event("terminated")})
 		return
 	}
-	b := dap.StoppedEventBody{Reason: string(why), ThreadId: theThread, AllThreadsStopped: true}
-	switch why {
-	case debug.Fault:
-		b.Text, b.Description = s.ran.Session.Err().Error(), "The program went wrong"
-	case debug.Beginning:
-		b.Reason, b.Description = "step", "At the beginning of the program"
-	}
-	s.send(&dap.StoppedEvent{Event: event("stopped"), Body: b})
+	s.send(&dap.StoppedEvent{Event: event("stopped"), Body: s.view.Stopped(why)})
 }
 
 // handle answers a request; it reports that the conversation is over.
 func (s *server) handle(ctx context.Context, m dap.RequestMessage) (over bool) {
 	r := *m.GetRequest()
-	steps := func(reply dap.Message, run func(*debug.Session) func(context.Context) debug.Why) {
+	if move, reply, ok := MoveOf(m); ok {
 		if err := s.stopped(); err != nil {
 			s.fail(r, err)
-			return
+			return false
 		}
 		s.send(reply)
-		s.move(ctx, run(s.ran.Session))
+		s.move(ctx, func(ctx context.Context) debug.Why { return move.Run(ctx, s.ran.Session) })
+		return false
+	}
+	if asks(m) {
+		if err := s.stopped(); err != nil {
+			s.fail(r, err)
+			return false
+		}
+		reply, _ := Ask(s.view, m)
+		s.send(reply)
+		return false
 	}
 	switch m := m.(type) {
 	case *dap.InitializeRequest:
@@ -219,7 +215,8 @@ func (s *server) handle(ctx context.Context, m dap.RequestMessage) (over bool) {
 			return false
 		}
 		s.halt()
-		s.ran, s.pending = l, m
+		s.take(l)
+		s.pending = m
 		s.send(&dap.LaunchResponse{Response: answer(r)})
 		s.send(&dap.InitializedEvent{Event: event("initialized")})
 	case *dap.RestartRequest:
@@ -233,8 +230,8 @@ func (s *server) handle(ctx context.Context, m dap.RequestMessage) (over bool) {
 			s.fail(r, err)
 			return false
 		}
-		s.ran = l
-		l.Session.Set(s.breaks)
+		s.take(l)
+		s.view.Set(s.breaks)
 		s.send(&dap.RestartResponse{Response: answer(r)})
 		s.begin(ctx)
 	case *dap.SetBreakpointsRequest:
@@ -250,20 +247,6 @@ func (s *server) handle(ctx context.Context, m dap.RequestMessage) (over bool) {
 		s.begin(ctx)
 	case *dap.ThreadsRequest:
 		s.send(&dap.ThreadsResponse{Response: answer(r), Body: dap.ThreadsResponseBody{Threads: []dap.Thread{{Id: theThread, Name: "block"}}}})
-	case *dap.ContinueRequest:
-		steps(&dap.ContinueResponse{Response: answer(r), Body: dap.ContinueResponseBody{AllThreadsContinued: true}}, func(d *debug.Session) func(context.Context) debug.Why { return d.Continue })
-	case *dap.NextRequest:
-		steps(&dap.NextResponse{Response: answer(r)}, func(d *debug.Session) func(context.Context) debug.Why { return d.Over })
-	case *dap.StepInRequest:
-		steps(&dap.StepInResponse{Response: answer(r)}, func(d *debug.Session) func(context.Context) debug.Why { return d.In })
-	case *dap.StepOutRequest:
-		steps(&dap.StepOutResponse{Response: answer(r)}, func(d *debug.Session) func(context.Context) debug.Why { return d.Out })
-	case *dap.StepBackRequest:
-		steps(&dap.StepBackResponse{Response: answer(r)}, func(d *debug.Session) func(context.Context) debug.Why {
-			return func(context.Context) debug.Why { return d.Back() }
-		})
-	case *dap.ReverseContinueRequest:
-		steps(&dap.ReverseContinueResponse{Response: answer(r)}, func(d *debug.Session) func(context.Context) debug.Why { return d.ReverseContinue })
 	case *dap.PauseRequest:
 		if s.ran == nil {
 			s.fail(r, errNone)
@@ -271,52 +254,6 @@ func (s *server) handle(ctx context.Context, m dap.RequestMessage) (over bool) {
 		}
 		s.send(&dap.PauseResponse{Response: answer(r)})
 		s.halt()
-	case *dap.StackTraceRequest:
-		if err := s.stopped(); err != nil {
-			s.fail(r, err)
-			return false
-		}
-		frames := s.frames()
-		s.send(&dap.StackTraceResponse{Response: answer(r), Body: dap.StackTraceResponseBody{StackFrames: frames, TotalFrames: len(frames)}})
-	case *dap.ScopesRequest:
-		if err := s.stopped(); err != nil {
-			s.fail(r, err)
-			return false
-		}
-		s.send(&dap.ScopesResponse{Response: answer(r), Body: dap.ScopesResponseBody{Scopes: s.scopes()}})
-	case *dap.VariablesRequest:
-		if err := s.stopped(); err != nil {
-			s.fail(r, err)
-			return false
-		}
-		list, err := s.children(m.Arguments.VariablesReference, m.Arguments.Start, m.Arguments.Count)
-		if err != nil {
-			s.fail(r, err)
-			return false
-		}
-		s.send(&dap.VariablesResponse{Response: answer(r), Body: dap.VariablesResponseBody{Variables: list}})
-	case *dap.EvaluateRequest:
-		if err := s.stopped(); err != nil {
-			s.fail(r, err)
-			return false
-		}
-		v, err := s.evaluate(m.Arguments.Expression)
-		if err != nil {
-			s.fail(r, err)
-			return false
-		}
-		s.send(&dap.EvaluateResponse{Response: answer(r), Body: dap.EvaluateResponseBody{Result: v.Value, Type: v.Type, VariablesReference: v.VariablesReference, IndexedVariables: v.IndexedVariables, NamedVariables: v.NamedVariables}})
-	case *dap.ExceptionInfoRequest:
-		if err := s.stopped(); err != nil {
-			s.fail(r, err)
-			return false
-		}
-		err := s.ran.Session.Err()
-		if err == nil {
-			s.fail(r, errors.New("the program did nothing wrong here"))
-			return false
-		}
-		s.send(&dap.ExceptionInfoResponse{Response: answer(r), Body: dap.ExceptionInfoResponseBody{ExceptionId: codeOf(err), Description: err.Error(), BreakMode: "always"}})
 	case *dap.TerminateRequest:
 		s.halt()
 		s.send(&dap.TerminateResponse{Response: answer(r)})
@@ -363,32 +300,12 @@ func (s *server) set(ctx context.Context, r dap.Request, a dap.SetBreakpointsArg
 		s.send(&dap.SetBreakpointsResponse{Response: answer(r), Body: dap.SetBreakpointsResponseBody{Breakpoints: out}})
 		return
 	}
-	s.breaks = nil
-	for _, b := range a.Breakpoints {
-		s.breaks = append(s.breaks, debug.Breakpoint{Line: b.Line, Condition: b.Condition})
-	}
-	for i, b := range s.ran.Session.Set(s.breaks) {
-		out[i] = dap.Breakpoint{Id: i + 1, Verified: b.Problem == "", Message: b.Problem, Line: b.At, Source: s.source()}
-	}
-	s.send(&dap.SetBreakpointsResponse{Response: answer(r), Body: dap.SetBreakpointsResponseBody{Breakpoints: out}})
+	s.breaks = a.Breakpoints
+	s.send(&dap.SetBreakpointsResponse{Response: answer(r), Body: dap.SetBreakpointsResponseBody{Breakpoints: s.view.Set(a.Breakpoints)}})
 }
 
-func (s *server) source() *dap.Source {
-	return &dap.Source{Name: s.ran.Session.Machine().Program().Name, Path: s.ran.Path}
-}
-
-// frames are the statement that comes next and those that it lies in.
-func (s *server) frames() []dap.StackFrame {
-	d := s.ran.Session
-	at := d.Position()
-	b := d.Machine().BlockIndex()
-	name := fmt.Sprintf("%s, block (%d, %d, %d)", d.Machine().Program().Name, b[0], b[1], b[2])
-	out := []dap.StackFrame{{Id: 1, Name: name, Source: s.source(), Line: at.Line, Column: max(1, at.Col)}}
-	for i, x := range d.Path() {
-		if i == 0 {
-			continue
-		}
-		out = append(out, dap.StackFrame{Id: 1 + i, Name: head(text.FormatStmt(x)), Source: s.source(), Line: x.Position().Line, Column: max(1, x.Position().Col), PresentationHint: "subtle"})
-	}
-	return out
+// take makes a launch the one that is talked about.
+func (s *server) take(l *Launched) {
+	s.ran = l
+	s.view = &View{Session: l.Session, Source: &dap.Source{Name: l.Session.Machine().Program().Name, Path: l.Path}}
 }

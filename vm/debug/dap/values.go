@@ -9,18 +9,18 @@ import (
 	"github.com/google/go-dap"
 
 	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/debug"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
-	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
 // What a variablesReference stands for.
 type (
-	variables struct{}                  // of the running block
-	arguments struct{}                  // of the launch
-	tile      struct{ interp.Variable } // a register tensor: its threads
-	thread    struct {                  // what a thread holds of one: its slots
-		of interp.Variable
+	variables struct{}                 // of the running block
+	arguments struct{}                 // of the launch
+	tile      struct{ debug.Variable } // a register tensor: its threads
+	thread    struct {                 // what a thread holds of one: its slots
+		of debug.Variable
 		t  int
 	}
 	rows struct { // an array: its parts along the first dimension
@@ -29,9 +29,9 @@ type (
 	}
 )
 
-func (s *server) ref(x any) int {
-	s.refs = append(s.refs, x)
-	return len(s.refs)
+func (v *View) ref(x any) int {
+	v.refs = append(v.refs, x)
+	return v.Base + len(v.refs)
 }
 
 // head is the first line of a statement's text.
@@ -48,21 +48,21 @@ func codeOf(err error) string {
 	return "error"
 }
 
-func (s *server) scopes() []dap.Scope {
+func (v *View) scopes() []dap.Scope {
 	return []dap.Scope{
-		{Name: "Variables", PresentationHint: "locals", VariablesReference: s.ref(variables{})},
-		{Name: "Arguments", PresentationHint: "arguments", VariablesReference: s.ref(arguments{})},
+		{Name: "Variables", PresentationHint: "locals", VariablesReference: v.ref(variables{})},
+		{Name: "Arguments", PresentationHint: "arguments", VariablesReference: v.ref(arguments{})},
 	}
 }
 
 // variable is what a variable holds, in one line.
-func (s *server) variable(v interp.Variable) dap.Variable {
+func (v *View) variable(v debug.Variable) dap.Variable {
 	t := v.Var.Type
 	x := dap.Variable{Name: v.Var.Name, Type: t.String()}
 	switch {
 	case v.Tile != nil:
 		x.Value = short(v.Tile)
-		x.VariablesReference, x.IndexedVariables = s.ref(tile{v}), t.Layout.Threads()
+		x.VariablesReference, x.IndexedVariables = v.ref(tile{v}), t.Layout.Threads()
 	case t.Kind == ir.Scalar && t.Elem.IsFloat():
 		x.Value = strconv.FormatFloat(v.Float, 'g', -1, 64)
 		x.EvaluateName = v.Var.Name
@@ -89,6 +89,11 @@ func number(a *array.Array, index []int) string {
 	return strconv.FormatFloat(a.At(index...), 'g', -1, 64)
 }
 
+// slot is the element that a thread of a register tensor has in a slot.
+func slot(v debug.Variable, t, i int) string {
+	return strconv.FormatFloat(v.Var.Type.Elem.Decode(v.Code(t, i)), 'g', -1, 64)
+}
+
 func indexText(index []int) string {
 	words := make([]string, len(index))
 	for i, n := range index {
@@ -98,8 +103,8 @@ func indexText(index []int) string {
 }
 
 // children are the parts of a reference, from start on, count of them; 0 is all.
-func (s *server) children(ref, start, count int) ([]dap.Variable, error) {
-	if ref < 1 || ref > len(s.refs) {
+func (v *View) children(ref, start, count int) ([]dap.Variable, error) {
+	if ref < 1 || ref > len(v.refs) {
 		return nil, fmt.Errorf("variables reference %d is not of this stop", ref)
 	}
 	span := func(n int) (int, int) {
@@ -111,22 +116,22 @@ func (s *server) children(ref, start, count int) ([]dap.Variable, error) {
 		return from, to
 	}
 	var out []dap.Variable
-	switch x := s.refs[ref-1].(type) {
+	switch x := v.refs[ref-1].(type) {
 	case variables:
-		for _, v := range s.ran.Session.Variables() {
+		for _, v := range v.Session.Variables() {
 			if !v.Var.Param {
-				out = append(out, s.variable(v))
+				out = append(out, v.variable(v))
 			}
 		}
 	case arguments:
-		m := s.ran.Session.Machine()
+		m := v.Session.Machine()
 		for i, a := range m.Args() {
 			p := m.Program().Params[i]
 			v := dap.Variable{Name: p.Name, Type: p.Type.String()}
 			switch {
 			case a.Array != nil:
 				v.Value = short(a.Array)
-				v.VariablesReference, v.IndexedVariables = s.ref(rows{a: a.Array}), first(a.Array, 0)
+				v.VariablesReference, v.IndexedVariables = v.ref(rows{a: a.Array}), first(a.Array, 0)
 			case p.Type.Elem.IsFloat():
 				v.Value = strconv.FormatFloat(a.Float, 'g', -1, 64)
 			default:
@@ -137,14 +142,14 @@ func (s *server) children(ref, start, count int) ([]dap.Variable, error) {
 	case tile:
 		from, to := span(x.Var.Type.Layout.Threads())
 		for t := from; t < to; t++ {
-			out = append(out, dap.Variable{Name: fmt.Sprintf("thread %d", t), Value: held(x.Variable, t), VariablesReference: s.ref(thread{x.Variable, t}), IndexedVariables: x.Var.Type.Layout.Slots()})
+			out = append(out, dap.Variable{Name: fmt.Sprintf("thread %d", t), Value: held(x.Variable, t), VariablesReference: v.ref(thread{x.Variable, t}), IndexedVariables: x.Var.Type.Layout.Slots()})
 		}
 	case thread:
 		l := x.of.Var.Type.Layout
 		from, to := span(l.Slots())
 		for i := from; i < to; i++ {
 			at := l.Index(x.t, i)
-			out = append(out, dap.Variable{Name: fmt.Sprintf("slot %d %s", i, indexText(at)), Value: number(x.of.Tile, at)})
+			out = append(out, dap.Variable{Name: fmt.Sprintf("slot %d %s", i, indexText(at)), Value: slot(x.of, x.t, i)})
 		}
 	case rows:
 		from, to := span(first(x.a, len(x.at)))
@@ -155,7 +160,7 @@ func (s *server) children(ref, start, count int) ([]dap.Variable, error) {
 				v.Value = number(x.a, at[:len(x.a.Shape)])
 			} else {
 				v.Value = line(x.a, at)
-				v.VariablesReference, v.IndexedVariables = s.ref(rows{x.a, at}), first(x.a, len(at))
+				v.VariablesReference, v.IndexedVariables = v.ref(rows{x.a, at}), first(x.a, len(at))
 			}
 			out = append(out, v)
 		}
@@ -189,11 +194,11 @@ func line(a *array.Array, at []int) string {
 }
 
 // held is what a thread holds of a tile, slot by slot.
-func held(v interp.Variable, t int) string {
+func held(v debug.Variable, t int) string {
 	var words []string
 	l := v.Var.Type.Layout
 	for i := range min(16, l.Slots()) {
-		words = append(words, number(v.Tile, l.Index(t, i)))
+		words = append(words, slot(v, t, i))
 	}
 	if l.Slots() > 16 {
 		words = append(words, "…")
@@ -202,14 +207,14 @@ func held(v interp.Variable, t int) string {
 }
 
 // evaluate is the value of a variable's name or of an expression of scalars.
-func (s *server) evaluate(expr string) (dap.Variable, error) {
+func (v *View) evaluate(expr string) (dap.Variable, error) {
 	expr = strings.TrimSpace(expr)
-	for _, v := range s.ran.Session.Variables() {
+	for _, v := range v.Session.Variables() {
 		if v.Var.Name == expr {
-			return s.variable(v), nil
+			return v.variable(v), nil
 		}
 	}
-	n, err := s.ran.Session.Eval(expr)
+	n, err := v.Session.Eval(expr)
 	if err != nil {
 		return dap.Variable{}, err
 	}
