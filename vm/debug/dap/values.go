@@ -12,6 +12,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/debug"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
 // What a variablesReference stands for.
@@ -48,27 +49,34 @@ func codeOf(err error) string {
 	return "error"
 }
 
-func (v *View) scopes() []dap.Scope {
-	return []dap.Scope{
-		{Name: "Variables", PresentationHint: "locals", VariablesReference: v.ref(variables{})},
-		{Name: "Arguments", PresentationHint: "arguments", VariablesReference: v.ref(arguments{})},
+// around is the head of a statement that the next one lies in; of a loop with the index
+// of the turn.
+func (v *View) around(x ir.Stmt) string {
+	name := head(text.FormatStmt(x))
+	if loop, ok := x.(*ir.For); ok {
+		for _, k := range v.Session.Variables() {
+			if k.Var == loop.Var {
+				return fmt.Sprintf("%s, %s = %d", name, loop.Var.Name, k.Int)
+			}
+		}
 	}
+	return name
 }
 
 // variable is what a variable holds, in one line.
-func (v *View) variable(v debug.Variable) dap.Variable {
-	t := v.Var.Type
-	x := dap.Variable{Name: v.Var.Name, Type: t.String()}
+func (v *View) variable(of debug.Variable) dap.Variable {
+	t := of.Var.Type
+	x := dap.Variable{Name: of.Var.Name, Type: t.String()}
 	switch {
-	case v.Tile != nil:
-		x.Value = short(v.Tile)
-		x.VariablesReference, x.IndexedVariables = v.ref(tile{v}), t.Layout.Threads()
+	case of.Tile != nil:
+		x.Value = short(of.Tile)
+		x.VariablesReference, x.IndexedVariables = v.ref(tile{of}), t.Layout.Threads()
 	case t.Kind == ir.Scalar && t.Elem.IsFloat():
-		x.Value = strconv.FormatFloat(v.Float, 'g', -1, 64)
-		x.EvaluateName = v.Var.Name
+		x.Value = strconv.FormatFloat(of.Float, 'g', -1, 64)
+		x.EvaluateName = of.Var.Name
 	case t.Kind == ir.Scalar:
-		x.Value = strconv.FormatInt(v.Int, 10)
-		x.EvaluateName = v.Var.Name
+		x.Value = strconv.FormatInt(of.Int, 10)
+		x.EvaluateName = of.Var.Name
 	default: // a place in memory
 		x.Value = t.String()
 	}
@@ -102,9 +110,9 @@ func indexText(index []int) string {
 	return "[" + strings.Join(words, ", ") + "]"
 }
 
-// children are the parts of a reference, from start on, count of them; 0 is all.
-func (v *View) children(ref, start, count int) ([]dap.Variable, error) {
-	if ref < 1 || ref > len(v.refs) {
+// Children are the parts of a reference.
+func (v *View) Children(ref, start, count int) ([]dap.Variable, error) {
+	if ref <= v.Base || ref > v.Base+len(v.refs) {
 		return nil, fmt.Errorf("variables reference %d is not of this stop", ref)
 	}
 	span := func(n int) (int, int) {
@@ -116,28 +124,28 @@ func (v *View) children(ref, start, count int) ([]dap.Variable, error) {
 		return from, to
 	}
 	var out []dap.Variable
-	switch x := v.refs[ref-1].(type) {
+	switch x := v.refs[ref-v.Base-1].(type) {
 	case variables:
-		for _, v := range v.Session.Variables() {
-			if !v.Var.Param {
-				out = append(out, v.variable(v))
+		for _, x := range v.Session.Variables() {
+			if !x.Var.Param {
+				out = append(out, v.variable(x))
 			}
 		}
 	case arguments:
 		m := v.Session.Machine()
 		for i, a := range m.Args() {
 			p := m.Program().Params[i]
-			v := dap.Variable{Name: p.Name, Type: p.Type.String()}
+			x := dap.Variable{Name: p.Name, Type: p.Type.String()}
 			switch {
 			case a.Array != nil:
-				v.Value = short(a.Array)
-				v.VariablesReference, v.IndexedVariables = v.ref(rows{a: a.Array}), first(a.Array, 0)
+				x.Value = short(a.Array)
+				x.VariablesReference, x.IndexedVariables = v.ref(rows{a: a.Array}), first(a.Array, 0)
 			case p.Type.Elem.IsFloat():
-				v.Value = strconv.FormatFloat(a.Float, 'g', -1, 64)
+				x.Value = strconv.FormatFloat(a.Float, 'g', -1, 64)
 			default:
-				v.Value = strconv.FormatInt(a.Int, 10)
+				x.Value = strconv.FormatInt(a.Int, 10)
 			}
-			out = append(out, v)
+			out = append(out, x)
 		}
 	case tile:
 		from, to := span(x.Var.Type.Layout.Threads())
@@ -155,14 +163,14 @@ func (v *View) children(ref, start, count int) ([]dap.Variable, error) {
 		from, to := span(first(x.a, len(x.at)))
 		for i := from; i < to; i++ {
 			at := append(append([]int{}, x.at...), i)
-			v := dap.Variable{Name: indexText(at)}
+			part := dap.Variable{Name: indexText(at)}
 			if len(at) >= len(x.a.Shape) {
-				v.Value = number(x.a, at[:len(x.a.Shape)])
+				part.Value = number(x.a, at[:len(x.a.Shape)])
 			} else {
-				v.Value = line(x.a, at)
-				v.VariablesReference, v.IndexedVariables = v.ref(rows{x.a, at}), first(x.a, len(at))
+				part.Value = line(x.a, at)
+				part.VariablesReference, part.IndexedVariables = v.ref(rows{x.a, at}), first(x.a, len(at))
 			}
-			out = append(out, v)
+			out = append(out, part)
 		}
 	}
 	return out, nil
@@ -206,12 +214,12 @@ func held(v debug.Variable, t int) string {
 	return strings.Join(words, " ")
 }
 
-// evaluate is the value of a variable's name or of an expression of scalars.
-func (v *View) evaluate(expr string) (dap.Variable, error) {
+// Evaluate is the value of a variable's name or of an expression of scalars.
+func (v *View) Evaluate(_ int, expr string) (dap.Variable, error) {
 	expr = strings.TrimSpace(expr)
-	for _, v := range v.Session.Variables() {
-		if v.Var.Name == expr {
-			return v.variable(v), nil
+	for _, x := range v.Session.Variables() {
+		if x.Var.Name == expr {
+			return v.variable(x), nil
 		}
 	}
 	n, err := v.Session.Eval(expr)
