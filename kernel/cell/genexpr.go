@@ -76,14 +76,12 @@ func (g *gen) expr(e ast.Expr) string {
 		}
 		return g.operand(e.X) + ".(type)"
 	case *ast.FuncLit:
-		sig, _ := g.info.TypeOf(e).(*types.Signature)
-		if sig == nil {
-			return "nil"
-		}
-		seq := g.fn
-		s := "func" + g.signatureAndBody(e.Type, e.Body, sig, nil)
-		g.fn = seq
-		return s
+		// The interpreter keeps a literal in a slot of the frame that it is evaluated in, and the end of each call of it
+		// gives the slot what it held before: a goroutine that ends would take away the literal that the next turn of a
+		// loop has just put there. In a frame of its own, nobody else has the slot. The maker goes through a parameter,
+		// because only a literal that is used as a value keeps the variables of this turn of a loop.
+		t := g.typ(g.typeOf(e))
+		return "func(ǃf func() " + t + ") " + t + " { return ǃf() }(func() " + t + " { return " + g.literal(e) + " })"
 	case *ast.CompositeLit:
 		return g.composite(e)
 	case *ast.KeyValueExpr:
@@ -91,6 +89,18 @@ func (g *gen) expr(e ast.Expr) string {
 	}
 	g.refuse(e, "Cell.E1", "", "cannot run this expression here")
 	return "nil"
+}
+
+// literal prints a function literal that is called at once.
+func (g *gen) literal(e *ast.FuncLit) string {
+	sig, _ := g.info.TypeOf(e).(*types.Signature)
+	if sig == nil {
+		return "nil"
+	}
+	seq := g.fn
+	s := "func" + g.signatureAndBody(e.Type, e.Body, sig, nil)
+	g.fn = seq
+	return s
 }
 
 func unparen(e ast.Expr) ast.Expr {
@@ -419,7 +429,7 @@ func (g *gen) call(e *ast.CallExpr) string {
 		g.calling = sel
 	}
 	if lit, ok := fun.(*ast.FuncLit); ok {
-		f = g.expr(lit)
+		f = g.literal(lit)
 	} else {
 		f = g.operand(fun)
 	}
@@ -511,11 +521,6 @@ func (g *gen) toHost(call *ast.CallExpr, a ast.Expr, sig *types.Signature, i int
 			return g.boxed(s, types.Default(t)) // they give it back
 		}
 		return g.unboxed(s, t)
-	}
-	if lit, ok := unparen(a).(*ast.FuncLit); ok {
-		// A literal that goes straight to the host would share its variables with the next iteration of a loop.
-		t := g.typ(g.typeOf(lit))
-		return "func(ǃf " + t + ") " + t + " { return ǃf }(" + g.conv(a, to) + ")"
 	}
 	if to != nil && types.IsInterface(g.subst(to)) && !types.Identical(to, errorInterface) {
 		return g.expr(a)

@@ -117,7 +117,7 @@ func (g *gen) stmt(s ast.Stmt) string {
 		}
 		return g.operand(s.Chan) + " <- " + g.conv(s.Value, to)
 	case *ast.GoStmt:
-		return "go " + g.closed(s.Call, true)
+		return g.closed(s.Call, true)
 	case *ast.DeferStmt:
 		// A literal that goes straight to the host would share its variables with the next iteration.
 		f := g.fresh("f")
@@ -128,24 +128,20 @@ func (g *gen) stmt(s ast.Stmt) string {
 }
 
 // closed prints a call for later: arguments and function value are evaluated now, in a frame of their own. For go it is
-// a call, for defer a function value.
+// a call of the host, for defer a function value.
 func (g *gen) closed(c *ast.CallExpr, spawn bool) string {
 	fun := unparen(c.Fun)
-	enter := ""
-	if spawn {
-		enter = g.host() + ".Enter(ǃc); defer " + g.host() + ".Leave(); "
-	}
 	if lit, ok := fun.(*ast.FuncLit); ok && !spawn {
 		old := g.direct
 		g.direct = lit
 		defer func() { g.direct = old }()
 	}
 	if lit, ok := fun.(*ast.FuncLit); ok && len(c.Args) == 0 {
-		f := g.expr(lit)
-		if spawn {
-			return "func(ǃc int64, ǃf func()) { " + enter + "ǃf() }(" + g.host() + ".Cell(), " + g.noResult(f, lit) + ")"
+		if f := g.noResult(g.expr(lit), lit); spawn {
+			return g.host() + ".Go(" + f + ")"
+		} else {
+			return f
 		}
-		return g.noResult(f, lit)
 	}
 	var params, args, names []string
 	sig, _ := g.typeOf(fun).Underlying().(*types.Signature)
@@ -234,15 +230,14 @@ func (g *gen) closed(c *ast.CallExpr, spawn bool) string {
 		dots = "..."
 	}
 	body := call + "(" + strings.Join(names, ", ") + dots + ")"
-	if spawn {
-		params = append([]string{"ǃc int64"}, params...)
-		args = append([]string{g.host() + ".Cell()"}, args...)
-		return "func(" + strings.Join(params, ", ") + ") { " + enter + body + " }(" + strings.Join(args, ", ") + ")"
-	}
-	if _, lit := fun.(*ast.FuncLit); !lit && !builtin && !g.native(g.callee(c.Fun)) {
+	if _, lit := fun.(*ast.FuncLit); !lit && !builtin && !spawn && !g.native(g.callee(c.Fun)) {
 		body = g.host() + ".Arm(); " + body
 	}
-	return "func(" + strings.Join(params, ", ") + ") func() { return func() { " + body + " } }(" + strings.Join(args, ", ") + ")"
+	f := "func(" + strings.Join(params, ", ") + ") func() { return func() { " + body + " } }(" + strings.Join(args, ", ") + ")"
+	if spawn {
+		return g.host() + ".Go(" + f + ")"
+	}
+	return f
 }
 
 // later prints argument i of a call for later, and its type, when its parameter keeps it in another form.

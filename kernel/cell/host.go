@@ -110,6 +110,22 @@ func (h *host) cell() int64 {
 	return h.current.Load()
 }
 
+// spawn runs f in a goroutine of the calling goroutine's cell. The interpreter's own go statement would read the function
+// value when the goroutine starts, from a variable that the next turn of a loop writes.
+func (h *host) spawn(f func()) {
+	c := h.cell()
+	h.spawned.Add(1)
+	go func() {
+		id := goid()
+		h.cells.Store(id, c)
+		defer func() {
+			h.cells.Delete(id)
+			h.spawned.Add(-1)
+		}()
+		f()
+	}()
+}
+
 func (h *host) write(stream string, p []byte) {
 	if h.e.raw {
 		h.e.hooks.Sync()
@@ -262,7 +278,6 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 				panic(&runtimeError{"cells cannot keep a nil " + name + " in an interface that has methods; return or assign nil itself"})
 			}),
 			"Recover":  reflect.ValueOf(h.recover),
-			"Cell":     reflect.ValueOf(h.cell),
 			"WriteTo":  reflect.ValueOf(func(w io.Writer, s string) (int, error) { return io.WriteString(to(w), s) }),
 			"As":       reflect.ValueOf(h.as),
 			"Back":     reflect.ValueOf(back),
@@ -304,14 +319,7 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 				h.mu.Unlock()
 				f()
 			}),
-			"Enter": reflect.ValueOf(func(c int64) {
-				h.spawned.Add(1)
-				h.cells.Store(goid(), c)
-			}),
-			"Leave": reflect.ValueOf(func() {
-				h.cells.Delete(goid())
-				h.spawned.Add(-1)
-			}),
+			"Go":        reflect.ValueOf(h.spawn),
 			"Print":     like(func(a ...any) { fmt.Fprint(stderr, a...) }, fmt.Print),
 			"PrintLine": like(func(a ...any) { fmt.Fprintln(stderr, a...) }, fmt.Println),
 			"Result":    result,
