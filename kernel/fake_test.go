@@ -2,6 +2,7 @@ package kernel
 
 import (
 	"context"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"os"
@@ -196,5 +197,20 @@ func (f *fake) IsComplete(code string) (proto.Completeness, error) {
 	}
 	return proto.Completeness{Status: "complete"}, nil
 }
+
+// Debug answers every request with its command.
+func (f *fake) Debug(_ context.Context, raw json.RawMessage) (json.RawMessage, error) {
+	var r struct {
+		Seq     int    `json:"seq"`
+		Command string `json:"command"`
+	}
+	if err := json.Unmarshal(raw, &r); err != nil {
+		return nil, err
+	}
+	return json.Marshal(map[string]any{"type": "response", "request_seq": r.Seq, "command": r.Command, "success": true})
+}
+
+// Subscribe has nothing to tell: the fake has no debugger.
+func (f *fake) Subscribe(func(proto.Event)) func() { return func() {} }
 
 func (f *fake) Close() error { return nil }

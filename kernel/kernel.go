@@ -10,7 +10,8 @@
 //
 //	shell ──┬─ execute, comm messages ──> queue ──> one executor ──> Engine.Execute ──> output ──> iopub
 //	        ├─ complete, inspect, is_complete, history ──> one goroutine, also while a cell runs
-//	control ┴─ kernel_info, interrupt, shutdown ──> at once
+//	control ┼─ kernel_info, interrupt, shutdown ──> at once
+//	        └─ debug ──> one goroutine, also while a cell stands still at a breakpoint
 //	stdin ──── input_reply ──> the cell that asked
 //	hb ─────── echoed inside kernel/wire
 //
@@ -54,6 +55,8 @@ type Engine interface {
 	Complete(code string, cursor int) (proto.Completed, error)
 	Inspect(code string, cursor int) (proto.Inspected, error)
 	IsComplete(code string) (proto.Completeness, error)
+	Debug(ctx context.Context, request json.RawMessage) (json.RawMessage, error)
+	Subscribe(f func(proto.Event)) (cancel func())
 	Close() error
 }
 
@@ -92,6 +95,7 @@ type Kernel struct {
 	comms   comms
 	queue   cellQueue
 	side    chan request
+	debug   chan request
 	history history
 	prompt  prompt
 
@@ -175,7 +179,7 @@ func bind(c Connection, opts Options) (*Kernel, error) {
 	}
 	k := &Kernel{
 		opts: opts, conn: c, signer: signer, id: newID(),
-		done: make(chan struct{}), side: make(chan request, 1024),
+		done: make(chan struct{}), side: make(chan request, 1024), debug: make(chan request, 1024),
 	}
 	k.queue.init()
 	for _, ch := range []struct {
@@ -243,7 +247,7 @@ func (k *Kernel) run(ctx context.Context) error {
 	}()
 	var loops sync.WaitGroup
 	for _, loop := range []func(){
-		func() { k.receive(k.shell) }, func() { k.receive(k.control) }, k.receiveInput, k.executor, k.beside,
+		func() { k.receive(k.shell) }, func() { k.receive(k.control) }, k.receiveInput, k.executor, k.beside, k.debugger,
 	} {
 		loops.Go(loop)
 	}
@@ -342,6 +346,7 @@ func (k *Kernel) startEngine() (Engine, error) {
 		return nil, fmt.Errorf("kernel: %w", err)
 	}
 	k.engine = e
+	e.Subscribe(k.debugEvent)
 	return e, nil
 }
 

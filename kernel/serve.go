@@ -41,6 +41,12 @@ func (k *Kernel) dispatch(r request) {
 			// The front end asks faster than the worker answers; it must not wait for ever.
 			k.answer(r, func() { k.refuse(r, "Busy", "too many requests are waiting") })
 		}
+	case "debug_request":
+		select {
+		case k.debug <- r:
+		default:
+			k.logf("too many debug requests are waiting; one ignored")
+		}
 	default:
 		k.answer(r, func() { k.immediate(r) })
 		if r.msg.Header.MsgType == "shutdown_request" {

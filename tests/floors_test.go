@@ -20,8 +20,8 @@ const floors = `
 14 cmd/tilus-lab/*
 13 kernel  web
 12 kernel/worker
-11 kernel/cell  kernel/session
-10 kernel/native  kernel/comm  kernel/docs  kernel/widget  kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane  gpu/qmm/parallel
+11 kernel/cell  kernel/session  web/answer
+10 kernel/native  kernel/comm  kernel/docs  kernel/widget  kernel/debugger  kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane  gpu/qmm/parallel
  9 layoutviz/fusion  gpu/attention/template  gpu/gemm/template  gpu/gemm/hopper  gpu/qmm  gpu/qmm/template  gpu/export
  8 gpu/fuse  gpu/tune  gpu/probe  gpu/blocktrace
  7 gpu/lsp  gpu/traffic  gpu/emit/launch  gpu/device
@@ -31,7 +31,7 @@ const floors = `
  3 vm/text  vm/hlo/index  vm/hlo/eval  vm/hlo/rand  gpu/arch  gpu/emit/approx
  2 vm/ir  vm/hlo
  1 vm/dtype  vm/layout/*  vm/affine  vm/array  vm/recipe
- 0 vm/diag  vm/corpus  gpu/cuda  gpu/cache  notebooks
+ 0 web/facts  vm/diag  vm/corpus  gpu/cuda  gpu/cache  notebooks
 `
 
 // inFloor are the arrows allowed inside one floor.
@@ -71,7 +71,7 @@ cmd/tilus-lab -> cmd/tilus-lab/conform
 // deny are imports that the floors would allow: pages and the Jupyter side
 // reach devices and Go cells only through the worker.
 const deny = `
-layoutviz web/pane kernel web -> gpu/cuda gpu/device github.com/traefik/yaegi
+layoutviz web/pane web/answer kernel web -> gpu/cuda gpu/device github.com/traefik/yaegi
 `
 
 // outsideTree are packages that stand on no floor: programs that only generate

@@ -6,6 +6,7 @@ import (
 	"sync/atomic"
 
 	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/vm/debug"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -19,6 +20,10 @@ type Hooks struct {
 	Display func(data map[string]string)              // shows a value in the cell, by MIME type
 	Picture func(caption string, p layoutviz.Picture) // shows a picture in the cell; caption stands where none can
 	Unended func(error)                               // a launch goes on after its interrupt; only the end of this process stops it
+
+	// Launch runs a program under the notebook's debugger, on the session that start begins; it gives the session at its
+	// end, or nil where nobody debugs the program.
+	Launch func(ctx context.Context, p *ir.Program, start func() (*debug.Session, error)) (*debug.Session, error)
 }
 
 // hooks belong to the process, as its cells do: a worker has one notebook.

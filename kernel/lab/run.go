@@ -108,7 +108,10 @@ func run(ctx context.Context, name string, p *ir.Program, args []ir.Arg) (*Resul
 	if err != nil {
 		return nil, err
 	}
-	got, err := d.Run(ctx, p, args)
+	got, err := debugged(ctx, d, p, args)
+	if got == nil && err == nil {
+		got, err = d.Run(ctx, p, args)
+	}
 	if err != nil {
 		var hung *device.Unended
 		if h := hooks.Load(); h != nil && h.Unended != nil && errors.As(err, &hung) {

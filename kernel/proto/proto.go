@@ -25,6 +25,7 @@ const (
 	OpReset      Op = "reset"       // forget all cells and variables; one Done event
 	OpComm       Op = "comm"        // hand on a comm message of the front end; ends with one Done event
 	OpCall       Op = "call"        // run the lab method Method with Params; one Returned or Done event
+	OpDebug      Op = "debug"       // answer the debug request in Params; one Returned event
 	OpShutdown   Op = "shutdown"    // end the process; no reply
 )
 
@@ -41,7 +42,7 @@ type Request struct {
 	EOF        bool            `json:"eof,omitempty"`    // for OpInput: there is no line
 	Comm       *Comm           `json:"comm,omitempty"`   // for OpComm
 	Method     string          `json:"method,omitempty"` // for OpCall
-	Params     json.RawMessage `json:"params,omitempty"` // for OpCall
+	Params     json.RawMessage `json:"params,omitempty"` // for OpCall and OpDebug
 }
 
 // Kind says which payload an event carries.
@@ -64,6 +65,7 @@ const (
 	KindInspected    Kind = "inspected"
 	KindCompleteness Kind = "completeness"
 	KindReturned     Kind = "returned"
+	KindDebug        Kind = "debug"
 )
 
 // Event is one frame from the worker to the supervisor. Exactly one of the pointers is set, the one that Kind names.
@@ -83,7 +85,8 @@ type Event struct {
 	Completed    *Completed      `json:"completed,omitempty"`
 	Inspected    *Inspected      `json:"inspected,omitempty"`
 	Completeness *Completeness   `json:"completeness,omitempty"`
-	Returned     json.RawMessage `json:"returned,omitempty"` // what a lab method gave back
+	Returned     json.RawMessage `json:"returned,omitempty"` // what a lab method gave back, or the response to a debug request
+	Debug        json.RawMessage `json:"debug,omitempty"`    // an event of the debugger, which belongs to no request
 }
 
 // Ready says that a worker has started.

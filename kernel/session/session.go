@@ -140,6 +140,8 @@ type Session struct {
 	subs    map[int]func(proto.Event)
 	nextSub int
 	vars    []proto.Var
+
+	debugging debugging
 }
 
 // Start starts a worker and waits until it is ready. It fails when the program cannot be started or is no worker.
@@ -428,7 +430,7 @@ func (s *Session) Vars() []proto.Var {
 	return slices.Clone(s.vars)
 }
 
-// Subscribe calls f for each Vars and Explore event of any cell, until the returned function is called. f must not block.
+// Subscribe calls f for each Vars, Explore and Debug event of any cell, until the returned function is called. f must not block.
 func (s *Session) Subscribe(f func(proto.Event)) (cancel func()) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

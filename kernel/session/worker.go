@@ -145,6 +145,7 @@ func (s *Session) spawn() (*worker, error) {
 			w.kill()
 			return nil, fmt.Errorf("session: worker speaks protocol %d, want %d", ev.Ready.Version, proto.Version)
 		}
+		s.debugging.again(w)
 		return w, nil
 	case <-w.dead:
 		<-w.waited
@@ -158,6 +159,9 @@ func (s *Session) spawn() (*worker, error) {
 // read delivers events until the pipe ends.
 func (w *worker) read(s *Session, r *proto.Reader, ready chan<- proto.Event) {
 	defer func() {
+		if raw := s.debugging.lost(); raw != nil {
+			s.publish(proto.Event{Kind: proto.KindDebug, Debug: raw})
+		}
 		close(w.dead)
 		w.kill()
 		w.cmd.Wait()
@@ -190,6 +194,9 @@ func (w *worker) read(s *Session, r *proto.Reader, ready chan<- proto.Event) {
 			}
 			s.publish(ev)
 		case proto.KindExplore:
+			s.publish(ev)
+		case proto.KindDebug:
+			s.debugging.event(ev.Debug)
 			s.publish(ev)
 		}
 		if c == nil {

@@ -19,6 +19,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/kernel/cell"
 	"github.com/tilus-lab/tilus-lab/kernel/comm"
+	"github.com/tilus-lab/tilus-lab/kernel/debugger"
 	"github.com/tilus-lab/tilus-lab/kernel/display"
 	"github.com/tilus-lab/tilus-lab/kernel/lab"
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
@@ -47,6 +48,7 @@ type worker struct {
 	cancel context.CancelFunc // of the running cell
 	ctx    context.Context
 	call   Methods
+	debug  *debugger.Debugger
 }
 
 // Main serves until the input ends or a shutdown is asked for, and returns the exit status. r and w are the pipes of the supervisor, usually
@@ -81,6 +83,7 @@ func Serve(r io.Reader, w io.Writer, methods Methods) int {
 		Files:  [3]any{devnull, stdout, stderr},
 		Stdin:  k.stdin,
 	}
+	k.debug = k.newDebugger()
 	if k.eng, err = cell.New(k.hooks, cell.Symbols, cell.Preimported); err != nil {
 		fmt.Fprintln(stderr, "tilus-lab worker:", err)
 		return 1
@@ -105,7 +108,7 @@ func Serve(r io.Reader, w io.Writer, methods Methods) int {
 		k.out.sync()
 		fmt.Fprintf(crash, "%s%v\n", hungLaunch, err)
 		os.Exit(3)
-	}, Picture: func(caption string, p layoutviz.Picture) {
+	}, Launch: k.launch, Picture: func(caption string, p layoutviz.Picture) {
 		d := display.Picture(p)
 		d.Data[display.MIMETypeText] = caption
 		k.display(d)
@@ -115,8 +118,14 @@ func Serve(r io.Reader, w io.Writer, methods Methods) int {
 }
 
 func (k *worker) serve(in *proto.Reader) int {
-	cells := make(chan proto.Request, 64)
+	cells, debugs := make(chan proto.Request, 64), make(chan proto.Request, 1024)
 	defer close(cells)
+	defer close(debugs)
+	go func() {
+		for req := range debugs {
+			k.debugging(req)
+		}
+	}()
 	go func() {
 		for req := range cells {
 			k.execute(req)
@@ -154,6 +163,8 @@ func (k *worker) serve(in *proto.Reader) int {
 			})
 		case proto.OpCall:
 			go k.method(req)
+		case proto.OpDebug:
+			debugs <- req
 		case proto.OpShutdown:
 			return 0
 		}
@@ -254,6 +265,7 @@ func (k *worker) run(ctx context.Context, req proto.Request) (res cell.Outcome, 
 	case req.Op == proto.OpComm && req.Comm != nil:
 		return k.deliver(ctx, req), ""
 	}
+	k.debug.Cell(name, req.Code)
 	if res, pager, ok := k.withMagics(ctx, req, name); ok {
 		return res, pager
 	}

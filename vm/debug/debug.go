@@ -193,6 +193,9 @@ func (s *Session) scalar(v *ir.Var) (int64, bool) {
 	return 0, false
 }
 
+// AtBreakpoint tells whether the session stands in front of a breakpoint.
+func (s *Session) AtBreakpoint() bool { return s.err == nil && s.hit() }
+
 // hit reports a breakpoint in front of the next statement. One whose condition has no
 // value yet does not stop.
 func (s *Session) hit() bool {
