@@ -220,7 +220,7 @@ func (h home) jupyter(t *testing.T) (wait func() string) {
 // script runs one script with arguments and fails the test with what it printed.
 func (f tools) script(t *testing.T, name string, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, f.node, append([]string{name}, args...)...)
 	cmd.Env = append(os.Environ(), "TILUS_NODE="+f.modules, "TILUS_CHROMIUM="+f.chromium)

@@ -193,10 +193,21 @@ await run(browser, () => context.pages(), {
   ...Object.fromEntries(lessons.map((name) => ["all cells of " + name, async () => {
     await go(name);
     const count = await page.locator(".jp-Notebook .jp-CodeCell").count();
-    await menu("Run", "Run All Cells");
-    // The prompts of the file are from another run: wait for stars first, then for none.
-    await page.waitForFunction(() => [...document.querySelectorAll(".jp-InputPrompt")].some((e) => e.textContent.includes("*")));
-    await page.waitForFunction(() => ![...document.querySelectorAll(".jp-InputPrompt")].some((e) => e.textContent.includes("*")), null, { timeout: 150_000 });
+    // The prompts of the file are from another run.
+    await menu("Edit", "Clear Outputs of All Cells");
+    await page.waitForFunction(() => ![...document.querySelectorAll(".jp-CodeCell .jp-InputPrompt")].some((e) => /\d/.test(e.textContent)));
+    // A JupyterLab that is still loading does not hear.
+    for (let heard = false, tries = 0; !heard; tries++) {
+      must(tries < 4, "JupyterLab does not run " + name);
+      await menu("Run", "Run All Cells");
+      heard = await page.waitForFunction(() => [...document.querySelectorAll(".jp-CodeCell .jp-InputPrompt")].some((e) => /[\d*]/.test(e.textContent)),
+        null, { timeout: 20_000 }).then(() => true, () => false);
+    }
+    await page.waitForFunction(() => {
+      const cells = [...document.querySelectorAll(".jp-Notebook .jp-CodeCell")];
+      const ran = (c) => /\[\d+\]/.test(c.querySelector(".jp-InputPrompt").textContent) || c.querySelector(".cm-content").textContent.trim() === "";
+      return document.querySelector("[data-mime-type='application/vnd.jupyter.error']") || cells.every(ran);
+    }, null, { timeout: 240_000 });
     await idle();
     const done = await page.locator(".jp-CodeCell .jp-InputPrompt").allTextContents();
     const empty = await page.locator(".jp-Notebook .jp-CodeCell").evaluateAll((all) => all.map((c) => c.querySelector(".cm-content").textContent.trim() === ""));
