@@ -2,7 +2,6 @@ package lower
 
 import (
 	"fmt"
-	"math/bits"
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
@@ -42,7 +41,7 @@ func (l *lowerer) sharedAlign(v *ir.Var) int {
 // onBarriers reports instructions that one thread, or each warp, does on its own.
 func onBarriers(name string) bool {
 	switch name {
-	case "ArriveBarrier", "ArriveExpectTxBarrier", "WaitBarrier", "FenceProxyAsync", "CopyAsyncTensorGlobalToShared", "CopyAsyncTensorSharedToGlobal", "CopyAsyncTensorCommitGroup", "CopyAsyncTensorWaitGroup",
+	case "ArriveBarrier", "ArriveExpectTxBarrier", "WaitBarrier", "AcquirePipeline", "CommitPipeline", "WaitPipeline", "ReleasePipeline", "FenceProxyAsync", "CopyAsyncTensorGlobalToShared", "CopyAsyncTensorSharedToGlobal", "CopyAsyncTensorCommitGroup", "CopyAsyncTensorWaitGroup",
 		"CopyAsyncBulkGlobalToShared", "CopyAsyncBulkSharedToGlobal", "CopyAsyncBulkSharedToClusterShared", "PrefetchTensor", "ClusterLaunchControlTryCancel", "ClusterLaunchControlQueryResponse",
 		"Tcgen05Mma", "Tcgen05Commit", "Tcgen05Slice", "Tcgen05View":
 		return true
@@ -135,155 +134,6 @@ func (l *lowerer) single(f func()) {
 		return l.scoped(func() []code.Value { f(); return nil })
 	}, nil)
 }
-
-// begins is where a shared tensor begins, without a swizzle: tiles begin at whole
-// periods.
-func (l *lowerer) begins(v *ir.Var) code.Value {
-	s := *l.env[v].shared
-	s.Swizzle = layout.Swizzle{}
-	zeros := make([]code.Value, len(s.Dims))
-	for d := range zeros {
-		zeros[d] = l.Const32(0)
-	}
-	return s.Address(l.Thread, zeros)
-}
-
-func (l *lowerer) allocateBarrier(in *ir.Instr) {
-	l.allocateShared(in)
-	at := l.begins(in.Out[0])
-	n := l.env[in.Out[0]].shared.Dims[0]
-	count := l.Const32(int64(in.Attr("count").Number))
-	l.single(func() {
-		for i := range n {
-			l.Op(code.OpMbarInit, []int64{int64(8 * i)}, at, count)
-		}
-		l.Op(code.OpFenceMbarInit, nil)
-	})
-}
-
-// turn is the address of the barrier of a turn, and the number of its phase, of which
-// only the lowest bit counts.
-func (l *lowerer) turn(in *ir.Instr, i int) (addr, phase code.Value) {
-	v := in.In[i].Var()
-	n := int64(l.env[v].shared.Dims[0])
-	base, t := l.begins(v), l.index(in.In[i+1].Expr)
-	one := l.Const32(1)
-	if n == 1 {
-		return base, l.Op(code.OpAnd32, nil, t, one)
-	}
-	var at code.Value
-	if n&(n-1) == 0 {
-		at = l.Op(code.OpAnd32, nil, t, l.Const32(n-1))
-		phase = l.Op(code.OpShrU32, nil, t, l.Const32(int64(bits.TrailingZeros64(uint64(n)))))
-	} else {
-		t = l.Add32(t, l.Const32(2*n)) // turns begin at -n; two phases on is the same parity
-		phase = l.DivideU32(t, n)
-		at = l.Op(code.OpSub32, nil, t, l.Mul32(phase, l.Const32(n)))
-	}
-	return l.Add32(base, l.Mul32(at, l.Const32(8))), l.Op(code.OpAnd32, nil, phase, one)
-}
-
-// inCluster is the address in another block of the cluster, if the instruction names
-// one.
-func (l *lowerer) inCluster(in *ir.Instr, addr code.Value) (code.Value, bool) {
-	a := in.Attr("rank")
-	if a == nil {
-		return addr, false
-	}
-	return l.Op(code.OpMapa, nil, addr, l.index(a.Exprs[0])), true
-}
-
-func arriveBarrier(l *lowerer, in *ir.Instr) {
-	l.tensorFence(true)
-	addr, _ := l.turn(in, 0)
-	arrive := func() {
-		if to, far := l.inCluster(in, addr); far {
-			op := code.OpMbarArriveRemote
-			if l.handsOver() {
-				op = code.OpMbarArriveCluster
-			}
-			l.Op(op, []int64{0}, to)
-		} else {
-			l.Op(code.OpMbarArrive, []int64{0}, addr)
-		}
-	}
-	if l.threads.Size < ir.LanesPerWarp {
-		l.single(arrive)
-		return
-	}
-	l.Op(code.OpBarWarp, nil)
-	lane := l.Op(code.OpAnd32, nil, l.ID, l.Const32(ir.LanesPerWarp-1))
-	l.If(l.Op(code.OpSetpU32, []int64{int64(code.EQ)}, lane, l.Const32(0)), func() []code.Value {
-		return l.scoped(func() []code.Value { arrive(); return nil })
-	}, nil)
-}
-
-func arriveExpectTxBarrier(l *lowerer, in *ir.Instr) {
-	addr, _ := l.turn(in, 0)
-	bytes := l.Const32(int64(in.Attr("bytes").Number))
-	l.single(func() {
-		if to, far := l.inCluster(in, addr); far {
-			l.Op(code.OpMbarArriveExpectTxCluster, []int64{0}, to, bytes)
-		} else {
-			l.Op(code.OpMbarArriveExpectTx, []int64{0}, addr, bytes)
-		}
-	})
-}
-
-func waitBarrier(l *lowerer, in *ir.Instr) {
-	addr, phase := l.turn(in, 0)
-	op := code.OpMbarWaitParity
-	if l.handsOver() {
-		op = code.OpMbarWaitParityCluster
-	}
-	l.Op(op, []int64{0}, addr, phase)
-	l.tensorFence(false)
-}
-
-// handsOver reports that a block may read what threads of another block of its cluster
-// stored: something in the memory of another block, or in a global tensor that the
-// program also reads. What copies bring needs no fences beside the barriers, which
-// cost much of the speed of pipelines.
-func (l *lowerer) handsOver() bool {
-	if l.p.ClusterSize() == 1 {
-		return false
-	}
-	of, reads, writes := map[*ir.Var]*ir.Var{}, map[*ir.Var]bool{}, map[*ir.Var]bool{}
-	over := false
-	l.p.Body.Walk(func(s ir.Stmt) bool {
-		in, ok := s.(*ir.Instr)
-		if !ok {
-			return true
-		}
-		if in.Attr("rank") != nil && in.Op.Family != "barrier" && in.Op.Family != "bulk" {
-			over = true
-		}
-		for _, o := range in.In {
-			v := o.Var()
-			if v == nil || v.Type.Kind == ir.Scalar || v.Type.IsRegister() || v.Type.IsShared() {
-				continue
-			}
-			from := v
-			if of[v] != nil {
-				from = of[v]
-			}
-			reads[from] = reads[from] || in.Op.Effects&ir.ReadsGlobal != 0
-			writes[from] = writes[from] || in.Op.Effects&ir.WritesGlobal != 0
-			for _, out := range in.Out {
-				if out.Type.IsGlobal() {
-					of[out] = from
-				}
-			}
-		}
-		return true
-	})
-	for v := range writes {
-		over = over || reads[v] && writes[v]
-	}
-	return over
-}
-
-func fenceProxyAsync(l *lowerer, _ *ir.Instr) { l.Op(code.OpFenceProxyAsyncShared, nil) }
 
 // coords are the coordinates of the first element of a box, inner first.
 func (l *lowerer) coords(at []code.Value, b ir.Box) []code.Value {

@@ -131,6 +131,7 @@ type val struct {
 	truths []code.Value // of a bool tile, if known: a predicate for each slot
 	global *global
 	shared *shared.View
+	empty  *shared.View // of a pipeline, whose shared is the full ones
 	tensor *tensorRef
 }
 
@@ -268,6 +269,12 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"ArriveExpectTxBarrier": arriveExpectTxBarrier,
 	"WaitBarrier":           waitBarrier,
 	"FenceProxyAsync":       fenceProxyAsync,
+
+	"AllocatePipeline": (*lowerer).allocatePipeline,
+	"AcquirePipeline":  acquirePipeline,
+	"CommitPipeline":   commitPipeline,
+	"WaitPipeline":     waitBarrier,
+	"ReleasePipeline":  releasePipeline,
 
 	"CopyAsyncTensorGlobalToShared": copyTensorIn,
 	"CopyAsyncTensorSharedToGlobal": copyTensorOut,

@@ -21,9 +21,17 @@ type tile struct {
 func (l *lowerer) allocateShared(in *ir.Instr) {
 	v := in.Out[0]
 	size := (v.Type.Shared.CountSize()*v.Type.Elem.Bits() + 7) / 8
+	dims, _ := v.Type.Dims()
+	l.env[v] = val{shared: &shared.View{Plan: l.room(in, size, l.sharedAlign(v)), Modes: ir.SharedModes(v.Type.Shared), Dims: dims, Swizzle: v.Type.Shared.Swizzle(), Width: v.Type.Elem.Bits()}}
+}
+
+// room finds a place for what an instruction makes, as long as its block of
+// statements lasts.
+func (l *lowerer) room(in *ir.Instr, size, align int) int {
+	v := in.Out[0]
 	l.named++
 	name := fmt.Sprintf("%s#%d", v.Name, l.named)
-	at, err := l.plan.Alloc(name, size, l.sharedAlign(v))
+	at, err := l.plan.Alloc(name, size, align)
 	if err != nil {
 		panic(err) // sizes are bounded by AllocateShared.C2
 	}
@@ -31,14 +39,16 @@ func (l *lowerer) allocateShared(in *ir.Instr) {
 		l.peak, l.peakPos = l.plan.Peak(), in.Pos
 	}
 	l.tiles = append(l.tiles, tile{v, name})
-	dims, _ := v.Type.Dims()
-	l.env[v] = val{shared: &shared.View{Plan: l.own.at.tiles + at, Modes: ir.SharedModes(v.Type.Shared), Dims: dims, Swizzle: v.Type.Shared.Swizzle(), Width: v.Type.Elem.Bits()}}
+	return l.own.at.tiles + at
 }
 
 func (l *lowerer) freeShared(in *ir.Instr) {
-	i := slices.IndexFunc(l.tiles, func(t tile) bool { return t.v == in.In[0].Var() })
-	l.free(i)
-	l.tiles[i].name = ""
+	for i := range l.tiles {
+		if l.tiles[i].v == in.In[0].Var() && l.tiles[i].name != "" {
+			l.free(i)
+			l.tiles[i].name = ""
+		}
+	}
 }
 
 // free gives memory back. Beside other thread groups it is kept for later: they run

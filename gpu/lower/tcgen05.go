@@ -58,17 +58,7 @@ func (l *lowerer) blackwell(in *ir.Instr) bool {
 
 func tensorAlloc(l *lowerer, in *ir.Instr) {
 	v := in.Out[0]
-	l.named++
-	name := fmt.Sprintf("%s#%d", v.Name, l.named)
-	at, err := l.plan.Alloc(name, shared.Align, shared.Align)
-	if err != nil {
-		panic(err)
-	}
-	if l.plan.Peak() > l.peak {
-		l.peak, l.peakPos = l.plan.Peak(), in.Pos
-	}
-	l.tiles = append(l.tiles, tile{v, name})
-	view := &shared.View{Plan: l.own.at.tiles + at, Modes: [][]ir.SharedMode{{{Size: 1, Stride: 1}}}, Dims: []int{1}, Width: 32}
+	view := &shared.View{Plan: l.room(in, shared.Align, shared.Align), Modes: [][]ir.SharedMode{{{Size: 1, Stride: 1}}}, Dims: []int{1}, Width: 32}
 	l.env[v] = val{tensor: &tensorRef{at: view}}
 	if !l.blackwell(in) {
 		return
@@ -239,9 +229,13 @@ func tensorMma(l *lowerer, in *ir.Instr) {
 }
 
 func tensorCommit(l *lowerer, in *ir.Instr) {
-	if !l.blackwell(in) {
-		return
-	}
 	bar, _ := l.turn(in, 0)
-	l.single(func() { l.Emit(tcgen05("commit"), []int64{0}, bar) })
+	l.afterProducts(in, bar)
+}
+
+// afterProducts arrives at a barrier when products are done.
+func (l *lowerer) afterProducts(in *ir.Instr, bar code.Value) {
+	if l.blackwell(in) {
+		l.single(func() { l.Emit(tcgen05("commit"), []int64{0}, bar) })
+	}
 }

@@ -1033,6 +1033,60 @@ func (prog *Builder) FenceProxyAsync() {
 	prog.instr("FenceProxyAsync", nil, nil, nil)
 }
 
+// AllocatePipeline adds
+//
+//	p = AllocatePipeline(producers=1, consumers=8) : shared u64[2, 3] shared_row_major(2, 3)
+//
+// A new pipeline of n stages. A turn is full when so many producers have committed it and the bytes of its copies have come, and empty again when so many consumers have released it. It is two arrays of barriers as AllocateBarrier makes them, full and empty: a Synchronize has to lie between this and the first use (in a cluster, a ClusterSynchronize before other blocks use it).
+func (prog *Builder) AllocatePipeline(pipeline string, pipelineType Type, attrs ...Attr) Value {
+	return prog.instr("AllocatePipeline", []string{pipeline}, nil, attrs, pipelineType)[0]
+}
+
+// Producers is the attribute producers, a number: how many commits fill a turn.
+func Producers(value any) Attr { return Attr("producers=" + operand(value)) }
+
+// Consumers is the attribute consumers, a number: how many releases empty it.
+func Consumers(value any) Attr { return Attr("consumers=" + operand(value)) }
+
+// AcquirePipeline adds
+//
+//	AcquirePipeline(p, k)
+//
+// A producer waits until the stage of a turn is empty: until consumers have released turn t - n. The first n turns are empty from the start.
+func (prog *Builder) AcquirePipeline(pipeline Value, turn any) {
+	prog.instr("AcquirePipeline", nil, []any{pipeline, turn}, nil)
+}
+
+// CommitPipeline adds
+//
+//	CommitPipeline(p, k, bytes=24576)
+//
+// A producer has filled its part of a turn. With bytes it counts once, and the turn waits for so many bytes of copies as well, which may begin before or after; with after=products it counts once, when the products in tensor memory are done that the same thread has begun since its last commit or release of that kind. Otherwise what the threads that run have stored is their part: it counts once for each warp (once for a part of a warp), and consumers see it.
+func (prog *Builder) CommitPipeline(pipeline Value, turn any, attrs ...Attr) {
+	prog.instr("CommitPipeline", nil, []any{pipeline, turn}, attrs)
+}
+
+// After is the attribute after, a word: products: when the products in tensor memory begun by this thread are done.
+func After(word string) Attr { return Attr("after=" + word) }
+
+// WaitPipeline adds
+//
+//	WaitPipeline(p, k)
+//
+// A consumer waits until a turn is full: it then sees what producers stored, and what copies and products brought.
+func (prog *Builder) WaitPipeline(pipeline Value, turn any) {
+	prog.instr("WaitPipeline", nil, []any{pipeline, turn}, nil)
+}
+
+// ReleasePipeline adds
+//
+//	ReleasePipeline(p, k)
+//
+// A consumer has used up the stage of a turn: once for each warp of the threads that run, once for a part of a warp. With after=products it counts once, when the products in tensor memory are done that the same thread has begun since its last commit or release of that kind, and that read the stage.
+func (prog *Builder) ReleasePipeline(pipeline Value, turn any, attrs ...Attr) {
+	prog.instr("ReleasePipeline", nil, []any{pipeline, turn}, attrs)
+}
+
 // CopyAsyncTensorGlobalToShared adds
 //
 //	CopyAsyncTensorGlobalToShared(ga, stage, full, k, offset=[bi*128, k*64])

@@ -66,7 +66,7 @@ func rules() []Rule {
 		{"alloc", "a new tile that nothing else decides: threads side by side", []string{"AllocateRegister", "Indices"}, fresh},
 		{"none", "nothing follows", []string{"CopyAsync", "FreeShared", "PrintTensor"}, nothing},
 		{"convert", "a conversion of which nothing else decides a side changes nothing", []string{"ConvertLayout"}, elementwise},
-		{"shared.alloc", "shared memory that nothing else decides is row-major", []string{"AllocateShared", "AllocateBarrier"}, sharedRows},
+		{"shared.alloc", "shared memory that nothing else decides is row-major", []string{"AllocateShared", "AllocateBarrier", "AllocatePipeline"}, sharedRows},
 	}
 }
 

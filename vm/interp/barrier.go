@@ -31,13 +31,21 @@ type landing struct {
 	product bool
 }
 
-// barriers are those of one AllocateBarrier.
+// barriers are those of one AllocateBarrier, or of one AllocatePipeline: its stages'
+// full ones, then their empty ones.
 type barriers struct {
-	name  string
-	count int
-	list  []barrier
-	line  int
+	name   string
+	count  [2]int // arrivals of a phase; of a pipeline, of full and of empty ones
+	stages int
+	list   []barrier
+	line   int
 }
+
+// The sides of a pipeline. Barriers of AllocateBarrier have the first alone.
+const (
+	full = iota
+	empty
+)
 
 func (b *barriers) clone() *barriers {
 	if b == nil {
@@ -143,8 +151,12 @@ func allocateBarrier(m *Machine, in *ir.Instr) error {
 		return err
 	}
 	t := m.smem.tiles[len(m.smem.tiles)-1]
-	dims, _ := in.Out[0].Type.Dims()
-	t.barriers = &barriers{name: in.Out[0].Name, count: int(in.Attr("count").Number), list: make([]barrier, dims[0]), line: in.Pos.Line}
+	t.barriers = &barriers{name: in.Out[0].Name, stages: ir.Stages(in.Out[0].Type), list: make([]barrier, len(t.codes)), line: in.Pos.Line}
+	if a := in.Attr("count"); a != nil {
+		t.barriers.count[full] = int(a.Number)
+	} else {
+		t.barriers.count = [2]int{int(in.Attr("producers").Number), int(in.Attr("consumers").Number)}
+	}
 	for i := range t.writer {
 		t.writer[i] = m.me(0)
 	}
@@ -160,24 +172,39 @@ type turn struct {
 	number  int64
 	phase   int64
 	name    string
+	count   int // arrivals that it waits for
 }
 
-// turnOf evaluates operands i, barriers, and i+1, a turn, in the memory of a block.
+// turnOf evaluates operands i, barriers or a pipeline whose bytes come to it, and i+1, a
+// turn, in the memory of a block.
 func (m *Machine) turnOf(in *ir.Instr, i int, mem memory) (*turn, error) {
+	return m.turnOn(in, i, mem, full)
+}
+
+// turnOn is turnOf on one side of a pipeline.
+func (m *Machine) turnOn(in *ir.Instr, i int, mem memory, side int) (*turn, error) {
 	s := m.get(in.In[i].Var()).shared
 	n, err := m.int(in.In[i+1].Expr)
 	if err != nil {
 		return nil, err
 	}
 	t := mem.tiles[s.tile]
-	size := int64(len(t.barriers.list))
+	size := int64(t.barriers.stages)
+	if in.Op.Name == "AcquirePipeline" {
+		n -= size
+	}
 	at, phase := n%size, n/size
 	if at < 0 {
 		at, phase = at+size, phase-1
 	}
-	x := &turn{t: t, b: &t.barriers.list[at], tile: s.tile, i: int(at), block: mem.block, number: n, phase: phase, name: s.name}
+	name := s.name
+	if side == empty {
+		at += size
+		name = "the releases of " + name
+	}
+	x := &turn{t: t, b: &t.barriers.list[at], tile: s.tile, i: int(at), block: mem.block, number: n, phase: phase, name: name, count: t.barriers.count[side]}
 	if !m.before(t.writer[at], someone) {
-		return nil, problem(in.Pos, "Run.E4", "Synchronize behind AllocateBarrier, before the first use; of another block's, ClusterSynchronize", "barriers %s may not be made yet: nothing orders this behind line %d", s.name, t.barriers.line)
+		return nil, problem(in.Pos, "Run.E4", "Synchronize behind what makes barriers, before the first use; of another block's, ClusterSynchronize", "barriers %s may not be made yet: nothing orders this behind line %d", s.name, t.barriers.line)
 	}
 	return x, nil
 }
@@ -198,10 +225,10 @@ func (m *Machine) present(in *ir.Instr, x *turn, does string) error {
 func (m *Machine) settleBarrier(in *ir.Instr, x *turn) error {
 	b := x.b
 	switch {
-	case b.arrived < x.t.barriers.count:
+	case b.arrived < x.count:
 		return nil
 	case b.bytes < 0:
-		return problem(in.Pos, "Run.E21", "let ArriveExpectTxBarrier expect the bytes of all copies of the turn", "copies bring %d bytes more to turn %d of %s than it expects", -b.bytes, x.number, x.name)
+		return problem(in.Pos, "Run.E21", "let ArriveExpectTxBarrier or CommitPipeline expect the bytes of all copies of the turn", "copies bring %d bytes more to turn %d of %s than it expects", -b.bytes, x.number, x.name)
 	case b.bytes > 0:
 		return nil
 	}
@@ -231,20 +258,20 @@ func (m *Machine) wake() {
 	}
 }
 
-func (m *Machine) arrive(in *ir.Instr, count int, bytes int64) error {
+func (m *Machine) arrive(in *ir.Instr, side, count int, bytes int64) error {
 	mem, err := m.peerOf(in)
 	if err != nil {
 		return err
 	}
-	x, err := m.turnOf(in, 0, mem)
+	x, err := m.turnOn(in, 0, mem, side)
 	if err != nil {
 		return err
 	}
 	if err := m.present(in, x, "arrives at"); err != nil {
 		return err
 	}
-	if x.b.arrived+count > x.t.barriers.count {
-		return problem(in.Pos, "Run.E19", "count of AllocateBarrier is the arrivals of a phase: one for each warp that arrives", "%d more arrivals at turn %d of %s, which has %d of %d", count, x.number, x.name, x.b.arrived, x.t.barriers.count)
+	if x.b.arrived+count > x.count {
+		return problem(in.Pos, "Run.E19", "what makes barriers says how many arrivals a phase has: one for each warp that arrives", "%d more arrivals at turn %d of %s, which has %d of %d", count, x.number, x.name, x.b.arrived, x.count)
 	}
 	x.b.gathers.add(m.released())
 	x.b.arrived += count
@@ -252,17 +279,38 @@ func (m *Machine) arrive(in *ir.Instr, count int, bytes int64) error {
 	return m.settleBarrier(in, x)
 }
 
-func arriveBarrier(m *Machine, in *ir.Instr) error {
-	t := m.sets[m.running()]
-	return m.arrive(in, max(1, t.Size/ir.LanesPerWarp), 0)
-}
+// warpsHere is how often the threads that run arrive: once for each warp.
+func (m *Machine) warpsHere() int { return max(1, m.sets[m.running()].Size/ir.LanesPerWarp) }
+
+func arriveBarrier(m *Machine, in *ir.Instr) error { return m.arrive(in, full, m.warpsHere(), 0) }
 
 func arriveExpectTxBarrier(m *Machine, in *ir.Instr) error {
-	return m.arrive(in, 1, int64(in.Attr("bytes").Number))
+	return m.arrive(in, full, 1, int64(in.Attr("bytes").Number))
 }
 
-func waitBarrier(m *Machine, in *ir.Instr) error {
-	x, err := m.turnOf(in, 0, m.own())
+func commitPipeline(m *Machine, in *ir.Instr) error {
+	switch {
+	case in.Attr("after") != nil:
+		return m.afterProducts(in, full)
+	case in.Attr("bytes") != nil:
+		return arriveExpectTxBarrier(m, in)
+	}
+	return arriveBarrier(m, in)
+}
+
+func releasePipeline(m *Machine, in *ir.Instr) error {
+	if in.Attr("after") != nil {
+		return m.afterProducts(in, empty)
+	}
+	return m.arrive(in, empty, m.warpsHere(), 0)
+}
+
+func waitBarrier(m *Machine, in *ir.Instr) error { return m.waitTurn(in, full) }
+
+func acquirePipeline(m *Machine, in *ir.Instr) error { return m.waitTurn(in, empty) }
+
+func (m *Machine) waitTurn(in *ir.Instr, side int) error {
+	x, err := m.turnOn(in, 0, m.own(), side)
 	if err != nil {
 		return err
 	}
@@ -271,9 +319,9 @@ func waitBarrier(m *Machine, in *ir.Instr) error {
 	case x.phase == b.phase:
 		return m.waitFor(func() error {
 			if b.bytes == 0 {
-				return problem(in.Pos, "Run.E20", "let every way through the program arrive as often as count says, and wait for no turn that nobody fills", "nobody who can run will complete turn %d of %s: it has %d of %d arrivals", x.number, x.name, b.arrived, x.t.barriers.count)
+				return problem(in.Pos, "Run.E20", "let every way through the program arrive as often as count says, and wait for no turn that nobody fills", "nobody who can run will complete turn %d of %s: it has %d of %d arrivals", x.number, x.name, b.arrived, x.count)
 			}
-			return problem(in.Pos, "Run.E21", "let ArriveExpectTxBarrier expect the bytes of all copies of the turn", "nobody will complete turn %d of %s: %d of %d arrivals, and %s", x.number, x.name, b.arrived, x.t.barriers.count, bytesText(b.bytes))
+			return problem(in.Pos, "Run.E21", "let ArriveExpectTxBarrier or CommitPipeline expect the bytes of all copies of the turn", "nobody will complete turn %d of %s: %d of %d arrivals, and %s", x.number, x.name, b.arrived, x.count, bytesText(b.bytes))
 		})
 	case x.phase != b.phase-1:
 		return m.present(in, x, "waits for")

@@ -78,6 +78,12 @@ var meanings = map[string]meaning{
 	"WaitBarrier":           waitBarrier,
 	"FenceProxyAsync":       fenceProxyAsync,
 
+	"AllocatePipeline": allocateBarrier,
+	"AcquirePipeline":  acquirePipeline,
+	"CommitPipeline":   commitPipeline,
+	"WaitPipeline":     waitBarrier,
+	"ReleasePipeline":  releasePipeline,
+
 	"CopyAsyncTensorGlobalToShared": copyTensorIn,
 	"CopyAsyncTensorSharedToGlobal": copyTensorOut,
 	"CopyAsyncTensorCommitGroup":    copyTensorCommit,

@@ -341,16 +341,19 @@ func (m *Machine) operandInTensorMemory(in *ir.Instr, t *sharedTile, at int32, r
 }
 
 // tensorCommit hands what products did to who waits for the turn.
-func tensorCommit(m *Machine, in *ir.Instr) error {
-	x, err := m.turnOf(in, 0, m.own())
+func tensorCommit(m *Machine, in *ir.Instr) error { return m.afterProducts(in, full) }
+
+// afterProducts arrives at one side of a turn when products are done.
+func (m *Machine) afterProducts(in *ir.Instr, side int) error {
+	x, err := m.turnOn(in, 0, m.own(), side)
 	if err != nil {
 		return err
 	}
 	if err := m.present(in, x, "arrives at"); err != nil {
 		return err
 	}
-	if x.b.arrived+1 > x.t.barriers.count {
-		return problem(in.Pos, "Run.E19", "count one arrival for each commit", "one more arrival at turn %d of %s, which has %d of %d", x.number, x.name, x.b.arrived, x.t.barriers.count)
+	if x.b.arrived+1 > x.count {
+		return problem(in.Pos, "Run.E19", "count one arrival for each commit", "one more arrival at turn %d of %s, which has %d of %d", x.number, x.name, x.b.arrived, x.count)
 	}
 	w := m.smem.tensorWork[m.running()]
 	delete(m.smem.tensorWork, m.running())

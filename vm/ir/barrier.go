@@ -38,13 +38,7 @@ var barrierRows = []*Op{
 				}},
 			{Text: fmt.Sprintf("count is an integer from 1 to %d.", MaxBarrierCount),
 				Check: func(p *Program, in *Instr) *Violation { return checkNumber(in, "count", 1, MaxBarrierCount, 1) }},
-			{Text: "It stands in no loop, branch or thread group.", Why: "Every block makes its barriers once, at the same places as the other blocks of its cluster.",
-				Check: func(p *Program, in *Instr) *Violation {
-					if b, _ := blockOf(p.Body, in); b != p.Body {
-						return &Violation{Msg: in.Op.Name + " is in a loop, branch or group", Help: "move it to the top level of the program"}
-					}
-					return nil
-				}},
+			ruleBarrierTop,
 		},
 		Since: "0.4", Source: ptxBarrier + ".init", Example: "full = AllocateBarrier(count=1) : shared u64[4] shared_row_major(4)",
 	},
@@ -100,10 +94,13 @@ func ruleBarrier(i int) Rule {
 }
 
 // IsBarrier reports a variable that AllocateBarrier makes.
-func IsBarrier(p *Program, v *Var) bool {
+func IsBarrier(p *Program, v *Var) bool { return madeBy(p, v, "AllocateBarrier") }
+
+// madeBy reports a variable that an instruction of this name makes.
+func madeBy(p *Program, v *Var, op string) bool {
 	found := false
 	p.Body.Walk(func(s Stmt) bool {
-		if in, ok := s.(*Instr); ok && in.Op.Name == "AllocateBarrier" && in.Out[0] == v {
+		if in, ok := s.(*Instr); ok && in.Op.Name == op && in.Out[0] == v {
 			found = true
 		}
 		return !found

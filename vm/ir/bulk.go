@@ -20,13 +20,13 @@ var bulkRows = []*Op{
 	{
 		Name: "CopyAsyncBulkGlobalToShared", Aliases: []string{"CopyAsyncBulkGlobalToClusterShared"}, Family: "bulk", Class: ClassMemory, Effects: ReadsGlobal | WritesShared | Async | Synchronizes,
 		Doc: "Begins to copy a tile of a global tensor to shared memory, row by row and without a tensor map: src may be a part of a tensor, and the launch prepares nothing. The tile must lie inside src, and its rows must begin at multiples of 16 bytes. offset, dims, barriers, turn and multicast as in CopyAsyncTensorGlobalToShared.",
-		In:  []Port{{Name: "src", Accept: AcceptGlobal}, {Name: "dst", Accept: AcceptShared}, {Name: "barriers", Accept: AcceptShared, Doc: "of AllocateBarrier"}, {Name: "turn", Accept: AcceptScalar, Doc: "i32"}},
+		In:  []Port{{Name: "src", Accept: AcceptGlobal}, {Name: "dst", Accept: AcceptShared}, {Name: "barriers", Accept: AcceptShared, Doc: "of AllocateBarrier or AllocatePipeline"}, {Name: "turn", Accept: AcceptScalar, Doc: "i32"}},
 		Attrs: []AttrSpec{
 			{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in src of the tile's first element, one entry per dimension of src"},
 			{Name: "dims", Kind: AttrInts, Doc: "the dimension of src that each dimension of dst lies along"},
 			attrMulticast, attrPolicy,
 		},
-		Rules: append(bulkRules(), ruleBarrier(2), ruleTurn(3), ruleMulticast),
+		Rules: append(bulkRules(), ruleFills(2), ruleTurn(3), ruleMulticast),
 		Since: "0.5", Source: ptxBulk, Example: "CopyAsyncBulkGlobalToShared(gs, scales, full, k, offset=[k*256])",
 	},
 	{
@@ -44,7 +44,7 @@ var bulkRows = []*Op{
 	{
 		Name: "CopyAsyncBulkSharedToClusterShared", Family: "bulk", Class: ClassMemory, Effects: ReadsShared | WritesShared | Async | Synchronizes,
 		Doc:   "Begins to copy a tile of shared memory to the tile dst of another block of the cluster, byte by byte as both lie in memory. The bytes come to the turn of that block's barriers; a thread of it that waits for them sees the tile, and the source is free when it has been told so. What threads stored to src needs FenceProxyAsync and a barrier before.",
-		In:    []Port{{Name: "src", Accept: AcceptShared}, {Name: "dst", Accept: AcceptShared}, {Name: "barriers", Accept: AcceptShared, Doc: "of AllocateBarrier"}, {Name: "turn", Accept: AcceptScalar, Doc: "i32"}},
+		In:    []Port{{Name: "src", Accept: AcceptShared}, {Name: "dst", Accept: AcceptShared}, {Name: "barriers", Accept: AcceptShared, Doc: "of AllocateBarrier or AllocatePipeline"}, {Name: "turn", Accept: AcceptScalar, Doc: "i32"}},
 		Attrs: []AttrSpec{{Name: "rank", Kind: AttrExprs, Required: true, Doc: "[r]: the block of the cluster that the tile goes to"}},
 		Rules: []Rule{
 			{Text: "Both tiles have one element type and one layout, without holes, of a multiple of 16 bytes.", Why: "Bytes are copied as they lie.", Check: func(p *Program, in *Instr) *Violation {
@@ -57,7 +57,7 @@ var bulkRows = []*Op{
 				}
 				return nil
 			}},
-			ruleBarrier(2), ruleTurn(3), ruleRank,
+			ruleFills(2), ruleTurn(3), ruleRank,
 		},
 		Since: "0.5", Source: ptxBulk, Example: "CopyAsyncBulkSharedToClusterShared(mine, theirs, full, 0, rank=[(r + 1) % 2])",
 	},
@@ -88,8 +88,8 @@ var bulkRows = []*Op{
 	{
 		Name: "ClusterLaunchControlTryCancel", Family: "launch", Effects: WritesShared | Async | Synchronizes,
 		Doc: "Begins to take back a cluster (in a program without clusters, a block) of the grid that has not begun, so that this block does its work instead. The answer, 16 bytes, comes to the turn of the barriers, for ClusterLaunchControlQueryResponse. Seen on no hardware yet: targets from sm_100 on have it.",
-		In:  []Port{{Name: "answer", Accept: AcceptShared, Doc: "u64[2]"}, {Name: "barriers", Accept: AcceptShared, Doc: "of AllocateBarrier"}, {Name: "turn", Accept: AcceptScalar, Doc: "i32"}},
-		Rules: []Rule{ruleAnswer, ruleBarrier(1), ruleTurn(2), {Text: "The program has no clusters of several blocks.", Why: "Each block would have to be told.", Check: func(p *Program, in *Instr) *Violation {
+		In:  []Port{{Name: "answer", Accept: AcceptShared, Doc: "u64[2]"}, {Name: "barriers", Accept: AcceptShared, Doc: "of AllocateBarrier or AllocatePipeline"}, {Name: "turn", Accept: AcceptScalar, Doc: "i32"}},
+		Rules: []Rule{ruleAnswer, ruleFills(1), ruleTurn(2), {Text: "The program has no clusters of several blocks.", Why: "Each block would have to be told.", Check: func(p *Program, in *Instr) *Violation {
 			if p.ClusterSize() > 1 {
 				return &Violation{Msg: fmt.Sprintf("the program has clusters of %d blocks", p.ClusterSize()), Help: "leave cluster out"}
 			}

@@ -199,7 +199,7 @@ var table = slices.Concat([]*Op{
 	atomicScalar,
 	gridDependencyWait,
 	gridDependencyLaunch,
-}, arithmeticRows, indicesRows, reduceRows, randomRows, sharedRows, asyncRows, movementRows, globalRows, scatterRows, barrierRows, tensorRows, bulkRows, tcgen05Rows, wgmmaRows, clusterRows, printRows)
+}, arithmeticRows, indicesRows, reduceRows, randomRows, sharedRows, asyncRows, movementRows, globalRows, scatterRows, barrierRows, pipelineRows, tensorRows, bulkRows, tcgen05Rows, wgmmaRows, clusterRows, printRows)
 
 func (s *Instr) typePos(i int) diag.Pos {
 	if i < len(s.TypePos) {

@@ -23,14 +23,14 @@ var tensorRows = []*Op{
 		Name: "CopyAsyncTensorGlobalToShared", Aliases: []string{"LoadTensor"}, Family: "tensor", Class: ClassMemory, Effects: ReadsGlobal | WritesShared | Async | Synchronizes,
 		Doc: "Begins to copy a tile of a global tensor, of the shape of dst, to shared memory. Element [i, j, …] of dst comes from offset plus that index of src; dims says along which dimensions of src the tile lies (the last ones, if left out). Elements outside src become 0. When it is done, the bytes of the whole tile have come to the turn of the barriers; who waits for that turn sees the tile, and until then nobody may read or write it. " +
 			"One thread begins the copy: what any thread did with dst before must come before it by a barrier. With multicast, each block of the cluster whose bit is set in the mask gets the tile at the same place, and the bytes come to its own barriers.",
-		In: []Port{{Name: "src", Accept: AcceptGlobal}, {Name: "dst", Accept: AcceptShared}, {Name: "barriers", Accept: AcceptShared, Doc: "of AllocateBarrier"}, {Name: "turn", Accept: AcceptScalar, Doc: "i32"}},
+		In: []Port{{Name: "src", Accept: AcceptGlobal}, {Name: "dst", Accept: AcceptShared}, {Name: "barriers", Accept: AcceptShared, Doc: "of AllocateBarrier or AllocatePipeline"}, {Name: "turn", Accept: AcceptScalar, Doc: "i32"}},
 		Attrs: []AttrSpec{
 			{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in src of the tile's first element, one entry per dimension of src"},
 			{Name: "dims", Kind: AttrInts, Doc: "the dimension of src that each dimension of dst lies along"},
 			attrMulticast,
 			attrPolicy,
 		},
-		Rules: append(tensorRules(), ruleBarrier(2), ruleTurn(3), ruleMulticast),
+		Rules: append(tensorRules(), ruleFills(2), ruleTurn(3), ruleMulticast),
 		Since: "0.4", Source: ptxTensor, Example: "CopyAsyncTensorGlobalToShared(ga, stage, full, k, offset=[bi*128, k*64])",
 	},
 	{

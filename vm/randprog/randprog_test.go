@@ -21,7 +21,7 @@ var neverPlaced = func() map[string]string {
 	never := map[string]string{}
 	for _, op := range ir.Ops() {
 		switch op.Family {
-		case "barrier", "tensor", "bulk", "launch", "tcgen05", "wgmma", "cluster":
+		case "barrier", "pipeline", "tensor", "bulk", "launch", "tcgen05", "wgmma", "cluster":
 			never[op.Name] = "a step of a protocol between instructions of sm_90 and later; vm/corpus and vm/corpus/bugs have those"
 		}
 	}
