@@ -1,7 +1,6 @@
 package main
 
 import (
-	_ "embed"
 	"encoding/json"
 	"fmt"
 	"strings"
@@ -10,12 +9,8 @@ import (
 	"github.com/spf13/cobra"
 
 	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/web/facts"
 )
-
-// matrixJSON is the status matrix as tests/status wrote it.
-//
-//go:embed status.json
-var matrixJSON []byte
 
 // status is the matrix: per instruction and column, "proved on GPU", "simulated",
 // "assembles", "built", or "not built: " and why, with particulars behind a colon.
@@ -47,11 +42,11 @@ built. With the name of an instruction, every cell is said in full.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			out := cmd.OutOrStdout()
 			if asJSON && len(args) == 0 {
-				_, err := out.Write(matrixJSON)
+				_, err := out.Write(facts.Status)
 				return err
 			}
 			var s status
-			if err := json.Unmarshal(matrixJSON, &s); err != nil {
+			if err := json.Unmarshal(facts.Status, &s); err != nil {
 				return fmt.Errorf("status: %w", err)
 			}
 			if len(args) == 1 {

@@ -27,7 +27,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
-var update = flag.Bool("update", false, "write vm/ir/STATUS.md and cmd/tilus-lab/status.json")
+var update = flag.Bool("update", false, "write vm/ir/STATUS.md and the files of web/facts")
 
 // columns of the matrix.
 var columns = []string{"rules", "example", "interp", "inference", "lower", "sim", "PTX", "CUDA C", "GPU"}
@@ -199,7 +199,7 @@ func markdown(lines []line) string {
 	return b.String()
 }
 
-// TestStatusIsFresh holds the two files to the tree.
+// TestStatusIsFresh holds the files to the tree.
 func TestStatusIsFresh(t *testing.T) {
 	lines := matrix(t)
 	data, err := json.MarshalIndent(struct {
@@ -210,7 +210,7 @@ func TestStatusIsFresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := need.Root(t)
-	for file, want := range map[string]string{"vm/ir/STATUS.md": markdown(lines), "cmd/tilus-lab/status.json": string(data) + "\n"} {
+	for file, want := range map[string]string{"vm/ir/STATUS.md": markdown(lines), "web/facts/status.json": string(data) + "\n", "web/facts/benchmarks.json": benchmarks(t, root)} {
 		path := filepath.Join(root, filepath.FromSlash(file))
 		if *update {
 			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {

@@ -53,7 +53,7 @@ func renderBanks(v Values) (Result, error) {
 	if err != nil {
 		return Result{}, located(err, "a", v["a"])
 	}
-	pic, err := layoutviz.Banks(before, layoutviz.Options{})
+	pic, err := layoutviz.Banks(before, v.look())
 	if err != nil {
 		return Result{}, err
 	}
@@ -74,7 +74,7 @@ func renderBanks(v Values) (Result, error) {
 		if err != nil {
 			return Result{}, diag.List{{Pos: at("m"), Code: "Pane.E23", Msg: fmt.Sprintf("under %s this is no access that the hardware makes: %v", s, err), Help: "keep as many bytes together as a lane accesses"}}
 		}
-		pic, err := layoutviz.Banks(after, layoutviz.Options{})
+		pic, err := layoutviz.Banks(after, v.look())
 		if err != nil {
 			return Result{}, err
 		}

@@ -5,7 +5,6 @@ import (
 	"strconv"
 
 	"github.com/tilus-lab/tilus-lab/gpu/model/recorded"
-	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/layoutviz/timeline"
 )
 
@@ -36,7 +35,7 @@ func blocksPane() Pane {
 			if err != nil {
 				return Result{}, err
 			}
-			p, err := timeline.Blocks(t, now, layoutviz.Options{})
+			p, err := timeline.Blocks(t, now, v.look())
 			if err != nil {
 				return Result{}, err
 			}
@@ -50,7 +49,7 @@ func blocksPane() Pane {
 				if now >= 0 {
 					tick = now / x.Micros
 				}
-				p, err := timeline.Gantt(r, x.Title+": the model of a Radeon VII", tick, layoutviz.Options{})
+				p, err := timeline.Gantt(r, x.Title+": the model of a Radeon VII", tick, v.look())
 				if err != nil {
 					return Result{}, err
 				}

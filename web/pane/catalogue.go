@@ -82,7 +82,7 @@ func renderCatalogue(v Values) (Result, error) {
 	}
 	out := Result{}
 	if len(rows) > 0 {
-		list, err := layoutviz.Rows(fmt.Sprintf("%d to %d of %d", from+1, from+len(shown), len(found)), []string{"instruction", "family", "size", "", "since"}, rows, marked, layoutviz.Options{})
+		list, err := layoutviz.Rows(fmt.Sprintf("%d to %d of %d", from+1, from+len(shown), len(found)), []string{"instruction", "family", "size", "", "since"}, rows, marked, v.look())
 		if err != nil {
 			return Result{}, err
 		}
@@ -94,7 +94,7 @@ func renderCatalogue(v Values) (Result, error) {
 			return Values{"i": shown[n].Name}
 		}))
 	}
-	pic, err := layoutviz.Atom(chosen, layoutviz.Options{})
+	pic, err := layoutviz.Atom(chosen, v.look())
 	if err != nil {
 		return Result{}, located(err, "i", v["i"])
 	}

@@ -79,11 +79,13 @@ func renderCode(v Values) (Result, error) {
 			mine[i] = i + 1
 		}
 	}
-	left, err := layoutviz.Program(layoutviz.Listing{Title: p.Name, Text: v["src"], Keys: mine, Max: 1000}, layoutviz.Options{NoCaption: true})
+	o := v.look()
+	o.NoCaption = true
+	left, err := layoutviz.Program(layoutviz.Listing{Title: p.Name, Text: v["src"], Keys: mine, Max: 1000}, o)
 	if err != nil {
 		return Result{}, err
 	}
-	right, err := layoutviz.Program(layoutviz.Listing{Title: v["f"], Text: strings.Join(lines, "\n"), Keys: keys, Max: 2000}, layoutviz.Options{NoCaption: true})
+	right, err := layoutviz.Program(layoutviz.Listing{Title: v["f"], Text: strings.Join(lines, "\n"), Keys: keys, Max: 2000}, o)
 	if err != nil {
 		return Result{}, err
 	}

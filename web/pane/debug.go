@@ -75,7 +75,7 @@ func renderDebug(v Values) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	o := layoutviz.Options{Palette: v["pal"]}
+	o := v.look()
 	line := 0
 	if m.at > 0 {
 		line = m.lines[m.at-1]

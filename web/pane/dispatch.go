@@ -58,7 +58,7 @@ func renderDispatch(v Values) (Result, error) {
 		}
 		num[name] = n
 	}
-	o := layoutviz.Options{}
+	o := v.look()
 	show := func(name string, p layoutviz.Picture, err error) (Result, error) {
 		return Result{Pictures: []Picture{{Name: name, Picture: p}}, Sentence: p.Desc}, err
 	}

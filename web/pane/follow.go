@@ -44,7 +44,7 @@ func renderFollow(v Values) (Result, error) {
 		return Result{}, err
 	}
 	n := min(num["n"], len(r.Instrs))
-	p, err := theatre.Follow(r, v["x"], num["r"], num["c"], n, layoutviz.Options{})
+	p, err := theatre.Follow(r, v["x"], num["r"], num["c"], n, v.look())
 	if err != nil {
 		return Result{}, err
 	}
@@ -70,7 +70,7 @@ func renderFollow(v Values) (Result, error) {
 			}
 			n = uses[0].Instr + 1
 		}
-		p, err := theatre.Octets(r, n, layoutviz.Options{})
+		p, err := theatre.Octets(r, n, v.look())
 		if err != nil {
 			return Result{}, err
 		}

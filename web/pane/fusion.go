@@ -72,7 +72,7 @@ func renderFusion(v Values) (Result, error) {
 		return Result{}, located(err, "src", src)
 	}
 	number = min(number, len(f.Program.Kernels)-1)
-	o := layoutviz.Options{Palette: v["pal"]}
+	o := v.look()
 	out := Result{Sentence: fmt.Sprintf("%s becomes %s; %s must move, %s do.", f.Program.Flat.Name, plural(len(f.Program.Kernels), "kernel"),
 		bytesOf(f.Traffic.Ideal), bytesOf(f.Traffic.Bytes))}
 	draw := func(name string) error {
@@ -180,7 +180,7 @@ func indexMapPane() Pane {
 				}
 				return Result{}, err
 			}
-			p, err := fusion.Steps(m, layoutviz.Options{Palette: v["pal"]})
+			p, err := fusion.Steps(m, v.look())
 			if err != nil {
 				return Result{}, err
 			}

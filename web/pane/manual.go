@@ -43,7 +43,7 @@ func manualPane() Pane {
 				}
 				return true
 			})
-			pic, err := layoutviz.Program(l, layoutviz.Options{})
+			pic, err := layoutviz.Program(l, v.look())
 			if err != nil {
 				return Result{}, err
 			}

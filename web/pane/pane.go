@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
@@ -27,6 +28,7 @@ const (
 	Program Kind = "program" // several lines; can be bound to a variable
 	Slider  Kind = "slider"  // a whole number from Min to Max
 	Choice  Kind = "choice"  // one of Choices
+	Sheet   Kind = "sheet"   // one of Choices or nothing; no field: the page gives what its own colours are
 )
 
 // Param is one input of a pane. Name is also its key in the page's address.
@@ -85,10 +87,19 @@ type Pane struct {
 	Render func(v Values) (Result, error)
 }
 
-// All lists the panes.
-func All() []Pane {
-	return []Pane{layoutPane(), reinterpretPane(), seePane(), programPane(), fusionPane(), indexMapPane(), codePane(), debugPane(), banksPane(), cataloguePane(), manualPane(), voltaPane(), followPane(), dispatchPane(), blocksPane(), exercisePane()}
-}
+// All lists the panes; it is the same list every time.
+func All() []Pane { return all() }
+
+// all is made once: some rows list what other packages know.
+var all = sync.OnceValue(func() []Pane {
+	all := []Pane{layoutPane(), banksPane(), reinterpretPane(), cataloguePane(), mmaPane(), seePane(),
+		programPane(), codePane(), passesPane(), debugPane(), runPane(), fusionPane(), indexMapPane(), manualPane(),
+		voltaPane(), followPane(), dispatchPane(), blocksPane(), exercisePane(), benchPane(), statusPane()}
+	for i := range all {
+		all[i].Params = append(all[i].Params, sheet())
+	}
+	return all
+})
 
 // Find returns the pane of that name.
 func Find(name string) (Pane, error) {
@@ -128,7 +139,10 @@ func (p Pane) Run(in Values) (Result, error) {
 			if n, err := strconv.Atoi(s); err != nil || n < d.Min || n > d.Max {
 				bad.Addf(at, "Pane.E3", "", "%s is %.20q; it must be a whole number from %d to %d", d.Title, s, d.Min, d.Max)
 			}
-		case Choice:
+		case Choice, Sheet:
+			if s == "" && d.Kind == Sheet {
+				break
+			}
 			if !contains(d.Choices, s) {
 				bad.Addf(at, "Pane.E4", "", "%s is %.20q; it must be one of %s", d.Title, s, strings.Join(d.Choices, ", "))
 			}
@@ -155,6 +169,20 @@ func contains(list []string, s string) bool {
 		}
 	}
 	return false
+}
+
+// sheet is a parameter of every pane: dark pictures on a dark page.
+func sheet() Param {
+	p := Param{Name: "th", Title: "Sheet", Kind: Sheet, Doc: "What pictures are drawn on; empty is light."}
+	for _, t := range layoutviz.Themes() {
+		p.Choices = append(p.Choices, t.Name)
+	}
+	return p
+}
+
+// look is how the pictures of a result look.
+func (v Values) look() layoutviz.Options {
+	return layoutviz.Options{Palette: v["pal"], Theme: v["th"]}
 }
 
 // palette is the parameter that panes with layouts share.

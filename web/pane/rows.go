@@ -38,12 +38,12 @@ func layoutPane() Pane {
 				Doc: "A chain of local, spatial, column_local, column_spatial, replicated; * and / multiply and divide. Or a layout of CuTe, ((4,8),(2,2)):((32,1),(16,8)) on 16x8, of Triton, #ttg.blocked<{…}> on 16x8, a swizzle, Sw<3,4,3>, or an instruction, mma.m16n8k16.f32.f16."},
 			palette(),
 		},
-		Render: func(v Values) (Result, error) { return renderLayout("e", v["e"], v["pal"]) },
+		Render: func(v Values) (Result, error) { return renderLayout("e", v["e"], v.look()) },
 	}
 }
 
 // renderLayout draws a layout in any notation; below it stand the others.
-func renderLayout(param, text, pal string) (Result, error) {
+func renderLayout(param, text string, o layoutviz.Options) (Result, error) {
 	v, err := notation.Read(strings.TrimRight(text, " \t\r\n"))
 	if err != nil {
 		var list diag.List
@@ -55,7 +55,7 @@ func renderLayout(param, text, pal string) (Result, error) {
 		}
 		return Result{}, err
 	}
-	r, err := drawValue(v, pal)
+	r, err := drawValue(v, o)
 	if err != nil {
 		return Result{}, located(err, param, text)
 	}
@@ -73,21 +73,22 @@ func renderLayout(param, text, pal string) (Result, error) {
 	return r, nil
 }
 
-func drawValue(v notation.Value, pal string) (Result, error) {
+func drawValue(v notation.Value, o layoutviz.Options) (Result, error) {
 	if layoutviz.UsualView(v) == "tensor" {
 		l, err := v.Registers()
 		if err != nil {
 			return Result{}, err
 		}
-		return bothViews(l, pal)
+		return bothViews(l, o)
 	}
-	p, err := layoutviz.Value(v, "", 0, layoutviz.Options{Palette: pal, NoCaption: true})
+	o.NoCaption = true
+	p, err := layoutviz.Value(v, "", 0, o)
 	return Result{Pictures: []Picture{{Name: layoutviz.UsualView(v), Picture: p}}, Sentence: p.Desc}, err
 }
 
 // bothViews is the tensor view and the thread view of one layout.
-func bothViews(l layout.Layout, pal string) (Result, error) {
-	o := layoutviz.Options{Palette: pal, NoCaption: true}
+func bothViews(l layout.Layout, o layoutviz.Options) (Result, error) {
+	o.NoCaption = true
 	// Both at once: a large layout takes a good part of the time that an answer may.
 	var tensor layoutviz.Picture
 	var failed error
@@ -184,7 +185,9 @@ func renderReinterpret(v Values) (Result, error) {
 	if len(threads) > 8 {
 		return Result{}, diag.List{{Pos: at("t"), Code: "Pane.E9", Msg: fmt.Sprintf("%d threads; at most 8 are shown", len(threads))}}
 	}
-	pic, err := layoutviz.Reinterpret(dtype.U8, packed, elem, l, layoutviz.Options{Palette: v["pal"], Threads: threads, NoCaption: true})
+	o := v.look()
+	o.Threads, o.NoCaption = threads, true
+	pic, err := layoutviz.Reinterpret(dtype.U8, packed, elem, l, o)
 	if err != nil {
 		return Result{}, err
 	}
@@ -225,13 +228,13 @@ func seePane() Pane {
 				return Result{}, diag.List{{Pos: at("x"), Code: "Pane.E10", Msg: "nothing to see", Help: "paste " + notations}}
 			}
 			if isProgram(x) {
-				return renderProgram("x", v["x"], v["pal"])
+				return renderProgram("x", v["x"], v.look())
 			}
 			if t, err := dtype.Parse(x); err == nil {
 				return typeTable(t), nil
 			}
 			// Leading space stays, so that columns are those of the field.
-			r, err := renderLayout("x", v["x"], v["pal"])
+			r, err := renderLayout("x", v["x"], v.look())
 			if list, ok := err.(diag.List); ok && !strings.ContainsAny(x, "(:<") {
 				list[0].Help = "this is no notation known here; paste " + notations
 			}
@@ -291,7 +294,7 @@ func programPane() Pane {
 			{Name: "src", Title: "Program", Kind: Program, Default: StartProgram, Doc: "Program text; the result shows it in canonical form."},
 			palette(),
 		},
-		Render: func(v Values) (Result, error) { return renderProgram("src", v["src"], v["pal"]) },
+		Render: func(v Values) (Result, error) { return renderProgram("src", v["src"], v.look()) },
 	}
 }
 
@@ -343,7 +346,7 @@ func usesOf(p *ir.Program) []*use {
 	return uses
 }
 
-func renderProgram(param, src, pal string) (Result, error) {
+func renderProgram(param, src string, o layoutviz.Options) (Result, error) {
 	p, err := compile.Parse(param, src, nil)
 	if err != nil {
 		return Result{}, err
@@ -351,7 +354,7 @@ func renderProgram(param, src, pal string) (Result, error) {
 	r := Result{Text: text.Format(p)}
 	uses := usesOf(p)
 	for i, u := range uses[:min(len(uses), maxLayouts)] {
-		pic, err := layoutviz.Tensor(u.l, layoutviz.Options{Palette: pal})
+		pic, err := layoutviz.Tensor(u.l, o)
 		if err != nil {
 			return Result{}, err
 		}

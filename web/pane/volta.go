@@ -96,7 +96,7 @@ func renderVolta(v Values) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	o := layoutviz.Options{}
+	o := v.look()
 	var out Result
 	// add takes what a drawing function returns.
 	add := func(name string, draw func() (layoutviz.Picture, error)) {

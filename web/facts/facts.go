@@ -1,0 +1,33 @@
+// Package facts is what tests wrote down of what is built, proved and measured, for
+// the parts of the product that show it: `tilus-lab status` and the explorer. Both
+// files are written by `go test ./tests/status -update`.
+package facts
+
+import _ "embed"
+
+// Status is the status matrix as JSON: per instruction and column how far each part is with it.
+//
+//go:embed status.json
+var Status []byte
+
+// Benchmarks are the recorded times of tests/record as JSON: a list of [Chart].
+//
+//go:embed benchmarks.json
+var Benchmarks []byte
+
+// Chart is one comparison: a value of each series for each bar.
+type Chart struct {
+	Name   string   `json:"name"`
+	Title  string   `json:"title"`
+	Unit   string   `json:"unit"`   // of the values
+	Better string   `json:"better"` // "more" or "less"
+	Series []string `json:"series"`
+	Bars   []Bar    `json:"bars"`
+	From   string   `json:"from"` // file, machine and commit
+}
+
+// Bar is one line of a chart; 0 is a value that nobody measured.
+type Bar struct {
+	Name   string    `json:"name"`
+	Values []float64 `json:"values"`
+}

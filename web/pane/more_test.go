@@ -1,0 +1,118 @@
+package pane
+
+import (
+	"strings"
+	"testing"
+)
+
+// Every step of the pipeline can be chosen, and what a pass changed says so.
+func TestPasses(t *testing.T) {
+	r, err := run(t, "passes", Values{"n": "60"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(r.Pictures) != 3 || r.Pictures[0].Go["row4"]["n"] != "4" || !strings.Contains(r.Sentence, "dce") {
+		t.Errorf("%d pictures, %s", len(r.Pictures), r.Sentence)
+	}
+	if svg := string(r.Pictures[2].SVG); !strings.Contains(svg, ">-") || !strings.Contains(svg, ">+") {
+		t.Error("the last pass shows no change")
+	}
+	r, err = run(t, "passes", Values{"n": "4"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	linked := map[int]bool{}
+	for _, e := range r.Pictures[2].IDs {
+		for _, k := range e.Keys {
+			linked[k] = true
+		}
+	}
+	for _, line := range []int{5, 6, 7} {
+		if !linked[line] {
+			t.Errorf("line %d of the program is linked to no line of its thread code", line)
+		}
+	}
+}
+
+// Both devices give the same bits, and each mistake is said where it is.
+func TestRunPane(t *testing.T) {
+	for _, device := range []string{onBoth, onInterp, onSim} {
+		r, err := run(t, "run", Values{"d": device})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(r.Text, "c =") || device == onBoth && !strings.Contains(r.Sentence, "both give the same bits") {
+			t.Errorf("%s: %s\n%s", device, r.Sentence, r.Text)
+		}
+		if roof := device != onInterp; (r.Pictures[0].Name == "roofline") != roof || strings.Contains(r.Sentence, "H200") != roof {
+			t.Errorf("%s: the first picture is %s: %s", device, r.Pictures[0].Name, r.Sentence)
+		}
+	}
+	race := "program race<1>(c: *f32) warps=2 {\n\tg = ViewGlobal(c) : global f32[64]\n\ts = AllocateShared() : shared f32[64]\n\tx = AllocateRegister(init=1) : register f32[64] spatial(64)\n\tStoreShared(s, x)\n\ty = LoadShared(s) : register f32[64] spatial(2).column_spatial(32)\n\tStoreGlobal(g, y, offset=[0])\n}\n"
+	for _, device := range []string{onInterp, onSim} {
+		if _, err := run(t, "run", Values{"d": device, "src": strings.Replace(race, "spatial(2).column_spatial(32)", "local(2).spatial(32)", 1), "a": "zeros:f32[64]"}); err == nil {
+			t.Errorf("%s accepts a layout of too few threads", device)
+		}
+	}
+	for name, v := range map[string]Values{"sizes": {"a": "randint:f16[64, 64]\nrandint:f16[64, 64]\nzeros:f32[8, 8]\n64\n64\n64"}, "too large": {"a": "zeros:f16[4096, 4096]\nzeros:f16[64, 64]\nzeros:f32[64, 64]\n64\n64\n64"}} {
+		if _, err := run(t, "run", v); err == nil {
+			t.Errorf("%s: accepted", name)
+		}
+	}
+}
+
+// A sum of C says which registers of A and B make it.
+func TestMatrixInstruction(t *testing.T) {
+	r, err := run(t, "mma", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	// PTX ISA: c[9,2] is in lane 5, c2; a[9,0] in lane 4, a2; b[0,2] in lane 8, b0.
+	for _, want := range []string{"[9,2] in lane 5 slot 2", "A[9,0] lane 4 slot 2", "B[0,2] lane 8 slot 0"} {
+		if !strings.Contains(r.Text, want) {
+			t.Errorf("no %q in\n%s", want, r.Text)
+		}
+	}
+	if len(r.Pictures[0].Go) != 16*8 {
+		t.Errorf("%d sums can be chosen", len(r.Pictures[0].Go))
+	}
+	if _, err := run(t, "mma", Values{"i": "ldmatrix.x4"}); err == nil {
+		t.Error("ldmatrix is taken for a product")
+	}
+	for _, name := range []string{"v_mfma_f32_32x32x8f16", "mma.sp.m16n8k32.f32.f16", "wgmma.m64n8k16.f32.f16.ss"} {
+		if _, err := run(t, "mma", Values{"i": name}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}
+
+// Every recorded chart is drawn, in both themes, and rows of one's own are.
+func TestBenchmarks(t *testing.T) {
+	for _, c := range charts() {
+		for _, th := range []string{"", "dark"} {
+			r, err := run(t, "bench", Values{"b": c.Name, "th": th})
+			if err != nil || !strings.Contains(r.Sentence, "Measured") || len(r.Pictures[0].IDs) == 0 {
+				t.Errorf("%s %s: %s, %v", c.Name, th, r.Sentence, err)
+			}
+		}
+	}
+	r, err := run(t, "bench", Values{"b": benchOwn})
+	if err != nil || len(r.Pictures[0].IDs) != 2 {
+		t.Errorf("own rows: %v", err)
+	}
+	for _, v := range []Values{{"b": benchOwn, "src": "[{]"}, {"b": benchOwn, "src": "7"}, {"b": benchOwn, "y": "none"}, {"q": "no such bar"}} {
+		if _, err := run(t, "bench", v); err == nil {
+			t.Errorf("%v: accepted", v)
+		}
+	}
+}
+
+func TestStatusPane(t *testing.T) {
+	r, err := run(t, "status", Values{"f": "any", "op": "dot"})
+	if err != nil || !strings.Contains(r.Text, "interp") || r.Pictures[0].Go["opCast"]["op"] != "Cast" {
+		t.Errorf("%v: %s", err, r.Text)
+	}
+	if _, err := run(t, "status", Values{"op": "Dott"}); err == nil || !strings.Contains(err.Error(), "Dot") {
+		t.Errorf("an unknown instruction: %v", err)
+	}
+}
