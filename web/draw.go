@@ -3,13 +3,16 @@ package web
 import (
 	"container/list"
 	"context"
+	"encoding/json"
 	"fmt"
 	"sort"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/tilus-lab/tilus-lab/kernel/link"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/web/answer"
 	"github.com/tilus-lab/tilus-lab/web/pane"
 )
 
@@ -23,26 +26,62 @@ type drawer struct {
 	bytes int
 }
 
+// cached is one drawing; raw is the page's answer, made when it is first asked for.
 type cached struct {
 	key   string
 	r     pane.Result
 	bytes int
+
+	once sync.Once
+	raw  json.RawMessage
 }
 
-// cacheBytes bounds the memory of remembered results.
-const cacheBytes = 32 << 20
+func (c *cached) json() json.RawMessage {
+	c.once.Do(func() { c.raw = answer.Result(c.r) })
+	return c.raw
+}
+
+// cacheBytes bounds the memory of remembered results, maxDraw the time that
+// somebody waits for a drawing.
+const (
+	cacheBytes = 48 << 20
+	maxDraw    = 30 * time.Second
+)
+
+var errSlow = fmt.Errorf("this takes longer than %v to draw; ask for less", maxDraw)
 
 func (d *drawer) init(parallel int) {
 	d.slots = make(chan struct{}, parallel)
 	d.cache, d.order = map[string]*list.Element{}, list.New()
 }
 
+// share is how many drawings one page may have at work: never all there are, so
+// that a page with slow drawings leaves room for others.
+func (d *drawer) share() int { return max(1, cap(d.slots)/2) }
+
 // render runs a pane. bind replaces values of the form $name@session by the
 // text of that variable.
-func (d *drawer) render(ctx context.Context, bind func(string) (string, error), name string, in pane.Values) (pane.Result, error) {
-	p, err := pane.Find(name)
+func (d *drawer) render(ctx context.Context, share chan struct{}, bind func(string) (string, error), name string, in pane.Values) (pane.Result, error) {
+	c, err := d.draw(ctx, share, bind, name, in)
 	if err != nil {
 		return pane.Result{}, err
+	}
+	return c.r, nil
+}
+
+// json is render with the answer that a page gets.
+func (d *drawer) json(ctx context.Context, share chan struct{}, bind func(string) (string, error), name string, in pane.Values) (json.RawMessage, error) {
+	c, err := d.draw(ctx, share, bind, name, in)
+	if err != nil {
+		return nil, err
+	}
+	return c.json(), nil
+}
+
+func (d *drawer) draw(ctx context.Context, share chan struct{}, bind func(string) (string, error), name string, in pane.Values) (*cached, error) {
+	p, err := pane.Find(name)
+	if err != nil {
+		return nil, err
 	}
 	v := pane.Values{}
 	var key strings.Builder
@@ -54,52 +93,79 @@ func (d *drawer) render(ctx context.Context, bind func(string) (string, error), 
 		}
 		if strings.HasPrefix(s, "$") {
 			if s, err = bind(s); err != nil {
-				return pane.Result{}, diag.List{{Pos: diag.Pos{File: param.Name, Line: 1, Col: 1}, Code: "Web.E1", Msg: err.Error()}}
+				return nil, diag.List{{Pos: diag.Pos{File: param.Name, Line: 1, Col: 1}, Code: "Web.E1", Msg: err.Error()}}
 			}
 		}
 		v[param.Name] = s
 		fmt.Fprintf(&key, "\x00%s=%d:%s", param.Name, len(s), s)
 	}
-	if r, ok := d.recall(key.String()); ok {
-		return r, nil
+	if c := d.recall(key.String()); c != nil {
+		return c, nil
 	}
-	select {
-	case d.slots <- struct{}{}:
-		defer func() { <-d.slots }()
-	case <-ctx.Done():
-		return pane.Result{}, ctx.Err()
+	late := time.NewTimer(maxDraw)
+	defer late.Stop()
+	for _, room := range []chan struct{}{share, d.slots} {
+		select {
+		case room <- struct{}{}:
+		case <-ctx.Done():
+			if room == d.slots {
+				<-share
+			}
+			return nil, ctx.Err()
+		}
 	}
 	if ctx.Err() != nil {
-		return pane.Result{}, ctx.Err()
+		<-share
+		<-d.slots
+		return nil, ctx.Err()
 	}
-	r, err := p.Run(v)
-	if err != nil {
-		return r, err
+	// Nobody can stop a pane at work; who no longer waits leaves it behind, and
+	// its slot is taken until it ends.
+	type outcome struct {
+		c   *cached
+		err error
 	}
-	d.remember(key.String(), r)
-	return r, nil
+	done := make(chan outcome, 1)
+	go func() {
+		r, err := answer.Run(name, v)
+		<-share
+		<-d.slots
+		if err != nil {
+			done <- outcome{nil, err}
+			return
+		}
+		done <- outcome{d.remember(key.String(), r), nil}
+	}()
+	select {
+	case o := <-done:
+		return o.c, o.err
+	case <-ctx.Done():
+		return nil, ctx.Err()
+	case <-late.C:
+		return nil, errSlow
+	}
 }
 
-func (d *drawer) recall(key string) (pane.Result, bool) {
+func (d *drawer) recall(key string) *cached {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	e := d.cache[key]
 	if e == nil {
-		return pane.Result{}, false
+		return nil
 	}
 	d.order.MoveToFront(e)
-	return e.Value.(*cached).r, true
+	return e.Value.(*cached)
 }
 
-func (d *drawer) remember(key string, r pane.Result) {
-	c := &cached{key: key, r: r, bytes: len(key) + len(r.Text)}
+func (d *drawer) remember(key string, r pane.Result) *cached {
+	c := &cached{key: key, r: r, bytes: len(key) + 2*len(r.Text)}
 	for _, p := range r.Pictures {
-		c.bytes += len(p.SVG) + 200*len(p.IDs)
+		c.bytes += 2*len(p.SVG) + 300*len(p.IDs)
 	}
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	if d.cache[key] != nil || c.bytes > cacheBytes/4 {
-		return
+		return c
 	}
 	d.cache[key] = d.order.PushFront(c)
 	d.bytes += c.bytes
@@ -108,6 +174,7 @@ func (d *drawer) remember(key string, r pane.Result) {
 		delete(d.cache, old.key)
 		d.bytes -= old.bytes
 	}
+	return c
 }
 
 // vars are the variables that sessions have told about.

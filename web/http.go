@@ -2,19 +2,20 @@ package web
 
 import (
 	"bytes"
-	"crypto/subtle"
+	"context"
+	"crypto/sha256"
 	"embed"
+	"encoding/hex"
+	"errors"
 	"fmt"
 	"html/template"
 	"io/fs"
 	"net/http"
 	"net/url"
-	"slices"
-	"strconv"
 	"strings"
+	"time"
 
-	"github.com/tilus-lab/tilus-lab/layoutviz"
-	"github.com/tilus-lab/tilus-lab/web/pane"
+	"github.com/tilus-lab/tilus-lab/web/answer"
 )
 
 //go:embed assets
@@ -24,8 +25,8 @@ var assets embed.FS
 // or style, no other origin, no frames but those of outputs, which are sandboxed.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
 
-// maxQuery is the longest address in bytes.
-const maxQuery = 8 << 10
+// maxWait is how long a request for one picture waits for its turn.
+const maxWait = 10 * time.Second
 
 func (s *server) routes() {
 	m := http.NewServeMux()
@@ -35,6 +36,7 @@ func (s *server) routes() {
 	m.HandleFunc("GET /assets/", s.asset)
 	m.HandleFunc("GET /frame/{id}", s.frame)
 	m.HandleFunc("GET /ws", s.ws)
+	m.HandleFunc("POST /login", s.login)
 	s.mux = m
 }
 
@@ -50,25 +52,28 @@ func (s *server) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		s.refuse(w, r, http.StatusMisdirectedRequest, "This server answers only to its own address, "+s.address(false)+".")
 		return
 	}
-	if r.Method != http.MethodGet && r.Method != http.MethodHead {
-		s.refuse(w, r, http.StatusMethodNotAllowed, "Only GET is answered here.")
-		return
-	}
-	if o := r.Header.Get("Origin"); o != "" && !s.ownOrigin(o) {
-		s.refuse(w, r, http.StatusForbidden, "Requests from other pages are refused.")
-		return
-	}
-	if len(r.URL.RawQuery) > maxQuery {
-		s.refuse(w, r, http.StatusRequestURITooLong, fmt.Sprintf("The address has %d bytes; the limit is %d.", len(r.URL.RawQuery), maxQuery))
-		return
-	}
 	if s.prefix != "/" {
 		// A proxy may pass the prefix on or take it away.
 		r.URL.Path = "/" + strings.TrimLeft(strings.TrimPrefix(r.URL.Path, s.prefix), "/")
 		r.URL.RawPath = ""
 	}
-	if s.admit(w, r) {
+	login := r.Method == http.MethodPost && r.URL.Path == "/login" && len(s.opt.Passwords) > 0
+	if r.Method != http.MethodGet && r.Method != http.MethodHead && !login {
+		s.refuse(w, r, http.StatusMethodNotAllowed, "Only GET is answered here.")
+		return
+	}
+	if o := r.Header.Get("Origin"); o != "" && !s.ownOrigin(o) || o == "" && login {
+		s.refuse(w, r, http.StatusForbidden, "Requests from other pages are refused.")
+		return
+	}
+	if len(r.URL.RawQuery) > answer.MaxQuery {
+		s.refuse(w, r, http.StatusRequestURITooLong, fmt.Sprintf("The address has %d bytes; the limit is %d.", len(r.URL.RawQuery), answer.MaxQuery))
+		return
+	}
+	if login {
 		s.mux.ServeHTTP(w, r)
+	} else if role, ok := s.admit(w, r); ok {
+		s.mux.ServeHTTP(w, r.WithContext(context.WithValue(r.Context(), roleKey{}, role)))
 	}
 }
 
@@ -80,45 +85,44 @@ func (s *server) ownOrigin(o string) bool {
 
 // admit lets a request pass that carries the cookie or needs none. A start token
 // becomes the cookie and leaves the address by a redirect.
-func (s *server) admit(w http.ResponseWriter, r *http.Request) bool {
-	known := false
-	if c, err := r.Cookie(s.cookie); err == nil {
-		known = subtle.ConstantTimeCompare([]byte(c.Value), []byte(s.secret)) == 1
-	}
+func (s *server) admit(w http.ResponseWriter, r *http.Request) (Role, bool) {
+	role, known := s.cookieRole(r)
 	query := without(r.URL.RawQuery, "token")
 	if t := r.URL.Query().Get("token"); t != "" {
 		if s.spend(t) {
 			known = true
-			http.SetCookie(w, &http.Cookie{Name: s.cookie, Value: s.secret, Path: s.prefix, HttpOnly: true,
-				SameSite: http.SameSiteStrictMode, Secure: s.base != nil && s.base.Scheme == "https"})
+			s.setCookie(w, s.opt.Role)
 		}
 		if known {
-			http.Redirect(w, r, s.local(r.URL.Path, query), http.StatusSeeOther)
-			return false
+			http.Redirect(w, r, s.path(r.URL.Path, query), http.StatusSeeOther)
+			return "", false
 		}
 	}
 	if known {
-		return true
+		return role, true
 	}
 	switch {
 	case strings.HasPrefix(r.URL.Path, "/assets/"):
-		return true
+		return RoleView, true
 	case r.URL.Path == "/svg" && !strings.Contains(r.URL.RawQuery, "%24") && !strings.Contains(r.URL.RawQuery, "$"):
-		return true // plain notation only: a variable of a notebook needs the cookie
+		return RoleView, true // plain notation only: a variable of a notebook needs the cookie
 	case r.Header.Get("Sec-Fetch-Site") == "cross-site" && r.Header.Get("Sec-Fetch-Mode") == "navigate" && r.Header.Get("Sec-Fetch-Dest") == "document":
 		// A strict cookie does not come along from a link on another site, such
 		// as a notebook at localhost. The page that loads itself again is ours.
 		w.Header().Set("Content-Type", "text/html; charset=utf-8")
 		fmt.Fprintf(w, "<!doctype html><title>Tilus Lab</title><meta http-equiv=\"refresh\" content=\"0;url=%s\">",
-			template.HTMLEscapeString(s.local(r.URL.Path, query)))
-		return false
+			template.HTMLEscapeString(s.path(r.URL.Path, query)))
+		return "", false
+	case len(s.opt.Passwords) > 0 && (r.URL.Path == "/" || strings.HasPrefix(r.URL.Path, "/nb/")):
+		s.askPassword(w, r.URL.Path, query, "")
+		return "", false
 	}
 	s.refuse(w, r, http.StatusForbidden, "Open the explorer with the address that `tilus-lab up` prints: its token works once. Run `tilus-lab up` again for a new one.")
-	return false
+	return "", false
 }
 
-// local is an address on this server.
-func (s *server) local(p, query string) string {
+// path is an address on this server.
+func (s *server) path(p, query string) string {
 	out := s.prefix + strings.TrimLeft(p, "/")
 	if query != "" {
 		out += "?" + query
@@ -165,7 +169,7 @@ func (s *server) page(name string) http.HandlerFunc {
 		var b bytes.Buffer
 		err := t.Execute(&b, map[string]any{
 			"Prefix":   s.prefix,
-			"Picture":  s.local("svg", r.URL.RawQuery),
+			"Picture":  s.path("svg", r.URL.RawQuery),
 			"Notebook": strings.HasPrefix(r.URL.Path, "/nb/"),
 			"Embed":    r.URL.Query().Get("embed") == "1",
 		})
@@ -180,109 +184,61 @@ func (s *server) page(name string) http.HandlerFunc {
 
 // svg answers with one picture of one pane, the same bytes that the page shows:
 // ?v=1&p=layout&e=local(2)&name=threads. Without name it is the first picture; as=pdf
-// gives it in another form, one of [layoutviz.Formats], as a file.
+// gives it in another form, one of [answer.Forms], as a file.
 func (s *server) svg(w http.ResponseWriter, r *http.Request) {
-	st, err := parseState(r.URL.RawQuery)
+	f, status, err := s.picture(r)
 	if err != nil {
-		s.refuse(w, r, http.StatusBadRequest, err.Error())
+		s.tell(err)
+		if status == http.StatusServiceUnavailable {
+			w.Header().Set("Retry-After", "2")
+		}
+		http.Error(w, err.Error(), status)
 		return
 	}
-	// Anybody's page may ask for pictures, so they never take all of the machine.
+	h := w.Header()
+	h.Set("Content-Type", f.MIME)
+	if !strings.HasPrefix(f.MIME, "image/svg") || r.URL.Query().Get("as") != "" {
+		h.Set("Content-Disposition", `attachment; filename="`+f.Name+`"`)
+	}
+	h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
+	h.Set("Cache-Control", "private, max-age=60")
+	// Pictures of plain notation may stand in pages of other origins.
+	h.Set("Cross-Origin-Resource-Policy", "cross-origin")
+	sum := sha256.Sum256(f.Data)
+	h.Set("ETag", `"`+hex.EncodeToString(sum[:12])+`"`)
+	http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(f.Data))
+}
+
+// picture draws what an address asks for. Anybody's page may ask for pictures, so
+// they never take all of the machine; whoever reads the answer slowly does not
+// keep others waiting, because it is drawn before it is sent.
+func (s *server) picture(r *http.Request) (answer.File, int, error) {
+	st, err := answer.ParseQuery(r.URL.RawQuery)
+	if err != nil {
+		return answer.File{}, http.StatusBadRequest, err
+	}
+	ctx, cancel := context.WithTimeout(r.Context(), maxWait)
+	defer cancel()
 	select {
 	case s.single <- struct{}{}:
 		defer func() { <-s.single }()
-	case <-r.Context().Done():
-		return
+	case <-ctx.Done():
+		return answer.File{}, http.StatusServiceUnavailable, errors.New("too many pictures are being drawn; ask again in a moment")
 	}
 	view := st[0]
-	res, err := s.draw.render(r.Context(), s.vars.bind, view.Pane, view.Values)
+	res, err := s.draw.render(r.Context(), s.alone, s.vars.bind, view.Pane, view.Values)
 	if err != nil {
-		http.Error(w, err.Error(), http.StatusBadRequest)
-		return
+		return answer.File{}, http.StatusBadRequest, err
 	}
-	name, form := view.Values["name"], layoutviz.Formats()[0]
-	if as := view.Values["as"]; as != "" {
-		i := slices.IndexFunc(layoutviz.Formats(), func(f layoutviz.Format) bool { return f.Name == as })
-		if i < 0 {
-			http.Error(w, fmt.Sprintf("there is no form %.20q", as), http.StatusBadRequest)
-			return
-		}
-		form = layoutviz.Formats()[i]
+	f, err := view.Encode(res, r.URL.RawQuery)
+	var none *answer.NoPicture
+	switch {
+	case errors.As(err, &none) && none.Form:
+		return f, http.StatusBadRequest, err
+	case errors.As(err, &none):
+		return f, http.StatusNotFound, err
+	case err != nil:
+		return f, http.StatusInternalServerError, err
 	}
-	for _, p := range res.Pictures {
-		if name != "" && p.Name != name {
-			continue
-		}
-		out := p.SVG
-		if form.Name != "svg" {
-			if out, err = form.Encode(p.Picture); err != nil {
-				http.Error(w, err.Error(), http.StatusInternalServerError)
-				return
-			}
-		}
-		h := w.Header()
-		h.Set("Content-Type", form.MIME)
-		if strings.HasPrefix(form.MIME, "text/") {
-			h.Set("Content-Type", form.MIME+"; charset=utf-8")
-		}
-		if view.Values["as"] != "" {
-			h.Set("Content-Disposition", `attachment; filename="`+view.Pane+"."+form.Name+`"`)
-		}
-		h.Set("Content-Security-Policy", "default-src 'none'; sandbox")
-		h.Set("Cache-Control", "private, max-age=60")
-		// Pictures of plain notation may stand in pages of other origins.
-		h.Set("Cross-Origin-Resource-Policy", "cross-origin")
-		w.Write(out)
-		return
-	}
-	http.Error(w, "this pane has no such picture", http.StatusNotFound)
-}
-
-// view is one pane of an address.
-type view struct {
-	Pane   string      `json:"pane"`
-	Values pane.Values `json:"values"`
-}
-
-// maxViews is how many panes one address may hold.
-const maxViews = 16
-
-// parseState reads address grammar 1: v=1, then for each pane p=NAME followed by
-// its values. Without any p the values are those of the layout pane. Names that
-// are not known are kept: what they mean is the pane's business, and panes ignore
-// what they do not know; the values of names that they know, they check.
-func parseState(query string) ([]view, error) {
-	if len(query) > maxQuery {
-		return nil, fmt.Errorf("the address has %d bytes; the limit is %d", len(query), maxQuery)
-	}
-	var out []view
-	first := pane.Values{} // values before any pane
-	for _, part := range strings.Split(query, "&") {
-		k, v, _ := strings.Cut(part, "=")
-		k, err1 := url.QueryUnescape(k)
-		v, err2 := url.QueryUnescape(v)
-		if err1 != nil || err2 != nil {
-			return nil, fmt.Errorf("the address has a broken %% escape in %.40q", part)
-		}
-		switch {
-		case k == "v" && len(out) == 0:
-			// Newer versions only add fields.
-			if n, err := strconv.Atoi(v); err != nil || n < 1 {
-				return nil, fmt.Errorf("the address has version %.20q; versions are numbers from 1", v)
-			}
-		case k == "p":
-			if len(out) == maxViews {
-				return nil, fmt.Errorf("the address has more than %d panes", maxViews)
-			}
-			out = append(out, view{Pane: v, Values: pane.Values{}})
-		case len(out) > 0:
-			out[len(out)-1].Values[k] = v
-		default:
-			first[k] = v
-		}
-	}
-	if len(out) == 0 {
-		out = []view{{Pane: "layout", Values: first}}
-	}
-	return out, nil
+	return f, http.StatusOK, nil
 }

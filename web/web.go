@@ -3,10 +3,13 @@
 // through kernel/session.
 //
 // Who may use it. Everything but pictures of plain notation needs a cookie,
-// which a browser gets by opening the address that holds a one-time start token.
-// Requests must name a known host and, where they can change anything, come from
-// the page itself (Origin). A link can make the server draw; it can never make
-// it run a cell, a device or read a file.
+// which a browser gets by opening the address that holds a one-time start token,
+// or by a password. The cookie stands for a role: who views sees everything, who
+// runs may also run cells and devices and change notebooks. Beyond this machine
+// the role is view unless the owner says otherwise, and passwords and the role run
+// need TLS. Requests must name a known host and, where they can change anything,
+// come from the page itself (Origin). A link can make the server draw, which is
+// bounded; it can never make it run a cell, a device or read a file.
 package web
 
 import (
@@ -16,6 +19,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"log"
 	"net"
 	"net/http"
 	"net/url"
@@ -25,10 +29,12 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/kernel/link"
 	"github.com/tilus-lab/tilus-lab/kernel/session"
+	"github.com/tilus-lab/tilus-lab/web/answer"
 )
 
 // DefaultPort is where the explorer listens when nothing else is asked for.
@@ -72,6 +78,14 @@ type Options struct {
 
 	Sample RunRequest // what the Run door opens with; Program empty for no door
 
+	Role      Role       // of who comes with the start token; empty means run on loopback and view beyond it
+	Passwords []Password // that let people in who have no token
+	Hosts     []string   // more names, with or without port, under which browsers reach this server
+	TLSCert   string     // file of the certificate chain; empty for plain HTTP
+	TLSKey    string     // file of its key
+
+	StaticBase string // address of a static build, which links for others begin with; empty for none
+
 	Log   io.Writer          // requests that were refused, and failures; nil to drop
 	Ready func(start string) // called once with the address that holds the start token
 }
@@ -97,9 +111,17 @@ func Serve(ctx context.Context, o Options) error {
 	}
 	defer l.Close()
 
-	srv := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10}
+	// The time-outs are of single requests; websockets have their own.
+	srv := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 2 * maxDraw,
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, ErrorLog: log.New(o.logTo(), "web: ", 0), ConnState: s.limitConns}
 	failed := make(chan error, 1)
-	go func() { failed <- srv.Serve(ln) }()
+	go func() {
+		if o.TLSCert != "" {
+			failed <- srv.ServeTLS(ln, o.TLSCert, o.TLSKey)
+		} else {
+			failed <- srv.Serve(ln)
+		}
+	}()
 	if o.Ready != nil {
 		o.Ready(s.address(true))
 	}
@@ -108,13 +130,45 @@ func Serve(ctx context.Context, o Options) error {
 		return fmt.Errorf("web: %w", err)
 	case <-ctx.Done():
 	}
+	// Requests that are being answered get a moment to end, pages a word of goodbye.
 	s.hangUp()
 	stop, cancel := context.WithTimeout(context.Background(), 2*time.Second)
 	defer cancel()
 	if err := srv.Shutdown(stop); err != nil {
 		srv.Close()
 	}
+	s.conns.wait(stop)
 	return nil
+}
+
+// maxHTTP is how many connections are open at a time that are no websockets.
+const maxHTTP = 1024
+
+// limitConns closes connections beyond the limit at once.
+func (s *server) limitConns(c net.Conn, state http.ConnState) {
+	switch state {
+	case http.StateNew:
+		if s.open.Add(1) > maxHTTP {
+			c.Close()
+		}
+	case http.StateClosed, http.StateHijacked:
+		s.open.Add(-1)
+	}
+}
+
+func (o Options) logTo() io.Writer {
+	if o.Log == nil {
+		return io.Discard
+	}
+	return o.Log
+}
+
+// tell writes to the log what a pane did wrong inside.
+func (s *server) tell(err error) {
+	var p *answer.Panic
+	if errors.As(err, &p) {
+		fmt.Fprintf(s.opt.Log, "web: %v\n%s\n", p, p.Stack)
+	}
 }
 
 // SocketPath is where kernels reach the explorer of a data directory.
@@ -130,14 +184,18 @@ type server struct {
 	base   *url.URL // public address
 	prefix string   // path under which everything lies, ends in "/"
 	hosts  map[string]bool
-	secret string // value of the cookie
-	cookie string // its name
+	cookie string // name of the cookie
+
+	secrets map[Role]string // values of the cookie
+	tries   tries
+	open    atomic.Int64 // connections that are no websockets
 
 	mu     sync.Mutex
 	tokens map[string]time.Time // start tokens not used yet
 
 	draw   drawer
 	single chan struct{} // held while a single picture is drawn
+	alone  chan struct{} // share of single pictures in drawings
 	vars   vars
 	books  *books
 	conns  conns
@@ -164,12 +222,18 @@ func newServer(o Options) (*server, error) {
 	if err := os.MkdirAll(o.DataDir, 0o700); err != nil {
 		return nil, fmt.Errorf("web: data directory: %w", err)
 	}
-	if o.Log == nil {
-		o.Log = io.Discard
+	o.Log = o.logTo()
+	if o.Role == "" {
+		o.Role = RoleView
+		if isLoopback(o.Addr) {
+			o.Role = RoleRun
+		}
 	}
-	s := &server{opt: o, secret: random(), tokens: map[string]time.Time{}}
-	s.draw.init(runtime.NumCPU())
-	s.single = make(chan struct{}, max(1, runtime.NumCPU()/2))
+	s := &server{opt: o, secrets: map[Role]string{RoleView: random(), RoleRun: random()}, tokens: map[string]time.Time{}}
+	s.tries.busy = make(chan struct{}, 1)
+	s.draw.init(max(2, runtime.NumCPU()))
+	s.single = make(chan struct{}, s.draw.share())
+	s.alone = make(chan struct{}, s.draw.share())
 	s.vars.changed = s.conns.varsChanged
 	if o.Root != "" {
 		abs, err := filepath.Abs(o.Root)
@@ -188,6 +252,10 @@ func newServer(o Options) (*server, error) {
 		}
 		s.base = u
 	}
+	if err := s.guarded(); err != nil {
+		s.close()
+		return nil, err
+	}
 	s.setPort(o.Port)
 	return s, nil
 }
@@ -197,8 +265,21 @@ func (s *server) setPort(port int) {
 	s.opt.Port = port
 	p := strconv.Itoa(port)
 	s.hosts = map[string]bool{}
-	for _, h := range []string{"127.0.0.1", "localhost", "::1", s.opt.Addr} {
+	names := []string{"127.0.0.1", "localhost", "::1", s.opt.Addr}
+	if ip := net.ParseIP(s.opt.Addr); ip != nil && ip.IsUnspecified() {
+		names = append(names, ownHosts()...)
+	}
+	for _, h := range names {
 		s.hosts[net.JoinHostPort(h, p)] = true
+		if port == 80 || port == 443 {
+			s.hosts[h] = true // browsers leave out the usual port
+		}
+	}
+	for _, h := range s.opt.Hosts {
+		s.hosts[h] = true
+		if _, _, err := net.SplitHostPort(h); err != nil {
+			s.hosts[net.JoinHostPort(h, p)] = true
+		}
 	}
 	s.prefix = "/"
 	if s.base != nil {
@@ -233,7 +314,17 @@ func random() string {
 
 // address is the public address of the page, with a new start token if fresh.
 func (s *server) address(fresh bool) string {
-	u := url.URL{Scheme: "http", Host: net.JoinHostPort(s.opt.Addr, strconv.Itoa(s.opt.Port)), Path: s.prefix}
+	host := s.opt.Addr
+	if ip := net.ParseIP(host); ip != nil && ip.IsUnspecified() {
+		host = "localhost"
+		if own := ownHosts(); len(own) > 0 {
+			host = own[0]
+		}
+	}
+	u := url.URL{Scheme: "http", Host: net.JoinHostPort(host, strconv.Itoa(s.opt.Port)), Path: s.prefix}
+	if s.opt.TLSCert != "" {
+		u.Scheme = "https"
+	}
 	if s.base != nil && s.base.Host != "" {
 		u.Scheme, u.Host = s.base.Scheme, s.base.Host
 	}

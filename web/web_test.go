@@ -21,6 +21,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/kernel/link"
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/web/answer"
 	"github.com/tilus-lab/tilus-lab/web/pane"
 )
 
@@ -80,7 +81,7 @@ func get(t *testing.T, method, address string, header map[string]string) (*http.
 	return w, string(b)
 }
 
-func (s *server) cookieHeader() string { return s.cookie + "=" + s.secret }
+func (s *server) cookieHeader() string { return s.cookie + "=" + s.secrets[RoleRun] }
 
 func TestStartTokenWorksOnce(t *testing.T) {
 	s, base := testServer(t)
@@ -202,7 +203,7 @@ func TestForms(t *testing.T) {
 func TestPalette(t *testing.T) {
 	s, _ := testServer(t)
 	kinds := map[string]int{}
-	for _, e := range s.palette() {
+	for _, e := range answer.Palette(s.books.list()) {
 		kinds[e.Kind]++
 		if e.Title == "" || (e.Pane == "") == (e.Book == "") {
 			t.Fatalf("entry %+v", e)
@@ -304,7 +305,7 @@ func (c *client) answer(id int64) (kind string, body string) {
 	c.t.Helper()
 	c.ws.SetReadDeadline(time.Now().Add(20 * time.Second))
 	for {
-		var e envelope
+		var e answer.Message
 		must(c.t, c.ws.ReadJSON(&e))
 		if e.ID == id && (e.Type == "ok" || e.Type == "error" || e.Type == "superseded") {
 			return e.Type, string(e.Body)
@@ -361,7 +362,7 @@ func TestSuperseded(t *testing.T) {
 	got := map[int64]string{}
 	c.ws.SetReadDeadline(time.Now().Add(30 * time.Second))
 	for len(got) < n {
-		var e envelope
+		var e answer.Message
 		must(t, c.ws.ReadJSON(&e))
 		got[e.ID] = e.Type
 	}
@@ -380,7 +381,7 @@ func TestSocketAttacks(t *testing.T) {
 	for _, bad := range []string{"", "{", "[]", `{"v":1}`, `{"v":1,"id":-1,"type":"hello"}`, strings.Repeat("[", 100000), "\x00\xff"} {
 		c := dial(t, s, base)
 		must(t, c.ws.WriteMessage(websocket.TextMessage, []byte(bad)))
-		var e envelope
+		var e answer.Message
 		must(t, c.ws.ReadJSON(&e))
 		if e.Type != "error" {
 			t.Errorf("%.20q: answered %s", bad, e.Type)
@@ -446,7 +447,7 @@ func TestVariables(t *testing.T) {
 		s.vars.receive(link.Message{V: 1, Op: "state", Session: session, Vars: []link.Var{{Name: "acc", Form: "layout", Text: text}, {Name: "n", Type: "int"}}})
 	}
 	tell("s1", "spatial(8, 4)")
-	var e envelope
+	var e answer.Message
 	must(t, c.ws.ReadJSON(&e))
 	if e.Type != "vars" || e.ID != 0 || !strings.Contains(string(e.Body), `"acc"`) || strings.Contains(string(e.Body), `"n"`) {
 		t.Errorf("pages heard %s %s", e.Type, e.Body)
@@ -567,7 +568,7 @@ func TestTextsApart(t *testing.T) {
 				Texts [][]any
 			}
 		}
-		if err := json.Unmarshal(resultJSON(r), &got); err != nil {
+		if err := json.Unmarshal(answer.Result(r), &got); err != nil {
 			t.Fatal(err)
 		}
 		tensor := got.Pictures[0]
@@ -627,7 +628,7 @@ func TestQuery(t *testing.T) {
 		{"program", "program p<1>() warps=1 {\n\t// a&b=c%20+\n}", "program", "src"},
 		{"type", "f4e2m1", "see", "x"},
 	} {
-		v, err := parseState(strings.TrimPrefix(link.Query(c[0], c[1]), "?"))
+		v, err := answer.ParseQuery(strings.TrimPrefix(link.Query(c[0], c[1]), "?"))
 		if err != nil || len(v) != 1 || v[0].Pane != c[2] || v[0].Values[c[3]] != c[1] {
 			t.Errorf("%s: %v, %v", c[0], v, err)
 		}
@@ -685,8 +686,8 @@ func FuzzState(f *testing.F) {
 	f.Add("v=1&p=layout&e=local(2,1)")
 	f.Add("v=9&x=1&p=a&p=b&c=%20+")
 	f.Fuzz(func(t *testing.T, q string) {
-		views, err := parseState(q)
-		if err == nil && (len(views) == 0 || len(views) > maxViews) {
+		views, err := answer.ParseQuery(q)
+		if err == nil && (len(views) == 0 || len(views) > answer.MaxViews) {
 			t.Errorf("%q: %d views", q, len(views))
 		}
 	})
@@ -704,13 +705,13 @@ func FuzzMessage(f *testing.F) {
 		f.Fatal(err)
 	}
 	f.Fuzz(func(t *testing.T, b []byte) {
-		e, err := parseMessage(b)
+		e, err := answer.Parse(b)
 		if err != nil {
 			return
 		}
 		ctx, cancel := context.WithCancel(context.Background())
 		defer cancel()
-		c := &conn{s: s, out: make(chan []byte, maxQueue), ctx: ctx, cancel: cancel, pending: map[int64]context.CancelFunc{}, views: map[string]*drawing{}}
+		c := s.newConn(ctx, cancel, RoleRun)
 		body, err := c.handle(ctx, cancel, e)
 		if err == nil {
 			if _, err := json.Marshal(body); err != nil {

@@ -12,6 +12,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
 	"github.com/tilus-lab/tilus-lab/kernel/session"
+	"github.com/tilus-lab/tilus-lab/web/answer"
 )
 
 // TestMain lets the test binary stand in for a worker: what a cell says is what
@@ -69,12 +70,12 @@ func TestNotebookRuns(t *testing.T) {
 		t.Fatal(body)
 	}
 	var vars string
-	run := func(code string) (outputs []string, answer string) {
+	run := func(code string) (outputs []string, end string) {
 		t.Helper()
 		id := c.send("nb.run", map[string]string{"name": "01", "cell": "c", "source": code})
 		c.ws.SetReadDeadline(time.Now().Add(20 * time.Second))
 		for {
-			var e envelope
+			var e answer.Message
 			must(t, c.ws.ReadJSON(&e))
 			switch {
 			case e.ID == id && e.Type == "output":

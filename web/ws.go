@@ -7,33 +7,23 @@ import (
 	"fmt"
 	"net/http"
 	"strconv"
+	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/gorilla/websocket"
 
 	"github.com/tilus-lab/tilus-lab/kernel/link"
-	"github.com/tilus-lab/tilus-lab/layoutviz"
-	"github.com/tilus-lab/tilus-lab/vm/corpus"
-	"github.com/tilus-lab/tilus-lab/vm/diag"
-	"github.com/tilus-lab/tilus-lab/web/pane"
+	"github.com/tilus-lab/tilus-lab/web/answer"
 )
-
-// envelope is a message in either direction, version 1. A request has an ID that
-// its answers repeat; answers are "ok", "error" or "superseded", after any number
-// of others. Messages that answer nothing have ID 0. Unknown fields are ignored.
-type envelope struct {
-	V    int             `json:"v"`
-	ID   int64           `json:"id"`
-	Type string          `json:"type"`
-	Body json.RawMessage `json:"body,omitempty"`
-}
 
 // Limits of one connection.
 const (
 	maxMessage  = 1 << 20
 	maxPending  = 64 // requests of a connection that are being worked on
 	maxQueue    = 256
+	maxQueued   = 64 << 20 // bytes that wait to be sent
 	maxConns    = 512
 	pingEvery   = 20 * time.Second
 	idleLimit   = 60 * time.Second
@@ -42,39 +32,12 @@ const (
 	deviceLimit = 20 * time.Second
 )
 
-// problem is a located complaint as the page gets it. Param names the field;
-// lines and columns count from 1, columns in bytes.
-type problem struct {
-	Param   string `json:"param"`
-	Line    int    `json:"line"`
-	Col     int    `json:"col"`
-	EndLine int    `json:"endLine,omitempty"`
-	EndCol  int    `json:"endCol,omitempty"`
-	Code    string `json:"code,omitempty"`
-	Msg     string `json:"msg"`
-	Help    string `json:"help,omitempty"`
-}
-
-func problems(err error) []problem {
-	var list diag.List
-	if !errors.As(err, &list) {
-		return []problem{{Msg: err.Error()}}
-	}
-	var out []problem
-	for i, p := range list {
-		if i == diag.MaxShown {
-			break
-		}
-		out = append(out, problem{Param: p.Pos.File, Line: p.Pos.Line, Col: p.Pos.Col, EndLine: p.End.Line, EndCol: p.End.Col, Code: p.Code, Msg: p.Msg, Help: p.Help})
-	}
-	return out
-}
-
 // conns are the open websockets.
 type conns struct {
 	mu     sync.Mutex
 	all    map[*conn]bool
 	closed bool
+	live   sync.WaitGroup
 }
 
 func (c *conns) add(x *conn) bool {
@@ -87,6 +50,7 @@ func (c *conns) add(x *conn) bool {
 		c.all = map[*conn]bool{}
 	}
 	c.all[x] = true
+	c.live.Add(1)
 	return true
 }
 
@@ -94,6 +58,7 @@ func (c *conns) remove(x *conn) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	delete(c.all, x)
+	c.live.Done()
 }
 
 func (c *conns) closeAll() {
@@ -102,6 +67,19 @@ func (c *conns) closeAll() {
 	c.closed = true
 	for x := range c.all {
 		x.cancel()
+	}
+}
+
+// wait returns when the last connection has ended, or ctx.
+func (c *conns) wait(ctx context.Context) {
+	gone := make(chan struct{})
+	go func() {
+		c.live.Wait()
+		close(gone)
+	}()
+	select {
+	case <-gone:
+	case <-ctx.Done():
 	}
 }
 
@@ -125,6 +103,10 @@ type conn struct {
 	ctx    context.Context
 	cancel context.CancelFunc
 
+	role   Role
+	share  chan struct{} // held while something is drawn for this page
+	queued atomic.Int64  // bytes in out
+
 	mu      sync.Mutex
 	pending map[int64]context.CancelFunc
 	views   map[string]*drawing
@@ -134,6 +116,11 @@ type conn struct {
 type drawing struct {
 	id     int64
 	cancel context.CancelFunc
+}
+
+func (s *server) newConn(ctx context.Context, cancel context.CancelFunc, role Role) *conn {
+	return &conn{s: s, out: make(chan []byte, maxQueue), ctx: ctx, cancel: cancel, role: role, share: make(chan struct{}, s.draw.share()),
+		pending: map[int64]context.CancelFunc{}, views: map[string]*drawing{}}
 }
 
 func (s *server) ws(w http.ResponseWriter, r *http.Request) {
@@ -150,8 +137,8 @@ func (s *server) ws(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	ctx, cancel := context.WithCancel(context.Background())
-	c := &conn{s: s, ws: ws, out: make(chan []byte, maxQueue), ctx: ctx, cancel: cancel,
-		pending: map[int64]context.CancelFunc{}, views: map[string]*drawing{}}
+	c := s.newConn(ctx, cancel, roleOf(r))
+	c.ws = ws
 	if !s.conns.add(c) {
 		cancel()
 		ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseTryAgainLater, "too many pages are open"), time.Now().Add(time.Second))
@@ -159,9 +146,14 @@ func (s *server) ws(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	defer s.conns.remove(c)
-	go c.write()
+	written := make(chan struct{})
+	go func() {
+		defer close(written)
+		c.write()
+	}()
 	c.read()
 	cancel()
+	<-written
 }
 
 // write is the only goroutine that writes to the socket.
@@ -172,6 +164,7 @@ func (c *conn) write() {
 	for {
 		select {
 		case b := <-c.out:
+			c.queued.Add(-int64(len(b)))
 			c.ws.SetWriteDeadline(time.Now().Add(writeLimit))
 			if c.ws.WriteMessage(websocket.TextMessage, b) != nil {
 				c.cancel()
@@ -183,7 +176,7 @@ func (c *conn) write() {
 				return
 			}
 		case <-c.ctx.Done():
-			c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseGoingAway, ""), time.Now().Add(time.Second))
+			c.ws.WriteControl(websocket.CloseMessage, websocket.FormatCloseMessage(websocket.CloseGoingAway, "the explorer stops, or this page did not read"), time.Now().Add(time.Second))
 			return
 		}
 	}
@@ -200,27 +193,17 @@ func (c *conn) read() {
 			return
 		}
 		alive("")
-		e, err := parseMessage(b)
+		e, err := answer.Parse(b)
 		if err != nil || kind != websocket.TextMessage {
-			c.fail(0, errMessage)
+			c.fail(0, answer.ErrMessage)
 			continue
 		}
 		c.accept(e)
 	}
 }
 
-var errMessage = errors.New("a message must be JSON {v: 1, id, type, body} with a number and a type")
-
-func parseMessage(b []byte) (envelope, error) {
-	var e envelope
-	if json.Unmarshal(b, &e) != nil || e.V < 1 || e.ID < 1 || e.Type == "" || len(e.Type) > 40 {
-		return envelope{}, errMessage
-	}
-	return e, nil
-}
-
 // accept starts work on a request.
-func (c *conn) accept(e envelope) {
+func (c *conn) accept(e answer.Message) {
 	if e.Type == "cancel" {
 		var target int64
 		if json.Unmarshal(e.Body, &target) == nil {
@@ -265,38 +248,49 @@ func (c *conn) accept(e envelope) {
 var errSuperseded = errors.New("a newer request for the same view")
 
 // handle does one request.
-func (c *conn) handle(ctx context.Context, cancel context.CancelFunc, e envelope) (any, error) {
-	decode := func(v any) error {
-		if err := json.Unmarshal(e.Body, v); err != nil {
-			return fmt.Errorf("the body of %s does not fit: %w", e.Type, err)
-		}
-		return nil
-	}
+func (c *conn) handle(ctx context.Context, cancel context.CancelFunc, e answer.Message) (any, error) {
 	switch e.Type {
 	case "hello":
 		return c.hello(), nil
 	case "render":
-		var q struct {
-			View   string      `json:"view"`
-			Pane   string      `json:"pane"`
-			Values pane.Values `json:"values"`
-		}
-		if err := decode(&q); err != nil {
+		var q answer.Drawing
+		if err := e.Decode(&q); err != nil {
 			return nil, err
 		}
-		return c.render(ctx, cancel, e.ID, q.View, q.Pane, q.Values)
+		return c.render(ctx, cancel, e.ID, q)
 	case "palette":
-		return c.s.palette(), nil
+		var books []string
+		if c.s.books != nil {
+			books = c.s.books.list()
+		}
+		return answer.Palette(books), nil
 	case "example":
 		var name string
-		if err := decode(&name); err != nil {
+		if err := e.Decode(&name); err != nil {
 			return nil, err
 		}
-		src := corpus.Program(name)
-		if src == "" {
-			return nil, fmt.Errorf("there is no example program %.60q", name)
+		return answer.Example(name)
+	case "complete", "describe":
+		var q answer.Assist
+		if err := e.Decode(&q); err != nil {
+			return nil, err
 		}
-		return map[string]string{"src": src}, nil
+		if e.Type == "complete" {
+			return q.Complete()
+		}
+		return q.Describe()
+	case "copy":
+		var q answer.Drawing
+		if err := e.Decode(&q); err != nil {
+			return nil, err
+		}
+		forms, err := answer.Copies(q.Pane, q.Values, c.s.vars.bind)
+		return map[string]any{"forms": forms}, err
+	}
+	if c.role != RoleRun && !viewed[e.Type] {
+		return nil, errView
+	}
+	switch e.Type {
 	case "devices":
 		if c.s.opt.Backend == nil {
 			return []Device{}, nil
@@ -306,7 +300,7 @@ func (c *conn) handle(ctx context.Context, cancel context.CancelFunc, e envelope
 		return c.s.opt.Backend.Devices(ctx)
 	case "run":
 		var q RunRequest
-		if err := decode(&q); err != nil {
+		if err := e.Decode(&q); err != nil {
 			return nil, err
 		}
 		if c.s.opt.Backend == nil {
@@ -317,193 +311,58 @@ func (c *conn) handle(ctx context.Context, cancel context.CancelFunc, e envelope
 		return c.s.opt.Backend.Run(ctx, q)
 	}
 	if c.s.books != nil {
-		return c.s.books.handle(ctx, c, e.ID, e.Type, decode)
+		return c.s.books.handle(ctx, c, e.ID, e.Type, e.Decode)
 	}
-	if len(e.Type) > 3 && e.Type[:3] == "nb." {
+	if strings.HasPrefix(e.Type, "nb.") {
 		return nil, errNoBooks
 	}
 	return nil, fmt.Errorf("there is no request %.40q", e.Type)
 }
 
+// viewed are the requests of notebooks that only look.
+var viewed = map[string]bool{"nb.open": true, "nb.markdown": true}
+
+var errView = errors.New("you may look here, not run or change anything: this explorer gives you the role view; its owner starts it with --role run, or gives you a password of that role")
+
 // hello is what a page asks first: the rows, and what else there is.
 func (c *conn) hello() any {
-	type row struct {
-		Name   string       `json:"name"`
-		Title  string       `json:"title"`
-		Doc    string       `json:"doc"`
-		Params []pane.Param `json:"params"`
-	}
-	var rows []row
-	for _, p := range pane.All() {
-		rows = append(rows, row{p.Name, p.Title, p.Doc, p.Params})
-	}
 	books := []string{}
 	if c.s.books != nil {
 		books = c.s.books.list()
 	}
-	forms := []string{}
-	for _, f := range layoutviz.Formats() {
-		forms = append(forms, f.Name)
-	}
-	out := map[string]any{"forms": forms, "panes": rows, "vars": c.s.vars.list(), "notebooks": books}
-	if c.s.opt.Backend != nil && c.s.opt.Sample.Program != "" {
+	out := map[string]any{"forms": answer.Forms(), "panes": answer.Rows(), "vars": c.s.vars.list(), "notebooks": books, "role": c.role,
+		"share": map[string]any{"local": c.s.local(), "static": c.s.opt.StaticBase}}
+	if c.role == RoleRun && c.s.opt.Backend != nil && c.s.opt.Sample.Program != "" {
 		out["sample"] = c.s.opt.Sample
 	}
 	return out
 }
 
 // render draws one view of the page. A newer request for the view cancels it.
-func (c *conn) render(ctx context.Context, cancel context.CancelFunc, id int64, name, paneName string, v pane.Values) (any, error) {
+func (c *conn) render(ctx context.Context, cancel context.CancelFunc, id int64, q answer.Drawing) (any, error) {
 	me := &drawing{id, cancel}
 	c.mu.Lock()
-	if old := c.views[name]; old != nil {
+	if old := c.views[q.View]; old != nil {
 		if old.id > id {
 			c.mu.Unlock()
 			return nil, errSuperseded
 		}
 		old.cancel()
 	}
-	if len(c.views) >= maxPending && c.views[name] == nil {
+	if len(c.views) >= maxPending && c.views[q.View] == nil {
 		clear(c.views)
 	}
-	c.views[name] = me
+	c.views[q.View] = me
 	c.mu.Unlock()
-	r, err := c.s.draw.render(ctx, c.s.vars.bind, paneName, v)
+	r, err := c.s.draw.json(ctx, c.share, c.s.vars.bind, q.Pane, q.Values)
 	if ctx.Err() != nil {
 		return nil, errSuperseded
 	}
 	if err != nil {
+		c.s.tell(err)
 		return nil, err
 	}
-	return resultJSON(r), nil
-}
-
-// Pictures with at least this many elements go to the page as an SVG without
-// texts, and the texts, which the page draws on a canvas of at most maxCanvas
-// pixels each way.
-const (
-	splitFrom = 400
-	maxCanvas = 8192
-)
-
-// resultJSON writes the pictures' element tables as short arrays,
-// [id, x, y, w, h, [keys], label, thread], which is most of the message, and
-// texts as [y, size, colour, anchor, bold, [x, word, x, word, …]].
-func resultJSON(r pane.Result) json.RawMessage {
-	size := 1 << 10
-	for _, p := range r.Pictures {
-		size += len(p.SVG) + 90*len(p.IDs)
-	}
-	b := append(make([]byte, 0, size), `{"sentence":`...)
-	b = appendString(b, r.Sentence)
-	b = append(b, `,"text":`...)
-	b = appendString(b, r.Text)
-	b = append(b, `,"pictures":[`...)
-	for i, p := range r.Pictures {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = append(b, `{"name":`...)
-		b = appendString(b, p.Name)
-		b = append(b, `,"title":`...)
-		b = appendString(b, p.Title)
-		b = append(b, `,"desc":`...)
-		b = appendString(b, p.Desc)
-		b = append(b, `,"width":`...)
-		b = strconv.AppendInt(b, int64(p.Width), 10)
-		b = append(b, `,"height":`...)
-		b = strconv.AppendInt(b, int64(p.Height), 10)
-		svg, texts := p.SVG, []layoutviz.Text(nil)
-		if len(p.IDs) >= splitFrom && p.Width <= maxCanvas && p.Height <= maxCanvas {
-			svg, texts = p.Split()
-		}
-		b = append(b, `,"svg":`...)
-		b = appendString(b, string(svg))
-		b = append(b, `,"texts":[`...)
-		for j, t := range texts {
-			if j > 0 {
-				b = append(b, ',')
-			}
-			b = appendText(b, t)
-		}
-		b = append(b, ']')
-		b = append(b, `,"ids":[`...)
-		for j, e := range p.IDs {
-			if j > 0 {
-				b = append(b, ',')
-			}
-			b = appendElement(b, e)
-		}
-		b = append(b, ']')
-		if len(p.Go) > 0 {
-			// The error cannot happen: these are strings.
-			raw, _ := json.Marshal(p.Go)
-			b = append(append(b, `,"go":`...), raw...)
-		}
-		b = append(b, '}')
-	}
-	return append(b, `]}`...)
-}
-
-func appendText(b []byte, t layoutviz.Text) []byte {
-	b = append(b, '[')
-	b = strconv.AppendInt(b, int64(t.Y), 10)
-	b = append(b, ',')
-	b = strconv.AppendFloat(b, t.Size, 'f', -1, 64)
-	b = append(b, ',')
-	b = appendString(b, t.Color)
-	b = append(b, ',')
-	b = appendString(b, t.Anchor)
-	b = append(b, ',')
-	b = strconv.AppendBool(b, t.Bold)
-	b = append(b, ",["...)
-	for i, w := range t.Words {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, int64(w.X), 10)
-		b = append(b, ',')
-		b = appendString(b, w.S)
-	}
-	return append(b, "]]"...)
-}
-
-func appendElement(b []byte, e layoutviz.Element) []byte {
-	b = append(b, '[')
-	b = appendString(b, e.ID)
-	for _, n := range []int{e.X, e.Y, e.W, e.H} {
-		b = append(b, ',')
-		b = strconv.AppendInt(b, int64(n), 10)
-	}
-	b = append(b, ",["...)
-	for i, k := range e.Keys {
-		if i > 0 {
-			b = append(b, ',')
-		}
-		b = strconv.AppendInt(b, int64(k), 10)
-	}
-	b = append(b, "],"...)
-	b = appendString(b, e.Label)
-	b = append(b, ',')
-	b = strconv.AppendInt(b, int64(e.Thread), 10)
-	return append(b, ']')
-}
-
-func appendString(b []byte, s string) []byte {
-	simple := true
-	for i := 0; i < len(s) && simple; i++ {
-		simple = s[i] >= ' ' && s[i] < 0x7f && s[i] != '"' && s[i] != '\\'
-	}
-	if simple {
-		b = append(b, '"')
-		b = append(b, s...)
-		return append(b, '"')
-	}
-	q, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // strings always encode
-	}
-	return append(b, q...)
+	return r, nil
 }
 
 // push queues a message. A page that does not read loses its connection rather
@@ -521,12 +380,17 @@ func (c *conn) push(id int64, kind string, body any) {
 	b = append(b, `{"v":1,"id":`...)
 	b = strconv.AppendInt(b, id, 10)
 	b = append(b, `,"type":`...)
-	b = appendString(b, kind)
+	b = answer.AppendString(b, kind)
 	if raw != nil {
 		b = append(b, `,"body":`...)
 		b = append(b, raw...)
 	}
 	b = append(b, '}')
+	// What waits for a page that does not read is bounded in number and in bytes.
+	if waiting := c.queued.Add(int64(len(b))); waiting > maxQueued && waiting > int64(len(b)) {
+		c.cancel()
+		return
+	}
 	select {
 	case c.out <- b:
 	default:
@@ -535,5 +399,5 @@ func (c *conn) push(id int64, kind string, body any) {
 }
 
 func (c *conn) fail(id int64, err error) {
-	c.push(id, "error", map[string]any{"problems": problems(err)})
+	c.push(id, "error", map[string]any{"problems": answer.Problems(err)})
 }

@@ -32,6 +32,13 @@ type upOptions struct {
 	port      int
 	baseURL   string
 	notebooks string
+
+	listen     string
+	hosts      []string
+	role       string
+	passwords  string
+	cert, key  string
+	staticBase string
 }
 
 func newUp() *cobra.Command {
@@ -45,10 +52,17 @@ Doing it again changes nothing and opens the explorer that runs already.
 
 The port is %d unless --port says otherwise; --port -1 takes any free one. Behind
 a proxy, --base-url is the address under which the proxy shows the page. Stop with
-Ctrl-C; undo with "tilus-lab uninstall".`, web.DefaultPort),
+Ctrl-C; undo with "tilus-lab uninstall".
+
+With --listen other machines reach it too. Who comes from there may look at
+everything and run nothing, unless --role run says otherwise; passwords and the role
+run need TLS there. A password file holds one a line, as it is or as a hash, after
+"view:" or "run:" where it gives a role of its own: what htpasswd -nB view prints.`, web.DefaultPort),
 		Example: `  tilus-lab up
   tilus-lab up --no-browser --port 8000
-  tilus-lab up --base-url https://hub.example.org/user/ada/proxy/7717/`,
+  tilus-lab up --base-url https://hub.example.org/user/ada/proxy/7717/
+  tilus-lab up --listen 0.0.0.0
+  tilus-lab up --listen 0.0.0.0 --password-file passwords --tls-cert cert.pem --tls-key key.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
@@ -61,12 +75,23 @@ Ctrl-C; undo with "tilus-lab uninstall".`, web.DefaultPort),
 	f.IntVar(&o.port, "port", web.DefaultPort, "`PORT` to listen on; -1 for any free one")
 	f.StringVar(&o.baseURL, "base-url", "", "`ADDRESS` under which a proxy shows the page")
 	f.StringVar(&o.notebooks, "notebooks", "", "`FOLDER` of notebooks to show (default ./notebooks where there is one)")
+	f.StringVar(&o.listen, "listen", "127.0.0.1", "`ADDRESS` to listen on; 0.0.0.0 for all of this machine")
+	f.StringSliceVar(&o.hosts, "host", nil, "`NAME` under which browsers reach this machine, where it is none of its own")
+	f.StringVar(&o.role, "role", "", "what visitors may do: view or run (default run on this machine, view beyond it)")
+	f.StringVar(&o.passwords, "password-file", "", "`FILE` of passwords that let people in")
+	f.StringVar(&o.cert, "tls-cert", "", "`FILE` of a certificate, for https")
+	f.StringVar(&o.key, "tls-key", "", "`FILE` of the certificate's key")
+	f.StringVar(&o.staticBase, "static-base", "", "`ADDRESS` of a static build (tilus-lab site) that shared links begin with")
 	return cmd
 }
 
 func up(ctx context.Context, out, log io.Writer, o upOptions) error {
 	if o.port < -1 || o.port == 0 || o.port > 65535 {
 		return usageError{fmt.Errorf("--port %d is none; ports are 1 to 65535, or -1 for any free one", o.port)}
+	}
+	opt, err := o.serving()
+	if err != nil {
+		return usageError{err}
 	}
 	data, err := link.DataDir()
 	if err != nil {
@@ -81,8 +106,8 @@ func up(ctx context.Context, out, log io.Writer, o upOptions) error {
 		openBrowser(o, start)
 		return nil
 	}
-	opt := web.Options{Port: o.port, BaseURL: o.baseURL, DataDir: data, Root: notebookFolder(o.notebooks, data),
-		Worker: session.Options{Exe: []string{exe, "worker"}}, Log: log}
+	opt.DataDir, opt.Root, opt.Log = data, notebookFolder(o.notebooks, data), log
+	opt.Worker = session.Options{Exe: []string{exe, "worker"}}
 	b := newBackend(opt.Worker)
 	defer b.close()
 	opt.Backend = b
@@ -101,6 +126,36 @@ func up(ctx context.Context, out, log io.Writer, o upOptions) error {
 		return nil
 	}
 	return err
+}
+
+// serving is who may reach the explorer, and how.
+func (o upOptions) serving() (web.Options, error) {
+	opt := web.Options{Addr: o.listen, Port: o.port, BaseURL: o.baseURL, Hosts: o.hosts, TLSCert: o.cert, TLSKey: o.key}
+	if net.ParseIP(o.listen) == nil && o.listen != "localhost" {
+		return opt, fmt.Errorf("--listen %q is no address of this machine, such as 127.0.0.1 or 0.0.0.0", o.listen)
+	}
+	usual := web.RoleView
+	if o.role != "" {
+		var err error
+		if usual, err = web.ParseRole(o.role); err != nil {
+			return opt, fmt.Errorf("--role: %w", err)
+		}
+		opt.Role = usual
+	}
+	if o.passwords != "" {
+		var err error
+		if opt.Passwords, err = web.ReadPasswords(o.passwords, usual); err != nil {
+			return opt, err
+		}
+	}
+	if o.staticBase != "" {
+		u, err := url.Parse(o.staticBase)
+		if err != nil || u.Scheme != "http" && u.Scheme != "https" && u.Scheme != "file" {
+			return opt, fmt.Errorf("--static-base %q is no address of a page, such as https://example.org/lab/", o.staticBase)
+		}
+		opt.StaticBase = o.staticBase
+	}
+	return opt, nil
 }
 
 // install keeps a copy of this program where it lasts and writes the kernelspec
