@@ -20,15 +20,17 @@ func banksPane() Pane {
 	return Pane{
 		Name:  "banks",
 		Title: "Banks and swizzles",
-		Doc:   "What an access of a warp to shared memory costs, and why: as it is, and with the swizzle of the sliders. Below stands what a search over paddings and swizzles finds.",
+		Doc:   "What an access of a warp to shared memory costs, and why: as it is, and with the swizzle of the sliders. Pick an access, write one, or paint one lane by lane; then choose one of the placements that a search found.",
 		Params: []Param{
+			{Name: "k", Title: "Pick an access", Kind: Choice, Default: bankOwn, Choices: append([]string{bankOwn}, pickNames()...), Doc: "Well-known accesses, or the text beside it."},
 			{Name: "a", Title: "Access", Kind: Text, Default: "ldmatrix.x4: lane%16*128 + lane/16*16",
-				Doc: "KIND WIDTH: ADDRESSES in bytes, such as load 4: lane*128, store 16: lane%8*16 + lane/8*128, ldmatrix.x4: lane%16*128 + lane/16*16."},
+				Doc: "Read where nothing is picked. KIND WIDTH: ADDRESSES in bytes, such as load 4: lane*128, store 16: lane%8*16 + lane/8*128, ldmatrix.x4: lane%16*128 + lane/16*16."},
 			{Name: "p", Title: "Memory of", Kind: Choice, Default: profiles[0], Choices: profiles, Doc: "Whose shared memory: its banks, and the lanes that it serves together."},
 			{Name: "b", Title: "B", Kind: Slider, Default: "3", Min: 0, Max: 5, Doc: "Bits of Sw<B,M,S> that take part; 0 is no swizzle."},
 			{Name: "m", Title: "M", Kind: Slider, Default: "4", Min: 0, Max: 7, Doc: "2^M bytes stay together."},
 			{Name: "s", Title: "S", Kind: Slider, Default: "3", Min: 1, Max: 7, Doc: "How far above the bits lie that are XORed onto them."},
-			{Name: "r", Title: "Row", Kind: Slider, Default: "128", Min: 4, Max: 1024, Doc: "Bytes of a row of the tile, for the search over paddings."},
+			{Name: "r", Title: "Row", Kind: Slider, Default: "128", Min: 4, Max: 1024, Doc: "Bytes of a row of the tile: for painting, and for the search over paddings."},
+			{Name: "v", Title: "Show", Kind: Choice, Default: bankCounts, Choices: []string{bankCounts, bankPaint, bankSolve}, Doc: "Banks before and after; the tile, where choosing a cell gives it to the next lane or takes it away; the placements without conflicts."},
 		},
 		Render: renderBanks,
 	}
@@ -45,7 +47,13 @@ func renderBanks(v Values) (Result, error) {
 			return Result{}, err
 		}
 	}
-	a, err := bank.ParseAccess(v["a"], p, at("a"))
+	text := v["a"]
+	for _, x := range picks() {
+		if x.name == v["k"] {
+			text = x.text
+		}
+	}
+	a, err := bank.ParseAccess(text, p, at("a"))
 	if err != nil {
 		return Result{}, placed(err, "a", v["a"])
 	}
@@ -84,13 +92,32 @@ func renderBanks(v Values) (Result, error) {
 		out.Pictures = append(out.Pictures, Picture{Name: "under " + s.String(), Picture: pic})
 		out.Sentence = fmt.Sprintf("%d wavefronts as it is, %d under %s, %d at best. %s", before.Wavefronts, after.Wavefronts, s, before.Ideal, after.Say())
 	}
+	switch v["v"] {
+	case bankPaint:
+		p := paint(a, p.Lanes, num["r"], v.look())
+		out.Pictures = append([]Picture{p}, out.Pictures...)
+	case bankSolve:
+		r, err := search(p, a, num["r"])
+		if err != nil {
+			return Result{}, diag.List{{Pos: at("a"), Code: "Pane.E23", Msg: "the search does not apply: " + err.Error()}}
+		}
+		pic, err := solutions(r, v)
+		if err != nil {
+			return Result{}, err
+		}
+		out.Pictures = append([]Picture{pic}, out.Pictures...)
+	}
 	out.Text = solve(p, a, num["r"])
 	return out, nil
 }
 
+func search(p bank.Profile, a bank.Access, row int) (*bank.Result, error) {
+	return bank.Search(p, []bank.Pattern{{Name: "this access", Access: a}}, bank.Space{RowBytes: row, Level: bank.LevelOne})
+}
+
 // solve is what a search for the best placement finds, in words.
 func solve(p bank.Profile, a bank.Access, row int) string {
-	r, err := bank.Search(p, []bank.Pattern{{Name: "this access", Access: a}}, bank.Space{RowBytes: row, Level: bank.LevelOne})
+	r, err := search(p, a, row)
 	if err != nil {
 		return "The search does not apply: " + err.Error() + "."
 	}

@@ -116,3 +116,42 @@ func TestStatusPane(t *testing.T) {
 		t.Errorf("an unknown instruction: %v", err)
 	}
 }
+
+// Painting gives cells to lanes and takes them away; a placement that was found can be chosen.
+func TestWorkbench(t *testing.T) {
+	r, err := run(t, "banks", Values{"v": bankPaint, "a": "load 4: 0, 128, _"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	// Row 2, first cell: the third lane takes byte 256. Byte 128 is taken from the second.
+	for id, want := range map[string]string{"c2.0": "load 4: 0, 128, 256, _", "c1.0": "load 4: 0, _, _", "clear": "load 4: 0, _, _"} {
+		to := r.Pictures[0].Go[id]
+		if !strings.HasPrefix(to["a"], want) {
+			t.Errorf("choosing %s gives %q", id, to["a"])
+		}
+		if next, err := run(t, "banks", Values{"v": bankPaint, "a": to["a"]}); err != nil || len(next.Pictures[0].Go) == 0 {
+			t.Errorf("%s: %v", id, err)
+		}
+	}
+	for _, x := range picks() {
+		if _, err := run(t, "banks", Values{"k": x.name, "v": bankPaint}); err != nil {
+			t.Errorf("%s: %v", x.name, err)
+		}
+	}
+	r, err = run(t, "banks", Values{"k": "ldmatrix.x4 of rows of 128 bytes", "v": bankSolve, "b": "0"})
+	if err != nil {
+		t.Fatal(err)
+	}
+	chosen := 0
+	for id, to := range r.Pictures[0].Go {
+		to["k"] = "ldmatrix.x4 of rows of 128 bytes"
+		next, err := run(t, "banks", to)
+		if err != nil || !strings.Contains(next.Sentence, "no bank conflict") {
+			t.Errorf("%s, %v: %s, %v", id, to, next.Sentence, err)
+		}
+		chosen++
+	}
+	if chosen == 0 {
+		t.Error("no placement can be chosen")
+	}
+}
