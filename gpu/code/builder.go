@@ -64,6 +64,11 @@ func (b *Builder) Param(p Param) Value {
 // Done checks the function and returns it; the error is a diag.List. The
 // builder must not be used any more.
 func (b *Builder) Done() (*Func, error) {
+	for i := range b.f.Stops {
+		if s := &b.f.Stops[i]; s.Region == b.f.Body {
+			s.At += len(b.head)
+		}
+	}
 	b.f.Body.Instrs = append(b.head, b.f.Body.Instrs...)
 	b.head = nil
 	if err := Verify(b.f).Err(); err != nil {
@@ -102,6 +107,11 @@ func (b *Builder) ConstPred(v bool) Value { return b.Const(Pred, truth(v)) }
 func (b *Builder) ConstOf(v Value) (bits uint64, ok bool) {
 	bits, ok = b.bits[v]
 	return bits, ok
+}
+
+// Stop adds a stop, of these threads, in front of what comes next.
+func (b *Builder) Stop(first, threads int, keep []Value) {
+	b.f.Stops = append(b.f.Stops, Stop{Region: b.region, At: len(b.region.Instrs), Keep: keep, Pos: b.pos, First: first, Threads: threads})
 }
 
 // Emit adds an instruction with these immediates and inputs and gives its

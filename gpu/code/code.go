@@ -127,6 +127,19 @@ type Func struct {
 	Body   *Region // its Args are the parameters
 	Launch Launch
 	Types  []Type // type of each value; Types[0] is None
+	// Stops are places where the simulator can be told to wait. Passes drop them.
+	Stops []Stop
+}
+
+// Stop is a place in front of an instruction of a region, or behind the last, where
+// some values can be read: each of Keep still has its register there.
+type Stop struct {
+	Region *Region
+	At     int
+	Keep   []Value
+	Pos    diag.Pos
+	// First and Threads are the threads of the block that come here.
+	First, Threads int
 }
 
 // NewValue adds a value of type t.

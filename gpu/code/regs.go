@@ -34,6 +34,7 @@ type lifetimes struct {
 	fixed  []bool   // constants: never merged
 	log    []Value  // values used, in text order
 	at     int32
+	stops  map[*Region]map[int][]Value // read in front of instructions
 }
 
 // Assign gives every value of a verified function a register.
@@ -48,6 +49,15 @@ func Assign(f *Func) *Registers {
 	lt := &lifetimes{f: f, parent: make([]Value, n), def: make([]int32, n), last: make([]int32, n), extra: map[Value][]span{}, spans: make([][]span, n), fixed: make([]bool, n)}
 	for i := range lt.parent {
 		lt.parent[i] = Value(i)
+	}
+	if len(f.Stops) > 0 {
+		lt.stops = map[*Region]map[int][]Value{}
+		for _, s := range f.Stops {
+			if lt.stops[s.Region] == nil {
+				lt.stops[s.Region] = map[int][]Value{}
+			}
+			lt.stops[s.Region][s.At] = append(lt.stops[s.Region][s.At], s.Keep...)
+		}
 	}
 	for _, a := range f.Body.Args {
 		lt.write(a, 1)
@@ -114,8 +124,17 @@ func (lt *lifetimes) also(v Value, from, to int32) {
 }
 
 func (lt *lifetimes) region(r *Region) {
-	for _, in := range r.Instrs {
+	for i, in := range r.Instrs {
+		lt.stop(r, i)
 		lt.instr(in)
+	}
+	lt.stop(r, len(r.Instrs))
+}
+
+// stop reads what stops in front of an instruction keep.
+func (lt *lifetimes) stop(r *Region, i int) {
+	for _, v := range lt.stops[r][i] {
+		lt.read(v, lt.at)
 	}
 }
 

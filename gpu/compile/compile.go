@@ -42,6 +42,9 @@ type Options struct {
 	Divisible map[string]int64
 	// NoOpt leaves the thread-code passes out.
 	NoOpt bool
+	// Stops asks for code in which every statement of the program can be stopped at: as
+	// it is lowered, without what the passes over program and thread code do.
+	Stops bool
 	// Dump, if not nil, is called with the text after each step.
 	Dump func(step, text string)
 }
@@ -52,6 +55,7 @@ type Compiled struct {
 	Func      *code.Func
 	Arch      arch.Arch
 	Divisible map[string]int64
+	Stops     []lower.Stop // for each stop of Func
 	Elapsed   time.Duration
 }
 
@@ -74,11 +78,16 @@ func Program(p *ir.Program, o Options) (*Compiled, error) {
 	} else {
 		dump("program", text.Format(p))
 	}
-	p, err = pass.Run(p, pass.Options{}, o.Dump)
+	var passes pass.Options
+	var stops *[]lower.Stop
+	if o.Stops {
+		o.NoOpt, passes.Skip, stops = true, []string{"fold", "dead"}, new([]lower.Stop)
+	}
+	p, err = pass.Run(p, passes, o.Dump)
 	if err != nil {
 		return nil, err
 	}
-	f, err := lower.Lower(p, lower.Options{Arch: target, Divisible: o.Divisible})
+	f, err := lower.Lower(p, lower.Options{Arch: target, Divisible: o.Divisible, Stops: stops})
 	if err != nil {
 		return nil, err
 	}
@@ -95,7 +104,12 @@ func Program(p *ir.Program, o Options) (*Compiled, error) {
 			return nil, fmt.Errorf("compile: %s: %w", p.Name, err)
 		}
 	}
-	return &Compiled{Program: p, Func: f, Arch: target, Divisible: o.Divisible, Elapsed: time.Since(start)}, nil
+	c := &Compiled{Program: p, Func: f, Arch: target, Divisible: o.Divisible}
+	if stops != nil {
+		c.Stops = *stops
+	}
+	c.Elapsed = time.Since(start)
+	return c, nil
 }
 
 // PTX is the code as the driver takes it.
@@ -139,5 +153,6 @@ func Key(p *ir.Program, o Options) string {
 		part(strconv.FormatInt(o.Divisible[name], 10))
 	}
 	part(strconv.FormatBool(o.NoOpt))
+	part(strconv.FormatBool(o.Stops))
 	return hex.EncodeToString(h.Sum(nil))
 }

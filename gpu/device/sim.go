@@ -72,12 +72,23 @@ func (s *simulator) run(ctx context.Context, p *ir.Program, args []ir.Arg, o sim
 // simulate runs a launch; data is what the buffers hold afterwards, and workspaces the
 // tensors of the launch's own, by name.
 func simulate(ctx context.Context, l *launch, o sim.Options) (data [][]byte, workspaces map[string][]byte, stats sim.Stats, err error) {
+	in, data, workspaces, err := l.memory()
+	if err != nil {
+		return nil, nil, stats, err
+	}
+	stats, err = sim.Run(ctx, l.code.Func, sim.Launch{Grid: l.grid, Args: in}, o)
+	return data, workspaces, stats, err
+}
+
+// memory is what a launch on the simulator works on: copies of the buffers, and the
+// tensors of the launch's own.
+func (l *launch) memory() (in []sim.Arg, data [][]byte, workspaces map[string][]byte, err error) {
 	data = make([][]byte, len(l.buffers))
 	for k, a := range l.buffers {
 		data[k] = make([]byte, bufferBytes(a))
 		copy(data[k], a.Data)
 	}
-	in := make([]sim.Arg, len(l.buffer))
+	in = make([]sim.Arg, len(l.buffer))
 	for i := range in {
 		if k := l.buffer[i]; k >= 0 {
 			in[i].Buffer = data[k]
@@ -93,11 +104,10 @@ func simulate(ctx context.Context, l *launch, o sim.Options) (data [][]byte, wor
 		}
 		n, err := w.Workspace.Bytes(l.scalars)
 		if err != nil {
-			return nil, nil, stats, err
+			return nil, nil, nil, err
 		}
 		workspaces[w.Name] = make([]byte, n)
 		in = append(in, sim.Arg{Buffer: workspaces[w.Name], Fresh: !w.Workspace.Zero})
 	}
-	stats, err = sim.Run(ctx, l.code.Func, sim.Launch{Grid: l.grid, Args: in}, o)
-	return data, workspaces, stats, err
+	return in, data, workspaces, nil
 }

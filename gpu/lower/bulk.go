@@ -127,7 +127,11 @@ func tryCancel(l *lowerer, in *ir.Instr) {
 	}
 	bar, _ := l.turn(in, 1)
 	answer := l.begins(in.In[0].Var())
-	l.single(func() { l.Op(code.OpClcTryCancel, []int64{0, 0}, answer, bar) })
+	op := code.OpClcTryCancel
+	if l.p.ClusterSize() > 1 {
+		op = code.OpClcTryCancelMulticast
+	}
+	l.single(func() { l.Op(op, []int64{0, 0}, answer, bar) })
 }
 
 func queryResponse(l *lowerer, in *ir.Instr) {
@@ -141,7 +145,13 @@ func queryResponse(l *lowerer, in *ir.Instr) {
 	zero := l.Const32(0)
 	// What the machine says of a place that it did not give is not defined.
 	where := l.If(taken, func() []code.Value {
-		return []code.Value{l.Const32(1), l.Op(code.OpClcFirstX, nil, lo, hi), l.Op(code.OpClcFirstY, nil, lo, hi), l.Op(code.OpClcFirstZ, nil, lo, hi)}
+		at := []code.Value{l.Op(code.OpClcFirstX, nil, lo, hi), l.Op(code.OpClcFirstY, nil, lo, hi), l.Op(code.OpClcFirstZ, nil, lo, hi)}
+		for d, n := range l.p.Cluster { // the block at this one's place in its cluster
+			if n > 1 {
+				at[d] = l.Add32(at[d], l.Op([]code.Op{code.OpClusterCtaIDX, code.OpClusterCtaIDY, code.OpClusterCtaIDZ}[d], nil))
+			}
+		}
+		return append([]code.Value{l.Const32(1)}, at...)
 	}, func() []code.Value { return []code.Value{zero, zero, zero, zero} })
 	for i, v := range in.Out {
 		l.env[v] = val{scalar: where[i]}

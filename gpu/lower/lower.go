@@ -51,6 +51,9 @@ type Options struct {
 	// Divisible gives numbers that surely divide scalar parameters; the launch
 	// checks them. It is what makes loads of rows of run-time length wide.
 	Divisible map[string]int64
+	// Stops, if not nil, asks for a stop in front of every statement, and gets what
+	// holds the variables there: for each of the function's stops.
+	Stops *[]Stop
 }
 
 // Lower makes thread code of a program that [ir.Verify] accepts. What the target
@@ -67,6 +70,9 @@ func Lower(p *ir.Program, opt Options) (*code.Func, error) {
 // says what does instead.
 func lowerWith(p *ir.Program, opt Options, at areas) (*code.Func, areas, error) {
 	p, going := flow.Structured(p)
+	if opt.Stops != nil {
+		*opt.Stops = nil
+	}
 	l := &lowerer{Thread: thread.New(code.NewBuilder(p.Name), 0), going: going, threads: ir.Threads{Size: p.Threads()}, barriers: map[ir.Threads]int64{}, own: memory{at: at, of: map[ir.Threads]scratch{}}, p: p, opt: opt, env: map[*ir.Var]val{}, facts: facts.New(p, opt.Divisible)}
 	launch := code.Launch{Block: p.Threads()}
 	for _, e := range p.Grid {
@@ -122,6 +128,12 @@ type lowerer struct {
 	named   int         // tiles so far
 	peak    int         // most bytes of the plan so far, reached at peakPos
 	peakPos diag.Pos
+
+	// Of stops: where the last one stands, the variables in the order of their
+	// assignments, and the first of the threads that hold each.
+	stopped diag.Pos
+	order   []*ir.Var
+	holder  map[*ir.Var]int
 }
 
 // val is what a variable is in thread code: the field of its kind.
@@ -168,12 +180,16 @@ func (l *lowerer) params() {
 }
 
 func (l *lowerer) block(b *ir.Block) {
-	mark := len(l.tiles)
-	for _, s := range b.Stmts {
+	mark, around := len(l.tiles), l.stopped
+	for i, s := range b.Stmts {
 		l.release(s)
 		l.At(s.Position())
+		if l.opt.Stops != nil {
+			l.stopAt(b, i, around)
+		}
 		l.stmt(s)
 	}
+	l.stopped = around
 	l.leave(mark)
 }
 
@@ -397,7 +413,11 @@ func (l *lowerer) while(s *ir.While) {
 	out := l.While(l.flatten(vars), func(carried []code.Value) code.Value {
 		return l.scoped(func() []code.Value {
 			l.unflatten(vars, carried)
-			if on := l.goesOn(l.going[s]); on != 0 {
+			on := l.goesOn(l.going[s])
+			if l.opt.Stops != nil {
+				l.stopAtTest(on)
+			}
+			if on != 0 {
 				return []code.Value{l.whereOn(on, s.Cond)}
 			}
 			return []code.Value{l.scalar(s.Cond, dtype.Bool)}

@@ -69,6 +69,7 @@ func Run(f *code.Func, seen Observer) (*code.Func, error) {
 // Clone is a copy that shares nothing that a pass changes.
 func Clone(f *code.Func) *code.Func {
 	g := *f
+	g.Stops = nil
 	g.Types = append([]code.Type(nil), f.Types...)
 	g.Body = cloneRegion(f.Body)
 	return &g

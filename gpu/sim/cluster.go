@@ -33,6 +33,7 @@ type job struct {
 	op   code.Op
 	land func() *diag.Problem
 	step func() *diag.Problem // of a pipe: what lands when its turn comes
+	free func(m *mbar)        // gives its source back to those who wait for the phase
 }
 
 func newCluster(m *machine) *cluster {

@@ -39,6 +39,7 @@ const (
 	kEndLoop // bring the lanes together
 	kProxy   // instructions of [code.ProxyRows] with effects
 	kEnd
+	kStop // wait until a Stepper lets the warp go on
 )
 
 // inst is a decoded instruction. Operands are indices of the register file, 32
@@ -67,7 +68,8 @@ type inst struct {
 
 type program struct {
 	code    []inst
-	regs    int // registers
+	regs    int     // registers
+	of      []int32 // register of each value
 	params  []int32
 	ordered bool // blocks must run one after the other
 	// clocked is set where order comes from more than barriers of the block: see
@@ -79,6 +81,7 @@ type decoder struct {
 	f    *code.Func
 	regs *code.Registers
 	p    *program
+	stop map[*code.Region][]int // numbers of stops, in the order of their places
 }
 
 const lanes = 32
@@ -87,12 +90,19 @@ const lanes = 32
 // operands.
 func decode(f *code.Func) *program {
 	d := &decoder{f: f, regs: code.Assign(f), p: &program{clocked: f.Launch.Cluster != [3]int{}}}
+	if len(f.Stops) > 0 {
+		d.stop = map[*code.Region][]int{}
+		for n, s := range f.Stops {
+			d.stop[s.Region] = append(d.stop[s.Region], n)
+		}
+	}
 	for _, a := range f.Body.Args {
 		d.p.params = append(d.p.params, d.reg(a))
 	}
 	d.region(f.Body)
 	d.add(inst{kind: kEnd})
 	d.p.regs = len(d.regs.Types)
+	d.p.of = d.regs.Of
 	return d.p
 }
 
@@ -114,9 +124,18 @@ func (d *decoder) copies(to, from []code.Value, pos diag.Pos) {
 }
 
 func (d *decoder) region(r *code.Region) {
-	for _, in := range r.Instrs {
+	stops := d.stop[r]
+	wait := func(i int) {
+		for len(stops) > 0 && d.f.Stops[stops[0]].At <= i {
+			d.add(inst{kind: kStop, class: code.Control, target: int32(stops[0]), guard: -1, pos: d.f.Stops[stops[0]].Pos})
+			stops = stops[1:]
+		}
+	}
+	for i, in := range r.Instrs {
+		wait(i)
 		d.instr(in)
 	}
+	wait(len(r.Instrs))
 }
 
 var kinds = [code.Classes]kind{code.Pure: kPure, code.Special: kSpecial, code.Load: kLoad, code.Store: kStore,

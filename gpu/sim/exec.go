@@ -48,6 +48,7 @@ type warp struct {
 	barrier int64 // the barrier it waits at, -1: none
 	count   int64 // threads that the barrier waits for; 0: all
 	waits   bool  // polls memory
+	stopped bool  // stands at a stop
 	done    bool
 	epoch   uint32 // warp barriers passed
 	flight  [lanes]inFlight
@@ -92,7 +93,7 @@ func (b *block) start(n int) {
 	b.err = nil
 	for _, w := range b.warps {
 		w.pc, w.mask, w.frames, w.steps, w.barrier, w.done, w.epoch = 0, w.all, w.frames[:0], 0, -1, false, 0
-		w.waits = false
+		w.waits, w.stopped = false, false
 		w.flight = [lanes]inFlight{}
 		for i, r := range b.m.prog.params {
 			v := b.m.params[i]
@@ -128,7 +129,7 @@ func (b *block) run(n int) *diag.Problem {
 			if b.releaseGroups() {
 				continue
 			}
-			return b.problem(polling, errDeadlock, "blocks start in the order of their numbers: wait only for ones that come before", "nobody who can run writes what warp %d waits for", polling.id)
+			return b.nobodyWrites(polling)
 		}
 		if running > 0 {
 			continue
@@ -137,6 +138,10 @@ func (b *block) run(n int) *diag.Problem {
 			return p
 		}
 	}
+}
+
+func (b *block) nobodyWrites(w *warp) *diag.Problem {
+	return b.problem(w, errDeadlock, "blocks start in the order of their numbers: wait only for ones that come before", "nobody who can run writes what warp %d waits for", w.id)
 }
 
 // release opens a barrier that every warp has reached. It is called when no warp
@@ -427,6 +432,10 @@ func (w *warp) run(n int) {
 		case kEnd:
 			st.Warp[i.class]--
 			w.done = true
+			return
+		case kStop:
+			st.Warp[i.class]--
+			w.stopped = true
 			return
 		}
 		if w.b.err != nil {

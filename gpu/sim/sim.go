@@ -203,97 +203,25 @@ const (
 // says what is wrong with the launch; buffers then hold what was written so far.
 func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error) {
 	var total Stats
-	if l.Block == 0 {
-		l.Block = f.Launch.Block
+	if len(f.Stops) > 0 {
+		g := *f
+		g.Stops = nil
+		f = &g
 	}
-	blocks := 1
-	for i := range l.Grid {
-		if l.Grid[i] == 0 {
-			l.Grid[i] = 1
-		}
-		if l.Grid[i] < 0 || l.Grid[i] > 1<<31-1 || blocks > 1<<40/l.Grid[i] {
-			return total, fmt.Errorf("sim: grid %v", l.Grid)
-		}
-		blocks *= l.Grid[i]
+	m, err := newMachine(f, l, opt)
+	if err != nil {
+		return total, err
 	}
-	if l.Block < 1 || l.Block > 1024 {
-		return total, fmt.Errorf("sim: %d threads per block, must be 1 to 1024", l.Block)
-	}
-	scalars := map[string]int64{}
-	for i, a := range l.Args {
-		if i < len(f.Params) && f.Params[i].Kind == code.Scalar {
-			scalars[f.Params[i].Name] = int64(int32(uint32(a.Bits)))
-		}
-	}
-	l.Args = slices.Clone(l.Args)
-	for i := len(l.Args); i < len(f.Params) && (f.Params[i].Workspace != nil || f.Params[i].Kind == code.Tensor); i++ {
-		w := f.Params[i].Workspace
-		if w == nil {
-			l.Args = append(l.Args, Arg{})
-			continue
-		}
-		n, err := w.Bytes(scalars)
-		if err != nil {
-			return total, fmt.Errorf("sim: %w", err)
-		}
-		l.Args = append(l.Args, Arg{Buffer: make([]byte, n), Fresh: !w.Zero})
-	}
-	if len(l.Args) != len(f.Params) {
-		return total, fmt.Errorf("sim: %d arguments for the %d parameters of %s", len(l.Args), len(f.Params), f.Name)
-	}
-	m := &machine{f: f, launch: l, opt: opt, prog: decode(f), params: make([]uint64, len(l.Args))}
-	if f.Launch.SharedBytes > 0 {
-		m.banks = newBanks()
-	}
-	serial := m.prog.ordered
-	for i, a := range l.Args {
-		m.params[i] = a.Bits & f.Params[i].Type.Mask()
-		if f.Params[i].Kind != code.Pointer {
-			continue
-		}
-		m.buffers = append(m.buffers, buffer{data: a.Buffer, param: i, readOnly: f.Params[i].ReadOnly})
-		m.params[i] = uint64(len(m.buffers)) << bufferShift
-		if a.Fresh && !opt.Fast {
-			m.buffers[len(m.buffers)-1].set = make([]bool, len(a.Buffer))
-		}
-	}
-	for i, p := range f.Params {
-		if p.Kind != code.Tensor {
-			continue
-		}
-		t, err := m.tensorMap(p, scalars)
-		if err != nil {
-			return total, err
-		}
-		m.params[i] = mapSpace + uint64(len(m.maps))*128
-		m.maps = append(m.maps, t)
-	}
-	if !opt.Fast {
-		m.track(blocks)
-	}
-	size := m.clusterSize()
-	for i, d := range f.Launch.Cluster {
-		if d > 0 && l.Grid[i]%d != 0 {
-			return total, fmt.Errorf("sim: grid %v is not made of clusters of %v", l.Grid, f.Launch.Cluster)
-		}
-	}
-	blocks /= size
 	workers := opt.Workers
 	if workers <= 0 {
 		workers = runtime.GOMAXPROCS(0)
 	}
-	if serial {
+	if m.prog.ordered {
 		workers = 1
 	}
-	run := blocks
-	if opt.Blocks > 0 {
-		run = min(run, (opt.Blocks+size-1)/size)
-	}
-	workers = min(workers, run)
-	m.run = int64(run)
+	workers = min(workers, int(m.run))
 
 	defer context.AfterFunc(ctx, func() { m.stop.Store(true) })()
-	m.failed.Store(int64(blocks))
 	var (
 		mu    sync.Mutex
 		first error
@@ -303,18 +231,13 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 		wg.Add(1)
 		go func() {
 			defer wg.Done()
-			var b runner
-			if m.prog.clocked {
-				b = newCluster(m)
-			} else {
-				b = newBlock(m)
-			}
+			b := m.runner()
 			for {
 				n := m.next.Add(1) - 1
-				if n >= int64(run) || n > m.failed.Load() || m.stop.Load() {
+				if n >= m.run || n > m.failed.Load() || m.stop.Load() {
 					break
 				}
-				if p := b.run(int(n * int64(blocks) / int64(run))); p != nil {
+				if p := b.run(m.unit(n)); p != nil {
 					mu.Lock()
 					if n < m.failed.Load() {
 						m.failed.Store(n)
@@ -335,6 +258,100 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 		return total, err
 	}
 	return total, first
+}
+
+// newMachine makes a launch ready.
+func newMachine(f *code.Func, l Launch, opt Options) (*machine, error) {
+	if l.Block == 0 {
+		l.Block = f.Launch.Block
+	}
+	blocks := 1
+	for i := range l.Grid {
+		if l.Grid[i] == 0 {
+			l.Grid[i] = 1
+		}
+		if l.Grid[i] < 0 || l.Grid[i] > 1<<31-1 || blocks > 1<<40/l.Grid[i] {
+			return nil, fmt.Errorf("sim: grid %v", l.Grid)
+		}
+		blocks *= l.Grid[i]
+	}
+	if l.Block < 1 || l.Block > 1024 {
+		return nil, fmt.Errorf("sim: %d threads per block, must be 1 to 1024", l.Block)
+	}
+	scalars := map[string]int64{}
+	for i, a := range l.Args {
+		if i < len(f.Params) && f.Params[i].Kind == code.Scalar {
+			scalars[f.Params[i].Name] = int64(int32(uint32(a.Bits)))
+		}
+	}
+	l.Args = slices.Clone(l.Args)
+	for i := len(l.Args); i < len(f.Params) && (f.Params[i].Workspace != nil || f.Params[i].Kind == code.Tensor); i++ {
+		w := f.Params[i].Workspace
+		if w == nil {
+			l.Args = append(l.Args, Arg{})
+			continue
+		}
+		n, err := w.Bytes(scalars)
+		if err != nil {
+			return nil, fmt.Errorf("sim: %w", err)
+		}
+		l.Args = append(l.Args, Arg{Buffer: make([]byte, n), Fresh: !w.Zero})
+	}
+	if len(l.Args) != len(f.Params) {
+		return nil, fmt.Errorf("sim: %d arguments for the %d parameters of %s", len(l.Args), len(f.Params), f.Name)
+	}
+	m := &machine{f: f, launch: l, opt: opt, prog: decode(f), params: make([]uint64, len(l.Args))}
+	if f.Launch.SharedBytes > 0 {
+		m.banks = newBanks()
+	}
+	for i, a := range l.Args {
+		m.params[i] = a.Bits & f.Params[i].Type.Mask()
+		if f.Params[i].Kind != code.Pointer {
+			continue
+		}
+		m.buffers = append(m.buffers, buffer{data: a.Buffer, param: i, readOnly: f.Params[i].ReadOnly})
+		m.params[i] = uint64(len(m.buffers)) << bufferShift
+		if a.Fresh && !opt.Fast {
+			m.buffers[len(m.buffers)-1].set = make([]bool, len(a.Buffer))
+		}
+	}
+	for i, p := range f.Params {
+		if p.Kind != code.Tensor {
+			continue
+		}
+		t, err := m.tensorMap(p, scalars)
+		if err != nil {
+			return nil, err
+		}
+		m.params[i] = mapSpace + uint64(len(m.maps))*128
+		m.maps = append(m.maps, t)
+	}
+	if !opt.Fast {
+		m.track(blocks)
+	}
+	size := m.clusterSize()
+	for i, d := range f.Launch.Cluster {
+		if d > 0 && l.Grid[i]%d != 0 {
+			return nil, fmt.Errorf("sim: grid %v is not made of clusters of %v", l.Grid, f.Launch.Cluster)
+		}
+	}
+	m.units = int64(blocks / size)
+	m.run = m.units
+	if opt.Blocks > 0 {
+		m.run = min(m.run, int64((opt.Blocks+size-1)/size))
+	}
+	m.failed.Store(int64(blocks))
+	return m, nil
+}
+
+// unit is the block or cluster that is the n-th to run.
+func (m *machine) unit(n int64) int { return int(n * m.units / m.run) }
+
+func (m *machine) runner() runner {
+	if m.prog.clocked {
+		return newCluster(m)
+	}
+	return newBlock(m)
 }
 
 // runner is what runs in one go: a block, or a cluster of them.
@@ -365,7 +382,8 @@ type machine struct {
 	atomics sync.Mutex
 	stop    atomic.Bool
 	next    atomic.Int64 // blocks or clusters begun, or taken back by one that runs
-	run     int64        // of those there are
+	units   int64        // blocks or clusters there are
+	run     int64        // of those that run
 	failed  atomic.Int64 // the first block known to have failed
 }
 

@@ -569,7 +569,12 @@ func (w *warp) bulkCopy(i *inst, l int) {
 			return
 		}
 		data := append([]byte(nil), w.b.shared.data[src:src+n]...)
-		w.landing(i, l, blocks, at, n, w.in32(i, 3, l)+uint64(i.imm[2]), false, func(b *block) { copy(b.shared.data[at:at+n], data) })
+		if j := w.landing(i, l, blocks, at, n, w.in32(i, 3, l)+uint64(i.imm[2]), false, func(b *block) { copy(b.shared.data[at:at+n], data) }); j != nil {
+			w.b.ledger.hold(j, src, n)
+			j.free = func(m *mbar) {
+				w.b.ledger.freeAs(w, reader{comp: int32(m.comp + 1), tick: m.phase + 1, lane: -1}, src, n)
+			}
+		}
 	case i.op == code.OpBulkStore, i.op == code.OpBulkStoreHint:
 		n, ok := size(2)
 		dst, src := w.regs[int(i.in[0])+l]+uint64(i.imm[0]), w.in32(i, 1, l)+uint64(i.imm[1])-sharedBase
@@ -626,8 +631,8 @@ func (w *warp) bulkCopy(i *inst, l int) {
 }
 
 // landing begins a copy into shared memory that is counted at a barrier of each
-// block it goes to.
-func (w *warp) landing(i *inst, l int, blocks []*block, at, n, barAddr uint64, each bool, write func(*block)) {
+// block it goes to; nil where it fails.
+func (w *warp) landing(i *inst, l int, blocks []*block, at, n, barAddr uint64, each bool, write func(*block)) *job {
 	var bars []*mbar
 	for _, b := range blocks {
 		addr := barAddr
@@ -636,18 +641,21 @@ func (w *warp) landing(i *inst, l int, blocks []*block, at, n, barAddr uint64, e
 		}
 		m := w.copyBar(l, addr)
 		if m == nil || !w.inside(l, b, at, n) {
-			return
+			return nil
 		}
 		if m.b != b {
 			w.fail(l, errBarrier, "", "the copy goes to block rank %d, and its barrier lies in block rank %d", b.rank, m.b.rank)
-			return
+			return nil
 		}
 		if i.op != code.OpRedAsyncAdd && !w.touch(l, b, at, n, copyWrite, false) {
-			return
+			return nil
 		}
 		bars = append(bars, m)
 	}
 	j := w.b.cl.begin(w, i, func(j *job) *diag.Problem {
+		if j.free != nil {
+			j.free(bars[0])
+		}
 		for k, b := range blocks {
 			write(b)
 			if i.op != code.OpRedAsyncAdd {
@@ -664,6 +672,7 @@ func (w *warp) landing(i *inst, l int, blocks []*block, at, n, barAddr uint64, e
 			b.ledger.expect(j, at, n)
 		}
 	}
+	return j
 }
 
 // globalBytes is the buffer and offset of bytes in global memory.

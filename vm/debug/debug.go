@@ -185,12 +185,16 @@ func (s *Session) Eval(src string) (int64, error) {
 }
 
 func (s *Session) scalar(v *ir.Var) (int64, bool) {
-	for _, x := range s.Variables() {
-		if x.Var == v && v.Type.Kind == ir.Scalar && v.Type.Elem.IsInt() {
-			return x.Int, true
-		}
+	if v.Type.Kind != ir.Scalar || !v.Type.Elem.IsInt() || !s.reads(v, s.Path()) {
+		return 0, false
 	}
-	return 0, false
+	return s.m.Int(v)
+}
+
+// reads reports that a variable belongs to a place of the program.
+func (s *Session) reads(v *ir.Var, path []ir.Stmt) bool {
+	in := s.within[v]
+	return in == nil || slices.Contains(path, in)
 }
 
 // AtBreakpoint tells whether the session stands in front of a breakpoint.
@@ -396,7 +400,6 @@ func (s *Session) ReverseContinue(ctx context.Context) Why {
 func (s *Session) Variables() []Variable {
 	path := s.Path()
 	return slices.DeleteFunc(s.m.Variables(), func(v Variable) bool {
-		in := s.within[v.Var]
-		return in != nil && !slices.Contains(path, in)
+		return !s.reads(v.Var, path)
 	})
 }

@@ -25,6 +25,8 @@ type Machine interface {
 	Step() error
 	// Variables are those that are set, in the order of their first assignment.
 	Variables() []Variable
+	// Int is the value of a set integer or bool.
+	Int(v *ir.Var) (int64, bool)
 	// Args are the launch's arguments in their present state.
 	Args() []ir.Arg
 	// Printed is what the program printed so far.

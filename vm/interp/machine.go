@@ -83,7 +83,7 @@ type Machine struct {
 // state is what a snapshot holds beside the contents of memory.
 type state struct {
 	block  int // linear index of the running block, last grid dimension slowest
-	begun  int // blocks that have begun or been taken back, of programs without clusters
+	begun  int // blocks, or clusters, that have begun or been taken back
 	frames []frame
 	vars   []value
 	// strands are the thread groups that run, and what is around them; none where all
@@ -92,10 +92,9 @@ type state struct {
 	cur     int
 	order   order
 	smem    sharedMemory
-	// Of programs with clusters: the blocks of the running one, its number and barrier,
-	// the rank of the running block and what it waits for.
+	// Of programs with clusters: the blocks of the running one and its barrier, the rank
+	// of the running block and what it waits for.
 	cluster   []peer
-	clusterAt int
 	gathering gathering
 	rank      int
 	idle      bool
@@ -684,6 +683,14 @@ type Variable struct {
 	Int   int64
 	Float float64
 	Tile  *array.Array
+}
+
+// Int is the value of an integer or bool variable of the running block, if it is set.
+func (m *Machine) Int(v *ir.Var) (int64, bool) {
+	if _, known := m.slots[v]; m.done || !known {
+		return 0, false
+	}
+	return m.lookup(v)
 }
 
 // Variables lists the set variables in the order of their first assignment.

@@ -28,7 +28,7 @@ func prints(p *ir.Program) {
 		w.sites[s.Instr] = i
 	}
 	var head []ir.Stmt
-	pos := plan.Sites[0].Instr.Pos
+	pos := p.Pos
 	blocks := &ir.Instr{Op: ir.OpByName("BlockIndices"), Pos: pos}
 	for d := range p.Grid {
 		v := &ir.Var{Name: fmt.Sprintf("%s_b%d", plan.Prefix, d), Type: ir.ScalarOf(dtype.I32)}
