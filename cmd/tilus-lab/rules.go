@@ -100,5 +100,10 @@ var otherRules = []ir.RuleDoc{
 	{Code: "Pane.E22", Text: "Each argument in the debugger pane can be read for its parameter's type."},
 	{Code: "Pane.E23", Text: "The bits of a swizzle in the pane of banks make one."},
 	{Code: "Pane.E24", Text: "An instruction of the catalogue has all words that are looked for."},
+	{Code: "Pane.E25", Text: "The page of a matrix instruction is of one that multiplies matrices.", Why: "Copies have a source and a destination; the pane of all instructions draws them."},
+	{Code: "Pane.E26", Text: "A chart has a bar with all words that are looked for."},
+	{Code: "Pane.E27", Text: "Rows to be plotted are a JSON list of objects, of which one has the number that is asked for."},
+	{Code: "Pane.E28", Text: "An instruction in the status matrix is one of the manual."},
+	{Code: "Pane.E29", Text: "What is drawn with its operands is a product, a quotient, a chain or an operation of CuTe."},
 	{Code: "Web.E1", Text: "A value follows a variable of a notebook that is there."},
 }

@@ -155,3 +155,35 @@ func TestWorkbench(t *testing.T) {
 		t.Error("no placement can be chosen")
 	}
 }
+
+// Chains are walked through, and products and quotients have their operands beside them.
+func TestHowLayoutsAreMade(t *testing.T) {
+	for i, c := range []struct {
+		v    Values
+		name string
+		say  string
+	}{
+		{Values{"s": layoutSteps}, "steps", "3 of 3 factors: [16, 8] has 128 elements"},
+		{Values{"s": layoutSteps, "n": "1"}, "steps", "The first of 3 factors: [2, 1]"},
+		{Values{"s": layoutSteps, "n": "2"}, "steps", "2 of 3 factors: [16, 4] has 64 elements"},
+		{Values{"s": layoutOperands}, "product", "The product is local(2, 1).spatial(8, 4).local(1, 2)."},
+		{Values{"s": layoutOperands, "e": "local(2, 1) * spatial(8, 4)"}, "product", "The product is local(2, 1).spatial(8, 4)."},
+		{Values{"s": layoutOperands, "e": "local(2, 1).spatial(8, 4) / spatial(8, 4)"}, "quotient", "The quotient is local(2, 1)."},
+		{Values{"s": layoutOperands, "e": "logical_divide((4,2,3):(2,1,8), 4:2)"}, "operands and result", ""},
+		{Values{"s": layoutSteps, "e": "mma.m16n8k16.f32.f16/A"}, "steps", "[16, 16] has 256 elements"},
+	} {
+		r, err := run(t, "layout", c.v)
+		if err != nil {
+			t.Errorf("%d: %v", i, err)
+			continue
+		}
+		if r.Pictures[0].Name != c.name || !strings.Contains(r.Sentence, c.say) {
+			t.Errorf("%d: %s, %s", i, r.Pictures[0].Name, r.Sentence)
+		}
+	}
+	for _, v := range []Values{{"s": layoutOperands, "e": "spatial(8, 4)"}, {"s": layoutOperands, "e": "local(2) / spatial(3)"}, {"s": layoutSteps, "e": "Sw<3,4,3>"}, {"s": layoutSteps, "e": "local("}} {
+		if _, err := run(t, "layout", v); err == nil || !strings.HasPrefix(err.Error(), "e:") {
+			t.Errorf("%v: %v", v, err)
+		}
+	}
+}
