@@ -2,6 +2,7 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -21,14 +22,16 @@ func newDAP() *cobra.Command {
 		Use:   "dap",
 		Short: "Debug programs from an editor (Debug Adapter Protocol)",
 		Long: `Speak the Debug Adapter Protocol on standard input and output, for VS Code and other
-editors. A program runs on the reference interpreter: breakpoints with conditions of
-its scalars (k == 3), steps into and over loops, steps back and back to a breakpoint,
-what each thread holds of each tile, and a stop where the program goes wrong.
+editors. A program runs on the reference interpreter or on the simulator of a GPU:
+breakpoints with conditions of its scalars (k == 3), steps into and over loops, steps
+back and back to a breakpoint, what each thread holds of each tile, and a stop where
+the program goes wrong.
 
 A launch has
   program      file of program text, or the name of an example program
   args         an object: for each parameter text such as --arg of "tilus-lab run" takes
   define       an object: compile-time parameters, as -D
+  device       "interp", "sim", or "sim:sm_80" for a target; interp if left out
   stopOnEntry  true to stop in front of the first statement`,
 		Example: `  tilus-lab dap
   tilus-lab dap --listen 127.0.0.1:4711`,
@@ -90,6 +93,7 @@ func launchDebug(cmd *cobra.Command, raw json.RawMessage) (*dap.Launched, error)
 		Program     string         `json:"program"`
 		Args        map[string]any `json:"args"`
 		Define      map[string]any `json:"define"`
+		Device      string         `json:"device"`
 		StopOnEntry bool           `json:"stopOnEntry"`
 	}
 	d := json.NewDecoder(bytes.NewReader(raw))
@@ -117,7 +121,7 @@ func launchDebug(cmd *cobra.Command, raw json.RawMessage) (*dap.Launched, error)
 	if err != nil {
 		return nil, fmt.Errorf(`launch: "args": %w`, err)
 	}
-	s, err := lab.Debug(p, args...)
+	s, err := lab.DebugOn(cmp.Or(a.Device, "interp"), p, args...)
 	if err != nil {
 		return nil, err
 	}

@@ -27,6 +27,7 @@ func init() {
 		"Cost":             reflect.ValueOf(lab.Cost),
 		"CostOf":           reflect.ValueOf(lab.CostOf),
 		"Debug":            reflect.ValueOf(lab.Debug),
+		"DebugOn":          reflect.ValueOf(lab.DebugOn),
 		"Device":           reflect.ValueOf(lab.Device),
 		"DeviceEnv":        reflect.ValueOf(constant.MakeFromLiteral("\"TILUS_LAB_DEVICE\"", token.STRING, 0)),
 		"Dispatch":         reflect.ValueOf(lab.Dispatch),

@@ -4,7 +4,8 @@ const [modules, exe, program] = process.argv.slice(2);
 const { DebugClient } = require(require.resolve("@vscode/debugadapter-testsupport", { paths: [modules] }));
 const assert = require("assert");
 
-(async () => {
+// On a device; the result is what thread 5 holds of the sum in the third turn of the loop.
+async function session(device) {
   const c = new DebugClient(exe, "", "tile");
   c.defaultTimeout = 20000;
   // DebugClient can start an adapter without arguments only; it is given the streams of one.
@@ -21,7 +22,7 @@ const assert = require("assert");
       assert.deepStrictEqual(set.body.breakpoints.map((b) => [b.verified, b.line]), [[true, line]]);
       await c.configurationDoneRequest();
     }),
-    c.launchRequest({ program, args }),
+    c.launchRequest({ program, args, device }),
     c.assertStoppedLocation("breakpoint", { path: program, line }),
   ]);
   const frames = (await c.stackTraceRequest({ threadId: 1 })).body.stackFrames;
@@ -42,6 +43,11 @@ const assert = require("assert");
   await Promise.all([c.waitForEvent("terminated"), c.continueRequest({ threadId: 1 })]);
   await c.disconnectRequest();
   child.kill();
+  return slots.map((s) => [s.name, s.value]);
+}
+
+(async () => {
+  assert.deepStrictEqual(await session("sim"), await session("interp"));
   console.log("ok");
 })().catch((e) => {
   console.error(e);
