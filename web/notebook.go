@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"unicode/utf8"
 
 	"github.com/yuin/goldmark"
 	"github.com/yuin/goldmark/extension"
@@ -28,6 +29,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/kernel/link"
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
 	"github.com/tilus-lab/tilus-lab/kernel/session"
+	"github.com/tilus-lab/tilus-lab/web/answer"
 )
 
 // Limits of notebooks.
@@ -332,6 +334,8 @@ func (bs *books) handle(ctx context.Context, c *conn, id int64, kind string, dec
 		Source string     `json:"source"`
 		Cells  []cellJSON `json:"cells"`
 		Force  bool       `json:"force"`
+		Before string     `json:"before"` // of the place that complete and inspect ask about
+		After  string     `json:"after"`
 
 		Comm string         `json:"comm"`
 		Data map[string]any `json:"data"`
@@ -342,7 +346,7 @@ func (bs *books) handle(ctx context.Context, c *conn, id int64, kind string, dec
 	switch kind {
 	case "nb.markdown":
 		return map[string]string{"html": bs.markdown(q.Source)}, nil
-	case "nb.open", "nb.run", "nb.save", "nb.interrupt", "nb.restart", "nb.comm":
+	case "nb.open", "nb.run", "nb.save", "nb.interrupt", "nb.restart", "nb.comm", "nb.complete", "nb.inspect":
 	default:
 		return nil, fmt.Errorf("there is no request %.40q", kind)
 	}
@@ -355,6 +359,10 @@ func (bs *books) handle(ctx context.Context, c *conn, id int64, kind string, dec
 		return bs.openBook(b)
 	case "nb.save":
 		return bs.save(b, q.Cells, q.Force)
+	case "nb.complete":
+		return b.complete(q.Before, q.After)
+	case "nb.inspect":
+		return b.inspect(q.Before, q.After)
 	case "nb.comm":
 		return bs.comm(ctx, c, id, b, proto.Comm{Step: "msg", ID: q.Comm, Data: q.Data})
 	case "nb.interrupt":
@@ -377,6 +385,58 @@ func (bs *books) handle(ctx context.Context, c *conn, id int64, kind string, dec
 		return nil, nil
 	}
 	return bs.exec(ctx, c, id, b, q.Cell, q.Source)
+}
+
+// complete asks the worker what may be written between two parts of a cell. A notebook
+// that was not run yet has no worker, and nothing is started for it.
+func (b *book) complete(before, after string) (any, error) {
+	type offer struct {
+		Text string `json:"text"`
+		Kind string `json:"kind"`
+		Doc  string `json:"doc,omitempty"`
+	}
+	out, word := []offer{}, ""
+	if s := b.running(); s != nil {
+		at := utf8.RuneCountInString(before)
+		c, err := s.Complete(before+after, at)
+		if err != nil {
+			return nil, err
+		}
+		runes := []rune(before)
+		word = string(runes[min(max(c.Start, 0), at):])
+		for _, m := range c.Matches[:min(len(c.Matches), maxMatches)] {
+			out = append(out, offer{m.Text, m.Kind, m.Sig})
+		}
+	}
+	return map[string]any{"items": out, "word": word}, nil
+}
+
+// maxMatches is how many matches one completion of a cell has.
+const maxMatches = 300
+
+// inspect asks the worker what stands between two parts of a cell, as safe HTML.
+func (b *book) inspect(before, after string) (any, error) {
+	s := b.running()
+	if s == nil {
+		return map[string]string{"html": ""}, nil
+	}
+	x, err := s.Inspect(before+after, utf8.RuneCountInString(before))
+	if err != nil {
+		return nil, err
+	}
+	text := x.Markdown
+	if text == "" && x.Text != "" {
+		text = "```\n" + x.Text + "\n```"
+	}
+	html, err := answer.Markdown(text)
+	return map[string]string{"html": html}, err
+}
+
+// running is the notebook's worker, nil when it has none.
+func (b *book) running() *session.Session {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	return b.sess
 }
 
 func (bs *books) openBook(b *book) (any, error) {

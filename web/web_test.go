@@ -333,7 +333,7 @@ func TestSocket(t *testing.T) {
 		}
 	}
 	must(t, json.Unmarshal([]byte(body), &r))
-	if kind != "ok" || len(r.Pictures) != 2 || len(r.Pictures[0].IDs) != 128 || len(r.Pictures[0].IDs[0]) != 8 {
+	if kind != "ok" || len(r.Pictures) != 2 || len(r.Pictures[0].IDs) != 128 || len(r.Pictures[0].IDs[0]) != 10 {
 		t.Errorf("render: %s %.200s", kind, body)
 	}
 	kind, body = c.ask("render", map[string]any{"view": "a", "pane": "layout", "values": map[string]string{"e": "locl(2)"}})

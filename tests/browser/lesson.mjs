@@ -81,7 +81,8 @@ await run(browser, () => context.pages(), {
   },
 
   async "a change is saved and opens again"() {
-    await cells().first().locator("textarea").fill("x := 41 + 1\nx");
+    await page.waitForFunction(() => document.body.dataset.editors === "ready");
+    await cells().first().getByRole("textbox", { name: "Code of the cell" }).fill("x := 41 + 1\nx");
     await cells().first().getByRole("button", { name: "run" }).click();
     await cells().first().locator(".out", { hasText: "42" }).waitFor();
     await page.keyboard.press("Control+s");

@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
 # Sets up what the browser tests need: Chromium, Node and npm from Debian's packages (when this user may install
-# packages) and the pinned npm packages of tests/web/package.json in tests/.env/node.
+# packages) and the npm packages of tests/web/package-lock.json in tests/.env/node: those
+# that the explorer's page is bundled from, and those of the tests.
 #
 #   bash tests/setup/web.sh
 #
@@ -30,9 +31,10 @@ fi
 [ -z "$packages" ] || cannot "not on PATH: $(echo $packages)" "on Debian: apt-get install $(echo $packages), then run this again"
 
 mkdir -p .env/node
-if ! cmp -s web/package.json .env/node/.installed; then
-	cp web/package.json .env/node/package.json
-	npm install --prefix .env/node --no-audit --no-fund --loglevel=error ||
-		cannot "npm could not install the packages of tests/web/package.json; is the npm registry reachable?"
-	cp web/package.json .env/node/.installed
+if ! cat web/package.json web/package-lock.json | cmp -s - .env/node/.installed; then
+	cp web/package.json web/package-lock.json .env/node/
+	# What the lockfile says, and nothing else.
+	npm ci --prefix .env/node --no-audit --no-fund --loglevel=error ||
+		cannot "npm could not install the packages of tests/web/package-lock.json; is the npm registry reachable?"
+	cat web/package.json web/package-lock.json >.env/node/.installed
 fi

@@ -38,6 +38,9 @@ const field = () => layout().locator("input[type=text]").first();
 const svg = () => layout().locator(".stage > svg:first-child").first().evaluate((e) => e.outerHTML);
 const settled = async () => { await page.waitForFunction(() => document.querySelectorAll(".stage svg").length > 0); };
 
+// editors waits until texts of several lines have become editors.
+const editors = () => page.waitForFunction(() => document.body.dataset.editors === "ready");
+
 // type replaces the chain and waits until the picture shows it or an error.
 async function type(text) {
   await field().fill(text);
@@ -259,9 +262,10 @@ const checks = {
     await page.waitForSelector(".cell");
     must(await page.evaluate(() => window.executed === undefined), "a script of the notebook ran");
     must(await page.locator(".out img[src^='data:image/svg+xml']").count() === 1, "the picture is not an image");
-    must(await page.locator(".cell textarea:visible").count() === 1, "the source of a text cell is shown");
+    await editors();
+    must(await page.locator(".cell").getByRole("textbox").count() === 1, "the source of a text cell is shown");
     must(await page.locator(".prose script, .out script, .out svg").count() === 0, "markup of the notebook reached the page");
-    await page.locator(".cell.code textarea").first().fill("x := 41 + 1");
+    await page.getByRole("textbox", { name: "Code of the cell" }).fill("x := 41 + 1");
     await page.getByRole("button", { name: "Save" }).click();
     await page.waitForFunction(() => document.querySelector(".state").textContent === "saved");
     await page.reload();

@@ -1,19 +1,31 @@
 // The widgets of ipywidgets that lab.Slider, lab.Powers, lab.Select and lab.Interact
 // make, as elements of the page. Their state is that of the models on the other side.
 
-import { make } from "./socket.js";
+import { make } from "./dom";
 
-const ref = (s) => (typeof s === "string" && s.startsWith("IPY_MODEL_") ? s.slice(10) : "");
+interface Model {
+  state: any;
+  show: (() => void)[]; // put the state into elements
+  busy?: boolean;
+  again?: boolean;
+}
+
+export interface Comm {
+  step: string;
+  comm_id: string;
+  data: any;
+}
+
+const ref = (s: unknown) => (typeof s === "string" && s.startsWith("IPY_MODEL_") ? s.slice(10) : "");
 
 export class Widgets {
-  // tell(comm, data, element) sends a message of a model and resolves when it was handled.
-  constructor(tell) {
-    this.tell = tell;
-    this.models = new Map(); // comm -> { state, show: functions that put the state into elements }
-  }
+  private models = new Map<string, Model>();
+
+  // tell sends a message of a model and resolves when it was handled.
+  constructor(private tell: (comm: string, data: unknown, from: HTMLElement) => Promise<void>) {}
 
   // comm takes a message of the other side.
-  comm(m) {
+  comm(m: Comm) {
     if (m.step === "open") this.models.set(m.comm_id, { state: m.data.state ?? {}, show: [] });
     else if (m.step === "close") this.models.delete(m.comm_id);
     else if (m.data?.method === "update") {
@@ -25,13 +37,13 @@ export class Widgets {
   }
 
   // draw is the element of a model, or undefined when the model is not known.
-  draw(id) {
+  draw(id: string): HTMLElement | undefined {
     const model = this.models.get(id);
     if (!model) return undefined;
     const s = model.state;
     switch (s._model_name) {
       case "VBoxModel":
-        return make("div", { class: "column" }, ...(s.children ?? []).map((c) => this.draw(ref(c))));
+        return make("div", { class: "column" }, ...(s.children ?? []).map((c: unknown) => this.draw(ref(c))));
       case "IntSliderModel":
         return this.slider(id, model, "value", s.min, s.max, (v) => String(v));
       case "SelectionSliderModel":
@@ -42,7 +54,7 @@ export class Widgets {
     return make("pre", {}, "this page cannot draw a " + s._model_name);
   }
 
-  slider(id, model, key, min, max, text) {
+  private slider(id: string, model: Model, key: string, min: number, max: number, text: (v: number) => string) {
     const value = make("output", {});
     const box = make("input", { type: "range", min, max, step: 1, "aria-label": model.state.description });
     const show = () => {
@@ -60,8 +72,8 @@ export class Widgets {
     return make("label", { class: "control" }, make("span", {}, model.state.description), box, value);
   }
 
-  list(id, model) {
-    const box = make("select", {}, ...model.state._options_labels.map((o) => make("option", {}, o)));
+  private list(id: string, model: Model) {
+    const box = make("select", {}, ...model.state._options_labels.map((o: string) => make("option", {}, o)));
     const show = () => { box.selectedIndex = model.state.index; };
     box.addEventListener("change", () => {
       model.state.index = box.selectedIndex;
@@ -74,7 +86,7 @@ export class Widgets {
 
   // send tells the other side the newest state; while one message is on its way the
   // next waits, and those between are left out.
-  async send(id, model, key, from) {
+  private async send(id: string, model: Model, key: string, from: HTMLElement) {
     if (model.busy) {
       model.again = true;
       return;

@@ -1,0 +1,319 @@
+// The notebook page: cells are edited here, everything else (Markdown, outputs,
+// files, running) is done by the server. Nothing runs until it is asked for.
+
+import { announce, byId, make, prefix } from "./dom";
+import { query } from "./address";
+import { doors, showDevices } from "./header";
+import { bindKeys, finder } from "./shell";
+import { Socket } from "./socket";
+import { TextBox } from "./textbox";
+import { Widgets, type Comm } from "./widget";
+import type { Assist } from "./assist";
+import type { Hello, Row, Values } from "./wire";
+
+interface CellJSON {
+  id: string;
+  type: string;
+  source: string;
+  html?: string;
+  count?: number;
+  outputs?: Output[];
+}
+
+interface Output {
+  kind: string;
+  text?: string;
+  src?: string;
+  html?: string;
+  model?: string;
+  scripts?: boolean;
+  high?: number;
+  display?: string;
+}
+
+const socket = new Socket();
+const content = byId("content");
+const name = decodeURIComponent(location.pathname.slice((prefix + "nb/").length)).replace(/\/$/, "");
+let cells: Cell[] = [];
+let dirty = false;
+
+// A widget tells the notebook what was moved; what comes back goes where it belongs.
+const widgets = new Widgets((comm, data, from) => socket.ask("nb.comm", { name, comm, data }, (kind, body) => {
+  if (kind === "comm") widgets.comm(body as Comm);
+  else if (kind === "update") update(body);
+  else if (kind === "output") cells.find((c) => c.root.contains(from))?.add(body);
+}).then(touched, (e) => tell(e.message)));
+
+// update replaces every output that was shown under the display's ID.
+function update(o: Output) {
+  for (const c of cells) c.update(o);
+}
+
+const state = make("span", { class: "state", role: "status" });
+function tell(text: string) {
+  state.textContent = text;
+}
+
+function touched() {
+  if (!dirty) tell("not saved");
+  dirty = true;
+}
+window.addEventListener("beforeunload", (e) => { if (dirty) e.preventDefault(); });
+
+// Completion and help come from the worker that holds the notebook's values.
+const worker: Assist = {
+  async complete(before, after) {
+    try {
+      return await socket.ask("nb.complete", { name, before, after });
+    } catch {
+      return undefined;
+    }
+  },
+  async describe(before, after) {
+    try {
+      return (await socket.ask("nb.inspect", { name, before, after }))?.html ?? "";
+    } catch {
+      return "";
+    }
+  },
+};
+
+class Cell {
+  readonly id: string;
+  readonly type: string;
+  readonly root: HTMLElement;
+  private box: TextBox;
+  private count: HTMLElement;
+  private out = make("div", { class: "out", "aria-label": "Output", role: "group" });
+  private go = make("button", { class: "quiet", type: "button", title: "Shift+Enter", onclick: () => this.run() }, "▶ run");
+  private prose: HTMLElement | null = null;
+
+  constructor(c: CellJSON) {
+    this.id = c.id;
+    this.type = c.type;
+    const code = c.type === "code";
+    this.box = new TextBox({
+      name: code ? "Code of the cell" : "Text of the cell", lines: true, language: code ? "go" : "markdown", rich: code, tab: code,
+      value: c.source, assist: code ? worker : undefined, changed: () => touched(), key: (e) => this.key(e),
+    });
+    this.count = make("span", {}, c.count ? "[" + c.count + "]" : "[ ]");
+    this.root = make("section", { class: "cell " + c.type, role: "group", "aria-label": c.type + " cell" });
+    if (code) {
+      this.root.append(make("div", { class: "head" }, this.go, this.count), this.box.root, this.out);
+      for (const o of c.outputs ?? []) this.add(o);
+    } else {
+      const prose = make("div", { class: "prose", tabindex: "0", role: "group", "aria-label": "Text; Enter edits it" });
+      prose.innerHTML = c.html ?? ""; // made by goldmark without raw HTML
+      prose.addEventListener("dblclick", () => this.edit());
+      prose.addEventListener("keydown", (e) => { if (e.key === "Enter" && e.target === prose) { e.preventDefault(); this.edit(); } });
+      this.box.root.hidden = c.type === "markdown";
+      this.prose = prose;
+      this.root.append(prose, this.box.root);
+    }
+  }
+
+  get source() {
+    return this.box.value;
+  }
+
+  // lock takes away what a person who may only look cannot use.
+  lock() {
+    this.go.remove();
+  }
+
+  focus() {
+    if (this.prose && this.box.root.hidden) this.prose.focus();
+    else this.box.focus();
+  }
+
+  edit() {
+    this.box.root.hidden = false;
+    if (this.prose) this.prose.hidden = true;
+    this.box.fit();
+    this.box.focus();
+  }
+
+  private key(e: KeyboardEvent) {
+    if (e.key !== "Enter" || !(e.shiftKey || e.ctrlKey)) return false;
+    e.preventDefault();
+    this.run();
+    if (e.shiftKey) cells[cells.indexOf(this) + 1]?.focus();
+    return true;
+  }
+
+  async run(): Promise<boolean> {
+    if (this.type === "markdown") {
+      const r = await socket.ask("nb.markdown", { source: this.source });
+      this.prose!.innerHTML = r.html;
+      this.prose!.hidden = false;
+      this.box.root.hidden = true;
+      return true;
+    }
+    if (this.type !== "code") return true;
+    this.out.replaceChildren();
+    this.root.classList.add("busy");
+    this.count.textContent = "[*]";
+    this.go.disabled = true;
+    let vars: { name: string; query: string }[] = [];
+    try {
+      const r = await socket.ask("nb.run", { name, cell: this.id, source: this.source }, (kind, body) => {
+        if (kind === "clear") this.out.replaceChildren();
+        else if (kind === "output") this.add(body);
+        else if (kind === "update") update(body);
+        else if (kind === "comm") widgets.comm(body);
+        else if (kind === "vars") vars = body;
+      });
+      touched();
+      if (vars.length) {
+        this.out.append(make("p", { class: "links" }, "Open in explorer: ",
+          ...vars.flatMap((v) => [make("a", { href: prefix + v.query, target: "_blank", rel: "noopener" }, v.name), " "])));
+      }
+      this.count.textContent = r ? "[" + r.count + "]" : "[ ]";
+      announce(r ? "cell " + r.count + " " + r.status : "stopped");
+      return r?.status === "ok";
+    } catch (e) {
+      this.count.textContent = "[ ]";
+      this.add({ kind: "error", text: (e as Error).message });
+      return false;
+    } finally {
+      this.root.classList.remove("busy");
+      this.go.disabled = false;
+    }
+  }
+
+  add(o: Output) {
+    const last = this.out.lastElementChild as HTMLElement | null;
+    if (o.kind === "stream" && last?.dataset.stream) {
+      last.textContent += o.text ?? "";
+      return;
+    }
+    this.out.append(this.element(o));
+  }
+
+  // update keeps the height of what it replaces until the new picture is there, so that nothing jumps.
+  update(o: Output) {
+    for (const old of this.out.querySelectorAll<HTMLElement>("[data-display]")) {
+      if (old.dataset.display !== o.display) continue;
+      const img = old.querySelector("img");
+      if (o.kind === "image" && img) {
+        img.src = o.src!;
+        img.alt = o.text || "output of the cell";
+      } else old.replaceWith(this.element(o));
+    }
+  }
+
+  private element(o: Output) {
+    const e = this.bare(o);
+    if (o.display) e.dataset.display = o.display;
+    return e;
+  }
+
+  private bare(o: Output): HTMLElement {
+    switch (o.kind) {
+      case "image":
+        return make("div", { class: "picture", tabindex: "0", role: "group", "aria-label": "Picture" }, make("img", { src: o.src, alt: o.text || "output of the cell" }));
+      case "html": {
+        const div = make("div", { class: "prose" });
+        div.innerHTML = o.html ?? ""; // made by goldmark without raw HTML
+        return div;
+      }
+      case "frame": // of no origin: it reaches neither this page nor anything else
+        return make("iframe", { class: "frame", sandbox: o.scripts ? "allow-scripts" : "", src: prefix + "frame/" + o.src, height: o.high, title: o.text?.split("\n")[0] || "output of the cell", referrerpolicy: "no-referrer" });
+      case "widget": {
+        const e = widgets.draw(o.model ?? "");
+        if (e) return make("div", { class: "widgets" }, e);
+        return make("pre", { tabindex: "0" }, (o.text ?? "") + "\n(run the cell to use its controls)");
+      }
+    }
+    const pre = make("pre", { tabindex: "0", class: o.kind === "error" ? "error" : "" }, o.text ?? "");
+    if (o.kind === "stream") pre.dataset.stream = "1";
+    return pre;
+  }
+}
+
+async function save(force: boolean) {
+  try {
+    await socket.ask("nb.save", { name, force, cells: cells.map((c) => ({ id: c.id, type: c.type, source: c.source })) });
+    dirty = false;
+    tell("saved");
+  } catch (e) {
+    const text = (e as Error).message;
+    tell(text);
+    if (!force && text.includes("changed on disk") && !overwrite.isConnected) state.after(overwrite);
+    return;
+  }
+  overwrite.remove();
+}
+const overwrite = make("button", { class: "quiet", type: "button", onclick: () => save(true) }, "overwrite");
+
+async function runAll() {
+  for (const c of cells) {
+    if (c.type === "code" && !(await c.run())) {
+      tell("stopped at a cell that failed");
+      return;
+    }
+  }
+  tell("all cells ran");
+}
+
+function add(type: string) {
+  const c = new Cell({ id: crypto.randomUUID().slice(0, 8), type, source: "", html: "" });
+  cells.push(c);
+  content.append(c.root);
+  if (type === "markdown") c.edit();
+  else c.focus();
+  touched();
+}
+
+function button(text: string, f: () => void, kind = "quiet") {
+  return make("button", { class: kind, type: "button", onclick: f }, text);
+}
+
+document.addEventListener("keydown", (e) => {
+  if ((e.ctrlKey || e.metaKey) && e.key === "s" && name) {
+    e.preventDefault();
+    save(false);
+  }
+});
+
+let rows: Row[] = [];
+bindKeys(finder(socket, (pane: string, values: Values) => {
+  const row = rows.find((r) => r.name === pane);
+  if (!row) return;
+  const all = Object.fromEntries(row.params.map((p) => [p.name, values[p.name] ?? p.default]));
+  location.assign(prefix + query([{ row, values: all }]));
+}, () => name ? [
+  ["Run all cells", runAll], ["Save the notebook", () => { save(false); }],
+  ["Add a code cell", () => add("code")], ["Add a text cell", () => add("markdown")],
+] : []));
+
+let first = true;
+socket.opened = async () => {
+  const hello: Hello = await socket.ask("hello", {});
+  rows = hello.panes;
+  doors(hello);
+  const looking = hello.role === "view";
+  if (looking) byId("devices").textContent = "you may look, not run";
+  else showDevices(socket);
+  if (!first) return;
+  first = false;
+  if (!name) {
+    content.replaceChildren(make("h2", {}, "Notebooks"), make("ul", { class: "shelf" },
+      ...hello.notebooks.map((n) => make("li", {}, make("a", { href: prefix + "nb/" + n.split("/").map(encodeURIComponent).join("/") }, n)))));
+    return;
+  }
+  try {
+    const nb = await socket.ask("nb.open", { name });
+    document.title = nb.name + " – Tilus Lab";
+    cells = nb.cells.map((c: CellJSON) => new Cell(c));
+    if (looking) for (const c of cells) c.lock();
+    const bar = looking ? make("p", { class: "bar" }, state) : make("div", { class: "bar", role: "toolbar", "aria-label": "Notebook" },
+      button("Run all", runAll, "act"), button("Interrupt", () => { socket.ask("nb.interrupt", { name }); }),
+      button("Restart", async () => { await socket.ask("nb.restart", { name }); tell("restarted: variables are gone"); }),
+      button("Save", () => { save(false); }), button("+ code", () => add("code")), button("+ text", () => add("markdown")), state);
+    content.replaceChildren(bar, ...cells.map((c) => c.root));
+    tell(nb.name);
+  } catch (e) {
+    content.replaceChildren(make("p", { class: "errors", role: "alert" }, (e as Error).message));
+  }
+};

@@ -1,0 +1,190 @@
+// One picture: it shows an SVG and finds elements by arithmetic on their boxes.
+
+import { announce, make } from "./dom";
+import { dark, Index, light, pin, release } from "./link";
+import { forms } from "./state";
+import type { View } from "./view";
+import type { Item, PictureJSON, Values } from "./wire";
+
+const svgNS = "http://www.w3.org/2000/svg";
+const fonts = getComputedStyle(document.documentElement).getPropertyValue("--mono");
+
+// drawTexts is a canvas with the texts of a large picture, over its SVG. Those
+// before right and bottom come at once, the others after the page is painted.
+function drawTexts(p: PictureJSON, right: number, bottom: number) {
+  const scale = Math.min(window.devicePixelRatio || 1, 2);
+  const canvas = make("canvas", { class: "texts", width: Math.round(p.width * scale), height: Math.round(p.height * scale), "aria-hidden": "true" });
+  canvas.style.width = p.width + "px";
+  canvas.style.height = p.height + "px";
+  const c = canvas.getContext("2d")!;
+  c.scale(scale, scale);
+  let font = "";
+  const pass = (near: boolean) => {
+    for (const [y, size, color, anchor, bold, words] of p.texts) {
+      if (near && y >= bottom) continue;
+      const wanted = (bold ? "bold " : "") + size + "px " + fonts;
+      if (font !== wanted) c.font = font = wanted; // setting it is slow
+      c.fillStyle = color;
+      c.textAlign = anchor === "middle" ? "center" : anchor;
+      for (let i = 0; i < words.length; i += 2) {
+        const x = words[i] as number;
+        if ((y < bottom && x < right) === near) c.fillText(words[i + 1] as string, x, y);
+      }
+    }
+  };
+  pass(true);
+  if (p.width > right || p.height > bottom) setTimeout(() => { if (canvas.isConnected) pass(false); }, 150);
+  return canvas;
+}
+
+function path(name: string) {
+  const e = document.createElementNS(svgNS, "path");
+  e.setAttribute("class", name);
+  return e;
+}
+
+export class Picture {
+  readonly name: string;
+  readonly ids: Item[];
+  readonly index: Index;
+  readonly figure: HTMLElement;
+  readonly canvas: HTMLElement;
+  private go: Record<string, Values>; // values that choosing an element sets, by its id
+  private current = 0;
+  private shown = -1;
+  private stage: HTMLElement;
+  private caption: HTMLElement;
+  private hit = path("hit");
+  private here = path("here");
+  private kin = path("kin");
+
+  constructor(private view: View, p: PictureJSON, before?: Picture) {
+    this.name = p.name;
+    this.ids = p.ids;
+    this.index = new Index(p.ids);
+    this.go = p.go ?? {};
+    // Twice as fast as an XML parser; the text comes from our server alone.
+    const parsed = document.createElement("template");
+    parsed.innerHTML = p.svg;
+    const svg = parsed.content.querySelector("svg")!;
+    svg.setAttribute("aria-hidden", "true");
+    svg.querySelector("title")?.remove(); // else the browser shows it over every cell
+    const overlay = document.createElementNS(svgNS, "svg");
+    overlay.setAttribute("class", "overlay");
+    overlay.setAttribute("width", String(p.width));
+    overlay.setAttribute("height", String(p.height));
+    overlay.setAttribute("aria-hidden", "true");
+    overlay.append(this.kin, this.hit, this.here);
+    this.stage = make("div", { class: "stage" }, svg, p.texts.length ? drawTexts(p, view.figures.clientWidth + (before?.canvas.scrollLeft ?? 0), window.innerHeight + (before?.canvas.scrollTop ?? 0)) : null, overlay);
+    const keys = p.go ? " Arrow keys walk the cells, Enter chooses or pins, Escape clears." : " Arrow keys walk the cells, Enter pins, Escape clears.";
+    this.canvas = make("div", {
+      class: "canvas", tabindex: "0", role: "group", "aria-roledescription": "linked picture",
+      "aria-label": p.title + ". " + p.desc + (p.ids.length ? keys : ""),
+    }, this.stage);
+    this.caption = make("figcaption", {}, p.name);
+    this.figure = make("figure", {}, this.caption, this.canvas);
+    if (before) {
+      this.current = Math.min(before.current, Math.max(0, p.ids.length - 1));
+      requestAnimationFrame(() => { this.canvas.scrollLeft = before.canvas.scrollLeft; this.canvas.scrollTop = before.canvas.scrollTop; });
+    }
+    if (p.ids.length) this.listen();
+  }
+
+  // link offers the picture in every form. The first is for looking at, the others are files.
+  link(address: string) {
+    this.caption.append(make("a", { href: address, target: "_blank", rel: "noopener" }, "SVG"),
+      ...forms.value.filter((f) => f !== "svg").map((f) => make("a", { href: address + "&as=" + f, download: "", class: "form" }, f.toUpperCase())));
+  }
+
+  private listen() {
+    this.stage.addEventListener("pointermove", (e) => {
+      const j = this.find(e);
+      if (j === this.shown) return;
+      this.shown = j;
+      if (j >= 0) light(this.view, this, this.ids[j], false);
+      else dark();
+    });
+    this.stage.addEventListener("pointerleave", () => { this.shown = -1; dark(); });
+    this.stage.addEventListener("click", (e) => {
+      let j = this.find(e);
+      if (j < 0) j = this.shown; // clicks have whole pixels, and some bars few of them
+      if (j >= 0) this.choose(j, e.shiftKey);
+    });
+    this.canvas.addEventListener("keydown", (e) => this.key(e));
+    this.canvas.addEventListener("focus", () => {
+      if (this.canvas.matches(":focus-visible")) light(this.view, this, this.ids[this.current], true);
+    });
+    this.canvas.addEventListener("blur", () => dark());
+  }
+
+  // choose does what choosing an element is there for, or pins it.
+  private choose(j: number, more: boolean) {
+    this.current = j;
+    const values = this.go[this.ids[j][0]];
+    if (values) this.view.go(values);
+    else pin(this.view, this, this.ids[j], more);
+  }
+
+  private find(e: MouseEvent) {
+    const box = this.stage.getBoundingClientRect();
+    const x = e.clientX - box.left, y = e.clientY - box.top;
+    return this.ids.findIndex((c) => x >= c[1] && x < c[1] + c[3] && y >= c[2] && y < c[2] + c[4]);
+  }
+
+  private key(e: KeyboardEvent) {
+    const at = this.ids[this.current];
+    const mx = at[1] + at[3] / 2, my = at[2] + at[4] / 2;
+    // The nearest cell on that side, counting a step aside four times.
+    const nearest = (along: (x: number, y: number) => number, across: (x: number, y: number) => number) => {
+      let best = -1, cost = Infinity;
+      this.ids.forEach((c, j) => {
+        const a = along(c[1] + c[3] / 2 - mx, c[2] + c[4] / 2 - my);
+        const b = across(c[1] + c[3] / 2 - mx, c[2] + c[4] / 2 - my);
+        if (a > 0.5 && a + 4 * Math.abs(b) < cost) { cost = a + 4 * Math.abs(b); best = j; }
+      });
+      return best;
+    };
+    const row = (last: boolean) => {
+      let best = this.current;
+      this.ids.forEach((c, j) => {
+        if (c[2] === at[2] && (last ? c[1] > this.ids[best][1] : c[1] < this.ids[best][1])) best = j;
+      });
+      return best;
+    };
+    let to = -1;
+    switch (e.key) {
+      case "ArrowRight": to = nearest((x) => x, (_, y) => y); break;
+      case "ArrowLeft": to = nearest((x) => -x, (_, y) => y); break;
+      case "ArrowDown": to = nearest((_, y) => y, (x) => x); break;
+      case "ArrowUp": to = nearest((_, y) => -y, (x) => x); break;
+      case "Home": to = row(false); break;
+      case "End": to = row(true); break;
+      case "Enter": case " ": this.choose(this.current, e.shiftKey); e.preventDefault(); return;
+      case "Escape": release(); announce("cleared"); return;
+      default: return;
+    }
+    e.preventDefault();
+    if (to < 0) return;
+    this.current = to;
+    this.reveal(to);
+    light(this.view, this, this.ids[to], true);
+  }
+
+  // reveal scrolls until an element is seen.
+  reveal(j: number) {
+    const c = this.ids[j], box = this.canvas;
+    if (c[1] < box.scrollLeft) box.scrollLeft = c[1] - 20;
+    if (c[1] + c[3] > box.scrollLeft + box.clientWidth) box.scrollLeft = c[1] + c[3] - box.clientWidth + 20;
+    if (c[2] < box.scrollTop) box.scrollTop = c[2] - 20;
+    if (c[2] + c[4] > box.scrollTop + box.clientHeight) box.scrollTop = c[2] + c[4] - box.clientHeight + 20;
+  }
+
+  // paint rebuilds the overlay paths: the same element, the cell pointed at, and
+  // what else its thread holds.
+  paint(hits: Item[], here: Item | null, kin: Item[]) {
+    const boxes = (list: Item[], grow: number) => list.map((c) => `M${c[1] - grow} ${c[2] - grow}h${c[3] + 2 * grow}v${c[4] + 2 * grow}h${-c[3] - 2 * grow}z`).join("");
+    this.kin.setAttribute("d", boxes(kin, -1));
+    this.hit.setAttribute("d", boxes(hits, 0));
+    this.here.setAttribute("d", here ? boxes([here], 3) : "");
+  }
+}

@@ -1,0 +1,245 @@
+// A pane: a form made from the parameters of its row, pictures, and a sentence. All
+// layout arithmetic is done in Go; this only draws forms and shows what comes back.
+
+import { html, nothing, render } from "lit-html";
+import { announce, make, prefix } from "./dom";
+import { encode, query } from "./address";
+import { Field } from "./field";
+import { caret, redrawn } from "./link";
+import { copyAs } from "./share";
+import { Picture } from "./picture";
+import { Failure } from "./socket";
+import { sheet, type Desk } from "./state";
+import type { Copy, Problem, Result, Row, Values } from "./wire";
+
+let made = 0;
+
+export class View {
+  readonly id = "view" + ++made;
+  readonly values: Values = {};
+  readonly root: HTMLElement;
+  readonly fieldset = make("div", { class: "fields" });
+  readonly figures = make("div", { class: "pictures" });
+  pictures: Picture[] = [];
+  private fields = new Map<string, Field>();
+  private heading = make("h2", { id: this.id + "-title" });
+  private tools = make("span", { class: "tools" });
+  private errors = make("div", { class: "errors", role: "alert", hidden: true });
+  private say = make("p", { class: "say" });
+  private text: HTMLElement;
+  private sentence: string | undefined;
+  private drawing: AbortController | null = null;
+
+  constructor(readonly row: Row, values: Values, private desk: Desk) {
+    for (const p of row.params) {
+      this.values[p.name] = values[p.name] ?? p.default;
+      if (p.kind === "sheet") continue; // the page's own colours say it, where the address does not
+      const f = new Field(p, { socket: desk.socket, anything: row.name === "see", changed: (f, commit) => this.changed(f, commit), line: (_, n) => caret(this, n) }, this.id + "-" + p.name, this.values[p.name]);
+      this.fields.set(p.name, f);
+      this.fieldset.append(f.root);
+    }
+    this.text = make("pre", { hidden: true, tabindex: "0", "aria-label": row.title + " as text" });
+    this.root = make("section", { class: "pane", "aria-labelledby": this.heading.id, id: this.id },
+      make("header", {}, this.heading, make("p", {}, row.doc), this.tools),
+      this.fieldset, this.errors, this.say, this.figures, this.text);
+    this.root.addEventListener("keydown", (e) => this.key(e));
+    this.place(values);
+  }
+
+  get title() {
+    return this.values._name || this.row.title;
+  }
+
+  // place takes what the page itself keeps of a pane: its name and its width.
+  place(values: Values) {
+    for (const name of ["_name", "_half"]) {
+      if (values[name]) this.values[name] = values[name].slice(0, 80);
+      else delete this.values[name];
+    }
+    this.heading.textContent = this.title;
+    this.root.classList.toggle("half", this.half);
+    const tool = (name: string, what: string, act: () => void) => html`<button class="tool" type="button" title=${what} aria-label=${what + ": " + this.title} @click=${act}>${name}</button>`;
+    render([
+      tool("rename", "Rename", () => this.rename()),
+      this.half ? tool("widen", "Widen", () => { this.place({ ...this.values, _half: "" }); this.desk.wrote(true); }) : tool("split", "Split", () => this.desk.split(this)),
+      tool("copy as", "Copy as", () => copyAs(this)),
+      tool("duplicate", "Duplicate", () => this.desk.open(this.row.name, { ...this.values, _name: "" }, this)),
+      tool("close", "Close", () => this.desk.close(this)),
+    ], this.tools);
+  }
+
+  get half() {
+    return this.values._half === "1";
+  }
+
+  // rename asks for a name in the place of the title.
+  rename() {
+    const input = make("input", { type: "text", class: "name", "aria-label": "Name of the pane", maxlength: "80" });
+    input.value = this.title;
+    let done = false;
+    const end = (take: boolean) => {
+      if (done) return;
+      done = true;
+      input.replaceWith(this.heading);
+      if (!take) return;
+      const name = input.value.trim();
+      this.place({ ...this.values, _name: name === this.row.title ? "" : name });
+      this.desk.wrote(true);
+      announce("the pane is called " + this.title);
+    };
+    input.addEventListener("keydown", (e) => {
+      if (e.key !== "Enter" && e.key !== "Escape") return;
+      e.preventDefault();
+      e.stopPropagation();
+      end(e.key === "Enter");
+      this.tools.querySelector("button")?.focus();
+    });
+    input.addEventListener("blur", () => end(true));
+    this.heading.replaceWith(input);
+    input.select();
+    input.focus();
+  }
+
+  // focus goes to the first thing that a person can change.
+  focus() {
+    const first = this.fields.values().next().value;
+    if (first?.text) first.text.focus();
+    else this.root.querySelector<HTMLElement>("input, select, textarea, button")?.focus({ preventScroll: true });
+  }
+
+  dispose() {
+    this.drawing?.abort();
+    for (const f of this.fields.values()) f.dispose();
+  }
+
+  private changed(f: Field, commit: boolean) {
+    this.values[f.p.name] = f.value;
+    if (commit) this.showBindings();
+    this.clearMarks();
+    this.draw();
+    this.desk.wrote(commit);
+  }
+
+  // key moves time and views where no text is being written.
+  private key(e: KeyboardEvent) {
+    if (e.ctrlKey || e.metaKey || e.altKey || (e.target as HTMLElement).closest("input[type=text], textarea, select, [contenteditable=true]")) return;
+    const all = [...this.fields.values()];
+    const time = all.find((f) => f.p.play);
+    const choice = all.find((f) => f.p.kind === "choice" && f.p.name === "v");
+    const f = e.key === "," || e.key === "." ? time : e.key === "[" || e.key === "]" ? choice : undefined;
+    if (!f) return;
+    e.preventDefault();
+    f.nudge(e.key === "," || e.key === "[" ? -1 : 1);
+    announce(f.p.title + " " + f.value);
+  }
+
+  showBindings() {
+    for (const f of this.fields.values()) f.showBindings();
+  }
+
+  set(values: Values) {
+    for (const p of this.row.params) this.values[p.name] = values[p.name] ?? p.default;
+    for (const [name, f] of this.fields) f.value = this.values[name];
+    this.place(values);
+    this.showBindings();
+    this.clearMarks();
+    this.draw();
+  }
+
+  // go takes what choosing an element changes.
+  go(values: Values) {
+    this.set({ ...this.values, ...values });
+    this.desk.wrote(true);
+  }
+
+  get bound() {
+    return Object.values(this.values).some((v) => v.startsWith("$"));
+  }
+
+  // lightLine lights a line of the program's text; 0 for none.
+  lightLine(line: number) {
+    this.fields.get("src")?.text?.light(line);
+  }
+
+  // tell says what is pointed at, or the pane's own sentence.
+  tell(text: string | null) {
+    this.say.textContent = text ?? this.sentence ?? "";
+  }
+
+  // draw asks for the pictures; a newer call takes the place of an older one.
+  async draw() {
+    if (!this.desk.socket.ready) return; // it is drawn when the connection is there
+    const begin = performance.now();
+    const late = setTimeout(() => this.root.classList.add("stale"), 400);
+    const mine = (this.drawing = new AbortController());
+    try {
+      const r: Result | undefined = await this.desk.socket.ask("render", { view: this.id, pane: this.row.name, values: this.sent }, undefined, mine.signal);
+      if (!r) return;
+      this.clearMarks();
+      this.result(r);
+      this.root.dataset.ms = String(Math.round(performance.now() - begin));
+    } catch (e) {
+      if (!(e instanceof Failure)) throw e;
+      if (!this.pictures.length && this.sentence === undefined) await this.fallback();
+      this.problems(e.problems);
+    } finally {
+      clearTimeout(late);
+      if (this.drawing === mine) this.root.classList.remove("stale");
+    }
+  }
+
+  // sent are the values of parameters, without what is the page's own.
+  private get sent(): Values {
+    return Object.fromEntries(this.row.params.map((p) => [p.name, this.values[p.name] || (p.kind === "sheet" ? sheet.value : "")]));
+  }
+
+  // copies asks for all ways of writing what the pane shows.
+  async copies(): Promise<Copy[]> {
+    const r = await this.desk.socket.ask("copy", { view: "", pane: this.row.name, values: this.sent });
+    return r?.forms ?? [];
+  }
+
+  // fallback shows the pane's own example when an address begins with an error.
+  private async fallback() {
+    try {
+      const r: Result | undefined = await this.desk.socket.ask("render", { view: this.id + "-example", pane: this.row.name, values: { th: sheet.value } });
+      if (r) this.result(r);
+    } catch {
+      // The problem that is about to be shown says enough.
+    }
+  }
+
+  // ---- errors: the last good picture stays --------------------------------
+
+  private clearMarks() {
+    this.errors.hidden = true;
+    for (const f of this.fields.values()) f.problems([]);
+  }
+
+  private problems(list: Problem[]) {
+    for (const [name, f] of this.fields) f.problems(list.filter((p) => p.param === name));
+    const where = (p: Problem) => {
+      const f = this.fields.get(p.param ?? "");
+      if (!f || !p.line || f.bound) return "";
+      return f.p.kind === "program" ? "line " + p.line + ", column " + p.col + ": " : "column " + p.col + ": ";
+    };
+    render(list.map((p) => html`<p><span class="where">${where(p)}</span>${p.msg} ${p.code ? html`<code>[${p.code}]</code>` : nothing}</p>${p.help ? html`<p class="help">${p.help}</p>` : nothing}`), this.errors);
+    this.errors.hidden = false;
+  }
+
+  // ---- pictures -------------------------------------------------------------
+
+  private result(r: Result) {
+    this.sentence = r.sentence;
+    this.text.hidden = !r.text;
+    this.text.textContent = r.text;
+    const focused = this.pictures.findIndex((p) => p.canvas === document.activeElement);
+    const kept = this.pictures;
+    this.pictures = r.pictures.map((p, i) => new Picture(this, p, kept[i]));
+    this.figures.replaceChildren(...this.pictures.map((p) => p.figure));
+    if (focused >= 0) this.pictures[focused]?.canvas.focus({ preventScroll: true });
+    const address = prefix + "svg" + query([{ row: this.row, values: this.sent }]);
+    for (const p of this.pictures) p.link(address + (p.name ? "&name=" + encode(p.name) : ""));
+    redrawn(this);
+  }
+}
