@@ -80,6 +80,12 @@ func renderDebug(v Values) (Result, error) {
 	if m.at > 0 {
 		line = m.lines[m.at-1]
 	}
+	wrong := m.fault != nil && m.at == int64(len(m.lines))
+	if wrong {
+		if _, n := faultPlace(m.fault); n > 0 {
+			line = n
+		}
+	}
 	total := fmt.Sprint(len(m.lines))
 	if m.cut {
 		total = "more than " + total
@@ -105,7 +111,10 @@ func renderDebug(v Values) (Result, error) {
 	})}}
 	out.Sentence = fmt.Sprintf("Step %d of %s.", m.at, total)
 	switch {
-	case m.fault != nil && m.at == int64(len(m.lines)):
+	case wrong:
+		if pic, ok := drawFault(p, m.fault, o); ok {
+			out.Pictures = append(out.Pictures, Picture{Name: "where it goes wrong", Picture: pic})
+		}
 		out.Sentence = fmt.Sprintf("Step %d goes wrong: %s", m.at+1, strings.ReplaceAll(m.fault.Error(), "\n\t", " – "))
 	case m.ended:
 		out.Sentence += " The launch has ended."
@@ -147,7 +156,7 @@ func renderDebug(v Values) (Result, error) {
 	if !found && strings.TrimSpace(v["x"]) != "" && !m.ended {
 		b.WriteString("\n" + name + " has no values here.\n")
 	}
-	if m.fault != nil && m.at == int64(len(m.lines)) {
+	if wrong {
 		b.WriteString("\n" + m.fault.Error() + "\n")
 	}
 	out.Text = b.String()

@@ -3,6 +3,8 @@ package pane
 import (
 	"strings"
 	"testing"
+
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
 )
 
 // Every step of the pipeline can be chosen, and what a pass changed says so.
@@ -184,6 +186,45 @@ func TestHowLayoutsAreMade(t *testing.T) {
 	for _, v := range []Values{{"s": layoutOperands, "e": "spatial(8, 4)"}, {"s": layoutOperands, "e": "local(2) / spatial(3)"}, {"s": layoutSteps, "e": "Sw<3,4,3>"}, {"s": layoutSteps, "e": "local("}} {
 		if _, err := run(t, "layout", v); err == nil || !strings.HasPrefix(err.Error(), "e:") {
 			t.Errorf("%v: %v", v, err)
+		}
+	}
+}
+
+// A race and an access outside stand in the picture of the tile.
+func TestFaultsAreDrawn(t *testing.T) {
+	for _, c := range []struct {
+		bug, args string
+		labels    []string // ID, and what its label ends with
+	}{
+		{"race_shared", "iota:i32[8, 8]\nzeros:i32[8, 8]", []string{"f0.1", "here it goes wrong"}},
+		{"load_outside", "iota:i32[64]\nzeros:i32[4, 32]\n4", []string{"f16", "it lies outside", "f15", "slot 0"}},
+		{"race_global", "zeros:i32[64]\nzeros:i32[32, 2]", nil},
+	} {
+		src := corpus.Section("bugs/"+c.bug, corpus.ProgramFile)
+		if src == "" {
+			t.Fatalf("no program %s", c.bug)
+		}
+		r, err := run(t, "debug", Values{"src": src, "a": c.args, "n": "1000"})
+		if err != nil {
+			t.Errorf("%s: %v", c.bug, err)
+			continue
+		}
+		if !strings.Contains(r.Sentence, "goes wrong") || len(r.Pictures) < 2 || r.Pictures[1].Name != "where it goes wrong" {
+			t.Errorf("%s: %s", c.bug, r.Sentence)
+			continue
+		}
+		labels := map[string]string{}
+		for _, e := range r.Pictures[1].IDs {
+			labels[e.ID] = e.Label
+		}
+		for i := 0; i < len(c.labels); i += 2 {
+			if !strings.HasSuffix(labels[c.labels[i]], c.labels[i+1]) {
+				t.Errorf("%s: %s is labelled %q", c.bug, c.labels[i], labels[c.labels[i]])
+			}
+		}
+		// Back in time it was right.
+		if r, err := run(t, "debug", Values{"src": src, "a": c.args, "n": "1"}); err != nil || strings.Contains(r.Sentence, "goes wrong") {
+			t.Errorf("%s: step 1: %s, %v", c.bug, r.Sentence, err)
 		}
 	}
 }
