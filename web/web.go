@@ -40,6 +40,10 @@ import (
 // DefaultPort is where the explorer listens when nothing else is asked for.
 const DefaultPort = 7717
 
+// GCPercent suits the explorer: what drawings leave behind dies young, and the
+// heap that lives is small.
+const GCPercent = 400
+
 // Device is one machine that programs can run on.
 type Device struct {
 	Name   string `json:"name"`   // "interp", "sim", "cuda:0"

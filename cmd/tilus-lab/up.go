@@ -12,6 +12,7 @@ import (
 	"os/signal"
 	"path/filepath"
 	"runtime"
+	"runtime/debug"
 	"strings"
 	"syscall"
 
@@ -120,6 +121,7 @@ func up(ctx context.Context, out, log io.Writer, o upOptions) error {
 		fmt.Fprintln(out, "Stop with Ctrl-C.")
 		openBrowser(o, start)
 	}
+	debug.SetGCPercent(web.GCPercent)
 	err = web.Serve(ctx, opt)
 	if ctx.Err() != nil && (err == nil || errors.Is(err, context.Canceled)) {
 		fmt.Fprintln(out, "Stopped.")

@@ -38,6 +38,19 @@ func (l Layout) encodings() iter.Seq[string] {
 	}
 }
 
+// unit reports whether bases of lanes may be those of a matrix product: in all of
+// them one lane is the neighbour of another along a dimension, or, where the
+// tensor ends before it, holds the same.
+func unit(bases [][]int) bool {
+	return slices.ContainsFunc(bases, func(b []int) bool {
+		sum := 0
+		for _, x := range b {
+			sum += x
+		}
+		return sum <= 1
+	})
+}
+
 // candidates are encodings that the layout may be, the plainest first. Whether
 // one is, the caller checks.
 func (l Layout) candidates() []string {
@@ -74,24 +87,31 @@ func (l Layout) candidates() []string {
 		out = append(out, fmt.Sprintf("#ttg.blocked<{sizePerThread = [%s], threadsPerWarp = [%s], warpsPerCTA = [%s], order = [%s]}>",
 			join(size), join(spread(lanes, rank, order)), join(spread(warps, rank, order)), join(order)))
 	}
-	if rank != 2 || len(regs.Bases) == 0 {
+	if rank != 2 || len(regs.Bases) == 0 || !unit(lanes.Bases) {
 		return out
 	}
 	for i := range len(warps.Bases) + 1 {
 		share := fmt.Sprintf("[%d, %d]", 1<<i, 1<<(len(warps.Bases)-i))
+		nvidia, cdna := len(lanes.Bases) == 5, len(lanes.Bases) == 6 // lanes of a warp
 		v2 := "#ttg.nvidia_mma<{versionMajor = 2, versionMinor = 0, warpsPerCTA = " + share + ", instrShape = [16, 8]}>"
-		mmas := []string{v2}
-		for n := 8; n <= 256 && len(warps.Bases) >= 2; n *= 2 {
+		var mmas []string
+		if nvidia {
+			mmas = append(mmas, v2)
+		}
+		for n := 8; n <= 256 && nvidia && len(warps.Bases) >= 2; n *= 2 {
 			mmas = append(mmas, fmt.Sprintf("#ttg.nvidia_mma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = %s, instrShape = [16, %d, 16]}>", share, n))
 		}
 		out = append(out, mmas...)
-		for kw := 2; kw <= 16; kw *= 2 {
+		for kw := 2; kw <= 16 && nvidia; kw *= 2 {
 			for op := range 2 {
 				out = append(out, fmt.Sprintf("#ttg.dot_op<{opIdx = %d, parent = %s, kWidth = %d}>", op, v2, kw))
 			}
 		}
 		for _, n := range []int{32, 16} {
 			for _, transposed := range []bool{false, true} {
+				if !cdna {
+					continue
+				}
 				mfma := fmt.Sprintf("#ttg.amd_mfma<{versionMajor = 3, versionMinor = 0, warpsPerCTA = %s, instrShape = [%d, %d], isTransposed = %t}>", share, n, n, transposed)
 				out = append(out, mfma)
 				for kw := 4; kw <= 16 && !transposed; kw *= 2 {
@@ -101,7 +121,7 @@ func (l Layout) candidates() []string {
 				}
 			}
 		}
-		for version := 1; version <= 2; version++ {
+		for version := 1; version <= 2 && nvidia; version++ {
 			for _, transposed := range []bool{false, true} {
 				wmma := fmt.Sprintf("#ttg.amd_wmma<{version = %d, warpsPerCTA = %s, isTransposed = %t}>", version, share, transposed)
 				out = append(out, wmma)
