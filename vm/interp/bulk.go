@@ -93,15 +93,32 @@ func (m *Machine) memoryAt(block int) *sharedMemory {
 	return nil
 }
 
-// tryCancel takes the next block that has not begun.
+// tryCancel takes the next block, or cluster, that has not begun. All blocks of a
+// cluster are told its first block.
 func tryCancel(m *Machine, in *ir.Instr) error {
 	answer := []uint64{0, 0}
-	if n := m.begun; n < m.grid[0]*m.grid[1]*m.grid[2] {
+	to := []memory{m.own()}
+	n, left := m.begun, m.begun < m.grid[0]*m.grid[1]*m.grid[2]
+	if len(m.prog.Cluster) > 0 {
+		to = nil
+		for r := range m.prog.ClusterSize() {
+			mem, err := m.memoryOf(in, nil, int64(r))
+			if err != nil {
+				return err
+			}
+			to = append(to, mem)
+		}
+		next := m.clusterOf(m.begun)
+		if left = next != nil; left {
+			n = next[0]
+		}
+	}
+	if left {
 		m.begun++
 		answer[0] = 1 | uint64(n%m.grid[0])<<32
 		answer[1] = uint64(n/m.grid[0]%m.grid[1]) | uint64(n/(m.grid[0]*m.grid[1]))<<32
 	}
-	return m.deliver(in, []memory{m.own()}, m.get(in.In[0].Var()).shared, 1, answer, 16, nil)
+	return m.deliver(in, to, m.get(in.In[0].Var()).shared, 1, answer, 16, nil)
 }
 
 func queryResponse(m *Machine, in *ir.Instr) error {
@@ -124,8 +141,16 @@ func queryResponse(m *Machine, in *ir.Instr) error {
 		word[e] = t.codes[at]
 		readers[at] = m.several()
 	}
+	// The place of this block in its cluster, of the cluster that was taken.
+	place := [4]int{}
+	if word[0]&1 != 0 {
+		rest := m.rank
+		for d, c := range m.prog.Cluster {
+			place[d+1], rest = rest%c, rest/c
+		}
+	}
 	for i, n := range []uint64{word[0] & 1, word[0] >> 32, word[1] & 0xffffffff, word[1] >> 32}[:len(in.Out)] {
-		m.set(in.Out[i], value{set: true, n: int64(n)})
+		m.set(in.Out[i], value{set: true, n: int64(n) + int64(place[i])})
 	}
 	return nil
 }

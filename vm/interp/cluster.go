@@ -61,7 +61,7 @@ func (m *Machine) clusterOf(n int) []int {
 
 // enterCluster begins cluster n of the grid, or ends the launch.
 func (m *Machine) enterCluster(n int) {
-	m.clusterAt, m.cluster, m.rank, m.gathering = n, nil, 0, gathering{}
+	m.begun, m.cluster, m.rank, m.gathering = n+1, nil, 0, gathering{}
 	blocks := m.clusterOf(n)
 	if blocks == nil {
 		m.enterBlock(m.grid[0] * m.grid[1] * m.grid[2])
@@ -121,7 +121,7 @@ func (m *Machine) leaveBlock() {
 	m.save(&m.cluster[m.rank])
 	m.cluster[m.rank].done = true
 	if slices.IndexFunc(m.cluster, func(p peer) bool { return !p.done }) < 0 {
-		m.enterCluster(m.clusterAt + 1)
+		m.enterCluster(m.begun)
 		return
 	}
 	for r := range m.cluster {

@@ -87,19 +87,14 @@ var bulkRows = []*Op{
 	},
 	{
 		Name: "ClusterLaunchControlTryCancel", Family: "launch", Effects: WritesShared | Async | Synchronizes,
-		Doc: "Begins to take back a cluster (in a program without clusters, a block) of the grid that has not begun, so that this block does its work instead. The answer, 16 bytes, comes to the turn of the barriers, for ClusterLaunchControlQueryResponse. Seen on no hardware yet: targets from sm_100 on have it.",
-		In:  []Port{{Name: "answer", Accept: AcceptShared, Doc: "u64[2]"}, {Name: "barriers", Accept: AcceptShared, Doc: "of AllocateBarrier or AllocatePipeline"}, {Name: "turn", Accept: AcceptScalar, Doc: "i32"}},
-		Rules: []Rule{ruleAnswer, ruleFills(1), ruleTurn(2), {Text: "The program has no clusters of several blocks.", Why: "Each block would have to be told.", Check: func(p *Program, in *Instr) *Violation {
-			if p.ClusterSize() > 1 {
-				return &Violation{Msg: fmt.Sprintf("the program has clusters of %d blocks", p.ClusterSize()), Help: "leave cluster out"}
-			}
-			return nil
-		}}},
+		Doc:   "Begins to take back a cluster (in a program without clusters, a block) of the grid that has not begun, so that this block does its work instead. The answer, 16 bytes, comes to the turn of the barriers, for ClusterLaunchControlQueryResponse. One block of a cluster asks for all: each of its blocks gets the answer at the same place, and 16 bytes come to its own barriers. Seen on no hardware yet: targets from sm_100 on have it.",
+		In:    []Port{{Name: "answer", Accept: AcceptShared, Doc: "u64[2]"}, {Name: "barriers", Accept: AcceptShared, Doc: "of AllocateBarrier or AllocatePipeline"}, {Name: "turn", Accept: AcceptScalar, Doc: "i32"}},
+		Rules: []Rule{ruleAnswer, ruleFills(1), ruleTurn(2)},
 		Since: "0.5", Source: ptxClc + ".try_cancel; not seen on hardware", Example: "ClusterLaunchControlTryCancel(answer, full, t)",
 	},
 	{
 		Name: "ClusterLaunchControlQueryResponse", Family: "launch", Effects: ReadsShared,
-		Doc: "What a ClusterLaunchControlTryCancel brought: taken is 1 where a block was taken back, and i, j, k are its indices in the grid; 0 where none was left.",
+		Doc: "What a ClusterLaunchControlTryCancel brought: taken is 1 where a block was taken back, and i, j, k are its indices in the grid; 0 where none was left. Where a cluster was taken back, they are the indices of the block at this block's place in it.",
 		In:  []Port{{Name: "answer", Accept: AcceptShared, Doc: "u64[2]"}},
 		Out: []Port{{Name: "taken", Accept: AcceptScalar}, {Name: "i", Accept: AcceptScalar, Optional: true}, {Name: "j", Accept: AcceptScalar, Optional: true}, {Name: "k", Accept: AcceptScalar, Optional: true}},
 		Rules: []Rule{ruleAnswer, {Text: "The results are i32.", Check: func(p *Program, in *Instr) *Violation {

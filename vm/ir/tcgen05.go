@@ -40,7 +40,7 @@ type TensorPlan struct {
 func PlanTensor(in *Instr) (TensorPlan, error) {
 	a, b, d := in.In[0].Var().Type, in.In[1].Var().Type, in.In[2].Var().Type
 	p := TensorPlan{K: wgmmaK(a.Elem, b.Elem, d.Elem)}
-	if p.K == 0 || d.Elem != dtype.F32 && d.Elem != dtype.I32 {
+	if p.K == 0 || a.Elem == dtype.U1 || d.Elem != dtype.F32 && d.Elem != dtype.I32 {
 		return p, fmt.Errorf("no instruction multiplies %s by %s into %s", a.Elem, b.Elem, d.Elem)
 	}
 	dims, _ := d.Dims()

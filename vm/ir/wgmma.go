@@ -49,6 +49,8 @@ func wgmmaK(a, b, c dtype.Type) int {
 		return 8
 	case f8(a) && f8(b) && (f32 || c == dtype.F16), i8(a) && i8(b) && c == dtype.I32:
 		return 32
+	case a == dtype.U1 && b == a && c == dtype.I32:
+		return 256
 	}
 	return 0
 }
@@ -125,7 +127,7 @@ var wgmmaRows = []*Op{
 				}
 				return nil
 			}},
-			{Text: "An instruction multiplies these types, and its fragments divide the layouts.", Why: "wgmma: f16, bf16, tf32, f8e4m3, f8e5m2 into f32 (f16 and 8-bit floats into f16 too), i8 and u8 into i32.", Check: func(p *Program, in *Instr) *Violation {
+			{Text: "An instruction multiplies these types, and its fragments divide the layouts.", Why: "wgmma: f16, bf16, tf32, f8e4m3, f8e5m2 into f32 (f16 and 8-bit floats into f16 too), i8 and u8 into i32, u1 into i32.", Check: func(p *Program, in *Instr) *Violation {
 				for _, o := range in.In {
 					if !o.Var().Type.HasLayout {
 						return nil // reported where it is made
