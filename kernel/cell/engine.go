@@ -26,6 +26,7 @@ import (
 	"github.com/traefik/yaegi/stdlib"
 	"github.com/traefik/yaegi/stdlib/unrestricted"
 
+	"github.com/tilus-lab/tilus-lab/kernel/debugger"
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
 )
 
@@ -36,6 +37,7 @@ type Hooks struct {
 	Result func(cell int64, vals []any, ts []string) // values of the last expression with their static types
 	Files  [3]any                                    // *os.File that cells see as os.Stdin, os.Stdout, os.Stderr
 	Stdin  io.Reader                                 // what fmt.Scan reads
+	Debug  *debugger.Debugger                        // may stop cells; nil for none
 }
 
 // Engine is one interpreter with everything that its cells declared. Run is for one goroutine at a time; Complete, Inspect and Vars may be
@@ -71,6 +73,7 @@ type Engine struct {
 	raw         bool   // cells write to os.Stdout or os.Stderr as files
 	fresh       map[string]bool
 	notes       []string // for the person, from the last check
+	untraced    bool     // the cell is printed without stops
 	noise       noise
 }
 
@@ -224,6 +227,7 @@ func (e *Engine) run(ctx context.Context, id int64, name, src string) (out Outco
 	if e.number[name] == 0 {
 		e.number[name] = len(e.number) + 1
 	}
+	undo := e.snapshot()
 	code, entry, probs := e.make(name, src)
 	if len(probs) > 0 {
 		return Outcome{Err: e.report(name, probs)}
@@ -233,7 +237,20 @@ func (e *Engine) run(ctx context.Context, id int64, name, src string) (out Outco
 		fmt.Println(code)
 	}
 	if code != "" {
-		if err := e.eval(code); err != nil {
+		err := e.eval(code)
+		if err != nil && e.traced() {
+			// A cell that the interpreter does not take with its stops still runs. Its imports are there already.
+			alias := e.alias
+			undo()
+			e.alias = alias
+			e.untraced = true
+			code, entry, _ = e.make(name, src)
+			e.untraced = false
+			if err = e.eval(code); err == nil {
+				e.notes = append(e.notes, "the debugger cannot stop in this cell")
+			}
+		}
+		if err != nil {
 			// The interpreter refused what the checker took: say so, rather than run something else.
 			return Outcome{Err: e.internal(name, err, code)}
 		}
@@ -293,7 +310,7 @@ func (e *Engine) make(name, src string) (code, entry string, probs []problem) {
 func (e *Engine) print(name string, p *parsed, c *checked) (code, entry string, probs []problem) {
 	undo := e.snapshot()
 	out := &unit{}
-	g := &gen{e: e, info: c.info, out: out, cell: name, names: map[types.Object]string{}, vars: map[types.Object]string{}}
+	g := &gen{e: e, info: c.info, out: out, cell: name, names: map[types.Object]string{}, vars: map[types.Object]string{}, tracing: e.traced()}
 	for n, o := range c.objs {
 		e.objs[n] = o
 	}
@@ -332,7 +349,7 @@ func (e *Engine) print(name string, p *parsed, c *checked) (code, entry string, 
 		e.shown[entry] = "cell"
 		g.fn = &local{defers: p.body != nil && hasDefer(p.body)}
 		var b strings.Builder
-		fmt.Fprintf(&b, "func %s() {\ndefer %s.Done()\n", entry, g.host())
+		fmt.Fprintf(&b, "func %s() {\ndefer %s.Done()\n%s", entry, g.host(), g.begins())
 		if p.body != nil {
 			list := p.body.List
 			var last ast.Expr
@@ -343,7 +360,7 @@ func (e *Engine) print(name string, p *parsed, c *checked) (code, entry string, 
 			}
 			text := g.stmts(list)
 			if last != nil {
-				text += g.mark(last) + g.result(last) + "\n"
+				text += g.pause(&ast.ExprStmt{X: last}) + g.mark(last) + g.result(last) + "\n"
 			}
 			if g.fn.defers {
 				text = g.deferring(text)

@@ -65,6 +65,9 @@ type gen struct {
 	bail   []problem
 	label  string       // of the loop about to be printed
 	direct *ast.FuncLit // the deferred literal being printed
+
+	tracing bool   // for a debugger
+	within  string // function being printed, "" for the statements of a cell
 }
 
 func (g *gen) refuse(n ast.Node, code, help, format string, args ...any) {
@@ -482,7 +485,8 @@ func (g *gen) method(d *decl, t *types.Named, recv string) {
 
 // enter switches to the checked information and type arguments of another declaration.
 func (g *gen) enter(d *decl, targs []types.Type) func() {
-	info, env, fn, cell, names := g.info, g.env, g.fn, g.cell, g.names
+	info, env, fn, cell, names, within := g.info, g.env, g.fn, g.cell, g.names, g.within
+	g.within = d.key
 	g.info, g.fn, g.names = d.info, nil, map[types.Object]string{}
 	g.env = map[*types.TypeParam]types.Type{}
 	for i, p := range d.tparams {
@@ -490,7 +494,7 @@ func (g *gen) enter(d *decl, targs []types.Type) func() {
 			g.env[p] = targs[i]
 		}
 	}
-	return func() { g.info, g.env, g.fn, g.cell, g.names = info, env, fn, cell, names }
+	return func() { g.info, g.env, g.fn, g.cell, g.names, g.within = info, env, fn, cell, names, within }
 }
 
 func (g *gen) envKey() string {
@@ -526,6 +530,7 @@ func (g *gen) signatureAndBody(ft *ast.FuncType, body *ast.BlockStmt, sig *types
 	if !g.fn.direct && g.recovers(body) {
 		arm = "ǃarm := " + g.host() + ".Disarm()\n_ = ǃarm\n"
 	}
+	arm += g.begins()
 	defer func() { g.fn = old }()
 	head := g.sig(sig, func(_ *types.Var, i int) string {
 		if i < 0 {

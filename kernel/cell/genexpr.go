@@ -97,9 +97,10 @@ func (g *gen) literal(e *ast.FuncLit) string {
 	if sig == nil {
 		return "nil"
 	}
-	seq := g.fn
+	seq, within := g.fn, g.within
+	g.within = "func literal"
 	s := "func" + g.signatureAndBody(e.Type, e.Body, sig, nil)
-	g.fn = seq
+	g.fn, g.within = seq, within
 	return s
 }
 

@@ -12,8 +12,9 @@ import (
 func (g *gen) stmts(list []ast.Stmt) string {
 	var b strings.Builder
 	for _, s := range list {
+		pause := g.pause(s)
 		text := g.stmt(s)
-		b.WriteString(g.mark(s) + text + "\n")
+		b.WriteString(pause + g.mark(s) + text + "\n")
 	}
 	return b.String()
 }

@@ -40,7 +40,8 @@ type host struct {
 	resultTypes []string
 	quiet       atomic.Bool // boxes print plain values
 	perform     func()      // what Call runs
-	handed      any         // a value on its way from Bind to a variable
+	tracing     tracing
+	handed      any // a value on its way from Bind to a variable
 }
 
 func newHost(e *Engine) *host { return &host{e: e} }
@@ -249,6 +250,8 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 	rich := append(richTypes(), errorType, formatter, stringer)
 	result := reflect.ValueOf(func(a ...any) { h.result(a) })
 	mt[result] = rich
+	given := reflect.ValueOf(func(a ...any) { h.tracing.given = a })
+	mt[given] = rich
 	shown := map[string]reflect.Value{"Auto": reflect.ValueOf(display.Auto), "Any": reflect.ValueOf(display.Any), "Show": reflect.ValueOf(display.Show)}
 	for _, v := range shown {
 		mt[v] = rich
@@ -261,6 +264,9 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 		module + "kernel/display/display": shown,
 		hostPath + "/host": {
 			"Done":      reflect.ValueOf(h.finish),
+			"Called":    reflect.ValueOf(h.called),
+			"Calling":   reflect.ValueOf((*Calling)(nil)),
+			"Given":     given,
 			"NewDefers": reflect.ValueOf(func() *Defers { return &Defers{h: h} }),
 			"Defers":    reflect.ValueOf((*Defers)(nil)),
 			"Arm":       reflect.ValueOf(func() { h.armed.Store(goid(), true) }),

@@ -5,9 +5,13 @@ import (
 	"encoding/json"
 	"fmt"
 	"runtime/debug"
+	"slices"
+	"strings"
 
+	"github.com/tilus-lab/tilus-lab/kernel/cell"
 	"github.com/tilus-lab/tilus-lab/kernel/debugger"
 	"github.com/tilus-lab/tilus-lab/kernel/display"
+	"github.com/tilus-lab/tilus-lab/kernel/lab"
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
 	vmdebug "github.com/tilus-lab/tilus-lab/vm/debug"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -20,8 +24,39 @@ func (k *worker) newDebugger() *debugger.Debugger {
 			k.out.sync() // what was printed comes before
 			k.out.send(proto.Event{Kind: proto.KindDebug, Debug: raw})
 		},
-		Rich: rich,
+		Rich:  rich,
+		Lines: lines,
+		Globals: func() []debugger.Var {
+			return k.engine().Globals()
+		},
+		Copy: func(name string, v debugger.Var) error { return k.engine().Adopt(name, v) },
 	})
+}
+
+func (k *worker) engine() *cell.Engine {
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	return k.eng
+}
+
+// lines are those of a cell at which something can stop, nil where that is not known.
+func lines(code string) []int {
+	if !strings.HasPrefix(strings.TrimSpace(code), "%%tile") {
+		return cell.Lines(code)
+	}
+	at := strings.Index(code, "%%tile")
+	head, body, _ := strings.Cut(code[at:], "\n")
+	p, err := lab.ParseAs("", strings.Repeat("\n", 1+strings.Count(code[:at], "\n"))+body, strings.Fields(head)[min(2, len(strings.Fields(head))):]...)
+	if err != nil {
+		return nil
+	}
+	var out []int
+	p.Body.Walk(func(s ir.Stmt) bool {
+		out = append(out, s.Position().Line)
+		return true
+	})
+	slices.Sort(out)
+	return out
 }
 
 // debugging answers one debug request.
@@ -74,7 +109,7 @@ func (k *worker) launch(ctx context.Context, p *ir.Program, start func() (*vmdeb
 	if err != nil {
 		return nil, nil // it is for the launch itself to say what is wrong
 	}
-	if err := k.debug.Launch(ctx, s, p.Pos.File, nil); err != nil {
+	if err := k.debug.Launch(ctx, s, p.Pos.File, k.engine().Stack()); err != nil {
 		return nil, err
 	}
 	return s, nil

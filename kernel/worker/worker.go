@@ -76,14 +76,15 @@ func Serve(r io.Reader, w io.Writer, methods Methods) int {
 	os.Stderr = stderr
 	devnull, _ := os.Open(os.DevNull)
 	os.Stdin = devnull
+	k.debug = k.newDebugger()
 	k.hooks = cell.Hooks{
 		Write:  func(id int64, stream string, p []byte) { k.out.write(id, stream, p) },
 		Sync:   k.out.sync,
 		Result: k.result,
+		Debug:  k.debug,
 		Files:  [3]any{devnull, stdout, stderr},
 		Stdin:  k.stdin,
 	}
-	k.debug = k.newDebugger()
 	if k.eng, err = cell.New(k.hooks, cell.Symbols, cell.Preimported); err != nil {
 		fmt.Fprintln(stderr, "tilus-lab worker:", err)
 		return 1
