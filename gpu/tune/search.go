@@ -1,0 +1,152 @@
+package tune
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/cost"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// Candidate is a schedule that a search may time.
+type Candidate struct {
+	Name     string
+	Program  func() (*ir.Program, error)
+	Fields   []int   // the numbers of the schedule, in one order for all of a search
+	Estimate float64 // µs, by the template's model; more than 0
+	Blocks   int     // of the launch
+	Together bool    // all blocks must run at the same time
+}
+
+// Fits compiles a candidate for a GPU of sms multiprocessors, without a GPU, and says
+// what it costs, and why it cannot run or must not; "" if it may.
+func (c Candidate) Fits(target string, sms int) (cost.Launch, string) {
+	on, err := arch.Lookup(target)
+	if err != nil {
+		return cost.Launch{}, err.Error()
+	}
+	p, err := c.Program()
+	if err != nil {
+		return cost.Launch{}, err.Error()
+	}
+	compiled, err := compile.Program(p, compile.Options{Arch: target})
+	if err != nil {
+		return cost.Launch{}, err.Error()
+	}
+	l := cost.Of(compiled.Func, on)
+	switch {
+	case l.Registers >= on.MaxRegs:
+		return l, fmt.Sprintf("about %d registers a thread, of %d", l.Registers, on.MaxRegs)
+	case l.Shared > on.SM().Shared-on.SM().Reserved:
+		return l, fmt.Sprintf("%d bytes of shared memory", l.Shared)
+	case l.Occupancy.Blocks == 0:
+		return l, "a block does not fit: " + l.Occupancy.Limit
+	case c.Together && c.Blocks > l.Occupancy.Blocks*sms:
+		return l, fmt.Sprintf("%d blocks that must run together, where %d fit", c.Blocks, l.Occupancy.Blocks*sms)
+	}
+	return l, ""
+}
+
+// Search says how to look for the fastest of candidates.
+type Search struct {
+	Target string // that they are compiled for
+	SMs    int
+	// Limit is how many are timed at most, Budget for how long; 0 is no bound.
+	Limit  int
+	Budget time.Duration
+	// Time measures a candidate, in µs.
+	Time func(ctx context.Context, c Candidate) (float64, error)
+	// Progress, if not nil, hears of each candidate that is timed or left out.
+	Progress func(Step)
+}
+
+// Step is what a search did with a candidate.
+type Step struct {
+	Candidate Candidate
+	Done, Of  int     // candidates that are timed or left out, of all
+	Us        float64 // 0 for one that is left out
+	Cost      cost.Launch
+	Why       string // it was left out
+	Best      float64
+}
+
+// doubt is how much faster than predicted, as a part, a candidate may be for each number
+// by which it differs from the nearest timed one.
+const doubt = 0.25
+
+// Best times candidates and gives the fastest one's index and µs, and how many were
+// timed. The next one is always that of the least time it might take: the model's, times
+// what the model was wrong by on candidates like it, less the doubt. It ends where none
+// might be faster than the best. The first is timed whatever the budget.
+func (s Search) Best(ctx context.Context, all []Candidate) (best int, us float64, timed int, err error) {
+	begin := time.Now()
+	best, us = -1, math.Inf(1)
+	done := make([]bool, len(all))
+	var known []int                    // that were timed
+	wrong := make([]float64, len(all)) // ln of measured over estimated, of those
+	for n := 0; n < len(all); n++ {
+		next, least := -1, math.Inf(1)
+		for i, c := range all {
+			if done[i] {
+				continue
+			}
+			t := math.Log(c.Estimate) + off(c, all, known, wrong)
+			if t < least {
+				next, least = i, t
+			}
+		}
+		if next < 0 || best >= 0 && (least >= math.Log(us) || s.Limit > 0 && timed >= s.Limit || s.Budget > 0 && time.Since(begin) > s.Budget) {
+			break
+		}
+		if err := ctx.Err(); err != nil {
+			return best, us, timed, err
+		}
+		c := all[next]
+		done[next] = true
+		step := Step{Candidate: c, Done: n + 1, Of: len(all)}
+		if step.Cost, step.Why = c.Fits(s.Target, s.SMs); step.Why == "" {
+			if step.Us, err = s.Time(ctx, c); err != nil {
+				return best, us, timed, fmt.Errorf("tune: %s: %w", c.Name, err)
+			}
+			timed++
+			known = append(known, next)
+			wrong[next] = math.Log(step.Us / c.Estimate)
+			if step.Us < us {
+				best, us = next, step.Us
+			}
+		}
+		step.Best = us
+		if s.Progress != nil {
+			s.Progress(step)
+		}
+	}
+	if best < 0 {
+		return best, 0, timed, fmt.Errorf("tune: none of %d schedules can run", len(all))
+	}
+	return best, us, timed, nil
+}
+
+// off is what ln of the model's time might be wrong by for a candidate: the mean over
+// timed ones, those weighing most that differ in the fewest numbers, less the doubt.
+func off(c Candidate, all []Candidate, known []int, wrong []float64) float64 {
+	sum, weights, nearest := 0.0, 0.0, len(c.Fields)
+	for _, k := range known {
+		differ := 0
+		for f, v := range c.Fields {
+			if f < len(all[k].Fields) && v != all[k].Fields[f] {
+				differ++
+			}
+		}
+		nearest = min(nearest, differ)
+		w := math.Pow(1+float64(differ), -2)
+		sum, weights = sum+w*wrong[k], weights+w
+	}
+	if weights == 0 {
+		return 0
+	}
+	return sum/weights - doubt*float64(nearest)
+}

@@ -1,0 +1,208 @@
+package tune
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"os"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/text"
+)
+
+func found(problem string, us float64) Found {
+	return Found{GPU: "a GPU", Driver: "CUDA 13.0", Problem: problem, Code: "c", Type: "u4", Schedule: json.RawMessage(`{"Rows":8}`), Us: us, Tried: 3}
+}
+
+func TestStore(t *testing.T) {
+	s, err := OpenStore(filepath.Join(t.TempDir(), "deep", "tuned.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := s.Get("a GPU", "CUDA 13.0", "p"); ok || err != nil {
+		t.Fatalf("a store that is not there: %v, %v", ok, err)
+	}
+	if all, err := s.All(); len(all) > 0 || err != nil {
+		t.Fatalf("a store that is not there: %v, %v", all, err)
+	}
+	if err := s.Put(found("q", 3), found("p", 2)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Put(found("p", 4)); err != nil {
+		t.Fatal(err)
+	}
+	got, ok, err := s.Get("a GPU", "CUDA 13.0", "p")
+	if want := found("p", 4); !ok || err != nil || got.Us != want.Us || !bytes.Equal(got.Schedule, want.Schedule) || got.Type != "u4" {
+		t.Errorf("got %+v, %v, %v; want %+v", got, ok, err, want)
+	}
+	for _, other := range [][3]string{{"a GPU", "CUDA 13.1", "p"}, {"b GPU", "CUDA 13.0", "p"}, {"a GPU", "CUDA 13.0", "r"}, {"a GPU\x00CUDA 13.0", "p", ""}} {
+		if _, ok, err := s.Get(other[0], other[1], other[2]); ok || err != nil {
+			t.Errorf("%q: found, or %v", other, err)
+		}
+	}
+	all, err := s.All()
+	if err != nil || len(all) != 2 || all[0].Problem != "p" || all[1].Problem != "q" {
+		t.Errorf("%v, %v", all, err)
+	}
+	for _, f := range []Found{{}, found("", 1), found("p", 0), found("p\x00q", 1)} {
+		if s.Put(f) == nil {
+			t.Errorf("%+v was kept", f)
+		}
+	}
+}
+
+// TestStoreShared has many writers and readers of one file at the same time.
+func TestStoreShared(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tuned.db")
+	var all sync.WaitGroup
+	for i := range 8 {
+		all.Go(func() {
+			s, _ := OpenStore(path)
+			if err := s.Put(found(fmt.Sprint("p", i), 1)); err != nil {
+				t.Error(err)
+			}
+			if _, ok, err := s.Get("a GPU", "CUDA 13.0", fmt.Sprint("p", i)); !ok || err != nil {
+				t.Errorf("%d: %v, %v", i, ok, err)
+			}
+		})
+	}
+	all.Wait()
+	s, _ := OpenStore(path)
+	if got, err := s.All(); len(got) != 8 || err != nil {
+		t.Errorf("%d kept, %v", len(got), err)
+	}
+}
+
+func TestStoreBroken(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tuned.db")
+	if err := os.WriteFile(path, bytes.Repeat([]byte("not a store "), 4000), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	s, _ := OpenStore(path)
+	if _, _, err := s.Get("a", "b", "c"); err == nil || !strings.Contains(err.Error(), "remove it") {
+		t.Errorf("a broken file: %v", err)
+	}
+	if err := s.Put(found("p", 1)); err == nil {
+		t.Error("a broken file was written to")
+	}
+}
+
+// TestCodeOf holds that equal programs have equal code, others other code.
+func TestCodeOf(t *testing.T) {
+	hash := func(n string) string {
+		p, err := text.Parse("p.tile", "program p<1>(a: *i32) {\n\tga = ViewGlobal(a) : global i32[32]\n\tr = LoadGlobal(ga, offset=[0]) : register i32[32] spatial(32)\n\ts = Add(r, "+n+") : register i32[32] spatial(32)\n\tStoreGlobal(ga, s, offset=[0])\n}\n", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		h, err := CodeOf(p, "sm_90a")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return h
+	}
+	if one, again, two := hash("1"), hash("1"), hash("2"); one != again || one == two || len(one) != 24 {
+		t.Errorf("code %s, %s, %s", one, again, two)
+	}
+}
+
+// invented are candidates whose model is wrong by a factor that depends on one field.
+func invented(t *testing.T) (all []Candidate, us map[string]float64) {
+	p, err := text.Parse("p.tile", "program p<1>(a: *i32) {\n}\n", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	us = map[string]float64{}
+	for depth := range 4 {
+		for warps := range 4 {
+			for splits := range 8 {
+				name := fmt.Sprint(depth, warps, splits)
+				estimate := 10 + float64(2*depth+warps+splits)
+				us[name] = estimate * 2
+				if warps == 2 {
+					us[name] = estimate * 1.2
+				}
+				all = append(all, Candidate{Name: name, Program: func() (*ir.Program, error) { return p, nil }, Fields: []int{depth, warps, splits}, Estimate: estimate, Blocks: 1})
+			}
+		}
+	}
+	return all, us
+}
+
+func TestSearch(t *testing.T) {
+	all, us := invented(t)
+	steps := 0
+	s := Search{Target: "sm_90a", SMs: 132, Time: func(_ context.Context, c Candidate) (float64, error) { return us[c.Name], nil },
+		Progress: func(p Step) {
+			if steps++; p.Done != steps || p.Of != len(all) || p.Us != us[p.Candidate.Name] {
+				t.Errorf("step %d: %+v", steps, p)
+			}
+		}}
+	best, got, timed, err := s.Best(context.Background(), all)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if all[best].Name != "0 2 0" || got != us["0 2 0"] {
+		t.Errorf("found %s of %v µs, not 0 2 0", all[best].Name, got)
+	}
+	if timed != steps || timed > len(all)/2 {
+		t.Errorf("%d of %d were timed; %d steps", timed, len(all), steps)
+	}
+
+	s.Progress, s.Limit = nil, 3
+	if _, _, timed, err = s.Best(context.Background(), all); timed != 3 || err != nil {
+		t.Errorf("%d were timed, %v", timed, err)
+	}
+	s.Limit, s.Budget = 0, 1 // 1 ns
+	if _, _, timed, err = s.Best(context.Background(), all); timed != 1 || err != nil {
+		t.Errorf("%d were timed in no time, %v", timed, err)
+	}
+	s.Budget = time.Hour
+	s.Time = func(context.Context, Candidate) (float64, error) { return 0, errors.New("the GPU is gone") }
+	if _, _, _, err = s.Best(context.Background(), all); err == nil || !strings.Contains(err.Error(), "0 0 0: the GPU is gone") {
+		t.Errorf("%v", err)
+	}
+	done, cancel := context.WithCancel(context.Background())
+	cancel()
+	if _, _, _, err = s.Best(done, all); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v", err)
+	}
+	if _, _, _, err = s.Best(context.Background(), nil); err == nil {
+		t.Error("the best of none")
+	}
+}
+
+// TestFits holds the filter in front of the GPU: what cannot run, or would wait for
+// blocks that have no room, is never timed.
+func TestFits(t *testing.T) {
+	program := func(body string, warps int) func() (*ir.Program, error) {
+		return func() (*ir.Program, error) {
+			return text.Parse("p.tile", fmt.Sprintf("program p<1>(a: *f32) warps=%d {\n%s}\n", warps, body), nil)
+		}
+	}
+	shared := func(bytes int) string {
+		return fmt.Sprintf("\tga = ViewGlobal(a) : global f32[128]\n\tsh = AllocateShared() : shared f32[%d] shared_row_major(%d)\n\tr = LoadGlobal(ga, offset=[0]) : register f32[128] spatial(128)\n\ts = SliceShared(sh, offset=[0]) : shared f32[128] shared_row_major(128)\n\tStoreShared(s, r)\n\tSynchronize()\n\tv = LoadShared(s) : register f32[128] spatial(128)\n\tStoreGlobal(ga, v, offset=[0])\n", bytes/4, bytes/4)
+	}
+	for _, c := range []struct {
+		name string
+		c    Candidate
+		why  string
+	}{
+		{"little", Candidate{Program: program(shared(1024), 4), Blocks: 1 << 20}, ""},
+		{"together", Candidate{Program: program(shared(1024), 4), Blocks: 132 * 16, Together: true}, ""},
+		{"too many together", Candidate{Program: program(shared(64<<10), 4), Blocks: 132*3 + 1, Together: true}, "must run together"},
+		{"too much shared memory", Candidate{Program: program(shared(240<<10), 4), Blocks: 1}, "shared memory"},
+		{"no program", Candidate{Program: func() (*ir.Program, error) { return nil, errors.New("out of range") }, Blocks: 1}, "out of range"},
+	} {
+		cost, why := c.c.Fits("sm_90a", 132)
+		if why == "" != (c.why == "") || !strings.Contains(why, c.why) {
+			t.Errorf("%s: %q, not %q; %+v", c.name, why, c.why, cost)
+		}
+	}
+}
