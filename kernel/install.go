@@ -85,7 +85,7 @@ func Install(o InstallOptions) (string, error) {
 	}
 	text, err := json.MarshalIndent(spec{
 		Argv: []string{exe, "kernel", "{connection_file}"}, DisplayName: display, Language: "go", InterruptMode: "message",
-		Metadata: map[string]any{ours: true, "debugger": false},
+		Metadata: map[string]any{ours: true, "debugger": true},
 	}, "", "  ")
 	if err != nil {
 		return "", fmt.Errorf("kernel: install: %w", err)

@@ -147,8 +147,8 @@ func (k *Kernel) info() map[string]any {
 			"pygments_lexer": "go", "codemirror_mode": "go", "nbconvert_exporter": "script",
 		},
 		"banner":             fmt.Sprintf("Tilus Lab %s: tile-level GPU programs in Go cells.", version),
-		"debugger":           false,
-		"supported_features": []string{},
+		"debugger":           true,
+		"supported_features": []string{"debugger"},
 		"help_links": []map[string]string{
 			{"text": "Go", "url": "https://go.dev/doc/"},
 		},

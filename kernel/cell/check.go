@@ -162,10 +162,17 @@ func (e *Engine) check(name, src string, p *parsed) (*checked, []problem) {
 	}
 	// Leave out what is in force.
 	changed := map[string]bool{}
+	for k, d := range e.decls {
+		// A function of an earlier cell gets its stops when a debugger comes. A method waits until its cell runs again,
+		// because its type starts a new generation then.
+		if d.ast != nil && d.ast.Recv == nil && e.unstopped(d) {
+			changed[k] = true
+		}
+	}
 	for again := true; again; {
 		again = false
 		for _, d := range ds {
-			if changed[d.key] || e.same(d, changed) {
+			if changed[d.key] || e.same(d, changed) && !e.unstopped(d) {
 				continue
 			}
 			changed[d.key], again = true, true

@@ -28,6 +28,14 @@ type point struct {
 	top   bool // in the statements of a cell, not in a function
 	vars  []*types.Var
 	types []types.Type // of vars
+	exprs map[string]compiled
+}
+
+// compiled is an expression as a function of the addresses of a point's variables.
+type compiled struct {
+	f   reflect.Value
+	t   types.Type
+	age int // of the session's variables, see tracing
 }
 
 // Calling is one call of a function of a cell, on the stack of its goroutine. Printed cells see it as host.Calling.
@@ -47,6 +55,7 @@ type tracing struct {
 	points []*point // by number
 	stacks sync.Map // goroutine → *callStack
 	given  []any    // values on their way out of an expression
+	age    int      // how often the debugger made variables of the session
 
 	starts map[string]map[int]int // file → line → column of the first statement
 }
@@ -55,6 +64,9 @@ type tracing struct {
 func (e *Engine) traced() bool {
 	return !e.untraced && e.hooks.Debug != nil && e.hooks.Debug.Attached()
 }
+
+// unstopped tells whether a function must be printed again for a debugger.
+func (e *Engine) unstopped(d *decl) bool { return d.ast != nil && e.traced() && !e.stops[d.key] }
 
 // begins prints what stands at the head of a debugged function.
 func (g *gen) begins() string {
@@ -404,24 +416,38 @@ func (c *Calling) eval(expr string) (debugger.Var, error) {
 	if len(c.ptrs) < len(c.at.vars) {
 		return debugger.Var{}, errors.New("the variables of this frame are not known here")
 	}
-	x, err := parser.ParseExprFrom(e.fset, "expression", expr, 0)
-	if err != nil {
-		return debugger.Var{}, fmt.Errorf("%q is no expression of Go", expr)
+	f, ok := c.at.exprs[expr]
+	if !ok || f.age != e.host.tracing.age {
+		x, err := parser.ParseExprFrom(e.fset, "expression", expr, 0)
+		if err != nil {
+			return debugger.Var{}, fmt.Errorf("%q is no expression of Go", expr)
+		}
+		e.mu.Lock()
+		code, entry, t, err := e.printExpr(c.at, x)
+		e.mu.Unlock()
+		if err != nil {
+			return debugger.Var{}, err
+		}
+		if f.f, err = e.function(code, entry); err != nil {
+			return debugger.Var{}, err
+		}
+		f.t, f.age = t, e.host.tracing.age
+		if c.at.exprs == nil {
+			c.at.exprs = map[string]compiled{}
+		}
+		c.at.exprs[expr] = f
 	}
-	e.mu.Lock()
-	code, entry, t, err := e.printExpr(c.at, x)
-	e.mu.Unlock()
-	if err != nil {
-		return debugger.Var{}, err
-	}
-	vals, err := e.apply(code, entry, c.ptrs)
+	vals, err := e.apply(f.f, c.ptrs)
 	if err != nil {
 		return debugger.Var{}, err
 	}
 	if len(vals) == 0 {
 		return debugger.Var{Name: expr, Value: "no value"}, nil
 	}
-	v := reflect.ValueOf(unbox(vals[0]))
+	v, t := reflect.ValueOf(unbox(vals[0])), f.t
+	if tu, ok := t.(*types.Tuple); ok {
+		t = tu.At(0).Type()
+	}
 	return part(debugger.Var{Name: expr, Eval: expr, Of: held{v, t}}, v, t), nil
 }
 
@@ -479,20 +505,26 @@ func (e *Engine) printExpr(at *point, x ast.Expr) (code, entry string, t types.T
 	return code, entry, t, nil
 }
 
-// apply evaluates code and calls a function of it. It gives what that handed to the host.
-func (e *Engine) apply(code, entry string, args []any) (vals []any, err error) {
+// function evaluates code and gives a function of it.
+func (e *Engine) function(code, entry string) (f reflect.Value, err error) {
+	if err := e.eval(code); err != nil {
+		return f, err
+	}
+	defer func() {
+		if r := recover(); r != nil {
+			err = fmt.Errorf("%v", r)
+		}
+	}()
+	return e.in.Eval(entry)
+}
+
+// apply calls a function. It gives what that handed to the host.
+func (e *Engine) apply(f reflect.Value, args []any) (vals []any, err error) {
 	defer func() {
 		if r := recover(); r != nil {
 			vals, err = nil, fmt.Errorf("%v", asRuntime(shed(r)))
 		}
 	}()
-	if err := e.eval(code); err != nil {
-		return nil, err
-	}
-	f, err := e.in.Eval(entry)
-	if err != nil {
-		return nil, err
-	}
 	in := make([]reflect.Value, len(args))
 	for i, a := range args {
 		in[i] = reflect.ValueOf(a)
@@ -550,7 +582,11 @@ func (e *Engine) Adopt(name string, v debugger.Var) error {
 		p = reflect.New(h.v.Type())
 		p.Elem().Set(h.v)
 	}
-	_, err := e.apply(code, entry, []any{p.Interface()})
+	e.host.tracing.age++
+	f, err := e.function(code, entry)
+	if err == nil {
+		_, err = e.apply(f, []any{p.Interface()})
+	}
 	return err
 }
 

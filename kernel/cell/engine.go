@@ -72,8 +72,9 @@ type Engine struct {
 	calls       string // printed function that Call enters
 	raw         bool   // cells write to os.Stdout or os.Stderr as files
 	fresh       map[string]bool
-	notes       []string // for the person, from the last check
-	untraced    bool     // the cell is printed without stops
+	notes       []string        // for the person, from the last check
+	untraced    bool            // the cell is printed without stops
+	stops       map[string]bool // declarations that have stops
 	noise       noise
 }
 
@@ -105,7 +106,7 @@ type problem struct {
 func New(hooks Hooks, symbols map[string]map[string]reflect.Value, pre []string) (*Engine, error) {
 	e := &Engine{hooks: hooks, main: types.NewPackage("main", "main"), fset: token.NewFileSet(), ctxt: types.NewContext(), objs: map[string]types.Object{}, decls: map[string]*decl{},
 		emitted: map[types.Object]string{}, typeNames: map[string]string{}, shown: map[string]string{}, used: map[string]bool{}, bodies: map[*types.Func]*decl{}, ifaces: map[string]ifaceUse{}, inits: map[*types.Var]*initializer{}, methodTypes: map[string]types.Type{},
-		sources: map[types.Object]*decl{}, alias: map[string]string{}, prefix: map[*token.File]int{}, text: map[string]string{}, number: map[string]int{}, fresh: map[string]bool{}}
+		sources: map[types.Object]*decl{}, alias: map[string]string{}, prefix: map[*token.File]int{}, text: map[string]string{}, number: map[string]int{}, fresh: map[string]bool{}, stops: map[string]bool{}}
 	e.host = newHost(e)
 	e.in = interp.New(interp.Options{Stdout: writerFunc(func(p []byte) { e.host.write("stdout", p) }), Stderr: &e.noise, Stdin: hooks.Stdin, Unrestricted: true})
 	all := tables{}
@@ -321,6 +322,9 @@ func (e *Engine) print(name string, p *parsed, c *checked) (code, entry string, 
 	}
 	for f, d := range c.bodies {
 		e.bodies[f] = d
+	}
+	for _, d := range c.decls {
+		e.stops[d.key] = g.tracing || e.untraced
 	}
 	for _, v := range c.vars {
 		name := ""
