@@ -18,7 +18,7 @@ const module = "github.com/tilus-lab/tilus-lab/"
 // ending in /* stands for the package and everything below it.
 const floors = `
 14 cmd/tilus-lab/*
-13 kernel  web
+13 kernel  web  web/site
 12 kernel/worker
 11 kernel/cell  kernel/session  web/answer
 10 kernel/native  kernel/comm  kernel/docs  kernel/widget  kernel/debugger  kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane  gpu/qmm/parallel
@@ -66,6 +66,7 @@ kernel/display -> kernel/proto
 gpu/qmm -> gpu/qmm/template
 gpu/qmm -> gpu/gemm/hopper
 cmd/tilus-lab -> cmd/tilus-lab/conform
+web/site -> web
 `
 
 // deny are imports that the floors would allow: pages and the Jupyter side

@@ -21,6 +21,16 @@ import (
 //go:embed assets
 var assets embed.FS
 
+// Assets are the files of the page. page.html is a template of html/template, for
+// Prefix, Picture, Notebook and Embed.
+func Assets() fs.FS {
+	sub, err := fs.Sub(assets, "assets")
+	if err != nil {
+		panic(err) // the folder is embedded
+	}
+	return sub
+}
+
 // policy allows what the page itself serves and nothing else: no inline script
 // or style, no other origin, no frames but those of outputs, which are sandboxed.
 const policy = "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; frame-src 'self'; form-action 'none'; base-uri 'none'; frame-ancestors 'self'"
@@ -149,16 +159,12 @@ func (s *server) refuse(w http.ResponseWriter, r *http.Request, status int, why 
 }
 
 func (s *server) asset(w http.ResponseWriter, r *http.Request) {
-	sub, err := fs.Sub(assets, "assets")
-	if err != nil {
-		panic(err) // the folder is embedded
-	}
 	name := strings.TrimPrefix(r.URL.Path, "/assets/")
 	if name == "" || strings.HasSuffix(name, "/") || strings.HasSuffix(name, ".html") {
 		http.NotFound(w, r)
 		return
 	}
-	http.ServeFileFS(w, r, sub, name)
+	http.ServeFileFS(w, r, Assets(), name)
 }
 
 // page serves the shell of the explorer. The picture in noscript is the one

@@ -42,7 +42,7 @@ const DefaultPort = 7717
 
 // GCPercent suits the explorer: what drawings leave behind dies young, and the
 // heap that lives is small.
-const GCPercent = 400
+const GCPercent = 200
 
 // Device is one machine that programs can run on.
 type Device struct {

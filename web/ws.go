@@ -249,43 +249,16 @@ var errSuperseded = errors.New("a newer request for the same view")
 
 // handle does one request.
 func (c *conn) handle(ctx context.Context, cancel context.CancelFunc, e answer.Message) (any, error) {
-	switch e.Type {
-	case "hello":
+	if e.Type == "hello" {
 		return c.hello(), nil
-	case "render":
-		var q answer.Drawing
-		if err := e.Decode(&q); err != nil {
-			return nil, err
-		}
-		return c.render(ctx, cancel, e.ID, q)
-	case "palette":
-		var books []string
-		if c.s.books != nil {
-			books = c.s.books.list()
-		}
-		return answer.Palette(books), nil
-	case "example":
-		var name string
-		if err := e.Decode(&name); err != nil {
-			return nil, err
-		}
-		return answer.Example(name)
-	case "complete", "describe":
-		var q answer.Assist
-		if err := e.Decode(&q); err != nil {
-			return nil, err
-		}
-		if e.Type == "complete" {
-			return q.Complete()
-		}
-		return q.Describe()
-	case "copy":
-		var q answer.Drawing
-		if err := e.Decode(&q); err != nil {
-			return nil, err
-		}
-		forms, err := answer.Copies(q.Pane, q.Values, c.s.vars.bind)
-		return map[string]any{"forms": forms}, err
+	}
+	var books []string
+	if e.Type == "palette" && c.s.books != nil {
+		books = c.s.books.list()
+	}
+	draw := func(q answer.Drawing) (json.RawMessage, error) { return c.render(ctx, cancel, e.ID, q) }
+	if body, ok, err := e.Ask(c.s.vars.bind, books, draw); ok {
+		return body, err
 	}
 	if c.role != RoleRun && !viewed[e.Type] {
 		return nil, errView
@@ -339,7 +312,7 @@ func (c *conn) hello() any {
 }
 
 // render draws one view of the page. A newer request for the view cancels it.
-func (c *conn) render(ctx context.Context, cancel context.CancelFunc, id int64, q answer.Drawing) (any, error) {
+func (c *conn) render(ctx context.Context, cancel context.CancelFunc, id int64, q answer.Drawing) (json.RawMessage, error) {
 	me := &drawing{id, cancel}
 	c.mu.Lock()
 	if old := c.views[q.View]; old != nil {

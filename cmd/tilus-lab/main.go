@@ -85,7 +85,7 @@ a clone; its first build takes about a minute.)`,
 		id, title string
 		commands  []*cobra.Command
 	}{
-		{"start", "Start here:", []*cobra.Command{newUp(), newDoctor(), newKernel(), newNotebooks(), newUninstall()}},
+		{"start", "Start here:", []*cobra.Command{newUp(), newOpen(), newSite(), newDoctor(), newKernel(), newNotebooks(), newUninstall()}},
 		{"see", "Layouts and programs:", []*cobra.Command{newLayout(), newMMA(), newAtom(), newConvert(), newBanks(), newSwizzle(), newVolta(), newIndexMap(), newFuse(), newFollow(), newDispatch(), newExercise(), newCheck(), newFmt(), newRun(), newDAP(), newLSP(), newEditor(), newCost(), newLower(), newQMM(), newBench(), newExport(), newNB(), newDraw(), newGallery()}},
 		{"read", "Reference:", []*cobra.Command{newExplain(), newManual(), newStatus(), newConform(), newVersion()}},
 		{"", "", []*cobra.Command{newWorker()}},

@@ -40,6 +40,16 @@ type upOptions struct {
 	passwords  string
 	cert, key  string
 	staticBase string
+
+	state string // address of what to show first, without "?"
+}
+
+// showing adds what to show to an address that holds a token.
+func (o upOptions) showing(start string) string {
+	if o.state == "" {
+		return start
+	}
+	return start + "&" + o.state
 }
 
 func newUp() *cobra.Command {
@@ -103,6 +113,7 @@ func up(ctx context.Context, out, log io.Writer, o upOptions) error {
 		return err
 	}
 	if start, ok := web.Running(data); ok {
+		start = o.showing(start)
 		fmt.Fprintf(out, "Explorer runs already  %s\n", start)
 		openBrowser(o, start)
 		return nil
@@ -114,6 +125,7 @@ func up(ctx context.Context, out, log io.Writer, o upOptions) error {
 	opt.Backend = b
 	opt.Sample = sample()
 	opt.Ready = func(start string) {
+		start = o.showing(start)
 		fmt.Fprintf(out, "Explorer  %s\n", start)
 		// A token works once, so the lesson's address gets its own.
 		second, _ := web.Running(data)
