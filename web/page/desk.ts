@@ -30,6 +30,12 @@ export function tabs() {
     const list = views.value;
     if (!list.includes(front.value!)) front.value = list[0] ?? null;
     const on = tabbed.value;
+    const names = new Map<string, number>();
+    for (const v of list) {
+      const n = (names.get(v.name) ?? 0) + 1;
+      names.set(v.name, n);
+      v.count(n);
+    }
     for (const v of list) {
       v.root.classList.toggle("behind", on && v !== front.value);
       v.root.setAttribute("aria-labelledby", v.id + (on ? "-tab" : "-title"));

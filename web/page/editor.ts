@@ -92,7 +92,7 @@ const look = EditorView.theme({
   ".cm-lit": { backgroundColor: "color-mix(in srgb, var(--accent) 22%, transparent)" },
   ".cm-matchingBracket, &.cm-focused .cm-matchingBracket": { backgroundColor: "color-mix(in srgb, var(--accent) 25%, transparent)" },
   ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--mark) 2px", textUnderlineOffset: "4px", backgroundColor: "color-mix(in srgb, var(--mark) 16%, transparent)" },
-  ".cm-tooltip": { backgroundColor: "var(--card)", color: "var(--ink)", border: "1px solid var(--line)", borderRadius: "9px", maxWidth: "min(560px, 90vw)", overflow: "auto", maxHeight: "50vh" },
+  ".cm-tooltip": { backgroundColor: "var(--card)", color: "var(--ink)", border: "1px solid var(--line)", borderRadius: "9px", maxWidth: "min(560px, 90vw)" },
   ".cm-diagnostic": { fontFamily: "inherit", padding: "6px 12px", borderLeft: "4px solid var(--mark)" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul": { fontFamily: "var(--mono)", maxHeight: "15em" },
   ".cm-tooltip.cm-tooltip-autocomplete > ul > li": { padding: "4px 12px", minHeight: "24px" },
@@ -173,7 +173,7 @@ export function edit(o: TextOptions & { select: [number, number]; explain(html: 
     if (line !== at) o.line?.(at = line);
   });
 
-  const attributes: Record<string, string> = { spellcheck: "false", autocapitalize: "off", "aria-multiline": "true" };
+  const attributes: Record<string, string> = { spellcheck: "false", autocapitalize: "off", tabindex: "0" };
   if (o.label) attributes["aria-labelledby"] = o.label;
   if (o.name) attributes["aria-label"] = o.name;
   if (o.doc) attributes["aria-description"] = o.doc;

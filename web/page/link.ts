@@ -37,7 +37,8 @@ export const strip = signal<Stop[]>([]); // the pinned element's way through the
 
 let hover: Chosen | null = null;
 
-// Index finds elements of one picture.
+// Index finds elements of one picture. It is made when something is looked for: most
+// pictures that are drawn while a person types are never pointed at.
 export class Index {
   private keys = new Map<number, Item[]>();
   private threads = new Map<number, Item[]>();
@@ -45,13 +46,15 @@ export class Index {
   private names = new Map<string, Item>();
   private lines = new Map<number, Item[]>();
 
-  constructor(ids: Item[]) {
+  constructor(private ids: Item[]) {}
+
+  private made() {
     const put = <K>(m: Map<K, Item[]>, k: K, e: Item) => {
       const list = m.get(k);
       if (list) list.push(e);
       else m.set(k, [e]);
     };
-    for (const e of ids) {
+    for (const e of this.ids) {
       for (const k of e[5]) put(this.keys, k, e);
       if (e[7] >= 0) put(this.threads, e[7], e);
       if (e[9]) put(this.places, e[9].join(), e);
@@ -59,13 +62,19 @@ export class Index {
       if (line) put(this.lines, line, e);
       this.names.set(e[0], e);
     }
+    this.ids = [];
+    return this;
   }
 
-  thread = (n: number) => this.threads.get(n) ?? [];
-  line = (n: number) => this.lines.get(n) ?? [];
-  place = (at: number[]) => this.places.get(at.join()) ?? [];
-  named = (id: string) => this.names.get(id);
-  keyed = (keys: number[]) => keys.length === 1 ? this.keys.get(keys[0]) ?? [] : keys.flatMap((k) => this.keys.get(k) ?? []);
+  private get all() {
+    return this.ids.length ? this.made() : this;
+  }
+
+  thread = (n: number) => this.all.threads.get(n) ?? [];
+  line = (n: number) => this.all.lines.get(n) ?? [];
+  place = (at: number[]) => this.all.places.get(at.join()) ?? [];
+  named = (id: string) => this.all.names.get(id);
+  keyed = (keys: number[]) => keys.length === 1 ? this.all.keys.get(keys[0]) ?? [] : keys.flatMap((k) => this.all.keys.get(k) ?? []);
 }
 
 // lineOf is the line of the program that a line of a listing comes from.

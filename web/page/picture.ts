@@ -9,32 +9,60 @@ import type { Item, PictureJSON, Values } from "./wire";
 const svgNS = "http://www.w3.org/2000/svg";
 const fonts = getComputedStyle(document.documentElement).getPropertyValue("--mono");
 
-// drawTexts is a canvas with the texts of a large picture, over its SVG. Those
-// before right and bottom come at once, the others after the page is painted.
-function drawTexts(p: PictureJSON, right: number, bottom: number) {
-  const scale = Math.min(window.devicePixelRatio || 1, 2);
-  const canvas = make("canvas", { class: "texts", width: Math.round(p.width * scale), height: Math.round(p.height * scale), "aria-hidden": "true" });
-  canvas.style.width = p.width + "px";
-  canvas.style.height = p.height + "px";
-  const c = canvas.getContext("2d")!;
-  c.scale(scale, scale);
-  let font = "";
-  const pass = (near: boolean) => {
+// Texts are a canvas with the texts of a large picture, over the part of its SVG that
+// shows: pixels that nobody sees would cost most of the time.
+class Texts {
+  readonly canvas = make("canvas", { class: "texts", "aria-hidden": "true" });
+  private waiting = false;
+  private seen = [0, 0, 0, 0]; // of the picture: left, top, right, bottom
+
+  constructor(private p: PictureJSON) {}
+
+  // follow keeps the texts where the box that shows the picture is scrolled to.
+  follow(box: HTMLElement) {
+    const show = () => {
+      this.waiting = false;
+      if (this.canvas.isConnected) this.show(box.scrollLeft, box.scrollTop, box.clientWidth, box.clientHeight);
+    };
+    const soon = () => {
+      if (this.waiting) return;
+      this.waiting = true;
+      requestAnimationFrame(show);
+    };
+    box.addEventListener("scroll", soon, { passive: true });
+    new ResizeObserver(soon).observe(box);
+    window.addEventListener("beforeprint", () => { if (this.canvas.isConnected) this.show(0, 0, this.p.width, this.p.height); });
+  }
+
+  // show draws what lies in a part of the picture and around it, if that is not there yet.
+  show(left: number, top: number, width: number, height: number) {
+    const { p, canvas } = this;
+    const [l, t, r, b] = this.seen;
+    if (left >= l && top >= t && Math.min(left + width, p.width) <= r && Math.min(top + height, p.height) <= b) return;
+    // Scrolling a little needs nothing new.
+    const x0 = Math.max(0, left - 100), y0 = Math.max(0, top - 100);
+    const x1 = Math.min(p.width, left + width + 100), y1 = Math.min(p.height, top + height + 100);
+    this.seen = [x0, y0, x1, y1];
+    const scale = Math.min(window.devicePixelRatio || 1, 2);
+    canvas.width = Math.round((x1 - x0) * scale);
+    canvas.height = Math.round((y1 - y0) * scale);
+    Object.assign(canvas.style, { left: x0 + "px", top: y0 + "px", width: x1 - x0 + "px", height: y1 - y0 + "px" });
+    const c = canvas.getContext("2d")!;
+    c.setTransform(scale, 0, 0, scale, -x0 * scale, -y0 * scale);
+    let font = "";
     for (const [y, size, color, anchor, bold, words] of p.texts) {
-      if (near && y >= bottom) continue;
+      if (y < y0 - 4 || y > y1 + size) continue;
       const wanted = (bold ? "bold " : "") + size + "px " + fonts;
       if (font !== wanted) c.font = font = wanted; // setting it is slow
       c.fillStyle = color;
       c.textAlign = anchor === "middle" ? "center" : anchor;
       for (let i = 0; i < words.length; i += 2) {
-        const x = words[i] as number;
-        if ((y < bottom && x < right) === near) c.fillText(words[i + 1] as string, x, y);
+        const x = words[i] as number, s = words[i + 1] as string;
+        const reach = s.length * size; // more than it is wide
+        if (x + reach >= x0 && x - reach <= x1) c.fillText(s, x, y);
       }
     }
-  };
-  pass(true);
-  if (p.width > right || p.height > bottom) setTimeout(() => { if (canvas.isConnected) pass(false); }, 150);
-  return canvas;
+  }
 }
 
 function path(name: string) {
@@ -75,12 +103,15 @@ export class Picture {
     overlay.setAttribute("height", String(p.height));
     overlay.setAttribute("aria-hidden", "true");
     overlay.append(this.kin, this.hit, this.here);
-    this.stage = make("div", { class: "stage" }, svg, p.texts.length ? drawTexts(p, view.figures.clientWidth + (before?.canvas.scrollLeft ?? 0), window.innerHeight + (before?.canvas.scrollTop ?? 0)) : null, overlay);
+    const texts = p.texts.length ? new Texts(p) : null;
+    texts?.show(before?.canvas.scrollLeft ?? 0, before?.canvas.scrollTop ?? 0, view.figures.clientWidth, window.innerHeight * 0.86);
+    this.stage = make("div", { class: "stage" }, svg, texts ? texts.canvas : null, overlay);
     const keys = p.go ? " Arrow keys walk the cells, Enter chooses or pins, Escape clears." : " Arrow keys walk the cells, Enter pins, Escape clears.";
     this.canvas = make("div", {
       class: "canvas", tabindex: "0", role: "group", "aria-roledescription": "linked picture",
       "aria-label": p.title + ". " + p.desc + (p.ids.length ? keys : ""),
     }, this.stage);
+    texts?.follow(this.canvas);
     this.caption = make("figcaption", {}, p.name);
     this.figure = make("figure", {}, this.caption, this.canvas);
     if (before) {

@@ -29,6 +29,7 @@ export class View {
   private text: HTMLElement;
   private sentence: string | undefined;
   private drawing: AbortController | null = null;
+  private nth = 1;
 
   constructor(readonly row: Row, values: Values, private desk: Desk) {
     for (const p of row.params) {
@@ -46,8 +47,20 @@ export class View {
     this.place(values);
   }
 
-  get title() {
+  // name is what a person called the pane, or what it is; title tells panes of one name apart.
+  get name() {
     return this.values._name || this.row.title;
+  }
+
+  get title() {
+    return this.nth > 1 ? this.name + " (" + this.nth + ")" : this.name;
+  }
+
+  // count says that the pane is the nth of its name.
+  count(nth: number) {
+    if (this.nth === nth) return;
+    this.nth = nth;
+    this.place(this.values);
   }
 
   // place takes what the page itself keeps of a pane: its name and its width.
@@ -75,7 +88,7 @@ export class View {
   // rename asks for a name in the place of the title.
   rename() {
     const input = make("input", { type: "text", class: "name", "aria-label": "Name of the pane", maxlength: "80" });
-    input.value = this.title;
+    input.value = this.name;
     let done = false;
     const end = (take: boolean) => {
       if (done) return;
