@@ -71,6 +71,10 @@ type Row struct {
 	Tried    int               `json:"tried"` // schedules that were timed
 	// Error is the relative error of sampled outputs against float64.
 	Error float64 `json:"error"`
+	// CublasUs is what cuBLAS takes with plain weights in the same run, and OfCublas how
+	// many times as fast this is; 0 where it was not measured.
+	CublasUs float64 `json:"cublas_us,omitempty"`
+	OfCublas float64 `json:"of_cublas,omitempty"`
 	tune.Row
 }
 
@@ -81,6 +85,7 @@ type Bench struct {
 	origin tune.Row
 	bits   []byte
 	reads  map[int64]float64 // µs of the read kernel, by bytes
+	clock  func(ctx context.Context, p *ir.Program, args []ir.Arg, o tune.Options) (tune.Timing, error)
 }
 
 // NewBench opens a GPU for measuring. The error wraps [device.ErrNoGPU] where there is
@@ -95,7 +100,10 @@ func NewBench(commit string) (*Bench, error) {
 		g.Close()
 		return nil, err
 	}
-	return &Bench{g: g, d: d, origin: tune.Origin(g, commit), reads: map[int64]float64{}}, nil
+	clock := func(ctx context.Context, p *ir.Program, args []ir.Arg, o tune.Options) (tune.Timing, error) {
+		return tune.Time(ctx, g, p, args, o)
+	}
+	return &Bench{g: g, d: d, origin: tune.Origin(g, commit), reads: map[int64]float64{}, clock: clock}, nil
 }
 
 // GPU is the name of the GPU and of its driver.
@@ -202,70 +210,97 @@ func (l Linear) sampled(p *template.Plan, args []ir.Arg, y *array.Array) (float6
 // worst is the sampled error that no right product has: the result's rounding twice.
 func worst(act dtype.Type) float64 { return math.Ldexp(1, -act.Row().Man-1) }
 
-// Time measures the product of m rows with the schedules, at most, until the time is
-// up, and gives the row of the fastest. The first result is checked against float64,
-// the others against the first. progress, if not nil, hears of each.
-func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, schedules []template.Schedule, until time.Time, progress func(template.Schedule, tune.Timing, error)) (Row, error) {
+// timing is one layer being measured.
+type timing struct {
+	b      *Bench
+	l      Linear
+	p      *template.Plan
+	common []ir.Arg
+	first  *array.Array // the result that all schedules must come to
+	best   Row
+}
+
+// start makes operands of a layer and m rows.
+func (b *Bench) start(l Linear, layer string, m int) (*timing, error) {
 	l, err := l.Check()
 	if err != nil {
-		return Row{}, err
+		return nil, err
 	}
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
+		return nil, err
+	}
+	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, M: m, N: l.N, K: l.K}
+	return &timing{b: b, l: l, p: p, common: b.operands(l, p, m), best: row}, nil
+}
+
+// time measures a schedule. The first result is checked against float64, the others
+// against the first.
+func (t *timing) time(ctx context.Context, s template.Schedule) (tune.Timing, error) {
+	b, l, p, m, y := t.b, t.l, t.p, t.best.M, len(t.common)-1
+	s, err := s.Filled(p)
+	if err != nil {
+		return tune.Timing{}, err
+	}
+	program, err := template.Decode(l.Form(), s)
+	if err != nil {
+		return tune.Timing{}, err
+	}
+	args := l.launchArgs(p, s, m, t.common)
+	// The read kernel reads what is only read of the memory: weights and scales.
+	read, ok := b.reads[l.Bytes()]
+	o := tune.Options{Bytes: l.Bytes(), Replays: 7, Read: !ok}
+	if t.first == nil {
+		res, err := launch(ctx, b.d, program, args)
+		if err != nil {
+			return tune.Timing{}, err
+		}
+		if t.best.Error, err = l.sampled(p, t.common, res.Args[y].Array); err != nil {
+			return tune.Timing{}, err
+		}
+		if !(t.best.Error < worst(l.ActType)) {
+			return tune.Timing{}, fmt.Errorf("qmm: %s %s [%d, %d, %d] %+v: the relative error is %g", l.WeightType, t.best.Layer, m, l.N, l.K, s, t.best.Error)
+		}
+		t.first = res.Args[y].Array
+	}
+	o.Want = make([]*array.Array, y+1)
+	o.Want[y], o.Tolerance = t.first, worst(l.ActType)
+	took, err := b.clock(ctx, program, args, o)
+	if err != nil {
+		return took, err
+	}
+	if !ok {
+		read = took.ReadUs
+		b.reads[l.Bytes()] = read
+	}
+	t.best.Tried++
+	if t.best.Tried == 1 || took.Median < t.best.MedianUs {
+		took.ReadUs = read
+		t.best.Schedule, t.best.Row = s, b.origin.Row(program.Name, tune.Hash(program), took, nil)
+	}
+	return took, nil
+}
+
+// Time measures the product of m rows with the schedules, at most, until the time is
+// up, and gives the row of the fastest. progress, if not nil, hears of each.
+func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, schedules []template.Schedule, until time.Time, progress func(template.Schedule, tune.Timing, error)) (Row, error) {
+	t, err := b.start(l, layer, m)
+	if err != nil {
 		return Row{}, err
 	}
-	common := b.operands(l, p, m)
-	y := len(common) - 1
-	best := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, M: m, N: l.N, K: l.K}
-	var first *array.Array
 	for i, s := range schedules {
 		if i > 0 && !until.IsZero() && time.Now().After(until) {
 			break
 		}
-		if s, err = s.Filled(p); err != nil {
-			return best, err
-		}
-		program, err := template.Decode(l.Form(), s)
-		if err != nil {
-			return best, err
-		}
-		args := l.launchArgs(p, s, m, common)
-		// The read kernel reads what is only read of the memory: weights and scales.
-		read, ok := b.reads[l.Bytes()]
-		o := tune.Options{Bytes: l.Bytes(), Replays: 7, Read: !ok}
-		if first == nil {
-			res, err := launch(ctx, b.d, program, args)
-			if err != nil {
-				return best, err
-			}
-			first = res.Args[y].Array
-			if best.Error, err = l.sampled(p, common, first); err != nil {
-				return best, err
-			}
-			if !(best.Error < worst(l.ActType)) {
-				return best, fmt.Errorf("qmm: %s %s [%d, %d, %d] %+v: the relative error is %g", l.WeightType, layer, m, l.N, l.K, s, best.Error)
-			}
-		}
-		o.Want = make([]*array.Array, y+1)
-		o.Want[y], o.Tolerance = first, worst(l.ActType)
-		timing, err := tune.Time(ctx, b.g, program, args, o)
+		took, err := t.time(ctx, s)
 		if progress != nil {
-			progress(s, timing, err)
+			progress(s, took, err)
 		}
 		if err != nil {
-			return best, err
-		}
-		if !ok {
-			read = timing.ReadUs
-			b.reads[l.Bytes()] = read
-		}
-		best.Tried++
-		if best.Tried == 1 || timing.Median < best.MedianUs {
-			timing.ReadUs = read
-			best.Schedule, best.Row = s, b.origin.Row(program.Name, tune.Hash(program), timing, nil)
+			return t.best, err
 		}
 	}
-	return best, nil
+	return t.best, nil
 }
 
 // TimeExpand measures the other plan for m rows: weights made plain, then a product of
@@ -310,11 +345,11 @@ func (b *Bench) TimeExpand(ctx context.Context, l Linear, layer string, m int) (
 	if !(row.Error < 2*worst(l.ActType)) {
 		return row, fmt.Errorf("qmm: %s %s [%d, %d, %d] expanded: the relative error is %g", l.WeightType, layer, m, l.N, l.K, row.Error)
 	}
-	one, err := tune.Time(ctx, b.g, expand, args, tune.Options{Replays: 7})
+	one, err := b.clock(ctx, expand, args, tune.Options{Replays: 7})
 	if err != nil {
 		return row, err
 	}
-	two, err := tune.Time(ctx, b.g, product, plain, tune.Options{Replays: 7, WorkingSet: 1})
+	two, err := b.clock(ctx, product, plain, tune.Options{Replays: 7, WorkingSet: 1})
 	if err != nil {
 		return row, err
 	}

@@ -3,6 +3,7 @@ package qmm
 import (
 	"encoding/json"
 	"flag"
+	"math"
 	"os"
 	"path/filepath"
 	"testing"
@@ -15,11 +16,7 @@ import (
 var update = flag.Bool("update", false, "write tuned_h200.json from tests/record/qmm_*.json")
 
 // recorded is a row that tests/peers/qmm_peer.py wrote.
-type recorded struct {
-	Row
-	Cublas   float64 `json:"cublas_us"`
-	OfCublas float64 `json:"of_cublas"`
-}
+type recorded struct{ Row }
 
 func records(t *testing.T) []recorded {
 	t.Helper()
@@ -50,7 +47,7 @@ func records(t *testing.T) []recorded {
 func TestRecord(t *testing.T) {
 	for _, r := range records(t) {
 		name := r.Weight + " " + r.Layer
-		if r.MedianUs <= 0 || r.Result == "" || r.GPU == "" || r.Commit == "" || !(r.Error < 1e-2) || r.Cublas <= 0 {
+		if r.MedianUs <= 0 || r.Result == "" || r.GPU == "" || r.Commit == "" || !(r.Error < 1e-2) || r.CublasUs <= 0 {
 			t.Errorf("%s, %d rows: incomplete: %+v", name, r.M, r)
 		}
 		l, err := r.Linear()
@@ -100,5 +97,29 @@ func TestTable(t *testing.T) {
 		if got[i] != want[i] {
 			t.Errorf("entry %d is %+v, the record gives %+v: go test ./gpu/qmm -run TestTable -update", i, got[i], want[i])
 		}
+	}
+}
+
+// TestEstimate holds the model of schedules to what was measured.
+func TestEstimate(t *testing.T) {
+	sum, n := 0.0, 0.0
+	for _, r := range records(t) {
+		l, err := r.Linear()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := template.PlanOf(l.Form())
+		if err != nil || r.Schedule.Rows == 0 {
+			continue
+		}
+		us := p.Estimate(r.Schedule, r.M, r.N, r.K, template.H200())
+		off := math.Log(us / r.MedianUs)
+		if math.Abs(off) > math.Log(1.4) {
+			t.Errorf("%s %s, %d rows: %.1f µs are told, %.1f were measured", r.Weight, r.Layer, r.M, us, r.MedianUs)
+		}
+		sum, n = sum+off*off, n+1
+	}
+	if off := math.Sqrt(sum / n); n == 0 || off > 0.12 {
+		t.Errorf("over %v rows the model is off by %.0f%%", n, 100*off)
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/gemm/hopper"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/gpu/tune"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -124,6 +125,9 @@ type Call struct {
 	// Schedule is that of Decode; nil takes that of [Linear.Choose]. Its AddBias and
 	// AddResidual follow Bias and Residual.
 	Schedule *template.Schedule
+	// Store is where schedules that were found on this machine are kept; nil is the
+	// user's.
+	Store *tune.Store
 }
 
 // ExpandFrom is how many rows of x make plain weights worth their making: fewer
@@ -147,6 +151,7 @@ type Result struct {
 	Y        *array.Array // [M, N]
 	Plan     string
 	Schedule template.Schedule // of Decode
+	From     string            // where the schedule is from: see [Linear.ChooseOn]; "call" is [Call.Schedule]
 	Device   string
 	Compile  time.Duration // programs to PTX; 0 where it was remembered
 	JIT      time.Duration // PTX to machine code
@@ -183,18 +188,33 @@ func (r *Result) count(l *device.Result) {
 	r.Compile, r.JIT, r.Exec = r.Compile+l.Compile, r.JIT+l.JIT, r.Exec+l.Exec
 }
 
+// schedule is the call's, or the one to take on a device. A store that cannot be read
+// costs speed at most.
+func (l Linear) schedule(on device.Info, c Call, m int) (template.Schedule, string, error) {
+	if c.Schedule != nil {
+		return *c.Schedule, "call", nil
+	}
+	store := c.Store
+	if store == nil && on.Driver != "" {
+		store, _ = tune.OpenStore("")
+	}
+	s, from, err := l.ChooseOn(store, on, m)
+	if err == nil {
+		return s, from, nil
+	}
+	s, from, fail := l.choose(m)
+	return s, fmt.Sprintf("%s (%v)", from, err), fail
+}
+
 func (p *Packed) decode(ctx context.Context, d device.Device, x *array.Array, c Call, out *Result) error {
 	plan, err := template.PlanOf(p.Form())
 	if err != nil {
 		return err
 	}
 	m := x.Shape[0]
-	s, err := p.Choose(m)
+	s, from, err := p.schedule(d.Describe(), c, m)
 	if err != nil {
 		return err
-	}
-	if c.Schedule != nil {
-		s = *c.Schedule
 	}
 	s.AddBias, s.AddResidual = c.Bias != nil, c.Residual != nil
 	if s, err = s.Filled(plan); err != nil {
@@ -219,7 +239,7 @@ func (p *Packed) decode(ctx context.Context, d device.Device, x *array.Array, c 
 		return err
 	}
 	out.count(res)
-	out.Y, out.Schedule = res.Args[at].Array, s
+	out.Y, out.Schedule, out.From = res.Args[at].Array, s, from
 	return nil
 }
 

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 )
@@ -49,23 +50,58 @@ func Table() ([]Tuned, error) {
 	return all, nil
 }
 
-// Choose is the schedule of a product of m rows: the table's where it has one, else
-// [template.Pick]'s.
+// Choose is the schedule of a product of m rows: the table's where it has one, of any
+// type of the same width, else [template.Pick]'s.
 func (l Linear) Choose(m int) (template.Schedule, error) {
+	s, _, err := l.choose(m)
+	return s, err
+}
+
+// choose also says where the schedule is from.
+func (l Linear) choose(m int) (template.Schedule, string, error) {
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
-		return template.Schedule{}, err
+		return template.Schedule{}, "", err
 	}
 	all, err := Table()
 	if err != nil {
-		return template.Schedule{}, err
+		return template.Schedule{}, "", err
 	}
+	want := l.key(p, m)
 	for _, t := range all {
-		if t.same(l.key(p, m)) {
-			return t.Schedule, nil
+		if t.same(want) {
+			return t.Schedule, "table", nil
 		}
 	}
-	return template.Pick(p, m, l.N, l.K, template.H200()), nil
+	for _, t := range all {
+		tiles := t.Tiles
+		if t.Tiles = want.Tiles; t.same(want) {
+			if s, ok := inherited(p, t.Schedule, tiles, m, l.N, l.K); ok {
+				return s, "table, of another type", nil
+			}
+		}
+	}
+	return template.Pick(p, m, l.N, l.K, template.H200()), "model", nil
+}
+
+// inherited is the schedule of a form of the same width whose warps have that many
+// tiles, for the plan: warps have as many outputs as there where they can, else k is cut
+// into as many more parts. It must be one that the product might take anyway.
+func inherited(p *template.Plan, s template.Schedule, tiles, m, n, k int) (template.Schedule, bool) {
+	for tiles > p.Tiles {
+		s.Sides, tiles = 2*s.Sides, tiles/2
+	}
+	for tiles < p.Tiles {
+		if s.Sides > 1 {
+			s.Sides /= 2
+		} else if s.Splits > 1 {
+			s.Splits *= 2
+		}
+		tiles *= 2
+	}
+	bare := s
+	bare.PDL, bare.AddBias, bare.AddResidual = false, false, false
+	return s, slices.Contains(template.Candidates(p, m, n, k, template.H200()), bare)
 }
 
 // Entries are the table's entries for measured rows, the fastest of each key.

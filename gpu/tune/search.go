@@ -20,6 +20,9 @@ type Candidate struct {
 	Estimate float64 // µs, by the template's model; more than 0
 	Blocks   int     // of the launch
 	Together bool    // all blocks must run at the same time
+	// Registers of a thread, as the template knows from what was compiled; 0 takes what
+	// the lives of values in the code come to, which is more.
+	Registers int
 }
 
 // Fits compiles a candidate for a GPU of sms multiprocessors, without a GPU, and says
@@ -38,6 +41,10 @@ func (c Candidate) Fits(target string, sms int) (cost.Launch, string) {
 		return cost.Launch{}, err.Error()
 	}
 	l := cost.Of(compiled.Func, on)
+	if c.Registers > 0 {
+		l.Registers = c.Registers
+		l.Occupancy = on.Occupancy(l.Threads, l.Registers, l.Shared)
+	}
 	switch {
 	case l.Registers >= on.MaxRegs:
 		return l, fmt.Sprintf("about %d registers a thread, of %d", l.Registers, on.MaxRegs)

@@ -72,6 +72,32 @@ func CodeOf(p *ir.Program, target string) (string, error) {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:24], nil
 }
 
+// kernelModule is where Linux tells which driver runs, beside the version of CUDA that
+// it offers, which many drivers share.
+const kernelModule = "/proc/driver/nvidia/version"
+
+// DriverOf is a driver's name in a store: the version of CUDA, as devices give it, and
+// that of the driver itself where the machine tells it.
+func DriverOf(cuda string) string {
+	data, err := os.ReadFile(kernelModule)
+	if err != nil {
+		return cuda
+	}
+	return cuda + moduleVersion(string(data))
+}
+
+// moduleVersion finds the version in text such as "NVRM version: NVIDIA UNIX Open Kernel
+// Module for x86_64  580.159.03  Release Build".
+func moduleVersion(text string) string {
+	line, _, _ := strings.Cut(text, "\n")
+	for _, word := range strings.Fields(line) {
+		if strings.Trim(word, "0123456789.") == "" && strings.Contains(word, ".") {
+			return ", " + word
+		}
+	}
+	return ""
+}
+
 // key holds the parts apart: none has a zero byte.
 func key(gpu, driver, problem string) []byte {
 	return []byte(strings.Join([]string{gpu, driver, problem}, "\x00"))

@@ -94,6 +94,18 @@ func TestStoreBroken(t *testing.T) {
 	}
 }
 
+func TestModuleVersion(t *testing.T) {
+	for text, want := range map[string]string{
+		"NVRM version: NVIDIA UNIX Open Kernel Module for x86_64  580.159.03  Release Build\nGCC version:  gcc version 12.2.0": ", 580.159.03",
+		"NVRM version: NVIDIA UNIX x86_64 Kernel Module  535.54  Tue":                                                          ", 535.54",
+		"something else": "", "": "",
+	} {
+		if got := moduleVersion(text); got != want {
+			t.Errorf("%q: %q, not %q", text, got, want)
+		}
+	}
+}
+
 // TestCodeOf holds that equal programs have equal code, others other code.
 func TestCodeOf(t *testing.T) {
 	hash := func(n string) string {
@@ -198,6 +210,8 @@ func TestFits(t *testing.T) {
 		{"together", Candidate{Program: program(shared(1024), 4), Blocks: 132 * 16, Together: true}, ""},
 		{"too many together", Candidate{Program: program(shared(64<<10), 4), Blocks: 132*3 + 1, Together: true}, "must run together"},
 		{"too much shared memory", Candidate{Program: program(shared(240<<10), 4), Blocks: 1}, "shared memory"},
+		{"many registers", Candidate{Program: program(shared(1024), 4), Blocks: 132*4 + 1, Together: true, Registers: 128}, "where 528 fit"},
+		{"too many registers", Candidate{Program: program(shared(1024), 4), Blocks: 1, Registers: 300}, "registers"},
 		{"no program", Candidate{Program: func() (*ir.Program, error) { return nil, errors.New("out of range") }, Blocks: 1}, "out of range"},
 	} {
 		cost, why := c.c.Fits("sm_90a", 132)

@@ -1,0 +1,169 @@
+package qmm
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/gpu/tune"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// Problem names all that a schedule's time depends on beside the machine: what types of
+// a width that are stored alike share, so that one of them is timed for all.
+func (l Linear) Problem(m int) (string, error) {
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
+		return "", err
+	}
+	k := l.key(p, m)
+	zero := ""
+	if l.ZeroPoint {
+		zero = " zero"
+	}
+	return fmt.Sprintf("decode %d bits, %d tiles, act=%s scale=%s group=%d%s, %d rows, %d×%d", k.Bits, k.Tiles, k.Act, l.ScaleType, l.Group, zero, k.Rows, k.N, k.K), nil
+}
+
+// Candidates are the schedules that a search for the fastest one takes into account: the
+// one that [Linear.Choose] gives, and those that the model knows to fit.
+func (l Linear) Candidates(m int) ([]tune.Candidate, []template.Schedule, error) {
+	l, err := l.Check()
+	if err != nil {
+		return nil, nil, err
+	}
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
+		return nil, nil, err
+	}
+	chosen, err := l.Choose(m)
+	if err != nil {
+		return nil, nil, err
+	}
+	on := template.H200()
+	all := []template.Schedule{chosen}
+	for _, s := range template.Candidates(p, m, l.N, l.K, on) {
+		if s != chosen {
+			all = append(all, s)
+		}
+	}
+	out := make([]tune.Candidate, len(all))
+	for i, s := range all {
+		outputs := p.Outputs() * s.Warps * s.Sides
+		out[i] = tune.Candidate{
+			Name:     fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, k/%d", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits),
+			Program:  func() (*ir.Program, error) { return template.Decode(l.Form(), s) },
+			Fields:   []int{s.Rows, s.Depth, s.Warps, s.Sides, s.Splits},
+			Estimate: p.Estimate(s, m, l.N, l.K, on),
+			Blocks:   (l.N + outputs - 1) / outputs * ((m + s.Rows - 1) / s.Rows) * s.Splits,
+			Together: s.Splits > 1, Registers: p.Registers(s),
+		}
+	}
+	return out, all, nil
+}
+
+// TuneOptions say how to look for a schedule.
+type TuneOptions struct {
+	Store    *tune.Store     // keeps the result, if not nil
+	Limit    int             // schedules timed; 0 is no bound
+	Budget   time.Duration   // 0 is no bound
+	Progress func(tune.Step) // hears of each schedule, if not nil
+}
+
+// Tune looks for the fastest schedule of a product of m rows, and keeps it in the store
+// for all types of the width that are stored alike.
+func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneOptions) (Row, error) {
+	t, err := b.start(l, layer, m)
+	if err != nil {
+		return Row{}, err
+	}
+	candidates, schedules, err := t.l.Candidates(m)
+	if err != nil {
+		return Row{}, err
+	}
+	by := map[string]template.Schedule{}
+	for i, c := range candidates {
+		by[c.Name] = schedules[i]
+	}
+	s := tune.Search{Target: b.origin.Target, SMs: template.H200().SMs, Limit: o.Limit, Budget: o.Budget, Progress: o.Progress,
+		Time: func(ctx context.Context, c tune.Candidate) (float64, error) {
+			took, err := t.time(ctx, by[c.Name])
+			return took.Median, err
+		}}
+	if b.g != nil {
+		s.SMs = b.g.SMs
+	}
+	best, us, timed, err := s.Best(ctx, candidates)
+	if err != nil {
+		return t.best, err
+	}
+	if o.Store == nil {
+		return t.best, nil
+	}
+	problem, err := t.l.Problem(m)
+	if err != nil {
+		return t.best, err
+	}
+	program, err := candidates[best].Program()
+	if err != nil {
+		return t.best, err
+	}
+	code, err := tune.CodeOf(program, b.origin.Target)
+	if err != nil {
+		return t.best, err
+	}
+	data, err := json.Marshal(schedules[best])
+	if err != nil {
+		return t.best, fmt.Errorf("qmm: %w", err)
+	}
+	return t.best, o.Store.Put(tune.Found{GPU: b.origin.GPU, Driver: tune.DriverOf(b.origin.Driver), Problem: problem, Code: code, Type: t.l.WeightType.String(),
+		Schedule: data, Us: us, Tried: timed, Written: time.Now().UTC().Format(time.RFC3339)})
+}
+
+// ChooseOn is the schedule of a product of m rows on a device, and where it is from:
+// "store" if a search on this GPU and driver found it and its code is still the code
+// that was timed, else as by [Linear.Choose], "table", "table, of another type" or
+// "model".
+func (l Linear) ChooseOn(store *tune.Store, on device.Info, m int) (template.Schedule, string, error) {
+	l, err := l.Check()
+	if err != nil {
+		return template.Schedule{}, "", err
+	}
+	if store == nil || on.Driver == "" {
+		return l.choose(m)
+	}
+	problem, err := l.Problem(m)
+	if err != nil {
+		return template.Schedule{}, "", err
+	}
+	found, ok, err := store.Get(on.Title, tune.DriverOf(on.Driver), problem)
+	if err != nil {
+		return template.Schedule{}, "", err
+	}
+	if ok {
+		if s, ok := l.holds(found, on.Arch); ok {
+			return s, "store", nil
+		}
+	}
+	return l.choose(m)
+}
+
+// holds reports whether the code of a schedule for the type that was timed is still what
+// was timed, and gives the schedule.
+func (l Linear) holds(found tune.Found, target string) (template.Schedule, bool) {
+	var s template.Schedule
+	of, err := Parse(found.Type, l.N, l.K)
+	if err != nil || json.Unmarshal(found.Schedule, &s) != nil {
+		return s, false
+	}
+	form := l.Form()
+	form.Weight = of.WeightType
+	program, err := template.Decode(form, s)
+	if err != nil {
+		return s, false
+	}
+	code, err := tune.CodeOf(program, target)
+	return s, err == nil && code == found.Code
+}

@@ -1,0 +1,151 @@
+package qmm
+
+import (
+	"context"
+	"encoding/json"
+	"os"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/gpu/tune"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// pretended is a bench whose products run on the interpreter; clock says how long they
+// take.
+func pretended(t *testing.T, clock func(p *ir.Program) float64) *Bench {
+	t.Helper()
+	d, err := device.Open("interp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return &Bench{d: d, origin: tune.Row{What: "timing", GPU: "NVIDIA H200", Driver: "CUDA 13.0", Target: "sm_90a"}, reads: map[int64]float64{},
+		clock: func(ctx context.Context, p *ir.Program, args []ir.Arg, o tune.Options) (tune.Timing, error) {
+			us := clock(p)
+			return tune.Timing{Median: us, Min: us, Max: us, ReadUs: 5, Bytes: o.Bytes}, nil
+		}}
+}
+
+func kind(t *testing.T, text string, n, k int) Linear {
+	t.Helper()
+	l, err := Parse(text, n, k)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return l
+}
+
+// TestTune looks for a schedule among all of a small layer, keeps it, and finds it again
+// for all types of the width.
+func TestTune(t *testing.T) {
+	// 4 warps a block are said to be fast, whatever the model thinks.
+	b := pretended(t, func(p *ir.Program) float64 {
+		if p.Warps == 4 {
+			return 7
+		}
+		return 11
+	})
+	store, err := tune.OpenStore(filepath.Join(t.TempDir(), "tuned.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := kind(t, "u4", 256, 512)
+	steps := 0
+	row, err := b.Tune(context.Background(), l, "small", 1, TuneOptions{Store: store, Limit: 12, Progress: func(s tune.Step) { steps++ }})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row.Schedule.Warps != 4 || row.MedianUs != 7 || row.Tried < 2 || row.Tried > 12 || steps < row.Tried || !(row.Error < 1e-3) {
+		t.Errorf("%+v after %d steps", row, steps)
+	}
+	h200 := device.Info{Title: "NVIDIA H200", Driver: "CUDA 13.0", Arch: "sm_90a"}
+	for _, c := range []struct {
+		layer string
+		m     int
+		on    device.Info
+		from  string
+	}{
+		{"u4", 1, h200, "store"}, {"u4", 8, h200, "store"}, {"f4e2m1", 1, h200, "store"}, {"i4", 3, h200, "store"},
+		{"u4", 9, h200, "model"}, {"u5", 1, h200, "model"}, {"u4 group=64", 1, h200, "model"}, {"u4 act=bf16", 1, h200, "model"},
+		{"u4", 1, device.Info{Title: "NVIDIA H100", Driver: "CUDA 13.0", Arch: "sm_90a"}, "model"},
+		{"u4", 1, device.Info{Title: "NVIDIA H200", Driver: "CUDA 14.0", Arch: "sm_90a"}, "model"},
+		{"u4", 1, device.Info{Title: "interpreter"}, "model"},
+	} {
+		s, from, err := kind(t, c.layer, 256, 512).ChooseOn(store, c.on, c.m)
+		if err != nil || from != c.from || from == "store" && s.Warps != 4 {
+			t.Errorf("%s, %d rows on %s: %+v from %s, %v; want %s", c.layer, c.m, c.on.Title, s, from, err, c.from)
+		}
+	}
+	// What was timed must still be the code: another compiler's result does not count.
+	all, err := store.All()
+	if err != nil || len(all) != 1 {
+		t.Fatal(all, err)
+	}
+	all[0].Code = "of another compiler"
+	if err := store.Put(all...); err != nil {
+		t.Fatal(err)
+	}
+	if _, from, err := l.ChooseOn(store, h200, 1); from != "model" || err != nil {
+		t.Errorf("stale code: from %s, %v", from, err)
+	}
+}
+
+// TestScheduleWithoutStore has products go on where the store is broken.
+func TestScheduleWithoutStore(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tuned.db")
+	if err := os.WriteFile(path, []byte(strings.Repeat("no store", 9999)), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	store, _ := tune.OpenStore(path)
+	h200 := device.Info{Title: "NVIDIA H200", Driver: "CUDA 13.0", Arch: "sm_90a"}
+	s, from, err := kind(t, "u4", 256, 512).schedule(h200, Call{Store: store}, 1)
+	if err != nil || s.Rows == 0 || !strings.HasPrefix(from, "model (tune: ") {
+		t.Errorf("%+v from %q, %v", s, from, err)
+	}
+}
+
+// TestInherit has types take schedules of others of their width.
+func TestInherit(t *testing.T) {
+	for _, c := range []struct{ text, from string }{{"f6e3m2", "table"}, {"f6e2m3", "table"}, {"u6", "table, of another type"}, {"i6", "table, of another type"}, {"f8e5m2", "table"}, {"f4e3m0", "table"}} {
+		l := kind(t, c.text, 57344, 8192)
+		s, from, err := l.choose(1)
+		if err != nil || from != c.from {
+			t.Errorf("%s: %+v from %s, %v; want %s", c.text, s, from, err, c.from)
+		}
+		p, err := template.PlanOf(l.Form())
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Filled(p); err != nil {
+			t.Errorf("%s: %v", c.text, err)
+		}
+	}
+}
+
+// TestCandidatesFit holds the filter's model to the compiler: of the schedules that are
+// timed first none needs more registers than there are, or has blocks without room.
+func TestCandidatesFit(t *testing.T) {
+	types := []string{"u1", "u4", "f6e3m2", "i5"}
+	if testing.Short() {
+		types = types[1:2]
+	}
+	for _, w := range types {
+		for _, m := range []int{1, 16} {
+			candidates, schedules, err := kind(t, w, 8192, 8192).Candidates(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, c := range candidates[:3] {
+				if cost, why := c.Fits("sm_90a", 132); why != "" {
+					t.Errorf("%s, %d rows, %s: %s (%d registers)", w, m, c.Name, why, cost.Registers)
+				}
+				if data, err := json.Marshal(schedules[i]); err != nil || len(data) == 0 {
+					t.Error(err)
+				}
+			}
+		}
+	}
+}
