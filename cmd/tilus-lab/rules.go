@@ -105,5 +105,6 @@ var otherRules = []ir.RuleDoc{
 	{Code: "Pane.E27", Text: "Rows to be plotted are a JSON list of objects, of which one has the number that is asked for."},
 	{Code: "Pane.E28", Text: "An instruction in the status matrix is one of the manual."},
 	{Code: "Pane.E29", Text: "What is drawn with its operands is a product, a quotient, a chain or an operation of CuTe."},
+	{Code: "Pane.E30", Text: "Two layouts that are compared have the same shape and few enough elements to be drawn."},
 	{Code: "Web.E1", Text: "A value follows a variable of a notebook that is there."},
 }

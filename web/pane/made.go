@@ -16,6 +16,7 @@ const (
 	layoutViews    = "both ways"
 	layoutSteps    = "step by step"
 	layoutOperands = "operands"
+	layoutDiff     = "difference"
 )
 
 // renderMade draws how a layout is put together.
@@ -26,6 +27,9 @@ func renderMade(v Values) (Result, error) {
 		return Result{}, placed(err, "e", v["e"])
 	}
 	o := v.look()
+	if v["s"] == layoutDiff {
+		return renderDiff(value, v)
+	}
 	if v["s"] == layoutOperands {
 		// An operation of CuTe, by its name.
 		if pic, err := layoutviz.CuteOperation(text, o); err == nil && strings.Contains(text, "(") && value.Form() == notation.CuTe {

@@ -228,3 +228,19 @@ func TestFaultsAreDrawn(t *testing.T) {
 		}
 	}
 }
+
+func TestDifference(t *testing.T) {
+	for _, c := range []struct{ e, f, say string }{
+		{"spatial(8, 4)", "spatial(8, 4)", "the same map of 32"},
+		{"spatial(8, 4)", "column_spatial(8, 4)", "30 of 32 elements have another owner"},
+		{"local(2, 1).spatial(8, 4)", "spatial(8, 4).local(2, 1)", "of 64 elements have another owner"},
+	} {
+		r, err := run(t, "layout", Values{"s": layoutDiff, "e": c.e, "f": c.f})
+		if err != nil || !strings.Contains(r.Sentence, c.say) {
+			t.Errorf("%s and %s: %s, %v", c.e, c.f, r.Sentence, err)
+		}
+	}
+	if _, err := run(t, "layout", Values{"s": layoutDiff, "f": "spatial(4, 4)"}); err == nil || !strings.HasPrefix(err.Error(), "f:") {
+		t.Errorf("other shapes: %v", err)
+	}
+}
