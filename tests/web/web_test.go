@@ -38,7 +38,15 @@ const lesson = `{"cells": [
   {"output_type": "stream", "name": "stdout", "text": "<b>printed</b>\n"}]}
 ], "metadata": {}, "nbformat": 4, "nbformat_minor": 5}`
 
-func TestExplorerInChromium(t *testing.T) {
+// TestExplorerInChromium uses the page as it opens.
+func TestExplorerInChromium(t *testing.T) { inChromium(t, "browser.mjs") }
+
+// TestPageInChromium uses editors, panes beside each other, tabs, links between panes,
+// and the connection.
+func TestPageInChromium(t *testing.T) { inChromium(t, "page.mjs") }
+
+// inChromium serves the explorer and runs a script that opens it.
+func inChromium(t *testing.T, script string) {
 	if testing.Short() {
 		t.Skip("starts a browser")
 	}
@@ -111,11 +119,11 @@ func TestExplorerInChromium(t *testing.T) {
 
 	run, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
-	cmd := exec.CommandContext(run, node, "browser.mjs", address)
+	cmd := exec.CommandContext(run, node, script, address)
 	cmd.Env = append(os.Environ(), "TILUS_NODE="+modules, "TILUS_CHROMIUM="+chromium, "TILUS_PUSH="+push.URL)
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
-		t.Errorf("browser.mjs: %v", err)
+		t.Errorf("%s: %v", script, err)
 	}
 }

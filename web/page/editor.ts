@@ -173,12 +173,24 @@ export function edit(o: TextOptions & { select: [number, number]; explain(html: 
     if (line !== at) o.line?.(at = line);
   });
 
+  // Left to itself the browser keeps the looks of a replaced selection in style
+  // attributes, about which the page's policy complains.
+  const replace = EditorView.domEventHandlers({
+    beforeinput(e, view) {
+      const text = e.data ?? e.dataTransfer?.getData("text/plain") ?? null;
+      if (e.inputType !== "insertText" || text === null || e.isComposing || view.state.selection.main.empty) return false;
+      e.preventDefault();
+      view.dispatch(view.state.replaceSelection(text), { userEvent: "input.type", scrollIntoView: true });
+      return true;
+    },
+  });
+
   const attributes: Record<string, string> = { spellcheck: "false", autocapitalize: "off", tabindex: "0" };
   if (o.label) attributes["aria-labelledby"] = o.label;
   if (o.name) attributes["aria-label"] = o.name;
   if (o.doc) attributes["aria-description"] = o.doc;
   const extensions: Extension[] = [
-    own, listener, litLine, look, history(), drawSelection(), bracketMatching(), EditorState.tabSize.of(4), indentUnit.of("\t"),
+    own, replace, listener, litLine, look, history(), drawSelection(), bracketMatching(), EditorState.tabSize.of(4), indentUnit.of("\t"),
     syntaxHighlighting(classHighlighter), EditorView.contentAttributes.of(attributes),
     keymap.of([...completionKeymap, ...lintKeymap, ...historyKeymap, ...(o.tab ? [indentWithTab] : []), ...defaultKeymap]),
   ];

@@ -6,13 +6,14 @@ import { assist } from "./assist";
 import { sessions, variable } from "./state";
 import { TextBox } from "./textbox";
 import type { Socket } from "./socket";
-import type { Param, Problem } from "./wire";
+import type { Param, Problem, Values } from "./wire";
 
 export interface FieldHost {
   socket: Socket;
   anything: boolean; // the field takes variables of every form
   changed(f: Field, commit: boolean): void;
   line(f: Field, n: number): void; // the caret came to a line
+  go(values: Values): void; // sets several values
 }
 
 export class Field {
@@ -114,6 +115,12 @@ export class Field {
     };
     b.addEventListener("click", () => {
       if (timer) return stop();
+      if (matchMedia("(prefers-reduced-motion: reduce)").matches) {
+        // No motion: all moments beside each other, or the next one.
+        if (p.story) this.host.go(p.story);
+        else this.nudge(1);
+        return;
+      }
       b.textContent = "⏸";
       b.setAttribute("aria-label", "Pause " + p.title);
       const min = p.min ?? 0, max = p.max ?? 0;

@@ -3,6 +3,7 @@
 import { announce, make } from "./dom";
 import { dark, Index, light, pin, release } from "./link";
 import { forms } from "./state";
+import { twin } from "./twin";
 import type { View } from "./view";
 import type { Item, PictureJSON, Values } from "./wire";
 
@@ -19,10 +20,11 @@ class Texts {
   constructor(private p: PictureJSON) {}
 
   // follow keeps the texts where the box that shows the picture is scrolled to.
-  follow(box: HTMLElement) {
+  follow(box: HTMLElement, zoom: () => number) {
     const show = () => {
       this.waiting = false;
-      if (this.canvas.isConnected) this.show(box.scrollLeft, box.scrollTop, box.clientWidth, box.clientHeight);
+      const z = zoom();
+      if (this.canvas.isConnected) this.show(box.scrollLeft / z, box.scrollTop / z, box.clientWidth / z, box.clientHeight / z);
     };
     const soon = () => {
       if (this.waiting) return;
@@ -85,6 +87,8 @@ export class Picture {
   private hit = path("hit");
   private here = path("here");
   private kin = path("kin");
+  private zoom = 1;
+  private map = make("div", { class: "map", "aria-hidden": "true", hidden: true }, make("div", {}));
 
   constructor(private view: View, p: PictureJSON, before?: Picture) {
     this.name = p.name;
@@ -104,21 +108,66 @@ export class Picture {
     overlay.setAttribute("aria-hidden", "true");
     overlay.append(this.kin, this.hit, this.here);
     const texts = p.texts.length ? new Texts(p) : null;
-    texts?.show(before?.canvas.scrollLeft ?? 0, before?.canvas.scrollTop ?? 0, view.figures.clientWidth, window.innerHeight * 0.86);
+    this.zoom = before?.zoom ?? 1;
+    const z = this.zoom;
+    texts?.show((before?.canvas.scrollLeft ?? 0) / z, (before?.canvas.scrollTop ?? 0) / z, view.figures.clientWidth / z, window.innerHeight * 0.86 / z);
     this.stage = make("div", { class: "stage" }, svg, texts ? texts.canvas : null, overlay);
     const keys = p.go ? " Arrow keys walk the cells, Enter chooses or pins, Escape clears." : " Arrow keys walk the cells, Enter pins, Escape clears.";
     this.canvas = make("div", {
       class: "canvas", tabindex: "0", role: "group", "aria-roledescription": "linked picture",
       "aria-label": p.title + ". " + p.desc + (p.ids.length ? keys : ""),
     }, this.stage);
-    texts?.follow(this.canvas);
+    if (z !== 1) this.stage.style.setProperty("zoom", String(z));
+    texts?.follow(this.canvas, () => this.zoom);
     this.caption = make("figcaption", {}, p.name);
-    this.figure = make("figure", {}, this.caption, this.canvas);
+    this.figure = make("figure", {}, this.caption, make("div", { class: "frame-of" }, this.canvas, this.map), p.ids.length ? twin(p.title, p.ids) : null);
     if (before) {
       this.current = Math.min(before.current, Math.max(0, p.ids.length - 1));
       requestAnimationFrame(() => { this.canvas.scrollLeft = before.canvas.scrollLeft; this.canvas.scrollTop = before.canvas.scrollTop; });
     }
+    this.overview(p.width, p.height);
     if (p.ids.length) this.listen();
+  }
+
+  // overview is a small map of a picture that does not fit: where one is, and a way to
+  // go elsewhere. The keys + and - and the wheel with Ctrl change the size.
+  private overview(width: number, height: number) {
+    const box = this.canvas, view = this.map.firstElementChild as HTMLElement;
+    const scale = Math.min(110 / width, 80 / height);
+    Object.assign(this.map.style, { width: width * scale + "px", height: height * scale + "px" });
+    const show = () => {
+      const k = scale / this.zoom;
+      this.map.hidden = box.scrollWidth <= box.clientWidth + 1 && box.scrollHeight <= box.clientHeight + 1;
+      Object.assign(view.style, { left: box.scrollLeft * k + "px", top: box.scrollTop * k + "px", width: Math.min(width * scale, box.clientWidth * k) + "px", height: Math.min(height * scale, box.clientHeight * k) + "px" });
+    };
+    box.addEventListener("scroll", show, { passive: true });
+    new ResizeObserver(show).observe(box);
+    const to = (e: PointerEvent) => {
+      const at = this.map.getBoundingClientRect(), k = this.zoom / scale;
+      box.scrollTo((e.clientX - at.left) * k - box.clientWidth / 2, (e.clientY - at.top) * k - box.clientHeight / 2);
+    };
+    this.map.addEventListener("pointerdown", (e) => { this.map.setPointerCapture(e.pointerId); to(e); });
+    this.map.addEventListener("pointermove", (e) => { if (e.buttons) to(e); });
+    const size = (z: number) => {
+      this.zoom = Math.min(8, Math.max(0.125, z));
+      this.stage.style.setProperty("zoom", String(this.zoom));
+      show();
+      box.dispatchEvent(new Event("scroll"));
+      announce("size " + Math.round(this.zoom * 100) + " %");
+    };
+    box.addEventListener("wheel", (e) => {
+      if (!e.ctrlKey) return;
+      e.preventDefault();
+      size(this.zoom * (e.deltaY < 0 ? 1.25 : 0.8));
+    }, { passive: false });
+    box.addEventListener("keydown", (e) => {
+      if (e.ctrlKey || e.metaKey || e.altKey) return;
+      if (e.key === "+" || e.key === "=") size(this.zoom * 1.25);
+      else if (e.key === "-") size(this.zoom * 0.8);
+      else if (e.key === "0") size(1);
+      else return;
+      e.preventDefault();
+    });
   }
 
   // link offers the picture in every form. The first is for looking at, the others are files.
@@ -158,7 +207,7 @@ export class Picture {
 
   private find(e: MouseEvent) {
     const box = this.stage.getBoundingClientRect();
-    const x = e.clientX - box.left, y = e.clientY - box.top;
+    const x = (e.clientX - box.left) / this.zoom, y = (e.clientY - box.top) / this.zoom;
     return this.ids.findIndex((c) => x >= c[1] && x < c[1] + c[3] && y >= c[2] && y < c[2] + c[4]);
   }
 
@@ -190,6 +239,8 @@ export class Picture {
       case "ArrowUp": to = nearest((_, y) => -y, (x) => x); break;
       case "Home": to = row(false); break;
       case "End": to = row(true); break;
+      case "PageDown": to = nearest((_, y) => y > this.page ? y : -1, (x) => x); break;
+      case "PageUp": to = nearest((_, y) => -y > this.page ? -y : -1, (x) => x); break;
       case "Enter": case " ": this.choose(this.current, e.shiftKey); e.preventDefault(); return;
       case "Escape": release(); announce("cleared"); return;
       default: return;
@@ -201,9 +252,14 @@ export class Picture {
     light(this.view, this, this.ids[to], true);
   }
 
+  // page is how far PageUp and PageDown go: what shows at once, less a little.
+  private get page() {
+    return Math.min(this.canvas.clientHeight / this.zoom, this.stage.offsetHeight / 2) * 0.8;
+  }
+
   // reveal scrolls until an element is seen.
   reveal(j: number) {
-    const c = this.ids[j], box = this.canvas;
+    const box = this.canvas, c = this.ids[j].slice(0, 5).map((n) => typeof n === "number" ? n * this.zoom : 0);
     if (c[1] < box.scrollLeft) box.scrollLeft = c[1] - 20;
     if (c[1] + c[3] > box.scrollLeft + box.clientWidth) box.scrollLeft = c[1] + c[3] - box.clientWidth + 20;
     if (c[2] < box.scrollTop) box.scrollTop = c[2] - 20;

@@ -35,7 +35,7 @@ export class View {
     for (const p of row.params) {
       this.values[p.name] = values[p.name] ?? p.default;
       if (p.kind === "sheet") continue; // the page's own colours say it, where the address does not
-      const f = new Field(p, { socket: desk.socket, anything: row.name === "see", changed: (f, commit) => this.changed(f, commit), line: (_, n) => caret(this, n) }, this.id + "-" + p.name, this.values[p.name]);
+      const f = new Field(p, { socket: desk.socket, anything: row.name === "see", changed: (f, commit) => this.changed(f, commit), line: (_, n) => caret(this, n), go: (values) => this.go(values) }, this.id + "-" + p.name, this.values[p.name]);
       this.fields.set(p.name, f);
       this.fieldset.append(f.root);
     }

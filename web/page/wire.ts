@@ -13,6 +13,7 @@ export interface Param {
   max?: number;
   choices?: string[];
   play?: boolean;
+  story?: Values; // shows all moments at once
 }
 
 export interface Row {
