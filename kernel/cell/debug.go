@@ -314,6 +314,9 @@ func part(out debugger.Var, v reflect.Value, t types.Type) debugger.Var {
 	out.Value = short(v)
 	if v.CanInterface() {
 		out.Any = v.Interface
+		if form, text, ok := formOf(v.Interface()); ok && form == "program" {
+			out.Value, _, _ = strings.Cut(text, "\n")
+		}
 	}
 	out.Parts = parts(v, t)
 	return out

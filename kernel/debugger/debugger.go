@@ -255,11 +255,7 @@ func (d *Debugger) Here(stack []*Frame, done <-chan struct{}) {
 	default:
 		return
 	}
-	if move, ok := d.park(st, done); ok {
-		d.mu.Lock()
-		d.mode = mode{move, f.Thread, f.Depth}
-		d.mu.Unlock()
-	}
+	d.park(st, done)
 }
 
 // stop is what stands still.

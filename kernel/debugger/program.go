@@ -15,6 +15,8 @@ type running struct {
 	path  string
 	stale bool // its breakpoints are to be set again
 	pause context.CancelFunc
+
+	paused bool // the front end wants a stop
 }
 
 // Launch runs a session of a program whose text lies in a file to its end, with the stops
@@ -47,7 +49,9 @@ func (d *Debugger) Launch(ctx context.Context, s *debug.Session, file string, st
 			view.Set(asked)
 		}
 		inner, cancel := context.WithCancel(ctx)
-		run.pause = cancel
+		if run.pause = cancel; run.paused {
+			cancel()
+		}
 		d.mu.Unlock()
 		why := debug.Entry
 		switch {
@@ -63,6 +67,7 @@ func (d *Debugger) Launch(ctx context.Context, s *debug.Session, file string, st
 			return ctx.Err()
 		}
 		d.mu.Lock()
+		run.paused = false
 		stops := d.on.Load() && (why != debug.Fault || d.faults)
 		d.mu.Unlock()
 		switch {

@@ -119,8 +119,11 @@ func (d *Debugger) standard(m dap.RequestMessage, r request, send func(any)) {
 		d.mu.Lock()
 		if d.at == nil {
 			d.mode = mode{move: tile.StepIn}
-			if d.program != nil && d.program.pause != nil {
-				d.program.pause()
+			if p := d.program; p != nil {
+				p.paused = true
+				if p.pause != nil {
+					p.pause()
+				}
 			}
 		}
 		d.mu.Unlock()
@@ -146,6 +149,10 @@ func (d *Debugger) goOn(move tile.Move, reply func()) error {
 		return errors.New("only programs of the tile machine go back; Go code does not")
 	}
 	d.at = nil
+	if st.program == nil {
+		// Set here, so that a pause that comes next is not undone.
+		d.mode = mode{move, st.frames[0].Thread, st.frames[0].Depth}
+	}
 	d.mu.Unlock()
 	reply()
 	d.continued()

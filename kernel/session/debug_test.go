@@ -77,6 +77,8 @@ type talk struct {
 	names  []string // the same of names of files and of their folder
 	events chan json.RawMessage
 	ended  chan string
+	out    strings.Builder
+	over   string // how the cell ended, when that was seen before its events
 	seq    int
 }
 
@@ -129,7 +131,8 @@ func (k *talk) ask(command, arguments string) json.RawMessage {
 	return raw
 }
 
-var svg = regexp.MustCompile(`"(<svg|<\?xml)(?:[^"\\]|\\.)*"`)
+// pictures are forms whose bytes other tests look at.
+var pictures = regexp.MustCompile(`"(image/png|image/svg\+xml|text/html)":"(?:[^"\\]|\\.)*"`)
 
 // plain is JSON with the names of cells, and without what pictures are made of.
 func (k *talk) plain(raw json.RawMessage) string {
@@ -141,11 +144,34 @@ func (k *talk) plain(raw json.RawMessage) string {
 		k.t.Fatalf("%s: %v", raw, err)
 	}
 	enc.Encode(v)
-	return svg.ReplaceAllString(strings.NewReplacer(append(k.paths[:len(k.paths):len(k.paths)], k.names...)...).Replace(strings.TrimSpace(b.String())), `"<svg>"`)
+	return pictures.ReplaceAllString(strings.NewReplacer(append(k.paths[:len(k.paths):len(k.paths)], k.names...)...).Replace(strings.TrimSpace(b.String())), `"$1":"…"`)
+}
+
+// next is the next event, or how the cell ended. Events of a cell come before its end.
+func (k *talk) next() (raw json.RawMessage, end string) {
+	late := time.After(patience)
+	for {
+		select {
+		case raw := <-k.events:
+			return raw, ""
+		default:
+		}
+		if k.over != "" {
+			end, k.over = k.over, ""
+			return nil, end
+		}
+		select {
+		case raw := <-k.events:
+			return raw, ""
+		case k.over = <-k.ended:
+		case <-late:
+			k.t.Fatalf("nothing comes\n%s", k.out.String())
+		}
+	}
 }
 
 func (k *talk) replay(script string) string {
-	var out strings.Builder
+	out := &k.out
 	for _, line := range strings.Split(strings.TrimSuffix(script, "\n"), "\n") {
 		mark, rest, _ := strings.Cut(line, " ")
 		switch mark {
@@ -166,17 +192,17 @@ func (k *talk) replay(script string) string {
 			if err := json.Unmarshal(raw, &r); err != nil || r.Command != command || r.Seq != k.seq {
 				k.t.Fatalf("%s: answered by %s: %v", line, raw, err)
 			}
-			fmt.Fprintln(&out, line)
+			fmt.Fprintln(out, line)
 			if !r.Success {
-				fmt.Fprintln(&out, "< error", r.Message)
+				fmt.Fprintln(out, "< error", r.Message)
 			} else if string(r.Body) == "" || string(r.Body) == "null" {
-				fmt.Fprintln(&out, "<")
+				fmt.Fprintln(out, "<")
 			} else {
-				fmt.Fprintln(&out, "<", k.plain(r.Body))
+				fmt.Fprintln(out, "<", k.plain(r.Body))
 			}
 		case "<":
 		case "!":
-			fmt.Fprintln(&out, line)
+			fmt.Fprintln(out, line)
 			k.book.mu.Lock()
 			k.book.ev = nil
 			k.book.mu.Unlock()
@@ -187,38 +213,32 @@ func (k *talk) replay(script string) string {
 					text = err.Error()
 				}
 				if r.Status != "ok" {
-					text += " " + r.EName + ": " + r.EValue
+					text += " " + quote(r.EName+": "+r.EValue)
 				}
 				k.ended <- text + " " + quote(k.text())
 			}()
 		case "*":
-			select {
-			case raw := <-k.events:
-				var e struct {
-					Event string
-					Body  json.RawMessage
-				}
-				json.Unmarshal(raw, &e)
-				fmt.Fprintln(&out, "*", e.Event, k.plain(e.Body))
-			case end := <-k.ended:
-				k.t.Fatalf("the cell ended, no event came: %s\n%s", end, &out)
-			case <-time.After(patience):
-				k.t.Fatalf("no event comes\n%s", &out)
+			raw, end := k.next()
+			if raw == nil {
+				k.t.Fatalf("the cell ended, no event came: %s\n%s", end, out)
 			}
+			var e struct {
+				Event string
+				Body  json.RawMessage
+			}
+			json.Unmarshal(raw, &e)
+			fmt.Fprintln(out, "*", e.Event, k.plain(e.Body))
 		case "=":
-			select {
-			case end := <-k.ended:
-				fmt.Fprintln(&out, "=", end)
-			case raw := <-k.events:
-				k.t.Fatalf("an event came in place of the end of the cell: %s\n%s", raw, &out)
-			case <-time.After(patience):
-				k.t.Fatalf("the cell does not end\n%s", &out)
+			raw, end := k.next()
+			if raw != nil {
+				k.t.Fatalf("an event came in place of the end of the cell: %s\n%s", raw, out)
 			}
+			fmt.Fprintln(out, "=", end)
 		case "~":
-			fmt.Fprintln(&out, line)
+			fmt.Fprintln(out, line)
 			k.Interrupt()
 		default:
-			fmt.Fprintln(&out, line)
+			fmt.Fprintln(out, line)
 		}
 	}
 	return out.String()
