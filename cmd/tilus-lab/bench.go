@@ -3,15 +3,16 @@ package main
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
 	"strconv"
-	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
@@ -24,9 +25,11 @@ func newBench() *cobra.Command {
 		Short: "Measure quantised products on an NVIDIA GPU",
 		Long: `Measure quantised products on an NVIDIA GPU: CUDA graphs of many launches over
 copies of the weights that do not fit the cache, medians, beside a kernel that only
-reads as many bytes. Results are checked against float64 before anything is timed.`,
+reads as many bytes. Results are checked against float64 before anything is timed.
+What needs no GPU: "bench report" makes a page of what was measured, "bench tune
+--dry-run" lists schedules, "bench model --estimate" tells memory and expected times.`,
 	}
-	cmd.AddCommand(newBenchGemm(), newBenchModel())
+	cmd.AddCommand(newBenchGemm(), newBenchModel(), newBenchTune(), newBenchReport())
 	return cmd
 }
 
@@ -36,6 +39,7 @@ type benchFlags struct {
 	words, jsonFile, commit string
 	tries                   int
 	seconds                 float64
+	cublas                  string
 }
 
 func (b *benchFlags) add(cmd *cobra.Command, types, batches []string) {
@@ -46,6 +50,7 @@ func (b *benchFlags) add(cmd *cobra.Command, types, batches []string) {
 	f.IntVar(&b.tries, "tries", 0, "time `N` schedules beside the chosen one, and take the fastest")
 	f.Float64Var(&b.seconds, "seconds", 0, "after `S` seconds time each layer's chosen schedule only")
 	f.StringVar(&b.jsonFile, "json", "", "write the rows to `FILE`")
+	f.StringVar(&b.cublas, "cublas", "", "also time cuBLAS with plain weights, through torch of this `PYTHON`")
 	f.StringVar(&b.commit, "commit", "", "commit that the binary was built from, where it does not know")
 }
 
@@ -108,6 +113,23 @@ func (b *benchFlags) until() time.Time {
 	return time.Now().Add(time.Duration(b.seconds * float64(time.Second)))
 }
 
+// open opens the GPU for measuring, or says what can be done without.
+func (b *benchFlags) open(without string) (*qmm.Bench, error) {
+	bench, err := qmm.NewBench(b.commit)
+	if errors.Is(err, device.ErrNoGPU) {
+		return nil, fmt.Errorf("%w: nothing can be timed on this machine; %s", err, without)
+	}
+	return bench, err
+}
+
+// compare times cuBLAS on the sizes of rows, if that is wanted.
+func (b *benchFlags) compare(ctx context.Context, rows []qmm.Row) error {
+	if b.cublas == "" {
+		return nil
+	}
+	return qmm.Compare(ctx, b.cublas, rows)
+}
+
 func writeJSON(path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "\t")
 	if err != nil {
@@ -160,7 +182,7 @@ func newBenchGemm() *cobra.Command {
 			if _, err := b.layers(1, 1); err != nil {
 				return err
 			}
-			bench, err := qmm.NewBench(b.commit)
+			bench, err := b.open("\"tilus-lab bench report\" makes a page of what was measured elsewhere")
 			if err != nil {
 				return err
 			}
@@ -186,6 +208,14 @@ func newBenchGemm() *cobra.Command {
 						rows = append(rows, r)
 						fmt.Fprintf(out, "%-8s %-5s %-8s %5d %9.2f %9.2f %6.3f %8.1e  %s\n", r.Weight, r.Act, r.Layer, r.M, r.MedianUs, r.ReadUs, r.Ratio, r.Error, scheduleText(r))
 					}
+				}
+			}
+			if err := b.compare(cmd.Context(), rows); err != nil {
+				return err
+			}
+			for _, r := range rows {
+				if r.OfCublas > 0 {
+					fmt.Fprintf(out, "%-8s %-5s %-8s %5d %.2f times as fast as cuBLAS, %.2f µs\n", r.Weight, r.Act, r.Layer, r.M, r.OfCublas, r.CublasUs)
 				}
 			}
 			if b.jsonFile != "" {
@@ -217,80 +247,4 @@ func scheduleText(r qmm.Row) string {
 		return "expand, then a product of plain numbers"
 	}
 	return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, k/%d, %d registers", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits, r.Registers)
-}
-
-func newBenchModel() *cobra.Command {
-	var b benchFlags
-	var name string
-	cmd := &cobra.Command{
-		Use:     "model",
-		Short:   "Time all linear layers of a language model",
-		Long:    "Time all linear layers of a language model, without embedding and output head: the sum of\ntheir times, and the memory that their weights take.",
-		Example: `  tilus-lab bench model --model qwen2.5-32b --types u4,f6e3m2,u8 --batches 1,16,2048`,
-		Args:    cobra.NoArgs,
-		RunE: func(cmd *cobra.Command, _ []string) error {
-			model, err := qmm.FindModel(name)
-			if err != nil {
-				return usageError{err}
-			}
-			batches, err := b.rows()
-			if err != nil {
-				return err
-			}
-			kinds, err := b.layers(1, 1)
-			if err != nil {
-				return err
-			}
-			bench, err := qmm.NewBench(b.commit)
-			if err != nil {
-				return err
-			}
-			defer bench.Close()
-			out := cmd.OutOrStdout()
-			fmt.Fprintf(out, "%s on %s\n%-8s %9s", model.Name, bench.GPU(), "weights", "GB")
-			for _, m := range batches {
-				fmt.Fprintf(out, " %8s %4d", "ms, rows", m)
-			}
-			fmt.Fprintln(out)
-			var rows []qmm.Row
-			until := b.until()
-			for i, kind := range kinds {
-				bytes := int64(0)
-				sums := make([]float64, len(batches))
-				for j, m := range batches {
-					for _, s := range model.Shapes {
-						all, err := b.layers(s.N, s.K)
-						if err != nil {
-							return err
-						}
-						r, err := b.measure(cmd.Context(), bench, all[i], s.Name, m, until, nil)
-						if err != nil {
-							return err
-						}
-						rows = append(rows, r)
-						sums[j] += r.MedianUs * float64(s.Count) / 1000
-						if j == 0 {
-							bytes += all[i].Bytes() * int64(s.Count)
-						}
-					}
-				}
-				fmt.Fprintf(out, "%-8s %9.2f", kind.WeightType, float64(bytes)/1e9)
-				for _, ms := range sums {
-					fmt.Fprintf(out, " %13.3f", ms)
-				}
-				fmt.Fprintln(out)
-			}
-			if b.jsonFile != "" {
-				return writeJSON(b.jsonFile, rows)
-			}
-			return nil
-		},
-	}
-	b.add(cmd, []string{"u4", "u8"}, []string{"1", "16", "2048"})
-	var names []string
-	for _, m := range qmm.Models() {
-		names = append(names, m.Name)
-	}
-	cmd.Flags().StringVar(&name, "model", names[0], "`MODEL`: "+strings.Join(names, ", "))
-	return cmd
 }

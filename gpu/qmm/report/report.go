@@ -1,0 +1,302 @@
+// Package report makes a page of what was measured of quantised products: rooflines of
+// all types, times beside the read kernel and beside cuBLAS, and of whole models. The
+// page is one HTML file without script or outside parts.
+package report
+
+import (
+	"bytes"
+	"cmp"
+	_ "embed"
+	"encoding/json"
+	"fmt"
+	"html/template"
+	"maps"
+	"math"
+	"slices"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/gpu/qmm"
+	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+//go:embed page.html
+var pageText string
+
+// Rows reads what `tilus-lab bench --json` or tests/peers/qmm_peer.py wrote: a list of
+// rows, or an object that has it as rows.
+func Rows(name string, data []byte) ([]qmm.Row, error) {
+	var rows []qmm.Row
+	if err := json.Unmarshal(data, &rows); err != nil {
+		var whole struct{ Rows []qmm.Row }
+		if json.Unmarshal(data, &whole) != nil || whole.Rows == nil {
+			return nil, fmt.Errorf("report: %s holds no rows of tilus-lab bench --json: %w", name, err)
+		}
+		rows = whole.Rows
+	}
+	for i, r := range rows {
+		if _, err := r.Linear(); err != nil || r.M < 1 || !(r.MedianUs > 0) {
+			return nil, fmt.Errorf("report: row %d of %s is no measured product: %q [%d, %d, %d] of %v µs", i+1, name, r.Weight, r.M, r.N, r.K, r.MedianUs)
+		}
+	}
+	return rows, nil
+}
+
+// Tera is what a product's matrix operations come to in 10^12 a second.
+func tera(r qmm.Row) float64 { return flops(r) / r.MedianUs / 1e6 }
+
+func flops(r qmm.Row) float64 { return 2 * float64(r.M) * float64(r.N) * float64(r.K) }
+
+// moved is the bytes of weights, scales, x and y, each once.
+func moved(r qmm.Row) float64 {
+	l, err := r.Linear()
+	if err != nil {
+		return 0 // Rows has checked them
+	}
+	return float64(l.Bytes()) + float64(2*r.M*(r.N+r.K))
+}
+
+// Tops are the roofs of a machine.
+type tops struct {
+	memory float64 // bytes a second, of the read kernel in the same runs
+	matrix float64 // operations a second of f16 tensor cores
+	said   string  // where the second is from
+}
+
+// dense is what makers say of f16 tensor cores without sparsity, 10^12 operations a
+// second. Source: data sheets of NVIDIA H200 and H100 (SXM), A100 and L40S.
+var dense = []struct {
+	gpu  string
+	tera float64
+}{{"H200", 989.4}, {"H100", 989.4}, {"A100", 312}, {"L40S", 362}}
+
+func topsOf(rows []qmm.Row) tops {
+	var t tops
+	for _, r := range rows {
+		if r.ReadUs > 0 && r.Bytes > 0 {
+			t.memory = max(t.memory, float64(r.Bytes)/r.ReadUs*1e6)
+		}
+		for _, d := range dense {
+			if strings.Contains(r.GPU, d.gpu) {
+				t.matrix, t.said = d.tera*1e12, "f16 tensor cores by the data sheet"
+			}
+		}
+	}
+	return t
+}
+
+// width is the bits of a row's weights.
+func width(r qmm.Row) int {
+	l, err := r.Linear()
+	if err != nil {
+		return 0
+	}
+	return l.WeightType.Bits()
+}
+
+// roofline draws rows under the roofs, as series by name.
+func roofline(title string, rows []qmm.Row, t tops, series func(qmm.Row) string) (layoutviz.Picture, error) {
+	ch := layoutviz.Chart{Title: title, X: "operations for each byte of weights, scales, x and y", Y: "10¹² operations a second", LogX: true, LogY: true}
+	groups := map[string]*layoutviz.Series{}
+	lo, hi := math.Inf(1), 0.0
+	var order []string
+	for _, r := range rows {
+		name := series(r)
+		s := groups[name]
+		if s == nil {
+			s = &layoutviz.Series{Name: name, Kind: "points"}
+			groups[name] = s
+			order = append(order, name)
+		}
+		x := flops(r) / moved(r)
+		lo, hi = min(lo, x), max(hi, x)
+		s.X, s.Y = append(s.X, x), append(s.Y, tera(r))
+	}
+	lo, hi = lo/1.5, hi*1.5
+	if t.memory > 0 {
+		roof := layoutviz.Series{Name: fmt.Sprintf("roof: read kernel, %.2f TB/s", t.memory/1e12)}
+		points := []float64{lo, hi}
+		if t.matrix > 0 {
+			roof.Name += fmt.Sprintf("; %s, %.0f", t.said, t.matrix/1e12)
+			if knee := t.matrix / t.memory; knee > lo && knee < hi {
+				points = []float64{lo, knee, hi}
+			}
+		}
+		for _, x := range points {
+			y := x * t.memory / 1e12
+			if t.matrix > 0 {
+				y = min(y, t.matrix/1e12)
+			}
+			roof.X, roof.Y = append(roof.X, x), append(roof.Y, y)
+		}
+		ch.Series = append(ch.Series, roof)
+	}
+	for _, name := range order {
+		ch.Series = append(ch.Series, *groups[name])
+	}
+	return layoutviz.Plot(ch, layoutviz.Options{})
+}
+
+// figure is a picture of the page.
+type figure struct {
+	Name string
+	SVG  template.HTML
+}
+
+// line is a row of a table: what was measured of a product.
+type line struct {
+	Weight, Layer, Schedule string
+	M                       int
+	Us, Read, Ratio         float64
+	Share                   float64 // of the roof, 0 to 1
+	OfCublas, Error, Bits   float64
+	Bound                   string
+}
+
+// sum is a model, a type and a number of rows of x.
+type sum struct {
+	Model, Weight string
+	M             int
+	Ms, Cublas    float64
+	Times, GB     float64
+}
+
+type page struct {
+	Title, From string
+	Roofs       []string
+	Overview    []figure
+	Types       []figure
+	Tables      []table
+	Models      []sum
+	Notes       []string
+}
+
+type table struct {
+	Title string
+	Lines []line
+	Most  float64 // the greatest OfCublas
+}
+
+// Page is the report on rows as HTML. It is the same for the same rows.
+func Page(title string, rows []qmm.Row) ([]byte, error) {
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("report: no rows")
+	}
+	rows = slices.Clone(rows)
+	slices.SortStableFunc(rows, func(a, b qmm.Row) int {
+		return cmp.Or(cmp.Compare(a.M, b.M), -cmp.Compare(a.N*a.K, b.N*b.K), strings.Compare(a.Layer, b.Layer), cmp.Compare(width(a), width(b)), strings.Compare(a.Weight, b.Weight))
+	})
+	t := topsOf(rows)
+	p := page{Title: title}
+	origins := map[string]bool{}
+	for _, r := range rows {
+		origins[fmt.Sprintf("%s, %s, %s", cmp.Or(r.GPU, "an unnamed GPU"), cmp.Or(r.Driver, "an unnamed driver"), cmp.Or(strings.SplitN(r.Written, "T", 2)[0], "without a date"))] = true
+	}
+	p.From = strings.Join(slices.Sorted(maps.Keys(origins)), "; ")
+	if t.memory > 0 {
+		p.Roofs = append(p.Roofs, fmt.Sprintf("memory: %.2f TB/s, the most that the read kernel of these runs reached", t.memory/1e12))
+	} else {
+		p.Notes = append(p.Notes, "No row says what the read kernel takes, so the rooflines have no roof.")
+	}
+	if t.matrix > 0 {
+		p.Roofs = append(p.Roofs, fmt.Sprintf("matrix products: %.0f·10¹² operations a second, %s", t.matrix/1e12, t.said))
+	}
+
+	widths := map[int]bool{}
+	types := map[string]bool{}
+	for _, r := range rows {
+		widths[width(r)], types[r.Weight] = true, true
+	}
+	byWidth := func(r qmm.Row) string { return fmt.Sprintf("%d bits", width(r)) }
+	pic, err := roofline(fmt.Sprintf("Roofline of all %d types, by the bits of a weight", len(types)), rows, t, byWidth)
+	if err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	p.Overview = append(p.Overview, figure{"all types", template.HTML(pic.SVG)})
+	names := slices.SortedFunc(maps.Keys(types), func(a, b string) int {
+		x, _ := dtype.Parse(a)
+		y, _ := dtype.Parse(b)
+		return cmp.Or(cmp.Compare(x.Bits(), y.Bits()), strings.Compare(a, b))
+	})
+	for _, name := range names {
+		mine := slices.DeleteFunc(slices.Clone(rows), func(r qmm.Row) bool { return r.Weight != name })
+		pic, err := roofline("Roofline of "+name, mine, t, func(r qmm.Row) string { return fmt.Sprintf("%s, %s of x", r.Layer, plural(r.M, "row")) })
+		if err != nil {
+			return nil, fmt.Errorf("report: %w", err)
+		}
+		p.Types = append(p.Types, figure{name, template.HTML(pic.SVG)})
+	}
+	for _, r := range rows {
+		name := fmt.Sprintf("%s, [%d, %d]·[%d, %d]ᵀ, %s", r.Layer, r.M, r.K, r.N, r.K, r.Act)
+		if n := len(p.Tables); n == 0 || p.Tables[n-1].Title != name {
+			p.Tables = append(p.Tables, table{Title: name, Most: 1})
+		}
+		at := &p.Tables[len(p.Tables)-1]
+		l := line{Weight: r.Weight, Layer: r.Layer, M: r.M, Us: r.MedianUs, Read: r.ReadUs, Ratio: r.Ratio, OfCublas: r.OfCublas, Error: r.Error, Schedule: schedule(r), Bits: float64(width(r))}
+		l.Share, l.Bound = share(r, t)
+		at.Most = max(at.Most, r.OfCublas)
+		at.Lines = append(at.Lines, l)
+	}
+	p.Models = models(rows)
+	if len(p.Models) == 0 {
+		p.Notes = append(p.Notes, "No model is told: that takes rows of all its four layers (tilus-lab bench model --json FILE).")
+	}
+	if !slices.ContainsFunc(rows, func(r qmm.Row) bool { return r.OfCublas > 0 }) {
+		p.Notes = append(p.Notes, "No row was timed beside cuBLAS (tilus-lab bench … --cublas python3).")
+	}
+	funcs := template.FuncMap{
+		"pct": func(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) },
+		"bar": func(x, most float64) template.CSS {
+			return template.CSS(fmt.Sprintf("width:%.1f%%", 100*min(1, x/most)))
+		},
+		"f2":  func(x float64) string { return fmt.Sprintf("%.2f", x) },
+		"err": func(x float64) string { return fmt.Sprintf("%.1e", x) },
+	}
+	parsed, err := template.New("page").Funcs(funcs).Parse(pageText)
+	if err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	var out bytes.Buffer
+	if err := parsed.Execute(&out, p); err != nil {
+		return nil, fmt.Errorf("report: %w", err)
+	}
+	return out.Bytes(), nil
+}
+
+// share is the part of what the roofs allow that a row reaches, and which roof it is.
+func share(r qmm.Row, t tops) (float64, string) {
+	if t.memory == 0 {
+		return 0, ""
+	}
+	us, bound := moved(r)/t.memory*1e6, "memory"
+	if t.matrix > 0 && flops(r)/t.matrix*1e6 > us {
+		us, bound = flops(r)/t.matrix*1e6, "matrix products"
+	}
+	return us / r.MedianUs, bound
+}
+
+func schedule(r qmm.Row) string {
+	s := r.Schedule
+	if s.Rows == 0 {
+		return "plain weights first"
+	}
+	return fmt.Sprintf("R%d D%d W%d S%d k/%d", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits)
+}
+
+// models are the sums of all models whose layers were all measured.
+func models(rows []qmm.Row) []sum {
+	var out []sum
+	for _, m := range qmm.Models() {
+		for _, s := range m.Sums(rows) {
+			out = append(out, sum{Model: m.Name, Weight: s.Weight, M: s.M, Ms: s.Ms, Cublas: s.CublasMs, Times: s.OfCublas(), GB: float64(s.Bytes) / 1e9})
+		}
+	}
+	return out
+}
+
+func plural(n int, word string) string {
+	if n == 1 {
+		return "1 " + word
+	}
+	return fmt.Sprintf("%d %ss", n, word)
+}
