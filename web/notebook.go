@@ -274,6 +274,10 @@ func (bs *books) get(name string) (*book, error) {
 	if err != nil {
 		return nil, err
 	}
+	// A link out of the folder is no notebook of it; the root does not follow one.
+	if info, err := bs.root.Stat(p); err != nil || !info.Mode().IsRegular() {
+		return nil, fmt.Errorf("cannot read the notebook: %.80q is no file in %s", p, filepath.Base(bs.dir))
+	}
 	bs.mu.Lock()
 	defer bs.mu.Unlock()
 	b := bs.open[p]

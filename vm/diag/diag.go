@@ -139,8 +139,12 @@ func Suggest(word string, known []string) string {
 		limit = 1
 	}
 	best, bestDist := "", limit+1
+	if len(word) > 200 {
+		return best // no name is so long
+	}
+	lower := strings.ToLower(word)
 	for _, k := range known {
-		if d := editDistance(strings.ToLower(word), strings.ToLower(k), bestDist); d < bestDist {
+		if d := editDistance(lower, strings.ToLower(k), bestDist); d < bestDist {
 			best, bestDist = k, d
 		}
 	}

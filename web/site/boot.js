@@ -130,10 +130,14 @@
       return document.head.append(s);
     }
     await add("modules.js"); // a page opened as a file may import no file, but what it made itself
+    // Static imports are made first; those of import(…) when they are asked for,
+    // because what is loaded late often imports who loads it.
     const made = new Map();
-    const make = (name) => {
+    const make = window.tilusModule = (name) => {
       if (!made.has(name)) {
-        const text = window.tilusModules[name].replace(/(["'])\.\/([\w.-]+\.js)\1/g, (whole, q, other) => other in window.tilusModules ? q + make(other) + q : whole);
+        const text = window.tilusModules[name]
+          .replace(/\bimport\((["'])\.\/([\w.-]+)\1\)/g, (_, q, other) => "import(tilusModule(" + q + other + q + "))")
+          .replace(/\b(from|import)\s*(["'])\.\/([\w.-]+)\2/g, (_, word, q, other) => word + q + make(other) + q);
         made.set(name, URL.createObjectURL(new Blob([text], { type: "text/javascript" })));
       }
       return made.get(name);
