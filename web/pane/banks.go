@@ -25,7 +25,7 @@ func banksPane() Pane {
 			{Name: "k", Title: "Pick an access", Kind: Choice, Default: bankOwn, Choices: append([]string{bankOwn}, pickNames()...), Doc: "Well-known accesses, or the text beside it."},
 			{Name: "a", Title: "Access", Kind: Text, Default: "ldmatrix.x4: lane%16*128 + lane/16*16",
 				Doc: "Read where nothing is picked. KIND WIDTH: ADDRESSES in bytes, such as load 4: lane*128, store 16: lane%8*16 + lane/8*128, ldmatrix.x4: lane%16*128 + lane/16*16."},
-			{Name: "p", Title: "Memory of", Kind: Choice, Default: profiles[0], Choices: profiles, Doc: "Whose shared memory: its banks, and the lanes that it serves together."},
+			{Name: "of", Title: "Memory of", Kind: Choice, Default: profiles[0], Choices: profiles, Doc: "Whose shared memory: its banks, and the lanes that it serves together."},
 			{Name: "b", Title: "B", Kind: Slider, Default: "3", Min: 0, Max: 5, Doc: "Bits of Sw<B,M,S> that take part; 0 is no swizzle."},
 			{Name: "m", Title: "M", Kind: Slider, Default: "4", Min: 0, Max: 7, Doc: "2^M bytes stay together."},
 			{Name: "s", Title: "S", Kind: Slider, Default: "3", Min: 1, Max: 7, Doc: "How far above the bits lie that are XORed onto them."},
@@ -37,9 +37,9 @@ func banksPane() Pane {
 }
 
 func renderBanks(v Values) (Result, error) {
-	p, err := bank.FindProfile(v["p"])
+	p, err := bank.FindProfile(v["of"])
 	if err != nil {
-		return Result{}, located(err, "p", v["p"])
+		return Result{}, located(err, "of", v["of"])
 	}
 	num := map[string]int{}
 	for _, name := range []string{"b", "m", "s", "r"} {

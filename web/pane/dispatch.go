@@ -41,7 +41,7 @@ func dispatchPane() Pane {
 			{Name: "b", Title: "Blocks", Kind: Slider, Default: "96", Min: 1, Max: 1024, Doc: "Blocks of one kernel, of 1024 work-items and one tick each."},
 			{Name: "a", Title: "Slots", Kind: Slider, Default: "4", Min: 1, Max: 8, Doc: "Slots of each workload manager: one for each ACE."},
 			{Name: "k", Title: "May skip", Kind: Choice, Default: "no", Choices: yes, Doc: "Whether the dealer may skip an engine without room. Real ones do not."},
-			{Name: "p", Title: "Runtime", Kind: Choice, Default: "as the scenario", Choices: []string{"as the scenario", "4.2", "6.x", "2026", dispatchAll}, Doc: "Which ROCm makes queues and packets; all of them to compare."},
+			{Name: "rt", Title: "Runtime", Kind: Choice, Default: "as the scenario", Choices: []string{"as the scenario", "4.2", "6.x", "2026", dispatchAll}, Doc: "Which ROCm makes queues and packets; all of them to compare."},
 			{Name: "t", Title: "Tick", Kind: Slider, Default: "-1", Min: -1, Max: 40, Play: true, Doc: "A moment of the timeline; −1 shows all of it."},
 			{Name: "n", Title: "Block", Kind: Slider, Default: "5", Min: 0, Max: 1023, Doc: "The block of the last kernel whose causes are shown."},
 		},
@@ -89,7 +89,7 @@ func renderDispatch(v Values) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	if v["p"] == dispatchAll && v["v"] == dispatchTime {
+	if v["rt"] == dispatchAll && v["v"] == dispatchTime {
 		return renderPolicies(program, num["t"], o)
 	}
 	r, err := program.Run()
@@ -153,7 +153,7 @@ func dispatchScenario(v Values, num map[string]int, m dispatch.Machine, kernel d
 	if v["k"] == "yes" {
 		p.Options.Skip = true
 	}
-	if policy, err := dispatch.ParsePolicy(v["p"]); err == nil {
+	if policy, err := dispatch.ParsePolicy(v["rt"]); err == nil {
 		p.Policy = policy
 	}
 	return p, nil

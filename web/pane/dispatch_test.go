@@ -15,7 +15,7 @@ func TestDispatchPane(t *testing.T) {
 	}
 	for _, s := range scenarios {
 		for _, view := range []string{dispatchTime, dispatchWhy, dispatchBytes} {
-			for _, more := range []Values{nil, {"a": "1", "k": "yes", "t": "3", "p": "4.2"}, {"c": "60", "b": "1", "n": "1023", "t": "40", "o": "distributed", "a": "8"}} {
+			for _, more := range []Values{nil, {"a": "1", "k": "yes", "t": "3", "rt": "4.2"}, {"c": "60", "b": "1", "n": "1023", "t": "40", "o": "distributed", "a": "8"}} {
 				v := Values{"s": s, "v": view}
 				for k, x := range more {
 					v[k] = x
@@ -36,7 +36,7 @@ func TestDispatchPane(t *testing.T) {
 		{Values{"s": "slow-player"}, "block 6 of victim must go to SE 2"},
 		{Values{"s": "deadlock"}, "Deadlock"},
 		{Values{"s": "deadlock", "v": dispatchWhy, "n": "1"}, "never started"},
-		{Values{"s": "barrier-6x", "p": dispatchAll}, "ROCm 4.2 takes 14 ticks, ROCm 6.x takes 14 ticks, ROCm 2026 takes"},
+		{Values{"s": "barrier-6x", "rt": dispatchAll}, "ROCm 4.2 takes 14 ticks, ROCm 6.x takes 14 ticks, ROCm 2026 takes"},
 		{Values{"s": "streams", "v": dispatchBytes}, "6 packets"},
 	} {
 		r, err := run(t, "dispatch", c.v)

@@ -101,7 +101,7 @@ func TestBanksSolve(t *testing.T) {
 		}
 	}
 	for _, p := range bank.Profiles() {
-		if _, err := run(t, "banks", Values{"p": p.Name, "a": "load 16: lane*16"}); err != nil {
+		if _, err := run(t, "banks", Values{"of": p.Name, "a": "load 16: lane*16"}); err != nil {
 			t.Errorf("%s: %v", p.Name, err)
 		}
 	}
