@@ -13,6 +13,7 @@ const keys = [
   ["Tab", "from field to field and picture to picture"],
   ["← → ↑ ↓", "in a picture: from cell to cell"],
   ["Home, End", "in a picture: to the ends of a row"],
+  ["Page ↑ ↓, + − 0", "in a picture: a page on; larger, smaller, as it was"],
   ["Enter", "in a picture: choose or pin a cell; with Shift beside those pinned"],
   [", .", "in a pane: a step back or on"],
   ["[ ]", "in a pane: another view"],

@@ -42,7 +42,8 @@ type Param struct {
 	Min     int      `json:"min,omitempty"`
 	Max     int      `json:"max,omitempty"`
 	Choices []string `json:"choices,omitempty"`
-	Play    bool     `json:"play,omitempty"` // a slider that can run by itself
+	Play    bool     `json:"play,omitempty"`  // a slider that can run by itself
+	Story   Values   `json:"story,omitempty"` // what shows all of its moments at once, for who wants no motion
 }
 
 // Values are the inputs of one rendering by parameter name.

@@ -28,7 +28,7 @@ func voltaPane() Pane {
 		Title: "Volta's tensor core",
 		Doc:   "A 16×16×16 product on Volta, one HMMA instruction after the other: which lanes give what, whose B an octet uses, which sums are written, and when. Point at anything to find it elsewhere.",
 		Params: []Param{
-			{Name: "n", Title: "Instructions done", Kind: Slider, Default: "7", Min: 0, Max: 16, Play: true, Doc: "State after so many HMMA; with sums in f16 there are 8."},
+			{Name: "n", Title: "Instructions done", Kind: Slider, Default: "7", Min: 0, Max: 16, Play: true, Story: Values{"v": voltaStory}, Doc: "State after so many HMMA; with sums in f16 there are 8."},
 			{Name: "v", Title: "Show", Kind: Choice, Default: voltaOctets, Choices: []string{voltaOctets, voltaLinked, voltaBoxes, voltaStory, voltaRounded},
 				Doc: "The octets at work; a matrix from shared memory through the lanes' registers to the sums; the 64 multipliers of a tensor core; all steps at once; the bits of the addition of one sum."},
 			{Name: "m", Title: "Sums", Kind: Choice, Default: "mixed", Choices: []string{"mixed", "fp16"}, Doc: "Sums in f32 (mixed) or in f16."},
