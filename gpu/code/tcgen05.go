@@ -15,28 +15,17 @@ func tc05(name, ptx, doc string, class Class, out []Type, in ...Type) Row {
 
 // tcgen05Rows are the rows; [Lookup] finds them by name.
 func tcgen05Rows() []Row {
-	alloc := tc05("alloc", "tcgen05.alloc.cta_group::1.sync.aligned.shared::cta.b32 {mem}, {a1#}", "takes b columns of tensor memory, a power of two from 32 on, waits until they are there, and writes their address to the shared address a", Barrier, nil, B32, B32)
-	alloc.Imm, alloc.Addr = []ImmKind{ImmOffset}, firstShared
-	commit := tc05("commit", "tcgen05.commit.cta_group::1.mbarrier::arrive::one.shared::cluster.b64 {mem}", "arrives once at the barrier when all products and copies of this thread so far have ended", Proxy, nil, B32)
-	commit.Imm, commit.Addr = []ImmKind{ImmOffset}, firstShared
-	rows := []Row{
-		alloc,
-		tc05("dealloc", "tcgen05.dealloc.cta_group::1.sync.aligned.b32 {a0}, {a1#}", "gives the b columns at a back", Barrier, nil, B32, B32),
-		tc05("relinquish_alloc_permit", "tcgen05.relinquish_alloc_permit.cta_group::1.sync.aligned", "the block takes no more tensor memory", Barrier, nil),
-		commit,
+	var rows []Row
+	for blocks := 1; blocks <= 2; blocks++ {
+		rows = append(rows, tcgen05Group(blocks)...)
+	}
+	rows = append(rows,
 		tc05("fence::before_thread_sync", "tcgen05.fence::before_thread_sync", "orders the thread's accesses of tensor memory before what is behind a barrier", Barrier, nil),
 		tc05("fence::after_thread_sync", "tcgen05.fence::after_thread_sync", "orders the thread's accesses of tensor memory behind what is before a barrier", Barrier, nil),
-		tc05("wait::st", "tcgen05.wait::st.sync.aligned", "waits until the thread's stores to tensor memory have ended", Barrier, nil),
-	}
+		tc05("wait::st", "tcgen05.wait::st.sync.aligned", "waits until the thread's stores to tensor memory have ended", Barrier, nil))
 	wait := tc05("wait::ld", "tcgen05.wait::ld.sync.aligned", "waits until the thread's loads from tensor memory have ended. Takes any number of b32, what loads gave, and gives them back as they are then", Barrier, nil)
 	wait.Through = true
 	rows = append(rows, wait)
-	for _, kind := range []string{"f16", "tf32", "f8f6f4", "i8"} {
-		text := "begins D = A · B + D, or without D where enable-d is false, of a size and types that the instruction descriptor says; D lies in tensor memory at a"
-		rows = append(rows,
-			tc05("mma.ss."+kind, "tcgen05.mma.cta_group::1.kind::"+kind+" [{a0}], {a1}, {a2}, {a3}, {a4}", text+", A and B at shared descriptors b and c", Proxy, nil, B32, B64, B64, B32, Pred),
-			tc05("mma.ts."+kind, "tcgen05.mma.cta_group::1.kind::"+kind+" [{a0}], [{a1}], {a2}, {a3}, {a4}", text+", A in tensor memory at b, B at the shared descriptor c", Proxy, nil, B32, B32, B64, B32, Pred))
-	}
 	for _, s := range []struct {
 		shape string
 		per   int // registers of x1
@@ -52,8 +41,50 @@ func tcgen05Rows() []Row {
 			rows = append(rows, tc05(fmt.Sprintf("st.%s.x%d", s.shape, n), fmt.Sprintf("tcgen05.st.sync.aligned.%s.x%d.b32 [{a0}], {%s}", s.shape, n, list), "begins to store to tensor memory; ended behind tcgen05.wait::st", Barrier, nil, append([]Type{B32}, words...)...))
 		}
 	}
-	for _, shape := range []string{"128x256b", "128x128b"} {
-		rows = append(rows, tc05("cp."+shape, "tcgen05.cp.cta_group::1."+shape+" [{a0}], {a1}", "begins to copy from the shared descriptor b to tensor memory at a", Proxy, nil, B32, B64))
+	return rows
+}
+
+// tcgen05Group is the rows that a block has for itself, and again for two blocks of a
+// cluster that use their tensor memories together, whose names end in .cta2. All
+// instructions of a function are of one kind.
+func tcgen05Group(blocks int) []Row {
+	group, suffix, whose := fmt.Sprintf(".cta_group::%d", blocks), "", "the block"
+	if blocks == 2 {
+		suffix, whose = ".cta2", "the two blocks whose ranks differ in the last bit"
+	}
+	alloc := tc05("alloc"+suffix, "tcgen05.alloc"+group+".sync.aligned.shared::cta.b32 {mem}, {a1#}", "takes b columns of tensor memory for "+whose+", a power of two from 32 on, waits until they are there, and writes their address to the shared address a", Barrier, nil, B32, B32)
+	alloc.Imm, alloc.Addr = []ImmKind{ImmOffset}, firstShared
+	const text = "arrives once at the barrier when all products and copies of this thread so far have ended"
+	commit := tc05("commit"+suffix, "tcgen05.commit"+group+".mbarrier::arrive::one.shared::cluster.b64 {mem}", text, Proxy, nil, B32)
+	commit.Imm, commit.Addr = []ImmKind{ImmOffset}, firstShared
+	many := tc05("commit.multicast"+suffix, "tcgen05.commit"+group+".mbarrier::arrive::one.shared::cluster.multicast::cluster.b64 {mem}, {a1}", text+", at the same place of every block whose bit is set in b", Proxy, nil, B32, B16)
+	many.Imm, many.Addr = []ImmKind{ImmOffset}, firstShared
+	rows := []Row{
+		alloc,
+		tc05("dealloc"+suffix, "tcgen05.dealloc"+group+".sync.aligned.b32 {a0}, {a1#}", "gives the b columns at a back", Barrier, nil, B32, B32),
+		tc05("relinquish_alloc_permit"+suffix, "tcgen05.relinquish_alloc_permit"+group+".sync.aligned", "the block takes no more tensor memory", Barrier, nil),
+		commit, many,
+	}
+	with := ""
+	if blocks == 2 {
+		with = "; each of two blocks has its half of the rows of A and D, and at the same places half of the columns of B"
+	}
+	for _, kind := range []string{"f16", "tf32", "f8f6f4", "i8"} {
+		text := "begins D = A · B + D, or without D where enable-d is false, of a size and types that the instruction descriptor says; D lies in tensor memory at a" + with
+		rows = append(rows,
+			tc05("mma.ss."+kind+suffix, "tcgen05.mma"+group+".kind::"+kind+" [{a0}], {a1}, {a2}, {a3}, {a4}", text+", A and B at shared descriptors b and c", Proxy, nil, B32, B64, B64, B32, Pred),
+			tc05("mma.ts."+kind+suffix, "tcgen05.mma"+group+".kind::"+kind+" [{a0}], [{a1}], {a2}, {a3}, {a4}", text+", A in tensor memory at b, B at the shared descriptor c", Proxy, nil, B32, B32, B64, B32, Pred))
+	}
+	for _, s := range []struct{ kind, vec string }{{"mxf8f6f4", "1X"}, {"mxf4", "2X"}, {"mxf4nvf4", "4X"}} {
+		r := tc05("mma.ss."+s.kind+suffix, "tcgen05.mma"+group+".kind::"+s.kind+".block_scale.scale_vec::"+s.vec+" [{a0}], {a1}, {a2}, {a3}, [{a4}], [{a5}], {a6}",
+			"begins a product as mma.ss.f8f6f4 does, with scales of A in tensor memory at e and of B at f, "+s.vec[:1]+" in each row of an instruction", Proxy, nil, B32, B64, B64, B32, B32, B32, Pred)
+		if s.kind == "mxf4nvf4" {
+			r.ISA = "8.7"
+		}
+		rows = append(rows, r)
+	}
+	for _, shape := range []string{"128x256b", "128x128b", "32x128b.warpx4"} {
+		rows = append(rows, tc05("cp."+shape+suffix, "tcgen05.cp"+group+"."+shape+" [{a0}], {a1}", "begins to copy from the shared descriptor b to tensor memory at a, in the order of products; of 32 rows, to each quarter of the lanes", Proxy, nil, B32, B64))
 	}
 	return rows
 }

@@ -23,6 +23,7 @@ type hopper struct {
 	products [][]*ir.Var
 	sums     []*ir.Var // every accumulator of the program
 	tensors  bool      // it uses tensor memory
+	paired   bool      // together with another block
 	loads    []*ir.Var // begun from there, in the straight line of code so far
 	// registers are what thread groups set for each of their threads.
 	registers map[ir.Threads]int64
@@ -43,7 +44,7 @@ func onBarriers(name string) bool {
 	switch name {
 	case "ArriveBarrier", "ArriveExpectTxBarrier", "WaitBarrier", "AcquirePipeline", "CommitPipeline", "WaitPipeline", "ReleasePipeline", "FenceProxyAsync", "CopyAsyncTensorGlobalToShared", "CopyAsyncTensorSharedToGlobal", "CopyAsyncTensorCommitGroup", "CopyAsyncTensorWaitGroup",
 		"CopyAsyncBulkGlobalToShared", "CopyAsyncBulkSharedToGlobal", "CopyAsyncBulkSharedToClusterShared", "PrefetchTensor", "ClusterLaunchControlTryCancel", "ClusterLaunchControlQueryResponse",
-		"Tcgen05Mma", "Tcgen05Commit", "Tcgen05Slice", "Tcgen05View":
+		"Tcgen05Mma", "Tcgen05MmaScaled", "Tcgen05Copy", "Tcgen05Commit", "Tcgen05Slice", "Tcgen05View":
 		return true
 	}
 	return false
@@ -57,6 +58,7 @@ func (l *lowerer) tensorMaps() {
 		case !ok:
 		case in.Op.Family == "tcgen05":
 			l.tensors = true
+			l.paired = l.paired || ir.TensorBlocks(in) == 2
 		case in.Op.Name == "WgmmaDot":
 			if !slices.Contains(l.sums, in.Out[0]) {
 				l.sums = append(l.sums, in.Out[0])
@@ -272,12 +274,6 @@ func wgmmaDot(l *lowerer, in *ir.Instr) {
 	imm := []int64{}
 	if a.Type.Elem.IsFloat() {
 		imm = append(imm, 1, 1)
-	}
-	turned := func(c layout.Canonical) int64 {
-		if c.Major == layout.MajorMN {
-			return 1
-		}
-		return 0
 	}
 	if a.Type.Elem.Bits() == 16 {
 		if !inRegs {

@@ -310,6 +310,8 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"Tcgen05Slice":                 tensorView,
 	"Tcgen05View":                  tensorView,
 	"Tcgen05Mma":                   tensorMma,
+	"Tcgen05MmaScaled":             tensorMma,
+	"Tcgen05Copy":                  tensorCopy,
 	"Tcgen05Commit":                tensorCommit,
 	"Tcgen05Load":                  tensorLoad,
 	"Tcgen05Store":                 tensorStore,

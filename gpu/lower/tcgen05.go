@@ -26,6 +26,14 @@ func tcgen05(name string) code.Op {
 	return op
 }
 
+// grouped is a row of thread code for the blocks that use tensor memory together.
+func (l *lowerer) grouped(name string) code.Op {
+	if l.paired {
+		name += ".cta2"
+	}
+	return tcgen05(name)
+}
+
 // tensorAddress is the address of a tensor in tensor memory.
 func (l *lowerer) tensorAddress(v *ir.Var) code.Value {
 	r := l.env[v].tensor
@@ -65,7 +73,7 @@ func tensorAlloc(l *lowerer, in *ir.Instr) {
 	}
 	cols := l.Const32(int64(ir.ColumnsOf(v.Type)))
 	l.firstWarp(func() {
-		l.Emit(tcgen05("alloc"), []int64{0}, view.Address(l.Thread, []code.Value{l.Const32(0)}), cols)
+		l.Emit(l.grouped("alloc"), []int64{0}, view.Address(l.Thread, []code.Value{l.Const32(0)}), cols)
 	})
 }
 
@@ -75,12 +83,12 @@ func tensorDealloc(l *lowerer, in *ir.Instr) {
 	}
 	v := in.In[0].Var()
 	cols := l.Const32(int64(ir.ColumnsOf(v.Type)))
-	l.firstWarp(func() { l.Emit(tcgen05("dealloc"), nil, l.tensorAddress(v), cols) })
+	l.firstWarp(func() { l.Emit(l.grouped("dealloc"), nil, l.tensorAddress(v), cols) })
 }
 
 func tensorRelinquish(l *lowerer, in *ir.Instr) {
 	if l.blackwell(in) {
-		l.firstWarp(func() { l.Emit(tcgen05("relinquish_alloc_permit"), nil) })
+		l.firstWarp(func() { l.Emit(l.grouped("relinquish_alloc_permit"), nil) })
 	}
 }
 
@@ -168,6 +176,42 @@ var tensorKinds = map[dtype.Type]struct {
 	dtype.F16: {"f16", 0}, dtype.BF16: {"f16", 1}, dtype.TF32: {"tf32", 2}, dtype.F8E4M3: {"f8f6f4", 0}, dtype.F8E5M2: {"f8f6f4", 1}, dtype.U8: {"i8", 0}, dtype.I8: {"i8", 1},
 }
 
+// scaledKinds are the kinds of products with scales by how many elements have one, and
+// the types' names.
+var scaledKinds = map[[2]int]string{{8, 32}: "mxf8f6f4", {4, 32}: "mxf4", {4, 16}: "mxf4nvf4"}
+
+var scaledCodes = map[dtype.Type]int64{dtype.F8E4M3: 0, dtype.F8E5M2: 1, dtype.F4E2M1: 1}
+
+func turned(c layout.Canonical) int64 {
+	if c.Major == layout.MajorMN {
+		return 1
+	}
+	return 0
+}
+
+// instruction is the row of a product and the fixed bits of its descriptor.
+func (l *lowerer) instruction(in *ir.Instr, plan ir.TensorPlan) (code.Op, int64) {
+	a, b, d := in.In[0].Var().Type, in.In[1].Var().Type, in.In[2].Var().Type
+	rows := int64(ir.TensorLanes * ir.TensorBlocks(in))
+	word := turned(plan.FormA)<<15 | turned(plan.FormB)<<16 | int64(plan.N/8)<<17 | rows/16<<24
+	if plan.Block > 0 {
+		if in.In[3].Var().Type.Elem == dtype.F8E8M0 {
+			word |= 1 << 23
+		}
+		return l.grouped("mma.ss." + scaledKinds[[2]int{a.Elem.Bits(), plan.Block}]), word | scaledCodes[a.Elem]<<7 | scaledCodes[b.Elem]<<10
+	}
+	sums := int64(1)
+	if d.Elem == dtype.I32 {
+		sums = 2
+	}
+	form := "ss."
+	if a.IsTensorMemory() {
+		form = "ts."
+	}
+	ka, kb := tensorKinds[a.Elem], tensorKinds[b.Elem]
+	return l.grouped("mma." + form + ka.kind), word | sums<<4 | ka.code<<7 | kb.code<<10
+}
+
 func tensorMma(l *lowerer, in *ir.Instr) {
 	if !l.blackwell(in) {
 		return
@@ -177,23 +221,7 @@ func tensorMma(l *lowerer, in *ir.Instr) {
 	if err != nil {
 		panic(err) // the verifier has seen it
 	}
-	ka, kb := tensorKinds[a.Type.Elem], tensorKinds[b.Type.Elem]
-	sums := int64(1)
-	if d.Type.Elem == dtype.I32 {
-		sums = 2
-	}
-	turned := func(c layout.Canonical) int64 {
-		if c.Major == layout.MajorMN {
-			return 1
-		}
-		return 0
-	}
-	word := sums<<4 | ka.code<<7 | kb.code<<10 | turned(plan.FormA)<<15 | turned(plan.FormB)<<16 | int64(plan.N/8)<<17 | ir.TensorLanes/16<<24
-	form := "ss."
-	if a.Type.IsTensorMemory() {
-		form = "ts."
-	}
-	op := tcgen05("mma." + form + ka.kind)
+	op, word := l.instruction(in, plan)
 	sum := l.ConstPred(true)
 	first := sum
 	if x := in.Attr("sum"); x != nil {
@@ -204,26 +232,70 @@ func tensorMma(l *lowerer, in *ir.Instr) {
 	l.single(func() {
 		var da descriptor
 		var ta code.Value
-		if form == "ss." {
-			da = l.describe(a, plan.FormA, 0, l.Const32(0))
-		} else {
+		if a.Type.IsTensorMemory() {
 			ta = l.tensorAddress(a)
+		} else {
+			da = l.describe(a, plan.FormA, 0, l.Const32(0))
 		}
 		db, td := l.describe(b, plan.FormB, 1, l.Const32(0)), l.tensorAddress(d)
+		var scales [2]code.Value
+		if plan.Block > 0 {
+			scales = [2]code.Value{l.tensorAddress(in.In[3].Var()), l.tensorAddress(in.In[4].Var())}
+		}
 		for k := 0; k < dims[1]; k += plan.K {
 			add := sum
 			if k == 0 {
 				add = first
 			}
 			for n := 0; n < out[1]; n += plan.N {
-				var x code.Value
-				if form == "ss." {
+				x := ta
+				if ta == 0 {
 					x = l.further(da, 0, k)
 				} else {
 					x = l.Add32(ta, l.Const32(int64(k*a.Type.Elem.Bits()/32)))
 				}
-				l.Emit(op, nil, l.Add32(td, l.Const32(int64(n))), x, l.further(db, k, n), l.Const32(word), add)
+				args := []code.Value{l.Add32(td, l.Const32(int64(n))), x, l.further(db, k, n)}
+				if plan.Block == 0 {
+					l.Emit(op, nil, append(args, l.Const32(word), add)...)
+					continue
+				}
+				// Four blocks along k share a column; which of its bytes are meant is said.
+				id := int64(k / plan.Block % 4)
+				args = append(args, l.Const32(word|id<<4|id<<29))
+				for i, rows := range []int{ir.TensorLanes, out[1]} {
+					_, at := ir.ScaleAt(rows, i*n, k/plan.Block/4*4)
+					args = append(args, l.Add32(scales[i], l.Const32(int64(at/4))))
+				}
+				l.Emit(op, nil, append(args, add)...)
 			}
+		}
+	})
+}
+
+// tensorCopy copies rows in parts of 32 or 16 bytes.
+func tensorCopy(l *lowerer, in *ir.Instr) {
+	if !l.blackwell(in) {
+		return
+	}
+	src, dst := in.In[0].Var(), in.In[1].Var()
+	dims, _ := src.Type.Dims()
+	bits := src.Type.Elem.Bits()
+	form, err := src.Type.Shared.Canonical(bits)
+	if err != nil {
+		panic(err) // the verifier has seen it
+	}
+	name, part := "cp.128x256b", 256
+	switch {
+	case dims[0] == ir.LanesPerWarp:
+		name, part = "cp.32x128b.warpx4", 128
+	case dims[1]*bits%256 != 0:
+		name, part = "cp.128x128b", 128
+	}
+	op := l.grouped(name)
+	l.single(func() {
+		from, to := l.describe(src, form, 0, l.Const32(0)), l.tensorAddress(dst)
+		for at := 0; at < dims[1]*bits; at += part {
+			l.Emit(op, nil, l.Add32(to, l.Const32(int64(at/32))), l.further(from, 0, at/bits))
 		}
 	})
 }
@@ -236,6 +308,10 @@ func tensorCommit(l *lowerer, in *ir.Instr) {
 // afterProducts arrives at a barrier when products are done.
 func (l *lowerer) afterProducts(in *ir.Instr, bar code.Value) {
 	if l.blackwell(in) {
-		l.single(func() { l.Emit(tcgen05("commit"), []int64{0}, bar) })
+		op, args := l.grouped("commit"), []code.Value{bar}
+		if a := in.Attr("multicast"); a != nil {
+			op, args = l.grouped("commit.multicast"), append(args, l.Op(code.OpTrunc16, nil, l.index(a.Exprs[0])))
+		}
+		l.single(func() { l.Emit(op, []int64{0}, args...) })
 	}
 }

@@ -32,7 +32,7 @@ type tensorMemory struct {
 	taken    [tensorColumns]int
 	from     map[int]diag.Pos // where columns were taken
 	pipe     []*job
-	open     []*tensorProduct // since the last commit
+	open     []*tensorWork // since the last commit
 	released bool
 }
 
@@ -44,10 +44,26 @@ type tensorCell struct {
 	store  *warp  // who stores it and has not waited
 }
 
-type tensorProduct struct {
+// tensorWork is a product or copy on its way: the words it writes and the bytes it
+// reads, by block.
+type tensorWork struct {
 	job   *job
+	parts []tensorPart
+}
+
+type tensorPart struct {
+	b     *block
+	t     *tensorMemory
 	cells []int
 	bytes []uint64
+}
+
+// tensorMemory is that of a block.
+func (b *block) tensorMemory() *tensorMemory {
+	if b.tensor == nil {
+		b.tensor = &tensorMemory{cells: make([]tensorCell, tensorLanes*tensorColumns), from: map[int]diag.Pos{}}
+	}
+	return b.tensor
 }
 
 // left says what a block has not given back.
@@ -65,11 +81,8 @@ func (t *tensorMemory) left(b *block) *diag.Problem {
 // tensorCore executes tcgen05, and reports whether the warp waits.
 func (w *warp) tensorCore(i *inst) (waits bool) {
 	b := w.b
-	if b.tensor == nil {
-		b.tensor = &tensorMemory{cells: make([]tensorCell, tensorLanes*tensorColumns), from: map[int]diag.Pos{}}
-	}
-	t := b.tensor
-	name := strings.TrimPrefix(i.row.Name, "tcgen05.")
+	t := b.tensorMemory()
+	name, pair := strings.CutSuffix(strings.TrimPrefix(i.row.Name, "tcgen05."), ".cta2")
 	if i.class != code.Proxy && !strings.HasPrefix(name, "fence::") && w.partial() {
 		return false
 	}
@@ -101,13 +114,17 @@ func (w *warp) tensorCore(i *inst) (waits bool) {
 		w.loads = w.loads[:0]
 	case strings.HasPrefix(name, "ld."), strings.HasPrefix(name, "st."):
 		w.tensorMove(i, t, strings.HasPrefix(name, "ld."))
-	case name == "commit":
+	case name == "commit", name == "commit.multicast":
 		for m := w.mask; m != 0 && b.err == nil; m &= m - 1 {
 			w.tensorCommit(i, t, bits.TrailingZeros32(m))
 		}
 	case strings.HasPrefix(name, "mma."):
 		for m := w.mask; m != 0 && b.err == nil; m &= m - 1 {
-			w.tensorProduct(i, t, bits.TrailingZeros32(m), name)
+			w.tensorProduct(i, t, bits.TrailingZeros32(m), name, pair)
+		}
+	case strings.HasPrefix(name, "cp."):
+		for m := w.mask; m != 0 && b.err == nil; m &= m - 1 {
+			w.copyColumns(i, t, bits.TrailingZeros32(m), name)
 		}
 	default:
 		w.fail(-1, errProduct, "", "%s is not simulated", i.op)
@@ -220,9 +237,25 @@ func (w *warp) step(i *inst, t *tensorMemory, land func(j *job) *diag.Problem) *
 }
 
 func (w *warp) tensorCommit(i *inst, t *tensorMemory, l int) {
-	m := w.copyBar(l, w.in32(i, 0, l)+uint64(i.imm[0]))
-	if m == nil {
-		return
+	addr := w.in32(i, 0, l) + uint64(i.imm[0])
+	to := []*block{nil}
+	if len(i.row.In) == 2 {
+		var ok bool
+		if to, _, ok = w.targets(i, l, 1, addr); !ok {
+			return
+		}
+	}
+	var bars []*mbar
+	for _, b := range to {
+		at := addr
+		if b != nil {
+			at = uint64(b.rank+1)<<windowShift | addr&(1<<windowShift-1)
+		}
+		m := w.copyBar(l, at)
+		if m == nil {
+			return
+		}
+		bars = append(bars, m)
 	}
 	done := t.open
 	t.open = nil
@@ -230,21 +263,32 @@ func (w *warp) tensorCommit(i *inst, t *tensorMemory, l int) {
 	var know, knowProxied clock
 	w.publish(&know, &knowProxied)
 	w.step(i, t, func(j *job) *diag.Problem {
-		told := reader{comp: int32(m.comp + 1), tick: m.phase + 1, lane: -1}
 		for _, x := range done {
-			for _, k := range x.cells {
-				if c := &t.cells[k]; c.job == x.job {
-					c.job, c.writer = nil, told
+			for _, p := range x.parts {
+				// Each block is told at its own barrier, or at the first.
+				m := bars[0]
+				for _, own := range bars {
+					if own.b == p.b {
+						m = own
+					}
+				}
+				told := reader{comp: int32(m.comp + 1), tick: m.phase + 1, lane: -1}
+				for _, k := range p.cells {
+					if c := &p.t.cells[k]; c.job == x.job {
+						c.job, c.writer = nil, told
+					}
+				}
+				for _, at := range p.bytes {
+					p.b.ledger.freeAs(w, told, at, 16)
 				}
 			}
-			for _, at := range x.bytes {
-				w.b.ledger.freeAs(w, told, at, 16)
-			}
 		}
-		m.now.join(know)
-		m.nowProxied.join(knowProxied)
-		if bad := m.arrive(1); bad != "" {
-			return j.problem(errCount, "count one arrival for each commit", "%s", bad)
+		for _, m := range bars {
+			m.now.join(know)
+			m.nowProxied.join(knowProxied)
+			if bad := m.arrive(1); bad != "" {
+				return j.problem(errCount, "count one arrival for each commit", "%s", bad)
+			}
 		}
 		return nil
 	})
@@ -256,13 +300,29 @@ type instruction struct {
 	a, b, d    dtype.Type
 	negA, negB bool
 	mnA, mnB   bool
+	// Of products with scales: their type, how many an instruction has in a row, and
+	// which of four in a column is the first.
+	scale  dtype.Type
+	scales int
+	ids    [2]int
 }
 
-func (w *warp) instruction(l int, word uint64, kind string) (x instruction, ok bool) {
+func (w *warp) instruction(l int, word uint64, kind string, blocks int) (x instruction, ok bool) {
 	field := func(at, n int) int { return int(word >> at & (1<<n - 1)) }
-	types := map[string][]dtype.Type{"f16": {dtype.F16, dtype.BF16}, "tf32": {2: dtype.TF32}, "f8f6f4": {dtype.F8E4M3, dtype.F8E5M2}, "i8": {dtype.U8, dtype.I8}}[kind]
+	e := dtype.F4E2M1
+	types := map[string][]dtype.Type{"f16": {dtype.F16, dtype.BF16}, "tf32": {2: dtype.TF32}, "f8f6f4": {dtype.F8E4M3, dtype.F8E5M2}, "i8": {dtype.U8, dtype.I8}, "mxf8f6f4": {dtype.F8E4M3, dtype.F8E5M2}, "mxf4": {1: e}, "mxf4nvf4": {1: e}}[kind]
 	sums := []dtype.Type{1: dtype.F32, 2: dtype.I32}
 	a, b, d := field(7, 3), field(10, 3), field(4, 2)
+	if x.scales = map[string]int{"mxf8f6f4": 1, "mxf4": 2, "mxf4nvf4": 4}[kind]; x.scales > 0 {
+		d, x.ids = 1, [2]int{field(29, 2), field(4, 2)}
+		if x.scale = dtype.F8E4M3; field(23, 1) == 1 {
+			x.scale = dtype.F8E8M0
+		}
+		if (x.scale == dtype.F8E8M0) != (x.scales < 4) || x.ids[0]%x.scales != 0 || x.ids[1]%x.scales != 0 {
+			w.fail(l, errProduct, "", "the instruction descriptor %#x names scales that kind::%s does not have", word, kind)
+			return x, false
+		}
+	}
 	if a < len(types) && b < len(types) && d < len(sums) {
 		x.a, x.b, x.d = types[a], types[b], sums[d]
 	}
@@ -272,101 +332,258 @@ func (w *warp) instruction(l int, word uint64, kind string) (x instruction, ok b
 		w.fail(l, errProduct, "", "the instruction descriptor %#x names types that kind::%s does not have, or that are not simulated", word, kind)
 		return x, false
 	}
-	if x.m != 128 || x.n < 16 || x.n > 256 || x.n%16 != 0 {
-		w.fail(l, errProduct, "", "a product of %d×%d; those of 128×16 to 128×256 are simulated", x.m, x.n)
+	if x.m != 128*blocks || x.n < 16*blocks || x.n > 256 || x.n%(16*blocks) != 0 || x.scales > 0 && x.n%32 != 0 {
+		w.fail(l, errProduct, "", "a product of %d×%d; those of %d rows and up to 256 columns are simulated", x.m, x.n, 128*blocks)
 		return x, false
 	}
 	x.k = 256 / max(x.a.Bits(), x.b.Bits())
 	return x, true
 }
 
-// tensorProduct begins a product of one thread.
-func (w *warp) tensorProduct(i *inst, t *tensorMemory, l int, name string) {
+// tensorProduct begins a product of one thread: of the block, or of its pair.
+func (w *warp) tensorProduct(i *inst, t *tensorMemory, l int, name string, pair bool) {
 	where, kind, _ := strings.Cut(strings.TrimPrefix(name, "mma."), ".")
-	x, ok := w.instruction(l, w.in32(i, 3, l), kind)
+	blocks := []*block{w.b}
+	if pair {
+		if w.b.rank%2 != 0 || w.b.rank+1 >= len(w.b.cl.blocks) {
+			w.fail(l, errProduct, "let the block with the even rank begin it", "block rank %d begins a product of two blocks", w.b.rank)
+			return
+		}
+		other, _, ok := w.resolve(l, uint64(w.b.rank+2)<<windowShift|sharedBase)
+		if !ok {
+			return
+		}
+		blocks = append(blocks, other)
+	}
+	x, ok := w.instruction(l, w.in32(i, 3, l), kind, len(blocks))
 	if !ok {
 		return
 	}
 	w.b.stats.Products++
-	p := &tensorProduct{}
-	held := &flight{}
-	tile := func(what string, k int, mn bool, elem dtype.Type, rows int) []float64 {
-		word := w.regs[int(i.in[k])+l]
-		d, err := bank.DecodeDescriptor(word, bank.SM100)
-		if err != nil || d.Absolute {
-			w.fail(l, errProduct, "", "the descriptor %#x of %s: %v", word, what, err)
-			return nil
+	rows := x.m / len(blocks)
+	work := &tensorWork{}
+	var a [2]func() []float64 // of the rows of each block, when their turn comes
+	var b []float64           // [n][k]
+	for r, in := range blocks {
+		held := &flight{}
+		if where == "ss" {
+			v := w.tensorTile(in, l, "A", w.regs[int(i.in[1])+l], x.mnA, x.a, rows, x.k, x.negA, held)
+			a[r] = func() []float64 { return v }
+		} else {
+			a[r] = w.tensorRows(in.tensorMemory(), w.in32(i, 1, l), x, rows)
 		}
-		o := &sharedOperand{d: d, bits: elem.Bits(), t: elem, c: bank.Canonical{Mode: d.Mode, Major: map[bool]string{true: "MN", false: "K"}[mn]}}
-		if o.mode, err = bank.FindTMAMode(d.Mode); err != nil {
-			w.fail(l, errProduct, "", "%s: %v", what, err)
-			return nil
+		b = append(b, w.tensorTile(in, l, "B", w.regs[int(i.in[2])+l], x.mnB, x.b, x.n/len(blocks), x.k, x.negB, held)...)
+		if w.b.err != nil {
+			return
 		}
-		sign := 1.0
-		if what == "A" && x.negA || what == "B" && x.negB {
-			sign = -1
-		}
-		v, _ := w.tile(what, o, 0, rows, x.k, elem.Decode, sign, held)
-		return v
+		work.parts = append(work.parts, tensorPart{b: in, t: in.tensorMemory(), bytes: held.bytes})
 	}
-	var a []float64
-	if where == "ss" {
-		a = tile("A", 1, x.mnA, x.a, x.m)
-	} else {
-		addr := w.in32(i, 1, l)
-		per := 32 / x.a.Bits()
-		a = make([]float64, x.m*x.k)
-		for r := range x.m {
-			for c := range x.k {
-				k := w.cell(t, int(addr>>16)+r, int(addr&0xffff)+c/per)
+	addr, add := w.in32(i, 0, l), w.regs[int(i.in[len(i.row.In)-1])+l] != 0
+	for p := range work.parts {
+		part := &work.parts[p]
+		for r := range rows {
+			for c := range x.n {
+				k := w.cell(part.t, int(addr>>16)+r, int(addr&0xffff)+c)
 				if k < 0 {
 					return
 				}
-				if !t.cells[k].set || t.cells[k].store != nil {
-					w.fail(l, errAsync, "store A, then tcgen05.wait::st and a barrier", "A in tensor memory, lane %d, column %d, is not there yet", r, int(addr&0xffff)+c/per)
+				cell := &part.t.cells[k]
+				if cell.store != nil || add && !cell.set && cell.job == nil {
+					w.fail(l, errAsync, "enable-d false in the first product, or store D and wait", "D in tensor memory, lane %d, column %d, is not there yet", r, int(addr&0xffff)+c)
 					return
 				}
-				a[r*x.k+c] = x.a.Decode(uint64(t.cells[k].v) >> (c % per * x.a.Bits()) & x.a.Mask())
+				part.cells = append(part.cells, k)
 			}
 		}
 	}
-	b := tile("B", 2, x.mnB, x.b, x.n)
-	if a == nil || b == nil || w.b.err != nil {
-		return
-	}
-	addr, add := w.in32(i, 0, l), w.regs[int(i.in[4])+l] != 0
-	for r := range x.m {
-		for c := range x.n {
-			k := w.cell(t, int(addr>>16)+r, int(addr&0xffff)+c)
-			if k < 0 {
-				return
-			}
-			cell := &t.cells[k]
-			if cell.store != nil || add && !cell.set && cell.job == nil {
-				w.fail(l, errAsync, "enable-d false in the first product, or store D and wait", "D in tensor memory, lane %d, column %d, is not there yet", r, int(addr&0xffff)+c)
-				return
-			}
-			p.cells = append(p.cells, k)
+	var scales [2][]int // cells, of rows of A and columns of B
+	for side := range scales {
+		if x.scales == 0 {
+			break
+		}
+		if scales[side], ok = w.scaleCells(t, w.in32(i, 4+side, l), []int{rows, x.n}[side]); !ok {
+			return
 		}
 	}
 	plan := &groupPlan{d: x.d, floats: x.d.IsFloat()}
-	p.job = w.step(i, t, func(*job) *diag.Problem {
-		for at, k := range p.cells {
-			cell := &t.cells[k]
-			c := uint64(0)
-			if add {
-				c = uint64(cell.v)
+	w.begin(i, t, work, func(j *job) *diag.Problem {
+		bs := b
+		for p, part := range work.parts {
+			as := a[p]()
+			if x.scales > 0 {
+				var bad string
+				if as, bad = x.scaled(t, as, rows, scales[0], x.ids[0]); bad == "" {
+					bs, bad = x.scaled(t, b, x.n, scales[1], x.ids[1])
+				}
+				if bad != "" {
+					return j.problem(errProduct, "copy scales with tcgen05.cp.warpx4, or store them in all four quarters of the lanes", "%s", bad)
+				}
 			}
-			cell.v, cell.set = uint32(plan.step(c, a[at/x.n*x.k:][:x.k], b[at%x.n*x.k:][:x.k])), true
+			for at, k := range part.cells {
+				cell := &part.t.cells[k]
+				c := uint64(0)
+				if add {
+					c = uint64(cell.v)
+				}
+				cell.v, cell.set = uint32(plan.step(c, as[at/x.n*x.k:][:x.k], bs[at%x.n*x.k:][:x.k])), true
+			}
 		}
 		return nil
 	})
-	for _, k := range p.cells {
-		t.cells[k].job = p.job
+}
+
+// begin puts work into the pipe.
+func (w *warp) begin(i *inst, t *tensorMemory, x *tensorWork, land func(*job) *diag.Problem) {
+	x.job = w.step(i, t, land)
+	for _, p := range x.parts {
+		for _, k := range p.cells {
+			p.t.cells[k].job = x.job
+		}
+		for _, at := range p.bytes {
+			p.b.ledger.hold(x.job, at, 16)
+		}
 	}
-	for _, at := range held.bytes {
-		w.b.ledger.hold(p.job, at, 16)
+	t.open = append(t.open, x)
+}
+
+// tensorTile is an operand at a descriptor, in a block's shared memory.
+func (w *warp) tensorTile(in *block, l int, what string, word uint64, mn bool, elem dtype.Type, rows, k int, negative bool, held *flight) []float64 {
+	o, ok := w.tensorOperand(l, what, word, mn, elem)
+	if !ok {
+		return nil
 	}
-	p.bytes = held.bytes
-	t.open = append(t.open, p)
+	sign := 1.0
+	if negative {
+		sign = -1
+	}
+	v, _ := w.tile(in, what, o, 0, rows, k, elem.Decode, sign, held)
+	return v
+}
+
+func (w *warp) tensorOperand(l int, what string, word uint64, mn bool, elem dtype.Type) (*sharedOperand, bool) {
+	d, err := bank.DecodeDescriptor(word, bank.SM100)
+	if err != nil || d.Absolute {
+		w.fail(l, errProduct, "", "the descriptor %#x of %s: %v", word, what, err)
+		return nil, false
+	}
+	o := &sharedOperand{d: d, bits: elem.Bits(), t: elem, c: bank.Canonical{Mode: d.Mode, Major: map[bool]string{true: "MN", false: "K"}[mn]}}
+	if o.mode, err = bank.FindTMAMode(d.Mode); err != nil {
+		w.fail(l, errProduct, "", "%s: %v", what, err)
+		return nil, false
+	}
+	return o, true
+}
+
+// tensorRows is A in tensor memory, as it is when its turn comes.
+func (w *warp) tensorRows(t *tensorMemory, addr uint64, x instruction, rows int) func() []float64 {
+	per := 32 / x.a.Bits()
+	cells := make([]int, 0, rows*x.k)
+	for r := range rows {
+		for c := range x.k {
+			k := w.cell(t, int(addr>>16)+r, int(addr&0xffff)+c/per)
+			if k < 0 {
+				return nil
+			}
+			if cell := &t.cells[k]; !cell.set && cell.job == nil || cell.store != nil {
+				w.fail(0, errAsync, "store A, then tcgen05.wait::st and a barrier", "A in tensor memory, lane %d, column %d, is not there yet", r, int(addr&0xffff)+c/per)
+				return nil
+			}
+			cells = append(cells, k)
+		}
+	}
+	return func() []float64 {
+		a := make([]float64, len(cells))
+		for at, k := range cells {
+			a[at] = x.a.Decode(uint64(t.cells[k].v) >> (at % x.k % per * x.a.Bits()) & x.a.Mask())
+		}
+		return a
+	}
+}
+
+// scaleCells are the words of the scales of rows, lane by lane for all four quarters.
+func (w *warp) scaleCells(t *tensorMemory, addr uint64, rows int) ([]int, bool) {
+	var cells []int
+	for lane := range tensorLanes {
+		for c := range rows / lanes {
+			k := w.cell(t, lane, int(addr&0xffff)+c)
+			if k < 0 {
+				return nil, false
+			}
+			if cell := &t.cells[k]; !cell.set && cell.job == nil || cell.store != nil {
+				w.fail(0, errAsync, "copy or store scales before, and wait for stores", "a scale in tensor memory, lane %d, column %d, is not there yet", lane, int(addr&0xffff)+c)
+				return nil, false
+			}
+			cells = append(cells, k)
+		}
+	}
+	return cells, true
+}
+
+// scaled is an operand [rows][k] times its scales.
+func (x instruction) scaled(t *tensorMemory, v []float64, rows int, cells []int, id int) ([]float64, string) {
+	out := make([]float64, len(v))
+	columns := rows / lanes
+	for r := range rows {
+		word := t.cells[cells[r%lanes*columns+r/lanes]].v
+		for q := r % lanes; q < tensorLanes; q += lanes {
+			if t.cells[cells[q*columns+r/lanes]].v != word {
+				return nil, fmt.Sprintf("lanes %d and %d of tensor memory hold other scales of row %d", r%lanes, q, r)
+			}
+		}
+		for k := range x.k {
+			c := word >> (8 * (id + k*x.scales/x.k))
+			if x.scale == dtype.F8E4M3 && c>>7&1 == 1 {
+				return nil, fmt.Sprintf("the scale %#x of row %d has a sign", c&0xff, r)
+			}
+			out[r*x.k+k] = v[r*x.k+k] * x.scale.Decode(uint64(c&0xff))
+		}
+	}
+	return out, ""
+}
+
+// copyColumns begins a copy of one thread from shared to tensor memory.
+func (w *warp) copyColumns(i *inst, t *tensorMemory, l int, name string) {
+	rows, bytes := tensorLanes, 16
+	switch name {
+	case "cp.128x256b":
+		bytes = 32
+	case "cp.32x128b.warpx4":
+		rows = lanes
+	case "cp.128x128b":
+	default:
+		w.fail(l, errProduct, "", "%s is not simulated", i.op)
+		return
+	}
+	held := &flight{}
+	o, ok := w.tensorOperand(l, "the copy", w.regs[int(i.in[1])+l], false, dtype.U8)
+	if !ok {
+		return
+	}
+	v, ok := w.tile(w.b, "the copy", o, 0, rows, bytes, dtype.U8.Decode, 1, held)
+	if !ok {
+		return
+	}
+	part := tensorPart{b: w.b, t: t, bytes: held.bytes}
+	addr := w.in32(i, 0, l)
+	words := make([]uint32, 0, tensorLanes*bytes/4)
+	for lane := range tensorLanes {
+		for c := range bytes / 4 {
+			k := w.cell(t, int(addr>>16)+lane, int(addr&0xffff)+c)
+			if k < 0 {
+				return
+			}
+			word := uint32(0)
+			for e := range 4 {
+				word |= uint32(v[lane%rows*bytes+4*c+e]) << (8 * e)
+			}
+			part.cells, words = append(part.cells, k), append(words, word)
+		}
+	}
+	w.begin(i, t, &tensorWork{parts: []tensorPart{part}}, func(*job) *diag.Problem {
+		for at, k := range part.cells {
+			cell := &t.cells[k]
+			cell.v, cell.set = words[at], true
+		}
+		return nil
+	})
 }

@@ -222,10 +222,10 @@ func (o *sharedOperand) at(plain int) uint64 {
 	return uint64(o.mode.Apply(o.d.Start+plain-shift)+shift) - sharedBase
 }
 
-// tile reads an operand of rows×k elements, [row][k].
-func (w *warp) tile(what string, o *sharedOperand, first, rows, k int, value func(uint64) float64, scale float64, x *flight) ([]float64, bool) {
+// tile reads an operand of rows×k elements in the memory of a block, [row][k].
+func (w *warp) tile(in *block, what string, o *sharedOperand, first, rows, k int, value func(uint64) float64, scale float64, x *flight) ([]float64, bool) {
 	out := make([]float64, rows*k)
-	data := w.b.shared.data
+	data := in.shared.data
 	mn, along, err := o.places(first, rows, k)
 	if err != nil {
 		w.fail(0, errProduct, "", "%s: %v", what, err)
@@ -242,7 +242,7 @@ func (w *warp) tile(what string, o *sharedOperand, first, rows, k int, value fun
 			}
 			if line := at &^ 15; !seen[line/16] {
 				seen[line/16] = true
-				if !w.touch(-1, w.b, line, 16, copyRead, false) {
+				if !w.touch(-1, in, line, 16, copyRead, false) {
 					return nil, false
 				}
 				x.bytes = append(x.bytes, line)
@@ -256,7 +256,7 @@ func (w *warp) tile(what string, o *sharedOperand, first, rows, k int, value fun
 			case 8:
 				code = uint64(data[at])
 			default:
-				code = uint64(data[at]) >> (c % 8) & 1
+				code = uint64(data[at]) >> (c * o.bits % 8) & (1<<o.bits - 1)
 			}
 			if o.t == dtype.TF32 {
 				code &^= 1<<13 - 1
@@ -363,7 +363,7 @@ func (w *warp) product(i *inst) {
 		if !ok {
 			return
 		}
-		if a, ok = w.tile("A", o, first, 16, p.k, func(c uint64) float64 { return p.decode(0, p.a, c) }, signA, x); !ok {
+		if a, ok = w.tile(w.b, "A", o, first, 16, p.k, func(c uint64) float64 { return p.decode(0, p.a, c) }, signA, x); !ok {
 			return
 		}
 	}
@@ -371,7 +371,7 @@ func (w *warp) product(i *inst) {
 	if !ok {
 		return
 	}
-	b, ok := w.tile("B", o, 0, p.n, p.k, func(c uint64) float64 { return p.decode(1, p.b, c) }, signB, x)
+	b, ok := w.tile(w.b, "B", o, 0, p.n, p.k, func(c uint64) float64 { return p.decode(1, p.b, c) }, signB, x)
 	if !ok {
 		return
 	}

@@ -1069,6 +1069,9 @@ func (prog *Builder) CommitPipeline(pipeline Value, turn any, attrs ...Attr) {
 // After is the attribute after, a word: products: when the products in tensor memory begun by this thread are done.
 func After(word string) Attr { return Attr("after=" + word) }
 
+// Multicast is the attribute multicast, a list of expressions: [mask]: bit r is the block of rank r in the cluster.
+func Multicast(values ...any) Attr { return list("multicast", values) }
+
 // WaitPipeline adds
 //
 //	WaitPipeline(p, k)
@@ -1095,9 +1098,6 @@ func (prog *Builder) ReleasePipeline(pipeline Value, turn any, attrs ...Attr) {
 func (prog *Builder) CopyAsyncTensorGlobalToShared(src Value, dst Value, barriers Value, turn any, attrs ...Attr) {
 	prog.instr("CopyAsyncTensorGlobalToShared", nil, []any{src, dst, barriers, turn}, attrs)
 }
-
-// Multicast is the attribute multicast, a list of expressions: [mask]: bit r is the block of rank r in the cluster.
-func Multicast(values ...any) Attr { return list("multicast", values) }
 
 // CopyAsyncTensorSharedToGlobal adds
 //
@@ -1169,7 +1169,7 @@ func (prog *Builder) PrefetchTensor(src Value, attrs ...Attr) {
 //
 //	ClusterLaunchControlTryCancel(answer, full, t)
 //
-// Begins to take back a cluster (in a program without clusters, a block) of the grid that has not begun, so that this block does its work instead. The answer, 16 bytes, comes to the turn of the barriers, for ClusterLaunchControlQueryResponse. Seen on no hardware yet: targets from sm_100 on have it.
+// Begins to take back a cluster (in a program without clusters, a block) of the grid that has not begun, so that this block does its work instead. The answer, 16 bytes, comes to the turn of the barriers, for ClusterLaunchControlQueryResponse. One block of a cluster asks for all: each of its blocks gets the answer at the same place, and 16 bytes come to its own barriers. Seen on no hardware yet: targets from sm_100 on have it.
 func (prog *Builder) ClusterLaunchControlTryCancel(answer Value, barriers Value, turn any) {
 	prog.instr("ClusterLaunchControlTryCancel", nil, []any{answer, barriers, turn}, nil)
 }
@@ -1178,7 +1178,7 @@ func (prog *Builder) ClusterLaunchControlTryCancel(answer Value, barriers Value,
 //
 //	taken, bi = ClusterLaunchControlQueryResponse(answer)
 //
-// What a ClusterLaunchControlTryCancel brought: taken is 1 where a block was taken back, and i, j, k are its indices in the grid; 0 where none was left.
+// What a ClusterLaunchControlTryCancel brought: taken is 1 where a block was taken back, and i, j, k are its indices in the grid; 0 where none was left. Where a cluster was taken back, they are the indices of the block at this block's place in it.
 func (prog *Builder) ClusterLaunchControlQueryResponse(taken string, answer Value) Value {
 	return prog.instr("ClusterLaunchControlQueryResponse", []string{taken}, []any{answer}, nil)[0]
 }
@@ -1187,7 +1187,7 @@ func (prog *Builder) ClusterLaunchControlQueryResponse(taken string, answer Valu
 //
 //	taken, bi = ClusterLaunchControlQueryResponse(answer)
 //
-// What a ClusterLaunchControlTryCancel brought: taken is 1 where a block was taken back, and i, j, k are its indices in the grid; 0 where none was left.
+// What a ClusterLaunchControlTryCancel brought: taken is 1 where a block was taken back, and i, j, k are its indices in the grid; 0 where none was left. Where a cluster was taken back, they are the indices of the block at this block's place in it.
 func (prog *Builder) ClusterLaunchControlQueryResponse2(taken string, i string, answer Value) (Value, Value) {
 	results := prog.instr("ClusterLaunchControlQueryResponse", []string{taken, i}, []any{answer}, nil)
 	return results[0], results[1]
@@ -1197,7 +1197,7 @@ func (prog *Builder) ClusterLaunchControlQueryResponse2(taken string, i string, 
 //
 //	taken, bi = ClusterLaunchControlQueryResponse(answer)
 //
-// What a ClusterLaunchControlTryCancel brought: taken is 1 where a block was taken back, and i, j, k are its indices in the grid; 0 where none was left.
+// What a ClusterLaunchControlTryCancel brought: taken is 1 where a block was taken back, and i, j, k are its indices in the grid; 0 where none was left. Where a cluster was taken back, they are the indices of the block at this block's place in it.
 func (prog *Builder) ClusterLaunchControlQueryResponse3(taken string, i string, j string, answer Value) (Value, Value, Value) {
 	results := prog.instr("ClusterLaunchControlQueryResponse", []string{taken, i, j}, []any{answer}, nil)
 	return results[0], results[1], results[2]
@@ -1207,7 +1207,7 @@ func (prog *Builder) ClusterLaunchControlQueryResponse3(taken string, i string, 
 //
 //	taken, bi = ClusterLaunchControlQueryResponse(answer)
 //
-// What a ClusterLaunchControlTryCancel brought: taken is 1 where a block was taken back, and i, j, k are its indices in the grid; 0 where none was left.
+// What a ClusterLaunchControlTryCancel brought: taken is 1 where a block was taken back, and i, j, k are its indices in the grid; 0 where none was left. Where a cluster was taken back, they are the indices of the block at this block's place in it.
 func (prog *Builder) ClusterLaunchControlQueryResponse4(taken string, i string, j string, k string, answer Value) (Value, Value, Value, Value) {
 	results := prog.instr("ClusterLaunchControlQueryResponse", []string{taken, i, j, k}, []any{answer}, nil)
 	return results[0], results[1], results[2], results[3]
@@ -1218,9 +1218,12 @@ func (prog *Builder) ClusterLaunchControlQueryResponse4(taken string, i string, 
 //	d = Tcgen05Alloc() : tmem f32[128, 256]
 //
 // Takes columns of tensor memory; waits until the multiprocessor has them. One warp does it; a Synchronize has to lie between this and the first use. What it takes must be given back with Tcgen05Dealloc before the block ends.
-func (prog *Builder) Tcgen05Alloc(tensor string, tensorType Type) Value {
-	return prog.instr("Tcgen05Alloc", []string{tensor}, nil, nil, tensorType)[0]
+func (prog *Builder) Tcgen05Alloc(tensor string, tensorType Type, attrs ...Attr) Value {
+	return prog.instr("Tcgen05Alloc", []string{tensor}, nil, attrs, tensorType)[0]
 }
+
+// Ctas is the attribute ctas, a number: 1, or 2: two blocks of a cluster use their tensor memories together; left out, 1.
+func Ctas(value any) Attr { return Attr("ctas=" + operand(value)) }
 
 // Tcgen05Dealloc adds
 //
@@ -1262,7 +1265,7 @@ func (prog *Builder) Tcgen05View(view string, tensor Value, viewType Type) Value
 //
 //	Tcgen05Mma(sa, sb, d, sum=[k])
 //
-// Begins a matrix product: d[m, n] becomes Σk a[m, k]·b[k, n] + d[m, n], rounded as WgmmaDot rounds; where sum is 0, without what d held. One thread begins it. a lies in shared memory or in tensor memory, b in shared memory. Products of a block end in the order in which they begin; who waits for a Tcgen05Commit behind it may use d, and write a and b again. Shared memory that threads stored needs FenceProxyAsync and a barrier before.
+// Begins a matrix product: d[m, n] becomes Σk a[m, k]·b[k, n] + d[m, n], rounded as WgmmaDot rounds; where sum is 0, without what d held. One thread begins it. a lies in shared memory or in tensor memory, b in shared memory. Products of a block end in the order in which they begin; who waits for a Tcgen05Commit behind it may use d, and write a and b again. Shared memory that threads stored needs FenceProxyAsync and a barrier before. With ctas=2, two blocks of a cluster whose ranks differ in the last bit multiply together: one thread of the block with the even rank begins the product for both; each has its own rows of a and d, 128, and at the same places half of b, the columns of the block with the even rank first, so that both bring only half of it.
 func (prog *Builder) Tcgen05Mma(a Value, b Value, d Value, attrs ...Attr) {
 	prog.instr("Tcgen05Mma", nil, []any{a, b, d}, attrs)
 }
@@ -1270,13 +1273,31 @@ func (prog *Builder) Tcgen05Mma(a Value, b Value, d Value, attrs ...Attr) {
 // Sum is the attribute sum, a list of expressions: [s]: where s is 0 the product replaces what d held; left out, it is added.
 func Sum(values ...any) Attr { return list("sum", values) }
 
+// Tcgen05MmaScaled adds
+//
+//	Tcgen05MmaScaled(ua, ub, d, ta, tb, sum=[k])
+//
+// Begins a matrix product of blocks with scales, as Tcgen05Mma does: d[m, n] becomes Σk a[m, k]·scale_a[m, k div B]·b[k, n]·scale_b[k div B, n] + d[m, n], the products of one instruction's k and d summed exactly and rounded once. B is 32 for scales of f8e8m0 (8-bit floats, 32 of them in an instruction, and f4e2m1, 64 of them), 16 for scales of f8e4m3 (f4e2m1). Scales lie in tensor memory as four bytes of a column: scale c of row i is in lane i mod 32, element 4·(R/32·(c div 4) + i div 32) + c mod 4 of a tensor of R rows (128 of a; columns of b), and the four quarters of the lanes hold the same, as Tcgen05Copy of a tile [32, n] leaves them.
+func (prog *Builder) Tcgen05MmaScaled(a Value, b Value, d Value, scale_a Value, scale_b Value, attrs ...Attr) {
+	prog.instr("Tcgen05MmaScaled", nil, []any{a, b, d, scale_a, scale_b}, attrs)
+}
+
+// Tcgen05Copy adds
+//
+//	Tcgen05Copy(scales, ts)
+//
+// Begins to copy a tile of shared memory to tensor memory: row i of it to lane i; of 32 rows, row i to lanes i, i + 32, i + 64 and i + 96. It comes in the order of the products of the same thread, which may use what it copies behind it; others wait for a Tcgen05Commit. Shared memory that threads stored needs FenceProxyAsync and a barrier before.
+func (prog *Builder) Tcgen05Copy(src Value, dst Value) {
+	prog.instr("Tcgen05Copy", nil, []any{src, dst}, nil)
+}
+
 // Tcgen05Commit adds
 //
 //	Tcgen05Commit(empty, k)
 //
 // Arrives once at a barrier when the products that the same thread has begun since its last Tcgen05Commit are done: a thread that waits for the turn may use what they wrote, and write what they read. A GPU also waits for those before; programs that rely on it are refused by interpreter and simulator.
-func (prog *Builder) Tcgen05Commit(barriers Value, turn any) {
-	prog.instr("Tcgen05Commit", nil, []any{barriers, turn}, nil)
+func (prog *Builder) Tcgen05Commit(barriers Value, turn any, attrs ...Attr) {
+	prog.instr("Tcgen05Commit", nil, []any{barriers, turn}, attrs)
 }
 
 // Tcgen05Load adds

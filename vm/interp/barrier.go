@@ -22,8 +22,9 @@ type barrier struct {
 	coming, here []landing
 }
 
-// landing is a copy into a tile of the barrier's block.
+// landing is a copy into a tile.
 type landing struct {
+	block  int
 	tile   int
 	places []int32
 	from   *source // of a copy between blocks, or an operand of a product in tensor memory
@@ -336,10 +337,11 @@ func (m *Machine) waitTurn(in *ir.Instr, side int) error {
 			if c.from != nil {
 				m.readOf(m.memoryAt(c.from.block), c.from.reading, now)
 			}
-			if c.tile < 0 || c.tile >= len(m.smem.tiles) || m.smem.tiles[c.tile] == nil {
+			mem := m.memoryAt(c.block)
+			if mem == nil || c.tile < 0 || c.tile >= len(mem.tiles) || mem.tiles[c.tile] == nil {
 				continue
 			}
-			t := m.smem.tiles[c.tile]
+			t := mem.tiles[c.tile]
 			if c.product {
 				for _, at := range c.places {
 					if t.pending[at] {

@@ -102,6 +102,8 @@ var meanings = map[string]meaning{
 	"Tcgen05Slice":                 tensorSlice,
 	"Tcgen05View":                  tensorView,
 	"Tcgen05Mma":                   tensorMma,
+	"Tcgen05MmaScaled":             tensorMma,
+	"Tcgen05Copy":                  tensorCopy,
 	"Tcgen05Commit":                tensorCommit,
 	"Tcgen05Load":                  tensorLoad,
 	"Tcgen05Store":                 tensorStore,

@@ -1,6 +1,8 @@
 package interp
 
 import (
+	"slices"
+
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
@@ -10,14 +12,19 @@ import (
 
 // tensorWork is what the products of a set of threads use, until a commit.
 type tensorWork struct {
-	reads  []reading       // of operands in shared memory
-	writes map[int][]int32 // cells, by tile
+	reads  []source // of operands in shared memory
+	writes []landing
 }
 
 // cells are the places of the words of a tensor.
 func (m *Machine) cells(v *ir.Var) (*sharedTile, *shared, []int32, int) {
+	return m.cellsIn(v, m.own())
+}
+
+// cellsIn is cells at the same place of a block's tensor memory.
+func (m *Machine) cellsIn(v *ir.Var, mem memory) (*sharedTile, *shared, []int32, int) {
 	s := m.get(v).shared
-	t := m.smem.tiles[s.tile]
+	t := mem.tiles[s.tile]
 	whole, cols := len(t.codes)/ir.TensorLanes, ir.ColumnsOf(v.Type)
 	out := make([]int32, 0, ir.TensorLanes*cols)
 	for r := range ir.TensorLanes {
@@ -228,56 +235,83 @@ func tensorWait(m *Machine, in *ir.Instr) error {
 	return nil
 }
 
-func tensorMma(m *Machine, in *ir.Instr) error {
-	var x [2]*tile
-	w := m.smem.tensorWork[m.running()]
-	for i := range 2 {
-		v := in.In[i].Var()
-		x[i] = &tile{elem: v.Type.Elem}
-		x[i].dims, _ = v.Type.Dims()
-		if v.Type.IsShared() {
-			t, r, err := m.readAsync(in, i)
-			if err != nil {
-				return err
-			}
-			for _, at := range r.places {
-				x[i].codes = append(x[i].codes, t.codes[at])
-			}
-			w.reads = append(w.reads, r)
-			continue
+// pair are the memories of the blocks that multiply together: the running block's, and
+// that of the other one of its pair.
+func (m *Machine) pair(in *ir.Instr) ([]memory, error) {
+	if ir.TensorBlocks(in) == 1 {
+		return []memory{m.own()}, nil
+	}
+	if m.rank%2 != 0 {
+		return nil, problem(in.Pos, "Run.E28", "let the block with the even rank begin it", "the block of rank %d begins a product of two blocks", m.rank)
+	}
+	other, err := m.memoryOf(in, nil, int64(m.rank+1))
+	return []memory{m.own(), other}, err
+}
+
+// operand is an operand of a product, as a tile.
+func (m *Machine) operand(in *ir.Instr, i int, mem memory, w *tensorWork) (*tile, error) {
+	v := in.In[i].Var()
+	x := &tile{elem: v.Type.Elem}
+	x.dims, _ = v.Type.Dims()
+	if v.Type.IsShared() {
+		t, r, err := m.readAsyncIn(in, i, mem)
+		if err != nil {
+			return nil, err
 		}
-		t, _, cells, cols := m.cells(v)
-		if err := m.taken(in, t); err != nil {
+		for _, at := range r.places {
+			x.codes = append(x.codes, t.codes[at])
+		}
+		w.reads = append(w.reads, source{mem.block, r})
+		return x, nil
+	}
+	t, _, cells, cols := m.cellsIn(v, mem)
+	if err := m.taken(in, t); err != nil {
+		return nil, err
+	}
+	for e, at := range cells {
+		if err := m.operandInTensorMemory(in, t, at, e/cols, v.Name, false); err != nil {
+			return nil, err
+		}
+	}
+	x.codes = m.tensorCodes(t, v.Type, cells, cols)
+	return x, nil
+}
+
+// beside puts the columns of a block's part behind those of another's.
+func beside(x, y *tile) *tile {
+	if x == nil {
+		return y
+	}
+	z := &tile{elem: x.elem, dims: []int{x.dims[0], x.dims[1] + y.dims[1]}}
+	for r := range x.dims[0] {
+		z.codes = append(append(z.codes, x.codes[r*x.dims[1]:][:x.dims[1]]...), y.codes[r*y.dims[1]:][:y.dims[1]]...)
+	}
+	return z
+}
+
+func tensorMma(m *Machine, in *ir.Instr) error {
+	mems, err := m.pair(in)
+	if err != nil {
+		return err
+	}
+	w := m.smem.tensorWork[m.running()]
+	var a [2]*tile
+	var b *tile
+	for i, mem := range mems {
+		if a[i], err = m.operand(in, 0, mem, &w); err != nil {
 			return err
 		}
-		for e, at := range cells {
-			if err := m.operandInTensorMemory(in, t, at, e/cols, v.Name, false); err != nil {
-				return err
-			}
+		part, err := m.operand(in, 1, mem, &w)
+		if err != nil {
+			return err
 		}
-		x[i].codes = m.tensorCodes(t, v.Type, cells, cols)
+		b = beside(b, part)
 	}
 	sum := int64(1)
 	if a := in.Attr("sum"); a != nil {
-		var err error
 		if sum, err = m.int(a.Exprs[0]); err != nil {
 			return err
 		}
-	}
-	d := in.In[2].Var()
-	t, s, cells, cols := m.cells(d)
-	if err := m.taken(in, t); err != nil {
-		return err
-	}
-	for e, at := range cells {
-		if err := m.operandInTensorMemory(in, t, at, e/cols, d.Name, sum == 0); err != nil {
-			return err
-		}
-	}
-	c := &tile{elem: d.Type.Elem}
-	c.dims, _ = d.Type.Dims()
-	if c.codes = m.tensorCodes(t, d.Type, cells, cols); sum == 0 {
-		clear(c.codes)
 	}
 	p, known := m.dots[in]
 	if !known {
@@ -292,32 +326,142 @@ func tensorMma(m *Machine, in *ir.Instr) error {
 		p = product{step: plan.K, order: order, matrix: true}
 		m.dots[in] = p
 	}
-	p.a, p.b, p.c, p.stopped = x[0], x[1], c, m.stopped
-	f := p.float
-	if !c.elem.IsFloat() {
-		f = p.whole
+	d := in.In[2].Var()
+	for i, mem := range mems {
+		t, s, cells, cols := m.cellsIn(d, mem)
+		if err := m.taken(in, t); err != nil {
+			return err
+		}
+		for e, at := range cells {
+			if err := m.operandInTensorMemory(in, t, at, e/cols, d.Name, sum == 0); err != nil {
+				return err
+			}
+		}
+		c := &tile{elem: d.Type.Elem}
+		c.dims, _ = d.Type.Dims()
+		if c.codes = m.tensorCodes(t, d.Type, cells, cols); sum == 0 {
+			clear(c.codes)
+		}
+		p.a, p.b, p.c, p.stopped = a[i], b, c, m.stopped
+		out := make([]uint64, len(c.codes))
+		switch {
+		case len(in.In) == 5:
+			err = m.scaled(in, &p, out)
+		case c.elem.IsFloat():
+			err = p.float(out)
+		default:
+			err = p.whole(out)
+		}
+		if err != nil {
+			return err
+		}
+		t.begin(&w, mem.block, s.tile, cells, out)
 	}
-	out := make([]uint64, len(c.codes))
-	if err := f(out); err != nil {
-		return err
-	}
-	writes := map[int][]int32{}
-	for i, list := range w.writes {
-		writes[i] = list
-	}
+	m.setWork(w)
+	return nil
+}
+
+// begin lets the machine write words of tensor memory.
+func (t *sharedTile) begin(w *tensorWork, block, tile int, cells []int32, words []uint64) {
 	for e, at := range cells {
 		if !t.pending[at] {
 			t.pending[at] = true
 			t.copies++
 		}
-		t.codes[at] = out[e]
+		t.codes[at] = words[e]
 	}
-	writes[s.tile] = append(writes[s.tile][:len(writes[s.tile]):len(writes[s.tile])], cells...)
-	w.writes = writes
+	w.writes = append(w.writes[:len(w.writes):len(w.writes)], landing{block: block, tile: tile, places: cells, product: true})
+}
+
+func (m *Machine) setWork(w tensorWork) {
 	if m.smem.tensorWork == nil {
 		m.smem.tensorWork = map[int16]tensorWork{}
 	}
 	m.smem.tensorWork[m.running()] = w
+}
+
+// scaled computes a product whose operands have a scale for each block along k.
+func (m *Machine) scaled(in *ir.Instr, p *product, out []uint64) error {
+	plan, err := ir.PlanTensor(in)
+	if err != nil {
+		return problem(in.Pos, "Run.E27", "", "%v", err)
+	}
+	inner, cols := p.a.dims[1], p.b.dims[1]
+	// Operands with their scales, the second by columns.
+	var x [2][]float64
+	for i, rows := range []int{p.a.dims[0], cols} {
+		var w tensorWork
+		s, err := m.operand(in, 3+i, m.own(), &w)
+		if err != nil {
+			return err
+		}
+		scale := make([]float64, rows*inner/plan.Block)
+		for r := range rows {
+			for c := range inner / plan.Block {
+				lane, e := ir.ScaleAt(rows, r, c)
+				code := s.codes[lane*s.dims[1]+e]
+				if s.elem.Signed() && code>>(s.elem.Bits()-1) == 1 {
+					return problem(in.Pos, "Run.E33", "", "the scale of row %d in %s is %v; scales have no sign", r, in.In[3+i].Var().Name, s.elem.Decode(code))
+				}
+				for q := lane; q < ir.TensorLanes; q += ir.LanesPerWarp {
+					if s.codes[q*s.dims[1]+e] != code {
+						return problem(in.Pos, "Run.E33", "copy scales with a tile of 32 rows, or store them in all four quarters", "lanes %d and %d of %s hold other scales of row %d", lane, q, in.In[3+i].Var().Name, r)
+					}
+				}
+				scale[r*(inner/plan.Block)+c] = s.elem.Decode(code)
+			}
+		}
+		x[i] = make([]float64, rows*inner)
+		for r := range rows {
+			for k := range inner {
+				at, v := r*inner+k, p.a
+				if i == 1 {
+					at, v = k*cols+r, p.b
+				}
+				x[i][r*inner+k] = v.elem.Decode(v.codes[at]) * scale[(r*inner+k)/plan.Block]
+			}
+		}
+	}
+	for r := range p.a.dims[0] {
+		if err := p.stopped(); err != nil {
+			return err
+		}
+		for c := range cols {
+			z := p.c.codes[r*cols+c]
+			for k := 0; k < inner; k += plan.K {
+				z = DotStep(p.c.elem, z, x[0][r*inner+k:][:plan.K], x[1][c*inner+k:][:plan.K])
+			}
+			out[r*cols+c] = z
+		}
+	}
+	return nil
+}
+
+// tensorCopy copies shared memory to tensor memory, in the order of products.
+func tensorCopy(m *Machine, in *ir.Instr) error {
+	w := m.smem.tensorWork[m.running()]
+	x, err := m.operand(in, 0, m.own(), &w)
+	if err != nil {
+		return err
+	}
+	v := in.In[1].Var()
+	t, s, cells, cols := m.cells(v)
+	if err := m.taken(in, t); err != nil {
+		return err
+	}
+	for e, at := range cells {
+		if err := m.operandInTensorMemory(in, t, at, e/cols, v.Name, true); err != nil {
+			return err
+		}
+	}
+	words := make([]uint64, len(cells))
+	for e := range ir.TensorLanes * x.dims[1] {
+		row, k := e/x.dims[1], e%x.dims[1]
+		word, shift := field(x.elem, k)
+		words[row*cols+word] |= x.codes[row%x.dims[0]*x.dims[1]+k] << shift
+	}
+	t.begin(&w, m.block, s.tile, cells, words)
+	m.setWork(w)
 	return nil
 }
 
@@ -343,27 +487,45 @@ func (m *Machine) operandInTensorMemory(in *ir.Instr, t *sharedTile, at int32, r
 // tensorCommit hands what products did to who waits for the turn.
 func tensorCommit(m *Machine, in *ir.Instr) error { return m.afterProducts(in, full) }
 
-// afterProducts arrives at one side of a turn when products are done.
+// afterProducts arrives at one side of a turn when products are done, in each block of a
+// mask: what they did in a block's memory is told there, or else in the first.
 func (m *Machine) afterProducts(in *ir.Instr, side int) error {
-	x, err := m.turnOn(in, 0, m.own(), side)
+	to, err := m.receivers(in)
 	if err != nil {
 		return err
 	}
-	if err := m.present(in, x, "arrives at"); err != nil {
-		return err
-	}
-	if x.b.arrived+1 > x.count {
-		return problem(in.Pos, "Run.E19", "count one arrival for each commit", "one more arrival at turn %d of %s, which has %d of %d", x.number, x.name, x.b.arrived, x.count)
-	}
 	w := m.smem.tensorWork[m.running()]
 	delete(m.smem.tensorWork, m.running())
-	for tile, cells := range w.writes {
-		x.b.coming = append(x.b.coming, landing{tile: tile, places: cells, product: true})
+	knows := m.released()
+	for i, mem := range to {
+		x, err := m.turnOn(in, 0, mem, side)
+		if err != nil {
+			return err
+		}
+		if err := m.present(in, x, "arrives at"); err != nil {
+			return err
+		}
+		if x.b.arrived+1 > x.count {
+			return problem(in.Pos, "Run.E19", "count one arrival for each commit", "one more arrival at turn %d of %s, which has %d of %d", x.number, x.name, x.b.arrived, x.count)
+		}
+		here := func(block int) bool {
+			return block == mem.block || i == 0 && !slices.ContainsFunc(to, func(o memory) bool { return o.block == block })
+		}
+		for _, c := range w.writes {
+			if here(c.block) {
+				x.b.coming = append(x.b.coming, c)
+			}
+		}
+		for _, r := range w.reads {
+			if here(r.block) {
+				x.b.coming = append(x.b.coming, landing{tile: -1, from: &r})
+			}
+		}
+		x.b.gathers.add(knows)
+		x.b.arrived++
+		if err := m.settleBarrier(in, x); err != nil {
+			return err
+		}
 	}
-	for i := range w.reads {
-		x.b.coming = append(x.b.coming, landing{tile: -1, from: &source{m.block, w.reads[i]}})
-	}
-	x.b.gathers.add(m.released())
-	x.b.arrived++
-	return m.settleBarrier(in, x)
+	return nil
 }

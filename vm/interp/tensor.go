@@ -121,7 +121,7 @@ func (m *Machine) deliver(in *ir.Instr, to []memory, s *shared, bars int, codes 
 			t.pending[at], t.codes[at] = true, codes[e]
 		}
 		t.copies += len(places)
-		x.b.coming = append(x.b.coming, landing{tile: s.tile, places: places, from: from})
+		x.b.coming = append(x.b.coming, landing{block: mem.block, tile: s.tile, places: places, from: from})
 		x.b.bytes -= bytes
 		if err := m.settleBarrier(in, x); err != nil {
 			return err
@@ -141,10 +141,18 @@ func size(dims []int) int {
 // readAsync checks that what copies and products read is there and that their proxy
 // sees it, and marks it as being read.
 func (m *Machine) readAsync(in *ir.Instr, operand int) (*sharedTile, reading, error) {
+	return m.readAsyncIn(in, operand, m.own())
+}
+
+// readAsyncIn is readAsync of the tile at the same place of a block's memory.
+func (m *Machine) readAsyncIn(in *ir.Instr, operand int, mem memory) (*sharedTile, reading, error) {
 	s := m.get(in.In[operand].Var()).shared
-	t, err := m.use(in, s)
-	if err != nil {
-		return nil, reading{}, err
+	t := mem.tiles[s.tile]
+	if mem.block == m.block {
+		var err error
+		if t, err = m.use(in, s); err != nil {
+			return nil, reading{}, err
+		}
 	}
 	places := m.wholeOf(in, s, t)
 	for e, at := range places {

@@ -63,7 +63,7 @@ var pipelineRows = []*Op{
 		In:  pipelineIn(),
 		Attrs: []AttrSpec{
 			{Name: "bytes", Kind: AttrNumber, Doc: "how many bytes copies bring to the turn"},
-			attrAfter, attrRank,
+			attrAfter, attrMulticast, attrRank,
 		},
 		Rules: []Rule{rulePipeline, ruleTurn(1), ruleRank, ruleAfter,
 			{Text: fmt.Sprintf("bytes is a multiple of 16 from 16 to %d.", MaxBarrierBytes), Why: "Copies move units of 16 bytes; the count of a barrier has 20 bits.",
@@ -81,7 +81,7 @@ var pipelineRows = []*Op{
 		Name: "ReleasePipeline", Family: "pipeline", Effects: WritesShared | Async | Synchronizes,
 		Doc:   "A consumer has used up the stage of a turn: once for each warp of the threads that run, once for a part of a warp. With after=products it counts once, when the products in tensor memory are done that the same thread has begun since its last commit or release of that kind, and that read the stage.",
 		In:    pipelineIn(),
-		Attrs: []AttrSpec{attrAfter, attrRank},
+		Attrs: []AttrSpec{attrAfter, attrMulticast, attrRank},
 		Rules: []Rule{rulePipeline, ruleTurn(1), ruleRank, ruleAfter},
 		Since: "0.6", Source: ptxBarrier + ".arrive", Example: "ReleasePipeline(p, k)",
 	},
@@ -93,11 +93,15 @@ func pipelineIn() []Port {
 
 var attrAfter = AttrSpec{Name: "after", Kind: AttrWord, Words: []string{"products"}, Doc: "products: when the products in tensor memory begun by this thread are done"}
 
-var ruleAfter = Rule{Text: "after=products stands alone, without bytes and rank.", Why: "The machine arrives for the thread, once, and brings no bytes.", Check: func(p *Program, in *Instr) *Violation {
-	if a := in.Attr("after"); a != nil && len(in.Attrs) > 1 {
-		return &Violation{Pos: a.Pos, Msg: "after=products beside other attributes", Help: "commit bytes with an instruction of their own, and count both"}
+var ruleAfter = Rule{Text: "after=products stands without bytes and rank; multicast stands with it, is one expression, and the program has clusters.", Why: "The machine arrives for the thread, once in each block of the mask, and brings no bytes.", Check: func(p *Program, in *Instr) *Violation {
+	a, to := in.Attr("after"), in.Attr("multicast")
+	switch {
+	case a != nil && (in.Attr("bytes") != nil || in.Attr("rank") != nil):
+		return &Violation{Pos: a.Pos, Msg: "after=products beside bytes or rank", Help: "commit bytes with an instruction of their own, and count both"}
+	case a == nil && to != nil:
+		return &Violation{Pos: to.Pos, Msg: "multicast without after=products", Help: "write rank=[r], once for each block"}
 	}
-	return nil
+	return ruleMulticast.Check(p, in)
 }}
 
 var rulePipeline = Rule{Text: "The pipeline is one of AllocatePipeline.", Why: "Its barriers have their places.", Check: func(p *Program, in *Instr) *Violation {

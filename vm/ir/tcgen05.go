@@ -30,22 +30,72 @@ func ColumnsOf(t Type) int {
 	return dims[len(dims)-1] * t.Elem.Bits() / 32
 }
 
-// TensorPlan is a Tcgen05Mma cut into instructions of N columns and K elements.
+// TensorPlan is a Tcgen05Mma or Tcgen05MmaScaled cut into instructions of N columns and
+// K elements.
 type TensorPlan struct {
 	N, K         int
 	FormA, FormB layout.Canonical // of operands in shared memory; B as [N, K]
+	// Block is how many elements along k have one scale, 0 without scales.
+	Block int
+}
+
+// TensorBlocks is how many blocks multiply together: 2 where an instruction says ctas=2.
+func TensorBlocks(in *Instr) int {
+	if a := in.Attr("ctas"); a != nil && a.Number == 2 {
+		return 2
+	}
+	return 1
+}
+
+// scaledK is how far along k an instruction with scales reaches, and how many elements
+// have one scale; 0 where there is none.
+func scaledK(a, b, d, scale dtype.Type) (k, block int) {
+	f8 := func(t dtype.Type) bool { return t == dtype.F8E4M3 || t == dtype.F8E5M2 }
+	f4 := a == dtype.F4E2M1 && b == a
+	switch {
+	case d != dtype.F32:
+	case f8(a) && f8(b) && scale == dtype.F8E8M0:
+		return 32, 32
+	case f4 && scale == dtype.F8E8M0:
+		return 64, 32
+	case f4 && scale == dtype.F8E4M3:
+		return 64, 16
+	}
+	return 0, 0
+}
+
+// ScaleAt is where the scale of a row of a (a column of b) and of a block along k lies in
+// a tensor of scales of so many rows: four blocks side by side in a column of 32 bits,
+// rows of 32 lanes in columns beside each other. The four quarters of the lanes hold the
+// same; lane is that of the first.
+func ScaleAt(rows, row, block int) (lane, element int) {
+	return row % LanesPerWarp, (block/4*(rows/LanesPerWarp)+row/LanesPerWarp)*4 + block%4
 }
 
 // PlanTensor cuts a product into instructions.
 func PlanTensor(in *Instr) (TensorPlan, error) {
 	a, b, d := in.In[0].Var().Type, in.In[1].Var().Type, in.In[2].Var().Type
 	p := TensorPlan{K: wgmmaK(a.Elem, b.Elem, d.Elem)}
-	if p.K == 0 || a.Elem == dtype.U1 || d.Elem != dtype.F32 && d.Elem != dtype.I32 {
+	if a.Elem == dtype.U1 {
+		p.K = 0
+	}
+	if len(in.In) == 5 {
+		sa, sb := in.In[3].Var().Type, in.In[4].Var().Type
+		if p.K, p.Block = scaledK(a.Elem, b.Elem, d.Elem, sa.Elem); p.K == 0 || sb.Elem != sa.Elem {
+			return p, fmt.Errorf("no instruction multiplies %s by %s into %s with scales of %s and %s", a.Elem, b.Elem, d.Elem, sa.Elem, sb.Elem)
+		}
+	}
+	if p.K == 0 || d.Elem != dtype.F32 && d.Elem != dtype.I32 {
 		return p, fmt.Errorf("no instruction multiplies %s by %s into %s", a.Elem, b.Elem, d.Elem)
 	}
 	dims, _ := d.Dims()
 	if p.N = dims[1]; p.N > 256 {
-		p.N = 256
+		if p.N = 256; TensorBlocks(in) > 1 {
+			return p, fmt.Errorf("%d columns; products of two blocks have at most 256", dims[1])
+		}
+	}
+	if p.Block > 0 && p.N%LanesPerWarp != 0 {
+		return p, fmt.Errorf("%d columns with scales, of which 32 lie in lanes beside each other", dims[1])
 	}
 	if p.N%16 != 0 || dims[1]%p.N != 0 {
 		return p, fmt.Errorf("%d columns are not cut into multiples of 16, at most 256", dims[1])
@@ -74,8 +124,9 @@ func PlanTensor(in *Instr) (TensorPlan, error) {
 var tcgen05Rows = []*Op{
 	{
 		Name: "Tcgen05Alloc", Family: "tcgen05", Effects: WritesShared | Synchronizes,
-		Doc: "Takes columns of tensor memory; waits until the multiprocessor has them. One warp does it; a Synchronize has to lie between this and the first use. What it takes must be given back with Tcgen05Dealloc before the block ends.",
-		Out: []Port{{Name: "tensor", Accept: AcceptTensorMemory, Doc: "[128, N]"}},
+		Doc:   "Takes columns of tensor memory; waits until the multiprocessor has them. One warp does it; a Synchronize has to lie between this and the first use. What it takes must be given back with Tcgen05Dealloc before the block ends.",
+		Out:   []Port{{Name: "tensor", Accept: AcceptTensorMemory, Doc: "[128, N]"}},
+		Attrs: []AttrSpec{attrCtas},
 		Rules: []Rule{
 			{Text: "The tensor has 128 rows, and elements of 8, 16 or 32 bits in 32 to 512 columns, a power of two.", Why: "Tensor memory is given in such parts.", Check: func(p *Program, in *Instr) *Violation {
 				t := in.Out[0].Type
@@ -86,7 +137,7 @@ var tcgen05Rows = []*Op{
 				}
 				return nil
 			}},
-			ruleTopOfProgram,
+			ruleTopOfProgram, ruleCtas,
 		},
 		Since: "0.5", Source: ptxTcgen05 + ".alloc" + unseen, Example: "d = Tcgen05Alloc() : tmem f32[128, 256]",
 	},
@@ -153,49 +204,80 @@ var tcgen05Rows = []*Op{
 	},
 	{
 		Name: "Tcgen05Mma", Aliases: []string{"Tcgen05MmaSS", "Tcgen05MmaTS"}, Family: "tcgen05", Class: ClassMatrix, Effects: ReadsShared | WritesShared | Async,
-		Doc:   "Begins a matrix product: d[m, n] becomes Σk a[m, k]·b[k, n] + d[m, n], rounded as WgmmaDot rounds; where sum is 0, without what d held. One thread begins it. a lies in shared memory or in tensor memory, b in shared memory. Products of a block end in the order in which they begin; who waits for a Tcgen05Commit behind it may use d, and write a and b again. Shared memory that threads stored needs FenceProxyAsync and a barrier before.",
+		Doc:   "Begins a matrix product: d[m, n] becomes Σk a[m, k]·b[k, n] + d[m, n], rounded as WgmmaDot rounds; where sum is 0, without what d held. One thread begins it. a lies in shared memory or in tensor memory, b in shared memory. Products of a block end in the order in which they begin; who waits for a Tcgen05Commit behind it may use d, and write a and b again. Shared memory that threads stored needs FenceProxyAsync and a barrier before. With ctas=2, two blocks of a cluster whose ranks differ in the last bit multiply together: one thread of the block with the even rank begins the product for both; each has its own rows of a and d, 128, and at the same places half of b, the columns of the block with the even rank first, so that both bring only half of it.",
 		In:    []Port{{Name: "a", Accept: AcceptShared | AcceptTensorMemory, Doc: "[128, K]"}, {Name: "b", Accept: AcceptShared, Doc: "[K, N]"}, {Name: "d", Accept: AcceptTensorMemory, Doc: "[128, N]"}},
+		Attrs: []AttrSpec{{Name: "sum", Kind: AttrExprs, Doc: "[s]: where s is 0 the product replaces what d held; left out, it is added"}, attrCtas},
+		Rules: []Rule{
+			{Text: "a is [128, K], b is [K, N], d is [128, N]; with ctas=2 b is [K, N/2].", Check: checkTensorShapes},
+			ruleTensorPlan("tcgen05.mma: f16, bf16, tf32, f8e4m3, f8e5m2 into f32, i8 and u8 into i32, with operands laid out as wgmma's."),
+			ruleSum, ruleCtas,
+		},
+		Since: "0.5", Source: ptxTcgen05 + ".mma" + unseen, Example: "Tcgen05Mma(sa, sb, d, sum=[k])",
+	},
+	{
+		Name: "Tcgen05MmaScaled", Aliases: []string{"Tcgen05MmaBlockScaled"}, Family: "tcgen05", Class: ClassMatrix, Effects: ReadsShared | WritesShared | Async,
+		Doc: "Begins a matrix product of blocks with scales, as Tcgen05Mma does: d[m, n] becomes Σk a[m, k]·scale_a[m, k div B]·b[k, n]·scale_b[k div B, n] + d[m, n], the products of one instruction's k and d summed exactly and rounded once. B is 32 for scales of f8e8m0 (8-bit floats, 32 of them in an instruction, and f4e2m1, 64 of them), 16 for scales of f8e4m3 (f4e2m1). " +
+			"Scales lie in tensor memory as four bytes of a column: scale c of row i is in lane i mod 32, element 4·(R/32·(c div 4) + i div 32) + c mod 4 of a tensor of R rows (128 of a; columns of b), and the four quarters of the lanes hold the same, as Tcgen05Copy of a tile [32, n] leaves them.",
+		In:    []Port{{Name: "a", Accept: AcceptShared, Doc: "[128, K]"}, {Name: "b", Accept: AcceptShared, Doc: "[K, N]"}, {Name: "d", Accept: AcceptTensorMemory, Doc: "[128, N]"}, {Name: "scale_a", Accept: AcceptTensorMemory, Doc: "[128, 4·K/B]"}, {Name: "scale_b", Accept: AcceptTensorMemory, Doc: "[128, N/32·K/B]"}},
 		Attrs: []AttrSpec{{Name: "sum", Kind: AttrExprs, Doc: "[s]: where s is 0 the product replaces what d held; left out, it is added"}},
 		Rules: []Rule{
-			{Text: "a is [128, K], b is [K, N], d is [128, N].", Check: func(p *Program, in *Instr) *Violation {
-				a, _ := in.In[0].Var().Type.Dims()
-				b, _ := in.In[1].Var().Type.Dims()
-				d, _ := in.In[2].Var().Type.Dims()
-				if len(a) != 2 || len(b) != 2 || len(d) != 2 || a[0] != TensorLanes || d[0] != a[0] || a[1] != b[0] || b[1] != d[1] {
-					return &Violation{Msg: fmt.Sprintf("a is %v, b is %v, d is %v", a, b, d)}
+			{Text: "a is [128, K], b is [K, N], d is [128, N].", Check: checkTensorShapes},
+			ruleTensorPlan("tcgen05.mma kind::mxf8f6f4, kind::mxf4 and kind::mxf4nvf4, with operands laid out with k contiguous."),
+			ruleSum,
+			{Text: "Tensors of scales have 128 lanes and a scale for each row of a, column of b, and block along k, of which there are whole fours.", Why: "Four blocks share a column of tensor memory.", Check: func(p *Program, in *Instr) *Violation {
+				plan, err := PlanTensor(in)
+				if err != nil || checkTensorShapes(p, in) != nil {
+					return nil // reported above
 				}
-				return nil
-			}},
-			{Text: "An instruction multiplies these types, and reads these layouts.", Why: "tcgen05.mma: f16, bf16, tf32, f8e4m3, f8e5m2 into f32, i8 and u8 into i32, with operands laid out as wgmma's.", Check: func(p *Program, in *Instr) *Violation {
-				for _, o := range in.In[:2] {
-					if t := o.Var().Type; t.IsShared() && !t.HasLayout {
-						return nil // reported where it is made
+				a, _ := in.In[0].Var().Type.Dims()
+				d, _ := in.In[2].Var().Type.Dims()
+				for i, rows := range []int{a[0], d[1]} {
+					s, _ := in.In[3+i].Var().Type.Dims()
+					want := a[1] / plan.Block * rows / LanesPerWarp
+					if a[1]/plan.Block%4 != 0 || len(s) != 2 || s[0] != TensorLanes || s[1] != want {
+						return &Violation{Pos: in.In[3+i].Pos, Msg: fmt.Sprintf("%s is %v", in.In[3+i].Var().Name, s), Help: fmt.Sprintf("there must be %d scales in each lane, and K must be a multiple of %d", want, 4*plan.Block)}
 					}
-				}
-				d, _ := in.In[2].Var().Type.Dims()
-				a, _ := in.In[0].Var().Type.Dims()
-				if len(d) != 2 || len(a) != 2 {
-					return nil
-				}
-				if _, err := PlanTensor(in); err != nil {
-					return &Violation{Msg: err.Error(), Help: "lay shared operands out like shared_row_major_swizzle does"}
-				}
-				return nil
-			}},
-			{Text: "sum, where it is given, is one expression.", Check: func(p *Program, in *Instr) *Violation {
-				if a := in.Attr("sum"); a != nil && len(a.Exprs) != 1 {
-					return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("sum has %d entries", len(a.Exprs)), Help: "write sum=[k] to begin anew at k = 0"}
 				}
 				return nil
 			}},
 		},
-		Since: "0.5", Source: ptxTcgen05 + ".mma" + unseen, Example: "Tcgen05Mma(sa, sb, d, sum=[k])",
+		Since: "0.6", Source: ptxTcgen05 + ".mma.block_scale" + unseen, Example: "Tcgen05MmaScaled(ua, ub, d, ta, tb, sum=[k])",
+	},
+	{
+		Name: "Tcgen05Copy", Family: "tcgen05", Class: ClassMemory, Effects: ReadsShared | WritesShared | Async,
+		Doc: "Begins to copy a tile of shared memory to tensor memory: row i of it to lane i; of 32 rows, row i to lanes i, i + 32, i + 64 and i + 96. It comes in the order of the products of the same thread, which may use what it copies behind it; others wait for a Tcgen05Commit. Shared memory that threads stored needs FenceProxyAsync and a barrier before.",
+		In:  []Port{{Name: "src", Accept: AcceptShared, Doc: "[128, n] or [32, n]"}, {Name: "dst", Accept: AcceptTensorMemory, Doc: "[128, n]"}},
+		Rules: []Rule{
+			{Text: "Both have one element type and as many elements in a row, of whole units of 16 bytes; the tile has 128 or 32 rows.", Check: func(p *Program, in *Instr) *Violation {
+				s, d := in.In[0].Var().Type, in.In[1].Var().Type
+				from, _ := s.Dims()
+				to, _ := d.Dims()
+				if len(from) != 2 || len(to) != 2 || s.Elem != d.Elem || from[0] != TensorLanes && from[0] != LanesPerWarp || to[0] != TensorLanes || from[1] != to[1] || from[1]*s.Elem.Bits()%128 != 0 {
+					return &Violation{Msg: fmt.Sprintf("%s is copied to %s", s, d)}
+				}
+				return nil
+			}},
+			{Text: "The tile lies as matrix instructions read it, with rows contiguous in units of 16 bytes; one of 32 rows is not swizzled.", Check: func(p *Program, in *Instr) *Violation {
+				s := in.In[0].Var().Type
+				dims, _ := s.Dims()
+				if !s.HasLayout || len(dims) != 2 {
+					return nil
+				}
+				c, err := s.Shared.Canonical(s.Elem.Bits())
+				if err != nil || c.Major != layout.MajorK || dims[0] == LanesPerWarp && c.Width != 0 {
+					return &Violation{Pos: in.In[0].Pos, Msg: fmt.Sprintf("%s is %s", in.In[0].Var().Name, s), Help: "lay 128 rows out like shared_row_major_swizzle does, 32 rows of 16 bytes as shared_row_major"}
+				}
+				return nil
+			}},
+		},
+		Since: "0.6", Source: ptxTcgen05 + ".cp" + unseen, Example: "Tcgen05Copy(scales, ts)",
 	},
 	{
 		Name: "Tcgen05Commit", Family: "tcgen05", Effects: ReadsShared | WritesShared | Async | Synchronizes,
 		Doc:   "Arrives once at a barrier when the products that the same thread has begun since its last Tcgen05Commit are done: a thread that waits for the turn may use what they wrote, and write what they read. A GPU also waits for those before; programs that rely on it are refused by interpreter and simulator.",
 		In:    barrierIn(),
-		Rules: []Rule{ruleBarrier(0), ruleTurn(1)},
+		Attrs: []AttrSpec{{Name: "multicast", Kind: AttrExprs, Doc: "[mask]: the barriers at the same place of the blocks of the cluster whose bits are set; left out, the running block's"}},
+		Rules: []Rule{ruleBarrier(0), ruleTurn(1), ruleMulticast},
 		Since: "0.5", Source: ptxTcgen05 + ".commit" + unseen, Example: "Tcgen05Commit(empty, k)",
 	},
 	{
@@ -220,6 +302,67 @@ var tcgen05Rows = []*Op{
 		Since: "0.5", Source: ptxTcgen05 + ".wait" + unseen, Example: "Tcgen05Wait(for=load)",
 	},
 }
+
+var attrCtas = AttrSpec{Name: "ctas", Kind: AttrNumber, Doc: "1, or 2: two blocks of a cluster use their tensor memories together; left out, 1"}
+
+// ruleCtas holds that a program's instructions of tensor memory agree.
+var ruleCtas = Rule{Text: "ctas is 1 or 2, the same for all tensor memory and all its products; 2 in clusters of an even number of blocks.", Why: "The machine gives tensor memory to a block or to a pair.", Check: func(p *Program, in *Instr) *Violation {
+	if bad := checkNumber(in, "ctas", 1, 2, 1); bad != nil {
+		return bad
+	}
+	n := TensorBlocks(in)
+	if n == 2 && p.ClusterSize()%2 != 0 {
+		return &Violation{Pos: in.Attr("ctas").Pos, Msg: fmt.Sprintf("the program has clusters of %d blocks", p.ClusterSize()), Help: "write cluster=[2] behind warps="}
+	}
+	var first *Instr
+	p.Body.Walk(func(s Stmt) bool {
+		if x, ok := s.(*Instr); ok && first == nil && x.Op.Spec("ctas") != nil {
+			first = x
+		}
+		return first == nil
+	})
+	if m := TensorBlocks(first); m != n {
+		return &Violation{Msg: fmt.Sprintf("it is for %d, %s in line %d for %d", n, first.Op.Name, first.Pos.Line, m), Help: "write ctas=2 at all of them, or at none"}
+	}
+	return nil
+}}
+
+func checkTensorShapes(p *Program, in *Instr) *Violation {
+	a, _ := in.In[0].Var().Type.Dims()
+	b, _ := in.In[1].Var().Type.Dims()
+	d, _ := in.In[2].Var().Type.Dims()
+	if len(a) != 2 || len(b) != 2 || len(d) != 2 || a[0] != TensorLanes || d[0] != a[0] || a[1] != b[0] || b[1]*TensorBlocks(in) != d[1] {
+		return &Violation{Msg: fmt.Sprintf("a is %v, b is %v, d is %v", a, b, d)}
+	}
+	return nil
+}
+
+// ruleTensorPlan is for products in tensor memory.
+func ruleTensorPlan(why string) Rule {
+	return Rule{Text: "An instruction multiplies these types, and reads these layouts.", Why: why, Check: func(p *Program, in *Instr) *Violation {
+		for _, o := range in.In[:2] {
+			if t := o.Var().Type; t.IsShared() && !t.HasLayout {
+				return nil // reported where it is made
+			}
+		}
+		d, _ := in.In[2].Var().Type.Dims()
+		a, _ := in.In[0].Var().Type.Dims()
+		if len(d) != 2 || len(a) != 2 {
+			return nil
+		}
+		if _, err := PlanTensor(in); err != nil {
+			return &Violation{Msg: err.Error(), Help: "lay shared operands out like shared_row_major_swizzle does"}
+		}
+		return nil
+	}}
+}
+
+var ruleSum = Rule{Text: "sum, where it is given, is one expression.", Check: func(p *Program, in *Instr) *Violation {
+	if a := in.Attr("sum"); a != nil && len(a.Exprs) != 1 {
+		return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("sum has %d entries", len(a.Exprs)), Help: "write sum=[k] to begin anew at k = 0"}
+	}
+	return nil
+}}
 
 var ruleTopOfProgram = Rule{Text: "It stands in no loop, branch or thread group.", Why: "Every block takes and gives back once, with its first warp.", Check: func(p *Program, in *Instr) *Violation {
 	if b, _ := blockOf(p.Body, in); b != p.Body {

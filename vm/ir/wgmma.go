@@ -145,12 +145,7 @@ var wgmmaRows = []*Op{
 				}
 				return nil
 			}},
-			{Text: "sum, where it is given, is one expression.", Check: func(p *Program, in *Instr) *Violation {
-				if a := in.Attr("sum"); a != nil && len(a.Exprs) != 1 {
-					return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("sum has %d entries", len(a.Exprs)), Help: "write sum=[k] to begin anew at k = 0"}
-				}
-				return nil
-			}},
+			ruleSum,
 		},
 		Since: "0.4", Source: ptxWgmma + ".mma_async", Example: "acc = WgmmaDot(sa, sb, acc) : register f32[64, 128] spatial(4, 1).column_local(2, 16).spatial(8, 4).local(1, 2)",
 	},
