@@ -54,9 +54,10 @@ export class Field {
     });
     label.addEventListener("click", () => this.text!.focus());
     if (p.kind === "text") this.text.width(Math.min(48, Math.max(12, (p.default || p.hint || "").length + 2)));
-    this.chip = make("div", { class: "chip", hidden: true });
-    this.root.append(this.text.root, this.chip);
+    this.root.append(this.text.root);
     if (p.kind !== "text") {
+      this.chip = make("div", { class: "chip", hidden: true });
+      this.root.append(this.chip);
       this.bind = make("select", { "aria-label": p.title + ": take from a notebook", hidden: true });
       this.bind.addEventListener("change", () => {
         this.value = this.bind!.value || p.default;

@@ -94,7 +94,7 @@ class Cell {
     const code = c.type === "code";
     this.box = new TextBox({
       name: code ? "Code of the cell" : "Text of the cell", lines: true, language: code ? "go" : "markdown", rich: code, tab: code,
-      value: c.source, assist: code ? worker : undefined, changed: () => touched(), key: (e) => this.key(e),
+      value: c.source, assist: code ? worker : undefined, changed: (commit) => { if (!commit) touched(); }, key: (e) => this.key(e),
     });
     this.count = make("span", {}, c.count ? "[" + c.count + "]" : "[ ]");
     this.root = make("section", { class: "cell " + c.type, role: "group", "aria-label": c.type + " cell" });
