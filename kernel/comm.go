@@ -56,7 +56,7 @@ func (c *comms) takeAll() map[string]string {
 }
 
 // comm hands a comm message of the front end to the worker, and shows what comes of it under that message.
-func (k *Kernel) comm(r request) {
+func (k *Kernel) comm(r request, s *shell) {
 	var m proto.Comm
 	if err := json.Unmarshal(r.msg.Content, &m); err != nil || m.ID == "" {
 		k.logf("%s without a comm ID ignored", r.msg.Header.MsgType)
@@ -72,7 +72,7 @@ func (k *Kernel) comm(r request) {
 	run := &cell{req: r, ctx: ctx, cancel: cancel}
 	k.statusMu.Lock()
 	run.out = k.newOutput(r.msg.RawHeader, k.count, false)
-	k.cell = run
+	s.cell = run
 	k.status(r.msg.RawHeader, "busy")
 	k.statusMu.Unlock()
 	k.comms.note(&m)
@@ -81,7 +81,11 @@ func (k *Kernel) comm(r request) {
 		k.tell(r.msg.RawHeader, &proto.Comm{Step: "close", ID: m.ID})
 		return
 	}
-	reply, err := e.Comm(ctx, m, run.out.event)
+	deliver := e.Comm
+	if s.id != "" {
+		deliver = e.CommBeside
+	}
+	reply, err := deliver(ctx, m, run.out.event)
 	var failure *proto.Error
 	switch {
 	case err != nil:

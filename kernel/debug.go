@@ -51,7 +51,7 @@ func (k *Kernel) debugEvent(ev proto.Event) {
 	}
 	var parent json.RawMessage
 	k.statusMu.Lock()
-	c := k.cell
+	c := k.main.cell
 	k.statusMu.Unlock()
 	if c != nil {
 		c.out.flushNow()

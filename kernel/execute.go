@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"path/filepath"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -26,6 +27,7 @@ type cell struct {
 	out    *output
 	ctx    context.Context // ends when the cell is interrupted or the kernel ends
 	cancel context.CancelFunc
+	beside bool // of a subshell
 }
 
 // executeContent is the content of an execute_request; the pointers are for defaults
@@ -39,40 +41,47 @@ type executeContent struct {
 	StopOnError     *bool             `json:"stop_on_error"`
 }
 
-// executor runs cells and hands on comm messages, in the order they came.
-func (k *Kernel) executor() {
+// executor runs the cells of a shell and hands on its comm messages, in the order they
+// came.
+func (k *Kernel) executor(s *shell) {
+	stop := make(chan struct{})
+	defer close(stop)
 	go func() {
-		<-k.done
-		k.queue.close()
+		select {
+		case <-k.done:
+			s.queue.close()
+		case <-stop:
+		}
 	}()
 	for {
-		r, ok := k.queue.next()
+		r, ok := s.queue.next()
 		if !ok {
 			return
 		}
 		k.guard(r.msg.Header.MsgType, func() {
 			if r.msg.Header.MsgType == "execute_request" {
-				k.execute(r)
+				k.execute(r, s)
 			} else {
-				k.comm(r)
+				k.comm(r, s)
 			}
 		})
-		k.endCell(r)
+		k.endCell(r, s)
 	}
 }
 
 // endCell says idle for a cell, once.
-func (k *Kernel) endCell(r request) {
+func (k *Kernel) endCell(r request, s *shell) {
 	k.statusMu.Lock()
 	defer k.statusMu.Unlock()
-	if k.cell != nil {
-		k.cell = nil
+	if s.cell != nil {
+		s.cell = nil
 		k.status(r.msg.RawHeader, "idle")
+		k.stillBusy()
 	}
 }
 
 // execute runs one cell: busy, execute_input, output, reply, idle.
-func (k *Kernel) execute(r request) {
+func (k *Kernel) execute(r request, s *shell) {
 	var c executeContent
 	if err := json.Unmarshal(r.msg.Content, &c); err != nil {
 		k.answer(r, func() { k.refuse(r, "BadRequest", err.Error()) })
@@ -82,14 +91,14 @@ func (k *Kernel) execute(r request) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 
-	run := &cell{req: r, ctx: ctx, cancel: cancel}
+	run := &cell{req: r, ctx: ctx, cancel: cancel, beside: s.id != ""}
 	k.statusMu.Lock()
 	if store {
 		k.count++
 	}
 	count := k.count
 	run.out = k.newOutput(r.msg.RawHeader, count, c.Silent)
-	k.cell = run
+	s.cell = run
 	k.status(r.msg.RawHeader, "busy")
 	k.statusMu.Unlock()
 
@@ -110,7 +119,7 @@ func (k *Kernel) execute(r request) {
 		content["status"] = "error"
 	} else {
 		if len(c.UserExpressions) > 0 {
-			content["user_expressions"] = k.userExpressions(ctx, c.UserExpressions)
+			content["user_expressions"] = k.userExpressions(run, c.UserExpressions)
 		}
 		if reply.Pager != "" {
 			content["payload"] = []any{map[string]any{"source": "page", "data": map[string]any{"text/plain": reply.Pager}, "start": 0}}
@@ -126,18 +135,22 @@ func (k *Kernel) execute(r request) {
 	var aborted []request
 	if stop {
 		time.Sleep(abortGrace)
-		aborted = k.queue.takeCells()
+		aborted = s.queue.takeCells()
 	}
 	k.replyMeta(r, "execute_reply", map[string]any{"started": started.Format("2006-01-02T15:04:05.000000Z")}, content)
-	k.endCell(r)
+	k.endCell(r, s)
 	for _, a := range aborted {
-		k.answer(a, func() {
-			k.reply(a, "execute_reply", map[string]any{
-				"status": "error", "execution_count": count, "ename": "Aborted",
-				"evalue": "a cell before this one failed", "traceback": []string{},
-			})
-		})
+		k.abort(a, count, "a cell before this one failed")
 	}
+}
+
+// abort answers an execute request that is not run.
+func (k *Kernel) abort(r request, count int, why string) {
+	k.answer(r, func() {
+		k.reply(r, "execute_reply", map[string]any{
+			"status": "error", "execution_count": count, "ename": "Aborted", "evalue": why, "traceback": []string{},
+		})
+	})
 }
 
 // runCell hands the cell to the engine. Two lines are ours: %replay runs the cells
@@ -147,11 +160,15 @@ func (k *Kernel) runCell(run *cell, c executeContent, store bool) session.Reply 
 	if err != nil {
 		return noWorker(err)
 	}
-	req := session.Request{Code: c.Code, Silent: c.Silent, StoreHistory: store, AllowStdin: c.AllowStdin}
+	req := session.Request{Code: c.Code, Silent: c.Silent, StoreHistory: store, AllowStdin: c.AllowStdin, Beside: run.beside}
 	if c.AllowStdin {
 		req.Input = func(prompt string, password bool) (string, error) { return k.ask(run, prompt, password) }
 	}
-	switch strings.TrimSpace(c.Code) {
+	word := strings.TrimSpace(c.Code)
+	if run.beside && (word == "%replay" || word == "%rebuild") {
+		return session.Reply{Status: "error", EName: "CellError", EValue: "this line changes the whole session: run it in the main shell"}
+	}
+	switch word {
 	case "%replay":
 		return k.replay(e, run, req)
 	case "%rebuild":
@@ -223,7 +240,7 @@ func (k *Kernel) failure(run *cell, reply session.Reply) *proto.Error {
 
 // userExpressions evaluates each expression as a cell that is neither counted nor
 // shown.
-func (k *Kernel) userExpressions(ctx context.Context, exprs map[string]string) map[string]any {
+func (k *Kernel) userExpressions(run *cell, exprs map[string]string) map[string]any {
 	out := map[string]any{}
 	for name, code := range exprs {
 		e, err := k.startEngine()
@@ -232,7 +249,7 @@ func (k *Kernel) userExpressions(ctx context.Context, exprs map[string]string) m
 		}
 		data := &proto.Bundle{}
 		var mu sync.Mutex
-		reply, err := e.Execute(ctx, session.Request{Code: code}, func(ev proto.Event) {
+		reply, err := e.Execute(run.ctx, session.Request{Code: code, Beside: run.beside}, func(ev proto.Event) {
 			mu.Lock()
 			defer mu.Unlock()
 			if ev.Kind == proto.KindResult && ev.Bundle != nil {
@@ -264,11 +281,16 @@ type cellQueue struct {
 
 func (q *cellQueue) init() { q.wake = sync.NewCond(&q.mu) }
 
-func (q *cellQueue) add(r request) {
+// add queues a request; false means that the queue is closed.
+func (q *cellQueue) add(r request) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
+	if q.closed {
+		return false
+	}
 	q.cells = append(q.cells, r)
 	q.wake.Signal()
+	return true
 }
 
 // next waits for a request; false means that the kernel has ended.
@@ -309,13 +331,29 @@ func (q *cellQueue) close() {
 	q.wake.Broadcast()
 }
 
-// prompt is the question to the user that is open.
+// prompt is the questions to the user that are open, the latest last; each shell can
+// have one.
 type prompt struct {
-	turn sync.Mutex // one question at a time
+	mu   sync.Mutex
+	open []*question
+}
 
-	mu    sync.Mutex
+type question struct {
 	id    string // of the input_request
 	reply chan string
+}
+
+// take removes a question: the one of that ID, or the latest for "".
+func (p *prompt) take(id string) *question {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	for i, q := range slices.Backward(p.open) {
+		if id == "" || q.id == id {
+			p.open = slices.Delete(p.open, i, i+1)
+			return q
+		}
+	}
+	return nil
 }
 
 var errInterrupted = errors.New("kernel: interrupted while waiting for input")
@@ -324,27 +362,21 @@ var errInterrupted = errors.New("kernel: interrupted while waiting for input")
 // line, the interrupt of the cell, or the end of the kernel.
 func (k *Kernel) ask(run *cell, text string, password bool) (string, error) {
 	p := &k.prompt
-	p.turn.Lock()
-	defer p.turn.Unlock()
 	run.out.flushNow()
-	reply := make(chan string, 1)
+	q := &question{reply: make(chan string, 1)}
 	var sendErr error
 	p.mu.Lock()
-	p.reply = reply
-	p.id = k.emit("input_request", run.req.msg.RawHeader, nil, map[string]any{"prompt": text, "password": password}, func(parts [][]byte) {
+	p.open = append(p.open, q)
+	q.id = k.emit("input_request", run.req.msg.RawHeader, nil, map[string]any{"prompt": text, "password": password}, func(parts [][]byte) {
 		sendErr = k.stdin.SendTo(run.req.peer.Identity(), parts)
 	})
 	p.mu.Unlock()
-	defer func() {
-		p.mu.Lock()
-		p.reply = nil
-		p.mu.Unlock()
-	}()
+	defer p.take(q.id)
 	if sendErr != nil {
 		return "", fmt.Errorf("kernel: the front end has no stdin channel: %w", sendErr)
 	}
 	select {
-	case line := <-reply:
+	case line := <-q.reply:
 		return line, nil
 	case <-run.ctx.Done():
 		return "", errInterrupted
@@ -376,13 +408,9 @@ func (k *Kernel) receiveInput() {
 				k.logf("message of type %.80q on stdin ignored", msg.Header.MsgType)
 				continue
 			}
-			p := &k.prompt
-			p.mu.Lock()
-			if p.reply != nil && (parent.ID == "" || parent.ID == p.id) {
-				p.reply <- c.Value
-				p.reply = nil
+			if q := k.prompt.take(parent.ID); q != nil {
+				q.reply <- c.Value
 			}
-			p.mu.Unlock()
 		}
 	}
 }

@@ -51,6 +51,10 @@ func (f *fake) Comm(_ context.Context, m proto.Comm, sink func(proto.Event)) (se
 	return session.Reply{Status: "ok"}, nil
 }
 
+func (f *fake) CommBeside(ctx context.Context, m proto.Comm, sink func(proto.Event)) (session.Reply, error) {
+	return f.Comm(ctx, m, sink)
+}
+
 func (f *fake) Execute(ctx context.Context, req session.Request, sink func(proto.Event)) (session.Reply, error) {
 	if sink == nil {
 		sink = func(proto.Event) {}

@@ -11,11 +11,12 @@
 //	shell ──┬─ execute, comm messages ──> queue ──> one executor ──> Engine.Execute ──> output ──> iopub
 //	        ├─ complete, inspect, is_complete, history ──> one goroutine, also while a cell runs
 //	control ┼─ kernel_info, interrupt, shutdown ──> at once
+//	        ├─ subshells: an executor each, beside the main one (subshell.go)
 //	        └─ debug ──> one goroutine, also while a cell stands still at a breakpoint
 //	stdin ──── input_reply ──> the cell that asked
 //	hb ─────── echoed inside kernel/wire
 //
-// Source: "Messaging in Jupyter" 5.5; JEP 65 (iopub welcome).
+// Source: "Messaging in Jupyter" 5.5; JEP 65 (iopub welcome); JEP 91 (subshells).
 package kernel
 
 import (
@@ -48,6 +49,7 @@ const ProtocolVersion = "5.5"
 type Engine interface {
 	Execute(ctx context.Context, req session.Request, sink func(proto.Event)) (session.Reply, error)
 	Comm(ctx context.Context, msg proto.Comm, sink func(proto.Event)) (session.Reply, error)
+	CommBeside(ctx context.Context, msg proto.Comm, sink func(proto.Event)) (session.Reply, error)
 	Replay(ctx context.Context, sink func(proto.Event)) (session.Reply, error)
 	Journal() []session.Entry
 	Restart() error
@@ -93,7 +95,8 @@ type Kernel struct {
 	engine   Engine
 
 	comms   comms
-	queue   cellQueue
+	main    shell
+	subs    subshells
 	side    chan request
 	debug   chan request
 	history history
@@ -104,9 +107,8 @@ type Kernel struct {
 	seq   int64
 
 	// statusMu orders the busy and idle messages of cells and of requests answered
-	// beside them; cell is the running one.
+	// beside them, and guards the running cells of shells.
 	statusMu sync.Mutex
-	cell     *cell
 	count    int
 }
 
@@ -181,7 +183,7 @@ func bind(c Connection, opts Options) (*Kernel, error) {
 		opts: opts, conn: c, signer: signer, id: newID(),
 		done: make(chan struct{}), side: make(chan request, 1024), debug: make(chan request, 1024),
 	}
-	k.queue.init()
+	k.main.queue.init()
 	for _, ch := range []struct {
 		socket **wire.Socket
 		kind   wire.Kind
@@ -247,7 +249,7 @@ func (k *Kernel) run(ctx context.Context) error {
 	}()
 	var loops sync.WaitGroup
 	for _, loop := range []func(){
-		func() { k.receive(k.shell) }, func() { k.receive(k.control) }, k.receiveInput, k.executor, k.beside, k.debugger,
+		func() { k.receive(k.shell) }, func() { k.receive(k.control) }, k.receiveInput, func() { k.executor(&k.main) }, k.beside, k.debugger,
 	} {
 		loops.Go(loop)
 	}
@@ -295,8 +297,10 @@ func (k *Kernel) stop() { k.stopOnce.Do(func() { close(k.done) }) }
 func (k *Kernel) close() {
 	k.stop()
 	k.statusMu.Lock()
-	if k.cell != nil {
-		k.cell.cancel()
+	for _, s := range append(k.subs.all(), &k.main) {
+		if s.cell != nil {
+			s.cell.cancel()
+		}
 	}
 	k.statusMu.Unlock()
 	var all sync.WaitGroup
@@ -361,12 +365,21 @@ func (k *Kernel) startSession() (Engine, error) {
 	return s, nil
 }
 
-// interrupt ends the running cell: its printed backlog is thrown away, a question to
-// the user is withdrawn. The first interrupt cancels; later ones of the same cell go
-// to the engine, which may give up on the worker.
+// interrupt ends the running cell of the main shell: its printed backlog is thrown
+// away, a question to the user is withdrawn. The first interrupt cancels; later ones of
+// the same cell go to the engine, which may give up on the worker. Where the main shell
+// is idle, the cells of subshells are cancelled, which nothing else could.
 func (k *Kernel) interrupt() {
 	k.statusMu.Lock()
-	c := k.cell
+	c := k.main.cell
+	if c == nil {
+		for _, s := range k.subs.all() {
+			if s.cell != nil {
+				s.cell.out.dropStreams()
+				s.cell.cancel()
+			}
+		}
+	}
 	k.statusMu.Unlock()
 	if c == nil {
 		return

@@ -31,9 +31,18 @@ func (k *Kernel) receive(sock *wire.Socket) {
 
 // dispatch sends a request where it is answered.
 func (k *Kernel) dispatch(r request) {
+	s := k.shellOf(r)
+	if s == nil {
+		k.unknownSubshell(r)
+		return
+	}
 	switch r.msg.Header.MsgType {
 	case "execute_request", "comm_open", "comm_msg", "comm_close":
-		k.queue.add(r)
+		if !s.queue.add(r) {
+			k.unknownSubshell(r)
+		}
+	case "create_subshell_request", "delete_subshell_request", "list_subshell_request":
+		k.answer(r, func() { k.subshellReply(r) })
 	case "complete_request", "inspect_request", "is_complete_request", "history_request":
 		select {
 		case k.side <- r:
@@ -83,11 +92,17 @@ func (k *Kernel) answer(r request, f func()) {
 		k.statusMu.Lock()
 		defer k.statusMu.Unlock()
 		k.status(r.msg.RawHeader, "idle")
-		if k.cell != nil {
-			k.status(k.cell.req.msg.RawHeader, "busy")
-		}
+		k.stillBusy()
 	}()
 	f()
+}
+
+// stillBusy says again that the main shell's cell runs, if one does. The caller holds
+// statusMu.
+func (k *Kernel) stillBusy() {
+	if k.main.cell != nil {
+		k.status(k.main.cell.req.msg.RawHeader, "busy")
+	}
 }
 
 func (k *Kernel) status(parent json.RawMessage, state string) {
@@ -148,7 +163,7 @@ func (k *Kernel) info() map[string]any {
 		},
 		"banner":             fmt.Sprintf("Tilus Lab %s: tile-level GPU programs in Go cells.", version),
 		"debugger":           true,
-		"supported_features": []string{"debugger"},
+		"supported_features": []string{"debugger", "kernel subshells"},
 		"help_links": []map[string]string{
 			{"text": "Go", "url": "https://go.dev/doc/"},
 		},

@@ -235,9 +235,11 @@ func (h *host) typeName(v any) string {
 	}
 	if t != nil && t.Kind() == reflect.Struct && t.NumField() > 0 {
 		if name := t.Field(0).Tag.Get("cell"); name != "" {
+			h.e.mu.RLock()
 			if s, ok := h.e.shown[name]; ok {
 				name = s
 			}
+			h.e.mu.RUnlock()
 			return star + "main." + name
 		}
 	}

@@ -203,16 +203,16 @@ func (c *Calling) Wants(n int) bool {
 	c.at, c.ptrs = c.h.tracing.points[n], nil
 	c.frame.Place = c.at.place
 	c.frame.Func = c.at.fn
+	if c.h.besides(c.frame.Thread) != nil {
+		return false // a cell of a subshell does not stop
+	}
 	return c.h.e.hooks.Debug.Wants(&c.frame)
 }
 
 // Stop stops in front of the statement that Wants was told.
 func (c *Calling) Stop(ptrs ...any) {
 	c.ptrs = ptrs
-	c.h.mu.Lock()
-	done := c.h.stopped
-	c.h.mu.Unlock()
-	c.h.e.hooks.Debug.Here(c.stack.frames(c.frame.Depth), done)
+	c.h.e.hooks.Debug.Here(c.stack.frames(c.frame.Depth), c.h.mine().stopped)
 }
 
 // Pass is Wants and Stop, for a statement that calls: another stop may ask what it sees.
@@ -263,6 +263,8 @@ func (c *Calling) scopes() []debugger.Scope {
 func (e *Engine) Globals() []debugger.Var {
 	e.host.quiet.Store(true)
 	defer e.host.quiet.Store(false)
+	e.build.Lock()
+	defer e.build.Unlock()
 	e.mu.RLock()
 	defer e.mu.RUnlock()
 	globals := e.in.Globals()
@@ -510,6 +512,8 @@ func (e *Engine) printExpr(at *point, x ast.Expr) (code, entry string, t types.T
 
 // function evaluates code and gives a function of it.
 func (e *Engine) function(code, entry string) (f reflect.Value, err error) {
+	e.build.Lock()
+	defer e.build.Unlock()
 	if err := e.eval(code); err != nil {
 		return f, err
 	}

@@ -19,6 +19,7 @@ import (
 	"sort"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 	"unicode/utf8"
 
@@ -40,8 +41,8 @@ type Hooks struct {
 	Debug  *debugger.Debugger                        // may stop cells; nil for none
 }
 
-// Engine is one interpreter with everything that its cells declared. Run is for one goroutine at a time; Complete, Inspect and Vars may be
-// called meanwhile.
+// Engine is one interpreter with everything that its cells declared. Run is for one goroutine at a time, but see [Beside]; Complete and
+// Inspect may be called meanwhile.
 type Engine struct {
 	hooks Hooks
 
@@ -51,6 +52,11 @@ type Engine struct {
 	host *host
 	fset *token.FileSet
 	ctxt *types.Context
+
+	build    sync.Mutex // held by who checks, prints and compiles
+	activeMu sync.Mutex
+	active   map[*evaluation]bool // that have not ended
+	stale    atomic.Bool          // the interpreter was stopped since it last ran a cell in the foreground
 
 	mu          sync.RWMutex            // guards what completion reads
 	objs        map[string]types.Object // what the next cell sees at package level
@@ -106,7 +112,7 @@ type problem struct {
 func New(hooks Hooks, symbols map[string]map[string]reflect.Value, pre []string) (*Engine, error) {
 	e := &Engine{hooks: hooks, main: types.NewPackage("main", "main"), fset: token.NewFileSet(), ctxt: types.NewContext(), objs: map[string]types.Object{}, decls: map[string]*decl{},
 		emitted: map[types.Object]string{}, typeNames: map[string]string{}, shown: map[string]string{}, used: map[string]bool{}, bodies: map[*types.Func]*decl{}, ifaces: map[string]ifaceUse{}, inits: map[*types.Var]*initializer{}, methodTypes: map[string]types.Type{},
-		sources: map[types.Object]*decl{}, alias: map[string]string{}, prefix: map[*token.File]int{}, text: map[string]string{}, number: map[string]int{}, fresh: map[string]bool{}, stops: map[string]bool{}}
+		sources: map[types.Object]*decl{}, alias: map[string]string{}, prefix: map[*token.File]int{}, text: map[string]string{}, number: map[string]int{}, fresh: map[string]bool{}, stops: map[string]bool{}, active: map[*evaluation]bool{}}
 	e.host = newHost(e)
 	e.in = interp.New(interp.Options{Stdout: writerFunc(func(p []byte) { e.host.write("stdout", p) }), Stderr: &e.noise, Stdin: hooks.Stdin, Unrestricted: true})
 	all := tables{}
@@ -223,7 +229,24 @@ func (e *Engine) Run(ctx context.Context, id int64, name, src string) Outcome {
 // Grace is how long a cancelled cell may take to end before its worker counts as tainted.
 const Grace = 200 * time.Millisecond
 
-func (e *Engine) run(ctx context.Context, id int64, name, src string) (out Outcome) {
+func (e *Engine) run(ctx context.Context, id int64, name, src string) Outcome {
+	e.build.Lock()
+	entry, fault := e.prepare(ctx, id, name, src)
+	if entry == "" {
+		e.trim("")
+		e.build.Unlock()
+		return Outcome{Err: fault}
+	}
+	v := newEvaluation(ctx, id, name)
+	v.types = e.host.resultTypes
+	return e.enter(v, entry, entry)
+}
+
+// prepare compiles a cell; entry is the function to call, "" when there is nothing to run.
+func (e *Engine) prepare(ctx context.Context, id int64, name, src string) (entry string, fault *proto.Error) {
+	if e.untraced = isBeside(ctx); e.untraced {
+		defer func() { e.untraced = false }()
+	}
 	e.text[name] = src
 	if e.number[name] == 0 {
 		e.number[name] = len(e.number) + 1
@@ -231,9 +254,11 @@ func (e *Engine) run(ctx context.Context, id int64, name, src string) (out Outco
 	undo := e.snapshot()
 	code, entry, probs := e.make(name, src)
 	if len(probs) > 0 {
-		return Outcome{Err: e.report(name, probs)}
+		return "", e.report(name, probs)
 	}
-	e.noise.reset()
+	if len(e.running((*evaluation).ahead)) == 0 {
+		e.noise.reset()
+	}
 	if debugEval {
 		fmt.Println(code)
 	}
@@ -253,21 +278,14 @@ func (e *Engine) run(ctx context.Context, id int64, name, src string) (out Outco
 		}
 		if err != nil {
 			// The interpreter refused what the checker took: say so, rather than run something else.
-			return Outcome{Err: e.internal(name, err, code)}
+			return "", e.internal(name, err, code)
 		}
 	}
 	for _, n := range e.notes {
 		e.hooks.Write(id, "stderr", []byte("note: "+n+"\n"))
 	}
 	e.notes = nil
-	if entry == "" {
-		e.trim("")
-		return Outcome{}
-	}
-	if out = e.enter(ctx, id, name, entry); !out.Tainted {
-		e.trim(entry)
-	}
-	return out
+	return entry, nil
 }
 
 func (e *Engine) eval(code string) (err error) {
@@ -353,7 +371,7 @@ func (e *Engine) print(name string, p *parsed, c *checked) (code, entry string, 
 		e.shown[entry] = "cell"
 		g.fn = &local{defers: p.body != nil && hasDefer(p.body)}
 		var b strings.Builder
-		fmt.Fprintf(&b, "func %s() {\ndefer %s.Done()\n%s", entry, g.host(), g.begins())
+		fmt.Fprintf(&b, "func %s() {\ndefer %s.Done()\n%s.Enter()\n%s", entry, g.host(), g.host(), g.begins())
 		if p.body != nil {
 			list := p.body.List
 			var last ast.Expr
@@ -381,7 +399,7 @@ func (e *Engine) print(name string, p *parsed, c *checked) (code, entry string, 
 		// Printed last, when all is known, but run first.
 		if !run {
 			entry = e.newName(name + "ǃ")
-			body = fmt.Sprintf("func %s() {\ndefer %s.Done()\n}\n", entry, g.host())
+			body = fmt.Sprintf("func %s() {\ndefer %s.Done()\n%s.Enter()\n}\n", entry, g.host(), g.host())
 		}
 		head := "defer " + g.host() + ".Done()\n"
 		body = strings.Replace(body, head, head+regs, 1)

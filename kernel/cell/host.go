@@ -2,6 +2,7 @@ package cell
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -27,64 +28,37 @@ const hostPath = "tilus-lab.host/host"
 type host struct {
 	e *Engine
 
-	current atomic.Int64 // cell that runs in the foreground
-	spawned atomic.Int64 // goroutines that cells started and that live
-	cells   sync.Map     // goroutine → cell, for spawned goroutines
-	running sync.Map     // goroutine → *Defers that runs its functions
-	armed   sync.Map     // goroutines that are about to call a deferred function
-	kinds   sync.Map     // printed type → boxKind
+	front   atomic.Pointer[evaluation] // the cell in the foreground; never nil
+	asides  sync.Map                   // goroutine → *evaluation, of cells beside it
+	aside   atomic.Int64               // how many of them there are
+	spawned atomic.Int64               // goroutines that cells started and that live
+	cells   sync.Map                   // goroutine → cell, for spawned goroutines
+	running sync.Map                   // goroutine → *Defers that runs its functions
+	armed   sync.Map                   // goroutines that are about to call a deferred function
+	kinds   sync.Map                   // printed type → boxKind
 
-	mu          sync.Mutex
-	done        chan struct{}
-	stopped     chan struct{} // closed when the cell in the foreground was cancelled
-	resultTypes []string
+	resultTypes []string    // of the cell that is being printed
 	quiet       atomic.Bool // boxes print plain values
-	perform     func()      // what Call runs
 	tracing     tracing
-	handed      any // a value on its way from Bind to a variable
 }
 
-func newHost(e *Engine) *host { return &host{e: e} }
-
-// begin marks a cell as running; the channel is closed when its function has ended.
-func (h *host) begin(id int64) <-chan struct{} {
-	h.current.Store(id)
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	h.done = make(chan struct{})
-	h.stopped = make(chan struct{})
-	return h.done
+func newHost(e *Engine) *host {
+	h := &host{e: e}
+	h.front.Store(newEvaluation(context.Background(), 0, ""))
+	return h
 }
 
-// stop wakes what the cell in the foreground waits for, after the interpreter has been told to go no further.
-func (h *host) stop() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	close(h.stopped)
-}
-
-// sleep is time.Sleep, but ends with the cell in the foreground when called from it.
+// sleep is time.Sleep, but ends with the cell that called it.
 func (h *host) sleep(d time.Duration) {
 	var stopped chan struct{}
-	if h.cell() == h.current.Load() {
-		h.mu.Lock()
-		stopped = h.stopped
-		h.mu.Unlock()
+	if v := h.mine(); h.cell() == v.id {
+		stopped = v.stopped
 	}
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
 	case <-t.C:
 	case <-stopped:
-	}
-}
-
-func (h *host) finish() {
-	h.mu.Lock()
-	defer h.mu.Unlock()
-	if h.done != nil {
-		close(h.done)
-		h.done = nil
 	}
 }
 
@@ -108,7 +82,7 @@ func (h *host) cell() int64 {
 			return c.(int64)
 		}
 	}
-	return h.current.Load()
+	return h.mine().id
 }
 
 // spawn runs f in a goroutine of the calling goroutine's cell. The interpreter's own go statement would read the function
@@ -146,7 +120,7 @@ func (f failure) Error() string { return f.err.Error() }
 
 // result hands on the values of the last expression. An error beside other values is not shown: it ends the cell, or is nil.
 func (h *host) result(vals []any) {
-	ts := h.resultTypes
+	ts := h.mine().types
 	if n := len(vals) - 1; n > 0 && n < len(ts) && ts[n] == "error" {
 		if err, ok := vals[n].(error); ok && err != nil {
 			panic(failure{err})
@@ -263,7 +237,8 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 		module + "kernel/cell/cell":       richWrappers(),
 		module + "kernel/display/display": shown,
 		hostPath + "/host": {
-			"Done":      reflect.ValueOf(h.finish),
+			"Done":      reflect.ValueOf(func() { h.mine().finish() }),
+			"Enter":     reflect.ValueOf(func() { h.mine().entered() }),
 			"Called":    reflect.ValueOf(h.called),
 			"Calling":   reflect.ValueOf((*Calling)(nil)),
 			"Given":     given,
@@ -313,22 +288,12 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"UnboxAll":     reflect.ValueOf(unboxAll),
 			"Unbox":        reflect.ValueOf(unbox),
 			"TypeName":     reflect.ValueOf(h.typeName),
-			"Handed": reflect.ValueOf(func() any {
-				h.mu.Lock()
-				defer h.mu.Unlock()
-				return h.handed
-			}),
-			"Perform": reflect.ValueOf(func() {
-				h.mu.Lock()
-				f := h.perform
-				h.perform = nil
-				h.mu.Unlock()
-				f()
-			}),
-			"Go":        reflect.ValueOf(h.spawn),
-			"Print":     like(func(a ...any) { fmt.Fprint(stderr, a...) }, fmt.Print),
-			"PrintLine": like(func(a ...any) { fmt.Fprintln(stderr, a...) }, fmt.Println),
-			"Result":    result,
+			"Handed":       reflect.ValueOf(func() any { return h.mine().handed }),
+			"Perform":      reflect.ValueOf(func() { h.mine().perform() }),
+			"Go":           reflect.ValueOf(h.spawn),
+			"Print":        like(func(a ...any) { fmt.Fprint(stderr, a...) }, fmt.Print),
+			"PrintLine":    like(func(a ...any) { fmt.Fprintln(stderr, a...) }, fmt.Println),
+			"Result":       result,
 		},
 		"fmt/fmt": {
 			"Print":    like(func(a ...any) (int, error) { return fmt.Fprint(stdout, a...) }, fmt.Print),

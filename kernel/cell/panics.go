@@ -115,7 +115,8 @@ func (e *Engine) panicked(name string, err error) *proto.Error {
 	if v, ok := e.in.Globals()[lineVar]; ok && v.Kind() == reflect.Int {
 		at := int(v.Int())
 		for file, k := range e.number {
-			if at/linesPerCell != k {
+			others := func(v *evaluation) bool { return v.name == file && file != name }
+			if at/linesPerCell != k || len(e.running(others)) > 0 {
 				continue
 			}
 			line := at % linesPerCell

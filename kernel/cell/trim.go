@@ -30,8 +30,10 @@ func (e *Engine) trim(entry string) {
 	}
 	if sym, ok := field(main.Elem(), "sym", reflect.Map); ok && entry != "" && sym.Type().Key().Kind() == reflect.String {
 		sym.SetMapIndex(reflect.ValueOf(entry), reflect.Value{})
+		e.mu.Lock()
 		delete(e.used, entry)
 		delete(e.shown, entry)
+		e.mu.Unlock()
 	}
 }
 

@@ -19,14 +19,12 @@ func (e *Engine) Bind(ctx context.Context, id int64, name string, v any) error {
 	if rt == nil {
 		return fmt.Errorf("cell: bind %s: no value", name)
 	}
-	e.host.mu.Lock()
-	e.host.handed = v
-	e.host.mu.Unlock()
 	if p := rt; p.Kind() == reflect.Pointer && p.Elem().PkgPath() != "" {
 		if _, err := e.imp.Import(p.Elem().PkgPath()); err != nil {
 			return fmt.Errorf("cell: bind %s: %w", name, err)
 		}
 	}
+	e.build.Lock()
 	t := e.imp.Type(rt)
 	e.mu.Lock()
 	undo := e.snapshot()
@@ -46,20 +44,20 @@ func (e *Engine) Bind(ctx context.Context, id int64, name string, v any) error {
 	e.objs[name] = sv
 	e.fresh = map[string]bool{name: true}
 	entry := e.newName("bindǃ")
-	code := out.vars.String() + fmt.Sprintf("func %s() {\n%s = %s.Handed().(%s)\n}\n", entry, printed, g.host(), g.typ(t))
+	code := out.vars.String() + fmt.Sprintf("func %s() {\ndefer %s.Done()\n%s.Enter()\n%s = %s.Handed().(%s)\n}\n", entry, g.host(), g.host(), printed, g.host(), g.typ(t))
 	code = "package main\n" + strings.Join(out.imports, "") + code
 	e.mu.Unlock()
 	if err := e.eval(code); err != nil {
 		e.mu.Lock()
 		undo()
 		e.mu.Unlock()
+		e.build.Unlock()
 		return fmt.Errorf("cell: bind %s: %w", name, err)
 	}
-	e.host.begin(id)
-	_, err := e.in.EvalWithContext(ctx, entry+"()")
-	e.trim(entry)
-	if err != nil {
-		return fmt.Errorf("cell: bind %s: %w", name, err)
+	run := newEvaluation(ctx, id, name)
+	run.handed = v
+	if out := e.enter(run, entry, entry); out.Err != nil {
+		return fmt.Errorf("cell: bind %s: %s", name, out.Err.Value)
 	}
 	return nil
 }
@@ -74,14 +72,19 @@ func (e *Engine) Check(name string) error {
 	if name == "" || name == "_" {
 		return fmt.Errorf("a Go name must follow")
 	}
-	if _, ok := e.objs[name].(*types.PkgName); ok {
+	e.mu.RLock()
+	_, taken := e.objs[name].(*types.PkgName)
+	e.mu.RUnlock()
+	if taken {
 		return fmt.Errorf("%s is a package; choose another name", name)
 	}
 	return nil
 }
 
-// Value is what a top-level variable holds. Call it between cells.
+// Value is what a top-level variable holds.
 func (e *Engine) Value(name string) (v reflect.Value, ok bool) {
+	e.build.Lock()
+	defer e.build.Unlock()
 	o, ok := e.objs[name].(*types.Var)
 	if !ok || o.Pkg() == nil || o.Pkg().Path() != "main" {
 		return v, false
@@ -92,7 +95,15 @@ func (e *Engine) Value(name string) (v reflect.Value, ok bool) {
 
 const maxShort = 120
 
-// Vars lists the top-level variables. Call it between cells.
+// Declares reports whether the session has a variable of a name.
+func (e *Engine) Declares(name string) bool {
+	e.mu.RLock()
+	defer e.mu.RUnlock()
+	o, ok := e.objs[name].(*types.Var)
+	return ok && o.Pkg() != nil && o.Pkg().Path() == "main"
+}
+
+// Vars lists the top-level variables. Call it between cells, or in [Engine.Quiet].
 func (e *Engine) Vars() *proto.Vars {
 	out := &proto.Vars{Vars: []proto.Var{}}
 	e.host.quiet.Store(true)

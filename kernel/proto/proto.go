@@ -14,7 +14,8 @@ import "encoding/json"
 // Op is what a supervisor asks of a worker.
 type Op string
 
-// The requests. Execute, Comm and Reset wait for one another; all others are answered while a cell runs.
+// The requests. Execute, Comm and Reset wait for one another, but for those that are marked Beside; all others are answered
+// while a cell runs.
 const (
 	OpExecute    Op = "execute"     // run Code as a cell; ends with one Done event
 	OpInterrupt  Op = "interrupt"   // cancel the cell that runs; has no reply of its own
@@ -40,6 +41,7 @@ type Request struct {
 	AllowStdin bool            `json:"allow_stdin,omitempty"`
 	Text       string          `json:"text,omitempty"`   // the line typed, for OpInput
 	EOF        bool            `json:"eof,omitempty"`    // for OpInput: there is no line
+	Beside     bool            `json:"beside,omitempty"` // for OpExecute and OpComm: beside the others; for OpInterrupt: cancel those
 	Comm       *Comm           `json:"comm,omitempty"`   // for OpComm
 	Method     string          `json:"method,omitempty"` // for OpCall
 	Params     json.RawMessage `json:"params,omitempty"` // for OpCall and OpDebug

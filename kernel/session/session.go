@@ -42,6 +42,7 @@ type Request struct {
 	Silent       bool // show nothing but errors, and keep the cell out of the journal
 	StoreHistory bool // count the cell and put it in the journal
 	AllowStdin   bool // Input may be called
+	Beside       bool // run beside other cells, not in turn with them: of a subshell
 
 	// Input asks the person for a line; nil means there is nobody to ask.
 	Input func(prompt string, password bool) (string, error)
@@ -123,7 +124,7 @@ func once(code string) bool {
 var ErrClosed = errors.New("session: closed")
 
 // Session is one notebook's worker and journal. Its methods are safe for concurrent use; cells run one after the other in the
-// order of the calls.
+// order of the calls, but for those that run beside them.
 type Session struct {
 	opt Options
 
@@ -164,6 +165,9 @@ func Start(opt Options) (*Session, error) {
 // The error is for calls that could not run at all (ErrClosed, a cancelled ctx before the cell began); what goes wrong in the
 // cell stands in the Reply. A ctx that ends while the cell runs interrupts it.
 func (s *Session) Execute(ctx context.Context, req Request, sink func(proto.Event)) (Reply, error) {
+	if req.Beside {
+		return s.execute(ctx, req, sink)
+	}
 	select {
 	case <-s.turn:
 	case <-ctx.Done():
@@ -185,6 +189,11 @@ func (s *Session) Comm(ctx context.Context, msg proto.Comm, sink func(proto.Even
 	return s.do(ctx, proto.Request{Op: proto.OpComm, Comm: &msg}, Request{}, sink)
 }
 
+// CommBeside is Comm beside the cells, not in turn with them.
+func (s *Session) CommBeside(ctx context.Context, msg proto.Comm, sink func(proto.Event)) (Reply, error) {
+	return s.do(ctx, proto.Request{Op: proto.OpComm, Comm: &msg}, Request{Beside: true}, sink)
+}
+
 // execute is Execute for a caller that holds the turn.
 func (s *Session) execute(ctx context.Context, req Request, sink func(proto.Event)) (Reply, error) {
 	return s.do(ctx, proto.Request{Op: proto.OpExecute, Code: req.Code, Silent: req.Silent, AllowStdin: req.AllowStdin && req.Input != nil}, req, sink)
@@ -204,18 +213,22 @@ func (s *Session) do(ctx context.Context, what proto.Request, req Request, sink 
 		s.count++
 	}
 	count := s.count
-	s.running, s.asked = id, time.Time{}
+	if !req.Beside {
+		s.running, s.asked = id, time.Time{}
+	}
 	s.mu.Unlock()
 	defer func() {
-		s.mu.Lock()
-		s.running = 0
-		s.mu.Unlock()
+		if !req.Beside {
+			s.mu.Lock()
+			s.running = 0
+			s.mu.Unlock()
+		}
 	}()
 
 	start := time.Now()
 	said := newTranscript(sink)
 	c := w.open(id, said.event, req.Input)
-	what.ID, what.Count = id, count
+	what.ID, what.Count, what.Beside = id, count, req.Beside
 	if err := w.send(what); err != nil {
 		// The worker cannot read any more: it is ending, and its end is reported below.
 		w.kill()
@@ -225,7 +238,11 @@ func (s *Session) do(ctx context.Context, what proto.Request, req Request, sink 
 		select {
 		case <-ctxDone:
 			ctxDone = nil
-			s.Interrupt()
+			if req.Beside {
+				s.interrupt(w, true)
+			} else {
+				s.Interrupt()
+			}
 			continue
 		case <-c.done:
 		case <-w.dead:
@@ -295,9 +312,14 @@ func (s *Session) Interrupt() {
 		w.killed("interrupted twice", "the cell did not end after the first interrupt")
 		return
 	}
+	s.interrupt(w, false)
+}
+
+// interrupt asks a worker to cancel the running cell, or those beside it.
+func (s *Session) interrupt(w *worker, beside bool) {
 	s.mu.Lock()
 	s.nextID++
-	req := proto.Request{ID: s.nextID, Op: proto.OpInterrupt}
+	req := proto.Request{ID: s.nextID, Op: proto.OpInterrupt, Beside: beside}
 	s.mu.Unlock()
 	if err := w.send(req); err != nil {
 		w.kill()

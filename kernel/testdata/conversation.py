@@ -107,7 +107,7 @@ for send in (lambda: kc.complete("pr"), lambda: kc.is_complete("x"), lambda: kc.
     assert time.time() - t < 0.5
 i = request("control", "kernel_info_request", {})
 info = reply(i, "control")["content"]
-eq((info["protocol_version"], info["supported_features"], info["language_info"]["name"]), ("5.5", [], "go"), "kernel_info")
+eq((info["protocol_version"], info["supported_features"], info["language_info"]["name"]), ("5.5", ["debugger", "kernel subshells"], "go"), "kernel_info")
 time.sleep(0.1)
 last = None
 try:

@@ -102,7 +102,7 @@ func rich(v any) (data, metadata map[string]any) {
 
 // launch runs a program of a %%tile cell under the debugger, where a front end debugs; see [lab.Hooks].
 func (k *worker) launch(ctx context.Context, p *ir.Program, start func() (*vmdebug.Session, error)) (*vmdebug.Session, error) {
-	if !k.debug.Stops(p.Pos.File) || ctx.Err() != nil {
+	if _, _, beside := k.engine().Aside(); beside || !k.debug.Stops(p.Pos.File) || ctx.Err() != nil {
 		return nil, nil
 	}
 	s, err := start()

@@ -118,9 +118,7 @@ func (k *worker) withMagics(ctx context.Context, req proto.Request, name string)
 	if first == "" || !strings.ContainsRune("%$!/", rune(first[0])) {
 		return res, "", false
 	}
-	lines, rest := magics(req.Code, func(n string) bool {
-		return slices.ContainsFunc(k.eng.Vars().Vars, func(v proto.Var) bool { return v.Name == n })
-	})
+	lines, rest := magics(req.Code, k.eng.Declares)
 	if len(lines) == 0 {
 		return res, "", false
 	}

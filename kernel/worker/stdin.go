@@ -18,56 +18,71 @@ type line struct {
 
 // stdin is what fmt.Scan reads in cells: each line is asked for at the front end.
 type stdin struct {
-	k     *worker
-	lines chan line
+	k *worker
 
-	mu   sync.Mutex
-	ok   bool
-	rest []byte
+	mu    sync.Mutex
+	cells map[int64]*asker // that run, and whose front ends answer
 }
 
-func (s *stdin) allow(ok bool) {
+// asker is a cell that may ask.
+type asker struct {
+	lines chan line
+	mu    sync.Mutex
+	rest  []byte
+}
+
+// allow lets a cell ask until forget is called.
+func (s *stdin) allow(id int64, ok bool) (forget func()) {
+	if !ok {
+		return func() {}
+	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.ok, s.rest = ok, nil
-	select {
-	case <-s.lines:
-	default:
+	s.cells[id] = &asker{lines: make(chan line, 1)}
+	return func() {
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.cells, id)
 	}
 }
 
-func (s *stdin) give(l line) {
-	select {
-	case s.lines <- l:
-	default: // nobody asked
+func (s *stdin) asker(id int64) *asker {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.cells[id]
+}
+
+func (s *stdin) give(id int64, l line) {
+	if a := s.asker(id); a != nil {
+		select {
+		case a.lines <- l:
+		default: // nobody asked
+		}
 	}
 }
 
 func (s *stdin) Read(p []byte) (int, error) {
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if len(s.rest) == 0 {
-		if !s.ok {
-			return 0, errNoInput
-		}
+	id := s.k.running()
+	a := s.asker(id)
+	if a == nil {
+		return 0, errNoInput
+	}
+	a.mu.Lock()
+	defer a.mu.Unlock()
+	if len(a.rest) == 0 {
 		s.k.out.sync()
-		s.k.out.send(proto.Event{ID: s.k.running(), Kind: proto.KindInputRequest, InputRequest: &proto.InputRequest{}})
-		ctx := s.k.context()
-		s.mu.Unlock()
-		var l line
-		var done bool
+		s.k.out.send(proto.Event{ID: id, Kind: proto.KindInputRequest, InputRequest: &proto.InputRequest{}})
 		select {
-		case l = <-s.lines:
-		case <-ctx.Done():
-			done = true
-		}
-		s.mu.Lock()
-		if done || l.eof {
+		case l := <-a.lines:
+			if l.eof {
+				return 0, io.EOF
+			}
+			a.rest = []byte(l.text + "\n")
+		case <-s.k.context().Done():
 			return 0, io.EOF
 		}
-		s.rest = []byte(l.text + "\n")
 	}
-	n := copy(p, s.rest)
-	s.rest = s.rest[n:]
+	n := copy(p, a.rest)
+	a.rest = a.rest[n:]
 	return n, nil
 }

@@ -14,6 +14,7 @@ import (
 	"os"
 	"runtime"
 	"runtime/debug"
+	"strings"
 	"sync"
 	"time"
 
@@ -43,10 +44,11 @@ type worker struct {
 	mu     sync.Mutex
 	eng    *cell.Engine
 	hooks  cell.Hooks
-	silent bool
 	id     int64              // running cell
 	cancel context.CancelFunc // of the running cell
 	ctx    context.Context
+	silent map[int64]bool               // cells that run and show nothing
+	beside map[int64]context.CancelFunc // cells that run beside it
 	call   Methods
 	debug  *debugger.Debugger
 }
@@ -63,12 +65,12 @@ func Serve(r io.Reader, w io.Writer, methods Methods) int {
 		fmt.Fprintln(os.Stderr, "tilus-lab worker:", err)
 		return 1
 	}
-	k := &worker{call: methods}
+	k := &worker{call: methods, silent: map[int64]bool{}, beside: map[int64]context.CancelFunc{}}
 	if k.out, err = newOutput(proto.NewWriter(w)); err != nil {
 		fmt.Fprintln(os.Stderr, "tilus-lab worker:", err)
 		return 1
 	}
-	k.stdin = &stdin{k: k, lines: make(chan line, 1)}
+	k.stdin = &stdin{k: k, cells: map[int64]*asker{}}
 	stdout, stderr := k.out.pipes[0].w, k.out.pipes[1].w
 	// Libraries in this process print through these. The Go runtime writes crash reports to file descriptor 2 itself, which
 	// stays the supervisor's.
@@ -142,11 +144,15 @@ func (k *worker) serve(in *proto.Reader) int {
 		}
 		switch req.Op {
 		case proto.OpExecute, proto.OpReset, proto.OpComm:
-			cells <- req
+			if req.Beside {
+				go k.executeBeside(req)
+			} else {
+				cells <- req
+			}
 		case proto.OpInterrupt:
-			k.interrupt()
+			k.interrupt(req.Beside)
 		case proto.OpInput:
-			k.stdin.give(line{req.Text, req.EOF})
+			k.stdin.give(req.ID, line{req.Text, req.EOF})
 		case proto.OpComplete:
 			go k.answer(req, func(e *cell.Engine) proto.Event {
 				c := e.Complete(req.Code, req.Cursor)
@@ -223,10 +229,31 @@ func (k *worker) execute(req proto.Request) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	k.mu.Lock()
-	k.id, k.ctx, k.cancel, k.silent = req.ID, ctx, cancel, req.Silent
+	k.id, k.ctx, k.cancel, k.silent[req.ID] = req.ID, ctx, cancel, req.Silent
 	k.mu.Unlock()
-	k.stdin.allow(req.AllowStdin)
 	k.out.begin(req.ID)
+	k.perform(ctx, req)
+}
+
+// executeBeside is execute for a cell of a subshell, which does not wait for the running one.
+func (k *worker) executeBeside(req proto.Request) {
+	ctx, cancel := context.WithCancel(cell.Beside(context.Background()))
+	defer cancel()
+	k.mu.Lock()
+	k.beside[req.ID], k.silent[req.ID] = cancel, req.Silent
+	idle := k.id == 0
+	e := k.eng
+	k.mu.Unlock()
+	defer e.Attend(ctx, req.ID)()
+	if idle { // what it prints through the files is its own
+		k.out.begin(req.ID)
+	}
+	k.perform(ctx, req)
+}
+
+// perform runs one cell to its Done.
+func (k *worker) perform(ctx context.Context, req proto.Request) {
+	defer k.stdin.allow(req.ID, req.AllowStdin)()
 	start := time.Now()
 	res, pager := k.run(ctx, req)
 	k.out.sync()
@@ -237,11 +264,17 @@ func (k *worker) execute(req proto.Request) {
 		k.out.send(proto.Event{ID: req.ID, Kind: proto.KindError, Error: res.Err})
 	}
 	k.mu.Lock()
-	k.id, k.cancel = 0, nil
+	if req.Beside {
+		delete(k.beside, req.ID)
+	} else {
+		k.id, k.cancel = 0, nil
+	}
+	delete(k.silent, req.ID)
 	e := k.eng
 	k.mu.Unlock()
 	if !res.Tainted {
-		k.out.send(proto.Event{ID: req.ID, Kind: proto.KindVars, Vars: e.Vars()})
+		// Where others run, the last of them tells.
+		e.Quiet(func() { k.out.send(proto.Event{ID: req.ID, Kind: proto.KindVars, Vars: e.Vars()}) })
 	}
 	var m runtime.MemStats
 	if req.Count%16 == 0 {
@@ -261,16 +294,31 @@ func (k *worker) run(ctx context.Context, req proto.Request) (res cell.Outcome, 
 	}()
 	name := fmt.Sprintf("cell%d", max(req.Count, 0))
 	switch {
+	case req.Beside && onlyMain(req.Code):
+		msg := "this line changes the whole session: run it in the main shell"
+		return cell.Outcome{Err: &proto.Error{Name: "CellError", Value: msg, Traceback: []string{msg}}}, ""
 	case req.Op == proto.OpReset:
 		return k.reset(), ""
 	case req.Op == proto.OpComm && req.Comm != nil:
 		return k.deliver(ctx, req), ""
 	}
-	k.debug.Cell(name, req.Code)
+	if !req.Beside {
+		k.debug.Cell(name, req.Code)
+	}
 	if res, pager, ok := k.withMagics(ctx, req, name); ok {
 		return res, pager
 	}
 	return k.eng.Run(ctx, req.ID, name, req.Code), ""
+}
+
+// onlyMain reports a cell that replaces the interpreter, which others run in.
+func onlyMain(code string) bool {
+	for line := range strings.Lines(code) {
+		if word, _, _ := strings.Cut(strings.TrimSpace(line), " "); word == "%reset" {
+			return true
+		}
+	}
+	return false
 }
 
 // deliver hands a comm message to what cells registered for it.
@@ -298,9 +346,15 @@ func (k *worker) reset() cell.Outcome {
 	return cell.Outcome{}
 }
 
-func (k *worker) interrupt() {
+func (k *worker) interrupt(beside bool) {
 	k.mu.Lock()
 	id, cancel := k.id, k.cancel
+	if beside {
+		for _, end := range k.beside {
+			end()
+		}
+		cancel = nil
+	}
 	k.mu.Unlock()
 	if cancel == nil {
 		return
@@ -309,13 +363,21 @@ func (k *worker) interrupt() {
 	cancel()
 }
 
+// running is the cell that the calling goroutine works for.
 func (k *worker) running() int64 {
+	if id, _, ok := k.engine().Aside(); ok {
+		return id
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	return k.id
 }
 
+// context ends the cell that the calling goroutine works for.
 func (k *worker) context() context.Context {
+	if _, ctx, ok := k.engine().Aside(); ok {
+		return ctx
+	}
 	k.mu.Lock()
 	defer k.mu.Unlock()
 	if k.ctx == nil {
@@ -337,7 +399,7 @@ func (k *worker) display(d display.Data) error { return k.show(k.running(), prot
 func (k *worker) show(id int64, kind proto.Kind, d display.Data) error {
 	k.out.sync()
 	k.mu.Lock()
-	silent := k.silent
+	silent := k.silent[id]
 	k.mu.Unlock()
 	if silent {
 		return nil

@@ -153,7 +153,7 @@ n = r["execution_count"]
 eq([t for t, _ in run("fmt.Println(1)", silent=True)[1]], ["status", "status"], "silent")
 eq(run("x", store_history=False)[0]["execution_count"], n, "store_history=False")
 eq([h[1:] for h in ask("history_request", {"hist_access_type": "tail", "n": 1, "output": True, "raw": True})["history"]], [[n, ["1", "1"]]], "tail")
-eq(ask("kernel_info_request", {}, "control")["supported_features"], [], "supported_features")
+eq(ask("kernel_info_request", {}, "control")["supported_features"], ["debugger", "kernel subshells"], "supported_features")
 r, _ = run("%%once\nvar typed string\nfmt.Scanln(&typed)", allow_stdin=False)
 ids = [kc.execute(c) for c in ("nowhere", "x = 99")]
 eq([wait(i)[0]["status"] for i in ids], ["error", "error"], "abort of what waits")
