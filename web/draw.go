@@ -19,6 +19,8 @@ import (
 // drawer renders panes: a few at a time, and the last results from memory.
 type drawer struct {
 	slots chan struct{}
+	run   func(name string, v pane.Values) (pane.Result, error)
+	limit time.Duration // how long somebody waits for a drawing
 
 	mu    sync.Mutex
 	cache map[string]*list.Element
@@ -41,17 +43,16 @@ func (c *cached) json() json.RawMessage {
 	return c.raw
 }
 
-// cacheBytes bounds the memory of remembered results, maxDraw the time that
-// somebody waits for a drawing.
+// cacheBytes bounds the memory of remembered results, maxDraw the time of one
+// drawing.
 const (
 	cacheBytes = 48 << 20
 	maxDraw    = 30 * time.Second
 )
 
-var errSlow = fmt.Errorf("this takes longer than %v to draw; ask for less", maxDraw)
-
 func (d *drawer) init(parallel int) {
 	d.slots = make(chan struct{}, parallel)
+	d.run, d.limit = answer.Run, maxDraw
 	d.cache, d.order = map[string]*list.Element{}, list.New()
 }
 
@@ -102,7 +103,7 @@ func (d *drawer) draw(ctx context.Context, share chan struct{}, bind func(string
 	if c := d.recall(key.String()); c != nil {
 		return c, nil
 	}
-	late := time.NewTimer(maxDraw)
+	late := time.NewTimer(d.limit)
 	defer late.Stop()
 	for _, room := range []chan struct{}{share, d.slots} {
 		select {
@@ -127,7 +128,7 @@ func (d *drawer) draw(ctx context.Context, share chan struct{}, bind func(string
 	}
 	done := make(chan outcome, 1)
 	go func() {
-		r, err := answer.Run(name, v)
+		r, err := d.run(name, v)
 		<-share
 		<-d.slots
 		if err != nil {
@@ -142,7 +143,7 @@ func (d *drawer) draw(ctx context.Context, share chan struct{}, bind func(string
 	case <-ctx.Done():
 		return nil, ctx.Err()
 	case <-late.C:
-		return nil, errSlow
+		return nil, fmt.Errorf("this takes longer than %v to draw; ask for less", d.limit)
 	}
 }
 
