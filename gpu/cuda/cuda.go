@@ -44,7 +44,7 @@ func Open() (*Driver, error) {
 	d := new(Driver)
 	for s := range symbolCount {
 		if d.fn[s] = lookup(lib, symbolNames[s]); d.fn[s] == 0 && !s.optional() {
-			return nil, fmt.Errorf("cuda: the driver lacks %s; it is older than CUDA 11.4", symbolNames[s])
+			return nil, fmt.Errorf("cuda: the driver lacks %s; it is older than CUDA 11.4: update the NVIDIA driver, or run without a GPU", symbolNames[s])
 		}
 	}
 	if err := d.call(cuInit, 0); err != nil {

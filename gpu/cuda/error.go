@@ -20,6 +20,7 @@ const (
 	codeOutOfMemory    = 2
 	codeNoDevice       = 100
 	codeInvalidPTX     = 218
+	codeNewerPTX       = 222
 	codeNotReady       = 600
 	codeIllegalAddress = 700
 	codeLaunchFailed   = 719
@@ -83,6 +84,9 @@ func (e *Error) Sticky() bool {
 
 // OutOfMemory says that the device or the pinned host memory is used up.
 func (e *Error) OutOfMemory() bool { return e.Code == codeOutOfMemory }
+
+// NewerPTX says that PTX is of a version that the driver is too old for.
+func (e *Error) NewerPTX() bool { return e.Code == codeNewerPTX }
 
 // NoDevice says that there is a driver and no GPU that it may use.
 func (e *Error) NoDevice() bool { return e.Code == codeNoDevice }

@@ -372,6 +372,11 @@ func (g *gpu) load(c *compile.Compiled) (*cuda.Function, time.Duration, error) {
 	} else {
 		m, err = g.module(source)
 	}
+	if ce := (*cuda.Error)(nil); errors.As(err, &ce) && ce.NewerPTX() {
+		_, version, _ := strings.Cut(source, ".version ")
+		version, _, _ = strings.Cut(version, "\n")
+		return nil, 0, fmt.Errorf("the NVIDIA driver (%s) is too old for PTX version %s: update it, choose an older target (cuda:sm_80), or run with --device sim: %w", g.info.Driver, version, err)
+	}
 	if err != nil {
 		return nil, 0, err
 	}

@@ -27,6 +27,7 @@ func TestDriverFailures(t *testing.T) {
 		"works":  {"open: <nil>", "first: <nil>", "second: <nil>"},
 		"none":   {"open: device: no NVIDIA GPU", "--device interp and --device sim need none"},
 		"old":    {"open: ", "compute capability 7.0"},
+		"aged":   {"open: <nil>", "CUDA 11.4) is too old for PTX version", "update it", "--device sim", "second: device"},
 		"memory": {"open: <nil>", "CUDA_ERROR_OUT_OF_MEMORY", "second: device"},
 		"jit":    {"open: <nil>", "CUDA_ERROR_INVALID_PTX", "ptxas: stub refuses"},
 		"fault":  {"open: <nil>", "broke the GPU context", "--device sim, which finds the place", "second: device"},
@@ -34,13 +35,23 @@ func TestDriverFailures(t *testing.T) {
 	})
 }
 
+// TestAncientDriver opens a driver that lacks functions.
+func TestAncientDriver(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the stand-in is a Linux library")
+	}
+	underStub(t, "^TestDriverChild$", map[string][]string{
+		"works": {"open: cuda: the driver lacks cuMemcpyPeer; it is older than CUDA 11.4", "update the NVIDIA driver"},
+	}, "-DANCIENT")
+}
+
 // underStub runs a test of this binary under the stand-in, in each mode, and wants it to
 // say so.
-func underStub(t *testing.T, child string, modes map[string][]string) {
+func underStub(t *testing.T, child string, modes map[string][]string, flags ...string) {
 	t.Helper()
 	dir := t.TempDir()
 	lib := filepath.Join(dir, "libcuda.so.1")
-	if out, err := exec.Command(need.CC(t), "-shared", "-fPIC", "-o", lib, filepath.Join("testdata", "stub", "libcuda.c")).CombinedOutput(); err != nil {
+	if out, err := exec.Command(need.CC(t), append(flags, "-shared", "-fPIC", "-o", lib, filepath.Join("testdata", "stub", "libcuda.c"))...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for mode, want := range modes {
@@ -81,7 +92,7 @@ func TestDriverChild(t *testing.T) {
 		_, err = d.Run(ctx, p, []ir.Arg{{Array: x}, {Array: array.New(x.Type, 64)}, {Int: 64}, {Float: 2}, {}})
 		cancel()
 		fmt.Printf("%s: %v\n", which, err)
-		if u := (*Unended)(nil); errors.As(err, &u) && time.Since(start) > time.Second {
+		if u := (*Unended)(nil); errors.As(err, &u) && time.Since(start) > 10*time.Second {
 			t.Errorf("giving up took %s", time.Since(start))
 		}
 	}

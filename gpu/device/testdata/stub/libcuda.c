@@ -1,4 +1,4 @@
-// A stand-in for libcuda.so.1 that fails as STUB says: "none" (no GPU), "old" (a driver of CUDA 10), "memory" (no memory
+// A stand-in for libcuda.so.1 that fails as STUB says: "none" (no GPU), "old" (a GPU and a driver of CUDA 10), "aged" (a driver of CUDA 11.4, too old for PTX), "memory" (no memory
 // left), "pinned" (none on the host), "fault" (the first launch breaks its context), "hang" (a launch never ends), "crash" (the driver itself
 // faults), "jit" (no PTX compiles), or works in all but computing. The driver's own declarations are not needed: only the calling convention matters.
 #include <stdint.h>
@@ -14,8 +14,8 @@ static uint64_t next = 4096;
 static int bad(void) { return broken ? 700 : OK; }
 
 int cuInit(unsigned f) { return is("none") ? 100 : OK; }
-int cuDriverGetVersion(int *v) { *v = is("old") ? 10020 : 13000; return OK; }
-int cuGetErrorName(int e, const char **s) { *s = e == 100 ? "CUDA_ERROR_NO_DEVICE" : e == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : e == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : e == 218 ? "CUDA_ERROR_INVALID_PTX" : "CUDA_ERROR"; return OK; }
+int cuDriverGetVersion(int *v) { *v = is("old") ? 10020 : is("aged") ? 11040 : 13000; return OK; }
+int cuGetErrorName(int e, const char **s) { *s = e == 100 ? "CUDA_ERROR_NO_DEVICE" : e == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : e == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : e == 218 ? "CUDA_ERROR_INVALID_PTX" : e == 222 ? "CUDA_ERROR_UNSUPPORTED_PTX_VERSION" : "CUDA_ERROR"; return OK; }
 int cuGetErrorString(int e, const char **s) { *s = "stub"; return OK; }
 int cuDeviceGetCount(int *n) { *n = 1; return OK; }
 int cuDeviceGet(int *d, int i) { *d = i; return OK; }
@@ -46,7 +46,7 @@ int cuModuleLoadDataEx(void **m, const void *image, unsigned n, int *keys, void 
 		return 218;
 	}
 	*m = (void *)(next += 16);
-	return bad();
+	return is("aged") ? 222 : bad();
 }
 int cuModuleUnload(void *m) { return OK; }
 int cuModuleGetFunction(void **f, void *m, const char *name) { *f = (void *)(next += 16); return bad(); }
@@ -83,7 +83,9 @@ int cuEventDestroy_v2(void *e) { return OK; }
 int cuEventRecord(void *e, void *s) { return bad(); }
 int cuEventSynchronize(void *e) { return bad(); }
 int cuEventQuery(void *e) { return hung ? 600 : bad(); }
+#ifndef ANCIENT // built so, the library lacks a function that every driver since CUDA 11.4 has
 int cuMemcpyPeer(uint64_t d, void *dc, uint64_t s, void *sc, size_t n) { return bad(); }
+#endif
 int cuEventElapsedTime(float *ms, void *a, void *b) { *ms = 0.5; return bad(); }
 int cuGraphInstantiateWithFlags(void **x, void *g, uint64_t f) { *x = (void *)(next += 16); return bad(); }
 int cuGraphLaunch(void *x, void *s) { return launched(); }
