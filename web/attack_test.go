@@ -249,7 +249,10 @@ func TestAttackFlood(t *testing.T) {
 	c := dial(t, s, base)
 	const n = 1000
 	for i := range n {
-		c.send("render", map[string]any{"view": fmt.Sprint(i), "pane": "layout", "values": map[string]string{"e": fmt.Sprintf("local(64, 64).spatial(1, %d)", i+1)}})
+		body := map[string]any{"view": fmt.Sprint(i), "pane": "layout", "values": map[string]string{"e": fmt.Sprintf("local(64, 64).spatial(1, %d)", i+1)}}
+		if c.ws.WriteJSON(map[string]any{"v": 1, "id": i + 1, "type": "render", "body": body}) != nil {
+			break // it hung up, since nobody reads its answers
+		}
 	}
 	kinds := map[string]int{}
 	c.ws.SetReadDeadline(time.Now().Add(60 * time.Second))
