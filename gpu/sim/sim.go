@@ -214,7 +214,8 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 	}
 	workers := opt.Workers
 	if workers <= 0 {
-		workers = runtime.GOMAXPROCS(0)
+		// A process may have more than there are processors, so that it answers meanwhile.
+		workers = min(runtime.GOMAXPROCS(0), runtime.NumCPU())
 	}
 	if m.prog.ordered {
 		workers = 1

@@ -104,12 +104,18 @@ func (o *output) sync() {
 	o.seq++
 	key := o.nonce + strconv.Itoa(o.seq) + "\x00"
 	o.mu.Unlock()
-	for _, p := range o.pipes {
+	var marks [len(o.pipes)]chan struct{}
+	for i, p := range o.pipes {
 		c := make(chan struct{})
 		p.mu.Lock()
 		p.seen[key] = c
 		p.mu.Unlock()
-		if _, err := p.w.WriteString(key); err != nil {
+		if _, err := p.w.WriteString(key); err == nil {
+			marks[i] = c
+		}
+	}
+	for _, c := range marks {
+		if c == nil {
 			continue
 		}
 		select {

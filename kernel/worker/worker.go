@@ -31,6 +31,9 @@ import (
 // maxStack ends a recursion without end before it has eaten the memory of the machine.
 const maxStack = 96 << 20
 
+// spareThreads are those that answer while the others compute.
+const spareThreads = 2
+
 // hungLaunch begins the line on standard error of a worker that ended itself because a launch did not end; package
 // session knows it.
 const hungLaunch = "tilus-lab worker: hung launch: "
@@ -60,6 +63,11 @@ func Main(r io.Reader, w io.Writer) int { return Serve(r, w, nil) }
 // Serve is Main with lab methods.
 func Serve(r io.Reader, w io.Writer, methods Methods) int {
 	debug.SetMaxStack(maxStack)
+	if os.Getenv("GOMAXPROCS") == "" {
+		// A launch on the simulator works on all processors. The operating system finds time for others beside it; the
+		// scheduler of goroutines would let them wait for 10 ms at every turn.
+		runtime.GOMAXPROCS(runtime.GOMAXPROCS(0) + spareThreads)
+	}
 	r, w, err := takePipes(r, w)
 	if err != nil {
 		fmt.Fprintln(os.Stderr, "tilus-lab worker:", err)
