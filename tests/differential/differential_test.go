@@ -164,6 +164,10 @@ func simulate(l Launch, o compile.Options) ([]ir.Arg, error) {
 
 // simulateCode runs thread code of a launch's program.
 func simulateCode(l Launch, f *code.Func) ([]ir.Arg, error) {
+	return simulateWith(l, f, sim.Options{})
+}
+
+func simulateWith(l Launch, f *code.Func, o sim.Options) ([]ir.Arg, error) {
 	grid := [3]int{1, 1, 1}
 	vars := map[string]int64{}
 	in := make([]sim.Arg, len(l.Args))
@@ -188,7 +192,7 @@ func simulateCode(l Launch, f *code.Func) ([]ir.Arg, error) {
 		}
 		grid[i] = int(n)
 	}
-	if _, err := sim.Run(context.Background(), f, sim.Launch{Grid: grid, Args: in}, sim.Options{}); err != nil {
+	if _, err := sim.Run(context.Background(), f, sim.Launch{Grid: grid, Args: in}, o); err != nil {
 		return nil, err
 	}
 	for i := range out {

@@ -187,7 +187,7 @@ func TestCorpusAssembles(t *testing.T) {
 			t.Fatal(err)
 		}
 		out, err := exec.Command(ptxas, "-v", "-arch="+target, "-o", os.DevNull, file).CombinedOutput()
-		if err != nil {
+		if err != nil || strings.Contains(string(out), "serializ") {
 			t.Errorf("%s: %v\n%s", target, err, out)
 		}
 		for _, m := range regexp.MustCompile(`(?s)Compiling entry function '(\w+)'.*?Used (\d+) registers`).FindAllSubmatch(out, -1) {
