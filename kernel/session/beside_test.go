@@ -248,3 +248,23 @@ func TestDisplaysBeside(t *testing.T) {
 		t.Errorf("%+v %q", r, b.text())
 	}
 }
+
+// TestCommBeside hands a message of the front end to a cell that waits for it.
+func TestCommBeside(t *testing.T) {
+	b := open(t)
+	b.ok("stop, total := false, 0\ncomm.Target(\"stopper\", func(c *comm.Comm, m comm.Message) {\n\tc.OnMessage(func(m comm.Message) {\n\t\ttotal = int(m.Data[\"n\"].(float64))\n\t\tc.Send(comm.Message{Data: m.Data})\n\t\tstop = true\n\t})\n})", "")
+	b.tell(proto.Comm{Step: "open", ID: "a", Target: "stopper"})
+	ended := b.ahead(t.Context(), "println(1)\nfor !stop {\n}\ntotal")
+	answers := 0
+	r, err := b.CommBeside(t.Context(), proto.Comm{Step: "msg", ID: "a", Data: map[string]any{"n": 7}}, func(ev proto.Event) {
+		if ev.Comm != nil {
+			answers++
+		}
+	})
+	if err != nil || r.Status != "ok" || answers != 1 {
+		t.Errorf("%+v %v, %d answers", r, err, answers)
+	}
+	if r := b.end(ended); r.Status != "ok" || !strings.Contains(b.text(), "=> 7\n") {
+		t.Errorf("%+v %q", r, b.text())
+	}
+}
