@@ -1,0 +1,607 @@
+package template
+
+import (
+	"fmt"
+	"slices"
+
+	"github.com/tilus-lab/tilus-lab/vm/build"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+// WideSchedule is how [Wide] cuts a product. Zero fields take defaults.
+type WideSchedule struct {
+	// Rows of x that a block multiplies: 8 to 256, a power of two; the most that fits the
+	// registers, up to 64, by default. They are the columns of matrix instructions.
+	Rows int
+	// Consumers are the warpgroups that multiply, each with 64 outputs for each of the
+	// plan's tiles; 2 by default, at most 2.
+	Consumers int
+	// Stages are how many turns of weights and x shared memory holds; 3 by default.
+	Stages int
+	// Cluster is how many blocks, of neighbouring outputs, bring x to each other: 1, the
+	// default, 2 or 4.
+	Cluster int
+	// Splits is how many blocks share the k of the same outputs; 1 by default. Without
+	// Persistent and with a Cluster of 1 only.
+	Splits int
+	// Persistent has blocks go on to further tiles of the product: as many blocks as
+	// parameter P says, a multiple of Cluster.
+	Persistent bool
+	// AddBias and AddResidual are as in [Schedule].
+	AddBias, AddResidual bool
+}
+
+// Fits reports how many rows of x a block of [Wide] can multiply at most: sums of a
+// group and of the output are in registers.
+func (p *Plan) Fits() int {
+	sets := 1
+	if p.Group > 0 {
+		sets++
+	}
+	rows := 256
+	for rows > 8 && sets*p.Tiles*rows/2 > 128 {
+		rows /= 2
+	}
+	return rows
+}
+
+// Shifts reports whether stored codes stand for values beside them.
+func (p *Plan) Shifts() bool { return p.Zero || p.Bias > 0 }
+
+// maxShared is what a block of Hopper may have, with room for barriers.
+const maxShared = 227<<10 - 512
+
+// Filled takes defaults for zero fields and checks the others.
+func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
+	most := p.Fits()
+	if s.Splits > 1 { // with fewer registers
+		most = max(8, most/2)
+	}
+	for _, f := range []struct {
+		name          string
+		value         *int
+		usual, lo, hi int
+	}{
+		{"rows", &s.Rows, min(64, most), 8, most}, {"consumers", &s.Consumers, 2, 1, 2}, {"stages", &s.Stages, 3, 2, 8}, {"cluster", &s.Cluster, 1, 1, 4}, {"splits", &s.Splits, 1, 1, MaxSplits},
+	} {
+		if *f.value == 0 {
+			*f.value = f.usual
+		}
+		if *f.value < f.lo || *f.value > f.hi {
+			return s, fmt.Errorf("template: %s %d is not from %d to %d", f.name, *f.value, f.lo, f.hi)
+		}
+	}
+	w := wide{decoder: &decoder{Plan: p}, s: s}
+	switch {
+	case s.Rows&(s.Rows-1)+s.Cluster&(s.Cluster-1) != 0 || s.Rows/s.Cluster < 8:
+		return s, fmt.Errorf("template: %d rows and clusters of %d: they are powers of two, and each block brings 8 rows at least", s.Rows, s.Cluster)
+	case s.Splits > 1 && (s.Persistent || s.Cluster > 1):
+		return s, fmt.Errorf("template: k is split between blocks that neither stay nor form clusters")
+	case s.Stages*w.bytes() > maxShared:
+		return s, fmt.Errorf("template: %d stages of %d bytes do not fit shared memory", s.Stages, w.bytes())
+	}
+	return s, nil
+}
+
+// Outputs of a block.
+func (s WideSchedule) outputs(p *Plan) int { return 4 * s.Consumers * p.Outputs() }
+
+// Workspace is as [Schedule.Workspace].
+func (s WideSchedule) Workspace(p *Plan, m, n int) (part []int, arrived int) {
+	blocks := ceil(n, s.outputs(p))
+	return []int{s.Splits, m, blocks * s.outputs(p)}, blocks * ceil(m, s.Rows)
+}
+
+// Arranged is the shape of x as [Wide] takes it, and that of its sums: those of the k
+// that share a scale, of each turn, for each row.
+func (p *Plan) Arranged(m, k int) (x, sums []int) {
+	turns := ceil(k, Turn)
+	return []int{m, turns * Turn}, []int{turns * p.scales(), m}
+}
+
+// Arrange brings x[M, K] into the order of k in which the weights of a form are packed,
+// with zeros up to whole turns. Where stored codes stand for values beside them
+// ([Plan.Shifts]) it also sums x. Parameters are x, y, sums if there are some, of
+// [Plan.Arranged], M and K.
+func Arrange(f Form) (*ir.Program, error) {
+	p, err := PlanOf(f)
+	if err != nil {
+		return nil, err
+	}
+	pieces := Turn / (4 * p.Run)
+	b := build.Program(fmt.Sprintf("arrange_%s", p.Act), build.Grid(ceilText("M", 8), ceilText("K", Turn)))
+	x, y := b.Pointer("x", p.Act), b.Pointer("y", p.Act)
+	var sums build.Value
+	if p.Shifts() {
+		sums = b.Pointer("sums", dtype.F32)
+	}
+	m, k := b.Scalar("M", dtype.I32), b.Scalar("K", dtype.I32)
+	bm, bk := b.BlockIndices2("bm", "bk")
+	gx := b.ViewGlobal("gx", x, build.Global(p.Act, m, k))
+	gy := b.ViewGlobal("gy", y, build.Global(p.Act, m, ceilText("K", Turn)+fmt.Sprintf("*%d", Turn)))
+	at := build.Offset(bm.Mul(8), bk.Mul(Turn))
+	of := func(k int) layout.Layout { return layout.Local(1, k/(4*p.Run)).Spatial(8, 4).Local(1, p.Run) }
+	stored := layout.Local(1, pieces).Local(1, p.Run/2).Spatial(8, 4).Local(1, 2)
+	rx := b.LoadGlobal("rx", gx, build.Register(p.Act, of(Turn)), at)
+	b.StoreGlobal(gy, b.View("ry", rx, build.Register(p.Act, stored)), at)
+	if p.Shifts() {
+		gs := b.ViewGlobal("gs", sums, build.Global(dtype.F32, ceilText("K", Turn)+fmt.Sprintf("*%d", p.scales()), m))
+		f32, each := b.Cast("rf", rx, build.Register(dtype.F32, of(Turn))), Turn/p.scales()
+		one := layout.Spatial(8, 1).Mul(layout.Replicated(4, 1, 1))
+		for q := range p.scales() {
+			some := f32
+			if p.scales() > 1 {
+				some = b.SliceRegister(name("part", q), f32, build.Register(dtype.F32, of(each)), build.Offset(0, q*each))
+			}
+			sum := b.Reduce(name("sum", q), some, build.Register(dtype.F32, one), build.Dim(1), build.Op("sum"), build.Keepdims("true"))
+			b.StoreGlobal(gs, sum, build.Offset(bk.Mul(p.scales()).Add(q), bm.Mul(8)), build.Dims(1, 0))
+		}
+	}
+	return b.Build()
+}
+
+// Wide multiplies x[M, K] with weights of a form, as [Decode] does, for many rows: by
+// matrix instructions of warpgroups (wgmma) whose left operand, the weights, is cast in
+// registers, while a warpgroup of its own has tensor copies (TMA) bring x and bulk
+// copies bring weights. x is in the order of [Arrange].
+//
+// Parameters are those of [Decode], but that the sums of [Arrange], where there are some,
+// follow x, and P stands in front of factor with Persistent. It needs sm_90a.
+func Wide(f Form, s WideSchedule) (*ir.Program, error) {
+	p, err := PlanOf(f)
+	if err != nil {
+		return nil, err
+	}
+	if s, err = s.Filled(p); err != nil {
+		return nil, err
+	}
+	d := &decoder{Plan: p, Schedule: Schedule{Rows: s.Rows, Warps: 4 * s.Consumers, Sides: 1, Splits: s.Splits, AddBias: s.AddBias, AddResidual: s.AddResidual}}
+	w := &wide{decoder: d, s: s}
+	return w.program()
+}
+
+// wide is one program under way.
+type wide struct {
+	*decoder
+	s                     WideSchedule
+	pipe                  build.Pipeline
+	sx, sw                build.Value
+	rank                  build.Value
+	actual                build.Type // sums by output
+	gy, gsums             build.Value
+	bias, residual        build.Value
+	row                   build.Type // of sums of x
+	factor                build.Value
+	m, n, blocks, arrived build.Value
+	part                  build.Value
+}
+
+// piece is how many k matrix instructions multiply before a scale, or another tile of x,
+// begins; rows of x's tiles are that long.
+func (w *wide) piece() int { return min(w.dot(), 64) }
+
+// bytes of a stage.
+func (w *wide) bytes() int { return w.s.Rows*Turn*2 + 4*w.s.Consumers*w.PackedShape(1, 1)[2] }
+
+// lay is the layout of a warpgroup's share, [64·tiles·consumers, …]: the first tiles of
+// all warps are the first rows, so that they are one instruction's, but slots are in
+// the order in which the weights are packed. rest is what a warp has of a tile.
+func (w *wide) lay(before, rest layout.Layout) layout.Layout {
+	return before.Local(w.Tiles, 1).Spatial(4*w.s.Consumers, 1).Mul(rest)
+}
+
+// operand is the layout of k columns of weights.
+func (w *wide) operand(k int) layout.Layout {
+	return w.lay(layout.Local(1, k/16), layout.ColumnLocal(2, 2).Spatial(8, 4).Local(1, 2))
+}
+
+func (w *wide) types() {
+	warps := 4 * w.s.Consumers
+	w.decoder.types()
+	columns := layout.ColumnLocal(2, w.s.Rows/8).Spatial(8, 4).Local(1, 2)
+	rows := w.lay(layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)))
+	w.sum = build.Register(dtype.F32, w.lay(layout.Local(1, 1), columns))
+	w.actual = build.Register(dtype.F32, layout.Spatial(warps, 1).Local(w.Tiles, 1).Mul(columns))
+	w.row = build.Register(dtype.F32, layout.Replicated(warps, 1, 1).Local(1, w.s.Rows/8).Mul(layout.Replicated(8, 1, 1)).Spatial(1, 4).Local(1, 2))
+	w.rowF32, w.rowS, w.rowZ = build.Register(dtype.F32, rows), build.Register(w.Scale, rows), build.Register(w.Act, rows)
+	codes := ir.RegisterOf(w.Stored, w.operand(w.Sub))
+	if as := w.codes(1); as.HasPlace {
+		codes.Place, codes.HasPlace = as.Place, true
+	}
+	w.codes1 = build.Type(codes.String())
+}
+
+func (w *wide) program() (*ir.Program, error) {
+	outputs, warps := w.outputs(), 4*w.s.Consumers
+	grid := []any{ceilText("N", outputs*w.s.Cluster), ceilText("M", w.Rows)}
+	if w.s.Cluster > 1 {
+		grid[0] = fmt.Sprintf("%s*%d", grid[0], w.s.Cluster)
+	}
+	switch {
+	case w.s.Persistent:
+		grid = []any{"P"}
+	case w.Splits > 1:
+		grid = slices.Insert(grid, 0, any(w.Splits))
+	}
+	options := []build.Option{build.Warps(warps + 4), build.Grid(grid...)}
+	if w.s.Cluster > 1 {
+		options = append(options, build.Cluster(w.s.Cluster))
+	}
+	title := "wide"
+	if w.s.Persistent {
+		title = "prefill"
+	}
+	b := build.Program(fmt.Sprintf("%s_%s_%s", title, w.Weight, w.Act), options...)
+	w.b = b
+	pw, ps := b.Pointer("w", dtype.U8), b.Pointer("s", w.Scale)
+	var z build.Value
+	if w.Zero {
+		z = b.Pointer("z", w.Act)
+	}
+	x := b.Pointer("x", w.Act)
+	var sums build.Value
+	if w.Shifts() {
+		sums = b.Pointer("sums", dtype.F32)
+	}
+	if w.AddBias {
+		w.bias = b.Pointer("bias", w.Act)
+	}
+	if w.AddResidual {
+		w.residual = b.Pointer("residual", w.Act)
+	}
+	y := b.Pointer("y", w.Act)
+	if w.Splits > 1 {
+		w.part, w.arrived = b.Pointer("part", dtype.F32), b.Pointer("arrived", dtype.I32)
+	}
+	w.m, w.n = b.Scalar("M", dtype.I32), b.Scalar("N", dtype.I32)
+	b.Scalar("K", dtype.I32)
+	if w.s.Persistent {
+		b.Scalar("P", dtype.I32)
+	}
+	if w.Factor {
+		w.factor = b.Scalar("factor", dtype.F32)
+	}
+	w.types()
+	w.blocks = build.Expr(ceilText("N", outputs))
+	turns, lane := build.Expr(ceilText("K", Turn)), w.bytesPerLane()
+	w.gw = b.ViewGlobal("gw", pw, build.Global(dtype.U8, w.blocks.Mul(warps), turns, Turn/w.Sub*32*lane))
+	w.scaleViews(ps, z, turns)
+	w.gx = b.ViewGlobal("gx", x, build.Global(w.Act, w.m, turns.Mul(Turn)))
+	if w.Shifts() {
+		w.gsums = b.ViewGlobal("gsums", sums, build.Global(dtype.F32, turns.Mul(w.scales()), w.m))
+	}
+	w.gy = b.ViewGlobal("gy", y, build.Global(w.Act, w.m, w.n))
+	turns = b.Let("turns", turns)
+	w.sx = b.AllocateShared("sx", build.Shared(w.Act, swizzled(w.s.Stages*Turn/w.piece(), w.Rows, w.piece())))
+	w.sw = b.AllocateShared("sw", build.Type(fmt.Sprintf("shared u8[%d, %d, %d] shared_row_major(%[1]d, %[2]d, %[3]d)", w.s.Stages*Turn/w.Sub, warps, 32*lane)))
+	w.pipe = b.Pipeline("p", w.s.Stages, warps*w.s.Cluster)
+	if w.s.Cluster > 1 {
+		w.rank = b.ClusterRank("rank")
+		b.ClusterSynchronize()
+	} else {
+		b.Synchronize()
+	}
+	var bk build.Value
+	switch {
+	case w.s.Persistent:
+		w.bn = build.Expr("bn")
+		w.bm = build.Expr("bm")
+		b.BlockIndices("bi")
+	case w.Splits > 1:
+		bk, w.bn, w.bm = b.BlockIndices3("bk", "bn", "bm")
+	default:
+		w.bn, w.bm = b.BlockIndices2("bn", "bm")
+	}
+	b.Group(0, 128, func() {
+		w.registers(40)
+		b.Group(0, 1, func() { w.tiles(bk, turns, nil, w.copies) })
+	})
+	b.Group(128, 32*warps, func() {
+		w.registers(232)
+		w.tiles(bk, turns, w.begin, w.turn)
+	})
+	if w.s.Cluster > 1 {
+		b.ClusterSynchronize()
+	}
+	if w.Splits > 1 {
+		w.last()
+	}
+	return b.Build()
+}
+
+// registers shares registers out anew between warpgroups. All warps of a block whose k is
+// split go on together afterwards, so that each keeps what it has.
+func (w *wide) registers(n int) {
+	if w.Splits == 1 {
+		w.b.SetMaxRegisters(build.N(n))
+	}
+}
+
+// swizzled is [tiles, rows, columns] of 16 bits, as tensor copies and matrix instructions
+// swizzle.
+func swizzled(tiles, rows, columns int) layout.Shared {
+	shape := []int{tiles, rows, columns}
+	if tiles == 0 {
+		shape = shape[1:]
+	}
+	l, err := layout.SharedRowMajorSwizzle(16, shape...)
+	if err != nil {
+		panic(err) // schedules are checked
+	}
+	return l
+}
+
+// tiles runs turn for each turn of each tile of the block, g of them being the turn of k
+// and t the turn of the pipeline; where consumers run it, begin begins a tile, and what
+// it gives ends it.
+func (w *wide) tiles(bk, turns build.Value, begin func() func(), turn func(t, g build.Value)) {
+	b := w.b
+	end := func() {}
+	if !w.s.Persistent {
+		if begin != nil {
+			end = begin()
+		}
+		if w.Splits == 1 {
+			b.For("g", 0, turns, func(g build.Value) { turn(g, g) })
+		} else {
+			mine := b.Let("mine", turns.Sub(bk).Add(w.Splits-1).Div(w.Splits))
+			b.For("t", 0, mine, func(t build.Value) { turn(t, t.Mul(w.Splits).Add(bk)) })
+		}
+		end()
+		return
+	}
+	// Tiles of the same outputs follow each other, and find their weights in the L2 cache.
+	rows := b.Let("rows", build.Expr(ceilText("M", w.Rows)))
+	b.Let("columns", build.Expr(ceilText("N", w.outputs()*w.s.Cluster)))
+	at, by := build.Expr("bi"), build.Expr("P")
+	if w.s.Cluster > 1 {
+		at, by = at.Div(w.s.Cluster), by.Div(w.s.Cluster)
+	}
+	at, t := b.Let("at", at), b.Let("t", 0)
+	b.While(at.Less(build.Expr("rows*columns")), func() {
+		b.Let("bm", at.Mod(rows))
+		bn := at.Div(rows)
+		if w.s.Cluster > 1 {
+			bn = bn.Mul(w.s.Cluster).Add(w.rank)
+		}
+		b.Let("bn", bn)
+		if begin != nil {
+			end = begin()
+		}
+		b.For("g", 0, turns, func(g build.Value) {
+			turn(t, g)
+			b.Let("t", t.Add(1))
+		})
+		end()
+		b.Let("at", at.Add(by))
+	})
+}
+
+// stage is a tile of a turn's stage.
+func (w *wide) stage(name string, of build.Value, t build.Value, per, i int, typ build.Type, from ...any) build.Value {
+	at := t.Mod(w.s.Stages)
+	if per > 1 {
+		at = at.Mul(per)
+		if i > 0 {
+			at = at.Add(i)
+		}
+	}
+	if len(from) == 0 {
+		from = []any{0, 0}
+	}
+	return w.b.SliceShared(name, of, typ, build.Offset(append([]any{at}, from...)...))
+}
+
+// copies fills the stage of a turn.
+func (w *wide) copies(t, g build.Value) {
+	b, p := w.b, w.pipe
+	p.Acquire(t)
+	p.Fill(t, w.bytes())
+	part := w.Rows / w.s.Cluster
+	per := Turn / w.piece()
+	for i := range per {
+		k := g.Mul(Turn)
+		if i > 0 {
+			k = k.Add(i * w.piece())
+		}
+		name, typ := name("tx", i), build.Shared(w.Act, swizzled(0, part, w.piece()))
+		if w.s.Cluster == 1 {
+			b.CopyAsyncTensorGlobalToShared(w.gx, w.stage(name, w.sx, t, per, i, typ), p.Full, t, build.Offset(w.bm.Mul(w.Rows), k))
+			continue
+		}
+		at := w.rank.Mul(part)
+		b.CopyAsyncTensorGlobalToShared(w.gx, w.stage(name, w.sx, t, per, i, typ, at, 0), p.Full, t, build.Offset(w.bm.Mul(w.Rows).Add(at), k), build.Multicast(1<<w.s.Cluster-1))
+	}
+	warps, size := 4*w.s.Consumers, 32*w.bytesPerLane()
+	bn := w.bn
+	if w.s.Cluster > 1 { // a cluster's last blocks may have no outputs
+		bn = bn.Min(w.blocks.Sub(1))
+	}
+	for i := range Turn / w.Sub {
+		typ := build.Type(fmt.Sprintf("shared u8[%d, %d] shared_row_major(%[1]d, %[2]d)", warps, size))
+		b.CopyAsyncBulkGlobalToShared(w.gw, w.stage(name("tw", i), w.sw, t, Turn/w.Sub, i, typ), p.Full, t, build.Offset(bn.Mul(warps), g, i*size), build.Dims(0, 2))
+	}
+}
+
+// begin begins a tile.
+func (w *wide) begin() func() {
+	b := w.b
+	b.AllocateRegister("acc", w.sum, build.Init(0))
+	if w.Deferred() && w.Group == 0 {
+		b.AllocateRegister("back", w.rowF32, build.Init(1))
+	}
+	if w.Shifts() && w.Group == 0 {
+		b.AllocateRegister("sumx", w.row, build.Init(0))
+	}
+	return w.end
+}
+
+// turn multiplies a turn.
+func (w *wide) turn(t, g build.Value) {
+	b := w.b
+	if w.Group > 0 {
+		w.loadS(0, g)
+	}
+	w.pipe.Wait(t)
+	piece, per := w.piece(), Turn/w.piece()
+	var typ = build.Type(fmt.Sprintf("shared u8[%d, %d] shared_row_major(%[1]d, %[2]d)", 4*w.s.Consumers, 32*w.bytesPerLane()))
+	pieces := build.Register(dtype.U8, layout.Spatial(4*w.s.Consumers, 1).Local(1, w.bytesPerLane()/16).Spatial(1, 32).Local(1, 16))
+	open := false
+	for sub := range Turn / w.Sub {
+		tag := name("", sub)
+		rb := b.LoadShared("rb"+tag, w.stage("uw"+tag, w.sw, t, Turn/w.Sub, sub, typ), pieces)
+		w.castWide(tag, b.View("rw"+tag, rb, w.codes1))
+		operands := []build.Value{build.Expr("rh" + tag)}
+		if piece < w.Sub {
+			operands = nil
+			for i := range w.Sub / piece {
+				operands = append(operands, b.SliceRegister(fmt.Sprintf("rh%s_%d", tag, i), build.Expr("rh"+tag), build.Register(w.Act, w.operand(piece)), build.Offset(0, i*piece)))
+			}
+		}
+		for i, rh := range operands {
+			k := sub*w.Sub + i*piece
+			tx := w.stage(name("ux", k/piece), w.sx, t, per, k/piece, build.Shared(w.Act, swizzled(0, w.Rows, piece)))
+			l, err := swizzled(0, w.Rows, piece).Transpose(0, 1)
+			if err != nil {
+				panic(err)
+			}
+			ut := b.PermuteShared(name("ut", k/piece), tx, build.Shared(w.Act, l))
+			w.multiply(k, rh, ut, !open)
+			open = true
+			if w.Group > 0 && (k+piece)%min(w.Group, Turn) == 0 {
+				w.wait()
+				open = false
+				q, at := name("", 0), g
+				if w.scales() > 1 {
+					q = fmt.Sprintf("0_%d", k/w.Group)
+					at = build.Expr("(" + g.String() + ")").Mul(w.scales()).Add(k / w.Group)
+				}
+				w.finish(q, build.Expr("sum"), w.sumOf(at), false)
+			}
+		}
+		if open { // the next cast, or another turn, writes what is multiplied
+			w.wait()
+			open = false
+		}
+	}
+	if w.Shifts() && w.Group == 0 {
+		w.b.Add("sumx", build.Expr("sumx"), w.sumOf(g), w.row)
+	}
+	if w.s.Cluster == 1 {
+		w.pipe.Release(t)
+		return
+	}
+	for r := range w.s.Cluster {
+		w.pipe.Release(t, build.Rank(r))
+	}
+}
+
+// castWide makes operands rh of codes, and back where powers of two are left over.
+func (w *wide) castWide(tag string, rw build.Value) {
+	to := build.Register(w.Act, w.operand(w.Sub))
+	var finite []build.Attr
+	if w.partial() {
+		finite = append(finite, build.Domain("finite"))
+	}
+	if w.Deferred() {
+		w.b.CastDeferred("rh"+tag, "back", rw, to, w.rowF32, finite...)
+	} else {
+		w.b.Cast("rh"+tag, rw, to, finite...)
+	}
+}
+
+// multiply begins the product of a piece of k; fence is for registers that were written.
+func (w *wide) multiply(k int, rh, ut build.Value, fence bool) {
+	b, sum := w.b, "acc"
+	if w.Group > 0 {
+		if sum = "sum"; k%min(w.Group, Turn) == 0 {
+			b.AllocateRegister(sum, w.sum, build.Init(0))
+			fence = true
+		}
+	}
+	if fence {
+		b.WgmmaFence()
+	}
+	b.WgmmaDot(sum, rh, ut, build.Expr(sum), w.sum)
+}
+
+// sumOf loads sums of x.
+func (w *wide) sumOf(at build.Value) build.Value {
+	if !w.Shifts() {
+		return build.Value{}
+	}
+	return w.b.LoadGlobal("xs", w.gsums, w.row, build.Offset(at, w.bm.Mul(w.Rows)))
+}
+
+func (w *wide) wait() {
+	w.b.WgmmaCommitGroup()
+	w.b.WgmmaWaitGroup(build.N(0))
+}
+
+// end scales what the tile came to, where that is left, and stores it.
+func (w *wide) end() {
+	b := w.b
+	if w.Group == 0 {
+		w.loadScale("", "0")
+		w.finish("", build.Expr("acc"), build.Expr("sumx"), true)
+	}
+	plain := b.View("plain", build.Expr("acc"), w.actual)
+	if w.Splits == 1 {
+		w.store(plain)
+		return
+	}
+	b.StoreGlobal(w.parts(), plain, w.place(build.Expr("bk"))...)
+}
+
+// parts are the sums of all splits.
+func (w *wide) parts() build.Value {
+	return w.b.ViewGlobal("gp", w.part, build.Global(dtype.F32, w.Splits, w.m, w.blocks.Mul(w.outputs())))
+}
+
+// place is where the block's tile stands among those of split i.
+func (w *wide) place(i build.Value) []build.Attr {
+	return []build.Attr{build.Offset(i, w.bm.Mul(w.Rows), w.bn.Mul(w.outputs())), build.Dims(2, 1)}
+}
+
+// last has the last block of a tile to come add the sums of all up, in order.
+func (w *wide) last() {
+	b := w.b
+	ga := b.ViewGlobal("ga", w.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", w.Rows)).Mul(w.blocks)))
+	b.Synchronize()
+	before := b.AtomicScalar("before", ga, w.Splits-1, nil, build.Offset(w.bm.Mul(w.blocks).Add(w.bn)), build.Op("inc"), build.Order("acq_rel"))
+	b.If(before.Equal(w.Splits-1), func() {
+		b.Synchronize()
+		b.Group(128, 128*w.s.Consumers, func() {
+			gp := w.parts()
+			total := b.AllocateRegister("total", w.actual, build.Init(0))
+			b.For("i", 0, w.Splits, func(i build.Value) {
+				b.Add("total", total, b.LoadGlobal("p", gp, w.actual, w.place(i)...), w.actual)
+			}, build.Unroll(-1))
+			w.store(total)
+		})
+	})
+}
+
+// store stores a tile of outputs, after what is added to it.
+func (w *wide) store(acc build.Value) {
+	b, warps := w.b, 4*w.s.Consumers
+	rows := layout.Spatial(warps, 1).Local(2*w.Tiles, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1))
+	columns := layout.Spatial(warps, 1).Local(w.Tiles, 1).Mul(layout.ColumnLocal(2, w.Rows/8).Spatial(8, 4).Local(1, 2))
+	at := build.Offset(w.bm.Mul(w.Rows), w.bn.Mul(w.outputs()))
+	if w.Factor {
+		acc = b.Mul("scaled", acc, w.factor, w.actual)
+	}
+	if w.AddBias {
+		gb := b.ViewGlobal("gb", w.bias, build.Global(w.Act, w.n, 1))
+		rb := b.LoadGlobal("rbias", gb, build.Register(w.Act, rows), build.Offset(w.bn.Mul(w.outputs()), 0))
+		acc = b.Add("biased", acc, b.Cast("bias32", rb, build.Register(dtype.F32, rows)), w.actual)
+	}
+	if w.AddResidual {
+		gr := b.ViewGlobal("gr", w.residual, build.Global(w.Act, w.m, w.n))
+		more := b.LoadGlobal("more", gr, build.Register(w.Act, columns), at, build.Dims(1, 0))
+		acc = b.Add("added", acc, b.Cast("more32", more, w.actual), w.actual)
+	}
+	b.StoreGlobal(w.gy, b.Cast("out", acc, build.Register(w.Act, columns)), at, build.Dims(1, 0))
+}

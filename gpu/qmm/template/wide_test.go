@@ -1,0 +1,205 @@
+package template
+
+import (
+	"context"
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/tests/need"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// launchArgs are arguments of a program.
+func launchArgs(args ...any) []ir.Arg {
+	var in []ir.Arg
+	for _, a := range args {
+		switch a := a.(type) {
+		case *array.Array:
+			if a != nil {
+				in = append(in, ir.Arg{Array: a})
+			}
+		case int:
+			in = append(in, ir.Arg{Int: int64(a)})
+		case float64:
+			in = append(in, ir.Arg{Float: a})
+		}
+	}
+	return in
+}
+
+// checkWide arranges x and multiplies on a device, with weights that the interpreter packs.
+func (l *layer) checkWide(t *testing.T, d device.Device, s WideSchedule) {
+	t.Helper()
+	run := func(d device.Device, p *ir.Program, err error, args ...any) []ir.Arg {
+		t.Helper()
+		if err != nil {
+			t.Fatal(err)
+		}
+		res, err := d.Run(context.Background(), p, launchArgs(args...))
+		if err != nil {
+			t.Fatalf("%s: %v", p.Name, err)
+		}
+		return res.Args
+	}
+	plan, err := PlanOf(l.form)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if s, err = s.Filled(plan); err != nil {
+		t.Fatal(err)
+	}
+	host, err := device.Open("interp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	pack, err := Pack(l.form)
+	w := run(host, pack, err, l.q, array.New(dtype.U8, plan.PackedShape(l.n, l.k)...), l.n, l.k)[1].Array
+	arrange, err := Arrange(l.form)
+	shape, sizes := plan.Arranged(l.m, l.k)
+	var sums *array.Array
+	if plan.Shifts() {
+		sums = array.New(dtype.F32, sizes...)
+	}
+	arranged := run(d, arrange, err, l.x, array.New(l.form.Act, shape...), sums, l.m, l.k)
+	x := arranged[1].Array
+	if plan.Shifts() {
+		sums = arranged[2].Array
+	}
+	var zeros, bias, residual, part, arrived *array.Array
+	if l.z != nil {
+		zeros = ordered(plan, l.z)
+	}
+	if s.AddBias {
+		bias = array.New(l.form.Act, l.n)
+		for j := range l.n {
+			bias.Set(float64(j%5), j)
+		}
+	}
+	if s.AddResidual {
+		residual = array.New(l.form.Act, l.m, l.n)
+		for j := range l.m * l.n {
+			residual.SetCode(j, l.form.Act.Encode(float64(j%7), false))
+		}
+	}
+	if s.Splits > 1 {
+		shape, n := s.Workspace(plan, l.m, l.n)
+		part, arrived = array.New(dtype.F32, shape...), array.New(dtype.I32, n)
+	}
+	args := []any{w, ordered(plan, l.s), zeros, x, sums, bias, residual}
+	at := len(launchArgs(args...))
+	args = append(args, array.New(l.form.Act, l.m, l.n), part, arrived, l.m, l.n, l.k)
+	if s.Persistent {
+		args = append(args, 2*s.Cluster)
+	}
+	if l.form.Factor {
+		args = append(args, l.factor)
+	}
+	wide, err := Wide(l.form, s)
+	got := run(d, wide, err, args...)
+	if r := array.Compare(got[at].Array, l.want(bias, residual)); r.Differ > 0 {
+		t.Errorf("%s: product: %v", d.Name(), r)
+	}
+	if s.Splits > 1 {
+		for _, b := range got[at+2].Array.Data {
+			if b != 0 {
+				t.Fatalf("%s: the next launch would start from the counts %v", d.Name(), got[at+2].Array)
+			}
+		}
+	}
+}
+
+// wideCases are forms with their schedules: each width, kind of scale and way to cut.
+var wideCases = []struct {
+	form    Form
+	m, n, k int
+	s       WideSchedule
+}{
+	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 33, 130, 256, WideSchedule{Stages: 2}},
+	{Form{Weight: dtype.I4, Act: dtype.F16, Scale: dtype.F16, Group: 64}, 9, 70, 200, WideSchedule{Rows: 16, Consumers: 1, AddBias: true, AddResidual: true}},
+	{Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F8E8M0, Group: 32, Zero: true}, 17, 260, 333, WideSchedule{Rows: 16, Consumers: 1}},
+	{Form{Weight: dtype.F6E3M2, Act: dtype.F16, Scale: dtype.F16}, 20, 66, 384, WideSchedule{Rows: 32, Consumers: 1, Splits: 2}},
+	{Form{Weight: dtype.U8, Act: dtype.BF16, Scale: dtype.BF16, Group: 128}, 40, 300, 256, WideSchedule{Rows: 32, Cluster: 2, Persistent: true}},
+	{Form{Weight: dtype.F4E2M1, Act: dtype.BF16, Scale: dtype.F8E4M3, Group: 16, Factor: true}, 12, 64, 160, WideSchedule{Rows: 16, Consumers: 1, Splits: 2}},
+	{Form{Weight: dtype.U3, Act: dtype.F16, Scale: dtype.F16, Group: 256, Zero: true}, 10, 258, 520, WideSchedule{Rows: 16, Consumers: 1, Persistent: true}},
+	{Form{Weight: dtype.U1, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 8, 520, 256, WideSchedule{Consumers: 1}},
+	{Form{Weight: dtype.I8, Act: dtype.F16, Scale: dtype.F16}, 130, 65, 256, WideSchedule{Rows: 64, Consumers: 1, Cluster: 2}},
+	{Form{Weight: dtype.F8E4M3, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 64, 128, 384, WideSchedule{Consumers: 2, Stages: 2}},
+	{Form{Weight: dtype.I5, Act: dtype.BF16, Scale: dtype.F16, Group: 128}, 8, 128, 128, WideSchedule{Rows: 8, Consumers: 1}},
+	{Form{Weight: dtype.F7E3M3, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 16, 128, 256, WideSchedule{Rows: 16, Consumers: 1}},
+}
+
+// TestWide multiplies with warpgroups on the interpreter and the simulator.
+func TestWide(t *testing.T) {
+	for _, name := range []string{"interp", "sim:sm_90a"} {
+		d, err := device.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		for i, c := range wideCases {
+			if testing.Short() && i%4 != 0 {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s/%s_%s_%d", name, c.form.Weight, c.form.Act, i), func(t *testing.T) {
+				randomLayer(c.form, c.m, c.n, c.k, rand.New(rand.NewPCG(uint64(i), 5))).checkWide(t, d, c.s)
+			})
+		}
+	}
+}
+
+// TestWideAssembles has ptxas assemble the programs as products take them: nothing of a
+// thread goes to memory, and products of a warpgroup go on beside its threads.
+func TestWideAssembles(t *testing.T) {
+	ptxas := need.Ptxas(t)
+	types := []dtype.Type{dtype.U4, dtype.I4, dtype.U2}
+	if *every {
+		types = weights()
+	}
+	if testing.Short() {
+		types = types[:1]
+	}
+	for _, w := range types {
+		f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128}
+		p, err := PlanOf(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range []WideSchedule{{}, {Splits: 4}, {Rows: p.Fits(), Persistent: true, Cluster: 2}} {
+			if p.Fits() < 16 && s.Cluster > 1 {
+				continue
+			}
+			program, err := Wide(f, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := compile.Program(program, compile.Options{Arch: "sm_90a", Divisible: map[string]int64{"N": 128, "K": 128}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := c.PTX()
+			if err != nil {
+				t.Fatal(err)
+			}
+			file := filepath.Join(t.TempDir(), "wide.ptx")
+			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			out, err := exec.Command(ptxas, "-arch=sm_90a", "-v", "-o", file+".cubin", file).CombinedOutput()
+			said := string(out)
+			if err != nil || !strings.Contains(said, "0 bytes spill stores") || strings.Contains(said, "serialized") {
+				t.Errorf("%s %+v: %v\n%s", w, s, err, said)
+			} else if i := strings.Index(said, "Used "); i >= 0 {
+				t.Logf("%s %+v: %s", w, s, strings.SplitN(said[i:], ",", 2)[0])
+			}
+		}
+	}
+}
