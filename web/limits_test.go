@@ -217,3 +217,38 @@ func TestShare(t *testing.T) {
 		s.close()
 	}
 }
+
+// waits is a device that runs until its context ends.
+type waits struct{ begun chan bool }
+
+func (waits) Devices(context.Context) ([]Device, error) { return nil, nil }
+
+func (w waits) Run(ctx context.Context, _ RunRequest) (RunResult, error) {
+	w.begun <- true
+	<-ctx.Done()
+	return RunResult{}, ctx.Err()
+}
+
+// Devices run a few programs at a time, and none for a page that has gone.
+func TestRuns(t *testing.T) {
+	s, base := testServer(t)
+	w := waits{make(chan bool, 2*maxRuns)}
+	s.opt.Backend = w
+	c := dial(t, s, base)
+	for range maxRuns {
+		c.send("run", RunRequest{Program: "p"})
+		<-w.begun
+	}
+	d := dial(t, s, base)
+	if kind, body := d.ask("run", RunRequest{Program: "p"}); kind != "error" || !strings.Contains(body, "run already") {
+		t.Errorf("one run too many: %s %s", kind, body)
+	}
+	c.ws.Close()
+	for deadline := time.Now().Add(20 * time.Second); len(s.runs) > 0; time.Sleep(10 * time.Millisecond) {
+		if time.Now().After(deadline) {
+			t.Fatal("programs run for a page that has gone")
+		}
+	}
+	d.send("run", RunRequest{Program: "p"})
+	<-w.begun
+}

@@ -200,6 +200,7 @@ type server struct {
 	draw   drawer
 	single chan struct{} // held while a single picture is drawn
 	alone  chan struct{} // share of single pictures in drawings
+	runs   chan struct{} // held while a program runs on a device
 	vars   vars
 	books  *books
 	conns  conns
@@ -238,6 +239,7 @@ func newServer(o Options) (*server, error) {
 	s.draw.init(max(2, runtime.NumCPU()))
 	s.single = make(chan struct{}, s.draw.share())
 	s.alone = make(chan struct{}, s.draw.share())
+	s.runs = make(chan struct{}, maxRuns)
 	s.vars.changed = s.conns.varsChanged
 	if o.Root != "" {
 		abs, err := filepath.Abs(o.Root)

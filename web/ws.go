@@ -29,6 +29,7 @@ const (
 	idleLimit   = 60 * time.Second
 	writeLimit  = 10 * time.Second
 	maxRunTime  = 2 * time.Minute
+	maxRuns     = 4 // on devices at a time, of all pages
 	deviceLimit = 20 * time.Second
 )
 
@@ -278,6 +279,12 @@ func (c *conn) handle(ctx context.Context, cancel context.CancelFunc, e answer.M
 		}
 		if c.s.opt.Backend == nil {
 			return nil, errors.New("this explorer was started without devices")
+		}
+		select {
+		case c.s.runs <- struct{}{}:
+			defer func() { <-c.s.runs }()
+		default:
+			return nil, fmt.Errorf("%d programs run already; wait until one has ended", maxRuns)
 		}
 		ctx, cancel := context.WithTimeout(ctx, maxRunTime)
 		defer cancel()

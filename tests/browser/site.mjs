@@ -2,10 +2,13 @@
 //
 //   node site.mjs ADDRESS FILE
 
+import { tmpdir } from "node:os";
+import path from "node:path";
 import { open, run, must, shot, scan, layout, pictures, drawn, redrawn } from "./lib.mjs";
 
 const [, , address, file] = process.argv;
 const { browser, context, page } = await open();
+const shared = path.join(tmpdir(), "tilus-shared-" + process.pid + ".html");
 const foreign = [], complaints = [];
 page.on("request", (r) => {
   if (!/^(data|blob):/.test(r.url()) && !r.url().startsWith(address) && !r.url().startsWith("file:")) foreign.push(r.url());
@@ -69,7 +72,28 @@ await run(browser, () => context.pages(), {
     for (const form of ["PNG", "HTML"]) {
       const [file] = await Promise.all([page.waitForEvent("download"), layout(page).getByRole("link", { name: form, exact: true }).first().click()]);
       must(file.suggestedFilename() === "layout." + form.toLowerCase(), form + " is " + file.suggestedFilename());
+      if (form === "HTML") await file.saveAs(shared);
     }
+  },
+
+  async "a shared page can be pointed at, by mouse and keys, and takes nothing from elsewhere"() {
+    const other = await context.newPage();
+    other.on("console", (m) => complaints.push(m.text()));
+    other.on("request", (r) => { if (!r.url().startsWith("file:")) foreign.push(r.url()); });
+    await other.goto("file://" + shared);
+    await other.locator("#stage svg").hover({ position: { x: 124, y: 63 } });
+    await other.locator("#said").getByText("is held by thread").waitFor();
+    const said = await other.locator("#said").textContent();
+    await other.mouse.move(1, 1);
+    await other.locator("#stage").focus();
+    await other.keyboard.press("ArrowRight");
+    await other.locator("#said").getByText("is held by thread").waitFor();
+    must(await other.locator("#stage path.chosen").getAttribute("d") !== "", "nothing is framed after " + said);
+    await other.evaluate(() => { const s = document.createElement("script"); s.textContent = "window.executed = 1"; document.body.append(s); });
+    must(await other.evaluate(() => window.executed) === undefined, "the page runs scripts that are not its own");
+    complaints.length = 0; // of that refusal
+    await scan(other, "shared page");
+    await other.close();
   },
 
   async "embedding shows the picture alone"() {

@@ -57,7 +57,7 @@ func sharedPage(p pane.Picture, sentence, query string) []byte {
 	}
 	var b bytes.Buffer
 	err = template.Must(template.New("page").Parse(pageText)).Execute(&b, map[string]any{
-		"Policy":   "default-src 'none'; script-src " + hash(pageScript) + "; style-src " + hash(pageStyle) + " 'unsafe-hashes'; img-src data:; base-uri 'none'; form-action 'none'",
+		"Policy":   "default-src 'none'; script-src " + hash(pageScript) + "; style-src " + hash(pageStyle) + "; img-src data:; base-uri 'none'; form-action 'none'",
 		"Title":    p.Title,
 		"Sentence": sentence,
 		"Desc":     p.Desc,
