@@ -190,6 +190,27 @@ await run(browser, () => context.pages(), {
     must(await strip.isHidden(), "the strip stays");
   },
 
+  async "the factors of a layout say what they add, and light what they lead to"() {
+    await show("?v=1&p=layout");
+    const said = panes().first().locator(".terms").first();
+    await panes().first().locator(".canvas").first().focus();
+    await page.keyboard.press("ArrowDown");
+    await page.waitForFunction(() => document.querySelector(".terms").textContent === "local(2, 1) (0, 0) · spatial(8, 4) (1, 0) · local(1, 2) (0, 0)");
+    must(await panes().first().locator(".mark .lit").first().textContent() === "spatial(8, 4)", "the factor that moves it is not marked");
+    await scan(page, "factors");
+    await shot(page, "page-terms");
+    await page.keyboard.press("Enter");
+    await panes().first().getByRole("textbox", { name: "Layout" }).focus();
+    await page.keyboard.press("Home");
+    // local(2, 1) leads to two elements, in both pictures.
+    await page.waitForFunction(() => [...document.querySelectorAll(".overlay .hit")].every((e) => e.getAttribute("d").split("M").length - 1 === 2));
+    must((await page.locator("#live").textContent()).startsWith("factor 1 leads to 2 cells"), "said " + await page.locator("#live").textContent());
+    await panes().first().locator(".canvas").first().focus();
+    await page.keyboard.press("Escape");
+    await page.waitForFunction(() => document.querySelector(".terms").textContent === "");
+    must(await said.count() === 1, "the field is gone");
+  },
+
   async "a line of a program lights what it became, and back"() {
     await show("?v=1&p=program&p=code");
     await editors();

@@ -31,6 +31,13 @@ func (m Message) Ask(bind func(string) (string, error), books []string, render f
 		}
 		body, err := Example(name)
 		return body, true, err
+	case "terms":
+		var q Terms
+		if err := m.Decode(&q); err != nil {
+			return nil, true, err
+		}
+		body, err := q.Answer()
+		return body, true, err
 	case "complete", "describe":
 		var q Assist
 		if err := m.Decode(&q); err != nil {

@@ -178,9 +178,14 @@ export function edit(o: TextOptions & { select: [number, number]; explain(html: 
   const replace = EditorView.domEventHandlers({
     beforeinput(e, view) {
       const text = e.data ?? e.dataTransfer?.getData("text/plain") ?? null;
-      if (e.inputType !== "insertText" || text === null || e.isComposing || view.state.selection.main.empty) return false;
+      // The document's selection may be newer than the editor's.
+      const sel = document.getSelection();
+      if (e.inputType !== "insertText" || text === null || e.isComposing || !sel || sel.isCollapsed || !view.contentDOM.contains(sel.anchorNode) || !view.contentDOM.contains(sel.focusNode)) return false;
+      const known = view.state.selection.main;
+      const ends = known.empty ? [view.posAtDOM(sel.anchorNode!, sel.anchorOffset), view.posAtDOM(sel.focusNode!, sel.focusOffset)] : [known.from, known.to];
+      const from = Math.min(...ends), to = Math.max(...ends);
       e.preventDefault();
-      view.dispatch(view.state.replaceSelection(text), { userEvent: "input.type", scrollIntoView: true });
+      view.dispatch({ changes: { from, to, insert: text }, selection: { anchor: from + text.length }, userEvent: "input.type", scrollIntoView: true });
       return true;
     },
   });

@@ -6,13 +6,14 @@ import { assist } from "./assist";
 import { sessions, variable } from "./state";
 import { TextBox } from "./textbox";
 import type { Socket } from "./socket";
-import type { Param, Problem, Values } from "./wire";
+import type { Param, Problem, Term, Values } from "./wire";
 
 export interface FieldHost {
   socket: Socket;
   anything: boolean; // the field takes variables of every form
   changed(f: Field, commit: boolean): void;
   line(f: Field, n: number): void; // the caret came to a line
+  caret(f: Field, at: number): void; // the caret of a layout came behind a character; -1 when it left
   go(values: Values): void; // sets several values
 }
 
@@ -24,13 +25,15 @@ export class Field {
   private chip: HTMLElement | null = null;
   private bind: HTMLSelectElement | null = null;
 
+  private said = make("span", { class: "terms" });
+
   constructor(readonly p: Param, private host: FieldHost, id: string, value: string) {
     const changed = (commit: boolean) => {
       if (this.output) this.output.textContent = this.value;
       host.changed(this, commit);
     };
     const label = make("label", { for: id, id: id + "-label", title: p.doc }, p.title);
-    this.root = make("div", { class: "field " + p.kind }, label);
+    this.root = make("div", { class: "field " + p.kind }, p.kind === "layout" ? make("div", { class: "head" }, label, this.said) : label);
     if (p.kind === "choice" || p.kind === "slider") {
       if (p.kind === "choice") {
         this.input = make("select", { id }, ...p.choices!.map((c) => make("option", {}, c)));
@@ -51,6 +54,7 @@ export class Field {
       id, label: label.id, doc: p.doc, hint: p.hint, lines: program, language: program ? "tile" : p.kind as "layout" | "text", rich: program, value,
       assist: p.kind === "text" ? undefined : assist(host.socket, p.kind),
       changed, line: program ? (n) => host.line(this, n) : undefined,
+      caret: p.kind === "layout" ? (at) => host.caret(this, at) : undefined,
     });
     label.addEventListener("click", () => this.text!.focus());
     if (p.kind === "text") this.text.width(Math.min(48, Math.max(12, (p.default || p.hint || "").length + 2)));
@@ -76,6 +80,13 @@ export class Field {
     if (this.text) this.text.value = v;
     else if (this.input!.value !== v) this.input!.value = v;
     if (this.output) this.output.textContent = v;
+  }
+
+  // terms tells what each factor of a layout adds to an element.
+  terms(list: Term[]) {
+    this.said.textContent = list.map((t) => this.value.slice(t.from, t.to) + " " + t.text).join(" · ");
+    this.said.title = this.said.textContent;
+    this.text?.shade(list.filter((t) => t.moves).map((t) => [t.from, t.to]));
   }
 
   // nudge moves a slider by a step, or a list to its next choice.

@@ -22,6 +22,7 @@ interface Chosen {
   picture: Picture | null; // null for a line of the program itself
   item: Item | null;
   line: number; // of the program it comes from; 0 for none
+  members?: [number, number][]; // thread and slot of what a factor of the view's layout leads to
 }
 
 // What a pinned element is in one pane.
@@ -45,6 +46,7 @@ export class Index {
   private places = new Map<string, Item[]>();
   private names = new Map<string, Item>();
   private lines = new Map<number, Item[]>();
+  private slots = new Map<string, Item[]>();
 
   constructor(private ids: Item[]) {}
 
@@ -58,6 +60,7 @@ export class Index {
       for (const k of e[5]) put(this.keys, k, e);
       if (e[7] >= 0) put(this.threads, e[7], e);
       if (e[9]) put(this.places, e[9].join(), e);
+      if (e[7] >= 0 && e[8] !== undefined) put(this.slots, e[7] + "," + e[8], e);
       const line = lineOf(e);
       if (line) put(this.lines, line, e);
       this.names.set(e[0], e);
@@ -73,6 +76,7 @@ export class Index {
   thread = (n: number) => this.all.threads.get(n) ?? [];
   line = (n: number) => this.all.lines.get(n) ?? [];
   place = (at: number[]) => this.all.places.get(at.join()) ?? [];
+  held = (thread: number, slot: number) => this.all.slots.get(thread + "," + slot) ?? [];
   named = (id: string) => this.all.names.get(id);
   keyed = (keys: number[]) => keys.length === 1 ? this.all.keys.get(keys[0]) ?? [] : keys.flatMap((k) => this.all.keys.get(k) ?? []);
 }
@@ -85,6 +89,7 @@ function lineOf(e: Item) {
 // hits are the elements of a picture that are the chosen one.
 function hits(c: Chosen, v: View, p: Picture): Item[] {
   const sameProgram = c.line > 0 && v.values.src !== undefined && v.values.src === c.view.values.src;
+  if (c.members) return v === c.view ? c.members.flatMap(([t, s]) => p.index.held(t, s)) : [];
   if (!c.item) return sameProgram ? p.index.line(c.line) : [];
   if (v === c.view) return p.index.keyed(c.item[5]);
   if (sameProgram) return p.index.line(c.line);
@@ -111,12 +116,14 @@ export function relink() {
   const last = all[all.length - 1];
   const lines = new Map<View, number>();
   for (const v of views.value) {
+    let first: Item | null = null; // what the last one is here
     for (const p of v.pictures) {
       const lit = new Set<Item>(), kin = new Set<Item>();
       for (const c of all) {
         const found = hits(c, v, p);
         for (const e of found) lit.add(e);
         if (c === last) n += found.length;
+        if (c === last && c.item) first ??= v === c.view ? c.item : found[0] ?? null;
         if (c.item && c.item[7] >= 0) for (const e of p.index.thread(c.item[7])) kin.add(e);
       }
       p.paint([...lit], hover && p === hover.picture ? hover.item : null, [...kin]);
@@ -124,6 +131,7 @@ export function relink() {
     let line = 0;
     for (const c of all) if (c.line && c.item && v.values.src !== undefined && v.values.src === c.view.values.src) line = c.line;
     lines.set(v, line);
+    v.terms(first);
     const mine = all.filter((c) => c.view === v && c.item).pop();
     v.tell(mine ? upper(mine.item![6]) + "." : null);
   }
@@ -157,6 +165,20 @@ export function caret(view: View, line: number) {
   relink();
 }
 
+// factor shows what the factor of a layout under the caret leads to; null for none.
+export function factor(view: View, members: [number, number][] | null) {
+  if (!members && !hover?.members) return;
+  hover = members ? { view, picture: null, item: null, line: 0, members } : null;
+  relink();
+}
+
+// first is the element of a view that its layout's factors are told for where none is
+// pointed at: the pinned one, else thread 0, slot 0.
+export function first(view: View): [number, number] {
+  const c = chosen().find((c) => c !== hover && c.view === view && c.item && c.item[7] >= 0 && c.item[8] !== undefined);
+  return c ? [c.item![7], c.item![8]!] : [0, 0];
+}
+
 // dark ends pointing; what is pinned stays lit.
 export function dark() {
   if (!hover) return;
@@ -182,7 +204,7 @@ export function release() {
 
 // redrawn is called when a view has new pictures or is gone.
 export function redrawn(view: View) {
-  if (hover?.view === view && hover.picture) hover = null;
+  if (hover?.view === view && (hover.picture || hover.members)) hover = null;
   const kept = pins.value.filter((p) => views.value.includes(p.view));
   if (kept.length !== pins.value.length) pins.value = kept;
   relink();

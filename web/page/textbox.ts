@@ -23,6 +23,7 @@ export interface TextOptions {
   assist?: Assist;
   changed(commit: boolean): void;
   line?(n: number): void; // the caret came to a line, from 1; 0 when it left
+  caret?(at: number): void; // of a field of one line: the caret came behind a character; -1 when it left
   key?(e: KeyboardEvent): boolean; // true when it was handled
 }
 
@@ -80,7 +81,13 @@ export class TextBox {
     this.input.addEventListener("input", () => { this.hideOffers(); this.fit(); o.changed(false); });
     this.input.addEventListener("change", () => o.changed(true));
     this.input.addEventListener("keydown", (e) => this.key(e as KeyboardEvent));
-    this.input.addEventListener("blur", () => { this.hideOffers(); o.line?.(0); });
+    this.input.addEventListener("blur", () => { this.hideOffers(); o.line?.(0); o.caret?.(-1); });
+    if (o.caret) for (const kind of ["keyup", "click"]) {
+      this.input.addEventListener(kind, (e) => {
+        if (e instanceof KeyboardEvent && !/^(Arrow|Home|End)/.test(e.key)) return; // what is being typed has no picture yet
+        o.caret!(this.input.selectionStart ?? 0);
+      });
+    }
     if (o.line) for (const kind of ["keyup", "click", "focus"]) this.input.addEventListener(kind, () => o.line!(this.before().split("\n").length));
     this.fit();
     if (o.rich) {
@@ -187,6 +194,20 @@ export class TextBox {
     if (!line || line > lines.length) return this.mark.replaceChildren();
     const head = lines.slice(0, line - 1).map((s) => s + "\n").join("");
     this.mark.replaceChildren(head, make("span", { class: "lit" }, lines[line - 1] || " "));
+    this.scrollMark();
+  }
+
+  // shade marks parts of a text that has no problems.
+  shade(parts: [number, number][]) {
+    if (!this.mark || this.marked.length || this.rich) return;
+    const text = this.input.value;
+    const out: (string | Node)[] = [];
+    let at = 0;
+    for (const [from, to] of parts) {
+      out.push(text.slice(at, from), make("span", { class: "lit" }, text.slice(from, to)));
+      at = to;
+    }
+    this.mark.replaceChildren(...(out.length ? [...out, text.slice(at)] : []));
     this.scrollMark();
   }
 

@@ -5,12 +5,12 @@ import { html, nothing, render } from "lit-html";
 import { announce, make, prefix } from "./dom";
 import { encode, query } from "./address";
 import { Field } from "./field";
-import { caret, redrawn } from "./link";
+import { caret, factor, first, redrawn } from "./link";
 import { copyAs } from "./share";
 import { Picture } from "./picture";
 import { Failure } from "./socket";
 import { sheet, type Desk } from "./state";
-import type { Copy, Problem, Result, Row, Values } from "./wire";
+import type { Copy, Item, Problem, Result, Row, Term, Values } from "./wire";
 
 let made = 0;
 
@@ -30,12 +30,14 @@ export class View {
   private sentence: string | undefined;
   private drawing: AbortController | null = null;
   private nth = 1;
+  private told = ""; // the element whose factors are told
+  private telling: AbortController | null = null;
 
   constructor(readonly row: Row, values: Values, private desk: Desk) {
     for (const p of row.params) {
       this.values[p.name] = values[p.name] ?? p.default;
       if (p.kind === "sheet") continue; // the page's own colours say it, where the address does not
-      const f = new Field(p, { socket: desk.socket, anything: row.name === "see", changed: (f, commit) => this.changed(f, commit), line: (_, n) => caret(this, n), go: (values) => this.go(values) }, this.id + "-" + p.name, this.values[p.name]);
+      const f = new Field(p, { socket: desk.socket, anything: row.name === "see", changed: (f, commit) => this.changed(f, commit), line: (_, n) => caret(this, n), caret: (f, at) => this.caret(f, at), go: (values) => this.go(values) }, this.id + "-" + p.name, this.values[p.name]);
       this.fields.set(p.name, f);
       this.fieldset.append(f.root);
     }
@@ -172,6 +174,40 @@ export class View {
   // lightLine lights a line of the program's text; 0 for none.
   lightLine(line: number) {
     this.fields.get("src")?.text?.light(line);
+  }
+
+  // terms says in the layout's field what its factors add to an element; null ends it.
+  terms(item: Item | null) {
+    const f = [...this.fields.values()].find((f) => f.p.kind === "layout");
+    const wanted = f && item && item[7] >= 0 && item[8] !== undefined ? item[7] + "," + item[8] : "";
+    if (!f || wanted === this.told) return;
+    this.told = wanted;
+    this.telling?.abort(); // only the newest counts
+    this.telling = null;
+    if (!wanted) return f.terms([]);
+    this.ask(f, item![7], item![8]!, 0).then((r) => { if (r && this.told === wanted) f.terms(r.terms); });
+  }
+
+  // caret lights what the factor under the caret leads to.
+  private async caret(f: Field, at: number) {
+    const [thread, slot] = first(this);
+    this.telling?.abort();
+    if (at < 0) return factor(this, null);
+    const all = await this.ask(f, thread, slot, 0);
+    const n = all?.terms.findIndex((t) => at >= t.from && at <= t.to) ?? -1;
+    const r = n < 0 ? null : await this.ask(f, thread, slot, n + 1);
+    factor(this, r?.members ?? null);
+    if (r?.members) announce("factor " + (n + 1) + " leads to " + r.members.length + " cells");
+  }
+
+  private async ask(f: Field, thread: number, slot: number, term: number): Promise<{ terms: Term[]; members?: [number, number][] } | undefined> {
+    if (f.value.startsWith("$") || !this.desk.socket.ready) return undefined;
+    this.telling = new AbortController();
+    try {
+      return await this.desk.socket.ask("terms", { layout: f.value, thread, slot, term }, undefined, this.telling.signal);
+    } catch {
+      return undefined; // the element is of an older picture
+    }
   }
 
   // tell says what is pointed at, or the pane's own sentence.

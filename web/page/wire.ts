@@ -100,6 +100,14 @@ export interface Copy {
   error?: string;
 }
 
+// A factor of a layout: characters of its text, and an element's index within it.
+export interface Term {
+  from: number;
+  to: number;
+  text: string;
+  moves: boolean;
+}
+
 // An entry of the palette.
 export interface Entry {
   title: string;
