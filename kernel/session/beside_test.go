@@ -115,8 +115,9 @@ func TestBesideALoop(t *testing.T) {
 // TestManyBeside compiles in many goroutines while one loops.
 func TestManyBeside(t *testing.T) {
 	b := open(t)
-	b.ok("import \"fmt\"\nstop, n := false, 0\nm := map[string]int{}", "")
-	ended := b.ahead(t.Context(), "println(1)\nfor !stop {\n\tm[\"a\"]++\n\tn += len(m)\n}")
+	b.ok("import \"fmt\"\nstop, n := false, 0\nm := map[string]int{}\ntype P struct{ X int }\nvar (\n\tp P\n\tq *P\n\ta any\n\tf func() int\n\ts []int\n)", "")
+	// What is written while others compile is not lost, of any kind.
+	ended := b.ahead(t.Context(), "println(1)\nfor !stop {\n\tm[\"a\"]++\n\tn += len(m)\n\tk := n\n\tp, q, a, f, s = P{k}, &P{k}, k, func() int { return k }, []int{k}\n}")
 	var all sync.WaitGroup
 	for i := range 8 {
 		all.Go(func() {
@@ -134,6 +135,7 @@ func TestManyBeside(t *testing.T) {
 		t.Errorf("%+v", r)
 	}
 	b.ok("vf7_11 + f0_3(1)", "=> 16\n")
+	b.ok("p.X == n && q.X == n && a.(int) == n && f() == n && s[0] == n && m[\"a\"] == n && n > 0", "=> true\n")
 }
 
 // TestInterruptsBeside interrupts the foreground, which leaves short cells beside it

@@ -52,7 +52,7 @@ func TestSteppingIsARun(t *testing.T) {
 				t.Errorf("%s, step %d: at %v of block %v, the interpreter at %v of %v", l.Name, n, s.Position(), s.Machine().BlockIndex(), other.Position(), other.Machine().BlockIndex())
 				break
 			}
-			if other != nil && (n < 30 || n < 600 && n%20 == 0) {
+			if other != nil && (n < 24 || n < 600 && n%40 == 0) {
 				if d := differ(s, other); d != "" {
 					t.Errorf("%s, step %d, %v: %s", l.Name, n, s.Position(), d)
 					break

@@ -182,7 +182,11 @@ func (v *View) Frames() []dap.StackFrame {
 	d := v.Session
 	at := d.Position()
 	b := d.Machine().BlockIndex()
-	name := fmt.Sprintf("%s, block (%d, %d, %d)", d.Machine().Program().Name, b[0], b[1], b[2])
+	p := d.Machine().Program()
+	name := fmt.Sprintf("%s, block (%d, %d, %d)", p.Name, b[0], b[1], b[2])
+	if t := d.Machine().Threads(); t.Size != p.Threads() {
+		name += fmt.Sprintf(", threads %d to %d", t.Begin, t.Begin+t.Size-1)
+	}
 	out := []dap.StackFrame{{Id: v.Base + 1, Name: name, Source: v.Source, Line: at.Line, Column: max(1, at.Col)}}
 	for i, x := range d.Path() {
 		if i == 0 {
