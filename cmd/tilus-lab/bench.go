@@ -88,13 +88,42 @@ func (b *benchFlags) rows() ([]int, error) {
 	return out, nil
 }
 
-// measure times a layer by the plan that m rows take.
+// measure times a layer by the plans that m rows may take, and gives the fastest one's row.
 func (b *benchFlags) measure(ctx context.Context, bench *qmm.Bench, l qmm.Linear, name string, m int, until time.Time, log io.Writer) (qmm.Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	if l.PlanFor(m, qmm.Call{}) == qmm.Expand {
-		return bench.TimeExpand(ctx, l, name, m)
+	if m < qmm.WideFrom {
+		return b.measureDecode(ctx, bench, l, name, m, until, log)
 	}
+	var best qmm.Row
+	var failed error
+	for _, plan := range bench.Plans(l, m) {
+		var r qmm.Row
+		var err error
+		switch plan {
+		case qmm.Decode:
+			r, err = b.measureDecode(ctx, bench, l, name, m, until, log)
+		case qmm.Expand:
+			r, err = bench.TimeExpand(ctx, l, name, m)
+		default:
+			r, err = bench.TimeWide(ctx, l, name, m, plan)
+		}
+		if log != nil && b.tries > 0 {
+			fmt.Fprintf(log, "    %s: %.2f µs %v\n", plan, r.MedianUs, err)
+		}
+		if err != nil {
+			failed = fmt.Errorf("%s: %w", plan, err)
+		} else if best.MedianUs == 0 || r.MedianUs < best.MedianUs {
+			best = r
+		}
+	}
+	if best.MedianUs == 0 {
+		return best, failed
+	}
+	return best, nil
+}
+
+func (b *benchFlags) measureDecode(ctx context.Context, bench *qmm.Bench, l qmm.Linear, name string, m int, until time.Time, log io.Writer) (qmm.Row, error) {
 	schedules, err := l.Schedules(m, b.tries)
 	if err != nil {
 		return qmm.Row{}, err
@@ -243,7 +272,10 @@ func newBenchGemm() *cobra.Command {
 
 func scheduleText(r qmm.Row) string {
 	s := r.Schedule
-	if s.Rows == 0 {
+	switch {
+	case r.Plan == qmm.Wide || r.Plan == qmm.Prefill:
+		return r.Plan
+	case s.Rows == 0:
 		return "expand, then a product of plain numbers"
 	}
 	return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, k/%d, %d registers", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits, r.Registers)

@@ -23,7 +23,8 @@ func newQMM() *cobra.Command {
 8 bits or a preset (mxfp4, nvfp4, …), and words: group=128 (or channel), scale=f16,
 act=f16, zero (points). The error of the weights and of y are told.
 
---program prints one of the programs instead: decode, pack, unpack or expand.`,
+--program prints one of the programs instead: decode, wide, prefill, arrange, pack, unpack
+or expand.`,
 		Example: `  tilus-lab qmm i4 --weights randn:f32[256,512] --x randn:f16[3,512]
   tilus-lab qmm "u3 zero group=64" --weights w.npy --x x.npy --out y.npy --device cuda
   tilus-lab qmm mxfp4 --program decode`,
@@ -86,9 +87,9 @@ act=f16, zero (points). The error of the weights and of y are told.
 	f.StringVar(&x, "x", "randn:f32[1, 512]:seed=2", "`ARRAY` [M, K]")
 	f.StringVar(&bias, "bias", "", "`ARRAY` [N] that is added")
 	f.StringVar(&out, "out", "", "write y to this .npy `FILE`")
-	f.StringVar(&program, "program", "", "print this `PROGRAM` of the kind: decode, pack, unpack, expand")
+	f.StringVar(&program, "program", "", "print this `PROGRAM` of the kind: decode, wide, prefill, arrange, pack, unpack, expand")
 	f.StringVar(&on, "device", "auto", "`DEVICE`: interp, sim, cuda or auto")
-	f.StringVar(&plan, "plan", "", "`PLAN`: decode or expand; chosen where it is not given")
+	f.StringVar(&plan, "plan", "", "`PLAN`: decode, wide, prefill or expand; chosen where it is not given")
 	return cmd
 }
 
@@ -101,6 +102,15 @@ func printQMM(cmd *cobra.Command, kind, program string) error {
 	switch program {
 	case "decode":
 		p, err = template.Decode(l.Form(), template.Schedule{})
+	case "wide":
+		p, err = template.Wide(l.Form(), template.WideSchedule{})
+	case "prefill":
+		var plan *template.Plan
+		if plan, err = template.PlanOf(l.Form()); err == nil {
+			p, err = template.Wide(l.Form(), template.WideSchedule{Rows: plan.Fits(), Cluster: min(2, plan.Fits()/8), Persistent: true})
+		}
+	case "arrange":
+		p, err = template.Arrange(l.Form())
 	case "pack":
 		p, err = template.Pack(l.Form())
 	case "unpack":
@@ -108,7 +118,7 @@ func printQMM(cmd *cobra.Command, kind, program string) error {
 	case "expand":
 		p, err = template.Expand(l.Form())
 	default:
-		return usageError{fmt.Errorf("no program %q; there are decode, pack, unpack and expand", program)}
+		return usageError{fmt.Errorf("no program %q; there are decode, wide, prefill, arrange, pack, unpack and expand", program)}
 	}
 	if err != nil {
 		return err

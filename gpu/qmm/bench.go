@@ -67,6 +67,7 @@ type Row struct {
 	M        int               `json:"m"`
 	N        int               `json:"n"`
 	K        int               `json:"k"`
+	Plan     string            `json:"plan,omitempty"` // "" where the schedule says it
 	Schedule template.Schedule `json:"schedule"`
 	Tried    int               `json:"tried"` // schedules that were timed
 	// Error is the relative error of sampled outputs against float64.
@@ -338,7 +339,7 @@ func (b *Bench) TimeExpand(ctx context.Context, l Linear, layer string, m int) (
 	if res, err = launch(ctx, b.d, product, plain); err != nil {
 		return Row{}, err
 	}
-	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, M: m, N: l.N, K: l.K, Tried: 1}
+	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, M: m, N: l.N, K: l.K, Tried: 1, Plan: Expand}
 	if row.Error, err = l.sampled(p, common, res.Args[2].Array); err != nil {
 		return row, err
 	}

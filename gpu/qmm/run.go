@@ -112,15 +112,17 @@ func (p *Packed) Unpack(ctx context.Context, d device.Device) (*Weights, error) 
 
 // The plans of a product.
 const (
-	Decode = "decode" // one launch of [template.Decode]
-	Expand = "expand" // weights made plain by [template.Expand], then a product of plain numbers
+	Decode  = "decode"  // one launch of [template.Decode]
+	Wide    = "wide"    // x brought into order by [template.Arrange], then [template.Wide]
+	Prefill = "prefill" // the same with blocks that stay, in clusters
+	Expand  = "expand"  // weights made plain by [template.Expand], then a product of plain numbers
 )
 
 // Call is what a product has beside x. The zero value chooses.
 type Call struct {
 	Bias     *array.Array // [N], added to each row
 	Residual *array.Array // [M, N], added
-	// Plan is Decode, Expand, or "" for the faster one by [Linear.PlanFor].
+	// Plan is one of those above, or "" for [Linear.PlanOn]'s.
 	Plan string
 	// Schedule is that of Decode; nil takes that of [Linear.Choose]. Its AddBias and
 	// AddResidual follow Bias and Residual.
@@ -134,7 +136,8 @@ type Call struct {
 // are multiplied by Decode.
 const ExpandFrom = 128
 
-// PlanFor is the plan that m rows of x take. Decode sums in f32 whatever the size;
+// PlanFor is the plan that m rows of x take on devices without matrix instructions of
+// warpgroups. Decode sums in f32 whatever the size;
 // Expand rounds weights to the type of the activations first.
 func (l Linear) PlanFor(m int, c Call) string {
 	switch {
@@ -150,8 +153,9 @@ func (l Linear) PlanFor(m int, c Call) string {
 type Result struct {
 	Y        *array.Array // [M, N]
 	Plan     string
-	Schedule template.Schedule // of Decode
-	From     string            // where the schedule is from: see [Linear.ChooseOn]; "call" is [Call.Schedule]
+	Schedule template.Schedule     // of Decode
+	Wide     template.WideSchedule // of Wide and Prefill
+	From     string                // where the schedule is from: see [Linear.ChooseOn]; "call" is [Call.Schedule]
 	Device   string
 	Compile  time.Duration // programs to PTX; 0 where it was remembered
 	JIT      time.Duration // PTX to machine code
@@ -170,17 +174,19 @@ func (p *Packed) Run(ctx context.Context, d device.Device, x *array.Array, c Cal
 	if r := c.Residual; r != nil && (r.Type != p.ActType || r.Len() != m*p.N) {
 		return nil, fmt.Errorf("qmm: the residual is %s, not %s[%d, %d]", r.Header(), p.ActType, m, p.N)
 	}
-	out := &Result{Plan: p.PlanFor(m, c), Device: d.Name()}
+	out := &Result{Plan: p.PlanOn(d.Describe(), m, c), Device: d.Name()}
 	switch out.Plan {
 	case Decode:
 		return out, p.decode(ctx, d, x, c, out)
+	case Wide, Prefill:
+		return out, p.wide(ctx, d, x, c, out)
 	case Expand:
 		if c.Bias != nil || c.Residual != nil || p.K%8 != 0 || p.N%8 != 0 {
 			return nil, fmt.Errorf("qmm: plan %s takes no bias and no residual, and N and K that are multiples of 8; [%d, %d] has plan %s", Expand, p.N, p.K, Decode)
 		}
 		return out, p.expand(ctx, d, x, out)
 	}
-	return nil, fmt.Errorf("qmm: no plan %q; there are %s and %s", out.Plan, Decode, Expand)
+	return nil, fmt.Errorf("qmm: no plan %q; there are %s, %s, %s and %s", out.Plan, Decode, Wide, Prefill, Expand)
 }
 
 // count adds a launch's times up.

@@ -108,6 +108,9 @@ func inherited(p *template.Plan, s template.Schedule, tiles, m, n, k int) (templ
 func Entries(rows []Row) ([]Tuned, error) {
 	var out []Tuned
 	for _, r := range rows {
+		if r.Schedule.Rows == 0 {
+			continue // by another plan
+		}
 		l, err := r.Linear()
 		if err != nil {
 			return nil, err

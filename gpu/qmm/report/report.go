@@ -277,7 +277,10 @@ func share(r qmm.Row, t tops) (float64, string) {
 
 func schedule(r qmm.Row) string {
 	s := r.Schedule
-	if s.Rows == 0 {
+	switch {
+	case r.Plan == qmm.Wide || r.Plan == qmm.Prefill:
+		return r.Plan
+	case s.Rows == 0:
 		return "plain weights first"
 	}
 	return fmt.Sprintf("R%d D%d W%d S%d k/%d", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits)

@@ -1,0 +1,156 @@
+package qmm
+
+import (
+	"context"
+	"fmt"
+	"math"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+func TestPlanOn(t *testing.T) {
+	hopper, ada, none := device.Info{Arch: "sm_90a"}, device.Info{Arch: "sm_89"}, device.Info{}
+	for _, c := range []struct {
+		layer string
+		n, k  int
+		m     int
+		on    device.Info
+		call  Call
+		plan  string
+	}{
+		{"u4", 256, 512, 1, hopper, Call{}, Decode}, {"u4", 256, 512, 31, hopper, Call{}, Decode}, {"u4", 256, 512, 32, hopper, Call{}, Wide},
+		{"u4", 256, 512, 127, hopper, Call{}, Wide}, {"u4", 256, 512, 128, hopper, Call{}, Expand}, {"u4", 257, 511, 500, hopper, Call{}, Wide},
+		{"u4", 256, 512, 64, ada, Call{}, Decode}, {"u4", 257, 511, 500, ada, Call{}, Decode}, {"u4", 256, 512, 64, none, Call{}, Decode},
+		{"u1", 256, 512, 64, hopper, Call{}, Decode}, {"u4", 256, 512, 64, hopper, Call{Plan: Prefill}, Prefill}, {"u4", 256, 512, 1, ada, Call{Plan: Wide}, Wide},
+		{"u4", 256, 512, 64, hopper, Call{Schedule: &template.Schedule{}}, Decode},
+	} {
+		if got := kind(t, c.layer, c.n, c.k).PlanOn(c.on, c.m, c.call); got != c.plan {
+			t.Errorf("%s [%d, %d], %d rows on %q, %+v: %s, not %s", c.layer, c.n, c.k, c.m, c.on.Arch, c.call, got, c.plan)
+		}
+	}
+}
+
+// TestWidePlans multiplies by warpgroups with the schedules that layers take, on
+// interpreter and simulator.
+func TestWidePlans(t *testing.T) {
+	ctx := context.Background()
+	for _, name := range []string{"interp", "sim:sm_90a"} {
+		d, err := device.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer d.Close()
+		for _, c := range []struct {
+			layer   string
+			n, k, m int
+			call    Call
+		}{
+			{"u4 zero", 136, 1100, 33, Call{Plan: Wide}}, {"f6e3m2 act=bf16", 64, 256, 40, Call{Plan: Prefill}}, {"nvfp4", 72, 256, 9, Call{Plan: Wide, Bias: array.New(dtype.F16, 72)}},
+			{"i3 group=channel", 128, 384, 16, Call{Plan: Prefill}},
+		} {
+			l := kind(t, c.layer, c.n, c.k)
+			w := generated(t, "randn:f32", c.n, c.k)
+			if l.ZeroPoint {
+				w = generated(t, "rand:f32", c.n, c.k)
+			}
+			q, err := l.Quantize(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			host, err := device.Open("interp")
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := q.Pack(ctx, host)
+			if err != nil {
+				t.Fatal(err)
+			}
+			x := generated(t, "randn:f32", c.m, c.k).Cast(q.ActType)
+			for j := range c.n {
+				if c.call.Bias != nil {
+					c.call.Bias.Set(float64(j%9), j)
+				}
+			}
+			res, err := p.Run(ctx, d, x, c.call)
+			if err != nil {
+				t.Errorf("%s on %s: %v", c.layer, name, err)
+				continue
+			}
+			var num, den float64
+			for i := range c.m {
+				for j := range c.n {
+					want := 0.0
+					if c.call.Bias != nil {
+						want = c.call.Bias.At(j)
+					}
+					for k := range c.k {
+						want += x.At(i, k) * q.At(j, k)
+					}
+					num, den = num+math.Pow(res.Y.At(i, j)-want, 2), den+want*want
+				}
+			}
+			if off := math.Sqrt(num / den); !(off < worst(q.ActType)) || res.Plan != c.call.Plan || res.Wide.Rows == 0 {
+				t.Errorf("%s on %s by %s, %+v: the relative error is %g", c.layer, name, res.Plan, res.Wide, off)
+			}
+		}
+	}
+}
+
+func generated(t *testing.T, spec string, n, k int) *array.Array {
+	t.Helper()
+	a, err := array.Generate(spec + fmt.Sprintf("[%d, %d]:seed=3", n, k))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return a
+}
+
+// TestWideSchedules has a schedule that fits for each type and size.
+func TestWideSchedules(t *testing.T) {
+	for _, w := range dtype.All() {
+		l, err := Parse(w.String(), 8192, 8192)
+		if err != nil {
+			continue
+		}
+		for _, shape := range Models()[0].Shapes {
+			l.N, l.K = shape.N, shape.K
+			for _, m := range []int{1, 16, 32, 64, 100, 2048} {
+				for _, plan := range []string{Wide, Prefill} {
+					if s, err := l.WideSchedule(plan, m, 132); err != nil || s.Rows < 8 {
+						t.Errorf("%s %s, %d rows by %s: %+v, %v", w, shape.Name, m, plan, s, err)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestTimeWide measures with a pretended clock: both launches count, and a result is
+// checked before.
+func TestTimeWide(t *testing.T) {
+	b := pretended(t, func(p *ir.Program) float64 {
+		if p.Warps == 1 {
+			return 2 // arranging x
+		}
+		return 10
+	})
+	l := kind(t, "i4", 64, 256)
+	if plans := b.Plans(l, 32); len(plans) != 2 || plans[1] != Wide {
+		t.Errorf("plans of 32 rows: %v", plans)
+	}
+	if plans := b.Plans(l, 2048); len(plans) != 3 || plans[1] != Prefill || plans[2] != Expand {
+		t.Errorf("plans of 2048 rows: %v", plans)
+	}
+	r, err := b.TimeWide(context.Background(), l, "small", 32, Wide)
+	if err != nil || r.MedianUs != 12 || r.Plan != Wide || !(r.Error < 1e-3) || r.Schedule.Rows != 0 {
+		t.Errorf("%+v, %v", r, err)
+	}
+	if e, err := Entries([]Row{r}); len(e) != 0 || err != nil {
+		t.Errorf("%v, %v", e, err)
+	}
+}
