@@ -162,3 +162,19 @@ func TestPanic(t *testing.T) {
 		t.Errorf("%+v", p)
 	}
 }
+
+func TestAppendString(t *testing.T) {
+	for _, s := range []string{"", "plain", `<svg a="b">&amp;</svg>`, "a\\b\"c\n\t\r\x00\x1f\x7f", "größer → 𝄞", "\u2028\u2029", "bad \xff\xfe utf8 \xe2\x82"} {
+		want, err := json.Marshal(s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var a, b string
+		if err := json.Unmarshal(AppendString(nil, s), &a); err != nil {
+			t.Errorf("%q: %v", s, err)
+		}
+		if err := json.Unmarshal(want, &b); err != nil || a != b {
+			t.Errorf("%q is read as %q, not %q", s, a, b)
+		}
+	}
+}

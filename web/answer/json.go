@@ -2,7 +2,9 @@ package answer
 
 import (
 	"encoding/json"
+	"fmt"
 	"strconv"
+	"unicode/utf8"
 
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/web/pane"
@@ -131,20 +133,38 @@ func appendElement(b []byte, e layoutviz.Element) []byte {
 	return append(b, ']')
 }
 
-// AppendString writes a string as JSON.
+// AppendString writes a string as JSON. Unlike json.Marshal it leaves < and & as
+// they are, which pictures are full of; what it writes is for websockets, not for
+// the middle of a page.
 func AppendString(b []byte, s string) []byte {
-	simple := true
-	for i := 0; i < len(s) && simple; i++ {
-		simple = s[i] >= ' ' && s[i] < 0x7f && s[i] != '"' && s[i] != '\\'
+	b = append(b, '"')
+	from := 0
+	for i := 0; i < len(s); {
+		c := s[i]
+		if c >= ' ' && c < utf8.RuneSelf && c != '"' && c != '\\' {
+			i++
+			continue
+		}
+		if c >= utf8.RuneSelf {
+			r, n := utf8.DecodeRuneInString(s[i:])
+			if r == utf8.RuneError && n == 1 {
+				b = append(append(b, s[from:i]...), `\ufffd`...)
+				from = i + 1
+			}
+			i += n
+			continue
+		}
+		b = append(b, s[from:i]...)
+		switch c {
+		case '"', '\\':
+			b = append(b, '\\', c)
+		case '\n':
+			b = append(b, '\\', 'n')
+		default:
+			b = fmt.Appendf(b, `\u%04x`, c)
+		}
+		i++
+		from = i
 	}
-	if simple {
-		b = append(b, '"')
-		b = append(b, s...)
-		return append(b, '"')
-	}
-	q, err := json.Marshal(s)
-	if err != nil {
-		panic(err) // strings always encode
-	}
-	return append(b, q...)
+	return append(append(b, s[from:]...), '"')
 }
