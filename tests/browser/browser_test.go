@@ -16,6 +16,8 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -220,17 +222,24 @@ func (h home) jupyter(t *testing.T) (wait func() string) {
 // script runs one script with arguments and fails the test with what it printed.
 func (f tools) script(t *testing.T, name string, args ...string) {
 	t.Helper()
-	ctx, cancel := context.WithTimeout(t.Context(), 9*time.Minute)
+	out, err := f.run(t, 9*time.Minute, name, args...)
+	t.Logf("%s", out)
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+	}
+}
+
+// run is what a script prints.
+func (f tools) run(t *testing.T, limit time.Duration, name string, args ...string) (string, error) {
+	t.Helper()
+	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, f.node, append([]string{name}, args...)...)
 	cmd.Env = append(os.Environ(), "TILUS_NODE="+f.modules, "TILUS_CHROMIUM="+f.chromium)
 	// Chromium's processes go with the script, and hold the pipe if it was killed.
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
-	t.Logf("%s", out)
-	if err != nil {
-		t.Errorf("%s: %v", name, err)
-	}
+	return string(out), err
 }
 
 // TestExplorer opens the address that `up` prints.
@@ -238,6 +247,69 @@ func TestExplorer(t *testing.T) {
 	f := find(t)
 	f.script(t, "explorer.mjs", newHome(t).up(t))
 }
+
+// links are what TestUX has drawn by the command line and by the page. The sheet is
+// said, so that the page's own colours do not matter.
+var links = map[string]string{
+	"layout": "?v=1&p=layout&th=light",
+	"dark":   "?v=1&p=layout&th=dark&e=spatial(4,8).local(2,2)",
+	"banks":  "?v=1&p=banks&th=light",
+	"volta":  "?v=1&p=volta&n=3&th=dark",
+	"bench":  "?v=1&p=bench&th=light",
+}
+
+// same is a notebook that draws what the layout pane opens with.
+var same = []string{"p, err := layoutviz.Tensor(layout.Local(2, 1).Spatial(8, 4).Local(1, 2), layoutviz.Options{NoCaption: true})\nlab.Check(err)\np"}
+
+// statements is how many a person can rely on, each in light and dark.
+const statements = 15
+
+// TestUX holds what a person can rely on. Each statement is a test of its own, by its
+// number, in each of the two themes.
+func TestUX(t *testing.T) {
+	f := find(t)
+	h := newHome(t)
+	h.write(t, "same.ipynb", same)
+	start := h.up(t)
+	exe, err := build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	drawn := t.TempDir()
+	for name, link := range links {
+		file := filepath.Join(drawn, name)
+		if err := os.WriteFile(file+".link", []byte(link), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if out, err := exec.Command(exe, "draw", link, "--out", file+".svg").CombinedOutput(); err != nil {
+			t.Fatalf("tilus-lab draw %s: %v\n%s", link, err, out)
+		}
+	}
+	out, err := f.run(t, 15*time.Minute, "ux.mjs", start, drawn)
+	if err != nil {
+		t.Logf("%s", out)
+	}
+	found := 0
+	for line := range strings.Lines(out) {
+		m := verdict.FindStringSubmatch(strings.TrimSpace(line))
+		if m == nil {
+			continue
+		}
+		found++
+		number, _ := strconv.Atoi(m[2])
+		t.Run(fmt.Sprintf("%02d %s/%s", number, m[3], m[4]), func(t *testing.T) {
+			if m[1] != "ok" {
+				t.Error(m[5])
+			}
+		})
+	}
+	if found != 2*statements {
+		t.Errorf("%d of %d statements were looked at: %v", found, 2*statements, err)
+	}
+}
+
+// verdict is a line of ux.mjs: ok or FAIL, number, statement, theme and more.
+var verdict = regexp.MustCompile(`^(ok|FAIL) (\d+) (.*?) \((light|dark)\) (.*)$`)
 
 // TestPanes looks at each pane in each choice of colours.
 func TestPanes(t *testing.T) {
