@@ -38,17 +38,28 @@ func (l Layout) encodings() iter.Seq[string] {
 	}
 }
 
-// unit reports whether bases of lanes may be those of a matrix product: in all of
-// them one lane is the neighbour of another along a dimension, or, where the
-// tensor ends before it, holds the same.
-func unit(bases [][]int) bool {
-	return slices.ContainsFunc(bases, func(b []int) bool {
-		sum := 0
-		for _, x := range b {
-			sum += x
+// steps reports whether these lanes may be those of a matrix product: three of them
+// in a row step by 1, 2 and 4 along one dimension, or stand still where the tensor
+// ends before that.
+func (l Layout) steps(lanes [][]int) bool {
+	for k := 0; k+3 <= len(lanes); k++ {
+		for j := range l.Out {
+			fits := true
+			for i, b := range lanes[k : k+3] {
+				for d, x := range b {
+					want := 0
+					if d == j && 1<<i < l.Out[j].Size {
+						want = 1 << i
+					}
+					fits = fits && x == want
+				}
+			}
+			if fits {
+				return true
+			}
 		}
-		return sum <= 1
-	})
+	}
+	return false
 }
 
 // candidates are encodings that the layout may be, the plainest first. Whether
@@ -87,7 +98,7 @@ func (l Layout) candidates() []string {
 		out = append(out, fmt.Sprintf("#ttg.blocked<{sizePerThread = [%s], threadsPerWarp = [%s], warpsPerCTA = [%s], order = [%s]}>",
 			join(size), join(spread(lanes, rank, order)), join(spread(warps, rank, order)), join(order)))
 	}
-	if rank != 2 || len(regs.Bases) == 0 || !unit(lanes.Bases) {
+	if rank != 2 || len(regs.Bases) == 0 || !l.steps(lanes.Bases) {
 		return out
 	}
 	for i := range len(warps.Bases) + 1 {
