@@ -121,6 +121,14 @@ await run(browser, () => context.pages(), {
     await panes().first().getByRole("note").filter({ hasText: "spatial" }).waitFor();
   },
 
+  async "marks show through their field"() {
+    await show("?v=1&p=layout");
+    await panes().first().getByRole("textbox", { name: "Layout" }).fill("local(2, 1).spatal(8, 4)");
+    await page.waitForFunction(() => document.querySelector(".mark u")?.textContent === "spatal");
+    must(await panes().first().getByRole("textbox", { name: "Layout" }).evaluate((e) => getComputedStyle(e).backgroundColor) === "rgba(0, 0, 0, 0)", "the field hides its marks");
+    await shot(page, "page-mark");
+  },
+
   async "panes are renamed, split and widened, and back undoes it"() {
     await show("?v=1&p=layout");
     await page.getByRole("button", { name: "Rename: Layout" }).click();
@@ -195,8 +203,9 @@ await run(browser, () => context.pages(), {
     const said = panes().first().locator(".terms").first();
     await panes().first().locator(".canvas").first().focus();
     await page.keyboard.press("ArrowDown");
-    await page.waitForFunction(() => document.querySelector(".terms").textContent === "local(2, 1) (0, 0) · spatial(8, 4) (1, 0) · local(1, 2) (0, 0)");
+    await page.waitForFunction(() => document.querySelector(".terms").textContent === "(0, 0) · (1, 0) · (0, 0)");
     must(await panes().first().locator(".mark .lit").first().textContent() === "spatial(8, 4)", "the factor that moves it is not marked");
+    must(await said.getAttribute("title") === "local(2, 1) (0, 0) · spatial(8, 4) (1, 0) · local(1, 2) (0, 0)", "the factors are " + await said.getAttribute("title"));
     await scan(page, "factors");
     await shot(page, "page-terms");
     await page.keyboard.press("Enter");

@@ -84,8 +84,8 @@ export class Field {
 
   // terms tells what each factor of a layout adds to an element.
   terms(list: Term[]) {
-    this.said.textContent = list.map((t) => this.value.slice(t.from, t.to) + " " + t.text).join(" · ");
-    this.said.title = this.said.textContent;
+    this.said.textContent = list.map((t) => t.text).join(" · ");
+    this.said.title = list.map((t) => this.value.slice(t.from, t.to) + " " + t.text).join(" · ");
     this.text?.shade(list.filter((t) => t.moves).map((t) => [t.from, t.to]));
   }
 
