@@ -198,6 +198,7 @@ func ProxyRows() []Op {
 var tensorWords = []string{
 	"load", "load.hint", "load.multicast", "load.multicast.hint", "store", "store.hint", "prefetch",
 	"reduce.add", "reduce.min", "reduce.max", "reduce.inc", "reduce.dec", "reduce.and", "reduce.or", "reduce.xor",
+	"load.pair", "load.pair.hint",
 }
 
 // tensorRow is the row of a tensor copy. Coordinates are signed, inner dimension
@@ -217,6 +218,9 @@ func tensorRow(word string, rank int) Row {
 	}
 	if strings.Contains(word, ".multicast") {
 		multicast = ".multicast::cluster"
+	}
+	if strings.Contains(word, ".pair") {
+		multicast, r.Target, r.Since, r.ISA, r.Source = ".cta_group::2", "sm_100a", 100, "8.6", srcTensor+"; not seen on hardware"
 	}
 	kind, op, _ := strings.Cut(word, ".")
 	switch kind {
@@ -243,13 +247,17 @@ func tensorRow(word string, rank int) Row {
 		r.PTX = fmt.Sprintf("cp.async.bulk.prefetch.tensor.%dd.L2.global.tile [{a0}, %s]", rank, coords(1))
 		r.Doc = "asks for the box of tensor map a at the coordinates b… to be brought to the L2 cache"
 	}
+	if r.Target != "" {
+		multicast = ""
+		r.Doc += "; the barrier may lie in the other block of the pair whose ranks differ in the last bit"
+	}
 	r.multicast(multicast, hint)
 	return r
 }
 
 // TensorCopy is the op of a tensor copy of 1 to 5 dimensions; word is one of "load",
-// "load.hint", "load.multicast", "load.multicast.hint", "store", "store.hint",
-// "prefetch" and "reduce." with add, min, max, inc, dec, and, or, xor.
+// "load.hint", "load.multicast", "load.multicast.hint", "load.pair", "load.pair.hint",
+// "store", "store.hint", "prefetch" and "reduce." with add, min, max, inc, dec, and, or, xor.
 //
 //	load      In [shared address, map, barrier, coordinates…, multicast mask b16, policy b64]  Imm [offset of address, of barrier]
 //	store     In [map, shared address, coordinates…, policy b64]  Imm [offset of address]

@@ -146,7 +146,7 @@ func (l *lowerer) handsOver() bool {
 		if !ok {
 			return true
 		}
-		if in.Attr("rank") != nil && in.Op.Family != "barrier" && in.Op.Family != "bulk" {
+		if in.Attr("rank") != nil && in.Op.Family != "barrier" && in.Op.Family != "pipeline" && in.Op.Family != "bulk" && in.Op.Family != "tensor" {
 			over = true
 		}
 		for _, o := range in.In {

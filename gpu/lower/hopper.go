@@ -176,6 +176,12 @@ func copyTensorIn(l *lowerer, in *ir.Instr) {
 		word += ".multicast"
 		more = append(more, l.Op(code.OpTrunc16, nil, l.index(a.Exprs[0])))
 	}
+	if to, far := l.inCluster(in, bar); far {
+		word, bar = word+".pair", to
+		if !l.blackwell(in) {
+			return
+		}
+	}
 	if a := in.Attr("cache"); a != nil {
 		word += ".hint"
 		more = append(more, l.Op(policies[a.Word], nil))

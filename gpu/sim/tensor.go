@@ -261,7 +261,7 @@ func (w *warp) tensorCopy(i *inst, l int) {
 			if m == nil {
 				return
 			}
-			if m.b != b {
+			if m.b != b && !(strings.Contains(rest, "pair") && m.b.rank^1 == b.rank) {
 				w.fail(l, errBarrier, "", "the copy goes to block rank %d, and its barrier lies in block rank %d", b.rank, m.b.rank)
 				return
 			}

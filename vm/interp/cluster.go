@@ -176,6 +176,18 @@ func (m *Machine) peerOf(in *ir.Instr) (memory, error) {
 	return m.memoryOf(in, a, r)
 }
 
+// partner is the memory of the running block or of the other one of its pair.
+func (m *Machine) partner(in *ir.Instr, a *ir.Attr) (memory, error) {
+	r, err := m.int(a.Exprs[0])
+	if err == nil && r != int64(m.rank) && r != int64(m.rank^1) {
+		return memory{}, problem(a.Pos, "Run.E28", "a pair is two ranks that differ in the last bit", "rank %d, seen from rank %d", r, m.rank)
+	}
+	if err != nil {
+		return memory{}, err
+	}
+	return m.memoryOf(in, a, r)
+}
+
 // receivers are the memories of the blocks that a copy goes to.
 func (m *Machine) receivers(in *ir.Instr) ([]memory, error) {
 	a := in.Attr("multicast")

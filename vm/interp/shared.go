@@ -246,7 +246,7 @@ func (m *Machine) part(in *ir.Instr, s *shared, sizes []int) (*sharedTile, []int
 
 // use is the tile of a view that is used now.
 func (m *Machine) use(in *ir.Instr, s *shared) (*sharedTile, error) {
-	if in.Attr("rank") != nil && in.Op.Family != "bulk" {
+	if in.Attr("rank") != nil && in.Op.Family != "bulk" && in.Op.Family != "tensor" {
 		mem, err := m.peerOf(in)
 		if err != nil {
 			return nil, err

@@ -106,7 +106,14 @@ func (m *Machine) deliver(in *ir.Instr, to []memory, s *shared, bars int, codes 
 				return err
 			}
 		}
-		x, err := m.turnOf(in, bars, mem)
+		told := mem
+		if a := in.Attr("rank"); a != nil && in.Op.Family == "tensor" {
+			var err error
+			if told, err = m.partner(in, a); err != nil {
+				return err
+			}
+		}
+		x, err := m.turnOf(in, bars, told)
 		if err != nil {
 			return err
 		}

@@ -29,8 +29,25 @@ var tensorRows = []*Op{
 			{Name: "dims", Kind: AttrInts, Doc: "the dimension of src that each dimension of dst lies along"},
 			attrMulticast,
 			attrPolicy,
+			{Name: "rank", Kind: AttrExprs, Doc: "[r]: the block to whose barriers the bytes come: the running one, or the other of its pair; left out, the running one"},
 		},
-		Rules: append(tensorRules(), ruleFills(2), ruleTurn(3), ruleMulticast),
+		Rules: append(tensorRules(), ruleFills(2), ruleTurn(3), ruleMulticast, Rule{
+			Text: "rank, where it is given, is one expression, stands without multicast, and the program has tensor memory of pairs of blocks.", Why: "Only copies for products of two blocks tell the other block (Tcgen05Alloc with ctas=2).", Check: func(p *Program, in *Instr) *Violation {
+				a := in.Attr("rank")
+				if a == nil {
+					return nil
+				}
+				pairs := false
+				p.Body.Walk(func(s Stmt) bool {
+					x, ok := s.(*Instr)
+					pairs = pairs || ok && x.Op.Name == "Tcgen05Alloc" && TensorBlocks(x) == 2
+					return !pairs
+				})
+				if len(a.Exprs) != 1 || in.Attr("multicast") != nil || !pairs {
+					return &Violation{Pos: a.Pos, Msg: "a copy tells barriers of another block", Help: "let a thread of this block wait for its own, and ArriveBarrier with rank"}
+				}
+				return nil
+			}}),
 		Since: "0.4", Source: ptxTensor, Example: "CopyAsyncTensorGlobalToShared(ga, stage, full, k, offset=[bi*128, k*64])",
 	},
 	{
