@@ -252,3 +252,32 @@ func TestRuns(t *testing.T) {
 	d.send("run", RunRequest{Program: "p"})
 	<-w.begun
 }
+
+// Of two pages with the same notebook, the one that saves last is told of the other.
+func TestTwoPagesSave(t *testing.T) {
+	s, base := testServer(t)
+	a, b := dial(t, s, base), dial(t, s, base)
+	for _, c := range []*client{a, b} {
+		if kind, body := c.ask("nb.open", map[string]string{"name": "01"}); kind != "ok" {
+			t.Fatal(body)
+		}
+	}
+	save := func(text string) map[string]any {
+		return map[string]any{"name": "01", "cells": []map[string]string{{"id": "c", "type": "code", "source": text}}}
+	}
+	if kind, body := b.ask("nb.save", save("of b")); kind != "ok" {
+		t.Fatal(body)
+	}
+	if kind, body := a.ask("nb.save", save("of a")); kind != "error" || !strings.Contains(body, "changed on disk") {
+		t.Errorf("the first page overwrote the second: %s %s", kind, body)
+	}
+	if kind, body := b.ask("nb.save", save("of b again")); kind != "ok" {
+		t.Errorf("the second page saves again: %s", body)
+	}
+	if kind, body := a.ask("nb.open", map[string]string{"name": "01"}); kind != "ok" || !strings.Contains(body, "of b again") {
+		t.Errorf("%s %s", kind, body)
+	}
+	if kind, body := a.ask("nb.save", save("of a")); kind != "ok" {
+		t.Errorf("after reading it again: %s", body)
+	}
+}

@@ -360,9 +360,9 @@ func (bs *books) handle(ctx context.Context, c *conn, id int64, kind string, dec
 	}
 	switch kind {
 	case "nb.open":
-		return bs.openBook(b)
+		return bs.openBook(c, b)
 	case "nb.save":
-		return bs.save(b, q.Cells, q.Force)
+		return bs.save(c, b, q.Cells, q.Force)
 	case "nb.complete":
 		return b.complete(q.Before, q.After)
 	case "nb.inspect":
@@ -443,7 +443,7 @@ func (b *book) running() *session.Session {
 	return b.sess
 }
 
-func (bs *books) openBook(b *book) (any, error) {
+func (bs *books) openBook(c *conn, b *book) (any, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	raw, err := bs.read(b.name)
@@ -463,16 +463,17 @@ func (bs *books) openBook(b *book) (any, error) {
 		}
 	}
 	b.nb, b.sum = nb, digest(raw)
+	c.saw(b)
 	out := []cellJSON{}
-	for _, c := range nb.Cells {
-		x := cellJSON{ID: c.ID, Type: c.Type, Source: string(c.Source)}
-		if c.Type == "markdown" {
+	for _, cell := range nb.Cells {
+		x := cellJSON{ID: cell.ID, Type: cell.Type, Source: string(cell.Source)}
+		if cell.Type == "markdown" {
 			x.HTML = bs.markdown(x.Source)
 		}
-		if c.Count != nil {
-			x.Count = *c.Count
+		if cell.Count != nil {
+			x.Count = *cell.Count
 		}
-		for _, o := range c.Outputs {
+		for _, o := range cell.Outputs {
 			x.Outputs = append(x.Outputs, bs.show(o))
 		}
 		out = append(out, x)
@@ -481,9 +482,9 @@ func (bs *books) openBook(b *book) (any, error) {
 }
 
 // save writes the notebook: cells as the page has them, outputs as they were
-// last shown. The file is replaced in one step, and only if nobody else has
-// changed it since, unless force.
-func (bs *books) save(b *book, cells []cellJSON, force bool) (any, error) {
+// last shown. The file is replaced in one step, and only if nobody else, another
+// page included, has changed it since this page saw it, unless force.
+func (bs *books) save(c *conn, b *book, cells []cellJSON, force bool) (any, error) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	if len(cells) > maxCells {
@@ -493,7 +494,7 @@ func (bs *books) save(b *book, cells []cellJSON, force bool) (any, error) {
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
 		return nil, fmt.Errorf("cannot read the notebook: %w", err)
 	}
-	if digest(now) != b.sum && !force {
+	if digest(now) != c.sawLast(b) && !force {
 		return nil, errors.New("the notebook has changed on disk since it was opened; reload it, or save again to overwrite")
 	}
 	old := map[string]nbCell{}
@@ -521,6 +522,7 @@ func (bs *books) save(b *book, cells []cellJSON, force bool) (any, error) {
 		return nil, fmt.Errorf("cannot save the notebook: %w", err)
 	}
 	b.nb, b.sum = nb, digest(text)
+	c.saw(b)
 	return map[string]int{"bytes": len(text)}, nil
 }
 

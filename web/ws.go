@@ -111,6 +111,27 @@ type conn struct {
 	mu      sync.Mutex
 	pending map[int64]context.CancelFunc
 	views   map[string]*drawing
+	books   map[string]string // sum of each notebook as this page has last seen it
+}
+
+// saw notes which file of a notebook this page knows; sawLast is that, or what any
+// page knows for one that has only now connected. Both are called with b locked.
+func (c *conn) saw(b *book) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if c.books == nil {
+		c.books = map[string]string{}
+	}
+	c.books[b.name] = b.sum
+}
+
+func (c *conn) sawLast(b *book) string {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if sum, ok := c.books[b.name]; ok {
+		return sum
+	}
+	return b.sum
 }
 
 // drawing is the newest request of one view of a page.
