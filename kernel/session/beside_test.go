@@ -8,6 +8,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/rogpeppe/go-internal/txtar"
+
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
 	"github.com/tilus-lab/tilus-lab/kernel/session"
 )
@@ -268,5 +270,34 @@ func TestCommBeside(t *testing.T) {
 	}
 	if r := b.end(ended); r.Status != "ok" || !strings.Contains(b.text(), "=> 7\n") {
 		t.Errorf("%+v %q", r, b.text())
+	}
+}
+
+// TestBesideABreakpoint runs cells while one stands still in a function, which does not
+// stop those that call it too.
+func TestBesideABreakpoint(t *testing.T) {
+	k := newTalk(t, txtar.Parse([]byte("-- cell --\nx := 20\nfunc twice(n int) int {\n\treturn 2 * n\n}\nx = twice(x)\nx\n")))
+	k.replay("> initialize {}\n> attach {}\n> setBreakpoints {\"source\":{\"path\":\"$cell\"},\"breakpoints\":[{\"line\":3}]}\n> configurationDone {}\n! cell\n")
+	for stopped := false; !stopped; {
+		raw, end := k.next()
+		if raw == nil {
+			t.Fatalf("the cell ended: %s", end)
+		}
+		stopped = strings.Contains(string(raw), `"stopped"`)
+	}
+	for code, want := range map[string]string{"1 + 1": "=> 2\n", "x": "=> 20\n", "twice(21)": "=> 42\n"} {
+		if r, out := k.beside(t.Context(), code); r.Status != "ok" || out != want {
+			t.Errorf("%s: %+v %q", code, r, out)
+		}
+	}
+	k.ask("continue", `{"threadId":1}`)
+	for {
+		raw, end := k.next()
+		if raw == nil {
+			if !strings.Contains(end, "ok") || !strings.Contains(end, "40") {
+				t.Errorf("%s", end)
+			}
+			break
+		}
 	}
 }
