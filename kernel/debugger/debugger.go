@@ -93,6 +93,7 @@ type Debugger struct {
 	idle    []func() []Var          // references given out for variables of the session
 	turn    chan struct{}           // held by what stands still
 	seq     int                     // of events
+	values  bool                    // the front end shows values in place of types, see dress
 }
 
 // mode is how Go code goes on after a stop.

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"sort"
+	"strconv"
 	"strings"
 
 	"github.com/google/go-dap"
@@ -77,6 +78,9 @@ func (d *Debugger) standard(m dap.RequestMessage, r request, send func(any)) {
 	}
 	switch m := m.(type) {
 	case *dap.InitializeRequest:
+		d.mu.Lock()
+		d.values = m.Arguments.ClientID == "jupyterlab"
+		d.mu.Unlock()
 		send(&dap.InitializeResponse{Response: tile.Answer(r.Request), Body: dap.Capabilities{
 			SupportsConfigurationDoneRequest: true, SupportsConditionalBreakpoints: true, SupportsEvaluateForHovers: true,
 			SupportsStepBack: true, SupportsExceptionInfoRequest: true, SupportsModulesRequest: true,
@@ -192,6 +196,7 @@ func (d *Debugger) ask(m dap.RequestMessage, r request, send func(any)) {
 			d.mu.Lock()
 			out := list(vars, m.Arguments.Start, m.Arguments.Count, &d.idle)
 			d.mu.Unlock()
+			d.dress(out)
 			send(&dap.VariablesResponse{Response: tile.Answer(r.Request), Body: dap.VariablesResponseBody{Variables: out}})
 		default:
 			send(tile.Failed(r.Request, errRuns))
@@ -208,7 +213,29 @@ func (d *Debugger) ask(m dap.RequestMessage, r request, send func(any)) {
 		send(tile.Failed(r.Request, fmt.Errorf("the debugger of cells has no %s", r.Command)))
 		return
 	}
+	if list, ok := answer.(*dap.VariablesResponse); ok {
+		d.dress(list.Body.Variables)
+	}
 	send(answer)
+}
+
+// dress leaves out the types of variables whose values JupyterLab would not show beside them: it shows the value of what
+// has no type, and of Python's int, which are numbers of JavaScript there.
+func (d *Debugger) dress(vars []dap.Variable) {
+	d.mu.Lock()
+	values := d.values
+	d.mu.Unlock()
+	if !values {
+		return
+	}
+	for i := range vars {
+		v := &vars[i]
+		if _, err := strconv.ParseInt(v.Value, 10, 64); err == nil && len(v.Value) <= 15 {
+			v.Type = "int"
+		} else {
+			v.Type = ""
+		}
+	}
 }
 
 // jupyter answers the requests that Jupyter adds to the protocol; ok is false for others.
@@ -253,6 +280,7 @@ func (d *Debugger) jupyter(r request) (body any, err error, ok bool) {
 		d.idle = nil
 		out := list(vars, 0, 0, &d.idle)
 		d.mu.Unlock()
+		d.dress(out)
 		return map[string]any{"variables": out}, nil, true
 	case "richInspectVariables":
 		body, err := d.rich(a.Name, a.FrameID)
