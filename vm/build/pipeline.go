@@ -15,6 +15,10 @@ import "fmt"
 //	p.Wait(k)                        // the bytes of turn k are there
 //	…
 //	p.Release(k)                     // by each warp
+//
+// It writes the barriers out, so that a program can use them for more. AllocatePipeline
+// and its family are the same as instructions, also between threads and for products in
+// tensor memory.
 type Pipeline struct {
 	Full, Empty Value
 	Stages      int
