@@ -50,7 +50,7 @@ func TestWidePlans(t *testing.T) {
 			n, k, m int
 			call    Call
 		}{
-			{"u4 zero", 136, 1100, 33, Call{Plan: Wide}}, {"f6e3m2 act=bf16", 64, 256, 40, Call{Plan: Prefill}}, {"nvfp4", 72, 256, 9, Call{Plan: Wide, Bias: array.New(dtype.F16, 72)}},
+			{"u4 zero", 136, 1100, 18, Call{Plan: Wide}}, {"f6e3m2 act=bf16", 64, 256, 20, Call{Plan: Prefill}}, {"nvfp4", 72, 256, 9, Call{Plan: Wide, Bias: array.New(dtype.F16, 72)}},
 			{"i3 group=channel", 128, 384, 16, Call{Plan: Prefill}},
 		} {
 			l := kind(t, c.layer, c.n, c.k)

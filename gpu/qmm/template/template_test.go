@@ -29,6 +29,9 @@ func TestDefaultsAreTheCorpus(t *testing.T) {
 		"expand_u3_bf16": func() (*ir.Program, error) {
 			return Expand(Form{Weight: dtype.U3, Act: dtype.BF16, Scale: dtype.F8E8M0, Group: 32, Zero: true})
 		},
+		"arrange_i4_f16":   func() (*ir.Program, error) { return Arrange(wideCorpus["wide_i4_f16"].form) },
+		"wide_i4_f16":      func() (*ir.Program, error) { return wideOf("wide_i4_f16") },
+		"prefill_u4_f16":   func() (*ir.Program, error) { return wideOf("prefill_u4_f16") },
 		"decode_u4":        func() (*ir.Program, error) { return DecodeU4(DecodeOptions{}) },
 		"decode_u4_splitk": func() (*ir.Program, error) { return DecodeU4(DecodeOptions{Splits: 4, PDL: true}) },
 		"pack_u4":          func() (*ir.Program, error) { return PackU4(0) },
@@ -39,11 +42,23 @@ func TestDefaultsAreTheCorpus(t *testing.T) {
 			t.Errorf("%s: %v", name, err)
 			continue
 		}
+		p.Name = name
 		if diff := cmp.Diff(corpus.Program(name), text.Format(p)); diff != "" {
 			t.Errorf("%s is not the corpus program (-corpus +template):\n%s", name, diff)
 		}
 	}
 }
+
+// wideCorpus are the instances of [Wide] in the corpus: small ones.
+var wideCorpus = map[string]struct {
+	form Form
+	s    WideSchedule
+}{
+	"wide_i4_f16":    {Form{Weight: dtype.I4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, WideSchedule{Rows: 16, Consumers: 1, Stages: 2, Splits: 2}},
+	"prefill_u4_f16": {Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, WideSchedule{Rows: 32, Stages: 2, Cluster: 2, Persistent: true}},
+}
+
+func wideOf(name string) (*ir.Program, error) { return Wide(wideCorpus[name].form, wideCorpus[name].s) }
 
 func generate(t *testing.T, format string, a ...any) *array.Array {
 	t.Helper()
