@@ -48,6 +48,7 @@ func (e *Engine) Help() string {
 	for _, m := range Magics {
 		fmt.Fprintf(&b, "  %-38s %s\n", m.Use, m.Doc)
 	}
+	b.WriteString("\nThe bug above a notebook in JupyterLab turns the debugger on: a click beside a line of a cell stops there. Programs of\n%%tile cells stop on interp and sim, also where they go wrong.\n")
 	b.WriteString("\nAlways imported:")
 	for _, p := range Preimported {
 		b.WriteString(" " + p[strings.LastIndexByte(p, '/')+1:])

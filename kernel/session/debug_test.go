@@ -243,3 +243,22 @@ func (k *talk) replay(script string) string {
 	}
 	return out.String()
 }
+
+// A worker that takes the place of a lost one knows the breakpoints, and the front end hears that what stood still is gone.
+func TestDebuggerOutlivesWorker(t *testing.T) {
+	k := newTalk(t, txtar.Parse([]byte("-- cell --\nx := 1\nx++\nx\n")))
+	script := "> attach\n> setBreakpoints {\"source\":{\"path\":\"$cell\"},\"breakpoints\":[{\"line\":2}]}\n! cell\n*\n"
+	k.replay(script)
+	if err := k.Restart(); err != nil {
+		t.Fatal(err)
+	}
+	k.out.Reset()
+	got := k.replay("*\n=\n> debugInfo\n! cell\n*\n> evaluate {\"expression\":\"x + 1\"}\n> continue {\"threadId\":1}\n*\n=\n")
+	for _, want := range []string{"* continued", "= error \"WorkerEnded: restarted", `"line":2`, "* stopped", `"result":"2"`, `= ok "=\u003e 2\n"`} {
+		if i := strings.Index(got, want); i < 0 {
+			t.Errorf("no %s in\n%s", want, got)
+		} else {
+			got = got[i:]
+		}
+	}
+}
