@@ -108,6 +108,8 @@ for send in (lambda: kc.complete("pr"), lambda: kc.is_complete("x"), lambda: kc.
 i = request("control", "kernel_info_request", {})
 info = reply(i, "control")["content"]
 eq((info["protocol_version"], info["supported_features"], info["language_info"]["name"]), ("5.5", ["debugger", "kernel subshells"], "go"), "kernel_info")
+i = request("control", "debug_request", {"type": "request", "seq": 7, "command": "debugInfo", "arguments": {}})
+eq(reply(i, "control")["content"], {"type": "response", "request_seq": 7, "command": "debugInfo", "success": True}, "debug_reply beside a cell")
 time.sleep(0.1)
 last = None
 try:
