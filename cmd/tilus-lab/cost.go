@@ -24,6 +24,9 @@ func newCost() *cobra.Command {
 occupancy, instructions, flops, bytes, sectors per request of global memory and bank
 conflicts of shared memory. FILE and --arg are as for run.
 
+Of casts from low-bit types it tells the instructions that the recipe of each takes for
+a pair of elements.
+
 Registers and occupancy are estimates, marked est: they follow from the code as
 lowered, which the assembler rearranges. The rest is counted by the simulator; of
 large grids it runs --blocks blocks, spread evenly, and scales up.`,
@@ -47,7 +50,7 @@ large grids it runs --blocks blocks, spread evenly, and scales up.`,
 				e.SetIndent("", "\t")
 				return e.Encode(c)
 			}
-			_, err = fmt.Fprint(cmd.OutOrStdout(), c)
+			_, err = fmt.Fprint(cmd.OutOrStdout(), c, castCosts(p))
 			return err
 		},
 	}
