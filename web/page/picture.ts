@@ -137,7 +137,8 @@ export class Picture {
     Object.assign(this.map.style, { width: width * scale + "px", height: height * scale + "px" });
     const show = () => {
       const k = scale / this.zoom;
-      this.map.hidden = box.scrollWidth <= box.clientWidth + 1 && box.scrollHeight <= box.clientHeight + 1;
+      // Where most of it shows, the map would only be in the way.
+      this.map.hidden = box.scrollWidth * box.scrollHeight < 1.6 * box.clientWidth * box.clientHeight;
       Object.assign(view.style, { left: box.scrollLeft * k + "px", top: box.scrollTop * k + "px", width: Math.min(width * scale, box.clientWidth * k) + "px", height: Math.min(height * scale, box.clientHeight * k) + "px" });
     };
     box.addEventListener("scroll", show, { passive: true });
