@@ -203,3 +203,33 @@ func TestWideAssembles(t *testing.T) {
 		}
 	}
 }
+
+// TestWideForms multiplies with every type of weights; with -every by both types of
+// activations and all groups, on the simulator too.
+func TestWideForms(t *testing.T) {
+	devices := []string{"interp"}
+	if *every {
+		devices = append(devices, "sim:sm_90a")
+	}
+	for _, name := range devices {
+		d, err := device.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		for i, w := range weights() {
+			for j, group := range []int{128, 64, 32, 0} {
+				for k, act := range []dtype.Type{dtype.F16, dtype.BF16} {
+					if !*every && ((i+j)%4 != 0 || (i/4+k)%2 != 0) || testing.Short() && i%5 != 0 {
+						continue
+					}
+					f := Form{Weight: w, Act: act, Scale: dtype.F16, Group: group}
+					f.Zero = w.IsInt() && !w.Signed() && (i+k)%2 == 0
+					t.Run(fmt.Sprintf("%s/%+v", name, f), func(t *testing.T) {
+						randomLayer(f, 3, 20, 130, rand.New(rand.NewPCG(uint64(i), 6))).checkWide(t, d, WideSchedule{Rows: 8, Consumers: 1, Stages: 2})
+					})
+				}
+			}
+		}
+	}
+}
