@@ -12,12 +12,15 @@ import (
 func init() {
 	Symbols["github.com/tilus-lab/tilus-lab/vm/build/build"] = map[string]reflect.Value{
 		// function, constant and variable definitions
+		"After":     reflect.ValueOf(build.After),
 		"Approx":    reflect.ValueOf(build.Approx),
 		"Bounds":    reflect.ValueOf(build.Bounds),
 		"Bytes":     reflect.ValueOf(build.Bytes),
 		"Cache":     reflect.ValueOf(build.Cache),
 		"Cluster":   reflect.ValueOf(build.Cluster),
+		"Consumers": reflect.ValueOf(build.Consumers),
 		"Count":     reflect.ValueOf(build.Count),
+		"Ctas":      reflect.ValueOf(build.Ctas),
 		"Delta":     reflect.ValueOf(build.Delta),
 		"Dim":       reflect.ValueOf(build.Dim),
 		"Dims":      reflect.ValueOf(build.Dims),
@@ -36,6 +39,7 @@ func init() {
 		"Op":        reflect.ValueOf(build.Op),
 		"Order":     reflect.ValueOf(build.Order),
 		"Prefetch":  reflect.ValueOf(build.Prefetch),
+		"Producers": reflect.ValueOf(build.Producers),
 		"Program":   reflect.ValueOf(build.Program),
 		"Rank":      reflect.ValueOf(build.Rank),
 		"Register":  reflect.ValueOf(build.Register),
