@@ -107,7 +107,8 @@ func printQMM(cmd *cobra.Command, kind, program string) error {
 	case "prefill":
 		var plan *template.Plan
 		if plan, err = template.PlanOf(l.Form()); err == nil {
-			p, err = template.Wide(l.Form(), template.WideSchedule{Rows: plan.Fits(), Cluster: min(2, plan.Fits()/8), Persistent: true})
+			most := plan.Most(template.WideSchedule{Persistent: true})
+			p, err = template.Wide(l.Form(), template.WideSchedule{Rows: most, Cluster: min(2, most/8), Persistent: true})
 		}
 	case "arrange":
 		p, err = template.Arrange(l.Form())

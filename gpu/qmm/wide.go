@@ -42,7 +42,7 @@ func (l Linear) WideSchedule(plan string, m, sms int) (template.WideSchedule, er
 		return template.WideSchedule{}, err
 	}
 	s := template.WideSchedule{Rows: 8, Persistent: plan == Prefill}
-	for s.Rows < min(m, p.Fits()) {
+	for s.Rows < min(m, p.Most(s)) {
 		s.Rows *= 2
 	}
 	if s.Persistent && s.Rows >= 16 {
@@ -57,7 +57,7 @@ func (l Linear) WideSchedule(plan string, m, sms int) (template.WideSchedule, er
 	}
 	if turns := (l.K + template.Turn - 1) / template.Turn; !s.Persistent && blocks() <= sms/2 && turns >= 8 {
 		s.Splits = min(sms/blocks(), turns/4, template.MaxSplits)
-		s.Rows = min(s.Rows, max(8, p.Fits()/2))
+		s.Rows = min(s.Rows, p.Most(s))
 	}
 	for s.Stages = 4; s.Stages > 2; s.Stages-- {
 		if _, err := s.Filled(p); err == nil {

@@ -47,6 +47,20 @@ func (p *Plan) Fits() int {
 	return rows
 }
 
+// Most is how many rows of x a block of a schedule can multiply at most: fewer than
+// [Plan.Fits] where it splits k, since its warps keep their registers, and where shifted
+// codes of many tiles leave few.
+func (p *Plan) Most(s WideSchedule) int {
+	most := p.Fits()
+	if s.Splits > 1 {
+		most /= 2
+	}
+	if (s.Splits > 1 || s.Persistent) && p.Shifts() && p.Tiles >= 4 {
+		most /= 2
+	}
+	return max(8, most)
+}
+
 // Shifts reports whether stored codes stand for values beside them.
 func (p *Plan) Shifts() bool { return p.Zero || p.Bias > 0 }
 
@@ -55,10 +69,7 @@ const maxShared = 227<<10 - 512
 
 // Filled takes defaults for zero fields and checks the others.
 func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
-	most := p.Fits()
-	if s.Splits > 1 { // with fewer registers
-		most = max(8, most/2)
-	}
+	most := p.Most(s)
 	for _, f := range []struct {
 		name          string
 		value         *int

@@ -173,9 +173,9 @@ func TestWideAssembles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range []WideSchedule{{}, {Splits: 4}, {Rows: p.Fits(), Persistent: true, Cluster: 2}} {
-			if p.Fits() < 16 && s.Cluster > 1 {
-				continue
+		for _, s := range []WideSchedule{{}, {Splits: 4}, {Rows: p.Most(WideSchedule{Persistent: true}), Persistent: true, Cluster: 2}} {
+			if s.Persistent && s.Rows < 16 {
+				s.Cluster = 1
 			}
 			program, err := Wide(f, s)
 			if err != nil {
