@@ -94,6 +94,7 @@ type Debugger struct {
 	turn    chan struct{}           // held by what stands still
 	seq     int                     // of events
 	values  bool                    // the front end shows values in place of types, see dress
+	begun   bool                    // a front end has begun to talk
 }
 
 // mode is how Go code goes on after a stop.

@@ -79,7 +79,7 @@ func (d *Debugger) standard(m dap.RequestMessage, r request, send func(any)) {
 	switch m := m.(type) {
 	case *dap.InitializeRequest:
 		d.mu.Lock()
-		d.values = m.Arguments.ClientID == "jupyterlab"
+		d.values, d.begun = m.Arguments.ClientID == "jupyterlab", true
 		d.mu.Unlock()
 		send(&dap.InitializeResponse{Response: tile.Answer(r.Request), Body: dap.Capabilities{
 			SupportsConfigurationDoneRequest: true, SupportsConditionalBreakpoints: true, SupportsEvaluateForHovers: true,
@@ -93,6 +93,7 @@ func (d *Debugger) standard(m dap.RequestMessage, r request, send func(any)) {
 	case *dap.DisconnectRequest, *dap.TerminateRequest:
 		d.on.Store(false)
 		d.mu.Lock()
+		d.begun = false
 		d.breaks, d.mode = map[string]*breakpoints{}, mode{}
 		at := d.at
 		d.at = nil
@@ -308,7 +309,7 @@ func (d *Debugger) info() any {
 		stopped = append(stopped, theThread)
 	}
 	return map[string]any{
-		"isStarted": d.on.Load(), "hashMethod": "Murmur2", "hashSeed": seed, "tmpFilePrefix": d.prefix, "tmpFileSuffix": suffix,
+		"isStarted": d.begun || d.on.Load(), "hashMethod": "Murmur2", "hashSeed": seed, "tmpFilePrefix": d.prefix, "tmpFileSuffix": suffix,
 		"breakpoints": cells, "stoppedThreads": stopped, "richRendering": true, "exceptionPaths": []string{}, "copyToGlobals": true,
 	}
 }

@@ -52,11 +52,11 @@ await run(browser, () => context.pages(), {
     await page.goto(lab + "lab/tree/" + file + "?reset&token=tilus");
     await page.locator(".jp-Notebook .jp-Cell").first().waitFor();
     await page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").waitFor();
-    const on = page.locator(".jp-DebuggerBugButton[aria-pressed=true]");
-    for (let tries = 0; !await on.count(); tries++) {
-      must(tries < 10, "the debugger does not come on");
+    // A JupyterLab that is still loading may forget the click; then the side bar has no title.
+    for (let on = false, tries = 0; !on; tries++) {
+      must(tries < 8, "the debugger does not come on");
       await page.locator(".jp-DebuggerBugButton[aria-disabled=false]").first().click();
-      await on.first().waitFor({ timeout: 6000 }).catch(() => {});
+      on = await side.locator("h2", { hasText: file }).waitFor({ state: "attached", timeout: 8000 }).then(() => true, () => false);
     }
     await cell(0).locator(".cm-gutter.cm-breakpoint-gutter").waitFor({ state: "attached" });
     if (!await side.isVisible()) await page.locator("[data-id='jp-debugger-sidebar']").click();
@@ -100,6 +100,10 @@ await run(browser, () => context.pages(), {
     await holds("thread 5", "632 632 4728 4728");
     await item("acc").scrollIntoViewIfNeeded();
     await shot(page, "debugger-tile");
+    await item("acc").locator(":scope > .jp-DebuggerVariables-name").click({ button: "right" });
+    await page.locator(".lm-Menu-itemLabel", { hasText: "Render Variable" }).first().click();
+    await page.locator(".jp-DebuggerRichVariable .jp-VariableRendererPanel-renderer").waitFor();
+    await shot(page, "debugger-fragment");
     await cell(2).locator(".cm-gutter.cm-breakpoint-gutter > .cm-gutterElement").nth(11).click();
     await side.locator(".jp-DebuggerBreakpoint").waitFor({ state: "detached" });
     await press("continue");
