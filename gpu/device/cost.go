@@ -21,21 +21,21 @@ func Cost(ctx context.Context, p *ir.Program, args []ir.Arg, target string, bloc
 	if err != nil {
 		return cost.Launch{}, err
 	}
-	out := cost.Of(l.code.Func, l.code.Arch)
-	l.code.Func.Body.Walk(func(in *code.Instr) {
+	out := cost.Of(l.Code.Func, l.Code.Arch)
+	l.Code.Func.Body.Walk(func(in *code.Instr) {
 		if in.Op == code.OpSpinGlobal {
 			blocks = 0 // blocks wait for each other, so that none can be left out
 		}
 	})
 	// Blocks that were left out may be waited for; what is counted does not need the checks.
-	_, _, stats, err := simulate(ctx, l, sim.Options{Blocks: blocks, Fast: true})
+	_, _, stats, err := l.Simulate(ctx, sim.Options{Blocks: blocks, Fast: true})
 	if err != nil {
 		return out, err
 	}
-	total := l.grid[0] * l.grid[1] * l.grid[2]
+	total := l.Grid[0] * l.Grid[1] * l.Grid[2]
 	if blocks == 0 {
 		blocks = total
 	}
-	out.Count(stats, l.grid, blocks)
+	out.Count(stats, l.Grid, blocks)
 	return out, nil
 }

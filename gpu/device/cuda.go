@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/tilus-lab/tilus-lab/gpu/launch"
 	"strconv"
 	"strings"
 	"sync"
@@ -163,12 +164,12 @@ func (g *gpu) Run(ctx context.Context, p *ir.Program, args []ir.Arg) (*Result, e
 	return res, nil
 }
 
-func (g *gpu) run(ctx context.Context, p *ir.Program, l *launch, args []ir.Arg) (*Result, error) {
-	fn, jit, err := g.load(l.code)
+func (g *gpu) run(ctx context.Context, p *ir.Program, l *launch.Launch, args []ir.Arg) (*Result, error) {
+	fn, jit, err := g.load(l.Code)
 	if err != nil {
 		return nil, err
 	}
-	ptrs := make([]cuda.Ptr, len(l.buffers))
+	ptrs := make([]cuda.Ptr, len(l.Buffers))
 	defer func() {
 		for _, ptr := range ptrs {
 			if ptr != 0 && g.ctx != nil {
@@ -176,8 +177,8 @@ func (g *gpu) run(ctx context.Context, p *ir.Program, l *launch, args []ir.Arg) 
 			}
 		}
 	}()
-	for k, a := range l.buffers {
-		n := bufferBytes(a)
+	for k, a := range l.Buffers {
+		n := launch.Bytes(a)
 		if ptrs[k], err = g.ctx.Alloc(max(n, 16)); err != nil {
 			return nil, err
 		}
@@ -203,18 +204,18 @@ func (g *gpu) run(ctx context.Context, p *ir.Program, l *launch, args []ir.Arg) 
 	if err != nil {
 		return nil, err
 	}
-	launch := fn.Launch
-	if l.code.Func.Launch.PDL {
-		launch = fn.LaunchDependent
+	start := fn.Launch
+	if l.Code.Func.Launch.PDL {
+		start = fn.LaunchDependent
 	}
 	exec, err := g.time(ctx, func() error {
-		return launch(cuda.Dim{X: l.grid[0], Y: l.grid[1], Z: l.grid[2]}, cuda.Dim{X: p.Threads(), Y: 1, Z: 1}, l.code.Func.Launch.SharedBytes, g.stream, params)
+		return start(cuda.Dim{X: l.Grid[0], Y: l.Grid[1], Z: l.Grid[2]}, cuda.Dim{X: p.Threads(), Y: 1, Z: 1}, l.Code.Func.Launch.SharedBytes, g.stream, params)
 	})
 	if err != nil {
 		return nil, err
 	}
-	data := make([][]byte, len(l.buffers))
-	for k, a := range l.buffers {
+	data := make([][]byte, len(l.Buffers))
+	for k, a := range l.Buffers {
 		data[k] = make([]byte, len(a.Data))
 		if err := g.ctx.CopyOut(data[k], ptrs[k]); err != nil {
 			return nil, err
@@ -229,36 +230,36 @@ func (g *gpu) run(ctx context.Context, p *ir.Program, l *launch, args []ir.Arg) 
 			}
 		}
 	}
-	return &Result{Device: g.info.Name, Args: l.results(p, args, data), Compile: l.code.Elapsed, JIT: jit, Exec: exec, Printed: printed(p, l.grid, workspaces)}, nil
+	return &Result{Device: g.info.Name, Args: l.Results(p, args, data), Compile: l.Code.Elapsed, JIT: jit, Exec: exec, Printed: launch.Printed(p, l.Grid, workspaces)}, nil
 }
 
 // params are the parameters of a launch: the buffers at ptrs, what scalars are, tensor maps,
 // and workspaces of so many bytes, which space gives.
-func (g *gpu) params(p *ir.Program, l *launch, ptrs []cuda.Ptr, space func(w code.Param, n int) (cuda.Ptr, error)) (*cuda.Params, error) {
+func (g *gpu) params(p *ir.Program, l *launch.Launch, ptrs []cuda.Ptr, space func(w code.Param, n int) (cuda.Ptr, error)) (*cuda.Params, error) {
 	params, bases := &cuda.Params{}, map[string]cuda.Ptr{}
 	for i, v := range p.Params {
 		switch t := v.Type.Elem; {
-		case l.buffer[i] >= 0:
-			params.Ptr(ptrs[l.buffer[i]])
-			bases[v.Name] = ptrs[l.buffer[i]]
+		case l.Buffer[i] >= 0:
+			params.Ptr(ptrs[l.Buffer[i]])
+			bases[v.Name] = ptrs[l.Buffer[i]]
 		case t == dtype.Bool || t.Bits() == 32:
-			params.I32(int32(l.bits[i]))
+			params.I32(int32(l.Bits[i]))
 		case t.Bits() == 64:
-			params.I64(int64(l.bits[i]))
+			params.I64(int64(l.Bits[i]))
 		default:
-			params.Bytes([]byte{byte(l.bits[i]), byte(l.bits[i] >> 8)})
+			params.Bytes([]byte{byte(l.Bits[i]), byte(l.Bits[i] >> 8)})
 		}
 	}
-	for _, w := range l.code.Func.Params[len(p.Params):] {
+	for _, w := range l.Code.Func.Params[len(p.Params):] {
 		if w.Kind == code.Tensor {
-			data, err := EncodeTensorMap(g.ctx, w.Map, bases, l.scalars)
+			data, err := EncodeTensorMap(g.ctx, w.Map, bases, l.Scalars)
 			if err != nil {
 				return nil, err
 			}
 			params.Bytes(data)
 			continue
 		}
-		n, err := w.Workspace.Bytes(l.scalars)
+		n, err := w.Workspace.Bytes(l.Scalars)
 		if err != nil {
 			return nil, err
 		}

@@ -198,7 +198,7 @@ func (q *Queue) NewGraph(name string, calls ...Call) (_ *Graph, err error) {
 		if err != nil {
 			return nil, err
 		}
-		fn, _, err := q.g.load(l.code)
+		fn, _, err := q.g.load(l.Code)
 		if err != nil {
 			return nil, err
 		}
@@ -222,7 +222,7 @@ func (q *Queue) NewGraph(name string, calls ...Call) (_ *Graph, err error) {
 			}
 		}
 		names = append(names, c.Program.Name)
-		steps = append(steps, func() error { return l.start(c.Program, fn, q.g.stream, params) })
+		steps = append(steps, func() error { return start(l, c.Program, fn, q.g.stream, params) })
 	}
 	g.Name = fmt.Sprintf("%s of %s", name, strings.Join(names, ", "))
 	g.graph, err = q.g.stream.Capture(func() error {

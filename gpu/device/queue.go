@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/tilus-lab/tilus-lab/gpu/launch"
 	"slices"
 	"strings"
 	"time"
@@ -196,7 +197,7 @@ func (q *Queue) pending(name string) *Pending {
 }
 
 // ready checks arguments and finds the code for them, and the addresses of its buffers.
-func (q *Queue) ready(p *ir.Program, args []Value) (*launch, []cuda.Ptr, error) {
+func (q *Queue) ready(p *ir.Program, args []Value) (*launch.Launch, []cuda.Ptr, error) {
 	if len(args) != len(p.Params) {
 		return nil, nil, fmt.Errorf("device: %s takes %d arguments, %d are given", p.Name, len(p.Params), len(args))
 	}
@@ -224,18 +225,18 @@ func (q *Queue) ready(p *ir.Program, args []Value) (*launch, []cuda.Ptr, error) 
 	if err != nil {
 		return nil, nil, err
 	}
-	l := newLaunch(p, in, grid, c)
-	ptrs := make([]cuda.Ptr, len(l.buffers))
+	l := launch.New(p, in, grid, c)
+	ptrs := make([]cuda.Ptr, len(l.Buffers))
 	for i, a := range args {
-		if k := l.buffer[i]; k >= 0 {
+		if k := l.Buffer[i]; k >= 0 {
 			ptrs[k] = a.Buffer.ptr
 		}
 	}
 	return l, ptrs, nil
 }
 
-func (q *Queue) launch(x *Pending, p *ir.Program, l *launch, ptrs []cuda.Ptr) error {
-	fn, _, err := q.g.load(l.code)
+func (q *Queue) launch(x *Pending, p *ir.Program, l *launch.Launch, ptrs []cuda.Ptr) error {
+	fn, _, err := q.g.load(l.Code)
 	if err != nil {
 		return q.failed(err)
 	}
@@ -273,7 +274,7 @@ func (q *Queue) launch(x *Pending, p *ir.Program, l *launch, ptrs []cuda.Ptr) er
 		return q.failed(err)
 	}
 	q.flying = append(q.flying, x)
-	err = l.start(p, fn, q.g.stream, params)
+	err = start(l, p, fn, q.g.stream, params)
 	for _, s := range spaces { // the next launch comes behind this one
 		pool := q.dirty
 		if s.zero {
@@ -291,12 +292,12 @@ func (q *Queue) launch(x *Pending, p *ir.Program, l *launch, ptrs []cuda.Ptr) er
 }
 
 // start queues the launch itself.
-func (l *launch) start(p *ir.Program, fn *cuda.Function, s *cuda.Stream, params *cuda.Params) error {
+func start(l *launch.Launch, p *ir.Program, fn *cuda.Function, s *cuda.Stream, params *cuda.Params) error {
 	run := fn.Launch
-	if l.code.Func.Launch.PDL {
+	if l.Code.Func.Launch.PDL {
 		run = fn.LaunchDependent
 	}
-	return run(cuda.Dim{X: l.grid[0], Y: l.grid[1], Z: l.grid[2]}, cuda.Dim{X: p.Threads(), Y: 1, Z: 1}, l.code.Func.Launch.SharedBytes, s, params)
+	return run(cuda.Dim{X: l.Grid[0], Y: l.Grid[1], Z: l.Grid[2]}, cuda.Dim{X: p.Threads(), Y: 1, Z: 1}, l.Code.Func.Launch.SharedBytes, s, params)
 }
 
 // failed looks at an error of the driver: one that broke the context is given its

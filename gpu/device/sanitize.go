@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"github.com/tilus-lab/tilus-lab/gpu/launch"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
@@ -66,7 +67,7 @@ func Sanitize(ctx context.Context, p *ir.Program, args []ir.Arg, target string) 
 			if err != nil {
 				return err
 			}
-			_, _, _, err = simulate(ctx, newLaunch(p, args, grid, c), sim.Options{Workers: 1}) // blocks in order: every run finds the same
+			_, _, _, err = launch.New(p, args, grid, c).Simulate(ctx, sim.Options{Workers: 1}) // blocks in order: every run finds the same
 			return err
 		})
 		if err != nil {

@@ -5,9 +5,10 @@ import (
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
-	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/launch"
 	"github.com/tilus-lab/tilus-lab/gpu/sim"
+	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
@@ -62,52 +63,23 @@ func (s *simulator) run(ctx context.Context, p *ir.Program, args []ir.Arg, o sim
 		return nil, err
 	}
 	start := time.Now()
-	data, workspaces, stats, err := simulate(ctx, l, o)
+	data, workspaces, stats, err := l.Simulate(ctx, o)
 	if err != nil {
 		return nil, err
 	}
-	return &Result{Device: s.Name(), Args: l.results(p, args, data), Compile: l.code.Elapsed, Exec: time.Since(start), Counters: stats.Counters(), Printed: printed(p, l.grid, workspaces)}, nil
+	return &Result{Device: s.Name(), Args: l.Results(p, args, data), Compile: l.Code.Elapsed, Exec: time.Since(start), Counters: stats.Counters(), Printed: launch.Printed(p, l.Grid, workspaces)}, nil
 }
 
-// simulate runs a launch; data is what the buffers hold afterwards, and workspaces the
-// tensors of the launch's own, by name.
-func simulate(ctx context.Context, l *launch, o sim.Options) (data [][]byte, workspaces map[string][]byte, stats sim.Stats, err error) {
-	in, data, workspaces, err := l.memory()
+// prepare checks the arguments as the interpreter does and finds the code for
+// them: specialised for what divides the sizes.
+func prepare(p *ir.Program, args []ir.Arg, arch string, compiled *programs) (*launch.Launch, error) {
+	grid, err := interp.CheckArgs(p, args)
 	if err != nil {
-		return nil, nil, stats, err
+		return nil, err
 	}
-	stats, err = sim.Run(ctx, l.code.Func, sim.Launch{Grid: l.grid, Args: in}, o)
-	return data, workspaces, stats, err
-}
-
-// memory is what a launch on the simulator works on: copies of the buffers, and the
-// tensors of the launch's own.
-func (l *launch) memory() (in []sim.Arg, data [][]byte, workspaces map[string][]byte, err error) {
-	data = make([][]byte, len(l.buffers))
-	for k, a := range l.buffers {
-		data[k] = make([]byte, bufferBytes(a))
-		copy(data[k], a.Data)
+	c, err := compiled.get(p, compile.Options{Arch: arch, Divisible: compile.Divisors(p, args)})
+	if err != nil {
+		return nil, err
 	}
-	in = make([]sim.Arg, len(l.buffer))
-	for i := range in {
-		if k := l.buffer[i]; k >= 0 {
-			in[i].Buffer = data[k]
-		} else {
-			in[i].Bits = l.bits[i]
-		}
-	}
-	workspaces = map[string][]byte{}
-	for _, w := range l.code.Func.Params[len(l.buffer):] {
-		if w.Kind == code.Tensor {
-			in = append(in, sim.Arg{})
-			continue
-		}
-		n, err := w.Workspace.Bytes(l.scalars)
-		if err != nil {
-			return nil, nil, nil, err
-		}
-		workspaces[w.Name] = make([]byte, n)
-		in = append(in, sim.Arg{Buffer: workspaces[w.Name], Fresh: !w.Workspace.Zero})
-	}
-	return in, data, workspaces, nil
+	return launch.New(p, args, grid, c), nil
 }

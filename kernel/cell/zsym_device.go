@@ -26,7 +26,6 @@ func init() {
 		"Open":            reflect.ValueOf(device.Open),
 		"RunShared":       reflect.ValueOf(device.RunShared),
 		"Sanitize":        reflect.ValueOf(device.Sanitize),
-		"Step":            reflect.ValueOf(device.Step),
 
 		// type definitions
 		"Buffer":  reflect.ValueOf((*device.Buffer)(nil)),

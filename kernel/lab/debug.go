@@ -8,6 +8,7 @@ import (
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/gpu/launch"
 	"github.com/tilus-lab/tilus-lab/vm/debug"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
@@ -23,14 +24,14 @@ func DebugOn(name string, p *ir.Program, args ...any) (*debug.Session, error) {
 	if p == nil {
 		return nil, errors.New("lab: there is no program")
 	}
-	launch, err := launchArgs(p, args)
+	all, err := launchArgs(p, args)
 	if err != nil {
 		return nil, err
 	}
 	if !steps(name) {
 		return nil, fmt.Errorf("lab: programs are debugged on interp and sim, not on %q", name)
 	}
-	return stepped(name, p, launch)
+	return stepped(name, p, all)
 }
 
 // steps reports that a device runs programs statement by statement.
@@ -44,7 +45,7 @@ func stepped(name string, p *ir.Program, args []ir.Arg) (*debug.Session, error) 
 		return debug.New(p, args)
 	}
 	_, target, _ := strings.Cut(name, ":")
-	m, err := device.Step(target, p, args)
+	m, err := launch.Step(target, p, args)
 	if err != nil {
 		return nil, err
 	}

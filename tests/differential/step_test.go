@@ -6,7 +6,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/gpu/launch"
 	"github.com/tilus-lab/tilus-lab/vm/debug"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -15,7 +15,7 @@ import (
 // stepper is a session on the simulator.
 func stepper(t *testing.T, l Launch) *debug.Session {
 	t.Helper()
-	m, err := device.Step(l.Target("sm_80"), l.Program, l.Args)
+	m, err := launch.Step(l.Target("sm_80"), l.Program, l.Args)
 	if err != nil {
 		t.Errorf("%s: %v", l.Name, err)
 		return nil

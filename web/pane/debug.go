@@ -1,7 +1,6 @@
 package pane
 
 import (
-	"context"
 	"errors"
 	"fmt"
 	"strconv"
@@ -9,8 +8,10 @@ import (
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/launch"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/debug"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -30,10 +31,11 @@ func debugPane() Pane {
 	return Pane{
 		Name:  "debug",
 		Title: "Debugger",
-		Doc:   "A program on the interpreter, stopped after any of its steps: move the slider to go forwards and back, or choose a line to go to the next time that it runs. Values stand in the layout of their tile.",
+		Doc:   "A program on the interpreter or the simulator, stopped after any of its steps: move the slider to go forwards and back, or choose a line to go to the next time that it runs. Values stand in the layout of their tile.",
 		Params: []Param{
 			{Name: "src", Title: "Program", Kind: Program, Default: StartProgram, Doc: "Program text."},
 			{Name: "a", Title: "Arguments", Kind: Program, Default: StartArgs, Doc: "One a line for each parameter: a generator such as randn:f32[32, 16] for a pointer, a number for a scalar."},
+			{Name: "d", Title: "Device", Kind: Choice, Default: onInterp, Choices: []string{onInterp, onSim}, Doc: "The definition, or the lowered code on the simulator: what threads hold when its instructions have run."},
 			{Name: "n", Title: "Step", Kind: Slider, Default: "5", Min: 0, Max: 1000, Play: true, Doc: "How many statements have run."},
 			{Name: "x", Title: "Variable", Kind: Text, Default: "", Hint: "the last tile", Doc: "The register tensor whose values are drawn; empty for the one that was assigned last."},
 			palette(),
@@ -48,12 +50,13 @@ type moment struct {
 	at     int64
 	block  [3]int
 	runs   []int64 // of lines, up to the moment
-	vars   []interp.Variable
+	vars   []debug.Variable
 	last   string // variable
 	next   string // the statement that comes
 	fault  error
 	ended  bool
 	cut    bool // there are more steps than are looked at
+	grid   [3]int
 	blocks int
 	done   int
 }
@@ -71,7 +74,11 @@ func renderDebug(v Values) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	m, err := runTo(p, args, n)
+	on, err := machine(v["d"], p, args)
+	if err != nil {
+		return Result{}, err
+	}
+	m, err := runTo(on, n)
 	if err != nil {
 		return Result{}, err
 	}
@@ -91,7 +98,7 @@ func renderDebug(v Values) (Result, error) {
 		total = "more than " + total
 	}
 	l := layoutviz.Listing{Title: p.Name, Text: v["src"], At: line, Runs: m.runs, Done: m.done, Whole: m.blocks, Unit: "blocks",
-		Notes: []string{fmt.Sprintf("After step %d of %s; block %v of %v.", m.at, total, m.block, p.Grid)}}
+		Notes: []string{fmt.Sprintf("After step %d of %s; block %v of %v.", m.at, total, m.block, m.grid)}}
 	text, err := layoutviz.Program(l, o)
 	if err != nil {
 		return Result{}, err
@@ -163,54 +170,65 @@ func renderDebug(v Values) (Result, error) {
 	return out, nil
 }
 
+// machine begins a launch on a device, in front of its first statement.
+func machine(device string, p *ir.Program, args []ir.Arg) (debug.Machine, error) {
+	if device == onSim {
+		return launch.Step("", p, args)
+	}
+	s, err := debug.New(p, args)
+	if err != nil {
+		return nil, err
+	}
+	return s.Machine(), nil
+}
+
 // runTo runs a program as far as limits allow and keeps what it was like after n steps.
-func runTo(p *ir.Program, args []ir.Arg, n int64) (*moment, error) {
-	k := &moment{runs: make([]int64, strings.Count(p.Source, "\n")+1)}
-	keep := func(m *interp.Machine) {
-		grid, at := m.Grid(), m.BlockIndex()
-		k.at, k.block, k.vars, k.ended = m.Steps(), at, m.Variables(), m.Done()
-		k.blocks, k.done = grid[0]*grid[1]*grid[2], at[0]+grid[0]*(at[1]+grid[1]*at[2])
-		k.next = ""
+func runTo(m debug.Machine, n int64) (*moment, error) {
+	p := m.Program()
+	grid, err := interp.CheckArgs(p, m.Args())
+	if err != nil {
+		return nil, err
+	}
+	k := &moment{runs: make([]int64, strings.Count(p.Source, "\n")+1), grid: grid, blocks: grid[0] * grid[1] * grid[2]}
+	keep := func() {
+		at := m.BlockIndex()
+		k.at, k.block, k.vars, k.ended = int64(len(k.lines)), at, m.Variables(), m.Done()
+		k.done, k.next = at[0]+grid[0]*(at[1]+grid[1]*at[2]), ""
 		if k.ended {
-			k.done = k.blocks
+			k.done, k.block = k.blocks, [3]int{grid[0] - 1, grid[1] - 1, grid[2] - 1}
 		} else if s := m.Next(); s != nil {
 			k.next = strings.TrimSpace(strings.SplitN(lineOf(p.Source, s.Position().Line), "//", 2)[0])
 		}
 	}
-	m, err := interp.New(p, args, interp.AfterStep(func(m *interp.Machine, s ir.Stmt) bool {
-		line := s.Position().Line
-		k.lines = append(k.lines, line)
-		if m.Steps() <= n {
-			if line > 0 && line <= len(k.runs) {
-				k.runs[line-1]++
-			}
-			if in, ok := s.(*ir.Instr); ok && len(in.Out) == 1 && in.Out[0].Type.IsRegister() {
-				k.last = in.Out[0].Name
-			}
-			// The last step may be any one.
-			if m.Steps() == n || m.Done() {
-				keep(m)
-			}
+	keep()
+	for end := time.Now().Add(debugTime); !m.Done() && k.fault == nil; {
+		if k.cut = len(k.lines) == debugSteps || time.Now().After(end); k.cut {
+			break
 		}
-		k.cut = len(k.lines) == debugSteps
-		return !k.cut
-	}))
-	if err != nil {
-		return nil, err
-	}
-	keep(m)
-	ctx, cancel := context.WithTimeout(context.Background(), debugTime)
-	defer cancel()
-	err = m.Run(ctx)
-	switch {
-	case errors.Is(err, context.DeadlineExceeded):
-		k.cut = true
-	case err != nil:
-		k.fault = err
+		s := m.Next()
+		if k.fault = m.Step(); k.fault != nil {
+			break // the step that went wrong does not count
+		}
+		line := 0
+		if s != nil {
+			line = s.Position().Line
+		}
+		k.lines = append(k.lines, line)
+		if int64(len(k.lines)) > n {
+			continue
+		}
+		if line > 0 && line <= len(k.runs) {
+			k.runs[line-1]++
+		}
+		if in, ok := s.(*ir.Instr); ok && len(in.Out) == 1 && in.Out[0].Type.IsRegister() {
+			k.last = in.Out[0].Name
+		}
+		if int64(len(k.lines)) == n {
+			keep()
+		}
 	}
 	if int64(len(k.lines)) < n {
-		keep(m)
-		k.at = int64(len(k.lines)) // the step that went wrong does not count
+		keep()
 	}
 	return k, nil
 }

@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
 )
 
 // The debugger goes to any step, and back to the same picture; lines lead to later steps.
@@ -41,6 +42,33 @@ func TestDebuggerGoesForwardsAndBack(t *testing.T) {
 	}
 	if r, err := run(t, "debug", Values{"n": "5", "x": "x"}); err != nil || r.Pictures[1].Name != "x" {
 		t.Errorf("variable x: %v", err)
+	}
+}
+
+// The simulator goes through the same steps and holds the same values; where it stops, the fault is told too.
+func TestDebuggerOnTheSimulator(t *testing.T) {
+	for n := range 25 {
+		def, err := run(t, "debug", Values{"n": strconv.Itoa(n)})
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := run(t, "debug", Values{"n": strconv.Itoa(n), "d": onSim})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if got.Sentence != def.Sentence || len(got.Pictures) != len(def.Pictures) {
+			t.Fatalf("step %d: %q, the interpreter says %q", n, got.Sentence, def.Sentence)
+		}
+		for i := range got.Pictures {
+			if string(got.Pictures[i].SVG) != string(def.Pictures[i].SVG) {
+				t.Errorf("step %d: picture %s differs", n, got.Pictures[i].Name)
+			}
+		}
+	}
+	src := corpus.Section("bugs/race_shared", corpus.ProgramFile)
+	r, err := run(t, "debug", Values{"src": src, "a": "iota:i32[8, 8]\nzeros:i32[8, 8]", "n": "1000", "d": onSim})
+	if err != nil || !strings.Contains(r.Sentence, "goes wrong") || !strings.Contains(r.Text, "Sim.E") {
+		t.Errorf("a race on the simulator: %s %v", r.Sentence, err)
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/cost"
+	"github.com/tilus-lab/tilus-lab/gpu/launch"
 	"github.com/tilus-lab/tilus-lab/gpu/sim"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -219,7 +220,7 @@ type launched struct {
 	code *compile.Compiled
 }
 
-// simulate runs a program's thread code on the simulator. Each argument is a buffer of its own.
+// simulate runs a program's thread code on the simulator.
 func simulate(ctx context.Context, p *ir.Program, args []ir.Arg, target string) (*launched, error) {
 	grid, err := interp.CheckArgs(p, args)
 	if err != nil {
@@ -229,49 +230,26 @@ func simulate(ctx context.Context, p *ir.Program, args []ir.Arg, target string) 
 	if err != nil {
 		return nil, err
 	}
-	l := &launched{args: make([]ir.Arg, len(args)), cost: cost.Of(c.Func, c.Arch), code: c}
-	in := make([]sim.Arg, len(args))
-	sizes := map[string]int64{}
-	for i, a := range args {
-		switch e := p.Params[i].Type.Elem; {
-		case a.Array != nil:
-			l.args[i].Array = a.Array.Clone()
-			// Whole units of 16 bytes, as on a device.
-			in[i].Buffer = append(l.args[i].Array.Data, make([]byte, (16-len(a.Array.Data)%16)%16)...)
-		case e.IsFloat():
-			in[i].Bits, l.args[i] = e.Encode(a.Float, false), a
-		case e.Bits() == 64:
-			in[i].Bits, l.args[i] = uint64(a.Int), a
-		default:
-			in[i].Bits, l.args[i] = uint64(a.Int)&math.MaxUint32, a
-		}
-		sizes[p.Params[i].Name] = a.Int
-	}
+	l := launch.New(p, args, grid, c)
 	for _, w := range c.Func.Params[len(args):] {
 		if w.Kind == code.Tensor {
-			in = append(in, sim.Arg{})
 			continue
 		}
-		n, err := w.Workspace.Bytes(sizes)
+		n, err := w.Workspace.Bytes(l.Scalars)
 		if err != nil {
 			return nil, err
 		}
 		if n > 8*debugElements {
 			return nil, fmt.Errorf("%s takes %d bytes of memory of its own", p.Name, n)
 		}
-		in = append(in, sim.Arg{Buffer: make([]byte, n), Fresh: !w.Workspace.Zero})
 	}
-	stats, err := sim.Run(ctx, c.Func, sim.Launch{Grid: grid, Args: in}, sim.Options{})
+	data, _, stats, err := l.Simulate(ctx, sim.Options{})
 	if err != nil {
 		return nil, err
 	}
-	for i := range args {
-		if a := l.args[i].Array; a != nil {
-			copy(a.Data, in[i].Buffer)
-		}
-	}
-	l.cost.Count(stats, grid, grid[0]*grid[1]*grid[2])
-	return l, nil
+	out := &launched{args: l.Results(p, args, data), cost: cost.Of(c.Func, c.Arch), code: c}
+	out.cost.Count(stats, grid, grid[0]*grid[1]*grid[2])
+	return out, nil
 }
 
 // roofline draws what a launch may reach at most, by its operations for each byte.

@@ -1,6 +1,7 @@
-package device
+package launch
 
 import (
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
@@ -23,7 +24,10 @@ import (
 // in flight will do is not data. It goes back by running again from the start, which is
 // deterministic.
 func Step(target string, p *ir.Program, args []ir.Arg) (debug.Machine, error) {
-	d, err := openSim(target)
+	if target == "" {
+		target = compile.DefaultArch
+	}
+	on, err := arch.Lookup(target)
 	if err != nil {
 		return nil, err
 	}
@@ -31,12 +35,15 @@ func Step(target string, p *ir.Program, args []ir.Arg) (debug.Machine, error) {
 	if err != nil {
 		return nil, err
 	}
-	sm := d.(*simulator)
-	c, err := compile.Program(p, compile.Options{Arch: sm.arch, Divisible: compile.Divisors(p, args), Stops: true})
+	c, err := compile.Program(p, compile.Options{Arch: on.Name, Divisible: compile.Divisors(p, args), Stops: true})
 	if err != nil {
 		return nil, err
 	}
-	m := &stepping{name: d.Name(), p: p, args: args, l: newLaunch(p, args, grid, c), stmts: map[diag.Pos]ir.Stmt{}, vars: map[diag.Pos][]*ir.Var{}}
+	name := "sim:" + on.Name
+	if on.Name == compile.DefaultArch {
+		name = "sim"
+	}
+	m := &stepping{name: name, p: p, args: args, l: New(p, args, grid, c), stmts: map[diag.Pos]ir.Stmt{}, vars: map[diag.Pos][]*ir.Var{}}
 	p.Body.Walk(func(s ir.Stmt) bool {
 		m.stmts[s.Position()] = s
 		switch s := s.(type) {
@@ -58,7 +65,7 @@ type stepping struct {
 	name  string
 	p     *ir.Program
 	args  []ir.Arg
-	l     *launch
+	l     *Launch
 	stmts map[diag.Pos]ir.Stmt   // of p
 	vars  map[diag.Pos][]*ir.Var // of p, by where they are declared
 
@@ -85,7 +92,7 @@ func (m *stepping) restart() error {
 		return err
 	}
 	m.data, m.workspaces, m.steps = data, workspaces, 0
-	m.s, m.fault = sim.NewStepper(m.l.code.Func, sim.Launch{Grid: m.l.grid, Args: in}, sim.Options{})
+	m.s, m.fault = sim.NewStepper(m.l.Code.Func, sim.Launch{Grid: m.l.Grid, Args: in}, sim.Options{})
 	if m.s == nil {
 		return m.fault
 	}
@@ -99,7 +106,7 @@ func (m *stepping) Program() *ir.Program { return m.p }
 // stop is what lowering says of the stop at which the launch stands, nil at the end.
 func (m *stepping) stop() *lower.Stop {
 	if n := m.s.Stop(); n >= 0 {
-		return &m.l.code.Stops[n]
+		return &m.l.Code.Stops[n]
 	}
 	return nil
 }
@@ -115,7 +122,7 @@ func (m *stepping) BlockIndex() [3]int { return m.s.Block() }
 
 func (m *stepping) Threads() ir.Threads {
 	if n := m.s.Stop(); n >= 0 {
-		s := m.l.code.Func.Stops[n]
+		s := m.l.Code.Func.Stops[n]
 		return ir.Threads{Begin: s.First, Size: s.Threads}
 	}
 	return ir.Threads{Size: m.p.Threads()}
@@ -232,9 +239,9 @@ func tileOf(t ir.Type, held func(thread, slot int) uint64) *array.Array {
 	return a
 }
 
-func (m *stepping) Args() []ir.Arg { return m.l.results(m.p, m.args, m.data) }
+func (m *stepping) Args() []ir.Arg { return m.l.Results(m.p, m.args, m.data) }
 
-func (m *stepping) Printed() string { return printed(m.p, m.l.grid, m.workspaces) }
+func (m *stepping) Printed() string { return Printed(m.p, m.l.Grid, m.workspaces) }
 
 // start is the one snapshot: the beginning.
 type start struct{}
