@@ -34,7 +34,7 @@ func bare(t *testing.T, script string, programs map[string]string) (output strin
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"setup/web.sh", "setup/python.sh", "setup/requirements.txt", "web/package.json", "fuzz"} {
+	for _, name := range []string{"setup/web.sh", "setup/python.sh", "setup/requirements.txt", "web/package.json", "web/package-lock.json", "fuzz"} {
 		text, err := os.ReadFile(filepath.Join(need.Root(t), "tests", name))
 		if err != nil {
 			t.Fatal(err)
