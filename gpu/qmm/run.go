@@ -122,7 +122,7 @@ const (
 type Call struct {
 	Bias     *array.Array // [N], added to each row
 	Residual *array.Array // [M, N], added
-	// Plan is one of those above, or "" for [Linear.PlanOn]'s.
+	// Plan is one of those above, or "" for [Linear.PlanFor]'s.
 	Plan string
 	// Schedule is that of Decode; nil takes that of [Linear.Choose]. Its AddBias and
 	// AddResidual follow Bias and Residual.
@@ -136,9 +136,9 @@ type Call struct {
 // are multiplied by Decode.
 const ExpandFrom = 128
 
-// PlanFor is the plan that m rows of x take on devices without matrix instructions of
-// warpgroups. Decode sums in f32 whatever the size;
-// Expand rounds weights to the type of the activations first.
+// PlanFor is the plan that m rows of x take. Decode sums in f32 whatever the size;
+// Expand rounds weights to the type of the activations first. Wide and Prefill are for
+// those who ask: no GPU has run them yet.
 func (l Linear) PlanFor(m int, c Call) string {
 	switch {
 	case c.Plan != "":
@@ -174,7 +174,7 @@ func (p *Packed) Run(ctx context.Context, d device.Device, x *array.Array, c Cal
 	if r := c.Residual; r != nil && (r.Type != p.ActType || r.Len() != m*p.N) {
 		return nil, fmt.Errorf("qmm: the residual is %s, not %s[%d, %d]", r.Header(), p.ActType, m, p.N)
 	}
-	out := &Result{Plan: p.PlanOn(d.Describe(), m, c), Device: d.Name()}
+	out := &Result{Plan: p.PlanFor(m, c), Device: d.Name()}
 	switch out.Plan {
 	case Decode:
 		return out, p.decode(ctx, d, x, c, out)

@@ -12,26 +12,12 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
-// WideFrom is how many rows of x are multiplied by [Wide] on a GPU that has matrix
-// instructions of warpgroups. With 16 rows what [Decode] takes has grown to between 1.1
-// and 7 times its time of reading; [Wide] has not been measured on hardware.
+// WideFrom is from how many rows of x on [Wide] and [Prefill] are worth timing.
 const WideFrom = 32
 
 // warpgroups is the target whose matrix instructions take operands from registers of
 // warpgroups.
 const warpgroups = "sm_90a"
-
-// PlanOn is the plan that m rows of x take on a device.
-func (l Linear) PlanOn(on device.Info, m int, c Call) string {
-	plan := l.PlanFor(m, c)
-	if c.Plan != "" || c.Schedule != nil || plan != Decode || m < WideFrom || on.Arch != warpgroups {
-		return plan
-	}
-	if p, err := template.PlanOf(l.Form()); err != nil || p.Fits() < WideFrom {
-		return plan
-	}
-	return Wide
-}
 
 // WideSchedule is the schedule of a product of m rows by [Wide] or [Prefill] on a GPU of
 // sms multiprocessors, by reason alone: as many rows of x as fit, and for [Wide] k

@@ -13,24 +13,17 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
-func TestPlanOn(t *testing.T) {
-	hopper, ada, none := device.Info{Arch: "sm_90a"}, device.Info{Arch: "sm_89"}, device.Info{}
+func TestPlanFor(t *testing.T) {
 	for _, c := range []struct {
-		layer string
-		n, k  int
-		m     int
-		on    device.Info
-		call  Call
-		plan  string
+		n, k, m int
+		call    Call
+		plan    string
 	}{
-		{"u4", 256, 512, 1, hopper, Call{}, Decode}, {"u4", 256, 512, 31, hopper, Call{}, Decode}, {"u4", 256, 512, 32, hopper, Call{}, Wide},
-		{"u4", 256, 512, 127, hopper, Call{}, Wide}, {"u4", 256, 512, 128, hopper, Call{}, Expand}, {"u4", 257, 511, 500, hopper, Call{}, Wide},
-		{"u4", 256, 512, 64, ada, Call{}, Decode}, {"u4", 257, 511, 500, ada, Call{}, Decode}, {"u4", 256, 512, 64, none, Call{}, Decode},
-		{"u1", 256, 512, 64, hopper, Call{}, Decode}, {"u4", 256, 512, 64, hopper, Call{Plan: Prefill}, Prefill}, {"u4", 256, 512, 1, ada, Call{Plan: Wide}, Wide},
-		{"u4", 256, 512, 64, hopper, Call{Schedule: &template.Schedule{}}, Decode},
+		{256, 512, 1, Call{}, Decode}, {256, 512, 127, Call{}, Decode}, {256, 512, 128, Call{}, Expand}, {257, 511, 500, Call{}, Decode},
+		{256, 512, 64, Call{Plan: Prefill}, Prefill}, {256, 512, 1, Call{Plan: Wide}, Wide}, {256, 512, 64, Call{Schedule: &template.Schedule{}}, Decode},
 	} {
-		if got := kind(t, c.layer, c.n, c.k).PlanOn(c.on, c.m, c.call); got != c.plan {
-			t.Errorf("%s [%d, %d], %d rows on %q, %+v: %s, not %s", c.layer, c.n, c.k, c.m, c.on.Arch, c.call, got, c.plan)
+		if got := kind(t, "u4", c.n, c.k).PlanFor(c.m, c.call); got != c.plan {
+			t.Errorf("[%d, %d], %d rows, %+v: %s, not %s", c.n, c.k, c.m, c.call, got, c.plan)
 		}
 	}
 }
