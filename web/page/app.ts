@@ -40,8 +40,10 @@ function running() {
 }
 
 // wrote makes one history entry for each run of keystrokes: the first change after a
-// commit adds it, the others replace it.
+// commit or a pause adds it, the others replace it.
+const pause = 2000; // ms
 let editing = false;
+let changed = 0; // when the address last did
 let long = false;
 function wrote(commit: boolean) {
   redrawTabs();
@@ -52,8 +54,9 @@ function wrote(commit: boolean) {
   byId("long").hidden = !long;
   if (long) return;
   if (now !== location.search + location.hash) {
-    if (editing) history.replaceState(null, "", now);
+    if (editing && performance.now() - changed < pause) history.replaceState(null, "", now);
     else history.pushState(null, "", now);
+    changed = performance.now();
   }
   editing = !commit;
 }

@@ -77,7 +77,7 @@ func renderMMA(v Values) (Result, error) {
 		fmt.Fprintf(&b, "A is sparse: the index chooses, for each of its elements, one of the rows of B\n")
 	}
 	for k := range n {
-		fmt.Fprintf(&b, "+ A[%d,%d] %-28s × B[%d,%d] %s\n", row, k, holders(opA, 0, row, k), k, col, holders(opB, 0, k, col))
+		fmt.Fprintf(&b, "+ %-36s × B[%d,%d] %s\n", fmt.Sprintf("A[%d,%d] %s", row, k, holders(opA, 0, row, k)), k, col, holders(opB, 0, k, col))
 	}
 	if a.K > n {
 		b.WriteString("+ …\n")
