@@ -37,7 +37,7 @@ func fusionPane() Pane {
 		Title: "Fusion",
 		Doc:   "Paste a fusion as HLO text: its kernels and why, the functions that its instructions stand in, which thread handles which element, what memory is asked for, and the code.",
 		Params: []Param{
-			{Name: "f", Title: "Fusion", Kind: Choice, Default: "softmax", Choices: examples, Doc: "One for each emitter, or your own."},
+			{Name: "f", Title: "Fusion", Kind: Choice, Default: fusionOwn, Choices: examples, Doc: "The text, or one for each emitter."},
 			{Name: "src", Title: "HLO text", Kind: Program, Default: fusion.Softmax, Doc: "An HLO module as XLA prints it; it is read where the choice above says so."},
 			{Name: "v", Title: "Show", Kind: Choice, Default: fusionKernels, Choices: []string{fusionKernels, fusionFunctions, fusionThreads, fusionMemory, fusionMaps, fusionTensor, fusionCode, fusionPTX},
 				Doc: "Kernels with their buffers; the functions of one; which thread handles which element; what a warp's worst access touches; indexing maps; the code at each level."},
