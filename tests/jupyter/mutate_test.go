@@ -12,6 +12,7 @@ import (
 	"path/filepath"
 	"strconv"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -114,11 +115,27 @@ func (k *talk) message(kind string, content any) [][]byte {
 func (k *talk) sum() {
 	k.t.Helper()
 	iopub, shell := k.dial("SUB", k.c.IOPubPort), k.dial("DEALER", k.c.ShellPort)
-	time.Sleep(20 * time.Millisecond)
-	if err := shell.Send(k.message("execute_request", map[string]any{"code": "1 + 1", "silent": false, "store_history": true, "allow_stdin": false, "user_expressions": map[string]any{}})); err != nil {
-		k.t.Fatal(err)
-	}
-	want := fmt.Sprint("m", k.n)
+	// A busy kernel may publish the result before it has heard of the subscription: ask again.
+	var asked sync.Map
+	done := make(chan struct{})
+	var asking sync.WaitGroup
+	defer func() { close(done); asking.Wait() }()
+	asking.Go(func() {
+		wait := 20 * time.Millisecond
+		for range 20 {
+			select {
+			case <-done:
+				return
+			case <-time.After(wait):
+			}
+			parts := k.message("execute_request", map[string]any{"code": "1 + 1", "silent": false, "store_history": true, "allow_stdin": false, "user_expressions": map[string]any{}})
+			asked.Store(fmt.Sprint("m", k.n), true)
+			if err := shell.Send(parts); err != nil {
+				return
+			}
+			wait = 5 * time.Second
+		}
+	})
 	for {
 		parts, err := iopub.Receive()
 		if err != nil {
@@ -130,7 +147,7 @@ func (k *talk) sum() {
 		}
 		var parent wire.Header
 		json.Unmarshal(m.Parent, &parent)
-		if m.Header.MsgType == "execute_result" && parent.MsgID == want {
+		if _, ours := asked.Load(parent.MsgID); ours && m.Header.MsgType == "execute_result" {
 			if !strings.Contains(string(m.Content), `"text/plain":"2"`) {
 				k.t.Fatalf("1 + 1: %s", m.Content)
 			}
