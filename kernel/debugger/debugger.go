@@ -21,6 +21,7 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"time"
 
 	"github.com/google/go-dap"
 
@@ -329,25 +330,35 @@ func (d *Debugger) event(name string, body any) {
 	}
 }
 
-// do runs f on the goroutine that stands still; false means that it went on meanwhile.
-func (st *stop) do(f func()) bool {
+// askTime is how long a request waits for what stands still.
+const askTime = 10 * time.Second
+
+// do runs f on the goroutine that stands still. After an error, f has not run or its result is not wanted: what it
+// writes must not be read.
+func (st *stop) do(f func()) error {
+	late := time.After(askTime)
 	ended := make(chan struct{})
 	select {
 	case st.work <- func() { defer close(ended); f() }:
 	case <-st.left:
-		return false
+		return errGone
+	case <-late:
+		return errSlow
 	}
 	select {
 	case <-ended:
-		return true
+		return nil
 	case <-st.left:
-		return false
+		return errGone
+	case <-late:
+		return errSlow
 	}
 }
 
 var (
 	errRuns = errors.New("nothing stands still: set a breakpoint and run a cell")
 	errGone = errors.New("the cell went on before the answer was found")
+	errSlow = fmt.Errorf("an expression has not ended after %v; interrupt the kernel to end it", askTime)
 )
 
 // programBase is what references and frames of tile programs count from.

@@ -39,6 +39,7 @@ func (d *Debugger) Launch(ctx context.Context, s *debug.Session, file string, st
 	view := &tile.View{Session: s, Source: &dap.Source{Name: filepath.Base(path), Path: path}, Base: programBase}
 	move := tile.Continue
 	for {
+		wrong := ""
 		d.mu.Lock()
 		if run.stale {
 			run.stale = false
@@ -46,7 +47,11 @@ func (d *Debugger) Launch(ctx context.Context, s *debug.Session, file string, st
 			if b := d.breaks[path]; b != nil && d.on.Load() {
 				asked = b.asked
 			}
-			view.Set(asked)
+			for i, b := range view.Set(asked) {
+				if !b.Verified && asked[i].Condition != "" {
+					wrong = "the condition " + asked[i].Condition + " cannot be told: " + b.Message
+				}
+			}
 		}
 		inner, cancel := context.WithCancel(ctx)
 		if run.pause = cancel; run.paused {
@@ -55,7 +60,7 @@ func (d *Debugger) Launch(ctx context.Context, s *debug.Session, file string, st
 		d.mu.Unlock()
 		why := debug.Entry
 		switch {
-		case entry:
+		case entry, wrong != "":
 			entry = false
 		case move == tile.Continue && s.Machine().Steps() == 0 && s.AtBreakpoint():
 			why = debug.Breaks // Continue leaves the first statement behind
@@ -89,6 +94,9 @@ func (d *Debugger) Launch(ctx context.Context, s *debug.Session, file string, st
 		st := &stop{frames: stack, program: view, why: view.Stopped(why)}
 		if why == debug.Entry {
 			st.why.Reason = "step"
+		}
+		if wrong != "" {
+			st.why.Reason, st.why.Text = "breakpoint", wrong
 		}
 		next, ok := d.park(st, ctx.Done())
 		if !ok {

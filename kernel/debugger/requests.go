@@ -206,8 +206,8 @@ func (d *Debugger) ask(m dap.RequestMessage, r request, send func(any)) {
 	}
 	var answer dap.Message
 	known := false
-	if !st.do(func() { answer, known = tile.Ask(target{d, st}, m) }) {
-		send(tile.Failed(r.Request, errGone))
+	if err := st.do(func() { answer, known = tile.Ask(target{d, st}, m) }); err != nil {
+		send(tile.Failed(r.Request, err))
 		return
 	}
 	if !known {
@@ -323,10 +323,10 @@ func (d *Debugger) session() (vars []Var) {
 	d.mu.Lock()
 	st := d.at
 	d.mu.Unlock()
-	if st == nil || !st.do(func() { vars = d.opts.Globals() }) {
-		vars = d.opts.Globals()
+	if st != nil && st.do(func() { vars = d.opts.Globals() }) == nil {
+		return vars
 	}
-	return vars
+	return d.opts.Globals()
 }
 
 // rich are the forms of a variable: of the frame of that ID, else of the session.
@@ -356,13 +356,13 @@ func (d *Debugger) with(name string, frame int, use func(any)) error {
 		use(v.Any())
 		return nil
 	}
-	if !st.do(func() {
+	if late := st.do(func() {
 		var v any
 		if v, err = (target{d, st}).value(name, frame); err == nil {
 			use(v)
 		}
-	}) {
-		return errGone
+	}); late != nil {
+		return late
 	}
 	return err
 }
@@ -427,7 +427,7 @@ func (d *Debugger) copy(from, to string, frame int) error {
 		return errRuns
 	}
 	var err error
-	if !st.do(func() {
+	if late := st.do(func() {
 		t := target{d, st}
 		var f *Frame
 		if f, err = t.frame(frame); err != nil {
@@ -447,8 +447,8 @@ func (d *Debugger) copy(from, to string, frame int) error {
 		if v, err = t.variable(from, f); err == nil {
 			err = d.opts.Copy(to, v)
 		}
-	}) {
-		return errGone
+	}); late != nil {
+		return late
 	}
 	return err
 }
