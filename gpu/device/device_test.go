@@ -109,13 +109,20 @@ func TestCancel(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
-		start := time.Now()
-		_, err = d.Run(ctx, p, []ir.Arg{{Int: 1}})
-		if took := time.Since(start); !errors.Is(err, context.DeadlineExceeded) || took > 4*50*time.Millisecond {
-			t.Errorf("%s: %v after %v", name, err, took)
+		best := time.Hour
+		for n := 0; n < 8 && best > 4*50*time.Millisecond; n++ { // the machine may be busy with something else
+			ctx, cancel := context.WithTimeout(context.Background(), 30*time.Millisecond)
+			start := time.Now()
+			_, err = d.Run(ctx, p, []ir.Arg{{Int: 1}})
+			best = min(best, time.Since(start))
+			cancel()
+			if !errors.Is(err, context.DeadlineExceeded) {
+				t.Fatalf("%s: %v", name, err)
+			}
 		}
-		cancel()
+		if best > 4*50*time.Millisecond {
+			t.Errorf("%s ended after %v", name, best)
+		}
 	}
 }
 
