@@ -29,10 +29,21 @@ export async function shot(page, name, options = {}) {
   if (shots) await page.screenshot({ path: path.join(shots, name + ".png"), animations: "disabled", ...options });
 }
 
-// scan is axe-core with all its rules.
+// scan is axe-core with all its rules. A pane that waits for a slow answer is pale meanwhile: that is over first.
 export async function scan(page, where) {
   await page.evaluate(axe); // not as a script element, which the page's policy refuses
-  const { violations } = await page.evaluate(() => window.axe.run());
+  let violations;
+  for (let tries = 0, pale = true; pale && tries < 10; tries++) {
+    await page.waitForFunction(() => !document.querySelector(".stale"));
+    ({ violations, pale } = await page.evaluate(async () => {
+      let pale = false;
+      const watch = new MutationObserver(() => { pale ||= !!document.querySelector(".stale"); });
+      watch.observe(document.body, { subtree: true, attributes: true, attributeFilter: ["class"] });
+      const { violations } = await window.axe.run();
+      watch.disconnect();
+      return { violations, pale: pale && violations.length > 0 };
+    }));
+  }
   const line = (v) => v.impact + " " + v.id + ": " + v.nodes.map((n) => n.html.slice(0, 120)).join(" | ");
   must(violations.length === 0, where + ": " + violations.map(line).join("; "));
 }

@@ -42,6 +42,7 @@ const editors = () => page.waitForFunction(() => document.body.dataset.editors =
 
 async function scan(where) {
   await page.evaluate(axe); // not as a script element, which the page's policy refuses
+  await page.waitForFunction(() => !document.querySelector(".stale")); // pale while an answer is late
   const r = await page.evaluate(() => window.axe.run());
   must(r.violations.length === 0, where + ": " + r.violations.map((v) => v.id + " " + v.nodes[0].html.slice(0, 120)).join("; "));
 }

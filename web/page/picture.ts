@@ -16,24 +16,44 @@ class Texts {
   readonly canvas = make("canvas", { class: "texts", "aria-hidden": "true" });
   private waiting = false;
   private seen = [0, 0, 0, 0]; // of the picture: left, top, right, bottom
+  private box: HTMLElement | null = null;
+  private zoom = () => 1;
 
   constructor(private p: PictureJSON) {}
 
-  // follow keeps the texts where the box that shows the picture is scrolled to.
+  // follow keeps the texts where the window shows the box, and the box the picture.
   follow(box: HTMLElement, zoom: () => number) {
-    const show = () => {
+    this.box = box;
+    this.zoom = zoom;
+    box.addEventListener("scroll", () => this.soon(), { passive: true });
+    new ResizeObserver(() => {
+      shown.add(this);
+      this.soon();
+    }).observe(box);
+  }
+
+  // soon draws what has come into view, before the next frame.
+  soon() {
+    if (this.waiting) return;
+    this.waiting = true;
+    requestAnimationFrame(() => {
       this.waiting = false;
-      const z = zoom();
-      if (this.canvas.isConnected) this.show(box.scrollLeft / z, box.scrollTop / z, box.clientWidth / z, box.clientHeight / z);
-    };
-    const soon = () => {
-      if (this.waiting) return;
-      this.waiting = true;
-      requestAnimationFrame(show);
-    };
-    box.addEventListener("scroll", soon, { passive: true });
-    new ResizeObserver(soon).observe(box);
-    window.addEventListener("beforeprint", () => { if (this.canvas.isConnected) this.show(0, 0, this.p.width, this.p.height); });
+      const box = this.box;
+      if (!box?.isConnected) return;
+      const at = box.getBoundingClientRect();
+      this.view(Math.max(0, -at.top), Math.min(at.height, window.innerHeight - at.top));
+    });
+  }
+
+  // view draws what lies between two heights of the box.
+  view(from: number, to: number) {
+    const box = this.box!, z = this.zoom();
+    if (to > from) this.show(box.scrollLeft / z, (box.scrollTop + from) / z, box.clientWidth / z, (to - from) / z);
+  }
+
+  // whole draws all, for paper.
+  whole() {
+    this.show(0, 0, this.p.width, this.p.height);
   }
 
   // show draws what lies in a part of the picture and around it, if that is not there yet.
@@ -42,14 +62,14 @@ class Texts {
     const [l, t, r, b] = this.seen;
     if (left >= l && top >= t && Math.min(left + width, p.width) <= r && Math.min(top + height, p.height) <= b) return;
     // Scrolling a little needs nothing new.
-    const x0 = Math.max(0, left - 100), y0 = Math.max(0, top - 100);
-    const x1 = Math.min(p.width, left + width + 100), y1 = Math.min(p.height, top + height + 100);
+    const x0 = Math.max(0, left - 50), y0 = Math.max(0, top - 50);
+    const x1 = Math.min(p.width, left + width + 50), y1 = Math.min(p.height, top + height + 50);
     this.seen = [x0, y0, x1, y1];
     const scale = Math.min(window.devicePixelRatio || 1, 2);
     canvas.width = Math.round((x1 - x0) * scale);
     canvas.height = Math.round((y1 - y0) * scale);
     Object.assign(canvas.style, { left: x0 + "px", top: y0 + "px", width: x1 - x0 + "px", height: y1 - y0 + "px" });
-    const c = canvas.getContext("2d")!;
+    const c = canvas.getContext("2d", { willReadFrequently: true })!; // drawn once: a GPU would only copy it
     c.setTransform(scale, 0, 0, scale, -x0 * scale, -y0 * scale);
     let font = "";
     for (const [y, size, color, anchor, bold, words] of p.texts) {
@@ -66,6 +86,20 @@ class Texts {
     }
   }
 }
+
+// The texts that the page shows.
+const shown = new Set<Texts>();
+
+function all(what: (t: Texts) => void) {
+  for (const t of shown) {
+    if (t.canvas.isConnected) what(t);
+    else shown.delete(t);
+  }
+}
+
+window.addEventListener("scroll", () => all((t) => t.soon()), { passive: true });
+window.addEventListener("resize", () => all((t) => t.soon()));
+window.addEventListener("beforeprint", () => all((t) => t.whole()));
 
 function path(name: string) {
   const e = document.createElementNS(svgNS, "path");
@@ -110,7 +144,11 @@ export class Picture {
     const texts = p.texts.length ? new Texts(p) : null;
     this.zoom = before?.zoom ?? 1;
     const z = this.zoom;
-    texts?.show((before?.canvas.scrollLeft ?? 0) / z, (before?.canvas.scrollTop ?? 0) / z, view.figures.clientWidth / z, window.innerHeight * 0.86 / z);
+    // It comes where the one before it stands, or somewhere in the window.
+    const was = before?.canvas.getBoundingClientRect();
+    const from = Math.max(0, -(was?.top ?? 0)), to = Math.min(window.innerHeight * 0.86, window.innerHeight - (was?.top ?? 0));
+    if (to > from) texts?.show((before?.canvas.scrollLeft ?? 0) / z, ((before?.canvas.scrollTop ?? 0) + from) / z, view.figures.clientWidth / z, (to - from) / z);
+    all(() => {}); // forget those of pictures that are gone
     this.stage = make("div", { class: "stage" }, svg, texts ? texts.canvas : null, overlay);
     const keys = p.go ? " Arrow keys walk the cells, Enter chooses or pins, Escape clears." : " Arrow keys walk the cells, Enter pins, Escape clears.";
     this.canvas = make("div", {
