@@ -25,7 +25,7 @@ func records(t *testing.T) []recorded {
 		t.Fatal(err)
 	}
 	if len(files) == 0 {
-		t.Skip("nothing is measured yet: on a GPU machine with torch: python3 tests/peers/qmm_peer.py ./tilus-lab -o qmm_1.json --commit COMMIT -- --batches 1 --tries 4")
+		t.Fatal("no tests/record/qmm_*.json: on a GPU machine with torch: python3 tests/peers/qmm_peer.py ./tilus-lab -o qmm_1.json --commit COMMIT -- --batches 1 --tries 4")
 	}
 	var all []recorded
 	for _, f := range files {

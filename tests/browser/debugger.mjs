@@ -2,35 +2,14 @@
 //
 //   node debugger.mjs JUPYTERLAB-ADDRESS NOTEBOOK
 
-import { open, run, must, shot } from "./lib.mjs";
+import { open, run, must, shot, cells } from "./lib.mjs";
 
 const [lab, file] = process.argv.slice(2);
 const { browser, context, page } = await open();
 
-const cell = (i) => page.locator(".jp-Notebook .jp-CodeCell").nth(i);
-const editor = (i) => cell(i).locator(".cm-content");
+const { cell, begin, ended } = cells(page);
 const side = page.locator("#jp-debugger-sidebar");
 const frames = side.locator(".jp-DebuggerCallstackFrame");
-
-const prompt = (i, pattern, timeout = 60_000) => page.waitForFunction(([i, pattern]) =>
-  new RegExp(pattern).test(document.querySelectorAll(".jp-Notebook .jp-CodeCell")[i].querySelector(".jp-InputPrompt").textContent),
-  [i, pattern], { timeout }).then(() => true, () => false);
-
-// begin clicks into a cell and presses Shift+Enter, again when a JupyterLab that is
-// still loading did not hear it.
-async function begin(i) {
-  for (let heard = false, tries = 0; !heard; tries++) {
-    must(tries < 6, "JupyterLab does not run cell " + i);
-    await editor(i).click();
-    if (!await cell(i).locator(".cm-editor.cm-focused").waitFor({ timeout: 3000 }).then(() => true, () => false)) continue;
-    await page.keyboard.press("Shift+Enter");
-    heard = await prompt(i, /\[[*\d]+\]/.source, 5000);
-  }
-}
-
-async function ended(i) {
-  must(await prompt(i, /\[\d+\]/.source), "cell " + i + " does not end");
-}
 
 // breakpoint clicks beside a line of a cell, from 1; the first element of the gutter only gives it its width.
 async function breakpoint(i, line) {

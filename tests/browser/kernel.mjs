@@ -3,13 +3,12 @@
 //
 //   node kernel.mjs JUPYTERLAB-ADDRESS NOTEBOOK LESSON...
 
-import { open, run, must, shot } from "./lib.mjs";
+import { open, run, must, shot, cells } from "./lib.mjs";
 
 const [lab, file, ...lessons] = process.argv.slice(2);
 const { browser, context, page } = await open();
 
-const cell = (i) => page.locator(".jp-Notebook .jp-CodeCell").nth(i);
-const editor = (i) => cell(i).locator(".cm-content");
+const { cell, editor, prompt, begin, runCell } = cells(page);
 const outputs = (i) => cell(i).locator(".jp-OutputArea-output");
 
 async function go(name) {
@@ -19,27 +18,6 @@ async function go(name) {
 }
 
 const idle = () => page.locator(".jp-Notebook-ExecutionIndicator[data-status=idle]").waitFor();
-
-const prompt = (i, pattern, timeout = 60_000) => page.waitForFunction(([i, pattern]) =>
-  new RegExp(pattern).test(document.querySelectorAll(".jp-Notebook .jp-CodeCell")[i].querySelector(".jp-InputPrompt").textContent),
-  [i, pattern], { timeout }).then(() => true, () => false);
-
-// begin clicks into a cell and presses Shift+Enter, again when a JupyterLab that is
-// still loading did not hear it.
-async function begin(i) {
-  for (let heard = false, tries = 0; !heard; tries++) {
-    must(tries < 6, "JupyterLab does not run cell " + i);
-    await editor(i).click();
-    if (!await cell(i).locator(".cm-editor.cm-focused").waitFor({ timeout: 3000 }).then(() => true, () => false)) continue;
-    await page.keyboard.press("Shift+Enter");
-    heard = await prompt(i, /\[[*\d]+\]/.source, 5000);
-  }
-}
-
-async function runCell(i) {
-  await begin(i);
-  must(await prompt(i, /\[\d+\]/.source), "cell " + i + " does not end");
-}
 
 // write puts text into a cell in place of what it holds; the cursor is at its end.
 async function write(i, text) {

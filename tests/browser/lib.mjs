@@ -76,3 +76,26 @@ export const drawn = (page) => page.locator(".stage > svg").first().waitFor();
 
 // redrawn waits until the sentence of the first pane holds a text.
 export const redrawn = (page, text) => page.waitForFunction((text) => document.querySelector("section.pane .say")?.textContent.includes(text), text);
+
+// cells are what a person does with code cells of the notebook that a JupyterLab shows, counted from 0.
+export function cells(page) {
+  const cell = (i) => page.locator(".jp-Notebook .jp-CodeCell").nth(i);
+  const editor = (i) => cell(i).locator(".cm-content");
+  // prompt tells whether the number beside a cell comes to look like a pattern.
+  const prompt = (i, pattern, timeout = 60_000) => page.waitForFunction(([i, pattern]) =>
+    new RegExp(pattern).test(document.querySelectorAll(".jp-Notebook .jp-CodeCell")[i].querySelector(".jp-InputPrompt").textContent),
+    [i, pattern], { timeout }).then(() => true, () => false);
+  // begin clicks into a cell and presses Shift+Enter, again when a JupyterLab that is still loading did not hear it.
+  const begin = async (i) => {
+    for (let heard = false, tries = 0; !heard; tries++) {
+      must(tries < 6, "JupyterLab does not run cell " + i);
+      await editor(i).click();
+      if (!await cell(i).locator(".cm-editor.cm-focused").waitFor({ timeout: 3000 }).then(() => true, () => false)) continue;
+      await page.keyboard.press("Shift+Enter");
+      heard = await prompt(i, /\[[*\d]+\]/.source, 5000);
+    }
+  };
+  const ended = async (i) => must(await prompt(i, /\[\d+\]/.source), "cell " + i + " does not end");
+  const runCell = async (i) => { await begin(i); await ended(i); };
+  return { cell, editor, prompt, begin, ended, runCell };
+}
