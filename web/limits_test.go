@@ -4,8 +4,6 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"net/http/cookiejar"
-	"net/url"
 	"os"
 	"strings"
 	"testing"
@@ -116,16 +114,7 @@ func TestReconnectAndStop(t *testing.T) {
 	defer os.RemoveAll(data)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
-	ready, ended := make(chan string, 1), make(chan error, 1)
-	go func() { ended <- Serve(ctx, Options{Port: -1, DataDir: data, Ready: func(s string) { ready <- s }}) }()
-	start := <-ready
-	jar, err := cookiejar.New(nil)
-	must(t, err)
-	w, err := (&http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}).Get(start)
-	must(t, err)
-	w.Body.Close()
-	u, err := url.Parse(start)
-	must(t, err)
+	u, jar, ended := served(t, ctx, data)
 	connect := func() *client {
 		ws, _, err := (&websocket.Dialer{Jar: jar}).Dial("ws://"+u.Host+"/ws", http.Header{"Origin": {"http://" + u.Host}})
 		must(t, err)

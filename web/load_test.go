@@ -8,8 +8,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"net/http/cookiejar"
-	"net/url"
 	"os"
 	"runtime"
 	"runtime/debug"
@@ -212,16 +210,7 @@ func measure(t *testing.T, pages int, period, lasting time.Duration) load {
 	defer debug.SetGCPercent(debug.SetGCPercent(GCPercent)) // as the command does
 	before := runtime.NumGoroutine()
 	ctx, stop := context.WithCancel(context.Background())
-	ready, ended := make(chan string, 1), make(chan error, 1)
-	go func() { ended <- Serve(ctx, Options{Port: -1, DataDir: data, Ready: func(s string) { ready <- s }}) }()
-	start := <-ready
-	jar, err := cookiejar.New(nil)
-	must(t, err)
-	w, err := (&http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}).Get(start)
-	must(t, err)
-	w.Body.Close()
-	u, err := url.Parse(start)
-	must(t, err)
+	u, jar, ended := served(t, ctx, data)
 
 	heap := func() int {
 		var m runtime.MemStats

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"net/http"
+	"net/http/cookiejar"
 	"net/http/httptest"
 	"net/url"
 	"os"
@@ -719,4 +720,20 @@ func FuzzMessage(f *testing.F) {
 			}
 		}
 	})
+}
+
+// served is an explorer of its own until ctx ends: its address, the cookies of a person who has logged in, and how it ended.
+func served(t *testing.T, ctx context.Context, data string) (*url.URL, http.CookieJar, <-chan error) {
+	t.Helper()
+	ready, ended := make(chan string, 1), make(chan error, 1)
+	go func() { ended <- Serve(ctx, Options{Port: -1, DataDir: data, Ready: func(s string) { ready <- s }}) }()
+	start := <-ready
+	jar, err := cookiejar.New(nil)
+	must(t, err)
+	w, err := (&http.Client{Jar: jar, Transport: &http.Transport{DisableKeepAlives: true}}).Get(start)
+	must(t, err)
+	w.Body.Close()
+	u, err := url.Parse(start)
+	must(t, err)
+	return u, jar, ended
 }

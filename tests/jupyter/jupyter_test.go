@@ -57,6 +57,9 @@ func TestCells(t *testing.T) { python(t, "cells.py") }
 // TestSubshells runs cells beside the main shell's.
 func TestSubshells(t *testing.T) { python(t, "subshell.py") }
 
+// TestSubshellBesideNbclient runs cells, completion and inspection on a subshell while nbclient waits for a cell of a notebook.
+func TestSubshellBesideNbclient(t *testing.T) { python(t, "nbclient_subshell.py") }
+
 // subshellRecord is what 1+1 on a subshell took during a simulation on a quiet machine:
 //
 //	go test ./tests/jupyter -run TestSubshellRecord -record-probe
