@@ -77,48 +77,75 @@ def compile_inductor(bench, budget):
     return out
 
 
-def main():
-    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    p.add_argument("rows")
-    p.add_argument("-o", default="fusion_times.json")
-    p.add_argument("--bench", required=True, help="xla_peer.py")
-    p.add_argument("--budget-s", type=float, default=120, help="seconds for each peer")
-    p.add_argument("--compile-s", type=float, default=25, help="seconds for each peer's compilations")
-    p.add_argument("--repeats", type=int, default=5)
-    p.add_argument("--cases", default="")
-    p.add_argument("--child", default="", help=argparse.SUPPRESS)
-    o = p.parse_args()
-    if o.child:
-        f = {"jax": compile_jax, "inductor": compile_inductor}[o.child]
-        print("JSON:" + json.dumps(f(load(o.bench), o.compile_s)))
-        return
-    compiled = {}
-    for fw in ("jax", "inductor"):
-        r = subprocess.run([sys.executable, os.path.abspath(__file__), o.rows, "--bench", o.bench, "--child", fw, "--compile-s", str(o.compile_s)],
-                           stdout=subprocess.PIPE, text=True, timeout=3 * o.compile_s + 60)
-        for line in r.stdout.splitlines():
-            if line.startswith("JSON:"):
-                compiled[fw] = json.loads(line[5:])
-    cmd = [sys.executable, o.bench, "--merge", o.rows, "--torch-kinds", "inductor", "--budget-s", str(o.budget_s), "--repeats", str(o.repeats)]
+def names(bench):
+    return [c.name for c in bench.cases(4, 512)]
+
+
+def warm(o, bench):
+    """Fill Inductor's caches from several processes, so that timing all cases fits into a lease.
+
+    What the processes, which disturb each other, find the fastest configurations is
+    removed: the process that is timed looks for them itself.
+    """
+    cache = tempfile.mkdtemp()
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = cache
+    os.environ["TORCHINDUCTOR_FX_GRAPH_CACHE"] = "1"
+    env = dict(os.environ, TORCHINDUCTOR_COMPILE_THREADS="1")
+    chosen = [c for c in names(bench) if not o.cases or c in o.cases.split(",")]
+    jobs = [(dt, chosen[i::o.warm // 2]) for dt in bench.DTYPES for i in range(o.warm // 2)]
+    run = [subprocess.Popen([sys.executable, o.bench, "--child", "torch", "--torch-kinds", "inductor", "--repeats", "1", "--batch", "1",
+                             "--budget-s", str(o.warm_s), "--dtypes", dt, "--cases", ",".join(some)],
+                            stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=env) for dt, some in jobs if some]
+    end = time.time() + 2 * o.warm_s
+    for p in run:
+        try:
+            p.wait(max(1, end - time.time()))
+        except subprocess.TimeoutExpired:
+            p.kill()
+    for folder, _, files in os.walk(cache):
+        for f in files:
+            if f.endswith(".best_config"):
+                os.remove(os.path.join(folder, f))
+
+
+def peer(o, framework):
+    """What xla_peer.py finds of one framework."""
+    cmd = [sys.executable, o.bench, "--frameworks", framework, "--torch-kinds", "inductor", "--budget-s", str(o.budget_s),
+           "--repeats", str(o.repeats), "--samples"]
     if o.cases:
         cmd += ["--cases", o.cases]
-    doc = json.loads(subprocess.run(cmd, stdout=subprocess.PIPE, text=True).stdout)
-    with open(o.rows) as f:
-        given = json.load(f)
+    return json.loads(subprocess.run(cmd, stdout=subprocess.PIPE, text=True).stdout)
+
+
+def compile_times(o, framework):
+    r = subprocess.run([sys.executable, os.path.abspath(__file__), o.rows, "--bench", o.bench, "--child", framework, "--compile-s", str(o.compile_s)],
+                       stdout=subprocess.PIPE, text=True, timeout=3 * o.compile_s + 60)
+    for line in r.stdout.splitlines():
+        if line.startswith("JSON:"):
+            return json.loads(line[5:])
+    return {}
+
+
+def write(o, bench, given, docs, compiled):
+    """Write what is known so far; the table of it."""
     ours = {(r["case"], r["dtype"]): r for r in given["rows"]}
-    out, ratios = [], []
-    for c in doc["compare"]:
+    rows = [r for d in docs.values() for r in d["rows"]] + given["rows"]
+    out, ratios, missing = [], [], []
+    for c in bench.compare(rows, 512):
         key = (c["case"], c["dtype"])
         r = ours.get(key)
         if r is None:
             continue
         row = {k: r[k] for k in ("case", "group", "dtype", "ideal_bytes", "us", "gbps", "compile_ms", "load_ms", "hash") if k in r}
-        if given.get("read_gbps"):
-            row["of_read"] = round(r["gbps"] / given["read_gbps"], 3)
+        for of in ("read", "copy"):
+            if given.get(of + "_gbps"):
+                row["of_" + of] = round(r["gbps"] / given[of + "_gbps"], 3)
         for fw in ("jax", "inductor"):
             if c.get(fw + "_gbps"):
                 row[fw + "_gbps"] = c[fw + "_gbps"]
                 row["over_" + fw] = round(r["gbps"] / c[fw + "_gbps"], 3)
+            else:
+                missing.append("%s %s/%s" % (fw, *key))
             name = "%s/%s" % key
             if name in compiled.get(fw, {}):
                 row[fw + "_compile_ms"] = round(compiled[fw][name], 1)
@@ -127,16 +154,66 @@ def main():
             ratios.append(c["tilus_over_best_peer"])
         row["values_agree"] = c.get("values_agree", {}).get("tilus")
         out.append(row)
-        print("%-26s %-5s %8.1f GB/s  jax %-7s inductor %-7s ratio %-6s of read %-6s values %s  compile+load %.1f ms, jax %s, inductor %s" % (
-            key[0], key[1], r["gbps"], row.get("jax_gbps"), row.get("inductor_gbps"), row.get("over_best_peer"), row.get("of_read"), row["values_agree"],
-            r["compile_ms"] + r["load_ms"], row.get("jax_compile_ms"), row.get("inductor_compile_ms")))
     mean = math.exp(statistics.fmean(math.log(x) for x in ratios)) if ratios else None
+    lines = ["%-26s %-5s %8.1f GB/s  jax %-7s inductor %-7s ratio %-6s of read %-6s of copy %-6s values %s  compile+load %.1f ms, jax %s, inductor %s" % (
+        r["case"], r["dtype"], r["gbps"], r.get("jax_gbps"), r.get("inductor_gbps"), r.get("over_best_peer"), r.get("of_read"), r.get("of_copy"), r["values_agree"],
+        r["compile_ms"] + r["load_ms"], r.get("jax_compile_ms"), r.get("inductor_compile_ms")) for r in out]
     if ratios:
-        print("%d cases: geometric mean of our GB/s over the better peer's %.3f, least %.3f" % (len(ratios), mean, min(ratios)))
-    with open(o.o, "w") as f:
-        json.dump({"gpu": doc["gpu"], "meta": doc["meta"], "commit": given.get("commit"), "read_gbps": given.get("read_gbps"),
-                   "geometric_mean": mean, "least": min(ratios) if ratios else None, "rows": out}, f, indent=1)
+        lines.append("%d cases: geometric mean of our GB/s over the better peer's %.3f, least %.3f" % (len(ratios), mean, min(ratios)))
+    if missing:
+        lines.append("without a time: " + ", ".join(missing))
+    doc = {"gpu": next((d["gpu"] for d in docs.values()), None), "meta": {k: v for d in docs.values() for k, v in d["meta"].items()},
+           "commit": given.get("commit"), "read_gbps": given.get("read_gbps"), "copy_gbps": given.get("copy_gbps"),
+           "geometric_mean": mean, "least": min(ratios) if ratios else None, "rows": out}
+    with open(o.o + ".part", "w") as f:
+        json.dump(doc, f, indent=1)
         f.write("\n")
+    os.replace(o.o + ".part", o.o)
+    return lines
+
+
+def main():
+    p = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    p.add_argument("rows")
+    p.add_argument("-o", default="fusion_times.json")
+    p.add_argument("--bench", required=True, help="xla_peer.py")
+    p.add_argument("--budget-s", type=float, default=120, help="seconds for each peer")
+    p.add_argument("--compile-s", type=float, default=25, help="seconds for each peer's compilations")
+    p.add_argument("--warm", type=int, default=8, help="processes that fill Inductor's caches; 0 for none")
+    p.add_argument("--warm-s", type=float, default=40, help="seconds for that")
+    p.add_argument("--repeats", type=int, default=5)
+    p.add_argument("--cases", default="")
+    p.add_argument("--child", default="", help=argparse.SUPPRESS)
+    o = p.parse_args()
+    bench = load(o.bench)
+    if o.child:
+        f = {"jax": compile_jax, "inductor": compile_inductor}[o.child]
+        print("JSON:" + json.dumps(f(bench, o.compile_s)))
+        return
+    with open(o.rows) as f:
+        given = json.load(f)
+    docs, compiled, began = {}, {}, time.time()
+
+    def stage(name, work):
+        print("%6.1f s: %s" % (time.time() - began, name), flush=True)
+        try:
+            return work()
+        except Exception as e:  # what other stages find is kept
+            print("%s failed: %r" % (name, e), flush=True)
+            return None
+
+    if o.warm > 1:
+        stage("compile with Inductor", lambda: warm(o, bench))
+    for fw in ("torch", "jax"):
+        d = stage("time " + fw, lambda: peer(o, fw))
+        if d:
+            docs[fw] = d
+        lines = write(o, bench, given, docs, compiled)
+    for fw in ("jax", "inductor"):
+        compiled[fw] = stage("compile times of " + fw, lambda: compile_times(o, fw)) or {}
+        lines = write(o, bench, given, docs, compiled)
+    print("%6.1f s: done" % (time.time() - began))
+    print("\n".join(lines))
 
 
 if __name__ == "__main__":

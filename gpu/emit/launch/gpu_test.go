@@ -387,6 +387,13 @@ func TestGPUPeerCases(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer stream.Close()
+	n := *mib << 20 / 4
+	copied, err := timeCase(ctx, stream, Case{Name: "copy", Type: "f32", Ideal: 8 * n, Args: []Input{{Name: "a", Dims: []int{n}, Salt: 1}},
+		Text: fmt.Sprintf("HloModule copy\nENTRY main {\n a = f32[%[1]d] parameter(0)\n ROOT r = f32[%[1]d] negate(a)\n}\n", n)})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Logf("copy kernel, which is the bar of what writes as much as it reads: %.1f GB/s", copied[0].GBps)
 	var rows []row
 	for _, typ := range []string{"f32", "bf16"} {
 		for _, c := range Cases(typ, *mib) {
@@ -406,7 +413,7 @@ func TestGPUPeerCases(t *testing.T) {
 		}
 	}
 	if *rowsTo != "" {
-		data, err := json.Marshal(map[string]any{"rows": rows, "read_gbps": readGBps, "commit": flag.Lookup("commit").Value.String()})
+		data, err := json.Marshal(map[string]any{"rows": rows, "read_gbps": readGBps, "copy_gbps": copied[0].GBps, "commit": flag.Lookup("commit").Value.String()})
 		if err != nil {
 			t.Fatal(err)
 		}
