@@ -1,0 +1,242 @@
+// Package hopper holds programs for Hopper to what they promise beyond right results:
+// machine code without spills and without products that wait for each other, and little
+// time until it is there. tests/record/hopper_jit.json is what a GPU machine found.
+package hopper
+
+import (
+	"bytes"
+	"context"
+	"crypto/sha256"
+	"errors"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strconv"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/attention/template"
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/cuda"
+	"github.com/tilus-lab/tilus-lab/gpu/gemm/hopper"
+	"github.com/tilus-lab/tilus-lab/tests/differential"
+	"github.com/tilus-lab/tilus-lab/tests/need"
+	"github.com/tilus-lab/tilus-lab/tests/record"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/text"
+)
+
+var recorder = record.Flags()
+
+const howTo = "on a GPU machine with ptxas: CGO_ENABLED=0 go test -c -o jit.test ./tests/hopper && CUDA_CACHE_DISABLE=1 ./jit.test -test.run GPUJIT -test.v -record hopper_jit.json -commit COMMIT, and put hopper_jit.json in tests/record"
+
+// Row is one program: the least of the rounds behind the first, in milliseconds.
+type Row struct {
+	record.Row
+	CompileMs float64 `json:"compile_ms"` // text to PTX: our share
+	JITMs     float64 `json:"jit_ms"`     // PTX to machine code, by the driver
+	PtxasMs   float64 `json:"ptxas_ms"`   // the same PTX, by ptxas; 0 where there is none
+	Rounds    int     `json:"rounds"`
+	Registers int     `json:"registers"`
+	Local     int     `json:"local_bytes"`
+}
+
+// source is a program as its users write it, and what its arguments tell of it.
+type source struct {
+	name, text string
+	divisible  map[string]int64
+}
+
+// sources are the programs of the corpus that need a Hopper GPU, and products and
+// attention as they are timed.
+func sources(t *testing.T) []source {
+	t.Helper()
+	launches, err := differential.Launches()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all []source
+	for _, l := range launches {
+		if strings.HasPrefix(l.Needs, "sm_90") {
+			all = append(all, source{l.Name, text.Format(l.Program), compile.Divisors(l.Program, l.Args)})
+		}
+	}
+	sizes := map[string]int64{"M": 128, "N": 128, "K": 128}
+	product := func(name string, step int, s hopper.Schedule) {
+		p, err := hopper.Matmul(step, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all = append(all, source{name, text.Format(p), sizes})
+	}
+	for step := range hopper.Steps {
+		product(fmt.Sprintf("v%d f16", step), step, hopper.Defaults(step))
+	}
+	product("v5 bf16", 5, hopper.Schedule{Type: dtype.BF16})
+	product("v5 f8e4m3", 5, hopper.Schedule{Type: dtype.F8E4M3, Out: dtype.BF16})
+	product("v5 ping-pong", 5, hopper.Schedule{M: 128, N: 128, PingPong: true, Parts: 2})
+	for _, o := range []template.HopperOptions{{Head: 64}, {Head: 128}, {Head: 128, Free: true}} {
+		for _, o.Causal = range []bool{false, true} {
+			p, err := template.FlashHopper(o)
+			if err != nil {
+				t.Fatal(err)
+			}
+			all = append(all, source{p.Name + fmt.Sprintf(" %d causal=%v free=%v", o.Head, o.Causal, o.Free), text.Format(p), nil})
+		}
+	}
+	return all
+}
+
+// ptx goes all our way from program text to PTX.
+func (s source) ptx() (string, *compile.Compiled, error) {
+	p, err := text.Parse("program.tile", s.text, nil)
+	if err != nil {
+		return "", nil, err
+	}
+	c, err := compile.Program(p, compile.Options{Arch: "sm_90a", Divisible: s.divisible})
+	if err != nil {
+		return "", nil, err
+	}
+	out, err := c.PTX()
+	return out, c, err
+}
+
+// hash names what a row says something about.
+func (s source) hash() string {
+	return fmt.Sprintf("%x", sha256.Sum256([]byte(s.text)))[:24]
+}
+
+// assemble gives what ptxas says of PTX.
+func assemble(t *testing.T, ptxas, ptx string) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "program.ptx")
+	if err := os.WriteFile(file, []byte(ptx), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	out, err := exec.Command(ptxas, "-v", "-arch=sm_90a", "-o", os.DevNull, file).CombinedOutput()
+	if err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return string(out)
+}
+
+// TestAssembles holds every program for Hopper to machine code without spills, and to
+// products that nothing waits for.
+func TestAssembles(t *testing.T) {
+	ptxas := need.Ptxas(t)
+	for _, s := range sources(t) {
+		t.Run(s.name, func(t *testing.T) {
+			ptx, _, err := s.ptx()
+			if err != nil {
+				t.Fatal(err)
+			}
+			said := assemble(t, ptxas, ptx)
+			for _, bad := range []string{"serializ", "injected", "warning"} {
+				if strings.Contains(said, bad) {
+					t.Errorf("the assembler says %q:\n%s", bad, said)
+				}
+			}
+			if !strings.Contains(said, " 0 bytes spill stores, 0 bytes spill loads") {
+				t.Errorf("registers are spilled:\n%s", said)
+			}
+		})
+	}
+}
+
+// TestGPUJIT times each program's way to machine code, in turns with ptxas where PATH has it.
+func TestGPUJIT(t *testing.T) {
+	d, err := cuda.Open()
+	if e := (*cuda.Error)(nil); errors.Is(err, cuda.ErrNoDriver) || errors.As(err, &e) && e.NoDevice() {
+		t.Skipf("no GPU here: %v; %s", err, howTo)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if os.Getenv("CUDA_CACHE_DISABLE") != "1" {
+		t.Fatal("the driver would answer from its cache; set CUDA_CACHE_DISABLE=1")
+	}
+	ctx, err := d.PrimaryContext(0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer ctx.Close()
+	dev, err := ctx.Device()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if dev.Arch() != "sm_90" {
+		t.Skipf("%s is no Hopper GPU", dev.Name)
+	}
+	stamp, err := recorder.Stamp("jit")
+	if err != nil {
+		t.Fatal(err)
+	}
+	major, minor := d.Version()
+	stamp.GPU, stamp.Driver, stamp.Target = dev.Name, "CUDA "+strconv.Itoa(major)+"."+strconv.Itoa(minor), "sm_90a"
+	ptxas, _ := exec.LookPath("ptxas")
+	if ptxas == "" {
+		ptxas, _ = exec.LookPath("/usr/local/cuda/bin/ptxas")
+	}
+	var rows []Row
+	for _, s := range sources(t) {
+		r := Row{Row: stamp, Rounds: 5}
+		r.Name = s.name
+		var ours, driver, peer []float64
+		for range r.Rounds + 1 {
+			start := time.Now()
+			ptx, c, err := s.ptx()
+			took := time.Since(start)
+			if err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+			m, err := ctx.Load([]byte(ptx), cuda.JIT{})
+			if err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+			ours, driver = append(ours, ms(took)), append(driver, ms(m.Time))
+			f, err := m.Function(c.Func.Name)
+			if err != nil {
+				t.Fatalf("%s: %v", s.name, err)
+			}
+			r.Hash, r.Registers, r.Local = s.hash(), f.Registers, f.LocalBytes
+			r.Result, r.Of = "equal", len(ptx)
+			if err := m.Close(); err != nil {
+				t.Fatal(err)
+			}
+			if ptxas != "" {
+				peer = append(peer, ms(assembleTime(t, ptxas, ptx)))
+			}
+		}
+		r.CompileMs, r.JITMs = slices.Min(ours[1:]), slices.Min(driver[1:])
+		if ptxas != "" {
+			r.PtxasMs = slices.Min(peer[1:])
+		}
+		t.Logf("%-32s ours %5.1f (%.1f) JIT %5.0f (%.0f) ptxas %5.0f (%.0f) ms, %d registers, %d local", s.name, r.CompileMs, ours, r.JITMs, driver, r.PtxasMs, peer, r.Registers, r.Local)
+		rows = append(rows, r)
+	}
+	if err := recorder.Write(rows); err != nil {
+		t.Fatal(err)
+	}
+}
+
+func ms(d time.Duration) float64 { return float64(d.Microseconds()) / 1000 }
+
+func assembleTime(t *testing.T, ptxas, ptx string) time.Duration {
+	file := filepath.Join(t.TempDir(), "program.ptx")
+	if err := os.WriteFile(file, []byte(ptx), 0o644); err != nil {
+		t.Fatal(err)
+	}
+	ctx, cancel := context.WithTimeout(t.Context(), 20*time.Second)
+	defer cancel()
+	var said bytes.Buffer
+	cmd := exec.CommandContext(ctx, ptxas, "-arch=sm_90a", "-o", os.DevNull, file)
+	cmd.Stderr = &said
+	start := time.Now()
+	if err := cmd.Run(); err != nil {
+		t.Fatalf("%v: %s", err, said.String())
+	}
+	return time.Since(start)
+}
