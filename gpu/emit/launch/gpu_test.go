@@ -41,6 +41,7 @@ var (
 	calls    = flag.Int("calls", 20, "launches in a graph that is timed")
 	repeats  = flag.Int("repeats", 7, "graphs timed, of which the median counts")
 	search   = flag.Bool("search", false, "time other tunings too")
+	level    = flag.Int("level", 0, "how much the driver's compiler tries, 1 to 4; 0 for its choice")
 	arch     = flag.String("arch", "sm_90a", "what the device runs")
 )
 
@@ -470,7 +471,7 @@ func timeOne(ctx *cuda.Context, stream *cuda.Stream, c Case, how emit.Tuning, me
 		return r, err
 	}
 	r.CompileMS = float64(time.Since(start).Microseconds()) / 1e3
-	l, err := Load(ctx, p, *arch)
+	l, err := load(ctx, p, *arch, cuda.JIT{OptLevel: *level})
 	if err != nil {
 		return r, err
 	}

@@ -3,6 +3,7 @@ package launch
 
 import (
 	"fmt"
+	"strings"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/cuda"
@@ -15,11 +16,11 @@ import (
 type Loaded struct {
 	Program *emit.Program
 	Memory  []cuda.Ptr    // by buffer
-	Time    time.Duration // from thread code to loaded modules
+	Time    time.Duration // from thread code to a loaded module
 
 	ctx     *cuda.Context
 	own     []cuda.Ptr
-	modules []*cuda.Module
+	module  *cuda.Module
 	kernels []kernel
 }
 
@@ -30,8 +31,34 @@ type kernel struct {
 	args        []int
 }
 
+// Text is the PTX of a program: one module, since each that is loaded costs milliseconds
+// before its first instruction is compiled.
+func Text(p *emit.Program, arch string) (string, error) {
+	var header, entries strings.Builder
+	version, shared := "", ""
+	for _, k := range p.Kernels {
+		text, err := ptx.Print(k.Code, ptx.Options{Arch: arch, NoPos: true})
+		if err != nil {
+			return "", err
+		}
+		at := strings.Index(text, ".visible .entry")
+		first, _, _ := strings.Cut(text, "\n")
+		version = max(version, first)
+		if strings.Contains(text[:at], ".shared") {
+			shared = ".extern .shared .align 1024 .b8 shared_memory[];\n"
+		}
+		entries.WriteString(text[at:])
+	}
+	fmt.Fprintf(&header, "%s\n.target %s\n.address_size 64\n%s", version, arch, shared)
+	return header.String() + entries.String(), nil
+}
+
 // Load compiles the kernels for a device.
-func Load(ctx *cuda.Context, p *emit.Program, arch string) (l *Loaded, err error) {
+func Load(ctx *cuda.Context, p *emit.Program, arch string) (*Loaded, error) {
+	return load(ctx, p, arch, cuda.JIT{})
+}
+
+func load(ctx *cuda.Context, p *emit.Program, arch string, jit cuda.JIT) (l *Loaded, err error) {
 	l = &Loaded{Program: p, ctx: ctx, Memory: make([]cuda.Ptr, len(p.Buffers))}
 	loaded := l
 	defer func() {
@@ -40,17 +67,18 @@ func Load(ctx *cuda.Context, p *emit.Program, arch string) (l *Loaded, err error
 		}
 	}()
 	start := time.Now()
+	if len(p.Kernels) == 0 {
+		return l, nil
+	}
+	text, err := Text(p, arch)
+	if err != nil {
+		return nil, err
+	}
+	if l.module, err = ctx.Load([]byte(text), jit); err != nil {
+		return nil, fmt.Errorf("launch: %w", err)
+	}
 	for _, k := range p.Kernels {
-		text, err := ptx.Print(k.Code, ptx.Options{Arch: arch, NoPos: true})
-		if err != nil {
-			return nil, err
-		}
-		m, err := ctx.Load([]byte(text), cuda.JIT{})
-		if err != nil {
-			return nil, fmt.Errorf("launch: kernel %s: %w", k.Name, err)
-		}
-		l.modules = append(l.modules, m)
-		f, err := m.Function(k.Code.Name)
+		f, err := l.module.Function(k.Code.Name)
 		if err != nil {
 			return nil, err
 		}
@@ -173,11 +201,11 @@ func (l *Loaded) Result(buffer int) (*array.Array, error) {
 
 // Close gives everything back.
 func (l *Loaded) Close() {
-	for _, m := range l.modules {
-		m.Close()
+	if l.module != nil {
+		l.module.Close()
 	}
 	for _, p := range l.own {
 		l.ctx.Free(p)
 	}
-	l.modules, l.own, l.kernels = nil, nil, nil
+	l.module, l.own, l.kernels = nil, nil, nil
 }
