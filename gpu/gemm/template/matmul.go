@@ -184,12 +184,7 @@ func Matmul(step int, s Schedule) (*ir.Program, error) {
 		before := b.AtomicScalar("before", gn, s.Splits-1, nil, build.Offset(m.tile), build.Op("inc"), build.Order("acq_rel"))
 		b.If(before.Equal(s.Splits-1), func() {
 			b.Synchronize()
-			total := b.AllocateRegister("total", m.sums, build.Init(0))
-			b.For("i", 0, s.Splits, func(i build.Value) {
-				p := b.LoadGlobal("p", gp, m.sums, build.Offset(i, m.bi.Mul(s.M), m.bj.Mul(s.N)), build.Dims(1, 2))
-				b.Add("total", total, p, m.sums)
-			})
-			m.store(total)
+			m.sum(gp)
 		})
 	}
 	return b.Build()
@@ -222,11 +217,11 @@ func (m *maker) types() {
 	m.sums, m.halves = build.Register(dtype.F32, l), build.Register(dtype.F16, l)
 }
 
-// rowsOf is a tile of f16 in pieces of 16 bytes, side by side along its rows.
-func (m *maker) rowsOf(rows, columns int) build.Type {
+// rowsOf is a tile in pieces of 8 elements, side by side along its rows.
+func (m *maker) rowsOf(elem dtype.Type, rows, columns int) build.Type {
 	across := columns / 8
 	down := 32 * m.Warps() / across
-	return build.Register(dtype.F16, layout.Local(rows/down, 1).Spatial(down, across).Local(1, 8))
+	return build.Register(elem, layout.Local(rows/down, 1).Spatial(down, across).Local(1, 8))
 }
 
 func itoa(n int) string { return strconv.Itoa(n) }

@@ -25,8 +25,8 @@ func (m *maker) shared(turns build.Value) {
 	sb := b.AllocateShared("sb", plain(m.K, m.N))
 	m.acc = b.AllocateRegister("acc", m.sums, build.Init(0))
 	b.For("k", 0, turns, func(k build.Value) {
-		ta := b.LoadGlobal("ta", m.ga, m.rowsOf(m.M, m.K), build.Offset(m.bi.Mul(m.M), k.Mul(m.K)))
-		tb := b.LoadGlobal("tb", m.gb, m.rowsOf(m.K, m.N), build.Offset(k.Mul(m.K), m.bj.Mul(m.N)))
+		ta := b.LoadGlobal("ta", m.ga, m.rowsOf(dtype.F16, m.M, m.K), build.Offset(m.bi.Mul(m.M), k.Mul(m.K)))
+		tb := b.LoadGlobal("tb", m.gb, m.rowsOf(dtype.F16, m.K, m.N), build.Offset(k.Mul(m.K), m.bj.Mul(m.N)))
 		b.Synchronize()
 		b.StoreShared(sa, ta)
 		b.StoreShared(sb, tb)
@@ -174,8 +174,29 @@ func (m *maker) store(sums build.Value) {
 	so := b.AllocateShared("so", swizzled(0, m.M, m.N))
 	b.StoreShared(so, half)
 	b.Synchronize()
-	out := b.LoadShared("out", so, m.rowsOf(m.M, m.N))
+	out := b.LoadShared("out", so, m.rowsOf(dtype.F16, m.M, m.N))
 	b.StoreGlobal(m.gc, out, build.Offset(m.bi.Mul(m.M), m.bj.Mul(m.N)))
+}
+
+// sum adds the parts of a tile up, some rows at a time: the sums of a whole tile and
+// the parts on their way would be more than a thread's registers hold.
+func (m *maker) sum(parts build.Value) {
+	b := m.b
+	down := 32 * m.Warps() / (m.N / 8)
+	rows := down
+	for rows < 4*down && m.M%(2*rows) == 0 {
+		rows *= 2
+	}
+	halves, sums := m.rowsOf(dtype.F16, rows, m.N), m.rowsOf(dtype.F32, rows, m.N)
+	b.For("r", 0, m.M/rows, func(r build.Value) {
+		at := m.bi.Mul(m.M).Add(r.Mul(rows))
+		total := b.AllocateRegister("total", sums, build.Init(0))
+		b.For("i", 0, m.Splits, func(i build.Value) {
+			p := b.LoadGlobal("p", parts, sums, build.Offset(i, at, m.bj.Mul(m.N)), build.Dims(1, 2))
+			b.Add("total", total, p, sums)
+		})
+		b.StoreGlobal(m.gc, b.Cast("half", total, halves), build.Offset(at, m.bj.Mul(m.N)))
+	})
 }
 
 // plain and swizzled are types of tiles in shared memory, the latter with a dimension

@@ -4,6 +4,7 @@ import (
 	"context"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -186,12 +187,17 @@ func TestSchedules(t *testing.T) {
 
 var spills = regexp.MustCompile(`(\d+) bytes spill stores, (\d+) bytes spill loads`)
 
-// TestNoSpills assembles the instances for every target, as launches would whose sizes
-// are multiples of 128 or of 8. (Sizes that nothing divides copy element by element,
-// which takes more registers than there are.)
+// TestNoSpills assembles the instances and the schedules that are timed for every
+// target, as launches would whose sizes are multiples of 128 or of 8. (Sizes that
+// nothing divides copy element by element, which takes more registers than there are;
+// those that the corpus launches are held by tests/status.)
 func TestNoSpills(t *testing.T) {
 	ptxas := need.Ptxas(t)
-	for name, make := range printed {
+	all := maps.Clone(printed)
+	for _, e := range schedules() {
+		all[fmt.Sprintf("step %d %+v", e.step, e.s)] = func() (*ir.Program, error) { return Matmul(e.step, e.s) }
+	}
+	for name, make := range all {
 		p, err := make()
 		if err != nil {
 			t.Fatal(err)
