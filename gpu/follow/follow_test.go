@@ -1,0 +1,236 @@
+package follow_test
+
+import (
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
+	"github.com/tilus-lab/tilus-lab/gpu/follow"
+	"github.com/tilus-lab/tilus-lab/tests/differential"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/interp"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+var generous = follow.Limits{Steps: 20_000, Time: time.Minute}
+
+func launches(t *testing.T) map[string]differential.Launch {
+	t.Helper()
+	all, err := differential.Launches()
+	if err != nil {
+		t.Fatal(err)
+	}
+	out := map[string]differential.Launch{}
+	for _, l := range all {
+		out[l.Name] = l
+	}
+	return out
+}
+
+// ways are launches, an element that a launch reads, and the kinds of stations that it passes.
+var ways = []struct {
+	launch, from string
+	kinds        string
+}{
+	{"vector_add", "x[300]", "G R R G"},
+	{"matmul_v0", "a[48]", "G R O S R G"},
+	{"matmul_v0", "b[77]", "G R O S R G"},
+	{"matmul_v1", "a[45]", ""},
+	{"matmul_v2", "a[45]", ""},
+	{"matmul_v3", "a[77]", "G M R O S R G"},
+	{"matmul_v4", "b[300]", ""},
+	{"matmul_v5", "a[901]", ""},
+	{"matmul_a16w", "w[70]", "G R R R O S R G"},
+	{"matmul_a16w2", "a[70]", ""},
+	{"matmul_f16_i6", "b[100]", "G R R R O S R G"},
+	{"softmax", "x[1029]", "G R R R R R R G"},
+	{"matmul_hopper_v0", "a[70]", ""},
+	{"matmul_hopper_v5", "b[70]", ""},
+	{"transpose_swizzled", "a[70]", "G R M R G"},
+}
+
+// TestTrace changes the element that is followed in memory, and looks whether the one
+// that it ends at changes; and holds every station against what layouts say.
+func TestTrace(t *testing.T) {
+	all := launches(t)
+	for _, c := range ways {
+		t.Run(c.launch+" "+c.from, func(t *testing.T) {
+			l, ok := all[c.launch]
+			if !ok {
+				t.Skip("no such launch") // of a program that is gone
+			}
+			from, err := follow.ParseStart(c.from, diag.Pos{Line: 1, Col: 1})
+			if err != nil {
+				t.Fatal(err)
+			}
+			begin := time.Now()
+			w, err := follow.Trace(l.Program, l.Args, from, generous)
+			if err != nil {
+				t.Fatal(err)
+			}
+			t.Logf("%s in %s\n%s", w.Element, time.Since(begin).Round(time.Millisecond), w)
+			letters := map[follow.Kind]string{follow.Global: "G", follow.Shared: "M", follow.Register: "R", follow.Operand: "O", follow.Sum: "S"}
+			var kinds []string
+			for _, s := range w.Stations {
+				kinds = append(kinds, letters[s.Kind])
+			}
+			if got := strings.Join(kinds, " "); c.kinds != "" && got != c.kinds {
+				t.Errorf("it goes %s, not %s", got, c.kinds)
+			}
+			first, last := w.Stations[0], w.Stations[len(w.Stations)-1]
+			if first.Kind != follow.Global || last.Kind != follow.Global || len(w.Stations) < 3 || w.Note != "" {
+				t.Fatalf("it is not followed from memory to memory: %s", w.Note)
+			}
+			check(t, w)
+			perturb(t, l, first, last)
+		})
+	}
+}
+
+// check holds stations against the layouts of their tensors.
+func check(t *testing.T, w *follow.Way) {
+	t.Helper()
+	for _, s := range w.Stations {
+		v := s.Var()
+		switch {
+		case s.Kind == follow.Operand && !v.Type.IsRegister():
+		case s.Kind == follow.Register, s.Kind == follow.Sum, s.Kind == follow.Operand:
+			// The lane of the instruction's fragment is the thread that holds the element.
+			if !slices.ContainsFunc(v.Type.Layout.Holders(s.Index...), func(h layoutHolder) bool {
+				return h.Thread == s.Thread && (s.Kind == follow.Operand || h.Slot == s.Slot)
+			}) {
+				t.Errorf("%s: thread %d does not hold %v", s, s.Thread, s.Index)
+			}
+		case s.Kind == follow.Shared && v.Type.IsShared():
+			// A part of a tensor lies as the tensor does, somewhere in it.
+			if bits := v.Type.Elem.Bits(); s.Byte*8 < 0 || s.Bank != s.Byte/4%32 || s.Byte*8%bits != 0 {
+				t.Errorf("%s: byte %d", s, s.Byte)
+			}
+		}
+	}
+}
+
+// perturb changes one element in front of the launch and one must change behind it.
+func perturb(t *testing.T, l differential.Launch, first, last follow.Station) {
+	t.Helper()
+	result := func(change bool) uint64 {
+		args := slices.Clone(l.Args)
+		for i, v := range l.Program.Params {
+			if a := args[i].Array; a != nil {
+				args[i].Array = a.Clone()
+				if v.Name == first.Name && change {
+					bits := a.Type.Bits()
+					args[i].Array.SetCode(first.Element(), a.Code(first.Element())^1<<(bits-1)^1<<max(0, bits-4))
+				}
+			}
+		}
+		m, err := interp.New(l.Program, args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := m.Run(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		for i, v := range l.Program.Params {
+			if v.Name == last.Name {
+				return m.Args()[i].Array.Code(last.Element())
+			}
+		}
+		t.Fatalf("no parameter %s", last.Name)
+		return 0
+	}
+	if a, b := result(false), result(true); a == b {
+		t.Errorf("element %d of %s does not change with element %d of %s", last.Element(), last.Name, first.Element(), first.Name)
+	}
+}
+
+type layoutHolder = layout.Holder
+
+func TestInstructions(t *testing.T) {
+	l := launches(t)
+	for _, c := range ways {
+		from, _ := follow.ParseStart(c.from, diag.Pos{Line: 1, Col: 1})
+		w, err := follow.Trace(l[c.launch].Program, l[c.launch].Args, from, generous)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range w.Stations {
+			if s.Kind != follow.Operand {
+				continue
+			}
+			a, err := arch.FindAtom(s.Instruction)
+			if err != nil {
+				t.Errorf("%s: the catalogue has no %s: %v", c.launch, s.Instruction, err)
+				continue
+			}
+			// The catalogue's own fragment says the same lane and register.
+			for _, o := range a.Operands {
+				if o.Name == strings.ToUpper(s.Operand) && o.In == arch.InRegisters && s.Var().Type.IsRegister() {
+					shape := o.Layout.Shape()
+					index := []int{s.Index[0] % shape[0], s.Index[1] % shape[1]}
+					h := o.Layout.Holders(index...)[0]
+					if bit := h.Slot * s.Var().Type.Elem.Bits(); h.Thread != s.Lane || bit/32 != s.Word || bit%32 != s.Shift {
+						t.Errorf("%s: %s, and the catalogue says lane %d, slot %d", c.launch, s, h.Thread, h.Slot)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestMiddle follows elements from the middle of their way: what is clicked stands on
+// the way, and the way is that of the element in memory that it comes from.
+func TestMiddle(t *testing.T) {
+	l := launches(t)["matmul_v3"]
+	for _, text := range []string{"ra[0, 13]", "acc[3, 5]", "acc[3, 5] @ 18", "sa[0, 13]", "out[7, 9]", "gc[0, 0]", "ga[0, 13]", "c[5]"} {
+		from, err := follow.ParseStart(text, diag.Pos{Line: 1, Col: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := follow.Trace(l.Program, l.Args, from, generous)
+		if err != nil {
+			t.Errorf("%s: %v", text, err)
+			continue
+		}
+		here := 0
+		for _, s := range w.Stations {
+			if s.Here {
+				here++
+				if s.Name != from.Name && !strings.HasPrefix(from.Name, "g") {
+					t.Errorf("%s: it is said to be %s", text, s)
+				}
+			}
+		}
+		if n := len(w.Stations); here != 1 || w.Stations[0].Kind != follow.Global || w.Stations[n-1].Kind != follow.Global {
+			t.Errorf("%s, %d times here:\n%s", text, here, w)
+		}
+		check(t, w)
+	}
+}
+
+func TestMistakes(t *testing.T) {
+	l := launches(t)["matmul_v3"]
+	for _, c := range []struct{ text, code, says string }{
+		{"ra", "Follow.E1", "names no element"},
+		{"[3]", "Follow.E1", "no name"},
+		{"ra[x, 2]", "Follow.E1", `"x" is no index`},
+		{"ra[1, 2] 7", "Follow.E1", "no step"},
+		{"rc[1, 2]", "Follow.E2", "did you mean"},
+		{"ra[1, 99]", "Follow.E3", "the last one is ra[127, 63]"},
+		{"a[1, 2]", "Follow.E3", "one number"},
+		{"a[1000000]", "Follow.E4", "neither read nor written"},
+	} {
+		from, err := follow.ParseStart(c.text, diag.Pos{Line: 1, Col: 1})
+		if err == nil {
+			_, err = follow.Trace(l.Program, l.Args, from, generous)
+		}
+		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.code) {
+			t.Errorf("%s: %v", c.text, err)
+		}
+	}
+	if from, err := follow.ParseStart(" acc[0, 1]  @ 12 ", diag.Pos{Line: 1, Col: 1}); err != nil || from.String() != "acc[0, 1] @ 12" {
+		t.Errorf("%v %v", from, err)
+	}
+}
