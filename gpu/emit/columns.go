@@ -46,7 +46,7 @@ func (b *builder) columns() bool {
 	majors := ceilDiv(s.a, ta)
 	parts := 1
 	if ta == 1 {
-		parts = max(1, min(ceilDiv(4*b.d.SMs, majors*stripes), s.b/(b.p.tune.Rows*ty)))
+		parts = even(max(1, min(ceilDiv(4*b.d.SMs, majors*stripes), s.b/(b.p.tune.Rows*ty))), s.b, ty*b.p.tune.Group)
 	}
 	b.f.Threads = tx * ty * ta
 	b.f.Blocks = [3]int{stripes * majors, parts, 1}
@@ -57,19 +57,22 @@ func (b *builder) columns() bool {
 	base := []affine.Constraint{in(major, s.a), in(col, nv)}
 	column := col.MulConst(int64(v)).Add(affine.Var(lane))
 	turns := ceilDiv(s.b, parts*ty)
+	rowOf := func(turn affine.Expr) affine.Expr { // blocks take turns
+		return turn.MulConst(int64(parts)).Add(blockY).MulConst(int64(ty)).Add(iy)
+	}
+	guard := func(turn affine.Expr) []affine.Constraint { return append(slices.Clone(base), in(rowOf(turn), s.b)) }
 	var mine []*Value
 	for k, f := range forms {
 		r := f.hero
-		mine = append(mine, b.partials(r, v, turns, turns <= 8, func(turn affine.Expr, into, id *Value) {
-			row := turn.MulConst(int64(parts)).Add(blockY).MulConst(int64(ty)).Add(iy) // blocks take turns
-			where := append(slices.Clone(base), in(row, s.b))
-			b.add(&Step{Op: PureCall, Out: []*Value{into}, In: []*Value{id}, Of: r.Operands[0], Index: f.element(major, row, column), Where: where})
+		mine = append(mine, b.partials(turnsOf{r, v, turns, turns <= b.p.tune.Group, guard, func(turn affine.Expr, into, id *Value) {
+			at, where := f.element(major, rowOf(turn), column), guard(turn)
+			b.add(&Step{Op: PureCall, Out: []*Value{into}, In: []*Value{id}, Of: r.Operands[0], Index: at, Where: where})
 			for i := range b.roots {
 				if k == 0 && side[i] {
-					b.give(i, b.roots[i], as(in0, b.roots[i].Shape, f.element(major, row, column)), where, v)
+					b.give(i, b.roots[i], as(in0, b.roots[i].Shape, at), where, v)
 				}
 			}
-		}))
+		}}))
 	}
 	k := &columnKernel{b, s, v, nv, tx, ty, ta, major, stripe, side}
 	if parts == 1 {
@@ -92,12 +95,12 @@ func (b *builder) columns() bool {
 	for i, f := range forms {
 		r := f.hero
 		turns := ceilDiv(parts, ty)
-		mine = append(mine, b.partials(r, v, turns, turns <= 8, func(turn affine.Expr, into, id *Value) {
-			part := turn.MulConst(int64(ty)).Add(iy)
-			where := append(slices.Clone(base), in(part, parts))
+		partOf := func(turn affine.Expr) affine.Expr { return turn.MulConst(int64(ty)).Add(iy) }
+		guard := func(turn affine.Expr) []affine.Constraint { return append(slices.Clone(base), in(partOf(turn), parts)) }
+		mine = append(mine, b.partials(turnsOf{r, v, turns, turns <= b.p.tune.Group, guard, func(turn affine.Expr, into, id *Value) {
 			b.add(&Step{Op: Extract, Out: []*Value{into}, In: []*Value{id}, On: left[i],
-				Index: []affine.Expr{part, major, col.MulConst(int64(v)).Add(affine.Var(lane))}, Where: where})
-		}))
+				Index: []affine.Expr{partOf(turn), major, col.MulConst(int64(v)).Add(affine.Var(lane))}, Where: guard(turn)})
+		}}))
 	}
 	k.finish(forms, mine)
 	last.Body, b.f.Body = b.f.Body, append(outer, last)

@@ -80,6 +80,7 @@ type elemental struct {
 	tune   Tuning
 	simple map[simplified]affine.Expr
 	turns  string // of unrolled loops
+	washed map[*hlo.Instruction]bool
 }
 
 // given is the value of an instruction at the index that belongs to this thread.
@@ -447,6 +448,9 @@ func (e *elemental) compute(in *hlo.Instruction, idx []affine.Expr, w where, n i
 		}
 		if in.Op == hlo.Divide && in.Shape.Type == hlo.F32 && n > 1 && e.ofSum(in.Operands[1]) && slices.Equal(x[1].Words, slices.Repeat(x[1].Words[:1], n)) {
 			return []lanes.Vec{e.scaled(x[0], x[1].Words[0])}, nil
+		}
+		if e.washed[in] && x[0].Type == hlo.BF16 && in.Shape.Type == hlo.F32 {
+			return one(e.Widen(x[0], false), nil)
 		}
 		return one(e.Elementwise(in, x))
 	case in.Op == hlo.Constant:

@@ -6,6 +6,7 @@ import (
 	"math/bits"
 	"slices"
 
+	"github.com/tilus-lab/tilus-lab/gpu/emit/lanes"
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
@@ -35,11 +36,18 @@ func (k *Kernel) emit(p *Program, d plan.Device, leaves map[*hlo.Instruction]*Te
 		}
 	}
 	k.Tensor = b.f
-	b.f.Approximate = k.Plan.Emitter == plan.OnePassEmitter && !slices.ContainsFunc(b.roots, func(r *hlo.Instruction) bool { return !r.Shape.Type.IsFloat() || r.Shape.Type.Bits() > 16 }) &&
-		slices.ContainsFunc(k.Plan.Heroes, func(h *hlo.Instruction) bool {
-			op, ok := combiner(h.Apply)
-			return ok && op == hlo.Add && h.Shape.Type.IsFloat()
-		})
+	b.f.washed = washed(c)
+	if k.Plan.Emitter == plan.OnePassEmitter && slices.ContainsFunc(k.Plan.Heroes, func(h *hlo.Instruction) bool {
+		op, ok := combiner(h.Apply)
+		return ok && op == hlo.Add && h.Shape.Type.IsFloat()
+	}) {
+		b.f.Exponential = lanes.Machine
+		for _, r := range b.roots {
+			if t := r.Shape.Type; !t.IsFloat() || t.Bits() > 16 {
+				b.f.Exponential = lanes.Close
+			}
+		}
+	}
 	if b.roots[0].Shape.Elements() == 0 {
 		b.f.Threads = 32
 		return
@@ -189,6 +197,49 @@ func (b *builder) loop() {
 	for _, s := range writes {
 		b.add(s)
 	}
+}
+
+// washed are the conversions to f32 whose NaN may have any bits: what reads them computes
+// with them, and gives the machine's one NaN.
+func washed(c *hlo.Computation) map[*hlo.Instruction]bool {
+	users := map[*hlo.Instruction][]*hlo.Instruction{}
+	for _, in := range c.Instructions {
+		for _, o := range in.Operands {
+			users[o] = append(users[o], in)
+		}
+	}
+	for _, r := range c.Roots() {
+		users[r] = append(users[r], nil)
+	}
+	seen := map[*hlo.Instruction]bool{}
+	var washes func(in *hlo.Instruction) bool
+	washes = func(in *hlo.Instruction) bool {
+		if ok, known := seen[in]; known {
+			return ok
+		}
+		seen[in] = !slices.ContainsFunc(users[in], func(u *hlo.Instruction) bool {
+			switch {
+			case u == nil:
+				return true
+			case u.Op == hlo.Add, u.Op == hlo.Subtract, u.Op == hlo.Multiply, u.Op == hlo.Maximum, u.Op == hlo.Minimum, u.Op == hlo.Exp:
+				return false
+			case u.Op == hlo.Convert:
+				return u.Shape.Type != hlo.BF16 && u.Shape.Type != hlo.F16
+			case u.Op == hlo.Abs, u.Op == hlo.Negate, u.Op == hlo.Broadcast, u.Op == hlo.Reshape, u.Op == hlo.Bitcast, u.Op == hlo.Transpose, u.Op == hlo.Slice:
+				return !washes(u)
+			case u.Op == hlo.Reduce && u.Inputs() == 1:
+				op, ok := combiner(u.Apply)
+				return !ok || op != hlo.Add && op != hlo.Multiply && op != hlo.Maximum && op != hlo.Minimum
+			}
+			return true
+		})
+		return seen[in]
+	}
+	out := map[*hlo.Instruction]bool{}
+	for _, in := range c.Instructions {
+		out[in] = in.Op == hlo.Convert && washes(in)
+	}
+	return out
 }
 
 func follow(m affine.Map, idx []affine.Expr) []affine.Expr {

@@ -28,7 +28,7 @@ func lowerTensors(f *Func, leaves map[*hlo.Instruction]*Tensor, tune Tuning, at 
 	}
 	b := code.NewBuilder(f.Name).At(at)
 	e := newElemental(b)
-	e.leaves, e.tune, e.Approximate = leaves, tune, f.Approximate
+	e.leaves, e.tune, e.Exponential, e.washed = leaves, tune, f.Exponential, f.washed
 	l := &lowering{elemental: e, f: f, values: map[*Value]lanes.Vec{}}
 	for _, t := range f.Args {
 		e.addr[t] = b.Param(code.Param{Name: t.Name, Kind: code.Pointer, Type: code.B64, Elem: elemName(t.Shape.Type), NoAlias: true, ReadOnly: t.Role == Read})

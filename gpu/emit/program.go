@@ -6,7 +6,8 @@
 //
 // Results have the bits that vm/hlo/eval gives, except that sums of floats may be added in
 // another order, that what is divided by such a sum may be multiplied by its reciprocal,
-// that exponentials which are summed and rounded to 16 bits are the machine's, and that functions of f64 have bounds (gpu/emit/approx).
+// that exponentials which are summed are the machine's ([lanes.Exponential] has the bounds),
+// and that functions of f64 have bounds (gpu/emit/approx).
 package emit
 
 import (
@@ -79,6 +80,7 @@ type Tuning struct {
 	ShortRows int // rows that a thread reads of where each takes one vector
 	Rows      int // of a column, likewise
 	Across    int // threads side by side over columns, at most
+	Group     int // turns of a loop over a column, or over the part of a row, that a thread has under way
 	Splitters int // threads of a block that shares a row with others
 	Tile      int // side of a transposed tile
 	Turners   int // threads that turn a tile
@@ -95,6 +97,7 @@ func (t Tuning) orBest() Tuning {
 	pick(&t.Threads, 256)
 	pick(&t.Rows, 8)
 	pick(&t.ShortRows, 4)
+	pick(&t.Group, 8)
 	pick(&t.Across, 32)
 	return t
 }

@@ -2,6 +2,7 @@ package emit
 
 import (
 	"slices"
+	"sort"
 
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
@@ -249,56 +250,91 @@ func (b *builder) give(i int, r *hlo.Instruction, idx []affine.Expr, where []aff
 	b.add(&Step{Op: Insert, In: []*Value{v}, On: b.out[i], Index: idx, Where: where})
 }
 
-// partial is what one thread combines of a reduction: turns of n elements, folded to one
-// unless they are kept apart. Elements that are not there count as the identity.
-func (b *builder) partials(r *hlo.Instruction, n, turns int, unroll bool, read func(turn affine.Expr, into *Value, id *Value)) *Value {
-	t := r.Apply.Root.Shape.Type
-	id := b.f.value(t, n)
-	b.add(&Step{Op: Identity, Out: []*Value{id}, Of: r})
-	group := 1
-	if !unroll {
-		group = 8
+// turnsOf is what a thread combines of a reduction: n elements a turn.
+type turnsOf struct {
+	r      *hlo.Instruction
+	n      int
+	turns  int
+	unroll bool
+	guard  func(turn affine.Expr) []affine.Constraint // where a turn has elements
+	read   func(turn affine.Expr, into, id *Value)    // id elsewhere
+}
+
+// partials is what one thread combines, of each of its n elements. Elements that are not
+// there count as the identity. A loop asks for guards only in the turns that need them.
+func (b *builder) partials(p turnsOf) *Value {
+	id := b.f.value(p.r.Apply.Root.Shape.Type, p.n)
+	b.add(&Step{Op: Identity, Out: []*Value{id}, Of: p.r})
+	if p.unroll {
+		return b.turns(p, 0, p.turns, 1, false, id, id)
 	}
-	outer := b.f.Body
-	inner := func(turn affine.Expr, acc *Value) *Value {
-		x, next := b.f.value(t, n), b.f.value(t, n)
-		read(turn, x, id)
-		b.add(&Step{Op: Combine, Out: []*Value{next}, In: []*Value{acc, x}, Of: r})
-		return next
+	// All reads of a group come before what combines them, so that they are on their way
+	// together.
+	group := b.p.tune.Group
+	whole := b.whole(p.turns, p.guard) / group
+	acc := id
+	if whole > 0 {
+		acc = b.turns(p, 0, whole, group, true, acc, id)
 	}
-	loop := &Step{Op: Loop, Var: b.variable(), Trips: ceilDiv(turns, group), Roll: !unroll, In: []*Value{id}}
-	acc := b.f.value(t, n)
+	rest, from := p.turns-whole*group, whole*group
+	size := group
+	if whole > 0 {
+		size = min(rest, group/2)
+	}
+	if rest > 0 {
+		acc = b.turns(p, from, ceilDiv(rest, size), size, rest > size, acc, id)
+	}
+	return acc
+}
+
+// whole is how many turns, from the first on, need no guard.
+func (b *builder) whole(turns int, guard func(turn affine.Expr) []affine.Constraint) int {
+	const turn = "turn"
+	ranges := map[string]affine.Range{"th_x": to(b.f.Threads), "bl_x": to(b.f.Blocks[0]), "bl_y": to(b.f.Blocks[1]), lane: {}}
+	where := guard(affine.Var(turn))
+	return sort.Search(turns, func(n int) bool {
+		ranges[turn] = to(n + 1)
+		return slices.ContainsFunc(where, func(c affine.Constraint) bool {
+			return uses(c.Expr, turn) && !c.Expr.Simplify(ranges).Range(ranges).Within(c.Range)
+		})
+	})
+}
+
+// turns is a loop of trips over groups of turns.
+func (b *builder) turns(p turnsOf, from, trips, size int, roll bool, start, id *Value) *Value {
+	t := p.r.Apply.Root.Shape.Type
+	loop := &Step{Op: Loop, Var: b.variable(), Trips: trips, Roll: roll, In: []*Value{start}}
+	acc := b.f.value(t, p.n)
 	loop.Args = []*Value{acc}
+	outer := b.f.Body
 	b.f.Body = nil
-	if group == 1 {
-		acc = inner(affine.Var(loop.Var), acc)
-	} else {
-		// All reads of a group come before what combines them, so that they are on their way
-		// together.
-		var xs []*Value
-		for g := range group {
-			x := b.f.value(t, n)
-			read(affine.Var(loop.Var).MulConst(int64(group)).AddConst(int64(g)), x, id)
-			xs = append(xs, x)
-		}
-		for _, x := range xs {
-			next := b.f.value(t, n)
-			b.add(&Step{Op: Combine, Out: []*Value{next}, In: []*Value{acc, x}, Of: r})
-			acc = next
-		}
+	var xs []*Value
+	for g := range size {
+		x := b.f.value(t, p.n)
+		p.read(affine.Var(loop.Var).MulConst(int64(size)).AddConst(int64(from+g)), x, id)
+		xs = append(xs, x)
+	}
+	for _, x := range xs {
+		next := b.f.value(t, p.n)
+		b.add(&Step{Op: Combine, Out: []*Value{next}, In: []*Value{acc, x}, Of: p.r})
+		acc = next
 	}
 	loop.Body, loop.Yield = b.f.Body, []*Value{acc}
-	out := b.f.value(t, n)
+	out := b.f.value(t, p.n)
 	loop.Out = []*Value{out}
 	b.f.Body = append(outer, loop)
 	return out
 }
 
+// partial is what one thread combines, of all its elements.
 func (b *builder) partial(r *hlo.Instruction, n, turns int, unroll bool, place func(turn affine.Expr) ([]affine.Expr, []affine.Constraint)) *Value {
-	acc := b.partials(r, n, turns, unroll, func(turn affine.Expr, into, id *Value) {
+	acc := b.partials(turnsOf{r, n, turns, unroll, func(turn affine.Expr) []affine.Constraint {
+		_, where := place(turn)
+		return where
+	}, func(turn affine.Expr, into, id *Value) {
 		idx, where := place(turn)
 		b.add(&Step{Op: PureCall, Out: []*Value{into}, In: []*Value{id}, Of: r.Operands[0], Index: idx, Where: where})
-	})
+	}})
 	return b.fold(r, acc)
 }
 
@@ -356,12 +392,22 @@ func (b *builder) workspace(name string, s hlo.Shape, zero bool) *Tensor {
 	return t
 }
 
+// even is about as many parts such that each has the same whole number of groups, if there
+// is such a number: then no turn needs a guard.
+func even(parts, n, group int) int {
+	for p := max(1, parts-parts/16); p <= 2*parts; p++ {
+		if n%(p*group) == 0 {
+			return p
+		}
+	}
+	return parts
+}
+
 // splitRows spreads few long rows over all multiprocessors; the block of a row that comes
 // last combines what the others left.
 func (b *builder) splitRows(f form, v int) {
 	r := f.hero
 	rows, nv := f.b, f.a*f.c/v
-	const group = 8
 	threads := b.p.tune.Splitters
 	if threads == 0 {
 		if threads = 512; v > 4 {
@@ -369,7 +415,9 @@ func (b *builder) splitRows(f form, v int) {
 		}
 	}
 	b.f.Threads = threads
+	group := b.p.tune.Group
 	parts := min(ceilDiv(4*b.d.SMs, rows), ceilDiv(nv, threads*group))
+	parts = even(parts, nv, threads*group)
 	turns := ceilDiv(nv, parts*threads)
 	b.f.Blocks = [3]int{rows * parts, 1, 1}
 	row, part := blockX.FloorDiv(num(parts)), blockX.Mod(num(parts))
@@ -399,10 +447,13 @@ func (b *builder) splitRows(f form, v int) {
 	last := &Step{Op: LastBlock, On: ticket, Index: []affine.Expr{row}, Trips: parts}
 	outer := b.f.Body
 	b.f.Body = nil
-	acc = b.partials(r, 1, ceilDiv(parts, threads), true, func(turn affine.Expr, into, id *Value) {
-		at := turn.MulConst(int64(threads)).Add(threadX)
-		b.add(&Step{Op: Extract, Out: []*Value{into}, In: []*Value{id}, On: left, Index: []affine.Expr{row, at}, Where: []affine.Constraint{in(at, parts)}})
-	})
+	rest := func(turn affine.Expr) []affine.Constraint {
+		return []affine.Constraint{in(turn.MulConst(int64(threads)).Add(threadX), parts)}
+	}
+	acc = b.partials(turnsOf{r, 1, ceilDiv(parts, threads), true, rest, func(turn affine.Expr, into, id *Value) {
+		where := rest(turn)
+		b.add(&Step{Op: Extract, Out: []*Value{into}, In: []*Value{id}, On: left, Index: []affine.Expr{row, where[0].Expr}, Where: where})
+	}})
 	finish(b.begun(r, b.across(r, acc, threads, 1)))
 	last.Body, b.f.Body = b.f.Body, append(outer, last)
 }

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tilus-lab/tilus-lab/gpu/emit/lanes"
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 )
@@ -110,11 +111,12 @@ type Func struct {
 	Threads int
 	Blocks  [3]int
 	Body    []*Step
-	// Approximate says that exponentials in f32 may be those of the machine, within 2 units of
-	// the last place: they are summed up and rounded to 16 bits or less.
-	Approximate bool
+	// Exponential is how exponentials of f32 are computed: as in vm/hlo/eval, or by the machine's
+	// instruction where they are summed up, in which case the bits of the sum are open anyway.
+	Exponential lanes.Exponential
 
 	values int
+	washed map[*hlo.Instruction]bool
 }
 
 func (f *Func) value(t hlo.Type, n int) *Value {

@@ -28,7 +28,56 @@ type Vec struct {
 // Scalars computes with elements in registers.
 type Scalars struct {
 	*thread.Thread
-	Approximate bool // exponentials by the machine's own, within 2 units of the last place
+	Exponential Exponential // of f32
+}
+
+// Exponential is how exponentials of f32 are computed.
+type Exponential uint8
+
+// The ways. What the machine's is given is x·log₂e in f32: the rounding of that product costs
+// a large x as many bits as it has, which the correction gives back.
+const (
+	Steps   Exponential = iota // as vm/hlo/eval does, bit by bit
+	Close                      // by the machine's with a correction, within [CloseULP]; 0 below 2^-126
+	Machine                    // by the machine's, within (3 + |x|)·2^-23 of the value; 0 below 2^-126
+)
+
+// CloseULP is how far exponentials may be from the exact value where they are [Close], in
+// units of the last place.
+const CloseULP = 4
+
+// exponential is e^x of f32 by the machine's 2^t.
+func (b Scalars) exponential(x Vec) Vec {
+	f := func(v float64) code.Value { return b.K(int64(math.Float32bits(float32(v)))) }
+	hi := float32(math.Log2E)
+	out := Vec{x.Type, x.N, nil}
+	for _, w := range x.Words {
+		w = b.Op(code.OpMaxNaNF32, nil, b.Op(code.OpMinNaNF32, nil, w, f(128)), f(-126)) // finite, and as good as any beyond
+		t := b.Op(code.OpMulF32, nil, w, f(math.Log2E))
+		lost := b.Op(code.OpFmaF32, nil, w, f(math.Log2E), b.Op(code.OpNegF32, nil, t))
+		lost = b.Op(code.OpFmaF32, nil, w, f(math.Log2E-float64(hi)), lost)
+		out.Words = append(out.Words, b.Op(code.OpMulF32, nil, b.Op(code.OpExp2ApproxF32, nil, t), b.Op(code.OpFmaF32, nil, lost, f(math.Ln2), f(1))))
+	}
+	return out
+}
+
+// Widen is the elements in f32 of those in bf16. A NaN becomes the one of vm/dtype if that is
+// asked for; else it stays one, with its own bits.
+func (b Scalars) Widen(x Vec, oneNaN bool) Vec {
+	out := Vec{hlo.F32, x.N, nil}
+	for i := range x.N {
+		w := x.Words[i/2]
+		if i%2 == 0 {
+			w = b.Op(code.OpShl32, nil, w, b.K(16))
+		} else {
+			w = b.Op(code.OpAnd32, nil, w, b.K(0xffff0000))
+		}
+		if oneNaN {
+			w = b.Op(code.OpSelp32, nil, w, b.K(0x7fffffff), b.Op(code.OpSetpF32, []int64{int64(code.EQ)}, w, w))
+		}
+		out.Words = append(out.Words, w)
+	}
+	return out
 }
 
 // wide are the types that instructions compute with, by those that stand in words.
@@ -294,6 +343,9 @@ func (b Scalars) Convert(to hlo.Type, x Vec) Vec {
 	if f8(to) {
 		return b.toF8(to, x)
 	}
+	if from == hlo.BF16 && to == hlo.F32 {
+		return b.Widen(x, true)
+	}
 	slots := make([]int, x.N)
 	for i := range slots {
 		slots[i] = i
@@ -473,7 +525,11 @@ func (b Scalars) Elementwise(in *hlo.Instruction, x []Vec) (Vec, error) {
 		return v, nil
 	}
 	if name := eval.Sequence(in.Op); name != "" && t != hlo.F64 {
-		v, err := b.Apply(name, dtype.SequenceOf(name, b.Approximate && in.Op == hlo.Exp && t == hlo.F32), x...)
+		exp := in.Op == hlo.Exp && t == hlo.F32
+		if exp && b.Exponential == Close {
+			return b.exponential(x[0]), nil
+		}
+		v, err := b.Apply(name, dtype.SequenceOf(name, exp && b.Exponential == Machine), x...)
 		if err != nil {
 			return Vec{}, none
 		}

@@ -22,6 +22,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/cuda"
 	"github.com/tilus-lab/tilus-lab/gpu/emit"
+	"github.com/tilus-lab/tilus-lab/gpu/emit/lanes"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
 	rec "github.com/tilus-lab/tilus-lab/tests/record"
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -80,13 +81,10 @@ func tunings(c Case) map[string]emit.Tuning {
 	}
 	switch {
 	case c.Name == "transpose_10_odd":
-		for _, n := range []int{256, 384, 512} {
+		for _, n := range []int{256, 512, 768, 1024} {
 			all[fmt.Sprint("turners", n)] = emit.Tuning{Turners: n}
+			all[fmt.Sprint("tile64 turners", n)] = emit.Tuning{Tile: 64, Turners: n}
 		}
-		all["tile64x288"] = emit.Tuning{Tile: 64, Turners: 288}
-		all["tile64x160"] = emit.Tuning{Tile: 64, Turners: 160}
-		all["tile128x512"] = emit.Tuning{Tile: 128, Turners: 512}
-		all["tile96x288"] = emit.Tuning{Tile: 96, Turners: 288}
 	case c.Name == "transpose_102_heads":
 		all["vectors2"] = emit.Tuning{Vectors: 2}
 	case c.Group == "transpose":
@@ -99,11 +97,18 @@ func tunings(c Case) map[string]emit.Tuning {
 		all["across128"] = emit.Tuning{Across: 128}
 		all["across128x16"] = emit.Tuning{Across: 128, Rows: 16}
 		all["rows16"] = emit.Tuning{Rows: 16}
+		all["rows4"] = emit.Tuning{Rows: 4}
+		all["group4"] = emit.Tuning{Group: 4}
+		all["rows4 group4"] = emit.Tuning{Rows: 4, Group: 4}
 	case strings.HasPrefix(c.Name, "multi"):
 		for _, n := range []int{1, 4, 8} {
 			all[fmt.Sprint("short", n)] = emit.Tuning{ShortRows: n}
 		}
 	case c.Name == "row_reduce_to_scalar":
+		all["group4"] = emit.Tuning{Group: 4}
+		all["group2"] = emit.Tuning{Group: 2}
+		all["split256 group4"] = emit.Tuning{Splitters: 256, Group: 4}
+		all["split1024 group4"] = emit.Tuning{Splitters: 1024, Group: 4}
 		all["split256"] = emit.Tuning{Splitters: 256}
 		all["split1024"] = emit.Tuning{Splitters: 1024}
 	case c.Group == "reduce":
@@ -132,7 +137,7 @@ type subject struct {
 // approximate says whether exponentials are the machine's.
 func (s subject) approximate() bool {
 	return slices.ContainsFunc(s.programs, func(p *emit.Program) bool {
-		return slices.ContainsFunc(p.Kernels, func(k *emit.Kernel) bool { return k.Tensor.Approximate })
+		return slices.ContainsFunc(p.Kernels, func(k *emit.Kernel) bool { return k.Tensor.Exponential != lanes.Steps })
 	})
 }
 
