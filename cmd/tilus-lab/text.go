@@ -208,7 +208,7 @@ var wants = regexp.MustCompile(`(?m)//\s*want\s+(.*)$`)
 // breaker finds the line of the corpus that breaks a rule.
 func breaker(code string) (where, line string) {
 	for _, name := range corpus.Errors() {
-		for _, f := range corpus.Get(name).Files {
+		for _, f := range corpus.Broken(name) {
 			for i, l := range strings.Split(string(f.Data), "\n") {
 				m := wants.FindStringSubmatchIndex(l)
 				if m == nil {

@@ -19,6 +19,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/ptx"
 	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
 // compiled compiles a launch as a device would, for sm_90a or what it needs.
@@ -56,10 +57,66 @@ func loopTexts(t *testing.T, c *compile.Compiled) []string {
 	return out
 }
 
-// TestGoldenLoops compares the innermost loops and the statistics of the
-// programs that have sections ptx and stats, compiled for their first launch.
-// With -update it writes them, also into files where a section is empty.
+// lowered is the text of a launch for the first target that has what it needs.
+func lowered(t *testing.T, l Launch) string {
+	t.Helper()
+	c, err := compile.Program(l.Program, compile.Options{Arch: l.Target("sm_80"), Divisible: compile.Divisors(l.Program, l.Args)})
+	if err != nil {
+		t.Fatalf("%s: %v", l.Name, err)
+	}
+	text, err := ptx.Print(c.Func, ptx.Options{Arch: c.Arch.Name, NoPos: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return text
+}
+
+// TestEveryInstructionHasAnArchive: every instruction that sm_80 can run has an
+// archive of its name, whose program has it, with its rules broken, arguments and
+// results. Instructions of later targets may share one.
+func TestEveryInstructionHasAnArchive(t *testing.T) {
+	first := map[string]string{} // program that sm_80 runs, by instruction
+	for _, l := range launches(t) {
+		if l.Needs != "" {
+			continue
+		}
+		l.Program.Body.Walk(func(s ir.Stmt) bool {
+			if in, ok := s.(*ir.Instr); ok && (first[in.Op.Name] == "" || l.File == corpus.Of(in.Op.Name)) {
+				first[in.Op.Name] = l.File
+			}
+			return true
+		})
+	}
+	for _, op := range ir.Ops() {
+		name := first[op.Name]
+		if name == "" {
+			continue // of later targets
+		}
+		if name != corpus.Of(op.Name) {
+			t.Errorf("%s has no archive %s of its own with a launch; %s uses it", op.Name, corpus.Of(op.Name), name)
+			continue
+		}
+		var broken strings.Builder
+		for _, f := range corpus.Broken(name) {
+			broken.Write(f.Data)
+		}
+		for i := range op.Rules {
+			if !regexp.MustCompile(`// want [^\n]*\b` + regexp.QuoteMeta(op.Code(i)) + `\b`).MatchString(broken.String()) {
+				t.Errorf("%s: no section errors of the archive breaks %s", op.Name, op.Code(i))
+			}
+		}
+	}
+}
+
+// TestGoldenLoops compares the lowered text of the archives of instructions, and the
+// innermost loops and the statistics of the programs that have sections ptx and stats,
+// compiled for their first launch. With -update it writes them, also into files where
+// a section is empty.
 func TestGoldenLoops(t *testing.T) {
+	files := map[string]bool{}
+	for _, op := range ir.Ops() {
+		files[corpus.Of(op.Name)] = true
+	}
 	golden := 0
 	for _, l := range launches(t) {
 		if l.Section != "in" {
@@ -67,6 +124,9 @@ func TestGoldenLoops(t *testing.T) {
 		}
 		c := compiled(t, l)
 		got := map[string]string{"ptx": strings.Join(loopTexts(t, c), ""), "stats": cost.Report(c.Func)}
+		if files[l.File] {
+			got["lowered"] = lowered(t, l)
+		}
 		path := filepath.Join("..", "..", "vm", "corpus", l.File+".txtar")
 		data, err := os.ReadFile(path)
 		if err != nil {
@@ -74,6 +134,10 @@ func TestGoldenLoops(t *testing.T) {
 		}
 		// The file as it is now: -update may just have written other sections.
 		a := txtar.Parse(data)
+		if files[l.File] && !slices.ContainsFunc(a.Files, func(f txtar.File) bool { return f.Name == "lowered" }) {
+			at := slices.IndexFunc(a.Files, func(f txtar.File) bool { return f.Name == "in" })
+			a.Files = slices.Insert(a.Files, at, txtar.File{Name: "lowered"})
+		}
 		for i, f := range a.Files {
 			text, ok := got[f.Name]
 			if !ok {

@@ -44,7 +44,7 @@ type line struct {
 func broken() map[string]bool {
 	codes := map[string]bool{}
 	for _, name := range corpus.Errors() {
-		for _, f := range corpus.Get(name).Files {
+		for _, f := range corpus.Broken(name) {
 			for text := range strings.Lines(string(f.Data)) {
 				if _, want, ok := strings.Cut(text, "// want "); ok {
 					for _, code := range strings.Fields(want) {

@@ -2,8 +2,10 @@
 // txtar archives: a comment that says what the program shows, `prog.tile` with
 // its text as [text.FormatSource] prints it, and sections that tests add.
 //
-// Files in errors/ break numbered rules: the line that breaks a rule ends with
-// `// want CODE`. Files in bugs/ verify and go wrong when they run: the line at which
+// Most instructions have an archive of their name, in snake case: with the texts that
+// break its rules, its lowered text, arguments and results, the same on all machines.
+// Files in errors/ break rules that are no single instruction's. The line that breaks a
+// rule ends with `// want CODE`. Files in bugs/ verify and go wrong when they run: the line at which
 // interpreter or simulator stops ends with the codes of their errors.
 package corpus
 
@@ -12,6 +14,7 @@ import (
 	"io/fs"
 	"sort"
 	"strings"
+	"unicode"
 
 	"github.com/rogpeppe/go-internal/txtar"
 )
@@ -25,20 +28,48 @@ const ProgramFile = "prog.tile"
 // Names are the programs in alphabetical order, without the errors.
 func Names() []string { return list(".") }
 
-// ErrorsFile is the section of a program's archive that breaks the rules of what the
-// program shows.
-const ErrorsFile = "errors.tile"
-
-// Errors are the names of the archives that break rules, like "errors/view", and of the
-// programs that have an [ErrorsFile].
+// Errors are the names of the archives that break rules: of those of errors/, for
+// what is no instruction's, and of the programs with sections errors.tile,
+// errors2.tile, …, which break the rules of what the program shows.
 func Errors() []string {
 	names := list("errors")
 	for _, name := range Names() {
-		if Section(name, ErrorsFile) != "" {
+		if len(Broken(name)) > 0 {
 			names = append(names, name)
 		}
 	}
 	return names
+}
+
+// Broken are the texts of an archive that break rules, by section.
+func Broken(name string) []txtar.File {
+	a := Get(name)
+	if a == nil {
+		return nil
+	}
+	if strings.HasPrefix(name, "errors/") {
+		return a.Files
+	}
+	var files []txtar.File
+	for _, f := range a.Files {
+		if strings.HasPrefix(f.Name, "errors") {
+			files = append(files, f)
+		}
+	}
+	return files
+}
+
+// Of is the name of the archive that shows an instruction: "LoadGlobal" has
+// load_global. It need not exist.
+func Of(op string) string {
+	var b strings.Builder
+	for i, r := range op {
+		if unicode.IsUpper(r) && i > 0 {
+			b.WriteByte('_')
+		}
+		b.WriteRune(unicode.ToLower(r))
+	}
+	return b.String()
 }
 
 // Bugs are the names of the programs that go wrong, like "bugs/race_shared".

@@ -297,7 +297,7 @@ func FuzzParse(f *testing.F) {
 		f.Add(corpus.Program(name))
 	}
 	for _, name := range corpus.Errors() {
-		for _, file := range corpus.Get(name).Files {
+		for _, file := range corpus.Broken(name) {
 			f.Add(string(file.Data))
 		}
 	}
