@@ -46,9 +46,15 @@ type place struct {
 	flat int
 }
 
-// epochs says how much of what other blocks did comes before now: of block b all
-// that it did before it had passed so many barriers.
-type epochs map[int64]int32
+// epochs says how much of what other blocks did comes before now: what a set of a
+// block's threads did before it had passed so many barriers.
+type epochs map[party]int32
+
+// party is a set of threads of a block; 0 is all of them.
+type party struct {
+	block int64
+	set   int16
+}
 
 func (e *epochs) add(other epochs) {
 	if *e == nil && len(other) > 0 {
@@ -103,19 +109,35 @@ func (m *Machine) before(k mark, thread int) bool {
 	case k.block == int64(m.block)+1:
 		return k.epoch < m.order.last[0] || k.thread == int32(m.thread(thread)) || len(m.order.last) > 1 && m.groupBefore(k, thread) || m.learned(k, thread)
 	}
-	return k.block > 0 && k.epoch < m.order.seen[k.block-1] || m.learned(k, thread)
+	return k.block > 0 && m.told(k) || m.learned(k, thread)
+}
+
+// threadsOf is one thread, or a set of them for -1.
+func (m *Machine) threadsOf(set int16, thread int) ir.Threads {
+	if thread < 0 {
+		return m.sets[set]
+	}
+	return ir.Threads{Begin: thread, Size: 1}
+}
+
+// told reports that another block published an access, and this one knows of it.
+func (m *Machine) told(k mark) bool {
+	if k.epoch < m.order.seen[party{k.block - 1, 0}] {
+		return true
+	}
+	was := m.threadsOf(k.set, int(k.thread))
+	for i := 1; i < len(m.sets); i++ {
+		if k.epoch < m.order.seen[party{k.block - 1, int16(i)}] && m.sets[i].Has(was) {
+			return true
+		}
+	}
+	return false
 }
 
 // groupBefore reports that a barrier of a thread group lies between an access and
 // what a thread does now, and both belong to the group.
 func (m *Machine) groupBefore(k mark, thread int) bool {
-	with := func(set int16, thread int) ir.Threads {
-		if thread < 0 {
-			return m.sets[set]
-		}
-		return ir.Threads{Begin: thread, Size: 1}
-	}
-	was, now := with(k.set, int(k.thread)), with(m.running(), m.thread(thread))
+	was, now := m.threadsOf(k.set, int(k.thread)), m.threadsOf(m.running(), m.thread(thread))
 	for i, last := range m.order.last[1:] {
 		if t := m.sets[i+1]; k.epoch < last && t.Has(was) && t.Has(now) {
 			return true
@@ -302,8 +324,8 @@ func (m *Machine) exchange(in *ir.Instr, p place) {
 // barrier.
 func (m *Machine) takeOver(p place) { m.order.pending.add(m.order.published[p]) }
 
-// publish publishes at an element what the block did before its last barrier, and
-// what it took over itself.
+// publish publishes at an element what the block did before its last barrier, what the
+// running thread group did before its own, and what the block took over itself.
 func (m *Machine) publish(p place) {
 	o := &m.order
 	if o.published == nil {
@@ -312,6 +334,9 @@ func (m *Machine) publish(p place) {
 	e := o.published[p]
 	e.add(o.seen)
 	e.add(o.pending)
-	e.add(epochs{int64(m.block): o.last[0]})
+	e.add(epochs{{int64(m.block), 0}: o.last[0]})
+	if set := m.running(); set > 0 && len(o.last) > int(set) {
+		e.add(epochs{{int64(m.block), set}: o.last[set]})
+	}
 	o.published[p] = e
 }

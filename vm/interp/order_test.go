@@ -144,3 +144,40 @@ func TestSeveralReaders(t *testing.T) {
 		}
 	}
 }
+
+// TestGroupsPublish lets a thread group of each block publish what it stored before a
+// barrier of its own; what other threads of the block stored it knows nothing of.
+func TestGroupsPublish(t *testing.T) {
+	src := `program p<4>(x: *f32, y: *f32, count: *i32) warps=2 {
+	gx = ViewGlobal(x) : global f32[4, 32]
+	gy = ViewGlobal(y) : global f32[4, 32]
+	gc = ViewGlobal(count) : global i32[1]
+	bi = BlockIndices()
+	group(32, 32) {
+		one = AllocateRegister(init=1) : register f32[1, 32] spatial(1, 32)
+		StoreGlobal(gx, one, offset=[bi, 0])
+		Synchronize()
+		before = AtomicScalar(gc, 3, offset=[0], op=inc, order=acq_rel)
+		if before == 3 {
+			Synchronize()
+			all = LoadGlobal(gx, offset=[0, 0]) : register f32[4, 32] local(4, 1).spatial(1, 32)
+			StoreGlobal(gy, all, offset=[0, 0])
+		}
+	}
+}
+`
+	args := []ir.Arg{gen(t, "zeros:f32[4, 32]"), gen(t, "zeros:f32[4, 32]"), gen(t, "zeros:i32[1]")}
+	if _, err := run(t, src, args...); err != nil {
+		t.Error(err)
+	}
+	store := "\t\tone = AllocateRegister(init=1) : register f32[1, 32] spatial(1, 32)\n\t\tStoreGlobal(gx, one, offset=[bi, 0])\n"
+	for name, bad := range map[string]string{
+		"without its barrier": strings.Replace(src, "\t\tSynchronize()\n\t\tbefore", "\t\tbefore", 1),
+		"relaxed":             strings.Replace(src, "order=acq_rel", "order=relaxed", 1),
+		"by other threads":    strings.Replace(strings.Replace(src, store, "", 1), "\tgroup(32", "\tgroup(0, 32) {\n"+store+"\t\tSynchronize()\n\t}\n\tgroup(32", 1),
+	} {
+		if _, err := run(t, bad, args...); err == nil || !strings.Contains(err.Error(), "[Run.E4]") {
+			t.Errorf("%s: %v", name, err)
+		}
+	}
+}

@@ -125,18 +125,18 @@ var wideTimed = []struct {
 	m         int
 	schedules []WideSchedule
 }{
-	{[]dtype.Type{dtype.U4}, "gate_up", 64, []WideSchedule{{Rows: 64}, {Rows: 64, Stages: 4}, {Rows: 64, Stages: 6}, {Rows: 32}, {Rows: 64, Cluster: 2, Stages: 4}, {Rows: 64, Persistent: true, Stages: 4}, {Rows: 64, Consumers: 1}, {Rows: 64, Splits: 2}}},
-	{[]dtype.Type{dtype.U4}, "o", 64, []WideSchedule{{Rows: 64, Splits: 2}, {Rows: 64, Splits: 4}, {Rows: 64, Consumers: 1}, {Rows: 64, Consumers: 1, Splits: 2}, {Rows: 64, Consumers: 1, Splits: 4}, {Rows: 64, Splits: 2, Stages: 5}, {Rows: 32, Splits: 2}}},
-	{[]dtype.Type{dtype.U4}, "gate_up", 4096, []WideSchedule{{Rows: 128, Persistent: true, Cluster: 2, Stages: 4}, {Rows: 128, Persistent: true, Cluster: 4, Stages: 4}, {Rows: 128, Persistent: true, Stages: 4}}},
-	{[]dtype.Type{dtype.I4, dtype.U8, dtype.F6E3M2, dtype.U2, dtype.F8E4M3}, "gate_up", 64, []WideSchedule{{}, {Stages: 2}, {Rows: 32}, {Consumers: 1}}},
-	{[]dtype.Type{dtype.U4}, "gate_up", 128, []WideSchedule{{Rows: 128}, {Rows: 64}, {Rows: 128, Cluster: 2}, {Rows: 64, Cluster: 2}, {Rows: 64, Persistent: true}}},
-	{[]dtype.Type{dtype.U4}, "gate_up", 32, []WideSchedule{{Rows: 32}, {Rows: 32, Stages: 5}, {Rows: 32, Consumers: 1}, {Rows: 32, Persistent: true, Stages: 5}, {Rows: 32, Splits: 2}}},
-	{[]dtype.Type{dtype.U4}, "o", 32, []WideSchedule{{Rows: 32, Splits: 2}, {Rows: 32, Splits: 4}, {Rows: 32, Consumers: 1, Splits: 2}, {Rows: 32, Consumers: 1, Splits: 4}}},
-	{[]dtype.Type{dtype.U4}, "o", 128, []WideSchedule{{Rows: 128}, {Rows: 64, Splits: 2}, {Rows: 64}, {Rows: 128, Consumers: 1}}},
-	{[]dtype.Type{dtype.U4}, "qkv", 64, []WideSchedule{{Rows: 64, Splits: 2}, {Rows: 64, Splits: 4}, {Rows: 64, Consumers: 1}, {Rows: 64, Consumers: 1, Splits: 2}}},
-	{[]dtype.Type{dtype.U4}, "down", 64, []WideSchedule{{Rows: 64, Splits: 2}, {Rows: 64, Splits: 4}, {Rows: 64, Consumers: 1, Splits: 2}}},
+	{[]dtype.Type{dtype.U4}, "gate_up", 64, []WideSchedule{{Rows: 64, Stages: 4}, {Rows: 64, Sides: 2}, {Rows: 64, Sides: 2, Stages: 4}, {Rows: 64, Cluster: 2, Stages: 4}, {Rows: 64, Sides: 2, Cluster: 2, Stages: 4}, {Rows: 64, Sides: 2, Persistent: true, Stages: 4}, {Rows: 64, Sides: 2, Cluster: 2, Persistent: true, Stages: 4}, {Rows: 64, Persistent: true, Cluster: 2, Stages: 6}, {Rows: 32, Sides: 2}}},
+	{[]dtype.Type{dtype.U4}, "o", 64, []WideSchedule{{Rows: 64, Splits: 2}, {Rows: 64, Sides: 2, Splits: 4}, {Rows: 64, Splits: 2, Cluster: 2}, {Rows: 64, Sides: 2, Splits: 4, Cluster: 2}, {Rows: 64, Splits: 2, Stages: 6}, {Rows: 64, Consumers: 1, Sides: 2, Splits: 2}}},
+	{[]dtype.Type{dtype.U4}, "gate_up", 4096, []WideSchedule{{Rows: 128, Persistent: true, Cluster: 2, Stages: 4}, {Rows: 128, Persistent: true, Cluster: 4, Stages: 4}, {Rows: 64, Sides: 2, Persistent: true, Cluster: 2, Stages: 4}}},
+	{[]dtype.Type{dtype.I4, dtype.U8, dtype.F6E3M2, dtype.U2, dtype.F8E4M3}, "gate_up", 64, []WideSchedule{{Stages: 4}, {Sides: 2}, {Sides: 2, Cluster: 2}}},
+	{[]dtype.Type{dtype.U4}, "gate_up", 128, []WideSchedule{{Rows: 128}, {Rows: 128, Cluster: 2}, {Rows: 64, Sides: 2, Cluster: 2, Stages: 4}}},
+	{[]dtype.Type{dtype.U4}, "gate_up", 32, []WideSchedule{{Rows: 32, Stages: 5}, {Rows: 32, Sides: 2, Stages: 5}, {Rows: 32, Sides: 4}, {Rows: 32, Sides: 2, Cluster: 2, Stages: 5}, {Rows: 32, Sides: 2, Persistent: true, Stages: 5}}},
+	{[]dtype.Type{dtype.U4}, "o", 32, []WideSchedule{{Rows: 32, Splits: 2}, {Rows: 32, Splits: 4, Sides: 2}, {Rows: 32, Splits: 8, Sides: 4}, {Rows: 32, Splits: 4, Sides: 2, Cluster: 2}}},
+	{[]dtype.Type{dtype.U4}, "o", 128, []WideSchedule{{Rows: 128, Splits: 2}, {Rows: 128, Splits: 2, Cluster: 2}, {Rows: 64, Sides: 2, Splits: 2}}},
+	{[]dtype.Type{dtype.U4}, "qkv", 64, []WideSchedule{{Rows: 64, Splits: 2}, {Rows: 64, Sides: 2, Splits: 3}}},
+	{[]dtype.Type{dtype.U4}, "down", 64, []WideSchedule{{Rows: 64, Splits: 2}, {Rows: 64, Sides: 2, Splits: 4}, {Rows: 64, Sides: 2, Splits: 4, Cluster: 2}}},
 	{[]dtype.Type{dtype.U8, dtype.F6E3M2, dtype.F8E4M3}, "gate_up", 4096, []WideSchedule{{Rows: 128, Persistent: true, Cluster: 2, Stages: 3}}},
-	{[]dtype.Type{dtype.U8, dtype.F6E3M2, dtype.U2, dtype.F8E4M3}, "o", 64, []WideSchedule{{Splits: 2}, {Consumers: 1, Splits: 2}, {Consumers: 1}}},
+	{[]dtype.Type{dtype.U8, dtype.F6E3M2, dtype.U2, dtype.F8E4M3}, "o", 64, []WideSchedule{{Splits: 2}, {Sides: 2, Splits: 4}}},
 }
 
 // wideTimer times schedules of Wide.
@@ -243,7 +243,7 @@ func (w *wideTimer) layer(t *testing.T, f Form, layer string, m int, schedules [
 			t.Errorf("%s %s %+v: %v", f.Weight, layer, s, err)
 			continue
 		}
-		fmt.Printf("%-7s %-8s M=%-5d R%-3d C%d S%d cluster %d k/%d P=%-5v %8.2f µs, %4.0f TFLOP/s, error %.1e, %d registers, %d local, %d shared, ours %.0f jit %.0f ms t=%.0fs\n", f.Weight, layer, m, s.Rows, s.Consumers, s.Stages, s.Cluster, s.Splits, s.Persistent,
+		fmt.Printf("%-7s %-8s M=%-5d R%-3d C%d sides %d S%d cluster %d k/%d P=%-5v %8.2f µs, %4.0f TFLOP/s, error %.1e, %d registers, %d local, %d shared, ours %.0f jit %.0f ms t=%.0fs\n", f.Weight, layer, m, s.Rows, s.Consumers, s.Sides, s.Stages, s.Cluster, s.Splits, s.Persistent,
 			timing.Median, 2*float64(m)*float64(n)*float64(k)/timing.Median/1e6, row.Error, timing.Registers, timing.LocalBytes, timing.SharedBytes, timing.CompileMs, timing.JITMs, time.Since(w.start).Seconds())
 	}
 }

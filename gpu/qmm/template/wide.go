@@ -18,13 +18,17 @@ type WideSchedule struct {
 	// Consumers are the warpgroups that multiply, each with 64 outputs for each of the
 	// plan's tiles; 2 by default, at most 2.
 	Consumers int
+	// Sides is how many times as many outputs a warpgroup multiplies with the same rows of
+	// x: 1, the default, 2 or 4. While the product of one side runs, the weights of
+	// the next are cast.
+	Sides int
 	// Stages are how many turns of weights and x shared memory holds; 3 by default.
 	Stages int
 	// Cluster is how many blocks, of neighbouring outputs, bring x to each other: 1, the
 	// default, 2 or 4.
 	Cluster int
 	// Splits is how many blocks share the k of the same outputs; 1 by default. Without
-	// Persistent and with a Cluster of 1 only.
+	// Persistent only.
 	Splits int
 	// Persistent has blocks go on to further tiles of the product: as many blocks as
 	// parameter P says, a multiple of Cluster.
@@ -35,30 +39,23 @@ type WideSchedule struct {
 
 // Fits reports how many rows of x a block of [Wide] can multiply at most: sums of a
 // group and of the output are in registers.
-func (p *Plan) Fits() int {
-	sets := 1
+func (p *Plan) Fits() int { return p.Most(WideSchedule{}) }
+
+// Most is how many rows of x a block of a schedule can multiply at most: fewer than
+// [Plan.Fits] for many sides, and where shifted codes of many tiles leave few registers.
+func (p *Plan) Most(s WideSchedule) int {
+	sets := max(1, s.Sides)
 	if p.Group > 0 {
-		sets++
+		sets *= 2
 	}
 	rows := 256
 	for rows > 8 && sets*p.Tiles*rows/2 > 128 {
 		rows /= 2
 	}
-	return rows
-}
-
-// Most is how many rows of x a block of a schedule can multiply at most: fewer than
-// [Plan.Fits] where it splits k, since its warps keep their registers, and where shifted
-// codes of many tiles leave few.
-func (p *Plan) Most(s WideSchedule) int {
-	most := p.Fits()
-	if s.Splits > 1 {
-		most /= 2
+	if s.Persistent && p.Shifts() && p.Tiles >= 4 {
+		rows /= 2
 	}
-	if (s.Splits > 1 || s.Persistent) && p.Shifts() && p.Tiles >= 4 {
-		most /= 2
-	}
-	return max(8, most)
+	return max(8, rows)
 }
 
 // Shifts reports whether stored codes stand for values beside them.
@@ -75,7 +72,7 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 		value         *int
 		usual, lo, hi int
 	}{
-		{"rows", &s.Rows, min(64, most), 8, most}, {"consumers", &s.Consumers, 2, 1, 2}, {"stages", &s.Stages, 3, 2, 8}, {"cluster", &s.Cluster, 1, 1, 4}, {"splits", &s.Splits, 1, 1, MaxSplits},
+		{"rows", &s.Rows, min(64, most), 8, most}, {"consumers", &s.Consumers, 2, 1, 2}, {"sides", &s.Sides, 1, 1, 4}, {"stages", &s.Stages, 3, 2, 8}, {"cluster", &s.Cluster, 1, 1, 4}, {"splits", &s.Splits, 1, 1, MaxSplits},
 	} {
 		if *f.value == 0 {
 			*f.value = f.usual
@@ -86,10 +83,10 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 	}
 	w := wide{decoder: &decoder{Plan: p}, s: s}
 	switch {
-	case s.Rows&(s.Rows-1)+s.Cluster&(s.Cluster-1) != 0 || s.Rows/s.Cluster < 8:
-		return s, fmt.Errorf("template: %d rows and clusters of %d: they are powers of two, and each block brings 8 rows at least", s.Rows, s.Cluster)
-	case s.Splits > 1 && (s.Persistent || s.Cluster > 1):
-		return s, fmt.Errorf("template: k is split between blocks that neither stay nor form clusters")
+	case s.Rows&(s.Rows-1)+s.Cluster&(s.Cluster-1)+s.Sides&(s.Sides-1) != 0 || s.Rows/s.Cluster < 8:
+		return s, fmt.Errorf("template: %d rows, clusters of %d and %d sides: they are powers of two, and each block brings 8 rows at least", s.Rows, s.Cluster, s.Sides)
+	case s.Splits > 1 && s.Persistent:
+		return s, fmt.Errorf("template: k is split between blocks that do not stay")
 	case s.Stages*w.bytes() > maxShared:
 		return s, fmt.Errorf("template: %d stages of %d bytes do not fit shared memory", s.Stages, w.bytes())
 	}
@@ -97,12 +94,12 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 }
 
 // Outputs of a block.
-func (s WideSchedule) outputs(p *Plan) int { return 4 * s.Consumers * p.Outputs() }
+func (s WideSchedule) Outputs(p *Plan) int { return 4 * s.Consumers * s.Sides * p.Outputs() }
 
 // Workspace is as [Schedule.Workspace].
 func (s WideSchedule) Workspace(p *Plan, m, n int) (part []int, arrived int) {
-	blocks := ceil(n, s.outputs(p))
-	return []int{s.Splits, m, blocks * s.outputs(p)}, blocks * ceil(m, s.Rows)
+	blocks := ceil(n, s.Outputs(p)*s.Cluster) * s.Cluster
+	return []int{s.Splits, m, blocks * s.Outputs(p)}, blocks * ceil(m, s.Rows)
 }
 
 // Arranged is the shape of x as [Wide] takes it, and that of its sums: those of the k
@@ -168,7 +165,7 @@ func Wide(f Form, s WideSchedule) (*ir.Program, error) {
 	if s, err = s.Filled(p); err != nil {
 		return nil, err
 	}
-	d := &decoder{Plan: p, Schedule: Schedule{Rows: s.Rows, Warps: 4 * s.Consumers, Sides: 1, Splits: s.Splits, AddBias: s.AddBias, AddResidual: s.AddResidual}}
+	d := &decoder{Plan: p, Schedule: Schedule{Rows: s.Rows, Warps: 4 * s.Consumers, Sides: s.Sides, Splits: s.Splits, AddBias: s.AddBias, AddResidual: s.AddResidual}}
 	w := &wide{decoder: d, s: s}
 	return w.program()
 }
@@ -187,6 +184,15 @@ type wide struct {
 	factor                build.Value
 	m, n, blocks, arrived build.Value
 	part                  build.Value
+	tiles                 build.Value // of one side
+	x                     []build.Value // pieces of a turn's x
+	running               []product
+}
+
+// product is one under way: what it is of, and what ends it.
+type product struct {
+	side int
+	end  func()
 }
 
 // piece is how many k matrix instructions multiply before a scale, or another tile of x,
@@ -194,7 +200,7 @@ type wide struct {
 func (w *wide) piece() int { return min(w.dot(), 64) }
 
 // bytes of a stage.
-func (w *wide) bytes() int { return w.s.Rows*Turn*2 + 4*w.s.Consumers*w.PackedShape(1, 1)[2] }
+func (w *wide) bytes() int { return w.s.Rows*Turn*2 + 4*w.s.Consumers*w.s.Sides*w.PackedShape(1, 1)[2] }
 
 // lay is the layout of a warpgroup's share, [64·tiles·consumers, …]: the first tiles of
 // all warps are the first rows, so that they are one instruction's, but slots are in
@@ -226,15 +232,16 @@ func (w *wide) types() {
 
 func (w *wide) program() (*ir.Program, error) {
 	outputs, warps := w.outputs(), 4*w.s.Consumers
-	grid := []any{ceilText("N", outputs*w.s.Cluster), ceilText("M", w.Rows)}
+	blocks := ceilText("N", outputs*w.Sides*w.s.Cluster)
 	if w.s.Cluster > 1 {
-		grid[0] = fmt.Sprintf("%s*%d", grid[0], w.s.Cluster)
+		blocks = fmt.Sprintf("%s*%d", blocks, w.s.Cluster)
 	}
+	grid := []any{blocks, ceilText("M", w.Rows)}
 	switch {
 	case w.s.Persistent:
 		grid = []any{"P"}
 	case w.Splits > 1:
-		grid = slices.Insert(grid, 0, any(w.Splits))
+		grid = append(grid, w.Splits)
 	}
 	options := []build.Option{build.Warps(warps + 4), build.Grid(grid...)}
 	if w.s.Cluster > 1 {
@@ -275,9 +282,9 @@ func (w *wide) program() (*ir.Program, error) {
 		w.factor = b.Scalar("factor", dtype.F32)
 	}
 	w.types()
-	w.blocks = build.Expr(ceilText("N", outputs))
+	w.blocks, w.tiles = build.Expr(blocks), build.Expr(ceilText("N", outputs))
 	turns, lane := build.Expr(ceilText("K", Turn)), w.bytesPerLane()
-	w.gw = b.ViewGlobal("gw", pw, build.Global(dtype.U8, w.blocks.Mul(warps), turns, Turn/w.Sub*32*lane))
+	w.gw = b.ViewGlobal("gw", pw, build.Global(dtype.U8, w.tiles.Mul(warps), turns, Turn/w.Sub*32*lane))
 	w.scaleViews(ps, z, turns)
 	w.gx = b.ViewGlobal("gx", x, build.Global(w.Act, w.m, turns.Mul(Turn)))
 	if w.Shifts() {
@@ -286,7 +293,7 @@ func (w *wide) program() (*ir.Program, error) {
 	w.gy = b.ViewGlobal("gy", y, build.Global(w.Act, w.m, w.n))
 	turns = b.Let("turns", turns)
 	w.sx = b.AllocateShared("sx", build.Shared(w.Act, swizzled(w.s.Stages*Turn/w.piece(), w.Rows, w.piece())))
-	w.sw = b.AllocateShared("sw", build.Type(fmt.Sprintf("shared u8[%d, %d, %d] shared_row_major(%[1]d, %[2]d, %[3]d)", w.s.Stages*Turn/w.Sub, warps, 32*lane)))
+	w.sw = b.AllocateShared("sw", build.Type(fmt.Sprintf("shared u8[%d, %d, %d] shared_row_major(%[1]d, %[2]d, %[3]d)", w.s.Stages*Turn/w.Sub*w.Sides, warps, 32*lane)))
 	w.pipe = b.Pipeline("p", w.s.Stages, warps*w.s.Cluster)
 	if w.s.Cluster > 1 {
 		w.rank = b.ClusterRank("rank")
@@ -301,33 +308,26 @@ func (w *wide) program() (*ir.Program, error) {
 		w.bm = build.Expr("bm")
 		b.BlockIndices("bi")
 	case w.Splits > 1:
-		bk, w.bn, w.bm = b.BlockIndices3("bk", "bn", "bm")
+		w.bn, w.bm, bk = b.BlockIndices3("bn", "bm", "bk")
 	default:
 		w.bn, w.bm = b.BlockIndices2("bn", "bm")
 	}
+	few, many := 40, 232
+	if w.Sides > 1 { // more copies stand one behind the other
+		few, many = 56, 224
+	}
 	b.Group(0, 128, func() {
-		w.registers(40)
-		b.Group(0, 1, func() { w.tiles(bk, turns, nil, w.copies) })
+		b.SetMaxRegisters(build.N(few))
+		b.Group(0, 1, func() { w.walk(bk, turns, nil, w.copies) })
 	})
 	b.Group(128, 32*warps, func() {
-		w.registers(232)
-		w.tiles(bk, turns, w.begin, w.turn)
+		b.SetMaxRegisters(build.N(many))
+		w.walk(bk, turns, w.begin, w.turn)
 	})
-	if w.s.Cluster > 1 {
+	if w.s.Cluster > 1 { // a block's memory and barriers are there for as long as others use them
 		b.ClusterSynchronize()
 	}
-	if w.Splits > 1 {
-		w.last()
-	}
 	return b.Build()
-}
-
-// registers shares registers out anew between warpgroups. All warps of a block whose k is
-// split go on together afterwards, so that each keeps what it has.
-func (w *wide) registers(n int) {
-	if w.Splits == 1 {
-		w.b.SetMaxRegisters(build.N(n))
-	}
 }
 
 // swizzled is [tiles, rows, columns] of 16 bits, as tensor copies and matrix instructions
@@ -344,10 +344,10 @@ func swizzled(tiles, rows, columns int) layout.Shared {
 	return l
 }
 
-// tiles runs turn for each turn of each tile of the block, g of them being the turn of k
+// walk runs turn for each turn of each tile of the block, g of them being the turn of k
 // and t the turn of the pipeline; where consumers run it, begin begins a tile, and what
 // it gives ends it.
-func (w *wide) tiles(bk, turns build.Value, begin func() func(), turn func(t, g build.Value)) {
+func (w *wide) walk(bk, turns build.Value, begin func() func(), turn func(t, g build.Value)) {
 	b := w.b
 	end := func() {}
 	if !w.s.Persistent {
@@ -365,7 +365,7 @@ func (w *wide) tiles(bk, turns build.Value, begin func() func(), turn func(t, g 
 	}
 	// Tiles of the same outputs follow each other, and find their weights in the L2 cache.
 	rows := b.Let("rows", build.Expr(ceilText("M", w.Rows)))
-	b.Let("columns", build.Expr(ceilText("N", w.outputs()*w.s.Cluster)))
+	b.Let("columns", build.Expr(ceilText("N", w.outputs()*w.Sides*w.s.Cluster)))
 	at, by := build.Expr("bi"), build.Expr("P")
 	if w.s.Cluster > 1 {
 		at, by = at.Div(w.s.Cluster), by.Div(w.s.Cluster)
@@ -426,20 +426,27 @@ func (w *wide) copies(t, g build.Value) {
 		b.CopyAsyncTensorGlobalToShared(w.gx, w.stage(name, w.sx, t, per, i, typ, at, 0), p.Full, t, build.Offset(w.bm.Mul(w.Rows).Add(at), k), build.Multicast(1<<w.s.Cluster-1))
 	}
 	warps, size := 4*w.s.Consumers, 32*w.bytesPerLane()
-	bn := w.bn
-	if w.s.Cluster > 1 { // a cluster's last blocks may have no outputs
-		bn = bn.Min(w.blocks.Sub(1))
-	}
-	for i := range Turn / w.Sub {
-		typ := build.Type(fmt.Sprintf("shared u8[%d, %d] shared_row_major(%[1]d, %[2]d)", warps, size))
-		b.CopyAsyncBulkGlobalToShared(w.gw, w.stage(name("tw", i), w.sw, t, Turn/w.Sub, i, typ), p.Full, t, build.Offset(bn.Mul(warps), g, i*size), build.Dims(0, 2))
-	}
+	w.each(func() {
+		at := w.tile()
+		if w.s.Cluster > 1 || w.Sides > 1 { // the last blocks may have no outputs
+			at = at.Min(w.tiles.Sub(1))
+		}
+		for i := range Turn / w.Sub {
+			typ := build.Type(fmt.Sprintf("shared u8[%d, %d] shared_row_major(%[1]d, %[2]d)", warps, size))
+			b.CopyAsyncBulkGlobalToShared(w.gw, w.weights(w.of(name("tw", i)), t, i, typ), p.Full, t, build.Offset(at.Mul(warps), g, i*size), build.Dims(0, 2))
+		}
+	})
+}
+
+// weights are those of a cast of the present side.
+func (w *wide) weights(name string, t build.Value, sub int, typ build.Type) build.Value {
+	return w.stage(name, w.sw, t, Turn/w.Sub*w.Sides, sub*w.Sides+w.side, typ)
 }
 
 // begin begins a tile.
 func (w *wide) begin() func() {
 	b := w.b
-	b.AllocateRegister("acc", w.sum, build.Init(0))
+	w.each(func() { b.AllocateRegister(w.of("acc"), w.sum, build.Init(0)) })
 	if w.Deferred() && w.Group == 0 {
 		b.AllocateRegister("back", w.rowF32, build.Init(1))
 	}
@@ -453,52 +460,27 @@ func (w *wide) begin() func() {
 func (w *wide) turn(t, g build.Value) {
 	b := w.b
 	if w.Group > 0 {
-		w.loadS(0, g)
+		w.each(func() { w.loadS(0, g) })
+	}
+	if w.Shifts() && w.scales() == 1 {
+		w.sumOf("xs", g)
 	}
 	w.pipe.Wait(t)
-	piece, per := w.piece(), Turn/w.piece()
-	var typ = build.Type(fmt.Sprintf("shared u8[%d, %d] shared_row_major(%[1]d, %[2]d)", 4*w.s.Consumers, 32*w.bytesPerLane()))
-	pieces := build.Register(dtype.U8, layout.Spatial(4*w.s.Consumers, 1).Local(1, w.bytesPerLane()/16).Spatial(1, 32).Local(1, 16))
-	open := false
-	for sub := range Turn / w.Sub {
-		tag := name("", sub)
-		rb := b.LoadShared("rb"+tag, w.stage("uw"+tag, w.sw, t, Turn/w.Sub, sub, typ), pieces)
-		w.castWide(tag, b.View("rw"+tag, rb, w.codes1))
-		operands := []build.Value{build.Expr("rh" + tag)}
-		if piece < w.Sub {
-			operands = nil
-			for i := range w.Sub / piece {
-				operands = append(operands, b.SliceRegister(fmt.Sprintf("rh%s_%d", tag, i), build.Expr("rh"+tag), build.Register(w.Act, w.operand(piece)), build.Offset(0, i*piece)))
-			}
-		}
-		for i, rh := range operands {
-			k := sub*w.Sub + i*piece
-			tx := w.stage(name("ux", k/piece), w.sx, t, per, k/piece, build.Shared(w.Act, swizzled(0, w.Rows, piece)))
-			l, err := swizzled(0, w.Rows, piece).Transpose(0, 1)
-			if err != nil {
-				panic(err)
-			}
-			ut := b.PermuteShared(name("ut", k/piece), tx, build.Shared(w.Act, l))
-			w.multiply(k, rh, ut, !open)
-			open = true
-			if w.Group > 0 && (k+piece)%min(w.Group, Turn) == 0 {
-				w.wait()
-				open = false
-				q, at := name("", 0), g
-				if w.scales() > 1 {
-					q = fmt.Sprintf("0_%d", k/w.Group)
-					at = build.Expr("(" + g.String() + ")").Mul(w.scales()).Add(k / w.Group)
-				}
-				w.finish(q, build.Expr("sum"), w.sumOf(at), false)
-			}
-		}
-		if open { // the next cast, or another turn, writes what is multiplied
-			w.wait()
-			open = false
-		}
+	w.x = nil
+	across, err := swizzled(0, w.Rows, w.piece()).Transpose(0, 1)
+	if err != nil {
+		panic(err) // schedules are checked
 	}
+	for i := range Turn / w.piece() {
+		tx := w.stage(name("ux", i), w.sx, t, Turn/w.piece(), i, build.Shared(w.Act, swizzled(0, w.Rows, w.piece())))
+		w.x = append(w.x, b.PermuteShared(name("ut", i), tx, build.Shared(w.Act, across)))
+	}
+	for sub := range Turn / w.Sub {
+		w.each(func() { w.multiply(t, g, sub) })
+	}
+	w.settle(0)
 	if w.Shifts() && w.Group == 0 {
-		w.b.Add("sumx", build.Expr("sumx"), w.sumOf(g), w.row)
+		b.Add("sumx", build.Expr("sumx"), build.Expr("xs"), w.row)
 	}
 	if w.s.Cluster == 1 {
 		w.pipe.Release(t)
@@ -509,71 +491,135 @@ func (w *wide) turn(t, g build.Value) {
 	}
 }
 
-// castWide makes operands rh of codes, and back where powers of two are left over.
-func (w *wide) castWide(tag string, rw build.Value) {
-	to := build.Register(w.Act, w.operand(w.Sub))
+// settle waits until n products run at most, and ends the others.
+func (w *wide) settle(n int) {
+	if len(w.running) <= n {
+		return
+	}
+	w.b.WgmmaWaitGroup(build.N(n))
+	done, side := w.running[:len(w.running)-n], w.side
+	w.running = slices.Clone(w.running[len(done):])
+	for _, p := range done {
+		w.side = p.side
+		p.end()
+	}
+	w.side = side
+}
+
+// settleSide ends the products of the present side.
+func (w *wide) settleSide() {
+	for i := len(w.running) - 1; i >= 0; i-- {
+		if w.running[i].side == w.side {
+			w.settle(len(w.running) - 1 - i)
+			return
+		}
+	}
+}
+
+// multiply casts some k of the present side, and begins their product.
+func (w *wide) multiply(t, g build.Value, sub int) {
+	b, piece, tag := w.b, w.piece(), name("", sub)
+	typ := build.Type(fmt.Sprintf("shared u8[%d, %d] shared_row_major(%[1]d, %[2]d)", w.Warps, 32*w.bytesPerLane()))
+	pieces := build.Register(dtype.U8, layout.Spatial(w.Warps, 1).Local(1, w.bytesPerLane()/16).Spatial(1, 32).Local(1, 16))
+	w.settleSide() // its operands are written anew
+	w.settle(1)    // registers of two products are enough for the next cast beside one
+	rb := b.LoadShared(w.of("rb"+tag), w.weights(w.of("uw"+tag), t, sub, typ), pieces)
+	rh := w.castWide(tag, b.View(w.of("rw"+tag), rb, w.codes1))
+	operands := []build.Value{rh}
+	if piece < w.Sub {
+		operands = nil
+		for i := range w.Sub / piece {
+			operands = append(operands, b.SliceRegister(fmt.Sprintf("%s_%d", rh, i), rh, build.Register(w.Act, w.operand(piece)), build.Offset(0, i*piece)))
+		}
+	}
+	fence := true
+	for i, rh := range operands {
+		k := sub*w.Sub + i*piece
+		sum := w.of("acc")
+		if w.Group > 0 {
+			if sum = w.of("sum"); k%min(w.Group, Turn) == 0 {
+				w.settleSide()
+				b.AllocateRegister(sum, w.sum, build.Init(0))
+				fence = true
+			}
+		}
+		if fence {
+			b.WgmmaFence()
+			fence = false
+		}
+		b.WgmmaDot(sum, rh, w.x[k/piece], build.Expr(sum), w.sum)
+		if end := w.Group > 0 && (k+piece)%min(w.Group, Turn) == 0; end || i == len(operands)-1 {
+			b.WgmmaCommitGroup()
+			p := product{side: w.side, end: func() {}}
+			if end {
+				p.end = w.scaled(g, k)
+			}
+			w.running = append(w.running, p)
+		}
+	}
+}
+
+// scaled is what adds the sums of a group, whose last piece is that of k, to the output's.
+func (w *wide) scaled(g build.Value, k int) func() {
+	if w.scales() == 1 {
+		return func() { w.finish("0", build.Expr(w.of("sum")), build.Expr("xs"), false) }
+	}
+	q := k / w.Group
+	return func() {
+		w.sumOf("xs", build.Expr("("+g.String()+")").Mul(w.scales()).Add(q))
+		w.finish(fmt.Sprintf("0_%d", q), build.Expr(w.of("sum")), build.Expr("xs"), false)
+	}
+}
+
+// castWide makes operands of codes, and back where powers of two are left over.
+func (w *wide) castWide(tag string, rw build.Value) build.Value {
+	to, rh := build.Register(w.Act, w.operand(w.Sub)), w.of("rh"+tag)
 	var finite []build.Attr
 	if w.partial() {
 		finite = append(finite, build.Domain("finite"))
 	}
 	if w.Deferred() {
-		w.b.CastDeferred("rh"+tag, "back", rw, to, w.rowF32, finite...)
-	} else {
-		w.b.Cast("rh"+tag, rw, to, finite...)
+		w.b.CastDeferred(rh, "back", rw, to, w.rowF32, finite...)
+		return build.Expr(rh)
 	}
+	return w.b.Cast(rh, rw, to, finite...)
 }
 
-// multiply begins the product of a piece of k; fence is for registers that were written.
-func (w *wide) multiply(k int, rh, ut build.Value, fence bool) {
-	b, sum := w.b, "acc"
-	if w.Group > 0 {
-		if sum = "sum"; k%min(w.Group, Turn) == 0 {
-			b.AllocateRegister(sum, w.sum, build.Init(0))
-			fence = true
-		}
+// sumOf loads sums of x, where they are needed.
+func (w *wide) sumOf(name string, at build.Value) {
+	if w.Shifts() {
+		w.b.LoadGlobal(name, w.gsums, w.row, build.Offset(at, w.bm.Mul(w.Rows)))
 	}
-	if fence {
-		b.WgmmaFence()
-	}
-	b.WgmmaDot(sum, rh, ut, build.Expr(sum), w.sum)
-}
-
-// sumOf loads sums of x.
-func (w *wide) sumOf(at build.Value) build.Value {
-	if !w.Shifts() {
-		return build.Value{}
-	}
-	return w.b.LoadGlobal("xs", w.gsums, w.row, build.Offset(at, w.bm.Mul(w.Rows)))
-}
-
-func (w *wide) wait() {
-	w.b.WgmmaCommitGroup()
-	w.b.WgmmaWaitGroup(build.N(0))
 }
 
 // end scales what the tile came to, where that is left, and stores it.
 func (w *wide) end() {
 	b := w.b
-	if w.Group == 0 {
-		w.loadScale("", "0")
-		w.finish("", build.Expr("acc"), build.Expr("sumx"), true)
+	w.each(func() {
+		if w.Group == 0 {
+			w.loadScale("", "0")
+			w.finish("", build.Expr(w.of("acc")), build.Expr("sumx"), true)
+		}
+		plain := b.View(w.of("plain"), build.Expr(w.of("acc")), w.actual)
+		if w.Splits == 1 {
+			w.store(plain)
+			return
+		}
+		b.StoreGlobal(w.parts(), plain, w.place(build.Expr("bk"))...)
+	})
+	if w.Splits > 1 {
+		w.last()
 	}
-	plain := b.View("plain", build.Expr("acc"), w.actual)
-	if w.Splits == 1 {
-		w.store(plain)
-		return
-	}
-	b.StoreGlobal(w.parts(), plain, w.place(build.Expr("bk"))...)
 }
 
 // parts are the sums of all splits.
 func (w *wide) parts() build.Value {
-	return w.b.ViewGlobal("gp", w.part, build.Global(dtype.F32, w.Splits, w.m, w.blocks.Mul(w.outputs())))
+	return w.b.ViewGlobal("gp", w.part, build.Global(dtype.F32, w.Splits, w.m, w.blocks.Mul(w.outputs()*w.Sides)))
 }
 
-// place is where the block's tile stands among those of split i.
+// place is where the present side's tile stands among those of split i.
 func (w *wide) place(i build.Value) []build.Attr {
-	return []build.Attr{build.Offset(i, w.bm.Mul(w.Rows), w.bn.Mul(w.outputs())), build.Dims(2, 1)}
+	return []build.Attr{build.Offset(i, w.bm.Mul(w.Rows), w.tile().Mul(w.outputs())), build.Dims(2, 1)}
 }
 
 // last has the last block of a tile to come add the sums of all up, in order.
@@ -584,11 +630,11 @@ func (w *wide) last() {
 	before := b.AtomicScalar("before", ga, w.Splits-1, nil, build.Offset(w.bm.Mul(w.blocks).Add(w.bn)), build.Op("inc"), build.Order("acq_rel"))
 	b.If(before.Equal(w.Splits-1), func() {
 		b.Synchronize()
-		b.Group(128, 128*w.s.Consumers, func() {
-			gp := w.parts()
-			total := b.AllocateRegister("total", w.actual, build.Init(0))
-			b.For("i", 0, w.Splits, func(i build.Value) {
-				b.Add("total", total, b.LoadGlobal("p", gp, w.actual, w.place(i)...), w.actual)
+		gp := w.parts()
+		w.each(func() {
+			total := b.AllocateRegister(w.of("total"), w.actual, build.Init(0))
+			b.For(w.of("i"), 0, w.Splits, func(i build.Value) {
+				b.Add(w.of("total"), total, b.LoadGlobal("p", gp, w.actual, w.place(i)...), w.actual)
 			}, build.Unroll(-1))
 			w.store(total)
 		})
@@ -600,13 +646,13 @@ func (w *wide) store(acc build.Value) {
 	b, warps := w.b, 4*w.s.Consumers
 	rows := layout.Spatial(warps, 1).Local(2*w.Tiles, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1))
 	columns := layout.Spatial(warps, 1).Local(w.Tiles, 1).Mul(layout.ColumnLocal(2, w.Rows/8).Spatial(8, 4).Local(1, 2))
-	at := build.Offset(w.bm.Mul(w.Rows), w.bn.Mul(w.outputs()))
+	at := build.Offset(w.bm.Mul(w.Rows), w.tile().Mul(w.outputs()))
 	if w.Factor {
 		acc = b.Mul("scaled", acc, w.factor, w.actual)
 	}
 	if w.AddBias {
 		gb := b.ViewGlobal("gb", w.bias, build.Global(w.Act, w.n, 1))
-		rb := b.LoadGlobal("rbias", gb, build.Register(w.Act, rows), build.Offset(w.bn.Mul(w.outputs()), 0))
+		rb := b.LoadGlobal("rbias", gb, build.Register(w.Act, rows), build.Offset(w.tile().Mul(w.outputs()), 0))
 		acc = b.Add("biased", acc, b.Cast("bias32", rb, build.Register(dtype.F32, rows)), w.actual)
 	}
 	if w.AddResidual {

@@ -135,6 +135,9 @@ var wideCases = []struct {
 	{Form{Weight: dtype.F8E4M3, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 64, 128, 384, WideSchedule{Consumers: 2, Stages: 2}},
 	{Form{Weight: dtype.I5, Act: dtype.BF16, Scale: dtype.F16, Group: 128}, 8, 128, 128, WideSchedule{Rows: 8, Consumers: 1}},
 	{Form{Weight: dtype.F7E3M3, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 16, 128, 256, WideSchedule{Rows: 16, Consumers: 1}},
+	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 17, 300, 384, WideSchedule{Rows: 16, Consumers: 1, Sides: 2, Cluster: 2, Splits: 2}},
+	{Form{Weight: dtype.I4, Act: dtype.F16, Scale: dtype.F16, Group: 32}, 9, 140, 200, WideSchedule{Rows: 8, Consumers: 1, Sides: 4}},
+	{Form{Weight: dtype.U3, Act: dtype.BF16, Scale: dtype.F16, Zero: true}, 20, 140, 300, WideSchedule{Rows: 16, Consumers: 1, Sides: 2, Persistent: true}},
 }
 
 // TestWide multiplies with warpgroups on the interpreter and the simulator.
