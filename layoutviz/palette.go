@@ -19,7 +19,7 @@ type Palette struct {
 // Palettes lists all palettes, the usual one first.
 func Palettes() []Palette {
 	return []Palette{
-		{"soft", "eight hues in four tints: 32 lanes that can be told apart", soft(), true},
+		{"soft", "eight hues in four tints: 32 lanes that can be told apart, neighbours by the colour-blind too", soft(), true},
 		{"cute", "the pastels of CuTe's print_latex", []string{
 			"#afafff", "#afffaf", "#ffffaf", "#ffafaf", "#d2d2ff", "#d2ffd2", "#ffffd2", "#ffd2d2"}, true},
 		{"okabe-ito", "safe for colour-blind readers", []string{
@@ -31,16 +31,23 @@ func Palettes() []Palette {
 	}
 }
 
-// soft mixes eight pastel hues with white and with grey, four tints of each.
+// soft mixes eight pastel hues with white and with grey, four tints of each. Hues and
+// tints take turns so that threads whose numbers follow each other, and those four apart,
+// differ for readers who do not tell red from green, too (TestColourBlind).
 func soft() []string {
-	hues := [][3]int{{141, 186, 240}, {247, 190, 129}, {150, 212, 163}, {240, 160, 172},
-		{190, 174, 236}, {236, 214, 118}, {128, 208, 208}, {216, 178, 150}}
+	hues := []struct {
+		rgb  [3]int
+		tint int
+	}{{[3]int{141, 186, 240}, 1}, {[3]int{150, 212, 163}, 3}, {[3]int{190, 174, 236}, 0}, {[3]int{236, 214, 118}, 1},
+		{[3]int{216, 178, 150}, 0}, {[3]int{128, 208, 208}, 1}, {[3]int{247, 190, 129}, 2}, {[3]int{240, 160, 172}, 1}}
+	tints := []struct{ to, part int }{{255, 30}, {255, 0}, {255, 60}, {130, 22}}
 	var out []string
-	for _, tint := range []struct{ to, part int }{{255, 30}, {255, 0}, {255, 60}, {130, 22}} {
+	for turn := range tints {
 		for _, h := range hues {
-			var c [3]int
+			tint := tints[(turn+h.tint)%len(tints)]
+			c := h.rgb
 			for i := range c {
-				c[i] = (h[i]*(100-tint.part) + tint.to*tint.part) / 100
+				c[i] = (c[i]*(100-tint.part) + tint.to*tint.part) / 100
 			}
 			out = append(out, fmt.Sprintf("#%02x%02x%02x", c[0], c[1], c[2]))
 		}
@@ -57,6 +64,7 @@ type Theme struct {
 	quiet                   string // fill of what is no one's
 	alarm, accent           string // outlines of what is wrong and of what is meant
 	shade                   int    // percent of black in pastels
+	strong                  bool   // text has a contrast of at least 7:1
 }
 
 // Themes lists the sheets, the usual one first.
@@ -68,6 +76,8 @@ func Themes() []Theme {
 			quiet: "#1c2128", alarm: "#ff7b72", accent: "#79c0ff", shade: 52},
 		{Name: "print", Doc: "black on white with strong lines", paper: "#ffffff", ink: "#000000", muted: "#333333", line: "#555555",
 			quiet: "#f2f2f2", alarm: "#8b0000", accent: "#00008b"},
+		{Name: "contrast", Doc: "white on black, every text at least 7:1", paper: "#000000", ink: "#ffffff", muted: "#e0e0e0", line: "#767676",
+			quiet: "#000000", alarm: "#ff8c82", accent: "#ffff00", strong: true},
 	}
 }
 
@@ -97,8 +107,12 @@ func (o Options) look() (look, error) {
 		return look{}, err
 	}
 	for _, c := range p.Colors {
-		if p.pastel {
-			c = k.tone(c)
+		switch {
+		case k.strong:
+			c = scene.Strong(c)
+		case p.pastel && k.shade > 0:
+			// Pale tints as dark as white text needs them, the others darker, so that they still differ.
+			c = scene.Mix(c, "#000000", k.shade+int(max(0, 15*(0.85-scene.Luminance(c)))))
 		}
 		k.colors = append(k.colors, c)
 	}
@@ -108,6 +122,9 @@ func (o Options) look() (look, error) {
 
 // tone is a colour as this theme shows it.
 func (k look) tone(color string) string {
+	if k.strong {
+		return scene.Strong(color)
+	}
 	if k.shade == 0 {
 		return color
 	}
@@ -126,15 +143,18 @@ func (k look) heat(part, whole int) string {
 	return k.tone(scene.Mix("#ffe9d6", "#b3261e", min(100, 100*part/whole)))
 }
 
-// inkOn is a text colour that can be read on a fill: contrast at least 4.5:1.
-// One of white and black always has it.
+// inkOn is a text colour that can be read on a fill: contrast at least 4.5:1, on a
+// strong theme 7:1. One of white and black always has the first.
 func (k look) inkOn(fill string) string {
 	if c := k.inks[fill]; c != "" {
 		return c
 	}
-	best := "#ffffff"
+	best, least := "#ffffff", 4.5
+	if k.strong {
+		least = 7
+	}
 	for _, c := range []string{k.ink, k.paper, "#000000"} {
-		if scene.Contrast(c, fill) >= 4.5 {
+		if scene.Contrast(c, fill) >= least {
 			best = c
 			break
 		}

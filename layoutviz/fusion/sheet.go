@@ -40,6 +40,8 @@ func newSheet(w int, o layoutviz.Options) (*sheet, error) {
 		s.paper, s.ink, s.muted, s.line, s.accent = "#0d1117", "#e6edf3", "#9aa4b0", "#6e7681", "#79c0ff"
 	case "print":
 		s.ink, s.muted, s.line, s.accent = "#000000", "#333333", "#555555", "#000000"
+	case "contrast":
+		s.paper, s.ink, s.muted, s.line, s.accent = "#000000", "#ffffff", "#e0e0e0", "#8c8c8c", "#ffff00"
 	default:
 		return nil, fmt.Errorf("fusion: unknown theme %q", o.Theme)
 	}

@@ -15,15 +15,24 @@ func Mix(a, b string, percent int) string {
 
 // Contrast is the WCAG contrast ratio of two colours, from 1 to 21.
 func Contrast(a, b string) float64 {
-	la, lb := luminance(a), luminance(b)
+	la, lb := Luminance(a), Luminance(b)
 	if la < lb {
 		la, lb = lb, la
 	}
 	return (la + 0.05) / (lb + 0.05)
 }
 
-// luminance is WCAG's relative luminance.
-func luminance(color string) float64 {
+// Strong is a colour, paler where needed, on which white or black has a contrast of at
+// least 7:1.
+func Strong(color string) string {
+	for Contrast(color, "#000000") < 7 && Contrast(color, "#ffffff") < 7 {
+		color = Mix(color, "#ffffff", 3)
+	}
+	return color
+}
+
+// Luminance is WCAG's relative luminance, from 0 to 1.
+func Luminance(color string) float64 {
 	lin := func(v uint8) float64 {
 		s := float64(v) / 255
 		if s <= 0.04045 {

@@ -354,7 +354,7 @@ func (s *stage) timeline(r *volta.Run, n, x, y int) {
 		if i == n-1 {
 			s.fill(mix("#ffd54a", s.scene.Paper, 45), x, by, s.scene.W-2*pad, row)
 			ink, bold = s.ink, true
-			if !s.dark {
+			if inkOn(s.scene.Paper) != "#ffffff" {
 				ink = "#1b1f24"
 			}
 		}

@@ -45,6 +45,9 @@ func newStage(w, h int, o layoutviz.Options) (*stage, error) {
 		s.scene.Paper = "#0d1117"
 	case "print":
 		s.ink, s.muted, s.line = "#000000", "#333333", "#555555"
+	case "contrast":
+		s.ink, s.muted, s.line, s.quiet, s.alarm, s.accent, s.green = "#ffffff", "#e0e0e0", "#8c8c8c", "#000000", "#ff8c82", "#ffff00", "#8fe000"
+		s.scene.Paper = "#000000"
 	default:
 		return nil, fmt.Errorf("theatre: unknown theme %q", o.Theme)
 	}

@@ -44,6 +44,8 @@ func newSheet(w int, o layoutviz.Options) (*sheet, error) {
 		s.paper, s.ink, s.muted, s.line, s.quiet, s.alarm, s.accent, dark = "#0d1117", "#e6edf3", "#9aa4b0", "#454d57", "#1c2128", "#ff7b72", "#79c0ff", true
 	case "print":
 		s.ink, s.muted, s.line, s.quiet = "#000000", "#333333", "#777777", "#eeeeee"
+	case "contrast":
+		s.paper, s.ink, s.muted, s.line, s.quiet, s.alarm, s.accent = "#000000", "#ffffff", "#e0e0e0", "#8c8c8c", "#000000", "#ff8c82", "#ffff00"
 	default:
 		return nil, fmt.Errorf("timeline: unknown theme %q", o.Theme)
 	}
@@ -60,9 +62,12 @@ func newSheet(w int, o layoutviz.Options) (*sheet, error) {
 		// Kernels are told apart over the whole sheet: clear hues first.
 		s.colors = []string{"#5b9bd5", "#f0a04b", "#57b894", "#d96c8a", "#9b86d3", "#c9b037", "#4fb3bf", "#b5835a"}
 	}
-	if dark {
-		for i, c := range s.colors {
+	for i, c := range s.colors {
+		switch {
+		case dark:
 			s.colors[i] = mix(c, "#000000", 35)
+		case o.Theme == "contrast":
+			s.colors[i] = scene.Strong(c)
 		}
 	}
 	return s, nil

@@ -17,11 +17,16 @@ func inksOf(theme string) inks {
 	switch theme {
 	case "dark":
 		return inks{"#0d1117", "#e6edf3", "#9aa4b0", "#454d57", "#1c2128", "#79c0ff"}
+	case "contrast":
+		return inks{"#000000", "#ffffff", "#e0e0e0", "#767676", "#000000", "#ffff00"}
 	case "print":
 		return inks{"#ffffff", "#000000", "#333333", "#777777", "#eeeeee", "#00008b"}
 	}
 	return inks{"#ffffff", "#1b1f24", "#57606a", "#c4cad1", "#f3f5f7", "#0550ae"}
 }
+
+// darkSheet says whether a theme's paper is dark.
+func darkSheet(theme string) bool { return theme == "dark" || theme == "contrast" }
 
 // barHues tell series apart on light and dark sheets.
 func barHues() []string { return []string{"#3b82c4", "#c96f12", "#2f9e6e"} }

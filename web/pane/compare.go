@@ -42,7 +42,7 @@ func renderDiff(value notation.Value, v Values) (Result, error) {
 	}
 	in := inksOf(v["th"])
 	fill := "#fde2b3"
-	if v["th"] == "dark" {
+	if darkSheet(v["th"]) {
 		fill = "#5a4214"
 	}
 	const cell, high, top, left = 74, 36, 62, 44

@@ -41,7 +41,7 @@ func statusPane() Pane {
 	return Pane{
 		Name:  "status",
 		Title: "Status",
-		Doc:   "What is built, simulated, assembled and proved on a GPU of each instruction, as the tests found it. Choose a row to read what shows it.",
+		Doc:   "What is simulated, assembled and proved on a GPU of each instruction, as the tests found it. Choose a row to read what shows it.",
 		Params: []Param{
 			{Name: "f", Title: "Family", Kind: Choice, Default: "any", Choices: families, Doc: "Kind of instruction."},
 			{Name: "op", Title: "Instruction", Kind: Text, Default: "Dot", Hint: "Dot", Doc: "The instruction whose cells are said in full."},
@@ -50,7 +50,7 @@ func statusPane() Pane {
 	}
 }
 
-// word is a cell in a word, and how far it is: 0 not built, 1 stale, 2 built, 3 simulated or assembled, 4 proved.
+// word is a cell in a word, and how far it is: 0 not built, 1 stale, 2 simulated or assembled, 3 proved.
 func word(cell string) (string, int) {
 	kind, reason, _ := strings.Cut(cell, ": ")
 	switch {
@@ -59,11 +59,9 @@ func word(cell string) (string, int) {
 	case kind == "not built":
 		return "–", 0
 	case kind == "proved on GPU":
-		return "proved", 4
-	case kind == "built":
-		return kind, 2
+		return "proved", 3
 	}
-	return kind, 3
+	return kind, 2
 }
 
 func renderStatus(v Values) (Result, error) {
@@ -88,10 +86,10 @@ func renderStatus(v Values) (Result, error) {
 		return Result{}, diag.List{{Pos: at("op"), End: diag.Pos{File: "op", Line: 1, Col: len(v["op"]) + 1}, Code: "Pane.E28", Msg: fmt.Sprintf("there is no instruction %.40q", op), Help: diag.DidYouMean(op, known)}}
 	}
 	in := inksOf(v["th"])
-	dark := v["th"] == "dark"
-	fill := []string{in.paper, "#f7d7b5", "#e3e8ee", "#cfe3f7", "#bfe8cd"}
+	dark := darkSheet(v["th"])
+	fill := []string{in.paper, "#f7d7b5", "#cfe3f7", "#bfe8cd"}
 	if dark {
-		fill = []string{in.paper, "#5c3d1e", "#2a323b", "#1f3a56", "#1d4a30"}
+		fill = []string{in.paper, "#5c3d1e", "#1f3a56", "#1d4a30"}
 	}
 	const high, wide = 20, 88
 	names := 0
@@ -120,7 +118,7 @@ func renderStatus(v Values) (Result, error) {
 			row = append(row, w)
 			words = append(words, scene.Word{X: 16 + names + j*wide + wide/2, S: w})
 			boxes[k].Boxes = append(boxes[k].Boxes, scene.Box{X: 16 + names + j*wide + 1, Y: y + 1, W: wide - 2, H: high - 2})
-			if c == "GPU" && k == 4 {
+			if c == "GPU" && k == 3 {
 				proved++
 			}
 		}

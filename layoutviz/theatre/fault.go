@@ -1,7 +1,6 @@
-package pane
+package theatre
 
 import (
-	"errors"
 	"fmt"
 	"regexp"
 	"slices"
@@ -24,20 +23,11 @@ var (
 // maxFault is the most rows and columns of a tile in which a fault is drawn.
 const maxFault = 64
 
-// faultPlace is the line of a fault, 0 where it has none.
-func faultPlace(err error) (diag.Problem, int) {
-	var list diag.List
-	if !errors.As(err, &list) || len(list) == 0 {
-		return diag.Problem{}, 0
-	}
-	return list[0], list[0].Pos.Line
-}
-
-// drawFault draws the register tile of the step that goes wrong: the element that the
+// Fault draws the register tile of the step that goes wrong: the element that the
 // message names, the elements that lie outside of what is accessed, and those of the
 // threads that meet. ok is false where the step has no such tile.
-func drawFault(p *ir.Program, err error, o layoutviz.Options) (pic layoutviz.Picture, ok bool) {
-	bad, line := faultPlace(err)
+func Fault(p *ir.Program, bad diag.Problem, o layoutviz.Options) (pic layoutviz.Picture, ok bool) {
+	line := bad.Pos.Line
 	var tile *ir.Var
 	p.Body.Walk(func(s ir.Stmt) bool {
 		in, is := s.(*ir.Instr)
@@ -103,13 +93,16 @@ func drawFault(p *ir.Program, err error, o layoutviz.Options) (pic layoutviz.Pic
 		n, _ := strconv.Atoi(m[1])
 		meet = append(meet, n)
 	}
-	in := inksOf(o.Theme)
-	alarm, first, second := "#b00020", "#f7c6cf", "#fde2b3"
-	if o.Theme == "dark" {
-		alarm, first, second = "#ff7b72", "#5c1f2b", "#5a4214"
+	k, err := newStage(0, 0, o)
+	if err != nil {
+		return pic, false
+	}
+	alarm, first, second := k.alarm, "#f7c6cf", "#fde2b3"
+	if inkOn(k.scene.Paper) == "#ffffff" {
+		first, second = "#5c1f2b", "#5a4214"
 	}
 	const cell, high, top, left = 38, 30, 74, 40
-	s := &scene.Scene{Paper: in.paper}
+	s := &scene.Scene{Paper: k.scene.Paper}
 	text := func(x, y int, size float64, color, anchor string, bold bool, words string) {
 		s.Add(scene.Text{Y: y, Size: size, Color: color, Anchor: anchor, Bold: bold, Words: []scene.Word{{X: x, S: words}}})
 	}
@@ -119,7 +112,7 @@ func drawFault(p *ir.Program, err error, o layoutviz.Options) (pic layoutviz.Pic
 	for _, x := range lines {
 		s.W = max(s.W, scene.Width(x, 12)+32)
 	}
-	text(16, 24, 14, in.ink, scene.Start, true, title)
+	text(16, 24, 14, k.ink, scene.Start, true, title)
 	y0 := top + 16*(len(lines)-1)
 	for i, x := range lines {
 		text(16, 44+16*i, 12, alarm, scene.Start, false, x)
@@ -129,7 +122,7 @@ func drawFault(p *ir.Program, err error, o layoutviz.Options) (pic layoutviz.Pic
 	frames := []scene.Segment{}
 	out, met := 0, 0
 	for r := range rows {
-		text(left-8, y0+r*high+high/2+4, 11, in.muted, scene.End, false, strconv.Itoa(r*map[bool]int{true: cols, false: 1}[len(shape) == 1]))
+		text(left-8, y0+r*high+high/2+4, 11, k.muted, scene.End, false, strconv.Itoa(r*map[bool]int{true: cols, false: 1}[len(shape) == 1]))
 		for c := range cols {
 			at, is := index(r, c)
 			if !is {
@@ -140,19 +133,19 @@ func drawFault(p *ir.Program, err error, o layoutviz.Options) (pic layoutviz.Pic
 				continue
 			}
 			x, y := left+c*cell, y0+r*high
-			label := fmt.Sprintf("%s is held by thread %d in slot %d", tuple(at), h[0].Thread, h[0].Slot)
+			label := fmt.Sprintf("%s is held by thread %d in slot %d", tupleOf(at), h[0].Thread, h[0].Slot)
 			outside := dim >= 0 && (from+at[dim] >= most || from+at[dim] < 0)
 			the := slices.Equal(at, accused)
-			fill, ink := "", in.muted
+			fill, ink := "", k.muted
 			for _, x := range h {
-				if k := slices.Index(meet, x.Thread); k >= 0 && fill == "" {
-					fill, ink = []string{first, second}[k], in.ink
+				if n := slices.Index(meet, x.Thread); n >= 0 && fill == "" {
+					fill, ink = []string{first, second}[n], k.ink
 					met++
 				}
 			}
 			switch {
 			case outside:
-				fill, ink = first, in.ink
+				fill, ink = first, k.ink
 				label += "; it lies outside"
 				out++
 			case the:
@@ -168,10 +161,10 @@ func drawFault(p *ir.Program, err error, o layoutviz.Options) (pic layoutviz.Pic
 			frames = append(frames, scene.Segment{X1: x, Y1: y, X2: x + cell, Y2: y}, scene.Segment{X1: x, Y1: y, X2: x, Y2: y + high},
 				scene.Segment{X1: x, Y1: y + high, X2: x + cell, Y2: y + high}, scene.Segment{X1: x + cell, Y1: y, X2: x + cell, Y2: y + high})
 			text(x+cell/2, y+high/2+4, 11, ink, scene.Middle, the || outside, fmt.Sprint("T", h[0].Thread))
-			ids = append(ids, layoutviz.Element{ID: "f" + strings.Trim(strings.ReplaceAll(tuple(at), ", ", "."), "()"), Label: label, X: x, Y: y, W: cell, H: high, Keys: []int{1<<26 + len(ids)}, Thread: h[0].Thread, Slot: h[0].Slot, At: at})
+			ids = append(ids, layoutviz.Element{ID: "f" + strings.Trim(strings.ReplaceAll(tupleOf(at), ", ", "."), "()"), Label: label, X: x, Y: y, W: cell, H: high, Keys: []int{1<<26 + len(ids)}, Thread: h[0].Thread, Slot: h[0].Slot, At: at})
 		}
 	}
-	s.Add(scene.Strokes{Color: in.line, Width: 1, Segs: frames})
+	s.Add(scene.Strokes{Color: k.line, Width: 1, Segs: frames})
 	if len(ring) > 0 {
 		s.Add(scene.Strokes{Color: alarm, Width: 3, Segs: ring})
 	}
@@ -188,4 +181,12 @@ func drawFault(p *ir.Program, err error, o layoutviz.Options) (pic layoutviz.Pic
 		desc += "."
 	}
 	return layoutviz.Made(s, "Where it goes wrong", desc, ids), true
+}
+
+func tupleOf(index []int) string {
+	parts := make([]string, len(index))
+	for i, n := range index {
+		parts[i] = strconv.Itoa(n)
+	}
+	return "(" + strings.Join(parts, ", ") + ")"
 }
