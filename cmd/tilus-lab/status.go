@@ -13,7 +13,7 @@ import (
 )
 
 // status is the matrix: per instruction and column, "proved on GPU", "simulated",
-// "assembles", "built", or "not built: " and why, with particulars behind a colon.
+// "assembles" or "not built", with what shows it, or why not, behind a colon.
 type status struct {
 	Columns      []string `json:"columns"`
 	Instructions []struct {
@@ -31,10 +31,10 @@ func newStatus() *cobra.Command {
 		Long: `Show, for each instruction, how far each part is with it: its rules, an example
 program, interpreter, layout inference, lowering, simulator, PTX, CUDA C++ and GPU.
 
-A cell is built; simulated (interpreter and simulator give the same bits); assembles
-(NVIDIA's assembler takes the PTX); proved (equal bits on a GPU, as recorded in
-tests/record); stale (proved for another text of the program); or - where it is not
-built. With the name of an instruction, every cell is said in full.`,
+A cell is simulated (held by tests without a GPU; interpreter and simulator give the
+same bits); assembles (NVIDIA's assembler takes the PTX, its run-time compiler the
+CUDA C++); proved (a GPU gave the same bits too, as recorded in tests/record); stale
+(proved for another text of the program); or - where it is not built. With the name of an instruction, every cell is said in full.`,
 		Example: `  tilus-lab status
   tilus-lab status Dot
   tilus-lab status --json`,

@@ -22,6 +22,9 @@ type recorded struct {
 	DType    string  `json:"dtype"`
 	Shape    []int   `json:"shape"`
 	M        int     `json:"m"`
+	N        int     `json:"n"`
+	K        int     `json:"k"`
+	Bytes    float64 `json:"bytes"`
 	Ranks    int     `json:"ranks"`
 	US       float64 `json:"us"`
 	MedianUS float64 `json:"median_us"`
@@ -107,6 +110,10 @@ func benchmarks(t *testing.T, root string) string {
 	}
 	add(c)
 
+	roof := facts.Chart{Name: "roofline, quantised", Title: "Roofline of quantised layers, by the type of the weights", Unit: "10¹² operations a second", Better: "more",
+		Series: []string{"operations for each byte of weights, scales, x and y", "10¹² operations a second"},
+		// Source of the second: data sheet of the NVIDIA H200 (SXM), f16 without sparsity.
+		Roof: &facts.Roof{Top: 989.4, Said: "the most that the read kernel of these runs reached, and f16 tensor cores by the data sheet of the H200"}}
 	for _, m := range []string{"1", "16"} {
 		rows, _, from = read("qmm_" + m + ".json")
 		c = facts.Chart{Name: "quantised, " + m + " rows", Title: "Quantised layers of a large model, batch of " + m, Unit: "µs", Better: "less", Series: []string{"ours", "reading the weights alone"}, From: from}
@@ -115,9 +122,14 @@ func benchmarks(t *testing.T, root string) string {
 		}
 		for _, r := range rows {
 			c.Bars = append(c.Bars, facts.Bar{Name: r.Layer + " " + r.Weight, Values: []float64{r.MedianUS, r.ReadUS}})
+			ops := 2 * float64(r.M) * float64(r.N) * float64(r.K)
+			roof.Roof.Memory = max(roof.Roof.Memory, math.Round(r.Bytes/r.ReadUS/1e3)/1e3)
+			roof.Bars = append(roof.Bars, facts.Bar{Name: fmt.Sprintf("%s %s, batch %d", r.Layer, r.Weight, r.M), Group: r.Weight, Values: []float64{ops / r.Bytes, ops / r.MedianUS / 1e6}})
 		}
 		add(c)
+		roof.From = strings.TrimPrefix(roof.From+"; "+from, "; ")
 	}
+	add(roof)
 
 	rows, _, from = read("attention.json")
 	hopper, _, more := read("attention_hopper.json")
