@@ -42,6 +42,15 @@ type Options struct {
 	NoOpt bool
 	// Clocks also asks the blocks of other launches when and where they ran.
 	Clocks bool
+	// Before are launches in front of each launch, timed with it. An array that several
+	// programs have is one.
+	Before []Launch
+}
+
+// Launch is a launch of a program.
+type Launch struct {
+	Program *ir.Program
+	Args    []ir.Arg
 }
 
 // Timing is what was measured. Times per launch are in µs.
@@ -108,38 +117,23 @@ func Time(ctx context.Context, g *GPU, p *ir.Program, args []ir.Arg, o Options) 
 	fail := func(err error) (Timing, error) {
 		return Timing{}, fmt.Errorf("tune: %s: %w", p.Name, err)
 	}
-	grid, err := interp.CheckArgs(p, args)
+	r, err := prepare(g, p, args, o)
 	if err != nil {
 		return Timing{}, err
+	}
+	for _, step := range o.Before {
+		b, err := prepare(g, step.Program, step.Args, o)
+		if err != nil {
+			return Timing{}, err
+		}
+		r.before = append(r.before, b)
 	}
 	if err := g.connect(); err != nil {
 		return Timing{}, err
 	}
-	src := text.Format(p)
-	start := time.Now()
-	p, err = text.Parse(p.Name+".tile", src, nil)
-	if err != nil {
-		return fail(err)
-	}
-	to := compile.Options{Arch: g.Target, Divisible: compile.Divisors(p, args), NoOpt: o.NoOpt}
-	c, err := compile.Program(p, to)
-	if err != nil {
-		return Timing{}, err
-	}
-	maps := c.Func.Params[len(p.Params):]
-	if slices.ContainsFunc(maps, func(m code.Param) bool { return m.Kind != code.Tensor }) {
-		return Timing{}, fmt.Errorf("tune: %s has tensors of AllocateGlobal, which are not timed; give it their memory as arguments", p.Name)
-	}
-	ptx, err := c.PTX()
-	if err != nil {
-		return fail(err)
-	}
-	r := &run{g: g, p: p, args: args, maps: maps, o: o, dependent: c.Func.Launch.PDL, t: Timing{
-		CompileMs: float64(time.Since(start)) / float64(time.Millisecond), Grid: grid, Threads: p.Threads(), Bytes: o.Bytes,
-	}}
-	err = r.measure(ctx, ptx, c.Func.Name, c.Func.Launch.SharedBytes)
+	err = r.measure(ctx)
 	if err == nil && o.Clocks {
-		err = r.clocks(ctx, to)
+		err = r.clocks(ctx, compile.Options{Arch: g.Target, Divisible: compile.Divisors(r.p, args), NoOpt: o.NoOpt})
 	}
 	r.close(err)
 	if err != nil {
@@ -155,6 +149,36 @@ func Time(ctx context.Context, g *GPU, p *ir.Program, args []ir.Arg, o Options) 
 	return r.t, nil
 }
 
+// prepare compiles a program for its arguments.
+func prepare(g *GPU, p *ir.Program, args []ir.Arg, o Options) (*run, error) {
+	grid, err := interp.CheckArgs(p, args)
+	if err != nil {
+		return nil, err
+	}
+	fail := func(err error) (*run, error) { return nil, fmt.Errorf("tune: %s: %w", p.Name, err) }
+	src := text.Format(p)
+	start := time.Now()
+	p, err = text.Parse(p.Name+".tile", src, nil)
+	if err != nil {
+		return fail(err)
+	}
+	c, err := compile.Program(p, compile.Options{Arch: g.Target, Divisible: compile.Divisors(p, args), NoOpt: o.NoOpt})
+	if err != nil {
+		return nil, err
+	}
+	maps := c.Func.Params[len(p.Params):]
+	if slices.ContainsFunc(maps, func(m code.Param) bool { return m.Kind != code.Tensor }) {
+		return nil, fmt.Errorf("tune: %s has tensors of AllocateGlobal, which are not timed; give it their memory as arguments", p.Name)
+	}
+	ptx, err := c.PTX()
+	if err != nil {
+		return fail(err)
+	}
+	return &run{g: g, p: p, args: args, maps: maps, o: o, ptx: ptx, entry: c.Func.Name, shared: c.Func.Launch.SharedBytes, dependent: c.Func.Launch.PDL, t: Timing{
+		CompileMs: float64(time.Since(start)) / float64(time.Millisecond), Grid: grid, Threads: p.Threads(), Bytes: o.Bytes,
+	}}, nil
+}
+
 // errBusy says that work was left behind on the GPU.
 var errBusy = errors.New("the GPU has not finished")
 
@@ -167,7 +191,10 @@ type run struct {
 	o    Options
 	t    Timing
 
-	shared int // dynamic, per block
+	before []*run // launched in front; they have the stream and the buffers of this one
+
+	ptx, entry string
+	shared     int // dynamic, per block
 	// dependent launches may begin before those in front of them end.
 	dependent bool
 
@@ -213,9 +240,20 @@ func (r *run) close(err error) {
 	}
 }
 
-func (r *run) measure(ctx context.Context, ptx, entry string, shared int) error {
-	if err := r.load(ptx, entry, shared); err != nil {
+func (r *run) measure(ctx context.Context) (err error) {
+	if r.stream, err = r.g.ctx.NewStream(); err != nil {
 		return err
+	}
+	r.later(r.stream.Close)
+	if err := r.load(r.later); err != nil {
+		return err
+	}
+	for _, b := range r.before {
+		b.stream = r.stream
+		if err := b.load(r.later); err != nil {
+			return err
+		}
+		r.t.CompileMs, r.t.JITMs = r.t.CompileMs+b.t.CompileMs, r.t.JITMs+b.t.JITMs
 	}
 	if err := r.upload(); err != nil {
 		return err
@@ -265,49 +303,48 @@ func (r *run) measure(ctx context.Context, ptx, entry string, shared int) error 
 }
 
 // load JIT-compiles and asks the driver what came out.
-func (r *run) load(ptx, entry string, shared int) (err error) {
-	if r.module, err = r.g.ctx.Load([]byte(ptx), cuda.JIT{}); err != nil {
+func (r *run) load(later func(func() error)) (err error) {
+	if r.module, err = r.g.ctx.Load([]byte(r.ptx), cuda.JIT{}); err != nil {
 		return err
 	}
-	r.later(r.module.Close)
-	if r.fn, err = r.module.Function(entry); err != nil {
+	later(r.module.Close)
+	if r.fn, err = r.module.Function(r.entry); err != nil {
 		return err
 	}
-	if shared > 48<<10 {
-		if err := r.fn.SetMaxDynamicShared(shared); err != nil {
+	if r.shared > 48<<10 {
+		if err := r.fn.SetMaxDynamicShared(r.shared); err != nil {
 			return err
 		}
 	}
-	r.shared = shared
 	r.t.JITMs = float64(r.module.Time) / float64(time.Millisecond)
-	r.t.Registers, r.t.LocalBytes, r.t.SharedBytes = r.fn.Registers, r.fn.LocalBytes, r.fn.SharedBytes+shared
-	if r.t.BlocksPerSM, err = r.fn.BlocksPerSM(r.t.Threads, shared); err != nil {
-		return err
-	}
-	if r.stream, err = r.g.ctx.NewStream(); err != nil {
-		return err
-	}
-	r.later(r.stream.Close)
-	return nil
+	r.t.Registers, r.t.LocalBytes, r.t.SharedBytes = r.fn.Registers, r.fn.LocalBytes, r.fn.SharedBytes+r.shared
+	r.t.BlocksPerSM, err = r.fn.BlocksPerSM(r.t.Threads, r.shared)
+	return err
 }
 
 // upload puts the arrays on the device and copies those that rotate.
 func (r *run) upload() error {
 	index := map[*array.Array]int{}
-	byParam := uses(r.p)
-	for i, a := range r.args {
-		if r.p.Params[i].Type.Kind != ir.Pointer {
-			r.buffer = append(r.buffer, -1)
-			continue
+	for _, x := range append([]*run{r}, r.before...) {
+		byParam := uses(x.p)
+		for i, a := range x.args {
+			if x.p.Params[i].Type.Kind != ir.Pointer {
+				x.buffer = append(x.buffer, -1)
+				continue
+			}
+			k, ok := index[a.Array]
+			if !ok {
+				k = len(r.buffers)
+				index[a.Array] = k
+				r.buffers = append(r.buffers, buffer{array: a.Array})
+			}
+			// What is written in front is there for each launch, and is no result.
+			if x != r && byParam[i] == writes {
+				byParam[i] = 0
+			}
+			r.buffers[k].use |= byParam[i]
+			x.buffer = append(x.buffer, k)
 		}
-		k, ok := index[a.Array]
-		if !ok {
-			k = len(r.buffers)
-			index[a.Array] = k
-			r.buffers = append(r.buffers, buffer{array: a.Array})
-		}
-		r.buffers[k].use |= byParam[i]
-		r.buffer = append(r.buffer, k)
 	}
 	var sizes []int64
 	var all, once, rotating int64
@@ -361,6 +398,9 @@ func (r *run) upload() error {
 			}
 		}
 	}
+	for _, b := range r.before {
+		b.buffers = r.buffers
+	}
 	return r.g.ctx.Synchronize()
 }
 
@@ -384,48 +424,57 @@ func (r *run) fill(b *buffer) error {
 func (r *run) launches(n int) error { return r.queue(r.fn, n, nil) }
 
 // queue queues launches of fn, which has the program's parameters and those that
-// more, if not nil, appends.
+// more, if not nil, appends, each behind those in front of it.
 func (r *run) queue(fn *cuda.Function, n int, more func(i int, params *cuda.Params)) error {
-	grid := cuda.Dim{X: r.t.Grid[0], Y: r.t.Grid[1], Z: r.t.Grid[2]}
-	block := cuda.Dim{X: r.t.Threads, Y: 1, Z: 1}
-	var params cuda.Params
 	for i := range n {
-		params.Reset()
-		for j, v := range r.p.Params {
-			a := r.args[j]
-			switch t := v.Type.Elem; {
-			case r.buffer[j] >= 0:
-				params.Ptr(r.buffers[r.buffer[j]].at(i))
-			case t.IsFloat() && t.Bits() == 64:
-				params.F64(a.Float)
-			case t.IsFloat() && t.Bits() == 32:
-				params.F32(float32(a.Float))
-			case t.IsFloat():
-				bits := t.Encode(a.Float, false)
-				params.Bytes([]byte{byte(bits), byte(bits >> 8)})
-			case t == dtype.Bool || t.Bits() == 32:
-				params.I32(int32(a.Int))
-			case t.Bits() == 64:
-				params.I64(a.Int)
-			default:
-				params.Bytes([]byte{byte(a.Int), byte(a.Int >> 8)})
+		for _, b := range r.before {
+			if err := b.one(b.fn, i, nil); err != nil {
+				return err
 			}
 		}
-		if err := r.tensorMaps(i, &params); err != nil {
-			return err
-		}
-		if more != nil {
-			more(i, &params)
-		}
-		launch := fn.Launch
-		if r.dependent {
-			launch = fn.LaunchDependent
-		}
-		if err := launch(grid, block, r.shared, r.stream, &params); err != nil {
+		if err := r.one(fn, i, more); err != nil {
 			return err
 		}
 	}
 	return nil
+}
+
+// one queues launch i.
+func (r *run) one(fn *cuda.Function, i int, more func(i int, params *cuda.Params)) error {
+	grid := cuda.Dim{X: r.t.Grid[0], Y: r.t.Grid[1], Z: r.t.Grid[2]}
+	block := cuda.Dim{X: r.t.Threads, Y: 1, Z: 1}
+	var params cuda.Params
+	for j, v := range r.p.Params {
+		a := r.args[j]
+		switch t := v.Type.Elem; {
+		case r.buffer[j] >= 0:
+			params.Ptr(r.buffers[r.buffer[j]].at(i))
+		case t.IsFloat() && t.Bits() == 64:
+			params.F64(a.Float)
+		case t.IsFloat() && t.Bits() == 32:
+			params.F32(float32(a.Float))
+		case t.IsFloat():
+			bits := t.Encode(a.Float, false)
+			params.Bytes([]byte{byte(bits), byte(bits >> 8)})
+		case t == dtype.Bool || t.Bits() == 32:
+			params.I32(int32(a.Int))
+		case t.Bits() == 64:
+			params.I64(a.Int)
+		default:
+			params.Bytes([]byte{byte(a.Int), byte(a.Int >> 8)})
+		}
+	}
+	if err := r.tensorMaps(i, &params); err != nil {
+		return err
+	}
+	if more != nil {
+		more(i, &params)
+	}
+	launch := fn.Launch
+	if r.dependent {
+		launch = fn.LaunchDependent
+	}
+	return launch(grid, block, r.shared, r.stream, &params)
 }
 
 // tensorMaps appends the maps of launch i.

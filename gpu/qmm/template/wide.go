@@ -127,6 +127,7 @@ func Arrange(f Form) (*ir.Program, error) {
 	}
 	m, k := b.Scalar("M", dtype.I32), b.Scalar("K", dtype.I32)
 	bm, bk := b.BlockIndices2("bm", "bk")
+	b.GridDependencyLaunch()
 	gx := b.ViewGlobal("gx", x, build.Global(p.Act, m, k))
 	gy := b.ViewGlobal("gy", y, build.Global(p.Act, m, ceilText("K", Turn)+fmt.Sprintf("*%d", Turn)))
 	at := build.Offset(bm.Mul(8), bk.Mul(Turn))
@@ -301,6 +302,7 @@ func (w *wide) program() (*ir.Program, error) {
 	} else {
 		b.Synchronize()
 	}
+	b.GridDependencyWait() // for x
 	var bk build.Value
 	switch {
 	case w.s.Persistent:
