@@ -128,6 +128,7 @@ type lowerer struct {
 	named   int         // tiles so far
 	peak    int         // most bytes of the plan so far, reached at peakPos
 	peakPos diag.Pos
+	align   int // the largest of a tile
 
 	// Of stops: where the last one stands, the variables in the order of their
 	// assignments, and the first of the threads that hold each.

@@ -35,6 +35,7 @@ func (l *lowerer) room(in *ir.Instr, size, align int) int {
 	if err != nil {
 		panic(err) // sizes are bounded by AllocateShared.C2
 	}
+	l.align = max(l.align, align, shared.Align)
 	if l.plan.Peak() > l.peak {
 		l.peak, l.peakPos = l.plan.Peak(), in.Pos
 	}
@@ -143,7 +144,7 @@ func (l *lowerer) placeTiles() (fits areas) {
 	}
 	f.Launch.SharedBytes = own
 	if l.peak > 0 {
-		fits.tiles = aligned(own)
+		fits.tiles = (own + l.align - 1) / l.align * l.align
 		f.Launch.SharedBytes = max(fits.tiles, l.own.at.tiles) + l.peak
 	}
 	if limit := l.opt.Arch.MaxShared; limit > 0 && f.Launch.SharedBytes > limit {

@@ -166,7 +166,7 @@ func (b *Bench) operands(l Linear, p *template.Plan, m int) []ir.Arg {
 // launchArgs are the arguments of a schedule's program.
 func (l Linear) launchArgs(p *template.Plan, s template.Schedule, m int, common []ir.Arg) []ir.Arg {
 	args := common[:len(common):len(common)]
-	if part, arrived := s.Workspace(p, m, l.N); s.Splits > 1 {
+	if part, arrived := s.Workspace(p, m, l.N); s.Shares() {
 		args = append(args, arrays(array.New(dtype.F32, part...), array.New(dtype.I32, arrived))...)
 	}
 	args = sizes(args, m, l.N, l.K)

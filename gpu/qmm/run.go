@@ -233,7 +233,7 @@ func (p *Packed) decode(ctx context.Context, d device.Device, x *array.Array, c 
 	args := arrays(p.W, p.Scales, p.Zeros, x, c.Bias, c.Residual)
 	at := len(args)
 	args = append(args, ir.Arg{Array: array.New(p.ActType, m, p.N)})
-	if part, arrived := s.Workspace(plan, m, p.N); s.Splits > 1 {
+	if part, arrived := s.Workspace(plan, m, p.N); s.Shares() {
 		args = append(args, ir.Arg{Array: array.New(dtype.F32, part...)}, ir.Arg{Array: array.New(dtype.I32, arrived)})
 	}
 	args = sizes(args, m, p.N, p.K)

@@ -31,7 +31,20 @@ type Schedule struct {
 	// AddBias adds a number to each output before it is rounded, AddResidual one to
 	// each element.
 	AddBias, AddResidual bool
+	// Stages, if it is not 0, makes the program another one: as many blocks as Blocks says
+	// stay, share the turns of all outputs out evenly, and have bulk copies bring so many
+	// turns of weights, scales and x to shared memory ahead. Depth and Splits mean nothing
+	// then, a warp more brings what the others multiply, and K is a multiple of 8.
+	Stages int `json:",omitempty"`
+	Blocks int `json:",omitempty"`
 }
+
+// Streams reports whether blocks stay and share turns out.
+func (s Schedule) Streams() bool { return s.Stages > 0 }
+
+// Shares reports whether several blocks may add to the same outputs, so that the program
+// has a workspace.
+func (s Schedule) Shares() bool { return s.Splits > 1 || s.Streams() }
 
 // fill takes defaults for zero fields and checks the others.
 func (s Schedule) fill(p *Plan) (Schedule, error) {
@@ -39,12 +52,16 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 	if p.Tiles*p.Stored.Bits() > 12 {
 		depth = 1
 	}
+	most := MaxWarps
+	if s.Streams() {
+		most = 2 * MaxWarps
+	}
 	for _, f := range []struct {
 		name          string
 		value         *int
 		usual, lo, hi int
 	}{
-		{"rows", &s.Rows, 8, 8, 32}, {"depth", &s.Depth, depth, 1, MaxDepth}, {"warps", &s.Warps, 1, 1, MaxWarps}, {"sides", &s.Sides, 1, 1, MaxWarps}, {"splits", &s.Splits, 1, 1, MaxSplits},
+		{"rows", &s.Rows, 8, 8, 32}, {"depth", &s.Depth, depth, 1, MaxDepth}, {"warps", &s.Warps, 1, 1, most}, {"sides", &s.Sides, 1, 1, MaxWarps}, {"splits", &s.Splits, 1, 1, MaxSplits},
 	} {
 		if *f.value == 0 {
 			*f.value = f.usual
@@ -52,6 +69,9 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 		if *f.value < f.lo || *f.value > f.hi {
 			return s, fmt.Errorf("template: %s %d is not from %d to %d", f.name, *f.value, f.lo, f.hi)
 		}
+	}
+	if s.Streams() {
+		return s.fillStream(p)
 	}
 	if s.Rows&(s.Rows-1)+s.Warps&(s.Warps-1)+s.Sides&(s.Sides-1) != 0 || s.Sides*s.Warps > MaxWarps {
 		return s, fmt.Errorf("template: %d rows, %d warps and %d sides: they are powers of two, and of warps and sides together there are at most %d", s.Rows, s.Warps, s.Sides, MaxWarps)
@@ -77,6 +97,9 @@ func Decode(f Form, s Schedule) (*ir.Program, error) {
 		return nil, err
 	}
 	d := &decoder{Plan: p, Schedule: s}
+	if s.Streams() {
+		return (&stream{decoder: d}).program()
+	}
 	return d.program()
 }
 
@@ -85,7 +108,8 @@ type decoder struct {
 	*Plan
 	Schedule
 	b                             *build.Builder
-	gw, gs, gz, gx                build.Value
+	gw, gs, gz, gx, gy            build.Value
+	m, n, bias, residual, factor  build.Value
 	bm, bn, last                  build.Value
 	codes1                        build.Type
 	sum, rowF32, flat, rowS, rowZ build.Type
@@ -133,26 +157,7 @@ func (d *decoder) program() (*ir.Program, error) {
 	}
 	b := build.Program(title, build.Grid(grid...), build.Warps(d.Warps))
 	d.b = b
-	w, s := b.Pointer("w", dtype.U8), b.Pointer("s", d.Scale)
-	var z, bias, residual, part, arrived, factor build.Value
-	if d.Zero {
-		z = b.Pointer("z", d.Act)
-	}
-	x := b.Pointer("x", d.Act)
-	if d.AddBias {
-		bias = b.Pointer("bias", d.Act)
-	}
-	if d.AddResidual {
-		residual = b.Pointer("residual", d.Act)
-	}
-	y := b.Pointer("y", d.Act)
-	if d.Splits > 1 {
-		part, arrived = b.Pointer("part", dtype.F32), b.Pointer("arrived", dtype.I32)
-	}
-	m, n, k := b.Scalar("M", dtype.I32), b.Scalar("N", dtype.I32), b.Scalar("K", dtype.I32)
-	if d.Factor {
-		factor = b.Scalar("factor", dtype.F32)
-	}
+	in := d.params()
 	var bk build.Value
 	if d.Splits > 1 {
 		bk, d.bn, d.bm = b.BlockIndices3("bk", "bn", "bm")
@@ -169,10 +174,10 @@ func (d *decoder) program() (*ir.Program, error) {
 	if d.Warps > 1 {
 		shape = slices.Insert(shape, 1, any(d.Warps))
 	}
-	d.gw = b.ViewGlobal("gw", w, build.Global(dtype.U8, shape...))
-	d.scaleViews(s, z, turns)
-	d.gx = b.ViewGlobal("gx", x, build.Global(d.Act, m, k))
-	gy := b.ViewGlobal("gy", y, build.Global(d.Act, m, n))
+	d.gw = b.ViewGlobal("gw", in.w, build.Global(dtype.U8, shape...))
+	d.scaleViews(in.s, in.z, turns)
+	d.gx = b.ViewGlobal("gx", in.x, build.Global(d.Act, d.m, in.k))
+	d.gy = b.ViewGlobal("gy", in.y, build.Global(d.Act, d.m, d.n))
 	if d.PDL {
 		b.GridDependencyLaunch()
 	}
@@ -196,30 +201,12 @@ func (d *decoder) program() (*ir.Program, error) {
 			d.finish("", build.Expr(d.of("acc")), build.Expr("accx"), true)
 		})
 	}
-	store := func(acc build.Value) {
-		if d.Factor {
-			acc = b.Mul("scaled", acc, factor, d.sum)
-		}
-		if d.AddBias {
-			gb := b.ViewGlobal("gb", bias, build.Global(d.Act, n, 1))
-			rows := build.Register(d.Act, d.rows(d.Warps))
-			rb := b.LoadGlobal("rbias", gb, rows, build.Offset(d.tile().Mul(outputs), 0))
-			acc = b.Add("biased", acc, b.Cast("bias32", rb, d.rowF32), d.sum)
-		}
-		if d.AddResidual {
-			gr := b.ViewGlobal("gr", residual, build.Global(d.Act, m, n))
-			more := b.LoadGlobal("more", gr, build.Register(d.Act, d.sums(d.Warps, d.Rows)), build.Offset(d.bm.Mul(d.Rows), d.tile().Mul(outputs)), build.Dims(1, 0))
-			acc = b.Add("added", acc, b.Cast("more32", more, d.sum), d.sum)
-		}
-		out := b.Cast("out", acc, build.Register(d.Act, d.sums(d.Warps, d.Rows)))
-		b.StoreGlobal(gy, out, build.Offset(d.bm.Mul(d.Rows), d.tile().Mul(outputs)), build.Dims(1, 0))
-	}
 	if d.Splits == 1 {
-		d.each(func() { store(build.Expr(d.of("acc"))) })
+		d.each(func() { d.store(build.Expr(d.of("acc"))) })
 		return b.Build()
 	}
-	gp := b.ViewGlobal("gp", part, build.Global(dtype.F32, d.Splits, m, blocks.Mul(outputs*d.Sides)))
-	ga := b.ViewGlobal("ga", arrived, build.Global(dtype.I32, build.Expr(ceilText("M", d.Rows)).Mul(blocks)))
+	gp := b.ViewGlobal("gp", in.part, build.Global(dtype.F32, d.Splits, d.m, blocks.Mul(outputs*d.Sides)))
+	ga := b.ViewGlobal("ga", in.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", d.Rows)).Mul(blocks)))
 	at := func(i build.Value) []build.Attr {
 		return []build.Attr{build.Offset(i, d.bm.Mul(d.Rows), d.tile().Mul(outputs)), build.Dims(2, 1)}
 	}
@@ -233,10 +220,60 @@ func (d *decoder) program() (*ir.Program, error) {
 			b.For(d.of("i"), 0, d.Splits, func(i build.Value) {
 				b.Add(d.of("total"), total, b.LoadGlobal("p", gp, d.sum, at(i)...), d.sum)
 			}, build.Unroll(-1))
-			store(total)
+			d.store(total)
 		})
 	})
 	return b.Build()
+}
+
+// inputs are the parameters that become tensors at once.
+type inputs struct{ w, s, z, x, y, part, arrived, k build.Value }
+
+// params declares the program's parameters.
+func (d *decoder) params() (in inputs) {
+	b := d.b
+	in.w, in.s = b.Pointer("w", dtype.U8), b.Pointer("s", d.Scale)
+	if d.Zero {
+		in.z = b.Pointer("z", d.Act)
+	}
+	in.x = b.Pointer("x", d.Act)
+	if d.AddBias {
+		d.bias = b.Pointer("bias", d.Act)
+	}
+	if d.AddResidual {
+		d.residual = b.Pointer("residual", d.Act)
+	}
+	in.y = b.Pointer("y", d.Act)
+	if d.Shares() {
+		in.part, in.arrived = b.Pointer("part", dtype.F32), b.Pointer("arrived", dtype.I32)
+	}
+	d.m, d.n, in.k = b.Scalar("M", dtype.I32), b.Scalar("N", dtype.I32), b.Scalar("K", dtype.I32)
+	if d.Factor {
+		d.factor = b.Scalar("factor", dtype.F32)
+	}
+	return in
+}
+
+// store rounds what outputs of the present side came to and stores it.
+func (d *decoder) store(acc build.Value) {
+	b, outputs := d.b, d.outputs()
+	at := build.Offset(d.bm.Mul(d.Rows), d.tile().Mul(outputs))
+	if d.Factor {
+		acc = b.Mul("scaled", acc, d.factor, d.sum)
+	}
+	if d.AddBias {
+		gb := b.ViewGlobal("gb", d.bias, build.Global(d.Act, d.n, 1))
+		rows := build.Register(d.Act, d.rows(d.Warps))
+		rb := b.LoadGlobal("rbias", gb, rows, build.Offset(d.tile().Mul(outputs), 0))
+		acc = b.Add("biased", acc, b.Cast("bias32", rb, d.rowF32), d.sum)
+	}
+	if d.AddResidual {
+		gr := b.ViewGlobal("gr", d.residual, build.Global(d.Act, d.m, d.n))
+		more := b.LoadGlobal("more", gr, build.Register(d.Act, d.sums(d.Warps, d.Rows)), at, build.Dims(1, 0))
+		acc = b.Add("added", acc, b.Cast("more32", more, d.sum), d.sum)
+	}
+	out := b.Cast("out", acc, build.Register(d.Act, d.sums(d.Warps, d.Rows)))
+	b.StoreGlobal(d.gy, out, at, build.Dims(1, 0))
 }
 
 func (d *decoder) types() {

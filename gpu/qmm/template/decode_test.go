@@ -198,7 +198,6 @@ func (l *layer) check(t *testing.T, d device.Device, s Schedule) {
 	if r := array.Compare(run(expand, err, in...)[out].Array, l.plain()); r.Differ > 0 {
 		t.Errorf("%s: expanded weights: %v", d.Name(), r)
 	}
-	blocks := ceil(l.n, plan.Outputs()*s.Warps*s.Sides)
 	args := []any{w, ordered(plan, l.s)}
 	if l.z != nil {
 		args = append(args, ordered(plan, l.z))
@@ -222,8 +221,9 @@ func (l *layer) check(t *testing.T, d device.Device, s Schedule) {
 	}
 	at := len(args)
 	args = append(args, array.New(l.form.Act, l.m, l.n))
-	if s.Splits > 1 {
-		args = append(args, array.New(dtype.F32, s.Splits, l.m, blocks*s.Warps*s.Sides*plan.Outputs()), array.New(dtype.I32, blocks*ceil(l.m, s.Rows)))
+	if s.Shares() {
+		part, arrived := s.Workspace(plan, l.m, l.n)
+		args = append(args, array.New(dtype.F32, part...), array.New(dtype.I32, arrived))
 	}
 	decode, err := Decode(l.form, s)
 	args = append(args, l.m, l.n, l.k)
@@ -234,7 +234,7 @@ func (l *layer) check(t *testing.T, d device.Device, s Schedule) {
 	if r := array.Compare(got[at].Array, l.want(bias, residual)); r.Differ > 0 {
 		t.Errorf("%s: product: %v", d.Name(), r)
 	}
-	if s.Splits > 1 {
+	if s.Shares() {
 		for _, b := range got[at+2].Array.Data {
 			if b != 0 {
 				t.Fatalf("%s: the next launch would start from the counts %v", d.Name(), got[at+2].Array)

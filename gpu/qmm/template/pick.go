@@ -9,11 +9,14 @@ import (
 // Filled takes defaults for zero fields and checks the others.
 func (s Schedule) Filled(p *Plan) (Schedule, error) { return s.fill(p) }
 
-// Workspace is the shape of part and the length of arrived, with Splits > 1, of a
-// schedule without zero fields.
+// Workspace is the shape of part and the length of arrived of a schedule without zero
+// fields, for which [Schedule.Shares].
 func (s Schedule) Workspace(p *Plan, m, n int) (part []int, arrived int) {
 	outputs := p.Outputs() * s.Warps * s.Sides
 	blocks := ceil(n, outputs)
+	if s.Streams() {
+		return []int{2 * s.Blocks, m, outputs}, blocks * ceil(m, s.Rows)
+	}
 	return []int{s.Splits, m, blocks * outputs}, blocks * ceil(m, s.Rows)
 }
 

@@ -1,0 +1,361 @@
+package template
+
+import (
+	"fmt"
+
+	"github.com/tilus-lab/tilus-lab/vm/build"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+// stream is a program of [Decode] whose blocks stay: all turns of all outputs stand in one
+// row, of which each block takes as many as any other, whatever outputs they belong to. A
+// warp of its own brings them to shared memory by bulk and tensor copies, so that what is
+// under way takes no registers and goes on where outputs end. Outputs that several blocks
+// come to are added up, in order, by the last of them.
+type stream struct {
+	*decoder
+	pipe           build.Pipeline
+	sw, sx, ss, sz build.Value
+	flat8          build.Value // sw, a row for each tile
+	gp, ga         build.Value
+	turns, rows    build.Value
+	start, mine    build.Value
+	per            build.Value
+	names          map[string]int
+}
+
+// fresh is a name for one more tile of shared memory, which is named once.
+func (d *stream) fresh(name string) string {
+	if d.names == nil {
+		d.names = map[string]int{}
+	}
+	d.names[name]++
+	return fmt.Sprintf("%s%d", name, d.names[name])
+}
+
+// fillStream is the part of fill for schedules with stages.
+func (s Schedule) fillStream(p *Plan) (Schedule, error) {
+	if s.Blocks == 0 {
+		s.Blocks = H200().SMs
+	}
+	d := &decoder{Plan: p, Schedule: s}
+	switch {
+	case s.Rows&(s.Rows-1)+s.Warps&(s.Warps-1)+s.Sides&(s.Sides-1) != 0 || s.Sides*s.Warps > 4*MaxWarps:
+		return s, fmt.Errorf("template: %d rows, %d warps and %d sides: they are powers of two, and of warps and sides together there are at most %d", s.Rows, s.Warps, s.Sides, 4*MaxWarps)
+	case s.Splits > 1:
+		return s, fmt.Errorf("template: %d splits beside %d stages: blocks that stay share k anyway", s.Splits, s.Stages)
+	case s.Stages < 2 || s.Stages > 32 || s.Blocks < 1 || s.Blocks > 4096:
+		return s, fmt.Errorf("template: %d stages, %d blocks: there are 2 to 32 and 1 to 4096", s.Stages, s.Blocks)
+	case s.Stages*(&stream{decoder: d}).bytes() > maxShared:
+		return s, fmt.Errorf("template: %d stages of %d bytes do not fit shared memory", s.Stages, (&stream{decoder: d}).bytes())
+	}
+	return s, nil
+}
+
+// SharedBytes is what the stages of a block take, without barriers.
+func (s Schedule) SharedBytes(p *Plan) int {
+	return s.Stages * (&stream{decoder: &decoder{Plan: p, Schedule: s}}).bytes()
+}
+
+// FitsOutputs reports whether blocks of the schedule end where the tensors for n outputs do.
+func (s Schedule) FitsOutputs(p *Plan, n int) bool {
+	return p.Padded(n)%(p.Outputs()*s.Warps*s.Sides) == 0
+}
+
+// row is how many bytes of weights are a row of what one tensor copy brings: all tiles of
+// a block and turn come by one instruction.
+const row = 256
+
+// tileBytes are the weights of a tile in a turn.
+func (d *decoder) tileBytes() int { return d.Outputs() * Turn * d.Stored.Bits() / 8 }
+
+// scaleBytes are those of a turn, of scales and of zero points, of a block.
+func (d *decoder) scaleBytes() (s, z int) {
+	if d.Group == 0 {
+		return 0, 0
+	}
+	n := d.scales() * d.outputs() * d.Sides
+	s = n * d.Scale.Bits() / 8
+	if d.Zero {
+		z = n * d.Act.Bits() / 8
+	}
+	return s, z
+}
+
+// bytes of a stage.
+func (d *stream) bytes() int {
+	s, z := d.scaleBytes()
+	return d.Warps*d.Sides*d.tileBytes() + d.Rows*Turn*2 + s + z
+}
+
+// piece is how many k are multiplied with the same registers of x.
+func (d *stream) piece() int { return min(d.dot(), 64) }
+
+// many is all outputs of a block.
+func (d *stream) many() int { return d.outputs() * d.Sides }
+
+func (d *stream) program() (*ir.Program, error) {
+	b := build.Program(fmt.Sprintf("stream_%s_%s", d.Weight, d.Act), build.Grid(d.Blocks), build.Warps(d.Warps+1))
+	d.b = b
+	in := d.params()
+	d.types()
+	d.bn, d.bm = build.Expr("bn"), build.Expr("bm")
+	bi := b.BlockIndices("bi")
+	turns := build.Expr(ceilText("K", Turn))
+	tiles := build.Expr(ceilText("N", d.many()))
+	d.gw = b.ViewGlobal("gw", in.w, build.Global(dtype.U8, tiles.Mul(d.Warps*d.Sides), turns, d.tileBytes()/row, row))
+	d.scaleViews(in.s, in.z, turns)
+	d.gx = b.ViewGlobal("gx", in.x, build.Global(d.Act, d.m, in.k))
+	d.gy = b.ViewGlobal("gy", in.y, build.Global(d.Act, d.m, d.n))
+	d.gp = b.ViewGlobal("gp", in.part, build.Global(dtype.F32, 2*d.Blocks, d.m, d.many()))
+	d.ga = b.ViewGlobal("ga", in.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", d.Rows)).Mul(tiles)))
+	if d.PDL {
+		b.GridDependencyLaunch()
+	}
+	d.sw = b.AllocateShared("sw", rowMajor(dtype.U8, d.Stages, d.Warps*d.Sides, d.tileBytes()/row, row))
+	d.sx = b.AllocateShared("sx", build.Shared(d.Act, swizzled(d.Stages*Turn/d.piece(), d.Rows, d.piece())))
+	if d.Group > 0 {
+		d.ss = b.AllocateShared("ss", rowMajor(d.Scale, d.Stages, d.scales(), d.many()))
+		if d.Zero {
+			d.sz = b.AllocateShared("sz", rowMajor(d.Act, d.Stages, d.scales(), d.many()))
+		}
+	}
+	d.flat8 = b.ReshapeShared("flat", d.sw, rowMajor(dtype.U8, d.Stages, d.Warps*d.Sides, d.tileBytes()))
+	d.pipe = b.Pipeline("p", d.Stages, d.Warps)
+	b.Synchronize()
+	d.turns = b.Let("turns", turns)
+	d.rows = b.Let("rows", build.Expr(ceilText("M", d.Rows)))
+	total := b.Let("total", tiles.Mul(d.rows).Mul(d.turns))
+	d.per = b.Let("per", total.Add(d.Blocks-1).Div(d.Blocks))
+	d.start = b.Let("start", bi.Mul(d.per))
+	d.mine = b.Let("mine", total.Sub(d.start).Min(d.per).Max(0))
+	ahead := b.Let("ahead", d.mine.Min(d.Stages))
+	b.Group(32*d.Warps, 1, func() {
+		d.place(build.Expr("0"))
+		b.For("t", 0, ahead, func(t build.Value) {
+			d.copyWeights(t)
+			d.next()
+		}, build.Unroll(1))
+	})
+	if d.PDL {
+		b.GridDependencyWait()
+	}
+	b.Group(32*d.Warps, 1, func() {
+		d.place(build.Expr("0"))
+		b.For("t", 0, ahead, func(t build.Value) {
+			d.copyX(t)
+			d.next()
+		}, build.Unroll(1))
+		b.For("t", d.Stages, d.mine, func(t build.Value) {
+			d.pipe.Acquire(t)
+			d.copyWeights(t)
+			d.copyX(t)
+			d.next()
+		}, build.Unroll(1))
+	})
+	b.Group(0, 32*d.Warps, func() {
+		if d.shifted() {
+			b.AllocateRegister("ones", build.Register(d.Act, d.left(d.Warps, d.piece())), build.Init(1))
+		}
+		t := b.Let("t", 0)
+		b.While(t.Less(d.mine), func() {
+			d.place(t)
+			count := b.Let("count", d.turns.Sub(build.Expr("g")).Min(d.mine.Sub(t)))
+			first := b.Let("first", t)
+			d.begin()
+			b.For("i", 0, count, func(i build.Value) { d.multiply(first.Add(i)) }, build.Unroll(1))
+			d.end(first, count)
+			b.Let("t", first.Add(count))
+		})
+	})
+	return b.Build()
+}
+
+// rowMajor is the type of a plain tensor in shared memory.
+func rowMajor(t dtype.Type, shape ...int) build.Type {
+	text := fmt.Sprint(shape[0])
+	for _, n := range shape[1:] {
+		text += fmt.Sprintf(", %d", n)
+	}
+	return build.Type(fmt.Sprintf("shared %s[%s] shared_row_major(%[2]s)", t, text))
+}
+
+// place says where turn t of the block belongs: outputs bn, rows bm, turn g of k.
+func (d *stream) place(t build.Value) {
+	b := d.b
+	at := b.Let("at", d.start.Add(t))
+	b.Let("g", at.Mod(d.turns))
+	b.Let("bm", at.Div(d.turns).Mod(d.rows))
+	b.Let("bn", at.Div(d.turns).Div(d.rows))
+}
+
+// next goes on to where the following turn belongs.
+func (d *stream) next() {
+	b := d.b
+	g := b.Let("g", build.Expr("g").Add(1))
+	b.If(g.Equal(d.turns), func() {
+		b.Let("g", 0)
+		bm := b.Let("bm", d.bm.Add(1))
+		b.If(bm.Equal(d.rows), func() {
+			b.Let("bm", 0)
+			b.Let("bn", d.bn.Add(1))
+		})
+	})
+}
+
+// copyWeights begins to fill the stage of turn t with weights and scales.
+func (d *stream) copyWeights(t build.Value) {
+	b, p, g := d.b, d.pipe, build.Expr("g")
+	p.Fill(t, d.bytes())
+	tiles := d.Warps * d.Sides
+	to := p.Stage(d.fresh("tw"), d.sw, t, rowMajor(dtype.U8, tiles, d.tileBytes()/row, row), 0, 0, 0)
+	b.CopyAsyncTensorGlobalToShared(d.gw, to, p.Full, t, build.Offset(d.bn.Mul(tiles), g, 0, 0), build.Dims(0, 2, 3))
+	if d.Group == 0 {
+		return
+	}
+	group := g
+	if per := d.Group / Turn; per > 1 {
+		group = g.Div(per)
+	} else if d.scales() > 1 {
+		group = g.Mul(d.scales())
+	}
+	b.CopyAsyncBulkGlobalToShared(d.gs, p.Stage(d.fresh("ts"), d.ss, t, rowMajor(d.Scale, d.scales(), d.many())), p.Full, t, build.Offset(group, d.bn.Mul(d.many())))
+	if d.Zero {
+		b.CopyAsyncBulkGlobalToShared(d.gz, p.Stage(d.fresh("tz"), d.sz, t, rowMajor(d.Act, d.scales(), d.many())), p.Full, t, build.Offset(group, d.bn.Mul(d.many())))
+	}
+}
+
+// tileX is piece i of a turn's x.
+func (d *stream) tileX(name string, t build.Value, i int) build.Value {
+	at, per := t.Mod(d.Stages), Turn/d.piece()
+	if per > 1 {
+		at = at.Mul(per).Add(i)
+	}
+	return d.b.SliceShared(d.fresh(name), d.sx, build.Shared(d.Act, swizzled(0, d.Rows, d.piece())), build.Offset(at, 0, 0))
+}
+
+// copyX begins to fill the stage of turn t with x.
+func (d *stream) copyX(t build.Value) {
+	for i := range Turn / d.piece() {
+		d.b.CopyAsyncTensorGlobalToShared(d.gx, d.tileX("tx", t, i), d.pipe.Full, t, build.Offset(d.bm.Mul(d.Rows), build.Expr("g").Mul(Turn).Add(i*d.piece())))
+	}
+}
+
+// begin begins outputs.
+func (d *stream) begin() {
+	d.each(func() {
+		d.b.AllocateRegister(d.of("acc"), d.sum, build.Init(0))
+		if d.Deferred() && d.Group == 0 {
+			d.b.AllocateRegister("back", d.rowF32, build.Init(1))
+		}
+	})
+	if d.shifted() && d.Group == 0 {
+		d.b.AllocateRegister("accx", d.sum, build.Init(0))
+	}
+}
+
+// loadShared loads scales, and zero points, of a group from the stage.
+func (d *stream) loadShared(tag string, t build.Value, q int) {
+	load := func(to, from string, s build.Value, typ dtype.Type, as build.Type) {
+		tile := d.b.SliceShared(d.fresh(from), s, rowMajor(typ, d.outputs()), build.Offset(t.Mod(d.Stages), q, d.side*d.outputs()), build.Dims(2))
+		d.b.LoadShared(to, tile, as)
+	}
+	load(d.of("rs"+tag), "us", d.ss, d.Scale, d.flat)
+	if d.Zero {
+		load(d.of("rz"+tag), "uz", d.sz, d.Act, d.flatZ)
+	}
+}
+
+// multiply multiplies turn t, and gives its stage back.
+func (d *stream) multiply(t build.Value) {
+	b := d.b
+	d.pipe.Wait(t)
+	piece, lane := d.piece(), d.bytesPerLane()
+	pieces := build.Register(dtype.U8, layout.Spatial(d.Warps, 1).Local(1, lane/16).Spatial(1, 32).Local(1, 16))
+	part := rowMajor(dtype.U8, d.Warps, 32*lane)
+	if d.Sub < Turn {
+		part = build.Type(fmt.Sprintf("shared u8[%d, %d] shared_layout([%[1]d, %[2]d], [%[1]d, %[2]d], [%[3]d, 1])", d.Warps, 32*lane, d.tileBytes()))
+	}
+	copies := layout.Replicated(d.Warps, 1, 1)
+	loaded := copies.Local(1, d.Rows/8).Local(piece/(4*d.Run), 1).ColumnSpatial(4, 8).Local(d.Run, 1)
+	right := copies.Local(1, d.Rows/8).Local(piece/8, 1).ColumnSpatial(4, 8).Local(2, 1)
+	l, err := swizzled(0, d.Rows, piece).Transpose(0, 1)
+	if err != nil {
+		panic(err) // schedules are checked
+	}
+	for sub := range Turn / d.Sub {
+		tag := name("", sub)
+		d.each(func() {
+			from := b.SliceShared(d.fresh("uw"), d.flat8, part, build.Offset(t.Mod(d.Stages), d.side*d.Warps, sub*32*lane))
+			rb := b.LoadShared(d.of("rb"), from, pieces)
+			d.cast(tag, b.View(d.of("rw"), rb, d.codes1))
+		})
+		for i := range d.Sub / piece {
+			k := sub*d.Sub + i*piece
+			ux := b.PermuteShared(d.fresh("ut"), d.tileX("ux", t, k/piece), build.Shared(d.Act, l))
+			xk := b.LoadShared("xk", ux, build.Register(d.Act, loaded))
+			rx := b.View(name("rx", k/piece), xk, build.Register(d.Act, right))
+			d.each(func() {
+				rh := build.Expr(d.of("rh" + tag))
+				if piece < d.Sub {
+					rh = b.SliceRegister(d.of("rp"), rh, build.Register(d.Act, d.left(d.Warps, piece)), build.Offset(0, i*piece))
+				}
+				d.product(0, k, rh, rx)
+			})
+		}
+	}
+	if d.Group > 0 {
+		d.each(func() {
+			for q := range d.scales() {
+				tag := name("", 0)
+				if d.scales() > 1 {
+					tag = fmt.Sprintf("0_%d", q)
+				}
+				d.loadShared(tag, t, q)
+				d.finish(tag, build.Expr(d.of("sum"+tag)), build.Expr("sumx"+tag), false)
+			}
+		})
+	}
+	d.pipe.Release(t)
+}
+
+// end stores outputs, or the part of their sums that the block has come to: those of
+// turns first to first + count of the block. Of the blocks that come to the same outputs
+// the last one adds up.
+func (d *stream) end(first, count build.Value) {
+	b := d.b
+	if d.Group == 0 {
+		d.each(func() {
+			d.loadScale("", "0")
+			d.finish("", build.Expr(d.of("acc")), build.Expr("accx"), true)
+		})
+	}
+	at := func(i build.Value) []build.Attr {
+		return []build.Attr{build.Offset(i, d.bm.Mul(d.Rows), d.side*d.outputs()), build.Dims(2, 1)}
+	}
+	b.If(count.Equal(d.turns), func() {
+		d.each(func() { d.store(build.Expr(d.of("acc"))) })
+	}).Else(func() {
+		own := b.Let("own", build.Expr("bi*2").Add(first.Min(1)))
+		d.each(func() { b.StoreGlobal(d.gp, build.Expr(d.of("acc")), at(own)...) })
+		tile := b.Let("tile", d.start.Add(first).Div(d.turns))
+		from := b.Let("from", tile.Mul(d.turns))
+		low := b.Let("low", from.Div(d.per))
+		high := b.Let("high", from.Add(d.turns).Sub(1).Div(d.per))
+		b.Synchronize()
+		before := b.AtomicScalar("before", d.ga, high.Sub(low), nil, build.Offset(tile), build.Op("inc"), build.Order("acq_rel"))
+		b.If(before.Equal(high.Sub(low)), func() {
+			b.Synchronize()
+			d.each(func() {
+				total := b.AllocateRegister(d.of("whole"), d.sum, build.Init(0))
+				b.For(d.of("j"), low, high.Add(1), func(j build.Value) {
+					p := b.LoadGlobal("p", d.gp, d.sum, at(j.Mul(2).Add(from.Sub(j.Mul(d.per)).Max(0).Min(1)))...)
+					b.Add(d.of("whole"), total, p, d.sum)
+				}, build.Unroll(4))
+				d.store(total)
+			})
+		})
+	})
+}
