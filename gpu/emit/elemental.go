@@ -22,11 +22,11 @@ const lane = "v"
 // MaxCode is the most instructions of a kernel; what would be longer is refused.
 const MaxCode = 20000
 
-// crowded is the number of instructions visited from which on elements are computed
+// Crowded is the number of instructions visited from which on elements are computed
 // wherever they exist, not only where they are wanted: then no instruction is emitted twice
 // for one index, whatever ways lead to it. Up to there code reads nothing that it does not
 // need; beyond, paddings of paddings would take as many reads as there are ways.
-const crowded = 300
+const Crowded = 300
 
 // where is what must hold for an element to be read: every expression lies in its range.
 type where []affine.Constraint
@@ -336,7 +336,7 @@ func (e *elemental) values(in *hlo.Instruction, idx []affine.Expr, w where, n in
 		}
 		return out, err
 	}
-	if e.work > crowded {
+	if e.work > Crowded {
 		w = e.bounds(in, idx, w)
 	}
 	w = e.relevant(w, n)

@@ -134,6 +134,9 @@ func TestPyramid(t *testing.T) {
 		if emitted > 500*time.Millisecond { // ten and sixty on an idle machine
 			t.Errorf("%s takes %v", c.name, emitted)
 		}
+		if n := len(f.Traffic.Kernels[0].Accesses); n > 600 { // what is told of them grows like the code
+			t.Errorf("%s: %d accesses", c.name, n)
+		}
 		r, err := f.Run(context.Background(), f.Arguments(3))
 		if err != nil {
 			t.Fatal(err)

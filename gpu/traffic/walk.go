@@ -172,23 +172,63 @@ func (w *walker) indexing(s *emit.Step, idx []affine.Expr, at place, n int) (ind
 
 // reads adds what a thread reads of the arguments to compute an instruction at a place.
 func (w *walker) reads(in *hlo.Instruction, first index.Indexing, at place) {
-	sets := map[*hlo.Instruction][]index.Indexing{in: {first}}
+	sets := make([]index.Set, len(w.k.Computation.Instructions))
+	sets[in.Index].Add(first)
 	list := w.k.Computation.Instructions
+	visited := 0
 	for i := in.Index; i >= 0; i-- {
 		x := list[i]
-		if slices.Contains(w.given, x) {
+		if slices.Contains(w.given, x) || len(sets[i].Maps) == 0 {
 			continue
 		}
-		for _, m := range sets[x] {
+		var operands [][]index.Indexing
+		for _, m := range sets[i].Maps {
 			if t := w.params[x]; t != nil {
 				w.add(Read, t, m, at)
 				continue
 			}
-			for k, maps := range index.OutputToInput(x, 0) {
+			if operands == nil {
+				operands = index.OutputToInput(x, 0)
+			}
+			for k, maps := range operands {
 				for _, om := range maps {
-					sets[x.Operands[k]] = index.Insert(sets[x.Operands[k]], index.Compose(m, om))
+					visited++
+					y, ok := index.Indexing{}, false
+					if visited > emit.Crowded {
+						y, ok = anywhere(m.Map, om.Map, x.Operands[k].Shape)
+					}
+					if !ok {
+						y = index.Compose(m, om)
+					}
+					sets[x.Operands[k].Index].Add(y)
 				}
 			}
 		}
 	}
+}
+
+// anywhere is a map after another to a tensor that is asked for wherever it has an element,
+// as crowded code does. Ok is false where a map has variables of its own.
+func anywhere(first, second affine.Map, s hlo.Shape) (x index.Indexing, ok bool) {
+	if first.Undefined() || first.KnownEmpty() || second.Undefined() || second.KnownEmpty() || len(first.Runtime)+len(second.Ranges)+len(second.Runtime) > 0 || s.IsTuple() {
+		return x, false
+	}
+	values, bounds := map[string]affine.Expr{}, map[string]affine.Range{}
+	for i, v := range second.Dims {
+		values[v.Name] = first.Results[i]
+	}
+	for _, v := range append(slices.Clone(first.Dims), first.Ranges...) {
+		bounds[v.Name] = v.Range
+	}
+	var results []affine.Expr
+	var inside []affine.Constraint
+	for i, e := range second.Results {
+		e = e.Subst(values).Simplify(bounds)
+		if r := (affine.Range{Hi: int64(s.Dims[i]) - 1}); !e.Range(bounds).Within(r) {
+			inside = append(inside, affine.Constraint{Expr: e, Range: r})
+		}
+		results = append(results, e)
+	}
+	m, err := affine.NewMap(first.Dims, first.Ranges, nil, results, inside)
+	return index.Indexing{Map: m}, err == nil
 }

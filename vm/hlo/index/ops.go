@@ -42,34 +42,56 @@ func ofParameters(c *hlo.Computation, output int) [][]Indexing {
 // Group lists for every instruction that from needs the maps through which it is
 // read, from positions of from; from itself is read by the identity.
 func Group(c *hlo.Computation, from *hlo.Instruction) map[*hlo.Instruction][]Indexing {
-	sets := map[*hlo.Instruction][]Indexing{from: {{Map: Identity(from.Shape.Dims)}}}
+	sets := map[*hlo.Instruction]*Set{}
+	sets[from] = &Set{}
+	sets[from].Add(Indexing{Map: Identity(from.Shape.Dims)})
+	out := map[*hlo.Instruction][]Indexing{}
 	post := c.PostOrder()
 	for i := len(post) - 1; i >= 0; i-- {
 		in := post[i]
-		for _, m := range sets[in] {
-			for k, maps := range OutputToInput(in, 0) {
+		if sets[in] == nil {
+			continue
+		}
+		out[in] = sets[in].Maps
+		operands := OutputToInput(in, 0)
+		for _, m := range sets[in].Maps {
+			for k, maps := range operands {
+				o := in.Operands[k]
+				if sets[o] == nil {
+					sets[o] = &Set{}
+				}
 				for _, om := range maps {
-					o := in.Operands[k]
-					sets[o] = Insert(sets[o], Compose(m, om))
+					sets[o].Add(Compose(m, om))
 				}
 			}
 		}
 	}
-	return sets
+	return out
 }
 
-// Insert adds an indexing to a set unless an equal one is in it.
-func Insert(set []Indexing, x Indexing) []Indexing {
-	text := x.String()
-	for _, y := range set {
-		if y.Map.Undefined() && x.Map.Undefined() || y.String() == text {
-			return set
-		}
+// Set is indexings of which no two are equal, in the order in which they came.
+type Set struct {
+	Maps []Indexing
+	keys map[string]bool
+}
+
+// Add puts an indexing in. Where there would be more than [MaxSet], nothing is known.
+func (s *Set) Add(x Indexing) {
+	key := "" // of all that are undefined
+	if !x.Map.Undefined() {
+		key = x.String()
 	}
-	if len(set) >= MaxSet {
-		return []Indexing{Undefined()}
+	switch {
+	case s.keys[key]:
+		return
+	case s.keys == nil:
+		s.keys = map[string]bool{}
+	case len(s.Maps) >= MaxSet:
+		x, key = Undefined(), ""
+		s.Maps, s.keys = nil, map[string]bool{}
 	}
-	return append(set, x)
+	s.keys[key] = true
+	s.Maps = append(s.Maps, x)
 }
 
 // operand is the map from positions of one output to those of operand k.
@@ -463,13 +485,13 @@ func forward(in *hlo.Instruction, input, output int) affine.Map {
 
 // Physical replaces the positions of maps between two shapes by places in memory.
 func Physical(set []Indexing, from, into hlo.Shape) []Indexing {
-	var out []Indexing
+	var out Set
 	for _, x := range set {
 		y := Compose(Indexing{Map: PhysicalToLogical(from)}, x)
 		if !y.Map.Undefined() && !y.Map.KnownEmpty() {
 			y = Compose(y, Indexing{Map: LogicalToPhysical(into)})
 		}
-		out = Insert(out, y)
+		out.Add(y)
 	}
-	return out
+	return out.Maps
 }

@@ -116,8 +116,8 @@ func (u *use) add(p *Part, x index.Indexing) {
 	if !slices.Contains(u.parts, p) {
 		u.parts = append(u.parts, p)
 	}
-	if !x.Map.Undefined() && !x.Map.KnownEmpty() && len(u.maps) < 2 {
-		u.maps = index.Insert(u.maps, x)
+	if !x.Map.Undefined() && !x.Map.KnownEmpty() && (len(u.maps) == 0 || len(u.maps) == 1 && u.maps[0].String() != x.String()) {
+		u.maps = append(u.maps, x)
 	}
 }
 
