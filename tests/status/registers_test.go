@@ -6,7 +6,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strconv"
-	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
@@ -15,14 +14,10 @@ import (
 	"github.com/tilus-lab/tilus-lab/tests/need"
 )
 
-var (
-	usedRegisters = regexp.MustCompile(`Used (\d+) registers`)
-	noSpills      = regexp.MustCompile(`\b0 bytes spill stores, 0 bytes spill loads`)
-)
+var usedRegisters = regexp.MustCompile(`Used (\d+) registers`)
 
 // TestRegisterEstimate compares the estimate of gpu/cost with what the assembler
-// takes for the corpus: within a factor of 0.6 to 1.8 and a few. No product may need
-// more registers than there are.
+// takes for the corpus: within a factor of 0.6 to 1.8 and a few.
 func TestRegisterEstimate(t *testing.T) {
 	ptxas := need.Ptxas(t)
 	launches, err := differential.Launches()
@@ -52,9 +47,6 @@ func TestRegisterEstimate(t *testing.T) {
 		if err != nil || m == nil {
 			t.Errorf("%s: %v\n%s", l.File, err, out)
 			continue
-		}
-		if strings.HasPrefix(l.File, "matmul_") && !noSpills.Match(out) {
-			t.Errorf("%s spills:\n%s", l.File, out)
 		}
 		used, _ := strconv.Atoi(string(m[1]))
 		est := cost.Of(c.Func, c.Arch).Registers

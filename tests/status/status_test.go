@@ -11,7 +11,9 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -268,9 +270,16 @@ func TestCellsAreOfTheList(t *testing.T) {
 	}
 }
 
-// TestCorpusAssembles gives the PTX of every program of the corpus to NVIDIA's
-// assembler: what a cell that says "assembles" rests on. Matrix products must not
-// spill registers.
+var frames = regexp.MustCompile(`(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads`)
+
+// spilled are the bytes of local memory that a program takes on a target where all of
+// them are for a reason: this one has the tile that is fastest where it was measured,
+// and 254 registers there.
+var spilled = map[string]int{"flash_attention_causal sm_80": 16}
+
+// TestCorpusAssembles gives the PTX of every launch of the corpus, for each target
+// that has what it needs, to NVIDIA's assembler: what a cell that says "assembles"
+// rests on. No product spills registers, nor does anything else.
 func TestCorpusAssembles(t *testing.T) {
 	ptxas := need.Ptxas(t)
 	launches, err := differential.Launches()
@@ -313,8 +322,15 @@ func TestCorpusAssembles(t *testing.T) {
 			if err != nil {
 				t.Errorf("%s, %s: %v\n%s", l.Name, arch, err, out)
 			}
-			if strings.Contains(string(out), "spill") && !strings.Contains(string(out), "0 bytes spill stores, 0 bytes spill loads") && strings.Contains(l.File, "matmul") {
-				t.Errorf("%s, %s spills:\n%s", l.Name, arch, out)
+			if m := frames.FindSubmatch(out); m == nil {
+				t.Errorf("%s, %s: the assembler says nothing of registers:\n%s", l.Name, arch, out)
+			} else {
+				for _, bytes := range m[1:] {
+					if n, _ := strconv.Atoi(string(bytes)); n > spilled[l.File+" "+arch] {
+						t.Errorf("%s, %s spills: %s", l.Name, arch, m[0])
+						break
+					}
+				}
 			}
 			n++
 		}
