@@ -43,7 +43,7 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 	v := 128 / bits
 	side, threads := 64, 512
 	if bits == 16 {
-		side = 128
+		side, threads = 128, 1024
 	}
 	if b.p.tune.Tile > 0 {
 		side = b.p.tune.Tile
@@ -105,18 +105,20 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 		where []affine.Constraint
 	}
 	var all []loaded
-	for turn := range ceilDiv(rows*across, threads) {
-		item := threadX.AddConst(int64(turn * threads))
-		inX, k := item.FloorDiv(num(across)), item.Mod(num(across))
+	// A multiple of v rows a turn, so that those of all turns begin alike and their places lie
+	// a constant apart.
+	perTurn := max(1, threads/across/v*v)
+	for turn := range ceilDiv(rows, perTurn) {
+		inX, k := threadX.FloorDiv(num(across)).AddConst(int64(turn*perTurn)), threadX.Mod(num(across))
 		atX := x0.Add(inX)
 		start := index.Linear(at(atX, num(0)), t.sizes) // of the operand's row
 		first := down(start.Add(y0)).Add(k.MulConst(int64(v)))
 		column := first.Sub(start)
-		where := []affine.Constraint{in(inX, rows), in(atX, t.sizes[x]), in(first, product(t.sizes))}
+		where := []affine.Constraint{in(threadX, perTurn*across), in(inX, rows), in(atX, t.sizes[x]), in(first, product(t.sizes))}
 		for i, h := range heroes {
 			val := b.f.value(h.Operands[0].Shape.Type, v)
 			b.add(&Step{Op: PureCall, Out: []*Value{val}, Of: h.Operands[0], Index: t.operand(at(atX, column.Add(affine.Var(lane)))), Where: where})
-			all = append(all, loaded{tiles[i], val, k.MulConst(int64(v)).AddConst(int64(v - 1)).Sub(start.Add(y0).Mod(vw)), inX, where[:1]})
+			all = append(all, loaded{tiles[i], val, k.MulConst(int64(v)).AddConst(int64(v - 1)).Sub(start.Add(y0).Mod(vw)), inX, where[:2]})
 		}
 	}
 	for _, l := range all {
@@ -163,17 +165,26 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 	end := row(threadX).AddConst(int64(t.sizes[x]))
 	tail := down(end).Sub(row(threadX)).Sub(x0)
 	b.when(append(slices.Clone(mine), in(tail.Sub(skip(threadX)), side)), func() {
-		for j := range v - 1 {
-			give(threadX, tail.AddConst(int64(j)), 1, []affine.Constraint{in(x0.Add(tail).AddConst(int64(j)), t.sizes[x])})
-		}
+		b.repeat(v-1, func(j affine.Expr) {
+			give(threadX, tail.Add(j), 1, []affine.Constraint{in(x0.Add(tail).Add(j), t.sizes[x])})
+		})
 	})
 	b.when(append(slices.Clone(mine), affine.Constraint{Expr: block[x]}), func() {
-		for j := range v - 1 {
-			p := skip(threadX).AddConst(int64(j - v + 1))
+		b.repeat(v-1, func(j affine.Expr) {
+			p := skip(threadX).Add(j).AddConst(int64(1 - v))
 			give(threadX, p, 1, []affine.Constraint{in(p, v)})
-		}
+		})
 	})
 	return true
+}
+
+// repeat adds steps that are taken n times.
+func (b *builder) repeat(n int, steps func(i affine.Expr)) {
+	s := &Step{Op: Loop, Var: b.variable(), Trips: n, Roll: true}
+	outer := b.f.Body
+	b.f.Body = nil
+	steps(affine.Var(s.Var))
+	s.Body, b.f.Body = b.f.Body, append(outer, s)
 }
 
 // when adds steps that only some threads take.
