@@ -106,7 +106,7 @@ func (b *benchFlags) measure(ctx context.Context, bench *qmm.Bench, l qmm.Linear
 		case qmm.Expand:
 			r, err = bench.TimeExpand(ctx, l, name, m)
 		default:
-			r, err = bench.TimeWide(ctx, l, name, m, plan)
+			r, err = b.measureWide(ctx, bench, l, name, m, plan, until, log)
 		}
 		if log != nil && b.tries > 0 {
 			fmt.Fprintf(log, "    %s: %.2f µs %v\n", plan, r.MedianUs, err)
@@ -131,6 +131,18 @@ func (b *benchFlags) measureDecode(ctx context.Context, bench *qmm.Bench, l qmm.
 	return bench.Time(ctx, l, name, m, schedules, until, func(s template.Schedule, t tune.Timing, err error) {
 		if b.tries > 0 && log != nil {
 			fmt.Fprintf(log, "    R%d D%d W%d S%d K/%d: %.2f µs, %d registers %v\n", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits, t.Median, t.Registers, err)
+		}
+	})
+}
+
+func (b *benchFlags) measureWide(ctx context.Context, bench *qmm.Bench, l qmm.Linear, name string, m int, plan string, until time.Time, log io.Writer) (qmm.Row, error) {
+	schedules, err := l.WideSchedules(plan, m, b.tries)
+	if err != nil {
+		return qmm.Row{}, err
+	}
+	return bench.TimeWide(ctx, l, name, m, plan, schedules, until, func(s template.WideSchedule, t tune.Timing, err error) {
+		if b.tries > 0 && log != nil {
+			fmt.Fprintf(log, "    %s: %.2f µs, %d registers %v\n", s, t.Median, t.Registers, err)
 		}
 	})
 }
@@ -273,8 +285,8 @@ func newBenchGemm() *cobra.Command {
 func scheduleText(r qmm.Row) string {
 	s := r.Schedule
 	switch {
-	case r.Plan == qmm.Wide || r.Plan == qmm.Prefill:
-		return r.Plan
+	case r.Wide != nil:
+		return fmt.Sprintf("%s, %s", r.Plan, r.Wide)
 	case s.Rows == 0:
 		return "expand, then a product of plain numbers"
 	}

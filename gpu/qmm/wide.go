@@ -3,6 +3,7 @@ package qmm
 import (
 	"context"
 	"fmt"
+	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
@@ -19,38 +20,28 @@ const WideFrom = 32
 // warpgroups.
 const warpgroups = "sm_90a"
 
-// WideSchedule is the schedule of a product of m rows by [Wide] or [Prefill] on a GPU of
-// sms multiprocessors, by reason alone: as many rows of x as fit, and for [Wide] k
-// shared by blocks where there are too few outputs for all multiprocessors.
-func (l Linear) WideSchedule(plan string, m, sms int) (template.WideSchedule, error) {
-	p, err := template.PlanOf(l.Form())
+// WideSchedule is the schedule of a product of m rows by [Wide] or [Prefill] on an H200:
+// the first of [Linear.WideSchedules].
+func (l Linear) WideSchedule(plan string, m int) (template.WideSchedule, error) {
+	all, err := l.WideSchedules(plan, m, 0)
 	if err != nil {
 		return template.WideSchedule{}, err
 	}
-	s := template.WideSchedule{Rows: 8, Persistent: plan == Prefill}
-	for s.Rows < min(m, p.Most(s)) {
-		s.Rows *= 2
+	return all[0], nil
+}
+
+// WideSchedules are what is worth timing for a product of m rows by [Wide] or [Prefill]:
+// the schedule that the model of an H200 expects most of, then tries others.
+func (l Linear) WideSchedules(plan string, m, tries int) ([]template.WideSchedule, error) {
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
+		return nil, err
 	}
-	if s.Persistent && s.Rows >= 16 {
-		s.Cluster = 2
+	all := template.WideCandidates(p, m, l.N, l.K, plan == Prefill, template.H200())
+	if len(all) == 0 {
+		return nil, fmt.Errorf("qmm: plan %s has no schedule for %s", plan, l)
 	}
-	s.Consumers = 2
-	blocks := func() int {
-		return (l.N + 64*p.Tiles*s.Consumers - 1) / (64 * p.Tiles * s.Consumers) * ((m + s.Rows - 1) / s.Rows)
-	}
-	if blocks() < sms/2 && !s.Persistent {
-		s.Consumers = 1
-	}
-	if turns := (l.K + template.Turn - 1) / template.Turn; !s.Persistent && blocks() <= sms/2 && turns >= 8 {
-		s.Splits = min(sms/blocks(), turns/4, template.MaxSplits)
-		s.Rows = min(s.Rows, p.Most(s))
-	}
-	for s.Stages = 4; s.Stages > 2; s.Stages-- {
-		if _, err := s.Filled(p); err == nil {
-			break
-		}
-	}
-	return s.Filled(p)
+	return all[:min(len(all), tries+1)], nil
 }
 
 // wideCall is a product by warpgroups: two programs with their arguments.
@@ -61,19 +52,18 @@ type wideCall struct {
 	schedule                  template.WideSchedule
 }
 
-// wideCall prepares a product; x and its sums are still to be arranged.
-func (l Linear) wideCall(plan string, w, scales, zeros, x *array.Array, c Call, one float64) (*wideCall, error) {
+// wideCall prepares a product by a schedule; x and its sums are still to be arranged.
+func (l Linear) wideCall(s template.WideSchedule, w, scales, zeros, x *array.Array, c Call, one float64) (*wideCall, error) {
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
 		return nil, err
 	}
 	m, sms := x.Shape[0], template.H200().SMs
-	out := &wideCall{}
-	if out.schedule, err = l.WideSchedule(plan, m, sms); err != nil {
+	s.AddBias, s.AddResidual = c.Bias != nil, c.Residual != nil
+	if s, err = s.Filled(p); err != nil {
 		return nil, err
 	}
-	s := out.schedule
-	s.AddBias, s.AddResidual = c.Bias != nil, c.Residual != nil
+	out := &wideCall{schedule: s}
 	if out.arrange, err = template.Arrange(l.Form()); err != nil {
 		return nil, err
 	}
@@ -126,7 +116,11 @@ func (w *wideCall) run(ctx context.Context, d device.Device) (y *array.Array, re
 }
 
 func (p *Packed) wide(ctx context.Context, d device.Device, x *array.Array, c Call, out *Result) error {
-	w, err := p.wideCall(out.Plan, p.W, p.Scales, p.Zeros, x, c, p.One)
+	s, err := p.WideSchedule(out.Plan, x.Shape[0])
+	if err != nil {
+		return err
+	}
+	w, err := p.wideCall(s, p.W, p.Scales, p.Zeros, x, c, p.One)
 	if err != nil {
 		return err
 	}
@@ -141,51 +135,65 @@ func (p *Packed) wide(ctx context.Context, d device.Device, x *array.Array, c Ca
 	return nil
 }
 
-// TimeWide measures [Wide] or [Prefill]: the row's times are those of both launches.
-func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, plan string) (Row, error) {
+// TimeWide measures [Wide] or [Prefill] with the schedules, at most, until the time is up,
+// and gives the row of the fastest: what both launches take, one behind the other.
+// progress, if not nil, hears of each.
+func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, plan string, schedules []template.WideSchedule, until time.Time, progress func(template.WideSchedule, tune.Timing, error)) (Row, error) {
 	t, err := b.start(l, layer, m)
 	if err != nil {
 		return Row{}, err
 	}
-	row, l, p := t.best, t.l, t.p
-	row.Plan, row.Tried = plan, 1
+	best, l, p := t.best, t.l, t.p
+	best.Plan = plan
 	x := t.common[len(t.common)-2].Array
 	var zeros *array.Array
 	if l.ZeroPoint {
 		zeros = t.common[2].Array
 	}
-	w, err := l.wideCall(plan, t.common[0].Array, t.common[1].Array, zeros, x, Call{}, 1)
-	if err != nil {
-		return row, err
+	for i, s := range schedules {
+		if i > 0 && !until.IsZero() && time.Now().After(until) {
+			break
+		}
+		w, err := l.wideCall(s, t.common[0].Array, t.common[1].Array, zeros, x, Call{}, 1)
+		if err != nil {
+			return best, err
+		}
+		y, _, err := w.run(ctx, b.d)
+		if err != nil {
+			return best, err
+		}
+		off, err := l.sampled(p, t.common, y)
+		if err != nil {
+			return best, err
+		}
+		if !(off < worst(l.ActType)) {
+			return best, fmt.Errorf("qmm: %s %s [%d, %d, %d] by %s, %+v: the relative error is %g", l.WeightType, layer, m, l.N, l.K, plan, w.schedule, off)
+		}
+		// The product's x is what the launch in front writes.
+		w.arrangeArgs[1].Array = w.multiplyArgs[w.x].Array
+		if w.sums > w.x {
+			w.arrangeArgs[2].Array = w.multiplyArgs[w.sums].Array
+		}
+		read, ok := b.reads[l.Bytes()]
+		took, err := b.clock(ctx, w.multiply, w.multiplyArgs, tune.Options{Bytes: l.Bytes(), Replays: 7, Read: !ok, Before: []tune.Launch{{Program: w.arrange, Args: w.arrangeArgs}}})
+		if progress != nil {
+			progress(w.schedule, took, err)
+		}
+		if err != nil {
+			return best, err
+		}
+		if !ok {
+			read = took.ReadUs
+			b.reads[l.Bytes()] = read
+		}
+		if best.Tried++; best.Tried == 1 || took.Median < best.MedianUs {
+			took.ReadUs = read
+			schedule := w.schedule
+			best.Wide, best.Error = &schedule, off
+			best.Row = b.origin.Row(w.arrange.Name+"+"+w.multiply.Name, tune.Hash(w.arrange, tune.Hash(w.multiply)), took, nil)
+		}
 	}
-	y, _, err := w.run(ctx, b.d)
-	if err != nil {
-		return row, err
-	}
-	if row.Error, err = l.sampled(p, t.common, y); err != nil {
-		return row, err
-	}
-	if !(row.Error < worst(l.ActType)) {
-		return row, fmt.Errorf("qmm: %s %s [%d, %d, %d] by %s: the relative error is %g", l.WeightType, layer, m, l.N, l.K, plan, row.Error)
-	}
-	one, err := b.clock(ctx, w.arrange, w.arrangeArgs, tune.Options{Replays: 7, WorkingSet: 1})
-	if err != nil {
-		return row, err
-	}
-	read, ok := b.reads[l.Bytes()]
-	two, err := b.clock(ctx, w.multiply, w.multiplyArgs, tune.Options{Bytes: l.Bytes(), Replays: 7, Read: !ok})
-	if err != nil {
-		return row, err
-	}
-	if !ok {
-		read = two.ReadUs
-		b.reads[l.Bytes()] = read
-	}
-	two.ReadUs = read
-	two.Median, two.Min, two.Max = one.Median+two.Median, one.Min+two.Min, one.Max+two.Max
-	two.CompileMs, two.JITMs = one.CompileMs+two.CompileMs, one.JITMs+two.JITMs
-	row.Row = b.origin.Row(w.arrange.Name+"+"+w.multiply.Name, tune.Hash(w.arrange, tune.Hash(w.multiply)), two, nil)
-	return row, nil
+	return best, nil
 }
 
 // Plans are those that m rows of a layer may take on the bench's GPU.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"testing"
+	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
@@ -114,7 +115,7 @@ func TestWideSchedules(t *testing.T) {
 			l.N, l.K = shape.N, shape.K
 			for _, m := range []int{1, 16, 32, 64, 100, 2048} {
 				for _, plan := range []string{Wide, Prefill} {
-					if s, err := l.WideSchedule(plan, m, 132); err != nil || s.Rows < 8 {
+					if s, err := l.WideSchedule(plan, m); err != nil || s.Rows < 8 {
 						t.Errorf("%s %s, %d rows by %s: %+v, %v", w, shape.Name, m, plan, s, err)
 					}
 				}
@@ -139,8 +140,12 @@ func TestTimeWide(t *testing.T) {
 	if plans := b.Plans(l, 2048); len(plans) != 3 || plans[1] != Prefill || plans[2] != Expand {
 		t.Errorf("plans of 2048 rows: %v", plans)
 	}
-	r, err := b.TimeWide(context.Background(), l, "small", 32, Wide)
-	if err != nil || r.MedianUs != 12 || r.Plan != Wide || !(r.Error < 1e-3) || r.Schedule.Rows != 0 {
+	schedules, err := l.WideSchedules(Wide, 32, 1)
+	if err != nil || len(schedules) != 2 {
+		t.Fatalf("%v, %v", schedules, err)
+	}
+	r, err := b.TimeWide(context.Background(), l, "small", 32, Wide, schedules, time.Time{}, nil)
+	if err != nil || r.MedianUs != 12 || r.Plan != Wide || r.Tried != 2 || *r.Wide != schedules[0] || !(r.Error < 1e-3) || r.Schedule.Rows != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if e, err := Entries([]Row{r}); len(e) != 0 || err != nil {

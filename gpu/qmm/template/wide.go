@@ -37,6 +37,17 @@ type WideSchedule struct {
 	AddBias, AddResidual bool
 }
 
+func (s WideSchedule) String() string {
+	out := fmt.Sprintf("%d rows, %d×%d warpgroups, %d stages", s.Rows, s.Consumers, s.Sides, s.Stages)
+	if s.Cluster > 1 {
+		out += fmt.Sprintf(", clusters of %d", s.Cluster)
+	}
+	if s.Splits > 1 {
+		out += fmt.Sprintf(", k/%d", s.Splits)
+	}
+	return out
+}
+
 // Fits reports how many rows of x a block of [Wide] can multiply at most: sums of a
 // group and of the output are in registers.
 func (p *Plan) Fits() int { return p.Most(WideSchedule{}) }
@@ -185,7 +196,7 @@ type wide struct {
 	factor                build.Value
 	m, n, blocks, arrived build.Value
 	part                  build.Value
-	tiles                 build.Value // of one side
+	tiles                 build.Value   // of one side
 	x                     []build.Value // pieces of a turn's x
 	running               []product
 }

@@ -1,0 +1,91 @@
+package template
+
+import (
+	"cmp"
+	"math"
+	"slices"
+)
+
+// What [Plan.EstimateWide] knows of Hopper beside [Machine].
+const (
+	wideNear  = 45000 // bytes a µs that a multiprocessor takes in by tensor and bulk copies
+	wideBegin = 1.5   // µs until a block's first product
+	wideTurn  = 0.17  // µs of a turn beside instructions and products: waits of one for the other
+)
+
+// EstimateWide is how many µs [Wide] takes with a schedule without zero fields on a
+// machine, about, without the arrangement of x.
+//
+// The slowest of these decides how long a turn takes: the matrix instructions of all
+// warpgroups; what comes in; what a warpgroup does one behind the other.
+func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
+	outputs := s.Outputs(p)
+	units := ceil(n, outputs*s.Cluster) * s.Cluster * ceil(m, s.Rows) * s.Splits
+	turns := ceil(ceil(k, Turn), s.Splits)
+	perElement := 4.0 // cast one by one
+	if p.Recipe != nil {
+		perElement = p.Recipe.Cost().PerElement()
+	}
+	tiles := float64(s.Sides * p.Tiles) // of 64 outputs, of a warpgroup
+	product := tiles * Turn / 16 * max(float64(s.Rows)/2, 12) / clock
+	sets := 1.0
+	if p.Shifts() {
+		sets = 2
+	}
+	instrs := tiles * (64*Turn/128*perElement + sets*float64(s.Rows)/2*float64(p.scales()) + 30) / clock
+	bytes := float64(s.Rows*Turn*2/s.Cluster + outputs*Turn*p.Stored.Bits()/8)
+	each := float64(s.Consumers)
+	turn := max(each*product, bytes/wideNear, product+instrs+wideTurn, each*instrs*1.2)
+	busy := min(units, on.SMs)
+	whole := float64(ceil(units, on.SMs)) * (float64(turns)*turn + wideBegin)
+	memory := float64(units*turns) * float64(outputs*Turn*p.Stored.Bits()/8) / float64(ceil(m, s.Rows)) / (on.Rate * float64(busy))
+	time := on.Launch + max(whole, memory+wideBegin)
+	if s.Splits > 1 {
+		time += meet + perPart*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
+	}
+	return time
+}
+
+// WideCandidates are the schedules of [Wide] that a product x[M, K]·w[N, K]ᵀ might take on
+// a machine, in the order of [Plan.EstimateWide]: those whose registers and shared memory
+// fit; with stay those whose blocks go on to further tiles.
+func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule {
+	type rated struct {
+		WideSchedule
+		time float64
+	}
+	var all []rated
+	turns := ceil(k, Turn)
+	for _, consumers := range []int{2, 1} {
+		for _, sides := range []int{1, 2, 4} {
+			for _, cluster := range []int{1, 2, 4} {
+				for _, splits := range []int{1, 2, 3, 4, 6, 8, 12, 16} {
+					s := WideSchedule{Consumers: consumers, Sides: sides, Cluster: cluster, Splits: splits, Persistent: stay, Rows: 8}
+					for s.Rows < min(m, p.Most(s)) {
+						s.Rows *= 2
+					}
+					ok := false
+					for s.Stages = 6; s.Stages >= 2 && !ok; s.Stages-- {
+						if f, err := s.Filled(p); err == nil {
+							s, ok = f, true
+							break
+						}
+					}
+					units := ceil(n, s.Outputs(p)*cluster) * cluster * ceil(m, s.Rows) * splits
+					switch {
+					case !ok, splits > 1 && (stay || turns < 4*splits || units > on.SMs):
+					case cluster > 1 && ceil(n, s.Outputs(p)) < cluster:
+					default:
+						all = append(all, rated{s, p.EstimateWide(s, m, n, k, on)})
+					}
+				}
+			}
+		}
+	}
+	slices.SortStableFunc(all, func(x, y rated) int { return cmp.Compare(math.Round(x.time*20), math.Round(y.time*20)) })
+	out := make([]WideSchedule, len(all))
+	for i, r := range all {
+		out[i] = r.WideSchedule
+	}
+	return out
+}
