@@ -1,6 +1,9 @@
 package code
 
-import "fmt"
+import (
+	"fmt"
+	"strings"
+)
 
 // This file holds the rows of tcgen05, the fifth generation of tensor cores (sm_100a):
 // products whose sums lie in tensor memory, which is 128 lanes of 512 columns of 32
@@ -29,16 +32,19 @@ func tcgen05Rows() []Row {
 	for _, s := range []struct {
 		shape string
 		per   int // registers of x1
-	}{{"32x32b", 1}, {"16x64b", 1}, {"16x128b", 2}, {"16x256b", 4}} {
+	}{{"32x32b", 1}, {"16x64b", 1}, {"16x128b", 2}, {"16x256b", 4}, {"16x32bx2", 1}} {
 		for n := 1; n*s.per <= 128; n *= 2 {
-			words := b32s[:n*s.per]
-			r := tc05(fmt.Sprintf("ld.%s.x%d", s.shape, n), fmt.Sprintf("tcgen05.ld.sync.aligned.%s.x%d.b32 {outs}, [{a0}]", s.shape, n), "begins to load from tensor memory; the results may be read behind tcgen05.wait::ld", Barrier, words, B32)
+			words, split := b32s[:n*s.per], ""
+			if s.shape == "16x32bx2" { // how far from the first half of the columns the second is
+				split = fmt.Sprintf(", %d", n)
+			}
+			r := tc05(fmt.Sprintf("ld.%s.x%d", s.shape, n), fmt.Sprintf("tcgen05.ld.sync.aligned.%s.x%d.b32 {outs}, [{a0}]%s", s.shape, n, split), "begins to load from tensor memory; the results may be read behind tcgen05.wait::ld", Barrier, words, B32)
 			rows = append(rows, r)
 			list := "{a1}"
 			for k := 2; k <= len(words); k++ {
 				list += fmt.Sprintf(", {a%d}", k)
 			}
-			rows = append(rows, tc05(fmt.Sprintf("st.%s.x%d", s.shape, n), fmt.Sprintf("tcgen05.st.sync.aligned.%s.x%d.b32 [{a0}], {%s}", s.shape, n, list), "begins to store to tensor memory; ended behind tcgen05.wait::st", Barrier, nil, append([]Type{B32}, words...)...))
+			rows = append(rows, tc05(fmt.Sprintf("st.%s.x%d", s.shape, n), fmt.Sprintf("tcgen05.st.sync.aligned.%s.x%d.b32 [{a0}]%s, {%s}", s.shape, n, split, list), "begins to store to tensor memory; ended behind tcgen05.wait::st", Barrier, nil, append([]Type{B32}, words...)...))
 		}
 	}
 	return rows
@@ -69,22 +75,53 @@ func tcgen05Group(blocks int) []Row {
 	if blocks == 2 {
 		with = "; each of two blocks has its half of the rows of A and D, and at the same places half of the columns of B"
 	}
-	for _, kind := range []string{"f16", "tf32", "f8f6f4", "i8"} {
-		text := "begins D = A · B + D, or without D where enable-d is false, of a size and types that the instruction descriptor says; D lies in tensor memory at a" + with
-		rows = append(rows,
-			tc05("mma.ss."+kind+suffix, "tcgen05.mma"+group+".kind::"+kind+" [{a0}], {a1}, {a2}, {a3}, {a4}", text+", A and B at shared descriptors b and c", Proxy, nil, B32, B64, B64, B32, Pred),
-			tc05("mma.ts."+kind+suffix, "tcgen05.mma"+group+".kind::"+kind+" [{a0}], [{a1}], {a2}, {a3}, {a4}", text+", A in tensor memory at b, B at the shared descriptor c", Proxy, nil, B32, B32, B64, B32, Pred))
-	}
-	for _, s := range []struct{ kind, vec string }{{"mxf8f6f4", "1X"}, {"mxf4", "2X"}, {"mxf4nvf4", "4X"}} {
-		r := tc05("mma.ss."+s.kind+suffix, "tcgen05.mma"+group+".kind::"+s.kind+".block_scale.scale_vec::"+s.vec+" [{a0}], {a1}, {a2}, {a3}, [{a4}], [{a5}], {a6}",
-			"begins a product as mma.ss.f8f6f4 does, with scales of A in tensor memory at e and of B at f, "+s.vec[:1]+" in each row of an instruction", Proxy, nil, B32, B64, B64, B32, B32, B32, Pred)
-		if s.kind == "mxf4nvf4" {
-			r.ISA = "8.7"
+	// product is a row of a form: "", "sp.", "ws." or "ws.sp.".
+	product := func(form, place, name, qualifiers, text string, scales int) Row {
+		in, args := []Type{B32, B64, B64}, "[{a0}], {a1}, {a2}"
+		if place == "ts" {
+			in[1], args = B32, "[{a0}], [{a1}], {a2}"
 		}
-		rows = append(rows, r)
+		add := func(t Type, format string) {
+			args += ", " + fmt.Sprintf(format, len(in))
+			in = append(in, t)
+		}
+		if strings.HasSuffix(form, "sp.") {
+			add(B32, "[{a%d}]")
+		}
+		add(B32, "{a%d}")
+		for range scales {
+			add(B32, "[{a%d}]")
+		}
+		add(Pred, "{a%d}")
+		return tc05("mma."+form+place+"."+name+suffix, "tcgen05.mma."+form+group[1:]+qualifiers+" "+args, text, Proxy, nil, in...)
 	}
-	for _, shape := range []string{"128x256b", "128x128b", "32x128b.warpx4"} {
-		rows = append(rows, tc05("cp."+shape+suffix, "tcgen05.cp"+group+"."+shape+" [{a0}], {a1}", "begins to copy from the shared descriptor b to tensor memory at a, in the order of products; of 32 rows, to each quarter of the lanes", Proxy, nil, B32, B64))
+	const (
+		sparse = "; half of A is zeros that are left out, and d is the place in tensor memory that says which"
+		still  = "; D of 64 or 32 rows has its columns in 2 or 4 parts below each other"
+	)
+	places := map[string]string{"ss": "A and B at shared descriptors b and c", "ts": "A in tensor memory at b, B at the shared descriptor c"}
+	for _, kind := range []string{"f16", "tf32", "f8f6f4", "i8"} {
+		for _, place := range []string{"ss", "ts"} {
+			text := "begins D = A · B + D, or without D where enable-d is false, of a size and types that the instruction descriptor says; D lies in tensor memory at a, " + places[place]
+			rows = append(rows, product("", place, kind, ".kind::"+kind, text+with, 0), product("sp.", place, kind, ".kind::"+kind, text+sparse+with, 0))
+			if blocks == 1 {
+				rows = append(rows, product("ws.", place, kind, ".kind::"+kind, text+still, 0), product("ws.sp.", place, kind, ".kind::"+kind, text+sparse+still, 0))
+			}
+		}
 	}
+	for _, s := range []struct{ name, kind, vec, isa string }{{"mxf8f6f4", "mxf8f6f4", "1X", "8.6"}, {"mxf4", "mxf4", "2X", "8.6"}, {"mxf4nvf4", "mxf4nvf4", "4X", "8.7"}, {"mxf4nvf4.2X", "mxf4nvf4", "2X", "8.7"}} {
+		for _, place := range []string{"ss", "ts"} {
+			for _, form := range []string{"", "sp."} {
+				text := "begins a product as mma." + form + place + ".f8f6f4 does, with scales of A and of B in tensor memory at the addresses in front of enable-d, " + s.vec[:1] + " in each row of an instruction"
+				r := product(form, place, s.name, ".kind::"+s.kind+".block_scale.scale_vec::"+s.vec, text, 2)
+				r.ISA = s.isa
+				rows = append(rows, r)
+			}
+		}
+	}
+	for _, shape := range []string{"128x256b", "128x128b", "4x256b", "32x128b.warpx4", "64x128b.warpx2::02_13", "64x128b.warpx2::01_23"} {
+		rows = append(rows, tc05("cp."+shape+suffix, "tcgen05.cp"+group+"."+shape+" [{a0}], {a1}", "begins to copy from the shared descriptor b to tensor memory at a, in the order of products; of 32 rows, to each quarter of the lanes; of 64, twice, to the quarters that are named together", Proxy, nil, B32, B64))
+	}
+	rows = append(rows, tc05("shift.down"+suffix, "tcgen05.shift"+group+".down [{a0}]", "begins to move 32 bytes of each of 32 lanes, from that of a on, to the next lane, in the order of products; the last moves to none", Proxy, nil, B32))
 	return rows
 }

@@ -15,8 +15,7 @@ import (
 )
 
 // This file holds tcgen05: tensor memory, and products that lie there. It follows the
-// PTX manual and has not been compared with hardware. Products are of 128 rows with
-// sums of 32 bits. Products and commits end in the order in which they began; a commit
+// PTX manual and has not been compared with hardware. Products and commits end in the order in which they began; a commit
 // tells a barrier, and only who has waited there may use what they wrote, or write
 // what they read. That loads of tensor memory come before later products that
 // overwrite it is not followed.
@@ -121,6 +120,10 @@ func (w *warp) tensorCore(i *inst) (waits bool) {
 	case strings.HasPrefix(name, "mma."):
 		for m := w.mask; m != 0 && b.err == nil; m &= m - 1 {
 			w.tensorProduct(i, t, bits.TrailingZeros32(m), name, pair)
+		}
+	case name == "shift.down":
+		for m := w.mask; m != 0 && b.err == nil; m &= m - 1 {
+			w.shiftLanes(i, t, bits.TrailingZeros32(m))
 		}
 	case strings.HasPrefix(name, "cp."):
 		for m := w.mask; m != 0 && b.err == nil; m &= m - 1 {
@@ -294,144 +297,6 @@ func (w *warp) tensorCommit(i *inst, t *tensorMemory, l int) {
 	})
 }
 
-// instruction is the instruction descriptor of a product.
-type instruction struct {
-	m, n, k    int
-	a, b, d    dtype.Type
-	negA, negB bool
-	mnA, mnB   bool
-	// Of products with scales: their type, how many an instruction has in a row, and
-	// which of four in a column is the first.
-	scale  dtype.Type
-	scales int
-	ids    [2]int
-}
-
-func (w *warp) instruction(l int, word uint64, kind string, blocks int) (x instruction, ok bool) {
-	field := func(at, n int) int { return int(word >> at & (1<<n - 1)) }
-	e := dtype.F4E2M1
-	types := map[string][]dtype.Type{"f16": {dtype.F16, dtype.BF16}, "tf32": {2: dtype.TF32}, "f8f6f4": {dtype.F8E4M3, dtype.F8E5M2}, "i8": {dtype.U8, dtype.I8}, "mxf8f6f4": {dtype.F8E4M3, dtype.F8E5M2}, "mxf4": {1: e}, "mxf4nvf4": {1: e}}[kind]
-	sums := []dtype.Type{1: dtype.F32, 2: dtype.I32}
-	a, b, d := field(7, 3), field(10, 3), field(4, 2)
-	if x.scales = map[string]int{"mxf8f6f4": 1, "mxf4": 2, "mxf4nvf4": 4}[kind]; x.scales > 0 {
-		d, x.ids = 1, [2]int{field(29, 2), field(4, 2)}
-		if x.scale = dtype.F8E4M3; field(23, 1) == 1 {
-			x.scale = dtype.F8E8M0
-		}
-		if (x.scale == dtype.F8E8M0) != (x.scales < 4) || x.ids[0]%x.scales != 0 || x.ids[1]%x.scales != 0 {
-			w.fail(l, errProduct, "", "the instruction descriptor %#x names scales that kind::%s does not have", word, kind)
-			return x, false
-		}
-	}
-	if a < len(types) && b < len(types) && d < len(sums) {
-		x.a, x.b, x.d = types[a], types[b], sums[d]
-	}
-	x.negA, x.negB, x.mnA, x.mnB = field(13, 1) == 1, field(14, 1) == 1, field(15, 1) == 1, field(16, 1) == 1
-	x.n, x.m = field(17, 6)*8, field(24, 5)*16
-	if !x.a.Valid() || !x.b.Valid() || !x.d.Valid() || (x.d == dtype.I32) != (kind == "i8") {
-		w.fail(l, errProduct, "", "the instruction descriptor %#x names types that kind::%s does not have, or that are not simulated", word, kind)
-		return x, false
-	}
-	if x.m != 128*blocks || x.n < 16*blocks || x.n > 256 || x.n%(16*blocks) != 0 || x.scales > 0 && x.n%32 != 0 {
-		w.fail(l, errProduct, "", "a product of %d×%d; those of %d rows and up to 256 columns are simulated", x.m, x.n, 128*blocks)
-		return x, false
-	}
-	x.k = 256 / max(x.a.Bits(), x.b.Bits())
-	return x, true
-}
-
-// tensorProduct begins a product of one thread: of the block, or of its pair.
-func (w *warp) tensorProduct(i *inst, t *tensorMemory, l int, name string, pair bool) {
-	where, kind, _ := strings.Cut(strings.TrimPrefix(name, "mma."), ".")
-	blocks := []*block{w.b}
-	if pair {
-		if w.b.rank%2 != 0 || w.b.rank+1 >= len(w.b.cl.blocks) {
-			w.fail(l, errProduct, "let the block with the even rank begin it", "block rank %d begins a product of two blocks", w.b.rank)
-			return
-		}
-		other, _, ok := w.resolve(l, uint64(w.b.rank+2)<<windowShift|sharedBase)
-		if !ok {
-			return
-		}
-		blocks = append(blocks, other)
-	}
-	x, ok := w.instruction(l, w.in32(i, 3, l), kind, len(blocks))
-	if !ok {
-		return
-	}
-	w.b.stats.Products++
-	rows := x.m / len(blocks)
-	work := &tensorWork{}
-	var a [2]func() []float64 // of the rows of each block, when their turn comes
-	var b []float64           // [n][k]
-	for r, in := range blocks {
-		held := &flight{}
-		if where == "ss" {
-			v := w.tensorTile(in, l, "A", w.regs[int(i.in[1])+l], x.mnA, x.a, rows, x.k, x.negA, held)
-			a[r] = func() []float64 { return v }
-		} else {
-			a[r] = w.tensorRows(in.tensorMemory(), w.in32(i, 1, l), x, rows)
-		}
-		b = append(b, w.tensorTile(in, l, "B", w.regs[int(i.in[2])+l], x.mnB, x.b, x.n/len(blocks), x.k, x.negB, held)...)
-		if w.b.err != nil {
-			return
-		}
-		work.parts = append(work.parts, tensorPart{b: in, t: in.tensorMemory(), bytes: held.bytes})
-	}
-	addr, add := w.in32(i, 0, l), w.regs[int(i.in[len(i.row.In)-1])+l] != 0
-	for p := range work.parts {
-		part := &work.parts[p]
-		for r := range rows {
-			for c := range x.n {
-				k := w.cell(part.t, int(addr>>16)+r, int(addr&0xffff)+c)
-				if k < 0 {
-					return
-				}
-				cell := &part.t.cells[k]
-				if cell.store != nil || add && !cell.set && cell.job == nil {
-					w.fail(l, errAsync, "enable-d false in the first product, or store D and wait", "D in tensor memory, lane %d, column %d, is not there yet", r, int(addr&0xffff)+c)
-					return
-				}
-				part.cells = append(part.cells, k)
-			}
-		}
-	}
-	var scales [2][]int // cells, of rows of A and columns of B
-	for side := range scales {
-		if x.scales == 0 {
-			break
-		}
-		if scales[side], ok = w.scaleCells(t, w.in32(i, 4+side, l), []int{rows, x.n}[side]); !ok {
-			return
-		}
-	}
-	plan := &groupPlan{d: x.d, floats: x.d.IsFloat()}
-	w.begin(i, t, work, func(j *job) *diag.Problem {
-		bs := b
-		for p, part := range work.parts {
-			as := a[p]()
-			if x.scales > 0 {
-				var bad string
-				if as, bad = x.scaled(t, as, rows, scales[0], x.ids[0]); bad == "" {
-					bs, bad = x.scaled(t, b, x.n, scales[1], x.ids[1])
-				}
-				if bad != "" {
-					return j.problem(errProduct, "copy scales with tcgen05.cp.warpx4, or store them in all four quarters of the lanes", "%s", bad)
-				}
-			}
-			for at, k := range part.cells {
-				cell := &part.t.cells[k]
-				c := uint64(0)
-				if add {
-					c = uint64(cell.v)
-				}
-				cell.v, cell.set = uint32(plan.step(c, as[at/x.n*x.k:][:x.k], bs[at%x.n*x.k:][:x.k])), true
-			}
-		}
-		return nil
-	})
-}
-
 // begin puts work into the pipe.
 func (w *warp) begin(i *inst, t *tensorMemory, x *tensorWork, land func(*job) *diag.Problem) {
 	x.job = w.step(i, t, land)
@@ -447,11 +312,12 @@ func (w *warp) begin(i *inst, t *tensorMemory, x *tensorWork, land func(*job) *d
 }
 
 // tensorTile is an operand at a descriptor, in a block's shared memory.
-func (w *warp) tensorTile(in *block, l int, what string, word uint64, mn bool, elem dtype.Type, rows, k int, negative bool, held *flight) []float64 {
+func (w *warp) tensorTile(in *block, l int, what string, word uint64, kind string, mn bool, elem dtype.Type, rows, k int, negative bool, held *flight) []float64 {
 	o, ok := w.tensorOperand(l, what, word, mn, elem)
 	if !ok {
 		return nil
 	}
+	o.padded = padded(elem) && strings.HasSuffix(kind, "f8f6f4")
 	sign := 1.0
 	if negative {
 		sign = -1
@@ -474,115 +340,85 @@ func (w *warp) tensorOperand(l int, what string, word uint64, mn bool, elem dtyp
 	return o, true
 }
 
-// tensorRows is A in tensor memory, as it is when its turn comes.
-func (w *warp) tensorRows(t *tensorMemory, addr uint64, x instruction, rows int) func() []float64 {
-	per := 32 / x.a.Bits()
-	cells := make([]int, 0, rows*x.k)
-	for r := range rows {
-		for c := range x.k {
-			k := w.cell(t, int(addr>>16)+r, int(addr&0xffff)+c/per)
-			if k < 0 {
-				return nil
-			}
-			if cell := &t.cells[k]; !cell.set && cell.job == nil || cell.store != nil {
-				w.fail(0, errAsync, "store A, then tcgen05.wait::st and a barrier", "A in tensor memory, lane %d, column %d, is not there yet", r, int(addr&0xffff)+c/per)
-				return nil
-			}
-			cells = append(cells, k)
-		}
-	}
-	return func() []float64 {
-		a := make([]float64, len(cells))
-		for at, k := range cells {
-			a[at] = x.a.Decode(uint64(t.cells[k].v) >> (at % x.k % per * x.a.Bits()) & x.a.Mask())
-		}
-		return a
-	}
-}
-
-// scaleCells are the words of the scales of rows, lane by lane for all four quarters.
-func (w *warp) scaleCells(t *tensorMemory, addr uint64, rows int) ([]int, bool) {
-	var cells []int
-	for lane := range tensorLanes {
-		for c := range rows / lanes {
-			k := w.cell(t, lane, int(addr&0xffff)+c)
-			if k < 0 {
-				return nil, false
-			}
-			if cell := &t.cells[k]; !cell.set && cell.job == nil || cell.store != nil {
-				w.fail(0, errAsync, "copy or store scales before, and wait for stores", "a scale in tensor memory, lane %d, column %d, is not there yet", lane, int(addr&0xffff)+c)
-				return nil, false
-			}
-			cells = append(cells, k)
-		}
-	}
-	return cells, true
-}
-
-// scaled is an operand [rows][k] times its scales.
-func (x instruction) scaled(t *tensorMemory, v []float64, rows int, cells []int, id int) ([]float64, string) {
-	out := make([]float64, len(v))
-	columns := rows / lanes
-	for r := range rows {
-		word := t.cells[cells[r%lanes*columns+r/lanes]].v
-		for q := r % lanes; q < tensorLanes; q += lanes {
-			if t.cells[cells[q*columns+r/lanes]].v != word {
-				return nil, fmt.Sprintf("lanes %d and %d of tensor memory hold other scales of row %d", r%lanes, q, r)
-			}
-		}
-		for k := range x.k {
-			c := word >> (8 * (id + k*x.scales/x.k))
-			if x.scale == dtype.F8E4M3 && c>>7&1 == 1 {
-				return nil, fmt.Sprintf("the scale %#x of row %d has a sign", c&0xff, r)
-			}
-			out[r*x.k+k] = v[r*x.k+k] * x.scale.Decode(uint64(c&0xff))
-		}
-	}
-	return out, ""
+// copied is the lanes of tensor memory that a row of a copy comes to, and how many
+// rows of how many bytes there are.
+var copied = map[string]struct {
+	rows, bytes int
+	lanes       func(row int) []int
+}{
+	"cp.128x256b":              {128, 32, func(r int) []int { return []int{r} }},
+	"cp.128x128b":              {128, 16, func(r int) []int { return []int{r} }},
+	"cp.4x256b":                {4, 32, func(r int) []int { return []int{lanes * r} }},
+	"cp.32x128b.warpx4":        {32, 16, func(r int) []int { return []int{r, r + 32, r + 64, r + 96} }},
+	"cp.64x128b.warpx2::02_13": {64, 16, func(r int) []int { return []int{r, r + 64} }},
+	"cp.64x128b.warpx2::01_23": {64, 16, func(r int) []int { return []int{r + r/32*32, r + r/32*32 + 32} }},
 }
 
 // copyColumns begins a copy of one thread from shared to tensor memory.
 func (w *warp) copyColumns(i *inst, t *tensorMemory, l int, name string) {
-	rows, bytes := tensorLanes, 16
-	switch name {
-	case "cp.128x256b":
-		bytes = 32
-	case "cp.32x128b.warpx4":
-		rows = lanes
-	case "cp.128x128b":
-	default:
-		w.fail(l, errProduct, "", "%s is not simulated", i.op)
-		return
-	}
+	form := copied[name]
 	held := &flight{}
 	o, ok := w.tensorOperand(l, "the copy", w.regs[int(i.in[1])+l], false, dtype.U8)
 	if !ok {
 		return
 	}
-	v, ok := w.tile(w.b, "the copy", o, 0, rows, bytes, dtype.U8.Decode, 1, held)
+	v, ok := w.tile(w.b, "the copy", o, 0, form.rows, form.bytes, dtype.U8.Decode, 1, held)
 	if !ok {
 		return
 	}
 	part := tensorPart{b: w.b, t: t, bytes: held.bytes}
 	addr := w.in32(i, 0, l)
-	words := make([]uint32, 0, tensorLanes*bytes/4)
-	for lane := range tensorLanes {
-		for c := range bytes / 4 {
-			k := w.cell(t, int(addr>>16)+lane, int(addr&0xffff)+c)
-			if k < 0 {
-				return
+	var words []uint32
+	for r := range form.rows {
+		for _, lane := range form.lanes(r) {
+			for c := range form.bytes / 4 {
+				k := w.cell(t, int(addr>>16)+lane, int(addr&0xffff)+c)
+				if k < 0 {
+					return
+				}
+				word := uint32(0)
+				for e := range 4 {
+					word |= uint32(v[r*form.bytes+4*c+e]) << (8 * e)
+				}
+				part.cells, words = append(part.cells, k), append(words, word)
 			}
-			word := uint32(0)
-			for e := range 4 {
-				word |= uint32(v[lane%rows*bytes+4*c+e]) << (8 * e)
-			}
-			part.cells, words = append(part.cells, k), append(words, word)
 		}
 	}
 	w.begin(i, t, &tensorWork{parts: []tensorPart{part}}, func(*job) *diag.Problem {
 		for at, k := range part.cells {
 			cell := &t.cells[k]
 			cell.v, cell.set = words[at], true
+		}
+		return nil
+	})
+}
+
+// shiftLanes begins to move eight columns of the lanes of a quarter to the next lane; the
+// first keeps its own.
+func (w *warp) shiftLanes(i *inst, t *tensorMemory, l int) {
+	addr := w.in32(i, 0, l)
+	first := int(addr >> 16)
+	if first%lanes != 0 {
+		w.fail(l, errProduct, "", "lane %d; a shift begins at a multiple of %d", first, lanes)
+		return
+	}
+	part := tensorPart{b: w.b, t: t}
+	for lane := range lanes {
+		for c := range 8 {
+			k := w.cell(t, first+lane, int(addr&0xffff)+c)
+			if k < 0 {
+				return
+			}
+			if cell := &t.cells[k]; !cell.set && cell.job == nil || cell.store != nil {
+				w.fail(l, errAsync, "write it before, and wait for stores", "lane %d, column %d of tensor memory is not there yet", first+lane, int(addr&0xffff)+c)
+				return
+			}
+			part.cells = append(part.cells, k)
+		}
+	}
+	w.begin(i, t, &tensorWork{parts: []tensorPart{part}}, func(*job) *diag.Problem {
+		for at := len(part.cells) - 1; at >= 8; at-- {
+			t.cells[part.cells[at]].v = t.cells[part.cells[at-8]].v
 		}
 		return nil
 	})

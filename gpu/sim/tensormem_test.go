@@ -70,7 +70,7 @@ func blackwell(mistake string) *small {
 			}
 			idesc := int64(1<<4 | 8<<17 | 8<<24)
 			if mistake == "descriptor" {
-				idesc = 8<<17 | 8<<24
+				idesc = 3<<4 | 8<<17 | 8<<24
 			}
 			add := uint64(min(step, 1))
 			if mistake == "first" {

@@ -179,6 +179,8 @@ type sharedOperand struct {
 	mode bank.TMAMode
 	bits int
 	t    dtype.Type
+	// padded: 16 elements along k lie in 16 bytes, densely from their beginning.
+	padded bool
 }
 
 func (w *warp) sharedOperand(what string, word uint64, mn bool, t dtype.Type) (*sharedOperand, bool) {
@@ -208,7 +210,11 @@ func (o *sharedOperand) places(first, rows, k int) (mn, along []int, err error) 
 		}
 	}
 	for c := range along {
-		if along[c], err = o.c.Plain(o.bits, o.d, 0, c); err != nil {
+		bits := o.bits
+		if o.padded {
+			bits = 8
+		}
+		if along[c], err = o.c.Plain(bits, o.d, 0, c); err != nil {
 			return nil, nil, err
 		}
 	}
@@ -248,12 +254,15 @@ func (w *warp) tile(in *block, what string, o *sharedOperand, first, rows, k int
 				x.bytes = append(x.bytes, line)
 			}
 			var code uint64
-			switch o.bits {
-			case 32:
+			switch {
+			case o.padded:
+				unit, bit := at&^15, c%16*o.bits
+				code = uint64(binary.LittleEndian.Uint16(data[unit+uint64(bit/8):])) >> (bit % 8) & (1<<o.bits - 1)
+			case o.bits == 32:
 				code = uint64(binary.LittleEndian.Uint32(data[at:]))
-			case 16:
+			case o.bits == 16:
 				code = uint64(binary.LittleEndian.Uint16(data[at:]))
-			case 8:
+			case o.bits == 8:
 				code = uint64(data[at])
 			default:
 				code = uint64(data[at]) >> (c * o.bits % 8) & (1<<o.bits - 1)
