@@ -1,34 +1,72 @@
 package main
 
 import (
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
 	"strings"
 	"text/tabwriter"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/follow"
 	"github.com/tilus-lab/tilus-lab/gpu/model/trace"
 	"github.com/tilus-lab/tilus-lab/gpu/model/volta"
 	"github.com/tilus-lab/tilus-lab/layoutviz/theatre"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
 func newFollow() *cobra.Command {
 	var mode, layout, data string
 	var frame int
+	var asJSON bool
+	var defs, argv []string
 	var draw *pictureFlags
 	cmd := &cobra.Command{
-		Use:   "follow ELEMENT",
-		Short: "Follow one element of a Volta product from shared memory to its HMMA steps",
-		Long: `Follow an element of A or B of wmma.m16n16k16 on Volta from its bytes in shared memory
-through the lanes and registers that hold it to the instructions that use it, or one of
-D back. ELEMENT is such as A[5,9]. With --svg, --png or --out all of that is one picture,
-which looks at instruction --frame, usually the first that uses the element.`,
-		Example: `  tilus-lab follow "A[5,9]"
+		Use:   "follow [FILE] ELEMENT",
+		Short: "Follow one element through a program, or through a product on Volta",
+		Long: `Follow an element of a program from its address in global memory over shared memory and
+registers to the operand of a matrix instruction, into the sum and to the address where it
+is stored. FILE and --arg are as for run; without --arg, sizes and values are made up.
+ELEMENT is an element of a tensor, ra[3, 5], as it is when it is first computed or after
+some statements, acc[0, 1] @ 12; of a view, ga[1, 6]; or of a parameter, a[46].
+
+Without FILE, follow an element of A or B of wmma.m16n16k16 on Volta from its bytes in
+shared memory through the lanes and registers that hold it to the instructions that use
+it, or one of D back. ELEMENT is such as A[5,9]; --frame is the instruction that the
+picture looks at, usually the first that uses the element.
+
+With --svg, --png or --out all of that is one picture.`,
+		Example: `  tilus-lab follow matmul_v3 "ra[0, 13]"
+  tilus-lab follow matmul_f16_i6 "b[100]" --svg way.svg
+  tilus-lab follow "A[5,9]"
   tilus-lab follow "D[0,0]" --frame 5 --svg follow.svg`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.RangeArgs(1, 2),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if len(args) == 2 {
+				w, err := followProgram(cmd, args[0], args[1], defs, argv)
+				switch {
+				case err != nil:
+					return err
+				case draw.wanted():
+					p, err := theatre.Way(w, draw.options())
+					if err != nil {
+						return usageError{err}
+					}
+					return draw.write(cmd, p)
+				case asJSON:
+					e := json.NewEncoder(cmd.OutOrStdout())
+					e.SetIndent("", "\t")
+					return e.Encode(w)
+				}
+				_, err = fmt.Fprint(cmd.OutOrStdout(), w)
+				return err
+			}
 			var matrix string
 			var row, col int
 			text := strings.NewReplacer("[", " ", "]", " ", ",", " ").Replace(args[0])
@@ -66,8 +104,49 @@ which looks at instruction --frame, usually the first that uses the element.`,
 	f.StringVar(&layout, "layout", "row.col", "how A, B and, if given, C and D lie: `A.B[.C]`, each row or col")
 	f.StringVar(&data, "data", "integers", "`MATRICES`: integers, or random:SEED")
 	f.IntVar(&frame, "frame", 0, "`INSTRUCTION` to look at, from 1; 0 is the first that uses it")
+	f.StringArrayVar(&argv, "arg", nil, "argument `NAME=VALUE` of a parameter of FILE")
+	f.BoolVar(&asJSON, "json", false, "print the way through FILE as JSON")
+	addBindings(cmd, &defs)
 	draw = addPictureFlags(cmd)
 	return cmd
+}
+
+// followProgram is the way of an element through a program.
+func followProgram(cmd *cobra.Command, file, element string, defs, argv []string) (*follow.Way, error) {
+	p, err := loadFor(cmd, compile.DefaultArch, file, defs)
+	if err != nil {
+		return nil, err
+	}
+	from, err := follow.ParseStart(element, diag.Pos{File: "ELEMENT", Line: 1, Col: 1})
+	if err != nil {
+		return nil, usageError{err}
+	}
+	if len(argv) == 0 {
+		texts, _ := follow.Suppose(p)
+		for i, text := range texts {
+			argv = append(argv, p.Params[i].Name+"="+text)
+		}
+	}
+	list, err := programArgs(p, argv)
+	if err != nil {
+		return nil, err
+	}
+	launch := make([]ir.Arg, len(list))
+	for i, x := range list {
+		switch x := x.(type) {
+		case *array.Array:
+			launch[i].Array = x
+		case float64:
+			launch[i].Float = x
+		case int:
+			launch[i].Int = int64(x)
+		case bool:
+			if x {
+				launch[i].Int = 1
+			}
+		}
+	}
+	return follow.Trace(p, launch, from, follow.Limits{Steps: 100_000, Time: time.Minute})
 }
 
 func printFollow(w io.Writer, r *volta.Run, c volta.Cell, uses []volta.Dot) error {

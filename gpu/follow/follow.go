@@ -76,12 +76,11 @@ type Station struct {
 	at int // element
 }
 
-// Var is the tensor of the station, nil for a parameter's memory; Element is the
-// number of the element in row-major order.
+// Var is the tensor of the station, or the parameter.
 func (s Station) Var() *ir.Var { return s.v }
 
-// Element is the number of the element in row-major order of its tensor.
-func (s Station) Element() int { return s.at }
+// Number counts the element in row-major order of its register tensor, or in its memory.
+func (s Station) Number() int { return s.at }
 
 // Way is the way of an element.
 type Way struct {

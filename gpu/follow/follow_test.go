@@ -122,7 +122,7 @@ func perturb(t *testing.T, l differential.Launch, first, last follow.Station) {
 				args[i].Array = a.Clone()
 				if v.Name == first.Name && change {
 					bits := a.Type.Bits()
-					args[i].Array.SetCode(first.Element(), a.Code(first.Element())^1<<(bits-1)^1<<max(0, bits-4))
+					args[i].Array.SetCode(first.Number(), a.Code(first.Number())^1<<(bits-1)^1<<max(0, bits-4))
 				}
 			}
 		}
@@ -135,14 +135,14 @@ func perturb(t *testing.T, l differential.Launch, first, last follow.Station) {
 		}
 		for i, v := range l.Program.Params {
 			if v.Name == last.Name {
-				return m.Args()[i].Array.Code(last.Element())
+				return m.Args()[i].Array.Code(last.Number())
 			}
 		}
 		t.Fatalf("no parameter %s", last.Name)
 		return 0
 	}
 	if a, b := result(false), result(true); a == b {
-		t.Errorf("element %d of %s does not change with element %d of %s", last.Element(), last.Name, first.Element(), first.Name)
+		t.Errorf("element %d of %s does not change with element %d of %s", last.Number(), last.Name, first.Number(), first.Name)
 	}
 }
 
@@ -232,5 +232,29 @@ func TestMistakes(t *testing.T) {
 	}
 	if from, err := follow.ParseStart(" acc[0, 1]  @ 12 ", diag.Pos{Line: 1, Col: 1}); err != nil || from.String() != "acc[0, 1] @ 12" {
 		t.Errorf("%v %v", from, err)
+	}
+}
+
+// TestSuppose makes up arguments for the programs of the corpus: the launches are right,
+// and most elements of their first parameter are followed to a store.
+func TestSuppose(t *testing.T) {
+	n, ran := 0, 0
+	for name, l := range launches(t) {
+		if l.Section != "in" {
+			continue
+		}
+		n++
+		texts, ok := follow.Suppose(l.Program)
+		if !ok {
+			continue
+		}
+		if len(texts) != len(l.Program.Params) {
+			t.Errorf("%s: %d texts for %d parameters", name, len(texts), len(l.Program.Params))
+		}
+		ran++
+	}
+	t.Logf("%d of %d programs", ran, n)
+	if ran < n/2 {
+		t.Errorf("only %d of %d programs can be launched with sizes that are made up", ran, n)
 	}
 }

@@ -211,7 +211,7 @@ func (s *Station) fragment(in *ir.Instr, sum Station, thread int) {
 
 // String is the station in a line.
 func (s Station) String() string {
-	text := fmt.Sprintf("%-13s %s%v", s.Kind, s.Name, s.Index)
+	text := fmt.Sprintf("%-13s %s", s.Kind, s.Element())
 	if s.Value != "" {
 		text += " = " + s.Value
 	}
@@ -221,6 +221,9 @@ func (s Station) String() string {
 	}
 	return text
 }
+
+// Element is such as "ra[3, 5]".
+func (s Station) Element() string { return Start{Name: s.Name, Index: s.Index}.String() }
 
 // Place says where the element lies.
 func (s Station) Place() string {

@@ -10,6 +10,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
 // The forms of code.
@@ -17,6 +18,7 @@ const (
 	formPTX    = "PTX"
 	formThread = "thread code"
 	formCUDA   = "CUDA C++"
+	formNone   = "nothing" // in the pane of programs
 )
 
 func codePane() Pane {
@@ -42,15 +44,45 @@ func renderCode(v Values) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	c, err := compile.Program(p, compile.Options{Arch: v["t"], NoOpt: v["o"] == "none"})
+	right, became, c, err := lowered(p, v["f"], v["t"], v["o"] == "none", v)
 	if err != nil {
-		return Result{}, placed(err, "src", v["src"])
+		return Result{}, err
+	}
+	mine := make([]int, strings.Count(v["src"], "\n")+1)
+	for i := range mine {
+		if became[i+1] > 0 {
+			mine[i] = i + 1
+		}
+	}
+	o := v.look()
+	o.NoCaption = true
+	left, err := layoutviz.Program(layoutviz.Listing{Title: p.Name, Text: v["src"], Keys: mine, Max: 1000}, o)
+	if err != nil {
+		return Result{}, err
+	}
+	for i := range left.IDs {
+		e := &left.IDs[i]
+		e.ID = "s." + e.ID
+		e.Label = fmt.Sprintf("line %d became %d lines of %s", i+1, became[i+1], v["f"])
+	}
+	return Result{
+		Pictures: []Picture{{Name: "program", Picture: left}, right},
+		Sentence: fmt.Sprintf("%s is %d lines of %s for %s; a block has %d threads and %d bytes of shared memory.", p.Name, len(right.IDs), v["f"], c.Arch.Name, c.Func.Launch.Block, c.Func.Launch.SharedBytes),
+	}, nil
+}
+
+// lowered is what a program becomes in a form, with the lines that each line of it became.
+func lowered(p *ir.Program, form, target string, plain bool, v Values) (Picture, map[int]int, *compile.Compiled, error) {
+	fail := func(err error) (Picture, map[int]int, *compile.Compiled, error) { return Picture{}, nil, nil, err }
+	c, err := compile.Program(p, compile.Options{Arch: target, NoOpt: plain})
+	if err != nil {
+		return fail(placed(err, "src", v["src"]))
 	}
 	text := ""
-	switch v["f"] {
+	switch form {
 	case formPTX:
 		if text, err = c.PTX(); err != nil {
-			return Result{}, located(err, "t", v["t"])
+			return fail(located(err, "t", target))
 		}
 	case formThread:
 		text = code.Format(c.Func)
@@ -73,29 +105,8 @@ func renderCode(v Values) (Result, error) {
 	for _, k := range keys {
 		became[k]++
 	}
-	mine := make([]int, strings.Count(v["src"], "\n")+1)
-	for i := range mine {
-		if became[i+1] > 0 {
-			mine[i] = i + 1
-		}
-	}
 	o := v.look()
 	o.NoCaption = true
-	left, err := layoutviz.Program(layoutviz.Listing{Title: p.Name, Text: v["src"], Keys: mine, Max: 1000}, o)
-	if err != nil {
-		return Result{}, err
-	}
-	right, err := layoutviz.Program(layoutviz.Listing{Title: v["f"], Text: strings.Join(lines, "\n"), Keys: keys, Max: 2000}, o)
-	if err != nil {
-		return Result{}, err
-	}
-	for i := range left.IDs {
-		e := &left.IDs[i]
-		e.ID = "s." + e.ID
-		e.Label = fmt.Sprintf("line %d became %d lines of %s", i+1, became[i+1], v["f"])
-	}
-	return Result{
-		Pictures: []Picture{{Name: "program", Picture: left}, {Name: v["f"], Picture: right}},
-		Sentence: fmt.Sprintf("%s is %d lines of %s for %s; a block has %d threads and %d bytes of shared memory.", p.Name, len(lines), v["f"], c.Arch.Name, c.Func.Launch.Block, c.Func.Launch.SharedBytes),
-	}, nil
+	pic, err := layoutviz.Program(layoutviz.Listing{Title: form, Text: strings.Join(lines, "\n"), Keys: keys, Max: 2000}, o)
+	return Picture{Name: form, Picture: pic}, became, c, err
 }

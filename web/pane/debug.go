@@ -3,6 +3,7 @@ package pane
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -10,6 +11,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/launch"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/layoutviz/theatre"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/debug"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
@@ -38,6 +40,7 @@ func debugPane() Pane {
 			{Name: "d", Title: "Device", Kind: Choice, Default: onInterp, Choices: []string{onInterp, onSim}, Doc: "The definition, or the lowered code on the simulator: what threads hold when its instructions have run."},
 			{Name: "n", Title: "Step", Kind: Slider, Default: "5", Min: 0, Max: 1000, Play: true, Doc: "How many statements have run."},
 			{Name: "x", Title: "Variable", Kind: Text, Default: "", Hint: "the last tile", Doc: "The register tensor whose values are drawn; empty for the one that was assigned last."},
+			following(),
 			palette(),
 		},
 		Render: renderDebug,
@@ -116,10 +119,18 @@ func renderDebug(v Values) (Result, error) {
 		}
 		return nil
 	})}}
+	if el := strings.TrimSpace(v["el"]); el != "" {
+		pic, err := way(p, args, v["el"], true, o)
+		if err != nil {
+			return Result{}, err
+		}
+		out.Pictures = []Picture{pic, out.Pictures[0]}
+	}
 	out.Sentence = fmt.Sprintf("Step %d of %s.", m.at, total)
 	switch {
 	case wrong:
-		if pic, ok := drawFault(p, m.fault, o); ok {
+		bad, _ := faultPlace(m.fault)
+		if pic, ok := theatre.Fault(p, bad, o); ok {
 			out.Pictures = append(out.Pictures, Picture{Name: "where it goes wrong", Picture: pic})
 		}
 		out.Sentence = fmt.Sprintf("Step %d goes wrong: %s", m.at+1, strings.ReplaceAll(m.fault.Error(), "\n\t", " – "))
@@ -129,6 +140,9 @@ func renderDebug(v Values) (Result, error) {
 		out.Sentence += " Next: " + m.next
 	}
 	name := strings.TrimSpace(v["x"])
+	if err := knownTile(p, v["x"]); err != nil {
+		return Result{}, err
+	}
 	if name == "" {
 		name = m.last
 	}
@@ -151,23 +165,71 @@ func renderDebug(v Values) (Result, error) {
 		if err != nil {
 			return Result{}, err
 		}
+		first := varKey(p, x.Var)
 		for j := range pic.IDs {
 			e := &pic.IDs[j]
 			e.ID = "v." + e.ID
 			for k := range e.Keys {
-				e.Keys[k] += 1 << 25
+				e.Keys[k] += first
 			}
 		}
-		out.Pictures = append(out.Pictures, Picture{Name: name, Picture: pic})
+		out.Pictures = append(out.Pictures, Picture{Name: name, Picture: pic}.going(followed(name, m.at)))
 	}
 	if !found && strings.TrimSpace(v["x"]) != "" && !m.ended {
-		b.WriteString("\n" + name + " has no values here.\n")
+		out.Sentence += " " + name + " has no value yet."
 	}
 	if wrong {
 		b.WriteString("\n" + m.fault.Error() + "\n")
 	}
 	out.Text = b.String()
 	return out, nil
+}
+
+// knownTile says what can be drawn, where a name is none of it.
+func knownTile(p *ir.Program, text string) error {
+	name := strings.TrimSpace(text)
+	if name == "" {
+		return nil
+	}
+	var tiles []string
+	what := ""
+	note := func(v *ir.Var) {
+		if v.Type.IsRegister() && !slices.Contains(tiles, v.Name) {
+			tiles = append(tiles, v.Name)
+		} else if v.Name == name {
+			what = v.Type.String()
+		}
+	}
+	for _, v := range p.Params {
+		note(v)
+	}
+	p.Body.Walk(func(s ir.Stmt) bool {
+		switch s := s.(type) {
+		case *ir.Instr:
+			for _, v := range s.Out {
+				note(v)
+			}
+		case *ir.Let:
+			note(s.Var)
+		case *ir.For:
+			note(s.Var)
+		}
+		return true
+	})
+	if slices.Contains(tiles, name) {
+		return nil
+	}
+	begin := 1 + strings.Index(text, name)
+	bad := diag.Problem{Pos: diag.Pos{File: "x", Line: 1, Col: begin}, End: diag.Pos{File: "x", Line: 1, Col: begin + len(name)}, Code: "Pane.E31", Msg: fmt.Sprintf("%s has no variable %.40q", p.Name, name)}
+	if what != "" {
+		bad.Msg = fmt.Sprintf("%s is %s, no register tensor: its value stands below", name, what)
+	}
+	bad.Help = "there are " + strings.Join(tiles, ", ")
+	if s := diag.Suggest(name, tiles); s != "" && what == "" {
+		bad.Help = "did you mean " + s + "? " + bad.Help
+	}
+	bad.Help += "; leave it empty for the one that was assigned last"
+	return diag.List{bad}
 }
 
 // machine begins a launch on a device, in front of its first statement.
@@ -279,7 +341,11 @@ func smallArgs(p *ir.Program, text string) ([]ir.Arg, error) {
 		for _, v := range p.Params {
 			names = append(names, v.Name+": "+v.Type.String())
 		}
-		bad.Addf(at("a"), "Pane.E21", "one a line, for "+strings.Join(names, ", "), "%s takes %d arguments, %d are given", p.Name, len(p.Params), len(lines))
+		help := "one a line, for " + strings.Join(names, ", ")
+		if some := supposedArgs(p); some != "" {
+			help += "; such as\n" + some
+		}
+		bad.Addf(at("a"), "Pane.E21", help, "%s takes %d arguments, %d are given", p.Name, len(p.Params), len(lines))
 		return nil, bad
 	}
 	args := make([]ir.Arg, len(lines))
@@ -342,4 +408,13 @@ func elements(spec string) int {
 		n *= d
 	}
 	return n
+}
+
+// faultPlace is the problem of a fault, and its line, 0 where it has none.
+func faultPlace(err error) (diag.Problem, int) {
+	var list diag.List
+	if !errors.As(err, &list) || len(list) == 0 {
+		return diag.Problem{}, 0
+	}
+	return list[0], list[0].Pos.Line
 }

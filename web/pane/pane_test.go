@@ -143,8 +143,8 @@ func TestProgramLayouts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Pictures) != 1 || r.Pictures[0].Name != "x : f32; y : f16" {
-		t.Errorf("%d pictures, the first of %s", len(r.Pictures), r.Pictures[0].Name)
+	if len(r.Pictures) != 2 || r.Pictures[1].Name != "x : f32; y : f16" {
+		t.Errorf("%d pictures, the last of %s", len(r.Pictures), r.Pictures[len(r.Pictures)-1].Name)
 	}
 }
 

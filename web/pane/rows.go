@@ -298,12 +298,15 @@ func programPane() Pane {
 	return Pane{
 		Name:  "program",
 		Title: "Program",
-		Doc:   "A program, checked while you type, with the layouts it uses.",
+		Doc:   "A program, checked while you type, with the code that it becomes and the layouts that it uses. Choose a cell of a layout to follow that element through the program.",
 		Params: []Param{
 			{Name: "src", Title: "Program", Kind: Program, Default: StartProgram, Doc: "Program text; the result shows it in canonical form."},
+			{Name: "b", Title: "Beside it", Kind: Choice, Default: formPTX, Choices: []string{formPTX, formThread, formCUDA, formNone}, Doc: "What the program becomes: lines are linked both ways. The pane of generated code has more of it."},
+			following(),
 			palette(),
+			{Name: "a", Title: "Arguments", Kind: Program, Default: "", Hint: "made up", Doc: "Of the launch in which an element is followed, one a line; left out, sizes and values are made up."},
 		},
-		Render: func(v Values) (Result, error) { return renderProgram("src", v["src"], v.look()) },
+		Render: renderProgramPane,
 	}
 }
 
@@ -313,6 +316,7 @@ const maxLayouts = 6
 // use is a layout of a program and the variables that have it.
 type use struct {
 	l     layout.Layout
+	vars  []*ir.Var
 	names []string // for each element type: "x, y : f32"
 }
 
@@ -336,6 +340,9 @@ func usesOf(p *ir.Program) []*use {
 			if seen[k] == nil {
 				seen[k] = &use{l: v.Type.Layout}
 				uses = append(uses, seen[k])
+			}
+			if !slices.Contains(seen[k].vars, v) {
+				seen[k].vars = append(seen[k].vars, v)
 			}
 			typed := k + v.Type.Elem.String()
 			if vars[typed] == nil {
@@ -369,14 +376,26 @@ func renderProgram(param, src string, o layoutviz.Options) (Result, error) {
 		}
 		name := strings.Join(u.names, "; ")
 		// Elements of different tiles do not belong together.
+		var first []int
+		for _, v := range u.vars[:min(len(u.vars), 4)] {
+			first = append(first, varKey(p, v))
+		}
 		for j := range pic.IDs {
 			e := &pic.IDs[j]
 			e.ID = fmt.Sprintf("v%d.%s", i, e.ID)
-			for k := range e.Keys {
-				e.Keys[k] += i << 25
+			var keys []int
+			for _, k := range e.Keys {
+				for _, first := range first {
+					keys = append(keys, first+k)
+				}
 			}
+			e.Keys = keys
 		}
-		r.Pictures = append(r.Pictures, Picture{Name: name, Picture: pic})
+		drawn := Picture{Name: name, Picture: pic}
+		if param == "src" {
+			drawn = drawn.going(followed(u.vars[0].Name, 0))
+		}
+		r.Pictures = append(r.Pictures, drawn)
 	}
 	r.Sentence = fmt.Sprintf("%s runs %d threads in each block and uses %d register layouts.", p.Name, p.Threads(), len(uses))
 	if len(uses) == 1 {
