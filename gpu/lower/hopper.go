@@ -88,7 +88,21 @@ func boxesOf(in *ir.Instr) ir.Boxes {
 }
 
 func mapKey(in *ir.Instr, b ir.Boxes) string {
-	return fmt.Sprintf("%s %v %d", in.In[0].Var().Name, b.Shape, b.Swizzle)
+	return fmt.Sprintf("%s %v %d %d", in.In[0].Var().Name, b.Shape, b.Swizzle, mapType(in))
+}
+
+// mapType is what a tensor map calls the elements of a copy. Bits of i64 are combined as
+// those of u64: and, or and xor of signed 64-bit elements are illegal instructions on an H200.
+func mapType(in *ir.Instr) code.MapType {
+	elem := in.In[0].Var().Type.Elem
+	if a := in.Attr("op"); a != nil && elem == dtype.I64 && (a.Word == "and" || a.Word == "or" || a.Word == "xor") {
+		return code.MapU64
+	}
+	if kind, ok := mapTypes[elem]; ok {
+		return kind
+	}
+	bytes, _ := elem.Bytes()
+	return map[int]code.MapType{1: code.MapU8, 2: code.MapU16, 4: code.MapU32, 8: code.MapU64}[bytes]
 }
 
 func (l *lowerer) tensorMap(in *ir.Instr) {
@@ -101,11 +115,7 @@ func (l *lowerer) tensorMap(in *ir.Instr) {
 	ptr := ir.ViewOf(l.p, v)
 	elem := v.Type.Elem
 	bytes, _ := elem.Bytes()
-	kind, ok := mapTypes[elem]
-	if !ok {
-		kind = map[int]code.MapType{1: code.MapU8, 2: code.MapU16, 4: code.MapU32, 8: code.MapU64}[bytes]
-	}
-	m := &code.TensorMap{Base: ptr.Name, Type: kind, Promotion: code.Promote256B,
+	m := &code.TensorMap{Base: ptr.Name, Type: mapType(in), Promotion: code.Promote256B,
 		Swizzle: map[int]code.MapSwizzle{0: code.SwizzleNone, 32: code.Swizzle32B, 64: code.Swizzle64B, 128: code.Swizzle128B}[b.Swizzle]}
 	stride := affine.Const(int64(bytes))
 	for d := len(v.Type.Shape) - 1; d >= 0; d-- {
