@@ -52,7 +52,7 @@ type source struct {
 
 // sources are the programs of the corpus that need a Hopper GPU, and products and
 // attention as they are timed.
-func sources(t *testing.T) []source {
+func sources(t testing.TB) []source {
 	t.Helper()
 	launches, err := differential.Launches()
 	if err != nil {
