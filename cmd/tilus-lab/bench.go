@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strconv"
 	"time"
 
@@ -40,6 +41,7 @@ type benchFlags struct {
 	tries                   int
 	seconds                 float64
 	cublas                  string
+	plans                   []string
 }
 
 func (b *benchFlags) add(cmd *cobra.Command, types, batches []string) {
@@ -49,6 +51,7 @@ func (b *benchFlags) add(cmd *cobra.Command, types, batches []string) {
 	f.StringVar(&b.words, "form", "", "more words of the kind of layer: `WORDS` such as \"group=64 scale=bf16 act=bf16\"")
 	f.IntVar(&b.tries, "tries", 0, "time `N` schedules beside the chosen one, and take the fastest")
 	f.Float64Var(&b.seconds, "seconds", 0, "after `S` seconds time each layer's chosen schedule only")
+	f.StringSliceVar(&b.plans, "plans", nil, "of the plans that so many rows may take, time these: decode, wide, prefill, expand")
 	f.StringVar(&b.jsonFile, "json", "", "write the rows to `FILE`")
 	f.StringVar(&b.cublas, "cublas", "", "also time cuBLAS with plain weights, through torch of this `PYTHON`")
 	f.StringVar(&b.commit, "commit", "", "commit that the binary was built from, where it does not know")
@@ -98,6 +101,9 @@ func (b *benchFlags) measure(ctx context.Context, bench *qmm.Bench, l qmm.Linear
 	var best qmm.Row
 	var failed error
 	for _, plan := range bench.Plans(l, m) {
+		if len(b.plans) > 0 && !slices.Contains(b.plans, plan) {
+			continue
+		}
 		var r qmm.Row
 		var err error
 		switch plan {
@@ -118,6 +124,9 @@ func (b *benchFlags) measure(ctx context.Context, bench *qmm.Bench, l qmm.Linear
 		}
 	}
 	if best.MedianUs == 0 {
+		if failed == nil {
+			failed = fmt.Errorf("%d rows take none of the plans %v, but %v", m, b.plans, bench.Plans(l, m))
+		}
 		return best, failed
 	}
 	return best, nil

@@ -41,7 +41,16 @@ func (l Linear) WideSchedules(plan string, m, tries int) ([]template.WideSchedul
 	if len(all) == 0 {
 		return nil, fmt.Errorf("qmm: plan %s has no schedule for %s", plan, l)
 	}
-	return all[:min(len(all), tries+1)], nil
+	var out []template.WideSchedule
+	seen := map[[3]int]int{}
+	for _, s := range all {
+		key := [3]int{s.Consumers, s.Sides, s.Splits}
+		if seen[key] < 2 && len(out) <= tries {
+			seen[key]++
+			out = append(out, s)
+		}
+	}
+	return out, nil
 }
 
 // wideCall is a product by warpgroups: two programs with their arguments.

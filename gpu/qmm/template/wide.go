@@ -59,7 +59,7 @@ func (p *Plan) Most(s WideSchedule) int {
 	if p.Group > 0 {
 		sets *= 2
 	}
-	rows := 256
+	rows := maxRows
 	for rows > 8 && sets*p.Tiles*rows/2 > 128 {
 		rows /= 2
 	}
@@ -114,11 +114,17 @@ func (s WideSchedule) Workspace(p *Plan, m, n int) (part []int, arrived int) {
 }
 
 // Arranged is the shape of x as [Wide] takes it, and that of its sums: those of the k
-// that share a scale, of each turn, for each row.
+// that share a scale, of each turn, for each row, and for more up to whole blocks.
 func (p *Plan) Arranged(m, k int) (x, sums []int) {
 	turns := ceil(k, Turn)
-	return []int{m, turns * Turn}, []int{turns * p.scales(), m}
+	return []int{m, turns * Turn}, []int{turns * p.scales(), ceil(m, maxRows) * maxRows}
 }
+
+// maxRows is how many rows of x a block of any schedule multiplies at most; sums of x are
+// padded to whole ones.
+const maxRows = 256
+
+var paddedRows = ceilText("M", maxRows) + fmt.Sprintf("*%d", maxRows)
 
 // Arrange brings x[M, K] into the order of k in which the weights of a form are packed,
 // with zeros up to whole turns. Where stored codes stand for values beside them
@@ -147,7 +153,7 @@ func Arrange(f Form) (*ir.Program, error) {
 	rx := b.LoadGlobal("rx", gx, build.Register(p.Act, of(Turn)), at)
 	b.StoreGlobal(gy, b.View("ry", rx, build.Register(p.Act, stored)), at)
 	if p.Shifts() {
-		gs := b.ViewGlobal("gs", sums, build.Global(dtype.F32, ceilText("K", Turn)+fmt.Sprintf("*%d", p.scales()), m))
+		gs := b.ViewGlobal("gs", sums, build.Global(dtype.F32, ceilText("K", Turn)+fmt.Sprintf("*%d", p.scales()), paddedRows))
 		f32, each := b.Cast("rf", rx, build.Register(dtype.F32, of(Turn))), Turn/p.scales()
 		one := layout.Spatial(8, 1).Mul(layout.Replicated(4, 1, 1))
 		for q := range p.scales() {
@@ -188,6 +194,7 @@ type wide struct {
 	s                     WideSchedule
 	pipe                  build.Pipeline
 	sx, sw                build.Value
+	ss, sz, sxs           build.Value // scales, zero points and sums of x of a turn
 	rank                  build.Value
 	actual                build.Type // sums by output
 	gy, gsums             build.Value
@@ -211,8 +218,20 @@ type product struct {
 // begins; rows of x's tiles are that long.
 func (w *wide) piece() int { return min(w.dot(), 64) }
 
-// bytes of a stage.
-func (w *wide) bytes() int { return w.s.Rows*Turn*2 + 4*w.s.Consumers*w.s.Sides*w.PackedShape(1, 1)[2] }
+// bytes of a stage: x, weights, scales, zero points and sums of x.
+func (w *wide) bytes() int {
+	n, outputs := w.s.Rows*Turn*2+4*w.s.Consumers*w.s.Sides*w.PackedShape(1, 1)[2], w.s.Outputs(w.Plan)
+	if w.Group > 0 {
+		n += w.scales() * outputs * w.Scale.Bits() / 8
+		if w.Zero {
+			n += w.scales() * outputs * 2
+		}
+	}
+	if w.Shifts() {
+		n += w.scales() * w.s.Rows * 4
+	}
+	return n
+}
 
 // lay is the layout of a warpgroup's share, [64·tiles·consumers, …]: the first tiles of
 // all warps are the first rows, so that they are one instruction's, but slots are in
@@ -300,12 +319,24 @@ func (w *wide) program() (*ir.Program, error) {
 	w.scaleViews(ps, z, turns)
 	w.gx = b.ViewGlobal("gx", x, build.Global(w.Act, w.m, turns.Mul(Turn)))
 	if w.Shifts() {
-		w.gsums = b.ViewGlobal("gsums", sums, build.Global(dtype.F32, turns.Mul(w.scales()), w.m))
+		w.gsums = b.ViewGlobal("gsums", sums, build.Global(dtype.F32, turns.Mul(w.scales()), paddedRows))
 	}
 	w.gy = b.ViewGlobal("gy", y, build.Global(w.Act, w.m, w.n))
 	turns = b.Let("turns", turns)
 	w.sx = b.AllocateShared("sx", build.Shared(w.Act, swizzled(w.s.Stages*Turn/w.piece(), w.Rows, w.piece())))
 	w.sw = b.AllocateShared("sw", build.Type(fmt.Sprintf("shared u8[%d, %d, %d] shared_row_major(%[1]d, %[2]d, %[3]d)", w.s.Stages*Turn/w.Sub*w.Sides, warps, 32*lane)))
+	scales := func(name string, t dtype.Type) build.Value {
+		return b.AllocateShared(name, build.Type(fmt.Sprintf("shared %s[%d, %d] shared_row_major(%[2]d, %[3]d)", t, w.s.Stages*w.scales()*w.Sides, outputs)))
+	}
+	if w.Group > 0 {
+		w.ss = scales("ss", w.Scale)
+		if w.Zero {
+			w.sz = scales("sz", w.Act)
+		}
+	}
+	if w.Shifts() {
+		w.sxs = b.AllocateShared("sxs", build.Type(fmt.Sprintf("shared f32[%d, 1, %d] shared_row_major(%[1]d, 1, %[2]d)", w.s.Stages*w.scales(), w.Rows)))
+	}
 	w.pipe = b.Pipeline("p", w.s.Stages, warps*w.s.Cluster)
 	if w.s.Cluster > 1 {
 		w.rank = b.ClusterRank("rank")
@@ -448,7 +479,50 @@ func (w *wide) copies(t, g build.Value) {
 			typ := build.Type(fmt.Sprintf("shared u8[%d, %d] shared_row_major(%[1]d, %[2]d)", warps, size))
 			b.CopyAsyncBulkGlobalToShared(w.gw, w.weights(w.of(name("tw", i)), t, i, typ), p.Full, t, build.Offset(at.Mul(warps), g, i*size), build.Dims(0, 2))
 		}
+		w.groups(g, func(q int, group build.Value) {
+			from := build.Offset(group, at.Mul(w.outputs()))
+			b.CopyAsyncBulkGlobalToShared(w.gs, w.scaleStage(w.of(name("ts", q)), w.ss, t, q, w.Scale), p.Full, t, from, build.Dims(1))
+			if w.Zero {
+				b.CopyAsyncBulkGlobalToShared(w.gz, w.scaleStage(w.of(name("tz", q)), w.sz, t, q, w.Act), p.Full, t, from, build.Dims(1))
+			}
+		})
 	})
+	if w.Shifts() {
+		for q := range w.scales() {
+			at := g
+			if w.scales() > 1 {
+				at = build.Expr("(" + g.String() + ")").Mul(w.scales()).Add(q)
+			}
+			b.CopyAsyncBulkGlobalToShared(w.gsums, w.sumStage(name("tq", q), t, q), p.Full, t, build.Offset(at, w.bm.Mul(w.Rows)))
+		}
+	}
+}
+
+// groups calls f for each group of a turn with its number.
+func (w *wide) groups(g build.Value, f func(q int, group build.Value)) {
+	switch {
+	case w.Group == 0:
+	case w.Group > Turn:
+		f(0, build.Expr("("+g.String()+")").Div(w.Group/Turn))
+	case w.Group == Turn:
+		f(0, g)
+	default:
+		for q := range w.scales() {
+			f(q, build.Expr("("+g.String()+")").Mul(w.scales()).Add(q))
+		}
+	}
+}
+
+// scaleStage is where the scales, or zero points, of a turn's group q are, of the present
+// side.
+func (w *wide) scaleStage(name string, of, t build.Value, q int, typ dtype.Type) build.Value {
+	n := w.outputs()
+	return w.stage(name, of, t, w.scales()*w.Sides, q*w.Sides+w.side, build.Type(fmt.Sprintf("shared %s[%d] shared_row_major(%[2]d)", typ, n)), 0)
+}
+
+// sumStage is where the sums of x of a turn's group q are.
+func (w *wide) sumStage(name string, t build.Value, q int) build.Value {
+	return w.stage(name, w.sxs, t, w.scales(), q, build.Type(fmt.Sprintf("shared f32[1, %d] shared_row_major(1, %[1]d)", w.Rows)))
 }
 
 // weights are those of a cast of the present side.
@@ -472,13 +546,21 @@ func (w *wide) begin() func() {
 // turn multiplies a turn.
 func (w *wide) turn(t, g build.Value) {
 	b := w.b
-	if w.Group > 0 {
-		w.each(func() { w.loadS(0, g) })
-	}
-	if w.Shifts() && w.scales() == 1 {
-		w.sumOf("xs", g)
-	}
 	w.pipe.Wait(t)
+	w.each(func() {
+		w.groups(g, func(q int, _ build.Value) {
+			tag := w.scaleTag(q)
+			b.LoadShared(w.of("rs"+tag), w.scaleStage(w.of("us"+tag), w.ss, t, q, w.Scale), w.flat)
+			if w.Zero {
+				b.LoadShared(w.of("rz"+tag), w.scaleStage(w.of("uz"+tag), w.sz, t, q, w.Act), w.flatZ)
+			}
+		})
+	})
+	if w.Shifts() {
+		for q := range w.scales() {
+			b.LoadShared("xs"+w.scaleTag(q), w.sumStage("uq"+w.scaleTag(q), t, q), w.row)
+		}
+	}
 	w.x = nil
 	across, err := swizzled(0, w.Rows, w.piece()).Transpose(0, 1)
 	if err != nil {
@@ -489,11 +571,11 @@ func (w *wide) turn(t, g build.Value) {
 		w.x = append(w.x, b.PermuteShared(name("ut", i), tx, build.Shared(w.Act, across)))
 	}
 	for sub := range Turn / w.Sub {
-		w.each(func() { w.multiply(t, g, sub) })
+		w.each(func() { w.multiply(t, sub) })
 	}
 	w.settle(0)
 	if w.Shifts() && w.Group == 0 {
-		b.Add("sumx", build.Expr("sumx"), build.Expr("xs"), w.row)
+		b.Add("sumx", build.Expr("sumx"), build.Expr("xs"+w.scaleTag(0)), w.row)
 	}
 	if w.s.Cluster == 1 {
 		w.pipe.Release(t)
@@ -530,7 +612,7 @@ func (w *wide) settleSide() {
 }
 
 // multiply casts some k of the present side, and begins their product.
-func (w *wide) multiply(t, g build.Value, sub int) {
+func (w *wide) multiply(t build.Value, sub int) {
 	b, piece, tag := w.b, w.piece(), name("", sub)
 	typ := build.Type(fmt.Sprintf("shared u8[%d, %d] shared_row_major(%[1]d, %[2]d)", w.Warps, 32*w.bytesPerLane()))
 	pieces := build.Register(dtype.U8, layout.Spatial(w.Warps, 1).Local(1, w.bytesPerLane()/16).Spatial(1, 32).Local(1, 16))
@@ -565,23 +647,28 @@ func (w *wide) multiply(t, g build.Value, sub int) {
 			b.WgmmaCommitGroup()
 			p := product{side: w.side, end: func() {}}
 			if end {
-				p.end = w.scaled(g, k)
+				p.end = w.scaled(k)
 			}
 			w.running = append(w.running, p)
 		}
 	}
 }
 
-// scaled is what adds the sums of a group, whose last piece is that of k, to the output's.
-func (w *wide) scaled(g build.Value, k int) func() {
+// scaleTag is what names of a group of a turn end with.
+func (w *wide) scaleTag(q int) string {
 	if w.scales() == 1 {
-		return func() { w.finish("0", build.Expr(w.of("sum")), build.Expr("xs"), false) }
+		return "0"
 	}
-	q := k / w.Group
-	return func() {
-		w.sumOf("xs", build.Expr("("+g.String()+")").Mul(w.scales()).Add(q))
-		w.finish(fmt.Sprintf("0_%d", q), build.Expr(w.of("sum")), build.Expr("xs"), false)
+	return fmt.Sprintf("0_%d", q)
+}
+
+// scaled is what adds the sums of a group, whose last piece is that of k, to the output's.
+func (w *wide) scaled(k int) func() {
+	tag := w.scaleTag(0)
+	if w.scales() > 1 {
+		tag = w.scaleTag(k / w.Group)
 	}
+	return func() { w.finish(tag, build.Expr(w.of("sum")), build.Expr("xs"+tag), false) }
 }
 
 // castWide makes operands of codes, and back where powers of two are left over.
@@ -596,13 +683,6 @@ func (w *wide) castWide(tag string, rw build.Value) build.Value {
 		return build.Expr(rh)
 	}
 	return w.b.Cast(rh, rw, to, finite...)
-}
-
-// sumOf loads sums of x, where they are needed.
-func (w *wide) sumOf(name string, at build.Value) {
-	if w.Shifts() {
-		w.b.LoadGlobal(name, w.gsums, w.row, build.Offset(at, w.bm.Mul(w.Rows)))
-	}
 }
 
 // end scales what the tile came to, where that is left, and stores it.

@@ -57,8 +57,8 @@ func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule 
 	var all []rated
 	turns := ceil(k, Turn)
 	for _, consumers := range []int{2, 1} {
-		for _, sides := range []int{1, 2, 4} {
-			for _, cluster := range []int{1, 2, 4} {
+		for _, sides := range []int{1, 2} {
+			for _, cluster := range []int{1, 2} {
 				for _, splits := range []int{1, 2, 3, 4, 6, 8, 12, 16} {
 					s := WideSchedule{Consumers: consumers, Sides: sides, Cluster: cluster, Splits: splits, Persistent: stay, Rows: 8}
 					for s.Rows < min(m, p.Most(s)) {
