@@ -49,15 +49,29 @@ func Passes() []Pass {
 // Observer sees the function after each pass; it must not change it.
 type Observer func(pass Pass, f *code.Func)
 
-// Run runs all passes on a copy of f and verifies the result of each; seen may
+// Run runs all passes on a copy of f and verifies the result; seen may
 // be nil. A problem that a pass causes is a mistake of ours and comes back as an
 // error that names the pass.
 func Run(f *code.Func, seen Observer) (*code.Func, error) {
+	out, err := runAll(f, seen, seen != nil)
+	if err != nil && seen == nil { // which pass it was
+		if _, named := runAll(f, nil, true); named != nil {
+			err = named
+		}
+	}
+	return out, err
+}
+
+// runAll verifies what comes out, and if each is set after every pass.
+func runAll(f *code.Func, seen Observer, each bool) (*code.Func, error) {
 	f = Clone(f)
-	for _, p := range Passes() {
+	passes := Passes()
+	for i, p := range passes {
 		p.Run(f)
-		if err := code.Verify(f).Err(); err != nil {
-			return nil, fmt.Errorf("opt: after %s: %w", p.Name, err)
+		if each || i == len(passes)-1 {
+			if err := code.Verify(f).Err(); err != nil {
+				return nil, fmt.Errorf("opt: after %s: %w", p.Name, err)
+			}
 		}
 		if seen != nil {
 			seen(p, f)

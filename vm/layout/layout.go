@@ -297,17 +297,39 @@ func (d *data) flat(digits []Digit, n int) int {
 // Flat is the whole map, [Threads * Slots]: element thread*Slots()+slot is the
 // row-major number of the element held there.
 func (l Layout) Flat() []int32 {
-	d := l.rep()
-	slot := make([]int32, d.slots)
-	for i := range slot {
-		slot[i] = int32(d.flat(d.local, i))
-	}
-	out := make([]int32, 0, d.threads*d.slots)
-	for t := range d.threads {
-		base := int32(d.flat(d.spatial, t))
-		for _, s := range slot {
+	threads, slots := l.Parts()
+	out := make([]int32, 0, len(threads)*len(slots))
+	for _, base := range threads {
+		for _, s := range slots {
 			out = append(out, base+s)
 		}
+	}
+	return out
+}
+
+// Parts are what threads and slots have in the row-major number of an element: that in a
+// slot of a thread is the sum of both.
+func (l Layout) Parts() (threads, slots []int32) {
+	d := l.rep()
+	return d.offsets(d.spatial, d.threads), d.offsets(d.local, d.slots)
+}
+
+// offsets is flat of the numbers below n.
+func (d *data) offsets(digits []Digit, n int) []int32 {
+	out := make([]int32, n)
+	have := 1
+	for _, g := range digits { // each number so far becomes Size numbers, from the last on
+		step := int32(0)
+		if g.Dim >= 0 {
+			step = int32(g.Stride * d.row[g.Dim])
+		}
+		for i := have - 1; i >= 0; i-- {
+			base := out[i]
+			for k := g.Size - 1; k >= 0; k-- {
+				out[i*g.Size+k] = base + int32(k)*step
+			}
+		}
+		have *= g.Size
 	}
 	return out
 }

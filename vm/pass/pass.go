@@ -52,16 +52,28 @@ func Run(p *ir.Program, o Options, dump func(name, text string)) (*ir.Program, e
 			return nil, fmt.Errorf("pass: there is no pass %s (%v)", name, known)
 		}
 	}
+	out, err := run(p, passes, o, dump, dump != nil)
+	if err != nil && dump == nil { // which pass it was
+		if _, named := run(p, passes, o, nil, true); named != nil {
+			err = named
+		}
+	}
+	return out, err
+}
+
+// run verifies what comes out, and if each is set after every pass.
+func run(p *ir.Program, passes []Pass, o Options, dump func(name, text string), each bool) (*ir.Program, error) {
 	p = ir.Clone(p)
-	for _, q := range passes {
-		if slices.Contains(o.Skip, q.Name) {
-			continue
+	for i, q := range passes {
+		if !slices.Contains(o.Skip, q.Name) {
+			q.Run(p)
 		}
-		q.Run(p)
-		if err := ir.Verify(p).Err(); err != nil {
-			return nil, fmt.Errorf("pass: %s broke the program: %w", q.Name, err)
+		if each || i == len(passes)-1 {
+			if err := ir.Verify(p).Err(); err != nil {
+				return nil, fmt.Errorf("pass: %s broke the program: %w", q.Name, err)
+			}
 		}
-		if dump != nil {
+		if dump != nil && !slices.Contains(o.Skip, q.Name) {
 			dump(q.Name, text.Format(p))
 		}
 	}
