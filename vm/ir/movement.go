@@ -526,14 +526,8 @@ func Places(in *Instr) (places [][]int, ok bool) {
 type places struct{ threads, slots []int32 }
 
 func placesOf(l layout.Layout) places {
-	p := places{make([]int32, l.Threads()), make([]int32, l.Slots())}
-	for t := range p.threads {
-		p.threads[t] = int32(l.FlatIndex(t, 0))
-	}
-	for s := range p.slots {
-		p.slots[s] = int32(l.FlatIndex(0, s))
-	}
-	return p
+	threads, slots := l.Parts()
+	return places{threads, slots}
 }
 
 func (p places) at(thread, slot int) int32 { return p.threads[thread] + p.slots[slot] }

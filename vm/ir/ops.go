@@ -253,6 +253,28 @@ func BroadcastIndex(from []int, index []int) int {
 	return flat
 }
 
+// broadcastFrom is BroadcastIndex of all elements, by their row-major numbers.
+func broadcastFrom(from, to []int) []int32 {
+	out := []int32{0}
+	for d, n := range to {
+		size, at := 1, d-len(to)+len(from)
+		if at >= 0 {
+			size = from[at]
+		}
+		next := make([]int32, 0, len(out)*n)
+		for _, x := range out {
+			for i := range n {
+				if size == 1 {
+					i = 0
+				}
+				next = append(next, x*int32(size)+int32(i))
+			}
+		}
+		out = next
+	}
+	return out
+}
+
 func checkCover(p *Program, in *Instr) *Violation {
 	out := in.Out[0].Type
 	for _, o := range in.In {
@@ -274,16 +296,17 @@ func checkCover(p *Program, in *Instr) *Violation {
 		if v.Type.Layout.Size() != product(dims) {
 			return nil // its own assignment is reported
 		}
-		held := v.Type.Layout.Flat()
+		held, needs := v.Type.Layout.Flat(), out.Layout.Flat()
 		slots := v.Type.Layout.Slots()
-		holds := make([]int, v.Type.Layout.Size()) // 1 + the last thread that holds the element
+		from := broadcastFrom(dims, outDims)
+		holds := make([]int32, v.Type.Layout.Size()) // 1 + the last thread that holds the element
 		for t := range out.Layout.Threads() {
 			for _, e := range held[t*slots : (t+1)*slots] {
-				holds[e] = t + 1
+				holds[e] = int32(t + 1)
 			}
-			for s := range out.Layout.Slots() {
-				index := out.Layout.Index(t, s)
-				if holds[BroadcastIndex(dims, index)] != t+1 {
+			for s, e := range needs[t*out.Layout.Slots() : (t+1)*out.Layout.Slots()] {
+				if holds[from[e]] != int32(t+1) {
+					index := out.Layout.Index(t, s)
 					help := "load or view the operand in a layout that covers the result's"
 					if l, err := out.Layout.ReduceTo(dims); err == nil {
 						help = fmt.Sprintf("give %s the layout %s", v.Name, l)
