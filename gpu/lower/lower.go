@@ -328,6 +328,7 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"ClusterSynchronize": clusterSynchronize,
 
 	"Synchronize":          synchronize,
+	"SynchronizeReduce":    synchronizeReduce,
 	"AtomicScalar":         atomicScalar,
 	"LoadScalar":           loadScalar,
 	"GridDependencyWait":   gridDependencyWait,

@@ -13,6 +13,12 @@ func synchronize(l *lowerer, _ *ir.Instr) {
 	l.tensorFence(false)
 }
 
+// synchronizeReduce is a barrier, and what Reduce of the whole tile is in every thread.
+func synchronizeReduce(l *lowerer, in *ir.Instr) {
+	synchronize(l, in)
+	l.env[in.Out[0]] = val{scalar: l.reduced(in, ir.ReductionOf(in.In[0].Var().Type.Layout, in.ReducedDims()))[0]}
+}
+
 // ordering are the steps that have the order acq_rel in one instruction.
 var ordering = map[string]code.Op{"add": code.OpAtomGlobalAcqRelAdd, "inc": code.OpAtomGlobalAcqRelInc, "exch": code.OpAtomGlobalAcqRelExch}
 

@@ -52,6 +52,10 @@ var reduceSteps = map[string]string{"sum": "Add", "prod": "Mul", "max": "Max", "
 // reduce combines slots, then lanes by shuffles, then what is left through shared
 // memory, always neighbours of the order that [ir.Reduction] says.
 func reduce(l *lowerer, in *ir.Instr) {
+	l.env[in.Out[0]] = val{words: l.reduced(in, ir.ReductionOf(in.In[0].Var().Type.Layout, in.ReducedDims()))}
+}
+
+func (l *lowerer) reduced(in *ir.Instr, r ir.Reduction) []code.Value {
 	v := in.In[0].Var()
 	words := l.env[v].words
 	if v.Type.Elem == dtype.Bool { // as bytes of 0 and 1
@@ -59,10 +63,9 @@ func reduce(l *lowerer, in *ir.Instr) {
 		l.setTruths(v, t)
 		words = l.env[v].words
 	}
-	r := ir.ReductionOf(v.Type.Layout, in.ReducedDims())
 	combine := l.combining(reduceSteps[in.Attr("op").Word], v.Type.Elem)
 	x := ir.Neighbours(l.columns(words, v.Type.Elem.Bits(), r.Slots), combine)
-	l.env[in.Out[0]] = val{words: l.overThreads(x, r.Parts, combine)}
+	return l.overThreads(x, r.Parts, combine)
 }
 
 // overThreads combines what threads hold along digits of their number; all of them

@@ -175,6 +175,18 @@ func (prog *Builder) Synchronize() {
 	prog.instr("Synchronize", nil, nil, nil)
 }
 
+// SynchronizeReduce adds
+//
+//	found = SynchronizeReduce(above, op=any)
+//
+// A barrier as Synchronize, at which the threads also tell each other of a tile of bools: the result is 1 where any, or all, of its elements are true, else 0, and every thread has it. Programs branch and loop on it: a scalar is of the block, what a tile holds is not.
+func (prog *Builder) SynchronizeReduce(found string, x Value, attrs ...Attr) Value {
+	return prog.instr("SynchronizeReduce", []string{found}, []any{x}, attrs)[0]
+}
+
+// Op is the attribute op, a word: of how many elements the result speaks.
+func Op(word string) Attr { return Attr("op=" + word) }
+
 // AtomicScalar adds
 //
 //	before = AtomicScalar(gc, S - 1, offset=[bn], op=inc, order=acq_rel)
@@ -184,11 +196,11 @@ func (prog *Builder) AtomicScalar(old string, dst Value, value any, compare any,
 	return prog.instr("AtomicScalar", []string{old}, []any{dst, value, compare}, attrs)[0]
 }
 
-// Op is the attribute op, a word: what becomes of the element.
-func Op(word string) Attr { return Attr("op=" + word) }
-
 // Order is the attribute order, a word: for the whole GPU. release: a step publishes what the block did before its last Synchronize; acquire: what others published at the element is seen after the next one; acq_rel: both; relaxed, or left out: only the elements themselves are exchanged.
 func Order(word string) Attr { return Attr("order=" + word) }
+
+// Scope is the attribute scope, a word: among whose threads the step is one: those of the block (cta) or of its cluster, for which steps of others are as stores; gpu, or left out: of the whole GPU.
+func Scope(word string) Attr { return Attr("scope=" + word) }
 
 // GridDependencyWait adds
 //
@@ -816,6 +828,9 @@ func Delta(values ...any) Attr { return list("delta", values) }
 
 // Width is the attribute width, a list of integers: threads of a run, one number; 32 if left out.
 func Width(values ...any) Attr { return list("width", values) }
+
+// Mask is the attribute mask, a list of integers: the lanes of a warp that take part, bit i for lane i, one number; left out, all that run.
+func Mask(values ...any) Attr { return list("mask", values) }
 
 // ShuffleDown adds
 //

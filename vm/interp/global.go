@@ -251,8 +251,11 @@ func (m *Machine) step(in *ir.Instr, g *global, flat, thread int) error {
 	if err := m.written(in, g, flat); err != nil {
 		return err
 	}
-	k := m.marks[g.arr]
-	if w := k.writer[flat]; !w.atomic {
+	return m.atomicMark(in, g, m.marks[g.arr], flat, thread)
+}
+
+func (m *Machine) atomicMark(in *ir.Instr, g *global, k *marks, flat, thread int) error {
+	if w := k.writer[flat]; !m.atomicWith(w, in) {
 		if err := m.ordered(in, g, w, thread, flat, "changes", "wrote"); err != nil {
 			return err
 		}
@@ -261,7 +264,7 @@ func (m *Machine) step(in *ir.Instr, g *global, flat, thread int) error {
 		return err
 	}
 	k.writer[flat] = m.me(thread)
-	k.writer[flat].atomic = true
+	k.writer[flat].atomic, k.writer[flat].scope = true, scopes[in.Scope()]
 	return nil
 }
 

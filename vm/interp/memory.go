@@ -119,6 +119,7 @@ var meanings = map[string]meaning{
 	"ClusterSynchronize": clusterSynchronize,
 
 	"Synchronize":          synchronize,
+	"SynchronizeReduce":    synchronizeReduce,
 	"AtomicScalar":         atomicScalar,
 	"GridDependencyWait":   nothing,
 	"GridDependencyLaunch": nothing,

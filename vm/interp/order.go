@@ -28,7 +28,36 @@ type mark struct {
 	thread, epoch int32
 	set           int16
 	atomic        bool
-	fenced        bool // the asynchronous proxy sees it
+	scope         scope // of an atomic step
+	fenced        bool  // the asynchronous proxy sees it
+}
+
+// scope is how far an atomic step is one: 0 the GPU.
+type scope uint8
+
+const (
+	ofBlock scope = iota + 1
+	ofCluster
+)
+
+var scopes = map[string]scope{"cta": ofBlock, "cluster": ofCluster}
+
+// atomicWith reports that an access is an atomic step, and one for those who make this
+// instruction's too.
+func (m *Machine) atomicWith(k mark, in *ir.Instr) bool {
+	if !k.atomic {
+		return false
+	}
+	near := func(s scope) bool {
+		switch s {
+		case ofBlock:
+			return k.block == int64(m.block)+1
+		case ofCluster:
+			return k.block == int64(m.block)+1 || slices.ContainsFunc(m.cluster, func(p peer) bool { return k.block == int64(p.block)+1 })
+		}
+		return true
+	}
+	return near(k.scope) && near(scopes[in.Scope()])
 }
 
 func newMarks(n int) *marks { return &marks{make([]mark, n), make([]mark, n), map[int][]mark{}} }
@@ -249,6 +278,27 @@ func synchronize(m *Machine, _ *ir.Instr) error {
 	return nil
 }
 
+// synchronizeReduce is a barrier with one answer for all threads.
+func synchronizeReduce(m *Machine, in *ir.Instr) error {
+	x, err := m.tile(in, 0)
+	if err != nil {
+		return err
+	}
+	all := in.Attr("op").Word == "all"
+	found := all
+	for _, c := range x.codes {
+		if (c != 0) != all {
+			found = !all
+		}
+	}
+	n := int64(0)
+	if found {
+		n = 1
+	}
+	m.set(in.Out[0], value{set: true, n: n})
+	return synchronize(m, in)
+}
+
 // nothing is the meaning of what only makes machines faster: what lets launches
 // overlap, or fills caches.
 func nothing(*Machine, *ir.Instr) error { return nil }
@@ -284,17 +334,9 @@ func atomicScalar(m *Machine, in *ir.Instr) error {
 		return err
 	}
 	k := m.marks[r.g.arr]
-	if w := k.writer[flat]; !w.atomic {
-		if err := m.ordered(in, r.g, w, 0, flat, "changes", "wrote"); err != nil {
-			return err
-		}
-	}
-	if err := m.afterReads(in, r.g, k, 0, flat, "changes"); err != nil {
+	if err := m.atomicMark(in, r.g, k, flat, 0); err != nil {
 		return err
 	}
-	k.writer[flat] = m.me(0)
-	k.writer[flat].atomic = true
-
 	old := uint32(r.g.arr.Code(flat))
 	to, op := uint32(v), in.Attr("op").Word
 	if op == "inc" {

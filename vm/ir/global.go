@@ -134,10 +134,10 @@ var globalRows = []*Op{
 		Doc:   "One atomic step on each element of a tile of a global tensor: " + atomicDoc + " The result, if one is named, is what stood there; 0 outside the tensor, where nothing changes. offset and dims as in LoadGlobal. With op=cas the element becomes the tile's where it is compare's.",
 		In:    []Port{{Name: "dst", Accept: AcceptGlobal}, {Name: "tile", Accept: AcceptRegister}, {Name: "compare", Accept: AcceptRegister, Optional: true}},
 		Out:   []Port{{Name: "old", Accept: AcceptRegister, Optional: true}},
-		Attrs: []AttrSpec{{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in dst of the tile's first element, one entry per dimension of dst"}, {Name: "dims", Kind: AttrInts, Doc: "the dimension of dst that each dimension of the tile lies along"}, attrAtomic, attrOrder},
+		Attrs: []AttrSpec{{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in dst of the tile's first element, one entry per dimension of dst"}, {Name: "dims", Kind: AttrInts, Doc: "the dimension of dst that each dimension of the tile lies along"}, attrAtomic, attrOrder, attrScope},
 		Rules: append([]Rule{ruleStoredGlobal, ruleOffset,
 			{Text: "dims names one dimension of the tensor for each dimension of the tile, in range and without repeats; left out, the tile has at most the tensor's rank.",
-				Check: func(p *Program, in *Instr) *Violation { return checkDims(in, in.In[0].Var(), in.In[1].Var().Type) }}}, atomicRules(1)...),
+				Check: func(p *Program, in *Instr) *Violation { return checkDims(in, in.In[0].Var(), in.In[1].Var().Type) }}}, append(atomicRules(1), ruleScope)...),
 		Since: "0.3", Source: tilusDoc, Example: "AtomicGlobal(gy, partial, offset=[bi*16, 0], op=add)",
 	},
 	{
@@ -145,8 +145,8 @@ var globalRows = []*Op{
 		Doc:   "One atomic step on each of the elements that indices choose, as in StoreGlobalScatter: " + atomicDoc + " Several elements may go to one place.",
 		In:    []Port{{Name: "dst", Accept: AcceptGlobal}, {Name: "indices", Accept: AcceptRegister}, {Name: "tile", Accept: AcceptRegister}, {Name: "compare", Accept: AcceptRegister, Optional: true}},
 		Out:   []Port{{Name: "old", Accept: AcceptRegister, Optional: true}},
-		Attrs: append(scatterAttrs("dst"), attrAtomic, attrOrder),
-		Rules: append(scatterRules(false), atomicRules(2)...),
+		Attrs: append(scatterAttrs("dst"), attrAtomic, attrOrder, attrScope),
+		Rules: append(scatterRules(false), append(atomicRules(2), ruleScope)...),
 		Since: "0.3", Source: tilusDoc, Example: "AtomicScatterGlobal(histogram, bins, ones, dim=[0], op=add)",
 	},
 	{
@@ -184,6 +184,32 @@ var attrAtomic = AttrSpec{Name: "op", Kind: AttrWord, Required: true, Words: []s
 
 // attrOrder makes atomic steps order what blocks do.
 var attrOrder = AttrSpec{Name: "order", Kind: AttrWord, Words: []string{"relaxed", "acquire", "release", "acq_rel"}, Doc: "for the whole GPU. release: a step publishes what the block did before its last Synchronize; acquire: what others published at the element is seen after the next one; acq_rel: both; relaxed, or left out: only the elements themselves are exchanged"}
+
+// attrScope and ruleScope say among whom an atomic step on global memory is one.
+var attrScope = AttrSpec{Name: "scope", Kind: AttrWord, Words: []string{"cta", "cluster", "gpu", "sys"}, Doc: "among whose threads the step is one: those of the block (cta) or of its cluster, for which steps of others are as stores; gpu, or left out: of the whole GPU"}
+
+var ruleScope = Rule{Text: "scope is cta, cluster or gpu, and gpu where the step has an order.",
+	Why: "What a host or another GPU reads while a launch runs is no argument of programs, so that nobody of that scope could take part; and orders hold for the whole GPU, threads of one block have Synchronize.",
+	Check: func(p *Program, in *Instr) *Violation {
+		a := in.Attr("scope")
+		switch {
+		case a == nil:
+			return nil
+		case a.Word == "sys":
+			return &Violation{Pos: a.Pos, Msg: "the scope is the whole system", Help: "scope=gpu; what a launch stored is seen by host and other GPUs after its end"}
+		case a.Word != "gpu" && (in.Acquires() || in.Releases()):
+			return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("the scope is %s, and order is %s", a.Word, in.Attr("order").Word), Help: "leave scope out, or order threads of the block by Synchronize"}
+		}
+		return nil
+	}}
+
+// Scope is among whose threads an atomic step is one: "cta", "cluster" or "gpu".
+func (s *Instr) Scope() string {
+	if a := s.Attr("scope"); a != nil {
+		return a.Word
+	}
+	return "gpu"
+}
 
 // Acquires and Releases report what the order of an atomic instruction asks for.
 func (s *Instr) Acquires() bool { return s.orderIs("acquire") }

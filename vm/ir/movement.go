@@ -152,6 +152,7 @@ func shuffle(name, where string) *Op {
 		Attrs: []AttrSpec{
 			{Name: "delta", Kind: AttrInts, Required: true, Doc: "how many threads " + where + ", one number"},
 			{Name: "width", Kind: AttrInts, Doc: "threads of a run, one number; 32 if left out"},
+			{Name: "mask", Kind: AttrInts, Doc: "the lanes of a warp that take part, bit i for lane i, one number; left out, all that run"},
 		},
 		Rules: []Rule{
 			{Text: "The result has the element type, shape and layout of the source.", Check: func(p *Program, in *Instr) *Violation {
@@ -183,6 +184,19 @@ func shuffle(name, where string) *Op {
 					from[to] = source
 				})
 				return bad
+			}},
+			{Text: "mask, where it is given, has the bits of all lanes of a warp.", Why: "An instruction of a tile is one of all its threads: one that is left out would have no value in the result.", Check: func(p *Program, in *Instr) *Violation {
+				a := in.Attr("mask")
+				if a == nil {
+					return nil
+				}
+				all := int64(1)<<LanesPerWarp - 1
+				if n, ok := int64(0), len(a.Exprs) == 1; ok {
+					if n, ok = ConstInt(a.Exprs[0]); ok && (n == all || n == -1) {
+						return nil
+					}
+				}
+				return &Violation{Pos: a.Pos, Msg: "mask leaves lanes out", Help: fmt.Sprintf("leave mask out, or mask=[%#x]; for some lanes choose afterwards, Where(lanes, shuffled, x), or run the rest in a thread group", all)}
 			}},
 		},
 		Since: "0.3", Source: "github.com/NVIDIA/tilus, tilus.ir.instructions", Example: fmt.Sprintf("y = %s(x, delta=[1]) : register f32[32] spatial(32)", name),

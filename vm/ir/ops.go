@@ -196,6 +196,7 @@ var table = slices.Concat([]*Op{
 	elementwise("Fma", "x · y + z, element by element, rounded once.", 3, "acc = Fma(x, scale, acc) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)"),
 	dotRow,
 	synchronize,
+	synchronizeReduce,
 	atomicScalar,
 	gridDependencyWait,
 	gridDependencyLaunch,

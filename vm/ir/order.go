@@ -20,6 +20,31 @@ var synchronize = &Op{
 	Example: "Synchronize()",
 }
 
+var synchronizeReduce = &Op{
+	Name: "SynchronizeReduce", Aliases: []string{"SyncReduceThreads"}, Family: "order", Effects: Synchronizes,
+	Doc: "A barrier as Synchronize, at which the threads also tell each other of a tile of bools: the result is 1 where any, or all, of its elements are true, else 0, and every thread has it. Programs branch and loop on it: a scalar is of the block, what a tile holds is not.",
+	In:  []Port{{Name: "x", Accept: AcceptRegister}},
+	Out: []Port{{Name: "found", Accept: AcceptScalar}},
+	Attrs: []AttrSpec{
+		{Name: "op", Kind: AttrWord, Required: true, Words: []string{"any", "all"}, Doc: "of how many elements the result speaks"},
+	},
+	Rules: []Rule{
+		{Text: "x is of bool.", Check: func(p *Program, in *Instr) *Violation {
+			if x := in.In[0].Var(); x.Type.Elem != dtype.Bool {
+				return &Violation{Pos: in.In[0].Pos, Msg: fmt.Sprintf("%s is of %s", x.Name, x.Type.Elem), Help: "compare first: NotEqual(x, 0)"}
+			}
+			return nil
+		}},
+		{Text: "The result is i32.", Check: func(p *Program, in *Instr) *Violation {
+			if v := in.Out[0]; v.Type.Elem != dtype.I32 {
+				return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s is %s", v.Name, v.Type.Elem), Help: "leave the type out, or use a new name"}
+			}
+			return nil
+		}},
+	},
+	Since: "0.6", Source: tilusDoc + "; PTX ISA 9.7.13.1 barrier.red", Example: "found = SynchronizeReduce(above, op=any)",
+}
+
 var atomicScalar = &Op{
 	Name: "AtomicScalar", Family: "order", Effects: ReadsGlobal | WritesGlobal,
 	Doc: "One atomic step of the block on one element of a global tensor; the result is what stood there before, and all threads of the block have it. add, sub: the element becomes element + value, element - value, which wrap. min, max: the lesser, the greater of both. and, or, xor: of their bits. inc: it becomes 0 where it is value or more (both as unsigned numbers), else one more, so that a counter to which value + 1 blocks come is 0 again after the last of them. exch: it becomes value. cas: it becomes value where it is compare. Outside the tensor nothing changes, and the result is 0. " +
@@ -29,7 +54,7 @@ var atomicScalar = &Op{
 	Attrs: []AttrSpec{
 		{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in dst of the element, one entry per dimension of dst"},
 		{Name: "op", Kind: AttrWord, Required: true, Words: []string{"add", "inc", "exch", "sub", "min", "max", "and", "or", "xor", "cas"}, Doc: "what becomes of the element"},
-		attrOrder,
+		attrOrder, attrScope,
 	},
 	Rules: []Rule{
 		{Text: "The tensor is of i32.",
@@ -60,6 +85,7 @@ var atomicScalar = &Op{
 				}
 				return nil
 			}},
+		ruleScope,
 	},
 	Since: "0.2", Source: ptxOrder + "; 9.7.13 atom", Example: "before = AtomicScalar(gc, S - 1, offset=[bn], op=inc, order=acq_rel)",
 }

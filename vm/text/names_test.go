@@ -1,12 +1,14 @@
 package text_test
 
 import (
+	"errors"
 	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
@@ -55,6 +57,7 @@ func TestNamesOfTilus(t *testing.T) {
 		{"SimtDot", "§2.2", "d = SimtDot(a, a, f) : register f32[4, 4] replicated(4, 4, num_workers=32)", "Dot(a, a, f, unit=simt)"},
 		{"Synchronize", "Table 1", "Synchronize()", ""},
 		{"SyncThreads", "§2.1", "SyncThreads()", "Synchronize"},
+		{"SyncReduceThreads", "§2.1", "some = SyncReduceThreads(k, op=any)", "SynchronizeReduce"},
 		{"Exit", "Table 1", "Exit()", "return"},
 		{"Print", "Table 1", "Print(n)", ""},
 		{"PrintTensor", "§2.1", "PrintTensor(x)", ""},
@@ -75,6 +78,7 @@ func TestNamesOfTilus(t *testing.T) {
 		{"Scan", "§2.1", "y = Scan(x, op=add, dim=[0])" + tile, ""},
 		{"ShuffleUp", "§2.1", "y = ShuffleUp(x, delta=[1])" + tile, ""},
 		{"ShuffleDown", "§2.1", "y = ShuffleDown(x, delta=[1])" + tile, ""},
+		{"ShuffleDown", "§2.1", "y = ShuffleDown(x, delta=[1], width=[8], mask=[-1])" + tile, "mask=[-1]"},
 		{"SliceGlobal", "§2.1", "g2 = SliceGlobal(g, offset=[0]) : global f32[32]", ""},
 		{"SliceShared", "§2.1", "s2 = SliceShared(s, offset=[0]) : shared f32[32] shared_row_major(32)", ""},
 		{"PermuteShared", "§2.1", "s2 = PermuteShared(s, dims=[0]) : shared f32[32] shared_row_major(32)", ""},
@@ -85,7 +89,9 @@ func TestNamesOfTilus(t *testing.T) {
 		{"LockSemaphore", "§2.1", "LockSemaphore(sem, 1, offset=[0])", ""},
 		{"ReleaseSemaphore", "§2.1", "ReleaseSemaphore(sem, 1, offset=[0])", ""},
 		{"AtomicGlobal", "§2.7", "AtomicGlobal(g, x, offset=[0], op=add)", ""},
+		{"AtomicGlobal", "§2.7", "AtomicGlobal(g, x, offset=[0], op=add, order=acq_rel, scope=gpu)", "scope=gpu"},
 		{"AtomicShared", "§2.7", "AtomicShared(s, x, op=add)", ""},
+		{"AtomicShared", "§2.7", "AtomicShared(s, x, op=add, scope=cta)", "scope=cta"},
 		{"AtomicScatterGlobal", "§2.7", "AtomicScatterGlobal(g, i, x, dim=[0], op=add)", ""},
 		{"AtomicScatterShared", "§2.7", "AtomicScatterShared(s, i, x, dim=[0], op=add)", ""},
 		{"WgmmaFence", "§2.2", "WgmmaFence()", ""},
@@ -148,17 +154,22 @@ func TestNamesOfTilus(t *testing.T) {
 			want = c.name
 		}
 		lines := strings.Split(strings.TrimSpace(text.Format(p)), "\n")
-		if got := lines[len(lines)-2]; !strings.Contains(got, want) || want != c.name && strings.Contains(got, c.name+"(") {
+		if got := lines[len(lines)-2]; !strings.Contains(got, want) || !strings.Contains(want, "=") && want != c.name && strings.Contains(got, c.name+"(") {
 			t.Errorf("%s (%s) prints as %q, want %s", c.name, c.source, got, want)
 		}
 	}
-	for name, why := range otherNames {
+	for _, name := range strings.Fields(classesOfTilus) {
+		why := text.Instead(name)
+		if why == "" {
+			continue
+		}
 		if read[name] {
 			t.Errorf("%s is read, and there is a reason why not: %s", name, why)
 		}
 		read[name] = true
-		if ir.OpByName(name) != nil {
-			t.Errorf("%s is a row of the table: show it above", name)
+		_, err := text.Parse("x", "program p<1>() warps=1 {\n\t"+name+"()\n}\n", nil)
+		if list := (diag.List)(nil); !errors.As(err, &list) || list[0].Code == "" || list[0].Help != why {
+			t.Errorf("%s: %v, not a numbered error that says %s", name, err, why)
 		}
 		for _, instead := range regexp.MustCompile(`[A-Z]\w+`).FindAllString(why, -1) {
 			if op := ir.OpByName(instead); op == nil && !strings.Contains("Blackwell Not A B K", instead) {
@@ -209,18 +220,3 @@ Tcgen05Alloc Tcgen05Dealloc Tcgen05RelinquishAllocPermit Tcgen05Slice Tcgen05Vie
 Tcgen05Commit Tcgen05MmaSS Tcgen05MmaTS
 AtomicShared AtomicGlobal AtomicScatterShared AtomicScatterGlobal
 `
-
-// otherNames are the classes that are no instruction here, and what stands for them.
-var otherNames = map[string]string{
-	"LoadGlobalGeneric":              "an index for each element is what LoadGlobalGather takes; masks go through Where, and dims of LoadGlobal permutes",
-	"StoreGlobalGeneric":             "an index for each element is what StoreGlobalScatter takes",
-	"CopyAsyncGeneric":               "it is what CopyAsync becomes in lowering there; ours lowers to thread code at once",
-	"SyncReduceThreads":              "scalars are of the block, not of threads: Reduce of a bool tile with op=any or op=all, to rank 0, is what it computes",
-	"Nop":                            "a program is a list of statements, and a pass that has nothing to write writes none",
-	"WgmmaMmaSS":                     "WgmmaDot with a shared tensor a",
-	"WgmmaMmaRS":                     "WgmmaDot with a register tensor a",
-	"ArriveExpectTxMulticastBarrier": "ArriveExpectTxBarrier with rank, once for each block",
-	"ArriveExpectTxRemoteBarrier":    "ArriveExpectTxBarrier with rank",
-	"FenceProxyAsyncRelease":         "FenceProxyAsync orders both ways",
-	"MapSharedAddr":                  "addresses are no values here: rank of LoadShared, StoreShared and ArriveBarrier names the block",
-}

@@ -658,7 +658,10 @@ func (p *parser) instr(outs, names []token) ir.Stmt {
 		op, generic = p.generic(t.text)
 	}
 	if op == nil {
-		help := diag.DidYouMean(t.text, ir.OpNames())
+		help := Instead(t.text)
+		if help == "" {
+			help = diag.DidYouMean(t.text, ir.OpNames())
+		}
 		p.fail(t, codeOp, help, "there is no instruction %s", t.text)
 	}
 	in := &ir.Instr{Op: op, Pos: t.pos}
