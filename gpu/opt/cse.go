@@ -10,7 +10,7 @@ import (
 // immediates and inputs is dropped where the earlier one is in scope. Constants
 // go to the start of the function first, where they are in scope everywhere.
 func Cse(f *code.Func) bool {
-	c := &cse{same: replacer{}, constant: map[code.Value]bool{}, seen: map[string]code.Value{}}
+	c := &cse{same: replacer{}, constant: map[code.Value]bool{}, seen: map[cseKey]code.Value{}}
 	head, values := []*code.Instr{}, map[[2]int64]code.Value{}
 	c.constants(f.Body, &head, values)
 	f.Body.Instrs = append(head, f.Body.Instrs...)
@@ -22,8 +22,15 @@ func Cse(f *code.Func) bool {
 type cse struct {
 	same     replacer
 	constant map[code.Value]bool // they stay second, where texts can hold them
-	seen     map[string]code.Value
-	key      []byte
+	seen     map[cseKey]code.Value
+}
+
+// cseKey is what equal instructions have in common; more holds what does not fit.
+type cseKey struct {
+	op   code.Op
+	in   [3]code.Value
+	imm  [2]int64
+	more string
 }
 
 // constants takes the constants out of a region.
@@ -50,7 +57,7 @@ func (c *cse) constants(r *code.Region, head *[]*code.Instr, values map[[2]int64
 }
 
 func (c *cse) region(r *code.Region) {
-	var added []string
+	var added []cseKey
 	rest := r.Instrs[:0]
 	for _, in := range r.Instrs {
 		c.same.inputs(in)
@@ -83,14 +90,17 @@ func (c *cse) region(r *code.Region) {
 	}
 }
 
-func (c *cse) keyOf(in *code.Instr) string {
-	k := binary.AppendUvarint(c.key[:0], uint64(in.Op))
-	for _, v := range in.In {
-		k = binary.AppendUvarint(k, uint64(v))
+func (c *cse) keyOf(in *code.Instr) cseKey {
+	key := cseKey{op: in.Op}
+	if n, m := copy(key.in[:], in.In), copy(key.imm[:], in.Imm); n < len(in.In) || m < len(in.Imm) {
+		var more []byte
+		for _, v := range in.In[n:] {
+			more = binary.AppendUvarint(more, uint64(v))
+		}
+		for _, i := range in.Imm[m:] {
+			more = binary.AppendVarint(more, i)
+		}
+		key.more = string(more)
 	}
-	for _, i := range in.Imm {
-		k = binary.AppendVarint(k, i)
-	}
-	c.key = k
-	return string(k)
+	return key
 }

@@ -125,6 +125,9 @@ func (r replacer) apply(region *code.Region) {
 }
 
 func (r replacer) inputs(in *code.Instr) {
+	if len(r) == 0 {
+		return
+	}
 	for i, v := range in.In {
 		in.In[i] = r.of(v)
 	}

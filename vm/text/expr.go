@@ -377,8 +377,16 @@ func (p *parser) layoutText() (l layout.Layout, ok bool) {
 	if !ok {
 		return l, false
 	}
+	if l, ok := p.layouts[text]; ok {
+		return l, true
+	}
 	l, err := layout.Parse(text)
-	p.layoutProblems(start, place, err)
+	if p.layoutProblems(start, place, err); err == nil {
+		if p.layouts == nil {
+			p.layouts = map[string]layout.Layout{}
+		}
+		p.layouts[text] = l
+	}
 	return l, true
 }
 

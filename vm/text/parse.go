@@ -48,7 +48,8 @@ type parser struct {
 	toks     []token
 	i        int
 	consts   map[string]constant
-	folded   map[*ir.Int]bool // literals that compile-time parameters became
+	folded   map[*ir.Int]bool         // literals that compile-time parameters became
+	layouts  map[string]layout.Layout // by their text
 	scopes   []map[string]*ir.Var
 	ended    map[string]*ir.Var // variables of closed blocks
 	poison   map[string]bool
