@@ -3,11 +3,13 @@ package emit
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/emit/lanes"
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/plan"
 )
 
 // combiner is the operation of a computation that applies one operation to its two
@@ -27,8 +29,42 @@ func identity(in *hlo.Instruction) (uint64, bool) {
 		return 0, false
 	}
 	op, ok := combiner(in.Apply)
-	t := in.Apply.Root.Shape.Type
-	if !ok || t.Elem() == 0 || t.Bits() < 8 {
+	if !ok {
+		return 0, false
+	}
+	return neutral(op, in.Apply.Root.Shape.Type)
+}
+
+// identities are those of every operand of a reduction.
+func identities(in *hlo.Instruction) (list []uint64, ok bool) {
+	if in.Inputs() == 1 {
+		id, ok := identity(in)
+		return []uint64{id}, ok
+	}
+	if plan.OrderOf(in) != plan.EachApart {
+		return nil, false
+	}
+	for _, r := range in.Apply.Roots() {
+		id, ok := neutral(r.Op, r.Shape.Type)
+		if !ok {
+			return nil, false
+		}
+		list = append(list, id)
+	}
+	return list, true
+}
+
+// anyOrder says whether a reduction may be computed in any order by code that holds its
+// values.
+func anyOrder(in *hlo.Instruction) bool {
+	if _, ok := identities(in); ok {
+		return true
+	}
+	return plan.OrderOf(in) == plan.Selects && !slices.ContainsFunc(in.Shape.Outputs(), func(s hlo.Shape) bool { return s.Type.Elem() == 0 || s.Type.Bits() < 8 })
+}
+
+func neutral(op hlo.Op, t hlo.Type) (uint64, bool) {
+	if t.Elem() == 0 || t.Bits() < 8 {
 		return 0, false
 	}
 	ones := uint64(1)<<min(63, t.Bits()) - 1

@@ -46,7 +46,9 @@ func (b *builder) columns() bool {
 	majors := ceilDiv(s.a, ta)
 	parts := 1
 	if ta == 1 {
-		parts = even(max(1, min(ceilDiv(4*b.d.SMs, majors*stripes), s.b/(b.p.tune.Rows*ty))), s.b, ty*b.p.tune.Group)
+		if parts = max(1, min(ceilDiv(4*b.d.SMs, majors*stripes), s.b/(b.p.tune.Rows*ty))); b.p.tune.Even {
+			parts = even(parts, s.b, ty*b.p.tune.Group)
+		}
 	}
 	b.f.Threads = tx * ty * ta
 	b.f.Blocks = [3]int{stripes * majors, parts, 1}
@@ -61,12 +63,11 @@ func (b *builder) columns() bool {
 		return turn.MulConst(int64(parts)).Add(blockY).MulConst(int64(ty)).Add(iy)
 	}
 	guard := func(turn affine.Expr) []affine.Constraint { return append(slices.Clone(base), in(rowOf(turn), s.b)) }
-	var mine []*Value
+	var mine [][]*Value
 	for k, f := range forms {
-		r := f.hero
-		mine = append(mine, b.partials(turnsOf{r, v, turns, turns <= b.p.tune.Group, guard, func(turn affine.Expr, into, id *Value) {
+		mine = append(mine, b.partials(turnsOf{f.hero, v, turns, turns <= b.p.tune.Group, guard, func(turn affine.Expr, into, id []*Value) {
 			at, where := f.element(major, rowOf(turn), column), guard(turn)
-			b.add(&Step{Op: PureCall, Out: []*Value{into}, In: []*Value{id}, Of: r.Operands[0], Index: at, Where: where})
+			b.readOperands(f.hero, at, where, into, id)
 			for i := range b.roots {
 				if k == 0 && side[i] {
 					b.give(i, b.roots[i], as(in0, b.roots[i].Shape, at), where, v)
@@ -76,33 +77,56 @@ func (b *builder) columns() bool {
 	}
 	k := &columnKernel{b, s, v, nv, tx, ty, ta, major, stripe, side}
 	if parts == 1 {
-		k.finish(forms, mine)
+		k.finish(forms, func(i int) ([]*Value, affine.Expr, []affine.Constraint) { return k.total(forms[i].hero, mine[i]) })
 		return true
 	}
 	ticket := b.workspace("ticket", hlo.Array(hlo.U32, s.a, stripes), true)
-	var left []*Tensor
+	left := make([][]*Tensor, len(forms))
+	var at affine.Expr
+	var where []affine.Constraint
+	n, partial := 0, 0
 	for i, f := range forms {
-		r := f.hero
-		out, at, where := k.total(r, mine[i])
-		t := b.workspace("partial"+num(i).String(), hlo.Array(out.Type, parts, s.a, s.c), false)
-		b.add(&Step{Op: Insert, In: []*Value{out}, On: t, Index: []affine.Expr{blockY, major, at}, Where: where})
-		left = append(left, t)
+		var out []*Value
+		out, at, where = k.total(f.hero, mine[i])
+		n = out[0].N
+		for _, v := range out {
+			t := b.workspace("partial"+num(partial).String(), hlo.Array(v.Type, parts, s.a, s.c), false)
+			b.add(&Step{Op: Insert, In: []*Value{v}, On: t, Index: []affine.Expr{blockY, major, at}, Where: where})
+			left[i] = append(left[i], t)
+			partial++
+		}
 	}
 	last := &Step{Op: LastBlock, On: ticket, Index: []affine.Expr{major, stripe}, Trips: parts}
 	outer := b.f.Body
 	b.f.Body = nil
-	mine = nil
-	for i, f := range forms {
-		r := f.hero
+	// from reads what a part has left of columns.
+	from := func(i int, part, column affine.Expr, where []affine.Constraint, into, id []*Value) {
+		for j, t := range left[i] {
+			step := &Step{Op: Extract, Out: into[j : j+1], On: t, Index: []affine.Expr{part, major, column}, Where: where}
+			if id != nil {
+				step.In = id[j : j+1]
+			}
+			b.add(step)
+		}
+	}
+	k.finish(forms, func(i int) ([]*Value, affine.Expr, []affine.Constraint) {
+		r := forms[i].hero
+		if parts <= 2*ty { // a thread takes all parts of its columns
+			var sum []*Value
+			for p := range parts {
+				x := b.values(r, n)
+				from(i, num(p), at, where, x, nil)
+				sum = b.combined(r, sum, x)
+			}
+			return sum, at, where
+		}
 		turns := ceilDiv(parts, ty)
 		partOf := func(turn affine.Expr) affine.Expr { return turn.MulConst(int64(ty)).Add(iy) }
 		guard := func(turn affine.Expr) []affine.Constraint { return append(slices.Clone(base), in(partOf(turn), parts)) }
-		mine = append(mine, b.partials(turnsOf{r, v, turns, turns <= b.p.tune.Group, guard, func(turn affine.Expr, into, id *Value) {
-			b.add(&Step{Op: Extract, Out: []*Value{into}, In: []*Value{id}, On: left[i],
-				Index: []affine.Expr{partOf(turn), major, col.MulConst(int64(v)).Add(affine.Var(lane))}, Where: guard(turn)})
+		return k.total(r, b.partials(turnsOf{r, v, turns, turns <= b.p.tune.Group, guard, func(turn affine.Expr, into, id []*Value) {
+			from(i, partOf(turn), column, guard(turn), into, id)
 		}}))
-	}
-	k.finish(forms, mine)
+	})
 	last.Body, b.f.Body = b.f.Body, append(outer, last)
 	return true
 }
@@ -118,21 +142,25 @@ type columnKernel struct {
 
 // total combines what the ty threads of each column have; the columns of the result, and
 // which threads have it.
-func (k *columnKernel) total(r *hlo.Instruction, acc *Value) (*Value, affine.Expr, []affine.Constraint) {
+func (k *columnKernel) total(r *hlo.Instruction, acc []*Value) ([]*Value, affine.Expr, []affine.Constraint) {
 	b := k.b
 	ix := threadX.Mod(num(k.tx))
 	if k.ty > 1 && k.tx < 32 {
-		out := b.f.value(acc.Type, acc.N)
-		b.add(&Step{Op: ShuffleReduce, Out: []*Value{out}, In: []*Value{acc}, Of: r, From: 16, Trips: k.tx})
+		out := b.values(r, acc[0].N)
+		b.add(&Step{Op: ShuffleReduce, Out: out, In: acc, Of: r, From: 16, Trips: k.tx})
 		acc = out
 	}
 	width := k.tx * k.v
 	if k.tx*k.ty > 32 && k.ty > 1 {
 		per := max(32, k.tx) // threads that have a row of the tile
 		warps := k.tx * k.ty / per
-		tile := b.tile(r, acc.Type, warps, width)
 		where := []affine.Constraint{{Expr: threadX.Mod(num(per)).FloorDiv(num(k.tx))}}
-		b.add(&Step{Op: Insert, In: []*Value{acc}, On: tile, Index: []affine.Expr{threadX.FloorDiv(num(per)), ix.MulConst(int64(k.v)).Add(affine.Var(lane))}, Where: where})
+		var tiles []*Tensor
+		for _, v := range acc {
+			tile := b.tile(r, v.Type, warps, width)
+			b.add(&Step{Op: Insert, In: []*Value{v}, On: tile, Index: []affine.Expr{threadX.FloorDiv(num(per)), ix.MulConst(int64(k.v)).Add(affine.Var(lane))}, Where: where})
+			tiles = append(tiles, tile)
+		}
 		b.add(&Step{Op: Sync})
 		n := max(1, width/b.f.Threads) // columns of a thread
 		first := threadX.MulConst(int64(n))
@@ -140,17 +168,13 @@ func (k *columnKernel) total(r *hlo.Instruction, acc *Value) (*Value, affine.Exp
 		if n > 1 {
 			first = first.Add(affine.Var(lane))
 		}
-		var sum *Value
+		var sum []*Value
 		for w := range warps {
-			x := b.f.value(acc.Type, n)
-			b.add(&Step{Op: Extract, Out: []*Value{x}, On: tile, Index: []affine.Expr{num(w), first}, Where: here})
-			if sum == nil {
-				sum = x
-				continue
+			x := b.values(r, n)
+			for i, tile := range tiles {
+				b.add(&Step{Op: Extract, Out: x[i : i+1], On: tile, Index: []affine.Expr{num(w), first}, Where: here})
 			}
-			next := b.f.value(acc.Type, n)
-			b.add(&Step{Op: Combine, Out: []*Value{next}, In: []*Value{sum, x}, Of: r})
-			sum = next
+			sum = b.combined(r, sum, x)
 		}
 		at := k.stripe.MulConst(int64(width)).Add(first)
 		return sum, at, append(here, in(at, k.s.c))
@@ -160,22 +184,22 @@ func (k *columnKernel) total(r *hlo.Instruction, acc *Value) (*Value, affine.Exp
 	return acc, vec.MulConst(int64(k.v)).Add(affine.Var(lane)), where
 }
 
-// finish makes the results of what the threads have.
-func (k *columnKernel) finish(forms []form, mine []*Value) {
+// finish makes the results of what each reduction has found.
+func (k *columnKernel) finish(forms []form, found func(i int) ([]*Value, affine.Expr, []affine.Constraint)) {
 	b := k.b
 	var at affine.Expr
 	var where []affine.Constraint
 	n := 1
 	for i, f := range forms {
-		var v *Value
-		v, at, where = k.total(f.hero, mine[i])
+		var v []*Value
+		v, at, where = found(i)
 		v = b.begun(f.hero, v)
-		n = v.N
-		b.add(&Step{Op: Inject, In: []*Value{v}, Of: f.hero, Index: f.result(k.major, num(0), at)})
+		n = v[0].N
+		b.add(&Step{Op: Inject, In: v, Of: f.hero, Index: f.result(k.major, num(0), at)})
 	}
 	for i, r := range b.roots {
 		if !k.side[i] {
-			b.give(i, r, as(k.s.hero.Shape, r.Shape, k.s.result(k.major, num(0), at)), where, n)
+			b.give(i, r, as(k.s.hero.Shape.Outputs()[0], r.Shape, k.s.result(k.major, num(0), at)), where, n)
 		}
 	}
 }

@@ -154,9 +154,9 @@ func (l *lowering) step(s *Step) error {
 		l.out(s, v)
 	case Identity:
 		v := make([]lanes.Vec, len(s.Out))
+		ids, _ := identities(s.Of)
 		for i, o := range s.Out {
-			id, _ := identity(s.Of)
-			v[i] = l.Constant(o.Type, id, o.N)
+			v[i] = l.Constant(o.Type, ids[i], o.N)
 		}
 		l.out(s, v)
 	case Fold:

@@ -79,7 +79,7 @@ func as(from, s hlo.Shape, at []affine.Expr) []affine.Expr {
 func (b *builder) forms(row bool) (list []form) {
 	for _, h := range b.k.Plan.Heroes {
 		f, ok := formOf(h)
-		if _, known := identity(h); !ok || !known || f.row != row || f.a*f.b*f.c == 0 {
+		if !ok || !anyOrder(h) || f.row != row || f.a*f.b*f.c == 0 {
 			return nil
 		}
 		if len(list) > 0 && (f.a != list[0].a || f.b != list[0].b || f.c != list[0].c) {
@@ -143,7 +143,7 @@ func (b *builder) rows() bool {
 		if loads == 0 {
 			switch {
 			case len(forms) > 1 && full:
-				loads = max(1, min(8, 32/v)) // 32 elements stay in registers
+				loads = 2 // which stay in registers
 			case full:
 				loads = 2
 			default:
@@ -177,13 +177,13 @@ func (b *builder) rows() bool {
 		places = append(places, r)
 	}
 	// Where a thread has several rows, all of them are read before any is finished.
-	partial := func(f form, r *rowPlace) *Value {
+	partial := func(f form, r *rowPlace) []*Value {
 		return b.partial(f.hero, v, all, unroll, func(turn affine.Expr) ([]affine.Expr, []affine.Constraint) {
 			x, col, where := r.at(turn)
 			return f.element(x, r.row, col), where
 		})
 	}
-	early := map[*rowPlace][]*Value{}
+	early := map[*rowPlace][][]*Value{}
 	if several > 1 {
 		for _, r := range places {
 			for _, f := range forms {
@@ -194,31 +194,36 @@ func (b *builder) rows() bool {
 	wide := func(r *hlo.Instruction) bool { return r.Shape.Elements() != rows || rows == in0.Elements() }
 	for _, p := range places {
 		for i, f := range forms {
-			var acc *Value
+			var acc []*Value
 			if several > 1 {
 				acc = early[p][i]
 			} else {
 				acc = partial(f, p)
 			}
 			total := b.begun(f.hero, b.across(f.hero, acc, tr, tk))
-			b.add(&Step{Op: Inject, In: []*Value{total}, Of: f.hero, Index: f.result(num(0), p.row, num(0))})
+			b.add(&Step{Op: Inject, In: total, Of: f.hero, Index: f.result(num(0), p.row, num(0))})
 		}
 		for i, r := range b.roots {
 			if !wide(r) {
 				where := append(slices.Clone(p.where), affine.Constraint{Expr: threadX.Mod(num(tr))})
-				b.give(i, r, as(f.hero.Shape, r.Shape, f.result(num(0), p.row, num(0))), where, 1)
+				b.give(i, r, as(f.hero.Shape.Outputs()[0], r.Shape, f.result(num(0), p.row, num(0))), where, 1)
 			}
 		}
 		for i, r := range b.roots {
 			if !wide(r) {
 				continue
 			}
-			loop := &Step{Op: Loop, Var: b.variable(), Trips: all, Roll: !unroll}
-			x, col, where := p.at(affine.Var(loop.Var))
-			outer := b.f.Body
-			b.f.Body = nil
-			b.give(i, r, as(in0, r.Shape, f.element(x, p.row, col)), where, v)
-			loop.Body, b.f.Body = b.f.Body, append(outer, loop)
+			turn := func(turn affine.Expr) {
+				x, col, where := p.at(turn)
+				b.give(i, r, as(in0, r.Shape, f.element(x, p.row, col)), where, v)
+			}
+			if !unroll {
+				b.repeat(all, turn)
+				continue
+			}
+			for k := range all {
+				turn(num(k))
+			}
 		}
 	}
 	return true
@@ -250,23 +255,54 @@ func (b *builder) give(i int, r *hlo.Instruction, idx []affine.Expr, where []aff
 	b.add(&Step{Op: Insert, In: []*Value{v}, On: b.out[i], Index: idx, Where: where})
 }
 
-// turnsOf is what a thread combines of a reduction: n elements a turn.
+// turnsOf is what a thread combines of a reduction: n elements a turn of each operand.
 type turnsOf struct {
 	r      *hlo.Instruction
 	n      int
 	turns  int
 	unroll bool
 	guard  func(turn affine.Expr) []affine.Constraint // where a turn has elements
-	read   func(turn affine.Expr, into, id *Value)    // id elsewhere
+	read   func(turn affine.Expr, into, id []*Value)  // id elsewhere
+}
+
+// values are new ones of the types that a reduction computes with.
+func (b *builder) values(r *hlo.Instruction, n int) (out []*Value) {
+	for _, x := range r.Apply.Roots() {
+		out = append(out, b.f.value(x.Shape.Type, n))
+	}
+	return out
+}
+
+// nothing is what may be combined with elements and changes nothing: where a computation
+// selects, the initial value, which is combined in the end anyway.
+func (b *builder) nothing(r *hlo.Instruction, n int) []*Value {
+	id := b.values(r, n)
+	if _, ok := identities(r); ok {
+		b.add(&Step{Op: Identity, Out: id, Of: r})
+		return id
+	}
+	for i, v := range id {
+		b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: r.Operands[r.Inputs()+i]})
+	}
+	return id
+}
+
+// combined is two values in one, or the second where there is no first.
+func (b *builder) combined(r *hlo.Instruction, x, y []*Value) []*Value {
+	if x == nil {
+		return y
+	}
+	out := b.values(r, y[0].N)
+	b.add(&Step{Op: Combine, Out: out, In: slices.Concat(x, y), Of: r})
+	return out
 }
 
 // partials is what one thread combines, of each of its n elements. Elements that are not
-// there count as the identity. A loop asks for guards only in the turns that need them.
-func (b *builder) partials(p turnsOf) *Value {
-	id := b.f.value(p.r.Apply.Root.Shape.Type, p.n)
-	b.add(&Step{Op: Identity, Out: []*Value{id}, Of: p.r})
+// there count as nothing. A loop asks for guards only in the turns that need them.
+func (b *builder) partials(p turnsOf) []*Value {
+	id := b.nothing(p.r, p.n)
 	if p.unroll {
-		return b.turns(p, 0, p.turns, 1, false, id, id)
+		return b.turns(p, 0, 1, p.turns, nil, id)
 	}
 	// All reads of a group come before what combines them, so that they are on their way
 	// together.
@@ -274,15 +310,14 @@ func (b *builder) partials(p turnsOf) *Value {
 	whole := b.whole(p.turns, p.guard) / group
 	acc := id
 	if whole > 0 {
-		acc = b.turns(p, 0, whole, group, true, acc, id)
+		acc = b.turns(p, 0, whole, group, acc, id)
 	}
 	rest, from := p.turns-whole*group, whole*group
-	size := group
-	if whole > 0 {
-		size = min(rest, group/2)
+	if whole > 0 { // few
+		group = 1
 	}
 	if rest > 0 {
-		acc = b.turns(p, from, ceilDiv(rest, size), size, rest > size, acc, id)
+		acc = b.turns(p, from, ceilDiv(rest, group), group, acc, id)
 	}
 	return acc
 }
@@ -301,79 +336,93 @@ func (b *builder) whole(turns int, guard func(turn affine.Expr) []affine.Constra
 }
 
 // turns is a loop of trips over groups of turns.
-func (b *builder) turns(p turnsOf, from, trips, size int, roll bool, start, id *Value) *Value {
-	t := p.r.Apply.Root.Shape.Type
-	loop := &Step{Op: Loop, Var: b.variable(), Trips: trips, Roll: roll, In: []*Value{start}}
-	acc := b.f.value(t, p.n)
-	loop.Args = []*Value{acc}
+func (b *builder) turns(p turnsOf, from, trips, size int, acc, id []*Value) []*Value {
+	body := func(group affine.Expr, acc []*Value) []*Value {
+		var all [][]*Value
+		for g := range size {
+			x := b.values(p.r, p.n)
+			p.read(group.MulConst(int64(size)).AddConst(int64(from+g)), x, id)
+			all = append(all, x)
+		}
+		for _, x := range all {
+			acc = b.combined(p.r, acc, x)
+		}
+		return acc
+	}
+	if trips == 1 {
+		return body(num(0), acc)
+	}
+	loop := &Step{Op: Loop, Var: b.variable(), Trips: trips, Roll: true, In: acc, Args: b.values(p.r, p.n)}
 	outer := b.f.Body
 	b.f.Body = nil
-	var xs []*Value
-	for g := range size {
-		x := b.f.value(t, p.n)
-		p.read(affine.Var(loop.Var).MulConst(int64(size)).AddConst(int64(from+g)), x, id)
-		xs = append(xs, x)
-	}
-	for _, x := range xs {
-		next := b.f.value(t, p.n)
-		b.add(&Step{Op: Combine, Out: []*Value{next}, In: []*Value{acc, x}, Of: p.r})
-		acc = next
-	}
-	loop.Body, loop.Yield = b.f.Body, []*Value{acc}
-	out := b.f.value(t, p.n)
-	loop.Out = []*Value{out}
+	loop.Yield = body(affine.Var(loop.Var), loop.Args)
+	loop.Body, loop.Out = b.f.Body, b.values(p.r, p.n)
 	b.f.Body = append(outer, loop)
-	return out
+	return loop.Out
 }
 
 // partial is what one thread combines, of all its elements.
-func (b *builder) partial(r *hlo.Instruction, n, turns int, unroll bool, place func(turn affine.Expr) ([]affine.Expr, []affine.Constraint)) *Value {
+func (b *builder) partial(r *hlo.Instruction, n, turns int, unroll bool, place func(turn affine.Expr) ([]affine.Expr, []affine.Constraint)) []*Value {
 	acc := b.partials(turnsOf{r, n, turns, unroll, func(turn affine.Expr) []affine.Constraint {
 		_, where := place(turn)
 		return where
-	}, func(turn affine.Expr, into, id *Value) {
+	}, func(turn affine.Expr, into, id []*Value) {
 		idx, where := place(turn)
-		b.add(&Step{Op: PureCall, Out: []*Value{into}, In: []*Value{id}, Of: r.Operands[0], Index: idx, Where: where})
+		b.readOperands(r, idx, where, into, id)
 	}})
 	return b.fold(r, acc)
 }
 
-func (b *builder) fold(r *hlo.Instruction, v *Value) *Value {
-	if v.N == 1 {
+// readOperands computes elements of what a reduction reads.
+func (b *builder) readOperands(r *hlo.Instruction, idx []affine.Expr, where []affine.Constraint, into, id []*Value) {
+	for i, v := range into {
+		b.add(&Step{Op: PureCall, Out: []*Value{v}, In: id[i : i+1], Of: r.Operands[i], Index: idx, Where: where})
+	}
+}
+
+func (b *builder) fold(r *hlo.Instruction, v []*Value) []*Value {
+	if v[0].N == 1 {
 		return v
 	}
-	out := b.f.value(v.Type, 1)
-	b.add(&Step{Op: Fold, Out: []*Value{out}, In: []*Value{v}, Of: r})
+	out := b.values(r, 1)
+	b.add(&Step{Op: Fold, Out: out, In: v, Of: r})
 	return out
 }
 
 // across combines the values of tr neighbouring threads, of which there are tk groups; all
 // threads get the result, still without the initial value.
-func (b *builder) across(r *hlo.Instruction, acc *Value, tr, tk int) *Value {
+func (b *builder) across(r *hlo.Instruction, acc []*Value, tr, tk int) []*Value {
 	if tr > 1 {
-		out := b.f.value(acc.Type, 1)
-		b.add(&Step{Op: ShuffleReduce, Out: []*Value{out}, In: []*Value{acc}, Of: r, From: min(tr, 32) / 2, Trips: 1})
+		out := b.values(r, 1)
+		b.add(&Step{Op: ShuffleReduce, Out: out, In: acc, Of: r, From: min(tr, 32) / 2, Trips: 1})
 		acc = out
 	}
 	if tr > 32 {
 		warps := tr / 32
-		tile := b.tile(r, acc.Type, tk, warps)
 		group, warp := threadX.FloorDiv(num(tr)), threadX.Mod(num(tr)).FloorDiv(num(32))
-		b.add(&Step{Op: Insert, In: []*Value{acc}, On: tile, Index: []affine.Expr{group, warp}, Where: []affine.Constraint{{Expr: threadX.Mod(num(32))}}})
+		var tiles []*Tensor
+		for _, v := range acc {
+			tile := b.tile(r, v.Type, tk, warps)
+			b.add(&Step{Op: Insert, In: []*Value{v}, On: tile, Index: []affine.Expr{group, warp}, Where: []affine.Constraint{{Expr: threadX.Mod(num(32))}}})
+			tiles = append(tiles, tile)
+		}
 		b.add(&Step{Op: Sync})
-		all := b.f.value(acc.Type, warps)
-		b.add(&Step{Op: Extract, Out: []*Value{all}, On: tile, Index: []affine.Expr{group, affine.Var(lane)}})
+		all := b.values(r, warps)
+		for i, tile := range tiles {
+			b.add(&Step{Op: Extract, Out: all[i : i+1], On: tile, Index: []affine.Expr{group, affine.Var(lane)}})
+		}
 		acc = b.fold(r, all)
 	}
 	return acc
 }
 
 // begun combines the initial value of a reduction with what the elements give.
-func (b *builder) begun(r *hlo.Instruction, acc *Value) *Value {
-	init, out := b.f.value(acc.Type, acc.N), b.f.value(acc.Type, acc.N)
-	b.add(&Step{Op: PureCall, Out: []*Value{init}, Of: r.Operands[1]})
-	b.add(&Step{Op: Combine, Out: []*Value{out}, In: []*Value{init, acc}, Of: r})
-	return out
+func (b *builder) begun(r *hlo.Instruction, acc []*Value) []*Value {
+	init := b.values(r, acc[0].N)
+	for i, v := range init {
+		b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: r.Operands[r.Inputs()+i]})
+	}
+	return b.combined(r, init, acc)
 }
 
 func (b *builder) tile(r *hlo.Instruction, t hlo.Type, dims ...int) *Tensor {
@@ -410,14 +459,14 @@ func (b *builder) splitRows(f form, v int) {
 	rows, nv := f.b, f.a*f.c/v
 	threads := b.p.tune.Splitters
 	if threads == 0 {
-		if threads = 512; v > 4 {
-			threads = 256
-		}
+		threads = 256
 	}
 	b.f.Threads = threads
 	group := b.p.tune.Group
 	parts := min(ceilDiv(4*b.d.SMs, rows), ceilDiv(nv, threads*group))
-	parts = even(parts, nv, threads*group)
+	if b.p.tune.Even {
+		parts = even(parts, nv, threads*group)
+	}
 	turns := ceilDiv(nv, parts*threads)
 	b.f.Blocks = [3]int{rows * parts, 1, 1}
 	row, part := blockX.FloorDiv(num(parts)), blockX.Mod(num(parts))
@@ -430,10 +479,10 @@ func (b *builder) splitRows(f form, v int) {
 		return f.element(x, row, y.MulConst(int64(v)).Add(affine.Var(lane))), []affine.Constraint{in(vec, nv)}
 	})
 	one := []affine.Constraint{{Expr: threadX}}
-	finish := func(total *Value) {
-		b.add(&Step{Op: Inject, In: []*Value{total}, Of: r, Index: f.result(num(0), row, num(0))})
+	finish := func(total []*Value) {
+		b.add(&Step{Op: Inject, In: total, Of: r, Index: f.result(num(0), row, num(0))})
 		for i, root := range b.roots {
-			b.give(i, root, as(r.Shape, root.Shape, f.result(num(0), row, num(0))), one, 1)
+			b.give(i, root, as(r.Shape.Outputs()[0], root.Shape, f.result(num(0), row, num(0))), one, 1)
 		}
 	}
 	if parts == 1 {
@@ -441,18 +490,24 @@ func (b *builder) splitRows(f form, v int) {
 		return
 	}
 	mine := b.across(r, acc, threads, 1)
-	left := b.workspace("partial", hlo.Array(mine.Type, rows, parts), false)
 	ticket := b.workspace("ticket", hlo.Array(hlo.U32, rows), true)
-	b.add(&Step{Op: Insert, In: []*Value{mine}, On: left, Index: []affine.Expr{row, part}, Where: one})
+	var left []*Tensor
+	for i, v := range mine {
+		t := b.workspace("partial"+num(i).String(), hlo.Array(v.Type, rows, parts), false)
+		b.add(&Step{Op: Insert, In: []*Value{v}, On: t, Index: []affine.Expr{row, part}, Where: one})
+		left = append(left, t)
+	}
 	last := &Step{Op: LastBlock, On: ticket, Index: []affine.Expr{row}, Trips: parts}
 	outer := b.f.Body
 	b.f.Body = nil
-	rest := func(turn affine.Expr) []affine.Constraint {
+	guard := func(turn affine.Expr) []affine.Constraint {
 		return []affine.Constraint{in(turn.MulConst(int64(threads)).Add(threadX), parts)}
 	}
-	acc = b.partials(turnsOf{r, 1, ceilDiv(parts, threads), true, rest, func(turn affine.Expr, into, id *Value) {
-		where := rest(turn)
-		b.add(&Step{Op: Extract, Out: []*Value{into}, In: []*Value{id}, On: left, Index: []affine.Expr{row, where[0].Expr}, Where: where})
+	acc = b.partials(turnsOf{r, 1, ceilDiv(parts, threads), true, guard, func(turn affine.Expr, into, id []*Value) {
+		where := guard(turn)
+		for i, t := range left {
+			b.add(&Step{Op: Extract, Out: into[i : i+1], In: id[i : i+1], On: t, Index: []affine.Expr{row, where[0].Expr}, Where: where})
+		}
 	}})
 	finish(b.begun(r, b.across(r, acc, threads, 1)))
 	last.Body, b.f.Body = b.f.Body, append(outer, last)

@@ -13,6 +13,9 @@ import (
 // chain of operations with one operand, or several of the same sizes that meet in
 // element-wise operations.
 func reduceHeroes(root *hlo.Instruction, d Device) []*hlo.Instruction {
+	if root.Op == hlo.GetTupleElement && root.Operands[0].Op == hlo.Reduce {
+		return root.Operands
+	}
 	if h := Hero(root, d); h.Op == hlo.Reduce {
 		return []*hlo.Instruction{h}
 	} else if h != root {
@@ -26,11 +29,17 @@ func reduceHeroes(root *hlo.Instruction, d Device) []*hlo.Instruction {
 			return true
 		}
 		seen[in] = true
+		one := in.Op == hlo.GetTupleElement && in.Operands[0].Op == hlo.Reduce
+		if one {
+			in = in.Operands[0]
+		}
 		switch {
 		case in.Op == hlo.Reduce:
-			found = append(found, in)
+			if !slices.Contains(found, in) {
+				found = append(found, in)
+			}
 			h := found[0]
-			return !in.Shape.IsTuple() && slices.Equal(h.Dims, in.Dims) && slices.Equal(h.Operands[0].Shape.Dims, in.Operands[0].Shape.Dims)
+			return (one || !in.Shape.IsTuple()) && slices.Equal(h.Dims, in.Dims) && slices.Equal(h.Operands[0].Shape.Dims, in.Operands[0].Shape.Dims)
 		case in.Op.Elementwise() && !layoutCopy(in) || in.Op == hlo.Bitcast || in.Op == hlo.Reshape:
 			for _, o := range in.Operands {
 				if !visit(o) {
@@ -40,7 +49,7 @@ func reduceHeroes(root *hlo.Instruction, d Device) []*hlo.Instruction {
 		}
 		return true
 	}
-	if !visit(root) || len(found) == 0 || found[0].Shape.Elements() != root.Shape.Outputs()[0].Elements() {
+	if !visit(root) || len(found) == 0 || found[0].Shape.Outputs()[0].Elements() != root.Shape.Outputs()[0].Elements() {
 		return nil
 	}
 	// Nothing else may pass over a reduction in another way.
@@ -87,6 +96,10 @@ func (b *planner) reduction(c *hlo.Computation, roots []*hlo.Instruction, reject
 	first := heroes[0]
 	in := first.Operands[0].Shape
 	for _, h := range heroes {
+		if h.Inputs() > 1 && OrderOf(h) == InOrder {
+			reject("%s of several operands is not known to give the same in any order", h.Name)
+			return nil
+		}
 		if h.Operands[0].Shape.Elements() != in.Elements() || !slices.Equal(h.Dims, first.Dims) {
 			reject("%s and %s reduce other sizes", first.Name, h.Name)
 			return nil
