@@ -57,10 +57,10 @@ func (bs *books) frame(page string, o nbOutput) outputJSON {
 		rows += strings.Count(page, tag)
 	}
 	high := min(60+24*rows, 460)
-	if strings.Contains(page, "<iframe") || strings.Contains(page, "<script") || strings.Contains(page, "<img") {
+	if strings.Contains(page, "<iframe") || strings.Contains(page, "<img") || o.fresh && strings.Contains(page, "<script") {
 		high = 640
 	}
-	return outputJSON{Kind: "frame", Src: bs.frames.add(frame{page, o.fresh}), Scripts: o.fresh, High: high, Text: alt(o.Data)}
+	return outputJSON{Kind: "frame", Src: bs.frames.add(frame{page, o.fresh}), Scripts: o.fresh, High: high, Light: !strings.Contains(page, "<img") && !strings.Contains(page, "<canvas"), Text: alt(o.Data)}
 }
 
 // frame answers with such a document. Its policy makes the sandbox hold even where

@@ -215,7 +215,7 @@ func TestRoles(t *testing.T) {
 		if kind, body := ask(c, "nb.open", map[string]string{"name": "01"}); kind != "ok" {
 			t.Errorf("%s opens: %s %s", word, kind, body)
 		}
-		for _, q := range []string{"nb.run", "nb.save", "nb.restart", "nb.interrupt", "nb.comm", "run", "devices"} {
+		for _, q := range []string{"nb.run", "nb.save", "nb.restart", "nb.interrupt", "nb.comm", "nb.trust", "run", "devices"} {
 			_, body := ask(c, q, map[string]any{"name": "01", "cell": "c", "source": "x"})
 			if refused := strings.Contains(body, "role view"); refused != (role == RoleView) {
 				t.Errorf("%s asks for %s: %s", word, q, body)

@@ -48,6 +48,7 @@ type books struct {
 	worker session.Options
 	vars   *vars
 	md     goldmark.Markdown
+	trust  trust
 
 	mu   sync.Mutex
 	open map[string]*book
@@ -61,6 +62,7 @@ type book struct {
 	mu      sync.Mutex // held while the file is read or written
 	name    string     // path in the folder
 	sum     string     // of the file as it was read or written last
+	code    string     // hash of its code, for trust
 	nb      notebook
 	sess    *session.Session
 	stopped func()
@@ -193,7 +195,7 @@ func (l lines) MarshalJSON() ([]byte, error) {
 	return json.Marshal(out)
 }
 
-func openBooks(dir string, worker session.Options, v *vars) (*books, error) {
+func openBooks(dir, data string, worker session.Options, v *vars) (*books, error) {
 	root, err := os.OpenRoot(dir)
 	if err != nil {
 		return nil, fmt.Errorf("web: folder of notebooks: %w", err)
@@ -201,7 +203,7 @@ func openBooks(dir string, worker session.Options, v *vars) (*books, error) {
 	if worker.Dir == "" {
 		worker.Dir = dir
 	}
-	return &books{dir: dir, root: root, worker: worker, vars: v, open: map[string]*book{},
+	return &books{dir: dir, root: root, worker: worker, vars: v, open: map[string]*book{}, trust: trust{path: filepath.Join(data, "trusted-notebooks")},
 		md: goldmark.New(goldmark.WithExtensions(extension.Table))}, nil
 }
 
@@ -327,6 +329,7 @@ type outputJSON struct {
 	Model   string `json:"model,omitempty"`   // of a widget
 	Scripts bool   `json:"scripts,omitempty"` // of a frame: a cell made it that ran here
 	High    int    `json:"high,omitempty"`    // of a frame, in pixels
+	Light   bool   `json:"light,omitempty"`   // drawn on white: dark pages may turn its colours round
 	Display string `json:"display,omitempty"` // ID by which the output is replaced
 }
 
@@ -341,6 +344,9 @@ func (bs *books) handle(ctx context.Context, c *conn, id int64, kind string, dec
 		Before string     `json:"before"` // of the place that complete and inspect ask about
 		After  string     `json:"after"`
 
+		Sum    string `json:"sum"` // hash of the code that a person trusts
+		Always bool   `json:"always"`
+
 		Comm string         `json:"comm"`
 		Data map[string]any `json:"data"`
 	}
@@ -350,7 +356,7 @@ func (bs *books) handle(ctx context.Context, c *conn, id int64, kind string, dec
 	switch kind {
 	case "nb.markdown":
 		return map[string]string{"html": bs.markdown(q.Source)}, nil
-	case "nb.open", "nb.run", "nb.save", "nb.interrupt", "nb.restart", "nb.comm", "nb.complete", "nb.inspect":
+	case "nb.open", "nb.run", "nb.save", "nb.interrupt", "nb.restart", "nb.comm", "nb.complete", "nb.inspect", "nb.trust":
 	default:
 		return nil, fmt.Errorf("there is no request %.40q", kind)
 	}
@@ -363,6 +369,8 @@ func (bs *books) handle(ctx context.Context, c *conn, id int64, kind string, dec
 		return bs.openBook(c, b)
 	case "nb.save":
 		return bs.save(c, b, q.Cells, q.Force)
+	case "nb.trust":
+		return bs.trusts(b, q.Sum, q.Always)
 	case "nb.complete":
 		return b.complete(q.Before, q.After)
 	case "nb.inspect":
@@ -387,6 +395,9 @@ func (bs *books) handle(ctx context.Context, c *conn, id int64, kind string, dec
 			return nil, b.sess.Restart()
 		}
 		return nil, nil
+	}
+	if err := bs.mayRun(b); err != nil {
+		return nil, err
 	}
 	return bs.exec(ctx, c, id, b, q.Cell, q.Source)
 }
@@ -443,29 +454,37 @@ func (b *book) running() *session.Session {
 	return b.sess
 }
 
-func (bs *books) openBook(c *conn, b *book) (any, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+// load reads the file of a notebook, with b locked.
+func (bs *books) load(b *book) error {
 	raw, err := bs.read(b.name)
 	if err != nil {
-		return nil, fmt.Errorf("cannot read the notebook: %w", err)
+		return fmt.Errorf("cannot read the notebook: %w", err)
 	}
 	var nb notebook
 	if err := json.Unmarshal(raw, &nb); err != nil || nb.Format != 4 {
-		return nil, fmt.Errorf("%s is not a notebook of format 4", b.name)
+		return fmt.Errorf("%s is not a notebook of format 4", b.name)
 	}
 	if len(nb.Cells) > maxCells {
-		return nil, fmt.Errorf("%s has %d cells; the limit is %d", b.name, len(nb.Cells), maxCells)
+		return fmt.Errorf("%s has %d cells; the limit is %d", b.name, len(nb.Cells), maxCells)
 	}
 	for i := range nb.Cells {
 		if nb.Cells[i].ID == "" {
 			nb.Cells[i].ID = fmt.Sprint("cell-", i)
 		}
 	}
-	b.nb, b.sum = nb, digest(raw)
+	b.nb, b.sum, b.code = nb, digest(raw), codeOf(nb.Cells)
+	return nil
+}
+
+func (bs *books) openBook(c *conn, b *book) (any, error) {
+	b.mu.Lock()
+	defer b.mu.Unlock()
+	if err := bs.load(b); err != nil {
+		return nil, err
+	}
 	c.saw(b)
 	out := []cellJSON{}
-	for _, cell := range nb.Cells {
+	for _, cell := range b.nb.Cells {
 		x := cellJSON{ID: cell.ID, Type: cell.Type, Source: string(cell.Source)}
 		if cell.Type == "markdown" {
 			x.HTML = bs.markdown(x.Source)
@@ -478,7 +497,11 @@ func (bs *books) openBook(c *conn, b *book) (any, error) {
 		}
 		out = append(out, x)
 	}
-	return map[string]any{"name": strings.TrimSuffix(b.name, ".ipynb"), "cells": out, "live": b.sess != nil}, nil
+	m := map[string]any{"name": strings.TrimSuffix(b.name, ".ipynb"), "cells": out, "live": b.sess != nil}
+	if ok, _ := bs.trust.has(b.code); !ok {
+		m["asks"] = bs.asks(b)
+	}
+	return m, nil
 }
 
 // save writes the notebook: cells as the page has them, outputs as they were
@@ -523,7 +546,7 @@ func (bs *books) save(c *conn, b *book, cells []cellJSON, force bool) (any, erro
 	}
 	b.nb, b.sum = nb, digest(text)
 	c.saw(b)
-	return map[string]int{"bytes": len(text)}, nil
+	return map[string]int{"bytes": len(text)}, bs.saved(b)
 }
 
 // encode is the text of a notebook as Jupyter writes it: sorted keys, one space
@@ -860,7 +883,7 @@ func (bs *books) form(o nbOutput) outputJSON {
 	}
 	if s, ok := mime(o.Data, "image/svg+xml"); ok {
 		// An image element runs no script and loads nothing.
-		return outputJSON{Kind: "image", Src: "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(s)), Text: alt(o.Data)}
+		return outputJSON{Kind: "image", Src: "data:image/svg+xml;base64," + base64.StdEncoding.EncodeToString([]byte(s)), Text: alt(o.Data), Light: onWhite(s)}
 	}
 	for _, m := range []string{"image/png", "image/jpeg"} {
 		if s, ok := mime(o.Data, m); ok {
@@ -877,6 +900,14 @@ func (bs *books) form(o nbOutput) outputJSON {
 		return bs.frame(page, o)
 	}
 	return outputJSON{Kind: "text", Text: alt(o.Data)}
+}
+
+var paper = regexp.MustCompile(`^[^>]*<rect x="0" y="0"[^>]* fill="#ffffff"`)
+
+// onWhite reports whether an SVG is one of ours on a white sheet: the first that it fills.
+func onWhite(svg string) bool {
+	_, after, ok := strings.Cut(svg, "</desc>")
+	return ok && paper.MatchString(after)
 }
 
 func alt(data map[string]any) string {

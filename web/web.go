@@ -246,7 +246,7 @@ func newServer(o Options) (*server, error) {
 		if err != nil {
 			return nil, fmt.Errorf("web: %w", err)
 		}
-		if s.books, err = openBooks(abs, o.Worker, &s.vars); err != nil {
+		if s.books, err = openBooks(abs, o.DataDir, o.Worker, &s.vars); err != nil {
 			return nil, err
 		}
 	}

@@ -517,6 +517,7 @@ func TestNotebook(t *testing.T) {
 	if len(left) != 2 {
 		t.Errorf("files left behind: %v", left)
 	}
+	c.trust("01", false)
 	if kind, body := c.ask("nb.run", map[string]string{"name": "01", "cell": "c", "source": "x"}); kind != "error" || !strings.Contains(body, "worker") {
 		t.Errorf("run without a worker: %s %s", kind, body)
 	}

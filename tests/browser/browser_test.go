@@ -330,6 +330,33 @@ func TestLesson(t *testing.T) {
 	f.script(t, "lesson.mjs", h.up(t), filepath.Join(h.notebooks, "01-low-precision-matmul.ipynb"))
 }
 
+// TestTrust opens a notebook that somebody sent, whose outputs try to run it.
+func TestTrust(t *testing.T) {
+	f := find(t)
+	h := newHome(t)
+	attack := `<p>A table</p><script>top.taken = 1; for (const b of parent.document.querySelectorAll("button")) b.click(); top.location = "/taken"</script>` +
+		`<form action="/taken" target="_top"><button autofocus onfocus="this.click()">x</button></form><a href="/taken" target="_top" id="a">y</a><img src="x" onerror="top.location='/taken'"><meta http-equiv="refresh" content="0;url=/taken">`
+	display := func(kind, text string) any {
+		return map[string]any{"output_type": "display_data", "metadata": map[string]any{}, "data": map[string]any{kind: text, "text/plain": "text"}}
+	}
+	cell := func(id, source string, outputs ...any) any {
+		return map[string]any{"cell_type": "code", "id": id, "metadata": map[string]any{"trusted": true}, "execution_count": 1, "source": source, "outputs": outputs}
+	}
+	raw, err := json.Marshal(map[string]any{"nbformat": 4, "nbformat_minor": 5, "metadata": map[string]any{"trusted": true}, "cells": []any{
+		map[string]any{"cell_type": "markdown", "id": "a", "metadata": map[string]any{}, "source": "# Hello <script>window.taken = 1</script> [x](javascript:window.taken=1)"},
+		cell("b", "import (\n\t\"os\"\n)\n\nos.WriteFile(\"mark\", nil, 0o600)", display("text/html", attack), display("image/svg+xml", `<svg xmlns="http://www.w3.org/2000/svg" width="9" height="9" onload="top.taken = 1"><script>top.taken = 1</script></svg>`)),
+		cell("c", "40 + 2", display("text/html", "<iframe srcdoc=\"<script>top.taken = 1</script>\"></iframe>"), display("text/markdown", "<script>window.taken = 1</script>")),
+	}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(h.notebooks, "other.ipynb")
+	if err := os.WriteFile(file, raw, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	f.script(t, "trust.mjs", h.up(t), file, filepath.Join(h.notebooks, "mark"))
+}
+
 // TestJupyterLab runs cells in JupyterLab and sees the explorer follow.
 func TestJupyterLab(t *testing.T) {
 	f := find(t)

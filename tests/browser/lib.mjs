@@ -48,6 +48,9 @@ export async function scan(page, where) {
   must(violations.length === 0, where + ": " + violations.map(line).join("; "));
 }
 
+// trust answers the question before the first cell of a notebook that a test has written.
+export const trust = (page, how = "Trust once") => page.getByRole("dialog", { name: "Run the code of" }).getByRole("button", { name: how }).click();
+
 // run does the checks in order, in one browser, and ends the process. Later checks build on
 // earlier ones, so the first failure ends the script.
 export async function run(browser, pages, checks) {

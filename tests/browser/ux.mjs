@@ -8,7 +8,7 @@
 
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
-import { open, must, shot, scan, layout, pictures, drawn, redrawn } from "./lib.mjs";
+import { open, must, shot, scan, layout, pictures, drawn, redrawn, trust } from "./lib.mjs";
 
 const [start, drawnByCommand] = process.argv.slice(2);
 const base = new URL(start).origin + "/";
@@ -198,6 +198,7 @@ const statements = {
     if (theme === "light") {
       await page.goto(base + "nb/same");
       await page.getByRole("button", { name: "Run all" }).click();
+      await trust(page);
       await page.waitForFunction(() => document.querySelector(".out img")?.complete);
       const [notebook, here] = await page.evaluate(async (url) => [new TextDecoder().decode(Uint8Array.from(atob(document.querySelector(".out img").src.split("base64,")[1]), (c) => c.charCodeAt(0))), await (await fetch(url)).text()], base + "svg?v=1&p=layout");
       must(notebook === here, "the notebook's picture differs from the page's");

@@ -3,7 +3,7 @@
 //   node widget.mjs ADDRESS NAME NOTEBOOK-FILE
 
 import { readFileSync } from "node:fs";
-import { open, run, must, shot, scan } from "./lib.mjs";
+import { open, run, must, shot, scan, trust } from "./lib.mjs";
 
 const [start, name, file] = process.argv.slice(2);
 const { browser, context, page } = await open();
@@ -20,6 +20,7 @@ await run(browser, () => context.pages(), {
     await page.goto(start);
     await page.goto(new URL(start).origin + "/nb/" + name);
     await cell(3).getByRole("button", { name: "run" }).click();
+    await trust(page);
     await done(3);
     await cell(3).getByRole("slider", { name: "m" }).waitFor();
     await cell(3).locator(".picture img").waitFor();

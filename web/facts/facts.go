@@ -24,10 +24,20 @@ type Chart struct {
 	Series []string `json:"series"`
 	Bars   []Bar    `json:"bars"`
 	From   string   `json:"from"` // file, machine and commit
+	Roof   *Roof    `json:"roof,omitempty"`
+}
+
+// Roof makes a chart a roofline: the values of a bar are operations for each byte and
+// 10¹² operations a second, and bars of one group are one series.
+type Roof struct {
+	Memory float64 `json:"memory"` // 10¹² bytes a second
+	Top    float64 `json:"top"`    // 10¹² operations a second; 0 where nobody says
+	Said   string  `json:"said"`   // where both are from
 }
 
 // Bar is one line of a chart; 0 is a value that nobody measured.
 type Bar struct {
 	Name   string    `json:"name"`
 	Values []float64 `json:"values"`
+	Group  string    `json:"group,omitempty"`
 }

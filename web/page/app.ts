@@ -10,7 +10,7 @@ import { runner } from "./run";
 import { bindKeys, finder } from "./shell";
 import { showShare } from "./share";
 import { Socket } from "./socket";
-import { forms, front, rows, sessions, share, sheet, views, type Desk } from "./state";
+import { forms, front, rows, sessions, share, sheet, tabbed, views, type Desk } from "./state";
 import { View } from "./view";
 import type { Device, Hello, Sample, Session, Values } from "./wire";
 
@@ -47,6 +47,7 @@ let changed = 0; // when the address last did
 let long = false;
 function wrote(commit: boolean) {
   redrawTabs();
+  titles();
   const now = query(views.value) + (document.body.classList.contains("embed") ? "&embed=1" : "") + location.hash;
   const was = long;
   long = now.length > maxAddress;
@@ -73,11 +74,24 @@ const rowOf = (name: string) => rows.value.find((r) => r.name === name);
 
 const desk: Desk = { socket, open, split, close, wrote };
 
+// titles says in the heading and in the window's title what is at hand. What is open at
+// first has a question for both panes; others say who they are above their pictures.
+function titles() {
+  const names = (tabbed.value && front.value ? [front.value] : views.value).map((v) => v.title);
+  const opening = views.value.map((v) => v.row.name + (v.values._name ?? "")).join() === "layout,reinterpret";
+  const heading = byId("title");
+  heading.textContent = opening ? question : names.join(", ");
+  heading.classList.toggle("visually-hidden", !opening);
+  document.title = names.join(", ") + " – Tilus Lab";
+}
+const question = byId("title").textContent!;
+
 function show(list: Spec[]) {
   const same = list.length === views.value.length && list.every((v, i) => v.pane === views.value[i].row.name);
   if (same) {
     list.forEach((v, i) => views.value[i].set(v.values));
     redrawTabs();
+    titles();
     return;
   }
   // Panes that stay keep their pictures until new ones come.
@@ -181,6 +195,7 @@ function placeRun() {
 // ---- start ------------------------------------------------------------------
 
 const redrawTabs = tabs();
+effect(titles);
 strips();
 
 byId("share").addEventListener("click", showShare);
@@ -192,8 +207,9 @@ const find = finder(socket, open, () => [
   ...views.value.filter(() => views.value.length > 1).map((v) => ["Close " + v.title, () => close(v)] as [string, () => void]),
 ]);
 bindKeys(find);
+byId("add").addEventListener("click", () => find.show("pane"));
 window.addEventListener("keydown", (e) => {
-  if (e.key === "Escape" && pins.value.length && !(e.target as HTMLElement).closest("dialog, input, textarea, select, [contenteditable=true]")) release();
+  if (e.key === "Escape" && (pins.value.length || views.value.some((v) => v.values.el)) && !(e.target as HTMLElement).closest("dialog, input, textarea, select, [contenteditable=true]")) release();
 });
 
 socket.handlers.set("vars", (list: Session[]) => {

@@ -2,7 +2,7 @@
 
 export const prefix = document.body.dataset.prefix ?? "/";
 
-export const byId = (id: string) => document.getElementById(id) as HTMLElement;
+export const byId = <E extends HTMLElement = HTMLElement>(id: string) => document.getElementById(id) as E;
 
 type Attribute = string | number | boolean | null | undefined | ((e: Event) => void);
 

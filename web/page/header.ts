@@ -13,6 +13,7 @@ export async function showDevices(socket: Socket): Promise<Device[]> {
     badge.classList.toggle("gpu", gpu.length > 0);
     badge.textContent = gpu.length ? gpu.map((d) => d.name + ": " + d.detail).join(", ")
       : list.length ? "no GPU; runs on " + list.map((d) => d.name).join(", ") : "pictures only; no device connected";
+    badge.title = badge.textContent;
     return list;
   } catch (e) {
     badge.textContent = "devices: " + (e as Error).message;

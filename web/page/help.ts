@@ -1,6 +1,6 @@
 // The list of keys, and the choice of colours.
 
-import { announce, make, remember } from "./dom";
+import { announce, byId, make, remember } from "./dom";
 import { readSheet } from "./state";
 
 const keys = [
@@ -41,6 +41,7 @@ export function theme(name: string) {
   if (name) document.documentElement.dataset.theme = name;
   else delete document.documentElement.dataset.theme;
   remember("tilus-theme", name);
+  byId<HTMLSelectElement>("look").value = name;
   readSheet();
   announce(name ? name + " colours" : "the system's colours");
 }

@@ -86,13 +86,18 @@ function lineOf(e: Item) {
   return /(^|\.)line\d+$/.test(e[0]) ? e[5][0] ?? 0 : 0;
 }
 
+const firstElement = 2 ** 25;
+
 // hits are the elements of a picture that are the chosen one.
 function hits(c: Chosen, v: View, p: Picture): Item[] {
-  const sameProgram = c.line > 0 && v.values.src !== undefined && v.values.src === c.view.values.src;
+  const ofProgram = v.values.src !== undefined && v.values.src === c.view.values.src;
+  const sameProgram = c.line > 0 && ofProgram;
   if (c.members) return v === c.view ? c.members.flatMap(([t, s]) => p.index.held(t, s)) : [];
   if (!c.item) return sameProgram ? p.index.line(c.line) : [];
   if (v === c.view) return p.index.keyed(c.item[5]);
-  if (sameProgram) return p.index.line(c.line);
+  // Elements of a program's tensors have one key in all of its panes; lines have small ones.
+  const elements = ofProgram ? c.item[5].filter((k) => k >= firstElement) : [];
+  if (sameProgram || elements.length) return [...(sameProgram ? p.index.line(c.line) : []), ...p.index.keyed(elements)];
   const same = v.row === c.view.row && p.name === c.picture!.name ? p.index.named(c.item[0]) : undefined;
   if (same) return [same];
   return c.item[9] ? p.index.place(c.item[9]) : [];
@@ -195,11 +200,20 @@ export function pin(view: View, picture: Picture, item: Item, more: boolean) {
   follow();
 }
 
+// hold pins an element alone, or lets go of all.
+export function hold(view: View, picture: Picture, item: Item, on: boolean) {
+  pins.value = on ? [{ view, picture: picture.name, id: item[0] }] : [];
+  light(view, picture, item, true);
+  follow();
+}
+
+// release lets go of what is pinned, and of elements that are followed.
 export function release() {
   pins.value = [];
   hover = null;
   relink();
   follow();
+  for (const v of views.value) if (v.values.el) v.go({ el: "" });
 }
 
 // redrawn is called when a view has new pictures or is gone.

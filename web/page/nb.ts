@@ -8,8 +8,9 @@ import { bindKeys, finder } from "./shell";
 import { Socket } from "./socket";
 import { TextBox } from "./textbox";
 import { Widgets, type Comm } from "./widget";
+import { byTrust, type Asks } from "./trust";
 import type { Assist } from "./assist";
-import type { Hello, Row, Values } from "./wire";
+import type { Hello, Row, Session, Values } from "./wire";
 
 interface CellJSON {
   id: string;
@@ -28,6 +29,7 @@ interface Output {
   model?: string;
   scripts?: boolean;
   high?: number;
+  light?: boolean; // drawn on white
   display?: string;
 }
 
@@ -36,6 +38,7 @@ const content = byId("content");
 const name = decodeURIComponent(location.pathname.slice((prefix + "nb/").length)).replace(/\/$/, "");
 let cells: Cell[] = [];
 let dirty = false;
+let asks: Asks | null = null; // what has to be trusted before a cell runs
 
 // A widget tells the notebook what was moved; what comes back goes where it belongs.
 const widgets = new Widgets((comm, data, from) => socket.ask("nb.comm", { name, comm, data }, (kind, body) => {
@@ -150,6 +153,7 @@ class Cell {
       return true;
     }
     if (this.type !== "code") return true;
+    if (!(await trusted())) return false;
     this.out.replaceChildren();
     this.root.classList.add("busy");
     this.count.textContent = "[*]";
@@ -211,14 +215,14 @@ class Cell {
   private bare(o: Output): HTMLElement {
     switch (o.kind) {
       case "image":
-        return make("div", { class: "picture", tabindex: "0", role: "group", "aria-label": "Picture" }, make("img", { src: o.src, alt: o.text || "output of the cell" }));
+        return make("div", { class: "picture" + (o.light ? " light" : ""), tabindex: "0", role: "group", "aria-label": "Picture" }, make("img", { src: o.src, alt: o.text || "output of the cell" }));
       case "html": {
         const div = make("div", { class: "prose" });
         div.innerHTML = o.html ?? ""; // made by goldmark without raw HTML
         return div;
       }
       case "frame": // of no origin: it reaches neither this page nor anything else
-        return make("iframe", { class: "frame", sandbox: o.scripts ? "allow-scripts" : "", src: prefix + "frame/" + o.src, height: o.high, title: o.text?.split("\n")[0] || "output of the cell", referrerpolicy: "no-referrer" });
+        return make("iframe", { class: "frame" + (o.light ? " light" : ""), sandbox: o.scripts ? "allow-scripts" : "", src: prefix + "frame/" + o.src, height: o.high, title: o.text?.split("\n")[0] || "output of the cell", referrerpolicy: "no-referrer" });
       case "widget": {
         const e = widgets.draw(o.model ?? "");
         if (e) return make("div", { class: "widgets" }, e);
@@ -230,6 +234,27 @@ class Cell {
     return pre;
   }
 }
+
+// trusted asks a person, where the notebook came from elsewhere, before anything of it runs.
+async function trusted() {
+  if (!asks) return true;
+  const how = await byTrust(name, asks, cells.filter((c) => c.type === "code").map((c) => c.source));
+  if (!how || !asks) {
+    tell("nothing ran");
+    return false;
+  }
+  try {
+    await socket.ask("nb.trust", { name, sum: asks.sum, always: how === "always" });
+  } catch (e) {
+    tell((e as Error).message);
+    return false;
+  }
+  asks = null;
+  notice.remove();
+  return true;
+}
+const notice = make("p", { class: "notice", role: "note" }, "This notebook came from elsewhere. Nothing in it has run, and its outputs cannot run anything. ",
+  make("button", { class: "quiet", type: "button", onclick: () => trusted() }, "What would it run?"));
 
 async function save(force: boolean) {
   try {
@@ -247,6 +272,7 @@ async function save(force: boolean) {
 const overwrite = make("button", { class: "quiet", type: "button", onclick: () => save(true) }, "overwrite");
 
 async function runAll() {
+  if (!(await trusted())) return;
   for (const c of cells) {
     if (c.type === "code" && !(await c.run())) {
       tell("stopped at a cell that failed");
@@ -287,6 +313,18 @@ bindKeys(finder(socket, (pane: string, values: Values) => {
   ["Add a code cell", () => add("code")], ["Add a text cell", () => add("markdown")],
 ] : []));
 
+// running lists what runs, here or in Jupyter, and what of it a pane can show.
+const live = make("div", { class: "running" });
+function running(list: Session[]) {
+  const place = { layout: ["layout", "e"], program: ["program", "src"] } as Record<string, string[]>;
+  live.replaceChildren(make("h2", {}, "Running"), list.length ? make("ul", { class: "shelf" }, ...list.map((s) => make("li", {}, make("b", {}, (s.title || s.session).replace(/\.ipynb$/, "")), " ",
+    ...s.vars.filter((v) => v.form && v.text).flatMap((v) => {
+      const [pane, param] = place[v.form!] ?? ["see", "x"];
+      return [make("a", { href: prefix + "?v=1&p=" + pane + "&" + param + "=" + encodeURIComponent("$" + v.name + "@" + s.session), title: v.form }, v.name), " "];
+    })))) : make("p", {}, "No notebook runs, here or in Jupyter."));
+}
+socket.handlers.set("vars", running);
+
 let first = true;
 socket.opened = async () => {
   const hello: Hello = await socket.ask("hello", {});
@@ -299,7 +337,8 @@ socket.opened = async () => {
   first = false;
   if (!name) {
     content.replaceChildren(make("h2", {}, "Notebooks"), make("ul", { class: "shelf" },
-      ...hello.notebooks.map((n) => make("li", {}, make("a", { href: prefix + "nb/" + n.split("/").map(encodeURIComponent).join("/") }, n)))));
+      ...hello.notebooks.map((n) => make("li", {}, make("a", { href: prefix + "nb/" + n.split("/").map(encodeURIComponent).join("/") }, n)))), live);
+    running(hello.vars);
     return;
   }
   try {
@@ -307,11 +346,12 @@ socket.opened = async () => {
     document.title = nb.name + " – Tilus Lab";
     cells = nb.cells.map((c: CellJSON) => new Cell(c));
     if (looking) for (const c of cells) c.lock();
+    asks = looking ? null : nb.asks ?? null;
     const bar = looking ? make("p", { class: "bar" }, state) : make("div", { class: "bar", role: "toolbar", "aria-label": "Notebook" },
       button("Run all", runAll, "act"), button("Interrupt", () => { socket.ask("nb.interrupt", { name }); }),
       button("Restart", async () => { await socket.ask("nb.restart", { name }); tell("restarted: variables are gone"); }),
       button("Save", () => { save(false); }), button("+ code", () => add("code")), button("+ text", () => add("markdown")), state);
-    content.replaceChildren(bar, ...cells.map((c) => c.root));
+    content.replaceChildren(bar, ...(asks ? [notice] : []), ...cells.map((c) => c.root));
     tell(nb.name);
   } catch (e) {
     content.replaceChildren(make("p", { class: "errors", role: "alert" }, (e as Error).message));

@@ -30,7 +30,7 @@ const maxShown = 40;
 
 // Palette is a dialog with a field and the entries that fit it.
 export class Palette {
-  private input = make("input", { type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "palette-list", "aria-label": "Find a pane, an instruction, a program, a lesson or a command", placeholder: "pane, instruction, program, lesson, command", spellcheck: "false", autocomplete: "off" });
+  private input = make("input", { type: "text", role: "combobox", "aria-expanded": "true", "aria-controls": "palette-list", "aria-label": "Find a pane, an instruction, a program, a lesson or a command", spellcheck: "false", autocomplete: "off" });
   private list = make("ul", { id: "palette-list", role: "listbox", "aria-label": "Found" });
   private note = make("p", { class: "note", role: "status" });
   private dialog = make("dialog", { class: "palette", "aria-label": "Find" }, this.input, this.list, this.note);
@@ -45,15 +45,17 @@ export class Palette {
     this.dialog.addEventListener("click", (e) => { if (e.target === this.dialog) this.dialog.close(); });
   }
 
-  async show() {
+  // show opens it over all entries, or over those of a kind.
+  async show(kind = "") {
     if (this.dialog.open) return;
+    this.input.placeholder = kind || "pane, instruction, program, lesson, command";
     this.all = [];
     this.input.value = "";
     this.fill();
     this.dialog.showModal();
     this.input.focus();
     try {
-      this.all = await this.host.entries();
+      this.all = (await this.host.entries()).filter((e) => !kind || e.kind === kind);
       this.fill();
     } catch (e) {
       this.note.textContent = (e as Error).message;

@@ -1,7 +1,7 @@
 // One picture: it shows an SVG and finds elements by arithmetic on their boxes.
 
 import { announce, make } from "./dom";
-import { dark, Index, light, pin, release } from "./link";
+import { dark, hold, Index, light, pin, release } from "./link";
 import { forms } from "./state";
 import { twin } from "./twin";
 import type { View } from "./view";
@@ -10,11 +10,14 @@ import type { Item, PictureJSON, Values } from "./wire";
 const svgNS = "http://www.w3.org/2000/svg";
 const fonts = getComputedStyle(document.documentElement).getPropertyValue("--mono");
 
+const maxWhole = 2.5e6; // pixels of a picture whose texts are all drawn at once
+
 // Texts are a canvas with the texts of a large picture, over the part of its SVG that
 // shows: pixels that nobody sees would cost most of the time.
 class Texts {
   readonly canvas = make("canvas", { class: "texts", "aria-hidden": "true" });
   private waiting = false;
+  private later = 0;
   private seen = [0, 0, 0, 0]; // of the picture: left, top, right, bottom
   private box: HTMLElement | null = null;
   private zoom = () => 1;
@@ -42,6 +45,9 @@ class Texts {
       if (!box?.isConnected) return;
       const at = box.getBoundingClientRect();
       this.view(Math.max(0, -at.top), Math.min(at.height, window.innerHeight - at.top));
+      // The rest of one that is not too large comes when nobody waits: pages are printed and photographed.
+      clearTimeout(this.later);
+      if (this.p.width * this.p.height < maxWhole) this.later = setTimeout(() => { if (box.isConnected) this.whole(); }, 250);
     });
   }
 
@@ -122,6 +128,8 @@ export class Picture {
   private here = path("here");
   private kin = path("kin");
   private zoom = 1;
+  private size: (z: number) => void = () => {};
+  private sizes: HTMLElement;
   private map = make("div", { class: "map", "aria-hidden": "true", hidden: true }, make("div", {}));
 
   constructor(private view: View, p: PictureJSON, before?: Picture) {
@@ -158,12 +166,13 @@ export class Picture {
     if (z !== 1) this.stage.style.setProperty("zoom", String(z));
     texts?.follow(this.canvas, () => this.zoom);
     this.caption = make("figcaption", {}, p.name);
-    this.figure = make("figure", {}, this.caption, make("div", { class: "frame-of" }, this.canvas, this.map), p.ids.length ? twin(p.title, p.ids) : null);
+    this.figure = make("figure", { "data-name": p.name }, this.caption, make("div", { class: "frame-of" }, this.canvas, this.map), p.ids.length ? twin(p.title, p.ids) : null);
     if (before) {
       this.current = Math.min(before.current, Math.max(0, p.ids.length - 1));
       requestAnimationFrame(() => { this.canvas.scrollLeft = before.canvas.scrollLeft; this.canvas.scrollTop = before.canvas.scrollTop; });
     }
     this.overview(p.width, p.height);
+    this.sizes = this.buttons(p.width, p.height);
     if (p.ids.length) this.listen();
   }
 
@@ -187,7 +196,7 @@ export class Picture {
     };
     this.map.addEventListener("pointerdown", (e) => { this.map.setPointerCapture(e.pointerId); to(e); });
     this.map.addEventListener("pointermove", (e) => { if (e.buttons) to(e); });
-    const size = (z: number) => {
+    const size = this.size = (z: number) => {
       this.zoom = Math.min(8, Math.max(0.125, z));
       this.stage.style.setProperty("zoom", String(this.zoom));
       show();
@@ -204,15 +213,34 @@ export class Picture {
       if (e.key === "+" || e.key === "=") size(this.zoom * 1.25);
       else if (e.key === "-") size(this.zoom * 0.8);
       else if (e.key === "0") size(1);
+      else if (e.key === "f") this.fit(width, height);
       else return;
       e.preventDefault();
     });
   }
 
+  // fit makes the picture as large as the window shows at once.
+  private fit(width: number, height: number) {
+    const room = this.view.figures.clientWidth - 4;
+    this.size(Math.min(2, room / width, (window.innerHeight - 60) / height));
+    this.canvas.scrollIntoView({ block: "nearest" });
+  }
+
+  // buttons change the size by hand.
+  private buttons(width: number, height: number) {
+    const button = (text: string, name: string, act: () => void) => {
+      const b = make("button", { type: "button", class: "size", "aria-label": name + ": " + this.name, title: name }, text);
+      b.addEventListener("click", act);
+      return b;
+    };
+    return make("span", { class: "sizes" }, button("−", "Smaller", () => this.size(this.zoom * 0.8)),
+      button("+", "Larger", () => this.size(this.zoom * 1.25)), button("fit", "Fit into the window", () => this.fit(width, height)));
+  }
+
   // link offers the picture in every form. The first is for looking at, the others are files.
   link(address: string) {
     this.caption.append(make("a", { href: address, target: "_blank", rel: "noopener" }, "SVG"),
-      ...forms.value.filter((f) => f !== "svg").map((f) => make("a", { href: address + "&as=" + f, download: "", class: "form" }, f.toUpperCase())));
+      ...forms.value.filter((f) => f !== "svg").map((f) => make("a", { href: address + "&as=" + f, download: "", class: "form" }, f.toUpperCase())), this.sizes);
   }
 
   private listen() {
@@ -240,7 +268,12 @@ export class Picture {
   private choose(j: number, more: boolean) {
     this.current = j;
     const values = this.go[this.ids[j][0]];
-    if (values) this.view.go(values);
+    if (values?.el !== undefined) {
+      // An element that is followed is pinned too; choosing it again lets it go.
+      const on = this.view.values.el !== values.el;
+      hold(this.view, this, this.ids[j], on);
+      this.view.go(on ? values : { el: "" });
+    } else if (values) this.view.go(values);
     else pin(this.view, this, this.ids[j], more);
   }
 

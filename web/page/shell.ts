@@ -41,6 +41,11 @@ export function finder(socket: Socket, open: (pane: string, values: Values) => v
 export function bindKeys(find: Palette) {
   byId("find").addEventListener("click", () => find.show());
   byId("help").addEventListener("click", () => showHelp());
+  const look = byId<HTMLSelectElement>("look");
+  look.value = document.documentElement.dataset.theme ?? "";
+  look.addEventListener("change", () => theme(look.value));
+  // What is chosen from a menu closes it.
+  document.addEventListener("click", (e) => (e.target as HTMLElement).closest<HTMLElement>("[popover]:popover-open button, [popover]:popover-open a")?.closest<HTMLElement>("[popover]")!.hidePopover());
   window.addEventListener("keydown", (e) => {
     if ((e.ctrlKey || e.metaKey) && e.key.toLowerCase() === "k") {
       e.preventDefault();

@@ -25,7 +25,7 @@ readSheet();
 matchMedia("(prefers-color-scheme: dark)").addEventListener("change", readSheet);
 
 const small = matchMedia("(max-width: 700px)");
-const narrow = signal(small.matches);
+export const narrow = signal(small.matches);
 small.addEventListener("change", () => { narrow.value = small.matches; });
 
 // tabbed says whether one pane shows at a time.

@@ -9,7 +9,7 @@ import { caret, factor, first, redrawn } from "./link";
 import { copyAs } from "./share";
 import { Picture } from "./picture";
 import { Failure } from "./socket";
-import { sheet, type Desk } from "./state";
+import { narrow, sheet, type Desk } from "./state";
 import type { Copy, Item, Problem, Result, Row, Term, Values } from "./wire";
 
 let made = 0;
@@ -18,18 +18,20 @@ export class View {
   readonly id = "view" + ++made;
   readonly values: Values = {};
   readonly root: HTMLElement;
-  readonly fieldset = make("div", { class: "fields" });
+  readonly fieldset = make("div", { class: "fields fold" });
   readonly figures = make("div", { class: "pictures" });
   pictures: Picture[] = [];
   private fields = new Map<string, Field>();
   private heading = make("h2", { id: this.id + "-title" });
-  private tools = make("span", { class: "tools" });
+  private tools = make("span", { class: "tools", id: this.id + "-tools", popover: "auto" });
+  private more = make("button", { class: "quiet more", type: "button", "aria-expanded": "false", onclick: () => this.unfold(this.fieldset.classList.contains("fold")) });
   private errors = make("div", { class: "errors", role: "alert", hidden: true });
   private say = make("p", { class: "say" });
   private text: HTMLElement;
   private sentence: string | undefined;
   private drawing: AbortController | null = null;
   private nth = 1;
+  private following = false; // an element was just chosen
   private told = ""; // the element whose factors are told
   private telling: AbortController | null = null;
 
@@ -40,10 +42,16 @@ export class View {
       const f = new Field(p, { socket: desk.socket, anything: row.name === "see", changed: (f, commit) => this.changed(f, commit), line: (_, n) => caret(this, n), caret: (f, at) => this.caret(f, at), go: (values) => this.go(values) }, this.id + "-" + p.name, this.values[p.name]);
       this.fields.set(p.name, f);
       this.fieldset.append(f.root);
+      if (this.fields.size === 1) this.fieldset.append(this.more);
     }
+    const folded = row.params.filter((p, i) => i > 0 && p.kind !== "sheet" && !p.play);
+    this.more.hidden = folded.length === 0;
+    this.more.textContent = folded.filter((p) => narrow.value || p.later).map((p) => p.title).join(", ") + " …";
+    if (folded.some((p) => p.later)) this.more.classList.add("later");
+    if (folded.some((p) => p.later && this.values[p.name] !== p.default)) this.unfold(true);
     this.text = make("pre", { hidden: true, tabindex: "0", "aria-label": row.title + " as text" });
-    this.root = make("section", { class: "pane", "aria-labelledby": this.heading.id, id: this.id },
-      make("header", {}, this.heading, make("p", {}, row.doc), this.tools),
+    this.root = make("section", { class: "pane", "data-pane": row.name, "aria-labelledby": this.heading.id, id: this.id },
+      make("header", {}, this.heading, make("p", {}, row.doc), make("button", { class: "quiet dots", type: "button", popovertarget: this.tools.id, "aria-label": "More: " + row.title }, "⋯"), this.tools),
       this.fieldset, this.errors, this.say, this.figures, this.text);
     this.root.addEventListener("keydown", (e) => this.key(e));
     this.place(values);
@@ -122,6 +130,12 @@ export class View {
     else this.root.querySelector<HTMLElement>("input, select, textarea, button")?.focus({ preventScroll: true });
   }
 
+  // unfold shows the fields that a small screen leaves out at first, or hides them.
+  private unfold(open: boolean) {
+    this.fieldset.classList.toggle("fold", !open);
+    this.more.setAttribute("aria-expanded", String(open));
+  }
+
   dispose() {
     this.drawing?.abort();
     for (const f of this.fields.values()) f.dispose();
@@ -163,6 +177,7 @@ export class View {
 
   // go takes what choosing an element changes.
   go(values: Values) {
+    this.following = Boolean(values.el);
     this.set({ ...this.values, ...values });
     this.desk.wrote(true);
   }
@@ -267,6 +282,7 @@ export class View {
 
   private problems(list: Problem[]) {
     for (const [name, f] of this.fields) f.problems(list.filter((p) => p.param === name));
+    if (list.some((p) => p.param && p.param !== this.row.params[0].name)) this.unfold(true);
     const where = (p: Problem) => {
       const f = this.fields.get(p.param ?? "");
       if (!f || !p.line || f.bound) return "";
@@ -282,13 +298,15 @@ export class View {
     this.sentence = r.sentence;
     this.text.hidden = !r.text;
     this.text.textContent = r.text;
-    const focused = this.pictures.findIndex((p) => p.canvas === document.activeElement);
+    const focused = this.pictures.find((p) => p.canvas === document.activeElement)?.name;
     const kept = this.pictures;
-    this.pictures = r.pictures.map((p, i) => new Picture(this, p, kept[i]));
+    this.pictures = r.pictures.map((p, i) => new Picture(this, p, kept.find((k) => k.name === p.name) ?? (kept.length === r.pictures.length ? kept[i] : undefined)));
     this.figures.replaceChildren(...this.pictures.map((p) => p.figure));
-    if (focused >= 0) this.pictures[focused]?.canvas.focus({ preventScroll: true });
+    if (focused !== undefined) (this.pictures.find((p) => p.name === focused) ?? this.pictures[0])?.canvas.focus({ preventScroll: true });
     const address = prefix + "svg" + query([{ row: this.row, values: this.sent }]);
     for (const p of this.pictures) p.link(address + (p.name ? "&name=" + encode(p.name) : ""));
     redrawn(this);
+    if (this.following) this.pictures.find((p) => p.name === "way")?.figure.scrollIntoView({ block: "nearest" });
+    this.following = false;
   }
 }

@@ -12,6 +12,7 @@ export interface Param {
   min?: number;
   max?: number;
   choices?: string[];
+  later?: boolean; // shown when asked
   play?: boolean;
   story?: Values; // shows all moments at once
 }

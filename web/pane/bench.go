@@ -1,16 +1,22 @@
 package pane
 
 import (
+	"cmp"
 	"encoding/json"
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
+	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/web/facts"
 )
 
-const benchOwn = "the rows below"
+const (
+	benchOwn  = "the rows below"
+	benchRows = "[\n\t{\"name\": \"first\", \"median_us\": 12.5},\n\t{\"name\": \"second\", \"median_us\": 9.75}\n]"
+)
 
 // charts are the recorded comparisons.
 func charts() []facts.Chart {
@@ -33,36 +39,60 @@ func benchPane() Pane {
 		Params: []Param{
 			{Name: "b", Title: "Chart", Kind: Choice, Default: names[0], Choices: append(names, benchOwn), Doc: "A recorded comparison, or your own rows."},
 			{Name: "q", Title: "Only", Kind: Text, Hint: "all", Doc: "Words that must stand in the name of a bar."},
-			{Name: "src", Title: "Your rows", Kind: Program, Default: "[\n\t{\"name\": \"first\", \"median_us\": 12.5},\n\t{\"name\": \"second\", \"median_us\": 9.75}\n]", Doc: "JSON of tilus-lab bench --json, or of a file of tests/record: a list of objects, or an object with such a list as rows. Read where the choice above says so."},
-			{Name: "y", Title: "Number", Kind: Text, Default: "median_us", Doc: "Which number of your rows is drawn."},
+			{Name: "src", Title: "Your rows", Kind: Program, Later: true, Default: benchRows, Doc: "JSON of tilus-lab bench --json, or of a file of tests/record: a list of objects, or an object with such a list as rows. Once they are changed they are drawn first. Rows with m, n, k, bytes and median_us get a roofline, too."},
+			{Name: "y", Title: "Number", Kind: Text, Later: true, Default: "median_us", Doc: "Which number of your rows is drawn."},
 		},
 		Render: renderBench,
 	}
 }
 
 func renderBench(v Values) (Result, error) {
-	var c facts.Chart
-	if v["b"] == benchOwn {
-		var err error
-		if c, err = ownChart(v["src"], strings.TrimSpace(v["y"])); err != nil {
+	var all []facts.Chart
+	own := 0 // of them
+	if v["b"] == benchOwn || v["src"] != benchRows {
+		mine, err := ownCharts(v["src"], strings.TrimSpace(v["y"]))
+		if err != nil {
 			return Result{}, err
 		}
+		all, own = mine, len(mine)
 	}
 	for _, x := range charts() {
 		if x.Name == v["b"] {
-			c = x
+			all = append(all, x)
 		}
 	}
 	words := strings.Fields(strings.ToLower(v["q"]))
-	c.Bars = slices.DeleteFunc(c.Bars, func(b facts.Bar) bool {
-		return slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(strings.ToLower(b.Name), w) })
-	})
-	if len(c.Bars) == 0 {
+	var out Result
+	for i, c := range all {
+		c.Bars = slices.DeleteFunc(slices.Clone(c.Bars), func(b facts.Bar) bool {
+			return slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(strings.ToLower(b.Name), w) })
+		})
+		if len(c.Bars) == 0 {
+			continue
+		}
+		pic, say, err := chart(c, i < own, v.look())
+		if err != nil {
+			return Result{}, err
+		}
+		out.Pictures = append(out.Pictures, Picture{Name: c.Name, Picture: pic})
+		out.Sentence = strings.TrimPrefix(out.Sentence+" "+say, " ")
+	}
+	if len(out.Pictures) == 0 {
 		return Result{}, diag.List{{Pos: at("q"), Code: "Pane.E26", Msg: fmt.Sprintf("no bar has all of the words %.60q", v["q"]), Help: "use fewer words"}}
 	}
-	out := Result{Pictures: []Picture{{Name: c.Name, Picture: bars(c, v.look())}}}
-	out.Sentence = fmt.Sprintf("%s: %s, in %s. Measured; %s.", c.Title, plural(len(c.Bars), "comparison"), c.Unit, c.From)
-	if len(c.Series) > 1 && v["b"] != benchOwn {
+	return out, nil
+}
+
+// chart draws a chart and says what it shows.
+func chart(c facts.Chart, own bool, o layoutviz.Options) (layoutviz.Picture, string, error) {
+	if c.Roof != nil {
+		return underRoof(c, o)
+	}
+	say := fmt.Sprintf("%s: %s, in %s. Measured; %s.", c.Title, plural(len(c.Bars), "comparison"), c.Unit, c.From)
+	if own {
+		say = fmt.Sprintf("Your rows: %s of %s. What they are is yours to say.", plural(len(c.Bars), "bar"), c.Unit)
+	}
+	if len(c.Series) > 1 && !own {
 		ahead, of := 0, 0
 		for _, b := range c.Bars {
 			best := 0.0
@@ -80,18 +110,64 @@ func renderBench(v Values) (Result, error) {
 			}
 		}
 		if c.Series[0] == "ours" && of > 0 {
-			out.Sentence += fmt.Sprintf(" In %d of %d, ours is at least as good as the best beside it.", ahead, of)
+			say += fmt.Sprintf(" In %d of %d, ours is at least as good as the best beside it.", ahead, of)
 		}
 	}
-	return out, nil
+	return bars(c, o), say, nil
+}
+
+// underRoof draws what was reached under what can be reached, each group as a series.
+func underRoof(c facts.Chart, o layoutviz.Options) (layoutviz.Picture, string, error) {
+	ch := layoutviz.Chart{Title: c.Title, X: c.Series[0], Y: c.Series[1], LogX: true, LogY: true}
+	lo, hi := math.Inf(1), 0.0
+	at := map[string]int{}
+	var points []layoutviz.Series
+	near, best := 0.0, ""
+	roof := func(x float64) float64 {
+		if y := x * c.Roof.Memory; c.Roof.Top == 0 || y < c.Roof.Top {
+			return y
+		}
+		return c.Roof.Top
+	}
+	for _, b := range c.Bars {
+		x, y := b.Values[0], b.Values[1]
+		i, ok := at[b.Group]
+		if !ok {
+			i = len(points)
+			at[b.Group] = i
+			points = append(points, layoutviz.Series{Name: b.Group, Kind: "points"})
+		}
+		points[i].X, points[i].Y = append(points[i].X, x), append(points[i].Y, y)
+		lo, hi = min(lo, x), max(hi, x)
+		if share := y / roof(x); share > near {
+			near, best = share, b.Name
+		}
+	}
+	lo, hi = lo/1.5, hi*1.5
+	xs := []float64{lo, hi}
+	if knee := c.Roof.Top / c.Roof.Memory; knee > lo && knee < hi {
+		xs = []float64{lo, knee, hi}
+	}
+	line := layoutviz.Series{Name: fmt.Sprintf("roof: %.3g·10¹² bytes a second", c.Roof.Memory), X: xs}
+	if c.Roof.Top > 0 {
+		line.Name += fmt.Sprintf(", %.4g·10¹² operations a second", c.Roof.Top)
+	}
+	for _, x := range xs {
+		line.Y = append(line.Y, roof(x))
+	}
+	ch.Series = append([]layoutviz.Series{line}, points...)
+	pic, err := layoutviz.Plot(ch, o)
+	return pic, fmt.Sprintf("%s: %s of %s; the nearest, %s, reaches %.0f %% of the roof. Measured; %s. The roof: %s.", c.Title, plural(len(c.Bars), "product"), plural(len(points), "type"), best, 100*near, c.From, c.Roof.Said), err
 }
 
 // maxBars is how many rows of one's own are drawn.
 const maxBars = 200
 
-func ownChart(src, field string) (facts.Chart, error) {
-	wrong := func(param, help, format string, args ...any) (facts.Chart, error) {
-		return facts.Chart{}, diag.List{{Pos: at(param), Code: "Pane.E27", Msg: fmt.Sprintf(format, args...), Help: help}}
+// ownCharts are the bars of a number of one's own rows, and a roofline where they say
+// what that takes.
+func ownCharts(src, field string) ([]facts.Chart, error) {
+	wrong := func(param, help, format string, args ...any) ([]facts.Chart, error) {
+		return nil, diag.List{{Pos: at(param), Code: "Pane.E27", Msg: fmt.Sprintf(format, args...), Help: help}}
 	}
 	var rows []map[string]any
 	if err := json.Unmarshal([]byte(src), &rows); err != nil {
@@ -105,7 +181,7 @@ func ownChart(src, field string) (facts.Chart, error) {
 				here.Line = 1 + strings.Count(before, "\n")
 				here.Col = len(before) - strings.LastIndexByte(before, '\n')
 			}
-			return facts.Chart{}, diag.List{{Pos: here, Code: "Pane.E27", Msg: fmt.Sprintf("these are no rows: %v", err), Help: "paste a JSON list of objects, or an object with such a list as rows"}}
+			return nil, diag.List{{Pos: here, Code: "Pane.E27", Msg: fmt.Sprintf("these are no rows: %v", err), Help: "paste a JSON list of objects, or an object with such a list as rows"}}
 		}
 		rows = whole.Rows
 	}
@@ -140,5 +216,30 @@ func ownChart(src, field string) (facts.Chart, error) {
 		slices.Sort(known)
 		return wrong("y", "the rows have "+strings.Join(known, ", "), "no row has a number %.40q", field)
 	}
-	return c, nil
+	out := []facts.Chart{c}
+	if r := ownRoof(rows); len(r.Bars) > 0 {
+		out = append(out, r)
+	}
+	return out, nil
+}
+
+// ownRoof are the products among rows of one's own.
+func ownRoof(rows []map[string]any) facts.Chart {
+	c := facts.Chart{Name: "roofline", Title: "Roofline of your rows", From: "the rows that you gave", Series: []string{"operations for each byte", "10¹² operations a second"},
+		Roof: &facts.Roof{Said: "the most bytes a second that these rows or their read kernel reached"}}
+	for i, r := range rows {
+		number := func(name string) float64 { x, _ := r[name].(float64); return x }
+		ops, bytes, us := 2*number("m")*number("n")*number("k"), number("bytes"), number("median_us")
+		if ops <= 0 || bytes <= 0 || us <= 0 {
+			continue
+		}
+		group, _ := r["weight"].(string)
+		layer, _ := r["layer"].(string)
+		c.Roof.Memory = max(c.Roof.Memory, bytes/us/1e6)
+		if read := number("read_us"); read > 0 {
+			c.Roof.Memory = max(c.Roof.Memory, bytes/read/1e6)
+		}
+		c.Bars = append(c.Bars, facts.Bar{Name: strings.TrimSpace(fmt.Sprintf("%.40s %.20s row %d", layer, group, i+1)), Group: fmt.Sprintf("%.20s", cmp.Or(group, "rows")), Values: []float64{ops / bytes, ops / us / 1e6}})
+	}
+	return c
 }

@@ -102,6 +102,16 @@ func TestBenchmarks(t *testing.T) {
 	if err != nil || len(r.Pictures[0].IDs) != 2 {
 		t.Errorf("own rows: %v", err)
 	}
+	// Rows that were changed are drawn at once, before what was chosen, and under a roof where they can be.
+	mine := `[{"layer": "up", "weight": "u4", "m": 16, "n": 4096, "k": 4096, "bytes": 8650752, "median_us": 4, "read_us": 3}, {"layer": "up", "weight": "u6", "m": 16, "n": 4096, "k": 4096, "bytes": 12845056, "median_us": 5}]`
+	r, err = run(t, "bench", Values{"src": mine})
+	if err != nil || len(r.Pictures) != 3 || r.Pictures[0].Name != benchOwn || r.Pictures[1].Name != "roofline" || !strings.Contains(r.Sentence, "2 types; the nearest, up u6 row 2, reaches 89 % of the roof") {
+		t.Errorf("changed rows: %d pictures, %s, %v", len(r.Pictures), r.Sentence, err)
+	}
+	r, err = run(t, "bench", Values{"b": "roofline, quantised", "q": "u4"})
+	if err != nil || len(r.Pictures) != 1 || !strings.Contains(r.Sentence, "of one type;") {
+		t.Errorf("the roofline of a type: %s, %v", r.Sentence, err)
+	}
 	for _, v := range []Values{{"b": benchOwn, "src": "[{]"}, {"b": benchOwn, "src": "7"}, {"b": benchOwn, "y": "none"}, {"q": "no such bar"}} {
 		if _, err := run(t, "bench", v); err == nil {
 			t.Errorf("%v: accepted", v)

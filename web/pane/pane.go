@@ -42,6 +42,7 @@ type Param struct {
 	Min     int      `json:"min,omitempty"`
 	Max     int      `json:"max,omitempty"`
 	Choices []string `json:"choices,omitempty"`
+	Later   bool     `json:"later,omitempty"` // few people set it: the page shows its field when asked
 	Play    bool     `json:"play,omitempty"`  // a slider that can run by itself
 	Story   Values   `json:"story,omitempty"` // what shows all of its moments at once, for who wants no motion
 }
