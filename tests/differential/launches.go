@@ -176,7 +176,10 @@ type Row struct {
 	record.Row
 	// Also says how the same launch went in other ways: as code for older
 	// targets, and as CUDA C++ through NVRTC. "equal", or what went wrong.
-	Also   map[string]string `json:"also"`
-	JITms  float64           `json:"jit_ms"`
-	ExecUs float64           `json:"exec_us"`
+	Also map[string]string `json:"also"`
+	// Near counts the elements that differ within the bounds of functions that the
+	// program approximates; with exact functions in their place none differed.
+	Near   int     `json:"near,omitempty"`
+	JITms  float64 `json:"jit_ms"`
+	ExecUs float64 `json:"exec_us"`
 }

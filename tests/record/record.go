@@ -40,7 +40,10 @@ type Row struct {
 func (r Row) Base() Row { return r }
 
 // Writer writes the rows of one test binary to the file that its -record flag names.
-type Writer struct{ to, commit *string }
+type Writer struct {
+	to     *string
+	Commit *string // that the test binary was built from, or ""
+}
 
 // Flags adds -record and -commit to the flags of the test binary.
 func Flags() Writer {
@@ -52,7 +55,7 @@ func Flags() Writer {
 
 // Stamp is a row of this binary, commit and time; the rest is the caller's.
 func (w Writer) Stamp(what string) (Row, error) {
-	r := Row{What: what, Commit: *w.commit, Written: time.Now().UTC().Format(time.RFC3339)}
+	r := Row{What: what, Commit: *w.Commit, Written: time.Now().UTC().Format(time.RFC3339)}
 	exe, err := os.Executable()
 	if err != nil {
 		return r, fmt.Errorf("record: %w", err)
@@ -91,7 +94,7 @@ func (w Writer) Beside(file string) Writer {
 	if to != "" {
 		to = filepath.Join(filepath.Dir(to), file)
 	}
-	return Writer{&to, w.commit}
+	return Writer{&to, w.Commit}
 }
 
 // Read reads a file of this folder.
