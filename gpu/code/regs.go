@@ -64,8 +64,15 @@ func Assign(f *Func) *Registers {
 	}
 	lt.at = 2
 	lt.region(f.Body)
+	mains := make([]span, n) // most values have no other
 	for v := 1; v < n; v++ {
-		s := append(lt.extra[Value(v)], span{lt.def[v], max(lt.last[v], lt.def[v]+1)})
+		own := span{lt.def[v], max(lt.last[v], lt.def[v]+1)}
+		if len(lt.extra[Value(v)]) == 0 {
+			lt.spans[v] = mains[v : v+1 : v+1]
+			mains[v] = own
+			continue
+		}
+		s := append(lt.extra[Value(v)], own)
 		sort.Slice(s, func(i, j int) bool { return s[i].from < s[j].from })
 		lt.spans[v] = union(s)
 	}
@@ -92,7 +99,13 @@ func (lt *lifetimes) live() int {
 		if lt.find(Value(v)) != Value(v) || lt.fixed[v] {
 			continue
 		}
-		words := map[Type]int{B16: 1, B32: 1, B64: 2}[lt.f.Types[v]]
+		words := 1
+		switch lt.f.Types[v] {
+		case B64:
+			words = 2
+		case Pred:
+			words = 0
+		}
 		for _, s := range lt.spans[v] {
 			if s.from == 0 {
 				continue // nothing defines it any more

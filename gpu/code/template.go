@@ -23,6 +23,25 @@ func Expand(template string, f func(Slot) string) string {
 	}
 }
 
+// Piece is text of a template and the placeholder behind it, whose Kind is "" at the end.
+type Piece struct {
+	Text string
+	Slot Slot
+}
+
+// Pieces cuts a template at its placeholders.
+func Pieces(template string) []Piece {
+	var out []Piece
+	for {
+		text, slot, rest := cut(template)
+		out = append(out, Piece{text, slot})
+		if slot.Kind == "" {
+			return out
+		}
+		template = rest
+	}
+}
+
 // ConstInputs reports for each input of the row whether the PTX template lets it
 // be a constant wherever it appears.
 func (r *Row) ConstInputs() []bool {

@@ -10,12 +10,12 @@ import (
 // immediates and inputs is dropped where the earlier one is in scope. Constants
 // go to the start of the function first, where they are in scope everywhere.
 func Cse(f *code.Func) bool {
-	c := &cse{same: replacer{}, constant: map[code.Value]bool{}, seen: map[cseKey]code.Value{}}
+	c := &cse{same: replacer{}, constant: map[code.Value]bool{}, seen: make(map[cseKey]code.Value, len(f.Types)/2)}
 	head, values := []*code.Instr{}, map[[2]int64]code.Value{}
 	c.constants(f.Body, &head, values)
 	f.Body.Instrs = append(head, f.Body.Instrs...)
 	c.same.apply(f.Body)
-	c.region(f.Body)
+	c.region(f.Body, true)
 	return len(c.same) > 0
 }
 
@@ -56,13 +56,14 @@ func (c *cse) constants(r *code.Region, head *[]*code.Instr, values map[[2]int64
 	r.Instrs = rest
 }
 
-func (c *cse) region(r *code.Region) {
+// region goes through a region; whole is that of the function, behind which nothing is.
+func (c *cse) region(r *code.Region, whole bool) {
 	var added []cseKey
 	rest := r.Instrs[:0]
 	for _, in := range r.Instrs {
 		c.same.inputs(in)
 		for _, sub := range in.Regions {
-			c.region(sub)
+			c.region(sub, false)
 		}
 		row := in.Row()
 		if !row.Movable() || len(in.Out) != 1 || isConst(in.Op) {
@@ -78,7 +79,9 @@ func (c *cse) region(r *code.Region) {
 			continue
 		}
 		c.seen[key] = in.Out[0]
-		added = append(added, key)
+		if !whole {
+			added = append(added, key)
+		}
 		rest = append(rest, in)
 	}
 	r.Instrs = rest

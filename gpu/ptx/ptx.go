@@ -13,6 +13,7 @@ import (
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
 )
 
 // Options of the text.
@@ -43,7 +44,7 @@ func Print(f *code.Func, o Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p := &printer{f: f, o: o, regs: code.Assign(f), consts: map[code.Value]*code.Instr{}, held: map[code.Value]bool{}, version: Version}
+	p := &printer{f: f, o: o, regs: code.Assign(f), consts: make([]*code.Instr, len(f.Types)), held: make([]bool, len(f.Types)), forms: map[code.Op]*form{}, version: Version}
 	f.Body.Walk(func(in *code.Instr) {
 		if row := in.Row(); row.Since > level && err == nil {
 			err = fmt.Errorf("%s: %s needs sm_%d, not %s", in.Pos, row.Name, row.Since, o.Arch)
@@ -83,15 +84,39 @@ type printer struct {
 	f       *code.Func
 	o       Options
 	regs    *code.Registers
-	consts  map[code.Value]*code.Instr
-	held    map[code.Value]bool // constants that need a register
+	consts  []*code.Instr // by value
+	held    []bool        // by value: constants that need a register
+	forms   map[code.Op]*form
 	shared  bool
 	version string
 	names   []string // of each register
 	count   [code.B64 + 1]int
 	labels  int
 	b       strings.Builder
-	pos     string
+	pos     diag.Pos
+	placed  bool // pos was written
+}
+
+// form is what all instructions of an operation have in common.
+type form struct {
+	row    *code.Row
+	pieces []code.Piece
+	inputs []bool // which inputs may be constants
+	end    string
+	guard  bool // the template says where the guard stands
+}
+
+func (p *printer) form(op code.Op) *form {
+	x, ok := p.forms[op]
+	if !ok {
+		row := op.Row()
+		x = &form{row: row, pieces: code.Pieces(row.PTX), inputs: row.ConstInputs(), end: ";\n", guard: strings.Contains(row.PTX, "{guard}")}
+		if strings.HasPrefix(row.PTX, "{ ") {
+			x.end = "\n"
+		}
+		p.forms[op] = x
+	}
+	return x
 }
 
 // survey finds the constants that some use needs in a register.
@@ -108,7 +133,7 @@ func (p *printer) survey(in *code.Instr) {
 		p.held[in.Regions[0].Yield[0]] = true
 	}
 	p.held[in.Guard] = true
-	for i, ok := range in.Row().ConstInputs() {
+	for i, ok := range p.form(in.Op).inputs {
 		if !ok {
 			p.held[in.In[i]] = true
 		}
@@ -163,7 +188,7 @@ func (p *printer) name(reg int32) string {
 	}
 	if p.names[reg] == "" {
 		t := p.regs.Types[reg]
-		p.names[reg] = fmt.Sprintf("%s%d", prefix[t], p.count[t])
+		p.names[reg] = prefix[t] + strconv.Itoa(p.count[t])
 		p.count[t]++
 	}
 	return p.names[reg]
@@ -214,11 +239,14 @@ func (p *printer) label() string {
 func (p *printer) place(label string) { fmt.Fprintf(&p.b, "%s:\n", label) }
 
 func (p *printer) at(in *code.Instr) {
-	if s := in.Pos.String(); s != p.pos && !p.o.NoPos {
-		// Assemblers refuse other characters in comments too.
-		fmt.Fprintf(&p.b, "\t// %s\n", strings.Trim(strconv.QuoteToASCII(s), `"`))
-		p.pos = s
+	if p.o.NoPos || p.placed && in.Pos == p.pos || !p.placed && in.Pos == (diag.Pos{}) {
+		return
 	}
+	if before := p.pos; !p.placed || in.Pos.String() != before.String() {
+		// Assemblers refuse other characters in comments too.
+		fmt.Fprintf(&p.b, "\t// %s\n", strings.Trim(strconv.QuoteToASCII(in.Pos.String()), `"`))
+	}
+	p.pos, p.placed = in.Pos, true
 }
 
 func (p *printer) copies(to, from []code.Value) {
@@ -258,8 +286,8 @@ func (p *printer) instr(in *code.Instr) {
 		p.while(in)
 		return
 	}
-	row := in.Row()
-	guard := p.guard(in)
+	x := p.form(in.Op)
+	row := x.row
 	if in.Guard != 0 {
 		p.copies(in.Out, in.In[len(row.In):])
 	}
@@ -269,14 +297,12 @@ func (p *printer) instr(in *code.Instr) {
 	if row.Through {
 		defer p.copies(in.Out, in.In[len(row.In):])
 	}
-	end := ";\n"
-	if strings.HasPrefix(row.PTX, "{ ") {
-		end = "\n"
+	p.b.WriteByte('\t')
+	if !x.guard {
+		p.b.WriteString(p.guard(in))
 	}
-	if strings.Contains(row.PTX, "{guard}") {
-		guard = ""
-	}
-	p.b.WriteString("\t" + guard + p.text(in) + end)
+	p.text(in, x)
+	p.b.WriteString(x.end)
 }
 
 func firstOf(vals []code.Value) code.Value {
@@ -294,45 +320,53 @@ func (p *printer) guard(in *code.Instr) string {
 	return "@" + p.reg(in.Guard) + " "
 }
 
-// text is the row's template with the operands of one instruction.
-func (p *printer) text(in *code.Instr) string {
-	row := in.Row()
-	return code.Expand(row.PTX, func(s code.Slot) string {
-		switch s.Kind {
+// text writes the row's template with the operands of one instruction.
+func (p *printer) text(in *code.Instr, x *form) {
+	for _, piece := range x.pieces {
+		p.b.WriteString(piece.Text)
+		switch s := piece.Slot; s.Kind {
+		case "":
 		case "o":
-			return p.reg(in.Out[s.Index])
+			p.b.WriteString(p.reg(in.Out[s.Index]))
 		case "a":
-			return p.operand(in.In[s.Index], s.Style)
+			p.b.WriteString(p.operand(in.In[s.Index], s.Style))
 		case "i":
 			if s.Style == "x" {
-				return fmt.Sprintf("%#x", uint64(in.Imm[s.Index]))
+				fmt.Fprintf(&p.b, "%#x", uint64(in.Imm[s.Index]))
+			} else {
+				p.b.WriteString(strconv.FormatInt(in.Imm[s.Index], 10))
 			}
-			return fmt.Sprint(in.Imm[s.Index])
 		case "outs":
-			names := make([]string, len(in.Out))
+			p.b.WriteByte('{')
 			for i, v := range in.Out {
-				names[i] = p.reg(v)
+				if i > 0 {
+					p.b.WriteString(", ")
+				}
+				p.b.WriteString(p.reg(v))
 			}
-			return "{" + strings.Join(names, ", ") + "}"
+			p.b.WriteByte('}')
 		case "cmp":
-			return code.Cmp(in.Imm[0]).String()
+			p.b.WriteString(code.Cmp(in.Imm[0]).String())
 		case "fcmp":
 			if code.Cmp(in.Imm[0]) == code.NE { // true with a NaN
-				return "neu"
+				p.b.WriteString("neu")
+			} else {
+				p.b.WriteString(code.Cmp(in.Imm[0]).String())
 			}
-			return code.Cmp(in.Imm[0]).String()
 		case "mem":
-			if in.Imm[0] == 0 {
-				return "[" + p.reg(in.In[0]) + "]"
+			p.b.WriteString("[" + p.reg(in.In[0]))
+			if in.Imm[0] != 0 {
+				p.b.WriteString("+" + strconv.FormatInt(in.Imm[0], 10))
 			}
-			return fmt.Sprintf("[%s+%d]", p.reg(in.In[0]), in.Imm[0])
+			p.b.WriteByte(']')
 		case "guard":
-			return p.guard(in)
+			p.b.WriteString(p.guard(in))
 		case "attr":
-			return in.Attr().String()
+			p.b.WriteString(in.Attr().String())
+		default:
+			panic("ptx: template of " + x.row.Name + " has {" + s.Kind + "}")
 		}
-		panic("ptx: template of " + row.Name + " has {" + s.Kind + "}")
-	})
+	}
 }
 
 func (p *printer) branch(in *code.Instr) {
