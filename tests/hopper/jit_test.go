@@ -182,7 +182,7 @@ func TestGPUJIT(t *testing.T) {
 	}
 	var rows []Row
 	for _, s := range sources(t) {
-		r := Row{Row: stamp, Rounds: 5}
+		r := Row{Row: stamp, Rounds: 3}
 		r.Name = s.name
 		var ours, driver, peer []float64
 		for range r.Rounds + 1 {
