@@ -2,6 +2,7 @@ package layoutviz
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tilus-lab/tilus-lab/layoutviz/scene"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -61,11 +62,22 @@ func (f Fragment) tile(c *canvas, block int, labelled, linked bool, longest stri
 			e.top, e.bottom = holderText(hold), fmt.Sprint(hold[0].Slot)
 		}
 		if linked {
-			e.label = fmt.Sprintf("%s %s is held by %s in slot %d", f.Name, tuple(at), threadList(hold), hold[0].Slot)
+			e.label = fmt.Sprintf("%s %s is held by %s in slot %d: %s", f.Name, tuple(at), threadList(hold), hold[0].Slot, formula(l, hold[0]))
 		}
 		return e
 	}
 	return t, nil
+}
+
+// formula is how the row and the column of an element follow from its holder.
+func formula(l layout.Layout, h layout.Holder) string {
+	names := []string{"block", "row", "column"}
+	all := l.Formula(h.Thread, h.Slot)
+	var parts []string
+	for i, f := range all {
+		parts = append(parts, names[len(names)-len(all)+i]+" "+f)
+	}
+	return strings.Join(parts, ", ")
 }
 
 // holderText is "T5", or "T5+3" for thread 5 and three more places.

@@ -21,7 +21,7 @@ const floors = `
 13 kernel  web  web/site
 12 kernel/worker
 11 kernel/cell  kernel/session  web/answer
-10 kernel/native  kernel/comm  kernel/docs  kernel/widget  kernel/debugger  kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane  gpu/qmm/parallel  gpu/qmm/report
+10 kernel/native  kernel/comm  kernel/docs  kernel/widget  kernel/debugger  kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane/*  gpu/qmm/parallel  gpu/qmm/report
  9 layoutviz/fusion  gpu/attention/template  gpu/gemm/template  gpu/gemm/hopper  gpu/qmm  gpu/qmm/template  gpu/export
  8 gpu/fuse  gpu/tune  gpu/probe  gpu/blocktrace
  7 gpu/lsp  gpu/traffic  gpu/emit/launch  gpu/device

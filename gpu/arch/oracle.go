@@ -58,3 +58,29 @@ func (a Atom) On(machine string) bool {
 	}
 	return slices.Contains(nvidiaGenerations, machine) && slices.Index(nvidiaGenerations, a.Since) <= slices.Index(nvidiaGenerations, machine)
 }
+
+// OracleTests names the tests of this package that hold the instruction against
+// [Atom.Oracles]; TestCatalogueLoads alone where there are none.
+func (a Atom) OracleTests() []string {
+	var all []string
+	for _, o := range a.Oracles() {
+		switch {
+		case o == "CuTe":
+			all = append(all, "TestCuTeTextsAgreeWithLayouts")
+		case o == "AMD's calculator":
+			all = append(all, "TestAMDFormulas")
+		case o == "decoded sm_70 code":
+			all = append(all, "TestFragmentsOfVolta")
+		case a.Family == "wgmma", strings.HasPrefix(a.Family, "tcgen05"):
+			all = append(all, "TestFragmentsOfWGMMA")
+		case strings.HasSuffix(a.Family, "matrix"):
+			all = append(all, "TestMatrixCopiesAgainstTheManual")
+		default:
+			all = append(all, "TestFragmentsOfMMAAgainstTheManual")
+		}
+	}
+	if all == nil {
+		all = []string{"TestCatalogueLoads"}
+	}
+	return all
+}

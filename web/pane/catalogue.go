@@ -9,6 +9,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/web/facts"
 )
 
 // maxFound is how many instructions of the catalogue are listed at once.
@@ -31,6 +32,7 @@ func cataloguePane() Pane {
 			{Name: "v", Title: "Vendor", Kind: Choice, Default: "any", Choices: []string{"any", "nvidia", "amd"}, Doc: "Whose instructions."},
 			{Name: "f", Title: "Family", Kind: Choice, Default: "any", Choices: families, Doc: "Kind of instruction."},
 			{Name: "i", Title: "Instruction", Kind: Text, Default: "", Hint: "the first that is found", Doc: "The one that is drawn, by any of its names: PTX's, CuTe's or AMD's."},
+			{Name: "w", Title: "Narrow", Kind: Choice, Default: "yes", Choices: []string{"yes", "no"}, Doc: "What vendor, family, architecture and type can still be, with how many instructions: choose one."},
 			{Name: "o", Title: "From", Kind: Slider, Default: "0", Min: 0, Max: 800, Doc: "Where the list begins."},
 		},
 		Render: renderCatalogue,
@@ -38,16 +40,14 @@ func cataloguePane() Pane {
 }
 
 func renderCatalogue(v Values) (Result, error) {
-	var found []arch.Atom
-	words := strings.Fields(strings.ToLower(v["q"]))
-	for _, a := range arch.Atoms() {
-		if v["v"] != "any" && a.Vendor != v["v"] || v["f"] != "any" && a.Family != v["f"] {
-			continue
-		}
-		if text := describe(a); !slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }) {
-			found = append(found, a)
-		}
+	q := arch.Query{Words: v["q"]}
+	if v["v"] != "any" {
+		q.Vendor = v["v"]
 	}
+	if v["f"] != "any" {
+		q.Family = v["f"]
+	}
+	found := arch.Search(q)
 	chosen, err := arch.Atom{}, error(nil)
 	switch {
 	case strings.TrimSpace(v["i"]) != "":
@@ -75,14 +75,14 @@ func renderCatalogue(v Values) (Result, error) {
 		if a.Blocks > 1 {
 			size = fmt.Sprintf("%s, %d blocks", size, a.Blocks)
 		}
-		rows = append(rows, []string{a.Name, a.Family, size, fmt.Sprintf("%d lanes", a.Lanes), a.Since})
+		rows = append(rows, []string{a.Name, a.Family, size, fmt.Sprintf("%d lanes", a.Lanes), a.Since, checkedBy(a)[0]})
 		if a.Name == chosen.Name {
 			marked = i
 		}
 	}
 	out := Result{}
 	if len(rows) > 0 {
-		list, err := layoutviz.Rows(fmt.Sprintf("%d to %d of %d", from+1, from+len(shown), len(found)), []string{"instruction", "family", "size", "", "since"}, rows, marked, v.look())
+		list, err := layoutviz.Rows(fmt.Sprintf("%d to %d of %d", from+1, from+len(shown), len(found)), []string{"instruction", "family", "size", "", "since", "checked by"}, rows, marked, v.look())
 		if err != nil {
 			return Result{}, err
 		}
@@ -93,6 +93,13 @@ func renderCatalogue(v Values) (Result, error) {
 			n, _ := strconv.Atoi(strings.TrimPrefix(e.ID, "row"))
 			return Values{"i": shown[n].Name}
 		}))
+	}
+	if v["w"] == "yes" {
+		pic, err := facets(q, v.look())
+		if err != nil {
+			return Result{}, err
+		}
+		out.Pictures = append(out.Pictures, pic)
 	}
 	pic, err := layoutviz.Atom(chosen, v.look())
 	if err != nil {
@@ -105,7 +112,7 @@ func renderCatalogue(v Values) (Result, error) {
 	if len(chosen.Archs) > 0 {
 		fmt.Fprintf(&b, ", only on %s", strings.Join(chosen.Archs, ", "))
 	}
-	fmt.Fprintf(&b, "\nsource   %s\n", chosen.Source)
+	fmt.Fprintf(&b, "\nsource   %s\nchecked  %s\n", chosen.Source, strings.Join(checkedBy(chosen), "\n         "))
 	if chosen.Note != "" {
 		fmt.Fprintf(&b, "note     %s\n", chosen.Note)
 	}
@@ -123,12 +130,57 @@ func renderCatalogue(v Values) (Result, error) {
 	return out, nil
 }
 
-// describe is what a search looks through.
-func describe(a arch.Atom) string {
-	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s %s %s m%dn%dk%d", strings.Join(a.Names(), " "), a.Vendor, a.Family, a.Since, a.M, a.N, a.K)
-	for _, o := range a.Operands {
-		b.WriteString(" " + o.Type.String())
+// maxFacet is how many values of a facet are listed.
+const maxFacet = 8
+
+// facets lists what the choices can still be; choosing one narrows the search.
+func facets(q arch.Query, o layoutviz.Options) (Picture, error) {
+	var rows [][]string
+	var leads []Values
+	for _, f := range arch.Facets(q) {
+		name := f.Name
+		for i, x := range f.Values {
+			if i == maxFacet {
+				rows, leads = append(rows, []string{"", fmt.Sprintf("and %d more", len(f.Values)-i), ""}), append(leads, nil)
+				break
+			}
+			to := Values{"q": strings.TrimSpace(q.Words + " " + x.Value), "i": "", "o": "0"}
+			switch f.Name {
+			case "vendor":
+				to = Values{"v": x.Value, "i": "", "o": "0"}
+				if q.Vendor == x.Value {
+					to["v"] = "any"
+				}
+			case "family":
+				to = Values{"f": x.Value, "i": "", "o": "0"}
+				if q.Family == x.Value {
+					to["f"] = "any"
+				}
+			}
+			rows, leads = append(rows, []string{name, x.Value, fmt.Sprint(x.N)}), append(leads, to)
+			name = ""
+		}
 	}
-	return strings.ToLower(b.String())
+	list, err := layoutviz.Rows("Narrow the search", []string{"", "value", "instructions"}, rows, -1, o)
+	for j := range list.IDs {
+		list.IDs[j].Keys = nil
+	}
+	return Picture{Name: "narrow", Picture: list}.going(func(e layoutviz.Element) Values {
+		n, _ := strconv.Atoi(strings.TrimPrefix(e.ID, "row"))
+		return leads[n]
+	}), err
+}
+
+// checkedBy names what the layouts of an instruction were checked against: recorded
+// facts, or tests of gpu/arch.
+func checkedBy(a arch.Atom) []string {
+	list := slices.Clone(facts.CasesOf(a.Name))
+	for i, test := range a.OracleTests() {
+		by := "its shapes"
+		if o := a.Oracles(); i < len(o) {
+			by = o[i]
+		}
+		list = append(list, fmt.Sprintf("%s, by %s", by, test))
+	}
+	return list
 }

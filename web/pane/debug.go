@@ -3,7 +3,6 @@ package pane
 import (
 	"errors"
 	"fmt"
-	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -12,18 +11,17 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/launch"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/layoutviz/theatre"
-	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/debug"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/web/pane/given"
 )
 
 // What one picture of the debugger may cost: anybody's link can ask for it.
 const (
-	debugSteps    = 4000
-	debugElements = 1 << 16 // of an argument, or of a tile
-	debugTime     = 3 * time.Second
+	debugSteps = 4000
+	debugTime  = 3 * time.Second
 )
 
 // StartArgs are the arguments that the debugger opens with, for [StartProgram].
@@ -69,7 +67,7 @@ func renderDebug(v Values) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	args, err := smallArgs(p, v["a"])
+	args, err := given.Args(p, v["a"])
 	if err != nil {
 		return Result{}, err
 	}
@@ -140,7 +138,7 @@ func renderDebug(v Values) (Result, error) {
 		out.Sentence += " Next: " + m.next
 	}
 	name := strings.TrimSpace(v["x"])
-	if err := knownTile(p, v["x"]); err != nil {
+	if err := given.Tile(p, v["x"]); err != nil {
 		return Result{}, err
 	}
 	if name == "" {
@@ -183,53 +181,6 @@ func renderDebug(v Values) (Result, error) {
 	}
 	out.Text = b.String()
 	return out, nil
-}
-
-// knownTile says what can be drawn, where a name is none of it.
-func knownTile(p *ir.Program, text string) error {
-	name := strings.TrimSpace(text)
-	if name == "" {
-		return nil
-	}
-	var tiles []string
-	what := ""
-	note := func(v *ir.Var) {
-		if v.Type.IsRegister() && !slices.Contains(tiles, v.Name) {
-			tiles = append(tiles, v.Name)
-		} else if v.Name == name {
-			what = v.Type.String()
-		}
-	}
-	for _, v := range p.Params {
-		note(v)
-	}
-	p.Body.Walk(func(s ir.Stmt) bool {
-		switch s := s.(type) {
-		case *ir.Instr:
-			for _, v := range s.Out {
-				note(v)
-			}
-		case *ir.Let:
-			note(s.Var)
-		case *ir.For:
-			note(s.Var)
-		}
-		return true
-	})
-	if slices.Contains(tiles, name) {
-		return nil
-	}
-	begin := 1 + strings.Index(text, name)
-	bad := diag.Problem{Pos: diag.Pos{File: "x", Line: 1, Col: begin}, End: diag.Pos{File: "x", Line: 1, Col: begin + len(name)}, Code: "Pane.E31", Msg: fmt.Sprintf("%s has no variable %.40q", p.Name, name)}
-	if what != "" {
-		bad.Msg = fmt.Sprintf("%s is %s, no register tensor: its value stands below", name, what)
-	}
-	bad.Help = "there are " + strings.Join(tiles, ", ")
-	if s := diag.Suggest(name, tiles); s != "" && what == "" {
-		bad.Help = "did you mean " + s + "? " + bad.Help
-	}
-	bad.Help += "; leave it empty for the one that was assigned last"
-	return diag.List{bad}
 }
 
 // machine begins a launch on a device, in front of its first statement.
@@ -301,113 +252,6 @@ func lineOf(src string, n int) string {
 		return ""
 	}
 	return lines[n-1]
-}
-
-// smallArgs makes the arguments of a launch that is small enough to be run for a picture.
-func smallArgs(p *ir.Program, text string) ([]ir.Arg, error) {
-	var bad diag.List
-	large := func(what string, n int) error {
-		bad.Addf(at("src"), "Pane.E20", "run it with tilus-lab run, or in a notebook", "%s has %d elements; the debugger takes up to %d", what, n, debugElements)
-		return bad
-	}
-	var failed error
-	p.Body.Walk(func(s ir.Stmt) bool {
-		in, ok := s.(*ir.Instr)
-		if !ok {
-			return true
-		}
-		for _, v := range in.Out {
-			if v.Type.IsRegister() && v.Type.HasLayout && v.Type.Layout.Size() > debugElements && failed == nil {
-				failed = large(v.Name, v.Type.Layout.Size())
-			}
-			if v.Type.IsGlobal() && len(in.In) == 0 && failed == nil {
-				bad.Addf(diag.Pos{File: "src", Line: in.Pos.Line, Col: in.Pos.Col}, "Pane.E20", "run it with tilus-lab run, or in a notebook", "the debugger runs no programs with memory of their own")
-				failed = bad
-			}
-		}
-		return true
-	})
-	if failed != nil {
-		return nil, failed
-	}
-	var lines []string
-	for _, s := range strings.Split(text, "\n") {
-		if s = strings.TrimSpace(s); s != "" {
-			lines = append(lines, s)
-		}
-	}
-	if len(lines) != len(p.Params) {
-		var names []string
-		for _, v := range p.Params {
-			names = append(names, v.Name+": "+v.Type.String())
-		}
-		help := "one a line, for " + strings.Join(names, ", ")
-		if some := supposedArgs(p); some != "" {
-			help += "; such as\n" + some
-		}
-		bad.Addf(at("a"), "Pane.E21", help, "%s takes %d arguments, %d are given", p.Name, len(p.Params), len(lines))
-		return nil, bad
-	}
-	args := make([]ir.Arg, len(lines))
-	for i, v := range p.Params {
-		here := diag.Pos{File: "a", Line: i + 1, Col: 1}
-		s := lines[i]
-		if v.Type.Kind == ir.Pointer {
-			if n := elements(s); n > debugElements {
-				bad.Addf(here, "Pane.E20", "", "%s has %d elements; the debugger takes up to %d", v.Name, n, debugElements)
-				continue
-			}
-			a, err := array.Generate(s)
-			if err != nil {
-				var list diag.List
-				if errors.As(err, &list) && len(list) > 0 {
-					here.Col = max(1, list[0].Pos.Col)
-				}
-				bad.Addf(here, "Pane.E22", "write it as randn:f32[32, 16], zeros:f16[64] or iota:i32[8]", "%s: %v", v.Name, err)
-				continue
-			}
-			args[i].Array = a
-			continue
-		}
-		if v.Type.Elem.IsFloat() {
-			x, err := strconv.ParseFloat(s, 64)
-			if err != nil {
-				bad.Addf(here, "Pane.E22", "", "%s is a number of type %s, not %.40q", v.Name, v.Type.Elem, s)
-			}
-			args[i].Float = x
-			continue
-		}
-		x, err := strconv.ParseInt(s, 0, 64)
-		if err != nil {
-			bad.Addf(here, "Pane.E22", "", "%s is a whole number of type %s, not %.40q", v.Name, v.Type.Elem, s)
-		}
-		args[i].Int = x
-	}
-	if err := bad.Err(); err != nil {
-		return nil, err
-	}
-	return args, nil
-}
-
-// elements is how many elements a generator asks for, or too many where that is no number.
-func elements(spec string) int {
-	_, rest, ok := strings.Cut(spec, "[")
-	shape, _, closed := strings.Cut(rest, "]")
-	if !ok || !closed {
-		return 0 // the generator says what is wrong
-	}
-	n := 1
-	for _, s := range strings.Split(shape, ",") {
-		d, err := strconv.Atoi(strings.TrimSpace(s))
-		if err != nil || d < 1 {
-			return 0
-		}
-		if d > debugElements || n > debugElements {
-			return debugElements + 1
-		}
-		n *= d
-	}
-	return n
 }
 
 // faultPlace is the problem of a fault, and its line, 0 where it has none.

@@ -1,6 +1,7 @@
 package pane
 
 import (
+	"maps"
 	"strconv"
 	"strings"
 	"testing"
@@ -140,8 +141,24 @@ func TestCatalogueSearch(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(r.Pictures) != 2 || !strings.Contains(r.Text, "mfma") {
+	if len(r.Pictures) != 3 || !strings.Contains(r.Text, "mfma") || !strings.Contains(r.Text, "amd.json layout/CDNA1/v_mfma_f32_32x32x8f16/A") {
 		t.Errorf("%d pictures: %s", len(r.Pictures), r.Text)
+	}
+	// Choosing what a facet offers narrows the search.
+	narrow := r.Pictures[1]
+	some := 0
+	for id, to := range narrow.Go {
+		v := Values{"q": "32x32x8 f16", "v": "amd"}
+		maps.Copy(v, to)
+		less, err := run(t, "catalogue", v)
+		if err != nil {
+			t.Errorf("%s, %v: %v", id, to, err)
+		} else if less.Pictures[0].Name == "found" {
+			some++
+		}
+	}
+	if some < 3 {
+		t.Errorf("the search is narrowed in %d ways", some)
 	}
 	to := r.Pictures[0].Go["row0"]["i"]
 	again, err := run(t, "catalogue", Values{"q": "no such thing", "i": to})

@@ -19,6 +19,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/web/pane/given"
 )
 
 // The devices of the run pane: what a link may start.
@@ -90,7 +91,7 @@ func renderRun(v Values) (Result, error) {
 	if err != nil {
 		return Result{}, err
 	}
-	args, err := smallArgs(p, v["a"])
+	args, err := given.Args(p, v["a"])
 	if err != nil {
 		return Result{}, err
 	}
@@ -239,7 +240,7 @@ func simulate(ctx context.Context, p *ir.Program, args []ir.Arg, target string) 
 		if err != nil {
 			return nil, err
 		}
-		if n > 8*debugElements {
+		if n > 8*given.MaxElements {
 			return nil, fmt.Errorf("%s takes %d bytes of memory of its own", p.Name, n)
 		}
 	}

@@ -9,6 +9,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/layoutviz/theatre"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/web/pane/given"
 )
 
 // following is the parameter of panes that follow an element of their program.
@@ -104,9 +105,9 @@ func renderProgramPane(v Values) (Result, error) {
 	}
 	text := v["a"]
 	if strings.TrimSpace(text) == "" {
-		text = supposedArgs(p)
+		text = given.Suppose(p)
 	}
-	args, err := smallArgs(p, text)
+	args, err := given.Args(p, text)
 	if err != nil {
 		return Result{}, err
 	}
@@ -116,13 +117,4 @@ func renderProgramPane(v Values) (Result, error) {
 	}
 	r.Pictures = append([]Picture{pic}, r.Pictures...)
 	return r, nil
-}
-
-// supposedArgs are arguments for a program that is given none.
-func supposedArgs(p *ir.Program) string {
-	texts, ok := follow.Suppose(p)
-	if !ok {
-		return ""
-	}
-	return strings.Join(texts, "\n")
 }
