@@ -105,7 +105,7 @@ await run(browser, () => context.pages(), {
     await page.keyboard.press("F1");
     await panes().first().getByRole("note").filter({ hasText: "LoadGlobal" }).waitFor();
     await command("Text fields: editor");
-    await page.locator(".cm-editor").waitFor();
+    await page.locator(".cm-editor").first().waitFor();
     must((await text()).includes("q = LoadGlobal"), "the text was lost");
   },
 
