@@ -95,7 +95,7 @@ func (b *benchFlags) rows() ([]int, error) {
 func (b *benchFlags) measure(ctx context.Context, bench *qmm.Bench, l qmm.Linear, name string, m int, until time.Time, log io.Writer) (qmm.Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	if m < qmm.WideFrom {
+	if m < qmm.WideFrom && len(b.plans) == 0 {
 		return b.measureDecode(ctx, bench, l, name, m, until, log)
 	}
 	var best qmm.Row

@@ -14,7 +14,7 @@ import (
 )
 
 // WideFrom is from how many rows of x on [Wide] and [Prefill] are worth timing.
-const WideFrom = 32
+const WideFrom = 9
 
 // warpgroups is the target whose matrix instructions take operands from registers of
 // warpgroups.
@@ -42,9 +42,9 @@ func (l Linear) WideSchedules(plan string, m, tries int) ([]template.WideSchedul
 		return nil, fmt.Errorf("qmm: plan %s has no schedule for %s", plan, l)
 	}
 	var out []template.WideSchedule
-	seen := map[[3]int]int{}
+	seen := map[[4]int]int{}
 	for _, s := range all {
-		key := [3]int{s.Consumers, s.Sides, s.Splits}
+		key := [4]int{s.Consumers, s.Sides, s.Splits, s.Blocks}
 		if seen[key] < 2 && len(out) <= tries {
 			seen[key]++
 			out = append(out, s)
@@ -93,7 +93,7 @@ func (l Linear) wideCall(s template.WideSchedule, w, scales, zeros, x *array.Arr
 	args = append(args, arrays(c.Bias, c.Residual)...)
 	out.y = len(args)
 	args = append(args, ir.Arg{Array: array.New(l.ActType, m, l.N)})
-	if part, arrived := s.Workspace(p, m, l.N); s.Splits > 1 {
+	if part, arrived := s.Workspace(p, m, l.N); s.Shares() {
 		args = append(args, arrays(array.New(dtype.F32, part...), array.New(dtype.I32, arrived))...)
 	}
 	args = sizes(args, m, l.N, l.K)
@@ -211,7 +211,7 @@ func (b *Bench) Plans(l Linear, m int) []string {
 	if m < 4*ExpandFrom {
 		out = append(out, Decode)
 	}
-	if p, err := template.PlanOf(l.Form()); err == nil && b.origin.Target == warpgroups && p.Fits() >= WideFrom/2 {
+	if p, err := template.PlanOf(l.Form()); err == nil && b.origin.Target == warpgroups && p.Fits() >= 16 {
 		out = append(out, Wide)
 		if m >= ExpandFrom {
 			out = append(out, Prefill)

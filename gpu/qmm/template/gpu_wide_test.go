@@ -217,7 +217,7 @@ func (w *wideTimer) layer(t *testing.T, f Form, layer string, m int, schedules [
 		in := []any{packed, scales, arranged, sums}
 		at := len(launchArgs(in...))
 		in = append(in, array.New(f.Act, m, n))
-		if s.Splits > 1 {
+		if s.Shares() {
 			part, arrived := s.Workspace(p, m, n)
 			in = append(in, array.New(dtype.F32, part...), array.New(dtype.I32, arrived))
 		}

@@ -33,6 +33,10 @@ type WideSchedule struct {
 	// Persistent has blocks go on to further tiles of the product: as many blocks as
 	// parameter P says, a multiple of Cluster.
 	Persistent bool
+	// Blocks, if not 0, is how many blocks share the turns of all tiles evenly, whatever
+	// tiles they belong to; sums that several blocks come to are added up by the last of
+	// them. Without Persistent, with 1 split and a Cluster of 1.
+	Blocks int
 	// AddBias and AddResidual are as in [Schedule].
 	AddBias, AddResidual bool
 }
@@ -44,6 +48,9 @@ func (s WideSchedule) String() string {
 	}
 	if s.Splits > 1 {
 		out += fmt.Sprintf(", k/%d", s.Splits)
+	}
+	if s.Blocks > 0 {
+		out += fmt.Sprintf(", %d blocks share all", s.Blocks)
 	}
 	return out
 }
@@ -96,6 +103,8 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 	switch {
 	case s.Rows&(s.Rows-1)+s.Cluster&(s.Cluster-1)+s.Sides&(s.Sides-1) != 0 || s.Rows/s.Cluster < 8:
 		return s, fmt.Errorf("template: %d rows, clusters of %d and %d sides: they are powers of two, and each block brings 8 rows at least", s.Rows, s.Cluster, s.Sides)
+	case s.Blocks < 0 || s.Blocks > 4096 || s.Blocks > 0 && (s.Persistent || s.Splits > 1 || s.Cluster > 1):
+		return s, fmt.Errorf("template: %d blocks share all turns: they are at most 4096, without clusters, splits and blocks that stay otherwise", s.Blocks)
 	case s.Splits > 1 && s.Persistent:
 		return s, fmt.Errorf("template: k is split between blocks that do not stay")
 	case s.Stages*w.bytes() > maxShared:
@@ -107,8 +116,15 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 // Outputs of a block.
 func (s WideSchedule) Outputs(p *Plan) int { return 4 * s.Consumers * s.Sides * p.Outputs() }
 
+// Shares reports whether blocks add up what they came to, for which they need the
+// [WideSchedule.Workspace].
+func (s WideSchedule) Shares() bool { return s.Splits > 1 || s.Blocks > 0 }
+
 // Workspace is as [Schedule.Workspace].
 func (s WideSchedule) Workspace(p *Plan, m, n int) (part []int, arrived int) {
+	if s.Blocks > 0 {
+		return []int{2 * s.Blocks, s.Rows, s.Outputs(p)}, ceil(n, s.Outputs(p)) * ceil(m, s.Rows)
+	}
 	blocks := ceil(n, s.Outputs(p)*s.Cluster) * s.Cluster
 	return []int{s.Splits, m, blocks * s.Outputs(p)}, blocks * ceil(m, s.Rows)
 }
@@ -194,6 +210,7 @@ type wide struct {
 	s                     WideSchedule
 	pipe                  build.Pipeline
 	sx, sw                build.Value
+	flat8                 build.Value // sw, a row for each tile
 	ss, sz, sxs           build.Value // scales, zero points and sums of x of a turn
 	rank                  build.Value
 	actual                build.Type // sums by output
@@ -271,6 +288,8 @@ func (w *wide) program() (*ir.Program, error) {
 	switch {
 	case w.s.Persistent:
 		grid = []any{"P"}
+	case w.s.Blocks > 0:
+		grid = []any{w.s.Blocks}
 	case w.Splits > 1:
 		grid = append(grid, w.Splits)
 	}
@@ -301,7 +320,7 @@ func (w *wide) program() (*ir.Program, error) {
 		w.residual = b.Pointer("residual", w.Act)
 	}
 	y := b.Pointer("y", w.Act)
-	if w.Splits > 1 {
+	if w.s.Shares() {
 		w.part, w.arrived = b.Pointer("part", dtype.F32), b.Pointer("arrived", dtype.I32)
 	}
 	w.m, w.n = b.Scalar("M", dtype.I32), b.Scalar("N", dtype.I32)
@@ -314,8 +333,8 @@ func (w *wide) program() (*ir.Program, error) {
 	}
 	w.types()
 	w.blocks, w.tiles = build.Expr(blocks), build.Expr(ceilText("N", outputs))
-	turns, lane := build.Expr(ceilText("K", Turn)), w.bytesPerLane()
-	w.gw = b.ViewGlobal("gw", pw, build.Global(dtype.U8, w.tiles.Mul(warps), turns, Turn/w.Sub*32*lane))
+	turns := build.Expr(ceilText("K", Turn))
+	w.gw = b.ViewGlobal("gw", pw, build.Global(dtype.U8, w.tiles.Mul(warps), turns, w.tileBytes()/row, row))
 	w.scaleViews(ps, z, turns)
 	w.gx = b.ViewGlobal("gx", x, build.Global(w.Act, w.m, turns.Mul(Turn)))
 	if w.Shifts() {
@@ -324,9 +343,10 @@ func (w *wide) program() (*ir.Program, error) {
 	w.gy = b.ViewGlobal("gy", y, build.Global(w.Act, w.m, w.n))
 	turns = b.Let("turns", turns)
 	w.sx = b.AllocateShared("sx", build.Shared(w.Act, swizzled(w.s.Stages*Turn/w.piece(), w.Rows, w.piece())))
-	w.sw = b.AllocateShared("sw", build.Type(fmt.Sprintf("shared u8[%d, %d, %d] shared_row_major(%[1]d, %[2]d, %[3]d)", w.s.Stages*Turn/w.Sub*w.Sides, warps, 32*lane)))
+	w.sw = b.AllocateShared("sw", rowMajor(dtype.U8, w.s.Stages, warps*w.Sides, w.tileBytes()/row, row))
+	w.flat8 = b.ReshapeShared("flat", w.sw, rowMajor(dtype.U8, w.s.Stages, warps*w.Sides, w.tileBytes()))
 	scales := func(name string, t dtype.Type) build.Value {
-		return b.AllocateShared(name, build.Type(fmt.Sprintf("shared %s[%d, %d] shared_row_major(%[2]d, %[3]d)", t, w.s.Stages*w.scales()*w.Sides, outputs)))
+		return b.AllocateShared(name, rowMajor(t, w.s.Stages*w.scales()*w.Sides, outputs))
 	}
 	if w.Group > 0 {
 		w.ss = scales("ss", w.Scale)
@@ -335,7 +355,7 @@ func (w *wide) program() (*ir.Program, error) {
 		}
 	}
 	if w.Shifts() {
-		w.sxs = b.AllocateShared("sxs", build.Type(fmt.Sprintf("shared f32[%d, 1, %d] shared_row_major(%[1]d, 1, %[2]d)", w.s.Stages*w.scales(), w.Rows)))
+		w.sxs = b.AllocateShared("sxs", rowMajor(dtype.F32, w.s.Stages*w.scales(), 1, w.Rows))
 	}
 	w.pipe = b.Pipeline("p", w.s.Stages, warps*w.s.Cluster)
 	if w.s.Cluster > 1 {
@@ -347,7 +367,7 @@ func (w *wide) program() (*ir.Program, error) {
 	b.GridDependencyWait() // for x
 	var bk build.Value
 	switch {
-	case w.s.Persistent:
+	case w.s.Persistent || w.s.Blocks > 0:
 		w.bn = build.Expr("bn")
 		w.bm = build.Expr("bm")
 		b.BlockIndices("bi")
@@ -356,16 +376,12 @@ func (w *wide) program() (*ir.Program, error) {
 	default:
 		w.bn, w.bm = b.BlockIndices2("bn", "bm")
 	}
-	few, many := 40, 232
-	if w.Sides > 1 { // more copies stand one behind the other
-		few, many = 56, 224
-	}
 	b.Group(0, 128, func() {
-		b.SetMaxRegisters(build.N(few))
+		b.SetMaxRegisters(build.N(40))
 		b.Group(0, 1, func() { w.walk(bk, turns, nil, w.copies) })
 	})
 	b.Group(128, 32*warps, func() {
-		b.SetMaxRegisters(build.N(many))
+		b.SetMaxRegisters(build.N(232))
 		w.walk(bk, turns, w.begin, w.turn)
 	})
 	if w.s.Cluster > 1 { // a block's memory and barriers are there for as long as others use them
@@ -394,6 +410,10 @@ func swizzled(tiles, rows, columns int) layout.Shared {
 func (w *wide) walk(bk, turns build.Value, begin func() func(), turn func(t, g build.Value)) {
 	b := w.b
 	end := func() {}
+	if w.s.Blocks > 0 {
+		w.stretch(turns, begin, turn)
+		return
+	}
 	if !w.s.Persistent {
 		if begin != nil {
 			end = begin()
@@ -434,6 +454,35 @@ func (w *wide) walk(bk, turns build.Value, begin func() func(), turn func(t, g b
 	})
 }
 
+// stretch is walk where blocks share the turns of all tiles, one tile's behind another's:
+// each has a stretch of them.
+func (w *wide) stretch(turns build.Value, begin func() func(), turn func(t, g build.Value)) {
+	b, blocks := w.b, w.s.Blocks
+	b.Let("rows", build.Expr(ceilText("M", w.Rows)))
+	all := b.Let("all", build.Expr("rows").Mul(w.blocks).Mul(turns))
+	at, to := b.Let("at", build.Expr("bi").Mul(all).Div(blocks)), b.Let("to", build.Expr("(bi + 1)").Mul(all).Div(blocks))
+	t := b.Let("t", 0)
+	b.While(at.Less(to), func() {
+		tile, from := b.Let("tile", at.Div(turns)), b.Let("from", at.Mod(turns))
+		some := b.Let("some", turns.Sub(from).Min(to.Sub(at)))
+		b.Let("bm", tile.Mod(build.Expr("rows")))
+		b.Let("bn", tile.Div(build.Expr("rows")))
+		end := func() {}
+		if begin != nil {
+			// A block's turns begin at its number·all/blocks, rounded down.
+			b.Let("first", build.Expr(fmt.Sprintf("((tile*turns + 1)*%d - 1)/all", blocks)))
+			b.Let("last", build.Expr(fmt.Sprintf("((tile + 1)*turns*%d - 1)/all", blocks)))
+			end = begin()
+		}
+		b.For("i", 0, some, func(i build.Value) {
+			turn(t, build.Expr("from").Add(i))
+			b.Let("t", t.Add(1))
+		})
+		end()
+		b.Let("at", at.Add(some))
+	})
+}
+
 // stage is a tile of a turn's stage.
 func (w *wide) stage(name string, of build.Value, t build.Value, per, i int, typ build.Type, from ...any) build.Value {
 	at := t.Mod(w.s.Stages)
@@ -469,15 +518,13 @@ func (w *wide) copies(t, g build.Value) {
 		at := w.rank.Mul(part)
 		b.CopyAsyncTensorGlobalToShared(w.gx, w.stage(name, w.sx, t, per, i, typ, at, 0), p.Full, t, build.Offset(w.bm.Mul(w.Rows).Add(at), k), build.Multicast(1<<w.s.Cluster-1))
 	}
-	warps, size := 4*w.s.Consumers, 32*w.bytesPerLane()
+	all := w.Warps * w.Sides
+	to := w.stage("tw", w.sw, t, 1, 0, rowMajor(dtype.U8, all, w.tileBytes()/row, row), 0, 0, 0)
+	b.CopyAsyncTensorGlobalToShared(w.gw, to, p.Full, t, build.Offset(w.bn.Mul(all), g, 0, 0), build.Dims(0, 2, 3))
 	w.each(func() {
 		at := w.tile()
 		if w.s.Cluster > 1 || w.Sides > 1 { // the last blocks may have no outputs
 			at = at.Min(w.tiles.Sub(1))
-		}
-		for i := range Turn / w.Sub {
-			typ := build.Type(fmt.Sprintf("shared u8[%d, %d] shared_row_major(%[1]d, %[2]d)", warps, size))
-			b.CopyAsyncBulkGlobalToShared(w.gw, w.weights(w.of(name("tw", i)), t, i, typ), p.Full, t, build.Offset(at.Mul(warps), g, i*size), build.Dims(0, 2))
 		}
 		w.groups(g, func(q int, group build.Value) {
 			from := build.Offset(group, at.Mul(w.outputs()))
@@ -517,17 +564,22 @@ func (w *wide) groups(g build.Value, f func(q int, group build.Value)) {
 // side.
 func (w *wide) scaleStage(name string, of, t build.Value, q int, typ dtype.Type) build.Value {
 	n := w.outputs()
-	return w.stage(name, of, t, w.scales()*w.Sides, q*w.Sides+w.side, build.Type(fmt.Sprintf("shared %s[%d] shared_row_major(%[2]d)", typ, n)), 0)
+	return w.stage(name, of, t, w.scales()*w.Sides, q*w.Sides+w.side, rowMajor(typ, n), 0)
 }
 
 // sumStage is where the sums of x of a turn's group q are.
 func (w *wide) sumStage(name string, t build.Value, q int) build.Value {
-	return w.stage(name, w.sxs, t, w.scales(), q, build.Type(fmt.Sprintf("shared f32[1, %d] shared_row_major(1, %[1]d)", w.Rows)))
+	return w.stage(name, w.sxs, t, w.scales(), q, rowMajor(dtype.F32, 1, w.Rows))
 }
 
 // weights are those of a cast of the present side.
-func (w *wide) weights(name string, t build.Value, sub int, typ build.Type) build.Value {
-	return w.stage(name, w.sw, t, Turn/w.Sub*w.Sides, sub*w.Sides+w.side, typ)
+func (w *wide) weights(name string, t build.Value, sub int) build.Value {
+	size := 32 * w.bytesPerLane()
+	typ := rowMajor(dtype.U8, w.Warps, size)
+	if w.Sub < Turn {
+		typ = build.Type(fmt.Sprintf("shared u8[%d, %d] shared_layout([%[1]d, %[2]d], [%[1]d, %[2]d], [%[3]d, 1])", w.Warps, size, w.tileBytes()))
+	}
+	return w.stage(name, w.flat8, t, 1, 0, typ, w.side*w.Warps, sub*size)
 }
 
 // begin begins a tile.
@@ -614,11 +666,10 @@ func (w *wide) settleSide() {
 // multiply casts some k of the present side, and begins their product.
 func (w *wide) multiply(t build.Value, sub int) {
 	b, piece, tag := w.b, w.piece(), name("", sub)
-	typ := build.Type(fmt.Sprintf("shared u8[%d, %d] shared_row_major(%[1]d, %[2]d)", w.Warps, 32*w.bytesPerLane()))
 	pieces := build.Register(dtype.U8, layout.Spatial(w.Warps, 1).Local(1, w.bytesPerLane()/16).Spatial(1, 32).Local(1, 16))
 	w.settleSide() // its operands are written anew
 	w.settle(1)    // registers of two products are enough for the next cast beside one
-	rb := b.LoadShared(w.of("rb"+tag), w.weights(w.of("uw"+tag), t, sub, typ), pieces)
+	rb := b.LoadShared(w.of("rb"+tag), w.weights(w.of("uw"+tag), t, sub), pieces)
 	rh := w.castWide(tag, b.View(w.of("rw"+tag), rb, w.codes1))
 	operands := []build.Value{rh}
 	if piece < w.Sub {
@@ -694,24 +745,40 @@ func (w *wide) end() {
 			w.finish("", build.Expr(w.of("acc")), build.Expr("sumx"), true)
 		}
 		plain := b.View(w.of("plain"), build.Expr(w.of("acc")), w.actual)
-		if w.Splits == 1 {
+		if !w.s.Shares() {
 			w.store(plain)
-			return
+		} else if w.s.Blocks == 0 {
+			b.StoreGlobal(w.parts(), plain, w.place(build.Expr("bk"))...)
 		}
-		b.StoreGlobal(w.parts(), plain, w.place(build.Expr("bk"))...)
 	})
-	if w.Splits > 1 {
+	switch {
+	case w.s.Blocks > 0:
+		whole := build.Expr("last").Equal(build.Expr("first"))
+		b.If(whole, func() { w.each(func() { w.store(build.Expr(w.of("plain"))) }) }).Else(func() {
+			// A block has two parts of tiles at most: that of the tile it begins with, and that
+			// of the tile whose first turn it has.
+			mine := b.Let("mine", build.Expr("bi*2 + 1").Sub(build.Expr("from").Min(1)))
+			w.each(func() { b.StoreGlobal(w.parts(), build.Expr(w.of("plain")), w.place(mine)...) })
+			w.last()
+		})
+	case w.Splits > 1:
 		w.last()
 	}
 }
 
-// parts are the sums of all splits.
+// parts are the sums of all splits, or of all stretches.
 func (w *wide) parts() build.Value {
+	if w.s.Blocks > 0 {
+		return w.b.ViewGlobal("gp", w.part, build.Global(dtype.F32, 2*w.s.Blocks, w.Rows, w.outputs()*w.Sides))
+	}
 	return w.b.ViewGlobal("gp", w.part, build.Global(dtype.F32, w.Splits, w.m, w.blocks.Mul(w.outputs()*w.Sides)))
 }
 
-// place is where the present side's tile stands among those of split i.
+// place is where the present side's tile stands among those of split, or part, i.
 func (w *wide) place(i build.Value) []build.Attr {
+	if w.s.Blocks > 0 {
+		return []build.Attr{build.Offset(i, 0, w.side*w.outputs()), build.Dims(2, 1)}
+	}
 	return []build.Attr{build.Offset(i, w.bm.Mul(w.Rows), w.tile().Mul(w.outputs())), build.Dims(2, 1)}
 }
 
@@ -719,14 +786,22 @@ func (w *wide) place(i build.Value) []build.Attr {
 func (w *wide) last() {
 	b := w.b
 	ga := b.ViewGlobal("ga", w.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", w.Rows)).Mul(w.blocks)))
+	others, from, to := build.Expr(fmt.Sprint(w.Splits-1)), build.Expr("0"), build.Expr(fmt.Sprint(w.Splits))
+	if w.s.Blocks > 0 {
+		others = b.Let("others", build.Expr("last - first"))
+		from, to = build.Expr("first"), build.Expr("last + 1")
+	}
 	b.Synchronize()
-	before := b.AtomicScalar("before", ga, w.Splits-1, nil, build.Offset(w.bm.Mul(w.blocks).Add(w.bn)), build.Op("inc"), build.Order("acq_rel"))
-	b.If(before.Equal(w.Splits-1), func() {
+	before := b.AtomicScalar("before", ga, others, nil, build.Offset(w.bm.Mul(w.blocks).Add(w.bn)), build.Op("inc"), build.Order("acq_rel"))
+	b.If(before.Equal(others), func() {
 		b.Synchronize()
 		gp := w.parts()
 		w.each(func() {
 			total := b.AllocateRegister(w.of("total"), w.actual, build.Init(0))
-			b.For(w.of("i"), 0, w.Splits, func(i build.Value) {
+			b.For(w.of("j"), from, to, func(i build.Value) {
+				if w.s.Blocks > 0 { // the first one has the tile's first turn
+					i = build.Expr(fmt.Sprintf("%s*2 + 1 - min(%[1]s - first, 1)", i))
+				}
 				b.Add(w.of("total"), total, b.LoadGlobal("p", gp, w.actual, w.place(i)...), w.actual)
 			}, build.Unroll(-1))
 			w.store(total)

@@ -90,7 +90,7 @@ func (l *layer) checkWide(t *testing.T, d device.Device, s WideSchedule) {
 			residual.SetCode(j, l.form.Act.Encode(float64(j%7), false))
 		}
 	}
-	if s.Splits > 1 {
+	if s.Shares() {
 		shape, n := s.Workspace(plan, l.m, l.n)
 		part, arrived = array.New(dtype.F32, shape...), array.New(dtype.I32, n)
 	}
@@ -108,7 +108,7 @@ func (l *layer) checkWide(t *testing.T, d device.Device, s WideSchedule) {
 	if r := array.Compare(got[at].Array, l.want(bias, residual)); r.Differ > 0 {
 		t.Errorf("%s: product: %v", d.Name(), r)
 	}
-	if s.Splits > 1 {
+	if s.Shares() {
 		for _, b := range got[at+2].Array.Data {
 			if b != 0 {
 				t.Fatalf("%s: the next launch would start from the counts %v", d.Name(), got[at+2].Array)
@@ -137,6 +137,8 @@ var wideCases = []struct {
 	{Form{Weight: dtype.F7E3M3, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 16, 128, 256, WideSchedule{Rows: 16, Consumers: 1}},
 	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 17, 300, 384, WideSchedule{Rows: 16, Consumers: 1, Sides: 2, Cluster: 2, Splits: 2}},
 	{Form{Weight: dtype.I4, Act: dtype.F16, Scale: dtype.F16, Group: 32}, 9, 140, 200, WideSchedule{Rows: 8, Consumers: 1, Sides: 4}},
+	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 20, 400, 640, WideSchedule{Rows: 16, Consumers: 1, Sides: 2, Blocks: 5}},
+	{Form{Weight: dtype.I4, Act: dtype.BF16, Scale: dtype.F16, Group: 64}, 9, 200, 400, WideSchedule{Rows: 16, Consumers: 1, Blocks: 13}},
 	{Form{Weight: dtype.U3, Act: dtype.BF16, Scale: dtype.F16, Zero: true}, 20, 140, 300, WideSchedule{Rows: 16, Consumers: 1, Sides: 2, Persistent: true}},
 }
 

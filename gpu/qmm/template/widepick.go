@@ -38,6 +38,10 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	turn := max(each*product, bytes/wideNear, product+instrs+wideTurn, each*instrs*1.2)
 	busy := min(units, on.SMs)
 	whole := float64(ceil(units, on.SMs)) * (float64(turns)*turn + wideBegin)
+	if s.Blocks > 0 {
+		each := ceil(units*turns, s.Blocks)
+		busy, whole = min(s.Blocks, on.SMs), float64(each)*turn+wideBegin*(1+float64(each)/float64(turns))+meet
+	}
 	memory := float64(units*turns) * float64(outputs*Turn*p.Stored.Bits()/8) / float64(ceil(m, s.Rows)) / (on.Rate * float64(busy))
 	time := on.Launch + max(whole, memory+wideBegin)
 	if s.Splits > 1 {
@@ -77,6 +81,10 @@ func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule 
 					case cluster > 1 && ceil(n, s.Outputs(p)) < cluster:
 					default:
 						all = append(all, rated{s, p.EstimateWide(s, m, n, k, on)})
+						if shares := s; !stay && splits == 1 && cluster == 1 && m <= 4*s.Rows {
+							shares.Blocks = min(on.SMs, units*turns)
+							all = append(all, rated{shares, p.EstimateWide(shares, m, n, k, on)})
+						}
 					}
 				}
 			}
