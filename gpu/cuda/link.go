@@ -33,6 +33,9 @@ func (c *Context) Cubin(ptx []byte) (cubin []byte, err error) {
 	pin.Pin(&errs[0]) // the linker writes here until it is destroyed
 	pin.Pin(&keys[0])
 	pin.Pin(&values[0])
+	// The linker is made, used and ended on one thread: what it keeps may belong to that.
+	runtime.LockOSThread()
+	defer runtime.UnlockOSThread()
 	var state uintptr
 	if err := c.call(cuLinkCreate, uintptr(len(keys)), uintptr(unsafe.Pointer(&keys[0])), uintptr(unsafe.Pointer(&values[0])), uintptr(unsafe.Pointer(&state))); err != nil {
 		return nil, err
