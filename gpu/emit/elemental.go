@@ -79,8 +79,8 @@ type elemental struct {
 	wide   string // an index that is no number of 32 bits but would have to be one
 	tune   Tuning
 	simple map[simplified]affine.Expr
-	turns  string // of unrolled loops
 	washed map[*hlo.Instruction]bool
+	beside bool // neighbouring elements are computed one by one
 }
 
 // given is the value of an instruction at the index that belongs to this thread.
@@ -105,7 +105,7 @@ func newScope(outside *scope) *scope {
 }
 
 func newElemental(b *code.Builder) *elemental {
-	return &elemental{Scalars: lanes.Scalars{Thread: thread.New(b, 0)}, vars: map[string]code.Value{}, ranges: map[string]affine.Range{},
+	return &elemental{Scalars: lanes.Scalars{Thread: thread.New(b, 0), Halves: lanes.Halves{}}, vars: map[string]code.Value{}, ranges: map[string]affine.Range{},
 		leaves: map[*hlo.Instruction]*Tensor{}, given: map[*hlo.Instruction]given{}, addr: map[*Tensor]code.Value{}, scope: newScope(nil), simple: map[simplified]affine.Expr{}}
 }
 
@@ -122,7 +122,7 @@ func (e *elemental) simplify(x affine.Expr) affine.Expr {
 	if _, ok := x.Const(); ok {
 		return x
 	}
-	key := simplified{x.String(), e.ranges[lane].Hi, e.turns}
+	key := simplified{x.String(), e.ranges[lane].Hi}
 	if y, ok := e.simple[key]; ok {
 		return y
 	}
@@ -134,12 +134,11 @@ func (e *elemental) simplify(x affine.Expr) affine.Expr {
 	return y
 }
 
-// simplified is an expression where the ranges of the lane variable and of variables of
-// unrolled loops are known; others do not change.
+// simplified is an expression where the range of the lane variable is known; others do not
+// change.
 type simplified struct {
 	text  string
 	lanes int64
-	turns string
 }
 
 func uses(x affine.Expr, name string) bool { return slices.Contains(x.Vars(), name) }
@@ -407,6 +406,9 @@ func (e *elemental) relevant(w where, n int) where {
 // oneByOne computes the lanes one after the other.
 func (e *elemental) oneByOne(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]lanes.Vec, error) {
 	var parts [][]lanes.Vec
+	outer := e.beside
+	e.beside = true
+	defer func() { e.beside = outer }()
 	for k := range n {
 		by := affine.Const(int64(k))
 		v, err := e.values(in, e.at(idx, lane, by), e.whereAt(w, lane, by), 1)

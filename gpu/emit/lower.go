@@ -83,7 +83,7 @@ func (l *lowering) out(s *Step, v []lanes.Vec) {
 	}
 }
 
-// index replaces the variables of unrolled loops, which have one value.
+// index is simplified.
 func (l *lowering) index(idx []affine.Expr) []affine.Expr {
 	out := make([]affine.Expr, len(idx))
 	for i, x := range idx {
@@ -161,41 +161,32 @@ func (l *lowering) step(s *Step) error {
 		l.out(s, v)
 	case Fold:
 		x := l.in(s)
-		var acc []lanes.Vec
-		for _, y := range x {
-			acc = append(acc, l.Lane(y, 0))
+		half := func(from, n int) (out []lanes.Vec) {
+			for _, y := range x {
+				out = append(out, l.Part(y, from, n))
+			}
+			return out
 		}
 		// A tree, so that additions need not wait for each other.
-		for n := x[0].N; n > 1; n = (n + 1) / 2 {
-			half := n / 2
-			var parts [][]lanes.Vec
-			for k := range (n + 1) / 2 {
-				var a, b []lanes.Vec
-				for _, y := range x {
-					a = append(a, l.Lane(y, k))
-					if k < half {
-						b = append(b, l.Lane(y, k+(n+1)/2))
-					}
-				}
-				if k < half {
-					v, err := l.Combine(s.Of.Apply, append(a, b...))
-					if err != nil {
-						return err
-					}
-					a = v
-				}
-				parts = append(parts, a)
+		var odd []lanes.Vec
+		for n := x[0].N; n > 1; n /= 2 {
+			if n%2 == 1 {
+				odd = append(odd, half(n-1, 1)...)
 			}
-			for i := range x {
-				var column []lanes.Vec
-				for _, p := range parts {
-					column = append(column, p[i])
-				}
-				x[i] = l.Pack(x[i].Type, column)
-				acc[i] = column[0]
+			v, err := l.Combine(s.Of.Apply, append(half(0, n/2), half(n/2, n/2)...))
+			if err != nil {
+				return err
 			}
+			x = v
 		}
-		l.out(s, acc)
+		for ; len(odd) > 0; odd = odd[len(x):] {
+			v, err := l.Combine(s.Of.Apply, append(x, odd[:len(x)]...))
+			if err != nil {
+				return err
+			}
+			x = v
+		}
+		l.out(s, x)
 	case ShuffleReduce:
 		x := l.in(s)
 		for d := s.From; d >= s.Trips; d /= 2 {
@@ -263,25 +254,6 @@ func (l *lowering) otherwise(w where, v, rest lanes.Vec) lanes.Vec {
 
 func (l *lowering) loop(s *Step) error {
 	carried := l.in(s)
-	if !s.Roll {
-		saved, turns := l.ranges[s.Var], l.turns
-		for i := range s.Trips {
-			l.ranges[s.Var] = affine.Range{Lo: int64(i), Hi: int64(i)}
-			l.turns = fmt.Sprint(turns, s.Var, i)
-			for k, a := range s.Args {
-				l.values[a] = carried[k]
-			}
-			if err := l.steps(s.Body); err != nil {
-				return err
-			}
-			for k, y := range s.Yield {
-				carried[k] = l.values[y]
-			}
-		}
-		l.ranges[s.Var], l.turns = saved, turns
-		l.out(s, carried)
-		return nil
-	}
 	var fail error
 	words := l.For(l.K(0), l.K(int64(s.Trips)), l.K(1), 1, l.flat(carried), func(i code.Value, c []code.Value) []code.Value {
 		out := c
@@ -456,6 +428,11 @@ func (e *elemental) load(t *Tensor, idx []affine.Expr, w where, n int) (lanes.Ve
 	if in.Bits()*size < 8 {
 		return e.nibbles(t, idx, p, never, n), nil
 	}
+	if n == 1 && e.beside && in.Bits() == 16 && !never && !t.Shared && t.Role == Read {
+		if v, ok := e.half(t, in, first, p); ok {
+			return v, nil
+		}
+	}
 	var parts []lanes.Vec
 	for k := 0; k < n; k += size {
 		if never {
@@ -470,6 +447,26 @@ func (e *elemental) load(t *Tensor, idx []affine.Expr, w where, n int) (lanes.Ve
 		v = e.Convert(hlo.Pred, v)
 	}
 	return v, nil
+}
+
+// half is an element of 16 bits as part of its word, which a neighbour may want too. Tensors
+// end with whole words.
+func (e *elemental) half(t *Tensor, in hlo.Type, at affine.Expr, p code.Value) (lanes.Vec, bool) {
+	constant, _ := at.Terms()
+	if at.AddConst(-constant).Divisor(nil)%2 != 0 {
+		return lanes.Vec{}, false
+	}
+	odd := constant & 1
+	word := at.AddConst(-odd)
+	key := fmt.Sprint("word", t.Name, word, p)
+	for s := e.scope; s != nil; s = s.outside {
+		if v, ok := s.elems[key]; ok {
+			return e.Lane(v[0], int(odd)), true
+		}
+	}
+	v := lanes.Vec{Type: in, N: 2, Words: e.access(t, e.place(t, word), 32, p)}
+	e.scope.elems[key] = []lanes.Vec{v}
+	return e.Lane(v, int(odd)), true
 }
 
 // joined puts groups of elements one after another.
@@ -518,7 +515,7 @@ func (e *elemental) access(t *Tensor, at place, bits int, p code.Value) []code.V
 	}
 	words := e.Guard(p, op, imm, rest, at.base)
 	if bits == 16 {
-		words = []code.Value{e.Zext16(words[0])}
+		words = []code.Value{e.Widened(words[0])}
 	}
 	return words
 }
@@ -620,7 +617,7 @@ func (e *elemental) write(t *Tensor, at place, words []code.Value, bits int, p c
 	}
 	op := first + map[int]code.Op{8: 0, 16: 1, 32: 2, 64: 4, 128: 5}[bits]
 	if bits == 16 {
-		words = []code.Value{e.Trunc16(words[0])}
+		words = []code.Value{e.Narrowed(words[0])}
 	}
 	e.Guard(p, op, imm, nil, append([]code.Value{at.base}, words...)...)
 }

@@ -130,15 +130,15 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 	}
 	b.add(&Step{Op: Sync})
 
-	// give writes n elements that begin at place p of the tile's rows.
-	give := func(inY, p affine.Expr, n int, where []affine.Constraint) {
+	// give writes n elements that begin at place p of the tile's rows, where the tile has them.
+	give := func(inY, p affine.Expr, n int, has, where []affine.Constraint) {
 		if n > 1 {
 			p = p.Add(affine.Var(lane))
 		}
 		idx := t.result(at(x0.Add(p), y0.Add(inY)))
 		for i, h := range heroes {
 			val := b.f.value(h.Shape.Type, n)
-			b.add(&Step{Op: Extract, Out: []*Value{val}, On: tiles[i], Index: []affine.Expr{inY.AddConst(int64(v - 1)), p}, Where: where})
+			b.add(&Step{Op: Extract, Out: []*Value{val}, On: tiles[i], Index: []affine.Expr{inY.AddConst(int64(v - 1)), p}, Where: has})
 			b.add(&Step{Op: Inject, In: []*Value{val}, Of: h, Index: idx})
 		}
 		for i, r := range b.roots {
@@ -159,20 +159,22 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 		inY := threadX.FloorDiv(num(across)).AddConst(int64(turn * (threads / across)))
 		p := threadX.Mod(num(across)).MulConst(int64(v)).Add(skip(inY))
 		inside := []affine.Constraint{in(inY, side), in(y0.Add(inY), t.sizes[y])}
-		give(inY, p, v, append(slices.Clone(inside), in(x0.Add(p), t.sizes[x]-v+1)))
+		give(inY, p, v, inside[:1], append(slices.Clone(inside), in(x0.Add(p), t.sizes[x]-v+1)))
 	}
 	mine := []affine.Constraint{in(threadX, side), in(y0.Add(threadX), t.sizes[y])} // a row for each thread
 	end := row(threadX).AddConst(int64(t.sizes[x]))
 	tail := down(end).Sub(row(threadX)).Sub(x0)
 	b.when(append(slices.Clone(mine), in(tail.Sub(skip(threadX)), side)), func() {
 		b.repeat(v-1, func(j affine.Expr) {
-			give(threadX, tail.Add(j), 1, []affine.Constraint{in(x0.Add(tail).Add(j), t.sizes[x])})
+			where := []affine.Constraint{in(x0.Add(tail).Add(j), t.sizes[x])}
+			give(threadX, tail.Add(j), 1, where, where)
 		})
 	})
 	b.when(append(slices.Clone(mine), affine.Constraint{Expr: block[x]}), func() {
 		b.repeat(v-1, func(j affine.Expr) {
 			p := skip(threadX).Add(j).AddConst(int64(1 - v))
-			give(threadX, p, 1, []affine.Constraint{in(p, v)})
+			where := []affine.Constraint{in(p, v)}
+			give(threadX, p, 1, where, where)
 		})
 	})
 	return true
@@ -180,7 +182,7 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 
 // repeat adds steps that are taken n times.
 func (b *builder) repeat(n int, steps func(i affine.Expr)) {
-	s := &Step{Op: Loop, Var: b.variable(), Trips: n, Roll: true}
+	s := &Step{Op: Loop, Var: b.variable(), Trips: n}
 	outer := b.f.Body
 	b.f.Body = nil
 	steps(affine.Var(s.Var))

@@ -352,7 +352,7 @@ func (b *builder) turns(p turnsOf, from, trips, size int, acc, id []*Value) []*V
 	if trips == 1 {
 		return body(num(0), acc)
 	}
-	loop := &Step{Op: Loop, Var: b.variable(), Trips: trips, Roll: true, In: acc, Args: b.values(p.r, p.n)}
+	loop := &Step{Op: Loop, Var: b.variable(), Trips: trips, In: acc, Args: b.values(p.r, p.n)}
 	outer := b.f.Body
 	b.f.Body = nil
 	loop.Yield = body(affine.Var(loop.Var), loop.Args)

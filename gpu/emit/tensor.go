@@ -98,7 +98,6 @@ type Step struct {
 	From  int                 // shuffle_reduce: the farthest lane
 	Var   string              // loop
 	Trips int                 // loop; of last_block, the blocks of a ticket
-	Roll  bool                // loop: keep it a loop
 	Args  []*Value            // loop: the carried values inside
 	Yield []*Value            // loop: what they become
 	Body  []*Step

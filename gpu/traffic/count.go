@@ -207,9 +207,7 @@ func (w *walker) lay(a *Access, at index.Indexing, offset affine.Expr, p place) 
 	}
 	last := len(m.Dims) - 1
 	for i := len(grid); i < last; i++ {
-		if v := m.Dims[i]; used[v.Name] || p.rolled[i-len(grid)] {
-			count(turn{number: i, step: 1}, v.Range)
-		}
+		count(turn{number: i, step: 1}, m.Dims[i].Range)
 	}
 	for i, v := range m.Ranges {
 		count(turn{range_: true, number: i, step: 1}, v.Range)

@@ -21,7 +21,7 @@ type walker struct {
 	k      *emit.Kernel
 	params map[*hlo.Instruction]*emit.Tensor
 	given  []*hlo.Instruction // whose values are there
-	turns  int                // rolled loops so far
+	turns  int                // loops so far
 	seen   map[string]bool
 	out    []Access
 }
@@ -29,7 +29,6 @@ type walker struct {
 // place is where a step stands.
 type place struct {
 	loops  []affine.Variable
-	rolled []bool
 	where  []affine.Constraint
 	starts map[string]index.Runtime // variables that the running program knows
 	ranges map[string]affine.Range  // of those
@@ -77,11 +76,8 @@ func (w *walker) steps(steps []*emit.Step, at place) error {
 		case emit.Loop:
 			inner := at
 			inner.loops = append(slices.Clone(at.loops), affine.Variable{Name: s.Var, Range: affine.Range{Hi: int64(s.Trips) - 1}})
-			inner.rolled = append(slices.Clone(at.rolled), s.Roll)
-			if s.Roll {
-				w.turns++
-				inner.scope = fmt.Sprint(at.scope, "/", w.turns)
-			}
+			w.turns++
+			inner.scope = fmt.Sprint(at.scope, "/", w.turns)
 			if err := w.steps(s.Body, inner); err != nil {
 				return err
 			}

@@ -29,6 +29,40 @@ type Vec struct {
 type Scalars struct {
 	*thread.Thread
 	Exponential Exponential // of f32
+	Halves      Halves      // may be nil
+}
+
+// Halves remembers words that are 16 bits with zeros above, so that nothing is taken apart
+// and put together again on the way to and from memory.
+type Halves map[code.Value]Half
+
+// Half is where the bits of such a word come from: the low or the high half of a word, or a
+// register of 16 bits.
+type Half struct {
+	Word, Reg code.Value
+	High      bool
+}
+
+// Widened is a register of 16 bits as a word.
+func (b Scalars) Widened(r code.Value) code.Value {
+	w := b.Zext16(r)
+	if b.Halves != nil {
+		b.Halves[w] = Half{Reg: r}
+	}
+	return w
+}
+
+// Narrowed is the low half of a word as a register of 16 bits.
+func (b Scalars) Narrowed(w code.Value) code.Value {
+	switch h, ok := b.Halves[w]; {
+	case ok && h.Reg != 0:
+		return h.Reg
+	case ok && h.High:
+		return b.Op(code.OpHi16, nil, h.Word)
+	case ok:
+		w = h.Word
+	}
+	return b.Trunc16(w)
 }
 
 // Exponential is how exponentials of f32 are computed.
@@ -123,7 +157,32 @@ func (b Scalars) Lane(x Vec, i int) Vec {
 	case x.Type.Bits() == 32:
 		return Vec{x.Type, 1, x.Words[i : i+1]}
 	}
-	return Vec{x.Type, 1, []code.Value{b.Field(x.Words, i*x.Type.Bits(), x.Type.Bits())}}
+	w := x.Type.Bits()
+	v := b.Field(x.Words, i*w, w)
+	if _, constant := b.ConstOf(v); w == 16 && b.Halves != nil && !constant {
+		b.Halves[v] = Half{Word: x.Words[i/2], High: i%2 == 1}
+	}
+	return Vec{x.Type, 1, []code.Value{v}}
+}
+
+// Part is n elements from number k on.
+func (b Scalars) Part(x Vec, k, n int) Vec {
+	w := x.Type.Bits()
+	switch {
+	case n == x.N:
+		return x
+	case n == 1:
+		return b.Lane(x, k)
+	case x.Type == hlo.Pred:
+		return Vec{x.Type, n, x.Words[k : k+n]}
+	case k*w%32 == 0 && n*w%32 == 0:
+		return Vec{x.Type, n, x.Words[k*w/32 : (k+n)*w/32]}
+	}
+	var parts []Vec
+	for i := range n {
+		parts = append(parts, b.Lane(x, k+i))
+	}
+	return b.Pack(x.Type, parts)
 }
 
 // Pack puts elements together.
@@ -147,6 +206,10 @@ func (b Scalars) Pack(t hlo.Type, parts []Vec) Vec {
 				v = b.K(int64(c & (1<<w - 1)))
 			}
 			if w == 16 && j+1 < len(parts) && j == i {
+				if v, ok := b.halves(v, parts[j+1].Words[0]); ok {
+					word = v
+					break
+				}
 				word = b.Prmt(v, parts[j+1].Words[0], 0x5410)
 				break
 			}
@@ -155,6 +218,28 @@ func (b Scalars) Pack(t hlo.Type, parts []Vec) Vec {
 		out.Words = append(out.Words, word)
 	}
 	return out
+}
+
+// halves is a word of two halves that are in registers or in other words.
+func (b Scalars) halves(x, y code.Value) (code.Value, bool) {
+	lo, ok1 := b.Halves[x]
+	hi, ok2 := b.Halves[y]
+	switch {
+	case !ok1 || !ok2 || (lo.Reg == 0) != (hi.Reg == 0):
+		return 0, false
+	case lo.Reg != 0:
+		return b.Op(code.OpPack16, nil, lo.Reg, hi.Reg), true
+	case lo.Word == hi.Word && !lo.High && hi.High:
+		return lo.Word, true
+	}
+	how := uint16(0x5410)
+	if lo.High {
+		how |= 0x22
+	}
+	if hi.High {
+		how |= 0x2200
+	}
+	return b.Prmt(lo.Word, hi.Word, how), true
 }
 
 // Low keeps the low bits of a word.
