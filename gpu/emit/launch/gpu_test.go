@@ -82,38 +82,31 @@ func tunings(c Case) map[string]emit.Tuning {
 	}
 	switch {
 	case c.Name == "transpose_10_odd":
-		for _, n := range []int{256, 512, 768, 1024} {
+		for _, n := range []int{512, 640, 768, 896, 1024} {
 			all[fmt.Sprint("turners", n)] = emit.Tuning{Turners: n}
-			all[fmt.Sprint("tile64 turners", n)] = emit.Tuning{Tile: 64, Turners: n}
 		}
+		all["tile64 turners512"] = emit.Tuning{Tile: 64, Turners: 512}
 	case c.Name == "transpose_102_heads":
 		all["vectors2"] = emit.Tuning{Vectors: 2}
+		all["evict"] = emit.Tuning{LoadHint: code.EvictFirst, StoreHint: code.EvictFirst}
 	case c.Group == "transpose":
 		all["turners256"] = emit.Tuning{Turners: 256}
 		all["tile64x512"] = emit.Tuning{Tile: 64, Turners: 512}
 		all["tile64x256"] = emit.Tuning{Tile: 64, Turners: 256}
 		all["turners1024"] = emit.Tuning{Turners: 1024}
-	case strings.HasPrefix(c.Name, "column"):
-		all["across64"] = emit.Tuning{Across: 64}
-		all["across128"] = emit.Tuning{Across: 128}
-		all["across128x16"] = emit.Tuning{Across: 128, Rows: 16}
-		all["rows16"] = emit.Tuning{Rows: 16}
-		all["rows4"] = emit.Tuning{Rows: 4}
-		all["group4"] = emit.Tuning{Group: 4}
-		all["rows4 group4"] = emit.Tuning{Rows: 4, Group: 4}
+	case strings.HasPrefix(c.Name, "column"), c.Name == "row_reduce_to_scalar":
+		all["even"] = emit.Tuning{Even: true}
+		all["group8"] = emit.Tuning{Group: 8}
+		all["group2"] = emit.Tuning{Group: 2}
+		all["even group8"] = emit.Tuning{Group: 8, Even: true}
+		all["split512"] = emit.Tuning{Splitters: 512}
+		all["split1024"] = emit.Tuning{Splitters: 1024}
 	case strings.HasPrefix(c.Name, "multi"):
-		for _, n := range []int{1, 4, 8} {
+		for _, n := range []int{1, 2, 8} {
 			all[fmt.Sprint("short", n)] = emit.Tuning{ShortRows: n}
 		}
-	case c.Name == "row_reduce_to_scalar":
-		all["group4"] = emit.Tuning{Group: 4}
-		all["group2"] = emit.Tuning{Group: 2}
-		all["split256 group4"] = emit.Tuning{Splitters: 256, Group: 4}
-		all["split1024 group4"] = emit.Tuning{Splitters: 1024, Group: 4}
-		all["split256"] = emit.Tuning{Splitters: 256}
-		all["split1024"] = emit.Tuning{Splitters: 1024}
 	case c.Group == "reduce":
-		for _, n := range []int{2, 4, 8, 16} {
+		for _, n := range []int{1, 2, 4} {
 			all[fmt.Sprint("loads", n)] = emit.Tuning{RowLoads: n}
 		}
 	default:
