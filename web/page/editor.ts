@@ -89,7 +89,7 @@ const look = EditorView.theme({
   ".cm-cursor": { borderLeftColor: "var(--ink)", borderLeftWidth: "2px" },
   "&.cm-focused > .cm-scroller > .cm-selectionLayer .cm-selectionBackground, .cm-selectionBackground": { backgroundColor: "color-mix(in srgb, var(--accent) 30%, transparent)" },
   ".cm-placeholder": { color: "var(--soft)" },
-  ".cm-lit": { backgroundColor: "color-mix(in srgb, var(--accent) 22%, transparent)" },
+  ".cm-lit": { backgroundColor: "color-mix(in srgb, var(--accent) 6%, transparent)", boxShadow: "inset 3px 0 0 var(--accent), inset 0 1px 0 var(--accent), inset 0 -1px 0 var(--accent)" },
   ".cm-matchingBracket, &.cm-focused .cm-matchingBracket": { backgroundColor: "color-mix(in srgb, var(--accent) 25%, transparent)" },
   ".cm-lintRange-error": { backgroundImage: "none", textDecoration: "underline wavy var(--mark) 2px", textUnderlineOffset: "4px", backgroundColor: "color-mix(in srgb, var(--mark) 16%, transparent)" },
   ".cm-tooltip": { backgroundColor: "var(--card)", color: "var(--ink)", border: "1px solid var(--line)", borderRadius: "9px", maxWidth: "min(560px, 90vw)" },

@@ -115,6 +115,7 @@ function path(name: string) {
 
 export class Picture {
   readonly name: string;
+  readonly width: number;
   readonly ids: Item[];
   readonly index: Index;
   readonly figure: HTMLElement;
@@ -128,12 +129,13 @@ export class Picture {
   private here = path("here");
   private kin = path("kin");
   private zoom = 1;
-  private size: (z: number) => void = () => {};
+  size: (z: number, aloud?: boolean) => void = () => {};
   private sizes: HTMLElement;
   private map = make("div", { class: "map", "aria-hidden": "true", hidden: true }, make("div", {}));
 
   constructor(private view: View, p: PictureJSON, before?: Picture) {
     this.name = p.name;
+    this.width = p.width;
     this.ids = p.ids;
     this.index = new Index(p.ids);
     this.go = p.go ?? {};
@@ -196,12 +198,12 @@ export class Picture {
     };
     this.map.addEventListener("pointerdown", (e) => { this.map.setPointerCapture(e.pointerId); to(e); });
     this.map.addEventListener("pointermove", (e) => { if (e.buttons) to(e); });
-    const size = this.size = (z: number) => {
+    const size = this.size = (z: number, aloud = true) => {
       this.zoom = Math.min(8, Math.max(0.125, z));
       this.stage.style.setProperty("zoom", String(this.zoom));
       show();
       box.dispatchEvent(new Event("scroll"));
-      announce("size " + Math.round(this.zoom * 100) + " %");
+      if (aloud) announce("size " + Math.round(this.zoom * 100) + " %");
     };
     box.addEventListener("wheel", (e) => {
       if (!e.ctrlKey) return;

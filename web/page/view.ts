@@ -26,7 +26,7 @@ export class View {
   private tools = make("span", { class: "tools", id: this.id + "-tools", popover: "auto" });
   private more = make("button", { class: "quiet more", type: "button", "aria-expanded": "false", onclick: () => this.unfold(this.fieldset.classList.contains("fold")) });
   private errors = make("div", { class: "errors", role: "alert", hidden: true });
-  private say = make("p", { class: "say" });
+  private say = make("p", { class: "say", onclick: () => this.say.classList.toggle("whole") });
   private text: HTMLElement;
   private sentence: string | undefined;
   private drawing: AbortController | null = null;
@@ -44,7 +44,7 @@ export class View {
       this.fieldset.append(f.root);
       if (this.fields.size === 1) this.fieldset.append(this.more);
     }
-    const folded = row.params.filter((p, i) => i > 0 && p.kind !== "sheet" && !p.play);
+    const folded = row.params.filter((p, i) => i > 0 && p.kind !== "sheet" && !p.play && !p.soon);
     this.more.hidden = folded.length === 0;
     this.more.textContent = folded.filter((p) => narrow.value || p.later).map((p) => p.title).join(", ") + " …";
     if (folded.some((p) => p.later)) this.more.classList.add("later");
@@ -302,6 +302,9 @@ export class View {
     const kept = this.pictures;
     this.pictures = r.pictures.map((p, i) => new Picture(this, p, kept.find((k) => k.name === p.name) ?? (kept.length === r.pictures.length ? kept[i] : undefined)));
     this.figures.replaceChildren(...this.pictures.map((p) => p.figure));
+    // Two that are alike, before and after, stand beside each other.
+    const [a, b] = this.pictures, room = this.figures.clientWidth - 30;
+    if (this.pictures.length === 2 && !kept.length && a.width === b.width && 2 * a.width > room && room >= 1.4 * a.width) for (const p of [a, b]) p.size(room / (2 * a.width), false);
     if (focused !== undefined) (this.pictures.find((p) => p.name === focused) ?? this.pictures[0])?.canvas.focus({ preventScroll: true });
     const address = prefix + "svg" + query([{ row: this.row, values: this.sent }]);
     for (const p of this.pictures) p.link(address + (p.name ? "&name=" + encode(p.name) : ""));
