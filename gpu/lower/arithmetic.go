@@ -79,12 +79,17 @@ func (l *lowerer) compareTiles(in *ir.Instr) {
 // setTruths gives a bool tile its predicates, and the bytes that memory and views
 // take; passes drop what nobody reads.
 func (l *lowerer) setTruths(v *ir.Var, preds []code.Value) {
-	words := make([]code.Value, wordsOf(v.Type))
+	l.env[v] = val{words: l.truthWords(v.Type, preds), truths: preds}
+}
+
+// truthWords are predicates as bytes of 0 and 1.
+func (l *lowerer) truthWords(t ir.Type, preds []code.Value) []code.Value {
+	words := make([]code.Value, wordsOf(t))
 	zero := l.Const32(0)
 	for s, p := range preds {
 		words[s/4] = l.OrShifted(words[s/4], l.Op(code.OpSelp32, nil, l.Const32(1<<(8*(s%4))), zero, p), 0)
 	}
-	l.env[v] = val{words: words, truths: preds}
+	return words
 }
 
 // truths gives a bool operand as predicates, one for each slot of the result.

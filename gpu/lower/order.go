@@ -16,7 +16,8 @@ func synchronize(l *lowerer, _ *ir.Instr) {
 // synchronizeReduce is a barrier, and what Reduce of the whole tile is in every thread.
 func synchronizeReduce(l *lowerer, in *ir.Instr) {
 	synchronize(l, in)
-	l.env[in.Out[0]] = val{scalar: l.reduced(in, ir.ReductionOf(in.In[0].Var().Type.Layout, in.ReducedDims()))[0]}
+	found := l.reduced(in, ir.ReductionOf(in.In[0].Var().Type.Layout, in.ReducedDims()))[0]
+	l.env[in.Out[0]] = val{scalar: l.Op(code.OpAnd32, nil, found, l.Const32(1))} // a byte, what is above it is anything
 }
 
 // ordering are the steps that have the order acq_rel in one instruction.

@@ -58,10 +58,8 @@ func reduce(l *lowerer, in *ir.Instr) {
 func (l *lowerer) reduced(in *ir.Instr, r ir.Reduction) []code.Value {
 	v := in.In[0].Var()
 	words := l.env[v].words
-	if v.Type.Elem == dtype.Bool { // as bytes of 0 and 1
-		t := l.truths(in.In[0], v.Type)
-		l.setTruths(v, t)
-		words = l.env[v].words
+	if v.Type.Elem == dtype.Bool { // any code but 0 is true
+		words = l.truthWords(v.Type, l.truths(in.In[0], v.Type))
 	}
 	combine := l.combining(reduceSteps[in.Attr("op").Word], v.Type.Elem)
 	x := ir.Neighbours(l.columns(words, v.Type.Elem.Bits(), r.Slots), combine)
