@@ -33,7 +33,7 @@ export class Field {
       host.changed(this, commit);
     };
     const label = make("label", { for: id, id: id + "-label", title: p.doc }, p.title);
-    this.root = make("div", { class: "field " + p.kind + (p.play ? " play" : "") + (p.later ? " later" : "") }, p.kind === "layout" ? make("div", { class: "head" }, label, this.said) : label);
+    this.root = make("div", { class: "field " + p.kind + (p.play || p.soon ? " soon" : "") + (p.later ? " later" : "") }, p.kind === "layout" ? make("div", { class: "head" }, label, this.said) : label);
     if (p.kind === "choice" || p.kind === "slider") {
       if (p.kind === "choice") {
         this.input = make("select", { id }, ...p.choices!.map((c) => make("option", {}, c)));

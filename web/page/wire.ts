@@ -13,6 +13,7 @@ export interface Param {
   max?: number;
   choices?: string[];
   later?: boolean; // shown when asked
+  soon?: boolean; // small screens show it at first, too
   play?: boolean;
   story?: Values; // shows all moments at once
 }

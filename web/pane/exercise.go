@@ -17,9 +17,9 @@ func exercisePane() Pane {
 		Doc:   "Questions that the models make and grade: predict the owner of an element, place a swizzle, spread compute units, find the mistake in a well-known statement. What is right stays on the server until you ask.",
 		Params: []Param{
 			{Name: "k", Title: "Kind", Kind: Choice, Default: kinds[0], Choices: kinds, Doc: "What is asked about."},
-			{Name: "q", Title: "Question", Kind: Slider, Default: "7", Min: 1, Max: 200, Doc: "Which question of the kind."},
-			{Name: "y", Title: "Your answer", Kind: Text, Hint: "your answer", Doc: "The question says what an answer looks like."},
-			{Name: "s", Title: "Show the answer", Kind: Choice, Default: "no", Choices: []string{"no", "yes"}, Doc: "Shows what is right, and why."},
+			{Name: "q", Title: "Question", Kind: Slider, Soon: true, Default: "7", Min: 1, Max: 200, Doc: "Which question of the kind."},
+			{Name: "y", Title: "Your answer", Kind: Text, Soon: true, Hint: "your answer", Doc: "The question says what an answer looks like."},
+			{Name: "s", Title: "Show the answer", Kind: Choice, Soon: true, Default: "no", Choices: []string{"no", "yes"}, Doc: "Shows what is right, and why."},
 		},
 		Render: func(v Values) (Result, error) {
 			n, err := strconv.ParseUint(v["q"], 10, 32)

@@ -43,6 +43,7 @@ type Param struct {
 	Max     int      `json:"max,omitempty"`
 	Choices []string `json:"choices,omitempty"`
 	Later   bool     `json:"later,omitempty"` // few people set it: the page shows its field when asked
+	Soon    bool     `json:"soon,omitempty"`  // a small screen shows the field at first, too
 	Play    bool     `json:"play,omitempty"`  // a slider that can run by itself
 	Story   Values   `json:"story,omitempty"` // what shows all of its moments at once, for who wants no motion
 }
