@@ -45,7 +45,7 @@ type measured struct {
 var needed = map[string]float64{"v5 f16": 0.97, "v5 bf16": 0.97, "v5 f8e4m3": 0.95}
 
 // TestRecord holds what was measured: right sums, no spills, no products that wait for
-// each other, cuBLAS's speed at the top. It says which times to compile miss their aim, and which rows no
+// each other, cuBLAS's speed at the top, little time to compile. It says which rows no
 // longer hold for the program as it is now; those wait for a GPU. With -update it draws
 // the ladder.
 func TestRecord(t *testing.T) {
@@ -92,10 +92,10 @@ func TestRecord(t *testing.T) {
 			t.Errorf("%s: spills or waits: %+v", g.Name, row)
 		}
 		if row.CompileMs > 15 {
-			t.Logf("%s: %.1f ms from text to PTX; 15 are the aim", g.Name, row.CompileMs)
+			t.Errorf("%s: %.1f ms from text to PTX; there may be 15", g.Name, row.CompileMs)
 		}
 		if most := max(100, 1.3*row.PtxasMs); row.CompileMs+row.JITMs > most {
-			t.Logf("%s: %.0f ms until it is machine code; %.0f are the aim", g.Name, row.CompileMs+row.JITMs, most)
+			t.Errorf("%s: %.0f ms until it is machine code; there may be %.0f", g.Name, row.CompileMs+row.JITMs, most)
 		}
 	}
 	figures(t, root, r, rows)
@@ -119,6 +119,7 @@ func figures(t *testing.T, root string, r recorded, rows map[string]measured) {
 		bars = append(bars, timeline.Rung{Name: g.Name, Adds: adds, Rate: row.TFLOPs, Ratio: row.OfCublas})
 		fmt.Fprintf(&page, "| %s | %s | %.0f | %.0f | %.1f %% | %d | %.1f | %.0f | %.0f |\n", g.Name, adds, row.MedianUs, row.TFLOPs, 100*row.OfCublas, row.Registers, row.CompileMs, row.JITMs, row.PtxasMs)
 	}
+	page.WriteString(lost(t, root))
 	desc := fmt.Sprintf("[8192, 8192]·[8192, 8192] on %s, medians of %d rounds in which torch %s and the steps were timed in turns, %s.", r.Origin.GPU, r.Origin.Rounds, r.Origin.Torch, r.Origin.Written[:10])
 	pic, err := timeline.Ladder(bars, "TFLOP/s", "cuBLAS", "Hopper products, step by step", desc, layoutviz.Options{})
 	if err != nil {
@@ -136,4 +137,55 @@ func figures(t *testing.T, root string, r recorded, rows map[string]measured) {
 			t.Errorf("%s does not show the record (%v); go test ./gpu/gemm/hopper -run Record -update draws it", name, err)
 		}
 	}
+}
+
+// counters is what tests/peers/hopper_ncu.py read from the GPU's counters in one launch.
+type counters struct {
+	Name    string  `json:"name"`
+	GHz     float64 `json:"ghz"`
+	Us      float64 `json:"us"`
+	Elapsed float64 `json:"elapsed_cycles"`
+	Active  float64 `json:"active_cycles"` // of a multiprocessor, on average
+	Compute float64 `json:"compute_pct"`   // of the busiest unit, the tensor cores
+	Issue   float64 `json:"issue_pct"`
+	DRAM    float64 `json:"dram_pct"`
+	L2      float64 `json:"l2_pct"`
+	Spills  float64 `json:"spill_requests"`
+}
+
+// lost says what the steps lose, by the GPU's counters.
+func lost(t *testing.T, root string) string {
+	data, err := os.ReadFile(filepath.Join(root, "tests", "record", "hopper_ncu.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var r struct{ Rows []counters }
+	if err := json.Unmarshal(data, &r); err != nil {
+		t.Fatal(err)
+	}
+	var b, attention strings.Builder
+	b.WriteString("\n## What is lost\n\nOne launch each, read by ncu with the clocks as the machine leaves them (`tests/record/hopper_ncu.json`, written by\n`tests/peers/hopper_ncu.py`). The peak is what 132 multiprocessors can multiply at the clock of that launch, 4,096 operations of f16 a cycle each:\nmultiplying takes power, and power takes clock. No program spills.\n\n")
+	b.WriteString("| step | clock, GHz | peak, TFLOP/s | tensor cores busy | multiprocessors at work | L2 busy | memory busy | issue slots busy |\n|---|---|---|---|---|---|---|---|\n")
+	var top counters
+	for _, x := range r.Rows {
+		if x.Spills != 0 || x.Elapsed == 0 {
+			t.Errorf("%s: %+v", x.Name, x)
+		}
+		line := fmt.Sprintf("| %s | %.2f | %.0f | %.1f %% | %.1f %% | %.0f %% | %.0f %% | %.0f %% |\n", x.Name, x.GHz, x.GHz*132*4.096, x.Compute, 100*x.Active/x.Elapsed, x.L2, x.DRAM, x.Issue)
+		if strings.HasPrefix(x.Name, "attention") {
+			attention.WriteString(line)
+			continue
+		}
+		b.WriteString(line)
+		if x.Name == "v5 f16" {
+			top = x
+		}
+	}
+	idle := 100 - 100*top.Active/top.Elapsed
+	fmt.Fprintf(&b, "\nOf v5's launch tensor cores are busy %.1f %%. For %.1f %% a multiprocessor has nothing to do: it waits for the first tiles, or for the others behind its\nlast one, since 2,048 tiles are 15.5 for each of 132. What remains, %.1f %%, passes between products: a turn's wait for copies, and the barrier at\nwhich the two groups that multiply meet. Steps before it lose more to the L2 cache, which is busy bringing tiles that blocks of one cluster or\nof neighbouring tiles could share; v5 walks tiles in groups, and asks memory for least.\n", top.Compute, idle, 100-idle-top.Compute)
+	if attention.Len() > 0 {
+		fmt.Fprintf(&b, "\nAttention forward ([4, 32, 4096, 4096, 64] and [4, 16, 4096, 4096, 128], `gpu/attention/template`):\n\n| heads of | clock, GHz | peak, TFLOP/s | busiest unit | multiprocessors at work | L2 busy | memory busy | issue slots busy |\n|---|---|---|---|---|---|---|---|\n%s", strings.ReplaceAll(attention.String(), "| attention ", "| "))
+		b.WriteString("\nBeside its two products attention computes as many exponentials as it has scores, and maxima and sums of rows: with heads of 64 elements that work is half of\nthe products' time, so that issue slots are what runs short and tensor cores wait; with heads of 128 it is a quarter, and two groups take turns with it.\n")
+	}
+	return b.String()
 }
