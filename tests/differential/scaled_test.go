@@ -18,6 +18,7 @@ func TestScaledProducts(t *testing.T) {
 	}{
 		"matmul_mxf8": {64, 32, false},
 		"matmul_nvf4": {128, 16, true},
+		"matmul_mxf4": {128, 32, true},
 	}
 	d := open(t, "interp")
 	seen := 0
