@@ -88,13 +88,14 @@ type Row struct {
 	Title  string       `json:"title"`
 	Doc    string       `json:"doc"`
 	Params []pane.Param `json:"params"`
+	Lesson string       `json:"lesson,omitempty"` // what the name of the lesson about it begins with
 }
 
 // Rows lists the panes.
 func Rows() []Row {
 	var rows []Row
 	for _, p := range pane.All() {
-		rows = append(rows, Row{p.Name, p.Title, p.Doc, p.Params})
+		rows = append(rows, Row{p.Name, p.Title, p.Doc, p.Params, p.Lesson()})
 	}
 	return rows
 }

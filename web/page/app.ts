@@ -10,7 +10,7 @@ import { runner } from "./run";
 import { bindKeys, finder } from "./shell";
 import { showShare } from "./share";
 import { Socket } from "./socket";
-import { forms, front, rows, sessions, share, sheet, tabbed, views, type Desk } from "./state";
+import { books, forms, front, rows, sessions, share, sheet, tabbed, views, type Desk } from "./state";
 import { View } from "./view";
 import type { Device, Hello, Sample, Session, Values } from "./wire";
 
@@ -245,6 +245,7 @@ socket.opened = async () => {
   const hello: Hello = await socket.ask("hello", {});
   rows.value = hello.panes;
   forms.value = hello.forms;
+  books.value = hello.notebooks;
   sample = hello.sample ?? null;
   sessions.value = hello.vars;
   share.value = hello.share ?? { local: true, static: "" };

@@ -105,10 +105,15 @@ class Cell {
       this.root.append(make("div", { class: "head" }, this.go, this.count), this.box.root, this.out);
       for (const o of c.outputs ?? []) this.add(o);
     } else {
-      const prose = make("div", { class: "prose", tabindex: "0", role: "group", "aria-label": "Text; Enter edits it" });
+      const prose = make("div", { class: "prose", tabindex: "0", role: "group", "aria-label": "Text; Enter edits it, Shift and Enter go on" });
       prose.innerHTML = c.html ?? ""; // made by goldmark without raw HTML
       prose.addEventListener("dblclick", () => this.edit());
-      prose.addEventListener("keydown", (e) => { if (e.key === "Enter" && e.target === prose) { e.preventDefault(); this.edit(); } });
+      prose.addEventListener("keydown", (e) => {
+        if (e.key !== "Enter" || e.target !== prose) return;
+        e.preventDefault();
+        if (e.shiftKey) this.next();
+        else this.edit();
+      });
       this.box.root.hidden = c.type === "markdown";
       this.prose = prose;
       this.root.append(prose, this.box.root);
@@ -140,8 +145,12 @@ class Cell {
     if (e.key !== "Enter" || !(e.shiftKey || e.ctrlKey)) return false;
     e.preventDefault();
     this.run();
-    if (e.shiftKey) cells[cells.indexOf(this) + 1]?.focus();
+    if (e.shiftKey) this.next();
     return true;
+  }
+
+  private next() {
+    cells[cells.indexOf(this) + 1]?.focus();
   }
 
   async run(): Promise<boolean> {

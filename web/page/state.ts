@@ -7,6 +7,7 @@ import type { Row, Session, Variable } from "./wire";
 import type { View } from "./view";
 
 export const rows = signal<Row[]>([]);
+export const books = signal<string[]>([]); // notebooks and lessons by name
 export const forms = signal<string[]>([]); // of pictures, for taking them away
 export const sessions = signal<Session[]>([]); // running notebooks
 export const views = signal<View[]>([]); // the panes, in their order

@@ -9,10 +9,16 @@ import { caret, factor, first, redrawn } from "./link";
 import { copyAs } from "./share";
 import { Picture } from "./picture";
 import { Failure } from "./socket";
-import { narrow, sheet, type Desk } from "./state";
+import { books, narrow, sheet, type Desk } from "./state";
 import type { Copy, Item, Problem, Result, Row, Term, Values } from "./wire";
 
 let made = 0;
+
+// lesson leads to the lesson about a pane, where there is one.
+function lesson(row: Row) {
+  const name = row.lesson && books.value.find((n) => n.startsWith(row.lesson!));
+  return name ? make("a", { class: "lesson", href: prefix + "nb/" + encodeURIComponent(name.replace(/\.ipynb$/, "")) }, "Lesson " + Number(row.lesson)) : null;
+}
 
 export class View {
   readonly id = "view" + ++made;
@@ -51,7 +57,7 @@ export class View {
     if (folded.some((p) => p.later && this.values[p.name] !== p.default)) this.unfold(true);
     this.text = make("pre", { hidden: true, tabindex: "0", "aria-label": row.title + " as text" });
     this.root = make("section", { class: "pane", "data-pane": row.name, "aria-labelledby": this.heading.id, id: this.id },
-      make("header", {}, this.heading, make("p", {}, row.doc), make("button", { class: "quiet dots", type: "button", popovertarget: this.tools.id, "aria-label": "More: " + row.title }, "⋯"), this.tools),
+      make("header", {}, this.heading, make("p", {}, row.doc, lesson(row)), make("button", { class: "quiet dots", type: "button", popovertarget: this.tools.id, "aria-label": "More: " + row.title }, "⋯"), this.tools),
       this.fieldset, this.errors, this.say, this.figures, this.text);
     this.root.addEventListener("keydown", (e) => this.key(e));
     this.place(values);

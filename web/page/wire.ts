@@ -23,6 +23,7 @@ export interface Row {
   title: string;
   doc: string;
   params: Param[];
+  lesson?: string; // what the name of the lesson about it begins with
 }
 
 export interface Variable {

@@ -75,7 +75,7 @@ func renderCatalogue(v Values) (Result, error) {
 		if a.Blocks > 1 {
 			size = fmt.Sprintf("%s, %d blocks", size, a.Blocks)
 		}
-		rows = append(rows, []string{a.Name, a.Family, size, fmt.Sprintf("%d lanes", a.Lanes), a.Since, checkedBy(a)[0]})
+		rows = append(rows, []string{a.Name, a.Family, size, fmt.Sprintf("%d lanes", a.Lanes), a.Since, strings.SplitN(checkedBy(a)[0], ", by ", 2)[0]})
 		if a.Name == chosen.Name {
 			marked = i
 		}

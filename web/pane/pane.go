@@ -104,6 +104,19 @@ var all = sync.OnceValue(func() []Pane {
 	return all
 })
 
+// Lesson is what the file name of the lesson about a pane begins with, "" for none.
+func (p Pane) Lesson() string {
+	for lesson, names := range map[string]string{
+		"02": "volta follow", "03": "dispatch blocks", "04": "layout see", "06": "banks exercise", "07": "catalogue mma",
+		"08": "reinterpret", "09": "program debug manual status", "10": "code passes run", "11": "fusion indexmap", "12": "bench",
+	} {
+		if contains(strings.Fields(names), p.Name) {
+			return lesson
+		}
+	}
+	return ""
+}
+
 // Find returns the pane of that name.
 func Find(name string) (Pane, error) {
 	var names []string

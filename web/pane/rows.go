@@ -304,7 +304,7 @@ func programPane() Pane {
 			{Name: "b", Title: "Beside it", Kind: Choice, Default: formPTX, Choices: []string{formPTX, formThread, formCUDA, formNone}, Doc: "What the program becomes: lines are linked both ways. The pane of generated code has more of it."},
 			following(),
 			palette(),
-			{Name: "a", Title: "Arguments", Kind: Program, Default: "", Hint: "made up", Doc: "Of the launch in which an element is followed, one a line; left out, sizes and values are made up."},
+			{Name: "a", Title: "Arguments", Kind: Program, Later: true, Default: "", Hint: "made up", Doc: "Of the launch in which an element is followed, one a line; left out, sizes and values are made up."},
 		},
 		Render: renderProgramPane,
 	}

@@ -1,9 +1,12 @@
 package pane
 
 import (
+	"io/fs"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/notebooks"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
 )
 
@@ -88,6 +91,19 @@ func TestWay(t *testing.T) {
 		_, err := run(c.pane, Values{c.key: c.text})
 		if err == nil || !strings.Contains(err.Error(), c.says) || !strings.Contains(err.Error(), c.where) {
 			t.Errorf("%s of %s, %q: %v", c.key, c.pane, c.text, err)
+		}
+	}
+}
+
+// TestLessons holds that lessons that panes lead to are there.
+func TestLessons(t *testing.T) {
+	names, err := fs.Glob(notebooks.Files, "*.ipynb")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, p := range All() {
+		if l := p.Lesson(); l == "" || !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, l+"-") }) {
+			t.Errorf("%s: no lesson begins with %q", p.Name, l)
 		}
 	}
 }
