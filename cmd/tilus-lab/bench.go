@@ -95,7 +95,7 @@ func (b *benchFlags) rows() ([]int, error) {
 func (b *benchFlags) measure(ctx context.Context, bench *qmm.Bench, l qmm.Linear, name string, m int, until time.Time, log io.Writer) (qmm.Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	if m < qmm.WideFrom && len(b.plans) == 0 {
+	if plans := bench.Plans(l, m); len(b.plans) == 0 && len(plans) == 1 && plans[0] == qmm.Decode {
 		return b.measureDecode(ctx, bench, l, name, m, until, log)
 	}
 	var best qmm.Row
@@ -139,7 +139,7 @@ func (b *benchFlags) measureDecode(ctx context.Context, bench *qmm.Bench, l qmm.
 	}
 	return bench.Time(ctx, l, name, m, schedules, until, func(s template.Schedule, t tune.Timing, err error) {
 		if b.tries > 0 && log != nil {
-			fmt.Fprintf(log, "    R%d D%d W%d S%d K/%d: %.2f µs, %d registers %v\n", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits, t.Median, t.Registers, err)
+			fmt.Fprintf(log, "    %s: %.2f µs, %d registers %v\n", s, t.Median, t.Registers, err)
 		}
 	})
 }
@@ -299,5 +299,5 @@ func scheduleText(r qmm.Row) string {
 	case s.Rows == 0:
 		return "expand, then a product of plain numbers"
 	}
-	return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, k/%d, %d registers", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits, r.Registers)
+	return fmt.Sprintf("%s, %d registers", s, r.Registers)
 }

@@ -108,15 +108,11 @@ func estimated(out io.Writer, model qmm.Model, kinds []qmm.Linear, batches []int
 	for _, kind := range kinds {
 		fmt.Fprintf(out, "%-8s %8.2f", kind.WeightType, float64(model.Bytes(kind))/1e9)
 		for _, m := range batches {
-			ms, plan, err := model.Estimate(kind, m)
+			ms, _, err := model.Estimate(kind, m)
 			if err != nil {
 				return err
 			}
-			if plan == qmm.Decode {
-				fmt.Fprintf(out, " %9.3f est", ms)
-			} else {
-				fmt.Fprintf(out, " %13s", "–") // the model knows nothing of products of plain numbers
-			}
+			fmt.Fprintf(out, " %9.3f est", ms)
 		}
 		fmt.Fprintln(out)
 	}

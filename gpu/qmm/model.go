@@ -97,9 +97,8 @@ next:
 	return out
 }
 
-// Estimate is how many ms all linear layers of a model take on an H200 by
-// [template.Plan.Estimate], with weights of a kind and m rows of x, and by which plan;
-// it knows only [Decode], and gives 0 for others.
+// Estimate is how many ms all linear layers of a model take on an H200 by the models of
+// schedules, with weights of a kind and m rows of x, and by which plan the last one.
 func (m Model) Estimate(kind Linear, rows int) (ms float64, plan string, err error) {
 	for _, s := range m.Shapes {
 		kind.N, kind.K = s.N, s.K
@@ -108,7 +107,8 @@ func (m Model) Estimate(kind Linear, rows int) (ms float64, plan string, err err
 			return 0, "", err
 		}
 		if plan = l.PlanFor(rows, Call{}); plan != Decode {
-			return 0, plan, nil
+			ms += l.planUs(plan, rows) * float64(s.Count) / 1000
+			continue
 		}
 		p, err := template.PlanOf(l.Form())
 		if err != nil {

@@ -157,8 +157,8 @@ func TestExpand(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	x := normal(dtype.F16, 2, ExpandFrom, l.K)
-	res, err := p.Run(ctx, d, x, Call{})
+	x := normal(dtype.F16, 2, 40, l.K)
+	res, err := p.Run(ctx, d, x, Call{Plan: Expand})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -3,6 +3,7 @@ package qmm
 import (
 	"context"
 	"fmt"
+	"math"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
@@ -132,21 +133,73 @@ type Call struct {
 	Store *tune.Store
 }
 
-// ExpandFrom is how many rows of x make plain weights worth their making: fewer
-// are multiplied by Decode.
-const ExpandFrom = 128
-
-// PlanFor is the plan that m rows of x take. Decode sums in f32 whatever the size;
-// Expand rounds weights to the type of the activations first. Wide and Prefill are for
-// those who ask: no GPU has run them yet.
+// PlanFor is the plan that m rows of x take on an H200: Decode for few; for more what the
+// models of Wide, Prefill and Expand expect most of. Expand, which rounds weights to the
+// type of the activations, takes no bias, no residual and no ragged sizes.
 func (l Linear) PlanFor(m int, c Call) string {
-	switch {
-	case c.Plan != "":
+	if c.Plan != "" {
 		return c.Plan
-	case m >= ExpandFrom && l.K%8 == 0 && l.N%8 == 0 && c.Bias == nil && c.Residual == nil:
-		return Expand
 	}
-	return Decode
+	if c.Schedule != nil || m < WideFrom {
+		return Decode
+	}
+	best, least := Decode, 0.0
+	for _, plan := range l.Plans(m) {
+		if plan == Expand && (c.Bias != nil || c.Residual != nil) {
+			continue
+		}
+		if us := l.planUs(plan, m); plan != Decode && (least == 0 || us < least) {
+			best, least = plan, us
+		}
+	}
+	return best
+}
+
+// Plans are those that m rows may take on a GPU with matrix instructions of warpgroups, if
+// nothing is added to the product.
+func (l Linear) Plans(m int) []string {
+	var out []string
+	if m <= 4*WideFrom {
+		out = append(out, Decode)
+	}
+	if p, err := template.PlanOf(l.Form()); err == nil && m >= WideFrom/2 {
+		if p.Most(template.WideSchedule{}) >= 16 && m <= 16*template.Turn {
+			out = append(out, Wide)
+		}
+		if m >= 2*template.Turn {
+			out = append(out, Prefill)
+		}
+	}
+	if m >= template.Turn && l.K%8 == 0 && l.N%8 == 0 {
+		out = append(out, Expand)
+	}
+	if len(out) == 0 {
+		out = append(out, Decode)
+	}
+	return out
+}
+
+// What [Expand] takes on an H200: bytes and operations a µs.
+const (
+	expandRate  = 3.9e6
+	productRate = 740e6
+)
+
+// planUs is about how many µs a plan but [Decode] takes on an H200.
+func (l Linear) planUs(plan string, m int) float64 {
+	n, k := float64(l.N), float64(l.K)
+	if plan == Expand {
+		return 6 + n*k*(2+float64(l.WeightType.Bits())/8)/expandRate + 2*float64(m)*n*k/productRate
+	}
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
+		return math.Inf(1)
+	}
+	s, err := l.WideSchedule(plan, m)
+	if err != nil {
+		return math.Inf(1)
+	}
+	return p.EstimateWide(s, m, l.N, l.K, template.H200())
 }
 
 // Result is a product and what it took.
@@ -175,6 +228,9 @@ func (p *Packed) Run(ctx context.Context, d device.Device, x *array.Array, c Cal
 		return nil, fmt.Errorf("qmm: the residual is %s, not %s[%d, %d]", r.Header(), p.ActType, m, p.N)
 	}
 	out := &Result{Plan: p.PlanFor(m, c), Device: d.Name()}
+	if on := d.Describe(); c.Plan == "" && on.Driver != "" && on.Arch != warpgroups {
+		out.Plan = Decode
+	}
 	switch out.Plan {
 	case Decode:
 		return out, p.decode(ctx, d, x, c, out)

@@ -13,8 +13,8 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
-// WideFrom is from how many rows of x on [Wide] and [Prefill] are worth timing.
-const WideFrom = 9
+// WideFrom is from how many rows of x on products take another plan than [Decode].
+const WideFrom = 17
 
 // warpgroups is the target whose matrix instructions take operands from registers of
 // warpgroups.
@@ -205,20 +205,10 @@ func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, pla
 	return best, nil
 }
 
-// Plans are those that m rows of a layer may take on the bench's GPU.
+// Plans are those of [Linear.Plans] that the bench's GPU runs.
 func (b *Bench) Plans(l Linear, m int) []string {
-	var out []string
-	if m < 4*ExpandFrom {
-		out = append(out, Decode)
+	if b.origin.Target != warpgroups {
+		return []string{Decode}
 	}
-	if p, err := template.PlanOf(l.Form()); err == nil && b.origin.Target == warpgroups && p.Fits() >= 16 {
-		out = append(out, Wide)
-		if m >= ExpandFrom {
-			out = append(out, Prefill)
-		}
-	}
-	if l.PlanFor(max(m, ExpandFrom), Call{}) == Expand && m >= ExpandFrom/2 {
-		out = append(out, Expand)
-	}
-	return out
+	return l.Plans(m)
 }

@@ -15,12 +15,14 @@ import (
 )
 
 func TestPlanFor(t *testing.T) {
+	bias := array.New(dtype.F16, 8192)
 	for _, c := range []struct {
 		n, k, m int
 		call    Call
 		plan    string
 	}{
-		{256, 512, 1, Call{}, Decode}, {256, 512, 127, Call{}, Decode}, {256, 512, 128, Call{}, Expand}, {257, 511, 500, Call{}, Decode},
+		{8192, 8192, 1, Call{}, Decode}, {8192, 8192, 16, Call{}, Decode}, {8192, 8192, 17, Call{}, Wide}, {57344, 8192, 128, Call{}, Wide},
+		{8192, 8192, 4096, Call{}, Expand}, {8192, 8192, 4096, Call{Bias: bias}, Prefill}, {8191, 8191, 4096, Call{}, Prefill},
 		{256, 512, 64, Call{Plan: Prefill}, Prefill}, {256, 512, 1, Call{Plan: Wide}, Wide}, {256, 512, 64, Call{Schedule: &template.Schedule{}}, Decode},
 	} {
 		if got := kind(t, "u4", c.n, c.k).PlanFor(c.m, c.call); got != c.plan {

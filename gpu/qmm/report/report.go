@@ -278,12 +278,12 @@ func share(r qmm.Row, t tops) (float64, string) {
 func schedule(r qmm.Row) string {
 	s := r.Schedule
 	switch {
-	case r.Plan == qmm.Wide || r.Plan == qmm.Prefill:
-		return r.Plan
+	case r.Wide != nil:
+		return r.Plan + ", " + r.Wide.String()
 	case s.Rows == 0:
 		return "plain weights first"
 	}
-	return fmt.Sprintf("R%d D%d W%d S%d k/%d", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits)
+	return s.String()
 }
 
 // models are the sums of all models whose layers were all measured.

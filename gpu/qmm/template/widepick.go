@@ -10,6 +10,7 @@ import (
 const (
 	wideNear  = 45000 // bytes a µs that a multiprocessor takes in by tensor and bulk copies
 	wideBegin = 1.5   // µs until a block's first product
+	wideRate  = 0.75  // of what matrix instructions could do
 	wideTurn  = 0.17  // µs of a turn beside instructions and products: waits of one for the other
 )
 
@@ -27,7 +28,7 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 		perElement = p.Recipe.Cost().PerElement()
 	}
 	tiles := float64(s.Sides * p.Tiles) // of 64 outputs, of a warpgroup
-	product := tiles * Turn / 16 * max(float64(s.Rows)/2, 12) / clock
+	product := tiles * Turn / 16 * max(float64(s.Rows)/2, 12) / (wideRate * clock)
 	sets := 1.0
 	if p.Shifts() {
 		sets = 2

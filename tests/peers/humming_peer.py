@@ -1,0 +1,92 @@
+"""Times Humming's quantised products, and cuBLAS, for rows that `tilus-lab bench gemm` wrote.
+
+    python3 tests/peers/humming_peer.py rows.json -o with_humming.json [--seconds 60]
+
+For each row of integer or float weights that Humming has, the same product by its layer:
+groups of 128 and f16 scales as in the row, CUDA graphs of launches that rotate over copies
+of the weights beyond the cache, medians of replays, x and scales resident. Rows gain
+"humming_us" and "of_humming", how many times as fast ours is. Needs torch, humming-kernels and a GPU; no Go.
+"""
+
+import argparse
+import copy
+import json
+import statistics
+import sys
+import time
+import traceback
+
+import torch
+
+
+def graph_time(calls, launches):
+    """µs of a call, calls taking turns."""
+    stream = torch.cuda.Stream()
+    launches = -(-launches // len(calls)) * len(calls)
+    with torch.cuda.stream(stream):
+        for call in calls:
+            call()
+        stream.synchronize()
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, stream=stream):
+            for i in range(launches):
+                calls[i % len(calls)]()
+        times = []
+        for i in range(9):
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record(stream)
+            graph.replay()
+            end.record(stream)
+            end.synchronize()
+            if i >= 2:
+                times.append(start.elapsed_time(end) * 1000 / launches)
+    return statistics.median(times)
+
+
+def name_of(weight):
+    """Humming's name of a type of ours."""
+    if weight[0] in "ui":
+        return {"u": "uint", "i": "int"}[weight[0]] + weight[1:]
+    return "float" + weight[1:]
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("rows")
+    parser.add_argument("-o", required=True)
+    parser.add_argument("--seconds", type=float, default=60)
+    a = parser.parse_args()
+    rows = json.load(open(a.rows))
+    rows = rows["rows"] if isinstance(rows, dict) else rows
+    begin = time.time()
+    from humming.layer import HummingLayer
+
+    layers, key = None, None
+    for row in sorted(rows, key=lambda r: (r["n"], r["k"], r["weight"], r["m"])):
+        if time.time() - begin > a.seconds:
+            print("out of time", file=sys.stderr)
+            break
+        n, k, m, weight = row["n"], row["k"], row["m"], row["weight"]
+        if row["group"] != 128 or row["act"] != "f16":
+            continue
+        try:
+            if key != (n, k, weight):
+                layers, key = None, (n, k, weight)
+                torch.cuda.empty_cache()
+                layer = HummingLayer(shape_n=n, shape_k=k, weight_config={"dtype": name_of(weight), "group_size": 128}, torch_dtype=torch.float16).cuda()
+                layer.load_from_unquantized(torch.randn(n, k, device="cuda", dtype=torch.float16).mul_(0.02))
+                layer.transform()
+                size = sum(p.nbytes for p in layer.parameters())
+                layers = [layer] + [copy.deepcopy(layer) for _ in range(max(1, -(-(240 << 20) // size) - 1))]
+            x = torch.randn(m, k, device="cuda", dtype=torch.float16)
+            row["humming_us"] = graph_time([lambda l=l: l(x) for l in layers], 16 if m < 1024 else 4)
+            row["of_humming"] = row["humming_us"] / row["median_us"]
+            print(f"{weight:8} {row['layer']:8} {m:5}: Humming {row['humming_us']:9.2f} µs, ours {row['median_us']:9.2f} µs, {row['of_humming']:.2f} times as fast", flush=True)
+        except Exception:
+            print(f"{weight} {row['layer']} {m}: " + traceback.format_exc()[-900:], file=sys.stderr, flush=True)
+            key = None
+    json.dump({"origin": {"gpu": torch.cuda.get_device_name(), "torch": torch.__version__}, "rows": rows}, open(a.o, "w"), indent="\t")
+
+
+if __name__ == "__main__":
+    main()
