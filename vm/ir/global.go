@@ -183,7 +183,7 @@ const atomicDoc = "add, sub, min, max, exch (the tile's element), cas, and on in
 var attrAtomic = AttrSpec{Name: "op", Kind: AttrWord, Required: true, Words: []string{"add", "sub", "min", "max", "and", "or", "xor", "exch", "cas"}, Doc: "what becomes of the elements"}
 
 // attrOrder makes atomic steps order what blocks do.
-var attrOrder = AttrSpec{Name: "order", Kind: AttrWord, Words: []string{"relaxed", "acquire", "release", "acq_rel"}, Doc: "for the whole GPU. release: a step publishes what the block did before its last Synchronize; acquire: what others published at the element is seen after the next one; acq_rel: both; relaxed, or left out: only the elements themselves are exchanged"}
+var attrOrder = AttrSpec{Name: "order", Alias: "sem", Kind: AttrWord, Words: []string{"relaxed", "acquire", "release", "acq_rel"}, Doc: "for the whole GPU. release: a step publishes what the block did before its last Synchronize; acquire: what others published at the element is seen after the next one; acq_rel: both; relaxed, or left out: only the elements themselves are exchanged"}
 
 // attrScope and ruleScope say among whom an atomic step on global memory is one.
 var attrScope = AttrSpec{Name: "scope", Kind: AttrWord, Words: []string{"cta", "cluster", "gpu", "sys"}, Doc: "among whose threads the step is one: those of the block (cta) or of its cluster, for which steps of others are as stores; gpu, or left out: of the whole GPU"}

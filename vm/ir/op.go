@@ -98,6 +98,7 @@ type AttrSpec struct {
 	Doc      string
 	Required bool
 	Words    []string // what an AttrWord may be
+	Alias    string   // another name that is read, or ""
 }
 
 // Effects say what an instruction does beyond computing its results.
@@ -181,7 +182,7 @@ func OpNames() []string {
 // Spec finds an attribute of the row, or nil.
 func (op *Op) Spec(name string) *AttrSpec {
 	for i := range op.Attrs {
-		if op.Attrs[i].Name == name {
+		if op.Attrs[i].Name == name || name != "" && op.Attrs[i].Alias == name {
 			return &op.Attrs[i]
 		}
 	}

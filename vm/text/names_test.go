@@ -90,6 +90,7 @@ func TestNamesOfTilus(t *testing.T) {
 		{"ReleaseSemaphore", "§2.1", "ReleaseSemaphore(sem, 1, offset=[0])", ""},
 		{"AtomicGlobal", "§2.7", "AtomicGlobal(g, x, offset=[0], op=add)", ""},
 		{"AtomicGlobal", "§2.7", "AtomicGlobal(g, x, offset=[0], op=add, order=acq_rel, scope=gpu)", "scope=gpu"},
+		{"AtomicScatterGlobal", "§2.7", "AtomicScatterGlobal(g, i, x, dim=[0], op=add, sem=release)", "order=release"},
 		{"AtomicShared", "§2.7", "AtomicShared(s, x, op=add)", ""},
 		{"AtomicShared", "§2.7", "AtomicShared(s, x, op=add, scope=cta)", "scope=cta"},
 		{"AtomicScatterGlobal", "§2.7", "AtomicScatterGlobal(g, i, x, dim=[0], op=add)", ""},

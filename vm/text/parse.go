@@ -781,6 +781,9 @@ func (p *parser) attr(op *ir.Op) ir.Attr {
 	t := p.next()
 	p.next()
 	a := ir.Attr{Name: t.text, Pos: t.pos}
+	if spec := op.Spec(t.text); spec != nil {
+		a.Name = spec.Name
+	}
 	if spec := op.Spec(t.text); spec != nil && spec.Kind == ir.AttrWord {
 		w := p.peek()
 		if w.kind != tName {
