@@ -140,7 +140,8 @@ func TestComputeSanitizer(t *testing.T) {
 	}
 	for _, l := range bugs {
 		for _, tool := range toolsFor(l) {
-			if !slices.Contains(hangs, path.Base(l.Name)) {
+			// Those of barriers in shared memory mostly wait for ever.
+			if l.Needs == "" && !slices.Contains(hangs, path.Base(l.Name)) {
 				jobs = append(jobs, job{l.Name, tool, l.Hash()})
 			}
 		}
