@@ -476,6 +476,8 @@ func (e *elemental) compute(in *hlo.Instruction, idx []affine.Expr, w where, n i
 		return e.update(in, idx, w, n)
 	case in.Op == hlo.Gather:
 		return e.gather(in, idx, w, n)
+	case in.Op == hlo.Scatter:
+		return e.collect(in, idx, w, n)
 	case in.Op == hlo.Pad || in.Op == hlo.Concatenate:
 		return e.parts(in, idx, w, n)
 	}

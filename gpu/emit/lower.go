@@ -152,6 +152,9 @@ func (l *lowering) step(s *Step) error {
 			return err
 		}
 		l.out(s, v)
+	case Choose:
+		x := l.in(s)
+		l.out(s, []lanes.Vec{l.otherwise(l.where(s.Where, n), x[0], x[1])})
 	case Identity:
 		v := make([]lanes.Vec, len(s.Out))
 		ids, _ := identities(s.Of)

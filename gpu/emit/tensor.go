@@ -67,6 +67,7 @@ const (
 	LastBlock     Op = "last_block"      // steps in the block that comes last among those of a ticket
 	Zip           Op = "zip"             // element From of each of several values
 	Start         Op = "start"           // a whole number of the fusion, clamped, as a variable of indices
+	Choose        Op = "choose"          // the first value where constraints hold, else the second
 	Identity      Op = "identity"        // what changes nothing when it is combined
 )
 
@@ -227,6 +228,8 @@ func (p printer) steps(steps []*Step, indent string) {
 			line += fmt.Sprintf("shuffle_reduce @%s(%s) to %d", s.Of.Apply.Name, list(s.In), s.From)
 		case Inject:
 			line += fmt.Sprintf("inject %s as %s", list(s.In), s.Of.Name)
+		case Choose:
+			line += fmt.Sprintf("choose %s%s", list(s.In), cond)
 		case Identity:
 			line += "identity of @" + s.Of.Apply.Name
 		case Loop:

@@ -331,7 +331,11 @@ func (b *planner) choose(c *hlo.Computation) *Kernel {
 			most = max(1, vectorBytes*8/h.Shape.Outputs()[0].Type.Bits())
 		}
 		k = chooseMoving(c, roots, heroes, most, b.d, reject)
-		if k.Emitter == ScatterEmitter {
+		if h := k.Heroes[0]; k.Emitter == ScatterEmitter && k.Atomic && (h.Shape.IsTuple() || h.Shape.Type.Bits() > 32) {
+			k = loop(h.Shape.Outputs()[0], false, most, b.d)
+			k.Heroes = roots
+			k.why("no atomic instruction combines what %s does: a thread of each element walks over all updates", h.Name)
+		} else if k.Emitter == ScatterEmitter {
 			b.scatter(k)
 		}
 	}
@@ -368,9 +372,8 @@ func (b *planner) scatter(k *Kernel) {
 		}
 	}
 	if n := indices.Dims[0]; h.Sorted && n > 4*b.d.SMs {
-		warps := 4 * b.d.SMs * 4
-		k.Run = max(2, ceilDiv(n, warps))
-		k.why("the indices are sorted: a warp owns %d of them and writes when the row changes", k.Run)
+		k.Run = max(4, min(64, ceilDiv(n, b.d.Wave()/32)))
+		k.why("the indices are sorted: a group of threads owns %d of them and writes when the index changes", k.Run)
 	}
 }
 

@@ -1,0 +1,245 @@
+package emit
+
+import (
+	"slices"
+
+	"github.com/tilus-lab/tilus-lab/vm/affine"
+	"github.com/tilus-lab/tilus-lab/vm/hlo"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
+)
+
+// scatter combines updates into the result, which holds what they are combined into.
+func (b *builder) scatter(in *hlo.Instruction) {
+	b.out[0].Role = Update
+	if b.sorted(in) {
+		return
+	}
+	g, updates := in.Scatter, in.Operands[2]
+	u := b.wholeBytes(updates.Shape)
+	if minor := updates.Shape.MinorToMajor(); len(minor) > 0 {
+		if !slices.Contains(g.UpdateWindow, minor[0]) {
+			u = 1
+		} else {
+			for u > 1 && updates.Shape.Dims[minor[0]]%u != 0 {
+				u /= 2
+			}
+		}
+	}
+	item, where := b.spread(updates.Shape.Elements() / u)
+	offset := item.MulConst(int64(u))
+	if u > 1 {
+		offset = offset.Add(affine.Var(lane))
+	}
+	at := delinear(offset, updates.Shape)
+	starts, legal := b.starts(in, batchOf(in, at), where)
+	where = append(slices.Clone(where), legal...)
+	place := placeOf(in, at, starts)
+	v := b.f.value(updates.Shape.Type, u)
+	b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: updates, Index: at, Where: where})
+	if in.Unique {
+		old, sum := b.f.value(v.Type, u), b.f.value(v.Type, u)
+		if b.k.begins != nil { // nothing is read
+			b.add(&Step{Op: PureCall, Out: []*Value{old}, Of: b.k.begins, Index: place, Where: where})
+		} else {
+			b.add(&Step{Op: Extract, Out: []*Value{old}, On: b.out[0], Index: place, Where: where})
+		}
+		b.add(&Step{Op: Combine, Out: []*Value{sum}, In: []*Value{old, v}, Of: in})
+		b.add(&Step{Op: Insert, In: []*Value{sum}, On: b.out[0], Index: place, Where: where})
+	} else {
+		b.add(&Step{Op: AtomicRMW, In: []*Value{v}, On: b.out[0], Index: place, Where: where, Of: in})
+	}
+}
+
+// batchOf is the part of an update's index that is no window's.
+func batchOf(in *hlo.Instruction, at []affine.Expr) (batch []affine.Expr) {
+	for i, x := range at {
+		if !slices.Contains(in.Scatter.UpdateWindow, i) {
+			batch = append(batch, x)
+		}
+	}
+	return batch
+}
+
+// indexRow is the place of one number of an index vector.
+func indexRow(in *hlo.Instruction, part int, batch []affine.Expr) (row []affine.Expr) {
+	next := 0
+	for d := range in.Operands[in.Inputs()].Shape.Dims {
+		if d == in.Scatter.IndexVector {
+			row = append(row, num(part))
+		} else {
+			row = append(row, batch[next])
+			next++
+		}
+	}
+	return row
+}
+
+// windowOf is, for each dimension that is written into, the dimension of updates that holds
+// its part of the window, or -1 where a window is one wide.
+func windowOf(in *hlo.Instruction) (of []int) {
+	g, next := in.Scatter, 0
+	for i := range in.Operands[0].Shape.Dims {
+		if slices.Contains(g.Inserted, i) || slices.Contains(g.InputBatch, i) {
+			of = append(of, -1)
+			continue
+		}
+		of = append(of, g.UpdateWindow[next])
+		next++
+	}
+	return of
+}
+
+// shared is the dimension of a batch that a dimension of the operand has in common with it,
+// or -1.
+func shared(in *hlo.Instruction, dim int) int {
+	g := in.Scatter
+	k := slices.Index(g.InputBatch, dim)
+	if k < 0 {
+		return -1
+	}
+	if d := g.IndexBatch[k]; d > g.IndexVector {
+		return d - 1
+	}
+	return g.IndexBatch[k]
+}
+
+// room is how many starts of a window are legal in a dimension.
+func room(in *hlo.Instruction, dim int) int {
+	size := 1
+	if k := windowOf(in)[dim]; k >= 0 {
+		size = in.Operands[in.Inputs()+1].Shape.Dims[k]
+	}
+	return in.Operands[0].Shape.Dims[dim] - size + 1
+}
+
+// starts are where the windows of a batch begin in each dimension, and when that is legal.
+func (b *builder) starts(in *hlo.Instruction, batch []affine.Expr, where []affine.Constraint) (starts []affine.Expr, legal []affine.Constraint) {
+	for i := range in.Operands[0].Shape.Dims {
+		start := num(0)
+		if d := shared(in, i); d >= 0 {
+			start = batch[d]
+		}
+		if part := slices.Index(in.Scatter.ToOperand, i); part >= 0 {
+			// One below and one above the legal starts stand for all others.
+			name, n := b.variable(), room(in, i)
+			b.add(&Step{Op: Start, Var: name, Of: in.Operands[1], Index: indexRow(in, part, batch), Where: append(slices.Clone(where), legal...), Trips: n + 1, From: -1})
+			start = start.Add(affine.Var(name))
+			legal = append(legal, affine.Constraint{Expr: affine.Var(name), Range: to(n)})
+		}
+		starts = append(starts, start)
+	}
+	return starts, legal
+}
+
+// placeOf is where an update goes.
+func placeOf(in *hlo.Instruction, at, starts []affine.Expr) []affine.Expr {
+	place := slices.Clone(starts)
+	for i, k := range windowOf(in) {
+		if k >= 0 {
+			place[i] = place[i].Add(at[k])
+		}
+	}
+	return place
+}
+
+// sorted combines updates whose indices are in order: a group of threads takes a run of
+// them, keeps what it has combined in registers while the index stays the same, and writes
+// it, with an atomic operation since another group may have the same one, when it changes.
+func (b *builder) sorted(h *hlo.Instruction) bool {
+	g, updates := h.Scatter, h.Operands[2].Shape
+	if _, known := identity(h); !known || b.k.Plan.Run == 0 || len(g.ToOperand) != 1 || len(g.InputBatch) > 0 || !updates.RowMajor() || updates.Type.Bits() < 8 || updates.Type == hlo.Pred {
+		return false
+	}
+	batches := len(updates.Dims) - len(g.UpdateWindow)
+	if batches == 0 || slices.ContainsFunc(g.UpdateWindow, func(d int) bool { return d < batches }) {
+		return false
+	}
+	rows, window := product(updates.Dims[:batches]), product(updates.Dims[batches:])
+	u := min(8, 128/updates.Type.Bits())
+	for u > 1 && (len(g.UpdateWindow) == 0 || updates.Dims[len(updates.Dims)-1]%u != 0) {
+		u /= 2
+	}
+	const threads, under = 128, 4 // reads of a thread that are under way
+	nv := window / u
+	tr := min(32, powerOfTwo(nv))
+	chunks := ceilDiv(nv, tr)
+	if chunks > 4 {
+		return false
+	}
+	run := ceilDiv(b.k.Plan.Run, under) * under
+	groups := threads / tr
+	b.f.Threads = threads
+	b.f.Blocks = [3]int{ceilDiv(rows, groups*run), 1, 1}
+	first := blockX.MulConst(int64(groups)).Add(threadX.FloorDiv(num(tr))).MulConst(int64(run))
+	dim := g.ToOperand[0]
+	// element is the index of this thread's part of a row, and whether it has one.
+	element := func(row affine.Expr, chunk int) ([]affine.Expr, []affine.Constraint) {
+		vec := threadX.Mod(num(tr)).AddConst(int64(chunk * tr))
+		e := vec.MulConst(int64(u))
+		if u > 1 {
+			e = e.Add(affine.Var(lane))
+		}
+		return append(index.Delinear(row, updates.Dims[:batches]), index.Delinear(e, updates.Dims[batches:])...), []affine.Constraint{in(vec, nv)}
+	}
+	begin := func(row affine.Expr, where []affine.Constraint) ([]affine.Expr, []affine.Constraint) {
+		return b.starts(h, index.Delinear(row, updates.Dims[:batches]), where)
+	}
+	write := func(v *Value, starts, row []affine.Expr, where ...[]affine.Constraint) {
+		b.add(&Step{Op: AtomicRMW, In: []*Value{v}, On: b.out[0], Index: placeOf(h, row, starts), Where: slices.Concat(where...), Of: h})
+	}
+	values := func() (v []*Value) {
+		for range chunks {
+			v = append(v, b.f.value(updates.Type, u))
+		}
+		return v
+	}
+	id := b.f.value(updates.Type, u)
+	b.add(&Step{Op: Identity, Out: []*Value{id}, Of: h})
+	loop := &Step{Op: Loop, Var: b.variable(), Trips: run / under, In: slices.Repeat([]*Value{id}, chunks), Args: values(), Out: values()}
+	outer := b.f.Body
+	b.f.Body = nil
+	acc := loop.Args
+	var starts [][]affine.Expr
+	var legal [][]affine.Constraint
+	var reads [][]*Value
+	for k := range under + 1 {
+		row := first.Add(affine.Var(loop.Var).MulConst(under)).AddConst(int64(k))
+		exists := []affine.Constraint{in(row, rows)}
+		s, l := begin(row, exists)
+		starts, legal = append(starts, s), append(legal, l)
+		if k == under {
+			break
+		}
+		x := values()
+		for c := range chunks {
+			at, mine := element(row, c)
+			b.add(&Step{Op: PureCall, Out: x[c : c+1], In: []*Value{id}, Of: h.Operands[2], Index: at, Where: append(mine, exists...)})
+		}
+		reads = append(reads, x)
+	}
+	for k := range under {
+		turn := affine.Var(loop.Var).MulConst(under).AddConst(int64(k))
+		row := first.Add(turn)
+		// The index changes, before the last row of the run and of all.
+		changes := []affine.Constraint{{Expr: starts[k+1][dim].Sub(starts[k][dim]), Range: affine.Range{Lo: 1, Hi: int64(room(h, dim)) + 1}}, in(turn, run-1), in(row.AddConst(1), rows)}
+		next := values()
+		for c := range chunks {
+			at, mine := element(row, c)
+			sum := b.f.value(updates.Type, u)
+			b.add(&Step{Op: Combine, Out: []*Value{sum}, In: []*Value{acc[c], reads[k][c]}, Of: h})
+			write(sum, starts[k], at, legal[k], changes, mine)
+			b.add(&Step{Op: Choose, Out: next[c : c+1], In: []*Value{id, sum}, Where: changes})
+		}
+		acc = next
+	}
+	loop.Yield, loop.Body = acc, b.f.Body
+	b.f.Body = append(outer, loop)
+	last := first.AddConst(int64(run - 1)).Min(num(rows - 1))
+	some := []affine.Constraint{in(first, rows)}
+	s, l := begin(last, some)
+	for c := range chunks {
+		at, mine := element(last, c)
+		write(loop.Out[c], s, at, some, l, mine)
+	}
+	return true
+}
