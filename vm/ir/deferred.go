@@ -61,12 +61,18 @@ func DeferralOf(x Type, to dtype.Type) (*Deferral, error) {
 		return d, nil
 	}
 	held, slots, seen := x.Layout.Flat(), x.Layout.Slots(), make([]bool, dims[0])
-	for i, e := range held {
-		row, k := int(e)/dims[1], r.Scale[i%slots/2%len(r.Out)]
-		if seen[row] && d.Powers[row] != k {
-			return nil, fmt.Errorf("row %d would have the powers 2^%d and 2^%d", row, d.Powers[row], k)
+	powers := make([]int, slots)
+	for slot := range powers {
+		powers[slot] = r.Scale[slot/2%len(r.Out)]
+	}
+	for ; len(held) > 0; held = held[slots:] {
+		for slot, k := range powers {
+			row := int(held[slot]) / dims[1]
+			if seen[row] && d.Powers[row] != k {
+				return nil, fmt.Errorf("row %d would have the powers 2^%d and 2^%d", row, d.Powers[row], k)
+			}
+			d.Powers[row], seen[row] = k, true
 		}
-		d.Powers[row], seen[row] = k, true
 	}
 	return d, nil
 }
