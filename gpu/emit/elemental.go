@@ -118,18 +118,27 @@ func (e *elemental) inside(f func()) {
 	end()
 }
 
+// simplify simplifies once what only a constant tells apart.
 func (e *elemental) simplify(x affine.Expr) affine.Expr {
-	if _, ok := x.Const(); ok {
+	constant, terms := x.Terms()
+	if len(terms) == 0 {
 		return x
 	}
-	key := simplified{x.String(), e.ranges[lane].Hi}
-	if y, ok := e.simple[key]; ok {
-		return y
+	if constant != 0 {
+		x = x.AddConst(-constant)
 	}
-	y := x.Simplify(e.ranges)
-	e.simple[key] = y
-	if key.text = y.String(); key.text != x.String() {
+	text := x.String()
+	key := simplified{text, e.ranges[lane].Hi}
+	y, ok := e.simple[key]
+	if !ok {
+		y = x.Simplify(e.ranges)
 		e.simple[key] = y
+		if key.text = y.String(); key.text != text {
+			e.simple[key] = y
+		}
+	}
+	if constant != 0 {
+		y = y.AddConst(constant)
 	}
 	return y
 }
