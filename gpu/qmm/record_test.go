@@ -123,3 +123,40 @@ func TestEstimate(t *testing.T) {
 		t.Errorf("over %v rows the model is off by %.0f%%", n, 100*off)
 	}
 }
+
+// TestWideTable holds the table of products by warpgroups to the record; -update writes it.
+func TestWideTable(t *testing.T) {
+	var rows []Row
+	for _, r := range records(t) {
+		rows = append(rows, r.Row)
+	}
+	want, err := WideEntries(rows)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if *update {
+		if want == nil {
+			want = []TunedWide{}
+		}
+		data, err := json.MarshalIndent(want, "", "\t")
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile("wide_h200.json", append(data, '\n'), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	got, err := WideTable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if len(got) != len(want) {
+		t.Fatalf("the table has %d entries, the record gives %d: go test ./gpu/qmm -run TestWideTable -update", len(got), len(want))
+	}
+	for i := range got {
+		if got[i] != want[i] {
+			t.Errorf("entry %d is %+v, the record gives %+v: go test ./gpu/qmm -run TestWideTable -update", i, got[i], want[i])
+		}
+	}
+}

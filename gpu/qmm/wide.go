@@ -31,7 +31,8 @@ func (l Linear) WideSchedule(plan string, m int) (template.WideSchedule, error) 
 }
 
 // WideSchedules are what is worth timing for a product of m rows by [Wide] or [Prefill]:
-// the schedule that the model of an H200 expects most of, then tries others.
+// the table's, or else the schedule that the model of an H200 expects most of, then tries
+// others.
 func (l Linear) WideSchedules(plan string, m, tries int) ([]template.WideSchedule, error) {
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
@@ -42,8 +43,14 @@ func (l Linear) WideSchedules(plan string, m, tries int) ([]template.WideSchedul
 		return nil, fmt.Errorf("qmm: plan %s has no schedule for %s", plan, l)
 	}
 	var out []template.WideSchedule
+	if s, ok := l.tunedWide(p, m); ok && plan == Wide {
+		out = append(out, s)
+	}
 	seen := map[[4]int]int{}
 	for _, s := range all {
+		if len(out) > 0 && s == out[0] {
+			continue
+		}
 		key := [4]int{s.Consumers, s.Sides, s.Splits, s.Blocks}
 		if seen[key] < 2 && len(out) <= tries {
 			seen[key]++
