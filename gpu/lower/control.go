@@ -76,7 +76,7 @@ func (l *lowerer) partly(in *ir.Instr) bool {
 	}
 	switch in.Op.Name {
 	case "BlockIndices", "ClusterRank", "ViewGlobal", "SliceGlobal", "AllocateRegister", "LoadGlobal", "LoadScalar", "StoreGlobal", "View", "Cast", "LoadShared", "StoreShared", "SliceShared", "PermuteShared", "ReshapeShared",
-		"CopyAsync", "CopyAsyncCommitGroup", "CopyAsyncWaitGroup", "CopyAsyncWaitAll", "PrefetchGlobal", "AtomicGlobal", "AtomicShared", "StoreGlobalScatter", "LoadGlobalGather", "AtomicScatterGlobal", "AtomicScatterShared", "StoreSharedScatter":
+		"GridDependencyLaunch", "CopyAsync", "CopyAsyncCommitGroup", "CopyAsyncWaitGroup", "CopyAsyncWaitAll", "PrefetchGlobal", "AtomicGlobal", "AtomicShared", "StoreGlobalScatter", "LoadGlobalGather", "AtomicScatterGlobal", "AtomicScatterShared", "StoreSharedScatter":
 		return false
 	case "Synchronize", "AtomicScalar", "LockSemaphore", "ReleaseSemaphore":
 		if l.threads.Size == 1 {

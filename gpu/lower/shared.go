@@ -134,6 +134,10 @@ func (l *lowerer) reserve(b *ir.Block) {
 	})
 }
 
+// multiprocessor is the shared memory of Hopper's multiprocessors and later ones', of which
+// each block takes 1 KB more than its own.
+const multiprocessor = 228 << 10
+
 // placeTiles says what the launch needs, and where the parts have to begin.
 func (l *lowerer) placeTiles() (fits areas) {
 	f := l.Func()
@@ -146,6 +150,10 @@ func (l *lowerer) placeTiles() (fits areas) {
 	if l.peak > 0 {
 		fits.tiles = (own + l.align - 1) / l.align * l.align
 		f.Launch.SharedBytes = max(fits.tiles, l.own.at.tiles) + l.peak
+	}
+	if f.Launch.SharedBytes > 64<<10 && f.Launch.MaxReg == 0 && l.maps != nil {
+		// So few blocks fit; the compiler need not save registers for more.
+		f.Launch.MinBlocks = max(1, multiprocessor/(f.Launch.SharedBytes+1<<10))
 	}
 	if limit := l.opt.Arch.MaxShared; limit > 0 && f.Launch.SharedBytes > limit {
 		pos := l.peakPos

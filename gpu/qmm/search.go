@@ -52,12 +52,16 @@ func (l Linear) Candidates(m int) ([]tune.Candidate, []template.Schedule, error)
 	out := make([]tune.Candidate, len(all))
 	for i, s := range all {
 		outputs := p.Outputs() * s.Warps * s.Sides
+		blocks := (l.N + outputs - 1) / outputs * ((m + s.Rows - 1) / s.Rows) * s.Splits
+		if s.Streams() {
+			blocks = s.Blocks
+		}
 		out[i] = tune.Candidate{
-			Name:     fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, k/%d", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits),
+			Name:     s.String(),
 			Program:  func() (*ir.Program, error) { return template.Decode(l.Form(), s) },
-			Fields:   []int{s.Rows, s.Depth, s.Warps, s.Sides, s.Splits},
+			Fields:   []int{s.Rows, s.Depth, s.Warps, s.Sides, s.Splits, s.Stages, s.Blocks},
 			Estimate: p.Estimate(s, m, l.N, l.K, on),
-			Blocks:   (l.N + outputs - 1) / outputs * ((m + s.Rows - 1) / s.Rows) * s.Splits,
+			Blocks:   blocks,
 			Together: s.Splits > 1, Registers: p.Registers(s),
 		}
 	}
@@ -138,12 +142,16 @@ func (l Linear) ChooseOn(store *tune.Store, on device.Info, m int) (template.Sch
 	if err != nil {
 		return template.Schedule{}, "", err
 	}
+	plan, err := template.PlanOf(l.Form())
+	if err != nil {
+		return template.Schedule{}, "", err
+	}
 	found, ok, err := store.Get(on.Title, tune.DriverOf(on.Driver), problem)
 	if err != nil {
 		return template.Schedule{}, "", err
 	}
 	if ok {
-		if s, ok := l.holds(found, on.Arch); ok {
+		if s, ok := l.holds(found, on.Arch); ok && s.Takes(plan, l.N, l.K) {
 			return s, "store", nil
 		}
 	}

@@ -57,7 +57,7 @@ func TestTune(t *testing.T) {
 	}
 	l := kind(t, "u4", 256, 512)
 	steps := 0
-	row, err := b.Tune(context.Background(), l, "small", 1, TuneOptions{Store: store, Limit: 12, Progress: func(s tune.Step) { steps++ }})
+	row, err := b.Tune(context.Background(), l, "small", 2, TuneOptions{Store: store, Limit: 12, Progress: func(s tune.Step) { steps++ }})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -71,11 +71,11 @@ func TestTune(t *testing.T) {
 		on    device.Info
 		from  string
 	}{
-		{"u4", 1, h200, "store"}, {"u4", 8, h200, "store"}, {"f4e2m1", 1, h200, "store"}, {"i4", 3, h200, "store"},
-		{"u4", 9, h200, "model"}, {"u5", 1, h200, "model"}, {"u4 group=64", 1, h200, "model"}, {"u4 act=bf16", 1, h200, "model"},
-		{"u4", 1, device.Info{Title: "NVIDIA H100", Driver: "CUDA 13.0", Arch: "sm_90a"}, "model"},
-		{"u4", 1, device.Info{Title: "NVIDIA H200", Driver: "CUDA 14.0", Arch: "sm_90a"}, "model"},
-		{"u4", 1, device.Info{Title: "interpreter"}, "model"},
+		{"u4", 2, h200, "store"}, {"u4", 8, h200, "store"}, {"f4e2m1", 2, h200, "store"}, {"i4", 3, h200, "store"},
+		{"u4", 1, h200, "model"}, {"u4", 9, h200, "model"}, {"u5", 2, h200, "model"}, {"u4 group=64", 2, h200, "model"}, {"u4 act=bf16", 2, h200, "model"},
+		{"u4", 2, device.Info{Title: "NVIDIA H100", Driver: "CUDA 13.0", Arch: "sm_90a"}, "model"},
+		{"u4", 2, device.Info{Title: "NVIDIA H200", Driver: "CUDA 14.0", Arch: "sm_90a"}, "model"},
+		{"u4", 2, device.Info{Title: "interpreter"}, "model"},
 	} {
 		s, from, err := kind(t, c.layer, 256, 512).ChooseOn(store, c.on, c.m)
 		if err != nil || from != c.from || from == "store" && s.Warps != 4 {
@@ -91,7 +91,7 @@ func TestTune(t *testing.T) {
 	if err := store.Put(all...); err != nil {
 		t.Fatal(err)
 	}
-	if _, from, err := l.ChooseOn(store, h200, 1); from != "model" || err != nil {
+	if _, from, err := l.ChooseOn(store, h200, 2); from != "model" || err != nil {
 		t.Errorf("stale code: from %s, %v", from, err)
 	}
 }

@@ -30,7 +30,10 @@ type Tuned struct {
 // alike inherit from each other.
 func (l Linear) key(p *template.Plan, m int) Tuned {
 	rows := 8
-	for rows < m && rows < 32 {
+	if m == 1 {
+		rows = 1
+	}
+	for rows > 1 && rows < m && rows < 32 {
 		rows *= 2
 	}
 	return Tuned{Bits: p.Stored.Bits(), Tiles: p.Tiles, Act: l.ActType.String(), Rows: rows, N: l.N, K: l.K}
@@ -67,17 +70,28 @@ func (l Linear) choose(m int) (template.Schedule, string, error) {
 	if err != nil {
 		return template.Schedule{}, "", err
 	}
-	want := l.key(p, m)
-	for _, t := range all {
-		if t.same(want) {
-			return t.Schedule, "table", nil
-		}
+	keys := []Tuned{l.key(p, m)}
+	switch { // one row and a few may take the same, but as digits only one is worth it
+	case m == 1:
+		keys = append(keys, l.key(p, 8))
+	case m <= 8:
+		keys = append(keys, l.key(p, 1))
 	}
-	for _, t := range all {
-		tiles := t.Tiles
-		if t.Tiles = want.Tiles; t.same(want) {
-			if s, ok := inherited(p, t.Schedule, tiles, m, l.N, l.K); ok {
-				return s, "table, of another type", nil
+	for _, want := range keys {
+		for _, t := range all {
+			if t.Schedule.Digits && m > 1 {
+				continue
+			}
+			if t.same(want) && t.Schedule.Takes(p, l.N, l.K) {
+				return t.Schedule, "table", nil
+			}
+		}
+		for _, t := range all {
+			tiles := t.Tiles
+			if t.Tiles = want.Tiles; t.same(want) && !(t.Schedule.Digits && m > 1) {
+				if s, ok := inherited(p, t.Schedule, tiles, m, l.N, l.K); ok {
+					return s, "table, of another type", nil
+				}
 			}
 		}
 	}
@@ -100,7 +114,7 @@ func inherited(p *template.Plan, s template.Schedule, tiles, m, n, k int) (templ
 		tiles *= 2
 	}
 	bare := s
-	bare.PDL, bare.AddBias, bare.AddResidual = false, false, false
+	bare.PDL, bare.AddBias, bare.AddResidual = true, false, false
 	return s, slices.Contains(template.Candidates(p, m, n, k, template.H200()), bare)
 }
 
@@ -163,7 +177,7 @@ func (l Linear) Schedules(m, tries int) ([]template.Schedule, error) {
 	out := []template.Schedule{first}
 	seen := map[[3]int]int{}
 	for _, s := range template.Candidates(p, m, l.N, l.K, template.H200()) {
-		key := [3]int{s.Depth, s.Splits, s.Sides} // of the same loop one form of blocks, where k is split two
+		key := [3]int{s.Depth - 2*s.Stages, s.Splits, s.Sides} // of the same loop one form of blocks, where k is split two
 		if seen[key] >= min(s.Splits, 2) || len(out) > tries || s == first {
 			continue
 		}

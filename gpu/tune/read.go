@@ -22,7 +22,8 @@ func (s readShape) tile() int { return s.warps * ir.LanesPerWarp * 4 }
 
 // program is the read kernel for n elements, a multiple of 4. Tiles go round the
 // blocks, so that the work is even for any n. Full rounds need no bounds check;
-// in the others, what sticks out behind x is loaded as 0.
+// in the others, what sticks out behind x is loaded as 0. Launches overlap (programmatic
+// dependent launch), as those of the products that are compared with it do.
 func (s readShape) program(n int) (*ir.Program, error) {
 	round := s.depth * s.blocks
 	full := n / s.tile() / round
@@ -30,7 +31,7 @@ func (s readShape) program(n int) (*ir.Program, error) {
 	var b strings.Builder
 	fmt.Fprintf(&b, "program read<%d>(x: *u32, y: *u32) warps=%d {\n\tbi = BlockIndices()\n", s.blocks, s.warps)
 	fmt.Fprintf(&b, "\tgx = ViewGlobal(x) : global u32[%d]\n\tgy = ViewGlobal(y) : global u32[%d, %d]\n", n, s.blocks, s.tile())
-	b.WriteString("\tsum = AllocateRegister(init=0)" + tile)
+	b.WriteString("\tGridDependencyLaunch()\n\tsum = AllocateRegister(init=0)" + tile)
 	if full > 0 {
 		fmt.Fprintf(&b, "\tfor i in 0..%d unroll=1 {\n", full)
 		for j := range s.depth {
@@ -47,7 +48,7 @@ func (s readShape) program(n int) (*ir.Program, error) {
 	for at := full * round; at*s.tile() < n; at += s.blocks {
 		fmt.Fprintf(&b, "\tsum = Add(sum, q%d)%s", at, tile)
 	}
-	b.WriteString("\tStoreGlobal(gy, sum, offset=[bi, 0], dims=[1])\n}\n")
+	b.WriteString("\tGridDependencyWait()\n\tStoreGlobal(gy, sum, offset=[bi, 0], dims=[1])\n}\n")
 	return text.Parse("read.tile", b.String(), nil)
 }
 

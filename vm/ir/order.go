@@ -122,8 +122,8 @@ var gridDependencyWait = &Op{
 
 var gridDependencyLaunch = &Op{
 	Name: "GridDependencyLaunch", Family: "order", Effects: Synchronizes,
-	Doc:     "Programmatic dependent launch: when every block has come here or ended, the next launch may be started, if its program has GridDependencyWait. It changes nothing that this launch does; the next one still sees all of it after its wait.",
-	Rules:   []Rule{ruleTopLevel},
+	Doc:     "Programmatic dependent launch: when a thread of every block has come here, or the block has ended, the next launch may be started, if its program has GridDependencyWait. It changes nothing that this launch does; the next one still sees all of it after its wait. In a thread group it says when the group has come so far.",
+	Rules:   []Rule{ruleOnce},
 	Since:   "0.2",
 	Source:  "PTX ISA 9.7.13 griddepcontrol",
 	Example: "GridDependencyLaunch()",
@@ -143,6 +143,35 @@ var ruleTopLevel = Rule{
 				}
 				return nil
 			}
+		}
+		return nil
+	},
+}
+
+var ruleOnce = Rule{
+	Text: "It stands in no loop or branch, and once in the program.",
+	Why:  "Every block comes to it, and comes to it once.",
+	Check: func(p *Program, in *Instr) *Violation {
+		var plain []*Instr
+		var list func(b *Block)
+		list = func(b *Block) {
+			for _, s := range b.Stmts {
+				switch s := s.(type) {
+				case *Instr:
+					if s.Op == in.Op {
+						plain = append(plain, s)
+					}
+				case *Group:
+					list(s.Body)
+				}
+			}
+		}
+		list(p.Body)
+		switch {
+		case !slices.Contains(plain, in):
+			return &Violation{Msg: in.Op.Name + " is in a loop or branch", Help: "move it to the top level of the program, or of a thread group"}
+		case plain[0] != in:
+			return &Violation{Msg: fmt.Sprintf("%s stands at line %d already", in.Op.Name, plain[0].Pos.Line), Help: "keep one of them"}
 		}
 		return nil
 	},

@@ -37,6 +37,20 @@ type Schedule struct {
 	// then, a warp more brings what the others multiply, and K is a multiple of 8.
 	Stages int `json:",omitempty"`
 	Blocks int `json:",omitempty"`
+	// Digits, beside Stages, multiplies one row of x at a time, as whole numbers; see
+	// [Plan.Bytewise].
+	Digits bool `json:",omitempty"`
+}
+
+// String is the schedule in words.
+func (s Schedule) String() string {
+	switch {
+	case s.Digits:
+		return fmt.Sprintf("digits, %d warps, %d sides, %d stages, %d blocks", s.Warps, s.Sides, s.Stages, s.Blocks)
+	case s.Streams():
+		return fmt.Sprintf("%d rows, %d warps, %d sides, %d stages, %d blocks", s.Rows, s.Warps, s.Sides, s.Stages, s.Blocks)
+	}
+	return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, k/%d", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits)
 }
 
 // Streams reports whether blocks stay and share turns out.
@@ -52,16 +66,19 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 	if p.Tiles*p.Stored.Bits() > 12 {
 		depth = 1
 	}
-	most := MaxWarps
+	most, rows := MaxWarps, 8
 	if s.Streams() {
 		most = 2 * MaxWarps
+		if s.Digits {
+			rows = 1
+		}
 	}
 	for _, f := range []struct {
 		name          string
 		value         *int
 		usual, lo, hi int
 	}{
-		{"rows", &s.Rows, 8, 8, 32}, {"depth", &s.Depth, depth, 1, MaxDepth}, {"warps", &s.Warps, 1, 1, most}, {"sides", &s.Sides, 1, 1, MaxWarps}, {"splits", &s.Splits, 1, 1, MaxSplits},
+		{"rows", &s.Rows, rows, rows, 32}, {"depth", &s.Depth, depth, 1, MaxDepth}, {"warps", &s.Warps, 1, 1, most}, {"sides", &s.Sides, 1, 1, MaxWarps}, {"splits", &s.Splits, 1, 1, MaxSplits},
 	} {
 		if *f.value == 0 {
 			*f.value = f.usual
@@ -255,30 +272,35 @@ func (d *decoder) params() (in inputs) {
 }
 
 // store rounds what outputs of the present side came to and stores it.
-func (d *decoder) store(acc build.Value) {
-	b, outputs := d.b, d.outputs()
+func (d *decoder) store(acc build.Value) { d.storeAs(acc, d.sums(d.Warps, d.Rows)) }
+
+// storeColumn is store for a single row of x.
+func (d *decoder) storeColumn(acc build.Value) { d.storeAs(acc, d.rows(d.Warps)) }
+
+func (d *decoder) storeAs(acc build.Value, as layout.Layout) {
+	b, outputs, sum := d.b, d.outputs(), build.Register(dtype.F32, as)
 	at := build.Offset(d.bm.Mul(d.Rows), d.tile().Mul(outputs))
 	if d.Factor {
-		acc = b.Mul("scaled", acc, d.factor, d.sum)
+		acc = b.Mul("scaled", acc, d.factor, sum)
 	}
 	if d.AddBias {
 		gb := b.ViewGlobal("gb", d.bias, build.Global(d.Act, d.n, 1))
 		rows := build.Register(d.Act, d.rows(d.Warps))
 		rb := b.LoadGlobal("rbias", gb, rows, build.Offset(d.tile().Mul(outputs), 0))
-		acc = b.Add("biased", acc, b.Cast("bias32", rb, d.rowF32), d.sum)
+		acc = b.Add("biased", acc, b.Cast("bias32", rb, d.rowF32), sum)
 	}
 	if d.AddResidual {
 		gr := b.ViewGlobal("gr", d.residual, build.Global(d.Act, d.m, d.n))
-		more := b.LoadGlobal("more", gr, build.Register(d.Act, d.sums(d.Warps, d.Rows)), at, build.Dims(1, 0))
-		acc = b.Add("added", acc, b.Cast("more32", more, d.sum), d.sum)
+		more := b.LoadGlobal("more", gr, build.Register(d.Act, as), at, build.Dims(1, 0))
+		acc = b.Add("added", acc, b.Cast("more32", more, sum), sum)
 	}
-	out := b.Cast("out", acc, build.Register(d.Act, d.sums(d.Warps, d.Rows)))
+	out := b.Cast("out", acc, build.Register(d.Act, as))
 	b.StoreGlobal(d.gy, out, at, build.Dims(1, 0))
 }
 
 func (d *decoder) types() {
 	d.codes1 = build.Type(d.codes(d.Warps).String())
-	d.sum = build.Register(dtype.F32, d.sums(d.Warps, d.Rows))
+	d.sum = build.Register(dtype.F32, d.sums(d.Warps, max(d.Rows, 8)))
 	rows := d.rows(d.Warps)
 	d.rowF32, d.rowS, d.rowZ = build.Register(dtype.F32, rows), build.Register(d.Scale, rows), build.Register(d.Act, rows)
 	flat := warped(d.Warps, 1).Spatial(8).Mul(layout.Replicated(4, 1)).Local(2 * d.Tiles)

@@ -25,6 +25,9 @@ func (p *Plan) Registers(s Schedule) int { return p.registers(s) }
 
 // registers is about how many a thread needs.
 func (p *Plan) registers(s Schedule) int {
+	if s.Streams() {
+		return 32 + p.Tiles*s.Sides*(6+max(s.Rows, 8)/2*3/2)
+	}
 	side := p.Tiles*s.Rows + 2*(p.Tiles*p.Stored.Bits()+p.Tiles)*s.Depth // sums twice; weights and scales under way
 	if p.Bias > 0 || p.Zero {
 		side += p.Tiles * s.Depth
@@ -55,6 +58,9 @@ const (
 // turns ahead; the instructions of all warps of a multiprocessor; their weights, from
 // memory; and all that comes in, x from the caches among it.
 func (p *Plan) Estimate(s Schedule, m, n, k int, on Machine) float64 {
+	if s.Streams() {
+		return p.estimateStream(s, m, n, k, on)
+	}
 	rows := float64(min(m, s.Rows))
 	mma := p.Tiles * Turn / 16 * s.Rows / 8 * s.Sides
 	if p.Bias > 0 || p.Zero {
@@ -81,6 +87,37 @@ func (p *Plan) Estimate(s Schedule, m, n, k int, on Machine) float64 {
 	return time
 }
 
+// What [Plan.Estimate] knows of blocks that stay, fitted likewise.
+const (
+	streamFixed = 3.0        // µs of a launch, of which those beside it hide the rest
+	streamRate  = 0.95       // of the machine's rate, by tensor copies
+	streamed    = 4 * 0.50   // instructions a cycle
+	perTurn     = 70         // instructions of a warp's turn, whatever it multiplies
+	bytewise    = 0.25 + 0.1 // instructions for each element that is multiplied as bytes
+)
+
+// estimateStream is Estimate for blocks that stay.
+func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
+	d := &stream{decoder: &decoder{Plan: p, Schedule: s}}
+	turns := ceil(n, d.many()) * ceil(m, s.Rows) * ceil(k, Turn)
+	most := float64(ceil(turns, s.Blocks) * ceil(s.Blocks, on.SMs))
+	columns := float64(max(s.Rows, 8)) / 8
+	elements := float64(p.Outputs() * Turn / 32 * s.Sides)
+	mma, perElement := elements/8, 4.0
+	switch {
+	case s.Digits:
+		mma, perElement = elements/16, bytewise
+	case p.Recipe != nil:
+		perElement = p.Recipe.Cost().PerElement()
+	}
+	if p.Bias > 0 || p.Zero {
+		mma *= 1 + 1/float64(p.Tiles*s.Sides)
+	}
+	instrs := perTurn + perElement*elements + (2*mma+4*float64(s.Rows/8+1))*columns + float64(p.Tiles*s.Sides*p.scales())*(8+8*columns)
+	bytes := float64(d.bytes())
+	return streamFixed + most*max(bytes/(streamRate*on.Rate), float64(s.Warps)*instrs/(streamed*clock))
+}
+
 // Candidates are the schedules that a product x[M, K]·w[N, K]ᵀ might take on a machine:
 // those whose registers and blocks fit, in the order of [Plan.Estimate].
 func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
@@ -94,10 +131,14 @@ func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 	for rows < m && rows < 32 {
 		rows *= 2
 	}
-	for _, s := range spans(rows) {
+	for _, s := range spans(rows, on.SMs) {
 		blocks := ceil(n, p.Outputs()*s.Warps*s.Sides) * ceil(m, s.Rows) * s.Splits
 		room := min(64, 65536/32/max(p.registers(s), 32))
 		switch {
+		case s.Streams():
+			if s.Takes(p, n, k) && s.Digits == (m == 1 && p.Bytewise()) && p.registers(s)*32*(s.Warps+2) <= 65536 && s.SharedBytes(p) <= maxShared/2 {
+				all = append(all, rated{s, p.Estimate(s, m, n, k, on)})
+			}
 		case p.registers(s) > 240, s.Splits > 1 && turns < 2*s.Splits*s.Depth:
 		case s.Splits > 1 && ceil(blocks, on.SMs)*s.Warps > room: // a late block would keep others waiting
 		default:
@@ -112,16 +153,29 @@ func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 	return out
 }
 
-// spans are all schedules for that many rows, small ones first.
-func spans(rows int) []Schedule {
+// spans are all schedules for that many rows, small ones first, with so many blocks where
+// they stay.
+func spans(rows, blocks int) []Schedule {
 	var out []Schedule
 	for _, depth := range []int{2, 1, 3} {
 		for _, warps := range []int{1, 4, 2} {
 			for _, sides := range []int{1, 2, 4} {
 				for _, splits := range []int{1, 2, 3, 4, 6, 8, 12, 16, 32} {
 					if sides*warps <= MaxWarps {
-						out = append(out, Schedule{Rows: rows, Depth: depth, Warps: warps, Sides: sides, Splits: splits})
+						out = append(out, Schedule{Rows: rows, Depth: depth, Warps: warps, Sides: sides, Splits: splits, PDL: true})
 					}
+				}
+			}
+		}
+	}
+	for _, warps := range []int{8, 4, 16} {
+		for _, sides := range []int{1, 2, 4} {
+			for _, stages := range []int{4, 8, 2, 16} {
+				s := Schedule{Rows: rows, Depth: 1, Warps: warps, Sides: sides, Splits: 1, PDL: true, Stages: stages, Blocks: blocks}
+				out = append(out, s)
+				if s.Rows == 8 {
+					s.Rows, s.Digits = 1, true
+					out = append(out, s)
 				}
 			}
 		}
@@ -135,7 +189,7 @@ func Pick(p *Plan, m, n, k int, on Machine) Schedule {
 	if all := Candidates(p, m, n, k, on); len(all) > 0 {
 		return all[0]
 	}
-	s, err := Schedule{Rows: 8, Depth: 1}.fill(p)
+	s, err := Schedule{Rows: 8, Depth: 1, PDL: true}.fill(p)
 	if err != nil {
 		panic(err) // it is in range
 	}

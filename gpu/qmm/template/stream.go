@@ -20,9 +20,10 @@ type stream struct {
 	sw, sx, ss, sz build.Value
 	flat8          build.Value // sw, a row for each tile
 	gp, ga         build.Value
-	turns, rows    build.Value
+	turns, height  build.Value // tiles of k and of rows
 	start, mine    build.Value
 	per            build.Value
+	sd, ready      build.Value // digits of x, and when they are there
 	names          map[string]int
 }
 
@@ -44,24 +45,34 @@ func (s Schedule) fillStream(p *Plan) (Schedule, error) {
 	switch {
 	case s.Rows&(s.Rows-1)+s.Warps&(s.Warps-1)+s.Sides&(s.Sides-1) != 0 || s.Sides*s.Warps > 4*MaxWarps:
 		return s, fmt.Errorf("template: %d rows, %d warps and %d sides: they are powers of two, and of warps and sides together there are at most %d", s.Rows, s.Warps, s.Sides, 4*MaxWarps)
+	case s.Digits && (s.Rows != 1 || !p.Bytewise()):
+		return s, fmt.Errorf("template: %d rows as digits of %s: they are of f16, one at a time, for codes of 1, 2 or 4 bits in groups of %d", s.Rows, p.Weight, Turn)
+	case !s.Digits && s.Rows < 8:
+		return s, fmt.Errorf("template: rows %d is not from 8 to 32", s.Rows)
 	case s.Splits > 1:
 		return s, fmt.Errorf("template: %d splits beside %d stages: blocks that stay share k anyway", s.Splits, s.Stages)
 	case s.Stages < 2 || s.Stages > 32 || s.Blocks < 1 || s.Blocks > 4096:
 		return s, fmt.Errorf("template: %d stages, %d blocks: there are 2 to 32 and 1 to 4096", s.Stages, s.Blocks)
-	case s.Stages*(&stream{decoder: d}).bytes() > maxShared:
-		return s, fmt.Errorf("template: %d stages of %d bytes do not fit shared memory", s.Stages, (&stream{decoder: d}).bytes())
+	case s.Stages*(&stream{decoder: d}).room() > maxShared:
+		return s, fmt.Errorf("template: %d stages of %d bytes do not fit shared memory", s.Stages, (&stream{decoder: d}).room())
 	}
 	return s, nil
 }
 
 // SharedBytes is what the stages of a block take, without barriers.
 func (s Schedule) SharedBytes(p *Plan) int {
-	return s.Stages * (&stream{decoder: &decoder{Plan: p, Schedule: s}}).bytes()
+	return s.Stages * (&stream{decoder: &decoder{Plan: p, Schedule: s}}).room()
 }
 
-// FitsOutputs reports whether blocks of the schedule end where the tensors for n outputs do.
-func (s Schedule) FitsOutputs(p *Plan, n int) bool {
-	return p.Padded(n)%(p.Outputs()*s.Warps*s.Sides) == 0
+// Takes reports whether a product of n outputs and k inputs can have the schedule: where
+// blocks stay, they end where the tensors for n outputs do, and copies of x begin at
+// multiples of 16 bytes.
+func (s Schedule) Takes(p *Plan, n, k int) bool {
+	if !s.Streams() {
+		return true
+	}
+	_, err := s.fill(p)
+	return err == nil && k%8 == 0 && p.Padded(n)%(p.Outputs()*s.Warps*s.Sides) == 0
 }
 
 // row is how many bytes of weights are a row of what one tensor copy brings: all tiles of
@@ -90,6 +101,14 @@ func (d *stream) bytes() int {
 	return d.Warps*d.Sides*d.tileBytes() + d.Rows*Turn*2 + s + z
 }
 
+// room is what a stage takes of shared memory.
+func (d *stream) room() int {
+	if d.Digits {
+		return d.bytes() + planes*planeStep
+	}
+	return d.bytes()
+}
+
 // piece is how many k are multiplied with the same registers of x.
 func (d *stream) piece() int { return min(d.dot(), 64) }
 
@@ -97,7 +116,11 @@ func (d *stream) piece() int { return min(d.dot(), 64) }
 func (d *stream) many() int { return d.outputs() * d.Sides }
 
 func (d *stream) program() (*ir.Program, error) {
-	b := build.Program(fmt.Sprintf("stream_%s_%s", d.Weight, d.Act), build.Grid(d.Blocks), build.Warps(d.Warps+1))
+	title, warps := "stream", d.Warps+1
+	if d.Digits {
+		title, warps = "digits", warps+1
+	}
+	b := build.Program(fmt.Sprintf("%s_%s_%s", title, d.Weight, d.Act), build.Grid(d.Blocks), build.Warps(warps))
 	d.b = b
 	in := d.params()
 	d.types()
@@ -111,11 +134,13 @@ func (d *stream) program() (*ir.Program, error) {
 	d.gy = b.ViewGlobal("gy", in.y, build.Global(d.Act, d.m, d.n))
 	d.gp = b.ViewGlobal("gp", in.part, build.Global(dtype.F32, 2*d.Blocks, d.m, d.many()))
 	d.ga = b.ViewGlobal("ga", in.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", d.Rows)).Mul(tiles)))
-	if d.PDL {
-		b.GridDependencyLaunch()
-	}
 	d.sw = b.AllocateShared("sw", rowMajor(dtype.U8, d.Stages, d.Warps*d.Sides, d.tileBytes()/row, row))
-	d.sx = b.AllocateShared("sx", build.Shared(d.Act, swizzled(d.Stages*Turn/d.piece(), d.Rows, d.piece())))
+	if d.Digits {
+		d.sx = b.AllocateShared("sx", rowMajor(d.Act, d.Stages, 1, Turn))
+		d.sd = b.AllocateShared("sd", rowMajor(dtype.I8, d.Stages, planes, planeStep))
+	} else {
+		d.sx = b.AllocateShared("sx", build.Shared(d.Act, swizzled(d.Stages*Turn/d.piece(), d.Rows, d.piece())))
+	}
 	if d.Group > 0 {
 		d.ss = b.AllocateShared("ss", rowMajor(d.Scale, d.Stages, d.scales(), d.many()))
 		if d.Zero {
@@ -124,10 +149,13 @@ func (d *stream) program() (*ir.Program, error) {
 	}
 	d.flat8 = b.ReshapeShared("flat", d.sw, rowMajor(dtype.U8, d.Stages, d.Warps*d.Sides, d.tileBytes()))
 	d.pipe = b.Pipeline("p", d.Stages, d.Warps)
+	if d.Digits {
+		d.ready = b.AllocateBarrier("ready", build.Type(fmt.Sprintf("shared u64[%d] shared_row_major(%[1]d)", d.Stages)), build.Count(1))
+	}
 	b.Synchronize()
 	d.turns = b.Let("turns", turns)
-	d.rows = b.Let("rows", build.Expr(ceilText("M", d.Rows)))
-	total := b.Let("total", tiles.Mul(d.rows).Mul(d.turns))
+	d.height = b.Let("height", build.Expr(ceilText("M", d.Rows)))
+	total := b.Let("total", tiles.Mul(d.height).Mul(d.turns))
 	d.per = b.Let("per", total.Add(d.Blocks-1).Div(d.Blocks))
 	d.start = b.Let("start", bi.Mul(d.per))
 	d.mine = b.Let("mine", total.Sub(d.start).Min(d.per).Max(0))
@@ -154,9 +182,19 @@ func (d *stream) program() (*ir.Program, error) {
 			d.copyX(t)
 			d.next()
 		}, build.Unroll(1))
+		if d.PDL { // the next launch begins to load when this one has asked for all
+			b.GridDependencyLaunch()
+		}
 	})
+	if d.Digits {
+		b.Group(32*(d.Warps+1), 32, d.digitise)
+	}
 	b.Group(0, 32*d.Warps, func() {
-		if d.shifted() {
+		turn := d.multiply
+		if d.Digits {
+			turn = d.multiplyDigits
+			d.constants()
+		} else if d.shifted() {
 			b.AllocateRegister("ones", build.Register(d.Act, d.left(d.Warps, d.piece())), build.Init(1))
 		}
 		t := b.Let("t", 0)
@@ -165,7 +203,7 @@ func (d *stream) program() (*ir.Program, error) {
 			count := b.Let("count", d.turns.Sub(build.Expr("g")).Min(d.mine.Sub(t)))
 			first := b.Let("first", t)
 			d.begin()
-			b.For("i", 0, count, func(i build.Value) { d.multiply(first.Add(i)) }, build.Unroll(1))
+			b.For("i", 0, count, func(i build.Value) { turn(first.Add(i)) }, build.Unroll(1))
 			d.end(first, count)
 			b.Let("t", first.Add(count))
 		})
@@ -187,8 +225,8 @@ func (d *stream) place(t build.Value) {
 	b := d.b
 	at := b.Let("at", d.start.Add(t))
 	b.Let("g", at.Mod(d.turns))
-	b.Let("bm", at.Div(d.turns).Mod(d.rows))
-	b.Let("bn", at.Div(d.turns).Div(d.rows))
+	b.Let("bm", at.Div(d.turns).Mod(d.height))
+	b.Let("bn", at.Div(d.turns).Div(d.height))
 }
 
 // next goes on to where the following turn belongs.
@@ -198,7 +236,7 @@ func (d *stream) next() {
 	b.If(g.Equal(d.turns), func() {
 		b.Let("g", 0)
 		bm := b.Let("bm", d.bm.Add(1))
-		b.If(bm.Equal(d.rows), func() {
+		b.If(bm.Equal(d.height), func() {
 			b.Let("bm", 0)
 			b.Let("bn", d.bn.Add(1))
 		})
@@ -238,6 +276,10 @@ func (d *stream) tileX(name string, t build.Value, i int) build.Value {
 
 // copyX begins to fill the stage of turn t with x.
 func (d *stream) copyX(t build.Value) {
+	if d.Digits {
+		d.b.CopyAsyncTensorGlobalToShared(d.gx, d.pipe.Stage(d.fresh("tx"), d.sx, t, rowMajor(d.Act, 1, Turn)), d.pipe.Full, t, build.Offset(d.bm, build.Expr("g").Mul(Turn)))
+		return
+	}
 	for i := range Turn / d.piece() {
 		d.b.CopyAsyncTensorGlobalToShared(d.gx, d.tileX("tx", t, i), d.pipe.Full, t, build.Offset(d.bm.Mul(d.Rows), build.Expr("g").Mul(Turn).Add(i*d.piece())))
 	}
@@ -268,16 +310,21 @@ func (d *stream) loadShared(tag string, t build.Value, q int) {
 	}
 }
 
+// part is what all warps cast together, of a side.
+func (d *stream) part() build.Type {
+	bytes := 32 * d.bytesPerLane()
+	if d.Sub == Turn {
+		return rowMajor(dtype.U8, d.Warps, bytes)
+	}
+	return build.Type(fmt.Sprintf("shared u8[%d, %d] shared_layout([%[1]d, %[2]d], [%[1]d, %[2]d], [%[3]d, 1])", d.Warps, bytes, d.tileBytes()))
+}
+
 // multiply multiplies turn t, and gives its stage back.
 func (d *stream) multiply(t build.Value) {
 	b := d.b
 	d.pipe.Wait(t)
 	piece, lane := d.piece(), d.bytesPerLane()
 	pieces := build.Register(dtype.U8, layout.Spatial(d.Warps, 1).Local(1, lane/16).Spatial(1, 32).Local(1, 16))
-	part := rowMajor(dtype.U8, d.Warps, 32*lane)
-	if d.Sub < Turn {
-		part = build.Type(fmt.Sprintf("shared u8[%d, %d] shared_layout([%[1]d, %[2]d], [%[1]d, %[2]d], [%[3]d, 1])", d.Warps, 32*lane, d.tileBytes()))
-	}
 	copies := layout.Replicated(d.Warps, 1, 1)
 	loaded := copies.Local(1, d.Rows/8).Local(piece/(4*d.Run), 1).ColumnSpatial(4, 8).Local(d.Run, 1)
 	right := copies.Local(1, d.Rows/8).Local(piece/8, 1).ColumnSpatial(4, 8).Local(2, 1)
@@ -288,7 +335,7 @@ func (d *stream) multiply(t build.Value) {
 	for sub := range Turn / d.Sub {
 		tag := name("", sub)
 		d.each(func() {
-			from := b.SliceShared(d.fresh("uw"), d.flat8, part, build.Offset(t.Mod(d.Stages), d.side*d.Warps, sub*32*lane))
+			from := b.SliceShared(d.fresh("uw"), d.flat8, d.part(), build.Offset(t.Mod(d.Stages), d.side*d.Warps, sub*32*lane))
 			rb := b.LoadShared(d.of("rb"), from, pieces)
 			d.cast(tag, b.View(d.of("rw"), rb, d.codes1))
 		})
@@ -332,14 +379,20 @@ func (d *stream) end(first, count build.Value) {
 			d.finish("", build.Expr(d.of("acc")), build.Expr("accx"), true)
 		})
 	}
+	of := d.sum
+	total, store := func() build.Value { return build.Expr(d.of("acc")) }, d.store
+	if d.Digits {
+		of = d.rowF32
+		total, store = d.column, d.storeColumn
+	}
 	at := func(i build.Value) []build.Attr {
 		return []build.Attr{build.Offset(i, d.bm.Mul(d.Rows), d.side*d.outputs()), build.Dims(2, 1)}
 	}
 	b.If(count.Equal(d.turns), func() {
-		d.each(func() { d.store(build.Expr(d.of("acc"))) })
+		d.each(func() { store(total()) })
 	}).Else(func() {
 		own := b.Let("own", build.Expr("bi*2").Add(first.Min(1)))
-		d.each(func() { b.StoreGlobal(d.gp, build.Expr(d.of("acc")), at(own)...) })
+		d.each(func() { b.StoreGlobal(d.gp, total(), at(own)...) })
 		tile := b.Let("tile", d.start.Add(first).Div(d.turns))
 		from := b.Let("from", tile.Mul(d.turns))
 		low := b.Let("low", from.Div(d.per))
@@ -349,12 +402,12 @@ func (d *stream) end(first, count build.Value) {
 		b.If(before.Equal(high.Sub(low)), func() {
 			b.Synchronize()
 			d.each(func() {
-				total := b.AllocateRegister(d.of("whole"), d.sum, build.Init(0))
+				whole := b.AllocateRegister(d.of("whole"), of, build.Init(0))
 				b.For(d.of("j"), low, high.Add(1), func(j build.Value) {
-					p := b.LoadGlobal("p", d.gp, d.sum, at(j.Mul(2).Add(from.Sub(j.Mul(d.per)).Max(0).Min(1)))...)
-					b.Add(d.of("whole"), total, p, d.sum)
+					p := b.LoadGlobal("p", d.gp, of, at(j.Mul(2).Add(from.Sub(j.Mul(d.per)).Max(0).Min(1)))...)
+					b.Add(d.of("whole"), whole, p, of)
 				}, build.Unroll(4))
-				d.store(total)
+				store(whole)
 			})
 		})
 	})

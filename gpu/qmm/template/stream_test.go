@@ -1,51 +1,190 @@
 package template
 
 import (
+	"context"
+	"errors"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"testing"
+	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
-// TestDecodeStreams multiplies with blocks that stay, on the interpreter and the
-// simulator: outputs of one block, of several, and turns that end in the middle.
-func TestDecodeStreams(t *testing.T) {
+// streamCases calls do for types of weights, activations, groups and shapes in turn, with
+// blocks that stay: outputs of one block, of several, and turns that end in the middle.
+// Every part-th form is taken.
+func streamCases(part int, do func(name string, f Form, i int, shape formShape)) {
 	shapes := []formShape{
-		{1, 32, 128, Schedule{Stages: 2, Blocks: 1, Warps: 2}},
-		{1, 32, 128, Schedule{Stages: 2, Blocks: 1, Sides: 2}},
-		{1, 32, 256, Schedule{Stages: 2, Blocks: 2, Warps: 2}},
 		{1, 16, 128, Schedule{Stages: 2, Blocks: 1, PDL: true}},
 		{3, 300, 640, Schedule{Stages: 2, Blocks: 5, Warps: 2, Sides: 2}},
 		{17, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4, AddBias: true, AddResidual: true, PDL: true}},
 		{2, 40, 768, Schedule{Stages: 4, Blocks: 7, Sides: 4}},
 	}
-	for i, f := range []Form{
-		{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128},
-		{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F16, Group: 64, Zero: true},
-		{Weight: dtype.I3, Act: dtype.F16, Scale: dtype.F16, Group: 128},
-		{Weight: dtype.U1, Act: dtype.F16, Scale: dtype.F16, Group: 128},
-		{Weight: dtype.F6E3M2, Act: dtype.BF16, Scale: dtype.F8E8M0, Group: 32},
-		{Weight: dtype.U8, Act: dtype.F16, Scale: dtype.F16, Group: 0, Zero: true},
-		{Weight: dtype.F4E2M1, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 16, Factor: true},
-		{Weight: dtype.I5, Act: dtype.BF16, Scale: dtype.BF16, Group: 256},
-	} {
-		for j, shape := range shapes {
-			if !*every && (i+j)%2 != 0 && f.Weight != dtype.U4 {
-				continue
-			}
-			t.Run(fmt.Sprintf("%s_%s_%d_%d_%d", f.Weight, f.Act, shape.m, shape.n, shape.k), func(t *testing.T) {
-				l := randomLayer(f, shape.m, shape.n, shape.k, rand.New(rand.NewPCG(uint64(i), uint64(j))))
-				for _, name := range []string{"interp", "sim"} {
-					d, err := device.Open(name)
-					if err != nil {
-						t.Fatal(err)
-					}
-					l.check(t, d, shape.s)
-					d.Close()
+	digits := []formShape{
+		{1, 128, 128, Schedule{Stages: 2, Blocks: 1, Digits: true}},
+		{2, 300, 640, Schedule{Stages: 2, Blocks: 5, Warps: 2, Digits: true, PDL: true, AddBias: true, AddResidual: true}},
+		{1, 512, 264, Schedule{Stages: 3, Blocks: 3, Warps: 2, Sides: 4, Digits: true}},
+	}
+	count := 0
+	one := func(f Form, i int, shape formShape) {
+		if count++; count%part == 0 {
+			do(fmt.Sprintf("%+v_%d_%d_%d_%+v", f, shape.m, shape.n, shape.k, shape.s), f, i, shape)
+		}
+	}
+	for i, w := range weights() {
+		for j, group := range []int{128, 64, 32, 0, 256} {
+			for _, act := range []dtype.Type{dtype.F16, dtype.BF16} {
+				f := Form{Weight: w, Act: act, Scale: []dtype.Type{dtype.F16, dtype.BF16, dtype.F8E8M0}[(i+j)%3], Group: group}
+				f.Zero = w.IsInt() && !w.Signed() && (i+j)%2 == 0
+				for k, shape := range shapes {
+					one(f, i*6+k, shape)
 				}
-			})
+				if p, err := PlanOf(f); err == nil && p.Bytewise() {
+					for k, shape := range digits {
+						one(f, i*6+k, shape)
+					}
+				}
+			}
+		}
+	}
+	for k, shape := range shapes {
+		one(Form{Weight: dtype.F4E2M1, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 16, Factor: true}, k, shape)
+		one(Form{Weight: dtype.U5, Act: dtype.F16, Scale: dtype.F16, Group: 16, Zero: true}, k, shape)
+	}
+}
+
+// TestDecodeStreams multiplies with blocks that stay, on the interpreter and the
+// simulator.
+func TestDecodeStreams(t *testing.T) {
+	part := 61
+	if *every {
+		part = 1
+	}
+	var devices []device.Device
+	for _, name := range []string{"interp", "sim"} {
+		d, err := device.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		devices = append(devices, d)
+	}
+	check := func(name string, f Form, i int, shape formShape) {
+		t.Run(name, func(t *testing.T) {
+			l := randomLayer(f, shape.m, shape.n, shape.k, rand.New(rand.NewPCG(uint64(i), 2)))
+			for _, d := range devices {
+				l.check(t, d, shape.s)
+			}
+		})
+	}
+	streamCases(part, check)
+	if !*every { // few of the forms are bytewise
+		for i, w := range []dtype.Type{dtype.U1, dtype.U2, dtype.I4} {
+			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128}
+			check("digits_"+w.String(), f, i, formShape{2, 300, 640, Schedule{Stages: 2, Blocks: 5, Warps: 2, Digits: true, PDL: true, AddBias: true, AddResidual: true}})
+		}
+	}
+}
+
+// TestGPUStreams is TestDecodeStreams on the attached GPU, for as many forms as the
+// budget allows; a part of them at first, then all.
+func TestGPUStreams(t *testing.T) {
+	d, err := device.Open("cuda")
+	if errors.Is(err, device.ErrNoGPU) {
+		t.Skipf("no GPU here: %v; %s", err, howTo)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	start, count, passed := time.Now(), 0, 0
+	for _, part := range []int{17, 1} {
+		streamCases(part, func(name string, f Form, i int, shape formShape) {
+			if time.Since(start) > *budget {
+				return
+			}
+			count++
+			if t.Run(name, func(t *testing.T) {
+				randomLayer(f, shape.m, shape.n, shape.k, rand.New(rand.NewPCG(uint64(i), 2))).check(t, d, shape.s)
+			}) {
+				passed++
+			}
+		})
+	}
+	t.Logf("%d of %d layers in %v", passed, count, time.Since(start).Round(time.Millisecond))
+}
+
+// TestDigits holds products of digits to float64, for x of any exponents: sums are exact
+// up to those of f32 over groups, however small some elements are beside others.
+func TestDigits(t *testing.T) {
+	const n, k = 128, 384
+	r := rand.New(rand.NewPCG(5, 6))
+	for _, weight := range []dtype.Type{dtype.U1, dtype.U2, dtype.I4} {
+		l := randomLayer(Form{Weight: weight, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 1, n, k, r)
+		for i := range k {
+			for {
+				if c := uint64(r.IntN(1 << 16)); c>>10&31 < 31 {
+					l.x.SetCode(i, c)
+					break
+				}
+			}
+		}
+		l.x.SetCode(3, 0x7bff) // the largest
+		l.x.SetCode(9, 0x0001) // the least
+		plan, err := PlanOf(l.form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := Schedule{Stages: 2, Blocks: 2, Digits: true}.fill(plan)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pack, err := Pack(l.form)
+		if err != nil {
+			t.Fatal(err)
+		}
+		product, err := Decode(l.form, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var first *array.Array
+		for _, name := range []string{"interp", "sim"} {
+			d, err := device.Open(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			packed, err := d.Run(context.Background(), pack, []ir.Arg{{Array: l.q}, {Array: array.New(dtype.U8, plan.PackedShape(n, k)...)}, {Int: n}, {Int: k}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			part, arrived := s.Workspace(plan, 1, n)
+			res, err := d.Run(context.Background(), product, []ir.Arg{packed.Args[1], {Array: ordered(plan, l.s)}, {Array: l.x}, {Array: array.New(dtype.F16, 1, n)},
+				{Array: array.New(dtype.F32, part...)}, {Array: array.New(dtype.I32, arrived)}, {Int: 1}, {Int: n}, {Int: k}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			d.Close()
+			y := res.Args[3].Array
+			if first == nil {
+				first = y
+			} else if c := array.Compare(y, first); c.Differ > 0 {
+				t.Errorf("%s: the simulator gives something else: %v", weight, c)
+			}
+			for j := range n {
+				want, size := 0.0, 0.0
+				for i := range k {
+					v := l.x.At(0, i) * l.weight(j, i)
+					want, size = want+v, size+math.Abs(v)
+				}
+				if got := y.At(0, j); math.Abs(want) < 65504 && math.Abs(got-want) > math.Abs(want)/2000+size*1e-6 {
+					t.Errorf("%s: y[%d] is %g, not %g", weight, j, got, want)
+				}
+			}
 		}
 	}
 }
