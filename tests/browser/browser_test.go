@@ -330,6 +330,19 @@ func TestLesson(t *testing.T) {
 	f.script(t, "lesson.mjs", h.up(t), filepath.Join(h.notebooks, "01-low-precision-matmul.ipynb"))
 }
 
+// TestShell uses what stands around the panes.
+func TestShell(t *testing.T) {
+	f := find(t)
+	f.script(t, "shell.mjs", newHome(t).up(t))
+}
+
+// TestLessonByKeys works through a lesson without a pointer.
+func TestLessonByKeys(t *testing.T) {
+	f := find(t)
+	h := newHome(t)
+	f.script(t, "keys.mjs", h.up(t), filepath.Join(h.notebooks, "04-threads-and-registers.ipynb"))
+}
+
 // TestTrust opens a notebook that somebody sent, whose outputs try to run it.
 func TestTrust(t *testing.T) {
 	f := find(t)

@@ -10,7 +10,7 @@ import type { Item, PictureJSON, Values } from "./wire";
 const svgNS = "http://www.w3.org/2000/svg";
 const fonts = getComputedStyle(document.documentElement).getPropertyValue("--mono");
 
-const maxWhole = 2.5e6; // pixels of a picture whose texts are all drawn at once
+const maxWhole = 1.3e6; // pixels of a picture whose texts are all drawn at once
 
 // Texts are a canvas with the texts of a large picture, over the part of its SVG that
 // shows: pixels that nobody sees would cost most of the time.
