@@ -11,10 +11,10 @@ import (
 )
 
 // tensorRef is a tensor in tensor memory: the place in shared memory where its address
-// is, and columns to add.
+// is, and lane·2^16 + column to add.
 type tensorRef struct {
 	at  *shared.View
-	col int
+	add int
 }
 
 // tcgen05 is a row of thread code.
@@ -38,8 +38,8 @@ func (l *lowerer) grouped(name string) code.Op {
 func (l *lowerer) tensorAddress(v *ir.Var) code.Value {
 	r := l.env[v].tensor
 	at := l.Op(code.OpLdSharedB32, []int64{0}, r.at.Address(l.Thread, []code.Value{l.Const32(0)}))
-	if r.col > 0 {
-		at = l.Add32(at, l.Const32(int64(r.col)))
+	if r.add > 0 {
+		at = l.Add32(at, l.Const32(int64(r.add)))
 	}
 	return at
 }
@@ -95,8 +95,9 @@ func tensorRelinquish(l *lowerer, in *ir.Instr) {
 func tensorView(l *lowerer, in *ir.Instr) {
 	r := *l.env[in.In[0].Var()].tensor
 	if a := in.Attr("offset"); a != nil {
+		lane, _ := ir.ConstInt(a.Exprs[0])
 		c, _ := ir.ConstInt(a.Exprs[1])
-		r.col += int(c) * in.Out[0].Type.Elem.Bits() / 32
+		r.add += int(lane)<<16 + int(c)*in.Out[0].Type.Elem.Bits()/32
 	}
 	l.env[in.Out[0]] = val{tensor: &r}
 }
@@ -126,19 +127,27 @@ func (l *lowerer) warpgroup(in *ir.Instr) bool {
 	return l.blackwell(in)
 }
 
+// lanesForm is the shape in which a warp loads or stores its part of a tensor.
+func lanesForm(t ir.Type) string {
+	if dims, _ := t.Dims(); dims[0] == ir.HalfLanes {
+		return fmt.Sprintf("16x256b.x%d", ir.ColumnsOf(t)/8)
+	}
+	return fmt.Sprintf("32x32b.x%d", ir.ColumnsOf(t))
+}
+
 func tensorLoad(l *lowerer, in *ir.Instr) {
 	v := in.Out[0]
 	if !l.warpgroup(in) {
 		l.env[v] = val{words: make([]code.Value, wordsOf(v.Type))}
 		return
 	}
-	l.env[v] = val{words: l.Emit(tcgen05(fmt.Sprintf("ld.32x32b.x%d", ir.ColumnsOf(in.In[0].Var().Type))), nil, l.inLanes(in.In[0].Var()))}
+	l.env[v] = val{words: l.Emit(tcgen05("ld."+lanesForm(in.In[0].Var().Type)), nil, l.inLanes(in.In[0].Var()))}
 	l.loads = append(l.loads, v)
 }
 
 func tensorStore(l *lowerer, in *ir.Instr) {
 	if l.warpgroup(in) {
-		l.Emit(tcgen05(fmt.Sprintf("st.32x32b.x%d", ir.ColumnsOf(in.In[0].Var().Type))), nil, append([]code.Value{l.inLanes(in.In[0].Var())}, l.env[in.In[1].Var()].words...)...)
+		l.Emit(tcgen05("st."+lanesForm(in.In[0].Var().Type)), nil, append([]code.Value{l.inLanes(in.In[0].Var())}, l.env[in.In[1].Var()].words...)...)
 	}
 }
 
@@ -192,7 +201,8 @@ func turned(c layout.Canonical) int64 {
 // instruction is the row of a product and the fixed bits of its descriptor.
 func (l *lowerer) instruction(in *ir.Instr, plan ir.TensorPlan) (code.Op, int64) {
 	a, b, d := in.In[0].Var().Type, in.In[1].Var().Type, in.In[2].Var().Type
-	rows := int64(ir.TensorLanes * ir.TensorBlocks(in))
+	dims, _ := d.Dims()
+	rows := int64(dims[0] * ir.TensorBlocks(in))
 	word := turned(plan.FormA)<<15 | turned(plan.FormB)<<16 | int64(plan.N/8)<<17 | rows/16<<24
 	if plan.Block > 0 {
 		if in.In[3].Var().Type.Elem == dtype.F8E8M0 {

@@ -215,7 +215,7 @@ func (prog *Builder) GridDependencyWait() {
 //
 //	GridDependencyLaunch()
 //
-// Programmatic dependent launch: when every block has come here or ended, the next launch may be started, if its program has GridDependencyWait. It changes nothing that this launch does; the next one still sees all of it after its wait.
+// Programmatic dependent launch: when a thread of every block has come here, or the block has ended, the next launch may be started, if its program has GridDependencyWait. It changes nothing that this launch does; the next one still sees all of it after its wait. In a thread group it says when the group has come so far.
 func (prog *Builder) GridDependencyLaunch() {
 	prog.instr("GridDependencyLaunch", nil, nil, nil)
 }
@@ -1262,7 +1262,7 @@ func (prog *Builder) Tcgen05RelinquishAllocPermit() {
 //
 //	half = Tcgen05Slice(d, offset=[0, 128]) : tmem f32[128, 128]
 //
-// Columns of a tensor in tensor memory, from offset on: another name for the same memory.
+// Columns of a tensor in tensor memory, from offset on: another name for the same memory. A part of 64 rows is half of the lanes of each quarter, the first ones from lane 0 or the second ones from lane 16 on: row i of it lies in lane 32·(i div 16) + i mod 16, counted from there.
 func (prog *Builder) Tcgen05Slice(part string, tensor Value, partType Type, attrs ...Attr) Value {
 	return prog.instr("Tcgen05Slice", []string{part}, []any{tensor}, attrs, partType)[0]
 }
@@ -1280,7 +1280,7 @@ func (prog *Builder) Tcgen05View(view string, tensor Value, viewType Type) Value
 //
 //	Tcgen05Mma(sa, sb, d, sum=[k])
 //
-// Begins a matrix product: d[m, n] becomes Σk a[m, k]·b[k, n] + d[m, n], rounded as WgmmaDot rounds; where sum is 0, without what d held. One thread begins it. a lies in shared memory or in tensor memory, b in shared memory. Products of a block end in the order in which they begin; who waits for a Tcgen05Commit behind it may use d, and write a and b again. Shared memory that threads stored needs FenceProxyAsync and a barrier before. With ctas=2, two blocks of a cluster whose ranks differ in the last bit multiply together: one thread of the block with the even rank begins the product for both; each has its own rows of a and d, 128, and at the same places half of b, the columns of the block with the even rank first, so that both bring only half of it.
+// Begins a matrix product: d[m, n] becomes Σk a[m, k]·b[k, n] + d[m, n], rounded as WgmmaDot rounds; where sum is 0, without what d held. There are 128 rows, or 64 in half of the lanes of each quarter. One thread begins it. a lies in shared memory or in tensor memory, b in shared memory. Products of a block end in the order in which they begin; who waits for a Tcgen05Commit behind it may use d, and write a and b again. Shared memory that threads stored needs FenceProxyAsync and a barrier before. With ctas=2, two blocks of a cluster whose ranks differ in the last bit multiply together: one thread of the block with the even rank begins the product for both; each has its own rows of a and d, 128, and at the same places half of b, the columns of the block with the even rank first, so that both bring only half of it.
 func (prog *Builder) Tcgen05Mma(a Value, b Value, d Value, attrs ...Attr) {
 	prog.instr("Tcgen05Mma", nil, []any{a, b, d}, attrs)
 }
@@ -1319,7 +1319,7 @@ func (prog *Builder) Tcgen05Commit(barriers Value, turn any, attrs ...Attr) {
 //
 //	x = Tcgen05Load(part) : register f32[128, 32] spatial(128, 1).local(1, 32)
 //
-// Begins to load a tensor from tensor memory into registers: thread i of a warpgroup gets row i. The registers hold it behind a Tcgen05Wait.
+// Begins to load a tensor from tensor memory into registers: thread i of a warpgroup gets row i, and of 64 rows what it holds of the sums of a product of warpgroups. The registers hold it behind a Tcgen05Wait.
 func (prog *Builder) Tcgen05Load(x string, tensor Value, xType Type) Value {
 	return prog.instr("Tcgen05Load", []string{x}, []any{tensor}, nil, xType)[0]
 }
@@ -1328,7 +1328,7 @@ func (prog *Builder) Tcgen05Load(x string, tensor Value, xType Type) Value {
 //
 //	Tcgen05Store(p, h)
 //
-// Begins to store registers to tensor memory: thread i of a warpgroup has row i. It is there behind a Tcgen05Wait, for other threads and products behind a barrier as well.
+// Begins to store registers to tensor memory, which the threads of a warpgroup hold as Tcgen05Load leaves them. It is there behind a Tcgen05Wait, for other threads and products behind a barrier as well.
 func (prog *Builder) Tcgen05Store(tensor Value, x Value) {
 	prog.instr("Tcgen05Store", nil, []any{tensor, x}, nil)
 }

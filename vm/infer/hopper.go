@@ -57,8 +57,8 @@ func wgmmaDot(g *Graph, in *Instr) []found {
 // tensorRows is the rule of loads and stores of tensor memory: thread i has row i.
 func tensorRows(g *Graph, in *Instr) []found {
 	for _, t := range registers(in.tiles()) {
-		if t.wants() && len(t.Shape) == 2 && t.Shape[0] == ir.TensorLanes && g.threads(in) == ir.WarpgroupThreads {
-			return reg(t, layout.Spatial(ir.TensorLanes, 1).Local(1, t.Shape[1]))
+		if l, ok := ir.TensorRegisters(t.Elem, t.Shape); ok && t.wants() && g.threads(in) == ir.WarpgroupThreads {
+			return reg(t, l)
 		}
 	}
 	return nil

@@ -55,7 +55,7 @@ func rules() []Rule {
 		{"store.global", "as load.global", []string{"StoreGlobal"}, global},
 		{"atomic", "all tiles lie alike; without any, threads side by side", []string{"Atomic", "LoadGlobalGather", "StoreGlobalScatter", "AtomicGlobal", "AtomicScatterGlobal", "StoreSharedScatter", "AtomicShared", "AtomicScatterShared"}, atomic},
 		{"uniform", "every thread holds the tile", []string{"Uniform"}, replicated},
-		{"tcgen05.rows", "thread i of a warpgroup has row i of what it loads from tensor memory or stores there", []string{"Tcgen05Load", "Tcgen05Store"}, tensorRows},
+		{"tcgen05.rows", "thread i of a warpgroup has row i of what it loads from tensor memory or stores there, of 64 rows what a product of warpgroups gives it", []string{"Tcgen05Load", "Tcgen05Store"}, tensorRows},
 		{"tensor.copy", "rows of what tensor copies bring or take are swizzled over as many bytes as divide them", []string{"CopyAsyncTensorGlobalToShared", "CopyAsyncTensorSharedToGlobal"}, tensorTile},
 		{"shared.swizzle", "where registers lie in the 8 × 16-byte form that ldmatrix loads, rows are swizzled", []string{"LoadShared", "StoreShared"}, sharedSwizzle},
 		{"shared.view", "a view of shared memory lies as its source", []string{"SliceShared", "PermuteShared", "ReshapeShared"}, sharedView},

@@ -26,10 +26,11 @@ func (m *Machine) cellsIn(v *ir.Var, mem memory) (*sharedTile, *shared, []int32,
 	s := m.get(v).shared
 	t := mem.tiles[s.tile]
 	whole, cols := len(t.codes)/ir.TensorLanes, ir.ColumnsOf(v.Type)
-	out := make([]int32, 0, ir.TensorLanes*cols)
-	for r := range ir.TensorLanes {
+	dims, _ := v.Type.Dims()
+	out := make([]int32, 0, dims[0]*cols)
+	for r := range dims[0] {
 		for c := range cols {
-			out = append(out, int32(r*whole+s.base+c))
+			out = append(out, int32(ir.TensorLane(dims[0], r)*whole+s.base+c))
 		}
 	}
 	return t, s, out, cols
@@ -100,7 +101,12 @@ func tensorRelinquish(m *Machine, _ *ir.Instr) error {
 func tensorSlice(m *Machine, in *ir.Instr) error {
 	v := in.In[0].Var()
 	s := *m.get(v).shared
-	c, _ := ir.ConstInt(in.Attr("offset").Exprs[1])
+	offset := in.Attr("offset").Exprs
+	lane, _ := ir.ConstInt(offset[0])
+	c, _ := ir.ConstInt(offset[1])
+	if t := m.smem.tiles[s.tile]; t != nil {
+		s.base += int(lane) * len(t.codes) / ir.TensorLanes
+	}
 	s.base += int(c) * v.Type.Elem.Bits() / 32
 	s.name = in.Out[0].Name
 	m.set(in.Out[0], value{set: true, shared: &s})
@@ -143,7 +149,7 @@ func tensorLoad(m *Machine, in *ir.Instr) error {
 	}
 	readers := t.readersOf(m.self())
 	for i, at := range cells {
-		switch thread := i / cols; {
+		switch thread := ir.TensorThread(len(cells)/cols, i/cols, i%cols); {
 		case t.pending[at]:
 			return m.unfinished(in, t, int(at))
 		case t.writer[at].block == 0:
@@ -193,7 +199,7 @@ func tensorStore(m *Machine, in *ir.Instr) error {
 		t.stores = make([]bool, len(t.codes))
 	}
 	for i, at := range cells {
-		switch thread := i / cols; {
+		switch thread := ir.TensorThread(len(cells)/cols, i/cols, i%cols); {
 		case t.pending[at]:
 			return m.unfinished(in, t, int(at))
 		case !m.before(t.writer[at], thread):

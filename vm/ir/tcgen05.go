@@ -12,7 +12,8 @@ import (
 // The rows of this file are the fifth generation of tensor cores: products whose sums lie
 // in tensor memory, 128 lanes of 512 columns of 32 bits that a multiprocessor has beside
 // its registers. One thread begins a product; nobody's registers take part. Row i of a
-// tensor lies in lane i, its elements one after the other in columns. They are
+// tensor lies in lane i, its elements one after the other in columns; a tensor of 64 rows
+// has half of the lanes of each quarter. They are
 // interpreted, simulated and assembled, and have not been seen on hardware.
 
 const (
@@ -28,6 +29,66 @@ const (
 func ColumnsOf(t Type) int {
 	dims, _ := t.Dims()
 	return dims[len(dims)-1] * t.Elem.Bits() / 32
+}
+
+// TensorLane is the lane of a row of a tensor of so many rows, from the lane of its first
+// row on: sixteen rows of 64 lie in each quarter of the lanes.
+func TensorLane(rows, row int) int {
+	if rows == HalfLanes {
+		return row/16*LanesPerWarp + row%16
+	}
+	return row
+}
+
+// HalfLanes is how many rows a tensor has that lies in half of the lanes of each quarter.
+const HalfLanes = 64
+
+// TensorThread is the thread of a warpgroup that loads or stores a column of 32 bits of a row.
+func TensorThread(rows, row, column int) int {
+	if rows == HalfLanes {
+		return row/16*LanesPerWarp + row%8*4 + column%8/2
+	}
+	return row
+}
+
+// TensorRegisters is how the threads of a warpgroup hold a tensor of tensor memory: thread i
+// row i, and of 64 rows as a product of warpgroups holds its sums. ok is false where no load
+// brings it.
+func TensorRegisters(elem dtype.Type, dims []int) (l layout.Layout, ok bool) {
+	if len(dims) != 2 || elem.Bits() > 32 {
+		return l, false
+	}
+	each := 32 / elem.Bits() // elements in a column
+	switch {
+	case dims[0] == TensorLanes:
+		return layout.Spatial(TensorLanes, 1).Local(1, dims[1]), true
+	case dims[0] == HalfLanes && dims[1]%(8*each) == 0:
+		return layout.Spatial(4, 1).ColumnLocal(2, dims[1]/(8*each)).Spatial(8, 4).Local(1, 2*each), true
+	}
+	return l, false
+}
+
+// TensorHalf is the first lane of a tensor: 16 where it is of 64 rows in the second halves of
+// the quarters.
+func TensorHalf(p *Program, v *Var) int {
+	lane := 0
+	p.Body.Walk(func(s Stmt) bool {
+		in, ok := s.(*Instr)
+		if !ok || len(in.Out) != 1 || in.Out[0] != v {
+			return true
+		}
+		switch in.Op.Name {
+		case "Tcgen05Slice":
+			if a := in.Attr("offset"); len(a.Exprs) == 2 {
+				first, _ := ConstInt(a.Exprs[0])
+				lane = int(first) + TensorHalf(p, in.In[0].Var())
+			}
+		case "Tcgen05View":
+			lane = TensorHalf(p, in.In[0].Var())
+		}
+		return false
+	})
+	return lane
 }
 
 // TensorPlan is a Tcgen05Mma or Tcgen05MmaScaled cut into instructions of N columns and
@@ -97,8 +158,15 @@ func PlanTensor(in *Instr) (TensorPlan, error) {
 	if p.Block > 0 && p.N%LanesPerWarp != 0 {
 		return p, fmt.Errorf("%d columns with scales, of which 32 lie in lanes beside each other", dims[1])
 	}
-	if p.N%16 != 0 || dims[1]%p.N != 0 {
-		return p, fmt.Errorf("%d columns are not cut into multiples of 16, at most 256", dims[1])
+	step := 16
+	if dims[0] == HalfLanes && d.Elem.IsFloat() {
+		step = 8
+	}
+	if p.N%step != 0 || dims[1]%p.N != 0 {
+		return p, fmt.Errorf("%d columns are not cut into multiples of %d, at most 256", dims[1], step)
+	}
+	if dims[0] == HalfLanes && p.Block > 0 {
+		return p, fmt.Errorf("products with scales have %d rows", TensorLanes)
 	}
 	bt, err := b.Shared.Transpose(0, 1)
 	if err == nil {
@@ -166,23 +234,23 @@ var tcgen05Rows = []*Op{
 	},
 	{
 		Name: "Tcgen05Slice", Family: "tcgen05", Class: ClassView,
-		Doc:   "Columns of a tensor in tensor memory, from offset on: another name for the same memory.",
+		Doc:   "Columns of a tensor in tensor memory, from offset on: another name for the same memory. A part of 64 rows is half of the lanes of each quarter, the first ones from lane 0 or the second ones from lane 16 on: row i of it lies in lane 32·(i div 16) + i mod 16, counted from there.",
 		In:    []Port{{Name: "tensor", Accept: AcceptTensorMemory}},
-		Out:   []Port{{Name: "part", Accept: AcceptTensorMemory, Doc: "[128, n]"}},
-		Attrs: []AttrSpec{{Name: "offset", Kind: AttrInts, Required: true, Doc: "[0, c]: the first column"}},
-		Rules: []Rule{{Text: "The part has the tensor's type and rows, lies inside it, and begins and ends between columns.", Check: func(p *Program, in *Instr) *Violation {
+		Out:   []Port{{Name: "part", Accept: AcceptTensorMemory, Doc: "[128, n] or [64, n]"}},
+		Attrs: []AttrSpec{{Name: "offset", Kind: AttrInts, Required: true, Doc: "[0, c]: the first column; [16, c] for the second half of the lanes"}},
+		Rules: []Rule{{Text: "The part has the tensor's type, its rows or 64 of 128, lies inside it, and begins and ends between columns.", Check: func(p *Program, in *Instr) *Violation {
 			from, to := in.In[0].Var().Type, in.Out[0].Type
 			a := in.Attr("offset")
 			whole, _ := from.Dims()
 			part, _ := to.Dims()
-			ok := len(a.Exprs) == 2 && len(part) == 2 && len(whole) == 2 && to.Elem == from.Elem && part[0] == whole[0]
+			ok := len(a.Exprs) == 2 && len(part) == 2 && len(whole) == 2 && to.Elem == from.Elem && (part[0] == whole[0] || part[0] == HalfLanes)
 			if ok {
 				row, _ := ConstInt(a.Exprs[0])
 				c, _ := ConstInt(a.Exprs[1])
-				ok = row == 0 && c >= 0 && int(c)+part[1] <= whole[1] && int(c)*to.Elem.Bits()%32 == 0 && part[1]*to.Elem.Bits()%32 == 0
+				ok = (row == 0 || row == 16 && part[0] != whole[0]) && c >= 0 && int(c)+part[1] <= whole[1] && int(c)*to.Elem.Bits()%32 == 0 && part[1]*to.Elem.Bits()%32 == 0
 			}
 			if !ok {
-				return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("%s is taken from %s", to, from), Help: "offset=[0, column]"}
+				return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("%s is taken from %s", to, from), Help: "offset=[0, column], or offset=[16, column] for 64 rows"}
 			}
 			return nil
 		}}},
@@ -192,10 +260,11 @@ var tcgen05Rows = []*Op{
 		Name: "Tcgen05View", Family: "tcgen05", Class: ClassView,
 		Doc: "The same bits of tensor memory as elements of another type.",
 		In:  []Port{{Name: "tensor", Accept: AcceptTensorMemory}},
-		Out: []Port{{Name: "view", Accept: AcceptTensorMemory, Doc: "[128, n]"}},
+		Out: []Port{{Name: "view", Accept: AcceptTensorMemory, Doc: "as many rows"}},
 		Rules: []Rule{{Text: "Both have as many rows and columns of 32 bits.", Check: func(p *Program, in *Instr) *Violation {
 			from, to := in.In[0].Var().Type, in.Out[0].Type
-			if dims, _ := to.Dims(); len(dims) != 2 || dims[0] != TensorLanes || dims[1]*to.Elem.Bits()%32 != 0 || ColumnsOf(to) != ColumnsOf(from) {
+			whole, _ := from.Dims()
+			if dims, _ := to.Dims(); len(dims) != 2 || len(whole) != 2 || dims[0] != whole[0] || dims[1]*to.Elem.Bits()%32 != 0 || ColumnsOf(to) != ColumnsOf(from) {
 				return &Violation{Pos: in.typePos(0), Msg: fmt.Sprintf("%s is viewed as %s", from, to)}
 			}
 			return nil
@@ -204,13 +273,20 @@ var tcgen05Rows = []*Op{
 	},
 	{
 		Name: "Tcgen05Mma", Aliases: []string{"Tcgen05MmaSS", "Tcgen05MmaTS"}, Family: "tcgen05", Class: ClassMatrix, Effects: ReadsShared | WritesShared | Async,
-		Doc:   "Begins a matrix product: d[m, n] becomes Σk a[m, k]·b[k, n] + d[m, n], rounded as WgmmaDot rounds; where sum is 0, without what d held. One thread begins it. a lies in shared memory or in tensor memory, b in shared memory. Products of a block end in the order in which they begin; who waits for a Tcgen05Commit behind it may use d, and write a and b again. Shared memory that threads stored needs FenceProxyAsync and a barrier before. With ctas=2, two blocks of a cluster whose ranks differ in the last bit multiply together: one thread of the block with the even rank begins the product for both; each has its own rows of a and d, 128, and at the same places half of b, the columns of the block with the even rank first, so that both bring only half of it.",
-		In:    []Port{{Name: "a", Accept: AcceptShared | AcceptTensorMemory, Doc: "[128, K]"}, {Name: "b", Accept: AcceptShared, Doc: "[K, N]"}, {Name: "d", Accept: AcceptTensorMemory, Doc: "[128, N]"}},
+		Doc:   "Begins a matrix product: d[m, n] becomes Σk a[m, k]·b[k, n] + d[m, n], rounded as WgmmaDot rounds; where sum is 0, without what d held. There are 128 rows, or 64 in half of the lanes of each quarter. One thread begins it. a lies in shared memory or in tensor memory, b in shared memory. Products of a block end in the order in which they begin; who waits for a Tcgen05Commit behind it may use d, and write a and b again. Shared memory that threads stored needs FenceProxyAsync and a barrier before. With ctas=2, two blocks of a cluster whose ranks differ in the last bit multiply together: one thread of the block with the even rank begins the product for both; each has its own rows of a and d, 128, and at the same places half of b, the columns of the block with the even rank first, so that both bring only half of it.",
+		In:    []Port{{Name: "a", Accept: AcceptShared | AcceptTensorMemory, Doc: "[128, K] or [64, K]"}, {Name: "b", Accept: AcceptShared, Doc: "[K, N]"}, {Name: "d", Accept: AcceptTensorMemory, Doc: "as many rows, N columns"}},
 		Attrs: []AttrSpec{{Name: "sum", Kind: AttrExprs, Doc: "[s]: where s is 0 the product replaces what d held; left out, it is added"}, attrCtas},
 		Rules: []Rule{
-			{Text: "a is [128, K], b is [K, N], d is [128, N]; with ctas=2 b is [K, N/2].", Check: checkTensorShapes},
+			{Text: "a is [128, K] or, with one block, [64, K], b is [K, N], d has a's rows and N columns; with ctas=2 b is [K, N/2].", Check: checkTensorShapes},
 			ruleTensorPlan("tcgen05.mma: f16, bf16, tf32, f8e4m3, f8e5m2 into f32, i8 and u8 into i32, with operands laid out as wgmma's."),
 			ruleSum, ruleCtas,
+			{Text: "Where a of 64 rows lies in tensor memory, it lies in the lanes of d.", Why: "Each lane multiplies what it has.", Check: func(p *Program, in *Instr) *Violation {
+				a, d := in.In[0].Var(), in.In[2].Var()
+				if a.Type.IsTensorMemory() && TensorHalf(p, a) != TensorHalf(p, d) {
+					return &Violation{Pos: in.In[0].Pos, Msg: fmt.Sprintf("%s begins in lane %d, %s in lane %d", a.Name, TensorHalf(p, a), d.Name, TensorHalf(p, d)), Help: "take both with Tcgen05Slice from the same lane on"}
+				}
+				return nil
+			}},
 		},
 		Since: "0.5", Source: ptxTcgen05 + ".mma" + unseen, Example: "Tcgen05Mma(sa, sb, d, sum=[k])",
 	},
@@ -282,7 +358,7 @@ var tcgen05Rows = []*Op{
 	},
 	{
 		Name: "Tcgen05Load", Family: "tcgen05", Class: ClassMemory, Effects: ReadsShared | Async,
-		Doc:   "Begins to load a tensor from tensor memory into registers: thread i of a warpgroup gets row i. The registers hold it behind a Tcgen05Wait.",
+		Doc:   "Begins to load a tensor from tensor memory into registers: thread i of a warpgroup gets row i, and of 64 rows what it holds of the sums of a product of warpgroups. The registers hold it behind a Tcgen05Wait.",
 		In:    []Port{{Name: "tensor", Accept: AcceptTensorMemory}},
 		Out:   []Port{{Name: "x", Accept: AcceptRegister}},
 		Rules: []Rule{ruleRowsOfThreads(0, true)},
@@ -290,7 +366,7 @@ var tcgen05Rows = []*Op{
 	},
 	{
 		Name: "Tcgen05Store", Family: "tcgen05", Class: ClassMemory, Effects: WritesShared | Async,
-		Doc:   "Begins to store registers to tensor memory: thread i of a warpgroup has row i. It is there behind a Tcgen05Wait, for other threads and products behind a barrier as well.",
+		Doc:   "Begins to store registers to tensor memory, which the threads of a warpgroup hold as Tcgen05Load leaves them. It is there behind a Tcgen05Wait, for other threads and products behind a barrier as well.",
 		In:    []Port{{Name: "tensor", Accept: AcceptTensorMemory}, {Name: "x", Accept: AcceptRegister}},
 		Rules: []Rule{ruleRowsOfThreads(1, false)},
 		Since: "0.5", Source: ptxTcgen05 + ".st" + unseen, Example: "Tcgen05Store(p, h)",
@@ -331,7 +407,7 @@ func checkTensorShapes(p *Program, in *Instr) *Violation {
 	a, _ := in.In[0].Var().Type.Dims()
 	b, _ := in.In[1].Var().Type.Dims()
 	d, _ := in.In[2].Var().Type.Dims()
-	if len(a) != 2 || len(b) != 2 || len(d) != 2 || a[0] != TensorLanes || d[0] != a[0] || a[1] != b[0] || b[1]*TensorBlocks(in) != d[1] {
+	if len(a) != 2 || len(b) != 2 || len(d) != 2 || a[0] != TensorLanes && (a[0] != HalfLanes || TensorBlocks(in) > 1) || d[0] != a[0] || a[1] != b[0] || b[1]*TensorBlocks(in) != d[1] {
 		return &Violation{Msg: fmt.Sprintf("a is %v, b is %v, d is %v", a, b, d)}
 	}
 	return nil
@@ -373,7 +449,7 @@ var ruleTopOfProgram = Rule{Text: "It stands in no loop, branch or thread group.
 
 // ruleRowsOfThreads is for loads and stores: result or operand i of registers.
 func ruleRowsOfThreads(i int, out bool) Rule {
-	return Rule{Text: "The registers have the tensor's type and shape, thread i row i: spatial(128, 1).local(1, n), with n elements in 1 to 128 columns, a power of two.", Why: "A warp reaches the 32 lanes of its place in the warpgroup.", Check: func(p *Program, in *Instr) *Violation {
+	return Rule{Text: "The registers have the tensor's type and shape: spatial(128, 1).local(1, n), of 64 rows spatial(4, 1).column_local(2, m).spatial(8, 4).local(1, k) with two columns in k elements; there are 1 to 128 columns, of 64 rows 8 to 256, a power of two.", Why: "A warp reaches the 32 lanes of its place in the warpgroup.", Check: func(p *Program, in *Instr) *Violation {
 		t := in.In[0].Var().Type
 		var r Type
 		var pos diag.Pos
@@ -386,9 +462,13 @@ func ruleRowsOfThreads(i int, out bool) Rule {
 		if !r.HasLayout || len(dims) != 2 {
 			return nil
 		}
-		want := layout.Spatial(TensorLanes, 1).Local(1, dims[1])
-		if c := ColumnsOf(t); r.Elem != t.Elem || !r.Layout.Equal(want) || c > 128 || bits.OnesCount(uint(c)) != 1 {
-			return &Violation{Pos: pos, Msg: fmt.Sprintf("%s and %s", t, r), Help: fmt.Sprintf("use %s", RegisterOf(t.Elem, want))}
+		want, ok := TensorRegisters(t.Elem, dims)
+		if c := ColumnsOf(t); !ok || r.Elem != t.Elem || !r.Layout.Equal(want) || c*dims[0] > 128*TensorLanes || bits.OnesCount(uint(c)) != 1 {
+			help := "take 8 to 256 columns"
+			if ok {
+				help = fmt.Sprintf("use %s", RegisterOf(t.Elem, want))
+			}
+			return &Violation{Pos: pos, Msg: fmt.Sprintf("%s and %s", t, r), Help: help}
 		}
 		return nil
 	}}
