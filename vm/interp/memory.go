@@ -62,7 +62,7 @@ var meanings = map[string]meaning{
 	"AtomicScatterShared": atomicShared,
 	"AllocateGlobal":      allocateGlobal,
 	"SliceGlobal":         sliceGlobal,
-	"PrefetchGlobal":      nothing,
+	"PrefetchGlobal":      prefetch,
 	"LoadGlobalGather":    loadGlobalGather,
 	"StoreGlobalScatter":  storeGlobalScatter,
 	"AtomicGlobal":        atomicGlobal,
@@ -92,7 +92,7 @@ var meanings = map[string]meaning{
 	"CopyAsyncBulkGlobalToShared":        copyBulkIn,
 	"CopyAsyncBulkSharedToGlobal":        copyBulkOut,
 	"CopyAsyncBulkSharedToClusterShared": copyBulkAcross,
-	"PrefetchTensor":                     nothing,
+	"PrefetchTensor":                     prefetch,
 	"ClusterLaunchControlTryCancel":      tryCancel,
 	"ClusterLaunchControlQueryResponse":  queryResponse,
 

@@ -303,6 +303,16 @@ func synchronizeReduce(m *Machine, in *ir.Instr) error {
 // overlap, or fills caches.
 func nothing(*Machine, *ir.Instr) error { return nil }
 
+// prefetch changes nothing; its offset must be numbers all the same.
+func prefetch(m *Machine, in *ir.Instr) error {
+	for _, e := range in.Attr("offset").Exprs {
+		if _, err := m.int(e); err != nil {
+			return err
+		}
+	}
+	return nil
+}
+
 // atomicScalar is a step of thread 0.
 func atomicScalar(m *Machine, in *ir.Instr) error {
 	v, err := m.int(in.In[1].Expr)
