@@ -29,6 +29,12 @@ func TestDefaultsAreTheCorpus(t *testing.T) {
 		"expand_u3_bf16": func() (*ir.Program, error) {
 			return Expand(Form{Weight: dtype.U3, Act: dtype.BF16, Scale: dtype.F8E8M0, Group: 32, Zero: true})
 		},
+		"stream_u4_f16": func() (*ir.Program, error) {
+			return Decode(Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, Schedule{Warps: 2, Stages: 2, Blocks: 4, PDL: true})
+		},
+		"digits_u2_f16": func() (*ir.Program, error) {
+			return Decode(Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F16, Group: 128}, Schedule{Digits: true, Stages: 2, Blocks: 3, PDL: true})
+		},
 		"arrange_i4_f16":   func() (*ir.Program, error) { return Arrange(wideCorpus["wide_i4_f16"].form) },
 		"wide_i4_f16":      func() (*ir.Program, error) { return wideOf("wide_i4_f16") },
 		"prefill_u4_f16":   func() (*ir.Program, error) { return wideOf("prefill_u4_f16") },
