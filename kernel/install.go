@@ -15,6 +15,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"time"
 )
 
 // SpecName is the name of the kernelspec: its folder, and what notebooks store.
@@ -130,30 +131,52 @@ func KeepExe(exe, dir string) (string, error) {
 	if !passing(exe) {
 		return exe, nil
 	}
-	src, err := os.Open(exe)
-	if err != nil {
-		return "", fmt.Errorf("kernel: %w", err)
-	}
-	defer src.Close()
-	data, err := io.ReadAll(src)
-	if err == nil {
-		err = os.MkdirAll(dir, 0o755)
-	}
 	name := "tilus-lab"
 	if runtime.GOOS == "windows" {
 		name += ".exe"
 	}
 	path := filepath.Join(dir, name)
-	if err == nil {
-		err = writeFile(path, data)
-	}
-	if err == nil {
-		err = os.Chmod(path, 0o755)
-	}
+	err := keep(exe, path)
 	if err != nil {
 		return "", fmt.Errorf("kernel: keep a copy of %s: %w", exe, err)
 	}
 	return path, nil
+}
+
+// keep copies a program, unless the copy of size and time is there. The system may
+// share the blocks of both: a program has tens of megabytes.
+func keep(exe, path string) error {
+	src, err := os.Open(exe)
+	if err != nil {
+		return err
+	}
+	defer src.Close()
+	info, err := src.Stat()
+	if err != nil {
+		return err
+	}
+	if old, err := os.Stat(path); err == nil && old.Size() == info.Size() && old.ModTime().Equal(info.ModTime()) {
+		return nil
+	}
+	if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
+		return err
+	}
+	f, err := os.CreateTemp(filepath.Dir(path), ".tmp-*")
+	if err != nil {
+		return err
+	}
+	_, err = io.Copy(f, src)
+	err = errors.Join(err, f.Chmod(0o755), f.Close())
+	if err == nil {
+		err = os.Chtimes(f.Name(), time.Time{}, info.ModTime())
+	}
+	if err == nil {
+		err = os.Rename(f.Name(), path)
+	}
+	if err != nil {
+		os.Remove(f.Name())
+	}
+	return err
 }
 
 // passing reports whether a program's folder is one that is emptied.

@@ -147,6 +147,21 @@ func TestKeepExe(t *testing.T) {
 	if err != nil || a.Size() != b.Size() || b.Mode()&0o100 == 0 {
 		t.Errorf("copy: %v, %v", b, err)
 	}
+	// The same program is not copied again; another one of the same size is.
+	again, err := KeepExe(exe, dir)
+	if c, _ := os.Stat(again); err != nil || !os.SameFile(b, c) {
+		t.Errorf("the same program was copied again: %v", err)
+	}
+	other := filepath.Join(t.TempDir(), "tilus-lab")
+	if err := os.WriteFile(other, bytes.Repeat([]byte("x"), int(a.Size())), 0o755); err != nil {
+		t.Fatal(err)
+	}
+	if kept, err = KeepExe(other, dir); err != nil {
+		t.Fatal(err)
+	}
+	if raw, err := os.ReadFile(kept); err != nil || raw[0] != 'x' || len(raw) != int(a.Size()) {
+		t.Errorf("another program was not copied: %v", err)
+	}
 	if kept, err := KeepExe("/usr/bin/tilus-lab", dir); err != nil || kept != "/usr/bin/tilus-lab" {
 		t.Errorf("KeepExe of an installed program = %q, %v", kept, err)
 	}
