@@ -2,6 +2,7 @@ package web
 
 import (
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"strings"
@@ -102,6 +103,33 @@ func TestTrust(t *testing.T) {
 	}
 	if info, err := os.Stat(again.path); err != nil || info.Mode().Perm() != 0o600 {
 		t.Errorf("the file of trust: %v %v", info, err)
+	}
+}
+
+// Only so many notebooks run at a time; the next one is told so, and the others go on.
+func TestManySessions(t *testing.T) {
+	t.Setenv("TILUS_FAKE_WORKER", "1")
+	exe, err := os.Executable()
+	must(t, err)
+	s, base := testServer(t)
+	s.books.worker = session.Options{Exe: []string{exe}}
+	c := dial(t, s, base)
+	run := func(name string) (string, string) {
+		return c.ask("nb.run", map[string]string{"name": name, "cell": "c", "source": "y"})
+	}
+	for i := range maxSessions + 1 {
+		name := fmt.Sprintf("%02d-many", 10+i)
+		must(t, os.WriteFile(filepath.Join(s.books.dir, name+".ipynb"), []byte(smallBook), 0o644))
+		if i == 0 {
+			c.trust(name, false) // the others have the same code
+		}
+		kind, body := run(name)
+		if i < maxSessions && kind != "ok" || i == maxSessions && (kind != "error" || !strings.Contains(body, fmt.Sprintf("%d notebooks are running already", maxSessions))) {
+			t.Errorf("notebook %d: %s %s", i, kind, body)
+		}
+	}
+	if kind, body := run("10-many"); kind != "ok" {
+		t.Errorf("the first does not go on: %s", body)
 	}
 }
 
