@@ -12,6 +12,8 @@ const fonts = getComputedStyle(document.documentElement).getPropertyValue("--mon
 
 const maxWhole = 1.3e6; // pixels of a picture whose texts are all drawn at once
 
+const tallest = 1110; // pixels of a picture that shows as a whole; others scroll within a part of the window
+
 // Texts are a canvas with the texts of a large picture, over the part of its SVG that
 // shows: pixels that nobody sees would cost most of the time.
 class Texts {
@@ -162,7 +164,7 @@ export class Picture {
     this.stage = make("div", { class: "stage" }, svg, texts ? texts.canvas : null, overlay);
     const keys = p.go ? " Arrow keys walk the cells, Enter chooses or pins, Escape clears." : " Arrow keys walk the cells, Enter pins, Escape clears.";
     this.canvas = make("div", {
-      class: "canvas", tabindex: "0", role: "group", "aria-roledescription": "linked picture",
+      class: p.height > tallest ? "canvas tall" : "canvas", tabindex: "0", role: "group", "aria-roledescription": "linked picture",
       "aria-label": p.title + ". " + p.desc + (p.ids.length ? keys : ""),
     }, this.stage);
     if (z !== 1) this.stage.style.setProperty("zoom", String(z));
