@@ -594,6 +594,17 @@ func (g *generator) commit(in *ir.Instr) bool {
 		return false
 	}
 	root := g.root(in)
+	if strings.HasPrefix(in.Op.Name, "Atomic") && strings.HasSuffix(in.Op.Name, "Global") && root != nil {
+		// Blocks come in any order: each stays in its part, or all do the same.
+		how := "apart"
+		if !alone(in) {
+			how = in.Attr("op").Word
+		}
+		if how != "apart" && !commutes(in) || root.atomics != "" && root.atomics != how {
+			return false
+		}
+		root.atomics = how
+	}
 	for i, v := range in.Out {
 		if v.Type.IsRegister() {
 			g.update(in, i, spans[i])
@@ -630,6 +641,25 @@ func commutes(in *ir.Instr) bool {
 		return true // two threads at one place are a race, which machines report
 	}
 	return len(in.Out) == 0 && !in.In[len(in.In)-1].Var().Type.Elem.IsFloat() && a.Word != "exch" && a.Word != "cas"
+}
+
+// alone reports that the atomic steps of an instruction stay in the block's own part of
+// a global tensor, its first dimension.
+func alone(in *ir.Instr) bool {
+	g, at := in.In[0].Var().Type, 1
+	if strings.Contains(in.Op.Name, "Scatter") {
+		at = 2
+	}
+	if at == 2 && in.ScatterDim() == 0 {
+		return false
+	}
+	shape := in.In[at].Var().Type.Shape
+	for d, along := range in.Dims(len(g.Shape), len(shape)) {
+		if n, ok := ir.ConstInt(shape[d]); along == 0 && (!ok || n > 1) {
+			return false
+		}
+	}
+	return true
 }
 
 // root is the storage that an instruction's memory operand is a view of.

@@ -115,7 +115,10 @@ type memory struct {
 }
 
 // storage is what views are views of.
-type storage struct{ read, written bool } // since the last Synchronize
+type storage struct {
+	read, written bool   // since the last Synchronize
+	atomics       string // how blocks share it by atomic steps: "apart", all with one op, or "" for not
+}
 
 type generator struct {
 	r      *rand.Rand
