@@ -518,7 +518,8 @@ func (e *elemental) ofSum(in *hlo.Instruction) bool {
 }
 
 // scaled divides elements by one number: by its reciprocal, within 1.5 units of the last
-// place. Where that would be no normal number, a power of two goes both ways.
+// place, or 2.5 by the machine's, beside exponentials by the machine. Where it would be no
+// normal number, a power of two goes both ways.
 func (e *elemental) scaled(x lanes.Vec, by code.Value) lanes.Vec {
 	key := fmt.Sprint("reciprocal", by)
 	var r, power code.Value
@@ -529,7 +530,11 @@ func (e *elemental) scaled(x lanes.Vec, by code.Value) lanes.Vec {
 		magnitude := e.Op(code.OpAnd32, nil, by, e.K(0x7fffffff))
 		power = e.Op(code.OpSelp32, nil, e.K(0x1f800000), e.K(0x3f800000), e.SetpU32(code.GT, magnitude, e.K(0x7e800000))) // 2^-64 or 1
 		power = e.Op(code.OpSelp32, nil, e.K(0x5f800000), power, e.SetpU32(code.LT, magnitude, e.K(0x00800000)))           // 2^64
-		r = e.Op(code.OpDivF32, nil, e.K(0x3f800000), e.Op(code.OpMulF32, nil, by, power))
+		if by = e.Op(code.OpMulF32, nil, by, power); e.Exponential != lanes.Steps {
+			r = e.Op(code.OpRcpApproxF32, nil, by)
+		} else {
+			r = e.Op(code.OpDivF32, nil, e.K(0x3f800000), by)
+		}
 		e.scope.ints[key], e.scope.ints["power"+key] = r, power
 	}
 	out := lanes.Vec{Type: x.Type, N: x.N}

@@ -161,22 +161,18 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 		inside := []affine.Constraint{in(inY, side), in(y0.Add(inY), t.sizes[y])}
 		give(inY, p, v, inside[:1], append(slices.Clone(inside), in(x0.Add(p), t.sizes[x]-v+1)))
 	}
-	mine := []affine.Constraint{in(threadX, side), in(y0.Add(threadX), t.sizes[y])} // a row for each thread
-	end := row(threadX).AddConst(int64(t.sizes[x]))
-	tail := down(end).Sub(row(threadX)).Sub(x0)
-	b.when(append(slices.Clone(mine), in(tail.Sub(skip(threadX)), side)), func() {
-		b.repeat(v-1, func(j affine.Expr) {
-			where := []affine.Constraint{in(x0.Add(tail).Add(j), t.sizes[x])}
-			give(threadX, tail.Add(j), 1, where, where)
-		})
-	})
-	b.when(append(slices.Clone(mine), affine.Constraint{Expr: block[x]}), func() {
-		b.repeat(v-1, func(j affine.Expr) {
-			p := skip(threadX).Add(j).AddConst(int64(1 - v))
-			where := []affine.Constraint{in(p, v)}
-			give(threadX, p, 1, where, where)
-		})
-	})
+	// What no vector of a row has, at its end and at its beginning: v threads for each row.
+	for turn := range ceilDiv(side*v, threads) {
+		item := threadX.AddConst(int64(turn * threads))
+		inY, j := item.FloorDiv(vw), item.Mod(vw)
+		mine := []affine.Constraint{in(inY, side), in(y0.Add(inY), t.sizes[y])}
+		end := row(inY).AddConst(int64(t.sizes[x]))
+		tail := down(end).Sub(row(inY)).Sub(x0)
+		last := append(slices.Clone(mine), in(tail.Sub(skip(inY)), side), in(x0.Add(tail).Add(j), t.sizes[x]))
+		give(inY, tail.Add(j), 1, last, last)
+		first := append(slices.Clone(mine), affine.Constraint{Expr: block[x]}, affine.Constraint{Expr: skip(inY).Sub(j), Range: affine.Range{Lo: 1, Hi: int64(v)}})
+		give(inY, j, 1, mine[:1], first)
+	}
 	return true
 }
 
@@ -186,14 +182,5 @@ func (b *builder) repeat(n int, steps func(i affine.Expr)) {
 	outer := b.f.Body
 	b.f.Body = nil
 	steps(affine.Var(s.Var))
-	s.Body, b.f.Body = b.f.Body, append(outer, s)
-}
-
-// when adds steps that only some threads take.
-func (b *builder) when(where []affine.Constraint, steps func()) {
-	s := &Step{Op: If, Where: where}
-	outer := b.f.Body
-	b.f.Body = nil
-	steps()
 	s.Body, b.f.Body = b.f.Body, append(outer, s)
 }

@@ -255,6 +255,8 @@ func Flatten(m *hlo.Module) (*hlo.Computation, error) {
 				values[in] = v
 			case in.Op.Class() == hlo.Opaque:
 				return nil, fmt.Errorf("%s: %s %w", in.Pos, in.Op, errUnsupported)
+			case !in.Shape.IsTuple() && in.Shape.Type.Elem() == 0:
+				return nil, fmt.Errorf("%s: %s %w", in.Pos, in.Shape.Type, errUnsupported)
 			default:
 				clone := *in
 				clone.Operands = operands

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"slices"
 
+	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/opt"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 	"github.com/tilus-lab/tilus-lab/vm/hlo/plan"
@@ -91,7 +92,11 @@ func (p *Program) attempt(k *Kernel, d plan.Device) (err error) {
 	buffers, args := len(p.Buffers), len(k.Args)
 	leaves := map[*hlo.Instruction]*Tensor{}
 	k.emit(p, d, leaves)
-	if k.Lowered, err = lowerTensors(k.Tensor, leaves, p.tune, k.Computation.Roots()[0].Pos); err != nil {
+	tune := p.tune
+	if k.Plan.Emitter == plan.ScatterEmitter && tune.LoadHint == 0 {
+		tune.LoadHint = code.EvictFirst // what is written there stays in the cache, and not what is read once
+	}
+	if k.Lowered, err = lowerTensors(k.Tensor, leaves, tune, k.Computation.Roots()[0].Pos); err != nil {
 		p.Buffers, k.Args = p.Buffers[:buffers], k.Args[:args]
 		return err
 	}

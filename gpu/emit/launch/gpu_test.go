@@ -503,50 +503,14 @@ func timeOne(ctx *cuda.Context, stream *cuda.Stream, c Case, how emit.Tuning, me
 		}
 		r.Sample = append(r.Sample, s)
 	}
-	g, err := stream.Capture(func() error {
-		for range *calls {
-			if err := l.Queue(stream); err != nil {
-				return err
-			}
-		}
-		return nil
-	})
+	took, err := l.Measure(stream, *calls, *repeats)
 	if err != nil {
 		return r, err
 	}
-	defer g.Close()
-	a, err := ctx.NewEvent()
-	if err != nil {
-		return r, err
-	}
-	defer a.Close()
-	b, err := ctx.NewEvent()
-	if err != nil {
-		return r, err
-	}
-	defer b.Close()
-	var times []float64
-	for i := range *repeats + 1 {
-		if err := errors.Join(a.Record(stream), g.Launch(stream), b.Record(stream), b.Synchronize()); err != nil {
-			return r, err
-		}
-		t, err := b.Since(a)
-		if err != nil {
-			return r, err
-		}
-		if i > 0 {
-			times = append(times, t)
-		}
-	}
-	slices.Sort(times)
-	seconds := times[len(times)/2] / float64(*calls) * unit
-	r.US = math.Round(seconds*1e8) / 100
-	r.GBps = math.Round(float64(c.Ideal)/seconds/1e8) / 10
+	r.US = math.Round(took.Seconds()*1e8) / 100
+	r.GBps = math.Round(float64(c.Ideal)/took.Seconds()/1e8) / 10
 	return r, nil
 }
-
-// unit is that of Event.Since in seconds.
-const unit = 1e-3
 
 // sample is every n/64-th element of a buffer.
 func sample(ctx *cuda.Context, l *Loaded, buffer int) ([]float64, error) {

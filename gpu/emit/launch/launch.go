@@ -2,7 +2,9 @@
 package launch
 
 import (
+	"errors"
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -149,6 +151,51 @@ func (l *Loaded) Queue(s *cuda.Stream) error {
 		}
 	}
 	return nil
+}
+
+// Measure is how long the kernels take: the median of repeats of a graph of calls, after one
+// that does not count.
+func (l *Loaded) Measure(stream *cuda.Stream, calls, repeats int) (time.Duration, error) {
+	if err := errors.Join(l.Alloc(), l.ctx.Synchronize()); err != nil {
+		return 0, err
+	}
+	g, err := stream.Capture(func() error {
+		for range calls {
+			if err := l.Queue(stream); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+	if err != nil {
+		return 0, err
+	}
+	defer g.Close()
+	a, err := l.ctx.NewEvent()
+	if err != nil {
+		return 0, err
+	}
+	defer a.Close()
+	b, err := l.ctx.NewEvent()
+	if err != nil {
+		return 0, err
+	}
+	defer b.Close()
+	var times []float64 // ms
+	for i := range repeats + 1 {
+		if err := errors.Join(a.Record(stream), g.Launch(stream), b.Record(stream), b.Synchronize()); err != nil {
+			return 0, err
+		}
+		t, err := b.Since(a)
+		if err != nil {
+			return 0, err
+		}
+		if i > 0 {
+			times = append(times, t)
+		}
+	}
+	slices.Sort(times)
+	return time.Duration(times[len(times)/2] / float64(calls) * 1e6), nil
 }
 
 // Run computes the results of arguments.
