@@ -1,14 +1,20 @@
 package main
 
 import (
+	"context"
 	"fmt"
 	"io"
 	"os"
 	"strings"
+	"time"
 
 	"github.com/spf13/cobra"
 
+	"github.com/tilus-lab/tilus-lab/gpu/cuda"
+	"github.com/tilus-lab/tilus-lab/gpu/emit/launch"
 	"github.com/tilus-lab/tilus-lab/gpu/fuse"
+	"github.com/tilus-lab/tilus-lab/gpu/traffic"
+	"github.com/tilus-lab/tilus-lab/gpu/tune"
 	"github.com/tilus-lab/tilus-lab/layoutviz/fusion"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
@@ -16,7 +22,7 @@ import (
 
 func newFuse() *cobra.Command {
 	show := map[string]*bool{}
-	var run, asJSON bool
+	var run, timed, asJSON bool
 	var device, drawing string
 	var draw *pictureFlags
 	var seed int
@@ -29,7 +35,8 @@ which elements are read for which (--maps), which functions its instructions are
 (--partition), which kernels there are and why (--plan, which is also what is shown without
 flags), what memory is asked for, predicted from the maps (--cost), and the code as steps on
 tensors (--tensor), as thread code (--code) and as PTX (--ptx). --run computes the results
-by the definition and by the simulator, and compares them.
+by the definition and by the simulator, and compares them. --time times the kernels on this
+machine's GPU, beside what the maps predict and a kernel that only reads.
 
 A picture is drawn by --svg, --png, --pdf or --out: --draw kernels, functions, "threads:
 write out0" (which thread handles which element) or "memory: read x" (what a warp's worst
@@ -65,7 +72,7 @@ access touches); a name that begins like several is the first of them.`,
 					views = append(views, v.Name)
 				}
 			}
-			if len(views) == 0 && !run {
+			if len(views) == 0 && !run && !timed {
 				views = []string{"plan"}
 			}
 			for i, v := range views {
@@ -77,6 +84,11 @@ access touches); a name that begins like several is the first of them.`,
 					fmt.Fprintln(w)
 				}
 				fmt.Fprint(w, out)
+			}
+			if timed {
+				if err := timeFusion(cmd.Context(), w, f); err != nil {
+					return err
+				}
 			}
 			if !run {
 				return nil
@@ -102,12 +114,54 @@ access touches); a name that begins like several is the first of them.`,
 		show[v.Name] = fl.Bool(v.Name, false, "show "+v.Doc)
 	}
 	fl.BoolVar(&run, "run", false, "compute the results and compare")
+	fl.BoolVar(&timed, "time", false, "time the kernels on this machine's GPU, beside what is predicted")
 	fl.IntVar(&seed, "seed", 1, "`NUMBER` that arguments are drawn from")
 	fl.StringArrayVar(&argv, "arg", nil, "argument `NAME=VALUE` of a parameter, as for run")
 	fl.StringVar(&drawing, "draw", "kernels", "`PICTURE` to draw")
 	fl.BoolVar(&asJSON, "json", false, "print what memory is asked for as JSON")
 	draw = addPictureFlags(cmd)
 	return cmd
+}
+
+// timeFusion times a fusion on the first GPU, its arguments all zeros.
+func timeFusion(ctx context.Context, w io.Writer, f *fuse.Fusion) error {
+	g, err := tune.OpenGPU(0)
+	if err != nil {
+		return err
+	}
+	defer g.Close()
+	read, err := tune.TimeRead(ctx, g, 512<<20, tune.Options{WorkingSet: 512 << 20})
+	if err != nil {
+		return err
+	}
+	d, err := cuda.Open()
+	if err != nil {
+		return err
+	}
+	c, err := d.PrimaryContext(0)
+	if err != nil {
+		return err
+	}
+	defer c.Close()
+	l, err := launch.Load(c, f.Program, g.Target)
+	if err != nil {
+		return err
+	}
+	defer l.Close()
+	s, err := c.NewStream()
+	if err != nil {
+		return err
+	}
+	defer s.Close()
+	took, err := l.Measure(s, 20, 7)
+	if err != nil {
+		return err
+	}
+	t := f.Traffic
+	fmt.Fprintf(w, "predicted  %s must move, %s do; at the %.0f GB/s of a kernel that only reads %s\n", traffic.Bytes(t.Ideal), traffic.Bytes(t.Bytes), read.GBps, t.AtLeast(read.GBps*1e9).Round(10*time.Nanosecond))
+	fmt.Fprintf(w, "measured   %s on %s, %.0f GB/s of what must move, %.0f%% of reading; loaded in %s\n", took.Round(10*time.Nanosecond), g.Title,
+		float64(t.Ideal)/took.Seconds()/1e9, 100*float64(t.Ideal)/took.Seconds()/1e9/read.GBps, l.Time.Round(100*time.Microsecond))
+	return nil
 }
 
 // readText reads a file of HLO, "-" for standard input.

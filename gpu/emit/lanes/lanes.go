@@ -72,13 +72,22 @@ type Exponential uint8
 // a large x as many bits as it has, which the correction gives back.
 const (
 	Steps   Exponential = iota // as vm/hlo/eval does, bit by bit
-	Close                      // by the machine's with a correction, within [CloseULP]; 0 below 2^-126
-	Machine                    // by the machine's, within (3 + |x|)·2^-23 of the value; 0 below 2^-126
+	Close                      // by the machine's with a correction
+	Machine                    // by the machine's
 )
 
-// CloseULP is how far exponentials may be from the exact value where they are [Close], in
-// units of the last place.
-const CloseULP = 4
+// Bound is how far an exponential of x may be from the exact value, as a part of it. Where
+// the machine's is taken, values below 2^-126 may also be 0.
+func (e Exponential) Bound(x float64) float64 {
+	const unit = 0x1p-23
+	switch e {
+	case Close:
+		return 4 * unit
+	case Machine:
+		return (3 + math.Abs(x)) * unit
+	}
+	return 1.25 * unit
+}
 
 // exponential is e^x of f32 by the machine's 2^t.
 func (b Scalars) exponential(x Vec) Vec {
