@@ -44,7 +44,7 @@ func onBarriers(name string) bool {
 	switch name {
 	case "ArriveBarrier", "ArriveExpectTxBarrier", "WaitBarrier", "AcquirePipeline", "CommitPipeline", "WaitPipeline", "ReleasePipeline", "FenceProxyAsync", "CopyAsyncTensorGlobalToShared", "CopyAsyncTensorSharedToGlobal", "CopyAsyncTensorCommitGroup", "CopyAsyncTensorWaitGroup",
 		"CopyAsyncBulkGlobalToShared", "CopyAsyncBulkSharedToGlobal", "CopyAsyncBulkSharedToClusterShared", "PrefetchTensor", "ClusterLaunchControlTryCancel", "ClusterLaunchControlQueryResponse",
-		"Tcgen05Mma", "Tcgen05MmaScaled", "Tcgen05Copy", "Tcgen05Commit", "Tcgen05Slice", "Tcgen05View":
+		"Tcgen05Mma", "Tcgen05MmaScaled", "Tcgen05MmaSparse", "Tcgen05Copy", "Tcgen05Commit", "Tcgen05Slice", "Tcgen05View":
 		return true
 	}
 	return false

@@ -312,6 +312,7 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"Tcgen05View":                  tensorView,
 	"Tcgen05Mma":                   tensorMma,
 	"Tcgen05MmaScaled":             tensorMma,
+	"Tcgen05MmaSparse":             tensorMma,
 	"Tcgen05Copy":                  tensorCopy,
 	"Tcgen05Commit":                tensorCommit,
 	"Tcgen05Load":                  tensorLoad,

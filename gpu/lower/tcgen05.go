@@ -201,7 +201,7 @@ func turned(c layout.Canonical) int64 {
 // instruction is the row of a product and the fixed bits of its descriptor.
 func (l *lowerer) instruction(in *ir.Instr, plan ir.TensorPlan) (code.Op, int64) {
 	a, b, d := in.In[0].Var().Type, in.In[1].Var().Type, in.In[2].Var().Type
-	dims, _ := d.Dims()
+	dims, _ := a.Dims()
 	rows := int64(dims[0] * ir.TensorBlocks(in))
 	word := turned(plan.FormA)<<15 | turned(plan.FormB)<<16 | int64(plan.N/8)<<17 | rows/16<<24
 	if plan.Block > 0 {
@@ -217,6 +217,12 @@ func (l *lowerer) instruction(in *ir.Instr, plan ir.TensorPlan) (code.Op, int64)
 	form := "ss."
 	if a.IsTensorMemory() {
 		form = "ts."
+	}
+	switch {
+	case ir.TensorSparse(in):
+		form, word = "sp."+form, word|1<<2
+	case ir.TensorKeeps(in):
+		form = "ws." + form
 	}
 	ka, kb := tensorKinds[a.Elem], tensorKinds[b.Elem]
 	return l.grouped("mma." + form + ka.kind), word | sums<<4 | ka.code<<7 | kb.code<<10
@@ -237,8 +243,12 @@ func tensorMma(l *lowerer, in *ir.Instr) {
 	if x := in.Attr("sum"); x != nil {
 		first = l.Op(code.OpSetpU32, []int64{int64(code.NE)}, l.index(x.Exprs[0]), l.Const32(0))
 	}
-	dims, _ := a.Type.Dims()
-	out, _ := d.Type.Dims()
+	dims, _ := b.Type.Dims()
+	inner, columns, kept := dims[0], dims[1]*ir.TensorBlocks(in), 1 // of the kept elements of a, one in so many
+	sparse := ir.TensorSparse(in)
+	if sparse {
+		kept = 2
+	}
 	l.single(func() {
 		var da descriptor
 		var ta code.Value
@@ -252,19 +262,25 @@ func tensorMma(l *lowerer, in *ir.Instr) {
 		if plan.Block > 0 {
 			scales = [2]code.Value{l.tensorAddress(in.In[3].Var()), l.tensorAddress(in.In[4].Var())}
 		}
-		for k := 0; k < dims[1]; k += plan.K {
+		for k := 0; k < inner; k += plan.K {
 			add := sum
 			if k == 0 {
 				add = first
 			}
-			for n := 0; n < out[1]; n += plan.N {
+			for n := 0; n < columns; n += plan.N {
 				x := ta
 				if ta == 0 {
-					x = l.further(da, 0, k)
+					x = l.further(da, 0, k/kept)
 				} else {
-					x = l.Add32(ta, l.Const32(int64(k*a.Type.Elem.Bits()/32)))
+					x = l.Add32(ta, l.Const32(int64(k/kept*a.Type.Elem.Bits()/32)))
 				}
 				args := []code.Value{l.Add32(td, l.Const32(int64(n))), x, l.further(db, k, n)}
+				if sparse { // the first of two columns, and which of them it is
+					_, column, _ := ir.SparseMark(a.Type.Elem, 0, k)
+					args = append(args, l.Add32(l.tensorAddress(in.In[3].Var()), l.Const32(int64(column&^1))), l.Const32(word|int64(column&1)))
+					l.Emit(op, nil, append(args, add)...)
+					continue
+				}
 				if plan.Block == 0 {
 					l.Emit(op, nil, append(args, l.Const32(word), add)...)
 					continue
@@ -272,7 +288,7 @@ func tensorMma(l *lowerer, in *ir.Instr) {
 				// Four blocks along k share a column; which of its bytes are meant is said.
 				id := int64(k / plan.Block % 4)
 				args = append(args, l.Const32(word|id<<4|id<<29))
-				for i, rows := range []int{ir.TensorLanes, out[1]} {
+				for i, rows := range []int{ir.TensorLanes, columns} {
 					_, at := ir.ScaleAt(rows, i*n, k/plan.Block/4*4)
 					args = append(args, l.Add32(scales[i], l.Const32(int64(at/4))))
 				}

@@ -19,6 +19,7 @@ type instruction struct {
 	negA, negB bool
 	mnA, mnB   bool
 	sparse     bool // half of A is left out
+	part       int  // which of two columns says where
 	still      bool // .ws
 	rows       int  // of a block
 	// Of products with scales: their type, how many an instruction has in a row, and
@@ -70,8 +71,8 @@ func (w *warp) instruction(l int, word uint64, form, kind string, blocks int) (x
 	if !x.a.Valid() || !x.b.Valid() || !x.d.Valid() || (x.d == dtype.I32) != (kind == "i8") || x.d == dtype.F16 && (kind == "tf32" || x.a == dtype.BF16 || x.b == dtype.BF16) {
 		return bad("names types that kind::%s does not have", kind)
 	}
-	if x.sparse && field(0, 2) != 0 {
-		return bad("selects part %d of what says where A is sparse; only part 0 is simulated", field(0, 2))
+	if x.part = field(0, 2); x.sparse && (x.part > 1 || x.part == 1 && x.a.Bits() < 16) {
+		return bad("selects column %d of what says where A is sparse; there are two of 16 bits and more", x.part)
 	}
 	if (x.mnA && padded(x.a)) || (x.mnB && padded(x.b)) {
 		return bad("turns an operand of %d and %d bits", x.a.Bits(), x.b.Bits())
@@ -285,7 +286,7 @@ func (x instruction) sparseWord(row, k int) (lane, column, bit int) {
 	switch bits := x.a.Bits(); {
 	case bits >= 16:
 		half := x.k / 2
-		return row%8 + row/16*16 + k/half*8, 0, row/8%2*16 + k%half*16/half
+		return row%8 + row/16*16 + k/half*8, x.part, row/8%2*16 + k%half*16/half
 	default:
 		at := k * 64 / x.k // of 64 bits of a row
 		return row, at / 32, at % 32
@@ -295,8 +296,8 @@ func (x instruction) sparseWord(row, k int) (lane, column, bit int) {
 // sparseRows puts the elements of A that are kept to their places among zeros, when
 // their turn comes; nil where nothing says so.
 func (w *warp) sparseRows(t *tensorMemory, l int, addr uint64, x instruction, kept func() []float64) (func() []float64, bool) {
-	if addr>>16 != 0 || x.rows != 128 {
-		w.fail(l, errProduct, "", "what says where A is sparse, at lane %d for a product of %d rows, is not simulated", addr>>16, x.m)
+	if addr>>16 != 0 || addr%2 != 0 || x.rows != 128 {
+		w.fail(l, errProduct, "", "what says where A is sparse, at lane %d, column %d for a product of %d rows; it begins in lane 0 at an even column, and 128 rows are simulated", addr>>16, addr&0xffff, x.m)
 		return nil, false
 	}
 	chunk, unit := 4, 1 // elements that four bits speak of, and those that are kept together

@@ -27,7 +27,16 @@ type tensorCase struct {
 }
 
 func (c tensorCase) sparse() bool { return strings.Contains(c.row, "sp.") }
-func (c tensorCase) ts() bool     { return strings.Contains(c.row, "ts.") }
+
+// part is which of two columns says where A is sparse; both occur.
+func (c tensorCase) part() int {
+	if c.sparse() && c.a.Bits() >= 16 {
+		return c.n / 32 % 2
+	}
+	return 0
+}
+
+func (c tensorCase) ts() bool { return strings.Contains(c.row, "ts.") }
 
 // Columns of tensor memory where things lie.
 const (
@@ -107,7 +116,7 @@ func (c tensorCase) descriptor() int64 {
 		word |= 1 << 23
 	}
 	if c.sparse() {
-		word |= 1 << 2
+		word |= 1<<2 | int64(c.part())
 	}
 	return word
 }
@@ -340,7 +349,7 @@ func TestTensorProducts(t *testing.T) {
 						full := k / (chunk / 2) * chunk
 						if c.a.Bits() >= 16 {
 							half := c.k / 2
-							put(row%8+row/16*16+full/half*8, eColumn, row/8%2*16+full%half*16/half, 4, nibble)
+							put(row%8+row/16*16+full/half*8, eColumn+c.part(), row/8%2*16+full%half*16/half, 4, nibble)
 						} else {
 							put(row, eColumn+full*64/c.k/32, full*64/c.k%32, 4, nibble)
 						}

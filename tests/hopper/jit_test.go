@@ -112,11 +112,16 @@ func (s source) hash() string {
 // assemble gives what ptxas says of PTX.
 func assemble(t *testing.T, ptxas, ptx string) string {
 	t.Helper()
+	return assembleFor(t, ptxas, "sm_90a", ptx)
+}
+
+func assembleFor(t *testing.T, ptxas, target, ptx string) string {
+	t.Helper()
 	file := filepath.Join(t.TempDir(), "program.ptx")
 	if err := os.WriteFile(file, []byte(ptx), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, err := exec.Command(ptxas, "-v", "-arch=sm_90a", "-o", os.DevNull, file).CombinedOutput()
+	out, err := exec.Command(ptxas, "-v", "-arch="+target, "-o", os.DevNull, file).CombinedOutput()
 	if err != nil {
 		t.Errorf("%v\n%s", err, out)
 	}

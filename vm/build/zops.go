@@ -1297,6 +1297,15 @@ func (prog *Builder) Tcgen05MmaScaled(a Value, b Value, d Value, scale_a Value, 
 	prog.instr("Tcgen05MmaScaled", nil, []any{a, b, d, scale_a, scale_b}, attrs)
 }
 
+// Tcgen05MmaSparse adds
+//
+//	Tcgen05MmaSparse(sa, sb, d, marks, sum=[k])
+//
+// Begins a matrix product of an a of which every second element is 0 and left out, as Tcgen05Mma does: of four elements along k two are kept, of tf32 one of two, side by side in a row. e says which, four bits for each group: the places of both, two bits each, the first one low (of tf32 4 for the first, 14 for the second). Elements of 8 bits: the bits of row i from element k on are in row i of e, column k div 32, from bit k mod 32 on. Of 16 bits (32 bits): in row 8·h + 16·(i div 16) + i mod 8, column k div 32 (16), from bit 16·(i div 8 mod 2) + k mod 16 (2·(k mod 8)) on, where h is k div 16 (8) mod 2.
+func (prog *Builder) Tcgen05MmaSparse(a Value, b Value, d Value, e Value, attrs ...Attr) {
+	prog.instr("Tcgen05MmaSparse", nil, []any{a, b, d, e}, attrs)
+}
+
 // Tcgen05Copy adds
 //
 //	Tcgen05Copy(scales, ts)

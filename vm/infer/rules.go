@@ -33,7 +33,7 @@ func rules() []Rule {
 		{"tmem.alloc", "a tile of tensor memory is row-major", []string{"TMemoryAlloc"}, tmemoryAlloc},
 		{"tmem.slice", "a slice of tensor memory lies as its source", []string{"TMemorySlice"}, tmemorySlice},
 		{"tmem.move", "registers lie as the widest load or store of tensor memory leaves them", []string{"TMemoryLoad", "TMemoryStore"}, tmemoryMove},
-		{"tmem.product", "operands in shared memory are K-major, with the widest swizzle that fits", []string{"TMemoryProduct", "Tcgen05Mma", "Tcgen05MmaScaled"}, sharedOperands},
+		{"tmem.product", "operands in shared memory are K-major, with the widest swizzle that fits", []string{"TMemoryProduct", "Tcgen05Mma", "Tcgen05MmaScaled", "Tcgen05MmaSparse"}, sharedOperands},
 		{"slice.register", "a slice is its source reduced, or what each thread holds of every part of its shape; a source is so many slices", []string{"SliceRegister"}, sliceRegister},
 		{"slice.assign", "a slice that is written to lies as a slice of its destination", []string{"SliceAssign"}, sliceAssign},
 		{"barrier", "every thread holds the address of a barrier", []string{"AllocBarrier"}, replicated},

@@ -56,7 +56,7 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E30", Text: "The rows of a bulk copy lie inside the tensor, and begin at multiples of 16 bytes on both sides.", Why: "It knows no shape: other bytes would be copied, or the launch would fault."},
 	{Code: "Run.E31", Text: "What products, loads and stores of tensor memory do is used after a wait: of products for a Tcgen05Commit, of the others by Tcgen05Wait.", Why: "They go on beside the threads."},
 	{Code: "Run.E32", Text: "A block takes at most 512 columns of tensor memory, before it relinquishes the permit, and gives them back before it ends.", Why: "Who asks for more waits until others give back, which may be for ever."},
-	{Code: "Run.E33", Text: "Scales in tensor memory are not negative, and the same in the four quarters of its lanes.", Why: "Each quarter multiplies its rows with those beside them, and their bit for the sign is no sign."},
+	{Code: "Run.E33", Text: "Scales in tensor memory are not negative, and the same in the four quarters of its lanes; marks of what is kept of a sparse operand name two of four elements.", Why: "Each quarter multiplies its rows with those beside them, and their bit for the sign is no sign."},
 }
 
 // Machine is a launch in progress.

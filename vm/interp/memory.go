@@ -103,6 +103,7 @@ var meanings = map[string]meaning{
 	"Tcgen05View":                  tensorView,
 	"Tcgen05Mma":                   tensorMma,
 	"Tcgen05MmaScaled":             tensorMma,
+	"Tcgen05MmaSparse":             tensorMma,
 	"Tcgen05Copy":                  tensorCopy,
 	"Tcgen05Commit":                tensorCommit,
 	"Tcgen05Load":                  tensorLoad,

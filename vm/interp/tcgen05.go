@@ -332,6 +332,11 @@ func tensorMma(m *Machine, in *ir.Instr) error {
 		p = product{step: plan.K, order: order, matrix: true}
 		m.dots[in] = p
 	}
+	if ir.TensorSparse(in) {
+		if a[0], err = m.spread(in, a[0]); err != nil {
+			return err
+		}
+	}
 	d := in.In[2].Var()
 	for i, mem := range mems {
 		t, s, cells, cols := m.cellsIn(d, mem)
@@ -343,10 +348,17 @@ func tensorMma(m *Machine, in *ir.Instr) error {
 				return err
 			}
 		}
-		c := &tile{elem: d.Type.Elem}
-		c.dims, _ = d.Type.Dims()
+		c := &tile{elem: d.Type.Elem, dims: []int{a[i].dims[0], b.dims[1]}}
 		if c.codes = m.tensorCodes(t, d.Type, cells, cols); sum == 0 {
 			clear(c.codes)
+		}
+		places := tensorPlaces(in, c.dims) // of elements in d
+		if places != nil {
+			codes := make([]uint64, len(c.codes))
+			for e, at := range places {
+				codes[e] = c.codes[at]
+			}
+			c.codes = codes
 		}
 		p.a, p.b, p.c, p.stopped = a[i], b, c, m.stopped
 		out := make([]uint64, len(c.codes))
@@ -361,10 +373,62 @@ func tensorMma(m *Machine, in *ir.Instr) error {
 		if err != nil {
 			return err
 		}
+		if places != nil {
+			parts := make([]uint64, len(out))
+			for e, at := range places {
+				parts[at] = out[e]
+			}
+			out = parts
+		}
 		t.begin(&w, mem.block, s.tile, cells, out)
 	}
 	m.setWork(w)
 	return nil
+}
+
+// tensorPlaces is where the elements of a product lie in d, row by row; nil where they lie
+// there as they are.
+func tensorPlaces(in *ir.Instr, dims []int) []int {
+	if !ir.TensorKeeps(in) || dims[0] == ir.TensorLanes {
+		return nil
+	}
+	out := make([]int, 0, dims[0]*dims[1])
+	for r := range dims[0] {
+		for c := range dims[1] {
+			row, col := ir.TensorPart(true, dims[0], dims[1], r, c)
+			out = append(out, row*dims[1]*dims[0]/ir.TensorLanes+col)
+		}
+	}
+	return out
+}
+
+// spread puts the elements of a that are kept among zeros.
+func (m *Machine) spread(in *ir.Instr, a *tile) (*tile, error) {
+	var w tensorWork
+	e, err := m.operand(in, 3, m.own(), &w)
+	if err != nil {
+		return nil, err
+	}
+	rows, kept := a.dims[0], a.dims[1]
+	out := &tile{elem: a.elem, dims: []int{rows, 2 * kept}, codes: make([]uint64, 2*rows*kept)}
+	group := 2 // elements of which half are kept
+	if a.elem != dtype.TF32 {
+		group = 4
+	}
+	for r := range rows {
+		for k := 0; k < 2*kept; k += group {
+			lane, column, bit := ir.SparseMark(a.elem, r, k)
+			mark := e.codes[lane*e.dims[1]+column] >> bit & 15
+			places, ok := ir.SparseKept(a.elem, mark)
+			if !ok {
+				return nil, problem(in.Pos, "Run.E33", "name two of four places, the first one before the second", "the mark %#04b of row %d, elements %d to %d, in %s names no such elements", mark, r, k, k+group-1, in.In[3].Var().Name)
+			}
+			for i, at := range places {
+				out.codes[2*r*kept+k+at] = a.codes[r*kept+k/2+i]
+			}
+		}
+	}
+	return out, nil
 }
 
 // begin lets the machine write words of tensor memory.

@@ -3,6 +3,7 @@ package ir
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -91,6 +92,26 @@ func TensorHalf(p *Program, v *Var) int {
 	return lane
 }
 
+// tensorColumn is the first column of a tensor, from that of its Tcgen05Alloc on.
+func tensorColumn(p *Program, v *Var) int {
+	column := 0
+	p.Body.Walk(func(s Stmt) bool {
+		in, ok := s.(*Instr)
+		if !ok || len(in.Out) != 1 || in.Out[0] != v || in.Op.Name != "Tcgen05Slice" && in.Op.Name != "Tcgen05View" {
+			return true
+		}
+		from := in.In[0].Var()
+		if column = tensorColumn(p, from); in.Op.Name == "Tcgen05Slice" {
+			if a := in.Attr("offset"); len(a.Exprs) == 2 {
+				c, _ := ConstInt(a.Exprs[1])
+				column += int(c) * from.Type.Elem.Bits() / 32
+			}
+		}
+		return false
+	})
+	return column
+}
+
 // TensorPlan is a Tcgen05Mma or Tcgen05MmaScaled cut into instructions of N columns and
 // K elements.
 type TensorPlan struct {
@@ -133,12 +154,59 @@ func ScaleAt(rows, row, block int) (lane, element int) {
 	return row % LanesPerWarp, (block/4*(rows/LanesPerWarp)+row/LanesPerWarp)*4 + block%4
 }
 
+// TensorSparse reports a product of a whose half is left out.
+func TensorSparse(in *Instr) bool { return in.Op.Name == "Tcgen05MmaSparse" }
+
+// TensorKeeps reports a product whose b the machine keeps, with d in parts below each other.
+func TensorKeeps(in *Instr) bool { return in.Attr("keep") != nil }
+
+// TensorPart is where element [row, col] of a product of so many rows and columns lies in d.
+func TensorPart(keeps bool, rows, cols, row, col int) (r, c int) {
+	if !keeps {
+		return row, col
+	}
+	per := cols * rows / TensorLanes
+	return row + col/per*rows, col % per
+}
+
+// SparseMark is where the four bits lie that say which two of four elements of a row (of
+// two of tf32, which one) are kept, those from k on: the row and column of e, and the first bit.
+// Of 16 and 32 bits, eight rows share words with the eight behind them, and half of what an
+// instruction multiplies is in each of two rows of e.
+// Source: CUTLASS, tmem_e_frg.
+func SparseMark(elem dtype.Type, row, k int) (lane, column, bit int) {
+	if elem.Bits() == 8 {
+		return row, k / 32, k % 32
+	}
+	reach := 512 / elem.Bits() // of an instruction
+	half, at := reach/2, k%reach
+	return row%8 + row/16*16 + at/half*8, k / reach, row/8%2*16 + at%half*16/half
+}
+
+// SparseKept reads four bits: which elements of those that they speak of are kept, in order.
+func SparseKept(elem dtype.Type, mark uint64) (kept []int, ok bool) {
+	if elem == dtype.TF32 {
+		switch mark {
+		case 0b0100:
+			return []int{0}, true
+		case 0b1110:
+			return []int{1}, true
+		}
+		return nil, false
+	}
+	x, y := int(mark&3), int(mark>>2)
+	return []int{x, y}, x < y || mark == 0b0110
+}
+
 // PlanTensor cuts a product into instructions.
 func PlanTensor(in *Instr) (TensorPlan, error) {
 	a, b, d := in.In[0].Var().Type, in.In[1].Var().Type, in.In[2].Var().Type
 	p := TensorPlan{K: wgmmaK(a.Elem, b.Elem, d.Elem)}
 	if a.Elem == dtype.U1 {
 		p.K = 0
+	}
+	if TensorSparse(in) {
+		p.K *= 2
 	}
 	if len(in.In) == 5 {
 		sa, sb := in.In[3].Var().Type, in.In[4].Var().Type
@@ -149,21 +217,26 @@ func PlanTensor(in *Instr) (TensorPlan, error) {
 	if p.K == 0 || d.Elem != dtype.F32 && d.Elem != dtype.I32 {
 		return p, fmt.Errorf("no instruction multiplies %s by %s into %s", a.Elem, b.Elem, d.Elem)
 	}
-	dims, _ := d.Dims()
-	if p.N = dims[1]; p.N > 256 {
+	dims, _ := a.Dims()
+	inner, _ := b.Dims()
+	n := inner[1] * TensorBlocks(in)
+	if p.N = n; p.N > 256 {
 		if p.N = 256; TensorBlocks(in) > 1 {
-			return p, fmt.Errorf("%d columns; products of two blocks have at most 256", dims[1])
+			return p, fmt.Errorf("%d columns; products of two blocks have at most 256", n)
 		}
 	}
 	if p.Block > 0 && p.N%LanesPerWarp != 0 {
-		return p, fmt.Errorf("%d columns with scales, of which 32 lie in lanes beside each other", dims[1])
+		return p, fmt.Errorf("%d columns with scales, of which 32 lie in lanes beside each other", n)
 	}
 	step := 16
-	if dims[0] == HalfLanes && d.Elem.IsFloat() {
+	if dims[0] == HalfLanes && d.Elem.IsFloat() && !TensorKeeps(in) {
 		step = 8
 	}
-	if p.N%step != 0 || dims[1]%p.N != 0 {
-		return p, fmt.Errorf("%d columns are not cut into multiples of %d, at most 256", dims[1], step)
+	if p.N%step != 0 || n%p.N != 0 {
+		return p, fmt.Errorf("%d columns are not cut into multiples of %d, at most 256", n, step)
+	}
+	if TensorKeeps(in) && n != 64 && n != 128 && n != 256 {
+		return p, fmt.Errorf("%d columns; where b is kept there are 64, 128 or 256", n)
 	}
 	if dims[0] == HalfLanes && p.Block > 0 {
 		return p, fmt.Errorf("products with scales have %d rows", TensorLanes)
@@ -183,8 +256,8 @@ func PlanTensor(in *Instr) (TensorPlan, error) {
 	if a.Elem.Bits() != 16 && (a.IsShared() && p.FormA.Major != layout.MajorK || p.FormB.Major != layout.MajorK) {
 		return p, fmt.Errorf("operands of %s must lie with k contiguous", a.Elem)
 	}
-	if k, _ := a.Dims(); k[1]%p.K != 0 {
-		return p, fmt.Errorf("a has %d columns, the instruction takes %d", k[1], p.K)
+	if inner[0]%p.K != 0 {
+		return p, fmt.Errorf("b has %d rows, the instruction takes %d", inner[0], p.K)
 	}
 	return p, nil
 }
@@ -273,11 +346,12 @@ var tcgen05Rows = []*Op{
 	},
 	{
 		Name: "Tcgen05Mma", Aliases: []string{"Tcgen05MmaSS", "Tcgen05MmaTS"}, Family: "tcgen05", Class: ClassMatrix, Effects: ReadsShared | WritesShared | Async,
-		Doc:   "Begins a matrix product: d[m, n] becomes Σk a[m, k]·b[k, n] + d[m, n], rounded as WgmmaDot rounds; where sum is 0, without what d held. There are 128 rows, or 64 in half of the lanes of each quarter. One thread begins it. a lies in shared memory or in tensor memory, b in shared memory. Products of a block end in the order in which they begin; who waits for a Tcgen05Commit behind it may use d, and write a and b again. Shared memory that threads stored needs FenceProxyAsync and a barrier before. With ctas=2, two blocks of a cluster whose ranks differ in the last bit multiply together: one thread of the block with the even rank begins the product for both; each has its own rows of a and d, 128, and at the same places half of b, the columns of the block with the even rank first, so that both bring only half of it.",
-		In:    []Port{{Name: "a", Accept: AcceptShared | AcceptTensorMemory, Doc: "[128, K] or [64, K]"}, {Name: "b", Accept: AcceptShared, Doc: "[K, N]"}, {Name: "d", Accept: AcceptTensorMemory, Doc: "as many rows, N columns"}},
-		Attrs: []AttrSpec{{Name: "sum", Kind: AttrExprs, Doc: "[s]: where s is 0 the product replaces what d held; left out, it is added"}, attrCtas},
+		Doc: "Begins a matrix product: d[m, n] becomes Σk a[m, k]·b[k, n] + d[m, n], rounded as WgmmaDot rounds; where sum is 0, without what d held. There are 128 rows, or 64 in half of the lanes of each quarter. One thread begins it. a lies in shared memory or in tensor memory, b in shared memory. Products of a block end in the order in which they begin; who waits for a Tcgen05Commit behind it may use d, and write a and b again. Shared memory that threads stored needs FenceProxyAsync and a barrier before. With ctas=2, two blocks of a cluster whose ranks differ in the last bit multiply together: one thread of the block with the even rank begins the product for both; each has its own rows of a and d, 128, and at the same places half of b, the columns of the block with the even rank first, so that both bring only half of it.",
+		In:  []Port{{Name: "a", Accept: AcceptShared | AcceptTensorMemory, Doc: "[128, K] or [64, K]"}, {Name: "b", Accept: AcceptShared, Doc: "[K, N]"}, {Name: "d", Accept: AcceptTensorMemory, Doc: "as many rows, N columns"}},
+		Attrs: []AttrSpec{{Name: "sum", Kind: AttrExprs, Doc: "[s]: where s is 0 the product replaces what d held; left out, it is added"}, attrCtas,
+			{Name: "keep", Kind: AttrWord, Words: []string{"b"}, Doc: "b: the machine keeps b for products of few rows (weight stationary); a has 128, 64 or 32 rows, b 64, 128 or 256 columns, and d has 1, 2 or 4 parts of the columns below each other"}},
 		Rules: []Rule{
-			{Text: "a is [128, K] or, with one block, [64, K], b is [K, N], d has a's rows and N columns; with ctas=2 b is [K, N/2].", Check: checkTensorShapes},
+			{Text: "a is [128, K] or, with one block, [64, K], b is [K, N], d has a's rows and N columns; with ctas=2 b is [K, N/2]; with keep=b a is [M, K] of 32, 64 or 128 rows, in shared memory where they are fewer than 128, and d is [128, N·M/128].", Check: checkTensorShapes},
 			ruleTensorPlan("tcgen05.mma: f16, bf16, tf32, f8e4m3, f8e5m2 into f32, i8 and u8 into i32, with operands laid out as wgmma's."),
 			ruleSum, ruleCtas,
 			{Text: "Where a of 64 rows lies in tensor memory, it lies in the lanes of d.", Why: "Each lane multiplies what it has.", Check: func(p *Program, in *Instr) *Violation {
@@ -318,6 +392,40 @@ var tcgen05Rows = []*Op{
 			}},
 		},
 		Since: "0.6", Source: ptxTcgen05 + ".mma.block_scale" + unseen, Example: "Tcgen05MmaScaled(ua, ub, d, ta, tb, sum=[k])",
+	},
+	{
+		Name: "Tcgen05MmaSparse", Family: "tcgen05", Class: ClassMatrix, Effects: ReadsShared | WritesShared | Async,
+		Doc: "Begins a matrix product of an a of which every second element is 0 and left out, as Tcgen05Mma does: of four elements along k two are kept, of tf32 one of two, side by side in a row. e says which, four bits for each group: the places of both, two bits each, the first one low (of tf32 4 for the first, 14 for the second). " +
+			"Elements of 8 bits: the bits of row i from element k on are in row i of e, column k div 32, from bit k mod 32 on. Of 16 bits (32 bits): in row 8·h + 16·(i div 16) + i mod 8, column k div 32 (16), from bit 16·(i div 8 mod 2) + k mod 16 (2·(k mod 8)) on, where h is k div 16 (8) mod 2.",
+		In:    []Port{{Name: "a", Accept: AcceptShared | AcceptTensorMemory, Doc: "[128, K/2]"}, {Name: "b", Accept: AcceptShared, Doc: "[K, N]"}, {Name: "d", Accept: AcceptTensorMemory, Doc: "[128, N]"}, {Name: "e", Accept: AcceptTensorMemory, Doc: "u32[128, C]"}},
+		Attrs: []AttrSpec{{Name: "sum", Kind: AttrExprs, Doc: "[s]: where s is 0 the product replaces what d held; left out, it is added"}},
+		Rules: []Rule{
+			{Text: "a is [128, K/2], b is [K, N], d is [128, N].", Check: func(p *Program, in *Instr) *Violation {
+				if a, _ := in.In[0].Var().Type.Dims(); len(a) == 2 && a[0] != TensorLanes {
+					return &Violation{Pos: in.In[0].Pos, Msg: fmt.Sprintf("a is %v", a)}
+				}
+				return checkTensorShapes(p, in)
+			}},
+			ruleTensorPlan("tcgen05.mma.sp: the types of Tcgen05Mma, along k twice as far in an instruction."),
+			ruleSum,
+			{Text: "e is u32[128, C] from an even column on, with C = K/32, of tf32 K/16.", Why: "An instruction reads one column of two, or both.", Check: func(p *Program, in *Instr) *Violation {
+				t := in.In[3].Var().Type
+				dims, _ := t.Dims()
+				b, _ := in.In[1].Var().Type.Dims()
+				if len(b) != 2 {
+					return nil // reported above
+				}
+				want := b[0] / 32
+				if in.In[0].Var().Type.Elem.Bits() == 32 {
+					want = b[0] / 16
+				}
+				if t.Elem != dtype.U32 || !slices.Equal(dims, []int{TensorLanes, want}) || tensorColumn(p, in.In[3].Var())%2 != 0 {
+					return &Violation{Pos: in.In[3].Pos, Msg: fmt.Sprintf("%s is %s, from column %d on", in.In[3].Var().Name, t, tensorColumn(p, in.In[3].Var())), Help: fmt.Sprintf("take tmem u32[128, %d] from an even column on", want)}
+				}
+				return nil
+			}},
+		},
+		Since: "0.7", Source: ptxTcgen05 + ".mma.sp" + unseen, Example: "Tcgen05MmaSparse(sa, sb, d, marks, sum=[k])",
 	},
 	{
 		Name: "Tcgen05Copy", Family: "tcgen05", Class: ClassMemory, Effects: ReadsShared | WritesShared | Async,
@@ -407,6 +515,15 @@ func checkTensorShapes(p *Program, in *Instr) *Violation {
 	a, _ := in.In[0].Var().Type.Dims()
 	b, _ := in.In[1].Var().Type.Dims()
 	d, _ := in.In[2].Var().Type.Dims()
+	if len(a) == 2 && TensorSparse(in) {
+		a = []int{a[0], 2 * a[1]}
+	}
+	if TensorKeeps(in) {
+		if len(a) != 2 || len(b) != 2 || len(d) != 2 || TensorBlocks(in) > 1 || a[0] != 32 && a[0] != 64 && a[0] != TensorLanes || a[0] < TensorLanes && !in.In[0].Var().Type.IsShared() || a[1] != b[0] || d[0] != TensorLanes || d[1] != b[1]*a[0]/TensorLanes {
+			return &Violation{Msg: fmt.Sprintf("a is %v, b is %v, d is %v", a, b, d)}
+		}
+		return nil
+	}
 	if len(a) != 2 || len(b) != 2 || len(d) != 2 || a[0] != TensorLanes && (a[0] != HalfLanes || TensorBlocks(in) > 1) || d[0] != a[0] || a[1] != b[0] || b[1]*TensorBlocks(in) != d[1] {
 		return &Violation{Msg: fmt.Sprintf("a is %v, b is %v, d is %v", a, b, d)}
 	}
