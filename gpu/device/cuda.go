@@ -35,6 +35,7 @@ type gpu struct {
 	ctx      *cuda.Context // nil when it must be made again
 	stream   *cuda.Stream
 	bySource map[string]*loaded // by PTX or CUDA C++
+	lost     string             // what broke the context before
 }
 
 type loaded struct {
@@ -118,6 +119,25 @@ func (g *gpu) connect() error {
 	return nil
 }
 
+// renew puts a new context into the place of one that a program broke, and says how it
+// went. Drivers differ: some give a process no other context once one is lost.
+func (g *gpu) renew(by string) string {
+	g.lost = by
+	g.drop()
+	if err := g.connect(); err != nil {
+		return "no other context can be made" + g.noContext(err)
+	}
+	return "a new context is in its place, and arguments were copied, so that nothing else is lost"
+}
+
+// noContext says what helps where the driver gives no context any more.
+func (g *gpu) noContext(err error) string {
+	if ce := (*cuda.Error)(nil); g.lost != "" && errors.As(err, &ce) && ce.Sticky() {
+		return fmt.Sprintf(": since %s the driver refuses this process; start it again (in a notebook, restart the kernel)", g.lost)
+	}
+	return ""
+}
+
 // drop gives the context up with everything in it.
 func (g *gpu) drop() error {
 	if g.ctx == nil {
@@ -149,14 +169,13 @@ func (g *gpu) Run(ctx context.Context, p *ir.Program, args []ir.Arg) (*Result, e
 	}
 	if g.ctx == nil {
 		if err := g.connect(); err != nil {
-			return nil, err
+			return nil, fmt.Errorf("device: %s: %w%s", g.info.Name, err, g.noContext(err))
 		}
 	}
 	res, err := g.run(ctx, p, l, args)
 	var ce *cuda.Error
 	if errors.As(err, &ce) && ce.Sticky() {
-		g.drop()
-		return nil, fmt.Errorf("device: %s: program %s broke the GPU context: %w; run it with --device sim, which finds the place", g.info.Name, p.Name, err)
+		return nil, fmt.Errorf("device: %s: program %s broke the GPU context: %w; %s; run it with --device sim, which finds the place", g.info.Name, p.Name, err, g.renew(p.Name))
 	}
 	if err != nil {
 		return nil, fmt.Errorf("device: %s: %w", g.info.Name, err)

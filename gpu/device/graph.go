@@ -27,6 +27,9 @@ type Pinned struct {
 
 // NewPinned allocates a pinned array, whose contents are not defined.
 func (q *Queue) NewPinned(name string, t dtype.Type, shape ...int) (*Pinned, error) {
+	if err := q.alive(); err != nil {
+		return nil, fmt.Errorf("device: pinned array %s: %w", name, err)
+	}
 	a := &array.Array{Type: t, Shape: slices.Clone(shape)}
 	n := dtype.PackedBytes(t.Bits(), a.Len())
 	host, err := q.g.ctx.AllocHost(max((n+15)&^15, 16))
@@ -84,6 +87,9 @@ func (b *Buffer) copy(p *Pinned, what string, in bool) (*Pending, error) {
 
 // queue queues work that is not a program.
 func (q *Queue) queue(name string, work func() error) (*Pending, error) {
+	if err := q.alive(); err != nil {
+		return nil, fmt.Errorf("device: %s: %w", name, err)
+	}
 	x := q.pending(name)
 	var err error
 	if x.event, err = q.g.ctx.NewEvent(); err != nil {
@@ -106,6 +112,9 @@ type Mark struct {
 
 // Mark marks the place behind all launches so far.
 func (q *Queue) Mark() (*Mark, error) {
+	if err := q.alive(); err != nil {
+		return nil, fmt.Errorf("device: mark: %w", err)
+	}
 	m := &Mark{q: q, ctx: q.g.ctx}
 	if len(q.flying) > 0 {
 		m.after = q.flying[len(q.flying)-1]

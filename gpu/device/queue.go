@@ -63,11 +63,12 @@ type Pending struct {
 }
 
 // Lost is the error of a queue whose context a launch broke. The queue goes on with a new
-// one; what was in the old one is gone.
+// one, where the driver gives the process another; what was in the old one is gone.
 type Lost struct {
 	Programs []string // that had not ended: the first is the one to blame, if there is no other
 	Buffers  []string // whose contents are gone
 	Cause    error
+	Renewed  string // how making a new context went
 }
 
 func (e *Lost) Error() string {
@@ -79,7 +80,7 @@ func (e *Lost) Error() string {
 	if len(e.Buffers) > 0 {
 		what = "the buffers " + strings.Join(e.Buffers, ", ") + " are lost and have to be made again"
 	}
-	return fmt.Sprintf("device: %s broke the GPU context: %v; a new context is in its place, %s; --device sim finds the place in the program", who, e.Cause, what)
+	return fmt.Sprintf("device: %s broke the GPU context: %v; %s, %s; --device sim finds the place in the program", who, e.Cause, e.Renewed, what)
 }
 
 // Unwrap is what the driver said.
@@ -101,6 +102,9 @@ func NewQueue(name string) (*Queue, error) {
 
 // NewBuffer allocates a buffer, whose contents are not defined.
 func (q *Queue) NewBuffer(name string, t dtype.Type, n int) (*Buffer, error) {
+	if err := q.alive(); err != nil {
+		return nil, fmt.Errorf("device: buffer %s: %w", name, err)
+	}
 	b := &Buffer{Name: name, Type: t, Len: n, q: q, ctx: q.g.ctx}
 	var err error
 	if b.ptr, err = q.g.ctx.Alloc(max(b.bytes(), 16)); err != nil {
@@ -198,6 +202,9 @@ func (q *Queue) pending(name string) *Pending {
 
 // ready checks arguments and finds the code for them, and the addresses of its buffers.
 func (q *Queue) ready(p *ir.Program, args []Value) (*launch.Launch, []cuda.Ptr, error) {
+	if err := q.alive(); err != nil {
+		return nil, nil, fmt.Errorf("device: %s: %w", p.Name, err)
+	}
 	if len(args) != len(p.Params) {
 		return nil, nil, fmt.Errorf("device: %s takes %d arguments, %d are given", p.Name, len(p.Params), len(args))
 	}
@@ -328,11 +335,22 @@ func (q *Queue) failed(err error) error {
 		e.Programs = []string{"of another queue"}
 	}
 	q.flying, q.clean, q.dirty = nil, map[int][]cuda.Ptr{}, map[int][]cuda.Ptr{}
-	q.g.drop()
-	if err := q.g.connect(); err != nil {
-		e.Cause = fmt.Errorf("%w; a new context could not be made: %w", e.Cause, err)
-	}
+	e.Renewed, _, _ = strings.Cut(q.g.renew(e.Programs[0]), ", and arguments")
 	return e
+}
+
+// alive makes a context where there is none, if the driver gives one.
+func (q *Queue) alive() error {
+	switch {
+	case q.g.ctx != nil:
+		return nil
+	case q.unended:
+		return errors.New("a launch of the queue goes on; close it and take another queue")
+	}
+	if err := q.g.connect(); err != nil {
+		return fmt.Errorf("%w%s", err, q.g.noContext(err))
+	}
+	return nil
 }
 
 // Wait waits for all launches so far.

@@ -30,7 +30,8 @@ func TestDriverFailures(t *testing.T) {
 		"aged":   {"open: <nil>", "CUDA 11.4) is too old for PTX version", "update it", "--device sim", "second: device"},
 		"memory": {"open: <nil>", "CUDA_ERROR_OUT_OF_MEMORY", "second: device"},
 		"jit":    {"open: <nil>", "CUDA_ERROR_INVALID_PTX", "ptxas: stub refuses"},
-		"fault":  {"open: <nil>", "broke the GPU context", "--device sim, which finds the place", "second: device"},
+		"fault":  {"open: <nil>", "broke the GPU context", "a new context is in its place", "--device sim, which finds the place", "second: device"},
+		"stuck":  {"open: <nil>", "broke the GPU context", "no other context can be made: since scale the driver refuses this process; start it again", "second: device: cuda:0: cuda: cuCtxCreate: CUDA_ERROR_ILLEGAL_ADDRESS"},
 		"hang":   {"open: <nil>", "the launch had not ended after", "restart the kernel"},
 	})
 }

@@ -1,5 +1,5 @@
 // A stand-in for libcuda.so.1 that fails as STUB says: "none" (no GPU), "old" (a GPU and a driver of CUDA 10), "aged" (a driver of CUDA 11.4, too old for PTX), "memory" (no memory
-// left), "pinned" (none on the host), "fault" (the first launch breaks its context), "hang" (a launch never ends), "crash" (the driver itself
+// left), "pinned" (none on the host), "fault" (the first launch breaks its context), "stuck" (and no other can be made), "hang" (a launch never ends), "crash" (the driver itself
 // faults), "jit" (no PTX compiles), or works in all but computing. The driver's own declarations are not needed: only the calling convention matters.
 #include <stdint.h>
 #include <stdio.h>
@@ -9,6 +9,7 @@
 #define OK 0
 static int is(const char *s) { const char *e = getenv("STUB"); return e && !strcmp(e, s); }
 static int broken;   // the context has met a fault
+static int refused;  // and the process gets no other
 static int hung;     // a launch is running for ever
 static uint64_t next = 4096;
 static int bad(void) { return broken ? 700 : OK; }
@@ -34,7 +35,7 @@ int cuDeviceGetAttribute(int *v, int a, int d) {
 int cuDeviceTotalMem_v2(size_t *n, int d) { *n = 1ull << 37; return OK; }
 int cuDevicePrimaryCtxRetain(void **c, int d) { *c = (void *)(next += 16); return OK; }
 int cuDevicePrimaryCtxRelease_v2(int d) { return OK; }
-int cuCtxCreate_v2(void **c, unsigned f, int d) { *c = (void *)(next += 16); broken = 0; return OK; }
+int cuCtxCreate_v2(void **c, unsigned f, int d) { if (is("stuck") && refused) return 700; *c = (void *)(next += 16); broken = 0; return OK; }
 int cuCtxDestroy_v2(void *c) { broken = 0; return OK; }
 int cuCtxPopCurrent_v2(void **c) { *c = 0; return OK; }
 int cuCtxSetCurrent(void *c) { return OK; }
@@ -55,7 +56,7 @@ int cuFuncSetAttribute(void *f, int a, int v) { return OK; }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int b, size_t s) { *n = 1; return OK; }
 static int launches; // "third": the third launch breaks its context
 static int capturing; // launches are recorded, not run
-static int launched(void) { if (capturing) return OK; if (is("third") && ++launches == 3) broken = 1; if (is("fault")) broken = 1; if (is("crash")) *(volatile int *)8 = 1; if (is("hang")) hung = 1; return OK; }
+static int launched(void) { if (capturing) return OK; if (is("third") && ++launches == 3) broken = 1; if (is("fault")) broken = 1; if (is("stuck")) broken = refused = 1; if (is("crash")) *(volatile int *)8 = 1; if (is("hang")) hung = 1; return OK; }
 int cuLaunchKernel(void) { return launched(); }
 int cuLaunchKernelEx(void) { return launched(); }
 int cuMemGetInfo_v2(size_t *f, size_t *t) { *f = *t = 1ull << 37; return OK; }
