@@ -25,6 +25,12 @@ func TestCopies(t *testing.T) {
 		{"layout", "e", "reduce(spatial(8, 4), dims=[0])", "go", `layout.Parse("replicated(1, num_workers=8).spatial(4)")`},
 		{"layout", "e", "$x@s", "go", "layout.Spatial(4)"},
 		{"see", "x", "spatial(8, 4)", "go", "layout.Spatial(8, 4)"},
+		{"banks", "b", "2", "cute", "Swizzle<2,4,3>"},
+		{"banks", "b", "3", "text", ".apply_swizzle(base=3, bits=3, shift=3)"},
+		{"banks", "b", "3", "go", "layout.NewSwizzle(3, 4, 3)"},
+		{"mma", "i", "mma.m16n8k16.f32.f16", "B.go", "layout.Local(2, 1).ColumnSpatial(4, 8).Local(2, 1)"},
+		{"mma", "i", "mma.m16n8k16.f32.f16", "A.chain", "column_local(2, 2).spatial(8, 4).local(1, 2)"},
+		{"catalogue", "i", "SM80_16x8x16_F32F16F16F32_TN", "text", "mma.m16n8k16.f32.f16"},
 		{"program", "src", "program p<1>() warps=1 {\n}\n", "text", "program p<1>() warps=1 {\n}\n"},
 		{"program", "src", "program p<1>() warps=1 {\n}\n", "go", "p, err := lab.Parse(`program p<1>() warps=1 {\n}\n`)"},
 	} {

@@ -3,10 +3,13 @@ package answer
 import (
 	"fmt"
 	"regexp"
+	"strconv"
 	"strings"
 
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/notation"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 	"github.com/tilus-lab/tilus-lab/web/pane"
 )
@@ -26,6 +29,23 @@ func Copies(name string, in pane.Values, bind func(string) (string, error)) ([]C
 	p, err := pane.Find(name)
 	if err != nil {
 		return nil, err
+	}
+	value := func(name string) string {
+		if s := in[name]; s != "" {
+			return s
+		}
+		for _, param := range p.Params {
+			if param.Name == name {
+				return param.Default
+			}
+		}
+		return ""
+	}
+	switch name {
+	case "banks":
+		return swizzleCopies(value("b"), value("m"), value("s"))
+	case "mma", "catalogue":
+		return instructionCopies(value("i"))
 	}
 	for _, param := range p.Params {
 		if param.Kind != pane.Layout && param.Kind != pane.Program {
@@ -100,6 +120,68 @@ func goLayout(s string) string {
 		b.WriteString("(" + args)
 	}
 	return b.String()
+}
+
+// swizzleCopies: the swizzle of the sliders, of addresses in bytes.
+func swizzleCopies(b, m, s string) ([]Copy, error) {
+	var n [3]int
+	for i, text := range []string{b, m, s} {
+		var err error
+		if n[i], err = strconv.Atoi(text); err != nil {
+			return nil, err
+		}
+	}
+	sw, err := layout.NewSwizzle(n[0], n[1], n[2])
+	if err != nil {
+		return []Copy{{Name: "cute", Title: "CuTe", Error: err.Error()}}, nil
+	}
+	out := []Copy{
+		{Name: "cute", Title: "CuTe", Text: fmt.Sprintf("Swizzle<%d,%d,%d>", n[0], n[1], n[2])},
+		{Name: "go", Title: "Go", Text: fmt.Sprintf("layout.NewSwizzle(%d, %d, %d)", n[0], n[1], n[2])},
+	}
+	// Programs count in elements.
+	if of, err := sw.Rescale(-1); err == nil {
+		out = append(out, Copy{Name: "text", Title: "Program text, of f16", Text: fmt.Sprintf(".apply_swizzle(base=%d, bits=%d, shift=%d)", of.Base, of.Bits, of.Shift)})
+	} else {
+		out = append(out, Copy{Name: "text", Title: "Program text, of f16", Error: err.Error()})
+	}
+	v, err := notation.Read(sw.String())
+	if err != nil {
+		return nil, err
+	}
+	linear := Copy{Name: "linear", Title: "Linear layout"}
+	if l, err := v.Linear(); err != nil {
+		linear.Error = err.Error()
+	} else {
+		linear.Text = l.String()
+	}
+	return append(out, linear), nil
+}
+
+// instructionCopies: the layout of each operand of an instruction.
+func instructionCopies(name string) ([]Copy, error) {
+	if strings.TrimSpace(name) == "" {
+		return []Copy{}, nil
+	}
+	a, err := arch.FindAtom(strings.TrimSpace(name))
+	if err != nil {
+		return nil, err
+	}
+	out := []Copy{{Name: "text", Title: "Name", Text: a.Name}}
+	for _, o := range a.Operands {
+		v, err := notation.Read(a.Name + "/" + o.Name)
+		if err != nil {
+			out = append(out, Copy{Name: o.Name, Title: o.Name, Error: err.Error()})
+			continue
+		}
+		for _, c := range layoutCopies(v) {
+			if c.Name == notation.Chain || c.Name == "go" || c.Name == notation.CuTe || c.Name == notation.Linear {
+				c.Name, c.Title = o.Name+"."+c.Name, o.Name+" as "+c.Title
+				out = append(out, c)
+			}
+		}
+	}
+	return out, nil
 }
 
 func programCopies(src string) ([]Copy, error) {
