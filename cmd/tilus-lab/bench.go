@@ -42,6 +42,7 @@ type benchFlags struct {
 	seconds                 float64
 	cublas                  string
 	plans                   []string
+	also                    string
 }
 
 func (b *benchFlags) add(cmd *cobra.Command, types, batches []string) {
@@ -52,6 +53,7 @@ func (b *benchFlags) add(cmd *cobra.Command, types, batches []string) {
 	f.IntVar(&b.tries, "tries", 0, "time `N` schedules beside the chosen one, and take the fastest")
 	f.Float64Var(&b.seconds, "seconds", 0, "after `S` seconds time each layer's chosen schedule only")
 	f.StringSliceVar(&b.plans, "plans", nil, "of the plans that so many rows may take, time these: decode, wide, prefill, expand")
+	f.StringVar(&b.also, "also", "", "time the schedules of this `FILE` too, a table as gemm --table writes it")
 	f.StringVar(&b.jsonFile, "json", "", "write the rows to `FILE`")
 	f.StringVar(&b.cublas, "cublas", "", "also time cuBLAS with plain weights, through torch of this `PYTHON`")
 	f.StringVar(&b.commit, "commit", "", "commit that the binary was built from, where it does not know")
@@ -136,6 +138,25 @@ func (b *benchFlags) measureDecode(ctx context.Context, bench *qmm.Bench, l qmm.
 	schedules, err := l.Schedules(m, b.tries)
 	if err != nil {
 		return qmm.Row{}, err
+	}
+	if b.also != "" {
+		data, err := os.ReadFile(b.also)
+		if err != nil {
+			return qmm.Row{}, err
+		}
+		var table []qmm.Tuned
+		if err := json.Unmarshal(data, &table); err != nil {
+			return qmm.Row{}, fmt.Errorf("%s: %w", b.also, err)
+		}
+		more, err := l.In(table, m)
+		if err != nil {
+			return qmm.Row{}, err
+		}
+		for _, s := range more {
+			if !slices.Contains(schedules, s) {
+				schedules = append(schedules, s)
+			}
+		}
 	}
 	return bench.Time(ctx, l, name, m, schedules, until, func(s template.Schedule, t tune.Timing, err error) {
 		if b.tries > 0 && log != nil {

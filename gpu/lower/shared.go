@@ -152,8 +152,9 @@ func (l *lowerer) placeTiles() (fits areas) {
 		f.Launch.SharedBytes = max(fits.tiles, l.own.at.tiles) + l.peak
 	}
 	if f.Launch.SharedBytes > 64<<10 && f.Launch.MaxReg == 0 && l.maps != nil {
-		// So few blocks fit; the compiler need not save registers for more.
-		f.Launch.MinBlocks = max(1, multiprocessor/(f.Launch.SharedBytes+1<<10))
+		// So few blocks fit; the compiler need not save registers for more, nor for more
+		// than have 85 registers a thread.
+		f.Launch.MinBlocks = max(1, min(multiprocessor/(f.Launch.SharedBytes+1<<10), 768/f.Launch.Block))
 	}
 	if limit := l.opt.Arch.MaxShared; limit > 0 && f.Launch.SharedBytes > limit {
 		pos := l.peakPos

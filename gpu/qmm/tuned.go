@@ -44,6 +44,22 @@ func (t Tuned) same(u Tuned) bool {
 	return t == u
 }
 
+// In are the schedules of a table for a product of m rows.
+func (l Linear) In(table []Tuned, m int) ([]template.Schedule, error) {
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
+		return nil, err
+	}
+	var out []template.Schedule
+	want := l.key(p, m)
+	for _, t := range table {
+		if t.same(want) && t.Schedule.Takes(p, l.N, l.K) {
+			out = append(out, t.Schedule)
+		}
+	}
+	return out, nil
+}
+
 // Table is the table that ships, for the H200.
 func Table() ([]Tuned, error) {
 	var all []Tuned

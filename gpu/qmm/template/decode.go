@@ -33,8 +33,9 @@ type Schedule struct {
 	AddBias, AddResidual bool
 	// Stages, if it is not 0, makes the program another one: as many blocks as Blocks says
 	// stay, share the turns of all outputs out evenly, and have bulk copies bring so many
-	// turns of weights, scales and x to shared memory ahead. Depth and Splits mean nothing
-	// then, a warp more brings what the others multiply, and K is a multiple of 8.
+	// turns of weights, scales and x to shared memory ahead. Depth is then how many turns
+	// are multiplied together, Splits is 1, a warp more brings what the others multiply,
+	// and K is a multiple of 8.
 	Stages int `json:",omitempty"`
 	Blocks int `json:",omitempty"`
 	// Digits, beside Stages, multiplies one row of x at a time, as whole numbers; see
@@ -46,9 +47,9 @@ type Schedule struct {
 func (s Schedule) String() string {
 	switch {
 	case s.Digits:
-		return fmt.Sprintf("digits, %d warps, %d sides, %d stages, %d blocks", s.Warps, s.Sides, s.Stages, s.Blocks)
+		return fmt.Sprintf("digits, depth %d, %d warps, %d sides, %d stages, %d blocks", s.Depth, s.Warps, s.Sides, s.Stages, s.Blocks)
 	case s.Streams():
-		return fmt.Sprintf("%d rows, %d warps, %d sides, %d stages, %d blocks", s.Rows, s.Warps, s.Sides, s.Stages, s.Blocks)
+		return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, %d stages, %d blocks", s.Rows, s.Depth, s.Warps, s.Sides, s.Stages, s.Blocks)
 	}
 	return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, k/%d", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits)
 }
@@ -63,7 +64,7 @@ func (s Schedule) Shares() bool { return s.Splits > 1 || s.Streams() }
 // fill takes defaults for zero fields and checks the others.
 func (s Schedule) fill(p *Plan) (Schedule, error) {
 	depth := 2
-	if p.Tiles*p.Stored.Bits() > 12 {
+	if p.Tiles*p.Stored.Bits() > 12 || s.Streams() {
 		depth = 1
 	}
 	most, rows := MaxWarps, 8

@@ -91,11 +91,9 @@ func (d *stream) digitise() {
 	}, build.Unroll(1))
 }
 
-// multiplyDigits multiplies turn t, and gives its stage back.
-func (d *stream) multiplyDigits(t build.Value) {
+// multiplyDigits multiplies turn t, one of those that are multiplied together, the j-th.
+func (d *stream) multiplyDigits(j int, t build.Value) {
 	b, lane, w := d.b, d.bytesPerLane(), d.Stored.Bits()
-	d.pipe.Wait(t)
-	b.WaitBarrier(d.ready, t)
 	pieces := build.Register(dtype.U8, layout.Spatial(d.Warps, 1).Local(1, lane/16).Spatial(1, 32).Local(1, 16))
 	copies := layout.Replicated(d.Warps, 1, 1)
 	steps := d.steps()
@@ -108,8 +106,9 @@ func (d *stream) multiplyDigits(t build.Value) {
 			do()
 		}
 	}
-	d.each(func() { b.AllocateRegister(d.of("sum"), sums, build.Init(magic)) })
-	once(func() { b.AllocateRegister("sumx", sums, build.Init(magic)) })
+	sum, sumOfX := name("sum", j), name("sumx", j)
+	d.each(func() { b.AllocateRegister(d.of(sum), sums, build.Init(magic)) })
+	once(func() { b.AllocateRegister(sumOfX, sums, build.Init(magic)) })
 	for sub := range Turn / d.Sub {
 		ud := b.SliceShared(d.fresh("ud"), d.sd, build.Type(fmt.Sprintf("shared i8[%d, %d] shared_layout([%[1]d, %[2]d], [%[1]d, %[2]d], [%[3]d, 1])", planes, d.Sub, planeStep)), build.Offset(t.Mod(d.Stages), 0, sub*d.Sub))
 		ut := b.PermuteShared(d.fresh("ut"), ud, build.Type(fmt.Sprintf("shared i8[%d, %d] shared_layout([%[1]d, %[2]d], [%[1]d, %[2]d], [1, %[3]d])", d.Sub, planes, planeStep)))
@@ -145,23 +144,22 @@ func (d *stream) multiplyDigits(t build.Value) {
 				}
 			}
 			a := b.View(d.of("ra"), u, left)
-			b.Dot(d.of("sum"), a, rx, build.Expr(d.of("sum")), sums)
+			b.Dot(d.of(sum), a, rx, build.Expr(d.of(sum)), sums)
 		})
 		once(func() {
 			ones := b.AllocateRegister("ones", left, build.Init(1))
-			b.Dot("sumx", ones, rx, build.Expr("sumx"), sums)
+			b.Dot(sumOfX, ones, rx, build.Expr(sumOfX), sums)
 		})
 	}
 	plain := func(to, from string) build.Value {
 		return b.Sub(to, b.View(to, build.Expr(from), d.sum), magicValue, d.sum)
 	}
 	var sumx build.Value
-	once(func() { sumx = plain("fx", "sumx") })
+	once(func() { sumx = plain("fx", sumOfX) })
 	d.each(func() {
-		d.loadShared(name("", 0), t, 0)
-		d.finish(name("", 0), plain("fs", d.of("sum")), sumx, false)
+		d.loadShared(name("", j), t, 0)
+		d.finish(name("", j), plain("fs", d.of(sum)), sumx, false)
 	})
-	d.pipe.Release(t)
 }
 
 // column adds the digits of the present side's sums up.

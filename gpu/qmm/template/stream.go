@@ -43,8 +43,8 @@ func (s Schedule) fillStream(p *Plan) (Schedule, error) {
 	}
 	d := &decoder{Plan: p, Schedule: s}
 	switch {
-	case s.Rows&(s.Rows-1)+s.Warps&(s.Warps-1)+s.Sides&(s.Sides-1) != 0 || s.Sides*s.Warps > 4*MaxWarps:
-		return s, fmt.Errorf("template: %d rows, %d warps and %d sides: they are powers of two, and of warps and sides together there are at most %d", s.Rows, s.Warps, s.Sides, 4*MaxWarps)
+	case s.Rows&(s.Rows-1)+s.Sides&(s.Sides-1) != 0 || s.Sides*s.Warps > 4*MaxWarps:
+		return s, fmt.Errorf("template: %d rows, %d warps and %d sides: rows and sides are powers of two, and of warps and sides together there are at most %d", s.Rows, s.Warps, s.Sides, 4*MaxWarps)
 	case s.Digits && (s.Rows != 1 || !p.Bytewise()):
 		return s, fmt.Errorf("template: %d rows as digits of %s: they are of f16, one at a time, for codes of 1, 2 or 4 bits in groups of %d", s.Rows, p.Weight, Turn)
 	case !s.Digits && s.Rows < 8:
@@ -148,6 +148,9 @@ func (d *stream) program() (*ir.Program, error) {
 		}
 	}
 	d.flat8 = b.ReshapeShared("flat", d.sw, rowMajor(dtype.U8, d.Stages, d.Warps*d.Sides, d.tileBytes()))
+	if d.PDL { // at once: while each multiprocessor has one block, the next launch gets one on each
+		b.GridDependencyLaunch()
+	}
 	d.pipe = b.Pipeline("p", d.Stages, d.Warps)
 	if d.Digits {
 		d.ready = b.AllocateBarrier("ready", build.Type(fmt.Sprintf("shared u64[%d] shared_row_major(%[1]d)", d.Stages)), build.Count(1))
@@ -182,9 +185,6 @@ func (d *stream) program() (*ir.Program, error) {
 			d.copyX(t)
 			d.next()
 		}, build.Unroll(1))
-		if d.PDL { // the next launch begins to load when this one has asked for all
-			b.GridDependencyLaunch()
-		}
 	})
 	if d.Digits {
 		b.Group(32*(d.Warps+1), 32, d.digitise)
@@ -203,7 +203,20 @@ func (d *stream) program() (*ir.Program, error) {
 			count := b.Let("count", d.turns.Sub(build.Expr("g")).Min(d.mine.Sub(t)))
 			first := b.Let("first", t)
 			d.begin()
-			b.For("i", 0, count, func(i build.Value) { turn(first.Add(i)) }, build.Unroll(1))
+			// Several turns at once, as far as there are so many: what one waits for, another
+			// has to do.
+			rest := build.Expr("0")
+			if d.Depth > 1 {
+				rest = b.Let("rest", count.Div(d.Depth).Mul(d.Depth))
+				b.For("i", 0, rest, func(i build.Value) {
+					at := make([]build.Value, d.Depth)
+					for j := range at {
+						at[j] = b.Let(name("t", j), first.Add(i.Add(j)))
+					}
+					d.wait(at, turn)
+				}, build.Unroll(1), build.Step(d.Depth))
+			}
+			b.For("i", rest, count, func(i build.Value) { d.wait([]build.Value{b.Let("t0", first.Add(i))}, turn) }, build.Unroll(1))
 			d.end(first, count)
 			b.Let("t", first.Add(count))
 		})
@@ -319,10 +332,25 @@ func (d *stream) part() build.Type {
 	return build.Type(fmt.Sprintf("shared u8[%d, %d] shared_layout([%[1]d, %[2]d], [%[1]d, %[2]d], [%[3]d, 1])", d.Warps, bytes, d.tileBytes()))
 }
 
-// multiply multiplies turn t, and gives its stage back.
-func (d *stream) multiply(t build.Value) {
+// wait waits for turns, multiplies them, and gives their stages back.
+func (d *stream) wait(turns []build.Value, multiply func(j int, t build.Value)) {
+	for _, t := range turns {
+		d.pipe.Wait(t)
+		if d.Digits {
+			d.b.WaitBarrier(d.ready, t)
+		}
+	}
+	for j, t := range turns {
+		multiply(j, t)
+	}
+	for _, t := range turns {
+		d.pipe.Release(t)
+	}
+}
+
+// multiply multiplies turn t, one of those that are multiplied together, the j-th.
+func (d *stream) multiply(j int, t build.Value) {
 	b := d.b
-	d.pipe.Wait(t)
 	piece, lane := d.piece(), d.bytesPerLane()
 	pieces := build.Register(dtype.U8, layout.Spatial(d.Warps, 1).Local(1, lane/16).Spatial(1, 32).Local(1, 16))
 	copies := layout.Replicated(d.Warps, 1, 1)
@@ -333,7 +361,7 @@ func (d *stream) multiply(t build.Value) {
 		panic(err) // schedules are checked
 	}
 	for sub := range Turn / d.Sub {
-		tag := name("", sub)
+		tag := fmt.Sprintf("%d_%d", j, sub)
 		d.each(func() {
 			from := b.SliceShared(d.fresh("uw"), d.flat8, d.part(), build.Offset(t.Mod(d.Stages), d.side*d.Warps, sub*32*lane))
 			rb := b.LoadShared(d.of("rb"), from, pieces)
@@ -349,23 +377,22 @@ func (d *stream) multiply(t build.Value) {
 				if piece < d.Sub {
 					rh = b.SliceRegister(d.of("rp"), rh, build.Register(d.Act, d.left(d.Warps, piece)), build.Offset(0, i*piece))
 				}
-				d.product(0, k, rh, rx)
+				d.product(j, k, rh, rx)
 			})
 		}
 	}
 	if d.Group > 0 {
 		d.each(func() {
 			for q := range d.scales() {
-				tag := name("", 0)
+				tag := name("", j)
 				if d.scales() > 1 {
-					tag = fmt.Sprintf("0_%d", q)
+					tag = fmt.Sprintf("%d_%d", j, q)
 				}
 				d.loadShared(tag, t, q)
 				d.finish(tag, build.Expr(d.of("sum"+tag)), build.Expr("sumx"+tag), false)
 			}
 		})
 	}
-	d.pipe.Release(t)
 }
 
 // end stores outputs, or the part of their sums that the block has come to: those of

@@ -21,14 +21,15 @@ import (
 func streamCases(part int, do func(name string, f Form, i int, shape formShape)) {
 	shapes := []formShape{
 		{1, 16, 128, Schedule{Stages: 2, Blocks: 1, PDL: true}},
-		{3, 300, 640, Schedule{Stages: 2, Blocks: 5, Warps: 2, Sides: 2}},
+		{3, 300, 640, Schedule{Stages: 3, Blocks: 5, Warps: 2, Sides: 2, Depth: 3}},
 		{17, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4, AddBias: true, AddResidual: true, PDL: true}},
-		{2, 40, 768, Schedule{Stages: 4, Blocks: 7, Sides: 4}},
+		{2, 40, 768, Schedule{Stages: 4, Blocks: 7, Sides: 4, Depth: 2}},
+		{1, 192, 256, Schedule{Stages: 4, Blocks: 2, Warps: 3}},
 	}
 	digits := []formShape{
 		{1, 128, 128, Schedule{Stages: 2, Blocks: 1, Digits: true}},
 		{2, 300, 640, Schedule{Stages: 2, Blocks: 5, Warps: 2, Digits: true, PDL: true, AddBias: true, AddResidual: true}},
-		{1, 512, 264, Schedule{Stages: 3, Blocks: 3, Warps: 2, Sides: 4, Digits: true}},
+		{1, 512, 264, Schedule{Stages: 3, Blocks: 3, Warps: 2, Sides: 4, Depth: 2, Digits: true}},
 	}
 	count := 0
 	one := func(f Form, i int, shape formShape) {
@@ -86,7 +87,7 @@ func TestDecodeStreams(t *testing.T) {
 	if !*every { // few of the forms are bytewise
 		for i, w := range []dtype.Type{dtype.U1, dtype.U2, dtype.I4} {
 			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128}
-			check("digits_"+w.String(), f, i, formShape{2, 300, 640, Schedule{Stages: 2, Blocks: 5, Warps: 2, Digits: true, PDL: true, AddBias: true, AddResidual: true}})
+			check("digits_"+w.String(), f, i, formShape{2, 300, 640, Schedule{Stages: 2, Depth: 2, Blocks: 4, Warps: 2, Digits: true, PDL: true, AddBias: true, AddResidual: true}})
 		}
 	}
 }
