@@ -26,7 +26,10 @@ FIELDS = {  # of a row: the metric's name, and its unit there
     "l2_hit_pct": ("L2 Hit Rate", {"%": 1}),
     "spill_requests": ("Local Memory Spilling Requests", {"": 1}),
     "registers": ("Registers Per Thread", {"register/thread": 1}),
+    "tensor_pct": ("sm__pipe_tensor_op_hmma_cycles_active.avg.pct_of_peak_sustained_active", {"%": 1}),
+    "functions_pct": ("sm__inst_executed_pipe_xu.avg.pct_of_peak_sustained_active", {"%": 1}),
 }
+METRICS = [name for name, _ in FIELDS.values() if "__" in name]
 
 
 def read(text):
@@ -36,8 +39,6 @@ def read(text):
             m = re.match(r"\s*" + re.escape(name) + r"\s+(\S*?)\s*([\d.,]+)\s*$", line)
             if m and m.group(1) in units and key not in row:
                 row[key] = float(m.group(2).replace(",", "")) * units[m.group(1)]
-    m = re.search(r"stalled waiting (?:for|on) (.*?)\. ", " ".join(text.split()))
-    row["waits"] = m.group(1) if m else ""
     return row
 
 
@@ -58,6 +59,7 @@ def main():
         full = [args.ncu, "--clock-control", "none", "--kill", "on", "--launch-skip", str(skip), "--launch-count", "1"]
         for s in SECTIONS:
             full += ["--section", s]
+        full += ["--metrics", ",".join(METRICS)]
         run = subprocess.run(full + command, capture_output=True, text=True, timeout=60)
         texts.append((name, run.stdout + run.stderr))
     rows = []

@@ -151,6 +151,9 @@ type counters struct {
 	DRAM    float64 `json:"dram_pct"`
 	L2      float64 `json:"l2_pct"`
 	Spills  float64 `json:"spill_requests"`
+	// Of attention, while multiprocessors are at work: tensor cores, and what computes exponentials.
+	Tensor    float64 `json:"tensor_pct"`
+	Functions float64 `json:"functions_pct"`
 }
 
 // lost says what the steps lose, by the GPU's counters.
@@ -172,8 +175,8 @@ func lost(t *testing.T, root string) string {
 			t.Errorf("%s: %+v", x.Name, x)
 		}
 		line := fmt.Sprintf("| %s | %.2f | %.0f | %.1f %% | %.1f %% | %.0f %% | %.0f %% | %.0f %% |\n", x.Name, x.GHz, x.GHz*132*4.096, x.Compute, 100*x.Active/x.Elapsed, x.L2, x.DRAM, x.Issue)
-		if strings.HasPrefix(x.Name, "attention") {
-			attention.WriteString(line)
+		if head, ok := strings.CutPrefix(x.Name, "attention "); ok {
+			fmt.Fprintf(&attention, "| %s | %.2f | %.0f | %.1f %% | %.1f %% | %.0f %% | %.0f %% | %.0f %% |\n", head, x.GHz, x.GHz*132*4.096, x.Tensor, x.Functions, x.Issue, x.L2, x.DRAM)
 			continue
 		}
 		b.WriteString(line)
@@ -183,9 +186,7 @@ func lost(t *testing.T, root string) string {
 	}
 	idle := 100 - 100*top.Active/top.Elapsed
 	fmt.Fprintf(&b, "\nOf v5's launch tensor cores are busy %.1f %%. For %.1f %% a multiprocessor has nothing to do: it waits for the first tiles, or for the others behind its\nlast one, since 2,048 tiles are 15.5 for each of 132. What remains, %.1f %%, passes between products: a turn's wait for copies, and the barrier at\nwhich the two groups that multiply meet. Steps before it lose more to the L2 cache, which is busy bringing tiles that blocks of one cluster or\nof neighbouring tiles could share; v5 walks tiles in groups, and asks memory for least.\n", top.Compute, idle, 100-idle-top.Compute)
-	if attention.Len() > 0 {
-		fmt.Fprintf(&b, "\nAttention forward ([4, 32, 4096, 4096, 64] and [4, 16, 4096, 4096, 128], `gpu/attention/template`):\n\n| heads of | clock, GHz | peak, TFLOP/s | busiest unit | multiprocessors at work | L2 busy | memory busy | issue slots busy |\n|---|---|---|---|---|---|---|---|\n%s", strings.ReplaceAll(attention.String(), "| attention ", "| "))
-		b.WriteString("\nBeside its two products attention computes as many exponentials as it has scores, and maxima and sums of rows: with heads of 64 elements that work is half of\nthe products' time, so that issue slots are what runs short and tensor cores wait; with heads of 128 it is a quarter, and two groups take turns with it.\n")
-	}
+	fmt.Fprintf(&b, "\n## What attention loses\n\nForward, not causal, [4, 32, 4096, 64] and [4, 16, 4096, 128] (`gpu/attention/template`):\n\n| heads of | clock, GHz | peak, TFLOP/s | tensor cores busy | exponentials busy | issue slots busy | L2 busy | memory busy |\n|---|---|---|---|---|---|---|---|\n%s", attention.String())
+	b.WriteString("\nEach score costs an exponential, whatever the head: with heads of 64 elements the units that compute them are busy as long as the tensor cores.\nNeither is full, since a group's maxima, sums and conversions stand between its products and its exponentials, and three groups overlap\nthem only in part. With heads of 128 there are two products of twice the size for each exponential, and tensor cores lead. Memory and the L2 cache wait.\n")
 	return b.String()
 }
