@@ -17,7 +17,6 @@ import (
 	"github.com/tilus-lab/tilus-lab/tests/record"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
-	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
 var recorder = record.Flags()
@@ -29,7 +28,7 @@ const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o differential.test .
 const gpuShard = "TILUS_LAB_GPU_SHARD"
 
 // TestGPUAgrees runs the corpus on the attached GPU and compares bit for bit
-// with the simulator and the interpreter. Children do it, several at a time: what a
+// with the simulator and the interpreter; launches marked near, up to rounding. Children do it, several at a time: what a
 // launch does to its process is then an answer too.
 func TestGPUAgrees(t *testing.T) {
 	gpu, err := device.Open("cuda")
@@ -122,46 +121,33 @@ func TestGPUChild(t *testing.T) {
 		}
 		r := Row{Row: stamp, Also: map[string]string{}}
 		r.Name, r.Hash, r.Result = l.Name, l.Hash(), "equal"
-		// What approximates is run twice: without, for equal bits, and as it is.
-		variants := []Launch{l}
-		if exact, ok := l.exact(t); ok {
-			variants = []Launch{exact, l}
+		fmt.Println("@begin", i, "interp")
+		want, err := interp.Run(ctx, l.Program, l.Args)
+		if err != nil {
+			t.Fatalf("%s: %v", l.Name, err)
 		}
-		for k, l := range variants {
-			fmt.Println("@begin", i, "interp")
-			want, err := interp.Run(ctx, l.Program, l.Args)
-			if err != nil {
-				r.Result = err.Error()
-				break
-			}
-			simulated, err := sim.Run(ctx, l.Program, l.Args)
-			if err != nil {
-				r.Result = err.Error()
-				break
-			}
-			same(t, l, "simulator", simulated.Args, want.Args)
-			fmt.Println("@begin", i, "cuda")
-			got, err := gpu.Run(ctx, l.Program, l.Args)
-			if err != nil {
-				r.Result = err.Error()
-				break
-			}
-			c := comparison(got.Args, want.Args, k > 0)
-			r.Of, r.Near, r.Differ = max(r.Of, c.of), c.near, r.Differ+c.differ
-			if c.differ > 0 {
+		simulated, err := sim.Run(ctx, l.Program, l.Args)
+		if err != nil {
+			t.Fatalf("%s: %v", l.Name, err)
+		}
+		same(t, l, "simulator", simulated.Args, want.Args)
+		fmt.Println("@begin", i, "cuda")
+		if got, err := gpu.Run(ctx, l.Program, l.Args); err != nil {
+			r.Result = err.Error()
+		} else {
+			c := comparison(got.Args, want.Args, l.Near)
+			if r.Of, r.Near, r.Differ = c.of, c.near, c.differ; c.differ > 0 {
 				r.Result = "differ: " + c.String()
 			}
 			r.JITms, r.ExecUs = float64(got.JIT.Microseconds())/1000, float64(got.Exec.Nanoseconds())/1000
-			for way, d := range also {
-				switch {
-				case r.Also[way] != "" && r.Also[way] != "equal":
-				case strings.HasPrefix(way, "sm_") && !l.Runs(way):
-					r.Also[way] = "refused: needs " + l.Needs
-				default:
-					fmt.Println("@begin", i, way)
-					r.Also[way] = agrees(ctx, d, l, want.Args, k > 0)
-				}
+		}
+		for way, d := range also {
+			if strings.HasPrefix(way, "sm_") && !l.Runs(way) {
+				r.Also[way] = "refused: needs " + l.Needs
+				continue
 			}
+			fmt.Println("@begin", i, way)
+			r.Also[way] = agrees(ctx, d, l, want.Args)
 		}
 		data, err := json.Marshal(r)
 		if err != nil {
@@ -171,32 +157,20 @@ func TestGPUChild(t *testing.T) {
 	}
 }
 
-// exact is the launch with exact functions in the place of approximations, if it has
-// some: of those a machine's results only lie within bounds.
-func (l Launch) exact(t *testing.T) (Launch, bool) {
-	t.Helper()
-	src := text.Format(l.Program)
-	exact := strings.ReplaceAll(src, ", approx=true", "")
-	if exact == src {
-		return l, false
-	}
-	p, err := text.Parse(l.File+".tile", exact, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	l.Program = p
-	return l, true
-}
-
 // compared counts elements: those that differ, and those that are near where that is
 // enough.
-type compared struct{ of, near, differ int }
+type compared struct {
+	of, near, differ int
+	some             []string // the first few that differ
+}
 
-func (c compared) String() string { return fmt.Sprintf("%d of %d", c.differ, c.of) }
+func (c compared) String() string {
+	return fmt.Sprintf("%d of %d: %s", c.differ, c.of, strings.Join(c.some, ", "))
+}
 
-// comparison compares results bit for bit, or, where functions are approximated, up to
-// a step of bf16 and 2^-18 of the array's largest element.
-func comparison(got, want []ir.Arg, approximate bool) (c compared) {
+// comparison compares results bit for bit, or, where only near is needed, up to a step
+// of bf16 and 2^-18 of the array's largest element.
+func comparison(got, want []ir.Arg, near bool) (c compared) {
 	for i, a := range want {
 		if a.Array == nil {
 			continue
@@ -208,7 +182,11 @@ func comparison(got, want []ir.Arg, approximate bool) (c compared) {
 			if got[i].Array.Code(k) == a.Array.Code(k) {
 				continue
 			}
-			if !approximate {
+			if len(c.some) < 8 {
+				t := a.Array.Type
+				c.some = append(c.some, fmt.Sprintf("element %d of argument %d is %v, not %v", k, i, t.Decode(got[i].Array.Code(k)), t.Decode(a.Array.Code(k))))
+			}
+			if !near {
 				c.differ++
 				continue
 			}
@@ -234,7 +212,7 @@ func comparison(got, want []ir.Arg, approximate bool) (c compared) {
 var ways = []string{"sm_80", "sm_86", "sm_89", "nvrtc"}
 
 // agrees runs a launch in another way and says how it went.
-func agrees(ctx context.Context, d device.Device, l Launch, want []ir.Arg, approximate bool) string {
+func agrees(ctx context.Context, d device.Device, l Launch, want []ir.Arg) string {
 	got, err := d.Run(ctx, l.Program, l.Args)
 	if problems := (diag.List)(nil); errors.As(err, &problems) {
 		return "refused: " + problems[0].Msg // by a rule: the target has no such instruction
@@ -242,7 +220,7 @@ func agrees(ctx context.Context, d device.Device, l Launch, want []ir.Arg, appro
 	if err != nil {
 		return err.Error()
 	}
-	if c := comparison(got.Args, want, approximate); c.differ > 0 {
+	if c := comparison(got.Args, want, l.Near); c.differ > 0 {
 		return c.String() + " differ"
 	}
 	return "equal"

@@ -4,6 +4,8 @@
 //
 //	bind W=u4 BK=32                    compile-time parameters, optional
 //	needs sm_89                        the first target that can run it, optional
+//	near                               products of numbers whose sums round, or functions
+//	                                   that are approximated: a GPU's results are near
 //	a = randint:f16[32, 64]:seed=1     arrays by generator
 //	M = 32                             numbers
 //
@@ -34,6 +36,7 @@ type Launch struct {
 	Program *ir.Program
 	Args    []ir.Arg
 	Needs   string // first target, "" for sm_80
+	Near    bool   // a GPU may round otherwise
 }
 
 // Runs reports whether a target has what the launch needs.
@@ -121,10 +124,12 @@ func parse(file, section, src string) (Launch, error) {
 			}
 		} else if target, ok := strings.CutPrefix(line, "needs "); ok {
 			l.Needs = target
+		} else if line == "near" {
+			l.Near = true
 		} else if name, value, ok := strings.Cut(line, " = "); ok {
 			values[name] = value
 		} else if line != "" {
-			return l, fmt.Errorf("%q is neither bind nor name = value", line)
+			return l, fmt.Errorf("%q is neither bind, needs, near nor name = value", line)
 		}
 	}
 	p, err := text.Parse(file+".tile", corpus.Program(file), bind)
@@ -177,8 +182,8 @@ type Row struct {
 	// Also says how the same launch went in other ways: as code for older
 	// targets, and as CUDA C++ through NVRTC. "equal", or what went wrong.
 	Also map[string]string `json:"also"`
-	// Near counts the elements that differ within the bounds of functions that the
-	// program approximates; with exact functions in their place none differed.
+	// Near counts the elements that differ where a GPU may round otherwise, by no more
+	// than that.
 	Near   int     `json:"near,omitempty"`
 	JITms  float64 `json:"jit_ms"`
 	ExecUs float64 `json:"exec_us"`
