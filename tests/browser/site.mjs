@@ -66,6 +66,29 @@ await run(browser, () => context.pages(), {
     }
   },
 
+  async "every pane of the list draws, on a dark page too"() {
+    await page.emulateMedia({ colorScheme: "dark" });
+    await page.goto(address);
+    await drawn(page);
+    await page.getByRole("button", { name: "+ pane" }).click();
+    await page.locator("#palette-list [role=option]").nth(8).waitFor();
+    const names = await page.locator("#palette-list [role=option] span").allTextContents();
+    must(names.length >= 12, "there are only " + names);
+    await page.keyboard.press("Escape");
+    for (const name of names) {
+      await page.goto(address + "?v=1&p=see");
+      await page.waitForFunction(() => document.querySelector("section.pane .say")?.textContent.length > 3);
+      await page.getByRole("button", { name: "+ pane" }).click();
+      await page.getByRole("combobox", { name: "Find" }).fill(name);
+      await page.waitForFunction((name) => document.querySelector("#palette-list [aria-selected=true] span")?.textContent === name, name);
+      await page.keyboard.press("Enter");
+      await page.waitForFunction(() => document.querySelectorAll("section.pane").length === 2);
+      await page.waitForFunction(() => document.querySelector("section.pane .say")?.textContent.length > 3);
+      must(await layout(page).locator(".errors").isHidden(), name + ": " + await layout(page).locator(".errors").textContent());
+    }
+    await page.emulateMedia({ colorScheme: "light" });
+  },
+
   async "pictures are taken away"() {
     await page.goto(address + "?v=1&p=layout&e=spatial(4,+8).local(2,+2)");
     await redrawn(page, "[8, 16]");

@@ -163,7 +163,7 @@ const statements = {
     await redrawn(page, "[8, 4]");
     await page.goto(base + "?v=1&p=layout&e=spatial(2,2)&embed=1");
     await drawn(page);
-    must(await page.locator("header.top").isHidden() && await page.locator(".fields").first().isVisible(), "an embedded picture is not alone");
+    must(await page.locator("header.top").isHidden() && await page.locator(".fields").first().isHidden(), "an embedded picture is not alone");
   },
 
   async "take it away"() {
@@ -193,6 +193,25 @@ const statements = {
     for (const form of ["PNG", "PDF", "TIKZ", "JSON", "CSV", "MD", "TXT"]) {
       const [file] = await Promise.all([page.waitForEvent("download"), layout(page).getByRole("link", { name: form, exact: true }).first().click()]);
       must(file.suggestedFilename() === "layout." + form.toLowerCase(), form + " is " + file.suggestedFilename());
+    }
+    // In words: what a pane shows in every way of writing it, or why there is none.
+    for (const [query, wanted] of [
+      ["?v=1&p=layout", [["Go", "layout.Local(2, 1).Spatial(8, 4).Local(1, 2)"], ["Program text", "x = AllocateRegister() : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)"], ["CuTe", "((4,8),(2,2)):((32,1),(16,8)) on 16x8"], ["Linear layout", "lane=1"]]],
+      ["?v=1&p=program", [["Go", "lab.Parse("], ["Program text", "program cast<"]]],
+      ["?v=1&p=banks", [["CuTe", "Swizzle<3,4,3>"]]],
+    ]) {
+      await go(query);
+      await drawn(page);
+      await page.getByRole("button", { name: /^Copy as: / }).first().evaluate((b) => b.click());
+      const box = page.getByRole("dialog", { name: /^Copy .* as$/ });
+      await box.waitFor();
+      for (const [title, text] of wanted) {
+        const item = box.locator("li").filter({ has: page.getByText(title, { exact: true }) });
+        must((await item.locator("pre").textContent()).includes(text), query + " as " + title + ": " + await item.textContent());
+        must(await item.getByRole("button", { name: "Copy as " + title, exact: true }).count() === 1, "no button copies " + title);
+      }
+      await page.keyboard.press("Escape");
+      await box.waitFor({ state: "hidden" });
     }
     // A cell of a notebook makes the same bytes.
     if (theme === "light") {
@@ -355,7 +374,17 @@ const statements = {
     await cell().hover({ position: { x: 124, y: 63 } });
     await page.waitForFunction(() => /held by thread \d+ in slot \d+/.test(document.querySelector(".say").textContent));
     await page.mouse.move(3, 3);
-    must((await page.locator("section.pane").nth(2).locator("pre").textContent()).includes("source"), "an entry of the catalogue says no source");
+    // An entry of the catalogue says its source and the case that checks it; each cell its formula with its own numbers.
+    const entry = page.locator("section.pane").nth(2);
+    const says = await entry.locator("pre").textContent();
+    must(says.includes("source") && /checked +cute\.json /.test(says), "an entry of the catalogue says no source or no case");
+    const atom = entry.locator("figure").last();
+    await atom.locator(".stage").hover({ position: { x: 300, y: 720 } });
+    await page.waitForFunction(() => /^A \((\d+), (\d+)\) is held by thread \d+ in slot \d+: row .*= \1, column .*= \2\.$/.test(document.querySelectorAll(".say")[2].textContent));
+    await page.mouse.move(3, 3);
+    // Each pane leads to its lesson.
+    const lessons = await page.locator("section.pane .lesson").evaluateAll((all) => all.map((a) => a.getAttribute("href")));
+    must(lessons.length === 3 && lessons.every((h) => /nb\/\d\d-/.test(h)), "lessons of the panes: " + lessons);
     // What a word of a layout means, by F1.
     await field("Layout").click();
     await page.keyboard.press("Home");

@@ -79,6 +79,15 @@ const checks = {
     must(!page.url().includes("$"), "the address is still bound: " + page.url());
   },
 
+  async "what runs is listed beside the notebooks, and opens"() {
+    await page.goto(base + "nb/");
+    await page.getByRole("heading", { name: "Running" }).waitFor();
+    const entry = page.locator(".running li", { hasText: "test" });
+    await entry.getByRole("link", { name: "acc" }).click();
+    await page.waitForFunction(() => document.querySelector("section.pane .chip b")?.textContent === "acc");
+    await page.waitForFunction(() => document.querySelector("section.pane .say")?.textContent.includes("holds"));
+  },
+
   async "a program runs on a device"() {
     await page.goto(base);
     await page.getByRole("link", { name: "Run" }).click();

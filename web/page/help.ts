@@ -17,6 +17,8 @@ const keys = [
   ["Enter", "in a picture: choose or pin a cell; with Shift beside those pinned"],
   [", .", "in a pane: a step back or on"],
   ["[ ]", "in a pane: another view"],
+  ["Shift Enter, Ctrl Enter", "in a notebook: run a cell and go on; run it"],
+  ["Ctrl S", "in a notebook: save it"],
   ["Esc", "let go of a pinned cell, close a window"],
   ["Alt ←, Alt →", "undo and redo: the browser's back and forward"],
 ];
