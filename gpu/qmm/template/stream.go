@@ -22,7 +22,7 @@ type stream struct {
 	gp, ga         build.Value
 	turns, height  build.Value // tiles of k and of rows
 	start, mine    build.Value
-	per            build.Value
+	per, early     build.Value
 	sd, ready      build.Value // digits of x, and when they are there
 	names          map[string]int
 }
@@ -162,12 +162,18 @@ func (d *stream) program() (*ir.Program, error) {
 	d.per = b.Let("per", total.Add(d.Blocks-1).Div(d.Blocks))
 	d.start = b.Let("start", bi.Mul(d.per))
 	d.mine = b.Let("mine", total.Sub(d.start).Min(d.per).Max(0))
+	// The last outputs come first if other blocks have a part of them: their sums meet
+	// while there is more to do.
+	end := b.Let("end", d.start.Add(d.mine))
+	low := b.Let("low_last", end.Sub(1).Div(d.turns).Mul(d.turns))
+	d.early = b.Let("early", 0)
+	b.If(build.Expr("low_last > start && end % turns != 0"), func() { b.Let("early", end.Sub(low)) })
 	ahead := b.Let("ahead", d.mine.Min(d.Stages))
 	b.Group(32*d.Warps, 1, func() {
 		d.place(build.Expr("0"))
 		b.For("t", 0, ahead, func(t build.Value) {
 			d.copyWeights(t)
-			d.next()
+			d.next(t)
 		}, build.Unroll(1))
 	})
 	if d.PDL {
@@ -177,13 +183,13 @@ func (d *stream) program() (*ir.Program, error) {
 		d.place(build.Expr("0"))
 		b.For("t", 0, ahead, func(t build.Value) {
 			d.copyX(t)
-			d.next()
+			d.next(t)
 		}, build.Unroll(1))
 		b.For("t", d.Stages, d.mine, func(t build.Value) {
 			d.pipe.Acquire(t)
 			d.copyWeights(t)
 			d.copyX(t)
-			d.next()
+			d.next(t)
 		}, build.Unroll(1))
 	})
 	if d.Digits {
@@ -201,6 +207,8 @@ func (d *stream) program() (*ir.Program, error) {
 		b.While(t.Less(d.mine), func() {
 			d.place(t)
 			count := b.Let("count", d.turns.Sub(build.Expr("g")).Min(d.mine.Sub(t)))
+			b.If(t.Less(d.early), func() { b.Let("count", d.early.Sub(t)) })
+			from := b.Let("place", build.Expr("at"))
 			first := b.Let("first", t)
 			d.begin()
 			// Several turns at once, as far as there are so many: what one waits for, another
@@ -217,7 +225,7 @@ func (d *stream) program() (*ir.Program, error) {
 				}, build.Unroll(1), build.Step(d.Depth))
 			}
 			b.For("i", rest, count, func(i build.Value) { d.wait([]build.Value{b.Let("t0", first.Add(i))}, turn) }, build.Unroll(1))
-			d.end(first, count)
+			d.end(from, count)
 			b.Let("t", first.Add(count))
 		})
 	})
@@ -233,20 +241,23 @@ func rowMajor(t dtype.Type, shape ...int) build.Type {
 	return build.Type(fmt.Sprintf("shared %s[%s] shared_row_major(%[2]s)", t, text))
 }
 
-// place says where turn t of the block belongs: outputs bn, rows bm, turn g of k.
+// place says where turn t of the block belongs: outputs bn, rows bm, turn g of k. The
+// first early turns are those at the end of the block's share.
 func (d *stream) place(t build.Value) {
 	b := d.b
-	at := b.Let("at", d.start.Add(t))
+	at := b.Let("at", d.start.Add(t.Add(d.mine).Sub(d.early).Mod(d.mine.Max(1))))
 	b.Let("g", at.Mod(d.turns))
 	b.Let("bm", at.Div(d.turns).Mod(d.height))
 	b.Let("bn", at.Div(d.turns).Div(d.height))
 }
 
-// next goes on to where the following turn belongs.
-func (d *stream) next() {
+// next goes on from turn t to where the following turn belongs.
+func (d *stream) next(t build.Value) {
 	b := d.b
 	g := b.Let("g", build.Expr("g").Add(1))
-	b.If(g.Equal(d.turns), func() {
+	b.If(t.Add(1).Equal(d.early), func() {
+		d.place(d.early)
+	}).ElseIf(g.Equal(d.turns), func() {
 		b.Let("g", 0)
 		bm := b.Let("bm", d.bm.Add(1))
 		b.If(bm.Equal(d.height), func() {
@@ -395,10 +406,10 @@ func (d *stream) multiply(j int, t build.Value) {
 	}
 }
 
-// end stores outputs, or the part of their sums that the block has come to: those of
-// turns first to first + count of the block. Of the blocks that come to the same outputs
-// the last one adds up.
-func (d *stream) end(first, count build.Value) {
+// end stores outputs, or the part of their sums that the block has come to: those of so
+// many turns from one of all. Of the blocks that come to the same outputs the last one
+// adds up.
+func (d *stream) end(place, count build.Value) {
 	b := d.b
 	if d.Group == 0 {
 		d.each(func() {
@@ -418,9 +429,9 @@ func (d *stream) end(first, count build.Value) {
 	b.If(count.Equal(d.turns), func() {
 		d.each(func() { store(total()) })
 	}).Else(func() {
-		own := b.Let("own", build.Expr("bi*2").Add(first.Min(1)))
+		own := b.Let("own", build.Expr("bi*2").Add(place.Sub(d.start).Min(1)))
 		d.each(func() { b.StoreGlobal(d.gp, total(), at(own)...) })
-		tile := b.Let("tile", d.start.Add(first).Div(d.turns))
+		tile := b.Let("tile", place.Div(d.turns))
 		from := b.Let("from", tile.Mul(d.turns))
 		low := b.Let("low", from.Div(d.per))
 		high := b.Let("high", from.Add(d.turns).Sub(1).Div(d.per))
