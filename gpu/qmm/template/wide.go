@@ -199,6 +199,7 @@ func Wide(f Form, s WideSchedule) (*ir.Program, error) {
 	if s, err = s.Filled(p); err != nil {
 		return nil, err
 	}
+	p = p.halved(s)
 	d := &decoder{Plan: p, Schedule: Schedule{Rows: s.Rows, Warps: 4 * s.Consumers, Sides: s.Sides, Splits: s.Splits, AddBias: s.AddBias, AddResidual: s.AddResidual}}
 	w := &wide{decoder: d, s: s}
 	return w.program()
@@ -405,9 +406,9 @@ func swizzled(tiles, rows, columns int) layout.Shared {
 }
 
 // walk runs turn for each turn of each tile of the block, g of them being the turn of k
-// and t the turn of the pipeline; where consumers run it, begin begins a tile, and what
-// it gives ends it.
-func (w *wide) walk(bk, turns build.Value, begin func() func(), turn func(t, g build.Value)) {
+// and t the turn of the pipeline; more says that another one of the tile follows. Where
+// consumers run it, begin begins a tile of some turns, from t on, and what it gives ends it.
+func (w *wide) walk(bk, turns build.Value, begin func(t build.Value, some string) func(), turn func(t, g build.Value, more string)) {
 	b := w.b
 	end := func() {}
 	if w.s.Blocks > 0 {
@@ -415,14 +416,17 @@ func (w *wide) walk(bk, turns build.Value, begin func() func(), turn func(t, g b
 		return
 	}
 	if !w.s.Persistent {
+		mine := "turns"
+		if w.Splits > 1 {
+			mine = b.Let("mine", turns.Sub(bk).Add(w.Splits-1).Div(w.Splits)).String()
+		}
 		if begin != nil {
-			end = begin()
+			end = begin(build.Expr("0"), mine)
 		}
 		if w.Splits == 1 {
-			b.For("g", 0, turns, func(g build.Value) { turn(g, g) })
+			b.For("g", 0, turns, func(g build.Value) { turn(g, g, "g + 1 < turns") })
 		} else {
-			mine := b.Let("mine", turns.Sub(bk).Add(w.Splits-1).Div(w.Splits))
-			b.For("t", 0, mine, func(t build.Value) { turn(t, t.Mul(w.Splits).Add(bk)) })
+			b.For("t", 0, mine, func(t build.Value) { turn(t, t.Mul(w.Splits).Add(bk), "t + 1 < mine") })
 		}
 		end()
 		return
@@ -443,10 +447,10 @@ func (w *wide) walk(bk, turns build.Value, begin func() func(), turn func(t, g b
 		}
 		b.Let("bn", bn)
 		if begin != nil {
-			end = begin()
+			end = begin(t, "turns")
 		}
 		b.For("g", 0, turns, func(g build.Value) {
-			turn(t, g)
+			turn(t, g, "g + 1 < turns")
 			b.Let("t", t.Add(1))
 		})
 		end()
@@ -456,7 +460,7 @@ func (w *wide) walk(bk, turns build.Value, begin func() func(), turn func(t, g b
 
 // stretch is walk where blocks share the turns of all tiles, one tile's behind another's:
 // each has a stretch of them.
-func (w *wide) stretch(turns build.Value, begin func() func(), turn func(t, g build.Value)) {
+func (w *wide) stretch(turns build.Value, begin func(t build.Value, some string) func(), turn func(t, g build.Value, more string)) {
 	b, blocks := w.b, w.s.Blocks
 	b.Let("rows", build.Expr(ceilText("M", w.Rows)))
 	all := b.Let("all", build.Expr("rows").Mul(w.blocks).Mul(turns))
@@ -472,10 +476,10 @@ func (w *wide) stretch(turns build.Value, begin func() func(), turn func(t, g bu
 			// A block's turns begin at its number·all/blocks, rounded down.
 			b.Let("first", build.Expr(fmt.Sprintf("((tile*turns + 1)*%d - 1)/all", blocks)))
 			b.Let("last", build.Expr(fmt.Sprintf("((tile + 1)*turns*%d - 1)/all", blocks)))
-			end = begin()
+			end = begin(t, "some")
 		}
 		b.For("i", 0, some, func(i build.Value) {
-			turn(t, build.Expr("from").Add(i))
+			turn(t, build.Expr("from").Add(i), "i + 1 < some")
 			b.Let("t", t.Add(1))
 		})
 		end()
@@ -499,7 +503,7 @@ func (w *wide) stage(name string, of build.Value, t build.Value, per, i int, typ
 }
 
 // copies fills the stage of a turn.
-func (w *wide) copies(t, g build.Value) {
+func (w *wide) copies(t, g build.Value, _ string) {
 	b, p := w.b, w.pipe
 	p.Acquire(t)
 	p.Fill(t, w.bytes())
@@ -583,7 +587,7 @@ func (w *wide) weights(name string, t build.Value, sub int) build.Value {
 }
 
 // begin begins a tile.
-func (w *wide) begin() func() {
+func (w *wide) begin(t build.Value, some string) func() {
 	b := w.b
 	w.each(func() { b.AllocateRegister(w.of("acc"), w.sum, build.Init(0)) })
 	if w.Deferred() && w.Group == 0 {
@@ -592,13 +596,50 @@ func (w *wide) begin() func() {
 	if w.Shifts() && w.Group == 0 {
 		b.AllocateRegister("sumx", w.row, build.Init(0))
 	}
+	if w.ahead(w.s) {
+		b.AllocateRegister("rh0", build.Register(w.Act, w.operand(w.Sub)), build.Init(0))
+		if w.Deferred() && w.Group > 0 {
+			b.AllocateRegister("back", w.rowF32, build.Init(1))
+		}
+		b.If(build.Expr(some).Greater(0), func() { w.prepare(t, "_0") })
+	}
 	return w.end
 }
 
-// turn multiplies a turn.
-func (w *wide) turn(t, g build.Value) {
-	b := w.b
+// halved is the plan with two casts a turn where a schedule has one, if thread's bytes
+// allow: one is made while what the other gave is multiplied.
+func (p *Plan) halved(s WideSchedule) *Plan {
+	half := *p
+	if half.Sub /= 2; s.Sides > 1 || p.Sub < Turn || p.Tiles > 2 || half.bytesPerLane()%16 != 0 {
+		return p
+	}
+	return &half
+}
+
+// ahead reports whether the weights that a turn begins with are cast beside the last
+// product of the turn before: where it has several, and registers for operands of two.
+func (p *Plan) ahead(s WideSchedule) bool { return s.Sides*Turn/p.Sub > 1 && p.Tiles*p.Sub <= Turn }
+
+// prepare waits for a turn, and casts the weights that it begins with.
+func (w *wide) prepare(t build.Value, tag string) {
 	w.pipe.Wait(t)
+	w.cast1(t, 0, tag)
+}
+
+// cast1 casts some k of the present side; tag tells names of shared memory apart.
+func (w *wide) cast1(t build.Value, sub int, tag string) build.Value {
+	pieces := build.Register(dtype.U8, layout.Spatial(w.Warps, 1).Local(1, w.bytesPerLane()/16).Spatial(1, 32).Local(1, 16))
+	k := name("", sub)
+	rb := w.b.LoadShared(w.of("rb"+k)+tag, w.weights(w.of("uw"+k)+tag, t, sub), pieces)
+	return w.castWide(k, w.b.View(w.of("rw"+k)+tag, rb, w.codes1))
+}
+
+// turn multiplies a turn.
+func (w *wide) turn(t, g build.Value, more string) {
+	b := w.b
+	if !w.ahead(w.s) {
+		w.pipe.Wait(t)
+	}
 	w.each(func() {
 		w.groups(g, func(q int, _ build.Value) {
 			tag := w.scaleTag(q)
@@ -624,6 +665,10 @@ func (w *wide) turn(t, g build.Value) {
 	}
 	for sub := range Turn / w.Sub {
 		w.each(func() { w.multiply(t, sub) })
+	}
+	if w.ahead(w.s) {
+		w.settle(1)
+		b.If(build.Expr(more), func() { w.prepare(t.Add(1), "_1") })
 	}
 	w.settle(0)
 	if w.Shifts() && w.Group == 0 {
@@ -665,12 +710,15 @@ func (w *wide) settleSide() {
 
 // multiply casts some k of the present side, and begins their product.
 func (w *wide) multiply(t build.Value, sub int) {
-	b, piece, tag := w.b, w.piece(), name("", sub)
-	pieces := build.Register(dtype.U8, layout.Spatial(w.Warps, 1).Local(1, w.bytesPerLane()/16).Spatial(1, 32).Local(1, 16))
-	w.settleSide() // its operands are written anew
-	w.settle(1)    // registers of two products are enough for the next cast beside one
-	rb := b.LoadShared(w.of("rb"+tag), w.weights(w.of("uw"+tag), t, sub), pieces)
-	rh := w.castWide(tag, b.View(w.of("rw"+tag), rb, w.codes1))
+	b, piece, rh := w.b, w.piece(), build.Expr("rh0")
+	switch {
+	case !w.ahead(w.s):
+		w.settleSide() // its operands are written anew
+		fallthrough
+	case sub+w.side > 0:
+		w.settle(1) // registers of two products are enough for the next cast beside one
+		rh = w.cast1(t, sub, "")
+	}
 	operands := []build.Value{rh}
 	if piece < w.Sub {
 		operands = nil

@@ -8,10 +8,13 @@ import (
 
 // What [Plan.EstimateWide] knows of Hopper beside [Machine].
 const (
-	wideNear  = 45000 // bytes a µs that a multiprocessor takes in by tensor and bulk copies
+	wideNear  = 50000 // bytes a µs that a multiprocessor takes in by tensor and bulk copies
 	wideBegin = 1.5   // µs until a block's first product
-	wideRate  = 0.75  // of what matrix instructions could do
-	wideTurn  = 0.17  // µs of a turn beside instructions and products: waits of one for the other
+	wideRate  = 0.85  // of what matrix instructions could do
+	wideAhead = 0.08  // µs of a turn beside products and casts
+	wideTurn  = 0.17  // the same where nothing is cast beside products
+	widePart  = 2     // µs that blocks of a split take to count themselves, and times that a partial sum is moved
+	wideMeet  = 7     // µs more where blocks share all turns
 )
 
 // EstimateWide is how many µs [Wide] takes with a schedule without zero fields on a
@@ -36,17 +39,21 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	instrs := tiles * (64*Turn/128*perElement + sets*float64(s.Rows)/2*float64(p.scales()) + 30) / clock
 	bytes := float64(s.Rows*Turn*2/s.Cluster + outputs*Turn*p.Stored.Bits()/8)
 	each := float64(s.Consumers)
-	turn := max(each*product, bytes/wideNear, product+instrs+wideTurn, each*instrs*1.2)
+	turn := max(each*product, each*instrs, product+instrs/2) + wideAhead
+	if !p.halved(s).ahead(s) { // all warpgroups cast at the same time
+		turn = each*product + instrs + wideTurn
+	}
+	turn = max(turn, bytes/wideNear)
 	busy := min(units, on.SMs)
 	whole := float64(ceil(units, on.SMs)) * (float64(turns)*turn + wideBegin)
 	if s.Blocks > 0 {
 		each := ceil(units*turns, s.Blocks)
-		busy, whole = min(s.Blocks, on.SMs), float64(each)*turn+wideBegin*(1+float64(each)/float64(turns))+meet
+		busy, whole = min(s.Blocks, on.SMs), float64(each)*turn+wideBegin*(1+float64(each)/float64(turns))+wideMeet
 	}
 	memory := float64(units*turns) * float64(outputs*Turn*p.Stored.Bits()/8) / float64(ceil(m, s.Rows)) / (on.Rate * float64(busy))
 	time := on.Launch + max(whole, memory+wideBegin)
 	if s.Splits > 1 {
-		time += meet + perPart*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
+		time += widePart * (1 + float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near)
 	}
 	return time
 }
@@ -78,7 +85,7 @@ func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule 
 					}
 					units := ceil(n, s.Outputs(p)*cluster) * cluster * ceil(m, s.Rows) * splits
 					switch {
-					case !ok, splits > 1 && (stay || turns < 4*splits || units > on.SMs):
+					case !ok, sides*p.Tiles > 2 && sides > 1, cluster > 1 && splits > 1, splits > 1 && (stay || turns < 4*splits || units > on.SMs):
 					case cluster > 1 && ceil(n, s.Outputs(p)) < cluster:
 					default:
 						all = append(all, rated{s, p.EstimateWide(s, m, n, k, on)})
