@@ -46,9 +46,7 @@ func (b *builder) columns() bool {
 	majors := ceilDiv(s.a, ta)
 	parts := 1
 	if ta == 1 {
-		if parts = max(1, min(ceilDiv(4*b.d.SMs, majors*stripes), s.b/(b.p.tune.Rows*ty))); b.p.tune.Even {
-			parts = even(parts, s.b, ty*b.p.tune.Group)
-		}
+		parts = max(1, min(ceilDiv(4*b.d.SMs, majors*stripes), s.b/(b.p.tune.Rows*ty)))
 	}
 	b.f.Threads = tx * ty * ta
 	b.f.Blocks = [3]int{stripes * majors, parts, 1}

@@ -69,22 +69,20 @@ type Options struct {
 // Tuning is what a search may vary: results stay the same. A zero stands for what measured
 // best on an H200.
 //
-// Vectors default to 1, and to 2 where a gather waits for its indices; RowLoads to 4, 8 where
-// the row is used again and 2 where what is read is also written; Splitters to 512, and 256
-// where elements have 16 bits or less; tiles to sides of 64, turned by 512 threads, or 128 and
-// 1024 of elements of 16 bits and less.
+// Vectors default to 1, and to 2 where a gather waits for its indices; RowLoads to 4, and 2
+// where the row is used again or written; tiles to sides of 64, turned by 512 threads, or 128
+// and 1024 of elements of 16 bits and less.
 type Tuning struct {
-	Threads   int  // of a block of a loop
-	Vectors   int  // that a thread of a loop handles, a block's width apart
-	RowLoads  int  // vectors of a row that a thread has under way
-	ShortRows int  // rows that a thread reads of where each takes one vector
-	Rows      int  // of a column, likewise
-	Across    int  // threads side by side over columns, at most
-	Group     int  // turns of a loop over a column, or over the part of a row, that a thread has under way
-	Even      bool // as many parts of a column or row as leave each the same number of turns
-	Splitters int  // threads of a block that shares a row with others
-	Tile      int  // side of a transposed tile
-	Turners   int  // threads that turn a tile
+	Threads   int // of a block of a loop
+	Vectors   int // that a thread of a loop handles, a block's width apart
+	RowLoads  int // vectors of a row that a thread has under way
+	ShortRows int // rows that a thread reads of where each takes one vector
+	Rows      int // of a column, likewise
+	Across    int // threads side by side over columns, at most
+	Group     int // turns of a loop over a column, or over the part of a row, that a thread has under way
+	Splitters int // threads of a block that shares a row with others
+	Tile      int // side of a transposed tile
+	Turners   int // threads that turn a tile
 	LoadHint  code.Attr
 	StoreHint code.Attr
 }
@@ -99,6 +97,7 @@ func (t Tuning) orBest() Tuning {
 	pick(&t.Rows, 8)
 	pick(&t.ShortRows, 4)
 	pick(&t.Group, 4)
+	pick(&t.Splitters, 256)
 	pick(&t.Across, 32)
 	return t
 }

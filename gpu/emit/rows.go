@@ -141,13 +141,8 @@ func (b *builder) rows() bool {
 	if nv > 32 {
 		loads := b.p.tune.RowLoads
 		if loads == 0 {
-			switch {
-			case len(forms) > 1 && full:
-				loads = 2 // which stay in registers
-			case full:
+			if loads = 4; full { // they stay in registers
 				loads = 2
-			default:
-				loads = 4
 			}
 		}
 		tr = max(32, powerOfTwo(ceilDiv(nv, loads)))
@@ -441,32 +436,15 @@ func (b *builder) workspace(name string, s hlo.Shape, zero bool) *Tensor {
 	return t
 }
 
-// even is about as many parts such that each has the same whole number of groups, if there
-// is such a number: then no turn needs a guard.
-func even(parts, n, group int) int {
-	for p := max(1, parts-parts/16); p <= 2*parts; p++ {
-		if n%(p*group) == 0 {
-			return p
-		}
-	}
-	return parts
-}
-
 // splitRows spreads few long rows over all multiprocessors; the block of a row that comes
 // last combines what the others left.
 func (b *builder) splitRows(f form, v int) {
 	r := f.hero
 	rows, nv := f.b, f.a*f.c/v
 	threads := b.p.tune.Splitters
-	if threads == 0 {
-		threads = 256
-	}
 	b.f.Threads = threads
 	group := b.p.tune.Group
 	parts := min(ceilDiv(4*b.d.SMs, rows), ceilDiv(nv, threads*group))
-	if b.p.tune.Even {
-		parts = even(parts, nv, threads*group)
-	}
 	turns := ceilDiv(nv, parts*threads)
 	b.f.Blocks = [3]int{rows * parts, 1, 1}
 	row, part := blockX.FloorDiv(num(parts)), blockX.Mod(num(parts))

@@ -66,6 +66,9 @@ func (w *walker) steps(steps []*emit.Step, at place) error {
 			if err != nil {
 				return err
 			}
+			if at.compares(s.Where) {
+				continue // runs of equal indices are taken for longer than what a thread has of them
+			}
 			kind := map[emit.Op]Kind{emit.Extract: Read, emit.Insert: Write, emit.AtomicRMW: Atomic}[s.Op]
 			if s.On.Shared {
 				kind = map[Kind]Kind{Read: SharedRead, Write: SharedWrite}[kind]
@@ -129,6 +132,20 @@ func (w *walker) steps(steps []*emit.Step, at place) error {
 		}
 	}
 	return nil
+}
+
+// compares says whether constraints depend on how numbers that only the running program
+// knows compare with each other.
+func (p place) compares(where []affine.Constraint) bool {
+	return slices.ContainsFunc(where, func(c affine.Constraint) bool {
+		known := 0
+		for _, v := range c.Expr.Vars() {
+			if _, ok := p.starts[v]; ok {
+				known++
+			}
+		}
+		return known > 1
+	})
 }
 
 // indexing is the index of a step as a map of thread, block and loop numbers, the lane last.

@@ -95,10 +95,8 @@ func tunings(c Case) map[string]emit.Tuning {
 		all["tile64x256"] = emit.Tuning{Tile: 64, Turners: 256}
 		all["turners1024"] = emit.Tuning{Turners: 1024}
 	case strings.HasPrefix(c.Name, "column"), c.Name == "row_reduce_to_scalar":
-		all["even"] = emit.Tuning{Even: true}
 		all["group8"] = emit.Tuning{Group: 8}
 		all["group2"] = emit.Tuning{Group: 2}
-		all["even group8"] = emit.Tuning{Group: 8, Even: true}
 		all["split512"] = emit.Tuning{Splitters: 512}
 		all["split1024"] = emit.Tuning{Splitters: 1024}
 	case strings.HasPrefix(c.Name, "multi"):
