@@ -107,6 +107,9 @@ func tunings(c Case) map[string]emit.Tuning {
 		for _, n := range []int{1, 2, 4} {
 			all[fmt.Sprint("loads", n)] = emit.Tuning{RowLoads: n}
 		}
+		all["evict"] = emit.Tuning{LoadHint: code.EvictFirst, StoreHint: code.EvictFirst}
+		all["evict stores"] = emit.Tuning{StoreHint: code.EvictFirst}
+		all["evict loads4"] = emit.Tuning{RowLoads: 4, LoadHint: code.EvictFirst, StoreHint: code.EvictFirst}
 	default:
 		all["vectors2"] = emit.Tuning{Vectors: 2}
 		all["vectors4"] = emit.Tuning{Vectors: 4}
