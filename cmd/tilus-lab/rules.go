@@ -107,6 +107,7 @@ var otherRules = []ir.RuleDoc{
 	{Code: "Pane.E29", Text: "What is drawn with its operands is a product, a quotient, a chain or an operation of CuTe."},
 	{Code: "Pane.E30", Text: "Two layouts that are compared have the same shape and few enough elements to be drawn."},
 	{Code: "Pane.E31", Text: "The variable whose values the debugger pane draws is a register tensor of the program."},
+	{Code: "Pane.E32", Text: "A tensor is an element type, a shape and as many numbers, f16[2, 2] = 1 2 3 4."},
 	{Code: "Follow.E1", Text: "An element that is followed is a tensor and an index, ra[3, 5], and may have a step, acc[0, 1] @ 12."},
 	{Code: "Follow.E2", Text: "The element that is followed is of a tensor or pointer of the program."},
 	{Code: "Follow.E3", Text: "The element that is followed lies inside its tensor."},

@@ -3,9 +3,11 @@ package lab
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync/atomic"
 
 	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/debug"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -43,13 +45,13 @@ func Context() context.Context {
 	return context.Background()
 }
 
-// Explore shows a layout, an element type, a program or any text that the explorer reads on the explorer page.
+// Explore shows a layout, an element type, a program, a tensor or any text that the explorer reads on the explorer page.
 func Explore(x any) error {
 	form, s, ok := Form(x)
 	if !ok {
 		str, isText := x.(string)
 		if !isText {
-			return fmt.Errorf("lab: the explorer has no view of %T; it shows layouts, element types, programs and text", x)
+			return fmt.Errorf("lab: the explorer has no view of %T; it shows layouts, element types, programs, tensors and text", x)
 		}
 		form, s = "text", str
 	}
@@ -61,7 +63,7 @@ func Explore(x any) error {
 	return nil
 }
 
-// Form names the form in which the explorer shows a value, "layout", "type" or "program", and gives its canonical text.
+// Form names the form in which the explorer shows a value, "layout", "type", "program" or "array", and gives its canonical text.
 func Form(x any) (form, canonical string, ok bool) {
 	switch x := x.(type) {
 	case layout.Layout:
@@ -73,6 +75,28 @@ func Form(x any) (form, canonical string, ok bool) {
 		return "program", text.Format(x), true
 	case dtype.Type:
 		return "type", x.String(), true
+	case *array.Array:
+		if x == nil {
+			return "", "", false
+		}
+		return "array", arrayText(x), true
 	}
 	return "", "", false
+}
+
+// maxShown is how many elements of a tensor the explorer is told.
+const maxShown = 2048
+
+// arrayText is type, shape and values in row-major order: "f16[2, 2] = 1 2 3 4".
+func arrayText(a *array.Array) string {
+	var b strings.Builder
+	b.WriteString(a.Header() + " =")
+	for k := range min(a.Len(), maxShown) {
+		b.WriteByte(' ')
+		b.WriteString(a.Type.Format(a.Code(k)))
+	}
+	if a.Len() > maxShown {
+		b.WriteString(" …")
+	}
+	return b.String()
 }

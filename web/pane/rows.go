@@ -11,11 +11,13 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/notation"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/layoutviz/theatre"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 	"github.com/tilus-lab/tilus-lab/vm/text"
+	"github.com/tilus-lab/tilus-lab/web/pane/given"
 )
 
 // StartLayout is the layout that the start page opens with: the accumulator of
@@ -220,7 +222,7 @@ func located(err error, param, value string) error {
 }
 
 // notations is what the see pane accepts, in its order of trying.
-const notations = "a layout chain (local(2, 1).spatial(8, 4)), a layout of CuTe ((8,64):(64,1)) or Triton (#ttg.blocked<{…}> on 16x8), a swizzle (Sw<3,4,3>), an instruction (mma.m16n8k16.f32.f16), an element type (f4e2m1, i6, u3), or a program (program name<grid>(…) warps=1 { … })"
+const notations = "a layout chain (local(2, 1).spatial(8, 4)), a layout of CuTe ((8,64):(64,1)) or Triton (#ttg.blocked<{…}> on 16x8), a swizzle (Sw<3,4,3>), an instruction (mma.m16n8k16.f32.f16), an element type (f4e2m1, i6, u3), a tensor (f16[2, 2] = 1 2 3 4), or a program (program name<grid>(…) warps=1 { … })"
 
 func seePane() Pane {
 	return Pane{
@@ -241,6 +243,13 @@ func seePane() Pane {
 			}
 			if t, err := dtype.Parse(x); err == nil {
 				return typeTable(t), nil
+			}
+			if a, is, err := given.ReadArray("x", v["x"]); is {
+				if err != nil {
+					return Result{}, err
+				}
+				pic, err := theatre.Array(a.Header, a.Shape, a.Values, v.look())
+				return Result{Pictures: []Picture{{Name: "values", Picture: pic}}, Sentence: pic.Desc}, err
 			}
 			// Leading space stays, so that columns are those of the field.
 			r, err := renderLayout("x", v["x"], v.look())

@@ -6,7 +6,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/kernel/lab"
 	"github.com/tilus-lab/tilus-lab/notebooks"
+	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
 )
 
@@ -105,5 +107,42 @@ func TestLessons(t *testing.T) {
 		if l := p.Lesson(); l == "" || !slices.ContainsFunc(names, func(n string) bool { return strings.HasPrefix(n, l+"-") }) {
 			t.Errorf("%s: no lesson begins with %q", p.Name, l)
 		}
+	}
+}
+
+// TestTensors shows tensors of notebooks, and says what is no tensor.
+func TestTensors(t *testing.T) {
+	for _, c := range []struct{ text, says, wrong string }{
+		{"f16[2, 3] = 1 2 3 4 5 -6", "6 elements from -6 to 5", ""},
+		{"i4[40] = 1 2 3 …", "40 elements from 1 to 3; 1 rows of 16", ""},
+		{"bool[2] = true false", "2 elements from 0 to 1", ""},
+		{"f32[] = 7", "1 elements from 7 to 7", ""},
+		{"f16[2, 3] = 1 2 x", "", `x:1:17: "x" is no number`},
+		{"f16[2] = 1 2 3", "", "there are more numbers"},
+		{"f16[2] = 1", "", "1 numbers are given"},
+		{"q7[2] = 1 2", "", "no element type q7"},
+	} {
+		r, err := run(t, "see", Values{"x": c.text})
+		switch {
+		case c.wrong != "":
+			if err == nil || !strings.Contains(err.Error(), c.wrong) {
+				t.Errorf("%s: %v", c.text, err)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", c.text, err)
+		case !strings.Contains(r.Sentence, c.says) || len(r.Pictures) != 1:
+			t.Errorf("%s: %s", c.text, r.Sentence)
+		}
+	}
+	a, err := array.Generate("randint:f16[64, 64]:seed=1")
+	if err != nil {
+		t.Fatal(err)
+	}
+	form, text, ok := lab.Form(a)
+	if !ok || form != "array" {
+		t.Fatalf("a tensor is %s", form)
+	}
+	if r, err := run(t, "see", Values{"x": text}); err != nil || !strings.Contains(r.Sentence, "f16[64, 64]: 4096 elements") {
+		t.Errorf("%s, %v", r.Sentence, err)
 	}
 }

@@ -5,6 +5,7 @@ package given
 import (
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -12,6 +13,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/follow"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
@@ -181,4 +183,67 @@ func Suppose(p *ir.Program) string {
 		return ""
 	}
 	return strings.Join(texts, "\n")
+}
+
+// Array is a tensor as the explorer is told it: type and shape, and its first elements.
+type Array struct {
+	Header string
+	Shape  []int
+	Values []float64
+	Size   int
+}
+
+var arrayForm = regexp.MustCompile(`^\s*([a-z][a-z0-9]*)\[([0-9, ]*)\]\s*=\s*`)
+
+// ReadArray reads a tensor, "f16[2, 2] = 1 2 3 4"; is says that the text begins like one.
+func ReadArray(param, text string) (a Array, is bool, err error) {
+	m := arrayForm.FindStringSubmatchIndex(text)
+	if m == nil {
+		return a, false, nil
+	}
+	var bad diag.List
+	fail := func(from, to int, format string, args ...any) (Array, bool, error) {
+		p, end := at(param), at(param)
+		p.Col, end.Col = from+1, max(from+2, to+1)
+		bad = append(bad, diag.Problem{Pos: p, End: end, Code: "Pane.E32", Msg: fmt.Sprintf(format, args...), Help: "write a tensor as f16[2, 2] = 1 2 3 4"})
+		return a, true, bad
+	}
+	if _, err := dtype.Parse(text[m[2]:m[3]]); err != nil {
+		return fail(m[2], m[3], "there is no element type %s", text[m[2]:m[3]])
+	}
+	a.Header, a.Size = text[m[2]:m[5]]+"]", 1
+	for _, s := range strings.Split(text[m[4]:m[5]], ",") {
+		if s = strings.TrimSpace(s); s == "" && len(a.Shape) == 0 {
+			continue
+		}
+		n, err := strconv.Atoi(s)
+		if err != nil || n < 1 || a.Size > 1<<31/n {
+			return fail(m[4], m[5], "%s is no shape", text[m[4]:m[5]])
+		}
+		a.Shape, a.Size = append(a.Shape, n), a.Size*n
+	}
+	from := m[1]
+	for _, s := range strings.Fields(text[from:]) {
+		if s == "…" {
+			break
+		}
+		col := from + strings.Index(text[from:], s)
+		from = col + len(s)
+		x, err := strconv.ParseFloat(s, 64)
+		switch {
+		case s == "true":
+			x = 1
+		case s == "false":
+			x = 0
+		case err != nil:
+			return fail(col, from, "%.20q is no number", s)
+		}
+		if a.Values = append(a.Values, x); len(a.Values) > a.Size || len(a.Values) > MaxElements {
+			return fail(col, from, "%s has %d elements; there are more numbers", a.Header, a.Size)
+		}
+	}
+	if len(a.Values) < a.Size && !strings.HasSuffix(strings.TrimSpace(text), "…") {
+		return fail(m[0], m[1], "%s has %d elements, %d numbers are given", a.Header, a.Size, len(a.Values))
+	}
+	return a, true, nil
 }
