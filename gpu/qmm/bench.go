@@ -72,6 +72,8 @@ type Row struct {
 	Schedule template.Schedule      `json:"schedule"`
 	Wide     *template.WideSchedule `json:"wide,omitempty"` // of Wide and Prefill
 	Tried    int                    `json:"tried"`          // schedules that were timed
+	// ChosenUs is what the schedule takes that a product takes without any search.
+	ChosenUs float64 `json:"chosen_us,omitempty"`
 	// Error is the relative error of sampled outputs against float64.
 	Error float64 `json:"error"`
 	// CublasUs is what cuBLAS takes with plain weights in the same run, and OfCublas how
@@ -119,8 +121,9 @@ func (b *Bench) Close() error {
 }
 
 // operands are random weights, scales and x of a layer in the order of the kernels,
-// up to and with y. All bits are random, but for codes that are not finite.
-func (b *Bench) operands(l Linear, p *template.Plan, m int) []ir.Arg {
+// up to and with y. All bits are random, but for codes that are not finite or beyond the
+// type of the activations.
+func (b *Bench) operands(ctx context.Context, l Linear, p *template.Plan, m int) ([]ir.Arg, error) {
 	shape := p.PackedShape(l.N, l.K)
 	size := shape[0] * shape[1] * shape[2]
 	if len(b.bits) < size {
@@ -136,6 +139,12 @@ func (b *Bench) operands(l Linear, p *template.Plan, m int) []ir.Arg {
 		}
 	}
 	r := rand.New(rand.NewPCG(1, 2))
+	if l.WeightType.Max() > l.ActType.Max() {
+		var err error
+		if w, err = b.packed(ctx, l, shape, r); err != nil {
+			return nil, err
+		}
+	}
 	few := func(t dtype.Type, values []float64, shape ...int) *array.Array {
 		a := array.New(t, shape...)
 		codes := make([]uint64, len(values))
@@ -161,7 +170,35 @@ func (b *Bench) operands(l Linear, p *template.Plan, m int) []ir.Arg {
 	for i := range x.Len() {
 		binary.LittleEndian.PutUint16(x.Data[2*i:], normal[r.Uint32()>>16])
 	}
-	return append(args, ir.Arg{Array: x}, ir.Arg{Array: array.New(l.ActType, m, l.N)})
+	return append(args, ir.Arg{Array: x}, ir.Arg{Array: array.New(l.ActType, m, l.N)}), nil
+}
+
+// packed are weights of random codes that the type of the activations holds.
+func (b *Bench) packed(ctx context.Context, l Linear, shape []int, r *rand.Rand) (*array.Array, error) {
+	t := l.WeightType
+	var codes []uint64
+	for c := range uint64(1) << t.Bits() {
+		if math.Abs(t.Decode(c)) <= l.ActType.Max() {
+			codes = append(codes, c)
+		}
+	}
+	some := array.New(t, 1<<14) // whole bytes, over and over
+	for i := range some.Len() {
+		some.SetCode(i, codes[r.IntN(len(codes))])
+	}
+	w := array.New(t, l.N, l.K)
+	for at := 0; at < len(w.Data); {
+		at += copy(w.Data[at:], some.Data)
+	}
+	pack, err := template.Pack(l.Form())
+	if err != nil {
+		return nil, err
+	}
+	res, err := launch(ctx, b.d, pack, sizes(arrays(w, array.New(dtype.U8, shape...)), l.N, l.K))
+	if err != nil {
+		return nil, err
+	}
+	return res.Args[1].Array, nil
 }
 
 // launchArgs are the arguments of a schedule's program.
@@ -230,7 +267,7 @@ type timing struct {
 }
 
 // start makes operands of a layer and m rows.
-func (b *Bench) start(l Linear, layer string, m int) (*timing, error) {
+func (b *Bench) start(ctx context.Context, l Linear, layer string, m int) (*timing, error) {
 	l, err := l.Check()
 	if err != nil {
 		return nil, err
@@ -240,7 +277,11 @@ func (b *Bench) start(l Linear, layer string, m int) (*timing, error) {
 		return nil, err
 	}
 	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, M: m, N: l.N, K: l.K}
-	return &timing{b: b, l: l, p: p, common: b.operands(l, p, m), best: row}, nil
+	common, err := b.operands(ctx, l, p, m)
+	if err != nil {
+		return nil, err
+	}
+	return &timing{b: b, l: l, p: p, common: common, best: row}, nil
 }
 
 // time measures a schedule. The first result is checked against float64, the others
@@ -283,6 +324,9 @@ func (t *timing) time(ctx context.Context, s template.Schedule) (tune.Timing, er
 		b.reads[l.Bytes()] = read
 	}
 	t.best.Tried++
+	if t.best.Tried == 1 {
+		t.best.ChosenUs = took.Median
+	}
 	if t.best.Tried == 1 || took.Median < t.best.MedianUs {
 		took.ReadUs = read
 		t.best.Schedule, t.best.Row = s, b.origin.Row(program.Name, tune.Hash(program), took, nil)
@@ -293,7 +337,7 @@ func (t *timing) time(ctx context.Context, s template.Schedule) (tune.Timing, er
 // Time measures the product of m rows with the schedules, at most, until the time is
 // up, and gives the row of the fastest. progress, if not nil, hears of each.
 func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, schedules []template.Schedule, until time.Time, progress func(template.Schedule, tune.Timing, error)) (Row, error) {
-	t, err := b.start(l, layer, m)
+	t, err := b.start(ctx, l, layer, m)
 	if err != nil {
 		return Row{}, err
 	}
@@ -331,7 +375,10 @@ func (b *Bench) TimeExpand(ctx context.Context, l Linear, layer string, m int) (
 	if err != nil {
 		return Row{}, err
 	}
-	common := b.operands(l, p, m)
+	common, err := b.operands(ctx, l, p, m)
+	if err != nil {
+		return Row{}, err
+	}
 	x := common[len(common)-2].Array
 	args := sizes(append(common[:len(common)-2:len(common)-2], arrays(array.New(l.ActType, l.N, l.K))...), l.N, l.K)
 	if l.Factor {

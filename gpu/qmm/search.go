@@ -79,7 +79,7 @@ type TuneOptions struct {
 // Tune looks for the fastest schedule of a product of m rows, and keeps it in the store
 // for all types of the width that are stored alike.
 func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneOptions) (Row, error) {
-	t, err := b.start(l, layer, m)
+	t, err := b.start(ctx, l, layer, m)
 	if err != nil {
 		return Row{}, err
 	}

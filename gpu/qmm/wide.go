@@ -155,7 +155,7 @@ func (p *Packed) wide(ctx context.Context, d device.Device, x *array.Array, c Ca
 // and gives the row of the fastest: what both launches take, one behind the other.
 // progress, if not nil, hears of each.
 func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, plan string, schedules []template.WideSchedule, until time.Time, progress func(template.WideSchedule, tune.Timing, error)) (Row, error) {
-	t, err := b.start(l, layer, m)
+	t, err := b.start(ctx, l, layer, m)
 	if err != nil {
 		return Row{}, err
 	}
@@ -201,6 +201,9 @@ func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, pla
 		if !ok {
 			read = took.ReadUs
 			b.reads[l.Bytes()] = read
+		}
+		if best.Tried == 0 {
+			best.ChosenUs = took.Median
 		}
 		if best.Tried++; best.Tried == 1 || took.Median < best.MedianUs {
 			took.ReadUs = read

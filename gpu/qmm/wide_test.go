@@ -153,4 +153,15 @@ func TestTimeWide(t *testing.T) {
 	if e, err := Entries([]Row{r}); len(e) != 0 || err != nil {
 		t.Errorf("%v, %v", e, err)
 	}
+	if r.ChosenUs != 12 {
+		t.Errorf("the chosen schedule takes %g µs", r.ChosenUs)
+	}
+	// Some codes of this type are beyond f16, and not among those that are timed.
+	l = kind(t, "f6e5m0", 64, 256)
+	if schedules, err = l.WideSchedules(Wide, 32, 0); err != nil {
+		t.Fatal(err)
+	}
+	if r, err = b.TimeWide(context.Background(), l, "small", 32, Wide, schedules, time.Time{}, nil); err != nil || !(r.Error < 1e-3) {
+		t.Errorf("%+v, %v", r, err)
+	}
 }
