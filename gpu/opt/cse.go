@@ -1,7 +1,7 @@
 package opt
 
 import (
-	"encoding/binary"
+	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 )
@@ -10,28 +10,41 @@ import (
 // immediates and inputs is dropped where the earlier one is in scope. Constants
 // go to the start of the function first, where they are in scope everywhere.
 func Cse(f *code.Func) bool {
-	c := &cse{same: replacer{}, constant: map[code.Value]bool{}, seen: make(map[cseKey]code.Value, len(f.Types)/2)}
+	n := len(f.Types)
+	buckets := 64
+	for buckets < n {
+		buckets *= 2
+	}
+	c := &cse{same: make([]code.Value, n), constant: make([]bool, n), heads: make([]code.Value, buckets), next: make([]code.Value, n), def: make([]*code.Instr, n)}
 	head, values := []*code.Instr{}, map[[2]int64]code.Value{}
 	c.constants(f.Body, &head, values)
 	f.Body.Instrs = append(head, f.Body.Instrs...)
-	c.same.apply(f.Body)
-	c.region(f.Body, true)
-	return len(c.same) > 0
+	if c.changed {
+		f.Body.Uses(func(v *code.Value) { *v = c.of(*v) })
+	}
+	c.region(f.Body)
+	return c.changed
 }
 
+// cse knows the instructions in scope: those whose hashes end alike are chained, the
+// latest first.
 type cse struct {
-	same     replacer
-	constant map[code.Value]bool // they stay second, where texts can hold them
-	seen     map[cseKey]code.Value
+	same     []code.Value // what stands for a value, 0: itself
+	constant []bool       // they stay second, where texts can hold them
+	changed  bool
+	heads    []code.Value // of the chains
+	next     []code.Value
+	def      []*code.Instr
 }
 
-// cseKey is what equal instructions have in common; more holds what does not fit.
-type cseKey struct {
-	op   code.Op
-	in   [3]code.Value
-	imm  [2]int64
-	more string
+func (c *cse) of(v code.Value) code.Value {
+	for c.same[v] != 0 {
+		v = c.same[v]
+	}
+	return v
 }
+
+func (c *cse) replace(v, by code.Value) { c.same[v], c.changed = by, true }
 
 // constants takes the constants out of a region.
 func (c *cse) constants(r *code.Region, head *[]*code.Instr, values map[[2]int64]code.Value) {
@@ -46,7 +59,7 @@ func (c *cse) constants(r *code.Region, head *[]*code.Instr, values map[[2]int64
 		}
 		key := [2]int64{int64(in.Op), in.Imm[0]}
 		if v, ok := values[key]; ok {
-			c.same[in.Out[0]] = v
+			c.replace(in.Out[0], v)
 			continue
 		}
 		values[key] = in.Out[0]
@@ -56,54 +69,65 @@ func (c *cse) constants(r *code.Region, head *[]*code.Instr, values map[[2]int64
 	r.Instrs = rest
 }
 
-// region goes through a region; whole is that of the function, behind which nothing is.
-func (c *cse) region(r *code.Region, whole bool) {
-	var added []cseKey
+func (c *cse) region(r *code.Region) {
+	var added []uint32 // chains, in order
 	rest := r.Instrs[:0]
 	for _, in := range r.Instrs {
-		c.same.inputs(in)
+		for i, v := range in.In {
+			in.In[i] = c.of(v)
+		}
+		if in.Guard != 0 {
+			in.Guard = c.of(in.Guard)
+		}
 		for _, sub := range in.Regions {
-			c.region(sub, false)
+			c.region(sub)
 		}
 		row := in.Row()
-		if !row.Movable() || len(in.Out) != 1 || isConst(in.Op) {
+		if len(in.Out) != 1 || isConst(in.Op) || !row.Movable() {
 			rest = append(rest, in)
 			continue
 		}
 		if row.Commutes && in.In[0] > in.In[1] && !c.constant[in.In[0]] && !c.constant[in.In[1]] {
 			in.In[0], in.In[1] = in.In[1], in.In[0]
 		}
-		key := c.keyOf(in)
-		if v, ok := c.seen[key]; ok {
-			c.same[in.Out[0]] = v
+		at := c.chain(in)
+		v := c.heads[at]
+		for v != 0 && !equal(c.def[v], in) {
+			v = c.next[v]
+		}
+		out := in.Out[0]
+		if v != 0 {
+			c.replace(out, v)
 			continue
 		}
-		c.seen[key] = in.Out[0]
-		if !whole {
-			added = append(added, key)
-		}
+		c.next[out], c.heads[at], c.def[out] = c.heads[at], out, in
+		added = append(added, at)
 		rest = append(rest, in)
 	}
 	r.Instrs = rest
 	for i, y := range r.Yield {
-		r.Yield[i] = c.same.of(y)
+		r.Yield[i] = c.of(y)
 	}
-	for _, key := range added {
-		delete(c.seen, key)
+	for _, at := range slices.Backward(added) {
+		c.heads[at] = c.next[c.heads[at]]
 	}
 }
 
-func (c *cse) keyOf(in *code.Instr) cseKey {
-	key := cseKey{op: in.Op}
-	if n, m := copy(key.in[:], in.In), copy(key.imm[:], in.Imm); n < len(in.In) || m < len(in.Imm) {
-		var more []byte
-		for _, v := range in.In[n:] {
-			more = binary.AppendUvarint(more, uint64(v))
-		}
-		for _, i := range in.Imm[m:] {
-			more = binary.AppendVarint(more, i)
-		}
-		key.more = string(more)
+// chain is where an instruction is looked for.
+func (c *cse) chain(in *code.Instr) uint32 {
+	const odd = 0x9e3779b97f4a7c15
+	h := uint64(in.Op) * odd
+	for _, v := range in.In {
+		h = (h ^ uint64(v)) * odd
+		h ^= h >> 29
 	}
-	return key
+	for _, i := range in.Imm {
+		h = (h ^ uint64(i)) * odd
+		h ^= h >> 29
+	}
+	return uint32(h>>32) & uint32(len(c.heads)-1)
+}
+
+func equal(a, b *code.Instr) bool {
+	return a.Op == b.Op && slices.Equal(a.In, b.In) && slices.Equal(a.Imm, b.Imm)
 }

@@ -11,15 +11,15 @@ import (
 // fragments of a tile share few registers. Swizzled places are XORs; one with a
 // constant whose bits the other side cannot have is a sum too.
 func Offsets(f *code.Func) bool {
-	o := &offsets{f: f, ones: map[code.Value]uint32{}, def: map[code.Value]*code.Instr{}}
+	o := &offsets{f: f, zeros: make([]uint32, len(f.Types)), def: make([]*code.Instr, len(f.Types))}
 	o.region(f.Body)
 	return o.changed
 }
 
 type offsets struct {
 	f       *code.Func
-	ones    map[code.Value]uint32 // bits that may be set, of values for which not all may
-	def     map[code.Value]*code.Instr
+	zeros   []uint32 // of each value, bits that cannot be set
+	def     []*code.Instr
 	out     []*code.Instr
 	changed bool
 }
@@ -34,6 +34,7 @@ func (o *offsets) region(r *code.Region) {
 		o.instr(in)
 		o.out = append(o.out, in)
 		for _, v := range in.Out {
+			o.grow()
 			o.def[v] = in
 		}
 	}
@@ -42,6 +43,7 @@ func (o *offsets) region(r *code.Region) {
 
 // constant is the constant that a value is.
 func (o *offsets) constant(v code.Value) (uint32, bool) {
+	o.grow()
 	if d := o.def[v]; d != nil && d.Op == code.OpConst32 {
 		return uint32(d.Imm[0]), true
 	}
@@ -50,10 +52,21 @@ func (o *offsets) constant(v code.Value) (uint32, bool) {
 
 // may are the bits that a value may have.
 func (o *offsets) may(v code.Value) uint32 {
-	if m, ok := o.ones[v]; ok {
-		return m
+	o.grow()
+	return ^o.zeros[v]
+}
+
+// only says which bits of a value may be set.
+func (o *offsets) only(v code.Value, ones uint32) {
+	o.grow()
+	o.zeros[v] = ^ones
+}
+
+// grow makes room for values that are new.
+func (o *offsets) grow() {
+	if n := len(o.f.Types); n > len(o.def) {
+		o.def, o.zeros = append(o.def, make([]*code.Instr, n-len(o.def))...), append(o.zeros, make([]uint32, n-len(o.zeros))...)
 	}
-	return ^uint32(0)
 }
 
 func (o *offsets) instr(in *code.Instr) {
@@ -65,17 +78,17 @@ func (o *offsets) instr(in *code.Instr) {
 	below := func(most uint64) uint32 { return uint32(uint64(1)<<bits.Len64(most) - 1) }
 	switch in.Op {
 	case code.OpConst32:
-		o.ones[in.Out[0]] = uint32(in.Imm[0])
+		o.only(in.Out[0], uint32(in.Imm[0]))
 	case code.OpTidX:
 		if n := o.f.Launch.Block; n > 0 {
-			o.ones[in.Out[0]] = below(uint64(n - 1))
+			o.only(in.Out[0], below(uint64(n-1)))
 		}
 	case code.OpLaneID:
-		o.ones[in.Out[0]] = 31
+		o.only(in.Out[0], 31)
 	case code.OpAnd32:
-		o.ones[in.Out[0]] = o.may(in.In[0]) & o.may(in.In[1])
+		o.only(in.Out[0], o.may(in.In[0])&o.may(in.In[1]))
 	case code.OpXor32, code.OpOr32:
-		o.ones[in.Out[0]] = o.may(in.In[0]) | o.may(in.In[1])
+		o.only(in.Out[0], o.may(in.In[0])|o.may(in.In[1]))
 		if apart := c &^ o.may(in.In[0]); known && apart != 0 {
 			if both := c &^ apart; both != 0 { // x ^ (both + apart) = (x ^ both) + apart
 				in.In[0] = o.insert(in, in.Op, in.In[0], o.insertConst(in, both))
@@ -86,18 +99,18 @@ func (o *offsets) instr(in *code.Instr) {
 		}
 	case code.OpShl32:
 		if known && c < 32 {
-			o.ones[in.Out[0]] = o.may(in.In[0]) << c
+			o.only(in.Out[0], o.may(in.In[0])<<c)
 		}
 	case code.OpShrU32:
 		if known && c < 32 {
-			o.ones[in.Out[0]] = o.may(in.In[0]) >> c
+			o.only(in.Out[0], o.may(in.In[0])>>c)
 		}
 	case code.OpAdd32:
 		a, b := o.may(in.In[0]), o.may(in.In[1])
 		if sum := uint64(a) + uint64(b); a&b == 0 {
-			o.ones[in.Out[0]] = a | b
+			o.only(in.Out[0], a|b)
 		} else if sum == uint64(uint32(sum)) {
-			o.ones[in.Out[0]] = below(sum) &^ (1<<bits.TrailingZeros32(a|b) - 1)
+			o.only(in.Out[0], below(sum)&^(1<<bits.TrailingZeros32(a|b)-1))
 		}
 	default:
 		for _, a := range in.Row().Addresses() {
@@ -145,6 +158,7 @@ func (o *offsets) insert(like *code.Instr, op code.Op, inputs ...code.Value) cod
 	v := o.f.NewValue(code.B32)
 	in := &code.Instr{Op: op, In: inputs, Out: []code.Value{v}, Pos: like.Pos}
 	o.out = append(o.out, in)
+	o.grow()
 	o.def[v] = in
 	return v
 }
