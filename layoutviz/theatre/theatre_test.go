@@ -13,6 +13,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/gpu/model/volta"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/layoutviz/scene"
 )
 
 func product(t *testing.T, s volta.Setup) *volta.Run {
@@ -288,4 +289,26 @@ func setup(t *testing.T, layout string) volta.Setup {
 		t.Fatal(err)
 	}
 	return s
+}
+
+// Words can be read on the heads of the cells of a way in all looks.
+func TestWayHues(t *testing.T) {
+	for _, theme := range layoutviz.Themes() {
+		for _, p := range layoutviz.Palettes() {
+			s, err := newStage(10, 10, layoutviz.Options{Theme: theme.Name, Palette: p.Name})
+			if err != nil {
+				t.Fatal(err)
+			}
+			for kind, hue := range s.wayHues() {
+				if c := scene.Contrast(hue, readable(hue)); c < 4.5 {
+					t.Errorf("%s, %s: %s has a contrast of %.1f", theme.Name, p.Name, kind, c)
+				}
+			}
+			for _, ink := range []string{s.ink, s.muted} {
+				if c := scene.Contrast(s.quiet, ink); c < 4.5 {
+					t.Errorf("%s: %s on %s has a contrast of %.1f", theme.Name, ink, s.quiet, c)
+				}
+			}
+		}
+	}
 }

@@ -37,7 +37,7 @@ func Way(w *follow.Way, o layoutviz.Options) (layoutviz.Picture, error) {
 	s.left(pad, 30, 17, true, title)
 	s.note(pad, 50, 12, fmt.Sprintf("block (%d, %d, %d)", w.Block[0], w.Block[1], w.Block[2]))
 	const top = 66
-	hue := map[follow.Kind]string{follow.Global: s.octets[0], follow.Shared: s.octets[1], follow.Register: s.octets[2], follow.Operand: s.octets[3], follow.Sum: mix(s.octets[3], s.octets[2], 50)}
+	hue := s.wayHues()
 	var told []string
 	for i, st := range w.Stations {
 		x, y := pad+i%cols*(wayWide+wayGap), top+i/cols*(wayHigh+wayGap)
@@ -64,6 +64,23 @@ func Way(w *follow.Way, o layoutviz.Options) (layoutviz.Picture, error) {
 	return s.picture(title, desc), nil
 }
 
+// wayHues are the colours of the heads of cells, on which their words can be read.
+func (s *stage) wayHues() map[follow.Kind]string {
+	hues := map[follow.Kind]string{follow.Global: s.octets[0], follow.Shared: s.octets[1], follow.Register: s.octets[2], follow.Operand: s.octets[3], follow.Sum: mix(s.octets[3], s.octets[2], 50)}
+	for k, hue := range hues {
+		// Lighter where dark ink reads better, else darker.
+		to := "#000000"
+		if readable(hue) != "#ffffff" {
+			to = "#ffffff"
+		}
+		for scene.Contrast(hue, readable(hue)) < 4.6 {
+			hue = mix(hue, to, 10)
+		}
+		hues[k] = hue
+	}
+	return hues
+}
+
 // arrow leads to a cell from the one before it.
 func (s *stage) arrow(x, y int) {
 	mid := y + 14
@@ -76,7 +93,7 @@ func (s *stage) arrow(x, y int) {
 func (s *stage) station(st follow.Station, x, y int, hue string) {
 	s.fill(s.quiet, x, y, wayWide, wayHigh)
 	s.fill(hue, x, y, wayWide, 28)
-	ink := inkOn(hue)
+	ink := readable(hue)
 	kind := string(st.Kind)
 	if st.Kind == follow.Operand {
 		kind = "operand " + st.Operand
