@@ -139,7 +139,7 @@ func TestTimeWide(t *testing.T) {
 	if plans := b.Plans(l, 32); len(plans) != 2 || plans[1] != Wide {
 		t.Errorf("plans of 32 rows: %v", plans)
 	}
-	if plans := b.Plans(l, 2048); len(plans) != 3 || plans[1] != Prefill || plans[2] != Expand {
+	if plans := b.Plans(l, 2048); len(plans) != 2 || plans[0] != Prefill || plans[1] != Expand {
 		t.Errorf("plans of 2048 rows: %v", plans)
 	}
 	schedules, err := l.WideSchedules(Wide, 32, 1)
