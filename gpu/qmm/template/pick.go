@@ -89,11 +89,11 @@ func (p *Plan) Estimate(s Schedule, m, n, k int, on Machine) float64 {
 
 // What [Plan.Estimate] knows of blocks that stay, fitted likewise.
 const (
-	streamFixed = 3.0        // µs of a launch, of which those beside it hide the rest
-	streamRate  = 0.95       // of the machine's rate, by tensor copies
-	streamed    = 4 * 0.50   // instructions a cycle
-	perTurn     = 70         // instructions of a warp's turn, whatever it multiplies
-	bytewise    = 0.25 + 0.1 // instructions for each element that is multiplied as bytes
+	streamFixed = 5.5      // µs of a launch, of which those beside it hide the rest
+	streamed    = 4 * 0.55 // instructions a cycle
+	perTurn     = 40       // instructions of a warp's turn, whatever it multiplies
+	perMMA      = 3        // instructions that a matrix instruction is worth
+	bytewise    = 0.35     // instructions for each element that is multiplied as bytes
 )
 
 // estimateStream is Estimate for blocks that stay.
@@ -113,9 +113,9 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 	if p.Bias > 0 || p.Zero {
 		mma *= 1 + 1/float64(p.Tiles*s.Sides)
 	}
-	instrs := perTurn + perElement*elements + (2*mma+4*float64(s.Rows/8+1))*columns + float64(p.Tiles*s.Sides*p.scales())*(8+8*columns)
-	bytes := float64(d.bytes())
-	return streamFixed + most*max(bytes/(streamRate*on.Rate), float64(s.Warps)*instrs/(streamed*clock))
+	instrs := perTurn + perElement*elements + (perMMA*mma+4)*columns + float64(p.Tiles*s.Sides*p.scales())*(6+4*columns)
+	bytes := float64(d.bytes() - (s.Rows-min(m, s.Rows))*Turn*2)
+	return streamFixed + most*max(bytes/on.Rate, float64(s.Warps)*instrs/(streamed*clock))
 }
 
 // Candidates are the schedules that a product x[M, K]·w[N, K]ᵀ might take on a machine:

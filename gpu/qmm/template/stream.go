@@ -169,8 +169,9 @@ func (d *stream) program() (*ir.Program, error) {
 	d.early = b.Let("early", 0)
 	b.If(build.Expr("low_last > start && end % turns != 0"), func() { b.Let("early", end.Sub(low)) })
 	ahead := b.Let("ahead", d.mine.Min(d.Stages))
+	d.placeAs(build.Expr("0"), "_first")
 	b.Group(32*d.Warps, 1, func() {
-		d.place(build.Expr("0"))
+		d.restart()
 		b.For("t", 0, ahead, func(t build.Value) {
 			d.copyWeights(t)
 			d.next(t)
@@ -180,7 +181,7 @@ func (d *stream) program() (*ir.Program, error) {
 		b.GridDependencyWait()
 	}
 	b.Group(32*d.Warps, 1, func() {
-		d.place(build.Expr("0"))
+		d.restart()
 		b.For("t", 0, ahead, func(t build.Value) {
 			d.copyX(t)
 			d.next(t)
@@ -243,12 +244,22 @@ func rowMajor(t dtype.Type, shape ...int) build.Type {
 
 // place says where turn t of the block belongs: outputs bn, rows bm, turn g of k. The
 // first early turns are those at the end of the block's share.
-func (d *stream) place(t build.Value) {
+func (d *stream) place(t build.Value) { d.placeAs(t, "") }
+
+// placeAs is place with longer names.
+func (d *stream) placeAs(t build.Value, suffix string) {
 	b := d.b
-	at := b.Let("at", d.start.Add(t.Add(d.mine).Sub(d.early).Mod(d.mine.Max(1))))
-	b.Let("g", at.Mod(d.turns))
-	b.Let("bm", at.Div(d.turns).Mod(d.height))
-	b.Let("bn", at.Div(d.turns).Div(d.height))
+	at := b.Let("at"+suffix, d.start.Add(t.Add(d.mine).Sub(d.early).Mod(d.mine.Max(1))))
+	b.Let("g"+suffix, at.Mod(d.turns))
+	b.Let("bm"+suffix, at.Div(d.turns).Mod(d.height))
+	b.Let("bn"+suffix, at.Div(d.turns).Div(d.height))
+}
+
+// restart goes back to where the block's first turn belongs.
+func (d *stream) restart() {
+	d.b.Let("g", build.Expr("g_first"))
+	d.b.Let("bm", build.Expr("bm_first"))
+	d.b.Let("bn", build.Expr("bn_first"))
 }
 
 // next goes on from turn t to where the following turn belongs.
