@@ -1,0 +1,138 @@
+package qmm
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"flag"
+	"os"
+	"testing"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/gpu/tune"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+var (
+	firstOut    = flag.String("first", "", "write what TestGPUFirst measured to this file, one JSON row a product")
+	firstCommit = flag.String("commit", "", "commit that the test binary was built from")
+)
+
+// firstRow is what comes before the first launch of a product of a new type and size.
+type firstRow struct {
+	Weight string `json:"weight"`
+	Plan   string `json:"plan"`
+	M      int    `json:"m"`
+	N      int    `json:"n"`
+	K      int    `json:"k"`
+	// State is "new", "same process" or "other process": machine code is made, is
+	// remembered, or comes from the files that processes share.
+	State string  `json:"state"`
+	Ours  float64 `json:"ours_ms"`   // choice of a schedule, program, PTX
+	Code  float64 `json:"driver_ms"` // machine code made or loaded
+	tune.Row
+}
+
+// TestGPUFirst measures how long products of new types and sizes wait for their programs,
+// after one of another type: new, again, and on a device that is opened anew.
+func TestGPUFirst(t *testing.T) {
+	g, err := tune.OpenGPU(0)
+	if errors.Is(err, device.ErrNoGPU) {
+		t.Skipf("no GPU here: %v; on a GPU machine: CGO_ENABLED=0 go test -c -o qmm.test ./gpu/qmm && ./qmm.test -test.run GPUFirst -test.v -first first.json", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer g.Close()
+	t.Setenv(device.CacheEnv, t.TempDir())
+	t.Setenv("CUDA_CACHE_DISABLE", "")
+	origin := tune.Origin(g, *firstCommit)
+	open := func() device.Device {
+		d, err := device.Open("cuda")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return d
+	}
+	ctx := context.Background()
+	b := &Bench{}
+	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
+	var rows []firstRow
+	run := func(d device.Device, kind, plan string, m, n, k int, state string) {
+		l, err := Parse(kind, n, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := template.PlanOf(l.Form())
+		if err != nil {
+			t.Fatal(err)
+		}
+		args, err := b.operands(ctx, l, p, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		packed := &Packed{Linear: l, W: args[0].Array, Scales: args[1].Array, One: 1}
+		begin := time.Now()
+		var programs []*ir.Program
+		if plan == Decode {
+			s, _, err := l.choose(m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			one, err := template.Decode(l.Form(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			programs = append(programs, one)
+		} else {
+			s, err := l.WideSchedule(plan, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			w, err := l.wideCall(s, packed.W, packed.Scales, nil, array.New(l.ActType, m, k), Call{}, 1)
+			if err != nil {
+				t.Fatal(err)
+			}
+			programs = append(programs, w.arrange, w.multiply)
+		}
+		built := time.Since(begin)
+		res, err := packed.Run(ctx, d, args[len(args)-2].Array, Call{Plan: plan})
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := firstRow{Weight: kind, Plan: plan, M: m, N: n, K: k, State: state, Ours: ms(built + res.Compile), Code: ms(res.JIT), Row: origin.Row(programs[len(programs)-1].Name, tune.Hash(programs[len(programs)-1]), tune.Timing{}, nil)}
+		rows = append(rows, row)
+		t.Logf("%-7s %-7s %4d rows [%d, %d], %-13s: ours %6.2f ms, driver %7.2f ms", kind, plan, m, n, k, state, row.Ours, row.Code)
+	}
+	d := open()
+	run(d, "u8", Decode, 1, 1024, 1024, "new") // warms up
+	rows = nil
+	cases := []struct {
+		kind, plan string
+		m, n, k    int
+	}{{"u4", Decode, 1, 8192, 8192}, {"f6e3m2", Decode, 1, 10240, 8192}, {"i4", Decode, 16, 8192, 8192}, {"u2", Decode, 1, 8192, 8192}, {"u4", Wide, 64, 8192, 8192}, {"f8e4m3", Wide, 32, 10240, 8192}}
+	for _, c := range cases {
+		run(d, c.kind, c.plan, c.m, c.n, c.k, "new")
+		run(d, c.kind, c.plan, c.m, c.n, c.k, "same process")
+	}
+	d.Close()
+	d = open()
+	defer d.Close()
+	run(d, "u8", Decode, 1, 1024, 1024, "other process")
+	rows = rows[:len(rows)-1]
+	for _, c := range cases {
+		run(d, c.kind, c.plan, c.m, c.n, c.k, "other process")
+	}
+	if *firstOut != "" {
+		data, err := json.MarshalIndent(rows, "", "\t")
+		if err == nil {
+			err = os.WriteFile(*firstOut, append(data, '\n'), 0o644)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
