@@ -6,11 +6,13 @@ import (
 	"fmt"
 	"os"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
@@ -93,6 +95,73 @@ func TestQueueChild(t *testing.T) {
 			t.Error(err)
 		}
 		if err := errors.Join(z.Close(), other.Close(), x.Close(), y.Close()); err != nil {
+			t.Error(err)
+		}
+	}
+	fmt.Println("close:", q.Close())
+}
+
+// TestWorkspaces launches a program with memory of its own under the stand-in for the
+// driver: workspaces are used again, those that must hold zeros apart from the others. And
+// a driver with twelve GPUs gives each of them.
+func TestWorkspaces(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the stand-in is a Linux library")
+	}
+	underStub(t, "^TestWorkspacesChild$", map[string][]string{
+		"many": {"last: cuda:11 <nil>", "after 1: 2 clean of 16 and 96 bytes, 1 dirty of 2048", "after 5: 2 clean of 16 and 96 bytes, 1 dirty of 2048", "beyond: device: no NVIDIA GPU number 12; this machine has 12", "close: <nil>"},
+	})
+}
+
+func TestWorkspacesChild(t *testing.T) {
+	if os.Getenv("STUB") == "" {
+		t.Skip("a child of TestWorkspaces")
+	}
+	d, err := Open("cuda:11")
+	if err != nil {
+		t.Fatal(err)
+	}
+	fmt.Println("last:", d.Name(), d.Close())
+	_, err = Open("cuda:12")
+	fmt.Println("beyond:", err)
+	q, err := NewQueue("cuda:11")
+	if err != nil {
+		t.Fatal(err)
+	}
+	p := program(t, corpus.Program("allocate_global"))
+	var args []Value
+	for _, x := range []struct {
+		t dtype.Type
+		n int
+	}{{dtype.F32, 4 * 3 * 128}, {dtype.F32, 128}, {dtype.U3, 64}} {
+		b, err := q.NewBuffer("b", x.t, x.n)
+		if err != nil {
+			t.Fatal(err)
+		}
+		args = append(args, Value{Buffer: b})
+	}
+	args = append(args, Value{Int: 4}, Value{Int: 128})
+	for i := 1; i <= 5; i++ {
+		if _, err := q.Launch(p, args...); err != nil {
+			t.Fatal(err)
+		}
+		var sizes []int
+		clean, dirty := 0, 0
+		for n, list := range q.clean {
+			sizes, clean = append(sizes, n), clean+len(list)
+		}
+		slices.Sort(sizes)
+		fmt.Printf("after %d: %d clean of %d and %d bytes,", i, clean, sizes[0], sizes[len(sizes)-1])
+		for n, list := range q.dirty {
+			dirty += len(list)
+			fmt.Printf(" %d dirty of %d\n", dirty, n)
+		}
+	}
+	if err := q.Wait(t.Context()); err != nil {
+		t.Error(err)
+	}
+	for _, a := range args[:3] {
+		if err := a.Buffer.Close(); err != nil {
 			t.Error(err)
 		}
 	}

@@ -1,5 +1,5 @@
 // A stand-in for libcuda.so.1 that fails as STUB says: "none" (no GPU), "old" (a GPU and a driver of CUDA 10), "aged" (a driver of CUDA 11.4, too old for PTX), "memory" (no memory
-// left), "pinned" (none on the host), "fault" (the first launch breaks its context), "stuck" (and no other can be made), "hang" (a launch never ends), "crash" (the driver itself
+// left), "pinned" (none on the host), "fault" (the first launch breaks its context), "stuck" (and no other can be made), "many" (twelve GPUs), "hang" (a launch never ends), "crash" (the driver itself
 // faults), "jit" (no PTX compiles), or works in all but computing. The driver's own declarations are not needed: only the calling convention matters.
 #include <stdint.h>
 #include <stdio.h>
@@ -18,7 +18,7 @@ int cuInit(unsigned f) { return is("none") ? 100 : OK; }
 int cuDriverGetVersion(int *v) { *v = is("old") ? 10020 : is("aged") ? 11040 : 13000; return OK; }
 int cuGetErrorName(int e, const char **s) { *s = e == 100 ? "CUDA_ERROR_NO_DEVICE" : e == 2 ? "CUDA_ERROR_OUT_OF_MEMORY" : e == 700 ? "CUDA_ERROR_ILLEGAL_ADDRESS" : e == 218 ? "CUDA_ERROR_INVALID_PTX" : e == 222 ? "CUDA_ERROR_UNSUPPORTED_PTX_VERSION" : "CUDA_ERROR"; return OK; }
 int cuGetErrorString(int e, const char **s) { *s = "stub"; return OK; }
-int cuDeviceGetCount(int *n) { *n = 1; return OK; }
+int cuDeviceGetCount(int *n) { *n = is("many") ? 12 : 1; return OK; }
 int cuDeviceGet(int *d, int i) { *d = i; return OK; }
 int cuDeviceGetName(char *s, int n, int d) { snprintf(s, n, "Stub"); return OK; }
 int cuDeviceGetAttribute(int *v, int a, int d) {
