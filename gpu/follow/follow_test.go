@@ -1,6 +1,7 @@
 package follow_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"testing"
@@ -11,6 +12,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/tests/differential"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
@@ -256,5 +258,48 @@ func TestSuppose(t *testing.T) {
 	t.Logf("%d of %d programs", ran, n)
 	if ran < n/2 {
 		t.Errorf("only %d of %d programs can be launched with sizes that are made up", ran, n)
+	}
+}
+
+// TestCorpus follows the first element of a tensor of every program of the corpus: none
+// panics, each station is where layouts say, and most ways end at a store.
+func TestCorpus(t *testing.T) {
+	if testing.Short() {
+		t.Skip("runs all programs")
+	}
+	n, stored := 0, 0
+	for name, l := range launches(t) {
+		if l.Section != "in" {
+			continue
+		}
+		var v *ir.Var
+		l.Program.Body.Walk(func(s ir.Stmt) bool {
+			if in, ok := s.(*ir.Instr); ok && v == nil && len(in.Out) > 0 && in.Out[0].Type.IsRegister() && len(in.In) > 0 {
+				v = in.Out[0]
+			}
+			return true
+		})
+		if v == nil {
+			continue
+		}
+		n++
+		w, err := follow.Trace(l.Program, l.Args, follow.Start{Name: v.Name, Index: make([]int, v.Type.Layout.Rank())}, follow.Limits{Steps: 600, Time: 10 * time.Second})
+		var list diag.List
+		if err != nil {
+			if !errors.As(err, &list) {
+				t.Errorf("%s: %v", name, err)
+			}
+			continue
+		}
+		check(t, w)
+		if s := w.Stations[len(w.Stations)-1]; s.Kind == follow.Global && w.Note == "" {
+			stored++
+		} else {
+			t.Logf("%s, %s: %s", name, w.Element, w.Note)
+		}
+	}
+	t.Logf("%d of %d ways end at a store", stored, n)
+	if stored < n*2/3 {
+		t.Errorf("only %d of %d ways end at a store", stored, n)
 	}
 }

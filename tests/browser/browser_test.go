@@ -438,5 +438,6 @@ var work = []string{
 const live = `{"cells": [
  {"cell_type": "code", "id": "first", "metadata": {}, "execution_count": null, "outputs": [], "source": "L := layout.Local(2, 1).Spatial(8, 4).Local(1, 2)\nL"},
  {"cell_type": "code", "id": "second", "metadata": {}, "execution_count": null, "outputs": [], "source": "L = layout.Spatial(4, 8).Local(2, 2)"},
- {"cell_type": "code", "id": "third", "metadata": {}, "execution_count": null, "outputs": [], "source": "lab.Explore(layout.ColumnSpatial(2, 16))"}
+ {"cell_type": "code", "id": "third", "metadata": {}, "execution_count": null, "outputs": [], "source": "lab.Explore(layout.ColumnSpatial(2, 16))"},
+ {"cell_type": "code", "id": "fourth", "metadata": {}, "execution_count": null, "outputs": [], "source": "T, err := array.Generate(\"iota:f16[4, 4]\")\nlab.Check(err)"}
 ], "metadata": {"kernelspec": {"name": "tilus-lab", "display_name": "Tilus Lab (Go)", "language": "go"}, "language_info": {"name": "go"}}, "nbformat": 4, "nbformat_minor": 5}`

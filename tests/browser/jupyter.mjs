@@ -103,4 +103,17 @@ await run(browser, () => context.pages(), {
     must(await cell(2).locator("[data-mime-type='application/vnd.jupyter.stderr']").count() === 0, "the cell complained");
     await shot(explorer, "jupyter-explore");
   },
+
+  async "running kernels are listed with layouts and tensors"() {
+    await runCell(3);
+    await explorer.goto(new URL(start).origin + "/nb/");
+    const running = explorer.locator(".running li", { hasText: "live" });
+    const tensor = running.getByRole("link", { name: "T", exact: true });
+    await tensor.waitFor();
+    must(await running.getByRole("link", { name: "L", exact: true }).count() === 1, "the layout is not listed");
+    await tensor.click();
+    await redrawn(explorer, "f16[4, 4]: 16 elements from 0 to 15");
+    must(await layout(explorer).locator(".chip span").textContent() === "T in live.ipynb", "the pane is not bound to the tensor");
+    await shot(explorer, "jupyter-tensor");
+  },
 });
