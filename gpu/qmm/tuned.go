@@ -4,7 +4,6 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
-	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 )
@@ -129,9 +128,7 @@ func inherited(p *template.Plan, s template.Schedule, tiles, m, n, k int) (templ
 		}
 		tiles *= 2
 	}
-	bare := s
-	bare.PDL, bare.AddBias, bare.AddResidual = true, false, false
-	return s, slices.Contains(template.Candidates(p, m, n, k, template.H200()), bare)
+	return s, s.Fits(p, m, n, k, template.H200())
 }
 
 // Entries are the table's entries for measured rows, the fastest of each key.

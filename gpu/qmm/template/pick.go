@@ -94,7 +94,11 @@ const (
 	perTurn     = 40       // instructions of a warp's turn, whatever it multiplies
 	perMMA      = 3        // instructions that a matrix instruction is worth
 	bytewise    = 0.35     // instructions for each element that is multiplied as bytes
+	ringWait    = 1.6      // µs from a free stage to a full one, with all multiprocessors at it
 )
+
+// enough warps of a multiprocessor hide what each waits for, without shared memory.
+const enough = 16
 
 // estimateStream is Estimate for blocks that stay.
 func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
@@ -115,7 +119,27 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 	}
 	instrs := perTurn + perElement*elements + (perMMA*mma+4)*columns + float64(p.Tiles*s.Sides*p.scales())*(6+4*columns)
 	bytes := float64(d.bytes() - (s.Rows-min(m, s.Rows))*Turn*2)
-	return streamFixed + most*max(bytes/on.Rate, float64(s.Warps)*instrs/(streamed*clock))
+	rate := min(on.Rate, bytes*float64(s.Stages)*math.Max(1, float64(s.Blocks)/float64(on.SMs))/ringWait)
+	return streamFixed + most*max(bytes/rate, float64(s.Warps)*instrs/(streamed*clock))
+}
+
+// together is how many warps of a schedule without stages run on a multiprocessor.
+func (p *Plan) together(s Schedule, m, n int, on Machine) int {
+	blocks := ceil(n, p.Outputs()*s.Warps*s.Sides) * ceil(m, s.Rows) * s.Splits
+	room := min(64, 65536/32/max(p.registers(s), 32))
+	return min(ceil(blocks, on.SMs), room/s.Warps) * s.Warps
+}
+
+// Fits reports whether a product can have a schedule on a machine: its registers suffice,
+// and blocks that wait for each other run at the same time.
+func (s Schedule) Fits(p *Plan, m, n, k int, on Machine) bool {
+	regs := p.registers(s)
+	if s.Streams() {
+		return s.Takes(p, n, k) && regs <= 180 && regs*32*(s.Warps+2) <= 65536 && s.Blocks <= on.SMs
+	}
+	blocks := ceil(n, p.Outputs()*s.Warps*s.Sides) * ceil(m, s.Rows) * s.Splits
+	late := s.Splits > 1 && ceil(blocks, on.SMs)*s.Warps > min(64, 65536/32/max(regs, 32)) // would keep others waiting
+	return regs <= 240 && !late && (s.Splits == 1 || ceil(k, Turn) >= 2*s.Splits*s.Depth)
 }
 
 // Candidates are the schedules that a product x[M, K]·w[N, K]ᵀ might take on a machine:
@@ -126,22 +150,15 @@ func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 		time float64
 	}
 	var all []rated
-	turns := ceil(k, Turn)
 	rows := 8
 	for rows < m && rows < 32 {
 		rows *= 2
 	}
 	for _, s := range spans(rows, on.SMs) {
-		blocks := ceil(n, p.Outputs()*s.Warps*s.Sides) * ceil(m, s.Rows) * s.Splits
-		room := min(64, 65536/32/max(p.registers(s), 32))
-		switch {
-		case s.Streams():
-			if s.Takes(p, n, k) && s.Digits == (m == 1 && p.Bytewise()) && p.registers(s)*32*(s.Warps+2) <= 65536 && s.SharedBytes(p) <= maxShared/2 {
-				all = append(all, rated{s, p.Estimate(s, m, n, k, on)})
-			}
-		case p.registers(s) > 240, s.Splits > 1 && turns < 2*s.Splits*s.Depth:
-		case s.Splits > 1 && ceil(blocks, on.SMs)*s.Warps > room: // a late block would keep others waiting
-		default:
+		// With few warps on a multiprocessor, blocks that stay do better; with one row of x
+		// that can be written in digits, these do.
+		few := !s.Streams() && k%8 == 0 && p.together(s, m, n, on) < enough
+		if s.Fits(p, m, n, k, on) && !few && (!s.Streams() || s.Digits == (m == 1 && p.Bytewise())) {
 			all = append(all, rated{s, p.Estimate(s, m, n, k, on)})
 		}
 	}
@@ -170,7 +187,7 @@ func spans(rows, blocks int) []Schedule {
 	}
 	for _, warps := range []int{8, 4, 16} {
 		for _, sides := range []int{1, 2, 4} {
-			for _, stages := range []int{4, 8, 2, 16} {
+			for _, stages := range []int{8, 4, 16} {
 				s := Schedule{Rows: rows, Depth: 1, Warps: warps, Sides: sides, Splits: 1, PDL: true, Stages: stages, Blocks: blocks}
 				out = append(out, s)
 				if s.Rows == 8 {
