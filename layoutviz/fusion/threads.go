@@ -61,8 +61,12 @@ func Threads(k traffic.Kernel, tensor string, kind traffic.Kind, o layoutviz.Opt
 	rows := (total + columns - 1) / max(columns, 1)
 	w, h := min(columns, most), min(rows, maxRows)
 	owners := make([]owner, w*h)
-	for _, a := range list {
-		if err := claim(a, dims, columns, w, h, owners); err != nil {
+	for i, a := range list {
+		turn := "" // of straight code
+		if len(list) > 1 {
+			turn = fmt.Sprint(i)
+		}
+		if err := claim(a, turn, dims, columns, w, h, owners); err != nil {
 			return layoutviz.Picture{}, err
 		}
 	}
@@ -159,7 +163,7 @@ func same(a, b owner) bool {
 }
 
 // claim finds who handles the elements of the corner, in the first blocks.
-func claim(a traffic.Access, dims []int, columns, w, h int, owners []owner) error {
+func claim(a traffic.Access, turn string, dims []int, columns, w, h int, owners []owner) error {
 	m := a.Map
 	if m.Undefined() || m.KnownEmpty() {
 		return nil
@@ -204,7 +208,6 @@ func claim(a traffic.Access, dims []int, columns, w, h int, owners []owner) erro
 	if last > 0 && m.Ranges[last-1].Name == "v" && a.Vector > 1 {
 		last--
 	}
-	constants := ""
 	return m.Points(1<<22, func(at, symbols, results []int64) error {
 		n := 0
 		for i, x := range results {
@@ -221,7 +224,7 @@ func claim(a traffic.Access, dims []int, columns, w, h int, owners []owner) erro
 		}
 		own.thread = get(at, "th_x")
 		own.block = get(at, "bl_x") + get(at, "bl_y")<<20 + get(at, "bl_z")<<40
-		own.turn = constants
+		own.turn = turn
 		for i := range last {
 			if own.turn != "" {
 				own.turn += "."
