@@ -178,7 +178,11 @@ func TestWideAssembles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range []WideSchedule{{}, {Splits: 4}, {Rows: p.Most(WideSchedule{Persistent: true}), Persistent: true, Cluster: 2}} {
+		schedules := []WideSchedule{{}, {Splits: 4}, {Blocks: 132}, {Rows: p.Most(WideSchedule{Persistent: true}), Persistent: true, Cluster: 2}}
+		if p.Tiles == 1 {
+			schedules = append(schedules, WideSchedule{Sides: 2}, WideSchedule{Sides: 2, Blocks: 132}, WideSchedule{Consumers: 1, Sides: 2, Splits: 2})
+		}
+		for _, s := range schedules {
 			if s.Persistent && s.Rows < 16 {
 				s.Cluster = 1
 			}
