@@ -109,10 +109,13 @@ const statements = {
   },
 
   async "linked everywhere"() {
-    await go("?v=1&p=layout&p=layout&e=spatial(8,+4).local(2,+2)&p=reinterpret&p=code");
-    await page.waitForFunction(() => document.querySelectorAll(".stage > svg:first-child").length >= 7);
+    await go("?v=1&p=layout&p=layout&e=spatial(8,+4).local(2,+2)&p=reinterpret&p=code&p=banks");
+    await page.waitForFunction(() => document.querySelectorAll(".stage > svg:first-child").length >= 9);
     await cell().hover({ position: { x: 124, y: 63 } });
     await page.waitForFunction(() => [...document.querySelectorAll("section.pane")].slice(0, 3).every((p) => p.querySelector(".overlay .kin").getAttribute("d")));
+    // Its lane in the banks, and the factors of its layout.
+    must((await lit("kin"))[4] === 2, "the lane is not lit in the banks: " + await lit("kin"));
+    await page.waitForFunction(() => /spatial\(8, 4\) \S/.test(document.querySelector("section.pane .terms")?.title ?? ""));
     const hits = await lit("hit");
     must(hits[0] === 2 && hits[1] >= 1, "elements lit: " + hits);
     await shot(page, "ux-linked-" + theme, { fullPage: true });
