@@ -2,6 +2,7 @@ package code
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 )
 
@@ -106,6 +107,26 @@ func tcgen05Group(blocks int) []Row {
 			rows = append(rows, product("", place, kind, ".kind::"+kind, text+with, 0), product("sp.", place, kind, ".kind::"+kind, text+sparse+with, 0))
 			if blocks == 1 {
 				rows = append(rows, product("ws.", place, kind, ".kind::"+kind, text+still, 0), product("ws.sp.", place, kind, ".kind::"+kind, text+sparse+still, 0))
+			}
+		}
+	}
+	for _, kind := range []string{"f16", "tf32", "f8f6f4", "i8"} {
+		for _, place := range []string{"ss", "ts"} {
+			masked := product("", place, kind, ".kind::"+kind, "begins a product as mma."+place+"."+kind+" does, and leaves the lanes of D as they are whose bits are set in the words in front of enable-d"+with, 0)
+			masked.Name = strings.Replace(masked.Name, "mma.", "mma.lanes.", 1)
+			masked.In = slices.Insert(masked.In, 4, b32s[:4*blocks]...)
+			words := make([]string, 4*blocks)
+			for k := range words {
+				words[k] = fmt.Sprintf("{a%d}", 4+k)
+			}
+			masked.PTX = strings.TrimSuffix(masked.PTX, "{a4}") + "{" + strings.Join(words, ", ") + fmt.Sprintf("}, {a%d}", 4+4*blocks)
+			rows = append(rows, masked)
+			if kind == "f16" || kind == "tf32" {
+				scaled := product("", place, kind, ".kind::"+kind, "begins a product as mma."+place+"."+kind+" does, with D times 2^-i0"+with, 0)
+				scaled.Name = strings.Replace(scaled.Name, "mma.", "mma.scaled.", 1)
+				scaled.PTX += ", {i0}"
+				scaled.Imm, scaled.Selectors = []ImmKind{ImmSelector}, 16
+				rows = append(rows, scaled)
 			}
 		}
 	}

@@ -2,6 +2,7 @@ package sim
 
 import (
 	"fmt"
+	"math"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/diag"
@@ -131,6 +132,10 @@ func (x instruction) place(pair bool, r, c int) (lane, column int) {
 func (w *warp) tensorProduct(i *inst, t *tensorMemory, l int, name string, pair bool) {
 	words := strings.SplitAfter(strings.TrimPrefix(name, "mma."), ".")
 	form := ""
+	masked, scaled := words[0] == "lanes.", words[0] == "scaled."
+	if masked || scaled {
+		words = words[1:]
+	}
 	for words[0] == "ws." || words[0] == "sp." {
 		form, words = form+words[0], words[1:]
 	}
@@ -187,6 +192,7 @@ func (w *warp) tensorProduct(i *inst, t *tensorMemory, l int, name string, pair 
 		}
 		work.parts = append(work.parts, tensorPart{b: in, t: in.tensorMemory(), bytes: held.bytes})
 	}
+	left := map[*tensorCell]bool{} // cells of lanes that are not written
 	for p := range work.parts {
 		part := &work.parts[p]
 		for r := range x.rows {
@@ -202,6 +208,9 @@ func (w *warp) tensorProduct(i *inst, t *tensorMemory, l int, name string, pair 
 					return
 				}
 				part.cells = append(part.cells, k)
+				if masked && w.in32(i, 4+4*p+(k/tensorColumns)/32, l)>>(k/tensorColumns%32)&1 == 1 {
+					left[cell] = true
+				}
 			}
 		}
 	}
@@ -233,9 +242,15 @@ func (w *warp) tensorProduct(i *inst, t *tensorMemory, l int, name string, pair 
 			}
 			for at, k := range part.cells {
 				cell := &part.t.cells[k]
+				if left[cell] {
+					continue
+				}
 				c := uint64(0)
 				if add {
 					c = uint64(cell.v) & x.d.Mask()
+				}
+				if scaled {
+					c = x.d.Encode(math.Ldexp(x.d.Decode(c), -int(i.imm[0])), false)
 				}
 				cell.v, cell.set = uint32(plan.step(c, as[at/x.n*x.k:][:x.k], bs[at%x.n*x.k:][:x.k])), true
 			}
