@@ -28,7 +28,7 @@ let help: HTMLDialogElement | undefined;
 export function showHelp() {
   if (!help) {
     const done = make("button", { class: "quiet", type: "button" }, "Close");
-    const dialog = make("dialog", { class: "help", "aria-labelledby": "help-title" }, make("h2", { id: "help-title" }, "Keys"),
+    const dialog = make("dialog", { class: "help", "aria-labelledby": "help-title" }, make("h2", { id: "help-title", tabindex: "-1", autofocus: true }, "Keys"),
       make("dl", {}, ...keys.flatMap(([k, what]) => [make("dt", {}, make("kbd", {}, k)), make("dd", {}, what)])),
       make("p", {}, "Nothing needs to be run: pictures follow what you type. The address holds all that you see; send it, keep it, or go back in it. A link never runs cells, a device or reads files."), done);
     done.addEventListener("click", () => dialog.close());

@@ -1,7 +1,7 @@
 // The notebook page: cells are edited here, everything else (Markdown, outputs,
 // files, running) is done by the server. Nothing runs until it is asked for.
 
-import { announce, byId, make, prefix } from "./dom";
+import { announce, byId, make, prefix, upper } from "./dom";
 import { query } from "./address";
 import { doors, showDevices } from "./header";
 import { bindKeys, finder } from "./shell";
@@ -334,6 +334,11 @@ function running(list: Session[]) {
 }
 socket.handlers.set("vars", running);
 
+function titled(text: string) {
+  byId("title").textContent = text;
+  document.title = text + " – Tilus Lab";
+}
+
 let first = true;
 socket.opened = async () => {
   const hello: Hello = await socket.ask("hello", {});
@@ -345,14 +350,18 @@ socket.opened = async () => {
   if (!first) return;
   first = false;
   if (!name) {
-    content.replaceChildren(make("h2", {}, "Notebooks"), make("ul", { class: "shelf" },
-      ...hello.notebooks.map((n) => make("li", {}, make("a", { href: prefix + "nb/" + n.split("/").map(encodeURIComponent).join("/") }, n)))), live);
+    titled("Notebooks");
+    content.replaceChildren(make("h2", {}, "Notebooks"), make("ul", { class: "shelf books" },
+      ...hello.notebooks.map((n) => {
+        const [, number, words] = /^(\d+)-([^/]+)$/.exec(n) ?? [];
+        return make("li", {}, make("a", { class: "book", href: prefix + "nb/" + n.split("/").map(encodeURIComponent).join("/"), title: n }, number ? make("b", {}, String(+number)) : null, words ? upper(words.replaceAll("-", " ")) : n));
+      })), live);
     running(hello.vars);
     return;
   }
   try {
     const nb = await socket.ask("nb.open", { name });
-    document.title = nb.name + " – Tilus Lab";
+    titled(nb.name);
     cells = nb.cells.map((c: CellJSON) => new Cell(c));
     if (looking) for (const c of cells) c.lock();
     asks = looking ? null : nb.asks ?? null;
