@@ -55,7 +55,7 @@ const byteOrderMark = "\ufeff"
 // lex cuts the text into tokens, a newline token after each line and one EOF.
 // What is no token is reported once per line and left out.
 func lex(file, src string, list *diag.List) []token {
-	toks := make([]token, 0, len(src)/4)
+	toks := make([]token, 0, len(src)/2)
 	lineNo := 0
 	for line := range strings.SplitSeq(src, "\n") {
 		lineNo++
