@@ -71,6 +71,7 @@ type Station struct {
 
 	Turns  int `json:"turns,omitempty"`  // how often the same place gets a new value of itself afterwards: products that are added
 	Others int `json:"others,omitempty"` // places like this one that the element goes to as well
+	Parts  int `json:"parts,omitempty"`  // more elements that hold the rest of the bits of the next station
 
 	v  *ir.Var
 	at int // element
@@ -171,6 +172,7 @@ type hop struct {
 	e      *event
 	p      place
 	others int
+	parts  int
 	here   bool
 }
 
@@ -239,7 +241,7 @@ func (r *recording) backward(first hop) []hop {
 				}
 				h := hop{e: w, p: p}
 				if nodes[i].h.e.in.Op.Name == "View" {
-					h.others = len(from) - 1
+					h.parts = len(from) - 1
 				}
 				nodes = append(nodes, node{h, i})
 			}

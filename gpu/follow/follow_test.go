@@ -212,6 +212,21 @@ func TestMiddle(t *testing.T) {
 	}
 }
 
+// TestParts holds that all bytes of an element are told that lies over a byte's border.
+func TestParts(t *testing.T) {
+	l := launches(t)["matmul_f16_i6"]
+	w, err := follow.Trace(l.Program, l.Args, follow.Start{Name: "rw", Index: []int{5, 3}}, generous)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, s := range w.Stations {
+		// Slot 1 has bits 6 to 11: of bytes 0 and 1 of its thread.
+		if s.Name == "rb" && s.Parts != 1 || s.Name == "rw" && (s.Shift != 6 || s.Parts != 0) {
+			t.Errorf("%s", s)
+		}
+	}
+}
+
 func TestMistakes(t *testing.T) {
 	l := launches(t)["matmul_v3"]
 	for _, c := range []struct{ text, code, says string }{

@@ -39,7 +39,7 @@ func stations(hops []hop) []Station {
 		default:
 			s = Station{Kind: Shared}
 		}
-		s.at, s.Here, s.Others = h.p.at, h.here, h.others
+		s.at, s.Here, s.Others, s.Parts = h.p.at, h.here, h.others, h.parts
 		if h.p.v != nil {
 			s.v, s.Name, s.Type = h.p.v, h.p.v.Name, h.p.v.Type.Elem.String()
 			dims, _ := h.p.v.Type.Dims()
@@ -214,6 +214,9 @@ func (s Station) String() string {
 	text := fmt.Sprintf("%-13s %s", s.Kind, s.Element())
 	if s.Value != "" {
 		text += " = " + s.Value
+	}
+	if s.Parts > 0 {
+		text += fmt.Sprintf(" and %d more", s.Parts)
 	}
 	text += ": " + s.Place()
 	if s.By != "" {

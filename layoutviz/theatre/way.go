@@ -107,6 +107,9 @@ func (s *stage) station(st follow.Station, x, y int, hue string) {
 		return size
 	}
 	name := st.Element()
+	if st.Parts > 0 {
+		name += fmt.Sprintf(" and %d more", st.Parts)
+	}
 	s.left(x+9, y+49, fit(15, name), true, name)
 	value := ""
 	if st.Value != "" {
