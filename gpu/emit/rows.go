@@ -187,25 +187,11 @@ func (b *builder) rows() bool {
 		}
 	}
 	wide := func(r *hlo.Instruction) bool { return r.Shape.Elements() != rows || rows == in0.Elements() }
-	for _, p := range places {
-		for i, f := range forms {
-			var acc []*Value
-			if several > 1 {
-				acc = early[p][i]
-			} else {
-				acc = partial(f, p)
-			}
-			total := b.begun(f.hero, b.across(f.hero, acc, tr, tk))
-			b.add(&Step{Op: Inject, In: total, Of: f.hero, Index: f.result(num(0), p.row, num(0))})
-		}
+	apart := b.apart()
+	// write gives elements of a wide result, before the reductions where it can.
+	write := func(p *rowPlace, early bool) {
 		for i, r := range b.roots {
-			if !wide(r) {
-				where := append(slices.Clone(p.where), affine.Constraint{Expr: threadX.Mod(num(tr))})
-				b.give(i, r, as(f.hero.Shape.Outputs()[0], r.Shape, f.result(num(0), p.row, num(0))), where, 1)
-			}
-		}
-		for i, r := range b.roots {
-			if !wide(r) {
+			if !wide(r) || early != apart[r] {
 				continue
 			}
 			turn := func(turn affine.Expr) {
@@ -221,7 +207,38 @@ func (b *builder) rows() bool {
 			}
 		}
 	}
+	for _, p := range places {
+		for i, f := range forms {
+			var acc []*Value
+			if several > 1 {
+				acc = early[p][i]
+			} else {
+				acc = partial(f, p)
+			}
+			if i == 0 {
+				write(p, true)
+			}
+			total := b.begun(f.hero, b.across(f.hero, acc, tr, tk))
+			b.add(&Step{Op: Inject, In: total, Of: f.hero, Index: f.result(num(0), p.row, num(0))})
+		}
+		for i, r := range b.roots {
+			if !wide(r) {
+				where := append(slices.Clone(p.where), affine.Constraint{Expr: threadX.Mod(num(tr))})
+				b.give(i, r, as(f.hero.Shape.Outputs()[0], r.Shape, f.result(num(0), p.row, num(0))), where, 1)
+			}
+		}
+		write(p, false)
+	}
 	return true
+}
+
+// apart are the instructions that need none of the kernel's reductions.
+func (b *builder) apart() map[*hlo.Instruction]bool {
+	out := map[*hlo.Instruction]bool{}
+	for _, in := range b.c.Instructions {
+		out[in] = !slices.Contains(b.k.Plan.Heroes, in) && !slices.ContainsFunc(in.Operands, func(o *hlo.Instruction) bool { return !out[o] })
+	}
+	return out
 }
 
 // rowPlace is a row that threads reduce, and where in it each of them is.
