@@ -851,7 +851,7 @@ func (w *wide) last() {
 					i = build.Expr(fmt.Sprintf("%s*2 + 1 - min(%[1]s - first, 1)", i))
 				}
 				b.Add(w.of("total"), total, b.LoadGlobal("p", gp, w.actual, w.place(i)...), w.actual)
-			}, build.Unroll(-1))
+			}, build.Unroll(1))
 			w.store(total)
 		})
 	})
