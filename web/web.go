@@ -9,7 +9,8 @@
 // the role is view unless the owner says otherwise, and passwords and the role run
 // need TLS. Requests must name a known host and, where they can change anything,
 // come from the page itself (Origin). A link can make the server draw, which is
-// bounded; it can never make it run a cell, a device or read a file.
+// bounded; it can never make it run a cell, a device or read a file. A notebook that came
+// from elsewhere runs nothing until a person has trusted its code.
 package web
 
 import (

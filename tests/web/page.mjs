@@ -260,6 +260,9 @@ await run(browser, () => context.pages(), {
     await dialog.waitFor();
     must(await dialog.getByRole("textbox", { name: "Link", exact: true }).inputValue() === page.url(), "the link is another");
     must((await dialog.textContent()).includes("this machine only"), "the link is not marked local");
+    must(await dialog.getByRole("textbox", { name: "Open it on any machine" }).inputValue() === "tilus-lab open '?v=1&p=layout'", "the command is another");
+    const [file] = await Promise.all([page.waitForEvent("download"), dialog.getByRole("link", { name: "as one page of HTML" }).click()]);
+    must(file.suggestedFilename() === "layout.html", "the page of HTML is " + file.suggestedFilename());
     await scan(page, "sharing");
     await shot(page, "page-share");
     await page.keyboard.press("Escape");

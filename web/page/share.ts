@@ -1,8 +1,9 @@
 // Taking the page away: its link, and what a pane shows in every way of writing it.
 
 import { html, nothing, render } from "lit-html";
-import { announce, make } from "./dom";
-import { share } from "./state";
+import { query } from "./address";
+import { announce, make, prefix } from "./dom";
+import { front, share } from "./state";
 import type { View } from "./view";
 import type { Copy } from "./wire";
 
@@ -39,12 +40,15 @@ const line = (what: string, text: string, about: string) => html`<div class="giv
 export function showShare() {
   const here = location.href;
   const { local, static: base } = share.value;
+  const v = front.value;
   const embed = location.pathname + (location.search ? location.search + "&" : "?v=1&") + "embed=1";
   dialog("Share this page", [
     line("Link", here, local ? "Works on this machine only." : ""),
     base ? line("Link that works anywhere", base + location.search, "To a static copy: no server, no devices.") : nothing,
+    line("Open it on any machine that has Tilus Lab", "tilus-lab open '" + (location.search || "?v=1&p=layout").replaceAll("'", "%27") + "'", ""),
+    v ? html`<p><a class="file" download href=${prefix + "svg" + query([{ row: v.row, values: v.sent }]) + "&as=html"}>${v.title} as one page of HTML</a> – needs no server, nothing installed and no network.</p>` : nothing,
     line("Frame for another page", `<iframe src="${location.origin + embed}" width="100%" height="600"></iframe>`, local ? "Works on this machine only." : ""),
-    html`<p>Below each picture stand its files: SVG, PNG, PDF, TikZ, JSON, CSV, and one page of HTML that needs nothing else. A link never runs cells, a device or reads files.</p><p class="note" role="status"></p>`,
+    html`<p>Below each picture stand its files: SVG, PNG, PDF, TikZ, JSON, CSV and others. A link never runs cells, a device or reads files.</p><p class="note" role="status"></p>`,
   ]);
 }
 

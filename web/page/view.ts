@@ -259,7 +259,7 @@ export class View {
   }
 
   // sent are the values of parameters, without what is the page's own.
-  private get sent(): Values {
+  get sent(): Values {
     return Object.fromEntries(this.row.params.map((p) => [p.name, this.values[p.name] || (p.kind === "sheet" ? sheet.value : "")]));
   }
 
