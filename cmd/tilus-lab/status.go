@@ -34,7 +34,8 @@ program, interpreter, layout inference, lowering, simulator, PTX, CUDA C++ and G
 A cell is simulated (held by tests without a GPU; interpreter and simulator give the
 same bits); assembles (NVIDIA's assembler takes the PTX, its run-time compiler the
 CUDA C++); proved (a GPU gave the same bits too, as recorded in tests/record); stale
-(proved for another text of the program); or - where it is not built. With the name of an instruction, every cell is said in full.`,
+(proved for another text of the program); or - where it is not built. With the name
+of an instruction, every cell is said in full.`,
 		Example: `  tilus-lab status
   tilus-lab status Dot
   tilus-lab status --json`,
