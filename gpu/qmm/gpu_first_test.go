@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"flag"
+	"fmt"
 	"os"
 	"testing"
 	"time"
@@ -61,49 +62,54 @@ func TestGPUFirst(t *testing.T) {
 	b := &Bench{}
 	ms := func(d time.Duration) float64 { return float64(d) / float64(time.Millisecond) }
 	var rows []firstRow
+	layers := map[string]*Packed{}
+	xs := map[string]*array.Array{}
 	run := func(d device.Device, kind, plan string, m, n, k int, state string) {
-		l, err := Parse(kind, n, k)
-		if err != nil {
-			t.Fatal(err)
+		t.Helper()
+		name := fmt.Sprint(kind, n, k, m)
+		if state != "same process" {
+			l, err := Parse(kind, n, k)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := template.PlanOf(l.Form())
+			if err != nil {
+				t.Fatal(err)
+			}
+			args, err := b.operands(ctx, l, p, m)
+			if err != nil {
+				t.Fatal(err)
+			}
+			layers[name], xs[name] = &Packed{Linear: l, W: args[0].Array, Scales: args[1].Array, One: 1}, args[len(args)-2].Array
 		}
-		p, err := template.PlanOf(l.Form())
-		if err != nil {
-			t.Fatal(err)
-		}
-		args, err := b.operands(ctx, l, p, m)
-		if err != nil {
-			t.Fatal(err)
-		}
-		packed := &Packed{Linear: l, W: args[0].Array, Scales: args[1].Array, One: 1}
+		packed, x := layers[name], xs[name]
 		begin := time.Now()
-		var programs []*ir.Program
+		var last *ir.Program
 		if plan == Decode {
-			s, _, err := l.choose(m)
+			s, _, err := packed.choose(m)
 			if err != nil {
 				t.Fatal(err)
 			}
-			one, err := template.Decode(l.Form(), s)
-			if err != nil {
+			if last, err = packed.programs.get(s, func() (*ir.Program, error) { return template.Decode(packed.Form(), s) }); err != nil {
 				t.Fatal(err)
 			}
-			programs = append(programs, one)
 		} else {
-			s, err := l.WideSchedule(plan, m)
+			s, err := packed.WideSchedule(plan, m)
 			if err != nil {
 				t.Fatal(err)
 			}
-			w, err := l.wideCall(s, packed.W, packed.Scales, nil, array.New(l.ActType, m, k), Call{}, 1)
+			w, err := packed.wideCall(&packed.programs, s, packed.W, packed.Scales, nil, x, Call{}, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
-			programs = append(programs, w.arrange, w.multiply)
+			last = w.multiply
 		}
-		built := time.Since(begin)
-		res, err := packed.Run(ctx, d, args[len(args)-2].Array, Call{Plan: plan})
+		made := time.Since(begin)
+		res, err := packed.Run(ctx, d, x, Call{Plan: plan})
 		if err != nil {
 			t.Fatal(err)
 		}
-		row := firstRow{Weight: kind, Plan: plan, M: m, N: n, K: k, State: state, Ours: ms(built + res.Compile), Code: ms(res.JIT), Row: origin.Row(programs[len(programs)-1].Name, tune.Hash(programs[len(programs)-1]), tune.Timing{}, nil)}
+		row := firstRow{Weight: kind, Plan: plan, M: m, N: n, K: k, State: state, Ours: ms(made + res.Compile), Code: ms(res.JIT), Row: origin.Row(last.Name, tune.Hash(last), tune.Timing{}, nil)}
 		rows = append(rows, row)
 		t.Logf("%-7s %-7s %4d rows [%d, %d], %-13s: ours %6.2f ms, driver %7.2f ms", kind, plan, m, n, k, state, row.Ours, row.Code)
 	}

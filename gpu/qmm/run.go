@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"sync"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
@@ -22,6 +23,35 @@ type Packed struct {
 	Scales *array.Array // [groups, N] padded, in the plan's order
 	Zeros  *array.Array // as Scales; nil without zero points
 	One    float64
+
+	programs programs // that products took
+}
+
+// programs are those that were made before, by what they were made from.
+type programs struct {
+	mu sync.Mutex
+	by map[any]*ir.Program
+}
+
+// get is the program of a key, made where it is a new one; nil remembers nothing.
+func (s *programs) get(key any, make func() (*ir.Program, error)) (*ir.Program, error) {
+	if s == nil {
+		return make()
+	}
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if p := s.by[key]; p != nil {
+		return p, nil
+	}
+	p, err := make()
+	if err != nil {
+		return nil, err
+	}
+	if s.by == nil {
+		s.by = map[any]*ir.Program{}
+	}
+	s.by[key] = p
+	return p, nil
 }
 
 // launch runs a program and gives its arguments afterwards.
@@ -282,7 +312,7 @@ func (p *Packed) decode(ctx context.Context, d device.Device, x *array.Array, c 
 	if s, err = s.Filled(plan); err != nil {
 		return err
 	}
-	program, err := template.Decode(p.Form(), s)
+	program, err := p.programs.get(s, func() (*ir.Program, error) { return template.Decode(p.Form(), s) })
 	if err != nil {
 		return err
 	}
@@ -306,7 +336,7 @@ func (p *Packed) decode(ctx context.Context, d device.Device, x *array.Array, c 
 }
 
 func (p *Packed) expand(ctx context.Context, d device.Device, x *array.Array, out *Result) error {
-	program, err := template.Expand(p.Form())
+	program, err := p.programs.get(Expand, func() (*ir.Program, error) { return template.Expand(p.Form()) })
 	if err != nil {
 		return err
 	}

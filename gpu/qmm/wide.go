@@ -69,7 +69,8 @@ type wideCall struct {
 }
 
 // wideCall prepares a product by a schedule; x and its sums are still to be arranged.
-func (l Linear) wideCall(s template.WideSchedule, w, scales, zeros, x *array.Array, c Call, one float64) (*wideCall, error) {
+// Programs come from those made before, if there are some.
+func (l Linear) wideCall(made *programs, s template.WideSchedule, w, scales, zeros, x *array.Array, c Call, one float64) (*wideCall, error) {
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
 		return nil, err
@@ -80,10 +81,10 @@ func (l Linear) wideCall(s template.WideSchedule, w, scales, zeros, x *array.Arr
 		return nil, err
 	}
 	out := &wideCall{schedule: s}
-	if out.arrange, err = template.Arrange(l.Form()); err != nil {
+	if out.arrange, err = made.get("arrange", func() (*ir.Program, error) { return template.Arrange(l.Form()) }); err != nil {
 		return nil, err
 	}
-	if out.multiply, err = template.Wide(l.Form(), s); err != nil {
+	if out.multiply, err = made.get(s, func() (*ir.Program, error) { return template.Wide(l.Form(), s) }); err != nil {
 		return nil, err
 	}
 	shape, of := p.Arranged(m, l.K)
@@ -136,7 +137,7 @@ func (p *Packed) wide(ctx context.Context, d device.Device, x *array.Array, c Ca
 	if err != nil {
 		return err
 	}
-	w, err := p.wideCall(s, p.W, p.Scales, p.Zeros, x, c, p.One)
+	w, err := p.wideCall(&p.programs, s, p.W, p.Scales, p.Zeros, x, c, p.One)
 	if err != nil {
 		return err
 	}
@@ -170,7 +171,7 @@ func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, pla
 		if i > 0 && !until.IsZero() && time.Now().After(until) {
 			break
 		}
-		w, err := l.wideCall(s, t.common[0].Array, t.common[1].Array, zeros, x, Call{}, 1)
+		w, err := l.wideCall(nil, s, t.common[0].Array, t.common[1].Array, zeros, x, Call{}, 1)
 		if err != nil {
 			return best, err
 		}
