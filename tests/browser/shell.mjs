@@ -77,6 +77,10 @@ await run(browser, () => context.pages(), {
     must(equal, "the page shows another picture than the address gives");
     await shot(page, "shell-contrast");
     await look.selectOption("Auto");
+    await page.waitForFunction(() => document.querySelector(".stage > svg rect").getAttribute("fill") === "#ffffff");
+    await page.emulateMedia({ contrast: "more" });
+    await page.waitForFunction(() => document.querySelector(".stage > svg rect").getAttribute("fill") === "#000000");
+    await page.emulateMedia({ contrast: "no-preference" });
   },
 
   async "menus of a small screen, by touch and by keys"() {

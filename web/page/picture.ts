@@ -118,6 +118,7 @@ function path(name: string) {
 export class Picture {
   readonly name: string;
   readonly width: number;
+  readonly tall: boolean; // it scrolls within a part of the window
   readonly ids: Item[];
   readonly index: Index;
   readonly figure: HTMLElement;
@@ -138,6 +139,7 @@ export class Picture {
   constructor(private view: View, p: PictureJSON, before?: Picture) {
     this.name = p.name;
     this.width = p.width;
+    this.tall = p.height > tallest;
     this.ids = p.ids;
     this.index = new Index(p.ids);
     this.go = p.go ?? {};
@@ -164,7 +166,7 @@ export class Picture {
     this.stage = make("div", { class: "stage" }, svg, texts ? texts.canvas : null, overlay);
     const keys = p.go ? " Arrow keys walk the cells, Enter chooses or pins, Escape clears." : " Arrow keys walk the cells, Enter pins, Escape clears.";
     this.canvas = make("div", {
-      class: p.height > tallest ? "canvas tall" : "canvas", tabindex: "0", role: "group", "aria-roledescription": "linked picture",
+      class: this.tall ? "canvas tall" : "canvas", tabindex: "0", role: "group", "aria-roledescription": "linked picture",
       "aria-label": p.title + ". " + p.desc + (p.ids.length ? keys : ""),
     }, this.stage);
     if (z !== 1) this.stage.style.setProperty("zoom", String(z));

@@ -23,7 +23,7 @@ export function readSheet() {
   sheet.value = name === "light" ? "" : name;
 }
 readSheet();
-matchMedia("(prefers-color-scheme: dark)").addEventListener("change", readSheet);
+for (const wish of ["(prefers-color-scheme: dark)", "(prefers-contrast: more)"]) matchMedia(wish).addEventListener("change", readSheet);
 
 const small = matchMedia("(max-width: 700px)");
 export const narrow = signal(small.matches);

@@ -308,9 +308,13 @@ export class View {
     const kept = this.pictures;
     this.pictures = r.pictures.map((p, i) => new Picture(this, p, kept.find((k) => k.name === p.name) ?? (kept.length === r.pictures.length ? kept[i] : undefined)));
     this.figures.replaceChildren(...this.pictures.map((p) => p.figure));
-    // Two that are alike, before and after, stand beside each other.
+    // Two that are alike, before and after, stand beside each other; what is a little too wide is made to fit.
     const [a, b] = this.pictures, room = this.figures.clientWidth - 30;
     if (this.pictures.length === 2 && !kept.length && a.width === b.width && 2 * a.width > room && room >= 1.4 * a.width) for (const p of [a, b]) p.size(room / (2 * a.width), false);
+    else for (const p of this.pictures) {
+      const fits = (room + 24) / p.width;
+      if (!kept.some((k) => k.name === p.name) && fits < 1 && fits > (p.name === "way" ? 0.5 : 0.78) && !p.tall) p.size(fits, false);
+    }
     if (focused !== undefined) (this.pictures.find((p) => p.name === focused) ?? this.pictures[0])?.canvas.focus({ preventScroll: true });
     const address = prefix + "svg" + query([{ row: this.row, values: this.sent }]);
     for (const p of this.pictures) p.link(address + (p.name ? "&name=" + encode(p.name) : ""));
