@@ -34,7 +34,8 @@ await run(browser, () => [page], {
     await drawn(page);
     await page.goto(base + "?v=1&p=program");
     await figure("PTX").waitFor();
-    const editor = await page.locator(".cm-editor, textarea").first().boundingBox(), code = await figure("PTX").boundingBox();
+    await page.waitForFunction(() => document.body.dataset.editors === "ready" && document.querySelector(".cm-editor"));
+    const editor = await page.locator(".cm-editor").first().boundingBox(), code = await figure("PTX").boundingBox();
     must(code.x > editor.x + editor.width - 1 && code.y < editor.y + editor.height, "the code does not stand beside the text");
     // From the text to the code: the caret in the line of the load.
     await page.getByRole("textbox", { name: "Program" }).click();
@@ -60,6 +61,7 @@ await run(browser, () => [page], {
     const text = await page.evaluate(() => document.querySelector("#strip:not([hidden])")?.textContent ?? "");
     must(text.includes("Following one element"), "the element is not pinned");
     // A station lights its line's code and its cell.
+    await page.waitForFunction(() => document.body.dataset.editors === "ready" && document.querySelector(".cm-editor"));
     await away();
     await station(2);
     await page.waitForFunction(() => document.querySelector("section.pane figure[data-name=PTX] .overlay .hit").getAttribute("d"));
