@@ -93,8 +93,8 @@ func (p *Program) attempt(k *Kernel, d plan.Device) (err error) {
 	leaves := map[*hlo.Instruction]*Tensor{}
 	k.emit(p, d, leaves)
 	tune := p.tune
-	if k.Plan.Emitter == plan.ScatterEmitter && tune.LoadHint == 0 {
-		tune.LoadHint = code.EvictFirst // what is written there stays in the cache, and not what is read once
+	if k.Plan.Emitter == plan.ScatterEmitter && k.Plan.Atomic && tune.LoadHint == 0 {
+		tune.LoadHint = code.EvictFirst // what is added to stays in the cache, and not what is read once
 	}
 	if k.Lowered, err = lowerTensors(k.Tensor, leaves, tune, k.Computation.Roots()[0].Pos); err != nil {
 		p.Buffers, k.Args = p.Buffers[:buffers], k.Args[:args]

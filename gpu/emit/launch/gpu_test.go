@@ -13,6 +13,7 @@ import (
 	"os"
 	"path/filepath"
 	"regexp"
+	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -465,7 +466,9 @@ func timeCase(ctx *cuda.Context, stream *cuda.Stream, c Case) (rows []row, err e
 
 func timeOne(ctx *cuda.Context, stream *cuda.Stream, c Case, how emit.Tuning, memory []cuda.Ptr) (r row, err error) {
 	r = row{Framework: "tilus", Case: c.Name, Group: c.Group, Dtype: c.Type, Ideal: c.Ideal}
-	// The median of some: processes beside ours and the collector of garbage cost milliseconds.
+	// The median of some, since processes beside ours cost milliseconds; garbage of other cases
+	// is none of this one's.
+	runtime.GC()
 	var compiles, loads []float64
 	var p *emit.Program
 	var l *Loaded
