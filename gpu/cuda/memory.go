@@ -37,13 +37,23 @@ func (c *Context) Free(p Ptr) error {
 	return c.call(cuMemFree, uintptr(p))
 }
 
-// CopyIn copies src to device memory and returns when src may be changed (cuMemcpyHtoD). It is
-// ordered with the default stream only.
+// CopyIn copies src to device memory and returns when it is there (cuMemcpyHtoD). It is ordered
+// with the default stream only.
 func (c *Context) CopyIn(dst Ptr, src []byte) error {
 	if len(src) == 0 {
 		return nil
 	}
-	return c.call(cuMemcpyHtoD, uintptr(dst), uintptr(unsafe.Pointer(&src[0])), uintptr(len(src)))
+	return c.there(c.call(cuMemcpyHtoD, uintptr(dst), uintptr(unsafe.Pointer(&src[0])), uintptr(len(src))))
+}
+
+// there waits until what a call put on the default stream is done: copies from memory that is not
+// pinned return when src may be changed, copies inside the device and memsets at once. Our streams
+// do not wait for the default one, so that a kernel could run before its inputs are there.
+func (c *Context) there(err error) error {
+	if err != nil {
+		return err
+	}
+	return c.call(cuStreamSynchronize, 0)
 }
 
 // CopyOut copies len(dst) bytes from device memory and returns when they are there (cuMemcpyDtoH).
@@ -55,10 +65,11 @@ func (c *Context) CopyOut(dst []byte, src Ptr) error {
 	return c.call(cuMemcpyDtoH, uintptr(unsafe.Pointer(&dst[0])), uintptr(src), uintptr(len(dst)))
 }
 
-// Copy copies size bytes inside device memory (cuMemcpyDtoD, or cuMemcpyDtoDAsync with a stream).
+// Copy copies size bytes inside device memory: cuMemcpyDtoD, and returns when they are there, or
+// cuMemcpyDtoDAsync with a stream.
 func (c *Context) Copy(dst, src Ptr, size int, s *Stream) error {
 	if s == nil {
-		return c.call(cuMemcpyDtoD, uintptr(dst), uintptr(src), uintptr(size))
+		return c.there(c.call(cuMemcpyDtoD, uintptr(dst), uintptr(src), uintptr(size)))
 	}
 	if err := s.check(); err != nil {
 		return err
@@ -75,13 +86,14 @@ func (c *Context) CopyPeer(dst Ptr, from *Context, src Ptr, size int) error {
 	if from.closed.Load() {
 		return fmt.Errorf("cuMemcpyPeer: %w", ErrClosed)
 	}
-	return c.call(cuMemcpyPeer, uintptr(dst), c.h, uintptr(src), from.h, uintptr(size))
+	return c.there(c.call(cuMemcpyPeer, uintptr(dst), c.h, uintptr(src), from.h, uintptr(size)))
 }
 
-// Memset sets size bytes of device memory (cuMemsetD8, or cuMemsetD8Async with a stream).
+// Memset sets size bytes of device memory: cuMemsetD8, and returns when they are set, or
+// cuMemsetD8Async with a stream.
 func (c *Context) Memset(dst Ptr, value byte, size int, s *Stream) error {
 	if s == nil {
-		return c.call(cuMemsetD8, uintptr(dst), uintptr(value), uintptr(size))
+		return c.there(c.call(cuMemsetD8, uintptr(dst), uintptr(value), uintptr(size)))
 	}
 	if err := s.check(); err != nil {
 		return err
