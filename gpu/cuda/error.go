@@ -57,7 +57,7 @@ func (e *Error) Error() string {
 }
 
 // Sticky says that the context is lost: every later call in it fails with the same code, and only a
-// new process (or destroying an own context) brings the device back.
+// new process (with some drivers, a new context) brings the device back.
 //
 // Source: CUDA Driver API, enum CUresult, the codes whose text says that the process must be
 // terminated and relaunched.
