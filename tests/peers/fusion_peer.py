@@ -130,6 +130,8 @@ def write(o, bench, given, docs, compiled):
     """Write what is known so far; the table of it."""
     ours = {(r["case"], r["dtype"]): r for r in given["rows"]}
     rows = [r for d in docs.values() for r in d["rows"]] + given["rows"]
+    samples = {(r["framework"], r["case"], r["dtype"]): r["sample"] for r in rows if r.get("sample")}
+    tolerance = {(c.name, dt): c.tol if c.tol is not None else (3e-2 if es == 2 else 1e-3) for dt, es in bench.DTYPES.items() for c in bench.cases(es, 512)}
     out, ratios, missing = [], [], []
     for c in bench.compare(rows, 512):
         key = (c["case"], c["dtype"])
@@ -152,17 +154,20 @@ def write(o, bench, given, docs, compiled):
         if c.get("best_peer_gbps"):
             row["over_best_peer"] = c["tilus_over_best_peer"]
             ratios.append(c["tilus_over_best_peer"])
-        row["values_agree"] = c.get("values_agree", {}).get("tilus")
+        # Sums of hundreds of numbers in bf16 depend on who adds them, and how.
+        row["values_agree"] = {fw: bench.close(samples[fw, *key], r["sample"], tolerance[key]) for fw in ("jax", "inductor")
+                               if (fw, *key) in samples and r.get("sample")}
         out.append(row)
     mean = math.exp(statistics.fmean(math.log(x) for x in ratios)) if ratios else None
     lines = ["%-26s %-5s %8.1f GB/s  jax %-7s inductor %-7s ratio %-6s of read %-6s of copy %-6s values %s  compile+load %.1f ms, jax %s, inductor %s" % (
-        r["case"], r["dtype"], r["gbps"], r.get("jax_gbps"), r.get("inductor_gbps"), r.get("over_best_peer"), r.get("of_read"), r.get("of_copy"), r["values_agree"],
+        r["case"], r["dtype"], r["gbps"], r.get("jax_gbps"), r.get("inductor_gbps"), r.get("over_best_peer"), r.get("of_read"), r.get("of_copy"), "/".join(str(v) for v in r["values_agree"].values()),
         r["compile_ms"] + r["load_ms"], r.get("jax_compile_ms"), r.get("inductor_compile_ms")) for r in out]
     if ratios:
         lines.append("%d cases: geometric mean of our GB/s over the better peer's %.3f, least %.3f" % (len(ratios), mean, min(ratios)))
     if missing:
         lines.append("without a time: " + ", ".join(missing))
-    doc = {"gpu": next((d["gpu"] for d in docs.values()), None), "meta": {k: v for d in docs.values() for k, v in d["meta"].items()},
+    machine = next((d["gpu"] for d in docs.values()), {})
+    doc = {"gpu": machine.get("name"), "machine": machine, "meta": {k: v for d in docs.values() for k, v in d["meta"].items()},
            "commit": given.get("commit"), "read_gbps": given.get("read_gbps"), "copy_gbps": given.get("copy_gbps"),
            "geometric_mean": mean, "least": min(ratios) if ratios else None, "rows": out}
     with open(o.o + ".part", "w") as f:
