@@ -298,7 +298,7 @@ func TestCorpus(t *testing.T) {
 			continue
 		}
 		n++
-		w, err := follow.Trace(l.Program, l.Args, follow.Start{Name: v.Name, Index: make([]int, v.Type.Layout.Rank())}, follow.Limits{Steps: 600, Time: 10 * time.Second})
+		w, err := follow.Trace(l.Program, l.Args, follow.Start{Name: v.Name, Index: make([]int, v.Type.Layout.Rank())}, follow.Limits{Steps: 600, Time: time.Minute})
 		var list diag.List
 		if err != nil {
 			if !errors.As(err, &list) {
