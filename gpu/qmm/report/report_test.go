@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"encoding/xml"
 	"errors"
+	"fmt"
 	"io"
 	"math"
 	"os"
@@ -75,10 +76,12 @@ func TestRecord(t *testing.T) {
 	if n := bytes.Count(page, []byte("<svg")); n != len(types)+1 {
 		t.Errorf("%d pictures for %d types", n, len(types))
 	}
-	if n := bytes.Count(page, []byte("k/")); n < len(rows) {
-		t.Errorf("%d lines for %d rows", n, len(rows))
+	for _, r := range rows {
+		if !bytes.Contains(page, []byte(schedule(r))) {
+			t.Errorf("no line of %s %s, %d rows", r.Weight, r.Layer, r.M)
+		}
 	}
-	for _, want := range []string{"NVIDIA H200", "llama-3.3-70b", "4.49 TB/s"} {
+	for _, want := range []string{"NVIDIA H200", "llama-3.3-70b", fmt.Sprintf("%.2f TB/s", roofs.memory/1e12)} {
 		if !bytes.Contains(page, []byte(want)) {
 			t.Errorf("the page does not say %q", want)
 		}

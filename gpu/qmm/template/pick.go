@@ -89,11 +89,14 @@ func (p *Plan) Estimate(s Schedule, m, n, k int, on Machine) float64 {
 
 // What [Plan.Estimate] knows of blocks that stay, fitted likewise.
 const (
-	streamFixed = 5.5      // µs of a launch, of which those beside it hide the rest
+	streamFixed = 5        // µs of a launch, of which those beside it hide the rest
 	streamed    = 4 * 0.55 // instructions a cycle
 	perTurn     = 40       // instructions of a warp's turn, whatever it multiplies
 	perMMA      = 3        // instructions that a matrix instruction is worth
 	bytewise    = 0.35     // instructions for each element that is multiplied as bytes
+	streamX     = 0.3      // of x's bytes, which come from the L2 cache
+	perBlock    = 0.25     // µs for each block that comes to the same outputs
+	partRate    = 27000    // bytes a µs of their sums, which the last one reads
 	ringWait    = 1.6      // µs from a free stage to a full one, with all multiprocessors at it
 )
 
@@ -118,9 +121,15 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 		mma *= 1 + 1/float64(p.Tiles*s.Sides)
 	}
 	instrs := perTurn + perElement*elements + (perMMA*mma+4)*columns + float64(p.Tiles*s.Sides*p.scales())*(6+4*columns)
-	bytes := float64(d.bytes() - (s.Rows-min(m, s.Rows))*Turn*2)
+	x := float64(s.Rows * Turn * 2)
+	bytes := float64(d.bytes()) - x + streamX*x*float64(min(m, s.Rows))/float64(s.Rows)
+	meet := 0.0
+	if per := ceil(turns, s.Blocks); per < ceil(k, Turn) {
+		sharing := float64(ceil(ceil(k, Turn), per))
+		meet = sharing * (perBlock + float64(4*d.many()*min(m, s.Rows))/partRate)
+	}
 	rate := min(on.Rate, bytes*float64(s.Stages)*math.Max(1, float64(s.Blocks)/float64(on.SMs))/ringWait)
-	return streamFixed + most*max(bytes/rate, float64(s.Warps)*instrs/(streamed*clock))
+	return streamFixed + meet + most*max(bytes/rate, float64(s.Warps)*instrs/(streamed*clock))
 }
 
 // together is how many warps of a schedule without stages run on a multiprocessor.
