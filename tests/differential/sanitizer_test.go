@@ -202,3 +202,45 @@ func TestComputeSanitizer(t *testing.T) {
 		t.Fatal(err)
 	}
 }
+
+// TestSanitizerRecord holds what compute-sanitizer said: nothing of the corpus, and of
+// planted bugs what it can see. Stale rows are no failure: they wait for a GPU.
+func TestSanitizerRecord(t *testing.T) {
+	bugs, err := Bugs()
+	if err != nil {
+		t.Fatal(err)
+	}
+	now, corpus := map[string]string{}, corpusHash(t)
+	for i := range shards {
+		for _, tool := range tools[:2] {
+			now[fmt.Sprintf("corpus:%d %s", i, tool)] = corpus
+		}
+	}
+	for _, l := range bugs {
+		for _, tool := range toolsFor(l) {
+			if l.Needs == "" && !slices.Contains(hangs, path.Base(l.Name)) {
+				now[l.Name+" "+tool] = l.Hash()
+			}
+		}
+	}
+	rows := record.Read[finding](t, "sanitizer.json")
+	stale, _, problems := record.Check(rows, "sanitizer", now, "on a GPU machine: ./differential.test -test.run ComputeSanitizer -test.v -record sanitizer.json")
+	for _, err := range problems {
+		t.Error(err)
+	}
+	found := map[string]bool{}
+	for _, r := range rows {
+		what, _, _ := strings.Cut(r.Name, " ")
+		switch {
+		case r.Errors == 0 || now[r.Name] != r.Hash || strings.HasPrefix(r.Said, "Program hit"): // a call of the driver, not the program
+		case strings.HasPrefix(what, "corpus"):
+			t.Errorf("%s: %d errors: %s", r.Name, r.Errors, r.Said)
+		default:
+			found[what] = true
+		}
+	}
+	if len(found) < 5 {
+		t.Errorf("it found only %v", found)
+	}
+	t.Logf("compute-sanitizer found %d planted bugs, and nothing in what it saw of the corpus; %d rows are stale", len(found), len(stale))
+}

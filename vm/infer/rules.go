@@ -64,7 +64,7 @@ func rules() []Rule {
 		{"shared.rows", "shared memory is row-major", []string{"LoadShared"}, sharedRows},
 		{"slice.source", "a source that nothing else decides: threads side by side over each slice", []string{"SliceRegister", "SliceAssign"}, sliceSource},
 		{"alloc", "a new tile that nothing else decides: threads side by side", []string{"AllocateRegister", "Indices"}, fresh},
-		{"none", "nothing follows: barriers, pipelines and what is copied in rows are row-major, by shared.alloc", []string{"CopyAsync", "FreeShared", "PrintTensor", "ArriveBarrier", "ArriveExpectTxBarrier", "WaitBarrier", "AcquirePipeline", "CommitPipeline", "WaitPipeline", "ReleasePipeline",
+		{"none", "nothing follows: barriers, pipelines and what is copied in rows are row-major, by shared.alloc", []string{"CopyAsync", "FreeShared", "PrintTensor", "SynchronizeReduce", "ArriveBarrier", "ArriveExpectTxBarrier", "WaitBarrier", "AcquirePipeline", "CommitPipeline", "WaitPipeline", "ReleasePipeline",
 			"CopyAsyncBulkGlobalToShared", "CopyAsyncBulkSharedToGlobal", "CopyAsyncBulkSharedToClusterShared", "ClusterLaunchControlTryCancel", "ClusterLaunchControlQueryResponse", "Tcgen05Commit"}, nothing},
 		{"convert", "a conversion of which nothing else decides a side changes nothing", []string{"ConvertLayout"}, elementwise},
 		{"shared.alloc", "shared memory that nothing else decides is row-major", []string{"AllocateShared", "AllocateBarrier", "AllocatePipeline"}, sharedRows},
