@@ -160,3 +160,31 @@ func TestWideTable(t *testing.T) {
 		}
 	}
 }
+
+// TestEstimateWide holds the model of products by warpgroups to what was measured, with what
+// the arrangement of x takes.
+func TestEstimateWide(t *testing.T) {
+	sum, n := 0.0, 0.0
+	for _, r := range records(t) {
+		if r.Wide == nil || r.Plan != Wide {
+			continue
+		}
+		l, err := r.Linear()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := template.PlanOf(l.Form())
+		if err != nil {
+			t.Fatal(err)
+		}
+		us := p.EstimateWide(*r.Wide, r.M, r.N, r.K, template.H200())
+		off := math.Log(us / r.MedianUs)
+		if math.Abs(off) > math.Log(1.4) {
+			t.Errorf("%s %s, %d rows: %.1f µs are told, %.1f were measured", r.Weight, r.Layer, r.M, us, r.MedianUs)
+		}
+		sum, n = sum+off*off, n+1
+	}
+	if off := math.Sqrt(sum / n); n == 0 || off > 0.15 {
+		t.Errorf("over %v rows the model is off by %.0f%%", n, 100*off)
+	}
+}

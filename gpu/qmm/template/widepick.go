@@ -10,11 +10,12 @@ import (
 const (
 	wideNear  = 50000 // bytes a µs that a multiprocessor takes in by tensor and bulk copies
 	wideBegin = 1.5   // µs until a block's first product
-	wideRate  = 0.85  // of what matrix instructions could do
+	wideRate  = 0.7   // of what matrix instructions could do
+	wideFew   = 0.63  // the same with up to 64 rows of x
 	wideAhead = 0.08  // µs of a turn beside products and casts
 	wideTurn  = 0.17  // the same where nothing is cast beside products
 	widePart  = 2     // µs that blocks of a split take to count themselves, and times that a partial sum is moved
-	wideMeet  = 7     // µs more where blocks share all turns
+	wideMeet  = 10    // µs more where blocks share all turns
 )
 
 // EstimateWide is how many µs [Wide] takes with a schedule without zero fields on a
@@ -31,7 +32,13 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 		perElement = p.Recipe.Cost().PerElement()
 	}
 	tiles := float64(s.Sides * p.Tiles) // of 64 outputs, of a warpgroup
-	product := tiles * Turn / 16 * max(float64(s.Rows)/2, 12) / (wideRate * clock)
+	product := tiles * Turn / 16 * max(float64(s.Rows)/2, 12) / clock
+	switch {
+	case s.Rows > 64:
+		product /= wideRate
+	default:
+		product /= wideFew
+	}
 	sets := 1.0
 	if p.Shifts() {
 		sets = 2
