@@ -39,7 +39,8 @@ int cuCtxCreate_v2(void **c, unsigned f, int d) { if (is("stuck") && refused) re
 int cuCtxDestroy_v2(void *c) { broken = 0; return OK; }
 int cuCtxPopCurrent_v2(void **c) { *c = 0; return OK; }
 int cuCtxSetCurrent(void *c) { return OK; }
-int cuCtxSynchronize(void) { return bad(); }
+static int arriving; // by a copy or memset of the default stream, for which launches on other streams do not wait
+int cuCtxSynchronize(void) { arriving = 0; return bad(); }
 int cuModuleLoadDataEx(void **m, const void *image, unsigned n, int *keys, void **values) {
 	if (is("jit")) {
 		for (unsigned i = 0; i < n; i++)
@@ -56,7 +57,7 @@ int cuFuncSetAttribute(void *f, int a, int v) { return OK; }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int b, size_t s) { *n = 1; return OK; }
 static int launches; // "third": the third launch breaks its context
 static int capturing; // launches are recorded, not run
-static int launched(void) { if (capturing) return OK; if (is("third") && ++launches == 3) broken = 1; if (is("fault")) broken = 1; if (is("stuck")) broken = refused = 1; if (is("crash")) *(volatile int *)8 = 1; if (is("hang")) hung = 1; return OK; }
+static int launched(void) { if (capturing) return OK; if (arriving) return 1; if (is("third") && ++launches == 3) broken = 1; if (is("fault")) broken = 1; if (is("stuck")) broken = refused = 1; if (is("crash")) *(volatile int *)8 = 1; if (is("hang")) hung = 1; return OK; }
 int cuLaunchKernel(void) { return launched(); }
 int cuLaunchKernelEx(void) { return launched(); }
 int cuMemGetInfo_v2(size_t *f, size_t *t) { *f = *t = 1ull << 37; return OK; }
@@ -64,17 +65,17 @@ int cuMemAlloc_v2(uint64_t *p, size_t n) { if (is("memory")) return 2; *p = next
 int cuMemFree_v2(uint64_t p) { return bad(); }
 int cuMemHostAlloc(void **p, size_t n, unsigned f) { if (is("pinned")) return 2; *p = malloc(n); return OK; }
 int cuMemFreeHost(void *p) { free(p); return OK; }
-int cuMemcpyHtoD_v2(uint64_t d, const void *s, size_t n) { return bad(); }
+int cuMemcpyHtoD_v2(uint64_t d, const void *s, size_t n) { arriving = 1; return bad(); }
 int cuMemcpyDtoH_v2(void *d, uint64_t s, size_t n) { memset(d, 0, n); return bad(); }
-int cuMemcpyDtoD_v2(uint64_t d, uint64_t s, size_t n) { return bad(); }
+int cuMemcpyDtoD_v2(uint64_t d, uint64_t s, size_t n) { arriving = 1; return bad(); }
 int cuMemcpyHtoDAsync_v2(uint64_t d, const void *s, size_t n, void *st) { return bad(); }
 int cuMemcpyDtoHAsync_v2(void *d, uint64_t s, size_t n, void *st) { return bad(); }
 int cuMemcpyDtoDAsync_v2(uint64_t d, uint64_t s, size_t n, void *st) { return bad(); }
-int cuMemsetD8_v2(uint64_t d, unsigned char v, size_t n) { return bad(); }
+int cuMemsetD8_v2(uint64_t d, unsigned char v, size_t n) { arriving = 1; return bad(); }
 int cuMemsetD8Async(uint64_t d, unsigned char v, size_t n, void *st) { return bad(); }
 int cuStreamCreate(void **s, unsigned f) { *s = (void *)(next += 16); return OK; }
 int cuStreamDestroy_v2(void *s) { return OK; }
-int cuStreamSynchronize(void *s) { return bad(); }
+int cuStreamSynchronize(void *s) { if (!s) arriving = 0; return bad(); }
 int cuStreamQuery(void *s) { return hung ? 600 : bad(); }
 int cuStreamWaitEvent(void *s, void *e, unsigned f) { return bad(); }
 int cuStreamBeginCapture_v2(void *s, int m) { capturing = 1; return bad(); }
@@ -85,7 +86,7 @@ int cuEventRecord(void *e, void *s) { return bad(); }
 int cuEventSynchronize(void *e) { return bad(); }
 int cuEventQuery(void *e) { return hung ? 600 : bad(); }
 #ifndef ANCIENT // built so, the library lacks a function that every driver since CUDA 11.4 has
-int cuMemcpyPeer(uint64_t d, void *dc, uint64_t s, void *sc, size_t n) { return bad(); }
+int cuMemcpyPeer(uint64_t d, void *dc, uint64_t s, void *sc, size_t n) { arriving = 1; return bad(); }
 #endif
 int cuEventElapsedTime(float *ms, void *a, void *b) { *ms = 0.5; return bad(); }
 int cuGraphInstantiateWithFlags(void **x, void *g, uint64_t f) { *x = (void *)(next += 16); return bad(); }
