@@ -94,7 +94,7 @@ func layerPrograms(kind string, n, k, rows int) ([]*ir.Program, error) {
 	if err != nil {
 		return nil, usageError{err}
 	}
-	s, err := l.Choose(rows)
+	s, err := l.ChoosePlain(rows) // the files make no tensor maps
 	if err != nil {
 		return nil, err
 	}

@@ -135,6 +135,11 @@ func (l Linear) ChooseOn(store *tune.Store, on device.Info, m int) (template.Sch
 	if err != nil {
 		return template.Schedule{}, "", err
 	}
+	var sm int
+	if n, _ := fmt.Sscanf(on.Arch, "sm_%d", &sm); n == 1 && sm < 90 {
+		s, err := l.ChoosePlain(m)
+		return s, "model", err
+	}
 	if store == nil || on.Driver == "" {
 		return l.choose(m)
 	}

@@ -152,3 +152,20 @@ func TestCandidatesFit(t *testing.T) {
 		}
 	}
 }
+
+// TestChoosePlain has blocks that stay only where the GPU has tensor copies, and where
+// somebody makes their maps.
+func TestChoosePlain(t *testing.T) {
+	for _, name := range []string{"u1", "u3", "i4", "f8e4m3", "u4 zero group=32 act=bf16"} {
+		for _, m := range []int{1, 5, 16} {
+			for _, size := range [][2]int{{57344, 8192}, {8192, 8192}, {40, 200}} {
+				l := kind(t, name, size[0], size[1])
+				s, err := l.ChoosePlain(m)
+				old, _, e := l.ChooseOn(nil, device.Info{Title: "NVIDIA A100", Driver: "CUDA 13.0", Arch: "sm_80"}, m)
+				if err != nil || e != nil || s.Streams() || old.Streams() || s.Rows == 0 {
+					t.Errorf("%s %v, %d rows: %s, on sm_80 %s, %v, %v", name, size, m, s, old, err, e)
+				}
+			}
+		}
+	}
+}

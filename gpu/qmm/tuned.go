@@ -75,6 +75,20 @@ func (l Linear) Choose(m int) (template.Schedule, error) {
 	return s, err
 }
 
+// ChoosePlain is Choose among schedules whose blocks do not stay, for GPUs without tensor
+// copies and for launches that have nothing but their arguments.
+func (l Linear) ChoosePlain(m int) (template.Schedule, error) {
+	s, err := l.Choose(m)
+	if err != nil || !s.Streams() {
+		return s, err
+	}
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
+		return s, err
+	}
+	return template.PickPlain(p, m, l.N, l.K, template.H200()), nil
+}
+
 // choose also says where the schedule is from.
 func (l Linear) choose(m int) (template.Schedule, string, error) {
 	p, err := template.PlanOf(l.Form())

@@ -215,6 +215,33 @@ func Pick(p *Plan, m, n, k int, on Machine) Schedule {
 	if all := Candidates(p, m, n, k, on); len(all) > 0 {
 		return all[0]
 	}
+	return p.least()
+}
+
+// PickPlain is [Pick] among the schedules whose blocks do not stay: their programs run on
+// GPUs without tensor copies too, and launches of them need no tensor maps.
+func PickPlain(p *Plan, m, n, k int, on Machine) Schedule {
+	rows := 8
+	for rows < m && rows < 32 {
+		rows *= 2
+	}
+	best, least := Schedule{}, math.Inf(1)
+	for _, s := range spans(rows, on.SMs) {
+		if s.Streams() || !s.Fits(p, m, n, k, on) {
+			continue
+		}
+		if us := p.Estimate(s, m, n, k, on); us < least {
+			best, least = s, us
+		}
+	}
+	if best.Rows == 0 {
+		return p.least()
+	}
+	return best
+}
+
+// least is the schedule that takes the fewest registers.
+func (p *Plan) least() Schedule {
 	s, err := Schedule{Rows: 8, Depth: 1, PDL: true}.fill(p)
 	if err != nil {
 		panic(err) // it is in range
