@@ -19,6 +19,7 @@ func init() {
 		"Format":        reflect.ValueOf(text.Format),
 		"FormatSource":  reflect.ValueOf(text.FormatSource),
 		"FormatStmt":    reflect.ValueOf(text.FormatStmt),
+		"Instead":       reflect.ValueOf(text.Instead),
 		"MaxList":       reflect.ValueOf(constant.MakeFromLiteral("1000", token.INT, 0)),
 		"MaxName":       reflect.ValueOf(constant.MakeFromLiteral("255", token.INT, 0)),
 		"MaxNesting":    reflect.ValueOf(constant.MakeFromLiteral("64", token.INT, 0)),
