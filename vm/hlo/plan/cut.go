@@ -219,7 +219,9 @@ func (b *planner) together(roots []*hlo.Instruction, stop func(*hlo.Instruction)
 	case TransposeEmitter:
 		return len(k.Heroes)+len(k.SideOutputs) >= len(rs)
 	case LoopEmitter:
-		if !slices.ContainsFunc(rs, func(r *hlo.Instruction) bool { return r.Op != hlo.GetTupleElement || r.Operands[0] != rs[0].Operands[0] }) {
+		if !slices.ContainsFunc(rs, func(r *hlo.Instruction) bool {
+			return r.Op != hlo.GetTupleElement || r.Operands[0] != rs[0].Operands[0]
+		}) {
 			return true // one reduction of several operands gives them all
 		}
 		n := rs[0].Shape.Elements()
