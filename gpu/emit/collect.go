@@ -75,37 +75,7 @@ func (e *elemental) collect(in *hlo.Instruction, idx []affine.Expr, w where, n i
 				at[k] = offset
 			}
 		}
-		extra = e.relevant(extra, n)
-		if n > 1 && extra.uses(lane) {
-			return nil, errOneByOne
-		}
-		p, never := e.holds(extra)
-		if never {
-			return carried, nil
-		}
-		inside := w
-		for _, c := range extra {
-			inside = inside.with(c)
-		}
-		acc := e.unflat(like, carried)
-		args := slices.Clone(acc)
-		for _, u := range updates {
-			v, err := e.value(u, at, inside, n)
-			if err != nil {
-				return nil, err
-			}
-			args = append(args, v)
-		}
-		sums, err := e.Combine(in.Apply, args)
-		if err != nil {
-			return nil, err
-		}
-		if p != 0 {
-			for i := range sums {
-				sums[i] = e.Pick(p, sums[i], acc[i])
-			}
-		}
-		return e.flat(sums), nil
+		return e.combineWhere(in, like, carried, updates, at, w, extra, n)
 	})
 	if err == errOneByOne {
 		return e.oneByOne(in, idx, w, n)

@@ -828,6 +828,44 @@ func (e *elemental) unflat(like []lanes.Vec, words []code.Value) []lanes.Vec {
 	return out
 }
 
+// combineWhere is one turn of a loop that combines: the accumulators, given and returned
+// as words shaped as like, with the body of in applied to them and to the elements of
+// operands at at, where extra holds; the same accumulators where it does not. It is
+// errOneByOne where that differs between the n elements of a vector.
+func (e *elemental) combineWhere(in *hlo.Instruction, like []lanes.Vec, carried []code.Value, operands []*hlo.Instruction, at []affine.Expr, w, extra where, n int) ([]code.Value, error) {
+	extra = e.relevant(extra, n)
+	if n > 1 && extra.uses(lane) {
+		return nil, errOneByOne
+	}
+	p, never := e.holds(extra)
+	if never {
+		return carried, nil
+	}
+	inside := w
+	for _, c := range extra {
+		inside = inside.with(c)
+	}
+	acc := e.unflat(like, carried)
+	args := slices.Clone(acc)
+	for _, o := range operands {
+		v, err := e.value(o, at, inside, n)
+		if err != nil {
+			return nil, err
+		}
+		args = append(args, v)
+	}
+	next, err := e.Combine(in.Apply, args)
+	if err != nil {
+		return nil, err
+	}
+	if p != 0 {
+		for i := range next {
+			next[i] = e.Pick(p, next[i], acc[i])
+		}
+	}
+	return e.flat(next), nil
+}
+
 // reduce combines elements one after another, in the order of vm/hlo/eval.
 func (e *elemental) reduce(in *hlo.Instruction, idx []affine.Expr, w where, n int) ([]lanes.Vec, error) {
 	inputs := in.Inputs()
@@ -856,41 +894,11 @@ func (e *elemental) reduce(in *hlo.Instruction, idx []affine.Expr, w where, n in
 		for _, c := range m.Constraints {
 			extra = e.need(extra, e.simplify(c.Expr.Subst(values)), c.Range)
 		}
-		extra = e.relevant(extra, n)
-		if n > 1 && extra.uses(lane) {
-			return nil, errOneByOne
-		}
-		p, never := e.holds(extra)
-		if never {
-			return carried, nil
-		}
-		inside := w
-		for _, c := range extra {
-			inside = inside.with(c)
-		}
 		var at []affine.Expr
 		for _, r := range m.Results {
 			at = append(at, e.simplify(r.Subst(values)))
 		}
-		acc := e.unflat(like, carried)
-		args := slices.Clone(acc)
-		for _, o := range in.Operands[:inputs] {
-			v, err := e.value(o, at, inside, n)
-			if err != nil {
-				return nil, err
-			}
-			args = append(args, v)
-		}
-		next, err := e.Combine(in.Apply, args)
-		if err != nil {
-			return nil, err
-		}
-		if p != 0 {
-			for i := range next {
-				next[i] = e.Pick(p, next[i], acc[i])
-			}
-		}
-		return e.flat(next), nil
+		return e.combineWhere(in, like, carried, in.Operands[:inputs], at, w, extra, n)
 	})
 	if err == errOneByOne {
 		return e.oneByOne(in, idx, w, n)

@@ -7,7 +7,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -206,21 +205,8 @@ func TestTensorProducts(t *testing.T) {
 			}
 			d.Close()
 		}
-		if ptxas == "" {
-			continue
-		}
-		c, err := compile.Program(p, compile.Options{Arch: "sm_100a"})
-		if err != nil {
-			t.Errorf("%s: %v", x, err)
-			continue
-		}
-		ptx, err := c.PTX()
-		if err != nil {
-			t.Errorf("%s: %v", x, err)
-			continue
-		}
-		if said := assembleFor(t, ptxas, "sm_100a", ptx); strings.Contains(said, "warning") {
-			t.Errorf("%s: %s", x, said)
+		if ptxas != "" {
+			assembles(t, ptxas, "sm_100a", x, p)
 		}
 	}
 }

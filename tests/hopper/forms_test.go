@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -323,21 +322,8 @@ func TestForms(t *testing.T) {
 				t.Errorf("%s: %s: %+v\n%s", f, name, r, p.Source)
 			}
 		}
-		if ptxas == "" {
-			continue
-		}
-		c, err := compile.Program(p, compile.Options{Arch: "sm_90a"})
-		if err != nil {
-			t.Errorf("%s: %v", f, err)
-			continue
-		}
-		ptx, err := c.PTX()
-		if err != nil {
-			t.Errorf("%s: %v", f, err)
-			continue
-		}
-		if said := assemble(t, ptxas, ptx); strings.Contains(said, "warning") {
-			t.Errorf("%s: %s", f, said)
+		if ptxas != "" {
+			assembles(t, ptxas, "sm_90a", f, p)
 		}
 	}
 	t.Logf("%d forms", len(forms()))

@@ -26,6 +26,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/tests/record"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
@@ -126,6 +127,24 @@ func assembleFor(t *testing.T, ptxas, target, ptx string) string {
 		t.Errorf("%v\n%s", err, out)
 	}
 	return string(out)
+}
+
+// assembles lowers a program for a target and holds ptxas to no error and no warning.
+func assembles(t *testing.T, ptxas, target string, name any, p *ir.Program) {
+	t.Helper()
+	c, err := compile.Program(p, compile.Options{Arch: target})
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	ptx, err := c.PTX()
+	if err != nil {
+		t.Errorf("%s: %v", name, err)
+		return
+	}
+	if said := assembleFor(t, ptxas, target, ptx); strings.Contains(said, "warning") {
+		t.Errorf("%s: %s", name, said)
+	}
 }
 
 // TestAssembles holds every program for Hopper to machine code without spills, and to
