@@ -69,19 +69,7 @@ func random(n int) []byte {
 // TestGPUDecode times schedules of Decode, most important types first, until the
 // budget is used up. All schedules of a layer must give the same result.
 func TestGPUDecode(t *testing.T) {
-	g, err := tune.OpenGPU(0)
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v; %s", err, howTo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
-	d, err := device.Open("cuda")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	g, d := timers(t), machine(t, "cuda")
 	start := time.Now()
 	origin := tune.Origin(g, *commit)
 	bits := random(512 << 20)

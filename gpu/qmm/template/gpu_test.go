@@ -36,10 +36,9 @@ type scheduleRow struct {
 	tune.Row
 }
 
-// TestGPUSchedules times schedules of DecodeU4 on layers of Llama-3.3-70B, with 1
-// and 8 rows of x, and requires of all of them the bits that the default one gives.
-// It says how far what Choose takes is from the fastest.
-func TestGPUSchedules(t *testing.T) {
+// timers opens the GPU for timing until the test ends, or skips the test without one.
+func timers(t *testing.T) *tune.GPU {
+	t.Helper()
 	g, err := tune.OpenGPU(0)
 	if errors.Is(err, device.ErrNoGPU) {
 		t.Skipf("no GPU here: %v; %s", err, howTo)
@@ -47,7 +46,26 @@ func TestGPUSchedules(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer g.Close()
+	t.Cleanup(func() { g.Close() })
+	return g
+}
+
+// machine opens a device until the test ends.
+func machine(t *testing.T, name string) device.Device {
+	t.Helper()
+	d, err := device.Open(name)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { d.Close() })
+	return d
+}
+
+// TestGPUSchedules times schedules of DecodeU4 on layers of Llama-3.3-70B, with 1
+// and 8 rows of x, and requires of all of them the bits that the default one gives.
+// It says how far what Choose takes is from the fastest.
+func TestGPUSchedules(t *testing.T) {
+	g := timers(t)
 	whole := []DecodeOptions{{}, {Depth: 1}, {Depth: 3}, {Depth: 4}, {Warps: 2}, {Warps: 4}, {Warps: 8}, {Depth: 4, Warps: 4}, {KeepL1: true}, {PDL: true}, {Splits: 2}}
 	split := []DecodeOptions{{}, {PDL: true}, {Splits: 4, Depth: 4}, {Splits: 4, Depth: 3, PDL: true}}
 	for _, n := range []int{2, 3, 4, 5, 6, 7, 8, 12, 16} {

@@ -86,19 +86,7 @@ type wideRow struct {
 // TestGPUWideSchedules times schedules of Wide, most important ones first, until the
 // budget is used up, and checks some of their sums against float64.
 func TestGPUWideSchedules(t *testing.T) {
-	g, err := tune.OpenGPU(0)
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v; %s", err, howTo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer g.Close()
-	d, err := device.Open("cuda")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
+	g, d := timers(t), machine(t, "cuda")
 	timer := &wideTimer{d: d, g: g, origin: tune.Origin(g, *commit), bits: random(512 << 20), start: time.Now()}
 	for _, c := range wideTimed {
 		for _, w := range c.types {
