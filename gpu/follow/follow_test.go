@@ -61,7 +61,7 @@ func TestTrace(t *testing.T) {
 		t.Run(c.launch+" "+c.from, func(t *testing.T) {
 			l, ok := all[c.launch]
 			if !ok {
-				t.Skip("no such launch") // of a program that is gone
+				t.Fatal("the corpus has no such launch")
 			}
 			from, err := follow.ParseStart(c.from, diag.Pos{Line: 1, Col: 1})
 			if err != nil {
