@@ -4,7 +4,9 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"maps"
 	"testing"
+	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/cuda"
 	"github.com/tilus-lab/tilus-lab/tests/record"
@@ -85,6 +87,7 @@ func TestRecord(t *testing.T) {
 			now[fmt.Sprintf("%s on %d", l.name, ranks)] = hash(l.n, l.k, l.m)
 		}
 	}
+	maps.Copy(now, exchanges(2))
 	stale, proved, problems := record.Check(record.Read[row](t, "parallel.json"), "parallel", now, howTo)
 	for _, err := range problems {
 		t.Error(err)
@@ -93,7 +96,7 @@ func TestRecord(t *testing.T) {
 }
 
 // TestGPUs spreads layers over as many GPUs as there are and holds the result
-// against the interpreter's.
+// against the interpreter's, and exchanges data between them in every way that there is.
 func TestGPUs(t *testing.T) {
 	driver, err := cuda.Open()
 	if errors.Is(err, cuda.ErrNoDriver) {
@@ -176,6 +179,18 @@ func TestGPUs(t *testing.T) {
 			}
 		}
 	}
+	tell := func(name string, differ, of int, took time.Duration) {
+		r := row{Row: stamp, Ranks: count, NCCL: nccl.Version, Micros: float64(took.Nanoseconds()) / 1000}
+		r.Name, r.Hash, r.Result, r.Differ, r.Of = name, fmt.Sprint("n=", elements), "equal", differ, of
+		if differ > 0 {
+			r.Result = "differ"
+			t.Errorf("%s: %d of %d differ", name, differ, of)
+		}
+		t.Logf("%-24s %s, %.1f µs", name, r.Result, r.Micros)
+		proved = append(proved, r)
+	}
+	collectives(t, driver, nccl, count, tell)
+	queues(t, count, tell)
 	if err := recorder.Write(proved); err != nil {
 		t.Fatal(err)
 	}
