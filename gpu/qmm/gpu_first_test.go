@@ -2,11 +2,9 @@ package qmm
 
 import (
 	"context"
-	"encoding/json"
 	"errors"
 	"flag"
 	"fmt"
-	"os"
 	"testing"
 	"time"
 
@@ -132,13 +130,5 @@ func TestGPUFirst(t *testing.T) {
 	for _, c := range cases {
 		run(d, c.kind, c.plan, c.m, c.n, c.k, "other process")
 	}
-	if *firstOut != "" {
-		data, err := json.MarshalIndent(rows, "", "\t")
-		if err == nil {
-			err = os.WriteFile(*firstOut, append(data, '\n'), 0o644)
-		}
-		if err != nil {
-			t.Fatal(err)
-		}
-	}
+	writeJSON(t, *firstOut, rows)
 }

@@ -117,8 +117,8 @@ func (l Linear) groupOf(k int) int {
 
 // Quantize rounds plain weights w[N, K] to the nearest of the layer's, group by group.
 //
-// The scale of a group is such that its greatest weight becomes the greatest code;
-// with zero points, such that the codes span its weights and 0. Powers of two follow
+// The scale of a group is such that its greatest weight becomes the greatest code that the
+// type of the activations holds; with zero points, such that the codes span its weights and 0. Powers of two follow
 // the MX standard for floats: the exponent of the greatest weight less that of the
 // greatest code; for integers they are the least that no weight exceeds.
 // Source: OCP Microscaling Formats (MX) Specification 1.0, section 6.3.
@@ -146,9 +146,10 @@ func (l Linear) Quantize(w *array.Array) (*Weights, error) {
 	if l.ZeroPoint {
 		q.Zeros = array.New(l.ActType, l.Groups(), l.N)
 	}
+	top := l.top()
 	if l.Factor {
 		if most > 0 {
-			q.One = float64(float32(most / (l.ScaleType.Max() * l.top())))
+			q.One = float64(float32(most / (l.ScaleType.Max() * top)))
 		}
 		if q.One == 0 {
 			q.One = math.SmallestNonzeroFloat32
@@ -161,27 +162,40 @@ func (l Linear) Quantize(w *array.Array) (*Weights, error) {
 	for n := range l.N {
 		for g := range l.Groups() {
 			from, to := g*size, min((g+1)*size, l.K)
-			q.round(n, g, from, values[n*l.K+from:n*l.K+to])
+			q.round(n, g, from, values[n*l.K+from:n*l.K+to], top)
 		}
 	}
 	return q, nil
 }
 
-// top is the greatest value of a code that a symmetric group takes.
-func (l Linear) top() float64 { return l.WeightType.Max() }
+// top is the greatest value of a code that groups take: the greatest that the type of the
+// activations, with which weights are multiplied, holds too.
+func (l Linear) top() float64 {
+	t, most := l.WeightType, l.ActType.Max()
+	if t.Max() <= most {
+		return t.Max()
+	}
+	top := 0.0
+	for code := range uint64(1) << t.Bits() {
+		if v := t.Decode(code); v <= most {
+			top = max(top, v)
+		}
+	}
+	return top
+}
 
 // round quantises one group of an output.
-func (q *Weights) round(n, g, from int, values []float64) {
+func (q *Weights) round(n, g, from int, values []float64, top float64) {
 	t := q.WeightType
 	lo, hi := 0.0, 0.0
 	for _, v := range values {
 		lo, hi = min(lo, v/q.One), max(hi, v/q.One)
 	}
-	zero, want := 0.0, max(hi, -lo)/q.top()
+	zero, want := 0.0, max(hi, -lo)/top
 	if q.ZeroPoint {
 		want = (hi - lo) / t.Max()
 	}
-	scale := q.scale(want, max(hi, -lo))
+	scale := q.scale(want, max(hi, -lo), top)
 	at := g*q.N + n
 	q.Scales.SetCode(at, scale)
 	s := q.ScaleType.Decode(scale)
@@ -194,17 +208,17 @@ func (q *Weights) round(n, g, from int, values []float64) {
 		if t.IsInt() {
 			x = math.RoundToEven(x)
 			if t.Signed() {
-				x = max(x, -t.Max()) // symmetric
+				x = max(x, -top) // symmetric
 			}
 		}
-		code := t.Encode(min(max(x, t.Min()), t.Max()), true)
+		code := t.Encode(min(max(x, t.Min(), -top), top), true)
 		q.Codes.SetCode(n*q.K+from+i, code)
 	}
 }
 
 // scale is the code of the scale nearest to want, which is not 0, for a group whose
-// greatest weight is most.
-func (l Linear) scale(want, most float64) uint64 {
+// greatest weight is most and becomes top.
+func (l Linear) scale(want, most, top float64) uint64 {
 	t := l.ScaleType
 	if want == 0 {
 		return t.Encode(1, true)
@@ -213,7 +227,7 @@ func (l Linear) scale(want, most float64) uint64 {
 		e := math.Ceil(math.Log2(want))
 		if l.WeightType.IsFloat() {
 			_, a := math.Frexp(most)
-			_, b := math.Frexp(l.top())
+			_, b := math.Frexp(top)
 			e = float64(a - b)
 		}
 		return t.Encode(math.Ldexp(1, int(max(-127, min(127, e)))), true)

@@ -58,12 +58,16 @@ func products(q *Weights, x *array.Array, extra func(i, j int) float64) (exact, 
 	return exact, single
 }
 
-// far is the relative error of got, after both were rounded to the type of y.
+// far is the relative error of got, after both were rounded to the type of y; 0 where all
+// are 0.
 func far(got, exact []float64) float64 {
 	var num, den float64
 	for i := range got {
 		num += (got[i] - exact[i]) * (got[i] - exact[i])
 		den += exact[i] * exact[i]
+	}
+	if num == 0 {
+		return 0
 	}
 	return math.Sqrt(num / den)
 }
