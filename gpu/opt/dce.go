@@ -6,10 +6,10 @@ import "github.com/tilus-lab/tilus-lab/gpu/code"
 // do nothing. Loads and divisions by what may be 0 stay: one that is out of bounds,
 // or by 0, is an error that must not disappear.
 func Dce(f *code.Func) bool {
-	d := &dce{live: make([]bool, len(f.Types)), consts: consts{}}
+	d := &dce{live: make([]bool, len(f.Types))}
 	f.Body.Walk(func(in *code.Instr) {
 		if isConst(in.Op) {
-			d.consts[in.Out[0]] = uint64(in.Imm[0])
+			d.consts.set(in.Out[0], uint64(in.Imm[0]))
 		}
 	})
 	// Loops feed their own arguments, so that liveness grows until it is stable.
@@ -43,7 +43,7 @@ func (d *dce) wanted(in *code.Instr) bool {
 	if !row.Movable() && row.Class != code.Matrix && in.Op != code.OpIf {
 		return true
 	}
-	if row.NonZero && d.consts[in.In[1]] == 0 {
+	if row.NonZero && d.consts.bits(in.In[1]) == 0 {
 		return true
 	}
 	for _, v := range in.Out {

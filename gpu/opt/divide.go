@@ -12,7 +12,7 @@ import (
 //
 // Source: Granlund and Montgomery, Division by Invariant Integers using Multiplication, 1994.
 func Divide(f *code.Func) bool {
-	d := &divider{f: f, consts: consts{}}
+	d := &divider{f: f}
 	d.region(f.Body)
 	return d.changed
 }
@@ -32,14 +32,14 @@ func (d *divider) region(r *code.Region) {
 	}
 	for _, in := range r.Instrs {
 		if isConst(in.Op) {
-			d.consts[in.Out[0]] = uint64(in.Imm[0]) & in.Row().Out[0].Mask()
+			d.consts.set(in.Out[0], uint64(in.Imm[0])&in.Row().Out[0].Mask())
 		}
 		for _, sub := range in.Regions {
 			d.region(sub)
 		}
 		div, rem := in.Op == code.OpDivU32, in.Op == code.OpRemU32
 		if (div || rem) && in.Guard == 0 {
-			if m, s, ok := reciprocal(d.consts[in.In[1]]); ok {
+			if m, s, ok := reciprocal(d.consts.bits(in.In[1])); ok {
 				q := emit(in, code.OpMulHiU32, nil, in.In[0], emit(in, code.OpConst32, []int64{int64(m)}))
 				if s > 0 {
 					q = emit(in, code.OpShrU32, nil, q, emit(in, code.OpConst32, []int64{int64(s)}))

@@ -11,7 +11,7 @@ import (
 // two as shifts and masks, adds constant offsets up ((x + 3) + 4, [x + 16]), and
 // takes the branch of an If whose predicate is constant.
 func Fold(f *code.Func) bool {
-	fo := &folder{f: f, consts: consts{}, sums: map[code.Value]sum{}, shifts: map[code.Value]sum{}, same: replacer{}}
+	fo := &folder{f: f, consts: make(consts, len(f.Types)), sums: make([]sum, len(f.Types))}
 	fo.region(f.Body)
 	fo.same.apply(f.Body)
 	return fo.changed
@@ -23,11 +23,18 @@ type sum struct {
 	add  uint64
 }
 
+func derived(list []sum, v code.Value) (sum, bool) {
+	if int(v) < len(list) {
+		return list[v], list[v].base != 0
+	}
+	return sum{}, false
+}
+
 type folder struct {
 	f       *code.Func
 	consts  consts
-	sums    map[code.Value]sum
-	shifts  map[code.Value]sum // a value shifted left by add
+	sums    []sum // of each value; those without have no base
+	shifts  []sum // of values that are another one shifted left by add
 	same    replacer
 	out     []*code.Instr
 	changed bool
@@ -50,16 +57,16 @@ func (fo *folder) instr(in *code.Instr) {
 	row := in.Row()
 	switch {
 	case isConst(in.Op):
-		fo.consts[in.Out[0]] = uint64(in.Imm[0]) & row.Out[0].Mask()
+		fo.consts.set(in.Out[0], uint64(in.Imm[0])&row.Out[0].Mask())
 	case in.Op == code.OpIf:
-		if p, ok := fo.consts[in.In[0]]; ok {
+		if p, ok := fo.consts.get(in.In[0]); ok {
 			r := in.Regions[1-p&1]
 			for _, sub := range r.Instrs {
 				fo.same.inputs(sub)
 				fo.instr(sub)
 			}
 			for i, v := range in.Out {
-				fo.same[v] = fo.same.of(r.Yield[i])
+				fo.same.set(v, fo.same.of(r.Yield[i]))
 			}
 			fo.changed = true
 			return
@@ -68,7 +75,7 @@ func (fo *folder) instr(in *code.Instr) {
 		// The machine adds the offset of global addresses in 64 bits and of shared
 		// addresses in 32, so that a constant can move into it.
 		for _, a := range row.Addresses() {
-			if s, ok := fo.sums[in.In[a.In]]; ok {
+			if s, ok := derived(fo.sums, in.In[a.In]); ok {
 				off := in.Imm[a.Imm] + signed(s.add, a.Space.Bits())
 				if off == int64(int32(off)) && s.base != in.In[a.In] {
 					in.In[a.In], in.Imm[a.Imm] = s.base, off
@@ -93,7 +100,7 @@ func signed(v uint64, width int) int64 { return int64(v<<(64-width)) >> (64 - wi
 // constant adds a constant before the instruction that needs it.
 func (fo *folder) constant(t code.Type, v uint64, like *code.Instr) code.Value {
 	c := &code.Instr{Op: constOp(t), Out: []code.Value{fo.f.NewValue(t)}, Imm: []int64{int64(v & t.Mask())}, Pos: like.Pos}
-	fo.consts[c.Out[0]] = v & t.Mask()
+	fo.consts.set(c.Out[0], v&t.Mask())
 	fo.out = append(fo.out, c)
 	return c.Out[0]
 }
@@ -110,13 +117,13 @@ func (fo *folder) pure(in *code.Instr, row *code.Row) bool {
 	var known [3]bool
 	all := true
 	for i, v := range in.In {
-		args[i], known[i] = fo.consts[v]
+		args[i], known[i] = fo.consts.get(v)
 		all = all && known[i]
 	}
 	out := in.Out[0]
 	_, over := in.Exact.Overflows(in.Op, args[0], args[1])
 	if all && !over && !(row.NonZero && args[1] == 0) {
-		fo.same[out] = fo.constant(row.Out[0], row.Meaning(in.Imm, args[0], args[1], args[2]), in)
+		fo.same.set(out, fo.constant(row.Out[0], row.Meaning(in.Imm, args[0], args[1], args[2]), in))
 		return true
 	}
 	if row.Commutes && known[0] && !known[1] { // constants second
@@ -125,7 +132,7 @@ func (fo *folder) pure(in *code.Instr, row *code.Row) bool {
 		fo.changed = true
 	}
 	keep := func(v code.Value) bool {
-		fo.same[out] = v
+		fo.same.set(out, v)
 		return true
 	}
 	if in.Op == code.OpSelp32 || in.Op == code.OpSelp64 || in.Op == code.OpSelp16 {
@@ -154,7 +161,7 @@ func (fo *folder) pure(in *code.Instr, row *code.Row) bool {
 			return keep(x)
 		}
 		s := sum{x, c}
-		if t, ok := fo.sums[x]; ok { // (base + t) + c
+		if t, ok := derived(fo.sums, x); ok { // (base + t) + c
 			s = sum{t.base, (t.add + c) & ones}
 			if s.add == 0 {
 				return keep(s.base)
@@ -162,6 +169,7 @@ func (fo *folder) pure(in *code.Instr, row *code.Row) bool {
 			in.In[0], in.In[1], in.Exact = s.base, fo.constant(row.Out[0], s.add, in), code.MayWrap
 			fo.changed = true
 		}
+		fo.sums = room(fo.sums, out)
 		fo.sums[out] = s
 	case code.OpSub32, code.OpSub64:
 		if c == 0 {
@@ -206,7 +214,7 @@ func (fo *folder) pure(in *code.Instr, row *code.Row) bool {
 			if c != 1<<31 { // as a signed number it is negative
 				in.Exact = exact
 			}
-			fo.shift(in, x, fo.consts[n])
+			fo.shift(in, x, fo.consts.bits(n))
 		}
 	case code.OpDivU32, code.OpDivU64:
 		if c == 1 {
@@ -242,11 +250,12 @@ func (fo *folder) shift(in *code.Instr, x code.Value, n uint64) {
 	if in.Op != code.OpShl32 || in.Exact != code.MayWrap || n > 31 {
 		return
 	}
-	if s, ok := fo.shifts[x]; ok && s.add+n < 32 {
+	if s, ok := derived(fo.shifts, x); ok && s.add+n < 32 {
 		x, n = s.base, s.add+n
 		in.In = []code.Value{x, fo.constant(code.B32, n, in)}
 		fo.changed = true
 	}
+	fo.shifts = room(fo.shifts, in.Out[0])
 	fo.shifts[in.Out[0]] = sum{x, n}
 }
 

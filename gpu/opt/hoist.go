@@ -6,7 +6,7 @@ import "github.com/tilus-lab/tilus-lab/gpu/code"
 // it. Divisions stay unless the divisor is known not to be zero, because the
 // loop might not run at all.
 func Hoist(f *code.Func) bool {
-	h := &hoister{inside: make([]int, len(f.Types)), consts: consts{}}
+	h := &hoister{inside: make([]int, len(f.Types)), consts: make(consts, len(f.Types))}
 	h.region(f.Body, 0)
 	return h.changed
 }
@@ -26,7 +26,7 @@ func (h *hoister) region(r *code.Region, depth int) (leave []*code.Instr) {
 	rest := make([]*code.Instr, 0, len(r.Instrs))
 	for _, in := range r.Instrs {
 		if isConst(in.Op) {
-			h.consts[in.Out[0]] = uint64(in.Imm[0])
+			h.consts.set(in.Out[0], uint64(in.Imm[0]))
 		}
 		loop := 0
 		if in.Op == code.OpFor || in.Op == code.OpWhile {
@@ -75,7 +75,7 @@ func (h *hoister) free(in *code.Instr, depth int) bool {
 		return false
 	}
 	if row.NonZero {
-		if c, ok := h.consts[in.In[1]]; !ok || c == 0 {
+		if c, ok := h.consts.get(in.In[1]); !ok || c == 0 {
 			return false
 		}
 	}

@@ -16,7 +16,7 @@ import (
 // Numbers are what thread and block numbers, parameters and loop variables make. An
 // instruction counts as its formula where the result surely needs no more than 32 bits.
 func Index(f *code.Func) bool {
-	x := &indexer{f: f, consts: consts{}, same: replacer{}, known: map[code.Value]index{}, seen: map[string]code.Value{}, ranges: map[string]affine.Range{}, simple: map[string]formula{}}
+	x := &indexer{f: f, consts: make(consts, len(f.Types)), known: make([]index, len(f.Types)), seen: map[string]code.Value{}, ranges: map[string]affine.Range{}, simple: map[string]formula{}}
 	for i, p := range f.Params {
 		if p.Kind == code.Scalar && p.Type == code.B32 {
 			x.leaf(f.Body.Args[i], words)
@@ -31,13 +31,14 @@ func Index(f *code.Func) bool {
 type index struct {
 	expr affine.Expr
 	r    affine.Range
+	ok   bool
 }
 
 type indexer struct {
 	f       *code.Func
 	consts  consts // those of predicates too
 	same    replacer
-	known   map[code.Value]index
+	known   []index
 	seen    map[string]code.Value // in scope, by formula
 	ranges  map[string]affine.Range
 	simple  map[string]formula // of formulas as they stand in the code
@@ -76,7 +77,7 @@ func (x *indexer) region(r *code.Region) {
 		x.same.inputs(in)
 		x.guard(in)
 		if isConst(in.Op) {
-			x.consts[in.Out[0]] = uint64(in.Imm[0])
+			x.consts.set(in.Out[0], uint64(in.Imm[0]))
 		}
 		if key, gone := x.instr(in); gone {
 			x.changed = true
@@ -101,7 +102,7 @@ func (x *indexer) region(r *code.Region) {
 
 // guard takes away what always holds.
 func (x *indexer) guard(in *code.Instr) {
-	if p, ok := x.consts[in.Guard]; in.Guard != 0 && ok && p != 0 && !in.Row().Through {
+	if p, ok := x.consts.get(in.Guard); in.Guard != 0 && ok && p != 0 && !in.Row().Through {
 		in.In, in.Guard = in.In[:len(in.Row().In)], 0
 		x.changed = true
 	}
@@ -130,19 +131,24 @@ func (x *indexer) counter(in *code.Instr) {
 func (x *indexer) leaf(v code.Value, r affine.Range) index {
 	name := "v" + strconv.Itoa(int(v))
 	x.ranges[name] = r
-	e := index{affine.Var(name), r}
-	x.known[v] = e
+	e := index{affine.Var(name), r, true}
+	x.know(v, e)
 	return e
+}
+
+func (x *indexer) know(v code.Value, e index) {
+	x.known = room(x.known, v)
+	x.known[v] = e
 }
 
 // of is what is known of a value; ok is false for data.
 func (x *indexer) of(v code.Value) (e index, ok bool) {
-	if e, ok := x.known[v]; ok {
-		return e, true
+	if int(v) < len(x.known) && x.known[v].ok {
+		return x.known[v], true
 	}
-	if c, ok := x.consts[v]; ok {
-		e := index{affine.Const(int64(uint32(c))), affine.Range{Lo: int64(uint32(c)), Hi: int64(uint32(c))}}
-		x.known[v] = e
+	if c, ok := x.consts.get(v); ok {
+		e := index{affine.Const(int64(uint32(c))), affine.Range{Lo: int64(uint32(c)), Hi: int64(uint32(c))}, true}
+		x.know(v, e)
 		return e, true
 	}
 	return index{}, false
@@ -193,7 +199,7 @@ func (x *indexer) instr(in *code.Instr) (key string, gone bool) {
 	simple := x.simplify(e, text)
 	e, key = simple.expr, simple.text
 	if c, ok := e.Const(); ok {
-		x.same[v] = x.constant(code.OpConst32, code.B32, uint64(c), in)
+		x.same.set(v, x.constant(code.OpConst32, code.B32, uint64(c), in))
 		return "", true
 	}
 	first, ok := x.seen[key]
@@ -204,11 +210,11 @@ func (x *indexer) instr(in *code.Instr) (key string, gone bool) {
 		}
 	}
 	if ok {
-		x.same[v] = first
+		x.same.set(v, first)
 		return "", true
 	}
 	x.seen[key] = v
-	x.known[v] = index{e, r}
+	x.know(v, index{e, r, true})
 	return key, false
 }
 
@@ -280,7 +286,7 @@ func (x *indexer) compare(in *code.Instr) (gone bool) {
 	default:
 		return false
 	}
-	x.same[in.Out[0]] = x.constant(code.OpConstPred, code.Pred, truth, in)
+	x.same.set(in.Out[0], x.constant(code.OpConstPred, code.Pred, truth, in))
 	return true
 }
 
@@ -293,7 +299,7 @@ func bit(b bool) uint64 {
 
 func (x *indexer) constant(op code.Op, t code.Type, bits uint64, like *code.Instr) code.Value {
 	v := x.f.NewValue(t)
-	x.consts[v] = bits
+	x.consts.set(v, bits)
 	x.out = append(x.out, &code.Instr{Op: op, Out: []code.Value{v}, Imm: []int64{int64(bits)}, Pos: like.Pos})
 	return v
 }

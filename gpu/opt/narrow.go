@@ -14,7 +14,7 @@ import (
 //	x | y << 16, both extended halves      pack.b16
 //	x | y << 8k, where x has at most 8k bits  prmt
 func Narrow(f *code.Func) bool {
-	n := &narrower{f: f, width: make([]int, len(f.Types)), def: make([]*code.Instr, len(f.Types)), same: replacer{}}
+	n := &narrower{f: f, width: make([]int, len(f.Types)), def: make([]*code.Instr, len(f.Types))}
 	for v, t := range f.Types {
 		n.width[v] = t.Bits()
 	}
@@ -62,7 +62,7 @@ func (n *narrower) instr(in *code.Instr) bool {
 	}
 	out := in.Out[0]
 	drop := func() bool {
-		n.same[out] = in.In[0]
+		n.same.set(out, in.In[0])
 		n.changed = true
 		return false
 	}

@@ -105,23 +105,33 @@ func cloneRegion(r *code.Region) *code.Region {
 	return out
 }
 
-// replacer maps values to the values that stand for them.
-type replacer map[code.Value]code.Value
+// replacer maps values to the values that stand for them, 0 for themselves.
+type replacer []code.Value
 
 func (r replacer) of(v code.Value) code.Value {
-	for {
-		to, ok := r[v]
-		if !ok {
-			return v
-		}
-		v = to
+	for int(v) < len(r) && r[v] != 0 {
+		v = r[v]
 	}
+	return v
+}
+
+func (r *replacer) set(v, by code.Value) {
+	*r = room(*r, v)
+	(*r)[v] = by
 }
 
 func (r replacer) apply(region *code.Region) {
 	if len(r) > 0 {
 		region.Uses(func(v *code.Value) { *v = r.of(*v) })
 	}
+}
+
+// room is a list by value that has a place for v.
+func room[T any](list []T, v code.Value) []T {
+	if n := int(v) + 1 - len(list); n > 0 {
+		list = append(list, make([]T, n)...)
+	}
+	return list
 }
 
 func (r replacer) inputs(in *code.Instr) {
@@ -137,7 +147,30 @@ func (r replacer) inputs(in *code.Instr) {
 }
 
 // consts knows the values that are constants.
-type consts map[code.Value]uint64
+type consts []constant
+
+type constant struct {
+	bits  uint64
+	known bool
+}
+
+func (c consts) get(v code.Value) (uint64, bool) {
+	if int(v) < len(c) {
+		return c[v].bits, c[v].known
+	}
+	return 0, false
+}
+
+// bits is the constant, 0 for other values.
+func (c consts) bits(v code.Value) uint64 {
+	n, _ := c.get(v)
+	return n
+}
+
+func (c *consts) set(v code.Value, bits uint64) {
+	*c = room(*c, v)
+	(*c)[v] = constant{bits, true}
+}
 
 func isConst(op code.Op) bool { return op >= code.OpConstPred && op <= code.OpConst64 }
 

@@ -15,7 +15,7 @@ import (
 //
 // The loop must start at a constant from 0 on, so that no index wraps.
 func Ring(f *code.Func) bool {
-	r := &ringer{same: replacer{}}
+	r := &ringer{}
 	r.bumper = newBumper(f, r.loop)
 	r.region(f.Body, 0)
 	r.same.apply(f.Body)
@@ -114,7 +114,7 @@ func (r *ringer) carry(loop *code.Instr, group []remainder, start, step int64, d
 			made[n] = more[len(more)-1].Out[0]
 			list = append(list, more...)
 		}
-		r.same[x.Out[0]] = made[n]
+		r.same.set(x.Out[0], made[n])
 	}
 	// At the end, where nothing uses the old number any more, the new one can take
 	// its register.

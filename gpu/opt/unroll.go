@@ -12,7 +12,7 @@ import (
 // of at most one turn. A body that would grow beyond maxUnrolled instructions stays
 // rolled.
 func Unroll(f *code.Func) bool {
-	u := &unroller{f: f, consts: consts{}, same: replacer{}}
+	u := &unroller{f: f, consts: make(consts, len(f.Types))}
 	u.region(f.Body)
 	u.same.apply(f.Body)
 	return u.changed
@@ -33,7 +33,7 @@ func (u *unroller) region(r *code.Region) {
 	u.out = nil
 	for _, in := range r.Instrs {
 		if isConst(in.Op) {
-			u.consts[in.Out[0]] = uint64(in.Imm[0])
+			u.consts.set(in.Out[0], uint64(in.Imm[0]))
 		}
 		for _, sub := range in.Regions {
 			u.region(sub)
@@ -53,14 +53,14 @@ func (u *unroller) emit(like *code.Instr, op code.Op, t code.Type, imm []int64, 
 
 func (u *unroller) constant(like *code.Instr, v int64) code.Value {
 	c := u.emit(like, code.OpConst32, code.B32, []int64{int64(uint32(v))})
-	u.consts[c] = uint64(uint32(v))
+	u.consts.set(c, uint64(uint32(v)))
 	return c
 }
 
 // loop replaces one loop and reports whether it did.
 func (u *unroller) loop(in *code.Instr) bool {
 	number := func(v code.Value) (int64, bool) {
-		c, ok := u.consts[v]
+		c, ok := u.consts.get(v)
 		return int64(int32(uint32(c))), ok
 	}
 	start, ok1 := number(in.In[0])
@@ -106,7 +106,7 @@ func (u *unroller) loop(in *code.Instr) bool {
 		return true
 	}
 	for i, v := range in.Out {
-		u.same[v] = carried[i]
+		u.same.set(v, carried[i])
 	}
 	return true
 }
@@ -114,7 +114,7 @@ func (u *unroller) loop(in *code.Instr) bool {
 // rolled adds a loop of n bodies per turn and gives its results; with next the
 // last of them is the index at which it stopped.
 func (u *unroller) rolled(in *code.Instr, start, end code.Value, n int64, init []code.Value, next bool) []code.Value {
-	step, _ := u.consts[in.In[2]]
+	step, _ := u.consts.get(in.In[2])
 	head := []code.Value{start, end, u.constant(in, n*int64(step))}
 	init = append([]code.Value(nil), init...)
 	if next {
@@ -153,7 +153,7 @@ func (u *unroller) rolled(in *code.Instr, start, end code.Value, n int64, init [
 // body adds one copy of the loop's body and gives what it yields.
 func (u *unroller) body(in *code.Instr, index code.Value, carried []code.Value) []code.Value {
 	r := in.Regions[0]
-	names := replacer{r.Args[0]: index}
+	names := renamed{r.Args[0]: index}
 	for i, a := range r.Args[1:] {
 		names[a] = carried[i]
 	}
@@ -165,9 +165,12 @@ func (u *unroller) body(in *code.Instr, index code.Value, carried []code.Value) 
 	return out
 }
 
+// renamed are the values of one copy, by those that it is a copy of.
+type renamed map[code.Value]code.Value
+
 // named looks a value up once: the new values of one copy may be the old ones of
 // another.
-func (u *unroller) named(names replacer, v code.Value) code.Value {
+func (u *unroller) named(names renamed, v code.Value) code.Value {
 	v = u.same.of(v)
 	if to, ok := names[v]; ok {
 		return to
@@ -175,7 +178,7 @@ func (u *unroller) named(names replacer, v code.Value) code.Value {
 	return v
 }
 
-func (u *unroller) copies(list []*code.Instr, names replacer) []*code.Instr {
+func (u *unroller) copies(list []*code.Instr, names renamed) []*code.Instr {
 	all := func(vals []code.Value) []code.Value {
 		out := make([]code.Value, len(vals))
 		for i, v := range vals {
@@ -204,7 +207,7 @@ func (u *unroller) copies(list []*code.Instr, names replacer) []*code.Instr {
 		}
 		c.Out = fresh(in.Out)
 		if isConst(c.Op) {
-			u.consts[c.Out[0]] = uint64(c.Imm[0])
+			u.consts.set(c.Out[0], uint64(c.Imm[0]))
 		}
 		out = append(out, c)
 	}

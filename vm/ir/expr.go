@@ -142,7 +142,7 @@ func (e *Unary) String() string {
 
 func (e *Binary) String() string {
 	if e.prec() == precAtom {
-		return fmt.Sprintf("%s(%s, %s)", e.Op, e.X, e.Y)
+		return e.Op + "(" + e.X.String() + ", " + e.Y.String() + ")"
 	}
 	wrap := func(x Expr, tight bool) string {
 		if p := x.prec(); p < e.prec() || tight && p == e.prec() || e.prec() == 3 && p == 3 {
@@ -160,6 +160,12 @@ func (e *Binary) String() string {
 // ConstInt is the value of an expression of integer literals; ok is false when
 // it names a variable, overflows, or divides by zero.
 func ConstInt(e Expr) (n int64, ok bool) {
+	switch e := e.(type) {
+	case *Int:
+		return e.Value, true
+	case *Ref:
+		return 0, false
+	}
 	n, err := EvalInt(e, func(*Var) (int64, bool) { return 0, false })
 	return n, err == nil
 }
@@ -468,7 +474,10 @@ func (t Type) String() string {
 		return "*" + t.Elem.String()
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s %s[", t.Space, t.Elem)
+	b.WriteString(t.Space.String())
+	b.WriteByte(' ')
+	b.WriteString(t.Elem.String())
+	b.WriteByte('[')
 	for i, e := range t.Shape {
 		if i > 0 {
 			b.WriteString(", ")
@@ -478,12 +487,15 @@ func (t Type) String() string {
 	b.WriteByte(']')
 	switch {
 	case t.HasLayout && t.Space == Shared:
-		b.WriteString(" " + t.Shared.String())
+		b.WriteByte(' ')
+		b.WriteString(t.Shared.String())
 	case t.HasLayout:
-		b.WriteString(" " + t.Layout.String())
+		b.WriteByte(' ')
+		b.WriteString(t.Layout.String())
 	}
 	if t.HasPlace {
-		b.WriteString(" place=" + t.Place.String())
+		b.WriteString(" place=")
+		b.WriteString(t.Place.String())
 	}
 	return b.String()
 }

@@ -347,17 +347,18 @@ func (v *verifier) operands(in *Instr) {
 
 func (v *verifier) attrs(in *Instr) {
 	op := in.Op
-	var known []string
 	for _, spec := range op.Attrs {
-		known = append(known, spec.Name)
 		if spec.Required && in.Attr(spec.Name) == nil {
 			v.add(in.Pos, "Op.G5", op.Signature(), "%s needs %s=", op.Name, spec.Name)
 		}
 	}
-	seen := map[string]bool{}
-	for _, a := range in.Attrs {
+	for i, a := range in.Attrs {
 		spec := op.Spec(a.Name)
-		if spec == nil || seen[a.Name] {
+		if spec == nil || slices.ContainsFunc(in.Attrs[:i], func(b Attr) bool { return b.Name == a.Name }) {
+			var known []string
+			for _, spec := range op.Attrs {
+				known = append(known, spec.Name)
+			}
 			help := diag.DidYouMean(a.Name, known)
 			if help == "" {
 				help = op.Signature()
@@ -365,7 +366,6 @@ func (v *verifier) attrs(in *Instr) {
 			v.add(a.Pos, "Op.G3", help, "%s has no attribute %s, or has it twice", op.Name, a.Name)
 			continue
 		}
-		seen[a.Name] = true
 		for _, e := range a.Exprs {
 			v.integer(e)
 			if _, ok := ConstInt(e); spec.Kind == AttrInts && !ok {

@@ -5,6 +5,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync/atomic"
 )
 
 // Limits of a layout. Every layout that exists respects them, whether it was
@@ -41,7 +42,7 @@ type Holder struct {
 	Slot   int
 }
 
-// data is what layouts share; nothing writes to it after build.
+// data is what layouts share; after build only what is remembered of it is written.
 type data struct {
 	shape   []int
 	spatial []Digit // of the thread number, slowest first
@@ -49,7 +50,18 @@ type data struct {
 	threads int
 	slots   int
 	row     []int // row-major stride of each dimension
+
+	text  atomic.Pointer[string]  // of String
+	parts atomic.Pointer[parts]   // of Parts
+	cells atomic.Pointer[[]int32] // of Flat
 }
+
+// parts are the results of [Layout.Parts].
+type parts struct{ threads, slots []int32 }
+
+// maxKept bounds the cells of a map that a layout remembers: programs ask for those of
+// their tiles many times.
+const maxKept = 1 << 16
 
 var unit = &data{threads: 1, slots: 1}
 
@@ -238,7 +250,7 @@ func (l Layout) LocalModes() []int { _, _, x := l.modes(); return x }
 // Equal reports whether both layouts are the same map of the same shape.
 func (l Layout) Equal(g Layout) bool {
 	a, b := l.rep(), g.rep()
-	return slices.Equal(a.shape, b.shape) && slices.Equal(a.spatial, b.spatial) && slices.Equal(a.local, b.local)
+	return a == b || slices.Equal(a.shape, b.shape) && slices.Equal(a.spatial, b.spatial) && slices.Equal(a.local, b.local)
 }
 
 // Key is a short string that is equal for equal layouts only: the key to use in
@@ -295,8 +307,12 @@ func (d *data) flat(digits []Digit, n int) int {
 }
 
 // Flat is the whole map, [Threads * Slots]: element thread*Slots()+slot is the
-// row-major number of the element held there.
+// row-major number of the element held there. It is shared and must not be changed.
 func (l Layout) Flat() []int32 {
+	d := l.rep()
+	if flat := d.cells.Load(); flat != nil {
+		return *flat
+	}
 	threads, slots := l.Parts()
 	out := make([]int32, 0, len(threads)*len(slots))
 	for _, base := range threads {
@@ -304,14 +320,24 @@ func (l Layout) Flat() []int32 {
 			out = append(out, base+s)
 		}
 	}
+	if len(out) <= maxKept {
+		d.cells.Store(&out)
+	}
 	return out
 }
 
 // Parts are what threads and slots have in the row-major number of an element: that in a
-// slot of a thread is the sum of both.
+// slot of a thread is the sum of both. They are shared and must not be changed.
 func (l Layout) Parts() (threads, slots []int32) {
 	d := l.rep()
-	return d.offsets(d.spatial, d.threads), d.offsets(d.local, d.slots)
+	if p := d.parts.Load(); p != nil {
+		return p.threads, p.slots
+	}
+	p := &parts{d.offsets(d.spatial, d.threads), d.offsets(d.local, d.slots)}
+	if d.threads+d.slots <= maxKept {
+		d.parts.Store(p)
+	}
+	return p.threads, p.slots
 }
 
 // offsets is flat of the numbers below n.

@@ -10,6 +10,16 @@ import (
 // register_layout with the four lists otherwise (where threads or slots count
 // the parts of a dimension inside out).
 func (l Layout) String() string {
+	d := l.rep()
+	if s := d.text.Load(); s != nil {
+		return *s
+	}
+	s := l.write()
+	d.text.Store(&s)
+	return s
+}
+
+func (l Layout) write() string {
 	w := writer{l.rep(), map[[2]int]chain{}}
 	if c := w.best(0, 0); c.ok {
 		if len(c.atoms) == 0 {

@@ -47,7 +47,7 @@ func Expr(src string, vars []*ir.Var) (e ir.Expr, err error) {
 			e = nil
 		}
 	}()
-	p.toks = lex("", src, &p.list)
+	p.toks, p.src = lex("", src, &p.list)
 	e = p.expr()
 	if t := p.peek(); !t.endsLine() {
 		p.report(t, codeSyntax, "", "the expression ends before %s", t.describe())
@@ -327,8 +327,13 @@ func (p *parser) parseType() ir.Type {
 		typ.Layout, typ.HasLayout = p.layoutText()
 	case ir.Shared:
 		if text, placed, ok := p.layoutWords(); ok {
-			l, err := layout.ParseShared(text)
-			p.layoutProblems(at, placed, err)
+			l, known := p.shared[text]
+			if !known {
+				var err error
+				l, err = layout.ParseShared(text)
+				p.layoutProblems(at, placed, err)
+				p.shared[text] = l
+			}
 			typ.Shared, typ.HasLayout = l, true
 		}
 	default:
@@ -382,9 +387,6 @@ func (p *parser) layoutText() (l layout.Layout, ok bool) {
 	}
 	l, err := layout.Parse(text)
 	if p.layoutProblems(start, place, err); err == nil {
-		if p.layouts == nil {
-			p.layouts = map[string]layout.Layout{}
-		}
 		p.layouts[text] = l
 	}
 	return l, true
@@ -397,6 +399,14 @@ func (p *parser) layoutWords() (text string, place func(diag.Pos) diag.Pos, ok b
 	start := p.peek()
 	if start.kind != tName || p.atPlace() {
 		return "", nil, false
+	}
+	if text, ok := p.plainWords(); ok {
+		return text, func(q diag.Pos) diag.Pos {
+			if q.Col < 1 {
+				return start.pos
+			}
+			return diag.Pos{File: start.pos.File, Line: start.pos.Line, Col: start.pos.Col + q.Col - 1}
+		}, true
 	}
 	var out strings.Builder
 	type piece struct{ at, col int } // from byte at of out on, the source column is col
@@ -451,6 +461,61 @@ func (p *parser) layoutWords() (text string, place func(diag.Pos) diag.Pos, ok b
 		return diag.Pos{File: start.pos.File, Line: start.pos.Line, Col: at.col + q.Col - 1 - at.at}
 	}
 	return out.String(), place, true
+}
+
+// plainWords takes a layout that stands in the text as vm/layout reads it, without
+// compile-time parameters and arithmetic.
+func (p *parser) plainWords() (string, bool) {
+	if len(p.consts) > 0 {
+		return "", false
+	}
+	depth := 0
+	for i := p.i; ; i++ {
+		switch t := p.toks[i]; t.kind {
+		case tName:
+			if t.text == "bits" && p.toks[i+1].is("(") || t.text == "gcd" || t.text == "min" || t.text == "max" || t.text == "select" {
+				return "", false
+			}
+			if depth > 0 || t.text != "place" || !p.toks[i+1].is("=") {
+				continue
+			}
+		case tInt:
+			continue
+		case tPunct:
+			switch t.text {
+			case ".":
+				continue
+			case "(", "[":
+				depth++
+				continue
+			case ")", "]":
+				if depth > 0 {
+					depth--
+					continue
+				}
+			case ",", "=":
+				if depth > 0 {
+					continue
+				}
+			case "{", "}":
+				if depth > 0 {
+					return "", false
+				}
+			default:
+				return "", false
+			}
+		case tNewline, tComment, tEOF:
+		default:
+			return "", false
+		}
+		first, last := p.toks[p.i].pos, p.toks[i-1].end()
+		text := p.src[first.Line-1][first.Col-1 : last.Col-1]
+		if strings.IndexByte(text, '\t') >= 0 {
+			return "", false
+		}
+		p.i = i
+		return text, true
+	}
 }
 
 // layoutProblems gives the statement up if a layout could not be read. What

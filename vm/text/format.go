@@ -182,14 +182,20 @@ func (f *formatter) instr(s *ir.Instr) {
 		f.b.WriteString(" = ")
 	}
 	f.b.WriteString(s.Op.Name)
-	var args []string
+	sep := "("
 	for _, o := range s.In {
-		args = append(args, o.Expr.String())
+		f.b.WriteString(sep)
+		f.b.WriteString(o.Expr.String())
+		sep = ", "
 	}
 	for _, a := range s.Attrs {
-		args = append(args, a.Name+"="+attrText(s.Op, a))
+		f.b.WriteString(sep)
+		f.b.WriteString(a.Name)
+		f.b.WriteByte('=')
+		f.b.WriteString(attrText(s.Op, a))
+		sep = ", "
 	}
-	fmt.Fprintf(&f.b, "(%s)", strings.Join(args, ", "))
+	f.b.WriteString(strings.TrimSuffix(sep, ", ") + ")")
 	if !typed {
 		return
 	}

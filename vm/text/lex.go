@@ -1,6 +1,7 @@
 package text
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 
@@ -47,19 +48,21 @@ func (t token) describe() string {
 	return t.text
 }
 
-var punctuation = []string{"..", "==", "!=", "<=", ">=", "&&", "||", "<<", ">>", "(", ")", "[", "]", "{", "}", ",", ":", "=", "+", "-", "*", "/", "%", "<", ">", "!", "&", "|", "^", "."}
+// Punctuation is one of these bytes, or two.
+const single = "()[]{},:=+-*/%<>!&|^."
+
+var double = []string{"..", "==", "!=", "<=", ">=", "&&", "||", "<<", ">>"}
 
 // byteOrderMark is what some editors put before the text of a file.
 const byteOrderMark = "\ufeff"
 
-// lex cuts the text into tokens, a newline token after each line and one EOF.
-// What is no token is reported once per line and left out.
-func lex(file, src string, list *diag.List) []token {
-	toks := make([]token, 0, len(src)/2)
-	lineNo := 0
-	for line := range strings.SplitSeq(src, "\n") {
-		lineNo++
-		bad := false
+// lex cuts the text into lines and these into tokens, a newline token after each line and
+// one EOF. What is no token is reported once per line and left out.
+func lex(file, src string, list *diag.List) (toks []token, lines []string) {
+	lines = strings.Split(src, "\n")
+	toks = make([]token, 0, len(src)/3+len(lines)+1)
+	for at, line := range lines {
+		lineNo, bad := at+1, false
 		for i := 0; i < len(line); {
 			pos := diag.Pos{File: file, Line: lineNo, Col: i + 1}
 			c := line[i]
@@ -94,7 +97,7 @@ func lex(file, src string, list *diag.List) []token {
 		}
 		toks = append(toks, token{tNewline, "", diag.Pos{File: file, Line: lineNo, Col: len(line) + 1}})
 	}
-	return append(toks, token{tEOF, "", toks[len(toks)-1].pos})
+	return append(toks, token{tEOF, "", toks[len(toks)-1].pos}), lines
 }
 
 // afterPlace reports whether place= stands at the end.
@@ -164,10 +167,11 @@ func scan(s string) (kind, int) {
 		}
 		return k, i
 	}
-	for _, p := range punctuation {
-		if strings.HasPrefix(s, p) {
-			return tPunct, len(p)
-		}
+	if strings.IndexByte(single, s[0]) < 0 {
+		return tEOF, 0
 	}
-	return tEOF, 0
+	if len(s) > 1 && (s[1] == '=' || s[1] == s[0]) && slices.Contains(double, s[:2]) {
+		return tPunct, 2
+	}
+	return tPunct, 1
 }

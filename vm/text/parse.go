@@ -45,11 +45,13 @@ func (c constant) String() string {
 // would have assigned are poisoned: what reads them is given up silently.
 type parser struct {
 	list     diag.List
+	src      []string // by line
 	toks     []token
 	i        int
 	consts   map[string]constant
 	folded   map[*ir.Int]bool         // literals that compile-time parameters became
 	layouts  map[string]layout.Layout // by their text
+	shared   map[string]layout.Shared
 	scopes   []map[string]*ir.Var
 	ended    map[string]*ir.Var // variables of closed blocks
 	poison   map[string]bool
@@ -73,8 +75,8 @@ func read(file, src string, bind map[string]string) (prog *ir.Program, warps dia
 		return nil, warps, list
 	}
 	src = strings.TrimPrefix(src, byteOrderMark)
-	p := &parser{consts: map[string]constant{}, folded: map[*ir.Int]bool{}, ended: map[string]*ir.Var{}, poison: map[string]bool{}, loops: map[*ir.Var]bool{}, comments: ir.NewComments()}
-	p.toks = lex(file, src, &p.list)
+	p := &parser{consts: map[string]constant{}, folded: map[*ir.Int]bool{}, ended: map[string]*ir.Var{}, poison: map[string]bool{}, loops: map[*ir.Var]bool{}, layouts: map[string]layout.Layout{}, shared: map[string]layout.Shared{}, comments: ir.NewComments()}
+	p.toks, p.src = lex(file, src, &p.list)
 	defer func() {
 		warps, list = p.warps, p.list
 		switch r := recover(); r.(type) {
