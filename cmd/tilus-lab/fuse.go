@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"io"
+	"math"
 	"os"
 	"strings"
 	"time"
@@ -36,7 +37,8 @@ which elements are read for which (--maps), which functions its instructions are
 flags), what memory is asked for, predicted from the maps (--cost), and the code as steps on
 tensors (--tensor), as thread code (--code) and as PTX (--ptx). --run computes the results
 by the definition and by the simulator, and compares them. --time times the kernels on this
-machine's GPU, beside what the maps predict and a kernel that only reads.
+machine's GPU, beside what the maps predict and a kernel that only reads; of an argument that
+is drawn, a part that repeats is enough there.
 
 A picture is drawn by --svg, --png, --pdf or --out: --draw kernels, functions, "threads:
 write out0" (which thread handles which element) or "memory: read x" (what a warp's worst
@@ -56,15 +58,35 @@ access touches); a name that begins like several is the first of them.`,
 				return err
 			}
 			w := cmd.OutOrStdout()
+			measure := func() (*fusionTime, error) {
+				if !timed {
+					return nil, nil
+				}
+				values, err := fusionArgs(f, argv, seed, repeatedFrom)
+				if err != nil {
+					return nil, err
+				}
+				t, err := timeFusion(cmd.Context(), f, values)
+				return &t, err
+			}
 			if asJSON {
-				return indented(w, f.Traffic)
+				t, err := measure()
+				if err != nil {
+					return err
+				}
+				return indented(w, struct {
+					traffic.Report
+					Measured *fusionTime `json:"measured,omitempty"`
+				}{f.Traffic, t})
 			}
 			if draw.wanted() {
 				pic, err := fusion.Draw(f, drawing, draw.options())
 				if err != nil {
 					return usageError{err}
 				}
-				return draw.write(cmd, pic)
+				if err := draw.write(cmd, pic); err != nil {
+					return err
+				}
 			}
 			var views []string
 			for _, v := range fuse.Views() {
@@ -72,7 +94,7 @@ access touches); a name that begins like several is the first of them.`,
 					views = append(views, v.Name)
 				}
 			}
-			if len(views) == 0 && !run && !timed {
+			if len(views) == 0 && !run && !timed && !draw.wanted() {
 				views = []string{"plan"}
 			}
 			for i, v := range views {
@@ -85,15 +107,15 @@ access touches); a name that begins like several is the first of them.`,
 				}
 				fmt.Fprint(w, out)
 			}
-			if timed {
-				if err := timeFusion(cmd.Context(), w, f); err != nil {
-					return err
-				}
+			if t, err := measure(); err != nil {
+				return err
+			} else if t != nil {
+				t.write(w, f.Traffic)
 			}
 			if !run {
 				return nil
 			}
-			values, err := fusionArgs(f, argv, seed)
+			values, err := fusionArgs(f, argv, seed, math.MaxInt)
 			if err != nil {
 				return err
 			}
@@ -118,50 +140,100 @@ access touches); a name that begins like several is the first of them.`,
 	fl.IntVar(&seed, "seed", 1, "`NUMBER` that arguments are drawn from")
 	fl.StringArrayVar(&argv, "arg", nil, "argument `NAME=VALUE` of a parameter, as for run")
 	fl.StringVar(&drawing, "draw", "kernels", "`PICTURE` to draw")
-	fl.BoolVar(&asJSON, "json", false, "print what memory is asked for as JSON")
+	fl.BoolVar(&asJSON, "json", false, "print what memory is asked for, and what --time measures, as JSON")
 	draw = addPictureFlags(cmd)
 	return cmd
 }
 
-// timeFusion times a fusion on the first GPU, its arguments all zeros.
-func timeFusion(ctx context.Context, w io.Writer, f *fuse.Fusion) error {
+// fusionTime is what a GPU says of a fusion. Times are in microseconds, rates in GB/s.
+type fusionTime struct {
+	GPU        string       `json:"gpu"`
+	CompileMS  float64      `json:"compile_ms"` // text to thread code
+	LoadMS     float64      `json:"load_ms"`    // thread code to a loaded module
+	ReadGBps   float64      `json:"read_gbps"`  // of a kernel that only reads
+	US         float64      `json:"us"`
+	GBps       float64      `json:"gbps"` // of what must move
+	Kernels    []kernelTime `json:"kernels"`
+	CacheBytes int64        `json:"cache_bytes"`
+}
+
+type kernelTime struct {
+	Name  string  `json:"name"`
+	US    float64 `json:"us"`
+	Bytes int64   `json:"bytes"` // predicted from the maps
+	GBps  float64 `json:"gbps"`
+}
+
+// repeatedFrom is the most elements that an argument is drawn with where only time counts.
+const repeatedFrom = 1 << 20
+
+// timeFusion times a fusion on the first GPU.
+func timeFusion(ctx context.Context, f *fuse.Fusion, args []*array.Array) (r fusionTime, err error) {
 	g, err := tune.OpenGPU(0)
 	if err != nil {
-		return err
+		return r, err
 	}
 	defer g.Close()
 	read, err := tune.TimeRead(ctx, g, 512<<20, tune.Options{WorkingSet: 512 << 20})
 	if err != nil {
-		return err
+		return r, err
 	}
 	d, err := cuda.Open()
 	if err != nil {
-		return err
+		return r, err
 	}
 	c, err := d.PrimaryContext(0)
 	if err != nil {
-		return err
+		return r, err
 	}
 	defer c.Close()
 	l, err := launch.Load(c, f.Program, g.Target)
 	if err != nil {
-		return err
+		return r, err
 	}
 	defer l.Close()
+	if err := l.Give(args); err != nil {
+		return r, err
+	}
 	s, err := c.NewStream()
 	if err != nil {
-		return err
+		return r, err
 	}
 	defer s.Close()
-	took, err := l.Measure(s, 20, 7)
+	const calls, repeats = 20, 7
+	took, err := l.Measure(s, calls, repeats)
 	if err != nil {
-		return err
+		return r, err
 	}
-	t := f.Traffic
-	fmt.Fprintf(w, "predicted  %s must move, %s do; at the %.0f GB/s of a kernel that only reads %s\n", traffic.Bytes(t.Ideal), traffic.Bytes(t.Bytes), read.GBps, t.AtLeast(read.GBps*1e9).Round(10*time.Nanosecond))
-	fmt.Fprintf(w, "measured   %s on %s, %.0f GB/s of what must move, %.0f%% of reading; loaded in %s\n", took.Round(10*time.Nanosecond), g.Title,
-		float64(t.Ideal)/took.Seconds()/1e9, 100*float64(t.Ideal)/took.Seconds()/1e9/read.GBps, l.Time.Round(100*time.Microsecond))
-	return nil
+	ms := func(d time.Duration) float64 { return float64(d.Microseconds()) / 1e3 }
+	rate := func(n int64, took time.Duration) float64 { return float64(n) / max(1e-9, took.Seconds()) / 1e9 }
+	r = fusionTime{GPU: g.Title, CompileMS: ms(f.Took), LoadMS: ms(l.Time), ReadGBps: read.GBps, US: took.Seconds() * 1e6,
+		GBps: rate(f.Traffic.Ideal, took), CacheBytes: g.L2, Kernels: []kernelTime{}}
+	for i, k := range f.Traffic.Kernels {
+		if len(f.Traffic.Kernels) > 1 {
+			if took, err = l.MeasureKernel(i, s, calls, repeats); err != nil {
+				return r, err
+			}
+		}
+		n := k.Read + k.Written
+		r.Kernels = append(r.Kernels, kernelTime{k.Name, took.Seconds() * 1e6, n, rate(n, took)})
+	}
+	return r, nil
+}
+
+func (r fusionTime) write(w io.Writer, t traffic.Report) {
+	us := func(x float64) time.Duration { return time.Duration(x * 1e3).Round(10 * time.Nanosecond) }
+	fmt.Fprintf(w, "predicted  %s must move, %s do; at the %.0f GB/s of a kernel that only reads %s\n", traffic.Bytes(t.Ideal), traffic.Bytes(t.Bytes), r.ReadGBps, t.AtLeast(r.ReadGBps*1e9).Round(10*time.Nanosecond))
+	fmt.Fprintf(w, "measured   %s on %s, %.0f GB/s of what must move, %.0f%% of reading\n", us(r.US), r.GPU, r.GBps, 100*r.GBps/r.ReadGBps)
+	if len(r.Kernels) > 1 {
+		for _, k := range r.Kernels {
+			fmt.Fprintf(w, "  %-20s %s alone, %s, %.0f GB/s\n", k.Name, us(k.US), traffic.Bytes(k.Bytes), k.GBps)
+		}
+	}
+	if t.Bytes < r.CacheBytes {
+		fmt.Fprintf(w, "           all of it fits into the cache of %s: this is the time of launches and of the cache, not of memory\n", traffic.Bytes(r.CacheBytes))
+	}
+	fmt.Fprintf(w, "text to thread code in %.1f ms, to a loaded module in %.1f ms more\n", r.CompileMS, r.LoadMS)
 }
 
 // readText reads a file of HLO, "-" for standard input.
@@ -176,9 +248,10 @@ func readText(name string) (string, error) {
 	return string(raw), err
 }
 
-// fusionArgs makes the arguments that are named from their texts, and draws the others.
-func fusionArgs(f *fuse.Fusion, argv []string, seed int) ([]*array.Array, error) {
-	out := f.Arguments(seed)
+// fusionArgs makes the arguments that are named from their texts, and draws the others, with
+// no more than most elements.
+func fusionArgs(f *fuse.Fusion, argv []string, seed, most int) ([]*array.Array, error) {
+	out := f.Samples(seed, most)
 next:
 	for _, a := range argv {
 		name, spec, ok := strings.Cut(a, "=")
@@ -196,7 +269,7 @@ next:
 			if err != nil {
 				return nil, err
 			}
-			if v.Len() != out[i].Len() || v.Type != out[i].Type {
+			if v.Len() != p.Shape.Elements() || v.Type != out[i].Type {
 				return nil, usageError{fmt.Errorf("--arg %s is %s%v; the fusion takes %s", name, v.Type, v.Shape, p.Shape)}
 			}
 			out[i] = v

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"slices"
 	"strings"
+	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/emit"
@@ -30,6 +31,7 @@ type Fusion struct {
 	Device  plan.Device
 	Program *emit.Program
 	Traffic traffic.Report
+	Took    time.Duration // from text, or the module, to thread code
 }
 
 // DefaultDevice is the GPU that is planned for where none is named.
@@ -38,11 +40,18 @@ const DefaultDevice = "h200_sxm"
 // Read reads HLO text and compiles its entry for a device, "" for [DefaultDevice]. What is
 // wrong with the text is a diag.List with positions in file.
 func Read(file, text, device string) (*Fusion, error) {
+	start := time.Now()
 	m, err := hlo.Parse(file, text)
 	if err != nil {
 		return nil, err
 	}
-	return Compile(m, device)
+	parsed := time.Since(start)
+	f, err := Compile(m, device)
+	if err != nil {
+		return nil, err
+	}
+	f.Took += parsed
+	return f, nil
 }
 
 // Compile is [Read] of a module.
@@ -54,11 +63,12 @@ func Compile(m *hlo.Module, device string) (*Fusion, error) {
 	if err != nil {
 		return nil, err
 	}
+	start := time.Now()
 	p, err := emit.Compile(m, emit.Options{Device: d})
 	if err != nil {
 		return nil, err
 	}
-	f := &Fusion{Module: m, Device: d, Program: p}
+	f := &Fusion{Module: m, Device: d, Program: p, Took: time.Since(start)}
 	if f.Traffic, err = traffic.Of(p); err != nil {
 		return nil, err
 	}
@@ -335,39 +345,6 @@ type Compared struct {
 	Name      string
 	Want, Got *array.Array
 	Report    array.Report
-}
-
-// Arguments makes an argument for each parameter: numbers that add up exactly, drawn from
-// a seed.
-func (f *Fusion) Arguments(seed int) []*array.Array {
-	var out []*array.Array
-	for i, p := range f.Program.Flat.Params {
-		out = append(out, argument(p.Shape, uint64(seed)*1000003+uint64(i)))
-	}
-	return out
-}
-
-func argument(s hlo.Shape, seed uint64) *array.Array {
-	t := s.Type.Elem()
-	a := array.New(t, s.Dims...)
-	state := seed
-	for k := range a.Len() {
-		// SplitMix64.
-		state += 0x9e3779b97f4a7c15
-		z := state
-		z = (z ^ z>>30) * 0xbf58476d1ce4e5b9
-		z = (z ^ z>>27) * 0x94d049bb133111eb
-		z ^= z >> 31
-		switch {
-		case s.Type == hlo.Pred:
-			a.SetCode(k, z&1)
-		case s.Type.IsFloat():
-			a.SetCode(k, t.Encode(float64(int64(z%65)-32)/16, false))
-		default:
-			a.SetCode(k, t.EncodeInt(int64(z%8), true))
-		}
-	}
-	return a
 }
 
 // Run computes the results of arguments by vm/hlo/eval, the definition, and by the kernels

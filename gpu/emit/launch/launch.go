@@ -139,9 +139,11 @@ func (l *Loaded) Alloc() error {
 }
 
 // Queue starts the kernels on a stream.
-func (l *Loaded) Queue(s *cuda.Stream) error {
+func (l *Loaded) Queue(s *cuda.Stream) error { return l.queue(l.kernels, s) }
+
+func (l *Loaded) queue(kernels []kernel, s *cuda.Stream) error {
 	var params cuda.Params
-	for _, k := range l.kernels {
+	for _, k := range kernels {
 		params.Reset()
 		for _, b := range k.args {
 			params.Ptr(l.Memory[b])
@@ -156,12 +158,24 @@ func (l *Loaded) Queue(s *cuda.Stream) error {
 // Measure is how long the kernels take: the median of repeats of a graph of calls, after one
 // that does not count.
 func (l *Loaded) Measure(stream *cuda.Stream, calls, repeats int) (time.Duration, error) {
+	return l.measure(l.kernels, stream, calls, repeats)
+}
+
+// MeasureKernel is [Loaded.Measure] of one kernel alone.
+func (l *Loaded) MeasureKernel(i int, stream *cuda.Stream, calls, repeats int) (time.Duration, error) {
+	return l.measure(l.kernels[i:i+1], stream, calls, repeats)
+}
+
+func (l *Loaded) measure(kernels []kernel, stream *cuda.Stream, calls, repeats int) (time.Duration, error) {
 	if err := errors.Join(l.Alloc(), l.ctx.Synchronize()); err != nil {
 		return 0, err
 	}
+	if len(kernels) == 0 {
+		return 0, nil // nothing to launch
+	}
 	g, err := stream.Capture(func() error {
 		for range calls {
-			if err := l.Queue(stream); err != nil {
+			if err := l.queue(kernels, stream); err != nil {
 				return err
 			}
 		}
@@ -198,24 +212,46 @@ func (l *Loaded) Measure(stream *cuda.Stream, calls, repeats int) (time.Duration
 	return time.Duration(times[len(times)/2] / float64(calls) * 1e6), nil
 }
 
-// Run computes the results of arguments.
-func (l *Loaded) Run(args []*array.Array) ([]*array.Array, error) {
+// Give writes arguments to the memory of the parameters; one of fewer elements than its
+// parameter is repeated.
+func (l *Loaded) Give(args []*array.Array) error {
 	if len(args) != len(l.Program.Flat.Params) {
-		return nil, fmt.Errorf("launch: %d arguments for %d parameters", len(args), len(l.Program.Flat.Params))
+		return fmt.Errorf("launch: %d arguments for %d parameters", len(args), len(l.Program.Flat.Params))
 	}
 	if err := l.Alloc(); err != nil {
-		return nil, err
+		return err
 	}
 	for i := range l.Program.Buffers {
 		b := &l.Program.Buffers[i]
 		if b.Param < 0 && b.From < 0 {
 			continue
 		}
+		from := b
+		for from.From >= 0 && from.Param < 0 {
+			from = &l.Program.Buffers[from.From]
+		}
+		if from.Param >= 0 && args[from.Param].Len() < b.Shape.Elements() {
+			part := args[from.Param].Data
+			for at := 0; at < b.Shape.Bytes(); at += len(part) {
+				if err := l.ctx.CopyIn(l.Memory[i]+cuda.Ptr(at), part[:min(len(part), b.Shape.Bytes()-at)]); err != nil {
+					return err
+				}
+			}
+			continue
+		}
 		if data := l.Program.Bytes(i, args); len(data) > 0 {
 			if err := l.ctx.CopyIn(l.Memory[i], data); err != nil {
-				return nil, err
+				return err
 			}
 		}
+	}
+	return nil
+}
+
+// Run computes the results of arguments.
+func (l *Loaded) Run(args []*array.Array) ([]*array.Array, error) {
+	if err := l.Give(args); err != nil {
+		return nil, err
 	}
 	if err := l.Queue(nil); err != nil {
 		return nil, err
