@@ -22,7 +22,10 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
-var typesOut = flag.String("types", "", "write what TestGPUTypes found to this file, one JSON row for each type of weights and activations")
+var (
+	typesOut = flag.String("types", "", "write what TestGPUTypes found to this file, one JSON row for each type of weights and activations")
+	budget   = flag.Duration("budget", time.Hour, "begin no further type after so long")
+)
 
 // typeCase is one product of a layer.
 type typeCase struct {
@@ -317,6 +320,10 @@ func TestGPUTypes(t *testing.T) {
 	}
 	// Types whose turn is late have the same weight as early ones, should time run out.
 	for _, i := range rand.New(rand.NewPCG(1, 1)).Perm(len(all)) {
+		if time.Since(start) > *budget {
+			t.Errorf("%s: left out after %v", all[i].name, *budget)
+			continue
+		}
 		queue <- all[i]
 	}
 	close(queue)
