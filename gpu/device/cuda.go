@@ -21,7 +21,8 @@ import (
 )
 
 // gpu runs lowered code on an NVIDIA GPU. One launch runs at a time; a context
-// that a faulty program broke is replaced before the next one.
+// that a faulty program broke is replaced before the next one, by one of a
+// process of its own (see [Keeper]) where this one is given no other.
 type gpu struct {
 	driver   *cuda.Driver
 	nvrtc    *cuda.NVRTC // compiles CUDA C++; nil where the driver compiles PTX
@@ -31,11 +32,14 @@ type gpu struct {
 	programs programs
 	modules  *cache.Dir // machine code of other processes; nil without it
 
+	which string // as openCUDA takes it
+
 	mu       sync.Mutex
+	keeper   *keeper       // holds the GPU where the driver gives this process no context
 	ctx      *cuda.Context // nil when it must be made again
 	stream   *cuda.Stream
 	bySource map[string]*loaded // by PTX or CUDA C++
-	lost     string             // what broke the context before
+	started  bool               // the program of Run has begun, and may be to blame
 }
 
 type loaded struct {
@@ -48,7 +52,7 @@ type loaded struct {
 // ("sm_80"), and "nvrtc" for code that goes through CUDA C++ and NVIDIA's
 // run-time compiler instead of PTX and the driver's.
 func openCUDA(which string) (Device, error) {
-	g := &gpu{}
+	g := &gpu{which: which}
 	var target arch.Arch
 	for _, word := range strings.Split(which, ":") {
 		n, err := strconv.Atoi(word)
@@ -101,7 +105,27 @@ func openCUDA(which string) (Device, error) {
 	}
 	major, minor := driver.Version()
 	g.driver, g.info = driver, Info{Name: name, Title: d.Name, Arch: target.Name, Driver: fmt.Sprintf("CUDA %d.%d", major, minor), Memory: d.Memory}
-	return g, g.connect()
+	return g, g.reach()
+}
+
+// reach makes a context, or has a keeper make one where the driver refuses this process.
+func (g *gpu) reach() error {
+	err := g.connect()
+	if !keeps.Load() || !refused(err) {
+		return err
+	}
+	k, other := startKeeper(g.which)
+	if other != nil {
+		return fmt.Errorf("%w; nor has another process one: %w", err, other)
+	}
+	g.keeper = k
+	return nil
+}
+
+// refused says that the driver gives this process no context, since a program has broken one.
+func refused(err error) bool {
+	ce := (*cuda.Error)(nil)
+	return errors.As(err, &ce) && ce.Sticky()
 }
 
 // connect makes a context and a stream.
@@ -120,26 +144,37 @@ func (g *gpu) connect() error {
 }
 
 // renew puts a new context into the place of one that a program broke, and says how it
-// went. Drivers differ: some give a process no other context once one is lost.
-func (g *gpu) renew(by string) string {
-	g.lost = by
+// went. Drivers differ: some give a process no other context once one is lost. Then
+// another process has the new one, if apart allows it.
+func (g *gpu) renew(apart bool) string {
 	g.drop()
-	if err := g.connect(); err != nil {
-		return "no other context can be made" + g.noContext(err)
+	open := g.connect
+	if apart {
+		open = g.reach
+	}
+	switch err := open(); {
+	case err != nil:
+		return "no other context can be made" + noContext(err)
+	case g.keeper != nil:
+		return "the driver gives this process no other context, and a new process has one in its place; arguments were copied, so that nothing else is lost"
 	}
 	return "a new context is in its place, and arguments were copied, so that nothing else is lost"
 }
 
 // noContext says what helps where the driver gives no context any more.
-func (g *gpu) noContext(err error) string {
-	if ce := (*cuda.Error)(nil); g.lost != "" && errors.As(err, &ce) && ce.Sticky() {
-		return fmt.Sprintf(": since %s the driver refuses this process; start it again (in a notebook, restart the kernel)", g.lost)
+func noContext(err error) string {
+	if refused(err) {
+		return ": the driver refuses a process in which a program has broken a context; start it again (in a notebook, restart the kernel)"
 	}
 	return ""
 }
 
 // drop gives the context up with everything in it.
 func (g *gpu) drop() error {
+	if g.keeper != nil {
+		g.keeper.end()
+		g.keeper = nil
+	}
 	if g.ctx == nil {
 		return nil
 	}
@@ -167,20 +202,37 @@ func (g *gpu) Run(ctx context.Context, p *ir.Program, args []ir.Arg) (*Result, e
 	if err := ctx.Err(); err != nil {
 		return nil, err
 	}
-	if g.ctx == nil {
-		if err := g.connect(); err != nil {
-			return nil, fmt.Errorf("device: %s: %w%s", g.info.Name, err, g.noContext(err))
+	for again := false; ; again = true {
+		if g.ctx == nil && g.keeper == nil {
+			if err := g.reach(); err != nil {
+				return nil, fmt.Errorf("device: %s: %w%s", g.info.Name, err, noContext(err))
+			}
 		}
+		g.started = g.keeper != nil
+		var res *Result
+		if g.keeper == nil {
+			res, err = g.run(ctx, p, l, args)
+		} else if res, err = g.keeper.run(ctx, p, args); err == nil {
+			res.Device = g.info.Name
+		}
+		switch gone := (*keeperFailed)(nil); {
+		case refused(err) && !g.started && !again:
+			g.renew(true) // what broke the context was another's, of a queue perhaps
+			continue
+		case refused(err):
+			ce := (*cuda.Error)(nil)
+			errors.As(err, &ce)
+			return nil, fmt.Errorf("device: %s: program %s broke the GPU context: %w; %s; run it with --device sim, which finds the place", g.info.Name, p.Name, ce, g.renew(true))
+		case errors.As(err, &gone) && !gone.Gone:
+			return nil, err // says which device it is
+		case gone != nil:
+			g.keeper = nil
+			return nil, fmt.Errorf("device: %s: %w", g.info.Name, err)
+		case err != nil:
+			return nil, fmt.Errorf("device: %s: %w", g.info.Name, err)
+		}
+		return res, nil
 	}
-	res, err := g.run(ctx, p, l, args)
-	var ce *cuda.Error
-	if errors.As(err, &ce) && ce.Sticky() {
-		return nil, fmt.Errorf("device: %s: program %s broke the GPU context: %w; %s; run it with --device sim, which finds the place", g.info.Name, p.Name, err, g.renew(p.Name))
-	}
-	if err != nil {
-		return nil, fmt.Errorf("device: %s: %w", g.info.Name, err)
-	}
-	return res, nil
 }
 
 func (g *gpu) run(ctx context.Context, p *ir.Program, l *launch.Launch, args []ir.Arg) (*Result, error) {
@@ -228,6 +280,7 @@ func (g *gpu) run(ctx context.Context, p *ir.Program, l *launch.Launch, args []i
 		start = fn.LaunchDependent
 	}
 	exec, err := g.time(ctx, func() error {
+		g.started = true
 		return start(cuda.Dim{X: l.Grid[0], Y: l.Grid[1], Z: l.Grid[2]}, cuda.Dim{X: p.Threads(), Y: 1, Z: 1}, l.Code.Func.Launch.SharedBytes, g.stream, params)
 	})
 	if err != nil {

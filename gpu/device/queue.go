@@ -335,7 +335,7 @@ func (q *Queue) failed(err error) error {
 		e.Programs = []string{"of another queue"}
 	}
 	q.flying, q.clean, q.dirty = nil, map[int][]cuda.Ptr{}, map[int][]cuda.Ptr{}
-	e.Renewed, _, _ = strings.Cut(q.g.renew(e.Programs[0]), ", and arguments")
+	e.Renewed, _, _ = strings.Cut(q.g.renew(false), ", and arguments")
 	return e
 }
 
@@ -348,7 +348,7 @@ func (q *Queue) alive() error {
 		return errors.New("a launch of the queue goes on; close it and take another queue")
 	}
 	if err := q.g.connect(); err != nil {
-		return fmt.Errorf("%w%s", err, q.g.noContext(err))
+		return fmt.Errorf("%w%s", err, noContext(err))
 	}
 	return nil
 }

@@ -25,7 +25,7 @@ func TestQueueFailures(t *testing.T) {
 		"works":  {"wait: <nil>", "again: <nil>", "peer: <nil>", "close: <nil>"},
 		"memory": {"buffer x", "CUDA_ERROR_OUT_OF_MEMORY"},
 		"third":  {"broke the GPU context", "third (launch 3)", "the buffers x, y are lost", "a new context is in its place", "buffer x was lost with its context", "again: <nil>", "close: <nil>"},
-		"stuck":  {"broke the GPU context", "no other context can be made: since first (launch 1) the driver refuses this process", "the buffers x, y are lost", "old: device: fourth: cuda", "buffers: device: buffer x: cuda: cuCtxCreate", "pinned: device: pinned array h: cuda", "mark: device: mark: cuda", "close: <nil>"},
+		"stuck":  {"broke the GPU context", "no other context can be made: the driver refuses a process in which a program has broken a context", "the buffers x, y are lost", "old: device: fourth: cuda", "buffers: device: buffer x: cuda: cuCtxCreate", "pinned: device: pinned array h: cuda", "mark: device: mark: cuda", "close: <nil>"},
 		"hang":   {"first (launch 1): the launch had not ended after", "close: <nil>"},
 	})
 }

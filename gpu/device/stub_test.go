@@ -14,6 +14,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
@@ -31,9 +32,35 @@ func TestDriverFailures(t *testing.T) {
 		"memory": {"open: <nil>", "CUDA_ERROR_OUT_OF_MEMORY", "second: device"},
 		"jit":    {"open: <nil>", "CUDA_ERROR_INVALID_PTX", "ptxas: stub refuses"},
 		"fault":  {"open: <nil>", "broke the GPU context", "a new context is in its place", "--device sim, which finds the place", "second: device"},
-		"stuck":  {"open: <nil>", "broke the GPU context", "no other context can be made: since scale the driver refuses this process; start it again", "second: device: cuda:0: cuda: cuCtxCreate: CUDA_ERROR_ILLEGAL_ADDRESS"},
-		"hang":   {"open: <nil>", "the launch had not ended after", "restart the kernel"},
+		"stuck":  {"open: <nil>", "program scale broke the GPU context: cuda: ", "a new process has one in its place; arguments were copied, so that nothing else is lost", "second: device: cuda:0: program scale broke the GPU context", "third: device: cuda:0: program scale broke the GPU context"},
+		// What the process that is given no context hands to another.
+		"stuck+works":  {"first: device: cuda:0: program scale broke", "second: <nil>", "third: <nil>", "again: <nil>", "another: <nil>"},
+		"stuck+crash":  {"first: device: cuda:0: program scale broke", "second: device: cuda:0: the process that held the GPU ended", "SIGSEGV", "third: device: cuda:0: the process that held the GPU ended"},
+		"stuck+hang":   {"second: device: cuda:0: the launch had not ended after", "it was ended, with the process that held the GPU", "third: device: cuda:0: the launch had not ended"},
+		"stuck+memory": {"second: device: cuda:0: cuda: cuMemAlloc: CUDA_ERROR_OUT_OF_MEMORY"},
+		"stuck+stuck":  {"third: device: cuda:0: program scale broke"},
+		"stuck+old":    {"no other context can be made", "nor has another process one: ", "compute capability 7.0", "second: device: cuda:0: cuda: cuCtxCreate: CUDA_ERROR_ILLEGAL_ADDRESS"},
+		"hang":         {"open: <nil>", "the launch had not ended after", "restart the kernel"},
 	})
+}
+
+// TestNoKeeper loses the context of a program that never calls Keeper.
+func TestNoKeeper(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the stand-in is a Linux library")
+	}
+	t.Setenv("TEST_NO_KEEPER", "1")
+	underStub(t, "^TestDriverChild$", map[string][]string{
+		"stuck": {"open: <nil>", "broke the GPU context", "no other context can be made: the driver refuses a process in which a program has broken a context; start it again", "second: device: cuda:0: cuda: cuCtxCreate: CUDA_ERROR_ILLEGAL_ADDRESS"},
+	})
+}
+
+// TestMain makes keepers of this binary when devices of a test ask for them.
+func TestMain(m *testing.M) {
+	if os.Getenv("TEST_NO_KEEPER") == "" {
+		Keeper()
+	}
+	os.Exit(m.Run())
 }
 
 // TestAncientDriver opens a driver that lacks functions.
@@ -56,7 +83,7 @@ func underStub(t *testing.T, child string, modes map[string][]string, flags ...s
 		t.Fatalf("%v\n%s", err, out)
 	}
 	for mode, want := range modes {
-		ctx, cancel := context.WithTimeout(context.Background(), 20*time.Second)
+		ctx, cancel := context.WithTimeout(context.Background(), time.Minute)
 		cmd := exec.CommandContext(ctx, os.Args[0], "-test.run", child, "-test.v")
 		cmd.Env = append(os.Environ(), "STUB="+mode, "LD_LIBRARY_PATH="+dir)
 		out, err := cmd.CombinedOutput()
@@ -83,12 +110,16 @@ func TestDriverChild(t *testing.T) {
 		return
 	}
 	p := program(t, scale)
-	for _, which := range []string{"first", "second"} {
+	for _, which := range []string{"first", "second", "third"} {
 		x, err := array.Generate("ones:f32[64]")
 		if err != nil {
 			t.Fatal(err)
 		}
-		ctx, cancel := context.WithTimeout(context.Background(), 300*time.Millisecond)
+		patience := time.Minute
+		if strings.HasSuffix(os.Getenv("STUB"), "hang") {
+			patience = 300 * time.Millisecond
+		}
+		ctx, cancel := context.WithTimeout(context.Background(), patience)
 		start := time.Now()
 		_, err = d.Run(ctx, p, []ir.Arg{{Array: x}, {Array: array.New(x.Type, 64)}, {Int: 64}, {Float: 2}, {}})
 		cancel()
@@ -99,5 +130,19 @@ func TestDriverChild(t *testing.T) {
 	}
 	if err := d.Close(); err != nil && os.Getenv("STUB") == "works" {
 		t.Errorf("close: %v", err)
+	}
+	if os.Getenv("STUB") != "stuck+works" {
+		return
+	}
+	for _, which := range []string{"again", "another"} { // of a process that is given no context
+		d, err := Open("cuda")
+		if err == nil {
+			x := array.New(dtype.F32, 64)
+			_, err = d.Run(t.Context(), p, []ir.Arg{{Array: x}, {Array: x}, {Int: 64}, {Float: 2}, {}})
+		}
+		fmt.Printf("%s: %v\n", which, err)
+		if err := d.Close(); err != nil {
+			t.Error(err)
+		}
 	}
 }

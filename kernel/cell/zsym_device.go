@@ -21,6 +21,7 @@ func init() {
 		"Cost":            reflect.ValueOf(device.Cost),
 		"EncodeTensorMap": reflect.ValueOf(device.EncodeTensorMap),
 		"ErrNoGPU":        reflect.ValueOf(&device.ErrNoGPU).Elem(),
+		"Keeper":          reflect.ValueOf(device.Keeper),
 		"Names":           reflect.ValueOf(device.Names),
 		"NewQueue":        reflect.ValueOf(device.NewQueue),
 		"Open":            reflect.ValueOf(device.Open),

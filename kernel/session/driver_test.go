@@ -32,8 +32,11 @@ func TestDriver(t *testing.T) {
 		mode, want string
 		lost       bool
 		interrupt  bool
+		next       string // what the launch gives then; "" is not tried
 	}{
 		{mode: "fault", want: "broke the GPU context"},
+		// A driver that gives the worker no other context: a process of its own has it, and all variables stay.
+		{mode: "stuck+works", want: "a new process has one in its place; arguments were copied, so that nothing else is lost", next: "=> cuda:0\n"},
 		{mode: "crash", want: "SIGSEGV", lost: true},
 		{mode: "hang", want: "had not ended after", lost: true, interrupt: true},
 	} {
@@ -69,7 +72,39 @@ func TestDriver(t *testing.T) {
 				}
 			}
 			b.ok("keep", "=> 5\n")
+			for range 2 {
+				if c.next != "" {
+					b.ok("again, err := "+launch+"\nif err != nil { panic(err) }\nagain.Device", c.next)
+				}
+			}
 			b.ok("got, _ := "+strings.Replace(launch, "cuda", "interp", 1)+"\ngot.Device", "=> interp\n")
 		})
+	}
+}
+
+// TestGPULost loses a context on a GPU in one cell and runs a program in the next; all variables stay.
+func TestGPULost(t *testing.T) {
+	s, err := session.Start(session.Options{Exe: []string{os.Args[0]}, Env: []string{"TILUS_TEST_WORKER=1"}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { s.Close() })
+	b := &book{Session: s, t: t}
+	if r, _ := b.run(`if err := lab.Device("cuda"); err != nil { panic(err) }`); strings.Contains(r.EValue, "no NVIDIA GPU") {
+		t.Skipf("no GPU here: %s", r.EValue)
+	}
+	b.ok(onGPU, "")
+	b.ok("%%tile leave\nprogram leave<1>(n: i32) warps=1 {\n\ts = AllocateShared() : shared f32[64] shared_row_major(64)\n\tz = AllocateRegister(init=1) : register f32[32] spatial(32)\n\tStoreShared(s, z, offset=[n])\n}\n", "")
+	b.ok("keep := 5", "")
+	launch := "r, err := lab.RunOn(\"cuda\", add, \"iota:f32[32]\", \"zeros:f32[32]\")\nif err != nil { panic(err) }\nr.Out(\"b\").At(31)"
+	b.ok(launch, "=> 31\n")
+	for range 2 {
+		r, _ := b.run(`lab.RunOn("cuda", leave, 1<<24)`)
+		t.Logf("%s: %s", r.EName, r.EValue)
+		if r.Status != "error" || !strings.Contains(r.EValue, "program leave broke the GPU context") || !strings.Contains(r.EValue, "nothing else is lost") {
+			t.Errorf("%+v", r)
+		}
+		b.ok(launch, "=> 31\n")
+		b.ok("keep", "=> 5\n")
 	}
 }

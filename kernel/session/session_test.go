@@ -11,6 +11,7 @@ import (
 	"testing"
 	"time"
 
+	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
 	"github.com/tilus-lab/tilus-lab/kernel/session"
 	"github.com/tilus-lab/tilus-lab/kernel/worker"
@@ -18,6 +19,7 @@ import (
 
 // The test binary is its own worker.
 func TestMain(m *testing.M) {
+	device.Keeper()
 	if os.Getenv("TILUS_TEST_WORKER") == "1" {
 		os.Exit(worker.Serve(os.Stdin, os.Stdout, worker.Methods{
 			"double": func(_ context.Context, p json.RawMessage) (any, error) {

@@ -1,13 +1,18 @@
 // A stand-in for libcuda.so.1 that fails as STUB says: "none" (no GPU), "old" (a GPU and a driver of CUDA 10), "aged" (a driver of CUDA 11.4, too old for PTX), "memory" (no memory
 // left), "pinned" (none on the host), "fault" (the first launch breaks its context), "stuck" (and no other can be made), "many" (twelve GPUs), "hang" (a launch never ends), "crash" (the driver itself
-// faults), "jit" (no PTX compiles), or works in all but computing. The driver's own declarations are not needed: only the calling convention matters.
+// faults), "jit" (no PTX compiles), or works in all but computing; "stuck+hang" is "hang" in keepers and "stuck" in other processes. The driver's own declarations are not needed: only the calling convention matters.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define OK 0
-static int is(const char *s) { const char *e = getenv("STUB"); return e && !strcmp(e, s); }
+static int is(const char *s) {
+	const char *e = getenv("STUB"), *keeper = e ? strchr(e, '+') : 0;
+	if (!keeper) return e && !strcmp(e, s);
+	if (getenv("TILUS_LAB_KEEPER")) return !strcmp(keeper + 1, s);
+	return strlen(s) == keeper - e && !strncmp(e, s, keeper - e);
+}
 static int broken;   // the context has met a fault
 static int refused;  // and the process gets no other
 static int hung;     // a launch is running for ever
