@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
@@ -91,6 +92,9 @@ type Bench struct {
 	bits   []byte
 	reads  map[int64]float64 // µs of the read kernel, by bytes
 	clock  func(ctx context.Context, p *ir.Program, args []ir.Arg, o tune.Options) (tune.Timing, error)
+	// held are the weights of the layer that is measured, and of which one.
+	held   *tune.Held
+	weight *array.Array
 }
 
 // NewBench opens a GPU for measuring. The error wraps [device.ErrNoGPU] where there is
@@ -108,14 +112,24 @@ func NewBench(commit string) (*Bench, error) {
 	clock := func(ctx context.Context, p *ir.Program, args []ir.Arg, o tune.Options) (tune.Timing, error) {
 		return tune.Time(ctx, g, p, args, o)
 	}
-	return &Bench{g: g, d: d, origin: tune.Origin(g, commit), reads: map[int64]float64{}, clock: clock}, nil
+	return &Bench{g: g, d: d, origin: tune.Origin(g, commit), reads: map[int64]float64{}, clock: clock, held: &tune.Held{}}, nil
 }
 
 // GPU is the name of the GPU and of its driver.
 func (b *Bench) GPU() string { return b.g.Title + ", " + b.g.Driver }
 
+// hold keeps a layer's weights on the GPU until those of another are held.
+func (b *Bench) hold(w *array.Array) *tune.Held {
+	if b.held != nil && b.weight != w {
+		b.held.Close()
+		b.weight = w
+	}
+	return b.held
+}
+
 // Close gives the GPU back.
 func (b *Bench) Close() error {
+	b.hold(nil)
 	b.d.Close()
 	return b.g.Close()
 }
@@ -284,6 +298,32 @@ func (b *Bench) start(ctx context.Context, l Linear, layer string, m int) (*timi
 	return &timing{b: b, l: l, p: p, common: common, best: row}, nil
 }
 
+// atOnce is for how many programs at a time code is made.
+func atOnce() int { return max(1, min(8, runtime.NumCPU()-2)) }
+
+// begin begins to make the code of a schedule, while others are timed.
+func (t *timing) begin(s template.Schedule) {
+	if t.b.g == nil {
+		return
+	}
+	go func() {
+		s, err := s.Filled(t.p)
+		if err != nil {
+			return // which time will say
+		}
+		if program, err := template.Decode(t.l.Form(), s); err == nil {
+			t.b.g.Ahead(program, t.l.launchArgs(t.p, s, t.best.M, t.common), tune.Options{})
+		}
+	}()
+}
+
+// forget forgets code that was begun and not timed.
+func (b *Bench) forget() {
+	if b.g != nil {
+		b.g.Forget()
+	}
+}
+
 // time measures a schedule. The first result is checked against float64, the others
 // against the first.
 func (t *timing) time(ctx context.Context, s template.Schedule) (tune.Timing, error) {
@@ -299,22 +339,25 @@ func (t *timing) time(ctx context.Context, s template.Schedule) (tune.Timing, er
 	args := l.launchArgs(p, s, m, t.common)
 	// The read kernel reads what is only read of the memory: weights and scales.
 	read, ok := b.reads[l.Bytes()]
-	o := tune.Options{Bytes: l.Bytes(), Replays: 7, Read: !ok}
-	if t.first == nil {
-		res, err := launch(ctx, b.d, program, args)
-		if err != nil {
-			return tune.Timing{}, err
+	o := tune.Options{Bytes: l.Bytes(), Replays: 7, Read: !ok, Held: b.hold(t.common[0].Array), Tolerance: worst(l.ActType)}
+	o.Seen = func(args []ir.Arg) error {
+		if t.first != nil {
+			return nil
 		}
-		if t.best.Error, err = l.sampled(p, t.common, res.Args[y].Array); err != nil {
-			return tune.Timing{}, err
+		var err error
+		if t.best.Error, err = l.sampled(p, t.common, args[y].Array); err != nil {
+			return err
 		}
 		if !(t.best.Error < worst(l.ActType)) {
-			return tune.Timing{}, fmt.Errorf("qmm: %s %s [%d, %d, %d] %+v: the relative error is %g", l.WeightType, t.best.Layer, m, l.N, l.K, s, t.best.Error)
+			return fmt.Errorf("qmm: %s %s [%d, %d, %d] %+v: the relative error is %g", l.WeightType, t.best.Layer, m, l.N, l.K, s, t.best.Error)
 		}
-		t.first = res.Args[y].Array
+		t.first = args[y].Array
+		return nil
 	}
-	o.Want = make([]*array.Array, y+1)
-	o.Want[y], o.Tolerance = t.first, worst(l.ActType)
+	if t.first != nil {
+		o.Want = make([]*array.Array, y+1)
+		o.Want[y] = t.first
+	}
 	took, err := b.clock(ctx, program, args, o)
 	if err != nil {
 		return took, err
@@ -341,9 +384,14 @@ func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, schedul
 	if err != nil {
 		return Row{}, err
 	}
+	defer b.forget()
+	begun := 0
 	for i, s := range schedules {
 		if i > 0 && !until.IsZero() && time.Now().After(until) {
 			break
+		}
+		for ; begun < min(i+atOnce(), len(schedules)); begun++ {
+			t.begin(schedules[begun])
 		}
 		took, err := t.time(ctx, s)
 		if progress != nil {
@@ -385,23 +433,20 @@ func (b *Bench) TimeExpand(ctx context.Context, l Linear, layer string, m int) (
 		args = append(args, ir.Arg{Float: 1})
 	}
 	at := len(common) - 2
-	res, err := launch(ctx, b.d, expand, args)
-	if err != nil {
-		return Row{}, err
-	}
-	plain := sizes(arrays(x, res.Args[at].Array, array.New(l.ActType, m, l.N)), m, l.N, l.K, blocks)
-	if res, err = launch(ctx, b.d, product, plain); err != nil {
-		return Row{}, err
-	}
+	// The product multiplies what the launch in front writes.
+	plain := sizes(arrays(x, args[at].Array, array.New(l.ActType, m, l.N)), m, l.N, l.K, blocks)
 	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, M: m, N: l.N, K: l.K, Tried: 1, Plan: Expand}
-	if row.Error, err = l.sampled(p, common, res.Args[2].Array); err != nil {
-		return row, err
+	seen := func(args []ir.Arg) error {
+		var err error
+		if row.Error, err = l.sampled(p, common, args[2].Array); err != nil {
+			return err
+		}
+		if !(row.Error < 2*worst(l.ActType)) {
+			return fmt.Errorf("qmm: %s %s [%d, %d, %d] expanded: the relative error is %g", l.WeightType, layer, m, l.N, l.K, row.Error)
+		}
+		return nil
 	}
-	if !(row.Error < 2*worst(l.ActType)) {
-		return row, fmt.Errorf("qmm: %s %s [%d, %d, %d] expanded: the relative error is %g", l.WeightType, layer, m, l.N, l.K, row.Error)
-	}
-	args[at].Array = plain[1].Array // the product multiplies what the launch in front writes
-	took, err := b.clock(ctx, product, plain, tune.Options{Replays: 7, WorkingSet: 1, Before: []tune.Launch{{Program: expand, Args: args}}})
+	took, err := b.clock(ctx, product, plain, tune.Options{Replays: 7, WorkingSet: 1, Seen: seen, Before: []tune.Launch{{Program: expand, Args: args}}})
 	if err != nil {
 		return row, err
 	}

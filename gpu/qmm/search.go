@@ -72,13 +72,14 @@ func (l Linear) Candidates(m int) ([]tune.Candidate, []template.Schedule, error)
 type TuneOptions struct {
 	Store    *tune.Store     // keeps the result, if not nil
 	Limit    int             // schedules timed; 0 is no bound
-	Budget   time.Duration   // 0 is no bound
+	Budget   time.Duration   // for all of it; 0 is no bound
 	Progress func(tune.Step) // hears of each schedule, if not nil
 }
 
 // Tune looks for the fastest schedule of a product of m rows, and keeps it in the store
 // for all types of the width that are stored alike.
 func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneOptions) (Row, error) {
+	begin := time.Now()
 	t, err := b.start(ctx, l, layer, m)
 	if err != nil {
 		return Row{}, err
@@ -96,9 +97,14 @@ func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneO
 			took, err := t.time(ctx, by[c.Name])
 			return took.Median, err
 		}}
-	if b.g != nil {
-		s.SMs = b.g.SMs
+	if o.Budget > 0 { // the last one begun, and keeping the result, take time too
+		s.Budget = max(o.Budget-time.Since(begin)-o.Budget/12, 1)
 	}
+	if b.g != nil {
+		s.SMs, s.Ahead = b.g.SMs, atOnce()
+		s.Ready = func(c tune.Candidate) { t.begin(by[c.Name]) }
+	}
+	defer b.forget()
 	best, us, timed, err := s.Best(ctx, candidates)
 	if err != nil {
 		return t.best, err

@@ -5,12 +5,14 @@ import (
 	"encoding/json"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
+	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
@@ -25,8 +27,37 @@ func pretended(t *testing.T, clock func(p *ir.Program) float64) *Bench {
 	return &Bench{d: d, origin: tune.Row{What: "timing", GPU: "NVIDIA H200", Driver: "CUDA 13.0", Target: "sm_90a"}, reads: map[int64]float64{},
 		clock: func(ctx context.Context, p *ir.Program, args []ir.Arg, o tune.Options) (tune.Timing, error) {
 			us := clock(p)
+			now := map[*array.Array]*array.Array{} // what arrays hold after the launches so far
+			run := func(p *ir.Program, args []ir.Arg) ([]ir.Arg, error) {
+				in := slices.Clone(args)
+				for i, a := range in {
+					if b := now[a.Array]; b != nil {
+						in[i].Array = b
+					}
+				}
+				res, err := d.Run(ctx, p, in)
+				if err != nil {
+					return nil, err
+				}
+				for i, a := range args {
+					if a.Array != nil {
+						now[a.Array] = res.Args[i].Array
+					}
+				}
+				return res.Args, nil
+			}
 			for _, b := range o.Before {
 				us += clock(b.Program)
+				if _, err := run(b.Program, b.Args); err != nil {
+					return tune.Timing{}, err
+				}
+			}
+			after, err := run(p, args)
+			if err == nil && o.Seen != nil {
+				err = o.Seen(after)
+			}
+			if err != nil {
+				return tune.Timing{}, err
 			}
 			return tune.Timing{Median: us, Min: us, Max: us, ReadUs: 5, Bytes: o.Bytes}, nil
 		}}

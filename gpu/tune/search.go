@@ -1,9 +1,11 @@
 package tune
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
@@ -67,6 +69,11 @@ type Search struct {
 	Budget time.Duration
 	// Time measures a candidate, in µs.
 	Time func(ctx context.Context, c Candidate) (float64, error)
+	// Ahead is for how many candidates at once, those that are likely to be timed next, it is
+	// found out whether they fit; 0 is one. Ready, if not nil, then hears of those that do,
+	// on goroutines of their own, before Time does.
+	Ahead int
+	Ready func(c Candidate)
 	// Progress, if not nil, hears of each candidate that is timed or left out.
 	Progress func(Step)
 }
@@ -93,29 +100,36 @@ func (s Search) Best(ctx context.Context, all []Candidate) (best int, us float64
 	begin := time.Now()
 	best, us = -1, math.Inf(1)
 	done := make([]bool, len(all))
+	might := make([]float64, len(all)) // ln of the least time that those not done might take
 	var known []int                    // that were timed
 	wrong := make([]float64, len(all)) // ln of measured over estimated, of those
+	looks := map[int]*look{}
 	for n := 0; n < len(all); n++ {
-		next, least := -1, math.Inf(1)
+		var rest []int
 		for i, c := range all {
-			if done[i] {
-				continue
-			}
-			t := math.Log(c.Estimate) + off(c, all, known, wrong)
-			if t < least {
-				next, least = i, t
+			if !done[i] {
+				might[i] = math.Log(c.Estimate) + off(c, all, known, wrong)
+				rest = append(rest, i)
 			}
 		}
-		if next < 0 || best >= 0 && (least >= math.Log(us) || s.Limit > 0 && timed >= s.Limit || s.Budget > 0 && time.Since(begin) > s.Budget) {
+		slices.SortStableFunc(rest, func(a, b int) int { return cmp.Compare(might[a], might[b]) })
+		next := rest[0]
+		if best >= 0 && (might[next] >= math.Log(us) || s.Limit > 0 && timed >= s.Limit || s.Budget > 0 && time.Since(begin) > s.Budget) {
 			break
 		}
 		if err := ctx.Err(); err != nil {
 			return best, us, timed, err
 		}
+		for _, i := range rest[:min(max(s.Ahead, 1), len(rest))] {
+			if looks[i] == nil && (i == next || might[i] < math.Log(us)) {
+				looks[i] = s.look(all[i])
+			}
+		}
 		c := all[next]
 		done[next] = true
-		step := Step{Candidate: c, Done: n + 1, Of: len(all)}
-		if step.Cost, step.Why = c.Fits(s.Target, s.SMs); step.Why == "" {
+		<-looks[next].ready
+		step := Step{Candidate: c, Done: n + 1, Of: len(all), Cost: looks[next].cost, Why: looks[next].why}
+		if step.Why == "" {
 			if step.Us, err = s.Time(ctx, c); err != nil {
 				return best, us, timed, fmt.Errorf("tune: %s: %w", c.Name, err)
 			}
@@ -135,6 +149,25 @@ func (s Search) Best(ctx context.Context, all []Candidate) (best int, us float64
 		return best, 0, timed, fmt.Errorf("tune: none of %d schedules can run", len(all))
 	}
 	return best, us, timed, nil
+}
+
+// look is what is found out of a candidate before it is timed.
+type look struct {
+	ready chan struct{}
+	cost  cost.Launch
+	why   string
+}
+
+// look begins to find out whether a candidate fits.
+func (s Search) look(c Candidate) *look {
+	l := &look{ready: make(chan struct{})}
+	go func() {
+		defer close(l.ready)
+		if l.cost, l.why = c.Fits(s.Target, s.SMs); l.why == "" && s.Ready != nil {
+			s.Ready(c)
+		}
+	}()
+	return l
 }
 
 // off is what ln of the model's time might be wrong by for a candidate: the mean over

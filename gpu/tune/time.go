@@ -17,7 +17,6 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
-	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
 // Options choose how to measure; the zero value is right for most programs.
@@ -42,6 +41,11 @@ type Options struct {
 	NoOpt bool
 	// Clocks also asks the blocks of other launches when and where they ran.
 	Clocks bool
+	// Seen, if not nil, hears of the arguments as the first launch leaves them; its error
+	// ends the measurement. Without Want, later launches must come to the same.
+	Seen func(args []ir.Arg) error
+	// Held keeps what rotates on the GPU for the next measurement with the same arrays.
+	Held *Held
 	// Before are launches in front of each launch, timed with it. An array that several
 	// programs have is one.
 	Before []Launch
@@ -156,26 +160,18 @@ func prepare(g *GPU, p *ir.Program, args []ir.Arg, o Options) (*run, error) {
 		return nil, err
 	}
 	fail := func(err error) (*run, error) { return nil, fmt.Errorf("tune: %s: %w", p.Name, err) }
-	src := text.Format(p)
-	start := time.Now()
-	p, err = text.Parse(p.Name+".tile", src, nil)
-	if err != nil {
-		return fail(err)
+	m := g.code(p, compile.Options{Arch: g.Target, Divisible: compile.Divisors(p, args), NoOpt: o.NoOpt})
+	if m.err != nil {
+		return fail(m.err)
 	}
-	c, err := compile.Program(p, compile.Options{Arch: g.Target, Divisible: compile.Divisors(p, args), NoOpt: o.NoOpt})
-	if err != nil {
-		return nil, err
-	}
+	p = m.program
+	c := m.compiled
 	maps := c.Func.Params[len(p.Params):]
 	if slices.ContainsFunc(maps, func(m code.Param) bool { return m.Kind != code.Tensor }) {
 		return nil, fmt.Errorf("tune: %s has tensors of AllocateGlobal, which are not timed; give it their memory as arguments", p.Name)
 	}
-	ptx, err := c.PTX()
-	if err != nil {
-		return fail(err)
-	}
-	return &run{g: g, p: p, args: args, maps: maps, o: o, ptx: ptx, entry: c.Func.Name, shared: c.Func.Launch.SharedBytes, dependent: c.Func.Launch.PDL, t: Timing{
-		CompileMs: float64(time.Since(start)) / float64(time.Millisecond), Grid: grid, Threads: p.Threads(), Bytes: o.Bytes,
+	return &run{g: g, p: p, args: args, maps: maps, o: o, made: m, entry: c.Func.Name, shared: c.Func.Launch.SharedBytes, dependent: c.Func.Launch.PDL, t: Timing{
+		CompileMs: m.compileMs, Grid: grid, Threads: p.Threads(), Bytes: o.Bytes,
 	}}, nil
 }
 
@@ -193,8 +189,9 @@ type run struct {
 
 	before []*run // launched in front; they have the stream and the buffers of this one
 
-	ptx, entry string
-	shared     int // dynamic, per block
+	made   *moduleCode
+	entry  string
+	shared int // dynamic, per block
 	// dependent launches may begin before those in front of them end.
 	dependent bool
 
@@ -304,7 +301,11 @@ func (r *run) measure(ctx context.Context) (err error) {
 
 // load JIT-compiles and asks the driver what came out.
 func (r *run) load(later func(func() error)) (err error) {
-	if r.module, err = r.g.ctx.Load([]byte(r.ptx), cuda.JIT{}); err != nil {
+	image := []byte(r.made.ptx)
+	if r.made.cubin != nil {
+		image = r.made.cubin
+	}
+	if r.module, err = r.g.ctx.Load(image, cuda.JIT{}); err != nil {
 		return err
 	}
 	later(r.module.Close)
@@ -316,7 +317,7 @@ func (r *run) load(later func(func() error)) (err error) {
 			return err
 		}
 	}
-	r.t.JITMs = float64(r.module.Time) / float64(time.Millisecond)
+	r.t.JITMs = r.made.jitMs + float64(r.module.Time)/float64(time.Millisecond)
 	r.t.Registers, r.t.LocalBytes, r.t.SharedBytes = r.fn.Registers, r.fn.LocalBytes, r.fn.SharedBytes+r.shared
 	r.t.BlocksPerSM, err = r.fn.BlocksPerSM(r.t.Threads, r.shared)
 	return err
@@ -381,17 +382,26 @@ func (r *run) upload() error {
 		if turn[k] {
 			copies = r.t.Sets
 		}
+		if turn[k] && r.o.Held != nil {
+			if b.ptr = r.o.Held.of(r.g.ctx, b.array, copies); b.ptr != nil {
+				continue
+			}
+		}
 		for range copies {
 			ptr, err := r.g.ctx.Alloc(b.size())
 			if err != nil {
 				return err
 			}
-			r.later(func() error { return r.g.ctx.Free(ptr) })
 			b.ptr = append(b.ptr, ptr)
 			if len(b.ptr) == 1 {
 				err = r.fill(b)
 			} else {
 				err = r.g.ctx.Copy(ptr, b.ptr[0], b.size(), nil)
+			}
+			if turn[k] && r.o.Held != nil && err == nil {
+				r.o.Held.keep(b.array, ptr)
+			} else {
+				r.later(func() error { return r.g.ctx.Free(ptr) })
 			}
 			if err != nil {
 				return err
@@ -508,7 +518,39 @@ func (r *run) check(ctx context.Context) error {
 	if err := r.wait(ctx); err != nil {
 		return err
 	}
+	if r.o.Seen != nil {
+		args, err := r.after()
+		if err == nil {
+			err = r.o.Seen(args)
+		}
+		if err != nil {
+			return err
+		}
+		if r.o.Want == nil { // later launches must come to the same
+			r.o.Want = make([]*array.Array, len(args))
+			for i, k := range r.buffer {
+				if k >= 0 && r.buffers[k].use == writes {
+					r.o.Want[i] = args[i].Array
+				}
+			}
+		}
+	}
 	return r.compare(func(*buffer) bool { return true })
+}
+
+// after is the program's arguments with what it has written.
+func (r *run) after() ([]ir.Arg, error) {
+	out := slices.Clone(r.args)
+	for i, k := range r.buffer {
+		if k < 0 || r.buffers[k].use&writes == 0 {
+			continue
+		}
+		out[i].Array = r.buffers[k].array.Clone()
+		if err := r.g.ctx.CopyOut(out[i].Array.Data, r.buffers[k].ptr[0]); err != nil {
+			return nil, err
+		}
+	}
+	return out, nil
 }
 
 // compare holds arrays to what is wanted, those for which the filter is true.

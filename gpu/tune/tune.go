@@ -30,6 +30,7 @@ type GPU struct {
 	driver  *cuda.Driver
 	ordinal int
 	ctx     *cuda.Context // nil when it must be made again
+	ahead   ahead
 }
 
 // warmup is the least function there is. Its JIT pays what the driver does once
@@ -92,6 +93,8 @@ func (g *GPU) Close() error {
 	if g.ctx == nil {
 		return nil
 	}
+	g.Forget()
+	g.ahead.work.Wait() // it uses the context
 	ctx := g.ctx
 	g.ctx = nil
 	return ctx.Close()

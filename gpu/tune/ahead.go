@@ -1,0 +1,134 @@
+package tune
+
+import (
+	"sync"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/cuda"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/text"
+)
+
+// moduleCode is the code of a program, perhaps still being made.
+type moduleCode struct {
+	ready    chan struct{}
+	program  *ir.Program
+	compiled *compile.Compiled
+	ptx      string
+	cubin    []byte // nil where the driver only loads PTX
+	err      error
+	// What making it took: our share and the driver's.
+	compileMs, jitMs float64
+}
+
+// ahead is what [GPU.Ahead] makes, by the compiler's key.
+type ahead struct {
+	mu   sync.Mutex
+	by   map[string]*moduleCode
+	work sync.WaitGroup
+}
+
+// Ahead begins to make the machine code of a program for arguments, which [Time] takes then,
+// until [GPU.Forget]: several programs can be made at the same time, and while others are timed.
+func (g *GPU) Ahead(p *ir.Program, args []ir.Arg, o Options) {
+	if g.connect() != nil {
+		return // which Time will say
+	}
+	options := compile.Options{Arch: g.Target, Divisible: compile.Divisors(p, args), NoOpt: o.NoOpt}
+	key := compile.Key(p, options)
+	g.ahead.mu.Lock()
+	defer g.ahead.mu.Unlock()
+	if g.ahead.by[key] != nil {
+		return
+	}
+	if g.ahead.by == nil {
+		g.ahead.by = map[string]*moduleCode{}
+	}
+	m := &moduleCode{ready: make(chan struct{})}
+	g.ahead.by[key] = m
+	ctx := g.ctx
+	g.ahead.work.Go(func() {
+		defer close(m.ready)
+		if m.compile(p, options); m.err != nil {
+			return
+		}
+		start := time.Now()
+		if cubin, err := ctx.Cubin([]byte(m.ptx)); err == nil {
+			m.cubin, m.jitMs = cubin, ms(start)
+		}
+	})
+}
+
+// Forget forgets what was made ahead.
+func (g *GPU) Forget() {
+	g.ahead.mu.Lock()
+	g.ahead.by = nil
+	g.ahead.mu.Unlock()
+}
+
+// code is the code of a program: what was begun ahead, or made now.
+func (g *GPU) code(p *ir.Program, o compile.Options) *moduleCode {
+	key := compile.Key(p, o)
+	g.ahead.mu.Lock()
+	m := g.ahead.by[key]
+	g.ahead.mu.Unlock()
+	if m != nil {
+		<-m.ready
+		return m
+	}
+	m = &moduleCode{}
+	m.compile(p, o)
+	return m
+}
+
+// compile makes PTX of a program's text.
+func (m *moduleCode) compile(p *ir.Program, o compile.Options) {
+	src, start := text.Format(p), time.Now()
+	if m.program, m.err = text.Parse(p.Name+".tile", src, nil); m.err != nil {
+		return
+	}
+	if m.compiled, m.err = compile.Program(m.program, o); m.err != nil {
+		return
+	}
+	m.ptx, m.err = m.compiled.PTX()
+	m.compileMs = ms(start)
+}
+
+func ms(since time.Time) float64 { return float64(time.Since(since)) / float64(time.Millisecond) }
+
+// Held are arrays that stay on the GPU between measurements; the arrays must not change.
+type Held struct {
+	ctx *cuda.Context
+	by  map[*array.Array][]cuda.Ptr
+}
+
+// of is as many copies of an array, if so many are there. Memory of a context that was
+// given up is gone.
+func (h *Held) of(ctx *cuda.Context, a *array.Array, copies int) []cuda.Ptr {
+	if h.ctx != ctx {
+		h.ctx, h.by = ctx, map[*array.Array][]cuda.Ptr{}
+	}
+	if all := h.by[a]; len(all) >= copies {
+		return all[:copies]
+	}
+	for _, ptr := range h.by[a] {
+		ctx.Free(ptr)
+	}
+	delete(h.by, a)
+	return nil
+}
+
+func (h *Held) keep(a *array.Array, ptr cuda.Ptr) { h.by[a] = append(h.by[a], ptr) }
+
+// Close frees all.
+func (h *Held) Close() error {
+	for _, all := range h.by {
+		for _, ptr := range all {
+			h.ctx.Free(ptr)
+		}
+	}
+	h.by = nil
+	return nil
+}
