@@ -114,6 +114,12 @@ func attend(q, k, v *array.Array, b, h, kh, i, seen int, scale float64) (out, si
 // mean of |v| bound it.
 func farFlash(t *testing.T, o FlashOptions, w wave, args []ir.Arg, got *array.Array) float64 {
 	t.Helper()
+	return farRows(t, o, w, args, got, 200)
+}
+
+// farRows is farFlash over so many of the rows.
+func farRows(t *testing.T, o FlashOptions, w wave, args []ir.Arg, got *array.Array, rows int) float64 {
+	t.Helper()
 	if err := o.defaults(); err != nil {
 		t.Fatal(err)
 	}
@@ -122,7 +128,7 @@ func farFlash(t *testing.T, o FlashOptions, w wave, args []ir.Arg, got *array.Ar
 		unit = 0x1p-8
 	}
 	far := 0.0
-	step := max(w.b*w.h*w.m/200, 1)
+	step := max(w.b*w.h*w.m/rows, 1)
 	for at := 0; at < w.b*w.h*w.m; at += step {
 		b, h, i := at/w.m/w.h, at/w.m%w.h, at%w.m
 		seen := w.n
