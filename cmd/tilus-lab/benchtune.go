@@ -76,14 +76,14 @@ driver, while the code is the code that was timed.`,
 							}
 							continue
 						}
-						bar := newBar(cmd.ErrOrStderr(), title)
+						bar, begin := newBar(cmd.ErrOrStderr(), title), time.Now()
 						r, err := bench.Tune(cmd.Context(), l, s.Name, m, qmm.TuneOptions{Store: store, Limit: b.tries, Budget: time.Duration(b.seconds * float64(time.Second)), Progress: bar.step})
 						bar.end()
 						if err != nil {
 							return err
 						}
 						rows = append(rows, r)
-						fmt.Fprintf(out, "%s %9.2f µs, %d timed: %s\n", title, r.MedianUs, r.Tried, scheduleText(r))
+						fmt.Fprintf(out, "%s %9.2f µs, %.2f without a search, %d timed in %.1f s: %s\n", title, r.MedianUs, r.ChosenUs, r.Tried, time.Since(begin).Seconds(), scheduleText(r))
 					}
 				}
 			}

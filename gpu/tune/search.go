@@ -93,7 +93,7 @@ type Step struct {
 const doubt = 0.25
 
 // Best times candidates and gives the fastest one's index and µs, and how many were
-// timed. The next one is always that of the least time it might take: the model's, times
+// timed. After the first one, which is what is taken without a search, the next one is always that of the least time it might take: the model's, times
 // what the model was wrong by on candidates like it, less the doubt. It ends where none
 // might be faster than the best. The first is timed whatever the budget.
 func (s Search) Best(ctx context.Context, all []Candidate) (best int, us float64, timed int, err error) {
@@ -113,6 +113,11 @@ func (s Search) Best(ctx context.Context, all []Candidate) (best int, us float64
 			}
 		}
 		slices.SortStableFunc(rest, func(a, b int) int { return cmp.Compare(might[a], might[b]) })
+		if n == 0 { // what is taken without a search
+			i := slices.Index(rest, 0)
+			copy(rest[1:], rest[:i])
+			rest[0] = 0
+		}
 		next := rest[0]
 		if best >= 0 && (might[next] >= math.Log(us) || s.Limit > 0 && timed >= s.Limit || s.Budget > 0 && time.Since(begin) > s.Budget) {
 			break
