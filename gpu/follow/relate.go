@@ -267,14 +267,12 @@ func (e *event) from(p place) (list []place) {
 		}
 	case product:
 		dims, _ := e.tile().Type.Dims()
-		row, col := p.at/dims[1], p.at%dims[1]
+		at, last := unflat(dims, p.at), len(dims)-1
 		for i := range 2 {
 			depth, _ := operand(in, i).Type.Dims()
-			for k := range depth[1-i] {
-				index := []int{row, k}
-				if i == 1 {
-					index = []int{k, col}
-				}
+			for k := range depth[last-i] {
+				index := slices.Clone(at) // of several products, the same one
+				index[last-i] = k
 				if q, ok := e.operandAt(i, index); ok {
 					list = append(list, q)
 				}
@@ -419,16 +417,17 @@ func (e *event) to(p place) (list []place) {
 		if operand(in, 2) == p.v && p.v != nil {
 			return []place{{v: out, at: p.at}}
 		}
-		if at, ok := e.factor(0, p); ok {
-			for c := range dims[1] {
-				list = append(list, place{v: out, at: at[0]*dims[1] + c})
+		last := len(dims) - 1
+		for i := range 2 {
+			at, ok := e.factor(i, p)
+			if !ok {
+				continue
+			}
+			for x := range dims[last-i] {
+				at[last-i] = x
+				list = append(list, place{v: out, at: flat(dims, at)})
 			}
 			return list
-		}
-		if at, ok := e.factor(1, p); ok {
-			for r := range dims[0] {
-				list = append(list, place{v: out, at: r*dims[1] + at[1]})
-			}
 		}
 	}
 	return list

@@ -152,8 +152,8 @@ func operandStation(h hop, p place) Station {
 func (s *Station) fragment(in *ir.Instr, sum Station, thread int) {
 	a, b, c := operand(in, 0).Type, operand(in, 1).Type, operand(in, 2).Type
 	i := int(s.Operand[0] - 'a')
-	row, col := sum.Index[0], sum.Index[1]
-	k := s.Index[1-i]
+	last := len(sum.Index) - 1
+	row, col, k := sum.Index[last-1], sum.Index[last], s.Index[last-i]
 	if in.Op.Name == "WgmmaDot" {
 		plan, err := ir.PlanWgmma(in)
 		if err != nil {

@@ -75,13 +75,15 @@ func (l *lowerer) dotWith(in *ir.Instr, p ir.DotPlan, form arch.Form) {
 	// used in the order in which the next step needs theirs: what loads those takes the
 	// registers as they come free. Going back and forth, which shares more operands,
 	// took 4% longer on an H200.
-	for k := range fa.Outer.Shape()[1] {
+	rank := fa.Outer.Rank()
+	for k := range fa.Outer.Shape()[rank-1] {
 		left, right := make([]int, n), make([]int, n) // fragments of each result
 		for s := range n {
 			for w := range fc.Outer.Threads() {
 				at := fc.Outer.Index(w, s)
-				i, j := at[0], at[1]
-				wa, wb := fa.Slot(w, i, k), fb.Slot(w, k, j)
+				i, j := at[rank-2], at[rank-1]
+				place := func(row, column int) []int { return append(slices.Clone(at[:rank-2]), row, column) }
+				wa, wb := fa.Slot(w, place(i, k)...), fb.Slot(w, place(k, j)...)
 				if wa < 0 || wb < 0 {
 					which := in.In[0].Var()
 					if wa >= 0 {
@@ -124,6 +126,9 @@ func (l *lowerer) narrow(x []code.Value) []code.Value {
 func (l *lowerer) dotLanes(in *ir.Instr) string {
 	a, b, c := in.In[0].Var(), in.In[1].Var(), in.In[2].Var()
 	t := c.Type.Elem
+	if c.Type.Layout.Rank() > 2 {
+		return "several products at once need a matrix instruction"
+	}
 	slots, bad := products.Lanes(in)
 	if bad != "" {
 		return bad

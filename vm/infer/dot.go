@@ -217,6 +217,9 @@ func (g *Graph) ofProduct(t *Tile, but *Instr, seen map[*Tile]bool) bool {
 // instructions whose fragments all warps hold in the same slots, or by FMAs.
 func multiplies(in *ir.Instr) bool {
 	plans, _ := ir.DotPlans(in)
+	if in.In[2].Var().Type.Layout.Rank() > 2 {
+		return len(plans) > 0 // several products are made by matrix instructions only
+	}
 	for _, p := range plans {
 		if sameSlots(p.C, p.A, p.B) {
 			return true

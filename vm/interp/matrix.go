@@ -32,17 +32,34 @@ func dot(m *Machine, in *ir.Instr) error {
 		}
 		m.dots[in] = p
 	}
-	p.a, p.b, p.c, p.stopped = x[0], x[1], x[2], m.stopped
-	out := &tile{elem: p.c.elem, dims: p.c.dims, codes: make([]uint64, len(p.c.codes))}
-	f := p.float
-	if !p.c.elem.IsFloat() {
-		f = p.whole
+	p.stopped = m.stopped
+	c := x[2]
+	out := &tile{elem: c.elem, dims: c.dims, codes: make([]uint64, len(c.codes))}
+	many := 1
+	if len(c.dims) > 2 {
+		many = c.dims[0]
 	}
-	if err := f(out.codes); err != nil {
-		return err
+	for i := range many {
+		p.a, p.b, p.c = x[0].product(i), x[1].product(i), c.product(i)
+		f := p.float
+		if !c.elem.IsFloat() {
+			f = p.whole
+		}
+		if err := f(out.product(i).codes); err != nil {
+			return err
+		}
 	}
 	m.set(in.Out[0], value{set: true, tile: out})
 	return nil
+}
+
+// product is the operand, or result, of the i-th of several products.
+func (t *tile) product(i int) *tile {
+	if len(t.dims) == 2 {
+		return t
+	}
+	n := t.dims[1] * t.dims[2]
+	return &tile{elem: t.elem, dims: t.dims[1:], codes: t.codes[i*n:][:n]}
 }
 
 // product is a·b + c. Elements along k are taken in an order that repeats after

@@ -121,7 +121,15 @@ func DotPlans(in *Instr) (plans []DotPlan, why []string) {
 		for i, x := range []struct {
 			whole, part layout.Layout
 		}{{a.Layout, f.A}, {b.Layout, f.B}, {c.Layout, f.C}} {
-			l, err := x.whole.Div(x.part)
+			part := x.part
+			var err error
+			if x.whole.Rank() > 2 {
+				part, err = part.Unsqueeze(0)
+			}
+			var l layout.Layout
+			if err == nil {
+				l, err = x.whole.Div(part)
+			}
 			if err == nil && l.Threads() != warps {
 				err = fmt.Errorf("%s / %s spreads over %d warps, there are %d", x.whole, x.part, l.Threads(), warps)
 			}
@@ -179,14 +187,14 @@ func holds(to, from dtype.Type) bool {
 
 var dotRow = &Op{
 	Name: "Dot", Aliases: []string{"MmaDot", "SimtDot"}, Family: "matrix", Class: ClassMatrix,
-	Doc: "Matrix product plus accumulator: d[m, n] = Σk a[m, k]·b[k, n] + c[m, n]. The tile is cut into matrix instructions by layout division. For floats of up to 32 bits the products of one instruction's k and the accumulator are then summed exactly and rounded once to the type of c; a zero sum is +0; steps go up in k. (GPUs keep fewer bits inside a step: where partial sums are not exact, an H200 was within 2·2^-24·(Σ|a·b| + |c|) of this for f32.) f64 is one fused multiply-add after the other, k going up; integers wrap. Layouts that no matrix instruction divides, and types that have none, take one fused multiply-add after the other too, k going up, in the type of c; then every thread must hold the rows of a and the columns of b that its elements of c need, in the same slots as the others, or lowering refuses it.",
+	Doc: "Matrix product plus accumulator: d[m, n] = Σk a[m, k]·b[k, n] + c[m, n]; or several of them, each with its own a, b and c, along a first dimension of all. The tile is cut into matrix instructions by layout division. For floats of up to 32 bits the products of one instruction's k and the accumulator are then summed exactly and rounded once to the type of c; a zero sum is +0; steps go up in k. (GPUs keep fewer bits inside a step: where partial sums are not exact, an H200 was within 2·2^-24·(Σ|a·b| + |c|) of this for f32.) f64 is one fused multiply-add after the other, k going up; integers wrap. Layouts that no matrix instruction divides, and types that have none, take one fused multiply-add after the other too, k going up, in the type of c; then every thread must hold the rows of a and the columns of b that its elements of c need, in the same slots as the others, or lowering refuses it, as it does several products without a matrix instruction.",
 	In: []Port{
-		{Name: "a", Accept: AcceptRegister, Doc: "[M, K]"}, {Name: "b", Accept: AcceptRegister, Doc: "[K, N]"}, {Name: "c", Accept: AcceptRegister, Doc: "[M, N]"},
+		{Name: "a", Accept: AcceptRegister, Doc: "[M, K], or [B, M, K]"}, {Name: "b", Accept: AcceptRegister, Doc: "[K, N], or [B, K, N]"}, {Name: "c", Accept: AcceptRegister, Doc: "[M, N], or [B, M, N]"},
 	},
-	Out:   []Port{{Name: "d", Accept: AcceptRegister, Doc: "[M, N]"}},
+	Out:   []Port{{Name: "d", Accept: AcceptRegister, Doc: "[M, N], or [B, M, N]"}},
 	Attrs: []AttrSpec{{Name: "unit", Kind: AttrWord, Words: []string{"matrix", "simt"}, Doc: "matrix: only matrix instructions will do; simt: use none; left out, matrix instructions where they fit"}},
 	Rules: []Rule{
-		{Text: "a is [M, K], b is [K, N], c and the result are [M, N].", Check: checkDotShapes},
+		{Text: "a is [M, K], b is [K, N], c and the result are [M, N], or all of them with one dimension of the same size in front.", Check: checkDotShapes},
 		{Text: "a and b are floats and c a float of at least 16 bits that holds all their values, or all are integers and c has at least 32 bits and the width of a and b.", Why: "Products are exact, and each sum is rounded once.", Check: checkDotTypes},
 		{Text: "With unit=matrix, the layouts are those of a matrix instruction; K is a multiple of its k.", Check: func(p *Program, in *Instr) *Violation {
 			u := in.Attr("unit")
@@ -219,6 +227,9 @@ func checkDotShapes(_ *Program, in *Instr) *Violation {
 	b, _ := in.In[1].Var().Type.Dims()
 	c, _ := in.In[2].Var().Type.Dims()
 	d, _ := in.Out[0].Type.Dims()
+	if len(a) == 3 && len(b) == 3 && len(c) == 3 && a[0] == b[0] && a[0] == c[0] && slices.Equal(c, d) {
+		a, b, c, d = a[1:], b[1:], c[1:], d[1:]
+	}
 	if len(a) != 2 || len(b) != 2 || len(c) != 2 || a[1] != b[0] || a[0] != c[0] || b[1] != c[1] || !slices.Equal(c, d) {
 		return &Violation{Msg: fmt.Sprintf("a is %v, b %v, c %v, the result %v", a, b, c, d), Help: "[M, K] · [K, N] + [M, N] gives [M, N]"}
 	}

@@ -32,14 +32,14 @@ func Form(f ir.DotForm, a, b, c dtype.Type) (arch.Form, error) {
 // Fragments is a Dot's operand cut into fragments: per outer index (row-major in
 // Outer.Shape), the warp-local fragment number in each warp that holds it.
 type Fragments struct {
-	Outer layout.Layout // [rows, columns] of fragments over warps
+	Outer layout.Layout // [rows, columns] of fragments over warps, or [products, rows, columns]
 	Size  int           // registers of one fragment in one lane
 	Words []code.Value  // b32, or b64 for f64
 }
 
-// Slot is where warp w holds fragment (i, j), or -1.
-func (f *Fragments) Slot(warp, i, j int) int {
-	for _, h := range f.Outer.Holders(i, j) {
+// Slot is where warp w holds a fragment, or -1.
+func (f *Fragments) Slot(warp int, at ...int) int {
+	for _, h := range f.Outer.Holders(at...) {
 		if h.Thread == warp {
 			return h.Slot
 		}

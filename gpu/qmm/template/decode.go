@@ -25,6 +25,10 @@ type Schedule struct {
 	// Splits is how many blocks share the k of the same outputs; 1 by default. The
 	// last of them to come adds their f32 sums up, in order.
 	Splits int
+	// Parts is how many warps of a block share the k of the same outputs, 1 by default: their
+	// sums meet in shared memory, in order. Warps and Splits are then 1, K is a multiple of
+	// 128, and groups have at most 128.
+	Parts int `json:",omitempty"`
 	// PDL lets the launch begin before the one in front of it has ended, which must
 	// store neither weights nor scales.
 	PDL bool
@@ -41,15 +45,29 @@ type Schedule struct {
 	// Digits, beside Stages, multiplies one row of x at a time, as whole numbers; see
 	// [Plan.Bytewise].
 	Digits bool `json:",omitempty"`
+	// Warpgroups, beside Stages, multiplies 8 or 16 rows of x at a time by matrix
+	// instructions of warpgroups, which go on beside the threads; Warps is a multiple of 4.
+	// It needs sm_90a.
+	Warpgroups bool `json:",omitempty"`
+	// Fixed, beside Warpgroups, multiplies whole numbers: x of a group of k as 16 bits in
+	// two digits. It is for codes that bytes hold; see [Plan.Whole].
+	Fixed bool `json:",omitempty"`
 }
 
 // String is the schedule in words.
 func (s Schedule) String() string {
 	switch {
+	case s.Fixed:
+		return fmt.Sprintf("%d rows of 16 bits, %d×%d warpgroups, %d stages, %d blocks", s.Rows, s.Warps/4, s.Sides, s.Stages, s.Blocks)
+	case s.Warpgroups:
+		return fmt.Sprintf("%d rows, %d×%d warpgroups, %d stages, %d blocks", s.Rows, s.Warps/4, s.Sides, s.Stages, s.Blocks)
 	case s.Digits:
 		return fmt.Sprintf("digits, depth %d, %d warps, %d sides, %d stages, %d blocks", s.Depth, s.Warps, s.Sides, s.Stages, s.Blocks)
 	case s.Streams():
 		return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, %d stages, %d blocks", s.Rows, s.Depth, s.Warps, s.Sides, s.Stages, s.Blocks)
+	}
+	if s.Parts > 1 {
+		return fmt.Sprintf("%d rows, depth %d, %d warps along k, %d sides", s.Rows, s.Depth, s.Parts, s.Sides)
 	}
 	return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, k/%d", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits)
 }
@@ -73,6 +91,9 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 		if s.Digits {
 			rows = 1
 		}
+		if s.Warpgroups && s.Warps == 0 {
+			s.Warps = 4
+		}
 	}
 	for _, f := range []struct {
 		name          string
@@ -87,6 +108,9 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 		if *f.value < f.lo || *f.value > f.hi {
 			return s, fmt.Errorf("template: %s %d is not from %d to %d", f.name, *f.value, f.lo, f.hi)
 		}
+	}
+	if s.Parts > 1 && (s.Parts > MaxParts || s.Parts&(s.Parts-1) != 0 || s.Warps > 1 || s.Splits > 1 || s.Streams() || p.Group == 0 || p.Group > Turn) {
+		return s, fmt.Errorf("template: %d warps along k: they are a power of two, at most %d, without other warps, splits or stages, for groups of 16 to %d", s.Parts, MaxParts, Turn)
 	}
 	if s.Streams() {
 		return s.fillStream(p)
@@ -135,6 +159,9 @@ type decoder struct {
 	side                          int
 }
 
+// width is how many warps a block has.
+func (d *decoder) width() int { return d.Warps * max(d.Parts, 1) }
+
 // outputs of a block and side.
 func (d *decoder) outputs() int { return d.Outputs() * d.Warps }
 
@@ -173,7 +200,7 @@ func (d *decoder) program() (*ir.Program, error) {
 	if d.Splits > 1 {
 		grid = append([]any{d.Splits}, grid...)
 	}
-	b := build.Program(title, build.Grid(grid...), build.Warps(d.Warps))
+	b := build.Program(title, build.Grid(grid...), build.Warps(d.width()))
 	d.b = b
 	in := d.params()
 	var bk build.Value
@@ -194,12 +221,19 @@ func (d *decoder) program() (*ir.Program, error) {
 	}
 	d.gw = b.ViewGlobal("gw", in.w, build.Global(dtype.U8, shape...))
 	d.scaleViews(in.s, in.z, turns)
-	d.gx = b.ViewGlobal("gx", in.x, build.Global(d.Act, d.m, in.k))
+	if d.Parts > 1 {
+		d.gx = b.ViewGlobal("gx", in.x, build.Global(d.Act, d.m, in.k.Div(Turn), Turn))
+	} else {
+		d.gx = b.ViewGlobal("gx", in.x, build.Global(d.Act, d.m, in.k))
+	}
 	d.gy = b.ViewGlobal("gy", in.y, build.Global(d.Act, d.m, d.n))
 	if d.PDL {
 		b.GridDependencyLaunch()
 	}
 	d.last = b.Let("last", turns.Sub(1))
+	if d.Parts > 1 {
+		d.last = b.Let("last", turns.Sub(1).Div(d.Parts).Mul(d.Parts))
+	}
 	d.each(func() {
 		b.AllocateRegister(d.of("acc"), d.sum, build.Init(0))
 		if d.Deferred() && d.Group == 0 {
@@ -207,7 +241,7 @@ func (d *decoder) program() (*ir.Program, error) {
 		}
 	})
 	if d.shifted() {
-		b.AllocateRegister("ones", build.Register(d.Act, d.left(d.Warps, d.dot())), build.Init(1))
+		b.AllocateRegister("ones", d.operand(d.left(1, d.dot())), build.Init(1))
 		if d.Group == 0 {
 			b.AllocateRegister("accx", d.sum, build.Init(0))
 		}
@@ -218,6 +252,14 @@ func (d *decoder) program() (*ir.Program, error) {
 			d.loadScale("", "0")
 			d.finish("", build.Expr(d.of("acc")), build.Expr("accx"), true)
 		})
+	}
+	if d.Parts > 1 {
+		whole := build.Register(dtype.F32, layout.Replicated(d.Parts, 1, 1).Mul(d.sums(1, d.Rows)))
+		d.each(func() {
+			parts := b.View(d.of("parts"), build.Expr(d.of("acc")), d.sums3())
+			d.store(b.Reduce(d.of("whole"), parts, whole, build.Dim(0), build.Op("sum")))
+		})
+		return b.Build()
 	}
 	if d.Splits == 1 {
 		d.each(func() { d.store(build.Expr(d.of("acc"))) })
@@ -273,7 +315,10 @@ func (d *decoder) params() (in inputs) {
 }
 
 // store rounds what outputs of the present side came to and stores it.
-func (d *decoder) store(acc build.Value) { d.storeAs(acc, d.sums(d.Warps, d.Rows)) }
+func (d *decoder) store(acc build.Value) { d.storeAs(acc, d.copies().Mul(d.sums(d.Warps, d.Rows))) }
+
+// copies are the warps that share outputs, each of which has them all.
+func (d *decoder) copies() layout.Layout { return layout.Replicated(max(d.Parts, 1), 1, 1) }
 
 // storeColumn is store for a single row of x.
 func (d *decoder) storeColumn(acc build.Value) { d.storeAs(acc, d.rows(d.Warps)) }
@@ -286,9 +331,9 @@ func (d *decoder) storeAs(acc build.Value, as layout.Layout) {
 	}
 	if d.AddBias {
 		gb := b.ViewGlobal("gb", d.bias, build.Global(d.Act, d.n, 1))
-		rows := build.Register(d.Act, d.rows(d.Warps))
-		rb := b.LoadGlobal("rbias", gb, rows, build.Offset(d.tile().Mul(outputs), 0))
-		acc = b.Add("biased", acc, b.Cast("bias32", rb, d.rowF32), sum)
+		rows := d.copies().Mul(d.rows(d.Warps))
+		rb := b.LoadGlobal("rbias", gb, build.Register(d.Act, rows), build.Offset(d.tile().Mul(outputs), 0))
+		acc = b.Add("biased", acc, b.Cast("bias32", rb, build.Register(dtype.F32, rows)), sum)
 	}
 	if d.AddResidual {
 		gr := b.ViewGlobal("gr", d.residual, build.Global(d.Act, d.m, d.n))
@@ -300,12 +345,49 @@ func (d *decoder) storeAs(acc build.Value, as layout.Layout) {
 }
 
 func (d *decoder) types() {
-	d.codes1 = build.Type(d.codes(d.Warps).String())
-	d.sum = build.Register(dtype.F32, d.sums(d.Warps, max(d.Rows, 8)))
-	rows := d.rows(d.Warps)
+	w := d.width()
+	d.codes1 = build.Type(d.codes(w).String())
+	d.sum = build.Register(dtype.F32, d.sums(w, max(d.Rows, 8)))
+	rows := d.rows(w)
 	d.rowF32, d.rowS, d.rowZ = build.Register(dtype.F32, rows), build.Register(d.Scale, rows), build.Register(d.Act, rows)
-	flat := warped(d.Warps, 1).Spatial(8).Mul(layout.Replicated(4, 1)).Local(2 * d.Tiles)
+	flat := layout.Spatial(8).Mul(layout.Replicated(4, 1)).Local(2 * d.Tiles)
+	if d.Parts > 1 {
+		flat = each(d.Parts, flat)
+	} else {
+		flat = warped(d.Warps, 1).Mul(flat)
+	}
 	d.flat, d.flatZ = build.Register(d.Scale, flat), build.Register(d.Act, flat)
+}
+
+// each gives every warp of several a tile of its own, along a dimension in front.
+func each(warps int, l layout.Layout) layout.Layout {
+	one, err := l.Unsqueeze(0)
+	if err != nil {
+		panic(err) // the dimension is there
+	}
+	return warped(warps, one.Rank()).Mul(one)
+}
+
+// operand is the type of an operand of products from the part of a warp: of all warps
+// together, or of each its own where they share k.
+func (d *decoder) operand(l layout.Layout) build.Type {
+	if d.Parts > 1 {
+		return build.Register(d.Act, each(d.Parts, l))
+	}
+	return build.Register(d.Act, warped(d.Warps, 2).Mul(l))
+}
+
+// sums3 is the type of sums of warps that share k.
+func (d *decoder) sums3() build.Type {
+	return build.Register(dtype.F32, each(d.Parts, d.sums(1, max(d.Rows, 8))))
+}
+
+// dotSum is the type of sums as products add to them.
+func (d *decoder) dotSum() build.Type {
+	if d.Parts > 1 {
+		return d.sums3()
+	}
+	return d.sum
 }
 
 // shifted reports whether stored codes stand for values beside them, so that sums
@@ -317,6 +399,10 @@ func (d *decoder) loadW(j, sub int, g any) {
 	lane, tile := d.bytesPerLane(), layout.Layout{}
 	attrs := []build.Attr{build.Offset(d.tile(), g, sub*32*lane), build.Dims(2), build.Cache("stream")}
 	tile = layout.Local(lane / 16).Spatial(32).Local(16)
+	if d.Parts > 1 {
+		attrs[1] = build.Dims(1, 2)
+		tile = each(d.Parts, tile)
+	}
 	if d.Warps > 1 {
 		attrs[0], attrs[1] = build.Offset(d.tile(), 0, g, sub*32*lane), build.Dims(1, 3)
 		tile = layout.Spatial(d.Warps, 1).Local(1, lane/16).Spatial(1, 32).Local(1, 16)
@@ -333,10 +419,17 @@ func (d *decoder) weights(j, sub int) string {
 
 // loadScale loads scales, and zero points, of a group.
 func (d *decoder) loadScale(suffix string, group any) {
-	at := build.Offset(group, d.tile().Mul(d.outputs()))
-	d.b.LoadGlobal(d.of("rs"+suffix), d.gs, d.flat, at, build.Dims(1))
+	at, dims := build.Offset(group, d.tile().Mul(d.outputs())), build.Dims(1)
+	if d.Parts > 1 {
+		dims = build.Dims(0, 1)
+	}
+	d.loadScaleAt(suffix, at, dims)
+}
+
+func (d *decoder) loadScaleAt(suffix string, at, dims build.Attr) {
+	d.b.LoadGlobal(d.of("rs"+suffix), d.gs, d.flat, at, dims)
 	if d.Zero {
-		d.b.LoadGlobal(d.of("rz"+suffix), d.gz, d.flatZ, at, build.Dims(1))
+		d.b.LoadGlobal(d.of("rz"+suffix), d.gz, d.flatZ, at, dims)
 	}
 }
 
@@ -349,6 +442,10 @@ func (d *decoder) loadS(j int, g build.Value) {
 			g = build.Expr("(" + g.String() + ")").Div(per)
 		}
 		d.loadScale(name("", j), g)
+	case d.Parts > 1: // the groups of a turn are a dimension
+		for q := range d.scales() {
+			d.loadScaleAt(fmt.Sprintf("%d_%d", j, q), build.Offset(g, q, d.tile().Mul(d.outputs())), build.Dims(0, 2))
+		}
 	default:
 		for q := range d.scales() {
 			d.loadScale(fmt.Sprintf("%d_%d", j, q), build.Expr("("+g.String()+")").Mul(d.scales()).Add(q))
@@ -359,7 +456,8 @@ func (d *decoder) loadS(j int, g build.Value) {
 // loop multiplies all turns of the block.
 func (d *decoder) loop(bk build.Value) {
 	b := d.b
-	stride := d.Depth * d.Splits
+	unit := d.Splits * max(d.Parts, 1)
+	stride := d.Depth * unit
 	var first any = 0
 	for j := range d.Depth {
 		g := build.Expr("0")
@@ -369,7 +467,7 @@ func (d *decoder) loop(bk build.Value) {
 		case d.Splits > 1:
 			g = bk.Add(j * d.Splits).Min(d.last)
 		case j > 0:
-			g = build.Expr(fmt.Sprintf("min(%d, %s)", j, d.last))
+			g = build.Expr(fmt.Sprintf("min(%d, %s)", j*unit, d.last))
 		}
 		d.each(func() {
 			for sub := range Turn / d.Sub {
@@ -381,11 +479,18 @@ func (d *decoder) loop(bk build.Value) {
 	if d.PDL {
 		b.GridDependencyWait()
 	}
+	if d.Parts > 1 {
+		for j := range d.Depth {
+			for k := 0; k < Turn; k += d.dot() {
+				d.loadX(fmt.Sprintf("%d_%d", j, k/d.dot()), build.Expr(fmt.Sprint(j*d.Parts)), k, d.dot())
+			}
+		}
+	}
 	var step []build.LoopOption
 	if stride > 1 {
 		step = append(step, build.Step(stride))
 	}
-	if d.Splits == 1 {
+	if unit == 1 {
 		b.For("g", first, d.last.Add(1), func(g build.Value) {
 			d.turn(g, func(j int) build.Value { return g.Add(stride + j).Min(d.last) })
 		}, step...)
@@ -397,9 +502,13 @@ func (d *decoder) loop(bk build.Value) {
 			if j == 0 {
 				return g.Add(stride)
 			}
-			return g.Add(stride + j*d.Splits).Min(d.last)
+			return g.Add(stride + j*unit).Min(d.last)
 		})
 	}, step...)
+	if d.Splits == 1 {
+		d.turn(b.Let("tail", d.last.Div(stride).Mul(stride)), nil)
+		return
+	}
 	d.turn(b.Let("tail", bk.Add(d.last.Sub(bk).Div(stride).Max(0).Mul(stride))), nil)
 }
 
@@ -410,9 +519,9 @@ func (d *decoder) turn(g build.Value, next func(j int) build.Value) {
 	for j := range d.Depth {
 		now := g
 		if j > 0 {
-			now = g.Add(j * d.Splits)
+			now = g.Add(j * d.Splits * max(d.Parts, 1))
 		}
-		at, dot := build.Expr("("+now.String()+")").Mul(Turn), d.dot()
+		dot := d.dot()
 		for sub := range Turn / d.Sub {
 			tag := fmt.Sprintf("%d_%d", j, sub)
 			if d.Sub == Turn {
@@ -426,18 +535,22 @@ func (d *decoder) turn(g build.Value, next func(j int) build.Value) {
 			})
 			for piece := range d.Sub / dot {
 				k := sub*d.Sub + piece*dot
-				from := at
-				if k > 0 {
-					from = at.Add(k)
+				tag := tag
+				xtag := fmt.Sprintf("%d_%d", j, k/dot)
+				if d.Parts <= 1 {
+					d.loadX(xtag, now, k, dot)
 				}
-				rx := d.loadX(fmt.Sprintf("%d_%d", j, k/dot), from, dot)
+				rx := d.viewX(xtag, dot)
 				d.each(func() {
 					rh := build.Expr(d.of("rh" + tag))
 					if dot < d.Sub {
-						rh = b.SliceRegister(d.of(fmt.Sprintf("rh%s_%d", tag, piece)), rh, build.Register(d.Act, d.left(d.Warps, dot)), build.Offset(0, piece*dot))
+						rh = b.SliceRegister(d.of(fmt.Sprintf("rh%s_%d", tag, piece)), rh, build.Register(d.Act, d.left(d.width(), dot)), build.Offset(0, piece*dot))
 					}
 					d.product(j, k, rh, rx)
 				})
+				if d.Parts > 1 && next != nil { // there are few others to hide this behind
+					d.loadX(xtag, now.Add(d.Depth*d.Parts), k, dot)
+				}
 			}
 		}
 		if d.Group == 0 {
@@ -463,13 +576,29 @@ func (d *decoder) partial() bool {
 	return d.Stored.HasNaN() || d.Stored.HasInf() || d.Recipe != nil && d.Recipe.Domain.Finite
 }
 
-// loadX loads dot rows of x's transpose from k on.
-func (d *decoder) loadX(tag string, k build.Value, dot int) build.Value {
-	copies := layout.Replicated(d.Warps, 1, 1)
-	loaded := copies.Local(1, d.Rows/8).Local(dot/(4*d.Run), 1).ColumnSpatial(4, 8).Local(d.Run, 1)
-	right := copies.Local(1, d.Rows/8).Local(dot/8, 1).ColumnSpatial(4, 8).Local(2, 1)
-	xk := d.b.LoadGlobal("xk"+tag, d.gx, build.Register(d.Act, loaded), build.Offset(d.bm.Mul(d.Rows), k), build.Dims(1, 0))
-	return d.b.View("rx"+tag, xk, build.Register(d.Act, right))
+// loadX loads dot rows of x's transpose from k of a turn on.
+func (d *decoder) loadX(tag string, turn build.Value, k, dot int) {
+	loaded := layout.Local(1, d.Rows/8).Local(dot/(4*d.Run), 1).ColumnSpatial(4, 8).Local(d.Run, 1)
+	if d.Parts > 1 {
+		d.b.LoadGlobal("xk"+tag, d.gx, build.Register(d.Act, each(d.Parts, loaded)), build.Offset(d.bm.Mul(d.Rows), turn, k), build.Dims(1, 2, 0))
+		return
+	}
+	from := build.Expr("(" + turn.String() + ")").Mul(Turn)
+	if k > 0 {
+		from = from.Add(k)
+	}
+	d.b.LoadGlobal("xk"+tag, d.gx, build.Register(d.Act, layout.Replicated(d.Warps, 1, 1).Mul(loaded)), build.Offset(d.bm.Mul(d.Rows), from), build.Dims(1, 0))
+}
+
+// viewX is what loadX loaded, as an operand.
+func (d *decoder) viewX(tag string, dot int) build.Value {
+	right := layout.Local(1, d.Rows/8).Local(dot/8, 1).ColumnSpatial(4, 8).Local(2, 1)
+	if d.Parts > 1 {
+		right = each(d.Parts, right)
+	} else {
+		right = layout.Replicated(d.Warps, 1, 1).Mul(right)
+	}
+	return d.b.View("rx"+tag, build.Expr("xk"+tag), build.Register(d.Act, right))
 }
 
 // product adds a piece of k to its sums: those of the group, which begin at its first
@@ -489,15 +618,19 @@ func (d *decoder) product(j, k int, rh, rx build.Value) {
 		tag, first = fmt.Sprintf("%d_%d", j, k/d.Group), k%d.Group == 0
 	}
 	sum := d.of("sum" + tag)
+	as := d.dotSum()
 	if first {
-		b.AllocateRegister(sum, d.sum, build.Init(0))
+		b.AllocateRegister(sum, as, build.Init(0))
 		if once {
-			b.AllocateRegister("sumx"+tag, d.sum, build.Init(0))
+			b.AllocateRegister("sumx"+tag, as, build.Init(0))
 		}
 	}
-	b.Dot(sum, rh, rx, build.Expr(sum), d.sum)
+	if d.Parts > 1 {
+		rh = b.View(d.of("ra"+tag), rh, d.operand(d.left(1, d.dot())))
+	}
+	b.Dot(sum, rh, rx, build.Expr(sum), as)
 	if once {
-		b.Dot("sumx"+tag, build.Expr("ones"), rx, build.Expr("sumx"+tag), d.sum)
+		b.Dot("sumx"+tag, build.Expr("ones"), rx, build.Expr("sumx"+tag), as)
 	}
 }
 
@@ -506,6 +639,12 @@ func (d *decoder) product(j, k int, rh, rx build.Value) {
 func (d *decoder) finish(tag string, sum, sumx build.Value, whole bool) {
 	b, acc := d.b, d.of("acc")
 	scale, minus := d.scaleOf(tag)
+	if d.Parts > 1 { // all warps' sums below each other, as their scales
+		sum = b.View(d.of("all"+tag), sum, d.sum)
+		if minus != nil {
+			sumx = b.View("allx"+tag, sumx, d.sum)
+		}
+	}
 	if whole {
 		b.Mul(acc, sum, scale, d.sum)
 	} else {

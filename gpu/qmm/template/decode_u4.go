@@ -25,6 +25,7 @@ const (
 	MaxGroup  = 512
 	MaxWarps  = 8
 	MaxSplits = 64
+	MaxParts  = 16
 )
 
 // DecodeOptions are the schedule of [DecodeU4]. Zero fields take the defaults,

@@ -86,15 +86,19 @@ func (d *decoder) scaleViews(s, z, turns build.Value) {
 	case d.Group > 0:
 		groups = turns.Mul(d.scales())
 	}
-	d.gs = d.b.ViewGlobal("gs", s, build.Global(d.Scale, groups, padded))
+	shape := []any{groups, padded}
+	if d.Parts > 1 && d.scales() > 1 {
+		shape = []any{turns, d.scales(), padded}
+	}
+	d.gs = d.b.ViewGlobal("gs", s, build.Global(d.Scale, shape...))
 	if d.Zero {
-		d.gz = d.b.ViewGlobal("gz", z, build.Global(d.Act, groups, padded))
+		d.gz = d.b.ViewGlobal("gz", z, build.Global(d.Act, shape...))
 	}
 }
 
 // cast makes operands rh of codes, and back where powers of two are left over.
 func (d *decoder) cast(tag string, rw build.Value) {
-	left := build.Register(d.Act, d.left(d.Warps, d.Sub))
+	left := build.Register(d.Act, d.left(d.width(), d.Sub))
 	var finite []build.Attr
 	if d.partial() {
 		finite = append(finite, build.Domain("finite"))
