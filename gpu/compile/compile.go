@@ -57,6 +57,8 @@ type Compiled struct {
 	Divisible map[string]int64
 	Stops     []lower.Stop // for each stop of Func
 	Elapsed   time.Duration
+
+	ptx string // where it is known without instructions
 }
 
 // Program compiles. Errors in the program are a diag.List.
@@ -114,6 +116,9 @@ func Program(p *ir.Program, o Options) (*Compiled, error) {
 
 // PTX is the code as the driver takes it.
 func (c *Compiled) PTX() (string, error) {
+	if c.ptx != "" {
+		return c.ptx, nil
+	}
 	return ptx.Print(c.Func, ptx.Options{Arch: c.Arch.Name})
 }
 

@@ -30,6 +30,7 @@ type gpu struct {
 	ordinal  int
 	info     Info
 	programs programs
+	shells   shells
 	modules  *cache.Dir // machine code of other processes; nil without it
 
 	which string // as openCUDA takes it
@@ -197,6 +198,12 @@ func (g *gpu) Run(ctx context.Context, p *ir.Program, args []ir.Arg) (*Result, e
 	if err != nil {
 		return nil, err
 	}
+	return g.start(ctx, p, l, args, func() (*ir.Program, error) { return p, nil })
+}
+
+// start launches; whole gives the program where p is but its outside.
+func (g *gpu) start(ctx context.Context, p *ir.Program, l *launch.Launch, args []ir.Arg, whole func() (*ir.Program, error)) (*Result, error) {
+	var err error
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	if err := ctx.Err(); err != nil {
@@ -212,7 +219,9 @@ func (g *gpu) Run(ctx context.Context, p *ir.Program, args []ir.Arg) (*Result, e
 		var res *Result
 		if g.keeper == nil {
 			res, err = g.run(ctx, p, l, args)
-		} else if res, err = g.keeper.run(ctx, p, args); err == nil {
+		} else if all, e := whole(); e != nil {
+			return nil, e
+		} else if res, err = g.keeper.run(ctx, all, args); err == nil {
 			res.Device = g.info.Name
 		}
 		switch gone := (*keeperFailed)(nil); {

@@ -29,12 +29,17 @@ func openModules() *cache.Dir {
 // code that the driver does not take is made again by it.
 func (g *gpu) module(ptx string) (*cuda.Module, error) {
 	if g.modules != nil {
-		key := cache.Key("cubin", ptx, g.real, g.info.Driver, g.info.Title)
-		if cubin, _, err := g.modules.Make(key, func() ([]byte, error) { return g.ctx.Cubin([]byte(ptx)) }); err == nil {
+		if cubin, _, err := g.cubin(ptx); err == nil {
 			if m, err := g.ctx.Load(cubin, cuda.JIT{}); err == nil {
 				return m, nil
 			}
 		}
 	}
 	return g.ctx.Load([]byte(ptx), cuda.JIT{})
+}
+
+// cubin is machine code of the store, made by the driver where it is not there.
+func (g *gpu) cubin(ptx string) (data []byte, hit bool, err error) {
+	key := cache.Key("cubin", ptx, g.real, g.info.Driver, g.info.Title)
+	return g.modules.Make(key, func() ([]byte, error) { return g.ctx.Cubin([]byte(ptx)) })
 }

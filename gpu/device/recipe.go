@@ -1,0 +1,163 @@
+package device
+
+import (
+	"context"
+	"fmt"
+	"strings"
+	"sync"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/cache"
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/launch"
+	"github.com/tilus-lab/tilus-lab/vm/interp"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// Recipe is a program that need not be made to be run again: GPUs keep what launches need
+// of it under its key, beside the machine code, for other processes too.
+type Recipe struct {
+	Key  string // says all that the program depends on, beside the code of this executable
+	Make func() (*ir.Program, error)
+}
+
+// RunRecipe is [Device.Run] of a recipe's program. Making it counts as compiling.
+func RunRecipe(ctx context.Context, d Device, r Recipe, args []ir.Arg) (*Result, error) {
+	g, ok := d.(*gpu)
+	if !ok || g.nvrtc != nil {
+		begin := time.Now()
+		p, err := r.Make()
+		if err != nil {
+			return nil, err
+		}
+		made := time.Since(begin)
+		res, err := d.Run(ctx, p, args)
+		if err == nil {
+			res.Compile += made
+		}
+		return res, err
+	}
+	s, compiled, err := g.shell(r, args)
+	if err != nil {
+		return nil, err
+	}
+	grid, err := interp.CheckArgs(s.program, args)
+	if err != nil {
+		return nil, err
+	}
+	res, err := g.start(ctx, s.program, launch.New(s.program, args, grid, s.code), args, r.Make)
+	if err == nil {
+		res.Compile = compiled
+	}
+	return res, err
+}
+
+// Ahead makes what launches of recipes with arguments need, all at the same time, and says
+// how long it took until all were compiled, and until all were machine code. It is of use
+// where several are needed one after the other; what goes wrong, running them tells.
+func Ahead(d Device, recipes []Recipe, args [][]ir.Arg) (compiled, jit time.Duration) {
+	g, ok := d.(*gpu)
+	if !ok || g.nvrtc != nil || g.modules == nil {
+		return 0, 0
+	}
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if g.ctx == nil {
+		return 0, 0
+	}
+	begin := time.Now()
+	var mu sync.Mutex
+	var wait sync.WaitGroup
+	for i, r := range recipes {
+		wait.Go(func() {
+			s, _, err := g.shell(r, args[i])
+			took := time.Since(begin)
+			if err != nil {
+				return
+			}
+			ptx, err := s.code.PTX()
+			if err != nil || g.bySource[ptx] != nil {
+				return
+			}
+			_, hit, _ := g.cubin(ptx)
+			mu.Lock()
+			defer mu.Unlock()
+			if compiled = max(compiled, took); !hit {
+				jit = max(jit, time.Since(begin)-took)
+			}
+		})
+	}
+	wait.Wait()
+	return compiled, jit
+}
+
+// shells remembers what launches need of recipes.
+type shells struct {
+	mu sync.Mutex
+	by map[string]*shell
+}
+
+type shell struct {
+	program *ir.Program
+	code    *compile.Compiled
+}
+
+// shell is what launches of a recipe with such arguments need, and what making it took.
+func (g *gpu) shell(r Recipe, args []ir.Arg) (*shell, time.Duration, error) {
+	begin := time.Now()
+	var b strings.Builder
+	fmt.Fprintf(&b, "%s\x00%s", r.Key, g.info.Arch)
+	for _, a := range args { // what [compile.Divisors] may find
+		d := min(a.Int&-a.Int, 128)
+		fmt.Fprintf(&b, " %d", d)
+	}
+	key := b.String()
+	g.shells.mu.Lock()
+	s := g.shells.by[key]
+	g.shells.mu.Unlock()
+	if s != nil {
+		return s, 0, nil
+	}
+	s, err := g.open(key, r, args)
+	if err != nil {
+		return nil, 0, err
+	}
+	g.shells.mu.Lock()
+	defer g.shells.mu.Unlock()
+	if g.shells.by == nil || len(g.shells.by) >= maxPrograms {
+		g.shells.by = map[string]*shell{}
+	}
+	g.shells.by[key] = s
+	return s, time.Since(begin), nil
+}
+
+// open takes a shell from the files, or makes it.
+func (g *gpu) open(key string, r Recipe, args []ir.Arg) (*shell, error) {
+	keep := g.modules != nil && cache.Build() != ""
+	key = cache.Key("shell", cache.Build(), key)
+	if keep {
+		if data, ok := g.modules.Get(key); ok {
+			if kept, err := compile.ReadShell(data); err == nil {
+				if p, c, err := kept.Open(); err == nil {
+					return &shell{p, c}, nil
+				}
+			}
+		}
+	}
+	p, err := r.Make()
+	if err != nil {
+		return nil, err
+	}
+	c, err := g.programs.get(p, compile.Options{Arch: g.info.Arch, Divisible: compile.Divisors(p, args)})
+	if err != nil {
+		return nil, err
+	}
+	if keep {
+		if s, err := compile.NewShell(p, c); err == nil {
+			if data, err := s.Encode(); err == nil {
+				g.modules.Put(key, data) // without it the program is made again next time
+			}
+		}
+	}
+	return &shell{p, c}, nil
+}
