@@ -3,6 +3,7 @@ package sim
 import (
 	"encoding/binary"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -80,6 +81,7 @@ func newPlan(op code.Op) *matrixPlan {
 			}
 		}
 		if name == "B" { // columns are summed along: keep them together
+			f.at = slices.Clone(f.at)
 			for i, at := range f.at {
 				block, rest := int(at)/(p.k*p.n), int(at)%(p.k*p.n)
 				f.at[i] = int32(block*p.k*p.n + rest%p.n*p.k + rest/p.n)

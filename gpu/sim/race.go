@@ -96,14 +96,27 @@ func (w *warp) earlier(s, now stamp) bool {
 		return s.before(now, &w.b.shared)
 	case s == 0:
 		return true
-	case s.block() != now.block():
+	}
+	b := w.mate(s)
+	switch {
+	case b == nil:
 		return false
-	case s.blockEpoch() == lastEpoch, s.thread() == now.thread() && !s.several(), s&severalWarps != 0: // which warps have read is not followed
+	case s.blockEpoch() == lastEpoch, b == w.b && s.thread() == now.thread() && !s.several(), s&severalWarps != 0: // which warps have read is not followed
 		return true
-	case s.thread()/lanes == now.thread()/lanes:
+	case b == w.b && s.thread()/lanes == now.thread()/lanes:
 		return passed(s.warpEpoch(), now.warpEpoch()) || s.blockEpoch() != now.blockEpoch()
 	}
-	return int(w.clock.at(w.b.warps[s.thread()/lanes].index)) >= s.blockEpoch()
+	return int(w.clock.at(b.warps[s.thread()/lanes].index)) >= s.blockEpoch()
+}
+
+// mate is the block of a stamp, if it is of the warp's cluster, else nil.
+func (w *warp) mate(s stamp) *block {
+	for _, b := range w.b.cl.blocks {
+		if b.number == s.block() {
+			return b
+		}
+	}
+	return nil
 }
 
 // both is [stamp.and] for any function.
@@ -114,9 +127,9 @@ func (w *warp) both(s, now stamp) stamp {
 	switch {
 	case w.earlier(s, now):
 		return now
-	case s.block() != now.block():
+	case w.mate(s) == nil:
 		return s | severalWarps | allBlocks<<32
-	case s.thread()/lanes != now.thread()/lanes:
+	case s.block() != now.block(), s.thread()/lanes != now.thread()/lanes:
 		return s | severalWarps
 	case s.thread() != now.thread():
 		return s | severalLanes
@@ -171,7 +184,7 @@ func (m *machine) track(blocks int) {
 	if blocks >= allBlocks {
 		return
 	}
-	unit, fenced := uint64(16), m.clusterSize() > 1
+	unit, fenced := uint64(16), false
 	for _, t := range m.maps {
 		unit = min(unit, uint64(t.m.Type.Bytes()))
 	}
