@@ -16,8 +16,15 @@ type Builder struct {
 	pos    diag.Pos
 	region *Region
 	consts map[constKey]Value
-	bits   map[Value]uint64
-	head   []*Instr // the constants
+	bits   []constant // by value
+	head   []*Instr   // the constants
+	instrs []Instr    // room for more
+	values []Value
+}
+
+type constant struct {
+	bits  uint64
+	known bool
 }
 
 type constKey struct {
@@ -28,7 +35,7 @@ type constKey struct {
 // NewBuilder starts a function of that name.
 func NewBuilder(name string) *Builder {
 	f := &Func{Name: name, Body: &Region{}, Types: []Type{None}}
-	return &Builder{f: f, region: f.Body, consts: map[constKey]Value{}, bits: map[Value]uint64{}}
+	return &Builder{f: f, region: f.Body, consts: map[constKey]Value{}}
 }
 
 // Func is the function under construction; its Launch may be set any time.
@@ -86,9 +93,39 @@ func (b *Builder) Const(t Type, bits uint64) Value {
 	}
 	op := [...]Op{OpInvalid, OpConstPred, OpConst16, OpConst32, OpConst64}[t]
 	v := b.f.NewValue(t)
-	b.head = append(b.head, &Instr{Op: op, Out: []Value{v}, Imm: []int64{int64(bits)}, Pos: b.pos})
-	b.consts[key], b.bits[v] = v, bits
+	in := b.instr()
+	*in = Instr{Op: op, Out: []Value{v}, Imm: []int64{int64(bits)}, Pos: b.pos}
+	b.head = append(b.head, in)
+	b.consts[key] = v
+	for len(b.bits) <= int(v) {
+		b.bits = append(b.bits, constant{})
+	}
+	b.bits[v] = constant{bits, true}
 	return v
+}
+
+// instr is a place for an instruction; there are many, so they are made some at a time.
+func (b *Builder) instr() *Instr {
+	if len(b.instrs) == 0 {
+		b.instrs = make([]Instr, 128)
+	}
+	in := &b.instrs[0]
+	b.instrs = b.instrs[1:]
+	return in
+}
+
+// results are new values of these types.
+func (b *Builder) results(types []Type) []Value {
+	n := len(types)
+	if len(b.values) < n {
+		b.values = make([]Value, max(n, 512))
+	}
+	out := b.values[:n:n]
+	b.values = b.values[n:]
+	for i, t := range types {
+		out[i] = b.f.NewValue(t)
+	}
+	return out
 }
 
 // Const32 is the b32 constant v modulo 2^32.
@@ -105,8 +142,10 @@ func (b *Builder) ConstPred(v bool) Value { return b.Const(Pred, truth(v)) }
 
 // ConstOf reports the bits of a value that is a constant.
 func (b *Builder) ConstOf(v Value) (bits uint64, ok bool) {
-	bits, ok = b.bits[v]
-	return bits, ok
+	if int(v) < len(b.bits) {
+		return b.bits[v].bits, b.bits[v].known
+	}
+	return 0, false
 }
 
 // Stop adds a stop, of these threads, in front of what comes next.
@@ -125,11 +164,10 @@ func (b *Builder) Emit(op Op, imm []int64, in ...Value) []Value {
 	if row.Through {
 		types = b32s[:len(in)-len(row.In)]
 	}
-	out := make([]Value, len(types))
-	for i, t := range types {
-		out[i] = b.f.NewValue(t)
-	}
-	b.Add(&Instr{Op: op, In: in, Out: out, Imm: imm})
+	out := b.results(types)
+	x := b.instr()
+	*x = Instr{Op: op, In: in, Out: out, Imm: imm}
+	b.Add(x)
 	return out
 }
 
@@ -139,16 +177,19 @@ func (b *Builder) EmitExact(op Op, e Exact, in ...Value) Value {
 	var args [2]uint64
 	all := true
 	for i, v := range in {
-		c, ok := b.bits[v]
+		c, ok := b.ConstOf(v)
 		args[i], all = c, all && ok
 	}
 	_, over := e.Overflows(op, args[0], args[1])
-	if v, ok := b.fold(op.Row(), nil, in); ok && !(all && over) {
+	row := op.Row()
+	if v, ok := b.fold(row, nil, in); ok && !(all && over) {
 		return v
 	}
-	out := b.f.NewValue(op.Row().Out[0])
-	b.Add(&Instr{Op: op, In: in, Out: []Value{out}, Exact: e})
-	return out
+	out := b.results(row.Out[:1])
+	x := b.instr()
+	*x = Instr{Op: op, In: in, Out: out, Exact: e}
+	b.Add(x)
+	return out[0]
 }
 
 // Emit1 is [Builder.Emit] for an instruction with one result.
@@ -178,7 +219,7 @@ func (b *Builder) fold(row *Row, imm []int64, in []Value) (Value, bool) {
 		if i == len(args) {
 			return 0, false
 		}
-		c, ok := b.bits[v]
+		c, ok := b.ConstOf(v)
 		args[i], all = c, all && ok
 	}
 	if all && !(row.NonZero && args[1] == 0) {
@@ -188,9 +229,9 @@ func (b *Builder) fold(row *Row, imm []int64, in []Value) (Value, bool) {
 		return 0, false
 	}
 	x, c, ok := in[0], uint64(0), false
-	if c, ok = b.bits[in[1]]; !ok && row.Commutes {
+	if c, ok = b.ConstOf(in[1]); !ok && row.Commutes {
 		x = in[1]
-		c, ok = b.bits[in[0]]
+		c, ok = b.ConstOf(in[0])
 	}
 	if !ok {
 		return 0, false

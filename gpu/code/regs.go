@@ -34,6 +34,8 @@ type lifetimes struct {
 	fixed  []bool   // constants: never merged
 	log    []Value  // values used, in text order
 	at     int32
+	both   []span                      // of the two that are merged
+	room   []span                      // for those that are kept
 	stops  map[*Region]map[int][]Value // read in front of instructions
 }
 
@@ -161,7 +163,8 @@ func (lt *lifetimes) instr(in *Instr) {
 	if in.Guard != 0 {
 		lt.read(in.Guard, p)
 		// The results are set to the fallback before the access happens.
-		for _, v := range append([]Value{in.Guard}, in.In[:len(in.In)-len(in.Out)]...) {
+		lt.last[in.Guard] = max(lt.last[in.Guard], p+2)
+		for _, v := range in.In[:len(in.In)-len(in.Out)] {
 			lt.last[v] = max(lt.last[v], p+2)
 		}
 	}
@@ -253,7 +256,7 @@ func (lt *lifetimes) merge(a, b Value, force bool) {
 		return
 	}
 	x, y := lt.spans[a], lt.spans[b]
-	out := make([]span, 0, len(x)+len(y))
+	out := lt.both[:0]
 	end := int32(0)
 	for len(x) > 0 || len(y) > 0 {
 		if len(y) == 0 || len(x) > 0 && x[0].from <= y[0].from {
@@ -263,12 +266,26 @@ func (lt *lifetimes) merge(a, b Value, force bool) {
 		}
 		s := out[len(out)-1]
 		if s.from < end && !force {
+			lt.both = out
 			return
 		}
 		end = max(end, s.to)
 	}
+	lt.both = out
 	lt.parent[b] = a
-	lt.spans[a] = union(out)
+	lt.spans[a] = lt.keep(union(out))
+}
+
+// keep copies spans to where they stay.
+func (lt *lifetimes) keep(s []span) []span {
+	n := len(s)
+	if len(lt.room) < n {
+		lt.room = make([]span, max(n, 1024))
+	}
+	out := lt.room[:n:n]
+	lt.room = lt.room[n:]
+	copy(out, s)
+	return out
 }
 
 // union joins the sorted spans that overlap.

@@ -46,7 +46,7 @@ func arithmetic(l *lowerer, in *ir.Instr) {
 		l.refuse(in.Pos, "Lower.E1", "%s of %s has no lowering", in.Op.Name, t.Elem)
 		return
 	}
-	l.env[in.Out[0]] = val{words: words}
+	l.env.set(in.Out[0], val{words: words})
 }
 
 // tileCompares are the comparisons of the arithmetic family.
@@ -79,7 +79,7 @@ func (l *lowerer) compareTiles(in *ir.Instr) {
 // setTruths gives a bool tile its predicates, and the bytes that memory and views
 // take; passes drop what nobody reads.
 func (l *lowerer) setTruths(v *ir.Var, preds []code.Value) {
-	l.env[v] = val{words: l.truthWords(v.Type, preds), truths: preds}
+	l.env.set(v, val{words: l.truthWords(v.Type, preds), truths: preds})
 }
 
 // truthWords are predicates as bytes of 0 and 1.
@@ -108,7 +108,7 @@ func (l *lowerer) truths(o ir.Operand, out ir.Type) []code.Value {
 		l.refuse(o.Pos, "Lower.E5", "%s lies as %s, the result as %s", v.Name, v.Type.Layout, out.Layout)
 		return nil
 	}
-	x := l.env[v]
+	x := l.env.get(v)
 	for s, at := range from {
 		if x.truths != nil {
 			preds[s] = x.truths[at]
@@ -134,7 +134,7 @@ func (l *lowerer) where(in *ir.Instr) {
 			out[j] = l.Op(code.OpBfi32, []int64{0, 16}, out[j], l.Op(code.OpSelp32, nil, x[j], y[j], p[s+1]))
 		}
 	}
-	l.env[in.Out[0]] = val{words: out}
+	l.env.set(in.Out[0], val{words: out})
 }
 
 // operand gives an operand's words arranged as the result's slots, repeating
@@ -145,7 +145,7 @@ func (l *lowerer) operand(o ir.Operand, out ir.Type) []code.Value {
 	if v == nil || !v.Type.IsRegister() {
 		return l.repeatScalar(l.elementScalar(o.Expr, out.Elem), w, slots)
 	}
-	words := l.env[v].words
+	words := l.env.get(v).words
 	if v.Type.Layout.Equal(out.Layout) {
 		return words
 	}

@@ -16,7 +16,7 @@ import (
 // time, which cp.async cannot copy, threads load and store them.
 func copyAsync(l *lowerer, in *ir.Instr) {
 	src, dst := in.In[0].Var(), in.In[1].Var()
-	s := l.env[dst].shared
+	s := l.env.get(dst).shared
 	lay := l.copyLayout(in, src.Type, dst.Type)
 	a := l.locate(in, ir.RegisterOf(dst.Type.Elem, lay))
 	all := make([]int, len(s.Dims))

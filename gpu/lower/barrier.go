@@ -11,7 +11,7 @@ import (
 
 // begins is where a shared tensor begins, without a swizzle: tiles begin at whole
 // periods.
-func (l *lowerer) begins(v *ir.Var) code.Value { return l.start(*l.env[v].shared) }
+func (l *lowerer) begins(v *ir.Var) code.Value { return l.start(*l.env.get(v).shared) }
 
 func (l *lowerer) start(s shared.View) code.Value {
 	s.Swizzle = layout.Swizzle{}
@@ -24,7 +24,7 @@ func (l *lowerer) start(s shared.View) code.Value {
 
 func (l *lowerer) allocateBarrier(in *ir.Instr) {
 	l.allocateShared(in)
-	l.makeBarriers(in, l.env[in.Out[0]].shared, "count")
+	l.makeBarriers(in, l.env.get(in.Out[0]).shared, "count")
 }
 
 // makeBarriers makes the barriers of a view, of whose arrivals an attribute tells.
@@ -43,7 +43,7 @@ func (l *lowerer) makeBarriers(in *ir.Instr, v *shared.View, arrivals string) {
 // turn is the address of the barrier of a turn, and the number of its phase, of which
 // only the lowest bit counts.
 func (l *lowerer) turn(in *ir.Instr, i int) (addr, phase code.Value) {
-	return l.turnOf(*l.env[in.In[i].Var()].shared, in.In[i+1].Expr)
+	return l.turnOf(*l.env.get(in.In[i].Var()).shared, in.In[i+1].Expr)
 }
 
 func (l *lowerer) turnOf(v shared.View, number ir.Expr) (addr, phase code.Value) {
@@ -185,12 +185,12 @@ func (l *lowerer) allocatePipeline(in *ir.Instr) {
 		l.makeBarriers(in, view, arrivals)
 		return view
 	}
-	l.env[v] = val{shared: array("producers"), empty: array("consumers")}
+	l.env.set(v, val{shared: array("producers"), empty: array("consumers")})
 }
 
 // emptyTurn is the turn of a pipeline's empty side.
 func (l *lowerer) emptyTurn(in *ir.Instr, number ir.Expr) (addr, phase code.Value) {
-	return l.turnOf(*l.env[in.In[0].Var()].empty, number)
+	return l.turnOf(*l.env.get(in.In[0].Var()).empty, number)
 }
 
 func acquirePipeline(l *lowerer, in *ir.Instr) {

@@ -12,7 +12,7 @@ import (
 // bulkRows runs f in one thread for each row of a bulk copy, with its address in global
 // memory and its place in the tile.
 func (l *lowerer) bulkRows(in *ir.Instr, f func(global, tile code.Value, place int64, bytes code.Value)) {
-	g, v := l.env[in.In[0].Var()].global, in.In[1].Var()
+	g, v := l.env.get(in.In[0].Var()).global, in.In[1].Var()
 	dims := in.Dims(len(g.extents), len(v.Type.Shape))
 	rows, n, err := ir.BulkRowsOf(v.Type, dims, len(g.extents))
 	if err != nil {
@@ -154,7 +154,7 @@ func queryResponse(l *lowerer, in *ir.Instr) {
 		return append([]code.Value{l.Const32(1)}, at...)
 	}, func() []code.Value { return []code.Value{zero, zero, zero, zero} })
 	for i, v := range in.Out {
-		l.env[v] = val{scalar: where[i]}
+		l.env.set(v, val{scalar: where[i]})
 	}
 }
 
@@ -203,12 +203,12 @@ func (l *lowerer) farAtomics(in *ir.Instr, at int, addr []code.Value, owner code
 	for s := range addr {
 		compare := code.Value(0)
 		if len(in.In) > at+1 {
-			compare = l.Field(l.env[in.In[at+1].Var()].words, s*w, w)
+			compare = l.Field(l.env.get(in.In[at+1].Var()).words, s*w, w)
 		}
 		far, _ := l.inCluster(in, addr[s])
-		old[s] = thread.Field{Words: []code.Value{l.farAtomic(in, t, far, owner, l.Field(l.env[v].words, s*w, w), compare)}}
+		old[s] = thread.Field{Words: []code.Value{l.farAtomic(in, t, far, owner, l.Field(l.env.get(v).words, s*w, w), compare)}}
 	}
 	if len(in.Out) > 0 {
-		l.env[in.Out[0]] = val{words: l.Assemble(len(addr), w, func(s int) thread.Field { return old[s] })}
+		l.env.set(in.Out[0], val{words: l.Assemble(len(addr), w, func(s int) thread.Field { return old[s] })})
 	}
 }

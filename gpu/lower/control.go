@@ -9,7 +9,7 @@ import (
 // goesOn is true where all flags of a loop are set.
 func (l *lowerer) goesOn(flags []*ir.Var) (on code.Value) {
 	for _, v := range flags {
-		on = l.Both(on, l.env[v].scalar)
+		on = l.Both(on, l.env.get(v).scalar)
 	}
 	return on
 }
@@ -26,7 +26,7 @@ func (l *lowerer) leftLoop(s *ir.For, c counter, vars []*ir.Var, flags []*ir.Var
 	}, func(carried []code.Value) []code.Value {
 		return l.scoped(func() []code.Value {
 			l.unflatten(vars, carried[1:])
-			l.env[s.Var] = val{scalar: c.index(carried[0])}
+			l.env.set(s.Var, val{scalar: c.index(carried[0])})
 			l.block(s.Body)
 			return append([]code.Value{l.Add32(carried[0], c.by)}, l.flatten(vars)...)
 		})

@@ -12,5 +12,5 @@ func convertLayout(l *lowerer, in *ir.Instr) {
 	if c.Kind == "shared" {
 		at = l.scratch(c.Bytes)
 	}
-	l.env[in.Out[0]] = val{words: c.Emit(l.Thread, l.env[in.In[0].Var()].words, from.Elem.Bits(), at, l.barrier)}
+	l.env.set(in.Out[0], val{words: c.Emit(l.Thread, l.env.get(in.In[0].Var()).words, from.Elem.Bits(), at, l.barrier)})
 }

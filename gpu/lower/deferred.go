@@ -22,9 +22,9 @@ func castDeferred(l *lowerer, in *ir.Instr) {
 	var words []code.Value
 	switch place, _ := ir.PlaceOf(x.Type); {
 	case cast.Runs(d.Recipe, l.level()):
-		words, err = cast.Recipe(l.Builder, l.level(), d.Recipe, d.Units, slots, l.env[x].words)
+		words, err = cast.Recipe(l.Builder, l.level(), d.Recipe, d.Units, slots, l.env.get(x).words)
 	case d.Recipe.Mode == recipe.Exact:
-		words, err = cast.Placed(l.Builder, l.level(), v.Type.Elem, x.Type.Elem, slots, l.env[x].words, place, in.Attr("domain") != nil)
+		words, err = cast.Placed(l.Builder, l.level(), v.Type.Elem, x.Type.Elem, slots, l.env.get(x).words, place, in.Attr("domain") != nil)
 	default:
 		err = fmt.Errorf("the recipe from %s to %s has a step without thread code", x.Type.Elem, v.Type.Elem)
 	}
@@ -35,10 +35,10 @@ func castDeferred(l *lowerer, in *ir.Instr) {
 			words[j] = l.Const32(0)
 		}
 	}
-	l.env[v] = val{words: words}
+	l.env.set(v, val{words: words})
 	powers := make([]code.Value, c.Type.Layout.Slots())
 	for s, row := range c.Type.Layout.Flat()[:len(powers)] {
 		powers[s] = l.Const32(int64(dtype.F32.Encode(math.Ldexp(1, -d.Powers[row]), false)))
 	}
-	l.env[c] = val{words: powers}
+	l.env.set(c, val{words: powers})
 }

@@ -52,7 +52,7 @@ func (l *lowerer) workspaces() {
 			w.Shape = append(w.Shape, a)
 		}
 		base := l.Param(code.Param{Name: v.Name, Kind: code.Pointer, Type: code.B64, Elem: v.Type.Elem.String(), NoAlias: true, Workspace: w})
-		l.env[v] = val{global: &global{elem: v.Type.Elem, base: base, extents: v.Type.Shape}}
+		l.env.set(v, val{global: &global{elem: v.Type.Elem, base: base, extents: v.Type.Shape}})
 		return true
 	})
 }
@@ -61,7 +61,7 @@ func (l *lowerer) workspaces() {
 func allocateGlobal(*lowerer, *ir.Instr) {}
 
 func sliceGlobal(l *lowerer, in *ir.Instr) {
-	g, t := l.env[in.In[0].Var()].global, in.Out[0].Type
+	g, t := l.env.get(in.In[0].Var()).global, in.Out[0].Type
 	w := g.whole()
 	p := &globalPart{extents: w.extents, strides: w.strides, at: slices.Clone(w.at), by: slices.Clone(w.by)}
 	keep := in.Dims(len(g.extents), len(t.Shape))
@@ -84,7 +84,7 @@ func sliceGlobal(l *lowerer, in *ir.Instr) {
 	for _, d := range keep {
 		p.dims = append(p.dims, w.dims[d])
 	}
-	l.env[in.Out[0]] = val{global: &global{elem: g.elem, base: g.base, extents: t.Shape, part: p}}
+	l.env.set(in.Out[0], val{global: &global{elem: g.elem, base: g.base, extents: t.Shape, part: p}})
 }
 
 func (l *lowerer) isZero(e ir.Expr) bool {
@@ -136,9 +136,9 @@ func (l *lowerer) below(x code.Value, extent ir.Expr) code.Value {
 // it is there; it lets the simulator check the indices. owned says that only the
 // first holder of an element uses it.
 func (l *lowerer) chosen(in *ir.Instr, lay layout.Layout, owned bool) (addr, on []code.Value) {
-	g := l.env[in.In[0].Var()].global
+	g := l.env.get(in.In[0].Var()).global
 	dim := in.ScatterDim()
-	indices := l.env[in.In[1].Var()].words
+	indices := l.env.get(in.In[1].Var()).words
 	thread := l.Coords(lay)
 	owner := code.Value(0)
 	if owned {
@@ -184,13 +184,13 @@ func loadGlobalGather(l *lowerer, in *ir.Instr) {
 		}
 		source[s] = thread.Field{Words: []code.Value{v}}
 	}
-	l.env[in.Out[0]] = val{words: l.Assemble(len(addr), w, func(s int) thread.Field { return source[s] })}
+	l.env.set(in.Out[0], val{words: l.Assemble(len(addr), w, func(s int) thread.Field { return source[s] })})
 }
 
 func storeGlobalScatter(l *lowerer, in *ir.Instr) {
 	v := in.In[2].Var()
 	w := v.Type.Elem.Bits()
-	words := l.env[v].words
+	words := l.env.get(v).words
 	addr, on := l.chosen(in, v.Type.Layout, true)
 	for s := range addr {
 		x := l.Field(words, s*w, w)
@@ -251,15 +251,15 @@ func (l *lowerer) atomics(in *ir.Instr, at int, addr, on []code.Value) {
 		if addr[s] == 0 {
 			continue
 		}
-		x := l.Field(l.env[v].words, s*w, w)
+		x := l.Field(l.env.get(v).words, s*w, w)
 		compare := code.Value(0)
 		if op == "cas" {
-			compare = l.Field(l.env[in.In[at+1].Var()].words, s*w, w)
+			compare = l.Field(l.env.get(in.In[at+1].Var()).words, s*w, w)
 		}
 		old[s] = thread.Field{Words: []code.Value{l.atomic(op, t, addr[s], on[s], x, compare)}}
 	}
 	if len(in.Out) > 0 {
-		l.env[in.Out[0]] = val{words: l.Assemble(len(addr), w, func(s int) thread.Field { return old[s] })}
+		l.env.set(in.Out[0], val{words: l.Assemble(len(addr), w, func(s int) thread.Field { return old[s] })})
 	}
 }
 
@@ -363,7 +363,7 @@ func (l *lowerer) first() code.Value {
 
 // semaphore is the address of a semaphore, which the simulator checks.
 func (l *lowerer) semaphore(in *ir.Instr) code.Value {
-	addr, inside := l.element(l.env[in.In[0].Var()].global, in.Attr("offset").Exprs)
+	addr, inside := l.element(l.env.get(in.In[0].Var()).global, in.Attr("offset").Exprs)
 	if inside != 0 {
 		l.Op(code.OpCheckIndex, nil, inside)
 	}
@@ -399,7 +399,7 @@ const lineBytes = 128
 // prefetchGlobal cuts the part into lines along its last dimension, which the threads
 // ask for in turn.
 func prefetchGlobal(l *lowerer, in *ir.Instr) {
-	g := l.env[in.In[0].Var()].global
+	g := l.env.get(in.In[0].Var()).global
 	shape := make([]int64, len(g.extents))
 	for d, e := range in.Attr("shape").Exprs {
 		shape[d], _ = ir.ConstInt(e)
@@ -440,7 +440,7 @@ func prefetchGlobal(l *lowerer, in *ir.Instr) {
 
 // loadScalar is one load of the same element by every thread.
 func loadScalar(l *lowerer, in *ir.Instr) {
-	addr, inside := l.element(l.env[in.In[0].Var()].global, in.Attr("offset").Exprs)
+	addr, inside := l.element(l.env.get(in.In[0].Var()).global, in.Attr("offset").Exprs)
 	x := l.Guard(inside, code.OpLdGlobalB32, []int64{0, 0}, []code.Value{l.Const32(0)}, addr)[0]
-	l.env[in.Out[0]] = val{scalar: x}
+	l.env.set(in.Out[0], val{scalar: x})
 }

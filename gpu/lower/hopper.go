@@ -248,7 +248,7 @@ var swizzleCodes = map[int]uint64{0: 0, 128: 1, 64: 2, 32: 3}
 
 // describe makes the descriptor of an operand as [MN, K] that begins at row mn of it.
 func (l *lowerer) describe(v *ir.Var, c layout.Canonical, mn int, row code.Value) descriptor {
-	s := *l.env[v].shared
+	s := *l.env.get(v).shared
 	s.Swizzle = layout.Swizzle{}
 	index := []code.Value{l.Const32(0), l.Const32(0)}
 	index[mn] = row
@@ -310,7 +310,7 @@ func wgmmaDot(l *lowerer, in *ir.Instr) {
 	}
 	db := l.describe(b, plan.FormB, 1, l.Mul32(col, l.Const32(int64(plan.Form.N))))
 	dims, _ := a.Type.Dims()
-	words := slices.Clone(l.env[c].words)
+	words := slices.Clone(l.env.get(c).words)
 	per := len(words) / plan.C.Slots()
 	on := l.ConstPred(true)
 	first := on
@@ -335,7 +335,7 @@ func wgmmaDot(l *lowerer, in *ir.Instr) {
 			copy(words[slot*per:], out)
 		}
 	}
-	l.env[c] = val{words: words}
+	l.env.set(c, val{words: words})
 	l.uses(c)
 	if inRegs {
 		l.uses(a)
@@ -344,7 +344,7 @@ func wgmmaDot(l *lowerer, in *ir.Instr) {
 
 // fragment is the words of a fragment of a in registers.
 func (l *lowerer) fragment(a *ir.Var, plan ir.WgmmaPlan, row, step int) []code.Value {
-	words := l.env[a].words
+	words := l.env.get(a).words
 	per := len(words) / plan.A.Slots()
 	for slot := range plan.A.Slots() {
 		if at := plan.A.Index(0, slot); at[0] == row && at[1] == step {
@@ -390,12 +390,12 @@ func wgmmaWait(l *lowerer, in *ir.Instr) {
 	}
 	if n == 0 {
 		for _, v := range l.sums {
-			if _, set := l.env[v]; set && !slices.Contains(back, v) && l.holds(v) {
+			if _, set := l.env.find(v); set && !slices.Contains(back, v) && l.holds(v) {
 				back = append(back, v)
 			}
 		}
 	}
-	back = slices.DeleteFunc(back, func(v *ir.Var) bool { _, set := l.env[v]; return !set })
+	back = slices.DeleteFunc(back, func(v *ir.Var) bool { _, set := l.env.find(v); return !set })
 	args := l.flatten(back)
 	out := make([]code.Value, len(args))
 	for i := range out {
@@ -438,7 +438,7 @@ func setMaxRegisters(l *lowerer, in *ir.Instr) {
 }
 
 func clusterRank(l *lowerer, in *ir.Instr) {
-	l.env[in.Out[0]] = val{scalar: l.Op(code.OpClusterCtaRank, nil)}
+	l.env.set(in.Out[0], val{scalar: l.Op(code.OpClusterCtaRank, nil)})
 }
 
 func clusterSynchronize(l *lowerer, _ *ir.Instr) {

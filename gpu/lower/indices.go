@@ -13,5 +13,5 @@ func indices(l *lowerer, in *ir.Instr) {
 	for s := range words {
 		words[s] = l.Add32(thread, l.Const32(int64(lay.Index(0, s)[d])))
 	}
-	l.env[in.Out[0]] = val{words: words}
+	l.env.set(in.Out[0], val{words: words})
 }

@@ -27,7 +27,7 @@ func (l *lowerer) forLoop(s *ir.For) {
 	out := l.For(c.start, c.end, c.by, unroll, l.flatten(vars), func(i code.Value, carried []code.Value) []code.Value {
 		return l.scoped(func() []code.Value {
 			l.unflatten(vars, carried)
-			l.env[s.Var] = val{scalar: c.index(i)}
+			l.env.set(s.Var, val{scalar: c.index(i)})
 			l.block(s.Body)
 			return l.flatten(vars)
 		})

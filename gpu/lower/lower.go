@@ -13,7 +13,6 @@ package lower
 
 import (
 	"fmt"
-	"maps"
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
@@ -73,7 +72,7 @@ func lowerWith(p *ir.Program, opt Options, at areas) (*code.Func, areas, error) 
 	if opt.Stops != nil {
 		*opt.Stops = nil
 	}
-	l := &lowerer{Thread: thread.New(code.NewBuilder(p.Name), 0), going: going, threads: ir.Threads{Size: p.Threads()}, barriers: map[ir.Threads]int64{}, own: memory{at: at, of: map[ir.Threads]scratch{}}, p: p, opt: opt, env: map[*ir.Var]val{}, facts: facts.New(p, opt.Divisible)}
+	l := &lowerer{Thread: thread.New(code.NewBuilder(p.Name), 0), going: going, threads: ir.Threads{Size: p.Threads()}, barriers: map[ir.Threads]int64{}, own: memory{at: at, of: map[ir.Threads]scratch{}}, p: p, opt: opt, env: variables{of: map[*ir.Var]val{}}, facts: facts.New(p, opt.Divisible)}
 	launch := code.Launch{Block: p.Threads()}
 	for _, e := range p.Grid {
 		a, ok := facts.Affine(e)
@@ -111,8 +110,8 @@ type lowerer struct {
 	opt            Options
 	facts          *facts.Facts
 	list           diag.List
-	env            map[*ir.Var]val // present values of variables
-	threads        ir.Threads      // that run
+	env            variables
+	threads        ir.Threads // that run
 	// barriers are the numbers of thread groups' barriers; going are the flags of loops
 	// that end early.
 	barriers map[ir.Threads]int64
@@ -135,6 +134,53 @@ type lowerer struct {
 	stopped diag.Pos
 	order   []*ir.Var
 	holder  map[*ir.Var]int
+}
+
+// variables are the present values of variables.
+type variables struct {
+	of     map[*ir.Var]val
+	scopes int
+	undo   []formerly // what scopes have set, in order
+}
+
+// formerly is what a variable was before it was set.
+type formerly struct {
+	v   *ir.Var
+	x   val
+	set bool
+}
+
+func (e *variables) get(v *ir.Var) val { return e.of[v] }
+
+func (e *variables) find(v *ir.Var) (val, bool) {
+	x, ok := e.of[v]
+	return x, ok
+}
+
+func (e *variables) set(v *ir.Var, x val) {
+	if e.scopes > 0 {
+		old, set := e.of[v]
+		e.undo = append(e.undo, formerly{v, old, set})
+	}
+	e.of[v] = x
+}
+
+// scope begins a part that end makes undone.
+func (e *variables) scope() (end func()) {
+	mark := len(e.undo)
+	e.scopes++
+	return func() {
+		for _, f := range slices.Backward(e.undo[mark:]) {
+			if f.set {
+				e.of[f.v] = f.x
+			} else {
+				delete(e.of, f.v)
+			}
+		}
+		clear(e.undo[mark:])
+		e.undo = e.undo[:mark]
+		e.scopes--
+	}
 }
 
 // val is what a variable is in thread code: the field of its kind.
@@ -167,13 +213,13 @@ func (l *lowerer) params() {
 	for _, v := range l.p.Params {
 		switch t := v.Type; {
 		case t.Kind == ir.Pointer:
-			l.env[v] = val{scalar: l.Pointer(v.Name, t.Elem.String())}
+			l.env.set(v, val{scalar: l.Pointer(v.Name, t.Elem.String())})
 		case t.Elem == dtype.Bool:
 			x := l.Scalar(v.Name, code.B32, t.Elem.String())
-			l.env[v] = val{scalar: l.Op(code.OpSetpU32, []int64{int64(code.NE)}, x, l.Const32(0))}
+			l.env.set(v, val{scalar: l.Op(code.OpSetpU32, []int64{int64(code.NE)}, x, l.Const32(0))})
 		default:
 			kind := map[int]code.Type{16: code.B16, 32: code.B32, 64: code.B64}[t.Elem.Bits()]
-			l.env[v] = val{scalar: l.Param(code.Param{Name: v.Name, Kind: code.Scalar, Type: kind, Elem: t.Elem.String(), Divisor: l.opt.Divisible[v.Name]})}
+			l.env.set(v, val{scalar: l.Param(code.Param{Name: v.Name, Kind: code.Scalar, Type: kind, Elem: t.Elem.String(), Divisor: l.opt.Divisible[v.Name]})})
 		}
 	}
 	l.workspaces()
@@ -206,7 +252,7 @@ func (l *lowerer) stmt(s ir.Stmt) {
 		}
 		l.standIn(s)
 	case *ir.Let:
-		l.env[s.Var] = val{scalar: l.scalar(s.Value, s.Var.Type.Elem)}
+		l.env.set(s.Var, val{scalar: l.scalar(s.Value, s.Var.Type.Elem)})
 	case *ir.For:
 		l.forLoop(s)
 	case *ir.While:
@@ -357,7 +403,7 @@ func loweringOf(op *ir.Op) func(*lowerer, *ir.Instr) {
 func (l *lowerer) changed(blocks ...*ir.Block) []*ir.Var {
 	var vars []*ir.Var
 	add := func(v *ir.Var) {
-		if _, set := l.env[v]; set && !slices.Contains(vars, v) && !v.Type.IsGlobal() && !v.Type.IsShared() && !v.Type.IsTensorMemory() {
+		if _, set := l.env.find(v); set && !slices.Contains(vars, v) && !v.Type.IsGlobal() && !v.Type.IsShared() && !v.Type.IsTensorMemory() {
 			vars = append(vars, v)
 		}
 	}
@@ -381,7 +427,7 @@ func (l *lowerer) changed(blocks ...*ir.Block) []*ir.Var {
 func (l *lowerer) flatten(vars []*ir.Var) []code.Value {
 	var out []code.Value
 	for _, v := range vars {
-		if x := l.env[v]; x.words != nil {
+		if x := l.env.get(v); x.words != nil {
 			out = append(out, x.words...)
 		} else {
 			out = append(out, x.scalar)
@@ -392,11 +438,11 @@ func (l *lowerer) flatten(vars []*ir.Var) []code.Value {
 
 func (l *lowerer) unflatten(vars []*ir.Var, values []code.Value) {
 	for _, v := range vars {
-		if n := len(l.env[v].words); n > 0 {
-			l.env[v] = val{words: slices.Clone(values[:n])}
+		if n := len(l.env.get(v).words); n > 0 {
+			l.env.set(v, val{words: slices.Clone(values[:n])})
 			values = values[n:]
 		} else {
-			l.env[v] = val{scalar: values[0]}
+			l.env.set(v, val{scalar: values[0]})
 			values = values[1:]
 		}
 	}
@@ -405,11 +451,10 @@ func (l *lowerer) unflatten(vars []*ir.Var, values []code.Value) {
 // scoped runs f and forgets what it assigned to variables and computed for
 // layouts, which are visible only in its region.
 func (l *lowerer) scoped(f func() []code.Value) []code.Value {
-	env, end := l.env, l.Scope()
-	l.env = maps.Clone(env)
+	end, known := l.env.scope(), l.Scope()
 	out := f()
-	l.env = env
 	end()
+	known()
 	return out
 }
 

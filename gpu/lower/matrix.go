@@ -57,7 +57,7 @@ func (l *lowerer) dotWith(in *ir.Instr, p ir.DotPlan, form arch.Form) {
 	}
 	cut := func(i int, outer, part layout.Layout) *products.Fragments {
 		v := in.In[i].Var()
-		words := l.env[v].words
+		words := l.env.get(v).words
 		bits := part.Slots() * v.Type.Elem.Bits()
 		if v.Type.Elem == dtype.F64 {
 			var wide []code.Value
@@ -106,7 +106,7 @@ func (l *lowerer) dotWith(in *ir.Instr, p ir.DotPlan, form arch.Form) {
 			}
 		}
 	}
-	l.env[in.Out[0]] = val{words: l.narrow(out)}
+	l.env.set(in.Out[0], val{words: l.narrow(out)})
 }
 
 // narrow cuts b64 values into words.
@@ -135,19 +135,19 @@ func (l *lowerer) dotLanes(in *ir.Instr) string {
 	}
 	words := func(v *ir.Var) []code.Value {
 		if t.IsInt() && v.Type.Elem.Bits() == t.Bits() { // wrapping arithmetic does not see the sign
-			return l.env[v].words
+			return l.env.get(v).words
 		}
 		order := make([]int, v.Type.Layout.Slots())
 		for s := range order {
 			order[s] = s
 		}
-		w, err := cast.Tile(l.Builder, t, v.Type.Elem, order, l.env[v].words)
+		w, err := cast.Tile(l.Builder, t, v.Type.Elem, order, l.env.get(v).words)
 		if err != nil {
 			l.refuse(in.Pos, "Lower.E4", "%v", err)
 		}
 		return w
 	}
-	aw, bw, cw := words(a), words(b), l.env[c].words
+	aw, bw, cw := words(a), words(b), l.env.get(c).words
 	n := c.Type.Layout.Slots()
 	var out []code.Value
 	switch t.Bits() {
@@ -198,6 +198,6 @@ func (l *lowerer) dotLanes(in *ir.Instr) string {
 			out = append(out, l.Op(code.OpPack16, nil, elems[s], elems[s+1]))
 		}
 	}
-	l.env[in.Out[0]] = val{words: out}
+	l.env.set(in.Out[0], val{words: out})
 	return ""
 }

@@ -14,19 +14,19 @@ import (
 
 func blockIndices(l *lowerer, in *ir.Instr) {
 	for i, v := range in.Out {
-		l.env[v] = val{scalar: l.Op([]code.Op{code.OpCtaidX, code.OpCtaidY, code.OpCtaidZ}[i], nil)}
+		l.env.set(v, val{scalar: l.Op([]code.Op{code.OpCtaidX, code.OpCtaidY, code.OpCtaidZ}[i], nil)})
 		l.facts.Span(v, ir.NewInt(0), l.p.Grid[i], 1)
 	}
 }
 
 func viewGlobal(l *lowerer, in *ir.Instr) {
 	t := in.Out[0].Type
-	g := &global{elem: t.Elem, base: l.env[in.In[0].Var()].scalar, extents: t.Shape}
+	g := &global{elem: t.Elem, base: l.env.get(in.In[0].Var()).scalar, extents: t.Shape}
 	if a := in.Attr("strides"); a != nil {
 		g.part = g.whole()
 		g.part.strides = a.Exprs
 	}
-	l.env[in.Out[0]] = val{global: g}
+	l.env.set(in.Out[0], val{global: g})
 }
 
 // access is a tile's place in a global tensor, seen by one thread.
@@ -55,7 +55,7 @@ type access struct {
 
 // locate finds the tile of a load or store in its tensor.
 func (l *lowerer) locate(in *ir.Instr, tile ir.Type) *access {
-	a := &access{g: l.env[in.In[0].Var()].global, tile: tile, width: tile.Elem.Bits()}
+	a := &access{g: l.env.get(in.In[0].Var()).global, tile: tile, width: tile.Elem.Bits()}
 	if c := in.Attr("cache"); c != nil {
 		a.hints = map[string]code.Attr{"stream": code.NoAllocate, "evict_first": code.EvictFirst, "evict_last": code.EvictLast}[c.Word]
 	}
@@ -322,7 +322,7 @@ func loadGlobal(l *lowerer, in *ir.Instr) {
 			}
 		}
 	}
-	l.env[in.Out[0]] = val{words: l.Assemble(len(a.slots), a.width, func(s int) thread.Field { return source[s] })}
+	l.env.set(in.Out[0], val{words: l.Assemble(len(a.slots), a.width, func(s int) thread.Field { return source[s] })})
 }
 
 // loadRun loads a run's bits into words, in the widest accesses that alignment
@@ -383,7 +383,7 @@ func (l *lowerer) loadBits(a *access, base code.Value, delta int, guard code.Val
 
 func storeGlobal(l *lowerer, in *ir.Instr) {
 	v := in.In[1].Var()
-	words := l.env[v].words
+	words := l.env.get(v).words
 	a := l.locate(in, v.Type)
 	owner, _ := l.FirstHolder(v.Type.Layout)
 	for _, gr := range l.groups(a) {

@@ -23,7 +23,7 @@ func move(l *lowerer, in *ir.Instr) {
 			panic("lower: " + bad.Msg)
 		}
 		here := l.Assemble(len(slots), w, func(s int) thread.Field {
-			return thread.Field{Words: l.env[in.In[slots[s].Operand].Var()].words, Pos: slots[s].Slot * w}
+			return thread.Field{Words: l.env.get(in.In[slots[s].Operand].Var()).words, Pos: slots[s].Slot * w}
 		})
 		if i == 0 {
 			words = here
@@ -35,7 +35,7 @@ func move(l *lowerer, in *ir.Instr) {
 		here = l.Choose(l.Op(code.OpSetpU32, []int64{int64(code.EQ)}, place, l.Const32(int64(i))), here, words)
 		words = here
 	}
-	l.env[in.Out[0]] = val{words: words}
+	l.env.set(in.Out[0], val{words: words})
 }
 
 // placeNumber is the number of the place, in the order of [ir.Places], to which the
@@ -57,7 +57,7 @@ func (l *lowerer) placeNumber(in *ir.Instr) code.Value {
 func shuffleLanes(l *lowerer, in *ir.Instr) {
 	delta, width, _ := in.Shuffle()
 	up := in.Op.Name == "ShuffleUp"
-	words := make([]code.Value, 0, len(l.env[in.In[0].Var()].words))
+	words := make([]code.Value, 0, len(l.env.get(in.In[0].Var()).words))
 	var lane code.Value
 	if width < ir.LanesPerWarp {
 		// The lanes of a run agree in the bits above it.
@@ -69,7 +69,7 @@ func shuffleLanes(l *lowerer, in *ir.Instr) {
 		has := l.Op(code.OpSetpU32, []int64{int64(cmp)}, at, l.Const32(int64(limit)))
 		lane = l.Op(code.OpSelp32, nil, l.Add32(l.ID, l.Const32(int64(step))), l.ID, has)
 	}
-	for _, x := range l.env[in.In[0].Var()].words {
+	for _, x := range l.env.get(in.In[0].Var()).words {
 		switch {
 		case width < ir.LanesPerWarp:
 			words = append(words, l.Op(code.OpShflIdx, nil, x, lane))
@@ -79,5 +79,5 @@ func shuffleLanes(l *lowerer, in *ir.Instr) {
 			words = append(words, l.Op(code.OpShflDown, []int64{int64(delta)}, x))
 		}
 	}
-	l.env[in.Out[0]] = val{words: words}
+	l.env.set(in.Out[0], val{words: words})
 }

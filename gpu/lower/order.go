@@ -17,7 +17,7 @@ func synchronize(l *lowerer, _ *ir.Instr) {
 func synchronizeReduce(l *lowerer, in *ir.Instr) {
 	synchronize(l, in)
 	found := l.reduced(in, ir.ReductionOf(in.In[0].Var().Type.Layout, in.ReducedDims()))[0]
-	l.env[in.Out[0]] = val{scalar: l.Op(code.OpAnd32, nil, found, l.Const32(1))} // a byte, what is above it is anything
+	l.env.set(in.Out[0], val{scalar: l.Op(code.OpAnd32, nil, found, l.Const32(1))}) // a byte, what is above it is anything
 }
 
 // ordering are the steps that have the order acq_rel in one instruction.
@@ -25,7 +25,7 @@ var ordering = map[string]code.Op{"add": code.OpAtomGlobalAcqRelAdd, "inc": code
 
 // atomicScalar is an atomic of thread 0, which hands the others what it found.
 func atomicScalar(l *lowerer, in *ir.Instr) {
-	g := l.env[in.In[0].Var()].global
+	g := l.env.get(in.In[0].Var()).global
 	value, compare := l.scalar(in.In[1].Expr, dtype.I32), code.Value(0)
 	if len(in.In) > 2 {
 		compare = l.scalar(in.In[2].Expr, dtype.I32)
@@ -49,7 +49,7 @@ func atomicScalar(l *lowerer, in *ir.Instr) {
 		}
 		end()
 	}
-	l.env[in.Out[0]] = val{scalar: l.fromFirst(first, old)}
+	l.env.set(in.Out[0], val{scalar: l.fromFirst(first, old)})
 }
 
 // fromFirst is what x is in thread 0, where first holds.

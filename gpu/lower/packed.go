@@ -24,7 +24,7 @@ func (l *lowerer) packedAdd(in *ir.Instr, a *access, base code.Value, r run, on 
 	if len(in.Out) > 0 || ops == nil || op != "add" && op != "sub" {
 		return done
 	}
-	words := l.env[v].words
+	words := l.env.get(v).words
 	for pos, n := 0, len(r.slots)*a.width; pos < n; {
 		w := thread.ChunkBits(a.runAlign(r), pos, n)
 		for w > a.width && (ops[w] == 0 || ops[w].Row().Since > l.level()) {

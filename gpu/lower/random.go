@@ -10,7 +10,7 @@ import (
 func random(l *lowerer, in *ir.Instr) {
 	seed := l.scalar(in.In[0].Expr, dtype.I64)
 	low, high := l.Op(code.OpTrunc32, nil, seed), l.Op(code.OpHi32, nil, seed)
-	x := l.env[in.In[1].Var()].words
+	x := l.env.get(in.In[1].Var()).words
 	out := make([]code.Value, 4*len(x))
 	zero := l.Const32(0)
 	mul := func(a code.Value, m uint32) (hi, lo code.Value) {
@@ -31,5 +31,5 @@ func random(l *lowerer, in *ir.Instr) {
 			out[w*len(x)+s] = c[w]
 		}
 	}
-	l.env[in.Out[0]] = val{words: out}
+	l.env.set(in.Out[0], val{words: out})
 }

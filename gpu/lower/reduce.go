@@ -52,12 +52,12 @@ var reduceSteps = map[string]string{"sum": "Add", "prod": "Mul", "max": "Max", "
 // reduce combines slots, then lanes by shuffles, then what is left through shared
 // memory, always neighbours of the order that [ir.Reduction] says.
 func reduce(l *lowerer, in *ir.Instr) {
-	l.env[in.Out[0]] = val{words: l.reduced(in, ir.ReductionOf(in.In[0].Var().Type.Layout, in.ReducedDims()))}
+	l.env.set(in.Out[0], val{words: l.reduced(in, ir.ReductionOf(in.In[0].Var().Type.Layout, in.ReducedDims()))})
 }
 
 func (l *lowerer) reduced(in *ir.Instr, r ir.Reduction) []code.Value {
 	v := in.In[0].Var()
-	words := l.env[v].words
+	words := l.env.get(v).words
 	if v.Type.Elem == dtype.Bool { // any code but 0 is true
 		words = l.truthWords(v.Type, l.truths(in.In[0], v.Type))
 	}
@@ -143,7 +143,7 @@ func (l *lowerer) trade(x []code.Value, use func(x []code.Value, of func(thread 
 func argReduce(l *lowerer, in *ir.Instr) {
 	v, dim := in.In[0].Var(), in.ReducedDims()[0]
 	t := v.Type.Elem
-	words := l.env[v].words
+	words := l.env.get(v).words
 	at := l.Coords(v.Type.Layout)[dim]
 	r := ir.ReductionOf(v.Type.Layout, []int{dim})
 	key := func(slot int) []code.Value {
@@ -184,7 +184,7 @@ func argReduce(l *lowerer, in *ir.Instr) {
 	for s := range out {
 		out[s] = l.Op(code.OpNot32, nil, keys[2*s])
 	}
-	l.env[in.Out[0]] = val{words: out}
+	l.env.set(in.Out[0], val{words: out})
 }
 
 var scanSteps = map[string]string{"add": "Add", "mul": "Mul", "max": "Max", "min": "Min", "and": "And", "or": "Or", "xor": "Xor"}
@@ -197,7 +197,7 @@ func scan(l *lowerer, in *ir.Instr) {
 	word := in.Attr("op").Word
 	combine := l.combining(scanSteps[word], t)
 	r := ir.ReductionOf(lay, []int{dim})
-	row := l.columns(l.env[v].words, t.Bits(), r.Slots)
+	row := l.columns(l.env.get(v).words, t.Bits(), r.Slots)
 	total := slices.Clone(row)
 	var before [][]code.Value
 	if in.Attr("exclusive") != nil {
@@ -283,7 +283,7 @@ func scan(l *lowerer, in *ir.Instr) {
 	} else {
 		out = l.Assemble(lay.Slots(), w, func(s int) thread.Field { return place[s] })
 	}
-	l.env[in.Out[0]] = val{words: out}
+	l.env.set(in.Out[0], val{words: out})
 }
 
 // startWords is n elements that the op leaves others alone with.

@@ -31,12 +31,12 @@ func allocateRegister(l *lowerer, in *ir.Instr) {
 			words[j] = l.Const32(bits)
 		}
 	}
-	l.env[in.Out[0]] = val{words: words}
+	l.env.set(in.Out[0], val{words: words})
 }
 
 // view renames the words: the bits stay where they are.
 func view(l *lowerer, in *ir.Instr) {
-	l.env[in.Out[0]] = val{words: slices.Clone(l.env[in.In[0].Var()].words)}
+	l.env.set(in.Out[0], val{words: slices.Clone(l.env.get(in.In[0].Var()).words)})
 }
 
 // level is the target's compute capability, times ten.
@@ -52,12 +52,12 @@ func castLowering(l *lowerer, in *ir.Instr) {
 	var err error
 	finite := in.Attr("domain") != nil
 	if place, ok := ir.PlaceOf(from.Type); ok && (from.Type.HasPlace || finite) {
-		words, err = cast.Placed(l.Builder, l.level(), to.Type.Elem, from.Type.Elem, slots, l.env[from].words, place, finite)
+		words, err = cast.Placed(l.Builder, l.level(), to.Type.Elem, from.Type.Elem, slots, l.env.get(from).words, place, finite)
 	} else {
-		words, err = cast.Tile(l.Builder, to.Type.Elem, from.Type.Elem, slots, l.env[from].words)
+		words, err = cast.Tile(l.Builder, to.Type.Elem, from.Type.Elem, slots, l.env.get(from).words)
 	}
 	if err != nil {
 		l.refuse(in.Pos, "Lower.E4", "%v", err)
 	}
-	l.env[to] = val{words: words}
+	l.env.set(to, val{words: words})
 }

@@ -26,7 +26,7 @@ func (l *lowerer) scalar(e ir.Expr, t dtype.Type) code.Value {
 			return l.Const64(n)
 		}
 		if r, ok := e.(*ir.Ref); ok && r.Var.Type.Elem == t {
-			return l.env[r.Var].scalar
+			return l.env.get(r.Var).scalar
 		}
 		l.refuse(e.Position(), "Lower.E6", "%s is %s", e, t)
 		return l.Const32(0)
@@ -65,7 +65,7 @@ func (l *lowerer) floatScalar(e ir.Expr, t dtype.Type) code.Value {
 	var v float64
 	switch e := e.(type) {
 	case *ir.Ref:
-		return l.env[e.Var].scalar
+		return l.env.get(e.Var).scalar
 	case *ir.Select:
 		return l.choice(e, t)
 	case *ir.Float:
@@ -102,7 +102,7 @@ func (l *lowerer) boolean(e ir.Expr) code.Value {
 	}
 	switch e := e.(type) {
 	case *ir.Ref:
-		return l.env[e.Var].scalar
+		return l.env.get(e.Var).scalar
 	case *ir.Unary:
 		return l.Op(code.OpNotPred, nil, l.boolean(e.X))
 	case *ir.Binary:
@@ -224,7 +224,7 @@ func (l *lowerer) integer(e ir.Expr, signed bool) code.Value {
 			l.refuse(e.Pos, "Lower.E6", "%s is %s", e.Var.Name, e.Var.Type)
 			return l.Const32(0)
 		}
-		return l.env[e.Var].scalar
+		return l.env.get(e.Var).scalar
 	case *ir.Unary:
 		return l.exact(e.Pos, signed, code.OpNeg32, l.integer(e.X, signed))
 	case *ir.Binary:

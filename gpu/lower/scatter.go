@@ -11,7 +11,7 @@ import (
 // per slot; by indices if the instruction has a dim. The simulator checks that they
 // are inside.
 func (l *lowerer) sharedElements(in *ir.Instr, at int) (addr []code.Value, owner code.Value) {
-	s := l.env[in.In[0].Var()].shared
+	s := l.env.get(in.In[0].Var()).shared
 	lay := in.In[at].Var().Type.Layout
 	thread, shape := l.Coords(lay), lay.Shape()
 	owner, _ = l.FirstHolder(lay)
@@ -33,7 +33,7 @@ func (l *lowerer) sharedElements(in *ir.Instr, at int) (addr []code.Value, owner
 			high := int64(0)
 			switch i := slices.Index(dims, d); {
 			case d == dim:
-				index[d] = l.Add32(index[d], l.env[in.In[1].Var()].words[slot])
+				index[d] = l.Add32(index[d], l.env.get(in.In[1].Var()).words[slot])
 				high = int64(s.Dims[d]) // not proved
 			case i >= 0:
 				index[d] = l.Add32(l.Add32(index[d], thread[i]), l.Const32(int64(x[i])))
@@ -53,7 +53,7 @@ func storeSharedScatter(l *lowerer, in *ir.Instr) {
 	w := v.Type.Elem.Bits()
 	addr, owner := l.sharedElements(in, 2)
 	for s := range addr {
-		x := l.Field(l.env[v].words, s*w, w)
+		x := l.Field(l.env.get(v).words, s*w, w)
 		if w == 16 {
 			x = l.Op(code.OpTrunc16, nil, x)
 		}

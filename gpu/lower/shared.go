@@ -22,7 +22,7 @@ func (l *lowerer) allocateShared(in *ir.Instr) {
 	v := in.Out[0]
 	size := (v.Type.Shared.CountSize()*v.Type.Elem.Bits() + 7) / 8
 	dims, _ := v.Type.Dims()
-	l.env[v] = val{shared: &shared.View{Plan: l.room(in, size, l.sharedAlign(v)), Modes: ir.SharedModes(v.Type.Shared), Dims: dims, Swizzle: v.Type.Shared.Swizzle(), Width: v.Type.Elem.Bits()}}
+	l.env.set(v, val{shared: &shared.View{Plan: l.room(in, size, l.sharedAlign(v)), Modes: ir.SharedModes(v.Type.Shared), Dims: dims, Swizzle: v.Type.Shared.Swizzle(), Width: v.Type.Elem.Bits()}})
 }
 
 // room finds a place for what an instruction makes, as long as its block of
@@ -167,15 +167,15 @@ func (l *lowerer) placeTiles() (fits areas) {
 }
 
 func viewShared(l *lowerer, in *ir.Instr) {
-	s := *l.env[in.In[0].Var()].shared
+	s := *l.env.get(in.In[0].Var()).shared
 	out := in.Out[0].Type
 	s.Modes = ir.SharedModes(out.Shared)
 	s.Dims, _ = out.Dims()
-	l.env[in.Out[0]] = val{shared: &s}
+	l.env.set(in.Out[0], val{shared: &s})
 }
 
 func sliceShared(l *lowerer, in *ir.Instr) {
-	s := *l.env[in.In[0].Var()].shared
+	s := *l.env.get(in.In[0].Var()).shared
 	sizes, _ := in.Out[0].Type.Dims()
 	dims := in.Dims(len(s.Dims), len(sizes))
 	p := l.part(in, &s, dims, sizes)
@@ -194,7 +194,7 @@ func sliceShared(l *lowerer, in *ir.Instr) {
 	s.Terms = slices.Concat(s.Terms, p.Terms)
 	s.Modes = ir.SharedModes(in.Out[0].Type.Shared)
 	s.Dims = sizes
-	l.env[in.Out[0]] = val{shared: &s}
+	l.env.set(in.Out[0], val{shared: &s})
 }
 
 // part evaluates the offset of an instruction and checks it as far as it is not
@@ -268,18 +268,18 @@ func (l *lowerer) whole(in *ir.Instr, width int, runs []shared.Run) bool {
 func loadShared(l *lowerer, in *ir.Instr) {
 	v := in.Out[0]
 	dims, _ := v.Type.Dims()
-	s := l.env[in.In[0].Var()].shared
+	s := l.env.get(in.In[0].Var()).shared
 	p := l.part(in, s, in.Dims(len(s.Dims), len(dims)), dims)
 	x := shared.Place(l.Thread, p, v.Type.Layout)
 	loads, far := sharedLoads, in.Attr("rank")
 	if far != nil {
 		loads = clusterLoads
 	} else if words := x.LoadMatrices(v.Type, l.warps()); words != nil {
-		l.env[v] = val{words: words}
+		l.env.set(v, val{words: words})
 		return
 	}
 	runs := x.Runs()
-	l.env[v] = val{words: make([]code.Value, wordsOf(v.Type))}
+	l.env.set(v, val{words: make([]code.Value, wordsOf(v.Type))})
 	if !l.whole(in, s.Width, runs) {
 		return
 	}
@@ -311,14 +311,14 @@ func loadShared(l *lowerer, in *ir.Instr) {
 			source[slot] = thread.Field{Words: words, Pos: i * s.Width}
 		}
 	}
-	l.env[v] = val{words: l.Assemble(slots, s.Width, func(s int) thread.Field { return source[s] })}
+	l.env.set(v, val{words: l.Assemble(slots, s.Width, func(s int) thread.Field { return source[s] })})
 }
 
 func storeShared(l *lowerer, in *ir.Instr) {
 	v := in.In[1].Var()
 	dims, _ := v.Type.Dims()
-	words := l.env[v].words
-	s := l.env[in.In[0].Var()].shared
+	words := l.env.get(v).words
+	s := l.env.get(in.In[0].Var()).shared
 	x := shared.Place(l.Thread, l.part(in, s, in.Dims(len(s.Dims), len(dims)), dims), v.Type.Layout)
 	owner, replicas := l.FirstHolder(v.Type.Layout)
 	stores, far := sharedStores, in.Attr("rank")

@@ -9,14 +9,14 @@ func (l *lowerer) standIn(in *ir.Instr) {
 		return
 	}
 	for _, v := range in.Out {
-		switch x := l.env[v]; {
+		switch x := l.env.get(v); {
 		case v.Type.IsRegister() && x.words == nil:
 			for range wordsOf(v.Type) {
 				x.words = append(x.words, l.Const32(0))
 			}
-			l.env[v] = x
+			l.env.set(v, x)
 		case v.Type.Kind == ir.Scalar && x.scalar == 0:
-			l.env[v] = val{scalar: l.Const32(0)}
+			l.env.set(v, val{scalar: l.Const32(0)})
 		}
 	}
 }

@@ -97,7 +97,7 @@ func (l *lowerer) stop() {
 	stop := Stop{Pos: l.Pos()}
 	var keep []code.Value
 	for _, v := range l.order {
-		x, set := l.env[v]
+		x, set := l.env.find(v)
 		if !set {
 			continue
 		}

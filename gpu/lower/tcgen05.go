@@ -36,7 +36,7 @@ func (l *lowerer) grouped(name string) code.Op {
 
 // tensorAddress is the address of a tensor in tensor memory.
 func (l *lowerer) tensorAddress(v *ir.Var) code.Value {
-	r := l.env[v].tensor
+	r := l.env.get(v).tensor
 	at := l.Op(code.OpLdSharedB32, []int64{0}, r.at.Address(l.Thread, []code.Value{l.Const32(0)}))
 	if r.add > 0 {
 		at = l.Add32(at, l.Const32(int64(r.add)))
@@ -67,7 +67,7 @@ func (l *lowerer) blackwell(in *ir.Instr) bool {
 func tensorAlloc(l *lowerer, in *ir.Instr) {
 	v := in.Out[0]
 	view := &shared.View{Plan: l.room(in, shared.Align, shared.Align), Modes: [][]ir.SharedMode{{{Size: 1, Stride: 1}}}, Dims: []int{1}, Width: 32}
-	l.env[v] = val{tensor: &tensorRef{at: view}}
+	l.env.set(v, val{tensor: &tensorRef{at: view}})
 	if !l.blackwell(in) {
 		return
 	}
@@ -93,13 +93,13 @@ func tensorRelinquish(l *lowerer, in *ir.Instr) {
 }
 
 func tensorView(l *lowerer, in *ir.Instr) {
-	r := *l.env[in.In[0].Var()].tensor
+	r := *l.env.get(in.In[0].Var()).tensor
 	if a := in.Attr("offset"); a != nil {
 		lane, _ := ir.ConstInt(a.Exprs[0])
 		c, _ := ir.ConstInt(a.Exprs[1])
 		r.add += int(lane)<<16 + int(c)*in.Out[0].Type.Elem.Bits()/32
 	}
-	l.env[in.Out[0]] = val{tensor: &r}
+	l.env.set(in.Out[0], val{tensor: &r})
 }
 
 // tensorFence orders tensor memory against a barrier, in programs that have it.
@@ -138,16 +138,16 @@ func lanesForm(t ir.Type) string {
 func tensorLoad(l *lowerer, in *ir.Instr) {
 	v := in.Out[0]
 	if !l.warpgroup(in) {
-		l.env[v] = val{words: make([]code.Value, wordsOf(v.Type))}
+		l.env.set(v, val{words: make([]code.Value, wordsOf(v.Type))})
 		return
 	}
-	l.env[v] = val{words: l.Emit(tcgen05("ld."+lanesForm(in.In[0].Var().Type)), nil, l.inLanes(in.In[0].Var()))}
+	l.env.set(v, val{words: l.Emit(tcgen05("ld."+lanesForm(in.In[0].Var().Type)), nil, l.inLanes(in.In[0].Var()))})
 	l.loads = append(l.loads, v)
 }
 
 func tensorStore(l *lowerer, in *ir.Instr) {
 	if l.warpgroup(in) {
-		l.Emit(tcgen05("st."+lanesForm(in.In[0].Var().Type)), nil, append([]code.Value{l.inLanes(in.In[0].Var())}, l.env[in.In[1].Var()].words...)...)
+		l.Emit(tcgen05("st."+lanesForm(in.In[0].Var().Type)), nil, append([]code.Value{l.inLanes(in.In[0].Var())}, l.env.get(in.In[1].Var()).words...)...)
 	}
 }
 
@@ -162,7 +162,7 @@ func tensorWait(l *lowerer, in *ir.Instr) {
 	}
 	var back []*ir.Var
 	for _, v := range l.loads {
-		if _, set := l.env[v]; set && l.holds(v) {
+		if _, set := l.env.find(v); set && l.holds(v) {
 			back = append(back, v)
 		}
 	}

@@ -21,13 +21,19 @@ func Bump(f *code.Func) bool {
 	b := newBumper(f, nil)
 	b.each = b.loop
 	b.region(f.Body, 0)
+	b.done()
 	return b.changed
+}
+
+func (b *bumper) done() {
+	intLists.back(b.inside, b.uses)
+	instrLists.back(b.def)
 }
 
 // newBumper looks at a function; each rewrites a loop and gives what to compute
 // before it.
 func newBumper(f *code.Func, each func(in *code.Instr, depth int) []*code.Instr) *bumper {
-	b := &bumper{f: f, inside: make([]int, len(f.Types)), def: make([]*code.Instr, len(f.Types)), uses: make([]int, len(f.Types)), pointers: map[code.Value]bool{}, each: each}
+	b := &bumper{f: f, inside: intLists.lend(len(f.Types)), def: instrLists.lend(len(f.Types)), uses: intLists.lend(len(f.Types)), pointers: map[code.Value]bool{}, each: each}
 	for i, v := range f.Body.Args {
 		b.pointers[v] = f.Params[i].Kind == code.Pointer
 	}
@@ -76,9 +82,7 @@ func (b *bumper) region(r *code.Region, depth int) {
 }
 
 func (b *bumper) set(v code.Value, depth int, in *code.Instr) {
-	for int(v) >= len(b.inside) {
-		b.inside, b.def, b.uses = append(b.inside, 0), append(b.def, nil), append(b.uses, 0)
-	}
+	b.inside, b.def, b.uses = room(b.inside, v), room(b.def, v), room(b.uses, v)
 	b.inside[v], b.def[v] = depth, in
 }
 

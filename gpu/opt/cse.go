@@ -15,7 +15,7 @@ func Cse(f *code.Func) bool {
 	for buckets < n {
 		buckets *= 2
 	}
-	c := &cse{same: make([]code.Value, n), constant: make([]bool, n), heads: make([]code.Value, buckets), next: make([]code.Value, n), def: make([]*code.Instr, n)}
+	c := &cse{same: valueLists.lend(n), constant: boolLists.lend(n), heads: valueLists.lend(buckets), next: valueLists.lend(n), def: instrLists.lend(n)}
 	head, values := []*code.Instr{}, map[[2]int64]code.Value{}
 	c.constants(f.Body, &head, values)
 	f.Body.Instrs = append(head, f.Body.Instrs...)
@@ -23,6 +23,9 @@ func Cse(f *code.Func) bool {
 		f.Body.Uses(func(v *code.Value) { *v = c.of(*v) })
 	}
 	c.region(f.Body)
+	valueLists.back(c.same, c.heads, c.next)
+	boolLists.back(c.constant)
+	instrLists.back(c.def)
 	return c.changed
 }
 

@@ -6,7 +6,7 @@ import "github.com/tilus-lab/tilus-lab/gpu/code"
 // do nothing. Loads and divisions by what may be 0 stay: one that is out of bounds,
 // or by 0, is an error that must not disappear.
 func Dce(f *code.Func) bool {
-	d := &dce{live: make([]bool, len(f.Types))}
+	d := &dce{live: boolLists.lend(len(f.Types)), consts: constLists.lend(0)}
 	f.Body.Walk(func(in *code.Instr) {
 		if isConst(in.Op) {
 			d.consts.set(in.Out[0], uint64(in.Imm[0]))
@@ -19,6 +19,8 @@ func Dce(f *code.Func) bool {
 		again = d.grew
 	}
 	d.sweep(f.Body)
+	boolLists.back(d.live)
+	constLists.back(d.consts)
 	return d.changed
 }
 

@@ -12,8 +12,9 @@ import (
 //
 // Source: Granlund and Montgomery, Division by Invariant Integers using Multiplication, 1994.
 func Divide(f *code.Func) bool {
-	d := &divider{f: f}
+	d := &divider{f: f, consts: constLists.lend(0)}
 	d.region(f.Body)
+	constLists.back(d.consts)
 	return d.changed
 }
 

@@ -11,9 +11,12 @@ import (
 // two as shifts and masks, adds constant offsets up ((x + 3) + 4, [x + 16]), and
 // takes the branch of an If whose predicate is constant.
 func Fold(f *code.Func) bool {
-	fo := &folder{f: f, consts: make(consts, len(f.Types)), sums: make([]sum, len(f.Types))}
+	fo := &folder{f: f, consts: constLists.lend(len(f.Types)), sums: sumLists.lend(len(f.Types)), shifts: sumLists.lend(0), same: valueLists.lend(0)}
 	fo.region(f.Body)
 	fo.same.apply(f.Body)
+	constLists.back(fo.consts)
+	sumLists.back(fo.sums, fo.shifts)
+	valueLists.back(fo.same)
 	return fo.changed
 }
 

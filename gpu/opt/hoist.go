@@ -6,8 +6,10 @@ import "github.com/tilus-lab/tilus-lab/gpu/code"
 // it. Divisions stay unless the divisor is known not to be zero, because the
 // loop might not run at all.
 func Hoist(f *code.Func) bool {
-	h := &hoister{inside: make([]int, len(f.Types)), consts: make(consts, len(f.Types))}
+	h := &hoister{inside: intLists.lend(len(f.Types)), consts: constLists.lend(len(f.Types))}
 	h.region(f.Body, 0)
+	intLists.back(h.inside)
+	constLists.back(h.consts)
 	return h.changed
 }
 

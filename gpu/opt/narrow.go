@@ -14,12 +14,15 @@ import (
 //	x | y << 16, both extended halves      pack.b16
 //	x | y << 8k, where x has at most 8k bits  prmt
 func Narrow(f *code.Func) bool {
-	n := &narrower{f: f, width: make([]int, len(f.Types)), def: make([]*code.Instr, len(f.Types))}
+	n := &narrower{f: f, width: intLists.lend(len(f.Types)), def: instrLists.lend(len(f.Types)), same: valueLists.lend(0)}
 	for v, t := range f.Types {
 		n.width[v] = t.Bits()
 	}
 	n.region(f.Body)
 	n.same.apply(f.Body)
+	intLists.back(n.width)
+	instrLists.back(n.def)
+	valueLists.back(n.same)
 	return n.changed
 }
 

@@ -11,8 +11,10 @@ import (
 // fragments of a tile share few registers. Swizzled places are XORs; one with a
 // constant whose bits the other side cannot have is a sum too.
 func Offsets(f *code.Func) bool {
-	o := &offsets{f: f, zeros: make([]uint32, len(f.Types)), def: make([]*code.Instr, len(f.Types))}
+	o := &offsets{f: f, zeros: wordLists.lend(len(f.Types)), def: instrLists.lend(len(f.Types))}
 	o.region(f.Body)
+	wordLists.back(o.zeros)
+	instrLists.back(o.def)
 	return o.changed
 }
 
@@ -64,8 +66,8 @@ func (o *offsets) only(v code.Value, ones uint32) {
 
 // grow makes room for values that are new.
 func (o *offsets) grow() {
-	if n := len(o.f.Types); n > len(o.def) {
-		o.def, o.zeros = append(o.def, make([]*code.Instr, n-len(o.def))...), append(o.zeros, make([]uint32, n-len(o.zeros))...)
+	if last := code.Value(len(o.f.Types) - 1); int(last) >= len(o.def) {
+		o.def, o.zeros = room(o.def, last), room(o.zeros, last)
 	}
 }
 

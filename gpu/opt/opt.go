@@ -85,22 +85,50 @@ func Clone(f *code.Func) *code.Func {
 	g := *f
 	g.Stops = nil
 	g.Types = append([]code.Type(nil), f.Types...)
-	g.Body = cloneRegion(f.Body)
+	c := &cloner{}
+	c.count(f.Body)
+	c.instrs, c.values, c.imms = make([]code.Instr, c.n), make([]code.Value, c.v), make([]int64, c.i)
+	g.Body = c.region(f.Body)
 	return &g
 }
 
-func cloneRegion(r *code.Region) *code.Region {
-	out := &code.Region{Args: append([]code.Value(nil), r.Args...), Yield: append([]code.Value(nil), r.Yield...)}
+// cloner takes what a copy is made of from three lists, for there is much of it.
+type cloner struct {
+	n, v, i int // instructions, values, immediates
+	instrs  []code.Instr
+	values  []code.Value
+	imms    []int64
+}
+
+func (c *cloner) count(r *code.Region) {
+	c.n, c.v = c.n+len(r.Instrs), c.v+len(r.Args)+len(r.Yield)
 	for _, in := range r.Instrs {
-		c := *in
-		c.In = append([]code.Value(nil), in.In...)
-		c.Out = append([]code.Value(nil), in.Out...)
-		c.Imm = append([]int64(nil), in.Imm...)
-		c.Regions = nil
+		c.v, c.i = c.v+len(in.In)+len(in.Out), c.i+len(in.Imm)
 		for _, sub := range in.Regions {
-			c.Regions = append(c.Regions, cloneRegion(sub))
+			c.count(sub)
 		}
-		out.Instrs = append(out.Instrs, &c)
+	}
+}
+
+// part copies a list to the front of what is left of another one.
+func part[T any](left *[]T, list []T) []T {
+	n := copy(*left, list)
+	out := (*left)[:n:n]
+	*left = (*left)[n:]
+	return out
+}
+
+func (c *cloner) region(r *code.Region) *code.Region {
+	out := &code.Region{Args: part(&c.values, r.Args), Yield: part(&c.values, r.Yield), Instrs: make([]*code.Instr, len(r.Instrs))}
+	for i, in := range r.Instrs {
+		x := &c.instrs[0]
+		c.instrs = c.instrs[1:]
+		*x = *in
+		x.In, x.Out, x.Imm, x.Regions = part(&c.values, in.In), part(&c.values, in.Out), part(&c.imms, in.Imm), nil
+		for _, sub := range in.Regions {
+			x.Regions = append(x.Regions, c.region(sub))
+		}
+		out.Instrs[i] = x
 	}
 	return out
 }
@@ -124,14 +152,6 @@ func (r replacer) apply(region *code.Region) {
 	if len(r) > 0 {
 		region.Uses(func(v *code.Value) { *v = r.of(*v) })
 	}
-}
-
-// room is a list by value that has a place for v.
-func room[T any](list []T, v code.Value) []T {
-	if n := int(v) + 1 - len(list); n > 0 {
-		list = append(list, make([]T, n)...)
-	}
-	return list
 }
 
 func (r replacer) inputs(in *code.Instr) {

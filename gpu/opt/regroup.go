@@ -11,9 +11,11 @@ import (
 // (row + column) + 16·i, and the next pass computes the bracket once. Integer
 // sums that wrap may be taken in any order.
 func Regroup(f *code.Func) bool {
-	g := &regrouper{f: f, inside: make([]int, len(f.Types)), uses: make([]int, len(f.Types)), def: make([]*code.Instr, len(f.Types))}
+	g := &regrouper{f: f, inside: intLists.lend(len(f.Types)), uses: intLists.lend(len(f.Types)), def: instrLists.lend(len(f.Types))}
 	f.Body.Uses(func(v *code.Value) { g.uses[*v]++ })
 	g.region(f.Body, 0)
+	intLists.back(g.inside, g.uses)
+	instrLists.back(g.def)
 	return g.changed
 }
 

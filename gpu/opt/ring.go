@@ -15,10 +15,12 @@ import (
 //
 // The loop must start at a constant from 0 on, so that no index wraps.
 func Ring(f *code.Func) bool {
-	r := &ringer{}
+	r := &ringer{same: valueLists.lend(0)}
 	r.bumper = newBumper(f, r.loop)
 	r.region(f.Body, 0)
 	r.same.apply(f.Body)
+	r.done()
+	valueLists.back(r.same)
 	return r.changed
 }
 

@@ -12,9 +12,11 @@ import (
 // of at most one turn. A body that would grow beyond maxUnrolled instructions stays
 // rolled.
 func Unroll(f *code.Func) bool {
-	u := &unroller{f: f, consts: make(consts, len(f.Types))}
+	u := &unroller{f: f, consts: constLists.lend(len(f.Types)), same: valueLists.lend(0)}
 	u.region(f.Body)
 	u.same.apply(f.Body)
+	constLists.back(u.consts)
+	valueLists.back(u.same)
 	return u.changed
 }
 

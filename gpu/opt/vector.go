@@ -18,12 +18,14 @@ import (
 // at 32 bits and an address does not: [Bump] says why accesses that are all made do not
 // show it.
 func Vector(f *code.Func) bool {
-	v := &vectoriser{f: f, zeros: zeros(f), def: make([]*code.Instr, len(f.Types)), params: map[code.Value]*code.Param{}}
+	v := &vectoriser{f: f, zeros: zeros(f), def: instrLists.lend(len(f.Types)), params: map[code.Value]*code.Param{}}
 	for i, a := range f.Body.Args {
 		v.params[a] = &f.Params[i]
 	}
 	v.buffers = v.origins()
 	v.region(f.Body)
+	intLists.back(v.zeros)
+	instrLists.back(v.def)
 	return v.changed
 }
 
@@ -353,7 +355,7 @@ func (v *vectoriser) origins() map[code.Value]code.Value {
 
 // zeros counts the low bits of each value that are surely 0; 64 of a value that is 0.
 func zeros(f *code.Func) []int {
-	z := &zeroBits{f: f, low: make([]int, len(f.Types)), consts: make([]int64, len(f.Types))}
+	z := &zeroBits{f: f, low: intLists.lend(len(f.Types)), consts: numberLists.lend(len(f.Types))}
 	for i := range z.low {
 		z.low[i] = 64 // until something says less
 	}
@@ -371,6 +373,7 @@ func zeros(f *code.Func) []int {
 		z.changed = false
 		z.region(f.Body)
 	}
+	numberLists.back(z.consts)
 	return z.low
 }
 

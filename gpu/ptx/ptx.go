@@ -8,9 +8,11 @@
 package ptx
 
 import (
+	"bytes"
 	"fmt"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
@@ -45,7 +47,9 @@ func Print(f *code.Func, o Options) (string, error) {
 		return "", err
 	}
 	p := &printer{f: f, o: o, regs: code.Assign(f), consts: make([]*code.Instr, len(f.Types)), held: make([]bool, len(f.Types)), forms: map[code.Op]*form{}, version: Version}
+	count := 0
 	f.Body.Walk(func(in *code.Instr) {
+		count++
 		if row := in.Row(); row.Since > level && err == nil {
 			err = fmt.Errorf("%s: %s needs sm_%d, not %s", in.Pos, row.Name, row.Since, o.Arch)
 		}
@@ -64,6 +68,7 @@ func Print(f *code.Func, o Options) (string, error) {
 	if level >= 100 {
 		p.version = max(p.version, "8.6")
 	}
+	p.b.Grow(48 * count)
 	for i, a := range f.Body.Args {
 		if f.Params[i].Kind == code.Tensor {
 			if level < 90 {
@@ -77,7 +82,13 @@ func Print(f *code.Func, o Options) (string, error) {
 	}
 	p.region(f.Body)
 	p.line("ret")
-	return p.header() + p.b.String() + "}\n", nil
+	head := p.header()
+	var all strings.Builder
+	all.Grow(len(head) + p.b.Len() + 2)
+	all.WriteString(head)
+	all.Write(p.b.Bytes())
+	all.WriteString("}\n")
+	return all.String(), nil
 }
 
 type printer struct {
@@ -89,10 +100,10 @@ type printer struct {
 	forms   map[code.Op]*form
 	shared  bool
 	version string
-	names   []string // of each register
+	numbers []int32 // of each register, from 1 on
 	count   [code.B64 + 1]int
 	labels  int
-	b       strings.Builder
+	b       bytes.Buffer
 	pos     diag.Pos
 	placed  bool // pos was written
 }
@@ -106,15 +117,26 @@ type form struct {
 	guard  bool // the template says where the guard stands
 }
 
+// forms are the forms of rows that were printed, by operation: rows do not change.
+var forms sync.Map
+
 func (p *printer) form(op code.Op) *form {
 	x, ok := p.forms[op]
 	if !ok {
-		row := op.Row()
-		x = &form{row: row, pieces: code.Pieces(row.PTX), inputs: row.ConstInputs(), end: ";\n", guard: strings.Contains(row.PTX, "{guard}")}
-		if strings.HasPrefix(row.PTX, "{ ") {
-			x.end = "\n"
+		kept, ok := forms.Load(op)
+		if !ok {
+			kept, _ = forms.LoadOrStore(op, formOf(op.Row()))
 		}
+		x = kept.(*form)
 		p.forms[op] = x
+	}
+	return x
+}
+
+func formOf(row *code.Row) *form {
+	x := &form{row: row, pieces: code.Pieces(row.PTX), inputs: row.ConstInputs(), end: ";\n", guard: strings.Contains(row.PTX, "{guard}")}
+	if strings.HasPrefix(row.PTX, "{ ") {
+		x.end = "\n"
 	}
 	return x
 }
@@ -181,48 +203,77 @@ func (p *printer) header() string {
 
 var prefix = [...]string{code.Pred: "%p", code.B16: "%h", code.B32: "%r", code.B64: "%rd"}
 
-// name numbers registers of each type in the order in which they appear.
-func (p *printer) name(reg int32) string {
-	for int(reg) >= len(p.names) {
-		p.names = append(p.names, "")
+// number numbers registers of each type in the order in which they appear.
+func (p *printer) number(reg int32) int32 {
+	for int(reg) >= len(p.numbers) {
+		p.numbers = append(p.numbers, make([]int32, len(p.regs.Types)-len(p.numbers))...)
 	}
-	if p.names[reg] == "" {
+	if p.numbers[reg] == 0 {
 		t := p.regs.Types[reg]
-		p.names[reg] = prefix[t] + strconv.Itoa(p.count[t])
 		p.count[t]++
+		p.numbers[reg] = int32(p.count[t])
 	}
-	return p.names[reg]
+	return p.numbers[reg] - 1
+}
+
+func (p *printer) name(reg int32) string {
+	n := p.number(reg)
+	return prefix[p.regs.Types[reg]] + strconv.Itoa(int(n))
 }
 
 func (p *printer) reg(v code.Value) string { return p.name(p.regs.Of[v]) }
 
+func (p *printer) writeName(reg int32) {
+	n := p.number(reg)
+	p.b.WriteString(prefix[p.regs.Types[reg]])
+	p.writeInt(int64(n))
+}
+
+func (p *printer) writeReg(v code.Value) { p.writeName(p.regs.Of[v]) }
+
+func (p *printer) writeInt(n int64) { p.b.Write(strconv.AppendInt(p.b.AvailableBuffer(), n, 10)) }
+
+func (p *printer) writeHex(n uint64) {
+	p.b.Write(strconv.AppendUint(append(p.b.AvailableBuffer(), "0x"...), n, 16))
+}
+
 // operand is a register or, for a constant without one, its number.
 func (p *printer) operand(v code.Value, style string) string {
+	from := p.b.Len()
+	p.writeOperand(v, style)
+	s := string(p.b.Bytes()[from:])
+	p.b.Truncate(from)
+	return s
+}
+
+func (p *printer) writeOperand(v code.Value, style string) {
 	in := p.consts[v]
 	if in == nil || p.held[v] {
-		return p.reg(v)
+		p.writeReg(v)
+		return
 	}
 	bits := uint64(in.Imm[0])
 	switch t := p.f.Type(v); {
 	case style == "#f":
-		return fmt.Sprintf("0f%08X", bits)
+		fmt.Fprintf(&p.b, "0f%08X", bits)
 	case style == "#x":
-		return fmt.Sprintf("%#x", bits)
+		p.writeHex(bits)
 	case style == "#d":
-		return fmt.Sprintf("0d%016X", bits)
+		fmt.Fprintf(&p.b, "0d%016X", bits)
 	default:
-		return integer(bits, t)
+		p.writeConstant(bits, t)
 	}
 }
 
-// integer is a constant of type t as PTX writes it: small numbers in decimal with
+// writeConstant writes a constant of type t as PTX has it: small numbers in decimal with
 // their sign, others in hexadecimal.
-func integer(bits uint64, t code.Type) string {
+func (p *printer) writeConstant(bits uint64, t code.Type) {
 	shift := 64 - t.Bits()
 	if s := int64(bits<<shift) >> shift; s > -1<<16 && s < 1<<16 {
-		return fmt.Sprint(s)
+		p.writeInt(s)
+		return
 	}
-	return fmt.Sprintf("%#x", bits)
+	p.writeHex(bits)
 }
 
 func (p *printer) line(format string, args ...any) {
@@ -243,8 +294,10 @@ func (p *printer) at(in *code.Instr) {
 		return
 	}
 	if before := p.pos; !p.placed || in.Pos.String() != before.String() {
+		p.b.WriteString("\t// ")
 		// Assemblers refuse other characters in comments too.
-		fmt.Fprintf(&p.b, "\t// %s\n", strings.Trim(strconv.QuoteToASCII(in.Pos.String()), `"`))
+		p.b.WriteString(strings.Trim(strconv.QuoteToASCII(in.Pos.String()), `"`))
+		p.b.WriteByte('\n')
 	}
 	p.pos, p.placed = in.Pos, true
 }
@@ -255,13 +308,26 @@ func (p *printer) copies(to, from []code.Value) {
 		in := p.consts[c.Value]
 		switch {
 		case in == nil || p.held[c.Value]:
-			p.line("mov.%s %s, %s", t, p.name(c.To), p.name(c.From))
+			p.move(t, c.To)
+			p.writeName(c.From)
+			p.b.WriteString(";\n")
 		case t == code.Pred:
 			p.line("setp.ne.u32 %s, %d, 0", p.name(c.To), in.Imm[0])
 		default:
-			p.line("mov.%s %s, %s", t, p.name(c.To), p.operand(c.Value, "#"))
+			p.move(t, c.To)
+			p.writeOperand(c.Value, "#")
+			p.b.WriteString(";\n")
 		}
 	}
+}
+
+// move begins a move into a register.
+func (p *printer) move(t code.Type, to int32) {
+	p.b.WriteString("\tmov.")
+	p.b.WriteString(t.String())
+	p.b.WriteByte(' ')
+	p.writeName(to)
+	p.b.WriteString(", ")
 }
 
 func (p *printer) region(r *code.Region) {
@@ -299,7 +365,7 @@ func (p *printer) instr(in *code.Instr) {
 	}
 	p.b.WriteByte('\t')
 	if !x.guard {
-		p.b.WriteString(p.guard(in))
+		p.guard(in)
 	}
 	p.text(in, x)
 	p.b.WriteString(x.end)
@@ -312,12 +378,13 @@ func firstOf(vals []code.Value) code.Value {
 	return vals[0]
 }
 
-// guard is what stands before a guarded instruction.
-func (p *printer) guard(in *code.Instr) string {
-	if in.Guard == 0 {
-		return ""
+// guard writes what stands before a guarded instruction.
+func (p *printer) guard(in *code.Instr) {
+	if in.Guard != 0 {
+		p.b.WriteByte('@')
+		p.writeReg(in.Guard)
+		p.b.WriteByte(' ')
 	}
-	return "@" + p.reg(in.Guard) + " "
 }
 
 // text writes the row's template with the operands of one instruction.
@@ -327,14 +394,14 @@ func (p *printer) text(in *code.Instr, x *form) {
 		switch s := piece.Slot; s.Kind {
 		case "":
 		case "o":
-			p.b.WriteString(p.reg(in.Out[s.Index]))
+			p.writeReg(in.Out[s.Index])
 		case "a":
-			p.b.WriteString(p.operand(in.In[s.Index], s.Style))
+			p.writeOperand(in.In[s.Index], s.Style)
 		case "i":
 			if s.Style == "x" {
-				fmt.Fprintf(&p.b, "%#x", uint64(in.Imm[s.Index]))
+				p.writeHex(uint64(in.Imm[s.Index]))
 			} else {
-				p.b.WriteString(strconv.FormatInt(in.Imm[s.Index], 10))
+				p.writeInt(in.Imm[s.Index])
 			}
 		case "outs":
 			p.b.WriteByte('{')
@@ -342,7 +409,7 @@ func (p *printer) text(in *code.Instr, x *form) {
 				if i > 0 {
 					p.b.WriteString(", ")
 				}
-				p.b.WriteString(p.reg(v))
+				p.writeReg(v)
 			}
 			p.b.WriteByte('}')
 		case "cmp":
@@ -354,13 +421,15 @@ func (p *printer) text(in *code.Instr, x *form) {
 				p.b.WriteString(code.Cmp(in.Imm[0]).String())
 			}
 		case "mem":
-			p.b.WriteString("[" + p.reg(in.In[0]))
+			p.b.WriteByte('[')
+			p.writeReg(in.In[0])
 			if in.Imm[0] != 0 {
-				p.b.WriteString("+" + strconv.FormatInt(in.Imm[0], 10))
+				p.b.WriteByte('+')
+				p.writeInt(in.Imm[0])
 			}
 			p.b.WriteByte(']')
 		case "guard":
-			p.b.WriteString(p.guard(in))
+			p.guard(in)
 		case "attr":
 			p.b.WriteString(in.Attr().String())
 		default:

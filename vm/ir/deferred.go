@@ -60,14 +60,15 @@ func DeferralOf(x Type, to dtype.Type) (*Deferral, error) {
 	if r.Mode == recipe.Exact {
 		return d, nil
 	}
-	held, slots, seen := x.Layout.Flat(), x.Layout.Slots(), make([]bool, dims[0])
-	powers := make([]int, slots)
-	for slot := range powers {
-		powers[slot] = r.Scale[slot/2%len(r.Out)]
+	held, seen := placesOf(x.Layout), make([]bool, dims[0])
+	powers, rows := make([]int, len(held.slots)), make([]int, len(held.slots))
+	for slot, e := range held.slots {
+		powers[slot], rows[slot] = r.Scale[slot/2%len(r.Out)], int(e)/dims[1]
 	}
-	for ; len(held) > 0; held = held[slots:] {
+	for _, e := range held.threads {
+		first := int(e) / dims[1]
 		for slot, k := range powers {
-			row := int(held[slot]) / dims[1]
+			row := first + rows[slot]
 			if seen[row] && d.Powers[row] != k {
 				return nil, fmt.Errorf("row %d would have the powers 2^%d and 2^%d", row, d.Powers[row], k)
 			}

@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"slices"
+	"sync"
 
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -55,6 +56,18 @@ func (f DotForm) Order() []int {
 // DotForms lists the forms of products of a and b into c, those with fewer
 // instructions first; none where only FMAs will do.
 func DotForms(a, b, c dtype.Type) []DotForm {
+	key := [3]dtype.Type{a, b, c}
+	forms, ok := dotFormsOf.Load(key)
+	if !ok {
+		forms, _ = dotFormsOf.LoadOrStore(key, dotForms(a, b, c))
+	}
+	return slices.Clone(forms.([]DotForm))
+}
+
+// dotFormsOf are forms that were asked for, by the types: every product asks several times.
+var dotFormsOf sync.Map
+
+func dotForms(a, b, c dtype.Type) []DotForm {
 	type shape struct{ m, k int }
 	var shapes []shape
 	i8 := func(t dtype.Type) bool { return t == dtype.I8 || t == dtype.U8 }

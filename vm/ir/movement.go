@@ -592,9 +592,16 @@ func MoveSlots(in *Instr, offset []int) ([]SlotOf, *Violation) {
 		return all
 	}
 	var one [1]SlotOf
+	var next SlotOf
 	for s := range slots {
 		e := from[to.at(0, s)]
+		if h := operands[next.Operand]; next.Slot < len(h.slots) && h.slots[next.Slot]+h.first == e && everywhere(next, s) { // most often the next one
+			slots[s] = next
+			next.Slot++
+			continue
+		}
 		if all := inFirst(one[:0], e, 1); len(all) > 0 && everywhere(all[0], s) {
+			next = SlotOf{all[0].Operand, all[0].Slot + 1}
 			slots[s] = all[0]
 			continue
 		}

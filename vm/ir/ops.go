@@ -297,6 +297,9 @@ func checkCover(p *Program, in *Instr) *Violation {
 		if v.Type.Layout.Size() != product(dims) {
 			return nil // its own assignment is reported
 		}
+		if _, ok := SlotMap(v.Type, out); ok {
+			continue
+		}
 		held, needs := v.Type.Layout.Flat(), out.Layout.Flat()
 		slots := v.Type.Layout.Slots()
 		from := broadcastFrom(dims, outDims)
@@ -446,29 +449,41 @@ func SlotMap(from, to Type) (slots []int, ok bool) {
 		return nil, false
 	}
 	dims, _ := from.Dims()
-	held := placesOf(from.Layout)
-	slots = make([]int, to.Layout.Slots())
-	// What is needed is the thread's part and the slot's together.
-	part := make([]int32, len(slots))
-	for s := range part {
-		part[s] = int32(BroadcastIndex(dims, to.Layout.Index(0, s)))
+	outDims := to.Layout.Shape()
+	held, needs := placesOf(from.Layout), placesOf(to.Layout)
+	// What is held and what is needed is the thread's part and the slot's together, and
+	// both are 0 in thread 0, slot 0: so threads must move alike, and slots be found.
+	for t, at := range needs.threads {
+		if held.threads[t] != broadcastNumber(dims, outDims, at) {
+			return nil, false
+		}
 	}
-	for t := range to.Layout.Threads() {
-		base := int32(BroadcastIndex(dims, to.Layout.Index(t, 0)))
-		for s := range slots {
-			need := base + part[s]
-			if t > 0 {
-				if held.at(t, slots[s]) != need {
-					return nil, false
-				}
-				continue
-			}
-			if slots[s] = slices.Index(held.slots, need); slots[s] < 0 {
+	slots = make([]int, len(needs.slots))
+	last := -1
+	for s, at := range needs.slots {
+		need := broadcastNumber(dims, outDims, at)
+		if last++; last >= len(held.slots) || held.slots[last] != need { // most often the next one
+			if last = slices.Index(held.slots, need); last < 0 {
 				return nil, false
 			}
 		}
+		slots[s] = last
 	}
 	return slots, true
+}
+
+// broadcastNumber is [BroadcastIndex] of row-major numbers.
+func broadcastNumber(from, to []int, number int32) int32 {
+	out, step := int32(0), int32(1)
+	for d := 1; d <= len(from); d++ {
+		n := int32(to[len(to)-d])
+		if size := int32(from[len(from)-d]); size != 1 {
+			out += number % n * step
+			step *= size
+		}
+		number /= n
+	}
+	return out
 }
 
 // ruleTileType is the first rule of loads and stores.

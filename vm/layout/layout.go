@@ -51,15 +51,15 @@ type data struct {
 	slots   int
 	row     []int // row-major stride of each dimension
 
-	text  atomic.Pointer[string]  // of String
-	parts atomic.Pointer[parts]   // of Parts
-	cells atomic.Pointer[[]int32] // of Flat
+	text  atomic.Pointer[string] // of String
+	key   atomic.Pointer[string] // of Key
+	parts atomic.Pointer[parts]  // of Parts
 }
 
 // parts are the results of [Layout.Parts].
 type parts struct{ threads, slots []int32 }
 
-// maxKept bounds the cells of a map that a layout remembers: programs ask for those of
+// maxKept bounds the parts of a map that a layout remembers: programs ask for those of
 // their tiles many times.
 const maxKept = 1 << 16
 
@@ -256,8 +256,14 @@ func (l Layout) Equal(g Layout) bool {
 // Key is a short string that is equal for equal layouts only: the key to use in
 // a Go map or a cache.
 func (l Layout) Key() string {
+	d := l.rep()
+	if key := d.key.Load(); key != nil {
+		return *key
+	}
 	m, s, x := l.modes()
-	return list(l.rep().shape) + list(m) + list(s) + list(x)
+	key := list(d.shape) + list(m) + list(s) + list(x)
+	d.key.Store(&key)
+	return key
 }
 
 // Index is the index of the element in a slot of a thread, [Rank] numbers. It
@@ -307,21 +313,14 @@ func (d *data) flat(digits []Digit, n int) int {
 }
 
 // Flat is the whole map, [Threads * Slots]: element thread*Slots()+slot is the
-// row-major number of the element held there. It is shared and must not be changed.
+// row-major number of the element held there.
 func (l Layout) Flat() []int32 {
-	d := l.rep()
-	if flat := d.cells.Load(); flat != nil {
-		return *flat
-	}
 	threads, slots := l.Parts()
 	out := make([]int32, 0, len(threads)*len(slots))
 	for _, base := range threads {
 		for _, s := range slots {
 			out = append(out, base+s)
 		}
-	}
-	if len(out) <= maxKept {
-		d.cells.Store(&out)
 	}
 	return out
 }

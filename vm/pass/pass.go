@@ -1,6 +1,5 @@
 // Package pass rewrites programs into simpler programs with the same meaning.
-// The passes are one list with reasons; [Run] works on a copy and verifies after
-// each of them.
+// The passes are one list with reasons; [Run] works on a copy.
 //
 // What a pass drops takes the overflow of its index arithmetic along; divisions
 // that may be by zero are never dropped. All else is as before, bit for bit.
@@ -37,10 +36,10 @@ type Options struct {
 	Skip []string // names of passes to leave out
 }
 
-// Run gives the program after all passes; p stays as it is. dump, if not nil,
-// is called after each pass with its name and the program's text. The error
-// names a pass that does not exist, or one that broke a rule, which is a bug of
-// that pass.
+// Run gives a verified program after all passes; p stays as it is. dump, if not nil,
+// is called after each pass with its name and the program's text, and each pass is
+// verified. The error names a pass that does not exist, or one that broke a rule, which
+// is a bug of that pass.
 func Run(p *ir.Program, o Options, dump func(name, text string)) (*ir.Program, error) {
 	passes := Passes()
 	for _, name := range o.Skip {
@@ -52,30 +51,19 @@ func Run(p *ir.Program, o Options, dump func(name, text string)) (*ir.Program, e
 			return nil, fmt.Errorf("pass: there is no pass %s (%v)", name, known)
 		}
 	}
-	out, err := run(p, passes, o, dump, dump != nil)
-	if err != nil && dump == nil { // which pass it was
-		if _, named := run(p, passes, o, nil, true); named != nil {
-			err = named
-		}
-	}
-	return out, err
-}
-
-// run verifies what comes out, and if each is set after every pass.
-func run(p *ir.Program, passes []Pass, o Options, dump func(name, text string), each bool) (*ir.Program, error) {
 	p = ir.Clone(p)
-	for i, q := range passes {
-		if !slices.Contains(o.Skip, q.Name) {
-			q.Run(p)
+	for _, q := range passes {
+		if slices.Contains(o.Skip, q.Name) {
+			continue
 		}
-		if each || i == len(passes)-1 {
-			if err := ir.Verify(p).Err(); err != nil {
-				return nil, fmt.Errorf("pass: %s broke the program: %w", q.Name, err)
-			}
+		q.Run(p)
+		if dump == nil {
+			continue
 		}
-		if dump != nil && !slices.Contains(o.Skip, q.Name) {
-			dump(q.Name, text.Format(p))
+		if err := ir.Verify(p).Err(); err != nil {
+			return nil, fmt.Errorf("pass: %s broke the program: %w", q.Name, err)
 		}
+		dump(q.Name, text.Format(p))
 	}
 	return p, nil
 }

@@ -16,7 +16,7 @@ func run(t *testing.T, src string, o pass.Options) string {
 		t.Fatal(err)
 	}
 	before := text.Format(p)
-	q, err := pass.Run(p, o, nil)
+	q, err := pass.Run(p, o, func(string, string) {})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,5 +98,18 @@ func TestUnknownPass(t *testing.T) {
 	p, _ := text.Parse("p", wasteful, nil)
 	if _, err := pass.Run(p, pass.Options{Skip: []string{"fodl"}}, nil); err == nil || !strings.Contains(err.Error(), "fodl") {
 		t.Errorf("got %v", err)
+	}
+}
+
+// TestPassesKeepTheRules verifies the programs of the corpus after each pass.
+func TestPassesKeepTheRules(t *testing.T) {
+	for _, name := range corpus.Names() {
+		p, err := text.Parse(name, corpus.Program(name), nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := pass.Run(p, pass.Options{}, func(string, string) {}); err != nil {
+			t.Errorf("%s: %v", name, err)
+		}
 	}
 }

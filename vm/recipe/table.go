@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"fmt"
 	"strings"
+	"sync"
 
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout/bits"
@@ -16,8 +17,29 @@ import (
 //go:embed table.txt
 var tableText string
 
-// rows lists the recipes of the table for a pair.
+// rows lists the recipes of the table for a pair, read once.
 func rows(from, to dtype.Type) ([]*Recipe, error) {
+	key := [2]dtype.Type{from, to}
+	kept, ok := read.Load(key)
+	if !ok {
+		all, err := readRows(from, to)
+		if err != nil {
+			return nil, err
+		}
+		kept, _ = read.LoadOrStore(key, all)
+	}
+	var out []*Recipe
+	for _, r := range kept.([]*Recipe) {
+		own := *r
+		out = append(out, &own)
+	}
+	return out, nil
+}
+
+// read are the recipes of pairs that were asked for.
+var read sync.Map
+
+func readRows(from, to dtype.Type) ([]*Recipe, error) {
 	var out []*Recipe
 	head := fmt.Sprintf("recipe %s %s ", from, to)
 	for text := tableText; ; {

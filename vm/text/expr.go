@@ -47,7 +47,7 @@ func Expr(src string, vars []*ir.Var) (e ir.Expr, err error) {
 			e = nil
 		}
 	}()
-	p.toks, p.src = lex("", src, &p.list)
+	p.toks, p.src = lex("", src, nil, &p.list)
 	e = p.expr()
 	if t := p.peek(); !t.endsLine() {
 		p.report(t, codeSyntax, "", "the expression ends before %s", t.describe())

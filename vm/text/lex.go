@@ -57,10 +57,10 @@ var double = []string{"..", "==", "!=", "<=", ">=", "&&", "||", "<<", ">>"}
 const byteOrderMark = "\ufeff"
 
 // lex cuts the text into lines and these into tokens, a newline token after each line and
-// one EOF. What is no token is reported once per line and left out.
-func lex(file, src string, list *diag.List) (toks []token, lines []string) {
-	lines = strings.Split(src, "\n")
-	toks = make([]token, 0, len(src)/3+len(lines)+1)
+// one EOF, behind toks. What is no token is reported once per line and left out.
+func lex(file, src string, toks []token, list *diag.List) ([]token, []string) {
+	lines := strings.Split(src, "\n")
+	toks = slices.Grow(toks, len(src)/3+len(lines)+1)
 	for at, line := range lines {
 		lineNo, bad := at+1, false
 		for i := 0; i < len(line); {

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -76,8 +77,15 @@ func read(file, src string, bind map[string]string) (prog *ir.Program, warps dia
 	}
 	src = strings.TrimPrefix(src, byteOrderMark)
 	p := &parser{consts: map[string]constant{}, folded: map[*ir.Int]bool{}, ended: map[string]*ir.Var{}, poison: map[string]bool{}, loops: map[*ir.Var]bool{}, layouts: map[string]layout.Layout{}, shared: map[string]layout.Shared{}, comments: ir.NewComments()}
-	p.toks, p.src = lex(file, src, &p.list)
+	kept, _ := tokenLists.Get().(*[]token)
+	if kept == nil {
+		kept = new([]token)
+	}
+	p.toks, p.src = lex(file, src, (*kept)[:0], &p.list)
 	defer func() {
+		*kept = p.toks
+		clear(*kept)
+		tokenLists.Put(kept)
 		warps, list = p.warps, p.list
 		switch r := recover(); r.(type) {
 		case nil:
@@ -91,6 +99,9 @@ func read(file, src string, bind map[string]string) (prog *ir.Program, warps dia
 	prog.Source = src
 	return prog, p.warps, p.list
 }
+
+// tokenLists lends lists of tokens: a program has thousands, which nothing keeps.
+var tokenLists sync.Pool
 
 func (p *parser) peek() token { return p.toks[p.i] }
 

@@ -1,8 +1,8 @@
 package thread
 
 import (
-	"fmt"
 	"math/bits"
+	"strconv"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 )
@@ -10,7 +10,12 @@ import (
 // Table is the value that a table, by thread number, has for this thread; ok is false
 // unless the bits of the number each change some bits of it, or each add something.
 func (t *Thread) Table(table []int) (v code.Value, ok bool) {
-	key := fmt.Sprint("table", table)
+	b := make([]byte, 0, 8+4*len(table))
+	b = append(b, "table"...)
+	for _, n := range table {
+		b = strconv.AppendInt(append(b, ' '), int64(n), 10)
+	}
+	key := string(b)
 	if v, ok := t.known[key]; ok {
 		return v[0], true
 	}
@@ -19,7 +24,7 @@ func (t *Thread) Table(table []int) (v code.Value, ok bool) {
 		v, ok = t.sumTable(table)
 	}
 	if ok {
-		t.known[key] = []code.Value{v}
+		t.know(key, []code.Value{v})
 	}
 	return v, ok
 }

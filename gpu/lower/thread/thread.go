@@ -4,7 +4,6 @@
 package thread
 
 import (
-	"maps"
 	"math/bits"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
@@ -17,6 +16,7 @@ type Thread struct {
 	ID code.Value // number among the threads that run
 
 	known map[string][]code.Value // computed from ID so far
+	added []string                // its keys, in order
 }
 
 // New is a thread with a number.
@@ -27,9 +27,18 @@ func New(b *code.Builder, id code.Value) *Thread {
 // Scope begins a region: what is computed for layouts in it is forgotten by end,
 // since it is visible only there.
 func (t *Thread) Scope() (end func()) {
-	outside := t.known
-	t.known = maps.Clone(outside)
-	return func() { t.known = outside }
+	mark := len(t.added)
+	return func() {
+		for _, key := range t.added[mark:] {
+			delete(t.known, key)
+		}
+		t.added = t.added[:mark]
+	}
+}
+
+func (t *Thread) know(key string, values []code.Value) {
+	t.known[key] = values
+	t.added = append(t.added, key)
 }
 
 // Op emits one instruction with at most one result.
@@ -99,7 +108,7 @@ func (t *Thread) Coords(lay layout.Layout) []code.Value {
 			out[g.Dim] = t.Add32(out[g.Dim], t.Mul32(t.Digit(after, g.Size, lay.Threads()), t.Const32(int64(g.Stride))))
 		}
 	}
-	t.known[key] = out
+	t.know(key, out)
 	return out
 }
 
