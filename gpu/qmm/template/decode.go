@@ -50,7 +50,7 @@ type Schedule struct {
 	// It needs sm_90a.
 	Warpgroups bool `json:",omitempty"`
 	// Fixed, beside Warpgroups, multiplies whole numbers: x of a group of k as 16 bits in
-	// two digits. It is for codes that bytes hold; see [Plan.Whole].
+	// two digits. It is for codes that bytes hold; see [Plan.Bytewise].
 	Fixed bool `json:",omitempty"`
 }
 

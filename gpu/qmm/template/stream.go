@@ -42,6 +42,11 @@ func (s Schedule) fillStream(p *Plan) (Schedule, error) {
 		s.Blocks = H200().SMs
 	}
 	d := &decoder{Plan: p, Schedule: s}
+	if s.Warpgroups {
+		if err := s.fillGang(p); err != nil {
+			return s, err
+		}
+	}
 	switch {
 	case s.Rows&(s.Rows-1)+s.Sides&(s.Sides-1) != 0 || s.Sides*s.Warps > 4*MaxWarps:
 		return s, fmt.Errorf("template: %d rows, %d warps and %d sides: rows and sides are powers of two, and of warps and sides together there are at most %d", s.Rows, s.Warps, s.Sides, 4*MaxWarps)
@@ -103,6 +108,9 @@ func (d *stream) bytes() int {
 
 // room is what a stage takes of shared memory.
 func (d *stream) room() int {
+	if d.Warpgroups {
+		return d.bytes() + d.gangRoom()
+	}
 	if d.Digits {
 		return d.bytes() + planes*planeStep
 	}
@@ -117,13 +125,23 @@ func (d *stream) many() int { return d.outputs() * d.Sides }
 
 func (d *stream) program() (*ir.Program, error) {
 	title, warps := "stream", d.Warps+1
-	if d.Digits {
+	var g *gang
+	switch {
+	case d.Digits:
 		title, warps = "digits", warps+1
+	case d.Warpgroups:
+		title, warps = "gang", d.Warps+4
+		g = newGang(d)
 	}
 	b := build.Program(fmt.Sprintf("%s_%s_%s", title, d.Weight, d.Act), build.Grid(d.Blocks), build.Warps(warps))
 	d.b = b
 	in := d.params()
-	d.types()
+	if g == nil {
+		d.types()
+	} else {
+		g.w.b = b
+		g.w.types()
+	}
 	d.bn, d.bm = build.Expr("bn"), build.Expr("bm")
 	bi := b.BlockIndices("bi")
 	turns := build.Expr(ceilText("K", Turn))
@@ -135,10 +153,13 @@ func (d *stream) program() (*ir.Program, error) {
 	d.gp = b.ViewGlobal("gp", in.part, build.Global(dtype.F32, 2*d.Blocks, d.m, d.many()))
 	d.ga = b.ViewGlobal("ga", in.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", d.Rows)).Mul(tiles)))
 	d.sw = b.AllocateShared("sw", rowMajor(dtype.U8, d.Stages, d.Warps*d.Sides, d.tileBytes()/row, row))
-	if d.Digits {
+	switch {
+	case d.Fixed:
+		d.sx = b.AllocateShared("sx", rowMajor(d.Act, d.Stages, d.Rows, Turn))
+	case d.Digits:
 		d.sx = b.AllocateShared("sx", rowMajor(d.Act, d.Stages, 1, Turn))
 		d.sd = b.AllocateShared("sd", rowMajor(dtype.I8, d.Stages, planes, planeStep))
-	} else {
+	default:
 		d.sx = b.AllocateShared("sx", build.Shared(d.Act, swizzled(d.Stages*Turn/d.piece(), d.Rows, d.piece())))
 	}
 	if d.Group > 0 {
@@ -152,8 +173,11 @@ func (d *stream) program() (*ir.Program, error) {
 		b.GridDependencyLaunch()
 	}
 	d.pipe = b.Pipeline("p", d.Stages, d.Warps)
-	if d.Digits {
-		d.ready = b.AllocateBarrier("ready", build.Type(fmt.Sprintf("shared u64[%d] shared_row_major(%[1]d)", d.Stages)), build.Count(1))
+	if d.Digits || d.Warpgroups {
+		d.ready = b.AllocateBarrier("ready", build.Type(fmt.Sprintf("shared u64[%d] shared_row_major(%[1]d)", d.Stages)), build.Count(max(1, d.Rows/8)))
+	}
+	if g != nil {
+		g.allocate()
 	}
 	b.Synchronize()
 	d.turns = b.Let("turns", turns)
@@ -170,6 +194,9 @@ func (d *stream) program() (*ir.Program, error) {
 	b.If(build.Expr("low_last > start && end % turns != 0"), func() { b.Let("early", end.Sub(low)) })
 	ahead := b.Let("ahead", d.mine.Min(d.Stages))
 	d.placeAs(build.Expr("0"), "_first")
+	if g != nil {
+		g.share()
+	}
 	b.Group(32*d.Warps, 1, func() {
 		d.restart()
 		b.For("t", 0, ahead, func(t build.Value) {
@@ -180,7 +207,7 @@ func (d *stream) program() (*ir.Program, error) {
 	if d.PDL {
 		b.GridDependencyWait()
 	}
-	b.Group(32*d.Warps, 1, func() {
+	copies := func() {
 		d.restart()
 		b.For("t", 0, ahead, func(t build.Value) {
 			d.copyX(t)
@@ -192,13 +219,20 @@ func (d *stream) program() (*ir.Program, error) {
 			d.copyX(t)
 			d.next(t)
 		}, build.Unroll(1))
-	})
+	}
+	if g != nil {
+		b.Group(32*d.Warps, 128, func() { g.aside(copies) })
+	} else {
+		b.Group(32*d.Warps, 1, copies)
+	}
 	if d.Digits {
 		b.Group(32*(d.Warps+1), 32, d.digitise)
 	}
 	b.Group(0, 32*d.Warps, func() {
 		turn := d.multiply
-		if d.Digits {
+		if g != nil {
+			g.constants()
+		} else if d.Digits {
 			turn = d.multiplyDigits
 			d.constants()
 		} else if d.shifted() {
@@ -211,6 +245,12 @@ func (d *stream) program() (*ir.Program, error) {
 			b.If(t.Less(d.early), func() { b.Let("count", d.early.Sub(t)) })
 			from := b.Let("place", build.Expr("at"))
 			first := b.Let("first", t)
+			if g != nil {
+				g.stretch(t, count)
+				d.meet(from, count, g.w.actual, g.total, g.w.store)
+				b.Let("t", first.Add(count))
+				return
+			}
 			d.begin()
 			// Several turns at once, as far as there are so many: what one waits for, another
 			// has to do.
@@ -311,8 +351,12 @@ func (d *stream) tileX(name string, t build.Value, i int) build.Value {
 
 // copyX begins to fill the stage of turn t with x.
 func (d *stream) copyX(t build.Value) {
-	if d.Digits {
-		d.b.CopyAsyncTensorGlobalToShared(d.gx, d.pipe.Stage(d.fresh("tx"), d.sx, t, rowMajor(d.Act, 1, Turn)), d.pipe.Full, t, build.Offset(d.bm, build.Expr("g").Mul(Turn)))
+	if d.Digits || d.Fixed {
+		at := d.bm
+		if d.Fixed {
+			at = at.Mul(d.Rows)
+		}
+		d.b.CopyAsyncTensorGlobalToShared(d.gx, d.pipe.Stage(d.fresh("tx"), d.sx, t, rowMajor(d.Act, d.Rows, Turn)), d.pipe.Full, t, build.Offset(at, build.Expr("g").Mul(Turn)))
 		return
 	}
 	for i := range Turn / d.piece() {
@@ -417,23 +461,26 @@ func (d *stream) multiply(j int, t build.Value) {
 	}
 }
 
-// end stores outputs, or the part of their sums that the block has come to: those of so
-// many turns from one of all. Of the blocks that come to the same outputs the last one
-// adds up.
+// end ends outputs, of so many turns from one of all.
 func (d *stream) end(place, count build.Value) {
-	b := d.b
 	if d.Group == 0 {
 		d.each(func() {
 			d.loadScale("", "0")
 			d.finish("", build.Expr(d.of("acc")), build.Expr("accx"), true)
 		})
 	}
-	of := d.sum
-	total, store := func() build.Value { return build.Expr(d.of("acc")) }, d.store
 	if d.Digits {
-		of = d.rowF32
-		total, store = d.column, d.storeColumn
+		d.meet(place, count, d.rowF32, d.column, d.storeColumn)
+		return
 	}
+	d.meet(place, count, d.sum, func() build.Value { return build.Expr(d.of("acc")) }, d.store)
+}
+
+// meet stores outputs, or the part of their sums that the block has come to: those of so
+// many turns from one of all. Of the blocks that come to the same outputs the last one
+// adds up.
+func (d *stream) meet(place, count build.Value, of build.Type, total func() build.Value, store func(build.Value)) {
+	b := d.b
 	at := func(i build.Value) []build.Attr {
 		return []build.Attr{build.Offset(i, d.bm.Mul(d.Rows), d.side*d.outputs()), build.Dims(2, 1)}
 	}
