@@ -46,7 +46,7 @@ func (b *builder) columns() bool {
 	majors := ceilDiv(s.a, ta)
 	parts := 1
 	if ta == 1 {
-		parts = max(1, min(ceilDiv(4*b.d.SMs, majors*stripes), s.b/(b.p.tune.Rows*ty)))
+		parts = max(1, min(b.shares(majors*stripes, s.b, ty), s.b/(b.p.tune.Rows*ty)))
 	}
 	b.f.Threads = tx * ty * ta
 	b.f.Blocks = [3]int{stripes * majors, parts, 1}
@@ -75,21 +75,18 @@ func (b *builder) columns() bool {
 	}
 	k := &columnKernel{b, s, v, nv, tx, ty, ta, major, stripe, side}
 	if parts == 1 {
-		k.finish(forms, func(i int) ([]*Value, affine.Expr, []affine.Constraint) { return k.total(forms[i].hero, mine[i]) })
+		k.finish(forms, func(i int) columnSums { return k.total(forms[i].hero, mine[i]) })
 		return true
 	}
 	ticket := b.workspace("ticket", hlo.Array(hlo.U32, s.a, stripes), true)
 	left := make([][]*Tensor, len(forms))
-	var at affine.Expr
-	var where []affine.Constraint
-	n, partial := 0, 0
+	var block columnSums
+	partial := 0
 	for i, f := range forms {
-		var out []*Value
-		out, at, where = k.total(f.hero, mine[i])
-		n = out[0].N
-		for _, v := range out {
+		block = k.total(f.hero, mine[i])
+		for _, v := range block.v {
 			t := b.workspace("partial"+num(partial).String(), hlo.Array(v.Type, parts, s.a, s.c), false)
-			b.add(&Step{Op: Insert, In: []*Value{v}, On: t, Index: []affine.Expr{blockY, major, at}, Where: where})
+			b.add(&Step{Op: Insert, In: []*Value{v}, On: t, Index: []affine.Expr{blockY, major, block.at}, Where: block.mine()})
 			left[i] = append(left[i], t)
 			partial++
 		}
@@ -107,16 +104,17 @@ func (b *builder) columns() bool {
 			b.add(step)
 		}
 	}
-	k.finish(forms, func(i int) ([]*Value, affine.Expr, []affine.Constraint) {
+	k.finish(forms, func(i int) columnSums {
 		r := forms[i].hero
 		if parts <= 2*ty { // a thread takes all parts of its columns
-			var sum []*Value
+			sum := block
+			sum.v = nil
 			for p := range parts {
-				x := b.values(r, n)
-				from(i, num(p), at, where, x, nil)
-				sum = b.combined(r, sum, x)
+				x := b.values(r, block.v[0].N)
+				from(i, num(p), block.at, block.there, x, nil)
+				sum.v = b.combined(r, sum.v, x)
 			}
-			return sum, at, where
+			return sum
 		}
 		turns := ceilDiv(parts, ty)
 		partOf := func(turn affine.Expr) affine.Expr { return turn.MulConst(int64(ty)).Add(iy) }
@@ -138,9 +136,19 @@ type columnKernel struct {
 	side          map[int]bool
 }
 
-// total combines what the ty threads of each column have; the columns of the result, and
-// which threads have it.
-func (k *columnKernel) total(r *hlo.Instruction, acc []*Value) ([]*Value, affine.Expr, []affine.Constraint) {
+// columnSums are what columns add up to, in some threads.
+type columnSums struct {
+	v     []*Value
+	at    affine.Expr
+	there []affine.Constraint // where there is a column
+	one   []affine.Constraint // where no other thread has it too
+}
+
+// mine is where a thread writes.
+func (c columnSums) mine() []affine.Constraint { return append(slices.Clone(c.there), c.one...) }
+
+// total combines what the ty threads of each column have.
+func (k *columnKernel) total(r *hlo.Instruction, acc []*Value) columnSums {
 	b := k.b
 	ix := threadX.Mod(num(k.tx))
 	if k.ty > 1 && k.tx < 32 {
@@ -160,9 +168,11 @@ func (k *columnKernel) total(r *hlo.Instruction, acc []*Value) ([]*Value, affine
 			tiles = append(tiles, tile)
 		}
 		b.add(&Step{Op: Sync})
+		// Threads for which there is no column read one that another has: cheaper than a guard
+		// for each read.
 		n := max(1, width/b.f.Threads) // columns of a thread
-		first := threadX.MulConst(int64(n))
-		here := []affine.Constraint{in(first, width)}
+		first := threadX.Mod(num(width / n)).MulConst(int64(n))
+		one := []affine.Constraint{{Expr: threadX.FloorDiv(num(width / n))}}
 		if n > 1 {
 			first = first.Add(affine.Var(lane))
 		}
@@ -170,34 +180,30 @@ func (k *columnKernel) total(r *hlo.Instruction, acc []*Value) ([]*Value, affine
 		for w := range warps {
 			x := b.values(r, n)
 			for i, tile := range tiles {
-				b.add(&Step{Op: Extract, Out: x[i : i+1], On: tile, Index: []affine.Expr{num(w), first}, Where: here})
+				b.add(&Step{Op: Extract, Out: x[i : i+1], On: tile, Index: []affine.Expr{num(w), first}})
 			}
 			sum = b.combined(r, sum, x)
 		}
 		at := k.stripe.MulConst(int64(width)).Add(first)
-		return sum, at, append(here, in(at, k.s.c))
+		return columnSums{sum, at, []affine.Constraint{in(at, k.s.c)}, one}
 	}
 	vec := k.stripe.MulConst(int64(k.tx)).Add(ix)
-	where := []affine.Constraint{in(k.major, k.s.a), in(vec, k.nv), {Expr: threadX.FloorDiv(num(k.tx)).Mod(num(k.ty))}}
-	return acc, vec.MulConst(int64(k.v)).Add(affine.Var(lane)), where
+	return columnSums{acc, vec.MulConst(int64(k.v)).Add(affine.Var(lane)), []affine.Constraint{in(k.major, k.s.a), in(vec, k.nv)},
+		[]affine.Constraint{{Expr: threadX.FloorDiv(num(k.tx)).Mod(num(k.ty))}}}
 }
 
 // finish makes the results of what each reduction has found.
-func (k *columnKernel) finish(forms []form, found func(i int) ([]*Value, affine.Expr, []affine.Constraint)) {
+func (k *columnKernel) finish(forms []form, found func(i int) columnSums) {
 	b := k.b
-	var at affine.Expr
-	var where []affine.Constraint
-	n := 1
+	var c columnSums
 	for i, f := range forms {
-		var v []*Value
-		v, at, where = found(i)
-		v = b.begun(f.hero, v)
-		n = v[0].N
-		b.add(&Step{Op: Inject, In: v, Of: f.hero, Index: f.result(k.major, num(0), at)})
+		c = found(i)
+		c.v = b.begun(f.hero, c.v)
+		b.add(&Step{Op: Inject, In: c.v, Of: f.hero, Index: f.result(k.major, num(0), c.at)})
 	}
 	for i, r := range b.roots {
 		if !k.side[i] {
-			b.give(i, r, as(k.s.hero.Shape.Outputs()[0], r.Shape, k.s.result(k.major, num(0), at)), where, n)
+			b.give(i, r, as(k.s.hero.Shape.Outputs()[0], r.Shape, k.s.result(k.major, num(0), c.at)), c.mine(), c.v[0].N)
 		}
 	}
 }

@@ -104,30 +104,32 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 		q, in affine.Expr
 		where []affine.Constraint
 	}
-	var all []loaded
 	// A multiple of v rows a turn, so that those of all turns begin alike and their places lie
 	// a constant apart.
 	perTurn := max(1, threads/across/v*v)
-	for turn := range ceilDiv(rows, perTurn) {
-		inX, k := threadX.FloorDiv(num(across)).AddConst(int64(turn*perTurn)), threadX.Mod(num(across))
-		atX := x0.Add(inX)
-		start := index.Linear(at(atX, num(0)), t.sizes) // of the operand's row
-		first := down(start.Add(y0)).Add(k.MulConst(int64(v)))
-		column := first.Sub(start)
-		where := []affine.Constraint{in(threadX, perTurn*across), in(inX, rows), in(atX, t.sizes[x]), in(first, product(t.sizes))}
-		for i, h := range heroes {
-			val := b.f.value(h.Operands[0].Shape.Type, v)
-			b.add(&Step{Op: PureCall, Out: []*Value{val}, Of: h.Operands[0], Index: t.operand(at(atX, column.Add(affine.Var(lane)))), Where: where})
-			all = append(all, loaded{tiles[i], val, k.MulConst(int64(v)).AddConst(int64(v - 1)).Sub(start.Add(y0).Mod(vw)), inX, where[:2]})
+	b.grouped(ceilDiv(rows, perTurn), b.p.tune.Rolled, func(turns []affine.Expr) {
+		var all []loaded
+		for _, turn := range turns {
+			inX, k := threadX.FloorDiv(num(across)).Add(turn.MulConst(int64(perTurn))), threadX.Mod(num(across))
+			atX := x0.Add(inX)
+			start := index.Linear(at(atX, num(0)), t.sizes) // of the operand's row
+			first := down(start.Add(y0)).Add(k.MulConst(int64(v)))
+			column := first.Sub(start)
+			where := []affine.Constraint{in(threadX, perTurn*across), in(inX, rows), in(atX, t.sizes[x]), in(first, product(t.sizes))}
+			for i, h := range heroes {
+				val := b.f.value(h.Operands[0].Shape.Type, v)
+				b.add(&Step{Op: PureCall, Out: []*Value{val}, Of: h.Operands[0], Index: t.operand(at(atX, column.Add(affine.Var(lane)))), Where: where})
+				all = append(all, loaded{tiles[i], val, k.MulConst(int64(v)).AddConst(int64(v - 1)).Sub(start.Add(y0).Mod(vw)), inX, where[:2]})
+			}
 		}
-	}
-	for _, l := range all {
-		for j := range v {
-			one := b.f.value(l.tile.Shape.Type, 1)
-			b.add(&Step{Op: Zip, Out: []*Value{one}, In: []*Value{l.v}, From: j})
-			b.add(&Step{Op: Insert, In: []*Value{one}, On: l.tile, Index: []affine.Expr{l.q.AddConst(int64(j)), l.in}, Where: l.where})
+		for _, l := range all {
+			for j := range v {
+				one := b.f.value(l.tile.Shape.Type, 1)
+				b.add(&Step{Op: Zip, Out: []*Value{one}, In: []*Value{l.v}, From: j})
+				b.add(&Step{Op: Insert, In: []*Value{one}, On: l.tile, Index: []affine.Expr{l.q.AddConst(int64(j)), l.in}, Where: l.where})
+			}
 		}
-	}
+	})
 	b.add(&Step{Op: Sync})
 
 	// give writes n elements that begin at place p of the tile's rows, where the tile has them.
@@ -155,12 +157,14 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 		return down(start.AddConst(int64(v - 1))).Sub(start)
 	}
 	across = side / v
-	for turn := range ceilDiv(side*across, threads) {
-		inY := threadX.FloorDiv(num(across)).AddConst(int64(turn * (threads / across)))
-		p := threadX.Mod(num(across)).MulConst(int64(v)).Add(skip(inY))
-		inside := []affine.Constraint{in(inY, side), in(y0.Add(inY), t.sizes[y])}
-		give(inY, p, v, inside[:1], append(slices.Clone(inside), in(x0.Add(p), t.sizes[x]-v+1)))
-	}
+	b.grouped(ceilDiv(side*across, threads), b.p.tune.Rolled, func(turns []affine.Expr) {
+		for _, turn := range turns {
+			inY := threadX.FloorDiv(num(across)).Add(turn.MulConst(int64(threads / across)))
+			p := threadX.Mod(num(across)).MulConst(int64(v)).Add(skip(inY))
+			inside := []affine.Constraint{in(inY, side), in(y0.Add(inY), t.sizes[y])}
+			give(inY, p, v, inside[:1], append(slices.Clone(inside), in(x0.Add(p), t.sizes[x]-v+1)))
+		}
+	})
 	// What no vector of a row has, at its end and at its beginning: v threads for each row.
 	for turn := range ceilDiv(side*v, threads) {
 		item := threadX.AddConst(int64(turn * threads))
@@ -174,6 +178,26 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 		give(inY, j, 1, mine[:1], first)
 	}
 	return true
+}
+
+// grouped adds the steps of turns, size of them in each turn of a loop.
+func (b *builder) grouped(turns, size int, steps func(turns []affine.Expr)) {
+	if size == 0 {
+		size = turns
+	}
+	group := func(i affine.Expr) {
+		var list []affine.Expr
+		for k := range size {
+			list = append(list, i.MulConst(int64(size)).AddConst(int64(k)))
+		}
+		steps(list)
+	}
+	if n := ceilDiv(turns, size); n > 1 {
+		b.repeat(n, group)
+	} else {
+		size = turns
+		group(num(0))
+	}
 }
 
 // repeat adds steps that are taken n times.

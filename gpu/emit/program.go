@@ -81,8 +81,10 @@ type Tuning struct {
 	Across    int // threads side by side over columns, at most
 	Group     int // turns of a loop over a column, or over the part of a row, that a thread has under way
 	Splitters int // threads of a block that shares a row with others
+	Fill      int // blocks on each multiprocessor where blocks share rows or columns
 	Tile      int // side of a transposed tile
 	Turners   int // threads that turn a tile
+	Rolled    int // turns at a time of what turns a tile whose rows begin anywhere; 0 for all
 	LoadHint  code.Attr
 	StoreHint code.Attr
 }
@@ -99,6 +101,7 @@ func (t Tuning) orBest() Tuning {
 	pick(&t.Group, 4)
 	pick(&t.Splitters, 256)
 	pick(&t.Across, 32)
+	pick(&t.Fill, 4)
 	return t
 }
 

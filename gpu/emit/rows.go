@@ -453,6 +453,21 @@ func (b *builder) workspace(name string, s hlo.Shape, zero bool) *Tensor {
 	return t
 }
 
+// shares is in how many parts blocks take n items each, turn items at a time, where there are
+// some blocks already: as many as fill the device, or near that a number that leaves no
+// turn to guard.
+func (b *builder) shares(blocks, n, turn int) int {
+	want := ceilDiv(b.p.tune.Fill*b.d.SMs, blocks)
+	for off := range max(1, want/4) + 1 {
+		for _, p := range []int{want + off, want - off} {
+			if p > 0 && p*blocks <= 8*b.d.SMs && n%(p*turn*b.p.tune.Group) == 0 {
+				return p
+			}
+		}
+	}
+	return want
+}
+
 // splitRows spreads few long rows over all multiprocessors; the block of a row that comes
 // last combines what the others left.
 func (b *builder) splitRows(f form, v int) {
@@ -461,7 +476,7 @@ func (b *builder) splitRows(f form, v int) {
 	threads := b.p.tune.Splitters
 	b.f.Threads = threads
 	group := b.p.tune.Group
-	parts := min(ceilDiv(4*b.d.SMs, rows), ceilDiv(nv, threads*group))
+	parts := min(b.shares(rows, nv, threads), ceilDiv(nv, threads*group))
 	turns := ceilDiv(nv, parts*threads)
 	b.f.Blocks = [3]int{rows * parts, 1, 1}
 	row, part := blockX.FloorDiv(num(parts)), blockX.Mod(num(parts))

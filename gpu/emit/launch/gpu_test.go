@@ -83,10 +83,11 @@ func tunings(c Case) map[string]emit.Tuning {
 	}
 	switch {
 	case c.Name == "transpose_10_odd":
-		for _, n := range []int{512, 640, 768, 896, 1024} {
-			all[fmt.Sprint("turners", n)] = emit.Tuning{Turners: n}
+		for _, n := range []int{256, 512, 1024} {
+			for _, k := range []int{1, 2, 3} {
+				all[fmt.Sprintf("turners%d rolled%d", n, k)] = emit.Tuning{Turners: n, Rolled: k}
+			}
 		}
-		all["tile64 turners512"] = emit.Tuning{Tile: 64, Turners: 512}
 	case c.Name == "transpose_102_heads":
 		all["vectors2"] = emit.Tuning{Vectors: 2}
 		all["evict"] = emit.Tuning{LoadHint: code.EvictFirst, StoreHint: code.EvictFirst}
@@ -96,10 +97,11 @@ func tunings(c Case) map[string]emit.Tuning {
 		all["tile64x256"] = emit.Tuning{Tile: 64, Turners: 256}
 		all["turners1024"] = emit.Tuning{Turners: 1024}
 	case strings.HasPrefix(c.Name, "column"), c.Name == "row_reduce_to_scalar":
-		all["group8"] = emit.Tuning{Group: 8}
-		all["group2"] = emit.Tuning{Group: 2}
-		all["split512"] = emit.Tuning{Splitters: 512}
-		all["split1024"] = emit.Tuning{Splitters: 1024}
+		for _, n := range []int{4, 6, 8} {
+			for _, k := range []int{1, 2, 4} {
+				all[fmt.Sprintf("fill%d group%d", n, k)] = emit.Tuning{Fill: n, Group: k}
+			}
+		}
 	case strings.HasPrefix(c.Name, "multi"):
 		for _, n := range []int{1, 2, 8} {
 			all[fmt.Sprint("short", n)] = emit.Tuning{ShortRows: n}
