@@ -22,6 +22,11 @@ type WideSchedule struct {
 	// x: 1, the default, 2 or 4. While the product of one side runs, the weights of
 	// the next are cast.
 	Sides int
+	// Parts is among how many warpgroups the tiles of a plan with several are dealt out, so
+	// that sums of more rows of x fit the registers of each: 1, the default, or as many as
+	// Consumers. All of them read the same weights, and cast what is theirs. It needs groups,
+	// and blocks that neither stay nor share all turns.
+	Parts int
 	// Stages are how many turns of weights and x shared memory holds; 3 by default.
 	Stages int
 	// Cluster is how many blocks, of neighbouring outputs, bring x to each other: 1, the
@@ -43,6 +48,9 @@ type WideSchedule struct {
 
 func (s WideSchedule) String() string {
 	out := fmt.Sprintf("%d rows, %d×%d warpgroups, %d stages", s.Rows, s.Consumers, s.Sides, s.Stages)
+	if s.Parts > 1 {
+		out += ", each with some tiles"
+	}
 	if s.Cluster > 1 {
 		out += fmt.Sprintf(", clusters of %d", s.Cluster)
 	}
@@ -67,7 +75,7 @@ func (p *Plan) Most(s WideSchedule) int {
 		sets *= 2
 	}
 	rows := maxRows
-	for rows > 8 && sets*p.Tiles*rows/2 > 128 {
+	for rows > 8 && sets*p.own(s)*rows/2 > 128 {
 		rows /= 2
 	}
 	if s.Persistent && p.Shifts() && p.Tiles >= 4 {
@@ -75,6 +83,9 @@ func (p *Plan) Most(s WideSchedule) int {
 	}
 	return max(8, rows)
 }
+
+// own is how many of a plan's tiles a warpgroup multiplies.
+func (p *Plan) own(s WideSchedule) int { return max(1, p.Tiles/max(1, s.Parts)) }
 
 // Shifts reports whether stored codes stand for values beside them.
 func (p *Plan) Shifts() bool { return p.Zero || p.Bias > 0 }
@@ -85,12 +96,15 @@ const maxShared = 227<<10 - 512
 // Filled takes defaults for zero fields and checks the others.
 func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 	most := p.Most(s)
+	if s.Consumers == 0 {
+		s.Consumers = 2
+	}
 	for _, f := range []struct {
 		name          string
 		value         *int
 		usual, lo, hi int
 	}{
-		{"rows", &s.Rows, min(64, most), 8, most}, {"consumers", &s.Consumers, 2, 1, 2}, {"sides", &s.Sides, 1, 1, 4}, {"stages", &s.Stages, 3, 2, 8}, {"cluster", &s.Cluster, 1, 1, 4}, {"splits", &s.Splits, 1, 1, MaxSplits},
+		{"rows", &s.Rows, min(64, most), 8, most}, {"consumers", &s.Consumers, 2, 1, 2}, {"parts", &s.Parts, 1, 1, min(s.Consumers, p.Tiles)}, {"sides", &s.Sides, 1, 1, 4}, {"stages", &s.Stages, 3, 2, 8}, {"cluster", &s.Cluster, 1, 1, 4}, {"splits", &s.Splits, 1, 1, MaxSplits},
 	} {
 		if *f.value == 0 {
 			*f.value = f.usual
@@ -99,22 +113,27 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 			return s, fmt.Errorf("template: %s %d is not from %d to %d", f.name, *f.value, f.lo, f.hi)
 		}
 	}
-	w := wide{decoder: &decoder{Plan: p}, s: s}
+	w := wide{decoder: &decoder{Plan: p, Schedule: Schedule{Warps: s.units(), Sides: s.Sides}}, s: s}
 	switch {
 	case s.Rows&(s.Rows-1)+s.Cluster&(s.Cluster-1)+s.Sides&(s.Sides-1) != 0 || s.Rows/s.Cluster < 8:
 		return s, fmt.Errorf("template: %d rows, clusters of %d and %d sides: they are powers of two, and each block brings 8 rows at least", s.Rows, s.Cluster, s.Sides)
 	case s.Blocks < 0 || s.Blocks > 4096 || s.Blocks > 0 && (s.Persistent || s.Splits > 1 || s.Cluster > 1):
 		return s, fmt.Errorf("template: %d blocks share all turns: they are at most 4096, without clusters, splits and blocks that stay otherwise", s.Blocks)
+	case s.Parts > 1 && (s.Parts != s.Consumers || p.Group == 0 || s.Persistent || s.Blocks > 0):
+		return s, fmt.Errorf("template: %d parts: they are as many as warpgroups, for weights with groups, and blocks that neither stay nor share all turns", s.Parts)
 	case s.Splits > 1 && s.Persistent:
 		return s, fmt.Errorf("template: k is split between blocks that do not stay")
-	case s.Stages*w.bytes() > maxShared:
-		return s, fmt.Errorf("template: %d stages of %d bytes do not fit shared memory", s.Stages, w.bytes())
+	case s.Stages*w.bytes()+w.gathered() > maxShared:
+		return s, fmt.Errorf("template: %d stages of %d bytes and %d more do not fit shared memory", s.Stages, w.bytes(), w.gathered())
 	}
 	return s, nil
 }
 
+// units is how many warps have weights of their own on each side.
+func (s WideSchedule) units() int { return 4 * s.Consumers / max(1, s.Parts) }
+
 // Outputs of a block.
-func (s WideSchedule) Outputs(p *Plan) int { return 4 * s.Consumers * s.Sides * p.Outputs() }
+func (s WideSchedule) Outputs(p *Plan) int { return s.units() * s.Sides * p.Outputs() }
 
 // Shares reports whether blocks add up what they came to, for which they need the
 // [WideSchedule.Workspace].
@@ -200,7 +219,7 @@ func Wide(f Form, s WideSchedule) (*ir.Program, error) {
 		return nil, err
 	}
 	p = p.halved(s)
-	d := &decoder{Plan: p, Schedule: Schedule{Rows: s.Rows, Warps: 4 * s.Consumers, Sides: s.Sides, Splits: s.Splits, AddBias: s.AddBias, AddResidual: s.AddResidual}}
+	d := &decoder{Plan: p, Schedule: Schedule{Rows: s.Rows, Warps: s.units(), Sides: s.Sides, Splits: s.Splits, AddBias: s.AddBias, AddResidual: s.AddResidual}}
 	w := &wide{decoder: d, s: s}
 	return w.program()
 }
@@ -212,6 +231,8 @@ type wide struct {
 	pipe                  build.Pipeline
 	sx, sw                build.Value
 	flat8                 build.Value // sw, a row for each tile
+	part                  int         // the warpgroup's, of all parts
+	gather, ss3, sz3      build.Value // what parts came to; scales and zero points by thread
 	ss, sz, sxs           build.Value // scales, zero points and sums of x of a turn
 	rank                  build.Value
 	actual                build.Type // sums by output
@@ -220,7 +241,7 @@ type wide struct {
 	row                   build.Type // of sums of x
 	factor                build.Value
 	m, n, blocks, arrived build.Value
-	part                  build.Value
+	portions              build.Value
 	tiles                 build.Value   // of one side
 	x                     []build.Value // pieces of a turn's x
 	running               []product
@@ -238,7 +259,7 @@ func (w *wide) piece() int { return min(w.dot(), 64) }
 
 // bytes of a stage: x, weights, scales, zero points and sums of x.
 func (w *wide) bytes() int {
-	n, outputs := w.s.Rows*Turn*2+4*w.s.Consumers*w.s.Sides*w.PackedShape(1, 1)[2], w.s.Outputs(w.Plan)
+	n, outputs := w.s.Rows*Turn*2+w.s.units()*w.s.Sides*w.PackedShape(1, 1)[2], w.s.Outputs(w.Plan)
 	if w.Group > 0 {
 		n += w.scales() * outputs * w.Scale.Bits() / 8
 		if w.Zero {
@@ -254,25 +275,28 @@ func (w *wide) bytes() int {
 // lay is the layout of a warpgroup's share, [64·tiles·consumers, …]: the first tiles of
 // all warps are the first rows, so that they are one instruction's, but slots are in
 // the order in which the weights are packed. rest is what a warp has of a tile.
-func (w *wide) lay(before, rest layout.Layout) layout.Layout {
-	return before.Local(w.Tiles, 1).Spatial(4*w.s.Consumers, 1).Mul(rest)
+func (w *wide) lay(tiles int, before, rest layout.Layout) layout.Layout {
+	return before.Local(tiles, 1).Spatial(w.Warps, 1).Mul(rest)
 }
 
 // operand is the layout of k columns of weights.
-func (w *wide) operand(k int) layout.Layout {
-	return w.lay(layout.Local(1, k/16), layout.ColumnLocal(2, 2).Spatial(8, 4).Local(1, 2))
+func (w *wide) operand(tiles, k int) layout.Layout {
+	return w.lay(tiles, layout.Local(1, k/16), layout.ColumnLocal(2, 2).Spatial(8, 4).Local(1, 2))
 }
 
 func (w *wide) types() {
-	warps := 4 * w.s.Consumers
+	own := w.own(w.s)
 	w.decoder.types()
 	columns := layout.ColumnLocal(2, w.s.Rows/8).Spatial(8, 4).Local(1, 2)
-	rows := w.lay(layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)))
-	w.sum = build.Register(dtype.F32, w.lay(layout.Local(1, 1), columns))
-	w.actual = build.Register(dtype.F32, layout.Spatial(warps, 1).Local(w.Tiles, 1).Mul(columns))
-	w.row = build.Register(dtype.F32, layout.Replicated(warps, 1, 1).Local(1, w.s.Rows/8).Mul(layout.Replicated(8, 1, 1)).Spatial(1, 4).Local(1, 2))
+	rows := w.lay(own, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)))
+	w.sum = build.Register(dtype.F32, w.lay(own, layout.Local(1, 1), columns))
+	w.actual = build.Register(dtype.F32, layout.Spatial(4*w.s.Consumers, 1).Local(own, 1).Mul(columns))
+	w.row = build.Register(dtype.F32, layout.Replicated(w.Warps, 1, 1).Local(1, w.s.Rows/8).Mul(layout.Replicated(8, 1, 1)).Spatial(1, 4).Local(1, 2))
 	w.rowF32, w.rowS, w.rowZ = build.Register(dtype.F32, rows), build.Register(w.Scale, rows), build.Register(w.Act, rows)
-	codes := ir.RegisterOf(w.Stored, w.operand(w.Sub))
+	if w.s.Parts > 1 {
+		w.flat, w.flatZ = build.Register(w.Scale, w.ownScales()), build.Register(w.Act, w.ownScales())
+	}
+	codes := ir.RegisterOf(w.Stored, w.operand(w.Tiles, w.Sub))
 	if as := w.codes(1); as.HasPlace {
 		codes.Place, codes.HasPlace = as.Place, true
 	}
@@ -280,7 +304,7 @@ func (w *wide) types() {
 }
 
 func (w *wide) program() (*ir.Program, error) {
-	outputs, warps := w.outputs(), 4*w.s.Consumers
+	outputs, units, warps := w.outputs(), w.Warps, 4*w.s.Consumers
 	blocks := ceilText("N", outputs*w.Sides*w.s.Cluster)
 	if w.s.Cluster > 1 {
 		blocks = fmt.Sprintf("%s*%d", blocks, w.s.Cluster)
@@ -322,7 +346,7 @@ func (w *wide) program() (*ir.Program, error) {
 	}
 	y := b.Pointer("y", w.Act)
 	if w.s.Shares() {
-		w.part, w.arrived = b.Pointer("part", dtype.F32), b.Pointer("arrived", dtype.I32)
+		w.portions, w.arrived = b.Pointer("part", dtype.F32), b.Pointer("arrived", dtype.I32)
 	}
 	w.m, w.n = b.Scalar("M", dtype.I32), b.Scalar("N", dtype.I32)
 	b.Scalar("K", dtype.I32)
@@ -335,7 +359,7 @@ func (w *wide) program() (*ir.Program, error) {
 	w.types()
 	w.blocks, w.tiles = build.Expr(blocks), build.Expr(ceilText("N", outputs))
 	turns := build.Expr(ceilText("K", Turn))
-	w.gw = b.ViewGlobal("gw", pw, build.Global(dtype.U8, w.tiles.Mul(warps), turns, w.tileBytes()/row, row))
+	w.gw = b.ViewGlobal("gw", pw, build.Global(dtype.U8, w.tiles.Mul(units), turns, w.tileBytes()/row, row))
 	w.scaleViews(ps, z, turns)
 	w.gx = b.ViewGlobal("gx", x, build.Global(w.Act, w.m, turns.Mul(Turn)))
 	if w.Shifts() {
@@ -344,8 +368,8 @@ func (w *wide) program() (*ir.Program, error) {
 	w.gy = b.ViewGlobal("gy", y, build.Global(w.Act, w.m, w.n))
 	turns = b.Let("turns", turns)
 	w.sx = b.AllocateShared("sx", build.Shared(w.Act, swizzled(w.s.Stages*Turn/w.piece(), w.Rows, w.piece())))
-	w.sw = b.AllocateShared("sw", rowMajor(dtype.U8, w.s.Stages, warps*w.Sides, w.tileBytes()/row, row))
-	w.flat8 = b.ReshapeShared("flat", w.sw, rowMajor(dtype.U8, w.s.Stages, warps*w.Sides, w.tileBytes()))
+	w.sw = b.AllocateShared("sw", rowMajor(dtype.U8, w.s.Stages, units*w.Sides, w.tileBytes()/row, row))
+	w.flat8 = b.ReshapeShared("flat", w.sw, rowMajor(dtype.U8, w.s.Stages, units*w.Sides, w.tileBytes()))
 	scales := func(name string, t dtype.Type) build.Value {
 		return b.AllocateShared(name, rowMajor(t, w.s.Stages*w.scales()*w.Sides, outputs))
 	}
@@ -358,6 +382,7 @@ func (w *wide) program() (*ir.Program, error) {
 	if w.Shifts() {
 		w.sxs = b.AllocateShared("sxs", rowMajor(dtype.F32, w.s.Stages*w.scales(), 1, w.Rows))
 	}
+	w.allocateParts()
 	w.pipe = b.Pipeline("p", w.s.Stages, warps*w.s.Cluster)
 	if w.s.Cluster > 1 {
 		w.rank = b.ClusterRank("rank")
@@ -381,10 +406,14 @@ func (w *wide) program() (*ir.Program, error) {
 		b.SetMaxRegisters(build.N(40))
 		b.Group(0, 1, func() { w.walk(bk, turns, nil, w.copies) })
 	})
-	b.Group(128, 32*warps, func() {
-		b.SetMaxRegisters(build.N(232))
-		w.walk(bk, turns, w.begin, w.turn)
-	})
+	if w.s.Parts == 1 {
+		b.Group(128, 32*warps, func() {
+			b.SetMaxRegisters(build.N(232))
+			w.walk(bk, turns, w.begin, w.turn)
+		})
+	} else {
+		w.parts(bk, turns)
+	}
 	if w.s.Cluster > 1 { // a block's memory and barriers are there for as long as others use them
 		b.ClusterSynchronize()
 	}
@@ -597,11 +626,14 @@ func (w *wide) begin(t build.Value, some string) func() {
 		b.AllocateRegister("sumx", w.row, build.Init(0))
 	}
 	if w.ahead(w.s) {
-		b.AllocateRegister("rh0", build.Register(w.Act, w.operand(w.Sub)), build.Init(0))
+		b.AllocateRegister("rh0", build.Register(w.Act, w.operand(w.own(w.s), w.Sub)), build.Init(0))
 		if w.Deferred() && w.Group > 0 {
 			b.AllocateRegister("back", w.rowF32, build.Init(1))
 		}
 		b.If(build.Expr(some).Greater(0), func() { w.prepare(t, "_0") })
+	}
+	if w.s.Parts > 1 {
+		return w.endPart
 	}
 	return w.end
 }
@@ -610,7 +642,7 @@ func (w *wide) begin(t build.Value, some string) func() {
 // allow: one is made while what the other gave is multiplied.
 func (p *Plan) halved(s WideSchedule) *Plan {
 	half := *p
-	if half.Sub /= 2; s.Sides > 1 || p.Sub < Turn || p.Tiles > 2 || half.bytesPerLane()%16 != 0 {
+	if half.Sub /= 2; s.Sides > 1 || p.Sub < Turn || p.own(s) > 2 || half.bytesPerLane()%16 != 0 {
 		return p
 	}
 	return &half
@@ -618,7 +650,7 @@ func (p *Plan) halved(s WideSchedule) *Plan {
 
 // ahead reports whether the weights that a turn begins with are cast beside the last
 // product of the turn before: where it has several, and registers for operands of two.
-func (p *Plan) ahead(s WideSchedule) bool { return s.Sides*Turn/p.Sub > 1 && p.Tiles*p.Sub <= Turn }
+func (p *Plan) ahead(s WideSchedule) bool { return s.Sides*Turn/p.Sub > 1 && p.own(s)*p.Sub <= Turn }
 
 // prepare waits for a turn, and casts the weights that it begins with.
 func (w *wide) prepare(t build.Value, tag string) {
@@ -643,6 +675,10 @@ func (w *wide) turn(t, g build.Value, more string) {
 	w.each(func() {
 		w.groups(g, func(q int, _ build.Value) {
 			tag := w.scaleTag(q)
+			if w.s.Parts > 1 {
+				w.loadOwnScales(tag, t, q)
+				return
+			}
 			b.LoadShared(w.of("rs"+tag), w.scaleStage(w.of("us"+tag), w.ss, t, q, w.Scale), w.flat)
 			if w.Zero {
 				b.LoadShared(w.of("rz"+tag), w.scaleStage(w.of("uz"+tag), w.sz, t, q, w.Act), w.flatZ)
@@ -723,7 +759,7 @@ func (w *wide) multiply(t build.Value, sub int) {
 	if piece < w.Sub {
 		operands = nil
 		for i := range w.Sub / piece {
-			operands = append(operands, b.SliceRegister(fmt.Sprintf("%s_%d", rh, i), rh, build.Register(w.Act, w.operand(piece)), build.Offset(0, i*piece)))
+			operands = append(operands, b.SliceRegister(fmt.Sprintf("%s_%d", rh, i), rh, build.Register(w.Act, w.operand(w.own(w.s), piece)), build.Offset(0, i*piece)))
 		}
 	}
 	fence := true
@@ -772,10 +808,13 @@ func (w *wide) scaled(k int) func() {
 
 // castWide makes operands of codes, and back where powers of two are left over.
 func (w *wide) castWide(tag string, rw build.Value) build.Value {
-	to, rh := build.Register(w.Act, w.operand(w.Sub)), w.of("rh"+tag)
+	to, rh := build.Register(w.Act, w.operand(w.Tiles, w.Sub)), w.of("rh"+tag)
 	var finite []build.Attr
 	if w.partial() {
 		finite = append(finite, build.Domain("finite"))
+	}
+	if w.s.Parts > 1 {
+		return w.castPart(tag, rw, to, finite)
 	}
 	if w.Deferred() {
 		w.b.CastDeferred(rh, "back", rw, to, w.rowF32, finite...)
@@ -792,11 +831,11 @@ func (w *wide) end() {
 			w.loadScale("", "0")
 			w.finish("", build.Expr(w.of("acc")), build.Expr("sumx"), true)
 		}
-		plain := b.View(w.of("plain"), build.Expr(w.of("acc")), w.actual)
+		plain := w.plain()
 		if !w.s.Shares() {
 			w.store(plain)
 		} else if w.s.Blocks == 0 {
-			b.StoreGlobal(w.parts(), plain, w.place(build.Expr("bk"))...)
+			b.StoreGlobal(w.shared(), plain, w.place(build.Expr("bk"))...)
 		}
 	})
 	switch {
@@ -806,7 +845,7 @@ func (w *wide) end() {
 			// A block has two parts of tiles at most: that of the tile it begins with, and that
 			// of the tile whose first turn it has.
 			mine := b.Let("mine", build.Expr("bi*2 + 1").Sub(build.Expr("from").Min(1)))
-			w.each(func() { b.StoreGlobal(w.parts(), build.Expr(w.of("plain")), w.place(mine)...) })
+			w.each(func() { b.StoreGlobal(w.shared(), build.Expr(w.of("plain")), w.place(mine)...) })
 			w.last()
 		})
 	case w.Splits > 1:
@@ -815,11 +854,11 @@ func (w *wide) end() {
 }
 
 // parts are the sums of all splits, or of all stretches.
-func (w *wide) parts() build.Value {
+func (w *wide) shared() build.Value {
 	if w.s.Blocks > 0 {
-		return w.b.ViewGlobal("gp", w.part, build.Global(dtype.F32, 2*w.s.Blocks, w.Rows, w.outputs()*w.Sides))
+		return w.b.ViewGlobal("gp", w.portions, build.Global(dtype.F32, 2*w.s.Blocks, w.Rows, w.outputs()*w.Sides))
 	}
-	return w.b.ViewGlobal("gp", w.part, build.Global(dtype.F32, w.Splits, w.m, w.blocks.Mul(w.outputs()*w.Sides)))
+	return w.b.ViewGlobal("gp", w.portions, build.Global(dtype.F32, w.Splits, w.m, w.blocks.Mul(w.outputs()*w.Sides)))
 }
 
 // place is where the present side's tile stands among those of split, or part, i.
@@ -843,7 +882,7 @@ func (w *wide) last() {
 	before := b.AtomicScalar("before", ga, others, nil, build.Offset(w.bm.Mul(w.blocks).Add(w.bn)), build.Op("inc"), build.Order("acq_rel"))
 	b.If(before.Equal(others), func() {
 		b.Synchronize()
-		gp := w.parts()
+		gp := w.shared()
 		w.each(func() {
 			total := b.AllocateRegister(w.of("total"), w.actual, build.Init(0))
 			b.For(w.of("j"), from, to, func(i build.Value) {
@@ -859,9 +898,9 @@ func (w *wide) last() {
 
 // store stores a tile of outputs, after what is added to it.
 func (w *wide) store(acc build.Value) {
-	b, warps := w.b, 4*w.s.Consumers
-	rows := layout.Spatial(warps, 1).Local(2*w.Tiles, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1))
-	columns := layout.Spatial(warps, 1).Local(w.Tiles, 1).Mul(layout.ColumnLocal(2, w.Rows/8).Spatial(8, 4).Local(1, 2))
+	b, warps, own := w.b, 4*w.s.Consumers, w.own(w.s)
+	rows := layout.Spatial(warps, 1).Local(2*own, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1))
+	columns := layout.Spatial(warps, 1).Local(own, 1).Mul(layout.ColumnLocal(2, w.Rows/8).Spatial(8, 4).Local(1, 2))
 	at := build.Offset(w.bm.Mul(w.Rows), w.tile().Mul(w.outputs()))
 	if w.Factor {
 		acc = b.Mul("scaled", acc, w.factor, w.actual)

@@ -140,6 +140,9 @@ var wideCases = []struct {
 	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 20, 400, 640, WideSchedule{Rows: 16, Consumers: 1, Sides: 2, Blocks: 5}},
 	{Form{Weight: dtype.I4, Act: dtype.BF16, Scale: dtype.F16, Group: 64}, 9, 200, 400, WideSchedule{Rows: 16, Consumers: 1, Blocks: 13}},
 	{Form{Weight: dtype.U3, Act: dtype.BF16, Scale: dtype.F16, Zero: true}, 20, 140, 300, WideSchedule{Rows: 16, Consumers: 1, Sides: 2, Persistent: true}},
+	{Form{Weight: dtype.I3, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 20, 300, 400, WideSchedule{Rows: 16, Parts: 2, Splits: 2, AddBias: true}},
+	{Form{Weight: dtype.U1, Act: dtype.BF16, Scale: dtype.F16, Group: 32, Zero: true}, 9, 600, 256, WideSchedule{Rows: 8, Parts: 2}},
+	{Form{Weight: dtype.U6, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 17, 300, 256, WideSchedule{Rows: 16, Parts: 2, Sides: 2, Cluster: 2, AddResidual: true}},
 }
 
 // TestWide multiplies with warpgroups on the interpreter and the simulator.
@@ -179,6 +182,10 @@ func TestWideAssembles(t *testing.T) {
 			t.Fatal(err)
 		}
 		schedules := []WideSchedule{{}, {Splits: 4}, {Blocks: 132}, {Rows: p.Most(WideSchedule{Persistent: true}), Persistent: true, Cluster: 2}}
+		if p.Tiles > 1 {
+			rows := min(64, p.Most(WideSchedule{Parts: 2}))
+			schedules = append(schedules, WideSchedule{Rows: rows, Parts: 2}, WideSchedule{Rows: rows, Parts: 2, Splits: 4})
+		}
 		if p.Tiles == 1 {
 			schedules = append(schedules, WideSchedule{Sides: 2}, WideSchedule{Sides: 2, Blocks: 132}, WideSchedule{Consumers: 1, Sides: 2, Splits: 2})
 		}

@@ -31,7 +31,7 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	if p.Recipe != nil {
 		perElement = p.Recipe.Cost().PerElement()
 	}
-	tiles := float64(s.Sides * p.Tiles) // of 64 outputs, of a warpgroup
+	tiles := float64(s.Sides * p.own(s)) // of 64 outputs, of a warpgroup
 	product := tiles * Turn / 16 * max(float64(s.Rows)/2, 12) / clock
 	switch {
 	case s.Rows > 64:
@@ -75,11 +75,12 @@ func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule 
 	}
 	var all []rated
 	turns := ceil(k, Turn)
-	for _, consumers := range []int{2, 1} {
+	for _, shape := range [][2]int{{2, 1}, {1, 1}, {2, 2}} {
+		consumers, parts := shape[0], shape[1]
 		for _, sides := range []int{1, 2} {
 			for _, cluster := range []int{1, 2} {
 				for _, splits := range []int{1, 2, 3, 4, 6, 8, 12, 16} {
-					s := WideSchedule{Consumers: consumers, Sides: sides, Cluster: cluster, Splits: splits, Persistent: stay, Rows: 8}
+					s := WideSchedule{Consumers: consumers, Sides: sides, Parts: parts, Cluster: cluster, Splits: splits, Persistent: stay, Rows: 8}
 					for s.Rows < min(m, p.Most(s)) {
 						s.Rows *= 2
 					}
@@ -92,11 +93,11 @@ func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule 
 					}
 					units := ceil(n, s.Outputs(p)*cluster) * cluster * ceil(m, s.Rows) * splits
 					switch {
-					case !ok, sides*p.Tiles > 2 && sides > 1, cluster > 1 && splits > 1, splits > 1 && (stay || turns < 4*splits || units > on.SMs):
+					case !ok, sides*p.own(s) > 2 && sides > 1, cluster > 1 && splits > 1, splits > 1 && (stay || turns < 4*splits || units > on.SMs):
 					case cluster > 1 && ceil(n, s.Outputs(p)) < cluster:
 					default:
 						all = append(all, rated{s, p.EstimateWide(s, m, n, k, on)})
-						if shares := s; !stay && splits == 1 && cluster == 1 && m <= 4*s.Rows {
+						if shares := s; !stay && splits == 1 && cluster == 1 && parts == 1 && m <= 4*s.Rows {
 							shares.Blocks = min(on.SMs, units*turns)
 							all = append(all, rated{shares, p.EstimateWide(shares, m, n, k, on)})
 						}

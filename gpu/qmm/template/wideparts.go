@@ -1,0 +1,111 @@
+package template
+
+import (
+	"fmt"
+
+	"github.com/tilus-lab/tilus-lab/vm/build"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+)
+
+// Warpgroups that share a plan's tiles: each is a program part of its own that slices its
+// tiles out of what it casts, so that the cast of the others is never made. What they came
+// to meets in shared memory, because outputs of a part are no neighbours.
+
+// pitch is how far apart rows of gathered sums are, in elements, so that the rows of a
+// warp's tile lie in different banks.
+func (w *wide) pitch() int { return w.s.Rows + 8 }
+
+// gathered is how many bytes of shared memory sums of all parts take.
+func (w *wide) gathered() int {
+	if w.s.Parts <= 1 {
+		return 0
+	}
+	return w.s.Outputs(w.Plan) * w.pitch() * 4
+}
+
+func (w *wide) allocateParts() {
+	if w.s.Parts == 1 {
+		return
+	}
+	w.gather = w.b.AllocateShared("sy", w.sums3(w.Warps*w.Sides, w.Outputs()))
+	each := 2 * w.Tiles
+	w.ss3 = w.b.ReshapeShared("ss3", w.ss, rowMajor(w.Scale, w.s.Stages*w.scales()*w.Sides, w.outputs()/each, each))
+	if w.Zero {
+		w.sz3 = w.b.ReshapeShared("sz3", w.sz, rowMajor(w.Act, w.s.Stages*w.scales()*w.Sides, w.outputs()/each, each))
+	}
+}
+
+// sums3 is the type of gathered sums, [warps, outputs of each, rows of x].
+func (w *wide) sums3(warps, outputs int) build.Type {
+	return build.Type(fmt.Sprintf("shared f32[%d, %d, %d] shared_layout([%[1]d, %[2]d, %[3]d], [%[1]d, %[2]d, %[3]d], [%[4]d, %[5]d, 1])", warps, outputs, w.Rows, w.Outputs()*w.pitch(), w.pitch()))
+}
+
+// parts has the warpgroups multiply, each its part, and then store together.
+func (w *wide) parts(bk, turns build.Value) {
+	b := w.b
+	b.Group(128, 128*w.s.Consumers, func() {
+		b.SetMaxRegisters(build.N(232))
+		for w.part = range w.s.Parts {
+			b.Group(128*w.part, 128, func() { w.walk(bk, turns, w.begin, w.turn) })
+		}
+		b.Synchronize()
+		w.end()
+	})
+}
+
+// ownScales is the layout of the scales of the warpgroup's tiles, as they lie in a group.
+func (w *wide) ownScales() layout.Layout {
+	return layout.Spatial(w.Warps, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)).Local(1, 2*w.own(w.s))
+}
+
+// loadOwnScales loads the scales, and zero points, of the warpgroup's tiles.
+func (w *wide) loadOwnScales(tag string, t build.Value, q int) {
+	own, each := 2*w.own(w.s), 2*w.Tiles
+	load := func(r, u string, of build.Value, scale dtype.Type, as build.Type) {
+		n := w.outputs() / each
+		typ := build.Type(fmt.Sprintf("shared %s[%d, %d] shared_layout([%[2]d, %[3]d], [%[2]d, %[3]d], [%[4]d, 1])", scale, n, own, each))
+		w.b.LoadShared(w.of(r+tag), w.stage(w.of(u+tag), of, t, w.scales()*w.Sides, q*w.Sides+w.side, typ, 0, w.part*own), as)
+	}
+	load("rs", "us", w.ss3, w.Scale, w.flat)
+	if w.Zero {
+		load("rz", "uz", w.sz3, w.Act, w.flatZ)
+	}
+}
+
+// castPart is castWide for the warpgroup's tiles.
+func (w *wide) castPart(tag string, rw build.Value, to build.Type, finite []build.Attr) build.Value {
+	own, from := w.own(w.s), w.part*w.own(w.s)*16*w.Warps
+	all := w.of("rf" + tag)
+	if w.Deferred() {
+		every := build.Register(dtype.F32, w.lay(w.Tiles, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1))))
+		w.b.CastDeferred(all, "backs", rw, to, every, finite...)
+		w.b.SliceRegister("back", build.Expr("backs"), w.rowF32, build.Offset(from, 0))
+	} else {
+		w.b.Cast(all, rw, to, finite...)
+	}
+	return w.b.SliceRegister(w.of("rh"+tag), build.Expr(all), build.Register(w.Act, w.operand(own, w.Sub)), build.Offset(from, 0))
+}
+
+// endPart leaves what the warpgroup came to in shared memory.
+func (w *wide) endPart() {
+	b, outputs := w.b, 16*w.own(w.s)
+	of := layout.Spatial(w.Warps, 1, 1).Local(1, w.own(w.s), 1).Mul(layout.ColumnLocal(1, 2, w.Rows/8)).Spatial(1, 8, 4).Local(1, 1, 2)
+	w.each(func() {
+		plain := b.View(w.of("some"), build.Expr(w.of("acc")), build.Register(dtype.F32, of))
+		to := b.SliceShared(w.of("um"), w.gather, w.sums3(w.Warps, outputs), build.Offset(w.side*w.Warps, w.part*outputs, 0))
+		b.StoreShared(to, plain)
+	})
+}
+
+// plain is what the present side came to, in the order of outputs.
+func (w *wide) plain() build.Value {
+	b := w.b
+	if w.s.Parts == 1 {
+		return b.View(w.of("plain"), build.Expr(w.of("acc")), w.actual)
+	}
+	per := 4 * w.s.Consumers / w.Warps // warps that store what one has of weights
+	of := layout.Spatial(w.Warps, per, 1).Local(1, w.own(w.s), 1).Mul(layout.ColumnLocal(1, 2, w.Rows/8)).Spatial(1, 8, 4).Local(1, 1, 2)
+	from := b.SliceShared(w.of("ua"), w.gather, w.sums3(w.Warps, w.Outputs()), build.Offset(w.side*w.Warps, 0, 0))
+	return b.View(w.of("plain"), b.LoadShared(w.of("all"), from, build.Register(dtype.F32, of)), w.actual)
+}
