@@ -419,7 +419,7 @@ func (b *Bench) TimeExpand(ctx context.Context, l Linear, layer string, m int) (
 	if err != nil {
 		return Row{}, err
 	}
-	product, blocks, err := Plain(l.ActType, m, l.N, b.g.SMs)
+	product, err := Plain(l.ActType, m, l.N, b.g.SMs)
 	if err != nil {
 		return Row{}, err
 	}
@@ -434,7 +434,7 @@ func (b *Bench) TimeExpand(ctx context.Context, l Linear, layer string, m int) (
 	}
 	at := len(common) - 2
 	// The product multiplies what the launch in front writes.
-	plain := sizes(arrays(x, args[at].Array, array.New(l.ActType, m, l.N)), m, l.N, l.K, blocks)
+	plain := sizes(arrays(x, args[at].Array, array.New(l.ActType, m, l.N)), m, l.N, l.K, b.g.SMs)
 	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, M: m, N: l.N, K: l.K, Tried: 1, Plan: Expand}
 	seen := func(args []ir.Arg) error {
 		var err error

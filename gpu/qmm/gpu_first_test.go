@@ -81,33 +81,20 @@ func TestGPUFirst(t *testing.T) {
 			layers[name], xs[name] = &Packed{Linear: l, W: args[0].Array, Scales: args[1].Array, One: 1}, args[len(args)-2].Array
 		}
 		packed, x := layers[name], xs[name]
-		begin := time.Now()
-		var last *ir.Program
-		if plan == Decode {
-			s, _, err := packed.choose(m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			if last, err = packed.programs.get(s, func() (*ir.Program, error) { return template.Decode(packed.Form(), s) }); err != nil {
-				t.Fatal(err)
-			}
-		} else {
-			s, err := packed.WideSchedule(plan, m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			w, err := packed.wideCall(&packed.programs, s, packed.W, packed.Scales, nil, x, Call{}, 1)
-			if err != nil {
-				t.Fatal(err)
-			}
-			last = w.multiply
-		}
-		made := time.Since(begin)
 		res, err := packed.Run(ctx, d, x, Call{Plan: plan})
 		if err != nil {
 			t.Fatal(err)
 		}
-		row := firstRow{Weight: kind, Plan: plan, M: m, N: n, K: k, State: state, Ours: ms(made + res.Compile), Code: ms(res.JIT), Row: origin.Row(last.Name, tune.Hash(last), tune.Timing{}, nil)}
+		var last *ir.Program
+		if plan == Decode {
+			last, err = template.Decode(packed.Form(), res.Schedule)
+		} else {
+			last, err = template.Wide(packed.Form(), res.Wide)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		row := firstRow{Weight: kind, Plan: plan, M: m, N: n, K: k, State: state, Ours: ms(res.Choose + res.Compile), Code: ms(res.JIT), Row: origin.Row(last.Name, tune.Hash(last), tune.Timing{}, nil)}
 		rows = append(rows, row)
 		t.Logf("%-7s %-7s %4d rows [%d, %d], %-13s: ours %6.2f ms, driver %7.2f ms", kind, plan, m, n, k, state, row.Ours, row.Code)
 	}

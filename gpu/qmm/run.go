@@ -54,6 +54,20 @@ func (s *programs) get(key any, make func() (*ir.Program, error)) (*ir.Program, 
 	return p, nil
 }
 
+// recipe is a program that depends on the layer's form and on what. Programs come from those
+// made before, if there are some.
+func (l Linear) recipe(made *programs, what any, make func() (*ir.Program, error)) device.Recipe {
+	return device.Recipe{Key: fmt.Sprintf("qmm %#v %#v", l.Form(), what), Make: func() (*ir.Program, error) { return made.get(what, make) }}
+}
+
+func launchRecipe(ctx context.Context, d device.Device, r device.Recipe, args []ir.Arg) (*device.Result, error) {
+	res, err := device.RunRecipe(ctx, d, r, args)
+	if err != nil {
+		return nil, fmt.Errorf("qmm: %w", err)
+	}
+	return res, nil
+}
+
 // launch runs a program and gives its arguments afterwards.
 func launch(ctx context.Context, d device.Device, p *ir.Program, args []ir.Arg) (*device.Result, error) {
 	res, err := d.Run(ctx, p, args)
@@ -240,10 +254,16 @@ type Result struct {
 	Wide     template.WideSchedule // of Wide and Prefill
 	From     string                // where the schedule is from: see [Linear.ChooseOn]; "call" is [Call.Schedule]
 	Device   string
-	Compile  time.Duration // programs to PTX; 0 where it was remembered
+	Choose   time.Duration // the plan, the schedule and the arguments
+	Compile  time.Duration // programs, and of them PTX; 0 where it was remembered
 	JIT      time.Duration // PTX to machine code
 	Exec     time.Duration // the launches
+
+	begin time.Time
 }
+
+// ready says that all is chosen, and launches follow.
+func (r *Result) ready() { r.Choose = time.Since(r.begin) }
 
 // Run multiplies x[M, K] with the weights on a device, which gets copies of all.
 func (p *Packed) Run(ctx context.Context, d device.Device, x *array.Array, c Call) (*Result, error) {
@@ -257,7 +277,8 @@ func (p *Packed) Run(ctx context.Context, d device.Device, x *array.Array, c Cal
 	if r := c.Residual; r != nil && (r.Type != p.ActType || r.Len() != m*p.N) {
 		return nil, fmt.Errorf("qmm: the residual is %s, not %s[%d, %d]", r.Header(), p.ActType, m, p.N)
 	}
-	out := &Result{Plan: p.PlanFor(m, c), Device: d.Name()}
+	out := &Result{begin: time.Now(), Device: d.Name()}
+	out.Plan = p.PlanFor(m, c)
 	if on := d.Describe(); c.Plan == "" && on.Driver != "" && on.Arch != warpgroups {
 		out.Plan = Decode
 	}
@@ -312,10 +333,7 @@ func (p *Packed) decode(ctx context.Context, d device.Device, x *array.Array, c 
 	if s, err = s.Filled(plan); err != nil {
 		return err
 	}
-	program, err := p.programs.get(s, func() (*ir.Program, error) { return template.Decode(p.Form(), s) })
-	if err != nil {
-		return err
-	}
+	program := p.recipe(&p.programs, s, func() (*ir.Program, error) { return template.Decode(p.Form(), s) })
 	args := arrays(p.W, p.Scales, p.Zeros, x, c.Bias, c.Residual)
 	at := len(args)
 	args = append(args, ir.Arg{Array: array.New(p.ActType, m, p.N)})
@@ -326,7 +344,8 @@ func (p *Packed) decode(ctx context.Context, d device.Device, x *array.Array, c 
 	if p.Factor {
 		args = append(args, ir.Arg{Float: p.One})
 	}
-	res, err := launch(ctx, d, program, args)
+	out.ready()
+	res, err := launchRecipe(ctx, d, program, args)
 	if err != nil {
 		return err
 	}
@@ -336,28 +355,26 @@ func (p *Packed) decode(ctx context.Context, d device.Device, x *array.Array, c 
 }
 
 func (p *Packed) expand(ctx context.Context, d device.Device, x *array.Array, out *Result) error {
-	program, err := p.programs.get(Expand, func() (*ir.Program, error) { return template.Expand(p.Form()) })
-	if err != nil {
-		return err
-	}
+	program := p.recipe(&p.programs, Expand, func() (*ir.Program, error) { return template.Expand(p.Form()) })
 	args := arrays(p.W, p.Scales, p.Zeros, array.New(p.ActType, p.N, p.K))
 	at := len(args) - 1
 	args = sizes(args, p.N, p.K)
 	if p.Factor {
 		args = append(args, ir.Arg{Float: p.One})
 	}
-	res, err := launch(ctx, d, program, args)
+	m := x.Shape[0]
+	sms := template.H200().SMs
+	product := device.Recipe{Key: fmt.Sprintf("qmm plain %s %v", p.ActType, plainSchedule(p.ActType, m, p.N, sms)), Make: func() (*ir.Program, error) { return Plain(p.ActType, m, p.N, sms) }}
+	plain := sizes(arrays(x, args[at].Array, array.New(p.ActType, m, p.N)), m, p.N, p.K, sms)
+	out.ready()
+	out.Compile, out.JIT = device.Ahead(d, []device.Recipe{program, product}, [][]ir.Arg{args, plain})
+	res, err := launchRecipe(ctx, d, program, args)
 	if err != nil {
 		return err
 	}
 	out.count(res)
-	m := x.Shape[0]
-	product, blocks, err := Plain(p.ActType, m, p.N, template.H200().SMs)
-	if err != nil {
-		return err
-	}
-	args = sizes(arrays(x, res.Args[at].Array, array.New(p.ActType, m, p.N)), m, p.N, p.K, blocks)
-	if res, err = launch(ctx, d, product, args); err != nil {
+	plain[1].Array = res.Args[at].Array
+	if res, err = launchRecipe(ctx, d, product, plain); err != nil {
 		return err
 	}
 	out.count(res)
@@ -365,16 +382,20 @@ func (p *Packed) expand(ctx context.Context, d device.Device, x *array.Array, ou
 	return nil
 }
 
-// Plain is the program of a product of plain numbers, and how many blocks it has on a
-// GPU of sms multiprocessors: the last step of gpu/gemm/hopper, with tiles that suit m.
-func Plain(act dtype.Type, m, n, sms int) (*ir.Program, int, error) {
+// Plain is the program of a product of plain numbers on a GPU of sms multiprocessors, with
+// as many blocks: the last step of gpu/gemm/hopper, with tiles that suit m.
+func Plain(act dtype.Type, m, n, sms int) (*ir.Program, error) {
+	p, err := hopper.Matmul(5, plainSchedule(act, m, n, sms))
+	if err != nil {
+		return nil, fmt.Errorf("qmm: %w", err)
+	}
+	return p, nil
+}
+
+func plainSchedule(act dtype.Type, m, n, sms int) hopper.Schedule {
 	s := hopper.Schedule{Type: act, Out: act}
 	if ((m+127)/128)*((n+255)/256) < sms {
 		s.N = 128
 	}
-	p, err := hopper.Matmul(5, s)
-	if err != nil {
-		return nil, 0, fmt.Errorf("qmm: %w", err)
-	}
-	return p, sms, nil
+	return s
 }

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"time"
 
+	"github.com/tilus-lab/tilus-lab/gpu/cache"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
@@ -128,7 +129,7 @@ func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneO
 	if err != nil {
 		return t.best, fmt.Errorf("qmm: %w", err)
 	}
-	return t.best, o.Store.Put(tune.Found{GPU: b.origin.GPU, Driver: tune.DriverOf(b.origin.Driver), Problem: problem, Code: code, Type: t.l.WeightType.String(),
+	return t.best, o.Store.Put(tune.Found{GPU: b.origin.GPU, Driver: tune.DriverOf(b.origin.Driver), Problem: problem, Code: code, Build: cache.Build(), Type: t.l.WeightType.String(),
 		Schedule: data, Us: us, Tried: timed, Written: time.Now().UTC().Format(time.RFC3339)})
 }
 
@@ -162,7 +163,7 @@ func (l Linear) ChooseOn(store *tune.Store, on device.Info, m int) (template.Sch
 		return template.Schedule{}, "", err
 	}
 	if ok {
-		if s, ok := l.holds(found, on.Arch); ok && s.Takes(plan, l.N, l.K) {
+		if s, ok := l.holds(store, found, on.Arch); ok && s.Takes(plan, l.N, l.K) {
 			return s, "store", nil
 		}
 	}
@@ -170,11 +171,18 @@ func (l Linear) ChooseOn(store *tune.Store, on device.Info, m int) (template.Sch
 }
 
 // holds reports whether the code of a schedule for the type that was timed is still what
-// was timed, and gives the schedule.
-func (l Linear) holds(found tune.Found, target string) (template.Schedule, bool) {
+// was timed, and gives the schedule. What this executable found, or found to hold, holds.
+func (l Linear) holds(store *tune.Store, found tune.Found, target string) (template.Schedule, bool) {
 	var s template.Schedule
+	if json.Unmarshal(found.Schedule, &s) != nil {
+		return s, false
+	}
+	build := cache.Build()
+	if build != "" && found.Build == build {
+		return s, true
+	}
 	of, err := Parse(found.Type, l.N, l.K)
-	if err != nil || json.Unmarshal(found.Schedule, &s) != nil {
+	if err != nil {
 		return s, false
 	}
 	form := l.Form()
@@ -184,5 +192,10 @@ func (l Linear) holds(found tune.Found, target string) (template.Schedule, bool)
 		return s, false
 	}
 	code, err := tune.CodeOf(program, target)
-	return s, err == nil && code == found.Code
+	if err != nil || code != found.Code {
+		return s, false
+	}
+	found.Build = build
+	store.Put(found) // without it the next process finds out again
+	return s, true
 }

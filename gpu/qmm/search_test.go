@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/gpu/cache"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
@@ -113,12 +114,22 @@ func TestTune(t *testing.T) {
 			t.Errorf("%s, %d rows on %s: %+v from %s, %v; want %s", c.layer, c.m, c.on.Title, s, from, err, c.from)
 		}
 	}
-	// What was timed must still be the code: another compiler's result does not count.
 	all, err := store.All()
 	if err != nil || len(all) != 1 {
 		t.Fatal(all, err)
 	}
-	all[0].Code = "of another compiler"
+	// Another build of the same compiler finds out that it holds, once.
+	if all[0].Build = "another"; store.Put(all...) != nil {
+		t.Fatal(err)
+	}
+	if _, from, err := l.ChooseOn(store, h200, 2); from != "store" || err != nil {
+		t.Errorf("another build: from %s, %v", from, err)
+	}
+	if all, err = store.All(); err != nil || all[0].Build != cache.Build() {
+		t.Errorf("another build leaves %q, %v", all[0].Build, err)
+	}
+	// What was timed must still be the code: another compiler's result does not count.
+	all[0].Code, all[0].Build = "of another compiler", "another"
 	if err := store.Put(all...); err != nil {
 		t.Fatal(err)
 	}

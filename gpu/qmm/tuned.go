@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 )
@@ -59,14 +60,15 @@ func (l Linear) In(table []Tuned, m int) ([]template.Schedule, error) {
 	return out, nil
 }
 
-// Table is the table that ships, for the H200.
-func Table() ([]Tuned, error) {
-	var all []Tuned
-	if err := json.Unmarshal(tunedText, &all); err != nil {
-		return nil, fmt.Errorf("qmm: table: %w", err)
+// Table is the table that ships, for the H200. It is shared and must not be changed.
+func Table() ([]Tuned, error) { return table() }
+
+var table = sync.OnceValues(func() (all []Tuned, err error) {
+	if err = json.Unmarshal(tunedText, &all); err != nil {
+		err = fmt.Errorf("qmm: table: %w", err)
 	}
-	return all, nil
-}
+	return all, err
+})
 
 // Choose is the schedule of a product of m rows: the table's where it has one, of any
 // type of the same width, else [template.Pick]'s.

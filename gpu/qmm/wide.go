@@ -46,12 +46,12 @@ func (l Linear) WideSchedules(plan string, m, tries int) ([]template.WideSchedul
 	if s, ok := l.tunedWide(p, m); ok && plan == Wide {
 		out = append(out, s)
 	}
-	seen := map[[5]int]int{}
+	seen := map[[4]int]int{}
 	for _, s := range all {
 		if len(out) > 0 && s == out[0] {
 			continue
 		}
-		key := [5]int{s.Consumers, s.Sides, s.Parts, s.Splits, s.Blocks}
+		key := [4]int{s.Consumers, s.Sides, s.Splits, s.Blocks}
 		if seen[key] < 2 && len(out) <= tries {
 			seen[key]++
 			out = append(out, s)
@@ -62,7 +62,7 @@ func (l Linear) WideSchedules(plan string, m, tries int) ([]template.WideSchedul
 
 // wideCall is a product by warpgroups: two programs with their arguments.
 type wideCall struct {
-	arrange, multiply         *ir.Program
+	arrange, multiply         device.Recipe
 	arrangeArgs, multiplyArgs []ir.Arg
 	x, sums, y                int // x, its sums and the result among the second's
 	schedule                  template.WideSchedule
@@ -81,12 +81,8 @@ func (l Linear) wideCall(made *programs, s template.WideSchedule, w, scales, zer
 		return nil, err
 	}
 	out := &wideCall{schedule: s}
-	if out.arrange, err = made.get("arrange", func() (*ir.Program, error) { return template.Arrange(l.Form()) }); err != nil {
-		return nil, err
-	}
-	if out.multiply, err = made.get(s, func() (*ir.Program, error) { return template.Wide(l.Form(), s) }); err != nil {
-		return nil, err
-	}
+	out.arrange = l.recipe(made, "arrange", func() (*ir.Program, error) { return template.Arrange(l.Form()) })
+	out.multiply = l.recipe(made, s, func() (*ir.Program, error) { return template.Wide(l.Form(), s) })
 	shape, of := p.Arranged(m, l.K)
 	arranged := array.New(l.ActType, shape...)
 	var sums *array.Array
@@ -115,21 +111,32 @@ func (l Linear) wideCall(made *programs, s template.WideSchedule, w, scales, zer
 	return out, nil
 }
 
-// run launches both programs.
-func (w *wideCall) run(ctx context.Context, d device.Device) (y *array.Array, results []*device.Result, err error) {
-	res, err := launch(ctx, d, w.arrange, w.arrangeArgs)
-	if err != nil {
-		return nil, nil, err
+// programs are both.
+func (w *wideCall) programs() (arrange, multiply *ir.Program, err error) {
+	if arrange, err = w.arrange.Make(); err == nil {
+		multiply, err = w.multiply.Make()
 	}
+	return arrange, multiply, err
+}
+
+// run launches both programs and counts what they take.
+func (w *wideCall) run(ctx context.Context, d device.Device, out *Result) (*array.Array, error) {
+	compiled, jit := device.Ahead(d, []device.Recipe{w.arrange, w.multiply}, [][]ir.Arg{w.arrangeArgs, w.multiplyArgs})
+	out.Compile, out.JIT = out.Compile+compiled, out.JIT+jit
+	res, err := launchRecipe(ctx, d, w.arrange, w.arrangeArgs)
+	if err != nil {
+		return nil, err
+	}
+	out.count(res)
 	w.multiplyArgs[w.x].Array = res.Args[1].Array
 	if w.sums > w.x {
 		w.multiplyArgs[w.sums].Array = res.Args[2].Array
 	}
-	more, err := launch(ctx, d, w.multiply, w.multiplyArgs)
-	if err != nil {
-		return nil, nil, err
+	if res, err = launchRecipe(ctx, d, w.multiply, w.multiplyArgs); err != nil {
+		return nil, err
 	}
-	return more.Args[w.y].Array, []*device.Result{res, more}, nil
+	out.count(res)
+	return res.Args[w.y].Array, nil
 }
 
 func (p *Packed) wide(ctx context.Context, d device.Device, x *array.Array, c Call, out *Result) error {
@@ -141,15 +148,10 @@ func (p *Packed) wide(ctx context.Context, d device.Device, x *array.Array, c Ca
 	if err != nil {
 		return err
 	}
-	y, results, err := w.run(ctx, d)
-	if err != nil {
-		return err
-	}
-	for _, r := range results {
-		out.count(r)
-	}
-	out.Y, out.Wide = y, w.schedule
-	return nil
+	out.ready()
+	out.Wide = w.schedule
+	out.Y, err = w.run(ctx, d, out)
+	return err
 }
 
 // TimeWide measures [Wide] or [Prefill] with the schedules, at most, until the time is up,
@@ -167,32 +169,42 @@ func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, pla
 	if l.ZeroPoint {
 		zeros = t.common[2].Array
 	}
+	// Code of some is made while others are timed.
+	call := func(s template.WideSchedule) (*wideCall, error) {
+		return l.wideCall(nil, s, t.common[0].Array, t.common[1].Array, zeros, x, Call{}, 1)
+	}
+	defer b.forget()
+	begun := 0
 	for i, s := range schedules {
 		if i > 0 && !until.IsZero() && time.Now().After(until) {
 			break
 		}
-		w, err := l.wideCall(nil, s, t.common[0].Array, t.common[1].Array, zeros, x, Call{}, 1)
+		for ; b.g != nil && begun < min(i+atOnce(), len(schedules)); begun++ {
+			if w, err := call(schedules[begun]); err == nil {
+				if arrange, multiply, err := w.programs(); err == nil {
+					b.g.Ahead(arrange, w.arrangeArgs, tune.Options{})
+					b.g.Ahead(multiply, w.multiplyArgs, tune.Options{})
+				}
+			}
+		}
+		w, err := call(s)
 		if err != nil {
 			return best, err
 		}
-		y, _, err := w.run(ctx, b.d)
+		arrange, multiply, err := w.programs()
 		if err != nil {
 			return best, err
 		}
-		off, err := l.sampled(p, t.common, y)
-		if err != nil {
-			return best, err
+		off := 0.0
+		seen := func(args []ir.Arg) (err error) {
+			if off, err = l.sampled(p, t.common, args[w.y].Array); err == nil && !(off < worst(l.ActType)) {
+				err = fmt.Errorf("qmm: %s %s [%d, %d, %d] by %s, %+v: the relative error is %g", l.WeightType, layer, m, l.N, l.K, plan, w.schedule, off)
+			}
+			return err
 		}
-		if !(off < worst(l.ActType)) {
-			return best, fmt.Errorf("qmm: %s %s [%d, %d, %d] by %s, %+v: the relative error is %g", l.WeightType, layer, m, l.N, l.K, plan, w.schedule, off)
-		}
-		// The product's x is what the launch in front writes.
-		w.arrangeArgs[1].Array = w.multiplyArgs[w.x].Array
-		if w.sums > w.x {
-			w.arrangeArgs[2].Array = w.multiplyArgs[w.sums].Array
-		}
+		before := []tune.Launch{{Program: arrange, Args: w.arrangeArgs}}
 		read, ok := b.reads[l.Bytes()]
-		took, err := b.clock(ctx, w.multiply, w.multiplyArgs, tune.Options{Bytes: l.Bytes(), Replays: 7, Read: !ok, Before: []tune.Launch{{Program: w.arrange, Args: w.arrangeArgs}}})
+		took, err := b.clock(ctx, multiply, w.multiplyArgs, tune.Options{Bytes: l.Bytes(), Replays: 7, Read: !ok, Seen: seen, Tolerance: worst(l.ActType), Before: before})
 		if progress != nil {
 			progress(w.schedule, took, err)
 		}
@@ -210,7 +222,7 @@ func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, pla
 			took.ReadUs = read
 			schedule := w.schedule
 			best.Wide, best.Error = &schedule, off
-			best.Row = b.origin.Row(w.arrange.Name+"+"+w.multiply.Name, tune.Hash(w.arrange, tune.Hash(w.multiply)), took, nil)
+			best.Row = b.origin.Row(arrange.Name+"+"+multiply.Name, tune.Hash(arrange, tune.Hash(multiply)), took, nil)
 		}
 	}
 	return best, nil

@@ -4,6 +4,7 @@ import (
 	_ "embed"
 	"encoding/json"
 	"fmt"
+	"sync"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 )
@@ -40,14 +41,16 @@ func (t TunedWide) same(u TunedWide) bool {
 	return t == u
 }
 
-// WideTable is the table of [Wide] that ships, for the H200.
-func WideTable() ([]TunedWide, error) {
-	var all []TunedWide
-	if err := json.Unmarshal(wideText, &all); err != nil {
-		return nil, fmt.Errorf("qmm: table: %w", err)
+// WideTable is the table of [Wide] that ships, for the H200. It is shared and must not be
+// changed.
+func WideTable() ([]TunedWide, error) { return wideTable() }
+
+var wideTable = sync.OnceValues(func() (all []TunedWide, err error) {
+	if err = json.Unmarshal(wideText, &all); err != nil {
+		err = fmt.Errorf("qmm: table: %w", err)
 	}
-	return all, nil
-}
+	return all, err
+})
 
 // tunedWide is the table's schedule for m rows, of any type of the same width, if it has one.
 func (l Linear) tunedWide(p *template.Plan, m int) (template.WideSchedule, bool) {

@@ -25,9 +25,10 @@ import (
 type Found struct {
 	GPU      string          `json:"gpu"`
 	Driver   string          `json:"driver"`
-	Problem  string          `json:"problem"` // all that a schedule's time depends on beside GPU and driver
-	Code     string          `json:"code"`    // see [CodeOf]
-	Type     string          `json:"type"`    // of weights that was timed; others of its width class inherit
+	Problem  string          `json:"problem"`         // all that a schedule's time depends on beside GPU and driver
+	Code     string          `json:"code"`            // see [CodeOf]
+	Build    string          `json:"build,omitempty"` // executable that makes that code; see [cache.Build]
+	Type     string          `json:"type"`            // of weights that was timed; others of its width class inherit
 	Schedule json.RawMessage `json:"schedule"`
 	Us       float64         `json:"us"`
 	Tried    int             `json:"tried"`
