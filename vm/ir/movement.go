@@ -573,8 +573,9 @@ func MoveSlots(in *Instr, offset []int) ([]SlotOf, *Violation) {
 	}
 	everywhere := func(c SlotOf, s int) bool {
 		h := operands[c.Operand]
-		for t := range to.threads {
-			if h.at(t, c.Slot)+h.first != from[to.at(t, s)] {
+		at, need := h.slots[c.Slot]+h.first, from[to.slots[s]:]
+		for t, part := range to.threads {
+			if h.threads[t]+at != need[part] {
 				return false
 			}
 		}

@@ -71,7 +71,7 @@ func (m *matrices) within(at []int, r, k int) int {
 	if m.form.along == 0 {
 		index = [2]int{m.rows*at[0] + k, 8*at[1] + r}
 	}
-	return m.element(func(i int) int { return index[i] })
+	return m.base + m.along[0][index[0]] + m.along[1][index[1]]
 }
 
 // aligned reports that each row is 16 bytes one after the other at a multiple of 16.

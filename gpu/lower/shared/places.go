@@ -19,6 +19,8 @@ type Places struct {
 	index   []code.Value // of this thread's slot 0 per dimension of the tile; for the slow way
 	slots   [][]int      // of each slot
 	at      [][]int      // [slot][thread]: elements before swizzling; nil if the parts are not apart
+	base    int          // of at: all of it that no index decides
+	along   [][]int      // of at: what the indices along each dimension of the tile add
 	terms   []Term       // of the view and of the part
 	hi      []Term       // added to the swizzled place
 	lo      []Term       // swizzled themselves and XORed with it
@@ -36,41 +38,65 @@ type raw struct {
 // Place finds a tile of a layout in shared memory.
 func Place(t *thread.Thread, p *Part, lay layout.Layout) *Places {
 	x := &Places{Part: p, t: t, threads: lay.Threads(), terms: slices.Concat(p.View.Terms, p.Terms)}
-	lines := make([][]int, lay.Threads()) // index of slot 0 of each thread
-	for id := range lines {
-		lines[id] = lay.Index(id, 0)
-	}
-	for s := range lay.Slots() {
-		x.slots = append(x.slots, lay.Index(0, s))
-	}
+	threads, slots := lay.Parts()
+	x.slots = indices(lay.Shape(), slots)
 	x.index = t.Coords(lay)
 	for _, apart := range p.Apart {
 		if !apart {
 			return x
 		}
 	}
+	x.base, x.along = p.along(lay.Shape())
+	lines := indices(lay.Shape(), threads) // of slot 0 of each thread
+	all := make([]int, len(x.slots)*len(lines))
 	x.at = make([][]int, len(x.slots))
 	for s, slot := range x.slots {
-		x.at[s] = make([]int, len(lines))
-		for id, line := range lines {
-			x.at[s][id] = p.element(func(i int) int { return line[i] + slot[i] })
+		at := all[s*len(lines) : (s+1)*len(lines)]
+		for id := range at {
+			at[id] = x.base
 		}
+		for i, places := range x.along {
+			places = places[slot[i]:]
+			for id, line := range lines {
+				at[id] += places[line[i]]
+			}
+		}
+		x.at[s] = at
 	}
 	x.sort()
 	return x
 }
 
-// element is the place of an element by its index in the tile, without terms.
-func (p *Part) element(index func(i int) int) int {
-	at := p.View.Static
-	for d, modes := range p.View.Modes {
-		n := p.From[d]
-		if i := slices.Index(p.Dims, d); i >= 0 {
-			n += index(i)
+// indices are those of elements by their row-major numbers.
+func indices(shape []int, numbers []int32) [][]int {
+	all := make([]int, len(numbers)*len(shape))
+	out := make([][]int, len(numbers))
+	for k, n := range numbers {
+		index := all[k*len(shape) : (k+1)*len(shape)]
+		rest := int(n)
+		for d := len(shape) - 1; d >= 0; d-- {
+			index[d], rest = rest%shape[d], rest/shape[d]
 		}
-		at += Along(modes, n)
+		out[k] = index
 	}
-	return at
+	return out
+}
+
+// along says where the elements of a tile of a shape lie, without terms: at base, and
+// what each index along each dimension adds.
+func (p *Part) along(shape []int) (base int, along [][]int) {
+	base, along = p.View.Static, make([][]int, len(shape))
+	for d, modes := range p.View.Modes {
+		i := slices.Index(p.Dims, d)
+		if i < 0 {
+			base += Along(modes, p.From[d])
+			continue
+		}
+		for n := range shape[i] {
+			along[i] = append(along[i], Along(modes, p.From[d]+n))
+		}
+	}
+	return base, along
 }
 
 // sort finds which terms can be kept apart from the swizzle.
@@ -202,9 +228,12 @@ func (x *Places) Follows(run []int, b int) bool {
 			return false
 		}
 	}
+	if x.hoisted || x.View.Swizzle.Identity() {
+		return true
+	}
 	// Terms that are swizzled with the rest could move it across a border.
 	align := x.AlignOf(run[0])
-	return x.hoisted || x.View.Swizzle.Identity() || int64((len(run)+1)*x.View.Width) <= align&-align
+	return int64((len(run)+1)*x.View.Width) <= align&-align
 }
 
 // AlignOf is a number of bits that divides the places of a slot.
