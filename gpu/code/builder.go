@@ -97,9 +97,10 @@ func (b *Builder) Const(t Type, bits uint64) Value {
 	*in = Instr{Op: op, Out: []Value{v}, Imm: []int64{int64(bits)}, Pos: b.pos}
 	b.head = append(b.head, in)
 	b.consts[key] = v
-	for len(b.bits) <= int(v) {
-		b.bits = append(b.bits, constant{})
+	if n := int(v) + 1; n > cap(b.bits) {
+		b.bits = append(make([]constant, 0, 2*n+256), b.bits...)
 	}
+	b.bits = b.bits[:max(len(b.bits), int(v)+1)]
 	b.bits[v] = constant{bits, true}
 	return v
 }

@@ -48,7 +48,7 @@ type lifetimes struct {
 // branches of an If are treated as if both ran, which is cautious but right.
 func Assign(f *Func) *Registers {
 	n := len(f.Types)
-	lt := &lifetimes{f: f, parent: make([]Value, n), def: make([]int32, n), last: make([]int32, n), extra: map[Value][]span{}, spans: make([][]span, n), fixed: make([]bool, n)}
+	lt := &lifetimes{f: f, parent: make([]Value, n), def: make([]int32, n), last: make([]int32, n), extra: map[Value][]span{}, log: make([]Value, 0, 2*n), spans: make([][]span, n), fixed: make([]bool, n)}
 	for i := range lt.parent {
 		lt.parent[i] = Value(i)
 	}

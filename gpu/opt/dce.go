@@ -6,7 +6,7 @@ import "github.com/tilus-lab/tilus-lab/gpu/code"
 // do nothing. Loads and divisions by what may be 0 stay: one that is out of bounds,
 // or by 0, is an error that must not disappear.
 func Dce(f *code.Func) bool {
-	d := &dce{live: boolLists.lend(len(f.Types)), consts: constLists.lend(0)}
+	d := &dce{live: boolLists.lend(len(f.Types)), consts: constLists.lend(len(f.Types))[:0]}
 	f.Body.Walk(func(in *code.Instr) {
 		if isConst(in.Op) {
 			d.consts.set(in.Out[0], uint64(in.Imm[0]))

@@ -12,7 +12,7 @@ import (
 //
 // Source: Granlund and Montgomery, Division by Invariant Integers using Multiplication, 1994.
 func Divide(f *code.Func) bool {
-	d := &divider{f: f, consts: constLists.lend(0)}
+	d := &divider{f: f, consts: constLists.lend(len(f.Types))[:0]}
 	d.region(f.Body)
 	constLists.back(d.consts)
 	return d.changed

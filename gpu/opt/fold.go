@@ -11,7 +11,7 @@ import (
 // two as shifts and masks, adds constant offsets up ((x + 3) + 4, [x + 16]), and
 // takes the branch of an If whose predicate is constant.
 func Fold(f *code.Func) bool {
-	fo := &folder{f: f, consts: constLists.lend(len(f.Types)), sums: sumLists.lend(len(f.Types)), shifts: sumLists.lend(0), same: valueLists.lend(0)}
+	fo := &folder{f: f, consts: constLists.lend(len(f.Types)), sums: sumLists.lend(len(f.Types)), shifts: sumLists.lend(len(f.Types)), same: valueLists.lend(len(f.Types))[:0]}
 	fo.region(f.Body)
 	fo.same.apply(f.Body)
 	constLists.back(fo.consts)

@@ -14,7 +14,7 @@ import (
 //	x | y << 16, both extended halves      pack.b16
 //	x | y << 8k, where x has at most 8k bits  prmt
 func Narrow(f *code.Func) bool {
-	n := &narrower{f: f, width: intLists.lend(len(f.Types)), def: instrLists.lend(len(f.Types)), same: valueLists.lend(0)}
+	n := &narrower{f: f, width: intLists.lend(len(f.Types)), def: instrLists.lend(len(f.Types)), same: valueLists.lend(len(f.Types))[:0]}
 	for v, t := range f.Types {
 		n.width[v] = t.Bits()
 	}

@@ -15,7 +15,7 @@ import (
 //
 // The loop must start at a constant from 0 on, so that no index wraps.
 func Ring(f *code.Func) bool {
-	r := &ringer{same: valueLists.lend(0)}
+	r := &ringer{same: valueLists.lend(len(f.Types))[:0]}
 	r.bumper = newBumper(f, r.loop)
 	r.region(f.Body, 0)
 	r.same.apply(f.Body)

@@ -12,7 +12,7 @@ import (
 // of at most one turn. A body that would grow beyond maxUnrolled instructions stays
 // rolled.
 func Unroll(f *code.Func) bool {
-	u := &unroller{f: f, consts: constLists.lend(len(f.Types)), same: valueLists.lend(0)}
+	u := &unroller{f: f, consts: constLists.lend(len(f.Types)), same: valueLists.lend(len(f.Types))[:0]}
 	u.region(f.Body)
 	u.same.apply(f.Body)
 	constLists.back(u.consts)

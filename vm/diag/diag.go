@@ -12,6 +12,7 @@ package diag
 import (
 	"fmt"
 	"sort"
+	"strconv"
 	"strings"
 )
 
@@ -28,18 +29,17 @@ type Pos struct {
 
 // String is "file:line:col" with the unknown parts left out.
 func (p Pos) String() string {
-	var b strings.Builder
-	b.WriteString(p.File)
-	for _, n := range []int{p.Line, p.Col} {
+	b := append(make([]byte, 0, len(p.File)+12), p.File...)
+	for _, n := range [...]int{p.Line, p.Col} {
 		if n <= 0 {
 			break
 		}
-		if b.Len() > 0 {
-			b.WriteByte(':')
+		if len(b) > 0 {
+			b = append(b, ':')
 		}
-		fmt.Fprint(&b, n)
+		b = strconv.AppendInt(b, int64(n), 10)
 	}
-	return b.String()
+	return string(b)
 }
 
 // Known reports whether the position names at least a line.

@@ -446,8 +446,9 @@ func MovedFrom(in *Instr, offset []int) []int32 {
 // they stand for in an operand of shape from: sums of one part for each dimension.
 func sources(shape, from []int, source func(index []int) []int) []int32 {
 	index := make([]int, len(shape))
-	out := []int32{int32(flatten(from, source(index)))}
-	first := out[0]
+	out := make([]int32, product(shape))
+	out[0] = int32(flatten(from, source(index)))
+	first, have := out[0], 1
 	for d, n := range shape {
 		part := make([]int32, n)
 		for i := range part {
@@ -455,13 +456,13 @@ func sources(shape, from []int, source func(index []int) []int) []int32 {
 			part[i] = int32(flatten(from, source(index))) - first
 		}
 		index[d] = 0
-		longer := make([]int32, 0, len(out)*n)
-		for _, e := range out {
-			for _, p := range part {
-				longer = append(longer, e+p)
+		for i := have - 1; i >= 0; i-- { // each number so far becomes n numbers, from the last on
+			e := out[i]
+			for k := n - 1; k >= 0; k-- {
+				out[i*n+k] = e + part[k]
 			}
 		}
-		out = longer
+		have *= n
 	}
 	return out
 }

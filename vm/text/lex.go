@@ -60,7 +60,7 @@ const byteOrderMark = "\ufeff"
 // one EOF, behind toks. What is no token is reported once per line and left out.
 func lex(file, src string, toks []token, list *diag.List) ([]token, []string) {
 	lines := strings.Split(src, "\n")
-	toks = slices.Grow(toks, len(src)/3+len(lines)+1)
+	toks = slices.Grow(toks, len(src)*2/5+len(lines)+1)
 	for at, line := range lines {
 		lineNo, bad := at+1, false
 		for i := 0; i < len(line); {
