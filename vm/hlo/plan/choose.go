@@ -141,7 +141,7 @@ func Single(c *hlo.Computation, d Device) (*Plan, error) {
 	b := &planner{c: c, d: d, plan: &Plan{Computation: c}}
 	b.parameters()
 	b.results(roots)
-	b.launchWhole(choose(c, roots, d))
+	b.launchWhole(choose(c, roots, d).simplified())
 	return b.plan, nil
 }
 
@@ -242,7 +242,7 @@ func chooseReduction(c *hlo.Computation, roots, heroes []*hlo.Instruction, d Dev
 		if outputs++; first != nil {
 			continue
 		}
-		try := Reduce(h.Operands[0].Shape, h.Dims, widthsIn(c), d)
+		try := reduce(h.Operands[0].Shape, h.Dims, widthsIn(c), d)
 		if try.Emitter == LoopEmitter {
 			reject("%s: %s", h.Name, strings.Join(try.Why, "; "))
 			continue

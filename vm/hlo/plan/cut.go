@@ -146,7 +146,7 @@ func (b *planner) recomputed(targets []*hlo.Instruction, isTarget map[*hlo.Instr
 		many := perElement(in)
 		if many > 1 && !in.Shape.IsTuple() && !isTarget[in] {
 			again := evaluated[i] > n
-			slow := in.Op == hlo.Reduce && !heroes[in] && Reduce(in.Operands[0].Shape, in.Dims, widthsIn(b.c), b.d).Reason != "elemental"
+			slow := in.Op == hlo.Reduce && !heroes[in] && reduce(in.Operands[0].Shape, in.Dims, widthsIn(b.c), b.d).Reason != "elemental"
 			if (again && many > 4) || slow {
 				out = append(out, in)
 				evaluated[i] = n

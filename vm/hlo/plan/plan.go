@@ -115,8 +115,8 @@ type Kernel struct {
 	Chunks          int     // blocks (in y) that share a tile of a split reduction
 	Stages          []Stage // of a one-pass kernel
 	IndexBits       int
-	Maps            []NamedMap
-	Steps           []string // at the tensor level, in order
+	Maps            []NamedMap // [Single] and the functions of one emitter simplify them; [New] does not, since that takes longer than all else
+	Steps           []string   // at the tensor level, in order
 }
 
 // NamedMap is a thread map with its meaning.
@@ -138,6 +138,14 @@ func (k *Kernel) Find(name string) (NamedMap, bool) {
 }
 
 func (k *Kernel) why(format string, args ...any) { k.Why = append(k.Why, fmt.Sprintf(format, args...)) }
+
+// simplified is the kernel with simple maps.
+func (k *Kernel) simplified() *Kernel {
+	for i := range k.Maps {
+		k.Maps[i].Map, _ = k.Maps[i].Map.Simplify(false)
+	}
+	return k
+}
 
 func (k *Kernel) add(name string, m affine.Map, dims []int) {
 	k.Maps = append(k.Maps, NamedMap{Name: name, Map: m, Dims: dims})
@@ -188,7 +196,6 @@ func threadMap(threads int, blocks [3]int, symbols []int, results []affine.Expr,
 	if err != nil {
 		return affine.Undefined()
 	}
-	m, _ = m.Simplify(false)
 	return m
 }
 
@@ -263,7 +270,9 @@ func unrollSymbols(u int) (affine.Expr, []int) {
 }
 
 // Loop plans an element-wise loop over a root of the shape.
-func Loop(s hlo.Shape, mayUnroll bool, d Device) *Kernel { return loop(s, mayUnroll, xlaUnroll, d) }
+func Loop(s hlo.Shape, mayUnroll bool, d Device) *Kernel {
+	return loop(s, mayUnroll, xlaUnroll, d).simplified()
+}
 
 func loop(s hlo.Shape, mayUnroll bool, most int, d Device) *Kernel {
 	k := &Kernel{Emitter: LoopEmitter}
@@ -286,7 +295,7 @@ func (k *Kernel) loopOver(name string, s hlo.Shape, u int) {
 // Concatenate plans a copy of every operand to its place: the grid is that of the
 // largest operand.
 func Concatenate(operands []hlo.Shape, axis int, d Device) *Kernel {
-	return concatenate(operands, axis, xlaUnroll, d)
+	return concatenate(operands, axis, xlaUnroll, d).simplified()
 }
 
 // xlaUnroll is the most elements of a loop that a thread handles in a row in XLA.
@@ -332,7 +341,8 @@ func concatenate(operands []hlo.Shape, axis, most int, d Device) *Kernel {
 // Update plans an update in place: the grid is that of the update. Clamps are the
 // largest starts.
 func Update(operand, update hlo.Shape, d Device) (k *Kernel, clamps []int) {
-	return updateIn(operand, update, xlaUnroll, d)
+	k, clamps = updateIn(operand, update, xlaUnroll, d)
+	return k.simplified(), clamps
 }
 
 func updateIn(operand, update hlo.Shape, most int, d Device) (k *Kernel, clamps []int) {
@@ -350,7 +360,7 @@ func updateIn(operand, update hlo.Shape, most int, d Device) (k *Kernel, clamps 
 // ScatterLoop plans a loop over the updates of a scatter of the simplified form: the
 // updates are boxes, one for each row of the indices.
 func ScatterLoop(operand, update, indices hlo.Shape, unique bool, d Device) *Kernel {
-	return scatterLoop(operand, update, indices, unique, xlaUnroll, d)
+	return scatterLoop(operand, update, indices, unique, xlaUnroll, d).simplified()
 }
 
 func scatterLoop(operand, update, indices hlo.Shape, unique bool, most int, d Device) *Kernel {
@@ -386,6 +396,10 @@ func scatterLoop(operand, update, indices hlo.Shape, unique bool, most int, d De
 // InputSlices plans several slices of one input as a loop over the input, with one
 // predicated write for each slice.
 func InputSlices(input hlo.Shape, slices [][]hlo.SliceDim, d Device) *Kernel {
+	return inputSlices(input, slices, d).simplified()
+}
+
+func inputSlices(input hlo.Shape, slices [][]hlo.SliceDim, d Device) *Kernel {
 	k := &Kernel{Emitter: SlicesEmitter}
 	n := input.Elements()
 	linear := k.launch(n, 1)

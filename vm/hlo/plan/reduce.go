@@ -76,6 +76,10 @@ func WidthsOf(t hlo.Type) Widths {
 
 // Reduce plans a reduction of an operand over dimensions.
 func Reduce(s hlo.Shape, dims []int, w Widths, d Device) *Kernel {
+	return reduce(s, dims, w, d).simplified()
+}
+
+func reduce(s hlo.Shape, dims []int, w Widths, d Device) *Kernel {
 	k := &Kernel{}
 	row, abc, ok := Normal(s, dims)
 	loop := func(reason, format string, args ...any) *Kernel {

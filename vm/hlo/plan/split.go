@@ -120,7 +120,7 @@ func (b *planner) reduction(c *hlo.Computation, roots []*hlo.Instruction, reject
 		}
 	}
 	w := widthsIn(c)
-	k := Reduce(in, first.Dims, w, b.d)
+	k := reduce(in, first.Dims, w, b.d)
 	if k.Reason == "elemental" {
 		reject("%s: %s", first.Name, strings.Join(k.Why, "; "))
 		return nil
@@ -263,7 +263,7 @@ func (k *Kernel) lastBlockWrites() {
 	if err != nil {
 		return
 	}
-	k.Maps[1].Map, _ = out.Simplify(false)
+	k.Maps[1].Map = out
 	for i := range k.Maps[2:] { // places in shared memory, the same in all blocks
 		m := k.Maps[2+i].Map
 		m.Dims = slices.Clone(m.Dims)

@@ -87,7 +87,7 @@ func normalTranspose(dims, perm []int) (sizes, order []int) {
 // Transpose plans a transpose through shared memory. Dims are the sizes of the operand
 // in memory, perm[i] the operand dimension that output dimension i is.
 func Transpose(t hlo.Type, dims, perm []int, d Device) *Kernel {
-	return transpose(t, dims, perm, d, true)
+	return transpose(t, dims, perm, d, true).simplified()
 }
 
 // transpose is [Transpose], with its maps or without, which saves most of the time.
