@@ -4,6 +4,7 @@ import (
 	"encoding/binary"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"sync"
 
@@ -133,21 +134,24 @@ func (w *warp) landProduct(x *flight) {
 }
 
 // busyRegister fails where an instruction reads or writes a register that a product
-// in flight uses.
+// in flight uses; products may share the registers of A.
 func (w *warp) busyRegister(i *inst) bool {
 	bad := func(r int32, what string) bool {
 		if w.flying[r/lanes] == 0 {
 			return false
 		}
-		pos := "before"
+		pos, written := "before", false
 		for _, g := range append(append([][]*flight(nil), w.flights.groups...), w.flights.open) {
 			for _, x := range g {
-				for _, a := range append(append([]int32(nil), x.acc...), x.reads...) {
-					if a == r {
-						pos = x.job.pos.String()
-					}
+				if slices.Contains(x.acc, r) {
+					pos, written = x.job.pos.String(), true
+				} else if slices.Contains(x.reads, r) {
+					pos = x.job.pos.String()
 				}
 			}
+		}
+		if i.group != nil && what == "reads" && !written {
+			return false
 		}
 		w.fail(0, errFlight, "wgmma.commit_group and wgmma.wait_group come between", "%s a register of the product at %s, which is still in flight", what, pos)
 		return true

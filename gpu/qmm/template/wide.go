@@ -2,7 +2,6 @@ package template
 
 import (
 	"fmt"
-	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/build"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -232,6 +231,8 @@ type wide struct {
 	sx, sw                build.Value
 	flat8                 build.Value // sw, a row for each tile
 	part                  int         // the warpgroup's, of all parts
+	half                  int         // of the rows of x
+	casts                 int         // of a turn
 	gather, ss3, sz3      build.Value // what parts came to; scales and zero points by thread
 	ss, sz, sxs           build.Value // scales, zero points and sums of x of a turn
 	rank                  build.Value
@@ -249,8 +250,49 @@ type wide struct {
 
 // product is one under way: what it is of, and what ends it.
 type product struct {
-	side int
-	end  func()
+	side, half, cast int
+	before           bool // begun in the turn before
+	end              func()
+}
+
+// halves is into how many parts the rows of x are cut, each with products of their own from
+// the same operands: while one runs, what the other came to is scaled. A warpgroup with
+// several sides has such products anyway, and one with several tiles no registers for it.
+func (w *wide) halves() int {
+	if w.Rows >= 64 && w.Sides*w.own(w.s) == 1 {
+		return 2
+	}
+	return 1
+}
+
+// rowsEach is how many rows of x a product has.
+func (w *wide) rowsEach() int { return w.Rows / w.halves() }
+
+// all does something for all halves of all sides.
+func (w *wide) all(do func()) {
+	w.each(func() {
+		for w.half = range w.halves() {
+			do()
+		}
+		w.half = 0
+	})
+}
+
+// at is the name of a variable of the present side and half.
+func (w *wide) at(s string) string { return w.rowsOf(w.of(s)) }
+
+// rowsOf is the name of a variable of the present half.
+func (w *wide) rowsOf(s string) string {
+	if w.half == 0 {
+		return s
+	}
+	return fmt.Sprintf("%s_h%d", s, w.half)
+}
+
+// hangs reports whether the first products of a turn are begun in the turn before, so that
+// some run while a turn ends: where others than those use other sums, and registers do.
+func (w *wide) hangs() bool {
+	return w.ahead(w.s) && w.Sides*w.halves() > 1 && w.Group >= w.Sub && w.leading() > 0 && (w.Sides == 1 || !w.Shifts())
 }
 
 // piece is how many k matrix instructions multiply before a scale, or another tile of x,
@@ -287,11 +329,11 @@ func (w *wide) operand(tiles, k int) layout.Layout {
 func (w *wide) types() {
 	own := w.own(w.s)
 	w.decoder.types()
-	columns := layout.ColumnLocal(2, w.s.Rows/8).Spatial(8, 4).Local(1, 2)
+	columns := layout.ColumnLocal(2, w.rowsEach()/8).Spatial(8, 4).Local(1, 2)
 	rows := w.lay(own, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)))
 	w.sum = build.Register(dtype.F32, w.lay(own, layout.Local(1, 1), columns))
 	w.actual = build.Register(dtype.F32, layout.Spatial(4*w.s.Consumers, 1).Local(own, 1).Mul(columns))
-	w.row = build.Register(dtype.F32, layout.Replicated(w.Warps, 1, 1).Local(1, w.s.Rows/8).Mul(layout.Replicated(8, 1, 1)).Spatial(1, 4).Local(1, 2))
+	w.row = build.Register(dtype.F32, layout.Replicated(w.Warps, 1, 1).Local(1, w.rowsEach()/8).Mul(layout.Replicated(8, 1, 1)).Spatial(1, 4).Local(1, 2))
 	w.rowF32, w.rowS, w.rowZ = build.Register(dtype.F32, rows), build.Register(w.Scale, rows), build.Register(w.Act, rows)
 	if w.s.Parts > 1 {
 		w.flat, w.flatZ = build.Register(w.Scale, w.ownScales()), build.Register(w.Act, w.ownScales())
@@ -437,6 +479,7 @@ func swizzled(tiles, rows, columns int) layout.Shared {
 // walk runs turn for each turn of each tile of the block, g of them being the turn of k
 // and t the turn of the pipeline; more says that another one of the tile follows. Where
 // consumers run it, begin begins a tile of some turns, from t on, and what it gives ends it.
+// more is "" where none follows.
 func (w *wide) walk(bk, turns build.Value, begin func(t build.Value, some string) func(), turn func(t, g build.Value, more string)) {
 	b := w.b
 	end := func() {}
@@ -452,10 +495,18 @@ func (w *wide) walk(bk, turns build.Value, begin func(t build.Value, some string
 		if begin != nil {
 			end = begin(build.Expr("0"), mine)
 		}
-		if w.Splits == 1 {
-			b.For("g", 0, turns, func(g build.Value) { turn(g, g, "g + 1 < turns") })
+		some, at := build.Expr(mine), func(t build.Value) build.Value { return t }
+		if w.Splits > 1 {
+			at = func(t build.Value) build.Value { return build.Expr("(" + t.String() + ")").Mul(w.Splits).Add(bk) }
+		}
+		if begin != nil && w.hangs() {
+			b.If(some.Greater(0), func() {
+				w.start(build.Expr("0"))
+				b.For("t", 0, some.Sub(1), func(t build.Value) { turn(t, at(t), "true") })
+				turn(some.Sub(1), at(some.Sub(1)), "")
+			})
 		} else {
-			b.For("t", 0, mine, func(t build.Value) { turn(t, t.Mul(w.Splits).Add(bk), "t + 1 < mine") })
+			b.For("t", 0, some, func(t build.Value) { turn(t, at(t), "t + 1 < "+mine) })
 		}
 		end()
 		return
@@ -478,12 +529,28 @@ func (w *wide) walk(bk, turns build.Value, begin func(t build.Value, some string
 		if begin != nil {
 			end = begin(t, "turns")
 		}
-		b.For("g", 0, turns, func(g build.Value) {
-			turn(t, g, "g + 1 < turns")
-			b.Let("t", t.Add(1))
-		})
+		w.several(begin != nil, t, turns, func(g build.Value) build.Value { return g }, turn)
 		end()
 		b.Let("at", at.Add(by))
+	})
+}
+
+// several runs some turns of a tile from turn t of the pipeline on; at says of which k one
+// is.
+func (w *wide) several(multiplies bool, t, some build.Value, at func(i build.Value) build.Value, turn func(t, g build.Value, more string)) {
+	b := w.b
+	one := func(i build.Value, more string) {
+		turn(t, at(i), more)
+		b.Let("t", t.Add(1))
+	}
+	if !multiplies || !w.hangs() {
+		b.For("i", 0, some, func(i build.Value) { one(i, "i + 1 < "+some.String()) })
+		return
+	}
+	b.If(some.Greater(0), func() {
+		w.start(t)
+		b.For("i", 0, some.Sub(1), func(i build.Value) { one(i, "true") })
+		one(some.Sub(1), "")
 	})
 }
 
@@ -507,10 +574,7 @@ func (w *wide) stretch(turns build.Value, begin func(t build.Value, some string)
 			b.Let("last", build.Expr(fmt.Sprintf("((tile + 1)*turns*%d - 1)/all", blocks)))
 			end = begin(t, "some")
 		}
-		b.For("i", 0, some, func(i build.Value) {
-			turn(t, build.Expr("from").Add(i), "i + 1 < some")
-			b.Let("t", t.Add(1))
-		})
+		w.several(begin != nil, t, some, func(i build.Value) build.Value { return build.Expr("from").Add(i) }, turn)
 		end()
 		b.Let("at", at.Add(some))
 	})
@@ -615,237 +679,34 @@ func (w *wide) weights(name string, t build.Value, sub int) build.Value {
 	return w.stage(name, w.flat8, t, 1, 0, typ, w.side*w.Warps, sub*size)
 }
 
-// begin begins a tile.
-func (w *wide) begin(t build.Value, some string) func() {
-	b := w.b
-	w.each(func() { b.AllocateRegister(w.of("acc"), w.sum, build.Init(0)) })
-	if w.Deferred() && w.Group == 0 {
-		b.AllocateRegister("back", w.rowF32, build.Init(1))
-	}
-	if w.Shifts() && w.Group == 0 {
-		b.AllocateRegister("sumx", w.row, build.Init(0))
-	}
-	if w.ahead(w.s) {
-		b.AllocateRegister("rh0", build.Register(w.Act, w.operand(w.own(w.s), w.Sub)), build.Init(0))
-		if w.Deferred() && w.Group > 0 {
-			b.AllocateRegister("back", w.rowF32, build.Init(1))
-		}
-		b.If(build.Expr(some).Greater(0), func() { w.prepare(t, "_0") })
-	}
-	if w.s.Parts > 1 {
-		return w.endPart
-	}
-	return w.end
-}
-
-// halved is the plan with two casts a turn where a schedule has one, if thread's bytes
-// allow: one is made while what the other gave is multiplied.
-func (p *Plan) halved(s WideSchedule) *Plan {
-	half := *p
-	if half.Sub /= 2; s.Sides > 1 || p.Sub < Turn || p.own(s) > 2 || half.bytesPerLane()%16 != 0 {
-		return p
-	}
-	return &half
-}
-
-// ahead reports whether the weights that a turn begins with are cast beside the last
-// product of the turn before: where it has several, and registers for operands of two.
-func (p *Plan) ahead(s WideSchedule) bool { return s.Sides*Turn/p.Sub > 1 && p.own(s)*p.Sub <= Turn }
-
-// prepare waits for a turn, and casts the weights that it begins with.
-func (w *wide) prepare(t build.Value, tag string) {
-	w.pipe.Wait(t)
-	w.cast1(t, 0, tag)
-}
-
-// cast1 casts some k of the present side; tag tells names of shared memory apart.
-func (w *wide) cast1(t build.Value, sub int, tag string) build.Value {
-	pieces := build.Register(dtype.U8, layout.Spatial(w.Warps, 1).Local(1, w.bytesPerLane()/16).Spatial(1, 32).Local(1, 16))
-	k := name("", sub)
-	rb := w.b.LoadShared(w.of("rb"+k)+tag, w.weights(w.of("uw"+k)+tag, t, sub), pieces)
-	return w.castWide(k, w.b.View(w.of("rw"+k)+tag, rb, w.codes1))
-}
-
-// turn multiplies a turn.
-func (w *wide) turn(t, g build.Value, more string) {
-	b := w.b
-	if !w.ahead(w.s) {
-		w.pipe.Wait(t)
-	}
-	w.each(func() {
-		w.groups(g, func(q int, _ build.Value) {
-			tag := w.scaleTag(q)
-			if w.s.Parts > 1 {
-				w.loadOwnScales(tag, t, q)
-				return
-			}
-			b.LoadShared(w.of("rs"+tag), w.scaleStage(w.of("us"+tag), w.ss, t, q, w.Scale), w.flat)
-			if w.Zero {
-				b.LoadShared(w.of("rz"+tag), w.scaleStage(w.of("uz"+tag), w.sz, t, q, w.Act), w.flatZ)
-			}
-		})
-	})
-	if w.Shifts() {
-		for q := range w.scales() {
-			b.LoadShared("xs"+w.scaleTag(q), w.sumStage("uq"+w.scaleTag(q), t, q), w.row)
-		}
-	}
-	w.x = nil
-	across, err := swizzled(0, w.Rows, w.piece()).Transpose(0, 1)
-	if err != nil {
-		panic(err) // schedules are checked
-	}
-	for i := range Turn / w.piece() {
-		tx := w.stage(name("ux", i), w.sx, t, Turn/w.piece(), i, build.Shared(w.Act, swizzled(0, w.Rows, w.piece())))
-		w.x = append(w.x, b.PermuteShared(name("ut", i), tx, build.Shared(w.Act, across)))
-	}
-	for sub := range Turn / w.Sub {
-		w.each(func() { w.multiply(t, sub) })
-	}
-	if w.ahead(w.s) {
-		w.settle(1)
-		b.If(build.Expr(more), func() { w.prepare(t.Add(1), "_1") })
-	}
-	w.settle(0)
-	if w.Shifts() && w.Group == 0 {
-		b.Add("sumx", build.Expr("sumx"), build.Expr("xs"+w.scaleTag(0)), w.row)
-	}
-	if w.s.Cluster == 1 {
-		w.pipe.Release(t)
-		return
-	}
-	for r := range w.s.Cluster {
-		w.pipe.Release(t, build.Rank(r))
-	}
-}
-
-// settle waits until n products run at most, and ends the others.
-func (w *wide) settle(n int) {
-	if len(w.running) <= n {
-		return
-	}
-	w.b.WgmmaWaitGroup(build.N(n))
-	done, side := w.running[:len(w.running)-n], w.side
-	w.running = slices.Clone(w.running[len(done):])
-	for _, p := range done {
-		w.side = p.side
-		p.end()
-	}
-	w.side = side
-}
-
-// settleSide ends the products of the present side.
-func (w *wide) settleSide() {
-	for i := len(w.running) - 1; i >= 0; i-- {
-		if w.running[i].side == w.side {
-			w.settle(len(w.running) - 1 - i)
-			return
-		}
-	}
-}
-
-// multiply casts some k of the present side, and begins their product.
-func (w *wide) multiply(t build.Value, sub int) {
-	b, piece, rh := w.b, w.piece(), build.Expr("rh0")
-	switch {
-	case !w.ahead(w.s):
-		w.settleSide() // its operands are written anew
-		fallthrough
-	case sub+w.side > 0:
-		w.settle(1) // registers of two products are enough for the next cast beside one
-		rh = w.cast1(t, sub, "")
-	}
-	operands := []build.Value{rh}
-	if piece < w.Sub {
-		operands = nil
-		for i := range w.Sub / piece {
-			operands = append(operands, b.SliceRegister(fmt.Sprintf("%s_%d", rh, i), rh, build.Register(w.Act, w.operand(w.own(w.s), piece)), build.Offset(0, i*piece)))
-		}
-	}
-	fence := true
-	for i, rh := range operands {
-		k := sub*w.Sub + i*piece
-		sum := w.of("acc")
-		if w.Group > 0 {
-			if sum = w.of("sum"); k%min(w.Group, Turn) == 0 {
-				w.settleSide()
-				b.AllocateRegister(sum, w.sum, build.Init(0))
-				fence = true
-			}
-		}
-		if fence {
-			b.WgmmaFence()
-			fence = false
-		}
-		b.WgmmaDot(sum, rh, w.x[k/piece], build.Expr(sum), w.sum)
-		if end := w.Group > 0 && (k+piece)%min(w.Group, Turn) == 0; end || i == len(operands)-1 {
-			b.WgmmaCommitGroup()
-			p := product{side: w.side, end: func() {}}
-			if end {
-				p.end = w.scaled(k)
-			}
-			w.running = append(w.running, p)
-		}
-	}
-}
-
-// scaleTag is what names of a group of a turn end with.
-func (w *wide) scaleTag(q int) string {
-	if w.scales() == 1 {
-		return "0"
-	}
-	return fmt.Sprintf("0_%d", q)
-}
-
-// scaled is what adds the sums of a group, whose last piece is that of k, to the output's.
-func (w *wide) scaled(k int) func() {
-	tag := w.scaleTag(0)
-	if w.scales() > 1 {
-		tag = w.scaleTag(k / w.Group)
-	}
-	return func() { w.finish(tag, build.Expr(w.of("sum")), build.Expr("xs"+tag), false) }
-}
-
-// castWide makes operands of codes, and back where powers of two are left over.
-func (w *wide) castWide(tag string, rw build.Value) build.Value {
-	to, rh := build.Register(w.Act, w.operand(w.Tiles, w.Sub)), w.of("rh"+tag)
-	var finite []build.Attr
-	if w.partial() {
-		finite = append(finite, build.Domain("finite"))
-	}
-	if w.s.Parts > 1 {
-		return w.castPart(tag, rw, to, finite)
-	}
-	if w.Deferred() {
-		w.b.CastDeferred(rh, "back", rw, to, w.rowF32, finite...)
-		return build.Expr(rh)
-	}
-	return w.b.Cast(rh, rw, to, finite...)
-}
-
 // end scales what the tile came to, where that is left, and stores it.
 func (w *wide) end() {
 	b := w.b
 	w.each(func() {
 		if w.Group == 0 {
 			w.loadScale("", "0")
-			w.finish("", build.Expr(w.of("acc")), build.Expr("sumx"), true)
 		}
-		plain := w.plain()
-		if !w.s.Shares() {
-			w.store(plain)
-		} else if w.s.Blocks == 0 {
-			b.StoreGlobal(w.shared(), plain, w.place(build.Expr("bk"))...)
+		for w.half = range w.halves() {
+			if w.Group == 0 {
+				w.scale("", build.Expr(w.at("acc")), build.Expr(w.rowsOf("sumx")), true)
+			}
+			plain := w.plain()
+			if !w.s.Shares() {
+				w.store(plain)
+			} else if w.s.Blocks == 0 {
+				b.StoreGlobal(w.shared(), plain, w.place(build.Expr("bk"))...)
+			}
 		}
+		w.half = 0
 	})
 	switch {
 	case w.s.Blocks > 0:
 		whole := build.Expr("last").Equal(build.Expr("first"))
-		b.If(whole, func() { w.each(func() { w.store(build.Expr(w.of("plain"))) }) }).Else(func() {
+		b.If(whole, func() { w.all(func() { w.store(build.Expr(w.at("plain"))) }) }).Else(func() {
 			// A block has two parts of tiles at most: that of the tile it begins with, and that
 			// of the tile whose first turn it has.
 			mine := b.Let("mine", build.Expr("bi*2 + 1").Sub(build.Expr("from").Min(1)))
-			w.each(func() { b.StoreGlobal(w.shared(), build.Expr(w.of("plain")), w.place(mine)...) })
+			w.all(func() { b.StoreGlobal(w.shared(), build.Expr(w.at("plain")), w.place(mine)...) })
 			w.last()
 		})
 	case w.Splits > 1:
@@ -861,12 +722,20 @@ func (w *wide) shared() build.Value {
 	return w.b.ViewGlobal("gp", w.portions, build.Global(dtype.F32, w.Splits, w.m, w.blocks.Mul(w.outputs()*w.Sides)))
 }
 
+// from is the first row of the present half.
+func (w *wide) from() build.Value {
+	if w.half == 0 {
+		return w.bm.Mul(w.Rows)
+	}
+	return w.bm.Mul(w.Rows).Add(w.half * w.rowsEach())
+}
+
 // place is where the present side's tile stands among those of split, or part, i.
 func (w *wide) place(i build.Value) []build.Attr {
 	if w.s.Blocks > 0 {
-		return []build.Attr{build.Offset(i, 0, w.side*w.outputs()), build.Dims(2, 1)}
+		return []build.Attr{build.Offset(i, w.half*w.rowsEach(), w.side*w.outputs()), build.Dims(2, 1)}
 	}
-	return []build.Attr{build.Offset(i, w.bm.Mul(w.Rows), w.tile().Mul(w.outputs())), build.Dims(2, 1)}
+	return []build.Attr{build.Offset(i, w.from(), w.tile().Mul(w.outputs())), build.Dims(2, 1)}
 }
 
 // last has the last block of a tile to come add the sums of all up, in order.
@@ -883,13 +752,13 @@ func (w *wide) last() {
 	b.If(before.Equal(others), func() {
 		b.Synchronize()
 		gp := w.shared()
-		w.each(func() {
-			total := b.AllocateRegister(w.of("total"), w.actual, build.Init(0))
-			b.For(w.of("j"), from, to, func(i build.Value) {
+		w.all(func() {
+			total := b.AllocateRegister(w.at("total"), w.actual, build.Init(0))
+			b.For(w.at("j"), from, to, func(i build.Value) {
 				if w.s.Blocks > 0 { // the first one has the tile's first turn
 					i = build.Expr(fmt.Sprintf("%s*2 + 1 - min(%[1]s - first, 1)", i))
 				}
-				b.Add(w.of("total"), total, b.LoadGlobal("p", gp, w.actual, w.place(i)...), w.actual)
+				b.Add(w.at("total"), total, b.LoadGlobal("p", gp, w.actual, w.place(i)...), w.actual)
 			}, build.Unroll(1))
 			w.store(total)
 		})
@@ -900,8 +769,8 @@ func (w *wide) last() {
 func (w *wide) store(acc build.Value) {
 	b, warps, own := w.b, 4*w.s.Consumers, w.own(w.s)
 	rows := layout.Spatial(warps, 1).Local(2*own, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1))
-	columns := layout.Spatial(warps, 1).Local(own, 1).Mul(layout.ColumnLocal(2, w.Rows/8).Spatial(8, 4).Local(1, 2))
-	at := build.Offset(w.bm.Mul(w.Rows), w.tile().Mul(w.outputs()))
+	columns := layout.Spatial(warps, 1).Local(own, 1).Mul(layout.ColumnLocal(2, w.rowsEach()/8).Spatial(8, 4).Local(1, 2))
+	at := build.Offset(w.from(), w.tile().Mul(w.outputs()))
 	if w.Factor {
 		acc = b.Mul("scaled", acc, w.factor, w.actual)
 	}

@@ -28,7 +28,7 @@ func (w *wide) allocateParts() {
 	if w.s.Parts == 1 {
 		return
 	}
-	w.gather = w.b.AllocateShared("sy", w.sums3(w.Warps*w.Sides, w.Outputs()))
+	w.gather = w.b.AllocateShared("sy", w.sums3(w.Warps*w.Sides, w.Outputs(), w.Rows))
 	each := 2 * w.Tiles
 	w.ss3 = w.b.ReshapeShared("ss3", w.ss, rowMajor(w.Scale, w.s.Stages*w.scales()*w.Sides, w.outputs()/each, each))
 	if w.Zero {
@@ -37,8 +37,8 @@ func (w *wide) allocateParts() {
 }
 
 // sums3 is the type of gathered sums, [warps, outputs of each, rows of x].
-func (w *wide) sums3(warps, outputs int) build.Type {
-	return build.Type(fmt.Sprintf("shared f32[%d, %d, %d] shared_layout([%[1]d, %[2]d, %[3]d], [%[1]d, %[2]d, %[3]d], [%[4]d, %[5]d, 1])", warps, outputs, w.Rows, w.Outputs()*w.pitch(), w.pitch()))
+func (w *wide) sums3(warps, outputs, rows int) build.Type {
+	return build.Type(fmt.Sprintf("shared f32[%d, %d, %d] shared_layout([%[1]d, %[2]d, %[3]d], [%[1]d, %[2]d, %[3]d], [%[4]d, %[5]d, 1])", warps, outputs, rows, w.Outputs()*w.pitch(), w.pitch()))
 }
 
 // parts has the warpgroups multiply, each its part, and then store together.
@@ -74,9 +74,9 @@ func (w *wide) loadOwnScales(tag string, t build.Value, q int) {
 }
 
 // castPart is castWide for the warpgroup's tiles.
-func (w *wide) castPart(tag string, rw build.Value, to build.Type, finite []build.Attr) build.Value {
+func (w *wide) castPart(rh string, rw build.Value, to build.Type, finite []build.Attr) build.Value {
 	own, from := w.own(w.s), w.part*w.own(w.s)*16*w.Warps
-	all := w.of("rf" + tag)
+	all := rh + "_all"
 	if w.Deferred() {
 		every := build.Register(dtype.F32, w.lay(w.Tiles, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1))))
 		w.b.CastDeferred(all, "backs", rw, to, every, finite...)
@@ -84,16 +84,16 @@ func (w *wide) castPart(tag string, rw build.Value, to build.Type, finite []buil
 	} else {
 		w.b.Cast(all, rw, to, finite...)
 	}
-	return w.b.SliceRegister(w.of("rh"+tag), build.Expr(all), build.Register(w.Act, w.operand(own, w.Sub)), build.Offset(from, 0))
+	return w.b.SliceRegister(rh, build.Expr(all), build.Register(w.Act, w.operand(own, w.Sub)), build.Offset(from, 0))
 }
 
 // endPart leaves what the warpgroup came to in shared memory.
 func (w *wide) endPart() {
 	b, outputs := w.b, 16*w.own(w.s)
-	of := layout.Spatial(w.Warps, 1, 1).Local(1, w.own(w.s), 1).Mul(layout.ColumnLocal(1, 2, w.Rows/8)).Spatial(1, 8, 4).Local(1, 1, 2)
-	w.each(func() {
-		plain := b.View(w.of("some"), build.Expr(w.of("acc")), build.Register(dtype.F32, of))
-		to := b.SliceShared(w.of("um"), w.gather, w.sums3(w.Warps, outputs), build.Offset(w.side*w.Warps, w.part*outputs, 0))
+	of := layout.Spatial(w.Warps, 1, 1).Local(1, w.own(w.s), 1).Mul(layout.ColumnLocal(1, 2, w.rowsEach()/8)).Spatial(1, 8, 4).Local(1, 1, 2)
+	w.all(func() {
+		plain := b.View(w.at("some"), build.Expr(w.at("acc")), build.Register(dtype.F32, of))
+		to := b.SliceShared(w.at("um"), w.gather, w.sums3(w.Warps, outputs, w.rowsEach()), build.Offset(w.side*w.Warps, w.part*outputs, w.half*w.rowsEach()))
 		b.StoreShared(to, plain)
 	})
 }
@@ -102,10 +102,10 @@ func (w *wide) endPart() {
 func (w *wide) plain() build.Value {
 	b := w.b
 	if w.s.Parts == 1 {
-		return b.View(w.of("plain"), build.Expr(w.of("acc")), w.actual)
+		return b.View(w.at("plain"), build.Expr(w.at("acc")), w.actual)
 	}
 	per := 4 * w.s.Consumers / w.Warps // warps that store what one has of weights
-	of := layout.Spatial(w.Warps, per, 1).Local(1, w.own(w.s), 1).Mul(layout.ColumnLocal(1, 2, w.Rows/8)).Spatial(1, 8, 4).Local(1, 1, 2)
-	from := b.SliceShared(w.of("ua"), w.gather, w.sums3(w.Warps, w.Outputs()), build.Offset(w.side*w.Warps, 0, 0))
-	return b.View(w.of("plain"), b.LoadShared(w.of("all"), from, build.Register(dtype.F32, of)), w.actual)
+	of := layout.Spatial(w.Warps, per, 1).Local(1, w.own(w.s), 1).Mul(layout.ColumnLocal(1, 2, w.rowsEach()/8)).Spatial(1, 8, 4).Local(1, 1, 2)
+	from := b.SliceShared(w.at("ua"), w.gather, w.sums3(w.Warps, w.Outputs(), w.rowsEach()), build.Offset(w.side*w.Warps, 0, w.half*w.rowsEach()))
+	return b.View(w.at("plain"), b.LoadShared(w.at("all"), from, build.Register(dtype.F32, of)), w.actual)
 }
