@@ -2,6 +2,8 @@ package main
 
 import (
 	"fmt"
+	"os"
+	"path/filepath"
 	"strconv"
 	"strings"
 
@@ -9,6 +11,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/cuda"
 	"github.com/tilus-lab/tilus-lab/gpu/export"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
@@ -19,16 +22,20 @@ func newExport() *cobra.Command {
 	var defs, divisible []string
 	var target, dir, kind, size string
 	var rows int
+	var cubin bool
 	cmd := &cobra.Command{
 		Use:   "export [FILE]",
 		Short: "Write a program as PTX, C header and Python module",
 		Long: `Write a program as PTX, C header and Python module, which run it without Go. The module
 needs NVIDIA's driver alone; with torch it takes tensors and is a custom operator.
 
---qmm KIND writes the programs of a quantised layer instead of FILE: pack, and decode
-with the schedule for --rows rows and --size NxK (see qmm --help for KIND).`,
+--qmm KIND writes a quantised layer instead of FILE: the programs that pack its weights and
+multiply, with the schedule for --rows rows and --size NxK, and a module with the layer as
+torch.nn.Module (see qmm --help for KIND). --cubin also writes machine code for the GPU of
+this machine, which loads in no time and needs no compiler in the driver.`,
 		Example: `  tilus-lab export axpy -o build
-  tilus-lab export --qmm "u4 zero" --size 8192x8192 --rows 1 -o build`,
+  tilus-lab export --qmm "u4 zero" --size 8192x8192 --rows 1 -o build
+  tilus-lab export --qmm f6e3m2 --size 4096x4096 --rows 16 --cubin -o build`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := export.Options{Arch: target, Divisible: map[string]int64{}}
@@ -41,6 +48,7 @@ with the schedule for --rows rows and --size NxK (see qmm --help for KIND).`,
 				o.Divisible[name] = n
 			}
 			var programs []*ir.Program
+			var layer []byte
 			switch {
 			case (kind == "") == (len(args) == 0):
 				return usageError{fmt.Errorf("one of FILE and --qmm")}
@@ -56,7 +64,7 @@ with the schedule for --rows rows and --size NxK (see qmm --help for KIND).`,
 					return usageError{fmt.Errorf("--size %q is no NxK", size)}
 				}
 				var err error
-				if programs, err = layerPrograms(kind, n, k, rows); err != nil {
+				if programs, layer, err = layerPrograms(kind, n, k, rows); err != nil {
 					return err
 				}
 				for name, v := range map[string]int{"N": n, "K": k} {
@@ -67,6 +75,12 @@ with the schedule for --rows rows and --size NxK (see qmm --help for KIND).`,
 			}
 			for _, p := range programs {
 				paths, err := export.Write(dir, p, o)
+				if err == nil && cubin {
+					with := o
+					if with.Cubin, err = machineCode(filepath.Join(dir, p.Name+".ptx")); err == nil {
+						paths, err = export.Write(dir, p, with)
+					}
+				}
 				if err != nil {
 					return err
 				}
@@ -74,7 +88,15 @@ with the schedule for --rows rows and --size NxK (see qmm --help for KIND).`,
 					fmt.Fprintln(cmd.OutOrStdout(), path)
 				}
 			}
-			return nil
+			if layer == nil {
+				return nil
+			}
+			path := filepath.Join(dir, layerName(programs)+".py")
+			if err := os.WriteFile(path, layer, 0o644); err != nil {
+				return err
+			}
+			_, err := fmt.Fprintln(cmd.OutOrStdout(), path)
+			return err
 		},
 	}
 	f := cmd.Flags()
@@ -84,27 +106,54 @@ with the schedule for --rows rows and --size NxK (see qmm --help for KIND).`,
 	f.StringVar(&kind, "qmm", "", "`KIND` of a quantised layer")
 	f.StringVar(&size, "size", "8192x8192", "`NxK` of the layer")
 	f.IntVar(&rows, "rows", 1, "`M` that the layer's schedule is for")
+	f.BoolVar(&cubin, "cubin", false, "write machine code for this machine's GPU too")
 	addBindings(cmd, &defs)
 	return cmd
 }
 
-// layerPrograms are pack and decode of a layer.
-func layerPrograms(kind string, n, k, rows int) ([]*ir.Program, error) {
+// layerPrograms are pack and decode of a layer, and the layer's module.
+func layerPrograms(kind string, n, k, rows int) ([]*ir.Program, []byte, error) {
 	l, err := qmm.Parse(kind, n, k)
 	if err != nil {
-		return nil, usageError{err}
+		return nil, nil, usageError{err}
 	}
 	s, err := l.ChoosePlain(rows) // the files make no tensor maps
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	pack, err := template.Pack(l.Form())
 	if err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	decode, err := template.Decode(l.Form(), s)
 	if err != nil {
+		return nil, nil, err
+	}
+	programs := []*ir.Program{pack, decode}
+	layer, err := l.Python(layerName(programs), pack.Name, decode.Name, s)
+	return programs, layer, err
+}
+
+// layerName is the name of the module of a layer with these programs.
+func layerName(programs []*ir.Program) string {
+	_, of, _ := strings.Cut(programs[1].Name, "_")
+	return "linear_" + of
+}
+
+// machineCode is what the driver makes of a file of PTX for the first GPU.
+func machineCode(path string) ([]byte, error) {
+	ptx, err := os.ReadFile(path)
+	if err != nil {
 		return nil, err
 	}
-	return []*ir.Program{pack, decode}, nil
+	driver, err := cuda.Open()
+	if err != nil {
+		return nil, fmt.Errorf("--cubin: %w", err)
+	}
+	ctx, err := driver.NewContext(0)
+	if err != nil {
+		return nil, fmt.Errorf("--cubin: %w", err)
+	}
+	defer ctx.Close()
+	return ctx.Cubin(ptx)
 }

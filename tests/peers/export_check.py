@@ -1,56 +1,144 @@
-"""Runs modules that `tilus-lab export --qmm` wrote, against torch.
+"""Runs layers that `tilus-lab export --qmm` wrote against torch, on the GPU and without Go.
 
-    tilus-lab export --qmm i4 --size 8192x8192 --rows 1 -o build
-    python3 tests/peers/export_check.py build i4 8192 8192 1
+    tilus-lab export --qmm "u4 zero" --size 8192x8192 --rows 1 --cubin -o build/u4
+    python3 tests/peers/export_check.py build/* --commit COMMIT -o tests/record/export.json
 
-Packs random codes with the exported pack module, multiplies with the exported decode
-module, called as a function and as torch.ops.tilus_lab.…, and holds y to what torch
-makes of the plain weights in float64. Needs torch and a GPU; no Go.
+Each folder has one layer. Random weights are quantised by the module itself (random codes and
+scales for block-scaled formats), and y is held to what torch makes of the same weights in
+float64, called as torch.nn.Module, as torch.ops.tilus_lab.…, through addresses and a stream of
+the driver, and in a CUDA graph. Needs torch and a GPU.
 """
 
+import argparse
+import datetime
+import glob
+import hashlib
 import importlib
+import json
+import os
+import subprocess
 import sys
 
-import torch
 
-folder, weight, n, k, m = sys.argv[1], sys.argv[2], *map(int, sys.argv[3:6])
-sys.path.insert(0, folder)
-pack, decode = (importlib.import_module(f"{name}_{weight}_f16") for name in ("pack", "decode"))
-bits, group = int(weight[1:]), 128
-torch.manual_seed(1)
-codes = torch.randint(0, 1 << bits, (n, k), dtype=torch.int64, device="cuda")
-values = codes.double()
-if weight[0] == "i":
-    values = torch.where(codes >= 1 << bits - 1, values - (1 << bits), values)
-if 8 % bits:
-    sys.exit(f"{weight}: this script packs types of 1, 2, 4 and 8 bits")
-q = torch.zeros(n * k * bits // 8, dtype=torch.uint8, device="cuda")
-for i in range(8 // bits):
-    q |= (codes.flatten()[i :: 8 // bits] << i * bits).to(torch.uint8)
+def errors(got, want, torch):
+    return ((got.double() - want).norm() / want.norm()).item()
 
-# The tensors' sizes follow from the programs: tiles of 16 outputs and 128 k, 8 in a block.
-words = {name: kind for name, kind, _ in decode.PARAMS}
-padded = int(sys.argv[6]) if len(sys.argv) > 6 else -(-n // 128) * 128
-tile = padded // 16
-w = torch.zeros(padded * k * bits // 8, dtype=torch.uint8, device="cuda")
-pack.launch(q, w, n, k)
-scales = (torch.rand(k // group, n, device="cuda") / 64 + 1 / 128).half()
-order = torch.arange(n, device="cuda")
-rest = order % 16
-order = order - rest + rest % 8 * 2 + rest // 8  # of one tile a warp
-s = torch.zeros(k // group, padded, dtype=torch.float16, device="cuda")
-s[:, order] = scales
-x = torch.randn(m, k, device="cuda").half()
-y = torch.full((m, n), float("nan"), dtype=torch.float16, device="cuda")
-extra = []
-if "part" in words:
-    blocks = decode.grid(m, n, k)
-    extra = [torch.empty(blocks[0] * m * padded * 2, device="cuda"), torch.zeros(blocks[1] * blocks[2], dtype=torch.int32, device="cuda")]
-want = x.double() @ (values * scales.double().repeat_interleave(group, 0).T).T
-operator = getattr(torch.ops.tilus_lab, f"decode_{weight}_f16")
-for name, run in (("function", decode.launch), ("operator", operator)):
-    y.fill_(float("nan"))
-    run(w, s, x, y, *extra, m, n, k)
-    error = ((y.double() - want).norm() / want.norm()).item()
-    print(f"decode_{weight}_f16 [{m}, {n}, {k}] as {name}: relative error {error:.2e} against torch in float64")
-    assert error < 5e-4
+
+def weights(layer, torch):
+    """Arguments of Linear, and the weights that it multiplies with, in float64."""
+    if hasattr(layer, "quantized"):
+        parts = layer.quantized(torch.randn(layer.N, layer.K, device="cuda") * 0.02)
+        return parts, layer.dequantize(*parts), ()
+    values = torch.tensor(layer.VALUES)
+    usable = torch.nonzero(values.isfinite()).flatten().to("cuda", torch.uint8)
+    codes = usable[torch.randint(0, len(usable), (layer.N, layer.K), device="cuda")]
+    scales = torch.randint(120, 131, (layer.GROUPS, layer.N), dtype=torch.uint8, device="cuda")
+    plain = torch.exp2(scales.double() - 127)
+    if layer.SCALE == torch.float8_e4m3fn:
+        scales = torch.rand(layer.GROUPS, layer.N, device="cuda").add(0.5).to(layer.SCALE)
+        plain = scales.double()
+    else:
+        scales = scales.view(layer.SCALE)
+    factor = (0.03,) if "factor" in layer.Linear.__init__.__code__.co_varnames else ()
+    of = torch.arange(layer.K, device="cuda") // layer.GROUP
+    w = values.to("cuda", torch.float64)[codes.long()] * plain[of].T
+    return (codes, scales), w * (factor[0] if factor else 1), factor
+
+
+def check(folder, commit):
+    import torch
+
+    sys.path.insert(0, folder)
+    (name,) = [os.path.basename(f)[:-3] for f in glob.glob(os.path.join(folder, "linear_*.py"))]
+    layer = importlib.import_module(name)
+    decode = layer._decode
+    kind = layer.__doc__.split(", ")[1]
+    torch.manual_seed(1)
+    parts, w, factor = weights(layer, torch)
+    module = layer.Linear(*parts, *factor)
+    image = open(os.path.join(folder, decode.ENTRY + ".ptx"), "rb").read()
+    cubin = os.path.exists(os.path.join(folder, decode.ENTRY + ".cubin"))
+    rows = []
+    for m in (1, 3, 16, 33):
+        x = torch.randn(m, layer.K, device="cuda").to(layer.ACT)
+        want = x.double() @ w.T
+        f32 = errors((x.float() @ w.float().T).to(layer.ACT), want, torch)
+        if torch.backends.cuda.matmul.allow_tf32:
+            sys.exit("products of f32 are of tf32")
+
+        def tensors(y):
+            # The operator's tensors, in the program's order.
+            zeros = [module.zeros] if hasattr(module, "zeros") else []
+            space = list(module._space(m, x.device)) if hasattr(module, "_space") else []
+            return [module.packed, module.scales, *zeros, x, y, *space, m, layer.N, layer.K, *factor]
+
+        def function(y):
+            y.copy_(module(x))
+
+        def operator(y):
+            getattr(torch.ops.tilus_lab, decode.ENTRY)(*tensors(y))
+
+        def addresses(y):
+            stream = torch.cuda.Stream()
+            decode.launch(*[a.data_ptr() if hasattr(a, "data_ptr") else a for a in tensors(y)], stream=stream.cuda_stream)
+            stream.synchronize()
+
+        def graph(y):
+            g = torch.cuda.CUDAGraph()
+            with torch.cuda.graph(g):
+                operator(y)
+            y.fill_(float("nan"))
+            for _ in range(3):
+                g.replay()
+
+        for how, run in (("torch.nn.Module", function), ("torch.ops", operator), ("addresses on a stream of its own", addresses), ("CUDA graph", graph)):
+            y = torch.full((m, layer.N), float("nan"), dtype=layer.ACT, device="cuda")
+            torch.cuda.synchronize()
+            run(y)
+            torch.cuda.synchronize()
+            error = errors(y, want, torch)
+            good = error <= 1.1 * f32
+            rows.append(
+                {
+                    "what": "export", "name": f"{kind}, {layer.N}×{layer.K}, {m} rows, {how}", "hash": hashlib.sha256(image).hexdigest()[:24],
+                    "result": "equal" if good else f"the error is {error:.3g}, that of f32 sums {f32:.3g}", "differ": 0 if good else 1, "of": y.numel(),
+                    "gpu": torch.cuda.get_device_name(), "driver": f"torch {torch.__version__}", "target": "sm_90a", "commit": commit,
+                    "utc": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+                    "kind": kind, "m": m, "n": layer.N, "k": layer.K, "how": how, "error": error, "error_of_f32": error / f32, "cubin": cubin,
+                }
+            )  # fmt: skip
+            print(f"{rows[-1]['name']}: relative error {error:.2e} against torch in float64, that of f32 sums {f32:.2e}{', from machine code' if cubin else ''}", flush=True)
+    return rows
+
+
+def main():
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    parser.add_argument("folders", nargs="+")
+    parser.add_argument("--commit", default="")
+    parser.add_argument("-o", "--out", help="write rows to this file")
+    parser.add_argument("--one", action="store_true", help="print the rows of one folder")
+    a = parser.parse_args()
+    if a.one:
+        rows = check(a.folders[0], a.commit)
+        print("ROWS " + json.dumps(rows))
+        return
+    rows, failed = [], False
+    for folder in a.folders:  # modules of several layers have the same names, so that each gets a process
+        run = subprocess.run([sys.executable, __file__, "--one", "--commit", a.commit, folder], capture_output=True, text=True)
+        lines = run.stdout.splitlines()
+        print("\n".join(line for line in lines if not line.startswith("ROWS ")))
+        if run.returncode:
+            print(run.stderr)
+            failed = True
+        for line in lines:
+            if line.startswith("ROWS "):
+                rows += json.loads(line[5:])
+        if a.out:
+            with open(a.out, "w") as f:
+                json.dump(rows, f, indent="\t", ensure_ascii=False)
+                f.write("\n")
+    sys.exit(failed or any(r["differ"] for r in rows))
+
+
+if __name__ == "__main__":
+    main()
