@@ -10,6 +10,7 @@ the driver, and in a CUDA graph. Needs torch and a GPU.
 """
 
 import argparse
+import concurrent.futures
 import datetime
 import glob
 import hashlib
@@ -122,9 +123,12 @@ def main():
         rows = check(a.folders[0], a.commit)
         print("ROWS " + json.dumps(rows))
         return
+    # Modules of several layers have the same names, so that each gets a process.
+    def one(folder):
+        return subprocess.run([sys.executable, __file__, "--one", "--commit", a.commit, folder], capture_output=True, text=True)
+
     rows, failed = [], False
-    for folder in a.folders:  # modules of several layers have the same names, so that each gets a process
-        run = subprocess.run([sys.executable, __file__, "--one", "--commit", a.commit, folder], capture_output=True, text=True)
+    for run in concurrent.futures.ThreadPoolExecutor(4).map(one, a.folders):
         lines = run.stdout.splitlines()
         print("\n".join(line for line in lines if not line.startswith("ROWS ")))
         if run.returncode:
