@@ -32,7 +32,7 @@ const fixedScale = 32768. / 32639
 // fillGang checks a schedule with Warpgroups.
 func (s Schedule) fillGang(p *Plan) error {
 	switch {
-	case s.Digits || s.Depth > 1 || s.Rows != 8 && s.Rows != 16 || s.Warps%4 != 0:
+	case s.Digits || s.Depth > 1 && !s.Fixed || s.Rows != 8 && s.Rows != 16 || s.Warps%4 != 0:
 		return fmt.Errorf("template: %d rows, depth %d, %d warps: warpgroups are of 4 warps, multiply 8 or 16 rows, a turn at a time, without Digits", s.Rows, s.Depth, s.Warps)
 	case s.Fixed && !p.Bytewise():
 		return fmt.Errorf("template: whole numbers for %s: they are for codes of 1, 2 or 4 bits in groups of %d", p.Weight, Turn)
@@ -296,7 +296,18 @@ func (g *gang) stretch(t, count build.Value) {
 			b.AllocateRegister(g.of(name("acc", i)), g.oneF32, build.Init(0))
 		}
 	})
-	b.For("i", 0, count, func(i build.Value) { g.turnFixed(b.Let("t0", t.Add(i))) }, build.Unroll(1))
+	rest := build.Expr("0")
+	if g.Depth > 1 { // while the last product of a turn runs, the next turn begins
+		rest = b.Let("rest", count.Div(g.Depth).Mul(g.Depth))
+		b.For("i", 0, rest, func(i build.Value) {
+			at := make([]build.Value, g.Depth)
+			for j := range at {
+				at[j] = b.Let(name("t", j), t.Add(i.Add(j)))
+			}
+			g.turnsFixed(at)
+		}, build.Unroll(1), build.Step(g.Depth))
+	}
+	b.For("i", rest, count, func(i build.Value) { g.turnsFixed([]build.Value{b.Let("t0", t.Add(i))}) }, build.Unroll(1))
 	g.each(func() {
 		acc := b.AllocateRegister(g.of("acc"), g.sum, build.Init(0))
 		for i := range g.Tiles {
@@ -310,8 +321,35 @@ func (g *gang) total() build.Value {
 	return g.b.View(g.of("plain"), build.Expr(g.of("acc")), g.w.actual)
 }
 
-// turnFixed multiplies turn t of whole numbers.
-func (g *gang) turnFixed(t build.Value) {
+// turnsFixed multiplies turns of whole numbers, one behind the other.
+func (g *gang) turnsFixed(turns []build.Value) {
+	b := g.b
+	run := &running{}
+	for j, t := range turns {
+		g.turnFixed(run, j, t)
+	}
+	b.WgmmaWaitGroup(build.N(0))
+	run.end()
+}
+
+// running is the product that runs.
+type running struct {
+	count int    // of those before it
+	end   func() // what is done when it has ended
+}
+
+// begin begins a product, and ends the one before it.
+func (r *running) begin(b *build.Builder, end func()) {
+	b.WgmmaCommitGroup()
+	if r.end != nil {
+		b.WgmmaWaitGroup(build.N(1))
+		r.end()
+	}
+	r.end, r.count = end, r.count+1
+}
+
+// turnFixed multiplies turn t of whole numbers, the j-th of some.
+func (g *gang) turnFixed(run *running, j int, t build.Value) {
 	b, w, lane := g.b, g.Stored.Bits(), g.bytesPerLane()
 	g.pipe.Wait(t)
 	b.WaitBarrier(g.ready, t)
@@ -328,17 +366,15 @@ func (g *gang) turnFixed(t build.Value) {
 	ud := b.SliceShared(g.fresh("ud"), g.sa, build.Shared(dtype.I8, g.digits(0)), build.Offset(t.Mod(g.Stages), 0, 0), build.Dims(1, 2))
 	ux := b.PermuteShared(g.fresh("ut"), ud, build.Shared(dtype.I8, across))
 	load := func(to, from string, s build.Value) build.Value {
-		return b.LoadShared(to, b.SliceShared(g.fresh(from), s, rowMajor(dtype.F32, 1, g.Rows), build.Offset(t.Mod(g.Stages), 0, 0)), g.w.row)
+		return b.LoadShared(name(to, j), b.SliceShared(g.fresh(from), s, rowMajor(dtype.F32, 1, g.Rows), build.Offset(t.Mod(g.Stages), 0, 0)), g.w.row)
 	}
 	xs := load("xs", "usc", g.scale)
 	var sumx build.Value
 	if g.shifted() {
 		sumx = load("xsum", "usx", g.sxs)
 	}
-	var end func() // of the product that runs
-	count := 0
 	g.each(func() {
-		tag := name("", g.side)
+		tag := fmt.Sprintf("%d_%d", j, g.side)
 		g.loadShared(tag, t, 0)
 		scale, minus := g.scaleOf(tag)
 		// Words to cut codes from: of one bit, both halves of the rows are in two words whose
@@ -360,7 +396,8 @@ func (g *gang) turnFixed(t build.Value) {
 			cut[1] = append(cut[1], b.Or(name("odd", sub), b.And("e", b.Shr("e", lo, 8, one), even, one), b.And("f", hi, int64(even)<<8, one), one))
 		}
 		for tile := range g.Tiles {
-			u := b.AllocateRegister(name("u", count%2), words(Turn/32, 2), build.Init(0))
+			i := run.count % 2
+			u := b.AllocateRegister(name("u", i), words(Turn/32, 2), build.Init(0))
 			for half := range 2 {
 				of, q := cut[0], 2*tile+half
 				if w == 1 {
@@ -368,31 +405,25 @@ func (g *gang) turnFixed(t build.Value) {
 				}
 				for sub, from := range of {
 					m := b.And("m", from, int64(0x01010101*(1<<w-1))<<(w*(q%(8/w))), words(steps, 1))
-					b.SliceAssign(name("u", count%2), u, m, words(Turn/32, 2), build.Offset(0, sub*steps, 0, half, 0))
+					b.SliceAssign(name("u", i), u, m, words(Turn/32, 2), build.Offset(0, sub*steps, 0, half, 0))
 				}
 			}
-			sum := name("sum", count%2)
-			a := b.View(name("ra", count%2), u, left)
+			sum := name("sum", i)
+			a := b.View(name("ra", i), u, left)
 			b.WgmmaFence()
 			b.WgmmaDot(sum, a, ux, build.Expr(sum), g.sums, build.Sum(0))
-			b.WgmmaCommitGroup()
-			if end != nil {
-				b.WgmmaWaitGroup(build.N(1))
-				end()
-			}
-			side := g.side
-			end = func() {
+			side, last := g.side, g.side == g.Sides-1 && tile == g.Tiles-1
+			run.begin(b, func() {
 				back := g.side
 				g.side = side
+				if last {
+					g.pipe.Release(t)
+				}
 				g.finishFixed(tile, build.Expr(sum), xs, sumx, scale, minus)
 				g.side = back
-			}
-			count++
+			})
 		}
 	})
-	b.WgmmaWaitGroup(build.N(0))
-	end()
-	g.pipe.Release(t)
 }
 
 // finishFixed adds sums of digits, times their scales, to a tile's outputs.

@@ -72,7 +72,7 @@ func TestGangs(t *testing.T) {
 	if !*every { // few of the forms are multiplied as whole numbers
 		for i, w := range []dtype.Type{dtype.U1, dtype.U2, dtype.I4} {
 			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128}
-			check("fixed_"+w.String(), f, i, formShape{11, 300, 640, Schedule{Stages: 2, Blocks: 4, Rows: 16, Warpgroups: true, Fixed: true, PDL: true}})
+			check("fixed_"+w.String(), f, i, formShape{11, 300, 640, Schedule{Stages: 3, Depth: 2, Blocks: 4, Rows: 16, Warpgroups: true, Fixed: true, PDL: true}})
 		}
 	}
 }
