@@ -250,7 +250,7 @@ func (u *units) rounds() *rounds {
 		return nil
 	}
 	tb, sb := bits.Len(uint(u.threads-1)), bits.Len(uint(n-1))
-	var x, lane, unit []uint32
+	var x, lane, unit, from, give []uint32
 	for i, h := range u.source {
 		if h.thread < 0 {
 			return nil
@@ -267,37 +267,58 @@ func (u *units) rounds() *rounds {
 	if toLane == nil || toUnit == nil {
 		return nil
 	}
+	// The lanes of rounds are the same whatever is tried.
+	all := make([]round, n)
+	for i := range all {
+		all[i].lane = int(toLane.at(uint32(i)<<tb) ^ lane0)
+	}
+	moves := slices.ContainsFunc(all, func(x round) bool { return x.lane != 0 })
 	var best *rounds
-	u.tries(tb, sb, func(h linear) {
-		// In round r thread t takes its unit r^h(t).
+	least := 0
+	lane, from, give = make([]uint32, tb), make([]uint32, tb), make([]uint32, tb)
+	u.tries(tb, sb, func(h linear) bool {
+		return best == nil || h.count()*n < least // more bits never take less
+	}, func(h linear) {
+		// In round r thread t takes its unit r^h(t). All else follows from single bits of t.
 		step := func(t uint32) uint32 { return t | h.at(t)<<tb }
-		var from, give []uint32
-		for j := range tb { // all else follows from single bits
+		away := moves
+		for j := range lane {
+			lane[j] = toLane.at(step(1 << j))
+			away = away || lane[j] != 1<<j&(ir.LanesPerWarp-1)
+		}
+		cost := h.count() * n
+		if away {
+			cost += 2 * n
+		}
+		if best != nil && cost >= least {
+			return
+		}
+		for j := range tb {
 			t := uint32(1) << j
-			from = append(from, t&^(ir.LanesPerWarp-1)|toLane.at(step(t)))
-			give = append(give, toUnit.at(step(t)))
+			from[j], give[j] = t&^(ir.LanesPerWarp-1)|lane[j], toUnit.at(step(t))
 		}
 		before := fit(tb, from, give)
 		if before == nil {
 			return // a lane would have to give two units at once
 		}
-		r := &rounds{threadBits: tb, before: before, after: slices.Clone(h), lane: make(linear, tb), fromSlots: u.fromSlots}
-		for j := range r.lane {
-			r.lane[j] = toLane.at(step(1 << j))
-		}
-		for i := range uint32(n) {
-			l := toLane.at(i<<tb) ^ lane0
-			r.round = append(r.round, round{unit: int(toUnit.at(i<<tb) ^ unit0 ^ before.at(l)), lane: int(l)})
-		}
-		if best == nil || r.better(best) {
-			best = r
+		if cost += before.count() * u.fromSlots; best == nil || cost < least {
+			least = cost
+			best = &rounds{threadBits: tb, before: before, after: slices.Clone(h), lane: slices.Clone(linear(lane)), fromSlots: u.fromSlots}
 		}
 	})
+	if best == nil {
+		return nil
+	}
+	for i := range all {
+		all[i].unit = int(toUnit.at(uint32(i)<<tb) ^ unit0 ^ best.before.at(uint32(all[i].lane)))
+	}
+	best.round = all
 	return best
 }
 
-// tries calls f for maps from lanes to units of which each bit is 0 or one bit.
-func (u *units) tries(tb, sb int, f func(linear)) {
+// tries calls f for maps from lanes to units of which each bit is 0 or one bit, but for
+// those that begin like one that is not promising.
+func (u *units) tries(tb, sb int, promising func(linear) bool, f func(linear)) {
 	h := make(linear, tb)
 	var next func(j int)
 	next = func(j int) {
@@ -310,17 +331,13 @@ func (u *units) tries(tb, sb int, f func(linear)) {
 			if b >= 0 {
 				h[j] = 1 << b
 			}
-			next(j + 1)
+			if promising(h) {
+				next(j + 1)
+			}
 		}
 		h[j] = 0
 	}
 	next(0)
-}
-
-func (r *rounds) better(than *rounds) bool {
-	s, c := r.cost()
-	s2, c2 := than.cost()
-	return 2*s+c < 2*s2+c2
 }
 
 func (r *rounds) cost() (shuffles, choices int) {
@@ -338,6 +355,23 @@ func (r *rounds) stays() bool {
 		}
 	}
 	return !slices.ContainsFunc(r.round, func(x round) bool { return x.lane != 0 })
+}
+
+// count is the number of masks.
+func (m linear) count() int {
+	var sets [32]uint32
+	n := 0
+	for b := range sets {
+		var in uint32
+		for j, c := range m {
+			in |= c >> b & 1 << j
+		}
+		if in != 0 && !slices.Contains(sets[:n], in) {
+			sets[n] = in
+			n++
+		}
+	}
+	return n
 }
 
 // mask is a set of input bits whose parity decides a set of output bits.
