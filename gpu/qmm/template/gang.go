@@ -24,6 +24,7 @@ type gang struct {
 	sa, sxs, scale build.Value // x as matrix instructions take it, its sums, its scales
 	sums, one      build.Type  // of a product of bytes; of a digit of it
 	oneF32, oneRow build.Type
+	flat           build.Type // of sums, as threads have them
 }
 
 // fixedScale makes room for the digit above: ±32639 is the largest number of two digits.
@@ -50,6 +51,7 @@ func newGang(d *stream) *gang {
 		return layout.Spatial(d.Warps, 1).ColumnLocal(2, columns/8).Spatial(8, 4).Local(1, 2)
 	}
 	g.sums, g.one, g.oneF32 = build.Register(dtype.I32, of(2*d.Rows)), build.Register(dtype.I32, of(d.Rows)), build.Register(dtype.F32, of(d.Rows))
+	g.flat = build.Register(dtype.F32, layout.Spatial(d.Warps, 1, 1, 1).Local(1, g.pieces(), 1, 1).Spatial(1, 1, 32, 1).Local(1, 1, 1, 4))
 	g.oneRow = build.Register(dtype.F32, layout.Spatial(d.Warps, 1).Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)))
 	return g
 }
@@ -316,9 +318,27 @@ func (g *gang) stretch(t, count build.Value) {
 	})
 }
 
-// total is what the present side came to, by output.
+// pieces is how many times four sums a thread has of a side.
+func (g *gang) pieces() int { return g.Tiles * g.Rows / 8 }
+
+// parts is the type of the sums that blocks bring to each other: those of a thread are
+// together, for who adds them up has the same ones.
+func (g *gang) parts() build.Type {
+	return build.Global(dtype.F32, 2*g.Blocks, g.Warps*g.Sides, g.pieces(), 32, 4)
+}
+
+// portion is where the i-th part of the present side is.
+func (g *gang) portion(i build.Value) []build.Attr {
+	return []build.Attr{build.Offset(i, g.side*g.Warps, 0, 0, 0), build.Dims(1, 2, 3, 4)}
+}
+
+// total is what the present side came to, and store stores it.
 func (g *gang) total() build.Value {
-	return g.b.View(g.of("plain"), build.Expr(g.of("acc")), g.w.actual)
+	return g.b.View(g.of("held"), build.Expr(g.of("acc")), g.flat)
+}
+
+func (g *gang) store(sums build.Value) {
+	g.w.store(g.b.View(g.of("plain"), sums, g.w.actual))
 }
 
 // turnsFixed multiplies turns of whole numbers, one behind the other.

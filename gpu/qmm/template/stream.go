@@ -150,7 +150,11 @@ func (d *stream) program() (*ir.Program, error) {
 	d.scaleViews(in.s, in.z, turns)
 	d.gx = b.ViewGlobal("gx", in.x, build.Global(d.Act, d.m, in.k))
 	d.gy = b.ViewGlobal("gy", in.y, build.Global(d.Act, d.m, d.n))
-	d.gp = b.ViewGlobal("gp", in.part, build.Global(dtype.F32, 2*d.Blocks, d.m, d.many()))
+	if g == nil {
+		d.gp = b.ViewGlobal("gp", in.part, build.Global(dtype.F32, 2*d.Blocks, d.m, d.many()))
+	} else {
+		d.gp = b.ViewGlobal("gp", in.part, g.parts())
+	}
 	d.ga = b.ViewGlobal("ga", in.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", d.Rows)).Mul(tiles)))
 	d.sw = b.AllocateShared("sw", rowMajor(dtype.U8, d.Stages, d.Warps*d.Sides, d.tileBytes()/row, row))
 	switch {
@@ -247,7 +251,7 @@ func (d *stream) program() (*ir.Program, error) {
 			first := b.Let("first", t)
 			if g != nil {
 				g.stretch(t, count)
-				d.meet(from, count, g.w.actual, g.total, g.w.store)
+				d.meet(from, count, g.flat, g.total, g.store, g.portion)
 				b.Let("t", first.Add(count))
 				return
 			}
@@ -469,21 +473,21 @@ func (d *stream) end(place, count build.Value) {
 			d.finish("", build.Expr(d.of("acc")), build.Expr("accx"), true)
 		})
 	}
+	at := func(i build.Value) []build.Attr {
+		return []build.Attr{build.Offset(i, d.bm.Mul(d.Rows), d.side*d.outputs()), build.Dims(2, 1)}
+	}
 	if d.Digits {
-		d.meet(place, count, d.rowF32, d.column, d.storeColumn)
+		d.meet(place, count, d.rowF32, d.column, d.storeColumn, at)
 		return
 	}
-	d.meet(place, count, d.sum, func() build.Value { return build.Expr(d.of("acc")) }, d.store)
+	d.meet(place, count, d.sum, func() build.Value { return build.Expr(d.of("acc")) }, d.store, at)
 }
 
 // meet stores outputs, or the part of their sums that the block has come to: those of so
 // many turns from one of all. Of the blocks that come to the same outputs the last one
-// adds up.
-func (d *stream) meet(place, count build.Value, of build.Type, total func() build.Value, store func(build.Value)) {
+// adds up. at says where the i-th part of the present side is.
+func (d *stream) meet(place, count build.Value, of build.Type, total func() build.Value, store func(build.Value), at func(i build.Value) []build.Attr) {
 	b := d.b
-	at := func(i build.Value) []build.Attr {
-		return []build.Attr{build.Offset(i, d.bm.Mul(d.Rows), d.side*d.outputs()), build.Dims(2, 1)}
-	}
 	b.If(count.Equal(d.turns), func() {
 		d.each(func() { store(total()) })
 	}).Else(func() {
