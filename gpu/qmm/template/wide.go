@@ -432,7 +432,6 @@ func (w *wide) program() (*ir.Program, error) {
 	} else {
 		b.Synchronize()
 	}
-	b.GridDependencyWait() // for x
 	var bk build.Value
 	switch {
 	case w.s.Persistent || w.s.Blocks > 0:
@@ -444,6 +443,16 @@ func (w *wide) program() (*ir.Program, error) {
 	default:
 		w.bn, w.bm = b.BlockIndices2("bn", "bm")
 	}
+	mine := turns
+	if w.Splits > 1 {
+		mine = b.Let("mine", turns.Sub(bk).Add(w.Splits-1).Div(w.Splits))
+	}
+	if w.early() {
+		b.Group(0, 1, func() {
+			b.For("t", 0, mine.Min(w.s.Stages), func(t build.Value) { w.weightCopies(t, w.turnOf(bk, t)) })
+		})
+	}
+	b.GridDependencyWait() // for x
 	b.Group(0, 128, func() {
 		b.SetMaxRegisters(build.N(40))
 		b.Group(0, 1, func() { w.walk(bk, turns, nil, w.copies) })
@@ -490,15 +499,12 @@ func (w *wide) walk(bk, turns build.Value, begin func(t build.Value, some string
 	if !w.s.Persistent {
 		mine := "turns"
 		if w.Splits > 1 {
-			mine = b.Let("mine", turns.Sub(bk).Add(w.Splits-1).Div(w.Splits)).String()
+			mine = "mine"
 		}
 		if begin != nil {
 			end = begin(build.Expr("0"), mine)
 		}
-		some, at := build.Expr(mine), func(t build.Value) build.Value { return t }
-		if w.Splits > 1 {
-			at = func(t build.Value) build.Value { return build.Expr("(" + t.String() + ")").Mul(w.Splits).Add(bk) }
-		}
+		some, at := build.Expr(mine), func(t build.Value) build.Value { return w.turnOf(bk, t) }
 		if begin != nil && w.hangs() {
 			b.If(some.Greater(0), func() {
 				w.start(build.Expr("0"))
@@ -533,6 +539,18 @@ func (w *wide) walk(bk, turns build.Value, begin func(t build.Value, some string
 		end()
 		b.Let("at", at.Add(by))
 	})
+}
+
+// early reports whether a block's first weights are asked for while the launch in front
+// still arranges x.
+func (w *wide) early() bool { return !w.s.Persistent && w.s.Blocks == 0 }
+
+// turnOf is which turn of k a block's turn t is, of split bk if there are some.
+func (w *wide) turnOf(bk, t build.Value) build.Value {
+	if w.Splits == 1 {
+		return t
+	}
+	return build.Expr("(" + t.String() + ")").Mul(w.Splits).Add(bk)
 }
 
 // several runs some turns of a tile from turn t of the pipeline on; at says of which k one
@@ -597,11 +615,21 @@ func (w *wide) stage(name string, of build.Value, t build.Value, per, i int, typ
 
 // copies fills the stage of a turn.
 func (w *wide) copies(t, g build.Value, _ string) {
-	b, p := w.b, w.pipe
-	p.Acquire(t)
-	p.Fill(t, w.bytes())
-	part := w.Rows / w.s.Cluster
-	per := Turn / w.piece()
+	weights := func() {
+		w.pipe.Acquire(t)
+		w.weightCopies(t, g)
+	}
+	if w.early() {
+		w.b.If(t.GreaterEqual(w.s.Stages), weights)
+	} else {
+		weights()
+	}
+	w.rowCopies(t, g)
+}
+
+// rowCopies brings x, and its sums, of a turn.
+func (w *wide) rowCopies(t, g build.Value) {
+	b, p, part, per := w.b, w.pipe, w.Rows/w.s.Cluster, Turn/w.piece()
 	for i := range per {
 		k := g.Mul(Turn)
 		if i > 0 {
@@ -615,6 +643,21 @@ func (w *wide) copies(t, g build.Value, _ string) {
 		at := w.rank.Mul(part)
 		b.CopyAsyncTensorGlobalToShared(w.gx, w.stage(name, w.sx, t, per, i, typ, at, 0), p.Full, t, build.Offset(w.bm.Mul(w.Rows).Add(at), k), build.Multicast(1<<w.s.Cluster-1))
 	}
+	if w.Shifts() {
+		for q := range w.scales() {
+			at := g
+			if w.scales() > 1 {
+				at = build.Expr("(" + g.String() + ")").Mul(w.scales()).Add(q)
+			}
+			b.CopyAsyncBulkGlobalToShared(w.gsums, w.sumStage(name("tq", q), t, q), p.Full, t, build.Offset(at, w.bm.Mul(w.Rows)))
+		}
+	}
+}
+
+// weightCopies says how many bytes a turn takes, and brings weights, scales and zero points.
+func (w *wide) weightCopies(t, g build.Value) {
+	b, p := w.b, w.pipe
+	p.Fill(t, w.bytes())
 	all := w.Warps * w.Sides
 	to := w.stage("tw", w.sw, t, 1, 0, rowMajor(dtype.U8, all, w.tileBytes()/row, row), 0, 0, 0)
 	b.CopyAsyncTensorGlobalToShared(w.gw, to, p.Full, t, build.Offset(w.bn.Mul(all), g, 0, 0), build.Dims(0, 2, 3))
@@ -631,15 +674,6 @@ func (w *wide) copies(t, g build.Value, _ string) {
 			}
 		})
 	})
-	if w.Shifts() {
-		for q := range w.scales() {
-			at := g
-			if w.scales() > 1 {
-				at = build.Expr("(" + g.String() + ")").Mul(w.scales()).Add(q)
-			}
-			b.CopyAsyncBulkGlobalToShared(w.gsums, w.sumStage(name("tq", q), t, q), p.Full, t, build.Offset(at, w.bm.Mul(w.Rows)))
-		}
-	}
 }
 
 // groups calls f for each group of a turn with its number.
