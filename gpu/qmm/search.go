@@ -143,12 +143,18 @@ func (l Linear) ChooseOn(store *tune.Store, on device.Info, m int) (template.Sch
 		return template.Schedule{}, "", err
 	}
 	var sm int
-	if n, _ := fmt.Sscanf(on.Arch, "sm_%d", &sm); n == 1 && sm < 90 {
+	n, _ := fmt.Sscanf(on.Arch, "sm_%d", &sm)
+	if n == 1 && sm < 90 {
 		s, err := l.ChoosePlain(m)
 		return s, "model", err
 	}
-	if store == nil || on.Driver == "" {
-		return l.choose(m)
+	s, from, err := l.choose(m)
+	if err == nil && n == 1 && sm > 90 && s.Warpgroups { // later GPUs have other ones
+		s, err = l.ChoosePlain(m)
+		return s, "model", err
+	}
+	if store == nil || on.Driver == "" || err != nil {
+		return s, from, err
 	}
 	problem, err := l.Problem(m)
 	if err != nil {

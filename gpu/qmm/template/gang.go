@@ -270,7 +270,7 @@ func (g *gang) constants() {
 	tile := b.Mul("row_tile", b.Div("row_tile", n, 16*g.Warps, ri), 2, ri)
 	q := b.And("row", b.Add("row", tile, b.And("row", b.Shr("row", n, 3, ri), 1, ri), ri), 8/w-1, ri)
 	b.View("back", b.Mul("back_bits", b.Add("row", b.Mul("row", q, -w, ri), 127, ri), 1<<23, ri), g.rowF32)
-	for i := range 2 {
+	for i := range g.beside() {
 		b.AllocateRegister(name("sum", i), g.sums, build.Init(0))
 	}
 }
@@ -348,8 +348,10 @@ func (g *gang) turnsFixed(turns []build.Value) {
 	for j, t := range turns {
 		g.turnFixed(run, j, t)
 	}
-	b.WgmmaWaitGroup(build.N(0))
-	run.end()
+	if run.end != nil {
+		b.WgmmaWaitGroup(build.N(0))
+		run.end()
+	}
 }
 
 // running is the product that runs.
@@ -358,11 +360,25 @@ type running struct {
 	end   func() // what is done when it has ended
 }
 
-// begin begins a product, and ends the one before it.
-func (r *running) begin(b *build.Builder, end func()) {
-	b.WgmmaCommitGroup()
+// beside is how many products of a warpgroup run at a time: one, where there are enough
+// warpgroups that others compute meanwhile, which leaves registers.
+func (g *gang) beside() int {
+	if g.Warps >= 16 {
+		return 1
+	}
+	return 2
+}
+
+// begin begins a product, and ends the one before it, or at once this one.
+func (g *gang) begin(r *running, end func()) {
+	g.b.WgmmaCommitGroup()
+	if g.beside() == 1 {
+		g.b.WgmmaWaitGroup(build.N(0))
+		end()
+		return
+	}
 	if r.end != nil {
-		b.WgmmaWaitGroup(build.N(1))
+		g.b.WgmmaWaitGroup(build.N(1))
 		r.end()
 	}
 	r.end, r.count = end, r.count+1
@@ -433,7 +449,7 @@ func (g *gang) turnFixed(run *running, j int, t build.Value) {
 			b.WgmmaFence()
 			b.WgmmaDot(sum, a, ux, build.Expr(sum), g.sums, build.Sum(0))
 			side, last := g.side, g.side == g.Sides-1 && tile == g.Tiles-1
-			run.begin(b, func() {
+			g.begin(run, func() {
 				back := g.side
 				g.side = side
 				if last {
