@@ -290,9 +290,10 @@ func (w *wide) rowsOf(s string) string {
 }
 
 // hangs reports whether the first products of a turn are begun in the turn before, so that
-// some run while a turn ends: where others than those use other sums, and registers do.
+// some run while a turn ends: where products use several sums, none of which ends before the
+// turn does, and registers do.
 func (w *wide) hangs() bool {
-	return w.ahead(w.s) && w.Sides*w.halves() > 1 && w.Group >= w.Sub && w.leading() > 0 && (w.Sides == 1 || !w.Shifts())
+	return w.ahead(w.s) && w.Sides*w.halves() > 1 && w.Group >= Turn && w.leading() > 0 && (w.Sides == 1 || !w.Shifts())
 }
 
 // piece is how many k matrix instructions multiply before a scale, or another tile of x,

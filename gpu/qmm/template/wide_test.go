@@ -143,6 +143,11 @@ var wideCases = []struct {
 	{Form{Weight: dtype.I3, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 20, 300, 400, WideSchedule{Rows: 16, Parts: 2, Splits: 2, AddBias: true}},
 	{Form{Weight: dtype.U1, Act: dtype.BF16, Scale: dtype.F16, Group: 32, Zero: true}, 9, 600, 256, WideSchedule{Rows: 8, Parts: 2}},
 	{Form{Weight: dtype.U6, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 17, 300, 256, WideSchedule{Rows: 16, Parts: 2, Sides: 2, Cluster: 2, AddResidual: true}},
+	{Form{Weight: dtype.I4, Act: dtype.F16, Scale: dtype.F16, Group: 64}, 70, 90, 400, WideSchedule{Rows: 64, Consumers: 1, Splits: 2, AddBias: true, AddResidual: true}},
+	{Form{Weight: dtype.U8, Act: dtype.BF16, Scale: dtype.F16, Group: 128, Zero: true}, 65, 200, 600, WideSchedule{Rows: 64, Consumers: 1, Blocks: 7}},
+	{Form{Weight: dtype.F4E2M1, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 100, 140, 300, WideSchedule{Rows: 64, Consumers: 1, Persistent: true, Cluster: 2, Stages: 2}},
+	{Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 64, 140, 260, WideSchedule{Rows: 64, Parts: 2, Splits: 2}},
+	{Form{Weight: dtype.F8E5M2, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 17, 300, 512, WideSchedule{Rows: 16, Sides: 2, Splits: 2, AddBias: true}},
 }
 
 // TestWide multiplies with warpgroups on the interpreter and the simulator.
