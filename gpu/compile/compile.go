@@ -64,6 +64,7 @@ type Compiled struct {
 // Program compiles. Errors in the program are a diag.List.
 func Program(p *ir.Program, o Options) (*Compiled, error) {
 	start := time.Now()
+	settle()
 	if o.Arch == "" {
 		o.Arch = DefaultArch
 	}
