@@ -57,13 +57,17 @@ func (b *builder) columns() bool {
 	base := []affine.Constraint{in(major, s.a), in(col, nv)}
 	column := col.MulConst(int64(v)).Add(affine.Var(lane))
 	turns := ceilDiv(s.b, parts*ty)
+	group := b.p.tune.Group
+	if v == 8 && stripes*majors*parts >= 7*b.d.SMs { // enough is under way, and each turn is much code
+		group = min(group, 2)
+	}
 	rowOf := func(turn affine.Expr) affine.Expr { // blocks take turns
 		return turn.MulConst(int64(parts)).Add(blockY).MulConst(int64(ty)).Add(iy)
 	}
 	guard := func(turn affine.Expr) []affine.Constraint { return append(slices.Clone(base), in(rowOf(turn), s.b)) }
 	var mine [][]*Value
 	for k, f := range forms {
-		mine = append(mine, b.partials(turnsOf{f.hero, v, turns, turns <= b.p.tune.Group, guard, func(turn affine.Expr, into, id []*Value) {
+		mine = append(mine, b.partials(turnsOf{f.hero, v, turns, group, turns <= group, guard, func(turn affine.Expr, into, id []*Value) {
 			at, where := f.element(major, rowOf(turn), column), guard(turn)
 			b.readOperands(f.hero, at, where, into, id)
 			for i := range b.roots {
@@ -119,7 +123,7 @@ func (b *builder) columns() bool {
 		turns := ceilDiv(parts, ty)
 		partOf := func(turn affine.Expr) affine.Expr { return turn.MulConst(int64(ty)).Add(iy) }
 		guard := func(turn affine.Expr) []affine.Constraint { return append(slices.Clone(base), in(partOf(turn), parts)) }
-		return k.total(r, b.partials(turnsOf{r, v, turns, turns <= b.p.tune.Group, guard, func(turn affine.Expr, into, id []*Value) {
+		return k.total(r, b.partials(turnsOf{r, v, turns, b.p.tune.Group, turns <= b.p.tune.Group, guard, func(turn affine.Expr, into, id []*Value) {
 			from(i, partOf(turn), column, guard(turn), into, id)
 		}}))
 	})

@@ -321,12 +321,15 @@ type place struct {
 	imm  int64
 }
 
+// maxImmediate bounds what machine code adds to an address in an access: 24 bits with a sign.
+const maxImmediate = 1 << 23
+
 // address is that of an element; bytes is its size.
 func (e *elemental) address(base code.Value, off affine.Expr, bytes int64) place {
 	constant, _ := off.Terms()
 	rest := off.AddConst(-constant)
 	imm := constant * bytes
-	if imm > 1<<20 || imm < -(1<<20) {
+	if imm >= maxImmediate || imm < -maxImmediate {
 		rest, imm = off, 0
 	}
 	if c, ok := rest.Const(); ok && c == 0 {

@@ -107,7 +107,7 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 	// A multiple of v rows a turn, so that those of all turns begin alike and their places lie
 	// a constant apart.
 	perTurn := max(1, threads/across/v*v)
-	b.grouped(ceilDiv(rows, perTurn), b.p.tune.Rolled, func(turns []affine.Expr) {
+	read := func(turns []affine.Expr) {
 		var all []loaded
 		for _, turn := range turns {
 			inX, k := threadX.FloorDiv(num(across)).Add(turn.MulConst(int64(perTurn))), threadX.Mod(num(across))
@@ -115,11 +115,11 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 			start := index.Linear(at(atX, num(0)), t.sizes) // of the operand's row
 			first := down(start.Add(y0)).Add(k.MulConst(int64(v)))
 			column := first.Sub(start)
-			where := []affine.Constraint{in(threadX, perTurn*across), in(inX, rows), in(atX, t.sizes[x]), in(first, product(t.sizes))}
+			where := []affine.Constraint{in(inX, rows), in(atX, t.sizes[x]), in(first, product(t.sizes))}
 			for i, h := range heroes {
 				val := b.f.value(h.Operands[0].Shape.Type, v)
 				b.add(&Step{Op: PureCall, Out: []*Value{val}, Of: h.Operands[0], Index: t.operand(at(atX, column.Add(affine.Var(lane)))), Where: where})
-				all = append(all, loaded{tiles[i], val, k.MulConst(int64(v)).AddConst(int64(v - 1)).Sub(start.Add(y0).Mod(vw)), inX, where[:2]})
+				all = append(all, loaded{tiles[i], val, k.MulConst(int64(v)).AddConst(int64(v - 1)).Sub(start.Add(y0).Mod(vw)), inX, where[:1]})
 			}
 		}
 		for _, l := range all {
@@ -129,7 +129,8 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 				b.add(&Step{Op: Insert, In: []*Value{one}, On: l.tile, Index: []affine.Expr{l.q.AddConst(int64(j)), l.in}, Where: l.where})
 			}
 		}
-	})
+	}
+	b.where([]affine.Constraint{in(threadX, perTurn*across)}, func() { b.grouped(ceilDiv(rows, perTurn), b.p.tune.RolledIn, read) })
 	b.add(&Step{Op: Sync})
 
 	// give writes n elements that begin at place p of the tile's rows, where the tile has them.
@@ -157,7 +158,7 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 		return down(start.AddConst(int64(v - 1))).Sub(start)
 	}
 	across = side / v
-	b.grouped(ceilDiv(side*across, threads), b.p.tune.Rolled, func(turns []affine.Expr) {
+	b.grouped(ceilDiv(side*across, threads), b.p.tune.RolledOut, func(turns []affine.Expr) {
 		for _, turn := range turns {
 			inY := threadX.FloorDiv(num(across)).Add(turn.MulConst(int64(threads / across)))
 			p := threadX.Mod(num(across)).MulConst(int64(v)).Add(skip(inY))
@@ -169,15 +170,23 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 	for turn := range ceilDiv(side*v, threads) {
 		item := threadX.AddConst(int64(turn * threads))
 		inY, j := item.FloorDiv(vw), item.Mod(vw)
-		mine := []affine.Constraint{in(inY, side), in(y0.Add(inY), t.sizes[y])}
-		end := row(inY).AddConst(int64(t.sizes[x]))
-		tail := down(end).Sub(row(inY)).Sub(x0)
-		last := append(slices.Clone(mine), in(tail.Sub(skip(inY)), side), in(x0.Add(tail).Add(j), t.sizes[x]))
-		give(inY, tail.Add(j), 1, last, last)
-		first := append(slices.Clone(mine), affine.Constraint{Expr: block[x]}, affine.Constraint{Expr: skip(inY).Sub(j), Range: affine.Range{Lo: 1, Hi: int64(v)}})
-		give(inY, j, 1, mine[:1], first)
+		b.where([]affine.Constraint{in(inY, side), in(y0.Add(inY), t.sizes[y])}, func() {
+			end := row(inY).AddConst(int64(t.sizes[x]))
+			tail := down(end).Sub(row(inY)).Sub(x0)
+			b.where([]affine.Constraint{in(tail.Sub(skip(inY)), side), in(x0.Add(tail).Add(j), t.sizes[x])}, func() { give(inY, tail.Add(j), 1, nil, nil) })
+			b.where([]affine.Constraint{{Expr: block[x]}, {Expr: skip(inY).Sub(j), Range: affine.Range{Lo: 1, Hi: int64(v)}}}, func() { give(inY, j, 1, nil, nil) })
+		})
 	}
 	return true
+}
+
+// where adds steps that are taken where constraints hold.
+func (b *builder) where(c []affine.Constraint, steps func()) {
+	s := &Step{Op: If, Where: c}
+	outer := b.f.Body
+	b.f.Body = nil
+	steps()
+	s.Body, b.f.Body = b.f.Body, append(outer, s)
 }
 
 // grouped adds the steps of turns, size of them in each turn of a loop.

@@ -84,7 +84,8 @@ type Tuning struct {
 	Fill      int // blocks on each multiprocessor where blocks share rows or columns
 	Tile      int // side of a transposed tile
 	Turners   int // threads that turn a tile
-	Rolled    int // turns at a time of what turns a tile whose rows begin anywhere; 0 for all
+	RolledIn  int // turns at a time of what reads a tile whose rows begin anywhere; 0 for all
+	RolledOut int // turns at a time of what writes it
 	LoadHint  code.Attr
 	StoreHint code.Attr
 }

@@ -141,7 +141,7 @@ func (b *builder) rows() bool {
 	if nv > 32 {
 		loads := b.p.tune.RowLoads
 		if loads == 0 {
-			if loads = 4; full { // they stay in registers
+			if loads = 4; full || v == 8 { // they stay in registers, or each is much code
 				loads = 2
 			}
 		}
@@ -272,6 +272,7 @@ type turnsOf struct {
 	r      *hlo.Instruction
 	n      int
 	turns  int
+	group  int // turns under way at once
 	unroll bool
 	guard  func(turn affine.Expr) []affine.Constraint // where a turn has elements
 	read   func(turn affine.Expr, into, id []*Value)  // id elsewhere
@@ -318,7 +319,7 @@ func (b *builder) partials(p turnsOf) []*Value {
 	}
 	// All reads of a group come before what combines them, so that they are on their way
 	// together.
-	group := b.p.tune.Group
+	group := p.group
 	whole := b.whole(p.turns, p.guard) / group
 	acc := id
 	if whole > 0 {
@@ -375,7 +376,7 @@ func (b *builder) turns(p turnsOf, from, trips, size int, acc, id []*Value) []*V
 
 // partial is what one thread combines, of all its elements.
 func (b *builder) partial(r *hlo.Instruction, n, turns int, unroll bool, place func(turn affine.Expr) ([]affine.Expr, []affine.Constraint)) []*Value {
-	acc := b.partials(turnsOf{r, n, turns, unroll, func(turn affine.Expr) []affine.Constraint {
+	acc := b.partials(turnsOf{r, n, turns, b.p.tune.Group, unroll, func(turn affine.Expr) []affine.Constraint {
 		_, where := place(turn)
 		return where
 	}, func(turn affine.Expr, into, id []*Value) {
@@ -419,6 +420,15 @@ func (b *builder) across(r *hlo.Instruction, acc []*Value, tr, tk int) []*Value 
 			tiles = append(tiles, tile)
 		}
 		b.add(&Step{Op: Sync})
+		if warps > 8 { // less code than to fold so many
+			one := b.values(r, 1)
+			for i, tile := range tiles {
+				b.add(&Step{Op: Extract, Out: one[i : i+1], On: tile, Index: []affine.Expr{group, threadX.Mod(num(warps))}})
+			}
+			acc = b.values(r, 1)
+			b.add(&Step{Op: ShuffleReduce, Out: acc, In: one, Of: r, From: warps / 2, Trips: 1})
+			return acc
+		}
 		all := b.values(r, warps)
 		for i, tile := range tiles {
 			b.add(&Step{Op: Extract, Out: all[i : i+1], On: tile, Index: []affine.Expr{group, affine.Var(lane)}})
@@ -513,7 +523,7 @@ func (b *builder) splitRows(f form, v int) {
 	guard := func(turn affine.Expr) []affine.Constraint {
 		return []affine.Constraint{in(turn.MulConst(int64(threads)).Add(threadX), parts)}
 	}
-	acc = b.partials(turnsOf{r, 1, ceilDiv(parts, threads), true, guard, func(turn affine.Expr, into, id []*Value) {
+	acc = b.partials(turnsOf{r, 1, ceilDiv(parts, threads), 1, true, guard, func(turn affine.Expr, into, id []*Value) {
 		where := guard(turn)
 		for i, t := range left {
 			b.add(&Step{Op: Extract, Out: into[i : i+1], In: id[i : i+1], On: t, Index: []affine.Expr{row, where[0].Expr}, Where: where})

@@ -42,7 +42,7 @@ func TestCasesOnTheSimulator(t *testing.T) {
 				}
 				tunings := []emit.Tuning{{}}
 				if typ == "f32" && !testing.Short() {
-					tunings = append(tunings, emit.Tuning{Across: 128, ShortRows: 4, Splitters: 256, Tile: 32, Turners: 128, Vectors: 2, RowLoads: 8, Rolled: 2, Fill: 8, Group: 2})
+					tunings = append(tunings, emit.Tuning{Across: 128, ShortRows: 4, Splitters: 256, Tile: 32, Turners: 128, Vectors: 2, RowLoads: 8, RolledIn: 2, RolledOut: 1, Fill: 8, Group: 2})
 				}
 				for _, tune := range tunings {
 					p, err := emit.Compile(m, emit.Options{Device: d, Tune: tune})

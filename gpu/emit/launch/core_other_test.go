@@ -1,0 +1,6 @@
+//go:build !linux
+
+package launch
+
+// onCore runs f.
+func onCore(_ int, f func()) { f() }
