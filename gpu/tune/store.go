@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"go.etcd.io/bbolt"
+	bboltErrors "go.etcd.io/bbolt/errors"
 
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -123,7 +124,7 @@ func (s *Store) view(f func(b *bbolt.Bucket) error) error {
 		return nil
 	}
 	if err != nil {
-		return fmt.Errorf("tune: %s: %w; what it holds can be found again: remove it", s.path, err)
+		return fmt.Errorf("tune: %s: %w; what it held can be found again", s.path, err)
 	}
 	defer db.Close()
 	err = db.View(func(tx *bbolt.Tx) error {
@@ -144,11 +145,8 @@ func (s *Store) Get(gpu, driver, problem string) (Found, bool, error) {
 	var ok bool
 	err := s.view(func(b *bbolt.Bucket) error {
 		data := b.Get(key(gpu, driver, problem))
-		ok = data != nil
-		if !ok {
-			return nil
-		}
-		return json.Unmarshal(data, &out)
+		ok = data != nil && json.Unmarshal(data, &out) == nil // what cannot be read is found again
+		return nil
 	})
 	return out, ok && err == nil, err
 }
@@ -173,7 +171,7 @@ func (s *Store) All() ([]Found, error) {
 }
 
 // Put keeps what was found, in place of what was kept for the same problem on the same
-// GPU and driver.
+// GPU and driver. A file that is no store, or a broken one, is put aside as FILE.broken.
 func (s *Store) Put(found ...Found) error {
 	for _, f := range found {
 		if f.GPU == "" || f.Driver == "" || f.Problem == "" || f.Code == "" || len(f.Schedule) == 0 || !(f.Us > 0) {
@@ -184,6 +182,11 @@ func (s *Store) Put(found ...Found) error {
 		}
 	}
 	db, err := s.open(true)
+	if errors.Is(err, bboltErrors.ErrInvalid) || errors.Is(err, bboltErrors.ErrChecksum) || errors.Is(err, bboltErrors.ErrVersionMismatch) {
+		if err = os.Rename(s.path, s.path+".broken"); err == nil {
+			db, err = s.open(true)
+		}
+	}
 	if err != nil {
 		return fmt.Errorf("tune: %s: %w", s.path, err)
 	}

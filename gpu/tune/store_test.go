@@ -13,6 +13,8 @@ import (
 	"testing"
 	"time"
 
+	"go.etcd.io/bbolt"
+
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
@@ -86,11 +88,36 @@ func TestStoreBroken(t *testing.T) {
 		t.Fatal(err)
 	}
 	s, _ := OpenStore(path)
-	if _, _, err := s.Get("a", "b", "c"); err == nil || !strings.Contains(err.Error(), "remove it") {
+	if _, _, err := s.Get("a", "b", "c"); err == nil || !strings.Contains(err.Error(), "can be found again") {
 		t.Errorf("a broken file: %v", err)
 	}
-	if err := s.Put(found("p", 1)); err == nil {
-		t.Error("a broken file was written to")
+	if err := s.Put(found("p", 1)); err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := s.Get("a GPU", "CUDA 13.0", "p"); !ok || err != nil {
+		t.Errorf("after a broken file: %v, %v", ok, err)
+	}
+	if old, err := os.ReadFile(path + ".broken"); err != nil || !bytes.HasPrefix(old, []byte("not a store")) {
+		t.Errorf("the broken file is gone: %v", err)
+	}
+	// An entry that is none counts as not there.
+	db, err := s.open(true)
+	if err == nil {
+		err = errors.Join(db.Update(func(tx *bbolt.Tx) error {
+			return tx.Bucket(results).Put(key("a GPU", "CUDA 13.0", "p"), []byte("{"))
+		}), db.Close())
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, ok, err := s.Get("a GPU", "CUDA 13.0", "p"); ok || err != nil {
+		t.Errorf("a broken entry: %v, %v", ok, err)
+	}
+	if err := s.Put(found("p", 2)); err != nil {
+		t.Fatal(err)
+	}
+	if f, ok, err := s.Get("a GPU", "CUDA 13.0", "p"); !ok || err != nil || f.Us != 2 {
+		t.Errorf("in place of a broken entry: %+v, %v", f, err)
 	}
 }
 
