@@ -11,12 +11,26 @@ import (
 // ErrNoLinker says that the driver cannot give machine code away.
 var ErrNoLinker = errors.New("cuda: the driver has no linker")
 
+// ErrWhole says that machine code to give away would be worse than what [Context.Load] makes of PTX.
+var ErrWhole = errors.New("cuda: the driver's linker takes this PTX for a part of a program, and would make slow code of it")
+
+// whole are instructions that the compiler makes less of in a part of a program, as it takes whatever goes
+// through the linker for: it lets products of warpgroups wait for each other and leaves registers where they are, and
+// the code takes up to 1.7 times as long.
+var whole = [][]byte{[]byte("wgmma."), []byte("setmaxnreg"), []byte("tcgen05.")}
+
 // Cubin is the machine code that the driver makes of PTX for the context's device
 // (cuLinkCreate, cuLinkAddData, cuLinkComplete); [Context.Load] takes it. Errors of
-// the JIT compiler are in Error.Log.
+// the JIT compiler are in Error.Log. For some PTX the error is ErrWhole; the driver has a store of its own for
+// what Load makes of it.
 func (c *Context) Cubin(ptx []byte) (cubin []byte, err error) {
 	if len(ptx) == 0 {
 		return nil, errors.New("cuda: Cubin of no PTX")
+	}
+	for _, word := range whole {
+		if bytes.Contains(ptx, word) {
+			return nil, ErrWhole
+		}
 	}
 	for s := cuLinkCreate; s <= cuLinkDestroy; s++ {
 		if c.d.fn[s] == 0 {
