@@ -58,7 +58,7 @@ type Schedule struct {
 func (s Schedule) String() string {
 	switch {
 	case s.Fixed:
-		return fmt.Sprintf("%d rows of 16 bits, %d×%d warpgroups, %d stages, %d blocks", s.Rows, s.Warps/4, s.Sides, s.Stages, s.Blocks)
+		return fmt.Sprintf("%d rows of 16 bits, depth %d, %d×%d warpgroups, %d stages, %d blocks", s.Rows, s.Depth, s.Warps/4, s.Sides, s.Stages, s.Blocks)
 	case s.Warpgroups:
 		return fmt.Sprintf("%d rows, %d×%d warpgroups, %d stages, %d blocks", s.Rows, s.Warps/4, s.Sides, s.Stages, s.Blocks)
 	case s.Digits:

@@ -41,6 +41,20 @@ func (s Schedule) fillGang(p *Plan) error {
 	return nil
 }
 
+// gangNeeds is about how many registers a thread that multiplies needs: outputs, sums of
+// the products that run, and their weights.
+func (p *Plan) gangNeeds(s Schedule) int {
+	acc := p.Tiles * s.Sides * s.Rows / 2
+	if !s.Fixed {
+		return 40 + 2*acc + p.Tiles*p.Sub/2 + p.bytesPerLane()/4
+	}
+	both := 2
+	if s.Warps >= 16 {
+		both = 1
+	}
+	return 40 + acc + both*(s.Rows+16) + p.bytesPerLane()*(Turn/p.Sub)/4
+}
+
 func newGang(d *stream) *gang {
 	s := WideSchedule{Rows: d.Rows, Consumers: d.Warps / 4, Sides: d.Sides, Stages: d.Stages, Cluster: 1}
 	if !d.Fixed {

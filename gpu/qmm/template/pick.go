@@ -28,6 +28,9 @@ func (p *Plan) Registers(s Schedule) int { return p.registers(s) }
 
 // registers is about how many a thread needs.
 func (p *Plan) registers(s Schedule) int {
+	if s.Warpgroups {
+		return p.gangNeeds(s)
+	}
 	if s.Streams() {
 		return 32 + p.Tiles*s.Sides*(6+max(s.Rows, 8)/2*3/2)
 	}
@@ -146,6 +149,9 @@ func (p *Plan) together(s Schedule, m, n int, on Machine) int {
 // and blocks that wait for each other run at the same time.
 func (s Schedule) Fits(p *Plan, m, n, k int, on Machine) bool {
 	regs := p.registers(s)
+	if s.Warpgroups {
+		return s.Takes(p, n, k) && regs <= gangRegisters(s.Warps)+16 && s.Blocks <= on.SMs
+	}
 	if s.Streams() {
 		return s.Takes(p, n, k) && regs <= 180 && regs*32*(s.Warps+2) <= 65536 && s.Blocks <= on.SMs
 	}
@@ -168,9 +174,9 @@ func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 	}
 	for _, s := range spans(rows, on.SMs) {
 		// With few warps on a multiprocessor, blocks that stay do better; with one row of x
-		// that can be written in digits, these do.
+		// that can be written in digits, these do; warpgroups are for several.
 		few := !s.Streams() && k%8 == 0 && p.together(s, m, n, on) < enough
-		if s.Fits(p, m, n, k, on) && !few && (!s.Streams() || s.Digits == (m == 1 && p.Bytewise())) {
+		if s.Fits(p, m, n, k, on) && !few && (!s.Streams() || s.Digits == (m == 1 && p.Bytewise())) && !(s.Warpgroups && m == 1) {
 			all = append(all, rated{s, p.Estimate(s, m, n, k, on)})
 		}
 	}
@@ -203,8 +209,16 @@ func spans(rows, blocks int) []Schedule {
 				s := Schedule{Rows: rows, Depth: 1, Warps: warps, Sides: sides, Splits: 1, PDL: true, Stages: stages, Blocks: blocks}
 				out = append(out, s)
 				if s.Rows == 8 {
-					s.Rows, s.Digits = 1, true
+					d := s
+					d.Rows, d.Digits = 1, true
+					out = append(out, d)
+				}
+				if s.Rows <= 16 && s.Stages <= 8 {
+					s.Warpgroups = true
 					out = append(out, s)
+					for s.Fixed = true; s.Depth <= 2; s.Depth++ {
+						out = append(out, s)
+					}
 				}
 			}
 		}

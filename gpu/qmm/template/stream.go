@@ -131,6 +131,9 @@ func (d *stream) program() (*ir.Program, error) {
 		title, warps = "digits", warps+1
 	case d.Warpgroups:
 		title, warps = "gang", d.Warps+4
+		if d.Fixed {
+			title = "fixed"
+		}
 		g = newGang(d)
 	}
 	b := build.Program(fmt.Sprintf("%s_%s_%s", title, d.Weight, d.Act), build.Grid(d.Blocks), build.Warps(warps))

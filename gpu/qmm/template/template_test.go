@@ -35,6 +35,12 @@ func TestDefaultsAreTheCorpus(t *testing.T) {
 		"digits_u2_f16": func() (*ir.Program, error) {
 			return Decode(Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F16, Group: 128}, Schedule{Digits: true, Stages: 2, Blocks: 3, PDL: true})
 		},
+		"gang_i4_f16": func() (*ir.Program, error) {
+			return Decode(Form{Weight: dtype.I4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, Schedule{Warpgroups: true, Stages: 2, Blocks: 3, PDL: true})
+		},
+		"fixed_u2_f16": func() (*ir.Program, error) {
+			return Decode(Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F16, Group: 128}, Schedule{Warpgroups: true, Fixed: true, Rows: 16, Depth: 2, Stages: 3, Blocks: 3, PDL: true})
+		},
 		"arrange_i4_f16":   func() (*ir.Program, error) { return Arrange(wideCorpus["wide_i4_f16"].form) },
 		"wide_i4_f16":      func() (*ir.Program, error) { return wideOf("wide_i4_f16") },
 		"prefill_u4_f16":   func() (*ir.Program, error) { return wideOf("prefill_u4_f16") },
