@@ -1,6 +1,7 @@
 package main
 
 import (
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
@@ -155,5 +156,9 @@ func machineCode(path string) ([]byte, error) {
 		return nil, fmt.Errorf("--cubin: %w", err)
 	}
 	defer ctx.Close()
-	return ctx.Cubin(ptx)
+	cubin, err := ctx.Cubin(ptx)
+	if errors.Is(err, cuda.ErrWhole) {
+		err = fmt.Errorf("--cubin: %w; leave the flag out: loaded as PTX, it becomes fast code", err)
+	}
+	return cubin, err
 }

@@ -1,6 +1,7 @@
 package cuda
 
 import (
+	"errors"
 	"fmt"
 	"runtime"
 	"strings"
@@ -8,6 +9,15 @@ import (
 	"testing"
 	"time"
 )
+
+// TestWhole: what the linker would make slow code of is left to Load.
+func TestWhole(t *testing.T) {
+	for _, line := range []string{"wgmma.fence.sync.aligned;", "setmaxnreg.inc.sync.aligned.u32 160;", "tcgen05.wait::ld.sync.aligned;"} {
+		if _, err := new(Context).Cubin([]byte(line)); !errors.Is(err, ErrWhole) {
+			t.Errorf("%s: %v", line, err)
+		}
+	}
+}
 
 // TestGPUCubinUnderLoad has the driver make machine code while goroutines move between
 // threads and garbage is collected.

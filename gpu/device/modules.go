@@ -40,6 +40,6 @@ func (g *gpu) module(ptx string) (*cuda.Module, error) {
 
 // cubin is machine code of the store, made by the driver where it is not there.
 func (g *gpu) cubin(ptx string) (data []byte, hit bool, err error) {
-	key := cache.Key("cubin", ptx, g.real, g.info.Driver, g.info.Title)
+	key := cache.Key("cubin 2", ptx, g.real, g.info.Driver, g.info.Title)
 	return g.modules.Make(key, func() ([]byte, error) { return g.ctx.Cubin([]byte(ptx)) })
 }
