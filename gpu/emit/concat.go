@@ -36,12 +36,7 @@ func (b *builder) concatenate() bool {
 	for u > 1 && minor%u != 0 {
 		u /= 2
 	}
-	item, where := b.spread(largest.Elements() / u)
-	offset := item.MulConst(int64(u))
-	if u > 1 {
-		offset = offset.Add(affine.Var(lane))
-	}
-	at := delinear(offset, largest)
+	at, where := b.over(largest, u)
 	begin := 0
 	for _, o := range hero.Operands {
 		n := o.Shape.Dims[axis]
@@ -106,8 +101,7 @@ func slicesOf(c *hlo.Computation) (input *hlo.Instruction, parts [][]hlo.SliceDi
 // inputSlices reads an input once and writes each element to the parts that it lies in.
 func (b *builder) inputSlices() bool {
 	input := b.roots[0].Operands[0]
-	item, where := b.spread(input.Shape.Elements())
-	at := delinear(item, input.Shape)
+	at, where := b.over(input.Shape, 1)
 	v := b.f.value(input.Shape.Type, 1)
 	b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: input, Index: at, Where: where})
 	for i, r := range b.roots {

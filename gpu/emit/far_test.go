@@ -5,7 +5,10 @@ import (
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/sim"
+	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/eval"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/plan"
 )
 
 // TestFar reads behind element 2^31 and writes there: an address of 64 bits of indices of
@@ -80,12 +83,64 @@ func TestFar(t *testing.T) {
 	}
 }
 
+// TestManyItems: loops over more than one index may count give what other loops do.
+func TestManyItems(t *testing.T) {
+	for _, text := range []string{
+		"ENTRY e {\n x = s8[7,11,13] parameter(0)\n v = s8[13] parameter(1)\n b = s8[7,11,13] broadcast(v), dimensions={2}\n ROOT r = s8[7,11,13] add(x, b)\n}",
+		"ENTRY e {\n x = s8[1003] parameter(0)\n ROOT r = s8[1003] negate(x)\n}",
+		"ENTRY e {\n x = f32[1024] parameter(0)\n ROOT r = f32[1024] negate(x)\n}",
+		"ENTRY e {\n x = s4[31,18] parameter(0)\n ROOT r = s4[31,18] negate(x)\n}",
+		"ENTRY e {\n x = s8[5,211]{0,1} parameter(0)\n ROOT r = s8[5,211]{0,1} negate(x)\n}",
+		"ENTRY e {\n x = s8[41,33] parameter(0)\n y = s8[17,33] parameter(1)\n ROOT r = s8[58,33] concatenate(x, y), dimensions={0}\n}",
+		"ENTRY e {\n x = s8[41,33] parameter(0)\n a = s8[20,33] slice(x), slice={[0:20], [0:33]}\n b = s8[41,16] slice(x), slice={[0:41], [17:33]}\n ROOT t = (s8[20,33], s8[41,16]) tuple(a, b)\n}",
+	} {
+		m, err := hlo.Parse("many", "HloModule m\n"+text+"\n")
+		if err != nil {
+			t.Fatal(err)
+		}
+		var args []*array.Array
+		for i, p := range m.Entry.Params {
+			a := array.New(p.Shape.Type.Elem(), p.Shape.Dims...)
+			for k := range a.Len() {
+				a.SetCode(k, a.Type.EncodeInt(int64(k*7+i)%5, true))
+				if a.Type.IsFloat() {
+					a.SetCode(k, a.Type.Encode(float64(k*7%31), true))
+				}
+			}
+			args = append(args, a)
+		}
+		want, err := eval.Run(m, args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, items := range []int{50, 300} {
+			p, err := Compile(m, Options{Device: plan.Device{SMs: 1, ThreadsPerSM: 32, Warp: 32}, Tune: Tuning{Items: items, Threads: 32}})
+			if err != nil {
+				t.Errorf("%v\n%s", err, text)
+				continue
+			}
+			got, err := p.Simulate(context.Background(), args)
+			if err != nil {
+				t.Errorf("%v\n%s", err, text)
+				continue
+			}
+			for i := range want {
+				if r := array.Compare(got[i], want[i]); r.Differ > 0 {
+					t.Errorf("%d of %d elements differ with at most %d items\n%s\n%s", r.Differ, r.N, items, text, p.Kernels[0].Tensor)
+				}
+			}
+		}
+	}
+}
+
 // TestFarKernels: kernels over more than 2^31 elements compile, with addresses of 64 bits.
 func TestFarKernels(t *testing.T) {
 	for _, text := range []string{
 		"ENTRY e {\n x = f32[4294967552] parameter(0)\n ROOT r = f32[4294967552] negate(x)\n}",
 		"ENTRY e {\n x = bf16[3,1431655808] parameter(0)\n v = bf16[1431655808] parameter(1)\n b = bf16[3,1431655808] broadcast(v), dimensions={1}\n ROOT r = bf16[3,1431655808] add(x, b)\n}",
 		"s { a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT r = f32[] add(a, b)\n}\nENTRY e {\n x = f32[1048576,4096] parameter(0)\n z = f32[] constant(0)\n ROOT r = f32[1048576] reduce(x, z), dimensions={1}, to_apply=s\n}",
+		"ENTRY e {\n x = s8[70000,70001] parameter(0)\n v = s8[70001] parameter(1)\n b = s8[70000,70001] broadcast(v), dimensions={1}\n ROOT r = s8[70000,70001] add(x, b)\n}",
+		"ENTRY e {\n x = s8[4294967559] parameter(0)\n ROOT r = s8[4294967559] negate(x)\n}",
 		"ENTRY e {\n x = f32[65536,65536] parameter(0)\n ROOT r = f32[65536,65536] transpose(x), dimensions={1,0}\n}",
 	} {
 		m, err := hlo.Parse("far", "HloModule m\n"+text+"\n")

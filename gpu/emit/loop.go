@@ -154,6 +154,52 @@ func (b *builder) spread(items int) (affine.Expr, []affine.Constraint) {
 	return linear, []affine.Constraint{in(linear, items)}
 }
 
+// over sets the grid for a loop over a shape, u elements in a row for each thread, and gives
+// the index of this thread's and where it is one.
+func (b *builder) over(s hlo.Shape, u int) ([]affine.Expr, []affine.Constraint) {
+	elements := func(item affine.Expr) affine.Expr {
+		if item = item.MulConst(int64(u)); u > 1 {
+			return item.Add(affine.Var(lane))
+		}
+		return item
+	}
+	sizes := s.Physical().Dims
+	items := ceilDiv(s.Elements(), u)
+	if items <= b.p.tune.Items || s.Elements()%u != 0 {
+		item, where := b.spread(items)
+		if s.Elements()%u != 0 {
+			where = append(where, in(elements(item), s.Elements()))
+		}
+		return delinear(elements(item), s), where
+	}
+	// More than one index may count: blocks share the slower dimensions out, and the
+	// faster ones in each.
+	k := len(sizes) - 1
+	for k > 0 && product(sizes[k-1:])/u <= b.p.tune.Items || product(sizes[k:])%u != 0 {
+		k--
+	}
+	inner := ceilDiv(product(sizes[k:]), u)
+	item, where := b.spread(inner)
+	blocks := b.f.Blocks[0]
+	b.f.Blocks[0] = blocks * product(sizes[:k])
+	here := map[string]affine.Expr{"bl_x": blockX.Mod(num(blocks))}
+	for i, c := range where {
+		where[i].Expr = c.Expr.Subst(here)
+	}
+	if inner > b.p.tune.Items { // one dimension: only the last block has too many threads
+		full, rest := (inner-1)/b.f.Threads, (inner-1)%b.f.Threads
+		last := here["bl_x"].AddConst(int64(-full)).Max(num(-1)).MulConst(int64(b.f.Threads)).Add(threadX)
+		where = []affine.Constraint{{Expr: last, Range: affine.Range{Lo: int64(-b.f.Threads), Hi: int64(rest)}}}
+	}
+	at := append(index.Delinear(blockX.FloorDiv(num(blocks)), sizes[:k]), index.Delinear(elements(item.Subst(here)), sizes[k:])...)
+	order := s.MinorToMajor()
+	out := make([]affine.Expr, len(order))
+	for i, e := range at {
+		out[order[len(order)-1-i]] = e
+	}
+	return out, where
+}
+
 // loop computes every element where it stands.
 func (b *builder) loop() {
 	s := b.roots[0].Shape
@@ -165,24 +211,18 @@ func (b *builder) loop() {
 			turns = 2
 		}
 	}
-	ragged := s.Elements()%u != 0
-	for turns > 1 && (ragged || b.d.Wave()*u*turns > s.Elements() || s.Elements()%(u*turns*b.p.tune.Threads) != 0) {
+	for turns > 1 && (b.d.Wave()*u*turns > s.Elements() || s.Elements()%(u*turns*b.p.tune.Threads) != 0) {
 		turns /= 2
 	}
-	item, where := b.spread(ceilDiv(s.Elements(), u) / turns)
+	at, where := b.over(s, u)
+	if turns > 1 {
+		b.spread(s.Elements() / u / turns)
+	}
 	var writes []*Step
 	for turn := range turns {
-		item := item
 		if turns > 1 {
-			item = blockX.MulConst(int64(turns)).AddConst(int64(turn)).MulConst(int64(b.f.Threads)).Add(threadX)
-		}
-		offset := item.MulConst(int64(u))
-		if u > 1 {
-			offset = offset.Add(affine.Var(lane))
-		}
-		at := delinear(offset, s)
-		if ragged {
-			where = append(slices.Clone(where), in(offset, s.Elements()))
+			item := blockX.MulConst(int64(turns)).AddConst(int64(turn)).MulConst(int64(b.f.Threads)).Add(threadX)
+			at, where = delinear(item.MulConst(int64(u)).Add(affine.Var(lane)), s), nil
 		}
 		for i, r := range b.roots {
 			idx := as(s, r.Shape, at)
@@ -263,12 +303,7 @@ func (b *builder) updates() bool {
 		}
 	}
 	u := b.wholeBytes(box.Shape)
-	item, where := b.spread(box.Shape.Elements() / u)
-	offset := item.MulConst(int64(u))
-	if u > 1 {
-		offset = offset.Add(affine.Var(lane))
-	}
-	at := delinear(offset, box.Shape)
+	at, where := b.over(box.Shape, u)
 	for i, in := range b.k.Plan.Heroes {
 		b.out[i].Role = Update
 		out := slices.Clone(at)

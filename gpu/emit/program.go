@@ -14,6 +14,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
@@ -86,6 +87,7 @@ type Tuning struct {
 	Turners   int // threads that turn a tile
 	RolledIn  int // turns at a time of what reads a tile whose rows begin anywhere; 0 for all
 	RolledOut int // turns at a time of what writes it
+	Items     int // the most that one index counts in a loop: what 32 bits hold
 	LoadHint  code.Attr
 	StoreHint code.Attr
 }
@@ -103,6 +105,7 @@ func (t Tuning) orBest() Tuning {
 	pick(&t.Splitters, 256)
 	pick(&t.Across, 32)
 	pick(&t.Fill, 4)
+	pick(&t.Items, math.MaxInt32)
 	return t
 }
 

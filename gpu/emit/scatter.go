@@ -25,12 +25,7 @@ func (b *builder) scatter(in *hlo.Instruction) {
 			}
 		}
 	}
-	item, where := b.spread(updates.Shape.Elements() / u)
-	offset := item.MulConst(int64(u))
-	if u > 1 {
-		offset = offset.Add(affine.Var(lane))
-	}
-	at := delinear(offset, updates.Shape)
+	at, where := b.over(updates.Shape, u)
 	starts, legal := b.starts(in, batchOf(in, at), where)
 	where = append(slices.Clone(where), legal...)
 	place := placeOf(in, at, starts)
