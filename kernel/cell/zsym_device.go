@@ -16,6 +16,7 @@ import (
 func init() {
 	Symbols["github.com/tilus-lab/tilus-lab/gpu/device/device"] = map[string]reflect.Value{
 		// function, constant and variable definitions
+		"Ahead":           reflect.ValueOf(device.Ahead),
 		"Available":       reflect.ValueOf(device.Available),
 		"CacheEnv":        reflect.ValueOf(constant.MakeFromLiteral("\"TILUS_LAB_CACHE\"", token.STRING, 0)),
 		"Cost":            reflect.ValueOf(device.Cost),
@@ -25,6 +26,7 @@ func init() {
 		"Names":           reflect.ValueOf(device.Names),
 		"NewQueue":        reflect.ValueOf(device.NewQueue),
 		"Open":            reflect.ValueOf(device.Open),
+		"RunRecipe":       reflect.ValueOf(device.RunRecipe),
 		"RunShared":       reflect.ValueOf(device.RunShared),
 		"Sanitize":        reflect.ValueOf(device.Sanitize),
 
@@ -40,6 +42,7 @@ func init() {
 		"Pending": reflect.ValueOf((*device.Pending)(nil)),
 		"Pinned":  reflect.ValueOf((*device.Pinned)(nil)),
 		"Queue":   reflect.ValueOf((*device.Queue)(nil)),
+		"Recipe":  reflect.ValueOf((*device.Recipe)(nil)),
 		"Result":  reflect.ValueOf((*device.Result)(nil)),
 		"Unended": reflect.ValueOf((*device.Unended)(nil)),
 		"Value":   reflect.ValueOf((*device.Value)(nil)),
