@@ -22,9 +22,10 @@ type WideSchedule struct {
 	// the next are cast.
 	Sides int
 	// Parts is among how many warpgroups the tiles of a plan with several are dealt out, so
-	// that sums of more rows of x fit the registers of each: 1, the default, or as many as
-	// Consumers. All of them read the same weights, and cast what is theirs. It needs groups,
-	// and blocks that neither stay nor share all turns.
+	// that sums of more rows of x fit the registers of each: 1, the default, as many as
+	// Consumers, or a multiple, which are those of as many blocks. All of them read the same
+	// weights, and cast what is theirs. It needs groups, and blocks that neither stay nor share
+	// all turns.
 	Parts int
 	// Stages are how many turns of weights and x shared memory holds; 3 by default.
 	Stages int
@@ -48,7 +49,7 @@ type WideSchedule struct {
 func (s WideSchedule) String() string {
 	out := fmt.Sprintf("%d rows, %d×%d warpgroups, %d stages", s.Rows, s.Consumers, s.Sides, s.Stages)
 	if s.Parts > 1 {
-		out += ", each with some tiles"
+		out += fmt.Sprintf(", tiles in %d parts", s.Parts)
 	}
 	if s.Cluster > 1 {
 		out += fmt.Sprintf(", clusters of %d", s.Cluster)
@@ -103,7 +104,7 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 		value         *int
 		usual, lo, hi int
 	}{
-		{"rows", &s.Rows, min(64, most), 8, most}, {"consumers", &s.Consumers, 2, 1, 2}, {"parts", &s.Parts, 1, 1, min(s.Consumers, p.Tiles)}, {"sides", &s.Sides, 1, 1, 4}, {"stages", &s.Stages, 3, 2, 8}, {"cluster", &s.Cluster, 1, 1, 4}, {"splits", &s.Splits, 1, 1, MaxSplits},
+		{"rows", &s.Rows, min(64, most), 8, most}, {"consumers", &s.Consumers, 2, 1, 2}, {"parts", &s.Parts, 1, 1, p.Tiles}, {"sides", &s.Sides, 1, 1, 4}, {"stages", &s.Stages, 3, 2, 8}, {"cluster", &s.Cluster, 1, 1, 4}, {"splits", &s.Splits, 1, 1, MaxSplits},
 	} {
 		if *f.value == 0 {
 			*f.value = f.usual
@@ -118,8 +119,8 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 		return s, fmt.Errorf("template: %d rows, clusters of %d and %d sides: they are powers of two, and each block brings 8 rows at least", s.Rows, s.Cluster, s.Sides)
 	case s.Blocks < 0 || s.Blocks > 4096 || s.Blocks > 0 && (s.Persistent || s.Splits > 1 || s.Cluster > 1):
 		return s, fmt.Errorf("template: %d blocks share all turns: they are at most 4096, without clusters, splits and blocks that stay otherwise", s.Blocks)
-	case s.Parts > 1 && (s.Parts != s.Consumers || p.Group == 0 || s.Persistent || s.Blocks > 0):
-		return s, fmt.Errorf("template: %d parts: they are as many as warpgroups, for weights with groups, and blocks that neither stay nor share all turns", s.Parts)
+	case s.Parts&(s.Parts-1) != 0 || s.Parts > 1 && (s.Parts%s.Consumers != 0 || p.Group == 0 || s.Persistent || s.Blocks > 0 || s.passes() > 1 && s.Cluster > 1):
+		return s, fmt.Errorf("template: %d parts: they are as many as warpgroups, or a multiple without clusters, for weights with groups, and blocks that neither stay nor share all turns", s.Parts)
 	case s.Splits > 1 && s.Persistent:
 		return s, fmt.Errorf("template: k is split between blocks that do not stay")
 	case s.Stages*w.bytes()+w.gathered() > maxShared:
@@ -129,10 +130,16 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 }
 
 // units is how many warps have weights of their own on each side.
-func (s WideSchedule) units() int { return 4 * s.Consumers / max(1, s.Parts) }
+func (s WideSchedule) units() int { return 4 * s.Consumers / max(1, min(s.Parts, s.Consumers)) }
+
+// passes is among how many blocks the tiles of the same weights are dealt out.
+func (s WideSchedule) passes() int { return max(1, s.Parts/max(1, s.Consumers)) }
+
+// span is how many outputs the weights that a block reads are of.
+func (s WideSchedule) span(p *Plan) int { return s.units() * s.Sides * p.Outputs() }
 
 // Outputs of a block.
-func (s WideSchedule) Outputs(p *Plan) int { return s.units() * s.Sides * p.Outputs() }
+func (s WideSchedule) Outputs(p *Plan) int { return s.span(p) / s.passes() }
 
 // Shares reports whether blocks add up what they came to, for which they need the
 // [WideSchedule.Workspace].
@@ -143,8 +150,8 @@ func (s WideSchedule) Workspace(p *Plan, m, n int) (part []int, arrived int) {
 	if s.Blocks > 0 {
 		return []int{2 * s.Blocks, s.Rows, s.Outputs(p)}, ceil(n, s.Outputs(p)) * ceil(m, s.Rows)
 	}
-	blocks := ceil(n, s.Outputs(p)*s.Cluster) * s.Cluster
-	return []int{s.Splits, m, blocks * s.Outputs(p)}, blocks * ceil(m, s.Rows)
+	blocks := ceil(n, s.span(p)*s.Cluster) * s.Cluster
+	return []int{s.Splits, m, blocks * s.span(p)}, blocks * s.passes() * ceil(m, s.Rows)
 }
 
 // Arranged is the shape of x as [Wide] takes it, and that of its sums: those of the k
@@ -231,6 +238,8 @@ type wide struct {
 	sx, sw                build.Value
 	flat8                 build.Value // sw, a row for each tile
 	part                  int         // the warpgroup's, of all parts
+	pass                  build.Value // the block's, of all passes
+	unit                  int         // of those whose sums are stored one by one
 	half                  int         // of the rows of x
 	casts                 int         // of a turn
 	gather, ss3, sz3      build.Value // what parts came to; scales and zero points by thread
@@ -279,7 +288,12 @@ func (w *wide) all(do func()) {
 }
 
 // at is the name of a variable of the present side and half.
-func (w *wide) at(s string) string { return w.rowsOf(w.of(s)) }
+func (w *wide) at(s string) string {
+	if w.unit > 0 {
+		s = fmt.Sprintf("%s_u%d", s, w.unit)
+	}
+	return w.rowsOf(w.of(s))
+}
 
 // rowsOf is the name of a variable of the present half.
 func (w *wide) rowsOf(s string) string {
@@ -302,7 +316,7 @@ func (w *wide) piece() int { return min(w.dot(), 64) }
 
 // bytes of a stage: x, weights, scales, zero points and sums of x.
 func (w *wide) bytes() int {
-	n, outputs := w.s.Rows*Turn*2+w.s.units()*w.s.Sides*w.PackedShape(1, 1)[2], w.s.Outputs(w.Plan)
+	n, outputs := w.s.Rows*Turn*2+w.s.units()*w.s.Sides*w.PackedShape(1, 1)[2], w.s.span(w.Plan)
 	if w.Group > 0 {
 		n += w.scales() * outputs * w.Scale.Bits() / 8
 		if w.Zero {
@@ -333,7 +347,7 @@ func (w *wide) types() {
 	columns := layout.ColumnLocal(2, w.rowsEach()/8).Spatial(8, 4).Local(1, 2)
 	rows := w.lay(own, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)))
 	w.sum = build.Register(dtype.F32, w.lay(own, layout.Local(1, 1), columns))
-	w.actual = build.Register(dtype.F32, layout.Spatial(4*w.s.Consumers, 1).Local(own, 1).Mul(columns))
+	w.actual = build.Register(dtype.F32, w.stored())
 	w.row = build.Register(dtype.F32, layout.Replicated(w.Warps, 1, 1).Local(1, w.rowsEach()/8).Mul(layout.Replicated(8, 1, 1)).Spatial(1, 4).Local(1, 2))
 	w.rowF32, w.rowS, w.rowZ = build.Register(dtype.F32, rows), build.Register(w.Scale, rows), build.Register(w.Act, rows)
 	if w.s.Parts > 1 {
@@ -353,6 +367,9 @@ func (w *wide) program() (*ir.Program, error) {
 		blocks = fmt.Sprintf("%s*%d", blocks, w.s.Cluster)
 	}
 	grid := []any{blocks, ceilText("M", w.Rows)}
+	if w.s.passes() > 1 {
+		grid[0] = fmt.Sprintf("%s*%d", blocks, w.s.passes())
+	}
 	switch {
 	case w.s.Persistent:
 		grid = []any{"P"}
@@ -443,6 +460,10 @@ func (w *wide) program() (*ir.Program, error) {
 		w.bn, w.bm, bk = b.BlockIndices3("bn", "bm", "bk")
 	default:
 		w.bn, w.bm = b.BlockIndices2("bn", "bm")
+	}
+	if w.s.passes() > 1 {
+		w.pass = b.Let("pass", w.bn.Mod(w.s.passes()))
+		w.bn = b.Let("tile", w.bn.Div(w.s.passes()))
 	}
 	mine := turns
 	if w.Splits > 1 {
@@ -725,12 +746,15 @@ func (w *wide) end() {
 			if w.Group == 0 {
 				w.scale("", build.Expr(w.at("acc")), build.Expr(w.rowsOf("sumx")), true)
 			}
-			plain := w.plain()
-			if !w.s.Shares() {
-				w.store(plain)
-			} else if w.s.Blocks == 0 {
-				b.StoreGlobal(w.shared(), plain, w.place(build.Expr("bk"))...)
+			for w.unit = range w.apart() {
+				plain := w.plain()
+				if !w.s.Shares() {
+					w.store(plain)
+				} else if w.s.Blocks == 0 {
+					b.StoreGlobal(w.shared(), plain, w.place(build.Expr("bk"))...)
+				}
 			}
+			w.unit = 0
 		}
 		w.half = 0
 	})
@@ -770,48 +794,81 @@ func (w *wide) place(i build.Value) []build.Attr {
 	if w.s.Blocks > 0 {
 		return []build.Attr{build.Offset(i, w.half*w.rowsEach(), w.side*w.outputs()), build.Dims(2, 1)}
 	}
-	return []build.Attr{build.Offset(i, w.from(), w.tile().Mul(w.outputs())), build.Dims(2, 1)}
+	return []build.Attr{build.Offset(i, w.from(), w.firstOutput()), build.Dims(2, 1)}
 }
 
 // last has the last block of a tile to come add the sums of all up, in order.
 func (w *wide) last() {
 	b := w.b
-	ga := b.ViewGlobal("ga", w.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", w.Rows)).Mul(w.blocks)))
+	blocks, bn := w.blocks, w.bn
+	if n := w.s.passes(); n > 1 {
+		blocks, bn = blocks.Mul(n), bn.Mul(n).Add(w.pass)
+	}
+	ga := b.ViewGlobal("ga", w.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", w.Rows)).Mul(blocks)))
 	others, from, to := build.Expr(fmt.Sprint(w.Splits-1)), build.Expr("0"), build.Expr(fmt.Sprint(w.Splits))
 	if w.s.Blocks > 0 {
 		others = b.Let("others", build.Expr("last - first"))
 		from, to = build.Expr("first"), build.Expr("last + 1")
 	}
 	b.Synchronize()
-	before := b.AtomicScalar("before", ga, others, nil, build.Offset(w.bm.Mul(w.blocks).Add(w.bn)), build.Op("inc"), build.Order("acq_rel"))
+	before := b.AtomicScalar("before", ga, others, nil, build.Offset(w.bm.Mul(blocks).Add(bn)), build.Op("inc"), build.Order("acq_rel"))
 	b.If(before.Equal(others), func() {
 		b.Synchronize()
 		gp := w.shared()
 		w.all(func() {
-			total := b.AllocateRegister(w.at("total"), w.actual, build.Init(0))
-			b.For(w.at("j"), from, to, func(i build.Value) {
-				if w.s.Blocks > 0 { // the first one has the tile's first turn
-					i = build.Expr(fmt.Sprintf("%s*2 + 1 - min(%[1]s - first, 1)", i))
-				}
-				b.Add(w.at("total"), total, b.LoadGlobal("p", gp, w.actual, w.place(i)...), w.actual)
-			}, build.Unroll(1))
-			w.store(total)
+			for w.unit = range w.apart() {
+				w.total(gp, from, to)
+			}
+			w.unit = 0
 		})
 	})
 }
 
+// total adds the sums of a tile up and stores it.
+func (w *wide) total(gp, from, to build.Value) {
+	b := w.b
+	total := b.AllocateRegister(w.at("total"), w.actual, build.Init(0))
+	b.For(w.at("j"), from, to, func(i build.Value) {
+		if w.s.Blocks > 0 { // the first one has the tile's first turn
+			i = build.Expr(fmt.Sprintf("%s*2 + 1 - min(%[1]s - first, 1)", i))
+		}
+		b.Add(w.at("total"), total, b.LoadGlobal("p", gp, w.actual, w.place(i)...), w.actual)
+	}, build.Unroll(1))
+	w.store(total)
+}
+
+// stored is the layout of a tile that is stored, [outputs, rows of x].
+func (w *wide) stored() layout.Layout {
+	if w.s.passes() == 1 {
+		return layout.Spatial(4*w.s.Consumers, 1).Local(w.own(w.s), 1).Mul(layout.ColumnLocal(2, w.rowsEach()/8).Spatial(8, 4).Local(1, 2))
+	}
+	down := min(w.own(w.s)*2*w.s.Consumers, 4*w.s.Consumers)
+	across := 4 * w.s.Consumers / down
+	return layout.Spatial(down, across).Mul(layout.Local(w.own(w.s)*2*w.s.Consumers/down, w.rowsEach()/8/across)).Spatial(8, 4).Local(1, 2)
+}
+
+// firstOutput is the first output of the tile that is stored.
+func (w *wide) firstOutput() build.Value {
+	if w.s.passes() == 1 {
+		return w.tile().Mul(w.outputs())
+	}
+	return build.Expr("(" + w.tile().String() + ")").Mul(w.Warps).Add(w.unit).Mul(w.Outputs()).Add(w.pass.Mul(w.Outputs() / w.s.passes()))
+}
+
 // store stores a tile of outputs, after what is added to it.
 func (w *wide) store(acc build.Value) {
-	b, warps, own := w.b, 4*w.s.Consumers, w.own(w.s)
-	rows := layout.Spatial(warps, 1).Local(2*own, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1))
-	columns := layout.Spatial(warps, 1).Local(own, 1).Mul(layout.ColumnLocal(2, w.rowsEach()/8).Spatial(8, 4).Local(1, 2))
-	at := build.Offset(w.from(), w.tile().Mul(w.outputs()))
+	b, columns := w.b, w.stored()
+	rows, err := columns.ReduceTo([]int{columns.Shape()[0], 1})
+	if err != nil {
+		panic(err) // a dimension of size 1 is always there
+	}
+	at := build.Offset(w.from(), w.firstOutput())
 	if w.Factor {
 		acc = b.Mul("scaled", acc, w.factor, w.actual)
 	}
 	if w.AddBias {
 		gb := b.ViewGlobal("gb", w.bias, build.Global(w.Act, w.n, 1))
-		rb := b.LoadGlobal("rbias", gb, build.Register(w.Act, rows), build.Offset(w.tile().Mul(w.outputs()), 0))
+		rb := b.LoadGlobal("rbias", gb, build.Register(w.Act, rows), build.Offset(w.firstOutput(), 0))
 		acc = b.Add("biased", acc, b.Cast("bias32", rb, build.Register(dtype.F32, rows)), w.actual)
 	}
 	if w.AddResidual {

@@ -148,6 +148,9 @@ var wideCases = []struct {
 	{Form{Weight: dtype.F4E2M1, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 100, 140, 300, WideSchedule{Rows: 64, Consumers: 1, Persistent: true, Cluster: 2, Stages: 2}},
 	{Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 64, 140, 260, WideSchedule{Rows: 64, Parts: 2, Splits: 2}},
 	{Form{Weight: dtype.F8E5M2, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 17, 300, 512, WideSchedule{Rows: 16, Sides: 2, Splits: 2, AddBias: true}},
+	{Form{Weight: dtype.I3, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 20, 270, 400, WideSchedule{Rows: 16, Parts: 4, Splits: 2, AddBias: true, AddResidual: true}},
+	{Form{Weight: dtype.U1, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true}, 9, 1100, 256, WideSchedule{Rows: 16, Parts: 4}},
+	{Form{Weight: dtype.U1, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 64, 600, 256, WideSchedule{Rows: 64, Parts: 8, Splits: 2}},
 }
 
 // TestWide multiplies with warpgroups on the interpreter and the simulator.

@@ -28,7 +28,7 @@ func (w *wide) allocateParts() {
 	if w.s.Parts == 1 {
 		return
 	}
-	w.gather = w.b.AllocateShared("sy", w.sums3(w.Warps*w.Sides, w.Outputs(), w.Rows))
+	w.gather = w.b.AllocateShared("sy", w.sums3(w.Warps*w.Sides, w.gathers(), w.Rows))
 	each := 2 * w.Tiles
 	w.ss3 = w.b.ReshapeShared("ss3", w.ss, rowMajor(w.Scale, w.s.Stages*w.scales()*w.Sides, w.outputs()/each, each))
 	if w.Zero {
@@ -36,9 +36,21 @@ func (w *wide) allocateParts() {
 	}
 }
 
+// gathers is how many outputs of a warp's weights the block makes.
+func (w *wide) gathers() int { return w.Outputs() / w.s.passes() }
+
+// apart is how many tiles a side is stored as: outputs of other blocks may lie between those
+// of warps.
+func (w *wide) apart() int {
+	if w.s.passes() == 1 {
+		return 1
+	}
+	return w.Warps
+}
+
 // sums3 is the type of gathered sums, [warps, outputs of each, rows of x].
 func (w *wide) sums3(warps, outputs, rows int) build.Type {
-	return build.Type(fmt.Sprintf("shared f32[%d, %d, %d] shared_layout([%[1]d, %[2]d, %[3]d], [%[1]d, %[2]d, %[3]d], [%[4]d, %[5]d, 1])", warps, outputs, rows, w.Outputs()*w.pitch(), w.pitch()))
+	return build.Type(fmt.Sprintf("shared f32[%d, %d, %d] shared_layout([%[1]d, %[2]d, %[3]d], [%[1]d, %[2]d, %[3]d], [%[4]d, %[5]d, 1])", warps, outputs, rows, w.gathers()*w.pitch(), w.pitch()))
 }
 
 // parts has the warpgroups multiply, each its part, and then store together.
@@ -46,8 +58,18 @@ func (w *wide) parts(bk, turns build.Value) {
 	b := w.b
 	b.Group(128, 128*w.s.Consumers, func() {
 		b.SetMaxRegisters(build.N(232))
-		for w.part = range w.s.Parts {
-			b.Group(128*w.part, 128, func() { w.walk(bk, turns, w.begin, w.turn) })
+		some := func(pass int) {
+			for i := range w.s.Consumers {
+				w.part = pass*w.s.Consumers + i
+				b.Group(128*i, 128, func() { w.walk(bk, turns, w.begin, w.turn) })
+			}
+		}
+		if w.s.passes() == 1 {
+			some(0)
+		} else {
+			for pass := range w.s.passes() {
+				b.If(w.pass.Equal(pass), func() { some(pass) })
+			}
 		}
 		b.Synchronize()
 		w.end()
@@ -93,7 +115,7 @@ func (w *wide) endPart() {
 	of := layout.Spatial(w.Warps, 1, 1).Local(1, w.own(w.s), 1).Mul(layout.ColumnLocal(1, 2, w.rowsEach()/8)).Spatial(1, 8, 4).Local(1, 1, 2)
 	w.all(func() {
 		plain := b.View(w.at("some"), build.Expr(w.at("acc")), build.Register(dtype.F32, of))
-		to := b.SliceShared(w.at("um"), w.gather, w.sums3(w.Warps, outputs, w.rowsEach()), build.Offset(w.side*w.Warps, w.part*outputs, w.half*w.rowsEach()))
+		to := b.SliceShared(w.at("um"), w.gather, w.sums3(w.Warps, outputs, w.rowsEach()), build.Offset(w.side*w.Warps, w.part%w.s.Consumers*outputs, w.half*w.rowsEach()))
 		b.StoreShared(to, plain)
 	})
 }
@@ -104,8 +126,17 @@ func (w *wide) plain() build.Value {
 	if w.s.Parts == 1 {
 		return b.View(w.at("plain"), build.Expr(w.at("acc")), w.actual)
 	}
-	per := 4 * w.s.Consumers / w.Warps // warps that store what one has of weights
-	of := layout.Spatial(w.Warps, per, 1).Local(1, w.own(w.s), 1).Mul(layout.ColumnLocal(1, 2, w.rowsEach()/8)).Spatial(1, 8, 4).Local(1, 1, 2)
-	from := b.SliceShared(w.at("ua"), w.gather, w.sums3(w.Warps, w.Outputs(), w.rowsEach()), build.Offset(w.side*w.Warps, 0, w.half*w.rowsEach()))
+	var of layout.Layout
+	units, l := w.Warps, layout.ColumnLocal(1, 2, w.rowsEach()/8).Spatial(1, 8, 4).Local(1, 1, 2)
+	if w.s.passes() == 1 {
+		of = layout.Spatial(w.Warps, 4*w.s.Consumers/w.Warps, 1).Local(1, w.own(w.s), 1).Mul(l)
+	} else {
+		units = 1
+		var err error
+		if of, err = w.stored().Unsqueeze(0); err != nil {
+			panic(err) // any layout has room for a dimension of size 1
+		}
+	}
+	from := b.SliceShared(w.at("ua"), w.gather, w.sums3(units, w.gathers(), w.rowsEach()), build.Offset(w.side*w.Warps+w.unit, 0, w.half*w.rowsEach()))
 	return b.View(w.at("plain"), b.LoadShared(w.at("all"), from, build.Register(dtype.F32, of)), w.actual)
 }

@@ -44,7 +44,7 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 		sets = 2
 	}
 	instrs := tiles * (64*Turn/128*perElement + sets*float64(s.Rows)/2*float64(p.scales()) + 30) / clock
-	bytes := float64(s.Rows*Turn*2/s.Cluster + outputs*Turn*p.Stored.Bits()/8)
+	bytes := float64(s.Rows*Turn*2/s.Cluster + s.span(p)*Turn*p.Stored.Bits()/8)
 	each := float64(s.Consumers)
 	turn := max(each*product, each*instrs, product+instrs/2) + wideAhead
 	if !p.halved(s).ahead(s) { // all warpgroups cast at the same time
@@ -75,7 +75,7 @@ func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule 
 	}
 	var all []rated
 	turns := ceil(k, Turn)
-	for _, shape := range [][2]int{{2, 1}, {1, 1}, {2, 2}} {
+	for _, shape := range [][2]int{{2, 1}, {1, 1}, {2, 2}, {2, 4}, {2, 8}} {
 		consumers, parts := shape[0], shape[1]
 		for _, sides := range []int{1, 2} {
 			for _, cluster := range []int{1, 2} {
