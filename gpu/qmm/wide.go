@@ -46,12 +46,12 @@ func (l Linear) WideSchedules(plan string, m, tries int) ([]template.WideSchedul
 	if s, ok := l.tunedWide(p, m); ok && plan == Wide {
 		out = append(out, s)
 	}
-	seen := map[[4]int]int{}
+	seen := map[[5]int]int{}
 	for _, s := range all {
 		if len(out) > 0 && s == out[0] {
 			continue
 		}
-		key := [4]int{s.Consumers, s.Sides, s.Splits, s.Blocks}
+		key := [5]int{s.Consumers, s.Sides, s.Parts, s.Splits, s.Blocks}
 		if seen[key] < 2 && len(out) <= tries {
 			seen[key]++
 			out = append(out, s)
