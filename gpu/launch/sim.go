@@ -2,8 +2,10 @@ package launch
 
 import (
 	"context"
+	"fmt"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/ptx"
 	"github.com/tilus-lab/tilus-lab/gpu/sim"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -11,8 +13,11 @@ import (
 )
 
 // Simulate runs a launch on the simulator; data is what the buffers hold afterwards, and workspaces the
-// tensors of the launch's own, by name.
+// tensors of the launch's own, by name. As on a GPU, the target has to have all instructions.
 func (l *Launch) Simulate(ctx context.Context, o sim.Options) (data [][]byte, workspaces map[string][]byte, stats sim.Stats, err error) {
+	if err := ptx.Check(l.Code.Func, l.Code.Arch.Name); err != nil {
+		return nil, nil, stats, fmt.Errorf("%w; the GPU would not run it", err)
+	}
 	in, data, workspaces, err := l.memory()
 	if err != nil {
 		return nil, nil, stats, err

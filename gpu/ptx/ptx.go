@@ -39,6 +39,30 @@ func Level(arch string) (code.Arch, error) {
 	return code.Arch(n), nil
 }
 
+// Check says which instruction of f an architecture does not have.
+func Check(f *code.Func, arch string) error {
+	level, err := Level(arch)
+	if err != nil {
+		return err
+	}
+	f.Body.Walk(func(in *code.Instr) {
+		if err == nil {
+			err = missing(in, level, arch)
+		}
+	})
+	return err
+}
+
+func missing(in *code.Instr, level code.Arch, arch string) error {
+	switch row := in.Row(); {
+	case row.Since > level:
+		return fmt.Errorf("%s: %s needs sm_%d, not %s", in.Pos, row.Name, row.Since, arch)
+	case row.Target != "" && row.Target != arch:
+		return fmt.Errorf("%s: %s needs %s, not %s", in.Pos, row.Name, row.Target, arch)
+	}
+	return nil
+}
+
 // Print is the PTX text of one module with one entry, f. f must be verified. The
 // error says which instruction the architecture does not have.
 func Print(f *code.Func, o Options) (string, error) {
@@ -50,11 +74,8 @@ func Print(f *code.Func, o Options) (string, error) {
 	count := 0
 	f.Body.Walk(func(in *code.Instr) {
 		count++
-		if row := in.Row(); row.Since > level && err == nil {
-			err = fmt.Errorf("%s: %s needs sm_%d, not %s", in.Pos, row.Name, row.Since, o.Arch)
-		}
-		if row := in.Row(); row.Target != "" && row.Target != o.Arch && err == nil {
-			err = fmt.Errorf("%s: %s needs %s, not %s", in.Pos, row.Name, row.Target, o.Arch)
+		if err == nil {
+			err = missing(in, level, o.Arch)
 		}
 		p.version = max(p.version, in.Row().ISA)
 		p.survey(in)

@@ -40,10 +40,22 @@ type busy struct {
 	job   *job
 }
 
-// remote is the last access of a block's memory by a warp of another one.
+// remote is the last access of a block's memory by a warp of another one, or by its copies that count
+// at a barrier.
 type remote struct {
 	tick uint32
 	pos  diag.Pos
+}
+
+// usedBy remembers an access by another block; those who know the number of the component know that it is over.
+func (s *ledger) usedBy(comp int, tick uint32, pos diag.Pos) {
+	if s.marks == nil {
+		return
+	}
+	if s.remote == nil {
+		s.remote = map[int]remote{}
+	}
+	s.remote[comp] = remote{tick, pos}
 }
 
 func (s *ledger) reset(n int, fast bool) {
@@ -129,11 +141,8 @@ func (w *warp) touch(lane int, b *block, at, size uint64, how use, atomic bool) 
 		}
 		return fmt.Sprintf("shared offset %d", j)
 	}
-	if b != w.b {
-		if s.remote == nil {
-			s.remote = map[int]remote{}
-		}
-		s.remote[w.index] = remote{w.tick(), w.at().pos}
+	if b != w.b && how != copyWrite { // which is there when it has landed
+		s.usedBy(w.index, w.tick(), w.at().pos)
 	}
 	write := how == plainWrite || how == copyWrite
 	async := how == copyRead || how == copyWrite

@@ -147,6 +147,9 @@ func (w *warp) barrierOp(i *inst) (waits bool) {
 		}
 		m.now.join(know)
 		m.nowProxied.join(knowProxied)
+		if m.b != w.b {
+			m.b.ledger.usedBy(w.index, know.at(w.index), i.pos)
+		}
 	}
 	for mask := w.mask; mask != 0 && w.b.err == nil; mask &= mask - 1 {
 		l := bits.TrailingZeros32(mask)

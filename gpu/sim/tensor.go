@@ -281,6 +281,9 @@ func (w *warp) tensorCopy(i *inst, l int) {
 		}
 		j := w.b.cl.begin(w, i, func(j *job) *diag.Problem {
 			for k, b := range blocks {
+				if p := j.arrives(b, bars[k]); p != nil {
+					return p
+				}
 				t.chunks(at+sharedBase, coords, func(place uint64, from []int64) {
 					place -= sharedBase
 					for e, f := range from {
@@ -630,6 +633,19 @@ func (w *warp) bulkCopy(i *inst, l int) {
 	}
 }
 
+// arrives says that a copy lands in a block, which may be another than the one that began it and
+// must not have ended.
+func (j *job) arrives(b *block, m *mbar) *diag.Problem {
+	switch {
+	case b == j.w.b:
+	case b.over && !b.m.opt.Fast:
+		return j.problem(errRace, "wait at the cluster's barrier before blocks end", "block rank %d has ended before the copy to it is there", b.rank)
+	default:
+		b.ledger.usedBy(m.comp, m.phase+1, j.pos)
+	}
+	return nil
+}
+
 // landing begins a copy into shared memory that is counted at a barrier of each
 // block it goes to; nil where it fails.
 func (w *warp) landing(i *inst, l int, blocks []*block, at, n, barAddr uint64, each bool, write func(*block)) *job {
@@ -657,6 +673,9 @@ func (w *warp) landing(i *inst, l int, blocks []*block, at, n, barAddr uint64, e
 			j.free(bars[0])
 		}
 		for k, b := range blocks {
+			if p := j.arrives(b, bars[k]); p != nil {
+				return p
+			}
 			write(b)
 			if i.op != code.OpRedAsyncAdd {
 				b.ledger.landed(bars[k].comp, bars[k].phase+1, at, n)

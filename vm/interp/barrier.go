@@ -125,18 +125,23 @@ func (m *Machine) learned(k mark, thread int) bool {
 	if t := m.thread(thread); t >= 0 {
 		now = ir.Threads{Begin: t, Size: 1}
 	}
+	for set, what := range m.order.acquired {
+		if m.sets[set].Has(now) && m.covers(what, k) {
+			return true
+		}
+	}
+	return false
+}
+
+// covers reports that an access is among what is known.
+func (m *Machine) covers(what known, k mark) bool {
 	was := m.sets[k.set]
 	if k.thread >= 0 {
 		was = ir.Threads{Begin: int(k.thread), Size: 1}
 	}
-	for set, what := range m.order.acquired {
-		if !m.sets[set].Has(now) {
-			continue
-		}
-		for t, epoch := range what {
-			if t.block == k.block-1 && k.epoch < epoch && (t.set == k.set || m.sets[t.set].Has(was)) {
-				return true
-			}
+	for t, epoch := range what {
+		if t.block == k.block-1 && k.epoch < epoch && (t.set == k.set || m.sets[t.set].Has(was)) {
+			return true
 		}
 	}
 	return false
@@ -260,7 +265,7 @@ func (m *Machine) wake() {
 }
 
 func (m *Machine) arrive(in *ir.Instr, side, count int, bytes int64) error {
-	mem, err := m.peerOf(in)
+	mem, err := m.usesOf(in)
 	if err != nil {
 		return err
 	}

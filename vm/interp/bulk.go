@@ -135,7 +135,7 @@ func queryResponse(m *Machine, in *ir.Instr) error {
 			return m.onItsWay(in, s, s.dims, e)
 		case t.writer[at].block == 0:
 			return problem(in.Pos, "Run.E9", "ask with ClusterLaunchControlTryCancel, and wait for the answer", "%s holds no answer", s.name)
-		case !m.before(t.writer[at], -1):
+		case !m.before(t.writer[at], someone):
 			return m.race(in, s, s.dims, e, t.writer[at], -1, "reads", "wrote")
 		}
 		word[e] = t.codes[at]

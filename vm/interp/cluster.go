@@ -176,6 +176,37 @@ func (m *Machine) peerOf(in *ir.Instr) (memory, error) {
 	return m.memoryOf(in, a, r)
 }
 
+// usesOf is peerOf for what threads do themselves, which the other block has to know of before it ends. Copies
+// make themselves known, by their bytes.
+func (m *Machine) usesOf(in *ir.Instr) (memory, error) {
+	mem, err := m.peerOf(in)
+	if err == nil && mem.block != m.block {
+		if mem.users == nil {
+			mem.users = map[those]use{}
+		}
+		mem.users[m.self()] = use{m.several(), in}
+	}
+	return mem, err
+}
+
+// unused complains where a block ends and another may use its memory later.
+func (m *Machine) unused() error {
+	var first *use
+	for _, u := range m.smem.users {
+		over := m.told(u.mark)
+		for _, what := range m.order.acquired { // what some of its threads know is enough
+			over = over || m.covers(what, u.mark)
+		}
+		if !over && (first == nil || u.by.Pos.Line < first.by.Pos.Line) {
+			first = &u
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return problem(first.by.Pos, "Run.E28", "ClusterSynchronize before a block ends whose memory others use", "block %d may have ended before block %d uses its memory here", m.block, first.mark.block-1)
+}
+
 // partner is the memory of the running block or of the other one of its pair.
 func (m *Machine) partner(in *ir.Instr, a *ir.Attr) (memory, error) {
 	r, err := m.int(a.Exprs[0])

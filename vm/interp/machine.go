@@ -48,7 +48,7 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E22", Text: "Registers of a WgmmaDot are used by other instructions only after a WgmmaWaitGroup for its group."},
 	{Code: "Run.E23", Text: "Registers that other instructions wrote are used by WgmmaDot only after a WgmmaFence."},
 	{Code: "Run.E24", Text: "Shared memory that threads stored is read by tensor copies and WgmmaDot only after a FenceProxyAsync.", Why: "They read by another way, which does not wait for stores of threads."},
-	{Code: "Run.E25", Text: "Shared memory that tensor copies or products read is overwritten only after a wait for their group, and a barrier."},
+	{Code: "Run.E25", Text: "Shared memory that tensor copies or products read is overwritten only after a wait for their group, and a barrier; what tensor copies read is there until such a wait.", Why: "The memory of a block that has ended may be another's."},
 	{Code: "Run.E26", Text: "Rows of tensors that tensor copies use are multiples of 16 bytes, and tiles begin at multiples of their swizzle's period."},
 	{Code: "Run.E27", Text: "WgmmaDot runs in whole warpgroups: a multiple of 128 threads from a multiple of 128 on."},
 	{Code: "Run.E28", Text: "The blocks of a cluster that an instruction names are there, and have not ended.", Why: "The shared memory of a block that has ended may be another's."},

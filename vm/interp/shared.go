@@ -20,6 +20,13 @@ type sharedMemory struct {
 	relinquished bool
 	// Copies out of shared memory and products that go on, by the threads that began them.
 	stores, products map[int16]work
+	users            map[those]use // the last uses by other blocks of the cluster
+}
+
+// use is what another block did with a block's memory.
+type use struct {
+	mark mark
+	by   *ir.Instr
 }
 
 // flight is what a set of threads has begun to copy.
@@ -96,7 +103,7 @@ func (s sharedMemory) clone() sharedMemory {
 	}
 	s.retired = maps.Clone(s.retired)
 	s.tensorWork = maps.Clone(s.tensorWork)
-	s.flights, s.stores, s.products = maps.Clone(s.flights), maps.Clone(s.stores), maps.Clone(s.products)
+	s.flights, s.stores, s.products, s.users = maps.Clone(s.flights), maps.Clone(s.stores), maps.Clone(s.products), maps.Clone(s.users)
 	for set, f := range s.flights {
 		s.flights[set] = flight{slices.Clone(f.open), slices.Clone(f.groups)}
 	}
@@ -105,6 +112,14 @@ func (s sharedMemory) clone() sharedMemory {
 
 // leave ends the lives of tiles whose block of statements ends.
 func (m *Machine) leave(depth int) error {
+	if depth == 1 {
+		if err := m.unread(); err != nil {
+			return err
+		}
+		if err := m.unused(); err != nil {
+			return err
+		}
+	}
 	for i := len(m.smem.tiles) - 1; i >= 0; i-- {
 		if i >= len(m.smem.tiles) || m.smem.tiles[i] == nil {
 			continue // freed; retire drops the last of them
@@ -247,7 +262,7 @@ func (m *Machine) part(in *ir.Instr, s *shared, sizes []int) (*sharedTile, []int
 // use is the tile of a view that is used now.
 func (m *Machine) use(in *ir.Instr, s *shared) (*sharedTile, error) {
 	if in.Attr("rank") != nil && in.Op.Family != "bulk" && in.Op.Family != "tensor" {
-		mem, err := m.peerOf(in)
+		mem, err := m.usesOf(in)
 		if err != nil {
 			return nil, err
 		}

@@ -13,6 +13,7 @@ type reading struct {
 	tile   int
 	places []int32
 	result *ir.Var // of a product
+	by     *ir.Instr
 }
 
 // work is what a set of threads has begun that reads shared memory beside them.
@@ -252,8 +253,27 @@ func (m *Machine) take(in *ir.Instr, r *region, s *shared, op string) error {
 	if err != nil {
 		return err
 	}
+	what.by = in
 	m.stores(func(w *work) { w.open = append(w.open, what) })
 	return nil
+}
+
+// unread complains about copies that still read the shared memory of a block which ends.
+func (m *Machine) unread() error {
+	var first *ir.Instr
+	for _, w := range m.smem.stores {
+		for _, group := range append(slices.Clip(w.groups), w.open) {
+			for _, r := range group {
+				if first == nil || r.by.Pos.Line < first.Pos.Line {
+					first = r.by
+				}
+			}
+		}
+	}
+	if first == nil {
+		return nil
+	}
+	return problem(first.Pos, "Run.E25", "CopyAsyncTensorCommitGroup and CopyAsyncTensorWaitGroup before the block ends, by the threads that began the copy", "block %d ends while a copy still reads its shared memory", m.block)
 }
 
 // combine is one step of a reducing copy. Floats are summed with one rounding.
