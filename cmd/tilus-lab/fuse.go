@@ -115,6 +115,9 @@ access touches); a name that begins like several is the first of them.`,
 			if !run {
 				return nil
 			}
+			if n := elementsOf(f); n > maxRun {
+				return usageError{fmt.Errorf("%d elements are too many for the definition and the simulator, more than %d; --time runs kernels on a GPU", n, maxRun)}
+			}
 			values, err := fusionArgs(f, argv, seed, math.MaxInt)
 			if err != nil {
 				return err
@@ -162,6 +165,16 @@ type kernelTime struct {
 	US    float64 `json:"us"`
 	Bytes int64   `json:"bytes"` // predicted from the maps
 	GBps  float64 `json:"gbps"`
+}
+
+// maxRun bounds the elements of arguments and results that --run computes with.
+const maxRun = 1 << 26
+
+func elementsOf(f *fuse.Fusion) (n int) {
+	for _, b := range f.Program.Buffers {
+		n += b.Shape.Elements()
+	}
+	return n
 }
 
 // repeatedFrom is the most elements that an argument is drawn with where only time counts.

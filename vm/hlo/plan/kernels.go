@@ -113,6 +113,13 @@ func (b *planner) launchWhole(k *Kernel) {
 func (b *planner) finish(k *Kernel) {
 	k.Roots = k.Computation.Roots()
 	k.IndexBits = indexBits(k.Computation)
+	var said []string
+	for _, w := range k.Why { // several choices may fail for one reason
+		if !slices.Contains(said, w) {
+			said = append(said, w)
+		}
+	}
+	k.Why = said
 	if len(k.Groups) == 0 {
 		k.Groups = [][]*hlo.Instruction{k.Roots}
 	}
