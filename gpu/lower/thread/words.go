@@ -1,6 +1,8 @@
 package thread
 
 import (
+	"slices"
+
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 )
 
@@ -37,6 +39,10 @@ func (t *Thread) Assemble(n, w int, source func(i int) Field) []code.Value {
 			out[j] = v
 			continue
 		}
+		if v, ok := t.ofBytes(first, last, w, source); ok {
+			out[j] = v
+			continue
+		}
 		for i := first; i <= last; i++ {
 			f, at := source(i), i*w-j*32
 			// The part of element i that lies in this word.
@@ -63,6 +69,32 @@ func (t *Thread) together(j, first, last, w int, source func(i int) Field) (code
 		return t.Op(code.OpShrU32, nil, f.Words[pos/32], t.Const32(int64(pos%32))), true
 	}
 	return t.Op(code.OpFunnelR32, nil, f.Words[pos/32], f.Words[pos/32+1], t.Const32(int64(pos%32))), true
+}
+
+// ofBytes is a word of four elements of a byte each that lie in two words, in whole bytes.
+func (t *Thread) ofBytes(first, last, w int, source func(i int) Field) (code.Value, bool) {
+	if w != 8 || last-first != 3 {
+		return 0, false
+	}
+	var words []code.Value
+	selector := int64(0)
+	for i := range 4 {
+		f := source(first + i)
+		if f.Pos%8 != 0 {
+			return 0, false
+		}
+		word := f.Words[f.Pos/32]
+		k := slices.Index(words, word)
+		if k < 0 {
+			k = len(words)
+			words = append(words, word)
+		}
+		if k > 1 {
+			return 0, false
+		}
+		selector |= int64(4*k+f.Pos%32/8) << (4 * i)
+	}
+	return t.Op(code.OpPrmt, nil, words[0], words[len(words)-1], t.Const32(selector)), true
 }
 
 func sameWords(a, b []code.Value) bool {

@@ -49,14 +49,16 @@ type Schedule struct {
 	// instructions of warpgroups, which go on beside the threads; Warps is a multiple of 4.
 	// It needs sm_90a.
 	Warpgroups bool `json:",omitempty"`
-	// Fixed, beside Warpgroups, multiplies whole numbers: x of a group of k as 16 bits in
-	// two digits. It is for codes that bytes hold; see [Plan.Bytewise].
+	// Fixed, beside Warpgroups or Digits, multiplies whole numbers: x of a group of k as 16
+	// bits in two digits. It is for codes that bytes hold; see [Plan.Bytewise].
 	Fixed bool `json:",omitempty"`
 }
 
 // String is the schedule in words.
 func (s Schedule) String() string {
 	switch {
+	case s.Fixed && s.Digits:
+		return fmt.Sprintf("digits of 16 bits, %d warps, %d sides, %d stages, %d blocks", s.Warps, s.Sides, s.Stages, s.Blocks)
 	case s.Fixed:
 		return fmt.Sprintf("%d rows of 16 bits, depth %d, %d×%d warpgroups, %d stages, %d blocks", s.Rows, s.Depth, s.Warps/4, s.Sides, s.Stages, s.Blocks)
 	case s.Warpgroups:

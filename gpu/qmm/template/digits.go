@@ -53,6 +53,9 @@ func (d *stream) constants() {
 	q := b.Shr("row", b.And("row", n, 16*d.Tiles-1, ri), 3, ri)
 	q = b.And("row", q, 8/w-1, ri)
 	power("back", b.Add("row", b.Mul("row", q, -w, ri), 127, ri), ri, d.rowF32)
+	if d.Fixed {
+		return
+	}
 	c := b.Indices("digit_at", ci, build.Dim(1))
 	power("weight", b.Add("digit_at", b.Mul("digit_at", c, 7, ci), 127-24, ci), ci, d.sum)
 }
@@ -60,6 +63,10 @@ func (d *stream) constants() {
 // digitise makes digits of x of the block's turns, in a warp of its own.
 func (d *stream) digitise() {
 	b := d.b
+	if d.Fixed {
+		d.digitiseFixed()
+		return
+	}
 	b.For("t", 0, d.mine, func(t build.Value) {
 		d.pipe.Wait(t)
 		f32 := func(l layout.Layout) build.Type { return build.Register(dtype.F32, l) }
@@ -93,6 +100,35 @@ func (d *stream) digitise() {
 
 // multiplyDigits multiplies turn t, one of those that are multiplied together, the j-th.
 func (d *stream) multiplyDigits(j int, t build.Value) {
+	b := d.b
+	if d.Fixed {
+		d.multiplyFixed(t, build.Expr("first").Add(build.Expr("count")))
+		return
+	}
+	sums := build.Register(dtype.I32, d.sums(d.Warps, planes))
+	sum, sumOfX := name("sum", j), ""
+	d.each(func() { b.AllocateRegister(d.of(sum), sums, build.Init(magic)) })
+	if d.shifted() {
+		sumOfX = name("sumx", j)
+		b.AllocateRegister(sumOfX, sums, build.Init(magic))
+	}
+	d.addProducts(t, func() string { return d.of(sum) }, sumOfX)
+	plain := func(to, from string) build.Value {
+		return b.Sub(to, b.View(to, build.Expr(from), d.sum), magicValue, d.sum)
+	}
+	var sumx build.Value
+	if d.shifted() {
+		sumx = plain("fx", sumOfX)
+	}
+	d.each(func() {
+		d.loadShared(name("", j), t, 0)
+		d.finish(name("", j), plain("fs", d.of(sum)), sumx, false)
+	})
+}
+
+// addProducts adds products with turn t to sums of the present side, and digits to sumOfX
+// unless that is "".
+func (d *stream) addProducts(t build.Value, sum func() string, sumOfX string) {
 	b, lane, w := d.b, d.bytesPerLane(), d.Stored.Bits()
 	pieces := build.Register(dtype.U8, layout.Spatial(d.Warps, 1).Local(1, lane/16).Spatial(1, 32).Local(1, 16))
 	copies := layout.Replicated(d.Warps, 1, 1)
@@ -101,14 +137,6 @@ func (d *stream) multiplyDigits(j int, t build.Value) {
 	right := build.Register(dtype.I8, copies.Local(2*steps, 1).ColumnSpatial(4, 8).Local(4, 1))
 	left := build.Register(dtype.U8, warped(d.Warps, 2).Local(1, steps).Local(d.Tiles, 1).ColumnLocal(2, 2).Spatial(8, 4).Local(1, 4))
 	sums := build.Register(dtype.I32, d.sums(d.Warps, planes))
-	once := func(do func()) {
-		if d.shifted() {
-			do()
-		}
-	}
-	sum, sumOfX := name("sum", j), name("sumx", j)
-	d.each(func() { b.AllocateRegister(d.of(sum), sums, build.Init(magic)) })
-	once(func() { b.AllocateRegister(sumOfX, sums, build.Init(magic)) })
 	for sub := range Turn / d.Sub {
 		ud := b.SliceShared(d.fresh("ud"), d.sd, build.Type(fmt.Sprintf("shared i8[%d, %d] shared_layout([%[1]d, %[2]d], [%[1]d, %[2]d], [%[3]d, 1])", planes, d.Sub, planeStep)), build.Offset(t.Mod(d.Stages), 0, sub*d.Sub))
 		ut := b.PermuteShared(d.fresh("ut"), ud, build.Type(fmt.Sprintf("shared i8[%d, %d] shared_layout([%[1]d, %[2]d], [%[1]d, %[2]d], [1, %[3]d])", d.Sub, planes, planeStep)))
@@ -128,14 +156,19 @@ func (d *stream) multiplyDigits(j int, t build.Value) {
 					cut(q/2, q%2, words)
 				}
 			} else {
-				// Words of both halves of four k: their even bytes are the first tiles'.
-				both := b.View("words", rb, d.words(1, 2))
-				lo := b.SliceRegister("lo", both, d.words(1, 1), build.Offset(0, 0, 0, 0, 0, 0))
-				hi := b.SliceRegister("hi", both, d.words(1, 1), build.Offset(0, 0, 0, 0, 1, 0))
-				const even = 0x00ff00ff
-				one := d.words(1, 1)
-				evens := b.Or("even", b.And("e", lo, even, one), b.And("f", b.Shl("f", hi, 8, one), int64(even)<<8, one), one)
-				odds := b.Or("odd", b.And("e", b.Shr("e", lo, 8, one), even, one), b.And("f", hi, int64(even)<<8, one), one)
+				// Of both halves of four k, the even bytes are the first tiles', the odd ones the others'.
+				split := func(order []int) build.Type {
+					l, err := layout.New([]int{d.Warps, steps, 2, 2, 2, 2, 32}, []int{d.Warps, steps, 2, 2, 2, 2, 32}, []int{0, 6}, order)
+					if err != nil {
+						panic(err) // it is a permutation
+					}
+					return build.Register(dtype.U8, l)
+				}
+				// [warp, step, half of k, half of the rows, upper byte, odd byte, lane]
+				bytes := b.View("bytes", rb, split([]int{1, 2, 3, 4, 5}))
+				sorted := b.View("sorted", b.ConvertLayout("by_tile", bytes, split([]int{1, 2, 5, 4, 3})), d.words(1, 2))
+				evens := b.SliceRegister("even", sorted, d.words(1, 1), build.Offset(0, 0, 0, 0, 0, 0))
+				odds := b.SliceRegister("odd", sorted, d.words(1, 1), build.Offset(0, 0, 0, 0, 1, 0))
 				for q := range 8 {
 					cut(q/2, q%2, evens)
 				}
@@ -144,27 +177,21 @@ func (d *stream) multiplyDigits(j int, t build.Value) {
 				}
 			}
 			a := b.View(d.of("ra"), u, left)
-			b.Dot(d.of(sum), a, rx, build.Expr(d.of(sum)), sums)
+			b.Dot(sum(), a, rx, build.Expr(sum()), sums)
 		})
-		once(func() {
+		if sumOfX != "" {
 			ones := b.AllocateRegister("ones", left, build.Init(1))
 			b.Dot(sumOfX, ones, rx, build.Expr(sumOfX), sums)
-		})
+		}
 	}
-	plain := func(to, from string) build.Value {
-		return b.Sub(to, b.View(to, build.Expr(from), d.sum), magicValue, d.sum)
-	}
-	var sumx build.Value
-	once(func() { sumx = plain("fx", sumOfX) })
-	d.each(func() {
-		d.loadShared(name("", j), t, 0)
-		d.finish(name("", j), plain("fs", d.of(sum)), sumx, false)
-	})
 }
 
 // column adds the digits of the present side's sums up.
 func (d *stream) column() build.Value {
 	b := d.b
+	if d.Fixed {
+		return d.columnFixed()
+	}
 	all := b.Mul("weighed", build.Expr(d.of("acc")), build.Expr("weight"), d.sum)
 	return b.Reduce(d.of("column"), all, d.rowF32, build.Dim(1), build.Op("sum"), build.Keepdims("true"))
 }

@@ -22,8 +22,9 @@ type stream struct {
 	gp, ga         build.Value
 	turns, height  build.Value // tiles of k and of rows
 	start, mine    build.Value
-	per, early     build.Value
+	total, early   build.Value // turns of all blocks; of the share, those that come first
 	sd, ready      build.Value // digits of x, and when they are there
+	xscale, xsum   build.Value // of x as whole numbers, for digits
 	names          map[string]int
 }
 
@@ -54,6 +55,8 @@ func (s Schedule) fillStream(p *Plan) (Schedule, error) {
 		return s, fmt.Errorf("template: %d rows as digits of %s: they are of f16, one at a time, for codes of 1, 2 or 4 bits in groups of %d", s.Rows, p.Weight, Turn)
 	case !s.Digits && s.Rows < 8:
 		return s, fmt.Errorf("template: rows %d is not from 8 to 32", s.Rows)
+	case s.Digits && s.Fixed && (s.Stages%bases != 0 || s.Depth > 1):
+		return s, fmt.Errorf("template: whole numbers in %d stages, depth %d: they take a multiple of %d stages, and turns one by one", s.Stages, s.Depth, bases)
 	case s.Splits > 1:
 		return s, fmt.Errorf("template: %d splits beside %d stages: blocks that stay share k anyway", s.Splits, s.Stages)
 	case s.Stages < 2 || s.Stages > 32 || s.Blocks < 1 || s.Blocks > 4096:
@@ -112,7 +115,11 @@ func (d *stream) room() int {
 		return d.bytes() + d.gangRoom()
 	}
 	if d.Digits {
-		return d.bytes() + planes*planeStep
+		n := d.bytes() + planes*planeStep
+		if d.Fixed {
+			n += fixedRoom
+		}
+		return n
 	}
 	return d.bytes()
 }
@@ -161,11 +168,14 @@ func (d *stream) program() (*ir.Program, error) {
 	d.ga = b.ViewGlobal("ga", in.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", d.Rows)).Mul(tiles)))
 	d.sw = b.AllocateShared("sw", rowMajor(dtype.U8, d.Stages, d.Warps*d.Sides, d.tileBytes()/row, row))
 	switch {
-	case d.Fixed:
-		d.sx = b.AllocateShared("sx", rowMajor(d.Act, d.Stages, d.Rows, Turn))
 	case d.Digits:
 		d.sx = b.AllocateShared("sx", rowMajor(d.Act, d.Stages, 1, Turn))
 		d.sd = b.AllocateShared("sd", rowMajor(dtype.I8, d.Stages, planes, planeStep))
+		if d.Fixed {
+			d.allocateFixed()
+		}
+	case d.Fixed:
+		d.sx = b.AllocateShared("sx", rowMajor(d.Act, d.Stages, d.Rows, Turn))
 	default:
 		d.sx = b.AllocateShared("sx", build.Shared(d.Act, swizzled(d.Stages*Turn/d.piece(), d.Rows, d.piece())))
 	}
@@ -189,10 +199,11 @@ func (d *stream) program() (*ir.Program, error) {
 	b.Synchronize()
 	d.turns = b.Let("turns", turns)
 	d.height = b.Let("height", build.Expr(ceilText("M", d.Rows)))
-	total := b.Let("total", tiles.Mul(d.height).Mul(d.turns))
-	d.per = b.Let("per", total.Add(d.Blocks-1).Div(d.Blocks))
-	d.start = b.Let("start", bi.Mul(d.per))
-	d.mine = b.Let("mine", total.Sub(d.start).Min(d.per).Max(0))
+	// Shares differ by one turn at most: a block without any would end at once, and its
+	// multiprocessor get two blocks of the next launch.
+	d.total = b.Let("total", tiles.Mul(d.height).Mul(d.turns))
+	d.start = b.Let("start", d.startOf(bi))
+	d.mine = b.Let("mine", d.startOf(bi.Add(1)).Sub(d.start))
 	// The last outputs come first if other blocks have a part of them: their sums meet
 	// while there is more to do.
 	end := b.Let("end", d.start.Add(d.mine))
@@ -280,6 +291,14 @@ func (d *stream) program() (*ir.Program, error) {
 	return b.Build()
 }
 
+// startOf is the first turn of block j's share.
+func (d *stream) startOf(j build.Value) build.Value { return j.Mul(d.total).Div(d.Blocks) }
+
+// holder is the block whose share has a turn.
+func (d *stream) holder(turn build.Value) build.Value {
+	return turn.Add(1).Mul(d.Blocks).Sub(1).Div(d.total)
+}
+
 // rowMajor is the type of a plain tensor in shared memory.
 func rowMajor(t dtype.Type, shape ...int) build.Type {
 	text := fmt.Sprint(shape[0])
@@ -360,7 +379,7 @@ func (d *stream) tileX(name string, t build.Value, i int) build.Value {
 func (d *stream) copyX(t build.Value) {
 	if d.Digits || d.Fixed {
 		at := d.bm
-		if d.Fixed {
+		if d.Rows > 1 {
 			at = at.Mul(d.Rows)
 		}
 		d.b.CopyAsyncTensorGlobalToShared(d.gx, d.pipe.Stage(d.fresh("tx"), d.sx, t, rowMajor(d.Act, d.Rows, Turn)), d.pipe.Full, t, build.Offset(at, build.Expr("g").Mul(Turn)))
@@ -373,6 +392,10 @@ func (d *stream) copyX(t build.Value) {
 
 // begin begins outputs.
 func (d *stream) begin() {
+	if d.Digits && d.Fixed {
+		d.beginFixed()
+		return
+	}
 	d.each(func() {
 		d.b.AllocateRegister(d.of("acc"), d.sum, build.Init(0))
 		if d.Deferred() && d.Group == 0 {
@@ -498,8 +521,8 @@ func (d *stream) meet(place, count build.Value, of build.Type, total func() buil
 		d.each(func() { b.StoreGlobal(d.gp, total(), at(own)...) })
 		tile := b.Let("tile", place.Div(d.turns))
 		from := b.Let("from", tile.Mul(d.turns))
-		low := b.Let("low", from.Div(d.per))
-		high := b.Let("high", from.Add(d.turns).Sub(1).Div(d.per))
+		low := b.Let("low", d.holder(from))
+		high := b.Let("high", d.holder(from.Add(d.turns).Sub(1)))
 		b.Synchronize()
 		before := b.AtomicScalar("before", d.ga, high.Sub(low), nil, build.Offset(tile), build.Op("inc"), build.Order("acq_rel"))
 		b.If(before.Equal(high.Sub(low)), func() {
@@ -507,7 +530,7 @@ func (d *stream) meet(place, count build.Value, of build.Type, total func() buil
 			d.each(func() {
 				whole := b.AllocateRegister(d.of("whole"), of, build.Init(0))
 				b.For(d.of("j"), low, high.Add(1), func(j build.Value) {
-					p := b.LoadGlobal("p", d.gp, of, at(j.Mul(2).Add(from.Sub(j.Mul(d.per)).Max(0).Min(1)))...)
+					p := b.LoadGlobal("p", d.gp, of, at(j.Mul(2).Add(from.Sub(d.startOf(j)).Max(0).Min(1)))...)
 					b.Add(d.of("whole"), whole, p, of)
 				}, build.Unroll(4))
 				store(whole)

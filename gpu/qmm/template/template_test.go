@@ -41,6 +41,12 @@ func TestDefaultsAreTheCorpus(t *testing.T) {
 		"fixed_u2_f16": func() (*ir.Program, error) {
 			return Decode(Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F16, Group: 128}, Schedule{Warpgroups: true, Fixed: true, Rows: 16, Depth: 2, Stages: 3, Blocks: 3, PDL: true})
 		},
+		"digits_fixed_u2_f16": func() (*ir.Program, error) {
+			return Decode(Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F16, Group: 128}, Schedule{Digits: true, Fixed: true, Stages: 4, Blocks: 3, PDL: true})
+		},
+		"decode_parts_u4_f16": func() (*ir.Program, error) {
+			return Decode(Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, Schedule{Parts: 4, PDL: true})
+		},
 		"arrange_i4_f16":   func() (*ir.Program, error) { return Arrange(wideCorpus["wide_i4_f16"].form) },
 		"wide_i4_f16":      func() (*ir.Program, error) { return wideOf("wide_i4_f16") },
 		"prefill_u4_f16":   func() (*ir.Program, error) { return wideOf("prefill_u4_f16") },
