@@ -13,14 +13,14 @@ import (
 
 // moduleCode is the code of a program, perhaps still being made.
 type moduleCode struct {
-	ready    chan struct{}
-	program  *ir.Program
-	compiled *compile.Compiled
-	ptx      string
-	cubin    []byte // nil where the driver only loads PTX
-	err      error
-	// What making it took: our share and the driver's.
-	compileMs, jitMs float64
+	ready     chan struct{}
+	program   *ir.Program
+	compiled  *compile.Compiled
+	ptx       string
+	module    *cuda.Module // nil where Time loads it
+	err       error
+	ctx       *cuda.Context
+	compileMs float64 // our share
 }
 
 // ahead is what [GPU.Ahead] makes, by the compiler's key.
@@ -54,9 +54,8 @@ func (g *GPU) Ahead(p *ir.Program, args []ir.Arg, o Options) {
 		if m.compile(p, options); m.err != nil {
 			return
 		}
-		start := time.Now()
-		if cubin, err := ctx.Cubin([]byte(m.ptx)); err == nil {
-			m.cubin, m.jitMs = cubin, ms(start)
+		if module, err := ctx.Load([]byte(m.ptx), cuda.JIT{}); err == nil {
+			m.ctx, m.module = ctx, module
 		}
 	})
 }
@@ -64,8 +63,16 @@ func (g *GPU) Ahead(p *ir.Program, args []ir.Arg, o Options) {
 // Forget forgets what was made ahead.
 func (g *GPU) Forget() {
 	g.ahead.mu.Lock()
+	by := g.ahead.by
 	g.ahead.by = nil
 	g.ahead.mu.Unlock()
+	for _, m := range by {
+		g.ahead.work.Go(func() {
+			if <-m.ready; m.module != nil {
+				m.module.Close()
+			}
+		})
+	}
 }
 
 // code is the code of a program: what was begun ahead, or made now.
@@ -120,7 +127,12 @@ func (h *Held) of(ctx *cuda.Context, a *array.Array, copies int) []cuda.Ptr {
 	return nil
 }
 
-func (h *Held) keep(a *array.Array, ptr cuda.Ptr) { h.by[a] = append(h.by[a], ptr) }
+func (h *Held) keep(a *array.Array, ptr cuda.Ptr) {
+	if h.by == nil { // after a Close
+		h.by = map[*array.Array][]cuda.Ptr{}
+	}
+	h.by[a] = append(h.by[a], ptr)
+}
 
 // Close frees all.
 func (h *Held) Close() error {
