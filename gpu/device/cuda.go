@@ -31,7 +31,7 @@ type gpu struct {
 	info     Info
 	programs programs
 	shells   shells
-	modules  *cache.Dir // machine code of other processes; nil without it
+	modules  *cache.Dir // code of other processes; nil without it
 
 	which string // as openCUDA takes it
 
@@ -39,6 +39,7 @@ type gpu struct {
 	keeper   *keeper       // holds the GPU where the driver gives this process no context
 	ctx      *cuda.Context // nil when it must be made again
 	stream   *cuda.Stream
+	loading  sync.Mutex         // guards bySource, where several are made at once
 	bySource map[string]*loaded // by PTX or CUDA C++
 	started  bool               // the program of Run has begun, and may be to blame
 }
@@ -429,7 +430,8 @@ func (e *Unended) Error() string {
 // Unwrap is why waiting ended.
 func (e *Unended) Unwrap() error { return e.Cause }
 
-// load gives the function for compiled code, JIT-compiling it the first time.
+// load gives the function for compiled code, JIT-compiling it the first time. Several may be
+// loaded at once.
 func (g *gpu) load(c *compile.Compiled) (*cuda.Function, time.Duration, error) {
 	source, err := c.PTX()
 	if g.nvrtc != nil {
@@ -438,8 +440,11 @@ func (g *gpu) load(c *compile.Compiled) (*cuda.Function, time.Duration, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	if m := g.bySource[source]; m != nil {
-		return m.fn, 0, nil
+	g.loading.Lock()
+	known := g.bySource[source]
+	g.loading.Unlock()
+	if known != nil {
+		return known.fn, 0, nil
 	}
 	start, image, entry := time.Now(), []byte(source), c.Func.Name
 	if g.nvrtc != nil {
@@ -448,12 +453,9 @@ func (g *gpu) load(c *compile.Compiled) (*cuda.Function, time.Duration, error) {
 			return nil, 0, err
 		}
 	}
-	var m *cuda.Module
-	if g.nvrtc != nil {
-		m, err = g.ctx.Load(image, cuda.JIT{})
-	} else {
-		m, err = g.module(source)
-	}
+	// PTX is loaded as it is: the driver keeps machine code itself, and what its linker makes, which could be kept here,
+	// is made as a part of a program: slower, with up to twice the registers.
+	m, err := g.ctx.Load(image, cuda.JIT{})
 	if ce := (*cuda.Error)(nil); errors.As(err, &ce) && ce.NewerPTX() {
 		_, version, _ := strings.Cut(source, ".version ")
 		version, _, _ = strings.Cut(version, "\n")
@@ -478,6 +480,12 @@ func (g *gpu) load(c *compile.Compiled) (*cuda.Function, time.Duration, error) {
 			m.Close()
 			return nil, 0, err
 		}
+	}
+	g.loading.Lock()
+	defer g.loading.Unlock()
+	if g.bySource == nil {
+		m.Close()
+		return nil, 0, fmt.Errorf("device: %w", cuda.ErrClosed)
 	}
 	g.bySource[source] = &loaded{m, fn}
 	return fn, time.Since(start), nil

@@ -57,7 +57,7 @@ func RunRecipe(ctx context.Context, d Device, r Recipe, args []ir.Arg) (*Result,
 // where several are needed one after the other; what goes wrong, running them tells.
 func Ahead(d Device, recipes []Recipe, args [][]ir.Arg) (compiled, jit time.Duration) {
 	g, ok := d.(*gpu)
-	if !ok || g.nvrtc != nil || g.modules == nil {
+	if !ok || g.nvrtc != nil {
 		return 0, 0
 	}
 	g.mu.Lock()
@@ -75,16 +75,13 @@ func Ahead(d Device, recipes []Recipe, args [][]ir.Arg) (compiled, jit time.Dura
 			if err != nil {
 				return
 			}
-			ptx, err := s.code.PTX()
-			if err != nil || g.bySource[ptx] != nil {
+			_, loading, err := g.load(s.code)
+			if err != nil || loading == 0 {
 				return
 			}
-			_, hit, _ := g.cubin(ptx)
 			mu.Lock()
 			defer mu.Unlock()
-			if compiled = max(compiled, took); !hit {
-				jit = max(jit, time.Since(begin)-took)
-			}
+			compiled, jit = max(compiled, took), max(jit, loading)
 		})
 	}
 	wait.Wait()
