@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strings"
 	"testing"
 	"time"
 
@@ -21,7 +22,8 @@ import (
 
 var (
 	firstOut    = flag.String("first", "", "write what TestGPUFirst measured to this file, one JSON row a product")
-	firstOther  = flag.String("first-other", "", "as -first, of what another process left in the files of $TILUS_LAB_CACHE")
+	firstChild  = flag.String("first-child", "", "as -first, of a process that TestGPUFirst starts")
+	firstStates = flag.String("first-states", "", "the states that it measures")
 	firstCommit = flag.String("commit", "", "commit that the test binary was built from")
 )
 
@@ -51,7 +53,6 @@ func TestGPUFirst(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer g.Close()
-	t.Setenv("CUDA_CACHE_DISABLE", "") // the driver, which has another environment, may be told so
 	origin := tune.Origin(g, *firstCommit)
 	open := func() device.Device {
 		d, err := device.Open("cuda")
@@ -100,7 +101,6 @@ func TestGPUFirst(t *testing.T) {
 		}
 		row := firstRow{Weight: kind, Plan: plan, M: m, N: n, K: k, State: state, Ours: ms(res.Choose + res.Compile), Code: ms(res.JIT), Row: origin.Row(last.Name, tune.Hash(last), tune.Timing{}, nil)}
 		rows = append(rows, row)
-		t.Logf("%-7s %-7s %4d rows [%d, %d], %-13s: ours %6.2f ms, driver %7.2f ms", kind, plan, m, n, k, state, row.Ours, row.Code)
 	}
 	cases := []struct {
 		kind, plan string
@@ -109,7 +109,7 @@ func TestGPUFirst(t *testing.T) {
 	each := func(states ...string) {
 		d := open()
 		defer d.Close()
-		run(d, "u8", Decode, 1, 1024, 1024, states[0]) // warms up
+		run(d, "u8", Decode, 1, 2048, 2048, states[0]) // warms up
 		rows = rows[:len(rows)-1]
 		for _, c := range cases {
 			for _, state := range states {
@@ -117,33 +117,39 @@ func TestGPUFirst(t *testing.T) {
 			}
 		}
 	}
-	if os.Getenv(device.CacheEnv) != "" && *firstOther != "" {
-		each("other process")
-		writeJSON(t, *firstOther, rows)
+	if *firstChild != "" {
+		each(strings.Split(*firstStates, ",")...)
+		writeJSON(t, *firstChild, rows)
 		return
 	}
-	// In the first round types are new to this process, in all rounds to the files.
+	// Each round has files of its own, the driver's too, which a process chooses when it begins.
 	for range 3 {
 		dir := t.TempDir()
-		t.Setenv(device.CacheEnv, dir)
-		each("new", "same process")
-		file := filepath.Join(dir, "rows.json")
-		out, err := exec.Command(os.Args[0], "-test.run", "^TestGPUFirst$", "-test.v", "-first-other", file, "-commit", *firstCommit).CombinedOutput()
-		if err != nil {
-			t.Fatalf("%v\n%s", err, out)
+		for _, states := range []string{"new,same process", "other process"} {
+			file := filepath.Join(dir, "rows.json")
+			cmd := exec.Command(os.Args[0], "-test.run", "^TestGPUFirst$", "-test.v", "-first-child", file, "-first-states", states, "-commit", *firstCommit)
+			for _, e := range os.Environ() {
+				if !strings.HasPrefix(e, "CUDA_CACHE_") && !strings.HasPrefix(e, device.CacheEnv) {
+					cmd.Env = append(cmd.Env, e)
+				}
+			}
+			cmd.Env = append(cmd.Env, "CUDA_CACHE_PATH="+filepath.Join(dir, "driver"), device.CacheEnv+"="+dir)
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Fatalf("%v\n%s", err, out)
+			}
+			data, err := os.ReadFile(file)
+			if err != nil {
+				t.Fatal(err)
+			}
+			var more []firstRow
+			if err := json.Unmarshal(data, &more); err != nil {
+				t.Fatal(err)
+			}
+			for _, r := range more {
+				t.Logf("%-7s %-7s %4d rows [%d, %d], %-13s: ours %6.2f ms, driver %7.2f ms", r.Weight, r.Plan, r.M, r.N, r.K, r.State, r.Ours, r.Code)
+			}
+			rows = append(rows, more...)
 		}
-		data, err := os.ReadFile(file)
-		if err != nil {
-			t.Fatal(err)
-		}
-		var more []firstRow
-		if err := json.Unmarshal(data, &more); err != nil {
-			t.Fatal(err)
-		}
-		for _, r := range more {
-			t.Logf("%-7s %-7s %4d rows [%d, %d], %-13s: ours %6.2f ms, driver %7.2f ms", r.Weight, r.Plan, r.M, r.N, r.K, r.State, r.Ours, r.Code)
-		}
-		rows = append(rows, more...)
 	}
 	writeJSON(t, *firstOut, rows)
 }

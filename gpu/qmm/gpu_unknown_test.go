@@ -61,7 +61,7 @@ func TestGPUUnknown(t *testing.T) {
 	stamp.GPU, stamp.Driver, stamp.Target, stamp.Result = b.g.Title, b.g.Driver, b.g.Target, "equal"
 	ctx := context.Background()
 	// Pays what only the first product pays.
-	if _, err := b.Tune(ctx, kind(t, "u8", 1024, 1024), "first", 1, TuneOptions{Limit: 1}); err != nil {
+	if _, err := b.Tune(ctx, kind(t, "u8", 2048, 2048), "first", 1, TuneOptions{Limit: 1}); err != nil {
 		t.Fatal(err)
 	}
 	var rows []unknownRow
