@@ -26,7 +26,7 @@ type Schedule struct {
 	// last of them to come adds their f32 sums up, in order.
 	Splits int
 	// Parts is how many warps of a block share the k of the same outputs, 1 by default: their
-	// sums meet in shared memory, in order. Warps and Splits are then 1, K is a multiple of
+	// sums meet in shared memory, in order. Warps is then 1, K is a multiple of
 	// 128, and groups have at most 128.
 	Parts int `json:",omitempty"`
 	// PDL lets the launch begin before the one in front of it has ended, which must
@@ -69,7 +69,11 @@ func (s Schedule) String() string {
 		return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, %d stages, %d blocks", s.Rows, s.Depth, s.Warps, s.Sides, s.Stages, s.Blocks)
 	}
 	if s.Parts > 1 {
-		return fmt.Sprintf("%d rows, depth %d, %d warps along k, %d sides", s.Rows, s.Depth, s.Parts, s.Sides)
+		split := ""
+		if s.Splits > 1 {
+			split = fmt.Sprintf(", k/%d", s.Splits)
+		}
+		return fmt.Sprintf("%d rows, depth %d, %d warps along k, %d sides%s", s.Rows, s.Depth, s.Parts, s.Sides, split)
 	}
 	return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, k/%d", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits)
 }
@@ -111,8 +115,8 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 			return s, fmt.Errorf("template: %s %d is not from %d to %d", f.name, *f.value, f.lo, f.hi)
 		}
 	}
-	if s.Parts > 1 && (s.Parts > MaxParts || s.Parts&(s.Parts-1) != 0 || s.Warps > 1 || s.Splits > 1 || s.Streams() || p.Group == 0 || p.Group > Turn) {
-		return s, fmt.Errorf("template: %d warps along k: they are a power of two, at most %d, without other warps, splits or stages, for groups of 16 to %d", s.Parts, MaxParts, Turn)
+	if s.Parts > 1 && (s.Parts > MaxParts || s.Parts&(s.Parts-1) != 0 || s.Warps > 1 || s.Streams() || p.Group == 0 || p.Group > Turn) {
+		return s, fmt.Errorf("template: %d warps along k: they are a power of two, at most %d, without other warps or stages, for groups of 16 to %d", s.Parts, MaxParts, Turn)
 	}
 	if s.Streams() {
 		return s.fillStream(p)
@@ -255,16 +259,17 @@ func (d *decoder) program() (*ir.Program, error) {
 			d.finish("", build.Expr(d.of("acc")), build.Expr("accx"), true)
 		})
 	}
+	sums := d.sum
+	total := func() build.Value { return build.Expr(d.of("acc")) }
 	if d.Parts > 1 {
-		whole := build.Register(dtype.F32, layout.Replicated(d.Parts, 1, 1).Mul(d.sums(1, d.Rows)))
-		d.each(func() {
+		sums = build.Register(dtype.F32, d.copies().Mul(d.sums(1, d.Rows)))
+		total = func() build.Value {
 			parts := b.View(d.of("parts"), build.Expr(d.of("acc")), d.sums3())
-			d.store(b.Reduce(d.of("whole"), parts, whole, build.Dim(0), build.Op("sum")))
-		})
-		return b.Build()
+			return b.Reduce(d.of("whole"), parts, sums, build.Dim(0), build.Op("sum"))
+		}
 	}
 	if d.Splits == 1 {
-		d.each(func() { d.store(build.Expr(d.of("acc"))) })
+		d.each(func() { d.store(total()) })
 		return b.Build()
 	}
 	gp := b.ViewGlobal("gp", in.part, build.Global(dtype.F32, d.Splits, d.m, blocks.Mul(outputs*d.Sides)))
@@ -272,15 +277,15 @@ func (d *decoder) program() (*ir.Program, error) {
 	at := func(i build.Value) []build.Attr {
 		return []build.Attr{build.Offset(i, d.bm.Mul(d.Rows), d.tile().Mul(outputs)), build.Dims(2, 1)}
 	}
-	d.each(func() { b.StoreGlobal(gp, build.Expr(d.of("acc")), at(bk)...) })
+	d.each(func() { b.StoreGlobal(gp, total(), at(bk)...) })
 	b.Synchronize()
 	before := b.AtomicScalar("before", ga, d.Splits-1, nil, build.Offset(d.bm.Mul(blocks).Add(d.bn)), build.Op("inc"), build.Order("acq_rel"))
 	b.If(before.Equal(d.Splits-1), func() {
 		b.Synchronize()
 		d.each(func() {
-			total := b.AllocateRegister(d.of("total"), d.sum, build.Init(0))
+			total := b.AllocateRegister(d.of("total"), sums, build.Init(0))
 			b.For(d.of("i"), 0, d.Splits, func(i build.Value) {
-				b.Add(d.of("total"), total, b.LoadGlobal("p", gp, d.sum, at(i)...), d.sum)
+				b.Add(d.of("total"), total, b.LoadGlobal("p", gp, sums, at(i)...), sums)
 			}, build.Unroll(-1))
 			d.store(total)
 		})
@@ -322,9 +327,6 @@ func (d *decoder) store(acc build.Value) { d.storeAs(acc, d.copies().Mul(d.sums(
 // copies are the warps that share outputs, each of which has them all.
 func (d *decoder) copies() layout.Layout { return layout.Replicated(max(d.Parts, 1), 1, 1) }
 
-// storeColumn is store for a single row of x.
-func (d *decoder) storeColumn(acc build.Value) { d.storeAs(acc, d.rows(d.Warps)) }
-
 func (d *decoder) storeAs(acc build.Value, as layout.Layout) {
 	b, outputs, sum := d.b, d.outputs(), build.Register(dtype.F32, as)
 	at := build.Offset(d.bm.Mul(d.Rows), d.tile().Mul(outputs))
@@ -334,6 +336,9 @@ func (d *decoder) storeAs(acc build.Value, as layout.Layout) {
 	if d.AddBias {
 		gb := b.ViewGlobal("gb", d.bias, build.Global(d.Act, d.n, 1))
 		rows := d.copies().Mul(d.rows(d.Warps))
+		if d.Digits {
+			rows = as
+		}
 		rb := b.LoadGlobal("rbias", gb, build.Register(d.Act, rows), build.Offset(d.tile().Mul(outputs), 0))
 		acc = b.Add("biased", acc, b.Cast("bias32", rb, build.Register(dtype.F32, rows)), sum)
 	}
@@ -459,6 +464,9 @@ func (d *decoder) loadS(j int, g build.Value) {
 func (d *decoder) loop(bk build.Value) {
 	b := d.b
 	unit := d.Splits * max(d.Parts, 1)
+	if d.Splits > 1 && d.Parts > 1 {
+		bk = bk.Mul(d.Parts)
+	}
 	stride := d.Depth * unit
 	var first any = 0
 	for j := range d.Depth {
@@ -467,7 +475,7 @@ func (d *decoder) loop(bk build.Value) {
 		case d.Splits > 1 && j == 0:
 			first, g = bk, bk.Min(d.last)
 		case d.Splits > 1:
-			g = bk.Add(j * d.Splits).Min(d.last)
+			g = bk.Add(j * unit).Min(d.last)
 		case j > 0:
 			g = build.Expr(fmt.Sprintf("min(%d, %s)", j*unit, d.last))
 		}
@@ -484,7 +492,11 @@ func (d *decoder) loop(bk build.Value) {
 	if d.Parts > 1 {
 		for j := range d.Depth {
 			for k := 0; k < Turn; k += d.dot() {
-				d.loadX(fmt.Sprintf("%d_%d", j, k/d.dot()), build.Expr(fmt.Sprint(j*d.Parts)), k, d.dot())
+				turn := build.Expr(fmt.Sprint(j * unit))
+				if d.Splits > 1 {
+					turn = bk.Add(j * unit)
+				}
+				d.loadX(fmt.Sprintf("%d_%d", j, k/d.dot()), turn, k, d.dot())
 			}
 		}
 	}
@@ -551,7 +563,7 @@ func (d *decoder) turn(g build.Value, next func(j int) build.Value) {
 					d.product(j, k, rh, rx)
 				})
 				if d.Parts > 1 && next != nil { // there are few others to hide this behind
-					d.loadX(xtag, now.Add(d.Depth*d.Parts), k, dot)
+					d.loadX(xtag, now.Add(d.Depth*d.Splits*d.Parts), k, dot)
 				}
 			}
 		}

@@ -20,6 +20,9 @@ func TestParts(t *testing.T) {
 	}{
 		{dtype.U4, dtype.F16, 128, false, formShape{1, 48, 1024, Schedule{Parts: 4, Depth: 2, PDL: true}}},
 		{dtype.U4, dtype.F16, 128, true, formShape{2, 40, 640, Schedule{Parts: 4, Depth: 1, Sides: 2, AddBias: true, AddResidual: true}}},
+		{dtype.U3, dtype.F16, 128, false, formShape{1, 70, 1408, Schedule{Parts: 2, Splits: 2, PDL: true}}},
+		{dtype.U4, dtype.F16, 128, true, formShape{3, 40, 640, Schedule{Parts: 2, Splits: 3, Depth: 1, Sides: 2}}},
+		{dtype.U4, dtype.F16, 128, false, formShape{1, 16, 128, Schedule{Parts: 2, Splits: 4, Depth: 2}}},
 		{dtype.I3, dtype.BF16, 32, false, formShape{9, 21, 384, Schedule{Parts: 2, Rows: 16}}},
 		{dtype.U1, dtype.F16, 128, true, formShape{1, 150, 512, Schedule{Parts: 2}}},
 		{dtype.U2, dtype.F16, 64, false, formShape{3, 70, 896, Schedule{Parts: 8}}},

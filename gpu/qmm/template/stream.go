@@ -137,7 +137,7 @@ func (d *stream) program() (*ir.Program, error) {
 	case d.Digits:
 		title, warps = "digits", warps+1
 	case d.Warpgroups:
-		title, warps = "gang", d.Warps+4
+		title, warps = "gang", d.Warps+4*d.helpers()
 		if d.Fixed {
 			title = "fixed"
 		}
@@ -239,7 +239,7 @@ func (d *stream) program() (*ir.Program, error) {
 		}, build.Unroll(1))
 	}
 	if g != nil {
-		b.Group(32*d.Warps, 128, func() { g.aside(copies) })
+		g.aside(copies)
 	} else {
 		b.Group(32*d.Warps, 1, copies)
 	}
@@ -265,7 +265,7 @@ func (d *stream) program() (*ir.Program, error) {
 			first := b.Let("first", t)
 			if g != nil {
 				g.stretch(t, count)
-				d.meet(from, count, g.flat, g.total, g.store, g.portion)
+				d.meet(from, count, g.flat, g.total, g.store, g.portion, 4)
 				b.Let("t", first.Add(count))
 				return
 			}
@@ -503,16 +503,36 @@ func (d *stream) end(place, count build.Value) {
 		return []build.Attr{build.Offset(i, d.bm.Mul(d.Rows), d.side*d.outputs()), build.Dims(2, 1)}
 	}
 	if d.Digits {
-		d.meet(place, count, d.rowF32, d.column, d.storeColumn, at)
+		// Threads of a row have a part of the tiles each, so that many blocks' sums are read at once.
+		of := build.Register(dtype.F32, d.quarters())
+		total := func() build.Value { return d.b.ConvertLayout(d.of("own_rows"), d.column(), of) }
+		d.meet(place, count, of, total, d.storeColumn, at, 16)
 		return
 	}
-	d.meet(place, count, d.sum, func() build.Value { return build.Expr(d.of("acc")) }, d.store, at)
+	d.meet(place, count, d.sum, func() build.Value { return build.Expr(d.of("acc")) }, d.store, at, 4)
+}
+
+// storeColumn is store for a single row of x.
+func (d *stream) storeColumn(acc build.Value) { d.storeAs(acc, d.quarters()) }
+
+// quarters is the layout of rows of which each of the four threads of a row has other
+// tiles, [outputs, 1].
+func (d *stream) quarters() layout.Layout {
+	if d.Tiles == 1 {
+		return d.rows(d.Warps)
+	}
+	n := d.Tiles / 2
+	l, err := layout.New([]int{d.outputs(), 1}, []int{d.Warps, 4, n, 8, 1}, []int{0, 3, 1}, []int{2, 4})
+	if err != nil {
+		panic(err) // tiles are a power of two
+	}
+	return l
 }
 
 // meet stores outputs, or the part of their sums that the block has come to: those of so
 // many turns from one of all. Of the blocks that come to the same outputs the last one
 // adds up. at says where the i-th part of the present side is.
-func (d *stream) meet(place, count build.Value, of build.Type, total func() build.Value, store func(build.Value), at func(i build.Value) []build.Attr) {
+func (d *stream) meet(place, count build.Value, of build.Type, total func() build.Value, store func(build.Value), at func(i build.Value) []build.Attr, ahead int) {
 	b := d.b
 	b.If(count.Equal(d.turns), func() {
 		d.each(func() { store(total()) })
@@ -532,7 +552,7 @@ func (d *stream) meet(place, count build.Value, of build.Type, total func() buil
 				b.For(d.of("j"), low, high.Add(1), func(j build.Value) {
 					p := b.LoadGlobal("p", d.gp, of, at(j.Mul(2).Add(from.Sub(d.startOf(j)).Max(0).Min(1)))...)
 					b.Add(d.of("whole"), whole, p, of)
-				}, build.Unroll(4))
+				}, build.Unroll(ahead))
 				store(whole)
 			})
 		})
