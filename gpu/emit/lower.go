@@ -609,6 +609,9 @@ func (e *elemental) storeBytes(t *Tensor, idx []affine.Expr, w where, v lanes.Ve
 // part is the words of elements k to k+n-1, whose bits are a power of two.
 func (e *elemental) part(v lanes.Vec, k, n int) []code.Value {
 	w := v.Type.Bits()
+	if n == v.N {
+		return v.Words
+	}
 	if n*w < 32 {
 		return []code.Value{e.Field(v.Words, k*w, n*w)}
 	}

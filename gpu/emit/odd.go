@@ -41,15 +41,22 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 		}
 	}
 	v := 128 / bits
-	side, threads := 64, 512
+	// Turns at a time: all where they are few, so that all reads are on their way together.
+	side, threads, rolledIn, rolledOut := 64, 512, 0, 0
 	if bits == 16 {
-		side, threads = 128, 1024
+		side, rolledIn, rolledOut = 128, 2, 1
 	}
 	if b.p.tune.Tile > 0 {
 		side = b.p.tune.Tile
 	}
 	if b.p.tune.Turners > 0 {
 		threads = b.p.tune.Turners
+	}
+	if b.p.tune.RolledIn > 0 {
+		rolledIn = b.p.tune.RolledIn
+	}
+	if b.p.tune.RolledOut > 0 {
+		rolledOut = b.p.tune.RolledOut
 	}
 	if t.sizes[x] < 2*side || t.sizes[y] < 2*side || threads%(side/v) != 0 || threads < side {
 		return false
@@ -115,7 +122,7 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 			start := index.Linear(at(atX, num(0)), t.sizes) // of the operand's row
 			first := down(start.Add(y0)).Add(k.MulConst(int64(v)))
 			column := first.Sub(start)
-			where := []affine.Constraint{in(inX, rows), in(atX, t.sizes[x]), in(first, product(t.sizes))}
+			where := []affine.Constraint{in(inX, rows), in(first, product(t.sizes))} // rows behind the last one lie behind the end
 			for i, h := range heroes {
 				val := b.f.value(h.Operands[0].Shape.Type, v)
 				b.add(&Step{Op: PureCall, Out: []*Value{val}, Of: h.Operands[0], Index: t.operand(at(atX, column.Add(affine.Var(lane)))), Where: where})
@@ -130,7 +137,7 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 			}
 		}
 	}
-	b.where([]affine.Constraint{in(threadX, perTurn*across)}, func() { b.grouped(ceilDiv(rows, perTurn), b.p.tune.RolledIn, read) })
+	b.where([]affine.Constraint{in(threadX, perTurn*across)}, func() { b.grouped(ceilDiv(rows, perTurn), rolledIn, read) })
 	b.add(&Step{Op: Sync})
 
 	// give writes n elements that begin at place p of the tile's rows, where the tile has them.
@@ -158,7 +165,7 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 		return down(start.AddConst(int64(v - 1))).Sub(start)
 	}
 	across = side / v
-	b.grouped(ceilDiv(side*across, threads), b.p.tune.RolledOut, func(turns []affine.Expr) {
+	b.grouped(ceilDiv(side*across, threads), rolledOut, func(turns []affine.Expr) {
 		for _, turn := range turns {
 			inY := threadX.FloorDiv(num(across)).Add(turn.MulConst(int64(threads / across)))
 			p := threadX.Mod(num(across)).MulConst(int64(v)).Add(skip(inY))
@@ -167,8 +174,8 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 		}
 	})
 	// What no vector of a row has, at its end and at its beginning: v threads for each row.
-	for turn := range ceilDiv(side*v, threads) {
-		item := threadX.AddConst(int64(turn * threads))
+	b.grouped(ceilDiv(side*v, threads), 1, func(turns []affine.Expr) {
+		item := threadX.Add(turns[0].MulConst(int64(threads)))
 		inY, j := item.FloorDiv(vw), item.Mod(vw)
 		b.where([]affine.Constraint{in(inY, side), in(y0.Add(inY), t.sizes[y])}, func() {
 			end := row(inY).AddConst(int64(t.sizes[x]))
@@ -176,7 +183,7 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 			b.where([]affine.Constraint{in(tail.Sub(skip(inY)), side), in(x0.Add(tail).Add(j), t.sizes[x])}, func() { give(inY, tail.Add(j), 1, nil, nil) })
 			b.where([]affine.Constraint{{Expr: block[x]}, {Expr: skip(inY).Sub(j), Range: affine.Range{Lo: 1, Hi: int64(v)}}}, func() { give(inY, j, 1, nil, nil) })
 		})
-	}
+	})
 	return true
 }
 
