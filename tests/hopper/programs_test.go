@@ -1,10 +1,13 @@
 package hopper
 
 import (
+	"errors"
+	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/tests/differential"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/build"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
@@ -350,5 +353,52 @@ func TestEnds(t *testing.T) {
 				t.Errorf("%s, %s: %v, want a mistake at line %d", c.name, f.Machine, f.Problems.Err(), c.line)
 			}
 		}
+	}
+}
+
+// TestGPUPrograms runs every program of the corpus that needs a Hopper GPU on one: the bits are the simulator's.
+func TestGPUPrograms(t *testing.T) {
+	gpu, err := device.Open("cuda")
+	if errors.Is(err, device.ErrNoGPU) {
+		t.Skipf("no GPU here: %v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer gpu.Close()
+	sim, err := device.Open("sim")
+	if err != nil {
+		t.Fatal(err)
+	}
+	launches, err := differential.Launches()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, l := range launches {
+		if l.Near || !strings.HasPrefix(l.Needs, "sm_90") || !l.Runs(gpu.Describe().Arch) {
+			continue
+		}
+		t.Run(l.Name, func(t *testing.T) {
+			want, err := sim.Run(t.Context(), l.Program, l.Args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			got, err := gpu.Run(t.Context(), l.Program, l.Args)
+			if err != nil {
+				t.Fatal(err)
+			}
+			n := 0
+			for i, a := range want.Args {
+				if a.Array == nil {
+					continue
+				}
+				for k := range a.Array.Len() {
+					if n++; got.Args[i].Array.Code(k) != a.Array.Code(k) {
+						t.Fatalf("element %d of argument %d is %#x, the simulator's %#x", k, i, got.Args[i].Array.Code(k), a.Array.Code(k))
+					}
+				}
+			}
+			t.Logf("%d elements equal", n)
+		})
 	}
 }
