@@ -145,13 +145,14 @@ func (s WideSchedule) Outputs(p *Plan) int { return s.span(p) / s.passes() }
 // [WideSchedule.Workspace].
 func (s WideSchedule) Shares() bool { return s.Splits > 1 || s.Blocks > 0 }
 
-// Workspace is as [Schedule.Workspace].
+// Workspace is the shape of part, which holds sums of each split, or stretch, of each block
+// as its threads have them, and how many counts arrived has.
 func (s WideSchedule) Workspace(p *Plan, m, n int) (part []int, arrived int) {
 	if s.Blocks > 0 {
-		return []int{2 * s.Blocks, s.Rows, s.Outputs(p)}, ceil(n, s.Outputs(p)) * ceil(m, s.Rows)
+		return []int{2 * s.Blocks, s.Rows * s.Outputs(p)}, ceil(n, s.Outputs(p)) * ceil(m, s.Rows)
 	}
-	blocks := ceil(n, s.span(p)*s.Cluster) * s.Cluster
-	return []int{s.Splits, m, blocks * s.span(p)}, blocks * s.passes() * ceil(m, s.Rows)
+	blocks := ceil(n, s.span(p)*s.Cluster) * s.Cluster * s.passes() * ceil(m, s.Rows)
+	return []int{s.Splits, blocks, s.Rows * s.Outputs(p)}, blocks
 }
 
 // Arranged is the shape of x as [Wide] takes it, and that of its sums: those of the k
@@ -751,7 +752,7 @@ func (w *wide) end() {
 				if !w.s.Shares() {
 					w.store(plain)
 				} else if w.s.Blocks == 0 {
-					b.StoreGlobal(w.shared(), plain, w.place(build.Expr("bk"))...)
+					w.share(plain, build.Expr("bk"))
 				}
 			}
 			w.unit = 0
@@ -765,7 +766,7 @@ func (w *wide) end() {
 			// A block has two parts of tiles at most: that of the tile it begins with, and that
 			// of the tile whose first turn it has.
 			mine := b.Let("mine", build.Expr("bi*2 + 1").Sub(build.Expr("from").Min(1)))
-			w.all(func() { b.StoreGlobal(w.shared(), build.Expr(w.at("plain")), w.place(mine)...) })
+			w.all(func() { w.share(build.Expr(w.at("plain")), mine) })
 			w.last()
 		})
 	case w.Splits > 1:
@@ -773,12 +774,46 @@ func (w *wide) end() {
 	}
 }
 
-// parts are the sums of all splits, or of all stretches.
-func (w *wide) shared() build.Value {
+// moved is how many elements of a tile that is stored each thread has, and how many of them
+// it moves at once.
+func (w *wide) moved() (each, once int) {
+	each = w.stored().Size() / (128 * w.s.Consumers)
+	return each, min(each, 4)
+}
+
+// linear is the type of a tile whose elements lie as threads have them.
+func (w *wide) linear() build.Type {
+	each, once := w.moved()
+	return build.Register(dtype.F32, layout.Local(each/once, 1, 1).Spatial(1, 128*w.s.Consumers, 1).Local(1, 1, once))
+}
+
+// portion is where what split, or stretch, i came to of the tile that is stored lies.
+func (w *wide) portion(i build.Value) (build.Value, []build.Attr) {
+	each, once := w.moved()
+	tiles := w.Sides * w.halves() * w.apart()
+	at, threads := ((w.side*w.halves()+w.half)*w.apart()+w.unit)*(each/once), 128*w.s.Consumers
 	if w.s.Blocks > 0 {
-		return w.b.ViewGlobal("gp", w.portions, build.Global(dtype.F32, 2*w.s.Blocks, w.Rows, w.outputs()*w.Sides))
+		gp := w.b.ViewGlobal("gp", w.portions, build.Global(dtype.F32, 2*w.s.Blocks, tiles*each/once, threads, once))
+		return gp, []build.Attr{build.Offset(i, at, 0, 0), build.Dims(1, 2, 3)}
 	}
-	return w.b.ViewGlobal("gp", w.portions, build.Global(dtype.F32, w.Splits, w.m, w.blocks.Mul(w.outputs()*w.Sides)))
+	blocks, mine := w.place()
+	gp := w.b.ViewGlobal("gp", w.portions, build.Global(dtype.F32, w.Splits, blocks, tiles*each/once, threads, once))
+	return gp, []build.Attr{build.Offset(i, mine, at, 0, 0), build.Dims(2, 3, 4)}
+}
+
+// place is how many blocks of a split there are, and which this one is.
+func (w *wide) place() (blocks, mine build.Value) {
+	blocks, mine = w.blocks, w.bn
+	if n := w.s.passes(); n > 1 {
+		blocks, mine = blocks.Mul(n), mine.Mul(n).Add(w.pass)
+	}
+	return build.Expr(ceilText("M", w.Rows)).Mul(blocks), w.bm.Mul(blocks).Add(mine)
+}
+
+// share leaves a tile for the last block to come.
+func (w *wide) share(plain, i build.Value) {
+	gp, at := w.portion(i)
+	w.b.StoreGlobal(gp, w.b.View(w.at("left"), plain, w.linear()), at...)
 }
 
 // from is the first row of the present half.
@@ -789,52 +824,41 @@ func (w *wide) from() build.Value {
 	return w.bm.Mul(w.Rows).Add(w.half * w.rowsEach())
 }
 
-// place is where the present side's tile stands among those of split, or part, i.
-func (w *wide) place(i build.Value) []build.Attr {
-	if w.s.Blocks > 0 {
-		return []build.Attr{build.Offset(i, w.half*w.rowsEach(), w.side*w.outputs()), build.Dims(2, 1)}
-	}
-	return []build.Attr{build.Offset(i, w.from(), w.firstOutput()), build.Dims(2, 1)}
-}
-
 // last has the last block of a tile to come add the sums of all up, in order.
 func (w *wide) last() {
 	b := w.b
-	blocks, bn := w.blocks, w.bn
-	if n := w.s.passes(); n > 1 {
-		blocks, bn = blocks.Mul(n), bn.Mul(n).Add(w.pass)
-	}
-	ga := b.ViewGlobal("ga", w.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", w.Rows)).Mul(blocks)))
+	blocks, mine := w.place()
+	ga := b.ViewGlobal("ga", w.arrived, build.Global(dtype.I32, blocks))
 	others, from, to := build.Expr(fmt.Sprint(w.Splits-1)), build.Expr("0"), build.Expr(fmt.Sprint(w.Splits))
 	if w.s.Blocks > 0 {
 		others = b.Let("others", build.Expr("last - first"))
 		from, to = build.Expr("first"), build.Expr("last + 1")
 	}
-	b.Synchronize()
-	before := b.AtomicScalar("before", ga, others, nil, build.Offset(w.bm.Mul(blocks).Add(bn)), build.Op("inc"), build.Order("acq_rel"))
-	b.If(before.Equal(others), func() {
-		b.Synchronize()
-		gp := w.shared()
+	each := func(do func()) {
 		w.all(func() {
 			for w.unit = range w.apart() {
-				w.total(gp, from, to)
+				do()
 			}
 			w.unit = 0
 		})
+	}
+	b.Synchronize()
+	before := b.AtomicScalar("before", ga, others, nil, build.Offset(mine), build.Op("inc"), build.Order("acq_rel"))
+	b.If(before.Equal(others), func() {
+		b.Synchronize()
+		each(func() { b.AllocateRegister(w.at("total"), w.linear(), build.Init(0)) })
+		b.For("j", from, to, func(i build.Value) {
+			if w.s.Blocks > 0 { // the first one has the tile's first turn
+				i = build.Expr(fmt.Sprintf("%s*2 + 1 - min(%[1]s - first, 1)", i))
+			}
+			each(func() {
+				gp, at := w.portion(i)
+				b.LoadGlobal(w.at("p"), gp, w.linear(), at...)
+			})
+			each(func() { b.Add(w.at("total"), build.Expr(w.at("total")), build.Expr(w.at("p")), w.linear()) })
+		}, build.Unroll(1))
+		each(func() { w.store(b.View(w.at("whole"), build.Expr(w.at("total")), w.actual)) })
 	})
-}
-
-// total adds the sums of a tile up and stores it.
-func (w *wide) total(gp, from, to build.Value) {
-	b := w.b
-	total := b.AllocateRegister(w.at("total"), w.actual, build.Init(0))
-	b.For(w.at("j"), from, to, func(i build.Value) {
-		if w.s.Blocks > 0 { // the first one has the tile's first turn
-			i = build.Expr(fmt.Sprintf("%s*2 + 1 - min(%[1]s - first, 1)", i))
-		}
-		b.Add(w.at("total"), total, b.LoadGlobal("p", gp, w.actual, w.place(i)...), w.actual)
-	}, build.Unroll(1))
-	w.store(total)
 }
 
 // stored is the layout of a tile that is stored, [outputs, rows of x].
