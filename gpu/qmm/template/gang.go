@@ -112,6 +112,7 @@ func (g *gang) share() {
 	w.gx, w.gy, w.m, w.n = g.gx, g.gy, g.m, g.n
 	w.bias, w.residual, w.factor = g.bias, g.residual, g.factor
 	w.pipe, w.sx, w.sw, w.flat8, w.sxs = g.pipe, g.sa, g.sw, g.flat8, g.sxs
+	w.pipe.Full = g.ready // a turn is, when x is in order
 	if g.Group > 0 {
 		of := func(t dtype.Type) build.Type { return rowMajor(t, g.Stages*g.scales()*g.Sides, g.outputs()) }
 		w.ss = b.ReshapeShared("scales", g.ss, of(g.Scale))
@@ -125,22 +126,48 @@ func (g *gang) share() {
 const gangAside = 64
 
 // gangRegisters is how many each of the others has, of all that the block begins with.
-func gangRegisters(warps int) int {
-	begin := min(248, 65536/32/(warps+4)/8*8)
-	return min(240, (begin*(warps+4)-4*gangAside)/warps/8*8)
+func (s Schedule) gangRegisters() int {
+	aside := 4 * s.helpers()
+	begin := min(248, 65536/32/(s.Warps+aside)/8*8)
+	return min(240, (begin*(s.Warps+aside)-aside*gangAside)/s.Warps/8*8)
 }
 
-// aside is what the warpgroup does that does not multiply.
+// helpers is how many warpgroups do not multiply.
+func (s Schedule) helpers() int {
+	if s.Fixed && s.Warps <= 8 {
+		return 2
+	}
+	return 1
+}
+
+// arrangers is how many sets of warps bring x into order, a turn each: where it takes long,
+// several.
+func (g *gang) arrangers() int { return 2*g.helpers() - 1 }
+
+// aside is what the warpgroups do that do not multiply.
 func (g *gang) aside(copies func()) {
-	g.b.SetMaxRegisters(build.N(gangAside))
-	g.b.Group(0, 1, copies)
-	g.b.Group(32, 4*g.Rows, g.arrange)
+	b := g.b
+	b.Group(32*g.Warps, 128, func() {
+		b.SetMaxRegisters(build.N(gangAside))
+		b.Group(0, 1, copies)
+		b.Group(32, 4*g.Rows, func() { g.arrange(0) })
+	})
+	if g.helpers() > 1 {
+		b.Group(32*g.Warps+128, 128, func() {
+			b.SetMaxRegisters(build.N(gangAside))
+			b.Group(0, 4*g.Rows, func() { g.arrange(1) })
+			b.Group(64, 4*g.Rows, func() { g.arrange(2) })
+		})
+	}
 }
 
-// arrange brings x of the block's turns into order, in warps of its own.
-func (g *gang) arrange() {
-	b := g.b
-	b.For("t", 0, g.mine, func(t build.Value) {
+// arrange brings x of the block's turns into order, each time leaving some to other warps.
+func (g *gang) arrange(first int) {
+	b, options := g.b, []build.LoopOption{build.Unroll(1)}
+	if n := g.arrangers(); n > 1 {
+		options = append(options, build.Step(n))
+	}
+	b.For("t", first, g.mine, func(t build.Value) {
 		g.pipe.Wait(t)
 		if g.Fixed {
 			g.fix(t)
@@ -149,7 +176,7 @@ func (g *gang) arrange() {
 		}
 		b.FenceProxyAsync()
 		b.ArriveBarrier(g.ready, t)
-	}, build.Unroll(1))
+	}, options...)
 }
 
 // ofRows is a layout of the rows of x over the warps that bring it into order.
@@ -273,7 +300,7 @@ func (g *gang) half() layout.Shared {
 
 // constants makes what the powers of two of rows are, and the sums of products.
 func (g *gang) constants() {
-	g.b.SetMaxRegisters(build.N(gangRegisters(g.Warps)))
+	g.b.SetMaxRegisters(build.N(g.gangRegisters()))
 	if !g.Fixed {
 		return
 	}
@@ -294,11 +321,7 @@ func (g *gang) stretch(t, count build.Value) {
 	b := g.b
 	if !g.Fixed {
 		g.w.begin(t, count.String())
-		b.For("i", 0, count, func(i build.Value) {
-			t := b.Let("t0", t.Add(i))
-			b.WaitBarrier(g.ready, t)
-			g.w.turn(t, i, fmt.Sprintf("%s + 1 < %s", i, count))
-		}, build.Unroll(1))
+		g.w.several(true, t, count, func(i build.Value) build.Value { return i }, g.w.turn)
 		if g.Group == 0 {
 			g.each(func() {
 				g.loadScale("", "0")

@@ -150,7 +150,7 @@ func (p *Plan) together(s Schedule, m, n int, on Machine) int {
 func (s Schedule) Fits(p *Plan, m, n, k int, on Machine) bool {
 	regs := p.registers(s)
 	if s.Warpgroups {
-		return s.Takes(p, n, k) && regs <= gangRegisters(s.Warps)+16 && s.Blocks <= on.SMs
+		return s.Takes(p, n, k) && regs <= s.gangRegisters()+16 && s.Blocks <= on.SMs
 	}
 	if s.Streams() {
 		return s.Takes(p, n, k) && regs <= 180 && regs*32*(s.Warps+2) <= 65536 && s.Blocks <= on.SMs

@@ -137,7 +137,7 @@ func (d *stream) program() (*ir.Program, error) {
 	case d.Digits:
 		title, warps = "digits", warps+1
 	case d.Warpgroups:
-		title, warps = "gang", d.Warps+4
+		title, warps = "gang", d.Warps+4*d.helpers()
 		if d.Fixed {
 			title = "fixed"
 		}
@@ -239,7 +239,7 @@ func (d *stream) program() (*ir.Program, error) {
 		}, build.Unroll(1))
 	}
 	if g != nil {
-		b.Group(32*d.Warps, 128, func() { g.aside(copies) })
+		g.aside(copies)
 	} else {
 		b.Group(32*d.Warps, 1, copies)
 	}
