@@ -63,6 +63,7 @@ type inst struct {
 	plan    *matrixPlan // of a matrix instruction
 	group   *groupPlan  // of a product of a warpgroup
 	flops   int64       // of a lane, or of the warp
+	kept    bool        // a copy that no fence has to stand behind
 	pos     diag.Pos
 }
 
@@ -157,7 +158,11 @@ func (d *decoder) instr(in *code.Instr) {
 			i.nin -= len(in.Out)
 			i.nout = 0
 			i.group = groupPlanOf(in.Op)
+			from := len(d.p.code)
 			d.copies(in.Out, in.In[i.nin:], in.Pos)
+			for k := range d.p.code[from:] { // of values that a stop shows later, which no GPU keeps
+				d.p.code[from+k].kept = len(d.f.Stops) > 0
+			}
 			for _, v := range in.Out {
 				i.more = append(i.more, d.reg(v))
 			}

@@ -441,7 +441,7 @@ func (w *warp) run(n int) {
 		if w.b.err != nil {
 			return
 		}
-		if w.wrote != nil && i.op != code.OpUndef32 {
+		if w.wrote != nil && i.op != code.OpUndef32 && !i.kept {
 			for _, r := range i.out[:i.nout] {
 				w.wrote[r/lanes] = w.steps
 			}
