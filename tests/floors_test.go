@@ -25,7 +25,7 @@ const floors = `
  9 layoutviz/fusion  gpu/attention/template  gpu/gemm/template  gpu/gemm/hopper  gpu/qmm  gpu/qmm/template  gpu/export
  8 gpu/fuse  gpu/tune  gpu/probe  gpu/blocktrace
  7 gpu/lsp  gpu/traffic  gpu/emit/launch  gpu/device
- 6 vm/debug/dap  gpu/launch  gpu/compile  gpu/emit  gpu/emit/lanes  gpu/cost  layoutviz  layoutviz/theatre  layoutviz/timeline
+ 6 vm/debug/dap  gpu/launch  gpu/compile  gpu/emit  gpu/emit/tensor  gpu/emit/lanes  gpu/cost  layoutviz  layoutviz/theatre  layoutviz/timeline
  5 vm/debug  gpu/follow  gpu/lower/*  gpu/opt  gpu/sim  gpu/ptx  gpu/cudac  layoutviz/scene  layoutviz/cuteprint
  4 vm/build  vm/interp  vm/pass  vm/infer  vm/hlo/part  vm/hlo/plan  vm/randprog  gpu/code  gpu/notation  gpu/assist  gpu/model/*
  3 vm/text  vm/hlo/index  vm/hlo/eval  vm/hlo/rand  gpu/arch  gpu/emit/approx
@@ -55,7 +55,9 @@ gpu/model/exercise -> gpu/model/bank
 gpu/model/exercise -> gpu/model/pipeline
 gpu/model/exercise -> vm/interp
 gpu/follow -> gpu/lower/products
+gpu/emit -> gpu/emit/tensor
 gpu/emit -> gpu/emit/lanes
+gpu/emit/tensor -> gpu/emit/lanes
 gpu/launch -> gpu/compile
 layoutviz/theatre -> layoutviz
 layoutviz/timeline -> layoutviz

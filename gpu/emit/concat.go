@@ -43,7 +43,7 @@ func (b *builder) concatenate() bool {
 		out := slices.Clone(at)
 		out[axis] = out[axis].AddConst(int64(begin))
 		here := append(slices.Clone(where), in(at[axis], n))
-		v := b.f.value(o.Shape.Type, u)
+		v := b.f.Value(o.Shape.Type, u)
 		b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: o, Index: at, Where: here})
 		b.add(&Step{Op: Inject, In: []*Value{v}, Of: hero, Index: out})
 		b.give(0, b.roots[0], as(hero.Shape, b.roots[0].Shape, out), here, u)
@@ -102,7 +102,7 @@ func slicesOf(c *hlo.Computation) (input *hlo.Instruction, parts [][]hlo.SliceDi
 func (b *builder) inputSlices() bool {
 	input := b.roots[0].Operands[0]
 	at, where := b.over(input.Shape, 1)
-	v := b.f.value(input.Shape.Type, 1)
+	v := b.f.Value(input.Shape.Type, 1)
 	b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: input, Index: at, Where: where})
 	for i, r := range b.roots {
 		here := slices.Clone(where)

@@ -7,6 +7,7 @@ import (
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/emit/lanes"
+	"github.com/tilus-lab/tilus-lab/gpu/emit/tensor"
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
@@ -36,9 +37,9 @@ func (k *Kernel) emit(p *Program, d plan.Device, leaves map[*hlo.Instruction]*Te
 		}
 	}
 	k.Tensor = b.f
-	b.f.washed = washed(c)
+	b.f.Washed = washed(c)
 	if k.Plan.Emitter == plan.OnePassEmitter && slices.ContainsFunc(k.Plan.Heroes, func(h *hlo.Instruction) bool {
-		op, ok := combiner(h.Apply)
+		op, ok := tensor.Combiner(h.Apply)
 		return ok && op == hlo.Add && h.Shape.Type.IsFloat()
 	}) {
 		b.f.Exponential = lanes.Machine
@@ -229,7 +230,7 @@ func (b *builder) loop() {
 			if slices.Equal(r.Shape.Dims, s.Dims) {
 				idx = at
 			}
-			v := b.f.value(r.Shape.Type, u)
+			v := b.f.Value(r.Shape.Type, u)
 			b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: r, Index: idx, Where: where})
 			writes = append(writes, &Step{Op: Insert, In: []*Value{v}, On: b.out[i], Index: idx, Where: where})
 		}
@@ -268,7 +269,7 @@ func washed(c *hlo.Computation) map[*hlo.Instruction]bool {
 			case u.Op == hlo.Abs, u.Op == hlo.Negate, u.Op == hlo.Broadcast, u.Op == hlo.Reshape, u.Op == hlo.Bitcast, u.Op == hlo.Transpose, u.Op == hlo.Slice:
 				return !washes(u)
 			case u.Op == hlo.Reduce && u.Inputs() == 1:
-				op, ok := combiner(u.Apply)
+				op, ok := tensor.Combiner(u.Apply)
 				return !ok || op != hlo.Add && op != hlo.Multiply && op != hlo.Maximum && op != hlo.Minimum
 			}
 			return true
@@ -314,7 +315,7 @@ func (b *builder) updates() bool {
 				out[d] = out[d].Add(affine.Var(name))
 			}
 		}
-		v := b.f.value(in.Operands[1].Shape.Type, u)
+		v := b.f.Value(in.Operands[1].Shape.Type, u)
 		b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: in.Operands[1], Index: at, Where: where})
 		if s := b.out[i].Shape; !slices.Equal(s.Dims, in.Shape.Dims) || !slices.Equal(s.MinorToMajor(), in.Shape.MinorToMajor()) {
 			out = follow(index.Bitcast(in.Shape, s), out)

@@ -124,14 +124,14 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 			column := first.Sub(start)
 			where := []affine.Constraint{in(inX, rows), in(first, product(t.sizes))} // rows behind the last one lie behind the end
 			for i, h := range heroes {
-				val := b.f.value(h.Operands[0].Shape.Type, v)
+				val := b.f.Value(h.Operands[0].Shape.Type, v)
 				b.add(&Step{Op: PureCall, Out: []*Value{val}, Of: h.Operands[0], Index: t.operand(at(atX, column.Add(affine.Var(lane)))), Where: where})
 				all = append(all, loaded{tiles[i], val, k.MulConst(int64(v)).AddConst(int64(v - 1)).Sub(start.Add(y0).Mod(vw)), inX, where[:1]})
 			}
 		}
 		for _, l := range all {
 			for j := range v {
-				one := b.f.value(l.tile.Shape.Type, 1)
+				one := b.f.Value(l.tile.Shape.Type, 1)
 				b.add(&Step{Op: Zip, Out: []*Value{one}, In: []*Value{l.v}, From: j})
 				b.add(&Step{Op: Insert, In: []*Value{one}, On: l.tile, Index: []affine.Expr{l.q.AddConst(int64(j)), l.in}, Where: l.where})
 			}
@@ -147,7 +147,7 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 		}
 		idx := t.result(at(x0.Add(p), y0.Add(inY)))
 		for i, h := range heroes {
-			val := b.f.value(h.Shape.Type, n)
+			val := b.f.Value(h.Shape.Type, n)
 			b.add(&Step{Op: Extract, Out: []*Value{val}, On: tiles[i], Index: []affine.Expr{inY.AddConst(int64(v - 1)), p}, Where: has})
 			b.add(&Step{Op: Inject, In: []*Value{val}, Of: h, Index: idx})
 		}

@@ -4,6 +4,7 @@ import (
 	"slices"
 	"sort"
 
+	"github.com/tilus-lab/tilus-lab/gpu/emit/tensor"
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
@@ -79,7 +80,7 @@ func as(from, s hlo.Shape, at []affine.Expr) []affine.Expr {
 func (b *builder) forms(row bool) (list []form) {
 	for _, h := range b.k.Plan.Heroes {
 		f, ok := formOf(h)
-		if !ok || !anyOrder(h) || f.row != row || f.a*f.b*f.c == 0 {
+		if !ok || !tensor.AnyOrder(h) || f.row != row || f.a*f.b*f.c == 0 {
 			return nil
 		}
 		if len(list) > 0 && (f.a != list[0].a || f.b != list[0].b || f.c != list[0].c) {
@@ -262,7 +263,7 @@ func (b *builder) variable() string {
 
 // give computes elements of a result and writes them.
 func (b *builder) give(i int, r *hlo.Instruction, idx []affine.Expr, where []affine.Constraint, n int) {
-	v := b.f.value(r.Shape.Type, n)
+	v := b.f.Value(r.Shape.Type, n)
 	b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: r, Index: idx, Where: where})
 	b.add(&Step{Op: Insert, In: []*Value{v}, On: b.out[i], Index: idx, Where: where})
 }
@@ -281,7 +282,7 @@ type turnsOf struct {
 // values are new ones of the types that a reduction computes with.
 func (b *builder) values(r *hlo.Instruction, n int) (out []*Value) {
 	for _, x := range r.Apply.Roots() {
-		out = append(out, b.f.value(x.Shape.Type, n))
+		out = append(out, b.f.Value(x.Shape.Type, n))
 	}
 	return out
 }
@@ -290,7 +291,7 @@ func (b *builder) values(r *hlo.Instruction, n int) (out []*Value) {
 // selects, the initial value, which is combined in the end anyway.
 func (b *builder) nothing(r *hlo.Instruction, n int) []*Value {
 	id := b.values(r, n)
-	if _, ok := identities(r); ok {
+	if _, ok := tensor.IdentitiesOf(r); ok {
 		b.add(&Step{Op: Identity, Out: id, Of: r})
 		return id
 	}
@@ -343,7 +344,7 @@ func (b *builder) whole(turns int, guard func(turn affine.Expr) []affine.Constra
 	return sort.Search(turns, func(n int) bool {
 		ranges[turn] = to(n + 1)
 		return slices.ContainsFunc(where, func(c affine.Constraint) bool {
-			return uses(c.Expr, turn) && !c.Expr.Simplify(ranges).Range(ranges).Within(c.Range)
+			return tensor.Uses(c.Expr, turn) && !c.Expr.Simplify(ranges).Range(ranges).Within(c.Range)
 		})
 	})
 }

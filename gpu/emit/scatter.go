@@ -3,6 +3,7 @@ package emit
 import (
 	"slices"
 
+	"github.com/tilus-lab/tilus-lab/gpu/emit/tensor"
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
@@ -29,10 +30,10 @@ func (b *builder) scatter(in *hlo.Instruction) {
 	starts, legal := b.starts(in, batchOf(in, at), where)
 	where = append(slices.Clone(where), legal...)
 	place := placeOf(in, at, starts)
-	v := b.f.value(updates.Shape.Type, u)
+	v := b.f.Value(updates.Shape.Type, u)
 	b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: updates, Index: at, Where: where})
 	if in.Unique {
-		old, sum := b.f.value(v.Type, u), b.f.value(v.Type, u)
+		old, sum := b.f.Value(v.Type, u), b.f.Value(v.Type, u)
 		if b.k.begins != nil { // nothing is read
 			b.add(&Step{Op: PureCall, Out: []*Value{old}, Of: b.k.begins, Index: place, Where: where})
 		} else {
@@ -55,69 +56,17 @@ func batchOf(in *hlo.Instruction, at []affine.Expr) (batch []affine.Expr) {
 	return batch
 }
 
-// indexRow is the place of one number of an index vector.
-func indexRow(in *hlo.Instruction, part int, batch []affine.Expr) (row []affine.Expr) {
-	next := 0
-	for d := range in.Operands[in.Inputs()].Shape.Dims {
-		if d == in.Scatter.IndexVector {
-			row = append(row, num(part))
-		} else {
-			row = append(row, batch[next])
-			next++
-		}
-	}
-	return row
-}
-
-// windowOf is, for each dimension that is written into, the dimension of updates that holds
-// its part of the window, or -1 where a window is one wide.
-func windowOf(in *hlo.Instruction) (of []int) {
-	g, next := in.Scatter, 0
-	for i := range in.Operands[0].Shape.Dims {
-		if slices.Contains(g.Inserted, i) || slices.Contains(g.InputBatch, i) {
-			of = append(of, -1)
-			continue
-		}
-		of = append(of, g.UpdateWindow[next])
-		next++
-	}
-	return of
-}
-
-// shared is the dimension of a batch that a dimension of the operand has in common with it,
-// or -1.
-func shared(in *hlo.Instruction, dim int) int {
-	g := in.Scatter
-	k := slices.Index(g.InputBatch, dim)
-	if k < 0 {
-		return -1
-	}
-	if d := g.IndexBatch[k]; d > g.IndexVector {
-		return d - 1
-	}
-	return g.IndexBatch[k]
-}
-
-// room is how many starts of a window are legal in a dimension.
-func room(in *hlo.Instruction, dim int) int {
-	size := 1
-	if k := windowOf(in)[dim]; k >= 0 {
-		size = in.Operands[in.Inputs()+1].Shape.Dims[k]
-	}
-	return in.Operands[0].Shape.Dims[dim] - size + 1
-}
-
 // starts are where the windows of a batch begin in each dimension, and when that is legal.
 func (b *builder) starts(in *hlo.Instruction, batch []affine.Expr, where []affine.Constraint) (starts []affine.Expr, legal []affine.Constraint) {
 	for i := range in.Operands[0].Shape.Dims {
 		start := num(0)
-		if d := shared(in, i); d >= 0 {
+		if d := tensor.Batch(in, i); d >= 0 {
 			start = batch[d]
 		}
 		if part := slices.Index(in.Scatter.ToOperand, i); part >= 0 {
 			// One below and one above the legal starts stand for all others.
-			name, n := b.variable(), room(in, i)
-			b.add(&Step{Op: Start, Var: name, Of: in.Operands[1], Index: indexRow(in, part, batch), Where: append(slices.Clone(where), legal...), Trips: n + 1, From: -1})
+			name, n := b.variable(), tensor.Room(in, i)
+			b.add(&Step{Op: Start, Var: name, Of: in.Operands[1], Index: tensor.IndexRow(in, part, batch), Where: append(slices.Clone(where), legal...), Trips: n + 1, From: -1})
 			start = start.Add(affine.Var(name))
 			legal = append(legal, affine.Constraint{Expr: affine.Var(name), Range: to(n)})
 		}
@@ -129,7 +78,7 @@ func (b *builder) starts(in *hlo.Instruction, batch []affine.Expr, where []affin
 // placeOf is where an update goes.
 func placeOf(in *hlo.Instruction, at, starts []affine.Expr) []affine.Expr {
 	place := slices.Clone(starts)
-	for i, k := range windowOf(in) {
+	for i, k := range tensor.WindowOf(in) {
 		if k >= 0 {
 			place[i] = place[i].Add(at[k])
 		}
@@ -142,7 +91,7 @@ func placeOf(in *hlo.Instruction, at, starts []affine.Expr) []affine.Expr {
 // it, with an atomic operation since another group may have the same one, when it changes.
 func (b *builder) sorted(h *hlo.Instruction) bool {
 	g, updates := h.Scatter, h.Operands[2].Shape
-	if _, known := identity(h); !known || b.k.Plan.Run == 0 || len(g.ToOperand) != 1 || len(g.InputBatch) > 0 || !updates.RowMajor() || updates.Type.Bits() < 8 || updates.Type == hlo.Pred {
+	if _, known := tensor.IdentityOf(h); !known || b.k.Plan.Run == 0 || len(g.ToOperand) != 1 || len(g.InputBatch) > 0 || !updates.RowMajor() || updates.Type.Bits() < 8 || updates.Type == hlo.Pred {
 		return false
 	}
 	batches := len(updates.Dims) - len(g.UpdateWindow)
@@ -184,11 +133,11 @@ func (b *builder) sorted(h *hlo.Instruction) bool {
 	}
 	values := func() (v []*Value) {
 		for range chunks {
-			v = append(v, b.f.value(updates.Type, u))
+			v = append(v, b.f.Value(updates.Type, u))
 		}
 		return v
 	}
-	id := b.f.value(updates.Type, u)
+	id := b.f.Value(updates.Type, u)
 	b.add(&Step{Op: Identity, Out: []*Value{id}, Of: h})
 	loop := &Step{Op: Loop, Var: b.variable(), Trips: run / under, In: slices.Repeat([]*Value{id}, chunks), Args: values(), Out: values()}
 	outer := b.f.Body
@@ -216,11 +165,11 @@ func (b *builder) sorted(h *hlo.Instruction) bool {
 		turn := affine.Var(loop.Var).MulConst(under).AddConst(int64(k))
 		row := first.Add(turn)
 		// The index changes, before the last row of the run and of all.
-		changes := []affine.Constraint{{Expr: starts[k+1][dim].Sub(starts[k][dim]), Range: affine.Range{Lo: 1, Hi: int64(room(h, dim)) + 1}}, in(turn, run-1), in(row.AddConst(1), rows)}
+		changes := []affine.Constraint{{Expr: starts[k+1][dim].Sub(starts[k][dim]), Range: affine.Range{Lo: 1, Hi: int64(tensor.Room(h, dim)) + 1}}, in(turn, run-1), in(row.AddConst(1), rows)}
 		next := values()
 		for c := range chunks {
 			at, mine := element(row, c)
-			sum := b.f.value(updates.Type, u)
+			sum := b.f.Value(updates.Type, u)
 			b.add(&Step{Op: Combine, Out: []*Value{sum}, In: []*Value{acc[c], reads[k][c]}, Of: h})
 			write(sum, starts[k], at, legal[k], changes, mine)
 			b.add(&Step{Op: Choose, Out: next[c : c+1], In: []*Value{id, sum}, Where: changes})

@@ -6,6 +6,7 @@ import (
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/gpu/emit/tensor"
 	"github.com/tilus-lab/tilus-lab/gpu/opt"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 	"github.com/tilus-lab/tilus-lab/vm/hlo/plan"
@@ -77,7 +78,7 @@ func (p *Program) begins(buffer int) (root *hlo.Instruction) {
 // finish emits a kernel and lowers it.
 func (p *Program) finish(k *Kernel, d plan.Device) error {
 	err := p.attempt(k, d)
-	if errors.Is(err, errElsewhere) {
+	if errors.Is(err, tensor.ErrElsewhere) {
 		k.plain = true
 		err = p.attempt(k, d)
 	}
@@ -96,7 +97,7 @@ func (p *Program) attempt(k *Kernel, d plan.Device) (err error) {
 	if k.Plan.Emitter == plan.ScatterEmitter && k.Plan.Atomic && tune.LoadHint == 0 {
 		tune.LoadHint = code.EvictFirst // what is added to stays in the cache, and not what is read once
 	}
-	if k.Lowered, err = lowerTensors(k.Tensor, leaves, tune, k.Computation.Roots()[0].Pos); err != nil {
+	if k.Lowered, err = tensor.Lower(k.Tensor, leaves, tensor.Hints{Load: tune.LoadHint, Store: tune.StoreHint}, k.Computation.Roots()[0].Pos); err != nil {
 		p.Buffers, k.Args = p.Buffers[:buffers], k.Args[:args]
 		return err
 	}

@@ -152,7 +152,7 @@ func (b *builder) transpose() bool {
 				inX := threadX.FloorDiv(num(across)).MulConst(int64(zip)).AddConst(int64(turn*perTurn + z))
 				inY := threadX.Mod(num(across)).MulConst(int64(vy)).Add(affine.Var(lane))
 				g := at(inX, inY)
-				v := b.f.value(h.Operands[0].Shape.Type, vy)
+				v := b.f.Value(h.Operands[0].Shape.Type, vy)
 				b.add(&Step{Op: PureCall, Out: []*Value{v}, Of: h.Operands[0], Index: t.operand(g), Where: where(g)})
 				l.v = append(l.v, v)
 				if z == 0 {
@@ -165,7 +165,7 @@ func (b *builder) transpose() bool {
 	for k, l := range all {
 		tile := tiles[k%len(heroes)]
 		for j := range vy {
-			v := b.f.value(tile.Shape.Type, zip)
+			v := b.f.Value(tile.Shape.Type, zip)
 			b.add(&Step{Op: Zip, Out: []*Value{v}, In: l.v, From: j})
 			inX := l.at[1]
 			if zip > 1 {
@@ -183,7 +183,7 @@ func (b *builder) transpose() bool {
 		g := at(inX, inY)
 		idx := t.result(g)
 		for i, h := range heroes {
-			v := b.f.value(h.Shape.Type, vx)
+			v := b.f.Value(h.Shape.Type, vx)
 			b.add(&Step{Op: Extract, Out: []*Value{v}, On: tiles[i], Index: []affine.Expr{inY, inX}})
 			b.add(&Step{Op: Inject, In: []*Value{v}, Of: h, Index: idx})
 		}

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/emit"
+	"github.com/tilus-lab/tilus-lab/gpu/emit/tensor"
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
@@ -207,7 +208,7 @@ func (w *walker) reads(in *hlo.Instruction, first index.Indexing, at place) {
 				for _, om := range maps {
 					visited++
 					y, ok := index.Indexing{}, false
-					if visited > emit.Crowded {
+					if visited > tensor.Crowded {
 						y, ok = anywhere(m.Map, om.Map, x.Operands[k].Shape)
 					}
 					if !ok {

@@ -1,4 +1,4 @@
-package emit
+package tensor
 
 import (
 	"fmt"
@@ -12,9 +12,9 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/hlo/plan"
 )
 
-// combiner is the operation of a computation that applies one operation to its two
+// Combiner is the operation of a computation that applies one operation to its two
 // parameters.
-func combiner(c *hlo.Computation) (hlo.Op, bool) {
+func Combiner(c *hlo.Computation) (hlo.Op, bool) {
 	r := c.Root
 	if len(c.Params) != 2 || len(r.Operands) != 2 || r.Operands[0].Op != hlo.Parameter || r.Operands[1].Op != hlo.Parameter || r.Operands[0] == r.Operands[1] {
 		return 0, false
@@ -22,23 +22,23 @@ func combiner(c *hlo.Computation) (hlo.Op, bool) {
 	return r.Op, true
 }
 
-// identity is the element that changes nothing in a reduction, where its computation is one
+// IdentityOf is the element that changes nothing in a reduction, where its computation is one
 // operation that may be applied in any order.
-func identity(in *hlo.Instruction) (uint64, bool) {
+func IdentityOf(in *hlo.Instruction) (uint64, bool) {
 	if in.Inputs() != 1 || in.Apply == nil {
 		return 0, false
 	}
-	op, ok := combiner(in.Apply)
+	op, ok := Combiner(in.Apply)
 	if !ok {
 		return 0, false
 	}
 	return neutral(op, in.Apply.Root.Shape.Type)
 }
 
-// identities are those of every operand of a reduction.
-func identities(in *hlo.Instruction) (list []uint64, ok bool) {
+// IdentitiesOf are those of every operand of a reduction.
+func IdentitiesOf(in *hlo.Instruction) (list []uint64, ok bool) {
 	if in.Inputs() == 1 {
-		id, ok := identity(in)
+		id, ok := IdentityOf(in)
 		return []uint64{id}, ok
 	}
 	if plan.OrderOf(in) != plan.EachApart {
@@ -54,10 +54,10 @@ func identities(in *hlo.Instruction) (list []uint64, ok bool) {
 	return list, true
 }
 
-// anyOrder says whether a reduction may be computed in any order by code that holds its
+// AnyOrder says whether a reduction may be computed in any order by code that holds its
 // values.
-func anyOrder(in *hlo.Instruction) bool {
-	if _, ok := identities(in); ok {
+func AnyOrder(in *hlo.Instruction) bool {
+	if _, ok := IdentitiesOf(in); ok {
 		return true
 	}
 	return plan.OrderOf(in) == plan.Selects && !slices.ContainsFunc(in.Shape.Outputs(), func(s hlo.Shape) bool { return s.Type.Elem() == 0 || s.Type.Bits() < 8 })
@@ -117,7 +117,7 @@ func addition(t hlo.Type) map[int]code.Op {
 // atomic combines elements with those in memory in one step. What no instruction does goes
 // through compare and swap of the word that holds the element.
 func (e *elemental) atomic(t *Tensor, idx []affine.Expr, w where, v lanes.Vec, of *hlo.Instruction) error {
-	op, simple := combiner(of.Apply)
+	op, simple := Combiner(of.Apply)
 	if sums := addition(t.Shape.Type); v.N > 1 && simple && op == hlo.Add && sums != nil && !w.uses(lane) {
 		if first, size, ok := e.run(t, idx, v.N); ok && size*t.Shape.Type.Bits() >= 32 {
 			p, never := e.holds(w)

@@ -1,4 +1,6 @@
-package emit
+// Package tensor is kernels of fusions as steps on tensors that are values, and the pass
+// lower-tensors, which makes thread code of them.
+package tensor
 
 import (
 	"fmt"
@@ -116,10 +118,12 @@ type Func struct {
 	Exponential lanes.Exponential
 
 	values int
-	washed map[*hlo.Instruction]bool
+	// Washed are the conversions to f32 whose NaN may have any bits.
+	Washed map[*hlo.Instruction]bool
 }
 
-func (f *Func) value(t hlo.Type, n int) *Value {
+// Value is a new one of n elements.
+func (f *Func) Value(t hlo.Type, n int) *Value {
 	f.values++
 	return &Value{fmt.Sprint(f.values), t, n}
 }
@@ -258,3 +262,5 @@ func (p printer) steps(steps []*Step, indent string) {
 		p.b.WriteByte('\n')
 	}
 }
+
+func upTo(n int) affine.Range { return affine.Range{Hi: int64(n) - 1} }

@@ -1,4 +1,4 @@
-package emit
+package tensor
 
 import (
 	"fmt"
@@ -21,14 +21,18 @@ type lowering struct {
 	shared int // bytes
 }
 
-// lowerTensors makes thread code of a kernel.
-func lowerTensors(f *Func, leaves map[*hlo.Instruction]*Tensor, tune Tuning, at diag.Pos) (*code.Func, error) {
+// Hints are what accesses to global memory tell the caches.
+type Hints struct{ Load, Store code.Attr }
+
+// Lower is the pass lower-tensors: it makes thread code of a kernel. Leaves are the
+// instructions that stand in memory.
+func Lower(f *Func, leaves map[*hlo.Instruction]*Tensor, hints Hints, at diag.Pos) (*code.Func, error) {
 	if at.Line == 0 {
 		at = diag.Pos{File: f.Name, Line: 1, Col: 1}
 	}
 	b := code.NewBuilder(f.Name).At(at)
 	e := newElemental(b)
-	e.leaves, e.tune, e.Exponential, e.washed = leaves, tune, f.Exponential, f.washed
+	e.leaves, e.hints, e.Exponential, e.washed = leaves, hints, f.Exponential, f.Washed
 	l := &lowering{elemental: e, f: f, values: map[*Value]lanes.Vec{}}
 	for _, t := range f.Args {
 		e.addr[t] = b.Param(code.Param{Name: t.Name, Kind: code.Pointer, Type: code.B64, Elem: elemName(t.Shape.Type), NoAlias: true, ReadOnly: t.Role == Read})
@@ -157,7 +161,7 @@ func (l *lowering) step(s *Step) error {
 		l.out(s, []lanes.Vec{l.otherwise(l.where(s.Where, n), x[0], x[1])})
 	case Identity:
 		v := make([]lanes.Vec, len(s.Out))
-		ids, _ := identities(s.Of)
+		ids, _ := IdentitiesOf(s.Of)
 		for i, o := range s.Out {
 			v[i] = l.Constant(o.Type, ids[i], o.N)
 		}
@@ -504,7 +508,7 @@ func (e *elemental) access(t *Tensor, at place, bits int, p code.Value) []code.V
 	if !t.Shared {
 		attr := code.Attr(0)
 		if t.Role == Read {
-			attr = code.NC | e.tune.LoadHint
+			attr = code.NC | e.hints.Load
 		}
 		imm, first = append(imm, int64(attr)), code.OpLdGlobalB8
 	}
@@ -622,7 +626,7 @@ func (e *elemental) write(t *Tensor, at place, words []code.Value, bits int, p c
 	imm := []int64{at.imm}
 	first := code.OpStSharedB8
 	if !t.Shared {
-		imm, first = append(imm, int64(e.tune.StoreHint)), code.OpStGlobalB8
+		imm, first = append(imm, int64(e.hints.Store)), code.OpStGlobalB8
 	}
 	op := first + map[int]code.Op{8: 0, 16: 1, 32: 2, 64: 4, 128: 5}[bits]
 	if bits == 16 {

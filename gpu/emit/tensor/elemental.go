@@ -1,4 +1,4 @@
-package emit
+package tensor
 
 import (
 	"errors"
@@ -16,8 +16,10 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
 )
 
-// lane is the variable that numbers the elements of a [lanes.Vec].
-const lane = "v"
+// Lane is the variable that numbers the elements of a [lanes.Vec].
+const Lane = "v"
+
+const lane = Lane
 
 // MaxCode is the most instructions of a kernel; what would be longer is refused.
 const MaxCode = 20000
@@ -77,7 +79,7 @@ type elemental struct {
 	fresh  int
 	work   int    // instructions visited
 	wide   string // an index that is no number of 32 bits but would have to be one
-	tune   Tuning
+	hints  Hints
 	simple map[simplified]affine.Expr
 	washed map[*hlo.Instruction]bool
 	beside bool // neighbouring elements are computed one by one
@@ -89,7 +91,8 @@ type given struct {
 	index []affine.Expr
 }
 
-var errElsewhere = errors.New("a reduction is read elsewhere than where this thread has it")
+// ErrElsewhere says that a fusion needs a value where the kernel does not have it.
+var ErrElsewhere = errors.New("a reduction is read elsewhere than where this thread has it")
 
 // scope is what has been computed in a region of code.
 type scope struct {
@@ -150,14 +153,15 @@ type simplified struct {
 	lanes int64
 }
 
-func uses(x affine.Expr, name string) bool { return slices.Contains(x.Vars(), name) }
+// Uses says whether a variable stands in an expression.
+func Uses(x affine.Expr, name string) bool { return slices.Contains(x.Vars(), name) }
 
 func (w where) uses(name string) bool {
-	return slices.ContainsFunc(w, func(c affine.Constraint) bool { return uses(c.Expr, name) })
+	return slices.ContainsFunc(w, func(c affine.Constraint) bool { return Uses(c.Expr, name) })
 }
 
 func usesAny(idx []affine.Expr, name string) bool {
-	return slices.ContainsFunc(idx, func(x affine.Expr) bool { return uses(x, name) })
+	return slices.ContainsFunc(idx, func(x affine.Expr) bool { return Uses(x, name) })
 }
 
 // at replaces a variable.
@@ -327,7 +331,7 @@ func (e *elemental) values(in *hlo.Instruction, idx []affine.Expr, w where, n in
 	if g, ok := e.given[in]; ok {
 		for i, x := range idx {
 			if !e.simplify(x).Equal(g.index[i]) {
-				return nil, fmt.Errorf("%s: %w: at %s, not at %s", in.Name, errElsewhere, list(idx), list(g.index))
+				return nil, fmt.Errorf("%s: %w: at %s, not at %s", in.Name, ErrElsewhere, list(idx), list(g.index))
 			}
 		}
 		out := make([]lanes.Vec, len(g.value))
@@ -399,7 +403,7 @@ func (e *elemental) relevant(w where, n int) where {
 		if c.Expr.Range(e.ranges).Within(c.Range) {
 			continue
 		}
-		if n > 1 && uses(c.Expr, lane) {
+		if n > 1 && Uses(c.Expr, lane) {
 			base := e.simplify(c.Expr.Subst(map[string]affine.Expr{lane: affine.Const(0)}))
 			step := e.simplify(c.Expr.Sub(base))
 			m := int64(n)
@@ -511,7 +515,7 @@ func (e *elemental) compute(in *hlo.Instruction, idx []affine.Expr, w where, n i
 // depend on their number anyway.
 func (e *elemental) ofSum(in *hlo.Instruction) bool {
 	if _, ok := e.given[in]; ok && in.Op == hlo.Reduce {
-		op, simple := combiner(in.Apply)
+		op, simple := Combiner(in.Apply)
 		return simple && op == hlo.Add && in.Shape.Type.IsFloat()
 	}
 	return e.leaves[in] == nil && slices.ContainsFunc(in.Operands, e.ofSum)

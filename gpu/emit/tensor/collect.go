@@ -1,4 +1,4 @@
-package emit
+package tensor
 
 import (
 	"fmt"
@@ -28,7 +28,7 @@ func (e *elemental) collect(in *hlo.Instruction, idx []affine.Expr, w where, n i
 	var batch []affine.Expr
 	for i, size := range updates[0].Shape.Dims {
 		if !slices.Contains(g.UpdateWindow, i) {
-			vars = append(vars, affine.Variable{Name: e.name("u"), Range: to(size)})
+			vars = append(vars, affine.Variable{Name: e.name("u"), Range: upTo(size)})
 			batch = append(batch, affine.Var(vars[len(vars)-1].Name))
 		}
 	}
@@ -50,27 +50,27 @@ func (e *elemental) collect(in *hlo.Instruction, idx []affine.Expr, w where, n i
 			}
 		}
 		var extra where
-		window := windowOf(in)
+		window := WindowOf(in)
 		for i := range in.Operands[0].Shape.Dims {
 			size, offset := 1, idx[i]
 			k := window[i]
 			if k >= 0 {
 				size = updates[0].Shape.Dims[k]
 			}
-			if d := shared(in, i); d >= 0 {
+			if d := Batch(in, i); d >= 0 {
 				offset = offset.Sub(turn[d])
 			}
 			if part := slices.Index(g.ToOperand, i); part >= 0 {
 				// One below and one above the legal starts stand for all others.
-				start, err := e.start(rows, indexRow(in, part, turn), w, affine.Range{Lo: -1, Hi: int64(room(in, i))})
+				start, err := e.start(rows, IndexRow(in, part, turn), w, affine.Range{Lo: -1, Hi: int64(Room(in, i))})
 				if err != nil {
 					return nil, err
 				}
-				extra = e.need(extra, start, to(room(in, i)))
+				extra = e.need(extra, start, upTo(Room(in, i)))
 				offset = offset.Sub(start)
 			}
 			offset = e.simplify(offset)
-			extra = e.need(extra, offset, to(size))
+			extra = e.need(extra, offset, upTo(size))
 			if k >= 0 {
 				at[k] = offset
 			}
