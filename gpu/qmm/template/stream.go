@@ -23,6 +23,7 @@ type stream struct {
 	turns, height  build.Value // tiles of k and of rows
 	start, mine    build.Value
 	total, early   build.Value // turns of all blocks; of the share, those that come first
+	few            build.Value // 1 where there are more blocks than turns, else 0
 	sd, ready      build.Value // digits of x, and when they are there
 	xscale, xsum   build.Value // of x as whole numbers, for digits
 	names          map[string]int
@@ -202,6 +203,7 @@ func (d *stream) program() (*ir.Program, error) {
 	// Shares differ by one turn at most: a block without any would end at once, and its
 	// multiprocessor get two blocks of the next launch.
 	d.total = b.Let("total", tiles.Mul(d.height).Mul(d.turns))
+	d.few = b.Let("few", build.Expr("total").Min(d.Blocks).Neg().Add(2*d.Blocks-1).Div(d.Blocks))
 	d.start = b.Let("start", d.startOf(bi))
 	d.mine = b.Let("mine", d.startOf(bi.Add(1)).Sub(d.start))
 	// The last outputs come first if other blocks have a part of them: their sums meet
@@ -291,12 +293,17 @@ func (d *stream) program() (*ir.Program, error) {
 	return b.Build()
 }
 
-// startOf is the first turn of block j's share.
-func (d *stream) startOf(j build.Value) build.Value { return j.Mul(d.total).Div(d.Blocks) }
+// startOf is the first turn of block j's share. Where there are few turns, the first blocks
+// have one each, so that no two that meet have one without any between them.
+func (d *stream) startOf(j build.Value) build.Value {
+	shared := j.Mul(d.total).Div(d.Blocks)
+	return shared.Add(j.Min(d.total).Sub(shared).Mul(d.few))
+}
 
 // holder is the block whose share has a turn.
 func (d *stream) holder(turn build.Value) build.Value {
-	return turn.Add(1).Mul(d.Blocks).Sub(1).Div(d.total)
+	shared := turn.Add(1).Mul(d.Blocks).Sub(1).Div(d.total)
+	return shared.Add(turn.Sub(shared).Mul(d.few))
 }
 
 // rowMajor is the type of a plain tensor in shared memory.
@@ -550,7 +557,8 @@ func (d *stream) meet(place, count build.Value, of build.Type, total func() buil
 			d.each(func() {
 				whole := b.AllocateRegister(d.of("whole"), of, build.Init(0))
 				b.For(d.of("j"), low, high.Add(1), func(j build.Value) {
-					p := b.LoadGlobal("p", d.gp, of, at(j.Mul(2).Add(from.Sub(d.startOf(j)).Max(0).Min(1)))...)
+					begun := b.Let(d.of("begun"), d.startOf(j))
+					p := b.LoadGlobal("p", d.gp, of, at(j.Mul(2).Add(from.Sub(begun).Max(0).Min(1)))...)
 					b.Add(d.of("whole"), whole, p, of)
 				}, build.Unroll(ahead))
 				store(whole)
