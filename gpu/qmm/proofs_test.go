@@ -2,6 +2,7 @@ package qmm
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/tests/record"
@@ -44,5 +45,28 @@ func TestTypesRecord(t *testing.T) {
 	}
 	if stale > 0 {
 		t.Logf("programs of %d of %d types changed since", stale, len(rows))
+	}
+}
+
+// exportRow is a row of tests/peers/export_check.py.
+type exportRow struct {
+	record.Row
+	Kind  string  `json:"kind"`
+	How   string  `json:"how"`
+	Ratio float64 `json:"error_of_f32"`
+}
+
+// TestExportRecord holds what exported layers gave beside torch.
+func TestExportRecord(t *testing.T) {
+	rows := record.Read[exportRow](t, "export.json")
+	hows, kinds := map[string]bool{}, map[string]bool{}
+	for _, r := range rows {
+		if !strings.HasPrefix(r.Result, "equal") || r.GPU == "" || r.Commit == "" || !(r.Ratio <= 1.1) || r.Of == 0 {
+			t.Errorf("%s: %+v", r.Name, r)
+		}
+		hows[r.How], kinds[r.Kind] = true, true
+	}
+	if len(hows) < 4 || len(kinds) < 4 {
+		t.Errorf("the record has %d kinds of layers, called in %d ways", len(kinds), len(hows))
 	}
 }
