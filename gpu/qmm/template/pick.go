@@ -34,6 +34,9 @@ func (p *Plan) registers(s Schedule) int {
 	if s.Streams() {
 		return 32 + p.Tiles*s.Sides*(6+max(s.Rows, 8)/2*3/2)
 	}
+	if s.Parts > 1 {
+		return 8 + 14*p.Tiles*s.Sides*s.Rows/8 + s.Depth*(2*p.Stored.Bits()*p.Tiles*s.Sides+p.Tiles*s.Sides+2*s.Rows)
+	}
 	side := p.Tiles*s.Rows + 2*(p.Tiles*p.Stored.Bits()+p.Tiles)*s.Depth // sums twice; weights and scales under way
 	if p.Bias > 0 || p.Zero {
 		side += p.Tiles * s.Depth
@@ -67,6 +70,9 @@ func (p *Plan) Estimate(s Schedule, m, n, k int, on Machine) float64 {
 	if s.Streams() {
 		return p.estimateStream(s, m, n, k, on)
 	}
+	if s.Parts > 1 {
+		return p.estimateParts(s, m, n, k, on)
+	}
 	rows := float64(min(m, s.Rows))
 	mma := p.Tiles * Turn / 16 * s.Rows / 8 * s.Sides
 	if p.Bias > 0 || p.Zero {
@@ -93,6 +99,62 @@ func (p *Plan) Estimate(s Schedule, m, n, k int, on Machine) float64 {
 	return time
 }
 
+// What [Plan.Estimate] knows of warps that share k, fitted likewise.
+const (
+	partsFixed  = 3.1      // µs of a launch, of which those beside it hide the rest
+	partsIssued = 4 * 0.33 // instructions a cycle
+	perWarp     = 0.31     // instructions a cycle of one warp
+	partsWait   = 0.96     // µs from a load to what it brings, and of what depends on it
+	crowded     = 0.45     // of the places for blocks that a launch leaves free, what multiprocessors with more blocks lose
+)
+
+// blocksOf is how many blocks a schedule without stages has, and how many of them fit a
+// multiprocessor.
+func (p *Plan) blocksOf(s Schedule, m, n int) (blocks, fit int) {
+	blocks = ceil(n, p.Outputs()*s.Warps*s.Sides) * ceil(m, s.Rows) * s.Splits
+	warps := s.Warps * max(s.Parts, 1)
+	return blocks, min(32, 64/warps, 65536/32/warps/max((p.registers(s)+7)&^7, 32))
+}
+
+// estimateParts is Estimate for warps that share k. Blocks of a launch go where there is
+// room, so that multiprocessors have more or fewer of them unless the launch takes all of it.
+func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
+	blocks, fit := p.blocksOf(s, m, n)
+	fit = max(fit, 1)
+	perElement := 4.0 // cast one by one
+	if p.Recipe != nil {
+		perElement = p.Recipe.Cost().PerElement()
+	}
+	columns := float64(s.Rows) / 8
+	elements := float64(p.Outputs() * Turn / 32 * s.Sides)
+	mma := elements / 8 * columns
+	if p.Bias > 0 || p.Zero {
+		mma *= 1 + 1/float64(p.Tiles*s.Sides)
+	}
+	instrs := 3 + perElement*elements + mma + float64(p.Tiles*s.Sides*p.scales())*(8+4*columns)
+	bytes := float64(p.PackedShape(1, 1)[2]*s.Sides) + float64(2*p.Outputs()*s.Sides*p.scales())
+	turns := float64(ceil(k, Turn)) / float64(s.Splits)
+	rounds := float64(ceil(ceil(ceil(k, Turn), s.Splits*s.Parts), s.Depth))
+	avg := float64(blocks) / float64(on.SMs)
+	waves := avg / float64(fit)
+	active := min(avg, float64(fit)) * float64(s.Parts)
+	// Of a launch that leaves room, the fullest multiprocessor has more than its share.
+	most := avg
+	if waves < 1 {
+		most = avg + crowded*(float64(fit)-avg)
+	} else if w := math.Ceil(waves); waves < 3 {
+		most = avg + crowded*(w-waves)*float64(fit)/2
+	}
+	x := xShare * float64(min(m, s.Rows)) * Turn * 2
+	turn := max(bytes/on.Rate, instrs/(min(partsIssued, perWarp*active)*clock), (x+bytes)/near)
+	latency := math.Max(waves, 1) * (rounds + 1) * partsWait
+	time := partsFixed + max(most*turns*turn, latency)
+	if s.Splits > 1 {
+		time += meet + perPart*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
+	}
+	return time
+}
+
 // What [Plan.Estimate] knows of blocks that stay, fitted likewise.
 const (
 	streamFixed = 5        // µs of a launch, of which those beside it hide the rest
@@ -100,6 +162,7 @@ const (
 	perTurn     = 40       // instructions of a warp's turn, whatever it multiplies
 	perMMA      = 3        // instructions that a matrix instruction is worth
 	bytewise    = 0.35     // instructions for each element that is multiplied as bytes
+	fixedwise   = 0.3      // the same, with digits of 16 bits
 	streamX     = 0.3      // of x's bytes, which come from the L2 cache
 	perBlock    = 0.25     // µs for each block that comes to the same outputs
 	partRate    = 27000    // bytes a µs of their sums, which the last one reads
@@ -120,6 +183,9 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 	switch {
 	case s.Digits:
 		mma, perElement = elements/16, bytewise
+		if s.Fixed {
+			perElement = fixedwise
+		}
 	case p.Recipe != nil:
 		perElement = p.Recipe.Cost().PerElement()
 	}
@@ -155,6 +221,10 @@ func (s Schedule) Fits(p *Plan, m, n, k int, on Machine) bool {
 	if s.Streams() {
 		return s.Takes(p, n, k) && regs <= 180 && regs*32*(s.Warps+2) <= 65536 && s.Blocks <= on.SMs
 	}
+	if s.Parts > 1 {
+		_, fit := p.blocksOf(s, m, n)
+		return s.Takes(p, n, k) && regs <= 240 && fit > 0
+	}
 	blocks := ceil(n, p.Outputs()*s.Warps*s.Sides) * ceil(m, s.Rows) * s.Splits
 	late := s.Splits > 1 && ceil(blocks, on.SMs)*s.Warps > min(64, 65536/32/max(regs, 32)) // would keep others waiting
 	return regs <= 240 && !late && (s.Splits == 1 || ceil(k, Turn) >= 2*s.Splits*s.Depth)
@@ -175,7 +245,7 @@ func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 	for _, s := range spans(rows, on.SMs) {
 		// With few warps on a multiprocessor, blocks that stay do better; with one row of x
 		// that can be written in digits, these do; warpgroups are for several.
-		few := !s.Streams() && k%8 == 0 && p.together(s, m, n, on) < enough
+		few := !s.Streams() && s.Parts <= 1 && k%8 == 0 && p.together(s, m, n, on) < enough
 		if s.Fits(p, m, n, k, on) && !few && (!s.Streams() || s.Digits == (m == 1 && p.Bytewise())) && !(s.Warpgroups && m == 1) {
 			all = append(all, rated{s, p.Estimate(s, m, n, k, on)})
 		}
@@ -203,6 +273,13 @@ func spans(rows, blocks int) []Schedule {
 			}
 		}
 	}
+	for _, parts := range []int{4, 8, 16} {
+		for _, depth := range []int{1, 2, 3, 4} {
+			for _, sides := range []int{1, 2} {
+				out = append(out, Schedule{Rows: rows, Depth: depth, Warps: 1, Sides: sides, Splits: 1, Parts: parts, PDL: true})
+			}
+		}
+	}
 	for _, warps := range []int{8, 4, 16} {
 		for _, sides := range []int{1, 2, 4} {
 			for _, stages := range []int{8, 4, 16} {
@@ -211,6 +288,8 @@ func spans(rows, blocks int) []Schedule {
 				if s.Rows == 8 {
 					d := s
 					d.Rows, d.Digits = 1, true
+					out = append(out, d)
+					d.Fixed = true
 					out = append(out, d)
 				}
 				if s.Rows <= 16 && s.Stages <= 8 {
