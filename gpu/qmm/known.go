@@ -13,8 +13,7 @@ func (l Linear) Known(m int) (us float64, from string, err error) {
 		return 0, "", err
 	}
 	plan := l.PlanFor(m, Call{})
-	// The tables are of groups of 128 with scales of f16.
-	usual := l.Group == 128 && l.ScaleType.Bits() == 16 && !l.ZeroPoint
+	usual := l.usual()
 	switch plan {
 	case Decode:
 		s, from, err := l.choose(m)

@@ -91,12 +91,34 @@ func (l Linear) ChoosePlain(m int) (template.Schedule, error) {
 	return template.PickPlain(p, m, l.N, l.K, template.H200()), nil
 }
 
+// usual reports whether groups, scales and zero points are those of the layers that the table
+// was measured with.
+func (l Linear) usual() bool { return l.Group == 128 && l.ScaleType.Bits() == 16 && !l.ZeroPoint }
+
+// better is how much less than the table's schedule the model must expect of its own one for
+// layers that the table was not measured with.
+const better = 0.92
+
 // choose also says where the schedule is from.
 func (l Linear) choose(m int) (template.Schedule, string, error) {
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
 		return template.Schedule{}, "", err
 	}
+	s, from, err := l.tabled(p, m)
+	if err != nil || from != "" && l.usual() {
+		return s, from, err
+	}
+	on := template.H200()
+	pick := template.Pick(p, m, l.N, l.K, on)
+	if from != "" && p.Estimate(pick, m, l.N, l.K, on) > better*p.Estimate(s, m, l.N, l.K, on) {
+		return s, from, nil
+	}
+	return pick, "model", nil
+}
+
+// tabled is the table's schedule; from is "" if it has none.
+func (l Linear) tabled(p *template.Plan, m int) (s template.Schedule, from string, err error) {
 	all, err := Table()
 	if err != nil {
 		return template.Schedule{}, "", err
@@ -126,7 +148,7 @@ func (l Linear) choose(m int) (template.Schedule, string, error) {
 			}
 		}
 	}
-	return template.Pick(p, m, l.N, l.K, template.H200()), "model", nil
+	return template.Schedule{}, "", nil
 }
 
 // inherited is the schedule of a form of the same width whose warps have that many
