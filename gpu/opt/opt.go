@@ -39,6 +39,7 @@ func Passes() []Pass {
 		{"hoist", "what starts an address in an inner loop may be the same in every turn of the outer one", Hoist},
 		{"cse", "addresses of one tensor start and move alike", Cse},
 		{"ring", "the stage of a pipeline's turn is a remainder, and a division by a constant is slow", Ring},
+		{"remainder", "what a quotient leaves is two instructions, a remainder by itself another division", Remainder},
 		{"divide", "a product costs a fraction of a division", Divide},
 		{"cse", "a quotient and a remainder share the quotient", Cse},
 		{"vector", "what different instructions of a program, or turns of a loop, access side by side is one access", Vector},

@@ -119,6 +119,15 @@ var passPrograms = map[string]string{
 	StoreGlobal(gy, r, offset=[b*32, 0])
 }
 `,
+	"remainder": `program remainder<n>(x: *i32, y: *i32, n: i32) warps=1 {
+	gx = ViewGlobal(x) : global i32[3, 32, 4]
+	gy = ViewGlobal(y) : global i32[32, 4]
+	b = BlockIndices()
+	left = b % n
+	r = LoadGlobal(gx, offset=[min(b/n + left, 2), 0, 0], dims=[1, 2]) : register i32[32, 4] spatial(32, 1).local(1, 4)
+	StoreGlobal(gy, r, offset=[b*32, 0])
+}
+`,
 	"vector": `program vector<1>(x: *i32, y: *i32, n: i32) warps=1 {
 	gx = ViewGlobal(x) : global i32[3, 32, 4]
 	gy = ViewGlobal(y) : global i32[32, 4]
