@@ -63,7 +63,7 @@ func (l Linear) Candidates(m int) ([]tune.Candidate, []template.Schedule, error)
 			Fields:   []int{s.Rows, s.Depth, s.Warps, s.Sides, s.Splits, s.Stages, s.Blocks},
 			Estimate: p.Estimate(s, m, l.N, l.K, on),
 			Blocks:   blocks,
-			Together: s.Splits > 1, Registers: p.Registers(s),
+			Together: s.Splits > 1, Registers: p.Registers(s), Trades: s.Warpgroups,
 		}
 	}
 	return out, all, nil

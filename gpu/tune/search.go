@@ -25,6 +25,9 @@ type Candidate struct {
 	// Registers of a thread, as the template knows from what was compiled; 0 takes what
 	// the lives of values in the code come to, which is more.
 	Registers int
+	// Trades says that warps give registers to others: a launch has as many for each thread
+	// as a block of them may have.
+	Trades bool
 }
 
 // Fits compiles a candidate for a GPU of sms multiprocessors, without a GPU, and says
@@ -45,6 +48,9 @@ func (c Candidate) Fits(target string, sms int) (cost.Launch, string) {
 	l := cost.Of(compiled.Func, on)
 	if c.Registers > 0 {
 		l.Registers = c.Registers
+		if most := 65536 / l.Threads / 8 * 8; c.Trades {
+			l.Registers = min(l.Registers, most)
+		}
 		l.Occupancy = on.Occupancy(l.Threads, l.Registers, l.Shared)
 	}
 	switch {
