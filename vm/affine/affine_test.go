@@ -48,7 +48,7 @@ func TestParseErrors(t *testing.T) {
 		"1 +":                     "1:4: expected a number",
 		"f(1, 2)":                 "1:1: no function",
 		"min(1)":                  "two arguments",
-		"3/0":                     "division by zero",
+		"3/0":                     "1:2: no value: division by zero",
 		"(1":                      "expected )",
 		"9999999999999999999":     "not a 64-bit",
 		"4000000000*4000000000":   "64 bits",

@@ -170,7 +170,7 @@ func TestMapErrors(t *testing.T) {
 		"(d0) -> (d1), domain: d0 in [0, 1]":     "d1 is not declared",
 		"(mod) -> ()":                            "a word of the notation",
 		"(d0) -> (d0), domain: d0 in [0, x]":     "expected a whole number",
-		"(d0) -> (d0 / 0), domain: d0 in [0, 1]": "division by zero",
+		"(d0) -> (d0 / 0), domain: d0 in [0, 1]": "1:13: no value: division by zero",
 		"(d0) -> (d0), domain: d0 in [0, 1] x":   "after the map",
 		strings.Repeat("x", 1<<17):               "at most",
 	} {

@@ -71,6 +71,8 @@ func (p *parser) take(set string) byte {
 func (p *parser) sum() Expr {
 	e := p.product()
 	for {
+		p.space()
+		at := p.at
 		switch p.take("+-") {
 		case '+':
 			e = e.Add(p.product())
@@ -79,12 +81,23 @@ func (p *parser) sum() Expr {
 		default:
 			return e
 		}
+		p.worth(e, at)
+	}
+}
+
+// worth says at its operator that an expression has no value.
+func (p *parser) worth(e Expr, at int) {
+	if p.errs == nil && e.Err() != nil {
+		p.at = at
+		p.fail("no value: %s", e.sum().bad)
 	}
 }
 
 func (p *parser) product() Expr {
 	e := p.unary()
 	for {
+		p.space()
+		at := p.at
 		switch p.take("*/%") {
 		case '*':
 			e = e.Mul(p.unary())
@@ -105,6 +118,7 @@ func (p *parser) product() Expr {
 				return e
 			}
 		}
+		p.worth(e, at)
 	}
 }
 
