@@ -63,6 +63,11 @@ the times that the model of schedules expects of an H200.`,
 						rows = append(rows, r)
 					}
 				}
+				if b.jsonFile != "" { // a run that is cut short leaves what it has
+					if err := writeJSON(b.jsonFile, rows); err != nil {
+						return err
+					}
+				}
 			}
 			if err := b.compare(cmd.Context(), rows); err != nil {
 				return err
