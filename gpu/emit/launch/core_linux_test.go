@@ -7,8 +7,14 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// onCore runs f on a core of the machine, as far as this process may choose.
+// onCore runs f on a core of the machine, as far as this process may choose; -1 is any.
 func onCore(core int, f func()) {
+	if core < 0 {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		f()
+		return
+	}
 	done := make(chan bool)
 	go func() {
 		runtime.LockOSThread() // for good: the thread ends with its goroutine

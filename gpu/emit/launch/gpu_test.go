@@ -468,7 +468,8 @@ func timeCase(ctx *cuda.Context, stream *cuda.Stream, c Case) (rows []row, err e
 	return rows, nil
 }
 
-// quietest are the two cores that load a small module in the least time.
+// quietest are where to compile: where this process runs anyway, and the two cores that load
+// a small module in the least time.
 var quietest []int
 
 func quiet(ctx *cuda.Context) []int {
@@ -493,14 +494,14 @@ func quiet(ctx *cuda.Context) []int {
 		quietest = append(quietest, core)
 	}
 	slices.SortFunc(quietest, func(a, b int) int { return int(took[a] - took[b]) })
-	quietest = quietest[:min(2, len(quietest))]
+	quietest = append([]int{-1}, quietest[:min(2, len(quietest))]...)
 	return quietest
 }
 
 func timeOne(ctx *cuda.Context, stream *cuda.Stream, c Case, how emit.Tuning, memory []cuda.Ptr) (r row, err error) {
 	r = row{Framework: "tilus", Case: c.Name, Group: c.Group, Dtype: c.Type, Ideal: c.Ideal}
-	// The median of some on the quieter of two cores, since what else runs on one, or beside it,
-	// makes all of them there half as slow again; garbage of other cases is none of this one's.
+	// The median of some where it is quietest, since what else runs on a core, or beside it, makes
+	// all of them there half as slow again; garbage of other cases is none of this one's.
 	runtime.GC()
 	var p *emit.Program
 	var l *Loaded
