@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"runtime"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
@@ -298,8 +297,9 @@ func (b *Bench) start(ctx context.Context, l Linear, layer string, m int) (*timi
 	return &timing{b: b, l: l, p: p, common: common, best: row}, nil
 }
 
-// atOnce is for how many programs at a time code is made.
-func atOnce() int { return max(1, min(8, runtime.NumCPU()-2)) }
+// atOnce is for how many programs at a time code is made: drivers load one after the other,
+// and the next one to be timed must not wait for many others.
+const atOnce = 2
 
 // begin begins to make the code of a schedule, while others are timed.
 func (t *timing) begin(s template.Schedule) {
@@ -390,7 +390,7 @@ func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, schedul
 		if i > 0 && !until.IsZero() && time.Now().After(until) {
 			break
 		}
-		for ; begun < min(i+atOnce(), len(schedules)); begun++ {
+		for ; begun < min(i+atOnce, len(schedules)); begun++ {
 			t.begin(schedules[begun])
 		}
 		took, err := t.time(ctx, s)

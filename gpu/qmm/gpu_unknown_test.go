@@ -20,10 +20,10 @@ var (
 )
 
 // unknownShapes are layers that no table has. Source: config.json of Llama-3.1-8B, Qwen2.5-14B,
-// Mistral-Large, and odd ones.
+// Qwen2.5-7B, and odd ones.
 var unknownShapes = []Shape{
 	{Name: "llama8b o", N: 4096, K: 4096}, {Name: "llama8b gate_up", N: 28672, K: 4096}, {Name: "llama8b down", N: 4096, K: 14336}, {Name: "qwen14b down", N: 5120, K: 13824},
-	{Name: "qwen14b qkv", N: 7168, K: 5120}, {Name: "mistral gate_up", N: 57344, K: 12288}, {Name: "square", N: 16384, K: 16384}, {Name: "ragged", N: 11000, K: 4232},
+	{Name: "qwen14b qkv", N: 7168, K: 5120}, {Name: "qwen7b gate_up", N: 37888, K: 3584}, {Name: "square", N: 6144, K: 6144}, {Name: "ragged", N: 11000, K: 4232},
 }
 
 // unknownRow says how far what is chosen without a search is from what a search finds.

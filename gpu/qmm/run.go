@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
 	"sync"
 	"time"
 
@@ -187,12 +188,18 @@ func (l Linear) PlanFor(m int, c Call) string {
 	if c.Schedule != nil || m < WideFrom {
 		return Decode
 	}
-	best, least := Decode, 0.0
-	for _, plan := range l.Plans(m) {
-		if plan == Expand && (c.Bias != nil || c.Residual != nil) {
-			continue
-		}
-		if us := l.planUs(plan, m); plan != Decode && (least == 0 || us < least) {
+	plans := slices.DeleteFunc(l.Plans(m), func(plan string) bool {
+		return plan == Decode || plan == Expand && (c.Bias != nil || c.Residual != nil)
+	})
+	switch len(plans) {
+	case 0:
+		return Decode
+	case 1:
+		return plans[0]
+	}
+	best, least := "", 0.0
+	for _, plan := range plans {
+		if us := l.planUs(plan, m); best == "" || us < least {
 			best, least = plan, us
 		}
 	}

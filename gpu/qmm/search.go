@@ -102,7 +102,7 @@ func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneO
 		s.Budget = max(o.Budget-time.Since(begin)-o.Budget/12, 1)
 	}
 	if b.g != nil {
-		s.SMs, s.Ahead = b.g.SMs, atOnce()
+		s.SMs, s.Ahead = b.g.SMs, atOnce
 		s.Ready = func(c tune.Candidate) { t.begin(by[c.Name]) }
 	}
 	defer b.forget()

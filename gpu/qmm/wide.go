@@ -38,13 +38,15 @@ func (l Linear) WideSchedules(plan string, m, tries int) ([]template.WideSchedul
 	if err != nil {
 		return nil, err
 	}
+	var out []template.WideSchedule
+	if s, ok := l.tunedWide(p, m); ok && plan == Wide {
+		if out = append(out, s); tries == 0 {
+			return out, nil
+		}
+	}
 	all := template.WideCandidates(p, m, l.N, l.K, plan == Prefill, template.H200())
 	if len(all) == 0 {
 		return nil, fmt.Errorf("qmm: plan %s has no schedule for %s", plan, l)
-	}
-	var out []template.WideSchedule
-	if s, ok := l.tunedWide(p, m); ok && plan == Wide {
-		out = append(out, s)
 	}
 	seen := map[[5]int]int{}
 	for _, s := range all {
@@ -179,7 +181,7 @@ func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, pla
 		if i > 0 && !until.IsZero() && time.Now().After(until) {
 			break
 		}
-		for ; b.g != nil && begun < min(i+atOnce(), len(schedules)); begun++ {
+		for ; b.g != nil && begun < min(i+atOnce, len(schedules)); begun++ {
 			if w, err := call(schedules[begun]); err == nil {
 				if arrange, multiply, err := w.programs(); err == nil {
 					b.g.Ahead(arrange, w.arrangeArgs, tune.Options{})
