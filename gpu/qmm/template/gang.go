@@ -127,47 +127,25 @@ const gangAside = 64
 
 // gangRegisters is how many each of the others has, of all that the block begins with.
 func (s Schedule) gangRegisters() int {
-	aside := 4 * s.helpers()
-	begin := min(248, 65536/32/(s.Warps+aside)/8*8)
-	return min(240, (begin*(s.Warps+aside)-aside*gangAside)/s.Warps/8*8)
+	begin := min(248, 65536/32/(s.Warps+4)/8*8)
+	return min(240, (begin*(s.Warps+4)-4*gangAside)/s.Warps/8*8)
 }
 
-// helpers is how many warpgroups do not multiply.
-func (s Schedule) helpers() int {
-	if s.Fixed && s.Warps <= 8 {
-		return 2
-	}
-	return 1
-}
-
-// arrangers is how many sets of warps bring x into order, a turn each: where it takes long,
-// several.
-func (g *gang) arrangers() int { return 2*g.helpers() - 1 }
-
-// aside is what the warpgroups do that do not multiply.
+// aside is what the warpgroup does that does not multiply.
 func (g *gang) aside(copies func()) {
-	b := g.b
-	b.Group(32*g.Warps, 128, func() {
-		b.SetMaxRegisters(build.N(gangAside))
-		b.Group(0, 1, copies)
-		b.Group(32, 4*g.Rows, func() { g.arrange(0) })
+	g.b.Group(32*g.Warps, 128, func() {
+		g.b.SetMaxRegisters(build.N(gangAside))
+		g.b.Group(0, 1, copies)
+		g.b.Group(32, 4*g.Rows, g.arrange)
 	})
-	if g.helpers() > 1 {
-		b.Group(32*g.Warps+128, 128, func() {
-			b.SetMaxRegisters(build.N(gangAside))
-			b.Group(0, 4*g.Rows, func() { g.arrange(1) })
-			b.Group(64, 4*g.Rows, func() { g.arrange(2) })
-		})
-	}
 }
 
-// arrange brings x of the block's turns into order, each time leaving some to other warps.
-func (g *gang) arrange(first int) {
-	b, options := g.b, []build.LoopOption{build.Unroll(1)}
-	if n := g.arrangers(); n > 1 {
-		options = append(options, build.Step(n))
-	}
-	b.For("t", first, g.mine, func(t build.Value) {
+// arrange brings x of the block's turns into order, in warps of its own. They wait for each
+// turn: who leaves some to others may find the barrier of a stage two turns behind, which
+// looks like the turn that is waited for.
+func (g *gang) arrange() {
+	b := g.b
+	b.For("t", 0, g.mine, func(t build.Value) {
 		g.pipe.Wait(t)
 		if g.Fixed {
 			g.fix(t)
@@ -176,7 +154,7 @@ func (g *gang) arrange(first int) {
 		}
 		b.FenceProxyAsync()
 		b.ArriveBarrier(g.ready, t)
-	}, options...)
+	}, build.Unroll(1))
 }
 
 // ofRows is a layout of the rows of x over the warps that bring it into order.

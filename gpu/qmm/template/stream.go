@@ -138,7 +138,7 @@ func (d *stream) program() (*ir.Program, error) {
 	case d.Digits:
 		title, warps = "digits", warps+1
 	case d.Warpgroups:
-		title, warps = "gang", d.Warps+4*d.helpers()
+		title, warps = "gang", d.Warps+4
 		if d.Fixed {
 			title = "fixed"
 		}
