@@ -9,9 +9,11 @@ import (
 	"crypto/sha256"
 	"errors"
 	"fmt"
+	"math"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"runtime"
 	"slices"
 	"strconv"
 	"strings"
@@ -34,7 +36,7 @@ var recorder = record.Flags()
 
 const howTo = "on a GPU machine with ptxas: CGO_ENABLED=0 go test -c -o jit.test ./tests/hopper && CUDA_CACHE_DISABLE=1 ./jit.test -test.run GPUJIT -test.v -record hopper_jit.json -commit COMMIT, and put hopper_jit.json in tests/record"
 
-// Row is one program: the median of the rounds behind the first, in milliseconds. Ours, the driver and ptxas take turns in each.
+// Row is one program: medians of rounds behind a first one, in milliseconds. Ours, the driver and ptxas take turns in each, on one core.
 type Row struct {
 	record.Row
 	CompileMs float64 `json:"compile_ms"` // text to PTX: our share
@@ -204,41 +206,56 @@ func TestGPUJIT(t *testing.T) {
 	if ptxas == "" {
 		ptxas, _ = exec.LookPath("/usr/local/cuda/bin/ptxas")
 	}
+	cores := []int{runtime.NumCPU() / 4, runtime.NumCPU() / 2}
 	var rows []Row
 	for _, s := range sources(t) {
-		r := Row{Row: stamp, Rounds: 5}
+		r := Row{Row: stamp, Rounds: 3}
 		r.Name = s.name
 		var ours, driver, peer []float64
-		for range r.Rounds + 1 {
+		round := func() {
+			runtime.GC() // of what the round before left
 			start := time.Now()
 			ptx, c, err := s.ptx()
 			took := time.Since(start)
 			if err != nil {
-				t.Fatalf("%s: %v", s.name, err)
+				t.Errorf("%s: %v", s.name, err)
+				return
 			}
 			m, err := ctx.Load([]byte(ptx), cuda.JIT{})
 			if err != nil {
-				t.Fatalf("%s: %v", s.name, err)
+				t.Errorf("%s: %v", s.name, err)
+				return
 			}
+			defer m.Close()
 			ours, driver = append(ours, ms(took)), append(driver, ms(m.Time))
 			f, err := m.Function(c.Func.Name)
 			if err != nil {
-				t.Fatalf("%s: %v", s.name, err)
+				t.Errorf("%s: %v", s.name, err)
+				return
 			}
 			r.Hash, r.Registers, r.Local = s.hash(), f.Registers, f.LocalBytes
 			r.Result, r.Of = "equal", len(ptx)
-			if err := m.Close(); err != nil {
-				t.Fatal(err)
-			}
 			if ptxas != "" {
 				peer = append(peer, ms(assembleTime(t, ptxas, ptx)))
 			}
 		}
-		r.CompileMs, r.JITMs = median(ours[1:]), median(driver[1:])
-		if ptxas != "" {
-			r.PtxasMs = median(peer[1:])
+		// Others use the machine's cores too: of two, that counts on which all of it takes least.
+		best := math.Inf(1)
+		need.OnCore(cores[0], round) // warm
+		for _, core := range cores {
+			ours, driver, peer = nil, nil, nil
+			for range r.Rounds {
+				need.OnCore(core, round)
+			}
+			if t.Failed() {
+				t.FailNow()
+			}
+			if total := median(ours) + median(driver) + median(peer); total < best {
+				best, r.CompileMs, r.JITMs, r.PtxasMs = total, median(ours), median(driver), median(peer)
+			}
+			t.Logf("%-32s core %d: ours %.1f JIT %.0f ptxas %.0f", s.name, core, ours, driver, peer)
 		}
-		t.Logf("%-32s ours %5.1f (%.1f) JIT %5.0f (%.0f) ptxas %5.0f (%.0f) ms, %d registers, %d local", s.name, r.CompileMs, ours, r.JITMs, driver, r.PtxasMs, peer, r.Registers, r.Local)
+		t.Logf("%-32s ours %5.1f JIT %5.0f ptxas %5.0f ms, %d registers, %d local", s.name, r.CompileMs, r.JITMs, r.PtxasMs, r.Registers, r.Local)
 		rows = append(rows, r)
 		if err := recorder.Write(rows); err != nil { // what is done stays, should the time be over
 			t.Fatal(err)
@@ -247,6 +264,9 @@ func TestGPUJIT(t *testing.T) {
 }
 
 func median(times []float64) float64 {
+	if len(times) == 0 {
+		return 0
+	}
 	times = slices.Sorted(slices.Values(times))
 	return times[len(times)/2]
 }
