@@ -77,7 +77,7 @@ func (e Expr) cost() int {
 //
 // Source: the rules R1 to R12 of the indexing maps of openxla/xla, xla/hlo/analysis.
 func (e Expr) Simplify(bounds map[string]Range) Expr {
-	return simplifier{bounds: bounds}.expr(e)
+	return simplifier{bounds: bounds, tried: map[string]Expr{}}.expr(e)
 }
 
 type simplifier struct {
@@ -86,6 +86,9 @@ type simplifier struct {
 	known map[string]Range
 	// keepPoints leaves variables that can have one value only in place.
 	keepPoints bool
+	// tried, if set, is what quotients and remainders become, by canonical text: sums meet the
+	// same ones again and again. It holds as long as nothing else is known.
+	tried map[string]Expr
 	// note, if set, is told of each rule that makes one expression of another.
 	note func(rule string, before, after Expr)
 }
@@ -358,12 +361,12 @@ func (s simplifier) recombine(e Expr) Expr {
 				if !fits {
 					continue
 				}
-				next = rest.Add(f.a.MulConst(t.coef)).Sub(try.expr(try.div(f.a, c)).MulConst(kc))
+				next = rest.Add(f.a.MulConst(t.coef)).Sub(try.other(f, c).MulConst(kc))
 			} else {
 				if t.coef%c != 0 {
 					continue
 				}
-				next = rest.Add(f.a.Sub(try.expr(try.mod(f.a, c))).MulConst(t.coef / c))
+				next = rest.Add(f.a.Sub(try.other(f, c)).MulConst(t.coef / c))
 			}
 			if next.Err() == nil && next.cost() < best {
 				rule := "R10: quotient and remainder of one number meet"
@@ -377,6 +380,23 @@ func (s simplifier) recombine(e Expr) Expr {
 		if !changed {
 			return e
 		}
+	}
+	return e
+}
+
+// other is the quotient that belongs to a remainder by c, or the remainder to a quotient.
+func (s simplifier) other(f atom, c int64) Expr {
+	if e, ok := s.tried[f.key]; ok {
+		return e
+	}
+	var e Expr
+	if f.op == opMod {
+		e = s.expr(s.div(f.a, c))
+	} else {
+		e = s.expr(s.mod(f.a, c))
+	}
+	if s.tried != nil {
+		s.tried[f.key] = e
 	}
 	return e
 }
