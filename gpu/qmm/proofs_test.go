@@ -1,10 +1,14 @@
 package qmm
 
 import (
+	"encoding/json"
+	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/tests/record"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
@@ -68,5 +72,66 @@ func TestExportRecord(t *testing.T) {
 	}
 	if len(hows) < 4 || len(kinds) < 4 {
 		t.Errorf("the record has %d kinds of layers, called in %d ways", len(kinds), len(hows))
+	}
+}
+
+// TestFirstRecord holds what products of new types waited for to be whole: each in all
+// states, and says what the slowest took.
+func TestFirstRecord(t *testing.T) {
+	type key struct {
+		weight, plan, state string
+		m                   int
+	}
+	seen := map[key]int{}
+	ours, all := map[string]float64{}, map[string]float64{}
+	for _, r := range record.Read[firstRow](t, "first_products.json") {
+		if r.GPU == "" || r.Commit == "" || r.Hash == "" || !(r.Ours > 0) || r.Code < 0 {
+			t.Errorf("incomplete: %+v", r)
+		}
+		seen[key{r.Weight, r.Plan, r.State, r.M}]++
+		ours[r.State], all[r.State] = max(ours[r.State], r.Ours), max(all[r.State], r.Ours+r.Code)
+	}
+	for k := range seen {
+		for _, state := range []string{"new", "same process", "other process"} {
+			k.state = state
+			if seen[k] == 0 {
+				t.Errorf("%+v is missing", k)
+			}
+		}
+	}
+	if len(seen) < 3*6 {
+		t.Errorf("%d kinds of products", len(seen))
+	}
+	for state, most := range ours {
+		t.Logf("%s: ours at most %.2f ms, with the driver %.2f ms", state, most, all[state])
+	}
+}
+
+// TestLayersRecord holds what all linear layers of models took to be whole.
+func TestLayersRecord(t *testing.T) {
+	for _, c := range []struct{ model, file string }{{"llama-3.3-70b", "layers_llama.json"}, {"qwen2.5-32b", "layers_qwen.json"}, {"gemma-2-9b", "layers_gemma.json"}} {
+		data, err := os.ReadFile(filepath.Join(need.Root(t), "tests", "record", c.file))
+		if err != nil {
+			t.Fatal(err)
+		}
+		var one struct{ Rows []Row }
+		if err := json.Unmarshal(data, &one); err != nil {
+			t.Fatal(err)
+		}
+		model, err := FindModel(c.model)
+		if err != nil {
+			t.Fatal(err)
+		}
+		rows := map[int]int{}
+		for _, s := range model.Sums(one.Rows) {
+			if !(s.Ms > 0) || !(s.CublasMs > 0) || s.Bytes == 0 {
+				t.Errorf("%s: %+v", c.model, s)
+			}
+			rows[s.M]++
+			t.Logf("%s, %s, %d rows: %.2f ms, %.2f times as fast as cuBLAS", c.model, s.Weight, s.M, s.Ms, s.OfCublas())
+		}
+		if rows[1] < 2 || rows[16] < 2 || rows[2048] < 2 {
+			t.Errorf("%s: types by rows %v", c.model, rows)
+		}
 	}
 }

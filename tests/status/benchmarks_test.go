@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/gpu/qmm"
 	"github.com/tilus-lab/tilus-lab/web/facts"
 )
 
@@ -130,6 +131,25 @@ func benchmarks(t *testing.T, root string) string {
 		roof.From = strings.TrimPrefix(roof.From+"; "+from, "; ")
 	}
 	add(roof)
+
+	for _, model := range qmm.Models() {
+		name, _, _ := strings.Cut(model.Name, "-")
+		name = strings.TrimRight(name, "0123456789.")
+		_, _, from = read("layers_" + name + ".json")
+		var of struct{ Rows []qmm.Row }
+		raw, err := os.ReadFile(filepath.Join(root, "tests", "record", "layers_"+name+".json"))
+		if err == nil {
+			err = json.Unmarshal(raw, &of)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		c = facts.Chart{Name: "model " + model.Name, Title: fmt.Sprintf("All linear layers of %s (%.0f GB in f16)", model.Name, float64(model.Plain())/1e9), Unit: "ms", Better: "less", Series: []string{"ours", "cuBLAS f16"}, From: from}
+		for _, s := range model.Sums(of.Rows) {
+			c.Bars = append(c.Bars, facts.Bar{Name: fmt.Sprintf("%s (%.1f GB), %d rows", s.Weight, float64(s.Bytes)/1e9, s.M), Values: []float64{s.Ms, s.CublasMs}})
+		}
+		add(c)
+	}
 
 	rows, _, from = read("attention.json")
 	hopper, _, more := read("attention_hopper.json")
