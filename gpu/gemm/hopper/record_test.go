@@ -91,11 +91,9 @@ func TestRecord(t *testing.T) {
 		if row.Local != 0 || row.Spills == nil || *row.Spills != 0 || row.Serialised == nil || *row.Serialised != 0 {
 			t.Errorf("%s: spills or waits: %+v", g.Name, row)
 		}
+		// The driver's share is held beside ptxas on one core by tests/hopper.
 		if row.CompileMs > 15 {
 			t.Errorf("%s: %.1f ms from text to PTX; there may be 15", g.Name, row.CompileMs)
-		}
-		if most := max(100, 1.3*row.PtxasMs); row.CompileMs+row.JITMs > most {
-			t.Errorf("%s: %.0f ms until it is machine code; there may be %.0f", g.Name, row.CompileMs+row.JITMs, most)
 		}
 	}
 	figures(t, root, r, rows)
