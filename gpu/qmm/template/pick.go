@@ -200,8 +200,35 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 		sharing := float64(ceil(ceil(k, Turn), per))
 		meet = sharing * (perBlock + float64(4*d.many()*min(m, s.Rows))/partRate)
 	}
+	cycles := float64(s.Warps) * instrs / streamed
+	if s.Warpgroups {
+		cycles = float64(s.Warps/4*s.Sides) * p.gangCycles(s)
+		if s.Fixed {
+			cycles += fixedTurn
+		}
+	}
 	rate := min(on.Rate, bytes*float64(s.Stages)*math.Max(1, float64(s.Blocks)/float64(on.SMs))/ringWait)
-	return streamFixed + meet + most*max(bytes/rate, float64(s.Warps)*instrs/(streamed*clock))
+	return streamFixed + meet + most*max(bytes/rate, cycles/clock)
+}
+
+// What [Plan.Estimate] knows of warpgroups, fitted to a few schedules of 1 to 4 bits: cycles
+// that 64 outputs of a turn take, and what x as whole numbers takes for each turn.
+const (
+	gangTile  = 220
+	gangAlone = 80 // more, where a warp has no other tile to cast meanwhile
+	fixedTile = 165
+	fixedTurn = 600
+)
+
+// gangCycles is what all outputs of a warpgroup and side take of a turn.
+func (p *Plan) gangCycles(s Schedule) float64 {
+	switch {
+	case s.Fixed:
+		return float64(fixedTile * p.Tiles)
+	case p.Tiles == 1:
+		return gangTile + gangAlone
+	}
+	return float64(gangTile * p.Tiles)
 }
 
 // together is how many warps of a schedule without stages run on a multiprocessor.
