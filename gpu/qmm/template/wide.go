@@ -268,12 +268,14 @@ type product struct {
 // halves is into how many parts the rows of x are cut, each with products of their own from
 // the same operands: while one runs, what the other came to is scaled. A warpgroup with
 // several sides has such products anyway, and one with several tiles no registers for it.
-func (w *wide) halves() int {
-	if w.Rows >= 64 && w.Sides*w.own(w.s) == 1 {
+func (p *Plan) halves(s WideSchedule) int {
+	if s.Rows >= 64 && s.Sides*p.own(s) == 1 {
 		return 2
 	}
 	return 1
 }
+
+func (w *wide) halves() int { return w.Plan.halves(w.s) }
 
 // rowsEach is how many rows of x a product has.
 func (w *wide) rowsEach() int { return w.Rows / w.halves() }
@@ -307,13 +309,15 @@ func (w *wide) rowsOf(s string) string {
 // hangs reports whether the first products of a turn are begun in the turn before, so that
 // some run while a turn ends: where products use several sums, none of which ends before the
 // turn does, and registers do.
-func (w *wide) hangs() bool {
-	return w.ahead(w.s) && w.Sides*w.halves() > 1 && w.Group >= Turn && w.leading() > 0 && (w.Sides == 1 || !w.Shifts())
+func (p *Plan) hangs(s WideSchedule) bool {
+	return p.ahead(s) && s.Sides*p.halves(s) > 1 && p.Group >= Turn && p.leading() > 0 && (s.Sides == 1 || !p.Shifts())
 }
+
+func (w *wide) hangs() bool { return w.Plan.hangs(w.s) }
 
 // piece is how many k matrix instructions multiply before a scale, or another tile of x,
 // begins; rows of x's tiles are that long.
-func (w *wide) piece() int { return min(w.dot(), 64) }
+func (p *Plan) piece() int { return min(p.dot(), 64) }
 
 // bytes of a stage: x, weights, scales, zero points and sums of x.
 func (w *wide) bytes() int {

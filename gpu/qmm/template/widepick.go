@@ -8,10 +8,12 @@ import (
 
 // What [Plan.EstimateWide] knows of Hopper beside [Machine].
 const (
-	wideNear  = 50000 // bytes a µs that a multiprocessor takes in by tensor and bulk copies
+	wideNear  = 95000 // bytes a µs that a multiprocessor takes in by tensor and bulk copies
 	wideBegin = 1.5   // µs until a block's first product
 	wideRate  = 0.7   // of what matrix instructions could do
 	wideFew   = 0.63  // the same with up to 64 rows of x
+	wideHang  = 1.1   // times better where products go on beside the next turn
+	widePower = 640e6 // operations a µs that the machine's power allows
 	wideAhead = 0.08  // µs of a turn beside products and casts
 	wideTurn  = 0.17  // the same where nothing is cast beside products
 	widePart  = 2     // µs that blocks of a split take to count themselves, and times that a partial sum is moved
@@ -33,11 +35,14 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	}
 	tiles := float64(s.Sides * p.own(s)) // of 64 outputs, of a warpgroup
 	product := tiles * Turn / 16 * max(float64(s.Rows)/2, 12) / clock
-	switch {
-	case s.Rows > 64:
+	half := p.halved(s)
+	if s.Rows > 64 {
 		product /= wideRate
-	default:
+	} else {
 		product /= wideFew
+	}
+	if half.hangs(s) {
+		product /= wideHang
 	}
 	sets := 1.0
 	if p.Shifts() {
@@ -47,7 +52,7 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	bytes := float64(s.Rows*Turn*2/s.Cluster + s.span(p)*Turn*p.Stored.Bits()/8)
 	each := float64(s.Consumers)
 	turn := max(each*product, each*instrs, product+instrs/2) + wideAhead
-	if !p.halved(s).ahead(s) { // all warpgroups cast at the same time
+	if !half.ahead(s) { // all warpgroups cast at the same time
 		turn = each*product + instrs + wideTurn
 	}
 	turn = max(turn, bytes/wideNear)
@@ -58,7 +63,8 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 		busy, whole = min(s.Blocks, on.SMs), float64(each)*turn+wideBegin*(1+float64(each)/float64(turns))+wideMeet
 	}
 	memory := float64(units*turns) * float64(outputs*Turn*p.Stored.Bits()/8) / float64(ceil(m, s.Rows)) / (on.Rate * float64(busy))
-	time := on.Launch + max(whole, memory+wideBegin)
+	power := 2 * float64(m) * float64(n) * float64(k) / widePower
+	time := on.Launch + max(whole, memory+wideBegin, power)
 	if s.Splits > 1 {
 		time += widePart * (1 + float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near)
 	}

@@ -131,11 +131,11 @@ func (w *wide) first(t build.Value, tag string) {
 // leading is how many pieces of the first product of a turn are begun in the turn before: not
 // the last one of a group, since ptxas lets a product go on beside threads only if its sums are
 // read in the turn of the loop that ends it.
-func (w *wide) leading() int {
-	if w.Sub < Turn {
-		return w.Sub / w.piece()
+func (p *Plan) leading() int {
+	if p.Sub < Turn {
+		return p.Sub / p.piece()
 	}
-	return w.Sub / w.piece() / 2
+	return p.Sub / p.piece() / 2
 }
 
 // rows are the x of a turn.
