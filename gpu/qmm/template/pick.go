@@ -101,7 +101,7 @@ func (p *Plan) Estimate(s Schedule, m, n, k int, on Machine) float64 {
 
 // What [Plan.Estimate] knows of warps that share k, fitted likewise.
 const (
-	partsFixed  = 3.1      // µs of a launch, of which those beside it hide the rest
+	partsFixed  = 2.4      // µs of a launch, of which those beside it hide the rest
 	partsIssued = 4 * 0.33 // instructions a cycle
 	perWarp     = 0.31     // instructions a cycle of one warp
 	partsWait   = 0.96     // µs from a load to what it brings, and of what depends on it
@@ -150,7 +150,7 @@ func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
 	latency := math.Max(waves, 1) * (rounds + 1) * partsWait
 	time := partsFixed + max(most*turns*turn, latency)
 	if s.Splits > 1 {
-		time += meet + perPart*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
+		time += perPart * float64(8*s.Splits*m) * float64(n) / float64(on.SMs) / on.Near
 	}
 	return time
 }
