@@ -40,6 +40,9 @@ func (l Linear) WideSchedules(plan string, m, tries int) ([]template.WideSchedul
 	}
 	var out []template.WideSchedule
 	if s, ok := l.tunedWide(p, m); ok && plan == Wide {
+		if s, err = s.Filled(p); err != nil {
+			return nil, err
+		}
 		if out = append(out, s); tries == 0 {
 			return out, nil
 		}
