@@ -320,11 +320,8 @@ func spans(rows, blocks int) []Schedule {
 					out = append(out, d)
 				}
 				if s.Rows <= 16 && s.Stages <= 8 {
-					s.Warpgroups = true
+					s.Warpgroups = true // but not Fixed, which rounds x
 					out = append(out, s)
-					for s.Fixed = true; s.Depth <= 2; s.Depth++ {
-						out = append(out, s)
-					}
 				}
 			}
 		}
