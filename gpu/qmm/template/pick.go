@@ -315,9 +315,7 @@ func spans(rows, blocks int) []Schedule {
 				if s.Rows == 8 {
 					d := s
 					d.Rows, d.Digits = 1, true
-					out = append(out, d)
-					d.Fixed = true
-					out = append(out, d)
+					out = append(out, d) // but not Fixed, which rounds x
 				}
 				if s.Rows <= 16 && s.Stages <= 8 {
 					s.Warpgroups = true // but not Fixed, which rounds x
