@@ -519,6 +519,10 @@ func (d *decoder) loop(bk build.Value) {
 			return g.Add(stride + j*unit).Min(d.last)
 		})
 	}, step...)
+	if d.Parts > 1 {
+		d.turn(d.last, nil) // all of it is there, wherever it lies
+		return
+	}
 	if d.Splits == 1 {
 		d.turn(b.Let("tail", d.last.Div(stride).Mul(stride)), nil)
 		return

@@ -112,8 +112,8 @@ func (g *gang) share() {
 	w.gx, w.gy, w.m, w.n = g.gx, g.gy, g.m, g.n
 	w.bias, w.residual, w.factor = g.bias, g.residual, g.factor
 	w.pipe, w.sx, w.sw, w.flat8, w.sxs = g.pipe, g.sa, g.sw, g.flat8, g.sxs
-	w.pipe.Full = g.ready // a turn is, when x is in order
-	if g.Group > 0 {
+	w.pipe.Full = g.ready        // a turn is, when x is in order
+	if g.Group > 0 && !g.Fixed { // whole numbers take the stream's
 		of := func(t dtype.Type) build.Type { return rowMajor(t, g.Stages*g.scales()*g.Sides, g.outputs()) }
 		w.ss = b.ReshapeShared("scales", g.ss, of(g.Scale))
 		if g.Zero {
