@@ -9,6 +9,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/gpu/gemm/hopper"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
@@ -54,10 +55,7 @@ func TestHeader(t *testing.T) {
 
 // TestModule has Python read the module, ask for a grid, and hear what is refused.
 func TestModule(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("no Python here")
-	}
+	python := need.Jupyter(t)
 	dir := t.TempDir()
 	if _, err := Write(dir, decode(t, template.Schedule{Splits: 2, Warps: 2}), Options{Divisible: map[string]int64{"K": 128}}); err != nil {
 		t.Fatal(err)

@@ -6,14 +6,12 @@ import (
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 )
 
 // TestPython has Python read modules of layers.
 func TestPython(t *testing.T) {
-	python, err := exec.LookPath("python3")
-	if err != nil {
-		t.Skip("no Python here")
-	}
+	python := need.Jupyter(t)
 	for _, text := range append(Presets(), "i4", "u3 zero group=64", "f6e3m2 group=channel act=bf16", "f8e7m0", "u1 scale=bf16") {
 		l := kind(t, text, 200, 330)
 		s, err := l.ChoosePlain(2)

@@ -6,8 +6,15 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// OnCore runs f, and the processes that it starts, on one core of the machine, as far as this process may choose.
+// OnCore runs f, and the processes that it starts, on one core of the machine, as far as this process may choose;
+// -1 is the core where this process runs anyway.
 func OnCore(core int, f func()) {
+	if core < 0 {
+		runtime.LockOSThread()
+		defer runtime.UnlockOSThread()
+		f()
+		return
+	}
 	done := make(chan bool)
 	go func() {
 		defer close(done)

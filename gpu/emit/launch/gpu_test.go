@@ -25,6 +25,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/emit"
 	"github.com/tilus-lab/tilus-lab/gpu/emit/lanes"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	rec "github.com/tilus-lab/tilus-lab/tests/record"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
@@ -479,7 +480,7 @@ func quiet(ctx *cuda.Context) []int {
 	took := map[int]time.Duration{}
 	const text = ".version 7.8\n.target sm_80\n.address_size 64\n.visible .entry none() { ret; }\n"
 	for core := range runtime.NumCPU() {
-		onCore(core, func() {
+		need.OnCore(core, func() {
 			for range 4 {
 				m, err := ctx.Load([]byte(text), cuda.JIT{})
 				if err != nil {
@@ -507,7 +508,7 @@ func timeOne(ctx *cuda.Context, stream *cuda.Stream, c Case, how emit.Tuning, me
 	var l *Loaded
 	for _, core := range quiet(ctx) {
 		var compiles, loads []float64
-		onCore(core, func() {
+		need.OnCore(core, func() {
 			for i := range *compiled + 1 {
 				if l != nil {
 					l.Close()
