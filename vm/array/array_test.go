@@ -407,6 +407,24 @@ func TestCompare(t *testing.T) {
 	if r := Compare(want.Cast(dtype.F64), want); !r.Equal() {
 		t.Errorf("f64 against f32: %v", r)
 	}
+	for _, c := range []struct {
+		t         dtype.Type
+		got, want uint64
+		equal     bool
+	}{
+		{dtype.F64, 0xfff8000000000000, 0x7ff8000000000000, true}, // what an H200 makes of the root of −1
+		{dtype.F64, 0x7ff8000000000000, 0xfff0000000000001, true},
+		{dtype.F64, 0x7ff0000000000000, 0x7ff8000000000000, false}, // ∞
+		{dtype.F64, 0x7ff8000000000000, 0x7ff0000000000000, false},
+		{dtype.F64, 1 << 63, 0, false},
+		{dtype.F64, 1, 1, true},
+		{dtype.F32, 0xffc00000, 0x7fffffff, false},
+		{dtype.F16, 0xfe00, 0x7fff, false},
+	} {
+		if r := Compare(FromCodes(c.t, []int{1}, []uint64{c.got}), FromCodes(c.t, []int{1}, []uint64{c.want})); r.Equal() != c.equal {
+			t.Errorf("%s, %#x against %#x: %v", c.t, c.got, c.want, r)
+		}
+	}
 	if r := Compare(want.Reshape(4), want); r.Equal() || !strings.Contains(r.String(), "shapes differ") {
 		t.Errorf("shapes: %v", r)
 	}

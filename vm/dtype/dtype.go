@@ -31,8 +31,9 @@
 // Only f8e4m3 and f8e5m2 reserve codes among the 8-bit floats with sign,
 // because only they have a standard that does. A NaN that is made here is the
 // positive one with all exponent and mantissa bits set, as NVIDIA's f16 and f32
-// units make it; for f64 it is 0x7ff8000000000000, where a GPU keeps the first
-// operand's payload instead, so the code of an f64 NaN is not comparable.
+// units make it; for f64 it is 0x7ff8000000000000, where a GPU keeps an operand's
+// payload and makes 0xfff8000000000000 of numbers (gpu/probe has the rule), so the
+// code of an f64 NaN is not comparable: vm/array.Compare takes all of them as equal.
 //
 // # Casts
 //

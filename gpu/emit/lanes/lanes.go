@@ -448,7 +448,12 @@ func (b Scalars) Convert(to hlo.Type, x Vec) Vec {
 	if err != nil {
 		panic("emit: " + err.Error())
 	}
-	return Vec{to, x.N, w}
+	out := Vec{to, x.N, w}
+	if from == hlo.F64 && (to == hlo.F32 || to == hlo.F16) { // the machine keeps what it can of the NaN's code
+		nan := b.Constant(to, to.Elem().NaN(), 1)
+		return b.each(to, x.N, func(in []Vec) Vec { return b.Pick(b.test(code.EQ, in[0], in[0]), in[1], nan) }, x, out)
+	}
+	return out
 }
 
 // f8 says whether a type is a float of 8 bits, which is computed with as f32.
