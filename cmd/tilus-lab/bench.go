@@ -97,12 +97,15 @@ func (b *benchFlags) rows() ([]int, error) {
 func (b *benchFlags) measure(ctx context.Context, bench *qmm.Bench, l qmm.Linear, name string, m int, until time.Time, log io.Writer) (qmm.Row, error) {
 	ctx, cancel := context.WithTimeout(ctx, 30*time.Second)
 	defer cancel()
-	if plans := bench.Plans(l, m); len(b.plans) == 0 && len(plans) == 1 && plans[0] == qmm.Decode {
+	plans := bench.Plans(l, m)
+	if len(b.plans) > 0 {
+		plans = bench.Named(l, m)
+	} else if len(plans) == 1 && plans[0] == qmm.Decode {
 		return b.measureDecode(ctx, bench, l, name, m, until, log)
 	}
 	var best qmm.Row
 	var failed error
-	for _, plan := range bench.Plans(l, m) {
+	for _, plan := range plans {
 		if len(b.plans) > 0 && !slices.Contains(b.plans, plan) {
 			continue
 		}
@@ -127,7 +130,7 @@ func (b *benchFlags) measure(ctx context.Context, bench *qmm.Bench, l qmm.Linear
 	}
 	if best.MedianUs == 0 {
 		if failed == nil {
-			failed = fmt.Errorf("%d rows take none of the plans %v, but %v", m, b.plans, bench.Plans(l, m))
+			failed = fmt.Errorf("%d rows take none of the plans %v, but %v", m, b.plans, plans)
 		}
 		return best, failed
 	}

@@ -179,8 +179,8 @@ type Call struct {
 }
 
 // PlanFor is the plan that m rows of x take on an H200: Decode for few; for more what the
-// models of Wide, Prefill and Expand expect most of. Expand, which rounds weights to the
-// type of the activations, takes no bias, no residual and no ragged sizes.
+// models of Wide, Prefill and Expand expect most of. Expand takes no bias, no residual and
+// no ragged sizes, and where it would round weights, only a call's own wish.
 func (l Linear) PlanFor(m int, c Call) string {
 	if c.Plan != "" {
 		return c.Plan
@@ -207,8 +207,16 @@ func (l Linear) PlanFor(m int, c Call) string {
 }
 
 // Plans are those that m rows may take on a GPU with matrix instructions of warpgroups, if
-// nothing is added to the product.
+// nothing is added to the product: results of all of them are about as close to those of the
+// weights as those of sums in f32. Expand is among them where the type of the activations
+// holds the weights as they are ([template.Form.Expands]).
 func (l Linear) Plans(m int) []string {
+	return slices.DeleteFunc(l.Named(m), func(plan string) bool { return plan == Expand && !l.Form().Expands() })
+}
+
+// Named are [Linear.Plans], and Expand where it rounds weights too: who names it in
+// [Call.Plan] takes the error that [template.Expand] tells.
+func (l Linear) Named(m int) []string {
 	var out []string
 	if m <= 4*WideFrom {
 		out = append(out, Decode)

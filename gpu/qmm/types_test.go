@@ -147,9 +147,9 @@ func (c typeCase) run(ctx context.Context, d device.Device, back bool) (outcome,
 	}
 	exact, single := products(q, x, extra)
 	out.plan, out.ours, out.theirs = res.Plan, far(res.Y.Floats(), exact), far(rounded(q.ActType, single), exact)
-	// Weights made plain are rounded to the type of the activations.
+	// Weights made plain may be rounded to the type of the activations.
 	most := 1.1
-	if res.Plan == Expand {
+	if res.Plan == Expand && !q.Form().Expands() {
 		most = 2
 	}
 	if !(out.ours <= most*out.theirs) {

@@ -234,9 +234,14 @@ func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, pla
 }
 
 // Plans are those of [Linear.Plans] that the bench's GPU runs.
-func (b *Bench) Plans(l Linear, m int) []string {
+func (b *Bench) Plans(l Linear, m int) []string { return b.runs(l.Plans(m)) }
+
+// Named are those of [Linear.Named] that the bench's GPU runs.
+func (b *Bench) Named(l Linear, m int) []string { return b.runs(l.Named(m)) }
+
+func (b *Bench) runs(plans []string) []string {
 	if b.origin.Target != warpgroups {
 		return []string{Decode}
 	}
-	return l.Plans(m)
+	return plans
 }

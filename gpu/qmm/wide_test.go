@@ -22,12 +22,16 @@ func TestPlanFor(t *testing.T) {
 		plan    string
 	}{
 		{8192, 8192, 1, Call{}, Decode}, {8192, 8192, 16, Call{}, Decode}, {8192, 8192, 17, Call{}, Wide}, {57344, 8192, 128, Call{}, Wide},
-		{8192, 8192, 4096, Call{}, Expand}, {8192, 8192, 4096, Call{Bias: bias}, Prefill}, {8191, 8191, 4096, Call{}, Prefill},
+		{8192, 8192, 4096, Call{}, Prefill}, {8192, 8192, 4096, Call{Plan: Expand}, Expand}, {8192, 8192, 4096, Call{Bias: bias}, Prefill}, {8191, 8191, 4096, Call{}, Prefill},
 		{256, 512, 64, Call{Plan: Prefill}, Prefill}, {256, 512, 1, Call{Plan: Wide}, Wide}, {256, 512, 64, Call{Schedule: &template.Schedule{}}, Decode},
 	} {
 		if got := kind(t, "u4", c.n, c.k).PlanFor(c.m, c.call); got != c.plan {
 			t.Errorf("[%d, %d], %d rows, %+v: %s, not %s", c.n, c.k, c.m, c.call, got, c.plan)
 		}
+	}
+	// Powers of two leave as many digits as the weights have.
+	if got := kind(t, "u4 act=bf16 scale=f8e8m0", 8192, 8192).PlanFor(4096, Call{}); got != Expand {
+		t.Errorf("scales that are powers of two: %s, not %s", got, Expand)
 	}
 }
 
@@ -139,8 +143,11 @@ func TestTimeWide(t *testing.T) {
 	if plans := b.Plans(l, 32); len(plans) != 2 || plans[1] != Wide {
 		t.Errorf("plans of 32 rows: %v", plans)
 	}
-	if plans := b.Plans(l, 2048); len(plans) != 2 || plans[0] != Prefill || plans[1] != Expand {
+	if plans := b.Plans(l, 2048); len(plans) != 1 || plans[0] != Prefill {
 		t.Errorf("plans of 2048 rows: %v", plans)
+	}
+	if plans := b.Named(l, 2048); len(plans) != 2 || plans[0] != Prefill || plans[1] != Expand {
+		t.Errorf("plans of 2048 rows that may be named: %v", plans)
 	}
 	schedules, err := l.WideSchedules(Wide, 32, 1)
 	if err != nil || len(schedules) != 2 {

@@ -14,6 +14,11 @@ import (
 // [Decode] takes: (q − z)·s·factor, rounded once. It is what many rows of x are
 // multiplied with by a product of plain numbers.
 //
+// Unless [Form.Expands], a weight is off by up to
+// 2^-11 of itself as f16, 2^-8 as bf16, and by up to 2^-25 where f16 has no normal number
+// for it; weights beyond f16 are infinite. A product is then off by up to as much of
+// Σ|x·w| more than sums in f32 are: about what rounding the result costs once more.
+//
 // Parameters are w, s, z with zero points, y, N, K, and factor if there is one.
 func Expand(f Form) (*ir.Program, error) {
 	p, err := PlanOf(f)
@@ -74,6 +79,30 @@ func Expand(f Form) (*ir.Program, error) {
 		b.StoreGlobal(gy, b.View("out"+tag, half, build.Register(p.Act, plain)), build.Offset(bn.Mul(outputs), at))
 	}
 	return b.Build()
+}
+
+// Expands reports whether the type of the activations holds each weight (q − z)·s as it
+// is, for any codes and scales: the digits of both fit its own, and its exponents reach
+// as far. bf16 reaches as far as the f32 sums of any plan.
+func (f Form) Expands() bool {
+	w, s := digitsOf(f.Weight), digitsOf(f.Scale)
+	n := w + s
+	if w > 0 && s > 0 {
+		n++
+	}
+	return f.Act == dtype.BF16 && !f.Zero && !f.Factor && n <= f.Act.Row().Man
+}
+
+// digitsOf is how many binary digits the values of a type have behind the first that is
+// not 0, at most.
+func digitsOf(t dtype.Type) int {
+	switch {
+	case t.IsFloat():
+		return t.Row().Man
+	case t.Signed():
+		return t.Bits() - 2 // the least value is a power of two
+	}
+	return t.Bits() - 1
 }
 
 // scaleViews names the tensors of scales and zero points.
