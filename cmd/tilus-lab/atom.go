@@ -358,6 +358,8 @@ func proofs(record []byte) (map[string]string, error) {
 		op, err := code.Lookup(r.Name)
 		switch {
 		case err != nil:
+		case probe.Hash(op.Row()) != r.Hash && !strings.HasPrefix(r.Result, "equal"):
+			out[r.Name] = "stale; when last run " + r.Result + " on " + r.GPU
 		case probe.Hash(op.Row()) != r.Hash:
 			out[r.Name] = "stale"
 		case r.Result == "equal":

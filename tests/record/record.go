@@ -1,7 +1,8 @@
 // Package record is what GPU runs proved, kept as JSON files in this folder: a row
 // for each thing that ran, written by the test binary that ran it, with the hash
 // of what it proves something about. Where that hash has changed since, the row
-// is stale: it holds no more, and waits for the next run on a GPU.
+// is stale: it holds no more, and waits for the next run on a GPU. A stale row that
+// says that machines differed still says so: nothing shows that the change helped.
 package record
 
 import (
@@ -38,6 +39,9 @@ type Row struct {
 
 // Base is the row itself, for those that embed it.
 func (r Row) Base() Row { return r }
+
+// Differed says whether machines did not agree when the thing last ran.
+func (r Row) Differed() bool { return !strings.HasPrefix(r.Result, "equal") || r.Differ != 0 }
 
 // Writer writes the rows of one test binary to the file that its -record flag names.
 type Writer struct {
@@ -111,9 +115,26 @@ func Read[T any](t testing.TB, file string) []T {
 	return rows
 }
 
+// Matched are the files of this folder whose rows say whether machines agreed.
+var Matched = []string{"programs.json", "random.json", "rows.json", "proxyrows.json", "banks.json", "parallel.json", "fusions.json"}
+
+// Differences are the rows of [Matched] that say that machines differed, by file.
+func Differences(t testing.TB) map[string][]Row {
+	t.Helper()
+	out := map[string][]Row{}
+	for _, file := range Matched {
+		for _, r := range Read[Row](t, file) {
+			if r.Differed() {
+				out[file] = append(out[file], r)
+			}
+		}
+	}
+	return out
+}
+
 // Check holds rows against the things that there are now, hash by name. It
 // returns the names that wait for a GPU, because they changed since or are new,
-// those proved, and what is wrong with the record itself: rows that are missing
+// with what they differed in when they last ran; those proved; and what is wrong with the record itself: rows that are missing
 // altogether, incomplete or twice there, or say that machines differed. howTo
 // says how rows are written.
 func Check[T interface{ Base() Row }](rows []T, what string, now map[string]string, howTo string) (stale, proved []string, problems []error) {
@@ -130,9 +151,11 @@ func Check[T interface{ Base() Row }](rows []T, what string, now map[string]stri
 			bad("%s has two rows", r.Name)
 		case r.What != what || r.Name == "" || r.Hash == "" || r.Result == "" || r.Of == 0 || r.GPU == "" || r.Driver == "" || r.Target == "" || r.Commit == "" || r.Binary == "" || r.Written == "":
 			bad("the row of %s is incomplete: %+v", r.Name, r)
+		case now[r.Name] != r.Hash && r.Differed():
+			stale = append(stale, fmt.Sprintf("%s (differed when last run, %s; changed since)", r.Name, r.Result))
 		case now[r.Name] != r.Hash:
 			stale = append(stale, r.Name)
-		case !strings.HasPrefix(r.Result, "equal") || r.Differ != 0:
+		case r.Differed():
 			bad("%s differed on %s: %s", r.Name, r.GPU, r.Result)
 		default:
 			proved = append(proved, r.Name)

@@ -22,6 +22,7 @@ func TestCheck(t *testing.T) {
 		{"no row", []Row{whole}, map[string]string{"a": "1", "c": "3", "b": "2"}, 2, 1, ""},
 		{"stale", []Row{whole}, map[string]string{"a": "2"}, 1, 0, ""},
 		{"stale, and differed then", []Row{change(func(r *Row) { r.Differ = 3 })}, map[string]string{"a": "2"}, 1, 0, ""},
+		{"stale, and failed then", []Row{change(func(r *Row) { r.Result = "launch failed" })}, map[string]string{"a": "2"}, 1, 0, ""},
 		{"a thing that is gone", []Row{whole, change(func(r *Row) { r.Name = "z" })}, now, 1, 1, ""},
 		{"twice", []Row{whole, whole}, now, 0, 1, "two rows"},
 		{"differs", []Row{change(func(r *Row) { r.Differ = 3 })}, now, 0, 0, "differed on G"},
@@ -34,6 +35,9 @@ func TestCheck(t *testing.T) {
 		stale, proved, problems := Check(c.rows, "program", c.now, "run it")
 		if len(stale) != c.stale || len(proved) != c.proved {
 			t.Errorf("%s: stale %v, proved %v", c.name, stale, proved)
+		}
+		if told := strings.Contains(fmt.Sprint(stale), "differed when last run"); told != strings.HasPrefix(c.name, "stale, and") {
+			t.Errorf("%s: stale is %v", c.name, stale)
 		}
 		if got := fmt.Sprint(problems); c.want == "" && len(problems) > 0 || !strings.Contains(got, c.want) {
 			t.Errorf("%s: %s, want %q", c.name, got, c.want)
@@ -55,5 +59,25 @@ func TestStamp(t *testing.T) {
 	to = t.TempDir() + "/rows.json"
 	if err := w.Write([]Row{r}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestDifferences holds that every file which says whether machines agreed is read, and that
+// its rows are such.
+func TestDifferences(t *testing.T) {
+	for _, file := range Matched {
+		for _, r := range Read[Row](t, file) {
+			if r.Name == "" || r.Hash == "" || r.Result == "" {
+				t.Errorf("%s: %+v", file, r)
+			}
+		}
+	}
+	for file, rows := range Differences(t) {
+		for _, r := range rows {
+			t.Logf("%s: %s differed when last run: %s", file, r.Name, r.Result)
+			if strings.HasPrefix(r.Result, "equal") && r.Differ == 0 {
+				t.Errorf("%s: %+v", file, r)
+			}
+		}
 	}
 }

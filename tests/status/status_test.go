@@ -184,6 +184,12 @@ func matrix(t *testing.T) []line {
 				c[m] = "proved on GPU: " + of
 			case m == "PTX":
 				c[m] = "assembles: ptxas takes " + best.Name
+			case m == "GPU" && row.Name != "" && row.Differed():
+				why := "the same text"
+				if row.Hash != hash[best.Name] {
+					why = "changed since"
+				}
+				c[m] = fmt.Sprintf("not built: %s differed when last run, %s; %s", best.Name, row.Result, why)
 			case m == "GPU" && row.Name != "":
 				c[m] = fmt.Sprintf("not built: stale, %s was proved with hash %s and has %s", best.Name, row.Hash, hash[best.Name])
 			case m == "GPU":
@@ -203,7 +209,7 @@ func matrix(t *testing.T) []line {
 }
 
 // markdown is the matrix for people; the reasons follow it as a list.
-func markdown(lines []line) string {
+func markdown(lines []line, differed map[string][]record.Row) string {
 	var b strings.Builder
 	b.WriteString("# Status of the instructions\n\nWritten by `go test ./tests/status -update`; `tilus-lab status` prints it. *simulated*: tests without a GPU hold it: the verifier refuses what breaks a rule, layouts that are left out are found, the interpreter and the simulator of lowered code give the same bits. " +
 		"*assembles*: NVIDIA's assembler takes the PTX, its run-time compiler the CUDA C++. *proved*: a GPU gave the bits of interpreter and simulator for a program with it, recorded in tests/record. *stale*: proved for another text. –: not built, for the reason below.\n\n")
@@ -230,6 +236,14 @@ func markdown(lines []line) string {
 	for _, r := range slices.Sorted(maps.Keys(reasons)) {
 		fmt.Fprintf(&b, "- %s – %s\n", r, strings.Join(reasons[r], ", "))
 	}
+	if len(differed) > 0 {
+		b.WriteString("\n## Differed when last run\n\nWhat a GPU did not compute as it must, in the last run that tests/record holds. Some changed since, as the tests of the record say; none counts as proved before the next run.\n\n")
+		for _, file := range slices.Sorted(maps.Keys(differed)) {
+			for _, r := range differed[file] {
+				fmt.Fprintf(&b, "- %s, %s – %d of %d elements on %s, commit %.7s\n", file, r.Name, r.Differ, r.Of, r.GPU, r.Commit)
+			}
+		}
+	}
 	return b.String()
 }
 
@@ -244,7 +258,7 @@ func TestStatusIsFresh(t *testing.T) {
 		t.Fatal(err)
 	}
 	root := need.Root(t)
-	for file, want := range map[string]string{"vm/ir/STATUS.md": markdown(lines), "web/facts/status.json": string(data) + "\n", "web/facts/benchmarks.json": benchmarks(t, root)} {
+	for file, want := range map[string]string{"vm/ir/STATUS.md": markdown(lines, record.Differences(t)), "web/facts/status.json": string(data) + "\n", "web/facts/benchmarks.json": benchmarks(t, root)} {
 		path := filepath.Join(root, filepath.FromSlash(file))
 		if *update {
 			if err := os.WriteFile(path, []byte(want), 0o644); err != nil {

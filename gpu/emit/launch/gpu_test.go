@@ -289,7 +289,10 @@ func TestGPUEqual(t *testing.T) {
 			differ, of, err := compare(ctx, p, s.args[i], s.loose)
 			row.Differ, row.Of = row.Differ+differ, row.Of+of
 			if err != nil || differ > 0 {
-				row.Result = fmt.Sprintf("differs: %v", err)
+				row.Result = fmt.Sprintf("differs in %d of %d elements", row.Differ, row.Of)
+				if err != nil {
+					row.Result = fmt.Sprintf("differs: %v", err)
+				}
 				t.Errorf("%s: %d of %d elements differ: %v\n%s", s.name, differ, of, err, hlo.Format(p.Module))
 			} else {
 				fusions++
