@@ -15,11 +15,12 @@ type Builder struct {
 	f      *Func
 	pos    diag.Pos
 	region *Region
-	consts map[constKey]Value
-	bits   []constant // by value
-	head   []*Instr   // the constants
-	instrs []Instr    // room for more
+	consts [B64 + 1]map[uint64]Value // by type, then by bits
+	bits   []constant                // by value
+	head   []*Instr                  // the constants
+	instrs []Instr                   // room for more
 	values []Value
+	imms   []int64
 }
 
 type constant struct {
@@ -27,15 +28,14 @@ type constant struct {
 	known bool
 }
 
-type constKey struct {
-	t    Type
-	bits uint64
-}
-
 // NewBuilder starts a function of that name.
 func NewBuilder(name string) *Builder {
 	f := &Func{Name: name, Body: &Region{}, Types: []Type{None}}
-	return &Builder{f: f, region: f.Body, consts: map[constKey]Value{}}
+	b := &Builder{f: f, region: f.Body}
+	for t := Pred; t <= B64; t++ {
+		b.consts[t] = map[uint64]Value{}
+	}
+	return b
 }
 
 // Func is the function under construction; its Launch may be set any time.
@@ -71,6 +71,15 @@ func (b *Builder) Param(p Param) Value {
 // Done checks the function and returns it; the error is a diag.List. The
 // builder must not be used any more.
 func (b *Builder) Done() (*Func, error) {
+	f := b.Unchecked()
+	if err := Verify(f).Err(); err != nil {
+		return nil, err
+	}
+	return f, nil
+}
+
+// Unchecked is [Builder.Done] for who calls [Verify] later.
+func (b *Builder) Unchecked() *Func {
 	for i := range b.f.Stops {
 		if s := &b.f.Stops[i]; s.Region == b.f.Body {
 			s.At += len(b.head)
@@ -78,25 +87,22 @@ func (b *Builder) Done() (*Func, error) {
 	}
 	b.f.Body.Instrs = append(b.head, b.f.Body.Instrs...)
 	b.head = nil
-	if err := Verify(b.f).Err(); err != nil {
-		return nil, err
-	}
-	return b.f, nil
+	return b.f
 }
 
 // Const is the constant of type t with these low bits.
 func (b *Builder) Const(t Type, bits uint64) Value {
 	bits &= t.Mask()
-	key := constKey{t, bits}
-	if v, ok := b.consts[key]; ok {
+	if v, ok := b.consts[t][bits]; ok {
 		return v
 	}
 	op := [...]Op{OpInvalid, OpConstPred, OpConst16, OpConst32, OpConst64}[t]
+	out, imm, in := take(&b.values, 1), take(&b.imms, 1), b.instr()
 	v := b.f.NewValue(t)
-	in := b.instr()
-	*in = Instr{Op: op, Out: []Value{v}, Imm: []int64{int64(bits)}, Pos: b.pos}
+	out[0], imm[0] = v, int64(bits)
+	*in = Instr{Op: op, Out: out, Imm: imm, Pos: b.pos}
 	b.head = append(b.head, in)
-	b.consts[key] = v
+	b.consts[t][bits] = v
 	if n := int(v) + 1; n > cap(b.bits) {
 		b.bits = append(make([]constant, 0, 2*n+256), b.bits...)
 	}
@@ -115,14 +121,29 @@ func (b *Builder) instr() *Instr {
 	return in
 }
 
+// take is a list of n from a room, which is made anew where it is too small.
+func take[T any](room *[]T, n int) []T {
+	if len(*room) < n {
+		*room = make([]T, max(n, 512))
+	}
+	out := (*room)[:n:n]
+	*room = (*room)[n:]
+	return out
+}
+
+// kept is a copy of a list in a room, so that callers' lists can live on their stacks.
+func kept[T any](room *[]T, list []T) []T {
+	if len(list) == 0 {
+		return nil
+	}
+	out := take(room, len(list))
+	copy(out, list)
+	return out
+}
+
 // results are new values of these types.
 func (b *Builder) results(types []Type) []Value {
-	n := len(types)
-	if len(b.values) < n {
-		b.values = make([]Value, max(n, 512))
-	}
-	out := b.values[:n:n]
-	b.values = b.values[n:]
+	out := take(&b.values, len(types))
 	for i, t := range types {
 		out[i] = b.f.NewValue(t)
 	}
@@ -159,7 +180,9 @@ func (b *Builder) Stop(first, threads int, keep []Value) {
 func (b *Builder) Emit(op Op, imm []int64, in ...Value) []Value {
 	row := op.Row()
 	if v, ok := b.fold(row, imm, in); ok {
-		return []Value{v}
+		out := take(&b.values, 1)
+		out[0] = v
+		return out
 	}
 	types := row.Out
 	if row.Through {
@@ -167,7 +190,7 @@ func (b *Builder) Emit(op Op, imm []int64, in ...Value) []Value {
 	}
 	out := b.results(types)
 	x := b.instr()
-	*x = Instr{Op: op, In: in, Out: out, Imm: imm}
+	*x = Instr{Op: op, In: kept(&b.values, in), Out: out, Imm: kept(&b.imms, imm)}
 	b.Add(x)
 	return out
 }
@@ -188,7 +211,7 @@ func (b *Builder) EmitExact(op Op, e Exact, in ...Value) Value {
 	}
 	out := b.results(row.Out[:1])
 	x := b.instr()
-	*x = Instr{Op: op, In: in, Out: out, Exact: e}
+	*x = Instr{Op: op, In: kept(&b.values, in), Out: out, Exact: e}
 	b.Add(x)
 	return out[0]
 }
@@ -224,7 +247,7 @@ func (b *Builder) fold(row *Row, imm []int64, in []Value) (Value, bool) {
 		args[i], all = c, all && ok
 	}
 	if all && !(row.NonZero && args[1] == 0) {
-		return b.Const(row.Out[0], row.Meaning(imm, args[0], args[1], args[2])), true
+		return b.Const(row.Out[0], row.Meaning(kept(&b.imms, imm), args[0], args[1], args[2])), true
 	}
 	if len(in) != 2 || len(imm) != 0 {
 		return 0, false

@@ -187,11 +187,10 @@ func (b *Builder) StSharedV(addr Value, offset int, words ...Value) {
 // in; the others get the values of rest, one for each result.
 func (b *Builder) Guarded(p Value, op Op, imm []int64, in []Value, rest ...Value) []Value {
 	row := op.Row()
-	out := make([]Value, len(row.Out))
-	for i, t := range row.Out {
-		out[i] = b.f.NewValue(t)
-	}
-	b.Add(&Instr{Op: op, In: append(append([]Value(nil), in...), rest...), Out: out, Imm: imm, Guard: p})
+	out, all, x := b.results(row.Out), take(&b.values, len(in)+len(rest)), b.instr()
+	copy(all[copy(all, in):], rest)
+	*x = Instr{Op: op, In: all, Out: out, Imm: kept(&b.imms, imm), Guard: p}
+	b.Add(x)
 	return out
 }
 

@@ -28,9 +28,8 @@ type lifetimes struct {
 	f      *Func
 	parent []Value
 	def    []int32
-	last   []int32 // exclusive end of the main span
-	extra  map[Value][]span
-	spans  [][]span // of each class root, sorted
+	last   []int32  // exclusive end of the main span
+	spans  [][]span // of each class root, sorted; at first those beside the main one
 	fixed  []bool   // constants: never merged
 	log    []Value  // values used, in text order
 	at     int32
@@ -48,7 +47,7 @@ type lifetimes struct {
 // branches of an If are treated as if both ran, which is cautious but right.
 func Assign(f *Func) *Registers {
 	n := len(f.Types)
-	lt := &lifetimes{f: f, parent: make([]Value, n), def: make([]int32, n), last: make([]int32, n), extra: map[Value][]span{}, log: make([]Value, 0, 2*n), spans: make([][]span, n), fixed: make([]bool, n)}
+	lt := &lifetimes{f: f, parent: make([]Value, n), def: make([]int32, n), last: make([]int32, n), log: make([]Value, 0, 2*n), spans: make([][]span, n), fixed: make([]bool, n)}
 	for i := range lt.parent {
 		lt.parent[i] = Value(i)
 	}
@@ -69,12 +68,12 @@ func Assign(f *Func) *Registers {
 	mains := make([]span, n) // most values have no other
 	for v := 1; v < n; v++ {
 		own := span{lt.def[v], max(lt.last[v], lt.def[v]+1)}
-		if len(lt.extra[Value(v)]) == 0 {
+		if len(lt.spans[v]) == 0 {
 			lt.spans[v] = mains[v : v+1 : v+1]
 			mains[v] = own
 			continue
 		}
-		s := append(lt.extra[Value(v)], own)
+		s := append(lt.spans[v], own)
 		sort.Slice(s, func(i, j int) bool { return s[i].from < s[j].from })
 		lt.spans[v] = union(s)
 	}
@@ -135,7 +134,7 @@ func (lt *lifetimes) read(v Value, at int32) {
 }
 
 func (lt *lifetimes) also(v Value, from, to int32) {
-	lt.extra[v] = append(lt.extra[v], span{from, to})
+	lt.spans[v] = append(lt.spans[v], span{from, to})
 }
 
 func (lt *lifetimes) region(r *Region) {
@@ -273,7 +272,11 @@ func (lt *lifetimes) merge(a, b Value, force bool) {
 	}
 	lt.both = out
 	lt.parent[b] = a
-	lt.spans[a] = lt.keep(union(out))
+	if out = union(out); len(out) <= len(lt.spans[a]) {
+		lt.spans[a] = lt.spans[a][:copy(lt.spans[a], out)]
+	} else {
+		lt.spans[a] = lt.keep(out)
+	}
 }
 
 // keep copies spans to where they stay.
@@ -288,11 +291,11 @@ func (lt *lifetimes) keep(s []span) []span {
 	return out
 }
 
-// union joins the sorted spans that overlap.
+// union joins the sorted spans that overlap or follow each other.
 func union(s []span) []span {
 	out := s[:1]
 	for _, x := range s[1:] {
-		if last := &out[len(out)-1]; x.from < last.to {
+		if last := &out[len(out)-1]; x.from <= last.to {
 			last.to = max(last.to, x.to)
 		} else {
 			out = append(out, x)

@@ -90,14 +90,21 @@ func Program(p *ir.Program, o Options) (*Compiled, error) {
 	if err != nil {
 		return nil, err
 	}
-	f, err := lower.Lower(p, lower.Options{Arch: target, Divisible: o.Divisible, Stops: stops})
+	lowering := lower.Options{Arch: target, Divisible: o.Divisible, Stops: stops, Unchecked: !o.NoOpt && o.Dump == nil}
+	f, err := lower.Lower(p, lowering)
 	if err != nil {
 		return nil, err
 	}
 	if o.Dump != nil {
 		dump("lower", code.Format(f))
 	}
-	if !o.NoOpt {
+	if lowering.Unchecked && opt.InPlace(f) != nil { // once more, to say whose mistake it is
+		lowering.Unchecked = false
+		if f, err = lower.Lower(p, lowering); err != nil {
+			return nil, err
+		}
+	}
+	if !o.NoOpt && !lowering.Unchecked {
 		var seen opt.Observer
 		if o.Dump != nil {
 			seen = func(p opt.Pass, f *code.Func) { dump(p.Name, code.Format(f)) }

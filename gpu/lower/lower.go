@@ -53,6 +53,8 @@ type Options struct {
 	// Stops, if not nil, asks for a stop in front of every statement, and gets what
 	// holds the variables there: for each of the function's stops.
 	Stops *[]Stop
+	// Unchecked leaves [code.Verify] to the caller.
+	Unchecked bool
 }
 
 // Lower makes thread code of a program that [ir.Verify] accepts. What the target
@@ -97,6 +99,9 @@ func lowerWith(p *ir.Program, opt Options, at areas) (*code.Func, areas, error) 
 	}
 	if err := l.list.Err(); err != nil {
 		return nil, areas{}, err
+	}
+	if opt.Unchecked {
+		return l.Unchecked(), areas{}, nil
 	}
 	f, err := l.Done()
 	return f, areas{}, err

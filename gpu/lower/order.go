@@ -52,6 +52,9 @@ func atomicScalar(l *lowerer, in *ir.Instr) {
 	l.env.set(in.Out[0], val{scalar: l.fromFirst(first, old)})
 }
 
+// handed is the bytes through which a thread hands a word to the others.
+const handed = 16
+
 // fromFirst is what x is in thread 0, where first holds.
 func (l *lowerer) fromFirst(first, x code.Value) code.Value {
 	switch l.warps() {
@@ -60,7 +63,7 @@ func (l *lowerer) fromFirst(first, x code.Value) code.Value {
 	case 1:
 		return l.Op(code.OpShflIdx, nil, x, l.Const32(0))
 	}
-	at := []int64{int64(l.scratch(16))}
+	at := []int64{int64(l.scratch(handed))}
 	base := l.Op(code.OpSharedBase, nil)
 	l.Guard(first, code.OpStSharedB32, at, nil, base, x)
 	l.barrier()

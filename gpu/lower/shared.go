@@ -122,12 +122,19 @@ func (l *lowerer) scratch(size int) (at int) {
 // aligned is the next multiple of [shared.Align].
 func aligned(n int) int { return (n + shared.Align - 1) / shared.Align * shared.Align }
 
-// reserve asks for what conversions of the whole block need, so that tiles need not
-// move when they are met.
+// reserve asks for what conversions and atomics of the whole block need, so that tiles
+// need not move, and all be lowered again, when they are met.
 func (l *lowerer) reserve(b *ir.Block) {
 	b.Walk(func(s ir.Stmt) bool {
-		if in, ok := s.(*ir.Instr); ok && in.Op.Name == "ConvertLayout" {
-			l.scratch(exchange.Plan(in.In[0].Var().Type, in.Out[0].Type).Bytes)
+		if in, ok := s.(*ir.Instr); ok {
+			switch in.Op.Name {
+			case "ConvertLayout":
+				l.scratch(exchange.Plan(in.In[0].Var().Type, in.Out[0].Type).Bytes)
+			case "AtomicScalar":
+				if l.warps() > 1 {
+					l.scratch(handed)
+				}
+			}
 		}
 		_, group := s.(*ir.Group)
 		return !group

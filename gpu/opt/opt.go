@@ -54,31 +54,32 @@ type Observer func(pass Pass, f *code.Func)
 // be nil. A problem that a pass causes is a mistake of ours and comes back as an
 // error that names the pass.
 func Run(f *code.Func, seen Observer) (*code.Func, error) {
-	out, err := runAll(f, seen, seen != nil)
-	if err != nil && seen == nil { // which pass it was
-		if _, named := runAll(f, nil, true); named != nil {
-			err = named
+	if seen == nil {
+		if out := Clone(f); InPlace(out) == nil {
+			return out, nil
 		}
 	}
-	return out, err
-}
-
-// runAll verifies what comes out, and if each is set after every pass.
-func runAll(f *code.Func, seen Observer, each bool) (*code.Func, error) {
 	f = Clone(f)
-	passes := Passes()
-	for i, p := range passes {
+	for _, p := range Passes() {
 		p.Run(f)
-		if each || i == len(passes)-1 {
-			if err := code.Verify(f).Err(); err != nil {
-				return nil, fmt.Errorf("opt: after %s: %w", p.Name, err)
-			}
+		if err := code.Verify(f).Err(); err != nil {
+			return nil, fmt.Errorf("opt: after %s: %w", p.Name, err)
 		}
 		if seen != nil {
 			seen(p, f)
 		}
 	}
 	return f, nil
+}
+
+// InPlace runs all passes on f itself and verifies what comes out; [Run] says which pass
+// an error is of.
+func InPlace(f *code.Func) error {
+	for _, p := range Passes() {
+		p.Run(f)
+	}
+	f.Stops = nil
+	return code.Verify(f).Err()
 }
 
 // Clone is a copy that shares nothing that a pass changes.

@@ -70,7 +70,7 @@ func Print(f *code.Func, o Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p := &printer{f: f, o: o, regs: code.Assign(f), consts: make([]*code.Instr, len(f.Types)), held: make([]bool, len(f.Types)), forms: map[code.Op]*form{}, version: Version}
+	p := &printer{f: f, o: o, regs: code.Assign(f), consts: make([]*code.Instr, len(f.Types)), held: make([]bool, len(f.Types)), version: Version}
 	count := 0
 	f.Body.Walk(func(in *code.Instr) {
 		count++
@@ -118,7 +118,7 @@ type printer struct {
 	regs    *code.Registers
 	consts  []*code.Instr // by value
 	held    []bool        // by value: constants that need a register
-	forms   map[code.Op]*form
+	forms   [2][]*form    // of this text, by operation: rows of code.Rows, and of code.ProxyRows
 	shared  bool
 	version string
 	numbers []int32 // of each register, from 1 on
@@ -126,38 +126,79 @@ type printer struct {
 	labels  int
 	b       bytes.Buffer
 	pos     diag.Pos
-	placed  bool // pos was written
+	placed  bool   // pos was written
+	file    string // how a comment of pos begins, up to the line; "" where none does
 }
 
 // form is what all instructions of an operation have in common.
 type form struct {
 	row    *code.Row
-	pieces []code.Piece
+	pieces []piece
 	inputs []bool // which inputs may be constants
 	end    string
 	guard  bool // the template says where the guard stands
 }
 
+// piece is text of a template and the placeholder behind it.
+type piece struct {
+	text  string
+	kind  kind
+	index int
+	style string
+}
+
+// kind is what stands at a placeholder.
+type kind uint8
+
+const (
+	kindEnd kind = iota
+	kindOut
+	kindIn
+	kindImm
+	kindOuts
+	kindCmp
+	kindFloatCmp
+	kindMem
+	kindGuard
+	kindAttr
+)
+
+var kinds = map[string]kind{"": kindEnd, "o": kindOut, "a": kindIn, "i": kindImm, "outs": kindOuts, "cmp": kindCmp, "fcmp": kindFloatCmp, "mem": kindMem, "guard": kindGuard, "attr": kindAttr}
+
 // forms are the forms of rows that were printed, by operation: rows do not change.
 var forms sync.Map
 
 func (p *printer) form(op code.Op) *form {
-	x, ok := p.forms[op]
-	if !ok {
+	list, at := &p.forms[0], int(op)
+	if op.Proxied() {
+		list, at = &p.forms[1], int(op-code.OpMbarInit)
+	}
+	for at >= len(*list) {
+		*list = append(*list, make([]*form, at+64-len(*list))...)
+	}
+	x := (*list)[at]
+	if x == nil {
 		kept, ok := forms.Load(op)
 		if !ok {
 			kept, _ = forms.LoadOrStore(op, formOf(op.Row()))
 		}
 		x = kept.(*form)
-		p.forms[op] = x
+		(*list)[at] = x
 	}
 	return x
 }
 
 func formOf(row *code.Row) *form {
-	x := &form{row: row, pieces: code.Pieces(row.PTX), inputs: row.ConstInputs(), end: ";\n", guard: strings.Contains(row.PTX, "{guard}")}
+	x := &form{row: row, inputs: row.ConstInputs(), end: ";\n", guard: strings.Contains(row.PTX, "{guard}")}
 	if strings.HasPrefix(row.PTX, "{ ") {
 		x.end = "\n"
+	}
+	for _, q := range code.Pieces(row.PTX) {
+		k, ok := kinds[q.Slot.Kind]
+		if !ok {
+			panic("ptx: template of " + row.Name + " has {" + q.Slot.Kind + "}")
+		}
+		x.pieces = append(x.pieces, piece{q.Text, k, q.Slot.Index, q.Slot.Style})
 	}
 	return x
 }
@@ -314,10 +355,23 @@ func (p *printer) at(in *code.Instr) {
 	if p.o.NoPos || p.placed && in.Pos == p.pos || !p.placed && in.Pos == (diag.Pos{}) {
 		return
 	}
-	if before := p.pos; !p.placed || in.Pos.String() != before.String() {
+	switch before := p.pos; {
+	case p.placed && p.file != "" && before.File == in.Pos.File && in.Pos.Line > 0 && in.Pos.Col > 0:
+		p.b.WriteString(p.file)
+		p.writeInt(int64(in.Pos.Line))
+		p.b.WriteByte(':')
+		p.writeInt(int64(in.Pos.Col))
+		p.b.WriteByte('\n')
+	case !p.placed || in.Pos.String() != before.String():
+		from := p.b.Len()
 		p.b.WriteString("\t// ")
 		// Assemblers refuse other characters in comments too.
 		p.b.WriteString(strings.Trim(strconv.QuoteToASCII(in.Pos.String()), `"`))
+		p.file = "" // what stands in front of the line number
+		if said := p.b.Bytes()[from:]; in.Pos.Line > 0 && in.Pos.Col > 0 && in.Pos.File != "" {
+			said = said[:bytes.LastIndexByte(said, ':')]
+			p.file = string(said[:bytes.LastIndexByte(said, ':')+1])
+		}
 		p.b.WriteByte('\n')
 	}
 	p.pos, p.placed = in.Pos, true
@@ -381,15 +435,15 @@ func (p *printer) instr(in *code.Instr) {
 	if row.InPlace {
 		p.copies(in.Out, in.In[len(in.In)-len(in.Out):])
 	}
-	if row.Through {
-		defer p.copies(in.Out, in.In[len(row.In):])
-	}
 	p.b.WriteByte('\t')
 	if !x.guard {
 		p.guard(in)
 	}
 	p.text(in, x)
 	p.b.WriteString(x.end)
+	if row.Through {
+		p.copies(in.Out, in.In[len(row.In):])
+	}
 }
 
 func firstOf(vals []code.Value) code.Value {
@@ -410,21 +464,21 @@ func (p *printer) guard(in *code.Instr) {
 
 // text writes the row's template with the operands of one instruction.
 func (p *printer) text(in *code.Instr, x *form) {
-	for _, piece := range x.pieces {
-		p.b.WriteString(piece.Text)
-		switch s := piece.Slot; s.Kind {
-		case "":
-		case "o":
-			p.writeReg(in.Out[s.Index])
-		case "a":
-			p.writeOperand(in.In[s.Index], s.Style)
-		case "i":
-			if s.Style == "x" {
-				p.writeHex(uint64(in.Imm[s.Index]))
+	for i := range x.pieces {
+		s := &x.pieces[i]
+		p.b.WriteString(s.text)
+		switch s.kind {
+		case kindOut:
+			p.writeReg(in.Out[s.index])
+		case kindIn:
+			p.writeOperand(in.In[s.index], s.style)
+		case kindImm:
+			if s.style == "x" {
+				p.writeHex(uint64(in.Imm[s.index]))
 			} else {
-				p.writeInt(in.Imm[s.Index])
+				p.writeInt(in.Imm[s.index])
 			}
-		case "outs":
+		case kindOuts:
 			p.b.WriteByte('{')
 			for i, v := range in.Out {
 				if i > 0 {
@@ -433,15 +487,15 @@ func (p *printer) text(in *code.Instr, x *form) {
 				p.writeReg(v)
 			}
 			p.b.WriteByte('}')
-		case "cmp":
+		case kindCmp:
 			p.b.WriteString(code.Cmp(in.Imm[0]).String())
-		case "fcmp":
+		case kindFloatCmp:
 			if code.Cmp(in.Imm[0]) == code.NE { // true with a NaN
 				p.b.WriteString("neu")
 			} else {
 				p.b.WriteString(code.Cmp(in.Imm[0]).String())
 			}
-		case "mem":
+		case kindMem:
 			p.b.WriteByte('[')
 			p.writeReg(in.In[0])
 			if in.Imm[0] != 0 {
@@ -449,12 +503,10 @@ func (p *printer) text(in *code.Instr, x *form) {
 				p.writeInt(in.Imm[0])
 			}
 			p.b.WriteByte(']')
-		case "guard":
+		case kindGuard:
 			p.guard(in)
-		case "attr":
+		case kindAttr:
 			p.b.WriteString(in.Attr().String())
-		default:
-			panic("ptx: template of " + x.row.Name + " has {" + s.Kind + "}")
 		}
 	}
 }
