@@ -554,6 +554,9 @@ type SlotOf struct{ Operand, Slot int }
 // between threads, the slot that it is in every thread. The violation names a
 // thread that does not hold what it needs.
 func MoveSlots(in *Instr, offset []int) ([]SlotOf, *Violation) {
+	if slots := linearSlots(in, offset); slots != nil {
+		return slots, nil
+	}
 	out := in.Out[0].Type.Layout
 	from := MovedFrom(in, offset)
 	to := placesOf(out)
@@ -621,6 +624,68 @@ func MoveSlots(in *Instr, offset []int) ([]SlotOf, *Violation) {
 		slots[s] = all[0]
 	}
 	return slots, nil
+}
+
+// linearSlots is [MoveSlots] where an element's number in the one operand is a linear
+// function of its index in the result: then threads and slots can be looked at apart. It is
+// nil where an element is missing, and for other instructions.
+func linearSlots(in *Instr, offset []int) []SlotOf {
+	out, l := in.Out[0].Type.Layout, in.In[0].Var().Type.Layout
+	if len(in.In) != 1 || l.Threads() != out.Threads() {
+		return nil
+	}
+	from, _ := in.In[0].Var().Type.Dims()
+	dims, _ := in.Out[0].Type.Dims()
+	stride := make([]int, len(from)) // row-major
+	for d, n := len(from)-1, 1; d >= 0; d-- {
+		stride[d], n = n, n*from[d]
+	}
+	base, step := 0, []int(nil) // step: of each dimension of the result; nil where numbers stay
+	switch in.Op.Name {
+	case "Repeat", "RepeatInterleave", "ShuffleUp", "ShuffleDown", "SliceAssign":
+		return nil
+	case "Transpose":
+		for _, d := range in.Order() {
+			step = append(step, stride[d])
+		}
+	case "SliceRegister":
+		for d, n := range offset {
+			base += n * stride[d]
+		}
+		for _, d := range in.Dims(len(from), len(dims)) {
+			step = append(step, stride[d])
+		}
+	}
+	source := func(e int32) int32 { // of an element of the result, without base
+		if step == nil {
+			return e
+		}
+		rest, n := int(e), 0
+		for d := len(dims) - 1; d >= 0; d-- {
+			n += rest % dims[d] * step[d]
+			rest /= dims[d]
+		}
+		return int32(n)
+	}
+	to, have := placesOf(out), placesOf(l)
+	for t, part := range to.threads {
+		if have.threads[t]-have.threads[0] != source(part)-source(to.threads[0]) {
+			return nil
+		}
+	}
+	slots := make([]SlotOf, len(to.slots))
+	next, first := 0, int32(base)+source(to.threads[0])-have.threads[0]
+	for s, part := range to.slots {
+		e := first + source(part)
+		if next >= len(have.slots) || have.slots[next] != e { // most often the next one
+			if next = slices.Index(have.slots, e); next < 0 {
+				return nil
+			}
+		}
+		slots[s] = SlotOf{0, next}
+		next++
+	}
+	return slots
 }
 
 // missing says that a thread does not hold an element where it would have to.
