@@ -1,21 +1,17 @@
 package kernel
 
 import (
-	"os"
 	"testing"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/kernel/link"
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 )
 
 // An explorer that is started anew hears of the variables again, without a cell.
 func TestExplorerStartsAnew(t *testing.T) {
-	dir, err := os.MkdirTemp("", "tl") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := need.Scratch(t)
 	k := &Kernel{id: "s", done: make(chan struct{}), opts: Options{Explorer: link.SocketPath(dir)}}
 	vars, shows, ended := make(chan []proto.Var, 1), make(chan proto.Explore), make(chan struct{})
 	go func() {

@@ -25,7 +25,7 @@ func python(t *testing.T, script string) {
 	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, py, script)
-	cmd.Env = append(os.Environ(), "JUPYTER_PATH="+prefix+"/share/jupyter", "JUPYTER_RUNTIME_DIR="+t.TempDir(), "PYTHONWARNINGS=ignore")
+	cmd.Env = append(os.Environ(), "JUPYTER_PATH="+prefix+"/share/jupyter", "JUPYTER_RUNTIME_DIR="+t.TempDir(), "TMPDIR="+need.Scratch(t), "PYTHONWARNINGS=ignore")
 	if out, err := cmd.CombinedOutput(); err != nil {
 		t.Errorf("%s: %v\n%s", script, err, out)
 	} else {

@@ -4,13 +4,13 @@ import (
 	"context"
 	"fmt"
 	"net/http"
-	"os"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/gorilla/websocket"
 
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/web/answer"
 	"github.com/tilus-lab/tilus-lab/web/pane"
 )
@@ -109,9 +109,7 @@ func TestPictureTag(t *testing.T) {
 // A page that lost its connection makes a new one and gets the same answers: its
 // state is its own. Pages are told when the explorer stops.
 func TestReconnectAndStop(t *testing.T) {
-	data, err := os.MkdirTemp("", "tl")
-	must(t, err)
-	defer os.RemoveAll(data)
+	data := need.Scratch(t)
 	ctx, stop := context.WithCancel(context.Background())
 	defer stop()
 	u, jar, ended := served(t, ctx, data)
@@ -138,7 +136,7 @@ func TestReconnectAndStop(t *testing.T) {
 	}
 	stop()
 	second.ws.SetReadDeadline(time.Now().Add(20 * time.Second))
-	_, _, err = second.ws.ReadMessage()
+	_, _, err := second.ws.ReadMessage()
 	if !websocket.IsCloseError(err, websocket.CloseGoingAway) || !strings.Contains(err.Error(), "stops") {
 		t.Errorf("a page is told %v", err)
 	}

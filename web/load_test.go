@@ -19,6 +19,8 @@ import (
 	"time"
 
 	"github.com/gorilla/websocket"
+
+	"github.com/tilus-lab/tilus-lab/tests/need"
 )
 
 var (
@@ -204,9 +206,7 @@ func typing(ws *websocket.Conn, c *chains, rng *rand.Rand, period time.Duration,
 // measure lets pages type at a server in this process.
 func measure(t *testing.T, pages int, period, lasting time.Duration) load {
 	t.Helper()
-	data, err := os.MkdirTemp("", "tl")
-	must(t, err)
-	defer os.RemoveAll(data)
+	data := need.Scratch(t)
 	defer debug.SetGCPercent(debug.SetGCPercent(GCPercent)) // as the command does
 	before := runtime.NumGoroutine()
 	ctx, stop := context.WithCancel(context.Background())

@@ -23,6 +23,8 @@ import (
 
 	"github.com/gorilla/websocket"
 	"golang.org/x/crypto/bcrypt"
+
+	"github.com/tilus-lab/tilus-lab/tests/need"
 )
 
 func TestReadPasswords(t *testing.T) {
@@ -122,9 +124,7 @@ func TestRoles(t *testing.T) {
 		must(t, err)
 		passwords = append(passwords, Password{role, hash})
 	}
-	data, err := os.MkdirTemp("", "tl")
-	must(t, err)
-	defer os.RemoveAll(data)
+	data := need.Scratch(t)
 	root := t.TempDir()
 	must(t, os.WriteFile(filepath.Join(root, "01-first.ipynb"), []byte(smallBook), 0o644))
 	ctx, stop := context.WithCancel(context.Background())

@@ -22,6 +22,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/kernel/link"
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/web/answer"
 	"github.com/tilus-lab/tilus-lab/web/pane"
 )
@@ -590,9 +591,7 @@ func TestTextsApart(t *testing.T) {
 }
 
 func TestServe(t *testing.T) {
-	dir, err := os.MkdirTemp("", "tl")
-	must(t, err)
-	defer os.RemoveAll(dir)
+	dir := need.Scratch(t)
 	ctx, stop := context.WithCancel(context.Background())
 	ready, ended := make(chan string, 1), make(chan error, 1)
 	go func() { ended <- Serve(ctx, Options{Port: -1, DataDir: dir, Ready: func(s string) { ready <- s }}) }()
@@ -605,10 +604,7 @@ func TestServe(t *testing.T) {
 	must(t, err)
 	var port int
 	fmt.Sscan(u.Port(), &port)
-	other, err := os.MkdirTemp("", "tl")
-	must(t, err)
-	defer os.RemoveAll(other)
-	if err := Serve(ctx, Options{Port: port, DataDir: other}); err == nil || !strings.Contains(err.Error(), "--port") {
+	if err := Serve(ctx, Options{Port: port, DataDir: need.Scratch(t)}); err == nil || !strings.Contains(err.Error(), "--port") {
 		t.Errorf("a busy port: %v", err)
 	}
 	stop()

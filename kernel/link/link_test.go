@@ -8,17 +8,13 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"github.com/tilus-lab/tilus-lab/tests/need"
 )
 
 func listenTest(t *testing.T) (path string, got chan Message) {
 	t.Helper()
-	// Socket paths have a short limit, so not t.TempDir.
-	dir, err := os.MkdirTemp("", "ln")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	path, got = SocketPath(dir), make(chan Message, 100)
+	path, got = SocketPath(need.Scratch(t)), make(chan Message, 100)
 	l, err := Listen(path, func(m Message) { got <- m }, func(fresh bool) string {
 		if fresh {
 			return "http://127.0.0.1:1/?token=x"
@@ -91,11 +87,7 @@ func TestSocketIsPrivateAndAnswersAddress(t *testing.T) {
 }
 
 func TestStaleSocketIsReplaced(t *testing.T) {
-	dir, err := os.MkdirTemp("", "ln")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(dir)
+	dir := need.Scratch(t)
 	ln, err := net.Listen("unix", SocketPath(dir))
 	if err != nil {
 		t.Fatal(err)

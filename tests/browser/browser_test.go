@@ -19,7 +19,6 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
-	"sync"
 	"syscall"
 	"testing"
 	"time"
@@ -29,29 +28,6 @@ import (
 
 // startLimit is how long a server may take to start on a busy machine.
 const startLimit = 90 * time.Second
-
-// build makes the command once for all tests. TestMain removes it.
-var build = sync.OnceValues(func() (string, error) {
-	exe := filepath.Join(scratch, "tilus-lab")
-	out, err := exec.Command("go", "build", "-o", exe, "github.com/tilus-lab/tilus-lab/cmd/tilus-lab").CombinedOutput()
-	if err != nil {
-		return "", fmt.Errorf("go build: %w\n%s", err, out)
-	}
-	return exe, nil
-})
-
-var scratch string
-
-func TestMain(m *testing.M) {
-	var err error
-	if scratch, err = os.MkdirTemp("", "tl"); err != nil {
-		fmt.Fprintln(os.Stderr, err)
-		os.Exit(1)
-	}
-	code := m.Run()
-	os.RemoveAll(scratch)
-	os.Exit(code)
-}
 
 // tools are the outside programs of every test here.
 type tools struct{ chromium, node, modules string }
@@ -84,10 +60,7 @@ type home struct{ dir, notebooks string }
 
 func newHome(t *testing.T) home {
 	t.Helper()
-	dir, err := os.MkdirTemp(scratch, "h") // short, for the path of the socket
-	if err != nil {
-		t.Fatal(err)
-	}
+	dir := need.Scratch(t)
 	h := home{dir, filepath.Join(dir, "notebooks")}
 	if err := os.CopyFS(h.notebooks, os.DirFS(filepath.Join(need.Root(t), "notebooks"))); err != nil {
 		t.Fatal(err)
@@ -152,10 +125,7 @@ func start(t *testing.T, cmd *exec.Cmd, output func(line string)) {
 // up starts `tilus-lab up` on a free port and returns the address it prints.
 func (h home) up(t *testing.T) string {
 	t.Helper()
-	exe, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := need.Program(t)
 	cmd := exec.Command(exe, "up", "--no-browser", "--port", "-1", "--notebooks", h.notebooks)
 	cmd.Dir, cmd.Env = h.dir, h.env()
 	address := make(chan string, 1)
@@ -235,7 +205,7 @@ func (f tools) run(t *testing.T, limit time.Duration, name string, args ...strin
 	ctx, cancel := context.WithTimeout(t.Context(), limit)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, f.node, append([]string{name}, args...)...)
-	cmd.Env = append(os.Environ(), "TILUS_NODE="+f.modules, "TILUS_CHROMIUM="+f.chromium)
+	cmd.Env = append(os.Environ(), "TMPDIR="+need.Scratch(t), "TILUS_NODE="+f.modules, "TILUS_CHROMIUM="+f.chromium)
 	// Chromium's processes go with the script, and hold the pipe if it was killed.
 	cmd.WaitDelay = 5 * time.Second
 	out, err := cmd.CombinedOutput()
@@ -271,10 +241,7 @@ func TestUX(t *testing.T) {
 	h := newHome(t)
 	h.write(t, "same.ipynb", same)
 	start := h.up(t)
-	exe, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := need.Program(t)
 	drawn := t.TempDir()
 	for name, link := range links {
 		file := filepath.Join(drawn, name)

@@ -34,10 +34,7 @@ func TestServerProxy(t *testing.T) {
 	if _, err := os.Stat(filepath.Join(proxy, ".requirements")); err != nil {
 		t.Skip("jupyter-server-proxy not found; run `bash tests/setup/serverproxy.sh`")
 	}
-	exe, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
+	exe := need.Program(t)
 	h := newHome(t)
 	outer, inner := freePort(t), freePort(t)
 	base := fmt.Sprintf("http://127.0.0.1:%d/user/ada/proxy/%d/", outer, inner)

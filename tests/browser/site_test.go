@@ -6,19 +6,17 @@ import (
 	"os/exec"
 	"path/filepath"
 	"testing"
+
+	"github.com/tilus-lab/tilus-lab/tests/need"
 )
 
 // The static explorer needs nothing of ours to be shown: a plain file server does,
 // and the disk.
 func TestSite(t *testing.T) {
 	f := find(t)
-	exe, err := build()
-	if err != nil {
-		t.Fatal(err)
-	}
 	dir := t.TempDir()
 	public := filepath.Join(dir, "some", "folder")
-	cmd := exec.Command(exe, "site", public)
+	cmd := exec.Command(need.Program(t), "site", public)
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {

@@ -41,10 +41,7 @@ func TestClients(t *testing.T) {
 		missing("the client libraries are missing; run `bash tests/setup/web.sh`")
 	}
 	dir := t.TempDir()
-	exe := filepath.Join(dir, "tilus-lab")
-	if out, err := exec.Command("go", "build", "-o", exe, "github.com/tilus-lab/tilus-lab/cmd/tilus-lab").CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
+	exe := need.Program(t)
 	file := filepath.Join(dir, "sums.tile")
 	if err := os.WriteFile(file, []byte(program), 0o600); err != nil {
 		t.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/tests/need"
 )
 
-// python runs a script of testdata with the kernelspec of a freshly built tilus-lab, and
+// python runs a script of testdata with the kernelspec of tilus-lab, and
 // returns what it prints.
 func python(t *testing.T, script string, args ...string) string {
 	t.Helper()
@@ -24,19 +24,13 @@ func python(t *testing.T, script string, args ...string) string {
 	dir := t.TempDir()
 	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
-	exe := filepath.Join(dir, "tilus-lab")
-	build := exec.CommandContext(ctx, "go", "build", "-o", exe, "./cmd/tilus-lab")
-	build.Dir = need.Root(t)
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build ./cmd/tilus-lab: %v\n%s", err, out)
-	}
-	if _, err := kernel.Install(kernel.InstallOptions{Prefix: dir, Exe: exe}); err != nil {
+	if _, err := kernel.Install(kernel.InstallOptions{Prefix: dir, Exe: need.Program(t)}); err != nil {
 		t.Fatal(err)
 	}
 	cmd := exec.CommandContext(ctx, py, append([]string{filepath.Join("testdata", script)}, args...)...)
 	cmd.Env = append(os.Environ(),
 		"JUPYTER_PATH="+filepath.Join(dir, "share", "jupyter"), "JUPYTER_RUNTIME_DIR="+filepath.Join(dir, "runtime"),
-		"TILUS_LAB_DATA="+filepath.Join(dir, "data"), "PYTHONWARNINGS=ignore")
+		"TILUS_LAB_DATA="+filepath.Join(dir, "data"), "TMPDIR="+need.Scratch(t), "PYTHONWARNINGS=ignore")
 	var said bytes.Buffer
 	cmd.Stderr = &said
 	out, err := cmd.Output()

@@ -18,19 +18,8 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/kernel"
 	"github.com/tilus-lab/tilus-lab/kernel/wire"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 )
-
-// program builds tilus-lab once for a test.
-func program(t *testing.T) string {
-	t.Helper()
-	exe := filepath.Join(t.TempDir(), "tilus-lab")
-	build := exec.CommandContext(t.Context(), "go", "build", "-o", exe, "./cmd/tilus-lab")
-	build.Dir = filepath.Join("..", "..")
-	if out, err := build.CombinedOutput(); err != nil {
-		t.Fatalf("go build ./cmd/tilus-lab: %v\n%s", err, out)
-	}
-	return exe
-}
 
 // talk is a front end with its kernel.
 type talk struct {
@@ -43,7 +32,7 @@ type talk struct {
 
 func startKernel(t *testing.T) *talk {
 	t.Helper()
-	exe := program(t)
+	exe := need.Program(t)
 	k := &talk{t: t, c: kernel.Connection{Transport: "tcp", IP: "127.0.0.1", Key: "mutants", SignatureScheme: "hmac-sha256"}, ended: make(chan struct{})}
 	for _, p := range []*int{&k.c.ShellPort, &k.c.IOPubPort, &k.c.StdinPort, &k.c.ControlPort, &k.c.HBPort} {
 		l, err := net.Listen("tcp", "127.0.0.1:0")

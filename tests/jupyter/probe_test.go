@@ -88,7 +88,7 @@ func TestProbe(t *testing.T) {
 	}
 	need.Jupyter(t)
 	dir := t.TempDir()
-	if _, err := kernel.Install(kernel.InstallOptions{Prefix: dir, Exe: program(t)}); err != nil {
+	if _, err := kernel.Install(kernel.InstallOptions{Prefix: dir, Exe: need.Program(t)}); err != nil {
 		t.Fatal(err)
 	}
 	env := []string{"JUPYTER_PATH=" + filepath.Join(dir, "share", "jupyter"), "JUPYTER_RUNTIME_DIR=" + filepath.Join(dir, "runtime"), "TILUS_LAB_DATA=" + filepath.Join(dir, "data"), "PYTHONWARNINGS=ignore"}

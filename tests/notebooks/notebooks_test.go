@@ -19,7 +19,6 @@ import (
 	"path/filepath"
 	"regexp"
 	"strings"
-	"sync"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/kernel"
@@ -54,39 +53,6 @@ func lesson(t *testing.T, path string) (*notebook, []*regexp.Regexp) {
 	return nb, mask
 }
 
-var built struct {
-	once sync.Once
-	dir  string
-	err  error
-	out  []byte
-}
-
-// program is tilus-lab, built once for all tests.
-func program(t *testing.T) string {
-	t.Helper()
-	built.once.Do(func() {
-		if built.dir, built.err = os.MkdirTemp("", "tilus-lab-notebooks-"); built.err != nil {
-			return
-		}
-		cmd := exec.Command("go", "build", "-o", filepath.Join(built.dir, "tilus-lab"), "./cmd/tilus-lab")
-		cmd.Dir = need.Root(t)
-		built.out, built.err = cmd.CombinedOutput()
-	})
-	if built.err != nil {
-		t.Fatalf("go build ./cmd/tilus-lab: %v\n%s", built.err, built.out)
-	}
-	return filepath.Join(built.dir, "tilus-lab")
-}
-
-func TestMain(m *testing.M) {
-	flag.Parse()
-	code := m.Run()
-	if built.dir != "" {
-		os.RemoveAll(built.dir)
-	}
-	os.Exit(code)
-}
-
 // environment is that of a user who has nothing of ours: no explorer to talk to,
 // and the device of the committed outputs.
 func environment(t *testing.T, more ...string) []string {
@@ -100,7 +66,7 @@ func TestLessonsThroughJupyter(t *testing.T) {
 	}
 	python := need.Jupyter(t)
 	prefix := t.TempDir()
-	if _, err := kernel.Install(kernel.InstallOptions{Prefix: prefix, Exe: program(t)}); err != nil {
+	if _, err := kernel.Install(kernel.InstallOptions{Prefix: prefix, Exe: need.Program(t)}); err != nil {
 		t.Fatal(err)
 	}
 	for _, path := range lessons(t) {
@@ -123,7 +89,7 @@ func TestLessonsWithoutJupyter(t *testing.T) {
 	for _, path := range lessons(t) {
 		t.Run(filepath.Base(path), func(t *testing.T) {
 			out := filepath.Join(t.TempDir(), "out.ipynb")
-			cmd := exec.Command(program(t), "nb", "run", path, "--device", "interp", "--quiet", "--out", out)
+			cmd := exec.Command(need.Program(t), "nb", "run", path, "--device", "interp", "--quiet", "--out", out)
 			cmd.Env = environment(t)
 			if text, err := cmd.CombinedOutput(); err != nil {
 				t.Fatalf("tilus-lab nb run: %v\n%s", err, text)
@@ -423,7 +389,7 @@ func canBeSolved(t *testing.T, path string) {
 	if err := nb.write(solved); err != nil {
 		t.Fatal(err)
 	}
-	cmd := exec.Command(program(t), "nb", "run", solved, "--device", "interp", "--quiet", "--out", solved)
+	cmd := exec.Command(need.Program(t), "nb", "run", solved, "--device", "interp", "--quiet", "--out", solved)
 	cmd.Env = environment(t)
 	if text, err := cmd.CombinedOutput(); err != nil {
 		t.Fatalf("tilus-lab nb run: %v\n%s", err, text)

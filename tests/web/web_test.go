@@ -63,11 +63,7 @@ func inChromium(t *testing.T, script string) {
 	if _, err := os.Stat(filepath.Join(modules, "node_modules", "playwright-core")); err != nil {
 		missing("playwright-core is missing; run `bash tests/setup/web.sh`")
 	}
-	data, err := os.MkdirTemp("", "tl") // a socket's path must be short
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer os.RemoveAll(data)
+	data := need.Scratch(t)
 	root := t.TempDir()
 	if err := os.WriteFile(filepath.Join(root, "01-lesson.ipynb"), []byte(lesson), 0o644); err != nil {
 		t.Fatal(err)
@@ -120,7 +116,7 @@ func inChromium(t *testing.T, script string) {
 	run, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(run, node, script, address)
-	cmd.Env = append(os.Environ(), "TILUS_NODE="+modules, "TILUS_CHROMIUM="+chromium, "TILUS_PUSH="+push.URL)
+	cmd.Env = append(os.Environ(), "TMPDIR="+need.Scratch(t), "TILUS_NODE="+modules, "TILUS_CHROMIUM="+chromium, "TILUS_PUSH="+push.URL)
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
