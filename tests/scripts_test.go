@@ -2,6 +2,7 @@ package tests
 
 import (
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -20,7 +21,7 @@ func bare(t *testing.T, script string, programs map[string]string) (output strin
 		t.Skip("no bash here")
 	}
 	dir, bin := t.TempDir(), t.TempDir()
-	for _, name := range []string{"bash", "dirname", "id", "cmp", "cp", "mkdir", "cksum", "cat", "rm", "tail"} {
+	for _, name := range []string{"bash", "dirname", "id", "cmp", "cp", "mkdir", "cksum", "cat", "rm", "tail", "cut", "awk"} {
 		path, err := exec.LookPath(name)
 		if err != nil {
 			t.Skipf("no %s here", name)
@@ -34,7 +35,7 @@ func bare(t *testing.T, script string, programs map[string]string) (output strin
 			t.Fatal(err)
 		}
 	}
-	for _, name := range []string{"setup/web.sh", "setup/python.sh", "setup/requirements.txt", "web/package.json", "web/package-lock.json", "fuzz"} {
+	for _, name := range []string{"setup/web.sh", "setup/python.sh", "setup/requirements.txt", "web/package.json", "web/package-lock.json", "fuzz", "space"} {
 		text, err := os.ReadFile(filepath.Join(need.Root(t), "tests", name))
 		if err != nil {
 			t.Fatal(err)
@@ -58,6 +59,15 @@ func bare(t *testing.T, script string, programs map[string]string) (output strin
 	return string(out), cmd.ProcessState.ExitCode()
 }
 
+// disk is a machine with one file system, so many MB of which are free, and an empty build cache.
+func disk(free int) map[string]string {
+	return map[string]string{
+		"go": `echo "$HOME/.cache/go-build"`,
+		"du": "echo 1 .",
+		"df": fmt.Sprintf("echo Filesystem; echo /dev/vda 9 9 %d 9%% /disk", free*1024),
+	}
+}
+
 // TestSetupSaysWhatIsMissing runs the scripts on machines that lack things.
 func TestSetupSaysWhatIsMissing(t *testing.T) {
 	const fails, works = "exit 1", "exit 0"
@@ -75,6 +85,8 @@ func TestSetupSaysWhatIsMissing(t *testing.T) {
 		{"no Python", "setup/python.sh", nil, 3, "apt-get install python3 python3-venv"},
 		{"no venv", "setup/python.sh", map[string]string{"python3": `[ "$1" = -c ]`}, 3, "apt-get install python3-venv"},
 		{"wrong usage", "fuzz -1", nil, 2, "usage"},
+		{"a full disk", "space", disk(5000), 1, "/disk has 5000 MB free, and the tests need 5800 MB there (Go's build cache 4000 MB, tests/.env 800 MB, temporary files 1000 MB)"},
+		{"a disk with room", "space", disk(5800), 0, ""},
 	} {
 		t.Run(c.name, func(t *testing.T) {
 			out, status := bare(t, c.script, c.programs)
