@@ -17,6 +17,7 @@ import (
 // instruction counts as its formula where the result surely needs no more than 32 bits.
 func Index(f *code.Func) bool {
 	x := &indexer{f: f, consts: constLists.lend(len(f.Types)), same: valueLists.lend(len(f.Types))[:0], known: make([]index, len(f.Types)), seen: map[string]code.Value{}, ranges: map[string]affine.Range{}, simple: map[string]formula{}}
+	x.simplifier = affine.NewSimplifier(x.ranges)
 	for i, p := range f.Params {
 		if p.Kind == code.Scalar && p.Type == code.B32 {
 			x.leaf(f.Body.Args[i], words)
@@ -37,15 +38,16 @@ type index struct {
 }
 
 type indexer struct {
-	f       *code.Func
-	consts  consts // those of predicates too
-	same    replacer
-	known   []index
-	seen    map[string]code.Value // in scope, by formula
-	ranges  map[string]affine.Range
-	simple  map[string]formula // of formulas as they stand in the code
-	changed bool
-	out     []*code.Instr
+	f          *code.Func
+	consts     consts // those of predicates too
+	same       replacer
+	known      []index
+	seen       map[string]code.Value // in scope, by formula
+	ranges     map[string]affine.Range
+	simple     map[string]formula // of formulas as they stand in the code
+	simplifier *affine.Simplifier
+	changed    bool
+	out        []*code.Instr
 }
 
 // formula is an expression and its canonical text.
@@ -59,7 +61,7 @@ type formula struct {
 func (x *indexer) simplify(e affine.Expr, text string) formula {
 	f, ok := x.simple[text]
 	if !ok {
-		f.expr = e.Simplify(x.ranges)
+		f.expr = x.simplifier.Simplify(e)
 		f.text = f.expr.String()
 		x.simple[text] = f
 	}
@@ -206,8 +208,8 @@ func (x *indexer) instr(in *code.Instr) (key string, gone bool) {
 	}
 	first, ok := x.seen[key]
 	if !ok { // a formula of one variable is that variable
-		if vars := e.Vars(); len(vars) == 1 && key == vars[0] {
-			n, _ := strconv.Atoi(key[1:])
+		if name, one := e.Var(); one {
+			n, _ := strconv.Atoi(name[1:])
 			first, ok = code.Value(n), true
 		}
 	}

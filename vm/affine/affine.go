@@ -15,9 +15,9 @@ package affine
 import (
 	"fmt"
 	"math/bits"
+	"slices"
 	"sort"
 	"strconv"
-	"strings"
 )
 
 // Expr is an immutable integer expression. The zero value is the constant 0.
@@ -138,6 +138,12 @@ func (e Expr) Equal(f Expr) bool {
 	return true
 }
 
+// Var reports the name of an expression that is one variable.
+func (e Expr) Var() (name string, ok bool) {
+	f, ok := single1(e)
+	return f.name, ok && f.op == opVar
+}
+
 // Vars is the sorted set of names of the variables.
 func (e Expr) Vars() []string {
 	set := map[string]bool{}
@@ -169,44 +175,55 @@ func (e Expr) String() string {
 	if s.bad != "" {
 		return "invalid"
 	}
-	var b strings.Builder
+	if len(s.terms) == 0 {
+		return strconv.FormatInt(s.c, 10)
+	}
+	room := 24 * len(s.terms)
 	for _, t := range s.terms {
-		c, neg := t.coef, t.coef < 0
+		room += len(t.key)
+	}
+	b := make([]byte, 0, room)
+	for i, t := range s.terms {
+		c := t.coef
 		switch {
-		case b.Len() > 0 && neg:
-			b.WriteString(" - ")
-		case b.Len() > 0:
-			b.WriteString(" + ")
-		case neg:
-			b.WriteString("-")
+		case i > 0 && c < 0:
+			b = append(b, " - "...)
+		case i > 0:
+			b = append(b, " + "...)
+		case c < 0:
+			b = append(b, '-')
 		}
-		switch {
-		case c == 1 || c == -1: // a leading minus would bind to the dividend
-			b.WriteString(t.text(b.String() != "-"))
-		default:
-			b.WriteString(strings.TrimPrefix(strconv.FormatInt(c, 10), "-") + "*" + t.text(false))
+		if c == 1 || c == -1 { // a leading minus would bind to the dividend
+			b = t.text(b, i > 0 || c == 1)
+		} else {
+			b = t.text(append(strconv.AppendUint(b, mag(c), 10), '*'), false)
 		}
 	}
 	switch {
-	case b.Len() == 0:
-		return strconv.FormatInt(s.c, 10)
 	case s.c > 0:
-		fmt.Fprintf(&b, " + %d", s.c)
+		b = append(b, " + "...)
 	case s.c < 0:
-		b.WriteString(" - " + strings.TrimPrefix(strconv.FormatInt(s.c, 10), "-"))
+		b = append(b, " - "...)
 	}
-	return b.String()
+	if s.c != 0 {
+		b = strconv.AppendUint(b, mag(s.c), 10)
+	}
+	return string(b)
 }
 
-func (t term) text(alone bool) string {
-	parts := make([]string, len(t.factors))
+// text adds the product of the factors.
+func (t term) text(b []byte, alone bool) []byte {
 	for i, f := range t.factors {
-		parts[i] = f.key
+		if i > 0 {
+			b = append(b, '*')
+		}
 		if (f.op == opDiv || f.op == opMod) && (!alone || len(t.factors) > 1) {
-			parts[i] = "(" + f.key + ")"
+			b = append(append(append(b, '('), f.key...), ')')
+		} else {
+			b = append(b, f.key...)
 		}
 	}
-	return strings.Join(parts, "*")
+	return b
 }
 
 func addOK(a, b int64) (int64, bool) {
@@ -245,10 +262,15 @@ func (e Expr) Add(f Expr) Expr {
 		return f
 	}
 	c, ok := addOK(x.c, y.c)
-	if !ok {
+	switch {
+	case !ok:
 		return bad("a constant does not fit 64 bits")
+	case len(x.terms) == 0:
+		return y.plus(c)
+	case len(y.terms) == 0:
+		return x.plus(c)
 	}
-	out := &sum{c: c}
+	out := &sum{c: c, terms: make([]term, 0, len(x.terms)+len(y.terms))}
 	i, j := 0, 0
 	for i < len(x.terms) || j < len(y.terms) {
 		switch {
@@ -272,6 +294,14 @@ func (e Expr) Add(f Expr) Expr {
 	return Expr{out}
 }
 
+// plus is the sum with another constant.
+func (x *sum) plus(c int64) Expr {
+	if c == x.c {
+		return Expr{x}
+	}
+	return Expr{&sum{c: c, terms: x.terms[:len(x.terms):len(x.terms)]}}
+}
+
 // AddConst is e + v.
 func (e Expr) AddConst(v int64) Expr { return e.Add(Const(v)) }
 
@@ -279,7 +309,12 @@ func (e Expr) AddConst(v int64) Expr { return e.Add(Const(v)) }
 func (e Expr) Sub(f Expr) Expr { return e.Add(f.MulConst(-1)) }
 
 // MulConst is v·e.
-func (e Expr) MulConst(v int64) Expr { return e.Mul(Const(v)) }
+func (e Expr) MulConst(v int64) Expr {
+	if x := e.sum(); x.bad == "" {
+		return x.times(v)
+	}
+	return e
+}
 
 // Mul is e·f, multiplied out.
 func (e Expr) Mul(f Expr) Expr {
@@ -316,7 +351,7 @@ func (e Expr) Mul(f Expr) Expr {
 		for _, u := range y.terms {
 			v := term{coef: t.coef, factors: append(append([]atom(nil), t.factors...), u.factors...)}
 			sort.SliceStable(v.factors, func(i, j int) bool { return v.factors[i].key < v.factors[j].key })
-			v.key = v.text(true)
+			v.key = string(v.text(nil, true))
 			scaled(v, u.coef)
 		}
 	}
@@ -346,7 +381,7 @@ func (x *sum) times(v int64) Expr {
 	if v == 0 {
 		return Expr{out}
 	}
-	out.terms = append(out.terms, x.terms...)
+	out.terms = slices.Clone(x.terms)
 	for i := range out.terms {
 		t := &out.terms[i]
 		if t.coef, ok = mulOK(t.coef, v); !ok {

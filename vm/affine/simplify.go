@@ -76,9 +76,19 @@ func (e Expr) cost() int {
 // quotient and its remainder together again.
 //
 // Source: the rules R1 to R12 of the indexing maps of openxla/xla, xla/hlo/analysis.
-func (e Expr) Simplify(bounds map[string]Range) Expr {
-	return simplifier{bounds: bounds, tried: map[string]Expr{}}.expr(e)
+func (e Expr) Simplify(bounds map[string]Range) Expr { return NewSimplifier(bounds).Simplify(e) }
+
+// Simplifier simplifies many expressions of the same variables. Bounds may be added for
+// variables that no expression so far has; others must stay as they are.
+type Simplifier struct{ s simplifier }
+
+// NewSimplifier is for variables within bounds.
+func NewSimplifier(bounds map[string]Range) *Simplifier {
+	return &Simplifier{simplifier{bounds: bounds, tried: map[string]Expr{}, settled: map[string]bool{}}}
 }
+
+// Simplify is [Expr.Simplify] with the bounds of the simplifier.
+func (s *Simplifier) Simplify(e Expr) Expr { return s.s.expr(e) }
 
 type simplifier struct {
 	bounds map[string]Range
@@ -89,6 +99,8 @@ type simplifier struct {
 	// tried, if set, is what quotients and remainders become, by canonical text: sums meet the
 	// same ones again and again. It holds as long as nothing else is known.
 	tried map[string]Expr
+	// settled, if set, has the operations, by canonical text, that no rule changes; as tried.
+	settled map[string]bool
 	// note, if set, is told of each rule that makes one expression of another.
 	note func(rule string, before, after Expr)
 }
@@ -152,13 +164,66 @@ func (s simplifier) round(e Expr) Expr {
 	if r := s.rangeOf(e); r.Lo == r.Hi && !open(r.Lo) && !s.keeps(e) {
 		return s.say("R1: it can have one value only", e, Const(r.Lo))
 	}
-	e = e.rebuild(func(name string) Expr {
-		if r, ok := s.bounds[name]; ok && r.Lo == r.Hi && !s.keepPoints {
-			return s.say("R1: it can have one value only", Var(name), Const(r.Lo))
+	if s.settled != nil && s.note == nil && len(s.known) == 0 {
+		return s.recombine(s.again(e))
+	}
+	return s.recombine(e.rebuild(s.leaf, s.node))
+}
+
+func (s simplifier) leaf(name string) Expr {
+	if r, ok := s.bounds[name]; ok && r.Lo == r.Hi && !s.keepPoints {
+		return s.say("R1: it can have one value only", Var(name), Const(r.Lo))
+	}
+	return Var(name)
+}
+
+// again is rebuild that keeps terms in which nothing changes.
+func (s simplifier) again(e Expr) Expr {
+	all := e.sum()
+	if all.bad != "" {
+		return e
+	}
+	kept := &sum{c: all.c}
+	var rest []term
+	for _, t := range all.terms {
+		same := true
+		for _, f := range t.factors {
+			if f.op == opVar {
+				r, ok := s.bounds[f.name]
+				same = same && !(ok && r.Lo == r.Hi && !s.keepPoints)
+			} else {
+				same = same && s.settled[f.key]
+			}
 		}
-		return Var(name)
-	}, s.node)
-	return s.recombine(e)
+		if same {
+			kept.terms = append(kept.terms, t)
+		} else {
+			rest = append(rest, t)
+		}
+	}
+	if len(rest) == 0 {
+		return e
+	}
+	out := Expr{kept}
+	for _, t := range rest {
+		p := Const(1)
+		for _, f := range t.factors {
+			if f.op == opVar {
+				p = p.Mul(s.leaf(f.name))
+				continue
+			}
+			x := single(f)
+			if !s.settled[f.key] {
+				x = s.node(f.op, s.again(f.a), s.again(f.b))
+				if g, ok := single1(x); ok && g.key == f.key {
+					s.settled[f.key] = true
+				}
+			}
+			p = p.Mul(x)
+		}
+		out = out.Add(p.MulConst(t.coef))
+	}
+	return out
 }
 
 // keeps says that the expression is a variable which must stay.
