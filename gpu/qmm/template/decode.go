@@ -52,6 +52,9 @@ type Schedule struct {
 	// Fixed, beside Warpgroups or Digits, multiplies whole numbers: x of a group of k as 16
 	// bits in two digits. It is for codes that bytes hold; see [Plan.Bytewise].
 	Fixed bool `json:",omitempty"`
+	// Fine, beside Warpgroups, makes products of one tile each, which go on from turn to turn:
+	// for groups of multiples of 128.
+	Fine bool `json:",omitempty"`
 }
 
 // String is the schedule in words.
@@ -61,6 +64,8 @@ func (s Schedule) String() string {
 		return fmt.Sprintf("digits of 16 bits, %d warps, %d sides, %d stages, %d blocks", s.Warps, s.Sides, s.Stages, s.Blocks)
 	case s.Fixed:
 		return fmt.Sprintf("%d rows of 16 bits, depth %d, %d×%d warpgroups, %d stages, %d blocks", s.Rows, s.Depth, s.Warps/4, s.Sides, s.Stages, s.Blocks)
+	case s.Fine:
+		return fmt.Sprintf("%d rows, %d×%d warpgroups by tiles, %d stages, %d blocks", s.Rows, s.Warps/4, s.Sides, s.Stages, s.Blocks)
 	case s.Warpgroups:
 		return fmt.Sprintf("%d rows, %d×%d warpgroups, %d stages, %d blocks", s.Rows, s.Warps/4, s.Sides, s.Stages, s.Blocks)
 	case s.Digits:
@@ -117,6 +122,9 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 	}
 	if s.Parts > 1 && (s.Parts > MaxParts || s.Parts&(s.Parts-1) != 0 || s.Warps > 1 || s.Streams() || p.Group == 0 || p.Group > Turn) {
 		return s, fmt.Errorf("template: %d warps along k: they are a power of two, at most %d, without other warps or stages, for groups of 16 to %d", s.Parts, MaxParts, Turn)
+	}
+	if s.Fine && !s.Warpgroups {
+		return s, fmt.Errorf("template: products of a tile each are those of warpgroups")
 	}
 	if s.Streams() {
 		return s.fillStream(p)

@@ -44,6 +44,13 @@ func gangCases(part int, do func(name string, f Form, i int, shape formShape)) {
 					if err == nil && p.Bytewise() {
 						shape.s.Fixed = true
 						one(f, i*6+k, shape)
+						shape.s.Fixed = false
+					}
+					if err == nil && group > 0 && group%Turn == 0 {
+						shape.s.Fine, shape.s.Sides = true, max(shape.s.Sides, 2/min(p.Tiles, 2))
+						if full, err := shape.s.fill(p); err == nil && full.Takes(p, shape.n, shape.k) {
+							one(f, i*6+k, shape)
+						}
 					}
 				}
 			}
@@ -73,6 +80,14 @@ func TestGangs(t *testing.T) {
 		for i, w := range []dtype.Type{dtype.U1, dtype.U2, dtype.I4} {
 			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128}
 			check("fixed_"+w.String(), f, i, formShape{11, 300, 640, Schedule{Stages: 3, Depth: 2, Blocks: 4, Rows: 16, Warpgroups: true, Fixed: true, PDL: true}})
+		}
+		for i, f := range []Form{
+			{Weight: dtype.U1, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true},
+			{Weight: dtype.U3, Act: dtype.F16, Scale: dtype.BF16, Group: 256},
+			{Weight: dtype.I4, Act: dtype.F16, Scale: dtype.F16, Group: 128},
+			{Weight: dtype.F6E3M2, Act: dtype.BF16, Scale: dtype.F16, Group: 128},
+		} {
+			check("fine_"+f.Weight.String(), f, i, formShape{11, 300, 648, Schedule{Stages: 3, Blocks: 3, Sides: 1 + i/2, Rows: 8 << (i % 2), Warpgroups: true, Fine: true, PDL: true}})
 		}
 	}
 }

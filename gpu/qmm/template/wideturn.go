@@ -96,14 +96,18 @@ func (w *wide) prepare(t build.Value, tag string) {
 
 // cast1 casts some k of the present side; tag tells names of shared memory apart.
 func (w *wide) cast1(t build.Value, sub int, tag string) build.Value {
-	pieces := build.Register(dtype.U8, layout.Spatial(w.Warps, 1).Local(1, w.bytesPerLane()/16).Spatial(1, 32).Local(1, 16))
 	k := name("", sub)
-	rb := w.b.LoadShared(w.of("rb"+k)+tag, w.weights(w.of("uw"+k)+tag, t, sub), pieces)
+	rb := w.b.LoadShared(w.of("rb"+k)+tag, w.weights(w.of("uw"+k)+tag, t, sub), w.pieces8())
 	to := w.of("rh" + k)
 	if w.hangs() && tag != "" { // not one variable of both turns, which would be moved between them
 		to = "lead" + tag
 	}
 	return w.castWide(to, w.b.View(w.of("rw"+k)+tag, rb, w.codes1))
+}
+
+// pieces8 is the type of the bytes of a cast.
+func (w *wide) pieces8() build.Type {
+	return build.Register(dtype.U8, layout.Spatial(w.Warps, 1).Local(1, w.bytesPerLane()/16).Spatial(1, 32).Local(1, 16))
 }
 
 // start begins the first products of a tile of several turns, those of turn t.
