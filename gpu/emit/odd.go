@@ -70,6 +70,9 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 	counts[x], counts[y] = ceilDiv(t.sizes[x], side), ceilDiv(t.sizes[y], side)
 	b.f.Blocks = [3]int{product(counts), 1, 1}
 	block := index.Delinear(blockX, counts)
+	for i, e := range block {
+		block[i] = b.let(e)
+	}
 	at := func(atX, atY affine.Expr) []affine.Expr {
 		out := slices.Clone(block)
 		out[x], out[y] = atX, atY
@@ -88,7 +91,20 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 	}
 	x0, y0 := block[x].MulConst(int64(side)), block[y].MulConst(int64(side))
 	vw := num(v)
-	down := func(e affine.Expr) affine.Expr { return e.FloorDiv(vw).MulConst(int64(v)) }
+	// places are the vector that an element of a turn lies in, and where in it. Where turns are
+	// multiples of v rows apart, all begin alike and lie a constant apart.
+	places := func(e func(turn affine.Expr) affine.Expr, rows int) func(turn affine.Expr) (vector, within affine.Expr) {
+		if rows%v != 0 {
+			return func(turn affine.Expr) (vector, within affine.Expr) {
+				return b.let(e(turn).FloorDiv(vw)), b.let(e(turn).Mod(vw))
+			}
+		}
+		first := e(num(0))
+		vector, within := b.let(first.FloorDiv(vw)), b.let(first.Mod(vw))
+		return func(turn affine.Expr) (affine.Expr, affine.Expr) {
+			return vector.Add(e(turn).Sub(first).FloorDiv(vw)), within
+		}
+	}
 
 	var tiles []*Tensor
 	for _, h := range heroes {
@@ -111,22 +127,26 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 		q, in affine.Expr
 		where []affine.Constraint
 	}
-	// A multiple of v rows a turn, so that those of all turns begin alike and their places lie
-	// a constant apart.
 	perTurn := max(1, threads/across/v*v)
+	inX := func(turn affine.Expr) affine.Expr {
+		return threadX.FloorDiv(num(across)).Add(turn.MulConst(int64(perTurn)))
+	}
+	start := func(turn affine.Expr) affine.Expr { // of the operand's row
+		return index.Linear(at(x0.Add(inX(turn)), num(0)), t.sizes)
+	}
+	var placeOf func(turn affine.Expr) (vector, within affine.Expr)
 	read := func(turns []affine.Expr) {
 		var all []loaded
 		for _, turn := range turns {
-			inX, k := threadX.FloorDiv(num(across)).Add(turn.MulConst(int64(perTurn))), threadX.Mod(num(across))
-			atX := x0.Add(inX)
-			start := index.Linear(at(atX, num(0)), t.sizes) // of the operand's row
-			first := down(start.Add(y0)).Add(k.MulConst(int64(v)))
-			column := first.Sub(start)
+			inX, k := inX(turn), threadX.Mod(num(across))
+			vector, within := placeOf(turn)
+			first := vector.Add(k).MulConst(int64(v))
+			column := first.Sub(start(turn))
 			where := []affine.Constraint{in(inX, rows), in(first, product(t.sizes))} // rows behind the last one lie behind the end
 			for i, h := range heroes {
 				val := b.f.Value(h.Operands[0].Shape.Type, v)
-				b.add(&Step{Op: PureCall, Out: []*Value{val}, Of: h.Operands[0], Index: t.operand(at(atX, column.Add(affine.Var(lane)))), Where: where})
-				all = append(all, loaded{tiles[i], val, k.MulConst(int64(v)).AddConst(int64(v - 1)).Sub(start.Add(y0).Mod(vw)), inX, where[:1]})
+				b.add(&Step{Op: PureCall, Out: []*Value{val}, Of: h.Operands[0], Index: t.operand(at(x0.Add(inX), column.Add(affine.Var(lane)))), Where: where})
+				all = append(all, loaded{tiles[i], val, k.MulConst(int64(v)).AddConst(int64(v - 1)).Sub(within), inX, where[:1]})
 			}
 		}
 		for _, l := range all {
@@ -137,15 +157,19 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 			}
 		}
 	}
-	b.where([]affine.Constraint{in(threadX, perTurn*across)}, func() { b.grouped(ceilDiv(rows, perTurn), rolledIn, read) })
+	b.where([]affine.Constraint{in(threadX, perTurn*across)}, func() {
+		placeOf = places(func(turn affine.Expr) affine.Expr { return start(turn).Add(y0) }, perTurn)
+		b.grouped(ceilDiv(rows, perTurn), rolledIn, read)
+	})
 	b.add(&Step{Op: Sync})
 
-	// give writes n elements that begin at place p of the tile's rows, where the tile has them.
-	give := func(inY, p affine.Expr, n int, has, where []affine.Constraint) {
+	// give writes n elements of place p of the tile's rows, which is place to in a row of the
+	// result, where the tile has them.
+	give := func(inY, p, to affine.Expr, n int, has, where []affine.Constraint) {
 		if n > 1 {
-			p = p.Add(affine.Var(lane))
+			p, to = p.Add(affine.Var(lane)), to.Add(affine.Var(lane))
 		}
-		idx := t.result(at(x0.Add(p), y0.Add(inY)))
+		idx := t.result(at(to, y0.Add(inY)))
 		for i, h := range heroes {
 			val := b.f.Value(h.Shape.Type, n)
 			b.add(&Step{Op: Extract, Out: []*Value{val}, On: tiles[i], Index: []affine.Expr{inY.AddConst(int64(v - 1)), p}, Where: has})
@@ -155,36 +179,59 @@ func (b *builder) skewed(t turned, heroes []*hlo.Instruction, x, y int) bool {
 			b.give(i, r, idx, where, n)
 		}
 	}
-	// row is the first element of a row of the result, skip how far the first multiple of a
-	// vector is from the beginning of a tile.
+	// row is the first element of a row of the result.
 	row := func(inY affine.Expr) affine.Expr {
 		return index.Linear(ofResult(at(num(0), y0.Add(inY))), turnedSizes)
 	}
-	skip := func(inY affine.Expr) affine.Expr {
-		start := row(inY).Add(x0)
-		return down(start.AddConst(int64(v - 1))).Sub(start)
-	}
 	across = side / v
+	down := threads / across // rows of a turn
+	inY := func(turn affine.Expr) affine.Expr {
+		return threadX.FloorDiv(num(across)).Add(turn.MulConst(int64(down)))
+	}
+	placeOf = places(func(turn affine.Expr) affine.Expr { return row(inY(turn)).Add(x0).AddConst(int64(v - 1)) }, down)
 	b.grouped(ceilDiv(side*across, threads), rolledOut, func(turns []affine.Expr) {
 		for _, turn := range turns {
-			inY := threadX.FloorDiv(num(across)).Add(turn.MulConst(int64(threads / across)))
-			p := threadX.Mod(num(across)).MulConst(int64(v)).Add(skip(inY))
+			inY := inY(turn)
+			vector, within := placeOf(turn)
+			skip := num(v - 1).Sub(within) // to the first multiple of a vector in the tile
+			k := threadX.Mod(num(across))
+			p := k.MulConst(int64(v)).Add(skip)
 			inside := []affine.Constraint{in(inY, side), in(y0.Add(inY), t.sizes[y])}
-			give(inY, p, v, inside[:1], append(slices.Clone(inside), in(x0.Add(p), t.sizes[x]-v+1)))
+			give(inY, p, vector.Add(k).MulConst(int64(v)).Sub(row(inY)), v, inside[:1], append(slices.Clone(inside), in(x0.Add(p), t.sizes[x]-v+1)))
 		}
 	})
-	// What no vector of a row has, at its end and at its beginning: v threads for each row.
+	// What no vector of a row has, v threads for each row: at its beginning in the first tile,
+	// at its end in the tile that has the place behind the row's last vector.
+	later := b.let(block[x].Min(num(1)))
+	down = threads / v
+	inY = func(turn affine.Expr) affine.Expr {
+		return threadX.FloorDiv(vw).Add(turn.MulConst(int64(down)))
+	}
+	begin := places(func(turn affine.Expr) affine.Expr { return row(inY(turn)).AddConst(int64(v - 1)) }, down)
+	placeOf = places(func(turn affine.Expr) affine.Expr { return row(inY(turn)).Add(later.MulConst(int64(t.sizes[x]))) }, down)
 	b.grouped(ceilDiv(side*v, threads), 1, func(turns []affine.Expr) {
-		item := threadX.Add(turns[0].MulConst(int64(threads)))
-		inY, j := item.FloorDiv(vw), item.Mod(vw)
-		b.where([]affine.Constraint{in(inY, side), in(y0.Add(inY), t.sizes[y])}, func() {
-			end := row(inY).AddConst(int64(t.sizes[x]))
-			tail := down(end).Sub(row(inY)).Sub(x0)
-			b.where([]affine.Constraint{in(tail.Sub(skip(inY)), side), in(x0.Add(tail).Add(j), t.sizes[x])}, func() { give(inY, tail.Add(j), 1, nil, nil) })
-			b.where([]affine.Constraint{{Expr: block[x]}, {Expr: skip(inY).Sub(j), Range: affine.Range{Lo: 1, Hi: int64(v)}}}, func() { give(inY, j, 1, nil, nil) })
+		inY := inY(turns[0])
+		_, before := begin(turns[0])
+		_, within := placeOf(turns[0])
+		skip := num(v - 1).Sub(before)
+		to := later.MulConst(int64(t.sizes[x])).Add(threadX.Mod(vw)).Sub(within)
+		// How far the vector that the row begins or ends in lies before the first that is no
+		// longer written from this tile: v in the first one, unless the row begins with a vector.
+		short := later.MulConst(int64(t.sizes[x] - side)).Sub(x0).Sub(within).Sub(skip)
+		b.where([]affine.Constraint{in(inY, side), in(y0.Add(inY), t.sizes[y]), {Expr: short, Range: affine.Range{Lo: int64(-side), Hi: -1}}, in(to, t.sizes[x])}, func() {
+			give(inY, to.Sub(x0), to, 1, nil, nil)
 		})
 	})
 	return true
+}
+
+// let names an expression, so that what is made of it stays small.
+func (b *builder) let(e affine.Expr) affine.Expr {
+	if _, ok := e.Const(); ok {
+		return e
+	}
+	s := b.add(&Step{Op: Let, Var: b.variable(), Index: []affine.Expr{e}})
+	return affine.Var(s.Var)
 }
 
 // where adds steps that are taken where constraints hold.

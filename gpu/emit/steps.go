@@ -33,6 +33,7 @@ const (
 	LastBlock     = tensor.LastBlock
 	Zip           = tensor.Zip
 	Start         = tensor.Start
+	Let           = tensor.Let
 	Choose        = tensor.Choose
 	Identity      = tensor.Identity
 )

@@ -33,6 +33,7 @@ type place struct {
 	where  []affine.Constraint
 	starts map[string]index.Runtime // variables that the running program knows
 	ranges map[string]affine.Range  // of those
+	lets   map[string]affine.Expr   // what other variables stand for
 	scope  string                   // what is read again in one scope is read once
 }
 
@@ -42,7 +43,7 @@ func (w *walker) kernel() error {
 	for i, p := range w.k.Computation.Params {
 		w.params[p] = f.Args[i]
 	}
-	return w.steps(f.Body, place{starts: map[string]index.Runtime{}, ranges: map[string]affine.Range{}})
+	return w.steps(f.Body, place{starts: map[string]index.Runtime{}, ranges: map[string]affine.Range{}, lets: map[string]affine.Expr{}})
 }
 
 func (w *walker) steps(steps []*emit.Step, at place) error {
@@ -75,6 +76,8 @@ func (w *walker) steps(steps []*emit.Step, at place) error {
 				kind = map[Kind]Kind{Read: SharedRead, Write: SharedWrite}[kind]
 			}
 			w.add(kind, s.On, x, at)
+		case emit.Let:
+			at.lets[s.Var] = s.Index[0].Subst(at.lets)
 		case emit.Inject:
 			w.given = append(w.given, s.Of)
 		case emit.Loop:
@@ -162,12 +165,15 @@ func (w *walker) indexing(s *emit.Step, idx []affine.Expr, at place, n int) (ind
 	var sources []index.Runtime
 	var constraints []affine.Constraint
 	for _, c := range append(slices.Clone(at.where), s.Where...) {
+		c.Expr = c.Expr.Subst(at.lets)
 		if !slices.ContainsFunc(c.Expr.Vars(), func(v string) bool { _, ok := at.starts[v]; return ok }) {
 			constraints = append(constraints, c) // starts are mostly legal
 		}
 	}
-	for _, x := range idx {
-		for _, v := range x.Vars() {
+	whole := make([]affine.Expr, len(idx))
+	for i, x := range idx {
+		whole[i] = x.Subst(at.lets)
+		for _, v := range whole[i].Vars() {
 			r, ok := at.starts[v]
 			if ok && !slices.ContainsFunc(runtime, func(x affine.Variable) bool { return x.Name == v }) {
 				in := at.ranges[v]
@@ -176,7 +182,7 @@ func (w *walker) indexing(s *emit.Step, idx []affine.Expr, at place, n int) (ind
 			}
 		}
 	}
-	m, err := affine.NewMap(dims, nil, runtime, idx, constraints)
+	m, err := affine.NewMap(dims, nil, runtime, whole, constraints)
 	if err != nil {
 		return index.Indexing{}, fmt.Errorf("traffic: kernel %s: %w", w.k.Name, err)
 	}

@@ -37,7 +37,7 @@ var statements = map[string][2]int{
 	"transpose_021":           {70, 80},
 	"transpose_10":            {65, 75},
 	"transpose_102_heads":     {30, 30},
-	"transpose_10_odd":        {175, 230},
+	"transpose_10_odd":        {160, 210},
 	"transpose_210":           {80, 85},
 }
 

@@ -222,6 +222,13 @@ func (l *lowering) step(s *Step) error {
 		}
 		r := affine.Range{Lo: int64(s.From), Hi: int64(s.Trips) - 1}
 		l.variable(s.Var, l.clamp(v, r), r)
+	case Let:
+		x := l.simplify(s.Index[0])
+		r := x.Range(l.ranges)
+		if !fits(r) {
+			return fmt.Errorf("emit: %s: %s needs more than 32 bits", l.f.Name, x)
+		}
+		l.variable(s.Var, l.integer(x), r)
 	case Inject:
 		l.given[s.Of] = given{l.in(s), l.index(s.Index)}
 	case Loop:

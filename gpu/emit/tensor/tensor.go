@@ -69,6 +69,7 @@ const (
 	LastBlock     Op = "last_block"      // steps in the block that comes last among those of a ticket
 	Zip           Op = "zip"             // element From of each of several values
 	Start         Op = "start"           // a whole number of the fusion, clamped, as a variable of indices
+	Let           Op = "let"             // a number made of thread, block and loop numbers, as a variable of indices
 	Choose        Op = "choose"          // the first value where constraints hold, else the second
 	Identity      Op = "identity"        // what changes nothing when it is combined
 )
@@ -99,7 +100,7 @@ type Step struct {
 	Index []affine.Expr       // of the first element; with several, of element v
 	Where []affine.Constraint // the step takes part where they hold; extract gives In elsewhere
 	From  int                 // shuffle_reduce: the farthest lane
-	Var   string              // loop
+	Var   string              // loop, start, let
 	Trips int                 // loop; of last_block, the blocks of a ticket
 	Args  []*Value            // loop: the carried values inside
 	Yield []*Value            // loop: what they become
@@ -245,6 +246,8 @@ func (p printer) steps(steps []*Step, indent string) {
 			line += fmt.Sprintf("zip %d of %s", s.From, list(s.In))
 		case Start:
 			line += fmt.Sprintf("%s = start @%s(%s) clamped to [%d, %d]%s", s.Var, s.Of.Name, list(s.Index), s.From, s.Trips-1, cond)
+		case Let:
+			line += fmt.Sprintf("%s = let %s", s.Var, list(s.Index))
 		case If:
 			line += "if" + cond
 		case LastBlock:
