@@ -180,13 +180,27 @@ func (k *columnKernel) total(r *hlo.Instruction, acc []*Value) columnSums {
 		if n > 1 {
 			first = first.Add(affine.Var(lane))
 		}
+		// Where there are threads enough, two neighbours share a column: less code than for one
+		// thread to read all of it.
+		half := num(0)
+		shared := n == 1 && warps%2 == 0 && warps > 4 && b.f.Threads >= 2*width
+		if shared {
+			warps /= 2
+			first, half = threadX.FloorDiv(num(2)).Mod(num(width)), threadX.Mod(num(2))
+			one = []affine.Constraint{{Expr: half}, in(threadX, 2*width)}
+		}
 		var sum []*Value
 		for w := range warps {
 			x := b.values(r, n)
 			for i, tile := range tiles {
-				b.add(&Step{Op: Extract, Out: x[i : i+1], On: tile, Index: []affine.Expr{num(w), first}})
+				b.add(&Step{Op: Extract, Out: x[i : i+1], On: tile, Index: []affine.Expr{half.MulConst(int64(warps)).AddConst(int64(w)), first}})
 			}
 			sum = b.combined(r, sum, x)
+		}
+		if shared {
+			x := b.values(r, n)
+			b.add(&Step{Op: ShuffleReduce, Out: x, In: sum, Of: r, From: 1, Trips: 1})
+			sum = x
 		}
 		at := k.stripe.MulConst(int64(width)).Add(first)
 		return columnSums{sum, at, []affine.Constraint{in(at, k.s.c)}, one}

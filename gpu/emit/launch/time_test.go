@@ -13,9 +13,9 @@ import (
 // machine, and half as much again where something else keeps the core's other thread busy, so
 // that 240 are what 20 ms from text to loaded module leave room for.
 var statements = map[string][2]int{
-	"column_reduce_4096":      {130, 140},
+	"column_reduce_4096":      {120, 140},
 	"column_reduce_small":     {95, 145},
-	"column_reduce_tall":      {170, 185},
+	"column_reduce_tall":      {160, 185},
 	"concat_1d":               {60, 65},
 	"concat_minor":            {65, 75},
 	"dus_rows":                {30, 30},
@@ -38,7 +38,7 @@ var statements = map[string][2]int{
 	"transpose_10":            {65, 75},
 	"transpose_102_heads":     {30, 30},
 	"transpose_10_odd":        {160, 210},
-	"transpose_210":           {80, 85},
+	"transpose_210":           {70, 80},
 }
 
 // TestStatements holds the cases to their limits, and ours of the way from text to a loaded

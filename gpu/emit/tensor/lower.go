@@ -340,25 +340,37 @@ func (e *elemental) address(base code.Value, off affine.Expr, bytes int64) place
 	constant, _ := off.Terms()
 	rest := off.AddConst(-constant)
 	imm := constant * bytes
-	if imm >= maxImmediate || imm < -maxImmediate {
-		rest, imm = off, 0
-	}
-	if c, ok := rest.Const(); ok && c == 0 {
+	near := imm < maxImmediate && imm >= -maxImmediate
+	if c, ok := rest.Const(); ok && c == 0 && near {
 		return place{base, imm}
 	}
-	key := fmt.Sprint("address", base, bytes, rest)
-	for s := e.scope; s != nil; s = s.outside {
-		if v, ok := s.ints[key]; ok {
-			return place{v, imm}
+	key := func(off affine.Expr) string { return fmt.Sprint("address", base, bytes, off) }
+	known := func(key string) (code.Value, bool) {
+		for s := e.scope; s != nil; s = s.outside {
+			if v, ok := s.ints[key]; ok {
+				return v, true
+			}
 		}
+		return 0, false
 	}
-	if !fits(rest.Range(e.ranges)) {
-		v := e.far(base, rest, bytes)
-		e.scope.ints[key] = v
+	v, ok := known(key(rest))
+	if ok && near {
 		return place{v, imm}
 	}
-	v := e.integer(rest)
-	if e.Func().Type(base) == code.B32 {
+	if !near {
+		if w, ok := known(key(off)); ok {
+			return place{w, 0}
+		}
+		if ok { // one addition, of 64 bits
+			v = e.Op(code.OpAdd64, nil, v, e.Const64(imm))
+			e.scope.ints[key(off)] = v
+			return place{v, 0}
+		}
+		rest, imm = off, 0
+	}
+	if !fits(rest.Range(e.ranges)) {
+		v = e.far(base, rest, bytes)
+	} else if v = e.integer(rest); e.Func().Type(base) == code.B32 {
 		v = e.Add32(base, e.Mul32(v, e.K(bytes)))
 	} else {
 		op := code.OpMadWideU32
@@ -367,7 +379,7 @@ func (e *elemental) address(base code.Value, off affine.Expr, bytes int64) place
 		}
 		v = e.Op(op, nil, v, e.K(bytes), base)
 	}
-	e.scope.ints[key] = v
+	e.scope.ints[key(rest)] = v
 	return place{v, imm}
 }
 
