@@ -169,12 +169,13 @@ func inherited(p *template.Plan, s template.Schedule, tiles, m, n, k int) (templ
 	return s, s.Fits(p, m, n, k, template.H200())
 }
 
-// Entries are the table's entries for measured rows, the fastest of each key.
+// Entries are the table's entries for measured rows, the fastest of each key, but no
+// schedule that [template.Schedule.Rounds].
 func Entries(rows []Row) ([]Tuned, error) {
 	var out []Tuned
 	for _, r := range rows {
-		if r.Schedule.Rows == 0 {
-			continue // by another plan
+		if r.Schedule.Rows == 0 || r.Schedule.Rounds() {
+			continue // by another plan, or less exact
 		}
 		l, err := r.Linear()
 		if err != nil {

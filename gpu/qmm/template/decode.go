@@ -52,6 +52,9 @@ type Schedule struct {
 	// Fixed, beside Warpgroups or Digits, multiplies whole numbers: x of a group of k as 16
 	// bits in two digits. It is for codes that bytes hold; see [Plan.Bytewise].
 	Fixed bool `json:",omitempty"`
+	// Long, beside Digits, multiplies whole numbers too: x of a group of k as 31 bits in four
+	// digits, two turns at a time, which loses no more than sums in f32 do.
+	Long bool `json:",omitempty"`
 	// Fine, beside Warpgroups, makes products of one tile each, which go on from turn to turn:
 	// for groups of multiples of 128.
 	Fine bool `json:",omitempty"`
@@ -62,6 +65,8 @@ func (s Schedule) String() string {
 	switch {
 	case s.Fixed && s.Digits:
 		return fmt.Sprintf("digits of 16 bits, %d warps, %d sides, %d stages, %d blocks", s.Warps, s.Sides, s.Stages, s.Blocks)
+	case s.Long:
+		return fmt.Sprintf("digits of 31 bits, %d warps, %d sides, %d stages, %d blocks", s.Warps, s.Sides, s.Stages, s.Blocks)
 	case s.Fixed:
 		return fmt.Sprintf("%d rows of 16 bits, depth %d, %d×%d warpgroups, %d stages, %d blocks", s.Rows, s.Depth, s.Warps/4, s.Sides, s.Stages, s.Blocks)
 	case s.Fine:
@@ -82,6 +87,10 @@ func (s Schedule) String() string {
 	}
 	return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, k/%d", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits)
 }
+
+// Rounds reports whether a product may lose digits of x that sums in f32 keep. No table,
+// model or search offers such a schedule.
+func (s Schedule) Rounds() bool { return s.Fixed }
 
 // Streams reports whether blocks stay and share turns out.
 func (s Schedule) Streams() bool { return s.Stages > 0 }

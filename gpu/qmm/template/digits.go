@@ -53,7 +53,7 @@ func (d *stream) constants() {
 	q := b.Shr("row", b.And("row", n, 16*d.Tiles-1, ri), 3, ri)
 	q = b.And("row", q, 8/w-1, ri)
 	power("back", b.Add("row", b.Mul("row", q, -w, ri), 127, ri), ri, d.rowF32)
-	if d.Fixed {
+	if d.Fixed || d.Long {
 		return
 	}
 	c := b.Indices("digit_at", ci, build.Dim(1))
@@ -63,8 +63,12 @@ func (d *stream) constants() {
 // digitise makes digits of x of the block's turns, in a warp of its own.
 func (d *stream) digitise() {
 	b := d.b
-	if d.Fixed {
+	switch {
+	case d.Fixed:
 		d.digitiseFixed()
+		return
+	case d.Long:
+		d.digitiseLong()
 		return
 	}
 	b.For("t", 0, d.mine, func(t build.Value) {
@@ -112,7 +116,7 @@ func (d *stream) multiplyDigits(j int, t build.Value) {
 		sumOfX = name("sumx", j)
 		b.AllocateRegister(sumOfX, sums, build.Init(magic))
 	}
-	d.addProducts(t, func() string { return d.of(sum) }, sumOfX)
+	d.addProducts(t, func() string { return d.of(sum) }, sumOfX, false)
 	plain := func(to, from string) build.Value {
 		return b.Sub(to, b.View(to, build.Expr(from), d.sum), magicValue, d.sum)
 	}
@@ -127,8 +131,8 @@ func (d *stream) multiplyDigits(j int, t build.Value) {
 }
 
 // addProducts adds products with turn t to sums of the present side, and digits to sumOfX
-// unless that is "".
-func (d *stream) addProducts(t build.Value, sum func() string, sumOfX string) {
+// unless that is "". With rest, the last code of each word is left with the others.
+func (d *stream) addProducts(t build.Value, sum func() string, sumOfX string, rest bool) {
 	b, lane, w := d.b, d.bytesPerLane(), d.Stored.Bits()
 	pieces := build.Register(dtype.U8, layout.Spatial(d.Warps, 1).Local(1, lane/16).Spatial(1, 32).Local(1, 16))
 	copies := layout.Replicated(d.Warps, 1, 1)
@@ -147,7 +151,10 @@ func (d *stream) addProducts(t build.Value, sum func() string, sumOfX string) {
 			u := b.AllocateRegister(d.of("u"), d.words(d.Tiles, 2), build.Init(0))
 			cut := func(tile, half int, of build.Value) {
 				q := (2*tile + half) % (8 / w)
-				m := b.And("m", of, int64(0x01010101*(1<<w-1))<<(w*q), d.words(1, 1))
+				m := of
+				if !rest || q < 8/w-1 {
+					m = b.And("m", of, int64(0x01010101*(1<<w-1))<<(w*q), d.words(1, 1))
+				}
 				b.SliceAssign(d.of("u"), u, m, d.words(d.Tiles, 2), build.Offset(0, 0, tile, 0, half, 0))
 			}
 			if w > 1 {
@@ -189,7 +196,7 @@ func (d *stream) addProducts(t build.Value, sum func() string, sumOfX string) {
 // column adds the digits of the present side's sums up.
 func (d *stream) column() build.Value {
 	b := d.b
-	if d.Fixed {
+	if d.Fixed || d.Long {
 		return d.columnFixed()
 	}
 	all := b.Mul("weighed", build.Expr(d.of("acc")), build.Expr("weight"), d.sum)

@@ -58,13 +58,10 @@ func (d *stream) digitiseFixed() {
 		d.pipe.Wait(t)
 		ux := b.SliceShared(d.fresh("ux"), d.sx, rowMajor(d.Act, Turn), build.Offset(t.Mod(d.Stages), 0, 0), build.Dims(2))
 		x := b.Cast("xf", b.LoadShared("xk", ux, build.Register(d.Act, four)), f32)
-		// The bits of numbers without sign are in their order; what is no number comes last.
-		most := b.Reduce("most", b.And("size", b.View("x_bits", x, i32), 0x7fffffff, i32), oneInt, build.Dim(0), build.Op("max"), build.Keepdims("true"))
-		top := b.View("top", most, one)
-		power := b.Max("power", b.Shr("power", b.View("power", b.Mul("top", top, fixedTop, one), oneInt), 23, oneInt), 2*fixedBits+2, oneInt)
+		power := d.powerOf(x, i32, oneInt, one)
 		back := b.View("scale", b.Mul("scale_bits", b.Sub("scale_bits", power, fixedBits, oneInt), 1<<23, oneInt), one)
 		times := b.View("times", b.Mul("times_bits", b.Sub("times_bits", 254+fixedBits, power, oneInt), 1<<23, oneInt), one)
-		back = b.Fma("scale", b.View("top", most, one), 0, back, one) // no number where x has such
+		back = b.Fma("scale", b.View("top", build.Expr("most"), one), 0, back, one) // no number where x has such
 		q := b.Fma("q", x, times, magicValue, f32)
 		keep := func(to build.Value, v build.Value) {
 			b.StoreShared(b.SliceShared(d.fresh("kept"), to, rowMajor(dtype.F32, 1), build.Offset(t.Mod(d.Stages), 0), build.Dims(1)), v)
@@ -74,33 +71,52 @@ func (d *stream) digitiseFixed() {
 			sum := b.Reduce("sum_x", b.Sub("rounded", q, magicValue, f32), one, build.Dim(0), build.Op("sum"), build.Keepdims("true"))
 			keep(d.xsum, b.Mul("sum_x", sum, back, one))
 		}
-		// Of four neighbours, those whose codes are four bits apart follow each other.
 		ud := b.SliceShared(d.fresh("ud"), d.sd, planeType(planes, Turn), build.Offset(t.Mod(d.Stages), 0, 0))
-		part := func(n int) layout.Layout { return layout.Spatial(32, 1).Local(1, n) }
-		words := b.View("fours", b.View("q_bits", q, i32), build.Register(dtype.I32, part(4)))
-		for i, digit := range []string{"lower", "upper"} {
-			from := words
-			if i == 1 {
-				as := build.Register(dtype.I32, part(4))
-				from = b.Shr("above", b.Add("above", words, 128, as), 8, as)
-			}
-			word, packed := build.Register(dtype.I32, part(1)), build.Value{}
-			for place, k := range []int{0, 2, 1, 3} {
-				piece := b.And("byte", b.SliceRegister("byte", from, word, build.Offset(0, k)), 255, word)
-				if place == 0 {
-					packed = b.Or(digit, piece, 0, word)
-				} else {
-					packed = b.Or(digit, packed, b.Shl("byte", piece, 8*place, word), word)
-				}
-			}
+		d.storeDigits(ud, q, i32, func(i int) build.Value {
 			plane := t.Mod(bases).Mul(2)
 			if i == 1 {
 				plane = plane.Add(1)
 			}
-			b.StoreShared(b.SliceShared(d.fresh("plane"), ud, rowMajor(dtype.I8, Turn), build.Offset(plane, 0), build.Dims(1)), b.View(digit+"_bytes", packed, bytes))
-		}
+			return plane
+		})
 		b.ArriveBarrier(d.ready, t)
 	}, build.Unroll(1))
+}
+
+// powerOf is the exponent, as the bits of a number have it, of the largest of x's numbers, with room
+// for the digit above. It leaves that number's bits in most.
+func (d *stream) powerOf(x build.Value, i32, oneInt, one build.Type) build.Value {
+	b := d.b
+	// The bits of numbers without sign are in their order; what is no number comes last.
+	most := b.Reduce("most", b.And("size", b.View("x_bits", x, i32), 0x7fffffff, i32), oneInt, build.Dim(0), build.Op("max"), build.Keepdims("true"))
+	top := b.View("top", most, one)
+	return b.Max("power", b.Shr("power", b.View("power", b.Mul("top", top, fixedTop, one), oneInt), 23, oneInt), 2*fixedBits+2, oneInt)
+}
+
+// storeDigits stores the lower and the upper digit of numbers of 16 bits, to which magic has
+// been added, in planes of theirs.
+func (d *stream) storeDigits(planes, q build.Value, i32 build.Type, plane func(i int) build.Value) {
+	b, bytes := d.b, build.Register(dtype.I8, layout.Spatial(32).Local(4))
+	// Of four neighbours, those whose codes are four bits apart follow each other.
+	part := func(n int) layout.Layout { return layout.Spatial(32, 1).Local(1, n) }
+	words := b.View("fours", b.View("q_bits", q, i32), build.Register(dtype.I32, part(4)))
+	for i, digit := range []string{"lower", "upper"} {
+		from := words
+		if i == 1 {
+			as := build.Register(dtype.I32, part(4))
+			from = b.Shr("above", b.Add("above", words, 128, as), 8, as)
+		}
+		word, packed := build.Register(dtype.I32, part(1)), build.Value{}
+		for place, k := range []int{0, 2, 1, 3} {
+			piece := b.And("byte", b.SliceRegister("byte", from, word, build.Offset(0, k)), 255, word)
+			if place == 0 {
+				packed = b.Or(digit, piece, 0, word)
+			} else {
+				packed = b.Or(digit, packed, b.Shl("byte", piece, 8*place, word), word)
+			}
+		}
+		b.StoreShared(b.SliceShared(d.fresh("plane"), planes, rowMajor(dtype.I8, Turn), build.Offset(plane(i), 0), build.Dims(1)), b.View(digit+"_bytes", packed, bytes))
+	}
 }
 
 // perBase is the type of n numbers that each thread has for a group of its own:
@@ -109,17 +125,22 @@ func (d *stream) perBase(t dtype.Type, n int) build.Type {
 	return build.Register(t, layout.Spatial(d.Warps, 1, 1, 1).Local(1, n, 1, 1).Spatial(1, 1, 8, bases))
 }
 
-// beginFixed begins outputs.
+// beginFixed begins outputs, with Long too.
 func (d *stream) beginFixed() {
 	b := d.b
 	d.each(func() {
 		b.AllocateRegister(d.of("acc"), d.perBase(dtype.F32, 2*d.Tiles), build.Init(0))
-		if d.shifted() {
+		if d.split() {
 			b.AllocateRegister(d.of("acz"), d.perBase(dtype.F32, 2*d.Tiles), build.Init(0))
 		}
 	})
-	d.startFixed()
+	if d.Fixed {
+		d.startFixed()
+	}
 }
+
+// split reports whether what codes are shifted by has sums of its own.
+func (d *stream) split() bool { return d.Zero || d.Fixed && d.Bias > 0 }
 
 // startFixed begins sums of up to four groups.
 func (d *stream) startFixed() {
@@ -140,7 +161,7 @@ func (d *stream) startFixed() {
 // multiplyFixed multiplies turn t; end is the turn behind the outputs' last.
 func (d *stream) multiplyFixed(t, end build.Value) {
 	b := d.b
-	d.addProducts(t, func() string { return d.of("sum") }, "")
+	d.addProducts(t, func() string { return d.of("sum") }, "", false)
 	// Each thread keeps the scales of its group.
 	word := d.perBase(dtype.I32, 1)
 	own := b.Xor("in_base", b.Indices("in_base", word, build.Dim(3)), t.Mod(bases), word)
@@ -202,7 +223,7 @@ func (d *stream) columnFixed() build.Value {
 	b, f32 := d.b, build.Register(dtype.F32, warped(d.Warps, 2).Local(2*d.Tiles, 1).Spatial(8, bases))
 	flat := func(name string) build.Value { return b.View(d.of(name+"_flat"), build.Expr(d.of(name)), f32) }
 	all := b.Mul("weighed", flat("acc"), build.Expr("back"), f32)
-	if d.shifted() {
+	if d.split() {
 		all = b.Add("weighed", all, flat("acz"), f32)
 	}
 	return b.Reduce(d.of("column"), all, d.rowF32, build.Dim(1), build.Op("sum"), build.Keepdims("true"))

@@ -24,18 +24,20 @@ func TestFixedDigits(t *testing.T) {
 		{dtype.I4, false, formShape{2, 32, 256, Schedule{Blocks: 5, Stages: 4}}},
 		{dtype.U1, true, formShape{1, 128, 384, Schedule{Blocks: 2, Stages: 4}}},
 	} {
-		t.Run(fmt.Sprintf("%s_%d", c.w, i), func(t *testing.T) {
-			f := Form{Weight: c.w, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: c.zero}
-			c.shape.s.Digits, c.shape.s.Fixed = true, true
-			l := randomLayer(f, c.shape.m, c.shape.n, c.shape.k, rand.New(rand.NewPCG(uint64(i), 5)))
-			for _, name := range []string{"interp", "sim"} {
-				d, err := device.Open(name)
-				if err != nil {
-					t.Fatal(err)
+		for _, long := range []bool{false, true} {
+			t.Run(fmt.Sprintf("%s_%d_%v", c.w, i, long), func(t *testing.T) {
+				f := Form{Weight: c.w, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: c.zero}
+				c.shape.s.Digits, c.shape.s.Fixed, c.shape.s.Long = true, !long, long
+				l := randomLayer(f, c.shape.m, c.shape.n, c.shape.k, rand.New(rand.NewPCG(uint64(i), 5)))
+				for _, name := range []string{"interp", "sim"} {
+					d, err := device.Open(name)
+					if err != nil {
+						t.Fatal(err)
+					}
+					l.check(t, d, c.shape.s)
+					d.Close()
 				}
-				l.check(t, d, c.shape.s)
-				d.Close()
-			}
-		})
+			})
+		}
 	}
 }

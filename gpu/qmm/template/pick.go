@@ -183,7 +183,7 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 	switch {
 	case s.Digits:
 		mma, perElement = elements/16, bytewise
-		if s.Fixed {
+		if s.Fixed || s.Long {
 			perElement = fixedwise
 		}
 	case p.Recipe != nil:
@@ -315,7 +315,7 @@ func spans(rows, blocks int) []Schedule {
 				if s.Rows == 8 {
 					d := s
 					d.Rows, d.Digits = 1, true
-					out = append(out, d) // but not Fixed, which rounds x
+					out = append(out, d) // but not Fixed, which rounds x, nor Long, which no table has times of
 				}
 				if s.Rows <= 16 && s.Stages <= 8 {
 					s.Warpgroups = true // but not Fixed, which rounds x

@@ -58,12 +58,17 @@ func (s Schedule) fillStream(p *Plan) (Schedule, error) {
 		return s, fmt.Errorf("template: rows %d is not from 8 to 32", s.Rows)
 	case s.Digits && s.Fixed && (s.Stages%bases != 0 || s.Depth > 1):
 		return s, fmt.Errorf("template: whole numbers in %d stages, depth %d: they take a multiple of %d stages, and turns one by one", s.Stages, s.Depth, bases)
+	case s.Long && (!s.Digits || s.Fixed || s.Stages%longTurns != 0 || s.Depth > longTurns):
+		return s, fmt.Errorf("template: numbers of 31 bits in %d stages, depth %d: they are digits of their own kind, and take an even number of stages, and two turns together", s.Stages, s.Depth)
 	case s.Splits > 1:
 		return s, fmt.Errorf("template: %d splits beside %d stages: blocks that stay share k anyway", s.Splits, s.Stages)
 	case s.Stages < 2 || s.Stages > 32 || s.Blocks < 1 || s.Blocks > 4096:
 		return s, fmt.Errorf("template: %d stages, %d blocks: there are 2 to 32 and 1 to 4096", s.Stages, s.Blocks)
 	case s.Stages*(&stream{decoder: d}).room() > maxShared:
 		return s, fmt.Errorf("template: %d stages of %d bytes do not fit shared memory", s.Stages, (&stream{decoder: d}).room())
+	}
+	if s.Long {
+		s.Depth = longTurns
 	}
 	return s, nil
 }
@@ -119,6 +124,8 @@ func (d *stream) room() int {
 		n := d.bytes() + planes*planeStep
 		if d.Fixed {
 			n += fixedRoom
+		} else if d.Long {
+			n += longRoom
 		}
 		return n
 	}
@@ -174,6 +181,8 @@ func (d *stream) program() (*ir.Program, error) {
 		d.sd = b.AllocateShared("sd", rowMajor(dtype.I8, d.Stages, planes, planeStep))
 		if d.Fixed {
 			d.allocateFixed()
+		} else if d.Long {
+			d.allocateLong()
 		}
 	case d.Fixed:
 		d.sx = b.AllocateShared("sx", rowMajor(d.Act, d.Stages, d.Rows, Turn))
@@ -272,6 +281,12 @@ func (d *stream) program() (*ir.Program, error) {
 				return
 			}
 			d.begin()
+			if d.Long {
+				d.stretchLong(first, count)
+				d.end(from, count)
+				b.Let("t", first.Add(count))
+				return
+			}
 			// Several turns at once, as far as there are so many: what one waits for, another
 			// has to do.
 			rest := build.Expr("0")
@@ -399,7 +414,7 @@ func (d *stream) copyX(t build.Value) {
 
 // begin begins outputs.
 func (d *stream) begin() {
-	if d.Digits && d.Fixed {
+	if d.Fixed || d.Long {
 		d.beginFixed()
 		return
 	}
