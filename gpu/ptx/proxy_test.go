@@ -5,14 +5,12 @@ import (
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
-	"github.com/tilus-lab/tilus-lab/tests/need"
 )
 
 // TestProxyRowsAssemble gives the rows of sm_90 and later to the real assembler:
 // every row, but of the products only those of one width, and of one product all
 // widths.
 func TestProxyRowsAssemble(t *testing.T) {
-	ptxas := need.Ptxas(t)
 	for _, arch := range []string{"sm_90a", "sm_100a"} {
 		level, err := Level(arch)
 		if err != nil {
@@ -47,7 +45,7 @@ func TestProxyRowsAssemble(t *testing.T) {
 		}
 		_, rest, _ := strings.Cut(all.String(), "\n")
 		t.Logf("%s: %d forms", arch, forms)
-		assemble(t, ptxas, "rows", arch, ".version "+version+"\n"+rest)
+		assemble(t, "rows", arch, ".version "+version+"\n"+rest)
 	}
 }
 

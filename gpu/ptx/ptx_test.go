@@ -5,7 +5,6 @@ import (
 	"flag"
 	"fmt"
 	"os"
-	"os/exec"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -175,25 +174,20 @@ func TestCluster(t *testing.T) {
 	if strings.Contains(text, "//") {
 		t.Errorf("comments although none were asked for:\n%s", text)
 	}
-	assemble(t, need.Ptxas(t), "cluster", "sm_90a", text)
+	assemble(t, "cluster", "sm_90a", text)
 }
 
 // assemble runs ptxas over one text.
-func assemble(t *testing.T, ptxas, name, arch, text string) {
+func assemble(t *testing.T, name, arch, text string) {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), name+".ptx")
-	if err := os.WriteFile(file, []byte(text), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(ptxas, "-arch="+arch, "-o", os.DevNull, file).CombinedOutput(); err != nil {
-		t.Errorf("%s %s: %v\n%s", name, arch, err, out)
+	if _, err := need.Assemble(t, arch, text); err != nil {
+		t.Errorf("%s: %v", name, err)
 	}
 }
 
 var archs = []string{"sm_80", "sm_89", "sm_90a"}
 
 func TestSamplesAssemble(t *testing.T) {
-	ptxas := need.Ptxas(t)
 	for name, build := range samples {
 		f, err := build()
 		if err != nil {
@@ -204,7 +198,7 @@ func TestSamplesAssemble(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			assemble(t, ptxas, name, arch, text)
+			assemble(t, name, arch, text)
 		}
 	}
 }
@@ -337,7 +331,6 @@ func rowFuncs(op code.Op, name string) []*code.Func {
 
 // TestEveryRowAssembles gives every row in every form to the real assembler.
 func TestEveryRowAssembles(t *testing.T) {
-	ptxas := need.Ptxas(t)
 	for _, arch := range archs {
 		if testing.Short() && arch != "sm_80" {
 			continue
@@ -370,6 +363,6 @@ func TestEveryRowAssembles(t *testing.T) {
 		text := strings.Replace(all.String(), ".version "+Version, ".version "+version, 1)
 		text = strings.Replace(text, ".address_size 64\n", ".address_size 64\n.extern .shared .align 1024 .b8 shared_memory[];\n", 1)
 		t.Logf("%s: %d forms", arch, forms)
-		assemble(t, ptxas, "rows", arch, text)
+		assemble(t, "rows", arch, text)
 	}
 }

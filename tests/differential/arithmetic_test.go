@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -176,7 +173,6 @@ func TestElementwiseOpsAgree(t *testing.T) {
 
 // TestElementwiseOpsAssemble gives the PTX of all of them to the real assembler.
 func TestElementwiseOpsAssemble(t *testing.T) {
-	ptxas := need.Ptxas(t)
 	var all strings.Builder
 	for i, l := range elementLaunches(t, 1) {
 		c, err := compile.Program(l.Program, compile.Options{Arch: "sm_80"})
@@ -193,12 +189,8 @@ func TestElementwiseOpsAssemble(t *testing.T) {
 		}
 		all.WriteString(ptx)
 	}
-	file := filepath.Join(t.TempDir(), "elements.ptx")
-	if err := os.WriteFile(file, []byte(all.String()), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(ptxas, "-arch=sm_80", "-o", os.DevNull, file).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	if _, err := need.Assemble(t, "sm_80", all.String()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -8,9 +8,6 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 	"time"
@@ -333,7 +330,6 @@ func TestRandomScalarPrograms(t *testing.T) {
 
 // TestRandomScalarProgramsAssemble gives the PTX of some to the real assembler.
 func TestRandomScalarProgramsAssemble(t *testing.T) {
-	ptxas := need.Ptxas(t)
 	var all strings.Builder
 	for seed := uint64(1); seed <= 60; seed++ {
 		p, _ := randomProgram(t, seed, rand.New(rand.NewPCG(seed, 7)))
@@ -354,12 +350,8 @@ func TestRandomScalarProgramsAssemble(t *testing.T) {
 		}
 		all.WriteString(ptx)
 	}
-	file := filepath.Join(t.TempDir(), "random.ptx")
-	if err := os.WriteFile(file, []byte(all.String()), 0o666); err != nil {
-		t.Fatal(err)
-	}
-	if out, err := exec.Command(ptxas, "-arch=sm_80", "-o", os.DevNull, file).CombinedOutput(); err != nil {
-		t.Errorf("%v\n%s", err, out)
+	if _, err := need.Assemble(t, "sm_80", all.String()); err != nil {
+		t.Error(err)
 	}
 }
 

@@ -206,7 +206,7 @@ func TestTensorProducts(t *testing.T) {
 			d.Close()
 		}
 		if ptxas != "" {
-			assembles(t, ptxas, "sm_100a", x, p)
+			assembles(t, "sm_100a", x, p)
 		}
 	}
 }

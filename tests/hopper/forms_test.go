@@ -323,7 +323,7 @@ func TestForms(t *testing.T) {
 			}
 		}
 		if ptxas != "" {
-			assembles(t, ptxas, "sm_90a", f, p)
+			assembles(t, "sm_90a", f, p)
 		}
 	}
 	t.Logf("%d forms", len(forms()))

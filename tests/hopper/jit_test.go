@@ -112,27 +112,8 @@ func (s source) hash() string {
 	return fmt.Sprintf("%x", sha256.Sum256([]byte(s.text)))[:24]
 }
 
-// assemble gives what ptxas says of PTX.
-func assemble(t *testing.T, ptxas, ptx string) string {
-	t.Helper()
-	return assembleFor(t, ptxas, "sm_90a", ptx)
-}
-
-func assembleFor(t *testing.T, ptxas, target, ptx string) string {
-	t.Helper()
-	file := filepath.Join(t.TempDir(), "program.ptx")
-	if err := os.WriteFile(file, []byte(ptx), 0o644); err != nil {
-		t.Fatal(err)
-	}
-	out, err := exec.Command(ptxas, "-v", "-arch="+target, "-o", os.DevNull, file).CombinedOutput()
-	if err != nil {
-		t.Errorf("%v\n%s", err, out)
-	}
-	return string(out)
-}
-
 // assembles lowers a program for a target and holds ptxas to no error and no warning.
-func assembles(t *testing.T, ptxas, target string, name any, p *ir.Program) {
+func assembles(t *testing.T, target string, name any, p *ir.Program) {
 	t.Helper()
 	c, err := compile.Program(p, compile.Options{Arch: target})
 	if err != nil {
@@ -144,29 +125,28 @@ func assembles(t *testing.T, ptxas, target string, name any, p *ir.Program) {
 		t.Errorf("%s: %v", name, err)
 		return
 	}
-	if said := assembleFor(t, ptxas, target, ptx); strings.Contains(said, "warning") {
-		t.Errorf("%s: %s", name, said)
+	if made, err := need.Assemble(t, target, ptx); err != nil || strings.Contains(made.Said, "warning") {
+		t.Errorf("%s: %v\n%s", name, err, made.Said)
 	}
 }
 
 // TestAssembles holds every program for Hopper to machine code without spills, and to
 // products that nothing waits for.
 func TestAssembles(t *testing.T) {
-	ptxas := need.Ptxas(t)
 	for _, s := range sources(t) {
 		t.Run(s.name, func(t *testing.T) {
 			ptx, _, err := s.ptx()
 			if err != nil {
 				t.Fatal(err)
 			}
-			said := assemble(t, ptxas, ptx)
-			for _, bad := range []string{"serializ", "injected", "warning"} {
-				if strings.Contains(said, bad) {
-					t.Errorf("the assembler says %q:\n%s", bad, said)
-				}
+			made, err := need.Assemble(t, "sm_90a", ptx)
+			if err != nil || made.Spills() > 0 {
+				t.Errorf("%v\n%s", err, made.Said)
 			}
-			if !strings.Contains(said, " 0 bytes spill stores, 0 bytes spill loads") {
-				t.Errorf("registers are spilled:\n%s", said)
+			for _, bad := range []string{"serializ", "injected", "warning"} {
+				if strings.Contains(made.Said, bad) {
+					t.Errorf("the assembler says %q:\n%s", bad, made.Said)
+				}
 			}
 		})
 	}

@@ -9,11 +9,8 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"testing"
 
@@ -284,8 +281,6 @@ func TestCellsAreOfTheList(t *testing.T) {
 	}
 }
 
-var frames = regexp.MustCompile(`(\d+) bytes stack frame, (\d+) bytes spill stores, (\d+) bytes spill loads`)
-
 // spilled are the bytes of local memory that a program takes on a target where all of
 // them are for a reason: this one has the tile that is fastest where it was measured,
 // and 254 registers there.
@@ -295,7 +290,6 @@ var spilled = map[string]int{"flash_attention_causal sm_80": 16}
 // that has what it needs, to NVIDIA's assembler: what a cell that says "assembles"
 // rests on. No product spills registers, nor does anything else.
 func TestCorpusAssembles(t *testing.T) {
-	ptxas := need.Ptxas(t)
 	launches, err := differential.Launches()
 	if err != nil {
 		t.Fatal(err)
@@ -328,23 +322,8 @@ func TestCorpusAssembles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			file := filepath.Join(t.TempDir(), "p.ptx")
-			if err := os.WriteFile(file, []byte(ptx), 0o666); err != nil {
-				t.Fatal(err)
-			}
-			out, err := exec.Command(ptxas, "-v", "-arch="+arch, "-o", os.DevNull, file).CombinedOutput()
-			if err != nil {
-				t.Errorf("%s, %s: %v\n%s", l.Name, arch, err, out)
-			}
-			if m := frames.FindSubmatch(out); m == nil {
-				t.Errorf("%s, %s: the assembler says nothing of registers:\n%s", l.Name, arch, out)
-			} else {
-				for _, bytes := range m[1:] {
-					if n, _ := strconv.Atoi(string(bytes)); n > spilled[l.File+" "+arch] {
-						t.Errorf("%s, %s spills: %s", l.Name, arch, m[0])
-						break
-					}
-				}
+			if made, err := need.Assemble(t, arch, ptx); err != nil || max(made.Frame, made.Spills()) > spilled[l.File+" "+arch] {
+				t.Errorf("%s, %s: %v\n%s", l.Name, arch, err, made.Said)
 			}
 			n++
 		}

@@ -6,9 +6,6 @@ import (
 	"fmt"
 	"math"
 	"os"
-	"os/exec"
-	"path/filepath"
-	"regexp"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -350,14 +347,11 @@ func checkRows(t *testing.T, name string, d device.Device) {
 	}
 }
 
-var spills = regexp.MustCompile(`(\d+) bytes spill stores, (\d+) bytes spill loads`)
-
 // TestNoSpills assembles the defaults for every target; none may spill registers.
 func TestNoSpills(t *testing.T) {
 	if testing.Short() {
 		t.Skip("assembling takes long")
 	}
-	ptxas := need.Ptxas(t)
 	// The defaults are for an H200. Code for targets before sm_90 has fewer registers to
 	// spare, which half the rows, or fewer keys, leave.
 	flash := func(target string, o FlashOptions) (*ir.Program, error) {
@@ -395,17 +389,8 @@ func TestNoSpills(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			file := filepath.Join(t.TempDir(), "a.ptx")
-			if err := os.WriteFile(file, []byte(ptx), 0o644); err != nil {
-				t.Fatal(err)
-			}
-			out, err := exec.Command(ptxas, "-v", "-arch="+target, file, "-o", os.DevNull).CombinedOutput()
-			if err != nil {
-				t.Errorf("%s, %s: %v\n%s", name, target, err, out)
-				continue
-			}
-			if m := spills.FindSubmatch(out); m == nil || string(m[1]) != "0" || string(m[2]) != "0" {
-				t.Errorf("%s, %s spills:\n%s", name, target, out)
+			if made, err := need.Assemble(t, target, ptx); err != nil || made.Spills() > 0 {
+				t.Errorf("%s, %s: %v\n%s", name, target, err, made.Said)
 			}
 		}
 	}

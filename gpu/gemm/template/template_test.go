@@ -6,9 +6,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
-	"os/exec"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"testing"
 
@@ -185,14 +183,11 @@ func TestSchedules(t *testing.T) {
 	}
 }
 
-var spills = regexp.MustCompile(`(\d+) bytes spill stores, (\d+) bytes spill loads`)
-
 // TestNoSpills assembles the instances and the schedules that are timed for every
 // target, as launches would whose sizes are multiples of 128 or of 8. (Sizes that
 // nothing divides copy element by element, which takes more registers than there are;
 // those that the corpus launches are held by tests/status.)
 func TestNoSpills(t *testing.T) {
-	ptxas := need.Ptxas(t)
 	all := maps.Clone(printed)
 	for _, e := range schedules() {
 		all[fmt.Sprintf("step %d %+v", e.step, e.s)] = func() (*ir.Program, error) { return Matmul(e.step, e.s) }
@@ -213,16 +208,8 @@ func TestNoSpills(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				file := filepath.Join(t.TempDir(), "p.ptx")
-				if err := os.WriteFile(file, []byte(ptx), 0o666); err != nil {
-					t.Fatal(err)
-				}
-				out, err := exec.Command(ptxas, "-v", "-arch="+target, "-o", os.DevNull, file).CombinedOutput()
-				m := spills.FindSubmatch(out)
-				if err != nil || m == nil {
-					t.Errorf("%s for %s: %v\n%s", name, target, err, out)
-				} else if string(m[1]) != "0" || string(m[2]) != "0" {
-					t.Errorf("%s for %s, %v: %s", name, target, divisible, m[0])
+				if made, err := need.Assemble(t, target, ptx); err != nil || made.Spills() > 0 {
+					t.Errorf("%s for %s, %v: %v\n%s", name, target, divisible, err, made.Said)
 				}
 			}
 		}

@@ -4,9 +4,6 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -175,7 +172,6 @@ func TestWide(t *testing.T) {
 // TestWideAssembles has ptxas assemble the programs as products take them: nothing of a
 // thread goes to memory, and products of a warpgroup go on beside its threads.
 func TestWideAssembles(t *testing.T) {
-	ptxas := need.Ptxas(t)
 	types := []dtype.Type{dtype.U4, dtype.I4, dtype.U2}
 	if *every {
 		types = weights()
@@ -213,17 +209,11 @@ func TestWideAssembles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			file := filepath.Join(t.TempDir(), "wide.ptx")
-			if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-				t.Fatal(err)
+			made, err := need.Assemble(t, "sm_90a", text)
+			if err != nil || made.Spills() > 0 || strings.Contains(made.Said, "serialized") {
+				t.Errorf("%s %+v: %v\n%s", w, s, err, made.Said)
 			}
-			out, err := exec.Command(ptxas, "-arch=sm_90a", "-v", "-o", file+".cubin", file).CombinedOutput()
-			said := string(out)
-			if err != nil || !strings.Contains(said, "0 bytes spill stores") || strings.Contains(said, "serialized") {
-				t.Errorf("%s %+v: %v\n%s", w, s, err, said)
-			} else if i := strings.Index(said, "Used "); i >= 0 {
-				t.Logf("%s %+v: %s", w, s, strings.SplitN(said[i:], ",", 2)[0])
-			}
+			t.Logf("%s %+v: %d registers", w, s, made.Registers)
 		}
 	}
 }
