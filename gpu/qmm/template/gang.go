@@ -35,8 +35,10 @@ func (s Schedule) fillGang(p *Plan) error {
 	switch {
 	case s.Digits || s.Depth > 1 && !s.Fixed || s.Rows != 8 && s.Rows != 16 || s.Warps%4 != 0:
 		return fmt.Errorf("template: %d rows, depth %d, %d warps: warpgroups are of 4 warps, multiply 8 or 16 rows, a turn at a time, without Digits", s.Rows, s.Depth, s.Warps)
+	case s.Fine && s.Fixed:
+		return fmt.Errorf("template: whole numbers are multiplied by tiles anyway")
 	case s.Fine:
-		return s.fillFine(p)
+		return p.fills(WideSchedule{Sides: s.Sides})
 	case s.Fixed && !p.Bytewise():
 		return fmt.Errorf("template: whole numbers for %s: they are for codes of 1, 2 or 4 bits in groups of %d", p.Weight, Turn)
 	}
@@ -61,8 +63,8 @@ func (p *Plan) gangNeeds(s Schedule) int {
 }
 
 func newGang(d *stream) *gang {
-	s := WideSchedule{Rows: d.Rows, Consumers: d.Warps / 4, Sides: d.Sides, Stages: d.Stages, Cluster: 1}
-	if !d.Fixed && !d.Fine {
+	s := WideSchedule{Rows: d.Rows, Consumers: d.Warps / 4, Sides: d.Sides, Stages: d.Stages, Cluster: 1, Fine: d.Fine}
+	if !d.Fixed {
 		d.Plan = d.Plan.halved(s)
 	}
 	g := &gang{stream: d, w: &wide{decoder: d.decoder, s: s}}
@@ -117,8 +119,8 @@ func (g *gang) share() {
 	w.gx, w.gy, w.m, w.n = g.gx, g.gy, g.m, g.n
 	w.bias, w.residual, w.factor = g.bias, g.residual, g.factor
 	w.pipe, w.sx, w.sw, w.flat8, w.sxs = g.pipe, g.sa, g.sw, g.flat8, g.sxs
-	w.pipe.Full = g.ready                   // a turn is, when x is in order
-	if g.Group > 0 && !g.Fixed && !g.Fine { // these take the stream's
+	w.pipe.Full = g.ready        // a turn is, when x is in order
+	if g.Group > 0 && !g.Fixed { // whole numbers take the stream's
 		of := func(t dtype.Type) build.Type { return rowMajor(t, g.Stages*g.scales()*g.Sides, g.outputs()) }
 		w.ss = b.ReshapeShared("scales", g.ss, of(g.Scale))
 		if g.Zero {
@@ -302,13 +304,12 @@ func (g *gang) constants() {
 // stretch multiplies so many turns of outputs, from t on.
 func (g *gang) stretch(t, count build.Value) {
 	b := g.b
-	if g.Fine {
-		g.stretchFine(t, count)
-		return
-	}
 	if !g.Fixed {
 		g.w.begin(t, count.String())
 		g.w.several(true, t, count, func(i build.Value) build.Value { return i }, g.w.turn)
+		if g.Fine {
+			g.w.joinTiles()
+		}
 		if g.Group == 0 {
 			g.each(func() {
 				g.loadScale("", "0")
@@ -334,7 +335,12 @@ func (g *gang) stretch(t, count build.Value) {
 		}, build.Unroll(1), build.Step(g.Depth))
 	}
 	b.For("i", rest, count, func(i build.Value) { g.turnsFixed([]build.Value{b.Let("t0", t.Add(i))}) }, build.Unroll(1))
-	g.joinTiles()
+	g.each(func() {
+		acc := b.AllocateRegister(g.of("acc"), g.sum, build.Init(0))
+		for i := range g.Tiles {
+			b.SliceAssign(g.of("acc"), acc, build.Expr(g.of(name("acc", i))), g.sum, build.Offset(16*g.Warps*i, 0))
+		}
+	})
 }
 
 // pieces is how many times four sums a thread has of a side.

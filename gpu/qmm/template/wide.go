@@ -42,12 +42,18 @@ type WideSchedule struct {
 	// tiles they belong to; sums that several blocks come to are added up by the last of
 	// them. Without Persistent, with 1 split and a Cluster of 1.
 	Blocks int
+	// Fine makes products of one tile each, which go on from turn to turn: for groups of
+	// multiples of 128, and an even number of tiles and sides together.
+	Fine bool `json:",omitempty"`
 	// AddBias and AddResidual are as in [Schedule].
 	AddBias, AddResidual bool
 }
 
 func (s WideSchedule) String() string {
 	out := fmt.Sprintf("%d rows, %d×%d warpgroups, %d stages", s.Rows, s.Consumers, s.Sides, s.Stages)
+	if s.Fine {
+		out += ", by tiles"
+	}
 	if s.Parts > 1 {
 		out += fmt.Sprintf(", tiles in %d parts", s.Parts)
 	}
@@ -123,6 +129,8 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 		return s, fmt.Errorf("template: %d parts: they are as many as warpgroups, or a multiple without clusters, for weights with groups, and blocks that neither stay nor share all turns", s.Parts)
 	case s.Splits > 1 && s.Persistent:
 		return s, fmt.Errorf("template: k is split between blocks that do not stay")
+	case s.Fine && p.fills(s) != nil:
+		return s, p.fills(s)
 	case s.Stages*w.bytes()+w.gathered() > maxShared:
 		return s, fmt.Errorf("template: %d stages of %d bytes and %d more do not fit shared memory", s.Stages, w.bytes(), w.gathered())
 	}
@@ -250,6 +258,7 @@ type wide struct {
 	gy, gsums             build.Value
 	bias, residual        build.Value
 	row                   build.Type // of sums of x
+	oneF32, oneRow        build.Type // sums of a tile, and what its rows share
 	factor                build.Value
 	m, n, blocks, arrived build.Value
 	portions              build.Value
@@ -310,7 +319,7 @@ func (w *wide) rowsOf(s string) string {
 // some run while a turn ends: where products use several sums, none of which ends before the
 // turn does, and registers do.
 func (p *Plan) hangs(s WideSchedule) bool {
-	return p.ahead(s) && s.Sides*p.halves(s) > 1 && p.Group >= Turn && p.leading() > 0 && (s.Sides == 1 || !p.Shifts())
+	return s.Fine || p.ahead(s) && s.Sides*p.halves(s) > 1 && p.Group >= Turn && p.leading() > 0 && (s.Sides == 1 || !p.Shifts())
 }
 
 func (w *wide) hangs() bool { return w.Plan.hangs(w.s) }
@@ -352,6 +361,8 @@ func (w *wide) types() {
 	columns := layout.ColumnLocal(2, w.rowsEach()/8).Spatial(8, 4).Local(1, 2)
 	rows := w.lay(own, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)))
 	w.sum = build.Register(dtype.F32, w.lay(own, layout.Local(1, 1), columns))
+	w.oneF32 = build.Register(dtype.F32, w.lay(1, layout.Local(1, 1), columns))
+	w.oneRow = build.Register(dtype.F32, w.lay(1, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1))))
 	w.actual = build.Register(dtype.F32, w.stored())
 	w.row = build.Register(dtype.F32, layout.Replicated(w.Warps, 1, 1).Local(1, w.rowsEach()/8).Mul(layout.Replicated(8, 1, 1)).Spatial(1, 4).Local(1, 2))
 	w.rowF32, w.rowS, w.rowZ = build.Register(dtype.F32, rows), build.Register(w.Scale, rows), build.Register(w.Act, rows)

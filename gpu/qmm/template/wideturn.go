@@ -44,6 +44,17 @@ func (w *wide) loadScales(t, g build.Value) {
 // begin begins a tile.
 func (w *wide) begin(t build.Value, some string) func() {
 	b := w.b
+	if w.s.Fine {
+		w.beginFine()
+		return func() {
+			w.joinTiles()
+			if w.s.Parts > 1 {
+				w.endPart()
+			} else {
+				w.end()
+			}
+		}
+	}
 	w.all(func() { b.AllocateRegister(w.at("acc"), w.sum, build.Init(0)) })
 	if w.Deferred() && w.Group == 0 {
 		b.AllocateRegister("back", w.rowF32, build.Init(1))
@@ -78,7 +89,7 @@ func (w *wide) begin(t build.Value, some string) func() {
 // allow: one is made while what the other gave is multiplied.
 func (p *Plan) halved(s WideSchedule) *Plan {
 	half := *p
-	if half.Sub /= 2; s.Sides > 1 || p.Sub < Turn || p.own(s) > 2 || half.bytesPerLane()%16 != 0 {
+	if half.Sub /= 2; s.Fine || s.Sides > 1 || p.Sub < Turn || p.own(s) > 2 || half.bytesPerLane()%16 != 0 {
 		return p
 	}
 	return &half
@@ -86,7 +97,9 @@ func (p *Plan) halved(s WideSchedule) *Plan {
 
 // ahead reports whether the weights that a turn begins with are cast beside the last
 // product of the turn before: where it has several, and registers for operands of two.
-func (p *Plan) ahead(s WideSchedule) bool { return s.Sides*Turn/p.Sub > 1 && p.own(s)*p.Sub <= Turn }
+func (p *Plan) ahead(s WideSchedule) bool {
+	return s.Fine || s.Sides*Turn/p.Sub > 1 && p.own(s)*p.Sub <= Turn
+}
 
 // prepare waits for a turn, and casts the weights that it begins with.
 func (w *wide) prepare(t build.Value, tag string) {
@@ -112,6 +125,10 @@ func (w *wide) pieces8() build.Type {
 
 // start begins the first products of a tile of several turns, those of turn t.
 func (w *wide) start(t build.Value) {
+	if w.s.Fine {
+		w.firstFine(t, "_0")
+		return
+	}
 	w.running = nil
 	w.first(t, "_0")
 }
@@ -163,6 +180,10 @@ func (w *wide) rows(t build.Value, tag string) {
 // runs already, and that of the next is begun, if more follow.
 func (w *wide) turn(t, g build.Value, more string) {
 	b := w.b
+	if w.s.Fine {
+		w.turnFine(t, g, more != "")
+		return
+	}
 	if !w.ahead(w.s) {
 		w.pipe.Wait(t)
 	}

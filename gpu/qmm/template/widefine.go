@@ -1,0 +1,149 @@
+package template
+
+import (
+	"fmt"
+
+	"github.com/tilus-lab/tilus-lab/vm/build"
+)
+
+// Turns with Fine. A product is of one tile of outputs and of fineK k, so that operands of
+// two, one that runs and one that is cast meanwhile, and sums of two tiles take few registers,
+// however many tiles a warpgroup has. While one tile is multiplied, what another came to is
+// scaled. Nothing ends with a turn: its last product runs while the next turn is waited for and
+// its first product is cast.
+const fineK = 64
+
+// fills reports whether tiles of a plan can be multiplied one by one: sums of two, in turn, end
+// with a turn.
+func (p *Plan) fills(s WideSchedule) error {
+	if p.Group == 0 || p.Group%Turn != 0 || p.own(s)*s.Sides%2 != 0 {
+		return fmt.Errorf("template: groups of %d, %d tiles and %d sides: by tiles, groups are multiples of %d, and tiles and sides together even", p.Group, p.own(s), s.Sides, Turn)
+	}
+	return nil
+}
+
+// fineProducts is how many products a turn has: Turn/fineK of each tile of each side.
+func (w *wide) fineProducts() int { return Turn / fineK * w.own(w.s) * w.Sides }
+
+// fineSum is the name of the sums of product i.
+func fineSum(i int) string { return name("sum", i/(Turn/fineK)%2) }
+
+// beginFine begins a tile of a block.
+func (w *wide) beginFine() {
+	b := w.b
+	w.each(func() {
+		for i := range w.own(w.s) {
+			b.AllocateRegister(w.of(name("acc", i)), w.oneF32, build.Init(0))
+		}
+	})
+	for i := range 2 {
+		b.AllocateRegister(name("sum", i), w.oneF32, build.Init(0))
+	}
+}
+
+// firstFine waits for a turn and begins its first product.
+func (w *wide) firstFine(t build.Value, tag string) {
+	w.pipe.Wait(t)
+	w.rows(t, tag)
+	for sub := range max(1, fineK/w.Sub) {
+		w.loadFine(t, sub, tag)
+	}
+	w.product1(0, w.castFine(0, tag))
+}
+
+// loadFine loads the codes of a cast of the present side.
+func (w *wide) loadFine(t build.Value, sub int, tag string) {
+	k := name("", sub) + tag
+	w.b.LoadShared(w.of("rb"+k), w.weights(w.of("uw"+k), t, sub), w.pieces8())
+}
+
+// castFine makes operands of product i of a turn whose codes are loaded.
+func (w *wide) castFine(i int, tag string) (operands []build.Value) {
+	b := w.b
+	each := Turn / fineK
+	tile, from := i/each%w.own(w.s), i%each*fineK
+	k := min(w.Sub, fineK)
+	for at := from; at < from+fineK; at += k {
+		n := name("", at/w.Sub) + tag
+		of := fmt.Sprintf("%d_%d", i, at) + tag
+		all := w.castWide("rh"+of, b.View("rw"+of, build.Expr(w.of("rb"+n)), w.codes1))
+		operands = append(operands, b.SliceRegister("ra"+of, all, build.Register(w.Act, w.operand(1, k)), build.Offset(16*w.Warps*tile, at%w.Sub)))
+	}
+	return operands
+}
+
+// product1 begins product i of a turn.
+func (w *wide) product1(i int, operands []build.Value) {
+	b := w.b
+	sum, from, k := fineSum(i), i%(Turn/fineK)*fineK, fineK/len(operands)
+	if from == 0 {
+		b.AllocateRegister(sum, w.oneF32, build.Init(0))
+	}
+	b.WgmmaFence()
+	for j, a := range operands {
+		b.WgmmaDot(sum, a, w.x[(from+j*k)/w.piece()], build.Expr(sum), w.oneF32)
+	}
+	b.WgmmaCommitGroup()
+}
+
+// turnFine multiplies turn t, whose first product runs; with more, another one follows, of
+// which it begins the first.
+func (w *wide) turnFine(t, g build.Value, more bool) {
+	b, n := w.b, w.fineProducts()
+	w.rows(t, "")
+	w.each(func() {
+		for sub := range Turn / w.Sub {
+			w.loadFine(t, sub, "")
+		}
+	})
+	w.loadScales(t, g)
+	// All casts stand in front of the turn's products, since ptxas has products wait for each
+	// other where it finds operands made between them; it makes them there itself.
+	operands := make([][]build.Value, n)
+	for i := 1; i < n; i++ {
+		w.side = i * w.Sides / n
+		operands[i] = w.castFine(i, "")
+	}
+	w.side = 0
+	for i := 1; i < n; i++ {
+		w.product1(i, operands[i])
+		b.WgmmaWaitGroup(build.N(1))
+		w.endFine(i - 1)
+	}
+	running := 0
+	if more {
+		w.firstFine(t.Add(1), "_1")
+		running = 1
+	}
+	b.WgmmaWaitGroup(build.N(running))
+	w.release(t)
+	w.endFine(n - 1)
+}
+
+// endFine ends product i of a turn: after the last one of a tile, its sums are scaled.
+func (w *wide) endFine(i int) {
+	each := Turn / fineK
+	if i%each < each-1 {
+		return
+	}
+	w.side = i * w.Sides / w.fineProducts()
+	b, tile, tag := w.b, i/each%w.own(w.s), w.scaleTag(0)
+	scale, minus := w.scaleOf(tag)
+	acc, at := w.of(name("acc", tile)), build.Offset(16*w.Warps*tile, 0)
+	b.Fma(acc, build.Expr(fineSum(i)), b.SliceRegister("scale_tile", scale, w.oneRow, at), build.Expr(acc), w.oneF32)
+	if minus != nil {
+		b.Fma(acc, build.Expr("xs"+tag), b.SliceRegister("minus_tile", *minus, w.oneRow, at), build.Expr(acc), w.oneF32)
+	}
+	w.side = 0
+}
+
+// joinTiles makes one tile of outputs of those of each side.
+func (w *wide) joinTiles() {
+	b := w.b
+	w.each(func() {
+		acc := b.AllocateRegister(w.of("acc"), w.sum, build.Init(0))
+		for i := range w.own(w.s) {
+			b.SliceAssign(w.of("acc"), acc, build.Expr(w.of(name("acc", i))), w.sum, build.Offset(16*w.Warps*i, 0))
+		}
+	})
+}

@@ -1,0 +1,123 @@
+package template
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/tests/need"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+)
+
+// fineCases are wide products made tile by tile: with one tile and more, several parts, casts
+// of 128 k and of less, and each way to share k out.
+var fineCases = []struct {
+	form    Form
+	m, n, k int
+	s       WideSchedule
+}{
+	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 33, 260, 384, WideSchedule{Rows: 64, Sides: 2, Splits: 2}},
+	{Form{Weight: dtype.U3, Act: dtype.F16, Scale: dtype.F16, Group: 256, Zero: true}, 10, 258, 520, WideSchedule{Rows: 16, Consumers: 1, Persistent: true}},
+	{Form{Weight: dtype.I3, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 20, 300, 400, WideSchedule{Rows: 16, Parts: 2, Splits: 2, AddBias: true}},
+	{Form{Weight: dtype.U1, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 17, 1100, 256, WideSchedule{Rows: 16, Parts: 4, AddResidual: true}},
+	{Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F8E8M0, Group: 128}, 20, 400, 640, WideSchedule{Rows: 32, Consumers: 1, Blocks: 5}},
+	{Form{Weight: dtype.F7E3M3, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 40, 300, 256, WideSchedule{Rows: 32, Cluster: 2}},
+	{Form{Weight: dtype.F6E3M2, Act: dtype.BF16, Scale: dtype.F16, Group: 128}, 9, 140, 128, WideSchedule{Rows: 8, Consumers: 1, Sides: 2}},
+}
+
+// TestFine multiplies tile by tile on the interpreter and the simulator.
+func TestFine(t *testing.T) {
+	for _, name := range []string{"interp", "sim:sm_90a"} {
+		d, err := device.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		for i, c := range fineCases {
+			if testing.Short() && i%3 != 0 {
+				continue
+			}
+			t.Run(fmt.Sprintf("%s/%s_%s_%d", name, c.form.Weight, c.form.Act, i), func(t *testing.T) {
+				c.s.Fine = true
+				randomLayer(c.form, c.m, c.n, c.k, rand.New(rand.NewPCG(uint64(i), 6))).checkWide(t, d, c.s)
+			})
+		}
+	}
+	for _, s := range []WideSchedule{{Fine: true}, {Fine: true, Sides: 2, Rows: 32}} {
+		group := 64
+		if s.Sides < 2 {
+			group = 128
+		}
+		p, err := PlanOf(Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: group})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := s.Filled(p); err == nil || !strings.Contains(err.Error(), "by tiles") {
+			t.Errorf("groups of %d, %v: %v", group, s, err)
+		}
+	}
+}
+
+// TestFineAssembles has ptxas assemble products tile by tile for few and for many rows: nothing
+// of a thread goes to memory, and products go on beside its threads.
+func TestFineAssembles(t *testing.T) {
+	ptxas := need.Ptxas(t)
+	check := func(name string, program *ir.Program, err error) {
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		c, err := compile.Program(program, compile.Options{Arch: "sm_90a", Divisible: map[string]int64{"N": 128, "K": 128}})
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		text, err := c.PTX()
+		if err != nil {
+			t.Fatalf("%s: %v", name, err)
+		}
+		file := filepath.Join(t.TempDir(), "fine.ptx")
+		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		out, err := exec.Command(ptxas, "-arch=sm_90a", "-v", "-o", file+".cubin", file).CombinedOutput()
+		if said := string(out); err != nil || !strings.Contains(said, "0 bytes spill stores") || strings.Contains(said, "serialized") {
+			t.Errorf("%s: %v\n%s", name, err, said)
+		}
+	}
+	types := []dtype.Type{dtype.U4, dtype.U1}
+	if *every {
+		types = weights()
+	} else if testing.Short() {
+		types = types[:1]
+	}
+	for _, w := range types {
+		f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128}
+		p, err := PlanOf(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		warps, sides := 8, max(1, 2/p.Tiles)
+		if p.Tiles <= 2 && p.Stored.Bits() <= 4 && !p.Shifts() {
+			warps = 16
+		}
+		s := Schedule{Rows: 16, Warps: warps, Sides: sides, Stages: 2, Blocks: 132, PDL: true, Warpgroups: true, Fine: true}
+		program, err := Decode(f, s)
+		check(fmt.Sprintf("%s %s", w, s), program, err)
+		rows := 64
+		if p.Shifts() {
+			rows = 32
+		}
+		many := WideSchedule{Rows: rows, Parts: max(1, p.Tiles/2), Sides: max(1, 2/p.Tiles), Stages: 2, Splits: 2, Fine: true}
+		if many.Parts == 1 && p.Tiles > 1 {
+			many.Rows = min(rows, p.Most(many))
+		}
+		program, err = Wide(f, many)
+		check(fmt.Sprintf("%s %s", w, many), program, err)
+	}
+}
