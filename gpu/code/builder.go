@@ -16,16 +16,11 @@ type Builder struct {
 	pos    diag.Pos
 	region *Region
 	consts [B64 + 1]map[uint64]Value // by type, then by bits
-	bits   []constant                // by value
 	head   []*Instr                  // the constants
+	which  []int32                   // by value: the number of a constant in head, from 1 on
 	instrs []Instr                   // room for more
 	values []Value
 	imms   []int64
-}
-
-type constant struct {
-	bits  uint64
-	known bool
 }
 
 // NewBuilder starts a function of that name.
@@ -103,11 +98,11 @@ func (b *Builder) Const(t Type, bits uint64) Value {
 	*in = Instr{Op: op, Out: out, Imm: imm, Pos: b.pos}
 	b.head = append(b.head, in)
 	b.consts[t][bits] = v
-	if n := int(v) + 1; n > cap(b.bits) {
-		b.bits = append(make([]constant, 0, 2*n+256), b.bits...)
+	if n := int(v) + 1; n > cap(b.which) {
+		b.which = append(make([]int32, 0, 2*n+256), b.which...)
 	}
-	b.bits = b.bits[:max(len(b.bits), int(v)+1)]
-	b.bits[v] = constant{bits, true}
+	b.which = b.which[:max(len(b.which), int(v)+1)]
+	b.which[v] = int32(len(b.head))
 	return v
 }
 
@@ -164,8 +159,8 @@ func (b *Builder) ConstPred(v bool) Value { return b.Const(Pred, truth(v)) }
 
 // ConstOf reports the bits of a value that is a constant.
 func (b *Builder) ConstOf(v Value) (bits uint64, ok bool) {
-	if int(v) < len(b.bits) {
-		return b.bits[v].bits, b.bits[v].known
+	if int(v) < len(b.which) && b.which[v] > 0 {
+		return uint64(b.head[b.which[v]-1].Imm[0]), true
 	}
 	return 0, false
 }

@@ -1,6 +1,9 @@
 package code
 
-import "sort"
+import (
+	"slices"
+	"sync"
+)
 
 // Registers says which register each value lives in. Values that follow one
 // another (what a loop starts from, carries and yields; what a matrix
@@ -35,6 +38,9 @@ type lifetimes struct {
 	at     int32
 	both   []span                      // of the two that are merged
 	room   []span                      // for those that are kept
+	mains  []span                      // by value: most have no other
+	number []int32                     // by class root: its register, from 1 on
+	change []int                       // by moment: words that begin to live, less those that end
 	stops  map[*Region]map[int][]Value // read in front of instructions
 }
 
@@ -47,7 +53,19 @@ type lifetimes struct {
 // branches of an If are treated as if both ran, which is cautious but right.
 func Assign(f *Func) *Registers {
 	n := len(f.Types)
-	lt := &lifetimes{f: f, parent: make([]Value, n), def: make([]int32, n), last: make([]int32, n), log: make([]Value, 0, 2*n), spans: make([][]span, n), fixed: make([]bool, n)}
+	lt, _ := lifetimesOf.Get().(*lifetimes)
+	if lt == nil {
+		lt = &lifetimes{}
+	}
+	defer lifetimesOf.Put(lt)
+	lt.f, lt.at, lt.stops, lt.log, lt.room = f, 0, nil, lt.log[:0], nil
+	zeros(&lt.parent, n)
+	zeros(&lt.def, n)
+	zeros(&lt.last, n)
+	zeros(&lt.spans, n)
+	zeros(&lt.fixed, n)
+	zeros(&lt.mains, n)
+	zeros(&lt.number, n)
 	for i := range lt.parent {
 		lt.parent[i] = Value(i)
 	}
@@ -65,7 +83,7 @@ func Assign(f *Func) *Registers {
 	}
 	lt.at = 2
 	lt.region(f.Body)
-	mains := make([]span, n) // most values have no other
+	mains := lt.mains
 	for v := 1; v < n; v++ {
 		own := span{lt.def[v], max(lt.last[v], lt.def[v]+1)}
 		if len(lt.spans[v]) == 0 {
@@ -74,13 +92,13 @@ func Assign(f *Func) *Registers {
 			continue
 		}
 		s := append(lt.spans[v], own)
-		sort.Slice(s, func(i, j int) bool { return s[i].from < s[j].from })
+		slices.SortFunc(s, func(x, y span) int { return int(x.from - y.from) })
 		lt.spans[v] = union(s)
 	}
 	lt.join(f.Body, true)
 	lt.join(f.Body, false)
 	regs := &Registers{Of: make([]int32, n)}
-	number := make([]int32, n)
+	number := lt.number
 	for v := 1; v < n; v++ {
 		root := lt.find(Value(v))
 		if number[root] == 0 {
@@ -90,12 +108,26 @@ func Assign(f *Func) *Registers {
 		regs.Of[v] = number[root] - 1
 	}
 	regs.Live = lt.live()
+	lt.f, lt.stops = nil, nil
 	return regs
+}
+
+// lifetimesOf lends what Assign works with: lists as long as functions have values.
+var lifetimesOf sync.Pool
+
+// zeros makes a list n zeros long.
+func zeros[T any](list *[]T, n int) {
+	if cap(*list) < n {
+		*list = make([]T, n, n+n/4)
+	}
+	*list = (*list)[:n]
+	clear(*list)
 }
 
 // live is the largest sum of the widths of classes alive at one moment.
 func (lt *lifetimes) live() int {
-	change := make([]int, lt.at+4)
+	zeros(&lt.change, int(lt.at)+4)
+	change := lt.change
 	for v := 1; v < len(lt.parent); v++ {
 		if lt.find(Value(v)) != Value(v) || lt.fixed[v] {
 			continue

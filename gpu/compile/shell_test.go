@@ -96,3 +96,26 @@ func TestShell(t *testing.T) {
 		t.Error("nothing is a shell")
 	}
 }
+
+// What is read of a file is what is written again.
+func FuzzReadShell(f *testing.F) {
+	f.Add([]byte("{}\n.version 8.0\n"))
+	f.Add([]byte(`{"Params":[{"Name":"a"}]}`))
+	f.Fuzz(func(t *testing.T, data []byte) {
+		s, err := ReadShell(data)
+		if err != nil {
+			return
+		}
+		once, err := s.Encode()
+		if err != nil {
+			t.Fatal(err)
+		}
+		back, err := ReadShell(once)
+		if err != nil {
+			t.Fatalf("%s: %v", once, err)
+		}
+		if twice, err := back.Encode(); err != nil || !bytes.Equal(once, twice) {
+			t.Fatalf("%s\n%s %v", once, twice, err)
+		}
+	})
+}

@@ -8,6 +8,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout/bits"
 )
 
 func allocateRegister(l *lowerer, in *ir.Instr) {
@@ -51,7 +52,12 @@ func castLowering(l *lowerer, in *ir.Instr) {
 	var words []code.Value
 	var err error
 	finite := in.Attr("domain") != nil
-	if place, ok := ir.PlaceOf(from.Type); ok && (from.Type.HasPlace || finite) {
+	placed := from.Type.HasPlace || finite
+	var place bits.Placement
+	if placed {
+		place, placed = ir.PlaceOf(from.Type)
+	}
+	if placed {
 		words, err = cast.Placed(l.Builder, l.level(), to.Type.Elem, from.Type.Elem, slots, l.env.get(from).words, place, finite)
 	} else {
 		words, err = cast.Tile(l.Builder, to.Type.Elem, from.Type.Elem, slots, l.env.get(from).words)

@@ -16,13 +16,15 @@ func Cse(f *code.Func) bool {
 		buckets *= 2
 	}
 	c := &cse{same: valueLists.lend(n), constant: boolLists.lend(n), heads: valueLists.lend(buckets), next: valueLists.lend(n), def: instrLists.lend(n)}
-	head, values := []*code.Instr{}, map[[2]int64]code.Value{}
-	c.constants(f.Body, &head, values)
-	f.Body.Instrs = append(head, f.Body.Instrs...)
-	if c.changed {
-		f.Body.Uses(func(v *code.Value) { *v = c.of(*v) })
+	first := 0 // constants that stand at the start
+	for first < len(f.Body.Instrs) && isConst(f.Body.Instrs[first].Op) {
+		first++
 	}
-	c.region(f.Body)
+	head := make([]*code.Instr, 0, len(f.Body.Instrs)+first)
+	c.constants(f.Body, &head)
+	c.changed = c.changed || len(head) > first
+	f.Body.Instrs = append(head, f.Body.Instrs...)
+	c.region(f.Body) // constants stand in front of what uses them
 	valueLists.back(c.same, c.heads, c.next)
 	boolLists.back(c.constant)
 	instrLists.back(c.def)
@@ -50,23 +52,24 @@ func (c *cse) of(v code.Value) code.Value {
 func (c *cse) replace(v, by code.Value) { c.same[v], c.changed = by, true }
 
 // constants takes the constants out of a region.
-func (c *cse) constants(r *code.Region, head *[]*code.Instr, values map[[2]int64]code.Value) {
+func (c *cse) constants(r *code.Region, head *[]*code.Instr) {
 	rest := r.Instrs[:0]
 	for _, in := range r.Instrs {
 		for _, sub := range in.Regions {
-			c.constants(sub, head, values)
+			c.constants(sub, head)
 		}
 		if !isConst(in.Op) {
 			rest = append(rest, in)
 			continue
 		}
-		key := [2]int64{int64(in.Op), in.Imm[0]}
-		if v, ok := values[key]; ok {
-			c.replace(in.Out[0], v)
+		v, at := c.find(in)
+		out := in.Out[0]
+		if v != 0 {
+			c.replace(out, v)
 			continue
 		}
-		values[key] = in.Out[0]
-		c.constant[in.Out[0]] = true
+		c.next[out], c.heads[at], c.def[out] = c.heads[at], out, in
+		c.constant[out] = true
 		*head = append(*head, in)
 	}
 	r.Instrs = rest
@@ -92,12 +95,9 @@ func (c *cse) region(r *code.Region) {
 		}
 		if row.Commutes && in.In[0] > in.In[1] && !c.constant[in.In[0]] && !c.constant[in.In[1]] {
 			in.In[0], in.In[1] = in.In[1], in.In[0]
+			c.changed = true
 		}
-		at := c.chain(in)
-		v := c.heads[at]
-		for v != 0 && !equal(c.def[v], in) {
-			v = c.next[v]
-		}
+		v, at := c.find(in)
 		out := in.Out[0]
 		if v != 0 {
 			c.replace(out, v)
@@ -114,6 +114,14 @@ func (c *cse) region(r *code.Region) {
 	for _, at := range slices.Backward(added) {
 		c.heads[at] = c.next[c.heads[at]]
 	}
+}
+
+// find is the value that an instruction would give again, or 0, and its chain.
+func (c *cse) find(in *code.Instr) (v code.Value, chain uint32) {
+	chain = c.chain(in)
+	for v = c.heads[chain]; v != 0 && !equal(c.def[v], in); v = c.next[v] {
+	}
+	return v, chain
 }
 
 // chain is where an instruction is looked for.

@@ -36,9 +36,10 @@ func rowForms(width int) []rowForm {
 // matrices is a register tile cut into matrices of 8 rows.
 type matrices struct {
 	*Places
-	form  rowForm
-	outer layout.Layout
-	rows  int // elements of a row
+	form   rowForm
+	outer  layout.Layout
+	rows   int      // elements of a row
+	starts [][2]int // place in the outer layout, of each slot of each warp
 }
 
 // asMatrices cuts a tile whose layout divides by a form and whose rows lie whole and
@@ -52,7 +53,12 @@ func asMatrices(x *Places, t ir.Type, warps int) *matrices {
 		if err != nil || outer.Threads() != warps {
 			continue
 		}
-		m := &matrices{x, form, outer, 128 / t.Elem.Bits()}
+		m := &matrices{Places: x, form: form, outer: outer, rows: 128 / t.Elem.Bits()}
+		for warp := range outer.Threads() {
+			for slot := range outer.Slots() {
+				m.starts = append(m.starts, [2]int(outer.Index(warp, slot)))
+			}
+		}
 		if m.aligned() {
 			return m
 		}
@@ -62,11 +68,11 @@ func asMatrices(x *Places, t ir.Type, warps int) *matrices {
 
 // row is the place of element k of row r of the matrix in a slot of a warp.
 func (m *matrices) row(warp, slot, r, k int) int {
-	return m.within(m.outer.Index(warp, slot), r, k)
+	return m.within(m.starts[warp*m.outer.Slots()+slot], r, k)
 }
 
 // within is the place of element k of row r of the matrix at a place of the outer layout.
-func (m *matrices) within(at []int, r, k int) int {
+func (m *matrices) within(at [2]int, r, k int) int {
 	index := [2]int{8*at[0] + r, m.rows*at[1] + k}
 	if m.form.along == 0 {
 		index = [2]int{m.rows*at[0] + k, 8*at[1] + r}
@@ -85,18 +91,15 @@ func (m *matrices) aligned() bool {
 			return false
 		}
 	}
-	for warp := range m.outer.Threads() {
-		for slot := range m.outer.Slots() {
-			at := m.outer.Index(warp, slot)
-			for r := range 8 {
-				first := m.within(at, r, 0)
-				if first%m.rows != 0 {
+	for _, at := range m.starts {
+		for r := range 8 {
+			first := m.within(at, r, 0)
+			if first%m.rows != 0 {
+				return false
+			}
+			for k := 1; k < m.rows; k++ {
+				if m.within(at, r, k) != first+k {
 					return false
-				}
-				for k := 1; k < m.rows; k++ {
-					if m.within(at, r, k) != first+k {
-						return false
-					}
 				}
 			}
 		}
