@@ -2,6 +2,7 @@ package qmm
 
 import (
 	"context"
+	"errors"
 	"math"
 	"math/rand/v2"
 	"slices"
@@ -114,8 +115,9 @@ func packed(t *testing.T, d device.Device, l Linear, seed uint64, prepare func(w
 // TestErrors holds the plans that products take by themselves, on the simulator, to 1.1 of
 // the error of f32 sums, whatever x is like: each kind of x with some forms, each form with
 // one and with several rows.
-func TestErrors(t *testing.T) {
-	d := openDevice(t, "sim")
+func TestErrors(t *testing.T) { holdForms(t, openDevice(t, "sim")) }
+
+func holdForms(t *testing.T, d device.Device) {
 	worst, count := 0.0, 0
 	for i, l := range errorForms() {
 		if testing.Short() && i%5 != 0 {
@@ -134,8 +136,24 @@ func TestErrors(t *testing.T) {
 
 // TestErrorsOfDigits holds products of one row as digits to the same, all kinds of x, and
 // weights that are 0 wherever x is large.
-func TestErrorsOfDigits(t *testing.T) {
-	d := openDevice(t, "sim")
+func TestErrorsOfDigits(t *testing.T) { holdDigits(t, openDevice(t, "sim")) }
+
+// TestGPUErrors does all of it on the attached GPU.
+func TestGPUErrors(t *testing.T) {
+	d, err := device.Open("cuda")
+	if errors.Is(err, device.ErrNoGPU) {
+		t.Skipf("no GPU here: %v; on a GPU machine: CGO_ENABLED=0 go test -c -o qmm.test ./gpu/qmm && ./qmm.test -test.run GPUErrors -test.v", err)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	holdForms(t, d)
+	holdDigits(t, d)
+	holdPlans(t, d)
+}
+
+func holdDigits(t *testing.T, d device.Device) {
 	for i, c := range []struct {
 		w    dtype.Type
 		zero bool
@@ -162,6 +180,41 @@ func TestErrorsOfDigits(t *testing.T) {
 			t.Logf("%s, weights 0 where x is large %v: at most %.4f of the error of f32 sums, with digits of 31 bits %.4f", l, hidden, worst[false], worst[true])
 		}
 	}
+}
+
+// TestErrorsOfPlans holds what else products of layers take to the same: warps and blocks
+// that share k, blocks that stay, products of warpgroups, and the plans of many rows.
+func TestErrorsOfPlans(t *testing.T) { holdPlans(t, openDevice(t, "sim")) }
+
+func holdPlans(t *testing.T, d device.Device) {
+	count := 0
+	for i, c := range []struct {
+		layer string
+		m     int
+		call  Call
+	}{
+		{"u4 zero", 2, Call{Schedule: &template.Schedule{Splits: 2, Sides: 2}}},
+		{"i3", 1, Call{Schedule: &template.Schedule{Parts: 4}}},
+		{"f6e3m2 act=bf16", 1, Call{Schedule: &template.Schedule{Parts: 4, Splits: 2}}},
+		{"u2 zero group=64", 7, Call{Schedule: &template.Schedule{Stages: 4, Blocks: 3}}},
+		{"i8", 1, Call{Schedule: &template.Schedule{Stages: 4, Blocks: 2, Depth: 2, Warps: 2}}},
+		{"i4", 9, Call{Schedule: &template.Schedule{Stages: 4, Blocks: 2, Rows: 16, Warpgroups: true}}},
+		{"u1", 16, Call{Schedule: &template.Schedule{Stages: 2, Blocks: 2, Rows: 16, Warpgroups: true}}},
+		{"f8e4m3 group=32", 33, Call{Plan: Wide}},
+		{"u4 group=channel", 20, Call{Plan: Prefill}},
+		{"mxfp4", 130, Call{Plan: Prefill}},
+		{"i4 act=bf16 scale=f8e8m0", 130, Call{Plan: Expand}},
+	} {
+		l := kind(t, c.layer, 72, 512)
+		q, p := packed(t, d, l, uint64(i), nil)
+		for j := range inputs {
+			if (i+j)%3 == 0 && (c.m < 100 || j < 5) || c.call.Schedule != nil && j == 3 {
+				count++
+				holds(t, d, q, p, filled(l.ActType, j, c.m, l.K), inputs[j].name, c.call)
+			}
+		}
+	}
+	t.Logf("%d products", count)
 }
 
 // TestNoneRounds holds that no schedule that products take by themselves, or that a table
