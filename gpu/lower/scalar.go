@@ -308,9 +308,8 @@ func (l *lowerer) floorDivide(e *ir.Binary, x, y code.Value, signed bool) code.V
 			}
 			return l.Op(code.OpShrU32, nil, x, l.Const32(int64(n)))
 		}
-		signed = signed && l.facts.Interval(e.X, dtype.I32).Lo < 0
 	}
-	if !signed {
+	if !signed || l.facts.NonNegative(e.X) && l.facts.NonNegative(e.Y) {
 		if e.Op == "/" {
 			return l.Op(code.OpDivU32, nil, x, y)
 		}

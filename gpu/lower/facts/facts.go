@@ -217,6 +217,9 @@ func (f *Facts) Interval(e ir.Expr, t dtype.Type) affine.Range {
 	return rangeOf(t)
 }
 
+// NonNegative proves that e is never negative.
+func (f *Facts) NonNegative(e ir.Expr) bool { return f.known.NonNegative(f.of(e)) }
+
 // Saturate keeps divisors of two known to be useful within a bound; only their
 // powers of two matter beyond it.
 func Saturate(n int64) int64 {

@@ -23,7 +23,7 @@ type stream struct {
 	turns, height  build.Value // tiles of k and of rows
 	start, mine    build.Value
 	total, early   build.Value // turns of all blocks; of the share, those that come first
-	few            build.Value // 1 where there are more blocks than turns, else 0
+	few            build.Value // whether there are more blocks than turns
 	sd, ready      build.Value // digits of x, and when they are there
 	xscale, xsum   build.Value // of x as whole numbers, for digits
 	names          map[string]int
@@ -209,20 +209,14 @@ func (d *stream) program() (*ir.Program, error) {
 	b.Synchronize()
 	d.turns = b.Let("turns", turns)
 	d.height = b.Let("height", build.Expr(ceilText("M", d.Rows)))
+	b.Assume("M >= 1 && N >= 1 && K >= 1")
 	// Shares differ by one turn at most: a block without any would end at once, and its
 	// multiprocessor get two blocks of the next launch.
 	d.total = b.Let("total", tiles.Mul(d.height).Mul(d.turns))
-	d.few = b.Let("few", build.Expr("total").Min(d.Blocks).Neg().Add(2*d.Blocks-1).Div(d.Blocks))
+	d.few = b.Let("few", d.total.Less(d.Blocks))
 	d.start = b.Let("start", d.startOf(bi))
-	d.mine = b.Let("mine", d.startOf(bi.Add(1)).Sub(d.start))
-	// The last outputs come first if other blocks have a part of them: their sums meet
-	// while there is more to do.
-	end := b.Let("end", d.start.Add(d.mine))
-	low := b.Let("low_last", end.Sub(1).Div(d.turns).Mul(d.turns))
-	d.early = b.Let("early", 0)
-	b.If(build.Expr("low_last > start && end % turns != 0"), func() { b.Let("early", end.Sub(low)) })
+	d.shares(d.startOf(bi.Add(1)))
 	ahead := b.Let("ahead", d.mine.Min(d.Stages))
-	d.placeAs(build.Expr("0"), "_first")
 	if g != nil {
 		g.share()
 	}
@@ -238,13 +232,11 @@ func (d *stream) program() (*ir.Program, error) {
 	}
 	copies := func() {
 		d.restart()
-		b.For("t", 0, ahead, func(t build.Value) {
-			d.copyX(t)
-			d.next(t)
-		}, build.Unroll(1))
-		b.For("t", d.Stages, d.mine, func(t build.Value) {
-			d.pipe.Acquire(t)
-			d.copyWeights(t)
+		b.For("t", 0, d.mine, func(t build.Value) {
+			b.If(t.GreaterEqual(d.Stages), func() {
+				d.pipe.Acquire(t)
+				d.copyWeights(t)
+			})
 			d.copyX(t)
 			d.next(t)
 		}, build.Unroll(1))
@@ -268,23 +260,23 @@ func (d *stream) program() (*ir.Program, error) {
 			b.AllocateRegister("ones", build.Register(d.Act, d.left(d.Warps, d.piece())), build.Init(1))
 		}
 		t := b.Let("t", 0)
+		d.restart()
+		b.Let("at", build.Expr("at_first"))
 		b.While(t.Less(d.mine), func() {
-			d.place(t)
-			count := b.Let("count", d.turns.Sub(build.Expr("g")).Min(d.mine.Sub(t)))
-			b.If(t.Less(d.early), func() { b.Let("count", d.early.Sub(t)) })
+			count := b.Let("count", t.Less(d.early).Select(d.early.Sub(t), d.turns.Sub(build.Expr("g")).Min(d.mine.Sub(t))))
 			from := b.Let("place", build.Expr("at"))
 			first := b.Let("first", t)
 			if g != nil {
 				g.stretch(t, count)
 				d.meet(from, count, g.flat, g.total, g.store, g.portion, 4)
-				b.Let("t", first.Add(count))
+				d.proceed(first, count)
 				return
 			}
 			d.begin()
 			if d.Long {
 				d.stretchLong(first, count)
 				d.end(from, count)
-				b.Let("t", first.Add(count))
+				d.proceed(first, count)
 				return
 			}
 			// Several turns at once, as far as there are so many: what one waits for, another
@@ -302,7 +294,7 @@ func (d *stream) program() (*ir.Program, error) {
 			}
 			b.For("i", rest, count, func(i build.Value) { d.wait([]build.Value{b.Let("t0", first.Add(i))}, turn) }, build.Unroll(1))
 			d.end(from, count)
-			b.Let("t", first.Add(count))
+			d.proceed(first, count)
 		})
 	})
 	return b.Build()
@@ -311,14 +303,12 @@ func (d *stream) program() (*ir.Program, error) {
 // startOf is the first turn of block j's share. Where there are few turns, the first blocks
 // have one each, so that no two that meet have one without any between them.
 func (d *stream) startOf(j build.Value) build.Value {
-	shared := j.Mul(d.total).Div(d.Blocks)
-	return shared.Add(j.Min(d.total).Sub(shared).Mul(d.few))
+	return d.few.Select(j.Min(d.total), j.Mul(d.total).Div(d.Blocks))
 }
 
 // holder is the block whose share has a turn.
 func (d *stream) holder(turn build.Value) build.Value {
-	shared := turn.Add(1).Mul(d.Blocks).Sub(1).Div(d.total)
-	return shared.Add(turn.Sub(shared).Mul(d.few))
+	return turn.Add(1).Mul(d.total.Min(d.Blocks)).Sub(1).Div(d.total)
 }
 
 // rowMajor is the type of a plain tensor in shared memory.
@@ -330,40 +320,66 @@ func rowMajor(t dtype.Type, shape ...int) build.Type {
 	return build.Type(fmt.Sprintf("shared %s[%s] shared_row_major(%[2]s)", t, text))
 }
 
-// place says where turn t of the block belongs: outputs bn, rows bm, turn g of k. The
-// first early turns are those at the end of the block's share.
-func (d *stream) place(t build.Value) { d.placeAs(t, "") }
-
-// placeAs is place with longer names.
-func (d *stream) placeAs(t build.Value, suffix string) {
+// shares says where the block's turns belong, which end there: outputs bn, rows bm, turn g of k; the first of
+// them, and the first of its share.
+//
+// The last outputs come first if other blocks have a part of them: their sums meet while
+// there is more to do. Those are the early turns.
+func (d *stream) shares(end build.Value) {
 	b := d.b
-	at := b.Let("at"+suffix, d.start.Add(t.Add(d.mine).Sub(d.early).Mod(d.mine.Max(1))))
-	b.Let("g"+suffix, at.Mod(d.turns))
-	b.Let("bm"+suffix, at.Div(d.turns).Mod(d.height))
-	b.Let("bn"+suffix, at.Div(d.turns).Div(d.height))
+	end = b.Let("end", end)
+	d.mine = b.Let("mine", end.Sub(d.start))
+	head := b.Let("head", d.start.Div(d.turns))
+	tail := b.Let("tail", end.Sub(1).Div(d.turns))
+	low := b.Let("low_last", tail.Mul(d.turns))
+	d.early = b.Let("early", build.Expr("tail > head && end - low_last < turns").Select(end.Sub(low), 0))
+	b.Let("g_share", d.start.Sub(head.Mul(d.turns)))
+	b.Let("bn_share", head.Div(d.height))
+	b.Let("bm_share", head.Sub(build.Expr("bn_share").Mul(d.height)))
+	late := d.early.Equal(0)
+	tile := b.Let("tile_first", late.Select(head, tail))
+	b.Let("at_first", late.Select(d.start, low))
+	b.Let("g_first", late.Select(build.Expr("g_share"), 0))
+	b.Let("bn_first", tile.Div(d.height))
+	b.Let("bm_first", tile.Sub(build.Expr("bn_first").Mul(d.height)))
 }
 
 // restart goes back to where the block's first turn belongs.
 func (d *stream) restart() {
-	d.b.Let("g", build.Expr("g_first"))
-	d.b.Let("bm", build.Expr("bm_first"))
-	d.b.Let("bn", build.Expr("bn_first"))
+	for _, v := range []string{"g", "bm", "bn"} {
+		d.b.Let(v, build.Expr(v+"_first"))
+	}
 }
 
 // next goes on from turn t to where the following turn belongs.
 func (d *stream) next(t build.Value) {
 	b := d.b
 	g := b.Let("g", build.Expr("g").Add(1))
-	b.If(t.Add(1).Equal(d.early), func() {
-		d.place(d.early)
-	}).ElseIf(g.Equal(d.turns), func() {
-		b.Let("g", 0)
-		bm := b.Let("bm", d.bm.Add(1))
-		b.If(bm.Equal(d.height), func() {
-			b.Let("bm", 0)
-			b.Let("bn", d.bn.Add(1))
-		})
-	})
+	over := b.Let("turn_end", g.Equal(d.turns))
+	b.Let("g", over.Select(0, g))
+	d.step(over.Select(1, 0), t.Add(1).Equal(d.early))
+}
+
+// proceed goes on from turns up to the end of outputs, so many from the first on.
+func (d *stream) proceed(first, count build.Value) {
+	b := d.b
+	t := b.Let("t", first.Add(count))
+	b.Let("at", t.Equal(d.early).Select(d.start, build.Expr("at").Add(count)))
+	b.Let("g", build.Expr("0"))
+	d.step(build.Expr("1"), t.Equal(d.early))
+}
+
+// step goes on by so many outputs or none, or to the first of the share.
+func (d *stream) step(by, share build.Value) {
+	b := d.b
+	bm := b.Let("bm", d.bm.Add(by))
+	top := b.Let("row_end", bm.Equal(d.height))
+	b.Let("bn", d.bn.Add(top.Select(1, 0)))
+	b.Let("bm", top.Select(0, bm))
+	again := b.Let("to_share", share)
+	for _, v := range []string{"g", "bm", "bn"} {
+		b.Let(v, again.Select(build.Expr(v+"_share"), build.Expr(v)))
+	}
 }
 
 // copyWeights begins to fill the stage of turn t with weights and scales.
@@ -561,7 +577,7 @@ func (d *stream) meet(place, count build.Value, of build.Type, total func() buil
 	}).Else(func() {
 		own := b.Let("own", build.Expr("bi*2").Add(place.Sub(d.start).Min(1)))
 		d.each(func() { b.StoreGlobal(d.gp, total(), at(own)...) })
-		tile := b.Let("tile", place.Div(d.turns))
+		tile := b.Let("tile", d.bn.Mul(d.height).Add(d.bm))
 		from := b.Let("from", tile.Mul(d.turns))
 		low := b.Let("low", d.holder(from))
 		high := b.Let("high", d.holder(from.Add(d.turns).Sub(1)))
@@ -569,11 +585,12 @@ func (d *stream) meet(place, count build.Value, of build.Type, total func() buil
 		before := b.AtomicScalar("before", d.ga, high.Sub(low), nil, build.Offset(tile), build.Op("inc"), build.Order("acq_rel"))
 		b.If(before.Equal(high.Sub(low)), func() {
 			b.Synchronize()
+			// The first of them may have begun before these outputs.
+			second := b.Let("second", low.Mul(2).Add(from.Sub(d.startOf(low)).Min(1)))
 			d.each(func() {
 				whole := b.AllocateRegister(d.of("whole"), of, build.Init(0))
 				b.For(d.of("j"), low, high.Add(1), func(j build.Value) {
-					begun := b.Let(d.of("begun"), d.startOf(j))
-					p := b.LoadGlobal("p", d.gp, of, at(j.Mul(2).Add(from.Sub(begun).Max(0).Min(1)))...)
+					p := b.LoadGlobal("p", d.gp, of, at(j.Equal(low).Select(second, j.Mul(2)))...)
 					b.Add(d.of("whole"), whole, p, of)
 				}, build.Unroll(ahead))
 				store(whole)
