@@ -89,7 +89,7 @@ or expand.`,
 	f.StringVar(&out, "out", "", "write y to this .npy `FILE`")
 	f.StringVar(&program, "program", "", "print this `PROGRAM` of the kind: decode, wide, prefill, arrange, pack, unpack, expand")
 	f.StringVar(&on, "device", "auto", "`DEVICE`: interp, sim, cuda or auto")
-	f.StringVar(&plan, "plan", "", "`PLAN`: decode, wide, prefill or expand; chosen where it is not given")
+	f.StringVar(&plan, "plan", "", "`PLAN`: decode, wide, prefill or expand, which may round weights; chosen where it is not given")
 	return cmd
 }
 

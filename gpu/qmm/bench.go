@@ -404,8 +404,8 @@ func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, schedul
 	return t.best, nil
 }
 
-// TimeExpand measures the other plan for m rows: weights made plain, then a product of
-// plain numbers, one behind the other. The row's error is that of sampled outputs.
+// TimeExpand measures [Expand] for m rows: weights made plain, then a product of plain
+// numbers, one behind the other. The row's error is that of sampled outputs.
 func (b *Bench) TimeExpand(ctx context.Context, l Linear, layer string, m int) (Row, error) {
 	l, err := l.Check()
 	if err != nil {

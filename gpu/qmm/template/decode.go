@@ -12,7 +12,7 @@ import (
 
 // Schedule is how [Decode] cuts a product. Zero fields take defaults.
 type Schedule struct {
-	// Rows of x that a block multiplies: 8, 16 or 32; 8 by default.
+	// Rows of x that a block multiplies: 8, 16 or 32; 8 by default. Digits have 1.
 	Rows int
 	// Depth is how many turns' weights are under way while one is multiplied; by
 	// default 2, or 1 where they take many registers.
@@ -20,7 +20,8 @@ type Schedule struct {
 	// Warps of a block, each with outputs of its own; 1 by default.
 	Warps int
 	// Sides is how many tiles beside each other a warp multiplies with the same x, which
-	// saves loads of x where it has many rows; 1 by default. Sides·Warps is at most 8.
+	// saves loads of x where it has many rows; 1 by default. Sides·Warps is at most 8, with
+	// Stages 32.
 	Sides int
 	// Splits is how many blocks share the k of the same outputs; 1 by default. The
 	// last of them to come adds their f32 sums up, in order.
@@ -42,15 +43,16 @@ type Schedule struct {
 	// and K is a multiple of 8.
 	Stages int `json:",omitempty"`
 	Blocks int `json:",omitempty"`
-	// Digits, beside Stages, multiplies one row of x at a time, as whole numbers; see
-	// [Plan.Bytewise].
+	// Digits, beside Stages, multiplies one row of x at a time, as whole numbers of 2^-24,
+	// which lose nothing; see [Plan.Bytewise].
 	Digits bool `json:",omitempty"`
 	// Warpgroups, beside Stages, multiplies 8 or 16 rows of x at a time by matrix
 	// instructions of warpgroups, which go on beside the threads; Warps is a multiple of 4.
 	// It needs sm_90a.
 	Warpgroups bool `json:",omitempty"`
 	// Fixed, beside Warpgroups or Digits, multiplies whole numbers: x of a group of k as 16
-	// bits in two digits. It is for codes that bytes hold; see [Plan.Bytewise].
+	// bits in two digits, so that it loses what is below 2^-15 of the largest of a group. It
+	// is for codes that bytes hold; see [Plan.Bytewise].
 	Fixed bool `json:",omitempty"`
 	// Long, beside Digits, multiplies whole numbers too: x of a group of k as 31 bits in four
 	// digits, two turns at a time, which loses no more than sums in f32 do.
@@ -150,9 +152,12 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 // group in the order of [Plan.ScaleIndex].
 //
 // Parameters are w, s, z with zero points, x, bias [N] with AddBias, residual [M, N]
-// with AddResidual, y; with Splits > 1
-// part, f32[Splits, M, N rounded up to blocks], and arrived, i32[blocks of one split], which is
-// 0 before the first launch and after each; then M, N and K, and factor if there is one.
+// with AddResidual, y; where the schedule [Schedule.Shares], part, of f32, and arrived, of
+// i32, as [Schedule.Workspace] says, of which arrived is 0 before the first launch and
+// after each; then M, N and K, and factor if there is one.
+//
+// Unless the schedule [Schedule.Rounds], a result is as close to that of the weights as sums
+// in f32 are, whatever x is: products of elements are exact, and what f32 rounds is sums.
 func Decode(f Form, s Schedule) (*ir.Program, error) {
 	p, err := PlanOf(f)
 	if err != nil {
@@ -175,7 +180,7 @@ type decoder struct {
 	b                             *build.Builder
 	gw, gs, gz, gx, gy            build.Value
 	m, n, bias, residual, factor  build.Value
-	bm, bn, last                  build.Value
+	bm, bn, turns, last           build.Value
 	codes1                        build.Type
 	sum, rowF32, flat, rowS, rowZ build.Type
 	flatZ                         build.Type
@@ -253,9 +258,9 @@ func (d *decoder) program() (*ir.Program, error) {
 	if d.PDL {
 		b.GridDependencyLaunch()
 	}
-	d.last = b.Let("last", turns.Sub(1))
-	if d.Parts > 1 {
-		d.last = b.Let("last", turns.Sub(1).Div(d.Parts).Mul(d.Parts))
+	d.turns = turns
+	if d.Parts <= 1 {
+		d.last = b.Let("last", turns.Sub(1))
 	}
 	d.each(func() {
 		b.AllocateRegister(d.of("acc"), d.sum, build.Init(0))
@@ -487,8 +492,15 @@ func (d *decoder) loop(bk build.Value) {
 	stride := d.Depth * unit
 	var first any = 0
 	for j := range d.Depth {
-		g := build.Expr("0")
+		g := build.Expr(fmt.Sprint(j * unit))
 		switch {
+		case d.Parts > 1:
+			if d.Splits > 1 {
+				g = bk.Add(j * unit)
+			}
+			if j == 0 {
+				first = g
+			}
 		case d.Splits > 1 && j == 0:
 			first, g = bk, bk.Min(d.last)
 		case d.Splits > 1:
@@ -521,6 +533,12 @@ func (d *decoder) loop(bk build.Value) {
 	if stride > 1 {
 		step = append(step, build.Step(stride))
 	}
+	if d.Parts > 1 { // of turns behind the last one nothing is loaded: no warp has a place there
+		b.For("g", first, d.turns, func(g build.Value) {
+			d.turn(g, func(j int) build.Value { return g.Add(stride + j*unit) })
+		}, step...)
+		return
+	}
 	if unit == 1 {
 		b.For("g", first, d.last.Add(1), func(g build.Value) {
 			d.turn(g, func(j int) build.Value { return g.Add(stride + j).Min(d.last) })
@@ -536,10 +554,6 @@ func (d *decoder) loop(bk build.Value) {
 			return g.Add(stride + j*unit).Min(d.last)
 		})
 	}, step...)
-	if d.Parts > 1 {
-		d.turn(d.last, nil) // all of it is there, wherever it lies
-		return
-	}
 	if d.Splits == 1 {
 		d.turn(b.Let("tail", d.last.Div(stride).Mul(stride)), nil)
 		return
