@@ -48,6 +48,10 @@ func TestGPUWideForms(t *testing.T) {
 	for i, c := range wideCases {
 		check(c.form, c.m, c.n, c.k, i, c.s)
 	}
+	for i, c := range fineCases {
+		c.s.Fine = true
+		check(c.form, c.m, c.n, c.k, i, c.s)
+	}
 	for i, w := range weights() {
 		for j, group := range []int{128, 64, 32, 0} {
 			for k, act := range []dtype.Type{dtype.F16, dtype.BF16} {

@@ -3,9 +3,6 @@ package template
 import (
 	"fmt"
 	"math/rand/v2"
-	"os"
-	"os/exec"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -68,7 +65,6 @@ func TestFine(t *testing.T) {
 // TestFineAssembles has ptxas assemble products tile by tile for few and for many rows: nothing
 // of a thread goes to memory, and products go on beside its threads.
 func TestFineAssembles(t *testing.T) {
-	ptxas := need.Ptxas(t)
 	check := func(name string, program *ir.Program, err error) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
@@ -81,13 +77,9 @@ func TestFineAssembles(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		file := filepath.Join(t.TempDir(), "fine.ptx")
-		if err := os.WriteFile(file, []byte(text), 0o644); err != nil {
-			t.Fatal(err)
-		}
-		out, err := exec.Command(ptxas, "-arch=sm_90a", "-v", "-o", file+".cubin", file).CombinedOutput()
-		if said := string(out); err != nil || !strings.Contains(said, "0 bytes spill stores") || strings.Contains(said, "serialized") {
-			t.Errorf("%s: %v\n%s", name, err, said)
+		made, err := need.Assemble(t, "sm_90a", text)
+		if err != nil || made.Spills() > 0 || strings.Contains(made.Said, "serialized") {
+			t.Errorf("%s: %v\n%s", name, err, made.Said)
 		}
 	}
 	types := []dtype.Type{dtype.U4, dtype.U1}
