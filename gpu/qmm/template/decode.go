@@ -180,7 +180,7 @@ type decoder struct {
 	b                             *build.Builder
 	gw, gs, gz, gx, gy            build.Value
 	m, n, bias, residual, factor  build.Value
-	bm, bn, turns, last           build.Value
+	bm, bn, all, last             build.Value // all turns, and the last one
 	codes1                        build.Type
 	sum, rowF32, flat, rowS, rowZ build.Type
 	flatZ                         build.Type
@@ -258,7 +258,7 @@ func (d *decoder) program() (*ir.Program, error) {
 	if d.PDL {
 		b.GridDependencyLaunch()
 	}
-	d.turns = turns
+	d.all = turns
 	if d.Parts <= 1 {
 		d.last = b.Let("last", turns.Sub(1))
 	}
@@ -534,7 +534,7 @@ func (d *decoder) loop(bk build.Value) {
 		step = append(step, build.Step(stride))
 	}
 	if d.Parts > 1 { // of turns behind the last one nothing is loaded: no warp has a place there
-		b.For("g", first, d.turns, func(g build.Value) {
+		b.For("g", first, d.all, func(g build.Value) {
 			d.turn(g, func(j int) build.Value { return g.Add(stride + j*unit) })
 		}, step...)
 		return
