@@ -97,7 +97,7 @@ func TestPyramid(t *testing.T) {
 		name        string
 		depth, size int
 		pad         bool
-	}{{"slices", 24, 64, false}, {"slices, guarded", 24, 40, false}, {"pads", 12, 52, true}} {
+	}{{"slices", 24, 64, false}, {"slices, guarded", 24, 40, false}, {"pads", 12, 52, true}, {"pads, deep", 24, 64, true}} {
 		depth := c.depth
 		b := hlo.NewBuilder("pyramid")
 		x := b.Param(hlo.Array(hlo.F32, depth+c.size))
@@ -134,6 +134,16 @@ func TestPyramid(t *testing.T) {
 		if emitted > 500*time.Millisecond { // ten and sixty on an idle machine
 			t.Errorf("%s takes %v", c.name, emitted)
 		}
+		for _, v := range Views() {
+			text, err := f.View(v.Name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if n := strings.Count(text, "\n"); n > 6000 {
+				t.Errorf("%s: %s takes %d lines", c.name, v.Name, n)
+			}
+		}
+		t.Logf("all views of it in %v", time.Since(start)-took)
 		if n := len(f.Traffic.Kernels[0].Accesses); n > 600 { // what is told of them grows like the code
 			t.Errorf("%s: %d accesses", c.name, n)
 		}

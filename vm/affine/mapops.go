@@ -19,15 +19,25 @@ func (m Map) Simplify(keepPoints bool) (Map, bool) {
 	if m.undefined || m.empty {
 		return m, false
 	}
-	before := m.String()
+	before := m
 	for range maxRounds {
-		text := m.String()
-		m = m.round(keepPoints)
-		if m.empty || m.String() == text {
+		last := m
+		if m = m.round(keepPoints); m.empty || m.same(last) {
 			break
 		}
 	}
-	return m, m.String() != before
+	return m, !m.same(before)
+}
+
+// same says whether two maps that are defined read alike.
+func (m Map) same(o Map) bool {
+	within := func(a, b []Constraint) bool {
+		return !slices.ContainsFunc(a, func(c Constraint) bool {
+			return !slices.ContainsFunc(b, func(d Constraint) bool { return c.Range == d.Range && c.Expr.Equal(d.Expr) })
+		})
+	}
+	return m.empty == o.empty && slices.Equal(m.Dims, o.Dims) && slices.Equal(m.Ranges, o.Ranges) && slices.Equal(m.Runtime, o.Runtime) &&
+		slices.EqualFunc(m.Results, o.Results, Expr.Equal) && len(m.Constraints) == len(o.Constraints) && within(m.Constraints, o.Constraints) && within(o.Constraints, m.Constraints)
 }
 
 func (m Map) round(keepPoints bool) Map {

@@ -1,8 +1,8 @@
 package affine
 
 import (
-	"fmt"
 	"math"
+	"strconv"
 )
 
 // Range is the set of integers from Lo to Hi, both included. Lo = math.MinInt64
@@ -24,7 +24,7 @@ func (r Range) String() string {
 		if v == math.MinInt64 || v == math.MaxInt64 {
 			return "?"
 		}
-		return fmt.Sprint(v)
+		return strconv.FormatInt(v, 10)
 	}
 	return "[" + side(r.Lo) + ", " + side(r.Hi) + "]"
 }
