@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"math"
 	"strconv"
+	"strings"
 
 	"github.com/tilus-lab/tilus-lab/layoutviz/scene"
 )
@@ -160,7 +161,7 @@ func Plot(ch Chart, o Options) (Picture, error) {
 	ya := axis{lo: y0, hi: y1, log: ch.LogY, length: -chartHigh}
 	wide := 0
 	for _, v := range ya.ticks() {
-		wide = max(wide, scene.Width(short(v), headSize))
+		wide = max(wide, scene.Width(tick(v), headSize))
 	}
 	left := pad + wide + 8
 	c.w = left + chartWide + 2*pad
@@ -175,11 +176,11 @@ func Plot(ch Chart, o Options) (Picture, error) {
 	c.fill(c.quiet, left, y, chartWide, chartHigh)
 	for _, v := range ya.ticks() {
 		c.fill(c.line, left, ya.at(v), chartWide, 1) // below what is drawn
-		c.text(left-6, ya.at(v)+4, headSize, c.muted, scene.End, false, short(v))
+		c.text(left-6, ya.at(v)+4, headSize, c.muted, scene.End, false, tick(v))
 	}
 	for _, v := range xa.ticks() {
 		c.fill(c.line, xa.at(v), y, 1, chartHigh)
-		c.text(xa.at(v), y+chartHigh+14, headSize, c.muted, scene.Middle, false, short(v))
+		c.text(xa.at(v), y+chartHigh+14, headSize, c.muted, scene.Middle, false, tick(v))
 	}
 	c.text(left+chartWide, y+chartHigh+28, headSize, c.muted, scene.End, false, ch.X+" →")
 	c.frame(left, y, chartWide, chartHigh)
@@ -214,6 +215,9 @@ func Plot(ch Chart, o Options) (Picture, error) {
 				mark(k, at, min(py, base), w, max(1, abs(base-py)))
 			default:
 				size := 5
+				if s.Kind == "points" && len(s.Y) <= 4 {
+					size = 9 // few are looked for one by one
+				}
 				if s.Kind != "points" {
 					line = append(line, scene.Point{X: px, Y: py})
 				}
@@ -235,7 +239,11 @@ func Plot(ch Chart, o Options) (Picture, error) {
 			} else {
 				points = append(points, scene.Box{X: left, Y: legend - 9, W: 14, H: 10})
 			}
-			c.text(left+20, legend, topSize, c.ink, scene.Start, false, s.Name)
+			name := s.Name
+			if s.Kind == "points" && len(s.Y) == 1 {
+				name += fmt.Sprintf(": %s at %s", short(s.Y[0]), short(xs[i][0]))
+			}
+			c.text(left+20, legend, topSize, c.ink, scene.Start, false, name)
 			legend += 17
 		}
 		if len(points) > 0 {
@@ -267,6 +275,15 @@ func Plot(ch Chart, o Options) (Picture, error) {
 	}
 	desc := fmt.Sprintf("%s over %s: %s in %s.", ch.Y, ch.X, count(n, "point"), strconv.Itoa(len(ch.Series))+" series")
 	return c.picture(ch.Title, desc), nil
+}
+
+// tick writes a number beside an axis; large powers of ten as powers.
+func tick(v float64) string {
+	e := math.Round(math.Log10(v))
+	if e < 4 || v != math.Pow(10, e) {
+		return short(v)
+	}
+	return "10" + strings.Map(func(r rune) rune { return []rune("⁰¹²³⁴⁵⁶⁷⁸⁹")[r-'0'] }, strconv.Itoa(int(e)))
 }
 
 func same(xs [][]float64) bool {

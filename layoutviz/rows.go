@@ -2,12 +2,14 @@ package layoutviz
 
 import (
 	"fmt"
+	"slices"
+	"strings"
 
 	"github.com/tilus-lab/tilus-lab/layoutviz/scene"
 )
 
 // Rows draws a table of texts. Elements are "row0", "row1", …; the row of number marked
-// stands out, -1 for none.
+// stands out, -1 for none. A text may have several lines.
 func Rows(title string, head []string, rows [][]string, marked int, o Options) (Picture, error) {
 	c, err := newCanvas(o)
 	if err != nil {
@@ -17,7 +19,9 @@ func Rows(title string, head []string, rows [][]string, marked int, o Options) (
 	for _, r := range append([][]string{head}, rows...) {
 		for i := range wide {
 			if i < len(r) {
-				wide[i] = max(wide[i], scene.Width(r[i], topSize)+18)
+				for s := range strings.SplitSeq(r[i], "\n") {
+					wide[i] = max(wide[i], scene.Width(s, topSize)+18)
+				}
 			}
 		}
 	}
@@ -30,12 +34,14 @@ func Rows(title string, head []string, rows [][]string, marked int, o Options) (
 		c.grow([]string{title})
 		y = c.caption([]string{title}, y)
 	}
-	const high = 19
+	const high, next = 19, 14 // of a line of texts, and of each further one
 	line := func(r []string, top int, ink string, bold bool) {
 		x := pad + 6
 		for i, w := range wide {
 			if i < len(r) {
-				c.text(x, top+13, topSize, ink, scene.Start, bold, r[i])
+				for k, s := range strings.Split(r[i], "\n") {
+					c.text(x, top+13+k*next, topSize, ink, scene.Start, bold, s)
+				}
 			}
 			x += w
 		}
@@ -44,7 +50,11 @@ func Rows(title string, head []string, rows [][]string, marked int, o Options) (
 	y += high
 	grid := Grid{Title: title, Head: head}
 	for n, r := range rows {
-		top, ink := y+n*high, c.ink
+		top, ink, high := y, c.ink, high
+		for _, s := range r {
+			high = max(high, 19+next*strings.Count(s, "\n"))
+		}
+		y += high
 		switch {
 		case n == marked:
 			c.fill(c.accent, pad, top, c.w-2*pad, high)
@@ -54,7 +64,10 @@ func Rows(title string, head []string, rows [][]string, marked int, o Options) (
 		}
 		line(r, top, ink, n == marked)
 		label := ""
+		r = slices.Clone(r)
 		for i, s := range r {
+			s = strings.ReplaceAll(s, "\n", " ")
+			r[i] = s
 			if i > 0 {
 				label += ", "
 			}
@@ -64,6 +77,6 @@ func Rows(title string, head []string, rows [][]string, marked int, o Options) (
 		grid.Rows = append(grid.Rows, r)
 	}
 	c.grids = append(c.grids, grid)
-	c.h = y + len(rows)*high + pad
+	c.h = y + pad
 	return c.picture(title, count(len(rows), "row")+"."), nil
 }

@@ -32,7 +32,7 @@ func Values(l layout.Layout, a *array.Array, o Options) (Picture, error) {
 	cells := t.rows * t.cols
 	t.labelled, t.linked = cells <= maxLabelled && fr*fc == 1, cells <= maxLinked && fr*fc == 1
 	lo, hi := extremes(a)
-	what := fmt.Sprintf("%s %v from %s to %s", a.Type, a.Shape, short(lo), short(hi))
+	what := fmt.Sprintf("%s[%s] from %s to %s", a.Type, joinInts(a.Shape), short(lo), short(hi))
 	caption := []string{l.String(), what}
 	if t.labelled {
 		caption = append(caption, "1.5 over T5: thread 5 holds 1.5")

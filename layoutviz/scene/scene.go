@@ -302,6 +302,8 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 // that pictures use.
 var texEscape = strings.NewReplacer(`\`, `\textbackslash{}`, `{`, `\{`, `}`, `\}`, `$`, `\$`, `&`, `\&`, `#`, `\#`, `_`, `\_`, `%`, `\%`,
 	`~`, `\textasciitilde{}`, `^`, `\textasciicircum{}`, `<`, `\textless{}`, `>`, `\textgreater{}`,
-	"×", `$\times$`, "→", `$\to$`, "↓", `$\downarrow$`, "↑", `$\uparrow$`, "µ", `$\mu$`, "·", `$\cdot$`, "…", `\ldots{}`, "–", `--`)
+	"×", `$\times$`, "→", `$\to$`, "↓", `$\downarrow$`, "↑", `$\uparrow$`, "µ", `$\mu$`, "·", `$\cdot$`, "…", `\ldots{}`, "–", `--`,
+	"−", `$-$`, "≤", `$\le$`, "≥", `$\ge$`, "ᵀ", `$^T$`, "▌", `\rule{0.4em}{1em}`,
+	"⁰", `$^0$`, "¹", `$^1$`, "²", `$^2$`, "³", `$^3$`, "⁴", `$^4$`, "⁵", `$^5$`, "⁶", `$^6$`, "⁷", `$^7$`, "⁸", `$^8$`, "⁹", `$^9$`)
 
 func tex(s string) string { return texEscape.Replace(s) }

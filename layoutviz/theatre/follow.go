@@ -157,8 +157,26 @@ func Follow(r *volta.Run, matrix string, row, col, n int, o layoutviz.Options) (
 		parts = append(parts, fmt.Sprintf("lane %d, slot %d, R%d", h.Thread, h.Slot, r.Setup.Register(matrix, h.Slot)))
 	}
 	s.note(pad, y-10, 10, fmt.Sprintf("held %s: %s [P]", map[int]string{1: "once", 2: "twice"}[len(holders)], strings.Join(parts, "; ")))
+	// A lane that holds one row, or one column, says so in front; then its cells need one number.
+	along := func(t int) (row, col bool) {
+		row, col = true, true
+		first := operand.Layout.Index(t, 0)
+		for k := range slots {
+			at := operand.Layout.Index(t, k)
+			row, col = row && at[0] == first[0], col && at[1] == first[1]
+		}
+		return row, col
+	}
 	for t := range 32 {
 		gap := t / 4 * 2
+		oneRow, oneCol := along(t)
+		lead := fmt.Sprintf("lane %d", t)
+		switch first := operand.Layout.Index(t, 0); {
+		case oneRow:
+			lead += fmt.Sprintf(" r%d", first[0])
+		case oneCol:
+			lead += fmt.Sprintf(" c%d", first[1])
+		}
 		for k := range slots {
 			at := operand.Layout.Index(t, k)
 			c := volta.Cell{Matrix: matrix, Row: at[0], Col: at[1]}
@@ -166,13 +184,19 @@ func Follow(r *volta.Run, matrix string, row, col, n int, o layoutviz.Options) (
 				Label: fmt.Sprintf("%s in slot %d of lane %d, R%d [P]", c, k, t, r.Setup.Register(matrix, k))}
 			fill, ink := mix(s.groupColor(t/4), s.scene.Paper, 72), s.muted
 			words := fmt.Sprintf("%d,%d", c.Row, c.Col)
+			switch {
+			case oneRow:
+				words = fmt.Sprint(c.Col)
+			case oneCol:
+				words = fmt.Sprint(c.Row)
+			}
 			bold := c == me
 			if bold {
 				fill, ink = yellow, "#1b1f24"
 			}
 			s.cell(e, fill, ink, bold, 8.5, words)
 		}
-		s.text(rx-6, y+t*lane+gap+10, 9, s.muted, scene.End, false, fmt.Sprintf("lane %d", t))
+		s.text(rx-6, y+t*lane+gap+10, 9, s.muted, scene.End, false, lead)
 	}
 	for _, h := range holders {
 		s.frame(s.ink, 2.5, rx+h.Slot*cw, y+h.Thread*lane+h.Thread/4*2, cw, lane)

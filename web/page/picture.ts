@@ -245,7 +245,7 @@ export class Picture {
 
   // link offers the picture in every form. The first is for looking at, the others are files.
   link(address: string) {
-    this.caption.append(make("a", { href: address, target: "_blank", rel: "noopener" }, "SVG"),
+    this.caption.append(make("a", { href: address, target: "_blank", rel: "noopener", class: "form" }, "SVG"),
       ...forms.value.filter((f) => f !== "svg").map((f) => make("a", { href: address + "&as=" + f, download: "", class: "form" }, f.toUpperCase())), this.sizes);
   }
 

@@ -98,6 +98,11 @@ func bars(c facts.Chart, o layoutviz.Options) layoutviz.Picture {
 			s.Add(f)
 		}
 	}
+	for _, l := range c.Notes {
+		s.W = max(s.W, scene.Width(l, 11)+32)
+		text(16, y+18, 11, in.ink, scene.Start, false, l)
+		y += 16
+	}
 	text(16, y+18, 11, in.muted, scene.Start, false, c.From)
 	s.H = y + 32
 	p := layoutviz.Made(s, c.Title, fmt.Sprintf("%d bars in %s.", len(ids), c.Unit), ids)

@@ -19,7 +19,7 @@ func blocksPane() Pane {
 		Doc:   "Where and when a GPU really ran each block of a launch, as its blocks told, and beside it what the model of AMD's dispatch makes of the same launch. To ask a GPU of your own: tilus-lab dispatch --on gpu.",
 		Params: []Param{
 			{Name: "s", Title: "Launch", Kind: Choice, Default: names[0], Choices: names, Doc: "Blocks of unequal length, or two kernels at once."},
-			{Name: "t", Title: "Moment, µs", Kind: Slider, Default: "-1", Min: -1, Max: 400, Play: true, Doc: "What lies behind it is faint; −1 shows all."},
+			{Name: "t", Title: "Moment, µs (−1: all)", Kind: Slider, Default: "-1", Min: -1, Max: 400, Play: true, Doc: "What lies behind it is faint; −1 shows all."},
 			{Name: "w", Title: "Beside it", Kind: Choice, Default: "model", Choices: []string{"model", "nothing"}, Doc: "The same launch in the model of a Radeon VII."},
 		},
 		Render: func(v Values) (Result, error) {

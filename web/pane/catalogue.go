@@ -117,7 +117,7 @@ func renderCatalogue(v Values) (Result, error) {
 		fmt.Fprintf(&b, "note     %s\n", chosen.Note)
 	}
 	for _, o := range chosen.Operands {
-		fmt.Fprintf(&b, "%-8s %s%v %s", o.Name, o.Type, o.Shape, o.Layout)
+		fmt.Fprintf(&b, "%-8s %s%s %s", o.Name, o.Type, extents(o.Shape), o.Layout)
 		if o.In != arch.InRegisters {
 			fmt.Fprintf(&b, " (%s)", o.In)
 		}

@@ -62,6 +62,15 @@ type moment struct {
 	done   int
 }
 
+// notes say where a program stands, and how the picture of its text is read.
+func (m *moment) notes(total string, line int) []string {
+	notes := []string{fmt.Sprintf("After step %d of %s; block %s of %s.", m.at, total, extents(m.block[:]), extents(m.grid[:]))}
+	if line > 0 {
+		notes = append(notes, "Marked: the line that has just run; 2× before a line: it has run twice.")
+	}
+	return notes
+}
+
 func renderDebug(v Values) (Result, error) {
 	p, err := compile.Parse("src", v["src"], nil)
 	if err != nil {
@@ -99,7 +108,7 @@ func renderDebug(v Values) (Result, error) {
 		total = "more than " + total
 	}
 	l := layoutviz.Listing{Title: p.Name, Text: v["src"], At: line, Runs: m.runs, Done: m.done, Whole: m.blocks, Unit: "blocks",
-		Notes: []string{fmt.Sprintf("After step %d of %s; block %v of %v.", m.at, total, m.block, m.grid)}}
+		Notes: m.notes(total, line)}
 	text, err := layoutviz.Program(l, o)
 	if err != nil {
 		return Result{}, err

@@ -42,7 +42,7 @@ func dispatchPane() Pane {
 			{Name: "a", Title: "Slots", Kind: Slider, Default: "4", Min: 1, Max: 8, Doc: "Slots of each workload manager: one for each ACE."},
 			{Name: "k", Title: "May skip", Kind: Choice, Default: "no", Choices: yes, Doc: "Whether the dealer may skip an engine without room. Real ones do not."},
 			{Name: "rt", Title: "Runtime", Kind: Choice, Default: "as the scenario", Choices: []string{"as the scenario", "4.2", "6.x", "2026", dispatchAll}, Doc: "Which ROCm makes queues and packets; all of them to compare."},
-			{Name: "t", Title: "Tick", Kind: Slider, Default: "-1", Min: -1, Max: 40, Play: true, Doc: "A moment of the timeline; −1 shows all of it."},
+			{Name: "t", Title: "Tick (−1: all)", Kind: Slider, Default: "-1", Min: -1, Max: 40, Play: true, Doc: "A moment of the timeline; −1 shows all of it."},
 			{Name: "n", Title: "Block", Kind: Slider, Default: "5", Min: 0, Max: 1023, Doc: "The block of the last kernel whose causes are shown."},
 		},
 		Render: renderDispatch,

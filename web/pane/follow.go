@@ -18,7 +18,7 @@ func followPane() Pane {
 			{Name: "x", Title: "Matrix", Kind: Choice, Default: "A", Choices: []string{"A", "B", "D"}, Doc: "An operand, from memory to HMMA, or the result, from HMMA to memory."},
 			{Name: "r", Title: "Row", Kind: Slider, Default: "5", Min: 0, Max: 15, Doc: "Its row."},
 			{Name: "c", Title: "Column", Kind: Slider, Default: "9", Min: 0, Max: 15, Doc: "Its column."},
-			{Name: "n", Title: "Instruction", Kind: Slider, Default: "0", Min: 0, Max: 16, Play: true, Doc: "The HMMA that is looked at; 0 is the first that uses the element."},
+			{Name: "n", Title: "Instruction (0: first user)", Kind: Slider, Default: "0", Min: 0, Max: 16, Play: true, Doc: "The HMMA that is looked at; 0 is the first that uses the element."},
 			{Name: "m", Title: "Sums", Kind: Choice, Default: "mixed", Choices: []string{"mixed", "fp16"}, Doc: "Sums in f32 (mixed) or in f16."},
 			{Name: "l", Title: "A and B lie", Kind: Choice, Default: "row.col", Choices: []string{"row.col", "row.row", "col.col", "col.row"}, Doc: "How A and B lie in memory."},
 			{Name: "o", Title: "Octets below", Kind: Choice, Default: "no", Choices: []string{"no", "yes"}, Doc: "The octets after that instruction as well, linked with the picture."},

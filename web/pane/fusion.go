@@ -155,7 +155,7 @@ func bytesOf(n int64) string {
 		return fmt.Sprintf("%d bytes", n)
 	}
 	if n < 10<<20 {
-		return fmt.Sprintf("%.1f KiB", float64(n)/(1<<10))
+		return strings.TrimSuffix(fmt.Sprintf("%.1f", float64(n)/(1<<10)), ".0") + " KiB"
 	}
 	return fmt.Sprintf("%.1f MiB", float64(n)/(1<<20))
 }

@@ -40,7 +40,7 @@ func TestFusionPane(t *testing.T) {
 		v    Values
 		says string
 	}{
-		{Values{}, "softmax becomes one kernel; 2048.0 KiB must move, 2048.0 KiB do"},
+		{Values{}, "softmax becomes one kernel; 2048 KiB must move, 2048 KiB do"},
 		{Values{"f": "two-kernels", "v": fusionFunctions, "k": "1"}, "2 kernels"},
 		{Values{"f": fusionOwn, "src": "ENTRY e {\n  x = f32[8] parameter(0)\n  ROOT y = f32[8] negate(x)\n}"}, "e becomes one kernel; 64 bytes must move"},
 		{Values{"f": "transpose", "v": fusionMemory, "t": "shared read"}, "turn becomes one kernel"},

@@ -1,9 +1,12 @@
 package pane
 
 import (
+	"bytes"
+	"regexp"
 	"strings"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
 )
 
@@ -252,5 +255,51 @@ func TestDifference(t *testing.T) {
 	}
 	if _, err := run(t, "layout", Values{"s": layoutDiff, "f": "spatial(4, 4)"}); err == nil || !strings.HasPrefix(err.Error(), "f:") {
 		t.Errorf("other shapes: %v", err)
+	}
+}
+
+// What a pane draws can be set by TeX: its TikZ form has no letter that TeX does not know.
+func TestPicturesForTeX(t *testing.T) {
+	for _, p := range All() {
+		r, err := p.Run(Values{})
+		if err != nil {
+			t.Fatalf("%s: %v", p.Name, err)
+		}
+		for _, pic := range r.Pictures {
+			for _, f := range layoutviz.Formats() {
+				if f.Name != "tikz" {
+					continue
+				}
+				out, err := f.Encode(pic.Picture)
+				if err != nil {
+					t.Fatalf("%s, %s: %v", p.Name, pic.Name, err)
+				}
+				_, body, _ := bytes.Cut(out, []byte("\\begin"))
+				if i := bytes.IndexFunc(body, func(r rune) bool { return r > 0x7f }); i >= 0 {
+					t.Errorf("%s, %s: TeX does not know what is at %.60q", p.Name, pic.Name, body[max(0, i-20):])
+				}
+			}
+		}
+	}
+}
+
+// No picture writes a list of numbers as Go does.
+func TestPicturesWriteShapes(t *testing.T) {
+	goList := regexp.MustCompile(`\[\d+( \d+)+\]`)
+	for _, p := range All() {
+		r, err := p.Run(Values{})
+		if err != nil {
+			t.Fatalf("%s: %v", p.Name, err)
+		}
+		said := r.Sentence
+		if p.Name != "fusion" { // whose text is vm/hlo's dump of the plan
+			said += r.Text
+		}
+		for _, pic := range r.Pictures {
+			said += string(pic.SVG)
+		}
+		if bad := goList.FindString(said); bad != "" {
+			t.Errorf("%s shows %s", p.Name, bad)
+		}
 	}
 }

@@ -158,7 +158,7 @@ func TestViewsFitAScreen(t *testing.T) {
 	for _, p := range r.Pictures {
 		w, h = w+p.Width, max(h, p.Height)
 	}
-	if w > 1200 || h > 560 {
+	if w > 1200 || h > 600 {
 		t.Errorf("the views are %d×%d", w, h)
 	}
 }

@@ -36,6 +36,25 @@ func passesPane() Pane {
 	}
 }
 
+// folded breaks a text into lines of at most n bytes, at spaces.
+func folded(s string, n int) string {
+	var b strings.Builder
+	at := 0
+	for i, w := range strings.Fields(s) {
+		switch {
+		case i > 0 && at+1+len(w) > n:
+			b.WriteByte('\n')
+			at = 0
+		case i > 0:
+			b.WriteByte(' ')
+			at++
+		}
+		b.WriteString(w)
+		at += len(w)
+	}
+	return b.String()
+}
+
 // step is the text after one step of the pipeline.
 type step struct{ name, text string }
 
@@ -79,10 +98,7 @@ func renderPasses(v Values) (Result, error) {
 			less, more := changes(steps[i-1].text, s.text)
 			change = fmt.Sprintf("-%d +%d", less, more)
 		}
-		if len(because) > 90 {
-			because = because[:strings.LastIndexByte(because[:88], ' ')] + " …"
-		}
-		rows = append(rows, []string{strconv.Itoa(i), s.name, change, because})
+		rows = append(rows, []string{strconv.Itoa(i), s.name, change, folded(because, 90)})
 	}
 	o := v.look()
 	list, err := layoutviz.Rows(p.Name, []string{"step", "pass", "lines", "because"}, rows, n, o)

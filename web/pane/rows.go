@@ -41,7 +41,7 @@ func layoutPane() Pane {
 			{Name: "s", Title: "Show", Kind: Choice, Default: layoutViews, Choices: []string{layoutViews, layoutSteps, layoutOperands, layoutDiff},
 				Doc: "The layout both ways; how its chain becomes it, factor by factor; a product or quotient with what it is made of; or where another layout has other owners."},
 			{Name: "f", Title: "Compare with", Kind: Text, Default: "spatial(8, 4).local(2, 2)", Doc: "Another layout of the same shape, whose owners are compared where the difference is shown."},
-			{Name: "n", Title: "Factors", Kind: Slider, Default: "0", Min: 0, Max: 8, Play: true, Doc: "Step by step: how many factors of the chain are taken, the first ones; 0 takes all."},
+			{Name: "n", Title: "Factors (0: all)", Kind: Slider, Default: "0", Min: 0, Max: 8, Play: true, Doc: "Step by step: how many factors of the chain are taken, the first ones; 0 takes all."},
 			palette(),
 		},
 		Render: func(v Values) (Result, error) {
@@ -97,9 +97,9 @@ func drawValue(v notation.Value, o layoutviz.Options) (Result, error) {
 	return Result{Pictures: []Picture{{Name: layoutviz.UsualView(v), Picture: p}}, Sentence: p.Desc}, err
 }
 
-// bothViews is the tensor view and the thread view of one layout.
+// bothViews is the tensor view and the thread view of one layout. They say what they
+// show: who exports one puts it where the pane's sentence is not.
 func bothViews(l layout.Layout, o layoutviz.Options) (Result, error) {
-	o.NoCaption = true
 	// Both at once: a large layout takes a good part of the time that an answer may.
 	var tensor layoutviz.Picture
 	var failed error
@@ -132,10 +132,12 @@ func tuple(v []int) string {
 	return "(" + strings.Join(s, ", ") + ")"
 }
 
+// extents writes a shape as program text does: [16, 8].
+func extents(v []int) string { return "[" + strings.Trim(tuple(v), "()") + "]" }
+
 // size says how large a layout is.
 func size(l layout.Layout) string {
-	shape := strings.Trim(tuple(l.Shape()), "()")
-	out := fmt.Sprintf("[%s] has %d elements: %d threads with %d each", shape, l.Size(), l.Threads(), l.Slots())
+	out := fmt.Sprintf("%s has %d elements: %d threads with %d each", extents(l.Shape()), l.Size(), l.Threads(), l.Slots())
 	if r := l.Replicas(); r > 1 {
 		out += fmt.Sprintf(", every element held %d times", r)
 	}

@@ -134,7 +134,7 @@ func renderRun(v Values) (Result, error) {
 			continue
 		}
 		before := array.Compare(a.Array, args[i].Array)
-		row := []string{p.Params[i].Name, p.Params[i].Type.String(), fmt.Sprint(a.Array.Shape), plural(before.Differ, "element") + " written anew"}
+		row := []string{p.Params[i].Name, p.Params[i].Type.String(), extents(a.Array.Shape), plural(before.Differ, "element") + " written anew"}
 		if before.Differ == 0 {
 			row[3] = "unchanged"
 		}

@@ -22,6 +22,12 @@ type matrix struct {
 	} `json:"instructions"`
 }
 
+// statusLegend says what the words of the matrix mean.
+var statusLegend = []string{
+	"proved: recorded runs on a GPU gave the bits that it must give; stale: it has changed since",
+	"simulated: tests hold it on the interpreter and the simulator; assembles: NVIDIA's assembler takes its code; –: not built",
+}
+
 func status() matrix {
 	var m matrix
 	if err := json.Unmarshal(facts.Status, &m); err != nil {
@@ -96,7 +102,7 @@ func renderStatus(v Values) (Result, error) {
 	for _, l := range lines {
 		names = max(names, scene.Width(l.Op, 12)+16)
 	}
-	s := &scene.Scene{Paper: in.paper, W: 16 + names + wide*len(m.Columns) + 16, H: 44 + high*len(lines) + 12}
+	s := &scene.Scene{Paper: in.paper, W: 16 + names + wide*len(m.Columns) + 16, H: 44 + high*len(lines) + 12 + 16*len(statusLegend) + 8}
 	var head []scene.Word
 	for j, c := range m.Columns {
 		head = append(head, scene.Word{X: 16 + names + j*wide + wide/2, S: c})
@@ -136,6 +142,9 @@ func renderStatus(v Values) (Result, error) {
 	s.Add(scene.Text{Y: 30, Size: 12, Color: in.muted, Anchor: scene.Middle, Bold: true, Words: head})
 	for _, t := range texts {
 		s.Add(t)
+	}
+	for i, l := range statusLegend {
+		s.Add(scene.Text{Y: 44 + high*len(lines) + 16*(i+1), Size: 11, Color: in.muted, Anchor: scene.Start, Words: []scene.Word{{X: 16, S: l}}})
 	}
 	p := layoutviz.Made(s, "Status of the instructions", fmt.Sprintf("%d instructions, %d columns.", len(lines), len(m.Columns)), ids)
 	p.Grids = []layoutviz.Grid{grid}
