@@ -23,7 +23,8 @@ type Chart struct {
 	Better string   `json:"better"` // "more" or "less"
 	Series []string `json:"series"`
 	Bars   []Bar    `json:"bars"`
-	From   string   `json:"from"` // file, machine and commit
+	From   string   `json:"from"`            // file, machine and commit
+	Notes  []string `json:"notes,omitempty"` // what its names mean, a line each
 	Roof   *Roof    `json:"roof,omitempty"`
 }
 
