@@ -9,6 +9,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/gpu/gemm/hopper"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
 	"github.com/tilus-lab/tilus-lab/web/facts"
 )
@@ -86,6 +87,9 @@ func benchmarks(t *testing.T, root string) string {
 
 	rows, _, from := read("hopper.json")
 	c := facts.Chart{Name: "ladder", Title: "Product of 8192×8192 matrices on Hopper, one idea at a time", Unit: "TFLOP/s", Better: "more", Series: []string{"ours", "cuBLAS"}, From: from}
+	for i, adds := range hopper.Steps {
+		c.Notes = append(c.Notes, fmt.Sprintf("v%d: %s", i, adds))
+	}
 	for _, r := range rows {
 		if r.OfCublas > 0 {
 			c.Bars = append(c.Bars, facts.Bar{Name: r.Name, Values: []float64{r.TFlops, r.TFlops / r.OfCublas}})
