@@ -734,3 +734,30 @@ func served(t *testing.T, ctx context.Context, data string) (*url.URL, http.Cook
 	must(t, err)
 	return u, jar, ended
 }
+
+// A notebook of a stranger is shown or refused; opening it runs nothing.
+func FuzzNotebook(f *testing.F) {
+	f.Add([]byte(smallBook))
+	f.Add([]byte(`{"nbformat":4,"cells":[{"cell_type":"code","source":["1","2"],"execution_count":3,"outputs":[{"output_type":"display_data","data":{"text/html":["<b>"],"image/png":"AA==","application/json":{"a":[1]}}},{"output_type":"error","ename":"e","evalue":"v","traceback":["\u001b[31mx"]},{"output_type":"stream","name":"stderr","text":["a\n","b"]}]}]}`))
+	f.Add([]byte(`{"nbformat":4,"cells":[{"cell_type":"markdown","source":"# a\n<script>$x$"}]}`))
+	root := f.TempDir()
+	s, err := newServer(Options{DataDir: f.TempDir(), Root: root})
+	if err != nil {
+		f.Fatal(err)
+	}
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		if err := os.WriteFile(filepath.Join(root, "01.ipynb"), raw, 0o600); err != nil {
+			t.Fatal(err)
+		}
+		ctx, cancel := context.WithCancel(context.Background())
+		defer cancel()
+		c := s.newConn(ctx, cancel, RoleView)
+		body, err := c.handle(ctx, cancel, answer.Message{V: 1, ID: 1, Type: "nb.open", Body: json.RawMessage(`{"name":"01"}`)})
+		if err != nil {
+			return
+		}
+		if _, err := json.Marshal(body); err != nil {
+			t.Errorf("%q: the answer is no JSON: %v", raw, err)
+		}
+	})
+}

@@ -318,3 +318,24 @@ func TestCorpus(t *testing.T) {
 		t.Errorf("only %d of %d ways end at a store", stored, n)
 	}
 }
+
+// What ParseStart reads, it reads again as it prints it.
+func FuzzParseStart(f *testing.F) {
+	for _, text := range []string{"ra[3, 5]", " acc [0,1] @ 12", "x[]", "a[1] @ -1", "[1]", "a]1["} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		s, err := follow.ParseStart(text, diag.Pos{File: "f", Line: 1, Col: 1})
+		if err != nil {
+			var list diag.List
+			if !errors.As(err, &list) || len(list) != 1 || list[0].Code == "" {
+				t.Fatalf("%q: %v", text, err)
+			}
+			return
+		}
+		again, err := follow.ParseStart(s.String(), diag.Pos{File: "f", Line: 1, Col: 1})
+		if err != nil || again.String() != s.String() {
+			t.Fatalf("%q prints %q, which reads as %q, %v", text, s, again, err)
+		}
+	})
+}

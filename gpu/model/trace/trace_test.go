@@ -134,3 +134,30 @@ func TestSchema(t *testing.T) {
 		}
 	}
 }
+
+// A trace that is read is one that can be written, and is then the same.
+func FuzzRead(f *testing.F) {
+	var seed bytes.Buffer
+	if err := example().Write(&seed); err != nil {
+		f.Fatal(err)
+	}
+	f.Add(seed.Bytes())
+	f.Add([]byte(`{"format":"x"}`))
+	f.Fuzz(func(t *testing.T, raw []byte) {
+		a, err := Read(bytes.NewReader(raw))
+		if err != nil {
+			return
+		}
+		var one, two bytes.Buffer
+		if err := a.Write(&one); err != nil {
+			t.Fatal(err)
+		}
+		b, err := Read(bytes.NewReader(one.Bytes()))
+		if err != nil {
+			t.Fatalf("%s: %v", &one, err)
+		}
+		if err := b.Write(&two); err != nil || !bytes.Equal(one.Bytes(), two.Bytes()) {
+			t.Fatalf("%s\n%s %v", &one, &two, err)
+		}
+	})
+}

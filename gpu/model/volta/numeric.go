@@ -246,7 +246,7 @@ func Bits(v float64, high, low int) string {
 // ParseNumber reads a number written as a sum of terms, each a decimal or
 // hexadecimal float, a power of two, or their product: "1-2^-24", "1.5*2^-23", "0x1p-24".
 func ParseNumber(text string) (float64, error) {
-	bad := fmt.Errorf("volta: %q is no number; write such as 1-2^-24 or 1.5*2^-23", text)
+	bad := fmt.Errorf("volta: %.60q is no number; write such as 1-2^-24 or 1.5*2^-23", text)
 	rest := strings.ReplaceAll(text, " ", "")
 	total := 0.0
 	for first := true; rest != "" || first; first = false {

@@ -44,3 +44,15 @@ func TestParseNumber(t *testing.T) {
 		}
 	}
 }
+
+// Any text is a number or an error that shows it, not all of a long one.
+func FuzzParseNumber(f *testing.F) {
+	for _, text := range []string{"1-2^-24", "1.5*2^-23", "0x1p-24", "-1+-1", "2^2^2", ""} {
+		f.Add(text)
+	}
+	f.Fuzz(func(t *testing.T, text string) {
+		if _, err := ParseNumber(text); err != nil && len(err.Error()) > 600 {
+			t.Fatalf("%d bytes of error", len(err.Error()))
+		}
+	})
+}
