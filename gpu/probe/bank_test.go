@@ -6,8 +6,6 @@ import (
 	"errors"
 	"fmt"
 	"math"
-	"os"
-	"path/filepath"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
@@ -15,7 +13,6 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
 	"github.com/tilus-lab/tilus-lab/gpu/ptx"
 	"github.com/tilus-lab/tilus-lab/gpu/sim"
-	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/tests/record"
 )
 
@@ -233,15 +230,11 @@ func TestGPUBank(t *testing.T) {
 
 // TestBankRecord reads what GPU runs measured; see TestRecord.
 func TestBankRecord(t *testing.T) {
-	const file = "banks.json"
-	if _, err := os.Stat(filepath.Join(need.Root(t), "tests", "record", file)); errors.Is(err, os.ErrNotExist) {
-		t.Skipf("no record yet; %s", howToBanks)
-	}
 	now := map[string]string{}
 	for _, f := range BankForms(90) {
 		now[f.Name] = f.hash()
 	}
-	stale, proved, problems := record.Check(record.Read[recordedBank](t, file), "bank", now, howToBanks)
+	stale, proved, problems := record.Check(record.Read[recordedBank](t, "banks.json"), "bank", now, howToBanks)
 	for _, err := range problems {
 		t.Error(err)
 	}

@@ -2,9 +2,11 @@ package template
 
 import (
 	"encoding/json"
-	"errors"
+	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
@@ -36,9 +38,10 @@ type recorded struct {
 // hold for the program as it is now; stale rows are no failure, they wait for a GPU.
 func TestRecord(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(need.Root(t), "tests", "record", "gemm.json"))
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skipf("nothing is measured yet; %s", howTo)
+	if err != nil {
+		t.Fatalf("%v; %s", err, howTo)
 	}
+	rationale, err := os.ReadFile(filepath.Join(need.Root(t), "RATIONALE.md"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -69,6 +72,10 @@ func TestRecord(t *testing.T) {
 		}
 		if n, ok := row.Machine["HGMMA"]; ok && n != 0.0 {
 			t.Errorf("%s has %v wgmma instructions", row.Name, n)
+		}
+		step := strings.TrimPrefix(row.Name, "matmul_")
+		if line := regexp.MustCompile(fmt.Sprintf(`(?m)^\| %s \| .* \| %.0f \| %.2f \|$`, step, row.TFLOPs, row.OfCublas)); !line.Match(rationale) {
+			t.Errorf("RATIONALE.md's table has another row of %s than %.0f TFLOP/s, %.2f of cuBLAS", step, row.TFLOPs, row.OfCublas)
 		}
 		if row.Name == "matmul_v5" && row.OfTriton < 1 {
 			t.Errorf("%s is at %.3f of Triton with mma.sync", row.Name, row.OfTriton)
