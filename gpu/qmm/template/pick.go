@@ -106,6 +106,7 @@ const (
 	perWarp     = 0.31     // instructions a cycle of one warp
 	partsWait   = 0.96     // µs from a load to what it brings, and of what depends on it
 	crowded     = 0.45     // of the places for blocks that a launch leaves free, what multiprocessors with more blocks lose
+	lastWave    = 0.9      // blocks more of the fullest multiprocessor, where few are left for the last time that they are handed out
 )
 
 // blocksOf is how many blocks a schedule without stages has, and how many of them fit a
@@ -143,7 +144,7 @@ func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
 	if waves < 1 {
 		most = avg + crowded*(float64(fit)-avg)
 	} else if w := math.Ceil(waves); waves < 3 {
-		most = avg + crowded*(w-waves)*float64(fit)/2
+		most = avg + lastWave*(w-waves)
 	}
 	x := xShare * float64(min(m, s.Rows)) * Turn * 2
 	turn := max(bytes/on.Rate, instrs/(min(partsIssued, perWarp*active)*clock), (x+bytes)/near)
@@ -327,13 +328,57 @@ func spans(rows, blocks int) []Schedule {
 	return out
 }
 
-// Pick is the schedule of a product on a machine, for any form and size: the first of
-// its [Candidates].
+// Pick is the schedule of a product on a machine, for any form and size: of the first of
+// its [Candidates], those that the model cannot tell apart, one whose code is quick to make.
 func Pick(p *Plan, m, n, k int, on Machine) Schedule {
-	if all := Candidates(p, m, n, k, on); len(all) > 0 {
-		return all[0]
+	all := Candidates(p, m, n, k, on)
+	if len(all) == 0 {
+		return p.least()
 	}
-	return p.least()
+	best, most := all[0], alike*p.Estimate(all[0], m, n, k, on)
+	for _, s := range all[1:] {
+		if p.Estimate(s, m, n, k, on) > most {
+			break
+		}
+		if float64(p.Code(s)) < shorter*float64(p.Code(best)) {
+			best = s
+		}
+	}
+	return best
+}
+
+// What Pick weighs: by how much the model is wrong at least, and how much less code is worth
+// another schedule.
+const (
+	alike   = 1.04
+	shorter = 0.8
+)
+
+// Code is about how many instructions the program of a schedule without zero fields has,
+// on which it depends how long a driver takes to make machine code of it: some 15 a
+// millisecond.
+func (p *Plan) Code(s Schedule) int {
+	tiles := p.Tiles * s.Sides // of 16 outputs, of a turn
+	turns := s.Depth           // that the text has
+	switch {
+	case s.Streams() && s.Depth > 1: // those that are left over go one by one
+		turns++
+	case s.Splits > 1 && s.Parts <= 1: // the last ones load nothing
+		turns *= 2
+	}
+	perElement := 4.0 // cast one by one
+	if p.Recipe != nil {
+		perElement = p.Recipe.Cost().PerElement()
+	}
+	columns := max(s.Rows, 8) / 8
+	if p.Bias > 0 || p.Zero {
+		columns *= 2
+	}
+	fixed := 300
+	if s.Streams() {
+		fixed = 500
+	}
+	return fixed + turns*tiles*(int(64*perElement)+40*columns+40)
 }
 
 // PickPlain is [Pick] among the schedules whose blocks do not stay: their programs run on
