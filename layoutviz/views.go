@@ -241,6 +241,10 @@ func Threads(l layout.Layout, o Options) (Picture, error) {
 	}
 	cells := t.rows * t.cols
 	t.labelled, t.linked = cells <= maxLabelled && fr*fc == 1, cells <= maxLinked && fr*fc == 1
+	if t.labelled && len(l.Shape()) == 2 {
+		at := l.Index(threads-1, slots-1)
+		caption = append(caption, fmt.Sprintf("%d,%d: the element in row %d, column %d", at[0], at[1], at[0], at[1]))
+	}
 	if fr*fc > 1 {
 		note := fmt.Sprintf("Each square stands for %d threads × %d slots.", fr, fc)
 		caption = append(caption, note)

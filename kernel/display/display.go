@@ -327,10 +327,13 @@ func Pictures(l layout.Layout) []Data {
 	return out
 }
 
+// numbers are the extents of a shape as program text writes them, without brackets.
+func numbers(v []int) string { return strings.Trim(strings.ReplaceAll(fmt.Sprint(v), " ", ", "), "[]") }
+
 // table is a small HTML table of an array of rank 1 or 2, a line of text for others.
 func table(a *array.Array) string {
 	const most = 16
-	head := fmt.Sprintf("<div>%s %v</div>", html.EscapeString(a.Type.String()), a.Shape)
+	head := fmt.Sprintf("<div>%s[%s]</div>", html.EscapeString(a.Type.String()), numbers(a.Shape))
 	rows, cols := 1, a.Len()
 	if len(a.Shape) == 2 {
 		rows, cols = a.Shape[0], a.Shape[1]

@@ -325,7 +325,7 @@ func (w *watcher) draw(m *interp.Machine) (layoutviz.Picture, error) {
 	whole := grid[0] * grid[1] * grid[2]
 	done := at[0] + grid[0]*(at[1]+grid[1]*at[2])
 	l := layoutviz.Listing{Title: w.p.Name + " on the interpreter", Text: w.src, At: w.line, Runs: w.runs, Done: done, Whole: whole, Unit: "blocks",
-		Notes: []string{fmt.Sprintf("%d steps; block %v of %v.", m.Steps(), at, grid)}}
+		Notes: []string{fmt.Sprintf("%d steps; block [%d, %d, %d] of [%d, %d, %d].", m.Steps(), at[0], at[1], at[2], grid[0], grid[1], grid[2])}}
 	if m.Done() {
 		l.Done, l.At = whole, 0
 		l.Notes = []string{fmt.Sprintf("%d steps; all %d blocks have ended.", m.Steps(), whole)}

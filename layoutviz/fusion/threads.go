@@ -3,6 +3,7 @@ package fusion
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
 	"github.com/tilus-lab/tilus-lab/gpu/traffic"
@@ -85,7 +86,7 @@ func Threads(k traffic.Kernel, tensor string, kind traffic.Kind, o layoutviz.Opt
 		corner = fmt.Sprintf(", its first %d rows and %d columns", h, w)
 	}
 	verb := map[traffic.Kind]string{traffic.Read: "reads", traffic.Write: "writes", traffic.Atomic: "combines", traffic.SharedRead: "reads", traffic.SharedWrite: "writes"}[kind]
-	desc := fmt.Sprintf("Which thread %s which element of %s%v%s. A box is what one thread %s at once: T5 is thread 5 of the block, the small figures its turn; thick lines part blocks.", verb, tensor, dims, corner, verb)
+	desc := fmt.Sprintf("Which thread %s which element of %s%s%s. A box is what one thread %s at once: T5 is thread 5 of the block, the small figures its turn; thick lines part blocks.", verb, tensor, strings.ReplaceAll(fmt.Sprint(dims), " ", ", "), corner, verb)
 	y := s.para(pad, pad, s.w-2*pad, bigSize, s.ink, true, title)
 	y = s.para(pad, y+2, s.w-2*pad, noteSize, s.muted, false, desc)
 	y = s.para(pad, y+2, s.w-2*pad, noteSize, s.accent, false, list[0].Map.String()) + 10

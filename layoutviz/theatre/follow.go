@@ -201,7 +201,16 @@ func Follow(r *volta.Run, matrix string, row, col, n int, o layoutviz.Options) (
 	for _, h := range holders {
 		s.frame(s.ink, 2.5, rx+h.Slot*cw, y+h.Thread*lane+h.Thread/4*2, cw, lane)
 	}
-	bottom := y + 32*lane + 16
+	reads := "the numbers are row,column"
+	switch row, col := along(0); {
+	case row:
+		reads = "r5: row 5; the numbers are columns"
+	case col:
+		reads = "c5: column 5; the numbers are rows"
+	}
+	s.note(pad, y+32*lane+30, 10, reads)
+	s.note(pad, y+32*lane+44, 10, "[P]: as the vendor says; [S]: as the paper found out")
+	bottom := y + 32*lane + 48
 
 	// 3: instructions.
 	hx := rx + 336 + 40
@@ -271,7 +280,7 @@ func Follow(r *volta.Run, matrix string, row, col, n int, o layoutviz.Options) (
 	s.scene.H = max(bottom, hy+8) + pad
 	desc := fmt.Sprintf("%s = %s: %s in shared memory, %s, %s %d instructions.", me, full(value), where, strings.Join(parts, " and "), by, len(users))
 	if last != "" {
-		desc += fmt.Sprintf(" In %d.%d %d units have it.", r.Instrs[n-1].Set-1, r.Instrs[n-1].Step.Step, shown)
+		desc += fmt.Sprintf(" In instruction %d.%d, %d units have it.", r.Instrs[n-1].Set-1, r.Instrs[n-1].Step.Step, shown)
 	}
 	s.note(pad, 46, 11, desc)
 	return s.picture(title, desc), nil
