@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"github.com/tilus-lab/tilus-lab/gpu/launch"
 	"strconv"
 	"strings"
 	"sync"
@@ -16,6 +15,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/cuda"
 	"github.com/tilus-lab/tilus-lab/gpu/cudac"
+	"github.com/tilus-lab/tilus-lab/gpu/launch"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
@@ -34,6 +34,7 @@ type gpu struct {
 	modules  *cache.Dir // code of other processes; nil without it
 
 	which string // as openCUDA takes it
+	apart bool   // a keeper holds the GPU, never this process
 
 	mu       sync.Mutex
 	keeper   *keeper       // holds the GPU where the driver gives this process no context
@@ -54,6 +55,15 @@ type loaded struct {
 // ("sm_80"), and "nvrtc" for code that goes through CUDA C++ and NVIDIA's
 // run-time compiler instead of PTX and the driver's.
 func openCUDA(which string) (Device, error) {
+	g, err := newGPU(which)
+	if err != nil {
+		return nil, err
+	}
+	return g, g.reach()
+}
+
+// newGPU looks for a GPU without a context on it.
+func newGPU(which string) (*gpu, error) {
 	g := &gpu{which: which}
 	var target arch.Arch
 	for _, word := range strings.Split(which, ":") {
@@ -107,18 +117,23 @@ func openCUDA(which string) (Device, error) {
 	}
 	major, minor := driver.Version()
 	g.driver, g.info = driver, Info{Name: name, Title: d.Name, Arch: target.Name, Driver: fmt.Sprintf("CUDA %d.%d", major, minor), Memory: d.Memory}
-	return g, g.reach()
+	return g, nil
 }
 
 // reach makes a context, or has a keeper make one where the driver refuses this process.
 func (g *gpu) reach() error {
-	err := g.connect()
-	if !keeps.Load() || !refused(err) {
-		return err
+	var err error
+	if !g.apart {
+		if err = g.connect(); !keeps.Load() || !refused(err) {
+			return err
+		}
 	}
 	k, other := startKeeper(g.which)
-	if other != nil {
+	switch {
+	case other != nil && err != nil:
 		return fmt.Errorf("%w; nor has another process one: %w", err, other)
+	case other != nil:
+		return other
 	}
 	g.keeper = k
 	return nil
@@ -147,20 +162,26 @@ func (g *gpu) connect() error {
 
 // renew puts a new context into the place of one that a program broke, and says how it
 // went. Drivers differ: some give a process no other context once one is lost. Then
-// another process has the new one, if apart allows it.
-func (g *gpu) renew(apart bool) string {
+// another process has the new one.
+func (g *gpu) renew() (how string, err error) {
 	g.drop()
-	open := g.connect
-	if apart {
-		open = g.reach
-	}
-	switch err := open(); {
+	switch err := g.reach(); {
 	case err != nil:
-		return "no other context can be made" + noContext(err)
+		return "no other context can be made" + noContext(err), err
+	case g.apart:
+		return "a new process holds the GPU in the place of the old one", nil
 	case g.keeper != nil:
-		return "the driver gives this process no other context, and a new process has one in its place; arguments were copied, so that nothing else is lost"
+		return "the driver gives this process no other context, and a new process has one in its place", nil
 	}
-	return "a new context is in its place, and arguments were copied, so that nothing else is lost"
+	return "a new context is in its place", nil
+}
+
+// nothingElse is behind what renew says where a launch has copied its arguments.
+func nothingElse(how string, err error) string {
+	if err != nil {
+		return how
+	}
+	return how + "; arguments were copied, so that nothing else is lost"
 }
 
 // noContext says what helps where the driver gives no context any more.
@@ -227,12 +248,12 @@ func (g *gpu) start(ctx context.Context, p *ir.Program, l *launch.Launch, args [
 		}
 		switch gone := (*keeperFailed)(nil); {
 		case refused(err) && !g.started && !again:
-			g.renew(true) // what broke the context was another's, of a queue perhaps
+			g.renew() // what broke the context was another's, of a queue perhaps
 			continue
 		case refused(err):
 			ce := (*cuda.Error)(nil)
 			errors.As(err, &ce)
-			return nil, fmt.Errorf("device: %s: program %s broke the GPU context: %w; %s; run it with --device sim, which finds the place", g.info.Name, p.Name, ce, g.renew(true))
+			return nil, fmt.Errorf("device: %s: program %s broke the GPU context: %w; %s; run it with --device sim, which finds the place", g.info.Name, p.Name, ce, nothingElse(g.renew()))
 		case errors.As(err, &gone) && !gone.Gone:
 			return nil, err // says which device it is
 		case gone != nil:

@@ -21,7 +21,7 @@ func TestGraphFailures(t *testing.T) {
 	underStub(t, "^TestGraphChild$", map[string][]string{
 		"works":  {"run 3: <nil>", "since: 500µs <nil>", "wait for: <nil>", "two queues: device: buffer x and pinned array h are of two queues", "closed buffer: device: graph twice of scale, scale: device: buffer y", "again: device: graph twice of scale, scale: cuda: used after Close", "close: <nil>"},
 		"pinned": {"pinned array h", "CUDA_ERROR_OUT_OF_MEMORY"},
-		"third":  {"graph twice of scale, scale (launch 6) broke the GPU context", "x, y, h are lost", "lost array: 0 bytes", "copy: device: pinned array h was closed, or lost", "again: device: graph twice of scale, scale was lost with its context; make it again", "mark: device: the mark was lost", "close: <nil>"},
+		"third":  {"graph twice of scale, scale (launch 6) broke the GPU context", "x, y, h are lost", "lost array: 0 bytes", "copy: device: pinned array h was lost when program graph twice of scale, scale (launch 6) broke its context; make it again", "again: device: graph twice of scale, scale was lost when program graph twice", "mark: device: the mark was lost when program graph twice", "close: <nil>"},
 		"hang":   {"write x (launch 1): the launch had not ended after"},
 	})
 }

@@ -28,10 +28,10 @@ const keeperEnv = "TILUS_LAB_KEEPER"
 // keeps says that this program becomes a keeper when it is asked to.
 var keeps atomic.Bool
 
-// Keeper lets devices outlive a lost context. Some drivers give a process no other context once a program has broken one. A
-// main function that calls Keeper first has its devices go on all the same: they start the executable again as a keeper, a process
-// that holds the GPU for them, and in that process Keeper does not return. Without the call such
-// devices fail until the process is started again.
+// Keeper lets devices and queues outlive a lost context. Some drivers give a process no other context once a program has broken one. A
+// main function that calls Keeper first has them go on all the same: they start the executable again as a keeper, a process
+// that holds the GPU for them, and in that process Keeper does not return. Without the call they
+// fail until the process is started again.
 func Keeper() {
 	which, asked := os.LookupEnv(keeperEnv)
 	if !asked {
@@ -59,11 +59,13 @@ func Keeper() {
 	os.Exit(0)
 }
 
-// order is a launch that a keeper is asked for. Parameters that share an array share its number.
+// order is what a keeper is asked for: a launch, or something of its queue. Parameters that share
+// an array share its number.
 type order struct {
 	Program string
 	Arrays  []*array.Array
 	Args    []argument
+	Queue   *asked
 }
 
 // argument is one of ir.Arg: an array by its number, from 1 on, or a number.
@@ -105,6 +107,8 @@ type answer struct {
 	Driver *cuda.Error // the driver's part of it
 	Result Result      // of which Args is left out
 	Given  order       // what the arguments are then
+	Blamed []string    // by a queue that has lost its context
+	Queue  given
 }
 
 // keep serves a GPU until a program breaks its context, whose process is of no use then.
@@ -113,13 +117,24 @@ func keep(orders <-chan order, to *gob.Encoder, which string) error {
 	if e := to.Encode(answered(nil, err)); err != nil || e != nil {
 		return e
 	}
+	var queue *served
 	for o := range orders {
-		var res *Result
-		p, err := text.Parse("keeper", o.Program, nil)
-		if err == nil {
-			res, err = d.Run(context.Background(), p, o.args())
+		var a answer
+		if o.Queue != nil {
+			if queue == nil {
+				queue = newServed(d.(*gpu))
+			}
+			told, err := queue.do(o.Queue)
+			a = answered(nil, err)
+			a.Queue = told
+		} else {
+			var res *Result
+			p, err := text.Parse("keeper", o.Program, nil)
+			if err == nil {
+				res, err = d.Run(context.Background(), p, o.args())
+			}
+			a = answered(res, err)
 		}
-		a := answered(res, err)
 		if err := to.Encode(a); err != nil {
 			return err
 		}
@@ -135,6 +150,9 @@ func answered(res *Result, err error) answer {
 	if err != nil {
 		a.Err = err.Error()
 		errors.As(err, &a.Driver)
+		if lost := (*Lost)(nil); errors.As(err, &lost) {
+			a.Blamed = lost.Programs
+		}
 	}
 	if res != nil {
 		a.Given, a.Result = newOrder("", res.Args), *res
@@ -185,6 +203,7 @@ type keeperFailed struct {
 	Driver *cuda.Error
 	Gone   bool  // the process has ended
 	Cause  error // why waiting ended
+	Blamed []string
 }
 
 func (e *keeperFailed) Error() string { return e.Text }
@@ -213,7 +232,7 @@ func (k *keeper) answer(ctx context.Context) (answer, error) {
 		select {
 		case a := <-got:
 			if a.Err != "" {
-				return a, &keeperFailed{Text: a.Err, Driver: a.Driver, Gone: a.Driver != nil && a.Driver.Sticky()}
+				return a, &keeperFailed{Text: a.Err, Driver: a.Driver, Gone: a.Driver != nil && a.Driver.Sticky(), Blamed: a.Blamed}
 			}
 			return a, nil
 		case err := <-failed:
@@ -235,16 +254,21 @@ func (k *keeper) answer(ctx context.Context) (answer, error) {
 
 // run has a program run.
 func (k *keeper) run(ctx context.Context, p *ir.Program, args []ir.Arg) (*Result, error) {
-	if err := k.to.Encode(newOrder(text.Format(p), args)); err != nil {
-		k.end()
-		return nil, &keeperFailed{Text: fmt.Sprintf("the process that held the GPU has ended: %v", err), Gone: true}
-	}
-	a, err := k.answer(ctx)
+	a, err := k.ask(ctx, newOrder(text.Format(p), args))
 	if err != nil {
 		return nil, err
 	}
 	a.Result.Args = a.Given.args()
 	return &a.Result, nil
+}
+
+// ask has something done.
+func (k *keeper) ask(ctx context.Context, o order) (answer, error) {
+	if err := k.to.Encode(o); err != nil {
+		k.end()
+		return answer{}, &keeperFailed{Text: fmt.Sprintf("the process that held the GPU has ended: %v", err), Gone: true}
+	}
+	return k.answer(ctx)
 }
 
 // end ends the process.

@@ -19,7 +19,8 @@ const leave = `program leave<1>(n: i32) warps=1 {
 }
 `
 
-// TestLeave: machines that need no GPU refuse the program that TestGPULost loses a context with.
+// TestLeave: machines that need no GPU refuse the programs that TestGPULost and TestGPUQueueLost lose
+// contexts with.
 func TestLeave(t *testing.T) {
 	for _, name := range []string{"interp", "sim"} {
 		d, err := Open(name)
@@ -28,6 +29,11 @@ func TestLeave(t *testing.T) {
 		}
 		_, err = d.Run(t.Context(), program(t, leave), []ir.Arg{{Int: 1 << 24}})
 		if err == nil || !strings.Contains(err.Error(), "t.tile:4:") {
+			t.Errorf("%s: %v", name, err)
+		}
+		turn, _ := array.Generate("zeros:i32[1]")
+		_, err = d.Run(t.Context(), program(t, stays), []ir.Arg{{Array: turn}})
+		if err == nil || !strings.Contains(err.Error(), "t.tile:3:") {
 			t.Errorf("%s: %v", name, err)
 		}
 	}

@@ -24,9 +24,24 @@ func TestQueueFailures(t *testing.T) {
 	underStub(t, "^TestQueueChild$", map[string][]string{
 		"works":  {"wait: <nil>", "again: <nil>", "peer: <nil>", "close: <nil>"},
 		"memory": {"buffer x", "CUDA_ERROR_OUT_OF_MEMORY"},
-		"third":  {"broke the GPU context", "third (launch 3)", "the buffers x, y are lost", "a new context is in its place", "buffer x was lost with its context", "again: <nil>", "close: <nil>"},
-		"stuck":  {"broke the GPU context", "no other context can be made: the driver refuses a process in which a program has broken a context", "the buffers x, y are lost", "old: device: fourth: cuda", "buffers: device: buffer x: cuda: cuCtxCreate", "pinned: device: pinned array h: cuda", "mark: device: mark: cuda", "close: <nil>"},
-		"hang":   {"first (launch 1): the launch had not ended after", "close: <nil>"},
+		"third":  {"broke the GPU context", "third at t.tile:1:9 (launch 3)", "the buffers x, y are lost", "a new context is in its place", "old: device: buffer x was lost when one of the programs first at", "again: <nil>", "close: <nil>"},
+		"stuck":  {"wait: device: program first at t.tile:1:9 (launch 1) broke the GPU context", "the driver gives this process no other context, and a new process has one in its place", "the buffers x, y are lost", "again: device: program fifth at t.tile:1:9 (launch 2) broke", "close: <nil>"},
+		// A queue whose process is given no context goes on in another.
+		"stuck+works": {"wait: device: program first at", "old: device: buffer x was lost when program first at t.tile:1:9 (launch 1) broke its context; make it again", "again: <nil>", "wait again: <nil>", "peer: <nil>", "close: <nil>"},
+		"stuck+crash": {"again: device: program fifth at t.tile:1:9 (launch 2): the process that held the GPU ended", "a new process has one in its place"},
+		"stuck+old":   {"wait: device: program first at", "no other context can be made", "buffers: device: buffer x: cuda: cuCtxCreate", "nor has another process one", "close: <nil>"},
+		"hang":        {"first at t.tile:1:9 (launch 1): the launch had not ended after", "close: <nil>"},
+	})
+}
+
+// TestNoKeeperQueue loses the context of a queue in a program that never calls Keeper.
+func TestNoKeeperQueue(t *testing.T) {
+	if runtime.GOOS != "linux" {
+		t.Skip("the stand-in is a Linux library")
+	}
+	t.Setenv("TEST_NO_KEEPER", "1")
+	underStub(t, "^TestQueueChild$", map[string][]string{
+		"stuck": {"broke the GPU context", "no other context can be made: the driver refuses a process in which a program has broken a context", "the buffers x, y are lost", "old: device: fourth: cuda", "buffers: device: buffer x: cuda: cuCtxCreate", "pinned: device: pinned array h: cuda", "mark: device: mark: cuda", "close: <nil>"},
 	})
 }
 

@@ -1,6 +1,6 @@
 // A stand-in for libcuda.so.1 that fails as STUB says: "none" (no GPU), "old" (a GPU and a driver of CUDA 10), "aged" (a driver of CUDA 11.4, too old for PTX), "memory" (no memory
 // left), "pinned" (none on the host), "fault" (the first launch breaks its context), "stuck" (and no other can be made), "many" (twelve GPUs), "hang" (a launch never ends), "crash" (the driver itself
-// faults), "jit" (no PTX compiles), or works in all but computing; "stuck+hang" is "hang" in keepers and "stuck" in other processes. The driver's own declarations are not needed: only the calling convention matters.
+// faults), "jit" (no PTX compiles), or works in all but computing; "stuck+hang" is "hang" in keepers and "stuck" in other processes, "+hang" "hang" in keepers alone. The driver's own declarations are not needed: only the calling convention matters.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -66,18 +66,20 @@ static int launched(void) { if (capturing) return OK; if (arriving) return 1; if
 int cuLaunchKernel(void) { return launched(); }
 int cuLaunchKernelEx(void) { return launched(); }
 int cuMemGetInfo_v2(size_t *f, size_t *t) { *f = *t = 1ull << 37; return OK; }
-int cuMemAlloc_v2(uint64_t *p, size_t n) { if (is("memory")) return 2; *p = next += 1 << 20; return bad(); }
-int cuMemFree_v2(uint64_t p) { return bad(); }
+// Memory of the GPU is the host's, so that what is copied in comes out again.
+int cuMemAlloc_v2(uint64_t *p, size_t n) { void *m = 0; if (is("memory") || posix_memalign(&m, 512, n + 1)) return 2; memset(m, 0, n); *p = (uint64_t)m; return bad(); }
+int cuMemFree_v2(uint64_t p) { free((void *)p); return bad(); }
+static int copy(uint64_t d, uint64_t s, size_t n) { memmove((void *)d, (void *)s, n); return bad(); }
 int cuMemHostAlloc(void **p, size_t n, unsigned f) { if (is("pinned")) return 2; *p = malloc(n); return OK; }
 int cuMemFreeHost(void *p) { free(p); return OK; }
-int cuMemcpyHtoD_v2(uint64_t d, const void *s, size_t n) { arriving = 1; return bad(); }
-int cuMemcpyDtoH_v2(void *d, uint64_t s, size_t n) { memset(d, 0, n); return bad(); }
-int cuMemcpyDtoD_v2(uint64_t d, uint64_t s, size_t n) { arriving = 1; return bad(); }
-int cuMemcpyHtoDAsync_v2(uint64_t d, const void *s, size_t n, void *st) { return bad(); }
-int cuMemcpyDtoHAsync_v2(void *d, uint64_t s, size_t n, void *st) { return bad(); }
-int cuMemcpyDtoDAsync_v2(uint64_t d, uint64_t s, size_t n, void *st) { return bad(); }
-int cuMemsetD8_v2(uint64_t d, unsigned char v, size_t n) { arriving = 1; return bad(); }
-int cuMemsetD8Async(uint64_t d, unsigned char v, size_t n, void *st) { return bad(); }
+int cuMemcpyHtoD_v2(uint64_t d, const void *s, size_t n) { arriving = 1; return copy(d, (uint64_t)s, n); }
+int cuMemcpyDtoH_v2(void *d, uint64_t s, size_t n) { return copy((uint64_t)d, s, n); }
+int cuMemcpyDtoD_v2(uint64_t d, uint64_t s, size_t n) { arriving = 1; return copy(d, s, n); }
+int cuMemcpyHtoDAsync_v2(uint64_t d, const void *s, size_t n, void *st) { return copy(d, (uint64_t)s, n); }
+int cuMemcpyDtoHAsync_v2(void *d, uint64_t s, size_t n, void *st) { return copy((uint64_t)d, s, n); }
+int cuMemcpyDtoDAsync_v2(uint64_t d, uint64_t s, size_t n, void *st) { return copy(d, s, n); }
+int cuMemsetD8_v2(uint64_t d, unsigned char v, size_t n) { arriving = 1; memset((void *)d, v, n); return bad(); }
+int cuMemsetD8Async(uint64_t d, unsigned char v, size_t n, void *st) { memset((void *)d, v, n); return bad(); }
 int cuStreamCreate(void **s, unsigned f) { *s = (void *)(next += 16); return OK; }
 int cuStreamDestroy_v2(void *s) { return OK; }
 int cuStreamSynchronize(void *s) { if (!s) arriving = 0; return bad(); }
@@ -91,7 +93,7 @@ int cuEventRecord(void *e, void *s) { return bad(); }
 int cuEventSynchronize(void *e) { return bad(); }
 int cuEventQuery(void *e) { return hung ? 600 : bad(); }
 #ifndef ANCIENT // built so, the library lacks a function that every driver since CUDA 11.4 has
-int cuMemcpyPeer(uint64_t d, void *dc, uint64_t s, void *sc, size_t n) { arriving = 1; return bad(); }
+int cuMemcpyPeer(uint64_t d, void *dc, uint64_t s, void *sc, size_t n) { arriving = 1; return copy(d, s, n); }
 #endif
 int cuEventElapsedTime(float *ms, void *a, void *b) { *ms = 0.5; return bad(); }
 int cuGraphInstantiateWithFlags(void **x, void *g, uint64_t f) { *x = (void *)(next += 16); return bad(); }
