@@ -69,7 +69,7 @@ func (b *builder) columns() bool {
 	for k, f := range forms {
 		mine = append(mine, b.partials(turnsOf{f.hero, v, turns, group, turns <= group, guard, func(turn affine.Expr, into, id []*Value) {
 			at, where := f.element(major, rowOf(turn), column), guard(turn)
-			b.readOperands(f.hero, at, where, into, id)
+			b.readOperands(f.hero, at, where, base, into, id)
 			for i := range b.roots {
 				if k == 0 && side[i] {
 					b.give(i, b.roots[i], as(in0, b.roots[i].Shape, at), where, v)
@@ -101,7 +101,7 @@ func (b *builder) columns() bool {
 	// from reads what a part has left of columns.
 	from := func(i int, part, column affine.Expr, where []affine.Constraint, into, id []*Value) {
 		for j, t := range left[i] {
-			step := &Step{Op: Extract, Out: into[j : j+1], On: t, Index: []affine.Expr{part, major, column}, Where: where}
+			step := &Step{Op: Extract, Out: into[j : j+1], On: t, Index: []affine.Expr{part, major, column}, Where: where, Open: base}
 			if id != nil {
 				step.In = id[j : j+1]
 			}

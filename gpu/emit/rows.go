@@ -174,7 +174,7 @@ func (b *builder) rows() bool {
 	}
 	// Where a thread has several rows, all of them are read before any is finished.
 	partial := func(f form, r *rowPlace) []*Value {
-		return b.partial(f.hero, v, all, unroll, func(turn affine.Expr) ([]affine.Expr, []affine.Constraint) {
+		return b.partial(f.hero, v, all, unroll, r.where, func(turn affine.Expr) ([]affine.Expr, []affine.Constraint) {
 			x, col, where := r.at(turn)
 			return f.element(x, r.row, col), where
 		})
@@ -375,22 +375,23 @@ func (b *builder) turns(p turnsOf, from, trips, size int, acc, id []*Value) []*V
 	return loop.Out
 }
 
-// partial is what one thread combines, of all its elements.
-func (b *builder) partial(r *hlo.Instruction, n, turns int, unroll bool, place func(turn affine.Expr) ([]affine.Expr, []affine.Constraint)) []*Value {
+// partial is what one thread combines, of all its elements. What it is where the constraints
+// open do not hold matters to nobody.
+func (b *builder) partial(r *hlo.Instruction, n, turns int, unroll bool, open []affine.Constraint, place func(turn affine.Expr) ([]affine.Expr, []affine.Constraint)) []*Value {
 	acc := b.partials(turnsOf{r, n, turns, b.p.tune.Group, unroll, func(turn affine.Expr) []affine.Constraint {
 		_, where := place(turn)
 		return where
 	}, func(turn affine.Expr, into, id []*Value) {
 		idx, where := place(turn)
-		b.readOperands(r, idx, where, into, id)
+		b.readOperands(r, idx, where, open, into, id)
 	}})
 	return b.fold(r, acc)
 }
 
 // readOperands computes elements of what a reduction reads.
-func (b *builder) readOperands(r *hlo.Instruction, idx []affine.Expr, where []affine.Constraint, into, id []*Value) {
+func (b *builder) readOperands(r *hlo.Instruction, idx []affine.Expr, where, open []affine.Constraint, into, id []*Value) {
 	for i, v := range into {
-		b.add(&Step{Op: PureCall, Out: []*Value{v}, In: id[i : i+1], Of: r.Operands[i], Index: idx, Where: where})
+		b.add(&Step{Op: PureCall, Out: []*Value{v}, In: id[i : i+1], Of: r.Operands[i], Index: idx, Where: where, Open: open})
 	}
 }
 
@@ -491,7 +492,7 @@ func (b *builder) splitRows(f form, v int) {
 	turns := ceilDiv(nv, parts*threads)
 	b.f.Blocks = [3]int{rows * parts, 1, 1}
 	row, part := blockX.FloorDiv(num(parts)), blockX.Mod(num(parts))
-	acc := b.partial(r, v, turns, false, func(turn affine.Expr) ([]affine.Expr, []affine.Constraint) {
+	acc := b.partial(r, v, turns, false, nil, func(turn affine.Expr) ([]affine.Expr, []affine.Constraint) {
 		vec := turn.MulConst(int64(parts)).Add(part).MulConst(int64(threads)).Add(threadX) // blocks take turns
 		x, y := vec.FloorDiv(num(f.c/v)), vec.Mod(num(f.c/v))
 		if f.a == 1 {

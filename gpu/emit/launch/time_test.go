@@ -27,7 +27,7 @@ var statements = map[string][2]int{
 	"multi_row_8":             {70, 120},
 	"pad_slice":               {30, 35},
 	"reduce_with_side_output": {80, 105},
-	"row_reduce_1000":         {120, 120},
+	"row_reduce_1000":         {105, 115},
 	"row_reduce_4096":         {80, 90},
 	"row_reduce_to_scalar":    {155, 160},
 	"scatter_add_contended":   {45, 75},

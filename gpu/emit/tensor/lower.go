@@ -127,7 +127,7 @@ func (l *lowering) step(s *Step) error {
 			return err
 		}
 		if len(s.In) > 0 {
-			v[0] = l.otherwise(w, v[0], l.in(s)[0])
+			v[0] = l.otherwise(l.must(s, n), v[0], l.in(s)[0])
 		}
 		l.out(s, v)
 	case Extract:
@@ -137,7 +137,7 @@ func (l *lowering) step(s *Step) error {
 			return err
 		}
 		if len(s.In) > 0 {
-			v = l.otherwise(w, v, l.in(s)[0])
+			v = l.otherwise(l.must(s, n), v, l.in(s)[0])
 		}
 		l.out(s, []lanes.Vec{v})
 	case Insert:
@@ -253,6 +253,17 @@ func (l *lowering) step(s *Step) error {
 		return fmt.Errorf("emit: step %s", s.Op)
 	}
 	return nil
+}
+
+// must are the constraints of a step elsewhere than where its result matters to nobody.
+func (l *lowering) must(s *Step, n int) where {
+	var rest []affine.Constraint
+	for _, c := range s.Where {
+		if !slices.ContainsFunc(s.Open, func(o affine.Constraint) bool { return o.Range == c.Range && o.Expr.Equal(c.Expr) }) {
+			rest = append(rest, c)
+		}
+	}
+	return l.where(rest, n)
 }
 
 // otherwise is v where the constraints hold, else rest.

@@ -99,6 +99,7 @@ type Step struct {
 	On    *Tensor             // extract, insert, atomic_rmw, allocate_shared; the ticket of last_block
 	Index []affine.Expr       // of the first element; with several, of element v
 	Where []affine.Constraint // the step takes part where they hold; extract gives In elsewhere
+	Open  []affine.Constraint // those of Where in whose absence anything will do, since nobody looks; elsewhere pure_call and extract give In
 	From  int                 // shuffle_reduce: the farthest lane
 	Var   string              // loop, start, let
 	Trips int                 // loop; of last_block, the blocks of a ticket
