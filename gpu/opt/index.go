@@ -16,7 +16,7 @@ import (
 // Numbers are what thread and block numbers, parameters and loop variables make. An
 // instruction counts as its formula where the result surely needs no more than 32 bits.
 func Index(f *code.Func) bool {
-	x := &indexer{f: f, consts: constLists.lend(len(f.Types)), same: valueLists.lend(len(f.Types))[:0], known: make([]index, len(f.Types)), seen: map[string]code.Value{}, ranges: map[string]affine.Range{}, simple: map[string]formula{}}
+	x := &indexer{f: f, consts: constLists.lend(len(f.Types)), same: valueLists.lend(len(f.Types))[:0], known: indexLists.lend(len(f.Types)), seen: map[string]code.Value{}, ranges: map[string]affine.Range{}, simple: map[string]formula{}}
 	x.simplifier = affine.NewSimplifier(x.ranges)
 	for i, p := range f.Params {
 		if p.Kind == code.Scalar && p.Type == code.B32 {
@@ -27,6 +27,7 @@ func Index(f *code.Func) bool {
 	x.same.apply(f.Body)
 	constLists.back(x.consts)
 	valueLists.back(x.same)
+	indexLists.back(x.known)
 	return x.changed
 }
 

@@ -16,6 +16,7 @@ var (
 	instrLists  lists[*code.Instr]
 	constLists  lists[constant]
 	sumLists    lists[sum]
+	indexLists  lists[index]
 	boolLists   lists[bool]
 	wordLists   lists[uint32]
 	numberLists lists[int64]

@@ -70,7 +70,13 @@ func Print(f *code.Func, o Options) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	p := &printer{f: f, o: o, regs: code.Assign(f), consts: make([]*code.Instr, len(f.Types)), held: make([]bool, len(f.Types)), version: Version}
+	b, _ := buffers.Get().(*bytes.Buffer)
+	if b == nil {
+		b = &bytes.Buffer{}
+	}
+	defer buffers.Put(b)
+	b.Reset()
+	p := &printer{b: b, f: f, o: o, regs: code.Assign(f), consts: make([]*code.Instr, len(f.Types)), held: make([]bool, len(f.Types)), version: Version}
 	count := 0
 	f.Body.Walk(func(in *code.Instr) {
 		count++
@@ -89,7 +95,7 @@ func Print(f *code.Func, o Options) (string, error) {
 	if level >= 100 {
 		p.version = max(p.version, "8.6")
 	}
-	p.b.Grow(48 * count)
+	p.b.Grow(24 * count)
 	for i, a := range f.Body.Args {
 		if f.Params[i].Kind == code.Tensor {
 			if level < 90 {
@@ -112,6 +118,9 @@ func Print(f *code.Func, o Options) (string, error) {
 	return all.String(), nil
 }
 
+// buffers lends what texts are written to before their length is known.
+var buffers sync.Pool
+
 type printer struct {
 	f       *code.Func
 	o       Options
@@ -124,7 +133,7 @@ type printer struct {
 	numbers []int32 // of each register, from 1 on
 	count   [code.B64 + 1]int
 	labels  int
-	b       bytes.Buffer
+	b       *bytes.Buffer
 	pos     diag.Pos
 	placed  bool   // pos was written
 	file    string // how a comment of pos begins, up to the line; "" where none does
@@ -317,11 +326,11 @@ func (p *printer) writeOperand(v code.Value, style string) {
 	bits := uint64(in.Imm[0])
 	switch t := p.f.Type(v); {
 	case style == "#f":
-		fmt.Fprintf(&p.b, "0f%08X", bits)
+		fmt.Fprintf(p.b, "0f%08X", bits)
 	case style == "#x":
 		p.writeHex(bits)
 	case style == "#d":
-		fmt.Fprintf(&p.b, "0d%016X", bits)
+		fmt.Fprintf(p.b, "0d%016X", bits)
 	default:
 		p.writeConstant(bits, t)
 	}
@@ -340,7 +349,7 @@ func (p *printer) writeConstant(bits uint64, t code.Type) {
 
 func (p *printer) line(format string, args ...any) {
 	p.b.WriteByte('\t')
-	fmt.Fprintf(&p.b, format, args...)
+	fmt.Fprintf(p.b, format, args...)
 	p.b.WriteString(";\n")
 }
 
@@ -349,7 +358,7 @@ func (p *printer) label() string {
 	return fmt.Sprintf("$L%d", p.labels)
 }
 
-func (p *printer) place(label string) { fmt.Fprintf(&p.b, "%s:\n", label) }
+func (p *printer) place(label string) { fmt.Fprintf(p.b, "%s:\n", label) }
 
 func (p *printer) at(in *code.Instr) {
 	if p.o.NoPos || p.placed && in.Pos == p.pos || !p.placed && in.Pos == (diag.Pos{}) {

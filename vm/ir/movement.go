@@ -660,12 +660,13 @@ func linearSlots(in *Instr, offset []int) []SlotOf {
 		if step == nil {
 			return e
 		}
-		rest, n := int(e), 0
-		for d := len(dims) - 1; d >= 0; d-- {
-			n += rest % dims[d] * step[d]
-			rest /= dims[d]
+		rest, n := uint32(e), int32(0) // 32 bits divide faster
+		for d := len(dims) - 1; d > 0; d-- {
+			by := uint32(dims[d])
+			n += int32(rest%by) * int32(step[d])
+			rest /= by
 		}
-		return int32(n)
+		return n + int32(rest)*int32(step[0])
 	}
 	to, have := placesOf(out), placesOf(l)
 	for t, part := range to.threads {
