@@ -60,13 +60,24 @@ func (l Linear) Candidates(m int) ([]tune.Candidate, []template.Schedule, error)
 		out[i] = tune.Candidate{
 			Name:     s.String(),
 			Program:  func() (*ir.Program, error) { return template.Decode(l.Form(), s) },
-			Fields:   []int{s.Rows, s.Depth, s.Warps, s.Sides, s.Splits, s.Stages, s.Blocks},
+			Fields:   fieldsOf(s),
 			Estimate: p.Estimate(s, m, l.N, l.K, on),
 			Blocks:   blocks,
-			Together: s.Splits > 1, Registers: p.Registers(s), Trades: s.Warpgroups,
+			Together: s.Splits > 1 && s.Parts <= 1, Registers: p.Registers(s), Trades: s.Warpgroups,
 		}
 	}
 	return out, all, nil
+}
+
+// fieldsOf are the numbers by which schedules differ.
+func fieldsOf(s template.Schedule) []int {
+	flag := func(on bool) int {
+		if on {
+			return 1
+		}
+		return 0
+	}
+	return []int{s.Rows, s.Depth, s.Warps, max(s.Parts, 1), s.Sides, s.Splits, s.Stages, s.Blocks, flag(s.Digits), flag(s.Warpgroups)}
 }
 
 // TuneOptions say how to look for a schedule.

@@ -76,9 +76,9 @@ func kind(t *testing.T, text string, n, k int) Linear {
 // TestTune looks for a schedule among all of a small layer, keeps it, and finds it again
 // for all types of the width.
 func TestTune(t *testing.T) {
-	// 4 warps a block, and one that copies, are said to be fast, whatever the model thinks.
+	// Blocks of 4 warps are said to be fast, whatever the model thinks.
 	b := pretended(t, func(p *ir.Program) float64 {
-		if p.Warps == 5 {
+		if p.Warps == 4 {
 			return 7
 		}
 		return 11
@@ -93,7 +93,7 @@ func TestTune(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if row.Schedule.Warps != 4 || row.MedianUs != 7 || row.Tried < 2 || row.Tried > 12 || steps < row.Tried || !(row.Error < 1e-3) {
+	if row.Schedule.Parts != 4 || row.MedianUs != 7 || row.Tried < 2 || row.Tried > 12 || steps < row.Tried || !(row.Error < 1e-3) {
 		t.Errorf("%+v after %d steps", row, steps)
 	}
 	h200 := device.Info{Title: "NVIDIA H200", Driver: "CUDA 13.0", Arch: "sm_90a"}
@@ -110,7 +110,7 @@ func TestTune(t *testing.T) {
 		{"u4", 2, device.Info{Title: "interpreter"}, "model"},
 	} {
 		s, from, err := kind(t, c.layer, 256, 512).ChooseOn(store, c.on, c.m)
-		if err != nil || from != c.from || from == "store" && s.Warps != 4 {
+		if err != nil || from != c.from || from == "store" && s.Parts != 4 {
 			t.Errorf("%s, %d rows on %s: %+v from %s, %v; want %s", c.layer, c.m, c.on.Title, s, from, err, c.from)
 		}
 	}

@@ -106,6 +106,7 @@ const (
 	perWarp     = 0.31     // instructions a cycle of one warp
 	partsWait   = 0.96     // µs from a load to what it brings, and of what depends on it
 	crowded     = 0.45     // of the places for blocks that a launch leaves free, what multiprocessors with more blocks lose
+	late        = 2.3      // µs for each time more that blocks of a split are handed out
 	lastWave    = 0.9      // blocks more of the fullest multiprocessor, where few are left for the last time that they are handed out
 )
 
@@ -151,7 +152,7 @@ func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
 	latency := math.Max(waves, 1) * (rounds + 1) * partsWait
 	time := partsFixed + max(most*turns*turn, latency)
 	if s.Splits > 1 {
-		time += perPart * float64(8*s.Splits*m) * float64(n) / float64(on.SMs) / on.Near
+		time += perPart*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near + late*math.Max(waves-1, 0)
 	}
 	return time
 }
@@ -304,7 +305,9 @@ func spans(rows, blocks int) []Schedule {
 	for _, parts := range []int{4, 8, 16} {
 		for _, depth := range []int{1, 2, 3, 4} {
 			for _, sides := range []int{1, 2} {
-				out = append(out, Schedule{Rows: rows, Depth: depth, Warps: 1, Sides: sides, Splits: 1, Parts: parts, PDL: true})
+				for splits := 1; splits*parts <= 16 && splits <= 4; splits *= 2 {
+					out = append(out, Schedule{Rows: rows, Depth: depth, Warps: 1, Sides: sides, Splits: splits, Parts: parts, PDL: true})
+				}
 			}
 		}
 	}
@@ -328,30 +331,43 @@ func spans(rows, blocks int) []Schedule {
 	return out
 }
 
-// Pick is the schedule of a product on a machine, for any form and size: of the first of
-// its [Candidates], those that the model cannot tell apart, one whose code is quick to make.
+// Pick is the schedule of a product on a machine, for any form and size: [Plan.Prefer] of
+// its [Candidates].
 func Pick(p *Plan, m, n, k int, on Machine) Schedule {
-	all := Candidates(p, m, n, k, on)
-	if len(all) == 0 {
-		return p.least()
+	if all := Candidates(p, m, n, k, on); len(all) > 0 {
+		return p.Prefer(all, m, n, k, on)
 	}
-	best, most := all[0], alike*p.Estimate(all[0], m, n, k, on)
-	for _, s := range all[1:] {
-		if p.Estimate(s, m, n, k, on) > most {
-			break
+	return p.least()
+}
+
+// Prefer is one of some schedules of a product: of those of the least [Plan.Estimate], which
+// it cannot tell apart, one whose code is quick to make.
+func (p *Plan) Prefer(all []Schedule, m, n, k int, on Machine) Schedule {
+	best, least := all[0], math.Inf(1)
+	for _, s := range all {
+		if us := p.Estimate(s, m, n, k, on); us < least {
+			best, least = s, us
 		}
-		if float64(p.Code(s)) < shorter*float64(p.Code(best)) {
+	}
+	near := alike
+	if p.Code(best) > long {
+		near = alikeLong
+	}
+	for _, s := range all {
+		if p.Estimate(s, m, n, k, on) <= near*least && float64(p.Code(s)) < shorter*float64(p.Code(best)) {
 			best = s
 		}
 	}
 	return best
 }
 
-// What Pick weighs: by how much the model is wrong at least, and how much less code is worth
+// What Prefer weighs: by how much the model is wrong at least, and how much less code is worth
 // another schedule.
 const (
-	alike   = 1.04
-	shorter = 0.8
+	alike     = 1.04
+	alikeLong = 1.1 // the same, where the code is so long that the first product waits
+	long      = 1200
+	shorter   = 0.8
 )
 
 // Code is about how many instructions the program of a schedule without zero fields has,
@@ -377,6 +393,9 @@ func (p *Plan) Code(s Schedule) int {
 	fixed := 300
 	if s.Streams() {
 		fixed = 500
+	}
+	if s.Parts > 1 {
+		fixed += (s.Splits - 1) * tiles * 10 * columns // sums that the last block adds up
 	}
 	return fixed + turns*tiles*(int(64*perElement)+40*columns+40)
 }
