@@ -43,6 +43,9 @@ func (d *stream) words(tiles, halves int) build.Type {
 
 // constants makes what the powers of two of rows and of digits are.
 func (d *stream) constants() {
+	if d.tall() {
+		return // columnTall makes its own
+	}
 	b, w := d.b, d.Stored.Bits()
 	power := func(name string, exponent build.Value, of, as build.Type) {
 		b.View(name, b.Mul(name+"_bits", exponent, 1<<23, of), as)
@@ -196,7 +199,10 @@ func (d *stream) addProducts(t build.Value, sum func() string, sumOfX string, re
 // column adds the digits of the present side's sums up.
 func (d *stream) column() build.Value {
 	b := d.b
-	if d.Fixed || d.Long {
+	switch {
+	case d.tall():
+		return d.columnTall()
+	case d.Fixed || d.Long:
 		return d.columnFixed()
 	}
 	all := b.Mul("weighed", build.Expr(d.of("acc")), build.Expr("weight"), d.sum)

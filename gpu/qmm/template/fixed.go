@@ -129,9 +129,9 @@ func (d *stream) perBase(t dtype.Type, n int) build.Type {
 func (d *stream) beginFixed() {
 	b := d.b
 	d.each(func() {
-		b.AllocateRegister(d.of("acc"), d.perBase(dtype.F32, 2*d.Tiles), build.Init(0))
+		b.AllocateRegister(d.of("acc"), d.perBase(dtype.F32, d.own()), build.Init(0))
 		if d.split() {
-			b.AllocateRegister(d.of("acz"), d.perBase(dtype.F32, 2*d.Tiles), build.Init(0))
+			b.AllocateRegister(d.of("acz"), d.perBase(dtype.F32, d.own()), build.Init(0))
 		}
 	})
 	if d.Fixed {
@@ -140,7 +140,7 @@ func (d *stream) beginFixed() {
 }
 
 // split reports whether what codes are shifted by has sums of its own.
-func (d *stream) split() bool { return d.Zero || d.Fixed && d.Bias > 0 }
+func (d *stream) split() bool { return d.Fixed && d.shifted() }
 
 // startFixed begins sums of up to four groups.
 func (d *stream) startFixed() {

@@ -13,7 +13,7 @@ import (
 // power of two, 16 of them rounded and 15 of what that leaves. Both are two digits of base
 // 256 between −128 and 127, so that two groups have the eight columns of a product, and
 // threads two columns of one half each: sums are scaled once for both groups, in threads
-// that have one of them. No code needs a mask that is the last of its word: what the word
+// that have one of them ([stream.tall] has it otherwise). No code needs a mask that is the last of its word: what the word
 // comes to as it is, less what its other codes come to, is its own sum.
 //
 // With m the largest of a group's |x|, the step of the upper half is at most m/16320, and
@@ -23,8 +23,9 @@ import (
 // of a group's sum is rounded to f32 once. An output is off by up to
 // 2^-30·1.005·Σ m·|w| + 2^-24·Σ|x·w| more than exact sums of the same groups in f32: the
 // second is what a product in f32 may lose too, the first less than that unless weights of
-// everything larger than m/64 are 0. Zero points add 2^-24·Σ|x·z·s|, as they do in any plan;
-// what integers with a sign are stored with is taken off sums of whole numbers.
+// everything larger than m/64 are 0. What integers with a sign are stored with is taken off
+// sums of whole numbers; zero points are taken off each group's sum of codes, of which
+// 2^-25 is rounded, so that w is q·s in the second part.
 const (
 	longTurns = 2  // whose digits are columns of a product
 	longBits  = 15 // of the lower half
@@ -52,7 +53,7 @@ func (d *stream) digitiseLong() {
 	keep := func(to build.Value, of dtype.Type, stage build.Value, i int, v build.Value) {
 		b.StoreShared(b.SliceShared(d.fresh("kept"), to, rowMajor(of, 1), build.Offset(stage, i), build.Dims(1)), v)
 	}
-	for s := range d.Stages {
+	for s := 0; s < d.Stages && !d.tall(); s++ {
 		ud := b.SliceShared(d.fresh("ud"), d.sd, planeType(planes, Turn), build.Offset(s, 0, 0))
 		for i := range planes {
 			if i/4 != s%longTurns {
@@ -79,11 +80,19 @@ func (d *stream) digitiseLong() {
 		stage := t.Mod(d.Stages)
 		keep(d.xscale, dtype.F32, stage, 0, b.Add("step", upper, wrong, one))
 		keep(d.xscale, dtype.F32, stage, 1, b.Add("low_step", lower, wrong, one))
-		ud := b.SliceShared(d.fresh("ud"), d.sd, planeType(planes, Turn), build.Offset(stage, 0, 0))
+		of := planeType(planes, Turn)
+		if d.tall() {
+			of = tallPlanes(Turn)
+		}
+		ud := b.SliceShared(d.fresh("ud"), d.sd, of, build.Offset(stage, 0, 0))
 		for half, number := range []build.Value{q, low} {
 			if d.shifted() {
 				plain := b.Sub("plain", b.View("plain", number, i32), magic, i32)
 				keep(d.xsum, dtype.I32, stage, half, b.Reduce("sum_k", plain, oneInt, build.Dim(0), build.Op("sum"), build.Keepdims("true")))
+			}
+			if d.tall() {
+				d.storeSpread(ud, number, half)
+				continue
 			}
 			d.storeDigits(ud, number, i32, func(i int) build.Value { return t.Mod(longTurns).Mul(4).Add(2*half + i) })
 		}
@@ -92,9 +101,14 @@ func (d *stream) digitiseLong() {
 }
 
 // stretchLong multiplies so many turns of outputs from first on: those of a product
-// together, and those alone whose other turn belongs to other outputs.
+// together, and those alone whose other turn belongs to other outputs. With codes of one bit
+// a product has one turn.
 func (d *stream) stretchLong(first, count build.Value) {
 	b := d.b
+	if d.tall() {
+		b.For("i", 0, count, func(i build.Value) { d.turnTall(b.Let("t0", first.Add(i))) }, build.Unroll(1))
+		return
+	}
 	end := b.Let("end_turn", first.Add(count))
 	b.For("pair", first.Div(longTurns), build.Expr("end_turn").Add(1).Div(longTurns), func(pair build.Value) {
 		t := b.Let("t0", pair.Mul(longTurns))
@@ -178,7 +192,7 @@ func (d *stream) numberLong(to string, from build.Value, t dtype.Type, turns []b
 
 // scaleLong adds sums of one or two turns to the outputs'.
 func (d *stream) scaleLong(scales, zeros []build.Value, ofX, sumX build.Value) {
-	b, w, n := d.b, d.Stored.Bits(), 2*d.Tiles
+	b, w, n := d.b, d.Stored.Bits(), d.own()
 	f32, i32 := d.perBase(dtype.F32, n), d.perBase(dtype.I32, n)
 	pairs := layout.Spatial(d.Warps, 1, 1, 1, 1).Local(1, n, 1, 1, 1).Spatial(1, 1, 8, bases, 1)
 	d.each(func() {
@@ -195,20 +209,25 @@ func (d *stream) scaleLong(scales, zeros []build.Value, ofX, sumX build.Value) {
 			last := b.Sub("last_code", b.SliceRegister("last_code", whole, one, build.Offset(0, from+codes-1, 0, 0)), least, one)
 			b.SliceAssign("sum_both", whole, last, i32, build.Offset(0, from+codes-1, 0, 0))
 		}
-		if d.Bias > 0 { // codes stand in their bytes as in the words
+		// Codes stand in their bytes as in the words, and so does what they are shifted by.
+		bits := build.Value{}
+		if d.shifted() {
 			place := b.And("place_of", b.Indices("place_of", i32, build.Dim(1)), codes-1, i32)
-			shift := b.Shl("shift_of", d.Bias, b.Mul("place_of", place, w, i32), i32)
-			whole = b.Sub("sum_both", whole, b.Mul("shift_of", shift, sumX, i32), i32)
+			bits = b.Mul("place_of", place, w, i32)
+		}
+		if d.Bias > 0 {
+			whole = b.Sub("sum_both", whole, b.Mul("shift_of", b.Shl("shift_of", d.Bias, bits, i32), sumX, i32), i32)
+		}
+		number := b.Cast("sum_f32", whole, f32)
+		if d.Zero {
+			power := b.View("power_of", b.Mul("power_bits", b.Add("power_bits", bits, 127, i32), 1<<23, i32), f32)
+			zero := b.Neg("zero_x", b.Mul("zero_x", b.Cast("zero16", zeros[d.side], f32), power, f32), f32)
+			number = b.Fma("sum_f32", zero, b.Cast("of_sum", sumX, d.perBase(dtype.F32, 1)), number, f32)
 		}
 		scale := b.Cast("scale_x", scales[d.side], f32)
 		if d.Power != 0 {
 			scale = b.Mul("scale_x", scale, math.Ldexp(1, d.Power), f32)
 		}
-		b.Fma(d.of("acc"), b.Cast("sum_f32", whole, f32), b.Mul("product", scale, ofX, f32), build.Expr(d.of("acc")), f32)
-		if d.Zero {
-			zero := b.Mul("zero_x", b.Neg("zero_x", scale, f32), b.Cast("zero16", zeros[d.side], f32), f32)
-			plain := b.Mul("of_sum", b.Cast("of_sum", sumX, d.perBase(dtype.F32, 1)), ofX, d.perBase(dtype.F32, 1))
-			b.Fma(d.of("acz"), zero, plain, build.Expr(d.of("acz")), f32)
-		}
+		b.Fma(d.of("acc"), number, b.Mul("product", scale, ofX, f32), build.Expr(d.of("acc")), f32)
 	})
 }

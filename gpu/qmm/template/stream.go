@@ -121,7 +121,7 @@ func (d *stream) room() int {
 		return d.bytes() + d.gangRoom()
 	}
 	if d.Digits {
-		n := d.bytes() + planes*planeStep
+		n := d.bytes() + planes*d.planeRow()
 		if d.Fixed {
 			n += fixedRoom
 		} else if d.Long {
@@ -178,7 +178,7 @@ func (d *stream) program() (*ir.Program, error) {
 	switch {
 	case d.Digits:
 		d.sx = b.AllocateShared("sx", rowMajor(d.Act, d.Stages, 1, Turn))
-		d.sd = b.AllocateShared("sd", rowMajor(dtype.I8, d.Stages, planes, planeStep))
+		d.sd = b.AllocateShared("sd", rowMajor(dtype.I8, d.Stages, planes, d.planeRow()))
 		if d.Fixed {
 			d.allocateFixed()
 		} else if d.Long {
