@@ -224,32 +224,3 @@ func breaker(code string) (where, line string) {
 	}
 	return "", ""
 }
-
-func newManual() *cobra.Command {
-	return &cobra.Command{
-		Use:   "manual [OP]",
-		Short: "Print the manual of the instructions, as Markdown",
-		Example: `  tilus-lab manual > manual.md
-  tilus-lab manual View`,
-		Args: cobra.MaximumNArgs(1),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			page := ir.Manual()
-			if len(args) == 1 {
-				op := ir.OpByName(args[0])
-				if op == nil {
-					var names []string
-					for _, o := range ir.Ops() {
-						names = append(names, o.Name)
-					}
-					if near := diag.Suggest(args[0], names); near != "" {
-						return fmt.Errorf("no instruction is called %s; did you mean %s?", args[0], near)
-					}
-					return fmt.Errorf("no instruction is called %s; there are %s", args[0], strings.Join(names, ", "))
-				}
-				page = op.Manual()
-			}
-			_, err := io.WriteString(cmd.OutOrStdout(), page)
-			return err
-		},
-	}
-}
