@@ -323,7 +323,7 @@ the pass is there.`,
 				}
 				return write(cmd, out, []byte(result))
 			}
-			result, err := lowered(p, emit, compile.Options{Arch: target, Divisible: divisible, NoOpt: noOpt})
+			result, err := lowered(p, emit, compile.Options{Arch: target, Divisible: divisible, Verified: true, NoOpt: noOpt})
 			if err != nil {
 				return err
 			}

@@ -99,7 +99,7 @@ func (s source) ptx() (string, *compile.Compiled, error) {
 	if err != nil {
 		return "", nil, err
 	}
-	c, err := compile.Program(p, compile.Options{Arch: "sm_90a", Divisible: s.divisible})
+	c, err := compile.Program(p, compile.Options{Arch: "sm_90a", Divisible: s.divisible, Verified: true})
 	if err != nil {
 		return "", nil, err
 	}
