@@ -229,7 +229,7 @@ var links = map[string]string{
 }
 
 // same is a notebook that draws what the layout pane opens with.
-var same = []string{"p, err := layoutviz.Tensor(layout.Local(2, 1).Spatial(8, 4).Local(1, 2), layoutviz.Options{NoCaption: true})\nlab.Check(err)\np"}
+var same = []string{"p, err := layoutviz.Tensor(layout.Local(2, 1).Spatial(8, 4).Local(1, 2), layoutviz.Options{})\nlab.Check(err)\np"}
 
 // statements is how many a person can rely on, each in light and dark.
 const statements = 15

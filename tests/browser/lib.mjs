@@ -77,6 +77,19 @@ export const pictures = (page) => page.locator("section.pane").first().locator("
   .evaluateAll((all) => all.map((e) => e.outerHTML));
 export const drawn = (page) => page.locator(".stage > svg").first().waitFor();
 
+// spot is the middle of an element of the tensor view in a locator, however high the caption above it is: the first cells
+// that are drawn begin at (0, 0), and are as high as one element is wide.
+export async function spot(picture, row, column) {
+  const position = await picture.evaluate((e, [row, column]) => {
+    const cells = [...e.querySelectorAll("path")].find((p) => /^M\d+ \d+h\d+v\d+/.test(p.getAttribute("d")));
+    const [, x, y, size] = cells.getAttribute("d").match(/^M(\d+) (\d+)h\d+v(\d+)/).map(Number);
+    const at = new DOMPoint(x + size * (column + 0.5), y + size * (row + 0.5)).matrixTransform(cells.getScreenCTM());
+    const box = e.getBoundingClientRect();
+    return { x: at.x - box.x, y: at.y - box.y };
+  }, [row, column]);
+  return { position };
+}
+
 // redrawn waits until the sentence of the first pane holds a text.
 export const redrawn = (page, text) => page.waitForFunction((text) => document.querySelector("section.pane .say")?.textContent.includes(text), text);
 

@@ -3,7 +3,7 @@
 //
 //   node shell.mjs ADDRESS
 
-import { open, run, must, shot, scan, layout, pictures, drawn, redrawn } from "./lib.mjs";
+import { open, run, must, shot, scan, layout, pictures, drawn, redrawn, spot } from "./lib.mjs";
 
 const start = process.argv[2];
 const base = new URL(start).origin + "/";
@@ -146,7 +146,7 @@ await run(browser, () => context.pages(), {
       await page.goto(base + "?v=1&p=layout&e=local(2,+1).spatial(8,+4)&embed=1");
       await drawn(page);
       for (const gone of ["header.top", ".pane > header", ".fields", ".form"]) must(await page.locator(gone).first().isHidden(), gone + " is shown");
-      await page.locator(".canvas").first().hover({ position: { x: 124, y: 63 } });
+      await page.locator(".canvas").first().hover(await spot(page.locator(".canvas").first(), 0, 2));
       await page.waitForFunction(() => document.querySelectorAll(".overlay .hit[d*=M]").length === 2);
       await page.mouse.move(1, 1);
       await shot(page, "shell-embed-" + scheme);

@@ -4,7 +4,7 @@
 
 import { tmpdir } from "node:os";
 import path from "node:path";
-import { open, run, must, shot, scan, layout, pictures, drawn, redrawn } from "./lib.mjs";
+import { open, run, must, shot, scan, layout, pictures, drawn, redrawn, spot } from "./lib.mjs";
 
 const [, , address, file] = process.argv;
 const { browser, context, page } = await open();
@@ -104,7 +104,7 @@ await run(browser, () => context.pages(), {
     other.on("console", (m) => complaints.push(m.text()));
     other.on("request", (r) => { if (!r.url().startsWith("file:")) foreign.push(r.url()); });
     await other.goto("file://" + shared);
-    await other.locator("#stage svg").hover({ position: { x: 124, y: 63 } });
+    await other.locator("#stage svg").hover(await spot(other.locator("#stage svg"), 0, 2));
     await other.locator("#said").getByText("is held by thread").waitFor();
     const said = await other.locator("#said").textContent();
     await other.mouse.move(1, 1);

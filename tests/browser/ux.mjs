@@ -8,7 +8,7 @@
 
 import { readdirSync, readFileSync } from "node:fs";
 import path from "node:path";
-import { open, must, shot, scan, layout, pictures, drawn, redrawn, trust } from "./lib.mjs";
+import { open, must, shot, scan, layout, pictures, drawn, redrawn, spot, trust } from "./lib.mjs";
 
 const [start, drawnByCommand] = process.argv.slice(2);
 const base = new URL(start).origin + "/";
@@ -111,7 +111,7 @@ const statements = {
   async "linked everywhere"() {
     await go("?v=1&p=layout&p=layout&e=spatial(8,+4).local(2,+2)&p=reinterpret&p=code&p=banks");
     await page.waitForFunction(() => document.querySelectorAll(".stage > svg:first-child").length >= 9);
-    await cell().hover({ position: { x: 124, y: 63 } });
+    await cell().hover(await spot(cell(), 0, 2));
     await page.waitForFunction(() => [...document.querySelectorAll("section.pane")].slice(0, 3).every((p) => p.querySelector(".overlay .kin").getAttribute("d")));
     // Its lane in the banks, and the factors of its layout.
     must((await lit("kin"))[4] === 2, "the lane is not lit in the banks: " + await lit("kin"));
@@ -122,11 +122,11 @@ const statements = {
     await page.mouse.move(3, 3);
     await page.waitForFunction(() => ![...document.querySelectorAll(".overlay path")].some((e) => e.getAttribute("d")));
     // A click pins; with Shift it adds; Escape lets go.
-    await cell().click({ position: { x: 124, y: 63 } });
+    await cell().click(await spot(cell(), 0, 2));
     await page.mouse.move(3, 3);
     const boxes = () => page.evaluate(() => (document.querySelector("section.pane .overlay .hit").getAttribute("d") ?? "").split("M").length - 1);
     must(await boxes() === 1, "a click pins " + await boxes() + " elements");
-    await cell().click({ position: { x: 124, y: 94 }, modifiers: ["Shift"] });
+    await cell().click({ ...await spot(cell(), 1, 2), modifiers: ["Shift"] });
     await page.mouse.move(3, 3);
     must(await boxes() === 2, "with Shift " + await boxes() + " elements are pinned");
     await page.keyboard.press("Escape");
@@ -365,7 +365,7 @@ const statements = {
     // Two panes follow one pointer.
     await go("?v=1&p=layout&_half=1&p=layout&_half=1&e=local(2,+1).spatial(8,+4).local(1,+2)");
     await page.waitForFunction(() => document.querySelectorAll(".stage > svg:first-child").length === 4);
-    await cell().hover({ position: { x: 124, y: 63 } });
+    await cell().hover(await spot(cell(), 0, 2));
     await page.waitForFunction(() => [...document.querySelectorAll("section.pane")].every((p) => p.querySelector(".overlay .hit").getAttribute("d")));
     await page.mouse.move(3, 3);
   },
@@ -374,7 +374,7 @@ const statements = {
     await go("?v=1&p=layout&p=banks&p=catalogue&i=mma.m16n8k16.f32.f16");
     const without = await page.locator("section.pane .field label").evaluateAll((all) => all.filter((l) => !l.title).map((l) => l.textContent));
     must(without.length === 0, "fields without a note: " + without);
-    await cell().hover({ position: { x: 124, y: 63 } });
+    await cell().hover(await spot(cell(), 0, 2));
     await page.waitForFunction(() => /held by thread \d+ in slot \d+/.test(document.querySelector(".say").textContent));
     await page.mouse.move(3, 3);
     // An entry of the catalogue says its source and the case that checks it; each cell its formula with its own numbers.
