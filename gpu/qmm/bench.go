@@ -244,6 +244,12 @@ func (l Linear) sampled(p *template.Plan, args []ir.Arg, y *array.Array) (float6
 	r := rand.New(rand.NewPCG(3, 4))
 	rows := r.Perm(x.Shape[0])
 	rows = rows[:min(len(rows), 32)]
+	xs := make([]float64, len(rows)*l.K) // those rows of x
+	for i, row := range rows {
+		for k := range l.K {
+			xs[i*l.K+k] = x.At(row, k)
+		}
+	}
 	var num, den float64
 	for range 24 {
 		n := r.IntN(l.N)
@@ -254,8 +260,8 @@ func (l Linear) sampled(p *template.Plan, args []ir.Arg, y *array.Array) (float6
 				v -= l.ActType.Decode(args[2].Array.Code(at))
 			}
 			v *= s.Type.Decode(s.Code(at))
-			for i, row := range rows {
-				sums[i] += v * x.At(row, k)
+			for i := range sums {
+				sums[i] += v * xs[i*l.K+k]
 			}
 		}
 		for i, want := range sums {

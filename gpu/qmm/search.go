@@ -28,8 +28,13 @@ func (l Linear) Problem(m int) (string, error) {
 	return fmt.Sprintf("decode %d bits, %d tiles, act=%s scale=%s group=%d%s, %d rows, %d×%d", k.Bits, k.Tiles, k.Act, l.ScaleType, l.Group, zero, k.Rows, k.N, k.K), nil
 }
 
+// quick is how much code, by [template.Plan.Code], a schedule may have for others to be timed
+// in the meantime.
+const quick = 1500
+
 // Candidates are the schedules that a search for the fastest one takes into account: the
-// one that [Linear.Choose] gives, and those that the model knows to fit.
+// one that [Linear.Choose] gives, and those that the model knows to fit, if drivers make
+// their code quickly.
 func (l Linear) Candidates(m int) ([]tune.Candidate, []template.Schedule, error) {
 	l, err := l.Check()
 	if err != nil {
@@ -45,8 +50,9 @@ func (l Linear) Candidates(m int) ([]tune.Candidate, []template.Schedule, error)
 	}
 	on := template.H200()
 	all := []template.Schedule{chosen}
+	longest := max(p.Code(chosen), quick)
 	for _, s := range template.Candidates(p, m, l.N, l.K, on) {
-		if s != chosen {
+		if s != chosen && p.Code(s) <= longest {
 			all = append(all, s)
 		}
 	}

@@ -70,9 +70,13 @@ func (c Candidate) Fits(target string, sms int) (cost.Launch, string) {
 type Search struct {
 	Target string // that they are compiled for
 	SMs    int
-	// Limit is how many are timed at most, Budget for how long; 0 is no bound.
+	// Limit is how many are timed at most, Budget for how long; 0 is no bound. No candidate
+	// is begun that would end behind the budget, if it took as long as the longest one but
+	// the first, which also pays what is paid once.
 	Limit  int
 	Budget time.Duration
+	// Now, if not nil, is the clock.
+	Now func() time.Time
 	// Time measures a candidate, in µs.
 	Time func(ctx context.Context, c Candidate) (float64, error)
 	// Ahead is for how many candidates at once, those that are likely to be timed next, it is
@@ -103,7 +107,11 @@ const doubt = 0.25
 // what the model was wrong by on candidates like it, less the doubt. It ends where none
 // might be faster than the best. The first is timed whatever the budget.
 func (s Search) Best(ctx context.Context, all []Candidate) (best int, us float64, timed int, err error) {
-	begin := time.Now()
+	now := s.Now
+	if now == nil {
+		now = time.Now
+	}
+	begin, longest := now(), time.Duration(0)
 	best, us = -1, math.Inf(1)
 	done := make([]bool, len(all))
 	might := make([]float64, len(all)) // ln of the least time that those not done might take
@@ -125,7 +133,7 @@ func (s Search) Best(ctx context.Context, all []Candidate) (best int, us float64
 			rest[0] = 0
 		}
 		next := rest[0]
-		if best >= 0 && (might[next] >= math.Log(us) || s.Limit > 0 && timed >= s.Limit || s.Budget > 0 && time.Since(begin) > s.Budget) {
+		if best >= 0 && (might[next] >= math.Log(us) || s.Limit > 0 && timed >= s.Limit || s.Budget > 0 && now().Sub(begin)+longest > s.Budget) {
 			break
 		}
 		if err := ctx.Err(); err != nil {
@@ -136,7 +144,7 @@ func (s Search) Best(ctx context.Context, all []Candidate) (best int, us float64
 				looks[i] = s.look(all[i])
 			}
 		}
-		c := all[next]
+		c, at := all[next], now()
 		done[next] = true
 		<-looks[next].ready
 		step := Step{Candidate: c, Done: n + 1, Of: len(all), Cost: looks[next].cost, Why: looks[next].why}
@@ -150,6 +158,9 @@ func (s Search) Best(ctx context.Context, all []Candidate) (best int, us float64
 			if step.Us < us {
 				best, us = next, step.Us
 			}
+		}
+		if timed > 1 {
+			longest = max(longest, now().Sub(at))
 		}
 		step.Best = us
 		if s.Progress != nil {

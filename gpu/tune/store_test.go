@@ -217,6 +217,39 @@ func TestSearch(t *testing.T) {
 	}
 }
 
+// TestSearchBudget has a search end in time by a clock of its own: whatever candidates take,
+// none is begun that might end too late.
+func TestSearchBudget(t *testing.T) {
+	all, us := invented(t)
+	for _, c := range []struct {
+		name                  string
+		first, others, budget time.Duration
+		spread                int
+		least, most           int // that are timed
+	}{
+		{"usual", 700 * time.Millisecond, 150 * time.Millisecond, 3 * time.Second, 1, 6, 16},
+		{"some take long", 700 * time.Millisecond, 100 * time.Millisecond, 3 * time.Second, 5, 6, 20},
+		{"slow", 2 * time.Second, 600 * time.Millisecond, 3 * time.Second, 1, 2, 2},
+		{"first alone", 4 * time.Second, 600 * time.Millisecond, 3 * time.Second, 1, 1, 1},
+	} {
+		now, n := time.Unix(0, 0), 0
+		s := Search{Target: "sm_90a", SMs: 132, Budget: c.budget, Ahead: 2, Now: func() time.Time { return now },
+			Time: func(_ context.Context, a Candidate) (float64, error) {
+				took := c.first
+				if n > 0 {
+					took = c.others * time.Duration(1+n%c.spread)
+				}
+				n++
+				now = now.Add(took)
+				return us[a.Name], nil
+			}}
+		_, _, timed, err := s.Best(context.Background(), all)
+		if took := now.Sub(time.Unix(0, 0)); err != nil || timed < c.least || timed > c.most || timed > 1 && took > c.budget {
+			t.Errorf("%s: %d were timed in %v of %v, %v", c.name, timed, took, c.budget, err)
+		}
+	}
+}
+
 // TestFits holds the filter in front of the GPU: what cannot run, or would wait for
 // blocks that have no room, is never timed.
 func TestFits(t *testing.T) {
