@@ -148,21 +148,23 @@ fmt.Println("end")`, "o0 e0 => h\nf o1 e1 => h\nf o2 e2 => h\nf o3 e3 => h\nf o4
 
 func TestLateOutput(t *testing.T) {
 	b := open(t)
-	b.ok("import (\"fmt\"; \"time\")\ngo func() { time.Sleep(150 * time.Millisecond); fmt.Println(\"late\") }()", "")
-	first := b.ev
-	_ = first
+	b.ok("import \"fmt\"\nbegun, done := make(chan bool), make(chan bool)\ngo func() { <-begun; fmt.Println(\"late\"); done <- true }()", "")
 	var second []proto.Event
 	var mu sync.Mutex
-	if _, err := b.Execute(context.Background(), session.Request{Code: "time.Sleep(400 * time.Millisecond)"}, func(ev proto.Event) {
+	if _, err := b.Execute(context.Background(), session.Request{Code: "begun <- true\n<-done"}, func(ev proto.Event) {
 		mu.Lock()
 		defer mu.Unlock()
 		second = append(second, ev)
 	}); err != nil {
 		t.Fatal(err)
 	}
-	if got := b.text(); got != "late\n" {
-		t.Errorf("late output under its own cell: %q", got)
+	for end := time.Now().Add(20 * time.Second); b.text() != "late\n"; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("late output under its own cell: %q", b.text())
+		}
 	}
+	mu.Lock()
+	defer mu.Unlock()
 	for _, e := range second {
 		if e.Stream != nil {
 			t.Errorf("output under the wrong cell: %q", e.Stream.Text)
@@ -185,13 +187,13 @@ func TestInterrupt(t *testing.T) {
 			t.Errorf("%s: %+v", code, r)
 		}
 		// The limit is 50 ms on a quiet machine, which the probe holds; a native call that does not end takes 200 ms here.
-		if d := time.Since(start); d > 500*time.Millisecond {
+		if d := time.Since(start); d > 4*200*time.Millisecond {
 			t.Errorf("%s: interrupt took %s", code, d)
 		}
 	}
 	// Goroutines sleep on when the cell that started them has ended.
 	b.ok("var late int\ngo func() { time.Sleep(300 * time.Millisecond); late = 1 }()", "")
-	b.ok("time.Sleep(time.Second)\nlate", "=> 1\n")
+	b.ok("for late == 0 {\n\ttime.Sleep(time.Millisecond)\n}\nlate", "=> 1\n")
 	r, out := b.run("n > 0")
 	if r.Status != "ok" || out != "=> true\n" {
 		t.Errorf("state after interrupts: %q %+v", out, r)
@@ -223,7 +225,7 @@ func TestInterruptLaunch(t *testing.T) {
 		start := time.Now()
 		b.Interrupt()
 		r := <-done
-		if d := time.Since(start); r.EName != "Interrupted" || r.Tainted || r.Lost || d > 500*time.Millisecond {
+		if d := time.Since(start); r.EName != "Interrupted" || r.Tainted || r.Lost || d > 4*200*time.Millisecond {
 			t.Errorf("%s: after %s: %+v", code, d, r)
 		}
 	}
