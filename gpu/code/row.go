@@ -198,18 +198,23 @@ type Address struct {
 	Space   Space
 }
 
-// Addresses are the addresses of a row.
+// Addresses are the addresses of a row; callers leave the list as it is.
 func (r *Row) Addresses() []Address {
 	switch {
 	case r.Addr != nil:
 		return r.Addr
 	case r.Memory():
-		return []Address{{0, 0, r.Space}}
+		return memoryAddress[r.Space : r.Space+1]
 	case r.Class == Async:
-		return []Address{{0, 0, Shared}, {1, 1, Global}}
+		return asyncAddresses
 	}
 	return nil
 }
+
+var (
+	memoryAddress  = []Address{{Space: NoSpace}, {Space: Global}, {Space: Shared}} // by space
+	asyncAddresses = []Address{{0, 0, Shared}, {1, 1, Global}}
+)
 
 // Bits is 64 for global, 32 for shared addresses.
 func (s Space) Bits() int { return [...]int{0, 64, 32}[s] }

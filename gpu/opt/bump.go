@@ -18,11 +18,29 @@ import (
 // within its buffer in every turn or a mistake, and no difference of two turns
 // wraps.
 func Bump(f *code.Func) bool {
+	if !inLoop(f.Body, code.OpMadWideS32, false) {
+		return false
+	}
 	b := newBumper(f, nil)
 	b.each = b.loop
 	b.region(f.Body, 0)
 	b.done()
 	return b.changed
+}
+
+// inLoop says whether a For of the region, or one that the region is in, has an op.
+func inLoop(r *code.Region, op code.Op, inside bool) bool {
+	for _, in := range r.Instrs {
+		if inside && in.Op == op {
+			return true
+		}
+		for _, sub := range in.Regions {
+			if inLoop(sub, op, inside || in.Op == code.OpFor) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 func (b *bumper) done() {

@@ -15,6 +15,9 @@ import (
 //
 // The loop must start at a constant from 0 on, so that no index wraps.
 func Ring(f *code.Func) bool {
+	if !inLoop(f.Body, code.OpRemU32, false) {
+		return false
+	}
 	r := &ringer{same: valueLists.lend(len(f.Types))[:0]}
 	r.bumper = newBumper(f, r.loop)
 	r.region(f.Body, 0)

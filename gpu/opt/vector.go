@@ -18,6 +18,9 @@ import (
 // at 32 bits and an address does not: [Bump] says why accesses that are all made do not
 // show it.
 func Vector(f *code.Func) bool {
+	if !severalNarrow(f.Body) {
+		return false
+	}
 	v := &vectoriser{f: f, zeros: zeros(f), def: instrLists.lend(len(f.Types)), params: map[code.Value]*code.Param{}}
 	for i, a := range f.Body.Args {
 		v.params[a] = &f.Params[i]
@@ -27,6 +30,23 @@ func Vector(f *code.Func) bool {
 	intLists.back(v.zeros)
 	instrLists.back(v.def)
 	return v.changed
+}
+
+// severalNarrow says whether a region has accesses of words that two of could be one.
+func severalNarrow(r *code.Region) bool {
+	n := 0
+	for _, in := range r.Instrs {
+		switch in.Op {
+		case code.OpLdGlobalB32, code.OpLdGlobalV2B32, code.OpLdSharedB32, code.OpLdSharedV2B32, code.OpStGlobalB32, code.OpStGlobalV2B32, code.OpStSharedB32, code.OpStSharedV2B32:
+			if n++; n > 1 {
+				return true
+			}
+		}
+		if slices.ContainsFunc(in.Regions, severalNarrow) {
+			return true
+		}
+	}
+	return false
 }
 
 // near bounds how many instructions an access moves over, so that what is loaded does
