@@ -58,7 +58,7 @@ an address, the part behind its ?, or a file that was shared.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&out, "out", "", "write it to `FILE`; without it to standard output")
-	f.StringVar(&form, "as", "", "its `FORM`: svg, png, pdf, tikz, json, csv, md or txt")
+	f.StringVar(&form, "as", "", "its `FORM`: svg, png, pdf, tikz, json, csv, md, txt or html")
 	f.StringVar(&name, "name", "", "the `PICTURE` of the pane, as its caption says; the first one without it")
 	return cmd
 }

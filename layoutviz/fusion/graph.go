@@ -3,6 +3,7 @@ package fusion
 import (
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/layoutviz"
@@ -158,6 +159,9 @@ func instruction(in *hlo.Instruction) string {
 	var operands []string
 	for _, o := range in.Operands {
 		operands = append(operands, o.Name)
+	}
+	if in.Op == hlo.Constant && in.Value != nil && in.Value.Len() == 1 {
+		operands = append(operands, strconv.FormatFloat(in.Value.Floats()[0], 'g', -1, 64))
 	}
 	text := fmt.Sprintf("%s = %s(%s)", in.Name, in.Op, strings.Join(operands, ", "))
 	if len(text) > 64 {

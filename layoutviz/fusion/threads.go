@@ -76,7 +76,9 @@ func Threads(k traffic.Kernel, tensor string, kind traffic.Kind, o layoutviz.Opt
 		cell = max(12, min(26, 1060/max(w, 1)))
 	}
 	const cellH = 22
-	s, err := newSheet(max(2*pad+w*cell, 520), o)
+	const head = 40 // where the numbers of rows stand
+	left := pad + head
+	s, err := newSheet(max(left+w*cell+pad, 520), o)
 	if err != nil {
 		return layoutviz.Picture{}, err
 	}
@@ -89,7 +91,19 @@ func Threads(k traffic.Kernel, tensor string, kind traffic.Kind, o layoutviz.Opt
 	desc := fmt.Sprintf("Which thread %s which element of %s%s%s. A box is what one thread %s at once: T5 is thread 5 of the block, the small figures its turn; thick lines part blocks.", verb, tensor, strings.ReplaceAll(fmt.Sprint(dims), " ", ", "), corner, verb)
 	y := s.para(pad, pad, s.w-2*pad, bigSize, s.ink, true, title)
 	y = s.para(pad, y+2, s.w-2*pad, noteSize, s.muted, false, desc)
-	y = s.para(pad, y+2, s.w-2*pad, noteSize, s.accent, false, list[0].Map.String()) + 10
+	y = s.para(pad, y+2, s.w-2*pad, noteSize, s.accent, false, list[0].Map.String()) + 30
+	rowAxis, colAxis, step := "row ↓", "column →", 1
+	if len(dims) < 2 {
+		rowAxis, colAxis, step = "from ↓", "element, counted on →", columns
+	}
+	s.text(left, y-17, tinySize, s.muted, scene.Start, false, colAxis)
+	s.text(left-5, y-5, tinySize, s.muted, scene.End, false, rowAxis)
+	for c := 0; c < w; c += 4 {
+		s.text(left+c*cell+cell/2, y-5, tinySize, s.muted, scene.Middle, false, fmt.Sprint(c))
+	}
+	for r := range h {
+		s.text(left-5, y+r*cellH+14, tinySize, s.muted, scene.End, false, fmt.Sprint(r*step))
+	}
 	for r := range h {
 		for c := 0; c < w; {
 			own := owners[r*w+c]
@@ -97,7 +111,7 @@ func Threads(k traffic.Kernel, tensor string, kind traffic.Kind, o layoutviz.Opt
 			for end < w && own.n > 0 && same(owners[r*w+end], own) {
 				end++
 			}
-			x, bw := pad+c*cell, (end-c)*cell
+			x, bw := left+c*cell, (end-c)*cell
 			top := y + r*cellH
 			if own.n == 0 {
 				s.box(scene.Mix(s.line, s.paper, 85), x, top, bw, cellH)
@@ -142,7 +156,7 @@ func Threads(k traffic.Kernel, tensor string, kind traffic.Kind, o layoutviz.Opt
 	}
 	for r := range h {
 		for c := range w {
-			x, top := pad+c*cell, y+r*cellH
+			x, top := left+c*cell, y+r*cellH
 			if c > 0 {
 				if color, width := border(owners[r*w+c-1], owners[r*w+c]); width > 0 {
 					s.stroke(color, width, x, top, x, top+cellH)
@@ -155,7 +169,7 @@ func Threads(k traffic.Kernel, tensor string, kind traffic.Kind, o layoutviz.Opt
 			}
 		}
 	}
-	s.frame(s.ink, 1.25, pad, y, w*cell, h*cellH)
+	s.frame(s.ink, 1.25, left, y, w*cell, h*cellH)
 	return s.picture(y+h*cellH+pad, title, desc), nil
 }
 

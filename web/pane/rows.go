@@ -199,7 +199,7 @@ func renderReinterpret(v Values) (Result, error) {
 		return Result{}, diag.List{{Pos: at("t"), Code: "Pane.E9", Msg: fmt.Sprintf("%d threads; at most 8 are shown", len(threads))}}
 	}
 	o := v.look()
-	o.Threads, o.NoCaption = threads, true
+	o.Threads = threads
 	pic, err := layoutviz.Reinterpret(dtype.U8, packed, elem, l, o)
 	if err != nil {
 		return Result{}, err
