@@ -190,7 +190,7 @@ func (l Linear) ChooseOn(store *tune.Store, on device.Info, m int) (template.Sch
 			return s, "store", nil
 		}
 	}
-	return l.choose(m)
+	return s, from, nil
 }
 
 // holds reports whether the code of a schedule for the type that was timed is still what

@@ -90,16 +90,19 @@ func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule 
 					for s.Rows < min(m, p.Most(s)) {
 						s.Rows *= 2
 					}
-					ok := false
-					for s.Stages = 6; s.Stages >= 2 && !ok; s.Stages-- {
-						if f, err := s.Filled(p); err == nil {
-							s, ok = f, true
-							break
-						}
+					if cluster > 1 && splits > 1 || splits > 1 && stay {
+						continue
+					}
+					s.Stages = 2
+					s, err := s.Filled(p)
+					ok := err == nil
+					if ok {
+						w := wide{decoder: &decoder{Plan: p, Schedule: Schedule{Warps: s.units(), Sides: s.Sides}}, s: s}
+						s.Stages = min(6, (maxShared-w.gathered())/w.bytes())
 					}
 					units := ceil(n, s.Outputs(p)*cluster) * cluster * ceil(m, s.Rows) * splits
 					switch {
-					case !ok, sides*p.own(s) > 2 && sides > 1, cluster > 1 && splits > 1, splits > 1 && (stay || turns < 4*splits || units > on.SMs):
+					case !ok, sides*p.own(s) > 2 && sides > 1, splits > 1 && (turns < 4*splits || units > on.SMs):
 					case cluster > 1 && ceil(n, s.Outputs(p)) < cluster:
 					default:
 						all = append(all, rated{s, p.EstimateWide(s, m, n, k, on)})
