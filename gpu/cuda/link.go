@@ -26,7 +26,7 @@ var whole = [][]byte{[]byte("wgmma."), []byte("setmaxnreg"), []byte("tcgen05.")}
 // that would cost most the error is ErrWhole.
 func (c *Context) Cubin(ptx []byte) (cubin []byte, err error) {
 	if len(ptx) == 0 {
-		return nil, errors.New("cuda: Cubin of no PTX")
+		return nil, errors.New("cuda: Cubin of an empty text; it takes PTX")
 	}
 	for _, word := range whole {
 		if bytes.Contains(ptx, word) {

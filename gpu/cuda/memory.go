@@ -19,7 +19,7 @@ func (c *Context) MemInfo() (free, total int64, err error) {
 // of 0 gives address 0.
 func (c *Context) Alloc(size int) (Ptr, error) {
 	if size < 0 {
-		return 0, fmt.Errorf("cuda: Alloc of %d bytes", size)
+		return 0, fmt.Errorf("cuda: Alloc of %d bytes; sizes are not negative", size)
 	}
 	if size == 0 {
 		return 0, nil
@@ -111,7 +111,7 @@ type Host struct {
 // AllocHost allocates size > 0 bytes of pinned host memory (cuMemHostAlloc).
 func (c *Context) AllocHost(size int) (*Host, error) {
 	if size <= 0 {
-		return nil, fmt.Errorf("cuda: AllocHost of %d bytes", size)
+		return nil, fmt.Errorf("cuda: AllocHost of %d bytes; it takes 1 and more", size)
 	}
 	var p uintptr
 	if err := c.call(cuMemHostAlloc, uintptr(unsafe.Pointer(&p)), uintptr(size), 0); err != nil {

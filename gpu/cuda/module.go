@@ -33,10 +33,10 @@ type Module struct {
 // compiler are in Error.Log.
 func (c *Context) Load(image []byte, o JIT) (*Module, error) {
 	if len(image) == 0 {
-		return nil, fmt.Errorf("cuda: Load of an empty image")
+		return nil, fmt.Errorf("cuda: Load of an empty image; it takes PTX, a cubin or a fat binary")
 	}
 	if o.OptLevel < -1 || o.OptLevel > 4 || o.MaxRegisters < 0 {
-		return nil, fmt.Errorf("cuda: Load with %+v", o)
+		return nil, fmt.Errorf("cuda: Load with OptLevel %d and MaxRegisters %d; OptLevel must be -1 to 4, MaxRegisters not negative", o.OptLevel, o.MaxRegisters)
 	}
 	image = append(bytes.Clone(image), 0) // PTX ends at a zero
 	const logBytes = 16 << 10

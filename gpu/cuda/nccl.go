@@ -95,16 +95,16 @@ type Ranks struct {
 // since NCCL uses the contexts of the CUDA runtime.
 func (n *NCCL) Join(streams []*Stream) (*Ranks, error) {
 	if len(streams) == 0 {
-		return nil, errors.New("cuda: Join of no streams")
+		return nil, errors.New("cuda: Join of no streams; it takes one for each GPU")
 	}
 	devices := make([]int32, len(streams))
 	seen := map[int]bool{}
 	for i, s := range streams {
 		if !s.c.primary {
-			return nil, fmt.Errorf("cuda: Join: stream %d is not of a primary context", i)
+			return nil, fmt.Errorf("cuda: Join: stream %d is not of a primary context; take Driver.PrimaryContext", i)
 		}
 		if seen[s.c.ordinal] {
-			return nil, fmt.Errorf("cuda: Join: GPU %d twice", s.c.ordinal)
+			return nil, fmt.Errorf("cuda: Join: GPU %d twice; each rank needs a GPU of its own", s.c.ordinal)
 		}
 		seen[s.c.ordinal] = true
 		devices[i] = int32(s.c.ordinal)

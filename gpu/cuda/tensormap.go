@@ -35,10 +35,10 @@ func (c *Context) EncodeTiled(m TensorMap) ([]byte, error) { return encodeTiled(
 func encodeTiled(d *Driver, call func(s symbol, args ...uintptr) error, m TensorMap) ([]byte, error) {
 	rank := len(m.Dims)
 	if rank < 1 || rank > 5 || len(m.Strides) != rank-1 || len(m.Box) != rank || m.ElementStrides != nil && len(m.ElementStrides) != rank {
-		return nil, fmt.Errorf("cuda: a tensor map of %d dimensions, %d strides and a box of %d", rank, len(m.Strides), len(m.Box))
+		return nil, fmt.Errorf("cuda: a tensor map of %d dimensions, %d strides and a box of %d; it has 1 to 5 dimensions, a stride less, and as long a box", rank, len(m.Strides), len(m.Box))
 	}
 	if d.fn[cuTensorMapEncodeTiled] == 0 {
-		return nil, fmt.Errorf("cuda: the driver lacks cuTensorMapEncodeTiled; it is older than CUDA 12.0")
+		return nil, fmt.Errorf("cuda: the driver lacks cuTensorMapEncodeTiled; it is older than CUDA 12.0: update the NVIDIA driver, or take a program without tensor copies")
 	}
 	strides := append(append([]uint64{}, m.Strides...), 0)
 	box, steps := make([]uint32, rank), make([]uint32, rank)

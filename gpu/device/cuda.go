@@ -95,7 +95,7 @@ func newGPU(which string) (*gpu, error) {
 	if n, err := driver.DeviceCount(); err != nil {
 		return nil, err
 	} else if g.ordinal >= n {
-		return nil, fmt.Errorf("device: %w number %d; this machine has %d", ErrNoGPU, g.ordinal, n)
+		return nil, fmt.Errorf("device: %w number %d; this machine has %d, from cuda:0 on", ErrNoGPU, g.ordinal, n)
 	}
 	d, err := driver.Device(g.ordinal)
 	if err != nil {

@@ -65,10 +65,12 @@ func (p *Pinned) Close() error {
 	return host.Close()
 }
 
-// WriteFrom queues a copy of a pinned array of the same queue into the buffer.
+// WriteFrom queues a copy of a pinned array of the same queue, type and length into the buffer.
+// The array must stay as it is until what it gives has been waited for.
 func (b *Buffer) WriteFrom(p *Pinned) (*Pending, error) { return b.copy(p, "write "+b.Name, true) }
 
-// ReadTo queues a copy of the buffer to a pinned array of the same queue.
+// ReadTo queues a copy of the buffer to a pinned array of the same queue, type and length. The
+// contents are there when what it gives has been waited for.
 func (b *Buffer) ReadTo(p *Pinned) (*Pending, error) { return b.copy(p, "read "+b.Name, false) }
 
 func (b *Buffer) copy(p *Pinned, what string, in bool) (*Pending, error) {
@@ -78,7 +80,7 @@ func (b *Buffer) copy(p *Pinned, what string, in bool) (*Pending, error) {
 	case a.Data == nil:
 		return nil, fmt.Errorf("device: pinned array %s: %w", p.Name, cuda.ErrClosed)
 	case p.q != b.q:
-		return nil, fmt.Errorf("device: buffer %s and pinned array %s are of two queues", b.Name, p.Name)
+		return nil, fmt.Errorf("device: buffer %s and pinned array %s are of two queues; take both of one", b.Name, p.Name)
 	case a.Type != b.Type || a.Len() != b.Len:
 		return nil, fmt.Errorf("device: buffer %s is %d of %s, the pinned array %s %d of %s", b.Name, b.Len, b.Type, p.Name, a.Len(), a.Type)
 	}
@@ -129,7 +131,7 @@ type Mark struct {
 	after *Pending // the last launch before it
 }
 
-// Mark marks the place behind all launches so far.
+// Mark marks the place behind all launches so far. The error may be a [Lost].
 func (q *Queue) Mark() (*Mark, error) {
 	if err := q.alive(); err != nil {
 		return nil, fmt.Errorf("device: mark: %w", err)
@@ -214,7 +216,7 @@ func (m *Mark) Close() error {
 	return m.event.Close()
 }
 
-// Call is a launch of a graph.
+// Call is a launch of a graph: a program, and an argument for each of its parameters.
 type Call struct {
 	Program *ir.Program
 	Args    []Value
@@ -233,7 +235,8 @@ type Graph struct {
 	buffers []*Buffer
 }
 
-// NewGraph makes a graph of launches. Nothing runs.
+// NewGraph makes a graph of launches, which is known by name in errors. Nothing runs. The error is about
+// the arguments of a call, the memory for its workspaces, or a [Lost] queue.
 func (q *Queue) NewGraph(name string, calls ...Call) (_ *Graph, err error) {
 	if err := q.alive(); err != nil {
 		return nil, fmt.Errorf("device: graph %s: %w", name, err)
@@ -304,7 +307,7 @@ func (q *Queue) NewGraph(name string, calls ...Call) (_ *Graph, err error) {
 	return g, err
 }
 
-// Launch queues the whole graph.
+// Launch queues the whole graph. The error says that the graph or a buffer was closed or lost.
 func (g *Graph) Launch() (*Pending, error) {
 	if !g.open {
 		return nil, fmt.Errorf("device: graph %s: %w", g.Name, cuda.ErrClosed)

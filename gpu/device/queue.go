@@ -77,9 +77,9 @@ type Buffer struct {
 
 // Value is an argument of a launch: a buffer for a pointer, else a number.
 type Value struct {
-	Buffer *Buffer
-	Int    int64
-	Float  float64
+	Buffer *Buffer // of the same queue
+	Int    int64   // for integers; not 0 is true
+	Float  float64 // for floats
 }
 
 // Pending is a launch under way.
@@ -152,8 +152,8 @@ func NewQueue(name string) (*Queue, error) {
 
 // NewKeptQueue is [NewQueue] whose context is one of another process, which takes the place of this
 // one where a program faults or never ends: not even a fault in the driver costs this one.
-// Each call costs the way to that process and back, some tens of microseconds, and copies go
-// through it. The main function must have called [Keeper].
+// Each call costs the way to that process and back, and copies go
+// through it, so that nothing should be timed here. The main function must have called [Keeper].
 func NewKeptQueue(name string) (*Queue, error) {
 	kind, which, _ := strings.Cut(name, ":")
 	if kind != "cuda" {
@@ -177,7 +177,8 @@ func newQueue(g *gpu) *Queue {
 	return &Queue{g: g, lost: map[home]string{}, clean: map[int][]cuda.Ptr{}, dirty: map[int][]cuda.Ptr{}}
 }
 
-// NewBuffer allocates a buffer of n elements, whose contents are not defined.
+// NewBuffer allocates a buffer of n elements, whose contents are not defined. The error names it
+// and says what the driver did: no memory, for one.
 func (q *Queue) NewBuffer(name string, t dtype.Type, n int) (*Buffer, error) {
 	if err := q.alive(); err != nil {
 		return nil, fmt.Errorf("device: buffer %s: %w", name, err)
@@ -211,7 +212,8 @@ func (b *Buffer) here() error {
 // Write copies an array of the buffer's type and length in, behind all launches so far.
 func (b *Buffer) Write(a *array.Array) error { return b.move(a, true) }
 
-// Read copies the buffer out, behind all launches so far.
+// Read copies the buffer out into an array of its type and length, behind all launches so far, whose
+// mistakes it may be the first to tell.
 func (b *Buffer) Read(a *array.Array) error { return b.move(a, false) }
 
 func (b *Buffer) move(a *array.Array, in bool) error {
@@ -483,7 +485,7 @@ func (q *Queue) alive() error {
 	return nil
 }
 
-// Wait waits for all launches so far.
+// Wait waits for all launches so far; see [Pending.Wait] for its errors.
 func (q *Queue) Wait(ctx context.Context) error {
 	for len(q.flying) > 0 {
 		if err := q.flying[0].Wait(ctx); err != nil {

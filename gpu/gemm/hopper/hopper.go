@@ -23,14 +23,15 @@ var Steps = []string{
 	"blocks that stay and go on to the next tile, stores beside the next products",
 }
 
-// Schedule is how a product is cut. Zero fields take the step's defaults.
+// Schedule is how a product is cut. Zero fields take the step's defaults; the error of [Matmul] says what
+// others may be.
 type Schedule struct {
-	Type      dtype.Type // of a and b
+	Type      dtype.Type // of a and b: f16, bf16, f8e4m3, f8e5m2
 	Out       dtype.Type // of c
-	M, N      int        // tile of a block; K is 128 bytes
-	Stages    int        // of shared memory, from step 2 on
+	M, N      int        // tile of a block, in elements of c; its k is 128 bytes, see K
+	Stages    int        // tiles of a and b that shared memory holds, from step 2 on
 	Consumers int        // warpgroups that multiply, from step 3 on
-	Cluster   int        // blocks along M, from step 4 on
+	Cluster   int        // blocks along M that share tiles of b, from step 4 on
 	Group     int        // rows of clusters that go through all columns together, of step 5
 	PingPong  bool       // of step 5: each consumer has a tile of its own, in turns
 	Parts     int        // of step 5: parts of columns in which a tile leaves, two at a time
@@ -57,7 +58,7 @@ func Defaults(step int) Schedule {
 // fill takes defaults for zero fields and checks the others.
 func (s Schedule) fill(step int) (Schedule, error) {
 	if step < 0 || step >= len(Steps) {
-		return s, fmt.Errorf("hopper: the ladder has steps 0 to %d, not %d", len(Steps)-1, step)
+		return s, fmt.Errorf("hopper: the ladder has steps 0 to %d (see Steps), not %d", len(Steps)-1, step)
 	}
 	d := Defaults(step)
 	if s.Type == 0 {
@@ -85,7 +86,7 @@ func (s Schedule) fill(step int) (Schedule, error) {
 			*f.value = f.usual
 		}
 		if *f.value < f.lo || *f.value > f.hi {
-			return s, fmt.Errorf("hopper: %s of step %d is %d, not in %d to %d", f.name, step, *f.value, f.lo, f.hi)
+			return s, fmt.Errorf("hopper: %s of step %d is %d, must be %d to %d; 0 takes %d", f.name, step, *f.value, f.lo, f.hi, f.usual)
 		}
 	}
 	rows := 64 * s.Consumers
@@ -94,13 +95,13 @@ func (s Schedule) fill(step int) (Schedule, error) {
 	}
 	switch {
 	case s.M%rows != 0 || s.N%(32*s.Cluster) != 0:
-		return s, fmt.Errorf("hopper: %d warpgroups do not share a tile of %d × %d", s.Consumers, s.M, s.N)
+		return s, fmt.Errorf("hopper: a tile of %d × %d: M must be a multiple of %d rows, 64 for each of the warpgroups that share it, and N one of %d columns, 32 for each block of the cluster", s.M, s.N, rows, 32*s.Cluster)
 	case s.PingPong && (step < 5 || s.Consumers != 2):
-		return s, fmt.Errorf("hopper: two consumers of step 5 take turns, not %d of step %d", s.Consumers, step)
+		return s, fmt.Errorf("hopper: PingPong is for two consumers of step 5, not %d of step %d", s.Consumers, step)
 	case step == 5 && s.N%(16*s.Parts) != 0:
-		return s, fmt.Errorf("hopper: a tile of %d columns does not leave in %d parts", s.N, s.Parts)
+		return s, fmt.Errorf("hopper: a tile of %d columns does not leave in %d parts: N must be a multiple of 16 columns for each", s.N, s.Parts)
 	case s.Type.Bits() != 8 && s.Type.Bits() != 16:
-		return s, fmt.Errorf("hopper: operands of %s", s.Type)
+		return s, fmt.Errorf("hopper: operands of %s; warpgroups multiply f16, bf16, f8e4m3 and f8e5m2", s.Type)
 	}
 	return s, nil
 }
@@ -123,7 +124,7 @@ type maker struct {
 
 // Matmul is c[M, N] = a[M, K]·b[N, K]ᵀ by a step of the ladder. K must be a multiple
 // of 16 bytes. Step 5 has one more parameter, P: how many blocks there are, a multiple
-// of Cluster; as many as run at the same time is best.
+// of Cluster; as many as run at the same time is best. The error says what a field of the schedule may be.
 func Matmul(step int, s Schedule) (*ir.Program, error) {
 	s, err := s.fill(step)
 	if err != nil {
