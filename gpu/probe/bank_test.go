@@ -3,7 +3,6 @@ package probe
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"fmt"
 	"math"
 	"testing"
@@ -13,6 +12,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/model/bank"
 	"github.com/tilus-lab/tilus-lab/gpu/ptx"
 	"github.com/tilus-lab/tilus-lab/gpu/sim"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/tests/record"
 )
 
@@ -176,12 +176,7 @@ func TestBankText(t *testing.T) {
 // TestGPUBank measures every pattern on the attached GPU.
 func TestGPUBank(t *testing.T) {
 	gpu, err := OpenGPU()
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v; %s", err, howToBanks)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need.GPU(t, err, device.ErrNoGPU, howToBanks)
 	defer gpu.Close()
 	stamp, err := recorder.Stamp("bank")
 	if err != nil {

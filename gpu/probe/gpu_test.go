@@ -2,7 +2,6 @@ package probe
 
 import (
 	"context"
-	"errors"
 	"flag"
 	"os"
 	"path/filepath"
@@ -48,12 +47,7 @@ func TestGPUProxyRows(t *testing.T) { onGPU(t, Options{Proxy: true}) }
 
 func onGPU(t *testing.T, o Options) {
 	gpu, err := OpenGPU()
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v; %s", err, howTo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need.GPU(t, err, device.ErrNoGPU, howTo)
 	defer gpu.Close()
 	stamp, err := recorder.Stamp("row")
 	if err != nil {

@@ -2,7 +2,6 @@ package differential
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand"
@@ -198,12 +197,7 @@ func TestElementwiseOpsAssemble(t *testing.T) {
 // within their bounds.
 func TestElementwiseOpsOnGPU(t *testing.T) {
 	gpu, err := device.Open("cuda")
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v; %s", err, howTo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need.GPU(t, err, device.ErrNoGPU, howTo)
 	defer gpu.Close()
 	ref := open(t, "interp")
 	for _, l := range elementLaunches(t, 3) {

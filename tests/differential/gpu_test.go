@@ -14,6 +14,7 @@ import (
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/tests/record"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -32,12 +33,7 @@ const gpuShard = "TILUS_LAB_GPU_SHARD"
 // launch does to its process is then an answer too.
 func TestGPUAgrees(t *testing.T) {
 	gpu, err := device.Open("cuda")
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v; %s", err, howTo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need.GPU(t, err, device.ErrNoGPU, howTo)
 	gpu.Close()
 	self, err := os.Executable()
 	if err != nil {

@@ -359,12 +359,7 @@ func TestRandomScalarProgramsAssemble(t *testing.T) {
 // gives no error.
 func TestRandomScalarProgramsOnGPU(t *testing.T) {
 	gpu, err := device.Open("cuda")
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v; %s", err, howTo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need.GPU(t, err, device.ErrNoGPU, howTo)
 	defer gpu.Close()
 	runs := 0
 	for seed := *randomSeed; seed < *randomSeed+300; seed++ {

@@ -299,12 +299,7 @@ func hashOf(t *testing.T, seeds []uint64) string {
 // TestRandomProgramsOnGPU compares the GPU with the simulator and the interpreter.
 func TestRandomProgramsOnGPU(t *testing.T) {
 	gpu, err := device.Open("cuda")
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v; %s", err, howTo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need.GPU(t, err, device.ErrNoGPU, howTo)
 	defer func() { gpu.Close() }()
 	stamp, err := recorder.Stamp("random")
 	if err != nil {

@@ -3,7 +3,6 @@ package differential
 import (
 	"context"
 	"crypto/sha256"
-	"errors"
 	"fmt"
 	"os"
 	"os/exec"
@@ -16,6 +15,7 @@ import (
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/tests/record"
 )
 
@@ -120,12 +120,7 @@ func TestComputeSanitizer(t *testing.T) {
 		t.Skip("no compute-sanitizer here; it comes with CUDA")
 	}
 	gpu, err := device.Open("cuda")
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skip(err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need.GPU(t, err, device.ErrNoGPU, howTo)
 	info := gpu.Describe()
 	gpu.Close()
 	stamp, err := recorder.Stamp("sanitizer")

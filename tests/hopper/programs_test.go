@@ -1,13 +1,13 @@
 package hopper
 
 import (
-	"errors"
 	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/tests/differential"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/build"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
@@ -359,12 +359,7 @@ func TestEnds(t *testing.T) {
 // TestGPUPrograms runs every program of the corpus that needs a Hopper GPU on one: the bits are the simulator's.
 func TestGPUPrograms(t *testing.T) {
 	gpu, err := device.Open("cuda")
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v", err)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need.GPU(t, err, device.ErrNoGPU, "on a GPU machine: CGO_ENABLED=0 go test -c -o hopper.test ./tests/hopper && ./hopper.test -test.run GPUPrograms -test.v")
 	defer gpu.Close()
 	sim, err := device.Open("sim")
 	if err != nil {

@@ -5,6 +5,7 @@
 package need
 
 import (
+	"errors"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -73,6 +74,18 @@ func CC(t testing.TB) string {
 		path, _ := exec.LookPath("cc")
 		return path
 	})
+}
+
+// GPU goes on where err is nil, and skips the test where it is none, the error that says that there is no GPU: no CI has
+// one. howTo says how the test is run on a machine that does.
+func GPU(t testing.TB, err, none error, howTo string) {
+	t.Helper()
+	if errors.Is(err, none) {
+		t.Skipf("no GPU here: %v; %s", err, howTo)
+	}
+	if err != nil {
+		t.Fatal(err)
+	}
 }
 
 // Root is the folder of go.mod above the test that runs.

@@ -3,7 +3,6 @@ package template
 import (
 	"bufio"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"os"
@@ -44,12 +43,7 @@ func TestGPUHopperTurns(t *testing.T) {
 		t.Skip("a child of tests/peers/attention_turns.py")
 	}
 	q, err := device.NewQueue("cuda")
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v; %s", err, howTo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need.GPU(t, err, device.ErrNoGPU, howTo)
 	var now []*candidate
 	var buffers []*device.Buffer
 	drop := func() {

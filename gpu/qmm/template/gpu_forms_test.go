@@ -3,7 +3,6 @@ package template
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"math/rand/v2"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -26,25 +26,31 @@ var (
 // TestGPUForms is [TestForms] on the attached GPU: exact results, for as many forms
 // as the budget allows.
 func TestGPUForms(t *testing.T) {
+	onGPU(t, 1, func(_ int, check func(name string, f Form, i int, shape formShape)) { formCases(check) }, 1)
+}
+
+// onGPU holds layers to float64 on the attached GPU, for as many forms as the budget allows: those of each part in turn,
+// which is one of so many.
+func onGPU(t *testing.T, seed uint64, cases func(part int, check func(name string, f Form, i int, shape formShape)), parts ...int) {
+	t.Helper()
 	d, err := device.Open("cuda")
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v; %s", err, howTo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need.GPU(t, err, device.ErrNoGPU, howTo)
 	defer d.Close()
-	start, count := time.Now(), 0
-	formCases(func(name string, f Form, i int, shape formShape) {
-		if time.Since(start) > *budget {
-			return
-		}
-		count++
-		t.Run(name, func(t *testing.T) {
-			randomLayer(f, shape.m, shape.n, shape.k, rand.New(rand.NewPCG(uint64(i), 1))).check(t, d, shape.s)
+	start, count, passed := time.Now(), 0, 0
+	for _, part := range parts {
+		cases(part, func(name string, f Form, i int, shape formShape) {
+			if time.Since(start) > *budget {
+				return
+			}
+			count++
+			if t.Run(name, func(t *testing.T) {
+				randomLayer(f, shape.m, shape.n, shape.k, rand.New(rand.NewPCG(uint64(i), seed))).check(t, d, shape.s)
+			}) {
+				passed++
+			}
 		})
-	})
-	t.Logf("%d layers in %v", count, time.Since(start).Round(time.Millisecond))
+	}
+	t.Logf("%d of %d layers in %v", passed, count, time.Since(start).Round(time.Millisecond))
 }
 
 // decodeRow is one timed schedule of a layer.

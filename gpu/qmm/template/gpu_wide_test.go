@@ -4,7 +4,6 @@ import (
 	"context"
 	"encoding/binary"
 	"encoding/json"
-	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -15,6 +14,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
@@ -28,12 +28,7 @@ var (
 // for as many forms as the budget allows.
 func TestGPUWideForms(t *testing.T) {
 	d, err := device.Open("cuda")
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v; %s", err, howTo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need.GPU(t, err, device.ErrNoGPU, howTo)
 	defer d.Close()
 	start, count := time.Now(), 0
 	check := func(f Form, m, n, k, seed int, s WideSchedule) {

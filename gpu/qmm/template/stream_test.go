@@ -2,12 +2,10 @@ package template
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
 	"testing"
-	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -98,29 +96,7 @@ func TestDecodeStreams(t *testing.T) {
 // TestGPUStreams is TestDecodeStreams on the attached GPU, for as many forms as the
 // budget allows; a part of them at first, then all.
 func TestGPUStreams(t *testing.T) {
-	d, err := device.Open("cuda")
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v; %s", err, howTo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer d.Close()
-	start, count, passed := time.Now(), 0, 0
-	for _, part := range []int{17, 1} {
-		streamCases(part, func(name string, f Form, i int, shape formShape) {
-			if time.Since(start) > *budget {
-				return
-			}
-			count++
-			if t.Run(name, func(t *testing.T) {
-				randomLayer(f, shape.m, shape.n, shape.k, rand.New(rand.NewPCG(uint64(i), 2))).check(t, d, shape.s)
-			}) {
-				passed++
-			}
-		})
-	}
-	t.Logf("%d of %d layers in %v", passed, count, time.Since(start).Round(time.Millisecond))
+	onGPU(t, 2, streamCases, 17, 1)
 }
 
 // TestDigits holds products of digits to float64, for x of any exponents: sums are exact
