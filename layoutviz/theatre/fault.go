@@ -168,17 +168,23 @@ func Fault(p *ir.Program, bad diag.Problem, o layoutviz.Options) (pic layoutviz.
 	if len(ring) > 0 {
 		s.Add(scene.Strokes{Color: alarm, Width: 3, Segs: ring})
 	}
+	for c := range cols {
+		text(left+c*cell+cell/2, y0-6, 11, k.muted, scene.Middle, false, strconv.Itoa(c))
+	}
 	s.H = y0 + rows*high + 16
 	desc := bad.Msg + "."
 	if out > 0 {
 		desc += fmt.Sprintf(" %s of the tile lie outside.", plural(out, "element"))
 	}
 	if len(meet) > 0 && met > 0 {
-		desc += fmt.Sprintf(" The elements of thread %d stand on red", meet[0])
+		read := fmt.Sprintf("The elements of thread %d stand on red", meet[0])
 		if len(meet) > 1 {
-			desc += fmt.Sprintf(", those of thread %d on yellow", meet[1])
+			read += fmt.Sprintf(", those of thread %d on yellow", meet[1])
 		}
-		desc += "."
+		read += "."
+		desc += " " + read
+		text(16, s.H+4, 11, k.muted, scene.Start, false, read)
+		s.H += 18
 	}
 	return layoutviz.Made(s, "Where it goes wrong", desc, ids), true
 }

@@ -62,10 +62,16 @@ type moment struct {
 	done   int
 }
 
+// wrong says whether the next step is the one that goes wrong.
+func (m *moment) wrong() bool { return m.fault != nil && m.at == int64(len(m.lines)) }
+
 // notes say where a program stands, and how the picture of its text is read.
 func (m *moment) notes(total string, line int) []string {
 	notes := []string{fmt.Sprintf("After step %d of %s; block %s of %s.", m.at, total, extents(m.block[:]), extents(m.grid[:]))}
-	if line > 0 {
+	switch {
+	case m.wrong():
+		notes = append(notes, "Marked: the line that goes wrong; 2× before a line: it has run twice.")
+	case line > 0:
 		notes = append(notes, "Marked: the line that has just run; 2× before a line: it has run twice.")
 	}
 	return notes
@@ -97,7 +103,7 @@ func renderDebug(v Values) (Result, error) {
 	if m.at > 0 {
 		line = m.lines[m.at-1]
 	}
-	wrong := m.fault != nil && m.at == int64(len(m.lines))
+	wrong := m.wrong()
 	if wrong {
 		if _, n := faultPlace(m.fault); n > 0 {
 			line = n

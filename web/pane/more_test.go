@@ -303,3 +303,18 @@ func TestPicturesWriteShapes(t *testing.T) {
 		}
 	}
 }
+
+// The marked line of a program is the one that has run, or the one that goes wrong; the picture says which.
+func TestDebuggerSaysWhatIsMarked(t *testing.T) {
+	const race = "program t<1>(x: *i32) warps=1 {\n\tgx = ViewGlobal(x) : global i32[8, 4]\n\ts = AllocateShared() : shared i32[8, 4] shared_row_major(8, 4)\n" +
+		"\tr = LoadGlobal(gx, offset=[0, 0]) : register i32[8, 4] spatial(8, 4)\n\tStoreShared(s, r)\n\tu = LoadShared(s) : register i32[8, 4] column_spatial(8, 4)\n}"
+	for n, want := range map[string]string{"2": "the line that has just run", "100": "the line that goes wrong"} {
+		r, err := run(t, "debug", Values{"src": race, "a": "iota:i32[8, 4]", "n": n})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if !strings.Contains(string(r.Pictures[0].SVG), want) {
+			t.Errorf("step %s: %s; the picture does not say that it marks %s", n, r.Sentence, want)
+		}
+	}
+}
