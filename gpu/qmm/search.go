@@ -29,8 +29,11 @@ func (l Linear) Problem(m int) (string, error) {
 }
 
 // quick is how much code, by [template.Plan.Code], a schedule may have for others to be timed
-// in the meantime.
-const quick = 1500
+// in the meantime, and least how many are timed, if there are so many, whatever their code.
+const (
+	quick = 1800
+	least = 6
+)
 
 // Candidates are the schedules that a search for the fastest one takes into account: the
 // one that [Linear.Choose] gives, and those that the model knows to fit, if drivers make
@@ -52,7 +55,7 @@ func (l Linear) Candidates(m int) ([]tune.Candidate, []template.Schedule, error)
 	all := []template.Schedule{chosen}
 	longest := max(p.Code(chosen), quick)
 	for _, s := range template.Candidates(p, m, l.N, l.K, on) {
-		if s != chosen && p.Code(s) <= longest {
+		if s != chosen && (p.Code(s) <= longest || len(all) < least) {
 			all = append(all, s)
 		}
 	}

@@ -387,15 +387,15 @@ func (p *Plan) Code(s Schedule) int {
 		perElement = p.Recipe.Cost().PerElement()
 	}
 	columns := max(s.Rows, 8) / 8
+	fixed := 300
+	switch {
+	case s.Streams():
+		fixed = 500
+	case s.Splits > 1:
+		fixed += (s.Splits + 1) * tiles * 32 * columns // sums that blocks store and the last one adds up
+	}
 	if p.Bias > 0 || p.Zero {
 		columns *= 2
-	}
-	fixed := 300
-	if s.Streams() {
-		fixed = 500
-	}
-	if s.Parts > 1 {
-		fixed += (s.Splits - 1) * tiles * 10 * columns // sums that the last block adds up
 	}
 	return fixed + turns*tiles*(int(64*perElement)+40*columns+40)
 }
