@@ -8,7 +8,6 @@ package fusion
 
 import (
 	"fmt"
-	"strings"
 
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/layoutviz/scene"
@@ -111,21 +110,9 @@ func (s *sheet) on(fill string) string {
 
 // para writes a paragraph wrapped to a width; the result is the y below it.
 func (s *sheet) para(x, y, w int, size float64, color string, bold bool, words string) int {
-	n := scene.Fit(w, size)
-	line := ""
-	flush := func() {
+	for _, line := range scene.Paragraph(words, scene.Fit(w, size)) {
 		y += int(size) + 5
 		s.text(x, y-4, size, color, scene.Start, bold, line)
-		line = ""
-	}
-	for _, word := range strings.Fields(words) {
-		if line != "" && len([]rune(line))+1+len([]rune(word)) > n {
-			flush()
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	if line != "" {
-		flush()
 	}
 	return y
 }

@@ -108,6 +108,19 @@ func Width(s string, size float64) int {
 // Fit is how many characters of a size stand in a width.
 func Fit(width int, size float64) int { return int(float64(width) / (glyph * size)) }
 
+// Paragraph breaks words into lines of up to n characters; a longer word has a line of its own. [Wrap] is for layouts.
+func Paragraph(words string, n int) []string {
+	var lines []string
+	for _, word := range strings.Fields(words) {
+		if k := len(lines) - 1; k >= 0 && len([]rune(lines[k]))+1+len([]rune(word)) <= n {
+			lines[k] += " " + word
+		} else {
+			lines = append(lines, word)
+		}
+	}
+	return lines
+}
+
 // SVG is the scene as a document. Title and description are for screen readers,
 // to whom the whole is one image. Attributes only, no style elements, so that it
 // also shows where inline style is forbidden.

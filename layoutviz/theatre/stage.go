@@ -121,20 +121,10 @@ func (s *stage) note(x, y int, size float64, words string) {
 
 // lines writes a paragraph wrapped to a width; the result is the y below it.
 func (s *stage) lines(x, y, w int, size float64, color string, bold bool, words string) int {
-	n := scene.Fit(w, size)
-	line := ""
-	flush := func() {
+	for _, line := range scene.Paragraph(words, scene.Fit(w, size)) {
 		s.text(x, y, size, color, scene.Start, bold, line)
 		y += int(size) + 5
-		line = ""
 	}
-	for _, word := range strings.Fields(words) {
-		if line != "" && len([]rune(line))+1+len([]rune(word)) > n {
-			flush()
-		}
-		line = strings.TrimPrefix(line+" "+word, " ")
-	}
-	flush()
 	return y
 }
 
