@@ -421,12 +421,16 @@ func (m *Machine) Done() bool { return m.done }
 // Steps is how many statements have run.
 func (m *Machine) Steps() int64 { return m.steps }
 
-// Next is the statement that the next Step runs, or nil at the end.
+// Next is the statement that the next Step runs, or nil at the end: of the launch, or
+// where the last statement of a block of statements went wrong.
 func (m *Machine) Next() ir.Stmt {
 	if m.done {
 		return nil
 	}
 	f := &m.frames[len(m.frames)-1]
+	if f.pc >= len(f.block.Stmts) {
+		return nil
+	}
 	return f.block.Stmts[f.pc]
 }
 
