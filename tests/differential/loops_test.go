@@ -166,8 +166,9 @@ var copies = regexp.MustCompile(`(?m)^\s+mov\.b\d+ %\w+, [%\w]+;$`)
 // moves are the copies that products have for a reason: attention keeps the largest
 // score so far beside the new one, and takes a tile of scores through the branch that
 // masks it. An assembler gives both sides of the branch one register. Digits of four groups
-// in one product keep scales and sums through the branch in which the fourth group takes them.
-var moves = map[string]int{"flash_attention": 68, "flash_attention_causal": 84, "decode_attention": 2, "digits_fixed_u2_f16": 27}
+// in one product keep scales and sums through the branch in which the fourth group takes them;
+// where two groups share one, a turn alone takes another branch to the outputs.
+var moves = map[string]int{"flash_attention": 68, "flash_attention_causal": 84, "decode_attention": 2, "digits_fixed_u2_f16": 27, "digits_long_u2_f16": 4}
 
 // TestProductLoops looks at every loop of the corpus with a matrix instruction: it
 // copies no register to another, only constants into what guarded loads leave

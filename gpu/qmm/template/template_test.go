@@ -41,6 +41,12 @@ func TestDefaultsAreTheCorpus(t *testing.T) {
 		"fixed_u2_f16": func() (*ir.Program, error) {
 			return Decode(Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F16, Group: 128}, Schedule{Warpgroups: true, Fixed: true, Rows: 16, Depth: 2, Stages: 3, Blocks: 3, PDL: true})
 		},
+		"digits_long_u2_f16": func() (*ir.Program, error) {
+			return Decode(Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F16, Group: 128}, Schedule{Digits: true, Long: true, Stages: 4, Blocks: 3, PDL: true})
+		},
+		"digits_long_u1_f16": func() (*ir.Program, error) {
+			return Decode(Form{Weight: dtype.U1, Act: dtype.F16, Scale: dtype.F16, Group: 128}, Schedule{Digits: true, Long: true, Stages: 4, Blocks: 3, PDL: true})
+		},
 		"digits_fixed_u2_f16": func() (*ir.Program, error) {
 			return Decode(Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F16, Group: 128}, Schedule{Digits: true, Fixed: true, Stages: 4, Blocks: 3, PDL: true})
 		},
