@@ -37,7 +37,7 @@ func (k *Kernel) emit(p *Program, d plan.Device, leaves map[*hlo.Instruction]*Te
 		}
 	}
 	k.Tensor = b.f
-	b.f.Washed = washed(c)
+	b.f.Washed, b.f.Once = washed(c), once(c)
 	if k.Plan.Emitter == plan.OnePassEmitter && slices.ContainsFunc(k.Plan.Heroes, func(h *hlo.Instruction) bool {
 		op, ok := tensor.Combiner(h.Apply)
 		return ok && op == hlo.Add && h.Shape.Type.IsFloat()
@@ -238,6 +238,24 @@ func (b *builder) loop() {
 	for _, s := range writes {
 		b.add(s)
 	}
+}
+
+// once are the instructions that one other reads, and nothing else.
+func once(c *hlo.Computation) map[*hlo.Instruction]bool {
+	reads := map[*hlo.Instruction]int{}
+	for _, in := range c.Instructions {
+		for _, o := range in.Operands {
+			reads[o]++
+		}
+	}
+	for _, r := range c.Roots() {
+		reads[r]++
+	}
+	out := map[*hlo.Instruction]bool{}
+	for in, n := range reads {
+		out[in] = n == 1
+	}
+	return out
 }
 
 // washed are the conversions to f32 whose NaN may have any bits: what reads them computes

@@ -82,6 +82,7 @@ type elemental struct {
 	hints  Hints
 	simple map[simplified]affine.Expr
 	washed map[*hlo.Instruction]bool
+	once   map[*hlo.Instruction]bool
 	beside bool // neighbouring elements are computed one by one
 }
 
@@ -660,6 +661,12 @@ func (e *elemental) parts(in *hlo.Instruction, idx []affine.Expr, w where, n int
 		inside := w
 		for _, c := range extra {
 			inside = inside.with(c)
+		}
+		if out.Words != nil && p != 0 {
+			if v, ok := e.over(in.Operands[k], at, inside, n, out); ok {
+				out = v
+				continue
+			}
 		}
 		v, err := e.value(in.Operands[k], at, inside, n)
 		if err != nil {

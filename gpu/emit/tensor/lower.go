@@ -32,7 +32,7 @@ func Lower(f *Func, leaves map[*hlo.Instruction]*Tensor, hints Hints, at diag.Po
 	}
 	b := code.NewBuilder(f.Name).At(at)
 	e := newElemental(b)
-	e.leaves, e.hints, e.Exponential, e.washed = leaves, hints, f.Exponential, f.Washed
+	e.leaves, e.hints, e.Exponential, e.washed, e.once = leaves, hints, f.Exponential, f.Washed, f.Once
 	l := &lowering{elemental: e, f: f, values: map[*Value]lanes.Vec{}}
 	for _, t := range f.Args {
 		e.addr[t] = b.Param(code.Param{Name: t.Name, Kind: code.Pointer, Type: code.B64, Elem: elemName(t.Shape.Type), NoAlias: true, ReadOnly: t.Role == Read})
@@ -489,6 +489,35 @@ func (e *elemental) load(t *Tensor, idx []affine.Expr, w where, n int) (lanes.Ve
 	return v, nil
 }
 
+// over is elements of a tensor that nothing else reads where the constraints hold, else rest,
+// which are one constant: what is loaded goes over them, so that nothing has to be chosen. Over
+// what has to be loaded first, loads would wait for each other. Ok is false where that is not
+// one access for whole words.
+func (e *elemental) over(in *hlo.Instruction, idx []affine.Expr, w where, n int, rest lanes.Vec) (v lanes.Vec, ok bool) {
+	t := e.leaves[in]
+	if slices.ContainsFunc(rest.Words, func(w code.Value) bool { c, ok := e.ConstOf(w); d, _ := e.ConstOf(rest.Words[0]); return !ok || c != d }) {
+		return v, false
+	}
+	if t == nil || !e.once[in] || e.work > Crowded || t.Shape.Type == hlo.Pred || t.Shape.Type.Elem() == 0 || n > 1 && !usesAny(idx, lane) {
+		return v, false
+	}
+	w = e.relevant(w, n)
+	first, size, ok := e.run(t, idx, n)
+	bits := t.Shape.Type.Bits()
+	if !ok || n > 1 && w.uses(lane) || size*bits%32 != 0 {
+		return v, false
+	}
+	p, never := e.holds(w)
+	if never || p == 0 {
+		return v, false
+	}
+	v = lanes.Vec{Type: t.Shape.Type, N: n}
+	for k := 0; k < n; k += size {
+		v.Words = append(v.Words, e.access(t, e.place(t, first.AddConst(int64(k))), size*bits, p, e.part(rest, k, size)...)...)
+	}
+	return v, true
+}
+
 // half is an element of 16 bits as part of its word, which a neighbour may want too. Tensors
 // end with whole words.
 func (e *elemental) half(t *Tensor, in hlo.Type, at affine.Expr, p code.Value) (lanes.Vec, bool) {
@@ -531,8 +560,9 @@ func (e *elemental) joined(t hlo.Type, parts []lanes.Vec) lanes.Vec {
 	return e.Pack(t, ones)
 }
 
-// access loads bits ≤ 128 in one instruction as words.
-func (e *elemental) access(t *Tensor, at place, bits int, p code.Value) []code.Value {
+// access loads bits ≤ 128 in one instruction as words. Where p does not hold they are the
+// rest, or 0 where none is given.
+func (e *elemental) access(t *Tensor, at place, bits int, p code.Value, rest ...code.Value) []code.Value {
 	imm := []int64{at.imm}
 	first := code.OpLdSharedB8
 	if !t.Shared {
@@ -543,8 +573,7 @@ func (e *elemental) access(t *Tensor, at place, bits int, p code.Value) []code.V
 		imm, first = append(imm, int64(attr)), code.OpLdGlobalB8
 	}
 	op := first + map[int]code.Op{8: 0, 16: 1, 32: 2, 64: 4, 128: 5}[bits]
-	var rest []code.Value
-	if p != 0 {
+	if p != 0 && rest == nil {
 		for range max(1, bits/32) {
 			if bits == 16 {
 				rest = append(rest, e.Const16(0))

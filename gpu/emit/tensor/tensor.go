@@ -122,6 +122,8 @@ type Func struct {
 	values int
 	// Washed are the conversions to f32 whose NaN may have any bits.
 	Washed map[*hlo.Instruction]bool
+	// Once are the instructions that one other reads, and nothing else.
+	Once map[*hlo.Instruction]bool
 }
 
 // Value is a new one of n elements.
