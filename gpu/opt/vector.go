@@ -217,11 +217,9 @@ func (v *vectoriser) join(list []*member, store bool, gone map[*code.Instr]bool,
 			same := m.spot.sameBase(first.spot) && m.in.Guard == first.in.Guard
 			same = same && slices.Equal(m.in.Imm[1:], first.in.Imm[1:])
 			if same && m.in.Guard != 0 && !store { // what lanes get that are left out is there already
-				for _, x := range m.in.In[1:] {
-					same = same && x == first.in.In[1]
-				}
+				same = only(first.in.In[1], m.in.In[1:]) && only(first.in.In[1], first.in.In[1:])
 			}
-			if same {
+			if same || m == first {
 				like = append(like, m)
 			} else {
 				rest = append(rest, m)
@@ -237,6 +235,11 @@ func (v *vectoriser) join(list []*member, store bool, gone map[*code.Instr]bool,
 			like = like[n:]
 		}
 	}
+}
+
+// only reports whether all of some values are x.
+func only(x code.Value, values []code.Value) bool {
+	return !slices.ContainsFunc(values, func(y code.Value) bool { return y != x })
 }
 
 // fit is how many of the first accesses make one; 1 if only the first itself.

@@ -173,7 +173,7 @@ func TestVectorKeepsMeaning(t *testing.T) {
 				for range n {
 					in.Out = append(in.Out, b.Func().NewValue(code.B32))
 					if guard != 0 {
-						in.In = append(in.In, zero)
+						in.In = append(in.In, []code.Value{zero, zero, zero, zero, word()}[r.Intn(5)])
 					}
 				}
 				b.Add(in)

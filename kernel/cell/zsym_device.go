@@ -24,6 +24,7 @@ func init() {
 		"ErrNoGPU":        reflect.ValueOf(&device.ErrNoGPU).Elem(),
 		"Keeper":          reflect.ValueOf(device.Keeper),
 		"Names":           reflect.ValueOf(device.Names),
+		"NewKeptQueue":    reflect.ValueOf(device.NewKeptQueue),
 		"NewQueue":        reflect.ValueOf(device.NewQueue),
 		"Open":            reflect.ValueOf(device.Open),
 		"RunRecipe":       reflect.ValueOf(device.RunRecipe),
