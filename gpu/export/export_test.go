@@ -25,10 +25,7 @@ func decode(t *testing.T, s template.Schedule) *ir.Program {
 
 // TestHeader compiles the header, and launches with a driver that says what it hears.
 func TestHeader(t *testing.T) {
-	cc, err := exec.LookPath("cc")
-	if err != nil {
-		t.Skip("no C compiler here")
-	}
+	cc := need.CC(t)
 	dir := t.TempDir()
 	p := decode(t, template.Schedule{Splits: 2, Warps: 2})
 	if _, err := Write(dir, p, Options{Divisible: map[string]int64{"K": 128}}); err != nil {

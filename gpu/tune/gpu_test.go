@@ -4,12 +4,12 @@ import (
 	"context"
 	"errors"
 	"flag"
-	"os"
 	"regexp"
 	"testing"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 )
 
 var (
@@ -26,12 +26,7 @@ const howTo = "on a GPU machine: CGO_ENABLED=0 go test -c -o tune.test ./gpu/tun
 // TestGPUTiming times the cases on the attached GPU.
 func TestGPUTiming(t *testing.T) {
 	g, err := OpenGPU(0)
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v; %s", err, howTo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need.GPU(t, err, device.ErrNoGPU, howTo)
 	defer g.Close()
 	choose, err := regexp.Compile(*only)
 	if err != nil {
@@ -76,12 +71,7 @@ func (c timed) time(ctx context.Context, g *GPU) (Timing, error) {
 // TestGPUReadShapes is how readOn's choice is made: the time of each shape.
 func TestGPUReadShapes(t *testing.T) {
 	g, err := OpenGPU(0)
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v; %s", err, howTo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need.GPU(t, err, device.ErrNoGPU, howTo)
 	defer g.Close()
 	for _, bytes := range []int64{8 << 20, 32 << 20, gateUp} {
 		for _, shape := range []readShape{{1, 16, 8}, {1, 32, 4}, {1, 32, 8}, {2, 8, 8}, {2, 16, 4}, {2, 16, 8}, {4, 8, 4}, {4, 8, 8}, {4, 16, 4}, {8, 4, 8}, {8, 8, 2}, {8, 8, 4}} {
@@ -99,12 +89,7 @@ func TestGPUReadShapes(t *testing.T) {
 // TestGPUWrongResult holds that the harness sees wrong results on the GPU.
 func TestGPUWrongResult(t *testing.T) {
 	g, err := OpenGPU(0)
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v; %s", err, howTo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need.GPU(t, err, device.ErrNoGPU, howTo)
 	defer g.Close()
 	shape := readShape{blocks: 8, warps: 4, depth: 4}
 	p, err := shape.program(1 << 18)
@@ -125,11 +110,8 @@ func TestGPUWrongResult(t *testing.T) {
 // program as it is now. Stale rows are no failure: they wait for a GPU.
 func TestRecord(t *testing.T) {
 	rows, err := ReadRows(recordFile)
-	if errors.Is(err, os.ErrNotExist) {
-		t.Skipf("nothing is measured yet; %s", howTo)
-	}
 	if err != nil {
-		t.Fatal(err)
+		t.Fatalf("%v; %s", err, howTo)
 	}
 	byName := map[string]timed{}
 	for _, c := range cases {

@@ -3,7 +3,6 @@ package hopper
 import (
 	"context"
 	"encoding/binary"
-	"errors"
 	"flag"
 	"fmt"
 	"math"
@@ -13,6 +12,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
+	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -30,12 +30,7 @@ const howTo = "on a Hopper GPU: CGO_ENABLED=0 go test -c -o hopper.test ./gpu/ge
 func openHopper(t *testing.T) (device.Device, *tune.GPU) {
 	t.Helper()
 	d, err := device.Open("cuda")
-	if errors.Is(err, device.ErrNoGPU) {
-		t.Skipf("no GPU here: %v; %s", err, howTo)
-	}
-	if err != nil {
-		t.Fatal(err)
-	}
+	need.GPU(t, err, device.ErrNoGPU, howTo)
 	t.Cleanup(func() { d.Close() })
 	if d.Describe().Arch != "sm_90a" {
 		t.Skipf("%s is no Hopper GPU", d.Describe().Title)
