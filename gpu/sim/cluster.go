@@ -261,7 +261,7 @@ func (c *cluster) stuck() *diag.Problem {
 			}
 		}
 		if len(ended) > 0 {
-			p.Msg += fmt.Sprintf("; warps %v of block rank %d have ended", ended, b.rank)
+			p.Msg += diag.Sprintf("; warps %v of block rank %d have ended", ended, b.rank)
 		}
 	}
 	return p

@@ -229,7 +229,7 @@ func (w *warp) at() *inst { return &w.b.m.prog.code[w.pc] }
 
 func (b *block) problem(w *warp, errCode, help, format string, args ...any) *diag.Problem {
 	return &diag.Problem{Pos: w.at().pos, Code: errCode, Help: help,
-		Msg: fmt.Sprintf("block (%d, %d, %d): %s: ", b.ctaid[0], b.ctaid[1], b.ctaid[2], w.at().op) + fmt.Sprintf(format, args...)}
+		Msg: fmt.Sprintf("block (%d, %d, %d): %s: ", b.ctaid[0], b.ctaid[1], b.ctaid[2], w.at().op) + diag.Sprintf(format, args...)}
 }
 
 // fail ends the block with a problem of one lane.

@@ -5,7 +5,7 @@
 // The last line is JSON: the name of each measurement, its limit and its samples in
 // milliseconds.
 
-import { open, drawn } from "./lib.mjs";
+import { open, drawn, spot } from "./lib.mjs";
 
 const [start, count] = process.argv.slice(2);
 const base = new URL(start).origin + "/";
@@ -83,7 +83,8 @@ await page.goto(base + "?v=1&p=layout&e=local(4,4).spatial(8,4).local(2,4)&p=lay
 await page.waitForFunction(() => document.querySelectorAll(".stage > svg:first-child").length >= 5);
 const ms = [];
 for (let i = 0; i < +count + 2; i++) {
-  const t = await hover(90 + 31 * (i % 20), 90 + 37 * (i % 17));
+  const { position } = await spot(page.locator("section.pane .stage").first(), 2 + 3 * (i % 17), 2 + 3 * (i % 20));
+  const t = await hover(position.x, position.y);
   if (i >= 2) ms.push(t);
 }
 rows.push({ name: "pointer to linked elements, 4096 cells", limit_ms: 50, ms });

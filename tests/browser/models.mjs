@@ -22,8 +22,9 @@ const show = async (query) => {
 const choose = async (text) => {
   const found = await page.evaluate((text) => {
     const stage = document.querySelector("section.pane .stage");
-    const box = stage.getBoundingClientRect();
-    for (let y = 4; y < box.height; y += 3) for (let x = 4; x < box.width; x += 6) {
+    const { width, height } = stage.getBoundingClientRect();
+    for (let y = 4; y < height; y += 3) for (let x = 4; x < width; x += 6) {
+      const box = stage.getBoundingClientRect(); // what is said above may take fewer lines now
       const at = { clientX: box.left + x, clientY: box.top + y, bubbles: true };
       stage.dispatchEvent(new PointerEvent("pointermove", at));
       if (!document.querySelector("section.pane .say").textContent.toLowerCase().includes(text.toLowerCase())) continue;

@@ -11,6 +11,7 @@ package diag
 
 import (
 	"fmt"
+	"slices"
 	"sort"
 	"strconv"
 	"strings"
@@ -92,9 +93,36 @@ type Rule struct{ Code, Text, Why string }
 // List is a set of problems; it is the error that parsers and verifiers return.
 type List []Problem
 
-// Addf appends a problem. help may be empty.
+// Addf appends a problem, its message made by [Sprintf]. help may be empty.
 func (l *List) Addf(pos Pos, code, help, format string, args ...any) {
-	*l = append(*l, Problem{Pos: pos, Code: code, Msg: fmt.Sprintf(format, args...), Help: help})
+	*l = append(*l, Problem{Pos: pos, Code: code, Msg: Sprintf(format, args...), Help: help})
+}
+
+// Sprintf is fmt.Sprintf, but writes shapes and indices as program text does: [16, 8].
+func Sprintf(format string, args ...any) string {
+	own := slices.Clone(args)
+	for i, a := range own {
+		switch a := a.(type) {
+		case []int:
+			own[i] = numbers[int](a)
+		case []int64:
+			own[i] = numbers[int64](a)
+		}
+	}
+	return fmt.Sprintf(format, own...)
+}
+
+// numbers are printed by any verb.
+type numbers[T int | int64] []T
+
+func (n numbers[T]) Format(s fmt.State, _ rune) {
+	for i, x := range n {
+		fmt.Fprint(s, []string{"[", ", "}[min(i, 1)], x)
+	}
+	if len(n) == 0 {
+		fmt.Fprint(s, "[")
+	}
+	fmt.Fprint(s, "]")
 }
 
 // Add appends a whole problem.

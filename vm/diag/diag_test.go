@@ -49,3 +49,13 @@ func TestSuggest(t *testing.T) {
 		t.Error(got)
 	}
 }
+
+func TestSprintf(t *testing.T) {
+	args := []any{[]int{16, 8}, []int64{-1}, []int{}, 3, "x"}
+	if got, want := Sprintf("%v %d %v %d %s", args...), "[16, 8] [-1] [] 3 x"; got != want {
+		t.Errorf("got %q, want %q", got, want)
+	}
+	if _, ok := args[0].([]int); !ok {
+		t.Error("the caller's arguments were changed")
+	}
+}

@@ -188,7 +188,7 @@ func TestArguments(t *testing.T) {
 		{[]ir.Arg{{}, {Int: 2}}, "argument x is not an array"},
 		{[]ir.Arg{gen(t, "ones:f32[8]"), {Int: 1 << 40}}, "which is no i32"},
 		{[]ir.Arg{gen(t, "ones:f32[8]"), {Int: 0}}, "grid dimension 0, n, is 0 [Run.E5]"},
-		{[]ir.Arg{gen(t, "ones:f32[8]"), {Int: 3}}, "t.tile:2:6: g views [3 4] of f32, 12 elements; argument x has 8 [Run.E2]"},
+		{[]ir.Arg{gen(t, "ones:f32[8]"), {Int: 3}}, "t.tile:2:6: g views [3, 4] of f32, 12 elements; argument x has 8 [Run.E2]"},
 	} {
 		if _, err := run(t, src, c.args...); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("got %v, want %s", err, c.want)

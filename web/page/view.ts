@@ -231,8 +231,11 @@ export class View {
     }
   }
 
-  // tell says what is pointed at, or the pane's own sentence.
+  // tell says what is pointed at, or the pane's own sentence. The pictures below stay where they are under the pointer:
+  // what is pointed at is given no fewer lines than the sentence has.
   tell(text: string | null) {
+    if (text === null) this.say.style.minHeight = "";
+    else if (!this.say.style.minHeight) this.say.style.minHeight = this.say.offsetHeight + "px";
     this.say.textContent = text ?? this.sentence ?? "";
   }
 

@@ -46,12 +46,15 @@ func (d *stream) digitiseLong() {
 	b := d.b
 	four := layout.Spatial(32).Local(4)
 	bytes := build.Register(dtype.I8, four)
-	none := b.AllocateRegister("none", bytes, build.Init(0))
 	f32, i32 := build.Register(dtype.F32, four), build.Register(dtype.I32, four)
 	all := layout.Replicated(32, 1)
 	one, oneInt := build.Register(dtype.F32, all), build.Register(dtype.I32, all)
 	keep := func(to build.Value, of dtype.Type, stage build.Value, i int, v build.Value) {
 		b.StoreShared(b.SliceShared(d.fresh("kept"), to, rowMajor(of, 1), build.Offset(stage, i), build.Dims(1)), v)
+	}
+	var none build.Value
+	if !d.tall() {
+		none = b.AllocateRegister("none", bytes, build.Init(0))
 	}
 	for s := 0; s < d.Stages && !d.tall(); s++ {
 		ud := b.SliceShared(d.fresh("ud"), d.sd, planeType(planes, Turn), build.Offset(s, 0, 0))

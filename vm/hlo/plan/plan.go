@@ -15,6 +15,7 @@ import (
 	"math"
 
 	"github.com/tilus-lab/tilus-lab/vm/affine"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
 )
@@ -137,7 +138,9 @@ func (k *Kernel) Find(name string) (NamedMap, bool) {
 	return NamedMap{Map: affine.Undefined()}, false
 }
 
-func (k *Kernel) why(format string, args ...any) { k.Why = append(k.Why, fmt.Sprintf(format, args...)) }
+func (k *Kernel) why(format string, args ...any) {
+	k.Why = append(k.Why, diag.Sprintf(format, args...))
+}
 
 // simplified is the kernel with simple maps.
 func (k *Kernel) simplified() *Kernel {

@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 )
 
@@ -72,7 +73,7 @@ func (p *Plan) String() string {
 		}
 		fmt.Fprintf(&b, "  launch   %d × %d × %d blocks of %d threads, vectors of %d", k.Blocks[0], max(1, k.Blocks[1]), max(1, k.Blocks[2]), k.Threads, max(1, k.Vector))
 		if len(k.Shared) > 0 && k.SharedTiles > 0 {
-			fmt.Fprintf(&b, ", %d shared tiles of %v", k.SharedTiles, k.Shared)
+			b.WriteString(diag.Sprintf(", %d shared tiles of %v", k.SharedTiles, k.Shared))
 		}
 		fmt.Fprintf(&b, ", indices of %d bits\n", k.IndexBits)
 		for _, w := range k.Why {
