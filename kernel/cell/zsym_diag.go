@@ -16,6 +16,7 @@ func init() {
 		// function, constant and variable definitions
 		"DidYouMean": reflect.ValueOf(diag.DidYouMean),
 		"MaxShown":   reflect.ValueOf(constant.MakeFromLiteral("10", token.INT, 0)),
+		"Sprintf":    reflect.ValueOf(diag.Sprintf),
 		"Suggest":    reflect.ValueOf(diag.Suggest),
 
 		// type definitions
