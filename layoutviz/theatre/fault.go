@@ -15,7 +15,7 @@ import (
 
 // What the machines say of a step that goes wrong.
 var (
-	faultElement = regexp.MustCompile(`element \[([\d ]+)\]`)
+	faultElement = regexp.MustCompile(`element \[([\d, ]+)\]`)
 	faultOutside = regexp.MustCompile(`elements (-?\d+) to (-?\d+) of dimension (\d+) of \S+, which has (\d+)`)
 	faultThread  = regexp.MustCompile(`thread (\d+)`)
 )
@@ -73,7 +73,7 @@ func Fault(p *ir.Program, bad diag.Problem, o layoutviz.Options) (pic layoutviz.
 	}
 	var accused []int
 	if m := faultElement.FindStringSubmatch(bad.Msg); m != nil {
-		for _, s := range strings.Fields(m[1]) {
+		for s := range strings.SplitSeq(m[1], ", ") {
 			n, _ := strconv.Atoi(s)
 			accused = append(accused, n)
 		}
