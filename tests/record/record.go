@@ -152,7 +152,7 @@ func Check[T interface{ Base() Row }](rows []T, what string, now map[string]stri
 		case r.What != what || r.Name == "" || r.Hash == "" || r.Result == "" || r.Of == 0 || r.GPU == "" || r.Driver == "" || r.Target == "" || r.Commit == "" || r.Binary == "" || r.Written == "":
 			bad("the row of %s is incomplete: %+v", r.Name, r)
 		case now[r.Name] != r.Hash && r.Differed():
-			stale = append(stale, fmt.Sprintf("%s (differed when last run, %s; changed since)", r.Name, r.Result))
+			stale = append(stale, fmt.Sprintf("%s (differed when last run, in %d of %d elements; changed since)", r.Name, r.Differ, r.Of))
 		case now[r.Name] != r.Hash:
 			stale = append(stale, r.Name)
 		case r.Differed():
