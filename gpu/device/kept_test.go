@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -18,9 +17,6 @@ import (
 // TestKeptQueue runs a queue whose GPU another process holds, under the stand-in for the driver:
 // the modes are what goes wrong there.
 func TestKeptQueue(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the stand-in is a Linux library")
-	}
 	lost := func(by string) []string {
 		return []string{
 			"the buffers x, y, h are lost and have to be made again", "a new process holds the GPU in the place of the old one",
@@ -43,9 +39,6 @@ func TestKeptQueue(t *testing.T) {
 
 // TestNeedsKeeper asks for a queue in a process of its own in a program that never calls Keeper.
 func TestNeedsKeeper(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the stand-in is a Linux library")
-	}
 	t.Setenv("TEST_NO_KEEPER", "1")
 	underStub(t, "^TestKeptQueueChild$", map[string][]string{"works": {"open: device: a queue in a process of its own needs device.Keeper to be the first call of the main function"}})
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"os"
-	"runtime"
 	"slices"
 	"strings"
 	"testing"
@@ -18,9 +17,6 @@ import (
 
 // TestQueueFailures runs a queue under the stand-in for the driver.
 func TestQueueFailures(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the stand-in is a Linux library")
-	}
 	underStub(t, "^TestQueueChild$", map[string][]string{
 		"works":  {"wait: <nil>", "again: <nil>", "peer: <nil>", "close: <nil>"},
 		"memory": {"buffer x", "CUDA_ERROR_OUT_OF_MEMORY"},
@@ -36,9 +32,6 @@ func TestQueueFailures(t *testing.T) {
 
 // TestNoKeeperQueue loses the context of a queue in a program that never calls Keeper.
 func TestNoKeeperQueue(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the stand-in is a Linux library")
-	}
 	t.Setenv("TEST_NO_KEEPER", "1")
 	underStub(t, "^TestQueueChild$", map[string][]string{
 		"stuck": {"broke the GPU context", "no other context can be made: the driver refuses a process in which a program has broken a context", "the buffers x, y are lost", "old: device: fourth: cuda", "buffers: device: buffer x: cuda: cuCtxCreate", "pinned: device: pinned array h: cuda", "mark: device: mark: cuda", "close: <nil>"},
@@ -120,9 +113,6 @@ func TestQueueChild(t *testing.T) {
 // driver: workspaces are used again, those that must hold zeros apart from the others. And
 // a driver with twelve GPUs gives each of them.
 func TestWorkspaces(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the stand-in is a Linux library")
-	}
 	underStub(t, "^TestWorkspacesChild$", map[string][]string{
 		"many": {"last: cuda:11 <nil>", "after 1: 2 clean of 16 and 96 bytes, 1 dirty of 2048", "after 5: 2 clean of 16 and 96 bytes, 1 dirty of 2048", "beyond: device: no NVIDIA GPU number 12; this machine has 12", "close: <nil>"},
 	})

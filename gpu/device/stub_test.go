@@ -21,9 +21,6 @@ import (
 // TestDriverFailures runs this binary under a stand-in for the driver that fails in
 // each way that a driver can. What the child says must name the cause and a way out.
 func TestDriverFailures(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the stand-in is a Linux library")
-	}
 	underStub(t, "^TestDriverChild$", map[string][]string{
 		"works":  {"open: <nil>", "first: <nil>", "second: <nil>"},
 		"none":   {"open: device: no NVIDIA GPU", "--device interp and --device sim need none"},
@@ -46,9 +43,6 @@ func TestDriverFailures(t *testing.T) {
 
 // TestNoKeeper loses the context of a program that never calls Keeper.
 func TestNoKeeper(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the stand-in is a Linux library")
-	}
 	t.Setenv("TEST_NO_KEEPER", "1")
 	underStub(t, "^TestDriverChild$", map[string][]string{
 		"stuck": {"open: <nil>", "broke the GPU context", "no other context can be made: the driver refuses a process in which a program has broken a context; start it again", "second: device: cuda:0: cuda: cuCtxCreate: CUDA_ERROR_ILLEGAL_ADDRESS"},
@@ -65,18 +59,18 @@ func TestMain(m *testing.M) {
 
 // TestAncientDriver opens a driver that lacks functions.
 func TestAncientDriver(t *testing.T) {
-	if runtime.GOOS != "linux" {
-		t.Skip("the stand-in is a Linux library")
-	}
 	underStub(t, "^TestDriverChild$", map[string][]string{
 		"works": {"open: cuda: the driver lacks cuMemcpyPeer; it is older than CUDA 11.4", "update the NVIDIA driver"},
 	}, "-DANCIENT")
 }
 
 // underStub runs a test of this binary under the stand-in, in each mode, and wants it to
-// say so.
+// say so. The stand-in is a Linux library.
 func underStub(t *testing.T, child string, modes map[string][]string, flags ...string) {
 	t.Helper()
+	if runtime.GOOS != "linux" {
+		t.Skip("the stand-in is a Linux library")
+	}
 	dir := t.TempDir()
 	lib := filepath.Join(dir, "libcuda.so.1")
 	if out, err := exec.Command(need.CC(t), append(flags, "-shared", "-fPIC", "-o", lib, filepath.Join("testdata", "stub", "libcuda.c"))...).CombinedOutput(); err != nil {

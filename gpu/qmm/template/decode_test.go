@@ -133,6 +133,19 @@ func ordered(p *Plan, a *array.Array) *array.Array {
 	return out
 }
 
+// checkOnCPU is check on the interpreter and the simulator.
+func (l *layer) checkOnCPU(t *testing.T, s Schedule) {
+	t.Helper()
+	for _, name := range []string{"interp", "sim"} {
+		d, err := device.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		l.check(t, d, s)
+		d.Close()
+	}
+}
+
 // check packs, multiplies and unpacks on a device.
 func (l *layer) check(t *testing.T, d device.Device, s Schedule) {
 	t.Helper()

@@ -115,11 +115,13 @@ func (l *layer) checkWide(t *testing.T, d device.Device, s WideSchedule) {
 }
 
 // wideCases are forms with their schedules: each width, kind of scale and way to cut.
-var wideCases = []struct {
+type wideCase struct {
 	form    Form
 	m, n, k int
 	s       WideSchedule
-}{
+}
+
+var wideCases = []wideCase{
 	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 33, 130, 256, WideSchedule{Stages: 2}},
 	{Form{Weight: dtype.I4, Act: dtype.F16, Scale: dtype.F16, Group: 64}, 9, 70, 200, WideSchedule{Rows: 16, Consumers: 1, AddBias: true, AddResidual: true}},
 	{Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F8E8M0, Group: 32, Zero: true}, 17, 260, 333, WideSchedule{Rows: 16, Consumers: 1}},
@@ -151,15 +153,18 @@ var wideCases = []struct {
 }
 
 // TestWide multiplies with warpgroups on the interpreter and the simulator.
-func TestWide(t *testing.T) {
+func TestWide(t *testing.T) { checkWideCases(t, wideCases, 4) }
+
+// checkWideCases multiplies on the interpreter and the simulator; a short test takes every short-th case.
+func checkWideCases(t *testing.T, cases []wideCase, short int) {
 	for _, name := range []string{"interp", "sim:sm_90a"} {
 		d, err := device.Open(name)
 		if err != nil {
 			t.Fatal(err)
 		}
 		t.Cleanup(func() { d.Close() })
-		for i, c := range wideCases {
-			if testing.Short() && i%4 != 0 {
+		for i, c := range cases {
+			if testing.Short() && i%short != 0 {
 				continue
 			}
 			t.Run(fmt.Sprintf("%s/%s_%s_%d", name, c.form.Weight, c.form.Act, i), func(t *testing.T) {

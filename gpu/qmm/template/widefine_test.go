@@ -2,12 +2,11 @@ package template
 
 import (
 	"fmt"
-	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
-	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -15,11 +14,7 @@ import (
 
 // fineCases are wide products made tile by tile: with one tile and more, several parts, casts
 // of 128 k and of less, and each way to share k out.
-var fineCases = []struct {
-	form    Form
-	m, n, k int
-	s       WideSchedule
-}{
+var fineCases = []wideCase{
 	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 33, 260, 384, WideSchedule{Rows: 64, Sides: 2, Splits: 2}},
 	{Form{Weight: dtype.U3, Act: dtype.F16, Scale: dtype.F16, Group: 256, Zero: true}, 10, 258, 520, WideSchedule{Rows: 16, Consumers: 1, Persistent: true}},
 	{Form{Weight: dtype.I3, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 20, 300, 400, WideSchedule{Rows: 16, Parts: 2, Splits: 2, AddBias: true}},
@@ -31,22 +26,11 @@ var fineCases = []struct {
 
 // TestFine multiplies tile by tile on the interpreter and the simulator.
 func TestFine(t *testing.T) {
-	for _, name := range []string{"interp", "sim:sm_90a"} {
-		d, err := device.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { d.Close() })
-		for i, c := range fineCases {
-			if testing.Short() && i%3 != 0 {
-				continue
-			}
-			t.Run(fmt.Sprintf("%s/%s_%s_%d", name, c.form.Weight, c.form.Act, i), func(t *testing.T) {
-				c.s.Fine = true
-				randomLayer(c.form, c.m, c.n, c.k, rand.New(rand.NewPCG(uint64(i), 6))).checkWide(t, d, c.s)
-			})
-		}
+	cases := slices.Clone(fineCases)
+	for i := range cases {
+		cases[i].s.Fine = true
 	}
+	checkWideCases(t, cases, 3)
 	for _, s := range []WideSchedule{{Fine: true}, {Fine: true, Sides: 2, Rows: 32}} {
 		group := 64
 		if s.Sides < 2 {
