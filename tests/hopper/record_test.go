@@ -1,14 +1,13 @@
 package hopper
 
 import (
-	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/tests/record"
 )
 
 // TestJITRecord holds what was measured of each program's way to machine code: no spills,
-// our share short, and all of it hardly longer than ptxas takes for the same PTX. It says
+// our share at most 15 ms, and all of it hardly longer than ptxas takes for the same PTX. It says
 // which rows no longer hold for the program as it is now; those wait for a GPU.
 func TestJITRecord(t *testing.T) {
 	rows := map[string]Row{}
@@ -30,13 +29,8 @@ func TestJITRecord(t *testing.T) {
 		if r.What != "jit" || r.Commit == "" || r.Binary == "" || r.Rounds < 2 || r.JITMs <= 0 || r.PtxasMs <= 0 || r.Local != 0 {
 			t.Errorf("%s is wrong or incomplete: %+v", s.name, r)
 		}
-		// Attention's code is four times as long as any other's: it misses the aim of 15.
-		share := 15.0
-		if strings.HasPrefix(s.name, "flash_hopper") {
-			share = 40
-		}
-		if r.CompileMs > share {
-			t.Errorf("%s: %.1f ms from text to PTX; there may be %.0f", s.name, r.CompileMs, share)
+		if r.CompileMs > 15 {
+			t.Errorf("%s: %.1f ms from text to PTX; there may be 15", s.name, r.CompileMs)
 		}
 		if most := max(100, 1.3*r.PtxasMs); r.CompileMs+r.JITMs > most {
 			t.Errorf("%s: %.0f ms until it is machine code; there may be %.0f", s.name, r.CompileMs+r.JITMs, most)
