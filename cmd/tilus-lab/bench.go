@@ -53,7 +53,7 @@ func (b *benchFlags) add(cmd *cobra.Command, types, batches []string) {
 	f.IntVar(&b.tries, "tries", 0, "time `N` schedules beside the chosen one, and take the fastest")
 	f.Float64Var(&b.seconds, "seconds", 0, "after `S` seconds time each layer's chosen schedule only")
 	f.StringSliceVar(&b.plans, "plans", nil, "of the plans that so many rows may take, time these: decode, wide, prefill, expand")
-	f.StringVar(&b.also, "also", "", "time the schedules of this `FILE` too, a table as gemm --table writes it")
+	f.StringVar(&b.also, "also", "", "time the schedules of this `FILE` too, a table as gemm --table writes it or gpu/qmm ships it")
 	f.StringVar(&b.jsonFile, "json", "", "write the rows to `FILE`")
 	f.StringVar(&b.cublas, "cublas", "", "also time cuBLAS with plain weights, through torch of this `PYTHON`")
 	f.StringVar(&b.commit, "commit", "", "commit that the binary was built from, where it does not know")
@@ -142,23 +142,18 @@ func (b *benchFlags) measureDecode(ctx context.Context, bench *qmm.Bench, l qmm.
 	if err != nil {
 		return qmm.Row{}, err
 	}
-	if b.also != "" {
-		data, err := os.ReadFile(b.also)
-		if err != nil {
-			return qmm.Row{}, err
-		}
-		var table []qmm.Tuned
-		if err := json.Unmarshal(data, &table); err != nil {
-			return qmm.Row{}, fmt.Errorf("%s: %w", b.also, err)
-		}
-		more, err := l.In(table, m)
-		if err != nil {
-			return qmm.Row{}, err
-		}
-		for _, s := range more {
-			if !slices.Contains(schedules, s) {
-				schedules = append(schedules, s)
-			}
+	table, err := readTable[qmm.Tuned](b.also)
+	if err != nil {
+		return qmm.Row{}, err
+	}
+	table = slices.DeleteFunc(table, func(t qmm.Tuned) bool { return t.Schedule.Warps == 0 }) // of another plan
+	more, err := l.In(table, m)
+	if err != nil {
+		return qmm.Row{}, err
+	}
+	for _, s := range more {
+		if !slices.Contains(schedules, s) {
+			schedules = append(schedules, s)
 		}
 	}
 	return bench.Time(ctx, l, name, m, schedules, until, func(s template.Schedule, t tune.Timing, err error) {
@@ -173,11 +168,43 @@ func (b *benchFlags) measureWide(ctx context.Context, bench *qmm.Bench, l qmm.Li
 	if err != nil {
 		return qmm.Row{}, err
 	}
+	table, err := readTable[qmm.TunedWide](b.also)
+	if err != nil {
+		return qmm.Row{}, err
+	}
+	table = slices.DeleteFunc(table, func(t qmm.TunedWide) bool {
+		return t.Schedule.Consumers == 0 || t.Schedule.Persistent != (plan == qmm.Prefill)
+	})
+	more, err := l.InWide(table, m)
+	if err != nil {
+		return qmm.Row{}, err
+	}
+	for _, s := range more {
+		if !slices.Contains(schedules, s) {
+			schedules = append(schedules, s)
+		}
+	}
 	return bench.TimeWide(ctx, l, name, m, plan, schedules, until, func(s template.WideSchedule, t tune.Timing, err error) {
 		if b.tries > 0 && log != nil {
 			fmt.Fprintf(log, "    %s: %.2f µs, %d registers %v\n", s, t.Median, t.Registers, err)
 		}
 	})
+}
+
+// readTable reads the schedules that --also names, of any plan; without a name there are none.
+func readTable[T any](name string) ([]T, error) {
+	if name == "" {
+		return nil, nil
+	}
+	data, err := os.ReadFile(name)
+	if err != nil {
+		return nil, err
+	}
+	var out []T
+	if err := json.Unmarshal(data, &out); err != nil {
+		return nil, fmt.Errorf("%s: %w", name, err)
+	}
+	return out, nil
 }
 
 func (b *benchFlags) until() time.Time {

@@ -67,6 +67,22 @@ func (l Linear) tunedWide(p *template.Plan, m int) (template.WideSchedule, bool)
 	return template.WideSchedule{}, false
 }
 
+// InWide are the schedules of a table for a product of m rows by [Wide] or [Prefill].
+func (l Linear) InWide(table []TunedWide, m int) ([]template.WideSchedule, error) {
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
+		return nil, err
+	}
+	var out []template.WideSchedule
+	want := l.wideKey(p, m)
+	for _, t := range table {
+		if s, err := t.Schedule.Filled(p); err == nil && t.same(want) {
+			out = append(out, s)
+		}
+	}
+	return out, nil
+}
+
 // WideEntries are the table's entries for measured rows, the fastest of each key.
 func WideEntries(rows []Row) ([]TunedWide, error) {
 	var out []TunedWide
