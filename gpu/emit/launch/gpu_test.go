@@ -183,6 +183,7 @@ func subjects(t *testing.T) (list []subject) {
 			}
 			args = append(args, a)
 		}
+		keepPromises(m, args, rand.New(rand.NewPCG(seed, 3)))
 		return args
 	}
 	for i, types := range typeSets {
@@ -252,6 +253,122 @@ func subjects(t *testing.T) (list []subject) {
 		}
 	}
 	return list
+}
+
+// keepPromises draws again the arguments that are indices of a scatter whose text promises
+// them sorted or unique: code relies on that, and where it is broken no result is right.
+func keepPromises(m *hlo.Module, args []*array.Array, r *rand.Rand) {
+	for _, in := range m.Entry.Instructions {
+		if in.Op != hlo.Scatter || !in.Sorted && !in.Unique || in.Operands[in.Inputs()].Op != hlo.Parameter {
+			continue
+		}
+		indices, s := in.Operands[in.Inputs()], in.Scatter
+		dims := in.Operands[0].Shape.Dims
+		extent, box := make([]int, len(dims)), in.Operands[in.Inputs()+1].Shape.Dims // of what one index writes
+		for axis, k := 0, 0; axis < len(dims); axis++ {
+			if extent[axis] = 1; !slices.Contains(s.Inserted, axis) && !slices.Contains(s.InputBatch, axis) {
+				extent[axis] = box[s.UpdateWindow[k]]
+				k++
+			}
+		}
+		places, step := 1, 1 // boxes side by side; from one number of a tuple of indices to the next
+		for _, axis := range s.ToOperand {
+			places *= dims[axis] / extent[axis]
+		}
+		for _, n := range indices.Shape.Dims[min(s.IndexVector+1, len(indices.Shape.Dims)):] {
+			step *= n
+		}
+		tuples := indices.Shape.Elements() / len(s.ToOperand)
+		if places == 0 || in.Unique && places < tuples {
+			continue // no indices keep what the text promises
+		}
+		chosen := r.Perm(places)
+		if !in.Unique {
+			chosen = make([]int, tuples)
+			for k := range chosen {
+				chosen[k] = r.IntN(places)
+			}
+		}
+		if chosen = chosen[:tuples]; in.Sorted {
+			slices.Sort(chosen)
+		}
+		for k, place := range chosen {
+			at := k/step*step*len(s.ToOperand) + k%step
+			for i, axis := range slices.Backward(s.ToOperand) {
+				n := dims[axis] / extent[axis]
+				args[indices.Number].SetCode(at+i*step, indices.Shape.Type.Elem().EncodeInt(int64(place%n*extent[axis]), false))
+				place /= n
+			}
+		}
+	}
+}
+
+// TestPromises holds that every fusion of the corpus runs on the arguments drawn for it, and
+// that those which its text says are sorted or unique are: whatever the place of their vector.
+func TestPromises(t *testing.T) {
+	if testing.Short() {
+		t.Skip("simulates the corpus")
+	}
+	drawn := map[string][]*array.Array{}
+	for _, s := range subjects(t) {
+		if !strings.HasSuffix(s.name, ".txtar") {
+			continue
+		}
+		drawn[s.name] = s.args[0]
+		if _, err := s.programs[0].Simulate(context.Background(), s.args[0]); err != nil {
+			t.Errorf("%s: %v", s.name, err)
+		}
+	}
+	for name, want := range map[string]struct {
+		param  int
+		sorted bool
+	}{"sorted_unique.txtar": {1, true}, "scatter_then_update.txtar": {1, false}} {
+		if drawn[name] == nil {
+			t.Fatalf("no %s in %s", name, *corpus)
+		}
+		at := drawn[name][want.param].Floats()
+		if want.sorted && !slices.IsSorted(at) {
+			t.Errorf("%s: indices are not sorted: %v", name, at)
+		}
+		slices.Sort(at)
+		if len(slices.Compact(slices.Clone(at))) != len(at) {
+			t.Errorf("%s: indices are not unique: %v", name, at)
+		}
+	}
+	text := func(indices string, vector int) string {
+		return fmt.Sprintf(`HloModule m
+sum {
+  a = s32[] parameter(0)
+  b = s32[] parameter(1)
+  ROOT s = s32[] add(a, b)
+}
+ENTRY e {
+  x = s32[8,12] parameter(0)
+  i = s32[%s] parameter(1)
+  u = s32[6,2,3] parameter(2)
+  ROOT s = s32[8,12] scatter(x, i, u), update_window_dims={1,2}, inserted_window_dims={}, scatter_dims_to_operand_dims={1,0}, index_vector_dim=%d, unique_indices=true, indices_are_sorted=true, to_apply=sum
+}
+`, indices, vector)
+	}
+	for vector, indices := range []string{"2,6", "6,2"} {
+		m, err := hlo.Parse("boxes", text(indices, vector))
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := []*array.Array{array.New(hlo.S32.Elem(), 8, 12), array.New(hlo.S32.Elem(), m.Entry.Params[1].Shape.Dims...), array.New(hlo.S32.Elem(), 6, 2, 3)}
+		for k := range args[2].Len() {
+			args[2].SetCode(k, 1)
+		}
+		keepPromises(m, args, rand.New(rand.NewPCG(1, 3)))
+		got, err := eval.Run(m, args)
+		if err != nil {
+			t.Fatal(err)
+		}
+		// Six boxes of 2×3 that lie inside and do not overlap write 36 elements once each.
+		if ones := got[0].Floats(); slices.Max(ones) != 1 || len(slices.DeleteFunc(ones, func(v float64) bool { return v != 1 })) != 36 {
+			t.Errorf("index_vector_dim=%d: indices %v leave %v", vector, args[1].Floats(), got[0].Floats())
+		}
+	}
 }
 
 // equalRow says that a subject gave the same on both.
