@@ -45,6 +45,8 @@ type WideSchedule struct {
 	// Fine makes products of one tile each, which go on from turn to turn: for groups of
 	// multiples of 128, and an even number of tiles and sides together.
 	Fine bool `json:",omitempty"`
+	// Whole multiplies all rows of x by one product, where else two have half of them each.
+	Whole bool `json:",omitempty"`
 	// AddBias and AddResidual are as in [Schedule].
 	AddBias, AddResidual bool
 }
@@ -53,6 +55,9 @@ func (s WideSchedule) String() string {
 	out := fmt.Sprintf("%d rows, %d×%d warpgroups, %d stages", s.Rows, s.Consumers, s.Sides, s.Stages)
 	if s.Fine {
 		out += ", by tiles"
+	}
+	if s.Whole {
+		out += ", all rows at once"
 	}
 	if s.Parts > 1 {
 		out += fmt.Sprintf(", tiles in %d parts", s.Parts)
@@ -278,7 +283,7 @@ type product struct {
 // the same operands: while one runs, what the other came to is scaled. A warpgroup with
 // several sides has such products anyway, and one with several tiles no registers for it.
 func (p *Plan) halves(s WideSchedule) int {
-	if s.Rows >= 64 && s.Sides*p.own(s) == 1 {
+	if s.Rows >= 64 && s.Sides*p.own(s) == 1 && !s.Whole {
 		return 2
 	}
 	return 1

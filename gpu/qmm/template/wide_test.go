@@ -150,6 +150,8 @@ var wideCases = []wideCase{
 	{Form{Weight: dtype.I3, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 20, 270, 400, WideSchedule{Rows: 16, Parts: 4, Splits: 2, AddBias: true, AddResidual: true}},
 	{Form{Weight: dtype.U1, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true}, 9, 1100, 256, WideSchedule{Rows: 16, Parts: 4}},
 	{Form{Weight: dtype.U1, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 64, 600, 256, WideSchedule{Rows: 64, Parts: 8, Splits: 2}},
+	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 70, 140, 400, WideSchedule{Rows: 64, Consumers: 1, Splits: 2, Whole: true}},
+	{Form{Weight: dtype.F6E3M2, Act: dtype.BF16, Scale: dtype.F16, Group: 64}, 60, 90, 300, WideSchedule{Rows: 64, Blocks: 3, Whole: true}},
 }
 
 // TestWide multiplies with warpgroups on the interpreter and the simulator.
