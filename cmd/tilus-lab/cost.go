@@ -21,7 +21,7 @@ func newCost() *cobra.Command {
 		Use:   "cost FILE --arg NAME=VALUE…",
 		Short: "Say what a launch would cost, without a GPU",
 		Long: `Say what a launch would cost on a target: registers of a thread, shared memory,
-occupancy, instructions, flops, bytes, sectors per request of global memory and bank
+occupancy, instructions, operations, bytes, sectors per request of global memory and bank
 conflicts of shared memory. FILE and --arg are as for run.
 
 Of casts from low-bit types it tells the instructions that the recipe of each takes for

@@ -89,10 +89,10 @@ func (l Launch) String() string {
 		line("counted", "in %d of %d blocks, scaled up", l.Ran, l.Blocks)
 	}
 	line("instructions", "%d of warps, %d of them matrix instructions", l.Instrs, l.MatrixInstrs)
-	line("flops", "%d", l.Flops)
+	line("operations", "%d of floats", l.Flops)
 	line("global memory", "%d bytes loaded, %d stored", l.LoadBytes, l.StoreBytes)
 	if bytes := l.LoadBytes + l.StoreBytes; bytes > 0 {
-		line("flops per byte", "%.2f", float64(l.Flops)/float64(bytes))
+		line("operations for each byte", "%.2f of those loaded and stored", float64(l.Flops)/float64(bytes))
 	}
 	if l.Requests > 0 {
 		line("sectors per request", "%.2f of 32 bytes; %.2f if every byte of them were used", float64(l.Sectors)/float64(l.Requests), float64(l.IdealSectors)/float64(l.Requests))

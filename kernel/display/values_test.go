@@ -79,7 +79,7 @@ func TestValuesRender(t *testing.T) {
 		"trace":        {blocks, svg, "<svg", "events on"},
 		"dispatch":     {gantt, svg, "<svg", "blocks in"},
 		"volta":        {run, svg, "<svg", ""},
-		"cost":         {cost.Launch{Program: "p", Target: "sm_90a", Grid: [3]int{2, 1, 1}, Flops: 77}, page, "<td>flops</td><td>77</td>", "flops"},
+		"cost":         {cost.Launch{Program: "p", Target: "sm_90a", Grid: [3]int{2, 1, 1}, Flops: 77}, page, "<td>operations</td><td>77 of floats</td>", "operations"},
 		"chart":        {chart, svg, ">ours<", "time"},
 		"plot":         {Plot(chart), svg, ">ours<", "time"},
 		"lines":        {Lines("two", []float64{1, 2}, []float64{2, 1}), svg, "series 1", "two"},

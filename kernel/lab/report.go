@@ -23,7 +23,7 @@ func Sanitize(target string, p *ir.Program, args ...any) ([]device.Finding, erro
 }
 
 // Cost is what a launch would cost on a target ("" is the default): registers,
-// shared memory, occupancy, bytes, flops, sectors and bank conflicts, without a GPU.
+// shared memory, occupancy, bytes, operations, sectors and bank conflicts, without a GPU.
 // Of large grids 64 blocks are run. Arguments are as for [Run].
 func Cost(target string, p *ir.Program, args ...any) (cost.Launch, error) {
 	return CostOf(target, 64, p, args...)

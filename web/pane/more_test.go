@@ -51,6 +51,8 @@ func TestRunPane(t *testing.T) {
 		}
 		if roof := device != onInterp; (r.Pictures[0].Name == "roofline") != roof || strings.Contains(r.Sentence, "H200") != roof {
 			t.Errorf("%s: the first picture is %s: %s", device, r.Pictures[0].Name, r.Sentence)
+		} else if said := strings.Contains(r.Text, "operations for each byte ") && strings.Contains(r.Sentence, " operations for each byte "); said != roof {
+			t.Errorf("%s: table and roofline do not call the operations for each byte by one name: %s\n%s", device, r.Sentence, r.Text)
 		}
 	}
 	race := "program race<1>(c: *f32) warps=2 {\n\tg = ViewGlobal(c) : global f32[64]\n\ts = AllocateShared() : shared f32[64]\n\tx = AllocateRegister(init=1) : register f32[64] spatial(64)\n\tStoreShared(s, x)\n\ty = LoadShared(s) : register f32[64] spatial(2).column_spatial(32)\n\tStoreGlobal(g, y, offset=[0])\n}\n"

@@ -286,8 +286,8 @@ func roofline(l cost.Launch, args []ir.Arg, p *ir.Program, o layoutviz.Options) 
 	best := clamp(float64(l.Flops) / math.Max(1, float64(once)))
 	worst := clamp(float64(l.Flops) / math.Max(1, float64(l.Sectors*32)))
 	ch.Series = append(ch.Series,
-		layoutviz.Series{Name: "every array moved once", Kind: "points", X: []float64{best}, Y: []float64{reach(best, top)}},
-		layoutviz.Series{Name: "every access served by memory", Kind: "points", X: []float64{worst}, Y: []float64{reach(worst, top)}})
+		layoutviz.Series{Name: "every array moves once", Kind: "points", X: []float64{best}, Y: []float64{reach(best, top)}},
+		layoutviz.Series{Name: "memory serves every access", Kind: "points", X: []float64{worst}, Y: []float64{reach(worst, top)}})
 	pic, err := layoutviz.Plot(ch, o)
 	bound := "memory bounds it"
 	if best*k.bytes > top {
@@ -296,5 +296,5 @@ func roofline(l cost.Launch, args []ir.Arg, p *ir.Program, o layoutviz.Options) 
 			bound = "f32 arithmetic bounds it"
 		}
 	}
-	return pic, fmt.Sprintf("%.3g operations for each byte if every array moves once, %.3g if caches hold nothing: on an %s, %s. The roof is the maker's (%s); the counts are of the simulator; nothing here was measured on a GPU.", best, worst, k.gpu, bound, k.source), err
+	return pic, fmt.Sprintf("%.3g operations for each byte if every array moves once, %.3g if memory serves every access: on an %s, %s. The roof is the maker's (%s); the counts are of the simulator; nothing here was measured on a GPU.", best, worst, k.gpu, bound, k.source), err
 }
