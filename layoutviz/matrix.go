@@ -145,9 +145,10 @@ func (c *canvas) bitMatrix(prefix string, x, y int, in, out []bitGroup, one func
 // left the places before, on the right which unit each place holds after, both in
 // the colour of the unit's column of origin (of its row, where the shift is negative
 // and units leave their rows), and below the bits of an offset with
-// what is XORed into what. Rows times columns must be the offsets 0 to n-1 of whole
-// cycles of the swizzle. Where rows are long, a cell is a group of units that stay
-// together.
+// what is XORed into what. The tile is [rows, cols] of the units that the swizzle
+// counts in, row-major. It is an error where rows times cols is no power of two from 1
+// to 4096, and where a unit would leave the tile: draw more rows then. Where rows are
+// long, a cell is a group of units that stay together.
 func Swizzle(s layout.Swizzle, rows, cols int, o Options) (Picture, error) {
 	c, err := newCanvas(o)
 	if err != nil {

@@ -131,7 +131,10 @@ func (v Value) CuTe() (c cute.Composed, tile []int, err error) {
 	return c, l.Shape(), err
 }
 
-// Swizzle is the swizzle of a swizzle or of a layout of memory, counted in elements.
+// Swizzle is the permutation of offsets that the value is or has: of a swizzle
+// ("Sw<3,4,3>") itself, in the unit that its reader has in mind; of a layout of shared
+// memory that of its offsets, in elements. It is false for other values, and for memory
+// without a swizzle.
 func (v Value) Swizzle() (layout.Swizzle, bool) {
 	if v.kind == swizzle {
 		return v.sw, true

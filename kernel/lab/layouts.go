@@ -49,7 +49,11 @@ func DrawAs(text, view string, elem dtype.Type) (layoutviz.Picture, error) {
 	return layoutviz.Value(v, view, elem, layoutviz.Options{})
 }
 
-// Swizzle reads a swizzle, "Sw<3,4,3>".
+// Swizzle reads a swizzle as CuTe writes it, "Sw<B,M,S>" or "Swizzle<B,M,S>": the B bits
+// of an offset from bit M are XORed with the B bits that stand S places higher. Offsets
+// count what you count, elements or bytes; Rescale goes from one to the other. It is an
+// error where the text is none, a number but S is negative, |S| is less than B, or a bit
+// beyond 48 is named.
 func Swizzle(text string) (layout.Swizzle, error) { return layout.ParseSwizzle(text) }
 
 // Banks counts what an access of a warp to shared memory costs on NVIDIA's GPUs, and

@@ -141,11 +141,14 @@ func (s Shared) ModeShape() []int { sizes, _ := s.rep().lists(); return sizes }
 // ModeStrides lists the strides of the modes, in elements.
 func (s Shared) ModeStrides() []int { _, steps := s.rep().lists(); return steps }
 
-// Swizzle is the permutation of offsets, in elements; the zero value if none.
+// Swizzle is the permutation of the tile's offsets: offset before it → offset after
+// it, both in elements, of any shape. Without a swizzle it is the zero value, which
+// moves nothing ([Swizzle.Identity]). In bytes it is [Shared.ByteSwizzle].
 func (s Shared) Swizzle() Swizzle { return s.swizzle }
 
-// ByteSwizzle is the same permutation of offsets in bytes, for elements of 1, 2,
-// 4, 8 or 16 bytes.
+// ByteSwizzle is the permutation of [Shared.Swizzle] for offsets in bytes, where an
+// element is 1, 2, 4, 8 or 16 bytes; other sizes are an error, and so is a swizzle
+// whose bits reach beyond bit 48 then.
 func (s Shared) ByteSwizzle(bytes int) (Swizzle, error) {
 	if bytes < 1 || bytes > 16 || bytes&(bytes-1) != 0 {
 		return Swizzle{}, fail(eSwizzle, "", "elements have %d bytes; a swizzle of bytes needs 1, 2, 4, 8 or 16", bytes)
@@ -276,7 +279,9 @@ func (s Shared) Reshape(shape ...int) (Shared, error) {
 	return s.with(s.rep().reshape(shape, MaxCells))
 }
 
-// ApplySwizzle permutes the offsets of a layout that has no swizzle yet.
+// ApplySwizzle permutes the offsets of a layout, in elements; shape, modes and
+// strides stay. It is an error where the layout has a swizzle already, and where w
+// is none that [NewSwizzle] makes.
 func (s Shared) ApplySwizzle(w Swizzle) (Shared, error) {
 	if !s.swizzle.Identity() {
 		return Shared{}, fail(eSwizzle, "take it off first", "the layout has the swizzle %s already", s.swizzle)

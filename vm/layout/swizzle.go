@@ -70,7 +70,8 @@ func (s Swizzle) String() string { return fmt.Sprintf("Sw<%d,%d,%d>", s.Bits, s.
 // Identity says whether the swizzle moves nothing.
 func (s Swizzle) Identity() bool { return s.Bits == 0 }
 
-// Apply permutes one offset. The offset must not be negative.
+// Apply gives where an offset goes, in the unit that it is counted in. The offset must
+// not be negative.
 func (s Swizzle) Apply(offset int) int {
 	mask := 1<<s.Bits - 1
 	if s.Shift >= 0 {
