@@ -331,7 +331,7 @@ func (r *run) clocks(ctx context.Context, o compile.Options) error {
 			return err
 		}
 	}
-	if err := r.compare(func(b *buffer) bool { return b.use == writes }); err != nil {
+	if err := r.compare(written, false); err != nil {
 		return fmt.Errorf("with clocks: %w", err)
 	}
 	data := make([]byte, n*size)

@@ -44,6 +44,10 @@ type Options struct {
 	// Seen, if not nil, hears of the arguments as the first launch leaves them; its error
 	// ends the measurement. Without Want, later launches must come to the same.
 	Seen func(args []ir.Arg) error
+	// Outputs is over how many copies of what each launch writes anew launches go round, 1 by
+	// default. With more, all of them are compared after each replay: every launch is then held
+	// to what is wanted, not only the last one.
+	Outputs int
 	// Held keeps what rotates on the GPU for the next measurement with the same arrays.
 	Held *Held
 	// Before are launches in front of each launch, timed with it. An array that several
@@ -269,6 +273,7 @@ func (r *run) measure(ctx context.Context) (err error) {
 	if r.o.Launches > 0 {
 		n = (r.o.Launches + r.t.Sets - 1) / r.t.Sets * r.t.Sets
 	}
+	n = max(n, (r.o.Outputs+r.t.Sets-1)/r.t.Sets*r.t.Sets)
 	graph, err := r.stream.Capture(func() error { return r.launches(n) })
 	if err != nil {
 		return err
@@ -288,12 +293,17 @@ func (r *run) measure(ctx context.Context) (err error) {
 		if i >= warm {
 			r.t.Samples = append(r.t.Samples, us/float64(n))
 		}
+		if r.o.Outputs > 1 {
+			if err := r.compare(written, true); err != nil {
+				return fmt.Errorf("in replay %d: %w", i, err)
+			}
+		}
 	}
 	r.t.Median, r.t.Min, r.t.Max = summary(r.t.Samples)
 	r.t.GBps = float64(r.t.Bytes) / r.t.Median / 1000
 	// What is written anew by each launch must be the same after many, which may
 	// have overlapped and share what they update.
-	if err := r.compare(func(b *buffer) bool { return b.use == writes }); err != nil {
+	if err := r.compare(written, true); err != nil {
 		return fmt.Errorf("after the last launch: %w", err)
 	}
 	return nil
@@ -381,6 +391,8 @@ func (r *run) upload() error {
 		copies := 1
 		if turn[k] {
 			copies = r.t.Sets
+		} else if written(b) {
+			copies = max(1, r.o.Outputs)
 		}
 		if turn[k] && r.o.Held != nil {
 			if b.ptr = r.o.Held.of(r.g.ctx, b.array, copies); b.ptr != nil {
@@ -393,7 +405,7 @@ func (r *run) upload() error {
 				return err
 			}
 			b.ptr = append(b.ptr, ptr)
-			if len(b.ptr) == 1 {
+			if len(b.ptr) == 1 || written(b) {
 				err = r.fill(b)
 			} else {
 				err = r.g.ctx.Copy(ptr, b.ptr[0], b.size(), nil)
@@ -417,8 +429,8 @@ func (r *run) upload() error {
 // fill gives the first copy of b what it is before a launch: its array, or a
 // pattern where the program must write every element.
 func (r *run) fill(b *buffer) error {
-	if b.use == writes {
-		return r.g.ctx.Memset(b.ptr[0], 0xff, b.size(), nil)
+	if written(b) {
+		return r.g.ctx.Memset(b.ptr[len(b.ptr)-1], 0xff, b.size(), nil)
 	}
 	if err := r.g.ctx.CopyIn(b.ptr[0], b.array.Data); err != nil {
 		return err
@@ -535,8 +547,11 @@ func (r *run) check(ctx context.Context) error {
 			}
 		}
 	}
-	return r.compare(func(*buffer) bool { return true })
+	return r.compare(func(*buffer) bool { return true }, false)
 }
+
+// written reports whether each launch writes an array anew.
+func written(b *buffer) bool { return b.use == writes }
 
 // after is the program's arguments with what it has written.
 func (r *run) after() ([]ir.Arg, error) {
@@ -553,8 +568,9 @@ func (r *run) after() ([]ir.Arg, error) {
 	return out, nil
 }
 
-// compare holds arrays to what is wanted, those for which the filter is true.
-func (r *run) compare(filter func(*buffer) bool) error {
+// compare holds arrays to what is wanted, those for which the filter is true: the first copy of
+// each, or all of them.
+func (r *run) compare(filter func(*buffer) bool, all bool) error {
 	for i, want := range r.o.Want {
 		if want == nil || i < len(r.buffer) && r.buffer[i] >= 0 && !filter(&r.buffers[r.buffer[i]]) {
 			continue
@@ -563,16 +579,25 @@ func (r *run) compare(filter func(*buffer) bool) error {
 			return fmt.Errorf("an array is wanted of argument %d, which is none", i)
 		}
 		b := &r.buffers[r.buffer[i]]
-		got := b.array.Clone()
-		if err := r.g.ctx.CopyOut(got.Data, b.ptr[0]); err != nil {
-			return err
+		got, copies := b.array.Clone(), b.ptr[:1]
+		if all && written(b) {
+			copies = b.ptr
 		}
-		r.t.Checked = true
-		relError, err := compare(got, want, r.o.Tolerance)
-		if err != nil {
-			return fmt.Errorf("%s: %w", r.p.Params[i].Name, err)
+		for k, ptr := range copies {
+			if err := r.g.ctx.CopyOut(got.Data, ptr); err != nil {
+				return err
+			}
+			r.t.Checked = true
+			relError, err := compare(got, want, r.o.Tolerance)
+			if err != nil {
+				name := r.p.Params[i].Name
+				if len(copies) > 1 {
+					name = fmt.Sprintf("%s of launch %d", name, k)
+				}
+				return fmt.Errorf("%s: %w", name, err)
+			}
+			r.t.RelError = max(r.t.RelError, relError)
 		}
-		r.t.RelError = max(r.t.RelError, relError)
 	}
 	return nil
 }
@@ -591,7 +616,8 @@ func compare(got, want *array.Array, tolerance float64) (relError float64, err e
 	}
 	relError = array.RelFro(got, want)
 	if math.IsNaN(relError) || relError > tolerance {
-		return relError, fmt.Errorf("%w: the relative error is %.3g, more than %.3g", ErrWrong, relError, tolerance)
+		report := array.Compare(got, want)
+		return relError, fmt.Errorf("%w: the relative error is %.3g, more than %.3g; %d of %d elements differ, first %v", ErrWrong, relError, tolerance, report.Differ, report.N, report.First)
 	}
 	return relError, nil
 }
