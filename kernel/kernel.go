@@ -126,12 +126,23 @@ type Connection struct {
 	KernelName      string `json:"kernel_name,omitempty"`
 }
 
-// ReadConnection reads a connection file.
+// maxConnection is the largest connection file, in bytes; front ends write some 300.
+const maxConnection = 64 << 10
+
+// ReadConnection reads a connection file of at most 64 KiB.
 func ReadConnection(path string) (Connection, error) {
 	var c Connection
-	data, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return c, fmt.Errorf("kernel: connection file: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxConnection+1))
+	switch {
+	case err != nil:
+		return c, fmt.Errorf("kernel: connection file: %w", err)
+	case len(data) > maxConnection:
+		return c, fmt.Errorf("kernel: %s has more than %d bytes and is no connection file; give the one that Jupyter writes for the kernel", path, maxConnection)
 	}
 	if err := json.Unmarshal(data, &c); err != nil {
 		return c, fmt.Errorf("kernel: connection file %s: %w", path, err)

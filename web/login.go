@@ -1,13 +1,12 @@
 package web
 
 import (
-	"bufio"
-	"bytes"
 	"context"
 	"crypto/subtle"
 	"errors"
 	"fmt"
 	"html/template"
+	"io"
 	"net"
 	"net/http"
 	"net/url"
@@ -52,19 +51,29 @@ type Password struct {
 	Hash []byte // of bcrypt
 }
 
+// maxPasswords is the largest file of passwords, in bytes; a line of htpasswd has 66.
+const maxPasswords = 64 << 10
+
 // ReadPasswords reads a file of passwords, one a line: a hash of bcrypt or the
 // password itself, after "view:" or "run:" where it gives a role of its own. That
 // is what htpasswd -nB view prints. A file with a password that is not hashed must
-// be its owner's alone.
+// be its owner's alone. It has at most 64 KiB.
 func ReadPasswords(file string, usual Role) ([]Password, error) {
-	raw, err := os.ReadFile(file)
+	f, err := os.Open(file)
 	if err != nil {
 		return nil, fmt.Errorf("password file: %w", err)
 	}
+	defer f.Close()
+	raw, err := io.ReadAll(io.LimitReader(f, maxPasswords+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("password file: %w", err)
+	case len(raw) > maxPasswords:
+		return nil, fmt.Errorf("password file %s has more than %d bytes; give a file with one password or hash a line", file, maxPasswords)
+	}
 	var out []Password
-	lines := bufio.NewScanner(bytes.NewReader(raw))
-	for lines.Scan() {
-		line := strings.TrimSpace(lines.Text())
+	for line := range strings.Lines(string(raw)) {
+		line = strings.TrimSpace(line)
 		if line == "" || strings.HasPrefix(line, "#") {
 			continue
 		}
@@ -78,7 +87,7 @@ func ReadPasswords(file string, usual Role) ([]Password, error) {
 		if _, err := bcrypt.Cost([]byte(line)); err == nil {
 			p.Hash = []byte(line)
 		} else {
-			info, err := os.Stat(file)
+			info, err := f.Stat()
 			if err != nil {
 				return nil, fmt.Errorf("password file: %w", err)
 			}
@@ -94,7 +103,7 @@ func ReadPasswords(file string, usual Role) ([]Password, error) {
 	if len(out) == 0 {
 		return nil, fmt.Errorf("password file %s holds no password", file)
 	}
-	return out, lines.Err()
+	return out, nil
 }
 
 // cookieRole is what the request's cookie allows.

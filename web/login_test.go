@@ -53,6 +53,7 @@ func TestReadPasswords(t *testing.T) {
 		"no password":    file("empty", "\n# nothing\n", 0o600),
 		"no such file":   filepath.Join(dir, "nothing"),
 		"password lengt": file("long", strings.Repeat("x", 100), 0o600),
+		"more than 6553": file("large", "run:"+string(hash)+"\n"+strings.Repeat("# \n", 1<<15), 0o600),
 	} {
 		if _, err := ReadPasswords(path, RoleView); err == nil || !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: %v", name, err)

@@ -3,6 +3,7 @@ package lab
 import (
 	"encoding/json"
 	"fmt"
+	"io"
 	"os"
 
 	"github.com/tilus-lab/tilus-lab/layoutviz"
@@ -28,11 +29,22 @@ type MeasuredRow struct {
 	Rate float64
 }
 
-// ReadMeasured reads a file of such numbers.
+// maxMeasured is the largest file of measured rates, in bytes.
+const maxMeasured = 1 << 20
+
+// ReadMeasured reads a file of such numbers, of at most 1 MiB.
 func ReadMeasured(path string) (*Measured, error) {
-	data, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("lab: %w", err)
+	}
+	defer f.Close()
+	data, err := io.ReadAll(io.LimitReader(f, maxMeasured+1))
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("lab: %w", err)
+	case len(data) > maxMeasured:
+		return nil, fmt.Errorf("lab: %s has more than %d bytes and is no file of measured rates, such as notebooks/data/matmul-h200.json", path, maxMeasured)
 	}
 	m := &Measured{}
 	if err := json.Unmarshal(data, m); err != nil {

@@ -14,6 +14,7 @@ func TestReadMeasured(t *testing.T) {
 		{`{"Rate": 4}`, "no measured rates"},
 		{`{"Rows": [{"Name": "v0", "Rate": 1}]}`, "no measured rates"},
 		{`[`, "unexpected end"},
+		{`{"Rate": 4}` + strings.Repeat(" ", maxMeasured), "more than 1048576 bytes"},
 	} {
 		if err := os.WriteFile(path, []byte(c.text), 0o600); err != nil {
 			t.Fatal(err)
@@ -21,7 +22,7 @@ func TestReadMeasured(t *testing.T) {
 		m, err := ReadMeasured(path)
 		if c.err != "" {
 			if err == nil || !strings.Contains(err.Error(), c.err) {
-				t.Errorf("%s: %v", c.text, err)
+				t.Errorf("%.60s: %v", c.text, err)
 			}
 			continue
 		}
