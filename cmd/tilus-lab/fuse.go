@@ -275,12 +275,9 @@ next:
 			if p.Name != name {
 				continue
 			}
-			v, err := array.Generate(spec)
-			if strings.HasSuffix(spec, ".npy") {
-				v, err = array.Load(spec)
-			}
+			v, err := array.FromSpec(spec)
 			if err != nil {
-				return nil, err
+				return nil, inFlag("--arg "+name, spec, err)
 			}
 			if v.Len() != p.Shape.Elements() || v.Type != out[i].Type {
 				return nil, usageError{fmt.Errorf("--arg %s is %s%v; the fusion takes %s", name, v.Type, v.Shape, p.Shape)}

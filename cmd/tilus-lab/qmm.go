@@ -35,7 +35,7 @@ or expand.`,
 			}
 			w, err := array.FromSpec(weights)
 			if err != nil {
-				return err
+				return inFlag("--weights", weights, err)
 			}
 			if len(w.Shape) != 2 {
 				return usageError{fmt.Errorf("weights are [N, K], not %v", w.Shape)}
@@ -46,7 +46,7 @@ or expand.`,
 			}
 			xs, err := array.FromSpec(x)
 			if err != nil {
-				return err
+				return inFlag("--x", x, err)
 			}
 			d, err := device.Open(on)
 			if err != nil {
@@ -64,7 +64,7 @@ or expand.`,
 			c := qmm.Call{Plan: plan}
 			if bias != "" {
 				if c.Bias, err = array.FromSpec(bias); err != nil {
-					return err
+					return inFlag("--bias", bias, err)
 				}
 				c.Bias = c.Bias.Cast(l.ActType)
 			}

@@ -160,7 +160,7 @@ func programArgs(p *ir.Program, argv []string) ([]any, error) {
 		}
 		x, err := argument(v, value, array.FromSpec)
 		if err != nil {
-			return nil, fmt.Errorf("--arg %s=%s: %w", v.Name, value, err)
+			return nil, inFlag("--arg "+v.Name, value, err)
 		}
 		out = append(out, x)
 	}
@@ -168,6 +168,22 @@ func programArgs(p *ir.Program, argv []string) ([]any, error) {
 		return nil, usageError{fmt.Errorf("%s also needs --arg for %s", p.Name, strings.Join(missing, ", "))}
 	}
 	return out, nil
+}
+
+// inFlag says of which flag's value an error is. Problems in the value keep their places in it.
+func inFlag(flag, value string, err error) error {
+	var list diag.List
+	if !errors.As(err, &list) {
+		return fmt.Errorf("%s=%s: %w", flag, value, err)
+	}
+	for i := range list {
+		name := flag
+		if file := list[i].Pos.File; file != "" {
+			name += "=" + file
+		}
+		list[i].Pos.File = name
+	}
+	return list
 }
 
 // argument reads the text of one argument; makeArray makes arrays.
