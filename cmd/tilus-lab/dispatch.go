@@ -349,7 +349,11 @@ func printDispatch(w io.Writer, v dispatchFlags, p dispatch.Program, r *dispatch
 	if len(r.Runs) == 1 && r.Runs[0].Kernel != nil {
 		k := *r.Runs[0].Kernel
 		if n, err := dispatch.Makespan(p.Machine, k, p.Options); err == nil {
-			fmt.Fprintf(w, "\nBy the formula it takes %d ticks.", n)
+			ticks := fmt.Sprint(n, " ticks")
+			if n == 1 {
+				ticks = "1 tick"
+			}
+			fmt.Fprintf(w, "\nBy the formula it takes %s.", ticks)
 		}
 		if k.Mask != nil {
 			fmt.Fprintf(w, " Units by engine: %v, as good as %d.", k.Mask.Count(), k.Mask.Balanced())

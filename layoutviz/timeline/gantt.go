@@ -71,7 +71,7 @@ func Sentence(r *dispatch.Result) string {
 	if r.Deadlock != nil {
 		return fmt.Sprintf("Deadlock at tick %d: %s.", r.Deadlock.Tick, r.Deadlock.Why)
 	}
-	desc := fmt.Sprintf("%d blocks in %d ticks.", r.Placed, r.Ticks)
+	desc := fmt.Sprintf("%s in %s.", count(r.Placed, "block"), count(r.Ticks, "tick"))
 	// What a dealer is held up by says most, then what a packet waits for.
 	var worst, held dispatch.Event
 	longest, still, wait := 0, map[string]int{}, 0

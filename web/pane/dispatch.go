@@ -174,7 +174,7 @@ func renderPolicies(p dispatch.Program, tick int, o layoutviz.Options) (Result, 
 			return Result{}, err
 		}
 		out.Pictures = append(out.Pictures, Picture{Name: "ROCm " + string(x.Policy), Picture: pic})
-		ticks = append(ticks, fmt.Sprintf("ROCm %s takes %d ticks", x.Policy, r.Ticks))
+		ticks = append(ticks, fmt.Sprintf("ROCm %s takes %s", x.Policy, plural(r.Ticks, "tick")))
 		docs = append(docs, fmt.Sprintf("%-5s %s", x.Policy, x.Doc))
 	}
 	out.Sentence, out.Text = strings.Join(ticks, ", ")+".", strings.Join(docs, "\n")

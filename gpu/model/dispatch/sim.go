@@ -518,7 +518,7 @@ func (r *sim) completions() {
 			cause := startEvent(run, d.block)
 			delete(run.startEvents, d.block)
 			w.lastEvent[b.CU] = r.t.add(Event{Tick: r.now, Step: "finish", Actor: r.unitName(int(b.SE), int(b.CU)), Queue: run.Queue, Kernel: run.Name, Block: d.block,
-				Cause: cause, Why: fmt.Sprintf("block %d of %s ends after %d ticks", d.block, run.Name, r.now-int(b.Start))})
+				Cause: cause, Why: fmt.Sprintf("block %d of %s ends after %s", d.block, run.Name, plural(r.now-int(b.Start), "tick"))})
 		}
 		for _, waiter := range run.waiters[d.block] {
 			if run.waiting[waiter]--; run.waiting[waiter] == 0 && run.Blocks[waiter].Start >= 0 {
