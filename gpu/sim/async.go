@@ -14,6 +14,7 @@ type landing struct {
 	data [16]byte
 	size uint8
 	lane uint8
+	line line // of the copy
 }
 
 // inFlight is what a lane has begun to copy.
@@ -61,7 +62,7 @@ func (w *warp) beginCopy(i *inst) {
 			w.fail(l, errBounds, "", "%d bytes of %d are to be read", n, size)
 			return
 		}
-		c := landing{at: to[l] - sharedBase, size: uint8(size), lane: uint8(l)}
+		c := landing{at: to[l] - sharedBase, size: uint8(size), lane: uint8(l), line: lineOf(i)}
 		if n > 0 {
 			if from[l]&(size-1) != 0 {
 				w.fail(l, errAlign, "", "address %s is not a multiple of the %d bytes copied", w.where(&read, from[l]), size)
@@ -126,8 +127,10 @@ func (w *warp) land(c landing) {
 	s := &w.b.shared
 	copy(s.data[c.at:c.at+uint64(c.size)], c.data[:])
 	if l := &w.b.ledger; w.b.cl != nil && l.marks != nil {
+		by := w.reader(int(c.lane))
+		by.line = c.line
 		for j := c.at; j < c.at+uint64(c.size); j++ {
-			l.marks[j].job, l.marks[j].writer = 0, w.reader(int(c.lane))
+			l.marks[j].job, l.marks[j].writer = 0, by
 		}
 		return
 	}
@@ -137,6 +140,6 @@ func (w *warp) land(c landing) {
 	for j := c.at; j < c.at+uint64(c.size); j++ {
 		t := &s.track[j]
 		t.copier = 0
-		t.written, t.writer, t.wEpoch, t.wWarp = true, int16(w.id*lanes+int(c.lane)+1), s.epoch, w.epoch
+		t.written, t.writer, t.wEpoch, t.wWarp, t.wLine = true, int16(w.id*lanes+int(c.lane)+1), s.epoch, w.epoch, c.line
 	}
 }

@@ -24,6 +24,7 @@ type reader struct {
 	tick  uint32
 	epoch uint32 // barriers of the warp passed
 	lane  int16
+	line  line
 }
 
 type mark struct {
@@ -76,7 +77,7 @@ func (s *ledger) reset(n int, fast bool) {
 func (w *warp) tick() uint32 { return w.clock.at(w.index) }
 
 func (w *warp) reader(lane int) reader {
-	return reader{int32(w.index + 1), w.tick(), w.epoch, int16(lane)}
+	return reader{int32(w.index + 1), w.tick(), w.epoch, int16(lane), lineOf(w.at())}
 }
 
 // past reports whether an access comes before what a lane of the warp does now.
@@ -105,7 +106,7 @@ func (c *cluster) who(r reader) string {
 			if len(c.blocks) > 1 {
 				text += fmt.Sprintf(" of block rank %d", b.rank)
 			}
-			return text
+			return text + r.line.String()
 		}
 	}
 	for _, b := range c.blocks {
@@ -184,7 +185,7 @@ func (w *warp) touch(lane int, b *block, at, size uint64, how use, atomic bool) 
 			if int(t.writer.comp) > c.warps() {
 				w.fail(lane, errAsync, "wait for that phase of the barrier", "%s was written by %s, for which this thread has not waited", place(j), c.who(t.writer))
 			} else {
-				w.fail(lane, errRace, "synchronise between the two", "%s was written by %s, and no barrier lies between", place(j), c.who(t.writer))
+				w.fail(lane, errRace, betweenHelp, "%s was written by %s, and no barrier lies between", place(j), c.who(t.writer))
 			}
 			return false
 		}
@@ -210,7 +211,7 @@ func (w *warp) touch(lane int, b *block, at, size uint64, how use, atomic bool) 
 			}
 		}
 		if bad.comp != 0 {
-			w.fail(lane, errRace, "synchronise between the two", "%s was read by %s, and no barrier lies between", place(j), c.who(bad))
+			w.fail(lane, errRace, betweenHelp, "%s was read by %s, and no barrier lies between", place(j), c.who(bad))
 			return false
 		}
 		if how == plainWrite {
@@ -228,6 +229,9 @@ func (w *warp) readBy(s *ledger, t *mark, me reader) {
 	if t.read.comp == me.comp || w.past(t.read, int(me.lane)) {
 		if t.read.comp == me.comp && t.read.lane != me.lane && t.read.epoch == me.epoch {
 			me.lane = manyLanes
+			if t.read.line != me.line {
+				me.line = 0
+			}
 		}
 		t.read = me
 		return

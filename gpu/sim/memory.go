@@ -22,12 +22,13 @@ type sharedMemory struct {
 
 // touch is the last write and the last read of a byte since the last barrier.
 type touch struct {
-	written        bool // at any time
+	written        bool  // at any time
+	copier         int16 // thread + 1 of an asynchronous copy that will write it; 0: none
 	wEpoch, rEpoch uint32
 	wWarp, rWarp   uint32 // warp epoch
-	copier         int16  // thread + 1 of an asynchronous copy that will write it; 0: none
 	rWarps         uint32 // warps of the readers
 	writer, reader int16  // thread + 1; 0: none; several readers: -1, or -2 - warp if all of one warp
+	wLine, rLine   line
 }
 
 func (s *sharedMemory) init(n int, fast bool) {
@@ -255,6 +256,7 @@ func (w *warp) touched(i *inst, lane int, at, size uint64, write bool) bool {
 	s := &w.b.shared
 	thread := w.id*lanes + lane
 	atomic := i.row.Class == code.Atomic
+	here := lineOf(i)
 	for j := at; j < at+size; j++ {
 		t := &s.track[j]
 		if !write || atomic {
@@ -271,19 +273,19 @@ func (w *warp) touched(i *inst, lane int, at, size uint64, write bool) bool {
 			continue
 		}
 		if s.conflict(thread, w.epoch, t.writer, t.wEpoch, t.wWarp, 1<<max(0, warpOf(t.writer))) {
-			w.fail(lane, errRace, "synchronise between the two", "%s was written by thread %d, and no barrier lies between", w.where(i, j+sharedBase), t.writer-1)
+			w.fail(lane, errRace, betweenHelp, "%s was written by thread %d%v, and no barrier lies between", w.where(i, j+sharedBase), t.writer-1, t.wLine)
 			return false
 		}
 		if write {
 			if s.conflict(thread, w.epoch, t.reader, t.rEpoch, t.rWarp, t.rWarps) {
-				w.fail(lane, errRace, "synchronise between the two", "%s was read by %s, and no barrier lies between", w.where(i, j+sharedBase), readers(t.reader))
+				w.fail(lane, errRace, betweenHelp, "%s was read by %s%v, and no barrier lies between", w.where(i, j+sharedBase), readers(t.reader), t.rLine)
 				return false
 			}
-			t.writer, t.wEpoch, t.wWarp = int16(thread+1), s.epoch, w.epoch
+			t.writer, t.wEpoch, t.wWarp, t.wLine = int16(thread+1), s.epoch, w.epoch, here
 			t.written = t.written || i.kind != kCopyBegin
 			continue
 		}
-		id := int16(thread + 1)
+		id, before := int16(thread+1), t.rLine
 		mine := uint32(1) << w.id
 		if t.reader == 0 || s.ordered(t.rEpoch, t.rWarps|mine) {
 			t.rWarps = 0
@@ -299,10 +301,35 @@ func (w *warp) touched(i *inst, lane int, at, size uint64, write bool) bool {
 				id = int16(-2 - w.id)
 			}
 		}
+		if t.rLine = here; id < 0 && t.reader != 0 && before != here {
+			t.rLine = 0
+		}
 		t.reader = id
 		t.rEpoch, t.rWarp = s.epoch, w.epoch
 	}
 	return true
+}
+
+// betweenHelp is the way out of two accesses that only a barrier orders.
+const betweenHelp = "Synchronize between the two"
+
+// line is where the text has what made an access; 0 where that is not one line below
+// 65536.
+type line uint16
+
+func lineOf(i *inst) line {
+	if n := i.pos.Line; n == int(line(n)) {
+		return line(n)
+	}
+	return 0
+}
+
+// String is " in line 7", and nothing where the line is not known.
+func (l line) String() string {
+	if l == 0 {
+		return ""
+	}
+	return fmt.Sprintf(" in line %d", int(l))
 }
 
 func readers(r int16) string {

@@ -154,7 +154,7 @@ func (w *warp) touchedGlobal(i *inst, lane int, t *tracker, at, size, addr uint6
 		if w.earlier(other, now) || t.fenced && other.block() != now.block() {
 			return false
 		}
-		w.fail(lane, errRace, "let the thread that wrote an element use it, synchronise, or split the work into two launches",
+		w.fail(lane, errRace, "Synchronize orders threads of a block; between blocks, publish with AtomicScalar order=acq_rel, or split the work into two launches",
 			"%s was %s by %s, and no barrier lies between", w.where(i, addr-at+u*t.unit), did, other)
 		return true
 	}

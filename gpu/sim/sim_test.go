@@ -321,17 +321,17 @@ func TestRaces(t *testing.T) {
 		name, want string
 		f          *code.Func
 	}{
-		{"write write", "st.shared.b32: shared offset 0 was written by thread 0, and no barrier lies between [Sim.E5]", kernel(t, 32, 64, nil, func(b *code.Builder, p []code.Value) {
+		{"write write", "st.shared.b32: shared offset 0 was written by thread 0 in line 1, and no barrier lies between [Sim.E5]", kernel(t, 32, 64, nil, func(b *code.Builder, p []code.Value) {
 			b.StShared(4, b.SharedBase(), 0, b.LaneID())
 		})},
-		{"read write", "shared offset 0 was read by several threads, and no barrier lies between [Sim.E5]", kernel(t, 64, 256, nil, func(b *code.Builder, p []code.Value) {
+		{"read write", "shared offset 0 was read by several threads in line 1, and no barrier lies between [Sim.E5]", kernel(t, 64, 256, nil, func(b *code.Builder, p []code.Value) {
 			i := b.TidX()
 			b.StShared(4, slot(b, i), 0, i)
 			b.BarSync()
 			b.LdShared(4, b.SharedBase(), 0)
 			b.StShared(4, slot(b, i), 0, i)
 		})},
-		{"write read", "was written by thread 0, and no barrier lies between [Sim.E5]", kernel(t, 32, 256, nil, func(b *code.Builder, p []code.Value) {
+		{"write read", "was written by thread 0 in line 1, and no barrier lies between [Sim.E5]", kernel(t, 32, 256, nil, func(b *code.Builder, p []code.Value) {
 			i := b.TidX()
 			b.StShared(4, slot(b, i), 0, i)
 			b.LdShared(4, b.SharedBase(), 0)

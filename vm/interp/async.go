@@ -50,7 +50,7 @@ func copyAsync(m *Machine, in *ir.Instr) error {
 		return err
 	}
 	t.copies += len(places)
-	m.flight(func(f *flight) { f.open = append(f.open, copying{s.tile, places}) })
+	m.flight(func(f *flight) { f.open = append(f.open, copying{s.tile, places, m.line}) })
 	return nil
 }
 
@@ -98,6 +98,7 @@ func (m *Machine) land(list []copying) {
 	for _, c := range list {
 		t := m.smem.tiles[c.tile]
 		now := m.several()
+		now.line = c.line
 		for _, at := range c.places {
 			t.pending[at], t.writer[at] = false, now
 		}

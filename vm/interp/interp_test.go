@@ -163,10 +163,10 @@ func TestRunTimeErrorsHavePlaceAndRule(t *testing.T) {
 	for _, c := range []struct{ name, body, want string }{
 		{"unset", "\tr = AllocateRegister() : register f32[32] spatial(32)\n\tStoreGlobal(g, r, offset=[0])\n", "t.tile:4:17: element 0 of r has no value [Run.E3]"},
 		{"unset through View", "\tr = AllocateRegister() : register f32[32] spatial(32)\n\tv = View(r) : register i32[32] spatial(32)\n\tv = Add(v, 1) : register i32[32] spatial(32)\n", "t.tile:5:10: element 0 of v has no value [Run.E3]"},
-		{"read after write", "\tr = LoadGlobal(g, offset=[0]) : register f32[32] spatial(32)\n\tStoreGlobal(g, r, offset=[0])\n\ts = LoadGlobal(g, offset=[1]) : register f32[32] spatial(32)\n", "t.tile:5:6: thread 0 of block 0 reads element 1 of g, which thread 1 of block 0 wrote in this launch [Run.E4]"},
+		{"read after write", "\tr = LoadGlobal(g, offset=[0]) : register f32[32] spatial(32)\n\tStoreGlobal(g, r, offset=[0])\n\ts = LoadGlobal(g, offset=[1]) : register f32[32] spatial(32)\n", "t.tile:5:6: thread 0 of block 0 reads element 1 of g, which thread 1 of block 0 wrote in this launch, in line 4 [Run.E4]"},
 		{"write after write", "\tr = LoadGlobal(g, offset=[0]) : register f32[32] spatial(32)\n\tStoreGlobal(g, r, offset=[0])\n\tStoreGlobal(g, r, offset=[1])\n", "t.tile:5:2: thread 0 of block 0 overwrites element 1 of g"},
-		{"write after read", "\tr = LoadGlobal(g, offset=[1]) : register f32[32] spatial(32)\n\tStoreGlobal(g, r, offset=[0])\n", "t.tile:4:2: thread 1 of block 0 overwrites element 1 of g, which thread 0 of block 0 read in this launch [Run.E4]"},
-		{"write after many read", "\tr = LoadGlobal(g, offset=[0]) : register f32[1] reduce(spatial(32), dims=[0], keepdims=True)\n\tStoreGlobal(g, r, offset=[0])\n", "which several threads of block 0 read in this launch [Run.E4]"},
+		{"write after read", "\tr = LoadGlobal(g, offset=[1]) : register f32[32] spatial(32)\n\tStoreGlobal(g, r, offset=[0])\n", "t.tile:4:2: thread 1 of block 0 overwrites element 1 of g, which thread 0 of block 0 read in this launch, in line 3 [Run.E4]"},
+		{"write after many read", "\tr = LoadGlobal(g, offset=[0]) : register f32[1] reduce(spatial(32), dims=[0], keepdims=True)\n\tStoreGlobal(g, r, offset=[0])\n", "which several threads of block 0 read in this launch, in line 3 [Run.E4]"},
 		{"division by zero", "\ti = 5/n\n", "t.tile:3:7: division by zero: in 5/n, n is 0 [Expr.R1]"},
 		{"overflow", "\ti = (n + 65536)*65536\n", "integer overflow: 65536 * 65536 is no i32 [Expr.R1]"},
 	} {

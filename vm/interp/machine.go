@@ -14,6 +14,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"math"
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -78,6 +79,7 @@ type Machine struct {
 	swaps    []swap // see Elementwise
 	funcs    map[*ir.Instr]ElementFunc
 	after    []func(*Machine, ir.Stmt) bool
+	line     uint16          // of the instruction that runs; 0 from line 65536 on
 	ctx      context.Context // of Run, for instructions that take long; nil in a Step
 }
 
@@ -543,6 +545,10 @@ func (m *Machine) exec(s ir.Stmt) error {
 		f := meaningOf(s.Op)
 		if f == nil {
 			return problem(s.Pos, "Run.E1", "", "the interpreter has no meaning for %s", s.Op.Name)
+		}
+		m.line = 0
+		if n := s.Pos.Line; n <= math.MaxUint16 {
+			m.line = uint16(n)
 		}
 		if err := m.free(s); err != nil {
 			return err

@@ -28,8 +28,17 @@ type mark struct {
 	thread, epoch int32
 	set           int16
 	atomic        bool
-	scope         scope // of an atomic step
-	fenced        bool  // the asynchronous proxy sees it
+	scope         scope  // of an atomic step
+	fenced        bool   // the asynchronous proxy sees it
+	line          uint16 // of the text; 0: not known, or several
+}
+
+// inLine is ", in line 7", and nothing where the line is not known.
+func (k mark) inLine() string {
+	if k.line == 0 {
+		return ""
+	}
+	return fmt.Sprintf(", in line %d", k.line)
 }
 
 // scope is how far an atomic step is one: 0 the GPU.
@@ -126,7 +135,7 @@ func (o *order) enter() {
 }
 
 func (m *Machine) me(thread int) mark {
-	return mark{block: int64(m.block) + 1, thread: int32(m.thread(thread)), epoch: m.order.epoch, set: m.running()}
+	return mark{block: int64(m.block) + 1, thread: int32(m.thread(thread)), epoch: m.order.epoch, set: m.running(), line: m.line}
 }
 
 // before reports that an access comes before what a thread of the running block
@@ -181,9 +190,12 @@ func (m *Machine) and(k mark, thread int) mark {
 	switch {
 	case m.before(k, thread):
 	case k.block != now.block:
-		now.block = -1
+		now.block, now.line = -1, 0
 	case k.thread != now.thread:
 		now.thread = -1
+		if k.line != now.line {
+			now.line = 0
+		}
 		switch was, is := m.sets[k.set], m.sets[now.set]; {
 		case was.Has(is):
 			now.set = k.set
@@ -219,13 +231,16 @@ func (m *Machine) reads(k *marks, flat, thread int) {
 		case r.block == now.block && r.set == now.set:
 			if r.thread != now.thread {
 				now.thread = -1
+				if r.line != now.line {
+					now.line = 0
+				}
 			}
 		default:
 			left = append(left, r)
 		}
 	}
 	if len(left) > maxReaders {
-		now.block, left = -1, nil
+		now.block, now.line, left = -1, 0, nil
 	}
 	k.reader[flat] = now
 	if left == nil {
@@ -258,7 +273,7 @@ func (m *Machine) ordered(in *ir.Instr, g *global, other mark, thread, flat int,
 		who = fmt.Sprintf("thread %d of block %d", other.thread, other.block-1)
 	}
 	return problem(in.Pos, "Run.E4", "Synchronize orders threads of a block; between blocks, publish with AtomicScalar order=acq_rel, or split the work into two launches",
-		"thread %d of block %d %s element %d of %s, which %s %s in this launch", m.thread(thread), m.block, does, flat, g.name, who, did)
+		"thread %d of block %d %s element %d of %s, which %s %s in this launch%s", m.thread(thread), m.block, does, flat, g.name, who, did, other.inLine())
 }
 
 func synchronize(m *Machine, _ *ir.Instr) error {

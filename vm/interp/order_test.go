@@ -21,7 +21,7 @@ func TestHandOver(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, c := range []struct{ name, from, to, want string }{
-		{"no order", ", order=acq_rel", "", "reads element 0 of gp, which thread 0 of block 0 wrote in this launch [Run.E4]"},
+		{"no order", ", order=acq_rel", "", "reads element 0 of gp, which thread 0 of block 0 wrote in this launch, in line 13 [Run.E4]"},
 		{"no barrier before", "\tSynchronize()\n\tbefore", "\tbefore", "reads element 0 of gp, which thread 0 of block 0 wrote"},
 		{"no barrier after", "\t\tSynchronize()\n", "", "reads element 0 of gp, which thread 0 of block 0 wrote"},
 		{"another counter", "offset=[0], op", "offset=[b], op", "reads element 0 of gp"},

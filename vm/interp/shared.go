@@ -69,6 +69,7 @@ type sharedTile struct {
 type copying struct {
 	tile   int
 	places []int32
+	line   uint16 // of the copy
 }
 
 // shared is a view of a tile: its elements lie at base plus what the layout says.
@@ -156,7 +157,7 @@ func (s *sharedMemory) retire(i int) {
 // several is a mark of threads of the running set of which is not known which.
 func (m *Machine) several() mark {
 	k := m.me(0)
-	k.thread = -1
+	k.thread, k.line = -1, 0
 	return k
 }
 
@@ -456,5 +457,5 @@ func (m *Machine) race(in *ir.Instr, s *shared, dims []int, e int, other mark, t
 		}
 		return "several threads"
 	}
-	return problem(in.Pos, "Run.E4", "Synchronize between the two", "%s of block %d %s element %v of the tile in %s, which %s %s since the last barrier", name(thread), m.block, does, indexOf(dims, e), s.name, name(int(other.thread)), did)
+	return problem(in.Pos, "Run.E4", "Synchronize between the two", "%s of block %d %s element %v of the tile in %s, which %s %s since the last barrier%s", name(thread), m.block, does, indexOf(dims, e), s.name, name(int(other.thread)), did, other.inLine())
 }

@@ -119,6 +119,6 @@ func (v *verifier) held(x *Var, pos diag.Pos) {
 		return
 	}
 	if t, ok := v.holders[x]; ok && t != v.threads {
-		v.add(pos, "Group.C4", "store it to shared memory, synchronise, and load it", "threads %d to %d hold %s, threads %d to %d use it", t.Begin, t.Begin+t.Size-1, x.Name, v.threads.Begin, v.threads.Begin+v.threads.Size-1)
+		v.add(pos, "Group.C4", "store it to shared memory, Synchronize, and load it", "threads %d to %d hold %s, threads %d to %d use it", t.Begin, t.Begin+t.Size-1, x.Name, v.threads.Begin, v.threads.Begin+v.threads.Size-1)
 	}
 }

@@ -2,12 +2,14 @@ package pane
 
 import (
 	"bytes"
+	"errors"
 	"regexp"
 	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
 )
 
 // Every step of the pipeline can be chosen, and what a pass changed says so.
@@ -59,6 +61,25 @@ func TestRunPane(t *testing.T) {
 	for _, device := range []string{onInterp, onSim} {
 		if _, err := run(t, "run", Values{"d": device, "src": strings.Replace(race, "spatial(2).column_spatial(32)", "local(2).spatial(32)", 1), "a": "zeros:f32[64]"}); err == nil {
 			t.Errorf("%s accepts a layout of too few threads", device)
+		}
+	}
+	// A race names the line of the other access and one way out, on both.
+	shared := "program race<1>(c: *f32) warps=2 {\n\tg = ViewGlobal(c) : global f32[8, 8]\n\ts = AllocateShared() : shared f32[8, 8]\n\tx = AllocateRegister(init=1) : register f32[8, 8] spatial(8, 8)\n\tStoreShared(s, x)\n\tSynchronize()\n\ty = LoadShared(s) : register f32[8, 8] column_spatial(8, 8)\n\tSynchronize()\n\tStoreShared(s, x)\n\tStoreGlobal(g, y, offset=[0, 0])\n}\n"
+	wrote := strings.Replace(shared, "\tSynchronize()\n", "", 1)
+	read := strings.Replace(shared, "\tSynchronize()\n\tStoreShared", "\tStoreShared", 1)
+	if _, err := run(t, "run", Values{"src": shared, "a": "zeros:f32[8, 8]"}); err != nil {
+		t.Fatal(err)
+	}
+	for _, device := range []string{onInterp, onSim} {
+		for _, c := range []struct{ src, did, help string }{
+			{wrote, "5", "Synchronize between the two"},
+			{read, "7", "Synchronize between the two"},
+		} {
+			_, err := run(t, "run", Values{"d": device, "src": c.src, "a": "zeros:f32[8, 8]"})
+			var list diag.List
+			if !errors.As(err, &list) || !strings.Contains(list[0].Msg, "in line "+c.did) || list[0].Help != c.help {
+				t.Errorf("%s does not say that the other access is in line %s: %v", device, c.did, err)
+			}
 		}
 	}
 	for name, v := range map[string]Values{"sizes": {"a": "randint:f16[64, 64]\nrandint:f16[64, 64]\nzeros:f32[8, 8]\n64\n64\n64"}, "too large": {"a": "zeros:f16[4096, 4096]\nzeros:f16[64, 64]\nzeros:f32[64, 64]\n64\n64\n64"}} {
