@@ -110,7 +110,8 @@ func (f *Fusion) View(name string) (string, error) {
 }
 
 // Plan tells the kernels with their buffers, why they are as they are, and the launches that
-// they become.
+// they become: the plan's is what its thread maps are of; the emitter may divide the same
+// work among other threads, and what it makes is what runs.
 func (f *Fusion) Plan() string {
 	var b strings.Builder
 	for i, text := range strings.Split(f.Program.Plan.String(), "\nkernel ") {
@@ -125,10 +126,23 @@ func (f *Fusion) Plan() string {
 			if n := f.Program.Kernels[i].Code.Launch.SharedBytes; n > 0 {
 				tiles = fmt.Sprintf(", %d bytes of shared memory", n)
 			}
-			fmt.Fprintf(&b, "  emitted  %d × %d × %d blocks of %d threads%s\n", max(1, k.Blocks[0]), max(1, k.Blocks[1]), max(1, k.Blocks[2]), k.Threads, tiles)
+			fmt.Fprintf(&b, "  emitted  %d × %d × %d blocks of %d threads%s", max(1, k.Blocks[0]), max(1, k.Blocks[1]), max(1, k.Blocks[2]), k.Threads, tiles)
+			plan := f.Program.Plan.Kernels[i]
+			switch ratio := float64(threads(k.Blocks, k.Threads)) / float64(threads(plan.Blocks, plan.Threads)); {
+			case ratio != 1:
+				fmt.Fprintf(&b, "; these run, with %.3g times the planned threads", ratio)
+			case k.Threads != plan.Threads:
+				b.WriteString("; these run, the planned threads in other blocks")
+			}
+			b.WriteByte('\n')
 		}
 	}
 	return b.String()
+}
+
+// threads is how many a launch has.
+func threads(blocks [3]int, each int) int {
+	return max(1, blocks[0]) * max(1, blocks[1]) * max(1, blocks[2]) * each
 }
 
 // Cost tells what the kernels ask of memory.
