@@ -21,7 +21,9 @@ func newQMM() *cobra.Command {
 		Short: "Quantise a linear layer and multiply with it",
 		Long: `Quantise a linear layer and multiply with it: y = x·wᵀ. KIND is an element type of 1 to
 8 bits or a preset (mxfp4, nvfp4, …), and words: group=128 (or channel), scale=f16,
-act=f16, zero (points). The error of the weights and of y are told.
+act=f16, zero (points), scalebits=7 (significant bits of scales; chosen such that weights
+are exact as plain numbers where that costs nothing). The error of the weights and of y are
+told.
 
 --program prints one of the programs instead: decode, wide, prefill, arrange, pack, unpack
 or expand.`,
@@ -73,7 +75,7 @@ or expand.`,
 				return err
 			}
 			o := cmd.OutOrStdout()
-			fmt.Fprintf(o, "%s [%d, %d]: %d bytes, %.2f bits a weight; relative error of the weights %.2e\n", l, l.N, l.K, l.Bytes(), 8*float64(l.Bytes())/float64(l.N*l.K), relError(q.Dequantize(), w))
+			fmt.Fprintf(o, "%s [%d, %d]: %d bytes, %.2f bits a weight; relative error of the weights %.2e\n", q.Linear, l.N, l.K, l.Bytes(), 8*float64(l.Bytes())/float64(l.N*l.K), relError(q.Dequantize(), w))
 			fmt.Fprintf(o, "y %v on %s, plan %s %+v: relative error against the plain weights %.2e\n", res.Y.Shape, res.Device, res.Plan, res.Schedule, relError(res.Y, plainProduct(xs.Cast(l.ActType), w, c.Bias)))
 			if out != "" {
 				return res.Y.Save(out)

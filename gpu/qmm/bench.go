@@ -59,19 +59,20 @@ func FindModel(name string) (Model, error) {
 
 // Row is what was measured of a layer.
 type Row struct {
-	Layer    string                 `json:"layer"`
-	Weight   string                 `json:"weight"`
-	Act      string                 `json:"act"`
-	Scale    string                 `json:"scale"`
-	Group    int                    `json:"group"`
-	Zero     bool                   `json:"zero_point,omitempty"`
-	M        int                    `json:"m"`
-	N        int                    `json:"n"`
-	K        int                    `json:"k"`
-	Plan     string                 `json:"plan,omitempty"` // "" where the schedule says it
-	Schedule template.Schedule      `json:"schedule"`
-	Wide     *template.WideSchedule `json:"wide,omitempty"` // of Wide and Prefill
-	Tried    int                    `json:"tried"`          // schedules that were timed
+	Layer     string                 `json:"layer"`
+	Weight    string                 `json:"weight"`
+	Act       string                 `json:"act"`
+	Scale     string                 `json:"scale"`
+	Group     int                    `json:"group"`
+	Zero      bool                   `json:"zero_point,omitempty"`
+	ScaleBits int                    `json:"scale_bits,omitempty"` // of layers that [Linear.Quantize] makes
+	M         int                    `json:"m"`
+	N         int                    `json:"n"`
+	K         int                    `json:"k"`
+	Plan      string                 `json:"plan,omitempty"` // "" where the schedule says it
+	Schedule  template.Schedule      `json:"schedule"`
+	Wide      *template.WideSchedule `json:"wide,omitempty"` // of Wide and Prefill
+	Tried     int                    `json:"tried"`          // schedules that were timed
 	// ChosenUs is what the schedule takes that a product takes without any search.
 	ChosenUs float64 `json:"chosen_us,omitempty"`
 	// Error is the relative error of sampled outputs against float64.
@@ -134,8 +135,8 @@ func (b *Bench) Close() error {
 }
 
 // operands are random weights, scales and x of a layer in the order of the kernels,
-// up to and with y. All bits are random, but for codes that are not finite or beyond the
-// type of the activations.
+// up to and with y. All bits of codes are random, but for those that are not finite or beyond
+// the type of the activations; scales and zero points are like those of quantised layers.
 func (b *Bench) operands(ctx context.Context, l Linear, p *template.Plan, m int) ([]ir.Arg, error) {
 	shape := p.PackedShape(l.N, l.K)
 	size := shape[0] * shape[1] * shape[2]
@@ -158,22 +159,21 @@ func (b *Bench) operands(ctx context.Context, l Linear, p *template.Plan, m int)
 			return nil, err
 		}
 	}
-	few := func(t dtype.Type, values []float64, shape ...int) *array.Array {
+	some := func(t dtype.Type, codes []uint64, shape ...int) *array.Array {
 		a := array.New(t, shape...)
-		codes := make([]uint64, len(values))
-		for i, v := range values {
-			codes[i] = t.Encode(v, true)
-		}
 		for i := range a.Len() {
 			a.SetCode(i, codes[r.Uint32()%uint32(len(codes))])
 		}
 		return a
 	}
+	like, err := l.sample()
+	if err != nil {
+		return nil, err
+	}
 	groups, padded := p.Groups(l.K), p.Padded(l.N)
-	args := arrays(w, few(l.ScaleType, []float64{1. / 256, 1. / 128, 1. / 512, 1. / 64}, groups, padded))
+	args := arrays(w, some(l.ScaleType, like.drawn(), groups, padded))
 	if l.ZeroPoint {
-		half := float64(int(1) << (l.WeightType.Bits() - 1))
-		args = append(args, arrays(few(l.ActType, []float64{half - 1, half, half - .5}, groups, padded))...)
+		args = append(args, arrays(some(l.ActType, distinct(like.Zeros), groups, padded))...)
 	}
 	normal := make([]uint16, 1<<16)
 	for i := range normal {
@@ -184,6 +184,22 @@ func (b *Bench) operands(ctx context.Context, l Linear, p *template.Plan, m int)
 		binary.LittleEndian.PutUint16(x.Data[2*i:], normal[r.Uint32()>>16])
 	}
 	return append(args, ir.Arg{Array: x}, ir.Arg{Array: array.New(l.ActType, m, l.N)}), nil
+}
+
+// drawn are codes of scales with the significant bits of a layer's, of sizes with which no
+// product of random codes leaves the types of the activations.
+func (q *Weights) drawn() []uint64 {
+	t := q.ScaleType
+	most := -6
+	if t == dtype.F8E4M3 { // which has all its bits from 2^-6 on only
+		most = -3
+	}
+	codes := distinct(q.Scales)
+	for i, code := range codes {
+		fraction, _ := math.Frexp(t.Decode(code))
+		codes[i] = t.Encode(math.Ldexp(fraction, most-i%3), true)
+	}
+	return codes
 }
 
 // packed are weights of random codes that the type of the activations holds.
@@ -295,7 +311,7 @@ func (b *Bench) start(ctx context.Context, l Linear, layer string, m int) (*timi
 	if err != nil {
 		return nil, err
 	}
-	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, M: m, N: l.N, K: l.K}
+	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, ScaleBits: l.Usual().ScaleBits, M: m, N: l.N, K: l.K}
 	common, err := b.operands(ctx, l, p, m)
 	if err != nil {
 		return nil, err
@@ -441,7 +457,7 @@ func (b *Bench) TimeExpand(ctx context.Context, l Linear, layer string, m int) (
 	at := len(common) - 2
 	// The product multiplies what the launch in front writes.
 	plain := sizes(arrays(x, args[at].Array, array.New(l.ActType, m, l.N)), m, l.N, l.K, b.g.SMs)
-	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, M: m, N: l.N, K: l.K, Tried: 1, Plan: Expand}
+	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, ScaleBits: l.Usual().ScaleBits, M: m, N: l.N, K: l.K, Tried: 1, Plan: Expand}
 	seen := func(args []ir.Arg) error {
 		var err error
 		if row.Error, err = l.sampled(p, common, args[2].Array); err != nil {

@@ -204,6 +204,12 @@ func holdPlans(t *testing.T, d device.Device) {
 		{"u4 group=channel", 20, Call{Plan: Prefill}},
 		{"mxfp4", 130, Call{Plan: Prefill}},
 		{"i4 act=bf16 scale=f8e8m0", 130, Call{Plan: Expand}},
+		{"u4 zero", 130, Call{Plan: Expand}},
+		{"i7", 130, Call{Plan: Expand}},
+		{"f6e3m2 group=32", 130, Call{Plan: Expand}},
+		{"f8e4m3", 130, Call{Plan: Expand}},
+		{"nvfp4", 130, Call{Plan: Expand}},
+		{"u3 zero group=channel act=bf16", 130, Call{Plan: Expand}},
 	} {
 		if testing.Short() && i%3 != 0 {
 			continue
@@ -242,7 +248,7 @@ func TestNoneRounds(t *testing.T) {
 					if err != nil || s.Rounds() {
 						t.Errorf("%s, %d rows: %s, %v", l, m, s, err)
 					}
-					if plan := l.PlanFor(m, Call{}); plan == Expand && !l.Form().Expands() || m < WideFrom && plan != Decode {
+					if plan := l.PlanFor(m, Call{}); plan == Expand && !l.Form().Expands(l.ScaleBits) || m < WideFrom && plan != Decode {
 						t.Errorf("%s, %d rows: plan %s", l, m, plan)
 					}
 					if l.Group == 128 && m < 40 {

@@ -77,7 +77,7 @@ func TestGPUUnknown(t *testing.T) {
 					t.Fatalf("%s and all behind it: left out after %v", s.Name, *budget)
 				}
 				l := kind(t, w, s.N, s.K)
-				row := unknownRow{Layer: s.Name, Weight: w, M: m, N: s.N, K: s.K, Plan: l.PlanFor(m, Call{}), Row: stamp}
+				row := unknownRow{Layer: s.Name, Weight: w, M: m, N: s.N, K: s.K, Plan: l.Usual().PlanFor(m, Call{}), Row: stamp}
 				row.Name = fmt.Sprintf("%s %s × %d", w, s.Name, m)
 				begin := time.Now()
 				for _, plan := range b.Plans(l, m) {

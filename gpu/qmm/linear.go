@@ -32,6 +32,11 @@ type Linear struct {
 	ZeroPoint  bool       // weights, which must be unsigned, have zero points
 	Factor     bool       // all weights have one more factor, an f32
 	N, K       int        // outputs and inputs
+	// ScaleBits is how many significant bits scales, times the factor, have at most, where all
+	// are within [template.Form.Reach] and zero points are values of codes; 0 says nothing of
+	// them. [Linear.Quantize] takes it as a wish, and 0 as leave to choose. In quantised
+	// weights it is what their scales are found to be, and 0 unless [template.Form.Expands].
+	ScaleBits int
 }
 
 // preset is a named form.
@@ -85,6 +90,9 @@ func (l Linear) Check() (Linear, error) {
 	if l.N < 1 || l.K < 1 || l.N > MaxSize || l.K > MaxSize {
 		return l, fmt.Errorf("qmm: a layer of %d outputs and %d inputs", l.N, l.K)
 	}
+	if l.ScaleBits < 0 || l.ScaleBits > dtype.F32.Row().Man+1 {
+		return l, fmt.Errorf("qmm: scales of %d significant bits: they have 1 to %d, or 0 for as many as their type has", l.ScaleBits, dtype.F32.Row().Man+1)
+	}
 	if _, err := template.PlanOf(l.Form()); err != nil {
 		return l, fmt.Errorf("qmm: %w", err)
 	}
@@ -127,6 +135,11 @@ func (l Linear) groupOf(k int) int {
 // type of the activations holds; with zero points, such that the codes span its weights and 0. Powers of two follow
 // the MX standard for floats: the exponent of the greatest weight less that of the
 // greatest code; for integers they are the least that no weight exceeds.
+//
+// Other scales have so few significant bits that the type of the activations holds each
+// weight as it is, where the weights' error grows by 2% at most: see [Linear.ScaleBits]. They
+// are rounded up, and where few bits are left the best for the group's weights of that and
+// its neighbours is taken.
 // Source: OCP Microscaling Formats (MX) Specification 1.0, section 6.3.
 func (l Linear) Quantize(w *array.Array) (*Weights, error) {
 	l, err := l.Check()
@@ -152,25 +165,7 @@ func (l Linear) Quantize(w *array.Array) (*Weights, error) {
 	if l.ZeroPoint {
 		q.Zeros = array.New(l.ActType, l.Groups(), l.N)
 	}
-	top := l.top()
-	if l.Factor {
-		if most > 0 {
-			q.One = float64(float32(most / (l.ScaleType.Max() * top)))
-		}
-		if q.One == 0 {
-			q.One = math.SmallestNonzeroFloat32
-		}
-	}
-	size := l.Group
-	if size == 0 {
-		size = l.K
-	}
-	for n := range l.N {
-		for g := range l.Groups() {
-			from, to := g*size, min((g+1)*size, l.K)
-			q.round(n, g, from, values[n*l.K+from:n*l.K+to], top)
-		}
-	}
+	q.fill(values, most)
 	return q, nil
 }
 
@@ -188,61 +183,6 @@ func (l Linear) top() float64 {
 		}
 	}
 	return top
-}
-
-// round quantises one group of an output.
-func (q *Weights) round(n, g, from int, values []float64, top float64) {
-	t := q.WeightType
-	lo, hi := 0.0, 0.0
-	for _, v := range values {
-		lo, hi = min(lo, v/q.One), max(hi, v/q.One)
-	}
-	zero, want := 0.0, max(hi, -lo)/top
-	if q.ZeroPoint {
-		want = (hi - lo) / t.Max()
-	}
-	scale := q.scale(want, max(hi, -lo), top)
-	at := g*q.N + n
-	q.Scales.SetCode(at, scale)
-	s := q.ScaleType.Decode(scale)
-	if q.ZeroPoint {
-		zero = min(math.RoundToEven(-lo/s), t.Max())
-		q.Zeros.SetCode(at, q.ActType.Encode(zero, true))
-	}
-	for i, v := range values {
-		x := v/q.One/s + zero
-		if t.IsInt() {
-			x = math.RoundToEven(x)
-			if t.Signed() {
-				x = max(x, -top) // symmetric
-			}
-		}
-		code := t.Encode(min(max(x, t.Min(), -top), top), true)
-		q.Codes.SetCode(n*q.K+from+i, code)
-	}
-}
-
-// scale is the code of the scale nearest to want, which is not 0, for a group whose
-// greatest weight is most and becomes top.
-func (l Linear) scale(want, most, top float64) uint64 {
-	t := l.ScaleType
-	if want == 0 {
-		return t.Encode(1, true)
-	}
-	if t == dtype.F8E8M0 {
-		e := math.Ceil(math.Log2(want))
-		if l.WeightType.IsFloat() {
-			_, a := math.Frexp(most)
-			_, b := math.Frexp(top)
-			e = float64(a - b)
-		}
-		return t.Encode(math.Ldexp(1, int(max(-127, min(127, e)))), true)
-	}
-	code := t.Encode(want, true)
-	if t.Decode(code) == 0 {
-		code = 1 // the least there is
-	}
-	return code
 }
 
 // At is a weight as it is multiplied with.

@@ -100,6 +100,7 @@ next:
 // Estimate is how many ms all linear layers of a model take on an H200 by the models of
 // schedules, with weights of a kind and m rows of x, and by which plan the last one.
 func (m Model) Estimate(kind Linear, rows int) (ms float64, plan string, err error) {
+	kind = kind.Usual()
 	for _, s := range m.Shapes {
 		kind.N, kind.K = s.N, s.K
 		l, err := kind.Check()

@@ -12,7 +12,8 @@ import (
 
 // Parse reads a kind of layer, of n outputs and k inputs: the name of a preset or of
 // an element type, then words: "group=128" ("group=channel" is one scale for each
-// output, the default 128), "scale=f16", "act=bf16", "zero" for zero points, "factor".
+// output, the default 128), "scale=f16", "act=bf16", "zero" for zero points, "factor",
+// "scalebits=7" for scales of so many significant bits.
 func Parse(text string, n, k int) (Linear, error) {
 	words := strings.Fields(text)
 	if len(words) == 0 {
@@ -47,12 +48,16 @@ func Parse(text string, n, k int) (Linear, error) {
 			l.ScaleType, err = dtype.Parse(value)
 		case "act":
 			l.ActType, err = dtype.Parse(value)
+		case "scalebits":
+			if l.ScaleBits, err = strconv.Atoi(value); err == nil && l.ScaleBits <= 0 {
+				err = fmt.Errorf("it is positive")
+			}
 		case "zero":
 			l.ZeroPoint = true
 		case "factor":
 			l.Factor = true
 		default:
-			err = fmt.Errorf("the words are group=, scale=, act=, zero and factor")
+			err = fmt.Errorf("the words are group=, scale=, act=, scalebits=, zero and factor")
 		}
 		if err != nil {
 			return l, fmt.Errorf("qmm: %q of %q: %w", word, text, err)
@@ -78,6 +83,9 @@ func (l Linear) String() string {
 	}
 	if l.Factor {
 		s += " factor"
+	}
+	if l.ScaleBits > 0 {
+		s += " scalebits=" + strconv.Itoa(l.ScaleBits)
 	}
 	return s
 }

@@ -95,7 +95,8 @@ func sizes(args []ir.Arg, all ...int) []ir.Arg {
 	return args
 }
 
-// Pack brings weights into the order of the kernels, on a device.
+// Pack brings weights into the order of the kernels, on a device. It looks at the scales and
+// zero points that there are, wherever they are from, for what ScaleBits says of them.
 func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
 	plan, err := template.PlanOf(q.Form())
 	if err != nil {
@@ -110,6 +111,7 @@ func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
 		return nil, err
 	}
 	p := &Packed{Linear: q.Linear, W: res.Args[1].Array, Scales: q.ordered(plan, q.Scales), One: q.One}
+	p.ScaleBits = q.scaleBits(q.Scales, q.Zeros)
 	if q.Zeros != nil {
 		p.Zeros = q.ordered(plan, q.Zeros)
 	}
@@ -209,9 +211,9 @@ func (l Linear) PlanFor(m int, c Call) string {
 // Plans are those that m rows may take on a GPU with matrix instructions of warpgroups, if
 // nothing is added to the product: results of all of them are about as close to those of the
 // weights as those of sums in f32. Expand is among them where the type of the activations
-// holds the weights as they are ([template.Form.Expands]).
+// holds the weights as they are ([template.Form.Expands] with ScaleBits).
 func (l Linear) Plans(m int) []string {
-	return slices.DeleteFunc(l.Named(m), func(plan string) bool { return plan == Expand && !l.Form().Expands() })
+	return slices.DeleteFunc(l.Named(m), func(plan string) bool { return plan == Expand && !l.Form().Expands(l.ScaleBits) })
 }
 
 // Named are [Linear.Plans], and Expand where it rounds weights too: who names it in

@@ -149,7 +149,7 @@ func (c typeCase) run(ctx context.Context, d device.Device, back bool) (outcome,
 	out.plan, out.ours, out.theirs = res.Plan, far(res.Y.Floats(), exact), far(rounded(q.ActType, single), exact)
 	// Weights made plain may be rounded to the type of the activations.
 	most := 1.1
-	if res.Plan == Expand && !q.Form().Expands() {
+	if res.Plan == Expand && !q.Form().Expands(q.ScaleBits) {
 		most = 2
 	}
 	if !(out.ours <= most*out.theirs) {

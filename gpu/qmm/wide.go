@@ -233,8 +233,9 @@ func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, pla
 	return best, nil
 }
 
-// Plans are those of [Linear.Plans] that the bench's GPU runs.
-func (b *Bench) Plans(l Linear, m int) []string { return b.runs(l.Plans(m)) }
+// Plans are those of [Linear.Plans] that the bench's GPU runs, for scales as quantised layers
+// have them ([Linear.Usual]): those that the bench draws.
+func (b *Bench) Plans(l Linear, m int) []string { return b.runs(l.Usual().Plans(m)) }
 
 // Named are those of [Linear.Named] that the bench's GPU runs.
 func (b *Bench) Named(l Linear, m int) []string { return b.runs(l.Named(m)) }

@@ -29,6 +29,12 @@ func TestPlanFor(t *testing.T) {
 			t.Errorf("[%d, %d], %d rows, %+v: %s, not %s", c.n, c.k, c.m, c.call, got, c.plan)
 		}
 	}
+	if got := kind(t, "u4 scalebits=7", 8192, 8192).PlanFor(4096, Call{}); got != Expand {
+		t.Errorf("scales of 7 bits: %s, not %s", got, Expand)
+	}
+	if got := kind(t, "u4 scalebits=8", 8192, 8192).PlanFor(4096, Call{}); got != Prefill {
+		t.Errorf("scales of 8 bits: %s, not %s", got, Prefill)
+	}
 	// Powers of two leave as many digits as the weights have.
 	if got := kind(t, "u4 act=bf16 scale=f8e8m0", 8192, 8192).PlanFor(4096, Call{}); got != Expand {
 		t.Errorf("scales that are powers of two: %s, not %s", got, Expand)
@@ -143,8 +149,11 @@ func TestTimeWide(t *testing.T) {
 	if plans := b.Plans(l, 32); len(plans) != 2 || plans[1] != Wide {
 		t.Errorf("plans of 32 rows: %v", plans)
 	}
-	if plans := b.Plans(l, 2048); len(plans) != 1 || plans[0] != Prefill {
+	if plans := b.Plans(l, 2048); len(plans) != 2 || plans[1] != Expand {
 		t.Errorf("plans of 2048 rows: %v", plans)
+	}
+	if plans := b.Plans(kind(t, "i8", 64, 256), 2048); len(plans) != 1 || plans[0] != Prefill {
+		t.Errorf("plans of 2048 rows whose weights have too many bits: %v", plans)
 	}
 	if plans := b.Named(l, 2048); len(plans) != 2 || plans[0] != Prefill || plans[1] != Expand {
 		t.Errorf("plans of 2048 rows that may be named: %v", plans)

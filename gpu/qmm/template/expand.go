@@ -81,16 +81,59 @@ func Expand(f Form) (*ir.Program, error) {
 	return b.Build()
 }
 
-// Expands reports whether the type of the activations holds each weight (q − z)·s as it
-// is, for any codes and scales: the digits of both fit its own, and its exponents reach
-// as far. bf16 reaches as far as the f32 sums of any plan.
-func (f Form) Expands() bool {
-	w, s := digitsOf(f.Weight), digitsOf(f.Scale)
-	n := w + s
-	if w > 0 && s > 0 {
-		n++
+// Expands reports whether the type of the activations holds each weight (q − z)·s·factor as
+// it is, for any codes, where what codes are multiplied with, s·factor, has at most so many
+// significant bits and lies within [Form.Reach], and zero points are values of codes. A
+// product has no more significant bits than both have together, and as many as the other
+// one has if one of them has a single bit.
+//
+// Of bits 0 nothing is known of them: they have as many as their type, of any size. bf16
+// reaches as far as the f32 sums of any plan then, and f16 does not.
+func (f Form) Expands(bits int) bool {
+	w := f.WeightBits()
+	if bits == 0 {
+		if f.Act != dtype.BF16 || f.Zero || f.Factor {
+			return false
+		}
+		bits = digitsOf(f.Scale) + 1
 	}
-	return f.Act == dtype.BF16 && !f.Zero && !f.Factor && n <= f.Act.Row().Man
+	if w > 1 && bits > 1 {
+		return w+bits <= f.Act.Row().Man+1
+	}
+	return max(w, bits) <= f.Act.Row().Man+1
+}
+
+// WeightBits is how many significant bits codes less their zero points have at most.
+func (f Form) WeightBits() int { return digitsOf(f.Weight) + 1 }
+
+// ExpandBits is the greatest number of bits with which a form [Form.Expands], up to those that
+// its scales have; 0 if there is none.
+func (f Form) ExpandBits() int {
+	for n := digitsOf(f.Scale) + 1; n > 0; n-- {
+		if f.Expands(n) {
+			return n
+		}
+	}
+	return 0
+}
+
+// Reach is how small and how large what codes are multiplied with may be for the exponents
+// of the activations' type to hold the products: multiples of 2^least up to most.
+func (f Form) Reach() (least int, most float64) {
+	act, top, step := f.Act.Row(), 0.0, 1.0
+	for code := range uint64(1) << f.Weight.Bits() {
+		if v := math.Abs(f.Weight.Decode(code)); v <= f.Act.Max() {
+			top = max(top, v)
+		}
+	}
+	if f.Weight.IsFloat() {
+		step = f.Weight.Smallest()
+	}
+	most = f.Act.Max() / top
+	if f.Act == dtype.BF16 {
+		most /= 2 // f32 ends there too, and what is taken off codes may be more than the greatest one
+	}
+	return 1 - act.Bias - act.Man - math.Ilogb(step), most
 }
 
 // digitsOf is how many binary digits the values of a type have behind the first that is

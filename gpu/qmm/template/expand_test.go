@@ -34,20 +34,90 @@ func TestExpands(t *testing.T) {
 					lost = lost || dtype.BF16.Decode(dtype.BF16.Encode(p, false)) != p
 				}
 			}
-			if f.Expands() && lost {
+			if f.Expands(0) && lost {
 				t.Errorf("%+v: weights are rounded", f)
 			}
-			if f.Expands() {
+			if f.Expands(0) {
 				held++
 			} else if !lost {
 				t.Errorf("%+v: no weight is rounded", f)
 			}
-			if f.Act = dtype.F16; f.Expands() {
+			if f.Act = dtype.F16; f.Expands(0) {
 				t.Errorf("%+v: f16 has too few exponents to be sure", f)
 			}
 		}
 	}
 	if held < 50 {
 		t.Errorf("%d forms hold all weights", held)
+	}
+}
+
+// TestReach holds that scales of the bits with which a form expands, at both ends of what is
+// in reach, make no weight that the type of the activations rounds: every code, less every
+// zero point, with every scale of so many bits. One bit more, half the least or twice the
+// greatest scale, and there is such a weight.
+func TestReach(t *testing.T) {
+	for _, w := range weights() {
+		for _, act := range []dtype.Type{dtype.F16, dtype.BF16} {
+			f := Form{Weight: w, Act: act, Scale: dtype.F16, Group: 128, Zero: w.IsInt() && !w.Signed()}
+			values := map[float64]bool{}
+			for c := range uint64(1) << w.Bits() {
+				v := w.Decode(c)
+				if !(math.Abs(v) <= act.Max()) {
+					continue // no weight becomes it
+				}
+				if values[v] = true; f.Zero {
+					values[-v] = true
+				}
+			}
+			least, most := f.Reach()
+			// rounds counts weights that are rounded with all scales of so many bits whose
+			// last one is 2^unit.
+			rounds := func(bits, unit int, past float64) (n int) {
+				for s := 1; s < 1<<bits; s++ {
+					scale := math.Ldexp(float64(s), unit)
+					if scale > past {
+						break
+					}
+					for v := range values {
+						if p := v * scale; act.Decode(act.Encode(p, false)) != p {
+							n++
+						}
+					}
+				}
+				return n
+			}
+			bits, found := 0, 0
+			for n := 1; n <= 11; n++ {
+				// In the middle exponents do not count.
+				middle := (least + math.Ilogb(most) - n) / 2
+				if math.Ilogb(most)-least < 14 {
+					break // nothing is in the middle
+				}
+				if rounds(n, middle, most) == 0 {
+					found = n
+				}
+			}
+			bits = f.ExpandBits()
+			if found > 0 && bits != found {
+				t.Errorf("%+v: expands with %d bits, and is found to with %d", f, bits, found)
+			}
+			if n := rounds(bits, least, most); n > 0 {
+				t.Errorf("%+v: scales from 2^%d on round %d weights", f, least, n)
+			}
+			if n := rounds(bits, math.Ilogb(most)+1-bits, most); n > 0 && math.Ilogb(most)+1-bits >= least {
+				t.Errorf("%+v: scales up to %g round %d weights", f, most, n)
+			}
+			if math.Ldexp(1, least) <= most && rounds(1, least-1, most) == 0 {
+				t.Errorf("%+v: scales from 2^%d on round no weight", f, least-1)
+			}
+			top := 0.0
+			for v := range values {
+				top = max(top, math.Abs(v))
+			}
+			if p := top * most * (1 + 0x1p-12); act == dtype.F16 && p <= act.Max() {
+				t.Errorf("%+v: scales beyond %g are in reach", f, most)
+			}
+		}
 	}
 }

@@ -1,0 +1,360 @@
+package qmm
+
+import (
+	"math"
+	"math/bits"
+	"math/rand/v2"
+	"runtime"
+	"sync"
+
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+const (
+	// spare is how many binades of normal numbers a float type of weights keeps below a
+	// group's greatest weight where scales are made larger to be in reach.
+	spare = 7
+	// scarce bits have steps so wide that a scale's neighbours may suit its group better.
+	scarce = 7
+	// grows is by how much rounding scales unasked may multiply the weights' error, and probe
+	// on how many groups it is tried.
+	grows = 1.02
+	probe = 1 << 12
+)
+
+// grid is what scales are rounded to; bits 0 is all that their type has.
+type grid struct {
+	bits  int
+	reach bool // within [template.Form.Reach]
+}
+
+// span is the range of a group's weights and 0.
+type span struct{ lo, hi float64 }
+
+func (s span) most() float64 { return max(s.hi, -s.lo) }
+
+// filling is the state of [Weights.fill].
+type filling struct {
+	*Weights
+	values []float64
+	top    float64
+	size   int    // of a group
+	spans  []span // of groups, [groups, N]
+}
+
+// fill finds scales, zero points and codes of plain weights, of which the greatest is most.
+func (q *Weights) fill(values []float64, most float64) {
+	f := &filling{Weights: q, values: values, top: q.top(), size: q.Group, spans: make([]span, q.Groups()*q.N)}
+	if f.size == 0 {
+		f.size = q.K
+	}
+	if q.Factor {
+		q.One = q.factor(most, f.top)
+	}
+	for i := range f.spans {
+		s := &f.spans[i]
+		for _, v := range f.part(i) {
+			s.lo, s.hi = min(s.lo, v/q.One), max(s.hi, v/q.One)
+		}
+	}
+	to := f.grid()
+	for i := range f.spans {
+		f.group(i, to)
+	}
+	q.ScaleBits = q.scaleBits(q.Scales, q.Zeros)
+}
+
+// part are the plain weights of a group.
+func (f *filling) part(i int) []float64 {
+	g, n := i/f.N, i%f.N
+	return f.values[n*f.K+g*f.size : n*f.K+min((g+1)*f.size, f.K)]
+}
+
+// group quantises a group with the best scale of a grid, and gives the sum of the errors'
+// squares.
+func (f *filling) group(i int, to grid) float64 {
+	s, w := f.spans[i], f.part(i)
+	scale := f.scale(f.want(s, f.top), s.most(), f.top, to)
+	off := f.round(i, w, scale, s.lo, f.top)
+	best, last := scale, scale
+	for _, near := range f.near(scale, to) {
+		last = near
+		if now := f.round(i, w, near, s.lo, f.top); now < off {
+			off, best = now, near
+		}
+	}
+	if last != best {
+		f.round(i, w, best, s.lo, f.top)
+	}
+	return off
+}
+
+// factor is that of all weights: with it the greatest weight has the greatest scale. It is a
+// power of two, which takes no bits of the products, where such factors expand.
+func (q *Weights) factor(most, top float64) float64 {
+	one := float64(float32(most / (q.ScaleType.Max() * top)))
+	if one > 0 && q.Form().ExpandBits() > 0 {
+		one = float64(float32(math.Ldexp(1, math.Ilogb(one)+1)))
+	}
+	if one == 0 {
+		return math.SmallestNonzeroFloat32
+	}
+	return one
+}
+
+// want is the scale of a group before it is rounded.
+func (q *Weights) want(s span, top float64) float64 {
+	if q.ZeroPoint {
+		return (s.hi - s.lo) / q.WeightType.Max()
+	}
+	return s.most() / top
+}
+
+// grid is what the layer's scales are rounded to: what the layer wishes; else the most bits
+// with which it [template.Form.Expands], if all scales get in reach and the error of the
+// weights hardly grows. Where weights have w significant bits and scales b, rounding a
+// scale moves the group's greatest weight by up to 2^(w-b) of its own steps: up to two of them
+// the choice among neighbours makes up for.
+func (f *filling) grid() grid {
+	if f.ScaleType == dtype.F8E8M0 {
+		return grid{}
+	}
+	form, wish := f.Form(), f.ScaleBits
+	to, least := grid{form.ExpandBits(), true}, max(form.WeightBits()-1, 4)
+	if wish > 0 {
+		to, least = grid{wish, form.Expands(wish)}, 1
+	}
+	for ; to.bits >= least; to.bits-- {
+		if !f.fits(to) {
+			continue
+		}
+		var rounded, plain float64
+		for i := 0; i < len(f.spans) && wish == 0; i += (len(f.spans) + probe - 1) / probe {
+			plain += f.group(i, grid{})
+			rounded += f.group(i, to)
+		}
+		if rounded <= grows*grows*plain {
+			return to
+		}
+		break
+	}
+	return grid{bits: wish}
+}
+
+// fits reports whether all scales lie on a grid or near by.
+func (f *filling) fits(to grid) bool {
+	for _, s := range f.spans {
+		if f.fitted(f.want(s, f.top), to) < 0 {
+			return false
+		}
+	}
+	return true
+}
+
+// fitted is the least number from want on that lies on a grid; less than 0 if none is near
+// by. What the type rounds as well as the grid does stays as it is, and is rounded to
+// the nearest then.
+func (q *Weights) fitted(want float64, to grid) float64 {
+	if want == 0 || to.bits == 0 {
+		return want
+	}
+	digits := q.ScaleType.Row().Man + 1
+	unit := math.Ilogb(want) + 1 - min(to.bits, digits)
+	if to.reach {
+		least, most := q.Form().Reach()
+		if least -= math.Ilogb(q.One); unit < least {
+			switch more := least - unit; {
+			case math.Ilogb(q.ScaleType.Smallest()) >= least:
+				return want
+			case q.WeightType.IsFloat() && math.Ilogb(q.top())-math.Ilogb(q.WeightType.SmallestNormal())-more >= spare:
+				// Floats of more exponents than a group needs lose nothing in the lower ones.
+				want, unit = math.Ldexp(want, more), least
+			default:
+				return -1
+			}
+		}
+		if 2*want*q.One > most {
+			return -1
+		}
+	}
+	if to.bits >= digits {
+		return want
+	}
+	return math.Ldexp(math.Ceil(math.Ldexp(want, -unit)), unit)
+}
+
+// near are the neighbours of a scale on a grid of few bits.
+func (q *Weights) near(code uint64, to grid) (out []uint64) {
+	t := q.ScaleType
+	if to.bits == 0 || to.bits > min(scarce, t.Row().Man) {
+		return nil
+	}
+	s := t.Decode(code)
+	_, e := math.Frexp(s)
+	step := math.Ldexp(1, e-to.bits)
+	below := s - step
+	if fraction, _ := math.Frexp(s); fraction == 0.5 {
+		below = s - step/2
+	}
+	least, most := q.Form().Reach()
+	for _, v := range []float64{s + step, below} {
+		near := t.Encode(v, true)
+		if n, ok := digits(t.Decode(near)*q.One, least, most); v > 0 && n <= to.bits && (ok || !to.reach) {
+			out = append(out, near)
+		}
+	}
+	return out
+}
+
+// scale is the code of the scale nearest to want, which is not 0, for a group whose
+// greatest weight is most and becomes top.
+func (q *Weights) scale(want, most, top float64, to grid) uint64 {
+	t := q.ScaleType
+	if want == 0 {
+		return t.Encode(1, true)
+	}
+	if t == dtype.F8E8M0 {
+		e := math.Ceil(math.Log2(want))
+		if q.WeightType.IsFloat() {
+			_, a := math.Frexp(most)
+			_, b := math.Frexp(top)
+			e = float64(a - b)
+		}
+		return t.Encode(math.Ldexp(1, int(max(-127, min(127, e)))), true)
+	}
+	code := t.Encode(q.fitted(want, to), true)
+	if t.Decode(code) == 0 {
+		code = 1 // the least there is
+	}
+	return code
+}
+
+// round quantises one group of an output with a scale, and gives the sum of the errors'
+// squares.
+func (q *Weights) round(at int, values []float64, scale uint64, lo, top float64) (off float64) {
+	t, from, zero := q.WeightType, at%q.N*q.K+at/q.N*q.Group, 0.0
+	q.Scales.SetCode(at, scale)
+	s := q.ScaleType.Decode(scale)
+	if q.ZeroPoint {
+		zero = min(math.RoundToEven(-lo/s), t.Max())
+		q.Zeros.SetCode(at, q.ActType.Encode(zero, true))
+	}
+	for i, v := range values {
+		x := v/q.One/s + zero
+		if t.IsInt() {
+			x = math.RoundToEven(x)
+			if t.Signed() {
+				x = max(x, -top) // symmetric
+			}
+		}
+		code := t.Encode(min(max(x, t.Min(), -top), top), true)
+		q.Codes.SetCode(from+i, code)
+		d := (t.Decode(code)-zero)*s - v/q.One
+		off += d * d
+	}
+	return off
+}
+
+// scaleBits is what [Linear.ScaleBits] says of the weights' scales and zero points, if the
+// form [template.Form.Expands] with them; else 0.
+func (q *Weights) scaleBits(scales, zeros *array.Array) int {
+	f, one, n := q.Form(), 1.0, 1
+	if q.Factor {
+		one = q.One
+	}
+	least, most := f.Reach()
+	for _, code := range distinct(scales) {
+		bits, ok := digits(q.ScaleType.Decode(code)*one, least, most)
+		if !ok {
+			return 0
+		}
+		n = max(n, bits)
+	}
+	if zeros != nil {
+		for _, code := range distinct(zeros) {
+			if z := q.ActType.Decode(code); z != math.Trunc(z) || z < 0 || z > q.WeightType.Max() {
+				return 0
+			}
+		}
+	}
+	if !f.Expands(n) {
+		return 0
+	}
+	return n
+}
+
+// digits is how many significant bits a number has, and whether it is 0 or a multiple of
+// 2^least up to most.
+func digits(v float64, least int, most float64) (n int, ok bool) {
+	if v == 0 {
+		return 0, true
+	}
+	if v = math.Abs(v); v-v != 0 {
+		return 53, false
+	}
+	fraction, e := math.Frexp(v)
+	n = 53 - bits.TrailingZeros64(uint64(math.Ldexp(fraction, 53)))
+	return n, v <= most && e-n >= least
+}
+
+// distinct are the codes of an array of elements of 8 or 16 bits, each once.
+func distinct(a *array.Array) []uint64 {
+	size := a.Type.Bits() / 8
+	n := len(a.Data) / size
+	seen := make([][]bool, max(1, min(runtime.GOMAXPROCS(0), n>>16)))
+	var wait sync.WaitGroup
+	for i := range seen {
+		seen[i] = make([]bool, 1<<a.Type.Bits())
+		part := a.Data[n*i/len(seen)*size : n*(i+1)/len(seen)*size]
+		wait.Go(func() {
+			for j := 0; j < len(part); j += size {
+				code := int(part[j])
+				if size == 2 {
+					code |= int(part[j+1]) << 8
+				}
+				seen[i][code] = true
+			}
+		})
+	}
+	wait.Wait()
+	var out []uint64
+	for code := range seen[0] {
+		for i := range seen {
+			if seen[i][code] {
+				out = append(out, uint64(code))
+				break
+			}
+		}
+	}
+	return out
+}
+
+// sample is a small layer of the kind, quantised: normally distributed weights of the sizes
+// that layers of models have.
+func (l Linear) sample() (*Weights, error) {
+	l.N, l.K = 32, max(l.Group, 256)
+	w := array.New(dtype.F32, l.N, l.K)
+	r := rand.New(rand.NewPCG(5, 6))
+	for n := range l.N {
+		size := 0.005 * math.Pow(10, float64(n)/float64(l.N))
+		for k := range l.K {
+			v := size * r.NormFloat64()
+			if l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint {
+				v = math.Abs(v)
+			}
+			w.Set(v, n, k)
+		}
+	}
+	return l.Quantize(w)
+}
+
+// Usual is the kind with the ScaleBits that [Linear.Quantize] gives weights of the size and
+// distribution that layers of models have: what is to be expected of a layer before there
+// is one.
+func (l Linear) Usual() Linear {
+	if q, err := l.sample(); err == nil {
+		l.ScaleBits = q.ScaleBits
+	}
+	return l
+}

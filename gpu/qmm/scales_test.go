@@ -1,0 +1,271 @@
+package qmm
+
+import (
+	"math"
+	"slices"
+	"testing"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// query are the weights of a layer of a model.
+func query(t *testing.T) *array.Array {
+	t.Helper()
+	w, err := array.FromSpec("../../notebooks/data/query_weight.npy")
+	if err != nil {
+		t.Fatal(err)
+	}
+	return array.FromFloats(dtype.F32, []int{24, 384}, w.Transpose().Floats()[:24*384])
+}
+
+// TestScaleBits quantises weights of all types with the scales that Quantize chooses and with
+// all significant bits of theirs: the error of the weights grows by 2% at most, and
+// where a layer is said to have few bits, the type of the activations holds every weight.
+// It does for all types but those that have too many significant bits or exponents.
+func TestScaleBits(t *testing.T) {
+	small := array.New(dtype.F32, 24, 512)
+	for i, v := range normal(dtype.F32, 4, 24, 512).Floats() {
+		small.SetCode(i, dtype.F32.Encode(0.02*v, true))
+	}
+	not := map[dtype.Type][]string{
+		dtype.F16:  {"u7", "u8", "i8", "f7e6m0", "f8e1m6", "f8e6m1", "f8e7m0"},
+		dtype.BF16: {"u5", "u6", "u7", "u8", "i6", "i7", "i8", "f6e1m4", "f7e1m5", "f7e2m4", "f8e1m6", "f8e2m5", "f8e3m4"},
+	}
+	worst, most := 0.0, ""
+	for i, w := range weightTypes() {
+		for j, act := range []dtype.Type{dtype.F16, dtype.BF16} {
+			for k, plain := range []*array.Array{small, query(t)} {
+				l := Linear{WeightType: w, ActType: act, Group: []int{128, 32, 64, 0}[(i+j+2*k)%4], ZeroPoint: w.IsInt() && !w.Signed(), N: plain.Shape[0], K: plain.Shape[1]}
+				if testing.Short() && k > 0 {
+					continue
+				}
+				q, err := l.Quantize(plain)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if got, want := q.ScaleBits > 0, !slices.Contains(not[act], w.String()); got != want {
+					t.Errorf("%s: scales of %d bits", l, q.ScaleBits)
+				}
+				for n := 0; n < l.N && q.ScaleBits > 0; n++ {
+					for k := range l.K {
+						if v := q.At(n, k); act.Decode(act.Encode(v, false)) != v {
+							t.Fatalf("%s: %s rounds weight [%d, %d], %g", q, act, n, k, v)
+						}
+					}
+				}
+				l.ScaleBits = 11 // of f16, all
+				all, err := l.Quantize(plain)
+				if err != nil {
+					t.Fatal(err)
+				}
+				ratio := array.RelFro(q.Dequantize(), plain) / array.RelFro(all.Dequantize(), plain)
+				if !(ratio <= 1.02) {
+					t.Errorf("%s: the weights' error is %.4f of that with full scales", q, ratio)
+				}
+				if ratio > worst {
+					worst, most = ratio, q.String()
+				}
+			}
+		}
+	}
+	t.Logf("at most %.4f of the error with full scales, %s", worst, most)
+}
+
+// TestScalesFound holds what is found of scales from elsewhere.
+func TestScalesFound(t *testing.T) {
+	d := openDevice(t, "interp")
+	set := func(v float64) func(q *Weights) {
+		return func(q *Weights) { q.Scales.Set(v, 1, 5) }
+	}
+	for _, c := range []struct {
+		layer  string
+		scales float64 // of all
+		change func(q *Weights)
+		bits   int
+		plan   string
+	}{
+		{"u8", 1. / 256, nil, 1, Expand},
+		{"u8", 1. / 256, set(7. / 256), 3, Expand},
+		{"u8", 1. / 256, set(9. / 256), 0, Prefill}, // 4 + 8 bits
+		{"i4", 1. / 256, set(-255. / 256), 8, Expand},
+		{"i4", 1. / 256, set(math.Inf(1)), 0, Prefill},
+		{"i4", 1. / 256, set(0x1p14), 0, Prefill},                 // 8 of it are beyond f16
+		{"i4 scale=bf16", 1. / 256, set(0x1p-24), 1, Expand},      // the least of f16
+		{"i4 scale=bf16", 1. / 256, set(0x1p-25), 0, Prefill},     // less
+		{"f8e4m3 scale=f8e8m0", 0x1p-15, nil, 1, Expand},          // codes have 2^-9
+		{"f8e4m3 scale=f8e8m0", 0x1p-16, nil, 0, Prefill},         // beyond f16's least number
+		{"f8e4m3 scale=f8e8m0 act=bf16", 0x1p-16, nil, 1, Expand}, // bf16 has more exponents
+		{"u4 zero", 1. / 256, nil, 1, Expand},
+		{"u4 zero", 1. / 256, func(q *Weights) { q.Zeros.Set(15, 1, 5) }, 1, Expand},
+		{"u4 zero", 1. / 256, func(q *Weights) { q.Zeros.Set(7.5, 1, 5) }, 0, Prefill},
+		{"u4 zero", 1. / 256, func(q *Weights) { q.Zeros.Set(16, 1, 5) }, 0, Prefill},
+		{"nvfp4", 1, func(q *Weights) { q.One = 1. / 1024 }, 1, Expand},
+		{"nvfp4", 1.125, func(q *Weights) { q.One = 3. / 4096 }, 5, Expand}, // 4 and 2 bits
+		{"nvfp4", 1.125, func(q *Weights) { q.One = 1. / 3000 }, 0, Prefill},
+	} {
+		l := kind(t, c.layer, 64, 256)
+		q := &Weights{Linear: l, Codes: array.New(l.WeightType, l.N, l.K), Scales: array.New(l.ScaleType, l.Groups(), l.N), One: 1}
+		for i := range q.Scales.Len() {
+			q.Scales.SetCode(i, l.ScaleType.Encode(c.scales, true))
+		}
+		if l.ZeroPoint {
+			q.Zeros = array.New(l.ActType, l.Groups(), l.N)
+		}
+		if c.change != nil {
+			c.change(q)
+		}
+		q.ScaleBits = 2 // what is claimed does not count
+		p, err := q.Pack(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.ScaleBits != c.bits {
+			t.Errorf("%s with %g: %d bits, not %d", c.layer, c.scales, p.ScaleBits, c.bits)
+		}
+		big := p.Linear
+		big.N, big.K = 8192, 8192
+		if plan := big.PlanFor(4096, Call{}); plan != c.plan {
+			t.Errorf("%s with %g: plan %s, not %s", c.layer, c.scales, plan, c.plan)
+		}
+	}
+	scales := array.New(dtype.F16, 64, 57344)
+	for i := range scales.Data {
+		scales.Data[i] = byte(i * i >> 3)
+	}
+	start := time.Now()
+	n := len(distinct(scales))
+	t.Logf("%d scales, %d of them distinct, in %v", scales.Len(), n, time.Since(start))
+}
+
+// TestDistinct finds each code once, in arrays of one and of several parts.
+func TestDistinct(t *testing.T) {
+	for _, typ := range []dtype.Type{dtype.F16, dtype.F8E8M0} {
+		for _, n := range []int{1, 5, 1<<18 + 3} {
+			a, want := array.New(typ, n), map[uint64]bool{}
+			for i := range n {
+				code := uint64(i*7919+3) & typ.Mask()
+				a.SetCode(i, code)
+				want[code] = true
+			}
+			got := distinct(a)
+			for _, code := range got {
+				if !want[code] {
+					t.Errorf("%s: %d is not among them", typ, code)
+				}
+			}
+			if len(got) != len(want) || !slices.IsSorted(got) {
+				t.Errorf("%s, %d elements: %d codes, not %d", typ, n, len(got), len(want))
+			}
+		}
+	}
+}
+
+// TestUsual holds what is expected of layers, and what the bench draws: no fewer significant
+// bits than layers have.
+func TestUsual(t *testing.T) {
+	for _, c := range []struct {
+		layer string
+		bits  int
+	}{
+		{"u4 zero", 7}, {"u4", 7}, {"i4", 8}, {"i4 act=bf16", 5}, {"f6e3m2", 8}, {"u6 zero", 5}, {"u8 zero", 0}, {"i8", 0}, {"f8e4m3", 7}, {"u1 group=channel", 11},
+		{"mxfp4", 1}, {"mxint8", 1}, {"nvfp4", 4}, {"nvfp4 act=bf16", 4}, {"u4 scalebits=3", 3}, {"u8 zero scalebits=3", 3}, {"u4 scalebits=11", 0},
+	} {
+		l := kind(t, c.layer, 8192, 8192)
+		if got := l.Usual(); got.ScaleBits != c.bits || got.N != l.N {
+			t.Errorf("%s: %d bits, not %d", c.layer, got.ScaleBits, c.bits)
+		}
+		like, err := l.sample()
+		if err != nil {
+			t.Fatal(err)
+		}
+		bits := func(codes []uint64) (most int) {
+			for _, code := range codes {
+				n, _ := digits(l.ScaleType.Decode(code), 0, 0)
+				most = max(most, n)
+			}
+			return most
+		}
+		if drawn, have := bits(like.drawn()), bits(distinct(like.Scales)); drawn != have {
+			t.Errorf("%s: scales of %d bits are measured, layers have %d", c.layer, drawn, have)
+		}
+	}
+}
+
+// TestExpandKeeps makes weights plain whose scales have as many significant bits as are said
+// to be kept, at both ends of what is in reach: the program's own steps lose none either.
+func TestExpandKeeps(t *testing.T) {
+	d := openDevice(t, "sim")
+	for i, w := range weightTypes() {
+		for j, act := range []dtype.Type{dtype.F16, dtype.BF16} {
+			if testing.Short() && (i+j)%4 != 0 {
+				continue
+			}
+			l, err := Linear{WeightType: w, ActType: act, ScaleType: act, Group: 128, ZeroPoint: w.IsInt() && !w.Signed() && i%2 == 0, N: 40, K: 256}.Check()
+			if err != nil {
+				t.Fatal(err)
+			}
+			f := l.Form()
+			bits := f.ExpandBits()
+			least, most := f.Reach()
+			q := &Weights{Linear: l, Codes: array.New(w, l.N, l.K), Scales: array.New(act, l.Groups(), l.N), One: 1}
+			for k := range q.Codes.Len() {
+				code := uint64(k*5+k/256) & w.Mask()
+				if v := w.Decode(code); !(math.Abs(v) <= act.Max()) {
+					code = 0
+				}
+				q.Codes.SetCode(k, code)
+			}
+			if l.ZeroPoint {
+				q.Zeros = array.New(act, l.Groups(), l.N)
+			}
+			for k := range q.Scales.Len() {
+				unit := least
+				switch k % 3 {
+				case 1:
+					unit = max(least, math.Ilogb(most)+1-bits)
+				case 2:
+					unit = max(least, -6-bits)
+				}
+				v := math.Ldexp(float64(max(1, 1<<bits-1-k%4)), unit)
+				for ; v > most; v /= 2 {
+				}
+				q.Scales.SetCode(k, act.Encode(v, true))
+				if l.ZeroPoint {
+					q.Zeros.SetCode(k, act.Encode(float64(k)-math.Floor(float64(k)/(w.Max()+1))*(w.Max()+1), true))
+				}
+			}
+			p, err := q.Pack(t.Context(), d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.ScaleBits == 0 {
+				if math.Ldexp(1, least) <= most {
+					t.Errorf("%s: nothing is in reach", l)
+				}
+				continue
+			}
+			program, err := template.Expand(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			args := arrays(p.W, p.Scales, p.Zeros, array.New(act, l.N, l.K))
+			at := len(args) - 1
+			res, err := launch(t.Context(), d, program, sizes(args, l.N, l.K))
+			if err != nil {
+				t.Fatal(err)
+			}
+			for n := range l.N {
+				for k := range l.K {
+					if got, want := res.Args[at].Array.At(n, k), q.At(n, k); got != want {
+						t.Errorf("%s: weight [%d, %d] is %g, plain %g", p.Linear, n, k, want, got)
+						n = l.N
+						break
+					}
+				}
+			}
+		}
+	}
+}
