@@ -28,14 +28,22 @@ func (p *Plan) Registers(s Schedule) int { return p.registers(s) }
 
 // registers is about how many a thread needs.
 func (p *Plan) registers(s Schedule) int {
+	tiles, columns := p.Tiles*s.Sides, max(s.Rows, 8)/8
 	if s.Warpgroups {
 		return p.gangNeeds(s)
 	}
-	if s.Streams() {
-		return 32 + p.Tiles*s.Sides*(6+max(s.Rows, 8)/2*3/2)
+	if s.Digits {
+		return 32 + 12*tiles
 	}
-	if s.Parts > 1 {
-		return 8 + 14*p.Tiles*s.Sides*s.Rows/8 + s.Depth*(2*p.Stored.Bits()*p.Tiles*s.Sides+p.Tiles*s.Sides+2*s.Rows)
+	if s.Streams() {
+		return 44 + tiles*(6+8*columns)
+	}
+	if s.Parts > 1 { // sums twice; weights, scales and x under way
+		n := 8 + 8*tiles*columns + s.Depth*(tiles*(5*p.Stored.Bits()+4)/2+16*columns)
+		if p.Sub < Turn { // a turn is cut in pieces
+			n += 4 * tiles
+		}
+		return n
 	}
 	side := p.Tiles*s.Rows + 2*(p.Tiles*p.Stored.Bits()+p.Tiles)*s.Depth // sums twice; weights and scales under way
 	if p.Bias > 0 || p.Zero {
@@ -78,11 +86,7 @@ func (p *Plan) Estimate(s Schedule, m, n, k int, on Machine) float64 {
 	if p.Bias > 0 || p.Zero {
 		mma += p.Tiles * Turn / 16 * s.Rows / 8
 	}
-	perElement := 4.0 // cast one by one
-	if p.Recipe != nil {
-		perElement = p.Recipe.Cost().PerElement()
-	}
-	instrs := perElement*float64(p.Outputs()*Turn/32*s.Sides) + float64(mma+s.Rows/2) + float64(p.Tiles*s.Sides)*(6+perScale*float64(s.Rows))*float64(p.scales()) + 20
+	instrs := p.perElement()*float64(p.Outputs()*Turn/32*s.Sides) + float64(mma+s.Rows/2) + float64(p.Tiles*s.Sides)*(6+perScale*float64(s.Rows))*float64(p.scales()) + 20
 	blocks := ceil(n, p.Outputs()*s.Warps*s.Sides) * ceil(m, s.Rows) * s.Splits
 	room := min(64, 65536/32/max(p.registers(s), 32))
 	warps := ceil(blocks, on.SMs) * s.Warps // of a multiprocessor, in all
@@ -99,145 +103,180 @@ func (p *Plan) Estimate(s Schedule, m, n, k int, on Machine) float64 {
 	return time
 }
 
-// What [Plan.Estimate] knows of warps that share k, fitted likewise.
+// corner is what limits come to of which the largest decides, alone where others are far below.
+func corner(limits ...float64) float64 {
+	sum := 0.0
+	for _, x := range limits {
+		sum += x * x * x * x
+	}
+	return math.Sqrt(math.Sqrt(sum))
+}
+
+// perElement is how many instructions a cast takes for each element.
+func (p *Plan) perElement() float64 {
+	if p.Recipe == nil {
+		return 4 // cast one by one
+	}
+	return p.Recipe.Cost().PerElement()
+}
+
+// What [Plan.Estimate] knows of warps that share k, fitted to the schedules of
+// tests/record/schedules.json that [Candidates] offers, as all below. Instructions are those
+// that it counts, so that some rates are more than a machine has.
 const (
-	partsFixed  = 2.4      // µs of a launch, of which those beside it hide the rest
-	partsIssued = 4 * 0.33 // instructions a cycle
-	perWarp     = 0.31     // instructions a cycle of one warp
-	partsWait   = 0.96     // µs from a load to what it brings, and of what depends on it
-	crowded     = 0.45     // of the places for blocks that a launch leaves free, what multiprocessors with more blocks lose
-	late        = 2.3      // µs for each time more that blocks of a split are handed out
-	lastWave    = 0.9      // blocks more of the fullest multiprocessor, where few are left for the last time that they are handed out
+	partsFixed  = 0.79   // µs of a launch that those beside it do not hide
+	partsIssued = 4.5    // instructions a cycle of a multiprocessor
+	partsAlone  = 0.47   // of one warp
+	partsTurn   = 44     // instructions of a warp's turn, whatever it multiplies
+	partsMMA    = 3      // instructions that a matrix instruction is worth
+	partsScale  = 30     // to scale sums of a tile and 8 rows
+	partsNear   = 170000 // bytes a µs of weights and x that a multiprocessor takes in
+	partsX      = 1.18   // of x's bytes, the part that counts as such
+	partsWait   = 0.45   // µs from a load to what it brings
+	partsBlock  = 1.03   // µs of a block beside its turns
+	partsMeet   = 0.039  // µs more for each warp and tile whose sums meet
+	crowded     = 1.85   // of the places for blocks that a launch leaves free, what multiprocessors with more blocks lose
+	partsSplit  = 0.983  // µs that blocks of a split take to count themselves
+	partsMoved  = 9.6    // times that a partial sum of theirs is moved, in effect
 )
 
-// blocksOf is how many blocks a schedule without stages has, and how many of them fit a
+// blocksOf is how many blocks a schedule with Parts has, and how many of them fit a
 // multiprocessor.
 func (p *Plan) blocksOf(s Schedule, m, n int) (blocks, fit int) {
-	blocks = ceil(n, p.Outputs()*s.Warps*s.Sides) * ceil(m, s.Rows) * s.Splits
-	warps := s.Warps * max(s.Parts, 1)
-	return blocks, min(32, 64/warps, 65536/32/warps/max((p.registers(s)+7)&^7, 32))
+	blocks = ceil(n, p.Outputs()*s.Sides) * ceil(m, s.Rows) * s.Splits
+	return blocks, min(32, 64/s.Parts, 65536/32/s.Parts/max((p.registers(s)+7)&^7, 32))
 }
 
 // estimateParts is Estimate for warps that share k. Blocks of a launch go where there is
-// room, so that multiprocessors have more or fewer of them unless the launch takes all of it.
+// room, so that multiprocessors have more or fewer of them unless the launch takes all of
+// it; where it takes more, the last blocks begin when others have ended.
 func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
 	blocks, fit := p.blocksOf(s, m, n)
-	fit = max(fit, 1)
-	perElement := 4.0 // cast one by one
-	if p.Recipe != nil {
-		perElement = p.Recipe.Cost().PerElement()
-	}
-	columns := float64(s.Rows) / 8
+	columns, tiles := float64(s.Rows)/8, float64(p.Tiles*s.Sides)
 	elements := float64(p.Outputs() * Turn / 32 * s.Sides)
 	mma := elements / 8 * columns
-	if p.Bias > 0 || p.Zero {
-		mma *= 1 + 1/float64(p.Tiles*s.Sides)
+	if p.Shifts() {
+		mma *= 1 + 1/tiles
 	}
-	instrs := 3 + perElement*elements + mma + float64(p.Tiles*s.Sides*p.scales())*(8+4*columns)
+	instrs := partsTurn + p.perElement()*elements + partsMMA*mma + partsScale*tiles*columns*float64(p.scales())
 	bytes := float64(p.PackedShape(1, 1)[2]*s.Sides) + float64(2*p.Outputs()*s.Sides*p.scales())
+	x := partsX * float64(min(m, s.Rows)*Turn*2)
 	turns := float64(ceil(k, Turn)) / float64(s.Splits)
 	rounds := float64(ceil(ceil(ceil(k, Turn), s.Splits*s.Parts), s.Depth))
-	avg := float64(blocks) / float64(on.SMs)
-	waves := avg / float64(fit)
-	active := min(avg, float64(fit)) * float64(s.Parts)
-	// Of a launch that leaves room, the fullest multiprocessor has more than its share.
-	most := avg
-	if waves < 1 {
-		most = avg + crowded*(float64(fit)-avg)
-	} else if w := math.Ceil(waves); waves < 3 {
-		most = avg + lastWave*(w-waves)
+	block := partsBlock + partsMeet*float64(s.Parts)*tiles*columns + rounds*(partsWait+float64(s.Depth)*instrs/(partsAlone*clock))
+	// of so many blocks of a multiprocessor at a time, and the most that one has
+	wave := func(n, most float64) float64 {
+		return corner(n*turns*bytes/on.Rate, most*turns*instrs/(partsIssued*clock), most*turns*(x+bytes)/partsNear, block)
 	}
-	x := xShare * float64(min(m, s.Rows)) * Turn * 2
-	turn := max(bytes/on.Rate, instrs/(min(partsIssued, perWarp*active)*clock), (x+bytes)/near)
-	latency := math.Max(waves, 1) * (rounds + 1) * partsWait
-	time := partsFixed + max(most*turns*turn, latency)
+	room := float64(max(fit, 1))
+	waves, last := math.Modf(float64(blocks) / float64(on.SMs) / room)
+	last *= room
+	time := partsFixed + waves*wave(room, room)
+	if last > 0 {
+		time += wave(last, last+crowded*min(last, room-last))
+	}
 	if s.Splits > 1 {
-		time += perPart*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near + late*math.Max(waves-1, 0)
+		time += partsSplit + partsMoved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
 	return time
 }
 
-// What [Plan.Estimate] knows of blocks that stay, fitted likewise.
+// What [Plan.Estimate] knows of blocks that stay.
 const (
-	streamFixed = 5        // µs of a launch, of which those beside it hide the rest
-	streamed    = 4 * 0.55 // instructions a cycle
-	perTurn     = 40       // instructions of a warp's turn, whatever it multiplies
-	perMMA      = 3        // instructions that a matrix instruction is worth
-	bytewise    = 0.35     // instructions for each element that is multiplied as bytes
-	fixedwise   = 0.3      // the same, with digits of 16 bits
-	streamX     = 0.3      // of x's bytes, which come from the L2 cache
-	perBlock    = 0.25     // µs for each block that comes to the same outputs
-	partRate    = 27000    // bytes a µs of their sums, which the last one reads
-	ringWait    = 1.6      // µs from a free stage to a full one, with all multiprocessors at it
-)
+	streamFixed  = 5.7   // µs of a launch, of which those beside it hide the rest
+	streamIssued = 3.3   // instructions a cycle of a multiprocessor
+	streamAlone  = 0.86  // of one warp
+	streamTurn   = 40    // instructions of a warp's turn, whatever it multiplies
+	streamWait   = 220   // cycles that a warp waits in its turn
+	streamMMA    = 2     // instructions that a matrix instruction is worth
+	streamScale  = 10    // to scale sums of a tile and 8 rows, and as many for each tile
+	streamX      = 0.2   // of x's bytes, which come from the L2 cache
+	ringWait     = 1.26  // µs from a free stage to a full one
+	perBlock     = 0.24  // µs for each block that comes to the same outputs
+	partRate     = 61000 // bytes a µs of their sums, which the last one reads
 
-// enough warps of a multiprocessor hide what each waits for, without shared memory.
-const enough = 16
+	digitsFixed = 3.6  // as streamFixed, with digits
+	digitsAlone = 1.61 // as streamAlone
+	digitsWait  = 590  // as streamWait
+	bytewise    = 0.67 // instructions for each element that is multiplied as bytes
+	fixedwise   = 0.62 // the same, with digits of 16 or 31 bits
+	digitsScale = 20   // to scale sums of a tile
+	longScale   = 5.6  // the same, with 31 bits
+
+	gangFixed    = 3.8    // as streamFixed, with warpgroups
+	gangTile     = 170    // cycles that a tile of 64 outputs takes all warpgroups
+	gangAlone    = 140    // and what it takes its own beside its cast
+	gangChain    = 1.31   // the same for each instruction of a thread's cast
+	gangPartRate = 110000 // as partRate
+	fixedTile    = 165    // as gangTile, with x as whole numbers
+	fixedTurn    = 600    // of a turn of these
+)
 
 // estimateStream is Estimate for blocks that stay.
 func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 	d := &stream{decoder: &decoder{Plan: p, Schedule: s}}
-	turns := ceil(n, d.many()) * ceil(m, s.Rows) * ceil(k, Turn)
-	most := float64(ceil(turns, s.Blocks) * ceil(s.Blocks, on.SMs))
-	columns := float64(max(s.Rows, 8)) / 8
+	rows, tiles, columns := float64(min(m, s.Rows)), float64(p.Tiles*s.Sides), float64(max(s.Rows, 8))/8
+	turns := ceil(ceil(n, d.many())*ceil(m, s.Rows)*ceil(k, Turn), s.Blocks)
 	elements := float64(p.Outputs() * Turn / 32 * s.Sides)
-	mma, perElement := elements/8, 4.0
+	mma := elements / 8 * columns
+	if p.Shifts() {
+		mma *= 1 + 1/tiles
+	}
+	var fixed, rate float64 = streamFixed, partRate
+	var together, alone float64 // cycles of all warps for a turn, and of one
 	switch {
+	case s.Warpgroups && s.Fixed:
+		fixed, rate = gangFixed, gangPartRate
+		together = float64(s.Warps/4)*tiles*fixedTile + fixedTurn
+	case s.Warpgroups:
+		fixed, rate = gangFixed, gangPartRate
+		cast := p.perElement() * 16 * Turn / 32
+		together, alone = float64(s.Warps/4)*tiles*gangTile, tiles*(gangAlone+gangChain*cast)
 	case s.Digits:
-		mma, perElement = elements/16, bytewise
+		var each, scale float64 = bytewise, digitsScale
 		if s.Fixed || s.Long {
-			perElement = fixedwise
+			each, scale = fixedwise, longScale
 		}
-	case p.Recipe != nil:
-		perElement = p.Recipe.Cost().PerElement()
+		fixed = digitsFixed
+		instrs := each*elements + streamMMA*mma/2 + scale*tiles*float64(p.scales())
+		together, alone = float64(s.Warps)*instrs/streamIssued, digitsWait/float64(s.Depth)+instrs/digitsAlone
+	default:
+		instrs := streamTurn + p.perElement()*elements + streamMMA*mma + streamScale*tiles*(1+columns)*float64(p.scales())
+		instrs *= max(1, float64(p.registers(s))/float64(s.room(p))) // some wait in memory
+		together, alone = float64(s.Warps)*instrs/streamIssued, streamWait/float64(s.Depth)+instrs/streamAlone
 	}
-	if p.Bias > 0 || p.Zero {
-		mma *= 1 + 1/float64(p.Tiles*s.Sides)
+	bytes := float64(d.bytes()) - float64(s.Rows*Turn*2) + streamX*rows*Turn*2
+	time := fixed + float64(turns)*corner(bytes/on.Rate, together/clock, alone/clock, ringWait/float64(s.Stages))
+	if turns < ceil(k, Turn) {
+		time += float64(ceil(ceil(k, Turn), turns)) * (perBlock + 4*float64(d.many())*rows/rate)
 	}
-	instrs := perTurn + perElement*elements + (perMMA*mma+4)*columns + float64(p.Tiles*s.Sides*p.scales())*(6+4*columns)
-	x := float64(s.Rows * Turn * 2)
-	bytes := float64(d.bytes()) - x + streamX*x*float64(min(m, s.Rows))/float64(s.Rows)
-	meet := 0.0
-	if per := ceil(turns, s.Blocks); per < ceil(k, Turn) {
-		sharing := float64(ceil(ceil(k, Turn), per))
-		meet = sharing * (perBlock + float64(4*d.many()*min(m, s.Rows))/partRate)
-	}
-	cycles := float64(s.Warps) * instrs / streamed
-	if s.Warpgroups {
-		cycles = float64(s.Warps/4*s.Sides) * p.gangCycles(s)
-		if s.Fixed {
-			cycles += fixedTurn
-		}
-	}
-	rate := min(on.Rate, bytes*float64(s.Stages)*math.Max(1, float64(s.Blocks)/float64(on.SMs))/ringWait)
-	return streamFixed + meet + most*max(bytes/rate, cycles/clock)
+	return time
 }
 
-// What [Plan.Estimate] knows of warpgroups, fitted to a few schedules of 1 to 4 bits: cycles
-// that 64 outputs of a turn take, and what x as whole numbers takes for each turn.
-const (
-	gangTile  = 220
-	gangAlone = 80 // more, where a warp has no other tile to cast meanwhile
-	fixedTile = 165
-	fixedTurn = 600
-)
-
-// gangCycles is what all outputs of a warpgroup and side take of a turn.
-func (p *Plan) gangCycles(s Schedule) float64 {
+// extra is how many warps blocks that stay have beside those that multiply.
+func (s Schedule) extra() int {
 	switch {
-	case s.Fixed:
-		return float64(fixedTile * p.Tiles)
-	case p.Tiles == 1:
-		return gangTile + gangAlone
+	case s.Warpgroups:
+		return 4
+	case s.Digits:
+		return 2
 	}
-	return float64(gangTile * p.Tiles)
+	return 1
 }
 
-// together is how many warps of a schedule without stages run on a multiprocessor.
-func (p *Plan) together(s Schedule, m, n int, on Machine) int {
-	blocks := ceil(n, p.Outputs()*s.Warps*s.Sides) * ceil(m, s.Rows) * s.Splits
-	room := min(64, 65536/32/max(p.registers(s), 32))
-	return min(ceil(blocks, on.SMs), room/s.Warps) * s.Warps
+// shared is how many blocks that stay shared memory has room for.
+func (s Schedule) shared(p *Plan) int {
+	return (maxShared + 512) / (s.SharedBytes(p) + 1536)
+}
+
+// room is how many registers ptxas gives threads of blocks that stay: so many that as many
+// blocks fit as shared memory has room for, where these are two or three, but 96 at least.
+func (s Schedule) room(p *Plan) int {
+	of := func(blocks int) int { return min(255, 65536/32/(ceil(blocks*(s.Warps+s.extra()), 4)*4)/8*8) }
+	if n := s.shared(p); n == 2 || n == 3 {
+		return min(of(1), max(96, of(n)))
+	}
+	return of(1)
 }
 
 // Fits reports whether a product can have a schedule on a machine: its registers suffice,
@@ -248,11 +287,11 @@ func (s Schedule) Fits(p *Plan, m, n, k int, on Machine) bool {
 		return s.Takes(p, n, k) && regs <= s.gangRegisters()+16 && s.Blocks <= on.SMs
 	}
 	if s.Streams() {
-		return s.Takes(p, n, k) && regs <= 180 && regs*32*(s.Warps+2) <= 65536 && s.Blocks <= on.SMs
+		return s.Takes(p, n, k) && regs <= s.room(p) && s.Blocks <= on.SMs
 	}
 	if s.Parts > 1 {
 		_, fit := p.blocksOf(s, m, n)
-		return s.Takes(p, n, k) && regs <= 240 && fit > 0
+		return s.Takes(p, n, k) && p.Tiles*s.Sides*s.Rows <= 64 && regs <= 255 && fit > 0
 	}
 	blocks := ceil(n, p.Outputs()*s.Warps*s.Sides) * ceil(m, s.Rows) * s.Splits
 	late := s.Splits > 1 && ceil(blocks, on.SMs)*s.Warps > min(64, 65536/32/max(regs, 32)) // would keep others waiting
@@ -271,11 +310,11 @@ func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 	for rows < m && rows < 32 {
 		rows *= 2
 	}
-	for _, s := range spans(rows, on.SMs) {
-		// With few warps on a multiprocessor, blocks that stay do better; with one row of x
-		// that can be written in digits, these do; warpgroups are for several.
-		few := !s.Streams() && s.Parts <= 1 && k%8 == 0 && p.together(s, m, n, on) < enough
-		if s.Fits(p, m, n, k, on) && !few && (!s.Streams() || s.Digits == (m == 1 && p.Bytewise())) && !(s.Warpgroups && m == 1) {
+	for _, s := range p.spans(rows, on.SMs) {
+		// Warps that share k, or stay, do better than those that do neither; warpgroups are
+		// for several rows.
+		plain := !s.Streams() && s.Parts <= 1 && k%Turn == 0 && p.Group > 0 && p.Group <= Turn
+		if s.Fits(p, m, n, k, on) && !plain && !(s.Warpgroups && m == 1) && !(s.Digits && m > 1) {
 			all = append(all, rated{s, p.Estimate(s, m, n, k, on)})
 		}
 	}
@@ -288,8 +327,8 @@ func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 }
 
 // spans are all schedules for that many rows, small ones first, with so many blocks where
-// they stay.
-func spans(rows, blocks int) []Schedule {
+// they stay. Stages are powers of two, since a turn's is found by its number modulo them.
+func (p *Plan) spans(rows, blocks int) []Schedule {
 	var out []Schedule
 	for _, depth := range []int{2, 1, 3} {
 		for _, warps := range []int{1, 4, 2} {
@@ -302,10 +341,10 @@ func spans(rows, blocks int) []Schedule {
 			}
 		}
 	}
-	for _, parts := range []int{4, 8, 16} {
+	for _, parts := range []int{4, 8} {
 		for _, depth := range []int{1, 2, 3, 4} {
 			for _, sides := range []int{1, 2} {
-				for splits := 1; splits*parts <= 16 && splits <= 4; splits *= 2 {
+				for splits := 1; splits*parts <= 16; splits *= 2 {
 					out = append(out, Schedule{Rows: rows, Depth: depth, Warps: 1, Sides: sides, Splits: splits, Parts: parts, PDL: true})
 				}
 			}
@@ -313,15 +352,17 @@ func spans(rows, blocks int) []Schedule {
 	}
 	for _, warps := range []int{8, 4, 16} {
 		for _, sides := range []int{1, 2, 4} {
-			for _, stages := range []int{8, 4, 16} {
+			for _, stages := range []int{4, 8} {
 				s := Schedule{Rows: rows, Depth: 1, Warps: warps, Sides: sides, Splits: 1, PDL: true, Stages: stages, Blocks: blocks}
 				out = append(out, s)
-				if s.Rows == 8 {
+				if s.Rows == 8 && p.Bytewise() && p.Stored.Bits() <= 2 {
 					d := s
-					d.Rows, d.Digits = 1, true
-					out = append(out, d) // but not Fixed, which rounds x, nor Long, which no table has times of
+					d.Rows, d.Depth, d.Digits, d.Long = 1, longTurns, true, true // but not Fixed, which rounds x
+					out = append(out, d)
 				}
-				if s.Rows <= 16 && s.Stages <= 8 {
+				// Where tiles do not go one by one, a cast is beside nothing, which only costs
+				// nothing where memory takes longer.
+				if s.Fine = p.fills(WideSchedule{Sides: sides}) == nil; s.Rows <= 16 && (s.Fine || p.Stored.Bits() >= 6) {
 					s.Warpgroups = true // but not Fixed, which rounds x
 					out = append(out, s)
 				}
@@ -349,12 +390,8 @@ func (p *Plan) Prefer(all []Schedule, m, n, k int, on Machine) Schedule {
 			best, least = s, us
 		}
 	}
-	near := alike
-	if p.Code(best) > long {
-		near = alikeLong
-	}
 	for _, s := range all {
-		if p.Estimate(s, m, n, k, on) <= near*least && float64(p.Code(s)) < shorter*float64(p.Code(best)) {
+		if p.Estimate(s, m, n, k, on) <= alike*least && float64(p.Code(s)) < shorter*float64(p.Code(best)) {
 			best = s
 		}
 	}
@@ -364,10 +401,8 @@ func (p *Plan) Prefer(all []Schedule, m, n, k int, on Machine) Schedule {
 // What Prefer weighs: by how much the model is wrong at least, and how much less code is worth
 // another schedule.
 const (
-	alike     = 1.04
-	alikeLong = 1.1 // the same, where the code is so long that the first product waits
-	long      = 1200
-	shorter   = 0.8
+	alike   = 1.05
+	shorter = 0.8
 )
 
 // Code is about how many instructions the program of a schedule without zero fields has,
@@ -377,14 +412,10 @@ func (p *Plan) Code(s Schedule) int {
 	tiles := p.Tiles * s.Sides // of 16 outputs, of a turn
 	turns := s.Depth           // that the text has
 	switch {
-	case s.Streams() && s.Depth > 1: // those that are left over go one by one
+	case s.Streams() && s.Depth > 1 || s.Fine: // those that are left over go one by one, or the last one
 		turns++
 	case s.Splits > 1 && s.Parts <= 1: // the last ones load nothing
 		turns *= 2
-	}
-	perElement := 4.0 // cast one by one
-	if p.Recipe != nil {
-		perElement = p.Recipe.Cost().PerElement()
 	}
 	columns := max(s.Rows, 8) / 8
 	fixed := 300
@@ -397,7 +428,11 @@ func (p *Plan) Code(s Schedule) int {
 	if p.Bias > 0 || p.Zero {
 		columns *= 2
 	}
-	return fixed + turns*tiles*(int(64*perElement)+40*columns+40)
+	each := int(64*p.perElement()) + 40*columns + 40
+	if s.Digits {
+		each = 60 // four codes by one mask
+	}
+	return fixed + turns*tiles*each
 }
 
 // PickPlain is [Pick] among the schedules whose blocks do not stay: their programs run on
@@ -408,7 +443,7 @@ func PickPlain(p *Plan, m, n, k int, on Machine) Schedule {
 		rows *= 2
 	}
 	best, least := Schedule{}, math.Inf(1)
-	for _, s := range spans(rows, on.SMs) {
+	for _, s := range p.spans(rows, on.SMs) {
 		if s.Streams() || !s.Fits(p, m, n, k, on) {
 			continue
 		}

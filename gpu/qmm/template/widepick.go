@@ -6,67 +6,64 @@ import (
 	"slices"
 )
 
-// What [Plan.EstimateWide] knows of Hopper beside [Machine].
+// What [Plan.EstimateWide] knows of Hopper beside [Machine], fitted to schedules of
+// tests/record/schedules.json.
 const (
-	wideNear  = 95000 // bytes a µs that a multiprocessor takes in by tensor and bulk copies
-	wideBegin = 1.5   // µs until a block's first product
-	wideRate  = 0.7   // of what matrix instructions could do
-	wideFew   = 0.63  // the same with up to 64 rows of x
-	wideHang  = 1.1   // times better where products go on beside the next turn
-	widePower = 640e6 // operations a µs that the machine's power allows
-	wideAhead = 0.08  // µs of a turn beside products and casts
-	wideTurn  = 0.17  // the same where nothing is cast beside products
-	widePart  = 2     // µs that blocks of a split take to count themselves, and times that a partial sum is moved
-	wideMeet  = 10    // µs more where blocks share all turns
+	wideFixed  = 1.31  // µs of both launches that those beside them do not hide
+	wideNear   = 71000 // bytes a µs that a multiprocessor takes in by tensor and bulk copies
+	wideRate   = 0.965 // of what matrix instructions could do
+	wideAlone  = 1.26  // times that products of one warpgroup take where no others run
+	wideIssued = 3.1   // cycles of a scheduler for each instruction of a cast or scale
+	wideScaled = 0.88  // such instructions for each row and tile
+	wideHalf   = 8.2   // the same for each part of the rows and tile
+	wideWait   = 2.2   // cycles more for each, where products wait for it
+	wideCast   = 0.57  // the same, where the first ones of a turn do not
+	wideAhead  = 240   // cycles of such a turn beside that
+	widePower  = 940e6 // operations a µs that the machine's power allows
+	widePart   = 0.23  // µs that blocks of a split take to count themselves
+	wideMoved  = 4.4   // times that a partial sum is moved, in effect
+	wideMeet   = 11    // µs more where blocks share all turns
 )
 
 // EstimateWide is how many µs [Wide] takes with a schedule without zero fields on a
-// machine, about, without the arrangement of x.
+// machine, about, with the arrangement of x.
 //
 // The slowest of these decides how long a turn takes: the matrix instructions of all
-// warpgroups; what comes in; what a warpgroup does one behind the other.
+// warpgroups; their other instructions; what comes in; what a warpgroup does one behind the other.
 func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	outputs := s.Outputs(p)
 	units := ceil(n, outputs*s.Cluster) * s.Cluster * ceil(m, s.Rows) * s.Splits
 	turns := ceil(ceil(k, Turn), s.Splits)
-	perElement := 4.0 // cast one by one
-	if p.Recipe != nil {
-		perElement = p.Recipe.Cost().PerElement()
-	}
 	tiles := float64(s.Sides * p.own(s)) // of 64 outputs, of a warpgroup
-	product := tiles * Turn / 16 * max(float64(s.Rows)/2, 12) / clock
-	half := p.halved(s)
-	if s.Rows > 64 {
-		product /= wideRate
-	} else {
-		product /= wideFew
-	}
-	if half.hangs(s) {
-		product /= wideHang
-	}
+	product := tiles * Turn / 16 * max(float64(s.Rows)/2, 12)
+	cast := tiles * 16 * Turn / 32 * p.perElement()
 	sets := 1.0
 	if p.Shifts() {
 		sets = 2
 	}
-	instrs := tiles * (64*Turn/128*perElement + sets*float64(s.Rows)/2*float64(p.scales()) + 30) / clock
-	bytes := float64(s.Rows*Turn*2/s.Cluster + s.span(p)*Turn*p.Stored.Bits()/8)
-	each := float64(s.Consumers)
-	turn := max(each*product, each*instrs, product+instrs/2) + wideAhead
-	if !half.ahead(s) { // all warpgroups cast at the same time
-		turn = each*product + instrs + wideTurn
+	others := cast + tiles*(wideScaled*sets*float64(s.Rows*p.scales())+wideHalf*float64(p.halves(s)))
+	alone := wideAlone * product
+	switch {
+	case s.Fine: // all is done beside products
+	case p.halved(s).ahead(s):
+		alone += wideAhead + wideCast*others
+	default:
+		alone += wideWait * others
 	}
-	turn = max(turn, bytes/wideNear)
+	groups := float64(s.Consumers)
+	bytes := float64(s.Rows*Turn*2/s.Cluster + s.span(p)*Turn*p.Stored.Bits()/8)
+	turn := corner(groups*product/wideRate/clock, groups*wideIssued*others/clock, alone/clock, bytes/wideNear)
 	busy := min(units, on.SMs)
-	whole := float64(ceil(units, on.SMs)) * (float64(turns)*turn + wideBegin)
+	whole := float64(ceil(units, on.SMs)*turns) * turn
 	if s.Blocks > 0 {
 		each := ceil(units*turns, s.Blocks)
-		busy, whole = min(s.Blocks, on.SMs), float64(each)*turn+wideBegin*(1+float64(each)/float64(turns))+wideMeet
+		busy, whole = min(s.Blocks, on.SMs), float64(each)*turn+wideMeet
 	}
 	memory := float64(units*turns) * float64(outputs*Turn*p.Stored.Bits()/8) / float64(ceil(m, s.Rows)) / (on.Rate * float64(busy))
 	power := 2 * float64(m) * float64(n) * float64(k) / widePower
-	time := on.Launch + max(whole, memory+wideBegin, power)
+	time := wideFixed + corner(whole, memory, power)
 	if s.Splits > 1 {
-		time += widePart * (1 + float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near)
+		time += widePart + wideMoved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
 	return time
 }
@@ -81,7 +78,23 @@ func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule 
 	}
 	var all []rated
 	turns := ceil(k, Turn)
-	for _, shape := range [][2]int{{2, 1}, {1, 1}, {2, 2}, {2, 4}, {2, 8}} {
+	add := func(s WideSchedule) {
+		s.Stages = 2
+		s, err := s.Filled(p)
+		if err != nil {
+			return
+		}
+		w := wide{decoder: &decoder{Plan: p, Schedule: Schedule{Warps: s.units(), Sides: s.Sides}}, s: s}
+		room := (maxShared - w.gathered()) / w.bytes()
+		if s.Stages = min(4, room); stay {
+			s.Stages = min(6, room)
+		}
+		if s.Fine && s.Stages < 4 {
+			return
+		}
+		all = append(all, rated{s, p.EstimateWide(s, m, n, k, on)})
+	}
+	for _, shape := range [][2]int{{2, 1}, {1, 1}, {1, 2}, {2, 2}, {1, 4}, {2, 4}, {2, 8}} {
 		consumers, parts := shape[0], shape[1]
 		for _, sides := range []int{1, 2} {
 			for _, cluster := range []int{1, 2} {
@@ -90,25 +103,28 @@ func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule 
 					for s.Rows < min(m, p.Most(s)) {
 						s.Rows *= 2
 					}
-					if cluster > 1 && splits > 1 || splits > 1 && stay {
+					if cluster > 1 && splits > 1 || splits > 1 && stay || cluster > 1 && ceil(n, s.Outputs(p)) < cluster {
 						continue
 					}
-					s.Stages = 2
-					s, err := s.Filled(p)
-					ok := err == nil
-					if ok {
-						w := wide{decoder: &decoder{Plan: p, Schedule: Schedule{Warps: s.units(), Sides: s.Sides}}, s: s}
-						s.Stages = min(6, (maxShared-w.gathered())/w.bytes())
-					}
 					units := ceil(n, s.Outputs(p)*cluster) * cluster * ceil(m, s.Rows) * splits
-					switch {
-					case !ok, sides*p.own(s) > 2 && sides > 1, splits > 1 && (turns < 4*splits || units > on.SMs):
-					case cluster > 1 && ceil(n, s.Outputs(p)) < cluster:
-					default:
-						all = append(all, rated{s, p.EstimateWide(s, m, n, k, on)})
-						if shares := s; !stay && splits == 1 && cluster == 1 && parts == 1 && m <= 4*s.Rows {
-							shares.Blocks = min(on.SMs, units*turns)
-							all = append(all, rated{shares, p.EstimateWide(shares, m, n, k, on)})
+					if sides > 1 && sides*p.own(s) > 2 || splits > 1 && (turns < 4*splits || units > on.SMs) {
+						continue
+					}
+					add(s)
+					if stay {
+						continue
+					}
+					if splits == 1 && cluster == 1 && parts == 1 && m <= 4*s.Rows {
+						shares := s
+						shares.Blocks = min(on.SMs, units*turns)
+						add(shares)
+					}
+					if cluster == 1 {
+						fine, whole := s, s
+						fine.Fine, whole.Whole = true, true
+						add(fine)
+						if p.Tiles == 1 && p.halves(s) > 1 {
+							add(whole)
 						}
 					}
 				}
