@@ -43,6 +43,7 @@ func Passes() []Pass {
 		{"divide", "a product costs a fraction of a division", Divide},
 		{"cse", "a quotient and a remainder share the quotient", Cse},
 		{"vector", "what different instructions of a program, or turns of a loop, access side by side is one access", Vector},
+		{"settle", "assemblers let an mbarrier be arrived at while loads in front of it are still to come", Settle},
 		{"dce", "folding and merging leave values that nobody reads", Dce},
 	}
 }
