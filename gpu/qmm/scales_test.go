@@ -84,27 +84,26 @@ func TestScalesFound(t *testing.T) {
 		layer  string
 		scales float64 // of all
 		change func(q *Weights)
-		bits   int
-		plan   string
+		bits   int // 0 where expanding rounds weights
 	}{
-		{"u8", 1. / 256, nil, 1, Expand},
-		{"u8", 1. / 256, set(7. / 256), 3, Expand},
-		{"u8", 1. / 256, set(9. / 256), 0, Prefill}, // 4 + 8 bits
-		{"i4", 1. / 256, set(-255. / 256), 8, Expand},
-		{"i4", 1. / 256, set(math.Inf(1)), 0, Prefill},
-		{"i4", 1. / 256, set(0x1p14), 0, Prefill},                 // 8 of it are beyond f16
-		{"i4 scale=bf16", 1. / 256, set(0x1p-24), 1, Expand},      // the least of f16
-		{"i4 scale=bf16", 1. / 256, set(0x1p-25), 0, Prefill},     // less
-		{"f8e4m3 scale=f8e8m0", 0x1p-15, nil, 1, Expand},          // codes have 2^-9
-		{"f8e4m3 scale=f8e8m0", 0x1p-16, nil, 0, Prefill},         // beyond f16's least number
-		{"f8e4m3 scale=f8e8m0 act=bf16", 0x1p-16, nil, 1, Expand}, // bf16 has more exponents
-		{"u4 zero", 1. / 256, nil, 1, Expand},
-		{"u4 zero", 1. / 256, func(q *Weights) { q.Zeros.Set(15, 1, 5) }, 1, Expand},
-		{"u4 zero", 1. / 256, func(q *Weights) { q.Zeros.Set(7.5, 1, 5) }, 0, Prefill},
-		{"u4 zero", 1. / 256, func(q *Weights) { q.Zeros.Set(16, 1, 5) }, 0, Prefill},
-		{"nvfp4", 1, func(q *Weights) { q.One = 1. / 1024 }, 1, Expand},
-		{"nvfp4", 1.125, func(q *Weights) { q.One = 3. / 4096 }, 5, Expand}, // 4 and 2 bits
-		{"nvfp4", 1.125, func(q *Weights) { q.One = 1. / 3000 }, 0, Prefill},
+		{"u8", 1. / 256, nil, 1},
+		{"u8", 1. / 256, set(7. / 256), 3},
+		{"u8", 1. / 256, set(9. / 256), 0}, // 4 + 8 bits
+		{"i4", 1. / 256, set(-255. / 256), 8},
+		{"i4", 1. / 256, set(math.Inf(1)), 0},
+		{"i4", 1. / 256, set(0x1p14), 0},                  // 8 of it are beyond f16
+		{"i4 scale=bf16", 1. / 256, set(0x1p-24), 1},      // the least of f16
+		{"i4 scale=bf16", 1. / 256, set(0x1p-25), 0},      // less
+		{"f8e4m3 scale=f8e8m0", 0x1p-15, nil, 1},          // codes have 2^-9
+		{"f8e4m3 scale=f8e8m0", 0x1p-16, nil, 0},          // beyond f16's least number
+		{"f8e4m3 scale=f8e8m0 act=bf16", 0x1p-16, nil, 1}, // bf16 has more exponents
+		{"u4 zero", 1. / 256, nil, 1},
+		{"u4 zero", 1. / 256, func(q *Weights) { q.Zeros.Set(15, 1, 5) }, 1},
+		{"u4 zero", 1. / 256, func(q *Weights) { q.Zeros.Set(7.5, 1, 5) }, 0},
+		{"u4 zero", 1. / 256, func(q *Weights) { q.Zeros.Set(16, 1, 5) }, 0},
+		{"nvfp4", 1, func(q *Weights) { q.One = 1. / 1024 }, 1},
+		{"nvfp4", 1.125, func(q *Weights) { q.One = 3. / 4096 }, 5}, // 4 and 2 bits
+		{"nvfp4", 1.125, func(q *Weights) { q.One = 1. / 3000 }, 0},
 	} {
 		l := kind(t, c.layer, 64, 256)
 		q := &Weights{Linear: l, Codes: array.New(l.WeightType, l.N, l.K), Scales: array.New(l.ScaleType, l.Groups(), l.N), One: 1}
@@ -127,8 +126,8 @@ func TestScalesFound(t *testing.T) {
 		}
 		big := p.Linear
 		big.N, big.K = 8192, 8192
-		if plan := big.PlanFor(4096, Call{}); plan != c.plan {
-			t.Errorf("%s with %g: plan %s, not %s", c.layer, c.scales, plan, c.plan)
+		if plans := big.Plans(4096); slices.Contains(plans, Expand) != (c.bits > 0) {
+			t.Errorf("%s with %g: plans %v for many rows", c.layer, c.scales, plans)
 		}
 	}
 	scales := array.New(dtype.F16, 64, 57344)
@@ -176,6 +175,9 @@ func TestUsual(t *testing.T) {
 		l := kind(t, c.layer, 8192, 8192)
 		if got := l.Usual(); got.ScaleBits != c.bits || got.N != l.N {
 			t.Errorf("%s: %d bits, not %d", c.layer, got.ScaleBits, c.bits)
+		}
+		if plans := l.Usual().Plans(4096); slices.Contains(plans, Expand) != (c.bits > 0) {
+			t.Errorf("%s: plans %v for many rows", c.layer, plans)
 		}
 		like, err := l.sample()
 		if err != nil {
@@ -266,6 +268,36 @@ func TestExpandKeeps(t *testing.T) {
 					}
 				}
 			}
+		}
+	}
+}
+
+// TestFactor holds that a factor that is a power of two costs the weights nothing.
+func TestFactor(t *testing.T) {
+	for i, plain := range []*array.Array{query(t), normal(dtype.F32, 6, 24, 512), normal(dtype.F32, 7, 24, 512)} {
+		q, err := kind(t, "nvfp4", plain.Shape[0], plain.Shape[1]).Quantize(plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		ours, most := array.RelFro(q.Dequantize(), plain), 0.0
+		for _, v := range plain.Floats() {
+			most = max(most, math.Abs(v))
+		}
+		if n, _ := digits(q.One, 0, 0); n != 1 || q.ScaleBits != 4 {
+			t.Errorf("%d: the factor %g has %d significant bits, with scales %d", i, q.One, n, q.ScaleBits)
+		}
+		f := &filling{Weights: q, values: plain.Floats(), top: q.top(), size: q.Group}
+		q.One = most / (q.ScaleType.Max() * f.top)
+		for i := range q.Groups() * q.N {
+			s := span{}
+			for _, v := range f.part(i) {
+				s.lo, s.hi = min(s.lo, v/q.One), max(s.hi, v/q.One)
+			}
+			f.spans = append(f.spans, s)
+			f.group(i, grid{})
+		}
+		if theirs := array.RelFro(q.Dequantize(), plain); !(ours <= 1.01*theirs) {
+			t.Errorf("%d: the weights are off by %g, by %g with the factor that fits them best", i, ours, theirs)
 		}
 	}
 }
