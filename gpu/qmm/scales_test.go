@@ -259,12 +259,12 @@ func TestExpandKeeps(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+		rows:
 			for n := range l.N {
 				for k := range l.K {
 					if got, want := res.Args[at].Array.At(n, k), q.At(n, k); got != want {
 						t.Errorf("%s: weight [%d, %d] is %g, plain %g", p.Linear, n, k, want, got)
-						n = l.N
-						break
+						break rows
 					}
 				}
 			}
