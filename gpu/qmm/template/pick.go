@@ -311,9 +311,9 @@ func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 		rows *= 2
 	}
 	for _, s := range p.spans(rows, on.SMs) {
-		// Warps that share k, or stay, do better than those that do neither; warpgroups are
-		// for several rows.
-		plain := !s.Streams() && s.Parts <= 1 && k%Turn == 0 && p.Group > 0 && p.Group <= Turn
+		// Blocks that stay, or whose warps share k, do better than those that do neither, which
+		// are for where copies cannot be made; warpgroups are for several rows.
+		plain := !s.Streams() && s.Parts <= 1 && k%8 == 0
 		if s.Fits(p, m, n, k, on) && !plain && !(s.Warpgroups && m == 1) && !(s.Digits && m > 1) {
 			all = append(all, rated{s, p.Estimate(s, m, n, k, on)})
 		}
@@ -361,8 +361,8 @@ func (p *Plan) spans(rows, blocks int) []Schedule {
 					out = append(out, d)
 				}
 				// Where tiles do not go one by one, a cast is beside nothing, which only costs
-				// nothing where memory takes longer.
-				if s.Fine = p.fills(WideSchedule{Sides: sides}) == nil; s.Rows <= 16 && (s.Fine || p.Stored.Bits() >= 6) {
+				// nothing where memory takes longer. With 8 rows none was timed.
+				if s.Fine = p.fills(WideSchedule{Sides: sides}) == nil; s.Rows == 16 && (s.Fine || p.Stored.Bits() >= 6) {
 					s.Warpgroups = true // but not Fixed, which rounds x
 					out = append(out, s)
 				}
@@ -390,8 +390,12 @@ func (p *Plan) Prefer(all []Schedule, m, n, k int, on Machine) Schedule {
 			best, least = s, us
 		}
 	}
+	near := alike
+	if p.Code(best) > long {
+		near = alikeLong
+	}
 	for _, s := range all {
-		if p.Estimate(s, m, n, k, on) <= alike*least && float64(p.Code(s)) < shorter*float64(p.Code(best)) {
+		if p.Estimate(s, m, n, k, on) <= near*least && float64(p.Code(s)) < shorter*float64(p.Code(best)) {
 			best = s
 		}
 	}
@@ -401,8 +405,10 @@ func (p *Plan) Prefer(all []Schedule, m, n, k int, on Machine) Schedule {
 // What Prefer weighs: by how much the model is wrong at least, and how much less code is worth
 // another schedule.
 const (
-	alike   = 1.05
-	shorter = 0.8
+	alike     = 1.05
+	alikeLong = 1.1 // the same, where the code is so long that the first product waits
+	long      = 1600
+	shorter   = 0.8
 )
 
 // Code is about how many instructions the program of a schedule without zero fields has,
