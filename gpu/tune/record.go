@@ -116,15 +116,31 @@ func WriteRows(path string, rows []Row) error {
 	return os.WriteFile(path, append(data, '\n'), 0o644)
 }
 
-// ReadRows reads a record file.
+// maxRecord is the largest record file, in bytes.
+const maxRecord = 16 << 20
+
+// ReadRows reads a record file of at most 16 MiB.
 func ReadRows(path string) ([]Row, error) {
-	data, err := os.ReadFile(path)
+	f, err := os.Open(path)
 	if err != nil {
-		return nil, err
+		return nil, fmt.Errorf("tune: %w", err)
 	}
-	var rows []Row
-	if err := json.Unmarshal(data, &rows); err != nil {
+	defer f.Close()
+	rows, err := readRows(f)
+	if err != nil {
 		return nil, fmt.Errorf("tune: %s: %w", path, err)
 	}
 	return rows, nil
+}
+
+func readRows(r io.Reader) ([]Row, error) {
+	data, err := io.ReadAll(io.LimitReader(r, maxRecord+1))
+	if err != nil {
+		return nil, err
+	}
+	if len(data) > maxRecord {
+		return nil, fmt.Errorf("a record has at most %d bytes, this file has more", maxRecord)
+	}
+	var rows []Row
+	return rows, json.Unmarshal(data, &rows)
 }
