@@ -18,6 +18,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/gpu/cuda"
 	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
@@ -90,15 +91,28 @@ func newOrder(program string, args []ir.Arg) order {
 	return o
 }
 
-func (o order) args() []ir.Arg {
+// args are the arguments as a device takes them. It is an error where an array is not
+// there, or has other bytes than its type and shape say.
+func (o order) args() ([]ir.Arg, error) {
+	for i, a := range o.Arrays {
+		if err := array.CheckShape(a.Type, a.Shape...); err != nil {
+			return nil, fmt.Errorf("device: array %d of a message to or from the process that holds the GPU: %w", i+1, err)
+		}
+		if n := dtype.PackedBytes(a.Type.Bits(), a.Len()); len(a.Data) != n {
+			return nil, fmt.Errorf("device: array %d of a message to or from the process that holds the GPU has %d bytes; %s has %d", i+1, len(a.Data), a.Header(), n)
+		}
+	}
 	out := make([]ir.Arg, len(o.Args))
 	for i, a := range o.Args {
 		out[i] = ir.Arg{Int: a.Int, Float: a.Float}
-		if a.Array > 0 {
+		switch {
+		case a.Array < 0 || a.Array > len(o.Arrays):
+			return nil, fmt.Errorf("device: argument %d of a message to or from the process that holds the GPU is array %d of %d", i+1, a.Array, len(o.Arrays))
+		case a.Array > 0:
 			out[i].Array = o.Arrays[a.Array-1]
 		}
 	}
-	return out
+	return out, nil
 }
 
 // answer is what became of an order, and first of all of opening the GPU.
@@ -130,8 +144,12 @@ func keep(orders <-chan order, to *gob.Encoder, which string) error {
 		} else {
 			var res *Result
 			p, err := text.Parse("keeper", o.Program, nil)
+			var args []ir.Arg
 			if err == nil {
-				res, err = d.Run(context.Background(), p, o.args())
+				args, err = o.args()
+			}
+			if err == nil {
+				res, err = d.Run(context.Background(), p, args)
 			}
 			a = answered(res, err)
 		}
@@ -258,7 +276,9 @@ func (k *keeper) run(ctx context.Context, p *ir.Program, args []ir.Arg) (*Result
 	if err != nil {
 		return nil, err
 	}
-	a.Result.Args = a.Given.args()
+	if a.Result.Args, err = a.Given.args(); err != nil {
+		return nil, err
+	}
 	return &a.Result, nil
 }
 

@@ -213,6 +213,9 @@ func (s *served) move(b *Buffer, a *asked) (given, error) {
 	x := &array.Array{Type: b.Type, Shape: []int{b.Len}, Data: a.Data}
 	switch a.Do {
 	case askWrite:
+		if n := dtype.PackedBytes(b.Type.Bits(), b.Len); len(a.Data) != n {
+			return given{}, fmt.Errorf("device: %d bytes for buffer %s; it has %d", len(a.Data), b.Name, n)
+		}
 		return given{}, b.Write(x)
 	case askRead:
 		x = array.New(b.Type, b.Len)
