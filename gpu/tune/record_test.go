@@ -25,14 +25,13 @@ func FuzzReadRows(f *testing.F) {
 	f.Add([]byte(`[{"result": "\ud800", "ratio": -0.0}, null, {"grid": null}]`))
 	f.Add([]byte(`{"what": "timing"}`))
 	if raw, err := os.ReadFile(recordFile); err == nil {
-		f.Add(raw[:min(len(raw), 4000)])
 		var rows []json.RawMessage
-		if json.Unmarshal(raw, &rows) == nil && len(rows) > 1 {
-			two, err := json.Marshal(rows[:2])
+		if json.Unmarshal(raw, &rows) == nil && len(rows) > 0 {
+			one, err := json.Marshal(rows[:1])
 			if err != nil {
 				f.Fatal(err)
 			}
-			f.Add(two)
+			f.Add(one)
 		}
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
