@@ -56,8 +56,8 @@ func (p *Plan) registers(s Schedule) int {
 	return n
 }
 
-// What [Plan.Estimate] knows of Hopper beside [Machine], fitted to the 56 rows of
-// tests/record/qmm_*.json, within 10% on average; a test of gpu/qmm holds it to them.
+// What [Plan.Estimate] knows of Hopper beside [Machine], fitted to rows of
+// tests/record/qmm_*.json; a test of gpu/qmm holds it to them.
 const (
 	clock    = 1755     // cycles a µs
 	issued   = 4 * 0.58 // instructions a cycle of a multiprocessor, of all warps
@@ -291,7 +291,7 @@ func (s Schedule) Fits(p *Plan, m, n, k int, on Machine) bool {
 	}
 	if s.Parts > 1 {
 		_, fit := p.blocksOf(s, m, n)
-		return s.Takes(p, n, k) && p.Tiles*s.Sides*s.Rows <= 64 && regs <= 255 && fit > 0
+		return s.Takes(p, n, k) && p.Tiles*s.Sides*s.Rows <= 64 && regs <= 255 && fit > 0 // with more sums none was timed
 	}
 	blocks := ceil(n, p.Outputs()*s.Warps*s.Sides) * ceil(m, s.Rows) * s.Splits
 	late := s.Splits > 1 && ceil(blocks, on.SMs)*s.Warps > min(64, 65536/32/max(regs, 32)) // would keep others waiting
@@ -312,9 +312,9 @@ func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 	}
 	for _, s := range p.spans(rows, on.SMs) {
 		// Blocks that stay, or whose warps share k, do better than those that do neither, which
-		// are for where copies cannot be made; warpgroups are for several rows.
+		// are for where copies cannot be made.
 		plain := !s.Streams() && s.Parts <= 1 && k%8 == 0
-		if s.Fits(p, m, n, k, on) && !plain && !(s.Warpgroups && m == 1) && !(s.Digits && m > 1) {
+		if s.Fits(p, m, n, k, on) && !plain && !(s.Digits && m > 1) {
 			all = append(all, rated{s, p.Estimate(s, m, n, k, on)})
 		}
 	}
