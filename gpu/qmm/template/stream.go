@@ -64,7 +64,7 @@ func (s Schedule) fillStream(p *Plan) (Schedule, error) {
 		return s, fmt.Errorf("template: %d splits beside %d stages: blocks that stay share k anyway", s.Splits, s.Stages)
 	case s.Stages < 2 || s.Stages > 32 || s.Blocks < 1 || s.Blocks > 4096:
 		return s, fmt.Errorf("template: %d stages, %d blocks: there are 2 to 32 and 1 to 4096", s.Stages, s.Blocks)
-	case s.Stages*(&stream{decoder: d}).room() > maxShared:
+	case s.SharedBytes(p) > maxShared-streamAside:
 		return s, fmt.Errorf("template: %d stages of %d bytes do not fit shared memory", s.Stages, (&stream{decoder: d}).room())
 	}
 	if s.Long {
@@ -72,6 +72,10 @@ func (s Schedule) fillStream(p *Plan) (Schedule, error) {
 	}
 	return s, nil
 }
+
+// streamAside is what blocks that stay need of shared memory beside their stages: barriers, a
+// word for single instructions, and what tensors for copies lose to alignment.
+const streamAside = 1024
 
 // SharedBytes is what the stages of a block take, without barriers.
 func (s Schedule) SharedBytes(p *Plan) int {
