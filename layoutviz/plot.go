@@ -32,7 +32,7 @@ const (
 
 // hues tell series apart; each has a contrast of at least 3:1 on white and on the dark sheet.
 func hues() []string {
-	return []string{"#3b82c4", "#c96f12", "#2f9e6e", "#cc4778", "#8464c9", "#7f8020", "#2a93a8", "#a5683d"}
+	return []string{"#3b82c4", "#c96f12", "#2f9e6e", "#cc4778", "#8464c9", "#7f8020", "#2a93a8", "#a5683d", "#7a8290"}
 }
 
 // axis maps numbers to pixels.

@@ -3,6 +3,7 @@ package opt
 import (
 	"math/bits"
 	"slices"
+	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 )
@@ -39,7 +40,7 @@ func Settle(f *code.Func) bool {
 }
 
 // arrives reports whether an instruction arrives at an mbarrier.
-func arrives(op code.Op) bool { return op >= code.OpMbarArrive && op <= code.OpMbarArriveRemote }
+func arrives(op code.Op) bool { return strings.HasPrefix(op.Row().Name, "mbarrier.arrive") }
 
 // isLoad reports whether an instruction loads from shared memory.
 func isLoad(in *code.Instr) bool {

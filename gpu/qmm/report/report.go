@@ -207,8 +207,9 @@ func Page(title string, rows []qmm.Row) ([]byte, error) {
 	for _, r := range rows {
 		widths[width(r)], types[r.Weight] = true, true
 	}
-	byWidth := func(r qmm.Row) string { return fmt.Sprintf("%d bits", width(r)) }
-	pic, err := roofline(fmt.Sprintf("Roofline of all %d types, by the bits of a weight", len(types)), rows, t, byWidth)
+	byWidth := func(r qmm.Row) string { return plural(width(r), "bit") }
+	narrow := slices.SortedStableFunc(slices.Values(rows), func(a, b qmm.Row) int { return cmp.Compare(width(a), width(b)) })
+	pic, err := roofline(fmt.Sprintf("Roofline of all %d types, by the bits of a weight", len(types)), narrow, t, byWidth)
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
