@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
 )
 
 // Settle has threads arrive at an mbarrier only when what they loaded from shared memory is
@@ -13,8 +14,8 @@ import (
 // filled again, and the PTX memory model has reads in front of it done before it; but ptxas
 // issues the arrival right behind the loads, and an H200, with some twenty warps that load,
 // was seen to let a tensor copy overwrite what a load that waits for its turn was still to read
-// (TestGPUOverlap of gpu/qmm/template finds that in a second without this pass). The number
-// that is added, the leading zeros of a word divided by 64, is always 0, which ptxas does not know.
+// (TestGPUOverlap of gpu/qmm/template finds that in a second without this pass). What is added
+// is what was loaded times a number that is always 0, which ptxas does not know.
 //
 // It looks at the loads of the same turn of the same loop: what a loop loads, it uses. What a store, a
 // product of a warpgroup or another access needs is there when that begins, and these keep their order.
@@ -36,6 +37,7 @@ func Settle(f *code.Func) bool {
 		}
 	})
 	s.frame(f.Body)
+	f.Body.Instrs = append(s.first, f.Body.Instrs...)
 	return s.changed
 }
 
@@ -84,6 +86,8 @@ type settler struct {
 	def     []*code.Instr // by value
 	loops   int
 	changed bool
+	zero    code.Value    // see nothing
+	first   []*code.Instr // what makes it, in front of all others
 
 	// Of the present loop:
 	at     int
@@ -99,7 +103,7 @@ func (s *settler) frame(r *code.Region) {
 	s.loops++
 	s.at, s.n, s.open, s.beyond, s.values = s.loops, 0, loads{}, nil, nil
 	s.region(r)
-	outer.deps, outer.loop, outer.busy, outer.def, outer.loops, outer.changed = s.deps, s.loop, s.busy, s.def, s.loops, s.changed
+	outer.deps, outer.loop, outer.busy, outer.def, outer.loops, outer.changed, outer.zero, outer.first = s.deps, s.loop, s.busy, s.def, s.loops, s.changed, s.zero, s.first
 	*s = outer
 }
 
@@ -126,16 +130,42 @@ func (s *settler) note(values []code.Value, d loads) {
 
 // settled reports whether an address depends on loads already.
 func (s *settler) settled(v code.Value) bool {
-	add := s.def[v]
-	if add == nil || add.Op != code.OpAdd32 {
+	sum := s.def[v]
+	return sum != nil && sum.Op == code.OpMad32 && s.isZero(sum.In[1])
+}
+
+// isZero reports whether a value is what nothing makes.
+func (s *settler) isZero(v code.Value) bool {
+	shr := s.def[v]
+	if shr == nil || shr.Op != code.OpShrU32 {
 		return false
 	}
-	zero := s.def[add.In[1]]
-	if zero == nil || zero.Op != code.OpShrU32 {
-		return false
-	}
-	zeros := s.def[zero.In[0]]
+	zeros := s.def[shr.In[0]]
 	return zeros != nil && zeros.Op == code.OpClz32
+}
+
+// nothing is a number that is always 0, which ptxas does not know: the leading zeros of a word divided by 64.
+// The word is the same for all threads of a block, so that the number needs none of their registers.
+func (s *settler) nothing(pos diag.Pos) code.Value {
+	if s.zero == 0 {
+		var made []*code.Instr
+		op := func(op code.Op, imm []int64, in ...code.Value) code.Value {
+			v := s.value()
+			s.def[v] = &code.Instr{Op: op, Imm: imm, In: in, Out: []code.Value{v}, Pos: pos}
+			made = append(made, s.def[v])
+			return v
+		}
+		s.zero = op(code.OpShrU32, nil, op(code.OpClz32, nil, op(code.OpCtaidX, nil)), op(code.OpConst32, []int64{6}))
+		s.first = made
+	}
+	return s.zero
+}
+
+// value is a new word.
+func (s *settler) value() code.Value {
+	v := s.f.NewValue(code.B32)
+	s.deps, s.loop, s.busy, s.def = room(s.deps, v), room(s.loop, v), room(s.busy, v), room(s.def, v)
+	return v
 }
 
 // region does the instructions of a frame, or of an If in it.
@@ -202,19 +232,17 @@ func (s *settler) tie(out []*code.Instr, at *code.Instr) []*code.Instr {
 	if len(words) == 0 {
 		return out
 	}
-	op := func(op code.Op, imm []int64, in ...code.Value) code.Value {
-		v := s.f.NewValue(code.B32)
-		s.deps, s.loop, s.busy, s.def = room(s.deps, v), room(s.loop, v), room(s.busy, v), room(s.def, v)
-		s.def[v] = &code.Instr{Op: op, Imm: imm, In: in, Out: []code.Value{v}, Pos: at.Pos}
+	op := func(op code.Op, in ...code.Value) code.Value {
+		v := s.value()
+		s.def[v] = &code.Instr{Op: op, In: in, Out: []code.Value{v}, Pos: at.Pos}
 		out = append(out, s.def[v])
 		return v
 	}
 	all := words[0]
 	for _, w := range words[1:] {
-		all = op(code.OpXor32, nil, all, w)
+		all = op(code.OpXor32, all, w)
 	}
-	zero := op(code.OpShrU32, nil, op(code.OpClz32, nil, all), op(code.OpConst32, []int64{6}))
-	at.In[0] = op(code.OpAdd32, nil, at.In[0], zero)
+	at.In[0] = op(code.OpMad32, all, s.nothing(at.Pos), at.In[0])
 	s.beyond, s.changed = nil, true
 	return out
 }
