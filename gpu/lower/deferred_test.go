@@ -9,6 +9,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/lower"
+	"github.com/tilus-lab/tilus-lab/gpu/lower/cast"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -130,6 +131,40 @@ func TestPlacedCasts(t *testing.T) {
 		if !seen[name] {
 			t.Errorf("no power is deferred from %s", name)
 		}
+	}
+}
+
+// TestThroughBF16 casts every code of the floats with more exponents than f16 has, those
+// that it rounds, to 0 or to infinity among them, and counts their roundings: one for a pair.
+func TestThroughBF16(t *testing.T) {
+	all, err := recipe.Table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, r := range all {
+		if !cast.Through(r) {
+			continue
+		}
+		names = append(names, r.From.String())
+		to := *r
+		to.To = dtype.F16
+		p, args := stored(t, &to, r.Place, false, "")
+		agree(t, p, nil, args)
+		agreeOn(t, "sm_90a", p, nil, args)
+		n := 0
+		lowered(t, p, nil).Body.Walk(func(in *code.Instr) {
+			if in.Op == code.OpF32x2ToF16x2 {
+				n++
+			}
+		})
+		if n != r.Elements()/2 {
+			t.Errorf("%s: %d roundings of pairs, want %d", r.From, n, r.Elements()/2)
+		}
+	}
+	slices.Sort(names)
+	if want := []string{"f7e6m0", "f8e6m1", "f8e7m0"}; !slices.Equal(names, want) {
+		t.Errorf("through bf16 go %v, want %v", names, want)
 	}
 }
 

@@ -11,14 +11,41 @@ import (
 
 // Placed is [Tile] for a source whose bits lie in words as place says. It takes the
 // recipe for the placement if there is one: for all codes, or with finite for those
-// whose value is finite in the target type. Otherwise it gathers the bits first.
+// whose value is finite in the target type. To f16 one to bf16 will do that leads
+// [Through]. Otherwise it gathers the bits first.
 func Placed(b *code.Builder, level code.Arch, to, from dtype.Type, slots []int, words []code.Value, place bits.Placement, finite bool) ([]code.Value, error) {
 	r, units, err := recipe.ForPlacement(from, to, recipe.Exact, place)
 	whole := from.HasNaN() || from.HasInf() // a recipe may give another NaN
 	if err == nil && Runs(r, level) && (finite || !whole && !r.Domain.Finite) {
 		return Recipe(b, level, r, units, slots, words)
 	}
+	r, units, err = recipe.ForPlacement(from, dtype.BF16, recipe.Exact, place)
+	if err == nil && to == dtype.F16 && Through(r) && level >= fmaBF16 {
+		out, err := Recipe(b, level, r, units, slots, words)
+		for j := range out {
+			out[j] = narrow(b, out[j])
+		}
+		return out, err
+	}
 	return Tile(b, to, from, slots, gather(b, place, words))
+}
+
+// Through reports whether a recipe to bf16 is the way to f16 as well: for floats of more
+// exponents than f16 has, all of them finite numbers of bf16, which are then rounded once.
+func Through(r *recipe.Recipe) bool {
+	t := r.From
+	return r.To == dtype.BF16 && r.Mode == recipe.Exact && r.Domain == (recipe.Domain{}) &&
+		t.IsFloat() && t.Row().Exp > dtype.F16.Row().Exp && !t.HasNaN() && !t.HasInf()
+}
+
+// fmaBF16 is the first machine with arithmetic on bf16.
+const fmaBF16 code.Arch = 80
+
+// narrow rounds two bf16 to f16. A product takes them apart, not a mask: the integer pipe is
+// busy with the masks that made them, and multiplies on another.
+func narrow(b *code.Builder, x code.Value) code.Value {
+	both := b.Emit1(code.OpMulWideU32, nil, x, b.Const32(1<<16))
+	return b.Emit1(code.OpF32x2ToF16x2, nil, b.Emit1(code.OpTrunc32, nil, both), b.Shl32(b.Emit1(code.OpHi32, nil, both), b.Const32(16)))
 }
 
 // NativeE4M3 is the first machine that converts f8e4m3 itself.

@@ -50,8 +50,8 @@ func (f Form) check() error {
 type Plan struct {
 	Form
 	// Stored is the type of what is stored. Integers with a sign, and floats with one
-	// bit of exponent, whose values are a uniform grid, are stored as unsigned: the
-	// value is (stored − Bias)·2^Power.
+	// bit of exponent, whose values are a uniform grid, are stored as unsigned, or where that
+	// saves nothing as integers with a sign: the value is (stored − Bias)·2^Power.
 	Stored      dtype.Type
 	Bias, Power int
 	// Tiles is how many tiles of 16 outputs a warp has side by side, so that each can
@@ -62,6 +62,9 @@ type Plan struct {
 	// Recipe makes the operands. It is nil where none runs on every GPU; then bits are
 	// gathered and elements cast one by one.
 	Recipe *recipe.Recipe
+	// Via makes bf16, which f16 is then made of, where types have too many exponents for a
+	// Recipe; else it is nil.
+	Via *recipe.Recipe
 	// Sub is how many k are cast together, and Run how many neighbours of them a
 	// thread has.
 	Sub, Run int
@@ -97,15 +100,31 @@ func PlanOf(f Form) (*Plan, error) {
 		for p.Tiles = least; p.Tiles <= 8; p.Tiles *= 2 {
 			p.cut()
 			if d, err := ir.DeferralOf(p.codes(1), f.Act); err == nil && cast.Runs(d.Recipe, cast.NativeE4M3) && d.Recipe.Cost() == r.Cost() {
-				return p, nil
+				break
 			}
+		}
+		switch {
+		case p.Tiles > 8:
+		case p.Tiles*w <= mostBits:
+			return p, nil
+		case p.Bias > 0:
+			// A difference takes the sign off as well as the exponent.
+			p.Stored, p.Bias = dtype.I2+dtype.Type(w-2), 0
 		}
 	}
 	p.Recipe, p.Tiles = nil, least
 	p.Place = bits.Identity(w, 64)
+	if r, err := recipe.Lookup(p.Stored, dtype.BF16, recipe.Exact, false); err == nil && f.Act == dtype.F16 && cast.Through(r) && r.Place.Full() {
+		p.Via, p.Place = r, r.Place
+	}
 	p.cut()
 	return p, nil
 }
+
+// mostBits is how many bits tiles of a warp have at most, of an output and k. With more of them,
+// which powers of two of their own may want, too few warps fit a multiprocessor: 7 bits in four
+// tiles take 100 to 104 µs of gate_up, in two, though with one more instruction a pair, 93 to 95.
+const mostBits = 24
 
 // cut says what is cast together: so much that a thread loads whole pieces of 16
 // bytes, and that the operands fit its registers.

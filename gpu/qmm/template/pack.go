@@ -17,7 +17,7 @@ func Pack(f Form) (*ir.Program, error) {
 	return rearranged(f, "pack", func(p *Plan, b *build.Builder, gq, gw build.Value, q, w places) error {
 		slots := p.Tiles * p.Sub / 2
 		rq := b.LoadGlobal("rq", gq, q.tile, q.offset)
-		if p.Bias > 0 {
+		if p.Stored != p.Weight {
 			rq = p.store(b, rq, q.layout)
 		}
 		if t := p.codes(1); t.HasPlace {
@@ -41,8 +41,8 @@ func Pack(f Form) (*ir.Program, error) {
 	})
 }
 
-// Unpack is the inverse of [Pack]. A float's −0 comes back as 0 where [Plan.Bias]
-// is not 0.
+// Unpack is the inverse of [Pack]. A float's −0 comes back as 0 where [Plan.Stored] is an
+// integer.
 func Unpack(f Form) (*ir.Program, error) {
 	return rearranged(f, "unpack", func(p *Plan, b *build.Builder, gq, gw build.Value, q, w places) error {
 		rb := b.LoadGlobal("rb", gw, w.tile, w.offset, build.Dims(2))
@@ -53,7 +53,7 @@ func Unpack(f Form) (*ir.Program, error) {
 			t.HasPlace, t.Place = false, bits.Placement{}
 			rq = b.Cast("moved", rq, build.Type(ir.RegisterOf(p.Stored, q.layout).String()))
 		}
-		if p.Bias > 0 {
+		if p.Stored != p.Weight {
 			rq = p.restore(b, rq, q.layout)
 		}
 		b.StoreGlobal(gq, rq, q.offset)
