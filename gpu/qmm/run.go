@@ -78,6 +78,35 @@ func launch(ctx context.Context, d device.Device, p *ir.Program, args []ir.Arg) 
 	return res, nil
 }
 
+// zeros is what arguments hold that a launch only writes, or wants to be 0: devices copy
+// arguments in and results out, so that all launches may have the same.
+var zeros struct {
+	mu   sync.Mutex
+	data []byte
+}
+
+// mostZeros is how many bytes of them are kept.
+const mostZeros = 64 << 20
+
+// blank is an array of zeros for a launch to begin with. Nobody may write to it.
+func blank(t dtype.Type, shape ...int) *array.Array {
+	if err := array.CheckShape(t, shape...); err != nil {
+		panic(err.Error())
+	}
+	a := &array.Array{Type: t, Shape: shape}
+	n := dtype.PackedBytes(t.Bits(), a.Len())
+	if n > mostZeros {
+		return array.New(t, shape...)
+	}
+	zeros.mu.Lock()
+	defer zeros.mu.Unlock()
+	if n > len(zeros.data) {
+		zeros.data = make([]byte, min(max(n, 2*len(zeros.data), 16<<20), mostZeros))
+	}
+	a.Data = zeros.data[:n:n]
+	return a
+}
+
 func arrays(all ...*array.Array) []ir.Arg {
 	var args []ir.Arg
 	for _, a := range all {
@@ -353,9 +382,9 @@ func (p *Packed) decode(ctx context.Context, d device.Device, x *array.Array, c 
 	program := p.recipe(&p.programs, s, func() (*ir.Program, error) { return template.Decode(p.Form(), s) })
 	args := arrays(p.W, p.Scales, p.Zeros, x, c.Bias, c.Residual)
 	at := len(args)
-	args = append(args, ir.Arg{Array: array.New(p.ActType, m, p.N)})
+	args = append(args, ir.Arg{Array: blank(p.ActType, m, p.N)})
 	if part, arrived := s.Workspace(plan, m, p.N); s.Shares() {
-		args = append(args, ir.Arg{Array: array.New(dtype.F32, part...)}, ir.Arg{Array: array.New(dtype.I32, arrived)})
+		args = append(args, ir.Arg{Array: blank(dtype.F32, part...)}, ir.Arg{Array: blank(dtype.I32, arrived)})
 	}
 	args = sizes(args, m, p.N, p.K)
 	if p.Factor {
@@ -382,7 +411,7 @@ func (p *Packed) expand(ctx context.Context, d device.Device, x *array.Array, ou
 	m := x.Shape[0]
 	sms := template.H200().SMs
 	product := device.Recipe{Key: fmt.Sprintf("qmm plain %s %v", p.ActType, plainSchedule(p.ActType, m, p.N, sms)), Make: func() (*ir.Program, error) { return Plain(p.ActType, m, p.N, sms) }}
-	plain := sizes(arrays(x, args[at].Array, array.New(p.ActType, m, p.N)), m, p.N, p.K, sms)
+	plain := sizes(arrays(x, args[at].Array, blank(p.ActType, m, p.N)), m, p.N, p.K, sms)
 	out.ready()
 	out.Compile, out.JIT = device.Ahead(d, []device.Recipe{program, product}, [][]ir.Arg{args, plain})
 	res, err := launchRecipe(ctx, d, program, args)

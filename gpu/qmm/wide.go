@@ -89,10 +89,10 @@ func (l Linear) wideCall(made *programs, s template.WideSchedule, w, scales, zer
 	out.arrange = l.recipe(made, "arrange", func() (*ir.Program, error) { return template.Arrange(l.Form()) })
 	out.multiply = l.recipe(made, s, func() (*ir.Program, error) { return template.Wide(l.Form(), s) })
 	shape, of := p.Arranged(m, l.K)
-	arranged := array.New(l.ActType, shape...)
+	arranged := blank(l.ActType, shape...)
 	var sums *array.Array
 	if p.Shifts() {
-		sums = array.New(dtype.F32, of...)
+		sums = blank(dtype.F32, of...)
 	}
 	out.arrangeArgs = sizes(arrays(x, arranged, sums), m, l.K)
 	args := arrays(w, scales, zeros)
@@ -101,9 +101,9 @@ func (l Linear) wideCall(made *programs, s template.WideSchedule, w, scales, zer
 	out.sums = len(args) - 1
 	args = append(args, arrays(c.Bias, c.Residual)...)
 	out.y = len(args)
-	args = append(args, ir.Arg{Array: array.New(l.ActType, m, l.N)})
+	args = append(args, ir.Arg{Array: blank(l.ActType, m, l.N)})
 	if part, arrived := s.Workspace(p, m, l.N); s.Shares() {
-		args = append(args, arrays(array.New(dtype.F32, part...), array.New(dtype.I32, arrived))...)
+		args = append(args, arrays(blank(dtype.F32, part...), blank(dtype.I32, arrived))...)
 	}
 	args = sizes(args, m, l.N, l.K)
 	if s.Persistent {

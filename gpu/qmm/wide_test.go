@@ -1,6 +1,7 @@
 package qmm
 
 import (
+	"bytes"
 	"context"
 	"fmt"
 	"math"
@@ -179,5 +180,42 @@ func TestTimeWide(t *testing.T) {
 	}
 	if r, err = b.TimeWide(context.Background(), l, "small", 32, Wide, schedules, time.Time{}, nil); err != nil || !(r.Error < 1e-3) {
 		t.Errorf("%+v, %v", r, err)
+	}
+}
+
+// Launches begin with arrays that all have: none of them writes there.
+func TestBlank(t *testing.T) {
+	l, err := Parse("u4", 256, 512)
+	if err != nil {
+		t.Fatal(err)
+	}
+	ctx := context.Background()
+	for _, name := range []string{"interp", "sim"} {
+		d, err := device.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b := &Bench{}
+		for _, plan := range []string{Decode, Wide} {
+			p, err := template.PlanOf(l.Form())
+			if err != nil {
+				t.Fatal(err)
+			}
+			args, err := b.operands(ctx, l, p, 32)
+			if err != nil {
+				t.Fatal(err)
+			}
+			packed := &Packed{Linear: l, W: args[0].Array, Scales: args[1].Array, One: 1}
+			out, err := packed.Run(ctx, d, args[len(args)-2].Array, Call{Plan: plan})
+			if err != nil {
+				t.Fatal(err)
+			}
+			if bytes.Count(out.Y.Data, []byte{0}) == len(out.Y.Data) {
+				t.Errorf("%s %s: all of the product is 0", name, plan)
+			}
+		}
+	}
+	if n := len(zeros.data); n == 0 || bytes.Count(zeros.data, []byte{0}) != n {
+		t.Errorf("%d bytes are not all 0", n)
 	}
 }

@@ -301,12 +301,15 @@ func (g *gang) constants() {
 	}
 }
 
+// hangs reports whether products hang over from turn to turn.
+func (g *gang) hangs() bool { return !g.Fixed && g.w.hangs() }
+
 // stretch multiplies so many turns of outputs, from t on.
 func (g *gang) stretch(t, count build.Value) {
 	b := g.b
 	if !g.Fixed {
 		g.w.begin(t, count.String())
-		g.w.several(true, t, count, func(i build.Value) build.Value { return i }, g.w.turn)
+		g.w.several(g.hangs(), t, count, g.mine.Sub(t).Sub(count), func(i build.Value) build.Value { return i }, g.w.turn)
 		if g.Fine {
 			g.w.joinTiles()
 		}

@@ -266,7 +266,7 @@ func (d *stream) program() (*ir.Program, error) {
 		t := b.Let("t", 0)
 		d.restart()
 		b.Let("at", build.Expr("at_first"))
-		b.While(t.Less(d.mine), func() {
+		outputs := func() {
 			count := b.Let("count", t.Less(d.early).Select(d.early.Sub(t), d.turns.Sub(build.Expr("g")).Min(d.mine.Sub(t))))
 			from := b.Let("place", build.Expr("at"))
 			first := b.Let("first", t)
@@ -299,7 +299,12 @@ func (d *stream) program() (*ir.Program, error) {
 			b.For("i", rest, count, func(i build.Value) { d.wait([]build.Value{b.Let("t0", first.Add(i))}, turn) }, build.Unroll(1))
 			d.end(from, count)
 			d.proceed(first, count)
-		})
+		}
+		if g != nil {
+			g.w.tilesOf(g.hangs(), t.Less(d.mine), t, outputs)
+		} else {
+			b.While(t.Less(d.mine), outputs)
+		}
 	})
 	return b.Build()
 }

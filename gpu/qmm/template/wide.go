@@ -529,12 +529,14 @@ func swizzled(tiles, rows, columns int) layout.Shared {
 }
 
 // walk runs turn for each turn of each tile of the block, g of them being the turn of k
-// and t the turn of the pipeline; more says that another one of the tile follows. Where
-// consumers run it, begin begins a tile of some turns, from t on, and what it gives ends it.
-// more is "" where none follows.
+// and t the turn of the pipeline. more says that another one of the tile follows; where
+// products hang over into the next turn, it is the turn of the pipeline whose first ones are
+// begun, "" for none: see [wide.circles]. Where consumers run it, begin begins a tile of some
+// turns, from t on, and what it gives ends it.
 func (w *wide) walk(bk, turns build.Value, begin func(t build.Value, some string) func(), turn func(t, g build.Value, more string)) {
 	b := w.b
 	end := func() {}
+	hangs := begin != nil && w.hangs()
 	if w.s.Blocks > 0 {
 		w.stretch(turns, begin, turn)
 		return
@@ -544,17 +546,24 @@ func (w *wide) walk(bk, turns build.Value, begin func(t build.Value, some string
 		if w.Splits > 1 {
 			mine = "mine"
 		}
+		some, at := build.Expr(mine), func(t build.Value) build.Value { return w.turnOf(bk, t) }
 		if begin != nil {
 			end = begin(build.Expr("0"), mine)
 		}
-		some, at := build.Expr(mine), func(t build.Value) build.Value { return w.turnOf(bk, t) }
-		if begin != nil && w.hangs() {
+		switch {
+		case hangs && w.circles():
 			b.If(some.Greater(0), func() {
 				w.start(build.Expr("0"))
-				b.For("t", 0, some.Sub(1), func(t build.Value) { turn(t, at(t), "true") })
+				b.For("t", 0, some, func(t build.Value) { turn(t, at(t), t.Add(1).Min(some.Sub(1)).String()) })
+				b.WgmmaWaitGroup(build.N(0))
+			})
+		case hangs:
+			b.If(some.Greater(0), func() {
+				w.start(build.Expr("0"))
+				b.For("t", 0, some.Sub(1), func(t build.Value) { turn(t, at(t), t.Add(1).String()) })
 				turn(some.Sub(1), at(some.Sub(1)), "")
 			})
-		} else {
+		default:
 			b.For("t", 0, some, func(t build.Value) { turn(t, at(t), "t + 1 < "+mine) })
 		}
 		end()
@@ -568,7 +577,8 @@ func (w *wide) walk(bk, turns build.Value, begin func(t build.Value, some string
 		at, by = at.Div(w.s.Cluster), by.Div(w.s.Cluster)
 	}
 	at, t := b.Let("at", at), b.Let("t", 0)
-	b.While(at.Less(build.Expr("rows*columns")), func() {
+	all := build.Expr("rows*columns")
+	w.tilesOf(hangs, at.Less(all), t, func() {
 		b.Let("bm", at.Mod(rows))
 		bn := at.Div(rows)
 		if w.s.Cluster > 1 {
@@ -578,9 +588,28 @@ func (w *wide) walk(bk, turns build.Value, begin func(t build.Value, some string
 		if begin != nil {
 			end = begin(t, "turns")
 		}
-		w.several(begin != nil, t, turns, func(g build.Value) build.Value { return g }, turn)
+		w.several(hangs, t, turns, all.Sub(at).Sub(by), func(g build.Value) build.Value { return g }, turn)
 		end()
 		b.Let("at", at.Add(by))
+	})
+}
+
+// circles reports whether, of turns whose products hang over, the program has one only: each
+// begins the first products of the next, even if that is of another tile, and the block's last
+// one its own once more, which nobody takes. Tile by tile ptxas then has products wait for
+// each other, so that there the last turn of a tile, which begins none, is written a second time.
+func (w *wide) circles() bool { return !w.s.Fine }
+
+// tilesOf runs tile while there are some; where products hang, those of the first turn are begun
+// in front.
+func (w *wide) tilesOf(hangs bool, more, t build.Value, tile func()) {
+	if !hangs || !w.circles() {
+		w.b.While(more, tile)
+		return
+	}
+	w.b.If(more, func() {
+		w.start(t)
+		w.b.While(more, tile)
 	})
 }
 
@@ -597,22 +626,28 @@ func (w *wide) turnOf(bk, t build.Value) build.Value {
 }
 
 // several runs some turns of a tile from turn t of the pipeline on; at says of which k one
-// is.
-func (w *wide) several(multiplies bool, t, some build.Value, at func(i build.Value) build.Value, turn func(t, g build.Value, more string)) {
+// is. Behind them the block has further ones if left is above 0.
+func (w *wide) several(hangs bool, t, some, left build.Value, at func(i build.Value) build.Value, turn func(t, g build.Value, more string)) {
 	b := w.b
 	one := func(i build.Value, more string) {
 		turn(t, at(i), more)
 		b.Let("t", t.Add(1))
 	}
-	if !multiplies || !w.hangs() {
+	if !hangs {
 		b.For("i", 0, some, func(i build.Value) { one(i, "i + 1 < "+some.String()) })
 		return
 	}
-	b.If(some.Greater(0), func() {
-		w.start(t)
-		b.For("i", 0, some.Sub(1), func(i build.Value) { one(i, "true") })
-		one(some.Sub(1), "")
-	})
+	if !w.circles() {
+		b.If(some.Greater(0), func() {
+			w.start(t)
+			b.For("i", 0, some.Sub(1), func(i build.Value) { one(i, t.Add(1).String()) })
+			one(some.Sub(1), "")
+		})
+		return
+	}
+	last := b.Let("ends", t.Add(some).Sub(1).Add(left.Max(0).Min(1)))
+	b.For("i", 0, some, func(i build.Value) { one(i, t.Add(1).Min(last).String()) })
+	b.WgmmaWaitGroup(build.N(0))
 }
 
 // stretch is walk where blocks share the turns of all tiles, one tile's behind another's:
@@ -623,7 +658,8 @@ func (w *wide) stretch(turns build.Value, begin func(t build.Value, some string)
 	all := b.Let("all", build.Expr("rows").Mul(w.blocks).Mul(turns))
 	at, to := b.Let("at", build.Expr("bi").Mul(all).Div(blocks)), b.Let("to", build.Expr("(bi + 1)").Mul(all).Div(blocks))
 	t := b.Let("t", 0)
-	b.While(at.Less(to), func() {
+	hangs := begin != nil && w.hangs()
+	w.tilesOf(hangs, at.Less(to), t, func() {
 		tile, from := b.Let("tile", at.Div(turns)), b.Let("from", at.Mod(turns))
 		some := b.Let("some", turns.Sub(from).Min(to.Sub(at)))
 		b.Let("bm", tile.Mod(build.Expr("rows")))
@@ -635,7 +671,7 @@ func (w *wide) stretch(turns build.Value, begin func(t build.Value, some string)
 			b.Let("last", build.Expr(fmt.Sprintf("((tile + 1)*turns*%d - 1)/all", blocks)))
 			end = begin(t, "some")
 		}
-		w.several(begin != nil, t, some, func(i build.Value) build.Value { return build.Expr("from").Add(i) }, turn)
+		w.several(hangs, t, some, to.Sub(at).Sub(some), func(i build.Value) build.Value { return build.Expr("from").Add(i) }, turn)
 		end()
 		b.Let("at", at.Add(some))
 	})
@@ -781,14 +817,15 @@ func (w *wide) end() {
 	})
 	switch {
 	case w.s.Blocks > 0:
-		whole := build.Expr("last").Equal(build.Expr("first"))
-		b.If(whole, func() { w.all(func() { w.store(build.Expr(w.at("plain"))) }) }).Else(func() {
+		whole := b.Let("stores", build.Expr("last").Equal(build.Expr("first")).Select(1, 0))
+		b.If(whole.Equal(0), func() {
 			// A block has two parts of tiles at most: that of the tile it begins with, and that
 			// of the tile whose first turn it has.
 			mine := b.Let("mine", build.Expr("bi*2 + 1").Sub(build.Expr("from").Min(1)))
 			w.all(func() { w.share(build.Expr(w.at("plain")), mine) })
 			w.last()
 		})
+		b.If(build.Expr("stores").Equal(1), func() { w.all(func() { w.store(build.Expr(w.at("plain"))) }) })
 	case w.Splits > 1:
 		w.last()
 	}
@@ -844,7 +881,8 @@ func (w *wide) from() build.Value {
 	return w.bm.Mul(w.Rows).Add(w.half * w.rowsEach())
 }
 
-// last has the last block of a tile to come add the sums of all up, in order.
+// last has the last block of a tile to come add the sums of all up, in order, and store them;
+// where blocks share all turns, who has a whole tile stores as well, and that is there once.
 func (w *wide) last() {
 	b := w.b
 	blocks, mine := w.place()
@@ -877,6 +915,11 @@ func (w *wide) last() {
 			})
 			each(func() { b.Add(w.at("total"), build.Expr(w.at("total")), build.Expr(w.at("p")), w.linear()) })
 		}, build.Unroll(1))
+		if w.s.Blocks > 0 {
+			each(func() { b.View(w.at("plain"), build.Expr(w.at("total")), w.actual) })
+			b.Let("stores", build.Expr("1"))
+			return
+		}
 		each(func() { w.store(b.View(w.at("whole"), build.Expr(w.at("total")), w.actual)) })
 	})
 }

@@ -86,9 +86,9 @@ func (w *wide) product1(i int, operands []build.Value) {
 	b.WgmmaCommitGroup()
 }
 
-// turnFine multiplies turn t, whose first product runs; with more, another one follows, of
-// which it begins the first.
-func (w *wide) turnFine(t, g build.Value, more bool) {
+// turnFine multiplies turn t, whose first product runs, and begins that of turn next, if there is
+// one.
+func (w *wide) turnFine(t, g build.Value, next string) {
 	b, n := w.b, w.fineProducts()
 	w.rows(t, "")
 	w.each(func() {
@@ -111,8 +111,8 @@ func (w *wide) turnFine(t, g build.Value, more bool) {
 		w.endFine(i - 1)
 	}
 	running := 0
-	if more {
-		w.firstFine(t.Add(1), "_1")
+	if next != "" {
+		w.firstFine(build.Expr(next), "_1")
 		running = 1
 	}
 	b.WgmmaWaitGroup(build.N(running))

@@ -65,14 +65,7 @@ func (w *wide) begin(t build.Value, some string) func() {
 		}
 		w.half = 0
 	}
-	if w.hangs() {
-		if k := w.Sub - w.leading()*w.piece(); k > 0 {
-			b.AllocateRegister("rest", build.Register(w.Act, w.operand(w.own(w.s), k)), build.Init(0))
-		}
-		if w.Deferred() && w.Group > 0 {
-			b.AllocateRegister("back", w.rowF32, build.Init(1))
-		}
-	} else if w.ahead(w.s) {
+	if w.ahead(w.s) && !w.hangs() { // what hangs over is of the turn before, of another tile perhaps
 		b.AllocateRegister("rh0", build.Register(w.Act, w.operand(w.own(w.s), w.Sub)), build.Init(0))
 		if w.Deferred() && w.Group > 0 {
 			b.AllocateRegister("back", w.rowF32, build.Init(1))
@@ -123,7 +116,7 @@ func (w *wide) pieces8() build.Type {
 	return build.Register(dtype.U8, layout.Spatial(w.Warps, 1).Local(1, w.bytesPerLane()/16).Spatial(1, 32).Local(1, 16))
 }
 
-// start begins the first products of a tile of several turns, those of turn t.
+// start begins the first products of the first turn, t.
 func (w *wide) start(t build.Value) {
 	if w.s.Fine {
 		w.firstFine(t, "_0")
@@ -177,11 +170,11 @@ func (w *wide) rows(t build.Value, tag string) {
 }
 
 // turn multiplies a turn. Where a product goes on beside the next turn, its first one
-// runs already, and that of the next is begun, if more follow.
+// runs already, and that of turn more is begun.
 func (w *wide) turn(t, g build.Value, more string) {
 	b := w.b
 	if w.s.Fine {
-		w.turnFine(t, g, more != "")
+		w.turnFine(t, g, more)
 		return
 	}
 	if !w.ahead(w.s) {
@@ -205,10 +198,10 @@ func (w *wide) turn(t, g build.Value, more string) {
 		w.half = 0
 	}
 	switch {
-	case w.hangs() && more != "":
+	case w.hangs():
 		w.settleCasts()
 		w.casts++
-		w.first(t.Add(1), "_1")
+		w.first(b.Let("next", build.Expr(more)), "_1")
 		w.settle(w.halves())
 	case w.ahead(w.s) && !w.hangs():
 		w.settle(1)
