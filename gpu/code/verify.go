@@ -32,8 +32,12 @@ func Verify(f *Func) diag.List {
 		v.errs.Addf(diag.Pos{}, "Code.F3", "", "the body of function %s yields values", f.Name)
 	}
 	v.region(f.Body, diag.Pos{})
-	if f.Launch.PDL && !slices.ContainsFunc(f.Body.Instrs, func(in *Instr) bool { return in.Op == OpGridDepWait }) {
-		v.errs.Addf(diag.Pos{}, "Code.L1", "", "launch of %s: it may begin early, but does not wait outside of loops and branches", f.Name)
+	// A launch may begin and store before it waits, but where no block waits before it ends, those
+	// behind the launch would not wait for those in front of it.
+	waits := func(in *Instr) bool { return in.Op == OpGridDepWait }
+	if n := len(f.Body.Instrs); f.Launch.PDL && !slices.ContainsFunc(f.Body.Instrs, waits) &&
+		!(n > 0 && f.Body.Instrs[n-1].Op == OpIf && slices.ContainsFunc(f.Body.Instrs[n-1].Regions[0].Instrs, waits)) {
+		v.errs.Addf(diag.Pos{}, "Code.L1", "", "launch of %s: it may begin early, but waits neither outside of loops and branches nor, in some block, at its end", f.Name)
 	}
 	return v.errs
 }

@@ -76,11 +76,21 @@ func (l *lowerer) fromFirst(first, x code.Value) code.Value {
 // the program means.
 func overlaps(l *lowerer) bool { return l.opt.Arch.Capability() >= 90 }
 
-func gridDependencyWait(l *lowerer, _ *ir.Instr) {
-	if overlaps(l) {
-		l.Op(code.OpGridDepWait, nil)
-		l.Func().Launch.PDL = true
+func gridDependencyWait(l *lowerer, in *ir.Instr) {
+	if !overlaps(l) {
+		return
 	}
+	l.Func().Launch.PDL = true
+	if in.Attr("blocks") == nil {
+		l.Op(code.OpGridDepWait, nil)
+		return
+	}
+	block := l.Op(code.OpCtaidX, nil)
+	for _, op := range []code.Op{code.OpCtaidY, code.OpCtaidZ}[:max(len(l.p.Grid), 1)-1] {
+		block = l.Op(code.OpOr32, nil, block, l.Op(op, nil))
+	}
+	first := l.Op(code.OpSetpU32, []int64{int64(code.EQ)}, block, l.Const32(0))
+	l.If(first, func() []code.Value { l.Op(code.OpGridDepWait, nil); return nil }, nil)
 }
 
 func gridDependencyLaunch(l *lowerer, _ *ir.Instr) {

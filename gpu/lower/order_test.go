@@ -2,6 +2,7 @@ package lower_test
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
@@ -27,6 +28,36 @@ func TestGridDependencies(t *testing.T) {
 		f.Body.Walk(func(in *code.Instr) { n[in.Op]++ })
 		if n[code.OpGridDepWait] != want || n[code.OpGridDepLaunch] != want || f.Launch.PDL != (want == 1) {
 			t.Errorf("%s: %d waits, %d launches, PDL %v", target.Name, n[code.OpGridDepWait], n[code.OpGridDepLaunch], f.Launch.PDL)
+		}
+	}
+}
+
+// TestFirstBlockWaits holds that with blocks=first one block waits, at its end, of grids of any rank.
+func TestFirstBlockWaits(t *testing.T) {
+	src := corpus.Program("grid_dependency_first")
+	hopper, err := arch.Lookup("sm_90a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for rank, grid := range map[int]string{1: "<2>", 2: "<2, 3>", 3: "<2, 3, 4>"} {
+		f, err := lower.Lower(parse(t, strings.Replace(src, "<2>", grid, 1)), lower.Options{Arch: hopper})
+		if err != nil {
+			t.Fatal(err)
+		}
+		last := f.Body.Instrs[len(f.Body.Instrs)-1]
+		if last.Op != code.OpIf || len(last.Regions[0].Instrs) != 1 || last.Regions[0].Instrs[0].Op != code.OpGridDepWait || !f.Launch.PDL {
+			t.Errorf("rank %d: the last instruction is %v, PDL %v", rank, last.Op, f.Launch.PDL)
+		}
+		read := map[code.Op]bool{}
+		f.Body.Walk(func(in *code.Instr) { read[in.Op] = true })
+		for i, op := range []code.Op{code.OpCtaidX, code.OpCtaidY, code.OpCtaidZ} {
+			if read[op] != (i < rank) {
+				t.Errorf("rank %d: the block's index %d is read: %v", rank, i, read[op])
+			}
+		}
+		last.Regions[0].Instrs = nil
+		if !strings.Contains(code.Verify(f).Error(), "waits neither") {
+			t.Errorf("rank %d: a launch without a wait passes", rank)
 		}
 	}
 }

@@ -429,7 +429,8 @@ func (p *Packed) expand(ctx context.Context, d device.Device, x *array.Array, ou
 }
 
 // Plain is the program of a product of plain numbers on a GPU of sms multiprocessors, with
-// as many blocks: the last step of gpu/gemm/hopper, with tiles that suit m.
+// as many blocks: the last step of gpu/gemm/hopper, with tiles that suit m. It waits for the
+// launches in front of it before it asks for the next one, as [template.Expand] needs.
 func Plain(act dtype.Type, m, n, sms int) (*ir.Program, error) {
 	p, err := hopper.Matmul(5, plainSchedule(act, m, n, sms))
 	if err != nil {
@@ -439,7 +440,7 @@ func Plain(act dtype.Type, m, n, sms int) (*ir.Program, error) {
 }
 
 func plainSchedule(act dtype.Type, m, n, sms int) hopper.Schedule {
-	s := hopper.Schedule{Type: act, Out: act}
+	s := hopper.Schedule{Type: act, Out: act, PDL: true}
 	if ((m+127)/128)*((n+255)/256) < sms {
 		s.N = 128
 	}

@@ -51,7 +51,8 @@ type Options struct {
 	// Held keeps what rotates on the GPU for the next measurement with the same arrays.
 	Held *Held
 	// Before are launches in front of each launch, timed with it. An array that several
-	// programs have is one.
+	// programs have is one. What one stores and a later one reads is there once per set, so that
+	// the next launches may store it while these still read; see [Overlap].
 	Before []Launch
 }
 
@@ -257,6 +258,9 @@ func (r *run) measure(ctx context.Context) (err error) {
 		r.t.CompileMs, r.t.JITMs = r.t.CompileMs+b.t.CompileMs, r.t.JITMs+b.t.JITMs
 	}
 	if err := r.upload(); err != nil {
+		return err
+	}
+	if err := r.overlaps(); err != nil {
 		return err
 	}
 	if err := r.check(ctx); err != nil {

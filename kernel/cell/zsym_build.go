@@ -14,6 +14,7 @@ func init() {
 		// function, constant and variable definitions
 		"After":     reflect.ValueOf(build.After),
 		"Approx":    reflect.ValueOf(build.Approx),
+		"Blocks":    reflect.ValueOf(build.Blocks),
 		"Bounds":    reflect.ValueOf(build.Bounds),
 		"Bytes":     reflect.ValueOf(build.Bytes),
 		"Cache":     reflect.ValueOf(build.Cache),

@@ -206,10 +206,13 @@ func Scope(word string) Attr { return Attr("scope=" + word) }
 //
 //	GridDependencyWait()
 //
-// Programmatic dependent launch: a program with this instruction may be started before the launch in front of it has ended, and waits here until it has, its stores included. What stands before overlaps with that launch, so it must only load what no launch in front of it stores, such as weights. Launches one after the other, as on interpreter and simulator, have the same effects; targets before sm_90 are launched that way.
-func (prog *Builder) GridDependencyWait() {
-	prog.instr("GridDependencyWait", nil, nil, nil)
+// Programmatic dependent launch: a program with this instruction may be started before the launch in front of it has ended, and waits here until it has, its stores included. What stands before overlaps with that launch, so it must only load what no launch in front of it stores, such as weights. Launches one after the other, as on interpreter and simulator, have the same effects; targets before sm_90 are launched that way. With blocks=first the launch begins and stores beside launches in front, and only ends after them: what waits for it has waited for them too. Whoever launches gives it memory to store to that no launch in front uses which may still run; those are the last one, and those for which that does not wait before it asks for the next launch.
+func (prog *Builder) GridDependencyWait(attrs ...Attr) {
+	prog.instr("GridDependencyWait", nil, nil, attrs)
 }
+
+// Blocks is the attribute blocks, a word: first: the first block alone waits, at its end; the others end and make room for more.
+func Blocks(word string) Attr { return Attr("blocks=" + word) }
 
 // GridDependencyLaunch adds
 //

@@ -93,10 +93,14 @@ var atomicScalar = &Op{
 var gridDependencyWait = &Op{
 	Name: "GridDependencyWait", Family: "order", Effects: Synchronizes,
 	Doc: "Programmatic dependent launch: a program with this instruction may be started before the launch in front of it has ended, and waits here until it has, its stores included. What stands before overlaps with that launch, so it must only load what no launch in front of it stores, such as weights. " +
-		"Launches one after the other, as on interpreter and simulator, have the same effects; targets before sm_90 are launched that way.",
+		"Launches one after the other, as on interpreter and simulator, have the same effects; targets before sm_90 are launched that way. " +
+		"With blocks=first the launch begins and stores beside launches in front, and only ends after them: what waits for it has waited for them too. Whoever launches gives it memory to store to that no launch in front uses which may still run; those are the last one, and those for which that does not wait before it asks for the next launch.",
+	Attrs: []AttrSpec{
+		{Name: "blocks", Kind: AttrWord, Words: []string{"first"}, Doc: "first: the first block alone waits, at its end; the others end and make room for more"},
+	},
 	Rules: []Rule{
 		ruleTopLevel,
-		{Text: "Nothing before it writes global memory, prints, or reads what the program writes.",
+		{Text: "Nothing before it writes global memory, prints, or reads what the program writes. With blocks=first it may write.",
 			Why:   "The launch in front, which may be of the same program, is still running: it may read what would be overwritten, or not have written what would be read. What is printed is kept in global memory.",
 			Check: checkBeforeWait},
 		{Text: "No return stands before it.",
@@ -113,6 +117,15 @@ var gridDependencyWait = &Op{
 				})
 				if before != nil {
 					return &Violation{Msg: fmt.Sprintf("the return at line %d may end a block before it", before.Pos.Line), Help: "wait first, or guard what follows with if"}
+				}
+				return nil
+			}},
+		{Text: "With blocks=first it is the last statement of the program.",
+			Why: "Other blocks do not wait: what they did behind it would still not follow what is in front.",
+			Check: func(p *Program, in *Instr) *Violation {
+				last := p.Body.Stmts[len(p.Body.Stmts)-1]
+				if in.Attr("blocks") != nil && last != Stmt(in) {
+					return &Violation{Msg: fmt.Sprintf("the first block waits, and line %d comes behind", last.Position().Line), Help: "move it to the end of the program, or leave blocks out"}
 				}
 				return nil
 			}},
@@ -214,7 +227,7 @@ func checkBeforeWait(p *Program, in *Instr) *Violation {
 				return true
 			}
 			switch first := i.In[0].Var(); {
-			case i.Op.Effects&WritesGlobal != 0:
+			case i.Op.Effects&WritesGlobal != 0 && (in.Attr("blocks") == nil || i.Op.Effects&ReadsGlobal != 0):
 				bad = &Violation{Pos: i.Pos, Msg: fmt.Sprintf("%s writes before the wait at line %d", i.Op.Name, in.Pos.Line), Help: "move it behind the wait"}
 			case i.Op.Effects&ReadsGlobal != 0 && written[pointer[first]]:
 				bad = &Violation{Pos: i.Pos, Msg: fmt.Sprintf("%s reads %s, which the program writes, before the wait at line %d", i.Op.Name, first.Name, in.Pos.Line), Help: "move it behind the wait"}

@@ -35,6 +35,9 @@ type Schedule struct {
 	Group     int        // rows of clusters that go through all columns together, of step 5
 	PingPong  bool       // of step 5: each consumer has a tile of its own, in turns
 	Parts     int        // of step 5: parts of columns in which a tile leaves, two at a time
+	// PDL, of step 5, lets a launch begin before those in front of it have ended, for which it
+	// waits before it reads a and b; only then may the next launch begin.
+	PDL bool
 }
 
 // Defaults is the schedule that a step takes.
@@ -96,6 +99,8 @@ func (s Schedule) fill(step int) (Schedule, error) {
 	switch {
 	case s.M%rows != 0 || s.N%(32*s.Cluster) != 0:
 		return s, fmt.Errorf("hopper: a tile of %d × %d: M must be a multiple of %d rows, 64 for each of the warpgroups that share it, and N one of %d columns, 32 for each block of the cluster", s.M, s.N, rows, 32*s.Cluster)
+	case s.PDL && step < 5:
+		return s, fmt.Errorf("hopper: PDL is for step 5, not step %d", step)
 	case s.PingPong && (step < 5 || s.Consumers != 2):
 		return s, fmt.Errorf("hopper: PingPong is for two consumers of step 5, not %d of step %d", s.Consumers, step)
 	case step == 5 && s.N%(16*s.Parts) != 0:

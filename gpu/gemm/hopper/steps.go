@@ -240,6 +240,12 @@ func (m *maker) persistent() {
 	clusters := b.Let("clusters", build.Expr("P").Div(m.Cluster))
 	mine := b.Let("mine", bi.Div(m.Cluster))
 	out := m.b.AllocateShared("sc", build.Shared(m.Out, swizzle(m.Out, m.Consumers/groups, min(2, m.Parts), m.M, m.N/m.Parts)))
+	if m.PDL {
+		// In this order, the next launch begins when those in front of this one have ended: what
+		// it stores beside this one, it may store where they read.
+		b.GridDependencyWait()
+		b.GridDependencyLaunch()
+	}
 	few, many := m.registers()
 	b.Group(0, 128, func() {
 		b.SetMaxRegisters(build.N(few))

@@ -10,6 +10,10 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
+// expandWarps is how many warps a block of [Expand] has, each with outputs of its own: the 32
+// blocks that a multiprocessor holds would be half of its warps if they had one each.
+const expandWarps = 4
+
 // Expand makes weights [N, K] of the type of the activations from those that
 // [Decode] takes: (q − z)·s·factor, rounded once. It is what many rows of x are
 // multiplied with by a product of plain numbers.
@@ -18,6 +22,12 @@ import (
 // 2^-11 of itself as f16, 2^-8 as bf16, and by up to 2^-25 where f16 has no normal number
 // for it; weights beyond f16 are infinite. A product is then off by up to as much of
 // Σ|x·w| more than sums in f32 are: about what rounding the result costs once more.
+//
+// Launches begin while those in front of them still run, and store at once: y must be memory
+// that none of these uses. Where products that wait before they ask for the next launch
+// (hopper.Schedule.PDL) alternate with launches of Expand, that is all but what the last product
+// multiplies: two such memories in turn are enough. The end of a launch follows the end of all
+// launches in front, so that what waits for it may also use what they store.
 //
 // Parameters are w, s, z with zero points, y, N, K, and factor if there is one.
 func Expand(f Form) (*ir.Program, error) {
@@ -30,10 +40,12 @@ func Expand(f Form) (*ir.Program, error) {
 	if err != nil {
 		return nil, fmt.Errorf("template: %w", err)
 	}
-	subs, lane, outputs := Turn/p.Sub, p.bytesPerLane(), p.Outputs()
-	b := build.Program(fmt.Sprintf("expand_%s_%s", p.Weight, p.Act), build.Grid(ceilText("N", outputs), ceilText("K", Turn)+fmt.Sprintf("*%d", subs)))
-	d := &decoder{Plan: p, Schedule: Schedule{Warps: 1, Sides: 1, Rows: 8}, b: b}
+	d := &decoder{Plan: p, Schedule: Schedule{Warps: expandWarps, Sides: 1, Rows: 8}}
+	subs, lane, outputs := Turn/p.Sub, p.bytesPerLane(), d.outputs()
+	b := build.Program(fmt.Sprintf("expand_%s_%s", p.Weight, p.Act), build.Warps(d.Warps), build.Grid(ceilText("N", outputs), ceilText("K", Turn)+fmt.Sprintf("*%d", subs)))
+	d.b = b
 	d.types()
+	plain = warped(d.Warps, 2).Mul(plain)
 	w, s := b.Pointer("w", dtype.U8), b.Pointer("s", p.Scale)
 	var z, factor build.Value
 	if p.Zero {
@@ -46,18 +58,19 @@ func Expand(f Form) (*ir.Program, error) {
 	}
 	bn, bk := b.BlockIndices2("bn", "bk")
 	d.bn = bn
+	b.GridDependencyLaunch()
 	blocks, turns := build.Expr(ceilText("N", outputs)), build.Expr(ceilText("K", Turn))
-	gw := b.ViewGlobal("gw", w, build.Global(dtype.U8, blocks, turns, p.PackedShape(1, 1)[2]))
+	gw := b.ViewGlobal("gw", w, build.Global(dtype.U8, blocks, d.Warps, turns, p.PackedShape(1, 1)[2]))
 	d.scaleViews(s, z, turns)
 	gy := b.ViewGlobal("gy", y, build.Global(p.Act, n, k))
-	pieces := layout.Local(lane / 16).Spatial(32).Local(16)
-	rb := b.LoadGlobal("rb", gw, build.Register(dtype.U8, pieces), build.Offset(bn, bk.Div(subs), bk.Mod(subs).Mul(32*lane)), build.Dims(2))
+	pieces := each(d.Warps, layout.Local(lane/16).Spatial(32).Local(16))
+	rb := b.LoadGlobal("rb", gw, build.Register(dtype.U8, pieces), build.Offset(bn, 0, bk.Div(subs), bk.Mod(subs).Mul(32*lane)), build.Dims(1, 3))
 	d.cast("", b.View("rw", rb, d.codes1))
 	for piece := range p.Sub / dot {
 		tag, at := name("", piece), bk.Mul(p.Sub).Add(piece*dot)
 		rh := build.Expr("rh")
 		if dot < p.Sub {
-			rh = b.SliceRegister("rh"+tag, rh, build.Register(p.Act, p.left(1, dot)), build.Offset(0, piece*dot))
+			rh = b.SliceRegister("rh"+tag, rh, build.Register(p.Act, p.left(d.Warps, dot)), build.Offset(0, piece*dot))
 		}
 		group := build.Expr("0")
 		if p.Group > 0 {
@@ -65,7 +78,7 @@ func Expand(f Form) (*ir.Program, error) {
 		}
 		d.loadScale(tag, group)
 		scale, minus := d.scaleOf(tag)
-		f32 := build.Register(dtype.F32, p.left(1, dot))
+		f32 := build.Register(dtype.F32, p.left(d.Warps, dot))
 		v := b.Cast("v"+tag, rh, f32)
 		if minus != nil {
 			v = b.Fma("v"+tag, v, scale, *minus, f32)
@@ -75,9 +88,11 @@ func Expand(f Form) (*ir.Program, error) {
 		if p.Factor {
 			v = b.Mul("v"+tag, v, factor, f32)
 		}
-		half := b.Cast("half"+tag, v, build.Register(p.Act, p.left(1, dot)))
+		half := b.Cast("half"+tag, v, build.Register(p.Act, p.left(d.Warps, dot)))
 		b.StoreGlobal(gy, b.View("out"+tag, half, build.Register(p.Act, plain)), build.Offset(bn.Mul(outputs), at))
 	}
+	// Blocks that waited would keep multiprocessors whose product has ended from the others.
+	b.GridDependencyWait(build.Blocks("first"))
 	return b.Build()
 }
 
