@@ -22,9 +22,10 @@ var small = map[string]struct {
 	"v0": {0, Schedule{M: 64, N: 64}}, "v1": {1, Schedule{M: 64, N: 64}}, "v2": {2, Schedule{M: 64, N: 64, Stages: 2}},
 	"v3": {3, Schedule{M: 128, N: 64, Stages: 2}}, "v4": {4, Schedule{M: 128, N: 64, Stages: 3}},
 	"v5": {5, Schedule{M: 128, N: 64, Stages: 3, Cluster: 2}}, "v5 ping-pong": {5, Schedule{M: 64, N: 64, Stages: 3, Cluster: 2, PingPong: true}},
-	"v3 bf16": {3, Schedule{Type: dtype.BF16, M: 128, N: 64, Stages: 2}},
-	"v3 fp8":  {3, Schedule{Type: dtype.F8E4M3, Out: dtype.BF16, M: 128, N: 64, Stages: 2}},
-	"v5 one":  {5, Schedule{M: 128, N: 64, Stages: 3, Cluster: 1, Group: 1}},
+	"v3 bf16":  {3, Schedule{Type: dtype.BF16, M: 128, N: 64, Stages: 2}},
+	"v3 fp8":   {3, Schedule{Type: dtype.F8E4M3, Out: dtype.BF16, M: 128, N: 64, Stages: 2}},
+	"v5 one":   {5, Schedule{M: 128, N: 64, Stages: 3, Cluster: 1, Group: 1}},
+	"v5 early": {5, Schedule{M: 128, N: 64, Stages: 3, PDL: true}},
 }
 
 // problem is arguments of a program whose sums are exact, and the product.
