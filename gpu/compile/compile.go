@@ -61,7 +61,7 @@ type Compiled struct {
 	Stops     []lower.Stop // for each stop of Func
 	Elapsed   time.Duration
 
-	ptx string // where it is known without instructions
+	ptx string // where it is known without printing
 }
 
 // Program compiles. Errors in the program are a diag.List.
@@ -133,6 +133,17 @@ func (c *Compiled) PTX() (string, error) {
 		return c.ptx, nil
 	}
 	return ptx.Print(c.Func, ptx.Options{Arch: c.Arch.Name})
+}
+
+// Printed is c with its PTX, which [Compiled.PTX] then need not print each time.
+func (c *Compiled) Printed() (*Compiled, error) {
+	text, err := c.PTX()
+	if err != nil {
+		return nil, err
+	}
+	again := *c
+	again.ptx = text
+	return &again, nil
 }
 
 // CUDA is the code as CUDA C++, for reading.

@@ -17,7 +17,8 @@ import (
 // Recipe is a program that need not be made to be run again: GPUs keep what launches need
 // of it under its key, beside the machine code, for other processes too.
 type Recipe struct {
-	Key  string // says all that the program depends on, beside the code of this executable
+	Key string // says all that the program depends on, beside the code of this executable
+	// Make gives a program that [ir.Verify] accepts, as builders and the parser see to.
 	Make func() (*ir.Program, error)
 }
 
@@ -145,8 +146,11 @@ func (g *gpu) open(key string, r Recipe, args []ir.Arg) (*shell, error) {
 	if err != nil {
 		return nil, err
 	}
-	c, err := g.programs.get(p, compile.Options{Arch: g.info.Arch, Divisible: compile.Divisors(p, args)})
+	c, err := compile.Program(p, compile.Options{Arch: g.info.Arch, Divisible: compile.Divisors(p, args), Verified: true})
 	if err != nil {
+		return nil, err
+	}
+	if c, err = c.Printed(); err != nil { // once for the files, and for the driver
 		return nil, err
 	}
 	if keep {
