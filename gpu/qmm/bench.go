@@ -426,8 +426,9 @@ func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, schedul
 	return t.best, nil
 }
 
-// TimeExpand measures [Expand] for m rows: weights made plain, then a product of plain
-// numbers, one behind the other. The row's error is that of sampled outputs.
+// TimeExpand measures [Expand] for m rows, as launches follow each other on a stream: weights
+// are made plain, in two memories in turn, while the product of plain numbers in front ends, and are
+// multiplied. The row's error is that of sampled outputs.
 func (b *Bench) TimeExpand(ctx context.Context, l Linear, layer string, m int) (Row, error) {
 	l, err := l.Check()
 	if err != nil {
@@ -455,7 +456,8 @@ func (b *Bench) TimeExpand(ctx context.Context, l Linear, layer string, m int) (
 		args = append(args, ir.Arg{Float: 1})
 	}
 	at := len(common) - 2
-	// The product multiplies what the launch in front writes.
+	// The product multiplies what the launch in front writes. What is only read, and what a launch in
+	// front writes, is there twice at least.
 	plain := sizes(arrays(x, args[at].Array, array.New(l.ActType, m, l.N)), m, l.N, l.K, b.g.SMs)
 	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, ScaleBits: l.Usual().ScaleBits, M: m, N: l.N, K: l.K, Tried: 1, Plan: Expand}
 	seen := func(args []ir.Arg) error {
