@@ -24,8 +24,8 @@ func (pl *plan) build(p *planner) (*Recipe, error) {
 		if p.mode == Deferred {
 			r.Scale, r.Offset = append(r.Scale, c.scale), append(r.Offset, c.offset)
 		}
-		for half := range 2 {
-			at = append(at, b.positions(o.value, 2*o.half+half)...)
+		for _, lane := range o.lanes {
+			at = append(at, b.positions(o.value, lane)...)
 		}
 	}
 	place, err := bits.New(w, p.words, at)
@@ -53,11 +53,11 @@ type builder struct {
 	out       []output
 }
 
-// output is a finished word: lanes 2·half and 2·half + 1 of a value.
+// output is a finished word: two lanes of a value.
 type output struct {
 	value
-	half int
-	ref  Ref
+	lanes [2]int
+	ref   Ref
 }
 
 func (b *builder) emitAll() {
@@ -172,6 +172,10 @@ func (b *builder) word(pc piece) Ref {
 // emit writes the steps of one value and its output words.
 func (b *builder) emit(v value) {
 	c := &b.cs[v.carrier]
+	if b.cutsHigh(v) {
+		b.cutHigh(v)
+		return
+	}
 	var lanes [2]Ref
 	if b.bare(v) {
 		lanes[0] = b.word(v.pieces[0])
@@ -180,12 +184,27 @@ func (b *builder) emit(v value) {
 			lanes[k] = b.gather(v, k, part.magic)
 		}
 	}
-	words := []Ref{lanes[0]}
-	if b.lane == 8 {
-		words = []Ref{b.lifted(c.lift, lanes[0], 0), b.lifted(c.lift, lanes[0], 1)}
+	if b.lane == 16 {
+		b.out = append(b.out, output{v, [2]int{0, 1}, b.finish(c, lanes[0], lanes[1])})
+		return
 	}
-	for half, x := range words {
-		b.out = append(b.out, output{v, half, b.finish(c, x, lanes[1])})
+	for half := range 2 {
+		b.out = append(b.out, output{v, [2]int{2 * half, 2*half + 1}, b.finish(c, b.lifted(c.lift, lanes[0], half), 0)})
+	}
+}
+
+// cutHigh writes a value whose bytes go to the high half of 16-bit lanes: every other one is
+// there, and the rest after a shift left, which the integer pipe is spared.
+func (b *builder) cutHigh(v value) {
+	c, pc := &b.cs[v.carrier], v.pieces[0]
+	mask := b.share(pc.targets * 0x01000100)
+	left := Step{Op: Shl, A: Ref(pc.word), N: uint32(b.lane - pc.shift)}
+	if pc.shift > 0 && b.plain[[2]int{pc.word, pc.shift}].Op == Shl {
+		left.N += uint32(b.lane)
+	}
+	for odd, x := range []Ref{b.step(left), b.word(pc)} {
+		cut := b.step(Step{Op: Lop3, A: x, B: mask, C: mask, N: LutAnd})
+		b.out = append(b.out, output{v, [2]int{odd, 2 + odd}, b.finish(c, cut, 0)})
 	}
 }
 

@@ -36,11 +36,14 @@
 // # Cost
 //
 // The model counts issue slots: each step is one instruction, shared values cost a
-// register and no instruction, and a mask with a constant xored in is one LOP3.
+// register and no instruction, and a mask with a constant xored in is one LOP3. Of recipes
+// of as many steps the one is better that leaves more to other pipes than that of integers,
+// which is half as wide: ptxas makes products of shifts left.
 // Source: NVIDIA PTX ISA 8.7, instructions lop3, shf, prmt, cvt and those on f16x2.
 package recipe
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -147,6 +150,7 @@ type Cost struct {
 	Shift, Lop3, Prmt, Cvt int // integer pipe
 	Arith                  int // floating-point pipe
 	Elements               int
+	Left                   int // of the shifts, those left: products, which the integer pipe is spared
 }
 
 // Cost counts the steps.
@@ -154,8 +158,11 @@ func (r *Recipe) Cost() Cost {
 	c := Cost{Elements: r.Elements()}
 	for _, s := range r.Steps {
 		switch s.Op {
-		case Shr, Shl, Funnel:
+		case Shr, Funnel:
 			c.Shift++
+		case Shl:
+			c.Shift++
+			c.Left++
 		case Lop3:
 			c.Lop3++
 		case Prmt:
@@ -172,13 +179,19 @@ func (r *Recipe) Cost() Cost {
 // Integer is the number of steps off the floating-point pipe.
 func (c Cost) Integer() int { return c.Shift + c.Lop3 + c.Prmt + c.Cvt }
 
+// Pipe is the number of steps that the integer pipe takes.
+func (c Cost) Pipe() int { return c.Integer() - c.Left }
+
 // PerElement is the number of instructions per element.
 func (c Cost) PerElement() float64 { return float64(c.Integer()+c.Arith) / float64(c.Elements) }
 
-// less orders by instructions per element, then by integer instructions.
+// less orders by instructions per element, then by those off the floating-point pipe, then by
+// those of the integer pipe.
 func (c Cost) less(d Cost) bool {
-	x, y := (c.Integer()+c.Arith)*d.Elements, (d.Integer()+d.Arith)*c.Elements
-	return x < y || x == y && c.Integer()*d.Elements < d.Integer()*c.Elements
+	return cmp.Or(
+		cmp.Compare((c.Integer()+c.Arith)*d.Elements, (d.Integer()+d.Arith)*c.Elements),
+		cmp.Compare(c.Integer()*d.Elements, d.Integer()*c.Elements),
+		cmp.Compare(c.Pipe()*d.Elements, d.Pipe()*c.Elements)) < 0
 }
 
 // Stored is the stored code of each code: nil if it is the code itself.

@@ -85,7 +85,7 @@ type plan struct {
 	values []value
 	cost   int // steps
 	odd    int // classes that occur an odd number of times; 0 in the end
-	untidy int // rotates and kinds of values, which cost no step
+	untidy int // steps of the integer pipe, then kinds of values, of plans with as many steps
 }
 
 func (pl *plan) better(q *plan) bool {
@@ -170,8 +170,9 @@ func (p *planner) options(n int) []option {
 	var out []option
 	enough := -1
 	for extra := 0; extra < n*len(p.cs[0].parts) && (enough < 0 || extra <= enough); extra++ {
-		for set := uint32(0); set < 1<<p.lane; set += 2 { // shift 0 is always there
-			if bits.OnesCount32(set) == extra && len(out) < maxOptions {
+		// Shift 0 is always there. The last shifts come first: they are shifts left.
+		for set := int(p.laneMask()) - 1; set >= 0; set -= 2 {
+			if set := uint32(set); bits.OnesCount32(set) == extra && len(out) < maxOptions {
 				out = append(out, p.fill(n, set)...)
 			}
 		}
@@ -388,12 +389,12 @@ func (p *planner) assemble(pick []*option) *plan {
 	for _, s := range st.shifts {
 		out.cost += bits.OnesCount32(s)
 	}
-	kinds := map[int]bool{}
+	kinds, right, masks := map[int]bool{}, map[[2]int]bool{}, 0
 	for _, v := range out.values {
 		kinds[v.carrier] = true
 		for _, pc := range v.pieces {
-			if around := p.laneMask() &^ (p.laneMask() >> pc.shift); pc.targets&around != 0 {
-				out.untidy++
+			if pc.shift > 0 && pc.targets&(p.laneMask()>>pc.shift) != 0 {
+				right[[2]int{pc.word, pc.shift}] = true
 			}
 		}
 		c := &p.cs[v.carrier]
@@ -401,15 +402,19 @@ func (p *planner) assemble(pick []*option) *plan {
 		if p.lane == 8 {
 			lifted = 2
 			out.cost += 2
+			if !p.cutsHigh(v) {
+				masks++
+			}
 		}
 		if c.fin != 0 {
 			out.cost += lifted
 		}
 		if !p.bare(v) {
 			out.cost += len(v.pieces)
+			masks += len(v.pieces)
 		}
 	}
-	out.untidy += len(kinds)
+	out.untidy = (len(right)+masks)<<8 + len(kinds)
 	return out
 }
 
@@ -417,6 +422,12 @@ func (p *planner) assemble(pick []*option) *plan {
 func (p *planner) bare(v value) bool {
 	c := &p.cs[v.carrier]
 	return len(v.pieces) == 1 && len(c.parts) == 1 && c.parts[0].magic == 0 && v.pieces[0].targets == p.laneMask()
+}
+
+// cutsHigh reports whether a value's bytes are cut out where f16 or bf16 has its high byte.
+func (p *planner) cutsHigh(v value) bool {
+	c := &p.cs[v.carrier]
+	return p.lane == 8 && c.lift.high && len(v.pieces) == 1 && c.parts[0].magic == 0 && !p.bare(v)
 }
 
 // state is what is left of the words of a unit.

@@ -49,7 +49,7 @@ func (f Form) check() error {
 // Plan is how the weights of a form are stored and cast.
 type Plan struct {
 	Form
-	// Stored is the type of what is stored. Integers with a sign, and floats with one
+	// Stored is the type of what is stored. Integers with a sign, and mostly floats with one
 	// bit of exponent, whose values are a uniform grid, are stored as unsigned, or where that
 	// saves nothing as integers with a sign: the value is (stored − Bias)·2^Power.
 	Stored      dtype.Type
@@ -77,15 +77,13 @@ func PlanOf(f Form) (*Plan, error) {
 	}
 	p := &Plan{Form: f, Stored: f.Weight}
 	w := f.Weight.Bits()
-	switch t := f.Weight; {
-	case t.IsInt() && t.Signed():
-		p.Bias = 1 << (w - 1)
-	case t.IsFloat() && t.Row().Exp == 1:
-		p.Bias = 1 << (w - 1)
-		p.Power = int(math.Round(math.Log2(t.Decode(1))))
+	t := f.Weight
+	uniform, power := t.IsInt() && t.Signed() || t.IsFloat() && t.Row().Exp == 1, 0
+	if t.IsFloat() {
+		power = int(math.Round(math.Log2(t.Decode(1))))
 	}
-	if p.Bias > 0 {
-		p.Stored = dtype.U1 + dtype.Type(w-1)
+	if uniform && !f.signed() {
+		p.Stored, p.Bias, p.Power = dtype.U1+dtype.Type(w-1), 1<<(w-1), power
 	}
 	least := 1
 	if w%2 != 0 {
@@ -107,9 +105,9 @@ func PlanOf(f Form) (*Plan, error) {
 		case p.Tiles > 8:
 		case p.Tiles*w <= mostBits:
 			return p, nil
-		case p.Bias > 0:
+		case uniform:
 			// A difference takes the sign off as well as the exponent.
-			p.Stored, p.Bias = dtype.I2+dtype.Type(w-2), 0
+			p.Stored, p.Bias, p.Power = dtype.I2+dtype.Type(w-2), 0, power
 		}
 	}
 	p.Recipe, p.Tiles = nil, least
@@ -119,6 +117,24 @@ func PlanOf(f Form) (*Plan, error) {
 	}
 	p.cut()
 	return p, nil
+}
+
+// signed reports whether floats of one bit of exponent are stored as they are: where cutting
+// out their sign takes the integer pipe no longer, for products then need no sums of x.
+func (f Form) signed() bool {
+	if f.Weight.IsInt() {
+		return false // no mask makes a sign of two's complement
+	}
+	own, err := recipe.Lookup(f.Weight, f.Act, recipe.Deferred, false)
+	if err != nil || own.Mode != recipe.Deferred {
+		return false
+	}
+	plain, err := recipe.Lookup(dtype.U1+dtype.Type(f.Weight.Bits()-1), f.Act, recipe.Deferred, false)
+	if err != nil {
+		return true
+	}
+	x, y := own.Cost(), plain.Cost()
+	return x.Pipe()*y.Elements <= y.Pipe()*x.Elements
 }
 
 // mostBits is how many bits tiles of a warp have at most, of an output and k. With more of them,
