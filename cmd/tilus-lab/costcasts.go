@@ -25,7 +25,7 @@ func castCosts(p *ir.Program) string {
 		var r *recipe.Recipe
 		kind := "exact"
 		if in.Op.Name == "CastDeferred" {
-			d, err := ir.DeferralOf(from, to.Elem)
+			d, err := in.Deferral()
 			if err != nil {
 				return true
 			}
@@ -34,7 +34,7 @@ func castCosts(p *ir.Program) string {
 				kind = "deferred"
 			}
 		} else if place, ok := ir.PlaceOf(from); ok {
-			r, _, _ = recipe.ForPlacement(from.Elem, to.Elem, recipe.Exact, place)
+			r, _, _ = recipe.ForPlacement(from.Elem, to.Elem, recipe.Exact, place, recipe.MinScale)
 		}
 		line := fmt.Sprintf("cast %s → %s, no recipe for these bits: by shifts, masks and conversions of elements\n", from.Elem, to.Elem)
 		if r != nil {

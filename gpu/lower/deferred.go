@@ -15,7 +15,7 @@ import (
 func castDeferred(l *lowerer, in *ir.Instr) {
 	x, v, c := in.In[0].Var(), in.Out[0], in.Out[1]
 	slots, ok := ir.SlotMap(x.Type, v.Type)
-	d, err := ir.DeferralOf(x.Type, v.Type.Elem)
+	d, err := in.Deferral()
 	if !ok || err != nil {
 		panic("lower: a cast that breaks CastDeferred.C3 or C4")
 	}

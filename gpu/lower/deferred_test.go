@@ -60,7 +60,7 @@ func stored(t *testing.T, r *recipe.Recipe, place bits.Placement, deferred bool,
 	fmt.Fprintf(&s, "ra = LoadGlobal(ga, offset=[b, 0], dims=[1]) : register u32[%d] spatial(32).local(%d)\n", 32*place.Words(), place.Words())
 	fmt.Fprintf(&s, "x = View(ra) : %s\n", from)
 	if deferred {
-		fmt.Fprintf(&s, "v, c = CastDeferred(x%s) : %s, %s\nStoreGlobal(gz, c, offset=[b*%d, 0])\n", domain, to, c, rows)
+		fmt.Fprintf(&s, "v, c = CastDeferred(x%s, least=%d) : %s, %s\nStoreGlobal(gz, c, offset=[b*%d, 0])\n", domain, r.Least(), to, c, rows)
 	} else {
 		fmt.Fprintf(&s, "v = Cast(x%s) : %s\n", domain, to)
 	}
@@ -108,7 +108,7 @@ func TestPlacedCasts(t *testing.T) {
 		}
 		x := ir.RegisterOf(r.From, fragment(r, place))
 		x.Place, x.HasPlace = place, true
-		d, err := ir.DeferralOf(x, r.To)
+		d, err := ir.DeferralOf(x, r.To, r.Least())
 		if err != nil {
 			continue // offsets, and no exact recipe for the placement
 		}

@@ -34,6 +34,7 @@ func init() {
 		"Init":      reflect.ValueOf(build.Init),
 		"Keep":      reflect.ValueOf(build.Keep),
 		"Keepdims":  reflect.ValueOf(build.Keepdims),
+		"Least":     reflect.ValueOf(build.Least),
 		"Mask":      reflect.ValueOf(build.Mask),
 		"Multicast": reflect.ValueOf(build.Multicast),
 		"N":         reflect.ValueOf(build.N),

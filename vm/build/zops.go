@@ -112,11 +112,14 @@ func Domain(word string) Attr { return Attr("domain=" + word) }
 //
 //	v, c = CastDeferred(rw) : register f16[16, 16] column_local(2, 2).spatial(8, 4).local(1, 2), register f32[16, 1] local(2, 1).spatial(8, 1).replicated(1, 1, num_workers=4)
 //
-// A cast that leaves a power of two to the scale: v[i, j] is x[i, j]·2^k[i] exactly, subnormals included, and c[i, 0] is 2^-k[i], so that v·c is x. k belongs to the recipe (vm/recipe) that reads x's placement: the cheapest one that adds nothing to the values. Its output words 4i and 4i+2, two slots each, have one k and words 4i+1 and 4i+3 one, which are the rows g and g+8 of the m16n8k16 operand a. An exact recipe has k = 0.
+// A cast that leaves a power of two to the scale: v[i, j] is x[i, j]·2^k[i] exactly, subnormals included, and c[i, 0] is 2^-k[i], so that v·c is x. k belongs to the recipe (vm/recipe) that reads x's placement: the cheapest one that adds nothing to the values and has no k below least. Its output words 4i and 4i+2, two slots each, have one k and words 4i+1 and 4i+3 one, which are the rows g and g+8 of the m16n8k16 operand a. An exact recipe has k = 0.
 func (prog *Builder) CastDeferred(v string, c string, x Value, vType Type, cType Type, attrs ...Attr) (Value, Value) {
 	results := prog.instr("CastDeferred", []string{v, c}, []any{x}, attrs, vType, cType)
 	return results[0], results[1]
 }
+
+// Least is the attribute least, a number: no k is below it, at most 0; left out, k may be any. Tensor cores align products by the exponents that the numbers are written with, and cut off what lies far below the largest: of f16, numbers of k near -24 lose bits beside others that k near -14 keeps.
+func Least(value any) Attr { return Attr("least=" + operand(value)) }
 
 // Add adds
 //

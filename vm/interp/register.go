@@ -108,7 +108,7 @@ func castDeferred(m *Machine, in *ir.Instr) error {
 		return err
 	}
 	to := in.Out[0].Type.Elem
-	d, err := ir.DeferralOf(in.In[0].Var().Type, to)
+	d, err := in.Deferral()
 	if err != nil {
 		panic("interp: a cast that breaks CastDeferred.C4")
 	}

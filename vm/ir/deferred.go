@@ -35,13 +35,14 @@ func PlaceOf(t Type) (place bits.Placement, ok bool) {
 
 // DeferralOf is how CastDeferred casts x, which is [rows, columns], to elements of
 // another type: by the cheapest recipe for x's placement that adds nothing to the
-// values. The error says that there is none, or which row would have two powers.
-func DeferralOf(x Type, to dtype.Type) (*Deferral, error) {
+// values and has no power below least, which is [recipe.MinScale] for any. The error says
+// that there is none, or which row would have two powers.
+func DeferralOf(x Type, to dtype.Type, least int) (*Deferral, error) {
 	place, ok := PlaceOf(x)
 	if !ok {
 		return nil, fmt.Errorf("a thread holds %d bits, a placement has at most %d", x.BitsPerThread(), 32*bits.MaxWords)
 	}
-	r, units, err := recipe.ForPlacement(x.Elem, to, recipe.Deferred, place)
+	r, units, err := recipe.ForPlacement(x.Elem, to, recipe.Deferred, place, least)
 	if err != nil {
 		return nil, err
 	}
@@ -50,7 +51,7 @@ func DeferralOf(x Type, to dtype.Type) (*Deferral, error) {
 			continue
 		}
 		// The values would come out moved; the exact recipe takes that back.
-		if r, units, err = recipe.ForPlacement(x.Elem, to, recipe.Exact, place); err != nil {
+		if r, units, err = recipe.ForPlacement(x.Elem, to, recipe.Exact, place, least); err != nil {
 			return nil, err
 		}
 		break
@@ -104,16 +105,28 @@ func deferral(in *Instr) (*Deferral, error) {
 	if checkDeferredShapes(nil, in) != nil || checkDeferredTypes(nil, in) != nil {
 		return nil, nil
 	}
-	return DeferralOf(in.In[0].Var().Type, in.Out[0].Type.Elem)
+	return in.Deferral()
 }
+
+// Deferral is how a CastDeferred casts; see [DeferralOf].
+func (in *Instr) Deferral() (*Deferral, error) {
+	least := recipe.MinScale
+	if a := in.Attr("least"); a != nil {
+		least = int(a.Number)
+	}
+	return DeferralOf(in.In[0].Var().Type, in.Out[0].Type.Elem, least)
+}
+
+// attrLeast keeps codes away from the smallest numbers of v's type.
+var attrLeast = AttrSpec{Name: "least", Kind: AttrNumber, Doc: "no k is below it, at most 0; left out, k may be any. Tensor cores align products by the exponents that the numbers are written with, and cut off what lies far below the largest: of f16, numbers of k near -24 lose bits beside others that k near -14 keeps"}
 
 var castDeferred = &Op{
 	Name: "CastDeferred", Family: "register",
 	Doc: "A cast that leaves a power of two to the scale: v[i, j] is x[i, j]·2^k[i] exactly, subnormals included, and c[i, 0] is 2^-k[i], so that v·c is x. " +
-		"k belongs to the recipe (vm/recipe) that reads x's placement: the cheapest one that adds nothing to the values. Its output words 4i and 4i+2, two slots each, have one k and words 4i+1 and 4i+3 one, which are the rows g and g+8 of the m16n8k16 operand a. An exact recipe has k = 0.",
+		"k belongs to the recipe (vm/recipe) that reads x's placement: the cheapest one that adds nothing to the values and has no k below least. Its output words 4i and 4i+2, two slots each, have one k and words 4i+1 and 4i+3 one, which are the rows g and g+8 of the m16n8k16 operand a. An exact recipe has k = 0.",
 	In:    []Port{{Name: "x", Accept: AcceptRegister, Doc: "[rows, columns]"}},
 	Out:   []Port{{Name: "v", Accept: AcceptRegister, Doc: "[rows, columns]"}, {Name: "c", Accept: AcceptRegister, Doc: "[rows, 1]"}},
-	Attrs: []AttrSpec{attrDomain},
+	Attrs: []AttrSpec{attrDomain, attrLeast},
 	Rules: []Rule{
 		{Text: "x and v are [rows, columns], c is [rows, 1].", Check: checkDeferredShapes},
 		{Text: "v is f16 or bf16, c is f32.", Check: checkDeferredTypes},
@@ -130,7 +143,7 @@ var castDeferred = &Op{
 				}
 				return nil
 			}},
-		{Text: "A recipe reads x's placement, and gives all elements of a row one power of two.",
+		{Text: "A recipe reads x's placement, with no k below least, and gives all elements of a row one power of two.",
 			Why: "c has one number for each row. Cast takes any placement.",
 			Check: func(_ *Program, in *Instr) *Violation {
 				if _, err := deferral(in); err != nil {

@@ -474,6 +474,9 @@ func (g *generator) castPlaced(op *ir.Op) bool {
 	}
 	s := typeSpan(r.From).cast(r.To)
 	if op.Name == "CastDeferred" {
+		if g.chance(30) {
+			in.Attrs = append(in.Attrs, ir.Attr{Name: "least", Number: float64(r.Least())})
+		}
 		rows, err := l.ReduceTo([]int{l.Shape()[0], 1})
 		if err != nil {
 			return false

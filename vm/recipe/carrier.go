@@ -219,10 +219,6 @@ func (c *carrier) before(d *carrier) bool {
 
 func abs(x int) int { return max(x, -x) }
 
-// minScale keeps deferred values where an f32 accumulator has room: f16 subnormals
-// reach 2^-24; the powers of two that bf16 fields would need (2^-126) are beyond.
-const minScale = -40
-
 // fit finds the α and β of a carrier and the arithmetic that they need.
 func (s *source) fit(c carrier) (carrier, bool) {
 	lane := func(code int) uint64 { return s.decode(c.lift, c.parts[0].spread(uint64(code))) }
@@ -256,7 +252,7 @@ func (s *source) fit(c carrier) (carrier, bool) {
 	if s.mode == Deferred && alpha > 0 {
 		_, k := math.Frexp(alpha)
 		off := beta / alpha
-		if k--; k >= minScale && off == math.Trunc(off) && math.Abs(off) <= 1<<16 && (off != 0 || s.keepsZeros(lane)) {
+		if k--; k >= MinScale && off == math.Trunc(off) && math.Abs(off) <= 1<<16 && (off != 0 || s.keepsZeros(lane)) {
 			c.scale, c.offset = k, int(off)
 			return c, true
 		}

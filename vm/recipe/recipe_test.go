@@ -90,7 +90,7 @@ func TestTable(t *testing.T) {
 		if err := Prove(r); err != nil {
 			t.Errorf("%s to %s, %s: %v", r.From, r.To, r.Mode, err)
 		}
-		if s := r.String(); !strings.Contains(tableText, s) {
+		if s := r.String(); !strings.Contains(tableText+raisedText, s) {
 			t.Errorf("%s to %s, %s: the table is not formatted", r.From, r.To, r.Mode)
 		}
 	}
@@ -108,6 +108,22 @@ func TestTable(t *testing.T) {
 	}
 }
 
+// TestRaised holds that each recipe of raised.txt has the placement of one of the table
+// and leaves larger powers.
+func TestRaised(t *testing.T) {
+	for _, text := range strings.Split(strings.TrimSpace(raisedText), "\n\n") {
+		r, err := Parse(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		low, _, err := ForPlacement(r.From, r.To, Deferred, r.Place, MinScale)
+		if err != nil || !low.Place.Equal(r.Place) || low.Least() >= r.Least() || !low.Cost().less(r.Cost()) {
+			t.Errorf("%s to %s: without it %v, %v", r.From, r.To, low, err)
+		}
+		t.Logf("%s to %s: powers from %d on instead of %d, %+v instead of %+v", r.From, r.To, r.Least(), low.Least(), r.Cost(), low.Cost())
+	}
+}
+
 func TestForPlacement(t *testing.T) {
 	all, err := Table()
 	if err != nil {
@@ -118,7 +134,7 @@ func TestForPlacement(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		r, units, err := ForPlacement(want.From, want.To, want.Mode, place)
+		r, units, err := ForPlacement(want.From, want.To, want.Mode, place, MinScale)
 		if want.Recode {
 			if err == nil && r.Recode {
 				t.Errorf("%s to %s: a recoded recipe for plain storage", want.From, want.To)
@@ -128,16 +144,26 @@ func TestForPlacement(t *testing.T) {
 		if err != nil || units != 3 || want.Cost().less(r.Cost()) || r.Mode > want.Mode {
 			t.Errorf("%s to %s, %s: %v, %d units", want.From, want.To, want.Mode, err, units)
 		}
+		r, _, err = ForPlacement(want.From, want.To, want.Mode, place, want.Least())
+		if err != nil || want.Cost().less(r.Cost()) || r.Least() < want.Least() {
+			t.Errorf("%s to %s, %s, without powers below 2^%d: %v", want.From, want.To, want.Mode, want.Least(), err)
+		}
 	}
-	if _, _, err := ForPlacement(dtype.U4, dtype.F16, Deferred, bits.Identity(4, 8)); err == nil {
+	if _, _, err := ForPlacement(dtype.U4, dtype.F16, Deferred, bits.Identity(4, 8), MinScale); err == nil {
 		t.Error("a recipe for u4 in slot order")
 	}
 	place, err := bits.Parse("4[(0,16)*4+4]")
 	if err != nil {
 		t.Fatal(err)
 	}
-	if r, _, err := ForPlacement(dtype.U4, dtype.F16, Deferred, place); err != nil || r.Cost().PerElement() != 0.625 {
+	if r, _, err := ForPlacement(dtype.U4, dtype.F16, Deferred, place, MinScale); err != nil || r.Cost().PerElement() != 0.625 {
 		t.Errorf("u4 to f16: %v", err)
+	}
+	if r, _, err := ForPlacement(dtype.U4, dtype.F16, Deferred, place, -23); err != nil || r.Mode != Exact {
+		t.Errorf("u4 to f16 without powers below 2^-23: %v", err)
+	}
+	if r, _, err := ForPlacement(dtype.U4, dtype.F16, Deferred, place, 1); err == nil || !strings.Contains(err.Error(), "below 2^1") {
+		t.Errorf("u4 to f16 by %v, %v; none leaves a power of 2", r, err)
 	}
 }
 

@@ -14,12 +14,12 @@ import (
 // whose value is finite in the target type. To f16 one to bf16 will do that leads
 // [Through]. Otherwise it gathers the bits first.
 func Placed(b *code.Builder, level code.Arch, to, from dtype.Type, slots []int, words []code.Value, place bits.Placement, finite bool) ([]code.Value, error) {
-	r, units, err := recipe.ForPlacement(from, to, recipe.Exact, place)
+	r, units, err := recipe.ForPlacement(from, to, recipe.Exact, place, recipe.MinScale)
 	whole := from.HasNaN() || from.HasInf() // a recipe may give another NaN
 	if err == nil && Runs(r, level) && (finite || !whole && !r.Domain.Finite) {
 		return Recipe(b, level, r, units, slots, words)
 	}
-	r, units, err = recipe.ForPlacement(from, dtype.BF16, recipe.Exact, place)
+	r, units, err = recipe.ForPlacement(from, dtype.BF16, recipe.Exact, place, recipe.MinScale)
 	if err == nil && to == dtype.F16 && Through(r) && level >= fmaBF16 {
 		out, err := Recipe(b, level, r, units, slots, words)
 		for j := range out {

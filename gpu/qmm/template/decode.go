@@ -620,11 +620,6 @@ func (d *decoder) turn(g build.Value, next func(j int) build.Value) {
 	}
 }
 
-// partial reports whether the cast must be told that all values are finite.
-func (d *decoder) partial() bool {
-	return d.Stored.HasNaN() || d.Stored.HasInf() || d.Recipe != nil && d.Recipe.Domain.Finite
-}
-
 // loadX loads dot rows of x's transpose from k of a turn on.
 func (d *decoder) loadX(tag string, turn build.Value, k, dot int) {
 	loaded := layout.Local(1, d.Rows/8).Local(dot/(4*d.Run), 1).ColumnSpatial(4, 8).Local(d.Run, 1)

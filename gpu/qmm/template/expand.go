@@ -186,14 +186,10 @@ func (d *decoder) scaleViews(s, z, turns build.Value) {
 // cast makes operands rh of codes, and back where powers of two are left over.
 func (d *decoder) cast(tag string, rw build.Value) {
 	left := build.Register(d.Act, d.left(d.width(), d.Sub))
-	var finite []build.Attr
-	if d.partial() {
-		finite = append(finite, build.Domain("finite"))
-	}
 	if d.Deferred() {
-		d.b.CastDeferred(d.of("rh"+tag), "back", rw, left, d.rowF32, finite...)
+		d.b.CastDeferred(d.of("rh"+tag), "back", rw, left, d.rowF32, d.castAttrs()...)
 	} else {
-		d.b.Cast(d.of("rh"+tag), rw, left, finite...)
+		d.b.Cast(d.of("rh"+tag), rw, left, d.castAttrs()...)
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"math"
 
 	"github.com/tilus-lab/tilus-lab/gpu/lower/cast"
+	"github.com/tilus-lab/tilus-lab/vm/build"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -60,8 +61,9 @@ type Plan struct {
 	// Place is where the bits of a recipe's unit lie.
 	Place bits.Placement
 	// Recipe makes the operands. It is nil where none runs on every GPU; then bits are
-	// gathered and elements cast one by one.
+	// gathered and elements cast one by one. None of its powers of two is below Least.
 	Recipe *recipe.Recipe
+	Least  int
 	// Via makes bf16, which f16 is then made of, where types have too many exponents for a
 	// Recipe; else it is nil.
 	Via *recipe.Recipe
@@ -75,7 +77,7 @@ func PlanOf(f Form) (*Plan, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	p := &Plan{Form: f, Stored: f.Weight}
+	p := &Plan{Form: f, Stored: f.Weight, Least: recipe.MinScale}
 	w := f.Weight.Bits()
 	t := f.Weight
 	uniform, power := t.IsInt() && t.Signed() || t.IsFloat() && t.Row().Exp == 1, 0
@@ -97,13 +99,14 @@ func PlanOf(f Form) (*Plan, error) {
 		p.Recipe, p.Place = r, r.Place
 		for p.Tiles = least; p.Tiles <= 8; p.Tiles *= 2 {
 			p.cut()
-			if d, err := ir.DeferralOf(p.codes(1), f.Act); err == nil && cast.Runs(d.Recipe, cast.NativeE4M3) && d.Recipe.Cost() == r.Cost() {
+			if d, err := ir.DeferralOf(p.codes(1), f.Act, recipe.MinScale); err == nil && cast.Runs(d.Recipe, cast.NativeE4M3) && d.Recipe.Cost() == r.Cost() {
 				break
 			}
 		}
 		switch {
 		case p.Tiles > 8:
 		case p.Tiles*w <= mostBits:
+			p.raise()
 			return p, nil
 		case uniform:
 			// A difference takes the sign off as well as the exponent.
@@ -141,6 +144,39 @@ func (f Form) signed() bool {
 // which powers of two of their own may want, too few warps fit a multiprocessor: 7 bits in four
 // tiles take 100 to 104 µs of gate_up, in two, though with one more instruction a pair, 93 to 95.
 const mostBits = 24
+
+// leastKept is the least power of two of codes whose large products cancel: bit 7 of f16.
+//
+// A tensor core aligns what it adds by the exponents that numbers are written with, which
+// of a subnormal number is that of 2^-14, and cuts off what lies some 25 bits below the
+// largest of products and sum. So beside a large product a code at bit p keeps 10 - p bits
+// less than a normal number does, which shows where large products cancel. At bit 7 each
+// product loses up to 2^-13 of a code's 1 beside an x of 1000, where a sum in f32 loses up
+// to 2^-15; at bit 0 it would lose 2^-6. See TestKept, which has this as a model.
+const leastKept = -17
+
+// raise has codes of one and two bits whose large products cancel, since a zero point or
+// a bias is taken off their sum, cast to powers from leastKept on. What is cut off is a
+// part of a code's 1, so that it is less of a weight the more bits codes have.
+func (p *Plan) raise() {
+	if !p.Shifts() || p.Stored.Bits() > 2 {
+		return
+	}
+	if d, err := ir.DeferralOf(p.codes(1), p.Act, leastKept); err == nil && d.Recipe.Mode == recipe.Deferred {
+		p.Recipe, p.Least = d.Recipe, leastKept
+	}
+}
+
+// castAttrs are what casts of stored codes are told.
+func (p *Plan) castAttrs() (attrs []build.Attr) {
+	if p.Stored.HasNaN() || p.Stored.HasInf() || p.Recipe != nil && p.Recipe.Domain.Finite {
+		attrs = append(attrs, build.Domain("finite"))
+	}
+	if p.Least > recipe.MinScale {
+		attrs = append(attrs, build.Least(p.Least))
+	}
+	return attrs
+}
 
 // cut says what is cast together: so much that a thread loads whole pieces of 16
 // bytes, and that the operands fit its registers.

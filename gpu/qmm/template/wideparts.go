@@ -96,15 +96,15 @@ func (w *wide) loadOwnScales(tag string, t build.Value, q int) {
 }
 
 // castPart is castWide for the warpgroup's tiles.
-func (w *wide) castPart(rh string, rw build.Value, to build.Type, finite []build.Attr) build.Value {
+func (w *wide) castPart(rh string, rw build.Value, to build.Type) build.Value {
 	own, from := w.own(w.s), w.part*w.own(w.s)*16*w.Warps
 	all := rh + "_all"
 	if w.Deferred() {
 		every := build.Register(dtype.F32, w.lay(w.Tiles, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1))))
-		w.b.CastDeferred(all, "backs", rw, to, every, finite...)
+		w.b.CastDeferred(all, "backs", rw, to, every, w.castAttrs()...)
 		w.b.SliceRegister("back", build.Expr("backs"), w.rowF32, build.Offset(from, 0))
 	} else {
-		w.b.Cast(all, rw, to, finite...)
+		w.b.Cast(all, rw, to, w.castAttrs()...)
 	}
 	return w.b.SliceRegister(rh, build.Expr(all), build.Register(w.Act, w.operand(own, w.Sub)), build.Offset(from, 0))
 }

@@ -382,16 +382,12 @@ func (w *wide) scale(tag string, sum, sumx build.Value, whole bool) {
 // castWide makes operands of codes, and back where powers of two are left over.
 func (w *wide) castWide(rh string, rw build.Value) build.Value {
 	to := build.Register(w.Act, w.operand(w.Tiles, w.Sub))
-	var finite []build.Attr
-	if w.partial() {
-		finite = append(finite, build.Domain("finite"))
-	}
 	if w.s.Parts > 1 {
-		return w.castPart(rh, rw, to, finite)
+		return w.castPart(rh, rw, to)
 	}
 	if w.Deferred() {
-		w.b.CastDeferred(rh, "back", rw, to, w.rowF32, finite...)
+		w.b.CastDeferred(rh, "back", rw, to, w.rowF32, w.castAttrs()...)
 		return build.Expr(rh)
 	}
-	return w.b.Cast(rh, rw, to, finite...)
+	return w.b.Cast(rh, rw, to, w.castAttrs()...)
 }
