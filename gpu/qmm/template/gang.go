@@ -352,7 +352,7 @@ func (g *gang) pieces() int { return g.Tiles * g.Rows / 8 }
 // parts is the type of the sums that blocks bring to each other: those of a thread are
 // together, for who adds them up has the same ones.
 func (g *gang) parts() build.Type {
-	return build.Global(dtype.F32, 2*g.Blocks, g.Warps*g.Sides, g.pieces(), 32, 4)
+	return build.Global(dtype.F32, g.Blocks, g.Warps*g.Sides, g.pieces(), 32, 4)
 }
 
 // portion is where the i-th part of the present side is.

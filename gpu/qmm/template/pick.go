@@ -15,10 +15,10 @@ func (s Schedule) Workspace(p *Plan, m, n int) (part []int, arrived int) {
 	outputs := p.Outputs() * s.Warps * s.Sides
 	blocks := ceil(n, outputs)
 	if s.Warpgroups {
-		return []int{2 * s.Blocks, s.Rows, outputs}, blocks * ceil(m, s.Rows)
+		return []int{s.Blocks, s.Rows, outputs}, blocks * ceil(m, s.Rows)
 	}
 	if s.Streams() {
-		return []int{2 * s.Blocks, m, outputs}, blocks * ceil(m, s.Rows)
+		return []int{s.Blocks, m, outputs}, blocks * ceil(m, s.Rows)
 	}
 	return []int{s.Splits, m, blocks * outputs}, blocks * ceil(m, s.Rows)
 }

@@ -13,7 +13,7 @@ import (
 // row, of which each block takes as many as any other, whatever outputs they belong to. A
 // warp of its own brings them to shared memory by bulk and tensor copies, so that what is
 // under way takes no registers and goes on where outputs end. Outputs that several blocks
-// come to are added up, in order, by the last of them.
+// come to are added up, in order, by the one that has their first turn.
 type stream struct {
 	*decoder
 	pipe           build.Pipeline
@@ -22,7 +22,7 @@ type stream struct {
 	gp, ga         build.Value
 	turns, height  build.Value // tiles of k and of rows
 	start, mine    build.Value
-	total, early   build.Value // turns of all blocks; of the share, those that come first
+	total          build.Value // turns of all blocks
 	few            build.Value // whether there are more blocks than turns
 	sd, ready      build.Value // digits of x, and when they are there
 	xscale, xsum   build.Value // of x as whole numbers, for digits
@@ -173,7 +173,7 @@ func (d *stream) program() (*ir.Program, error) {
 	d.gx = b.ViewGlobal("gx", in.x, build.Global(d.Act, d.m, in.k))
 	d.gy = b.ViewGlobal("gy", in.y, build.Global(d.Act, d.m, d.n))
 	if g == nil {
-		d.gp = b.ViewGlobal("gp", in.part, build.Global(dtype.F32, 2*d.Blocks, d.m, d.many()))
+		d.gp = b.ViewGlobal("gp", in.part, build.Global(dtype.F32, d.Blocks, d.m, d.many()))
 	} else {
 		d.gp = b.ViewGlobal("gp", in.part, g.parts())
 	}
@@ -218,8 +218,10 @@ func (d *stream) program() (*ir.Program, error) {
 	// multiprocessor get two blocks of the next launch.
 	d.total = b.Let("total", tiles.Mul(d.height).Mul(d.turns))
 	d.few = b.Let("few", d.total.Less(d.Blocks))
-	d.start = b.Let("start", d.startOf(bi))
-	d.shares(d.startOf(bi.Add(1)))
+	// Blocks have shares from the last one on, since a block may wait only for those in front of it.
+	share := b.Let("share", build.Expr(fmt.Sprint(d.Blocks-1)).Sub(bi))
+	d.start = b.Let("start", d.startOf(share))
+	d.shares(d.startOf(share.Add(1)))
 	ahead := b.Let("ahead", d.mine.Min(d.Stages))
 	if g != nil {
 		g.share()
@@ -228,7 +230,7 @@ func (d *stream) program() (*ir.Program, error) {
 		d.restart()
 		b.For("t", 0, ahead, func(t build.Value) {
 			d.copyWeights(t)
-			d.next(t)
+			d.next()
 		}, build.Unroll(1))
 	})
 	if d.PDL {
@@ -242,7 +244,7 @@ func (d *stream) program() (*ir.Program, error) {
 				d.copyWeights(t)
 			})
 			d.copyX(t)
-			d.next(t)
+			d.next()
 		}, build.Unroll(1))
 	}
 	if g != nil {
@@ -265,21 +267,19 @@ func (d *stream) program() (*ir.Program, error) {
 		}
 		t := b.Let("t", 0)
 		d.restart()
-		b.Let("at", build.Expr("at_first"))
 		outputs := func() {
-			count := b.Let("count", t.Less(d.early).Select(d.early.Sub(t), d.turns.Sub(build.Expr("g")).Min(d.mine.Sub(t))))
-			from := b.Let("place", build.Expr("at"))
+			count := b.Let("count", d.turns.Sub(build.Expr("g")).Min(d.mine.Sub(t)))
 			first := b.Let("first", t)
 			if g != nil {
 				g.stretch(t, count)
-				d.meet(from, count, g.flat, g.total, g.store, g.portion, 4)
+				d.meet(g.flat, g.total, g.store, g.portion, 2)
 				d.proceed(first, count)
 				return
 			}
 			d.begin()
 			if d.Long {
 				d.stretchLong(first, count)
-				d.end(from, count)
+				d.end()
 				d.proceed(first, count)
 				return
 			}
@@ -297,7 +297,7 @@ func (d *stream) program() (*ir.Program, error) {
 				}, build.Unroll(1), build.Step(d.Depth))
 			}
 			b.For("i", rest, count, func(i build.Value) { d.wait([]build.Value{b.Let("t0", first.Add(i))}, turn) }, build.Unroll(1))
-			d.end(from, count)
+			d.end()
 			d.proceed(first, count)
 		}
 		if g != nil {
@@ -309,13 +309,13 @@ func (d *stream) program() (*ir.Program, error) {
 	return b.Build()
 }
 
-// startOf is the first turn of block j's share. Where there are few turns, the first blocks
+// startOf is the first turn of share j. Where there are few turns, the first blocks
 // have one each, so that no two that meet have one without any between them.
 func (d *stream) startOf(j build.Value) build.Value {
 	return d.few.Select(j.Min(d.total), j.Mul(d.total).Div(d.Blocks))
 }
 
-// holder is the block whose share has a turn.
+// holder is the share that has a turn.
 func (d *stream) holder(turn build.Value) build.Value {
 	return turn.Add(1).Mul(d.total.Min(d.Blocks)).Sub(1).Div(d.total)
 }
@@ -329,28 +329,15 @@ func rowMajor(t dtype.Type, shape ...int) build.Type {
 	return build.Type(fmt.Sprintf("shared %s[%s] shared_row_major(%[2]s)", t, text))
 }
 
-// shares says where the block's turns belong, which end there: outputs bn, rows bm, turn g of k; the first of
-// them, and the first of its share.
-//
-// The last outputs come first if other blocks have a part of them: their sums meet while
-// there is more to do. Those are the early turns.
+// shares says where the block's turns belong, which end there: the first of them is turn g of k, of
+// outputs bn and rows bm; and how many other shares have turns of the last outputs behind them.
 func (d *stream) shares(end build.Value) {
 	b := d.b
-	end = b.Let("end", end)
 	d.mine = b.Let("mine", end.Sub(d.start))
 	head := b.Let("head", d.start.Div(d.turns))
-	tail := b.Let("tail", end.Sub(1).Div(d.turns))
-	low := b.Let("low_last", tail.Mul(d.turns))
-	d.early = b.Let("early", build.Expr("tail > head && end - low_last < turns").Select(end.Sub(low), 0))
-	b.Let("g_share", d.start.Sub(head.Mul(d.turns)))
-	b.Let("bn_share", head.Div(d.height))
-	b.Let("bm_share", head.Sub(build.Expr("bn_share").Mul(d.height)))
-	late := d.early.Equal(0)
-	tile := b.Let("tile_first", late.Select(head, tail))
-	b.Let("at_first", late.Select(d.start, low))
-	b.Let("g_first", late.Select(build.Expr("g_share"), 0))
-	b.Let("bn_first", tile.Div(d.height))
-	b.Let("bm_first", tile.Sub(build.Expr("bn_first").Mul(d.height)))
+	b.Let("g_first", d.start.Sub(head.Mul(d.turns)))
+	b.Let("bn_first", head.Div(d.height))
+	b.Let("bm_first", head.Sub(build.Expr("bn_first").Mul(d.height)))
 }
 
 // restart goes back to where the block's first turn belongs.
@@ -360,35 +347,29 @@ func (d *stream) restart() {
 	}
 }
 
-// next goes on from turn t to where the following turn belongs.
-func (d *stream) next(t build.Value) {
+// next goes on to where the following turn belongs.
+func (d *stream) next() {
 	b := d.b
 	g := b.Let("g", build.Expr("g").Add(1))
 	over := b.Let("turn_end", g.Equal(d.turns))
 	b.Let("g", over.Select(0, g))
-	d.step(over.Select(1, 0), t.Add(1).Equal(d.early))
+	d.step(over.Select(1, 0))
 }
 
 // proceed goes on from turns up to the end of outputs, so many from the first on.
 func (d *stream) proceed(first, count build.Value) {
-	b := d.b
-	t := b.Let("t", first.Add(count))
-	b.Let("at", t.Equal(d.early).Select(d.start, build.Expr("at").Add(count)))
-	b.Let("g", build.Expr("0"))
-	d.step(build.Expr("1"), t.Equal(d.early))
+	d.b.Let("t", first.Add(count))
+	d.b.Let("g", build.Expr("0"))
+	d.step(build.Expr("1"))
 }
 
-// step goes on by so many outputs or none, or to the first of the share.
-func (d *stream) step(by, share build.Value) {
+// step goes on by so many outputs or none.
+func (d *stream) step(by build.Value) {
 	b := d.b
 	bm := b.Let("bm", d.bm.Add(by))
 	top := b.Let("row_end", bm.Equal(d.height))
 	b.Let("bn", d.bn.Add(top.Select(1, 0)))
 	b.Let("bm", top.Select(0, bm))
-	again := b.Let("to_share", share)
-	for _, v := range []string{"g", "bm", "bn"} {
-		b.Let(v, again.Select(build.Expr(v+"_share"), build.Expr(v)))
-	}
 }
 
 // copyWeights begins to fill the stage of turn t with weights and scales.
@@ -538,8 +519,8 @@ func (d *stream) multiply(j int, t build.Value) {
 	}
 }
 
-// end ends outputs, of so many turns from one of all.
-func (d *stream) end(place, count build.Value) {
+// end ends outputs.
+func (d *stream) end() {
 	if d.Group == 0 {
 		d.each(func() {
 			d.loadScale("", "0")
@@ -553,10 +534,10 @@ func (d *stream) end(place, count build.Value) {
 		// Threads of a row have a part of the tiles each, so that many blocks' sums are read at once.
 		of := build.Register(dtype.F32, d.quarters())
 		total := func() build.Value { return d.b.ConvertLayout(d.of("own_rows"), d.column(), of) }
-		d.meet(place, count, of, total, d.storeColumn, at, 16)
+		d.meet(of, total, d.storeColumn, at, 16)
 		return
 	}
-	d.meet(place, count, d.sum, func() build.Value { return build.Expr(d.of("acc")) }, d.store, at, 4)
+	d.meet(d.sum, func() build.Value { return build.Expr(d.of("acc")) }, d.store, at, 4)
 }
 
 // storeColumn is store for a single row of x.
@@ -576,34 +557,31 @@ func (d *stream) quarters() layout.Layout {
 	return l
 }
 
-// meet stores outputs, or the part of their sums that the block has come to: those of so
-// many turns from one of all. Of the blocks that come to the same outputs the last one
-// adds up. at says where the i-th part of the present side is.
-func (d *stream) meet(place, count build.Value, of build.Type, total func() build.Value, store func(build.Value), at func(i build.Value) []build.Attr, ahead int) {
+// meet stores outputs, or leaves the block's part of their sums, if its share begins within them,
+// to the block that has their first turn: that one waits for the parts of all others and adds up. It comes
+// behind them in the grid, and to these outputs last, where they begin with them: mostly
+// it need not wait. at says where the part of a block, of the present side, is.
+func (d *stream) meet(of build.Type, total func() build.Value, store func(build.Value), at func(block build.Value) []build.Attr, ahead int) {
 	b := d.b
-	b.If(count.Equal(d.turns), func() {
-		d.each(func() { store(total()) })
-	}).Else(func() {
-		own := b.Let("own", build.Expr("bi*2").Add(place.Sub(d.start).Min(1)))
-		d.each(func() { b.StoreGlobal(d.gp, total(), at(own)...) })
-		tile := b.Let("tile", d.bn.Mul(d.height).Add(d.bm))
-		from := b.Let("from", tile.Mul(d.turns))
-		low := b.Let("low", d.holder(from))
-		high := b.Let("high", d.holder(from.Add(d.turns).Sub(1)))
+	tile := b.Let("tile", d.bn.Mul(d.height).Add(d.bm))
+	arrived := []build.Attr{build.Offset(tile), build.Op("add")}
+	b.If(build.Expr("g").Greater(0), func() {
+		d.each(func() { b.StoreGlobal(d.gp, total(), at(build.Expr("bi"))...) })
 		b.Synchronize()
-		before := b.AtomicScalar("before", d.ga, high.Sub(low), nil, build.Offset(tile), build.Op("inc"), build.Order("acq_rel"))
-		b.If(before.Equal(high.Sub(low)), func() {
-			b.Synchronize()
-			// The first of them may have begun before these outputs.
-			second := b.Let("second", low.Mul(2).Add(from.Sub(d.startOf(low)).Min(1)))
-			d.each(func() {
-				whole := b.AllocateRegister(d.of("whole"), of, build.Init(0))
-				b.For(d.of("j"), low, high.Add(1), func(j build.Value) {
-					p := b.LoadGlobal("p", d.gp, of, at(j.Equal(low).Select(second, j.Mul(2)))...)
-					b.Add(d.of("whole"), whole, p, of)
-				}, build.Unroll(ahead))
-				store(whole)
-			})
+		b.AtomicScalar("before", d.ga, build.Expr("1"), nil, append(arrived, build.Order("acq_rel"))...)
+	}).Else(func() {
+		awaited := b.Let("awaited", d.holder(tile.Add(1).Mul(d.turns).Sub(1)).Sub(build.Expr("share")))
+		b.If(awaited.Greater(0), func() {
+			b.LockSemaphore(d.ga, awaited, build.Offset(tile))
+			b.AtomicScalar("before", d.ga, build.Expr("0").Sub(awaited), nil, arrived...)
+		})
+		d.each(func() {
+			whole := d.of("whole")
+			b.View(whole, total(), of)
+			b.For(d.of("j"), build.Expr("1"), awaited.Add(1), func(j build.Value) {
+				b.Add(whole, build.Expr(whole), b.LoadGlobal("p", d.gp, of, at(build.Expr("bi").Sub(j))...), of)
+			}, build.Unroll(ahead))
+			store(build.Expr(whole))
 		})
 	})
 }

@@ -82,9 +82,9 @@ func TestDecodeStreams(t *testing.T) {
 		})
 	}
 	streamCases(part, check)
-	if !*every { // few of the forms are bytewise, and few blocks begin with their last outputs
+	if !*every { // few of the forms are bytewise, and few blocks wait for several others
 		f := Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}
-		check("early", f, 1, formShape{3, 300, 640, Schedule{Stages: 2, Blocks: 3, Warps: 2, Depth: 2, PDL: true}})
+		check("shared", f, 1, formShape{3, 300, 640, Schedule{Stages: 2, Blocks: 3, Warps: 2, Depth: 2, PDL: true}})
 		check("few", f, 2, formShape{1, 130, 256, Schedule{Stages: 2, Blocks: 40, PDL: true}}) // blocks without turns
 		for i, w := range []dtype.Type{dtype.U1, dtype.U2, dtype.I4} {
 			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128}
