@@ -447,6 +447,9 @@ func (w *wide) program() (*ir.Program, error) {
 		w.gsums = b.ViewGlobal("gsums", sums, build.Global(dtype.F32, turns.Mul(w.scales()), paddedRows))
 	}
 	w.gy = b.ViewGlobal("gy", y, build.Global(w.Act, w.m, w.n))
+	if w.s.Persistent || w.s.Blocks > 0 {
+		b.Assume("M >= 1 && N >= 1 && K >= 1") // quotients of positive numbers are shorter
+	}
 	turns = b.Let("turns", turns)
 	w.sx = b.AllocateShared("sx", build.Shared(w.Act, swizzled(w.s.Stages*Turn/w.piece(), w.Rows, w.piece())))
 	w.sw = b.AllocateShared("sw", rowMajor(dtype.U8, w.s.Stages, units*w.Sides, w.tileBytes()/row, row))
