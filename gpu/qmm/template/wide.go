@@ -659,24 +659,36 @@ func (w *wide) stretch(turns build.Value, begin func(t build.Value, some string)
 	b, blocks := w.b, w.s.Blocks
 	b.Let("rows", build.Expr(ceilText("M", w.Rows)))
 	all := b.Let("all", build.Expr("rows").Mul(w.blocks).Mul(turns))
-	at, to := b.Let("at", build.Expr("bi").Mul(all).Div(blocks)), b.Let("to", build.Expr("(bi + 1)").Mul(all).Div(blocks))
+	begins, to := b.Let("begins", build.Expr("bi").Mul(all).Div(blocks)), b.Let("to", build.Expr("(bi + 1)").Mul(all).Div(blocks))
+	// The block's first tile is found by division; from there on it goes step by step.
+	tile, rows := b.Let("tile", begins.Div(turns)), build.Expr("rows")
+	at, from := b.Let("at", begins), b.Let("from", begins.Mod(turns))
+	bm, bn := b.Let("bm", tile.Mod(rows)), b.Let("bn", tile.Div(rows))
+	if begin != nil {
+		// Block j's turns begin at j·all/blocks, rounded down: others have the first turn of
+		// its first tile, perhaps, and the last one of its last.
+		b.Let("before", tile.Mul(turns).Add(1).Mul(blocks).Sub(1).Div(all))
+		end := to.Max(1).Sub(1).Div(turns).Add(1).Mul(turns)
+		b.Let("behind", end.Mul(blocks).Sub(1).Div(all))
+	}
 	t := b.Let("t", 0)
 	hangs := begin != nil && w.hangs()
 	w.tilesOf(hangs, at.Less(to), t, func() {
-		tile, from := b.Let("tile", at.Div(turns)), b.Let("from", at.Mod(turns))
 		some := b.Let("some", turns.Sub(from).Min(to.Sub(at)))
-		b.Let("bm", tile.Mod(build.Expr("rows")))
-		b.Let("bn", tile.Div(build.Expr("rows")))
 		end := func() {}
 		if begin != nil {
-			// A block's turns begin at its number·all/blocks, rounded down.
-			b.Let("first", build.Expr(fmt.Sprintf("((tile*turns + 1)*%d - 1)/all", blocks)))
-			b.Let("last", build.Expr(fmt.Sprintf("((tile + 1)*turns*%d - 1)/all", blocks)))
+			b.Let("first", from.Equal(0).Select(build.Expr("bi"), build.Expr("before")))
+			b.Let("last", from.Add(some).Equal(turns).Select(build.Expr("bi"), build.Expr("behind")))
 			end = begin(t, "some")
 		}
-		w.several(hangs, t, some, to.Sub(at).Sub(some), func(i build.Value) build.Value { return build.Expr("from").Add(i) }, turn)
+		w.several(hangs, t, some, to.Sub(at).Sub(some), func(i build.Value) build.Value { return from.Add(i) }, turn)
 		end()
 		b.Let("at", at.Add(some))
+		b.Let("from", build.Expr("0"))
+		b.Let("bm", bm.Add(1))
+		over := b.Let("over", bm.Equal(rows))
+		b.Let("bn", bn.Add(over.Select(1, 0)))
+		b.Let("bm", over.Select(0, bm))
 	})
 }
 
