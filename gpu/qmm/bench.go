@@ -1,11 +1,13 @@
 package qmm
 
 import (
+	"cmp"
 	"context"
 	"encoding/binary"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
@@ -299,6 +301,7 @@ type timing struct {
 	common []ir.Arg
 	first  *array.Array // the result that all schedules must come to
 	best   Row
+	found  []Row // of each schedule timed
 }
 
 // start makes operands of a layer and m rows.
@@ -392,15 +395,26 @@ func (t *timing) time(ctx context.Context, s template.Schedule) (tune.Timing, er
 	if t.best.Tried == 1 {
 		t.best.ChosenUs = took.Median
 	}
-	if t.best.Tried == 1 || took.Median < t.best.MedianUs {
-		took.ReadUs = read
-		t.best.Schedule, t.best.Row = s, b.origin.Row(program.Name, tune.Hash(program), took, nil)
-	}
+	took.ReadUs = read
+	t.found = append(t.found, Row{Schedule: s, Row: b.origin.Row(program.Name, tune.Hash(program), took, nil)})
+	choice := chosen(t.found)
+	t.best.Schedule, t.best.Row = choice.Schedule, choice.Row
 	return took, nil
 }
 
+// alike is how much more than the fastest schedule one may take whose code is made sooner.
+const alike = 1.01
+
+// chosen is the row of those of one product whose schedule is to be kept: of those that take [alike]
+// the one whose code the driver made first of all.
+func chosen(rows []Row) Row {
+	fastest := slices.MinFunc(rows, func(a, b Row) int { return cmp.Compare(a.MedianUs, b.MedianUs) }).MedianUs
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.MedianUs > alike*fastest })
+	return slices.MinFunc(rows, func(a, b Row) int { return cmp.Compare(a.JITMs, b.JITMs) })
+}
+
 // Time measures the product of m rows with the schedules, at most, until the time is
-// up, and gives the row of the fastest. progress, if not nil, hears of each.
+// up, and gives the row of the fastest, or of one nearly as fast whose code is made sooner. progress, if not nil, hears of each.
 func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, schedules []template.Schedule, until time.Time, progress func(template.Schedule, tune.Timing, error)) (Row, error) {
 	t, err := b.start(ctx, l, layer, m)
 	if err != nil {

@@ -211,3 +211,16 @@ func TestChoosePlain(t *testing.T) {
 		}
 	}
 }
+
+// TestChosen takes the schedule whose code is made first of those that are nearly the fastest,
+// whatever the order in which they were timed.
+func TestChosen(t *testing.T) {
+	row := func(us, jit float64) Row { return Row{Row: tune.Row{MedianUs: us, JITMs: jit}} }
+	rows := []Row{row(100, 180), row(100.9, 70), row(101.8, 10), row(100.5, 120)}
+	for range rows {
+		if got := chosen(rows); got.MedianUs != 100.9 {
+			t.Errorf("%v: the one of %.1f µs", rows, got.MedianUs)
+		}
+		rows = append(rows[1:], rows[0])
+	}
+}

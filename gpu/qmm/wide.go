@@ -179,6 +179,7 @@ func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, pla
 		return l.wideCall(nil, s, t.common[0].Array, t.common[1].Array, zeros, x, Call{}, 1)
 	}
 	defer b.forget()
+	var found []Row // of each schedule timed
 	begun := 0
 	for i, s := range schedules {
 		if i > 0 && !until.IsZero() && time.Now().After(until) {
@@ -223,12 +224,12 @@ func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, pla
 		if best.Tried == 0 {
 			best.ChosenUs = took.Median
 		}
-		if best.Tried++; best.Tried == 1 || took.Median < best.MedianUs {
-			took.ReadUs = read
-			schedule := w.schedule
-			best.Wide, best.Error = &schedule, off
-			best.Row = b.origin.Row(arrange.Name+"+"+multiply.Name, tune.Hash(arrange, tune.Hash(multiply)), took, nil)
-		}
+		best.Tried++
+		took.ReadUs = read
+		schedule := w.schedule
+		found = append(found, Row{Wide: &schedule, Error: off, Row: b.origin.Row(arrange.Name+"+"+multiply.Name, tune.Hash(arrange, tune.Hash(multiply)), took, nil)})
+		choice := chosen(found)
+		best.Wide, best.Error, best.Row = choice.Wide, choice.Error, choice.Row
 	}
 	return best, nil
 }

@@ -534,10 +534,10 @@ func (d *stream) end() {
 		// Threads of a row have a part of the tiles each, so that many blocks' sums are read at once.
 		of := build.Register(dtype.F32, d.quarters())
 		total := func() build.Value { return d.b.ConvertLayout(d.of("own_rows"), d.column(), of) }
-		d.meet(of, total, d.storeColumn, at, 16)
+		d.meet(of, total, d.storeColumn, at, 4)
 		return
 	}
-	d.meet(d.sum, func() build.Value { return build.Expr(d.of("acc")) }, d.store, at, 4)
+	d.meet(d.sum, func() build.Value { return build.Expr(d.of("acc")) }, d.store, at, 2)
 }
 
 // storeColumn is store for a single row of x.
