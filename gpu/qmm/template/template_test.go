@@ -2,11 +2,15 @@ package template
 
 import (
 	"context"
+	"flag"
 	"fmt"
+	"os"
+	"path/filepath"
 	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+	"golang.org/x/tools/txtar"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
@@ -17,6 +21,8 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
+
+var update = flag.Bool("update", false, "write the programs of the corpus that templates make (then: go test ./tests/differential -update)")
 
 // TestDefaultsAreTheCorpus compares each template's default instance with the
 // program of its name.
@@ -67,8 +73,24 @@ func TestDefaultsAreTheCorpus(t *testing.T) {
 			continue
 		}
 		p.Name = name
+		if *update {
+			path := filepath.Join("../../../vm/corpus", name+".txtar")
+			a, err := txtar.ParseFile(path)
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, f := range a.Files {
+				if f.Name == "prog.tile" {
+					a.Files[i].Data = []byte(text.Format(p))
+				}
+			}
+			if err := os.WriteFile(path, txtar.Format(a), 0o644); err != nil {
+				t.Fatal(err)
+			}
+			continue
+		}
 		if diff := cmp.Diff(corpus.Program(name), text.Format(p)); diff != "" {
-			t.Errorf("%s is not the corpus program (-corpus +template):\n%s", name, diff)
+			t.Errorf("%s is not the corpus program, -corpus +template; go test ./gpu/qmm/template -run Corpus -update writes it:\n%s", name, diff)
 		}
 	}
 }

@@ -170,7 +170,7 @@ func (w *wide) rows(t build.Value, tag string) {
 }
 
 // turn multiplies a turn. Where a product goes on beside the next turn, its first one
-// runs already, and that of turn more is begun.
+// runs already, and that of turn more is begun, if there is one.
 func (w *wide) turn(t, g build.Value, more string) {
 	b := w.b
 	if w.s.Fine {
@@ -198,7 +198,7 @@ func (w *wide) turn(t, g build.Value, more string) {
 		w.half = 0
 	}
 	switch {
-	case w.hangs():
+	case w.hangs() && more != "":
 		w.settleCasts()
 		w.casts++
 		w.first(b.Let("next", build.Expr(more)), "_1")
