@@ -51,8 +51,8 @@ func (f Form) check() error {
 type Plan struct {
 	Form
 	// Stored is the type of what is stored. Integers with a sign, and mostly floats with one
-	// bit of exponent, whose values are a uniform grid, are stored as unsigned, or where that
-	// saves nothing as integers with a sign: the value is (stored − Bias)·2^Power.
+	// bit of exponent, whose values are a uniform grid, are stored as integers with a sign, or
+	// for bf16 and with two bits as unsigned with a Bias: the value is (stored − Bias)·2^Power.
 	Stored      dtype.Type
 	Bias, Power int
 	// Tiles is how many tiles of 16 outputs a warp has side by side, so that each can
@@ -106,6 +106,9 @@ func PlanOf(f Form) (*Plan, error) {
 		switch {
 		case p.Tiles > 8:
 		case p.Tiles*w <= mostBits:
+			if p.Bias > 0 {
+				p.whole()
+			}
 			p.raise()
 			return p, nil
 		case uniform:
@@ -144,6 +147,26 @@ func (f Form) signed() bool {
 // which powers of two of their own may want, too few warps fit a multiprocessor: 7 bits in four
 // tiles take 100 to 104 µs of gate_up, in two, though with one more instruction a pair, 93 to 95.
 const mostBits = 24
+
+// whole has codes with a bias stored as the integers with a sign that they stand for, which
+// are then cast to their values: f16 that are no subnormal numbers, of which tensor cores cut
+// nothing off (see leastKept), and beside which no sums of x are taken off. That costs a
+// subtraction a pair, but no matrix instructions. Two bits keep their bias: their masks are cheap,
+// few bits are enough for their larger powers (see raise), and as bytes they need it.
+// Tiles stay as they are, so that types of a width share schedules. As bf16, codes
+// with a bias are cast to values too.
+func (p *Plan) whole() {
+	w := p.Stored.Bits()
+	if p.Act != dtype.F16 || w <= 2 {
+		return
+	}
+	own := dtype.I2 + dtype.Type(w-2)
+	r, err := recipe.Lookup(own, p.Act, recipe.Exact, false)
+	if err != nil || !cast.Runs(r, cast.NativeE4M3) || !r.Place.Full() {
+		return
+	}
+	p.Stored, p.Bias, p.Recipe, p.Place = own, 0, r, r.Place
+}
 
 // leastKept is the least power of two of codes whose large products cancel: bit 7 of f16.
 //

@@ -40,7 +40,7 @@ func (s Schedule) fillGang(p *Plan) error {
 	case s.Fine:
 		return p.fills(WideSchedule{Sides: s.Sides})
 	case s.Fixed && !p.Bytewise():
-		return fmt.Errorf("template: whole numbers for %s: they are for codes of 1, 2 or 4 bits in groups of %d", p.Weight, Turn)
+		return fmt.Errorf("template: whole numbers for %s: they are for codes of 1, 2 or 4 bits that are stored without a sign (here as %s), in groups of %d", p.Weight, p.Stored, Turn)
 	}
 	return nil
 }

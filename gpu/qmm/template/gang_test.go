@@ -75,14 +75,14 @@ func TestGangs(t *testing.T) {
 	}
 	gangCases(part, check)
 	if !*every { // few of the forms are multiplied as whole numbers
-		for i, w := range []dtype.Type{dtype.U1, dtype.U2, dtype.I4} {
-			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128}
+		for i, w := range []dtype.Type{dtype.U1, dtype.I2, dtype.U4} {
+			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: w == dtype.U4}
 			check("fixed_"+w.String(), f, i, formShape{11, 300, 640, Schedule{Stages: 3, Depth: 2, Blocks: 4, Rows: 16, Warpgroups: true, Fixed: true, PDL: true}})
 		}
 		for i, f := range []Form{
 			{Weight: dtype.U1, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true},
 			{Weight: dtype.U3, Act: dtype.F16, Scale: dtype.BF16, Group: 256},
-			{Weight: dtype.I4, Act: dtype.F16, Scale: dtype.F16, Group: 128},
+			{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true},
 			{Weight: dtype.F6E3M2, Act: dtype.BF16, Scale: dtype.F16, Group: 128},
 		} {
 			check("fine_"+f.Weight.String(), f, i, formShape{11, 300, 648, Schedule{Stages: 3, Blocks: 3, Sides: 1 + i/2, Rows: 8 << (i % 2), Warpgroups: true, Fine: true, PDL: true}})
@@ -100,7 +100,7 @@ func TestGPUGangs(t *testing.T) {
 func TestFixed(t *testing.T) {
 	const m, n, k = 5, 64, 256
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, weight := range []dtype.Type{dtype.U2, dtype.I4} {
+	for _, weight := range []dtype.Type{dtype.I2, dtype.U4} {
 		act := dtype.F16
 		l := randomLayer(Form{Weight: weight, Act: act, Scale: dtype.F16, Group: 128}, m, n, k, r)
 		largest := make([][2]float64, m)

@@ -53,7 +53,7 @@ func (s Schedule) fillStream(p *Plan) (Schedule, error) {
 	case s.Rows&(s.Rows-1)+s.Sides&(s.Sides-1) != 0 || s.Sides*s.Warps > 4*MaxWarps:
 		return s, fmt.Errorf("template: %d rows, %d warps and %d sides: rows and sides are powers of two, and of warps and sides together there are at most %d", s.Rows, s.Warps, s.Sides, 4*MaxWarps)
 	case s.Digits && (s.Rows != 1 || !p.Bytewise()):
-		return s, fmt.Errorf("template: %d rows as digits of %s: they are of f16, one at a time, for codes of 1, 2 or 4 bits in groups of %d", s.Rows, p.Weight, Turn)
+		return s, fmt.Errorf("template: %d rows as digits of %s: they are of f16, one at a time, for codes of 1, 2 or 4 bits that are stored without a sign (here as %s), in groups of %d", s.Rows, p.Weight, p.Stored, Turn)
 	case !s.Digits && s.Rows < 8:
 		return s, fmt.Errorf("template: rows %d is not from 8 to 32", s.Rows)
 	case s.Digits && s.Fixed && (s.Stages%bases != 0 || s.Depth > 1):

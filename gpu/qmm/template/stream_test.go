@@ -86,8 +86,8 @@ func TestDecodeStreams(t *testing.T) {
 		f := Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}
 		check("shared", f, 1, formShape{3, 300, 640, Schedule{Stages: 2, Blocks: 3, Warps: 2, Depth: 2, PDL: true}})
 		check("few", f, 2, formShape{1, 130, 256, Schedule{Stages: 2, Blocks: 40, PDL: true}}) // blocks without turns
-		for i, w := range []dtype.Type{dtype.U1, dtype.U2, dtype.I4} {
-			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128}
+		for i, w := range []dtype.Type{dtype.U1, dtype.I2, dtype.U4} {
+			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: w == dtype.U4}
 			check("digits_"+w.String(), f, i, formShape{2, 300, 640, Schedule{Stages: 2, Depth: 2, Blocks: 4, Warps: 2, Digits: true, PDL: true, AddBias: true, AddResidual: true}})
 		}
 	}
@@ -104,7 +104,7 @@ func TestGPUStreams(t *testing.T) {
 func TestDigits(t *testing.T) {
 	const n, k = 128, 384
 	r := rand.New(rand.NewPCG(5, 6))
-	for _, weight := range []dtype.Type{dtype.U1, dtype.U2, dtype.I4} {
+	for _, weight := range []dtype.Type{dtype.U1, dtype.I2, dtype.U4} {
 		l := randomLayer(Form{Weight: weight, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 1, n, k, r)
 		for i := range k {
 			for {
