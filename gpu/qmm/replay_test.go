@@ -140,8 +140,8 @@ func TestReplay(t *testing.T) {
 		picked, found = append(picked, times[first.String()]/least), append(found, best/least)
 		t.Logf("%-28s %3d of %3d schedules: %.3f of the fastest at once, by %s; %.3f after %d", c.name, len(all), len(c.us), times[first.String()]/least, first, best/least, n)
 	}
-	picked.hold(t, "at once", 90, 1.02, unknown)
-	found.hold(t, "after a search", 90, 1.01, 1.06)
+	picked.hold(t, "at once", 90, 1.025, unknown)
+	found.hold(t, "after a search", 90, 1.01, 1.1)
 }
 
 // TestReplayPick holds what a product takes without a table to the fastest schedule of any run
