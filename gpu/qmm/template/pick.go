@@ -133,7 +133,7 @@ const (
 	partsTurn   = 44     // instructions of a warp's turn, whatever it multiplies
 	partsMMA    = 3      // instructions that a matrix instruction is worth
 	partsScale  = 30     // to scale sums of a tile and 8 rows
-	partsNear   = 170000 // bytes a µs of weights and x that a multiprocessor takes in
+	partsNear   = 125000 // bytes a µs of weights and x that a multiprocessor takes in
 	partsX      = 1.18   // of x's bytes, the part that counts as such
 	partsWait   = 0.45   // µs from a load to what it brings
 	partsBlock  = 1.03   // µs of a block beside its turns
