@@ -2,6 +2,7 @@ package qmm
 
 import (
 	"encoding/json"
+	"math"
 	"os"
 	"path/filepath"
 	"slices"
@@ -104,6 +105,25 @@ func TestFirstRecord(t *testing.T) {
 	}
 	for state, most := range ours {
 		t.Logf("%s: ours at most %.2f ms, with the driver %.2f ms", state, most, all[state])
+	}
+}
+
+// TestUnknownRecord holds what is taken without a table to what a search found on a GPU.
+func TestUnknownRecord(t *testing.T) {
+	sum, n := 0.0, 0.0
+	for _, r := range record.Read[unknownRow](t, "unknown_shapes.json") {
+		if r.GPU == "" || r.Commit == "" || r.Tried < 2 || !(r.Best > 0) || math.Abs(r.Of-r.Chosen/r.Best) > 1e-9 {
+			t.Errorf("incomplete: %+v", r)
+		}
+		if r.Of > unknown {
+			t.Errorf("%s %s, %d rows: %.3f of the fastest, at most %.2f", r.Weight, r.Layer, r.M, r.Of, unknown)
+		}
+		sum, n = sum+math.Log(r.Of), n+1
+	}
+	mean := math.Exp(sum / n)
+	t.Logf("%.0f products of shapes that no table has: %.3f of the fastest on average", n, mean)
+	if n < 9*float64(len(unknownShapes)) || mean > 1.03 {
+		t.Errorf("%.0f products, %.3f of the fastest on average", n, mean)
 	}
 }
 
