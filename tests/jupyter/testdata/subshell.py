@@ -158,19 +158,17 @@ eq(m["parent_header"]["msg_id"], q, "who asks")
 kc.input("Ann")
 eq(result(wait(q)[1]), "Ann", "input on a subshell")
 # In order within one subshell, beside the other: the second waits for the first.
-go = execute("hold := make(chan int)\n<-hold", a)
+# A channel is there before anybody uses it: a name that is declared, but not made yet, would hold a sender for ever.
+ok("hold := make(chan int)\nhold2 := make(chan int)", a)
+go = execute("<-hold", a)
 behind = execute("z := 5\nz", a)
-while True:
-    r, out = wait(execute("hold <- 1", b))
-    if r["status"] == "ok":
-        break
+ok("hold <- 1", b)
 wait(go)
 eq(result(wait(behind)[1]), "5", "in order")
 # An error aborts what waits on its subshell, and on no other.
-ids = [execute("hold2 := make(chan int)\n<-hold2\npanic(1)", a), execute("x", a), execute("x", b)]
+ids = [execute("<-hold2\npanic(1)", a), execute("x", a), execute("x", b)]
 eq(result(wait(ids[2])[1]), "20", "the other subshell")
-while wait(execute("hold2 <- 1", b))[0]["status"] != "ok":
-    pass
+ok("hold2 <- 1", b)
 eq([wait(i)[0]["ename"] for i in ids[:2]], ["Panic", "Aborted"], "after an error")
 # An interrupt is for the main shell.
 send("interrupt_request", {}, channel="control")
