@@ -134,7 +134,7 @@ func (s *settler) settled(v code.Value) bool {
 	return sum != nil && sum.Op == code.OpMad32 && s.isZero(sum.In[1])
 }
 
-// isZero reports whether a value is what nothing makes.
+// isZero reports whether a value is one that [settler.nothing] made.
 func (s *settler) isZero(v code.Value) bool {
 	shr := s.def[v]
 	if shr == nil || shr.Op != code.OpShrU32 {

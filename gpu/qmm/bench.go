@@ -77,6 +77,8 @@ type Row struct {
 	Tried     int                    `json:"tried"`          // schedules that were timed
 	// ChosenUs is what the schedule takes that a product takes without any search.
 	ChosenUs float64 `json:"chosen_us,omitempty"`
+	// FastestUs is what the fastest one takes, which is not kept where a shorter program takes little more.
+	FastestUs float64 `json:"fastest_us,omitempty"`
 	// Error is the relative error of sampled outputs against float64.
 	Error float64 `json:"error"`
 	// CublasUs is what cuBLAS takes with plain weights in the same run, and OfCublas how
@@ -397,24 +399,29 @@ func (t *timing) time(ctx context.Context, s template.Schedule) (tune.Timing, er
 	}
 	took.ReadUs = read
 	t.found = append(t.found, Row{Schedule: s, Row: b.origin.Row(program.Name, tune.Hash(program), took, nil)})
-	choice := chosen(t.found)
-	t.best.Schedule, t.best.Row = choice.Schedule, choice.Row
+	choice := kept(t.found)
+	t.best.Schedule, t.best.Row, t.best.FastestUs = choice.Schedule, choice.Row, choice.FastestUs
 	return took, nil
 }
 
-// alike is how much more than the fastest schedule one may take whose code is made sooner.
-const alike = 1.01
+// shorter is how much more than the fastest schedule one may take whose program is shorter, so that
+// a first product waits less.
+const shorter = 1.01
 
-// chosen is the row of those of one product whose schedule is to be kept: of those that take [alike]
-// the one whose code the driver made first of all.
-func chosen(rows []Row) Row {
+// kept is the row of the schedule to be kept, of those of one product: of those that take up to
+// [shorter] of the fastest one's time the one of the shortest PTX.
+func kept(rows []Row) Row {
 	fastest := slices.MinFunc(rows, func(a, b Row) int { return cmp.Compare(a.MedianUs, b.MedianUs) }).MedianUs
-	rows = slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.MedianUs > alike*fastest })
-	return slices.MinFunc(rows, func(a, b Row) int { return cmp.Compare(a.JITMs, b.JITMs) })
+	rows = slices.DeleteFunc(slices.Clone(rows), func(r Row) bool { return r.MedianUs > shorter*fastest })
+	row := slices.MinFunc(rows, func(a, b Row) int {
+		return cmp.Or(cmp.Compare(a.PTXBytes, b.PTXBytes), cmp.Compare(a.MedianUs, b.MedianUs))
+	})
+	row.FastestUs = fastest
+	return row
 }
 
 // Time measures the product of m rows with the schedules, at most, until the time is
-// up, and gives the row of the fastest, or of one nearly as fast whose code is made sooner. progress, if not nil, hears of each.
+// up, and gives the row of the fastest, or of one nearly as fast whose program is shorter. progress, if not nil, hears of each.
 func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, schedules []template.Schedule, until time.Time, progress func(template.Schedule, tune.Timing, error)) (Row, error) {
 	t, err := b.start(ctx, l, layer, m)
 	if err != nil {

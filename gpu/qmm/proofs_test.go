@@ -108,7 +108,8 @@ func TestFirstRecord(t *testing.T) {
 	}
 }
 
-// TestUnknownRecord holds what is taken without a table to what a search found on a GPU.
+// TestUnknownRecord holds what is taken without a table to what a search found on a GPU: in rows of
+// commit 003a357 what it kept, which is up to 1% above the fastest ([shorter]).
 func TestUnknownRecord(t *testing.T) {
 	sum, n := 0.0, 0.0
 	for _, r := range record.Read[unknownRow](t, "unknown_shapes.json") {

@@ -97,8 +97,8 @@ type TuneOptions struct {
 	Progress func(tune.Step) // hears of each schedule, if not nil
 }
 
-// Tune looks for the fastest schedule of a product of m rows, and keeps it in the store
-// for all types of the width that are stored alike.
+// Tune looks for the fastest schedule of a product of m rows, or one nearly as fast whose program
+// is shorter, and keeps it in the store for all types of the width that are stored alike.
 func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneOptions) (Row, error) {
 	begin := time.Now()
 	t, err := b.start(ctx, l, layer, m)
@@ -126,7 +126,7 @@ func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneO
 		s.Ready = func(c tune.Candidate) { t.begin(by[c.Name]) }
 	}
 	defer b.forget()
-	best, us, timed, err := s.Best(ctx, candidates)
+	_, _, timed, err := s.Best(ctx, candidates)
 	if err != nil {
 		return t.best, err
 	}
@@ -137,7 +137,7 @@ func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneO
 	if err != nil {
 		return t.best, err
 	}
-	program, err := candidates[best].Program()
+	program, err := template.Decode(t.l.Form(), t.best.Schedule)
 	if err != nil {
 		return t.best, err
 	}
@@ -145,12 +145,12 @@ func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneO
 	if err != nil {
 		return t.best, err
 	}
-	data, err := json.Marshal(schedules[best])
+	data, err := json.Marshal(t.best.Schedule)
 	if err != nil {
 		return t.best, fmt.Errorf("qmm: %w", err)
 	}
 	return t.best, o.Store.Put(tune.Found{GPU: b.origin.GPU, Driver: tune.DriverOf(b.origin.Driver), Problem: problem, Code: code, Build: cache.Build(), Type: t.l.WeightType.String(),
-		Schedule: data, Us: us, Tried: timed, Written: time.Now().UTC().Format(time.RFC3339)})
+		Schedule: data, Us: t.best.MedianUs, Tried: timed, Written: time.Now().UTC().Format(time.RFC3339)})
 }
 
 // ChooseOn is the schedule of a product of m rows on a device, and where it is from:

@@ -15,6 +15,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
 // pretended is a bench whose products run on the interpreter; clock says how long they
@@ -60,7 +61,7 @@ func pretended(t *testing.T, clock func(p *ir.Program) float64) *Bench {
 			if err != nil {
 				return tune.Timing{}, err
 			}
-			return tune.Timing{Median: us, Min: us, Max: us, ReadUs: 5, Bytes: o.Bytes}, nil
+			return tune.Timing{Median: us, Min: us, Max: us, ReadUs: 5, Bytes: o.Bytes, PTXBytes: len(text.Format(p))}, nil
 		}}
 }
 
@@ -76,10 +77,11 @@ func kind(t *testing.T, text string, n, k int) Linear {
 // TestTune looks for a schedule among all of a small layer, keeps it, and finds it again
 // for all types of the width.
 func TestTune(t *testing.T) {
-	// Blocks of 4 warps are said to be fast, whatever the model thinks.
+	// Blocks of 4 warps are said to be fast, whatever the model thinks, and a little more so
+	// those of long programs.
 	b := pretended(t, func(p *ir.Program) float64 {
 		if p.Warps == 4 {
-			return 7
+			return 7 - float64(len(text.Format(p)))/1e6
 		}
 		return 11
 	})
@@ -93,10 +95,13 @@ func TestTune(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if row.Schedule.Parts != 4 || row.MedianUs != 7 || row.Tried < 2 || row.Tried > 12 || steps < row.Tried || !(row.Error < 1e-3) {
+	if row.Schedule.Parts != 4 || !(row.MedianUs < 7) || !(row.FastestUs < row.MedianUs) || row.Tried < 2 || row.Tried > 12 || steps < row.Tried || !(row.Error < 1e-3) {
 		t.Errorf("%+v after %d steps", row, steps)
 	}
 	h200 := device.Info{Title: "NVIDIA H200", Driver: "CUDA 13.0", Arch: "sm_90a"}
+	if s, _, err := l.ChooseOn(store, h200, 2); err != nil || s != row.Schedule {
+		t.Errorf("%+v is kept, %v; the row has %+v", s, err, row.Schedule)
+	}
 	for _, c := range []struct {
 		layer string
 		m     int
@@ -212,14 +217,14 @@ func TestChoosePlain(t *testing.T) {
 	}
 }
 
-// TestChosen takes the schedule whose code is made first of those that are nearly the fastest,
-// whatever the order in which they were timed.
-func TestChosen(t *testing.T) {
-	row := func(us, jit float64) Row { return Row{Row: tune.Row{MedianUs: us, JITMs: jit}} }
-	rows := []Row{row(100, 180), row(100.9, 70), row(101.8, 10), row(100.5, 120)}
+// TestKept takes the shortest program of those that are nearly the fastest, whatever the order
+// in which they were timed, and of equally short ones the faster.
+func TestKept(t *testing.T) {
+	row := func(us float64, bytes int) Row { return Row{Row: tune.Row{MedianUs: us, PTXBytes: bytes}} }
+	rows := []Row{row(100, 180), row(100.9, 70), row(101.8, 10), row(100.5, 70)}
 	for range rows {
-		if got := chosen(rows); got.MedianUs != 100.9 {
-			t.Errorf("%v: the one of %.1f µs", rows, got.MedianUs)
+		if got := kept(rows); got.MedianUs != 100.5 || got.FastestUs != 100 {
+			t.Errorf("%v: the one of %.1f µs, of %.1f", rows, got.MedianUs, got.FastestUs)
 		}
 		rows = append(rows[1:], rows[0])
 	}

@@ -228,8 +228,8 @@ func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, pla
 		took.ReadUs = read
 		schedule := w.schedule
 		found = append(found, Row{Wide: &schedule, Error: off, Row: b.origin.Row(arrange.Name+"+"+multiply.Name, tune.Hash(arrange, tune.Hash(multiply)), took, nil)})
-		choice := chosen(found)
-		best.Wide, best.Error, best.Row = choice.Wide, choice.Error, choice.Row
+		choice := kept(found)
+		best.Wide, best.Error, best.Row, best.FastestUs = choice.Wide, choice.Error, choice.Row, choice.FastestUs
 	}
 	return best, nil
 }

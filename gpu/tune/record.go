@@ -33,6 +33,7 @@ type Row struct {
 	Replays    int     `json:"replays"`
 	CompileMs  float64 `json:"compile_ms"` // text to PTX
 	JITMs      float64 `json:"jit_ms"`     // PTX to machine code
+	PTXBytes   int     `json:"ptx_bytes,omitempty"`
 	Grid       [3]int  `json:"grid"`
 	Threads    int     `json:"threads"`
 	Registers  int     `json:"registers"`
@@ -84,7 +85,7 @@ func (origin Row) Row(name, hash string, t Timing, err error) Row {
 	r.RelError, r.MedianUs, r.MinUs, r.MaxUs, r.Bytes, r.GBps = t.RelError, t.Median, t.Min, t.Max, t.Bytes, t.GBps
 	r.ReadUs, r.Ratio = t.ReadUs, t.Ratio()
 	r.Sets, r.WorkingSet, r.Launches, r.Replays = t.Sets, t.WorkingSet, t.Launches, len(t.Samples)
-	r.CompileMs, r.JITMs = t.CompileMs, t.JITMs
+	r.CompileMs, r.JITMs, r.PTXBytes = t.CompileMs, t.JITMs, t.PTXBytes
 	r.Grid, r.Threads, r.Registers, r.Local, r.Shared, r.PerSM = t.Grid, t.Threads, t.Registers, t.LocalBytes, t.SharedBytes, t.BlocksPerSM
 	r.Clocks = t.Clocks
 	return r

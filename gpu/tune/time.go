@@ -75,6 +75,7 @@ type Timing struct {
 
 	CompileMs float64 // program text to PTX: our share
 	JITMs     float64 // PTX to machine code: the driver's; see [cuda.Module]
+	PTXBytes  int     // of the program's text for the driver, on which JITMs depends where nothing is kept
 
 	Grid                  [3]int
 	Threads               int // per block
@@ -331,7 +332,7 @@ func (r *run) load(later func(func() error)) (err error) {
 			return err
 		}
 	}
-	r.t.JITMs = float64(r.module.Time) / float64(time.Millisecond)
+	r.t.JITMs, r.t.PTXBytes = float64(r.module.Time)/float64(time.Millisecond), len(r.made.ptx)
 	r.t.Registers, r.t.LocalBytes, r.t.SharedBytes = r.fn.Registers, r.fn.LocalBytes, r.fn.SharedBytes+r.shared
 	r.t.BlocksPerSM, err = r.fn.BlocksPerSM(r.t.Threads, r.shared)
 	return err

@@ -330,7 +330,7 @@ func rowMajor(t dtype.Type, shape ...int) build.Type {
 }
 
 // shares says where the block's turns belong, which end there: the first of them is turn g of k, of
-// outputs bn and rows bm; and how many other shares have turns of the last outputs behind them.
+// outputs bn and rows bm.
 func (d *stream) shares(end build.Value) {
 	b := d.b
 	d.mine = b.Let("mine", end.Sub(d.start))
