@@ -91,6 +91,7 @@ func lowerWith(p *ir.Program, opt Options, at areas) (*code.Func, areas, error) 
 	l.Func().Launch = launch
 	l.At(p.Pos)
 	l.params()
+	l.reads = readIn(p.Body)
 	l.reserve(p.Body)
 	l.ID = l.Op(code.OpTidX, nil)
 	l.block(p.Body)
@@ -121,6 +122,7 @@ type lowerer struct {
 	// that end early.
 	barriers map[ir.Threads]int64
 	going    map[ir.Stmt][]*ir.Var
+	reads    map[*ir.Var]bool // the variables that some expression names
 	// eager counts the right sides of && and || around, which are computed even
 	// where they do not count.
 	eager int

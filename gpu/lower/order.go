@@ -49,7 +49,47 @@ func atomicScalar(l *lowerer, in *ir.Instr) {
 		}
 		end()
 	}
-	l.env.set(in.Out[0], val{scalar: l.fromFirst(first, old)})
+	if l.hands(in) {
+		old = l.fromFirst(first, old)
+	}
+	l.env.set(in.Out[0], val{scalar: old})
+}
+
+// hands reports whether an AtomicScalar's result is read, so that thread 0 hands it to the others,
+// for which all wait. A debugger may read any.
+func (l *lowerer) hands(in *ir.Instr) bool { return l.opt.Stops != nil || l.reads[in.Out[0]] }
+
+// readIn are the variables that some expression of a block names.
+func readIn(b *ir.Block) map[*ir.Var]bool {
+	reads := map[*ir.Var]bool{}
+	read := func(list ...ir.Expr) {
+		for _, e := range list {
+			ir.Refs(e, func(r *ir.Ref) { reads[r.Var] = true })
+		}
+	}
+	b.Walk(func(s ir.Stmt) bool {
+		switch s := s.(type) {
+		case *ir.Instr:
+			for _, o := range s.In {
+				read(o.Expr)
+			}
+			for _, a := range s.Attrs {
+				read(a.Exprs...)
+			}
+		case *ir.Let:
+			read(s.Value)
+		case *ir.For:
+			read(s.From, s.To)
+		case *ir.While:
+			read(s.Cond)
+		case *ir.If:
+			read(s.Cond)
+		case *ir.Assume:
+			read(s.Cond)
+		}
+		return true
+	})
+	return reads
 }
 
 // handed is the bytes through which a thread hands a word to the others.

@@ -63,25 +63,32 @@ func TestFirstBlockWaits(t *testing.T) {
 }
 
 // TestBarriersAndAtomics looks at what barriers and atomics become for blocks of
-// one warp and of two, and that an offset which is surely inside is not tested.
+// one warp and of two, that an offset which is surely inside is not tested, and that a result
+// which nothing reads is handed to nobody.
 func TestBarriersAndAtomics(t *testing.T) {
 	for _, c := range []struct {
 		warps                int
 		offset               string
+		read                 bool
 		warp, block, compare int
 	}{
-		{1, "bi", 1, 0, 1}, {1, "n", 1, 0, 2}, {2, "bi", 0, 3, 1}, {2, "n", 0, 3, 2},
+		{1, "bi", true, 1, 0, 1}, {1, "n", true, 1, 0, 2}, {2, "bi", true, 0, 3, 1}, {2, "n", true, 0, 3, 2}, {2, "n", false, 0, 1, 2},
 	} {
+		use := ""
+		if c.read {
+			use = "next = old + 1"
+		}
 		f := lowered(t, parse(t, fmt.Sprintf(`program p<n>(c: *i32, n: i32) warps=%d {
 	bi = BlockIndices()
 	g = ViewGlobal(c) : global i32[n]
 	Synchronize()
 	old = AtomicScalar(g, 5, offset=[%s], op=inc, order=acq_rel)
+	%s
 }
-`, c.warps, c.offset)), nil)
+`, c.warps, c.offset, use)), nil)
 		n := map[code.Op]int{}
 		f.Body.Walk(func(in *code.Instr) { n[in.Op]++ })
-		if n[code.OpBarWarp] != c.warp || n[code.OpBarSync] != c.block || n[code.OpSetpU32] != c.compare || n[code.OpAtomGlobalAcqRelInc] != 1 || (f.Launch.SharedBytes > 0) != (c.warps > 1) {
+		if n[code.OpBarWarp] != c.warp || n[code.OpBarSync] != c.block || n[code.OpSetpU32] != c.compare || n[code.OpAtomGlobalAcqRelInc] != 1 || (f.Launch.SharedBytes > 0) != (c.read && c.warps > 1) {
 			t.Errorf("%+v: %v, %d bytes shared", c, n, f.Launch.SharedBytes)
 		}
 	}

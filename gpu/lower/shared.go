@@ -131,7 +131,7 @@ func (l *lowerer) reserve(b *ir.Block) {
 			case "ConvertLayout":
 				l.scratch(exchange.Plan(in.In[0].Var().Type, in.Out[0].Type).Bytes)
 			case "AtomicScalar":
-				if l.warps() > 1 {
+				if l.warps() > 1 && l.hands(in) {
 					l.scratch(handed)
 				}
 			}
