@@ -26,6 +26,8 @@ type Chart struct {
 	From   string   `json:"from"`            // file, machine and commit
 	Notes  []string `json:"notes,omitempty"` // what its names mean, a line each
 	Roof   *Roof    `json:"roof,omitempty"`
+	// Bound says that the last series is of what nothing can be better than.
+	Bound bool `json:"bound,omitempty"`
 }
 
 // Roof makes a chart a roofline: the values of a bar are operations for each byte and

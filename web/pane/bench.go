@@ -92,28 +92,48 @@ func chart(c facts.Chart, own bool, o layoutviz.Options) (layoutviz.Picture, str
 	if own {
 		say = fmt.Sprintf("Your rows: %s of %s. What they are is yours to say.", plural(len(c.Bars), "bar"), c.Unit)
 	}
-	if len(c.Series) > 1 && !own {
-		ahead, of := 0, 0
-		for _, b := range c.Bars {
-			best := 0.0
-			for _, x := range b.Values[1:] {
-				if x > 0 && (best == 0 || (c.Better == "more") == (x > best)) {
-					best = x
-				}
+	if len(c.Series) > 1 && c.Series[0] == "ours" && !own {
+		say += ours(c)
+	}
+	return bars(c, o), say, nil
+}
+
+// ours says how the first series of a chart compares with the others.
+func ours(c facts.Chart) (say string) {
+	peers := len(c.Series)
+	if c.Bound {
+		peers--
+	}
+	ahead, of := 0, 0
+	var shares []float64 // of the bound
+	for _, b := range c.Bars {
+		own, best := b.Values[0], 0.0
+		if own == 0 {
+			continue
+		}
+		for _, x := range b.Values[1:peers] {
+			if x > 0 && (best == 0 || (c.Better == "more") == (x > best)) {
+				best = x
 			}
-			if best == 0 || b.Values[0] == 0 {
-				continue
-			}
+		}
+		if best > 0 {
 			of++
-			if (c.Better == "more") == (b.Values[0] >= best) {
+			if (c.Better == "more") == (own >= best) {
 				ahead++
 			}
 		}
-		if c.Series[0] == "ours" && of > 0 {
-			say += fmt.Sprintf(" In %d of %d, ours is at least as good as the best beside it.", ahead, of)
+		if c.Bound && b.Values[peers] > 0 {
+			shares = append(shares, own/b.Values[peers])
 		}
 	}
-	return bars(c, o), say, nil
+	if of > 0 {
+		say = fmt.Sprintf(" In %d of %d, ours is at least as good as the best beside it.", ahead, of)
+	}
+	if n := len(shares); n > 0 {
+		slices.Sort(shares)
+		say += fmt.Sprintf(" Of %q, ours is %.2f to %.2f times, %.2f in the middle.", c.Series[peers], shares[0], shares[n-1], shares[n/2])
+	}
+	return say
 }
 
 // underRoof draws what was reached under what can be reached, each group as a series.

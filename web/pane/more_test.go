@@ -10,6 +10,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/web/facts"
 )
 
 // Every step of the pipeline can be chosen, and what a pass changed says so.
@@ -123,6 +124,12 @@ func TestBenchmarks(t *testing.T) {
 				t.Errorf("%s %s: %s, %v", c.Name, th, r.Sentence, err)
 			}
 		}
+	}
+	// What nothing can be better than is no peer.
+	say := ours(facts.Chart{Better: "less", Series: []string{"ours", "A", "B", "roof"}, Bound: true,
+		Bars: []facts.Bar{{Values: []float64{3, 4, 2, 2}}, {Values: []float64{3, 4, 5, 1}}, {Values: []float64{3, 0, 0, 0}}, {Values: []float64{0, 1, 1, 1}}}})
+	if say != ` In 1 of 2, ours is at least as good as the best beside it. Of "roof", ours is 1.50 to 3.00 times, 3.00 in the middle.` {
+		t.Error(say)
 	}
 	r, err := run(t, "bench", Values{"b": benchOwn})
 	if err != nil || len(r.Pictures[0].IDs) != 2 {
