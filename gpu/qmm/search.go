@@ -21,11 +21,16 @@ func (l Linear) Problem(m int) (string, error) {
 		return "", err
 	}
 	k := l.key(p, m)
-	zero := ""
-	if l.ZeroPoint {
-		zero = " zero"
+	dear := ""
+	switch {
+	case l.ZeroPoint:
+		dear = " zero"
+	case k.Shifts:
+		dear = " shifts"
+	case k.Via:
+		dear = " via"
 	}
-	return fmt.Sprintf("decode %d bits, %d tiles, act=%s scale=%s group=%d%s, %d rows, %d×%d", k.Bits, k.Tiles, k.Act, l.ScaleType, l.Group, zero, k.Rows, k.N, k.K), nil
+	return fmt.Sprintf("decode %d bits, %d tiles, act=%s scale=%s group=%d%s, %d rows, %d×%d", k.Bits, k.Tiles, k.Act, l.ScaleType, l.Group, dear, k.Rows, k.N, k.K), nil
 }
 
 // quick is how much code, by [template.Plan.Code], a schedule may have for others to be timed

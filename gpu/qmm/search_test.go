@@ -175,6 +175,66 @@ func TestInherit(t *testing.T) {
 	}
 }
 
+// TestDear has types whose casts are dear take schedules of their own where a table has such,
+// else those of their width, and others never take theirs.
+func TestDear(t *testing.T) {
+	stay := func(warps, sides int) template.Schedule {
+		return template.Schedule{Rows: 16, Depth: 1, Warps: warps, Sides: sides, Splits: 1, PDL: true, Stages: 4, Blocks: 132}
+	}
+	var rows []Row
+	for i, w := range []string{"u2", "i2", "u8", "f8e6m1", "f7e6m0"} {
+		r := Row{Weight: w, Act: "f16", Scale: "f16", Group: 128, M: 16, N: 57344, K: 8192, Schedule: stay(4<<(i%2), 1)}
+		r.MedianUs = 50
+		rows = append(rows, r)
+	}
+	own, err := Entries(rows)
+	if err != nil || len(own) != len(rows) {
+		t.Fatalf("%d rows give the entries %+v, %v", len(rows), own, err)
+	}
+	var widths []Tuned // as a table has them that knows no dear casts
+	for _, e := range own {
+		if !e.dear() {
+			widths = append(widths, e)
+		}
+	}
+	written, err := json.Marshal(widths)
+	if err != nil || strings.Contains(string(written), "shifts") || strings.Contains(string(written), "via") {
+		t.Errorf("%s, %v", written, err)
+	}
+	for _, c := range []struct {
+		text      string
+		m         int
+		own, then int // warps of the schedule of each table; 0 is none
+	}{
+		{"u2", 16, 4, 4}, {"i2", 16, 8, 4}, {"u2 zero", 16, 8, 4}, {"u8", 16, 4, 4}, {"f8e4m3", 16, 4, 4}, {"f8e6m1", 16, 8, 4}, {"f8e7m0", 16, 8, 4},
+		{"u7", 16, 0, 0}, {"f7e5m1", 16, 0, 0}, {"f7e6m0", 16, 4, 0}, {"f7e6m0", 1, 0, 0},
+	} {
+		l := kind(t, c.text, 57344, 8192)
+		p, err := template.PlanOf(l.Form())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, table := range [][]Tuned{own, widths} {
+			want := []int{c.own, c.then}[i]
+			s, from := l.find(table, p, c.m)
+			if s.Warps != want || (from == "table") != (want > 0) {
+				t.Errorf("%s, %d rows, table %d: %d warps, from %q; want %d", c.text, c.m, i, s.Warps, from, want)
+			}
+			if in, err := l.In(table, c.m); err != nil || (len(in) > 0) != (want > 0) || want > 0 && in[0] != s {
+				t.Errorf("%s, %d rows, table %d: also %v, %v", c.text, c.m, i, in, err)
+			}
+		}
+	}
+	problems := map[string]bool{}
+	for _, w := range []string{"u2", "i2", "u2 zero", "u8", "f8e6m1"} {
+		s, err := kind(t, w, 57344, 8192).Problem(16)
+		if err != nil || problems[s] {
+			t.Errorf("%s: %q, %v: that of another", w, s, err)
+		}
+		problems[s] = true
+	}
+}
+
 // TestCandidatesFit holds the filter's model to the compiler: of the schedules that are
 // timed first none needs more registers than there are, or has blocks without room.
 func TestCandidatesFit(t *testing.T) {

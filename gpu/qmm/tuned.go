@@ -14,10 +14,13 @@ import (
 //go:embed tuned_h200.json
 var tunedText []byte
 
-// Tuned is the fastest schedule found for what layers of the same key share.
+// Tuned is the fastest schedule found for what layers of the same key share. Types of a width
+// share entries, but for those whose casts are dear: Shifts and Via name these, not a type.
 type Tuned struct {
 	Bits     int               `json:"bits"` // of a weight
 	Tiles    int               `json:"tiles"`
+	Shifts   bool              `json:"shifts,omitempty"` // stored codes stand for values beside them
+	Via      bool              `json:"via,omitempty"`    // as f16 they are made of bf16
 	Act      string            `json:"act"`
 	Rows     int               `json:"rows"` // of x that a block multiplies
 	N        int               `json:"n"`
@@ -36,12 +39,26 @@ func (l Linear) key(p *template.Plan, m int) Tuned {
 	for rows > 1 && rows < m && rows < 32 {
 		rows *= 2
 	}
-	return Tuned{Bits: p.Stored.Bits(), Tiles: p.Tiles, Act: l.ActType.String(), Rows: rows, N: l.N, K: l.K}
+	return Tuned{Bits: p.Stored.Bits(), Tiles: p.Tiles, Shifts: p.Shifts(), Via: p.Via != nil, Act: l.ActType.String(), Rows: rows, N: l.N, K: l.K}
 }
 
 func (t Tuned) same(u Tuned) bool {
 	u.Schedule, u.Us = t.Schedule, t.Us
 	return t == u
+}
+
+// dear reports whether casts may want another schedule than those of other types of the width.
+func (t Tuned) dear() bool { return t.Shifts || t.Via }
+
+// orWidth are the keys by which an entry is looked up, the first one found being taken: its
+// own, and that of other types of the width, whose schedule it may have as well.
+func (t Tuned) orWidth() []Tuned {
+	if !t.dear() {
+		return []Tuned{t}
+	}
+	width := t
+	width.Shifts, width.Via = false, false
+	return []Tuned{t, width}
 }
 
 // In are the schedules of a table for a product of m rows.
@@ -51,10 +68,11 @@ func (l Linear) In(table []Tuned, m int) ([]template.Schedule, error) {
 		return nil, err
 	}
 	var out []template.Schedule
-	want := l.key(p, m)
-	for _, t := range table {
-		if t.same(want) && t.Schedule.Takes(p, l.N, l.K) {
-			out = append(out, t.Schedule)
+	for _, want := range l.key(p, m).orWidth() {
+		for _, t := range table {
+			if t.same(want) && t.Schedule.Takes(p, l.N, l.K) {
+				out = append(out, t.Schedule)
+			}
 		}
 	}
 	return out, nil
@@ -70,8 +88,8 @@ var table = sync.OnceValues(func() (all []Tuned, err error) {
 	return all, err
 })
 
-// Choose is the schedule of a product of m rows: the table's where it has one, of any
-// type of the same width, else [template.Pick]'s.
+// Choose is the schedule of a product of m rows: the table's where it has one, of a type of
+// the same width, else [template.Pick]'s.
 func (l Linear) Choose(m int) (template.Schedule, error) {
 	s, _, err := l.choose(m)
 	return s, err
@@ -117,18 +135,24 @@ func (l Linear) choose(m int) (template.Schedule, string, error) {
 	return pick, "model", nil
 }
 
-// tabled is the table's schedule; from is "" if it has none.
+// tabled is the schedule of the table that ships; from is "" if it has none.
 func (l Linear) tabled(p *template.Plan, m int) (s template.Schedule, from string, err error) {
 	all, err := Table()
 	if err != nil {
 		return template.Schedule{}, "", err
 	}
-	keys := []Tuned{l.key(p, m)}
+	s, from = l.find(all, p, m)
+	return s, from, nil
+}
+
+// find is a table's schedule; from is "" if it has none.
+func (l Linear) find(all []Tuned, p *template.Plan, m int) (s template.Schedule, from string) {
+	keys := l.key(p, m).orWidth()
 	switch { // one row and a few may take the same, but as digits only one is worth it
 	case m == 1:
-		keys = append(keys, l.key(p, 8))
+		keys = append(keys, l.key(p, 8).orWidth()...)
 	case m <= 8:
-		keys = append(keys, l.key(p, 1))
+		keys = append(keys, l.key(p, 1).orWidth()...)
 	}
 	for _, want := range keys {
 		for _, t := range all {
@@ -136,19 +160,19 @@ func (l Linear) tabled(p *template.Plan, m int) (s template.Schedule, from strin
 				continue
 			}
 			if t.same(want) && t.Schedule.Takes(p, l.N, l.K) {
-				return t.Schedule, "table", nil
+				return t.Schedule, "table"
 			}
 		}
 		for _, t := range all {
 			tiles := t.Tiles
 			if t.Tiles = want.Tiles; t.same(want) && !(t.Schedule.Digits && m > 1) {
 				if s, ok := inherited(p, t.Schedule, tiles, m, l.N, l.K); ok {
-					return s, "table, of another type", nil
+					return s, "table, of another type"
 				}
 			}
 		}
 	}
-	return template.Schedule{}, "", nil
+	return template.Schedule{}, ""
 }
 
 // inherited is the schedule of a form of the same width whose warps have that many

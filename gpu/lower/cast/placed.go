@@ -21,11 +21,9 @@ func Placed(b *code.Builder, level code.Arch, to, from dtype.Type, slots []int, 
 	}
 	r, units, err = recipe.ForPlacement(from, dtype.BF16, recipe.Exact, place, recipe.MinScale)
 	if err == nil && to == dtype.F16 && Through(r) && level >= fmaBF16 {
-		out, err := Recipe(b, level, r, units, slots, words)
-		for j := range out {
-			out[j] = narrow(b, out[j])
-		}
-		return out, err
+		bare, power, _ := unscaled(r)
+		out, err := Recipe(b, level, bare, units, slots, words)
+		return narrow(b, out, power), err
 	}
 	return Tile(b, to, from, slots, gather(b, place, words))
 }
@@ -34,18 +32,60 @@ func Placed(b *code.Builder, level code.Arch, to, from dtype.Type, slots []int, 
 // exponents than f16 has, all of them finite numbers of bf16, which are then rounded once.
 func Through(r *recipe.Recipe) bool {
 	t := r.From
-	return r.To == dtype.BF16 && r.Mode == recipe.Exact && r.Domain == (recipe.Domain{}) &&
+	_, power, ok := unscaled(r)
+	return ok && power > 0 && power < 100 && r.Mode == recipe.Exact && r.Domain == (recipe.Domain{}) &&
 		t.IsFloat() && t.Row().Exp > dtype.F16.Row().Exp && !t.HasNaN() && !t.HasInf()
+}
+
+// unscaled is a recipe to bf16 without the products by 2^power that it ends with: its words
+// hold codes as they were cut out, with the exponents of their types.
+func unscaled(r *recipe.Recipe) (bare *recipe.Recipe, power int, ok bool) {
+	first := r.Place.Words()
+	steps := first + len(r.Consts)
+	out := make([]recipe.Ref, len(r.Out))
+	for i, v := range r.Out {
+		if int(v) < steps {
+			return nil, 0, false
+		}
+		s := r.Steps[int(v)-steps]
+		if s.Op != recipe.Mul || int(s.B) < first || int(s.B) >= steps {
+			return nil, 0, false
+		}
+		by := r.Consts[int(s.B)-first]
+		n := int(by>>7&0xff) - bias
+		if by != uint32(n+bias)<<7*0x10001 || i > 0 && n != power {
+			return nil, 0, false
+		}
+		out[i], power = s.A, n
+	}
+	without := *r
+	without.Out = out
+	return &without, power, r.To == dtype.BF16
 }
 
 // fmaBF16 is the first machine with arithmetic on bf16.
 const fmaBF16 code.Arch = 80
 
-// narrow rounds two bf16 to f16. A product takes them apart, not a mask: the integer pipe is
-// busy with the masks that made them, and multiplies on another.
-func narrow(b *code.Builder, x code.Value) code.Value {
-	both := b.Emit1(code.OpMulWideU32, nil, x, b.Const32(1<<16))
-	return b.Emit1(code.OpF32x2ToF16x2, nil, b.Emit1(code.OpTrunc32, nil, both), b.Shl32(b.Emit1(code.OpHi32, nil, both), b.Const32(16)))
+// bias is that of the exponents of bf16 and f32.
+const bias = 127
+
+// narrow multiplies pairs of bf16 by 2^power and rounds them to f16. The integer pipe is busy
+// with the masks that made them and with rounding, so products do the rest: one clears the
+// lower number, x − x, beside the product of the upper one, to which x adds nothing that bf16
+// keeps, but the sign of 0; another brings the lower one up. There the power is added to its
+// exponent, which is right but for numbers without a leading 1: these, with the powers of
+// [Through], are far below the least that f16 holds.
+func narrow(b *code.Builder, pairs []code.Value, power int) []code.Value {
+	// A grid has no 2^31 blocks along z, which ptxas does not know: of a product by a plain 2^16
+	// and a sum it makes an instruction for the integer pipe.
+	up := b.Or32(b.Shr32(b.Emit1(code.OpNctaidZ, nil), b.Const32(31)), b.Const32(1<<16))
+	out := make([]code.Value, len(pairs))
+	for i, x := range pairs {
+		hi := b.Emit1(code.OpFmaBF16x2, nil, x, b.Const32(int64(power+bias)<<23|0xbf80), x)
+		lo := b.Mad32(x, up, b.Const32(int64(power)<<23))
+		out[i] = b.Emit1(code.OpF32x2ToF16x2, nil, lo, hi)
+	}
+	return out
 }
 
 // NativeE4M3 is the first machine that converts f8e4m3 itself.
