@@ -158,7 +158,10 @@ func (l *lowerer) placeTiles() (fits areas) {
 		fits.tiles = (own + l.align - 1) / l.align * l.align
 		f.Launch.SharedBytes = max(fits.tiles, l.own.at.tiles) + l.peak
 	}
-	if (f.Launch.SharedBytes > 64<<10 || f.Launch.Block < 128) && f.Launch.MaxReg == 0 && l.maps != nil {
+	switch small := f.Launch.SharedBytes > 64<<10 || f.Launch.Block < 128; {
+	case l.p.Resident > 0:
+		f.Launch.MinBlocks = l.p.Resident
+	case small && f.Launch.MaxReg == 0 && l.maps != nil:
 		// So few blocks fit, or so small ones; the compiler need not save registers for more, nor for more
 		// than have 85 registers a thread.
 		f.Launch.MinBlocks = max(1, min(multiprocessor/(f.Launch.SharedBytes+1<<10), 768/f.Launch.Block))

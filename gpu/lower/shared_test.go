@@ -15,6 +15,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
 // sharedOps counts the instructions on shared memory by name.
@@ -177,6 +178,43 @@ func TestSharedRefusals(t *testing.T) {
 			t.Errorf("%s: %d bytes", c.src, f.Launch.SharedBytes)
 		case c.code != "" && (!errors.As(err, &list) || list[0].Code != c.code || list[0].Pos.Line != c.line):
 			t.Errorf("%s for %s: want %s in line %d, got %v", c.src, c.target, c.code, c.line, err)
+		}
+	}
+}
+
+// TestResident has blocks of a multiprocessor as many as the program says; without a word, so many
+// as fit where tensor copies fill shared memory, else none.
+func TestResident(t *testing.T) {
+	for head, want := range map[string]int{"warps=2 ": 0, "warps=2 resident=7 ": 7} {
+		p := parse(t, `program p<1>(a: *i32) `+head+`{
+	ga = ViewGlobal(a) : global i32[64]
+	x = LoadGlobal(ga, offset=[0]) : register i32[64] spatial(64)
+	StoreGlobal(ga, x, offset=[0])
+}
+`)
+		if f := lowered(t, ir.Clone(p), nil); f.Launch.MinBlocks != want {
+			t.Errorf("%s: %d blocks", head, f.Launch.MinBlocks)
+		}
+		again, err := text.Parse("resident.tile", text.Format(p), nil)
+		if err != nil || again.Resident != want || !strings.Contains(text.Format(p), head+"{") {
+			t.Errorf("%s: %v, printed as\n%s", head, err, text.Format(p))
+		}
+	}
+	for copies, want := range map[string]int{"resident=2 ": 2, "": 3} {
+		p := parse(t, `program p<1>(a: *f16, n: i32) warps=1 `+copies+`{
+	ga = ViewGlobal(a) : global f16[n, 64]
+	s = AllocateShared() : shared f16[512, 64] shared_row_major(512, 64)
+	full = AllocateBarrier(count=1) : shared u64[1] shared_row_major(1)
+	Synchronize()
+	group(0, 1) {
+		ArriveExpectTxBarrier(full, 0, bytes=65536)
+		CopyAsyncTensorGlobalToShared(ga, s, full, 0, offset=[0, 0])
+	}
+	WaitBarrier(full, 0)
+}
+`)
+		if f := lowered(t, p, nil); f.Launch.MinBlocks != want {
+			t.Errorf("%s, %d bytes: %d blocks", copies, f.Launch.SharedBytes, f.Launch.MinBlocks)
 		}
 	}
 }

@@ -127,6 +127,7 @@ func (l Linear) choose(m int) (template.Schedule, string, error) {
 	if err != nil || from != "" && l.usual() {
 		return s, from, err
 	}
+	s.Resident = 0 // zero points and smaller groups take registers of their own
 	on := template.H200()
 	pick := template.Pick(p, m, l.N, l.K, on)
 	if from != "" && p.Estimate(pick, m, l.N, l.K, on) > better*p.Estimate(s, m, l.N, l.K, on) {
@@ -179,6 +180,7 @@ func (l Linear) find(all []Tuned, p *template.Plan, m int) (s template.Schedule,
 // tiles, for the plan: warps have as many outputs as there where they can, else k is cut
 // into as many more parts. It must be one that the product might take anyway.
 func inherited(p *template.Plan, s template.Schedule, tiles, m, n, k int) (template.Schedule, bool) {
+	s.Resident = 0 // other tiles take other registers
 	for tiles > p.Tiles {
 		s.Sides, tiles = 2*s.Sides, tiles/2
 	}

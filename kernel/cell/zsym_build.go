@@ -47,6 +47,7 @@ func init() {
 		"Rank":      reflect.ValueOf(build.Rank),
 		"Register":  reflect.ValueOf(build.Register),
 		"Repeats":   reflect.ValueOf(build.Repeats),
+		"Resident":  reflect.ValueOf(build.Resident),
 		"Scope":     reflect.ValueOf(build.Scope),
 		"Shape":     reflect.ValueOf(build.Shape),
 		"Shared":    reflect.ValueOf(build.Shared),

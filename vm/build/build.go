@@ -37,13 +37,14 @@ import (
 
 // Builder collects one program.
 type Builder struct {
-	name   string
-	grid   []string
-	warps  int
-	blocks string // of a cluster, as the head of the text has it
-	params []string
-	lines  []string
-	errs   []error
+	name     string
+	grid     []string
+	warps    int
+	blocks   string // of a cluster, as the head of the text has it
+	resident string // the same, of Resident
+	params   []string
+	lines    []string
+	errs     []error
 }
 
 // Option is a property of the whole program: [Grid], [Warps], [Cluster].
@@ -72,6 +73,16 @@ func Warps(n int) Option { return func(b *Builder) { b.warps = n } }
 func Cluster(blocks ...int) Option {
 	return func(b *Builder) {
 		b.blocks = " cluster=[" + strings.Trim(strings.ReplaceAll(fmt.Sprint(blocks), " ", ", "), "[]") + "]"
+	}
+}
+
+// Resident says how many blocks a multiprocessor should hold at the same time: threads get
+// registers for so many. 0 says nothing.
+func Resident(n int) Option {
+	return func(b *Builder) {
+		if n != 0 {
+			b.resident = fmt.Sprintf(" resident=%d", n)
+		}
 	}
 }
 
@@ -237,7 +248,7 @@ func (r *Branch) more(head string, body func()) *Branch {
 
 // Text is the program so far as canonical text, or as far as it can be read.
 func (b *Builder) Text() string {
-	src := fmt.Sprintf("program %s<%s>(%s) warps=%d%s {\n%s\n}\n", b.name, strings.Join(b.grid, ", "), strings.Join(b.params, ", "), b.warps, b.blocks, strings.Join(b.lines, "\n"))
+	src := fmt.Sprintf("program %s<%s>(%s) warps=%d%s%s {\n%s\n}\n", b.name, strings.Join(b.grid, ", "), strings.Join(b.params, ", "), b.warps, b.blocks, b.resident, strings.Join(b.lines, "\n"))
 	if p, err := text.ParseOnly(b.file(), src, nil); err == nil {
 		return text.Format(p)
 	}

@@ -29,7 +29,7 @@ func Clone(p *Program) *Program {
 		c.to = NewComments()
 		c.to.Top, c.to.Bottom = p.Comments.Top, p.Comments.Bottom
 	}
-	q := &Program{Name: p.Name, Warps: p.Warps, Cluster: slices.Clone(p.Cluster), Pos: p.Pos, Source: p.Source, Bindings: maps.Clone(p.Bindings), Comments: c.to}
+	q := &Program{Name: p.Name, Warps: p.Warps, Cluster: slices.Clone(p.Cluster), Resident: p.Resident, Pos: p.Pos, Source: p.Source, Bindings: maps.Clone(p.Bindings), Comments: c.to}
 	for _, v := range p.Params {
 		q.Params = append(q.Params, c.variable(v))
 	}

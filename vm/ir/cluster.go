@@ -13,6 +13,13 @@ import (
 // MaxClusterBlocks bounds the blocks of a cluster.
 const MaxClusterBlocks = 8
 
+// What a multiprocessor holds at the same time bounds the blocks that a program may want there,
+// resident=4 behind its parameters.
+const (
+	maxResident        = 32
+	maxResidentThreads = 2048
+)
+
 // ClusterSize is how many blocks a cluster has; 1 for programs without.
 func (p *Program) ClusterSize() int {
 	n := 1

@@ -36,8 +36,12 @@ type Program struct {
 	// Cluster is how many blocks along each dimension of the grid run at the same time
 	// and can use each other's shared memory; nil for one.
 	Cluster []int
-	Body    *Block
-	Pos     diag.Pos
+	// Resident is how many blocks a multiprocessor should hold at the same time, so that the
+	// compiler gives threads registers for no more and no fewer; 0 leaves it to the compiler.
+	// What a program computes does not depend on it.
+	Resident int
+	Body     *Block
+	Pos      diag.Pos
 
 	// Source is the text that positions refer to; "" for a tree made by hand.
 	Source string

@@ -45,6 +45,7 @@ var general = []RuleDoc{
 	{"Prog.C2", "The grid has 1 to 3 dimensions, each an integer expression of constants and scalar parameters.", ""},
 	{"Prog.C3", "Parameter names are distinct.", ""},
 	{"Prog.C4", "A cluster is 1 to 8 blocks, along dimensions of the grid.", "Every GPU with clusters runs 8 blocks at the same time."},
+	{"Prog.C5", "Resident blocks are 1 to 32, of at most 2048 threads together.", "A multiprocessor holds no more at the same time."},
 }
 
 // Rules lists every rule, general ones first, then op by op.
@@ -108,6 +109,9 @@ func (v *verifier) program() {
 			v.add(p.Pos, "Prog.C4", "write cluster=[2] or cluster=[2, 1]", "a cluster is %v blocks", p.Cluster)
 			break
 		}
+	}
+	if p.Resident < 0 || p.Resident > maxResident || p.Resident*p.Threads() > maxResidentThreads {
+		v.add(p.Pos, "Prog.C5", "write resident=1 behind warps= and cluster=, or nothing", "resident is %d, with %d threads a block", p.Resident, p.Threads())
 	}
 	v.loopVar, v.shared = map[*Var]bool{}, map[*Var]bool{}
 	v.threads, v.holders = Threads{0, p.Threads()}, map[*Var]Threads{}

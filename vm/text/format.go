@@ -31,6 +31,9 @@ func Format(p *ir.Program) string {
 	if len(p.Cluster) > 0 {
 		fmt.Fprintf(&f.b, "cluster=[%s] ", strings.Trim(strings.ReplaceAll(fmt.Sprint(p.Cluster), " ", ", "), "[]"))
 	}
+	if p.Resident > 0 {
+		fmt.Fprintf(&f.b, "resident=%d ", p.Resident)
+	}
 	f.block(p.Body)
 	f.b.WriteByte('\n')
 	f.lines(f.comments.Bottom)

@@ -248,6 +248,14 @@ func (p *parser) program(bind map[string]string) *ir.Program {
 			}
 		}
 	}
+	if p.peek().is("resident") {
+		p.next()
+		p.expect("=", "resident")
+		prog.Resident = int(p.constInt(p.peek()))
+		if prog.Resident == 0 {
+			prog.Resident = -1 // which is none, unlike a head without it
+		}
+	}
 	open := p.expect("{", "a program's head")
 	body := p.i
 	p.i = grid

@@ -198,6 +198,6 @@ func tightEqual(toks []token, eq, nest int) bool {
 	if nest > 0 {
 		return eq < 2 || !toks[eq-2].is(":")
 	}
-	option := eq > 0 && (toks[eq-1].is("warps") || toks[eq-1].is("cluster") || toks[eq-1].is("unroll"))
+	option := eq > 0 && (toks[eq-1].is("warps") || toks[eq-1].is("cluster") || toks[eq-1].is("resident") || toks[eq-1].is("unroll"))
 	return option && eq > 1 && toks[eq-2].kind != tNewline && !toks[eq-2].is("{") && !toks[eq-2].is("}")
 }

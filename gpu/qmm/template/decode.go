@@ -60,10 +60,18 @@ type Schedule struct {
 	// Fine, beside Warpgroups, makes products of one tile each, which go on from turn to turn:
 	// for groups of multiples of 128.
 	Fine bool `json:",omitempty"`
+	// Resident, if it is not 0, is for how many blocks on a multiprocessor ptxas gives threads
+	// registers. Without it, it saves some that may be there, at the cost of code that waits
+	// more. It is for types that need no more than these; nothing may go to memory.
+	Resident int `json:",omitempty"`
 }
 
 // String is the schedule in words.
 func (s Schedule) String() string {
+	if n := s.Resident; n > 0 {
+		s.Resident = 0
+		return fmt.Sprintf("%s, %d to a multiprocessor", s.String(), n)
+	}
 	switch {
 	case s.Fixed && s.Digits:
 		return fmt.Sprintf("digits of 16 bits, %d warps, %d sides, %d stages, %d blocks", s.Warps, s.Sides, s.Stages, s.Blocks)
@@ -133,6 +141,9 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 	}
 	if s.Parts > 1 && (s.Parts > MaxParts || s.Parts&(s.Parts-1) != 0 || s.Warps > 1 || s.Streams() || p.Group == 0 || p.Group > Turn) {
 		return s, fmt.Errorf("template: %d warps along k: they are a power of two, at most %d, without other warps or stages, for groups of 16 to %d", s.Parts, MaxParts, Turn)
+	}
+	if s.Resident < 0 || s.Resident > 0 && (s.Warpgroups || s.Resident*32*(s.Warps*max(s.Parts, 1)+s.extra()) > 2048) {
+		return s, fmt.Errorf("template: %d blocks of %d warps on a multiprocessor: it has room for 64 warps, and warpgroups share its registers out themselves", s.Resident, s.Warps*max(s.Parts, 1)+s.extra())
 	}
 	if s.Fine && !s.Warpgroups {
 		return s, fmt.Errorf("template: products of a tile each are those of warpgroups")
@@ -228,7 +239,7 @@ func (d *decoder) program() (*ir.Program, error) {
 	if d.Splits > 1 {
 		grid = append([]any{d.Splits}, grid...)
 	}
-	b := build.Program(title, build.Grid(grid...), build.Warps(d.width()))
+	b := build.Program(title, build.Grid(grid...), build.Warps(d.width()), build.Resident(d.Resident))
 	d.b = b
 	in := d.params()
 	var bk build.Value

@@ -259,6 +259,8 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 // extra is how many warps blocks that stay have beside those that multiply.
 func (s Schedule) extra() int {
 	switch {
+	case !s.Streams():
+		return 0
 	case s.Warpgroups:
 		return 4
 	case s.Digits:

@@ -155,7 +155,7 @@ func (d *stream) program() (*ir.Program, error) {
 		}
 		g = newGang(d)
 	}
-	b := build.Program(fmt.Sprintf("%s_%s_%s", title, d.Weight, d.Act), build.Grid(d.Blocks), build.Warps(warps))
+	b := build.Program(fmt.Sprintf("%s_%s_%s", title, d.Weight, d.Act), build.Grid(d.Blocks), build.Warps(warps), build.Resident(d.Resident))
 	d.b = b
 	in := d.params()
 	if g == nil {
