@@ -41,6 +41,10 @@ func arithmetic(l *lowerer, in *ir.Instr) {
 			return
 		}
 	}
+	if in.Op.Name == "Sub" && t.Elem == dtype.F16 {
+		l.env.set(in.Out[0], val{words: l.difference(in.In[1], operands)})
+		return
+	}
 	words := arith.Apply(l.Thread, in.Op.Name, dtype.SequenceOf(in.Op.Name, in.Attr("approx") != nil), t.Elem, t.Layout.Slots(), operands...)
 	if words == nil {
 		l.refuse(in.Pos, "Lower.E1", "%s of %s has no lowering", in.Op.Name, t.Elem)

@@ -22,9 +22,9 @@ func castDeferred(l *lowerer, in *ir.Instr) {
 	var words []code.Value
 	switch place, _ := ir.PlaceOf(x.Type); {
 	case cast.Runs(d.Recipe, l.level()):
-		words, err = cast.Recipe(l.Builder, l.level(), d.Recipe, d.Units, slots, l.env.get(x).words)
+		words, err = cast.Recipe(l.Builder, l.level(), d.Recipe, d.Units, slots, l.env.get(x).words, nil)
 	case d.Recipe.Mode == recipe.Exact:
-		words, err = cast.Placed(l.Builder, l.level(), v.Type.Elem, x.Type.Elem, slots, l.env.get(x).words, place, in.Attr("domain") != nil)
+		words, err = cast.Placed(l.Builder, l.level(), v.Type.Elem, x.Type.Elem, slots, l.env.get(x).words, place, in.Attr("domain") != nil, nil)
 	default:
 		err = fmt.Errorf("the recipe from %s to %s has a step without thread code", x.Type.Elem, v.Type.Elem)
 	}

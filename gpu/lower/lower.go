@@ -123,6 +123,7 @@ type lowerer struct {
 	barriers map[ir.Threads]int64
 	going    map[ir.Stmt][]*ir.Var
 	reads    map[*ir.Var]bool // the variables that some expression names
+	codes    codeWords        // what casts of codes to f16 gave
 	// eager counts the right sides of && and || around, which are computed even
 	// where they do not count.
 	eager int

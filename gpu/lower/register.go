@@ -58,12 +58,15 @@ func castLowering(l *lowerer, in *ir.Instr) {
 		place, placed = ir.PlaceOf(from.Type)
 	}
 	if placed {
-		words, err = cast.Placed(l.Builder, l.level(), to.Type.Elem, from.Type.Elem, slots, l.env.get(from).words, place, finite)
+		words, err = cast.Placed(l.Builder, l.level(), to.Type.Elem, from.Type.Elem, slots, l.env.get(from).words, place, finite, l.takenOf(from.Type.Elem, to.Type.Elem))
 	} else {
 		words, err = cast.Tile(l.Builder, to.Type.Elem, from.Type.Elem, slots, l.env.get(from).words)
 	}
 	if err != nil {
 		l.refuse(in.Pos, "Lower.E4", "%v", err)
+	}
+	if isCode(from.Type.Elem) && to.Type.Elem == dtype.F16 {
+		l.codes.learn(from.Type.Elem, words)
 	}
 	l.env.set(to, val{words: words})
 }

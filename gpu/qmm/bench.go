@@ -67,6 +67,7 @@ type Row struct {
 	Scale     string                 `json:"scale"`
 	Group     int                    `json:"group"`
 	Zero      bool                   `json:"zero_point,omitempty"`
+	AnyZero   bool                   `json:"any_zero,omitempty"`
 	ScaleBits int                    `json:"scale_bits,omitempty"` // of layers that [Linear.Quantize] makes
 	M         int                    `json:"m"`
 	N         int                    `json:"n"`
@@ -177,7 +178,7 @@ func (b *Bench) operands(ctx context.Context, l Linear, p *template.Plan, m int)
 	groups, padded := p.Groups(l.K), p.Padded(l.N)
 	args := arrays(w, some(l.ScaleType, like.drawn(), groups, padded))
 	if l.ZeroPoint {
-		args = append(args, arrays(some(l.ActType, distinct(like.Zeros), groups, padded))...)
+		args = append(args, arrays(some(p.ZeroType(), distinct(like.Zeros.Cast(p.ZeroType())), groups, padded))...)
 	}
 	normal := make([]uint16, 1<<16)
 	for i := range normal {
@@ -277,7 +278,7 @@ func (l Linear) sampled(p *template.Plan, args []ir.Arg, y *array.Array) (float6
 		for k := range l.K {
 			v, at := reader.At(w.Data, l.K, n, k), group(k)*s.Shape[1]+p.ScaleIndex(n)
 			if l.ZeroPoint {
-				v -= l.ActType.Decode(args[2].Array.Code(at))
+				v -= args[2].Array.Type.Decode(args[2].Array.Code(at))
 			}
 			v *= s.Type.Decode(s.Code(at))
 			for i := range sums {
@@ -316,7 +317,7 @@ func (b *Bench) start(ctx context.Context, l Linear, layer string, m int) (*timi
 	if err != nil {
 		return nil, err
 	}
-	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, ScaleBits: l.Usual().ScaleBits, M: m, N: l.N, K: l.K}
+	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, ScaleBits: l.Usual().ScaleBits, M: m, N: l.N, K: l.K}
 	common, err := b.operands(ctx, l, p, m)
 	if err != nil {
 		return nil, err
@@ -480,7 +481,7 @@ func (b *Bench) TimeExpand(ctx context.Context, l Linear, layer string, m int) (
 	// The product multiplies what the launch in front writes. What is only read, and what a launch in
 	// front writes, is there twice at least.
 	plain := sizes(arrays(x, args[at].Array, array.New(l.ActType, m, l.N)), m, l.N, l.K, b.g.SMs)
-	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, ScaleBits: l.Usual().ScaleBits, M: m, N: l.N, K: l.K, Tried: 1, Plan: Expand}
+	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, ScaleBits: l.Usual().ScaleBits, M: m, N: l.N, K: l.K, Tried: 1, Plan: Expand}
 	seen := func(args []ir.Arg) error {
 		var err error
 		if row.Error, err = l.sampled(p, common, args[2].Array); err != nil {

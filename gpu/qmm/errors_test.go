@@ -173,7 +173,9 @@ func holdCancelled(t *testing.T, d device.Device) {
 		layer string
 		holds bool
 	}{{"u1 zero", true}, {"i2", true}, {"u2 zero", true}, {"u1 zero group=32", true}, {"i2 group=64", true}, {"u1", true}, {"u2", true},
-		{"i3", true}, {"u3 zero", false}, {"u4 zero", false}, {"i4", true}, {"i8", true}, {"i5", true}, {"i6", true}, {"f8e1m6", true}} {
+		{"i3", true}, {"u3 zero", true}, {"u4 zero", true}, {"i4", true}, {"i8", true}, {"i5", true}, {"i6", true}, {"f8e1m6", true},
+		{"u5 zero", true}, {"u6 zero", true}, {"u7 zero", true}, {"u8 zero", true}, {"u4 zero group=32", true}, {"u3 zero group=channel", true}, {"u4 zero=any", false},
+		{"u4 zero act=bf16", true}, {"u4 zero=any act=bf16", false}, {"u3 zero act=bf16", true}, {"u2 zero act=bf16", false}, {"u1 zero act=bf16", false}, {"i4 act=bf16", false}, {"u8 zero act=bf16", true}} {
 		if testing.Short() && i%3 != 0 {
 			continue
 		}
@@ -223,7 +225,7 @@ func holdDigits(t *testing.T, d device.Device) {
 		w    dtype.Type
 		zero bool
 	}{{dtype.U1, false}, {dtype.U2, true}, {dtype.I2, false}, {dtype.U4, false}, {dtype.U1, true}, {dtype.U4, true}} {
-		l := Linear{WeightType: c.w, ActType: dtype.F16, Group: 128, ScaleType: dtype.F16, ZeroPoint: c.zero, N: 35, K: 392}
+		l := Linear{WeightType: c.w, ActType: dtype.F16, Group: 128, ScaleType: dtype.F16, ZeroPoint: c.zero, AnyZero: c.zero && c.w == dtype.U4, N: 35, K: 392}
 		for _, hidden := range []bool{false, true} {
 			q, p := packed(t, d, l, uint64(i), func(w *array.Array) {
 				for k := range l.K {

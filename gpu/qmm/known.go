@@ -13,7 +13,7 @@ func (l Linear) Known(m int) (us float64, from string, err error) {
 		return 0, "", err
 	}
 	plan := l.PlanFor(m, Call{})
-	usual := l.usual()
+	usual := l.usual(p) && !l.ZeroPoint
 	switch plan {
 	case Decode:
 		s, from, err := l.choose(m)

@@ -32,6 +32,12 @@ type Linear struct {
 	ZeroPoint  bool       // weights, which must be unsigned, have zero points
 	Factor     bool       // all weights have one more factor, an f32
 	N, K       int        // outputs and inputs
+	// AnyZero says that zero points may be any numbers of the type of the activations. They are
+	// whole numbers from 0 to 255 otherwise, as [Linear.Quantize] makes them, which from 3 bits on
+	// are taken off codes before these are multiplied; any numbers are taken off sums, which
+	// f32 rounds where products are large and cancel. [Weights.Pack] sets it where
+	// there are others.
+	AnyZero bool
 	// ScaleBits is how many significant bits scales, times the factor, have at most, where all
 	// are within [template.Form.Reach] and zero points are values of codes; 0 says nothing of
 	// them. [Linear.Quantize] takes it as a wish, and 0 as leave to choose. In quantised
@@ -101,7 +107,7 @@ func (l Linear) Check() (Linear, error) {
 
 // Form is what the programs of the layer depend on.
 func (l Linear) Form() template.Form {
-	return template.Form{Weight: l.WeightType, Act: l.ActType, Scale: l.ScaleType, Group: l.Group, Zero: l.ZeroPoint, Factor: l.Factor}
+	return template.Form{Weight: l.WeightType, Act: l.ActType, Scale: l.ScaleType, Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, Factor: l.Factor}
 }
 
 // Weights are quantised weights in plain order. Groups of K's end may be short.
@@ -210,8 +216,8 @@ func (l Linear) Bytes() int64 {
 	bits := int64(l.N) * int64(l.K) * int64(l.WeightType.Bits())
 	scales := int64(l.N) * int64(l.Groups())
 	out := bits/8 + scales*int64(l.ScaleType.Bits())/8
-	if l.ZeroPoint {
-		out += 2 * scales
+	if p, err := template.PlanOf(l.Form()); err == nil && l.ZeroPoint {
+		out += scales * int64(p.ZeroType().Bits()) / 8
 	}
 	return out
 }

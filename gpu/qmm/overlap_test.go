@@ -60,7 +60,7 @@ func TestExpandOverlaps(t *testing.T) {
 			expand, product := expanded(t, l, m)
 			args := arrays(array.New(dtype.U8, p.PackedShape(l.N, l.K)...), array.New(l.ScaleType, p.Groups(l.K), p.Padded(l.N)))
 			if l.ZeroPoint {
-				args = append(args, arrays(array.New(l.ActType, p.Groups(l.K), p.Padded(l.N)))...)
+				args = append(args, arrays(array.New(p.ZeroType(), p.Groups(l.K), p.Padded(l.N)))...)
 			}
 			y := array.New(dtype.F16, m, 256)
 			out = append(out, tune.Launch{Program: expand, Args: sizes(append(args, arrays(plain[i%memories])...), l.N, l.K)},

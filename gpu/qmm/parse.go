@@ -12,8 +12,8 @@ import (
 
 // Parse reads a kind of layer, of n outputs and k inputs: the name of a preset or of
 // an element type, then words: "group=128" ("group=channel" is one scale for each
-// output, the default 128), "scale=f16", "act=bf16", "zero" for zero points, "factor",
-// "scalebits=7" for scales of so many significant bits.
+// output, the default 128), "scale=f16", "act=bf16", "zero" for zero points, "zero=any" for those that
+// are not whole, "factor", "scalebits=7" for scales of so many significant bits.
 func Parse(text string, n, k int) (Linear, error) {
 	words := strings.Fields(text)
 	if len(words) == 0 {
@@ -53,7 +53,9 @@ func Parse(text string, n, k int) (Linear, error) {
 				err = fmt.Errorf("it is positive")
 			}
 		case "zero":
-			l.ZeroPoint = true
+			if l.ZeroPoint, l.AnyZero = true, value == "any"; value != "any" && value != "" {
+				err = fmt.Errorf("it is zero, or zero=any")
+			}
 		case "factor":
 			l.Factor = true
 		default:
@@ -78,7 +80,10 @@ func (l Linear) String() string {
 	if l.ActType != 0 {
 		s += " act=" + l.ActType.String()
 	}
-	if l.ZeroPoint {
+	switch {
+	case l.AnyZero:
+		s += " zero=any"
+	case l.ZeroPoint:
 		s += " zero"
 	}
 	if l.Factor {

@@ -22,7 +22,7 @@ type Packed struct {
 	Linear
 	W      *array.Array // u8, of [template.Plan.PackedShape]
 	Scales *array.Array // [groups, N] padded, in the plan's order
-	Zeros  *array.Array // as Scales; nil without zero points
+	Zeros  *array.Array // as Scales, of [template.Plan.ZeroType]; nil without zero points
 	One    float64
 
 	programs programs // that products took
@@ -125,13 +125,15 @@ func sizes(args []ir.Arg, all ...int) []ir.Arg {
 }
 
 // Pack brings weights into the order of the kernels, on a device. It looks at the scales and
-// zero points that there are, wherever they are from, for what ScaleBits says of them.
+// zero points that there are, wherever they are from, for what ScaleBits and AnyZero say of them.
 func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
-	plan, err := template.PlanOf(q.Form())
+	l := q.Linear
+	l.AnyZero = l.AnyZero || q.Zeros != nil && !whole(q.Zeros)
+	plan, err := template.PlanOf(l.Form())
 	if err != nil {
 		return nil, err
 	}
-	pack, err := template.Pack(q.Form())
+	pack, err := template.Pack(l.Form())
 	if err != nil {
 		return nil, err
 	}
@@ -139,12 +141,22 @@ func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Packed{Linear: q.Linear, W: res.Args[1].Array, Scales: q.ordered(plan, q.Scales), One: q.One}
+	p := &Packed{Linear: l, W: res.Args[1].Array, Scales: q.ordered(plan, q.Scales), One: q.One}
 	p.ScaleBits = q.scaleBits(q.Scales, q.Zeros)
 	if q.Zeros != nil {
-		p.Zeros = q.ordered(plan, q.Zeros)
+		p.Zeros = q.ordered(plan, q.Zeros.Cast(plan.ZeroType()))
 	}
 	return p, nil
+}
+
+// whole reports whether zero points are whole numbers from 0 to 255.
+func whole(zeros *array.Array) bool {
+	for _, code := range distinct(zeros) {
+		if z := zeros.Type.Decode(code); z != math.Trunc(z) || z < 0 || z > dtype.U8.Max() {
+			return false
+		}
+	}
+	return true
 }
 
 // ordered is scales or zero points in the plan's order, padded with 0.
@@ -184,7 +196,11 @@ func (p *Packed) Unpack(ctx context.Context, d device.Device) (*Weights, error) 
 		}
 		return out
 	}
-	return &Weights{Linear: p.Linear, Codes: res.Args[0].Array, Scales: plain(p.Scales), Zeros: plain(p.Zeros), One: p.One}, nil
+	q := &Weights{Linear: p.Linear, Codes: res.Args[0].Array, Scales: plain(p.Scales), Zeros: plain(p.Zeros), One: p.One}
+	if q.Zeros != nil {
+		q.Zeros = q.Zeros.Cast(p.ActType)
+	}
+	return q, nil
 }
 
 // The plans of a product.

@@ -110,8 +110,10 @@ func (l Linear) ChoosePlain(m int) (template.Schedule, error) {
 }
 
 // usual reports whether groups, scales and zero points are those of the layers that the table
-// was measured with.
-func (l Linear) usual() bool { return l.Group == 128 && l.ScaleType.Bits() == 16 && !l.ZeroPoint }
+// was measured with, or, where zero points are taken off codes, cost as little as a sign.
+func (l Linear) usual(p *template.Plan) bool {
+	return l.Group == 128 && l.ScaleType.Bits() == 16 && (!l.ZeroPoint || p.Less)
+}
 
 // better is how much less than the table's schedule the model must expect of its own one for
 // layers that the table was not measured with.
@@ -124,7 +126,7 @@ func (l Linear) choose(m int) (template.Schedule, string, error) {
 		return template.Schedule{}, "", err
 	}
 	s, from, err := l.tabled(p, m)
-	if err != nil || from != "" && l.usual() {
+	if err != nil || from != "" && l.usual(p) {
 		return s, from, err
 	}
 	s.Resident = 0 // zero points and smaller groups take registers of their own
@@ -235,7 +237,10 @@ func (r Row) Linear() (Linear, error) {
 	if r.Group == 0 {
 		text = fmt.Sprintf("%s group=channel scale=%s act=%s", r.Weight, r.Scale, r.Act)
 	}
-	if r.Zero {
+	switch {
+	case r.AnyZero:
+		text += " zero=any"
+	case r.Zero:
 		text += " zero"
 	}
 	return Parse(text, r.N, r.K)

@@ -332,7 +332,7 @@ program mine<(n + 127)/128>(x: *f32, y: *f32, n: i32) warps=1 {
 		"exercise-a": `answerA := "11, 1"`, "exercise-b": `answerB := "d"`, "exercise-c": `answerC := "9"`,
 	},
 	"12-low-bit-linear-layer.ipynb": {
-		"exercise-a": `answerA := "i7"`, "exercise-b": "answerB := 4.0", "exercise-c": `answerC := "u5 zero group=64"`,
+		"exercise-a": `answerA := "i7"`, "exercise-b": "answerB := 3.75", "exercise-c": `answerC := "u5 zero group=64"`,
 	},
 	"10-software-pipelining.ipynb": {
 		"exercise-a": `answerA := "8000"`, "exercise-b": `answerB := "2500"`, "exercise-c": `answerC := 5`,

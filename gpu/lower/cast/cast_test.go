@@ -263,7 +263,7 @@ func TestAnyPlacement(t *testing.T) {
 				order := rng.Perm(n)
 				for _, to := range []dtype.Type{dtype.F16, dtype.F32, dtype.U8, from} {
 					m, out := buildWith(t, to, from, order, func(b *code.Builder, to, from dtype.Type, slots []int, words []code.Value) ([]code.Value, error) {
-						return Placed(b, NativeE4M3, to, from, slots, words, place, false)
+						return Placed(b, NativeE4M3, to, from, slots, words, place, false, nil)
 					})
 					args, codes := make([]uint64, len(m.f.Params)), make([]uint64, n)
 					for range 20 {

@@ -12,17 +12,17 @@ import (
 // Placed is [Tile] for a source whose bits lie in words as place says. It takes the
 // recipe for the placement if there is one: for all codes, or with finite for those
 // whose value is finite in the target type. To f16 one to bf16 will do that leads
-// [Through]. Otherwise it gathers the bits first.
-func Placed(b *code.Builder, level code.Arch, to, from dtype.Type, slots []int, words []code.Value, place bits.Placement, finite bool) ([]code.Value, error) {
+// [Through]. Otherwise it gathers the bits first. taken, if not nil, hears of [Recipe].
+func Placed(b *code.Builder, level code.Arch, to, from dtype.Type, slots []int, words []code.Value, place bits.Placement, finite bool, taken Taken) ([]code.Value, error) {
 	r, units, err := recipe.ForPlacement(from, to, recipe.Exact, place, recipe.MinScale)
 	whole := from.HasNaN() || from.HasInf() // a recipe may give another NaN
 	if err == nil && Runs(r, level) && (finite || !whole && !r.Domain.Finite) {
-		return Recipe(b, level, r, units, slots, words)
+		return Recipe(b, level, r, units, slots, words, taken)
 	}
 	r, units, err = recipe.ForPlacement(from, dtype.BF16, recipe.Exact, place, recipe.MinScale)
 	if err == nil && to == dtype.F16 && Through(r) && level >= fmaBF16 {
 		bare, power, _ := unscaled(r)
-		out, err := Recipe(b, level, bare, units, slots, words)
+		out, err := Recipe(b, level, bare, units, slots, words, nil)
 		return narrow(b, out, power), err
 	}
 	return Tile(b, to, from, slots, gather(b, place, words))
@@ -98,13 +98,17 @@ func Runs(r *recipe.Recipe, level code.Arch) bool {
 	return !r.Domain.NoNegZero && (level >= NativeE4M3 || r.From != dtype.F8E4M3)
 }
 
+// Taken is told of each word of a cast that comes of taking constant k off the word from.
+type Taken func(word, from code.Value, k uint32)
+
 // Recipe emits the steps of a recipe that [Runs], once for each unit of words.
-// Slot s of the result is element slots[s] of the recipe's.
-func Recipe(b *code.Builder, level code.Arch, r *recipe.Recipe, units int, slots []int, words []code.Value) ([]code.Value, error) {
+// Slot s of the result is element slots[s] of the recipe's. taken, if not nil, hears of
+// words whose last step takes a constant off.
+func Recipe(b *code.Builder, level code.Arch, r *recipe.Recipe, units int, slots []int, words []code.Value, taken Taken) ([]code.Value, error) {
 	n := r.Place.Words()
 	out := make([]code.Value, 0, units*len(r.Out))
 	for u := range units {
-		out = append(out, steps(b, level, r, words[u*n:(u+1)*n])...)
+		out = append(out, steps(b, level, r, words[u*n:(u+1)*n], taken)...)
 	}
 	whole := len(slots)%2 == 0
 	for s := 0; whole && s < len(slots); s += 2 {
@@ -121,7 +125,7 @@ func Recipe(b *code.Builder, level code.Arch, r *recipe.Recipe, units int, slots
 }
 
 // steps emits one unit of a recipe.
-func steps(b *code.Builder, level code.Arch, r *recipe.Recipe, words []code.Value) []code.Value {
+func steps(b *code.Builder, level code.Arch, r *recipe.Recipe, words []code.Value, taken Taken) []code.Value {
 	vals := slices.Clone(words)
 	for _, c := range r.Consts {
 		vals = append(vals, b.Const32(int64(c)))
@@ -156,8 +160,15 @@ func steps(b *code.Builder, level code.Arch, r *recipe.Recipe, words []code.Valu
 		vals = append(vals, v)
 	}
 	out := make([]code.Value, len(r.Out))
+	first := recipe.Ref(len(words) + len(r.Consts))
 	for i, v := range r.Out {
 		out[i] = vals[v]
+		if taken == nil || v < first {
+			continue
+		}
+		if s := r.Steps[v-first]; s.Op == recipe.Sub && int(s.B) >= len(words) && s.B < first {
+			taken(out[i], vals[s.A], r.Consts[int(s.B)-len(words)])
+		}
 	}
 	return out
 }

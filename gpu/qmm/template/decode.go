@@ -194,7 +194,7 @@ type decoder struct {
 	bm, bn, all, last             build.Value // all turns, and the last one
 	codes1                        build.Type
 	sum, rowF32, flat, rowS, rowZ build.Type
-	flatZ                         build.Type
+	flatZ, rowAct                 build.Type
 	side                          int
 }
 
@@ -285,10 +285,15 @@ func (d *decoder) program() (*ir.Program, error) {
 			b.AllocateRegister("accx", d.sum, build.Init(0))
 		}
 	}
+	if d.Less && d.Group == 0 {
+		d.each(func() { d.loadScale("", "0") })
+	}
 	d.loop(bk)
 	if d.Group == 0 {
 		d.each(func() {
-			d.loadScale("", "0")
+			if !d.Less {
+				d.loadScale("", "0")
+			}
 			d.finish("", build.Expr(d.of("acc")), build.Expr("accx"), true)
 		})
 	}
@@ -334,7 +339,7 @@ func (d *decoder) params() (in inputs) {
 	b := d.b
 	in.w, in.s = b.Pointer("w", dtype.U8), b.Pointer("s", d.Scale)
 	if d.Zero {
-		in.z = b.Pointer("z", d.Act)
+		in.z = b.Pointer("z", d.ZeroType())
 	}
 	in.x = b.Pointer("x", d.Act)
 	if d.AddBias {
@@ -389,14 +394,15 @@ func (d *decoder) types() {
 	d.codes1 = build.Type(d.codes(w).String())
 	d.sum = build.Register(dtype.F32, d.sums(w, max(d.Rows, 8)))
 	rows := d.rows(w)
-	d.rowF32, d.rowS, d.rowZ = build.Register(dtype.F32, rows), build.Register(d.Scale, rows), build.Register(d.Act, rows)
+	d.rowF32, d.rowS, d.rowZ = build.Register(dtype.F32, rows), build.Register(d.Scale, rows), build.Register(d.ZeroType(), rows)
+	d.rowAct = build.Register(d.Act, rows)
 	flat := layout.Spatial(8).Mul(layout.Replicated(4, 1)).Local(2 * d.Tiles)
 	if d.Parts > 1 {
 		flat = each(d.Parts, flat)
 	} else {
 		flat = warped(d.Warps, 1).Mul(flat)
 	}
-	d.flat, d.flatZ = build.Register(d.Scale, flat), build.Register(d.Act, flat)
+	d.flat, d.flatZ = build.Register(d.Scale, flat), build.Register(d.ZeroType(), flat)
 }
 
 // each gives every warp of several a tile of its own, along a dimension in front.
@@ -430,9 +436,8 @@ func (d *decoder) dotSum() build.Type {
 	return d.sum
 }
 
-// shifted reports whether stored codes stand for values beside them, so that sums
-// of x are needed.
-func (d *decoder) shifted() bool { return d.Zero || d.Bias > 0 }
+// shifted reports whether sums of x are needed.
+func (d *decoder) shifted() bool { return d.Shifts() }
 
 // loadW loads the weights of turn g into copy j.
 func (d *decoder) loadW(j, sub int, g any) {
@@ -589,6 +594,7 @@ func (d *decoder) turn(g build.Value, next func(j int) build.Value) {
 			}
 			d.each(func() {
 				d.cast(tag, b.View(d.of("rw"+tag), build.Expr(d.weights(j, sub)), d.codes1))
+				d.less(d.of("rh"+tag), func(k int) layout.Layout { return d.left(d.width(), k) }, func(k int) string { return d.zerosOf(j, sub*d.Sub+k) })
 				if next != nil {
 					d.loadW(j, sub, next(j))
 				}
@@ -629,6 +635,17 @@ func (d *decoder) turn(g build.Value, next func(j int) build.Value) {
 			}
 		})
 	}
+}
+
+// zerosOf is what zero points of the group of k of the j-th turn are loaded as.
+func (d *decoder) zerosOf(j, k int) string {
+	switch {
+	case d.Group == 0:
+		return d.of("rz")
+	case d.scales() > 1:
+		return d.of(fmt.Sprintf("rz%d_%d", j, k/d.Group))
+	}
+	return d.of(name("rz", j))
 }
 
 // loadX loads dot rows of x's transpose from k of a turn on.

@@ -44,7 +44,7 @@ func randomLayer(f Form, m, n, k int, r *rand.Rand) *layer {
 	groups := p.Groups(k)
 	l.s = array.New(f.Scale, groups, n)
 	if f.Zero {
-		l.z = array.New(f.Act, groups, n)
+		l.z = array.New(p.ZeroType(), groups, n)
 	}
 	var codes []uint64
 	for c := range uint64(1) << f.Weight.Bits() {
@@ -67,7 +67,11 @@ func randomLayer(f Form, m, n, k int, r *rand.Rand) *layer {
 	for i := range groups * n {
 		l.s.SetCode(i, f.Scale.Encode([]float64{0.5, 1, 2}[r.IntN(3)], false))
 		if f.Zero {
-			l.z.SetCode(i, f.Act.Encode(float64(r.IntN(1<<f.Weight.Bits())), false))
+			z := float64(r.IntN(1 << f.Weight.Bits()))
+			if f.AnyZero {
+				z += 0.5 * float64(i%2)
+			}
+			l.z.SetCode(i, l.z.Type.Encode(z, false))
 		}
 	}
 	return l
@@ -307,6 +311,7 @@ func formCases(do func(name string, f Form, i int, shape formShape)) {
 					}
 					f := Form{Weight: w, Act: act, Scale: []dtype.Type{dtype.F16, dtype.BF16, dtype.F8E8M0}[(i+k)%3], Group: group}
 					f.Zero = w.IsInt() && !w.Signed() && (j+k)%2 == 0
+					f.AnyZero = f.Zero && (j+k)%4 == 0
 					do(fmt.Sprintf("%+v_%d_%d_%d_%+v", f, shape.m, shape.n, shape.k, shape.s), f, i*6+k, shape)
 				}
 			}
@@ -316,6 +321,8 @@ func formCases(do func(name string, f Form, i int, shape formShape)) {
 		for _, f := range []Form{
 			{Weight: dtype.F4E2M1, Act: dtype.BF16, Scale: dtype.F8E4M3, Group: 16, Factor: true},
 			{Weight: dtype.U3, Act: dtype.F16, Scale: dtype.F16, Group: 16, Zero: true},
+			{Weight: dtype.U8, Act: dtype.BF16, Scale: dtype.F16, Group: 64, Zero: true},
+			{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Zero: true},
 			{Weight: dtype.F6E3M2, Act: dtype.F16, Scale: dtype.F8E8M0, Group: 32, Factor: true},
 		} {
 			do(fmt.Sprintf("%+v_%d", f, i), f, i, shape)

@@ -24,7 +24,8 @@ const (
 	magicValue = 12582912
 )
 
-// Bytewise reports whether a plan's codes can be multiplied as bytes.
+// Bytewise reports whether a plan's codes can be multiplied as bytes, before anything is taken off
+// them.
 func (p *Plan) Bytewise() bool {
 	w := p.Stored.Bits()
 	tiles := map[int]int{1: 8, 2: 2, 4: 1}[w]

@@ -49,7 +49,7 @@ func Expand(f Form) (*ir.Program, error) {
 	w, s := b.Pointer("w", dtype.U8), b.Pointer("s", p.Scale)
 	var z, factor build.Value
 	if p.Zero {
-		z = b.Pointer("z", p.Act)
+		z = b.Pointer("z", p.ZeroType())
 	}
 	y := b.Pointer("y", p.Act)
 	n, k := b.Scalar("N", dtype.I32), b.Scalar("K", dtype.I32)
@@ -67,16 +67,19 @@ func Expand(f Form) (*ir.Program, error) {
 	rb := b.LoadGlobal("rb", gw, build.Register(dtype.U8, pieces), build.Offset(bn, 0, bk.Div(subs), bk.Mod(subs).Mul(32*lane)), build.Dims(1, 3))
 	d.cast("", b.View("rw", rb, d.codes1))
 	for piece := range p.Sub / dot {
+		group := build.Expr("0")
+		if p.Group > 0 {
+			group = build.Expr("(" + bk.Mul(p.Sub).Add(piece*dot).String() + ")").Div(p.Group)
+		}
+		d.loadScale(name("", piece), group)
+	}
+	d.less("rh", func(k int) layout.Layout { return p.left(d.Warps, k) }, func(k int) string { return name("rz", k/dot) })
+	for piece := range p.Sub / dot {
 		tag, at := name("", piece), bk.Mul(p.Sub).Add(piece*dot)
 		rh := build.Expr("rh")
 		if dot < p.Sub {
 			rh = b.SliceRegister("rh"+tag, rh, build.Register(p.Act, p.left(d.Warps, dot)), build.Offset(0, piece*dot))
 		}
-		group := build.Expr("0")
-		if p.Group > 0 {
-			group = build.Expr("(" + at.String() + ")").Div(p.Group)
-		}
-		d.loadScale(tag, group)
 		scale, minus := d.scaleOf(tag)
 		f32 := build.Register(dtype.F32, p.left(d.Warps, dot))
 		v := b.Cast("v"+tag, rh, f32)
@@ -179,8 +182,32 @@ func (d *decoder) scaleViews(s, z, turns build.Value) {
 	}
 	d.gs = d.b.ViewGlobal("gs", s, build.Global(d.Scale, shape...))
 	if d.Zero {
-		d.gz = d.b.ViewGlobal("gz", z, build.Global(d.Act, shape...))
+		d.gz = d.b.ViewGlobal("gz", z, build.Global(d.ZeroType(), shape...))
 	}
+}
+
+// less takes zero points off what codes became, [outputs, Sub k], where the plan does so: those
+// of a group at a time. of is the layout of so many k of it, and zeros is what zero points
+// of the group of k are loaded as.
+func (d *decoder) less(rh string, of func(k int) layout.Layout, zeros func(k int) string) build.Value {
+	b, all, n := d.b, build.Expr(rh), d.dot()
+	if !d.Less {
+		return all
+	}
+	as := build.Register(d.Act, of(n))
+	for k := 0; k < d.Sub; k += n {
+		if n == d.Sub {
+			return b.Sub(rh, all, d.zeros(zeros(k)), as)
+		}
+		part := b.SliceRegister(rh+"_part", all, as, build.Offset(0, k))
+		b.SliceAssign(rh, all, b.Sub(rh+"_part", part, d.zeros(zeros(k)), as), build.Register(d.Act, of(d.Sub)), build.Offset(0, k))
+	}
+	return all
+}
+
+// zeros are zero points by row, of the type of the activations.
+func (d *decoder) zeros(loaded string) build.Value {
+	return d.b.Cast(loaded+"_zero", d.b.View(loaded+"_rows", build.Expr(loaded), d.rowZ), d.rowAct, build.Domain("finite"))
 }
 
 // cast makes operands rh of codes, and back where powers of two are left over.
@@ -201,7 +228,7 @@ func (d *decoder) scaleOf(tag string) (scale build.Value, minus *build.Value) {
 	if d.Power != 0 {
 		scale = b.Mul("scale"+tag, scale, math.Ldexp(1, d.Power), d.rowF32)
 	}
-	if d.Zero {
+	if d.Zero && !d.Less {
 		zero := b.Cast("zero"+tag, b.View("rzv"+tag, build.Expr(d.of("rz"+tag)), d.rowZ), d.rowF32)
 		m := b.Neg("minus"+tag, b.Mul("minus"+tag, scale, zero, d.rowF32), d.rowF32)
 		minus = &m

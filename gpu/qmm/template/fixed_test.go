@@ -25,7 +25,7 @@ func TestFixedDigits(t *testing.T) {
 	} {
 		for _, long := range []bool{false, true} {
 			t.Run(fmt.Sprintf("%s_%d_%v", c.w, i, long), func(t *testing.T) {
-				f := Form{Weight: c.w, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: c.zero}
+				f := Form{Weight: c.w, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: c.zero, AnyZero: c.zero && c.w == dtype.U4}
 				c.shape.s.Digits, c.shape.s.Fixed, c.shape.s.Long = true, !long, long
 				l := randomLayer(f, c.shape.m, c.shape.n, c.shape.k, rand.New(rand.NewPCG(uint64(i), 5)))
 				l.checkOnCPU(t, c.shape.s)

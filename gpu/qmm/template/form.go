@@ -22,10 +22,13 @@ const Turn = 128
 type Form struct {
 	Weight dtype.Type // of q: u1 to u8, i2 to i8, or a float of 3 to 8 bits
 	Act    dtype.Type // of x and y: f16 or bf16
-	Scale  dtype.Type // of s: f16, bf16, f8e8m0 or f8e4m3; z has the type of the activations
+	Scale  dtype.Type // of s: f16, bf16, f8e8m0 or f8e4m3
 	Group  int        // 16, 32, 64 or a multiple of 128; 0 is one scale for each output
 	Zero   bool       // weights have zero points, which only unsigned ones may
-	Factor bool       // all weights have one more factor, an f32
+	// AnyZero says that zero points may be any numbers of the type of the activations, where
+	// they are whole numbers from 0 to 255 otherwise.
+	AnyZero bool
+	Factor  bool // all weights have one more factor, an f32
 }
 
 // check finds what no program could do.
@@ -43,6 +46,8 @@ func (f Form) check() error {
 		return fmt.Errorf("template: groups of %d: they are of 16, 32, 64, or a multiple of %d, or 0 for one to an output", f.Group, Turn)
 	case f.Zero && (!w.IsInt() || w.Signed()):
 		return fmt.Errorf("template: zero points for %s: only unsigned weights have them", w)
+	case f.AnyZero && !f.Zero:
+		return fmt.Errorf("template: any zero points for %s, which has none; set Zero too", w)
 	}
 	return nil
 }
@@ -55,6 +60,9 @@ type Plan struct {
 	// for bf16 and with two bits as unsigned with a Bias: the value is (stored − Bias)·2^Power.
 	Stored      dtype.Type
 	Bias, Power int
+	// Less says that zero points are taken off codes before these are multiplied, of which
+	// nothing is rounded. Elsewhere sums of x take them off.
+	Less bool
 	// Tiles is how many tiles of 16 outputs a warp has side by side, so that each can
 	// have a power of two of its own.
 	Tiles int
@@ -106,9 +114,7 @@ func PlanOf(f Form) (*Plan, error) {
 		switch {
 		case p.Tiles > 8:
 		case p.Tiles*w <= mostBits:
-			if p.Bias > 0 {
-				p.whole()
-			}
+			p.whole()
 			p.raise()
 			return p, nil
 		case uniform:
@@ -116,7 +122,7 @@ func PlanOf(f Form) (*Plan, error) {
 			p.Stored, p.Bias, p.Power = dtype.I2+dtype.Type(w-2), 0, power
 		}
 	}
-	p.Recipe, p.Tiles = nil, least
+	p.Recipe, p.Tiles, p.Less = nil, least, p.lessens()
 	p.Place = bits.Identity(w, 64)
 	if r, err := recipe.Lookup(p.Stored, dtype.BF16, recipe.Exact, false); err == nil && f.Act == dtype.F16 && cast.Through(r) && r.Place.Full() {
 		p.Via, p.Place = r, r.Place
@@ -148,24 +154,42 @@ func (f Form) signed() bool {
 // tiles take 100 to 104 µs of gate_up, in two, though with one more instruction a pair, 93 to 95.
 const mostBits = 24
 
-// whole has codes with a bias stored as the integers with a sign that they stand for, which
-// are then cast to their values: f16 that are no subnormal numbers, of which tensor cores cut
-// nothing off (see leastKept), and beside which no sums of x are taken off. That costs a
-// subtraction a pair, but no matrix instructions. Two bits keep their bias: their masks are cheap,
-// few bits are enough for their larger powers (see raise), and as bytes they need it.
-// Tiles stay as they are, so that types of a width share schedules. As bf16, codes
-// with a bias are cast to values too.
+// whole has codes that stand for values beside them become these values before they are
+// multiplied: f16 that are no subnormal numbers, of which tensor cores cut nothing off (see
+// leastKept), and beside which no sums of x are taken off. Codes with a bias are stored as
+// the integers with a sign that they stand for, and cast to these; those with whole zero points
+// are cast to what they are, which less these is as exact. Either costs a
+// subtraction a pair, but no matrix instructions. Two bits and one keep what they have: their
+// masks are cheap, few bits are enough for their larger powers (see raise), and as bytes they need
+// it. Tiles stay as they are, so that types of a width share schedules. As bf16, codes
+// with a bias are cast to what they are, and sums of x take it off.
 func (p *Plan) whole() {
-	w := p.Stored.Bits()
-	if p.Act != dtype.F16 || w <= 2 {
+	w, stored := p.Stored.Bits(), p.Stored
+	switch {
+	case p.lessens():
+	case p.Bias > 0 && p.Act == dtype.F16 && w > 2:
+		stored = dtype.I2 + dtype.Type(w-2)
+	default:
 		return
 	}
-	own := dtype.I2 + dtype.Type(w-2)
-	r, err := recipe.Lookup(own, p.Act, recipe.Exact, false)
+	r, err := recipe.Lookup(stored, p.Act, recipe.Exact, false)
 	if err != nil || !cast.Runs(r, cast.NativeE4M3) || !r.Place.Full() {
 		return
 	}
-	p.Stored, p.Bias, p.Recipe, p.Place = own, 0, r, r.Place
+	p.Less, p.Stored, p.Bias, p.Recipe, p.Place = p.lessens(), stored, 0, r, r.Place
+}
+
+// lessens reports whether zero points may be taken off codes: whole numbers of up to 8 bits,
+// whose difference both types of activations hold.
+func (p *Plan) lessens() bool { return p.Zero && !p.AnyZero && p.Stored.Bits() > 2 }
+
+// ZeroType is the type of zero points as programs read them: u8 where they are taken
+// off codes, else that of the activations.
+func (p *Plan) ZeroType() dtype.Type {
+	if p.Less {
+		return dtype.U8
+	}
+	return p.Act
 }
 
 // leastKept is the least power of two of codes whose large products cancel: bit 7 of f16.
@@ -192,7 +216,7 @@ func (p *Plan) raise() {
 
 // castAttrs are what casts of stored codes are told.
 func (p *Plan) castAttrs() (attrs []build.Attr) {
-	if p.Stored.HasNaN() || p.Stored.HasInf() || p.Recipe != nil && p.Recipe.Domain.Finite {
+	if p.Stored.HasNaN() || p.Stored.HasInf() || p.Less || p.Recipe != nil && p.Recipe.Domain.Finite {
 		attrs = append(attrs, build.Domain("finite"))
 	}
 	if p.Least > recipe.MinScale {

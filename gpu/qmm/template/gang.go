@@ -40,7 +40,7 @@ func (s Schedule) fillGang(p *Plan) error {
 	case s.Fine:
 		return p.fills(WideSchedule{Sides: s.Sides})
 	case s.Fixed && !p.Bytewise():
-		return fmt.Errorf("template: whole numbers for %s: they are for codes of 1, 2 or 4 bits that are stored without a sign (here as %s), in groups of %d", p.Weight, p.Stored, Turn)
+		return fmt.Errorf("template: whole numbers for %s: they are for codes of 1, 2 or 4 bits that are stored without a sign (here as %s) and have no zero points taken off, in groups of %d", p.Weight, p.Stored, Turn)
 	}
 	return nil
 }
@@ -124,7 +124,7 @@ func (g *gang) share() {
 		of := func(t dtype.Type) build.Type { return rowMajor(t, g.Stages*g.scales()*g.Sides, g.outputs()) }
 		w.ss = b.ReshapeShared("scales", g.ss, of(g.Scale))
 		if g.Zero {
-			w.sz = b.ReshapeShared("zeros", g.sz, of(g.Act))
+			w.sz = b.ReshapeShared("zeros", g.sz, of(g.ZeroType()))
 		}
 	}
 }
@@ -315,7 +315,9 @@ func (g *gang) stretch(t, count build.Value) {
 		}
 		if g.Group == 0 {
 			g.each(func() {
-				g.loadScale("", "0")
+				if !g.Less {
+					g.loadScale("", "0")
+				}
 				g.finish("", build.Expr(g.of("acc")), build.Expr("sumx"), true)
 			})
 		}

@@ -36,6 +36,7 @@ func gangCases(part int, do func(name string, f Form, i int, shape formShape)) {
 			for _, act := range []dtype.Type{dtype.F16, dtype.BF16} {
 				f := Form{Weight: w, Act: act, Scale: []dtype.Type{dtype.F16, dtype.BF16, dtype.F8E8M0}[(i+j)%3], Group: group}
 				f.Zero = w.IsInt() && !w.Signed() && (i+j)%2 == 0
+				f.AnyZero = f.Zero && (i+j)%4 == 0
 				p, err := PlanOf(f)
 				for k, shape := range shapes {
 					one(f, i*6+k, shape)
@@ -76,7 +77,7 @@ func TestGangs(t *testing.T) {
 	gangCases(part, check)
 	if !*every { // few of the forms are multiplied as whole numbers
 		for i, w := range []dtype.Type{dtype.U1, dtype.I2, dtype.U4} {
-			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: w == dtype.U4}
+			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: w == dtype.U4, AnyZero: w == dtype.U4}
 			check("fixed_"+w.String(), f, i, formShape{11, 300, 640, Schedule{Stages: 3, Depth: 2, Blocks: 4, Rows: 16, Warpgroups: true, Fixed: true, PDL: true}})
 		}
 		for i, f := range []Form{

@@ -55,6 +55,7 @@ func TestGPUWideForms(t *testing.T) {
 				}
 				f := Form{Weight: w, Act: act, Scale: dtype.F16, Group: group}
 				f.Zero = w.IsInt() && !w.Signed() && (i+k)%2 == 0
+				f.AnyZero = f.Zero && (i+k)%4 == 0
 				switch (i + j + k) % 3 {
 				case 0:
 					check(f, 3, 20, 130, i, WideSchedule{Rows: 8, Consumers: 1, Stages: 2})

@@ -52,8 +52,9 @@ func cutSum(sum float64, a, x []float64) float64 {
 }
 
 // lost is the largest error, in codes, of sums of 16 products of which a large one
-// cancels, with codes of so many bits at a power of two.
-func lost(width, power int) (most float64) {
+// cancels, with codes of so many bits at a power of two. With less, a zero point is taken off
+// codes before they are multiplied, so that the product of that code is none.
+func lost(width, power int, less bool) (most float64) {
 	r := rand.New(rand.NewPCG(1, 2))
 	for range 200 {
 		var a, x [16]float64
@@ -63,6 +64,9 @@ func lost(width, power int) (most float64) {
 			x[i] = dtype.F16.Decode(dtype.F16.Encode(r.NormFloat64(), false))
 			if i == 5 {
 				code, x[i] = float64(int(1)<<(width-1)), 1000
+			}
+			if less {
+				code -= float64(int(1) << (width - 1))
 			}
 			a[i] = math.Ldexp(code, power)
 			exact += code * x[i]
@@ -75,8 +79,9 @@ func lost(width, power int) (most float64) {
 // TestKept holds that beside a large product that cancels, sums of codes of one and two
 // bits lose at most four times what f32 may, by a model of what tensor cores cut off: where
 // a zero point or a bias is taken off, casts put them at powers that keep enough, and
-// elsewhere at those that cost least. As bf16 codes are their values, of which each bit is
-// kept.
+// elsewhere at those that cost least. Of more bits whole zero points are taken off codes, so
+// that they lose no more than f32 does beside what is left. As bf16 codes are their values, of which
+// each bit is kept.
 func TestKept(t *testing.T) {
 	const rounds = 1.0 / (1 << 15) // what f32 loses by an addition beside 1000
 	raised := 0
@@ -94,13 +99,24 @@ func TestKept(t *testing.T) {
 				}
 				width := p.Stored.Bits()
 				needs := width <= 2 && p.Shifts()
+				if p.Less != (zero && width > 2) || p.Less && (least < 0 || p.Shifts()) {
+					t.Errorf("%s to %s, zero %v: zero points are taken off codes: %v, at 2^%d, sums of x %v", w, act, zero, p.Less, least, p.Shifts())
+				}
+				if got := lost(width, least, true); p.Less && got > rounds {
+					t.Errorf("%s to %s: codes less their zero points lose %.3g", w, act, got)
+				}
+				if f.AnyZero = zero; zero {
+					if p, err := PlanOf(f); err != nil || p.Less || !p.Shifts() {
+						t.Errorf("%s to %s: any zero points are taken off codes, or %v", w, act, err)
+					}
+				}
 				if needs && act == dtype.F16 {
 					raised++
 				} else if p.Least != recipe.MinScale {
 					t.Errorf("%s to %s, zero %v: powers from %d on, which it need not have", w, act, zero, p.Least)
 				}
 				if needs {
-					if got := lost(width, least); got > 4*16*rounds {
+					if got := lost(width, least, false); got > 4*16*rounds {
 						t.Errorf("%s to %s, zero %v: codes at 2^%d lose %.3g, f32 up to %.3g", w, act, zero, least, got, 16*rounds)
 					}
 				}
@@ -114,7 +130,10 @@ func TestKept(t *testing.T) {
 	if raised != 3 {
 		t.Errorf("%d forms are cast to large powers, want u1 and u2 with zero points and i2", raised)
 	}
-	if got := lost(1, -24); got < 10*16*rounds {
+	if got := lost(1, -24, false); got < 10*16*rounds {
 		t.Errorf("codes at 2^-24 lose only %.3g: the model cuts nothing off", got)
+	}
+	if got := lost(4, -24, false); got < 16*rounds {
+		t.Errorf("codes of four bits at 2^-24 lose only %.3g", got)
 	}
 }

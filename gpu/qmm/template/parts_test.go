@@ -26,6 +26,7 @@ func TestParts(t *testing.T) {
 		{dtype.U1, dtype.F16, 128, true, formShape{1, 150, 512, Schedule{Parts: 2}}},
 		{dtype.U2, dtype.F16, 64, false, formShape{3, 70, 896, Schedule{Parts: 8}}},
 		{dtype.F6E3M2, dtype.F16, 128, false, formShape{1, 16, 512, Schedule{Parts: 8, Depth: 3}}},
+		{dtype.U5, dtype.F16, 32, true, formShape{3, 40, 640, Schedule{Parts: 2, Splits: 3, Depth: 1, Sides: 2}}},
 		{dtype.F8E4M3, dtype.BF16, 16, false, formShape{1, 16, 256, Schedule{Parts: 2}}},
 	} {
 		t.Run(fmt.Sprintf("%s_%d", c.w, i), func(t *testing.T) {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
 // Filled takes defaults for zero fields and checks the others.
@@ -50,7 +52,7 @@ func (p *Plan) registers(s Schedule) int {
 		side += p.Tiles * s.Depth
 	}
 	n := 26 + side*s.Sides + 2*s.Rows*p.dot()/Turn
-	if p.Bias > 0 || p.Zero {
+	if p.Shifts() {
 		n += p.Tiles * s.Rows / 2
 	}
 	return n
@@ -83,7 +85,7 @@ func (p *Plan) Estimate(s Schedule, m, n, k int, on Machine) float64 {
 	}
 	rows := float64(min(m, s.Rows))
 	mma := p.Tiles * Turn / 16 * s.Rows / 8 * s.Sides
-	if p.Bias > 0 || p.Zero {
+	if p.Shifts() {
 		mma += p.Tiles * Turn / 16 * s.Rows / 8
 	}
 	instrs := p.perElement()*float64(p.Outputs()*Turn/32*s.Sides) + float64(mma+s.Rows/2) + float64(p.Tiles*s.Sides)*(6+perScale*float64(s.Rows))*float64(p.scales()) + 20
@@ -119,6 +121,8 @@ func (p *Plan) perElement() float64 {
 		return p.Via.Cost().PerElement() + 0.5 // one to round two bf16; products that take them apart go on beside
 	case p.Recipe == nil:
 		return 4 // cast one by one
+	case p.Less && p.Act == dtype.BF16: // as f16, the cast's own subtraction takes zero points off too
+		return p.Recipe.Cost().PerElement() + 0.5
 	}
 	return p.Recipe.Cost().PerElement()
 }
@@ -436,7 +440,7 @@ func (p *Plan) Code(s Schedule) int {
 	case s.Splits > 1:
 		fixed += (s.Splits + 1) * tiles * 32 * columns // sums that blocks store and the last one adds up
 	}
-	if p.Bias > 0 || p.Zero {
+	if p.Shifts() {
 		columns *= 2
 	}
 	each := int(64*p.perElement()) + 40*columns + 40

@@ -53,7 +53,7 @@ func (s Schedule) fillStream(p *Plan) (Schedule, error) {
 	case s.Rows&(s.Rows-1)+s.Sides&(s.Sides-1) != 0 || s.Sides*s.Warps > 4*MaxWarps:
 		return s, fmt.Errorf("template: %d rows, %d warps and %d sides: rows and sides are powers of two, and of warps and sides together there are at most %d", s.Rows, s.Warps, s.Sides, 4*MaxWarps)
 	case s.Digits && (s.Rows != 1 || !p.Bytewise()):
-		return s, fmt.Errorf("template: %d rows as digits of %s: they are of f16, one at a time, for codes of 1, 2 or 4 bits that are stored without a sign (here as %s), in groups of %d", s.Rows, p.Weight, p.Stored, Turn)
+		return s, fmt.Errorf("template: %d rows as digits of %s: they are of f16, one at a time, for codes of 1, 2 or 4 bits that are stored without a sign (here as %s) and have no zero points taken off, in groups of %d", s.Rows, p.Weight, p.Stored, Turn)
 	case !s.Digits && s.Rows < 8:
 		return s, fmt.Errorf("template: rows %d is not from 8 to 32", s.Rows)
 	case s.Digits && s.Fixed && (s.Stages%bases != 0 || s.Depth > 1):
@@ -108,7 +108,7 @@ func (d *decoder) scaleBytes() (s, z int) {
 	n := d.scales() * d.outputs() * d.Sides
 	s = n * d.Scale.Bits() / 8
 	if d.Zero {
-		z = n * d.Act.Bits() / 8
+		z = n * d.ZeroType().Bits() / 8
 	}
 	return s, z
 }
@@ -196,7 +196,7 @@ func (d *stream) program() (*ir.Program, error) {
 	if d.Group > 0 {
 		d.ss = b.AllocateShared("ss", rowMajor(d.Scale, d.Stages, d.scales(), d.many()))
 		if d.Zero {
-			d.sz = b.AllocateShared("sz", rowMajor(d.Act, d.Stages, d.scales(), d.many()))
+			d.sz = b.AllocateShared("sz", rowMajor(d.ZeroType(), d.Stages, d.scales(), d.many()))
 		}
 	}
 	d.flat8 = b.ReshapeShared("flat", d.sw, rowMajor(dtype.U8, d.Stages, d.Warps*d.Sides, d.tileBytes()))
@@ -390,7 +390,7 @@ func (d *stream) copyWeights(t build.Value) {
 	}
 	b.CopyAsyncBulkGlobalToShared(d.gs, p.Stage(d.fresh("ts"), d.ss, t, rowMajor(d.Scale, d.scales(), d.many())), p.Full, t, build.Offset(group, d.bn.Mul(d.many())))
 	if d.Zero {
-		b.CopyAsyncBulkGlobalToShared(d.gz, p.Stage(d.fresh("tz"), d.sz, t, rowMajor(d.Act, d.scales(), d.many())), p.Full, t, build.Offset(group, d.bn.Mul(d.many())))
+		b.CopyAsyncBulkGlobalToShared(d.gz, p.Stage(d.fresh("tz"), d.sz, t, rowMajor(d.ZeroType(), d.scales(), d.many())), p.Full, t, build.Offset(group, d.bn.Mul(d.many())))
 	}
 }
 
@@ -429,22 +429,28 @@ func (d *stream) begin() {
 		if d.Deferred() && d.Group == 0 {
 			d.b.AllocateRegister("back", d.rowF32, build.Init(1))
 		}
+		if d.Less && d.Group == 0 {
+			d.loadScale("", "0")
+		}
 	})
 	if d.shifted() && d.Group == 0 {
 		d.b.AllocateRegister("accx", d.sum, build.Init(0))
 	}
 }
 
-// loadShared loads scales, and zero points, of a group from the stage.
+// loadShared loads scales of a group from the stage, and zero points that are not taken off
+// codes.
 func (d *stream) loadShared(tag string, t build.Value, q int) {
-	load := func(to, from string, s build.Value, typ dtype.Type, as build.Type) {
-		tile := d.b.SliceShared(d.fresh(from), s, rowMajor(typ, d.outputs()), build.Offset(t.Mod(d.Stages), q, d.side*d.outputs()), build.Dims(2))
-		d.b.LoadShared(to, tile, as)
+	d.loadGroup(d.of("rs"+tag), "us", d.ss, t, q, d.Scale, d.flat)
+	if d.Zero && !d.Less {
+		d.loadGroup(d.of("rz"+tag), "uz", d.sz, t, q, d.Act, d.flatZ)
 	}
-	load(d.of("rs"+tag), "us", d.ss, d.Scale, d.flat)
-	if d.Zero {
-		load(d.of("rz"+tag), "uz", d.sz, d.Act, d.flatZ)
-	}
+}
+
+// loadGroup loads what a group has for each output.
+func (d *stream) loadGroup(to, from string, s, t build.Value, q int, typ dtype.Type, as build.Type) {
+	tile := d.b.SliceShared(d.fresh(from), s, rowMajor(typ, d.outputs()), build.Offset(t.Mod(d.Stages), q, d.side*d.outputs()), build.Dims(2))
+	d.b.LoadShared(to, tile, as)
 }
 
 // part is what all warps cast together, of a side.
@@ -484,12 +490,20 @@ func (d *stream) multiply(j int, t build.Value) {
 	if err != nil {
 		panic(err) // schedules are checked
 	}
+	if d.Less && d.Group > 0 {
+		d.each(func() {
+			for q := range d.scales() {
+				d.loadGroup(d.zerosOf(j, q*d.Group), "uz", d.sz, t, q, d.ZeroType(), d.flatZ)
+			}
+		})
+	}
 	for sub := range Turn / d.Sub {
 		tag := fmt.Sprintf("%d_%d", j, sub)
 		d.each(func() {
 			from := b.SliceShared(d.fresh("uw"), d.flat8, d.part(), build.Offset(t.Mod(d.Stages), d.side*d.Warps, sub*32*lane))
 			rb := b.LoadShared(d.of("rb"), from, pieces)
 			d.cast(tag, b.View(d.of("rw"), rb, d.codes1))
+			d.less(d.of("rh"+tag), func(k int) layout.Layout { return d.left(d.Warps, k) }, func(k int) string { return d.zerosOf(j, sub*d.Sub+k) })
 		})
 		for i := range d.Sub / piece {
 			k := sub*d.Sub + i*piece
@@ -523,7 +537,9 @@ func (d *stream) multiply(j int, t build.Value) {
 func (d *stream) end() {
 	if d.Group == 0 {
 		d.each(func() {
-			d.loadScale("", "0")
+			if !d.Less {
+				d.loadScale("", "0")
+			}
 			d.finish("", build.Expr(d.of("acc")), build.Expr("accx"), true)
 		})
 	}

@@ -40,6 +40,7 @@ func streamCases(part int, do func(name string, f Form, i int, shape formShape))
 			for _, act := range []dtype.Type{dtype.F16, dtype.BF16} {
 				f := Form{Weight: w, Act: act, Scale: []dtype.Type{dtype.F16, dtype.BF16, dtype.F8E8M0}[(i+j)%3], Group: group}
 				f.Zero = w.IsInt() && !w.Signed() && (i+j)%2 == 0
+				f.AnyZero = f.Zero && (i+j)%4 == 0
 				for k, shape := range shapes {
 					one(f, i*6+k, shape)
 				}
@@ -85,9 +86,13 @@ func TestDecodeStreams(t *testing.T) {
 	if !*every { // few of the forms are bytewise, and few blocks wait for several others
 		f := Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}
 		check("shared", f, 1, formShape{3, 300, 640, Schedule{Stages: 2, Blocks: 3, Warps: 2, Depth: 2, PDL: true}})
+		for i, group := range []int{128, 32, 0} {
+			f := Form{Weight: []dtype.Type{dtype.U4, dtype.U7, dtype.U5}[i], Act: dtype.F16, Scale: dtype.F16, Group: group, Zero: true}
+			check(fmt.Sprintf("zeros_%d", group), f, i, formShape{3, 300, 640, Schedule{Stages: 2, Blocks: 3, Warps: 2, Depth: 2, Sides: 1 + i%2, PDL: true}})
+		}
 		check("few", f, 2, formShape{1, 130, 256, Schedule{Stages: 2, Blocks: 40, PDL: true}}) // blocks without turns
 		for i, w := range []dtype.Type{dtype.U1, dtype.I2, dtype.U4} {
-			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: w == dtype.U4}
+			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: w == dtype.U4, AnyZero: w == dtype.U4}
 			check("digits_"+w.String(), f, i, formShape{2, 300, 640, Schedule{Stages: 2, Depth: 2, Blocks: 4, Warps: 2, Digits: true, PDL: true, AddBias: true, AddResidual: true}})
 		}
 	}

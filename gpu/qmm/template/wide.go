@@ -98,8 +98,9 @@ func (p *Plan) Most(s WideSchedule) int {
 // own is how many of a plan's tiles a warpgroup multiplies.
 func (p *Plan) own(s WideSchedule) int { return max(1, p.Tiles/max(1, s.Parts)) }
 
-// Shifts reports whether stored codes stand for values beside them.
-func (p *Plan) Shifts() bool { return p.Zero || p.Bias > 0 }
+// Shifts reports whether codes stand for values beside them when they are multiplied, so
+// that sums of x are needed.
+func (p *Plan) Shifts() bool { return p.Zero && !p.Less || p.Bias > 0 }
 
 // maxShared is what a block of Hopper may have, with room for barriers.
 const maxShared = 227<<10 - 512
@@ -264,6 +265,7 @@ type wide struct {
 	bias, residual        build.Value
 	row                   build.Type // of sums of x
 	oneF32, oneRow        build.Type // sums of a tile, and what its rows share
+	oneAct                build.Type // the same, of the type of the activations
 	factor                build.Value
 	m, n, blocks, arrived build.Value
 	portions              build.Value
@@ -339,7 +341,7 @@ func (w *wide) bytes() int {
 	if w.Group > 0 {
 		n += w.scales() * outputs * w.Scale.Bits() / 8
 		if w.Zero {
-			n += w.scales() * outputs * 2
+			n += w.scales() * outputs * w.ZeroType().Bits() / 8
 		}
 	}
 	if w.Shifts() {
@@ -367,12 +369,14 @@ func (w *wide) types() {
 	rows := w.lay(own, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)))
 	w.sum = build.Register(dtype.F32, w.lay(own, layout.Local(1, 1), columns))
 	w.oneF32 = build.Register(dtype.F32, w.lay(1, layout.Local(1, 1), columns))
-	w.oneRow = build.Register(dtype.F32, w.lay(1, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1))))
+	oneRow := w.lay(1, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)))
+	w.oneRow, w.oneAct = build.Register(dtype.F32, oneRow), build.Register(w.Act, oneRow)
 	w.actual = build.Register(dtype.F32, w.stored())
 	w.row = build.Register(dtype.F32, layout.Replicated(w.Warps, 1, 1).Local(1, w.rowsEach()/8).Mul(layout.Replicated(8, 1, 1)).Spatial(1, 4).Local(1, 2))
-	w.rowF32, w.rowS, w.rowZ = build.Register(dtype.F32, rows), build.Register(w.Scale, rows), build.Register(w.Act, rows)
+	w.rowF32, w.rowS, w.rowZ = build.Register(dtype.F32, rows), build.Register(w.Scale, rows), build.Register(w.ZeroType(), rows)
+	w.rowAct = build.Register(w.Act, rows)
 	if w.s.Parts > 1 {
-		w.flat, w.flatZ = build.Register(w.Scale, w.ownScales()), build.Register(w.Act, w.ownScales())
+		w.flat, w.flatZ = build.Register(w.Scale, w.ownScales()), build.Register(w.ZeroType(), w.ownScales())
 	}
 	codes := ir.RegisterOf(w.Stored, w.operand(w.Tiles, w.Sub))
 	if as := w.codes(1); as.HasPlace {
@@ -412,7 +416,7 @@ func (w *wide) program() (*ir.Program, error) {
 	pw, ps := b.Pointer("w", dtype.U8), b.Pointer("s", w.Scale)
 	var z build.Value
 	if w.Zero {
-		z = b.Pointer("z", w.Act)
+		z = b.Pointer("z", w.ZeroType())
 	}
 	x := b.Pointer("x", w.Act)
 	var sums build.Value
@@ -460,7 +464,7 @@ func (w *wide) program() (*ir.Program, error) {
 	if w.Group > 0 {
 		w.ss = scales("ss", w.Scale)
 		if w.Zero {
-			w.sz = scales("sz", w.Act)
+			w.sz = scales("sz", w.ZeroType())
 		}
 	}
 	if w.Shifts() {
@@ -759,7 +763,7 @@ func (w *wide) weightCopies(t, g build.Value) {
 			from := build.Offset(group, at.Mul(w.outputs()))
 			b.CopyAsyncBulkGlobalToShared(w.gs, w.scaleStage(w.of(name("ts", q)), w.ss, t, q, w.Scale), p.Full, t, from, build.Dims(1))
 			if w.Zero {
-				b.CopyAsyncBulkGlobalToShared(w.gz, w.scaleStage(w.of(name("tz", q)), w.sz, t, q, w.Act), p.Full, t, from, build.Dims(1))
+				b.CopyAsyncBulkGlobalToShared(w.gz, w.scaleStage(w.of(name("tz", q)), w.sz, t, q, w.ZeroType()), p.Full, t, from, build.Dims(1))
 			}
 		})
 	})
@@ -806,7 +810,7 @@ func (w *wide) weights(name string, t build.Value, sub int) build.Value {
 func (w *wide) end() {
 	b := w.b
 	w.each(func() {
-		if w.Group == 0 {
+		if w.Group == 0 && !w.Less {
 			w.loadScale("", "0")
 		}
 		for w.half = range w.halves() {

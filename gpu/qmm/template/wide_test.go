@@ -152,6 +152,11 @@ var wideCases = []wideCase{
 	{Form{Weight: dtype.U1, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 64, 600, 256, WideSchedule{Rows: 64, Parts: 8, Splits: 2}},
 	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 70, 140, 400, WideSchedule{Rows: 64, Consumers: 1, Splits: 2, Whole: true}},
 	{Form{Weight: dtype.F6E3M2, Act: dtype.BF16, Scale: dtype.F16, Group: 64}, 60, 90, 300, WideSchedule{Rows: 64, Blocks: 3, Whole: true}},
+	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true}, 17, 300, 384, WideSchedule{Rows: 16, Consumers: 1, Sides: 2, Cluster: 2, Splits: 2}},
+	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 32, Zero: true}, 70, 140, 400, WideSchedule{Rows: 64, Consumers: 1, Blocks: 3}},
+	{Form{Weight: dtype.U3, Act: dtype.F16, Scale: dtype.F16, Group: 64, Zero: true}, 20, 300, 400, WideSchedule{Rows: 16, Parts: 4, Splits: 2, AddBias: true}},
+	{Form{Weight: dtype.U6, Act: dtype.F16, Scale: dtype.F16, Zero: true}, 20, 140, 300, WideSchedule{Rows: 16, Consumers: 1, Sides: 2, Persistent: true}},
+	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true, AnyZero: true}, 20, 400, 640, WideSchedule{Rows: 16, Consumers: 1, Sides: 2, Blocks: 5}},
 }
 
 // TestWide multiplies with warpgroups on the interpreter and the simulator.
@@ -246,6 +251,7 @@ func TestWideForms(t *testing.T) {
 					}
 					f := Form{Weight: w, Act: act, Scale: dtype.F16, Group: group}
 					f.Zero = w.IsInt() && !w.Signed() && (i+k)%2 == 0
+					f.AnyZero = f.Zero && (i+k)%4 == 0
 					t.Run(fmt.Sprintf("%s/%+v", name, f), func(t *testing.T) {
 						randomLayer(f, 3, 20, 130, rand.New(rand.NewPCG(uint64(i), 6))).checkWide(t, d, WideSchedule{Rows: 8, Consumers: 1, Stages: 2})
 					})

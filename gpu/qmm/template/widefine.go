@@ -48,6 +48,9 @@ func (w *wide) firstFine(t build.Value, tag string) {
 	for sub := range max(1, fineK/w.Sub) {
 		w.loadFine(t, sub, tag)
 	}
+	if w.Less {
+		w.loadZeros(t, 0, tag)
+	}
 	w.product1(0, w.castFine(0, tag))
 }
 
@@ -67,7 +70,13 @@ func (w *wide) castFine(i int, tag string) (operands []build.Value) {
 		n := name("", at/w.Sub) + tag
 		of := fmt.Sprintf("%d_%d", i, at) + tag
 		all := w.castWide("rh"+of, b.View("rw"+of, build.Expr(w.of("rb"+n)), w.codes1))
-		operands = append(operands, b.SliceRegister("ra"+of, all, build.Register(w.Act, w.operand(1, k)), build.Offset(16*w.Warps*tile, at%w.Sub)))
+		as := build.Register(w.Act, w.operand(1, k))
+		part := b.SliceRegister("ra"+of, all, as, build.Offset(16*w.Warps*tile, at%w.Sub))
+		if w.Less {
+			zeros := w.zeros(w.of("rz" + w.scaleTag(0) + tag))
+			part = b.Sub("ra"+of, part, b.SliceRegister("zero_tile", zeros, w.oneAct, build.Offset(16*w.Warps*tile, 0)), as)
+		}
+		operands = append(operands, part)
 	}
 	return operands
 }

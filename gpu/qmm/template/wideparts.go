@@ -32,7 +32,7 @@ func (w *wide) allocateParts() {
 	each := 2 * w.Tiles
 	w.ss3 = w.b.ReshapeShared("ss3", w.ss, rowMajor(w.Scale, w.s.Stages*w.scales()*w.Sides, w.outputs()/each, each))
 	if w.Zero {
-		w.sz3 = w.b.ReshapeShared("sz3", w.sz, rowMajor(w.Act, w.s.Stages*w.scales()*w.Sides, w.outputs()/each, each))
+		w.sz3 = w.b.ReshapeShared("sz3", w.sz, rowMajor(w.ZeroType(), w.s.Stages*w.scales()*w.Sides, w.outputs()/each, each))
 	}
 }
 
@@ -81,18 +81,12 @@ func (w *wide) ownScales() layout.Layout {
 	return layout.Spatial(w.Warps, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)).Local(1, 2*w.own(w.s))
 }
 
-// loadOwnScales loads the scales, and zero points, of the warpgroup's tiles.
-func (w *wide) loadOwnScales(tag string, t build.Value, q int) {
+// loadOwn loads what a group has for each output of the warpgroup's tiles.
+func (w *wide) loadOwn(to, from string, of, t build.Value, q int, typ dtype.Type, as build.Type) {
 	own, each := 2*w.own(w.s), 2*w.Tiles
-	load := func(r, u string, of build.Value, scale dtype.Type, as build.Type) {
-		n := w.outputs() / each
-		typ := build.Type(fmt.Sprintf("shared %s[%d, %d] shared_layout([%[2]d, %[3]d], [%[2]d, %[3]d], [%[4]d, 1])", scale, n, own, each))
-		w.b.LoadShared(w.of(r+tag), w.stage(w.of(u+tag), of, t, w.scales()*w.Sides, q*w.Sides+w.side, typ, 0, w.part*own), as)
-	}
-	load("rs", "us", w.ss3, w.Scale, w.flat)
-	if w.Zero {
-		load("rz", "uz", w.sz3, w.Act, w.flatZ)
-	}
+	n := w.outputs() / each
+	tile := build.Type(fmt.Sprintf("shared %s[%d, %d] shared_layout([%[2]d, %[3]d], [%[2]d, %[3]d], [%[4]d, 1])", typ, n, own, each))
+	w.b.LoadShared(to, w.stage(from, of, t, w.scales()*w.Sides, q*w.Sides+w.side, tile, 0, w.part*own), as)
 }
 
 // castPart is castWide for the warpgroup's tiles.

@@ -20,12 +20,12 @@ func (w *wide) loadScales(t, g build.Value) {
 		w.groups(g, func(q int, _ build.Value) {
 			tag := w.scaleTag(q)
 			if w.s.Parts > 1 {
-				w.loadOwnScales(tag, t, q)
-				return
+				w.loadOwn(w.of("rs"+tag), w.of("us"+tag), w.ss3, t, q, w.Scale, w.flat)
+			} else {
+				b.LoadShared(w.of("rs"+tag), w.scaleStage(w.of("us"+tag), w.ss, t, q, w.Scale), w.flat)
 			}
-			b.LoadShared(w.of("rs"+tag), w.scaleStage(w.of("us"+tag), w.ss, t, q, w.Scale), w.flat)
 			if w.Zero {
-				b.LoadShared(w.of("rz"+tag), w.scaleStage(w.of("uz"+tag), w.sz, t, q, w.Act), w.flatZ)
+				w.loadZeros(t, q, "")
 			}
 		})
 	})
@@ -39,6 +39,39 @@ func (w *wide) loadScales(t, g build.Value) {
 			w.half = 0
 		}
 	}
+}
+
+// loadZeros loads zero points of a turn's group q, of the present side; tag tells names of shared
+// memory apart.
+func (w *wide) loadZeros(t build.Value, q int, tag string) {
+	of := w.scaleTag(q) + tag
+	if w.s.Parts > 1 {
+		w.loadOwn(w.of("rz"+of), w.of("uz"+of), w.sz3, t, q, w.ZeroType(), w.flatZ)
+		return
+	}
+	w.b.LoadShared(w.of("rz"+of), w.scaleStage(w.of("uz"+of), w.sz, t, q, w.ZeroType()), w.flatZ)
+}
+
+// lessWide is less for some k of a turn, whose zero points are loaded, unless they are of
+// a turn that is still to begin.
+func (w *wide) lessWide(rh string, t build.Value, sub int, tag string) build.Value {
+	group := func(k int) int {
+		if w.scales() == 1 {
+			return 0
+		}
+		return k / w.Group
+	}
+	if w.Less && w.Group > 0 && tag != "" {
+		for q := group(sub * w.Sub); q <= group((sub+1)*w.Sub-1); q++ {
+			w.loadZeros(t, q, tag)
+		}
+	}
+	return w.less(rh, func(k int) layout.Layout { return w.operand(w.own(w.s), k) }, func(k int) string {
+		if w.Group == 0 {
+			return w.of("rz")
+		}
+		return w.of("rz" + w.scaleTag(group(sub*w.Sub+k)) + tag)
+	})
 }
 
 // begin begins a tile.
@@ -56,6 +89,9 @@ func (w *wide) begin(t build.Value, some string) func() {
 		}
 	}
 	w.all(func() { b.AllocateRegister(w.at("acc"), w.sum, build.Init(0)) })
+	if w.Less && w.Group == 0 {
+		w.each(func() { w.loadScale("", "0") })
+	}
 	if w.Deferred() && w.Group == 0 {
 		b.AllocateRegister("back", w.rowF32, build.Init(1))
 	}
@@ -108,7 +144,8 @@ func (w *wide) cast1(t build.Value, sub int, tag string) build.Value {
 	if w.hangs() && tag != "" { // not one variable of both turns, which would be moved between them
 		to = "lead" + tag
 	}
-	return w.castWide(to, w.b.View(w.of("rw"+k)+tag, rb, w.codes1))
+	w.castWide(to, w.b.View(w.of("rw"+k)+tag, rb, w.codes1))
+	return w.lessWide(to, t, sub, tag)
 }
 
 // pieces8 is the type of the bytes of a cast.

@@ -1,0 +1,96 @@
+package lower_test
+
+import (
+	"fmt"
+	"strings"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/recipe"
+)
+
+// TestDifferencesOfCodes takes every number of a byte off every code of each exact recipe
+// to f16, on the interpreter and the simulator: by the cast and one difference for each pair of
+// bytes, where the cast took a constant off; and numbers that may be any, which it must not
+// do.
+func TestDifferencesOfCodes(t *testing.T) {
+	all, err := recipe.Table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	with := 0
+	for _, r := range all {
+		if r.To != dtype.F16 || r.Mode != recipe.Exact || r.Recode || !r.From.IsInt() || r.From.Signed() || testing.Short() && r.From.Bits() > 4 {
+			continue
+		}
+		taken := 0
+		for _, s := range r.Steps {
+			if s.Op != recipe.Sub {
+				continue
+			}
+			if k := dtype.F16.Decode(uint64(r.Consts[int(s.B)-r.Place.Words()] & 0xffff)); k >= 1 { // u1 has a fraction too
+				taken++
+			}
+		}
+		for _, of := range []dtype.Type{dtype.U8, dtype.F16} {
+			n, w := r.Place.Elements(), r.From.Bits()
+			lay := layout.Local(1, n).Spatial(32, 1)
+			from := ir.RegisterOf(r.From, lay)
+			from.Place, from.HasPlace = r.Place, true
+			blocks := 8 * max(1, (1<<w)/n)
+			words, z := array.New(dtype.U32, blocks, 32*r.Place.Words()), array.New(of, blocks*32, 1)
+			for b := range blocks {
+				for th := range 32 {
+					codes := make([]uint64, n)
+					for e := range codes {
+						codes[e] = uint64(e+b/8*n) & r.From.Mask()
+					}
+					for j, x := range r.Place.Pack(codes) {
+						words.SetCode((b*32+th)*r.Place.Words()+j, uint64(x))
+					}
+					v := float64(b%8*32 + th)
+					if of == dtype.F16 {
+						v /= 16 // of which codes under a constant have no room
+					}
+					z.SetCode(b*32+th, of.Encode(v, false))
+				}
+			}
+			var s strings.Builder
+			half := ir.RegisterOf(dtype.F16, lay)
+			fmt.Fprintf(&s, "program p<%d>(a: *u32, z: *%s, y: *f16) warps=1 {\n\tb = BlockIndices()\n", blocks, of)
+			fmt.Fprintf(&s, "ga = ViewGlobal(a) : global u32[%d, %d]\ngz = ViewGlobal(z) : global %s[%d, 1]\ngy = ViewGlobal(y) : global f16[%d, %d]\n", blocks, 32*r.Place.Words(), of, blocks*32, blocks*32, n)
+			fmt.Fprintf(&s, "ra = LoadGlobal(ga, offset=[b, 0], dims=[1]) : register u32[%d] spatial(32).local(%d)\n", 32*r.Place.Words(), r.Place.Words())
+			fmt.Fprintf(&s, "x = View(ra) : %s\nv = Cast(x) : %s\n", from, half)
+			fmt.Fprintf(&s, "rz = LoadGlobal(gz, offset=[b*32, 0]) : register %s[32, 1] spatial(32, 1)\n", of)
+			name := "rz"
+			if of == dtype.U8 {
+				name = "fz"
+				fmt.Fprintf(&s, "fz = Cast(rz) : register f16[32, 1] spatial(32, 1)\n")
+			}
+			fmt.Fprintf(&s, "d = Sub(v, %s) : %s\nStoreGlobal(gy, d, offset=[b*32, 0])\n}\n", name, half)
+			p := parse(t, s.String())
+			agree(t, p, nil, []ir.Arg{{Array: words}, {Array: z}, {Array: array.New(dtype.F16, blocks*32, n)}})
+			added := 0
+			lowered(t, p, nil).Body.Walk(func(in *code.Instr) {
+				if in.Op == code.OpAddF16x2 {
+					added++
+				}
+			})
+			want := 0
+			if of == dtype.U8 {
+				want = taken
+			}
+			if added != want {
+				t.Errorf("%s: %d of %d constants go with what is taken off codes, of type %s", r.From, added, want, of)
+			}
+			with += want
+		}
+	}
+	if with == 0 {
+		t.Error("no recipe takes a constant off codes")
+	}
+}
