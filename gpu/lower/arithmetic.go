@@ -42,7 +42,7 @@ func arithmetic(l *lowerer, in *ir.Instr) {
 		}
 	}
 	if in.Op.Name == "Sub" && t.Elem == dtype.F16 {
-		l.env.set(in.Out[0], val{words: l.difference(in.In[1], operands)})
+		l.env.set(in.Out[0], val{words: l.difference(in.In[1], t, operands)})
 		return
 	}
 	words := arith.Apply(l.Thread, in.Op.Name, dtype.SequenceOf(in.Op.Name, in.Attr("approx") != nil), t.Elem, t.Layout.Slots(), operands...)

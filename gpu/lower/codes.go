@@ -13,13 +13,20 @@ import (
 // A difference of such tiles takes one instruction for the cast and the difference: a code is
 // cast by taking a constant off a word, and that goes with what is taken off the code.
 type codeWords struct {
-	most map[code.Value]float64 // the greatest that both may be
-	from map[code.Value]taken   // where they are what a constant leaves of another word
+	most  map[code.Value]float64 // the greatest that both may be
+	from  map[code.Value]taken   // where they are what a constant leaves of another word
+	bytes map[code.Value][2]byteOf
 }
 
 type taken struct {
 	word code.Value
 	k    uint32
+}
+
+// byteOf is a byte of a word; of none it is the zero value.
+type byteOf struct {
+	word code.Value
+	at   int
 }
 
 // wholeMost is up to where f16 holds every whole number.
@@ -28,13 +35,22 @@ const wholeMost = 2048
 // isCode reports whether a type has whole numbers from 0 to 255 at most.
 func isCode(t dtype.Type) bool { return t.IsInt() && !t.Signed() && t.Bits() <= 8 }
 
-// learn takes note of a cast of codes to words of f16.
-func (w *codeWords) learn(from dtype.Type, words []code.Value) {
+// learn takes note of a cast of codes to words of f16. Slot s is slot slots[s] of the source, whose
+// words stand slot after slot if of is not nil.
+func (w *codeWords) learn(from dtype.Type, words []code.Value, slots []int, of []code.Value) {
 	if w.most == nil {
-		w.most, w.from = map[code.Value]float64{}, map[code.Value]taken{}
+		w.most, w.from, w.bytes = map[code.Value]float64{}, map[code.Value]taken{}, map[code.Value][2]byteOf{}
 	}
-	for _, v := range words {
+	for j, v := range words {
 		w.most[v] = from.Max()
+		if from.Bits() != 8 || of == nil {
+			continue
+		}
+		var both [2]byteOf
+		for i, at := range slots[2*j : min(2*j+2, len(slots))] {
+			both[i] = byteOf{of[at/4], at % 4}
+		}
+		w.bytes[v] = both
 	}
 }
 
@@ -43,19 +59,22 @@ func (l *lowerer) takenOf(from, to dtype.Type) cast.Taken {
 	if !isCode(from) || to != dtype.F16 {
 		return nil
 	}
-	l.codes.learn(from, nil)
+	l.codes.learn(from, nil, nil, nil)
 	return func(word, of code.Value, k uint32) { l.codes.from[word] = taken{of, k} }
 }
 
 // difference is x − y in words of two f16, of which y may be repeated from a tile of
 // codes. Where x is w − k, exactly, and y as whole, it is w − (k + y): all of them are whole
 // numbers that f16 holds, so that nothing is rounded either way.
-func (l *lowerer) difference(y ir.Operand, words [][]code.Value) []code.Value {
+func (l *lowerer) difference(y ir.Operand, t ir.Type, words [][]code.Value) []code.Value {
 	out := make([]code.Value, len(words[0]))
 	most := math.Inf(1)
+	var codes []code.Value
+	var from []int
 	if v := y.Var(); v != nil && v.Type.IsRegister() {
-		most = 0
-		for _, w := range l.env.get(v).words {
+		most, codes = 0, l.env.get(v).words
+		from, _ = ir.SlotMap(v.Type, t)
+		for _, w := range codes {
 			if n, ok := l.codes.most[w]; ok {
 				most = max(most, n)
 			} else {
@@ -68,10 +87,30 @@ func (l *lowerer) difference(y ir.Operand, words [][]code.Value) []code.Value {
 		k := dtype.F16.Decode(uint64(of.k & 0xffff))
 		// From k on to twice as much, differences from k are exact.
 		if ok && of.k>>16 == of.k&0xffff && k == math.Trunc(k) && k >= l.codes.most[x] && k+most <= wholeMost {
-			out[j] = l.Op(code.OpSubF16x2, nil, of.word, l.Op(code.OpAddF16x2, nil, l.Const32(int64(of.k)), words[1][j]))
+			out[j] = l.Op(code.OpSubF16x2, nil, of.word, l.above(k, words[1][j], codes, from, j))
 		} else {
 			out[j] = l.Op(code.OpSubF16x2, nil, x, words[1][j])
 		}
 	}
 	return out
+}
+
+// above is k + y in a word of two f16, the j-th that codes are repeated to. One byte in both comes at
+// once with the exponent of 1024, whose last bit is 1.
+func (l *lowerer) above(k float64, y code.Value, codes []code.Value, from []int, j int) code.Value {
+	both := func(v float64) code.Value {
+		c := int64(dtype.F16.Encode(v, false))
+		return l.Const32(c<<16 | c)
+	}
+	if i := 2 * j; i < len(from) {
+		b := l.codes.bytes[codes[from[i]/2]][from[i]%2]
+		if last := from[min(i+1, len(from)-1)]; b.word != 0 && l.codes.bytes[codes[last/2]][last%2] == b {
+			const magic = 1024
+			y, k = l.Prmt(b.word, l.Const32(0x64646464), uint16(0x4040|b.at|b.at<<8)), k-magic
+		}
+	}
+	if k == 0 {
+		return y
+	}
+	return l.Op(code.OpAddF16x2, nil, y, both(k))
 }

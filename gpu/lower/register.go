@@ -66,7 +66,11 @@ func castLowering(l *lowerer, in *ir.Instr) {
 		l.refuse(in.Pos, "Lower.E4", "%v", err)
 	}
 	if isCode(from.Type.Elem) && to.Type.Elem == dtype.F16 {
-		l.codes.learn(from.Type.Elem, words)
+		of := l.env.get(from).words
+		if from.Type.HasPlace {
+			of = nil
+		}
+		l.codes.learn(from.Type.Elem, words, slots, of)
 	}
 	l.env.set(to, val{words: words})
 }
