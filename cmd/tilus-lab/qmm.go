@@ -21,9 +21,9 @@ func newQMM() *cobra.Command {
 		Short: "Quantise a linear layer and multiply with it",
 		Long: `Quantise a linear layer and multiply with it: y = x·wᵀ. KIND is an element type of 1 to
 8 bits or a preset (mxfp4, nvfp4, …), and words: group=128 (or channel), scale=f16,
-act=f16, zero (points), scalebits=7 (significant bits of scales; chosen such that weights
-are exact as plain numbers where that costs nothing). The error of the weights and of y are
-told.
+act=f16, zero (points; zero=any where they are not whole), scalebits=7 (significant bits of
+scales; chosen such that weights are exact as plain numbers where that costs nothing). The
+error of the weights and of y are told.
 
 --program prints one of the programs instead: decode, wide, prefill, arrange, pack, unpack
 or expand.`,
