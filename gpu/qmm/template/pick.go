@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
 // Filled takes defaults for zero fields and checks the others.
@@ -121,8 +119,6 @@ func (p *Plan) perElement() float64 {
 		return p.Via.Cost().PerElement() + 0.5 // one to round two bf16; products that take them apart go on beside
 	case p.Recipe == nil:
 		return 4 // cast one by one
-	case p.Less && p.Act == dtype.BF16: // as f16, the cast's own subtraction takes zero points off too
-		return p.Recipe.Cost().PerElement() + 0.5
 	}
 	return p.Recipe.Cost().PerElement()
 }
