@@ -199,6 +199,12 @@ func holdCancelled(t *testing.T, d device.Device) {
 				{16, Call{Schedule: &template.Schedule{Stages: 2, Blocks: 3, Rows: 16, Warpgroups: true}}},
 				{40, Call{Plan: Prefill}},
 			}
+			if l.Group%template.Turn == 0 {
+				calls = append(calls, struct {
+					m    int
+					call Call
+				}{16, Call{Schedule: &template.Schedule{Stages: 2, Blocks: 3, Rows: 16, Sides: 2, Warpgroups: true, Fine: true}}})
+			}
 			for at, call := range calls {
 				if testing.Short() && (at+j)%3 != 0 || d.Name() == "sim" && (at+j+i)%5 != 0 {
 					continue

@@ -163,7 +163,10 @@ func (l Linear) find(all []Tuned, p *template.Plan, m int) (s template.Schedule,
 				continue
 			}
 			if t.same(want) && t.Schedule.Takes(p, l.N, l.K) {
-				return t.Schedule, "table"
+				if s = t.Schedule; l.key(p, m).dear() && !want.dear() {
+					s.Resident = 0 // dear casts take other registers
+				}
+				return s, "table"
 			}
 		}
 		for _, t := range all {
