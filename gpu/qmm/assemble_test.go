@@ -23,7 +23,13 @@ func TestTableAssembles(t *testing.T) {
 		if testing.Short() && i%8 != 0 {
 			continue
 		}
+		var kinds []string
 		for _, w := range weightTypes() {
+			if kinds = append(kinds, w.String()); w.IsInt() && !w.Signed() {
+				kinds = append(kinds, w.String()+" zero")
+			}
+		}
+		for _, w := range kinds {
 			l, err := Parse(fmt.Sprintf("%s group=128 act=%s", w, e.Act), e.N, e.K)
 			if err != nil {
 				t.Fatal(err)
@@ -32,9 +38,9 @@ func TestTableAssembles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			name := fmt.Sprintf("%d bits in %d tiles as %s", p.Stored.Bits(), p.Tiles, e.Act)
+			name := fmt.Sprintf("%d bits in %d tiles as %s, zero points %v", p.Stored.Bits(), p.Tiles, e.Act, l.ZeroPoint)
 			if e.Schedule.Resident > 0 {
-				name = w.String() + " as " + e.Act
+				name = w + " as " + e.Act
 			}
 			name = fmt.Sprintf("%s, %s", name, e.Schedule)
 			m := max(e.Rows, 1)

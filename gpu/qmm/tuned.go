@@ -126,10 +126,13 @@ func (l Linear) choose(m int) (template.Schedule, string, error) {
 		return template.Schedule{}, "", err
 	}
 	s, from, err := l.tabled(p, m)
-	if err != nil || from != "" && l.usual(p) {
+	usual := l.usual(p)
+	if l.ZeroPoint || !usual {
+		s.Resident = 0 // zero points and smaller groups take registers of their own
+	}
+	if err != nil || from != "" && usual {
 		return s, from, err
 	}
-	s.Resident = 0 // zero points and smaller groups take registers of their own
 	on := template.H200()
 	pick := template.Pick(p, m, l.N, l.K, on)
 	if from != "" && p.Estimate(pick, m, l.N, l.K, on) > better*p.Estimate(s, m, l.N, l.K, on) {
