@@ -143,7 +143,8 @@ func (l Linear) groupOf(k int) int {
 // greatest code; for integers they are the least that no weight exceeds.
 //
 // Other scales have so few significant bits that the type of the activations holds each
-// weight as it is, where the weights' error grows by 2% at most: see [Linear.ScaleBits]. They
+// weight as it is, where the weights' error grows by 2% at most: see [Linear.ScaleBits]; and
+// fewer, as long as it is no greater than with all of them. They
 // are rounded up, and where few bits are left the best for the group's weights of that and
 // its neighbours is taken.
 // Source: OCP Microscaling Formats (MX) Specification 1.0, section 6.3.

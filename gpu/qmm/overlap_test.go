@@ -33,7 +33,8 @@ func expanded(t *testing.T, l Linear, m int) (expand, product *ir.Program) {
 }
 
 // TestExpandOverlaps holds the programs of [Expand] to what lets launches of many layers
-// overlap: two memories in turn for the plain weights are enough, whatever the layers, and one is not.
+// overlap: two memories in turn for the plain weights are enough, whatever the layers, and one is
+// not, unless products do not ask for the next launch.
 func TestExpandOverlaps(t *testing.T) {
 	var layers []Linear
 	for _, w := range []dtype.Type{dtype.U4, dtype.F6E3M2, dtype.U8} {
@@ -43,8 +44,7 @@ func TestExpandOverlaps(t *testing.T) {
 		}
 		layers = append(layers, l)
 	}
-	const m = 512
-	sequence := func(memories int) []tune.Launch {
+	sequence := func(m, memories int) []tune.Launch {
 		var out []tune.Launch
 		var plain []*array.Array
 		for range memories {
@@ -69,11 +69,34 @@ func TestExpandOverlaps(t *testing.T) {
 		}
 		return out
 	}
-	if err := tune.Overlap(sequence(2)); err != nil {
-		t.Error(err)
+	const asks, waits = 6400, 512 // rows of x; of those 100 tiles, and 8, of which most multiprocessors have none
+	for _, c := range []struct{ m, memories int }{{asks, 2}, {waits, 2}, {waits, 1}} {
+		if err := tune.Overlap(sequence(c.m, c.memories)); err != nil {
+			t.Errorf("%+v: %v", c, err)
+		}
 	}
-	if err := tune.Overlap(sequence(1)); err == nil || !strings.Contains(err.Error(), "uses y before it waits for launch 1, matmul_hopper_v5, which has the same memory as b") {
+	if err := tune.Overlap(sequence(asks, 1)); err == nil || !strings.Contains(err.Error(), "uses y before it waits for launch 1, matmul_hopper_v5, which has the same memory as b") {
 		t.Errorf("with one memory: %v", err)
+	}
+}
+
+// TestPlainAsks holds which products let weights be expanded beside their last tiles.
+func TestPlainAsks(t *testing.T) {
+	for _, c := range []struct {
+		m, n int
+		asks bool
+	}{
+		{4096, 8192, true},   // 100 tiles in the last of 8 waves, of 132
+		{2048, 10240, true},  // 112 in the last of 5
+		{4608, 8192, false},  // 96 in the last of 9
+		{2048, 8192, false},  // 116: few are idle
+		{4224, 8192, false},  // 132: none
+		{12288, 8192, false}, // 36: most are idle
+		{2048, 57344, false}, // 20
+	} {
+		if got := plainSchedule(dtype.F16, c.m, c.n, 132).PDL; got != c.asks {
+			t.Errorf("%d rows of %d outputs: %v", c.m, c.n, got)
+		}
 	}
 }
 
@@ -91,9 +114,9 @@ func TestGPUExpandOverlap(t *testing.T) {
 	}{
 		{dtype.U4, 4096, 8192, 8192, 6},
 		{dtype.F6E3M2, 4096, 8192, 8192, 6},
-		{dtype.U8, 512, 8192, 8192, 20},   // products as short as what they multiply takes to be made
-		{dtype.U1, 1024, 2048, 4096, 100}, // 64 blocks: others have nothing to multiply
-		{dtype.U3, 4160, 2304, 1024, 100},
+		{dtype.U8, 896, 8192, 8192, 20},  // products as short as what they multiply takes to be made
+		{dtype.U1, 768, 2048, 4096, 100}, // 96 tiles: others have nothing to multiply
+		{dtype.U3, 2944, 2304, 1024, 100},
 	} {
 		t.Run(fmt.Sprintf("%s_%d_%d_%d", c.w, c.m, c.n, c.k), func(t *testing.T) {
 			l, err := Linear{WeightType: c.w, Group: 128, N: c.n, K: c.k}.Check()
@@ -116,6 +139,9 @@ func around(seed uint64, exponent uint16, shape ...int) *array.Array {
 }
 
 func expandOverlap(t *testing.T, q *device.Queue, l Linear, m, runs int) {
+	if !plainSchedule(l.ActType, m, l.N, template.H200().SMs).PDL {
+		t.Fatal("nothing overlaps: the product does not ask for the next launch")
+	}
 	ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
 	defer cancel()
 	expand, product := expanded(t, l, m)

@@ -445,8 +445,8 @@ func (p *Packed) expand(ctx context.Context, d device.Device, x *array.Array, ou
 }
 
 // Plain is the program of a product of plain numbers on a GPU of sms multiprocessors, with
-// as many blocks: the last step of gpu/gemm/hopper, with tiles that suit m. It waits for the
-// launches in front of it before it asks for the next one, as [template.Expand] needs.
+// as many blocks: the last step of gpu/gemm/hopper, with tiles that suit m. Where it asks for the next
+// launch before its end it waits for those in front of it before, as [template.Expand] needs.
 func Plain(act dtype.Type, m, n, sms int) (*ir.Program, error) {
 	p, err := hopper.Matmul(5, plainSchedule(act, m, n, sms))
 	if err != nil {
@@ -456,9 +456,15 @@ func Plain(act dtype.Type, m, n, sms int) (*ir.Program, error) {
 }
 
 func plainSchedule(act dtype.Type, m, n, sms int) hopper.Schedule {
-	s := hopper.Schedule{Type: act, Out: act, PDL: true}
-	if ((m+127)/128)*((n+255)/256) < sms {
+	s := hopper.Schedule{Type: act, Out: act, N: 256}
+	tiles := func() int { return (m + 127) / 128 * ((n + s.N - 1) / s.N) }
+	if tiles() < sms {
 		s.N = 128
 	}
+	// What makes the next weights takes the multiprocessors that the last wave leaves idle: enough
+	// of them to win more than beginning early costs a product, the more the longer it is, and not so
+	// many that the last tiles wait for memory. Measured: see RATIONALE.md.
+	waves, idle := (tiles()+sms-1)/sms, (sms-tiles()%sms)%sms
+	s.PDL = waves <= 8 && 8*idle >= sms && 2*idle <= sms
 	return s
 }

@@ -111,9 +111,11 @@ func (q *Weights) want(s span, top float64) float64 {
 	return s.most() / top
 }
 
-// grid is what the layer's scales are rounded to: what the layer wishes; else the most bits
-// with which it [template.Form.Expands], if all scales get in reach and the error of the
-// weights hardly grows. Where weights have w significant bits and scales b, rounding a
+// grid is what the layer's scales are rounded to: what the layer wishes; else the fewest bits
+// with which all scales get in reach and the weights' error is no greater than with all bits, of those
+// with which the form [template.Form.Expands]. Numbers of few significant bits take less power to
+// multiply, and tensor cores go as fast as power allows. Where there are none it is the most bits, if the
+// error hardly grows: where weights have w significant bits and scales b, rounding a
 // scale moves the group's greatest weight by up to 2^(w-b) of its own steps: up to two of them
 // the choice among neighbours makes up for.
 func (f *filling) grid() grid {
@@ -121,25 +123,37 @@ func (f *filling) grid() grid {
 		return grid{}
 	}
 	form, wish := f.Form(), f.ScaleBits
-	to, least := grid{form.ExpandBits(), true}, max(form.WeightBits()-1, 4)
 	if wish > 0 {
-		to, least = grid{wish, form.Expands(wish)}, 1
+		for to := (grid{wish, form.Expands(wish)}); to.bits > 0; to.bits-- {
+			if f.fits(to) {
+				return to
+			}
+		}
+		return grid{bits: wish}
 	}
-	for ; to.bits >= least; to.bits-- {
-		if !f.fits(to) {
-			continue
-		}
-		var rounded, plain float64
-		for i := 0; i < len(f.spans) && wish == 0; i += (len(f.spans) + probe - 1) / probe {
-			plain += f.group(i, grid{})
-			rounded += f.group(i, to)
-		}
-		if rounded <= grows*grows*plain {
+	most, plain := form.ExpandBits(), f.tried(grid{})
+	for bits := 1; bits <= most; bits++ {
+		if to := (grid{bits, true}); f.fits(to) && f.tried(to) <= plain {
 			return to
 		}
-		break
 	}
-	return grid{bits: wish}
+	for bits := most; bits >= max(form.WeightBits()-1, 4); bits-- {
+		if to := (grid{bits, true}); f.fits(to) {
+			if f.tried(to) > grows*grows*plain {
+				break
+			}
+			return to
+		}
+	}
+	return grid{}
+}
+
+// tried is the sum of the errors' squares of some groups with scales of a grid.
+func (f *filling) tried(to grid) (off float64) {
+	for i := 0; i < len(f.spans); i += (len(f.spans) + probe - 1) / probe {
+		off += f.group(i, to)
+	}
+	return off
 }
 
 // fits reports whether all scales lie on a grid or near by.

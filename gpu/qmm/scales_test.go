@@ -32,7 +32,7 @@ func TestScaleBits(t *testing.T) {
 	}
 	not := map[dtype.Type][]string{
 		dtype.F16:  {"u7", "u8", "i8", "f7e6m0", "f8e1m6", "f8e6m1", "f8e7m0"},
-		dtype.BF16: {"u5", "u6", "u7", "u8", "i6", "i7", "i8", "f6e1m4", "f7e1m5", "f7e2m4", "f8e1m6", "f8e2m5", "f8e3m4"},
+		dtype.BF16: {"u5", "u6", "u7", "u8", "i6", "i7", "i8", "f6e1m4", "f7e1m5", "f7e2m4", "f8e1m6", "f8e2m5"},
 	}
 	worst, most := 0.0, ""
 	for i, w := range weightTypes() {
@@ -46,7 +46,8 @@ func TestScaleBits(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if got, want := q.ScaleBits > 0, !slices.Contains(not[act], w.String()); got != want {
+				// Three bits, which are as good for some weights of f8e3m4 and not for others, are all that bf16 leaves.
+				if got, want := q.ScaleBits > 0, !slices.Contains(not[act], w.String()); got != want && !(act == dtype.BF16 && w == dtype.F8E3M4) {
 					t.Errorf("%s: scales of %d bits", l, q.ScaleBits)
 				}
 				for n := 0; n < l.N && q.ScaleBits > 0; n++ {
@@ -64,6 +65,9 @@ func TestScaleBits(t *testing.T) {
 				ratio := array.RelFro(q.Dequantize(), plain) / array.RelFro(all.Dequantize(), plain)
 				if !(ratio <= 1.02) {
 					t.Errorf("%s: the weights' error is %.4f of that with full scales", q, ratio)
+				}
+				if f := l.Form(); q.ScaleBits > 0 && q.ScaleBits < f.ExpandBits() && ratio > 1.0001 {
+					t.Errorf("%s: fewer bits than there could be, and %.4f of the error", q, ratio)
 				}
 				if ratio > worst {
 					worst, most = ratio, q.String()
@@ -169,8 +173,8 @@ func TestUsual(t *testing.T) {
 		layer string
 		bits  int
 	}{
-		{"u4 zero", 7}, {"u4", 7}, {"i4", 8}, {"i4 act=bf16", 5}, {"f6e3m2", 8}, {"u6 zero", 5}, {"u8 zero", 0}, {"i8", 0}, {"f8e4m3", 7}, {"u1 group=channel", 11},
-		{"mxfp4", 1}, {"mxint8", 1}, {"nvfp4", 4}, {"nvfp4 act=bf16", 4}, {"u4 scalebits=3", 3}, {"u8 zero scalebits=3", 3}, {"u4 scalebits=11", 0},
+		{"u4 zero", 4}, {"u4", 4}, {"i4", 2}, {"i4 act=bf16", 2}, {"f6e3m2", 2}, {"u6 zero", 5}, {"u8 zero", 0}, {"i8", 0}, {"f8e4m3", 2}, {"u1 group=channel", 1},
+		{"mxfp4", 1}, {"mxint8", 1}, {"nvfp4", 3}, {"nvfp4 act=bf16", 3}, {"u4 scalebits=3", 3}, {"u8 zero scalebits=3", 3}, {"u4 scalebits=11", 0},
 	} {
 		l := kind(t, c.layer, 8192, 8192)
 		if got := l.Usual(); got.ScaleBits != c.bits || got.N != l.N {
@@ -283,7 +287,7 @@ func TestFactor(t *testing.T) {
 		for _, v := range plain.Floats() {
 			most = max(most, math.Abs(v))
 		}
-		if n, _ := digits(q.One, 0, 0); n != 1 || q.ScaleBits != 4 {
+		if n, _ := digits(q.One, 0, 0); n != 1 || q.ScaleBits != 3 {
 			t.Errorf("%d: the factor %g has %d significant bits, with scales %d", i, q.One, n, q.ScaleBits)
 		}
 		f := &filling{Weights: q, values: plain.Floats(), top: q.top(), size: q.Group}

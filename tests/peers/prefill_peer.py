@@ -4,7 +4,8 @@
 
 For some types after the other: the command, which writes rows, then Humming's layers of those
 types, where it has them, and torch.matmul (cuBLAS) in this process; so often as --rounds says.
-A row's times are medians of its rounds: what a GPU is warm from meets all three. Needs torch and a GPU;
+A row's times are medians of its rounds: what a GPU is warm from meets all three, whose graphs hold as many
+launches, since a GPU that its power limits slows down within some 20 ms. Needs torch and a GPU;
 rows have no Humming times without humming-kernels.
 """
 
@@ -31,13 +32,13 @@ class Plain:
     def __init__(self):
         self.w = {}
 
-    def time(self, m, n, k, act):
+    def time(self, m, n, k, act, launches):
         dtype = {"f16": torch.float16, "bf16": torch.bfloat16}[act]
         if (n, k, act) not in self.w:
             self.w = {(n, k, act): [torch.randn(n, k, device="cuda", dtype=dtype) for _ in range(2)]}
         x = torch.randn(m, k, device="cuda", dtype=dtype)
         y = torch.empty(m, n, device="cuda", dtype=dtype)
-        return graph_time([lambda w=w: torch.matmul(x, w.T, out=y) for w in self.w[n, k, act]], 4)
+        return graph_time([lambda w=w: torch.matmul(x, w.T, out=y) for w in self.w[n, k, act]], launches)
 
 
 class Humming:
@@ -47,7 +48,7 @@ class Humming:
         self.key = self.layers = None
         self.there = importlib.util.find_spec("humming") is not None
 
-    def time(self, m, n, k, weight, group):
+    def time(self, m, n, k, weight, group, launches):
         from humming.layer import HummingLayer
 
         if self.key != (n, k, weight):
@@ -57,7 +58,7 @@ class Humming:
             layer.transform()
             self.layers = [layer]
         x = torch.randn(m, k, device="cuda", dtype=torch.float16)
-        return graph_time([lambda l=l: l(x) for l in self.layers], 4)
+        return graph_time([lambda l=l: l(x) for l in self.layers], launches)
 
 
 def main():
@@ -93,9 +94,9 @@ def main():
                 row, times = found.setdefault(key, (row, {"ours": [], "cublas": [], "humming": []}))
                 times["ours"].append(row["median_us"])
                 try:
-                    times["cublas"].append(plain.time(m, n, k, row["act"]))
+                    times["cublas"].append(plain.time(m, n, k, row["act"], row["launches"]))
                     if humming.there and row["group"] == 128 and row["act"] == "f16":
-                        times["humming"].append(humming.time(m, n, k, row["weight"], 128))
+                        times["humming"].append(humming.time(m, n, k, row["weight"], 128, row["launches"]))
                 except Exception:
                     humming.key = None
                     print(f"{key}: " + traceback.format_exc()[-400:], file=sys.stderr, flush=True)

@@ -3,11 +3,14 @@ package template
 import (
 	"fmt"
 	"math"
+	"slices"
 
+	"github.com/tilus-lab/tilus-lab/gpu/lower/cast"
 	"github.com/tilus-lab/tilus-lab/vm/build"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/recipe"
 )
 
 // expandWarps is how many warps a block of [Expand] has, each with outputs of its own: the 32
@@ -42,7 +45,7 @@ func Expand(f Form) (*ir.Program, error) {
 	}
 	d := &decoder{Plan: p, Schedule: Schedule{Warps: expandWarps, Sides: 1, Rows: 8}}
 	subs, lane, outputs := Turn/p.Sub, p.bytesPerLane(), d.outputs()
-	b := build.Program(fmt.Sprintf("expand_%s_%s", p.Weight, p.Act), build.Warps(d.Warps), build.Grid(ceilText("N", outputs), ceilText("K", Turn)+fmt.Sprintf("*%d", subs)))
+	b := build.Program(fmt.Sprintf("expand_%s_%s", p.Weight, p.Act), build.Warps(d.Warps), build.Grid(ceilText("K", Turn)+fmt.Sprintf("*%d", subs), ceilText("N", outputs)))
 	d.b = b
 	d.types()
 	plain = warped(d.Warps, 2).Mul(plain)
@@ -56,7 +59,8 @@ func Expand(f Form) (*ir.Program, error) {
 	if p.Factor {
 		factor = b.Scalar("factor", dtype.F32)
 	}
-	bn, bk := b.BlockIndices2("bn", "bk")
+	// Blocks that run at the same time store rows of y from end to end, not a piece of each.
+	bk, bn := b.BlockIndices2("bk", "bn")
 	d.bn = bn
 	b.GridDependencyLaunch()
 	blocks, turns := build.Expr(ceilText("N", outputs)), build.Expr(ceilText("K", Turn))
@@ -65,7 +69,18 @@ func Expand(f Form) (*ir.Program, error) {
 	gy := b.ViewGlobal("gy", y, build.Global(p.Act, n, k))
 	pieces := each(d.Warps, layout.Local(lane/16).Spatial(32).Local(16))
 	rb := b.LoadGlobal("rb", gw, build.Register(dtype.U8, pieces), build.Offset(bn, 0, bk.Div(subs), bk.Mod(subs).Mul(32*lane)), build.Dims(1, 3))
-	d.cast("", b.View("rw", rb, d.codes1))
+	rw, left := b.View("rw", rb, d.codes1), build.Register(p.Act, p.left(d.Warps, p.Sub))
+	var by []build.Value // powers of two that make codes of operands
+	inAct := p.inAct()
+	switch {
+	case inAct && p.exact():
+		b.Cast("rh", rw, left, d.castAttrs()...)
+	case inAct && p.Deferred():
+		d.cast("", rw)
+		by = d.powers()
+	default:
+		d.cast("", rw)
+	}
 	for piece := range p.Sub / dot {
 		group := build.Expr("0")
 		if p.Group > 0 {
@@ -80,6 +95,22 @@ func Expand(f Form) (*ir.Program, error) {
 		if dot < p.Sub {
 			rh = b.SliceRegister("rh"+tag, rh, build.Register(p.Act, p.left(d.Warps, dot)), build.Offset(0, piece*dot))
 		}
+		act := build.Register(p.Act, p.left(d.Warps, dot))
+		if inAct {
+			v := rh
+			for _, power := range by {
+				v = b.Mul("v"+tag, v, power, act)
+			}
+			if p.Power != 0 {
+				v = b.Mul("v"+tag, v, math.Ldexp(1, p.Power), act)
+			}
+			if p.Bias > 0 {
+				v = b.Sub("v"+tag, v, float64(p.Bias), act)
+			}
+			v = b.Mul("v"+tag, v, b.View("rv"+tag, build.Expr(d.of("rs"+tag)), d.rowS), act)
+			b.StoreGlobal(gy, b.View("out"+tag, v, build.Register(p.Act, plain)), build.Offset(bn.Mul(outputs), at))
+			continue
+		}
 		scale, minus := d.scaleOf(tag)
 		f32 := build.Register(dtype.F32, p.left(d.Warps, dot))
 		v := b.Cast("v"+tag, rh, f32)
@@ -91,7 +122,7 @@ func Expand(f Form) (*ir.Program, error) {
 		if p.Factor {
 			v = b.Mul("v"+tag, v, factor, f32)
 		}
-		half := b.Cast("half"+tag, v, build.Register(p.Act, p.left(d.Warps, dot)))
+		half := b.Cast("half"+tag, v, act)
 		b.StoreGlobal(gy, b.View("out"+tag, half, build.Register(p.Act, plain)), build.Offset(bn.Mul(outputs), at))
 	}
 	// Blocks that waited would keep multiprocessors whose product has ended from the others.
@@ -164,6 +195,38 @@ func digitsOf(t dtype.Type) int {
 		return t.Bits() - 2 // the least value is a power of two
 	}
 	return t.Bits() - 1
+}
+
+// inAct reports whether [Expand] multiplies codes with scales as f16: f32 holds the product of two
+// f16, so that either way it is rounded once. It takes fewer than half the instructions of bringing
+// codes to f32 and products back. What is taken off codes must leave a number of f16.
+func (p *Plan) inAct() bool {
+	return p.Act == dtype.F16 && p.Scale == dtype.F16 && !p.Zero && !p.Factor && p.Recipe != nil
+}
+
+// exact reports whether a cast to values, with no power left over, takes one instruction a pair more than
+// one to operands at most.
+func (p *Plan) exact() bool {
+	t := p.codes(1)
+	place, ok := ir.PlaceOf(t)
+	if !ok {
+		return false
+	}
+	r, _, err := recipe.ForPlacement(p.Stored, p.Act, recipe.Exact, place, recipe.MinScale)
+	return err == nil && cast.Runs(r, cast.NativeE4M3)
+}
+
+// powers are what operands of f16 are multiplied with, one after the other, to be the values of their
+// codes: no power of two is beyond f16.
+func (d *decoder) powers() []build.Value {
+	const most = 15
+	b, row := d.b, build.Register(d.Act, d.rows(d.Warps))
+	out := []build.Value{b.Cast("first", b.Min("least", build.Expr("back"), math.Ldexp(1, most), d.rowF32), row)}
+	if x, err := ir.DeferralOf(d.Plan.codes(1), d.Act, d.Least); err != nil || slices.Min(x.Powers) < -most {
+		rest := b.Max("rest", b.Mul("rest", build.Expr("back"), math.Ldexp(1, -most), d.rowF32), 1.0, d.rowF32)
+		out = append(out, b.Cast("second", rest, row))
+	}
+	return out
 }
 
 // scaleViews names the tensors of scales and zero points.

@@ -2,9 +2,13 @@ package template
 
 import (
 	"math"
+	"math/rand/v2"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
 // TestExpands holds that what is said to hold all weights does, by every code with every
@@ -118,6 +122,76 @@ func TestReach(t *testing.T) {
 			if p := top * most * (1 + 0x1p-12); act == dtype.F16 && p <= act.Max() {
 				t.Errorf("%+v: scales beyond %g are in reach", f, most)
 			}
+		}
+	}
+}
+
+// TestExpandRounds holds weights of every code and of scales with all bits that f16 has, down to its
+// least numbers and up to what makes its greatest ones, to the product rounded once, on interpreter and
+// simulator.
+func TestExpandRounds(t *testing.T) {
+	const n, k = 40, 256
+	for i, w := range weights() {
+		f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128}
+		l := &layer{form: f, factor: 1, n: n, k: k, q: array.New(w, n, k), s: array.New(f.Scale, k/f.Group, n)}
+		top := 0.0
+		for j := range n * k {
+			code := uint64(j*5+j/128) & w.Mask()
+			if v := w.Decode(code); v == 0 || !(math.Abs(v) <= f.Act.Max()) || f.Act.Decode(f.Act.Encode(v, false)) != v {
+				code = 0 // a -0 may come back as 0; what f16 does not hold is rounded before
+			}
+			l.q.SetCode(j, code)
+			top = max(top, math.Abs(w.Decode(code)))
+		}
+		r := rand.New(rand.NewPCG(uint64(i), 3))
+		rounded := 0
+		for j := range l.s.Len() {
+			v := f.Scale.Decode(r.Uint64N(0x7c00))
+			for v*top > f.Act.Max() {
+				v /= 2
+			}
+			l.s.SetCode(j, f.Scale.Encode(v, false))
+		}
+		for j := range n {
+			for c := range k {
+				if v := l.weight(j, c); f.Act.Decode(f.Act.Encode(v, false)) != v {
+					rounded++
+				}
+			}
+		}
+		if rounded == 0 && digitsOf(w) > 0 {
+			t.Errorf("%s: no weight is rounded", w)
+		}
+		plan, err := PlanOf(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		pack, err := Pack(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		expand, err := Expand(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, name := range []string{"interp", "sim"} {
+			d, err := device.Open(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			sizes := []ir.Arg{{Int: n}, {Int: k}}
+			res, err := d.Run(t.Context(), pack, append([]ir.Arg{{Array: l.q}, {Array: array.New(dtype.U8, plan.PackedShape(n, k)...)}}, sizes...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			res, err = d.Run(t.Context(), expand, append([]ir.Arg{{Array: res.Args[1].Array}, {Array: ordered(plan, l.s)}, {Array: array.New(f.Act, n, k)}}, sizes...))
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r := array.Compare(res.Args[2].Array, l.plain()); r.Differ > 0 {
+				t.Errorf("%s by %s: %v", w, name, r)
+			}
+			d.Close()
 		}
 	}
 }
