@@ -1,8 +1,8 @@
 """Times torch.matmul (cuBLAS) beside quantised products.
 
 Reads {"act": "f16" or "bf16", "shapes": [[m, n, k], …]} from standard input and writes a list
-of µs, one for each shape: CUDA graphs of launches that rotate over copies of the weights
-beyond the cache, medians of replays. Needs torch and a GPU.
+of µs, one for each shape: CUDA graphs of launches that rotate over copies of the weights,
+as many bytes as those of quantised products, medians of replays. Needs torch and a GPU.
 """
 
 import json
@@ -10,11 +10,14 @@ import statistics
 import sys
 
 
+WORKING_SET = 3 << 29  # bytes; workingSet of bench.go
+
+
 def cublas(m, n, k, dtype):
     """µs of x[m, k] · w[n, k]ᵀ, weights out of the cache."""
     import torch
 
-    sets = max(2, -(-(240 << 20) // (2 * n * k)))
+    sets = max(2, -(-WORKING_SET // (2 * n * k)))
     x = torch.randn(m, k, device="cuda", dtype=dtype)
     w = [torch.randn(n, k, device="cuda", dtype=dtype) for _ in range(sets)]
     y = torch.empty(m, n, device="cuda", dtype=dtype)
