@@ -378,7 +378,8 @@ func (d *stream) copyWeights(t build.Value) {
 	p.Fill(t, d.bytes())
 	tiles := d.Warps * d.Sides
 	to := p.Stage(d.fresh("tw"), d.sw, t, rowMajor(dtype.U8, tiles, d.tileBytes()/row, row), 0, 0, 0)
-	b.CopyAsyncTensorGlobalToShared(d.gw, to, p.Full, t, build.Offset(d.bn.Mul(tiles), g, 0, 0), build.Dims(0, 2, 3))
+	// Weights come once; what others bring again, x, scales and sums, is to stay in the L2 cache.
+	b.CopyAsyncTensorGlobalToShared(d.gw, to, p.Full, t, build.Offset(d.bn.Mul(tiles), g, 0, 0), build.Dims(0, 2, 3), build.Cache("first"))
 	if d.Group == 0 {
 		return
 	}
