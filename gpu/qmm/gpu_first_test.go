@@ -83,7 +83,11 @@ func TestGPUFirst(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			layers[name], xs[name] = &Packed{Linear: l, W: args[0].Array, Scales: args[1].Array, One: 1}, args[len(args)-2].Array
+			packed := &Packed{Linear: l, W: args[0].Array, Scales: args[1].Array, One: 1}
+			if l.ZeroPoint {
+				packed.Zeros = args[2].Array
+			}
+			layers[name], xs[name] = packed, args[len(args)-2].Array
 		}
 		packed, x := layers[name], xs[name]
 		res, err := packed.Run(ctx, d, x, Call{Plan: plan})
@@ -105,7 +109,14 @@ func TestGPUFirst(t *testing.T) {
 	cases := []struct {
 		kind, plan string
 		m, n, k    int
-	}{{"u4", Decode, 1, 8192, 8192}, {"f6e3m2", Decode, 1, 10240, 8192}, {"i4", Decode, 16, 8192, 8192}, {"u2", Decode, 1, 8192, 8192}, {"u4", Wide, 64, 8192, 8192}, {"f8e4m3", Wide, 32, 10240, 8192}}
+	}{
+		{"u4", Decode, 1, 8192, 8192}, {"f6e3m2", Decode, 1, 10240, 8192}, {"i4", Decode, 16, 8192, 8192}, {"u2", Decode, 1, 8192, 8192},
+		{"u4", Wide, 64, 8192, 8192}, {"f8e4m3", Wide, 32, 10240, 8192},
+		// What has the longest programs: many tiles, many rows, blocks that share all turns, zero points.
+		{"u1", Decode, 16, 8192, 8192}, {"u2", Decode, 16, 57344, 8192}, {"u1", Wide, 64, 8192, 8192}, {"u2", Wide, 64, 8192, 8192}, {"u3", Wide, 64, 57344, 8192},
+		{"u4", Wide, 64, 57344, 8192}, {"u5", Wide, 64, 8192, 8192}, {"u6", Wide, 128, 57344, 8192}, {"u7", Wide, 64, 8192, 8192}, {"f8e4m3", Wide, 128, 57344, 8192},
+		{"u4 zero", Wide, 64, 8192, 8192}, {"u4 act=bf16", Wide, 64, 8192, 8192},
+	}
 	each := func(states ...string) {
 		d := open()
 		defer d.Close()
@@ -146,7 +157,7 @@ func TestGPUFirst(t *testing.T) {
 				t.Fatal(err)
 			}
 			for _, r := range more {
-				t.Logf("%-7s %-7s %4d rows [%d, %d], %-13s: ours %6.2f ms, driver %7.2f ms", r.Weight, r.Plan, r.M, r.N, r.K, r.State, r.Ours, r.Code)
+				t.Logf("%-11s %-7s %4d rows [%d, %d], %-13s: ours %6.2f ms, driver %7.2f ms", r.Weight, r.Plan, r.M, r.N, r.K, r.State, r.Ours, r.Code)
 			}
 			rows = append(rows, more...)
 		}

@@ -51,12 +51,16 @@ func (l Linear) WideSchedules(plan string, m, tries int) ([]template.WideSchedul
 	if len(all) == 0 {
 		return nil, fmt.Errorf("qmm: plan %s has no schedule for %s", plan, l)
 	}
-	seen := map[[5]int]int{}
+	type like struct {
+		consumers, sides, parts, splits, blocks int
+		once                                    bool
+	}
+	seen := map[like]int{}
 	for _, s := range all {
 		if len(out) > 0 && s == out[0] {
 			continue
 		}
-		key := [5]int{s.Consumers, s.Sides, s.Parts, s.Splits, s.Blocks}
+		key := like{s.Consumers, s.Sides, s.Parts, s.Splits, s.Blocks, s.Once}
 		if seen[key] < 2 && len(out) <= tries {
 			seen[key]++
 			out = append(out, s)

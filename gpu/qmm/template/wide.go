@@ -47,6 +47,10 @@ type WideSchedule struct {
 	Fine bool `json:",omitempty"`
 	// Whole multiplies all rows of x by one product, where else two have half of them each.
 	Whole bool `json:",omitempty"`
+	// Once writes the turn down once where products hang over from turn to turn, for which drivers need less
+	// time: else the last turn is there a second time. With it the last turn begins products in vain, see
+	// [wide.unused]. Without Persistent and Blocks only.
+	Once bool `json:",omitempty"`
 	// AddBias and AddResidual are as in [Schedule].
 	AddBias, AddResidual bool
 }
@@ -58,6 +62,9 @@ func (s WideSchedule) String() string {
 	}
 	if s.Whole {
 		out += ", all rows at once"
+	}
+	if s.Once {
+		out += ", one copy"
 	}
 	if s.Parts > 1 {
 		out += fmt.Sprintf(", tiles in %d parts", s.Parts)
@@ -135,6 +142,8 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 		return s, fmt.Errorf("template: %d parts: they are as many as warpgroups, or a multiple without clusters, for weights with groups, and blocks that neither stay nor share all turns", s.Parts)
 	case s.Splits > 1 && s.Persistent:
 		return s, fmt.Errorf("template: k is split between blocks that do not stay")
+	case s.Once && !p.repeats(s):
+		return s, fmt.Errorf("template: one copy of the turn: blocks that neither stay nor share all turns take it, if products hang over into the next turn")
 	case s.Fine && p.fills(s) != nil:
 		return s, p.fills(s)
 	case s.Stages*w.bytes()+w.gathered() > maxShared:
@@ -254,6 +263,8 @@ type wide struct {
 	flat8                 build.Value // sw, a row for each tile
 	part                  int         // the warpgroup's, of all parts
 	pass                  build.Value // the block's, of all passes
+	firstTile             build.Value // the first tile of the block's pass
+	slide                 int         // how many bits words are shifted by for each tile in front of that, or 0
 	unit                  int         // of those whose sums are stored one by one
 	half                  int         // of the rows of x
 	casts                 int         // of a turn
@@ -330,6 +341,11 @@ func (p *Plan) hangs(s WideSchedule) bool {
 }
 
 func (w *wide) hangs() bool { return w.Plan.hangs(w.s) }
+
+// repeats reports whether the last turn of a tile would be written a second time.
+func (p *Plan) repeats(s WideSchedule) bool {
+	return !s.Persistent && s.Blocks == 0 && p.halved(s).hangs(s)
+}
 
 // piece is how many k matrix instructions multiply before a scale, or another tile of x,
 // begins; rows of x's tiles are that long.
@@ -499,7 +515,8 @@ func (w *wide) program() (*ir.Program, error) {
 	}
 	if w.early() {
 		b.Group(0, 1, func() {
-			b.For("t", 0, mine.Min(w.s.Stages), func(t build.Value) { w.weightCopies(t, w.turnOf(bk, t)) })
+			some, at := w.filled(mine, turns, bk)
+			b.For("t", 0, some.Min(w.s.Stages), func(t build.Value) { w.weightCopies(t, at(t)) })
 		})
 	}
 	b.GridDependencyWait() // for x
@@ -554,10 +571,16 @@ func (w *wide) walk(bk, turns build.Value, begin func(t build.Value, some string
 			mine = "mine"
 		}
 		some, at := build.Expr(mine), func(t build.Value) build.Value { return w.turnOf(bk, t) }
-		if begin != nil {
+		if begin == nil {
+			some, at = w.filled(some, turns, bk)
+		} else {
 			end = begin(build.Expr("0"), mine)
 		}
 		switch {
+		case hangs && w.s.Once:
+			w.start(build.Expr("0"))
+			b.For("t", 0, some, func(t build.Value) { turn(t, at(t), t.Add(1).Min(some.Sub(1)).String()) })
+			w.unused(some)
 		case hangs:
 			b.If(some.Greater(0), func() {
 				w.start(build.Expr("0"))
@@ -627,6 +650,16 @@ func (w *wide) turnOf(bk, t build.Value) build.Value {
 	return build.Expr("(" + t.String() + ")").Mul(w.Splits).Add(bk)
 }
 
+// filled is how many turns are brought of those that a block multiplies, and which: its first products begin
+// before a program with one copy of the turn knows whether it has a turn, so that one is brought anyway.
+func (w *wide) filled(mine, turns, bk build.Value) (some build.Value, at func(t build.Value) build.Value) {
+	at = func(t build.Value) build.Value { return w.turnOf(bk, t) }
+	if !w.s.Once || w.Splits == 1 {
+		return mine, at
+	}
+	return mine.Max(1), func(t build.Value) build.Value { return w.turnOf(bk, t).Min(turns.Sub(1)) }
+}
+
 // several runs some turns of a tile from turn t of the pipeline on; at says of which k one
 // is. Behind them the block has further ones if left is above 0.
 func (w *wide) several(hangs bool, t, some, left build.Value, at func(i build.Value) build.Value, turn func(t, g build.Value, more string)) {
@@ -650,6 +683,24 @@ func (w *wide) several(hangs bool, t, some, left build.Value, at func(i build.Va
 	last := b.Let("ends", t.Add(some).Sub(1).Add(left.Max(0).Min(1)))
 	b.For("i", 0, some, func(i build.Value) { one(i, t.Add(1).Min(last).String()) })
 	b.WgmmaWaitGroup(build.N(0))
+}
+
+// unused ends what the last turn of a tile has begun in vain, its own first products once more. Tile by
+// tile, ptxas lets a product run on from turn to turn only if another one adds to it behind
+// the last turn, and something may read what that comes to, though nothing ever does.
+func (w *wide) unused(some build.Value) {
+	b := w.b
+	if w.s.Fine {
+		none := b.AllocateRegister("none", build.Register(w.Act, w.operand(1, w.piece())), build.Init(0))
+		w.rows(build.Expr("0"), "_2")
+		b.WgmmaFence()
+		b.WgmmaDot("sum0", none, w.x[0], build.Expr("sum0"), w.oneF32)
+		b.WgmmaCommitGroup()
+	}
+	b.WgmmaWaitGroup(build.N(0))
+	if w.s.Fine {
+		b.If(some.Less(0), func() { b.Add("acc0", build.Expr("acc0"), build.Expr("sum0"), w.oneF32) })
+	}
 }
 
 // stretch is walk where blocks share the turns of all tiles, one tile's behind another's:

@@ -13,6 +13,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
 // launchArgs are arguments of a program.
@@ -151,6 +152,9 @@ var wideCases = []wideCase{
 	{Form{Weight: dtype.U1, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true}, 9, 1100, 256, WideSchedule{Rows: 16, Parts: 4}},
 	{Form{Weight: dtype.U1, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 64, 600, 256, WideSchedule{Rows: 64, Parts: 8, Splits: 2}},
 	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 70, 140, 400, WideSchedule{Rows: 64, Consumers: 1, Splits: 2, Whole: true}},
+	{Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true}, 20, 140, 400, WideSchedule{Rows: 16, Consumers: 1, Parts: 2, Splits: 2}},
+	{Form{Weight: dtype.U5, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 33, 270, 400, WideSchedule{Rows: 64, Parts: 4, Splits: 2, Once: true}},
+	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 70, 140, 250, WideSchedule{Rows: 64, Consumers: 1, Splits: 3, Once: true}}, // the third has no turn
 	{Form{Weight: dtype.F6E3M2, Act: dtype.BF16, Scale: dtype.F16, Group: 64}, 60, 90, 300, WideSchedule{Rows: 64, Blocks: 3, Whole: true}},
 	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true}, 17, 300, 384, WideSchedule{Rows: 16, Consumers: 1, Sides: 2, Cluster: 2, Splits: 2}},
 	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 32, Zero: true}, 70, 140, 400, WideSchedule{Rows: 64, Consumers: 1, Blocks: 3}},
@@ -200,10 +204,16 @@ func TestWideAssembles(t *testing.T) {
 		schedules := []WideSchedule{{}, {Splits: 4}, {Blocks: 132}, {Rows: p.Most(WideSchedule{Persistent: true}), Persistent: true, Cluster: 2}}
 		if p.Tiles > 1 {
 			rows := min(64, p.Most(WideSchedule{Parts: 2}))
-			schedules = append(schedules, WideSchedule{Rows: rows, Parts: 2}, WideSchedule{Rows: rows, Parts: 2, Splits: 4})
+			schedules = append(schedules, WideSchedule{Rows: rows, Parts: 2}, WideSchedule{Rows: rows, Parts: 2, Splits: 4}, WideSchedule{Rows: rows, Consumers: 1, Parts: 2})
 		}
 		if p.Tiles == 1 {
 			schedules = append(schedules, WideSchedule{Sides: 2}, WideSchedule{Sides: 2, Blocks: 132}, WideSchedule{Consumers: 1, Sides: 2, Splits: 2})
+		}
+		for _, s := range schedules {
+			if s, err := s.Filled(p); err == nil && p.repeats(s) {
+				s.Once = true
+				schedules = append(schedules, s)
+			}
 		}
 		for _, s := range schedules {
 			if s.Persistent && s.Rows < 16 {
@@ -227,6 +237,47 @@ func TestWideAssembles(t *testing.T) {
 			}
 			t.Logf("%s %+v: %d registers", w, s, made.Registers)
 		}
+	}
+}
+
+// TestWideIsWrittenOnce holds programs to as few products as they need: drivers take as long for code as it
+// has instructions, and for those of products longest.
+func TestWideIsWrittenOnce(t *testing.T) {
+	products := func(f Form, s WideSchedule) int {
+		p, err := Wide(f, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return strings.Count(text.Format(p), "WgmmaDot(")
+	}
+	for _, w := range []dtype.Type{dtype.U1, dtype.U2, dtype.U5} {
+		f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128}
+		p, err := PlanOf(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := WideSchedule{Rows: 64, Consumers: 1, Parts: p.Tiles}.Filled(p) // of one tile each
+		if err != nil {
+			t.Fatal(err)
+		}
+		copies := 1
+		if p.apartBy() == 0 { // casts of blocks differ
+			copies = p.Tiles
+		}
+		one := products(f, s) / copies
+		if most := 3 * Turn / p.halved(s).piece() * p.halves(s); one > most { // begun, repeated and last
+			t.Errorf("%s: %d products for each of %d blocks that share tiles, more than %d", w, one, p.Tiles, most)
+		}
+		if s.Once = true; products(f, s)/copies >= one {
+			t.Errorf("%s: %d products, and with two copies of the turn %d", w, products(f, s)/copies, one)
+		}
+	}
+	p, err := PlanOf(Form{Weight: dtype.U8, Act: dtype.F16, Scale: dtype.F16, Group: 128})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := (WideSchedule{Whole: true, Once: true}).Filled(p); err == nil || !strings.Contains(err.Error(), "one copy") {
+		t.Errorf("a program that has one copy anyway: %v", err)
 	}
 }
 

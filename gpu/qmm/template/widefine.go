@@ -57,7 +57,7 @@ func (w *wide) firstFine(t build.Value, tag string) {
 // loadFine loads the codes of a cast of the present side.
 func (w *wide) loadFine(t build.Value, sub int, tag string) {
 	k := name("", sub) + tag
-	w.b.LoadShared(w.of("rb"+k), w.weights(w.of("uw"+k), t, sub), w.pieces8())
+	w.words(w.of("rl"+k), w.b.LoadShared(w.of("rb"+k), w.weights(w.of("uw"+k), t, sub), w.pieces8()))
 }
 
 // castFine makes operands of product i of a turn whose codes are loaded.
@@ -69,7 +69,11 @@ func (w *wide) castFine(i int, tag string) (operands []build.Value) {
 	for at := from; at < from+fineK; at += k {
 		n := name("", at/w.Sub) + tag
 		of := fmt.Sprintf("%d_%d", i, at) + tag
-		all := w.castWide("rh"+of, b.View("rw"+of, build.Expr(w.of("rb"+n)), w.codes1))
+		from := w.of("rb" + n)
+		if w.slide > 0 {
+			from = w.of("rl" + n)
+		}
+		all := w.castWide("rh"+of, b.View("rw"+of, build.Expr(from), w.codes1))
 		as := build.Register(w.Act, w.operand(1, k))
 		part := b.SliceRegister("ra"+of, all, as, build.Offset(16*w.Warps*tile, at%w.Sub))
 		if w.Less {

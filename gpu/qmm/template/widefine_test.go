@@ -23,6 +23,7 @@ var fineCases = []wideCase{
 	{Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F8E8M0, Group: 128}, 20, 400, 640, WideSchedule{Rows: 32, Consumers: 1, Blocks: 5}},
 	{Form{Weight: dtype.F7E3M3, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 40, 300, 256, WideSchedule{Rows: 32, Cluster: 2}},
 	{Form{Weight: dtype.F6E3M2, Act: dtype.BF16, Scale: dtype.F16, Group: 128}, 9, 140, 128, WideSchedule{Rows: 8, Consumers: 1, Sides: 2}},
+	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 9, 140, 100, WideSchedule{Rows: 8, Consumers: 1, Sides: 2, Splits: 2}}, // the second has no turn
 }
 
 // TestFine multiplies tile by tile on the interpreter and the simulator.
@@ -30,6 +31,12 @@ func TestFine(t *testing.T) {
 	cases := slices.Clone(fineCases)
 	for i := range cases {
 		cases[i].s.Fine = true
+		if s := cases[i].s; !s.Persistent && s.Blocks == 0 {
+			s.Once = true
+			once := cases[i]
+			once.s = s
+			cases = append(cases, once)
+		}
 	}
 	checkWideCases(t, cases, 3)
 	for _, s := range []WideSchedule{{Fine: true}, {Fine: true, Sides: 2, Rows: 32}} {
@@ -94,7 +101,9 @@ func TestFineAssembles(t *testing.T) {
 		if many.Parts == 1 && p.Tiles > 1 {
 			many.Rows = min(rows, p.Most(many))
 		}
-		program, err = Wide(f, many)
-		check(fmt.Sprintf("%s %s", w, many), program, err)
+		for _, many.Once = range []bool{false, true} {
+			program, err = Wide(f, many)
+			check(fmt.Sprintf("%s %s", w, many), program, err)
+		}
 	}
 }

@@ -10,7 +10,9 @@ import (
 
 // Warpgroups that share a plan's tiles: each is a program part of its own that slices its
 // tiles out of what it casts, so that the cast of the others is never made. What they came
-// to meets in shared memory, because outputs of a part are no neighbours.
+// to meets in shared memory, because outputs of a part are no neighbours. Blocks that share the
+// tiles run the same program where a shift brings codes of any tile to where those of the first ones
+// are, since drivers take as long as a program has instructions.
 
 // pitch is how far apart rows of gathered sums are, in elements, so that the rows of a
 // warp's tile lie in different banks.
@@ -64,9 +66,15 @@ func (w *wide) parts(bk, turns build.Value) {
 				b.Group(128*i, 128, func() { w.walk(bk, turns, w.begin, w.turn) })
 			}
 		}
-		if w.s.passes() == 1 {
+		w.slide = w.apartBy()
+		switch {
+		case w.s.passes() == 1:
+			w.slide = 0
 			some(0)
-		} else {
+		case w.slide > 0:
+			w.firstTile = b.Let("first_tile", w.pass.Mul(w.s.Consumers*w.own(w.s)))
+			some(0)
+		default:
 			for pass := range w.s.passes() {
 				b.If(w.pass.Equal(pass), func() { some(pass) })
 			}
@@ -74,6 +82,46 @@ func (w *wide) parts(bk, turns build.Value) {
 		b.Synchronize()
 		w.end()
 	})
+}
+
+// apartBy is how many bits further up in its word of 32 each code of a tile lies than that of the tile
+// in front, if that is the same for all of them, else 0. Then blocks of all passes shift words, and cast
+// what are the first tiles of a pass there.
+func (p *Plan) apartBy() int {
+	codes := p.codes(1)
+	if p.Tiles == 1 || !codes.HasPlace {
+		return 0
+	}
+	place := codes.Place
+	each := place.At(8, 0) - place.At(0, 0) // a tile has 8 codes of 16 k
+	for i := range p.Tiles * p.Sub / 2 {
+		tile := i / 8 % p.Tiles
+		for bit := range p.Stored.Bits() {
+			if at := place.At(i, bit); at != place.At(i-8*tile, bit)+tile*each || at/32 != place.At(i-8*tile, bit)/32 {
+				return 0
+			}
+		}
+	}
+	return max(each, 0)
+}
+
+// words are the bytes of a cast, with the codes of the warpgroup's tiles where those of the first
+// tiles are if blocks differ in that only.
+func (w *wide) words(name string, rb build.Value) build.Value {
+	if w.slide == 0 {
+		return rb
+	}
+	as := build.Register(dtype.I32, layout.Spatial(w.Warps, 1).Local(1, w.bytesPerLane()/16).Spatial(1, 32).Local(1, 4))
+	return w.b.Shr(name, w.b.View(name, rb, as), w.tile0().Mul(w.slide), as)
+}
+
+// tile0 is the first one of the warpgroup's tiles.
+func (w *wide) tile0() build.Value {
+	at := w.part * w.own(w.s)
+	if w.slide > 0 {
+		return w.firstTile.Add(at)
+	}
+	return build.Expr(fmt.Sprint(at))
 }
 
 // ownScales is the layout of the scales of the warpgroup's tiles, as they lie in a group.
@@ -86,12 +134,15 @@ func (w *wide) loadOwn(to, from string, of, t build.Value, q int, typ dtype.Type
 	own, each := 2*w.own(w.s), 2*w.Tiles
 	n := w.outputs() / each
 	tile := build.Type(fmt.Sprintf("shared %s[%d, %d] shared_layout([%[2]d, %[3]d], [%[2]d, %[3]d], [%[4]d, 1])", typ, n, own, each))
-	w.b.LoadShared(to, w.stage(from, of, t, w.scales()*w.Sides, q*w.Sides+w.side, tile, 0, w.part*own), as)
+	w.b.LoadShared(to, w.stage(from, of, t, w.scales()*w.Sides, q*w.Sides+w.side, tile, 0, w.tile0().Mul(2)), as)
 }
 
 // castPart is castWide for the warpgroup's tiles.
 func (w *wide) castPart(rh string, rw build.Value, to build.Type) build.Value {
 	own, from := w.own(w.s), w.part*w.own(w.s)*16*w.Warps
+	if w.slide > 0 { // they are the first ones
+		from = 0
+	}
 	all := rh + "_all"
 	if w.Deferred() {
 		every := build.Register(dtype.F32, w.lay(w.Tiles, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1))))

@@ -92,7 +92,17 @@ func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule 
 		if s.Fine && s.Stages < 4 {
 			return
 		}
-		all = append(all, rated{s, p.EstimateWide(s, m, n, k, on)})
+		time := p.EstimateWide(s, m, n, k, on)
+		once := s
+		once.Once = true
+		both := []rated{{once, time}, {s, time}}
+		switch { // tile by tile it takes as long
+		case !p.repeats(s) || s.passes() > 1 && p.apartBy() == 0:
+			both = both[1:]
+		case !s.Fine:
+			slices.Reverse(both)
+		}
+		all = append(all, both...)
 	}
 	for _, shape := range [][2]int{{2, 1}, {1, 1}, {1, 2}, {2, 2}, {1, 4}, {2, 4}, {2, 8}} {
 		consumers, parts := shape[0], shape[1]

@@ -144,7 +144,7 @@ func (w *wide) cast1(t build.Value, sub int, tag string) build.Value {
 	if w.hangs() && tag != "" { // not one variable of both turns, which would be moved between them
 		to = "lead" + tag
 	}
-	w.castWide(to, w.b.View(w.of("rw"+k)+tag, rb, w.codes1))
+	w.castWide(to, w.b.View(w.of("rw"+k)+tag, w.words(w.of("rl"+k)+tag, rb), w.codes1))
 	return w.lessWide(to, t, sub, tag)
 }
 
