@@ -4,7 +4,7 @@
 
 For each row of integer or float weights that Humming has, the same product by its layer:
 groups of 128 and f16 scales as in the row, CUDA graphs of launches that rotate over copies
-of the weights beyond the cache, medians of replays, x and scales resident. Rows gain
+of the weights, as many bytes as ours, medians of replays, x and scales resident. Rows gain
 "humming_us" and "of_humming", how many times as fast ours is. Needs torch, humming-kernels and a GPU; no Go.
 """
 
@@ -17,6 +17,9 @@ import time
 import traceback
 
 import torch
+
+
+WORKING_SET = 3 << 29  # bytes; workingSet of gpu/qmm/bench.go
 
 
 def graph_time(calls, launches):
@@ -77,7 +80,7 @@ def main():
                 layer.load_from_unquantized(torch.randn(n, k, device="cuda", dtype=torch.float16).mul_(0.02))
                 layer.transform()
                 size = sum(p.nbytes for p in layer.parameters())
-                layers = [layer] + [copy.deepcopy(layer) for _ in range(max(1, -(-(240 << 20) // size) - 1))]
+                layers = [layer] + [copy.deepcopy(layer) for _ in range(max(1, -(-WORKING_SET // size) - 1))]
             x = torch.randn(m, k, device="cuda", dtype=torch.float16)
             row["humming_us"] = graph_time([lambda l=l: l(x) for l in layers], 16 if m < 1024 else 4)
             row["of_humming"] = row["humming_us"] / row["median_us"]
