@@ -199,7 +199,7 @@ func holdCancelled(t *testing.T, d device.Device) {
 				{16, Call{Schedule: &template.Schedule{Stages: 2, Blocks: 3, Rows: 16, Warpgroups: true}}},
 				{40, Call{Plan: Prefill}},
 			}
-			if l.Group%template.Turn == 0 {
+			if l.Group > 0 && l.Group%template.Turn == 0 {
 				calls = append(calls, struct {
 					m    int
 					call Call
