@@ -147,7 +147,7 @@ const (
 // multiprocessor.
 func (p *Plan) blocksOf(s Schedule, m, n int) (blocks, fit int) {
 	blocks = ceil(n, p.Outputs()*s.Sides) * ceil(m, s.Rows) * s.Splits
-	return blocks, min(32, 64/s.Parts, 65536/32/s.Parts/max((p.registers(s)+7)&^7, 32))
+	return blocks, min(32, 64/s.Parts, 65536/32/s.Parts/min(max((p.registers(s)+7)&^7, 32), 256))
 }
 
 // estimateParts is Estimate for warps that share k. Blocks of a launch go where there is
