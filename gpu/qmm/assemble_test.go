@@ -9,7 +9,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/tests/need"
 )
 
-// fewBytes is three words and one more, for each thread.
+// fewBytes is how many a thread may keep in memory: four words.
 const fewBytes = 16
 
 // TestTableAssembles has ptxas assemble what the table's schedules make of types of their width,

@@ -104,8 +104,8 @@ type Bench struct {
 
 // workingSet is how many bytes of weights launches rotate over. Four times the L2 cache, which
 // other programs are timed with, is not enough: weights that programs ask the cache to give up first
-// are what it gives up for the next ones, so that older ones stay, and up to 6% less time was
-// measured than over 1.5 or 4 GB, which take the same. Layers of a model come round no sooner.
+// are what it gives up for the next ones, so that older ones stay, and up to 4% less time was
+// measured than over 1.5 or 4 GB, which take the same within 1%. Layers of a model come round no sooner.
 const workingSet = 3 << 29
 
 // NewBench opens a GPU for measuring. The error wraps [device.ErrNoGPU] where there is

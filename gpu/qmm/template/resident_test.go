@@ -6,7 +6,22 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
+
+// assembled is what ptxas makes of a program for sm_90a, of layers of whole tiles.
+func assembled(t *testing.T, program *ir.Program) (need.Code, error) {
+	t.Helper()
+	c, err := compile.Program(program, compile.Options{Arch: "sm_90a", Divisible: map[string]int64{"N": 128, "K": 128}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := c.PTX()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return need.Assemble(t, "sm_90a", text)
+}
 
 // TestResident has ptxas know how many blocks a multiprocessor holds: threads have the
 // registers of so many and no more, with which they need no memory of their own, and more of
@@ -36,15 +51,7 @@ func TestResident(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				c, err := compile.Program(program, compile.Options{Arch: "sm_90a", Divisible: map[string]int64{"N": 128, "K": 128}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				text, err := c.PTX()
-				if err != nil {
-					t.Fatal(err)
-				}
-				made, err := need.Assemble(t, "sm_90a", text)
+				made, err := assembled(t, program)
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -7,9 +7,7 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
-	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -223,15 +221,7 @@ func TestWideAssembles(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			c, err := compile.Program(program, compile.Options{Arch: "sm_90a", Divisible: map[string]int64{"N": 128, "K": 128}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := c.PTX()
-			if err != nil {
-				t.Fatal(err)
-			}
-			made, err := need.Assemble(t, "sm_90a", text)
+			made, err := assembled(t, program)
 			if err != nil || made.Spills() > 0 || strings.Contains(made.Said, "serialized") {
 				t.Errorf("%s %+v: %v\n%s", w, s, err, made.Said)
 			}

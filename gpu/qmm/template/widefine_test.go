@@ -6,8 +6,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tilus-lab/tilus-lab/gpu/compile"
-	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
@@ -61,15 +59,7 @@ func TestFineAssembles(t *testing.T) {
 		if err != nil {
 			t.Fatalf("%s: %v", name, err)
 		}
-		c, err := compile.Program(program, compile.Options{Arch: "sm_90a", Divisible: map[string]int64{"N": 128, "K": 128}})
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		text, err := c.PTX()
-		if err != nil {
-			t.Fatalf("%s: %v", name, err)
-		}
-		made, err := need.Assemble(t, "sm_90a", text)
+		made, err := assembled(t, program)
 		if err != nil || made.Spills() > 0 || strings.Contains(made.Said, "serialized") {
 			t.Errorf("%s: %v\n%s", name, err, made.Said)
 		}
