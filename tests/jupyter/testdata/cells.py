@@ -31,6 +31,24 @@ def wait(mid, timeout=T):
     return reply, out
 
 
+def begin(code, c=None, **kw):
+    """Sends a cell and returns when the kernel has taken it up: what follows on another channel is after it."""
+    c = c or kc
+    mid, end = c.execute(code, **kw), time.time() + T
+    while (m := c.get_iopub_msg(timeout=max(0.01, end - time.time())))["parent_header"].get("msg_id") != mid or m["msg_type"] != "execute_input":
+        pass
+    return mid
+
+
+def until(what, found):
+    """Waits for what a loaded machine may take seconds for, and returns it."""
+    end = time.time() + T
+    while not (v := found()):
+        assert time.time() < end, f"no {what} after {T} s"
+        time.sleep(0.02)
+    return v
+
+
 def run(code, **kw):
     return wait(kc.execute(code, **kw))
 
@@ -49,9 +67,20 @@ def result(out):
     return next((c["data"]["text/plain"] for t, c in out if t == "execute_result"), None)
 
 
+def proc(path):
+    """What a file of /proc says; nothing where the process or thread has just ended."""
+    try:
+        return open(f"/proc/{path}").read()
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
+def children(pid):
+    return [c for t in glob.glob(f"/proc/{pid}/task/*") for c in proc(t.removeprefix("/proc/") + "/children").split()]
+
+
 def workers():
-    pid = km.provisioner.process.pid
-    return [c for f in glob.glob(f"/proc/{pid}/task/*/children") for c in open(f).read().split()]
+    return children(km.provisioner.process.pid)
 
 
 def interrupt():
@@ -86,7 +115,7 @@ ok("%%tile spin\nprogram spin<1>(a: *f32) warps=1 {\n ga = ViewGlobal(a) : globa
    "  ra = LoadGlobal(ga, offset=[0]) : register f32[32] spatial(32)\n  StoreGlobal(ga, ra, offset=[0])\n  row = 0\n }\n}\n")
 for code in ("for {\n}", "n := 0\nfor {\n n++\n}", "<-make(chan int)", "for {\n time.Sleep(10 * time.Millisecond)\n}", 'for {\n fmt.Println("spam")\n}',
              "time.Sleep(time.Minute)", "select {}", 'lab.RunOn("interp", spin, "ones:f32[32]")', 'lab.RunOn("sim", spin, "ones:f32[32]")'):
-    mid = kc.execute(code)
+    mid = begin(code)
     time.sleep(0.3)
     t = time.time()
     interrupt()
@@ -111,8 +140,9 @@ for code in ('func boom() { panic("boom") }\ngo boom()\ntime.Sleep(time.Second)'
     assert any(t == "error" for t, _ in out), out
     assert any("%replay" in line for line in r["traceback"]), r
     print(f"{code.splitlines()[0]:.40}: {r['ename']}: {r['evalue']:.80}")
-mid = kc.execute('import "time"\ntime.Sleep(20 * time.Second)')
-time.sleep(0.3)
+mid = kc.execute('import (\n"fmt"\n"time"\n)\nfmt.Println("asleep")\ntime.Sleep(20 * time.Second)')
+while (m := kc.get_iopub_msg(timeout=T))["parent_header"].get("msg_id") != mid or m["msg_type"] != "stream":
+    pass
 t = time.time()
 for c in workers():
     os.kill(int(c), signal.SIGKILL)
@@ -155,7 +185,7 @@ eq(run("x", store_history=False)[0]["execution_count"], n, "store_history=False"
 eq([h[1:] for h in ask("history_request", {"hist_access_type": "tail", "n": 1, "output": True, "raw": True})["history"]], [[n, ["1", "1"]]], "tail")
 eq(ask("kernel_info_request", {}, "control")["supported_features"], ["debugger", "kernel subshells"], "supported_features")
 r, _ = run("%%once\nvar typed string\nfmt.Scanln(&typed)", allow_stdin=False)
-ids = [kc.execute(c) for c in ("nowhere", "x = 99")]
+ids = [kc.execute(c) for c in ('time.Sleep(2 * time.Second)\npanic("when the next cell waits")', "x = 99")]
 eq([wait(i)[0]["status"] for i in ids], ["error", "error"], "abort of what waits")
 eq(result(ok("x")), "41", "an aborted cell ran")
 huge = kc.session.msg("execute_request", {"code": "/*" + "x" * (20 << 20) + "*/ 5", "silent": False})
@@ -169,7 +199,7 @@ eq(result(ok("x")), "41", "after a request of no known type")
 def gone(pids, limit, what):
     end = time.time() + limit
     for c in pids:
-        while os.path.exists(f"/proc/{c}") and open(f"/proc/{c}/stat").read().split(") ")[1][0] != "Z":
+        while (s := proc(f"{c}/stat")) and s.split(") ")[1][0] != "Z":
             assert time.time() < end, f"{what}: worker {c} outlived its kernel"
             time.sleep(0.01)
 
@@ -177,12 +207,11 @@ def gone(pids, limit, what):
 # A kernel that is killed takes its worker with it, also when a cell or a command of it runs; so does one asked to restart.
 for what, code in (("kill -9", "for {\n}"), ("kill -9", "!sleep 77"), ("restart", "for {\n}")):
     km2, kc2 = start_new_kernel(kernel_name="tilus-lab")
-    kc2.execute(code)
-    time.sleep(0.4)
+    begin(code, kc2)
     pid = km2.provisioner.process.pid
-    children = [c for f in glob.glob(f"/proc/{pid}/task/*/children") for c in open(f).read().split()]
-    assert children, "no worker"
-    children += [c for w in children for f in glob.glob(f"/proc/{w}/task/*/children") for c in open(f).read().split()]
+    family = until("worker", lambda: children(pid))
+    if code.startswith("!"):
+        family += until("command of the worker", lambda: [c for w in family for c in children(w)])
     t = time.time()
     if what == "restart":
         kc2.control_channel.send(kc2.session.msg("shutdown_request", {"restart": True}))
@@ -193,21 +222,18 @@ for what, code in (("kill -9", "for {\n}"), ("kill -9", "!sleep 77"), ("restart"
     while km2.provisioner.process.poll() is None:
         assert time.time() - t < 2, "still there"
         time.sleep(0.01)
-    gone(children, 1, what)
-    print(f"{what} during {code.split()[0]}: {len(children)} processes gone after {time.time() - t:.3f} s")
+    gone(family, 1, what)
+    print(f"{what} during {code.split()[0]}: {len(family)} processes gone after {time.time() - t:.3f} s")
     kc2.stop_channels()
 
 # Shutdown while a cell runs leaves nobody behind.
-kc.execute("for {\n}")
-time.sleep(0.3)
-children = workers()
+begin("for {\n}")
+family = workers()
 t = time.time()
 kc.control_channel.send(kc.session.msg("shutdown_request", {"restart": False}))
 while km.provisioner.process.poll() is None:
     assert time.time() - t < 2, "still there"
     time.sleep(0.01)
 print(f"shutdown while busy {time.time() - t:.3f} s")
-time.sleep(0.2)
-for c in children:
-    assert not os.path.exists(f"/proc/{c}"), f"worker {c} outlived its kernel"
+gone(family, 1, "shutdown")
 os._exit(0)
