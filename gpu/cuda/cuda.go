@@ -41,9 +41,15 @@ func Open() (*Driver, error) {
 	if err != nil {
 		return nil, fmt.Errorf("%w (%v)", ErrNoDriver, err)
 	}
+	return OpenFrom(func(name string) uintptr { return lookup(lib, name) })
+}
+
+// OpenFrom is Open for driver functions from elsewhere: find gives the address of one by the name
+// that libcuda exports, or 0. Tests that count what is asked of a driver have one of their own.
+func OpenFrom(find func(name string) uintptr) (*Driver, error) {
 	d := new(Driver)
 	for s := range symbolCount {
-		if d.fn[s] = lookup(lib, symbolNames[s]); d.fn[s] == 0 && !s.optional() {
+		if d.fn[s] = find(symbolNames[s]); d.fn[s] == 0 && !s.optional() {
 			return nil, fmt.Errorf("cuda: the driver lacks %s; it is older than CUDA 11.4: update the NVIDIA driver, or run without a GPU", symbolNames[s])
 		}
 	}

@@ -75,15 +75,24 @@ func (g *GPU) Forget() {
 	}
 }
 
-// code is the code of a program: what was begun ahead, or made now.
-func (g *GPU) code(p *ir.Program, o compile.Options) *moduleCode {
+// code is the code of a program: what was begun ahead, or made now; nil where that is not ready
+// when the time is up. A zero time is never up.
+func (g *GPU) code(p *ir.Program, o compile.Options, until time.Time) *moduleCode {
 	key := compile.Key(p, o)
 	g.ahead.mu.Lock()
 	m := g.ahead.by[key]
 	g.ahead.mu.Unlock()
 	if m != nil {
-		<-m.ready
-		return m
+		var late <-chan time.Time
+		if !until.IsZero() {
+			late = time.After(time.Until(until))
+		}
+		select {
+		case <-m.ready:
+			return m
+		case <-late:
+			return nil
+		}
 	}
 	m = &moduleCode{}
 	m.compile(p, o)
@@ -105,41 +114,45 @@ func (m *moduleCode) compile(p *ir.Program, o compile.Options) {
 
 func ms(since time.Time) float64 { return float64(time.Since(since)) / float64(time.Millisecond) }
 
-// Held are arrays that stay on the GPU between measurements; the arrays must not change.
+// Held are arrays that stay on the GPU between measurements, each in one allocation for all its
+// copies; the arrays must not change.
 type Held struct {
 	ctx *cuda.Context
 	by  map[*array.Array][]cuda.Ptr
 }
 
 // of is as many copies of an array, if so many are there. Memory of a context that was
-// given up is gone.
+// given up is gone. Nothing holds nothing.
 func (h *Held) of(ctx *cuda.Context, a *array.Array, copies int) []cuda.Ptr {
+	if h == nil {
+		return nil
+	}
 	if h.ctx != ctx {
 		h.ctx, h.by = ctx, map[*array.Array][]cuda.Ptr{}
 	}
-	if all := h.by[a]; len(all) >= copies {
+	all := h.by[a]
+	if len(all) >= copies {
 		return all[:copies]
 	}
-	for _, ptr := range h.by[a] {
-		ctx.Free(ptr)
+	if len(all) > 0 {
+		ctx.Free(all[0])
+		delete(h.by, a)
 	}
-	delete(h.by, a)
 	return nil
 }
 
-func (h *Held) keep(a *array.Array, ptr cuda.Ptr) {
+// keep takes the copies of an array, which lie in the allocation that begins with the first.
+func (h *Held) keep(a *array.Array, ptr []cuda.Ptr) {
 	if h.by == nil { // after a Close
 		h.by = map[*array.Array][]cuda.Ptr{}
 	}
-	h.by[a] = append(h.by[a], ptr)
+	h.by[a] = ptr
 }
 
 // Close frees all.
 func (h *Held) Close() error {
 	for _, all := range h.by {
-		for _, ptr := range all {
-			h.ctx.Free(ptr)
-		}
+		h.ctx.Free(all[0])
 	}
 	h.by = nil
 	return nil

@@ -72,13 +72,13 @@ func rotated(sizes []int64, use []use) []bool {
 const maxSets = 256
 
 // setCount is how many sets of size bytes make a working set of want bytes: at
-// least 2, at most maxSets and what fits in free bytes; 1 if nothing rotates.
-func setCount(size, want, free int64) int {
+// least 2, at most maxSets and what fits in free bytes where each takes apart; 1 if nothing rotates.
+func setCount(size, apart, want, free int64) int {
 	if size <= 0 {
 		return 1
 	}
 	n := (want + size - 1) / size
-	return int(max(1, min(max(n, 2), maxSets, free/size)))
+	return int(max(1, min(max(n, 2), maxSets, free/apart)))
 }
 
 // launchCount is how many launches of us microseconds fill a graph of about

@@ -48,8 +48,11 @@ type Options struct {
 	// default. With more, all of them are compared after each replay: every launch is then held
 	// to what is wanted, not only the last one.
 	Outputs int
-	// Held keeps what rotates on the GPU for the next measurement with the same arrays.
+	// Held keeps what rotates and nothing writes on the GPU for the next measurement with the same arrays.
 	Held *Held
+	// Until, if not zero, is when the time is up: no step begins behind it, and a measurement that
+	// is not done ends with [ErrLate].
+	Until time.Time
 	// Before are launches in front of each launch, timed with it. An array that several
 	// programs have is one. What one stores and a later one reads is there once per set, so that
 	// the next launches may store it while these still read; see [Overlap].
@@ -88,6 +91,8 @@ type Timing struct {
 
 	ReadUs, ReadGBps float64 // of the read kernel over as many bytes, with Options.Read
 
+	Spent Spent
+
 	Clocks *Clocks // with Options.Clocks
 }
 
@@ -112,6 +117,27 @@ func (t Timing) String() string {
 	return s
 }
 
+// Spent is where the time of a measurement went, in ms; the read kernel and [Clocks] come on top.
+type Spent struct {
+	Code    float64 `json:"code_ms"`    // waiting for machine code, or making it
+	Memory  float64 `json:"memory_ms"`  // allocations, copies to the GPU and inside it, and giving back
+	Check   float64 `json:"check_ms"`   // the first launch, and holding results to what is wanted
+	Graph   float64 `json:"graph_ms"`   // recording and instantiating
+	Replays float64 `json:"replays_ms"` // and the round before them
+}
+
+// Add adds what another measurement took.
+func (s *Spent) Add(o Spent) {
+	s.Code, s.Memory, s.Check, s.Graph, s.Replays = s.Code+o.Code, s.Memory+o.Memory, s.Check+o.Check, s.Graph+o.Graph, s.Replays+o.Replays
+}
+
+func (s Spent) String() string {
+	return fmt.Sprintf("code %.0f ms, memory %.0f, check %.0f, graph %.0f, replays %.0f", s.Code, s.Memory, s.Check, s.Graph, s.Replays)
+}
+
+// ErrLate is wrapped by the error of a measurement that was not done when [Options.Until] came.
+var ErrLate = errors.New("the time is up")
+
 // ErrWrong is wrapped by the error of a launch whose result is not the expected one.
 var ErrWrong = errors.New("wrong result")
 
@@ -127,6 +153,7 @@ func Time(ctx context.Context, g *GPU, p *ir.Program, args []ir.Arg, o Options) 
 	fail := func(err error) (Timing, error) {
 		return Timing{}, fmt.Errorf("tune: %s: %w", p.Name, err)
 	}
+	begin := time.Now()
 	r, err := prepare(g, p, args, o)
 	if err != nil {
 		return Timing{}, err
@@ -141,11 +168,14 @@ func Time(ctx context.Context, g *GPU, p *ir.Program, args []ir.Arg, o Options) 
 	if err := g.connect(); err != nil {
 		return Timing{}, err
 	}
+	r.t.Spent.Code = ms(begin)
 	err = r.measure(ctx)
 	if err == nil && o.Clocks {
 		err = r.clocks(ctx, compile.Options{Arch: g.Target, Divisible: compile.Divisors(r.p, args), NoOpt: o.NoOpt})
 	}
+	begin = time.Now()
 	r.close(err)
+	r.t.Spent.Memory += ms(begin)
 	if err != nil {
 		return fail(err)
 	}
@@ -166,7 +196,10 @@ func prepare(g *GPU, p *ir.Program, args []ir.Arg, o Options) (*run, error) {
 		return nil, err
 	}
 	fail := func(err error) (*run, error) { return nil, fmt.Errorf("tune: %s: %w", p.Name, err) }
-	m := g.code(p, compile.Options{Arch: g.Target, Divisible: compile.Divisors(p, args), NoOpt: o.NoOpt})
+	m := g.code(p, compile.Options{Arch: g.Target, Divisible: compile.Divisors(p, args), NoOpt: o.NoOpt}, o.Until)
+	if m == nil {
+		return fail(ErrLate)
+	}
 	if m.err != nil {
 		return fail(m.err)
 	}
@@ -213,6 +246,7 @@ type run struct {
 type buffer struct {
 	array *array.Array
 	use   use
+	ahead bool // launches in front of each launch write it
 	ptr   []cuda.Ptr
 }
 
@@ -222,6 +256,16 @@ func (b *buffer) at(i int) cuda.Ptr { return b.ptr[i%len(b.ptr)] }
 // size is what an array takes on a device: whole 16-byte units, so that the
 // words in which packed elements are stored never stick out.
 func (b *buffer) size() int { return max((len(b.array.Data)+15)&^15, 16) }
+
+// stride is how far copies of size bytes are apart in the one allocation that they have: a large page
+// of the GPU's where they are as large, so that each begins where one of its own would begin.
+func stride(size int) int {
+	const small, page = 512, 2 << 20
+	if size >= page {
+		return (size + page - 1) / page * page
+	}
+	return (size + small - 1) / small * small
+}
 
 func (r *run) later(f func() error) { r.closers = append(r.closers, f) }
 
@@ -248,29 +292,25 @@ func (r *run) measure(ctx context.Context) (err error) {
 		return err
 	}
 	r.later(r.stream.Close)
-	if err := r.load(r.later); err != nil {
+	if err := r.timed(&r.t.Spent.Code, r.code); err != nil {
 		return err
 	}
-	for _, b := range r.before {
-		b.stream = r.stream
-		if err := b.load(r.later); err != nil {
-			return err
-		}
-		r.t.CompileMs, r.t.JITMs = r.t.CompileMs+b.t.CompileMs, r.t.JITMs+b.t.JITMs
-	}
-	if err := r.upload(); err != nil {
+	if err := r.timed(&r.t.Spent.Memory, r.upload); err != nil {
 		return err
 	}
 	if err := r.overlaps(); err != nil {
 		return err
 	}
-	if err := r.check(ctx); err != nil {
+	if err := r.timed(&r.t.Spent.Check, func() error { return r.check(ctx) }); err != nil {
 		return err
 	}
 	// A first round tells about how long a launch takes; the one before it, in
 	// check, has paid what only a first launch pays.
-	round := max(r.t.Sets, 4)
-	first, err := r.elapsed(ctx, func() error { return r.launches(round) })
+	round, first := max(r.t.Sets, 4), 0.0
+	err = r.timed(&r.t.Spent.Replays, func() (err error) {
+		first, err = r.elapsed(ctx, func() error { return r.launches(round) })
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -279,7 +319,11 @@ func (r *run) measure(ctx context.Context) (err error) {
 		n = (r.o.Launches + r.t.Sets - 1) / r.t.Sets * r.t.Sets
 	}
 	n = max(n, (r.o.Outputs+r.t.Sets-1)/r.t.Sets*r.t.Sets)
-	graph, err := r.stream.Capture(func() error { return r.launches(n) })
+	var graph *cuda.Graph
+	err = r.timed(&r.t.Spent.Graph, func() (err error) {
+		graph, err = r.stream.Capture(func() error { return r.launches(n) })
+		return err
+	})
 	if err != nil {
 		return err
 	}
@@ -291,7 +335,11 @@ func (r *run) measure(ctx context.Context) (err error) {
 	}
 	const warm = 2
 	for i := range warm + replays {
-		us, err := r.elapsed(ctx, func() error { return graph.Launch(r.stream) })
+		us := 0.0
+		err := r.timed(&r.t.Spent.Replays, func() (err error) {
+			us, err = r.elapsed(ctx, func() error { return graph.Launch(r.stream) })
+			return err
+		})
 		if err != nil {
 			return err
 		}
@@ -308,8 +356,35 @@ func (r *run) measure(ctx context.Context) (err error) {
 	r.t.GBps = float64(r.t.Bytes) / r.t.Median / 1000
 	// What is written anew by each launch must be the same after many, which may
 	// have overlapped and share what they update.
+	defer func(begin time.Time) { r.t.Spent.Check += ms(begin) }(time.Now())
 	if err := r.compare(written, true); err != nil {
 		return fmt.Errorf("after the last launch: %w", err)
+	}
+	return nil
+}
+
+// timed does a step if there is time for it, and counts what it takes.
+func (r *run) timed(spent *float64, step func() error) error {
+	if u := r.o.Until; !u.IsZero() && !time.Now().Before(u) {
+		return ErrLate
+	}
+	begin := time.Now()
+	err := step()
+	*spent += ms(begin)
+	return err
+}
+
+// code loads the code of all launches.
+func (r *run) code() error {
+	if err := r.load(r.later); err != nil {
+		return err
+	}
+	for _, b := range r.before {
+		b.stream = r.stream
+		if err := b.load(r.later); err != nil {
+			return err
+		}
+		r.t.CompileMs, r.t.JITMs = r.t.CompileMs+b.t.CompileMs, r.t.JITMs+b.t.JITMs
 	}
 	return nil
 }
@@ -355,15 +430,18 @@ func (r *run) upload() error {
 				r.buffers = append(r.buffers, buffer{array: a.Array})
 			}
 			// What is written in front is there for each launch, and is no result.
-			if x != r && byParam[i] == writes {
-				byParam[i] = 0
+			if x != r && byParam[i]&writes != 0 {
+				r.buffers[k].ahead = true
+				if byParam[i] == writes {
+					byParam[i] = 0
+				}
 			}
 			r.buffers[k].use |= byParam[i]
 			x.buffer = append(x.buffer, k)
 		}
 	}
 	var sizes []int64
-	var all, once, rotating int64
+	var all, once, rotating, apart int64
 	var of []use
 	for k := range r.buffers {
 		of = append(of, r.buffers[k].use)
@@ -373,7 +451,7 @@ func (r *run) upload() error {
 	turn := rotated(sizes, of)
 	for k, n := range sizes {
 		if turn[k] {
-			rotating += n
+			rotating, apart = rotating+n, apart+int64(stride(int(n)))
 		} else {
 			once += n
 		}
@@ -389,7 +467,7 @@ func (r *run) upload() error {
 	if err != nil {
 		return err
 	}
-	r.t.Sets = setCount(rotating, want, free*9/10-once)
+	r.t.Sets = setCount(rotating, apart, want, free*9/10-once)
 	r.t.WorkingSet = int64(r.t.Sets) * rotating
 	for k := range r.buffers {
 		b := &r.buffers[k]
@@ -399,30 +477,27 @@ func (r *run) upload() error {
 		} else if written(b) {
 			copies = max(1, r.o.Outputs)
 		}
-		if turn[k] && r.o.Held != nil {
-			if b.ptr = r.o.Held.of(r.g.ctx, b.array, copies); b.ptr != nil {
-				continue
-			}
+		held := r.o.Held
+		if !turn[k] || b.ahead {
+			held = nil
 		}
-		for range copies {
-			ptr, err := r.g.ctx.Alloc(b.size())
-			if err != nil {
-				return err
-			}
-			b.ptr = append(b.ptr, ptr)
-			if len(b.ptr) == 1 || written(b) {
-				err = r.fill(b)
-			} else {
-				err = r.g.ctx.Copy(ptr, b.ptr[0], b.size(), nil)
-			}
-			if turn[k] && r.o.Held != nil && err == nil {
-				r.o.Held.keep(b.array, ptr)
-			} else {
-				r.later(func() error { return r.g.ctx.Free(ptr) })
-			}
-			if err != nil {
-				return err
-			}
+		if b.ptr = held.of(r.g.ctx, b.array, copies); b.ptr != nil {
+			continue
+		}
+		base, err := r.g.ctx.Alloc(b.span(copies))
+		if err != nil {
+			return err
+		}
+		for i := range copies {
+			b.ptr = append(b.ptr, base+cuda.Ptr(i*stride(b.size())))
+		}
+		if err = r.fill(b); err == nil && held != nil {
+			held.keep(b.array, b.ptr)
+			continue
+		}
+		r.later(func() error { return r.g.ctx.Free(base) })
+		if err != nil {
+			return err
 		}
 	}
 	for _, b := range r.before {
@@ -431,20 +506,33 @@ func (r *run) upload() error {
 	return r.g.ctx.Synchronize()
 }
 
-// fill gives the first copy of b what it is before a launch: its array, or a
-// pattern where the program must write every element.
+// span is how many bytes that many copies take, one behind the other.
+func (b *buffer) span(copies int) int { return (copies-1)*stride(b.size()) + b.size() }
+
+// fill gives all copies of b what they are before a launch: the array, which is copied to the GPU
+// once and there from what is filled to as much again, or a pattern where the program must write
+// every element.
 func (r *run) fill(b *buffer) error {
+	base, n := b.ptr[0], len(b.ptr)
 	if written(b) {
-		return r.g.ctx.Memset(b.ptr[len(b.ptr)-1], 0xff, b.size(), nil)
+		return r.g.ctx.Memset(base, 0xff, b.span(n), nil)
 	}
-	if err := r.g.ctx.CopyIn(b.ptr[0], b.array.Data); err != nil {
+	if err := r.g.ctx.CopyIn(base, b.array.Data); err != nil {
 		return err
 	}
-	rest := b.size() - len(b.array.Data)
-	if rest == 0 {
-		return nil
+	if rest := b.size() - len(b.array.Data); rest > 0 {
+		if err := r.g.ctx.CopyIn(base+cuda.Ptr(len(b.array.Data)), make([]byte, rest)); err != nil {
+			return err
+		}
 	}
-	return r.g.ctx.CopyIn(b.ptr[0]+cuda.Ptr(len(b.array.Data)), make([]byte, rest))
+	for done := 1; done < n; {
+		more := min(done, n-done)
+		if err := r.g.ctx.Copy(b.ptr[done], base, b.span(more), nil); err != nil {
+			return err
+		}
+		done += more
+	}
+	return nil
 }
 
 // launches queues n launches, the i-th with set i modulo the number of sets.

@@ -61,9 +61,12 @@ func TestSetCount(t *testing.T) {
 		{8 * mb, 240 * mb, 80 * mb, 10},
 		{8 * mb, 240 * mb, -mb, 1}, // the allocation tells what is wrong
 	} {
-		if got := setCount(c.size, c.want, c.free); got != c.sets {
+		if got := setCount(c.size, c.size, c.want, c.free); got != c.sets {
 			t.Errorf("%d of %d bytes, %d free: %d sets, want %d", c.size, c.want, c.free, got, c.sets)
 		}
+	}
+	if got := setCount(3*mb, 4*mb, 240*mb, 80*mb); got != 20 {
+		t.Errorf("%d sets of 3 MB fit 80 where each takes 4", got)
 	}
 }
 

@@ -1,0 +1,172 @@
+//go:build linux && !android && (amd64 || arm64) && !nogpu
+
+package tune
+
+import (
+	"bytes"
+	"errors"
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/text"
+)
+
+// copying is a program of a stub that copies n numbers, and what its launches do there: it holds
+// that each finds its input whole, and notes where it read.
+func copying(t *testing.T, n int) (*ir.Program, []ir.Arg, *GPU, *stub, map[uintptr]int) {
+	t.Helper()
+	p, err := text.Parse("copies.tile", fmt.Sprintf("program copies<%d>(x: *f32, y: *f32) warps=1 {\n\tbi = BlockIndices()\n\tgx = ViewGlobal(x) : global f32[%d]\n\tgy = ViewGlobal(y) : global f32[%[2]d]\n\tr = LoadGlobal(gx, offset=[bi*32]) : register f32[32] spatial(32)\n\tStoreGlobal(gy, r, offset=[bi*32])\n}\n", n/32, n), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := array.New(dtype.F32, n)
+	for i := range n {
+		x.Set(float64(i+1), i)
+	}
+	size, from := uintptr(len(x.Data)), map[uintptr]int{}
+	g, s := stubbed(t, 2, func(a []uintptr) {
+		if !bytes.Equal(bytesAt(a[0], size), x.Data) {
+			t.Errorf("launch reads at %#x what is not the input", a[0])
+		}
+		from[a[0]]++
+		copy(bytesAt(a[1], size), bytesAt(a[0], size))
+	})
+	return p, []ir.Arg{{Array: x}, {Array: array.New(dtype.F32, n)}}, g, s, from
+}
+
+// TestUpload counts what a measurement over many sets asks of the driver: one allocation an array,
+// one copy to the GPU, and copies inside it that double what is there.
+func TestUpload(t *testing.T) {
+	for _, c := range []struct{ n, sets, copies int }{{4096, 100, 7}, {4096, 256, 8}, {4096 + 32, 3, 2}, {32, 2, 1}, {1 << 19, 2, 1}} {
+		p, args, g, s, from := copying(t, c.n)
+		size := len(args[0].Array.Data)
+		took, err := Time(t.Context(), g, p, args, Options{WorkingSet: int64(c.sets * size), Replays: 7, Want: []*array.Array{nil, args[0].Array}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if took.Sets != c.sets || !took.Checked || took.WorkingSet != int64(c.sets*size) || took.Median < 9.9 || took.Median > 10.1 {
+			t.Errorf("%d sets: %v", c.sets, took)
+		}
+		for name, want := range map[string]int{"cuMemAlloc_v2": 2, "cuMemFree_v2": 2, "cuMemcpyHtoD_v2": 1, "cuMemcpyDtoD_v2": c.copies, "cuMemsetD8_v2": 1} {
+			if got := s.calls[name]; got != want {
+				t.Errorf("%d sets of %d bytes: %d calls of %s, want %d", c.sets, size, got, name, want)
+			}
+		}
+		if got, want := s.bytes["cuMemcpyHtoD_v2"], size; got != want {
+			t.Errorf("%d bytes are copied to the GPU, want %d", got, want)
+		}
+		// Launches go round all sets, which are aligned and apart, and each was whole.
+		at := slices.Sorted(maps.Keys(from))
+		if len(at) != c.sets {
+			t.Errorf("launches read at %d addresses, want %d", len(at), c.sets)
+		}
+		for i, p := range at {
+			if p%256 != 0 || i > 0 && p-at[i-1] < uintptr(size) {
+				t.Errorf("set %d begins at %#x, the one in front at %#x", i, p, at[max(i-1, 0)])
+			}
+		}
+	}
+}
+
+// TestStride holds copies apart as far as allocations of their own are.
+func TestStride(t *testing.T) {
+	for size, want := range map[int]int{16: 512, 512: 512, 528: 1024, 2<<20 - 16: 2 << 20, 2 << 20: 2 << 20, 2<<20 + 16: 4 << 20, gateUp: 112 << 21, gateUp + 16: 113 << 21} {
+		if got := stride(size); got != want {
+			t.Errorf("%d bytes are %d apart, want %d", size, got, want)
+		}
+	}
+}
+
+// TestHeld has a second measurement find what the first one left, another array or more sets not,
+// and what launches in front write is never kept.
+func TestHeld(t *testing.T) {
+	p, args, g, s, _ := copying(t, 4096)
+	size := int64(len(args[0].Array.Data))
+	held := &Held{}
+	defer held.Close()
+	measure := func(sets int64, args []ir.Arg, before ...Launch) (allocated, copied int) {
+		t.Helper()
+		a, c := s.calls["cuMemAlloc_v2"], s.calls["cuMemcpyHtoD_v2"]
+		took, err := Time(t.Context(), g, p, args, Options{WorkingSet: sets * size, Replays: 7, Held: held, Before: before})
+		if err != nil || len(before) == 0 && took.Sets != int(sets) {
+			t.Fatal(took, err)
+		}
+		return s.calls["cuMemAlloc_v2"] - a, s.calls["cuMemcpyHtoD_v2"] - c
+	}
+	for i, c := range []struct {
+		sets              int64
+		allocated, copied int
+	}{{10, 2, 1}, {10, 1, 0}, {7, 1, 0}, {12, 2, 1}, {12, 1, 0}} { // an output is always new
+		if a, n := measure(c.sets, args); a != c.allocated || n != c.copied {
+			t.Errorf("measurement %d: %d allocations, %d copies, want %d and %d", i, a, n, c.allocated, c.copied)
+		}
+	}
+	if n := len(s.held); n != 1 {
+		t.Errorf("%d allocations are held", n)
+	}
+	held.Close()
+	between := args[0].Array.Clone()
+	for i := range 2 { // the second finds what is only read
+		if a, n := measure(5, []ir.Arg{{Array: between}, args[1]}, Launch{p, []ir.Arg{args[0], {Array: between}}}); n != a-1 || a != 3-i {
+			t.Errorf("with launches in front: %d allocations, %d copies", a, n)
+		}
+		if held.by[between] != nil || held.by[args[0].Array] == nil {
+			t.Errorf("held: %d arrays, that which launches in front write among them", len(held.by))
+		}
+	}
+}
+
+// TestLate has measurements end when the time is up, with nothing left on the GPU, wherever they are.
+func TestLate(t *testing.T) {
+	for _, name := range []string{"", "cuModuleLoadDataEx", "cuMemAlloc_v2", "cuLaunchKernel", "cuGraphInstantiateWithFlags", "cuGraphLaunch"} {
+		p, args, g, s, _ := copying(t, 4096)
+		until := time.Now().Add(50 * time.Millisecond)
+		if name == "" {
+			until = time.Now()
+		}
+		n := 0
+		s.before = func(call string) {
+			if n++; call == name {
+				n = 0
+				time.Sleep(time.Until(until) + time.Millisecond)
+			}
+		}
+		_, err := Time(t.Context(), g, p, args, Options{WorkingSet: 1 << 20, Replays: 7, Until: until})
+		if !errors.Is(err, ErrLate) || !strings.Contains(err.Error(), "copies") {
+			t.Errorf("the time is up in %q: %v", name, err)
+		}
+		if len(s.held) > 0 || len(s.graphs) > 1 || name == "cuGraphLaunch" && s.calls[name] != 1 || name != "cuGraphLaunch" && s.calls["cuGraphLaunch"] > 0 {
+			t.Errorf("the time is up in %q: %d allocations are left, %d graphs, %v", name, len(s.held), len(s.graphs), s.calls)
+		}
+		s.before = nil
+		if _, err := Time(t.Context(), g, p, args, Options{WorkingSet: 1 << 20, Replays: 7, Until: time.Now().Add(time.Hour)}); err != nil {
+			t.Errorf("there is time: %v", err)
+		}
+	}
+}
+
+// TestLateCode does not wait for code that is made ahead when the time is up.
+func TestLateCode(t *testing.T) {
+	p, args, g, s, _ := copying(t, 4096)
+	block := make(chan bool)
+	s.before = func(call string) {
+		if call == "cuModuleLoadDataEx" {
+			<-block
+		}
+	}
+	g.Ahead(p, args, Options{})
+	if _, err := Time(t.Context(), g, p, args, Options{Until: time.Now().Add(20 * time.Millisecond)}); !errors.Is(err, ErrLate) {
+		t.Errorf("code that is not ready: %v", err)
+	}
+	close(block)
+	if _, err := Time(t.Context(), g, p, args, Options{WorkingSet: 1 << 20, Replays: 7, Until: time.Now().Add(time.Hour)}); err != nil {
+		t.Error(err)
+	}
+}
