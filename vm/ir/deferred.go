@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout/bits"
@@ -61,19 +62,28 @@ func DeferralOf(x Type, to dtype.Type, least int) (*Deferral, error) {
 	if r.Mode == recipe.Exact {
 		return d, nil
 	}
+	// Slots and threads that differ by their columns only say the same of a row.
+	type power struct{ row, k int }
 	held, seen := placesOf(x.Layout), make([]bool, dims[0])
-	powers, rows := make([]int, len(held.slots)), make([]int, len(held.slots))
+	var powers []power
 	for slot, e := range held.slots {
-		powers[slot], rows[slot] = r.Scale[slot/2%len(r.Out)], int(e)/dims[1]
+		if p := (power{int(e) / dims[1], r.Scale[slot/2%len(r.Out)]}); !slices.Contains(powers, p) {
+			powers = append(powers, p)
+		}
 	}
+	done := make([]bool, dims[0])
 	for _, e := range held.threads {
 		first := int(e) / dims[1]
-		for slot, k := range powers {
-			row := first + rows[slot]
-			if seen[row] && d.Powers[row] != k {
-				return nil, fmt.Errorf("row %d would have the powers 2^%d and 2^%d", row, d.Powers[row], k)
+		if done[first] {
+			continue
+		}
+		done[first] = true
+		for _, p := range powers {
+			row := first + p.row
+			if seen[row] && d.Powers[row] != p.k {
+				return nil, fmt.Errorf("row %d would have the powers 2^%d and 2^%d", row, d.Powers[row], p.k)
 			}
-			d.Powers[row], seen[row] = k, true
+			d.Powers[row], seen[row] = p.k, true
 		}
 	}
 	return d, nil
