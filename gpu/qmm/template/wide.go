@@ -51,6 +51,10 @@ type WideSchedule struct {
 	// time: else the last turn is there a second time. With it the last turn begins products in vain, see
 	// [wide.unused]. Without Persistent and Blocks only.
 	Once bool `json:",omitempty"`
+	// Staged has results meet in shared memory and leave from there by rows of y, 16 bytes of a thread at a
+	// time: matrix instructions give a thread results that lie in as many rows, and that it can only store
+	// one by one. So programs have fewer instructions, and memory is written in whole pieces.
+	Staged bool `json:",omitempty"`
 	// AddBias and AddResidual are as in [Schedule].
 	AddBias, AddResidual bool
 }
@@ -65,6 +69,9 @@ func (s WideSchedule) String() string {
 	}
 	if s.Once {
 		out += ", one copy"
+	}
+	if s.Staged {
+		out += ", results by rows"
 	}
 	if s.Parts > 1 {
 		out += fmt.Sprintf(", tiles in %d parts", s.Parts)
@@ -146,8 +153,8 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 		return s, fmt.Errorf("template: one copy of the turn: blocks that neither stay nor share all turns take it, if products hang over into the next turn")
 	case s.Fine && p.fills(s) != nil:
 		return s, p.fills(s)
-	case s.Stages*w.bytes()+w.gathered() > maxShared:
-		return s, fmt.Errorf("template: %d stages of %d bytes and %d more do not fit shared memory", s.Stages, w.bytes(), w.gathered())
+	case s.Stages*w.bytes()+w.aside() > maxShared:
+		return s, fmt.Errorf("template: %d stages of %d bytes and %d more do not fit shared memory", s.Stages, w.bytes(), w.aside())
 	}
 	return s, nil
 }
@@ -262,12 +269,14 @@ type wide struct {
 	sx, sw                build.Value
 	flat8                 build.Value // sw, a row for each tile
 	part                  int         // the warpgroup's, of all parts
+	block                 build.Value // which one along outputs it is
 	pass                  build.Value // the block's, of all passes
 	firstTile             build.Value // the first tile of the block's pass
 	slide                 int         // how many bits words are shifted by for each tile in front of that, or 0
 	unit                  int         // of those whose sums are stored one by one
 	half                  int         // of the rows of x
 	casts                 int         // of a turn
+	staged                build.Value // results that leave by rows
 	gather, ss3, sz3      build.Value // what parts came to; scales and zero points by thread
 	ss, sz, sxs           build.Value // scales, zero points and sums of x of a turn
 	rank                  build.Value
@@ -362,6 +371,15 @@ func (w *wide) bytes() int {
 	}
 	if w.Shifts() {
 		n += w.scales() * w.s.Rows * 4
+	}
+	return n
+}
+
+// aside is how many bytes of shared memory a block has beside stages.
+func (w *wide) aside() int {
+	n := w.gathered()
+	if w.s.Staged {
+		n += 2 * w.s.Outputs(w.Plan) / w.Sides / w.apart() * w.s.Rows / w.halves()
 	}
 	return n
 }
@@ -487,6 +505,9 @@ func (w *wide) program() (*ir.Program, error) {
 		w.sxs = b.AllocateShared("sxs", rowMajor(dtype.F32, w.s.Stages*w.scales(), 1, w.Rows))
 	}
 	w.allocateParts()
+	if w.s.Staged {
+		w.staged = b.AllocateShared("sr", build.Shared(w.Act, w.staging()))
+	}
 	w.pipe = b.Pipeline("p", w.s.Stages, warps*w.s.Cluster)
 	if w.s.Cluster > 1 {
 		w.rank = b.ClusterRank("rank")
@@ -505,6 +526,7 @@ func (w *wide) program() (*ir.Program, error) {
 	default:
 		w.bn, w.bm = b.BlockIndices2("bn", "bm")
 	}
+	w.block = w.bn
 	if w.s.passes() > 1 {
 		w.pass = b.Let("pass", w.bn.Mod(w.s.passes()))
 		w.bn = b.Let("tile", w.bn.Div(w.s.passes()))
@@ -918,18 +940,18 @@ func (w *wide) portion(i build.Value) (build.Value, []build.Attr) {
 		gp := w.b.ViewGlobal("gp", w.portions, build.Global(dtype.F32, 2*w.s.Blocks, tiles*each/once, threads, once))
 		return gp, []build.Attr{build.Offset(i, at, 0, 0), build.Dims(1, 2, 3)}
 	}
-	blocks, mine := w.place()
-	gp := w.b.ViewGlobal("gp", w.portions, build.Global(dtype.F32, w.Splits, blocks, tiles*each/once, threads, once))
-	return gp, []build.Attr{build.Offset(i, mine, at, 0, 0), build.Dims(2, 3, 4)}
+	down, across := w.blocksOfSplit()
+	gp := w.b.ViewGlobal("gp", w.portions, build.Global(dtype.F32, w.Splits, down, across, tiles*each/once, threads, once))
+	return gp, []build.Attr{build.Offset(i, w.bm, w.block, at, 0, 0), build.Dims(3, 4, 5)}
 }
 
-// place is how many blocks of a split there are, and which this one is.
-func (w *wide) place() (blocks, mine build.Value) {
-	blocks, mine = w.blocks, w.bn
+// blocksOfSplit is how many blocks of a split there are along rows of x and along outputs.
+func (w *wide) blocksOfSplit() (down, across build.Value) {
+	across = w.blocks
 	if n := w.s.passes(); n > 1 {
-		blocks, mine = blocks.Mul(n), mine.Mul(n).Add(w.pass)
+		across = across.Mul(n)
 	}
-	return build.Expr(ceilText("M", w.Rows)).Mul(blocks), w.bm.Mul(blocks).Add(mine)
+	return build.Expr(ceilText("M", w.Rows)), across
 }
 
 // share leaves a tile for the last block to come.
@@ -950,8 +972,8 @@ func (w *wide) from() build.Value {
 // where blocks share all turns, who has a whole tile stores as well, and that is there once.
 func (w *wide) last() {
 	b := w.b
-	blocks, mine := w.place()
-	ga := b.ViewGlobal("ga", w.arrived, build.Global(dtype.I32, blocks))
+	down, across := w.blocksOfSplit()
+	ga := b.ViewGlobal("ga", w.arrived, build.Global(dtype.I32, down, across))
 	others, from, to := build.Expr(fmt.Sprint(w.Splits-1)), build.Expr("0"), build.Expr(fmt.Sprint(w.Splits))
 	if w.s.Blocks > 0 {
 		others = b.Let("others", build.Expr("last - first"))
@@ -966,13 +988,13 @@ func (w *wide) last() {
 		})
 	}
 	b.Synchronize()
-	before := b.AtomicScalar("before", ga, others, nil, build.Offset(mine), build.Op("inc"), build.Order("acq_rel"))
+	before := b.AtomicScalar("before", ga, others, nil, build.Offset(w.bm, w.block), build.Op("inc"), build.Order("acq_rel"))
 	b.If(before.Equal(others), func() {
 		b.Synchronize()
 		each(func() { b.AllocateRegister(w.at("total"), w.linear(), build.Init(0)) })
 		b.For("j", from, to, func(i build.Value) {
 			if w.s.Blocks > 0 { // the first one has the tile's first turn
-				i = build.Expr(fmt.Sprintf("%s*2 + 1 - min(%[1]s - first, 1)", i))
+				i = build.Expr(fmt.Sprintf("%s*2 + 1 - min(%[1]s - first, 1)", i)).Max(0).Min(2*w.s.Blocks - 1)
 			}
 			each(func() {
 				gp, at := w.portion(i)
@@ -1028,5 +1050,32 @@ func (w *wide) store(acc build.Value) {
 		more := b.LoadGlobal("more", gr, build.Register(w.Act, columns), at, build.Dims(1, 0))
 		acc = b.Add("added", acc, b.Cast("more32", more, w.actual), w.actual)
 	}
-	b.StoreGlobal(w.gy, b.Cast("out", acc, build.Register(w.Act, columns)), at, build.Dims(1, 0))
+	out := b.Cast("out", acc, build.Register(w.Act, columns))
+	if !w.s.Staged {
+		b.StoreGlobal(w.gy, out, at, build.Dims(1, 0))
+		return
+	}
+	across, err := w.staging().Transpose(0, 1)
+	if err != nil {
+		panic(err) // it has two dimensions
+	}
+	b.Synchronize() // what was stored here before has left
+	b.StoreShared(b.PermuteShared(w.at("st"), w.staged, build.Shared(w.Act, across)), out)
+	b.Synchronize()
+	b.StoreGlobal(w.gy, b.LoadShared(w.at("ry"), w.staged, build.Register(w.Act, w.byRows())), at)
+}
+
+// staging is the layout of results in shared memory, [rows of x, outputs].
+func (w *wide) staging() layout.Shared {
+	shape := w.stored().Shape()
+	return swizzled(0, shape[1], shape[0])
+}
+
+// byRows is the layout in which threads store rows of results.
+func (w *wide) byRows() layout.Layout {
+	shape, threads := w.stored().Shape(), 128*w.s.Consumers
+	outputs, rows := shape[0], shape[1]
+	once := min(8, outputs*rows/threads)
+	down := threads * once / outputs
+	return layout.Local(rows/down, 1).Spatial(down, outputs/once).Local(1, once)
 }

@@ -4,9 +4,11 @@ import (
 	"context"
 	"fmt"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -164,6 +166,43 @@ var wideCases = []wideCase{
 // TestWide multiplies with warpgroups on the interpreter and the simulator.
 func TestWide(t *testing.T) { checkWideCases(t, wideCases, 4) }
 
+// TestWideStaged multiplies by the same schedules where results leave by rows.
+func TestWideStaged(t *testing.T) {
+	cases := slices.Clone(wideCases)
+	for i := range cases {
+		cases[i].s.Staged = true
+	}
+	checkWideCases(t, cases, 4)
+}
+
+// TestStagedStores holds results that leave by rows to stores of 16 bytes, where N allows them.
+func TestStagedStores(t *testing.T) {
+	for _, w := range []dtype.Type{dtype.U4, dtype.U5, dtype.U2} {
+		for _, s := range []WideSchedule{{Rows: 64, Splits: 2}, {Rows: 16, Consumers: 1}, {Rows: 32, Consumers: 2, Blocks: 132}} {
+			s.Staged = true
+			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128}
+			if p, err := PlanOf(f); err != nil || p.Most(s) < s.Rows {
+				s.Parts, s.Blocks = p.Tiles, 0
+			}
+			program, err := Wide(f, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := compile.Program(program, compile.Options{Divisible: map[string]int64{"N": 8, "K": 128}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, err := c.PTX()
+			if err != nil {
+				t.Fatal(err)
+			}
+			if strings.Contains(code, "st.global.b16") || !strings.Contains(code, "st.global.v4.b32") {
+				t.Errorf("%s, %s: results are stored one by one", w, s)
+			}
+		}
+	}
+}
+
 // checkWideCases multiplies on the interpreter and the simulator; a short test takes every short-th case.
 func checkWideCases(t *testing.T, cases []wideCase, short int) {
 	for _, name := range []string{"interp", "sim:sm_90a"} {
@@ -199,13 +238,13 @@ func TestWideAssembles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		schedules := []WideSchedule{{}, {Splits: 4}, {Blocks: 132}, {Rows: p.Most(WideSchedule{Persistent: true}), Persistent: true, Cluster: 2}}
+		schedules := []WideSchedule{{}, {Splits: 4}, {Blocks: 132}, {Blocks: 132, Staged: true}, {Rows: p.Most(WideSchedule{Persistent: true}), Persistent: true, Cluster: 2}}
 		if p.Tiles > 1 {
 			rows := min(64, p.Most(WideSchedule{Parts: 2}))
-			schedules = append(schedules, WideSchedule{Rows: rows, Parts: 2}, WideSchedule{Rows: rows, Parts: 2, Splits: 4}, WideSchedule{Rows: rows, Consumers: 1, Parts: 2})
+			schedules = append(schedules, WideSchedule{Rows: rows, Parts: 2}, WideSchedule{Rows: rows, Parts: 2, Splits: 4}, WideSchedule{Rows: rows, Consumers: 1, Parts: 2}, WideSchedule{Rows: rows, Parts: 2, Splits: 2, Staged: true})
 		}
 		if p.Tiles == 1 {
-			schedules = append(schedules, WideSchedule{Sides: 2}, WideSchedule{Sides: 2, Blocks: 132}, WideSchedule{Consumers: 1, Sides: 2, Splits: 2})
+			schedules = append(schedules, WideSchedule{Sides: 2}, WideSchedule{Sides: 2, Blocks: 132}, WideSchedule{Consumers: 1, Sides: 2, Splits: 2}, WideSchedule{Sides: 2, Blocks: 132, Staged: true}, WideSchedule{Splits: 2, Staged: true})
 		}
 		for _, s := range schedules {
 			if s, err := s.Filled(p); err == nil && p.repeats(s) {

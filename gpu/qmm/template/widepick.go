@@ -85,7 +85,7 @@ func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule 
 			return
 		}
 		w := wide{decoder: &decoder{Plan: p, Schedule: Schedule{Warps: s.units(), Sides: s.Sides}}, s: s}
-		room := (maxShared - w.gathered()) / w.bytes()
+		room := (maxShared - w.aside()) / w.bytes()
 		if s.Stages = min(4, room); stay {
 			s.Stages = min(6, room)
 		}
