@@ -62,13 +62,13 @@ driver, while the code is the code that was timed.`,
 				fmt.Fprintf(out, "%s, kept in %s\n", bench.GPU(), store.Path())
 			}
 			var rows []qmm.Row
-			for _, m := range batches {
-				for _, s := range layers {
-					kinds, err := b.layers(s.N, s.K)
-					if err != nil {
-						return err
-					}
-					for _, l := range kinds {
+			for _, s := range layers {
+				kinds, err := b.layers(s.N, s.K)
+				if err != nil {
+					return err
+				}
+				for _, l := range kinds {
+					for _, m := range batches { // which share the layer's weights
 						title := fmt.Sprintf("%-8s %-8s %5d", l.WeightType, s.Name, m)
 						if dry {
 							if err := printCandidates(out, title, l, m, b.tries); err != nil {
@@ -83,11 +83,23 @@ driver, while the code is the code that was timed.`,
 							return err
 						}
 						rows = append(rows, r)
-						fmt.Fprintf(out, "%s %9.2f µs, %.2f without a search, %d timed in %.1f s: %s\n", title, r.MedianUs, r.ChosenUs, r.Tried, time.Since(begin).Seconds(), scheduleText(r))
+						took := fmt.Sprintf("%d timed in %.1f s", r.Tried, time.Since(begin).Seconds())
+						switch {
+						case r.Few():
+							took += ", too few to be kept: give it more --seconds, or a GPU that nothing else uses"
+						case r.End == tune.EndTime:
+							took += ", when the time was up"
+						}
+						fmt.Fprintf(out, "%s %9.2f µs, %.2f without a search, %s: %s\n", title, r.MedianUs, r.ChosenUs, took, scheduleText(r))
 					}
 				}
 			}
 			if b.jsonFile != "" && !dry {
+				for i := range rows {
+					if err := bench.Read(cmd.Context(), &rows[i]); err != nil {
+						return err
+					}
+				}
 				return writeJSON(b.jsonFile, rows)
 			}
 			return nil

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/binary"
+	"errors"
 	"fmt"
 	"math"
 	"math/rand/v2"
@@ -76,6 +77,10 @@ type Row struct {
 	Schedule  template.Schedule      `json:"schedule"`
 	Wide      *template.WideSchedule `json:"wide,omitempty"` // of Wide and Prefill
 	Tried     int                    `json:"tried"`          // schedules that were timed
+	// End is why a search, or who had a time limit, timed no more schedules.
+	End tune.End `json:"search_end,omitempty"`
+	// Spent is where the time of a search with a time limit went.
+	Spent *tune.Spent `json:"spent,omitempty"`
 	// ChosenUs is what the schedule takes that a product takes without any search.
 	ChosenUs float64 `json:"chosen_us,omitempty"`
 	// FastestUs is what the fastest one takes, which is not kept where a shorter program takes little more.
@@ -89,6 +94,12 @@ type Row struct {
 	tune.Row
 }
 
+// fewest is how many schedules a search times that says something of the others.
+const fewest = 3
+
+// Few reports that the time was up before [fewest] schedules were timed.
+func (r Row) Few() bool { return r.End == tune.EndTime && r.Tried < fewest }
+
 // Bench measures layers on a GPU.
 type Bench struct {
 	g      *tune.GPU
@@ -97,9 +108,17 @@ type Bench struct {
 	bits   []byte
 	reads  map[int64]float64 // µs of the read kernel, by bytes
 	clock  func(ctx context.Context, p *ir.Program, args []ir.Arg, o tune.Options) (tune.Timing, error)
-	// held are the weights of the layer that is measured, and of which one.
-	held   *tune.Held
-	weight *array.Array
+	held   *tune.Held // operands of the layer that is measured
+	drawn  drawn
+}
+
+// drawn are the operands of the layer that was measured last, which all plans and numbers of rows have.
+type drawn struct {
+	l       Linear
+	weights []ir.Arg // with scales and zero points
+	rand    rand.PCG // as it is behind them
+	m       int
+	x       *array.Array // of m rows
 }
 
 // workingSet is how many bytes of weights launches rotate over. Four times the L2 cache, which
@@ -132,26 +151,54 @@ func NewBench(commit string) (*Bench, error) {
 // GPU is the name of the GPU and of its driver.
 func (b *Bench) GPU() string { return b.g.Title + ", " + b.g.Driver }
 
-// hold keeps a layer's weights on the GPU until those of another are held.
-func (b *Bench) hold(w *array.Array) *tune.Held {
-	if b.held != nil && b.weight != w {
-		b.held.Close()
-		b.weight = w
+// hold keeps a layer's operands on the GPU until others are held.
+func (b *Bench) hold(args []ir.Arg) *tune.Held {
+	var keep []*array.Array
+	for _, a := range args {
+		keep = append(keep, a.Array)
 	}
+	b.held.Only(keep...)
 	return b.held
 }
 
 // Close gives the GPU back.
 func (b *Bench) Close() error {
-	b.hold(nil)
+	b.held.Close()
 	b.d.Close()
 	return b.g.Close()
 }
 
 // operands are random weights, scales and x of a layer in the order of the kernels,
 // up to and with y. All bits of codes are random, but for those that are not finite or beyond
-// the type of the activations; scales and zero points are like those of quantised layers.
+// the type of the activations; scales and zero points are like those of quantised layers. All but y
+// are those of the last call where that was for the same layer, and as many rows.
 func (b *Bench) operands(ctx context.Context, l Linear, p *template.Plan, m int) ([]ir.Arg, error) {
+	d := &b.drawn
+	if d.l != l || d.weights == nil {
+		*d = drawn{l: l, rand: *rand.NewPCG(1, 2)}
+		var err error
+		if d.weights, err = b.weights(ctx, l, p, rand.New(&d.rand)); err != nil {
+			return nil, err
+		}
+	}
+	if d.m != m {
+		src := d.rand
+		r := rand.New(&src)
+		normal := make([]uint16, 1<<16)
+		for i := range normal {
+			normal[i] = uint16(l.ActType.Encode(r.NormFloat64(), true))
+		}
+		d.m, d.x = m, array.New(l.ActType, m, l.K)
+		for i := range d.x.Len() {
+			binary.LittleEndian.PutUint16(d.x.Data[2*i:], normal[r.Uint32()>>16])
+		}
+	}
+	args := d.weights[:len(d.weights):len(d.weights)]
+	return append(args, arrays(d.x, array.New(l.ActType, m, l.N))...), nil
+}
+
+// weights are random weights, scales and zero points of a layer.
+func (b *Bench) weights(ctx context.Context, l Linear, p *template.Plan, r *rand.Rand) ([]ir.Arg, error) {
 	shape := p.PackedShape(l.N, l.K)
 	size := shape[0] * shape[1] * shape[2]
 	if len(b.bits) < size {
@@ -166,7 +213,6 @@ func (b *Bench) operands(ctx context.Context, l Linear, p *template.Plan, m int)
 			w.Data[i] = b.bits[i] & 0xbf
 		}
 	}
-	r := rand.New(rand.NewPCG(1, 2))
 	if l.WeightType.Max() > l.ActType.Max() {
 		var err error
 		if w, err = b.packed(ctx, l, shape, r); err != nil {
@@ -189,15 +235,7 @@ func (b *Bench) operands(ctx context.Context, l Linear, p *template.Plan, m int)
 	if l.ZeroPoint {
 		args = append(args, arrays(some(p.ZeroType(), distinct(like.Zeros.Cast(p.ZeroType())), groups, padded))...)
 	}
-	normal := make([]uint16, 1<<16)
-	for i := range normal {
-		normal[i] = uint16(l.ActType.Encode(r.NormFloat64(), true))
-	}
-	x := array.New(l.ActType, m, l.K)
-	for i := range x.Len() {
-		binary.LittleEndian.PutUint16(x.Data[2*i:], normal[r.Uint32()>>16])
-	}
-	return append(args, ir.Arg{Array: x}, ir.Arg{Array: array.New(l.ActType, m, l.N)}), nil
+	return args, nil
 }
 
 // drawn are codes of scales with the significant bits of a layer's, of sizes with which no
@@ -257,11 +295,17 @@ func (l Linear) launchArgs(p *template.Plan, s template.Schedule, m int, common 
 	return args
 }
 
-// sampled is the relative error of some outputs of y against float64.
-func (l Linear) sampled(p *template.Plan, args []ir.Arg, y *array.Array) (float64, error) {
+// samples are some outputs of a product in float64.
+type samples struct {
+	rows, outputs []int
+	want          []float64 // by outputs, then rows
+}
+
+// samples multiplies some rows with some weights.
+func (l Linear) samples(p *template.Plan, args []ir.Arg) (*samples, error) {
 	reader, err := p.NewReader()
 	if err != nil {
-		return 0, err
+		return nil, err
 	}
 	w, s := args[0].Array, args[1].Array
 	x := args[len(args)-2].Array
@@ -273,17 +317,16 @@ func (l Linear) sampled(p *template.Plan, args []ir.Arg, y *array.Array) (float6
 	}
 	r := rand.New(rand.NewPCG(3, 4))
 	rows := r.Perm(x.Shape[0])
-	rows = rows[:min(len(rows), 32)]
-	xs := make([]float64, len(rows)*l.K) // those rows of x
-	for i, row := range rows {
+	out := &samples{rows: rows[:min(len(rows), 32)]}
+	xs := make([]float64, len(out.rows)*l.K) // those rows of x
+	for i, row := range out.rows {
 		for k := range l.K {
 			xs[i*l.K+k] = x.At(row, k)
 		}
 	}
-	var num, den float64
 	for range 24 {
 		n := r.IntN(l.N)
-		sums := make([]float64, len(rows))
+		sums := make([]float64, len(out.rows))
 		for k := range l.K {
 			v, at := reader.At(w.Data, l.K, n, k), group(k)*s.Shape[1]+p.ScaleIndex(n)
 			if l.ZeroPoint {
@@ -294,12 +337,19 @@ func (l Linear) sampled(p *template.Plan, args []ir.Arg, y *array.Array) (float6
 				sums[i] += v * xs[i*l.K+k]
 			}
 		}
-		for i, want := range sums {
-			got := y.At(rows[i], n)
-			num, den = num+(got-want)*(got-want), den+want*want
-		}
+		out.outputs, out.want = append(out.outputs, n), append(out.want, sums...)
 	}
-	return math.Sqrt(num / den), nil
+	return out, nil
+}
+
+// off is the relative error of a product's samples.
+func (s *samples) off(y *array.Array) float64 {
+	var num, den float64
+	for i, want := range s.want {
+		got := y.At(s.rows[i%len(s.rows)], s.outputs[i/len(s.rows)])
+		num, den = num+(got-want)*(got-want), den+want*want
+	}
+	return math.Sqrt(num / den)
 }
 
 // worst is the sampled error that no right product has: the result's rounding twice.
@@ -314,6 +364,26 @@ type timing struct {
 	first  *array.Array // the result that all schedules must come to
 	best   Row
 	found  []Row // of each schedule timed
+
+	sampled *samples    // made for the first result
+	quick   bool        // without the read kernel
+	until   time.Time   // when no schedule but the first may take more time; zero is never
+	spent   *tune.Spent // by all schedules
+}
+
+// off is the relative error of sampled outputs of y against float64, if it is one that a right product has.
+func (t *timing) off(y *array.Array, what any) (float64, error) {
+	if t.sampled == nil {
+		var err error
+		if t.sampled, err = t.l.samples(t.p, t.common); err != nil {
+			return 0, err
+		}
+	}
+	off := t.sampled.off(y)
+	if !(off < worst(t.l.ActType)) {
+		return off, fmt.Errorf("qmm: %s %s [%d, %d, %d] %+v: the relative error is %g", t.l.WeightType, t.best.Layer, t.best.M, t.l.N, t.l.K, what, off)
+	}
+	return off, nil
 }
 
 // start makes operands of a layer and m rows.
@@ -331,7 +401,7 @@ func (b *Bench) start(ctx context.Context, l Linear, layer string, m int) (*timi
 	if err != nil {
 		return nil, err
 	}
-	return &timing{b: b, l: l, p: p, common: common, best: row}, nil
+	return &timing{b: b, l: l, p: p, common: common, best: row, spent: &tune.Spent{}}, nil
 }
 
 // atOnce is for how many programs at a time code is made: drivers load one after the other,
@@ -376,20 +446,17 @@ func (t *timing) time(ctx context.Context, s template.Schedule) (tune.Timing, er
 	args := l.launchArgs(p, s, m, t.common)
 	// The read kernel reads what is only read of the memory: weights and scales.
 	read, ok := b.reads[l.Bytes()]
-	o := tune.Options{Bytes: l.Bytes(), Replays: 7, Read: !ok, Held: b.hold(t.common[0].Array), Tolerance: worst(l.ActType)}
-	o.Seen = func(args []ir.Arg) error {
-		if t.first != nil {
-			return nil
+	o := tune.Options{Bytes: l.Bytes(), Replays: 7, Read: !ok && !t.quick, Held: b.hold(t.common), Tolerance: worst(l.ActType)}
+	if t.best.Tried > 0 {
+		o.Until = t.until
+	}
+	o.Seen = func(args []ir.Arg) (err error) {
+		if t.first == nil {
+			if t.best.Error, err = t.off(args[y].Array, s); err == nil {
+				t.first = args[y].Array
+			}
 		}
-		var err error
-		if t.best.Error, err = l.sampled(p, t.common, args[y].Array); err != nil {
-			return err
-		}
-		if !(t.best.Error < worst(l.ActType)) {
-			return fmt.Errorf("qmm: %s %s [%d, %d, %d] %+v: the relative error is %g", l.WeightType, t.best.Layer, m, l.N, l.K, s, t.best.Error)
-		}
-		t.first = args[y].Array
-		return nil
+		return err
 	}
 	if t.first != nil {
 		o.Want = make([]*array.Array, y+1)
@@ -399,10 +466,11 @@ func (t *timing) time(ctx context.Context, s template.Schedule) (tune.Timing, er
 	if err != nil {
 		return took, err
 	}
-	if !ok {
+	if o.Read {
 		read = took.ReadUs
 		b.reads[l.Bytes()] = read
 	}
+	t.spent.Add(took.Spent)
 	t.best.Tried++
 	if t.best.Tried == 1 {
 		t.best.ChosenUs = took.Median
@@ -438,15 +506,21 @@ func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, schedul
 		return Row{}, err
 	}
 	defer b.forget()
-	begun := 0
+	t.until = until
+	begun, left := 0, turns{until: until}
 	for i, s := range schedules {
-		if i > 0 && !until.IsZero() && time.Now().After(until) {
+		if !left.next() {
+			t.best.End = tune.EndTime
 			break
 		}
 		for ; begun < min(i+atOnce, len(schedules)); begun++ {
 			t.begin(schedules[begun])
 		}
 		took, err := t.time(ctx, s)
+		if i > 0 && errors.Is(err, tune.ErrLate) {
+			t.best.End = tune.EndTime
+			break
+		}
 		if progress != nil {
 			progress(s, took, err)
 		}
@@ -454,7 +528,51 @@ func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, schedul
 			return t.best, err
 		}
 	}
+	t.best.ends(until, t.spent)
 	return t.best, nil
+}
+
+// ends says in a row of schedules that had until some time how that ended, and where the time went.
+func (r *Row) ends(until time.Time, spent *tune.Spent) {
+	if !until.IsZero() {
+		r.End, r.Spent = cmp.Or(r.End, tune.EndDone), spent
+	}
+}
+
+// turns says whether there is time for one more schedule: it may take as long as the longest one but
+// the first, which also pays what is paid once. There always is for the first.
+type turns struct {
+	until   time.Time // zero is never
+	last    time.Time
+	n       int
+	longest time.Duration
+}
+
+func (t *turns) next() bool {
+	now := time.Now()
+	if t.n > 1 {
+		t.longest = max(t.longest, now.Sub(t.last))
+	}
+	t.last, t.n = now, t.n+1
+	return t.n == 1 || t.until.IsZero() || !now.Add(t.longest).After(t.until)
+}
+
+// Read times the read kernel for a row that lacks it: over as many bytes.
+func (b *Bench) Read(ctx context.Context, r *Row) error {
+	if r.ReadUs > 0 || r.Bytes == 0 {
+		return nil
+	}
+	us, ok := b.reads[r.Bytes]
+	if !ok {
+		took, err := tune.TimeRead(ctx, b.g, r.Bytes, tune.Options{Replays: 7, WorkingSet: workingSet})
+		if err != nil {
+			return err
+		}
+		us = took.Median
+		b.reads[r.Bytes] = us
+	}
+	r.ReadUs, r.Ratio = us, r.MedianUs/us
+	return nil
 }
 
 // TimeExpand measures [Expand] for m rows, as launches follow each other on a stream: weights
@@ -492,10 +610,11 @@ func (b *Bench) TimeExpand(ctx context.Context, l Linear, layer string, m int) (
 	plain := sizes(arrays(x, args[at].Array, array.New(l.ActType, m, l.N)), m, l.N, l.K, b.g.SMs)
 	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, ScaleBits: l.Usual().ScaleBits, M: m, N: l.N, K: l.K, Tried: 1, Plan: Expand}
 	seen := func(args []ir.Arg) error {
-		var err error
-		if row.Error, err = l.sampled(p, common, args[2].Array); err != nil {
+		want, err := l.samples(p, common)
+		if err != nil {
 			return err
 		}
+		row.Error = want.off(args[2].Array)
 		if !(row.Error < 2*worst(l.ActType)) {
 			return fmt.Errorf("qmm: %s %s [%d, %d, %d] expanded: the relative error is %g", l.WeightType, layer, m, l.N, l.K, row.Error)
 		}

@@ -10,6 +10,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/gpu/tune"
 	"github.com/tilus-lab/tilus-lab/tests/record"
 )
 
@@ -38,9 +39,25 @@ type unknownRow struct {
 	Best   float64 `json:"best_us"`
 	By     string  `json:"best_plan"`
 	Of     float64 `json:"chosen_of_best"`
-	Tried  int     `json:"tried"`
-	Took   float64 `json:"search_s"`
+	Tried  int     `json:"tried"` // of all plans
+	// Searched are the schedules of the plan with the most of them, and End is why there were no more.
+	Searched int        `json:"searched,omitempty"`
+	End      tune.End   `json:"search_end,omitempty"`
+	Took     float64    `json:"search_s"`
+	Spent    tune.Spent `json:"spent"`
 	record.Row
+}
+
+// searched is how many schedules a search timed: rows of earlier commits do not tell, but that
+// beside another plan one schedule of decode was timed.
+func (r unknownRow) searched() int {
+	switch {
+	case r.Searched > 0:
+		return r.Searched
+	case r.Plan != Decode:
+		return r.Tried - 1
+	}
+	return r.Tried
 }
 
 // TestGPUUnknown searches for schedules of products of shapes that no table has, and says
@@ -88,7 +105,7 @@ func TestGPUUnknown(t *testing.T) {
 					case plan == Decode:
 						schedule, e := l.Choose(m)
 						if err = e; err == nil {
-							r, err = b.Time(ctx, l, s.Name, m, []template.Schedule{schedule}, time.Time{}, nil)
+							r, err = b.Time(ctx, l, s.Name, m, []template.Schedule{schedule}, begin.Add(*unknownTime), nil)
 						}
 					case plan == Wide && m > 16:
 						schedules, e := l.WideSchedules(plan, m, 9)
@@ -103,6 +120,15 @@ func TestGPUUnknown(t *testing.T) {
 						continue
 					}
 					row.Tried += r.Tried
+					if r.Tried >= row.Searched {
+						row.Searched = r.Tried
+					}
+					if r.End != "" {
+						row.End = r.End
+					}
+					if r.Spent != nil {
+						row.Spent.Add(*r.Spent)
+					}
 					if plan == row.Plan {
 						row.Chosen = r.ChosenUs
 						row.Hash = r.Hash
@@ -114,7 +140,7 @@ func TestGPUUnknown(t *testing.T) {
 				row.Took = time.Since(begin).Seconds()
 				row.Of = row.Chosen / row.Best
 				rows = append(rows, row)
-				fmt.Printf("%-7s %-16s %2d rows: %8.2f µs by %s, best of %2d %8.2f µs by %s: %.3f, %.2f s\n", w, s.Name, m, row.Chosen, row.Plan, row.Tried, row.Best, row.By, row.Of, row.Took)
+				fmt.Printf("%-7s %-16s %2d rows: %8.2f µs by %s, best of %2d %8.2f µs by %s: %.3f, %.2f s, %s: %s\n", w, s.Name, m, row.Chosen, row.Plan, row.Tried, row.Best, row.By, row.Of, row.Took, row.End, row.Spent)
 				writeJSON(t, *unknownOut, rows)
 			}
 		}

@@ -105,7 +105,9 @@ type TuneOptions struct {
 }
 
 // Tune looks for the fastest schedule of a product of m rows, or one nearly as fast whose program
-// is shorter, and keeps it in the store for all types of the width that are stored alike.
+// is shorter, and keeps it in the store for all types of the width that are stored alike, unless the
+// time was up after a few schedules ([Row.Few]): then what is chosen without a search is as good. With
+// a budget the read kernel is not timed, see [Bench.Read].
 func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneOptions) (Row, error) {
 	begin := time.Now()
 	t, err := b.start(ctx, l, layer, m)
@@ -120,25 +122,28 @@ func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneO
 	for i, c := range candidates {
 		by[c.Name] = schedules[i]
 	}
+	t.spent, t.quick = &tune.Spent{}, o.Budget > 0
 	s := tune.Search{Target: b.origin.Target, SMs: template.H200().SMs, Limit: o.Limit, Budget: o.Budget, Progress: o.Progress,
 		Time: func(ctx context.Context, c tune.Candidate) (float64, error) {
 			took, err := t.time(ctx, by[c.Name])
 			return took.Median, err
 		}}
-	if o.Budget > 0 { // the last one begun, and keeping the result, take time too
-		s.Budget = max(o.Budget-time.Since(begin)-o.Budget/12, 1)
+	if o.Budget > 0 { // keeping the result takes time too
+		left := o.Budget - o.Budget/12
+		s.Budget, t.until = max(left-time.Since(begin), 1), begin.Add(left)
 	}
 	if b.g != nil {
 		s.SMs, s.Ahead = b.g.SMs, atOnce
 		s.Ready = func(c tune.Candidate) { t.begin(by[c.Name]) }
 	}
 	defer b.forget()
-	_, _, timed, err := s.Best(ctx, candidates)
-	if err != nil {
-		return t.best, err
+	out, err := s.Best(ctx, candidates)
+	t.best.End = out.End
+	if o.Budget > 0 {
+		t.best.Spent = t.spent
 	}
-	if o.Store == nil {
-		return t.best, nil
+	if err != nil || o.Store == nil || t.best.Few() {
+		return t.best, err
 	}
 	problem, err := t.l.Problem(m)
 	if err != nil {
@@ -157,7 +162,7 @@ func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneO
 		return t.best, fmt.Errorf("qmm: %w", err)
 	}
 	return t.best, o.Store.Put(tune.Found{GPU: b.origin.GPU, Driver: tune.DriverOf(b.origin.Driver), Problem: problem, Code: code, Build: cache.Build(), Type: t.l.WeightType.String(),
-		Schedule: data, Us: t.best.MedianUs, Tried: timed, Written: time.Now().UTC().Format(time.RFC3339)})
+		Schedule: data, Us: t.best.MedianUs, Tried: out.Timed, Written: time.Now().UTC().Format(time.RFC3339)})
 }
 
 // ChooseOn is the schedule of a product of m rows on a device, and where it is from:

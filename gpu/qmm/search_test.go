@@ -1,13 +1,16 @@
 package qmm
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
+	"fmt"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/cache"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
@@ -140,6 +143,172 @@ func TestTune(t *testing.T) {
 	}
 	if _, from, err := l.ChooseOn(store, h200, 2); from != "model" || err != nil {
 		t.Errorf("stale code: from %s, %v", from, err)
+	}
+}
+
+// TestTuneLate has searches end when the time is up: with the best so far where that is known, and
+// the row says so; what few schedules gave is not kept. Only the first may take what it takes.
+func TestTuneLate(t *testing.T) {
+	ctx, l := context.Background(), kind(t, "u4", 256, 512)
+	for _, c := range []struct {
+		timed int // schedules until the time is up
+		few   bool
+	}{{1, true}, {2, true}, {3, false}, {5, false}} {
+		b := pretended(t, func(p *ir.Program) float64 { return 7 })
+		clock, n := b.clock, 0
+		b.clock = func(ctx context.Context, p *ir.Program, args []ir.Arg, o tune.Options) (tune.Timing, error) {
+			if n++; (n == 1) != o.Until.IsZero() {
+				t.Errorf("measurement %d has until %v", n, o.Until)
+			}
+			if n > c.timed {
+				return tune.Timing{}, fmt.Errorf("busy: %w", tune.ErrLate)
+			}
+			took, err := clock(ctx, p, args, o)
+			took.Spent.Graph = 2
+			return took, err
+		}
+		store, err := tune.OpenStore(filepath.Join(t.TempDir(), "tuned.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, err := b.Tune(ctx, l, "small", 2, TuneOptions{Store: store, Budget: time.Hour})
+		if err != nil || row.End != tune.EndTime || row.Tried != c.timed || row.Few() != c.few || row.MedianUs != 7 || row.Spent == nil || row.Spent.Graph != float64(2*c.timed) {
+			t.Errorf("late after %d: %+v, %v", c.timed, row, err)
+		}
+		if kept, err := store.All(); err != nil || (len(kept) == 0) != c.few {
+			t.Errorf("late after %d: kept %v, %v", c.timed, kept, err)
+		}
+		schedules, err := l.Schedules(2, 7)
+		if err != nil || len(schedules) < 6 {
+			t.Fatal(schedules, err)
+		}
+		n = 0
+		row, err = b.Time(ctx, l, "small", 2, schedules, time.Now().Add(time.Hour), nil)
+		if err != nil || row.End != tune.EndTime || row.Tried != c.timed || row.Few() != c.few {
+			t.Errorf("late after %d: %+v, %v", c.timed, row, err)
+		}
+		wide, err := l.WideSchedules(Wide, 32, 7)
+		if err != nil || len(wide) < 6 {
+			t.Fatal(wide, err)
+		}
+		n = 0
+		row, err = b.TimeWide(ctx, l, "small", 32, Wide, wide, time.Now().Add(time.Hour), nil)
+		if err != nil || row.End != tune.EndTime || row.Tried != c.timed || row.Few() != c.few {
+			t.Errorf("wide, late after %d: %+v, %v", c.timed, row, err)
+		}
+	}
+	// Nobody is late: the row says so too. Without time for any, the first is timed.
+	b := pretended(t, func(p *ir.Program) float64 { return 7 })
+	schedules, err := l.Schedules(2, 2)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if row, err := b.Time(ctx, l, "small", 2, schedules, time.Now().Add(time.Hour), nil); err != nil || row.End != tune.EndDone || row.Tried != len(schedules) || row.Few() {
+		t.Errorf("%+v, %v", row, err)
+	}
+	if row, err := b.Time(ctx, l, "small", 2, schedules, time.Now(), nil); err != nil || row.End != tune.EndTime || row.Tried != 1 || !row.Few() {
+		t.Errorf("%+v, %v", row, err)
+	}
+	if row, err := b.Tune(ctx, l, "small", 2, TuneOptions{Budget: 1}); err != nil || row.End != tune.EndTime || row.Tried != 1 || !row.Few() {
+		t.Errorf("%+v, %v", row, err)
+	}
+}
+
+// TestTurns begins nothing that would end behind the time, if it took as long as the longest but the first.
+func TestTurns(t *testing.T) {
+	now := time.Now()
+	for _, c := range []struct {
+		n                   int
+		since, longest, yet time.Duration
+		want                bool
+	}{
+		{0, 0, 0, -time.Hour, true}, {1, time.Hour, 0, time.Minute, true}, {1, 0, 0, -time.Second, false},
+		{2, 0, time.Hour, time.Minute, false}, {2, time.Hour, 0, time.Minute, false}, {3, time.Second, time.Second, time.Minute, true},
+	} {
+		left := turns{until: now.Add(c.yet), last: now.Add(-c.since), n: c.n, longest: c.longest}
+		if got := left.next(); got != c.want {
+			t.Errorf("%+v: %v", c, got)
+		}
+		forever := turns{last: now.Add(-c.since), n: c.n, longest: c.longest}
+		if !forever.next() {
+			t.Errorf("%+v: without a limit there is no time", c)
+		}
+	}
+}
+
+// TestOperandsStay draws the operands of a layer once for all plans and numbers of rows: what one
+// measurement leaves on the GPU is found by the next ones. What is drawn is the same as ever.
+func TestOperandsStay(t *testing.T) {
+	ctx, l := context.Background(), kind(t, "u4 zero", 256, 512)
+	b := pretended(t, func(p *ir.Program) float64 { return 7 })
+	clock := b.clock
+	var held *tune.Held
+	var seen []map[*array.Array]bool
+	b.held = &tune.Held{}
+	b.clock = func(ctx context.Context, p *ir.Program, args []ir.Arg, o tune.Options) (tune.Timing, error) {
+		if o.Held == nil || held != nil && o.Held != held {
+			t.Error("nothing is held")
+		}
+		held = o.Held
+		all := map[*array.Array]bool{}
+		for _, launch := range append(o.Before, tune.Launch{Program: p, Args: args}) {
+			for _, a := range launch.Args {
+				all[a.Array] = true
+			}
+		}
+		seen = append(seen, all)
+		return clock(ctx, p, args, o)
+	}
+	schedules, err := l.Schedules(32, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	wide, err := l.WideSchedules(Wide, 32, 1)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := b.Time(ctx, l, "small", 32, schedules, time.Time{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	x := b.drawn.x
+	if _, err := b.TimeWide(ctx, l, "small", 32, Wide, wide, time.Time{}, nil); err != nil {
+		t.Fatal(err)
+	}
+	for i, all := range seen {
+		for _, a := range append(b.drawn.weights, ir.Arg{Array: x}) {
+			if !all[a.Array] {
+				t.Errorf("measurement %d of %d draws %s anew", i, len(seen), a.Array.Header())
+			}
+		}
+	}
+	if len(seen) < 4 || len(b.drawn.weights) != 3 {
+		t.Errorf("%d measurements, %d arrays", len(seen), len(b.drawn.weights))
+	}
+	draw := func(b *Bench, l Linear, m int) []ir.Arg {
+		t.Helper()
+		l, err := l.Check()
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := template.PlanOf(l.Form())
+		if err != nil {
+			t.Fatal(err)
+		}
+		args, err := b.operands(ctx, l, p, m)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return args
+	}
+	for _, of := range []Linear{l, kind(t, "u4", 256, 512), kind(t, "f8e4m3", 128, 512)} {
+		for _, m := range []int{16, 1, 32} {
+			fresh, again := draw(&Bench{d: b.d}, of, m), draw(b, of, m)
+			for i := range fresh {
+				if !bytes.Equal(fresh[i].Array.Data, again[i].Array.Data) || len(fresh) != len(again) {
+					t.Errorf("%s, %d rows: operand %d is another than what is drawn first", of, m, i)
+				}
+			}
+		}
 	}
 }
 

@@ -2,6 +2,7 @@ package qmm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"time"
 
@@ -171,7 +172,7 @@ func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, pla
 	if err != nil {
 		return Row{}, err
 	}
-	best, l, p := t.best, t.l, t.p
+	best, l := t.best, t.l
 	best.Plan = plan
 	x := t.common[len(t.common)-2].Array
 	var zeros *array.Array
@@ -184,9 +185,10 @@ func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, pla
 	}
 	defer b.forget()
 	var found []Row // of each schedule timed
-	begun := 0
+	begun, left := 0, turns{until: until}
 	for i, s := range schedules {
-		if i > 0 && !until.IsZero() && time.Now().After(until) {
+		if !left.next() {
+			best.End = tune.EndTime
 			break
 		}
 		for ; b.g != nil && begun < min(i+atOnce, len(schedules)); begun++ {
@@ -207,14 +209,20 @@ func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, pla
 		}
 		off := 0.0
 		seen := func(args []ir.Arg) (err error) {
-			if off, err = l.sampled(p, t.common, args[w.y].Array); err == nil && !(off < worst(l.ActType)) {
-				err = fmt.Errorf("qmm: %s %s [%d, %d, %d] by %s, %+v: the relative error is %g", l.WeightType, layer, m, l.N, l.K, plan, w.schedule, off)
-			}
+			off, err = t.off(args[w.y].Array, w.schedule)
 			return err
 		}
 		before := []tune.Launch{{Program: arrange, Args: w.arrangeArgs}}
 		read, ok := b.reads[l.Bytes()]
-		took, err := b.clock(ctx, multiply, w.multiplyArgs, tune.Options{Bytes: l.Bytes(), Replays: 7, Read: !ok, Seen: seen, Tolerance: worst(l.ActType), Before: before})
+		o := tune.Options{Bytes: l.Bytes(), Replays: 7, Read: !ok, Seen: seen, Tolerance: worst(l.ActType), Before: before, Held: b.hold(t.common)}
+		if i > 0 {
+			o.Until = until
+		}
+		took, err := b.clock(ctx, multiply, w.multiplyArgs, o)
+		if i > 0 && errors.Is(err, tune.ErrLate) {
+			best.End = tune.EndTime
+			break
+		}
 		if progress != nil {
 			progress(w.schedule, took, err)
 		}
@@ -229,12 +237,14 @@ func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, pla
 			best.ChosenUs = took.Median
 		}
 		best.Tried++
+		t.spent.Add(took.Spent)
 		took.ReadUs = read
 		schedule := w.schedule
 		found = append(found, Row{Wide: &schedule, Error: off, Row: b.origin.Row(arrange.Name+"+"+multiply.Name, tune.Hash(arrange, tune.Hash(multiply)), took, nil)})
 		choice := kept(found)
 		best.Wide, best.Error, best.Row, best.FastestUs = choice.Wide, choice.Error, choice.Row, choice.FastestUs
 	}
+	best.ends(until, t.spent)
 	return best, nil
 }
 

@@ -5,11 +5,14 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"slices"
+	"strings"
 	"testing"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/gpu/tune"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -173,6 +176,26 @@ func TestTimeWide(t *testing.T) {
 	if r.ChosenUs != 12 {
 		t.Errorf("the chosen schedule takes %g µs", r.ChosenUs)
 	}
+	// A wrong result is no measurement.
+	clock := b.clock
+	b.clock = func(ctx context.Context, p *ir.Program, args []ir.Arg, o tune.Options) (tune.Timing, error) {
+		seen := o.Seen
+		o.Seen = func(after []ir.Arg) error {
+			for _, a := range after {
+				if y := a.Array; y != nil && y.Type == l.ActType && slices.Equal(y.Shape, []int{32, l.N}) {
+					for i := range y.Len() {
+						y.SetCode(i, y.Code(i)^1<<9)
+					}
+				}
+			}
+			return seen(after)
+		}
+		return clock(ctx, p, args, o)
+	}
+	if _, err = b.TimeWide(context.Background(), l, "small", 32, Wide, schedules, time.Time{}, nil); err == nil || !strings.Contains(err.Error(), "[32, 64, 256]") || !strings.Contains(err.Error(), "relative error") {
+		t.Errorf("a wrong result: %v", err)
+	}
+	b.clock = clock
 	// Some codes of this type are beyond f16, and not among those that are timed.
 	l = kind(t, "f6e5m0", 64, 256)
 	if schedules, err = l.WideSchedules(Wide, 32, 0); err != nil {

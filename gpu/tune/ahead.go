@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"slices"
 	"sync"
 	"time"
 
@@ -149,11 +150,21 @@ func (h *Held) keep(a *array.Array, ptr []cuda.Ptr) {
 	h.by[a] = ptr
 }
 
+// Only frees all other arrays.
+func (h *Held) Only(keep ...*array.Array) {
+	if h == nil {
+		return
+	}
+	for a, all := range h.by {
+		if !slices.Contains(keep, a) {
+			h.ctx.Free(all[0])
+			delete(h.by, a)
+		}
+	}
+}
+
 // Close frees all.
 func (h *Held) Close() error {
-	for _, all := range h.by {
-		h.ctx.Free(all[0])
-	}
-	h.by = nil
+	h.Only()
 	return nil
 }

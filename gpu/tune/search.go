@@ -3,6 +3,7 @@ package tune
 import (
 	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"slices"
@@ -102,17 +103,34 @@ type Step struct {
 // by which it differs from the nearest timed one.
 const doubt = 0.25
 
-// Best times candidates and gives the fastest one's index and µs, and how many were
-// timed. After the first one, which is what is taken without a search, the next one is always that of the least time it might take: the model's, times
+// End says why a search timed no more candidates.
+type End string
+
+const (
+	EndDone  End = "done"  // none that is left might be faster
+	EndLimit End = "limit" // as many were timed as may be
+	EndTime  End = "time"  // the time was up, for the next one at least
+)
+
+// Outcome is what a search found.
+type Outcome struct {
+	Best  int // index of the fastest candidate
+	Us    float64
+	Timed int // candidates
+	End   End
+}
+
+// Best times candidates. After the first one, which is what is taken without a search, the next one is always that of the least time it might take: the model's, times
 // what the model was wrong by on candidates like it, less the doubt. It ends where none
-// might be faster than the best. The first is timed whatever the budget.
-func (s Search) Best(ctx context.Context, all []Candidate) (best int, us float64, timed int, err error) {
+// might be faster than the best. The first is timed whatever the budget; one behind it that gives
+// [ErrLate] ends the search, as the budget does.
+func (s Search) Best(ctx context.Context, all []Candidate) (Outcome, error) {
+	out := Outcome{Best: -1, Us: math.Inf(1), End: EndDone}
 	now := s.Now
 	if now == nil {
 		now = time.Now
 	}
 	begin, longest := now(), time.Duration(0)
-	best, us = -1, math.Inf(1)
 	done := make([]bool, len(all))
 	might := make([]float64, len(all)) // ln of the least time that those not done might take
 	var known []int                    // that were timed
@@ -133,14 +151,24 @@ func (s Search) Best(ctx context.Context, all []Candidate) (best int, us float64
 			rest[0] = 0
 		}
 		next := rest[0]
-		if best >= 0 && (might[next] >= math.Log(us) || s.Limit > 0 && timed >= s.Limit || s.Budget > 0 && now().Sub(begin)+longest > s.Budget) {
-			break
+		if out.Best >= 0 {
+			if might[next] >= math.Log(out.Us) {
+				break
+			}
+			if s.Limit > 0 && out.Timed >= s.Limit {
+				out.End = EndLimit
+				break
+			}
+			if s.Budget > 0 && now().Sub(begin)+longest > s.Budget {
+				out.End = EndTime
+				break
+			}
 		}
 		if err := ctx.Err(); err != nil {
-			return best, us, timed, err
+			return out, err
 		}
 		for _, i := range rest[:min(max(s.Ahead, 1), len(rest))] {
-			if looks[i] == nil && (i == next || might[i] < math.Log(us)) {
+			if looks[i] == nil && (i == next || might[i] < math.Log(out.Us)) {
 				looks[i] = s.look(all[i])
 			}
 		}
@@ -149,28 +177,33 @@ func (s Search) Best(ctx context.Context, all []Candidate) (best int, us float64
 		<-looks[next].ready
 		step := Step{Candidate: c, Done: n + 1, Of: len(all), Cost: looks[next].cost, Why: looks[next].why}
 		if step.Why == "" {
-			if step.Us, err = s.Time(ctx, c); err != nil {
-				return best, us, timed, fmt.Errorf("tune: %s: %w", c.Name, err)
+			var err error
+			if step.Us, err = s.Time(ctx, c); out.Best >= 0 && errors.Is(err, ErrLate) {
+				out.End = EndTime
+				break
 			}
-			timed++
+			if err != nil {
+				return out, fmt.Errorf("tune: %s: %w", c.Name, err)
+			}
+			out.Timed++
 			known = append(known, next)
 			wrong[next] = math.Log(step.Us / c.Estimate)
-			if step.Us < us {
-				best, us = next, step.Us
+			if step.Us < out.Us {
+				out.Best, out.Us = next, step.Us
 			}
 		}
-		if timed > 1 {
+		if out.Timed > 1 {
 			longest = max(longest, now().Sub(at))
 		}
-		step.Best = us
+		step.Best = out.Us
 		if s.Progress != nil {
 			s.Progress(step)
 		}
 	}
-	if best < 0 {
-		return best, 0, timed, fmt.Errorf("tune: none of %d schedules can run", len(all))
+	if out.Best < 0 {
+		return out, fmt.Errorf("tune: none of %d schedules can run", len(all))
 	}
-	return best, us, timed, nil
+	return out, nil
 }
 
 // look is what is found out of a candidate before it is timed.

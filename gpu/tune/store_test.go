@@ -183,36 +183,36 @@ func TestSearch(t *testing.T) {
 				t.Errorf("step %d: %+v", steps, p)
 			}
 		}}
-	best, got, timed, err := s.Best(context.Background(), all)
+	out, err := s.Best(context.Background(), all)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if all[best].Name != "0 2 0" || got != us["0 2 0"] {
-		t.Errorf("found %s of %v µs, not 0 2 0", all[best].Name, got)
+	if all[out.Best].Name != "0 2 0" || out.Us != us["0 2 0"] || out.End != EndDone {
+		t.Errorf("found %s: %+v, not 0 2 0", all[out.Best].Name, out)
 	}
-	if timed != steps || timed > len(all)/2 {
-		t.Errorf("%d of %d were timed; %d steps", timed, len(all), steps)
+	if out.Timed != steps || out.Timed > len(all)/2 {
+		t.Errorf("%d of %d were timed; %d steps", out.Timed, len(all), steps)
 	}
 
 	s.Progress, s.Limit = nil, 3
-	if _, _, timed, err = s.Best(context.Background(), all); timed != 3 || err != nil {
-		t.Errorf("%d were timed, %v", timed, err)
+	if out, err = s.Best(context.Background(), all); out.Timed != 3 || out.End != EndLimit || err != nil {
+		t.Errorf("%+v, %v", out, err)
 	}
 	s.Limit, s.Budget = 0, 1 // 1 ns
-	if _, _, timed, err = s.Best(context.Background(), all); timed != 1 || err != nil {
-		t.Errorf("%d were timed in no time, %v", timed, err)
+	if out, err = s.Best(context.Background(), all); out.Timed != 1 || out.End != EndTime || err != nil {
+		t.Errorf("in no time: %+v, %v", out, err)
 	}
 	s.Budget = time.Hour
 	s.Time = func(context.Context, Candidate) (float64, error) { return 0, errors.New("the GPU is gone") }
-	if _, _, _, err = s.Best(context.Background(), all); err == nil || !strings.Contains(err.Error(), "0 0 0: the GPU is gone") {
+	if _, err = s.Best(context.Background(), all); err == nil || !strings.Contains(err.Error(), "0 0 0: the GPU is gone") {
 		t.Errorf("%v", err)
 	}
 	done, cancel := context.WithCancel(context.Background())
 	cancel()
-	if _, _, _, err = s.Best(done, all); !errors.Is(err, context.Canceled) {
+	if _, err = s.Best(done, all); !errors.Is(err, context.Canceled) {
 		t.Errorf("%v", err)
 	}
-	if _, _, _, err = s.Best(context.Background(), nil); err == nil {
+	if _, err = s.Best(context.Background(), nil); err == nil {
 		t.Error("the best of none")
 	}
 }
@@ -226,11 +226,12 @@ func TestSearchBudget(t *testing.T) {
 		first, others, budget time.Duration
 		spread                int
 		least, most           int // that are timed
+		end                   End
 	}{
-		{"usual", 700 * time.Millisecond, 150 * time.Millisecond, 3 * time.Second, 1, 6, 16},
-		{"some take long", 700 * time.Millisecond, 100 * time.Millisecond, 3 * time.Second, 5, 6, 20},
-		{"slow", 2 * time.Second, 600 * time.Millisecond, 3 * time.Second, 1, 2, 2},
-		{"first alone", 4 * time.Second, 600 * time.Millisecond, 3 * time.Second, 1, 1, 1},
+		{"usual", 700 * time.Millisecond, 150 * time.Millisecond, 3 * time.Second, 1, 6, 16, EndDone},
+		{"some take long", 700 * time.Millisecond, 100 * time.Millisecond, 3 * time.Second, 5, 6, 20, EndDone},
+		{"slow", 2 * time.Second, 600 * time.Millisecond, 3 * time.Second, 1, 2, 2, EndTime},
+		{"first alone", 4 * time.Second, 600 * time.Millisecond, 3 * time.Second, 1, 1, 1, EndTime},
 	} {
 		now, n := time.Unix(0, 0), 0
 		s := Search{Target: "sm_90a", SMs: 132, Budget: c.budget, Ahead: 2, Now: func() time.Time { return now },
@@ -243,9 +244,34 @@ func TestSearchBudget(t *testing.T) {
 				now = now.Add(took)
 				return us[a.Name], nil
 			}}
-		_, _, timed, err := s.Best(context.Background(), all)
-		if took := now.Sub(time.Unix(0, 0)); err != nil || timed < c.least || timed > c.most || timed > 1 && took > c.budget {
-			t.Errorf("%s: %d were timed in %v of %v, %v", c.name, timed, took, c.budget, err)
+		out, err := s.Best(context.Background(), all)
+		if took := now.Sub(time.Unix(0, 0)); err != nil || out.Timed < c.least || out.Timed > c.most || out.End != c.end || out.Timed > 1 && took > c.budget {
+			t.Errorf("%s: %+v in %v of %v, %v", c.name, out, took, c.budget, err)
+		}
+	}
+}
+
+// TestSearchLate ends a search with the best so far where a measurement finds that the time is up,
+// and fails where that is the first.
+func TestSearchLate(t *testing.T) {
+	all, us := invented(t)
+	for _, after := range []int{0, 1, 5} {
+		n := 0
+		s := Search{Target: "sm_90a", SMs: 132, Time: func(_ context.Context, c Candidate) (float64, error) {
+			if n++; n > after {
+				return 0, fmt.Errorf("tune: %w", ErrLate)
+			}
+			return us[c.Name], nil
+		}}
+		out, err := s.Best(context.Background(), all)
+		if after == 0 {
+			if !errors.Is(err, ErrLate) {
+				t.Errorf("late at once: %+v, %v", out, err)
+			}
+			continue
+		}
+		if err != nil || out.Timed != after || out.End != EndTime || !(out.Us > 0) || out.Us != us[all[out.Best].Name] || n != after+1 {
+			t.Errorf("late after %d: %+v, %v", after, out, err)
 		}
 	}
 }
