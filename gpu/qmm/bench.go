@@ -8,7 +8,10 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"runtime"
 	"slices"
+	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
@@ -201,10 +204,7 @@ func (b *Bench) operands(ctx context.Context, l Linear, p *template.Plan, m int)
 func (b *Bench) weights(ctx context.Context, l Linear, p *template.Plan, r *rand.Rand) ([]ir.Arg, error) {
 	shape := p.PackedShape(l.N, l.K)
 	size := shape[0] * shape[1] * shape[2]
-	if len(b.bits) < size {
-		b.bits = make([]byte, size)
-		rand.NewChaCha8([32]byte{7}).Read(b.bits)
-	}
+	b.bits = randomBits(b.bits, size)
 	w := array.New(dtype.U8, 0)
 	w.Shape, w.Data = shape, b.bits[:size]
 	if l.WeightType.HasNaN() || l.WeightType.HasInf() {
@@ -236,6 +236,31 @@ func (b *Bench) weights(ctx context.Context, l Linear, p *template.Plan, r *rand
 		args = append(args, arrays(some(p.ZeroType(), distinct(like.Zeros.Cast(p.ZeroType())), groups, padded))...)
 	}
 	return args, nil
+}
+
+// randomBits is at least size random bytes that begin with those there are. Pieces have generators
+// of their own, so that processors share them: half a gigabyte by one would take much of a search's time.
+func randomBits(bits []byte, size int) []byte {
+	const piece = 4 << 20
+	if len(bits) >= size {
+		return bits
+	}
+	from := len(bits) / piece
+	out := make([]byte, (size+piece-1)/piece*piece)
+	copy(out, bits)
+	var next atomic.Int64
+	var work sync.WaitGroup
+	for range min(runtime.GOMAXPROCS(0), len(out)/piece-from) {
+		work.Go(func() {
+			for i := from + int(next.Add(1)) - 1; i < len(out)/piece; i = from + int(next.Add(1)) - 1 {
+				seed := [32]byte{7}
+				binary.LittleEndian.PutUint64(seed[8:], uint64(i))
+				rand.NewChaCha8(seed).Read(out[i*piece:][:piece])
+			}
+		})
+	}
+	work.Wait()
+	return out
 }
 
 // drawn are codes of scales with the significant bits of a layer's, of sizes with which no
@@ -386,8 +411,23 @@ func (t *timing) off(y *array.Array, what any) (float64, error) {
 	return off, nil
 }
 
-// start makes operands of a layer and m rows.
+// start begins to measure a layer with m rows.
 func (b *Bench) start(ctx context.Context, l Linear, layer string, m int) (*timing, error) {
+	t, err := b.about(l, layer, m)
+	if err == nil {
+		err = t.draw(ctx)
+	}
+	return t, err
+}
+
+// draw makes operands.
+func (t *timing) draw(ctx context.Context) (err error) {
+	t.common, err = t.b.operands(ctx, t.l, t.p, t.best.M)
+	return err
+}
+
+// about is what there is to know of a layer and m rows without operands: begin does with it.
+func (b *Bench) about(l Linear, layer string, m int) (*timing, error) {
 	l, err := l.Check()
 	if err != nil {
 		return nil, err
@@ -397,9 +437,9 @@ func (b *Bench) start(ctx context.Context, l Linear, layer string, m int) (*timi
 		return nil, err
 	}
 	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, ScaleBits: l.Usual().ScaleBits, M: m, N: l.N, K: l.K}
-	common, err := b.operands(ctx, l, p, m)
-	if err != nil {
-		return nil, err
+	common := make([]ir.Arg, 4, 5) // weights, scales, x and y
+	if l.ZeroPoint {
+		common = append(common, ir.Arg{})
 	}
 	return &timing{b: b, l: l, p: p, common: common, best: row, spent: &tune.Spent{}}, nil
 }
@@ -413,13 +453,14 @@ func (t *timing) begin(s template.Schedule) {
 	if t.b.g == nil {
 		return
 	}
+	common := t.common // whose arrays do not matter
 	go func() {
 		s, err := s.Filled(t.p)
 		if err != nil {
 			return // which time will say
 		}
 		if program, err := template.Decode(t.l.Form(), s); err == nil {
-			t.b.g.Ahead(program, t.l.launchArgs(t.p, s, t.best.M, t.common), tune.Options{})
+			t.b.g.Ahead(program, t.l.launchArgs(t.p, s, t.best.M, common), tune.Options{})
 		}
 	}()
 }

@@ -110,12 +110,17 @@ type TuneOptions struct {
 // a budget the read kernel is not timed, see [Bench.Read].
 func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneOptions) (Row, error) {
 	begin := time.Now()
-	t, err := b.start(ctx, l, layer, m)
+	t, err := b.about(l, layer, m)
 	if err != nil {
 		return Row{}, err
 	}
 	candidates, schedules, err := t.l.Candidates(m)
 	if err != nil {
+		return Row{}, err
+	}
+	defer b.forget()
+	t.begin(schedules[0]) // while operands are drawn
+	if err := t.draw(ctx); err != nil {
 		return Row{}, err
 	}
 	by := map[string]template.Schedule{}
@@ -136,7 +141,6 @@ func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneO
 		s.SMs, s.Ahead = b.g.SMs, atOnce
 		s.Ready = func(c tune.Candidate) { t.begin(by[c.Name]) }
 	}
-	defer b.forget()
 	out, err := s.Best(ctx, candidates)
 	t.best.End = out.End
 	if o.Budget > 0 {

@@ -5,6 +5,7 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
+	"math/bits"
 	"os"
 	"path/filepath"
 	"slices"
@@ -13,6 +14,7 @@ import (
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/cache"
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
@@ -309,6 +311,78 @@ func TestOperandsStay(t *testing.T) {
 				}
 			}
 		}
+	}
+}
+
+// TestBegin has code that is made before there are operands be that which is timed with them.
+func TestBegin(t *testing.T) {
+	shares, all := 0, 0
+	for _, l := range []Linear{kind(t, "u4", 256, 512), kind(t, "u4 zero", 264, 520), kind(t, "nvfp4", 256, 512)} {
+		b := &Bench{}
+		before, err := b.about(l, "small", 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, err := b.start(context.Background(), l, "small", 3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		_, schedules, err := l.Candidates(3)
+		if err != nil {
+			t.Fatal(err)
+		}
+		all += len(schedules)
+		for _, s := range schedules {
+			s, err := s.Filled(after.p)
+			if err != nil {
+				t.Fatal(err)
+			}
+			p, err := template.Decode(after.l.Form(), s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			keys := map[string]bool{}
+			for _, x := range []*timing{before, after} {
+				args := x.l.launchArgs(x.p, s, 3, x.common)
+				if len(args) != len(p.Params) {
+					t.Errorf("%s, %s: %d arguments for %d parameters", l, s, len(args), len(p.Params))
+				}
+				keys[compile.Key(p, compile.Options{Divisible: compile.Divisors(p, args)})] = true
+			}
+			if len(keys) != 1 {
+				t.Errorf("%s, %s: other code without operands than with them", l, s)
+			}
+			if s.Shares() {
+				shares++
+			}
+		}
+	}
+	if shares == 0 || shares == all {
+		t.Errorf("%d of %d schedules share sums", shares, all)
+	}
+}
+
+// TestRandomBits gives the same bits however they are asked for, and no piece twice.
+func TestRandomBits(t *testing.T) {
+	once := randomBits(nil, 9<<20)
+	var grown []byte
+	for _, n := range []int{1, 100, 4 << 20, 4<<20 + 1, 9 << 20} {
+		if grown = randomBits(grown, n); len(grown) < n {
+			t.Fatalf("%d bytes, want %d", len(grown), n)
+		}
+	}
+	if !bytes.Equal(grown, once) {
+		t.Error("what is grown is not what is made at once")
+	}
+	ones := 0
+	for _, b := range once {
+		ones += bits.OnesCount8(b)
+	}
+	if want := 4 * len(once); ones < want-want/1000 || ones > want+want/1000 {
+		t.Errorf("%d of %d bits are set", ones, 8*len(once))
+	}
+	if bytes.Equal(once[:1024], once[4<<20:][:1024]) || bytes.Equal(once[:1024], once[8<<20:][:1024]) {
+		t.Error("pieces are alike")
 	}
 }
 

@@ -142,6 +142,10 @@ var functions = map[string]any{
 	"cuEventDestroy_v2":  func(h uintptr) uintptr { delete(theStub.events, h); return 0 },
 	"cuEventRecord":      func(h, _ uintptr) uintptr { theStub.events[h] = theStub.clock; return 0 },
 	"cuEventElapsedTime": func(ms, a, b uintptr) uintptr { *at[float32](ms) = theStub.events[b] - theStub.events[a]; return 0 },
+	"cuTensorMapEncodeTiled": func(to, _, _, address, _, _, _, _, _, _, _, _ uintptr) uintptr {
+		*at[uintptr](to) = address // what a launch finds at the front of the map
+		return 0
+	},
 	"cuLaunchKernel": func(f, gx, gy, gz, bx, by, bz, shared, stream, params, extra uintptr) uintptr {
 		s := theStub
 		args := make([]uintptr, s.params)
@@ -208,6 +212,12 @@ func counted(name string, f any) any {
 			defer leave()
 			return f(a, b, c, d, e, g, h, i, j, k, l)
 		}
+	case func(a, b, c, d, e, f, g, h, i, j, k, l uintptr) uintptr:
+		return func(a, b, c, d, e, g, h, i, j, k, l, m uintptr) uintptr {
+			enter()
+			defer leave()
+			return f(a, b, c, d, e, g, h, i, j, k, l, m)
+		}
 	}
 	panic("no such function: " + name)
 }
@@ -231,7 +241,7 @@ func stubbed(t *testing.T, params int, run func(args []uintptr)) (*GPU, *stub) {
 		if p, ok := addresses()[name]; ok {
 			return p
 		}
-		if strings.HasPrefix(name, "cuLink") || slices.Contains([]string{"cuFuncGetParamInfo", "cuLaunchKernelEx", "cuTensorMapEncodeTiled"}, name) {
+		if strings.HasPrefix(name, "cuLink") || slices.Contains([]string{"cuFuncGetParamInfo", "cuLaunchKernelEx"}, name) {
 			return 0 // drivers may lack it
 		}
 		return addresses()["cuInit"] // which nothing here calls

@@ -240,6 +240,7 @@ type run struct {
 	closers []func() error
 	buffers []buffer
 	buffer  []int // per argument: index into buffers, or -1
+	encoded map[encoded][]byte
 }
 
 // buffer is one array on the device, once or once per set.
@@ -592,23 +593,37 @@ func (r *run) one(fn *cuda.Function, i int, more func(i int, params *cuda.Params
 	return launch(grid, block, r.shared, r.stream, &params)
 }
 
-// tensorMaps appends the maps of launch i.
+// encoded names a tensor map: which one, and where what it is of begins.
+type encoded struct {
+	at  cuda.Ptr
+	nth int
+}
+
+// tensorMaps appends the maps of launch i, which are those of all launches with the same set.
 func (r *run) tensorMaps(i int, params *cuda.Params) error {
-	if len(r.maps) == 0 {
-		return nil
-	}
-	bases, scalars := map[string]cuda.Ptr{}, map[string]int64{}
-	for j, v := range r.p.Params {
-		if r.buffer[j] >= 0 {
-			bases[v.Name] = r.buffers[r.buffer[j]].at(i)
-		} else {
-			scalars[v.Name] = r.args[j].Int
+	for nth, m := range r.maps {
+		bases := map[string]cuda.Ptr{}
+		key := encoded{nth: nth}
+		if j := slices.IndexFunc(r.p.Params, func(v *ir.Var) bool { return v.Name == m.Map.Base }); j >= 0 && r.buffer[j] >= 0 {
+			key.at = r.buffers[r.buffer[j]].at(i)
+			bases[m.Map.Base] = key.at
 		}
-	}
-	for _, m := range r.maps {
-		data, err := device.EncodeTensorMap(r.g.ctx, m.Map, bases, scalars)
-		if err != nil {
-			return err
+		data := r.encoded[key]
+		if data == nil {
+			scalars := map[string]int64{}
+			for j, v := range r.p.Params {
+				if r.buffer[j] < 0 {
+					scalars[v.Name] = r.args[j].Int
+				}
+			}
+			var err error
+			if data, err = device.EncodeTensorMap(r.g.ctx, m.Map, bases, scalars); err != nil {
+				return err
+			}
+			if r.encoded == nil {
+				r.encoded = map[encoded][]byte{}
+			}
+			r.encoded[key] = data
 		}
 		params.Bytes(data)
 	}

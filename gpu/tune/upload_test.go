@@ -170,3 +170,43 @@ func TestLateCode(t *testing.T) {
 		t.Error(err)
 	}
 }
+
+// boxes copies by a tensor map of x.
+const boxes = `program boxes<1>(x: *f16, y: *f16) warps=4 {
+	gx = ViewGlobal(x) : global f16[64, 64]
+	gy = ViewGlobal(y) : global f16[64, 64]
+	sx = AllocateShared() : shared f16[64, 64] shared_row_major(64, 64).apply_swizzle(base=3, bits=3, shift=3)
+	full = AllocateBarrier(count=1) : shared u64[1] shared_row_major(1)
+	Synchronize()
+	group(0, 1) {
+		ArriveExpectTxBarrier(full, 0, bytes=8192)
+		CopyAsyncTensorGlobalToShared(gx, sx, full, 0, offset=[0, 0])
+	}
+	WaitBarrier(full, 0)
+	r = LoadShared(sx) : register f16[64, 64] spatial(16, 8).local(4, 8)
+	StoreGlobal(gy, r, offset=[0, 0])
+}
+`
+
+// TestTensorMaps encodes each map once a set, however many launches there are, and gives each launch those of its set.
+func TestTensorMaps(t *testing.T) {
+	p, err := text.Parse("boxes.tile", boxes, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := array.New(dtype.F16, 64, 64)
+	launches, wrong := 0, 0
+	g, s := stubbed(t, 3, func(a []uintptr) { // x, y, the map of x
+		if launches++; a[2] != a[0] {
+			wrong++
+		}
+	})
+	const sets = 20
+	took, err := Time(t.Context(), g, p, []ir.Arg{{Array: x}, {Array: array.New(dtype.F16, 64, 64)}}, Options{WorkingSet: int64(sets * len(x.Data)), Replays: 7})
+	if err != nil || took.Sets != sets {
+		t.Fatal(took, err)
+	}
+	if n := s.calls["cuTensorMapEncodeTiled"]; n != sets || launches < 10*sets || wrong > 0 {
+		t.Errorf("%d maps are encoded for %d sets and %d launches, %d of them with that of another set", n, sets, launches, wrong)
+	}
+}
