@@ -64,13 +64,17 @@ func (l *lowerer) takenOf(from, to dtype.Type) cast.Taken {
 }
 
 // difference is x − y in words of two f16, of which y may be repeated from a tile of
-// codes. Where x is w − k, exactly, and y as whole, it is w − (k + y): all of them are whole
+// codes, or be a number. Where x is w − k, exactly, and y as whole, it is w − (k + y): all of them are whole
 // numbers that f16 holds, so that nothing is rounded either way.
 func (l *lowerer) difference(y ir.Operand, t ir.Type, words [][]code.Value) []code.Value {
 	out := make([]code.Value, len(words[0]))
 	most := math.Inf(1)
 	var codes []code.Value
 	var from []int
+	number, isNumber := numberOf(y.Expr)
+	if isNumber && number >= 0 && number == math.Trunc(number) {
+		most = number
+	}
 	if v := y.Var(); v != nil && v.Type.IsRegister() {
 		most, codes = 0, l.env.get(v).words
 		from, _ = ir.SlotMap(v.Type, t)
@@ -87,7 +91,11 @@ func (l *lowerer) difference(y ir.Operand, t ir.Type, words [][]code.Value) []co
 		k := dtype.F16.Decode(uint64(of.k & 0xffff))
 		// From k on to twice as much, differences from k are exact.
 		if ok && of.k>>16 == of.k&0xffff && k == math.Trunc(k) && k >= l.codes.most[x] && k+most <= wholeMost {
-			out[j] = l.Op(code.OpSubF16x2, nil, of.word, l.above(k, words[1][j], codes, from, j))
+			less := l.both(k + number)
+			if !isNumber {
+				less = l.above(k, words[1][j], codes, from, j)
+			}
+			out[j] = l.Op(code.OpSubF16x2, nil, of.word, less)
 		} else {
 			out[j] = l.Op(code.OpSubF16x2, nil, x, words[1][j])
 		}
@@ -98,10 +106,6 @@ func (l *lowerer) difference(y ir.Operand, t ir.Type, words [][]code.Value) []co
 // above is k + y in a word of two f16, the j-th that codes are repeated to. One byte in both comes at
 // once with the exponent of 1024, whose last bit is 1.
 func (l *lowerer) above(k float64, y code.Value, codes []code.Value, from []int, j int) code.Value {
-	both := func(v float64) code.Value {
-		c := int64(dtype.F16.Encode(v, false))
-		return l.Const32(c<<16 | c)
-	}
 	if i := 2 * j; i < len(from) {
 		b := l.codes.bytes[codes[from[i]/2]][from[i]%2]
 		if last := from[min(i+1, len(from)-1)]; b.word != 0 && l.codes.bytes[codes[last/2]][last%2] == b {
@@ -112,5 +116,11 @@ func (l *lowerer) above(k float64, y code.Value, codes []code.Value, from []int,
 	if k == 0 {
 		return y
 	}
-	return l.Op(code.OpAddF16x2, nil, y, both(k))
+	return l.Op(code.OpAddF16x2, nil, y, l.both(k))
+}
+
+// both is a word of two f16 that are v.
+func (l *lowerer) both(v float64) code.Value {
+	c := int64(dtype.F16.Encode(v, false))
+	return l.Const32(c<<16 | c)
 }

@@ -61,30 +61,30 @@ func (l *lowerer) choice(e *ir.Select, t dtype.Type) code.Value {
 	return l.Op(code.OpSelp32, nil, x, y, on)
 }
 
+// numberOf is the value of a constant.
+func numberOf(e ir.Expr) (float64, bool) {
+	switch e := e.(type) {
+	case *ir.Float:
+		return e.Value, true
+	case *ir.Unary:
+		if f, ok := e.X.(*ir.Float); ok {
+			return -f.Value, true
+		}
+	}
+	n, ok := ir.ConstInt(e)
+	return float64(n), ok
+}
+
 func (l *lowerer) floatScalar(e ir.Expr, t dtype.Type) code.Value {
-	var v float64
 	switch e := e.(type) {
 	case *ir.Ref:
 		return l.env.get(e.Var).scalar
 	case *ir.Select:
 		return l.choice(e, t)
-	case *ir.Float:
-		v = e.Value
-	case *ir.Int:
-		v = float64(e.Value)
-	case *ir.Unary:
-		if f, ok := e.X.(*ir.Float); ok {
-			v = -f.Value
-			break
-		}
-		n, _ := ir.ConstInt(e)
-		v = float64(n)
-	default:
-		n, ok := ir.ConstInt(e)
-		if !ok {
-			l.refuse(e.Position(), "Lower.E6", "%s is an integer expression used as %s", e, t)
-		}
-		v = float64(n)
+	}
+	v, ok := numberOf(e)
+	if !ok {
+		l.refuse(e.Position(), "Lower.E6", "%s is an integer expression used as %s", e, t)
 	}
 	c := t.Encode(v, false)
 	switch t.Bits() {

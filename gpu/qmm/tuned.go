@@ -30,7 +30,7 @@ type Tuned struct {
 }
 
 // key is the part of an entry that is looked up: types of a width that are stored
-// alike inherit from each other.
+// alike inherit from each other. One row may be multiplied as digits, which a bias stays beside.
 func (l Linear) key(p *template.Plan, m int) Tuned {
 	rows := 8
 	if m == 1 {
@@ -39,7 +39,7 @@ func (l Linear) key(p *template.Plan, m int) Tuned {
 	for rows > 1 && rows < m && rows < 32 {
 		rows *= 2
 	}
-	return Tuned{Bits: p.Stored.Bits(), Tiles: p.Tiles, Shifts: p.Shifts(), Via: p.Via != nil, Act: l.ActType.String(), Rows: rows, N: l.N, K: l.K}
+	return Tuned{Bits: p.Stored.Bits(), Tiles: p.Tiles, Shifts: p.Shifts() || rows == 1 && p.Bias > 0, Via: p.Via != nil, Act: l.ActType.String(), Rows: rows, N: l.N, K: l.K}
 }
 
 func (t Tuned) same(u Tuned) bool {

@@ -18,9 +18,9 @@ import (
 //go:embed table.txt
 var tableText string
 
-// raisedText holds deferred recipes for placements of the table that put codes at higher
-// bits of the lanes, by a few shifts more, so that no power is as small as there: see
-// [ForPlacement]. They are written by hand; the package's test proves them.
+// raisedText holds recipes for placements of the table that put codes at higher
+// bits of the lanes, by a few shifts more, or make values of them, so that no power is as small as
+// there: see [ForPlacement]. They are written by hand; the package's test proves them.
 //
 //go:embed raised.txt
 var raisedText string

@@ -177,7 +177,7 @@ func Decode(f Form, s Schedule) (*ir.Program, error) {
 	if s, err = s.fill(p); err != nil {
 		return nil, err
 	}
-	d := &decoder{Plan: p, Schedule: s}
+	d := &decoder{Plan: p.of(s), Schedule: s}
 	if s.Streams() {
 		return (&stream{decoder: d}).program()
 	}

@@ -27,6 +27,9 @@ const (
 // Bytewise reports whether a plan's codes can be multiplied as bytes, before anything is taken off
 // them.
 func (p *Plan) Bytewise() bool {
+	if p.bytes != nil {
+		return p.bytes.Bytewise()
+	}
 	w := p.Stored.Bits()
 	tiles := map[int]int{1: 8, 2: 2, 4: 1}[w]
 	return p.Act == dtype.F16 && p.Deferred() && p.Stored.IsInt() && !p.Stored.Signed() && tiles > 0 && p.Tiles == tiles && p.Group > 0 && p.Group%Turn == 0

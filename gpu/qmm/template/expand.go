@@ -74,7 +74,7 @@ func Expand(f Form) (*ir.Program, error) {
 	inAct := p.inAct()
 	switch {
 	case inAct && p.exact():
-		b.Cast("rh", rw, left, d.castAttrs()...)
+		b.Cast("rh", rw, left, p.castAttrs()...)
 	case inAct && p.Deferred():
 		d.cast("", rw)
 		by = d.powers()
@@ -104,7 +104,7 @@ func Expand(f Form) (*ir.Program, error) {
 			if p.Power != 0 {
 				v = b.Mul("v"+tag, v, math.Ldexp(1, p.Power), act)
 			}
-			if p.Bias > 0 {
+			if p.Bias > 0 && !p.LessBias {
 				v = b.Sub("v"+tag, v, float64(p.Bias), act)
 			}
 			v = b.Mul("v"+tag, v, b.View("rv"+tag, build.Expr(d.of("rs"+tag)), d.rowS), act)
@@ -205,11 +205,12 @@ func (p *Plan) inAct() bool {
 }
 
 // exact reports whether a cast to values, with no power left over, takes one instruction a pair more than
-// one to operands at most.
+// one to operands at most. Codes of two bits without a bias are as they were timed: masks, and two
+// products by powers for each pair.
 func (p *Plan) exact() bool {
 	t := p.codes(1)
 	place, ok := ir.PlaceOf(t)
-	if !ok {
+	if !ok || p.Stored.Bits() == 2 {
 		return false
 	}
 	r, _, err := recipe.ForPlacement(p.Stored, p.Act, recipe.Exact, place, recipe.MinScale)
@@ -275,12 +276,7 @@ func (d *decoder) zeros(loaded string) build.Value {
 
 // cast makes operands rh of codes, and back where powers of two are left over.
 func (d *decoder) cast(tag string, rw build.Value) {
-	left := build.Register(d.Act, d.left(d.width(), d.Sub))
-	if d.Deferred() {
-		d.b.CastDeferred(d.of("rh"+tag), "back", rw, left, d.rowF32, d.castAttrs()...)
-	} else {
-		d.b.Cast(d.of("rh"+tag), rw, left, d.castAttrs()...)
-	}
+	d.operands(d.b, d.of("rh"+tag), "back", rw, build.Register(d.Act, d.left(d.width(), d.Sub)), d.rowF32)
 }
 
 // scaleOf is what the operands of a group are multiplied with, and what is added for
@@ -295,7 +291,7 @@ func (d *decoder) scaleOf(tag string) (scale build.Value, minus *build.Value) {
 		zero := b.Cast("zero"+tag, b.View("rzv"+tag, build.Expr(d.of("rz"+tag)), d.rowZ), d.rowF32)
 		m := b.Neg("minus"+tag, b.Mul("minus"+tag, scale, zero, d.rowF32), d.rowF32)
 		minus = &m
-	} else if d.Bias > 0 {
+	} else if d.Bias > 0 && !d.LessBias {
 		m := b.Mul("minus"+tag, scale, -float64(d.Bias), d.rowF32)
 		minus = &m
 	}

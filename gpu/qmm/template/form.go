@@ -61,8 +61,11 @@ type Plan struct {
 	Stored      dtype.Type
 	Bias, Power int
 	// Less says that zero points are taken off codes before these are multiplied, of which
-	// nothing is rounded. Elsewhere sums of x take them off.
-	Less bool
+	// nothing is rounded, and LessBias the same of Bias. Elsewhere sums of x take them off.
+	Less, LessBias bool
+	// bytes is the plan for programs that multiply codes as they are stored, if it is another
+	// one; see [Plan.of].
+	bytes *Plan
 	// Tiles is how many tiles of 16 outputs a warp has side by side, so that each can
 	// have a power of two of its own.
 	Tiles int
@@ -157,16 +160,23 @@ const mostBits = 24
 // whole has codes that stand for values beside them become these values before they are
 // multiplied: f16 that are no subnormal numbers, of which tensor cores cut nothing off (see
 // leastKept), and beside which no sums of x are taken off. Codes with a bias are stored as
-// the integers with a sign that they stand for, and cast to these; those with whole zero points
-// are cast to what they are, which less these is as exact. Either costs a
-// subtraction a pair, but no matrix instructions. Two bits and one keep what they have: their
-// masks are cheap, few bits are enough for their larger powers (see raise), and as bytes they need
-// it. Tiles stay as they are, so that types of a width share schedules. As bf16, codes
+// the integers with a sign that they stand for, and cast to these. Those with whole zero points
+// are cast to what they are, which less these is as exact; so are codes of two bits with a bias,
+// for as bytes (see [Plan.of]) they need to be without a sign. Either costs a
+// subtraction a pair, but no matrix instructions. Two bits and one with zero points keep what they
+// have: their masks are cheap, and few bits are enough for their larger powers (see raise).
+// Tiles stay as they are, so that types of a width share schedules. As bf16, codes
 // with a bias are cast to what they are, and sums of x take it off.
 func (p *Plan) whole() {
 	w, stored := p.Stored.Bits(), p.Stored
 	switch {
 	case p.lessens():
+	case p.Bias > 0 && p.Act == dtype.F16 && w == 2:
+		if r, _, err := recipe.ForPlacement(stored, p.Act, recipe.Exact, p.Place, recipe.MinScale); err == nil {
+			before := *p
+			p.LessBias, p.Recipe, p.bytes = true, r, &before
+		}
+		return
 	case p.Bias > 0 && p.Act == dtype.F16 && w > 2:
 		stored = dtype.I2 + dtype.Type(w-2)
 	default:
@@ -177,6 +187,15 @@ func (p *Plan) whole() {
 		return
 	}
 	p.Less, p.Stored, p.Bias, p.Recipe, p.Place = p.lessens(), stored, 0, r, r.Place
+}
+
+// of is the plan as programs of a schedule multiply by it: as bytes, codes are masked out of
+// words as they are stored, and sums of x take off what they stand beside.
+func (p *Plan) of(s Schedule) *Plan {
+	if p.bytes != nil && (s.Digits || s.Fixed) {
+		return p.bytes
+	}
+	return p
 }
 
 // lessens reports whether zero points may be taken off codes: whole numbers of up to 8 bits,
@@ -202,8 +221,8 @@ func (p *Plan) ZeroType() dtype.Type {
 // to 2^-15; at bit 0 it would lose 2^-6. See TestKept, which has this as a model.
 const leastKept = -17
 
-// raise has codes of one and two bits whose large products cancel, since a zero point or
-// a bias is taken off their sum, cast to powers from leastKept on. What is cut off is a
+// raise has codes of one and two bits whose large products cancel, since a zero point
+// is taken off their sum, cast to powers from leastKept on. What is cut off is a
 // part of a code's 1, so that it is less of a weight the more bits codes have.
 func (p *Plan) raise() {
 	if !p.Shifts() || p.Stored.Bits() > 2 {
@@ -212,6 +231,20 @@ func (p *Plan) raise() {
 	if d, err := ir.DeferralOf(p.codes(1), p.Act, leastKept); err == nil && d.Recipe.Mode == recipe.Deferred {
 		p.Recipe, p.Least = d.Recipe, leastKept
 	}
+}
+
+// operands makes operands rh of codes: what they stand for, but for [Plan.Power], zero points, and
+// powers of two that are left over, which back takes off.
+func (p *Plan) operands(b *build.Builder, rh, back string, rw build.Value, to, rows build.Type) build.Value {
+	if p.Deferred() {
+		b.CastDeferred(rh, back, rw, to, rows, p.castAttrs()...)
+		return build.Expr(rh)
+	}
+	all := b.Cast(rh, rw, to, p.castAttrs()...)
+	if p.LessBias { // with what the cast takes off: see gpu/lower/codes.go
+		all = b.Sub(rh, all, float64(p.Bias), to)
+	}
+	return all
 }
 
 // castAttrs are what casts of stored codes are told.

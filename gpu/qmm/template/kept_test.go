@@ -78,10 +78,10 @@ func lost(width, power int, less bool) (most float64) {
 
 // TestKept holds that beside a large product that cancels, sums of codes of one and two
 // bits lose at most four times what f32 may, by a model of what tensor cores cut off: where
-// a zero point or a bias is taken off, casts put them at powers that keep enough, and
-// elsewhere at those that cost least. Of more bits whole zero points are taken off codes, so
-// that they lose no more than f32 does beside what is left. As bf16 codes are their values, of which
-// each bit is kept.
+// a zero point is taken off, casts put them at powers that keep enough, and
+// elsewhere at those that cost least. Of more bits whole zero points are taken off codes, and so is
+// the bias of i2, so that they lose no more than f32 does beside what is left. As bf16 codes are their
+// values, of which each bit is kept.
 func TestKept(t *testing.T) {
 	const rounds = 1.0 / (1 << 15) // what f32 loses by an addition beside 1000
 	raised := 0
@@ -102,8 +102,11 @@ func TestKept(t *testing.T) {
 				if p.Less != (zero && width > 2) || p.Less && (least < 0 || p.Shifts()) {
 					t.Errorf("%s to %s, zero %v: zero points are taken off codes: %v, at 2^%d, sums of x %v", w, act, zero, p.Less, least, p.Shifts())
 				}
-				if got := lost(width, least, true); p.Less && got > rounds {
-					t.Errorf("%s to %s: codes less their zero points lose %.3g", w, act, got)
+				if want := w == dtype.I2 && act == dtype.F16; p.LessBias != want || want && (least < 0 || p.Shifts() || p.Bias == 0) {
+					t.Errorf("%s to %s: a bias of %d is taken off codes: %v, at 2^%d, sums of x %v", w, act, p.Bias, p.LessBias, least, p.Shifts())
+				}
+				if got := lost(width, least, true); (p.Less || p.LessBias) && got > rounds {
+					t.Errorf("%s to %s: codes less what they stand beside lose %.3g", w, act, got)
 				}
 				if f.AnyZero = zero; zero {
 					if p, err := PlanOf(f); err != nil || p.Less || !p.Shifts() {
@@ -127,8 +130,8 @@ func TestKept(t *testing.T) {
 			}
 		}
 	}
-	if raised != 3 {
-		t.Errorf("%d forms are cast to large powers, want u1 and u2 with zero points and i2", raised)
+	if raised != 2 {
+		t.Errorf("%d forms are cast to large powers, want u1 and u2 with zero points", raised)
 	}
 	if got := lost(1, -24, false); got < 10*16*rounds {
 		t.Errorf("codes at 2^-24 lose only %.3g: the model cuts nothing off", got)

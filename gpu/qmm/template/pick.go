@@ -46,7 +46,7 @@ func (p *Plan) registers(s Schedule) int {
 		return n
 	}
 	side := p.Tiles*s.Rows + 2*(p.Tiles*p.Stored.Bits()+p.Tiles)*s.Depth // sums twice; weights and scales under way
-	if p.Bias > 0 || p.Zero {
+	if p.Shifts() || p.Zero {
 		side += p.Tiles * s.Depth
 	}
 	n := 26 + side*s.Sides + 2*s.Rows*p.dot()/Turn
@@ -217,6 +217,7 @@ const (
 
 // estimateStream is Estimate for blocks that stay.
 func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
+	p = p.of(s)
 	d := &stream{decoder: &decoder{Plan: p, Schedule: s}}
 	rows, tiles, columns := float64(min(m, s.Rows)), float64(p.Tiles*s.Sides), float64(max(s.Rows, 8))/8
 	turns := ceil(ceil(n, d.many())*ceil(m, s.Rows)*ceil(k, Turn), s.Blocks)

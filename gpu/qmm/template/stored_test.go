@@ -10,7 +10,7 @@ import (
 // TestStored says as what weights are stored, with how many tiles a warp.
 func TestStored(t *testing.T) {
 	for weight, want := range map[dtype.Type]string{
-		dtype.I2:     "u2 − 2, 2 tiles",
+		dtype.I2:     "u2 − 2, 2 tiles, off codes",
 		dtype.U3:     "u3 − 0, 4 tiles",
 		dtype.I3:     "i3 − 0, 4 tiles",
 		dtype.F3E1M1: "f3e1m1 − 0, 4 tiles",
@@ -36,6 +36,9 @@ func TestStored(t *testing.T) {
 		got := fmt.Sprintf("%s − %d, %d tiles", p.Stored, p.Bias, p.Tiles)
 		if p.Via != nil {
 			got += ", through bf16"
+		}
+		if p.LessBias {
+			got += ", off codes"
 		}
 		if got != want {
 			t.Errorf("%s is stored as %s, want %s", weight, got, want)

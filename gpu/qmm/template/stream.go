@@ -43,7 +43,7 @@ func (s Schedule) fillStream(p *Plan) (Schedule, error) {
 	if s.Blocks == 0 {
 		s.Blocks = H200().SMs
 	}
-	d := &decoder{Plan: p, Schedule: s}
+	d := &decoder{Plan: p.of(s), Schedule: s}
 	if s.Warpgroups {
 		if err := s.fillGang(p); err != nil {
 			return s, err
@@ -79,7 +79,7 @@ const streamAside = 1024
 
 // SharedBytes is what the stages of a block take, without barriers.
 func (s Schedule) SharedBytes(p *Plan) int {
-	return s.Stages * (&stream{decoder: &decoder{Plan: p, Schedule: s}}).room()
+	return s.Stages * (&stream{decoder: &decoder{Plan: p.of(s), Schedule: s}}).room()
 }
 
 // Takes reports whether a product of n outputs and k inputs can have the schedule: where

@@ -143,15 +143,12 @@ func (w *wide) castPart(rh string, rw build.Value, to build.Type) build.Value {
 	if w.slide > 0 { // they are the first ones
 		from = 0
 	}
-	all := rh + "_all"
+	every := build.Register(dtype.F32, w.lay(w.Tiles, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1))))
+	all := w.operands(w.b, rh+"_all", "backs", rw, to, every)
 	if w.Deferred() {
-		every := build.Register(dtype.F32, w.lay(w.Tiles, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1))))
-		w.b.CastDeferred(all, "backs", rw, to, every, w.castAttrs()...)
 		w.b.SliceRegister("back", build.Expr("backs"), w.rowF32, build.Offset(from, 0))
-	} else {
-		w.b.Cast(all, rw, to, w.castAttrs()...)
 	}
-	return w.b.SliceRegister(rh, build.Expr(all), build.Register(w.Act, w.operand(own, w.Sub)), build.Offset(from, 0))
+	return w.b.SliceRegister(rh, all, build.Register(w.Act, w.operand(own, w.Sub)), build.Offset(from, 0))
 }
 
 // endPart leaves what the warpgroup came to in shared memory.

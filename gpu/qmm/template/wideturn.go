@@ -422,9 +422,5 @@ func (w *wide) castWide(rh string, rw build.Value) build.Value {
 	if w.s.Parts > 1 {
 		return w.castPart(rh, rw, to)
 	}
-	if w.Deferred() {
-		w.b.CastDeferred(rh, "back", rw, to, w.rowF32, w.castAttrs()...)
-		return build.Expr(rh)
-	}
-	return w.b.Cast(rh, rw, to, w.castAttrs()...)
+	return w.operands(w.b, rh, "back", rw, to, w.rowF32)
 }
