@@ -167,7 +167,11 @@ func (s Search) Best(ctx context.Context, all []Candidate) (Outcome, error) {
 		if err := ctx.Err(); err != nil {
 			return out, err
 		}
-		for _, i := range rest[:min(max(s.Ahead, 1), len(rest))] {
+		ahead := max(s.Ahead, 1)
+		if s.Limit > 0 { // code of others would only be in the way of what comes behind this search
+			ahead = min(ahead, s.Limit-out.Timed)
+		}
+		for _, i := range rest[:min(ahead, len(rest))] {
 			if looks[i] == nil && (i == next || might[i] < math.Log(out.Us)) {
 				looks[i] = s.look(all[i])
 			}

@@ -9,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"strings"
+	"sync/atomic"
 	"sync"
 	"testing"
 	"time"
@@ -194,9 +195,13 @@ func TestSearch(t *testing.T) {
 		t.Errorf("%d of %d were timed; %d steps", out.Timed, len(all), steps)
 	}
 
-	s.Progress, s.Limit = nil, 3
+	var begun atomic.Int64
+	s.Progress, s.Limit, s.Ahead, s.Ready = nil, 3, 2, func(Candidate) { begun.Add(1) }
 	if out, err = s.Best(context.Background(), all); out.Timed != 3 || out.End != EndLimit || err != nil {
 		t.Errorf("%+v, %v", out, err)
+	}
+	if n := begun.Load(); n < 3 || n > 5 { // the model may choose others behind the first and the second
+		t.Errorf("code of %d is made where 3 are timed", n)
 	}
 	s.Limit, s.Budget = 0, 1 // 1 ns
 	if out, err = s.Best(context.Background(), all); out.Timed != 1 || out.End != EndTime || err != nil {
