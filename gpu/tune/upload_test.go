@@ -4,6 +4,7 @@ package tune
 
 import (
 	"bytes"
+	"context"
 	"errors"
 	"fmt"
 	"maps"
@@ -168,6 +169,44 @@ func TestLateCode(t *testing.T) {
 	close(block)
 	if _, err := Time(t.Context(), g, p, args, Options{WorkingSet: 1 << 20, Replays: 7, Until: time.Now().Add(time.Hour)}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestSearchOnBusyGPU has a search end in time where the GPU, or what stands before it, becomes slow:
+// what was timed before tells nothing of that.
+func TestSearchOnBusyGPU(t *testing.T) {
+	p, args, g, s, _ := copying(t, 4096)
+	all, us := invented(t)
+	const budget, wait = 500 * time.Millisecond, 100 * time.Millisecond
+	var begin time.Time
+	timed := 0
+	s.before = func(call string) {
+		if call == "cuGraphLaunch" && timed >= 3 {
+			time.Sleep(wait)
+		}
+	}
+	search := Search{Target: "sm_90a", SMs: 132, Budget: budget, Time: func(ctx context.Context, c Candidate) (float64, error) {
+		o := Options{WorkingSet: 1 << 20, Replays: 7}
+		if timed > 0 {
+			o.Until = begin.Add(budget)
+		}
+		if _, err := Time(ctx, g, p, args, o); err != nil {
+			return 0, err
+		}
+		timed++
+		return us[c.Name], nil
+	}}
+	begin = time.Now()
+	out, err := search.Best(t.Context(), all)
+	took := time.Since(begin)
+	if err != nil || out.End != EndTime || out.Timed < 1 || out.Timed > 3 || !(out.Us > 0) {
+		t.Errorf("%+v, %v", out, err)
+	}
+	if most := budget + 4*wait; took > most {
+		t.Errorf("the search took %v of %v", took, budget)
+	}
+	if len(s.held) > 0 {
+		t.Errorf("%d allocations are left", len(s.held))
 	}
 }
 
