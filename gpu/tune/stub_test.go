@@ -8,6 +8,7 @@ import (
 	"strings"
 	"sync"
 	"testing"
+	"time"
 	"unsafe"
 
 	"github.com/ebitengine/purego"
@@ -249,7 +250,7 @@ func stubbed(t *testing.T, params int, run func(args []uintptr)) (*GPU, *stub) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	g := &GPU{Title: "stub", Driver: "none", Target: "sm_90a", SMs: 132, L2: 1 << 20, driver: driver}
+	g := &GPU{Title: "stub", Driver: "none", Target: "sm_90a", SMs: 132, L2: 1 << 20, driver: driver, now: time.Now}
 	if err := g.connect(); err != nil {
 		t.Fatal(err)
 	}

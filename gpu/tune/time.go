@@ -366,7 +366,7 @@ func (r *run) measure(ctx context.Context) (err error) {
 
 // timed does a step if there is time for it, and counts what it takes.
 func (r *run) timed(spent *float64, step func() error) error {
-	if u := r.o.Until; !u.IsZero() && !time.Now().Before(u) {
+	if u := r.o.Until; !u.IsZero() && !r.g.now().Before(u) {
 		return ErrLate
 	}
 	begin := time.Now()

@@ -13,6 +13,7 @@ package tune
 import (
 	"errors"
 	"fmt"
+	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/cuda"
@@ -31,6 +32,7 @@ type GPU struct {
 	ordinal int
 	ctx     *cuda.Context // nil when it must be made again
 	ahead   ahead
+	now     func() time.Time // tells when the time is up
 }
 
 // warmup is the least function there is. Its JIT pays what the driver does once
@@ -66,7 +68,7 @@ func OpenGPU(ordinal int) (*GPU, error) {
 	}
 	major, minor := driver.Version()
 	g := &GPU{Title: d.Name, Driver: fmt.Sprintf("CUDA %d.%d", major, minor), Target: target.Name, SMs: d.SMs, L2: int64(d.L2),
-		driver: driver, ordinal: ordinal}
+		driver: driver, ordinal: ordinal, now: time.Now}
 	return g, g.connect()
 }
 

@@ -128,17 +128,14 @@ func TestHeld(t *testing.T) {
 func TestLate(t *testing.T) {
 	for _, name := range []string{"", "cuModuleLoadDataEx", "cuMemAlloc_v2", "cuLaunchKernel", "cuGraphInstantiateWithFlags", "cuGraphLaunch"} {
 		p, args, g, s, _ := copying(t, 4096)
-		until := time.Now().Add(50 * time.Millisecond)
-		if name == "" {
-			until = time.Now()
-		}
-		n := 0
-		s.before = func(call string) {
-			if n++; call == name {
-				n = 0
-				time.Sleep(time.Until(until) + time.Millisecond)
+		until, late := time.Now(), name == ""
+		g.now = func() time.Time {
+			if late {
+				return until
 			}
+			return until.Add(-1)
 		}
+		s.before = func(call string) { late = late || call == name }
 		_, err := Time(t.Context(), g, p, args, Options{WorkingSet: 1 << 20, Replays: 7, Until: until})
 		if !errors.Is(err, ErrLate) || !strings.Contains(err.Error(), "copies") {
 			t.Errorf("the time is up in %q: %v", name, err)
@@ -147,7 +144,7 @@ func TestLate(t *testing.T) {
 			t.Errorf("the time is up in %q: %d allocations are left, %d graphs, %v", name, len(s.held), len(s.graphs), s.calls)
 		}
 		s.before = nil
-		if _, err := Time(t.Context(), g, p, args, Options{WorkingSet: 1 << 20, Replays: 7, Until: time.Now().Add(time.Hour)}); err != nil {
+		if _, err := Time(t.Context(), g, p, args, Options{WorkingSet: 1 << 20, Replays: 7, Until: until.Add(1)}); err != nil {
 			t.Errorf("there is time: %v", err)
 		}
 	}
