@@ -41,14 +41,20 @@ func arithmetic(l *lowerer, in *ir.Instr) {
 			return
 		}
 	}
+	var words []code.Value
 	if in.Op.Name == "Sub" && t.Elem == dtype.F16 {
-		l.env.set(in.Out[0], val{words: l.difference(in.In[1], t, operands)})
-		return
+		words = l.difference(in.In[1], t, operands)
+	} else {
+		words = arith.Apply(l.Thread, in.Op.Name, dtype.SequenceOf(in.Op.Name, in.Attr("approx") != nil), t.Elem, t.Layout.Slots(), operands...)
 	}
-	words := arith.Apply(l.Thread, in.Op.Name, dtype.SequenceOf(in.Op.Name, in.Attr("approx") != nil), t.Elem, t.Layout.Slots(), operands...)
 	if words == nil {
 		l.refuse(in.Pos, "Lower.E1", "%s of %s has no lowering", in.Op.Name, t.Elem)
 		return
+	}
+	if t.Elem == dtype.F16 && len(in.In) == 2 && in.In[1].Var() == nil {
+		if c, ok := numberOf(in.In[1].Expr); ok {
+			l.codes.bound(in.Op.Name, words, operands[0], c)
+		}
 	}
 	l.env.set(in.Out[0], val{words: words})
 }

@@ -16,8 +16,8 @@ import (
 
 // TestDifferencesOfCodes takes every number of a byte off every code of each exact recipe
 // to f16, on the interpreter and the simulator: by the cast and one difference for each pair of
-// bytes, where the cast took a constant off; numbers that may be any, which it must not
-// do; and constants, of which it must do so with whole ones only.
+// bytes, where the cast took a constant off; f16 that a sum rounds, the same; numbers that may be any, or any
+// below one, which it must not do; and constants, of which it must do so with whole ones only.
 func TestDifferencesOfCodes(t *testing.T) {
 	all, err := recipe.Table()
 	if err != nil {
@@ -28,7 +28,7 @@ func TestDifferencesOfCodes(t *testing.T) {
 		if r.To != dtype.F16 || r.Mode != recipe.Exact || r.Recode || !r.From.IsInt() || r.From.Signed() || testing.Short() && r.From.Bits() > 4 {
 			continue
 		}
-		taken, subtracted := 0, 0
+		taken, subtracted, constants := 0, 0, map[float64]bool{}
 		for _, s := range r.Steps {
 			if s.Op != recipe.Sub {
 				continue
@@ -36,11 +36,14 @@ func TestDifferencesOfCodes(t *testing.T) {
 			subtracted++
 			if k := dtype.F16.Decode(uint64(r.Consts[int(s.B)-r.Place.Words()] & 0xffff)); k >= 1 { // u1 has a fraction too
 				taken++
+				if k < 1024 {
+					constants[k] = true
+				}
 			}
 		}
-		for _, less := range []string{"u8", "f16", "2", "2.5", "-2"} {
+		for _, less := range []string{"u8", "f16", "f16 below 1024", "f16 rounded", "2", "2.5", "-2"} {
 			of := dtype.U8
-			if less == "f16" {
+			if strings.HasPrefix(less, "f16") {
 				of = dtype.F16
 			}
 			n, w := r.Place.Elements(), r.From.Bits()
@@ -59,8 +62,11 @@ func TestDifferencesOfCodes(t *testing.T) {
 						words.SetCode((b*32+th)*r.Place.Words()+j, uint64(x))
 					}
 					v := float64(b%8*32 + th)
-					if of == dtype.F16 {
+					switch less {
+					case "f16":
 						v /= 16 // of which codes under a constant have no room
+					case "f16 below 1024", "f16 rounded":
+						v = 7.3*v - 600
 					}
 					z.SetCode(b*32+th, of.Encode(v, false))
 				}
@@ -73,12 +79,13 @@ func TestDifferencesOfCodes(t *testing.T) {
 			fmt.Fprintf(&s, "x = View(ra) : %s\nv = Cast(x) : %s\n", from, half)
 			fmt.Fprintf(&s, "rz = LoadGlobal(gz, offset=[b*32, 0]) : register %s[32, 1] spatial(32, 1)\n", of)
 			name := less // a constant
-			switch less {
-			case "f16":
+			if steps, ok := map[string][]string{"u8": {"Cast(%s)"}, "f16": nil, "f16 below 1024": {"Min(%s, 1024)", "Add(%s, 1024)", "Sub(%s, 1024)"},
+				"f16 rounded": {"Min(%s, 1024)", "Max(%s, -512)", "Add(%s, 1024)", "Sub(%s, 1024)"}}[less]; ok {
 				name = "rz"
-			case "u8":
-				name = "fz"
-				fmt.Fprintf(&s, "fz = Cast(rz) : register f16[32, 1] spatial(32, 1)\n")
+				for _, step := range steps {
+					fmt.Fprintf(&s, "fz = "+step+" : register f16[32, 1] spatial(32, 1)\n", name)
+					name = "fz"
+				}
 			}
 			fmt.Fprintf(&s, "d = Sub(v, %s) : %s\nStoreGlobal(gy, d, offset=[b*32, 0])\n}\n", name, half)
 			p := parse(t, s.String())
@@ -95,11 +102,15 @@ func TestDifferencesOfCodes(t *testing.T) {
 			})
 			want := len(r.Out) + subtracted
 			switch less {
-			case "u8":
+			case "u8", "f16 rounded":
 				if want -= taken; taken < len(r.Out) {
-					want++ // of the byte's own cast
+					want++ // of the byte's own cast, or the number's
 				}
-				with += taken
+				if with += taken; less != "u8" {
+					want += len(constants)
+				}
+			case "f16 below 1024":
+				want++ // of the numbers
 			case "2":
 				want -= taken
 			}

@@ -97,7 +97,7 @@ func compare(t *testing.T, d device.Device, q *Weights, p *Packed, x *array.Arra
 	return far(res.Y.Floats(), exact), far(rounded(q.ActType, single), exact), how
 }
 
-// packed quantises and packs normal weights of a layer.
+// packed quantises and packs normal weights of a layer; of zero points that may be any, most are not whole.
 func packed(t *testing.T, d device.Device, l Linear, seed uint64, prepare func(w *array.Array)) (*Weights, *Packed) {
 	t.Helper()
 	w := normal(dtype.F32, seed, l.N, l.K)
@@ -112,6 +112,10 @@ func packed(t *testing.T, d device.Device, l Linear, seed uint64, prepare func(w
 	q, err := l.Quantize(w)
 	if err != nil {
 		t.Fatal(err)
+	}
+	for i := 0; l.AnyZero && i < q.Zeros.Len(); i++ {
+		z := q.Zeros.Type.Decode(q.Zeros.Code(i)) + []float64{0, 1. / 16, -0.3}[i%3]
+		q.Zeros.SetCode(i, q.Zeros.Type.Encode(z, false))
 	}
 	p, err := q.Pack(t.Context(), d)
 	if err != nil {
@@ -164,22 +168,19 @@ func TestGPUErrors(t *testing.T) {
 
 // TestErrorsOfCancelled holds products of several rows whose largest products cancel to the
 // same: weights are 0 beside what is large of x, which codes are not from which a zero
-// point is taken off, unless before they are multiplied. Zero points that may be any are taken
-// off sums beside such codes, which a simulator does not show; a GPU says what that costs as f16.
+// point is taken off, unless before they are multiplied. Of zero points that may be any, some are whole,
+// some nearly, and some not at all. A simulator does not show what tensor cores cut; a GPU does.
 func TestErrorsOfCancelled(t *testing.T) { holdCancelled(t, openDevice(t, "sim")) }
 
 func holdCancelled(t *testing.T, d device.Device) {
-	for i, c := range []struct {
-		layer string
-		holds bool
-	}{{"u1 zero", true}, {"i2", true}, {"u2 zero", true}, {"u1 zero group=32", true}, {"i2 group=64", true}, {"u1", true}, {"u2", true},
-		{"i3", true}, {"u3 zero", true}, {"u4 zero", true}, {"i4", true}, {"i8", true}, {"i5", true}, {"i6", true}, {"f8e1m6", true},
-		{"u5 zero", true}, {"u6 zero", true}, {"u7 zero", true}, {"u8 zero", true}, {"u4 zero group=32", true}, {"u3 zero group=channel", true}, {"u4 zero=any", false},
-		{"u4 zero act=bf16", true}, {"u4 zero=any act=bf16", true}, {"u3 zero act=bf16", true}, {"u2 zero act=bf16", true}, {"u1 zero act=bf16", true}, {"i4 act=bf16", true}, {"u8 zero act=bf16", true}} {
+	for i, layer := range []string{"u1 zero", "i2", "u2 zero", "u1 zero group=32", "i2 group=64", "u1", "u2", "i3", "u3 zero", "u4 zero", "i4", "i8", "i5", "i6", "f8e1m6",
+		"u5 zero", "u6 zero", "u7 zero", "u8 zero", "u4 zero group=32", "u3 zero group=channel", "u4 zero=any",
+		"u4 zero act=bf16", "u4 zero=any act=bf16", "u3 zero act=bf16", "u2 zero act=bf16", "u1 zero act=bf16", "i4 act=bf16", "u8 zero act=bf16",
+		"u3 zero=any", "u5 zero=any", "u6 zero=any group=64", "u7 zero=any", "u8 zero=any", "u4 zero=any group=32", "u3 zero=any group=channel", "u8 zero=any group=channel"} {
 		if testing.Short() && i%3 != 0 {
 			continue
 		}
-		l, worst, where := kind(t, c.layer, 140, 512), 0.0, ""
+		l, worst, where := kind(t, layer, 140, 512), 0.0, ""
 		for j, of := range []int{1, 3, 7} {
 			x := filled(l.ActType, of, 64, l.K)
 			q, p := packed(t, d, l, uint64(i), func(w *array.Array) {
@@ -214,7 +215,7 @@ func holdCancelled(t *testing.T, d device.Device) {
 					some.SetCode(e, x.Code(e))
 				}
 				ours, theirs, how := compare(t, d, q, p, some, inputs[of].name, call.call)
-				if c.holds && !(ours <= 1.1*theirs) {
+				if !(ours <= 1.1*theirs) {
 					t.Errorf("%s: the error is %.3g, that of f32 sums %.3g", how, ours, theirs)
 				}
 				if ours >= worst*theirs {
@@ -222,7 +223,7 @@ func holdCancelled(t *testing.T, d device.Device) {
 				}
 			}
 		}
-		t.Logf("%s: at most %.3f of the error of f32 sums: %s", c.layer, worst, where)
+		t.Logf("%s: at most %.3f of the error of f32 sums: %s", layer, worst, where)
 	}
 }
 
@@ -230,8 +231,8 @@ func holdDigits(t *testing.T, d device.Device) {
 	for i, c := range []struct {
 		w    dtype.Type
 		zero bool
-	}{{dtype.U1, false}, {dtype.U2, true}, {dtype.I2, false}, {dtype.U4, false}, {dtype.U1, true}, {dtype.U4, true}} {
-		l := Linear{WeightType: c.w, ActType: dtype.F16, Group: 128, ScaleType: dtype.F16, ZeroPoint: c.zero, AnyZero: c.zero && c.w == dtype.U4, N: 35, K: 392}
+	}{{dtype.U1, false}, {dtype.U2, true}, {dtype.I2, false}, {dtype.U4, false}, {dtype.U1, true}} {
+		l := Linear{WeightType: c.w, ActType: dtype.F16, Group: 128, ScaleType: dtype.F16, ZeroPoint: c.zero, N: 35, K: 392}
 		for _, hidden := range []bool{false, true} {
 			q, p := packed(t, d, l, uint64(i), func(w *array.Array) {
 				for k := range l.K {

@@ -34,9 +34,9 @@ type Linear struct {
 	N, K       int        // outputs and inputs
 	// AnyZero says that zero points may be any numbers of the type of the activations. They are
 	// whole numbers from 0 to 255 otherwise, as [Linear.Quantize] makes them, which from 3 bits on
-	// are taken off codes before these are multiplied; any numbers are taken off sums, which
-	// f32 rounds where products are large and cancel. [Weights.Pack] sets it where
-	// there are others.
+	// are taken off codes before these are multiplied. Of other f16 a whole number near them is, and
+	// sums of x take off what is left, which f32 rounds where products are large and cancel; sums
+	// take off all of bf16. [Weights.Pack] sets it where there are others.
 	AnyZero bool
 	// ScaleBits is how many significant bits scales, times the factor, have at most, where all
 	// are within [template.Form.Reach] and zero points are values of codes; 0 says nothing of

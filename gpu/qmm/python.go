@@ -65,7 +65,7 @@ func (l Linear) Python(name, pack, decode string, s template.Schedule) ([]byte, 
 	if err == nil {
 		err = t.Execute(&b, map[string]any{
 			"Name": name, "Pack": pack, "Decode": decode, "Kind": l.String(), "N": l.N, "K": l.K, "Bits": l.WeightType.Bits(), "Group": group, "Groups": l.Groups(),
-			"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Less": p.Less, "Factor": l.Factor, "Values": values, "Top": number(top),
+			"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Values": values, "Top": number(top),
 			"Rows": s.Rows, "Outputs": p.Outputs() * s.Warps * s.Sides, "Splits": s.Splits, "Shares": s.Shares(), "Packed": shape[0] * shape[1] * shape[2],
 			"ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Plain": !l.Factor && l.ScaleType.Bits() == 16,
 		})

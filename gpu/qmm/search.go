@@ -23,6 +23,8 @@ func (l Linear) Problem(m int) (string, error) {
 	k := l.key(p, m)
 	dear := ""
 	switch {
+	case p.Less && p.Rest():
+		dear = " zeros off codes and sums"
 	case p.Less:
 		dear = " zeros off codes"
 	case l.ZeroPoint:

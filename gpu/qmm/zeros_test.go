@@ -5,10 +5,12 @@ import (
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
-// TestZeros packs layers whose zero points are from elsewhere: whole ones are taken off
-// codes, others off sums, and products are as close in both ways, with any form of groups.
+// TestZeros packs layers whose zero points are from elsewhere: of 3 bits and more, whole ones are taken
+// off codes, and of others beside x of f16 as much as is whole; what is left off sums, and products are as
+// close in all ways, with any form of groups.
 func TestZeros(t *testing.T) {
 	d := openDevice(t, "sim")
 	for i, c := range []struct {
@@ -23,6 +25,7 @@ func TestZeros(t *testing.T) {
 		{"u3 group=64", func(i int) float64 { return -1 }, true},
 		{"u4", func(i int) float64 { return 7.25 + float64(i%5) }, true}, // as HQQ has them
 		{"u3 act=bf16", func(i int) float64 { return 3.5 }, true},
+		{"u6 group=32", func(i int) float64 { return []float64{31.4375, -70, 150, -0.0625, 63}[i%5] }, true},
 		{"u2", func(i int) float64 { return 1.5 }, true},
 		{"u5 group=channel", func(i int) float64 { return math.Copysign(0, -1) }, false},
 	} {
@@ -42,8 +45,12 @@ func TestZeros(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if p.AnyZero != c.any || plan.Less == c.any || p.Zeros.Type != plan.ZeroType() {
-			t.Errorf("%s: any zero points: %v, taken off codes: %v, as %s", c.layer, p.AnyZero, plan.Less, p.Zeros.Type)
+		less, as := l.WeightType.Bits() > 2 && (!c.any || l.ActType == dtype.F16), l.ActType
+		if less && !c.any {
+			as = dtype.U8
+		}
+		if p.AnyZero != c.any || plan.Less != less || plan.Rest() != (c.any || !less) || p.Zeros.Type != as {
+			t.Errorf("%s: any zero points: %v, taken off codes: %v, off sums: %v, as %s", c.layer, p.AnyZero, plan.Less, plan.Rest(), p.Zeros.Type)
 		}
 		back, err := p.Unpack(t.Context(), d)
 		if err != nil {

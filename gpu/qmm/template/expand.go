@@ -269,9 +269,17 @@ func (d *decoder) less(rh string, of func(k int) layout.Layout, zeros func(k int
 	return all
 }
 
-// zeros are zero points by row, of the type of the activations.
+// zeros are what is taken off codes by row, of the type of the activations: zero points, or where they
+// may be any numbers, those near them, so that f16 holds both the difference of any code and what is left of
+// any zero point (TestNear): to whole numbers, below 0 to halves, as the sum with 1024 is rounded.
 func (d *decoder) zeros(loaded string) build.Value {
-	return d.b.Cast(loaded+"_zero", d.b.View(loaded+"_rows", build.Expr(loaded), d.rowZ), d.rowAct, build.Domain("finite"))
+	b, z := d.b, d.b.View(loaded+"_rows", build.Expr(loaded), d.rowZ)
+	if !d.AnyZero {
+		return b.Cast(loaded+"_zero", z, d.rowAct, build.Domain("finite"))
+	}
+	const least, most = -512, 1024
+	near := b.Max(loaded+"_near", b.Min(loaded+"_near", z, most, d.rowAct), least, d.rowAct)
+	return b.Sub(loaded+"_zero", b.Add(loaded+"_near", near, most, d.rowAct), most, d.rowAct)
 }
 
 // cast makes operands rh of codes, and back where powers of two are left over.
@@ -287,8 +295,12 @@ func (d *decoder) scaleOf(tag string) (scale build.Value, minus *build.Value) {
 	if d.Power != 0 {
 		scale = b.Mul("scale"+tag, scale, math.Ldexp(1, d.Power), d.rowF32)
 	}
-	if d.Zero && !d.Less {
-		zero := b.Cast("zero"+tag, b.View("rzv"+tag, build.Expr(d.of("rz"+tag)), d.rowZ), d.rowF32)
+	if d.Rest() {
+		rest := b.View("rzv"+tag, build.Expr(d.of("rz"+tag)), d.rowZ)
+		if d.Less {
+			rest = b.Sub("fraction"+tag, rest, d.zeros(d.of("rz"+tag)), d.rowAct)
+		}
+		zero := b.Cast("zero"+tag, rest, d.rowF32)
 		m := b.Neg("minus"+tag, b.Mul("minus"+tag, scale, zero, d.rowF32), d.rowF32)
 		minus = &m
 	} else if d.Bias > 0 && !d.LessBias {

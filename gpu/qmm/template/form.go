@@ -26,7 +26,7 @@ type Form struct {
 	Group  int        // 16, 32, 64 or a multiple of 128; 0 is one scale for each output
 	Zero   bool       // weights have zero points, which only unsigned ones may
 	// AnyZero says that zero points may be any numbers of the type of the activations, where
-	// they are whole numbers from 0 to 255 otherwise.
+	// they are whole numbers from 0 to 255 otherwise. See [Plan.Less].
 	AnyZero bool
 	Factor  bool // all weights have one more factor, an f32
 }
@@ -61,7 +61,8 @@ type Plan struct {
 	Stored      dtype.Type
 	Bias, Power int
 	// Less says that zero points are taken off codes before these are multiplied, of which
-	// nothing is rounded, and LessBias the same of Bias. Elsewhere sums of x take them off.
+	// nothing is rounded: all of them where they are whole, else a number near them, so that sums of x
+	// take off what is left; and LessBias the same of Bias. Elsewhere sums of x take them off.
 	Less, LessBias bool
 	// bytes is the plan for programs that multiply codes as they are stored, if it is another
 	// one; see [Plan.of].
@@ -160,12 +161,12 @@ const mostBits = 24
 // whole has codes that stand for values beside them become these values before they are
 // multiplied: f16 that are no subnormal numbers, of which tensor cores cut nothing off (see
 // leastKept), and beside which no sums of x are taken off. Codes with a bias are stored as
-// the integers with a sign that they stand for, and cast to these. Those with whole zero points
-// are cast to what they are, which less these is as exact; so are codes of two bits with a bias,
-// for as bytes (see [Plan.of]) they need to be without a sign. Either costs a
-// subtraction a pair, but no matrix instructions. Two bits and one with zero points keep what they
-// have: their masks are cheap, and few bits are enough for their larger powers (see raise).
-// Tiles stay as they are, so that types of a width share schedules. As bf16, codes
+// the integers with a sign that they stand for, and cast to these. Those with zero points
+// are cast to what they are, which less these, or a number near them, is as exact; so are codes of two bits
+// with a bias, for as bytes (see [Plan.of]) they need to be without a sign. Either costs a
+// subtraction a pair, but no matrix instructions, unless something of zero points is left. Two bits and one
+// with zero points keep what they have: their masks are cheap, and few bits are enough for their larger powers
+// (see raise). Tiles stay as they are, so that types of a width share schedules. As bf16, codes
 // with a bias are cast to what they are, and sums of x take it off.
 func (p *Plan) whole() {
 	w, stored := p.Stored.Bits(), p.Stored
@@ -199,13 +200,20 @@ func (p *Plan) of(s Schedule) *Plan {
 }
 
 // lessens reports whether zero points may be taken off codes: whole numbers of up to 8 bits,
-// whose difference both types of activations hold.
-func (p *Plan) lessens() bool { return p.Zero && !p.AnyZero && p.Stored.Bits() > 2 }
+// whose difference both types of activations hold, and of any numbers those near them. With
+// bf16, whose results are rounded to eight bits, the latter would gain nothing.
+func (p *Plan) lessens() bool {
+	return p.Zero && p.Stored.Bits() > 2 && (!p.AnyZero || p.Act == dtype.F16)
+}
 
-// ZeroType is the type of zero points as programs read them: u8 where they are taken
+// Rest reports whether sums of x take zero points off, or what is left of them beside what is taken off
+// codes.
+func (p *Plan) Rest() bool { return p.Zero && (!p.Less || p.AnyZero) }
+
+// ZeroType is the type of zero points as programs read them: u8 where they are whole and taken
 // off codes, else that of the activations.
 func (p *Plan) ZeroType() dtype.Type {
-	if p.Less {
+	if p.Less && !p.AnyZero {
 		return dtype.U8
 	}
 	return p.Act

@@ -76,8 +76,8 @@ func TestGangs(t *testing.T) {
 	}
 	gangCases(part, check)
 	if !*every { // few of the forms are multiplied as whole numbers
-		for i, w := range []dtype.Type{dtype.U1, dtype.I2, dtype.U4} {
-			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: w == dtype.U4, AnyZero: w == dtype.U4}
+		for i, w := range []dtype.Type{dtype.U1, dtype.I2, dtype.U2, dtype.U4} {
+			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: w == dtype.U2, AnyZero: w == dtype.U2}
 			check("fixed_"+w.String(), f, i, formShape{11, 300, 640, Schedule{Stages: 3, Depth: 2, Blocks: 4, Rows: 16, Warpgroups: true, Fixed: true, PDL: true}})
 		}
 		for i, f := range []Form{
@@ -85,8 +85,9 @@ func TestGangs(t *testing.T) {
 			{Weight: dtype.U3, Act: dtype.F16, Scale: dtype.BF16, Group: 256},
 			{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true},
 			{Weight: dtype.F6E3M2, Act: dtype.BF16, Scale: dtype.F16, Group: 128},
+			{Weight: dtype.U5, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true, AnyZero: true},
 		} {
-			check("fine_"+f.Weight.String(), f, i, formShape{11, 300, 648, Schedule{Stages: 3, Blocks: 3, Sides: 1 + i/2, Rows: 8 << (i % 2), Warpgroups: true, Fine: true, PDL: true}})
+			check("fine_"+f.Weight.String(), f, i, formShape{11, 300, 648, Schedule{Stages: 3, Blocks: 3, Sides: 1 + i/2%2, Rows: 8 << (i % 2), Warpgroups: true, Fine: true, PDL: true}})
 		}
 	}
 }

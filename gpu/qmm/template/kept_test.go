@@ -1,10 +1,13 @@
 package template
 
 import (
+	"context"
 	"math"
 	"math/rand/v2"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/build"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/recipe"
@@ -109,8 +112,8 @@ func TestKept(t *testing.T) {
 					t.Errorf("%s to %s: codes less what they stand beside lose %.3g", w, act, got)
 				}
 				if f.AnyZero = zero; zero {
-					if p, err := PlanOf(f); err != nil || p.Less || !p.Shifts() {
-						t.Errorf("%s to %s: any zero points are taken off codes, or %v", w, act, err)
+					if p, err := PlanOf(f); err != nil || p.Less != (width > 2 && act == dtype.F16) || !p.Shifts() || p.ZeroType() != act {
+						t.Errorf("%s to %s: any zero points are taken off codes: %v, as %s, sums of x %v, %v", w, act, p.Less, p.ZeroType(), p.Shifts(), err)
 					}
 				}
 				if needs && act == dtype.F16 {
@@ -139,4 +142,141 @@ func TestKept(t *testing.T) {
 	if got := lost(4, -24, false); got < 16*rounds {
 		t.Errorf("codes of four bits at 2^-24 lose only %.3g", got)
 	}
+}
+
+// TestNear holds what is taken off codes for zero points that may be any f16 to what that is for: it is
+// near, f16 holds what is left of every zero point, and the difference of every code.
+func TestNear(t *testing.T) {
+	const all = 63488 // all numbers, with either sign
+	z := array.New(dtype.F16, all)
+	for i := range all {
+		z.SetCode(i, uint64(i&1)<<15|uint64(i>>1))
+	}
+	taken, left := zeroPoints(t, z)
+	for i := range all {
+		v, r, rest := z.At(i), taken[i], left[i]
+		if r+rest != v {
+			t.Fatalf("%g is %g and %g", v, r, rest)
+		}
+		if v >= 0 && v <= 1024 && math.Abs(rest) > 0.5 || v < 0 && v >= -512 && math.Abs(rest) > 0.25 {
+			t.Fatalf("of %g, %g is left", v, rest)
+		}
+		for c := range 256 {
+			if d := float64(c) - r; dtype.F16.Decode(dtype.F16.Encode(d, false)) != d {
+				t.Fatalf("%d less %g, for %g, is rounded", c, r, v)
+			}
+		}
+	}
+}
+
+// zeroPoints are what a program takes off codes and what it leaves of any zero points, of f16.
+func zeroPoints(t *testing.T, z *array.Array) (taken, left []float64) {
+	t.Helper()
+	p, err := PlanOf(Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true, AnyZero: true})
+	if err != nil {
+		t.Fatal(err)
+	}
+	n := z.Len()
+	d := &decoder{Plan: p, Schedule: Schedule{Warps: 1, Sides: 1, Rows: 8}, b: build.Program("p", build.Grid(n/p.Outputs()))}
+	d.types()
+	b := d.b
+	one := func(name string) build.Value {
+		return b.ViewGlobal("g"+name, b.Pointer(name, dtype.F16), build.Global(dtype.F16, n, 1))
+	}
+	gs, gz, gt, gl := one("s"), one("z"), one("taken"), one("left")
+	at := build.Offset(b.BlockIndices("bi").Mul(p.Outputs()), 0)
+	d.b.View("rs", d.b.LoadGlobal("scales", gs, d.rowS, at), d.flat)
+	d.b.View("rz", d.b.LoadGlobal("points", gz, d.rowZ, at), d.flatZ)
+	d.b.StoreGlobal(gt, d.zeros("rz"), at)
+	_, minus := d.scaleOf("")
+	d.b.StoreGlobal(gl, d.b.Cast("half", *minus, d.rowAct), at)
+	program, err := b.Build()
+	if err != nil {
+		t.Fatal(err)
+	}
+	ones := array.New(dtype.F16, n)
+	for i := range n {
+		ones.Set(-1, i)
+	}
+	got, err := machine(t, "interp").Run(context.Background(), program, launchArgs(ones, z, array.New(dtype.F16, n), array.New(dtype.F16, n)))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return got.Args[2].Array.Floats(), got.Args[3].Array.Floats()
+}
+
+// TestKeptOfAny holds products of codes whose zero points are any f16 to 1.1 of the error of f32 sums, by the
+// model of what tensor cores cut off: zero points that are whole, nearly so, half-way, or anything, with weights
+// beside the large elements of x that are the least there are, or of either sign.
+func TestKeptOfAny(t *testing.T) {
+	half := func(v float64) float64 { return dtype.F16.Decode(dtype.F16.Encode(v, true)) }
+	single := func(v float64) float64 { return float64(float32(v)) }
+	fractions := []func(r *rand.Rand) float64{
+		func(*rand.Rand) float64 { return 0 }, func(*rand.Rand) float64 { return 1. / 16 }, func(*rand.Rand) float64 { return 0.5 }, func(r *rand.Rand) float64 { return r.Float64() - 0.5 },
+	}
+	const rows, outputs = 512, 60
+	worst := 0.0
+	for w := dtype.U3; w <= dtype.U8; w++ {
+		f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true, AnyZero: true}
+		p, err := PlanOf(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		power := 0
+		for _, k := range castPowers(t, f) {
+			power = min(power, k)
+		}
+		top := w.Max()
+		for _, group := range []int{32, 128, rows} {
+			for i, fraction := range fractions {
+				for _, x := range [][2]float64{{0.3, 1000.3}, {0.3, 0.3}, {math.NaN(), 1000}} {
+					r := rand.New(rand.NewPCG(uint64(w), uint64(i)))
+					var ours, theirs float64
+					z := array.New(dtype.F16, (outputs*rows/group+15)/16*16)
+					for at := range z.Len() {
+						z.Set(math.Round(top/2+r.NormFloat64())+fraction(r), at)
+					}
+					taken, left := make([]float64, z.Len()), z.Floats()
+					if p.Less {
+						taken, left = zeroPoints(t, z)
+					}
+					for n := range outputs {
+						var acc, sum32, exact float64
+						for g := range rows / group {
+							of := n*rows/group + g
+							s, point := half(0.02*(1+r.Float64())), z.At(of)
+							var sum, sumX float64
+							for k := 0; k < group; k += 16 {
+								var a, ones, xs [16]float64
+								for e := range a {
+									at, v := g*group+k+e, x[0]
+									code := math.Round(point + r.NormFloat64()*top/6)
+									if math.IsNaN(v) {
+										v = r.NormFloat64()
+									}
+									if at%97 == 95 {
+										v, code = x[1], math.Floor(point+0.5)-float64(at/97%2*(i/2)) // those of half-way are of either sign
+									}
+									v, code = half(v), min(max(code, 0), top)
+									a[e], ones[e], xs[e] = math.Ldexp(code-taken[of], power), 1, v
+									exact += s * (code - point) * v
+									sum32 = single(sum32 + single(s*(code-point)*v))
+								}
+								sum, sumX = single(cutSum(sum, a[:], xs[:])), single(cutSum(sumX, ones[:], xs[:]))
+							}
+							acc = single(sum*math.Ldexp(s, -power) + acc)
+							acc = single(sumX*single(-s*left[of]) + acc)
+						}
+						ours += math.Pow(half(acc)-exact, 2)
+						theirs += math.Pow(half(sum32)-exact, 2)
+					}
+					ratio := math.Sqrt(ours / theirs)
+					if worst = max(worst, ratio); ratio > 1.1 {
+						t.Errorf("%s in groups of %d, x of %g, zero points of kind %d: %.3g of the error of f32 sums", w, group, x, i, ratio)
+					}
+				}
+			}
+		}
+	}
+	t.Logf("at most %.3f of the error of f32 sums", worst)
 }

@@ -89,10 +89,12 @@ func TestDecodeStreams(t *testing.T) {
 		for i, group := range []int{128, 32, 0} {
 			f := Form{Weight: []dtype.Type{dtype.U4, dtype.U7, dtype.U5}[i], Act: dtype.F16, Scale: dtype.F16, Group: group, Zero: true}
 			check(fmt.Sprintf("zeros_%d", group), f, i, formShape{3, 300, 640, Schedule{Stages: 2, Blocks: 3, Warps: 2, Depth: 2, Sides: 1 + i%2, PDL: true}})
+			f.AnyZero = true
+			check(fmt.Sprintf("any_%d", group), f, i, formShape{3, 300, 640, Schedule{Stages: 2, Blocks: 3, Warps: 2, Depth: 2, Sides: 1 + i%2, PDL: true}})
 		}
 		check("few", f, 2, formShape{1, 130, 256, Schedule{Stages: 2, Blocks: 40, PDL: true}}) // blocks without turns
-		for i, w := range []dtype.Type{dtype.U1, dtype.I2, dtype.U4} {
-			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: w == dtype.U4, AnyZero: w == dtype.U4}
+		for i, w := range []dtype.Type{dtype.U1, dtype.I2, dtype.U2, dtype.U4} {
+			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: w == dtype.U2, AnyZero: w == dtype.U2}
 			check("digits_"+w.String(), f, i, formShape{2, 300, 640, Schedule{Stages: 2, Depth: 2, Blocks: 4, Warps: 2, Digits: true, PDL: true, AddBias: true, AddResidual: true}})
 		}
 	}

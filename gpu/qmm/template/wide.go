@@ -114,7 +114,7 @@ func (p *Plan) own(s WideSchedule) int { return max(1, p.Tiles/max(1, s.Parts)) 
 
 // Shifts reports whether codes stand for values beside them when they are multiplied, so
 // that sums of x are needed.
-func (p *Plan) Shifts() bool { return p.Zero && !p.Less || p.Bias > 0 && !p.LessBias }
+func (p *Plan) Shifts() bool { return p.Rest() || p.Bias > 0 && !p.LessBias }
 
 // maxShared is what a block of Hopper may have, with room for barriers.
 const maxShared = 227<<10 - 512

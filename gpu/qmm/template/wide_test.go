@@ -161,6 +161,10 @@ var wideCases = []wideCase{
 	{Form{Weight: dtype.U3, Act: dtype.F16, Scale: dtype.F16, Group: 64, Zero: true}, 20, 300, 400, WideSchedule{Rows: 16, Parts: 4, Splits: 2, AddBias: true}},
 	{Form{Weight: dtype.U6, Act: dtype.F16, Scale: dtype.F16, Zero: true}, 20, 140, 300, WideSchedule{Rows: 16, Consumers: 1, Sides: 2, Persistent: true}},
 	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true, AnyZero: true}, 20, 400, 640, WideSchedule{Rows: 16, Consumers: 1, Sides: 2, Blocks: 5}},
+	{Form{Weight: dtype.U3, Act: dtype.F16, Scale: dtype.F16, Group: 64, Zero: true, AnyZero: true}, 20, 300, 400, WideSchedule{Rows: 16, Parts: 4, Splits: 2}},
+	{Form{Weight: dtype.U6, Act: dtype.F16, Scale: dtype.F16, Zero: true, AnyZero: true}, 20, 140, 300, WideSchedule{Rows: 16, Consumers: 1, Sides: 2, Persistent: true}},
+	{Form{Weight: dtype.U8, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true, AnyZero: true}, 70, 140, 400, WideSchedule{Rows: 64, Consumers: 1, Splits: 2, AddBias: true}},
+	{Form{Weight: dtype.U5, Act: dtype.BF16, Scale: dtype.F16, Group: 128, Zero: true, AnyZero: true}, 20, 300, 384, WideSchedule{Rows: 16, Consumers: 1, Cluster: 2}},
 }
 
 // TestWide multiplies with warpgroups on the interpreter and the simulator.

@@ -17,6 +17,7 @@ var fineCases = []wideCase{
 	{Form{Weight: dtype.U3, Act: dtype.F16, Scale: dtype.F16, Group: 256, Zero: true}, 10, 258, 520, WideSchedule{Rows: 16, Consumers: 1, Persistent: true}},
 	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true}, 33, 260, 384, WideSchedule{Rows: 64, Sides: 2, Splits: 2}},
 	{Form{Weight: dtype.I3, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 20, 300, 400, WideSchedule{Rows: 16, Parts: 2, Splits: 2, AddBias: true}},
+	{Form{Weight: dtype.U5, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true, AnyZero: true}, 20, 300, 400, WideSchedule{Rows: 16, Parts: 2, Splits: 2, AddBias: true}},
 	{Form{Weight: dtype.U1, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 17, 1100, 256, WideSchedule{Rows: 16, Parts: 4, AddResidual: true}},
 	{Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F8E8M0, Group: 128}, 20, 400, 640, WideSchedule{Rows: 32, Consumers: 1, Blocks: 5}},
 	{Form{Weight: dtype.F7E3M3, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 40, 300, 256, WideSchedule{Rows: 32, Cluster: 2}},
