@@ -95,7 +95,7 @@ func fieldsOf(s template.Schedule) []int {
 		}
 		return 0
 	}
-	return []int{s.Rows, s.Depth, s.Warps, max(s.Parts, 1), s.Sides, s.Splits, s.Stages, s.Blocks, flag(s.Digits), flag(s.Long), flag(s.Warpgroups), flag(s.Fine), s.Resident}
+	return []int{s.Rows, s.Depth, s.Warps, max(s.Parts, 1), s.Sides, s.Splits, s.Stages, s.Blocks, flag(s.Digits), flag(s.Long), flag(s.Warpgroups), flag(s.Fine), flag(s.Once), s.Resident}
 }
 
 // TuneOptions say how to look for a schedule.

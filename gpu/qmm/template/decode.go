@@ -60,6 +60,9 @@ type Schedule struct {
 	// Fine, beside Warpgroups, makes products of one tile each, which go on from turn to turn:
 	// for groups of multiples of 128.
 	Fine bool `json:",omitempty"`
+	// Once, beside Fine, writes the turn down once, for which drivers need less time: see
+	// [WideSchedule.Once].
+	Once bool `json:",omitempty"`
 	// Resident, if it is not 0, is for how many blocks on a multiprocessor ptxas gives threads
 	// registers. Without it, it saves some that may be there, at the cost of code that waits
 	// more. It is for types that need no more than these; nothing may go to memory.
@@ -71,6 +74,10 @@ func (s Schedule) String() string {
 	if n := s.Resident; n > 0 {
 		s.Resident = 0
 		return fmt.Sprintf("%s, %d to a multiprocessor", s.String(), n)
+	}
+	if s.Once {
+		s.Once = false
+		return s.String() + ", one copy"
 	}
 	switch {
 	case s.Fixed && s.Digits:
@@ -145,8 +152,8 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 	if s.Resident < 0 || s.Resident > 0 && (s.Warpgroups || s.Resident*32*(s.Warps*max(s.Parts, 1)+s.extra()) > 2048) {
 		return s, fmt.Errorf("template: %d blocks of %d warps on a multiprocessor: it has room for 64 warps, and warpgroups share its registers out themselves", s.Resident, s.Warps*max(s.Parts, 1)+s.extra())
 	}
-	if s.Fine && !s.Warpgroups {
-		return s, fmt.Errorf("template: products of a tile each are those of warpgroups")
+	if s.Fine && !s.Warpgroups || s.Once && !s.Fine {
+		return s, fmt.Errorf("template: products of a tile each are those of warpgroups, and one copy of the turn is for them")
 	}
 	if s.Streams() {
 		return s.fillStream(p)

@@ -63,7 +63,7 @@ func (p *Plan) gangNeeds(s Schedule) int {
 }
 
 func newGang(d *stream) *gang {
-	s := WideSchedule{Rows: d.Rows, Consumers: d.Warps / 4, Sides: d.Sides, Stages: d.Stages, Cluster: 1, Fine: d.Fine}
+	s := WideSchedule{Rows: d.Rows, Consumers: d.Warps / 4, Sides: d.Sides, Stages: d.Stages, Cluster: 1, Fine: d.Fine, Once: d.Once}
 	if !d.Fixed {
 		d.Plan = d.Plan.halved(s)
 	}

@@ -87,7 +87,7 @@ func TestGangs(t *testing.T) {
 			{Weight: dtype.F6E3M2, Act: dtype.BF16, Scale: dtype.F16, Group: 128},
 			{Weight: dtype.U5, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true, AnyZero: true},
 		} {
-			check("fine_"+f.Weight.String(), f, i, formShape{11, 300, 648, Schedule{Stages: 3, Blocks: 3, Sides: 1 + i/2%2, Rows: 8 << (i % 2), Warpgroups: true, Fine: true, PDL: true}})
+			check("fine_"+f.Weight.String(), f, i, formShape{11, 300, 648, Schedule{Stages: 3, Blocks: 3, Sides: 1 + i/2%2, Rows: 8 << (i % 2), Warpgroups: true, Fine: true, Once: i%2 == 0, PDL: true}})
 		}
 	}
 }

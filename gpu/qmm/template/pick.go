@@ -424,7 +424,7 @@ func (p *Plan) Code(s Schedule) int {
 	tiles := p.Tiles * s.Sides // of 16 outputs, of a turn
 	turns := s.Depth           // that the text has
 	switch {
-	case s.Streams() && s.Depth > 1 || s.Fine: // those that are left over go one by one, or the last one
+	case s.Streams() && s.Depth > 1 || s.Fine && !s.Once: // those that are left over go one by one, or the last one
 		turns++
 	case s.Splits > 1 && s.Parts <= 1: // the last ones load nothing
 		turns *= 2

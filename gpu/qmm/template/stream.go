@@ -596,7 +596,11 @@ func (d *stream) meet(of build.Type, total func() build.Value, store func(build.
 			whole := d.of("whole")
 			b.View(whole, total(), of)
 			b.For(d.of("j"), build.Expr("1"), awaited.Add(1), func(j build.Value) {
-				b.Add(whole, build.Expr(whole), b.LoadGlobal("p", d.gp, of, at(build.Expr("bi").Sub(j))...), of)
+				from := build.Expr("bi").Sub(j)
+				if d.Warps < 16 { // with more, registers are too few for all loads at once, which this allows
+					from = from.Max(0) // as lowering cannot tell
+				}
+				b.Add(whole, build.Expr(whole), b.LoadGlobal("p", d.gp, of, at(from)...), of)
 			}, build.Unroll(ahead))
 			store(build.Expr(whole))
 		})

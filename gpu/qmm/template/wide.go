@@ -48,8 +48,8 @@ type WideSchedule struct {
 	// Whole multiplies all rows of x by one product, where else two have half of them each.
 	Whole bool `json:",omitempty"`
 	// Once writes the turn down once where products hang over from turn to turn, for which drivers need less
-	// time: else the last turn is there a second time. With it the last turn begins products in vain, see
-	// [wide.unused]. Without Persistent and Blocks only.
+	// time: else the last turn of a tile is there a second time. With it that turn begins products in vain, see
+	// [wide.unused]. Blocks that stay or share all turns take it with Fine only.
 	Once bool `json:",omitempty"`
 	// Staged has results meet in shared memory and leave from there by rows of y, 16 bytes of a thread at a
 	// time: matrix instructions give a thread results that lie in as many rows, and that it can only store
@@ -150,7 +150,7 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 	case s.Splits > 1 && s.Persistent:
 		return s, fmt.Errorf("template: k is split between blocks that do not stay")
 	case s.Once && !p.repeats(s):
-		return s, fmt.Errorf("template: one copy of the turn: blocks that neither stay nor share all turns take it, if products hang over into the next turn")
+		return s, fmt.Errorf("template: one copy of the turn: programs by tiles take it, and blocks that neither stay nor share all turns, if products hang over into the next turn")
 	case s.Fine && p.fills(s) != nil:
 		return s, p.fills(s)
 	case s.Stages*w.bytes()+w.aside() > maxShared:
@@ -353,7 +353,7 @@ func (w *wide) hangs() bool { return w.Plan.hangs(w.s) }
 
 // repeats reports whether the last turn of a tile would be written a second time.
 func (p *Plan) repeats(s WideSchedule) bool {
-	return !s.Persistent && s.Blocks == 0 && p.halved(s).hangs(s)
+	return (s.Fine || !s.Persistent && s.Blocks == 0) && p.halved(s).hangs(s)
 }
 
 // piece is how many k matrix instructions multiply before a scale, or another tile of x,
@@ -602,7 +602,7 @@ func (w *wide) walk(bk, turns build.Value, begin func(t build.Value, some string
 		case hangs && w.s.Once:
 			w.start(build.Expr("0"))
 			b.For("t", 0, some, func(t build.Value) { turn(t, at(t), t.Add(1).Min(some.Sub(1)).String()) })
-			w.unused(some)
+			w.unused(some, build.Expr("0"))
 		case hangs:
 			b.If(some.Greater(0), func() {
 				w.start(build.Expr("0"))
@@ -694,7 +694,7 @@ func (w *wide) several(hangs bool, t, some, left build.Value, at func(i build.Va
 		b.For("i", 0, some, func(i build.Value) { one(i, "i + 1 < "+some.String()) })
 		return
 	}
-	if !w.circles() {
+	if !w.circles() && !w.s.Once {
 		b.If(some.Greater(0), func() {
 			w.start(t)
 			b.For("i", 0, some.Sub(1), func(i build.Value) { one(i, t.Add(1).String()) })
@@ -703,18 +703,25 @@ func (w *wide) several(hangs bool, t, some, left build.Value, at func(i build.Va
 		return
 	}
 	last := b.Let("ends", t.Add(some).Sub(1).Add(left.Max(0).Min(1)))
+	if w.s.Once { // the first products of another tile's turn are begun once more with it
+		w.start(t)
+	}
 	b.For("i", 0, some, func(i build.Value) { one(i, t.Add(1).Min(last).String()) })
-	b.WgmmaWaitGroup(build.N(0))
+	if w.s.Once {
+		w.unused(some, t.Min(last))
+	} else {
+		b.WgmmaWaitGroup(build.N(0))
+	}
 }
 
-// unused ends what the last turn of a tile has begun in vain, its own first products once more. Tile by
-// tile, ptxas lets a product run on from turn to turn only if another one adds to it behind
-// the last turn, and something may read what that comes to, though nothing ever does.
-func (w *wide) unused(some build.Value) {
+// unused ends what the last turn of a tile has begun in vain, first products of the turn behind it, or its own
+// once more. Tile by tile, ptxas lets a product run on from turn to turn only if another one adds to it behind
+// the last turn, and something may read what that comes to, though nothing ever does. That one reads x of turn t.
+func (w *wide) unused(some, t build.Value) {
 	b := w.b
 	if w.s.Fine {
 		none := b.AllocateRegister("none", build.Register(w.Act, w.operand(1, w.piece())), build.Init(0))
-		w.rows(build.Expr("0"), "_2")
+		w.rows(t, "_2")
 		b.WgmmaFence()
 		b.WgmmaDot("sum0", none, w.x[0], build.Expr("sum0"), w.oneF32)
 		b.WgmmaCommitGroup()

@@ -30,12 +30,9 @@ func TestFine(t *testing.T) {
 	cases := slices.Clone(fineCases)
 	for i := range cases {
 		cases[i].s.Fine = true
-		if s := cases[i].s; !s.Persistent && s.Blocks == 0 {
-			s.Once = true
-			once := cases[i]
-			once.s = s
-			cases = append(cases, once)
-		}
+		once := cases[i]
+		once.s.Once = true
+		cases = append(cases, once)
 	}
 	checkWideCases(t, cases, 3)
 	for _, s := range []WideSchedule{{Fine: true}, {Fine: true, Sides: 2, Rows: 32}} {
@@ -82,8 +79,10 @@ func TestFineAssembles(t *testing.T) {
 			warps = 16
 		}
 		s := Schedule{Rows: 16, Warps: warps, Sides: sides, Stages: 2, Blocks: 132, PDL: true, Warpgroups: true, Fine: true}
-		program, err := Decode(f, s)
-		check(fmt.Sprintf("%s %s", w, s), program, err)
+		for _, s.Once = range []bool{false, true} {
+			program, err := Decode(f, s)
+			check(fmt.Sprintf("%s %s", w, s), program, err)
+		}
 		rows := 64
 		if p.Shifts() {
 			rows = 32
@@ -93,7 +92,7 @@ func TestFineAssembles(t *testing.T) {
 			many.Rows = min(rows, p.Most(many))
 		}
 		for _, many.Once = range []bool{false, true} {
-			program, err = Wide(f, many)
+			program, err := Wide(f, many)
 			check(fmt.Sprintf("%s %s", w, many), program, err)
 		}
 	}

@@ -97,7 +97,7 @@ func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule 
 		once.Once = true
 		both := []rated{{once, time}, {s, time}}
 		switch { // tile by tile it takes as long
-		case !p.repeats(s) || s.passes() > 1 && p.apartBy() == 0:
+		case !p.repeats(s) || s.Persistent || s.Blocks > 0 || s.passes() > 1 && p.apartBy() == 0:
 			both = both[1:]
 		case !s.Fine:
 			slices.Reverse(both)
