@@ -100,8 +100,8 @@ func blank(t dtype.Type, shape ...int) *array.Array {
 	}
 	zeros.mu.Lock()
 	defer zeros.mu.Unlock()
-	if n > len(zeros.data) {
-		zeros.data = make([]byte, min(max(n, 2*len(zeros.data), 16<<20), mostZeros))
+	if zeros.data == nil { // all at once: pages that nobody reads cost nothing, growing within a product some milliseconds
+		zeros.data = make([]byte, mostZeros)
 	}
 	a.Data = zeros.data[:n:n]
 	return a
