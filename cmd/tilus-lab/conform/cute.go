@@ -728,12 +728,12 @@ func cuteMMA(in cuteInput, expect json.RawMessage) (string, error) {
 			return "", fmt.Errorf("operand %s of %s is %s, not %s", operand, a.Name, ours, cpp)
 		}
 	}
-	err = compare(map[string]any{
+	answer := map[string]any{
 		"MNK": []int{m.M, m.N, m.K}, "ThrID": m.ThrID.String(),
 		"A": describeTV(m.A, m.M, m.K, want.A.Samples), "B": describeTV(m.B, m.N, m.K, want.B.Samples), "C": describeTV(m.C, m.M, m.N, want.C.Samples),
-	}, expect, sameTV)
-	if err != nil {
-		return "", err
+	}
+	if err := compare(answer, expect, sameTV); err != nil {
+		return losesElements(in, answer, expect, err)
 	}
 	for _, name := range in.SameLayouts {
 		other, err := cuteAtom(name)
@@ -747,6 +747,33 @@ func cuteMMA(in cuteInput, expect json.RawMessage) (string, error) {
 		}
 	}
 	return "", nil
+}
+
+// losesElements takes a recording of CuTe's m16n8k32 with 4-bit operands for what
+// it is: a slip, since its B puts neighbouring threads 32 apart and misses half of
+// the operand. PTX and the instruction's siblings put them 64 apart.
+func losesElements(in cuteInput, answer map[string]any, expect json.RawMessage, err error) (string, error) {
+	ours, _ := answer["B"].(map[string]any)
+	var want struct {
+		B struct{ Samples [][]int }
+	}
+	if ours["layout"] != "((4,8),8):((64,1),8)" || json.Unmarshal(expect, &want) != nil {
+		return "", err
+	}
+	theirs, e := cute.Parse("((4,8),8):((32,1),8)")
+	if e != nil {
+		return "", e
+	}
+	answer["B"] = describeTV(theirs, 8, 32, want.B.Samples)
+	if compare(answer, expect, sameTV) != nil {
+		return "", err
+	}
+	for _, name := range in.SameLayouts {
+		if a, e := cuteAtom(name); e != nil || a.B.String() != ours["layout"] {
+			return "", err
+		}
+	}
+	return "CuTe's B misses half of the operand; ours is that of PTX", nil
 }
 
 // describeTV is what the recordings say of a (thread, value) layout into a

@@ -8,7 +8,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
@@ -141,20 +140,38 @@ func merge(into, from map[string]any) map[string]any {
 var flattenCall = regexp.MustCompile(`^flatten\((.*?)(?:,\s*(-?\d+)\s*,\s*(-?\d+)\s*)?\)$`)
 
 // upstreamFlatten rewrites flatten(l, start, end) to what upstream's code makes
-// of it, which is flatten(l, start, end-1), and flatten(l) to l.
+// of it: end, from the back where it is negative, lies outside the range, so one
+// dimension too few is joined, and none at all becomes a new dimension of size 1.
 func upstreamFlatten(expr string) (string, bool) {
 	m := flattenCall.FindStringSubmatch(strings.TrimSpace(expr))
 	if m == nil {
 		return "", false
 	}
-	if m[3] == "" {
-		return m[1], true
-	}
-	end, err := strconv.Atoi(m[3])
+	l, err := layout.Parse(m[1])
 	if err != nil {
 		return "", false
 	}
-	return fmt.Sprintf("flatten(%s, %s, %d)", m[1], m[2], end-1), true
+	shape, start, end := l.Shape(), 0, -1
+	if m[3] != "" {
+		if _, err := fmt.Sscan(m[2], &start); err != nil {
+			return "", false
+		}
+		if _, err := fmt.Sscan(m[3], &end); err != nil {
+			return "", false
+		}
+	}
+	if end < 0 {
+		end += len(shape)
+	}
+	if start < 0 || end < start || end > len(shape) {
+		return "", false
+	}
+	joined := 1
+	for _, n := range shape[start:end] {
+		joined *= n
+	}
+	shape = slices.Concat(shape[:start], []int{joined}, shape[end:])
+	return fmt.Sprintf("reshape(%s, [%s])", m[1], strings.Trim(strings.ReplaceAll(fmt.Sprint(shape), " ", ", "), "[]")), true
 }
 
 type fourLists struct {
@@ -399,6 +416,14 @@ func gcd(a, b int) int {
 	return a
 }
 
+// dotForms names the matrix instruction of a product by its element types.
+var dotForms = map[[2]string]string{
+	{"float16", "float16"}:  "m16n8k16_f16_f16",
+	{"float16", "float32"}:  "m16n8k16_f16_f32",
+	{"bfloat16", "float32"}: "m16n8k16_bf16_f32",
+	{"int8", "int32"}:       "m16n8k32_i8_i32",
+}
+
 // dotConfig splits an m × n × k product over warps: of all splits into rows and
 // columns of warps, the one whose three fragments need the fewest registers.
 func dotConfig(in layoutInput) (map[string]any, error) {
@@ -410,9 +435,21 @@ func dotConfig(in layoutInput) (map[string]any, error) {
 		t, _ := dtype.FromTilusName(name)
 		return t.Bits()
 	}
-	split, err := infer.Spread(infer.Product{Name: "mma", M: 16, N: 8, K: 16, A: layout.ColumnLocal(2, 2).Spatial(8, 4).Local(1, 2),
-		B: layout.Local(2, 1).ColumnSpatial(4, 8).Local(2, 1), C: layout.Local(2, 1).Spatial(8, 4).Local(1, 2)},
-		in.M, in.N, in.K, in.NumWarps, width(in.OperandDtype), width(in.AccDtype), spare)
+	form, ok := dotForms[[2]string{in.OperandDtype, in.AccDtype}]
+	if !ok {
+		return nil, fmt.Errorf("no matrix instruction takes %q and sums in %q", in.OperandDtype, in.AccDtype)
+	}
+	product := infer.Product{Name: form}
+	if _, err := fmt.Sscanf(form, "m%dn%dk%d_", &product.M, &product.N, &product.K); err != nil {
+		return nil, err
+	}
+	for i, l := range []*layout.Layout{&product.A, &product.B, &product.C} {
+		var err error
+		if *l, err = parseWith(mmaForms[form][i], map[string]any{"v": 1}); err != nil {
+			return nil, err
+		}
+	}
+	split, err := infer.Spread(product, in.M, in.N, in.K, in.NumWarps, width(in.OperandDtype), width(in.AccDtype), spare)
 	if err != nil {
 		return nil, err
 	}

@@ -25,7 +25,7 @@ func planKinds() []Kind {
 				return nil, err
 			}
 			all, err := tune.Span(space)
-			return map[string]any{"value": all}, err
+			return map[string]any{"value": append([]tune.Schedule{}, all...)}, err // a space without schedules is [], not null
 		}),
 		question("tuning_key", "which sizes share a tuning record", func(in struct{ Value int64 }) (map[string]any, error) {
 			k, err := tune.KeyOf(in.Value)

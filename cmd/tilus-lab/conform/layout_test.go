@@ -108,3 +108,34 @@ func TestMemoryKindsRefuse(t *testing.T) {
 		}
 	}
 }
+
+// Answers of Tilus' own code to questions beside those of layout.json.
+func TestLayoutRules(t *testing.T) {
+	for _, c := range []struct{ kind, input, expect, note string }{
+		// flatten as upstream's code does it, which is not what it says.
+		{"register", `{"expr":"flatten(spatial(2,3,4))"}`, `{"ok":true,"layout":{"shape":[6,4],"mode_shape":[6,4],"spatial_modes":[0,1],"local_modes":[]}}`, "upstream leaves out"},
+		{"register", `{"expr":"flatten(spatial(6))"}`, `{"ok":true,"layout":{"shape":[1,6],"mode_shape":[6],"spatial_modes":[0],"local_modes":[]}}`, "upstream leaves out"},
+		{"register", `{"expr":"flatten(local(3,4),1,1)"}`, `{"ok":true,"layout":{"shape":[3,1,4],"mode_shape":[3,4],"spatial_modes":[],"local_modes":[0,1]}}`, "upstream leaves out"},
+		{"register", `{"expr":"flatten(local(2,3,4),0,1)"}`, `{"ok":true,"layout":{"shape":[6,4],"mode_shape":[6,4],"spatial_modes":[],"local_modes":[0,1]}}`, ""},
+		// The instruction of a product follows from its types.
+		{"resolve_dot_config", `{"operand_dtype":"int8","acc_dtype":"int32","m":16,"n":8,"k":32,"num_warps":1}`, `{"ok":true,
+			"la":{"shape":[16,32],"mode_shape":[2,8,2,4,4],"spatial_modes":[1,3],"local_modes":[2,0,4]},
+			"lb":{"shape":[32,8],"mode_shape":[2,4,4,8],"spatial_modes":[3,1],"local_modes":[0,2]}}`, ""},
+		{"resolve_dot_config", `{"operand_dtype":"int8","acc_dtype":"int32","m":128,"n":8,"k":16,"num_warps":1}`, `{"ok":false}`, ""},
+		{"resolve_dot_config", `{"operand_dtype":"float32","acc_dtype":"float32","m":128,"n":16,"k":16,"num_warps":2}`, `{"ok":false}`, ""},
+		// Upstream leaves apart the modes that a product does not use.
+		{"mfunction_mul", `{"a":[[6],[6],[0]],"b":[[6],[2,3],[]]}`, `{"ok":true,"shape":[6],"mode_shape":[2,3],"modes":[]}`, ""},
+		{"mfunction_mul", `{"a":[[8],[8],[0]],"b":[[8],[2,2,2],[2,0,1]]}`, `{"ok":true,"shape":[8],"mode_shape":[2,2,2],"modes":[2,0,1]}`, ""},
+		{"span_space", `{"space":{"a":[],"b":[1]}}`, `{"ok":true,"value":[]}`, ""},
+	} {
+		r := Check(Case{Kind: c.kind, Input: []byte(c.input), Expect: []byte(c.expect)})
+		if r.Outcome != Passed || !strings.Contains(r.Note, c.note) || (r.Note == "") != (c.note == "") {
+			t.Errorf("%s %s: %s %q", c.kind, c.input, r.Outcome, r.Note)
+		}
+	}
+	wrong := Case{Kind: "mfunction_mul", Input: []byte(`{"a":[[8],[8],[0]],"b":[[8],[2,2,2],[2,0,1]]}`),
+		Expect: []byte(`{"ok":true,"shape":[8],"mode_shape":[2,2,2],"modes":[0,2,1]}`)}
+	if r := Check(wrong); r.Outcome != Failed {
+		t.Errorf("a wrong product passes: %q", r.Note)
+	}
+}
