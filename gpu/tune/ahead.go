@@ -144,10 +144,15 @@ func (h *Held) of(ctx *cuda.Context, a *array.Array, copies int) []cuda.Ptr {
 
 // keep takes the copies of an array, which lie in the allocation that begins with the first.
 func (h *Held) keep(a *array.Array, ptr []cuda.Ptr) {
-	if h.by == nil { // after a Close
-		h.by = map[*array.Array][]cuda.Ptr{}
-	}
 	h.by[a] = ptr
+}
+
+// count is how many copies of an array are there.
+func (h *Held) count(ctx *cuda.Context, a *array.Array) int {
+	if h == nil || h.ctx != ctx {
+		return 0
+	}
+	return len(h.by[a])
 }
 
 // Only frees all other arrays.

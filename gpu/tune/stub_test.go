@@ -25,6 +25,7 @@ type stub struct {
 	held  map[uintptr][]byte
 	most  int // bytes allocated at one time
 	now   int
+	all   int // bytes of memory there are
 	// params is how many parameters of 8 bytes kernels have; run is what a launch does.
 	params int
 	run    func(args []uintptr)
@@ -74,7 +75,7 @@ var functions = map[string]any{
 	"cuFuncGetAttribute":                          func(v, _, _ uintptr) uintptr { *at[int32](v) = 32; return 0 },
 	"cuOccupancyMaxActiveBlocksPerMultiprocessor": func(n, _, _, _ uintptr) uintptr { *at[int32](n) = 2; return 0 },
 	"cuMemGetInfo_v2": func(free, total uintptr) uintptr {
-		*at[uint64](free), *at[uint64](total) = 1<<37, 1<<37
+		*at[uint64](free), *at[uint64](total) = uint64(theStub.all-theStub.now), uint64(theStub.all)
 		return 0
 	},
 	"cuMemAlloc_v2": func(p, n uintptr) uintptr {
@@ -236,7 +237,7 @@ var addresses = sync.OnceValue(func() map[string]uintptr {
 // run what run says.
 func stubbed(t *testing.T, params int, run func(args []uintptr)) (*GPU, *stub) {
 	t.Helper()
-	s := &stub{calls: map[string]int{}, bytes: map[string]int{}, held: map[uintptr][]byte{}, graphs: map[uintptr][][]uintptr{}, events: map[uintptr]float32{}, params: params, run: run}
+	s := &stub{calls: map[string]int{}, bytes: map[string]int{}, held: map[uintptr][]byte{}, graphs: map[uintptr][][]uintptr{}, events: map[uintptr]float32{}, all: 1 << 37, params: params, run: run}
 	theStub = s
 	driver, err := cuda.OpenFrom(func(name string) uintptr {
 		if p, ok := addresses()[name]; ok {

@@ -468,6 +468,13 @@ func (r *run) upload() error {
 	if err != nil {
 		return err
 	}
+	for k := range r.buffers {
+		if b := &r.buffers[k]; turn[k] && !b.ahead { // what is held takes its place
+			if n := r.o.Held.count(r.g.ctx, b.array); n > 0 {
+				free += int64(b.span(n))
+			}
+		}
+	}
 	r.t.Sets = setCount(rotating, apart, want, free*9/10-once)
 	r.t.WorkingSet = int64(r.t.Sets) * rotating
 	for k := range r.buffers {

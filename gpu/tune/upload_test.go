@@ -124,6 +124,23 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// TestHeldInLittleMemory has a second measurement go round as many sets as the first, which left them there:
+// what is held is no memory that lacks.
+func TestHeldInLittleMemory(t *testing.T) {
+	p, args, g, s, _ := copying(t, 4096)
+	size := int64(len(args[0].Array.Data))
+	held := &Held{}
+	defer held.Close()
+	s.all = s.now + 24*int(size)
+	for i, want := range []struct{ sets, fit, allocated int }{{30, 20, 2}, {30, 20, 1}, {8, 8, 1}, {30, 20, 1}} {
+		before := s.calls["cuMemAlloc_v2"]
+		took, err := Time(t.Context(), g, p, args, Options{WorkingSet: int64(want.sets) * size, Replays: 7, Held: held})
+		if err != nil || took.Sets != want.fit || s.calls["cuMemAlloc_v2"]-before != want.allocated {
+			t.Errorf("measurement %d: %d sets, %d allocations, want %d and %d: %v", i, took.Sets, s.calls["cuMemAlloc_v2"]-before, want.fit, want.allocated, err)
+		}
+	}
+}
+
 // TestLate has measurements end when the time is up, with nothing left on the GPU, wherever they are.
 func TestLate(t *testing.T) {
 	for _, name := range []string{"", "cuModuleLoadDataEx", "cuMemAlloc_v2", "cuLaunchKernel", "cuGraphInstantiateWithFlags", "cuGraphLaunch"} {
