@@ -147,6 +147,8 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 		return s, fmt.Errorf("template: %d blocks share all turns: they are at most 4096, without clusters, splits and blocks that stay otherwise", s.Blocks)
 	case s.Parts&(s.Parts-1) != 0 || s.Parts > 1 && (s.Parts%s.Consumers != 0 || p.Group == 0 || s.Persistent || s.Blocks > 0 || s.passes() > 1 && s.Cluster > 1):
 		return s, fmt.Errorf("template: %d parts: they are as many as warpgroups, or a multiple without clusters, for weights with groups, and blocks that neither stay nor share all turns", s.Parts)
+	case s.passes() > 1 && p.own(s) == 1 && s.Rows < 16:
+		return s, fmt.Errorf("template: %d parts of %d rows: blocks of a part of the tiles store 16 rows at least; take 16, or %d parts", s.Parts, s.Rows, s.Consumers)
 	case s.Splits > 1 && s.Persistent:
 		return s, fmt.Errorf("template: k is split between blocks that do not stay")
 	case s.Once && !p.repeats(s):

@@ -344,3 +344,33 @@ func TestWideForms(t *testing.T) {
 		}
 	}
 }
+
+// TestWideOfFewRows builds what is offered for 8 rows, with results stored by columns and by rows: a block
+// with a part of the tiles has as many threads as one with all, but fewer results for them.
+func TestWideOfFewRows(t *testing.T) {
+	for _, w := range []dtype.Type{dtype.U1, dtype.I2, dtype.U3, dtype.U5} {
+		f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128}
+		p, err := PlanOf(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (WideSchedule{Rows: 8, Consumers: 1, Parts: p.Tiles}).Filled(p); err == nil || !strings.Contains(err.Error(), "16 rows") {
+			t.Errorf("%s: blocks of one tile of %d and 8 rows: %v", w, p.Tiles, err)
+		}
+		parts := 0
+		for _, s := range WideCandidates(p, 8, 1024, 1024, false, H200()) {
+			if s.passes() == 1 || s.Cluster > 1 || s.Splits > 1 {
+				continue
+			}
+			parts++
+			for _, s.Staged = range []bool{false, true} {
+				if _, err := Wide(f, s); err != nil {
+					t.Errorf("%s, %s: %v", w, s, err)
+				}
+			}
+		}
+		if parts == 0 && p.Tiles > 2 {
+			t.Errorf("%s: no parts are offered", w)
+		}
+	}
+}
