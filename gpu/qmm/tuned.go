@@ -110,9 +110,9 @@ func (l Linear) ChoosePlain(m int) (template.Schedule, error) {
 }
 
 // usual reports whether groups, scales and zero points are those of the layers that the table
-// was measured with, or, where zero points are taken off codes, cost little more than a sign.
+// was measured with, or, where whole zero points are taken off codes, cost little more than a sign.
 func (l Linear) usual(p *template.Plan) bool {
-	return l.Group == 128 && l.ScaleType.Bits() == 16 && (!l.ZeroPoint || p.Less)
+	return l.Group == 128 && l.ScaleType.Bits() == 16 && (!l.ZeroPoint || p.Less && !p.Rest())
 }
 
 // better is how much less than the table's schedule the model must expect of its own one for

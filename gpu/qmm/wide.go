@@ -90,6 +90,10 @@ func (l Linear) wideCall(made *programs, s template.WideSchedule, w, scales, zer
 	if s, err = s.Filled(p); err != nil {
 		return nil, err
 	}
+	part, arrived := s.Workspace(p, m, l.N)
+	if turns := arrived * ((l.K + template.Turn - 1) / template.Turn); s.Blocks > turns {
+		return nil, fmt.Errorf("qmm: %d blocks share the %d turns of %d rows of x and weights [%d, %d]; take at most %d Blocks", s.Blocks, turns, m, l.N, l.K, turns)
+	}
 	out := &wideCall{schedule: s}
 	out.arrange = l.recipe(made, "arrange", func() (*ir.Program, error) { return template.Arrange(l.Form()) })
 	out.multiply = l.recipe(made, s, func() (*ir.Program, error) { return template.Wide(l.Form(), s) })
@@ -107,7 +111,7 @@ func (l Linear) wideCall(made *programs, s template.WideSchedule, w, scales, zer
 	args = append(args, arrays(c.Bias, c.Residual)...)
 	out.y = len(args)
 	args = append(args, ir.Arg{Array: blank(l.ActType, m, l.N)})
-	if part, arrived := s.Workspace(p, m, l.N); s.Shares() {
+	if s.Shares() {
 		args = append(args, arrays(blank(dtype.F32, part...), blank(dtype.I32, arrived))...)
 	}
 	args = sizes(args, m, l.N, l.K)

@@ -242,3 +242,19 @@ func TestBlank(t *testing.T) {
 		t.Errorf("%d bytes are not all 0", n)
 	}
 }
+
+// TestWideBlocks has schedules refused whose blocks would share fewer turns than there are blocks.
+func TestWideBlocks(t *testing.T) {
+	l := kind(t, "u1", 64, 130)
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, scales := array.New(dtype.U8, p.PackedShape(l.N, l.K)...), array.New(l.ScaleType, p.Groups(l.K), p.Padded(l.N))
+	for blocks, ok := range map[int]bool{1: true, 4: true, 5: false, 13: false} { // 9 rows are two blocks of 8, and 130 k two turns
+		_, err := l.wideCall(nil, template.WideSchedule{Rows: 8, Blocks: blocks}, w, scales, nil, array.New(l.ActType, 9, l.K), Call{}, 1)
+		if ok != (err == nil) || !ok && !strings.Contains(err.Error(), "at most 4 Blocks") {
+			t.Errorf("%d blocks: %v", blocks, err)
+		}
+	}
+}

@@ -62,7 +62,7 @@ func DeferralOf(x Type, to dtype.Type, least int) (*Deferral, error) {
 	if r.Mode == recipe.Exact {
 		return d, nil
 	}
-	// Slots and threads that differ by their columns only say the same of a row.
+	// Slots, and threads, of one row and different columns say the same of it.
 	type power struct{ row, k int }
 	held, seen := placesOf(x.Layout), make([]bool, dims[0])
 	var powers []power
