@@ -76,8 +76,8 @@ func (g *GPU) Forget() {
 	}
 }
 
-// code is the code of a program: what was begun ahead, or made now; nil where that is not ready
-// when the time is up. A zero time is never up.
+// code is the code of a program: what was begun ahead, or made now, however long that takes; nil where what
+// was begun is not ready when the time is up. A zero time is never up.
 func (g *GPU) code(p *ir.Program, o compile.Options, until time.Time) *moduleCode {
 	key := compile.Key(p, o)
 	g.ahead.mu.Lock()

@@ -716,14 +716,15 @@ func (w *wide) several(hangs bool, t, some, left build.Value, at func(i build.Va
 	}
 }
 
-// unused ends what the last turn of a tile has begun in vain, first products of the turn behind it, or its own
-// once more. Tile by tile, ptxas lets a product run on from turn to turn only if another one adds to it behind
-// the last turn, and something may read what that comes to, though nothing ever does. That one reads x of turn t.
-func (w *wide) unused(some, t build.Value) {
+// unused ends what the last of some turns of a tile has begun in vain: first products of the turn behind it, or
+// its own once more. Tile by tile, ptxas lets a product run on from turn to turn only if another one adds to it behind
+// the last turn, and something may read what that comes to, though nothing ever does. That one multiplies zeros with
+// x of a turn whose stage nobody fills meanwhile.
+func (w *wide) unused(some, stays build.Value) {
 	b := w.b
 	if w.s.Fine {
 		none := b.AllocateRegister("none", build.Register(w.Act, w.operand(1, w.piece())), build.Init(0))
-		w.rows(t, "_2")
+		w.rows(stays, "_2")
 		b.WgmmaFence()
 		b.WgmmaDot("sum0", none, w.x[0], build.Expr("sum0"), w.oneF32)
 		b.WgmmaCommitGroup()
