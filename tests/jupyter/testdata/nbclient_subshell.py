@@ -18,6 +18,8 @@ async def main():
         control.send(client.kc.session.msg("create_subshell_request", {}))
         sub = (await control.get_msg(timeout=60))["content"]["subshell_id"]
         beside = km.client()
+        assert beside.session is not client.kc.session
+        beside.session.session += "_beside"  # its messages are counted anew: else they could have the names of nbclient's
         beside.start_channels()
 
         async def ask(kind, content):
