@@ -39,7 +39,9 @@ await run(browser, () => context.pages(), {
       }
       await page.keyboard.press("Shift+Enter");
     }
-    await page.waitForFunction(() => [...document.querySelectorAll(".cell.code .head span")].every((e) => /^\[\d+\]$/.test(e.textContent)));
+    await page.waitForFunction(() => !document.querySelector(".cell.busy"));
+    const counts = await page.locator(".cell.code .head span").allTextContents();
+    must(counts.every((n, i) => n === "[" + (i + 1) + "]"), "the cells ran as " + counts);
     const errors = await page.locator(".out pre.error").allTextContents();
     must(errors.length === 0, "a cell failed: " + errors.join("\n"));
   },

@@ -92,6 +92,23 @@ await run(browser, () => context.pages(), {
     must(await cells().first().locator("textarea").inputValue() === "x := 41 + 1\nx", "the change was not saved");
   },
 
+  async "behind a cell that is interrupted nothing that waits runs"() {
+    await page.waitForFunction(() => document.body.dataset.editors === "ready");
+    const before = await cells().nth(1).locator(".out").innerHTML();
+    await cells().first().getByRole("textbox", { name: "Code of the cell" }).fill(`println("begun")\nfor {\n}`);
+    await cells().first().getByRole("textbox", { name: "Code of the cell" }).press("Shift+Enter");
+    for (const i of [1, 2]) {
+      await cells().nth(i).getByRole("textbox", { name: "Code of the cell" }).press("Control+Enter");
+      must(await cells().nth(i).locator(".head span").textContent() === "[*]", "cell " + i + " does not wait");
+    }
+    await cells().first().locator(".out", { hasText: "begun" }).waitFor();
+    await page.getByRole("button", { name: "Interrupt" }).click();
+    await state("stopped at a cell that failed: 2 behind it did not run");
+    must(await page.locator(".cell.busy").count() === 0, "a cell still waits");
+    must(await cells().nth(1).locator(".head span").textContent() === "[2]", "the count of cell 1 is " + await cells().nth(1).locator(".head span").textContent());
+    must(await cells().nth(1).locator(".out").innerHTML() === before, "the output of a cell that did not run has changed");
+  },
+
   async "nothing complained"() {
     must(complaints.length === 0, complaints.join("\n"));
   },

@@ -81,12 +81,44 @@ const worker: Assist = {
   },
 };
 
+// Queue has cells run one after the other, in the order in which they were asked to. Behind one that fails, or is
+// interrupted, nothing that waits runs: it was asked for in the belief that what stands before it has run.
+class Queue {
+  private waiting: { turn: () => Promise<boolean>; drop: () => void; ended: (ok: boolean) => void }[] = [];
+
+  // add resolves to whether the cell ran without an error. turn runs it, drop takes back that it waits.
+  add(turn: () => Promise<boolean>, drop: () => void): Promise<boolean> {
+    return new Promise((ended) => {
+      this.waiting.push({ turn, drop, ended });
+      if (this.waiting.length === 1) this.go();
+    });
+  }
+
+  private async go() {
+    while (this.waiting.length) {
+      const { turn, ended } = this.waiting[0];
+      const ok = await turn();
+      ended(ok);
+      this.waiting.shift();
+      if (ok || !this.waiting.length) continue;
+      const left = this.waiting.splice(0);
+      for (const w of left) {
+        w.drop();
+        w.ended(false);
+      }
+      tell("stopped at a cell that failed: " + left.length + " behind it did not run");
+    }
+  }
+}
+const queue = new Queue();
+
 class Cell {
   readonly id: string;
   readonly type: string;
   readonly root: HTMLElement;
   private box: TextBox;
   private count: HTMLElement;
+  private number: string; // that the cell had when it last ended
   private out = make("div", { class: "out", "aria-label": "Output", role: "group" });
   private go = make("button", { class: "quiet", type: "button", title: "Shift+Enter", onclick: () => this.run() }, "▶ run");
   private prose: HTMLElement | null = null;
@@ -99,7 +131,8 @@ class Cell {
       name: code ? "Code of the cell" : "Text of the cell", lines: true, language: code ? "go" : "markdown", rich: code, tab: code,
       value: c.source, assist: code ? worker : undefined, changed: (commit) => { if (!commit) touched(); }, key: (e) => this.key(e),
     });
-    this.count = make("span", {}, c.count ? "[" + c.count + "]" : "[ ]");
+    this.number = c.count ? "[" + c.count + "]" : "[ ]";
+    this.count = make("span", {}, this.number);
     this.root = make("section", { class: "cell " + c.type, role: "group", "aria-label": c.type + " cell" });
     if (code) {
       this.root.append(make("div", { class: "head" }, this.go, this.count), this.box.root, this.out);
@@ -162,14 +195,27 @@ class Cell {
       return true;
     }
     if (this.type !== "code") return true;
+    const source = this.source;
     if (!(await trusted())) return false;
+    this.wait(true);
+    return queue.add(() => this.send(source), () => this.wait(false));
+  }
+
+  // wait shows whether the cell waits or runs.
+  private wait(on: boolean) {
+    this.root.classList.toggle("busy", on);
+    this.count.textContent = on ? "[*]" : this.number;
+    this.go.disabled = on;
+  }
+
+  // send runs the cell, which has its turn.
+  private async send(source: string): Promise<boolean> {
+    this.wait(true);
     this.out.replaceChildren();
-    this.root.classList.add("busy");
-    this.count.textContent = "[*]";
-    this.go.disabled = true;
+    this.number = "[ ]";
     let vars: { name: string; query: string }[] = [];
     try {
-      const r = await socket.ask("nb.run", { name, cell: this.id, source: this.source }, (kind, body) => {
+      const r = await socket.ask("nb.run", { name, cell: this.id, source }, (kind, body) => {
         if (kind === "clear") this.out.replaceChildren();
         else if (kind === "output") this.add(body);
         else if (kind === "update") update(body);
@@ -181,16 +227,14 @@ class Cell {
         this.out.append(make("p", { class: "links" }, "Open in explorer: ",
           ...vars.flatMap((v) => [make("a", { href: prefix + v.query, target: "_blank", rel: "noopener" }, v.name), " "])));
       }
-      this.count.textContent = r ? "[" + r.count + "]" : "[ ]";
+      if (r) this.number = "[" + r.count + "]";
       announce(r ? "cell " + r.count + " " + r.status : "stopped");
       return r?.status === "ok";
     } catch (e) {
-      this.count.textContent = "[ ]";
       this.add({ kind: "error", text: (e as Error).message });
       return false;
     } finally {
-      this.root.classList.remove("busy");
-      this.go.disabled = false;
+      this.wait(false);
     }
   }
 
@@ -265,12 +309,19 @@ async function trusted() {
 const notice = make("p", { class: "notice", role: "note" }, "This notebook came from elsewhere. Nothing in it has run, and its outputs cannot run anything. ",
   make("button", { class: "quiet", type: "button", onclick: () => trusted() }, "What would it run?"));
 
-async function save(force: boolean) {
+// save writes the notebook as it is when its turn comes: a file never gets an older text after a newer one.
+let saving = Promise.resolve();
+function save(force: boolean) {
+  saving = saving.then(() => store(force));
+}
+
+async function store(force: boolean) {
+  dirty = false; // what is typed from here on is not in what is sent
   try {
     await socket.ask("nb.save", { name, force, cells: cells.map((c) => ({ id: c.id, type: c.type, source: c.source })) });
-    dirty = false;
-    tell("saved");
+    tell(dirty ? "not saved" : "saved");
   } catch (e) {
+    dirty = true;
     const text = (e as Error).message;
     tell(text);
     if (!force && text.includes("changed on disk") && !overwrite.isConnected) state.after(overwrite);
@@ -282,13 +333,9 @@ const overwrite = make("button", { class: "quiet", type: "button", onclick: () =
 
 async function runAll() {
   if (!(await trusted())) return;
-  for (const c of cells) {
-    if (c.type === "code" && !(await c.run())) {
-      tell("stopped at a cell that failed");
-      return;
-    }
-  }
-  tell("all cells ran");
+  const ran = await Promise.all(cells.filter((c) => c.type === "code").map((c) => c.run()));
+  if (ran.every(Boolean)) tell("all cells ran");
+  else if (ran.indexOf(false) === ran.length - 1) tell("the last cell failed");
 }
 
 function add(type: string) {
@@ -318,7 +365,7 @@ bindKeys(finder(socket, (pane: string, values: Values) => {
   const all = Object.fromEntries(row.params.map((p) => [p.name, values[p.name] ?? p.default]));
   location.assign(prefix + query([{ row, values: all }]));
 }, () => name ? [
-  ["Run all cells", runAll], ["Save the notebook", () => { save(false); }],
+  ["Run all cells", runAll], ["Save the notebook", () => save(false)],
   ["Add a code cell", () => add("code")], ["Add a text cell", () => add("markdown")],
 ] : []));
 
@@ -368,7 +415,7 @@ socket.opened = async () => {
     const bar = looking ? make("p", { class: "bar" }, state) : make("div", { class: "bar", role: "toolbar", "aria-label": "Notebook" },
       button("Run all", runAll, "act"), button("Interrupt", () => { socket.ask("nb.interrupt", { name }); }),
       button("Restart", async () => { await socket.ask("nb.restart", { name }); tell("restarted: variables are gone"); }),
-      button("Save", () => { save(false); }), button("+ code", () => add("code")), button("+ text", () => add("markdown")), state);
+      button("Save", () => save(false)), button("+ code", () => add("code")), button("+ text", () => add("markdown")), state);
     content.replaceChildren(bar, ...(asks ? [notice] : []), ...cells.map((c) => c.root));
     tell(nb.name);
   } catch (e) {
