@@ -169,7 +169,15 @@ func (e *Engine) enter(v *evaluation, entry, trim string) (out Outcome) {
 func (e *Engine) runAhead(v *evaluation, entry string) (out Outcome, err error) {
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
+	ended := make(chan struct{})
+	defer close(ended)
 	defer context.AfterFunc(v.ctx, func() {
+		// An interpreter that is told to stop before the function has begun runs it all the same.
+		select {
+		case <-v.began:
+		case <-ended:
+			return
+		}
 		if e.endBesides(v) {
 			cancel()
 		}
@@ -181,6 +189,8 @@ func (e *Engine) runAhead(v *evaluation, entry string) (out Outcome, err error) 
 	}
 	if ctx.Err() != nil {
 		e.stale.Store(true)
+	} else {
+		v.finish() // also where it never began
 	}
 	v.stop()
 	const kept = "the cell was interrupted; variables keep their values"

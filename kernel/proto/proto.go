@@ -18,7 +18,7 @@ type Op string
 // while a cell runs.
 const (
 	OpExecute    Op = "execute"     // run Code as a cell; ends with one Done event
-	OpInterrupt  Op = "interrupt"   // cancel the cell that runs; has no reply of its own
+	OpInterrupt  Op = "interrupt"   // cancel the request Cell, whether it runs or waits; has no reply of its own
 	OpComplete   Op = "complete"    // names that fit at Cursor; one Completed event
 	OpInspect    Op = "inspect"     // what stands at Cursor; one Inspected event
 	OpIsComplete Op = "is_complete" // whether Code can run as it is; one Completeness event
@@ -42,6 +42,7 @@ type Request struct {
 	Text       string          `json:"text,omitempty"`   // the line typed, for OpInput
 	EOF        bool            `json:"eof,omitempty"`    // for OpInput: there is no line
 	Beside     bool            `json:"beside,omitempty"` // for OpExecute and OpComm: beside the others; for OpInterrupt: cancel those
+	Cell       int64           `json:"cell,omitempty"`   // for OpInterrupt: the ID of what to cancel
 	Comm       *Comm           `json:"comm,omitempty"`   // for OpComm
 	Method     string          `json:"method,omitempty"` // for OpCall
 	Params     json.RawMessage `json:"params,omitempty"` // for OpCall and OpDebug

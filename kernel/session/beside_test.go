@@ -301,3 +301,19 @@ func TestBesideABreakpoint(t *testing.T) {
 		}
 	}
 }
+
+// TestLongBesideMany ends a cell beside which more were handled than late output is kept for.
+func TestLongBesideMany(t *testing.T) {
+	b := open(t)
+	b.ok("stop := false", "")
+	ended := b.ahead(t.Context(), "println(1)\nfor !stop {\n}\nprintln(2)")
+	for range 250 {
+		if r, err := b.CommBeside(t.Context(), proto.Comm{Step: "msg", ID: "none"}, func(proto.Event) {}); err != nil || r.Status != "ok" {
+			t.Fatalf("%+v %v", r, err)
+		}
+	}
+	b.beside(t.Context(), "stop = true")
+	if r := b.end(ended); r.Status != "ok" || b.text() != "1\n2\n" {
+		t.Errorf("%+v %q", r, b.text())
+	}
+}

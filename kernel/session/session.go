@@ -174,6 +174,9 @@ func (s *Session) Execute(ctx context.Context, req Request, sink func(proto.Even
 		return Reply{Status: "aborted"}, fmt.Errorf("session: execute: %w", ctx.Err())
 	}
 	defer func() { s.turn <- struct{}{} }()
+	if ctx.Err() != nil {
+		return Reply{Status: "aborted"}, fmt.Errorf("session: execute: %w", ctx.Err())
+	}
 	return s.execute(ctx, req, sink)
 }
 
@@ -233,13 +236,19 @@ func (s *Session) do(ctx context.Context, what proto.Request, req Request, sink 
 		// The worker cannot read any more: it is ending, and its end is reported below.
 		w.kill()
 	}
+	s.mu.Lock()
+	early := s.running == id && !s.asked.IsZero()
+	s.mu.Unlock()
+	if early { // the interrupt may have been sent before what it is to end
+		s.interrupt(w, proto.Request{Cell: id})
+	}
 	ctxDone := ctx.Done()
 	for {
 		select {
 		case <-ctxDone:
 			ctxDone = nil
 			if req.Beside {
-				s.interrupt(w, true)
+				s.interrupt(w, proto.Request{Beside: true})
 			} else {
 				s.Interrupt()
 			}
@@ -312,14 +321,14 @@ func (s *Session) Interrupt() {
 		w.killed("interrupted twice", "the cell did not end after the first interrupt")
 		return
 	}
-	s.interrupt(w, false)
+	s.interrupt(w, proto.Request{Cell: id})
 }
 
-// interrupt asks a worker to cancel the running cell, or those beside it.
-func (s *Session) interrupt(w *worker, beside bool) {
+// interrupt asks a worker to cancel one cell, or those beside it.
+func (s *Session) interrupt(w *worker, req proto.Request) {
 	s.mu.Lock()
 	s.nextID++
-	req := proto.Request{ID: s.nextID, Op: proto.OpInterrupt, Beside: beside}
+	req.ID, req.Op = s.nextID, proto.OpInterrupt
 	s.mu.Unlock()
 	if err := w.send(req); err != nil {
 		w.kill()

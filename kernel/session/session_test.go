@@ -172,17 +172,39 @@ func TestLateOutput(t *testing.T) {
 	}
 }
 
+// TestLateUpdate shows a display's last update although the cell ends before a front end could draw it.
+func TestLateUpdate(t *testing.T) {
+	b := open(t)
+	if r, _ := b.run("import \"fmt\"\nl, err := display.NewLive(display.HTML(\"begin\"))\nfor i := range 100 {\n\tl.Update(display.HTML(fmt.Sprint(i)))\n}\nif err != nil {\n\tpanic(err)\n}"); r.Status != "ok" {
+		t.Fatalf("%+v", r)
+	}
+	last := func() (got any) {
+		b.mu.Lock()
+		defer b.mu.Unlock()
+		for _, ev := range b.ev {
+			if ev.Bundle != nil {
+				got = ev.Bundle.Data["text/html"]
+			}
+		}
+		return got
+	}
+	for end := time.Now().Add(limit); last() != "99"; time.Sleep(time.Millisecond) {
+		if time.Now().After(end) {
+			t.Fatalf("the display stays at %v", last())
+		}
+	}
+}
+
 func TestInterrupt(t *testing.T) {
 	b := open(t)
-	b.ok("n := 1", "")
-	for _, code := range []string{"for { n++ }", "ch := make(chan int)\n<-ch", "import \"fmt\"\nfor { fmt.Println(\"spam\") }", "func spin() { for { n++ } }\nspin()", "import \"time\"\nn = 3\ntime.Sleep(time.Minute)\nn = -1",
-		"import \"time\"\nfor { time.Sleep(time.Millisecond) }", "import \"time\"\ngo func() { for { time.Sleep(time.Millisecond) } }()\nfor { n++ }", "select {}"} {
-		done := make(chan session.Reply)
-		go func() { r, _ := b.run(code); done <- r }()
-		time.Sleep(300 * time.Millisecond)
+	b.ok("import (\"fmt\"; \"time\")\nn := 1", "")
+	for _, code := range []string{"for { n++ }", "ch := make(chan int)\n<-ch", "for { fmt.Println(\"spam\") }", "func spin() { for { n++ } }\nspin()", "n = 3\ntime.Sleep(time.Minute)\nn = -1",
+		"for { time.Sleep(time.Millisecond) }", "go func() { for { time.Sleep(time.Millisecond) } }()\nfor { n++ }", "select {}"} {
+		done := b.ahead(t.Context(), "fmt.Println(\"begun\")\n"+code)
+		time.Sleep(100 * time.Millisecond) // and into what it does
 		start := time.Now()
 		b.Interrupt()
-		r := <-done
+		r := b.end(done)
 		if r.Status != "error" || r.EName != "Interrupted" || r.Tainted {
 			t.Errorf("%s: %+v", code, r)
 		}
@@ -206,6 +228,40 @@ func TestInterrupt(t *testing.T) {
 	if a != c || before.Status != "ok" {
 		t.Errorf("a cancelled loop goes on: %s %s", a, c)
 	}
+}
+
+// ended is a context that ends between the call of Execute and what is sent: its interrupt is right behind the cell.
+type ended struct {
+	context.Context
+	asked int
+}
+
+func (c *ended) Done() <-chan struct{} {
+	if c.asked++; c.asked == 1 {
+		return nil
+	}
+	return c.Context.Done()
+}
+
+func (c *ended) Err() error { return nil }
+
+// TestInterruptAtOnce interrupts cells before they have begun: they end as others do, and nothing of the session is lost.
+func TestInterruptAtOnce(t *testing.T) {
+	b := open(t)
+	b.ok("x := 1", "")
+	over, cancel := context.WithCancel(t.Context())
+	cancel()
+	for i := range 10 {
+		r, err := b.Execute(&ended{Context: over}, session.Request{Code: "x++\nfor {\n}"}, nil)
+		if err != nil || r.EName != "Interrupted" || r.Tainted || r.Lost {
+			t.Fatalf("cell %d: %+v %v", i, r, err)
+		}
+	}
+	b.ok("x > 0", "=> true\n")
+	if r, err := b.Execute(over, session.Request{Code: "x = 0"}, nil); err == nil || r.Status != "aborted" {
+		t.Errorf("a cell ran whose context had ended: %+v", r)
+	}
+	b.ok("x > 0", "=> true\n")
 }
 
 // A launch ends with its cell: the VM's machines watch the context that the worker lends to package lab.

@@ -9,6 +9,7 @@ import (
 	"os"
 	"os/exec"
 	"regexp"
+	"slices"
 	"strings"
 	"sync"
 	"time"
@@ -57,6 +58,15 @@ type call struct {
 	reply proto.Event
 	done  chan struct{}
 	once  sync.Once
+}
+
+func (c *call) ended() bool {
+	select {
+	case <-c.done:
+		return true
+	default:
+		return false
+	}
 }
 
 func (c *call) deliver(ev proto.Event) {
@@ -256,8 +266,14 @@ func (w *worker) open(id int64, sink func(proto.Event), input func(string, bool)
 	}
 	w.order = append(w.order, id)
 	if len(w.order) > keepSinks {
-		delete(w.calls, w.order[0])
-		w.order = w.order[1:]
+		// One that still runs is kept: it could not be told its end.
+		for i, old := range w.order {
+			if w.calls[old].ended() {
+				delete(w.calls, old)
+				w.order = slices.Delete(w.order, i, i+1)
+				break
+			}
+		}
 	}
 	return c
 }

@@ -230,8 +230,10 @@ func (o *output) drop(id int64) {
 }
 
 // resume ends drop.
-func (o *output) resume() {
+func (o *output) resume(id int64) {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.mute = 0
+	if o.mute == id {
+		o.mute = 0
+	}
 }

@@ -47,11 +47,12 @@ type worker struct {
 	mu     sync.Mutex
 	eng    *cell.Engine
 	hooks  cell.Hooks
-	id     int64              // running cell
-	cancel context.CancelFunc // of the running cell
+	id     int64 // cell that runs, or ran last: what its goroutines show late is its own
+	busy   bool  // it runs
 	ctx    context.Context
 	silent map[int64]bool               // cells that run and show nothing
-	beside map[int64]context.CancelFunc // cells that run beside it
+	turns  map[int64]context.CancelFunc // cells that run or wait for their turn
+	beside map[int64]context.CancelFunc // cells that run beside them
 	call   Methods
 	debug  *debugger.Debugger
 }
@@ -73,7 +74,7 @@ func Serve(r io.Reader, w io.Writer, methods Methods) int {
 		fmt.Fprintln(os.Stderr, "tilus-lab worker:", err)
 		return 1
 	}
-	k := &worker{call: methods, silent: map[int64]bool{}, beside: map[int64]context.CancelFunc{}}
+	k := &worker{call: methods, silent: map[int64]bool{}, turns: map[int64]context.CancelFunc{}, beside: map[int64]context.CancelFunc{}}
 	if k.out, err = newOutput(proto.NewWriter(w)); err != nil {
 		fmt.Fprintln(os.Stderr, "tilus-lab worker:", err)
 		return 1
@@ -128,8 +129,29 @@ func Serve(r io.Reader, w io.Writer, methods Methods) int {
 	return k.serve(proto.NewReader(r))
 }
 
+// job is a cell that was asked for; ctx is ended by an interrupt.
+type job struct {
+	proto.Request
+	ctx    context.Context
+	cancel context.CancelFunc
+}
+
+// job registers a cell before the next request is read, so that an interrupt right behind it finds it.
+func (k *worker) job(req proto.Request) job {
+	ctx, all := context.Background(), k.turns
+	if req.Beside {
+		ctx, all = cell.Beside(ctx), k.beside
+	}
+	j := job{Request: req}
+	j.ctx, j.cancel = context.WithCancel(ctx)
+	k.mu.Lock()
+	defer k.mu.Unlock()
+	all[req.ID], k.silent[req.ID] = j.cancel, req.Silent
+	return j
+}
+
 func (k *worker) serve(in *proto.Reader) int {
-	cells, debugs := make(chan proto.Request, 64), make(chan proto.Request, 1024)
+	cells, debugs := make(chan job, 64), make(chan proto.Request, 1024)
 	defer close(cells)
 	defer close(debugs)
 	go func() {
@@ -138,8 +160,8 @@ func (k *worker) serve(in *proto.Reader) int {
 		}
 	}()
 	go func() {
-		for req := range cells {
-			k.execute(req)
+		for j := range cells {
+			k.execute(j)
 		}
 	}()
 	for {
@@ -152,13 +174,13 @@ func (k *worker) serve(in *proto.Reader) int {
 		}
 		switch req.Op {
 		case proto.OpExecute, proto.OpReset, proto.OpComm:
-			if req.Beside {
-				go k.executeBeside(req)
+			if j := k.job(req); req.Beside {
+				go k.executeBeside(j)
 			} else {
-				cells <- req
+				cells <- j
 			}
 		case proto.OpInterrupt:
-			k.interrupt(req.Beside)
+			k.interrupt(req)
 		case proto.OpInput:
 			k.stdin.give(req.ID, line{req.Text, req.EOF})
 		case proto.OpComplete:
@@ -233,30 +255,26 @@ func (k *worker) method(req proto.Request) {
 }
 
 // execute runs one cell from its request to Done.
-func (k *worker) execute(req proto.Request) {
-	ctx, cancel := context.WithCancel(context.Background())
-	defer cancel()
+func (k *worker) execute(j job) {
+	defer j.cancel()
 	k.mu.Lock()
-	k.id, k.ctx, k.cancel, k.silent[req.ID] = req.ID, ctx, cancel, req.Silent
+	k.id, k.ctx, k.busy = j.ID, j.ctx, true
+	k.out.begin(j.ID)
 	k.mu.Unlock()
-	k.out.begin(req.ID)
-	k.perform(ctx, req)
+	k.perform(j.ctx, j.Request)
 }
 
 // executeBeside is execute for a cell of a subshell, which does not wait for the running one.
-func (k *worker) executeBeside(req proto.Request) {
-	ctx, cancel := context.WithCancel(cell.Beside(context.Background()))
-	defer cancel()
+func (k *worker) executeBeside(j job) {
+	defer j.cancel()
 	k.mu.Lock()
-	k.beside[req.ID], k.silent[req.ID] = cancel, req.Silent
-	idle := k.id == 0
+	if !k.busy { // what it prints through the files is its own
+		k.out.begin(j.ID)
+	}
 	e := k.eng
 	k.mu.Unlock()
-	defer e.Attend(ctx, req.ID)()
-	if idle { // what it prints through the files is its own
-		k.out.begin(req.ID)
-	}
-	k.perform(ctx, req)
+	defer e.Attend(j.ctx, j.ID)()
+	k.perform(j.ctx, j.Request)
 }
 
 // perform runs one cell to its Done.
@@ -265,7 +283,7 @@ func (k *worker) perform(ctx context.Context, req proto.Request) {
 	start := time.Now()
 	res, pager := k.run(ctx, req)
 	k.out.sync()
-	k.out.resume()
+	k.out.resume(req.ID)
 	done := &proto.Done{Status: "ok", Seconds: time.Since(start).Seconds(), Tainted: res.Tainted, Pager: pager}
 	if res.Err != nil {
 		done.Status = "error"
@@ -275,7 +293,8 @@ func (k *worker) perform(ctx context.Context, req proto.Request) {
 	if req.Beside {
 		delete(k.beside, req.ID)
 	} else {
-		k.id, k.cancel = 0, nil
+		k.busy = false
+		delete(k.turns, req.ID)
 	}
 	delete(k.silent, req.ID)
 	e := k.eng
@@ -354,21 +373,21 @@ func (k *worker) reset() cell.Outcome {
 	return cell.Outcome{}
 }
 
-func (k *worker) interrupt(beside bool) {
+// interrupt ends the cell that a request names, or all that run beside the others: the interpreter cannot stop one of them alone.
+func (k *worker) interrupt(req proto.Request) {
 	k.mu.Lock()
-	id, cancel := k.id, k.cancel
-	if beside {
+	end := k.turns[req.Cell]
+	if req.Beside {
 		for _, end := range k.beside {
 			end()
 		}
-		cancel = nil
+		end = nil
 	}
 	k.mu.Unlock()
-	if cancel == nil {
-		return
+	if end != nil {
+		k.out.drop(req.Cell)
+		end()
 	}
-	k.out.drop(id)
-	cancel()
 }
 
 // running is the cell that the calling goroutine works for.
