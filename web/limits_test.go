@@ -197,7 +197,7 @@ func TestShare(t *testing.T) {
 		c.o.DataDir = t.TempDir()
 		s, err := newServer(c.o)
 		must(t, err)
-		h := s.newConn(context.Background(), func() {}, RoleView).hello().(map[string]any)
+		h := s.newConn(context.Background(), func() {}, RoleView).about()
 		if got, want := fmt.Sprint(h["share"]), fmt.Sprint(map[string]any{"local": c.local, "static": c.o.StaticBase}); got != want {
 			t.Errorf("%+v: %s, want %s", c.o, got, want)
 		}

@@ -219,13 +219,15 @@ func (bs *books) close() {
 // end stops the session of a book.
 func (b *book) end(v *vars) {
 	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.sess == nil {
+	s, stopped := b.sess, b.stopped
+	b.sess = nil
+	b.mu.Unlock()
+	if s == nil {
 		return
 	}
-	b.stopped()
-	b.sess.Close()
-	b.sess = nil
+	// Without the lock: the session ends when its last output has been taken, which may want it.
+	stopped()
+	s.Close()
 	v.receive(link.Message{Session: b.session(), Gone: true})
 }
 
@@ -378,23 +380,20 @@ func (bs *books) handle(ctx context.Context, c *conn, id int64, kind string, dec
 	case "nb.comm":
 		return bs.comm(ctx, c, id, b, proto.Comm{Step: "msg", ID: q.Comm, Data: q.Data})
 	case "nb.interrupt":
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.sess != nil {
-			b.sess.Interrupt()
+		if s := b.running(); s != nil {
+			s.Interrupt()
 		}
 		return nil, nil
 	case "nb.restart":
-		b.mu.Lock()
-		defer b.mu.Unlock()
-		if b.sess != nil {
-			b.varMu.Lock()
-			b.texts = nil
-			b.varMu.Unlock()
-			b.sess.Forget()
-			return nil, b.sess.Restart()
+		s := b.running()
+		if s == nil {
+			return nil, nil
 		}
-		return nil, nil
+		b.varMu.Lock()
+		b.texts = nil
+		b.varMu.Unlock()
+		s.Forget()
+		return nil, s.Restart()
 	}
 	if err := bs.mayRun(b); err != nil {
 		return nil, err
@@ -697,13 +696,14 @@ func (bs *books) exec(ctx context.Context, c *conn, id int64, b *book, cell, sou
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	count := r.Count
-	for i := range outs {
-		if outs[i].Type == "execute_result" {
-			outs[i].Count = &count
+	kept := slices.Clone(outs) // what comes late is not in the file
+	for i := range kept {
+		if kept[i].Type == "execute_result" {
+			kept[i].Count = &count
 		}
 	}
 	b.shownMu.Lock()
-	for _, o := range outs {
+	for _, o := range kept {
 		if o.display != "" {
 			if b.shown == nil {
 				b.shown = map[string]string{}
@@ -715,11 +715,11 @@ func (bs *books) exec(ctx context.Context, c *conn, id int64, b *book, cell, sou
 	found := false
 	for i := range b.nb.Cells {
 		if b.nb.Cells[i].ID == cell {
-			b.nb.Cells[i].Outputs, b.nb.Cells[i].Count, found = outs, &count, true
+			b.nb.Cells[i].Outputs, b.nb.Cells[i].Count, found = kept, &count, true
 		}
 	}
 	if !found && len(b.nb.Cells) < maxCells {
-		b.nb.Cells = append(b.nb.Cells, nbCell{ID: cell, Type: "code", Source: lines(source), Outputs: outs, Count: &count})
+		b.nb.Cells = append(b.nb.Cells, nbCell{ID: cell, Type: "code", Source: lines(source), Outputs: kept, Count: &count})
 	}
 	return map[string]any{"status": r.Status, "count": r.Count, "seconds": r.Seconds, "lost": r.Lost}, nil
 }

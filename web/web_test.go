@@ -13,6 +13,7 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -313,6 +314,34 @@ func (c *client) answer(id int64) (kind string, body string) {
 			return e.Type, string(e.Body)
 		}
 	}
+}
+
+// until reads until a message on the way to an answer.
+func (c *client) until(id int64, kind string) {
+	c.t.Helper()
+	c.ws.SetReadDeadline(time.Now().Add(20 * time.Second))
+	for {
+		var e answer.Message
+		must(c.t, c.ws.ReadJSON(&e))
+		if e.ID == id && e.Type == kind {
+			return
+		}
+	}
+}
+
+// answers reads until all of these requests are answered, in any order.
+func (c *client) answers(ids ...int64) map[int64]string {
+	c.t.Helper()
+	c.ws.SetReadDeadline(time.Now().Add(20 * time.Second))
+	got := map[int64]string{}
+	for len(got) < len(ids) {
+		var e answer.Message
+		must(c.t, c.ws.ReadJSON(&e))
+		if slices.Contains(ids, e.ID) && (e.Type == "ok" || e.Type == "error" || e.Type == "superseded") {
+			got[e.ID] = string(e.Body)
+		}
+	}
+	return got
 }
 
 func (c *client) ask(kind string, body any) (string, string) {

@@ -45,6 +45,14 @@ func fakeWorker(in io.Reader, out io.Writer) int {
 			w.Send(&proto.Event{ID: q.ID, Kind: proto.KindError, Error: &proto.Error{Name: "Panic", Value: "no", Traceback: []string{"\x1b[31mcell 1:1: no\x1b[0m"}}})
 		case strings.HasPrefix(q.Code, "html "):
 			w.Send(&proto.Event{ID: q.ID, Kind: proto.KindDisplay, Bundle: &proto.Bundle{Data: map[string]any{"text/html": strings.TrimPrefix(q.Code, "html "), "text/plain": "page", "image/svg+xml": "<svg/>"}}})
+		case q.Code == "animate":
+			shown := &proto.Event{ID: q.ID, Kind: proto.KindDisplay, Bundle: &proto.Bundle{Data: map[string]any{"text/plain": "."}, DisplayID: "d"}}
+			for n := 0; w.Send(shown) == nil; n++ {
+				shown.Bundle.Update = true
+				if n%100 == 99 { // a page is left behind that more waits for
+					time.Sleep(500 * time.Millisecond)
+				}
+			}
 		case q.Code == "flood":
 			for range 200 {
 				w.Send(&proto.Event{ID: q.ID, Kind: proto.KindStream, Stream: &proto.Stream{Name: "stdout", Text: strings.Repeat("x", 64<<10)}})
@@ -143,5 +151,38 @@ func TestNotebookRuns(t *testing.T) {
 	}
 	if kind, body := c.ask("nb.restart", map[string]string{"name": "01"}); kind != "ok" {
 		t.Error(body)
+	}
+}
+
+// A cell that shows something anew all the time ends with its session: neither waits for the other.
+func TestAnimatedRestarts(t *testing.T) {
+	t.Setenv("TILUS_FAKE_WORKER", "1")
+	exe, err := os.Executable()
+	must(t, err)
+	s, base := testServer(t)
+	s.books.worker = session.Options{Exe: []string{exe}}
+	c := dial(t, s, base)
+	c.trust("01", false)
+	for range 3 {
+		id := c.send("nb.run", map[string]string{"name": "01", "cell": "c", "source": "animate"})
+		c.until(id, "update")
+		restart := c.send("nb.restart", map[string]string{"name": "01"})
+		for _, body := range c.answers(id, restart) {
+			if strings.Contains(body, "problems") {
+				t.Error(body)
+			}
+		}
+	}
+	id := c.send("nb.run", map[string]string{"name": "01", "cell": "c", "source": "animate"})
+	c.until(id, "update")
+	ended := make(chan bool)
+	go func() {
+		s.close()
+		close(ended)
+	}()
+	select {
+	case <-ended:
+	case <-time.After(20 * time.Second):
+		t.Fatal("the server does not end while a cell shows something")
 	}
 }

@@ -255,6 +255,10 @@ func (c *conn) accept(e answer.Message) {
 			delete(c.pending, e.ID)
 			c.mu.Unlock()
 		}()
+		if e.Type == "hello" {
+			c.hello(e.ID)
+			return
+		}
 		body, err := c.handle(ctx, cancel, e)
 		switch {
 		case errors.Is(err, errSuperseded), err != nil && ctx.Err() != nil:
@@ -271,9 +275,6 @@ var errSuperseded = errors.New("a newer request for the same view")
 
 // handle does one request.
 func (c *conn) handle(ctx context.Context, cancel context.CancelFunc, e answer.Message) (any, error) {
-	if e.Type == "hello" {
-		return c.hello(), nil
-	}
 	var books []string
 	if e.Type == "palette" && c.s.books != nil {
 		books = c.s.books.list()
@@ -325,13 +326,23 @@ var viewed = map[string]bool{"nb.open": true, "nb.markdown": true}
 
 var errView = errors.New("you may look here, not run or change anything: this explorer gives you the role view; its owner starts it with --role run, or gives you a password of that role")
 
-// hello is what a page asks first: the rows, and what else there is.
-func (c *conn) hello() any {
+// hello answers what a page asks first, with the lock of what tells of changes: no page gets an older list of variables
+// after a newer one.
+func (c *conn) hello(id int64) {
+	out := c.about()
+	c.s.conns.mu.Lock()
+	defer c.s.conns.mu.Unlock()
+	out["vars"] = c.s.vars.list()
+	c.push(id, "ok", out)
+}
+
+// about is what hello says: the rows, and what else there is.
+func (c *conn) about() map[string]any {
 	books := []string{}
 	if c.s.books != nil {
 		books = c.s.books.list()
 	}
-	out := map[string]any{"forms": answer.Forms(), "panes": answer.Rows(), "vars": c.s.vars.list(), "notebooks": books, "role": c.role,
+	out := map[string]any{"forms": answer.Forms(), "panes": answer.Rows(), "notebooks": books, "role": c.role,
 		"share": map[string]any{"local": c.s.local(), "static": c.s.opt.StaticBase}}
 	if c.role == RoleRun && c.s.opt.Backend != nil && c.s.opt.Sample.Program != "" {
 		out["sample"] = c.s.opt.Sample
