@@ -239,11 +239,14 @@ type Listener struct {
 	conns   map[net.Conn]bool
 	closing bool
 	wg      sync.WaitGroup
+
+	telling sync.Mutex
+	newest  map[string]int // number of the newest connection of each session
 }
 
 // Listen makes the socket, with permissions 0600, and calls handle for each
-// message of each session until Close; a message with Gone set ends a session.
-// Calls may come from several goroutines. url answers address questions. A
+// message of each session until Close, one at a time; a message with Gone set ends a
+// session. url answers address questions. A
 // socket file that nobody listens on any more is replaced.
 func Listen(path string, handle func(Message), url func(fresh bool) string) (*Listener, error) {
 	if c, err := Dial(path); err == nil {
@@ -260,7 +263,7 @@ func Listen(path string, handle func(Message), url func(fresh bool) string) (*Li
 	if err != nil {
 		return nil, fmt.Errorf("link: %w", err)
 	}
-	l := &Listener{ln: ln, handle: handle, url: url, conns: map[net.Conn]bool{}}
+	l := &Listener{ln: ln, handle: handle, url: url, conns: map[net.Conn]bool{}, newest: map[string]int{}}
 	l.wg.Add(1)
 	go l.accept()
 	return l, nil
@@ -313,7 +316,7 @@ func (l *Listener) Close() error {
 
 func (l *Listener) accept() {
 	defer l.wg.Done()
-	for {
+	for n := 1; ; n++ {
 		conn, err := l.ln.Accept()
 		if err != nil {
 			return
@@ -324,13 +327,13 @@ func (l *Listener) accept() {
 		} else {
 			l.conns[conn] = true
 			l.wg.Add(1)
-			go l.serve(conn)
+			go l.serve(conn, n)
 		}
 		l.mu.Unlock()
 	}
 }
 
-func (l *Listener) serve(conn net.Conn) {
+func (l *Listener) serve(conn net.Conn, n int) {
 	defer l.wg.Done()
 	session := ""
 	defer func() {
@@ -338,9 +341,7 @@ func (l *Listener) serve(conn net.Conn) {
 		l.mu.Lock()
 		delete(l.conns, conn)
 		l.mu.Unlock()
-		if session != "" {
-			l.handle(Message{V: Version, Op: "state", Session: session, Gone: true})
-		}
+		l.tell(n, Message{V: Version, Op: "state", Session: session, Gone: true})
 	}()
 	sc := bufio.NewScanner(conn)
 	sc.Buffer(nil, MaxLine+1)
@@ -368,7 +369,23 @@ func (l *Listener) serve(conn net.Conn) {
 				return
 			}
 			session = m.Session
-			l.handle(m)
+			l.tell(n, m)
 		}
 	}
+}
+
+// tell hands on what the nth connection says of its session, unless the session has a newer one: a kernel that connects again may
+// be heard before the end of the connection that it gave up.
+func (l *Listener) tell(n int, m Message) {
+	l.telling.Lock()
+	defer l.telling.Unlock()
+	switch {
+	case m.Session == "" || l.newest[m.Session] > n || m.Gone && l.newest[m.Session] != n:
+		return
+	case m.Gone:
+		delete(l.newest, m.Session)
+	default:
+		l.newest[m.Session] = n
+	}
+	l.handle(m)
 }

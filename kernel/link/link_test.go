@@ -33,7 +33,7 @@ func next(t *testing.T, got chan Message) Message {
 	select {
 	case m := <-got:
 		return m
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Fatal("no message")
 		return Message{}
 	}
@@ -60,6 +60,42 @@ func TestStateAndGone(t *testing.T) {
 	c.Close()
 	if m := next(t, got); m.Session != "s1" || !m.Gone {
 		t.Errorf("after close got %+v", m)
+	}
+}
+
+// TestNewerConnection ends a connection that its kernel gave up after the one that took its place has been heard.
+func TestNewerConnection(t *testing.T) {
+	path, got := listenTest(t)
+	var c [2]*Client
+	for i := range c {
+		var err error
+		if c[i], err = Dial(path); err != nil {
+			t.Fatal(err)
+		}
+		defer c[i].Close()
+		if err := c[i].Send(Message{Op: "state", Session: "s1", Title: string(rune('a' + i))}); err != nil {
+			t.Fatal(err)
+		}
+		if m := next(t, got); m.Title != string(rune('a'+i)) {
+			t.Errorf("got %+v", m)
+		}
+	}
+	c[0].Send(Message{Op: "state", Session: "s1", Title: "old"})
+	c[0].Close()
+	if err := c[1].Send(Message{Op: "state", Session: "s1", Title: "c"}); err != nil {
+		t.Fatal(err)
+	}
+	if m := next(t, got); m.Title != "c" {
+		t.Errorf("got %+v", m)
+	}
+	c[1].Close()
+	if m := next(t, got); !m.Gone {
+		t.Errorf("got %+v", m)
+	}
+	select {
+	case m := <-got:
+		t.Errorf("the session ended, and then came %+v", m)
+	default:
 	}
 }
 
