@@ -3,6 +3,7 @@ package web
 import (
 	"encoding/json"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -45,6 +46,8 @@ func fakeWorker(in io.Reader, out io.Writer) int {
 			w.Send(&proto.Event{ID: q.ID, Kind: proto.KindError, Error: &proto.Error{Name: "Panic", Value: "no", Traceback: []string{"\x1b[31mcell 1:1: no\x1b[0m"}}})
 		case strings.HasPrefix(q.Code, "html "):
 			w.Send(&proto.Event{ID: q.ID, Kind: proto.KindDisplay, Bundle: &proto.Bundle{Data: map[string]any{"text/html": strings.TrimPrefix(q.Code, "html "), "text/plain": "page", "image/svg+xml": "<svg/>"}}})
+		case strings.HasPrefix(q.Code, "say "):
+			w.Send(&proto.Event{ID: q.ID, Kind: proto.KindStream, Stream: &proto.Stream{Name: "stdout", Text: q.Code[4:]}})
 		case q.Code == "animate":
 			shown := &proto.Event{ID: q.ID, Kind: proto.KindDisplay, Bundle: &proto.Bundle{Data: map[string]any{"text/plain": "."}, DisplayID: "d"}}
 			for n := 0; w.Send(shown) == nil; n++ {
@@ -151,6 +154,46 @@ func TestNotebookRuns(t *testing.T) {
 	}
 	if kind, body := c.ask("nb.restart", map[string]string{"name": "01"}); kind != "ok" {
 		t.Error(body)
+	}
+}
+
+// Cells run in the order in which a page sends them, also while the worker starts, and behind a restart.
+func TestCellsInOrder(t *testing.T) {
+	t.Setenv("TILUS_FAKE_WORKER", "1")
+	exe, err := os.Executable()
+	must(t, err)
+	s, base := testServer(t)
+	s.books.worker = session.Options{Exe: []string{exe}}
+	c := dial(t, s, base)
+	c.trust("01", false)
+	for range 2 {
+		want, got := "", ""
+		var last int64
+		for i := range 40 {
+			last = c.send("nb.run", map[string]string{"name": "01", "cell": "c", "source": fmt.Sprint("say ", i)})
+			want += fmt.Sprintln(i, i+1)
+		}
+		c.ws.SetReadDeadline(time.Now().Add(20 * time.Second))
+		said := ""
+		for done := false; !done; {
+			var e answer.Message
+			must(t, c.ws.ReadJSON(&e))
+			switch {
+			case e.Type == "output":
+				var o outputJSON
+				must(t, json.Unmarshal(e.Body, &o))
+				said = o.Text
+			case e.Type == "ok" && len(e.Body) > 0: // the answer to the restart has none
+				var r struct{ Count int }
+				must(t, json.Unmarshal(e.Body, &r))
+				got += fmt.Sprintln(said, r.Count)
+				done = e.ID == last
+			}
+		}
+		if got != want {
+			t.Errorf("cells and their counts:\n%s", got)
+		}
+		c.send("nb.restart", map[string]string{"name": "01"}) // the next cells stand behind it, and count from 1
 	}
 }
 

@@ -110,6 +110,7 @@ type conn struct {
 
 	mu      sync.Mutex
 	pending map[int64]context.CancelFunc
+	turn    chan struct{} // closed when all of turns that were asked for have been done; nil for none yet
 	views   map[string]*drawing
 	books   map[string]string // sum of each notebook as this page has last seen it
 }
@@ -247,6 +248,11 @@ func (c *conn) accept(e answer.Message) {
 		return
 	}
 	c.pending[e.ID] = cancel
+	before, mine := c.turn, make(chan struct{})
+	waits, takes := turns[e.Type]
+	if takes {
+		c.turn = mine
+	}
 	c.mu.Unlock()
 	go func() {
 		defer func() {
@@ -254,7 +260,19 @@ func (c *conn) accept(e answer.Message) {
 			c.mu.Lock()
 			delete(c.pending, e.ID)
 			c.mu.Unlock()
+			if takes {
+				if before != nil {
+					<-before
+				}
+				close(mine)
+			}
 		}()
+		if waits && before != nil {
+			select {
+			case <-before:
+			case <-ctx.Done():
+			}
+		}
 		if e.Type == "hello" {
 			c.hello(e.ID)
 			return
@@ -270,6 +288,10 @@ func (c *conn) accept(e answer.Message) {
 		}
 	}()
 }
+
+// turns are the requests that act on what a notebook holds in the order in which its page asks: those of true wait until all before
+// them are done. The others are done at once, and waited for.
+var turns = map[string]bool{"nb.run": true, "nb.comm": true, "nb.restart": false, "nb.trust": false}
 
 var errSuperseded = errors.New("a newer request for the same view")
 

@@ -38,14 +38,14 @@ const content = byId("content");
 const name = decodeURIComponent(location.pathname.slice((prefix + "nb/").length)).replace(/\/$/, "");
 let cells: Cell[] = [];
 let dirty = false;
-let asks: Asks | null = null; // what has to be trusted before a cell runs
+let untrusted: Asks | null = null; // what has to be trusted before a cell runs
 
 // A widget tells the notebook what was moved; what comes back goes where it belongs.
 const widgets = new Widgets((comm, data, from) => socket.ask("nb.comm", { name, comm, data }, (kind, body) => {
   if (kind === "comm") widgets.comm(body as Comm);
   else if (kind === "update") update(body);
   else if (kind === "output") cells.find((c) => c.root.contains(from))?.add(body);
-}).then(touched, (e) => tell(e.message)));
+}).then(touched, failed));
 
 // update replaces every output that was shown under the display's ID.
 function update(o: Output) {
@@ -55,6 +55,10 @@ function update(o: Output) {
 const state = make("span", { class: "state", role: "status" });
 function tell(text: string) {
   state.textContent = text;
+}
+
+function failed(e: Error) {
+  tell(e.message);
 }
 
 function touched() {
@@ -84,20 +88,31 @@ const worker: Assist = {
 // Queue has cells run one after the other, in the order in which they were asked to. Behind one that fails, or is
 // interrupted, nothing that waits runs: it was asked for in the belief that what stands before it has run.
 class Queue {
-  private waiting: { turn: () => Promise<boolean>; drop: () => void; ended: (ok: boolean) => void }[] = [];
+  private waiting: { turn: (stop: AbortSignal) => Promise<boolean>; drop: () => void; ended: (ok: boolean) => void }[] = [];
+  private running: AbortController | null = null;
 
   // add resolves to whether the cell ran without an error. turn runs it, drop takes back that it waits.
-  add(turn: () => Promise<boolean>, drop: () => void): Promise<boolean> {
+  add(turn: (stop: AbortSignal) => Promise<boolean>, drop: () => void): Promise<boolean> {
     return new Promise((ended) => {
       this.waiting.push({ turn, drop, ended });
       if (this.waiting.length === 1) this.go();
     });
   }
 
+  // stop interrupts the cell of this page that runs, also while the server is still starting a worker for it. It reports
+  // false where none does, or that has been tried.
+  stop() {
+    if (!this.running || this.running.signal.aborted) return false;
+    this.running.abort();
+    return true;
+  }
+
   private async go() {
     while (this.waiting.length) {
       const { turn, ended } = this.waiting[0];
-      const ok = await turn();
+      const stop = (this.running = new AbortController());
+      const ok = await turn(stop.signal);
+      this.running = null;
       ended(ok);
       this.waiting.shift();
       if (ok || !this.waiting.length) continue;
@@ -119,6 +134,7 @@ class Cell {
   private box: TextBox;
   private count: HTMLElement;
   private number: string; // that the cell had when it last ended
+  private turns = 0; // for which it waits, or in which it runs
   private out = make("div", { class: "out", "aria-label": "Output", role: "group" });
   private go = make("button", { class: "quiet", type: "button", title: "Shift+Enter", onclick: () => this.run() }, "▶ run");
   private prose: HTMLElement | null = null;
@@ -187,30 +203,32 @@ class Cell {
   }
 
   async run(): Promise<boolean> {
+    const source = this.source;
     if (this.type === "markdown") {
-      const r = await socket.ask("nb.markdown", { source: this.source });
-      this.prose!.innerHTML = r.html;
-      this.prose!.hidden = false;
-      this.box.root.hidden = true;
+      const r = await socket.ask("nb.markdown", { source }).catch(failed);
+      if (r && this.source === source) { // else a person writes on
+        this.prose!.innerHTML = r.html;
+        this.prose!.hidden = false;
+        this.box.root.hidden = true;
+      }
       return true;
     }
     if (this.type !== "code") return true;
-    const source = this.source;
     if (!(await trusted())) return false;
-    this.wait(true);
-    return queue.add(() => this.send(source), () => this.wait(false));
+    this.wait(1);
+    return queue.add((stop) => this.send(source, stop), () => this.wait(-1));
   }
 
   // wait shows whether the cell waits or runs.
-  private wait(on: boolean) {
+  private wait(more: number) {
+    const on = (this.turns += more) > 0;
     this.root.classList.toggle("busy", on);
     this.count.textContent = on ? "[*]" : this.number;
     this.go.disabled = on;
   }
 
   // send runs the cell, which has its turn.
-  private async send(source: string): Promise<boolean> {
-    this.wait(true);
+  private async send(source: string, stop: AbortSignal): Promise<boolean> {
     this.out.replaceChildren();
     this.number = "[ ]";
     let vars: { name: string; query: string }[] = [];
@@ -221,7 +239,7 @@ class Cell {
         else if (kind === "update") update(body);
         else if (kind === "comm") widgets.comm(body);
         else if (kind === "vars") vars = body;
-      });
+      }, stop);
       touched();
       if (vars.length) {
         this.out.append(make("p", { class: "links" }, "Open in explorer: ",
@@ -234,7 +252,7 @@ class Cell {
       this.add({ kind: "error", text: (e as Error).message });
       return false;
     } finally {
-      this.wait(false);
+      this.wait(-1);
     }
   }
 
@@ -288,21 +306,28 @@ class Cell {
   }
 }
 
-// trusted asks a person, where the notebook came from elsewhere, before anything of it runs.
+// trusted asks a person, where the notebook came from elsewhere, before anything of it runs. What is asked for meanwhile has
+// the same answer.
+let trusting: Promise<boolean> | null = null;
 async function trusted() {
-  if (!asks) return true;
+  if (!untrusted) return true;
+  trusting ??= askTrust(untrusted).finally(() => { trusting = null; });
+  return trusting;
+}
+
+async function askTrust(asks: Asks) {
   const how = await byTrust(name, asks, cells.filter((c) => c.type === "code").map((c) => c.source));
-  if (!how || !asks) {
+  if (!how) {
     tell("nothing ran");
     return false;
   }
   try {
     await socket.ask("nb.trust", { name, sum: asks.sum, always: how === "always" });
   } catch (e) {
-    tell((e as Error).message);
+    failed(e as Error);
     return false;
   }
-  asks = null;
+  untrusted = null;
   notice.remove();
   return true;
 }
@@ -336,6 +361,15 @@ async function runAll() {
   const ran = await Promise.all(cells.filter((c) => c.type === "code").map((c) => c.run()));
   if (ran.every(Boolean)) tell("all cells ran");
   else if (ran.indexOf(false) === ran.length - 1) tell("the last cell failed");
+}
+
+// interrupt ends what runs: the cell of this page first, then what other pages run, or what did not end.
+function interrupt() {
+  if (!queue.stop()) socket.ask("nb.interrupt", { name }).catch(failed);
+}
+
+function restart() {
+  socket.ask("nb.restart", { name }).then(() => tell("restarted: variables are gone"), failed);
 }
 
 function add(type: string) {
@@ -381,6 +415,10 @@ function running(list: Session[]) {
 }
 socket.handlers.set("vars", running);
 
+// What a cell changes after its end has no request to come with.
+socket.handlers.set("update", update);
+socket.handlers.set("comm", (m: Comm) => widgets.comm(m));
+
 function titled(text: string) {
   byId("title").textContent = text;
   document.title = text + " – Tilus Lab";
@@ -395,8 +433,8 @@ socket.opened = async () => {
   if (looking) byId("devices").textContent = "you may look, not run";
   else showDevices(socket);
   if (!first) return;
-  first = false;
   if (!name) {
+    first = false;
     titled("Notebooks");
     content.replaceChildren(make("h2", {}, "Notebooks"), make("ul", { class: "shelf books" },
       ...hello.notebooks.map((n) => {
@@ -408,15 +446,15 @@ socket.opened = async () => {
   }
   try {
     const nb = await socket.ask("nb.open", { name });
+    first = false;
     titled(nb.name);
     cells = nb.cells.map((c: CellJSON) => new Cell(c));
     if (looking) for (const c of cells) c.lock();
-    asks = looking ? null : nb.asks ?? null;
+    untrusted = looking ? null : nb.asks ?? null;
     const bar = looking ? make("p", { class: "bar" }, state) : make("div", { class: "bar", role: "toolbar", "aria-label": "Notebook" },
-      button("Run all", runAll, "act"), button("Interrupt", () => { socket.ask("nb.interrupt", { name }); }),
-      button("Restart", async () => { await socket.ask("nb.restart", { name }); tell("restarted: variables are gone"); }),
+      button("Run all", runAll, "act"), button("Interrupt", interrupt), button("Restart", restart),
       button("Save", () => save(false)), button("+ code", () => add("code")), button("+ text", () => add("markdown")), state);
-    content.replaceChildren(bar, ...(asks ? [notice] : []), ...cells.map((c) => c.root));
+    content.replaceChildren(bar, ...(untrusted ? [notice] : []), ...cells.map((c) => c.root));
     tell(nb.name);
   } catch (e) {
     content.replaceChildren(make("p", { class: "errors", role: "alert" }, (e as Error).message));

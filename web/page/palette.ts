@@ -37,6 +37,7 @@ export class Palette {
   private all: Entry[] = [];
   private found: Entry[] = [];
   private at = 0;
+  private shows = 0; // how often it was opened
 
   constructor(private host: { entries(): Promise<Entry[]>; choose(e: Entry): Promise<void> | void }) {
     document.body.append(this.dialog);
@@ -49,13 +50,16 @@ export class Palette {
   async show(kind = "") {
     if (this.dialog.open) return;
     this.input.placeholder = kind || "pane, instruction, program, lesson, command";
+    const mine = ++this.shows;
     this.all = [];
     this.input.value = "";
     this.fill();
     this.dialog.showModal();
     this.input.focus();
     try {
-      this.all = (await this.host.entries()).filter((e) => !kind || e.kind === kind);
+      const all = await this.host.entries();
+      if (mine !== this.shows) return;
+      this.all = all.filter((e) => !kind || e.kind === kind);
       this.fill();
     } catch (e) {
       this.note.textContent = (e as Error).message;

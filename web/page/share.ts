@@ -53,7 +53,9 @@ export function showShare() {
 }
 
 // copyAs offers what a pane shows in every way of writing it.
+let asked = 0;
 export async function copyAs(v: View) {
+  const mine = ++asked;
   let list: Copy[];
   try {
     list = await v.copies();
@@ -61,5 +63,6 @@ export async function copyAs(v: View) {
     list = [];
     announce((e as Error).message);
   }
+  if (mine !== asked) return; // another pane was asked for since
   dialog("Copy " + v.title + " as", html`${list.length ? nothing : html`<p>This pane has nothing to write down beside its link.</p>`}<ul class="copies">${list.map((c) => html`<li><b>${c.title}</b>${c.text ? html`<pre tabindex="0">${c.text}</pre><button type="button" class="quiet" aria-label=${"Copy as " + c.title} @click=${() => copy(c.text!, c.title)}>copy</button>` : html`<small>${c.error}</small>`}</li>`)}</ul><p class="note" role="status"></p>`);
 }

@@ -27,7 +27,7 @@ export class Socket {
   private delay = 250;
   // What to do with messages that answer nothing, by their type.
   readonly handlers = new Map<string, (body: any) => void>();
-  opened: () => void = () => {};
+  opened = async () => {};
 
   constructor() {
     this.connect();
@@ -39,7 +39,7 @@ export class Socket {
     this.ws.onopen = () => {
       this.delay = 250;
       byId("offline").hidden = true;
-      this.opened();
+      this.opened().catch((e) => { if (!(e instanceof Failure)) throw e; }); // one that is lost again is made again
     };
     this.ws.onmessage = (e) => this.receive(JSON.parse(e.data));
     this.ws.onclose = () => {

@@ -262,8 +262,9 @@ export class TextBox {
       e.stopPropagation();
     } else if (e.key === " " && e.ctrlKey && this.o.assist) {
       e.preventDefault();
-      const r = await this.o.assist.complete(this.before(), this.after());
-      if (r) this.offer(r.items, r.word);
+      const before = this.before(), after = this.after();
+      const r = await this.o.assist.complete(before, after);
+      if (r && before === this.before() && after === this.after()) this.offer(r.items, r.word); // else a person has written on
     } else if (e.key === "F1" && this.o.assist) {
       e.preventDefault();
       const html = await this.o.assist.describe(this.before(), this.after());

@@ -40,6 +40,7 @@ export class View {
   private following = false; // an element was just chosen
   private told = ""; // the element whose factors are told
   private telling: AbortController | null = null;
+  private leading: AbortController | null = null; // the question where the factor under the caret leads to
 
   constructor(readonly row: Row, values: Values, private desk: Desk) {
     for (const p of row.params) {
@@ -144,6 +145,7 @@ export class View {
 
   dispose() {
     this.drawing?.abort();
+    this.drawing = null;
     for (const f of this.fields.values()) f.dispose();
   }
 
@@ -204,28 +206,29 @@ export class View {
     if (!f || wanted === this.told) return;
     this.told = wanted;
     this.telling?.abort(); // only the newest counts
-    this.telling = null;
     if (!wanted) return f.terms([]);
-    this.ask(f, item![7], item![8]!, 0).then((r) => { if (r && this.told === wanted) f.terms(r.terms); });
+    this.telling = new AbortController();
+    this.ask(f, item![7], item![8]!, 0, this.telling).then((r) => { if (r && this.told === wanted) f.terms(r.terms); });
   }
 
   // caret lights what the factor under the caret leads to.
   private async caret(f: Field, at: number) {
     const [thread, slot] = first(this);
-    this.telling?.abort();
+    this.leading?.abort();
     if (at < 0) return factor(this, null);
-    const all = await this.ask(f, thread, slot, 0);
+    const mine = (this.leading = new AbortController());
+    const all = await this.ask(f, thread, slot, 0, mine);
     const n = all?.terms.findIndex((t) => at >= t.from && at <= t.to) ?? -1;
-    const r = n < 0 ? null : await this.ask(f, thread, slot, n + 1);
+    const r = n < 0 || mine.signal.aborted ? null : await this.ask(f, thread, slot, n + 1, mine);
+    if (mine.signal.aborted) return; // the caret has gone on
     factor(this, r?.members ?? null);
     if (r?.members) announce("factor " + (n + 1) + " leads to " + r.members.length + " cells");
   }
 
-  private async ask(f: Field, thread: number, slot: number, term: number): Promise<{ terms: Term[]; members?: [number, number][] } | undefined> {
+  private async ask(f: Field, thread: number, slot: number, term: number, stop: AbortController): Promise<{ terms: Term[]; members?: [number, number][] } | undefined> {
     if (f.value.startsWith("$") || !this.desk.socket.ready) return undefined;
-    this.telling = new AbortController();
     try {
-      return await this.desk.socket.ask("terms", { layout: f.value, thread, slot, term }, undefined, this.telling.signal);
+      return await this.desk.socket.ask("terms", { layout: f.value, thread, slot, term }, undefined, stop.signal);
     } catch {
       return undefined; // the element is of an older picture
     }
@@ -239,22 +242,23 @@ export class View {
     this.say.textContent = text ?? this.sentence ?? "";
   }
 
-  // draw asks for the pictures; a newer call takes the place of an older one.
+  // draw asks for the pictures; a newer call takes the place of an older one, whose answer may come after its own.
   async draw() {
     if (!this.desk.socket.ready) return; // it is drawn when the connection is there
     const begin = performance.now();
-    const late = setTimeout(() => this.root.classList.add("stale"), 400);
     const mine = (this.drawing = new AbortController());
+    const late = setTimeout(() => { if (this.drawing === mine) this.root.classList.add("stale"); }, 400);
     try {
       const r: Result | undefined = await this.desk.socket.ask("render", { view: this.id, pane: this.row.name, values: this.sent }, undefined, mine.signal);
-      if (!r) return;
+      if (!r || this.drawing !== mine) return;
       this.clearMarks();
       this.result(r);
       this.root.dataset.ms = String(Math.round(performance.now() - begin));
     } catch (e) {
       if (!(e instanceof Failure)) throw e;
-      if (!this.pictures.length && this.sentence === undefined) await this.fallback();
-      this.problems(e.problems);
+      if (this.drawing !== mine) return;
+      if (!this.pictures.length && this.sentence === undefined) await this.fallback(mine);
+      if (this.drawing === mine) this.problems(e.problems);
     } finally {
       clearTimeout(late);
       if (this.drawing === mine) this.root.classList.remove("stale");
@@ -273,10 +277,10 @@ export class View {
   }
 
   // fallback shows the pane's own example when an address begins with an error.
-  private async fallback() {
+  private async fallback(mine: AbortController) {
     try {
       const r: Result | undefined = await this.desk.socket.ask("render", { view: this.id + "-example", pane: this.row.name, values: { th: sheet.value } });
-      if (r) this.result(r);
+      if (r && this.drawing === mine) this.result(r);
     } catch {
       // The problem that is about to be shown says enough.
     }

@@ -92,10 +92,13 @@ export class Widgets {
       return;
     }
     model.busy = true;
-    do {
-      model.again = false;
-      await this.tell(id, { method: "update", state: { [key]: model.state[key] }, buffer_paths: [] }, from);
-    } while (model.again);
-    model.busy = false;
+    try {
+      do {
+        model.again = false;
+        await this.tell(id, { method: "update", state: { [key]: model.state[key] }, buffer_paths: [] }, from);
+      } while (model.again);
+    } finally {
+      model.busy = false;
+    }
   }
 }
