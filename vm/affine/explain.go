@@ -23,7 +23,7 @@ func (m Map) Explain() (Map, []Step) {
 		return m, nil
 	}
 	for round := 1; round <= maxRounds; round++ {
-		next := m.round(false)
+		next := m.round(false, false)
 		if next.String() == m.String() && !next.empty {
 			break
 		}

@@ -76,6 +76,9 @@ func TestSimplifyKeepsPoints(t *testing.T) {
 		want := points(t, m)
 		for _, keep := range []bool{false, true} {
 			s, _ := m.Simplify(keep)
+			if x, _ := m.SimplifyAsXLA(keep); !reflect.DeepEqual(points(t, x), want) {
+				t.Fatalf("%s\nsimplified as by XLA to\n%s\nholds other points", m, x)
+			}
 			if got := points(t, s); !reflect.DeepEqual(got, want) {
 				t.Fatalf("%s\nsimplified to\n%s\nholds %d points, not %d", m, s, len(got), len(want))
 			}
@@ -225,4 +228,31 @@ func FuzzParseMap(f *testing.F) {
 			t.Fatalf("%s: %v", s, err)
 		}
 	})
+}
+
+// What XLA's own tests say of maps (xla/hlo/analysis/indexing_map_test.cc and
+// symbolic_expr_test.cc), where more than the points matters.
+func TestPublishedMaps(t *testing.T) {
+	for _, c := range []struct{ in, want string }{
+		{"(d0)[s0] -> (d0 - (s0 / 3) * 12 + s0 * 7), domain: d0 in [0, 1], s0 in [0, 3]",
+			"(d0)[s0] -> ((s0 mod 3) * 4 + s0 * 3 + d0), domain: d0 in [0, 1], s0 in [0, 3]"},
+		{"(d0)[s0] -> (d0 - (s0 / 3) * 3 + s0), domain: d0 in [0, 1], s0 in [0, 3]",
+			"(d0)[s0] -> (s0 mod 3 + d0), domain: d0 in [0, 1], s0 in [0, 3]"},
+		{"()[s0] -> ((s0 / 3) * 12 - s0 * 7), domain: s0 in [0, 9]", "()[s0] -> ((s0 / 3) * 12 + s0 * -7), domain: s0 in [0, 9]"},
+		{"() -> ((5 / 2) mod -3, -7 mod -3)", "() -> (2, 2)"},
+		{"(d0) -> (d0 mod -3), domain: d0 in [-5, 5]", "(d0) -> (d0 mod 3), domain: d0 in [-5, 5]"},
+	} {
+		m, err := ParseMap(c.in)
+		if err != nil {
+			t.Errorf("%s: %v", c.in, err)
+			continue
+		}
+		s, _ := m.SimplifyAsXLA(false)
+		if s.String() != c.want {
+			t.Errorf("%s\nbecomes %s,\nnot %s", c.in, s, c.want)
+		}
+		if again, changed := s.SimplifyAsXLA(false); changed {
+			t.Errorf("%s\nbecomes %s,\nand then %s", c.in, s, again)
+		}
+	}
 }

@@ -15,14 +15,20 @@ import (
 //
 // Source: rules R and C of openxla/xla, xla/hlo/analysis/indexing_map.cc, with
 // preconditions under which they are sound for negative numbers too.
-func (m Map) Simplify(keepPoints bool) (Map, bool) {
+func (m Map) Simplify(keepPoints bool) (Map, bool) { return m.simplify(keepPoints, false) }
+
+// SimplifyAsXLA is [Map.Simplify] that in results also writes k·x - k·c·⌊x/c⌋ as k·(x mod c)
+// where that is as long, as XLA does. Kernels keep the quotient.
+func (m Map) SimplifyAsXLA(keepPoints bool) (Map, bool) { return m.simplify(keepPoints, true) }
+
+func (m Map) simplify(keepPoints, remainders bool) (Map, bool) {
 	if m.undefined || m.empty {
 		return m, false
 	}
 	before := m
 	for range maxRounds {
 		last := m
-		if m = m.round(keepPoints); m.empty || m.same(last) {
+		if m = m.round(keepPoints, remainders); m.empty || m.same(last) {
 			break
 		}
 	}
@@ -40,7 +46,7 @@ func (m Map) same(o Map) bool {
 		slices.EqualFunc(m.Results, o.Results, Expr.Equal) && len(m.Constraints) == len(o.Constraints) && within(m.Constraints, o.Constraints) && within(o.Constraints, m.Constraints)
 }
 
-func (m Map) round(keepPoints bool) Map {
+func (m Map) round(keepPoints, remainders bool) Map {
 	m = m.clone()
 	s := simplifier{bounds: m.bounds(), keepPoints: keepPoints}
 	kept := m.Constraints[:0]
@@ -59,7 +65,7 @@ func (m Map) round(keepPoints bool) Map {
 	if m = m.normal(); m.empty {
 		return m
 	}
-	s.bounds, s.known = m.bounds(), map[string]Range{}
+	s.bounds, s.known, s.remainders = m.bounds(), map[string]Range{}, remainders
 	for _, c := range m.Constraints {
 		s.known[c.Expr.String()] = c.Range
 	}

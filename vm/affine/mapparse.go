@@ -17,7 +17,7 @@ const maxMapText, maxVariables = 1 << 16, 256
 //	item   = expr "in" "[" int "," int "]"
 //
 // Operators are + - * / floordiv ceildiv mod, with min and max as functions; "/" rounds
-// down. Every variable needs an item. The error is a diag.List.
+// down, and x mod -3 is x mod 3. Every variable needs an item. The error is a diag.List.
 func ParseMap(text string) (Map, error) {
 	p := &parser{text: text, pos: diag.Pos{Line: 1, Col: 1}, words: true}
 	if len(text) > maxMapText {

@@ -109,7 +109,7 @@ func (p *parser) product() Expr {
 			word := p.infix()
 			switch p.at += len(word); word {
 			case "mod":
-				e = e.Mod(p.unary())
+				e = e.Mod(modulus(p.unary()))
 			case "floordiv", "floorDiv":
 				e = e.FloorDiv(p.unary())
 			case "ceildiv":
@@ -120,6 +120,15 @@ func (p *parser) product() Expr {
 		}
 		p.worth(e, at)
 	}
+}
+
+// modulus is the number by which the remainder of maps is taken: it is never negative,
+// so that of a constant the sign does not matter.
+func modulus(e Expr) Expr {
+	if v, ok := e.Const(); ok && v < 0 {
+		return e.MulConst(-1)
+	}
+	return e
 }
 
 // infix is the operator of maps that comes next and is a word, or nothing.

@@ -101,6 +101,9 @@ type simplifier struct {
 	tried map[string]Expr
 	// settled, if set, has the operations, by canonical text, that no rule changes; as tried.
 	settled map[string]bool
+	// remainders makes a remainder of a multiple of a quotient that is taken off, also where
+	// that is as long.
+	remainders bool
 	// note, if set, is told of each rule that makes one expression of another.
 	note func(rule string, before, after Expr)
 }
@@ -433,7 +436,11 @@ func (s simplifier) recombine(e Expr) Expr {
 				}
 				next = rest.Add(f.a.Sub(try.other(f, c)).MulConst(t.coef / c))
 			}
-			if next.Err() == nil && next.cost() < best {
+			longest := best - 1
+			if s.remainders && f.op == opDiv && t.coef < 0 {
+				longest = best
+			}
+			if next.Err() == nil && next.cost() <= longest {
 				rule := "R10: quotient and remainder of one number meet"
 				if f.op == opDiv {
 					rule = "R11: a multiple of the quotient leaves the remainder"

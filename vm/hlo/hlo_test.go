@@ -83,6 +83,24 @@ ENTRY %main.9 (p: f32[8,128]) -> f32[8] {
 	}
 }
 
+// TestOneNumberForAll: a literal that is one number stands for an array of it.
+func TestOneNumberForAll(t *testing.T) {
+	for in, want := range map[string]string{
+		"c = s32[2,3] constant(7)":   "c = s32[2,3] constant({{7, 7, 7}, {7, 7, 7}})",
+		"c = pred[2] constant(true)": "c = pred[2] constant({true, true})",
+		"c = f32[0] constant(1)":     "c = f32[0] constant({})",
+	} {
+		m, err := Parse("t", "ENTRY e {\n "+in+"\n}")
+		if err != nil {
+			t.Errorf("%s: %v", in, err)
+			continue
+		}
+		if got := m.Entry.Root.String(); got != want {
+			t.Errorf("%s reads as %s", in, got)
+		}
+	}
+}
+
 // TestErrors: line 10 of a computation with two f32[4,8] parameters a and b, an s32[]
 // parameter i, and what is said about it.
 func TestErrors(t *testing.T) {
@@ -101,6 +119,7 @@ func TestErrors(t *testing.T) {
 		{"x = f64[9999999999999] broadcast(i), dimensions={}", "the array has more than 64 TiB [Fusion.E6]"},
 		{"x = f32[2] constant({1})", "1 values where f32[2] has 2 [Fusion.E7]"},
 		{"x = f32[2] constant({1,2,3})", "more values than f32[2] has [Fusion.E7]"},
+		{"x = s8[2] constant(128)", "128 is no s8 [Fusion.E7]"},
 		{"x = s8[] constant(128)", "128 is no s8 [Fusion.E7]"},
 		{"x = pred[] constant(maybe)", "maybe is no pred [Fusion.E7]"},
 		{"x = f32[4,8] pad(a, b), padding=1_2_3_4x0_0", `"1_2_3_4" is no padding of a dimension [Fusion.E8]`},

@@ -827,7 +827,15 @@ func (p *parser) literal(in *Instruction) {
 		}
 		p.next()
 	}
-	read(s.Dims)
+	if p.is("{") {
+		read(s.Dims)
+	} else { // one number stands for all
+		read(nil)
+		for len(codes) < s.Elements() {
+			codes = append(codes, codes[0])
+		}
+		codes = codes[:s.Elements()]
+	}
 	in.Value = array.FromCodes(elem, nonNil(s.Dims), codes)
 }
 

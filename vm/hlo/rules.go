@@ -32,7 +32,7 @@ var Rules = []diag.Rule{
 	{Code: codeTwice, Text: "A name means one thing in its computation."},
 	{Code: codeShape, Text: "A shape is TYPE[SIZES] with an optional layout {minor, …, major} that names every dimension once, or a tuple (SHAPE, …)."},
 	{Code: codeSize, Text: "An array has at most 16 dimensions and 64 TiB.", Why: "Sizes and offsets must not overflow."},
-	{Code: codeLiteral, Text: "A literal has as many numbers as its shape, each of its type."},
+	{Code: codeLiteral, Text: "A literal has as many numbers as its shape, or one that stands for all, each of its type."},
 	{Code: codeAttr, Text: "An attribute has the form that XLA prints, such as dimensions={0,1} or padding=1_4_1x0_0."},
 	{Code: codeCalled, Text: "A computation is called by name after it is defined.", Why: "Computations cannot call themselves."},
 	{Code: codeLimit, Text: "A text has at most 4 MiB and 65536 instructions; a constant has at most 1048576 elements."},

@@ -81,3 +81,39 @@ func TestUnknownFusionKeyFails(t *testing.T) {
 		}
 	}
 }
+
+// What theirs writes in another way than ours passes, and nothing else.
+func TestPublishedWays(t *testing.T) {
+	fused := func(body, result string) string {
+		return `"f0 {\n` + body + `\n}\nENTRY e {\n p0 = s32[100] parameter(0)\n ROOT f = ` + result + ` fusion(p0), kind=kLoop, calls=f0\n}"`
+	}
+	gather := fused(`p0 = s32[100] parameter(0)\n iota0 = s64[142,1] iota(), iota_dimension=0\n ROOT g = s32[142,1] gather(p0, iota0), offset_dims={1}, collapsed_slice_dims={}, start_index_map={0}, index_vector_dim=1, slice_sizes={1}`, "s32[142,1]")
+	slice := fused(`p0 = s32[100] parameter(0)\n c0 = s64[] constant(99)\n ROOT ds0 = s32[10] dynamic-slice(p0, c0), dynamic_slice_sizes={10}`, "s32[10]")
+	tuple := `"ENTRY e {\n p0 = f32[6] parameter(0)\n neg0 = f32[6] negate(p0)\n exp0 = f32[6] exponential(p0)\n ROOT t0 = (f32[6], f32[6]) tuple(neg0, exp0)\n}"`
+	ofFusion := func(operands string) string {
+		return strings.Replace(operands, "RT", "(d0){rt0} -> (d0 + rt0), domain: d0 in [0, 9], rt0 in [0, 90]", 1)
+	}
+	for _, c := range []struct {
+		kind, input, expect string
+		want                Outcome
+	}{
+		{"indexing_output_to_input", `{"hlo": "ENTRY e {\n ROOT c0 = bf16[17,22] constant(1)\n}"}`, `{"operands": []}`, Passed},
+		{"indexing_output_to_input", `{"hlo": "ENTRY e {\n ROOT i0 = s32[5,5] iota(), iota_dimension=0\n}"}`, `{"operands": [{"operand": 0, "maps": []}]}`, Failed},
+		{"indexing_output_to_input", `{"hlo": ` + gather + `}`, `{"operands": [{"operand": 0, "maps": ["(d0, d1) -> (d0), domain: d0 in [0, 141], d1 in [0, 0]"]}]}`, Passed},
+		{"indexing_output_to_input", `{"hlo": ` + gather + `}`, `{"operands": [{"operand": 0, "maps": ["(d0, d1) -> (d0 + 1), domain: d0 in [0, 141], d1 in [0, 0]"]}]}`, Failed},
+		{"indexing_output_to_input", `{"hlo": ` + slice + `}`, ofFusion(`{"operands": [{"operand": 0, "maps": ["RT"], "rt_vars": [{"var": "rt0", "source": "c0", "map": "(d0) -> (), domain: d0 in [0, 9]"}]}]}`), Passed},
+		{"indexing_output_to_input", `{"hlo": ` + slice + `}`, ofFusion(`{"operands": [{"operand": 0, "maps": ["RT"], "rt_vars": [{"var": "rt0", "source": "constant(99)", "map": "(d0){rt0} -> (), domain: d0 in [0, 9], rt0 in [0, 5], d0 + rt0 in [0, 99]"}]}]}`), Passed},
+		{"indexing_output_to_input", `{"hlo": ` + slice + `}`, ofFusion(`{"operands": [{"operand": 0, "maps": ["RT"], "rt_vars": [{"var": "rt0", "source": "constant(98)"}]}]}`), Failed},
+		{"indexing_output_to_input", `{"hlo": ` + slice + `}`, ofFusion(`{"operands": [{"operand": 0, "maps": ["RT"], "rt_vars": [{"var": "rt0", "map": "(d0) -> (), domain: d0 in [0, 8]"}]}]}`), Failed},
+		{"partition", `{"hlo": ` + tuple + `}`, `{"num_subgraphs": 1, "subgraphs": [{"roots": ["t0"], "instructions": ["p0", "neg0", "exp0", "t0"], "no_compute": false}]}`, Passed},
+		{"partition", `{"hlo": ` + tuple + `}`, `{"num_subgraphs": 1, "subgraphs": [{"roots": ["neg0", "exp0"], "instructions": ["p0", "neg0", "exp0", "t0"], "no_compute": false}]}`, Passed},
+		{"partition", `{"hlo": ` + tuple + `}`, `{"num_subgraphs": 1, "subgraphs": [{"roots": ["exp0"], "instructions": ["p0", "neg0", "exp0", "t0"], "no_compute": false}]}`, Failed},
+		{"simplify", `{"map": "()[s0] -> ((s0 * 128) mod 715 + ((s0 * 64) / 715) * 715), domain: s0 in [0, 127]"}`, `{"map": "()[s0] -> (((s0 * 64) / 715) * 715 + (s0 * 128) mod 715), domain: s0 in [0, 127]", "changed": true}`, Passed},
+		{"simplify", `{"map": "()[s0] -> (((s0 * 64) / 715) * 715 + (s0 * 128) mod 715), domain: s0 in [0, 127]"}`, `{"changed": false}`, Passed},
+		{"simplify", `{"map": "()[s0] -> ((3 * s0) mod 7), domain: s0 in [0, 127]"}`, `{"changed": false}`, Passed},
+	} {
+		if r := Check(Case{Name: "t", Kind: c.kind, Input: []byte(c.input), Expect: []byte(c.expect)}); r.Outcome != c.want {
+			t.Errorf("%s %s with %s: %s %s", c.kind, c.input, c.expect, r.Outcome, r.Note)
+		}
+	}
+}

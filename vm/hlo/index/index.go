@@ -326,13 +326,30 @@ func substitute(m affine.Map, dims, ranges, runtime []affine.Variable, values ma
 	return build(dims, ranges, runtime, results, constraints...)
 }
 
+// Unclamped is the indexing with starts that an iota gives taken for what they are, also
+// where they are out of range. XLA writes it so; what a program reads is the element that
+// the clamped start leads to, which x says.
+func (x Indexing) Unclamped() Indexing {
+	for again := true; again && !x.Map.KnownEmpty() && !x.Map.Undefined(); {
+		again = false
+		for i, v := range x.Map.Runtime {
+			if e, iota, _ := x.Runtime[i].known(v.Range); iota {
+				m := substitute(x.Map, x.Map.Dims, x.Map.Ranges, x.Map.Runtime, map[string]affine.Expr{v.Name: e})
+				x, again = Indexing{m, x.Runtime}.dropUnused(), true
+				break
+			}
+		}
+	}
+	return x
+}
+
 // fold replaces one runtime variable whose value is known, and says whether it did.
 func (x Indexing) fold() (Indexing, bool) {
 	if x.Map.KnownEmpty() || x.Map.Undefined() {
 		return x, false
 	}
 	for i, v := range x.Map.Runtime {
-		e, ok := x.Runtime[i].known(v.Range)
+		e, _, ok := x.Runtime[i].known(v.Range)
 		if !ok {
 			continue
 		}
@@ -349,7 +366,7 @@ func (x Indexing) fold() (Indexing, bool) {
 // known is the value of a runtime variable where its source is a constant or an
 // iota, seen through operations that only move elements. A value out of range is
 // clamped when the program runs, so it is not taken.
-func (r Runtime) known(within affine.Range) (affine.Expr, bool) {
+func (r Runtime) known(within affine.Range) (e affine.Expr, iota, ok bool) {
 	in, at := r.Source, r.At
 	for in.Op == hlo.Bitcast || in.Op == hlo.Reshape || in.Op == hlo.Broadcast {
 		at = Compose(at, operand(in, 0, 0))
@@ -357,30 +374,30 @@ func (r Runtime) known(within affine.Range) (affine.Expr, bool) {
 	}
 	m := at.Map
 	if m.Undefined() || m.KnownEmpty() || len(m.Runtime) > 0 || len(m.Ranges) > 0 {
-		return affine.Expr{}, false
+		return affine.Expr{}, false, false
 	}
 	switch in.Op {
 	case hlo.Constant:
 		if in.Value == nil || !in.Shape.Type.IsInt() {
-			return affine.Expr{}, false
+			return affine.Expr{}, false, false
 		}
 		place := 0
 		for i, e := range m.Results {
 			v, ok := e.Const()
 			if !ok {
-				return affine.Expr{}, false
+				return affine.Expr{}, false, false
 			}
 			place = place*in.Shape.Dims[i] + int(v)
 		}
 		v := in.Shape.Type.Elem().DecodeInt(in.Value.Code(place))
-		return affine.Const(v), within.Contains(v)
+		return affine.Const(v), false, within.Contains(v)
 	case hlo.Iota:
-		e := m.Results[in.Number]
+		e = m.Results[in.Number]
 		bounds := map[string]affine.Range{}
 		for _, v := range m.Dims {
 			bounds[v.Name] = v.Range
 		}
-		return e, e.Range(bounds).Within(within)
+		return e, true, e.Range(bounds).Within(within)
 	}
-	return affine.Expr{}, false
+	return affine.Expr{}, false, false
 }

@@ -50,6 +50,26 @@ func TestRuntimeSources(t *testing.T) {
 	}
 }
 
+// TestStartsOfIota: a start that an iota gives is its coordinate as far as no clamp changes
+// it; XLA takes it in any case.
+func TestStartsOfIota(t *testing.T) {
+	for _, c := range []struct {
+		rows         int
+		ours, theirs string
+	}{
+		{33, "(d0, d1, d2) -> (d0, 0), domain: d0 in [0, 32]", "(d0, d1, d2) -> (d0, 0), domain: d0 in [0, 32]"},
+		{42, "(d0, d1, d2){rt0} -> (rt0, 0), domain: d0 in [0, 41]", "(d0, d1, d2) -> (d0, 0), domain: d0 in [0, 41]"},
+	} {
+		e := entry(t, fmt.Sprintf(` p = f32[33,76] parameter(0)
+ i = s64[%d,1] iota(), iota_dimension=0
+ ROOT g = f32[%d,1,1] gather(p, i), offset_dims={1,2}, collapsed_slice_dims={}, start_index_map={0}, index_vector_dim=1, slice_sizes={1,1}`, c.rows, c.rows))
+		x := Group(e, e.Root)[e.Params[0]][0]
+		if !strings.HasPrefix(x.Map.String(), c.ours) || !strings.HasPrefix(x.Unclamped().Map.String(), c.theirs) {
+			t.Errorf("%d rows: %s, and %s", c.rows, x.Map, x.Unclamped().Map)
+		}
+	}
+}
+
 // TestReshapes: every pair of shapes of 24 elements leads to the element at the same
 // row-major place.
 func TestReshapes(t *testing.T) {
