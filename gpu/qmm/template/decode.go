@@ -3,6 +3,7 @@ package template
 import (
 	"fmt"
 	"slices"
+	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/build"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -26,6 +27,11 @@ type Schedule struct {
 	// Splits is how many blocks share the k of the same outputs; 1 by default. The
 	// last of them to come adds their f32 sums up, in order.
 	Splits int
+	// Cluster, beside Splits of 2 to 8, makes those blocks a cluster: their sums come to the
+	// shared memory of one of them, which waits for all and adds them up, in order. Beside
+	// Stages no block stays then: each cluster has outputs of its own, and Blocks is 0. It
+	// needs sm_90.
+	Cluster bool `json:",omitempty"`
 	// Parts is how many warps of a block share the k of the same outputs, 1 by default: their
 	// sums meet in shared memory, in order. Warps is then 1, K is a multiple of
 	// 128, and groups have at most 128.
@@ -79,6 +85,11 @@ func (s Schedule) String() string {
 		s.Once = false
 		return s.String() + ", one copy"
 	}
+	if s.Cluster && s.Streams() {
+		s.Cluster = false
+		before, _ := strings.CutSuffix(s.String(), ", 0 blocks")
+		return fmt.Sprintf("%s, clusters of %d along k", before, s.Splits)
+	}
 	switch {
 	case s.Fixed && s.Digits:
 		return fmt.Sprintf("digits of 16 bits, %d warps, %d sides, %d stages, %d blocks", s.Warps, s.Sides, s.Stages, s.Blocks)
@@ -95,14 +106,17 @@ func (s Schedule) String() string {
 	case s.Streams():
 		return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, %d stages, %d blocks", s.Rows, s.Depth, s.Warps, s.Sides, s.Stages, s.Blocks)
 	}
+	split := fmt.Sprintf(", k/%d", s.Splits)
+	if s.Cluster {
+		split += " by clusters"
+	}
 	if s.Parts > 1 {
-		split := ""
-		if s.Splits > 1 {
-			split = fmt.Sprintf(", k/%d", s.Splits)
+		if s.Splits == 1 {
+			split = ""
 		}
 		return fmt.Sprintf("%d rows, depth %d, %d warps along k, %d sides%s", s.Rows, s.Depth, s.Parts, s.Sides, split)
 	}
-	return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, k/%d", s.Rows, s.Depth, s.Warps, s.Sides, s.Splits)
+	return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides%s", s.Rows, s.Depth, s.Warps, s.Sides, split)
 }
 
 // Rounds reports whether a product may lose digits of x that sums in f32 keep. No table,
@@ -112,9 +126,9 @@ func (s Schedule) Rounds() bool { return s.Fixed }
 // Streams reports whether blocks stay and share turns out.
 func (s Schedule) Streams() bool { return s.Stages > 0 }
 
-// Shares reports whether several blocks may add to the same outputs, so that the program
-// has a workspace.
-func (s Schedule) Shares() bool { return s.Splits > 1 || s.Streams() }
+// Shares reports whether several blocks may add to the same outputs by way of global memory,
+// so that the program has a workspace.
+func (s Schedule) Shares() bool { return !s.Cluster && (s.Splits > 1 || s.Streams()) }
 
 // fill takes defaults for zero fields and checks the others.
 func (s Schedule) fill(p *Plan) (Schedule, error) {
@@ -155,8 +169,14 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 	if s.Fine && !s.Warpgroups || s.Once && !s.Fine {
 		return s, fmt.Errorf("template: products of a tile each are those of warpgroups, and one copy of the turn is for them")
 	}
+	if s.Cluster && (s.Splits < 2 || s.Splits > MaxCluster) {
+		return s, fmt.Errorf("template: clusters of %d blocks: they have 2 to %d", s.Splits, MaxCluster)
+	}
 	if s.Streams() {
 		return s.fillStream(p)
+	}
+	if s.gatherBytes(p) > maxShared/2 {
+		return s, fmt.Errorf("template: sums of a cluster of %d blocks take %d bytes of shared memory: have less outputs or rows to a block", s.Splits, s.gatherBytes(p))
 	}
 	if s.Rows&(s.Rows-1)+s.Warps&(s.Warps-1)+s.Sides&(s.Sides-1) != 0 || s.Sides*s.Warps > MaxWarps {
 		return s, fmt.Errorf("template: %d rows, %d warps and %d sides: they are powers of two, and of warps and sides together there are at most %d", s.Rows, s.Warps, s.Sides, MaxWarps)
@@ -203,6 +223,7 @@ type decoder struct {
 	sum, rowF32, flat, rowS, rowZ build.Type
 	flatZ, rowAct                 build.Type
 	side                          int
+	gathered
 }
 
 // width is how many warps a block has.
@@ -246,7 +267,11 @@ func (d *decoder) program() (*ir.Program, error) {
 	if d.Splits > 1 {
 		grid = append([]any{d.Splits}, grid...)
 	}
-	b := build.Program(title, build.Grid(grid...), build.Warps(d.width()), build.Resident(d.Resident))
+	options := []build.Option{build.Grid(grid...), build.Warps(d.width()), build.Resident(d.Resident)}
+	if d.Cluster {
+		options = append(options, build.Cluster(d.Splits))
+	}
+	b := build.Program(title, options...)
 	d.b = b
 	in := d.params()
 	var bk build.Value
@@ -257,6 +282,10 @@ func (d *decoder) program() (*ir.Program, error) {
 	}
 	blocks, turns := build.Expr(ceilText("N", outputs*d.Sides)), build.Expr(ceilText("K", Turn))
 	d.types()
+	sums := d.sum
+	if d.Parts > 1 {
+		sums = build.Register(dtype.F32, d.copies().Mul(d.sums(1, d.Rows)))
+	}
 	tiles := blocks
 	if d.Sides > 1 {
 		tiles = blocks.Mul(d.Sides)
@@ -275,6 +304,10 @@ func (d *decoder) program() (*ir.Program, error) {
 	d.gy = b.ViewGlobal("gy", in.y, build.Global(d.Act, d.m, d.n))
 	if d.PDL {
 		b.GridDependencyLaunch()
+	}
+	if d.Cluster {
+		d.allocateGathered(bk, d.width(), d.outputs(), d.columns())
+		b.ClusterSynchronize()
 	}
 	d.all = turns
 	if d.Parts <= 1 {
@@ -304,17 +337,21 @@ func (d *decoder) program() (*ir.Program, error) {
 			d.finish("", build.Expr(d.of("acc")), build.Expr("accx"), true)
 		})
 	}
-	sums := d.sum
 	total := func() build.Value { return build.Expr(d.of("acc")) }
 	if d.Parts > 1 {
-		sums = build.Register(dtype.F32, d.copies().Mul(d.sums(1, d.Rows)))
 		total = func() build.Value {
 			parts := b.View(d.of("parts"), build.Expr(d.of("acc")), d.sums3())
 			return b.Reduce(d.of("whole"), parts, sums, build.Dim(0), build.Op("sum"))
 		}
 	}
-	if d.Splits == 1 {
+	switch {
+	case d.Splits == 1:
 		d.each(func() { d.store(total()) })
+		return b.Build()
+	case d.Cluster:
+		d.each(func() { d.send(total()) })
+		d.sent()
+		d.collect(sums, d.store)
 		return b.Build()
 	}
 	gp := b.ViewGlobal("gp", in.part, build.Global(dtype.F32, d.Splits, d.m, blocks.Mul(outputs*d.Sides)))

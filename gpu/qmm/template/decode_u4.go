@@ -26,6 +26,8 @@ const (
 	MaxWarps  = 8
 	MaxSplits = 64
 	MaxParts  = 16
+	// MaxCluster is how many blocks of a cluster may share k: as many as every GPU runs together.
+	MaxCluster = ir.MaxClusterBlocks
 )
 
 // DecodeOptions are the schedule of [DecodeU4]. Zero fields take the defaults,

@@ -36,6 +36,9 @@ func TestGPUOverlap(t *testing.T) {
 		{dtype.U2, 1, [2]int{8192, 28672}, Schedule{Rows: 1, Warps: 16, Stages: 4, Blocks: 132, Digits: true, Long: true}},
 		{dtype.U4, 1, [2]int{8192, 8192}, Schedule{Rows: 8, Depth: 4, Sides: 2, Parts: 4}},
 		{dtype.U3, 1, [2]int{8192, 28672}, Schedule{Rows: 8, Depth: 1, Parts: 4, Splits: 4}},
+		{dtype.U3, 1, [2]int{8192, 28672}, Schedule{Rows: 8, Depth: 1, Parts: 4, Splits: 4, Cluster: true}},
+		{dtype.U2, 1, [2]int{8192, 28672}, Schedule{Rows: 1, Warps: 16, Stages: 4, Splits: 8, Cluster: true, Digits: true, Long: true}},
+		{dtype.U4, 16, [2]int{8192, 28672}, Schedule{Rows: 16, Warps: 8, Sides: 2, Stages: 4, Splits: 4, Cluster: true, Warpgroups: true}},
 	} {
 		t.Run(fmt.Sprintf("%s_%d_%d_%v", c.w, c.m, c.layer[0], c.s), func(t *testing.T) {
 			f := Form{Weight: c.w, Act: dtype.F16, Scale: dtype.F16, Group: 128}

@@ -40,7 +40,7 @@ func (d *stream) fresh(name string) string {
 
 // fillStream is the part of fill for schedules with stages.
 func (s Schedule) fillStream(p *Plan) (Schedule, error) {
-	if s.Blocks == 0 {
+	if s.Blocks == 0 && !s.Cluster {
 		s.Blocks = H200().SMs
 	}
 	d := &decoder{Plan: p.of(s), Schedule: s}
@@ -60,9 +60,11 @@ func (s Schedule) fillStream(p *Plan) (Schedule, error) {
 		return s, fmt.Errorf("template: whole numbers in %d stages, depth %d: they take a multiple of %d stages, and turns one by one", s.Stages, s.Depth, bases)
 	case s.Long && (!s.Digits || s.Fixed || s.Stages%longTurns != 0 || s.Depth > longTurns):
 		return s, fmt.Errorf("template: numbers of 31 bits in %d stages, depth %d: they are digits of their own kind, and take an even number of stages, and two turns together", s.Stages, s.Depth)
-	case s.Splits > 1:
-		return s, fmt.Errorf("template: %d splits beside %d stages: blocks that stay share k anyway", s.Splits, s.Stages)
-	case s.Stages < 2 || s.Stages > 32 || s.Blocks < 1 || s.Blocks > 4096:
+	case s.Splits > 1 && !s.Cluster:
+		return s, fmt.Errorf("template: %d splits beside %d stages: blocks that stay share k anyway, others as a cluster", s.Splits, s.Stages)
+	case s.Cluster && s.Blocks != 0:
+		return s, fmt.Errorf("template: %d blocks in clusters: as many as there are outputs; leave them out", s.Blocks)
+	case s.Stages < 2 || s.Stages > 32 || s.Blocks < 1 && !s.Cluster || s.Blocks > 4096:
 		return s, fmt.Errorf("template: %d stages, %d blocks: there are 2 to 32 and 1 to 4096", s.Stages, s.Blocks)
 	case s.SharedBytes(p) > maxShared-streamAside:
 		return s, fmt.Errorf("template: %d stages of %d bytes do not fit shared memory", s.Stages, (&stream{decoder: d}).room())
@@ -77,9 +79,9 @@ func (s Schedule) fillStream(p *Plan) (Schedule, error) {
 // word for single instructions, and what tensors for copies lose to alignment.
 const streamAside = 1024
 
-// SharedBytes is what the stages of a block take, without barriers.
+// SharedBytes is what the stages of a block take, and sums of a cluster, without barriers.
 func (s Schedule) SharedBytes(p *Plan) int {
-	return s.Stages * (&stream{decoder: &decoder{Plan: p.of(s), Schedule: s}}).room()
+	return s.Stages*(&stream{decoder: &decoder{Plan: p.of(s), Schedule: s}}).room() + s.gatherBytes(p)
 }
 
 // Takes reports whether a product of n outputs and k inputs can have the schedule: where
@@ -155,7 +157,12 @@ func (d *stream) program() (*ir.Program, error) {
 		}
 		g = newGang(d)
 	}
-	b := build.Program(fmt.Sprintf("%s_%s_%s", title, d.Weight, d.Act), build.Grid(d.Blocks), build.Warps(warps), build.Resident(d.Resident))
+	options := []build.Option{build.Grid(d.Blocks), build.Warps(warps), build.Resident(d.Resident)}
+	if d.Cluster {
+		options[0] = build.Grid(d.Splits, ceilText("N", d.many()), ceilText("M", d.Rows))
+		options = append(options, build.Cluster(d.Splits))
+	}
+	b := build.Program(fmt.Sprintf("%s_%s_%s", title, d.Weight, d.Act), options...)
 	d.b = b
 	in := d.params()
 	if g == nil {
@@ -165,19 +172,28 @@ func (d *stream) program() (*ir.Program, error) {
 		g.w.types()
 	}
 	d.bn, d.bm = build.Expr("bn"), build.Expr("bm")
-	bi := b.BlockIndices("bi")
+	var bi build.Value
+	if d.Cluster {
+		bi, _, _ = b.BlockIndices3("bk", "bn_first", "bm_first")
+	} else {
+		bi = b.BlockIndices("bi")
+	}
 	turns := build.Expr(ceilText("K", Turn))
 	tiles := build.Expr(ceilText("N", d.many()))
 	d.gw = b.ViewGlobal("gw", in.w, build.Global(dtype.U8, tiles.Mul(d.Warps*d.Sides), turns, d.tileBytes()/row, row))
 	d.scaleViews(in.s, in.z, turns)
 	d.gx = b.ViewGlobal("gx", in.x, build.Global(d.Act, d.m, in.k))
 	d.gy = b.ViewGlobal("gy", in.y, build.Global(d.Act, d.m, d.n))
-	if g == nil {
+	switch {
+	case d.Cluster:
+	case g == nil:
 		d.gp = b.ViewGlobal("gp", in.part, build.Global(dtype.F32, d.Blocks, d.m, d.many()))
-	} else {
+	default:
 		d.gp = b.ViewGlobal("gp", in.part, g.parts())
 	}
-	d.ga = b.ViewGlobal("ga", in.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", d.Rows)).Mul(tiles)))
+	if !d.Cluster {
+		d.ga = b.ViewGlobal("ga", in.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", d.Rows)).Mul(tiles)))
+	}
 	d.sw = b.AllocateShared("sw", rowMajor(dtype.U8, d.Stages, d.Warps*d.Sides, d.tileBytes()/row, row))
 	switch {
 	case d.Digits:
@@ -210,18 +226,23 @@ func (d *stream) program() (*ir.Program, error) {
 	if g != nil {
 		g.allocate()
 	}
+	if d.Cluster {
+		shape := []int{d.outputs(), d.columns()}
+		if g != nil {
+			shape = []int{d.Warps, g.pieces(), 32, 4}
+		}
+		d.allocateGathered(bi, d.Warps, shape...)
+	}
 	b.Synchronize()
 	d.turns = b.Let("turns", turns)
 	d.height = b.Let("height", build.Expr(ceilText("M", d.Rows)))
 	b.Assume("M >= 1 && N >= 1 && K >= 1")
-	// Shares differ by one turn at most: a block without any would end at once, and its
-	// multiprocessor get two blocks of the next launch.
-	d.total = b.Let("total", tiles.Mul(d.height).Mul(d.turns))
-	d.few = b.Let("few", d.total.Less(d.Blocks))
-	// Blocks have shares from the last one on, since a block may wait only for those in front of it.
-	share := b.Let("share", build.Expr(fmt.Sprint(d.Blocks-1)).Sub(bi))
-	d.start = b.Let("start", d.startOf(share))
-	d.shares(d.startOf(share.Add(1)))
+	if d.Cluster {
+		from := b.Let("g_first", bi.Mul(d.turns).Div(d.Splits))
+		d.mine = b.Let("mine", bi.Add(1).Mul(d.turns).Div(d.Splits).Sub(from))
+	} else {
+		d.shares(tiles, bi)
+	}
 	ahead := b.Let("ahead", d.mine.Min(d.Stages))
 	if g != nil {
 		g.share()
@@ -233,6 +254,9 @@ func (d *stream) program() (*ir.Program, error) {
 			d.next()
 		}, build.Unroll(1))
 	})
+	if d.Cluster { // while the first weights are under way
+		b.ClusterSynchronize()
+	}
 	if d.PDL {
 		b.GridDependencyWait()
 	}
@@ -272,6 +296,10 @@ func (d *stream) program() (*ir.Program, error) {
 			first := b.Let("first", t)
 			if g != nil {
 				g.stretch(t, count)
+				if d.Cluster {
+					d.each(func() { d.send(g.total()) })
+					return
+				}
 				d.meet(g.flat, g.total, g.store, g.portion, 2)
 				d.proceed(first, count)
 				return
@@ -300,9 +328,28 @@ func (d *stream) program() (*ir.Program, error) {
 			d.end()
 			d.proceed(first, count)
 		}
-		if g != nil {
+		switch {
+		case d.Cluster && g != nil: // whose first products begin in front of the loop
+			b.If(t.Less(d.mine), func() {
+				g.w.begins(g.hangs(), t)
+				outputs()
+			}).Else(func() {
+				none := b.AllocateRegister("no_part", g.flat, build.Init(0))
+				d.each(func() { d.send(none) })
+			})
+			d.sent()
+			d.collect(g.flat, g.store)
+		case d.Cluster:
+			outputs()
+			d.sent()
+			if d.Digits {
+				d.collect(build.Register(dtype.F32, d.quarters()), d.storeColumn)
+			} else {
+				d.collect(d.sum, d.store)
+			}
+		case g != nil:
 			g.w.tilesOf(g.hangs(), t.Less(d.mine), t, outputs)
-		} else {
+		default:
 			b.While(t.Less(d.mine), outputs)
 		}
 	})
@@ -329,11 +376,18 @@ func rowMajor(t dtype.Type, shape ...int) build.Type {
 	return build.Type(fmt.Sprintf("shared %s[%s] shared_row_major(%[2]s)", t, text))
 }
 
-// shares says where the block's turns belong, which end there: the first of them is turn g of k, of
-// outputs bn and rows bm.
-func (d *stream) shares(end build.Value) {
+// shares says where the turns of block bi belong: the first of them is turn g_first of k, of outputs
+// bn_first and rows bm_first.
+func (d *stream) shares(tiles, bi build.Value) {
 	b := d.b
-	d.mine = b.Let("mine", end.Sub(d.start))
+	// Shares differ by one turn at most: a block without any would end at once, and its
+	// multiprocessor get two blocks of the next launch.
+	d.total = b.Let("total", tiles.Mul(d.height).Mul(d.turns))
+	d.few = b.Let("few", d.total.Less(d.Blocks))
+	// Blocks have shares from the last one on, since a block may wait only for those in front of it.
+	share := b.Let("share", build.Expr(fmt.Sprint(d.Blocks-1)).Sub(bi))
+	d.start = b.Let("start", d.startOf(share))
+	d.mine = b.Let("mine", d.startOf(share.Add(1)).Sub(d.start))
 	head := b.Let("head", d.start.Div(d.turns))
 	b.Let("g_first", d.start.Sub(head.Mul(d.turns)))
 	b.Let("bn_first", head.Div(d.height))
@@ -351,6 +405,9 @@ func (d *stream) restart() {
 func (d *stream) next() {
 	b := d.b
 	g := b.Let("g", build.Expr("g").Add(1))
+	if d.Cluster {
+		return // all turns are of the same outputs
+	}
 	over := b.Let("turn_end", g.Equal(d.turns))
 	b.Let("g", over.Select(0, g))
 	d.step(over.Select(1, 0))
@@ -358,6 +415,9 @@ func (d *stream) next() {
 
 // proceed goes on from turns up to the end of outputs, so many from the first on.
 func (d *stream) proceed(first, count build.Value) {
+	if d.Cluster {
+		return
+	}
 	d.b.Let("t", first.Add(count))
 	d.b.Let("g", build.Expr("0"))
 	d.step(build.Expr("1"))
@@ -551,10 +611,19 @@ func (d *stream) end() {
 		// Threads of a row have a part of the tiles each, so that many blocks' sums are read at once.
 		of := build.Register(dtype.F32, d.quarters())
 		total := func() build.Value { return d.b.ConvertLayout(d.of("own_rows"), d.column(), of) }
+		if d.Cluster {
+			d.each(func() { d.send(total()) })
+			return
+		}
 		d.meet(of, total, d.storeColumn, at, 4)
 		return
 	}
-	d.meet(d.sum, func() build.Value { return build.Expr(d.of("acc")) }, d.store, at, 2)
+	total := func() build.Value { return build.Expr(d.of("acc")) }
+	if d.Cluster {
+		d.each(func() { d.send(total()) })
+		return
+	}
+	d.meet(d.sum, total, d.store, at, 2)
 }
 
 // storeColumn is store for a single row of x.

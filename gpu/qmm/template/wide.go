@@ -662,6 +662,13 @@ func (w *wide) tilesOf(hangs bool, more, t build.Value, tile func()) {
 	})
 }
 
+// begins starts the first products of a single tile, as tilesOf of several.
+func (w *wide) begins(hangs bool, t build.Value) {
+	if hangs && w.circles() {
+		w.start(t)
+	}
+}
+
 // early reports whether a block's first weights are asked for while the launch in front
 // still arranges x.
 func (w *wide) early() bool { return !w.s.Persistent && w.s.Blocks == 0 }

@@ -1,0 +1,97 @@
+package template
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// clusterCases calls do for forms and shapes whose k the blocks of a cluster share: by warps along k, one
+// by one, with stages, as digits, by warpgroups; k that does not divide, outputs and rows that end in the
+// middle, and blocks without a turn. Every part-th form is taken.
+func clusterCases(part int, do func(name string, f Form, i int, shape formShape)) {
+	plain := []formShape{
+		{1, 64, 1024, Schedule{Splits: 2, Parts: 4, Cluster: true, PDL: true}},
+		{3, 150, 640, Schedule{Splits: 3, Parts: 2, Sides: 2, Depth: 2, Cluster: true, AddBias: true, AddResidual: true}},
+		{17, 300, 648, Schedule{Splits: 4, Rows: 16, Warps: 2, Sides: 4, Cluster: true, PDL: true}},
+		{2, 40, 200, Schedule{Splits: 8, Cluster: true}},
+		{1, 64, 1024, Schedule{Stages: 2, Splits: 2, Cluster: true, PDL: true}},
+		{3, 300, 640, Schedule{Stages: 3, Splits: 3, Warps: 2, Sides: 2, Depth: 3, Cluster: true, AddBias: true, AddResidual: true, PDL: true}},
+		{17, 150, 264, Schedule{Stages: 2, Splits: 4, Rows: 16, Warps: 4, Cluster: true}}, // four blocks, three turns
+	}
+	digits := []formShape{
+		{1, 512, 1280, Schedule{Stages: 2, Splits: 4, Warps: 2, Digits: true, Cluster: true, PDL: true}},
+		{1, 512, 2304, Schedule{Stages: 4, Splits: 8, Warps: 2, Digits: true, Long: true, Cluster: true, PDL: true}},
+		{2, 300, 1288, Schedule{Stages: 4, Splits: 3, Warps: 2, Sides: 2, Digits: true, Long: true, Cluster: true, AddBias: true, AddResidual: true}},
+	}
+	gangs := []formShape{
+		{9, 300, 1280, Schedule{Stages: 2, Splits: 2, Warps: 4, Rows: 16, Warpgroups: true, Cluster: true, PDL: true}},
+		{16, 600, 896, Schedule{Stages: 4, Splits: 4, Warps: 4, Sides: 2, Rows: 16, Warpgroups: true, Cluster: true, PDL: true, AddBias: true, AddResidual: true}},
+		{16, 600, 640, Schedule{Stages: 4, Splits: 3, Warps: 4, Rows: 16, Warpgroups: true, Fine: true, Cluster: true}},
+		{16, 600, 1152, Schedule{Stages: 4, Splits: 2, Warps: 4, Sides: 2, Rows: 16, Warpgroups: true, Fine: true, Once: true, Cluster: true}},
+		{5, 200, 264, Schedule{Stages: 2, Splits: 5, Warps: 4, Rows: 8, Warpgroups: true, Cluster: true}}, // five blocks, three turns
+		{5, 200, 264, Schedule{Stages: 2, Splits: 4, Warps: 4, Rows: 8, Warpgroups: true, Fine: true, Once: true, Cluster: true}},
+		{16, 300, 640, Schedule{Stages: 4, Splits: 3, Warps: 4, Rows: 16, Warpgroups: true, Fixed: true, Cluster: true}},
+	}
+	plain = append(plain, gangs...)
+	count := 0
+	types := []dtype.Type{dtype.U1, dtype.U2, dtype.I2, dtype.U3, dtype.U4, dtype.F6E3M2, dtype.U8}
+	for i, w := range types {
+		for j, shape := range append(plain[:len(plain):len(plain)], digits...) {
+			f := Form{Weight: w, Act: []dtype.Type{dtype.F16, dtype.BF16}[(i+j)%2], Scale: dtype.F16, Group: []int{128, 128, 64, 32}[(i+j)%4]}
+			if shape.s.Digits || shape.s.Fine || shape.s.Fixed {
+				f.Act, f.Group = dtype.F16, 128
+			}
+			if shape.s.Parts <= 1 && !shape.s.Digits && (i+j)%5 == 0 {
+				f.Group = 0
+			}
+			p, err := PlanOf(f)
+			if err != nil || shape.s.Digits && !p.Bytewise() {
+				continue
+			}
+			s, err := shape.s.fill(p)
+			if err != nil || !s.Takes(p, shape.n, shape.k) {
+				continue
+			}
+			if count++; count%part != 0 {
+				continue
+			}
+			do(fmt.Sprintf("%s_%s_%d_%d_%d_%d_%s", w, f.Act, f.Group, shape.m, shape.n, shape.k, s), f, i*16+j, shape)
+		}
+	}
+}
+
+// TestDecodeClusters multiplies with blocks of a cluster that share k, on the interpreter and the simulator.
+func TestDecodeClusters(t *testing.T) {
+	var devices []device.Device
+	for _, name := range []string{"interp", "sim"} {
+		d, err := device.Open(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(func() { d.Close() })
+		devices = append(devices, d)
+	}
+	part, ran := 5, 0
+	if *every {
+		part = 1
+	}
+	clusterCases(part, func(name string, f Form, i int, shape formShape) {
+		ran++
+		t.Run(name, func(t *testing.T) {
+			l := randomLayer(f, shape.m, shape.n, shape.k, rand.New(rand.NewPCG(uint64(i), 7)))
+			for _, d := range devices {
+				l.check(t, d, shape.s)
+			}
+		})
+	})
+	if ran < 15 {
+		t.Errorf("only %d products were tried", ran)
+	}
+}
+
+// TestGPUClusters is [TestDecodeClusters] on the attached GPU.
+func TestGPUClusters(t *testing.T) { onGPU(t, 7, clusterCases, 1) }
