@@ -25,7 +25,7 @@ type Checked struct {
 	Result string        // of that cell, 6 * 7
 }
 
-// Check does what a front end does: it writes a connection file, starts a kernel with it,
+// Check does what a front end does: it writes a connection file, in which the kernel may pick the ports, starts a kernel with it,
 // runs one cell and ends the kernel. argv is the command line of a kernelspec, in
 // which {connection_file} stands for the file.
 func Check(ctx context.Context, argv []string) (Checked, error) {
@@ -36,9 +36,6 @@ func Check(ctx context.Context, argv []string) (Checked, error) {
 	}
 	defer os.RemoveAll(dir)
 	c := Connection{Transport: "tcp", IP: "127.0.0.1", Key: newID(), SignatureScheme: "hmac-sha256"}
-	if err := freePorts(&c.ShellPort, &c.IOPubPort, &c.StdinPort, &c.ControlPort, &c.HBPort); err != nil {
-		return got, fmt.Errorf("kernel: check: %w", err)
-	}
 	file := filepath.Join(dir, "connection.json")
 	data, err := json.Marshal(c)
 	if err == nil {
@@ -74,8 +71,12 @@ func Check(ctx context.Context, argv []string) (Checked, error) {
 			<-ended
 		}
 	}()
-	f := front{ctx: ctx, c: c, ended: ended}
-	if err := f.ask(&got, start); err != nil {
+	f := front{ctx: ctx, ended: ended}
+	err = f.connection(file)
+	if err == nil {
+		err = f.ask(&got, start)
+	}
+	if err != nil {
 		cmd.Process.Kill()
 		<-ended
 		if text := strings.TrimSpace(log.String()); text != "" {
@@ -92,6 +93,22 @@ type front struct {
 	c      Connection
 	ended  chan struct{} // closed when the kernel has ended
 	signer *wire.Signer
+}
+
+// connection waits for the ports that the kernel picks and writes into its file. Ports picked here could be another's by then.
+func (f *front) connection(file string) (err error) {
+	for {
+		if f.c, err = ReadConnection(file); err == nil && f.c.ShellPort != 0 {
+			return nil
+		}
+		select {
+		case <-f.ended:
+			return errors.New("the kernel ended before it could be reached")
+		case <-f.ctx.Done():
+			return fmt.Errorf("the kernel has written no ports into its connection file: %w", f.ctx.Err())
+		case <-time.After(2 * time.Millisecond):
+		}
+	}
 }
 
 func (f *front) ask(got *Checked, start time.Time) (err error) {
@@ -237,18 +254,4 @@ func (f *front) result(iopub *wire.Conn) (*wire.Message, error) {
 			return nil, errors.New("no result")
 		}
 	}
-}
-
-// freePorts finds TCP ports that nobody has. Another process may take one before the
-// kernel does; front ends live with that too.
-func freePorts(ports ...*int) error {
-	for _, p := range ports {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			return err
-		}
-		defer l.Close()
-		*p = l.Addr().(*net.TCPAddr).Port
-	}
-	return nil
 }

@@ -21,6 +21,9 @@ import (
 // too. After the reply, a new cell is a new decision of the user.
 const abortGrace = 5 * time.Millisecond
 
+// stdinLimit is how long a question waits for the front end's stdin channel to connect.
+const stdinLimit = 2 * time.Second
+
 // cell is the execute request that runs.
 type cell struct {
 	req    request
@@ -364,13 +367,21 @@ func (k *Kernel) ask(run *cell, text string, password bool) (string, error) {
 	p := &k.prompt
 	run.out.flushNow()
 	q := &question{reply: make(chan string, 1)}
-	var sendErr error
 	p.mu.Lock()
 	p.open = append(p.open, q)
-	q.id = k.emit("input_request", run.req.msg.RawHeader, nil, map[string]any{"prompt": text, "password": password}, func(parts [][]byte) {
-		sendErr = k.stdin.SendTo(run.req.peer.Identity(), parts)
-	})
 	p.mu.Unlock()
+	var sendErr error
+	// A front end connects its channels in no order: that of stdin may come after the cell.
+	for end := time.Now().Add(stdinLimit); ; time.Sleep(5 * time.Millisecond) {
+		p.mu.Lock()
+		q.id = k.emit("input_request", run.req.msg.RawHeader, nil, map[string]any{"prompt": text, "password": password}, func(parts [][]byte) {
+			sendErr = k.stdin.SendTo(run.req.peer.Identity(), parts)
+		})
+		p.mu.Unlock()
+		if sendErr == nil || run.ctx.Err() != nil || time.Now().After(end) {
+			break
+		}
+	}
 	defer p.take(q.id)
 	if sendErr != nil {
 		return "", fmt.Errorf("kernel: the front end has no stdin channel: %w", sendErr)

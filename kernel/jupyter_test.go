@@ -22,7 +22,7 @@ func python(t *testing.T, script string) {
 	if _, err := Install(InstallOptions{Prefix: prefix, Exe: exe}); err != nil {
 		t.Fatal(err)
 	}
-	ctx, cancel := context.WithTimeout(t.Context(), 90*time.Second)
+	ctx, cancel := context.WithTimeout(t.Context(), 10*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(ctx, py, script)
 	cmd.Env = append(os.Environ(), "JUPYTER_PATH="+prefix+"/share/jupyter", "JUPYTER_RUNTIME_DIR="+t.TempDir(), "TMPDIR="+need.Scratch(t), "PYTHONWARNINGS=ignore")

@@ -459,7 +459,7 @@ func TestDeadPages(t *testing.T) {
 	for _, c := range dead {
 		c.ws.Close()
 	}
-	for deadline := time.Now().Add(10 * time.Second); runtime.NumGoroutine() > before+8; {
+	for deadline := time.Now().Add(30 * time.Second); runtime.NumGoroutine() > before+8; {
 		if time.Now().After(deadline) {
 			t.Fatalf("%d goroutines remain of %d", runtime.NumGoroutine(), before)
 		}
@@ -640,7 +640,7 @@ func TestServe(t *testing.T) {
 	select {
 	case err := <-ended:
 		must(t, err)
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Fatal("Serve did not stop")
 	}
 	if _, ok := Running(dir); ok {

@@ -69,12 +69,10 @@ func TestMagics(t *testing.T) {
 
 func TestInterruptCommand(t *testing.T) {
 	b := open(t)
-	go func() {
-		time.Sleep(300 * time.Millisecond)
-		b.Interrupt()
-	}()
+	done := b.ahead(t.Context(), "!echo begun; sleep 60 | cat")
 	start := time.Now()
-	r, _ := b.run("!sleep 60 | cat")
+	b.Interrupt()
+	r := b.end(done)
 	if r.EName != "Interrupted" || time.Since(start) > 5*time.Second {
 		t.Errorf("%+v after %v", r, time.Since(start))
 	}

@@ -275,12 +275,11 @@ func TestInterruptLaunch(t *testing.T) {
 		`lab.Device("interp"); lab.Run(spin, "ones:f32[32]")`,
 		`lab.Compare(spin, "ones:f32[32]")`,
 	} {
-		done := make(chan session.Reply)
-		go func() { r, _ := b.run(code); done <- r }()
-		time.Sleep(300 * time.Millisecond)
+		done := b.ahead(t.Context(), "println(\"begun\")\n"+code)
+		time.Sleep(300 * time.Millisecond) // and into the launch
 		start := time.Now()
 		b.Interrupt()
-		r := <-done
+		r := b.end(done)
 		if d := time.Since(start); r.EName != "Interrupted" || r.Tainted || r.Lost || d > 4*200*time.Millisecond {
 			t.Errorf("%s: after %s: %+v", code, d, r)
 		}
@@ -291,9 +290,7 @@ func TestInterruptLaunch(t *testing.T) {
 func TestAnswersWhileBusy(t *testing.T) {
 	b := open(t)
 	b.ok("longName := 3\ntype P struct{ Alpha, Beta int }\np := P{}", "")
-	done := make(chan bool)
-	go func() { b.run("for {}"); done <- true }()
-	time.Sleep(100 * time.Millisecond)
+	done := b.ahead(t.Context(), "println(\"begun\")\nfor {}")
 	c, err := b.Complete("é := 1; longN", 13)
 	if err != nil || len(c.Matches) != 1 || c.Matches[0].Text != "longName" || c.Start != 8 {
 		t.Errorf("complete: %+v %v", c, err)
@@ -316,7 +313,7 @@ func TestAnswersWhileBusy(t *testing.T) {
 		}
 	}
 	b.Interrupt()
-	<-done
+	b.end(done)
 }
 
 func TestDeaths(t *testing.T) {
@@ -451,16 +448,11 @@ func TestStdin(t *testing.T) {
 
 func TestClose(t *testing.T) {
 	b := open(t)
-	done := make(chan session.Reply)
-	go func() {
-		r, _ := b.Execute(context.Background(), session.Request{Code: "for {}"}, nil)
-		done <- r
-	}()
-	time.Sleep(100 * time.Millisecond)
+	done := b.ahead(t.Context(), "println(\"begun\")\nfor {}")
 	start := time.Now()
 	b.Close()
-	<-done
-	if d := time.Since(start); d > time.Second {
+	b.end(done)
+	if d := time.Since(start); d > 4*500*time.Millisecond {
 		t.Errorf("close took %s", d)
 	}
 	if _, err := b.Execute(context.Background(), session.Request{Code: "1"}, nil); err == nil {

@@ -427,7 +427,7 @@ var crashLine = regexp.MustCompile(`(?m)^(?:panic: |fatal error: |runtime: gorou
 func (w *worker) obituary() (name, value string, trace []string) {
 	select {
 	case <-w.waited:
-	case <-time.After(500 * time.Millisecond):
+	case <-time.After(2 * time.Second):
 	}
 	w.mu.Lock()
 	defer w.mu.Unlock()

@@ -154,7 +154,7 @@ func bindTest(t *testing.T, kind Kind, o Options) *Socket {
 // TestMalformed sends broken bytes at every stage; each closes its own connection
 // and no other.
 func TestMalformed(t *testing.T) {
-	s := bindTest(t, Router, Options{MaxFrame: 1000, MaxMessage: 1500, Handshake: 300 * time.Millisecond})
+	s := bindTest(t, Router, Options{MaxFrame: 1000, MaxMessage: 1500, Handshake: 2 * time.Second})
 	good := connect(t, s, "DEALER", "good")
 	long := bytes.Repeat([]byte("x"), 900)
 	for name, raw := range map[string][]byte{
@@ -194,7 +194,7 @@ func TestMalformed(t *testing.T) {
 		if r.Peer.Identity() != "good" || len(r.Parts) != 3 {
 			t.Errorf("received %q from %q", r.Parts, r.Peer.Identity())
 		}
-	case <-time.After(5 * time.Second):
+	case <-time.After(20 * time.Second):
 		t.Fatal("the good peer is not served any more")
 	}
 	good.Write(commandFrame("PING", []byte("\x00\x00ctx")))

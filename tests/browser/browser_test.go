@@ -11,7 +11,6 @@ import (
 	"context"
 	"encoding/json"
 	"fmt"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -162,12 +161,7 @@ func (h home) jupyter(t *testing.T) (wait func() string) {
 			t.Fatal(err)
 		}
 	}
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	port := ln.Addr().(*net.TCPAddr).Port
-	ln.Close()
+	port := freePort(t)
 	cmd := exec.Command(py, "-m", "jupyterlab", "--no-browser", "--allow-root", "--ServerApp.ip=127.0.0.1",
 		fmt.Sprint("--ServerApp.port=", port), "--ServerApp.port_retries=0", "--IdentityProvider.token=tilus",
 		"--ServerApp.root_dir="+h.notebooks)

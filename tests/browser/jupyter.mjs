@@ -74,6 +74,7 @@ await run(browser, () => context.pages(), {
 
   async "a pane is bound to the variable by hand"() {
     const pick = layout(explorer).getByRole("combobox", { name: /take from a notebook/ });
+    await pick.locator("option", { hasText: "L in live.ipynb" }).first().waitFor({ state: "attached" });
     const name = (await pick.locator("option").allTextContents()).find((o) => o === "L in live.ipynb");
     must(name, "the explorer does not know L");
     await pick.selectOption({ label: name });

@@ -48,6 +48,7 @@ await run(browser, () => context.pages(), {
     const errors = await page.locator(".out pre.error").allTextContents();
     must(errors.length === 0, "a cell failed: " + errors.join("\n"));
     must(await page.locator(".out > [data-stored]").count() === 0, "an output is still that of the file");
+    await page.waitForFunction(() => [...document.querySelectorAll(".out img")].every((i) => i.complete));
     must(await images(page) === count(committed), "there are " + await images(page) + " pictures, in the file " + count(committed));
     const right = await cells().last().locator(".out").textContent();
     must(right.includes("tilus-lab") || right.includes("interp"), "the last cell printed " + right);
@@ -85,6 +86,7 @@ await run(browser, () => context.pages(), {
     await cells().first().getByRole("textbox", { name: "Code of the cell" }).fill("x := 41 + 1\nx");
     await cells().first().getByRole("button", { name: "run" }).click();
     await cells().first().locator(".out", { hasText: "42" }).waitFor();
+    await page.waitForFunction(() => !document.querySelector(".cell.busy")); // what a cell shows is stored when it has ended
     await page.keyboard.press("Control+s");
     await state("saved");
     await page.reload();

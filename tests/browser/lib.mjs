@@ -75,7 +75,7 @@ export async function run(browser, pages, checks) {
 export const layout = (page) => page.locator("section.pane").first();
 export const pictures = (page) => page.locator("section.pane").first().locator(".stage > svg:first-child")
   .evaluateAll((all) => all.map((e) => e.outerHTML));
-export const drawn = (page) => page.locator(".stage > svg").first().waitFor();
+export const drawn = (page) => page.locator("section.pane").first().locator(".stage > svg").first().waitFor();
 
 // spot is the middle of an element of the tensor view in a locator, however high the caption above it is: the first cells
 // that are drawn begin at (0, 0), and are as high as one element is wide.

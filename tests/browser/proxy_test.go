@@ -2,6 +2,7 @@ package browser
 
 import (
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"net/http"
 	"os"
@@ -14,15 +15,19 @@ import (
 	"github.com/tilus-lab/tilus-lab/tests/need"
 )
 
-// freePort is a port that nobody listens on.
+// freePort is a port that nobody listens on. It lies below those that the system gives to whoever asks for any, so that none is
+// given it before the server for which it is meant listens.
 func freePort(t *testing.T) int {
 	t.Helper()
-	ln, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
+	for range 1000 {
+		port := 10_000 + rand.IntN(20_000)
+		if ln, err := net.Listen("tcp", fmt.Sprint("127.0.0.1:", port)); err == nil {
+			ln.Close()
+			return port
+		}
 	}
-	defer ln.Close()
-	return ln.Addr().(*net.TCPAddr).Port
+	t.Fatal("no port is free")
+	return 0
 }
 
 // The explorer behind the real jupyter-server-proxy, under the base URL that it has

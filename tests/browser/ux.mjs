@@ -404,6 +404,7 @@ const statements = {
     await go("?v=1&p=layout&e=local(4,4).spatial(8,4).local(2,4)");
     await page.waitForSelector(".stage canvas");
     const ink = () => layout(page).locator("canvas.texts").first().evaluate((c) => [...c.getContext("2d").getImageData(0, 0, c.width, c.height).data].filter((v, i) => i % 4 === 3 && v > 128).length);
+    await page.waitForFunction(() => document.querySelector("canvas.texts").style.width); // drawn before a frame, once the canvas is there
     must(await ink() > 1000, "letters are missing: " + await ink());
     // To the far corner, by the map: letters are there too, and cells are linked.
     const map = layout(page).locator(".map").first();

@@ -34,14 +34,6 @@ func startKernel(t *testing.T) *talk {
 	t.Helper()
 	exe := need.Program(t)
 	k := &talk{t: t, c: kernel.Connection{Transport: "tcp", IP: "127.0.0.1", Key: "mutants", SignatureScheme: "hmac-sha256"}, ended: make(chan struct{})}
-	for _, p := range []*int{&k.c.ShellPort, &k.c.IOPubPort, &k.c.StdinPort, &k.c.ControlPort, &k.c.HBPort} {
-		l, err := net.Listen("tcp", "127.0.0.1:0")
-		if err != nil {
-			t.Fatal(err)
-		}
-		defer l.Close()
-		*p = l.Addr().(*net.TCPAddr).Port
-	}
 	var err error
 	if k.signer, err = wire.NewSigner(k.c.SignatureScheme, k.c.Key); err != nil {
 		t.Fatal(err)
@@ -67,6 +59,17 @@ func startKernel(t *testing.T) *talk {
 		cmd.Process.Kill()
 		<-k.ended
 	})
+	// The kernel picks its ports, and writes them into the file.
+	for k.c.ShellPort == 0 {
+		select {
+		case <-k.ended:
+			t.Fatal("the kernel ended")
+		case <-time.After(5 * time.Millisecond):
+		}
+		if c, err := kernel.ReadConnection(file); err == nil {
+			k.c = c
+		}
+	}
 	return k
 }
 

@@ -7,24 +7,13 @@
 // TILUS_SHOTS a folder for screenshots or nothing, TILUS_PUSH an address that
 // makes the server receive a changed variable from a notebook.
 
-import { createRequire } from "node:module";
-import { readFileSync } from "node:fs";
-import path from "node:path";
+import { drawn, must, open, scan } from "../browser/lib.mjs";
 
-const require = createRequire(path.join(process.env.TILUS_NODE, "package.json"));
-const { chromium } = require("playwright-core");
-const axe = readFileSync(require.resolve("axe-core/axe.min.js"), "utf8");
 const shots = process.env.TILUS_SHOTS;
 const start = process.argv[2];
 const base = new URL(start).origin + "/";
 
-function must(ok, message) {
-  if (!ok) throw new Error(message);
-}
-
-const browser = await chromium.launch({ executablePath: process.env.TILUS_CHROMIUM, args: ["--no-sandbox"] });
-const context = await browser.newContext({ viewport: { width: 1280, height: 900 } });
-const page = await context.newPage();
+const { browser, page } = await open();
 const foreign = [], complaints = [], blocked = [];
 page.on("request", (r) => { if (!r.url().startsWith(base) && !r.url().startsWith("data:") && !r.url().startsWith("ws:")) foreign.push(r.url()); });
 page.on("console", (m) => {
@@ -35,17 +24,10 @@ page.on("pageerror", (e) => complaints.push(String(e)));
 
 const layout = () => page.locator("section.pane").first();
 const field = () => layout().locator("input[type=text]").first();
-const settled = async () => { await page.waitForFunction(() => document.querySelectorAll(".stage svg").length > 0); };
+const settled = () => drawn(page);
 
 // editors waits until texts of several lines have become editors.
 const editors = () => page.waitForFunction(() => document.body.dataset.editors === "ready");
-
-async function scan(where) {
-  await page.evaluate(axe); // not as a script element, which the page's policy refuses
-  await page.waitForFunction(() => !document.querySelector(".stale")); // pale while an answer is late
-  const r = await page.evaluate(() => window.axe.run());
-  must(r.violations.length === 0, where + ": " + r.violations.map((v) => v.id + " " + v.nodes[0].html.slice(0, 120)).join("; "));
-}
 
 const checks = {
   async "the token leaves the address and the page is never blank"() {
@@ -54,6 +36,7 @@ const checks = {
     must(!page.url().includes("token"), "the address still holds the token: " + page.url());
     const say = await layout().locator(".say").textContent();
     must(say.includes("Thread 5 slot 2 holds (9, 2)"), "the sentence is " + say);
+    await page.waitForFunction(() => document.querySelectorAll("section.pane").length === 2 && [...document.querySelectorAll("section.pane")].every((p) => p.querySelector(".stage > svg")));
     must(await page.locator(".stage").count() === 3, "two views and the bits are shown");
     if (shots) await page.screenshot({ path: shots + "/start-light.png", fullPage: true });
   },
@@ -65,7 +48,7 @@ const checks = {
     const chip = layout().locator(".chip");
     must((await chip.locator("span").textContent()) === "acc in test.ipynb", "the field shows " + await chip.textContent());
     must(await field().isHidden() && page.url().includes("$acc@s1"), "the bound field shows its reference");
-    await scan("a bound field");
+    await scan(page, "a bound field");
     if (shots) await layout().screenshot({ path: shots + "/bound.png" });
     await fetch(process.env.TILUS_PUSH);
     await page.waitForFunction(() => document.querySelector(".say").textContent.includes("[16, 4]"));
@@ -103,8 +86,10 @@ const checks = {
       for (const at of ["?v=1#run", "?v=1&p=layout&e=local(2", "nb/", "nb/01"]) {
         await page.goto(base + at);
         await page.waitForSelector("section, ul.shelf");
-        await page.waitForTimeout(200);
-        await scan(scheme + " " + at);
+        if (at.startsWith("?")) await settled();
+        if (at === "nb/01") await editors();
+        await page.waitForFunction(() => document.querySelector("#devices").textContent.includes("interp"));
+        await scan(page, scheme + " " + at);
         if (shots) await page.screenshot({ path: shots + "/" + scheme + "-" + (at.replace(/[^a-z0-9]+/gi, "_") || "start") + ".png", fullPage: true });
       }
     }

@@ -234,9 +234,19 @@ await run(browser, () => context.pages(), {
 
   async "what is asked while there is no connection is asked again"() {
     await show("?v=1&p=layout");
-    await page.evaluate(() => window.sockets.at(-1).close());
+    // The page connects again when a timer ends: here when the field has been written into.
+    await page.evaluate(() => {
+      const later = window.setTimeout, held = [];
+      window.setTimeout = (f) => held.push(f);
+      window.goOn = () => {
+        window.setTimeout = later;
+        for (const f of held) f();
+      };
+      window.sockets.at(-1).close();
+    });
     await page.locator("#offline").waitFor({ state: "visible" });
     await panes().first().getByRole("textbox", { name: "Layout" }).fill("spatial(4, 4)");
+    await page.evaluate(() => window.goOn());
     await redrawn(page, "[4, 4]");
     await page.locator("#offline").waitFor({ state: "hidden" });
     must(await page.evaluate(() => window.sockets.length) === 2, "the page connected more than once");

@@ -8,7 +8,7 @@ from jupyter_client.manager import start_new_kernel
 t0 = time.time()
 km, kc = start_new_kernel(kernel_name="tilus-lab")
 print(f"ready after {time.time() - t0:.3f} s")
-T = 30
+T = 120
 
 
 def eq(got, want, what):
@@ -148,7 +148,7 @@ for c in workers():
     os.kill(int(c), signal.SIGKILL)
 r, _ = wait(mid)
 eq(r["status"], "error", "SIGKILL")
-assert time.time() - t < 1, f"the death was noticed after {time.time() - t:.3f} s"
+assert time.time() - t < 4, f"the death was noticed after {time.time() - t:.3f} s"
 assert any("%replay" in line for line in r["traceback"]), r
 eq(run("z")[0]["status"], "error", "values after a death")
 eq(run("%replay")[0]["status"], "ok", "replay")
