@@ -36,7 +36,7 @@ const checks = {
     must(!page.url().includes("token"), "the address still holds the token: " + page.url());
     const say = await layout().locator(".say").textContent();
     must(say.includes("Thread 5 slot 2 holds (9, 2)"), "the sentence is " + say);
-    await page.waitForFunction(() => document.querySelectorAll("section.pane").length === 2 && [...document.querySelectorAll("section.pane")].every((p) => p.querySelector(".stage > svg")));
+    await page.waitForFunction(() => [...document.querySelectorAll("section.pane:not(#run)")].every((p) => p.querySelector(".stage > svg")));
     must(await page.locator(".stage").count() === 3, "two views and the bits are shown");
     if (shots) await page.screenshot({ path: shots + "/start-light.png", fullPage: true });
   },
