@@ -181,20 +181,17 @@ func affineKinds() []Kind {
 
 // rewritten says that reading a text made another map of it. Reading already folds what
 // needs no ranges and brings sums in order; theirs counts that as a change of simplifying,
-// but not that a factor moves behind what it multiplies.
+// but not that a factor moves behind what it multiplies, nor how a sign is written.
 func rewritten(text string, m affine.Map) bool {
 	if m.KnownEmpty() || m.Undefined() {
 		return false
 	}
-	before, after := operands(text), operands(m.String())
-	moved := !slices.Equal(before, after)
-	slices.Sort(before)
-	slices.Sort(after)
-	return operations(m.String()) < operations(text) || moved && slices.Equal(before, after)
+	return !slices.Equal(operands(text), operands(m.String()))
 }
 
 var (
 	factorFirst = regexp.MustCompile(`\b(\d+) *\* *([a-zA-Z_]\w*|\([^()]*\))`)
+	minusOne    = regexp.MustCompile(`\* *-1\b`)
 	operand     = regexp.MustCompile(`\w+|[*/]`)
 )
 
@@ -204,15 +201,8 @@ func operands(text string) []string {
 	_, results, _ := strings.Cut(text, "->")
 	results, _, _ = strings.Cut(results, "domain")
 	results = strings.NewReplacer("floordiv", "/", "floorDiv", "/").Replace(results)
+	results = minusOne.ReplaceAllString(results, "")
 	return operand.FindAllString(factorFirst.ReplaceAllString(results, "$2 * $1"), -1)
-}
-
-// operations counts the operators of a text.
-func operations(text string) (n int) {
-	for _, op := range []string{"+", "-", "*", "/", "mod", "min(", "max("} {
-		n += strings.Count(text, op)
-	}
-	return n
 }
 
 func composed(in mapInput) (mapAnswer, error) {

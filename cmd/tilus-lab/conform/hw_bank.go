@@ -646,6 +646,9 @@ func inBytes(bms [3]int, bytes int) ([]int, error) {
 			return nil, fmt.Errorf("%s of elements and %s of bytes differ at %d", s, b, a)
 		}
 	}
+	if b.Bits == 0 { // it moves nothing, wherever its base is
+		b.Base = s.Base + e
+	}
 	return []int{b.Bits, b.Base, b.Shift}, nil
 }
 

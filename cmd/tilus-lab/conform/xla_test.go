@@ -110,6 +110,8 @@ func TestPublishedWays(t *testing.T) {
 		{"partition", `{"hlo": ` + tuple + `}`, `{"num_subgraphs": 1, "subgraphs": [{"roots": ["exp0"], "instructions": ["p0", "neg0", "exp0", "t0"], "no_compute": false}]}`, Failed},
 		{"simplify", `{"map": "()[s0] -> ((s0 * 128) mod 715 + ((s0 * 64) / 715) * 715), domain: s0 in [0, 127]"}`, `{"map": "()[s0] -> (((s0 * 64) / 715) * 715 + (s0 * 128) mod 715), domain: s0 in [0, 127]", "changed": true}`, Passed},
 		{"simplify", `{"map": "()[s0] -> (((s0 * 64) / 715) * 715 + (s0 * 128) mod 715), domain: s0 in [0, 127]"}`, `{"changed": false}`, Passed},
+		{"simplify", `{"map": "()[s0] -> ((s0 * 4) mod 12), domain: s0 in [0, 127]"}`, `{"changed": true}`, Passed},
+		{"simplify", `{"map": "()[s0] -> (s0 * -1 + 3, (-s0) mod 5, (s0 / 2) / -7), domain: s0 in [0, 127]"}`, `{"changed": false}`, Passed},
 		{"simplify", `{"map": "()[s0] -> ((3 * s0) mod 7), domain: s0 in [0, 127]"}`, `{"changed": false}`, Passed},
 	} {
 		if r := Check(Case{Name: "t", Kind: c.kind, Input: []byte(c.input), Expect: []byte(c.expect)}); r.Outcome != c.want {
