@@ -3,6 +3,7 @@ package arch
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"sync"
@@ -128,17 +129,25 @@ func mustAtoms() catalogue {
 // do not write to them.
 func Atoms() []Atom { return slices.Clone(mustAtoms().atoms) }
 
-// FindAtom finds an instruction by its name or one of its aliases.
-func FindAtom(name string) (Atom, error) {
+// LookupAtom finds an instruction by its name or one of its aliases, and reports whether there is one.
+func LookupAtom(name string) (Atom, bool) {
 	c := mustAtoms()
-	if i, ok := c.index[name]; ok {
-		return c.atoms[i], nil
+	i, ok := c.index[name]
+	if !ok {
+		return Atom{}, false
 	}
-	known := make([]string, 0, len(c.index))
-	for n := range c.index {
-		known = append(known, n)
+	return c.atoms[i], true
+}
+
+// atomNames are all names and aliases, sorted.
+var atomNames = sync.OnceValue(func() []string { return slices.Sorted(maps.Keys(mustAtoms().index)) })
+
+// FindAtom is LookupAtom with an error that offers names like the one that is missing.
+func FindAtom(name string) (Atom, error) {
+	if a, ok := LookupAtom(name); ok {
+		return a, nil
 	}
-	slices.Sort(known)
+	known := atomNames()
 	help := diag.DidYouMean(name, known)
 	if help == "" {
 		help = nearest(name, known)

@@ -190,7 +190,7 @@ func describeWord(word string) string {
 	if t, err := dtype.Parse(word); err == nil {
 		return fmt.Sprintf("element type `%s`: %d bits, %v to %v", t, t.Bits(), t.Min(), t.Max())
 	}
-	if a, err := arch.FindAtom(word); err == nil {
+	if a, ok := arch.LookupAtom(word); ok {
 		s := fmt.Sprintf("`%s`\n\n%s %s, %d × %d × %d, %d lanes, since %s", a.Name, a.Vendor, a.Family, a.M, a.N, a.K, a.Lanes, a.Since)
 		if len(a.Aliases) > 0 {
 			s += "\n\nAlso: " + strings.Join(a.Aliases, ", ")
@@ -249,7 +249,7 @@ func DescribeNotation(code string, at int) string {
 		end++
 	}
 	if word := trailing(code[:end], isAtomByte); len(word) > 2 {
-		if a, err := arch.FindAtom(word); err == nil {
+		if a, ok := arch.LookupAtom(word); ok {
 			return describeWord(a.Name)
 		}
 	}

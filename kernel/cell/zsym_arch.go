@@ -29,6 +29,7 @@ func init() {
 		"InTensor":          reflect.ValueOf(constant.MakeFromLiteral("\"tmem\"", token.STRING, 0)),
 		"LanesPerWarp":      reflect.ValueOf(constant.MakeFromLiteral("32", token.INT, 0)),
 		"Lookup":            reflect.ValueOf(arch.Lookup),
+		"LookupAtom":        reflect.ValueOf(arch.LookupAtom),
 		"Matrices":          reflect.ValueOf(arch.Matrices),
 		"NVIDIAGenerations": reflect.ValueOf(arch.NVIDIAGenerations),
 		"Names":             reflect.ValueOf(arch.Names),
