@@ -120,7 +120,7 @@ func (o *output) sync() {
 		}
 		select {
 		case <-c:
-		case <-time.After(time.Second):
+		case <-time.After(10 * time.Second): // what a cell wrote may look like the beginning of a mark
 		}
 	}
 }

@@ -35,7 +35,7 @@ await run(browser, () => context.pages(), {
     for (let on = false, tries = 0; !on; tries++) {
       must(tries < 8, "the debugger does not come on");
       await page.locator(".jp-DebuggerBugButton[aria-disabled=false]").first().click();
-      on = await side.locator("h2", { hasText: file }).waitFor({ state: "attached", timeout: 8000 }).then(() => true, () => false);
+      on = await side.locator("h2", { hasText: file }).waitFor({ state: "attached", timeout: 20_000 }).then(() => true, () => false);
     }
     await cell(0).locator(".cm-gutter.cm-breakpoint-gutter").waitFor({ state: "attached" });
     if (!await side.isVisible()) await page.locator("[data-id='jp-debugger-sidebar']").click();

@@ -31,7 +31,7 @@ async function runCell(i) {
     await cell(i).locator(".cm-content").click();
     await cell(i).locator(".cm-editor.cm-focused").waitFor();
     await notebook.keyboard.press("Shift+Enter");
-    heard = await prompt(i, /\[[*\d]+\]/.source, 5000);
+    heard = await prompt(i, /\[[*\d]+\]/.source, 15_000);
   }
   must(await prompt(i, /\[\d+\]/.source, 60_000), "cell " + i + " does not end");
 }

@@ -111,6 +111,40 @@ await run(browser, () => context.pages(), {
     must(await cells().nth(1).locator(".out").innerHTML() === before, "the output of a cell that did not run has changed");
   },
 
+  async "an interrupt ends a cell whose worker is still starting"() {
+    await page.goto(base + "nb/02");
+    await page.waitForFunction(() => document.body.dataset.editors === "ready");
+    const box = cells().first().getByRole("textbox", { name: "Code of the cell" });
+    await box.fill("for {\n}");
+    await box.press("Control+Enter");
+    await page.getByRole("button", { name: "Interrupt" }).click();
+    await page.waitForFunction(() => !document.querySelector(".cell.busy"));
+    await box.fill("4000 + 3");
+    await box.press("Control+Enter");
+    await cells().first().locator(".out", { hasText: "4003" }).waitFor();
+  },
+
+  async "a cell reads what a control was moved to before it"() {
+    await page.goto(base + "nb/03");
+    await page.waitForFunction(() => document.body.dataset.editors === "ready");
+    const box = cells().first().getByRole("textbox", { name: "Code of the cell" });
+    await box.fill(`m := lab.Slider("m", 1, 99, 1)\nm`);
+    await box.press("Control+Enter");
+    const slider = cells().first().getByRole("slider", { name: "m" });
+    await slider.waitFor();
+    await cells().nth(1).getByRole("textbox", { name: "Code of the cell" }).fill("m.Int()");
+    for (const to of [17, 42, 63]) {
+      await page.evaluate((to) => {
+        const slider = document.querySelector(".cell.code input[type=range]");
+        slider.value = to;
+        slider.dispatchEvent(new Event("input"));
+        document.querySelectorAll(".cell.code")[1].querySelector(".head button").click();
+      }, String(to));
+      await page.waitForFunction(() => !document.querySelector(".cell.busy"));
+      must((await cells().nth(1).locator(".out").textContent()).startsWith(String(to)), "moved to " + to + ", the cell reads " + await cells().nth(1).locator(".out").textContent());
+    }
+  },
+
   async "nothing complained"() {
     must(complaints.length === 0, complaints.join("\n"));
   },

@@ -108,7 +108,7 @@ export function cells(page) {
       await editor(i).click();
       if (!await cell(i).locator(".cm-editor.cm-focused").waitFor({ timeout: 3000 }).then(() => true, () => false)) continue;
       await page.keyboard.press("Shift+Enter");
-      heard = await prompt(i, /\[[*\d]+\]/.source, 5000);
+      heard = await prompt(i, /\[[*\d]+\]/.source, 15_000);
     }
   };
   const ended = async (i) => must(await prompt(i, /\[\d+\]/.source), "cell " + i + " does not end");

@@ -7,7 +7,7 @@ const assert = require("assert");
 // On a device; the result is what thread 5 holds of the sum in the third turn of the loop.
 async function session(device) {
   const c = new DebugClient(exe, "", "tile");
-  c.defaultTimeout = 20000;
+  c.defaultTimeout = 120_000;
   // DebugClient can start an adapter without arguments only; it is given the streams of one.
   const { spawn } = require("child_process");
   const child = spawn(exe, ["dap"], { stdio: ["pipe", "pipe", "inherit"] });

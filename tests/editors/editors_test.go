@@ -48,7 +48,7 @@ func TestClients(t *testing.T) {
 	}
 	for _, script := range []string{"dap.cjs", "lsp.cjs"} {
 		t.Run(script, func(t *testing.T) {
-			ctx, cancel := context.WithTimeout(t.Context(), time.Minute)
+			ctx, cancel := context.WithTimeout(t.Context(), 5*time.Minute)
 			defer cancel()
 			out, err := exec.CommandContext(ctx, node, script, modules, exe, file).CombinedOutput()
 			if err != nil || !strings.HasSuffix(string(out), "ok\n") {

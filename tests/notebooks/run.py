@@ -17,7 +17,7 @@ def main():
     source, out = map(pathlib.Path, sys.argv[1:])
     nb = nbformat.read(source, as_version=4)
     nbformat.validate(nb)
-    client = nbclient.NotebookClient(nb, timeout=120, record_timing=False, resources={"metadata": {"path": str(source.parent)}})
+    client = nbclient.NotebookClient(nb, timeout=600, startup_timeout=300, record_timing=False, resources={"metadata": {"path": str(source.parent)}})
     try:
         client.execute()
     except nbclient.exceptions.CellExecutionError as e:

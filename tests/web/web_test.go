@@ -113,10 +113,11 @@ func inChromium(t *testing.T, script string) {
 	}))
 	defer push.Close()
 
-	run, cancel := context.WithTimeout(context.Background(), 5*time.Minute)
+	run, cancel := context.WithTimeout(context.Background(), 15*time.Minute)
 	defer cancel()
 	cmd := exec.CommandContext(run, node, script, address)
 	cmd.Env = append(os.Environ(), "TMPDIR="+need.Scratch(t), "TILUS_NODE="+modules, "TILUS_CHROMIUM="+chromium, "TILUS_PUSH="+push.URL)
+	cmd.WaitDelay = 5 * time.Second // Chromium's processes hold the pipe if the script was killed
 	out, err := cmd.CombinedOutput()
 	t.Logf("%s", out)
 	if err != nil {
