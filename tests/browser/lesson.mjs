@@ -116,8 +116,11 @@ await run(browser, () => context.pages(), {
     await page.waitForFunction(() => document.body.dataset.editors === "ready");
     const box = cells().first().getByRole("textbox", { name: "Code of the cell" });
     await box.fill("for {\n}");
-    await box.press("Control+Enter");
-    await page.getByRole("button", { name: "Interrupt" }).click();
+    await page.evaluate(async () => {
+      document.querySelector(".cell.code .head button").click();
+      await new Promise((soon) => setTimeout(soon));
+      [...document.querySelectorAll(".bar button")].find((b) => b.textContent === "Interrupt").click();
+    });
     await page.waitForFunction(() => !document.querySelector(".cell.busy"));
     await box.fill("4000 + 3");
     await box.press("Control+Enter");

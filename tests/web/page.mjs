@@ -14,6 +14,7 @@ await page.addInitScript(() => {
   window.sockets = [];
   window.WebSocket = class extends WebSocket {
     constructor(...a) { super(...a); window.sockets.push(this); }
+    set onmessage(f) { super.onmessage = (e) => { if (!window.hold?.(e, f)) f(e); }; }
   };
 });
 
@@ -250,6 +251,26 @@ await run(browser, () => context.pages(), {
     await redrawn(page, "[4, 4]");
     await page.locator("#offline").waitFor({ state: "hidden" });
     must(await page.evaluate(() => window.sockets.length) === 2, "the page connected more than once");
+  },
+
+  async "an answer that comes late does not take the place of a newer one"() {
+    await show("?v=1&p=layout");
+    const field = panes().first().getByRole("textbox", { name: "Layout" });
+    await page.evaluate(() => {
+      window.hold = (e, take) => {
+        if (!JSON.parse(e.data).body?.pictures) return false;
+        window.hold = null;
+        window.release = () => take(e);
+        return true;
+      };
+    });
+    await field.fill("spatial(4, 4)");
+    await page.waitForFunction(() => window.release);
+    await field.fill("spatial(2, 8)");
+    await redrawn(page, "[2, 8]");
+    const was = await panes().first().locator(".stage > svg").first().evaluate((e) => e.outerHTML);
+    await page.evaluate(() => window.release());
+    must((await panes().first().locator(".say").textContent()).includes("[2, 8]") && await panes().first().locator(".stage > svg").first().evaluate((e) => e.outerHTML) === was, "the older picture is shown");
   },
 
   async "a text that no address can hold is said to be so"() {
