@@ -49,15 +49,18 @@ func TestDriver(t *testing.T) {
 			b := &book{Session: s, t: t}
 			b.ok(onGPU, "")
 			b.ok("keep := 5", "")
+			var r session.Reply
 			start := time.Now()
 			if c.interrupt {
-				go func() {
-					time.Sleep(500 * time.Millisecond)
-					start = time.Now()
-					b.Interrupt()
-				}()
+				b.ok(`if err := lab.Device("cuda"); err != nil { panic(err) }`, "") // all but the launch is done
+				ended := b.ahead(t.Context(), "println(\"begun\")\n"+launch)
+				time.Sleep(500 * time.Millisecond) // and into the launch
+				start = time.Now()
+				b.Interrupt()
+				r = b.end(ended)
+			} else {
+				r, _ = b.run(launch)
 			}
-			r, _ := b.run(launch)
 			took := time.Since(start)
 			t.Logf("%s after %s: %s", r.EName, took, r.EValue)
 			if said := r.EValue + strings.Join(r.Traceback, "\n"); r.Status != "error" || r.Lost != c.lost || !strings.Contains(said, c.want) {

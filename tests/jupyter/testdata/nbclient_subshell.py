@@ -34,8 +34,13 @@ async def main():
             return ask("execute_request", {"code": code, "silent": False, "store_history": True,
                                            "user_expressions": {"a": "x"}, "allow_stdin": False, "stop_on_error": True})
 
+        async def published(kind):
+            while (await beside.iopub_channel.get_msg(timeout=60))["msg_type"] != kind:
+                pass
+
+        await published("iopub_welcome")  # from here on all is heard
         running = asyncio.create_task(client.async_execute_cell(nb.cells[1], 1))
-        await asyncio.sleep(0.5)
+        await published("execute_input")
         r = await run("y := 1")
         assert r["status"] == "ok" and r["user_expressions"]["a"]["data"]["text/plain"] == "41", r
         r = await ask("complete_request", {"code": "goO", "cursor_pos": 3})
