@@ -72,7 +72,7 @@ func (l Linear) Candidates(m int) ([]tune.Candidate, []template.Schedule, error)
 	for i, s := range all {
 		outputs := p.Outputs() * s.Warps * s.Sides
 		blocks := (l.N + outputs - 1) / outputs * ((m + s.Rows - 1) / s.Rows) * s.Splits
-		if s.Streams() && !s.Cluster {
+		if s.Streams() && !s.Joint {
 			blocks = s.Blocks
 		}
 		out[i] = tune.Candidate{
@@ -81,7 +81,7 @@ func (l Linear) Candidates(m int) ([]tune.Candidate, []template.Schedule, error)
 			Fields:   fieldsOf(s),
 			Estimate: p.Estimate(s, m, l.N, l.K, on),
 			Blocks:   blocks,
-			Together: s.Splits > 1 && s.Parts <= 1 && !s.Cluster, Registers: p.Registers(s), Trades: s.Warpgroups,
+			Together: s.Splits > 1 && s.Parts <= 1 && !s.Joint, Registers: p.Registers(s), Trades: s.Warpgroups,
 		}
 	}
 	return out, all, nil
@@ -95,7 +95,7 @@ func fieldsOf(s template.Schedule) []int {
 		}
 		return 0
 	}
-	return []int{s.Rows, s.Depth, s.Warps, max(s.Parts, 1), s.Sides, s.Splits, s.Stages, s.Blocks, flag(s.Digits), flag(s.Long), flag(s.Warpgroups), flag(s.Fine), flag(s.Once), flag(s.Cluster), s.Resident}
+	return []int{s.Rows, s.Depth, s.Warps, max(s.Parts, 1), s.Sides, s.Splits, s.Stages, s.Blocks, flag(s.Digits), flag(s.Long), flag(s.Warpgroups), flag(s.Fine), flag(s.Once), flag(s.Joint), s.Resident}
 }
 
 // TuneOptions say how to look for a schedule.

@@ -195,7 +195,7 @@ func inherited(p *template.Plan, s template.Schedule, tiles, m, n, k int) (templ
 	for tiles < p.Tiles {
 		if s.Sides > 1 {
 			s.Sides /= 2
-		} else if s.Splits > 1 && !(s.Cluster && 2*s.Splits > template.MaxCluster) {
+		} else if s.Splits > 1 && !(s.Joint && 2*s.Splits > template.MaxCluster) {
 			s.Splits *= 2
 		}
 		tiles *= 2

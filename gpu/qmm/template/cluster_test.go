@@ -14,27 +14,27 @@ import (
 // middle, and blocks without a turn. Every part-th form is taken.
 func clusterCases(part int, do func(name string, f Form, i int, shape formShape)) {
 	plain := []formShape{
-		{1, 64, 1024, Schedule{Splits: 2, Parts: 4, Cluster: true, PDL: true}},
-		{3, 150, 640, Schedule{Splits: 3, Parts: 2, Sides: 2, Depth: 2, Cluster: true, AddBias: true, AddResidual: true}},
-		{17, 300, 648, Schedule{Splits: 4, Rows: 16, Warps: 2, Sides: 4, Cluster: true, PDL: true}},
-		{2, 40, 200, Schedule{Splits: 8, Cluster: true}},
-		{1, 64, 1024, Schedule{Stages: 2, Splits: 2, Cluster: true, PDL: true}},
-		{3, 300, 640, Schedule{Stages: 3, Splits: 3, Warps: 2, Sides: 2, Depth: 3, Cluster: true, AddBias: true, AddResidual: true, PDL: true}},
-		{17, 150, 264, Schedule{Stages: 2, Splits: 4, Rows: 16, Warps: 4, Cluster: true}}, // four blocks, three turns
+		{1, 64, 1024, Schedule{Splits: 2, Parts: 4, Joint: true, PDL: true}},
+		{3, 150, 640, Schedule{Splits: 3, Parts: 2, Sides: 2, Depth: 2, Joint: true, AddBias: true, AddResidual: true}},
+		{17, 300, 648, Schedule{Splits: 4, Rows: 16, Warps: 2, Sides: 4, Joint: true, PDL: true}},
+		{2, 40, 200, Schedule{Splits: 8, Joint: true}},
+		{1, 64, 1024, Schedule{Stages: 2, Splits: 2, Joint: true, PDL: true}},
+		{3, 300, 640, Schedule{Stages: 3, Splits: 3, Warps: 2, Sides: 2, Depth: 3, Joint: true, AddBias: true, AddResidual: true, PDL: true}},
+		{17, 150, 264, Schedule{Stages: 2, Splits: 4, Rows: 16, Warps: 4, Joint: true}}, // four blocks, three turns
 	}
 	digits := []formShape{
-		{1, 512, 1280, Schedule{Stages: 2, Splits: 4, Warps: 2, Digits: true, Cluster: true, PDL: true}},
-		{1, 512, 2304, Schedule{Stages: 4, Splits: 8, Warps: 2, Digits: true, Long: true, Cluster: true, PDL: true}},
-		{2, 300, 1288, Schedule{Stages: 4, Splits: 3, Warps: 2, Sides: 2, Digits: true, Long: true, Cluster: true, AddBias: true, AddResidual: true}},
+		{1, 512, 1280, Schedule{Stages: 2, Splits: 4, Warps: 2, Digits: true, Joint: true, PDL: true}},
+		{1, 512, 2304, Schedule{Stages: 4, Splits: 8, Warps: 2, Digits: true, Long: true, Joint: true, PDL: true}},
+		{2, 300, 1288, Schedule{Stages: 4, Splits: 3, Warps: 2, Sides: 2, Digits: true, Long: true, Joint: true, AddBias: true, AddResidual: true}},
 	}
 	gangs := []formShape{
-		{9, 300, 1280, Schedule{Stages: 2, Splits: 2, Warps: 4, Rows: 16, Warpgroups: true, Cluster: true, PDL: true}},
-		{16, 600, 896, Schedule{Stages: 4, Splits: 4, Warps: 4, Sides: 2, Rows: 16, Warpgroups: true, Cluster: true, PDL: true, AddBias: true, AddResidual: true}},
-		{16, 600, 640, Schedule{Stages: 4, Splits: 3, Warps: 4, Rows: 16, Warpgroups: true, Fine: true, Cluster: true}},
-		{16, 600, 1152, Schedule{Stages: 4, Splits: 2, Warps: 4, Sides: 2, Rows: 16, Warpgroups: true, Fine: true, Once: true, Cluster: true}},
-		{5, 200, 264, Schedule{Stages: 2, Splits: 5, Warps: 4, Rows: 8, Warpgroups: true, Cluster: true}}, // five blocks, three turns
-		{5, 200, 264, Schedule{Stages: 2, Splits: 4, Warps: 4, Rows: 8, Warpgroups: true, Fine: true, Once: true, Cluster: true}},
-		{16, 300, 640, Schedule{Stages: 4, Splits: 3, Warps: 4, Rows: 16, Warpgroups: true, Fixed: true, Cluster: true}},
+		{9, 300, 1280, Schedule{Stages: 2, Splits: 2, Warps: 4, Rows: 16, Warpgroups: true, Joint: true, PDL: true}},
+		{16, 600, 896, Schedule{Stages: 4, Splits: 4, Warps: 4, Sides: 2, Rows: 16, Warpgroups: true, Joint: true, PDL: true, AddBias: true, AddResidual: true}},
+		{16, 600, 640, Schedule{Stages: 4, Splits: 3, Warps: 4, Rows: 16, Warpgroups: true, Fine: true, Joint: true}},
+		{16, 600, 1152, Schedule{Stages: 4, Splits: 2, Warps: 4, Sides: 2, Rows: 16, Warpgroups: true, Fine: true, Once: true, Joint: true}},
+		{5, 200, 264, Schedule{Stages: 2, Splits: 5, Warps: 4, Rows: 8, Warpgroups: true, Joint: true}}, // five blocks, three turns
+		{5, 200, 264, Schedule{Stages: 2, Splits: 4, Warps: 4, Rows: 8, Warpgroups: true, Fine: true, Once: true, Joint: true}},
+		{16, 300, 640, Schedule{Stages: 4, Splits: 3, Warps: 4, Rows: 16, Warpgroups: true, Fixed: true, Joint: true}},
 	}
 	plain = append(plain, gangs...)
 	count := 0

@@ -27,11 +27,11 @@ type Schedule struct {
 	// Splits is how many blocks share the k of the same outputs; 1 by default. The
 	// last of them to come adds their f32 sums up, in order.
 	Splits int
-	// Cluster, beside Splits of 2 to 8, makes those blocks a cluster: their sums come to the
+	// Joint, beside Splits of 2 to 8, makes those blocks a cluster: their sums come to the
 	// shared memory of one of them, which waits for all and adds them up, in order. Beside
 	// Stages no block stays then: each cluster has outputs of its own, and Blocks is 0. It
 	// needs sm_90.
-	Cluster bool `json:",omitempty"`
+	Joint bool `json:",omitempty"`
 	// Parts is how many warps of a block share the k of the same outputs, 1 by default: their
 	// sums meet in shared memory, in order. Warps is then 1, K is a multiple of
 	// 128, and groups have at most 128.
@@ -85,8 +85,8 @@ func (s Schedule) String() string {
 		s.Once = false
 		return s.String() + ", one copy"
 	}
-	if s.Cluster && s.Streams() {
-		s.Cluster = false
+	if s.Joint && s.Streams() {
+		s.Joint = false
 		before, _ := strings.CutSuffix(s.String(), ", 0 blocks")
 		return fmt.Sprintf("%s, clusters of %d along k", before, s.Splits)
 	}
@@ -107,7 +107,7 @@ func (s Schedule) String() string {
 		return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, %d stages, %d blocks", s.Rows, s.Depth, s.Warps, s.Sides, s.Stages, s.Blocks)
 	}
 	split := fmt.Sprintf(", k/%d", s.Splits)
-	if s.Cluster {
+	if s.Joint {
 		split += " by clusters"
 	}
 	if s.Parts > 1 {
@@ -128,7 +128,7 @@ func (s Schedule) Streams() bool { return s.Stages > 0 }
 
 // Shares reports whether several blocks may add to the same outputs by way of global memory,
 // so that the program has a workspace.
-func (s Schedule) Shares() bool { return !s.Cluster && (s.Splits > 1 || s.Streams()) }
+func (s Schedule) Shares() bool { return !s.Joint && (s.Splits > 1 || s.Streams()) }
 
 // fill takes defaults for zero fields and checks the others.
 func (s Schedule) fill(p *Plan) (Schedule, error) {
@@ -169,7 +169,7 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 	if s.Fine && !s.Warpgroups || s.Once && !s.Fine {
 		return s, fmt.Errorf("template: products of a tile each are those of warpgroups, and one copy of the turn is for them")
 	}
-	if s.Cluster && (s.Splits < 2 || s.Splits > MaxCluster) {
+	if s.Joint && (s.Splits < 2 || s.Splits > MaxCluster) {
 		return s, fmt.Errorf("template: clusters of %d blocks: they have 2 to %d", s.Splits, MaxCluster)
 	}
 	if s.Streams() {
@@ -268,7 +268,7 @@ func (d *decoder) program() (*ir.Program, error) {
 		grid = append([]any{d.Splits}, grid...)
 	}
 	options := []build.Option{build.Grid(grid...), build.Warps(d.width()), build.Resident(d.Resident)}
-	if d.Cluster {
+	if d.Joint {
 		options = append(options, build.Cluster(d.Splits))
 	}
 	b := build.Program(title, options...)
@@ -305,8 +305,8 @@ func (d *decoder) program() (*ir.Program, error) {
 	if d.PDL {
 		b.GridDependencyLaunch()
 	}
-	if d.Cluster {
-		d.allocateGathered(bk, d.width(), d.outputs(), d.columns())
+	if d.Joint {
+		d.gatherSides(bk, d.width(), d.outputs(), d.columns())
 		b.ClusterSynchronize()
 	}
 	d.all = turns
@@ -348,7 +348,7 @@ func (d *decoder) program() (*ir.Program, error) {
 	case d.Splits == 1:
 		d.each(func() { d.store(total()) })
 		return b.Build()
-	case d.Cluster:
+	case d.Joint:
 		d.each(func() { d.send(total()) })
 		d.sent()
 		d.collect(sums, d.store)

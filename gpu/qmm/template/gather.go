@@ -18,7 +18,7 @@ type gathered struct {
 
 // gatherBytes is what sums of a cluster take of each block's shared memory.
 func (s Schedule) gatherBytes(p *Plan) int {
-	if !s.Cluster {
+	if !s.Joint {
 		return 0
 	}
 	return 4 * ceil(s.Sides, s.Splits) * s.Splits * p.Outputs() * s.Warps * s.columns()
@@ -35,16 +35,17 @@ func (s Schedule) columns() int {
 // owner is the block that adds up sums of the present side.
 func (d *decoder) owner() int { return d.side % d.Splits }
 
-// allocateGathered makes room for sums of a shape, which so many warps of each block send. All blocks come to
-// a ClusterSynchronize before one sends.
-func (d *decoder) allocateGathered(rank build.Value, warps int, shape ...int) {
-	of := append([]int{ceil(d.Sides, d.Splits), d.Splits}, shape...)
-	d.gathered = gathered{
-		rank:  rank,
-		slots: d.b.AllocateShared("gathered", rowMajor(dtype.F32, of...)),
-		came:  d.b.AllocateBarrier("came", build.Type("shared u64[1] shared_row_major(1)"), build.Count(d.Splits*warps)),
-		shape: shape,
-	}
+// gatherSides makes room for sums of a shape of each side, which so many warps of each block send.
+func (d *decoder) gatherSides(rank build.Value, warps int, shape ...int) {
+	d.rank, d.shape = rank, shape
+	d.allocateGathered(d.Splits, warps, append([]int{ceil(d.Sides, d.Splits), d.Splits}, shape...)...)
+}
+
+// allocateGathered makes room for sums that so many warps of so many blocks send. All blocks come to a
+// ClusterSynchronize before one sends.
+func (d *decoder) allocateGathered(blocks, warps int, shape ...int) {
+	d.slots = d.b.AllocateShared("gathered", rowMajor(dtype.F32, shape...))
+	d.came = d.b.AllocateBarrier("came", build.Type("shared u64[1] shared_row_major(1)"), build.Count(blocks*warps))
 }
 
 // place is where sums of the present side are that a block has sent.

@@ -36,9 +36,9 @@ func TestGPUOverlap(t *testing.T) {
 		{dtype.U2, 1, [2]int{8192, 28672}, Schedule{Rows: 1, Warps: 16, Stages: 4, Blocks: 132, Digits: true, Long: true}},
 		{dtype.U4, 1, [2]int{8192, 8192}, Schedule{Rows: 8, Depth: 4, Sides: 2, Parts: 4}},
 		{dtype.U3, 1, [2]int{8192, 28672}, Schedule{Rows: 8, Depth: 1, Parts: 4, Splits: 4}},
-		{dtype.U3, 1, [2]int{8192, 28672}, Schedule{Rows: 8, Depth: 1, Parts: 4, Splits: 4, Cluster: true}},
-		{dtype.U2, 1, [2]int{8192, 28672}, Schedule{Rows: 1, Warps: 16, Stages: 4, Splits: 8, Cluster: true, Digits: true, Long: true}},
-		{dtype.U4, 16, [2]int{8192, 28672}, Schedule{Rows: 16, Warps: 8, Sides: 2, Stages: 4, Splits: 4, Cluster: true, Warpgroups: true}},
+		{dtype.U3, 1, [2]int{8192, 28672}, Schedule{Rows: 8, Depth: 1, Parts: 4, Splits: 4, Joint: true}},
+		{dtype.U2, 1, [2]int{8192, 28672}, Schedule{Rows: 1, Warps: 16, Stages: 4, Splits: 8, Joint: true, Digits: true, Long: true}},
+		{dtype.U4, 16, [2]int{8192, 28672}, Schedule{Rows: 16, Warps: 8, Sides: 2, Stages: 4, Splits: 4, Joint: true, Warpgroups: true}},
 	} {
 		t.Run(fmt.Sprintf("%s_%d_%d_%v", c.w, c.m, c.layer[0], c.s), func(t *testing.T) {
 			f := Form{Weight: c.w, Act: dtype.F16, Scale: dtype.F16, Group: 128}
@@ -98,6 +98,8 @@ func TestGPUOverlapWide(t *testing.T) {
 		{dtype.U1, 64, [2]int{8192, 8192}, WideSchedule{Rows: 64, Parts: 8, Splits: 2}, 64},
 		{dtype.U2, 32, [2]int{10240, 8192}, WideSchedule{Rows: 32, Splits: 2, Stages: 4, Fine: true}, 64},
 		{dtype.U8, 64, [2]int{8192, 8192}, WideSchedule{Rows: 64, Sides: 2, Splits: 4, Cluster: 2}, 64},
+		{dtype.U4, 64, [2]int{8192, 8192}, WideSchedule{Rows: 64, Splits: 2, Joint: true}, 64},
+		{dtype.U3, 64, [2]int{8192, 8192}, WideSchedule{Rows: 64, Parts: 4, Splits: 2, Joint: true}, 64},
 		{dtype.U4, 1024, [2]int{8192, 8192}, WideSchedule{Rows: 128, Persistent: true, Cluster: 2, Stages: 4}, 16},
 		{dtype.I4, 1024, [2]int{8192, 8192}, WideSchedule{Rows: 128, Persistent: true, Stages: 4}, 16},
 	} {

@@ -43,6 +43,9 @@ func TestGPUWideForms(t *testing.T) {
 	for i, c := range wideCases {
 		check(c.form, c.m, c.n, c.k, i, c.s)
 	}
+	for i, c := range jointCases {
+		check(c.form, c.m, c.n, c.k, i, c.s)
+	}
 	for i, c := range fineCases {
 		c.s.Fine = true
 		check(c.form, c.m, c.n, c.k, i, c.s)

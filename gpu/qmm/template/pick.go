@@ -98,7 +98,7 @@ func (p *Plan) Estimate(s Schedule, m, n, k int, on Machine) float64 {
 	turn := max(waits/float64(s.Depth), a*instrs/(issued*clock), a*bytes/on.Rate, a*(xShare*rows*Turn*2+bytes)/near)
 	turns := float64(ceil(ceil(k, Turn), s.Splits*s.Depth) * s.Depth)
 	time := on.Launch + 1 + rounds*turns*turn
-	if s.Splits > 1 && !s.Cluster {
+	if s.Splits > 1 && !s.Joint {
 		time += meet + perPart*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
 	return time
@@ -179,7 +179,7 @@ func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
 	if last > 0 {
 		time += wave(last, last+crowded*min(last, room-last))
 	}
-	if s.Splits > 1 && !s.Cluster {
+	if s.Splits > 1 && !s.Joint {
 		time += partsSplit + partsMoved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
 	return time
@@ -223,7 +223,7 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 	rows, tiles, columns := float64(min(m, s.Rows)), float64(p.Tiles*s.Sides), float64(max(s.Rows, 8))/8
 	outputs := ceil(n, d.many()) * ceil(m, s.Rows)
 	turns := 0 // of a block, or of those behind each other on a multiprocessor
-	if s.Cluster {
+	if s.Joint {
 		turns = ceil(ceil(k, Turn), s.Splits) * ceil(outputs*s.Splits, on.SMs)
 	} else {
 		turns = ceil(outputs*ceil(k, Turn), s.Blocks)
@@ -258,7 +258,7 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 	}
 	bytes := float64(d.bytes()) - float64(s.Rows*Turn*2) + streamX*rows*Turn*2
 	time := fixed + float64(turns)*corner(bytes/on.Rate, together/clock, alone/clock, ringWait/float64(s.Stages))
-	if turns < ceil(k, Turn) && !s.Cluster {
+	if turns < ceil(k, Turn) && !s.Joint {
 		time += float64(ceil(ceil(k, Turn), turns)) * (perBlock + 4*float64(d.many())*rows/rate)
 	}
 	return time
@@ -307,7 +307,7 @@ func (s Schedule) Fits(p *Plan, m, n, k int, on Machine) bool {
 		return s.Takes(p, n, k) && p.Tiles*s.Sides*s.Rows <= 64 && regs <= 255 && fit > 0 // with more sums none was timed
 	}
 	blocks := ceil(n, p.Outputs()*s.Warps*s.Sides) * ceil(m, s.Rows) * s.Splits
-	late := s.Splits > 1 && !s.Cluster && ceil(blocks, on.SMs)*s.Warps > min(64, 65536/32/max(regs, 32)) // would keep others waiting
+	late := s.Splits > 1 && !s.Joint && ceil(blocks, on.SMs)*s.Warps > min(64, 65536/32/max(regs, 32)) // would keep others waiting
 	return regs <= 240 && !late && (s.Splits == 1 || ceil(k, Turn) >= 2*s.Splits*s.Depth)
 }
 

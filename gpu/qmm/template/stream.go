@@ -40,7 +40,7 @@ func (d *stream) fresh(name string) string {
 
 // fillStream is the part of fill for schedules with stages.
 func (s Schedule) fillStream(p *Plan) (Schedule, error) {
-	if s.Blocks == 0 && !s.Cluster {
+	if s.Blocks == 0 && !s.Joint {
 		s.Blocks = H200().SMs
 	}
 	d := &decoder{Plan: p.of(s), Schedule: s}
@@ -60,11 +60,11 @@ func (s Schedule) fillStream(p *Plan) (Schedule, error) {
 		return s, fmt.Errorf("template: whole numbers in %d stages, depth %d: they take a multiple of %d stages, and turns one by one", s.Stages, s.Depth, bases)
 	case s.Long && (!s.Digits || s.Fixed || s.Stages%longTurns != 0 || s.Depth > longTurns):
 		return s, fmt.Errorf("template: numbers of 31 bits in %d stages, depth %d: they are digits of their own kind, and take an even number of stages, and two turns together", s.Stages, s.Depth)
-	case s.Splits > 1 && !s.Cluster:
+	case s.Splits > 1 && !s.Joint:
 		return s, fmt.Errorf("template: %d splits beside %d stages: blocks that stay share k anyway, others as a cluster", s.Splits, s.Stages)
-	case s.Cluster && s.Blocks != 0:
+	case s.Joint && s.Blocks != 0:
 		return s, fmt.Errorf("template: %d blocks in clusters: as many as there are outputs; leave them out", s.Blocks)
-	case s.Stages < 2 || s.Stages > 32 || s.Blocks < 1 && !s.Cluster || s.Blocks > 4096:
+	case s.Stages < 2 || s.Stages > 32 || s.Blocks < 1 && !s.Joint || s.Blocks > 4096:
 		return s, fmt.Errorf("template: %d stages, %d blocks: there are 2 to 32 and 1 to 4096", s.Stages, s.Blocks)
 	case s.SharedBytes(p) > maxShared-streamAside:
 		return s, fmt.Errorf("template: %d stages of %d bytes do not fit shared memory", s.Stages, (&stream{decoder: d}).room())
@@ -158,7 +158,7 @@ func (d *stream) program() (*ir.Program, error) {
 		g = newGang(d)
 	}
 	options := []build.Option{build.Grid(d.Blocks), build.Warps(warps), build.Resident(d.Resident)}
-	if d.Cluster {
+	if d.Joint {
 		options[0] = build.Grid(d.Splits, ceilText("N", d.many()), ceilText("M", d.Rows))
 		options = append(options, build.Cluster(d.Splits))
 	}
@@ -173,7 +173,7 @@ func (d *stream) program() (*ir.Program, error) {
 	}
 	d.bn, d.bm = build.Expr("bn"), build.Expr("bm")
 	var bi build.Value
-	if d.Cluster {
+	if d.Joint {
 		bi, _, _ = b.BlockIndices3("bk", "bn_first", "bm_first")
 	} else {
 		bi = b.BlockIndices("bi")
@@ -185,13 +185,13 @@ func (d *stream) program() (*ir.Program, error) {
 	d.gx = b.ViewGlobal("gx", in.x, build.Global(d.Act, d.m, in.k))
 	d.gy = b.ViewGlobal("gy", in.y, build.Global(d.Act, d.m, d.n))
 	switch {
-	case d.Cluster:
+	case d.Joint:
 	case g == nil:
 		d.gp = b.ViewGlobal("gp", in.part, build.Global(dtype.F32, d.Blocks, d.m, d.many()))
 	default:
 		d.gp = b.ViewGlobal("gp", in.part, g.parts())
 	}
-	if !d.Cluster {
+	if !d.Joint {
 		d.ga = b.ViewGlobal("ga", in.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", d.Rows)).Mul(tiles)))
 	}
 	d.sw = b.AllocateShared("sw", rowMajor(dtype.U8, d.Stages, d.Warps*d.Sides, d.tileBytes()/row, row))
@@ -226,18 +226,18 @@ func (d *stream) program() (*ir.Program, error) {
 	if g != nil {
 		g.allocate()
 	}
-	if d.Cluster {
+	if d.Joint {
 		shape := []int{d.outputs(), d.columns()}
 		if g != nil {
 			shape = []int{d.Warps, g.pieces(), 32, 4}
 		}
-		d.allocateGathered(bi, d.Warps, shape...)
+		d.gatherSides(bi, d.Warps, shape...)
 	}
 	b.Synchronize()
 	d.turns = b.Let("turns", turns)
 	d.height = b.Let("height", build.Expr(ceilText("M", d.Rows)))
 	b.Assume("M >= 1 && N >= 1 && K >= 1")
-	if d.Cluster {
+	if d.Joint {
 		from := b.Let("g_first", bi.Mul(d.turns).Div(d.Splits))
 		d.mine = b.Let("mine", bi.Add(1).Mul(d.turns).Div(d.Splits).Sub(from))
 	} else {
@@ -254,7 +254,7 @@ func (d *stream) program() (*ir.Program, error) {
 			d.next()
 		}, build.Unroll(1))
 	})
-	if d.Cluster { // while the first weights are under way
+	if d.Joint { // while the first weights are under way
 		b.ClusterSynchronize()
 	}
 	if d.PDL {
@@ -296,7 +296,7 @@ func (d *stream) program() (*ir.Program, error) {
 			first := b.Let("first", t)
 			if g != nil {
 				g.stretch(t, count)
-				if d.Cluster {
+				if d.Joint {
 					d.each(func() { d.send(g.total()) })
 					return
 				}
@@ -329,7 +329,7 @@ func (d *stream) program() (*ir.Program, error) {
 			d.proceed(first, count)
 		}
 		switch {
-		case d.Cluster && g != nil: // whose first products begin in front of the loop
+		case d.Joint && g != nil: // whose first products begin in front of the loop
 			b.If(t.Less(d.mine), func() {
 				g.w.begins(g.hangs(), t)
 				outputs()
@@ -339,7 +339,7 @@ func (d *stream) program() (*ir.Program, error) {
 			})
 			d.sent()
 			d.collect(g.flat, g.store)
-		case d.Cluster:
+		case d.Joint:
 			outputs()
 			d.sent()
 			if d.Digits {
@@ -405,7 +405,7 @@ func (d *stream) restart() {
 func (d *stream) next() {
 	b := d.b
 	g := b.Let("g", build.Expr("g").Add(1))
-	if d.Cluster {
+	if d.Joint {
 		return // all turns are of the same outputs
 	}
 	over := b.Let("turn_end", g.Equal(d.turns))
@@ -415,7 +415,7 @@ func (d *stream) next() {
 
 // proceed goes on from turns up to the end of outputs, so many from the first on.
 func (d *stream) proceed(first, count build.Value) {
-	if d.Cluster {
+	if d.Joint {
 		return
 	}
 	d.b.Let("t", first.Add(count))
@@ -611,7 +611,7 @@ func (d *stream) end() {
 		// Threads of a row have a part of the tiles each, so that many blocks' sums are read at once.
 		of := build.Register(dtype.F32, d.quarters())
 		total := func() build.Value { return d.b.ConvertLayout(d.of("own_rows"), d.column(), of) }
-		if d.Cluster {
+		if d.Joint {
 			d.each(func() { d.send(total()) })
 			return
 		}
@@ -619,7 +619,7 @@ func (d *stream) end() {
 		return
 	}
 	total := func() build.Value { return build.Expr(d.of("acc")) }
-	if d.Cluster {
+	if d.Joint {
 		d.each(func() { d.send(total()) })
 		return
 	}

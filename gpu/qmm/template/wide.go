@@ -51,6 +51,9 @@ type WideSchedule struct {
 	// time: else the last turn of a tile is there a second time. With it that turn begins products in vain, see
 	// [wide.unused]. Blocks that stay or share all turns take it with Fine only.
 	Once bool `json:",omitempty"`
+	// Joint, beside Splits of 2 to 8 and a Cluster of 1, makes the blocks of a split a cluster, as
+	// [Schedule.Joint].
+	Joint bool `json:",omitempty"`
 	// Staged has results meet in shared memory and leave from there by rows of y, 16 bytes of a thread at a
 	// time: matrix instructions give a thread results that lie in as many rows, and that it can only store
 	// one by one. So programs have fewer instructions, and memory is written in whole pieces.
@@ -81,6 +84,9 @@ func (s WideSchedule) String() string {
 	}
 	if s.Splits > 1 {
 		out += fmt.Sprintf(", k/%d", s.Splits)
+		if s.Joint {
+			out += " by clusters"
+		}
 	}
 	if s.Blocks > 0 {
 		out += fmt.Sprintf(", %d blocks share all", s.Blocks)
@@ -151,6 +157,8 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 		return s, fmt.Errorf("template: %d parts of %d rows: blocks of a part of the tiles store 16 rows at least; take 16, or %d parts", s.Parts, s.Rows, s.Consumers)
 	case s.Splits > 1 && s.Persistent:
 		return s, fmt.Errorf("template: k is split between blocks that do not stay")
+	case s.Joint && (s.Splits < 2 || s.Splits > MaxCluster || s.Cluster > 1):
+		return s, fmt.Errorf("template: clusters of %d splits: they have 2 to %d, and bring no x to each other", s.Splits, MaxCluster)
 	case s.Once && !p.repeats(s):
 		return s, fmt.Errorf("template: one copy of the turn: programs by tiles take it, and blocks that neither stay nor share all turns, if products hang over into the next turn")
 	case s.Fine && p.fills(s) != nil:
@@ -173,9 +181,9 @@ func (s WideSchedule) span(p *Plan) int { return s.units() * s.Sides * p.Outputs
 // Outputs of a block.
 func (s WideSchedule) Outputs(p *Plan) int { return s.span(p) / s.passes() }
 
-// Shares reports whether blocks add up what they came to, for which they need the
+// Shares reports whether blocks add up what they came to by way of global memory, for which they need the
 // [WideSchedule.Workspace].
-func (s WideSchedule) Shares() bool { return s.Splits > 1 || s.Blocks > 0 }
+func (s WideSchedule) Shares() bool { return s.Splits > 1 && !s.Joint || s.Blocks > 0 }
 
 // Workspace is the shape of part, which holds sums of each split, or stretch, of each block
 // as its threads have them, and how many counts arrived has.
@@ -380,6 +388,9 @@ func (w *wide) bytes() int {
 // aside is how many bytes of shared memory a block has beside stages.
 func (w *wide) aside() int {
 	n := w.gathered()
+	if w.s.Joint {
+		n += 4 * (w.s.Splits - 1) * w.s.Rows * w.s.Outputs(w.Plan)
+	}
 	if w.s.Staged {
 		n += 2 * w.s.Outputs(w.Plan) / w.Sides / w.apart() * w.s.Rows / w.halves()
 	}
@@ -442,6 +453,8 @@ func (w *wide) program() (*ir.Program, error) {
 	options := []build.Option{build.Warps(warps + 4), build.Grid(grid...)}
 	if w.s.Cluster > 1 {
 		options = append(options, build.Cluster(w.s.Cluster))
+	} else if w.s.Joint {
+		options = append(options, build.Cluster(1, 1, w.Splits))
 	}
 	title := "wide"
 	if w.s.Persistent {
@@ -507,6 +520,10 @@ func (w *wide) program() (*ir.Program, error) {
 		w.sxs = b.AllocateShared("sxs", rowMajor(dtype.F32, w.s.Stages*w.scales(), 1, w.Rows))
 	}
 	w.allocateParts()
+	if w.s.Joint {
+		each, once := w.moved()
+		w.allocateGathered(w.Splits-1, 4*w.s.Consumers, w.Splits-1, w.Sides*w.halves()*w.apart()*each/once, 128*w.s.Consumers, once)
+	}
 	if w.s.Staged {
 		w.staged = b.AllocateShared("sr", build.Shared(w.Act, w.staging()))
 	}
@@ -542,6 +559,9 @@ func (w *wide) program() (*ir.Program, error) {
 			some, at := w.filled(mine, turns, bk)
 			b.For("t", 0, some.Min(w.s.Stages), func(t build.Value) { w.weightCopies(t, at(t)) })
 		})
+	}
+	if w.s.Joint { // while the first weights are under way
+		b.ClusterSynchronize()
 	}
 	b.GridDependencyWait() // for x
 	b.Group(0, 128, func() {
@@ -909,10 +929,12 @@ func (w *wide) end() {
 			}
 			for w.unit = range w.apart() {
 				plain := w.plain()
-				if !w.s.Shares() {
-					w.store(plain)
-				} else if w.s.Blocks == 0 {
+				switch {
+				case w.s.Blocks > 0 || w.s.Joint:
+				case w.Splits > 1:
 					w.share(plain, build.Expr("bk"))
+				default:
+					w.store(plain)
 				}
 			}
 			w.unit = 0
@@ -930,6 +952,8 @@ func (w *wide) end() {
 			w.last()
 		})
 		b.If(build.Expr("stores").Equal(1), func() { w.all(func() { w.store(build.Expr(w.at("plain"))) }) })
+	case w.s.Joint:
+		w.meet()
 	case w.Splits > 1:
 		w.last()
 	}
@@ -971,6 +995,41 @@ func (w *wide) blocksOfSplit() (down, across build.Value) {
 	return build.Expr(ceilText("M", w.Rows)), across
 }
 
+// eachUnit does something for all that is stored at once of what the block came to.
+func (w *wide) eachUnit(do func()) {
+	w.all(func() {
+		for w.unit = range w.apart() {
+			do()
+		}
+		w.unit = 0
+	})
+}
+
+// meet has the first block of a split's cluster add up what all came to, in order, and store it.
+func (w *wide) meet() {
+	b, bk := w.b, build.Expr("bk")
+	each, once := w.moved()
+	place := func(name string, i any) build.Value {
+		at := ((w.side*w.halves()+w.half)*w.apart() + w.unit) * (each / once)
+		return b.SliceShared(w.at(name), w.slots, rowMajor(dtype.F32, each/once, 128*w.s.Consumers, once), build.Offset(i, at, 0, 0), build.Dims(1, 2, 3))
+	}
+	own := func() build.Value { return b.View(w.at("left"), build.Expr(w.at("plain")), w.linear()) }
+	b.If(bk.Greater(0), func() {
+		w.eachUnit(func() { b.StoreShared(place("own_part", bk.Sub(1)), own(), build.Rank(0)) })
+		b.ArriveBarrier(w.came, 0, build.Rank(0))
+	}).Else(func() {
+		b.WaitBarrier(w.came, 0)
+		w.eachUnit(func() {
+			total := own()
+			for j := range w.Splits - 1 {
+				p := b.LoadShared(w.at("p"), place(fmt.Sprintf("part%d", j+1), j), w.linear())
+				total = b.Add(w.at("total"), total, p, w.linear())
+			}
+			w.store(b.View(w.at("whole"), total, w.actual))
+		})
+	})
+}
+
 // share leaves a tile for the last block to come.
 func (w *wide) share(plain, i build.Value) {
 	gp, at := w.portion(i)
@@ -996,14 +1055,7 @@ func (w *wide) last() {
 		others = b.Let("others", build.Expr("last - first"))
 		from, to = build.Expr("first"), build.Expr("last + 1")
 	}
-	each := func(do func()) {
-		w.all(func() {
-			for w.unit = range w.apart() {
-				do()
-			}
-			w.unit = 0
-		})
-	}
+	each := w.eachUnit
 	b.Synchronize()
 	before := b.AtomicScalar("before", ga, others, nil, build.Offset(w.bm, w.block), build.Op("inc"), build.Order("acq_rel"))
 	b.If(before.Equal(others), func() {

@@ -179,6 +179,20 @@ func TestWideStaged(t *testing.T) {
 	checkWideCases(t, cases, 4)
 }
 
+// jointCases are schedules whose splits are clusters.
+var jointCases = []wideCase{
+	{Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 70, 140, 250, WideSchedule{Rows: 64, Consumers: 1, Splits: 3, Once: true, Joint: true}}, // the third has no turn
+	{Form{Weight: dtype.F6E3M2, Act: dtype.F16, Scale: dtype.F16}, 20, 66, 384, WideSchedule{Rows: 32, Consumers: 1, Splits: 2, Joint: true}},
+	{Form{Weight: dtype.U3, Act: dtype.F16, Scale: dtype.F16, Group: 64, Zero: true}, 20, 300, 400, WideSchedule{Rows: 16, Parts: 4, Splits: 2, AddBias: true, Joint: true}},
+	{Form{Weight: dtype.U1, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 64, 600, 256, WideSchedule{Rows: 64, Parts: 8, Splits: 2, Joint: true}},
+	{Form{Weight: dtype.U4, Act: dtype.BF16, Scale: dtype.F16, Group: 128}, 33, 260, 640, WideSchedule{Rows: 32, Sides: 2, Splits: 4, Fine: true, AddResidual: true, Joint: true}},
+	{Form{Weight: dtype.U8, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 70, 140, 400, WideSchedule{Rows: 64, Consumers: 2, Splits: 2, Staged: true, Joint: true}},
+	{Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 64, 140, 260, WideSchedule{Rows: 64, Parts: 2, Splits: 2, Joint: true}},
+}
+
+// TestWideJoint multiplies by schedules whose splits are clusters.
+func TestWideJoint(t *testing.T) { checkWideCases(t, jointCases, 1) }
+
 // TestStagedStores holds results that leave by rows to stores of 16 bytes, where N allows them.
 func TestStagedStores(t *testing.T) {
 	for _, w := range []dtype.Type{dtype.U4, dtype.U5, dtype.U2} {

@@ -26,7 +26,8 @@ const (
 )
 
 // EstimateWide is how many µs [Wide] takes with a schedule without zero fields on a
-// machine, about, with the arrangement of x.
+// machine, about, with the arrangement of x; with Joint, but for the time that blocks take to meet, which has
+// not been measured.
 //
 // The slowest of these decides how long a turn takes: the matrix instructions of all
 // warpgroups; their other instructions; what comes in; what a warpgroup does one behind the other.
@@ -62,7 +63,7 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	memory := float64(units*turns) * float64(outputs*Turn*p.Stored.Bits()/8) / float64(ceil(m, s.Rows)) / (on.Rate * float64(busy))
 	power := 2 * float64(m) * float64(n) * float64(k) / widePower
 	time := wideFixed + corner(whole, memory, power)
-	if s.Splits > 1 {
+	if s.Splits > 1 && !s.Joint {
 		time += widePart + wideMoved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
 	return time
