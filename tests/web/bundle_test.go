@@ -6,7 +6,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
-	"strings"
+	"regexp"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/tests/need"
@@ -50,20 +50,23 @@ func TestTypes(t *testing.T) {
 	}
 }
 
-// Limits of what a page loads, in gzipped bytes: of all scripts, and of those that
-// come before the editor.
+// Limits of scripts, in gzipped bytes: of all, and of those that a page loads before the editor.
 const (
 	maxScripts = 180 << 10
 	maxFirst   = 30 << 10
 )
 
-// TestScriptsAreSmall adds up the scripts that the product embeds.
+// imported finds what a script imports at once; what it imports later is in parentheses.
+var imported = regexp.MustCompile(`(?:from|import)"\./([^"]+)"`)
+
+// TestScriptsAreSmall adds up the scripts that the product embeds, and those of each page.
 func TestScriptsAreSmall(t *testing.T) {
-	files, err := filepath.Glob(filepath.Join(need.Root(t), "web", "assets", "*.js"))
+	dir := filepath.Join(need.Root(t), "web", "assets")
+	files, err := filepath.Glob(filepath.Join(dir, "*.js"))
 	if err != nil {
 		t.Fatal(err)
 	}
-	all, first := 0, 0
+	all, size, imports := 0, map[string]int{}, map[string][]string{}
 	for _, f := range files {
 		text, err := os.ReadFile(f)
 		if err != nil {
@@ -76,13 +79,37 @@ func TestScriptsAreSmall(t *testing.T) {
 		}
 		w.Write(text) // a buffer takes everything
 		w.Close()
+		name := filepath.Base(f)
+		size[name] = b.Len()
 		all += b.Len()
-		if !strings.HasPrefix(filepath.Base(f), "editor-") {
-			first += b.Len()
+		for _, m := range imported.FindAllSubmatch(text, -1) {
+			imports[name] = append(imports[name], string(m[1]))
 		}
 	}
-	if len(files) < 4 || all > maxScripts || first > maxFirst {
-		t.Errorf("%d scripts have %d bytes gzipped, %d without the editor; the limits are %d and %d", len(files), all, first, maxScripts, maxFirst)
+	for _, page := range []string{"app.js", "nb.js"} {
+		first, loaded := 0, map[string]bool{}
+		var load func(name string)
+		load = func(name string) {
+			if loaded[name] {
+				return
+			}
+			if loaded[name] = true; size[name] == 0 {
+				t.Errorf("%s is imported and not there", name)
+			}
+			first += size[name]
+			for _, n := range imports[name] {
+				load(n)
+			}
+		}
+		load("theme.js")
+		load(page)
+		if len(loaded) < 4 || first > maxFirst {
+			t.Errorf("the page of %s loads %d bytes gzipped in %d scripts before the editor, the limit is %d", page, first, len(loaded), maxFirst)
+		}
+		t.Logf("%s: %d bytes gzipped before the editor", page, first)
 	}
-	t.Logf("%d scripts, %d bytes gzipped, %d of them before the editor", len(files), all, first)
+	if len(files) < 4 || all > maxScripts {
+		t.Errorf("%d scripts have %d bytes gzipped, the limit is %d", len(files), all, maxScripts)
+	}
+	t.Logf("%d scripts, %d bytes gzipped", len(files), all)
 }
