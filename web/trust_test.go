@@ -8,7 +8,6 @@ import (
 	"strings"
 	"testing"
 
-	"github.com/tilus-lab/tilus-lab/kernel/session"
 	"github.com/tilus-lab/tilus-lab/notebooks"
 )
 
@@ -28,11 +27,7 @@ func (c *client) trust(name string, always bool) {
 // A notebook that came from elsewhere runs nothing until it is trusted, and asks again
 // when it was changed elsewhere.
 func TestTrust(t *testing.T) {
-	t.Setenv("TILUS_FAKE_WORKER", "1")
-	exe, err := os.Executable()
-	must(t, err)
-	s, base := testServer(t)
-	s.books.worker = session.Options{Exe: []string{exe}}
+	s, base := workingServer(t)
 	path := filepath.Join(s.books.dir, "03-other.ipynb")
 	other := func(source string) string {
 		raw, err := json.Marshal(source)
@@ -108,11 +103,7 @@ func TestTrust(t *testing.T) {
 
 // Only so many notebooks run at a time; the next one is told so, and the others go on.
 func TestManySessions(t *testing.T) {
-	t.Setenv("TILUS_FAKE_WORKER", "1")
-	exe, err := os.Executable()
-	must(t, err)
-	s, base := testServer(t)
-	s.books.worker = session.Options{Exe: []string{exe}}
+	s, base := workingServer(t)
 	c := dial(t, s, base)
 	run := func(name string) (string, string) {
 		return c.ask("nb.run", map[string]string{"name": name, "cell": "c", "source": "y"})

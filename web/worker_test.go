@@ -25,6 +25,16 @@ func TestMain(m *testing.M) {
 	os.Exit(m.Run())
 }
 
+// workingServer is a testServer whose cells fakeWorker runs.
+func workingServer(t *testing.T) (*server, string) {
+	t.Setenv("TILUS_FAKE_WORKER", "1")
+	exe, err := os.Executable()
+	must(t, err)
+	s, base := testServer(t)
+	s.books.worker = session.Options{Exe: []string{exe}}
+	return s, base
+}
+
 func fakeWorker(in io.Reader, out io.Writer) int {
 	r, w := proto.NewReader(in), proto.NewWriter(out)
 	w.Send(&proto.Event{Kind: proto.KindReady, Ready: &proto.Ready{PID: os.Getpid(), Go: "go1.26", Version: proto.Version}})
@@ -71,11 +81,7 @@ func fakeWorker(in io.Reader, out io.Writer) int {
 }
 
 func TestNotebookRuns(t *testing.T) {
-	t.Setenv("TILUS_FAKE_WORKER", "1")
-	exe, err := os.Executable()
-	must(t, err)
-	s, base := testServer(t)
-	s.books.worker = session.Options{Exe: []string{exe}}
+	s, base := workingServer(t)
 	c := dial(t, s, base)
 	c.trust("01", false)
 	var vars string
@@ -159,11 +165,7 @@ func TestNotebookRuns(t *testing.T) {
 
 // Cells run in the order in which a page sends them, also while the worker starts, and behind a restart.
 func TestCellsInOrder(t *testing.T) {
-	t.Setenv("TILUS_FAKE_WORKER", "1")
-	exe, err := os.Executable()
-	must(t, err)
-	s, base := testServer(t)
-	s.books.worker = session.Options{Exe: []string{exe}}
+	s, base := workingServer(t)
 	c := dial(t, s, base)
 	c.trust("01", false)
 	for range 2 {
@@ -199,11 +201,7 @@ func TestCellsInOrder(t *testing.T) {
 
 // A cell that shows something anew all the time ends with its session: neither waits for the other.
 func TestAnimatedRestarts(t *testing.T) {
-	t.Setenv("TILUS_FAKE_WORKER", "1")
-	exe, err := os.Executable()
-	must(t, err)
-	s, base := testServer(t)
-	s.books.worker = session.Options{Exe: []string{exe}}
+	s, base := workingServer(t)
 	c := dial(t, s, base)
 	c.trust("01", false)
 	for range 3 {

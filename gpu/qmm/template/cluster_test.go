@@ -66,15 +66,7 @@ func clusterCases(part int, do func(name string, f Form, i int, shape formShape)
 
 // TestDecodeClusters multiplies with blocks of a cluster that share k, on the interpreter and the simulator.
 func TestDecodeClusters(t *testing.T) {
-	var devices []device.Device
-	for _, name := range []string{"interp", "sim"} {
-		d, err := device.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { d.Close() })
-		devices = append(devices, d)
-	}
+	devices := []device.Device{machine(t, "interp"), machine(t, "sim")}
 	part, ran := 5, 0
 	if *every {
 		part = 1

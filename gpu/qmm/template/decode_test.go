@@ -266,15 +266,7 @@ func (l *layer) check(t *testing.T, d device.Device, s Schedule) {
 // every type of weights with both types of activations, groups and shapes in turn;
 // with -every all of them.
 func TestForms(t *testing.T) {
-	var devices []device.Device
-	for _, name := range []string{"interp", "sim"} {
-		d, err := device.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { d.Close() })
-		devices = append(devices, d)
-	}
+	devices := []device.Device{machine(t, "interp"), machine(t, "sim")}
 	count := 0
 	formCases(func(name string, f Form, i int, shape formShape) {
 		count++

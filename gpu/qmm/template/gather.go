@@ -5,14 +5,16 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
-// gathered is where blocks of a cluster bring each other their sums of the same outputs. Those of
-// one side come to one block, of each side to another as far as there are so many: nobody else's
+// gathered is where blocks of a cluster bring each other their sums of the same outputs: of [Wide] to the
+// first block, else those of each side to another block as far as there are so many. Nobody else's
 // memory is used, so that a block may end when it has sent its sums and those that it waits for
 // have come.
 type gathered struct {
-	rank  build.Value // of the block, which is also its part of k
-	slots build.Value // [sides of an owner, blocks, …] in shared memory
+	slots build.Value // f32 in shared memory, a part for each block that sends
 	came  build.Value // counts the warps that have sent theirs
+
+	// By sides only.
+	rank  build.Value // of the block, which is also its part of k
 	shape []int       // of a block's sums of a side
 }
 

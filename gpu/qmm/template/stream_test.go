@@ -65,15 +65,7 @@ func TestDecodeStreams(t *testing.T) {
 	if *every {
 		part = 1
 	}
-	var devices []device.Device
-	for _, name := range []string{"interp", "sim"} {
-		d, err := device.Open(name)
-		if err != nil {
-			t.Fatal(err)
-		}
-		t.Cleanup(func() { d.Close() })
-		devices = append(devices, d)
-	}
+	devices := []device.Device{machine(t, "interp"), machine(t, "sim")}
 	check := func(name string, f Form, i int, shape formShape) {
 		t.Run(name, func(t *testing.T) {
 			l := randomLayer(f, shape.m, shape.n, shape.k, rand.New(rand.NewPCG(uint64(i), 2)))
