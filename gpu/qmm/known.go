@@ -13,7 +13,6 @@ func (l Linear) Known(m int) (us float64, from string, err error) {
 		return 0, "", err
 	}
 	plan := l.PlanFor(m, Call{})
-	usual := l.usual(p) && !l.ZeroPoint
 	switch plan {
 	case Decode:
 		s, from, err := l.choose(m)
@@ -25,7 +24,7 @@ func (l Linear) Known(m int) (us float64, from string, err error) {
 			return 0, "", err
 		}
 		for _, t := range all {
-			if usual && from == "table" && t.same(l.key(p, m)) {
+			if from == "table" && t.same(l.key(p, m)) && l.usual(p, true) {
 				return t.Us, "measured", nil
 			}
 		}
@@ -36,7 +35,7 @@ func (l Linear) Known(m int) (us float64, from string, err error) {
 			return 0, "", err
 		}
 		for _, t := range all {
-			if want := l.wideKey(p, m); usual && want.Rows == m && t.same(want) {
+			if want := l.wideKey(p, m); !l.ZeroPoint && l.usual(p, false) && want.Rows == m && t.same(want) {
 				return t.Us, "measured", nil
 			}
 		}

@@ -171,7 +171,7 @@ func TestWidthsRecord(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if !(r.MedianUs > 0) || !(r.Error < 1e-3) || r.Result != "equal" || r.GPU == "" || r.Layer != "gate_up" || !l.usual(plan) || l.ActType != dtype.F16 {
+		if !(r.MedianUs > 0) || !(r.Error < 1e-3) || r.Result != "equal" || r.GPU == "" || r.Layer != "gate_up" || !l.usual(plan, false) || l.ActType != dtype.F16 {
 			t.Errorf("%s, %d rows: incomplete, or another layer: %+v", r.Weight, r.M, r)
 		}
 		k := key{l.WeightType.Bits(), r.M}

@@ -20,7 +20,7 @@ var torchTypes = map[dtype.Type]string{dtype.F16: "float16", dtype.BF16: "bfloat
 
 // Python is a module for torch with the layer as torch.nn.Module, named NAME, which stands
 // beside the modules of gpu/export of the layer's [template.Pack] and [template.Decode]
-// with a schedule whose blocks do not stay: see [Linear.ChoosePlain].
+// with a schedule that is [template.Schedule.Plain].
 func (l Linear) Python(name, pack, decode string, s template.Schedule) ([]byte, error) {
 	l, err := l.Check()
 	if err != nil {
@@ -30,7 +30,7 @@ func (l Linear) Python(name, pack, decode string, s template.Schedule) ([]byte, 
 	if err != nil {
 		return nil, fmt.Errorf("qmm: %w", err)
 	}
-	if s, err = s.Filled(p); err != nil || s.Streams() {
+	if s, err = s.Filled(p); err != nil || !s.Plain() {
 		return nil, fmt.Errorf("qmm: the module has no schedule %s: %v", s, err)
 	}
 	shape := p.PackedShape(l.N, l.K)

@@ -20,21 +20,16 @@ func (l Linear) Problem(m int) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	k := l.key(p, m)
-	dear := ""
-	switch {
-	case p.Less && p.Rest():
-		dear = " zeros off codes and sums"
-	case p.Less:
-		dear = " zeros off codes"
-	case l.ZeroPoint:
-		dear = " zero"
-	case k.Shifts:
-		dear = " shifts"
-	case k.Via:
-		dear = " via"
+	return l.problem(l.key(p, m)), nil
+}
+
+// problem is Problem with a key of the layer's.
+func (l Linear) problem(k Tuned) string {
+	casts := k.Casts
+	if casts != "" {
+		casts = " " + casts
 	}
-	return fmt.Sprintf("decode %d bits, %d tiles, act=%s scale=%s group=%d%s, %d rows, %d×%d", k.Bits, k.Tiles, k.Act, l.ScaleType, l.Group, dear, k.Rows, k.N, k.K), nil
+	return fmt.Sprintf("decode %d bits, %d tiles, act=%s scale=%s group=%d%s, %d rows, %d×%d", k.Bits, k.Tiles, k.Act, l.ScaleType, l.Group, casts, k.Rows, k.N, k.K)
 }
 
 // quick is how much code, by [template.Plan.Code], a schedule may have for others to be timed
@@ -194,21 +189,27 @@ func (l Linear) ChooseOn(store *tune.Store, on device.Info, m int) (template.Sch
 	if store == nil || on.Driver == "" || err != nil {
 		return s, from, err
 	}
-	problem, err := l.Problem(m)
-	if err != nil {
-		return template.Schedule{}, "", err
-	}
 	plan, err := template.PlanOf(l.Form())
 	if err != nil {
 		return template.Schedule{}, "", err
 	}
-	found, ok, err := store.Get(on.Title, tune.DriverOf(on.Driver), problem)
+	_, _, own, err := l.tabled(plan, m)
 	if err != nil {
 		return template.Schedule{}, "", err
 	}
-	if ok {
-		if s, ok := l.holds(store, found, on.Arch); ok && s.Takes(plan, l.N, l.K) {
-			return s, "store", nil
+	keys := []Tuned{l.key(plan, m)}
+	if keys[0].Casts == signOff && !own {
+		keys = keys[0].orWidth()
+	}
+	for _, k := range keys {
+		found, ok, err := store.Get(on.Title, tune.DriverOf(on.Driver), l.problem(k))
+		if err != nil {
+			return template.Schedule{}, "", err
+		}
+		if ok {
+			if s, ok := l.holds(store, found, on.Arch); ok && s.Takes(plan, l.N, l.K) {
+				return s, "store", nil
+			}
 		}
 	}
 	return s, from, nil

@@ -15,12 +15,11 @@ import (
 var tunedText []byte
 
 // Tuned is the fastest schedule found for what layers of the same key share. Types of a width
-// share entries, but for those whose casts are dear: Shifts and Via name these, not a type.
+// share entries, but for those whose casts take more than masks, see [casts].
 type Tuned struct {
 	Bits     int               `json:"bits"` // of a weight
 	Tiles    int               `json:"tiles"`
-	Shifts   bool              `json:"shifts,omitempty"` // stored codes stand for values beside them
-	Via      bool              `json:"via,omitempty"`    // as f16 they are made of bf16
+	Casts    string            `json:"casts,omitempty"` // what they take
 	Act      string            `json:"act"`
 	Rows     int               `json:"rows"` // of x that a block multiplies
 	N        int               `json:"n"`
@@ -39,7 +38,36 @@ func (l Linear) key(p *template.Plan, m int) Tuned {
 	for rows > 1 && rows < m && rows < 32 {
 		rows *= 2
 	}
-	return Tuned{Bits: p.Stored.Bits(), Tiles: p.Tiles, Shifts: p.Shifts() || rows == 1 && p.Bias > 0, Via: p.Via != nil, Act: l.ActType.String(), Rows: rows, N: l.N, K: l.K}
+	return Tuned{Bits: p.Stored.Bits(), Tiles: p.Tiles, Casts: casts(p, rows == 1), Act: l.ActType.String(), Rows: rows, N: l.N, K: l.K}
+}
+
+// What casts take beside masks, for which they may want another schedule than those of other types of the width.
+const (
+	zerosOff   = "zeros off codes"          // which are subtracted
+	zerosNear  = "zeros off codes and sums" // since they are not whole
+	zerosAfter = "zeros off sums"           // of x times the codes
+	shifted    = "shifts"                   // stored codes stand for values beside them
+	viaBF16    = "via bf16"                 // of which f16 are made
+	signOff    = "sign off codes"           // which is subtracted
+)
+
+// casts is what the casts of a plan take beside masks, or else "".
+func casts(p *template.Plan, one bool) string {
+	switch {
+	case p.Less && p.Rest():
+		return zerosNear
+	case p.Less:
+		return zerosOff
+	case p.Zero:
+		return zerosAfter
+	case p.Shifts() || one && p.Bias > 0:
+		return shifted
+	case p.Via != nil:
+		return viaBF16
+	case p.LessBias || p.Stored.IsInt() && p.Stored.Signed():
+		return signOff
+	}
+	return ""
 }
 
 func (t Tuned) same(u Tuned) bool {
@@ -47,17 +75,14 @@ func (t Tuned) same(u Tuned) bool {
 	return t == u
 }
 
-// dear reports whether casts may want another schedule than those of other types of the width.
-func (t Tuned) dear() bool { return t.Shifts || t.Via }
-
 // orWidth are the keys by which an entry is looked up, the first one found being taken: its
 // own, and that of other types of the width, whose schedule it may have as well.
 func (t Tuned) orWidth() []Tuned {
-	if !t.dear() {
+	if t.Casts == "" {
 		return []Tuned{t}
 	}
 	width := t
-	width.Shifts, width.Via = false, false
+	width.Casts = ""
 	return []Tuned{t, width}
 }
 
@@ -95,11 +120,11 @@ func (l Linear) Choose(m int) (template.Schedule, error) {
 	return s, err
 }
 
-// ChoosePlain is Choose among schedules whose blocks do not stay, for GPUs without tensor
+// ChoosePlain is Choose among schedules that are [template.Schedule.Plain], for GPUs without tensor
 // copies and for launches that have nothing but their arguments.
 func (l Linear) ChoosePlain(m int) (template.Schedule, error) {
 	s, err := l.Choose(m)
-	if err != nil || !s.Streams() {
+	if err != nil || s.Plain() {
 		return s, err
 	}
 	p, err := template.PlanOf(l.Form())
@@ -110,9 +135,10 @@ func (l Linear) ChoosePlain(m int) (template.Schedule, error) {
 }
 
 // usual reports whether groups, scales and zero points are those of the layers that the table
-// was measured with, or, where whole zero points are taken off codes, cost little more than a sign.
-func (l Linear) usual(p *template.Plan) bool {
-	return l.Group == 128 && l.ScaleType.Bits() == 16 && (!l.ZeroPoint || p.Less && !p.Rest())
+// was measured with, or, where whole zero points are taken off codes, cost little more than a sign;
+// with own, those of an entry for the same casts.
+func (l Linear) usual(p *template.Plan, own bool) bool {
+	return l.Group == 128 && l.ScaleType.Bits() == 16 && (!l.ZeroPoint || own || p.Less && !p.Rest())
 }
 
 // better is how much less than the table's schedule the model must expect of its own one for
@@ -125,9 +151,9 @@ func (l Linear) choose(m int) (template.Schedule, string, error) {
 	if err != nil {
 		return template.Schedule{}, "", err
 	}
-	s, from, err := l.tabled(p, m)
-	usual := l.usual(p)
-	if l.ZeroPoint || !usual {
+	s, from, own, err := l.tabled(p, m)
+	usual := l.usual(p, own)
+	if l.ZeroPoint && !own || !usual {
 		s.Resident = 0 // zero points and smaller groups take registers of their own
 	}
 	if err != nil || from != "" && usual {
@@ -142,17 +168,17 @@ func (l Linear) choose(m int) (template.Schedule, string, error) {
 }
 
 // tabled is the schedule of the table that ships; from is "" if it has none.
-func (l Linear) tabled(p *template.Plan, m int) (s template.Schedule, from string, err error) {
+func (l Linear) tabled(p *template.Plan, m int) (s template.Schedule, from string, own bool, err error) {
 	all, err := Table()
 	if err != nil {
-		return template.Schedule{}, "", err
+		return template.Schedule{}, "", false, err
 	}
-	s, from = l.find(all, p, m)
-	return s, from, nil
+	s, from, own = l.find(all, p, m)
+	return s, from, own, nil
 }
 
-// find is a table's schedule; from is "" if it has none.
-func (l Linear) find(all []Tuned, p *template.Plan, m int) (s template.Schedule, from string) {
+// find is a table's schedule; from is "" if it has none, and own tells an entry for the same casts.
+func (l Linear) find(all []Tuned, p *template.Plan, m int) (s template.Schedule, from string, own bool) {
 	keys := l.key(p, m).orWidth()
 	switch { // one row and a few may take the same, but as digits only one is worth it
 	case m == 1:
@@ -161,27 +187,28 @@ func (l Linear) find(all []Tuned, p *template.Plan, m int) (s template.Schedule,
 		keys = append(keys, l.key(p, 1).orWidth()...)
 	}
 	for _, want := range keys {
+		own := want.Casts == l.key(p, m).Casts
 		for _, t := range all {
 			if t.Schedule.Digits && m > 1 {
 				continue
 			}
 			if t.same(want) && t.Schedule.Takes(p, l.N, l.K) {
-				if s = t.Schedule; l.key(p, m).dear() && !want.dear() {
-					s.Resident = 0 // dear casts take other registers
+				if s = t.Schedule; !own && l.key(p, m).Casts != signOff {
+					s.Resident = 0 // other casts take other registers, but for a sign hardly more
 				}
-				return s, "table"
+				return s, "table", own
 			}
 		}
 		for _, t := range all {
 			tiles := t.Tiles
 			if t.Tiles = want.Tiles; t.same(want) && !(t.Schedule.Digits && m > 1) {
 				if s, ok := inherited(p, t.Schedule, tiles, m, l.N, l.K); ok {
-					return s, "table, of another type"
+					return s, "table, of another type", own
 				}
 			}
 		}
 	}
-	return template.Schedule{}, ""
+	return template.Schedule{}, "", false
 }
 
 // inherited is the schedule of a form of the same width whose warps have that many

@@ -43,6 +43,9 @@ func (p *Plan) registers(s Schedule) int {
 		if p.Sub < Turn { // a turn is cut in pieces
 			n += 4 * tiles
 		}
+		if p.Stored.Bits() == 2 && s.Sides == 1 { // what ptxas shares between sides
+			n += 6
+		}
 		return n
 	}
 	side := p.Tiles*s.Rows + 2*(p.Tiles*p.Stored.Bits()+p.Tiles)*s.Depth // sums twice; weights and scales under way
@@ -69,8 +72,8 @@ const (
 	perPart  = 4.8      // times that a partial sum is moved, in effect
 )
 
-// Estimate is how many µs a schedule without zero fields takes on a machine, about; with Cluster,
-// but for the time that blocks take to meet, which has not been measured.
+// Estimate is how many µs a schedule without zero fields takes on a machine, about; with Joint, but for warps
+// along k, without the time that blocks take to meet and what larger clusters wait for room.
 //
 // The slowest of these decides how long a turn takes: the wait for what is loaded a few
 // turns ahead; the instructions of all warps of a multiprocessor; their weights, from
@@ -179,7 +182,7 @@ func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
 	if last > 0 {
 		time += wave(last, last+crowded*min(last, room-last))
 	}
-	if s.Splits > 1 && !s.Joint {
+	if s.Splits > 1 { // with Joint about as much
 		time += partsSplit + partsMoved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
 	return time
@@ -358,7 +361,13 @@ func (p *Plan) spans(rows, blocks int) []Schedule {
 		for _, depth := range []int{1, 2, 3, 4} {
 			for _, sides := range []int{1, 2} {
 				for splits := 1; splits*parts <= 16; splits *= 2 {
-					out = append(out, Schedule{Rows: rows, Depth: depth, Warps: 1, Sides: sides, Splits: splits, Parts: parts, PDL: true})
+					s := Schedule{Rows: rows, Depth: depth, Warps: 1, Sides: sides, Splits: splits, Parts: parts, PDL: true}
+					// Clusters of two find room everywhere; larger ones leave multiprocessors without work.
+					if s.Joint = splits == 2; s.Joint {
+						out = append(out, s)
+						s.Joint = false
+					}
+					out = append(out, s)
 				}
 			}
 		}
@@ -454,8 +463,11 @@ func (p *Plan) Code(s Schedule) int {
 	return fixed + turns*tiles*each
 }
 
-// PickPlain is [Pick] among the schedules whose blocks do not stay: their programs run on
-// GPUs without tensor copies too, and launches of them need no tensor maps.
+// Plain reports whether programs of a schedule run on GPUs without tensor copies and clusters too; launches of
+// them need no tensor maps.
+func (s Schedule) Plain() bool { return !s.Streams() && !s.Joint }
+
+// PickPlain is [Pick] among the schedules that are [Schedule.Plain].
 func PickPlain(p *Plan, m, n, k int, on Machine) Schedule {
 	rows := 8
 	for rows < m && rows < 32 {
@@ -463,7 +475,7 @@ func PickPlain(p *Plan, m, n, k int, on Machine) Schedule {
 	}
 	best, least := Schedule{}, math.Inf(1)
 	for _, s := range p.spans(rows, on.SMs) {
-		if s.Streams() || !s.Fits(p, m, n, k, on) {
+		if !s.Plain() || !s.Fits(p, m, n, k, on) {
 			continue
 		}
 		if us := p.Estimate(s, m, n, k, on); us < least {

@@ -26,8 +26,7 @@ const (
 )
 
 // EstimateWide is how many µs [Wide] takes with a schedule without zero fields on a
-// machine, about, with the arrangement of x; with Joint, but for the time that blocks take to meet, which has
-// not been measured.
+// machine, about, with the arrangement of x; with Joint, but for what clusters of more than two wait for room.
 //
 // The slowest of these decides how long a turn takes: the matrix instructions of all
 // warpgroups; their other instructions; what comes in; what a warpgroup does one behind the other.
@@ -63,7 +62,7 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	memory := float64(units*turns) * float64(outputs*Turn*p.Stored.Bits()/8) / float64(ceil(m, s.Rows)) / (on.Rate * float64(busy))
 	power := 2 * float64(m) * float64(n) * float64(k) / widePower
 	time := wideFixed + corner(whole, memory, power)
-	if s.Splits > 1 && !s.Joint {
+	if s.Splits > 1 { // with Joint about as much
 		time += widePart + wideMoved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
 	return time
@@ -80,7 +79,9 @@ func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule 
 	var all []rated
 	turns := ceil(k, Turn)
 	add := func(s WideSchedule) {
-		s.Stages = 2
+		s.Stages, s.Staged = 2, !stay
+		// Two blocks of a split find room as a cluster everywhere, larger clusters do not; with parts of tiles, too, they take longer.
+		s.Joint = s.Splits == 2 && s.passes() == 1
 		s, err := s.Filled(p)
 		if err != nil {
 			return
