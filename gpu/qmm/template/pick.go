@@ -42,6 +42,9 @@ func (p *Plan) registers(s Schedule) int {
 		n := 8 + 8*tiles*columns + s.Depth*(tiles*(5*p.Stored.Bits()+4)/2+16*columns)
 		if p.Sub < Turn { // a turn is cut in pieces
 			n += 4 * tiles
+			if p.Stored.Bits() > 3 { // of which there are more
+				n -= 2 * tiles
+			}
 		}
 		if p.Stored.Bits() == 2 && s.Sides == 1 { // what ptxas shares between sides
 			n += 6
