@@ -168,8 +168,7 @@ func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneO
 
 // ChooseOn is the schedule of a product of m rows on a device, and where it is from:
 // "store" if a search on this GPU and driver found it and its code is still the code
-// that was timed, else as by [Linear.Choose], "table", "table, of another type" or
-// "model".
+// that was timed, else as by [Linear.Choose], "table" or "model".
 func (l Linear) ChooseOn(store *tune.Store, on device.Info, m int) (template.Schedule, string, error) {
 	l, err := l.Check()
 	if err != nil {

@@ -400,9 +400,9 @@ func TestScheduleWithoutStore(t *testing.T) {
 	}
 }
 
-// TestInherit has types take schedules of others of their width.
+// TestInherit has types take schedules of others of their width that are stored alike.
 func TestInherit(t *testing.T) {
-	for _, c := range []struct{ text, from string }{{"f6e3m2", "table"}, {"f6e2m3", "table"}, {"u6", "table, of another type"}, {"i6", "table, of another type"}, {"f8e5m2", "table"}, {"f4e3m0", "table"}, {"u4 zero", "table"}, {"u2 group=channel", "model"}} {
+	for _, c := range []struct{ text, from string }{{"f6e3m2", "table"}, {"f6e2m3", "table"}, {"u6", "table"}, {"i6", "table"}, {"f5e4m0", "table"}, {"f5e4m0 act=bf16", "model"}, {"f8e5m2", "table"}, {"f4e3m0", "table"}, {"u4 zero", "table"}, {"u2 group=channel", "model"}} {
 		l := kind(t, c.text, 57344, 8192)
 		s, from, err := l.choose(1)
 		if err != nil || from != c.from {

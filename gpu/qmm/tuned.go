@@ -199,35 +199,8 @@ func (l Linear) find(all []Tuned, p *template.Plan, m int) (s template.Schedule,
 				return s, "table", own
 			}
 		}
-		for _, t := range all {
-			tiles := t.Tiles
-			if t.Tiles = want.Tiles; t.same(want) && !(t.Schedule.Digits && m > 1) {
-				if s, ok := inherited(p, t.Schedule, tiles, m, l.N, l.K); ok {
-					return s, "table, of another type", own
-				}
-			}
-		}
 	}
 	return template.Schedule{}, "", false
-}
-
-// inherited is the schedule of a form of the same width whose warps have that many
-// tiles, for the plan: warps have as many outputs as there where they can, else k is cut
-// into as many more parts. It must be one that the product might take anyway.
-func inherited(p *template.Plan, s template.Schedule, tiles, m, n, k int) (template.Schedule, bool) {
-	s.Resident = 0 // other tiles take other registers
-	for tiles > p.Tiles {
-		s.Sides, tiles = 2*s.Sides, tiles/2
-	}
-	for tiles < p.Tiles {
-		if s.Sides > 1 {
-			s.Sides /= 2
-		} else if s.Splits > 1 && !(s.Joint && 2*s.Splits > template.MaxCluster) {
-			s.Splits *= 2
-		}
-		tiles *= 2
-	}
-	return s, s.Fits(p, m, n, k, template.H200())
 }
 
 // Entries are the table's entries for measured rows, the fastest of each key, but no
