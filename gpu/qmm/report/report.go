@@ -94,6 +94,26 @@ func width(r qmm.Row) int {
 	return l.WeightType.Bits()
 }
 
+// zeros is the word of a row's zero points behind its type, if it has some.
+func zeros(r qmm.Row) string {
+	switch {
+	case r.AnyZero:
+		return " zero=any"
+	case r.Zero:
+		return " zero"
+	}
+	return ""
+}
+
+// unusual says how a row differs from those of the same type: by activations or zero points.
+func unusual(r qmm.Row) string {
+	out := zeros(r)
+	if r.Act != "f16" {
+		out += " act=" + r.Act
+	}
+	return out
+}
+
 // roofline draws rows under the roofs, as series by name.
 func roofline(title string, rows []qmm.Row, t tops, series func(qmm.Row) string) (layoutviz.Picture, error) {
 	ch := layoutviz.Chart{Title: title, X: "operations for each byte of weights, scales, x and y", Y: "10¹² operations a second", LogX: true, LogY: true}
@@ -184,7 +204,7 @@ func Page(title string, rows []qmm.Row) ([]byte, error) {
 	}
 	rows = slices.Clone(rows)
 	slices.SortStableFunc(rows, func(a, b qmm.Row) int {
-		return cmp.Or(cmp.Compare(a.M, b.M), -cmp.Compare(a.N*a.K, b.N*b.K), strings.Compare(a.Layer, b.Layer), cmp.Compare(width(a), width(b)), strings.Compare(a.Weight, b.Weight))
+		return cmp.Or(cmp.Compare(a.M, b.M), -cmp.Compare(a.N*a.K, b.N*b.K), strings.Compare(a.Layer, b.Layer), -strings.Compare(a.Act, b.Act), cmp.Compare(width(a), width(b)), strings.Compare(a.Weight, b.Weight), strings.Compare(zeros(a), zeros(b)))
 	})
 	t := topsOf(rows)
 	p := page{Title: title}
@@ -221,7 +241,7 @@ func Page(title string, rows []qmm.Row) ([]byte, error) {
 	})
 	for _, name := range names {
 		mine := slices.DeleteFunc(slices.Clone(rows), func(r qmm.Row) bool { return r.Weight != name })
-		pic, err := roofline("Roofline of "+name, mine, t, func(r qmm.Row) string { return fmt.Sprintf("%s, %s of x", r.Layer, plural(r.M, "row")) })
+		pic, err := roofline("Roofline of "+name, mine, t, func(r qmm.Row) string { return fmt.Sprintf("%s, %s of x%s", r.Layer, plural(r.M, "row"), unusual(r)) })
 		if err != nil {
 			return nil, fmt.Errorf("report: %w", err)
 		}
@@ -233,7 +253,7 @@ func Page(title string, rows []qmm.Row) ([]byte, error) {
 			p.Tables = append(p.Tables, table{Title: name, Most: 1})
 		}
 		at := &p.Tables[len(p.Tables)-1]
-		l := line{Weight: r.Weight, Layer: r.Layer, M: r.M, Us: r.MedianUs, Read: r.ReadUs, Ratio: r.Ratio, OfCublas: r.OfCublas, Error: r.Error, Schedule: schedule(r), Bits: float64(width(r))}
+		l := line{Weight: r.Weight + zeros(r), Layer: r.Layer, M: r.M, Us: r.MedianUs, Read: r.ReadUs, Ratio: r.Ratio, OfCublas: r.OfCublas, Error: r.Error, Schedule: schedule(r), Bits: float64(width(r))}
 		l.Share, l.Bound = share(r, t)
 		at.Most = max(at.Most, r.OfCublas)
 		at.Lines = append(at.Lines, l)

@@ -78,8 +78,8 @@ func TestRecord(t *testing.T) {
 		t.Errorf("%d pictures for %d types", n, len(types))
 	}
 	for _, r := range rows {
-		if !bytes.Contains(page, []byte(schedule(r))) {
-			t.Errorf("no line of %s %s, %d rows", r.Weight, r.Layer, r.M)
+		if !bytes.Contains(page, []byte(schedule(r))) || !bytes.Contains(page, []byte(r.Weight+zeros(r))) {
+			t.Errorf("no line of %s%s %s, %d rows", r.Weight, unusual(r), r.Layer, r.M)
 		}
 	}
 	for _, want := range []string{"NVIDIA H200", "llama-3.3-70b", fmt.Sprintf("%.2f TB/s", roofs.memory/1e12)} {
