@@ -430,9 +430,10 @@ func setMaxRegisters(l *lowerer, in *ir.Instr) {
 		l.refuse(in.Pos, "Lower.E13", "thread groups have %d registers together, the block begins with %d", total, first*int64(l.p.Threads()))
 		return
 	}
-	if n < first {
+	switch {
+	case n < first:
 		l.Op(code.OpSetMaxRegDec, []int64{n})
-	} else {
+	case n > first || !l.keeps(first):
 		l.Op(code.OpSetMaxRegInc, []int64{n})
 	}
 }
@@ -444,6 +445,18 @@ func clusterRank(l *lowerer, in *ir.Instr) {
 func clusterSynchronize(l *lowerer, _ *ir.Instr) {
 	l.Op(code.OpClusterArrive, nil)
 	l.Op(code.OpClusterWait, nil)
+}
+
+// keeps reports that no thread of the program ever has more or fewer registers than it begins with.
+func (l *lowerer) keeps(first int64) bool {
+	all := true
+	l.p.Body.Walk(func(s ir.Stmt) bool {
+		if in, ok := s.(*ir.Instr); ok && in.Op.Name == "SetMaxRegisters" {
+			all = all && int64(in.Attr("n").Number) == first
+		}
+		return true
+	})
+	return all
 }
 
 // givesLater reports that the program sets registers again behind an instruction: what

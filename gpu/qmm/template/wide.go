@@ -366,6 +366,20 @@ func (p *Plan) repeats(s WideSchedule) bool {
 	return (s.Fine || !s.Persistent && s.Blocks == 0) && p.halved(s).hangs(s)
 }
 
+// registers gives the threads of a warpgroup so many registers where those that multiply have too few with an even
+// share, which everybody else keeps: drivers take up to a sixth longer where registers change hands. Of two warpgroups
+// that multiply, sums of one tile and 64 rows of x leave room in a share for what else is under way.
+func (w *wide) registers(n int) {
+	sums := w.Rows
+	if w.Group > 0 {
+		sums *= 2
+	}
+	if w.s.Consumers == 2 && !w.s.Persistent && !w.s.Fine && w.own(w.s)*w.Sides == 1 && sums <= 128 {
+		n = 65536 / (3 * 128) / 8 * 8
+	}
+	w.b.SetMaxRegisters(build.N(n))
+}
+
 // piece is how many k matrix instructions multiply before a scale, or another tile of x,
 // begins; rows of x's tiles are that long.
 func (p *Plan) piece() int { return min(p.dot(), 64) }
@@ -565,12 +579,12 @@ func (w *wide) program() (*ir.Program, error) {
 	}
 	b.GridDependencyWait() // for x
 	b.Group(0, 128, func() {
-		b.SetMaxRegisters(build.N(40))
+		w.registers(40)
 		b.Group(0, 1, func() { w.walk(bk, turns, nil, w.copies) })
 	})
 	if w.s.Parts == 1 {
 		b.Group(128, 32*warps, func() {
-			b.SetMaxRegisters(build.N(232))
+			w.registers(232)
 			w.walk(bk, turns, w.begin, w.turn)
 		})
 	} else {

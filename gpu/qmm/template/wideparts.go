@@ -59,7 +59,7 @@ func (w *wide) sums3(warps, outputs, rows int) build.Type {
 func (w *wide) parts(bk, turns build.Value) {
 	b := w.b
 	b.Group(128, 128*w.s.Consumers, func() {
-		b.SetMaxRegisters(build.N(232))
+		w.registers(232)
 		some := func(pass int) {
 			for i := range w.s.Consumers {
 				w.part = pass*w.s.Consumers + i
