@@ -156,12 +156,13 @@ func (l Linear) choose(m int) (template.Schedule, string, error) {
 	if l.ZeroPoint && !own || !usual {
 		s.Resident = 0 // zero points and smaller groups take registers of their own
 	}
-	if err != nil || from != "" && usual {
+	on := template.H200()
+	room := own || !l.ZeroPoint || s.Fits(p, m, l.N, l.K, on)
+	if err != nil || from != "" && usual && room {
 		return s, from, err
 	}
-	on := template.H200()
 	pick := template.Pick(p, m, l.N, l.K, on)
-	if from != "" && p.Estimate(pick, m, l.N, l.K, on) > better*p.Estimate(s, m, l.N, l.K, on) {
+	if from != "" && room && p.Estimate(pick, m, l.N, l.K, on) > better*p.Estimate(s, m, l.N, l.K, on) {
 		return s, from, nil
 	}
 	return pick, "model", nil

@@ -46,6 +46,9 @@ func (p *Plan) registers(s Schedule) int {
 				n -= 2 * tiles
 			}
 		}
+		if p.Zero && p.Less {
+			n += tiles * s.Depth
+		}
 		if p.Stored.Bits() == 2 && s.Sides == 1 { // what ptxas shares between sides
 			n += 6
 		}
@@ -148,6 +151,7 @@ const (
 	crowded     = 1.85   // of the places for blocks that a launch leaves free, what multiprocessors with more blocks lose
 	partsSplit  = 0.983  // µs that blocks of a split take to count themselves
 	partsMoved  = 9.6    // times that a partial sum of theirs is moved, in effect
+	partsNarrow = 1.3    // times as long as that, at least, four warps along k take with 2 bits and few loads under way
 )
 
 // blocksOf is how many blocks a schedule with Parts has, and how many of them fit a
@@ -185,6 +189,9 @@ func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
 	if last > 0 {
 		time += wave(last, last+crowded*min(last, room-last))
 	}
+	if p.Stored.Bits() == 2 && s.Parts == 4 && s.Splits == 1 && s.Depth <= 2 {
+		time *= partsNarrow
+	}
 	if s.Splits > 1 { // with Joint about as much
 		time += partsSplit + partsMoved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
@@ -212,6 +219,7 @@ const (
 	fixedwise   = 0.62 // the same, with digits of 16 or 31 bits
 	digitsScale = 20   // to scale sums of a tile
 	longScale   = 5.6  // the same, with 31 bits
+	longAll     = 0.94 // of all that, with 31 bits
 
 	gangFixed    = 3.8    // as streamFixed, with warpgroups
 	gangTile     = 170    // cycles that a tile of 64 outputs takes all warpgroups
@@ -264,6 +272,9 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 	}
 	bytes := float64(d.bytes()) - float64(s.Rows*Turn*2) + streamX*rows*Turn*2
 	time := fixed + float64(turns)*corner(bytes/on.Rate, together/clock, alone/clock, ringWait/float64(s.Stages))
+	if s.Long {
+		time *= longAll
+	}
 	if turns < ceil(k, Turn) && !s.Joint {
 		time += float64(ceil(ceil(k, Turn), turns)) * (perBlock + 4*float64(d.many())*rows/rate)
 	}
