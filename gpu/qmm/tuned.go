@@ -152,20 +152,28 @@ func (l Linear) choose(m int) (template.Schedule, string, error) {
 		return template.Schedule{}, "", err
 	}
 	s, from, own, err := l.tabled(p, m)
+	if err != nil {
+		return s, from, err
+	}
+	on := template.H200()
+	pick := func() template.Schedule { return template.Pick(p, m, l.N, l.K, on) }
+	if from == "" {
+		return pick(), "model", nil
+	}
 	usual := l.usual(p, own)
 	if l.ZeroPoint && !own || !usual {
 		s.Resident = 0 // zero points and smaller groups take registers of their own
 	}
-	on := template.H200()
-	room := own || !l.ZeroPoint || s.Fits(p, m, l.N, l.K, on)
-	if err != nil || from != "" && usual && room {
-		return s, from, err
+	if l.ZeroPoint && !own && !s.Fits(p, m, l.N, l.K, on) {
+		return pick(), "model", nil
 	}
-	pick := template.Pick(p, m, l.N, l.K, on)
-	if from != "" && room && p.Estimate(pick, m, l.N, l.K, on) > better*p.Estimate(s, m, l.N, l.K, on) {
+	if usual {
 		return s, from, nil
 	}
-	return pick, "model", nil
+	if other := pick(); p.Estimate(other, m, l.N, l.K, on) <= better*p.Estimate(s, m, l.N, l.K, on) {
+		return other, "model", nil
+	}
+	return s, from, nil
 }
 
 // tabled is the schedule of the table that ships; from is "" if it has none.
