@@ -122,8 +122,8 @@ func TestUnknownRecord(t *testing.T) {
 			t.Errorf("incomplete: %+v", r)
 		}
 		limit := unknown
-		if r.Weight == "u2" && r.Layer == "qwen7b gate_up" && r.M == 1 {
-			limit = 1.3 // known to be missed: warps along k take 14.9 µs, where the model tells 10.4; digits take 11.7
+		if r.Weight == "f6e3m2" && r.Layer == "qwen14b qkv" && r.M == 64 {
+			limit = 1.17 // known to be missed
 		}
 		if r.Of > limit {
 			t.Errorf("%s: %.3f of the fastest, at most %.2f", name, r.Of, limit)
@@ -141,7 +141,7 @@ func TestUnknownRecord(t *testing.T) {
 	}
 	mean := math.Exp(sum / n)
 	t.Logf("%.0f products of shapes that no table has: %.3f of the fastest on average; %d searches of few schedules, %d that took longer than they may", n, mean, few, late)
-	if products := 9 * len(unknownShapes); n+float64(few) < float64(products) || few > products/10 || late > products/10 || mean > 1.03 {
+	if products := 9 * len(unknownShapes); n+float64(few) < float64(products) || few > products/10 || late > 0 || mean > 1.03 {
 		t.Errorf("%.0f products, %.3f of the fastest on average; %d searches of few schedules, %d late", n, mean, few, late)
 	}
 }
@@ -150,11 +150,11 @@ func TestUnknownRecord(t *testing.T) {
 const searchTime = 3
 
 // ofWidth is how much longer than the fastest type of its width, as f16, a type may take, and
-// slowly are those that take more: codes of i2 go to higher bits than those of u2, and 16 rows have
-// no time to hide that (DECODE.md, "Types of a width").
+// slowly are those that take more: each pair of i2 takes a subtraction, and 16 rows have no time to hide
+// that (DECODE.md, "Types of a width").
 const ofWidth = 1.10
 
-var slowly = map[string]float64{"i2, 16 rows": 1.20}
+var slowly = map[string]float64{"i2, 16 rows": 1.12}
 
 // TestWidthsRecord holds types to the fastest of their width: gate_up, with one row and with
 // sixteen, of one run.
@@ -207,6 +207,42 @@ func TestWidthsRecord(t *testing.T) {
 		}
 	}
 	t.Logf("programs of %d rows changed since", stale)
+}
+
+// TestMasksRecord holds products whose masks have two operands (gpu/lower/cast) to the same ones with three, timed
+// by both programs in one run: they are faster in the mean, and only where another number of blocks then fits a
+// multiprocessor slower.
+func TestMasksRecord(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(need.Root(t), "tests", "record", "masks.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var both struct{ Before, After []Row }
+	if err := json.Unmarshal(data, &both); err != nil {
+		t.Fatal(err)
+	}
+	if len(both.Before) < 30 || len(both.After) != len(both.Before) {
+		t.Fatalf("%d products before, %d after", len(both.Before), len(both.After))
+	}
+	sum := 0.0
+	for i, b := range both.Before {
+		a := both.After[i]
+		name := fmt.Sprintf("%s %s, %d rows", a.Weight, a.Layer, a.M)
+		if a.Hash != b.Hash || a.Weight != b.Weight || a.M != b.M || a.Result != "equal" || a.GPU == "" || a.Binary == b.Binary || a.Name != b.Name {
+			t.Errorf("%s: not the same product by two binaries: %+v, %+v", name, b, a)
+		}
+		limit := 1.02
+		if a.Weight == "u3" && a.Layer == "o" && a.M == 1 {
+			limit = 1.10 // five blocks fit a multiprocessor where four did, of less than four that it has on average
+		}
+		if a.MedianUs > limit*b.MedianUs {
+			t.Errorf("%s: %.2f µs, before %.2f", name, a.MedianUs, b.MedianUs)
+		}
+		sum += math.Log(a.MedianUs / b.MedianUs)
+	}
+	if mean := math.Exp(sum / float64(len(both.After))); mean > 0.995 {
+		t.Errorf("%.3f of the time on average", mean)
+	}
 }
 
 // TestLayersRecord holds what all linear layers of models took to be whole.

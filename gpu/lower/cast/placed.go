@@ -145,7 +145,11 @@ func steps(b *code.Builder, level code.Arch, r *recipe.Recipe, words []code.Valu
 		case recipe.Funnel:
 			v = b.Emit1(code.OpFunnelR32, nil, x, y, b.Const32(int64(s.N)))
 		case recipe.Lop3:
-			v = b.Lop3(x, y, z, int64(s.N))
+			if s.N == recipe.LutAnd { // of two inputs: with a third, a constant, assemblers take longer and need a register for it
+				v = b.And32(x, y)
+			} else {
+				v = b.Lop3(x, y, z, int64(s.N))
+			}
 		case recipe.Prmt:
 			v = b.Prmt(x, y, uint16(s.N))
 		case recipe.Fma:
@@ -182,7 +186,7 @@ func e4m3(b *code.Builder, level code.Arch, x code.Value, n uint32) code.Value {
 	// so that it is an f16 with an exponent that is 8 too small.
 	zero := b.Const32(0)
 	x = b.Prmt(x, zero, uint16(0x1404+0x2020*n))
-	rest := b.Shr32(b.Lop3(x, b.Const32(0x7f007f00), zero, recipe.LutAnd), b.Const32(1))
+	rest := b.Shr32(b.And32(x, b.Const32(0x7f007f00)), b.Const32(1))
 	return b.Emit1(code.OpMulF16x2, nil, b.Lop3(x, b.Const32(0x80008000), rest, recipe.LutAndOr), b.Const32(0x5c005c00))
 }
 

@@ -74,11 +74,10 @@ func TestFineAssembles(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		warps, sides := 8, max(1, 2/p.Tiles)
-		if p.Tiles <= 2 && p.Stored.Bits() <= 4 && !p.Shifts() {
-			warps = 16
+		s := Schedule{Rows: 16, Warps: 16, Sides: max(1, 2/p.Tiles), Stages: 2, Blocks: 132, PDL: true, Warpgroups: true, Fine: true}
+		if p.gangNeeds(s) > s.gangRegisters() {
+			s.Warps = 8
 		}
-		s := Schedule{Rows: 16, Warps: warps, Sides: sides, Stages: 2, Blocks: 132, PDL: true, Warpgroups: true, Fine: true}
 		for _, s.Once = range []bool{false, true} {
 			program, err := Decode(f, s)
 			check(fmt.Sprintf("%s %s", w, s), program, err)
