@@ -105,14 +105,17 @@ func zeros(r qmm.Row) string {
 	return ""
 }
 
-// unusual says how a row differs from those of the same type: by activations or zero points.
-func unusual(r qmm.Row) string {
-	out := zeros(r)
+// kind is a row's type of weights, and what else is not as usual: zero points, and activations that are no f16.
+func kind(r qmm.Row) string {
+	out := r.Weight + zeros(r)
 	if r.Act != "f16" {
 		out += " act=" + r.Act
 	}
 	return out
 }
+
+// anchor is a kind as part of an id of the page.
+func anchor(kind string) string { return strings.NewReplacer(" ", "-", "=", "-").Replace(kind) }
 
 // roofline draws rows under the roofs, as series by name.
 func roofline(title string, rows []qmm.Row, t tops, series func(qmm.Row) string) (layoutviz.Picture, error) {
@@ -223,9 +226,10 @@ func Page(title string, rows []qmm.Row) ([]byte, error) {
 	}
 
 	widths := map[int]bool{}
-	types := map[string]bool{}
+	types, kinds := map[string]bool{}, map[string]bool{}
 	for _, r := range rows {
 		widths[width(r)], types[r.Weight] = true, true
+		kinds[kind(r)] = true
 	}
 	byWidth := func(r qmm.Row) string { return plural(width(r), "bit") }
 	narrow := slices.SortedStableFunc(slices.Values(rows), func(a, b qmm.Row) int { return cmp.Compare(width(a), width(b)) })
@@ -234,18 +238,18 @@ func Page(title string, rows []qmm.Row) ([]byte, error) {
 		return nil, fmt.Errorf("report: %w", err)
 	}
 	p.Overview = append(p.Overview, figure{"all types", template.HTML(pic.SVG)})
-	names := slices.SortedFunc(maps.Keys(types), func(a, b string) int {
-		x, _ := dtype.Parse(a)
-		y, _ := dtype.Parse(b)
+	names := slices.SortedFunc(maps.Keys(kinds), func(a, b string) int {
+		x, _ := dtype.Parse(strings.Fields(a)[0])
+		y, _ := dtype.Parse(strings.Fields(b)[0])
 		return cmp.Or(cmp.Compare(x.Bits(), y.Bits()), strings.Compare(a, b))
 	})
 	for _, name := range names {
-		mine := slices.DeleteFunc(slices.Clone(rows), func(r qmm.Row) bool { return r.Weight != name })
-		pic, err := roofline("Roofline of "+name, mine, t, func(r qmm.Row) string { return fmt.Sprintf("%s, %s of x%s", r.Layer, plural(r.M, "row"), unusual(r)) })
+		mine := slices.DeleteFunc(slices.Clone(rows), func(r qmm.Row) bool { return kind(r) != name })
+		pic, err := roofline("Roofline of "+name, mine, t, func(r qmm.Row) string { return fmt.Sprintf("%s, %s of x", r.Layer, plural(r.M, "row")) })
 		if err != nil {
 			return nil, fmt.Errorf("report: %w", err)
 		}
-		p.Types = append(p.Types, figure{name, template.HTML(pic.SVG)})
+		p.Types = append(p.Types, figure{anchor(name), template.HTML(pic.SVG)})
 	}
 	for _, r := range rows {
 		name := fmt.Sprintf("%s, [%d, %d]·[%d, %d]ᵀ, %s", r.Layer, r.M, r.K, r.N, r.K, r.Act)

@@ -59,7 +59,7 @@ func TestRecord(t *testing.T) {
 	}
 	roofs := topsOf(rows)
 	for _, r := range rows {
-		types[r.Weight] = true
+		types[kind(r)] = true
 		if s, bound := share(r, roofs); !(s > 0 && s < 1.03) || bound == "" {
 			t.Errorf("%s %s, %d rows reach %.2f of the roof (%s)", r.Weight, r.Layer, r.M, s, bound)
 		}
@@ -70,7 +70,7 @@ func TestRecord(t *testing.T) {
 	}
 	parsed(t, page)
 	for name := range types {
-		if !bytes.Contains(page, []byte(`id="type-`+name+`"`)) {
+		if !bytes.Contains(page, []byte(`id="type-`+anchor(name)+`"`)) {
 			t.Errorf("no roofline of %s", name)
 		}
 	}
@@ -79,7 +79,7 @@ func TestRecord(t *testing.T) {
 	}
 	for _, r := range rows {
 		if !bytes.Contains(page, []byte(schedule(r))) || !bytes.Contains(page, []byte(r.Weight+zeros(r))) {
-			t.Errorf("no line of %s%s %s, %d rows", r.Weight, unusual(r), r.Layer, r.M)
+			t.Errorf("no line of %s %s, %d rows", kind(r), r.Layer, r.M)
 		}
 	}
 	for _, want := range []string{"NVIDIA H200", "llama-3.3-70b", fmt.Sprintf("%.2f TB/s", roofs.memory/1e12)} {
