@@ -30,8 +30,11 @@ func (l Linear) Python(name, pack, decode string, s template.Schedule) ([]byte, 
 	if err != nil {
 		return nil, fmt.Errorf("qmm: %w", err)
 	}
-	if s, err = s.Filled(p); err != nil || !s.Plain() {
-		return nil, fmt.Errorf("qmm: the module has no schedule %s: %v", s, err)
+	if s, err = s.Filled(p); err != nil {
+		return nil, fmt.Errorf("qmm: schedule of a module: %w", err)
+	}
+	if !s.Plain() {
+		return nil, fmt.Errorf("qmm: schedule %s needs tensor maps or clusters, which a module does not launch; take that of Linear.ChoosePlain", s)
 	}
 	shape := p.PackedShape(l.N, l.K)
 	group := l.Group

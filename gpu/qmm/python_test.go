@@ -32,7 +32,9 @@ func TestPython(t *testing.T) {
 			t.Errorf("%s: quantises by itself: %v", text, plain)
 		}
 	}
-	if _, err := kind(t, "u4", 200, 330).Python("linear", "pack", "decode", template.Schedule{Stages: 4, Blocks: 132}); err == nil {
-		t.Error("a module launches blocks that stay")
+	for _, s := range []template.Schedule{{Stages: 4, Blocks: 132}, {Parts: 4, Splits: 2, Joint: true}} {
+		if _, err := kind(t, "u4", 200, 330).Python("linear", "pack", "decode", s); err == nil || !strings.Contains(err.Error(), "ChoosePlain") {
+			t.Errorf("a module launches %s: %v", s, err)
+		}
 	}
 }

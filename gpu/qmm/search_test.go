@@ -509,20 +509,29 @@ func TestCandidatesFit(t *testing.T) {
 	}
 }
 
-// TestChoosePlain has blocks that stay only where the GPU has tensor copies, and where
-// somebody makes their maps.
+// TestChoosePlain has blocks that stay, or meet as clusters, only where the GPU has tensor copies and
+// clusters, and where somebody makes their maps.
 func TestChoosePlain(t *testing.T) {
+	stay, meet := 0, 0
 	for _, name := range []string{"u1", "u3", "i4", "f8e4m3", "u4 zero group=32 act=bf16"} {
 		for _, m := range []int{1, 5, 16} {
-			for _, size := range [][2]int{{57344, 8192}, {8192, 8192}, {40, 200}} {
+			for _, size := range [][2]int{{57344, 8192}, {10240, 8192}, {8192, 8192}, {40, 200}} {
 				l := kind(t, name, size[0], size[1])
+				if s, err := l.Choose(m); err == nil && s.Joint {
+					meet++
+				} else if err == nil && s.Streams() {
+					stay++
+				}
 				s, err := l.ChoosePlain(m)
 				old, _, e := l.ChooseOn(nil, device.Info{Title: "NVIDIA A100", Driver: "CUDA 13.0", Arch: "sm_80"}, m)
-				if err != nil || e != nil || s.Streams() || old.Streams() || s.Rows == 0 {
+				if err != nil || e != nil || !s.Plain() || !old.Plain() || s.Rows == 0 {
 					t.Errorf("%s %v, %d rows: %s, on sm_80 %s, %v, %v", name, size, m, s, old, err, e)
 				}
 			}
 		}
+	}
+	if stay == 0 || meet == 0 {
+		t.Errorf("of what is chosen elsewhere blocks of %d stay, of %d meet", stay, meet)
 	}
 }
 
