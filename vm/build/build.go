@@ -26,6 +26,7 @@ package build
 import (
 	"errors"
 	"fmt"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -44,6 +45,7 @@ type Builder struct {
 	resident string // the same, of Resident
 	params   []string
 	lines    []string
+	depth    int // of blocks around the next line
 	errs     []error
 }
 
@@ -113,11 +115,14 @@ type Attr string
 // scalars made by its methods.
 type Value struct {
 	text string
-	atom bool
+	prec int // of its loosest operator; 0 if that is not known
 }
 
 // Expr is an expression by its text, "(M + 63)/64".
-func Expr(text string) Value { return Value{text, false} }
+func Expr(text string) Value {
+	text, prec := bare(text)
+	return Value{text, prec}
+}
 
 // String is the value as program text.
 func (v Value) String() string { return v.text }
@@ -125,25 +130,25 @@ func (v Value) String() string { return v.text }
 // Pointer adds a pointer parameter.
 func (b *Builder) Pointer(name string, elem dtype.Type) Value {
 	b.params = append(b.params, fmt.Sprintf("%s: *%s", name, elem))
-	return Value{name, true}
+	return Value{name, precAtom}
 }
 
 // Scalar adds a scalar parameter.
 func (b *Builder) Scalar(name string, elem dtype.Type) Value {
 	b.params = append(b.params, fmt.Sprintf("%s: %s", name, elem))
-	return Value{name, true}
+	return Value{name, precAtom}
 }
 
 // Let assigns a scalar variable.
 func (b *Builder) Let(name string, value any) Value {
 	b.line("%s = %s", name, b.expr(value))
-	return Value{name, true}
+	return Value{name, precAtom}
 }
 
 // LetAs assigns a scalar variable of a given type.
 func (b *Builder) LetAs(name string, elem dtype.Type, value any) Value {
 	b.line("%s: %s = %s", name, elem, b.expr(value))
-	return Value{name, true}
+	return Value{name, precAtom}
 }
 
 // Comment adds a comment of one or more lines.
@@ -180,15 +185,13 @@ func (b *Builder) For(name string, from, to any, body func(Value), options ...Lo
 		}
 	}
 	b.line("for %s in %s..%s %s%s{", name, b.expr(from), b.expr(to), step, unroll)
-	body(Value{name, true})
-	b.line("}")
+	b.block(func() { body(Value{name, precAtom}) })
 }
 
 // While runs body as long as cond holds.
 func (b *Builder) While(cond any, body func()) {
 	b.line("while %s {", b.expr(cond))
-	body()
-	b.line("}")
+	b.block(body)
 }
 
 // Break leaves the innermost loop.
@@ -206,8 +209,7 @@ func (b *Builder) Assume(cond any) { b.line("assume(%s)", b.expr(cond)) }
 // Group lets only size threads from begin on run body.
 func (b *Builder) Group(begin, size int, body func()) {
 	b.line("group(%d, %d) {", begin, size)
-	body()
-	b.line("}")
+	b.block(body)
 }
 
 // If runs body if cond holds; the result takes what is done otherwise.
@@ -224,8 +226,7 @@ type Branch struct {
 }
 
 func (b *Builder) branch(body func()) *Branch {
-	body()
-	b.line("}")
+	b.block(body)
 	return &Branch{b, len(b.lines)}
 }
 
@@ -242,13 +243,13 @@ func (r *Branch) more(head string, body func()) *Branch {
 		r.b.errorf("%s stands apart from its if", strings.Trim(head, "{} "))
 		return r
 	}
-	r.b.lines[r.end-1] = head
+	r.b.lines[r.end-1] = r.b.tabs() + head
 	return r.b.branch(body)
 }
 
 // Text is the program so far as canonical text, or as far as it can be read.
 func (b *Builder) Text() string {
-	src := fmt.Sprintf("program %s<%s>(%s) warps=%d%s%s {\n%s\n}\n", b.name, strings.Join(b.grid, ", "), strings.Join(b.params, ", "), b.warps, b.blocks, b.resident, strings.Join(b.lines, "\n"))
+	src := b.source()
 	if p, err := text.ParseOnly(b.file(), src, nil); err == nil {
 		return text.Format(p)
 	}
@@ -256,6 +257,11 @@ func (b *Builder) Text() string {
 		return tidy
 	}
 	return src
+}
+
+// source is the program as it was written.
+func (b *Builder) source() string {
+	return fmt.Sprintf("program %s<%s>(%s) warps=%d%s%s {\n%s\n}\n", b.name, strings.Join(b.grid, ", "), strings.Join(b.params, ", "), b.warps, b.blocks, b.resident, strings.Join(b.lines, "\n"))
 }
 
 func (b *Builder) file() string { return b.name + ".tile" }
@@ -266,6 +272,9 @@ func (b *Builder) Build() (*ir.Program, error) {
 	if err := errors.Join(b.errs...); err != nil {
 		return nil, err
 	}
+	if p, ok := text.Canonical(b.file(), b.source()); ok {
+		return p, nil
+	}
 	return text.Parse(b.file(), b.Text(), nil)
 }
 
@@ -273,8 +282,20 @@ func (b *Builder) errorf(format string, args ...any) {
 	b.errs = append(b.errs, fmt.Errorf("build: program %s: "+format, append([]any{b.name}, args...)...))
 }
 
+// line, block and instr write canonical text where they can, which [Builder.Build] need not
+// read twice.
 func (b *Builder) line(format string, args ...any) {
-	b.lines = append(b.lines, fmt.Sprintf(format, args...))
+	b.lines = append(b.lines, b.tabs()+fmt.Sprintf(format, args...))
+}
+
+func (b *Builder) tabs() string { return strings.Repeat("\t", b.depth+1) }
+
+// block is the rest of a statement with a block, whose head is written.
+func (b *Builder) block(body func()) {
+	b.depth++
+	body()
+	b.depth--
+	b.line("}")
 }
 
 // instr adds an instruction: results, op, operands, attributes, types.
@@ -285,20 +306,43 @@ func (b *Builder) instr(op string, names []string, operands []any, attrs []Attr,
 		operands = operands[:n-1]
 	}
 	args := b.exprs(operands)
+	if row != nil && len(attrs) > 1 {
+		rank := func(a Attr) int {
+			name, _, _ := strings.Cut(string(a), "=")
+			return slices.IndexFunc(row.Attrs, func(s ir.AttrSpec) bool { return s.Name == name })
+		}
+		attrs = slices.Clone(attrs)
+		slices.SortStableFunc(attrs, func(x, y Attr) int { return rank(x) - rank(y) })
+	}
 	for _, a := range attrs {
 		args = append(args, string(a))
 	}
-	s := fmt.Sprintf("%s(%s)", op, strings.Join(args, ", "))
+	var s strings.Builder
+	s.WriteString(b.tabs())
+	write := func(sep string, list []string) {
+		for i, x := range list {
+			if i > 0 {
+				s.WriteString(sep)
+			}
+			s.WriteString(x)
+		}
+	}
+	write(", ", names)
 	if len(names) > 0 {
-		s = strings.Join(names, ", ") + " = " + s
+		s.WriteString(" = ")
 	}
+	s.WriteString(op)
+	s.WriteByte('(')
+	write(", ", args)
+	s.WriteByte(')')
 	for i, t := range types {
-		s += []string{" : ", ", "}[min(i, 1)] + string(t)
+		s.WriteString([]string{" : ", ", "}[min(i, 1)])
+		s.WriteString(string(t))
 	}
-	b.lines = append(b.lines, s)
+	b.lines = append(b.lines, s.String())
 	values := make([]Value, len(names))
 	for i, n := range names {
-		values[i] = Value{n, true}
+		values[i] = Value{n, precAtom}
 	}
 	return values
 }
@@ -309,7 +353,8 @@ func exprText(x any) (s string, ok bool) {
 	case Value:
 		return x.text, x.text != ""
 	case string:
-		return x, true
+		s, _ = bare(x)
+		return s, true
 	case int:
 		return strconv.Itoa(x), true
 	case int32:
@@ -357,16 +402,77 @@ func operand(x any) string {
 	return fmt.Sprintf("?%T", x)
 }
 
+// Precedences of what is no binary operator of [ir.BinaryPrec].
+const (
+	precUnary = 6
+	precAtom  = 7
+)
+
+// bare is the text of an expression without parentheses around all of it, and the precedence
+// of its loosest operator.
+func bare(text string) (string, int) {
+	prec, depth, operand := precAtom, 0, false // operand: one stands in front
+	whole := strings.HasPrefix(text, "(")      // the first parenthesis closes at the end
+	for i := 0; i < len(text); i++ {
+		switch c := text[i]; {
+		case c == '(' || c == '[':
+			depth++
+		case c == ')' || c == ']':
+			depth--
+			operand = true
+			whole = whole && (depth > 0 || i == len(text)-1)
+		case depth > 0 || c == ' ':
+		case strings.IndexByte("+-*/%&|^<>=!", c) < 0:
+			operand = true
+		case !operand:
+			prec = min(prec, precUnary)
+		default:
+			op := text[i : i+1]
+			if i+1 < len(text) && ir.BinaryPrec(text[i:i+2]) > 0 {
+				op = text[i : i+2]
+				i++
+			}
+			prec, operand = min(prec, ir.BinaryPrec(op)), false
+		}
+	}
+	if whole && depth == 0 {
+		return bare(text[1 : len(text)-1])
+	}
+	return text, prec
+}
+
+// wrapped is an expression in parentheses, if its operators are looser than those of a
+// precedence.
+func wrapped(text string, prec, least int) string {
+	if prec < least {
+		return "(" + text + ")"
+	}
+	return text
+}
+
+// operandOf is a value as an operand, with the precedence of its loosest operator.
+func operandOf(x any) (string, int) {
+	switch x := x.(type) {
+	case Value:
+		return x.text, x.prec
+	case string:
+		return bare(x)
+	}
+	return operand(x), precAtom
+}
+
 func (v Value) binary(op string, x any) Value {
-	y := operand(x)
-	if w, ok := x.(Value); !ok || !w.atom {
-		y = "(" + y + ")"
+	prec := ir.BinaryPrec(op)
+	left := prec
+	if prec == ir.BinaryPrec("<") { // comparisons do not chain
+		left++
 	}
-	left := v.text
-	if !v.atom {
-		left = "(" + left + ")"
+	y, py := operandOf(x)
+	sep := " "
+	if op == "*" || op == "/" {
+		sep = ""
 	}
-	return Value{text: left + " " + op + " " + y}
+	return Value{wrapped(v.text, v.prec, left) + sep + op + sep + wrapped(y, py, prec+1), prec}
 }
 
 // Add is v + x.
@@ -424,18 +530,22 @@ func (v Value) And(x any) Value { return v.binary("&&", x) }
 func (v Value) Or(x any) Value { return v.binary("||", x) }
 
 // Not is true if v is false.
-func (v Value) Not() Value { return Value{text: "!(" + v.text + ")", atom: true} }
+func (v Value) Not() Value { return Value{"!" + wrapped(v.text, v.prec, precUnary), precUnary} }
 
 // Neg is -v.
-func (v Value) Neg() Value { return Value{text: "-(" + v.text + ")"} }
+func (v Value) Neg() Value { return Value{"-" + wrapped(v.text, v.prec, precUnary), precUnary} }
 
 // Min is the smaller of v and x.
-func (v Value) Min(x any) Value { return Value{fmt.Sprintf("min(%s, %s)", v.text, operand(x)), true} }
+func (v Value) Min(x any) Value {
+	return Value{fmt.Sprintf("min(%s, %s)", v.text, operand(x)), precAtom}
+}
 
 // Select is x where v holds, else y; only the one that counts may fail.
 func (v Value) Select(x, y any) Value {
-	return Value{fmt.Sprintf("select(%s, %s, %s)", v.text, operand(x), operand(y)), true}
+	return Value{fmt.Sprintf("select(%s, %s, %s)", v.text, operand(x), operand(y)), precAtom}
 }
 
 // Max is the larger of v and x.
-func (v Value) Max(x any) Value { return Value{fmt.Sprintf("max(%s, %s)", v.text, operand(x)), true} }
+func (v Value) Max(x any) Value {
+	return Value{fmt.Sprintf("max(%s, %s)", v.text, operand(x)), precAtom}
+}

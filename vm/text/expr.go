@@ -327,13 +327,8 @@ func (p *parser) parseType() ir.Type {
 		typ.Layout, typ.HasLayout = p.layoutText()
 	case ir.Shared:
 		if text, placed, ok := p.layoutWords(); ok {
-			l, known := p.shared[text]
-			if !known {
-				var err error
-				l, err = layout.ParseShared(text)
-				p.layoutProblems(at, placed, err)
-				p.shared[text] = l
-			}
+			l, err := sharedLayouts.read(text, layout.ParseShared)
+			p.layoutProblems(at, placed, err)
 			typ.Shared, typ.HasLayout = l, true
 		}
 	default:
@@ -361,7 +356,7 @@ func (p *parser) placement() bits.Placement {
 		p.fail(t, codeSyntax, "for example place=4[(0,16)*4+4]", "a bit placement is needed, not %s", t.describe())
 	}
 	p.next()
-	place, err := bits.ParseAt(t.text, t.pos)
+	place, err := placements.read(t.text, func(text string) (bits.Placement, error) { return bits.ParseAt(text, t.pos) })
 	if err == nil {
 		return place
 	}
@@ -382,13 +377,8 @@ func (p *parser) layoutText() (l layout.Layout, ok bool) {
 	if !ok {
 		return l, false
 	}
-	if l, ok := p.layouts[text]; ok {
-		return l, true
-	}
-	l, err := layout.Parse(text)
-	if p.layoutProblems(start, place, err); err == nil {
-		p.layouts[text] = l
-	}
+	l, err := layouts.read(text, layout.Parse)
+	p.layoutProblems(start, place, err)
 	return l, true
 }
 

@@ -50,9 +50,7 @@ type parser struct {
 	toks     []token
 	i        int
 	consts   map[string]constant
-	folded   map[*ir.Int]bool         // literals that compile-time parameters became
-	layouts  map[string]layout.Layout // by their text
-	shared   map[string]layout.Shared
+	folded   map[*ir.Int]bool // literals that compile-time parameters became
 	scopes   []map[string]*ir.Var
 	ended    map[string]*ir.Var // variables of closed blocks
 	poison   map[string]bool
@@ -76,7 +74,7 @@ func read(file, src string, bind map[string]string) (prog *ir.Program, warps dia
 		return nil, warps, list
 	}
 	src = strings.TrimPrefix(src, byteOrderMark)
-	p := &parser{consts: map[string]constant{}, folded: map[*ir.Int]bool{}, ended: map[string]*ir.Var{}, poison: map[string]bool{}, loops: map[*ir.Var]bool{}, layouts: map[string]layout.Layout{}, shared: map[string]layout.Shared{}, comments: ir.NewComments()}
+	p := &parser{consts: map[string]constant{}, folded: map[*ir.Int]bool{}, ended: map[string]*ir.Var{}, poison: map[string]bool{}, loops: map[*ir.Var]bool{}, comments: ir.NewComments()}
 	kept, _ := tokenLists.Get().(*[]token)
 	if kept == nil {
 		kept = new([]token)

@@ -134,6 +134,23 @@ func Parse(file, src string, bind map[string]string) (*ir.Program, error) {
 	return p, nil
 }
 
+// Canonical is what [Parse] makes of the text that [Format] makes of a program's: of text
+// that is canonical, but for spaces or parentheses here and there, it takes little more than
+// Parse. ok is false for a program with problems, or with compile-time parameters.
+func Canonical(file, src string) (p *ir.Program, ok bool) {
+	p, _, list := read(file, src, nil)
+	if p == nil || len(list) > 0 || len(p.Bindings) > 0 {
+		return nil, false
+	}
+	// The program means the same however it is written.
+	sound := make(chan bool)
+	go func(p *ir.Program) { sound <- ir.Verify(p).Err() == nil }(p)
+	if text := Format(p); text != src {
+		p, _, list = read(file, text, nil)
+	}
+	return p, <-sound && p != nil && len(list) == 0
+}
+
 // ParseOnly reads one program without verifying it.
 func ParseOnly(file, src string, bind map[string]string) (*ir.Program, error) {
 	p, _, list := read(file, src, bind)
