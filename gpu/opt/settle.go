@@ -180,11 +180,11 @@ func (s *settler) region(r *code.Region) {
 		case in.Op == code.OpIf:
 			sight := len(s.values)
 			for _, sub := range in.Regions {
-				open, beyond := s.open, len(s.beyond)
+				open, beyond := s.open, slices.Clip(s.beyond)
 				s.region(sub)
 				d.add(s.made(sub.Yield))
 				s.open.add(open) // those who did not go there did not wait
-				s.values, s.beyond = s.values[:sight], s.beyond[:beyond]
+				s.values, s.beyond = s.values[:sight], beyond
 			}
 			s.note(in.Out, d)
 		case len(in.Regions) > 0:

@@ -54,6 +54,17 @@ func TestSettle(t *testing.T) {
 			arrive(b, base)
 			b.StGlobal(4, p, 0, 0, x[0])
 		}, []int{1}},
+		{"more loads than it can tell apart, by a lane, and then by all", func(b *code.Builder, base, p, mine code.Value) {
+			var all []code.Value
+			for range mostLoads + 3 {
+				all = append(all, load(b, base, 16))
+			}
+			b.If(mine, func() []code.Value { arrive(b, base); return nil }, nil)
+			arrive(b, base)
+			for _, x := range all {
+				b.StGlobal(4, p, 0, 0, x)
+			}
+		}, []int{mostLoads + 3, mostLoads + 3}},
 		{"each turn for itself", func(b *code.Builder, base, p, _ code.Value) {
 			before := load(b, base, 16)
 			sum := b.For(b.Const32(0), b.Const32(9), b.Const32(1), 1, []code.Value{before}, func(_ code.Value, carried []code.Value) []code.Value {
