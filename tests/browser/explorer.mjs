@@ -49,6 +49,24 @@ await run(browser, () => context.pages(), {
     await shot(page, "explorer-run", { fullPage: true });
   },
 
+  async "devices are asked for again when the connection is lost with the answer"() {
+    const other = await context.newPage();
+    let lost = 0;
+    await other.routeWebSocket(/\/ws$/, (ws) => {
+      const server = ws.connectToServer();
+      ws.onMessage((m) => {
+        if (lost === 0 && JSON.parse(m).type === "devices") {
+          lost++;
+          ws.close();
+        } else server.send(m);
+      });
+    });
+    await other.goto(base + "?v=1#run");
+    await other.waitForFunction(() => [...document.querySelectorAll("#run-device option")].some((o) => o.value === "interp"));
+    must(lost === 1, "no request for devices was lost");
+    await other.close();
+  },
+
   async "the palette opens what has a name, by keys alone"() {
     await page.goto(base);
     await drawn(page);

@@ -252,16 +252,24 @@ socket.opened = async () => {
   if (!first) {
     // The connection is new, the state is the page's.
     for (const v of views.value) v.draw();
-    if (!looking(hello)) showDevices(socket);
+    if (!looking(hello)) await offerDevices();
     return;
   }
   first = false;
   doors(hello);
   show(readAddress());
   if (looking(hello)) return;
-  devices = await showDevices(socket);
-  placeRun();
+  await offerDevices();
 };
+
+// offerDevices has programs run on the devices that there are now. Fields that offer these already stay as
+// they are; where nothing answers, so do those that there were.
+async function offerDevices() {
+  const list = await showDevices(socket) ?? devices ?? [];
+  if (JSON.stringify(list) === JSON.stringify(devices)) return;
+  devices = list;
+  placeRun();
+}
 
 // looking says whether this page may not use devices, and says so in the header.
 function looking(hello: Hello) {

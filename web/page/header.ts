@@ -4,8 +4,8 @@ import { byId, make, prefix } from "./dom";
 import type { Socket } from "./socket";
 import type { Device, Hello } from "./wire";
 
-// showDevices fills the badge.
-export async function showDevices(socket: Socket): Promise<Device[]> {
+// showDevices fills the badge. Without an answer there is no list.
+export async function showDevices(socket: Socket): Promise<Device[] | null> {
   const badge = byId("devices");
   try {
     const list: Device[] = await socket.ask("devices", {});
@@ -17,7 +17,7 @@ export async function showDevices(socket: Socket): Promise<Device[]> {
     return list;
   } catch (e) {
     badge.textContent = "devices: " + (e as Error).message;
-    return [];
+    return null;
   }
 }
 
