@@ -122,8 +122,8 @@ type Held struct {
 	by  map[*array.Array][]cuda.Ptr
 }
 
-// of is as many copies of an array, if so many are there. Memory of a context that was
-// given up is gone. Nothing holds nothing.
+// of is as many copies of an array, if so many are there. Those of a context that was closed
+// went with it. Nothing holds nothing.
 func (h *Held) of(ctx *cuda.Context, a *array.Array, copies int) []cuda.Ptr {
 	if h == nil {
 		return nil
@@ -153,6 +153,13 @@ func (h *Held) count(ctx *cuda.Context, a *array.Array) int {
 		return 0
 	}
 	return len(h.by[a])
+}
+
+// forget leaves all to a context that is gone, or that frees nothing before its work ends.
+func (h *Held) forget() {
+	if h != nil {
+		*h = Held{}
+	}
 }
 
 // Only frees all other arrays.

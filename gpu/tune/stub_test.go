@@ -31,6 +31,7 @@ type stub struct {
 	run    func(args []uintptr)
 	// before, if not nil, hears of each call.
 	before func(name string)
+	busy   bool // no stream is done
 
 	capture  [][]uintptr // launches of the capture under way, if capturing
 	captures bool
@@ -119,7 +120,12 @@ var functions = map[string]any{
 	"cuStreamCreate":      func(h, _ uintptr) uintptr { *at[uintptr](h) = theStub.handle(); return 0 },
 	"cuStreamDestroy_v2":  func(h uintptr) uintptr { return 0 },
 	"cuStreamSynchronize": func(h uintptr) uintptr { return 0 },
-	"cuStreamQuery":       func(h uintptr) uintptr { return 0 },
+	"cuStreamQuery": func(h uintptr) uintptr {
+		if theStub.busy {
+			return 600 // CUDA_ERROR_NOT_READY
+		}
+		return 0
+	},
 	"cuStreamBeginCapture_v2": func(h, _ uintptr) uintptr {
 		theStub.captures, theStub.capture = true, nil
 		return 0

@@ -272,14 +272,16 @@ func (r *run) later(f func() error) { r.closers = append(r.closers, f) }
 
 // close frees what the measurement holds. After an error that took the context
 // away, that is the context; after one that left the GPU at work, freeing would
-// wait for it, so the context is given up as it is.
+// wait for it, so the context is given up as it is, with what is held in it.
 func (r *run) close(err error) {
 	var ce *cuda.Error
 	switch {
 	case errors.As(err, &ce) && ce.Sticky():
+		r.o.Held.forget()
 		r.g.Close()
 		return
 	case errors.Is(err, errBusy):
+		r.o.Held.forget()
 		r.g.ctx = nil
 		return
 	}

@@ -124,6 +124,38 @@ func TestHeld(t *testing.T) {
 	}
 }
 
+// TestHeldOnBusyGPU has nothing be freed that a GPU at work, which was given up, would have us wait for.
+func TestHeldOnBusyGPU(t *testing.T) {
+	p, args, g, s, _ := copying(t, 4096)
+	held := &Held{}
+	o := Options{WorkingSet: 1 << 20, Replays: 7, Held: held}
+	if _, err := Time(t.Context(), g, p, args, o); err != nil || len(held.by) != 1 {
+		t.Fatal(len(held.by), err)
+	}
+	ctx, cancel := context.WithCancel(t.Context())
+	s.before = func(call string) {
+		if call == "cuGraphLaunch" {
+			s.busy = true
+			cancel()
+		}
+	}
+	freed := s.calls["cuMemFree_v2"]
+	if _, err := Time(ctx, g, p, args, o); !errors.Is(err, errBusy) {
+		t.Fatal(err)
+	}
+	held.Close()
+	if n := s.calls["cuMemFree_v2"] - freed; n > 0 {
+		t.Errorf("%d calls of cuMemFree would wait", n)
+	}
+	s.before, s.busy = nil, false
+	clear(s.held) // what was given up goes with the process
+	s.now = 0
+	if _, err := Time(t.Context(), g, p, args, o); err != nil || len(held.by) != 1 {
+		t.Errorf("in another context %d arrays are held: %v", len(held.by), err)
+	}
+	held.Close()
+}
+
 // TestHeldInLittleMemory has a second measurement go round as many sets as the first, which left them there:
 // what is held is no memory that lacks.
 func TestHeldInLittleMemory(t *testing.T) {
