@@ -73,6 +73,10 @@ type Schedule struct {
 	// registers. Without it, it saves some that may be there, at the cost of code that waits
 	// more. It is for types that need no more than these; nothing may go to memory.
 	Resident int `json:",omitempty"`
+	// Brief, without Stages, Parts and Splits, has a turn of the loop multiply what is cast
+	// together ([Plan.Sub] of k), not [Turn]: a program that is short whatever the type, for which
+	// drivers need little time.
+	Brief bool `json:",omitempty"`
 }
 
 // String is the schedule in words.
@@ -80,6 +84,10 @@ func (s Schedule) String() string {
 	if n := s.Resident; n > 0 {
 		s.Resident = 0
 		return fmt.Sprintf("%s, %d to a multiprocessor", s.String(), n)
+	}
+	if s.Brief {
+		s.Brief = false
+		return s.String() + ", brief"
 	}
 	if s.Once {
 		s.Once = false
@@ -169,6 +177,9 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 	if s.Fine && !s.Warpgroups || s.Once && !s.Fine {
 		return s, fmt.Errorf("template: products of a tile each are those of warpgroups, and one copy of the turn is for them")
 	}
+	if s.Brief && (s.Streams() || s.Parts > 1 || s.Splits > 1) {
+		return s, fmt.Errorf("template: brief programs have no stages, no warps along k and no splits")
+	}
 	if s.Joint && (s.Splits < 2 || s.Splits > MaxCluster) {
 		return s, fmt.Errorf("template: clusters of %d blocks: they have 2 to %d", s.Splits, MaxCluster)
 	}
@@ -228,6 +239,22 @@ type decoder struct {
 
 // width is how many warps a block has.
 func (d *decoder) width() int { return d.Warps * max(d.Parts, 1) }
+
+// span is how many k a turn of the loop multiplies.
+func (d *decoder) span() int {
+	if d.Brief {
+		return d.Sub
+	}
+	return Turn
+}
+
+// spanScales is how many scales of an output it takes.
+func (d *decoder) spanScales() int {
+	if d.Group > 0 && d.Group < d.span() {
+		return d.span() / d.Group
+	}
+	return 1
+}
 
 // outputs of a block and side.
 func (d *decoder) outputs() int { return d.Outputs() * d.Warps }
@@ -290,7 +317,11 @@ func (d *decoder) program() (*ir.Program, error) {
 	if d.Sides > 1 {
 		tiles = blocks.Mul(d.Sides)
 	}
-	shape := []any{tiles, turns, d.Outputs() * Turn * d.Stored.Bits() / 8}
+	all := turns
+	if n := Turn / d.span(); n > 1 {
+		all = turns.Mul(n)
+	}
+	shape := []any{tiles, all, d.Outputs() * d.span() * d.Stored.Bits() / 8}
 	if d.Warps > 1 {
 		shape = slices.Insert(shape, 1, any(d.Warps))
 	}
@@ -309,9 +340,9 @@ func (d *decoder) program() (*ir.Program, error) {
 		d.gatherSides(bk, d.width(), d.outputs(), d.columns())
 		b.ClusterSynchronize()
 	}
-	d.all = turns
+	d.all = all
 	if d.Parts <= 1 {
-		d.last = b.Let("last", turns.Sub(1))
+		d.last = b.Let("last", all.Sub(1))
 	}
 	d.each(func() {
 		b.AllocateRegister(d.of("acc"), d.sum, build.Init(0))
@@ -526,8 +557,8 @@ func (d *decoder) loadScaleAt(suffix string, at, dims build.Attr) {
 func (d *decoder) loadS(j int, g build.Value) {
 	switch {
 	case d.Group == 0:
-	case d.Group >= Turn:
-		if per := d.Group / Turn; per > 1 {
+	case d.Group >= d.span():
+		if per := d.Group / d.span(); per > 1 {
 			g = build.Expr("(" + g.String() + ")").Div(per)
 		}
 		d.loadScale(name("", j), g)
@@ -536,8 +567,8 @@ func (d *decoder) loadS(j int, g build.Value) {
 			d.loadScaleAt(fmt.Sprintf("%d_%d", j, q), build.Offset(g, q, d.tile().Mul(d.outputs())), build.Dims(0, 2))
 		}
 	default:
-		for q := range d.scales() {
-			d.loadScale(fmt.Sprintf("%d_%d", j, q), build.Expr("("+g.String()+")").Mul(d.scales()).Add(q))
+		for q := range d.spanScales() {
+			d.loadScale(fmt.Sprintf("%d_%d", j, q), build.Expr("("+g.String()+")").Mul(d.spanScales()).Add(q))
 		}
 	}
 }
@@ -569,7 +600,7 @@ func (d *decoder) loop(bk build.Value) {
 			g = build.Expr(fmt.Sprintf("min(%d, %s)", j*unit, d.last))
 		}
 		d.each(func() {
-			for sub := range Turn / d.Sub {
+			for sub := range d.span() / d.Sub {
 				d.loadW(j, sub, g)
 			}
 			d.loadS(j, g)
@@ -631,7 +662,7 @@ func (d *decoder) turn(g build.Value, next func(j int) build.Value) {
 			now = g.Add(j * d.Splits * max(d.Parts, 1))
 		}
 		dot := d.dot()
-		for sub := range Turn / d.Sub {
+		for sub := range d.span() / d.Sub {
 			tag := fmt.Sprintf("%d_%d", j, sub)
 			if d.Sub == Turn {
 				tag = name("", j)
@@ -667,9 +698,9 @@ func (d *decoder) turn(g build.Value, next func(j int) build.Value) {
 			continue
 		}
 		d.each(func() {
-			for q := range d.scales() {
+			for q := range d.spanScales() {
 				tag := name("", j)
-				if d.scales() > 1 {
+				if d.spanScales() > 1 {
 					tag = fmt.Sprintf("%d_%d", j, q)
 				}
 				d.finish(tag, build.Expr(d.of("sum"+tag)), build.Expr("sumx"+tag), false)
@@ -686,7 +717,7 @@ func (d *decoder) zerosOf(j, k int) string {
 	switch {
 	case d.Group == 0:
 		return d.of("rz")
-	case d.scales() > 1:
+	case d.spanScales() > 1:
 		return d.of(fmt.Sprintf("rz%d_%d", j, k/d.Group))
 	}
 	return d.of(name("rz", j))
@@ -699,7 +730,7 @@ func (d *decoder) loadX(tag string, turn build.Value, k, dot int) {
 		d.b.LoadGlobal("xk"+tag, d.gx, build.Register(d.Act, each(d.Parts, loaded)), build.Offset(d.bm.Mul(d.Rows), turn, k), build.Dims(1, 2, 0))
 		return
 	}
-	from := build.Expr("(" + turn.String() + ")").Mul(Turn)
+	from := build.Expr("(" + turn.String() + ")").Mul(d.span())
 	if k > 0 {
 		from = from.Add(k)
 	}
@@ -730,7 +761,7 @@ func (d *decoder) product(j, k int, rh, rx build.Value) {
 		return
 	}
 	tag, first := name("", j), k == 0
-	if d.scales() > 1 {
+	if d.spanScales() > 1 {
 		tag, first = fmt.Sprintf("%d_%d", j, k/d.Group), k%d.Group == 0
 	}
 	sum := d.of("sum" + tag)

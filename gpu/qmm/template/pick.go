@@ -460,6 +460,9 @@ func (p *Plan) Code(s Schedule) int {
 		turns *= 2
 	}
 	columns := max(s.Rows, 8) / 8
+	if s.Brief {
+		tiles = ceil(tiles*p.Sub, Turn)
+	}
 	fixed := 300
 	switch {
 	case s.Streams():
@@ -503,8 +506,15 @@ func PickPlain(p *Plan, m, n, k int, on Machine) Schedule {
 }
 
 // least is the schedule that takes the fewest registers.
-func (p *Plan) least() Schedule {
-	s, err := Schedule{Rows: 8, Depth: 1, PDL: true}.fill(p)
+func (p *Plan) least() Schedule { return p.filled(Schedule{Rows: 8, Depth: 1, PDL: true}) }
+
+// Soon is the schedule of which a driver makes machine code in the least time: the same for all
+// sizes and numbers of rows, of which blocks multiply 8 each.
+func (p *Plan) Soon() Schedule { return p.filled(Schedule{Rows: 8, Depth: 1, PDL: true, Brief: true}) }
+
+// filled is fill of a schedule that any plan has.
+func (p *Plan) filled(s Schedule) Schedule {
+	s, err := s.fill(p)
 	if err != nil {
 		panic(err) // it is in range
 	}
