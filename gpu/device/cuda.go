@@ -36,18 +36,28 @@ type gpu struct {
 	which string // as openCUDA takes it
 	apart bool   // a keeper holds the GPU, never this process
 
-	mu       sync.Mutex
-	keeper   *keeper       // holds the GPU where the driver gives this process no context
-	ctx      *cuda.Context // nil when it must be made again
-	stream   *cuda.Stream
-	loading  sync.Mutex         // guards bySource, where several are made at once
-	bySource map[string]*loaded // by PTX or CUDA C++
-	started  bool               // the program of Run has begun, and may be to blame
+	mu      sync.Mutex
+	keeper  *keeper       // holds the GPU where the driver gives this process no context
+	ctx     *cuda.Context // nil when it must be made again
+	stream  *cuda.Stream
+	code    *contextCode // of ctx
+	started bool         // the program of Run has begun, and may be to blame
 }
 
+// contextCode is the machine code in a context. It is loaded with or without the device's lock: what
+// closes the context waits for what is being loaded.
+type contextCode struct {
+	ctx      *cuda.Context
+	loads    sync.WaitGroup // begun under the device's lock
+	mu       sync.Mutex
+	bySource map[string]*loaded // by PTX or CUDA C++
+}
+
+// loaded is a function, when it has been made.
 type loaded struct {
-	module *cuda.Module
-	fn     *cuda.Function
+	made chan struct{}
+	fn   *cuda.Function
+	err  error
 }
 
 // openCUDA opens a GPU. which has words between colons, each of which may be
@@ -156,7 +166,7 @@ func (g *gpu) connect() error {
 		ctx.Close()
 		return err
 	}
-	g.ctx, g.stream, g.bySource = ctx, stream, map[string]*loaded{}
+	g.ctx, g.stream, g.code = ctx, stream, &contextCode{ctx: ctx, bySource: map[string]*loaded{}}
 	return nil
 }
 
@@ -201,8 +211,9 @@ func (g *gpu) drop() error {
 	if g.ctx == nil {
 		return nil
 	}
-	ctx := g.ctx
-	g.ctx, g.stream, g.bySource = nil, nil, nil
+	ctx, code := g.ctx, g.code
+	g.ctx, g.stream, g.code = nil, nil, nil
+	code.loads.Wait()
 	return ctx.Close()
 }
 
@@ -267,7 +278,7 @@ func (g *gpu) start(ctx context.Context, p *ir.Program, l *launch.Launch, args [
 }
 
 func (g *gpu) run(ctx context.Context, p *ir.Program, l *launch.Launch, args []ir.Arg) (*Result, error) {
-	fn, jit, err := g.load(l.Code)
+	fn, jit, err := g.load(g.code, l.Code)
 	if err != nil {
 		return nil, err
 	}
@@ -429,7 +440,7 @@ func (g *gpu) wait(ctx context.Context) error {
 			ended = time.Now()
 		}
 		if cause != nil && time.Since(ended) > waitUnended {
-			g.ctx, g.stream, g.bySource = nil, nil, nil // destroying it would wait as well
+			g.ctx, g.stream, g.code = nil, nil, nil // destroying it would wait as well
 			return &Unended{After: time.Since(start), Cause: cause}
 		}
 		if time.Since(start) > waitBusy {
@@ -451,9 +462,10 @@ func (e *Unended) Error() string {
 // Unwrap is why waiting ended.
 func (e *Unended) Unwrap() error { return e.Cause }
 
-// load gives the function for compiled code, JIT-compiling it the first time. Several may be
-// loaded at once.
-func (g *gpu) load(c *compile.Compiled) (*cuda.Function, time.Duration, error) {
+// load gives the function for compiled code, JIT-compiling it the first time, and what that
+// took. The caller holds the device's lock, or is one of loads. Several may be loaded at once; who
+// asks for what is being made waits for it.
+func (g *gpu) load(in *contextCode, c *compile.Compiled) (*cuda.Function, time.Duration, error) {
 	source, err := c.PTX()
 	if g.nvrtc != nil {
 		source = c.CUDA()
@@ -461,53 +473,63 @@ func (g *gpu) load(c *compile.Compiled) (*cuda.Function, time.Duration, error) {
 	if err != nil {
 		return nil, 0, err
 	}
-	g.loading.Lock()
-	known := g.bySource[source]
-	g.loading.Unlock()
+	start := time.Now()
+	in.mu.Lock()
+	known := in.bySource[source]
 	if known != nil {
-		return known.fn, 0, nil
+		in.mu.Unlock()
+		select {
+		case <-known.made:
+			return known.fn, 0, known.err
+		default:
+		}
+		<-known.made
+		return known.fn, time.Since(start), known.err
 	}
-	start, image, entry := time.Now(), []byte(source), c.Func.Name
+	known = &loaded{made: make(chan struct{})}
+	in.bySource[source] = known
+	in.mu.Unlock()
+	known.fn, known.err = g.module(in.ctx, source, c)
+	if known.err != nil { // the next one tries again
+		in.mu.Lock()
+		delete(in.bySource, source)
+		in.mu.Unlock()
+	}
+	close(known.made)
+	return known.fn, time.Since(start), known.err
+}
+
+// module makes machine code in a context.
+func (g *gpu) module(in *cuda.Context, source string, c *compile.Compiled) (*cuda.Function, error) {
+	image, entry := []byte(source), c.Func.Name
+	var err error
 	if g.nvrtc != nil {
 		entry = cudac.Entry(c.Func)
 		if image, err = g.nvrtc.Compile(source, c.Func.Name+".cu", g.real); err != nil {
-			return nil, 0, err
+			return nil, err
 		}
 	}
 	// PTX is loaded as it is: the driver keeps machine code itself, and what its linker makes, which could be kept here,
 	// is made as a part of a program: slower, with up to twice the registers.
-	m, err := g.ctx.Load(image, cuda.JIT{})
+	m, err := in.Load(image, cuda.JIT{})
 	if ce := (*cuda.Error)(nil); errors.As(err, &ce) && ce.NewerPTX() {
 		_, version, _ := strings.Cut(source, ".version ")
 		version, _, _ = strings.Cut(version, "\n")
-		return nil, 0, fmt.Errorf("the NVIDIA driver (%s) is too old for PTX version %s: update it, choose an older target (cuda:sm_80), or run with --device sim: %w", g.info.Driver, version, err)
+		return nil, fmt.Errorf("the NVIDIA driver (%s) is too old for PTX version %s: update it, choose an older target (cuda:sm_80), or run with --device sim: %w", g.info.Driver, version, err)
 	}
 	if err != nil {
-		return nil, 0, err
+		return nil, err
 	}
 	fn, err := m.Function(entry)
+	if err == nil && c.Func.Launch.SharedBytes > 48<<10 {
+		err = fn.SetMaxDynamicShared(c.Func.Launch.SharedBytes)
+	}
+	if d := c.Func.Launch.Cluster; err == nil && max(d[0], 1)*max(d[1], 1)*max(d[2], 1) > 8 {
+		err = fn.AllowLargeClusters()
+	}
 	if err != nil {
 		m.Close()
-		return nil, 0, err
+		return nil, err
 	}
-	if n := c.Func.Launch.SharedBytes; n > 48<<10 {
-		if err := fn.SetMaxDynamicShared(n); err != nil {
-			m.Close()
-			return nil, 0, err
-		}
-	}
-	if d := c.Func.Launch.Cluster; max(d[0], 1)*max(d[1], 1)*max(d[2], 1) > 8 {
-		if err := fn.AllowLargeClusters(); err != nil {
-			m.Close()
-			return nil, 0, err
-		}
-	}
-	g.loading.Lock()
-	defer g.loading.Unlock()
-	if g.bySource == nil {
-		m.Close()
-		return nil, 0, fmt.Errorf("device: %w", cuda.ErrClosed)
-	}
-	g.bySource[source] = &loaded{m, fn}
-	return fn, time.Since(start), nil
+	return fn, nil
 }

@@ -268,7 +268,7 @@ func (q *Queue) NewGraph(name string, calls ...Call) (_ *Graph, err error) {
 			kept = append(kept, call(c.Program, c.Args))
 			continue
 		}
-		fn, _, err := q.g.load(l.Code)
+		fn, _, err := q.g.load(q.g.code, l.Code)
 		if err != nil {
 			return nil, err
 		}

@@ -354,7 +354,7 @@ func (q *Queue) ready(p *ir.Program, args []Value) (*launch.Launch, []cuda.Ptr, 
 }
 
 func (q *Queue) launch(x *Pending, p *ir.Program, l *launch.Launch, ptrs []cuda.Ptr) error {
-	fn, _, err := q.g.load(l.Code)
+	fn, _, err := q.g.load(q.g.code, l.Code)
 	if err != nil {
 		return q.failed(err)
 	}

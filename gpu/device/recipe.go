@@ -2,6 +2,7 @@ package device
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"sync"
@@ -53,40 +54,114 @@ func RunRecipe(ctx context.Context, d Device, r Recipe, args []ir.Arg) (*Result,
 	return res, err
 }
 
-// Ahead makes what launches of recipes with arguments need, all at the same time, and says
-// how long it took until all were compiled, and until all were machine code. It is of use
-// where several are needed one after the other; what goes wrong, running them tells.
+// Ahead is [Prepare] for launches that follow, which say what went wrong, on GPUs, where that makes
+// several at a time.
 func Ahead(d Device, recipes []Recipe, args [][]ir.Arg) (compiled, jit time.Duration) {
-	g, ok := d.(*gpu)
-	if !ok || g.nvrtc != nil {
+	if g, ok := d.(*gpu); !ok || g.nvrtc != nil {
 		return 0, 0
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
-	if g.ctx == nil {
-		return 0, 0
+	compiled, jit, _ = Prepare(context.Background(), d, recipes, args)
+	return compiled, jit
+}
+
+// Prepare makes what launches of recipes with arguments need, all at the same time, and says
+// how long it took until all were compiled, and until all were machine code: 0 for what was there.
+// Other goroutines may run programs meanwhile, and who runs one of these waits for it. Closing the device waits for the
+// driver, which makes what it has begun to the end; a done ctx only keeps it from beginning.
+//
+// The interpreter makes programs; the simulator, and GPUs by way of CUDA C++, thread code. Where another process
+// holds a GPU (see [Keeper]), that makes machine code when a program first runs.
+func Prepare(ctx context.Context, d Device, recipes []Recipe, args [][]ir.Arg) (compiled, jit time.Duration, err error) {
+	g, ok := d.(*gpu)
+	if !ok || g.nvrtc != nil {
+		begin := time.Now()
+		for i, r := range recipes {
+			if err := prepareWhole(ctx, d, r, args[i]); err != nil {
+				return 0, 0, err
+			}
+		}
+		return time.Since(begin), 0, nil
+	}
+	code, err := g.loading(ctx)
+	if err != nil {
+		return 0, 0, err
+	}
+	if code != nil {
+		defer code.loads.Done()
 	}
 	begin := time.Now()
 	var mu sync.Mutex
 	var wait sync.WaitGroup
+	errs := make([]error, len(recipes))
 	for i, r := range recipes {
 		wait.Go(func() {
-			s, _, err := g.shell(r, args[i])
-			took := time.Since(begin)
-			if err != nil {
-				return
+			s, making, err := g.shell(r, args[i])
+			took, loading := time.Since(begin), time.Duration(0)
+			if err == nil {
+				_, err = interp.CheckArgs(s.program, args[i])
 			}
-			_, loading, err := g.load(s.code)
-			if err != nil || loading == 0 {
-				return
+			if err == nil {
+				err = ctx.Err()
+			}
+			if err == nil && code != nil {
+				_, loading, err = g.load(code, s.code)
+				switch {
+				case refused(err):
+					err = fmt.Errorf("device: %s: program %s: %w; a program that ran meanwhile broke the GPU context: prepare it again", g.info.Name, s.program.Name, err)
+				case err != nil:
+					err = fmt.Errorf("device: %s: program %s: %w", g.info.Name, s.program.Name, err)
+				}
 			}
 			mu.Lock()
 			defer mu.Unlock()
-			compiled, jit = max(compiled, took), max(jit, loading)
+			if errs[i] = err; making > 0 {
+				compiled = max(compiled, took)
+			}
+			jit = max(jit, loading)
 		})
 	}
 	wait.Wait()
-	return compiled, jit
+	return compiled, jit, errors.Join(errs...)
+}
+
+// prepareWhole is Prepare of a program that is run as a whole.
+func prepareWhole(ctx context.Context, d Device, r Recipe, args []ir.Arg) error {
+	if err := ctx.Err(); err != nil {
+		return err
+	}
+	p, err := r.Make()
+	if err != nil {
+		return err
+	}
+	switch d := d.(type) {
+	case *gpu:
+		_, err = prepare(p, args, d.info.Arch, &d.programs)
+	case *simulator:
+		_, err = prepare(p, args, d.arch, &d.programs)
+	default:
+		_, err = interp.CheckArgs(p, args)
+	}
+	return err
+}
+
+// loading is the code of the device's context, where who asks is one of its loads until it says
+// that it is done; nil where another process has the context.
+func (g *gpu) loading(ctx context.Context) (*contextCode, error) {
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	if g.ctx == nil && g.keeper == nil {
+		if err := g.reach(); err != nil {
+			return nil, fmt.Errorf("device: %s: %w%s", g.info.Name, err, noContext(err))
+		}
+	}
+	if g.keeper != nil {
+		return nil, nil
+	}
+	g.code.loads.Add(1)
+	return g.code, nil
 }
 
 // shells remembers what launches need of recipes.

@@ -27,6 +27,7 @@ func init() {
 		"NewKeptQueue":    reflect.ValueOf(device.NewKeptQueue),
 		"NewQueue":        reflect.ValueOf(device.NewQueue),
 		"Open":            reflect.ValueOf(device.Open),
+		"Prepare":         reflect.ValueOf(device.Prepare),
 		"RunRecipe":       reflect.ValueOf(device.RunRecipe),
 		"RunShared":       reflect.ValueOf(device.RunShared),
 		"Sanitize":        reflect.ValueOf(device.Sanitize),

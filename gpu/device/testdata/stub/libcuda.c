@@ -1,10 +1,11 @@
 // A stand-in for libcuda.so.1 that fails as STUB says: "none" (no GPU), "old" (a GPU and a driver of CUDA 10), "aged" (a driver of CUDA 11.4, too old for PTX), "memory" (no memory
 // left), "pinned" (none on the host), "fault" (the first launch breaks its context), "stuck" (and no other can be made), "many" (twelve GPUs), "hang" (a launch never ends), "crash" (the driver itself
-// faults), "jit" (no PTX compiles), or works in all but computing; "stuck+hang" is "hang" in keepers and "stuck" in other processes, "+hang" "hang" in keepers alone. The driver's own declarations are not needed: only the calling convention matters.
+// faults), "jit" (no PTX compiles), "slow" (machine code of programs called slow is made when the file STUB_GATE is there; each adds a byte to STUB_GATE.begun; no context may go meanwhile), or works in all but computing; "stuck+hang" is "hang" in keepers and "stuck" in other processes, "+hang" "hang" in keepers alone. The driver's own declarations are not needed: only the calling convention matters.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #define OK 0
 static int is(const char *s) {
@@ -41,7 +42,8 @@ int cuDeviceTotalMem_v2(size_t *n, int d) { *n = 1ull << 37; return OK; }
 int cuDevicePrimaryCtxRetain(void **c, int d) { *c = (void *)(next += 16); return OK; }
 int cuDevicePrimaryCtxRelease_v2(int d) { return OK; }
 int cuCtxCreate_v2(void **c, unsigned f, int d) { if (is("stuck") && refused) return 700; *c = (void *)(next += 16); broken = 0; return OK; }
-int cuCtxDestroy_v2(void *c) { broken = 0; return OK; }
+static volatile int loading; // machine code is being made
+int cuCtxDestroy_v2(void *c) { if (loading) abort(); broken = 0; return OK; }
 int cuCtxPopCurrent_v2(void **c) { *c = 0; return OK; }
 int cuCtxSetCurrent(void *c) { return OK; }
 static int arriving; // by a copy or memset of the default stream, for which launches on other streams do not wait
@@ -51,6 +53,16 @@ int cuModuleLoadDataEx(void **m, const void *image, unsigned n, int *keys, void 
 		for (unsigned i = 0; i < n; i++)
 			if (keys[i] == 5) strcpy(values[i], "ptxas: stub refuses");
 		return 218;
+	}
+	if (is("slow") && strstr(image, ".entry slow(")) {
+		char begun[4096];
+		snprintf(begun, sizeof begun, "%s.begun", getenv("STUB_GATE"));
+		loading = 1;
+		FILE *f = fopen(begun, "a");
+		fputc('1', f);
+		fclose(f);
+		while (access(getenv("STUB_GATE"), F_OK)) usleep(1000);
+		loading = 0;
 	}
 	*m = (void *)(next += 16);
 	return is("aged") ? 222 : bad();
