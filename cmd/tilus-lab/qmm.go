@@ -16,6 +16,7 @@ import (
 
 func newQMM() *cobra.Command {
 	var weights, x, bias, out, program, on, plan string
+	var soon bool
 	cmd := &cobra.Command{
 		Use:   "qmm KIND",
 		Short: "Quantise a linear layer and multiply with it",
@@ -34,6 +35,9 @@ or expand.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if program != "" {
 				return printQMM(cmd, args[0], program)
+			}
+			if soon && plan != "" {
+				return usageError{fmt.Errorf("--soon takes a plan of its own: leave it or --plan %s out", plan)}
 			}
 			w, err := array.FromSpec(weights)
 			if err != nil {
@@ -63,7 +67,7 @@ or expand.`,
 			if err != nil {
 				return err
 			}
-			c := qmm.Call{Plan: plan}
+			c := qmm.Call{Plan: plan, Soon: soon}
 			if bias != "" {
 				if c.Bias, err = array.FromSpec(bias); err != nil {
 					return inFlag("--bias", bias, err)
@@ -92,6 +96,7 @@ or expand.`,
 	f.StringVar(&program, "program", "", "print this `PROGRAM` of the kind: decode, wide, prefill, arrange, pack, unpack, expand")
 	f.StringVar(&on, "device", "auto", "`DEVICE`: interp, sim, cuda or auto")
 	f.StringVar(&plan, "plan", "", "`PLAN`: decode, wide, prefill or expand, which may round weights; chosen where it is not given")
+	f.BoolVar(&soon, "soon", false, "take a program of which a GPU's driver soon has machine code, not the fastest")
 	return cmd
 }
 

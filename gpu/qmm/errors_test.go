@@ -141,6 +141,10 @@ func holdForms(t *testing.T, d device.Device) {
 			m := []int{1, 3, 18}[(i/4+j)%3]
 			count++
 			worst = max(worst, holds(t, d, q, p, filled(l.ActType, kind, m, l.K), inputs[kind].name, Call{}))
+			if j == i%3 {
+				count++
+				worst = max(worst, holds(t, d, q, p, filled(l.ActType, kind, m, l.K), inputs[kind].name, Call{Soon: true}))
+			}
 		}
 	}
 	t.Logf("%d products, at most %.3f of the error of f32 sums", count, worst)
@@ -206,6 +210,10 @@ func holdCancelled(t *testing.T, d device.Device) {
 					call Call
 				}{16, Call{Schedule: &template.Schedule{Stages: 2, Blocks: 3, Rows: 16, Sides: 2, Warpgroups: true, Fine: true}}})
 			}
+			calls = append(calls, struct {
+				m    int
+				call Call
+			}{9, Call{Soon: true}})
 			for at, call := range calls {
 				if testing.Short() && (at+j)%3 != 0 || d.Name() == "sim" && (at+j+i)%5 != 0 {
 					continue

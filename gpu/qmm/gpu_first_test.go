@@ -6,9 +6,11 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -24,6 +26,7 @@ var (
 	firstOut    = flag.String("first", "", "write what TestGPUFirst measured to this file, one JSON row a product")
 	firstChild  = flag.String("first-child", "", "as -first, of a process that TestGPUFirst starts")
 	firstStates = flag.String("first-states", "", "the states that it measures")
+	firstPart   = flag.Int("first-part", -1, "the products that it measures: the first of each type, the second, …; -1 is all")
 	firstCommit = flag.String("commit", "", "commit that the test binary was built from")
 )
 
@@ -35,15 +38,24 @@ type firstRow struct {
 	N      int    `json:"n"`
 	K      int    `json:"k"`
 	// State is "new", "same process" or "other process": machine code is made, is
-	// remembered, or comes from the files that processes share.
+	// remembered, or comes from the files that processes share; or "soon": that of [Call.Soon] is made.
 	State string  `json:"state"`
 	Ours  float64 `json:"ours_ms"`   // choice of a schedule, program, PTX
 	Code  float64 `json:"driver_ms"` // machine code made or loaded
 	tune.Row
 }
 
+// soonState is the state of products that are to be had soon.
+const soonState = "soon"
+
+// firstRun is a process that measures: where its files are, and what it does.
+type firstRun struct {
+	dir, states string
+	part        int
+}
+
 // TestGPUFirst measures how long products of new types and sizes wait for their programs,
-// after one of another type: new, again, and in another process; three rounds.
+// after one of another type: new, again, in another process, and as [Call.Soon]; three rounds.
 func TestGPUFirst(t *testing.T) {
 	g, err := tune.OpenGPU(0)
 	if errors.Is(err, device.ErrNoGPU) {
@@ -90,12 +102,16 @@ func TestGPUFirst(t *testing.T) {
 			layers[name], xs[name] = packed, args[len(args)-2].Array
 		}
 		packed, x := layers[name], xs[name]
-		res, err := packed.Run(ctx, d, x, Call{Plan: plan})
+		call := Call{Plan: plan}
+		if state == soonState {
+			call = Call{Soon: true}
+		}
+		res, err := packed.Run(ctx, d, x, call)
 		if err != nil {
 			t.Fatal(err)
 		}
 		var last *ir.Program
-		if plan == Decode {
+		if plan = res.Plan; plan == Decode {
 			last, err = template.Decode(packed.Form(), res.Schedule)
 		} else {
 			last, err = template.Wide(packed.Form(), res.Wide)
@@ -122,7 +138,11 @@ func TestGPUFirst(t *testing.T) {
 		defer d.Close()
 		run(d, "u8", Decode, 1, 2048, 2048, states[0]) // warms up
 		rows = rows[:len(rows)-1]
+		of := map[string]int{}
 		for _, c := range cases {
+			if of[c.kind]++; *firstPart >= 0 && of[c.kind] != *firstPart+1 {
+				continue
+			}
 			for _, state := range states {
 				run(d, c.kind, c.plan, c.m, c.n, c.k, state)
 			}
@@ -134,33 +154,43 @@ func TestGPUFirst(t *testing.T) {
 		return
 	}
 	// Each round has files of its own, the driver's too, which a process chooses when it begins.
+	// Products of a type that are to be had soon are by one program: those of a part are of different types.
+	var runs []firstRun
 	for range 3 {
 		dir := t.TempDir()
-		for _, states := range []string{"new,same process", "other process"} {
-			file := filepath.Join(dir, "rows.json")
-			cmd := exec.Command(os.Args[0], "-test.run", "^TestGPUFirst$", "-test.v", "-first-child", file, "-first-states", states, "-commit", *firstCommit)
-			for _, e := range os.Environ() {
-				if !strings.HasPrefix(e, "CUDA_CACHE_") && !strings.HasPrefix(e, device.CacheEnv) {
-					cmd.Env = append(cmd.Env, e)
-				}
-			}
-			cmd.Env = append(cmd.Env, "CUDA_CACHE_PATH="+filepath.Join(dir, "driver"), device.CacheEnv+"="+dir)
-			if out, err := cmd.CombinedOutput(); err != nil {
-				t.Fatalf("%v\n%s", err, out)
-			}
-			data, err := os.ReadFile(file)
-			if err != nil {
-				t.Fatal(err)
-			}
-			var more []firstRow
-			if err := json.Unmarshal(data, &more); err != nil {
-				t.Fatal(err)
-			}
-			for _, r := range more {
-				t.Logf("%-11s %-7s %4d rows [%d, %d], %-13s: ours %6.2f ms, driver %7.2f ms", r.Weight, r.Plan, r.M, r.N, r.K, r.State, r.Ours, r.Code)
-			}
-			rows = append(rows, more...)
+		runs = append(runs, firstRun{dir, "new,same process", -1}, firstRun{dir, "other process", -1})
+		of := map[string]int{}
+		for _, c := range cases {
+			of[c.kind]++
 		}
+		for part := range slices.Max(slices.Collect(maps.Values(of))) {
+			runs = append(runs, firstRun{t.TempDir(), soonState, part})
+		}
+	}
+	for _, r := range runs {
+		file := filepath.Join(r.dir, "rows.json")
+		cmd := exec.Command(os.Args[0], "-test.run", "^TestGPUFirst$", "-test.v", "-first-child", file, "-first-states", r.states, "-first-part", fmt.Sprint(r.part), "-commit", *firstCommit)
+		for _, e := range os.Environ() {
+			if !strings.HasPrefix(e, "CUDA_CACHE_") && !strings.HasPrefix(e, device.CacheEnv) {
+				cmd.Env = append(cmd.Env, e)
+			}
+		}
+		cmd.Env = append(cmd.Env, "CUDA_CACHE_PATH="+filepath.Join(r.dir, "driver"), device.CacheEnv+"="+r.dir)
+		if out, err := cmd.CombinedOutput(); err != nil {
+			t.Fatalf("%v\n%s", err, out)
+		}
+		data, err := os.ReadFile(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var more []firstRow
+		if err := json.Unmarshal(data, &more); err != nil {
+			t.Fatal(err)
+		}
+		for _, r := range more {
+			t.Logf("%-11s %-7s %4d rows [%d, %d], %-13s: ours %6.2f ms, driver %7.2f ms", r.Weight, r.Plan, r.M, r.N, r.K, r.State, r.Ours, r.Code)
+		}
+		rows = append(rows, more...)
 	}
 	writeJSON(t, *firstOut, rows)
 }

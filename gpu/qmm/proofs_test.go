@@ -82,32 +82,106 @@ func TestExportRecord(t *testing.T) {
 // TestFirstRecord holds what products of new types waited for to be whole: each in all
 // states, and says what the slowest took.
 func TestFirstRecord(t *testing.T) {
-	type key struct {
-		weight, plan, state string
-		m                   int
+	rows := record.Read[firstRow](t, "first_products.json")
+	for _, what := range firstFaults(rows) {
+		t.Error(what)
 	}
-	seen := map[key]int{}
-	ours, all := map[string]float64{}, map[string]float64{}
-	for _, r := range record.Read[firstRow](t, "first_products.json") {
-		if r.GPU == "" || r.Commit == "" || r.Hash == "" || !(r.Ours > 0) || r.Code < 0 {
-			t.Errorf("incomplete: %+v", r)
-		}
-		seen[key{r.Weight, r.Plan, r.State, r.M}]++
+	ours, all, products := map[string]float64{}, map[string]float64{}, map[firstProduct]bool{}
+	for _, r := range rows {
 		ours[r.State], all[r.State] = max(ours[r.State], r.Ours), max(all[r.State], r.Ours+r.Code)
+		products[r.product()] = true
 	}
-	for k := range seen {
-		for _, state := range []string{"new", "same process", "other process"} {
-			k.state = state
-			if seen[k] == 0 {
-				t.Errorf("%+v is missing", k)
-			}
-		}
-	}
-	if len(seen) < 3*6 {
-		t.Errorf("%d kinds of products", len(seen))
+	if len(products) < 18 {
+		t.Errorf("%d products", len(products))
 	}
 	for state, most := range ours {
 		t.Logf("%s: ours at most %.2f ms, with the driver %.2f ms", state, most, all[state])
+	}
+}
+
+// What a product that is to be had soon may wait for, in ms: issue 7 asks for it of all products.
+const (
+	soonOurs = 15
+	soonAll  = 100
+)
+
+type firstProduct struct {
+	weight  string
+	m, n, k int
+}
+
+func (r firstRow) product() firstProduct { return firstProduct{r.Weight, r.M, r.N, r.K} }
+
+// firstFaults is what is wrong with rows of first products: each product is there in all states, and where
+// there are rows of [Call.Soon], in that one too, whose medians are held to the limits.
+func firstFaults(rows []firstRow) (faults []string) {
+	say := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
+	states := []string{"new", "same process", "other process"}
+	by := map[firstProduct]map[string][]firstRow{}
+	for _, r := range rows {
+		if r.GPU == "" || r.Commit == "" || r.Hash == "" || !(r.Ours > 0) || r.Code < 0 {
+			say("incomplete: %+v", r)
+		}
+		if r.State == soonState && !slices.Contains(states, soonState) {
+			states = append(states, soonState)
+		}
+		p := r.product()
+		if by[p] == nil {
+			by[p] = map[string][]firstRow{}
+		}
+		by[p][r.State] = append(by[p][r.State], r)
+	}
+	for p, has := range by {
+		for _, state := range states {
+			if len(has[state]) == 0 {
+				say("%+v, %s: missing", p, state)
+			}
+		}
+		if soon := has[soonState]; len(soon) > 0 {
+			var ours, all []float64
+			for _, r := range soon {
+				ours, all = append(ours, r.Ours), append(all, r.Ours+r.Code)
+				if r.Code == 0 {
+					say("%+v, %s: no machine code was made", p, soonState)
+				}
+			}
+			slices.Sort(ours)
+			slices.Sort(all)
+			if n := len(soon) / 2; len(soon) < 3 || ours[n] > soonOurs || all[n] > soonAll {
+				say("%+v, %s: ours %.1f ms, with the driver %.1f ms in %d rows: at most %d and %d in at least 3", p, soonState, ours[n], all[n], len(soon), soonOurs, soonAll)
+			}
+		}
+	}
+	return faults
+}
+
+// TestFirstFaults has firstFaults find what is wrong with rows.
+func TestFirstFaults(t *testing.T) {
+	of := func(m int, state string, ours, code float64) firstRow {
+		r := firstRow{Weight: "u4", M: m, N: 8192, K: 8192, State: state, Ours: ours, Code: code}
+		r.GPU, r.Commit, r.Hash = "GPU", "commit", "hash"
+		return r
+	}
+	old := []firstRow{of(1, "new", 5, 200), of(1, "same process", 1, 0), of(1, "other process", 1, 1), of(2, "new", 5, 200), of(2, "same process", 1, 0), of(2, "other process", 1, 1)}
+	soon := func(m int, ours, code float64) []firstRow {
+		return []firstRow{of(m, soonState, 90, 90), of(m, soonState, ours, code), of(m, soonState, 1, 1)}
+	}
+	for want, rows := range map[string][]firstRow{
+		"":                                  old,
+		"other process: missing":            old[:2],
+		"m:2 n:8192 k:8192}, soon: missing": append(soon(1, 15, 85), old...),
+		"ours 16.0 ms":                      slices.Concat(old, soon(1, 15, 85), soon(2, 16, 40)),
+		"with the driver 101.0 ms":          slices.Concat(old, soon(1, 15, 86), soon(2, 15, 85)),
+		"in 2 rows":                         slices.Concat(old, soon(1, 15, 85)[1:], soon(2, 15, 85)),
+		"no machine code":                   slices.Concat(old, soon(1, 15, 85), soon(2, 15, 0)),
+	} {
+		got := firstFaults(rows)
+		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.Contains(got[0], want)) {
+			t.Errorf("%q: %q", want, got)
+		}
+	}
+	if got := firstFaults(slices.Concat(old, soon(1, 15, 85), soon(2, 15, 85))); len(got) > 0 {
+		t.Error(got)
 	}
 }
 

@@ -220,6 +220,14 @@ type Call struct {
 	// Schedule is that of Decode; nil takes that of [Linear.Choose]. Its AddBias and
 	// AddResidual follow Bias and Residual.
 	Schedule *template.Schedule
+	// Soon is for who has not run such a product yet and would rather have its result than wait for
+	// the fastest program: it takes Decode with [template.Plan.Soon], of which machine code is made in
+	// a fraction of the time, whatever the type, and which is the same program for all numbers of
+	// rows. The more rows there are, the slower it is beside the fastest, which [Packed.Prepare] of the call
+	// without Soon makes meanwhile. Results are as exact, and depend on nothing but the call, but programs
+	// add up in orders of their own: with Soon and without, last bits may differ. Plan and Schedule are left
+	// out beside it.
+	Soon bool
 	// Store is where schedules that were found on this machine are kept; nil is the
 	// user's.
 	Store *tune.Store
@@ -232,7 +240,7 @@ func (l Linear) PlanFor(m int, c Call) string {
 	if c.Plan != "" {
 		return c.Plan
 	}
-	if c.Schedule != nil || m < WideFrom {
+	if c.Soon || c.Schedule != nil || m < WideFrom {
 		return Decode
 	}
 	plans := slices.DeleteFunc(l.Plans(m), func(plan string) bool {
@@ -314,48 +322,106 @@ type Result struct {
 	Plan     string
 	Schedule template.Schedule     // of Decode
 	Wide     template.WideSchedule // of Wide and Prefill
-	From     string                // where the schedule is from: see [Linear.ChooseOn]; "call" is [Call.Schedule]
+	From     string                // where the schedule is from: see [Linear.ChooseOn]; "call" is [Call.Schedule], "soon" [Call.Soon]
 	Device   string
 	Choose   time.Duration // the plan, the schedule and the arguments
 	Compile  time.Duration // programs, and of them PTX; 0 where it was remembered
 	JIT      time.Duration // PTX to machine code
 	Exec     time.Duration // the launches
-
-	begin time.Time
 }
-
-// ready says that all is chosen, and launches follow.
-func (r *Result) ready() { r.Choose = time.Since(r.begin) }
 
 // Run multiplies x[M, K] with the weights on a device, which gets copies of all.
 func (p *Packed) Run(ctx context.Context, d device.Device, x *array.Array, c Call) (*Result, error) {
+	out, steps, err := p.begin(d, x, c)
+	if err != nil {
+		return nil, err
+	}
+	if len(steps.recipes) > 1 {
+		out.Compile, out.JIT = device.Ahead(d, steps.recipes, steps.args)
+	}
+	var res *device.Result
+	for i, r := range steps.recipes {
+		if i > 0 {
+			steps.pass(res.Args, steps.args[i])
+		}
+		if res, err = launchRecipe(ctx, d, r, steps.args[i]); err != nil {
+			return nil, err
+		}
+		out.count(res)
+	}
+	out.Y = res.Args[steps.y].Array
+	return out, nil
+}
+
+// Prepare makes the machine code that [Packed.Run] takes for m rows of x with the same call, and runs
+// nothing: Y of the result is nil. While it does, other goroutines may run products on the
+// device, so that a server answers with [Call.Soon] while one of them prepares the fastest program;
+// results of those two may differ in last bits. A driver makes machine code of one program at a time: run one
+// product with Soon first. What it has begun it makes to the end, whatever becomes of ctx, and Close of the
+// device waits for it.
+func (p *Packed) Prepare(ctx context.Context, d device.Device, m int, c Call) (*Result, error) {
+	if m < 1 || m > MaxSize {
+		return nil, fmt.Errorf("qmm: %d rows of x to prepare for: there are 1 to %d", m, MaxSize)
+	}
+	out, steps, err := p.begin(d, blank(p.ActType, m, p.K), c)
+	if err != nil {
+		return nil, err
+	}
+	if out.Compile, out.JIT, err = device.Prepare(ctx, d, steps.recipes, steps.args); err != nil {
+		return nil, fmt.Errorf("qmm: %w", err)
+	}
+	return out, nil
+}
+
+// steps are the launches of a product, one after the other.
+type steps struct {
+	recipes []device.Recipe
+	args    [][]ir.Arg
+	pass    func(from, to []ir.Arg) // what the first has made for the second
+	y       int                     // the result among the last one's arguments
+}
+
+// begin checks a call and chooses what runs.
+func (p *Packed) begin(d device.Device, x *array.Array, c Call) (*Result, *steps, error) {
 	if len(x.Shape) != 2 || x.Shape[1] != p.K || x.Type != p.ActType || x.Shape[0] < 1 {
-		return nil, fmt.Errorf("qmm: x is %s, the layer takes %s[M, %d]", x.Header(), p.ActType, p.K)
+		return nil, nil, fmt.Errorf("qmm: x is %s, the layer takes %s[M, %d]", x.Header(), p.ActType, p.K)
 	}
 	m := x.Shape[0]
 	if b := c.Bias; b != nil && (b.Type != p.ActType || b.Len() != p.N) {
-		return nil, fmt.Errorf("qmm: the bias is %s, not %s[%d]", b.Header(), p.ActType, p.N)
+		return nil, nil, fmt.Errorf("qmm: the bias is %s, not %s[%d]", b.Header(), p.ActType, p.N)
 	}
 	if r := c.Residual; r != nil && (r.Type != p.ActType || r.Len() != m*p.N) {
-		return nil, fmt.Errorf("qmm: the residual is %s, not %s[%d, %d]", r.Header(), p.ActType, m, p.N)
+		return nil, nil, fmt.Errorf("qmm: the residual is %s, not %s[%d, %d]", r.Header(), p.ActType, m, p.N)
 	}
-	out := &Result{begin: time.Now(), Device: d.Name()}
+	switch {
+	case c.Soon && c.Plan != "":
+		return nil, nil, fmt.Errorf("qmm: Soon takes a plan of its own, and the call names plan %s: leave Plan empty, or prepare it and run without Soon", c.Plan)
+	case c.Soon && c.Schedule != nil:
+		return nil, nil, fmt.Errorf("qmm: Soon takes a schedule of its own, and the call has one: %s; leave Schedule nil, or prepare it and run without Soon", c.Schedule)
+	}
+	begin := time.Now()
+	out := &Result{Device: d.Name()}
 	out.Plan = p.PlanFor(m, c)
 	if on := d.Describe(); c.Plan == "" && on.Driver != "" && on.Arch != warpgroups {
 		out.Plan = Decode
 	}
+	var all *steps
+	var err error
 	switch out.Plan {
 	case Decode:
-		return out, p.decode(ctx, d, x, c, out)
+		all, err = p.decode(d, x, c, out)
 	case Wide, Prefill:
-		return out, p.wide(ctx, d, x, c, out)
+		all, err = p.wide(x, c, out)
 	case Expand:
 		if c.Bias != nil || c.Residual != nil || p.K%8 != 0 || p.N%8 != 0 {
-			return nil, fmt.Errorf("qmm: plan %s takes no bias and no residual, and N and K that are multiples of 8; [%d, %d] has plan %s", Expand, p.N, p.K, Decode)
+			return nil, nil, fmt.Errorf("qmm: plan %s takes no bias and no residual, and N and K that are multiples of 8; [%d, %d] has plan %s", Expand, p.N, p.K, Decode)
 		}
-		return out, p.expand(ctx, d, x, out)
+		all = p.expand(x)
+	default:
+		return nil, nil, fmt.Errorf("qmm: no plan %q; there are %s, %s, %s and %s", out.Plan, Decode, Wide, Prefill, Expand)
 	}
-	return nil, fmt.Errorf("qmm: no plan %q; there are %s, %s, %s and %s", out.Plan, Decode, Wide, Prefill, Expand)
+	out.Choose = time.Since(begin)
+	return out, all, err
 }
 
 // count adds a launch's times up.
@@ -366,8 +432,15 @@ func (r *Result) count(l *device.Result) {
 // schedule is the call's, or the one to take on a device. A store that cannot be read
 // costs speed at most.
 func (l Linear) schedule(on device.Info, c Call, m int) (template.Schedule, string, error) {
-	if c.Schedule != nil {
+	switch {
+	case c.Schedule != nil:
 		return *c.Schedule, "call", nil
+	case c.Soon:
+		p, err := template.PlanOf(l.Form())
+		if err != nil {
+			return template.Schedule{}, "", err
+		}
+		return p.Soon(), "soon", nil
 	}
 	store := c.Store
 	if store == nil && on.Driver != "" {
@@ -381,20 +454,21 @@ func (l Linear) schedule(on device.Info, c Call, m int) (template.Schedule, stri
 	return s, fmt.Sprintf("%s (%v)", from, err), fail
 }
 
-func (p *Packed) decode(ctx context.Context, d device.Device, x *array.Array, c Call, out *Result) error {
+func (p *Packed) decode(d device.Device, x *array.Array, c Call, out *Result) (*steps, error) {
 	plan, err := template.PlanOf(p.Form())
 	if err != nil {
-		return err
+		return nil, err
 	}
 	m := x.Shape[0]
 	s, from, err := p.schedule(d.Describe(), c, m)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	s.AddBias, s.AddResidual = c.Bias != nil, c.Residual != nil
 	if s, err = s.Filled(plan); err != nil {
-		return err
+		return nil, err
 	}
+	out.Schedule, out.From = s, from
 	program := p.recipe(&p.programs, s, func() (*ir.Program, error) { return template.Decode(p.Form(), s) })
 	args := arrays(p.W, p.Scales, p.Zeros, x, c.Bias, c.Residual)
 	at := len(args)
@@ -406,17 +480,10 @@ func (p *Packed) decode(ctx context.Context, d device.Device, x *array.Array, c 
 	if p.Factor {
 		args = append(args, ir.Arg{Float: p.One})
 	}
-	out.ready()
-	res, err := launchRecipe(ctx, d, program, args)
-	if err != nil {
-		return err
-	}
-	out.count(res)
-	out.Y, out.Schedule, out.From = res.Args[at].Array, s, from
-	return nil
+	return &steps{recipes: []device.Recipe{program}, args: [][]ir.Arg{args}, y: at}, nil
 }
 
-func (p *Packed) expand(ctx context.Context, d device.Device, x *array.Array, out *Result) error {
+func (p *Packed) expand(x *array.Array) *steps {
 	program := p.recipe(&p.programs, Expand, func() (*ir.Program, error) { return template.Expand(p.Form()) })
 	args := arrays(p.W, p.Scales, p.Zeros, array.New(p.ActType, p.N, p.K))
 	at := len(args) - 1
@@ -428,20 +495,12 @@ func (p *Packed) expand(ctx context.Context, d device.Device, x *array.Array, ou
 	sms := template.H200().SMs
 	product := device.Recipe{Key: fmt.Sprintf("qmm plain %s %v", p.ActType, plainSchedule(p.ActType, m, p.N, sms)), Make: func() (*ir.Program, error) { return Plain(p.ActType, m, p.N, sms) }}
 	plain := sizes(arrays(x, args[at].Array, blank(p.ActType, m, p.N)), m, p.N, p.K, sms)
-	out.ready()
-	out.Compile, out.JIT = device.Ahead(d, []device.Recipe{program, product}, [][]ir.Arg{args, plain})
-	res, err := launchRecipe(ctx, d, program, args)
-	if err != nil {
-		return err
+	return &steps{
+		recipes: []device.Recipe{program, product},
+		args:    [][]ir.Arg{args, plain},
+		pass:    func(from, to []ir.Arg) { to[1].Array = from[at].Array },
+		y:       2,
 	}
-	out.count(res)
-	plain[1].Array = res.Args[at].Array
-	if res, err = launchRecipe(ctx, d, product, plain); err != nil {
-		return err
-	}
-	out.count(res)
-	out.Y = res.Args[2].Array
-	return nil
 }
 
 // Plain is the program of a product of plain numbers on a GPU of sms multiprocessors, with

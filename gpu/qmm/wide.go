@@ -133,39 +133,27 @@ func (w *wideCall) programs() (arrange, multiply *ir.Program, err error) {
 	return arrange, multiply, err
 }
 
-// run launches both programs and counts what they take.
-func (w *wideCall) run(ctx context.Context, d device.Device, out *Result) (*array.Array, error) {
-	compiled, jit := device.Ahead(d, []device.Recipe{w.arrange, w.multiply}, [][]ir.Arg{w.arrangeArgs, w.multiplyArgs})
-	out.Compile, out.JIT = out.Compile+compiled, out.JIT+jit
-	res, err := launchRecipe(ctx, d, w.arrange, w.arrangeArgs)
-	if err != nil {
-		return nil, err
-	}
-	out.count(res)
-	w.multiplyArgs[w.x].Array = res.Args[1].Array
-	if w.sums > w.x {
-		w.multiplyArgs[w.sums].Array = res.Args[2].Array
-	}
-	if res, err = launchRecipe(ctx, d, w.multiply, w.multiplyArgs); err != nil {
-		return nil, err
-	}
-	out.count(res)
-	return res.Args[w.y].Array, nil
-}
-
-func (p *Packed) wide(ctx context.Context, d device.Device, x *array.Array, c Call, out *Result) error {
+func (p *Packed) wide(x *array.Array, c Call, out *Result) (*steps, error) {
 	s, err := p.WideSchedule(out.Plan, x.Shape[0])
 	if err != nil {
-		return err
+		return nil, err
 	}
 	w, err := p.wideCall(&p.programs, s, p.W, p.Scales, p.Zeros, x, c, p.One)
 	if err != nil {
-		return err
+		return nil, err
 	}
-	out.ready()
 	out.Wide = w.schedule
-	out.Y, err = w.run(ctx, d, out)
-	return err
+	return &steps{
+		recipes: []device.Recipe{w.arrange, w.multiply},
+		args:    [][]ir.Arg{w.arrangeArgs, w.multiplyArgs},
+		pass: func(from, to []ir.Arg) {
+			to[w.x].Array = from[1].Array
+			if w.sums > w.x {
+				to[w.sums].Array = from[2].Array
+			}
+		},
+		y: w.y,
+	}, nil
 }
 
 // TimeWide measures [Wide] or [Prefill] with the schedules, at most, until the time is up,
