@@ -14,6 +14,7 @@ import (
 func init() {
 	Symbols["github.com/tilus-lab/tilus-lab/vm/text/text"] = map[string]reflect.Value{
 		// function, constant and variable definitions
+		"Canonical":     reflect.ValueOf(text.Canonical),
 		"Explain":       reflect.ValueOf(text.Explain),
 		"Expr":          reflect.ValueOf(text.Expr),
 		"Format":        reflect.ValueOf(text.Format),
