@@ -173,11 +173,11 @@ type Region struct {
 // the instruction. Exact asks the simulator to check for overflow.
 type Instr struct {
 	Op      Op
+	Exact   Exact
+	Guard   Value
 	In, Out []Value
 	Imm     []int64
-	Guard   Value
 	Regions []*Region
-	Exact   Exact
 	Pos     diag.Pos
 }
 

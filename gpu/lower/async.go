@@ -24,7 +24,7 @@ func copyAsync(l *lowerer, in *ir.Instr) {
 		all[d] = d
 	}
 	p := &shared.Part{View: s, Dims: all, From: make([]int, len(all)), Rest: make([]code.Value, len(all)), Apart: slices.Repeat([]bool{true}, len(all))}
-	x := shared.Place(l.Thread, p, lay)
+	x := l.finder.Place(l.Thread, p, lay)
 	var owner code.Value // holds in the threads that copy
 	if n := lay.Threads(); n < l.threads.Size {
 		owner = l.Op(code.OpSetpU32, []int64{int64(code.LT)}, l.ID, l.Const32(int64(n)))

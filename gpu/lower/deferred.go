@@ -37,7 +37,8 @@ func castDeferred(l *lowerer, in *ir.Instr) {
 	}
 	l.env.set(v, val{words: words})
 	powers := make([]code.Value, c.Type.Layout.Slots())
-	for s, row := range c.Type.Layout.Flat()[:len(powers)] {
+	_, rows := c.Type.Layout.Parts() // thread 0's part of every row is 0
+	for s, row := range rows {
 		powers[s] = l.Const32(int64(dtype.F32.Encode(math.Ldexp(1, -d.Powers[row]), false)))
 	}
 	l.env.set(c, val{words: powers})

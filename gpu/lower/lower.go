@@ -129,11 +129,12 @@ type lowerer struct {
 	eager int
 
 	plan    shared.Plan // of the program's shared tiles
-	tiles   []tile      // of the blocks of statements around
-	own     memory      // that single instructions have for themselves
-	held    []string    // that thread groups have freed
-	named   int         // tiles so far
-	peak    int         // most bytes of the plan so far, reached at peakPos
+	finder  shared.Finder
+	tiles   []tile   // of the blocks of statements around
+	own     memory   // that single instructions have for themselves
+	held    []string // that thread groups have freed
+	named   int      // tiles so far
+	peak    int      // most bytes of the plan so far, reached at peakPos
 	peakPos diag.Pos
 	align   int // the largest of a tile
 

@@ -2,7 +2,7 @@ package lower
 
 import (
 	"cmp"
-	"fmt"
+	"encoding/binary"
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
@@ -179,27 +179,30 @@ type group struct {
 
 func (l *lowerer) groups(a *access) []group {
 	rank := len(a.g.extents)
+	var key []byte // of the last one
 	keyOf := func(s int) string {
-		key := make([]int, rank)
+		key = key[:0]
 		for g := range rank {
 			if a.stride[g] == 0 {
-				key[g] = a.slots[s][g]
+				key = binary.AppendVarint(key, int64(a.slots[s][g]))
 			}
 		}
-		return fmt.Sprint(key)
+		return string(key)
 	}
 	// Slots that only together are inside: their index in unproved dimensions,
 	// in the last one by steps that divide everything.
 	together := func(s int) string {
-		key := make([]int, rank)
+		key = key[:0]
 		for g := range rank {
 			if !a.proved[g] && a.block[g] == 0 {
-				if key[g] = a.slots[s][g]; g == a.along {
-					key[g] /= int(min(a.last, 1<<16))
+				at := a.slots[s][g]
+				if g == a.along {
+					at /= int(min(a.last, 1<<16))
 				}
+				key = binary.AppendVarint(key, int64(at))
 			}
 		}
-		return fmt.Sprint(key)
+		return string(key)
 	}
 	delta := func(s int) (n int) {
 		for g := range rank {

@@ -280,7 +280,7 @@ func loadShared(l *lowerer, in *ir.Instr) {
 	dims, _ := v.Type.Dims()
 	s := l.env.get(in.In[0].Var()).shared
 	p := l.part(in, s, in.Dims(len(s.Dims), len(dims)), dims)
-	x := shared.Place(l.Thread, p, v.Type.Layout)
+	x := l.finder.Place(l.Thread, p, v.Type.Layout)
 	loads, far := sharedLoads, in.Attr("rank")
 	if far != nil {
 		loads = clusterLoads
@@ -329,7 +329,7 @@ func storeShared(l *lowerer, in *ir.Instr) {
 	dims, _ := v.Type.Dims()
 	words := l.env.get(v).words
 	s := l.env.get(in.In[0].Var()).shared
-	x := shared.Place(l.Thread, l.part(in, s, in.Dims(len(s.Dims), len(dims)), dims), v.Type.Layout)
+	x := l.finder.Place(l.Thread, l.part(in, s, in.Dims(len(s.Dims), len(dims)), dims), v.Type.Layout)
 	owner, replicas := l.FirstHolder(v.Type.Layout)
 	stores, far := sharedStores, in.Attr("rank")
 	if far != nil {

@@ -20,6 +20,7 @@ var (
 	boolLists   lists[bool]
 	wordLists   lists[uint32]
 	numberLists lists[int64]
+	loadLists   lists[loads]
 )
 
 // lend is a list of n zeros, with room for some more.

@@ -25,13 +25,23 @@ func Settle(f *code.Func) bool {
 	if !found {
 		return false
 	}
-	s := &settler{f: f, deps: make([]loads, len(f.Types)), loop: make([]int, len(f.Types)), busy: make([]bool, len(f.Types)), def: make([]*code.Instr, len(f.Types))}
+	n := len(f.Types)
+	s := &settler{f: f, deps: loadLists.lend(n), loop: intLists.lend(n), busy: boolLists.lend(n), def: instrLists.lend(n)}
+	defer func() {
+		loadLists.back(s.deps)
+		intLists.back(s.loop)
+		boolLists.back(s.busy)
+		instrLists.back(s.def)
+	}()
 	f.Body.Walk(func(in *code.Instr) {
 		for _, v := range in.Out {
 			s.def[v] = in
 		}
 		if in.Row().InPlace { // registers of a product that may be under way
-			for _, v := range slices.Concat(in.In, in.Out) {
+			for _, v := range in.In {
+				s.busy[v] = true
+			}
+			for _, v := range in.Out {
 				s.busy[v] = true
 			}
 		}

@@ -31,7 +31,13 @@ type Packed struct {
 // programs are those that were made before, by what they were made from.
 type programs struct {
 	mu sync.Mutex
-	by map[any]*ir.Program
+	by map[any]*made
+}
+
+// made is a program, once somebody has made it.
+type made struct {
+	mu      sync.Mutex
+	program *ir.Program
 }
 
 // get is the program of a key, made where it is a new one; nil remembers nothing.
@@ -40,19 +46,25 @@ func (s *programs) get(key any, make func() (*ir.Program, error)) (*ir.Program, 
 		return make()
 	}
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if p := s.by[key]; p != nil {
-		return p, nil
-	}
-	p, err := make()
-	if err != nil {
-		return nil, err
-	}
 	if s.by == nil {
-		s.by = map[any]*ir.Program{}
+		s.by = map[any]*made{}
 	}
-	s.by[key] = p
-	return p, nil
+	m := s.by[key]
+	if m == nil {
+		m = &made{}
+		s.by[key] = m
+	}
+	s.mu.Unlock()
+	m.mu.Lock() // others are made beside it
+	defer m.mu.Unlock()
+	if m.program == nil {
+		p, err := make()
+		if err != nil {
+			return nil, err
+		}
+		m.program = p
+	}
+	return m.program, nil
 }
 
 // recipe is a program that depends on the layer's form and on what. Programs come from those

@@ -318,6 +318,7 @@ func (b *Builder) instr(op string, names []string, operands []any, attrs []Attr,
 		args = append(args, string(a))
 	}
 	var s strings.Builder
+	s.Grow(160)
 	s.WriteString(b.tabs())
 	write := func(sep string, list []string) {
 		for i, x := range list {

@@ -64,14 +64,14 @@ func DeferralOf(x Type, to dtype.Type, least int) (*Deferral, error) {
 	}
 	// Slots, and threads, of one row and different columns say the same of it.
 	type power struct{ row, k int }
-	held, seen := placesOf(x.Layout), make([]bool, dims[0])
-	var powers []power
+	held, known := placesOf(x.Layout), make([]bool, 2*dims[0])
+	seen, done := known[:dims[0]], known[dims[0]:]
+	powers := make([]power, 0, 16)
 	for slot, e := range held.slots {
 		if p := (power{int(e) / dims[1], r.Scale[slot/2%len(r.Out)]}); !slices.Contains(powers, p) {
 			powers = append(powers, p)
 		}
 	}
-	done := make([]bool, dims[0])
 	for _, e := range held.threads {
 		first := int(e) / dims[1]
 		if done[first] {
@@ -177,11 +177,13 @@ var castDeferred = &Op{
 					return nil
 				}
 				c := in.Out[1].Type.Layout
-				held, slots := c.Flat(), c.Slots()
-				for i, row := range held {
-					if a, b := int(held[i%slots]), int(row); d.Powers[a] != d.Powers[b] {
-						return &Violation{Pos: in.typePos(1), Msg: fmt.Sprintf("slot %d of c holds row %d with 2^%d in thread 0 and row %d with 2^%d in thread %d", i%slots, a, -d.Powers[a], b, -d.Powers[b], i/slots),
-							Help: "give c the rows of v: reduce v's layout over its columns"}
+				threads, slots := c.Parts()
+				for t, part := range threads {
+					for s, first := range slots {
+						if a, b := int(first), int(part+first); d.Powers[a] != d.Powers[b] {
+							return &Violation{Pos: in.typePos(1), Msg: fmt.Sprintf("slot %d of c holds row %d with 2^%d in thread 0 and row %d with 2^%d in thread %d", s, a, -d.Powers[a], b, -d.Powers[b], t),
+								Help: "give c the rows of v: reduce v's layout over its columns"}
+						}
 					}
 				}
 				return nil

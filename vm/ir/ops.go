@@ -392,10 +392,10 @@ func checkViewReplicas(in *Instr, from, to Type) *Violation {
 		return nil
 	}
 	fw, tw := from.Elem.Bits(), to.Elem.Bits()
-	src, dst := from.Layout.Flat(), to.Layout.Flat()
-	fs, ts := from.Layout.Slots(), to.Layout.Slots()
+	src, dst := placesOf(from.Layout), placesOf(to.Layout)
+	ts := to.Layout.Slots()
 	// origin of bit b of thread t: source element and bit inside it.
-	origin := func(t, b int) int { return int(src[t*fs+b/fw])*fw + b%fw }
+	origin := func(t, b int) int { return int(src.at(t, b/fw))*fw + b%fw }
 	if checkViewPlace(nil, in) != nil {
 		return nil
 	}
@@ -411,7 +411,7 @@ func checkViewReplicas(in *Instr, from, to Type) *Violation {
 	// alike reports that slot s has the same bits in both threads.
 	alike := func(t, t0, s int) bool {
 		for _, k := range reads[s] {
-			if src[t*fs+k] != src[t0*fs+k] {
+			if src.at(t, k) != src.at(t0, k) {
 				return false
 			}
 		}
@@ -420,7 +420,7 @@ func checkViewReplicas(in *Instr, from, to Type) *Violation {
 	first := make([]int, to.Layout.Size()) // thread·slots + slot + 1 of the first holder
 	for t := range to.Layout.Threads() {
 		for s := range ts {
-			e := dst[t*ts+s]
+			e := dst.at(t, s)
 			if first[e] == 0 {
 				first[e] = t*ts + s + 1
 				continue

@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"sync"
 
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -20,13 +21,24 @@ type WgmmaForm struct{ N, K int }
 
 // C is the fragment of the accumulator over the 128 threads of a warpgroup: warp w
 // has rows 16w to 16w+15 as mma has them, repeated along N.
-func (f WgmmaForm) C() layout.Layout {
-	return layout.Spatial(4, 1).ColumnLocal(2, f.N/8).Spatial(8, 4).Local(1, 2)
+func (f WgmmaForm) C() layout.Layout { return fragment(f.N/8, 2) }
+
+// fragment is a fragment of so many columns of 8 rows, of which threads hold so many neighbours.
+func fragment(columns, neighbours int) layout.Layout {
+	key := [2]int{columns, neighbours}
+	if l, ok := fragments.Load(key); ok {
+		return l.(layout.Layout)
+	}
+	l := layout.Spatial(4, 1).ColumnLocal(2, columns).Spatial(8, 4).Local(1, neighbours)
+	fragments.Store(key, l)
+	return l
 }
+
+var fragments sync.Map // those that were made
 
 // A is the fragment of an operand in registers, of this element type.
 func (f WgmmaForm) A(t dtype.Type) layout.Layout {
-	return layout.Spatial(4, 1).ColumnLocal(2, 2).Spatial(8, 4).Local(1, max(32/t.Bits(), 1))
+	return fragment(2, max(32/t.Bits(), 1))
 }
 
 // WgmmaPlan is a WgmmaDot cut into instructions.

@@ -26,14 +26,24 @@ func TestDense(t *testing.T) {
 		}
 		all := d.offsets()
 		slices.Sort(all)
-		filled := len(slices.Compact(slices.Clone(all))) == len(all) && all[len(all)-1] == len(all)-1
+		injective := len(slices.Compact(slices.Clone(all))) == len(all)
+		filled := injective && all[len(all)-1] == len(all)-1
 		if d.dense() != filled {
 			t.Fatalf("%v: dense %t, offsets %v", d.modes, d.dense(), all)
 		}
 		if filled {
 			n++
 		}
+		if d.increasing() && !injective {
+			t.Fatalf("%v: increasing, offsets %v", d.modes, all)
+		}
+		if filled && !d.increasing() {
+			t.Fatalf("%v: dense, but not increasing", d.modes)
+		}
 		s := Shared{d: d, swizzle: Swizzle{Bits: r.IntN(3), Base: r.IntN(2), Shift: 2}}
+		if s.Injective() != injective {
+			t.Fatalf("%s: Injective %t, offsets %v", s, s.Injective(), all)
+		}
 		if got := s.CountSize(); got != slices.Max(s.Offsets())+1 {
 			t.Fatalf("%s: CountSize %d, not %d", s, got, slices.Max(s.Offsets())+1)
 		}

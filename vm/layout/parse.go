@@ -25,7 +25,13 @@ func Parse(text string) (Layout, error) {
 
 // ParseAt is Parse for a text that begins at pos of a larger one.
 func ParseAt(text string, pos diag.Pos) (Layout, error) {
+	if l, ok := texts.get(text); ok {
+		return l, nil
+	}
 	v, err := readAll(text, pos, notation{functions(), kLayout, "local(2, 1).spatial(8, 4)"})
+	if err == nil {
+		texts.put(text, v.layout)
+	}
 	return v.layout, err
 }
 

@@ -194,7 +194,7 @@ func (s Shared) CountSize() int {
 
 // Injective says whether no two elements lie at the same offset.
 func (s Shared) Injective() bool {
-	if s.rep().dense() {
+	if s.rep().increasing() {
 		return true
 	}
 	all := s.rep().offsets() // the swizzle is a permutation

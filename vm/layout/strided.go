@@ -139,6 +139,21 @@ func (d *strided) dense() bool {
 	return true
 }
 
+// increasing reports that each mode steps beyond all that smaller steps reach: then no two
+// indices have one offset.
+func (d *strided) increasing() bool {
+	modes := slices.Clone(d.modes)
+	slices.SortFunc(modes, func(a, b mode) int { return a.step - b.step })
+	most := 0
+	for _, m := range modes {
+		if m.size > 1 && m.step <= most {
+			return false
+		}
+		most += m.step * (m.size - 1)
+	}
+	return true
+}
+
 func (d *strided) size() int {
 	n := 1
 	for _, s := range d.shape {

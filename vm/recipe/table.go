@@ -110,8 +110,7 @@ func ForPlacement(from, to dtype.Type, mode Mode, place bits.Placement, least in
 	}
 	for _, one := range all {
 		n := place.Words() / one.Place.Words()
-		again, err := one.Place.Repeat(n)
-		if one.Mode > mode || one.Recode || one.Least() < least || err != nil || !again.Equal(place) {
+		if one.Mode > mode || one.Recode || one.Least() < least || !place.Repeats(one.Place, n) {
 			continue
 		}
 		if r == nil || one.Cost().less(r.Cost()) {

@@ -377,7 +377,7 @@ func (p *parser) layoutText() (l layout.Layout, ok bool) {
 	if !ok {
 		return l, false
 	}
-	l, err := layouts.read(text, layout.Parse)
+	l, err := layout.Parse(text)
 	p.layoutProblems(start, place, err)
 	return l, true
 }

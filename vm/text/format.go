@@ -18,6 +18,7 @@ func Format(p *ir.Program) string {
 	if f.comments == nil {
 		f.comments = ir.NewComments()
 	}
+	f.b.Grow(len(p.Source) + 64) // which most often is the text
 	f.lines(f.comments.Top)
 	fmt.Fprintf(&f.b, "program %s<%s>(", p.Name, join(p.Grid))
 	for i, v := range p.Params {

@@ -19,7 +19,6 @@ type readings[T any] struct {
 const mostReadings = 1000
 
 var (
-	layouts       readings[layout.Layout]
 	sharedLayouts readings[layout.Shared]
 	placements    readings[bits.Placement]
 )

@@ -16,10 +16,9 @@ type rowForm struct {
 }
 
 // rowForms are the forms for elements of some bits, one 32-bit register a lane.
-func rowForms(width int) []rowForm {
-	if width < 4 || width > 32 || 32%width != 0 {
-		return nil
-	}
+var rowForms = map[int][]rowForm{4: rowFormsOf(4), 8: rowFormsOf(8), 16: rowFormsOf(16), 32: rowFormsOf(32)}
+
+func rowFormsOf(width int) []rowForm {
 	n := 32 / width
 	forms := []rowForm{
 		{1, false, layout.Spatial(8, 4).Local(1, n)},
@@ -48,7 +47,7 @@ func asMatrices(x *Places, t ir.Type, warps int) *matrices {
 	if x.at == nil || !x.hoisted || len(t.Shape) != 2 || x.threads != 32*warps {
 		return nil
 	}
-	for _, form := range rowForms(t.Elem.Bits()) {
+	for _, form := range rowForms[t.Elem.Bits()] {
 		outer, err := t.Layout.Div(form.atom)
 		if err != nil || outer.Threads() != warps {
 			continue
@@ -77,7 +76,7 @@ func (m *matrices) within(at [2]int, r, k int) int {
 	if m.form.along == 0 {
 		index = [2]int{m.rows*at[0] + k, 8*at[1] + r}
 	}
-	return m.base + m.along[0][index[0]] + m.along[1][index[1]]
+	return m.base + m.adds[0][index[0]] + m.adds[1][index[1]]
 }
 
 // aligned reports that each row is 16 bytes one after the other at a multiple of 16.

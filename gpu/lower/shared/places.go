@@ -1,6 +1,7 @@
 package shared
 
 import (
+	"encoding/binary"
 	"math/bits"
 	"slices"
 
@@ -14,13 +15,10 @@ import (
 // the thread and the slot decide: the rest is in terms.
 type Places struct {
 	*Part
+	*elements
 	t       *thread.Thread
 	threads int
 	index   []code.Value // of this thread's slot 0 per dimension of the tile; for the slow way
-	slots   [][]int      // of each slot
-	at      [][]int      // [slot][thread]: elements before swizzling; nil if the parts are not apart
-	base    int          // of at: all of it that no index decides
-	along   [][]int      // of at: what the indices along each dimension of the tile add
 	terms   []Term       // of the view and of the part
 	hi      []Term       // added to the swizzled place
 	lo      []Term       // swizzled themselves and XORed with it
@@ -29,24 +27,72 @@ type Places struct {
 	raws    []raw        // addresses made so far
 }
 
+// elements are the places of a tile's elements without terms, which all tiles of a layout have
+// in a part of a view.
+type elements struct {
+	slots [][]int // of each slot
+	at    [][]int // [slot][thread]: elements before swizzling; nil if the parts are not apart
+	base  int     // of at: all of it that no index decides
+	adds  [][]int // of at: what the indices along each dimension of the tile add
+	used  int     // all bits of at
+}
+
 // raw is a table of bytes per thread with the address made of it.
 type raw struct {
 	table []int
 	addr  code.Value // table ^ lo + hi + the block's first shared address
 }
 
+// Finder finds tiles in shared memory. It remembers those that it found: a program loads the
+// same part of a tile over and over, from another stage of a pipeline or another turn of a loop.
+// The zero value has found none.
+type Finder struct {
+	found map[string]*elements
+	key   []byte // of the last one
+}
+
 // Place finds a tile of a layout in shared memory.
-func Place(t *thread.Thread, p *Part, lay layout.Layout) *Places {
+func (f *Finder) Place(t *thread.Thread, p *Part, lay layout.Layout) *Places {
 	x := &Places{Part: p, t: t, threads: lay.Threads(), terms: slices.Concat(p.View.Terms, p.Terms)}
-	threads, slots := lay.Parts()
-	x.slots = indices(lay.Shape(), slots)
 	x.index = t.Coords(lay)
-	for _, apart := range p.Apart {
-		if !apart {
-			return x
+	x.elements = f.elements(p, lay)
+	if x.at != nil {
+		x.sort()
+	}
+	return x
+}
+
+func (f *Finder) elements(p *Part, lay layout.Layout) *elements {
+	apart := !slices.Contains(p.Apart, false)
+	f.key = append(f.key[:0], lay.Key()...)
+	number := func(n int) { f.key = binary.AppendVarint(f.key, int64(n)) }
+	if apart {
+		number(p.View.Static)
+		for d, modes := range p.View.Modes {
+			number(p.From[d])
+			number(len(modes))
+			for _, m := range modes {
+				number(m.Size)
+				number(m.Stride)
+			}
+		}
+		for _, d := range p.Dims {
+			number(d)
 		}
 	}
-	x.base, x.along = p.along(lay.Shape())
+	if x := f.found[string(f.key)]; x != nil {
+		return x
+	}
+	threads, slots := lay.Parts()
+	x := &elements{slots: indices(lay.Shape(), slots)}
+	if f.found == nil {
+		f.found = map[string]*elements{}
+	}
+	f.found[string(f.key)] = x
+	if !apart {
+		return x
+	}
+	x.base, x.adds = p.along(lay.Shape())
 	lines := indices(lay.Shape(), threads) // of slot 0 of each thread
 	all := make([]int, len(x.slots)*len(lines))
 	x.at = make([][]int, len(x.slots))
@@ -55,15 +101,17 @@ func Place(t *thread.Thread, p *Part, lay layout.Layout) *Places {
 		for id := range at {
 			at[id] = x.base
 		}
-		for i, places := range x.along {
+		for i, places := range x.adds {
 			places = places[slot[i]:]
 			for id, line := range lines {
 				at[id] += places[line[i]]
 			}
 		}
+		for _, n := range at {
+			x.used |= n
+		}
 		x.at[s] = at
 	}
-	x.sort()
 	return x
 }
 
@@ -92,8 +140,9 @@ func (p *Part) along(shape []int) (base int, along [][]int) {
 			base += Along(modes, p.From[d])
 			continue
 		}
-		for n := range shape[i] {
-			along[i] = append(along[i], Along(modes, p.From[d]+n))
+		along[i] = make([]int, shape[i])
+		for n := range along[i] {
+			along[i][n] = Along(modes, p.From[d]+n)
 		}
 	}
 	return base, along
@@ -112,12 +161,7 @@ func (x *Places) sort() {
 	}
 	w := x.View.Swizzle
 	period := int64(1) << (w.Base + w.Bits + max(w.Shift, -w.Shift))
-	used := 0
-	for _, at := range x.at {
-		for _, n := range at {
-			used |= n
-		}
-	}
+	used := x.used
 	for _, q := range x.terms {
 		if q.Div%period == 0 {
 			x.hi = append(x.hi, q)

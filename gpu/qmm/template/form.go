@@ -3,6 +3,7 @@ package template
 import (
 	"fmt"
 	"math"
+	"sync"
 
 	"github.com/tilus-lab/tilus-lab/gpu/lower/cast"
 	"github.com/tilus-lab/tilus-lab/vm/build"
@@ -86,6 +87,23 @@ type Plan struct {
 
 // PlanOf is the plan of a form.
 func PlanOf(f Form) (*Plan, error) {
+	if p, ok := plans.Load(f); ok {
+		q := *p.(*Plan)
+		return &q, nil
+	}
+	p, err := planOf(f)
+	if err != nil {
+		return nil, err
+	}
+	kept := *p
+	plans.Store(f, &kept)
+	return p, nil
+}
+
+// plans are those that were made: each step on the way to a product asks for its plan.
+var plans sync.Map
+
+func planOf(f Form) (*Plan, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}

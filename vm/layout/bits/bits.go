@@ -190,6 +190,19 @@ func (p Placement) Repeat(n int) (Placement, error) {
 	return Placement{p.bits, n * p.words, at}, nil
 }
 
+// Repeats reports whether p is n copies of q, as [Placement.Repeat] makes them.
+func (p Placement) Repeats(q Placement, n int) bool {
+	if n < 0 || p.bits != q.bits || p.words != n*q.words || len(p.at) != n*len(q.at) {
+		return false
+	}
+	for i, pos := range p.at {
+		if c := i / len(q.at); pos != q.at[i-c*len(q.at)]+32*q.words*c {
+			return false
+		}
+	}
+	return true
+}
+
 // run is a piece of an element: len bits from bit on lie at pos and after it.
 type run struct{ bit, pos, len int }
 

@@ -223,6 +223,13 @@ func TestLaws(t *testing.T) {
 		if !slices.Equal(two.Pack(codes), p.Pack(codes)) {
 			t.Fatal("Repeat packs other than twice")
 		}
+		for _, q := range []Placement{p, qs} {
+			for n := range 4 {
+				if again, err := q.Repeat(n); err != nil || two.Repeats(q, n) != again.Equal(two) {
+					t.Fatalf("%s: %d times %s: Repeats %t", two, n, q, two.Repeats(q, n))
+				}
+			}
+		}
 	}
 	if _, err := must(New(4, 1, []int{0, 1, 2, 3})).Invert(); err == nil {
 		t.Error("a placement with holes has an inverse")
