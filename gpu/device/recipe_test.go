@@ -92,6 +92,7 @@ func TestPrepare(t *testing.T) {
 	t.Setenv("STUB_GATE", filepath.Join(t.TempDir(), "gate"))
 	underStub(t, "^TestPrepareChild$", map[string][]string{
 		"slow": {"beside it: <nil>", "prepared: <nil>", "the same: <nil>", "made once", "again: <nil> 0s 0s", "closing waits", "closed: <nil>", "prepared beside: <nil>",
+			"beside it: device: cuda:0: program scale broke the GPU context", "prepared beside that: device: cuda:0: program slow: ", "broke the GPU context: prepare it again", "after that: <nil>",
 			"too short: ", "done: context canceled", "interp: <nil>", "sim: <nil>"},
 		"jit": {"prepared alone: device: cuda:0: program slow: cuda: cuModuleLoadDataEx: CUDA_ERROR_INVALID_PTX", "ptxas: stub refuses"},
 	})
@@ -193,8 +194,28 @@ func TestPrepareChild(t *testing.T) {
 	told("closed", closed)
 	told("prepared beside", prepared)
 
+	// Another program breaks the context meanwhile.
+	if err := os.Remove(gate); err != nil {
+		t.Fatal(err)
+	}
 	d = open("cuda")
 	defer d.Close()
+	prepared = begin(func() error { return prepare(ctx, d, args) })
+	until(3)
+	if err := os.WriteFile(gate+".break", nil, 0o600); err != nil {
+		t.Fatal(err)
+	}
+	beside := begin(func() error { _, err := d.Run(ctx, program(t, scale), args); return err })
+	waits("a new context", beside)
+	for _, err := range []error{os.WriteFile(gate, nil, 0o600), os.Remove(gate + ".break")} {
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+	told("beside it", beside)
+	told("prepared beside that", prepared)
+	fmt.Println("after that:", prepare(ctx, d, args))
+
 	short := append([]ir.Arg{{Array: array.New(dtype.F32, 8)}}, args[1:]...)
 	err = prepare(ctx, d, short)
 	fmt.Println("too short:", err)

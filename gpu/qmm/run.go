@@ -348,9 +348,7 @@ func (p *Packed) Run(ctx context.Context, d device.Device, x *array.Array, c Cal
 	if err != nil {
 		return nil, err
 	}
-	if len(steps.recipes) > 1 {
-		out.Compile, out.JIT = device.Ahead(d, steps.recipes, steps.args)
-	}
+	out.Compile, out.JIT = device.Ahead(d, steps.recipes, steps.args) // beside what other goroutines run
 	var res *device.Result
 	for i, r := range steps.recipes {
 		if i > 0 {

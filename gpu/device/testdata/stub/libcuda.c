@@ -1,6 +1,6 @@
 // A stand-in for libcuda.so.1 that fails as STUB says: "none" (no GPU), "old" (a GPU and a driver of CUDA 10), "aged" (a driver of CUDA 11.4, too old for PTX), "memory" (no memory
 // left), "pinned" (none on the host), "fault" (the first launch breaks its context), "stuck" (and no other can be made), "many" (twelve GPUs), "hang" (a launch never ends), "crash" (the driver itself
-// faults), "jit" (no PTX compiles), "slow" (machine code of programs called slow is made when the file STUB_GATE is there; each adds a byte to STUB_GATE.begun; no context may go meanwhile), or works in all but computing; "stuck+hang" is "hang" in keepers and "stuck" in other processes, "+hang" "hang" in keepers alone. The driver's own declarations are not needed: only the calling convention matters.
+// faults), "jit" (no PTX compiles), "slow" (machine code of programs called slow is made when the file STUB_GATE is there; each adds a byte to STUB_GATE.begun; no context may go meanwhile; a launch while STUB_GATE.break is there breaks its context), or works in all but computing; "stuck+hang" is "hang" in keepers and "stuck" in other processes, "+hang" "hang" in keepers alone. The driver's own declarations are not needed: only the calling convention matters.
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -74,7 +74,8 @@ int cuFuncSetAttribute(void *f, int a, int v) { return OK; }
 int cuOccupancyMaxActiveBlocksPerMultiprocessor(int *n, void *f, int b, size_t s) { *n = 1; return OK; }
 static int launches; // "third": the third launch breaks its context
 static int capturing; // launches are recorded, not run
-static int launched(void) { if (capturing) return OK; if (arriving) return 1; if (is("third") && ++launches == 3) broken = 1; if (is("fault")) broken = 1; if (is("stuck")) broken = refused = 1; if (is("crash")) *(volatile int *)8 = 1; if (is("hang")) hung = 1; return OK; }
+static int breaks(void) { char name[4096]; snprintf(name, sizeof name, "%s.break", getenv("STUB_GATE")); return is("slow") && !access(name, F_OK); }
+static int launched(void) { if (breaks()) broken = 1; if (capturing) return OK; if (arriving) return 1; if (is("third") && ++launches == 3) broken = 1; if (is("fault")) broken = 1; if (is("stuck")) broken = refused = 1; if (is("crash")) *(volatile int *)8 = 1; if (is("hang")) hung = 1; return OK; }
 int cuLaunchKernel(void) { return launched(); }
 int cuLaunchKernelEx(void) { return launched(); }
 int cuMemGetInfo_v2(size_t *f, size_t *t) { *f = *t = 1ull << 37; return OK; }
