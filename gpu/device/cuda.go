@@ -31,7 +31,8 @@ type gpu struct {
 	info     Info
 	programs programs
 	shells   shells
-	modules  *cache.Dir // code of other processes; nil without it
+	modules  *cache.Dir     // code of other processes; nil without it
+	keeping  sync.WaitGroup // of what is written to modules
 
 	which string // as openCUDA takes it
 	apart bool   // a keeper holds the GPU, never this process
@@ -221,6 +222,7 @@ func (g *gpu) Name() string   { return g.info.Name }
 func (g *gpu) Describe() Info { return g.info }
 
 func (g *gpu) Close() error {
+	defer g.keeping.Wait()
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	return g.drop()

@@ -229,11 +229,13 @@ func (g *gpu) open(key string, r Recipe, args []ir.Arg) (*shell, error) {
 		return nil, err
 	}
 	if keep {
-		if s, err := compile.NewShell(p, c); err == nil {
-			if data, err := s.Encode(); err == nil {
-				g.modules.Put(key, data) // without it the program is made again next time
+		g.keeping.Go(func() { // while the driver makes machine code
+			if s, err := compile.NewShell(p, c); err == nil {
+				if data, err := s.Encode(); err == nil {
+					g.modules.Put(key, data) // without it the program is made again next time
+				}
 			}
-		}
+		})
 	}
 	return &shell{p, c}, nil
 }
