@@ -74,6 +74,7 @@ func Explain(code string) (doc RuleDoc, ok bool) {
 func Verify(p *Program) diag.List {
 	v := &verifier{p: p}
 	v.program()
+	v.rules()
 	v.list.Sort()
 	return v.list
 }
@@ -81,6 +82,7 @@ func Verify(p *Program) diag.List {
 type verifier struct {
 	p       *Program
 	list    diag.List
+	checks  []check
 	scope   []map[*Var]bool // assigned variables, innermost block last
 	loopVar map[*Var]bool
 	shared  map[*Var]bool // shared tensors assigned so far, in any block
@@ -308,15 +310,7 @@ func (v *verifier) instr(in *Instr) {
 		}
 	}
 	if len(v.list) == before {
-		for i, r := range op.Rules {
-			if bad := r.Check(v.p, in); bad != nil {
-				pos := bad.Pos
-				if !pos.Known() {
-					pos = in.Pos
-				}
-				v.add(pos, op.Code(i), bad.Help, "%s", bad.Msg)
-			}
-		}
+		v.checks = append(v.checks, check{in: in, at: len(v.list)})
 	}
 	for _, x := range in.Out {
 		v.assign(x, in.Pos)

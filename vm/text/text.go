@@ -142,13 +142,15 @@ func Canonical(file, src string) (p *ir.Program, ok bool) {
 	if p == nil || len(list) > 0 || len(p.Bindings) > 0 {
 		return nil, false
 	}
-	// The program means the same however it is written.
-	sound := make(chan bool)
-	go func(p *ir.Program) { sound <- ir.Verify(p).Err() == nil }(p)
-	if text := Format(p); text != src {
+	printed := make(chan string, 1)
+	go func(p *ir.Program) { printed <- Format(p) }(p)
+	if ir.Verify(p).Err() != nil { // the program means the same however it is written
+		return nil, false
+	}
+	if text := <-printed; text != src {
 		p, _, list = read(file, text, nil)
 	}
-	return p, <-sound && p != nil && len(list) == 0
+	return p, p != nil && len(list) == 0
 }
 
 // ParseOnly reads one program without verifying it.

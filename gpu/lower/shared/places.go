@@ -93,18 +93,23 @@ func (f *Finder) elements(p *Part, lay layout.Layout) *elements {
 		return x
 	}
 	x.base, x.adds = p.along(lay.Shape())
-	lines := indices(lay.Shape(), threads) // of slot 0 of each thread
-	all := make([]int, len(x.slots)*len(lines))
+	first := make([][]int, len(x.adds)) // by dimension: the index of slot 0 of each thread
+	for _, index := range indices(lay.Shape(), threads) {
+		for i, n := range index {
+			first[i] = append(first[i], n)
+		}
+	}
+	all := make([]int, len(x.slots)*len(threads))
 	x.at = make([][]int, len(x.slots))
 	for s, slot := range x.slots {
-		at := all[s*len(lines) : (s+1)*len(lines)]
+		at := all[s*len(threads) : (s+1)*len(threads)]
 		for id := range at {
 			at[id] = x.base
 		}
 		for i, places := range x.adds {
 			places = places[slot[i]:]
-			for id, line := range lines {
-				at[id] += places[line[i]]
+			for id, n := range first[i] {
+				at[id] += places[n]
 			}
 		}
 		for _, n := range at {
