@@ -7,6 +7,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"sync/atomic"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
@@ -32,7 +33,8 @@ type gpu struct {
 	programs programs
 	shells   shells
 	modules  *cache.Dir     // code of other processes; nil without it
-	keeping  sync.WaitGroup // of what is written to modules
+	keeping  sync.WaitGroup // of what is written to modules, and what is done beside the driver
+	making   atomic.Int32   // shells at present
 
 	which string // as openCUDA takes it
 	apart bool   // a keeper holds the GPU, never this process

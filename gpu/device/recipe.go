@@ -217,6 +217,29 @@ func (g *gpu) open(key string, r Recipe, args []ir.Arg) (*shell, error) {
 			}
 		}
 	}
+	s, err := g.compile(r, args)
+	if err != nil {
+		return nil, err
+	}
+	g.keeping.Go(func() { // while the driver makes machine code
+		if keep {
+			if s, err := compile.NewShell(s.program, s.code); err == nil {
+				if data, err := s.Encode(); err == nil {
+					g.modules.Put(key, data) // without it the program is made again next time
+				}
+			}
+		}
+		if g.making.Load() == 0 {
+			compile.Collect()
+		}
+	})
+	return s, nil
+}
+
+// compile makes a shell.
+func (g *gpu) compile(r Recipe, args []ir.Arg) (*shell, error) {
+	g.making.Add(1)
+	defer g.making.Add(-1)
 	p, err := r.Make()
 	if err != nil {
 		return nil, err
@@ -227,15 +250,6 @@ func (g *gpu) open(key string, r Recipe, args []ir.Arg) (*shell, error) {
 	}
 	if c, err = c.Printed(); err != nil { // once for the files, and for the driver
 		return nil, err
-	}
-	if keep {
-		g.keeping.Go(func() { // while the driver makes machine code
-			if s, err := compile.NewShell(p, c); err == nil {
-				if data, err := s.Encode(); err == nil {
-					g.modules.Put(key, data) // without it the program is made again next time
-				}
-			}
-		})
 	}
 	return &shell{p, c}, nil
 }
