@@ -60,21 +60,21 @@ type Options struct {
 // Lower makes thread code of a program that [ir.Verify] accepts. What the target
 // cannot do is a diag.List.
 func Lower(p *ir.Program, opt Options) (*code.Func, error) {
-	f, at, err := lowerWith(p, opt, areas{})
-	if at != (areas{}) {
-		f, _, err = lowerWith(p, opt, at)
+	f, fits, err := lowerWith(p, opt, nil)
+	if fits != nil {
+		f, _, err = lowerWith(p, opt, fits)
 	}
 	return f, err
 }
 
-// lowerWith lowers with shared memory laid out as given. Where that does not fit, it
-// says what does instead.
-func lowerWith(p *ir.Program, opt Options, at areas) (*code.Func, areas, error) {
+// lowerWith lowers with shared memory laid out as given, or else as it foresees. Where that
+// turns out to be another layout than the program's, it says which is.
+func lowerWith(p *ir.Program, opt Options, at *areas) (*code.Func, *areas, error) {
 	p, going := flow.Structured(p)
 	if opt.Stops != nil {
 		*opt.Stops = nil
 	}
-	l := &lowerer{Thread: thread.New(code.NewBuilder(p.Name), 0), going: going, threads: ir.Threads{Size: p.Threads()}, barriers: map[ir.Threads]int64{}, own: memory{at: at, of: map[ir.Threads]scratch{}}, p: p, opt: opt, env: variables{of: map[*ir.Var]val{}}, facts: facts.New(p, opt.Divisible)}
+	l := &lowerer{Thread: thread.New(code.NewBuilder(p.Name), 0), going: going, threads: ir.Threads{Size: p.Threads()}, barriers: map[ir.Threads]int64{}, own: memory{of: map[ir.Threads]scratch{}}, p: p, opt: opt, env: variables{of: map[*ir.Var]val{}}, facts: facts.New(p, opt.Divisible)}
 	launch := code.Launch{Block: p.Threads()}
 	for _, e := range p.Grid {
 		a, ok := facts.Affine(e)
@@ -92,20 +92,23 @@ func lowerWith(p *ir.Program, opt Options, at areas) (*code.Func, areas, error) 
 	l.At(p.Pos)
 	l.params()
 	l.reads = readIn(p.Body)
-	l.reserve(p.Body)
+	l.own.at = l.foresee()
+	if at != nil {
+		l.own.at = *at
+	}
 	l.ID = l.Op(code.OpTidX, nil)
 	l.block(p.Body)
-	if fits := l.placeTiles(); fits.groups > at.groups || fits.tiles > at.tiles {
-		return nil, fits, nil
+	if fits := l.placeTiles(); fits != l.own.at {
+		return nil, &fits, nil
 	}
 	if err := l.list.Err(); err != nil {
-		return nil, areas{}, err
+		return nil, nil, err
 	}
 	if opt.Unchecked {
-		return l.Unchecked(), areas{}, nil
+		return l.Unchecked(), nil, nil
 	}
 	f, err := l.Done()
-	return f, areas{}, err
+	return f, nil, err
 }
 
 // lowerer is the state of one lowering.

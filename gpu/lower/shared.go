@@ -122,23 +122,58 @@ func (l *lowerer) scratch(size int) (at int) {
 // aligned is the next multiple of [shared.Align].
 func aligned(n int) int { return (n + shared.Align - 1) / shared.Align * shared.Align }
 
-// reserve asks for what conversions and atomics of the whole block need, so that tiles
-// need not move, and all be lowered again, when they are met.
-func (l *lowerer) reserve(b *ir.Block) {
+// foresee asks for what conversions and atomics need, and says where the parts of shared memory
+// begin if nothing else needs some: then tiles need not move, and all be lowered again, when they
+// are met.
+func (l *lowerer) foresee() areas {
+	align := 0
+	l.ask(l.p.Body, &align)
+	at, _ := l.laidOut(align)
+	l.own.groups = 0
+	clear(l.own.of)
+	return at
+}
+
+// ask does so for a block, and notes the alignment of tiles.
+func (l *lowerer) ask(b *ir.Block, align *int) {
 	b.Walk(func(s ir.Stmt) bool {
-		if in, ok := s.(*ir.Instr); ok {
-			switch in.Op.Name {
+		switch s := s.(type) {
+		case *ir.Instr:
+			switch s.Op.Name {
 			case "ConvertLayout":
-				l.scratch(exchange.Plan(in.In[0].Var().Type, in.Out[0].Type).Bytes)
+				l.scratch(exchange.Plan(s.In[0].Var().Type, s.Out[0].Type).Bytes)
 			case "AtomicScalar":
-				if l.warps() > 1 && l.hands(in) {
+				if l.warps() > 1 && l.hands(s) {
 					l.scratch(handed)
 				}
+			case "AllocateShared":
+				*align = max(*align, l.sharedAlign(s.Out[0]))
+			case "AllocateBarrier", "AllocatePipeline", "Tcgen05Alloc":
+				*align = max(*align, shared.Align)
 			}
+		case *ir.Group:
+			around := l.threads
+			l.threads = around.Of(s)
+			l.ask(s.Body, align)
+			l.threads = around
+			return false
 		}
-		_, group := s.(*ir.Group)
-		return !group
+		return true
 	})
+}
+
+// laidOut is where the parts begin with tiles of an alignment, which is 0 without tiles, and
+// how many bytes single instructions have.
+func (l *lowerer) laidOut(align int) (at areas, own int) {
+	own = l.own.whole
+	if l.own.groups > 0 {
+		at.groups = aligned(own)
+		own = at.groups + l.own.groups
+	}
+	if align > 0 {
+		at.tiles = (own + align - 1) / align * align
+	}
+	return at, own
 }
 
 // multiprocessor is the shared memory of Hopper's multiprocessors and later ones', of which
@@ -148,15 +183,10 @@ const multiprocessor = 228 << 10
 // placeTiles says what the launch needs, and where the parts have to begin.
 func (l *lowerer) placeTiles() (fits areas) {
 	f := l.Func()
-	own := l.own.whole
-	if l.own.groups > 0 {
-		fits.groups = aligned(l.own.whole)
-		own = max(fits.groups, l.own.at.groups) + l.own.groups
-	}
+	fits, own := l.laidOut(l.align)
 	f.Launch.SharedBytes = own
 	if l.peak > 0 {
-		fits.tiles = (own + l.align - 1) / l.align * l.align
-		f.Launch.SharedBytes = max(fits.tiles, l.own.at.tiles) + l.peak
+		f.Launch.SharedBytes = fits.tiles + l.peak
 	}
 	switch small := f.Launch.SharedBytes > 64<<10 || f.Launch.Block < 128; {
 	case l.p.Resident > 0:
