@@ -5,7 +5,7 @@ import (
 	"sync"
 )
 
-// room is memory that nothing uses. A compilation leaves 5 to 15 MB behind and keeps next
+// room is memory that nothing uses. A compilation leaves 2 to 11 MB behind and keeps next
 // to nothing, so that in a process with a heap as small as ours the collector came several
 // times in each, for two fifths of its time: it waits until the heap is twice what lives.
 // Pages that are never touched are never taken from the machine.
