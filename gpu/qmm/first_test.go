@@ -1,69 +1,66 @@
 package qmm
 
 import (
-	"fmt"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
-	"github.com/tilus-lab/tilus-lab/gpu/device"
-	"github.com/tilus-lab/tilus-lab/vm/array"
-	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
-// firsts are products that took longest of those of TestGPUFirst until the driver had their
-// PTX, with how many allocations that takes at most; the bounds leave a twelfth on top.
+// firsts are among the longest programs of products, with schedules that tables have had, and how
+// many allocations they take at most until the driver has their PTX; the bounds leave a twelfth on top.
 var firsts = []struct {
-	weight, plan string
-	m, n, k      int
-	most         float64
+	weight string
+	decode *template.Schedule
+	wide   *template.WideSchedule
+	most   float64
 }{
-	{"u1", Decode, 16, 8192, 8192, 61_500},
-	{"u2", Decode, 16, 57344, 8192, 44_500},
-	{"f8e4m3", Wide, 32, 10240, 8192, 27_500},
-	{"u1", Wide, 64, 8192, 8192, 59_000},
-	{"u5", Wide, 64, 8192, 8192, 75_500},
-	{"u6", Wide, 128, 57344, 8192, 47_500},
+	{"u1", &template.Schedule{Rows: 16, Depth: 1, Warps: 4, Sides: 1, Splits: 1, PDL: true, Stages: 4, Blocks: 128, Warpgroups: true, Fine: true, Once: true}, nil, 61_500},
+	{"u2", &template.Schedule{Rows: 16, Depth: 1, Warps: 8, Sides: 2, Splits: 1, PDL: true, Stages: 4, Blocks: 132, Warpgroups: true, Fine: true}, nil, 44_500},
+	{"f8e4m3", nil, &template.WideSchedule{Rows: 32, Consumers: 2, Sides: 2, Parts: 1, Stages: 4, Cluster: 1, Splits: 1, Blocks: 132, Staged: true}, 25_000},
+	{"u1", nil, &template.WideSchedule{Rows: 64, Consumers: 1, Sides: 1, Parts: 4, Stages: 4, Cluster: 1, Splits: 2, Fine: true, Once: true, Staged: true}, 57_000},
+	{"u5", nil, &template.WideSchedule{Rows: 64, Consumers: 2, Sides: 1, Parts: 4, Stages: 4, Cluster: 1, Splits: 2, Staged: true}, 112_000},
+	{"u6", nil, &template.WideSchedule{Rows: 128, Consumers: 2, Sides: 1, Parts: 2, Stages: 3, Cluster: 1, Splits: 1, Staged: true}, 45_000},
 }
 
-// first is our share of a first product: choice of a schedule, programs, PTX.
-func first(t testing.TB, weight, plan string, m, n, k int) {
-	l, err := Parse(weight, n, k)
+// first makes one of them as first products do.
+func first(t testing.TB, i int) {
+	c := firsts[i]
+	l, err := Parse(c.weight, 8192, 8192)
 	if err != nil {
 		t.Fatal(err)
 	}
-	d, err := device.Open("interp")
+	var p *ir.Program
+	if c.decode != nil {
+		p, err = template.Decode(l.Form(), *c.decode)
+	} else {
+		p, err = template.Wide(l.Form(), *c.wide)
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
-	none := &array.Array{Type: dtype.U8}
-	p := &Packed{Linear: l, W: none, Scales: none, One: 1}
-	_, all, err := p.begin(d, &array.Array{Type: l.ActType, Shape: []int{m, k}}, Call{Plan: plan})
+	made, err := compile.Program(p, compile.Options{Arch: warpgroups, Divisible: map[string]int64{"M": 16, "N": 128, "K": 128}, Verified: true})
 	if err != nil {
 		t.Fatal(err)
 	}
-	for i, r := range all.recipes {
-		made, err := r.Make()
-		if err != nil {
-			t.Fatal(err)
-		}
-		c, err := compile.Program(made, compile.Options{Arch: warpgroups, Divisible: compile.Divisors(made, all.args[i]), Verified: true})
-		if err != nil {
-			t.Fatal(err)
-		}
-		if _, err := c.PTX(); err != nil {
-			t.Fatal(err)
-		}
+	if _, err := made.PTX(); err != nil {
+		t.Fatal(err)
 	}
 }
 
 // BenchmarkFirst is for profiles. A process that makes a program once takes longer: nothing
 // is in caches, and memory is new.
 func BenchmarkFirst(b *testing.B) {
-	for _, c := range firsts {
-		b.Run(fmt.Sprintf("%s/%s/%d/%d", c.weight, c.plan, c.m, c.n), func(b *testing.B) {
+	for i, c := range firsts {
+		name := c.weight + "/" + Wide
+		if c.decode != nil {
+			name = c.weight + "/" + Decode
+		}
+		b.Run(name, func(b *testing.B) {
 			b.ReportAllocs()
 			for b.Loop() {
-				first(b, c.weight, c.plan, c.m, c.n, c.k)
+				first(b, i)
 			}
 		})
 	}
@@ -71,11 +68,11 @@ func BenchmarkFirst(b *testing.B) {
 
 // TestFirstAllocations sees programs that are lowered or read twice, whatever else the machine does.
 func TestFirstAllocations(t *testing.T) {
-	for _, c := range firsts {
-		got := testing.AllocsPerRun(3, func() { first(t, c.weight, c.plan, c.m, c.n, c.k) })
-		t.Logf("%s, %s, %d rows of [%d, %d]: %.0f allocations", c.weight, c.plan, c.m, c.n, c.k, got)
+	for i, c := range firsts {
+		got := testing.AllocsPerRun(3, func() { first(t, i) })
+		t.Logf("%s, %v%v: %.0f allocations", c.weight, c.decode, c.wide, got)
 		if got > c.most {
-			t.Errorf("%s, %s, %d rows of [%d, %d]: %.0f allocations, more than %.0f; see where: go test ./gpu/qmm -run FirstAllocations -memprofile mem -memprofilerate 1", c.weight, c.plan, c.m, c.n, c.k, got, c.most)
+			t.Errorf("%s, %v%v: %.0f allocations, more than %.0f; see where: go test ./gpu/qmm -run FirstAllocations -memprofile mem -memprofilerate 1", c.weight, c.decode, c.wide, got, c.most)
 		}
 	}
 }
