@@ -195,12 +195,8 @@ func TestUnknownRecord(t *testing.T) {
 		if r.GPU == "" || r.Commit == "" || r.Tried < 1 || r.Searched > 0 && r.End == "" || !(r.Best > 0) || math.Abs(r.Of-r.Chosen/r.Best) > 1e-9 {
 			t.Errorf("incomplete: %+v", r)
 		}
-		limit := unknown
-		if r.Weight == "f6e3m2" && r.Layer == "qwen14b qkv" && r.M == 64 {
-			limit = 1.17 // known to be missed
-		}
-		if r.Of > limit {
-			t.Errorf("%s: %.3f of the fastest, at most %.2f", name, r.Of, limit)
+		if r.Of > unknown {
+			t.Errorf("%s: %.3f of the fastest, at most %.2f", name, r.Of, unknown)
 		}
 		if r.Took > searchTime {
 			t.Logf("%s: the search took %.1f s for %d schedules, not %d s", name, r.Took, r.searched(), searchTime)
@@ -228,7 +224,7 @@ const searchTime = 3
 // that (DECODE.md, "Types of a width").
 const ofWidth = 1.10
 
-var slowly = map[string]float64{"i2, 16 rows": 1.12}
+var slowly = map[string]float64{"i2, 16 rows": 1.13}
 
 // TestWidthsRecord holds types to the fastest of their width: gate_up, with one row and with
 // sixteen, of one run.
