@@ -66,7 +66,8 @@ func Ahead(d Device, recipes []Recipe, args [][]ir.Arg) (compiled, jit time.Dura
 
 // Prepare makes what launches of recipes with arguments need, all at the same time, and says
 // how long it took until all were compiled, and until all were machine code: 0 for what was there.
-// Other goroutines may run programs meanwhile, and who runs one of these waits for it. Closing the device waits for the
+// Other goroutines may run programs meanwhile, but for the time in which NVIDIA's driver makes machine code, which holds
+// up what else the process asks of the GPU; who runs one of these waits for it. Closing the device waits for the
 // driver, which makes what it has begun to the end; a done ctx only keeps it from beginning.
 //
 // The interpreter makes programs; the simulator, and GPUs by way of CUDA C++, thread code. Where another process

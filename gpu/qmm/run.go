@@ -236,7 +236,7 @@ type Call struct {
 	// the fastest program: it takes Decode with [template.Plan.Soon], of which machine code is made in
 	// a fraction of the time, whatever the type, and which is the same program for all numbers of
 	// rows. The more rows there are, the slower it is beside the fastest, which [Packed.Prepare] of the call
-	// without Soon makes meanwhile. Results are as exact, and depend on nothing but the call, but programs
+	// without Soon makes when there is time for it. Results are as exact, and depend on nothing but the call, but programs
 	// add up in orders of their own: with Soon and without, last bits may differ. Plan and Schedule are left
 	// out beside it.
 	Soon bool
@@ -364,11 +364,11 @@ func (p *Packed) Run(ctx context.Context, d device.Device, x *array.Array, c Cal
 }
 
 // Prepare makes the machine code that [Packed.Run] takes for m rows of x with the same call, and runs
-// nothing: Y of the result is nil. While it does, other goroutines may run products on the
-// device, so that a server answers with [Call.Soon] while one of them prepares the fastest program;
-// results of those two may differ in last bits. A driver makes machine code of one program at a time: run one
-// product with Soon first. What it has begun it makes to the end, whatever becomes of ctx, and Close of the
-// device waits for it.
+// nothing: Y of the result is nil. So a server that has begun with [Call.Soon] has the fastest program made
+// when nobody waits; results of those two may differ in last bits. Other goroutines may run products on the
+// device meanwhile, but NVIDIA's driver (CUDA 13.0) holds them up while it makes machine code
+// (TestGPUPrepare: one of six beside it took 408 ms, as long as that). What it has begun it makes to the end, whatever
+// becomes of ctx, and Close of the device waits for it.
 func (p *Packed) Prepare(ctx context.Context, d device.Device, m int, c Call) (*Result, error) {
 	if m < 1 || m > MaxSize {
 		return nil, fmt.Errorf("qmm: %d rows of x to prepare for: there are 1 to %d", m, MaxSize)
