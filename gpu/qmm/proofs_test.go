@@ -99,10 +99,11 @@ func TestFirstRecord(t *testing.T) {
 	}
 }
 
-// What a product that is to be had soon may wait for, in ms: issue 7 asks for it of all products.
+// What a product may wait for, in ms: issue 7 asks for it of all, [Call.Soon] or not.
 const (
-	soonOurs = 15
-	soonAll  = 100
+	soonOurs  = 15
+	soonAll   = 100
+	cachedAll = 2 // where its code is in files
 )
 
 type firstProduct struct {
@@ -112,18 +113,15 @@ type firstProduct struct {
 
 func (r firstRow) product() firstProduct { return firstProduct{r.Weight, r.M, r.N, r.K} }
 
-// firstFaults is what is wrong with rows of first products: each product is there in all states, and where
-// there are rows of [Call.Soon], in that one too, whose medians are held to the limits.
+// firstFaults is what is wrong with rows of first products: each product is there in all states, and medians of
+// those with [Call.Soon] and of another process are held to the limits.
 func firstFaults(rows []firstRow) (faults []string) {
 	say := func(format string, args ...any) { faults = append(faults, fmt.Sprintf(format, args...)) }
-	states := []string{"new", "same process", "other process"}
+	states := []string{"new", "same process", "other process", soonState}
 	by := map[firstProduct]map[string][]firstRow{}
 	for _, r := range rows {
 		if r.GPU == "" || r.Commit == "" || r.Hash == "" || !(r.Ours > 0) || r.Code < 0 {
 			say("incomplete: %+v", r)
-		}
-		if r.State == soonState && !slices.Contains(states, soonState) {
-			states = append(states, soonState)
 		}
 		p := r.product()
 		if by[p] == nil {
@@ -137,18 +135,18 @@ func firstFaults(rows []firstRow) (faults []string) {
 				say("%+v, %s: missing", p, state)
 			}
 		}
-		if soon := has[soonState]; len(soon) > 0 {
+		for state, limit := range map[string][2]float64{soonState: {soonOurs, soonAll}, "other process": {soonOurs, cachedAll}} {
 			var ours, all []float64
-			for _, r := range soon {
+			for _, r := range has[state] {
 				ours, all = append(ours, r.Ours), append(all, r.Ours+r.Code)
-				if r.Code == 0 {
-					say("%+v, %s: no machine code was made", p, soonState)
+				if state == soonState && r.Code == 0 {
+					say("%+v, %s: no machine code was made", p, state)
 				}
 			}
 			slices.Sort(ours)
 			slices.Sort(all)
-			if n := len(soon) / 2; len(soon) < 3 || ours[n] > soonOurs || all[n] > soonAll {
-				say("%+v, %s: ours %.1f ms, with the driver %.1f ms in %d rows: at most %d and %d in at least 3", p, soonState, ours[n], all[n], len(soon), soonOurs, soonAll)
+			if n := len(all) / 2; len(all) > 0 && (len(all) < 3 || ours[n] > limit[0] || all[n] > limit[1]) {
+				say("%+v, %s: ours %.1f ms, with the driver %.1f ms in %d rows: at most %v and %v in at least 3", p, state, ours[n], all[n], len(all), limit[0], limit[1])
 			}
 		}
 	}
@@ -162,26 +160,28 @@ func TestFirstFaults(t *testing.T) {
 		r.GPU, r.Commit, r.Hash = "GPU", "commit", "hash"
 		return r
 	}
-	old := []firstRow{of(1, "new", 5, 200), of(1, "same process", 1, 0), of(1, "other process", 1, 1), of(2, "new", 5, 200), of(2, "same process", 1, 0), of(2, "other process", 1, 1)}
 	soon := func(m int, ours, code float64) []firstRow {
 		return []firstRow{of(m, soonState, 90, 90), of(m, soonState, ours, code), of(m, soonState, 1, 1)}
 	}
+	rest := func(m int, code float64) []firstRow {
+		cached := of(m, "other process", 1, code)
+		return []firstRow{of(m, "new", 5, 200), of(m, "same process", 1, 0), cached, cached, cached}
+	}
+	whole := slices.Concat(rest(1, 1), rest(2, 1), soon(1, 15, 85))
 	for want, rows := range map[string][]firstRow{
-		"":                                  old,
-		"other process: missing":            old[:2],
-		"m:2 n:8192 k:8192}, soon: missing": append(soon(1, 15, 85), old...),
-		"ours 16.0 ms":                      slices.Concat(old, soon(1, 15, 85), soon(2, 16, 40)),
-		"with the driver 101.0 ms":          slices.Concat(old, soon(1, 15, 86), soon(2, 15, 85)),
-		"in 2 rows":                         slices.Concat(old, soon(1, 15, 85)[1:], soon(2, 15, 85)),
-		"no machine code":                   slices.Concat(old, soon(1, 15, 85), soon(2, 15, 0)),
+		"":                                  slices.Concat(whole, soon(2, 15, 85)),
+		"other process: missing":            slices.Concat(rest(1, 1), rest(2, 1)[:2], soon(1, 15, 85), soon(2, 15, 85)),
+		"m:2 n:8192 k:8192}, soon: missing": whole,
+		"ours 16.0 ms":                      slices.Concat(whole, soon(2, 16, 40)),
+		"with the driver 101.0 ms":          slices.Concat(whole, soon(2, 15, 86)),
+		"in 2 rows":                         slices.Concat(whole, soon(2, 15, 85)[1:]),
+		"no machine code":                   slices.Concat(whole, soon(2, 15, 0)),
+		"with the driver 2.5 ms":            slices.Concat(rest(1, 1), rest(2, 1.5), soon(1, 15, 85), soon(2, 15, 85)),
 	} {
 		got := firstFaults(rows)
 		if want == "" && len(got) > 0 || want != "" && (len(got) != 1 || !strings.Contains(got[0], want)) {
 			t.Errorf("%q: %q", want, got)
 		}
-	}
-	if got := firstFaults(slices.Concat(old, soon(1, 15, 85), soon(2, 15, 85))); len(got) > 0 {
-		t.Error(got)
 	}
 }
 
