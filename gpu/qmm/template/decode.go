@@ -178,7 +178,7 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 		return s, fmt.Errorf("template: products of a tile each are those of warpgroups, and one copy of the turn is for them")
 	}
 	if s.Brief && (s.Streams() || s.Parts > 1 || s.Splits > 1) {
-		return s, fmt.Errorf("template: brief programs have no stages, no warps along k and no splits")
+		return s, fmt.Errorf("template: a brief program with %d stages, %d warps along k and %d splits: leave all of these out, or Brief", s.Stages, s.Parts, s.Splits)
 	}
 	if s.Joint && (s.Splits < 2 || s.Splits > MaxCluster) {
 		return s, fmt.Errorf("template: clusters of %d blocks: they have 2 to %d", s.Splits, MaxCluster)

@@ -61,6 +61,20 @@ func TestSoon(t *testing.T) {
 	})
 }
 
+// TestBriefRefused has what brief programs lack be told.
+func TestBriefRefused(t *testing.T) {
+	f := Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}
+	for want, s := range map[string]Schedule{
+		"2 stages":       {Brief: true, Stages: 2, Blocks: 2, Rows: 8},
+		"4 warps along":  {Brief: true, Parts: 4},
+		"and 2 splits: ": {Brief: true, Splits: 2},
+	} {
+		if _, err := Decode(f, s); err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "or Brief") {
+			t.Errorf("%s: %v", s, err)
+		}
+	}
+}
+
 // Instructions of PTX that programs of [Plan.Soon] have at most, those of groups of 16 too:
 // ptxas takes 0.5 to 0.7 million of its own for each.
 const (
