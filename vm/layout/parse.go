@@ -25,14 +25,10 @@ func Parse(text string) (Layout, error) {
 
 // ParseAt is Parse for a text that begins at pos of a larger one.
 func ParseAt(text string, pos diag.Pos) (Layout, error) {
-	if l, ok := texts.get(text); ok {
-		return l, nil
-	}
-	v, err := readAll(text, pos, notation{functions(), kLayout, "local(2, 1).spatial(8, 4)"})
-	if err == nil {
-		texts.put(text, v.layout)
-	}
-	return v.layout, err
+	return texts.Read(text, func(text string) (Layout, error) {
+		v, err := readAll(text, pos, notation{functions(), kLayout, "local(2, 1).spatial(8, 4)"})
+		return v.layout, err
+	})
 }
 
 // ParsePrefix reads a layout from the start of a text and returns how many bytes

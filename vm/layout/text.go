@@ -3,7 +3,8 @@ package layout
 import (
 	"strconv"
 	"strings"
-	"sync"
+
+	"github.com/tilus-lab/tilus-lab/vm/memo"
 )
 
 // String is the layout in notation that [Parse] reads back exactly: a chain of
@@ -17,37 +18,13 @@ func (l Layout) String() string {
 	}
 	s := l.write()
 	d.text.Store(&s)
-	texts.put(s, l)
+	texts.Put(s, l)
 	return s
 }
 
 // texts remembers layouts by what was written of them or read as them: a program has few
 // layouts, and most of its lines say one.
-var texts memory
-
-type memory struct {
-	mu sync.Mutex
-	by map[string]Layout
-}
-
-// mostTexts is how many are remembered, about as many as ten long programs have.
-const mostTexts = 1000
-
-func (m *memory) get(text string) (Layout, bool) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	l, ok := m.by[text]
-	return l, ok
-}
-
-func (m *memory) put(text string, l Layout) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.by == nil || len(m.by) >= mostTexts {
-		m.by = map[string]Layout{}
-	}
-	m.by[strings.Clone(text)] = l // not the program that it stands in
-}
+var texts memo.Texts[Layout]
 
 func (l Layout) write() string {
 	w := writer{l.rep(), map[[2]int]chain{}}

@@ -11,6 +11,13 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 	"github.com/tilus-lab/tilus-lab/vm/layout/bits"
+	"github.com/tilus-lab/tilus-lab/vm/memo"
+)
+
+// What texts in declarations of tiles stand for; vm/layout remembers register layouts itself.
+var (
+	sharedLayouts memo.Texts[layout.Shared]
+	placements    memo.Texts[bits.Placement]
 )
 
 // maxExpr bounds the text of an expression that is read alone.
@@ -327,7 +334,7 @@ func (p *parser) parseType() ir.Type {
 		typ.Layout, typ.HasLayout = p.layoutText()
 	case ir.Shared:
 		if text, placed, ok := p.layoutWords(); ok {
-			l, err := sharedLayouts.read(text, layout.ParseShared)
+			l, err := sharedLayouts.Read(text, layout.ParseShared)
 			p.layoutProblems(at, placed, err)
 			typ.Shared, typ.HasLayout = l, true
 		}
@@ -356,7 +363,7 @@ func (p *parser) placement() bits.Placement {
 		p.fail(t, codeSyntax, "for example place=4[(0,16)*4+4]", "a bit placement is needed, not %s", t.describe())
 	}
 	p.next()
-	place, err := placements.read(t.text, func(text string) (bits.Placement, error) { return bits.ParseAt(text, t.pos) })
+	place, err := placements.Read(t.text, func(text string) (bits.Placement, error) { return bits.ParseAt(text, t.pos) })
 	if err == nil {
 		return place
 	}

@@ -120,6 +120,12 @@ func TestErrors(t *testing.T) {
 		{"(4,4):(1,1@0)", "CuTe.E18", "mixes", 1},
 		{"crd2idx((1,2,3),(4,8))", "CuTe.E8", "has 3 modes", 1},
 		{"GMMA::Layout_K_SW12_Atom<f16>", "CuTe.E9", "none of INTER", 1},
+		{"GMMA::Layout_K_SW64_Atom<f6e3m2>", "CuTe.E14", "no whole number of elements of 6 bits", 1},
+		{"GMMA::Layout_K_SW64_Atom<uint256_t>", "CuTe.E14", "of 256 bits", 1},
+		{"GMMA::Layout_K_SW64_Atom<u0>", "CuTe.E9", "no element type", 1},
+		{"GMMA::Layout_K_SW64_Atom<f8e4m9>", "CuTe.E9", "no element type", 1},
+		{"UMMA::Layout_K_SW128_32B_Atom<f32>", "CuTe.E9", "none of INTER", 1},
+		{"GMMA::Layout_MN_SW128_32B_Atom<f32>", "CuTe.E9", "none of INTER", 1},
 		{deep, "CuTe.E2", "deeper than 64", 65},
 		{"composition((8,4):(1,100), (3,2):(1,6))", "CuTe.E20", "place 8 of 8", 1},
 		{"4:1" + strings.Repeat(" ", MaxText) + "x", "CuTe.E2", "longer than 4096", MaxText + 1},
@@ -521,7 +527,8 @@ func TestRecast(t *testing.T) {
 }
 
 func TestSwizzleUnits(t *testing.T) {
-	for _, name := range SharedAtoms() {
+	for _, name := range append(SharedAtoms(), "GMMA::Layout_K_SW128_Atom<double>", "GMMA::Layout_MN_SW64_Atom<e2m1>", "GMMA::Layout_K_SW32_Atom<uint1b_t>",
+		"UMMA::Layout_MN_SW128_32B_Atom<tfloat32_t>", "GMMA::Layout_K_SW128_Atom<u128>", "GMMA::Layout_MN_SW128_Atom<f4e2m1>") {
 		c, err := SharedAtom(name)
 		if err != nil {
 			t.Fatal(err)
@@ -532,8 +539,9 @@ func TestSwizzleUnits(t *testing.T) {
 		}
 		seen := map[int]bool{}
 		for i := range c.Size() {
-			// By bytes, the element stands where its first byte goes.
-			want := c.Swizzle.Apply(c.Layout.At(i)*c.Bits/8) * 8 / c.Bits
+			// The element stands where its first bit goes, with the byte that holds it.
+			bit := c.Layout.At(i) * c.Bits
+			want := (c.Swizzle.Apply(bit/8)*8 + bit%8) / c.Bits
 			if c.At(i) != want || e.At(i) != want {
 				t.Errorf("%s at %d: %d, %d, want %d", name, i, c.At(i), e.At(i), want)
 			}

@@ -1,6 +1,7 @@
 package cute
 
 import (
+	"fmt"
 	"slices"
 	"strconv"
 	"strings"
@@ -207,49 +208,68 @@ func Identity(shape Tuple) (l Layout, err error) {
 	return makeLayout(shape, walk(shape, nil)), nil
 }
 
-// sharedTypes are the widths of the types that names of shared-memory atoms use.
-var sharedTypes = []struct {
-	name string
-	bits int
-}{
-	{"u8", 8}, {"s8", 8}, {"i8", 8}, {"e4m3", 8}, {"e5m2", 8}, {"f8e4m3", 8}, {"f8e5m2", 8},
-	{"f16", 16}, {"bf16", 16}, {"half_t", 16}, {"bfloat16_t", 16},
-	{"f32", 32}, {"tf32", 32}, {"float", 32}, {"tfloat32_t", 32},
+// sharedBits is the width of an element type by the name that we or CuTe have for it:
+// the number in u8, tf32, f6e3m2 or uint4_t, or that of a name that has none.
+func sharedBits(typ string) (bits int, ok bool) {
+	name := strings.TrimSuffix(strings.TrimPrefix(typ, "float_"), "_t")
+	switch name {
+	case "e2m1":
+		return 4, true
+	case "e2m3", "e3m2":
+		return 6, true
+	case "e4m3", "e5m2", "ue4m3", "ue8m0":
+		return 8, true
+	case "half":
+		return 16, true
+	case "float":
+		return 32, true
+	case "double":
+		return 64, true
+	}
+	var exp, man int
+	if n, _ := fmt.Sscanf(name, "f%de%dm%d", &bits, &exp, &man); n == 3 {
+		return bits, name == fmt.Sprintf("f%de%dm%d", 1+exp+man, exp, man)
+	}
+	kind := strings.TrimRight(strings.TrimSuffix(name, "b"), "0123456789")
+	if !slices.Contains([]string{"b", "u", "s", "i", "f", "bf", "tf", "uint", "int", "bfloat", "tfloat"}, kind) {
+		return 0, false
+	}
+	bits, err := strconv.Atoi(strings.TrimSuffix(name[len(kind):], "b"))
+	return bits, err == nil && bits > 0
 }
 
 // SharedAtom is a layout of shared memory that wgmma and TMA agree on, by CuTe's
 // name: "GMMA::Layout_K_SW128_Atom<f16>" has rows of 128 bytes along K, and
 // "GMMA::Layout_MN_INTER_Atom<u8>" rows of 16 bytes along M or N, not swizzled.
+// CuTe defines atoms in bits and recasts them, so they exist for every element of
+// which 128 bits hold a whole number, also where no instruction multiplies it, and
+// for no other.
 //
-// Source: NVIDIA/cutlass, include/cute/atom/mma_traits_sm90_gmma.hpp.
+// Source: NVIDIA/cutlass, include/cute/atom/mma_traits_sm90_gmma.hpp, for SW128_32B mma_traits_sm100.hpp.
 func SharedAtom(name string) (c Composed, err error) {
 	defer catch(&err)
-	rest, ok := strings.CutPrefix(name, "GMMA::Layout_")
-	if !ok {
-		rest, ok = strings.CutPrefix(name, "UMMA::Layout_")
-	}
-	if ok {
-		rest, ok = strings.CutSuffix(rest, ">")
-	}
+	rest, gmma := strings.CutPrefix(name, "GMMA::Layout_")
+	rest, umma := strings.CutPrefix(rest, "UMMA::Layout_")
+	rest, ok := strings.CutSuffix(rest, ">")
 	kind, typ, found := strings.Cut(rest, "_Atom<")
 	major, width, cut := strings.Cut(kind, "_")
-	if !ok || !found || !cut {
+	if gmma == umma || !ok || !found || !cut {
 		fail(eName, "", "%q is no shared-memory atom; an example is GMMA::Layout_K_SW128_Atom<f16>", name)
+	}
+	bits, ok := sharedBits(typ)
+	if !ok {
+		fail(eName, "write its kind and its width, as in u8, bf16, e4m3 or f64", "%q is no element type", typ)
+	}
+	if 128%bits != 0 {
+		fail(eRecast, "write the type that they are stored in, as u8 for elements of 6 bits", "a shared-memory atom counts rows of 128 bits, which hold no whole number of elements of %d bits", bits)
+	}
+	if umma && major == "MN" && width == "SW128_32B" {
+		return Composed{Swizzle: layout.Swizzle{Bits: 2, Base: 5, Shift: 2}, Layout: makeLayout(Ints(1024/bits, 4), Ints(1, 1024/bits)), Bits: bits}, nil
 	}
 	b := slices.Index([]string{"INTER", "SW32", "SW64", "SW128"}, width)
 	if b < 0 {
 		fail(eName, diag.DidYouMean(width, []string{"INTER", "SW32", "SW64", "SW128"}), "%q is none of INTER, SW32, SW64, SW128", width)
 	}
-	at := slices.IndexFunc(sharedTypes, func(t struct {
-		name string
-		bits int
-	}) bool {
-		return t.name == typ
-	})
-	if at < 0 {
-		fail(eName, "write u8, f16 or f32", "%q is no type of shared-memory atoms", typ)
-	}
-	bits := sharedTypes[at].bits
 	row := 128 << b / bits
 	switch major {
 	case "K":
@@ -264,7 +284,7 @@ func SharedAtom(name string) (c Composed, err error) {
 	return c, nil
 }
 
-// SharedAtoms names all of them.
+// SharedAtoms names those of the element types that wgmma multiplies, by width.
 func SharedAtoms() []string {
 	var out []string
 	for _, major := range []string{"K", "MN"} {
