@@ -5,6 +5,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
+	"github.com/tilus-lab/tilus-lab/vm/hlo/plan"
 )
 
 // columns reduces a dimension that others follow: tx threads stand side by side over the
@@ -12,7 +13,7 @@ import (
 // blocks share the rows, and the last one of a stripe combines what the others left.
 func (b *builder) columns() bool {
 	forms := b.forms(false)
-	if len(forms) == 0 || len(forms) > 4 {
+	if len(forms) == 0 || len(forms) > plan.MaxReduceOutputs {
 		return false
 	}
 	s := forms[0]
@@ -221,7 +222,7 @@ func (k *columnKernel) finish(forms []form, found func(i int) columnSums) {
 	}
 	for i, r := range b.roots {
 		if !k.side[i] {
-			b.give(i, r, as(k.s.hero.Shape.Outputs()[0], r.Shape, k.s.result(k.major, num(0), c.at)), c.mine(), c.v[0].N)
+			b.give(i, r, b.resultOf(r, forms, k.major, num(0), c.at), c.mine(), c.v[0].N)
 		}
 	}
 }

@@ -204,6 +204,10 @@ func (b *builder) over(s hlo.Shape, u int) ([]affine.Expr, []affine.Constraint) 
 // loop computes every element where it stands.
 func (b *builder) loop() {
 	s := b.roots[0].Shape
+	if slices.ContainsFunc(b.roots, func(r *hlo.Instruction) bool { return r.Shape.Elements() != s.Elements() }) {
+		b.uneven()
+		return
+	}
 	u := b.unroll(s)
 	turns := b.p.tune.Vectors
 	if turns == 0 {
@@ -237,6 +241,33 @@ func (b *builder) loop() {
 	}
 	for _, s := range writes {
 		b.add(s)
+	}
+}
+
+// uneven computes every element of results that have other numbers of elements: each
+// thread has one of each result, as far as there is one.
+func (b *builder) uneven() {
+	width := func(r *hlo.Instruction) int {
+		if bits := r.Shape.Type.Bits(); bits < 8 && r.Shape.Type != hlo.Pred { // a thread owns whole bytes
+			return 8 / bits
+		}
+		return 1
+	}
+	most := 0
+	for _, r := range b.roots {
+		most = max(most, ceilDiv(r.Shape.Elements(), width(r)))
+	}
+	item, _ := b.spread(most)
+	for i, r := range b.roots {
+		n, u := r.Shape.Elements(), width(r)
+		at, where := item, []affine.Constraint{in(item, ceilDiv(n, u))}
+		if u > 1 {
+			at = item.MulConst(int64(u)).Add(affine.Var(lane))
+		}
+		if n%u != 0 {
+			where = append(where, in(at, n))
+		}
+		b.give(i, r, delinear(at, r.Shape), where, u)
 	}
 }
 

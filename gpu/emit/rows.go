@@ -91,6 +91,34 @@ func (b *builder) forms(row bool) (list []form) {
 	return list
 }
 
+// formFor is the form of the reduction that a result is computed from: the index of the
+// result follows from it.
+func (b *builder) formFor(r *hlo.Instruction, forms []form) form {
+	found := forms[0]
+	seen := map[*hlo.Instruction]bool{}
+	var visit func(in *hlo.Instruction) bool
+	visit = func(in *hlo.Instruction) bool {
+		if seen[in] {
+			return false
+		}
+		seen[in] = true
+		if i := slices.IndexFunc(forms, func(f form) bool { return f.hero == in }); i >= 0 {
+			found = forms[i]
+			return true
+		}
+		return slices.ContainsFunc(in.Operands, visit)
+	}
+	visit(r)
+	return found
+}
+
+// resultOf is the index of a result of as many elements as the reductions have, where the
+// kept numbers are given.
+func (b *builder) resultOf(r *hlo.Instruction, forms []form, x, y, z affine.Expr) []affine.Expr {
+	f := b.formFor(r, forms)
+	return as(f.hero.Shape.Outputs()[0], r.Shape, f.result(x, y, z))
+}
+
 // vector is how many neighbouring elements of n a thread reads at once: 16 bytes of the
 // narrowest large tensor.
 func (b *builder) vector(n int) int {
@@ -225,7 +253,7 @@ func (b *builder) rows() bool {
 		for i, r := range b.roots {
 			if !wide(r) {
 				where := append(slices.Clone(p.where), affine.Constraint{Expr: threadX.Mod(num(tr))})
-				b.give(i, r, as(f.hero.Shape.Outputs()[0], r.Shape, f.result(num(0), p.row, num(0))), where, 1)
+				b.give(i, r, b.resultOf(r, forms, num(0), p.row, num(0)), where, 1)
 			}
 		}
 		write(p, false)

@@ -119,3 +119,26 @@ func TestPublishedWays(t *testing.T) {
 		}
 	}
 }
+
+// TestReductionsOfOtherShapes: what decides whether reductions are one kernel is the normal
+// form, not the shapes of their operands.
+func TestReductionsOfOtherShapes(t *testing.T) {
+	text := func(second, dims, other string) string {
+		return `{"device": "rtx_a6000", "hlo": "add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b)\n}\nENTRY e {\n p0 = f32[64,128] parameter(0)\n c0 = f32[] constant(0)\n r1 = f32[128] reduce(p0, c0), dimensions={0}, to_apply=add\n n = f32[64,128] negate(p0)\n x = f32` +
+			second + ` bitcast(n)\n r2 = f32` + other + ` reduce(x, c0), dimensions=` + dims + `, to_apply=add\n ROOT t = (f32[128], f32` + other + `) tuple(r1, r2)\n}"}`
+	}
+	const column = `{"emitter": "reduce_column", "vector": 2, "allocate_shared_count": 2, "groups": 1, "shared": "32x65"}`
+	for _, c := range []struct {
+		name, input, expect string
+	}{
+		{"a reduced dimension in two", text("[8,8,128]", "{0,1}", "[128]"), column},
+		{"a kept dimension in two", text("[64,8,16]", "{0}", "[8,16]"), column},
+		{"another layout", text("[128,64]{0,1}", "{1}", "[128]"), column},
+		{"other columns", text("[32,2,128]", "{0}", "[2,128]"), `{"emitter": "loop", "allocate_shared_count": 0}`},
+		{"rows", text("[128,64]", "{1}", "[128]"), `{"emitter": "loop", "allocate_shared_count": 0}`},
+	} {
+		if r := Check(Case{Name: c.name, Kind: "emitter_facts", Input: []byte(c.input), Expect: []byte(c.expect)}); r.Outcome != Passed {
+			t.Errorf("%s: %s %s", c.name, r.Outcome, r.Note)
+		}
+	}
+}

@@ -253,17 +253,16 @@ func chooseReduction(c *hlo.Computation, roots, heroes []*hlo.Instruction, d Dev
 		return nil
 	}
 	in := first.Operands[0].Shape
+	reduces := func(h *hlo.Instruction) bool { return h.Op == hlo.Reduce && sameNormal(h, first) }
 	for i, h := range heroes {
-		s := h.Shape.Outputs()[0]
-		same := h.Op == hlo.Reduce && h.Operands[0].Shape.Elements() == in.Elements() && slices.Equal(h.Dims, first.Dims)
-		if !same && s.Elements() != in.Elements() {
-			reject("%s has neither the shape nor the element count of the reduction %s", roots[i].Name, first.Name)
+		if !reduces(h) && h.Shape.Outputs()[0].Elements() != in.Elements() {
+			reject("%s has neither the normal form nor the element count of the reduction %s", roots[i].Name, first.Name)
 			return nil
 		}
 	}
 	k.Groups = groupsOf(c, roots)
 	for i, h := range heroes {
-		if h.Op == hlo.Reduce {
+		if reduces(h) {
 			if !slices.Contains(k.Heroes, h) {
 				k.Heroes = append(k.Heroes, h)
 			}

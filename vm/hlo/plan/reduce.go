@@ -47,6 +47,14 @@ func Normal(s hlo.Shape, dims []int) (row bool, abc []int, ok bool) {
 	return groups[0].reduced, abc, groups[0].reduced || len(groups) > 1
 }
 
+// sameNormal says whether two reductions have one normal form: then one kernel does both,
+// whatever shapes their operands have.
+func sameNormal(g, h *hlo.Instruction) bool {
+	row, abc, ok := Normal(g.Operands[0].Shape, g.Dims)
+	row2, abc2, ok2 := Normal(h.Operands[0].Shape, h.Dims)
+	return ok && ok2 && row == row2 && slices.Equal(abc, abc2)
+}
+
 // vectorOf is the vector width of a reduction: 2 for 32 bits and 4 below, as far as the
 // minor dimension gives all threads that many.
 func vectorOf(elementBits, threads, minor int) int {

@@ -10,7 +10,7 @@ import (
 )
 
 // reduceHeroes are the reductions that decide how a root is emitted: the one at the end of a
-// chain of operations with one operand, or several of the same sizes that meet in
+// chain of operations with one operand, or several of one normal form that meet in
 // element-wise operations.
 func reduceHeroes(root *hlo.Instruction, d Device) []*hlo.Instruction {
 	if root.Op == hlo.GetTupleElement && root.Operands[0].Op == hlo.Reduce {
@@ -39,7 +39,7 @@ func reduceHeroes(root *hlo.Instruction, d Device) []*hlo.Instruction {
 				found = append(found, in)
 			}
 			h := found[0]
-			return (one || !in.Shape.IsTuple()) && slices.Equal(h.Dims, in.Dims) && slices.Equal(h.Operands[0].Shape.Dims, in.Operands[0].Shape.Dims)
+			return (one || !in.Shape.IsTuple()) && (in == h || sameNormal(in, h))
 		case in.Op.Elementwise() && !layoutCopy(in) || in.Op == hlo.Bitcast || in.Op == hlo.Reshape:
 			for _, o := range in.Operands {
 				if !visit(o) {
@@ -75,7 +75,7 @@ func below(in *hlo.Instruction, fits func(*hlo.Instruction) bool) bool {
 	return visit(in)
 }
 
-// reduction plans a kernel whose results are reductions of equal sizes, with what follows
+// reduction plans a kernel whose results are reductions of one normal form, with what follows
 // them, and side outputs of as many elements as they read.
 func (b *planner) reduction(c *hlo.Computation, roots []*hlo.Instruction, reject func(string, ...any)) *Kernel {
 	var heroes, side []*hlo.Instruction
@@ -100,7 +100,7 @@ func (b *planner) reduction(c *hlo.Computation, roots []*hlo.Instruction, reject
 			reject("%s of several operands is not known to give the same in any order", h.Name)
 			return nil
 		}
-		if h.Operands[0].Shape.Elements() != in.Elements() || !slices.Equal(h.Dims, first.Dims) {
+		if h != first && !sameNormal(h, first) {
 			reject("%s and %s reduce other sizes", first.Name, h.Name)
 			return nil
 		}
@@ -126,6 +126,10 @@ func (b *planner) reduction(c *hlo.Computation, roots []*hlo.Instruction, reject
 		return nil
 	}
 	row, abc, _ := Normal(in, first.Dims)
+	if !row && len(heroes) > MaxReduceOutputs {
+		reject("%d reductions of columns are more than %d", len(heroes), MaxReduceOutputs)
+		return nil
+	}
 	if row {
 		k = b.rows(abc, w)
 	} else {
