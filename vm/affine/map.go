@@ -404,7 +404,17 @@ func (o order) atom(f atom) *node {
 		return &node{kind: kindVar, name: f.name}
 	}
 	kinds := map[op]kind{opDiv: kindDiv, opMod: kindMod, opMin: kindMin, opMax: kindMax}
-	return &node{kind: kinds[f.op], kids: []*node{o.tree(f.a), o.tree(f.b)}}
+	by := o.tree(f.b)
+	if f.op == opMod { // in maps the sign of a divisor does not matter
+		x, ok := f.b.magnitudeOf()
+		if !ok {
+			x = f.b
+		}
+		if by = o.tree(x); by.minusFirst() {
+			by = o.tree(x.MulConst(-1))
+		}
+	}
+	return &node{kind: kinds[f.op], kids: []*node{o.tree(f.a), by}}
 }
 
 func (o order) compare(a, b *node) int {
@@ -493,6 +503,17 @@ func (n *node) write(b *strings.Builder) {
 // negated says whether the node is another one times -1.
 func (n *node) negated() bool {
 	return n.kind == kindMul && n.kids[1].kind == kindConst && n.kids[1].value == -1
+}
+
+// minusFirst says whether the first number that is written has a minus sign.
+func (n *node) minusFirst() bool {
+	switch n.kind {
+	case kindAdd:
+		return n.kids[0].minusFirst()
+	case kindMul:
+		return n.kids[1].minusFirst()
+	}
+	return n.kind == kindConst && n.value < 0
 }
 
 // minus writes what stands after a minus sign.

@@ -17,7 +17,7 @@ const maxMapText, maxVariables = 1 << 16, 256
 //	item   = expr "in" "[" int "," int "]"
 //
 // Operators are + - * / floordiv ceildiv mod, with min and max as functions; "/" rounds
-// down, and x mod -3 is x mod 3. Every variable needs an item. The error is a diag.List.
+// down, and x mod y is never negative: x mod -3 is x mod 3. Every variable needs an item. The error is a diag.List.
 func ParseMap(text string) (Map, error) {
 	p := &parser{text: text, pos: diag.Pos{Line: 1, Col: 1}, words: true}
 	if len(text) > maxMapText {
@@ -183,6 +183,13 @@ func (p *parser) mapping() (m Map) {
 		if missing[v.Name] != nil && p.errs == nil {
 			p.fail("the domain says nothing of %s; write %s in [lo, hi]", v.Name, v.Name)
 		}
+	}
+	bounds := m.bounds()
+	for i, e := range m.Results {
+		m.Results[i] = e.signed(bounds)
+	}
+	for i, c := range m.Constraints {
+		m.Constraints[i].Expr = c.Expr.signed(bounds)
 	}
 	return m
 }

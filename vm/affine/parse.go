@@ -102,16 +102,16 @@ func (p *parser) product() Expr {
 		case '*':
 			e = e.Mul(p.unary())
 		case '/':
-			e = e.FloorDiv(p.unary())
+			e = p.quotient(e, p.unary())
 		case '%':
-			e = e.Mod(p.unary())
+			e = p.remainder(e, p.unary())
 		default:
 			word := p.infix()
 			switch p.at += len(word); word {
 			case "mod":
-				e = e.Mod(modulus(p.unary()))
+				e = p.remainder(e, p.unary())
 			case "floordiv", "floorDiv":
-				e = e.FloorDiv(p.unary())
+				e = p.quotient(e, p.unary())
 			case "ceildiv":
 				e = e.CeilDiv(p.unary())
 			default:
@@ -122,13 +122,53 @@ func (p *parser) product() Expr {
 	}
 }
 
-// modulus is the number by which the remainder of maps is taken: it is never negative,
-// so that of a constant the sign does not matter.
-func modulus(e Expr) Expr {
-	if v, ok := e.Const(); ok && v < 0 {
+// quotient is e/f. In maps, where it has a value, 0/f is 0.
+func (p *parser) quotient(e, f Expr) Expr {
+	if _, known := f.Const(); p.words && !known && e.Equal(Const(0)) {
+		return e
+	}
+	return e.FloorDiv(f)
+}
+
+// remainder is e mod f. That of maps is never negative: the sign of f does not matter.
+func (p *parser) remainder(e, f Expr) Expr {
+	if !p.words {
+		return e.Mod(f)
+	}
+	if _, known := f.Const(); !known && (e.Equal(Const(0)) || e.Equal(f) || e.Add(f).Equal(Const(0))) {
+		return Const(0)
+	}
+	return e.Mod(f.magnitude(nil))
+}
+
+// magnitude is the larger of e and -e, which is one of them where the bounds decide.
+func (e Expr) magnitude(bounds map[string]Range) Expr {
+	switch r := e.Range(bounds); {
+	case r.Lo >= 0:
+		return e
+	case r.Hi <= 0:
 		return e.MulConst(-1)
 	}
-	return e
+	return e.Max(e.MulConst(-1))
+}
+
+// magnitudeOf is what an expression is the magnitude of.
+func (e Expr) magnitudeOf() (x Expr, ok bool) {
+	f, one := single1(e)
+	if !one || f.op != opMax || !f.a.Add(f.b).Equal(Const(0)) {
+		return Expr{}, false
+	}
+	return f.b, true
+}
+
+// signed puts what bounds tell of the signs of divisors into remainders.
+func (e Expr) signed(bounds map[string]Range) Expr {
+	return e.rebuild(Var, func(o op, a, b Expr) Expr {
+		if x, ok := b.magnitudeOf(); ok && o == opMod {
+			b = x.magnitude(bounds)
+		}
+		return apply(o, a, b)
+	})
 }
 
 // infix is the operator of maps that comes next and is a word, or nothing.
@@ -209,11 +249,11 @@ func (p *parser) primary() Expr {
 	case "max":
 		return a.Max(b)
 	case "floordiv":
-		return a.FloorDiv(b)
+		return p.quotient(a, b)
 	case "ceildiv":
 		return a.CeilDiv(b)
 	case "mod":
-		return a.Mod(b)
+		return p.remainder(a, b)
 	}
 	p.at = start
 	p.fail("no function %q; there are min, max, floordiv, ceildiv and mod", word)

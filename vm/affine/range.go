@@ -118,12 +118,21 @@ func (f atom) bounds(bounds map[string]Range) Range {
 	case opMin:
 		return Range{min(a.Lo, b.Lo), min(a.Hi, b.Hi)}
 	case opMax:
+		if _, ok := single(f).magnitudeOf(); ok && b.Lo <= 0 && b.Hi >= 0 {
+			return Range{0, max(a.Hi, b.Hi)}
+		}
 		return Range{max(a.Lo, b.Lo), max(a.Hi, b.Hi)}
 	case opDiv:
+		if b.Hi <= -1 {
+			a, b = a.mul(Range{-1, -1}), b.mul(Range{-1, -1})
+		}
 		if b.Lo >= 1 {
 			return hull(divBound(a.Lo, b.Lo), divBound(a.Lo, b.Hi), divBound(a.Hi, b.Lo), divBound(a.Hi, b.Hi))
 		}
 		return Everything
+	}
+	if _, ok := f.b.magnitudeOf(); ok { // there is no remainder by 0
+		b.Lo = max(b.Lo, 1)
 	}
 	if b.Lo < 1 {
 		return Everything

@@ -113,6 +113,14 @@ func TestPublishedWays(t *testing.T) {
 		{"simplify", `{"map": "()[s0] -> ((s0 * 4) mod 12), domain: s0 in [0, 127]"}`, `{"changed": true}`, Passed},
 		{"simplify", `{"map": "()[s0] -> (s0 * -1 + 3, (-s0) mod 5, (s0 / 2) / -7), domain: s0 in [0, 127]"}`, `{"changed": false}`, Passed},
 		{"simplify", `{"map": "()[s0] -> ((3 * s0) mod 7), domain: s0 in [0, 127]"}`, `{"changed": false}`, Passed},
+		{"evaluate", `{"map": "(d0, d1) -> (d0 mod d1, d0 / d1, d0 mod (d1 - d0)), domain: d0 in [-5, 5], d1 in [-3, 3]", "dims": [-5, -3], "symbols": []}`, `{"results": [1, 1, 1]}`, Passed},
+		{"constraints_satisfied", `{"map": "(d0, d1) -> (), domain: d0 in [-5, 5], d1 in [-3, -1], d0 mod d1 in [2, 2]", "dims": [5, -3], "symbols": []}`, `{"satisfied": true}`, Passed},
+		{"simplify", `{"map": "(d0, d1) -> (d0 mod d1, d0 mod (3 - d1)), domain: d0 in [-5, 5], d1 in [-3, 3]"}`, `{"map": "(d0, d1) -> (d0 mod d1, d0 mod (-d1 + 3)), domain: d0 in [-5, 5], d1 in [-3, 3]"}`, Passed},
+		{"compose", `{"first": "(d0) -> (d0, d0 - 3), domain: d0 in [0, 2]", "second": "(d0, d1) -> (d0 mod d1), domain: d0 in [0, 2], d1 in [-3, 3]"}`, `{"map": "(d0) -> (d0 mod (d0 - 3)), domain: d0 in [0, 2], d0 - 3 in [-3, 3]"}`, Passed},
+		{"expr_range", `{"expr": "d0 mod d1", "domain": "d0 in [-5, 5], d1 in [-4, 3]"}`, `{"range": [0, 3], "always_nonnegative": true}`, Passed},
+		{"expr_range", `{"expr": "d0 / d1", "domain": "d0 in [-5, 4], d1 in [-2, -1]"}`, `{"range": [-4, 5]}`, Passed},
+		{"expr_canonicalize", `{"expr": "(v0 - v1) mod (v1 - v0) + 0 / v0 + 0 mod v1 + v1 mod v1"}`, `{"expr": "0"}`, Passed},
+		{"expr_canonicalize", `{"expr": "v0 mod v1"}`, `{"expr": "v0"}`, Failed},
 	} {
 		if r := Check(Case{Name: "t", Kind: c.kind, Input: []byte(c.input), Expect: []byte(c.expect)}); r.Outcome != c.want {
 			t.Errorf("%s %s with %s: %s %s", c.kind, c.input, c.expect, r.Outcome, r.Note)
