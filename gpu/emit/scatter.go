@@ -1,6 +1,7 @@
 package emit
 
 import (
+	"math"
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/emit/tensor"
@@ -89,9 +90,10 @@ func placeOf(in *hlo.Instruction, at, starts []affine.Expr) []affine.Expr {
 // sorted combines updates whose indices are in order: a group of threads takes a run of
 // them, keeps what it has combined in registers while the index stays the same, and writes
 // it, with an atomic operation since another group may have the same one, when it changes.
+// The results do not depend on the order.
 func (b *builder) sorted(h *hlo.Instruction) bool {
 	g, updates := h.Scatter, h.Operands[2].Shape
-	if _, known := tensor.IdentityOf(h); !known || b.k.Plan.Run == 0 || len(g.ToOperand) != 1 || len(g.InputBatch) > 0 || !updates.RowMajor() || updates.Type.Bits() < 8 || updates.Type == hlo.Pred {
+	if _, known := tensor.IdentityOf(h); !known || b.k.Plan.Run == 0 || len(g.ToOperand) == 0 || len(g.InputBatch) > 0 || !updates.RowMajor() || updates.Type.Bits() < 8 || updates.Type == hlo.Pred {
 		return false
 	}
 	batches := len(updates.Dims) - len(g.UpdateWindow)
@@ -115,7 +117,21 @@ func (b *builder) sorted(h *hlo.Instruction) bool {
 	b.f.Threads = threads
 	b.f.Blocks = [3]int{ceilDiv(rows, groups*run), 1, 1}
 	first := blockX.MulConst(int64(groups)).Add(threadX.FloorDiv(num(tr))).MulConst(int64(run))
-	dim := g.ToOperand[0]
+	// number is another one for each place where a window may begin.
+	places := 1
+	for _, d := range g.ToOperand {
+		if tensor.Room(h, d)+2 > math.MaxInt32/places {
+			return false
+		}
+		places *= tensor.Room(h, d) + 2
+	}
+	number := func(starts []affine.Expr) affine.Expr {
+		n := num(0)
+		for _, d := range g.ToOperand {
+			n = n.MulConst(int64(tensor.Room(h, d) + 2)).Add(starts[d])
+		}
+		return n
+	}
 	// element is the index of this thread's part of a row, and whether it has one.
 	element := func(row affine.Expr, chunk int) ([]affine.Expr, []affine.Constraint) {
 		vec := threadX.Mod(num(tr)).AddConst(int64(chunk * tr))
@@ -165,7 +181,8 @@ func (b *builder) sorted(h *hlo.Instruction) bool {
 		turn := affine.Var(loop.Var).MulConst(under).AddConst(int64(k))
 		row := first.Add(turn)
 		// The index changes, before the last row of the run and of all.
-		changes := []affine.Constraint{{Expr: starts[k+1][dim].Sub(starts[k][dim]), Range: affine.Range{Lo: 1, Hi: int64(tensor.Room(h, dim)) + 1}}, in(turn, run-1), in(row.AddConst(1), rows)}
+		change := number(starts[k+1]).Sub(number(starts[k]))
+		changes := []affine.Constraint{{Expr: change.Max(change.MulConst(-1)), Range: affine.Range{Lo: 1, Hi: int64(places)}}, in(turn, run-1), in(row.AddConst(1), rows)}
 		next := values()
 		for c := range chunks {
 			at, mine := element(row, c)

@@ -612,6 +612,9 @@ func (e *elemental) start(in *hlo.Instruction, idx []affine.Expr, w where, r aff
 
 // clamp is a whole number in a range as a b32.
 func (e *elemental) clamp(x lanes.Vec, r affine.Range) code.Value {
+	if !x.Type.Signed() {
+		r.Lo = max(r.Lo, 0)
+	}
 	switch {
 	case x.Type == hlo.U64:
 		v := e.Reg(x)
