@@ -227,6 +227,8 @@ func kernelAnswer(k *plan.Kernel, got map[string]any) {
 	put("threads_reduced", k.ThreadsReduced)
 	put("warps_per_row", k.WarpsPerRow)
 	put("shared_rows", k.SharedRows)
+	put("indices_per_warp", k.Run)
+	put("index_vector", k.IndexVector)
 	put("loop", k.Loop)
 	put("reason", k.Reason)
 	put("shared", k.Shared)

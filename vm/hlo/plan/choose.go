@@ -172,7 +172,13 @@ func choose(c *hlo.Computation, roots []*hlo.Instruction, d Device) *Kernel {
 	if k := chooseReduction(c, roots, heroes, d, reject); k != nil {
 		return done(k)
 	}
-	return done(chooseMoving(c, roots, heroes, xlaUnroll, d, reject))
+	k := chooseMoving(c, roots, heroes, xlaUnroll, d, reject)
+	if h := k.Heroes[0]; k.Emitter == ScatterEmitter && h.Sorted && simplified(h) {
+		if s := sortedScatter(h.Shape.Outputs()[0], h.Operands[h.Inputs()+1].Shape, h.Operands[h.Inputs()].Shape, h.Unique, d); s != nil {
+			s.Heroes, k = k.Heroes, s
+		}
+	}
+	return done(k)
 }
 
 // chooseMoving chooses for fusions that move elements; most is how many in a row a thread
@@ -402,6 +408,21 @@ func scatterOf(in *hlo.Instruction, most int, d Device) *Kernel {
 	k := scatterLoop(in.Operands[0].Shape, update, in.Operands[n].Shape, in.Unique, most, d)
 	k.Heroes = []*hlo.Instruction{in}
 	return k
+}
+
+// simplified says whether the updates of a scatter are boxes, one for each row of the
+// indices, which name the first dimensions in order.
+func simplified(in *hlo.Instruction) bool {
+	g, rank := in.Scatter, len(in.Operands[in.Inputs()+1].Shape.Dims)
+	ordered := func(v []int, from int) bool {
+		for i, x := range v {
+			if x != from+i {
+				return false
+			}
+		}
+		return true
+	}
+	return g.IndexVector == 1 && len(g.Inserted)+len(g.InputBatch) == 0 && len(g.UpdateWindow) == rank-1 && ordered(g.UpdateWindow, 1) && ordered(g.ToOperand, 0)
 }
 
 // updatesOf plans a fusion whose roots all are updates of parameters in place.

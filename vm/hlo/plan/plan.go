@@ -113,6 +113,7 @@ type Kernel struct {
 	Atomic          bool
 	AtomicLanes     int     // elements that one atomic operation combines
 	Run             int     // indices in a row that a warp of a scatter with sorted indices owns
+	IndexVector     int     // of which it reads so many at once
 	Chunks          int     // blocks (in y) that share a tile of a split reduction
 	Stages          []Stage // of a one-pass kernel
 	IndexBits       int
@@ -392,6 +393,61 @@ func scatterLoop(operand, update, indices hlo.Shape, unique bool, most int, d De
 		k.Steps = append(k.Steps, "call:operand", "combiner", "insert_output")
 	} else {
 		k.Steps = append(k.Steps, "atomic_rmw")
+	}
+	return k
+}
+
+// SortedScatter plans a scatter of the simplified form whose indices are sorted, as XLA does
+// where updates are many: a warp owns Run consecutive rows of the indices, reads IndexVector of
+// them at once, and keeps what it combines in registers until the index changes. It is nil
+// where updates are too few or the indices unique, and [ScatterLoop] is taken.
+func SortedScatter(operand, update, indices hlo.Shape, unique bool, d Device) *Kernel {
+	if k := sortedScatter(operand, update, indices, unique, d); k != nil {
+		return k.simplified()
+	}
+	return nil
+}
+
+func sortedScatter(operand, update, indices hlo.Shape, unique bool, d Device) *Kernel {
+	const warps = 4 // of a block
+	if unique || len(update.Dims) == 0 || len(indices.Dims) != 2 || len(update.Dims) != len(operand.Dims)+1 {
+		return nil
+	}
+	rows, slice := update.Dims[0], product(update.Dims[1:])
+	if rows <= warps*d.SMs || slice == 0 {
+		return nil
+	}
+	places := 1 // where a window may begin
+	for i, n := range operand.Dims[:min(indices.Dims[1], len(operand.Dims))] {
+		places = min(places*max(1, n-update.Dims[i+1]+1), rows) // more than rows is as good as rows
+	}
+	k := &Kernel{Emitter: ScatterEmitter, Atomic: true, IndexVector: 1}
+	k.Run = ceilDiv(rows, max(warps*d.SMs, places))
+	if most := vectorBytes * 8 / indices.Type.Bits(); indices.Dims[1] == 1 && k.Run > most {
+		k.Run, k.IndexVector = roundUp(k.Run, most), most
+	}
+	v := gcd(slice, vectorBytes*8/update.Type.Bits())
+	for v > 1 && d.Warp*v > slice {
+		v /= 2
+	}
+	turns := ceilDiv(slice, d.Warp*v)
+	k.Threads, k.Blocks = warps*d.Warp, grid(ceilDiv(rows, k.Run*warps))
+	k.Unroll, k.Vector, k.Loop = v, v, turns
+	k.Tile = []int{k.Run, turns, v}
+	k.why("the indices are sorted: a warp owns %d of %d and combines updates in registers, vectors of %d", k.Run, rows, v)
+	block := blockX
+	if k.Blocks[1] > 1 {
+		block = blockY.Mul(num(k.Blocks[0])).Add(blockX)
+	}
+	first := block.Mul(num(warps)).Add(thread.FloorDiv(num(d.Warp))).Mul(num(k.Run))
+	row := first.Add(sym(0))
+	at := sym(1).Mul(num(d.Warp * v)).Add(thread.Mod(num(d.Warp)).Mul(num(v))).Add(sym(2))
+	k.add("thread_to_update", threadMap(k.Threads, k.Blocks, k.Tile, append([]affine.Expr{row}, index.Delinear(at, update.Dims[1:])...), in(row, rows), in(at, slice)), update.Dims)
+	row = first.Add(sym(0).Mul(num(k.IndexVector))).Add(sym(1))
+	k.add("thread_to_index_row", threadMap(k.Threads, k.Blocks, []int{k.Run / k.IndexVector, k.IndexVector, indices.Dims[1]}, []affine.Expr{row, sym(2)}, in(row, rows)), indices.Dims)
+	k.Steps = []string{"guard_update_in_range", "guard_index_ule", "loop", "call:update", "atomic_rmw"}
+	if k.Run > 1 {
+		k.Steps = []string{"loop", "atomic_rmw", "guard_index_ule", "loop", "call:update", "combiner", "atomic_rmw"}
 	}
 	return k
 }

@@ -6,6 +6,7 @@ import (
 	"slices"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 	"github.com/tilus-lab/tilus-lab/vm/hlo/rand"
 )
@@ -196,5 +197,65 @@ func TestRandomFusions(t *testing.T) {
 		if k.Threads < 1 || k.Threads > 1024 || k.Blocks[0] < 1 || k.Emitter == "" || len(k.Steps) == 0 {
 			t.Errorf("seed %d: %+v\n%s", seed, k, hlo.Format(m))
 		}
+	}
+}
+
+// TestSortedScatters: the numbers are those of XLA's tests of sorted indices (sorted_indices,
+// sorted_indices_large, sorted_indices_small, sorted_unique_indices); each element of the
+// updates and each index is read by one thread or warp.
+func TestSortedScatters(t *testing.T) {
+	d, err := FindDevice("rtx_a6000")
+	if err != nil {
+		t.Fatal(err)
+	}
+	text := func(operand, indices, update, attrs string, parts int) string {
+		window, to := "1", "0"
+		if parts == 2 {
+			window, to = "1,2", "0,1"
+		}
+		return fmt.Sprintf("add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b)\n}\nENTRY e {\n o = f32[%s] parameter(0)\n i = %s parameter(1)\n u = f32[%s] parameter(2)\n ROOT r = f32[%[1]s] scatter(o, i, u), update_window_dims={%[4]s}, inserted_window_dims={}, scatter_dims_to_operand_dims={%[5]s}, index_vector_dim=1, indices_are_sorted=true, to_apply=add%[6]s\n}",
+			operand, indices, update, window, to, attrs)
+	}
+	for _, c := range []struct {
+		name, text                  string
+		run, indices, vector, loops int
+		blocks                      int
+	}{
+		{"sorted", text("100", "s32[2008,1]", "2008,32", "", 1), 8, 4, 1, 1, 63},
+		{"long windows", text("100", "s32[2008,1]", "2008,64", "", 1), 8, 4, 2, 1, 63},
+		{"indices of 64 bits", text("100", "s64[2008,1]", "2008,64", "", 1), 6, 2, 2, 1, 84},
+		{"windows of several turns", text("1000", "s32[4000,1]", "4000,396", "", 1), 8, 4, 4, 4, 125},
+		{"index vectors of two", text("9,20", "s32[9000,2]", "9000,4,3", "", 2), 27, 1, 1, 1, 84},
+		{"an index for each update", text("4000", "s32[2008,1]", "2008,32", "", 1), 1, 1, 1, 1, 502},
+		{"few", text("100", "s32[200,1]", "200,32", "", 1), 0, 0, 1, 0, 50},
+		{"unique", text("10000", "s32[10,1]", "10,32", ", unique_indices=true", 1), 0, 0, 1, 0, 3},
+	} {
+		p, err := Single(parse(t, c.text).Entry, d)
+		if err != nil {
+			t.Fatal(c.name, err)
+		}
+		k := p.Kernels[0]
+		if got := []int{k.Run, k.IndexVector, k.Vector, k.Loop, k.Blocks[0]}; k.Emitter != ScatterEmitter || !slices.Equal(got, []int{c.run, c.indices, c.vector, c.loops, c.blocks}) {
+			t.Errorf("%s: %s %v, not %v: %v", c.name, k.Emitter, got, c, k.Why)
+		}
+		bijective(t, c.name, k, "thread_to_update")
+		if c.run == 0 {
+			continue
+		}
+		// All lanes of a warp read the same indices.
+		m, _ := k.Find("thread_to_index_row")
+		one, err := affine.NewMap(m.Map.Dims, m.Map.Ranges, nil, m.Map.Results, append(slices.Clone(m.Map.Constraints), affine.Constraint{Expr: thread.Mod(num(32))}))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := one.Bijective(m.Dims); err != nil {
+			t.Errorf("%s: indices: %v", c.name, err)
+		}
+	}
+	// The map in XLA's sorted_indices_small.
+	few, _ := affine.ParseMap("(th_x, th_y, th_z, bl_x, bl_y, bl_z) -> (bl_x * 4 + th_x / 32, th_x mod 32), domain: th_x in [0, 127], th_y in [0, 0], th_z in [0, 0], bl_x in [0, 49], bl_y in [0, 0], bl_z in [0, 0]")
+	p, _ := Single(parse(t, text("100", "s32[200,1]", "200,32", "", 1)).Entry, d)
+	if m, _ := p.Kernels[0].Find("thread_to_update"); affine.Same(m.Map, few) != nil {
+		t.Errorf("few: %s", m.Map)
 	}
 }
