@@ -564,7 +564,14 @@ func (e *elemental) follow(x index.Indexing, idx []affine.Expr, w where, n int) 
 		if n > 1 && usesAny(source, lane) {
 			return nil, nil, true, nil
 		}
-		v, err := e.start(x.Runtime[i].Source, source, append(slices.Clone(w), when...), r.Range)
+		all := slices.Clone(w)
+		for _, c := range e.relevant(when, n) {
+			all = all.with(c)
+		}
+		if n > 1 && all.uses(lane) {
+			return nil, nil, true, nil
+		}
+		v, err := e.start(x.Runtime[i].Source, source, all, r.Range)
 		if err != nil {
 			return nil, nil, false, err
 		}

@@ -18,8 +18,11 @@ const (
 
 // Normal is a reduction in normal form: rows [a, b, c] with a and c reduced, or
 // columns [a, b, c] with b reduced. Ok is false where the dimensions in memory do not
-// have that form.
+// have that form, or there is no element.
 func Normal(s hlo.Shape, dims []int) (row bool, abc []int, ok bool) {
+	if s.Elements() == 0 {
+		return false, nil, false
+	}
 	type group struct {
 		reduced bool
 		n       int
@@ -95,7 +98,10 @@ func reduce(s hlo.Shape, dims []int, w Widths, d Device) *Kernel {
 		k.why(format, args...)
 		return k
 	}
-	if !ok {
+	switch {
+	case s.Elements() == 0:
+		return loop("elemental", "there is nothing to reduce")
+	case !ok:
 		return loop("elemental", "the reduced dimensions are not one group of rows or columns")
 	}
 	a, b, c := abc[0], abc[1], abc[2]
