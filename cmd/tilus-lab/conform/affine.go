@@ -101,7 +101,8 @@ func affineKinds() []Kind {
 		ask("expr_range", "the interval of an expression", func(in mapInput, _ affine.Map) (mapAnswer, error) {
 			var names []string
 			for _, item := range strings.Split(in.Domain, "],") {
-				names = append(names, strings.Fields(item)[0])
+				name, _, _ := strings.Cut(strings.TrimSpace(item), " ")
+				names = append(names, name)
 			}
 			m, err := affine.ParseMap(fmt.Sprintf("(%s) -> (%s), domain: %s", strings.Join(names, ", "), in.Expr, in.Domain))
 			if err != nil {
@@ -110,6 +111,9 @@ func affineKinds() []Kind {
 			bounds := map[string]affine.Range{}
 			for _, v := range m.Dims {
 				bounds[v.Name] = v.Range
+			}
+			if len(m.Results) != 1 {
+				return mapAnswer{}, fmt.Errorf("%q is not one expression", in.Expr)
 			}
 			r := m.Results[0].Range(bounds)
 			return mapAnswer{other: map[string]any{"range": []int64{r.Lo, r.Hi}, "always_nonnegative": r.Lo >= 0}}, nil

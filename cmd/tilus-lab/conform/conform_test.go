@@ -120,10 +120,41 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// TestOddCases asks what no sound case asks; the answer is an error that says why,
+// and soon.
+func TestOddCases(t *testing.T) {
+	for _, c := range []struct{ kind, input, expect, want string }{
+		{"expr_range", `{"domain":"d0 in [0, 9]"}`, `{"range":[0,1]}`, "not one expression"},
+		{"expr_range", `{"domain":"","expr":"d0"}`, `{"range":[0,1]}`, "Affine.E1"},
+		{"kfd.cu_mask_rule", `{"bits":[0,1]}`, `{"xcc_of_bit":[0,1]}`, "0 dies"},
+		{"kfd.queues", `{"num_mec_used":1,"pipes_per_mec":4,"queues_per_pipe":4294967296}`, `{"hqds_total":32}`, "there may be up to"},
+		{"kfd.queues", `{"num_mec_used":65536,"pipes_per_mec":65536,"queues_per_pipe":65536}`, `{"hqds_total":32}`, "there may be up to"},
+		{"dispatch.makespan", `{"blocks":1,"shader_engines":1000000000,"cu_per_se":15}`, `{"headline":"15 CUs in one SE: 35 ticks; adding one CU of a second SE: 256 ticks"}`, "there may be up to"},
+		{"dispatch.rule", `{"aces":1000000000000000,"shader_engines":4}`, `{"slots_per_wlm":4}`, "ACEs"},
+		{"rocm.queue_pool", `{"max_hw_queues":-1,"ops":[["create","s0"]],"policy":"4.2"}`, `{"refcounts":[1]}`, "-1 hardware queues"},
+		{"rocm.queue_pool", `{"max_hw_queues":2,"ops":[["create","s0"],["create","s1"]],"policy":"4.2"}`, `{"refcount_log":[[1],[2]]}`, "refcount_log is [[1],[1,1]]"},
+		{"cu.occupancy", `{"granule":-1,"max_waves":10,"simd_vgprs":256,"vgprs":[24]}`, `{"waves_per_simd":[10]}`, "-1"},
+		{"cu.occupancy", `{"granule":4,"max_waves":10,"simd_vgprs":256,"vgprs":[-24]}`, `{"waves_per_simd":[10]}`, "-24"},
+		{"ldmatrix.rule", `{"num":[-1]}`, `{"1":"lanes 0-7"}`, "1, 2 or 4 matrices"},
+		{"op:logical_divide", `{"op":"logical_divide"}`, `{"cpp":"1:0","pycute_agrees":false,"pycute":"ERROR"}`, "0 arguments"},
+		{"thread_map", `{"device":"h200_sxm","emitter":"concatenate","dimension":7,"operands":["f32[200]","f32[400]"]}`, `{}`, "along dimension 7"},
+		{"thread_map", `{"device":"h200_sxm","emitter":"concatenate"}`, `{}`, "no operands"},
+		{"thread_map", `{"device":"h200_sxm","emitter":"transpose","operand":"f32[2,3]","permutation":[0,0]}`, `{}`, "no permutation"},
+		{"thread_map", `{"device":"h200_sxm","emitter":"reduce","operand":"f32[2,3]","dimensions":[2]}`, `{}`, "dimension 2"},
+		{"indexing_input_to_output", `{"hlo":"ENTRY e {\n p = f32[10] parameter(0)\n ROOT x = f32[10] negate(p)\n}","input_id":3}`, `{}`, "no input 3 of 1"},
+		{"indexing_output_to_input", `{"hlo":"ENTRY e {\n p = f32[10] parameter(0)\n ROOT x = f32[10] negate(p)\n}","output_id":1}`, `{}`, "no output 1 of 1"},
+	} {
+		r := Check(Case{Kind: c.kind, Input: []byte(c.input), Expect: []byte(c.expect)})
+		if r.Outcome != Failed || !strings.Contains(r.Note, c.want) || strings.HasPrefix(r.Note, "panic") {
+			t.Errorf("%s %s: %s %q, want %q", c.kind, c.input, r.Outcome, r.Note, c.want)
+		}
+	}
+}
+
 // FuzzCases feeds whole files: reading and checking must end, without a panic
 // that escapes.
 func FuzzCases(f *testing.F) {
-	for _, name := range []string{"dtype.json", "layout.json"} {
+	for _, name := range []string{"dtype.json", "layout.json", "cute.json", "hw.json", "amd.json", "xla.json"} {
 		seen := map[string]bool{}
 		for _, c := range load(f, name) {
 			if !seen[c.Kind] {

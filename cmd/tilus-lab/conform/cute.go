@@ -146,6 +146,9 @@ func cuteAlgebra(in cuteInput, expect json.RawMessage) (string, error) {
 // cuteProperty checks an answer, or that there is none, by the definition of the
 // operation, where CuTe's C++ and its Python model disagree.
 func cuteProperty(in cuteInput, cpp string, v cute.Value, err error) (string, error) {
+	if wanted := map[string]int{"idx2crd": 2}[in.Op]; len(in.Args) < max(1, wanted) {
+		return "", fmt.Errorf("%s has %d arguments", in.Op, len(in.Args))
+	}
 	switch in.Op {
 	case "left_inverse":
 		if err != nil {

@@ -472,6 +472,9 @@ func matrixRule(in bankInput, _ map[string]json.RawMessage) (map[string]any, err
 	p := bank.Nvidia()
 	out := map[string]any{}
 	for _, n := range num {
+		if n != 1 && n != 2 && n != 4 {
+			return nil, fmt.Errorf("ldmatrix reads 1, 2 or 4 matrices, not %d", n)
+		}
 		r, err := bank.Count(p, bank.LdMatrixTile(bank.LdMatrix, n, 32))
 		if err != nil {
 			return nil, err

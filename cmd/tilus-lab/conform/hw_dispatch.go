@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"maps"
+	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -185,7 +186,7 @@ func sameHex(_ string, got, want any) bool {
 			return false
 		}
 		for i := range g {
-			if g[i] != w[i] && !sameHex("", g[i], w[i]) {
+			if !reflect.DeepEqual(g[i], w[i]) && !sameHex("", g[i], w[i]) {
 				return false
 			}
 		}
@@ -521,6 +522,9 @@ func (in dispatchInput) pool(policy string) (map[string]any, error) {
 	if err != nil {
 		return nil, err
 	}
+	if in.MaxHW < 0 {
+		return nil, fmt.Errorf("%d hardware queues", in.MaxHW)
+	}
 	pool := dispatch.NewPool(p, in.MaxHW)
 	var log [][]int
 	queues := []int{}
@@ -682,6 +686,12 @@ func (in dispatchInput) machine() (dispatch.Machine, error) {
 	if in.CUsPerSH > 0 {
 		m.CUs = in.CUsPerSH * max(1, in.SHs)
 	}
+	// Masks are made before a scenario is checked.
+	for _, n := range []int{m.SEs, m.CUs, m.Dies} {
+		if n < 0 || n > dispatch.MaxSEs {
+			return m, fmt.Errorf("%d engines, units or dies; there may be up to %d", n, dispatch.MaxSEs)
+		}
+	}
 	if in.CUThreads > 0 {
 		if in.CUThreads%4 != 0 {
 			return m, fmt.Errorf("%d work-items do not divide into 4 SIMDs", in.CUThreads)
@@ -724,6 +734,9 @@ func kfdMaskRule(in dispatchInput, _ map[string]json.RawMessage) (map[string]any
 	if err != nil {
 		return nil, err
 	}
+	if in.NumXCC < 1 {
+		return nil, fmt.Errorf("%d dies", in.NumXCC)
+	}
 	var dies []int
 	for _, b := range in.Bits {
 		if b < 0 || b >= 1<<12 {
@@ -747,7 +760,15 @@ func kfdMaskRule(in dispatchInput, _ map[string]json.RawMessage) (map[string]any
 	return map[string]any{"xcc_of_bit": dies}, nil
 }
 
-func (in dispatchInput) hardware() dispatch.Hardware {
+// mostQueues bounds the queues of a GPU, which are counted one by one.
+const mostQueues = 1 << 16
+
+func (in dispatchInput) hardware() (dispatch.Hardware, error) {
+	for _, n := range []int{in.MECs, in.Pipes, in.PerPipe, in.HQDs, in.MaxProc} {
+		if n < 0 || n > mostQueues {
+			return dispatch.Hardware{}, fmt.Errorf("%d engines, pipes, queues or processes; there may be up to %d", n, mostQueues)
+		}
+	}
 	h := dispatch.Hardware{MECs: in.MECs, Pipes: in.Pipes, QueuesPerPipe: in.PerPipe, MaxProcesses: in.MaxProc}
 	if in.KernelQ != nil {
 		h.Kernel = *in.KernelQ
@@ -755,11 +776,17 @@ func (in dispatchInput) hardware() dispatch.Hardware {
 			h.Kernel = -1
 		}
 	}
-	return h
+	if h.Total() > mostQueues {
+		return h, fmt.Errorf("%d queues; there may be up to %d", h.Total(), mostQueues)
+	}
+	return h, nil
 }
 
 func kfdQueues(in dispatchInput, _ map[string]json.RawMessage) (map[string]any, error) {
-	h := in.hardware()
+	h, err := in.hardware()
+	if err != nil {
+		return nil, err
+	}
 	fit := 0
 	for !h.Oversubscribed(0, (fit+1)*dispatch.MaxHWQueues, 0) {
 		fit++
@@ -768,7 +795,10 @@ func kfdQueues(in dispatchInput, _ map[string]json.RawMessage) (map[string]any, 
 }
 
 func kfdRunlist(in dispatchInput, _ map[string]json.RawMessage) (map[string]any, error) {
-	h := in.hardware()
+	h, err := in.hardware()
+	if err != nil {
+		return nil, err
+	}
 	if in.HQDs > 0 {
 		h = dispatch.Hardware{MECs: 1, Pipes: 1, QueuesPerPipe: in.HQDs, Kernel: -1, MaxProcesses: in.MaxProc}
 	}

@@ -165,6 +165,9 @@ func dispatchRule(in dispatchInput, _ map[string]json.RawMessage) (map[string]an
 		out["flattened_id"] = dispatch.FlatID([3]int(block), [3]int(in.GridB))
 		return out, nil
 	}
+	if in.ACEs < 0 || in.ACEs > dispatch.MaxACEs {
+		return nil, fmt.Errorf("%d ACEs; there are up to %d", in.ACEs, dispatch.MaxACEs)
+	}
 	// A machine that is full shows how many blocks each ACE can park where.
 	m := dispatch.Machine{SEs: in.SEs, ACEs: in.ACEs, CUs: 1}
 	s := dispatch.Scenario{Machine: m}
@@ -423,6 +426,11 @@ func cuOccupancy(in dispatchInput, _ map[string]json.RawMessage) (map[string]any
 	lds, err := ints(raw)
 	if err != nil {
 		return nil, err
+	}
+	for _, n := range slices.Concat(vgprs, lds, in.BlockSizes, []int{in.SIMDs, in.MaxWaves, in.PerSIMD, in.Wave, in.SIMDVGPRs, in.Granule, in.LDSTotal, in.LDSGranule, in.Threads}) {
+		if n < 0 || n > 1<<30 {
+			return nil, fmt.Errorf("%d is no number of units, registers, bytes or threads", n)
+		}
 	}
 	c := dispatch.CU{SIMDs: in.SIMDs, Waves: cmp.Or(in.MaxWaves, in.PerSIMD), Wave: in.Wave, VGPRs: in.SIMDVGPRs, VGPRGranule: in.Granule, LDS: in.LDSTotal, LDSGranule: in.LDSGranule}
 	var perSIMD, byWaves, byLDS, blocks, waves []int

@@ -510,7 +510,7 @@ func voltaTrace(in voltaInput, expect map[string]json.RawMessage) (map[string]an
 		return nil, err
 	}
 	n := set*r.Setup.Sums.Steps() + step
-	if set < 0 || step < 0 || step >= r.Setup.Sums.Steps() || n >= len(r.Instrs) {
+	if set < 0 || set > len(r.Instrs) || step < 0 || step >= r.Setup.Sums.Steps() || n >= len(r.Instrs) {
 		return nil, fmt.Errorf("there is no %s", in.After)
 	}
 	rows, cols := map[int]bool{}, map[int]bool{}
@@ -575,13 +575,29 @@ func voltaNumeric(in voltaInput, _ map[string]json.RawMessage) (map[string]any, 
 	if err != nil {
 		return nil, err
 	}
-	return map[string]any{"result": result, "result_hex_float": hexFloat(result), "exact_sum": whole.Exact, "rn_f32_of_exact": whole.Result}, nil
+	return map[string]any{"result": jsonFloat(result), "result_hex_float": hexFloat(result), "exact_sum": jsonFloat(whole.Exact), "rn_f32_of_exact": jsonFloat(whole.Result)}, nil
+}
+
+// jsonFloat is a float where it is a number, else its name, as in cases about element types.
+func jsonFloat(v float64) any {
+	switch {
+	case math.IsNaN(v):
+		return "nan"
+	case math.IsInf(v, 0):
+		return strings.ToLower(strings.TrimPrefix(strconv.FormatFloat(v, 'g', -1, 64), "+"))
+	}
+	return v
 }
 
 // hexFloat writes a float as C and Python do: 0x1.8000000000000p-3.
 func hexFloat(v float64) string {
-	if v == 0 {
+	switch {
+	case v == 0 && math.Signbit(v):
+		return "-0x0.0p+0"
+	case v == 0:
 		return "0x0.0p+0"
+	case math.IsNaN(v) || math.IsInf(v, 0):
+		return fmt.Sprint(jsonFloat(v))
 	}
 	text := strconv.FormatFloat(v, 'x', 13, 64)
 	mantissa, exp, _ := strings.Cut(text, "p")

@@ -32,6 +32,8 @@ func TestVoltaCases(t *testing.T) {
 		{"volta.gemm_trace", `{"case":"volta.gemm.integer","after":"SET4.STEP0"}`, `{"sum":10}`, "there is no"},
 		{"volta.numeric", `{"c":1,"products":[5.960464477539063e-08,5.960464477539063e-08,5.960464477539063e-08,5.960464477539063e-08],"out":"f32","device":"V100"}`, `{"result":1,"result_hex_float":"0x1.0000000000000p+0"}`, ""},
 		{"volta.numeric", `{"c":-0.9999999403953552,"products":[1],"out":"f32","device":"T4"}`, `{"result":5.960464477539063e-08,"result_hex_float":"0x1.0000000000000p-24"}`, ""},
+		{"volta.numeric", `{"c":-65504,"products":[-65504],"out":"f16","device":"V100"}`, `{"result":"-inf","result_hex_float":"-inf","exact_sum":-131008}`, ""},
+		{"volta.gemm_trace", `{"case":"volta.gemm.integer","after":"SET9223372036854775807.STEP0"}`, `{"sum":10}`, "there is no"},
 		{"volta.numeric", `{"c":1,"products":[1],"out":"f32","device":"Z"}`, `{"result":2}`, "not known"},
 		{"volta.sass", `{"kernel":"A row, B col, C f16"}`, `{"step_D_regs":["R4:R5","R6:R7"]}`, ""},
 		{"volta.derived", `{"tc_per_sm":4,"subcores":4,"fedp_per_tc":64,"mul_per_fedp":4,"clock_ghz":1.41,"sm":108}`, `{"mac_per_sm_cycle":1024,"min_cycles_per_wmma_per_subcore":16,"peak_tflops":311.87}`, ""},
@@ -43,7 +45,7 @@ func TestVoltaCases(t *testing.T) {
 			t.Errorf("%s %s: %v, want %q", c.kind, c.input, err, c.err)
 		}
 	}
-	for v, want := range map[float64]string{1: "0x1.0000000000000p+0", -2: "-0x1.0000000000000p+1", math.Ldexp(1, -24): "0x1.0000000000000p-24", 0: "0x0.0p+0"} {
+	for v, want := range map[float64]string{1: "0x1.0000000000000p+0", -2: "-0x1.0000000000000p+1", math.Ldexp(1, -24): "0x1.0000000000000p-24", 0: "0x0.0p+0", math.Copysign(0, -1): "-0x0.0p+0", math.Inf(1): "inf", math.Inf(-1): "-inf"} {
 		if got := hexFloat(v); got != want {
 			t.Errorf("%v is %s, want %s", v, got, want)
 		}

@@ -115,6 +115,9 @@ func TestLayoutRules(t *testing.T) {
 		// flatten as upstream's code does it, which is not what it says.
 		{"register", `{"expr":"flatten(spatial(2,3,4))"}`, `{"ok":true,"layout":{"shape":[6,4],"mode_shape":[6,4],"spatial_modes":[0,1],"local_modes":[]}}`, "upstream leaves out"},
 		{"register", `{"expr":"flatten(spatial(6))"}`, `{"ok":true,"layout":{"shape":[1,6],"mode_shape":[6],"spatial_modes":[0],"local_modes":[]}}`, "upstream leaves out"},
+		{"register", `{"expr":"flatten(spatial(2,3,4),0,3)"}`, `{"ok":true,"layout":{"shape":[24],"mode_shape":[24],"spatial_modes":[0],"local_modes":[]}}`, "upstream leaves out"},
+		{"register", `{"expr":"flatten(spatial(2,3,4),0)"}`, `{"ok":true,"layout":{"shape":[6,4],"mode_shape":[6,4],"spatial_modes":[0,1],"local_modes":[]}}`, "upstream leaves out"},
+		{"register_query", `{"expr":"flatten(local(2,3,4))","index":[5,1]}`, `{"ok":true,"threads":[0],"local":21}`, "upstream leaves out"},
 		{"register", `{"expr":"flatten(local(3,4),1,1)"}`, `{"ok":true,"layout":{"shape":[3,1,4],"mode_shape":[3,4],"spatial_modes":[],"local_modes":[0,1]}}`, "upstream leaves out"},
 		{"register", `{"expr":"flatten(local(2,3,4),0,1)"}`, `{"ok":true,"layout":{"shape":[6,4],"mode_shape":[6,4],"spatial_modes":[],"local_modes":[0,1]}}`, ""},
 		// The instruction of a product follows from its types.

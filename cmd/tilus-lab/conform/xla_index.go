@@ -69,6 +69,9 @@ func indexKinds() []Kind {
 	return []Kind{
 		fusionKind("indexing_output_to_input", "the elements of operands that an element of an output is computed from", func(in fusionInput, m *hlo.Module) (map[string]any, error) {
 			root := m.Entry.Root
+			if n := len(root.Shape.Outputs()); in.OutputID < 0 || in.OutputID >= n {
+				return nil, fmt.Errorf("there is no output %d of %d", in.OutputID, n)
+			}
 			list := []map[string]any{}
 			for k, set := range index.OutputToInput(root, in.OutputID) {
 				if in.Layout == "physical" {
@@ -80,6 +83,9 @@ func indexKinds() []Kind {
 		}, sameSets),
 		fusionKind("indexing_input_to_output", "the elements of outputs that depend on an element of an input", func(in fusionInput, m *hlo.Module) (map[string]any, error) {
 			root := m.Entry.Root
+			if n := len(root.Operands); in.InputID < 0 || in.InputID >= n {
+				return nil, fmt.Errorf("there is no input %d of %d", in.InputID, n)
+			}
 			var outputs, operands []map[string]any
 			for k, set := range index.InputToOutput(root, in.InputID) {
 				if in.Layout == "physical" {

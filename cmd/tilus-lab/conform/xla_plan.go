@@ -2,6 +2,7 @@ package conform
 
 import (
 	"encoding/json"
+	"errors"
 	"fmt"
 	"reflect"
 	"slices"
@@ -93,6 +94,16 @@ func checkVectorise(input, expect json.RawMessage) (string, error) {
 	})
 }
 
+// distinct says whether dimensions are those of a shape of so many, each once.
+func distinct(dims []int, rank int) error {
+	for i, d := range dims {
+		if d < 0 || d >= rank || slices.Contains(dims[:i], d) {
+			return fmt.Errorf("dimension %d is not one of %d, or stands twice", d, rank)
+		}
+	}
+	return nil
+}
+
 func checkThreadMap(input, expect json.RawMessage) (string, error) {
 	var in struct {
 		Emitter, Output, Operand, Update, Indices, Input, Device string
@@ -123,6 +134,9 @@ func checkThreadMap(input, expect json.RawMessage) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		if err := distinct(in.Permutation, len(s[0].Dims)); err != nil || len(in.Permutation) != len(s[0].Dims) {
+			return "", fmt.Errorf("%v is no permutation of the dimensions of %s: %w", in.Permutation, s[0], err)
+		}
 		k = plan.Transpose(s[0].Type, s[0].Dims, in.Permutation, d)
 		got["packed"] = k.Packed != nil
 		if k.Reason != "" {
@@ -133,11 +147,22 @@ func checkThreadMap(input, expect json.RawMessage) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		if err := distinct(in.Dimensions, len(s[0].Dims)); err != nil {
+			return "", fmt.Errorf("reducing %s: %w", s[0], err)
+		}
 		k = plan.Reduce(s[0], in.Dimensions, plan.WidthsOf(s[0].Type), d)
 	case "concatenate":
 		s, err := parseShapes(in.Operands...)
 		if err != nil {
 			return "", err
+		}
+		if len(s) == 0 {
+			return "", errors.New("no operands to concatenate")
+		}
+		for _, o := range s {
+			if err := distinct([]int{in.Dimension}, len(o.Dims)); err != nil || len(o.Dims) != len(s[0].Dims) {
+				return "", fmt.Errorf("%s and %s do not concatenate along dimension %d", s[0], o, in.Dimension)
+			}
 		}
 		k = plan.Concatenate(s, in.Dimension, d)
 		var loops []map[string]any
@@ -149,6 +174,9 @@ func checkThreadMap(input, expect json.RawMessage) (string, error) {
 		s, err := parseShapes(in.Operand, in.Update)
 		if err != nil {
 			return "", err
+		}
+		if len(s[0].Dims) != len(s[1].Dims) {
+			return "", fmt.Errorf("%s is no update of %s", s[1], s[0])
 		}
 		var clamps []int
 		k, clamps = plan.Update(s[0], s[1], d)
@@ -173,7 +201,7 @@ func checkThreadMap(input, expect json.RawMessage) (string, error) {
 			list = append(list, m.Entry.Root.Slices)
 		}
 		k = plan.InputSlices(s[0], list, d)
-		if in.OutputID >= len(k.Maps) {
+		if in.OutputID < 0 || in.OutputID >= len(k.Maps) {
 			return "", fmt.Errorf("there is no output %d", in.OutputID)
 		}
 		got["map"] = k.Maps[in.OutputID].Map.String()

@@ -289,6 +289,7 @@ func TestRefuses(t *testing.T) {
 		}
 	}
 	for _, text := range []string{`{"launches":[]}`, `{"launch":1}`, `{"launches":[{"stream":"a","name":"k","blocks":1,"threads":1,"ticks":1}]} x`,
+		`{"max_hw_queues":-1,"launches":[{"stream":"a","name":"k","blocks":1,"threads":1,"ticks":1}]}`,
 		`{"policy":"5","launches":[{"stream":"a","name":"k","blocks":1,"threads":1,"ticks":1}]}`} {
 		p, err := ReadProgram(strings.NewReader(text))
 		if err == nil {

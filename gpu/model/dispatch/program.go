@@ -87,6 +87,9 @@ func (p Program) Lower() (Scenario, error) {
 	if len(p.Launches) == 0 || len(p.Launches) > MaxKernels {
 		return Scenario{}, fmt.Errorf("dispatch: a program of %d launches; there must be 1 to %d", len(p.Launches), MaxKernels)
 	}
+	if p.MaxHW < 0 {
+		return Scenario{}, fmt.Errorf("dispatch: %d hardware queues; there must be 1 or more, or 0 for %d", p.MaxHW, MaxHWQueues)
+	}
 	l := &lowering{p: p, m: m, policy: policy, pool: NewPool(policy, p.MaxHW), t: newStory(cmp.Or(p.Options.Events, DefaultEvents)),
 		masks: map[string]Mask{}, queues: map[*PoolQueue]*lowered{}, names: map[string]uint64{}}
 	if err := l.streams(); err != nil {
