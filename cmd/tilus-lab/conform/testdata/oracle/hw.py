@@ -1,5 +1,5 @@
-"""Cases about hardware models, from small implementations of facts/hardware_models.md (vendors' rules) that share
-no code with ours.
+"""Cases about hardware models, from small implementations of what vendors document (CUDA's and PTX's manuals, HSA's
+headers, ROCclr, amdkfd, measurements of V100) and of rules R1 to R5 of gpu/model/dispatch; they share no code with ours.
 
     python3 hw.py SEED MOST > hw.json    at most so many cases of a kind
 
