@@ -89,7 +89,7 @@ func affineKinds() []Kind {
 		ask("parse", "a map is read and brought to normal form", func(_ mapInput, m affine.Map) (mapAnswer, error) { return plain(m) }),
 		ask("parse_print", "a map is printed as it is read", func(_ mapInput, m affine.Map) (mapAnswer, error) {
 			back, err := affine.ParseMap(m.String())
-			if err == nil && !back.Equal(m) {
+			if err == nil && !back.Equal(m) && !(back.KnownEmpty() && m.KnownEmpty()) {
 				err = fmt.Errorf("%s reads back as %s", m, back)
 			}
 			return mapAnswer{m: &m}, err
@@ -131,7 +131,7 @@ func affineKinds() []Kind {
 		}),
 		ask("simplify_sound", "points and results before and after simplifying", func(in mapInput, m affine.Map) (mapAnswer, error) {
 			out, _ := simplify(m, in)
-			other, err := mapFacts(out)
+			other, err := mapFacts(out, affine.MaxPoints)
 			if err == nil {
 				err = sameMap(m, out)
 			}
@@ -288,11 +288,11 @@ func (a mapAnswer) check(want mapExpect) (note string, err error) {
 
 // mapFacts enumerates a map: its points, the smallest box that holds them, and the
 // sum over the points of the base-31 fold of variables and results modulo 10⁹+7.
-func mapFacts(m affine.Map) (map[string]any, error) {
+func mapFacts(m affine.Map, limit int64) (map[string]any, error) {
 	points, sum := 0, int64(0)
 	var box [][2]int64
 	const prime = 1_000_000_007
-	err := m.Each(func(dims, symbols, results []int64) error {
+	err := m.Points(limit, func(dims, symbols, results []int64) error {
 		at := slices.Concat(dims, symbols)
 		fold := int64(0)
 		for i, v := range at {
@@ -311,13 +311,16 @@ func mapFacts(m affine.Map) (map[string]any, error) {
 	return map[string]any{"domain_points": points, "tight_box": box, "checksum": sum}, err
 }
 
+// worthProof is the most points over which maps are compared beside their texts.
+const worthProof = 1 << 20
+
 // sameMap enumerates two maps where they are small enough and says where they differ.
 func sameMap(a, b affine.Map) error {
-	x, err := mapFacts(a)
+	x, err := mapFacts(a, worthProof)
 	if err != nil {
 		return nil // too many points to enumerate; the text is compared
 	}
-	y, err := mapFacts(b)
+	y, err := mapFacts(b, worthProof)
 	if err == nil && !reflect.DeepEqual(x, y) {
 		err = fmt.Errorf("simplifying changes the map: %v became %v", x, y)
 	}

@@ -49,6 +49,9 @@ func checkReductionSplit(input, expect json.RawMessage) (string, error) {
 	if err != nil {
 		return "", err
 	}
+	if err := distinct(in.Dimensions, len(s.Dims)); err != nil {
+		return "", fmt.Errorf("reducing %s: %w", s, err)
+	}
 	r := plan.SplitReduction(s, in.Dimensions)
 	got := map[string]any{"action": r.Action}
 	if r.Action != "none" {
@@ -134,8 +137,8 @@ func checkThreadMap(input, expect json.RawMessage) (string, error) {
 		if err != nil {
 			return "", err
 		}
-		if err := distinct(in.Permutation, len(s[0].Dims)); err != nil || len(in.Permutation) != len(s[0].Dims) {
-			return "", fmt.Errorf("%v is no permutation of the dimensions of %s: %w", in.Permutation, s[0], err)
+		if distinct(in.Permutation, len(s[0].Dims)) != nil || len(in.Permutation) != len(s[0].Dims) {
+			return "", fmt.Errorf("%v is no permutation of the %d dimensions of %s", in.Permutation, len(s[0].Dims), s[0])
 		}
 		k = plan.Transpose(s[0].Type, s[0].Dims, in.Permutation, d)
 		got["packed"] = k.Packed != nil
@@ -186,6 +189,9 @@ func checkThreadMap(input, expect json.RawMessage) (string, error) {
 		if err != nil {
 			return "", err
 		}
+		if len(s[1].Dims) != len(s[0].Dims)+1 || len(s[2].Dims) != 2 {
+			return "", fmt.Errorf("updates of %s have a dimension more and indices two; %s and %s have not", s[0], s[1], s[2])
+		}
 		k = plan.ScatterLoop(s[0], s[1], s[2], in.Unique, d)
 	case "input_slices":
 		s, err := parseShapes(in.Input)
@@ -197,6 +203,14 @@ func checkThreadMap(input, expect json.RawMessage) (string, error) {
 			m, err := hlo.ParseUnverified("slice", fmt.Sprintf("e { p = %s parameter(0)\n s = %s slice(p), slice={%s} }", s[0], s[0], text))
 			if err != nil {
 				return "", err
+			}
+			if len(m.Entry.Root.Slices) != len(s[0].Dims) {
+				return "", fmt.Errorf("%s does not slice all %d dimensions of %s", text, len(s[0].Dims), s[0])
+			}
+			for _, c := range m.Entry.Root.Slices {
+				if c.Stride < 1 {
+					return "", fmt.Errorf("%s has a stride below 1", text)
+				}
 			}
 			list = append(list, m.Entry.Root.Slices)
 		}

@@ -150,3 +150,25 @@ func TestReductionsOfOtherShapes(t *testing.T) {
 		}
 	}
 }
+
+// TestFusionRefusals: input that means nothing is refused with what is wrong and what there is.
+func TestFusionRefusals(t *testing.T) {
+	for _, c := range []struct{ kind, input, want string }{
+		{"thread_map", `{"emitter": "transpose", "operand": "f32[20,97,170]", "permutation": [97, 2, 1], "device": "rtx_a6000"}`, "[97 2 1] is no permutation of the 3 dimensions of f32[20,97,170]"},
+		{"thread_map", `{"emitter": "transpose", "operand": "s8[160,170,3]", "permutation": [1, 0], "device": "rtx_a6000"}`, "[1 0] is no permutation of the 3 dimensions of s8[160,170,3]"},
+		{"thread_map", `{"emitter": "scatter", "operand": "f32[300,200]", "update": "f32[]", "indices": "s32[42,1]", "device": "rtx_a6000"}`, "a dimension more"},
+		{"thread_map", `{"emitter": "input_slices", "input": "f32[100]", "slices": ["[0:50:0]"], "device": "rtx_a6000"}`, "stride"},
+		{"thread_map", `{"emitter": "input_slices", "input": "f32[100,4]", "slices": ["[0:50]"], "device": "rtx_a6000"}`, "all 2 dimensions"},
+		{"thread_map", `{"emitter": "loop", "output": "f32[100]", "device": "a6000"}`, "there are rtx_a6000, h100_sxm, h200_sxm, b200"},
+		{"reduction_split", `{"operand": "f32[50021]", "dimensions": [1]}`, "dimension 1"},
+	} {
+		r := Check(Case{Name: "t", Kind: c.kind, Input: []byte(c.input), Expect: []byte(`{}`)})
+		if r.Outcome != Failed || !strings.Contains(r.Note, c.want) || strings.ContainsAny(r.Note, "!") || strings.Contains(r.Note, "panic") {
+			t.Errorf("%s: %s %s, which does not say %q", c.input, r.Outcome, r.Note, c.want)
+		}
+	}
+	// A map that holds nothing is printed without its results.
+	if r := Check(Case{Name: "t", Kind: "parse_print", Input: []byte(`{"map": "(d0) -> (d0), domain: d0 in [3, 2]"}`), Expect: []byte(`{"map": "KNOWN EMPTY"}`)}); r.Outcome != Passed {
+		t.Errorf("%s %s", r.Outcome, r.Note)
+	}
+}

@@ -13,6 +13,7 @@ package plan
 import (
 	"fmt"
 	"math"
+	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
@@ -46,7 +47,11 @@ func FindDevice(name string) (Device, error) {
 			return d, nil
 		}
 	}
-	return Device{}, fmt.Errorf("plan: there is no device %q", name)
+	var names []string
+	for _, d := range Devices() {
+		names = append(names, d.Name)
+	}
+	return Device{}, fmt.Errorf("plan: there is no device %q; there are %s", name, strings.Join(names, ", "))
 }
 
 // Wave is how many threads the device holds at once.
