@@ -12,6 +12,7 @@ package index
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/affine"
@@ -373,7 +374,7 @@ func (r Runtime) known(within affine.Range) (e affine.Expr, iota, ok bool) {
 		in = in.Operands[0]
 	}
 	m := at.Map
-	if m.Undefined() || m.KnownEmpty() || len(m.Runtime) > 0 || len(m.Ranges) > 0 {
+	if m.Undefined() || m.KnownEmpty() || len(m.Runtime) > 0 {
 		return affine.Expr{}, false, false
 	}
 	switch in.Op {
@@ -396,6 +397,10 @@ func (r Runtime) known(within affine.Range) (e affine.Expr, iota, ok bool) {
 		bounds := map[string]affine.Range{}
 		for _, v := range m.Dims {
 			bounds[v.Name] = v.Range
+		}
+		// A range variable of the place is not the map's of that name.
+		if slices.ContainsFunc(e.Vars(), func(name string) bool { _, dim := bounds[name]; return !dim }) {
+			return affine.Expr{}, false, false
 		}
 		return e, true, e.Range(bounds).Within(within)
 	}

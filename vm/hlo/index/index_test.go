@@ -50,6 +50,31 @@ func TestRuntimeSources(t *testing.T) {
 	}
 }
 
+// TestKnownStarts: a start that is a constant is taken wherever the slice is read, also in
+// windows and sums, whose places have range variables.
+func TestKnownStarts(t *testing.T) {
+	m, err := hlo.Parse("t", `or {
+ a = u64[] parameter(0)
+ b = u64[] parameter(1)
+ ROOT r = u64[] or(a, b)
+}
+ENTRY e {
+ p = u64[5,12] parameter(0)
+ one = s32[] constant(1)
+ four = s32[] constant(4)
+ x = u64[4,5] dynamic-slice(p, one, four), dynamic_slice_sizes={4,5}
+ z = u64[] constant(0)
+ ROOT w = u64[2,4] reduce-window(x, z), window={size=1x3 stride=2x1 pad=0_0x0_1}, to_apply=or
+}`)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := Group(m.Entry, m.Entry.Root)[m.Entry.Params[0]][0]
+	if want := "(d0, d1)[s0] -> (d0 * 2 + 1, d1 + s0 + 4), domain: d0 in [0, 1], d1 in [0, 3], s0 in [0, 2], d1 + s0 in [0, 4]"; x.String() != want {
+		t.Errorf("%s, not %s", x, want)
+	}
+}
+
 // TestStartsOfIota: a start that an iota gives is its coordinate as far as no clamp changes
 // it; XLA takes it in any case.
 func TestStartsOfIota(t *testing.T) {
