@@ -564,14 +564,12 @@ func (e *elemental) follow(x index.Indexing, idx []affine.Expr, w where, n int) 
 		if n > 1 && usesAny(source, lane) {
 			return nil, nil, true, nil
 		}
-		all := slices.Clone(w)
-		for _, c := range e.relevant(when, n) {
-			all = all.with(c)
+		if n > 1 && x.Runtime[i].Source.Op != hlo.Constant && when.uses(lane) { // what is read, is read for all lanes
+			if when = e.relevant(when, n); when.uses(lane) {
+				return nil, nil, true, nil
+			}
 		}
-		if n > 1 && all.uses(lane) {
-			return nil, nil, true, nil
-		}
-		v, err := e.start(x.Runtime[i].Source, source, all, r.Range)
+		v, err := e.start(x.Runtime[i].Source, source, append(slices.Clone(w), when...), r.Range)
 		if err != nil {
 			return nil, nil, false, err
 		}

@@ -94,7 +94,7 @@ func (e *evaluator) run(c *hlo.Computation, args []value) (value, error) {
 	for i, in := range c.Instructions {
 		for _, s := range in.Shape.Outputs() {
 			if s.IsTuple() {
-				return nil, fmt.Errorf("%s: nested tuples cannot be computed", in.Pos)
+				return nil, fmt.Errorf("%s: nested tuples cannot be computed; put all elements into one tuple", in.Pos)
 			}
 			if s.Elements() > MaxElements {
 				return nil, errWork

@@ -152,7 +152,7 @@ func rootsOf(c *hlo.Computation) ([]*hlo.Instruction, error) {
 	}
 	for _, r := range roots {
 		if r.Shape.IsTuple() && r.Op == hlo.Tuple {
-			return nil, fmt.Errorf("plan: %s has nested tuples", c.Name)
+			return nil, fmt.Errorf("plan: %s has nested tuples; put all elements into one tuple", c.Name)
 		}
 	}
 	return roots, nil
