@@ -67,7 +67,7 @@ func newGang(d *stream) *gang {
 	if !d.Fixed {
 		d.Plan = d.Plan.halved(s)
 	}
-	g := &gang{stream: d, w: &wide{decoder: d.decoder, s: s}}
+	g := &gang{stream: d, w: &wide{decoder: d.decoder, s: s, gang: true}}
 	of := func(columns int) layout.Layout {
 		return layout.Spatial(d.Warps, 1).ColumnLocal(2, columns/8).Spatial(8, 4).Local(1, 2)
 	}
@@ -177,7 +177,7 @@ func (g *gang) rowOf() (column, stored build.Type) {
 func (g *gang) keep(name string, to build.Value, t build.Value, per, q int, x build.Value) {
 	b := g.b
 	_, stored := g.rowOf()
-	at := t.Mod(g.Stages)
+	at := slot(t, g.Stages)
 	if per > 1 {
 		at = at.Mul(per).Add(q)
 	}
@@ -212,7 +212,7 @@ func (g *gang) order(t build.Value) {
 
 // ordered is a piece of a turn's x in order.
 func (g *gang) ordered(name string, t build.Value, i int) build.Value {
-	at, per := t.Mod(g.Stages), Turn/g.w.piece()
+	at, per := slot(t, g.Stages), Turn/g.w.piece()
 	if per > 1 {
 		at = at.Mul(per).Add(i)
 	}

@@ -121,6 +121,14 @@ func (d *stream) bytes() int {
 	return d.Warps*d.Sides*d.tileBytes() + d.Rows*Turn*2 + s + z
 }
 
+// slot is the stage of turn t among n. Turns are not negative; where n is no power of two, lowering must see it.
+func slot(t build.Value, n int) build.Value {
+	if n&(n-1) != 0 {
+		t = t.Max(0)
+	}
+	return t.Mod(n)
+}
+
 // room is what a stage takes of shared memory.
 func (d *stream) room() int {
 	if d.Warpgroups {
@@ -345,7 +353,7 @@ func (d *stream) program() (*ir.Program, error) {
 			if d.Digits {
 				d.collect(build.Register(dtype.F32, d.quarters()), d.storeColumn)
 			} else {
-				d.collect(d.sum, d.store)
+				d.collect(d.byRows())
 			}
 		case g != nil:
 			g.w.tilesOf(g.hangs(), t.Less(d.mine), t, outputs)
@@ -457,7 +465,7 @@ func (d *stream) copyWeights(t build.Value) {
 
 // tileX is piece i of a turn's x.
 func (d *stream) tileX(name string, t build.Value, i int) build.Value {
-	at, per := t.Mod(d.Stages), Turn/d.piece()
+	at, per := slot(t, d.Stages), Turn/d.piece()
 	if per > 1 {
 		at = at.Mul(per).Add(i)
 	}
@@ -510,7 +518,7 @@ func (d *stream) loadShared(tag string, t build.Value, q int) {
 
 // loadGroup loads what a group has for each output.
 func (d *stream) loadGroup(to, from string, s, t build.Value, q int, typ dtype.Type, as build.Type) {
-	tile := d.b.SliceShared(d.fresh(from), s, rowMajor(typ, d.outputs()), build.Offset(t.Mod(d.Stages), q, d.side*d.outputs()), build.Dims(2))
+	tile := d.b.SliceShared(d.fresh(from), s, rowMajor(typ, d.outputs()), build.Offset(slot(t, d.Stages), q, d.side*d.outputs()), build.Dims(2))
 	d.b.LoadShared(to, tile, as)
 }
 
@@ -545,7 +553,7 @@ func (d *stream) multiply(j int, t build.Value) {
 	piece, lane := d.piece(), d.bytesPerLane()
 	pieces := build.Register(dtype.U8, layout.Spatial(d.Warps, 1).Local(1, lane/16).Spatial(1, 32).Local(1, 16))
 	copies := layout.Replicated(d.Warps, 1, 1)
-	loaded := copies.Local(1, d.Rows/8).Local(piece/(4*d.Run), 1).ColumnSpatial(4, 8).Local(d.Run, 1)
+	loaded := copies.Mul(d.loadedX())
 	right := copies.Local(1, d.Rows/8).Local(piece/8, 1).ColumnSpatial(4, 8).Local(2, 1)
 	l, err := swizzled(0, d.Rows, piece).Transpose(0, 1)
 	if err != nil {
@@ -561,7 +569,7 @@ func (d *stream) multiply(j int, t build.Value) {
 	for sub := range Turn / d.Sub {
 		tag := fmt.Sprintf("%d_%d", j, sub)
 		d.each(func() {
-			from := b.SliceShared(d.fresh("uw"), d.flat8, d.part(), build.Offset(t.Mod(d.Stages), d.side*d.Warps, sub*32*lane))
+			from := b.SliceShared(d.fresh("uw"), d.flat8, d.part(), build.Offset(slot(t, d.Stages), d.side*d.Warps, sub*32*lane))
 			rb := b.LoadShared(d.of("rb"), from, pieces)
 			d.cast(tag, b.View(d.of("rw"), rb, d.codes1))
 			d.less(d.of("rh"+tag), func(k int) layout.Layout { return d.left(d.Warps, k) }, func(k int) string { return d.zerosOf(j, sub*d.Sub+k) })
@@ -618,12 +626,45 @@ func (d *stream) end() {
 		d.meet(of, total, d.storeColumn, at, 4)
 		return
 	}
-	total := func() build.Value { return build.Expr(d.of("acc")) }
+	of, store := d.byRows()
+	total := func() build.Value {
+		if !d.spread() {
+			return build.Expr(d.of("acc"))
+		}
+		return d.b.View(d.of("rows"), build.Expr(d.of("acc")), of)
+	}
 	if d.Joint {
 		d.each(func() { d.send(total()) })
 		return
 	}
-	d.meet(d.sum, total, d.store, at, 2)
+	d.meet(of, total, store, at, 2)
+}
+
+// spread reports whether columns of products have the rows of x in another order: four threads load 64 bytes of a row,
+// and those of neighbouring rows of 128 swizzled bytes lie in the same banks; those four rows apart do not.
+func (d *stream) spread() bool { return d.Run == 8 && d.piece() == 64 }
+
+// loadedX is the layout of a piece of x as it is loaded, [k, rows]: column n of each 8 has row n/2 + n%2·4 where columns
+// are spread.
+func (d *stream) loadedX() layout.Layout {
+	rows, inner := d.Rows/8, d.piece()/(4*d.Run)
+	if !d.spread() {
+		return layout.Local(1, rows).Local(inner, 1).ColumnSpatial(4, 8).Local(d.Run, 1)
+	}
+	l, err := layout.New([]int{d.piece(), d.Rows}, []int{inner, 4, d.Run, rows, 2, 4}, []int{5, 4, 1}, []int{3, 0, 2})
+	if err != nil {
+		panic(err) // rows are a power of two
+	}
+	return l
+}
+
+// byRows is the type of what a side came to, by rows of x, and what stores it.
+func (d *stream) byRows() (build.Type, func(build.Value)) {
+	if !d.spread() {
+		return d.sum, d.store
+	}
+	l := warped(d.Warps, 2).Local(d.Tiles, d.Rows/8).Local(2, 1).Local(1, 2).Spatial(8, 4)
+	return build.Register(dtype.F32, l), func(sums build.Value) { d.storeAs(sums, l) }
 }
 
 // storeColumn is store for a single row of x.

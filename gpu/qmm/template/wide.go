@@ -275,6 +275,7 @@ func Wide(f Form, s WideSchedule) (*ir.Program, error) {
 type wide struct {
 	*decoder
 	s                     WideSchedule
+	gang                  bool // whether it is a gang's
 	pipe                  build.Pipeline
 	sx, sw                build.Value
 	flat8                 build.Value // sw, a row for each tile
@@ -820,6 +821,9 @@ func (w *wide) stretch(turns build.Value, begin func(t build.Value, some string)
 // stage is a tile of a turn's stage.
 func (w *wide) stage(name string, of build.Value, t build.Value, per, i int, typ build.Type, from ...any) build.Value {
 	at := t.Mod(w.s.Stages)
+	if w.gang {
+		at = slot(t, w.s.Stages)
+	}
 	if per > 1 {
 		at = at.Mul(per)
 		if i > 0 {
