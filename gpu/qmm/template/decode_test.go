@@ -33,6 +33,7 @@ type layer struct {
 	factor     float64
 	q, s, z, x *array.Array // s and z are [groups, N], in plain order
 	m, n, k    int
+	counters   map[string]int64 // of the last program that check ran, on the simulator
 }
 
 func randomLayer(f Form, m, n, k int, r *rand.Rand) *layer {
@@ -175,6 +176,7 @@ func (l *layer) check(t *testing.T, d device.Device, s Schedule) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		l.counters = res.Counters
 		return res.Args
 	}
 	plan, err := PlanOf(l.form)

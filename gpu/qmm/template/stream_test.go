@@ -92,6 +92,17 @@ func TestDecodeStreams(t *testing.T) {
 	}
 }
 
+// TestStreamBanks holds that no two threads that load x, weights or scales together want the same bank.
+func TestStreamBanks(t *testing.T) {
+	for _, rows := range []int{8, 16} {
+		l := randomLayer(Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, rows, 128, 512, rand.New(rand.NewPCG(3, 4)))
+		l.check(t, machine(t, "sim"), Schedule{Stages: 3, Blocks: 1, Warps: 8, Rows: rows})
+		if c := l.counters; c["shared_bank_conflicts"] != 0 || c["shared_wavefronts"] == 0 {
+			t.Errorf("%d rows: %d wavefronts, %d more than without conflicts", rows, c["shared_wavefronts"], c["shared_bank_conflicts"])
+		}
+	}
+}
+
 // TestGPUStreams is TestDecodeStreams on the attached GPU, for as many forms as the
 // budget allows; a part of them at first, then all.
 func TestGPUStreams(t *testing.T) {
