@@ -357,7 +357,7 @@ func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 }
 
 // spans are all schedules for that many rows, small ones first, with so many blocks where
-// they stay. Stages are 4 and 8: one or two more or less take within 2% of the better of these, where they fit.
+// they stay. Stages are 4 and 8, of which the better is mostly as good as any other number (DECODE.md).
 func (p *Plan) spans(rows, blocks int) []Schedule {
 	var out []Schedule
 	for _, depth := range []int{2, 1, 3} {
