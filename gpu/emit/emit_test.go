@@ -72,6 +72,29 @@ func check(m *hlo.Module, d plan.Device, seed uint64, tolerance float64) error {
 	return nil
 }
 
+// TestWideFusions: fusions that read places from tensors, of results in any layout and of
+// several sizes, give on the simulator what vm/hlo/eval gives.
+func TestWideFusions(t *testing.T) {
+	h200, _ := plan.FindDevice("h200_sxm")
+	for seed := *firstSeed; seed < *firstSeed+uint64(*graphs); seed++ {
+		o := hlorand.Options{Exact: true, Wide: true}
+		if seed%3 == 1 {
+			o.Types = []hlo.Type{hlo.S32, hlo.S4, hlo.U8, hlo.S64, hlo.Pred}
+		}
+		m, err := hlorand.Fusion(seed, o)
+		if err != nil {
+			t.Fatalf("seed %d: %v", seed, err)
+		}
+		d := h200
+		if seed%2 == 1 {
+			d = tiny
+		}
+		if err := check(m, d, seed, 0); err != nil {
+			t.Fatalf("seed %d: %v\n%s", seed, err, hlo.Format(m))
+		}
+	}
+}
+
 func TestRandomFusions(t *testing.T) {
 	h200, _ := plan.FindDevice("h200_sxm")
 	missing := map[string]int{}

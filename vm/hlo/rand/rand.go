@@ -19,6 +19,9 @@ type Options struct {
 	Exact bool
 	// NoReduce leaves out everything of the class Combining.
 	NoReduce bool
+	// Wide draws also what reads its places from tensors (gathers, scatters, slices at
+	// parameters), windows, results in other layouts, and several results of other sizes.
+	Wide bool
 }
 
 type drawer struct {
@@ -54,6 +57,11 @@ func Fusion(seed uint64, o Options) (*hlo.Module, error) {
 				results = append(results, x)
 				break
 			}
+		}
+	}
+	for d.o.Wide && len(results) < 4 && d.IntN(2) == 0 {
+		if x := d.pool[d.IntN(len(d.pool))]; !slices.Contains(results, x) {
+			results = append(results, x)
 		}
 	}
 	return d.b.Done(results...)
@@ -118,7 +126,13 @@ func (d *drawer) step() {
 			d.pool = append(d.pool, in)
 		}
 	}
-	switch d.IntN(16) {
+	kinds := 16
+	if d.o.Wide {
+		kinds = 24
+	}
+	switch kind := d.IntN(kinds); kind {
+	default:
+		d.wide(kind-16, x, push)
 	case 0, 1, 2:
 		push(d.b.Elementwise(d.binary(t), x, d.like(x)))
 	case 3:
