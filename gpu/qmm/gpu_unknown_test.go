@@ -9,7 +9,6 @@ import (
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
-	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
 	"github.com/tilus-lab/tilus-lab/tests/record"
 )
@@ -26,6 +25,9 @@ var unknownShapes = []Shape{
 	{Name: "llama8b o", N: 4096, K: 4096}, {Name: "llama8b gate_up", N: 28672, K: 4096}, {Name: "llama8b down", N: 4096, K: 14336}, {Name: "qwen14b down", N: 5120, K: 13824},
 	{Name: "qwen14b qkv", N: 7168, K: 5120}, {Name: "qwen7b gate_up", N: 37888, K: 3584}, {Name: "square", N: 6144, K: 6144}, {Name: "ragged", N: 11000, K: 4232},
 }
+
+// unknownRows are how many rows of x they have: each kind of program that there is, and 32, which two kinds are made for.
+var unknownRows = []int{1, 16, 32, 64}
 
 // unknownRow says how far what is chosen without a search is from what a search finds.
 type unknownRow struct {
@@ -89,7 +91,7 @@ func TestGPUUnknown(t *testing.T) {
 	start := time.Now()
 	for _, s := range shapes {
 		for _, w := range []string{"u4", "f6e3m2", "u2"} {
-			for _, m := range []int{1, 16, 64} {
+			for _, m := range unknownRows {
 				if time.Since(start) > *budget {
 					t.Fatalf("%s and all behind it: left out after %v", s.Name, *budget)
 				}
@@ -97,23 +99,26 @@ func TestGPUUnknown(t *testing.T) {
 				row := unknownRow{Layer: s.Name, Weight: w, M: m, N: s.N, K: s.K, Plan: l.Usual().PlanFor(m, Call{}), Row: stamp}
 				row.Name = fmt.Sprintf("%s %s × %d", w, s.Name, m)
 				begin := time.Now()
+				plans := []string{row.Plan} // and then the other, if so many rows may take either
 				for _, plan := range b.Plans(l, m) {
+					if plan != row.Plan && (plan == Decode || plan == Wide && m >= WideFrom) {
+						plans = append(plans, plan)
+					}
+				}
+				for i, plan := range plans {
 					var r Row
-					switch {
-					case plan == Decode && row.Plan == Decode:
-						r, err = b.Tune(ctx, l, s.Name, m, TuneOptions{Budget: *unknownTime})
-					case plan == Decode:
-						schedule, e := l.Choose(m)
-						if err = e; err == nil {
-							r, err = b.Time(ctx, l, s.Name, m, []template.Schedule{schedule}, begin.Add(*unknownTime), nil)
-						}
-					case plan == Wide && m > 16:
+					left := *unknownTime - time.Since(begin)
+					if i < len(plans)-1 {
+						left = left * 3 / 5
+					}
+					switch plan {
+					case Decode:
+						r, err = b.Tune(ctx, l, s.Name, m, TuneOptions{Budget: left})
+					default:
 						schedules, e := l.WideSchedules(plan, m, 9)
 						if err = e; err == nil {
-							r, err = b.TimeWide(ctx, l, s.Name, m, plan, schedules, begin.Add(*unknownTime), nil)
+							r, err = b.TimeWide(ctx, l, s.Name, m, plan, schedules, time.Now().Add(left), nil)
 						}
-					default:
-						continue
 					}
 					if err != nil {
 						t.Errorf("%s, %d rows, %s, %s: %v", w, m, s.Name, plan, err)

@@ -195,9 +195,8 @@ func TestUnknownRecord(t *testing.T) {
 		if r.GPU == "" || r.Commit == "" || r.Tried < 1 || r.Searched > 0 && r.End == "" || !(r.Best > 0) || math.Abs(r.Of-r.Chosen/r.Best) > 1e-9 {
 			t.Errorf("incomplete: %+v", r)
 		}
-		limit := max(unknown, furtherOff[name])
-		if r.Of > limit {
-			t.Errorf("%s: %.3f of the fastest, at most %.2f", name, r.Of, limit)
+		if r.Of > unknown {
+			t.Errorf("%s: %.3f of the fastest, at most %.2f", name, r.Of, unknown)
 		}
 		if r.Took > searchTime {
 			t.Logf("%s: the search took %.1f s for %d schedules, not %d s", name, r.Took, r.searched(), searchTime)
@@ -212,15 +211,10 @@ func TestUnknownRecord(t *testing.T) {
 	}
 	mean := math.Exp(sum / n)
 	t.Logf("%.0f products of shapes that no table has: %.3f of the fastest on average; %d searches of few schedules, %d that took longer than they may", n, mean, few, late)
-	if products := 9 * len(unknownShapes); n+float64(few) < float64(products) || few > products/10 || late > 0 || mean > 1.03 {
+	if products := 3 * len(unknownRows) * len(unknownShapes); n+float64(few) < float64(products) || few > products/10 || late > 0 || mean > 1.03 {
 		t.Errorf("%.0f products, %.3f of the fastest on average; %d searches of few schedules, %d late", n, mean, few, late)
 	}
 }
-
-// furtherOff are products whose choice may be further from the fastest than unknown. Of 4096 × 4096, 64 rows of
-// 2 bits are multiplied faster 32 rows at a time by blocks that stay than by any program for more rows, which is no
-// longer so for 6144 × 4096; no model knows that yet.
-var furtherOff = map[string]float64{"u2 llama8b o, 64 rows": 1.19}
 
 // searchTime is how many seconds a search may take.
 const searchTime = 3

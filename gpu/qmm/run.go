@@ -26,6 +26,27 @@ type Packed struct {
 	One    float64
 
 	programs programs // that products took
+	plans    sync.Map // that PlanFor chose, by asked
+}
+
+// asked is what [Linear.PlanFor] chooses a plan by, where it chooses.
+type asked struct {
+	rows  int
+	added bool // a bias or a residual
+}
+
+// planFor is PlanFor, which compares models, once for each number of rows.
+func (p *Packed) planFor(m int, c Call) string {
+	if c.Plan != "" || c.Soon || c.Schedule != nil {
+		return p.PlanFor(m, c)
+	}
+	key := asked{m, c.Bias != nil || c.Residual != nil}
+	if plan, ok := p.plans.Load(key); ok {
+		return plan.(string)
+	}
+	plan := p.PlanFor(m, c)
+	p.plans.Store(key, plan)
+	return plan
 }
 
 // programs are those that were made before, by what they were made from.
@@ -246,7 +267,7 @@ type Call struct {
 }
 
 // PlanFor is the plan that m rows of x take on an H200: Decode for few; for more what the
-// models of Wide, Prefill and Expand expect most of. Expand takes no bias, no residual and
+// models of all plans expect most of. Expand takes no bias, no residual and
 // no ragged sizes, and where it would round weights, only a call's own wish.
 func (l Linear) PlanFor(m int, c Call) string {
 	if c.Plan != "" {
@@ -256,7 +277,7 @@ func (l Linear) PlanFor(m int, c Call) string {
 		return Decode
 	}
 	plans := slices.DeleteFunc(l.Plans(m), func(plan string) bool {
-		return plan == Decode || plan == Expand && (c.Bias != nil || c.Residual != nil)
+		return plan == Expand && (c.Bias != nil || c.Residual != nil)
 	})
 	switch len(plans) {
 	case 0:
@@ -264,14 +285,29 @@ func (l Linear) PlanFor(m int, c Call) string {
 	case 1:
 		return plans[0]
 	}
-	best, least := "", 0.0
+	best, least, known := "", 0.0, false
 	for _, plan := range plans {
-		if us := l.planUs(plan, m); best == "" || us < least {
-			best, least = plan, us
+		us, tabled := l.expected(plan, m)
+		if best == "" || tabled && !known || tabled == known && us < least {
+			best, least, known = plan, us, tabled
 		}
 	}
 	return best
 }
+
+// expected is planUs, or where a table has the schedule what it took there. The tables keep the faster of [Decode] and
+// [Wide], so that one which they leave out was slower.
+func (l Linear) expected(plan string, m int) (us float64, tabled bool) {
+	if p, err := template.PlanOf(l.Form()); err == nil && m <= decodeTo {
+		if us, _ := l.measured(p, plan, m); us > 0 {
+			return us, true
+		}
+	}
+	return l.planUs(plan, m), false
+}
+
+// decodeTo is up to how many rows [Decode] is worth a thought beside other plans.
+const decodeTo = 4 * WideFrom
 
 // Plans are those that m rows may take on a GPU with matrix instructions of warpgroups, if
 // nothing is added to the product: results of all of them are about as close to those of the
@@ -285,7 +321,7 @@ func (l Linear) Plans(m int) []string {
 // [Call.Plan] takes the error that [template.Expand] tells.
 func (l Linear) Named(m int) []string {
 	var out []string
-	if m <= 4*WideFrom {
+	if m <= decodeTo {
 		out = append(out, Decode)
 	}
 	if p, err := template.PlanOf(l.Form()); err == nil && m >= WideFrom/2 {
@@ -311,7 +347,10 @@ const (
 	productRate = 740e6
 )
 
-// planUs is about how many µs a plan but [Decode] takes on an H200.
+// decodeBehind is how many times as long as expected Decode counts beside other plans, whose models are closer.
+const decodeBehind = 1.025
+
+// planUs is about how many µs a plan takes on an H200, as [Linear.PlanFor] compares them.
 func (l Linear) planUs(plan string, m int) float64 {
 	n, k := float64(l.N), float64(l.K)
 	if plan == Expand {
@@ -320,6 +359,13 @@ func (l Linear) planUs(plan string, m int) float64 {
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
 		return math.Inf(1)
+	}
+	if plan == Decode {
+		s, err := l.Choose(m)
+		if err != nil {
+			return math.Inf(1)
+		}
+		return decodeBehind * p.Estimate(s, m, l.N, l.K, template.H200())
 	}
 	s, err := l.WideSchedule(plan, m)
 	if err != nil {
@@ -411,7 +457,7 @@ func (p *Packed) begin(d device.Device, x *array.Array, c Call) (*Result, *steps
 	}
 	begin := time.Now()
 	out := &Result{Device: d.Name()}
-	out.Plan = p.PlanFor(m, c)
+	out.Plan = p.planFor(m, c)
 	if on := d.Describe(); c.Plan == "" && on.Driver != "" && on.Arch != warpgroups {
 		out.Plan = Decode
 	}

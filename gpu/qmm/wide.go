@@ -14,7 +14,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
-// WideFrom is from how many rows of x on products take another plan than [Decode].
+// WideFrom is from how many rows of x on products may take another plan than [Decode].
 const WideFrom = 17
 
 // warpgroups is the target whose matrix instructions take operands from registers of

@@ -25,7 +25,7 @@ func TestPlanFor(t *testing.T) {
 		call    Call
 		plan    string
 	}{
-		{8192, 8192, 1, Call{}, Decode}, {8192, 8192, 16, Call{}, Decode}, {8192, 8192, 17, Call{}, Wide}, {57344, 8192, 128, Call{}, Wide},
+		{8192, 8192, 1, Call{}, Decode}, {8192, 8192, 16, Call{}, Decode}, {4096, 4096, 32, Call{}, Decode}, {8192, 8192, 64, Call{}, Wide}, {57344, 8192, 32, Call{}, Wide}, {57344, 8192, 128, Call{}, Wide},
 		{8192, 8192, 4096, Call{}, Prefill}, {8192, 8192, 4096, Call{Plan: Expand}, Expand}, {8192, 8192, 4096, Call{Bias: bias}, Prefill}, {8191, 8191, 4096, Call{}, Prefill},
 		{256, 512, 64, Call{Plan: Prefill}, Prefill}, {256, 512, 1, Call{Plan: Wide}, Wide}, {256, 512, 64, Call{Schedule: &template.Schedule{}}, Decode},
 	} {

@@ -152,6 +152,8 @@ const (
 	partsSplit  = 0.983  // µs that blocks of a split take to count themselves
 	partsMoved  = 9.6    // times that a partial sum of theirs is moved, in effect
 	partsNarrow = 1.3    // times as long as that, at least, four warps along k take with 2 bits and few loads under way
+	partsTall   = 1.1    // times as long as that, 32 rows take
+	partsTallUs = 0.6    // and µs more
 )
 
 // blocksOf is how many blocks a schedule with Parts has, and how many of them fit a
@@ -192,6 +194,9 @@ func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
 	if p.Stored.Bits() == 2 && s.Parts == 4 && s.Splits == 1 && s.Depth <= 2 {
 		time *= partsNarrow
 	}
+	if s.Rows > 16 {
+		time = partsTallUs + partsTall*time
+	}
 	if s.Splits > 1 { // with Joint about as much
 		time += partsSplit + partsMoved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
@@ -200,34 +205,43 @@ func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
 
 // What [Plan.Estimate] knows of blocks that stay.
 const (
-	streamFixed  = 5.7   // µs of a launch, of which those beside it hide the rest
-	streamIssued = 3.3   // instructions a cycle of a multiprocessor
-	streamAlone  = 0.86  // of one warp
-	streamTurn   = 40    // instructions of a warp's turn, whatever it multiplies
-	streamWait   = 220   // cycles that a warp waits in its turn
-	streamMMA    = 2     // instructions that a matrix instruction is worth
-	streamScale  = 10    // to scale sums of a tile and 8 rows, and as many for each tile
-	streamX      = 0.2   // of x's bytes, which come from the L2 cache
-	ringWait     = 1.26  // µs from a free stage to a full one
-	perBlock     = 0.24  // µs for each block that comes to the same outputs
-	partRate     = 61000 // bytes a µs of their sums, which the last one reads
+	streamIssued = 3.3  // instructions a cycle of a multiprocessor
+	streamAlone  = 0.86 // of one warp
+	streamTurn   = 40   // instructions of a warp's turn, whatever it multiplies
+	streamX      = 0.2  // of x's bytes, which come from the L2 cache
+	ringWait     = 1.26 // µs from a free stage to a full one
 
-	digitsFixed = 3.6  // as streamFixed, with digits
+	digitsFixed = 3.6  // as streamRates.fixed, with digits
 	digitsAlone = 1.61 // as streamAlone
-	digitsWait  = 590  // as streamWait
+	digitsWait  = 590  // as streamRates.wait
 	bytewise    = 0.67 // instructions for each element that is multiplied as bytes
 	fixedwise   = 0.62 // the same, with digits of 16 or 31 bits
 	digitsScale = 20   // to scale sums of a tile
 	longScale   = 5.6  // the same, with 31 bits
 	longAll     = 0.94 // of all that, with 31 bits
 
-	gangFixed    = 3.8    // as streamFixed, with warpgroups
+	gangFixed    = 3.8    // as streamRates.fixed, with warpgroups
 	gangTile     = 170    // cycles that a tile of 64 outputs takes all warpgroups
 	gangAlone    = 140    // and what it takes its own beside its cast
 	gangChain    = 1.31   // the same for each instruction of a thread's cast
-	gangPartRate = 110000 // as partRate
+	gangPartRate = 110000 // as streamRates.part
 	fixedTile    = 165    // as gangTile, with x as whole numbers
 	fixedTurn    = 600    // of a turn of these
+)
+
+// streamRates are what more [Plan.Estimate] knows of blocks that stay and multiply by warps, fitted to so many rows.
+type streamRates struct {
+	fixed float64 // µs of a launch, of which those beside it hide the rest
+	wait  float64 // cycles that a warp waits in its turn
+	mma   float64 // instructions that a matrix instruction is worth
+	scale float64 // to scale sums of a tile and 8 rows, and as many for each tile
+	block float64 // µs for each block that comes to the same outputs
+	part  float64 // bytes a µs of their sums, which the last one reads
+}
+
+var (
+	streamFew  = streamRates{fixed: 5.7, wait: 220, mma: 2, scale: 10, block: 0.24, part: 61000}
+	streamTall = streamRates{fixed: 2.62, wait: 19, mma: 4.3, scale: 9.4, block: 0.28, part: 47000} // 32 rows
 )
 
 // estimateStream is Estimate for blocks that stay.
@@ -247,7 +261,11 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 	if p.Shifts() {
 		mma *= 1 + 1/tiles
 	}
-	var fixed, rate float64 = streamFixed, partRate
+	of := streamFew
+	if s.Rows > 16 {
+		of = streamTall
+	}
+	fixed, rate := of.fixed, of.part
 	var together, alone float64 // cycles of all warps for a turn, and of one
 	switch {
 	case s.Warpgroups && s.Fixed:
@@ -263,12 +281,12 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 			each, scale = fixedwise, longScale
 		}
 		fixed = digitsFixed
-		instrs := each*elements + streamMMA*mma/2 + scale*tiles*float64(p.scales())
+		instrs := each*elements + of.mma*mma/2 + scale*tiles*float64(p.scales())
 		together, alone = float64(s.Warps)*instrs/streamIssued, digitsWait/float64(s.Depth)+instrs/digitsAlone
 	default:
-		instrs := streamTurn + p.perElement()*elements + streamMMA*mma + streamScale*tiles*(1+columns)*float64(p.scales())
+		instrs := streamTurn + p.perElement()*elements + of.mma*mma + of.scale*tiles*(1+columns)*float64(p.scales())
 		instrs *= max(1, float64(p.registers(s))/float64(s.room(p))) // some wait in memory
-		together, alone = float64(s.Warps)*instrs/streamIssued, streamWait/float64(s.Depth)+instrs/streamAlone
+		together, alone = float64(s.Warps)*instrs/streamIssued, of.wait/float64(s.Depth)+instrs/streamAlone
 	}
 	bytes := float64(d.bytes()) - float64(s.Rows*Turn*2) + streamX*rows*Turn*2
 	time := fixed + float64(turns)*corner(bytes/on.Rate, together/clock, alone/clock, ringWait/float64(s.Stages))
@@ -276,7 +294,7 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 		time *= longAll
 	}
 	if turns < ceil(k, Turn) && !s.Joint {
-		time += float64(ceil(ceil(k, Turn), turns)) * (perBlock + 4*float64(d.many())*rows/rate)
+		time += float64(ceil(ceil(k, Turn), turns)) * (of.block + 4*float64(d.many())*rows/rate)
 	}
 	return time
 }

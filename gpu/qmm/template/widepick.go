@@ -9,20 +9,21 @@ import (
 // What [Plan.EstimateWide] knows of Hopper beside [Machine], fitted to schedules of
 // tests/record/schedules.json.
 const (
-	wideFixed  = 1.31  // µs of both launches that those beside them do not hide
-	wideNear   = 71000 // bytes a µs that a multiprocessor takes in by tensor and bulk copies
+	wideFixed  = 4.35  // µs of both launches that those beside them do not hide
+	wideNear   = 70000 // bytes a µs that a multiprocessor takes in by tensor and bulk copies
 	wideRate   = 0.965 // of what matrix instructions could do
-	wideAlone  = 1.26  // times that products of one warpgroup take where no others run
-	wideIssued = 3.1   // cycles of a scheduler for each instruction of a cast or scale
-	wideScaled = 0.88  // such instructions for each row and tile
-	wideHalf   = 8.2   // the same for each part of the rows and tile
-	wideWait   = 2.2   // cycles more for each, where products wait for it
-	wideCast   = 0.57  // the same, where the first ones of a turn do not
-	wideAhead  = 240   // cycles of such a turn beside that
+	wideAlone  = 1.28  // times that products of one warpgroup take where no others run
+	wideIssued = 2.85  // cycles of a scheduler for each instruction of a cast or scale
+	wideScaled = 0.51  // such instructions for each row and tile
+	wideHalf   = 15.6  // the same for each part of the rows and tile
+	wideWait   = 0.455 // cycles more for each, where products wait for it
+	wideCast   = 0.04  // the same, where the first ones of a turn do not
+	wideAhead  = 250   // cycles of such a turn beside that
 	widePower  = 940e6 // operations a µs that the machine's power allows
-	widePart   = 0.23  // µs that blocks of a split take to count themselves
-	wideMoved  = 4.4   // times that a partial sum is moved, in effect
-	wideMeet   = 11    // µs more where blocks share all turns
+	widePart   = 0.08  // µs that blocks of a split take to count themselves
+	wideMoved  = 4.24  // times that a partial sum is moved, in effect
+	wideMeet   = 12.9  // µs more where blocks share all turns
+	wideFew    = 0.058 // µs of a turn more for each 32 rows that are less than 64
 )
 
 // EstimateWide is how many µs [Wide] takes with a schedule without zero fields on a
@@ -35,7 +36,7 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	units := ceil(n, outputs*s.Cluster) * s.Cluster * ceil(m, s.Rows) * s.Splits
 	turns := ceil(ceil(k, Turn), s.Splits)
 	tiles := float64(s.Sides * p.own(s)) // of 64 outputs, of a warpgroup
-	product := tiles * Turn / 16 * max(float64(s.Rows)/2, 12)
+	product := tiles * Turn / 16 * max(float64(s.Rows)/2, 17.5)
 	cast := tiles * 16 * Turn / 32 * p.perElement()
 	sets := 1.0
 	if p.Shifts() {
@@ -52,7 +53,7 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	}
 	groups := float64(s.Consumers)
 	bytes := float64(s.Rows*Turn*2/s.Cluster + s.span(p)*Turn*p.Stored.Bits()/8)
-	turn := corner(groups*product/wideRate/clock, groups*wideIssued*others/clock, alone/clock, bytes/wideNear)
+	turn := corner(groups*product/wideRate/clock, groups*wideIssued*others/clock, alone/clock, bytes/wideNear) + wideFew*max(0, float64(64-s.Rows)/32)
 	busy := min(units, on.SMs)
 	whole := float64(ceil(units, on.SMs)*turns) * turn
 	if s.Blocks > 0 {
