@@ -34,7 +34,7 @@ func (l Linear) measured(p *template.Plan, plan string, m int) (us float64, rows
 		all, _ := Table() // the choice of a schedule tells the error
 		want := l.key(p, m)
 		for _, t := range all {
-			if t.same(want) && l.usual(p, true) && t.Schedule.Takes(p, l.N, l.K) {
+			if m <= want.Rows && t.same(want) && l.usual(p, true) && t.Schedule.Takes(p, l.N, l.K) {
 				return t.Us, t.Rows
 			}
 		}

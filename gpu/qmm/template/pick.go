@@ -205,14 +205,8 @@ func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
 
 // What [Plan.Estimate] knows of blocks that stay.
 const (
-	streamIssued = 3.3  // instructions a cycle of a multiprocessor
-	streamAlone  = 0.86 // of one warp
-	streamTurn   = 40   // instructions of a warp's turn, whatever it multiplies
-	streamX      = 0.2  // of x's bytes, which come from the L2 cache
-	ringWait     = 1.26 // µs from a free stage to a full one
-
 	digitsFixed = 3.6  // as streamRates.fixed, with digits
-	digitsAlone = 1.61 // as streamAlone
+	digitsAlone = 1.61 // as streamRates.alone
 	digitsWait  = 590  // as streamRates.wait
 	bytewise    = 0.67 // instructions for each element that is multiplied as bytes
 	fixedwise   = 0.62 // the same, with digits of 16 or 31 bits
@@ -229,19 +223,24 @@ const (
 	fixedTurn    = 600    // of a turn of these
 )
 
-// streamRates are what more [Plan.Estimate] knows of blocks that stay and multiply by warps, fitted to so many rows.
+// streamRates are what [Plan.Estimate] knows of blocks that stay and multiply by warps, fitted to so many rows.
 type streamRates struct {
-	fixed float64 // µs of a launch, of which those beside it hide the rest
-	wait  float64 // cycles that a warp waits in its turn
-	mma   float64 // instructions that a matrix instruction is worth
-	scale float64 // to scale sums of a tile and 8 rows, and as many for each tile
-	block float64 // µs for each block that comes to the same outputs
-	part  float64 // bytes a µs of their sums, which the last one reads
+	fixed  float64 // µs of a launch, of which those beside it hide the rest
+	issued float64 // instructions a cycle of a multiprocessor
+	alone  float64 // of one warp
+	turn   float64 // instructions of a warp's turn, whatever it multiplies
+	wait   float64 // cycles that a warp waits in its turn
+	mma    float64 // instructions that a matrix instruction is worth
+	scale  float64 // to scale sums of a tile and 8 rows, and as many for each tile
+	x      float64 // of x's bytes, which come from the L2 cache
+	ring   float64 // µs from a free stage to a full one
+	block  float64 // µs for each block that comes to the same outputs
+	part   float64 // bytes a µs of their sums, which the last one reads
 }
 
 var (
-	streamFew  = streamRates{fixed: 5.7, wait: 220, mma: 2, scale: 10, block: 0.24, part: 61000}
-	streamTall = streamRates{fixed: 2.62, wait: 19, mma: 4.3, scale: 9.4, block: 0.28, part: 47000} // 32 rows
+	streamFew  = streamRates{fixed: 5.7, issued: 3.3, alone: 0.86, turn: 40, wait: 220, mma: 2, scale: 10, x: 0.2, ring: 1.26, block: 0.24, part: 61000}
+	streamTall = streamRates{fixed: 3.25, issued: 5.65, alone: 1.2, turn: 195, wait: 46, mma: 7.24, scale: 2.86, part: 33900} // 32 rows
 )
 
 // estimateStream is Estimate for blocks that stay.
@@ -282,14 +281,14 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 		}
 		fixed = digitsFixed
 		instrs := each*elements + of.mma*mma/2 + scale*tiles*float64(p.scales())
-		together, alone = float64(s.Warps)*instrs/streamIssued, digitsWait/float64(s.Depth)+instrs/digitsAlone
+		together, alone = float64(s.Warps)*instrs/of.issued, digitsWait/float64(s.Depth)+instrs/digitsAlone
 	default:
-		instrs := streamTurn + p.perElement()*elements + of.mma*mma + of.scale*tiles*(1+columns)*float64(p.scales())
+		instrs := of.turn + p.perElement()*elements + of.mma*mma + of.scale*tiles*(1+columns)*float64(p.scales())
 		instrs *= max(1, float64(p.registers(s))/float64(s.room(p))) // some wait in memory
-		together, alone = float64(s.Warps)*instrs/streamIssued, of.wait/float64(s.Depth)+instrs/streamAlone
+		together, alone = float64(s.Warps)*instrs/of.issued, of.wait/float64(s.Depth)+instrs/of.alone
 	}
-	bytes := float64(d.bytes()) - float64(s.Rows*Turn*2) + streamX*rows*Turn*2
-	time := fixed + float64(turns)*corner(bytes/on.Rate, together/clock, alone/clock, ringWait/float64(s.Stages))
+	bytes := float64(d.bytes()) - float64(s.Rows*Turn*2) + of.x*rows*Turn*2
+	time := fixed + float64(turns)*corner(bytes/on.Rate, together/clock, alone/clock, of.ring/float64(s.Stages))
 	if s.Long {
 		time *= longAll
 	}
