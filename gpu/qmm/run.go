@@ -347,9 +347,6 @@ const (
 	productRate = 740e6
 )
 
-// decodeBehind is how many times as long as expected Decode counts beside other plans, whose models are closer.
-const decodeBehind = 1.025
-
 // planUs is about how many µs a plan takes on an H200, as [Linear.PlanFor] compares them.
 func (l Linear) planUs(plan string, m int) float64 {
 	n, k := float64(l.N), float64(l.K)
@@ -365,7 +362,7 @@ func (l Linear) planUs(plan string, m int) float64 {
 		if err != nil {
 			return math.Inf(1)
 		}
-		return decodeBehind * p.Estimate(s, m, l.N, l.K, template.H200())
+		return p.Estimate(s, m, l.N, l.K, template.H200())
 	}
 	s, err := l.WideSchedule(plan, m)
 	if err != nil {

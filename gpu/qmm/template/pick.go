@@ -133,29 +133,6 @@ func (p *Plan) perElement() float64 {
 	return p.Recipe.Cost().PerElement()
 }
 
-// What [Plan.Estimate] knows of warps that share k, fitted to the schedules of
-// tests/record/schedules.json that [Candidates] offers, as all below. Instructions are those
-// that it counts, so that some rates are more than a machine has.
-const (
-	partsFixed  = 0.79   // µs of a launch that those beside it do not hide
-	partsIssued = 4.5    // instructions a cycle of a multiprocessor
-	partsAlone  = 0.47   // of one warp
-	partsTurn   = 44     // instructions of a warp's turn, whatever it multiplies
-	partsMMA    = 3      // instructions that a matrix instruction is worth
-	partsScale  = 30     // to scale sums of a tile and 8 rows
-	partsNear   = 125000 // bytes a µs of weights and x that a multiprocessor takes in
-	partsX      = 1.18   // of x's bytes, the part that counts as such
-	partsWait   = 0.45   // µs from a load to what it brings
-	partsBlock  = 1.03   // µs of a block beside its turns
-	partsMeet   = 0.039  // µs more for each warp and tile whose sums meet
-	crowded     = 1.85   // of the places for blocks that a launch leaves free, what multiprocessors with more blocks lose
-	partsSplit  = 0.983  // µs that blocks of a split take to count themselves
-	partsMoved  = 9.6    // times that a partial sum of theirs is moved, in effect
-	partsNarrow = 1.3    // times as long as that, at least, four warps along k take with 2 bits and few loads under way
-	partsTall   = 1.1    // times as long as that, 32 rows take
-	partsTallUs = 0.6    // and µs more
-)
-
 // blocksOf is how many blocks a schedule with Parts has, and how many of them fit a
 // multiprocessor.
 func (p *Plan) blocksOf(s Schedule, m, n int) (blocks, fit int) {
@@ -167,6 +144,7 @@ func (p *Plan) blocksOf(s Schedule, m, n int) (blocks, fit int) {
 // room, so that multiprocessors have more or fewer of them unless the launch takes all of
 // it; where it takes more, the last blocks begin when others have ended.
 func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
+	of := ratesOf(partsBy, s.Rows)
 	blocks, fit := p.blocksOf(s, m, n)
 	columns, tiles := float64(s.Rows)/8, float64(p.Tiles*s.Sides)
 	elements := float64(p.Outputs() * Turn / 32 * s.Sides)
@@ -174,74 +152,35 @@ func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
 	if p.Shifts() {
 		mma *= 1 + 1/tiles
 	}
-	instrs := partsTurn + p.perElement()*elements + partsMMA*mma + partsScale*tiles*columns*float64(p.scales())
+	instrs := of.turn + p.perElement()*elements + of.mma*mma + of.scale*tiles*columns*float64(p.scales())
 	bytes := float64(p.PackedShape(1, 1)[2]*s.Sides) + float64(2*p.Outputs()*s.Sides*p.scales())
-	x := partsX * float64(min(m, s.Rows)*Turn*2)
+	x := of.x * float64(min(m, s.Rows)*Turn*2)
 	turns := float64(ceil(k, Turn)) / float64(s.Splits)
 	rounds := float64(ceil(ceil(ceil(k, Turn), s.Splits*s.Parts), s.Depth))
-	block := partsBlock + partsMeet*float64(s.Parts)*tiles*columns + rounds*(partsWait+float64(s.Depth)*instrs/(partsAlone*clock))
+	block := of.block + of.meet*float64(s.Parts)*tiles*columns + rounds*(of.wait+float64(s.Depth)*instrs/(of.alone*clock))
 	// of so many blocks of a multiprocessor at a time, and the most that one has
 	wave := func(n, most float64) float64 {
-		return corner(n*turns*bytes/on.Rate, most*turns*instrs/(partsIssued*clock), most*turns*(x+bytes)/partsNear, block)
+		return corner(n*turns*bytes/on.Rate, most*turns*instrs/(of.issued*clock), most*turns*(x+bytes)/of.near, block)
 	}
 	room := float64(max(fit, 1))
 	waves, last := math.Modf(float64(blocks) / float64(on.SMs) / room)
 	last *= room
-	time := partsFixed + waves*wave(room, room)
+	time := of.fixed + waves*wave(room, room)
 	if last > 0 {
-		time += wave(last, last+crowded*min(last, room-last))
+		time += wave(last, last+of.crowded*min(last, room-last))
 	}
 	if p.Stored.Bits() == 2 && s.Parts == 4 && s.Splits == 1 && s.Depth <= 2 {
-		time *= partsNarrow
+		time *= of.narrow
 	}
-	if s.Rows > 16 {
-		time = partsTallUs + partsTall*time
-	}
-	if s.Splits > 1 { // with Joint about as much
-		time += partsSplit + partsMoved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
+	if s.Splits > 1 {
+		meet := of.split
+		if s.Joint {
+			meet = of.joint
+		}
+		time += meet.count + meet.moved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
 	return time
 }
-
-// What [Plan.Estimate] knows of blocks that stay.
-const (
-	digitsFixed = 3.6  // as streamRates.fixed, with digits
-	digitsAlone = 1.61 // as streamRates.alone
-	digitsWait  = 590  // as streamRates.wait
-	bytewise    = 0.67 // instructions for each element that is multiplied as bytes
-	fixedwise   = 0.62 // the same, with digits of 16 or 31 bits
-	digitsScale = 20   // to scale sums of a tile
-	longScale   = 5.6  // the same, with 31 bits
-	longAll     = 0.94 // of all that, with 31 bits
-
-	gangFixed    = 3.8    // as streamRates.fixed, with warpgroups
-	gangTile     = 170    // cycles that a tile of 64 outputs takes all warpgroups
-	gangAlone    = 140    // and what it takes its own beside its cast
-	gangChain    = 1.31   // the same for each instruction of a thread's cast
-	gangPartRate = 110000 // as streamRates.part
-	fixedTile    = 165    // as gangTile, with x as whole numbers
-	fixedTurn    = 600    // of a turn of these
-)
-
-// streamRates are what [Plan.Estimate] knows of blocks that stay and multiply by warps, fitted to so many rows.
-type streamRates struct {
-	fixed  float64 // µs of a launch, of which those beside it hide the rest
-	issued float64 // instructions a cycle of a multiprocessor
-	alone  float64 // of one warp
-	turn   float64 // instructions of a warp's turn, whatever it multiplies
-	wait   float64 // cycles that a warp waits in its turn
-	mma    float64 // instructions that a matrix instruction is worth
-	scale  float64 // to scale sums of a tile and 8 rows, and as many for each tile
-	x      float64 // of x's bytes, which come from the L2 cache
-	ring   float64 // µs from a free stage to a full one
-	block  float64 // µs for each block that comes to the same outputs
-	part   float64 // bytes a µs of their sums, which the last one reads
-}
-
-var (
-	streamFew  = streamRates{fixed: 5.7, issued: 3.3, alone: 0.86, turn: 40, wait: 220, mma: 2, scale: 10, x: 0.2, ring: 1.26, block: 0.24, part: 61000}
-	streamTall = streamRates{fixed: 3.25, issued: 5.65, alone: 1.2, turn: 195, wait: 46, mma: 7.24, scale: 2.86, part: 33900} // 32 rows
-)
 
 // estimateStream is Estimate for blocks that stay.
 func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
@@ -260,26 +199,23 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 	if p.Shifts() {
 		mma *= 1 + 1/tiles
 	}
-	of := streamFew
-	if s.Rows > 16 {
-		of = streamTall
-	}
-	fixed, rate := of.fixed, of.part
+	of := ratesOf(streamBy, s.Rows)
 	var together, alone float64 // cycles of all warps for a turn, and of one
 	switch {
 	case s.Warpgroups && s.Fixed:
-		fixed, rate = gangFixed, gangPartRate
+		of = gangRates
 		together = float64(s.Warps/4)*tiles*fixedTile + fixedTurn
 	case s.Warpgroups:
-		fixed, rate = gangFixed, gangPartRate
+		of = gangRates
 		cast := p.perElement() * 16 * Turn / 32
-		together, alone = float64(s.Warps/4)*tiles*gangTile, tiles*(gangAlone+gangChain*cast)
+		more := 1 + gangMore*(float64(s.Stages)/4-1)
+		together, alone = more*float64(s.Warps/4)*tiles*gangTile, more*tiles*(gangAlone+gangChain*cast)
 	case s.Digits:
 		var each, scale float64 = bytewise, digitsScale
 		if s.Fixed || s.Long {
 			each, scale = fixedwise, longScale
 		}
-		fixed = digitsFixed
+		of.fixed = digitsFixed
 		instrs := each*elements + of.mma*mma/2 + scale*tiles*float64(p.scales())
 		together, alone = float64(s.Warps)*instrs/of.issued, digitsWait/float64(s.Depth)+instrs/digitsAlone
 	default:
@@ -288,12 +224,12 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 		together, alone = float64(s.Warps)*instrs/of.issued, of.wait/float64(s.Depth)+instrs/of.alone
 	}
 	bytes := float64(d.bytes()) - float64(s.Rows*Turn*2) + of.x*rows*Turn*2
-	time := fixed + float64(turns)*corner(bytes/on.Rate, together/clock, alone/clock, of.ring/float64(s.Stages))
+	time := of.fixed + float64(turns)*corner(bytes/on.Rate, together/clock, alone/clock, of.ring/float64(s.Stages))
 	if s.Long {
 		time *= longAll
 	}
 	if turns < ceil(k, Turn) && !s.Joint {
-		time += float64(ceil(ceil(k, Turn), turns)) * (of.block + 4*float64(d.many())*rows/rate)
+		time += float64(ceil(ceil(k, Turn), turns)) * (of.block + 4*float64(d.many())*rows/of.part)
 	}
 	return time
 }

@@ -9,21 +9,21 @@ import (
 // What [Plan.EstimateWide] knows of Hopper beside [Machine], fitted to schedules of
 // tests/record/schedules.json.
 const (
-	wideFixed  = 4.35  // µs of both launches that those beside them do not hide
-	wideNear   = 70000 // bytes a µs that a multiprocessor takes in by tensor and bulk copies
+	wideFixed  = 4.74  // µs of both launches that those beside them do not hide
+	wideNear   = 77700 // bytes a µs that a multiprocessor takes in by tensor and bulk copies
 	wideRate   = 0.965 // of what matrix instructions could do
-	wideAlone  = 1.28  // times that products of one warpgroup take where no others run
-	wideIssued = 2.85  // cycles of a scheduler for each instruction of a cast or scale
-	wideScaled = 0.51  // such instructions for each row and tile
-	wideHalf   = 15.6  // the same for each part of the rows and tile
-	wideWait   = 0.455 // cycles more for each, where products wait for it
-	wideCast   = 0.04  // the same, where the first ones of a turn do not
-	wideAhead  = 250   // cycles of such a turn beside that
+	wideAlone  = 1.31  // times that products of one warpgroup take where no others run
+	wideIssued = 1.89  // cycles of a scheduler for each instruction of a cast or scale
+	wideScaled = 1.36  // such instructions for each row and tile
+	wideHalf   = 21.2  // the same for each part of the rows and tile
+	wideWait   = 1.09  // cycles more for each, where products wait for it
+	wideCast   = 0.257 // the same, where the first ones of a turn do not
+	wideAhead  = 143   // cycles of such a turn beside that
 	widePower  = 940e6 // operations a µs that the machine's power allows
-	widePart   = 0.08  // µs that blocks of a split take to count themselves
-	wideMoved  = 4.24  // times that a partial sum is moved, in effect
-	wideMeet   = 12.9  // µs more where blocks share all turns
-	wideFew    = 0.058 // µs of a turn more for each 32 rows that are less than 64
+	widePart   = 0.03  // µs that blocks of a split take to count themselves
+	wideMoved  = 3.89  // times that a partial sum is moved, in effect
+	wideMeet   = 9.5   // µs more where blocks share all turns
+	wideFew    = 0.082 // µs of a turn more for each 32 rows that are less than 64
 )
 
 // EstimateWide is how many µs [Wide] takes with a schedule without zero fields on a
@@ -36,7 +36,7 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	units := ceil(n, outputs*s.Cluster) * s.Cluster * ceil(m, s.Rows) * s.Splits
 	turns := ceil(ceil(k, Turn), s.Splits)
 	tiles := float64(s.Sides * p.own(s)) // of 64 outputs, of a warpgroup
-	product := tiles * Turn / 16 * max(float64(s.Rows)/2, 17.5)
+	product := tiles * Turn / 16 * float64(s.Rows) / 2
 	cast := tiles * 16 * Turn / 32 * p.perElement()
 	sets := 1.0
 	if p.Shifts() {

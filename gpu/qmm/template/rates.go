@@ -1,0 +1,86 @@
+package template
+
+// What [Plan.Estimate] knows of programs with so many rows, fitted to schedules of tests/record/schedules.json that
+// [Candidates] offers; those of 32 rows with a weight on the times of what they lead to. Instructions are those that the
+// model counts, so that some rates are more than a machine has.
+
+// ratesOf are those for so many rows of a block: of the most that are no more.
+func ratesOf[T any](by map[int]T, rows int) T {
+	for ; rows > 8; rows /= 2 {
+		if of, ok := by[rows]; ok {
+			return of
+		}
+	}
+	return by[8]
+}
+
+// meetRates are of blocks that share k.
+type meetRates struct {
+	count float64 // µs that they take to count themselves
+	moved float64 // times that a partial sum of theirs is moved, in effect
+}
+
+// partsRates are of warps that share k.
+type partsRates struct {
+	fixed   float64   // µs of a launch that those beside it do not hide
+	issued  float64   // instructions a cycle of a multiprocessor
+	alone   float64   // of one warp
+	turn    float64   // instructions of a warp's turn, whatever it multiplies
+	mma     float64   // instructions that a matrix instruction is worth
+	scale   float64   // to scale sums of a tile and 8 rows
+	near    float64   // bytes a µs of weights and x that a multiprocessor takes in
+	x       float64   // of x's bytes, the part that counts as such
+	wait    float64   // µs from a load to what it brings
+	block   float64   // µs of a block beside its turns
+	meet    float64   // µs more for each warp and tile whose sums meet
+	crowded float64   // of the places for blocks that a launch leaves free, what multiprocessors with more blocks lose
+	split   meetRates // where blocks of a split meet in the L2 cache
+	joint   meetRates // as a cluster
+	narrow  float64   // times as long as that, at least, four warps along k take with 2 bits and few loads under way
+}
+
+var partsBy = map[int]partsRates{
+	8:  {fixed: 0.79, issued: 4.5, alone: 0.47, turn: 44, mma: 3, scale: 30, near: 125000, x: 1.18, wait: 0.45, block: 1.03, meet: 0.039, crowded: 1.85, split: meetRates{0.933, 11.8}, joint: meetRates{0.943, 0.142}, narrow: 1.3},
+	32: {fixed: 2.16, issued: 11.3, alone: 0.545, turn: 54, mma: 5.5, scale: 68, near: 48800, x: 0.43, wait: 0.16, block: 0.21, meet: 0.021, crowded: 0.945, split: meetRates{0.8, 5.2}, joint: meetRates{0.8, 0.5}, narrow: 1},
+}
+
+// streamRates are of blocks that stay.
+type streamRates struct {
+	fixed  float64 // µs of a launch, of which those beside it hide the rest
+	issued float64 // instructions a cycle of a multiprocessor
+	alone  float64 // of one warp
+	turn   float64 // instructions of a warp's turn, whatever it multiplies
+	wait   float64 // cycles that a warp waits in its turn
+	mma    float64 // instructions that a matrix instruction is worth
+	scale  float64 // to scale sums of a tile and 8 rows, and as many for each tile
+	x      float64 // of x's bytes, which come from the L2 cache
+	ring   float64 // µs from a free stage to a full one
+	block  float64 // µs for each block that comes to the same outputs
+	part   float64 // bytes a µs of their sums, which the last one reads
+}
+
+var streamBy = map[int]streamRates{
+	8:  {fixed: 5.7, issued: 3.3, alone: 0.86, turn: 40, wait: 220, mma: 2, scale: 10, x: 0.2, ring: 1.26, block: 0.24, part: 61000},
+	32: {fixed: 2.43, issued: 3.82, alone: 1.26, turn: 76, wait: 180, mma: 6.5, scale: 2.85, x: 0.005, ring: 1.15, block: 0.016, part: 33900},
+}
+
+// gangRates are of those that multiply by warpgroups, which count cycles instead of instructions.
+var gangRates = streamRates{fixed: 3.8, x: 0.2, ring: 1.14, block: 0.24, part: 110000}
+
+const (
+	gangTile  = 133  // cycles that a tile of 64 outputs takes all warpgroups
+	gangAlone = 120  // and what it takes its own beside its cast
+	gangChain = 1.92 // the same for each instruction of a thread's cast
+	gangMore  = 0.26 // of these, what eight stages take more than four
+	fixedTile = 165  // as gangTile, with x as whole numbers
+	fixedTurn = 600  // of a turn of these
+
+	digitsFixed = 3.6  // as streamRates.fixed, with digits
+	digitsAlone = 1.61 // as streamRates.alone
+	digitsWait  = 590  // as streamRates.wait
+	bytewise    = 0.67 // instructions for each element that is multiplied as bytes
+	fixedwise   = 0.62 // the same, with digits of 16 or 31 bits
+	digitsScale = 20   // to scale sums of a tile
+	longScale   = 5.6  // the same, with 31 bits
+	longAll     = 0.94 // of all that, with 31 bits
+)
