@@ -41,10 +41,10 @@ func (l Linear) WideSchedules(plan string, m, tries int) ([]template.WideSchedul
 	}
 	var out []template.WideSchedule
 	if s, ok := l.tunedWide(p, m); ok && plan == Wide {
-		if s, err = s.Filled(p); err != nil {
-			return nil, err
+		if s, err = s.Filled(p); err == nil { // else groups or zero points are not those that it was timed with
+			out = append(out, s)
 		}
-		if out = append(out, s); tries == 0 {
+		if len(out) > 0 && tries == 0 {
 			return out, nil
 		}
 	}

@@ -258,3 +258,37 @@ func TestWideBlocks(t *testing.T) {
 		}
 	}
 }
+
+// TestSchedulesOfForms holds that all forms of layers have a schedule of each plan that PlanFor may choose, of the sizes too
+// whose schedules the tables have for groups of 128.
+func TestSchedulesOfForms(t *testing.T) {
+	n := 0
+	for _, size := range [][2]int{{57344, 8192}, {8192, 28672}, {10240, 8192}, {8192, 8192}, {4096, 4096}, {1000, 1000}} {
+		for _, w := range []string{"u1", "u2", "i2", "u3", "u4", "i4", "f4e2m1", "u5", "u6", "f6e3m2", "u7", "u8", "f8e6m1"} {
+			for _, form := range []string{"", "group=64", "group=32", "group=channel", "zero", "zero=any", "group=64 zero=any", "act=bf16", "group=32 scale=f8e8m0"} {
+				if strings.Contains(form, "zero") && w[0] != 'u' {
+					continue
+				}
+				l := kind(t, w+" "+form, size[0], size[1])
+				for _, m := range []int{1, 9, 17, 32, 33, 64, 65, 128} {
+					plan, err := l.PlanFor(m, Call{}), error(nil)
+					switch n++; plan {
+					case Decode:
+						_, err = l.Choose(m)
+					case Wide, Prefill:
+						_, err = l.WideSchedule(plan, m)
+					}
+					if err != nil {
+						t.Errorf("%s, %d rows, %s: %v", l, m, plan, err)
+					}
+					if slices.Contains(l.Plans(m), Wide) && plan != Wide {
+						if _, err := l.WideSchedule(Wide, m); err != nil {
+							t.Errorf("%s, %d rows, by wish %s: %v", l, m, Wide, err)
+						}
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d products", n)
+}
