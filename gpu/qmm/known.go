@@ -31,10 +31,13 @@ func (l Linear) Known(m int) (us float64, from string, err error) {
 func (l Linear) measured(p *template.Plan, plan string, m int) (us float64, rows int) {
 	switch plan {
 	case Decode:
-		all, _ := Table() // the choice of a schedule tells the error
 		want := l.key(p, m)
+		if m > want.Rows {
+			break
+		}
+		all, _ := Table() // the choice of a schedule tells the error
 		for _, t := range all {
-			if m <= want.Rows && t.same(want) && l.usual(p, true) && t.Schedule.Takes(p, l.N, l.K) {
+			if t.same(want) && l.usual(p, true) && t.Schedule.Takes(p, l.N, l.K) {
 				return t.Us, t.Rows
 			}
 		}

@@ -285,29 +285,45 @@ func (l Linear) PlanFor(m int, c Call) string {
 	case 1:
 		return plans[0]
 	}
-	best, least, known := "", 0.0, false
+	if m <= decodeTo {
+		if plan := l.tabledPlan(plans, m); plan != "" {
+			return plan
+		}
+	}
+	best, least := "", 0.0
 	for _, plan := range plans {
-		us, tabled := l.expected(plan, m)
-		if best == "" || tabled && !known || tabled == known && us < least {
-			best, least, known = plan, us, tabled
+		if plan == Decode && m > 32 && l.Group == 128 && l.N*l.K >= decodeMuch {
+			continue
+		}
+		if us := l.planUs(plan, m); best == "" || us < least {
+			best, least = plan, us
 		}
 	}
 	return best
 }
 
-// expected is planUs, or where a table has the schedule what it took there. The tables keep the faster of [Decode] and
-// [Wide], so that one which they leave out was slower.
-func (l Linear) expected(plan string, m int) (us float64, tabled bool) {
-	if p, err := template.PlanOf(l.Form()); err == nil && m <= decodeTo {
-		if us, _ := l.measured(p, plan, m); us > 0 {
-			return us, true
+// tabledPlan is the fastest of some plans whose times a table has; "" where none has any. The tables keep the faster of [Decode]
+// and [Wide], so that one which they leave out was slower.
+func (l Linear) tabledPlan(plans []string, m int) string {
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
+		return ""
+	}
+	best, least := "", 0.0
+	for _, plan := range plans {
+		if us, _ := l.measured(p, plan, m); us > 0 && (best == "" || us < least) {
+			best, least = plan, us
 		}
 	}
-	return l.planUs(plan, m), false
+	return best
 }
 
-// decodeTo is up to how many rows [Decode] is worth a thought beside other plans.
-const decodeTo = 4 * WideFrom
+// [Decode] is worth a thought beside other plans up to decodeTo rows, beyond 32 in layers of fewer than decodeMuch weights, in
+// groups of 128: of 8192 × 8192 with 64 rows it takes 1.14 times as long as [Wide] or longer (tests/record/schedules.json, run f).
+const (
+	decodeTo   = 4 * WideFrom
+	decodeMuch = 1 << 26
+)
 
 // Plans are those that m rows may take on a GPU with matrix instructions of warpgroups, if
 // nothing is added to the product: results of all of them are about as close to those of the
