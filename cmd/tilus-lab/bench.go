@@ -15,7 +15,6 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
-	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
@@ -100,8 +99,6 @@ func (b *benchFlags) measure(ctx context.Context, bench *qmm.Bench, l qmm.Linear
 	plans := bench.Plans(l, m)
 	if len(b.plans) > 0 {
 		plans = bench.Named(l, m)
-	} else if len(plans) == 1 && plans[0] == qmm.Decode {
-		return b.measureDecode(ctx, bench, l, name, m, until, log)
 	}
 	var best qmm.Row
 	var failed error
@@ -109,16 +106,7 @@ func (b *benchFlags) measure(ctx context.Context, bench *qmm.Bench, l qmm.Linear
 		if len(b.plans) > 0 && !slices.Contains(b.plans, plan) {
 			continue
 		}
-		var r qmm.Row
-		var err error
-		switch plan {
-		case qmm.Decode:
-			r, err = b.measureDecode(ctx, bench, l, name, m, until, log)
-		case qmm.Expand:
-			r, err = bench.TimeExpand(ctx, l, name, m)
-		default:
-			r, err = b.measureWide(ctx, bench, l, name, m, plan, until, log)
-		}
+		r, err := b.measureBy(ctx, bench, l, name, m, plan, until, log)
 		if log != nil && b.tries > 0 {
 			fmt.Fprintf(log, "    %s: %.2f µs %v\n", plan, r.MedianUs, err)
 		}
@@ -137,58 +125,62 @@ func (b *benchFlags) measure(ctx context.Context, bench *qmm.Bench, l qmm.Linear
 	return best, nil
 }
 
-func (b *benchFlags) measureDecode(ctx context.Context, bench *qmm.Bench, l qmm.Linear, name string, m int, until time.Time, log io.Writer) (qmm.Row, error) {
-	schedules, err := l.Schedules(m, b.tries)
+// measureBy times a layer by a plan, with the schedules of --tries and --also.
+func (b *benchFlags) measureBy(ctx context.Context, bench *qmm.Bench, l qmm.Linear, name string, m int, plan string, until time.Time, log io.Writer) (qmm.Row, error) {
+	choices, err := l.Choices(plan, m, b.tries)
 	if err != nil {
 		return qmm.Row{}, err
 	}
-	table, err := readTable[qmm.Tuned](b.also)
+	more, err := b.tabled(l, plan, m)
 	if err != nil {
 		return qmm.Row{}, err
 	}
-	table = slices.DeleteFunc(table, func(t qmm.Tuned) bool { return t.Schedule.Warps == 0 }) // of another plan
-	more, err := l.In(table, m)
-	if err != nil {
-		return qmm.Row{}, err
-	}
-	for _, s := range more {
-		if !slices.Contains(schedules, s) {
-			schedules = append(schedules, s)
+	for _, c := range more {
+		if !slices.Contains(choices, c) {
+			choices = append(choices, c)
 		}
 	}
-	return bench.Time(ctx, l, name, m, schedules, until, func(s template.Schedule, t tune.Timing, err error) {
+	return bench.Time(ctx, l, name, m, choices, until, func(c qmm.Choice, t tune.Timing, err error) {
 		if b.tries > 0 && log != nil {
-			fmt.Fprintf(log, "    %s: %.2f µs, %d registers %v\n", s, t.Median, t.Registers, err)
+			fmt.Fprintf(log, "    %s: %.2f µs, %d registers %v\n", c, t.Median, t.Registers, err)
 		}
 	})
 }
 
-func (b *benchFlags) measureWide(ctx context.Context, bench *qmm.Bench, l qmm.Linear, name string, m int, plan string, until time.Time, log io.Writer) (qmm.Row, error) {
-	schedules, err := l.WideSchedules(plan, m, b.tries)
-	if err != nil {
-		return qmm.Row{}, err
-	}
-	table, err := readTable[qmm.TunedWide](b.also)
-	if err != nil {
-		return qmm.Row{}, err
-	}
-	table = slices.DeleteFunc(table, func(t qmm.TunedWide) bool {
-		return t.Schedule.Consumers == 0 || t.Schedule.Persistent != (plan == qmm.Prefill)
-	})
-	more, err := l.InWide(table, m)
-	if err != nil {
-		return qmm.Row{}, err
-	}
-	for _, s := range more {
-		if !slices.Contains(schedules, s) {
-			schedules = append(schedules, s)
+// tabled is what --also has for a plan.
+func (b *benchFlags) tabled(l qmm.Linear, plan string, m int) ([]qmm.Choice, error) {
+	var out []qmm.Choice
+	switch plan {
+	case qmm.Decode:
+		table, err := readTable[qmm.Tuned](b.also)
+		if err != nil {
+			return nil, err
+		}
+		table = slices.DeleteFunc(table, func(t qmm.Tuned) bool { return t.Schedule.Warps == 0 }) // of another plan
+		all, err := l.In(table, m)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range all {
+			out = append(out, qmm.Choice{Plan: plan, Schedule: s})
+		}
+	case qmm.Wide, qmm.Prefill:
+		table, err := readTable[qmm.TunedWide](b.also)
+		if err != nil {
+			return nil, err
+		}
+		table = slices.DeleteFunc(table, func(t qmm.TunedWide) bool {
+			return t.Schedule.Consumers == 0 || t.Schedule.Persistent != (plan == qmm.Prefill)
+		})
+		all, err := l.InWide(table, m)
+		if err != nil {
+			return nil, err
+		}
+		for _, s := range all {
+			out = append(out, qmm.Choice{Plan: plan, Wide: s})
 		}
 	}
-	return bench.TimeWide(ctx, l, name, m, plan, schedules, until, func(s template.WideSchedule, t tune.Timing, err error) {
-		if b.tries > 0 && log != nil {
-			fmt.Fprintf(log, "    %s: %.2f µs, %d registers %v\n", s, t.Median, t.Registers, err)
-		}
-	})
+	return out, nil
 }
 
 // readTable reads the schedules that --also names, of any plan; without a name there are none.
@@ -343,12 +335,9 @@ func newBenchGemm() *cobra.Command {
 }
 
 func scheduleText(r qmm.Row) string {
-	s := r.Schedule
-	switch {
-	case r.Wide != nil:
-		return fmt.Sprintf("%s, %s", r.Plan, r.Wide)
-	case s.Rows == 0:
-		return "expand, then a product of plain numbers"
+	c := r.Choice()
+	if c.Plan == qmm.Decode {
+		return fmt.Sprintf("%s, %d registers", c, r.Registers)
 	}
-	return fmt.Sprintf("%s, %d registers", s, r.Registers)
+	return c.String()
 }

@@ -22,14 +22,15 @@ func newBenchTune() *cobra.Command {
 	var list, dry bool
 	cmd := &cobra.Command{
 		Use:   "tune",
-		Short: "Look for the fastest schedules of layers, and keep them",
+		Short: "Look for the fastest plans and schedules of layers, and keep them",
 		Long: `Look for the fastest schedules of layers on this machine's GPU, and keep them in a file
-that products then take them from. Schedules that cannot run (registers, shared memory,
-blocks that must run together) are left out before anything is timed; the next one timed
-is always the one that the model of schedules, corrected by what was timed so far, expects
-most of. A result holds for all types of the width that are stored alike, on this GPU and
-driver, while the code is the code that was timed.`,
-		Example: `  tilus-lab bench tune --types u4,f6e3m2 --shapes gate_up,o --batches 1,16
+that products then take them from: from 17 rows on those of all plans that so many rows may
+take. Schedules that cannot run (registers, shared memory, blocks that must run together) are
+left out before anything is timed; the next one timed is always the one that the models of
+schedules, corrected by what was timed so far, expect most of. A result holds for all types
+of the width that are stored alike, from 17 rows on for as many rows as up to the next power
+of two, on this GPU and driver, while the code is the code that was timed.`,
+		Example: `  tilus-lab bench tune --types u4,f6e3m2 --shapes gate_up,o --batches 1,16,64
   tilus-lab bench tune --types u4 --shapes 4096x4096 --batches 1 --dry-run
   tilus-lab bench tune --list`,
 		Args: cobra.NoArgs,
@@ -71,13 +72,13 @@ driver, while the code is the code that was timed.`,
 					for _, m := range batches { // which share the layer's weights
 						title := fmt.Sprintf("%-8s %-8s %5d", l.WeightType, s.Name, m)
 						if dry {
-							if err := printCandidates(out, title, l, m, b.tries); err != nil {
+							if err := printCandidates(out, title, l, m, b.plans, b.tries); err != nil {
 								return err
 							}
 							continue
 						}
 						bar, begin := newBar(cmd.ErrOrStderr(), title), time.Now()
-						r, err := bench.Tune(cmd.Context(), l, s.Name, m, qmm.TuneOptions{Store: store, Limit: b.tries, Budget: time.Duration(b.seconds * float64(time.Second)), Progress: bar.step})
+						r, err := bench.Tune(cmd.Context(), l, s.Name, m, qmm.TuneOptions{Store: store, Limit: b.tries, Budget: time.Duration(b.seconds * float64(time.Second)), Plans: b.plans, Progress: bar.step})
 						bar.end()
 						if err != nil {
 							return err
@@ -114,7 +115,8 @@ driver, while the code is the code that was timed.`,
 	f.Lookup("tries").Usage, f.Lookup("tries").DefValue = "time at most `N` schedules", "16"
 	f.Lookup("seconds").Usage, f.Lookup("seconds").DefValue = "look for `S` seconds at most", "3"
 	b.tries, b.seconds = 16, 3
-	f.MarkHidden("cublas")
+	f.MarkHidden("cublas") // which a search has no use for
+	f.MarkHidden("also")
 	return cmd
 }
 
@@ -134,8 +136,12 @@ func printStore(out io.Writer, store *tune.Store) error {
 }
 
 // printCandidates lists the best schedules by the model, and what they cost.
-func printCandidates(out io.Writer, title string, l qmm.Linear, m, most int) error {
-	candidates, _, err := l.Candidates(m)
+func printCandidates(out io.Writer, title string, l qmm.Linear, m int, plans []string, most int) error {
+	plans, err := qmm.Wanted(plans, l.Usual().Plans(m))
+	if err != nil {
+		return err
+	}
+	candidates, _, err := l.Candidates(m, plans)
 	if err != nil {
 		return err
 	}

@@ -100,6 +100,26 @@ type Row struct {
 // fewest is how many schedules a search times that says something of the others.
 const fewest = 3
 
+// set has a row tell of a choice.
+func (r *Row) set(c Choice) {
+	r.Plan, r.Schedule, r.Wide = c.Plan, c.Schedule, nil
+	switch c.Plan {
+	case Decode:
+		r.Plan = ""
+	case Wide, Prefill:
+		r.Wide = &c.Wide
+	}
+}
+
+// Choice is what a row tells of.
+func (r Row) Choice() Choice {
+	c := Choice{Plan: cmp.Or(r.Plan, Decode), Schedule: r.Schedule}
+	if r.Wide != nil {
+		c.Wide = *r.Wide
+	}
+	return c
+}
+
 // Few reports that the time was up before [fewest] schedules were timed.
 func (r Row) Few() bool { return r.End == tune.EndTime && r.Tried < fewest }
 
@@ -377,27 +397,33 @@ func (s *samples) off(y *array.Array) float64 {
 	return math.Sqrt(num / den)
 }
 
-// worst is the sampled error that no right product has: the result's rounding twice.
-func worst(act dtype.Type) float64 { return math.Ldexp(1, -act.Row().Man-1) }
-
 // timing is one layer being measured.
 type timing struct {
 	b      *Bench
 	l      Linear
 	p      *template.Plan
 	common []ir.Arg
-	first  *array.Array // the result that all schedules must come to
+	first  *array.Array // the result that all others must come to
 	best   Row
-	found  []Row // of each schedule timed
+	found  []Row // of each choice timed
 
 	sampled *samples    // made for the first result
 	quick   bool        // without the read kernel
-	until   time.Time   // when no schedule but the first may take more time; zero is never
-	spent   *tune.Spent // by all schedules
+	until   time.Time   // when no choice but the first may take more time; zero is never
+	spent   *tune.Spent // by all choices
+}
+
+// worst is the sampled error that no right product has: the result's rounding twice, and that of weights made plain.
+func (c Choice) worst(act dtype.Type) float64 {
+	worst := math.Ldexp(1, -act.Row().Man-1)
+	if c.Plan == Expand {
+		worst *= 2
+	}
+	return worst
 }
 
 // off is the relative error of sampled outputs of y against float64, if it is one that a right product has.
-func (t *timing) off(y *array.Array, what any) (float64, error) {
+func (t *timing) off(y *array.Array, c Choice) (float64, error) {
 	if t.sampled == nil {
 		var err error
 		if t.sampled, err = t.l.samples(t.p, t.common); err != nil {
@@ -405,8 +431,8 @@ func (t *timing) off(y *array.Array, what any) (float64, error) {
 		}
 	}
 	off := t.sampled.off(y)
-	if !(off < worst(t.l.ActType)) {
-		return off, fmt.Errorf("qmm: %s %s [%d, %d, %d] %+v: the relative error is %g", t.l.WeightType, t.best.Layer, t.best.M, t.l.N, t.l.K, what, off)
+	if !(off < c.worst(t.l.ActType)) {
+		return off, fmt.Errorf("qmm: %s %s [%d, %d, %d] by %s: the relative error is %g", t.l.WeightType, t.best.Layer, t.best.M, t.l.N, t.l.K, c, off)
 	}
 	return off, nil
 }
@@ -437,10 +463,12 @@ func (b *Bench) about(l Linear, layer string, m int) (*timing, error) {
 		return nil, err
 	}
 	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, ScaleBits: l.Usual().ScaleBits, M: m, N: l.N, K: l.K}
-	common := make([]ir.Arg, 4, 5) // weights, scales, x and y
+	header := func(t dtype.Type, shape ...int) *array.Array { return &array.Array{Type: t, Shape: shape} } // until they are drawn
+	weights := arrays(header(dtype.U8, 0), header(l.ScaleType, 0))
 	if l.ZeroPoint {
-		common = append(common, ir.Arg{})
+		weights = append(weights, arrays(header(p.ZeroType(), 0))...)
 	}
+	common := append(weights, arrays(header(l.ActType, m, l.K), header(l.ActType, m, l.N))...)
 	return &timing{b: b, l: l, p: p, common: common, best: row, spent: &tune.Spent{}}, nil
 }
 
@@ -448,19 +476,74 @@ func (b *Bench) about(l Linear, layer string, m int) (*timing, error) {
 // and the next one to be timed must not wait for many others.
 const atOnce = 2
 
-// begin begins to make the code of a schedule, while others are timed.
-func (t *timing) begin(s template.Schedule) {
+// launches are a product as it is timed.
+type launches struct {
+	before  []tune.Launch
+	program *ir.Program
+	args    []ir.Arg
+	y       int // the result among them
+}
+
+// launches prepares a choice without zero fields.
+func (t *timing) launches(c Choice) (*launches, error) {
+	l, m := t.l, t.best.M
+	x, y := t.common[len(t.common)-2].Array, len(t.common)-1
+	switch c.Plan {
+	case Decode:
+		program, err := template.Decode(l.Form(), c.Schedule)
+		if err != nil {
+			return nil, err
+		}
+		return &launches{program: program, args: l.launchArgs(t.p, c.Schedule, m, t.common), y: y}, nil
+	case Expand:
+		programs, err := c.programs(l, m)
+		if err != nil {
+			return nil, err
+		}
+		// The product multiplies what the launch in front writes. What is only read, and what a launch in
+		// front writes, is there twice at least.
+		expanded := &array.Array{Type: l.ActType, Shape: []int{l.N, l.K}}
+		if x.Data != nil {
+			expanded = array.New(l.ActType, l.N, l.K)
+		}
+		args := sizes(append(t.common[:y-1:y-1], arrays(expanded)...), l.N, l.K)
+		if l.Factor {
+			args = append(args, ir.Arg{Float: 1})
+		}
+		return &launches{before: []tune.Launch{{Program: programs[0], Args: args}}, program: programs[1],
+			args: sizes(arrays(x, expanded, t.common[y].Array), m, l.N, l.K, template.H200().SMs), y: 2}, nil
+	}
+	var zeros *array.Array
+	if l.ZeroPoint {
+		zeros = t.common[2].Array
+	}
+	w, err := l.wideCall(nil, c.Wide, t.common[0].Array, t.common[1].Array, zeros, x, Call{}, 1)
+	if err != nil {
+		return nil, err
+	}
+	arrange, multiply, err := w.programs()
+	if err != nil {
+		return nil, err
+	}
+	return &launches{before: []tune.Launch{{Program: arrange, Args: w.arrangeArgs}}, program: multiply, args: w.multiplyArgs, y: w.y}, nil
+}
+
+// begin begins to make the code of a choice, while others are timed.
+func (t *timing) begin(c Choice) {
 	if t.b.g == nil {
 		return
 	}
-	common := t.common // whose arrays do not matter
+	of := *t // whose arrays come and do not matter
 	go func() {
-		s, err := s.Filled(t.p)
+		c, err := c.filled(of.p)
 		if err != nil {
 			return // which time will say
 		}
-		if program, err := template.Decode(t.l.Form(), s); err == nil {
-			t.b.g.Ahead(program, t.l.launchArgs(t.p, s, t.best.M, common), tune.Options{})
+		if k, err := of.launches(c); err == nil {
+			for _, b := range k.before {
+				of.b.g.Ahead(b.Program, b.Args, tune.Options{})
+			}
+			of.b.g.Ahead(k.program, k.args, tune.Options{})
 		}
 	}()
 }
@@ -472,54 +555,65 @@ func (b *Bench) forget() {
 	}
 }
 
-// time measures a schedule. The first result is checked against float64, the others
-// against the first.
-func (t *timing) time(ctx context.Context, s template.Schedule) (tune.Timing, error) {
-	b, l, p, m, y := t.b, t.l, t.p, t.best.M, len(t.common)-1
-	s, err := s.Filled(p)
+// time measures a choice. Results are checked against float64, and all but the first against that one.
+func (t *timing) time(ctx context.Context, c Choice) (tune.Timing, error) {
+	b, l := t.b, t.l
+	c, err := c.filled(t.p)
 	if err != nil {
 		return tune.Timing{}, err
 	}
-	program, err := template.Decode(l.Form(), s)
+	k, err := t.launches(c)
 	if err != nil {
 		return tune.Timing{}, err
 	}
-	args := l.launchArgs(p, s, m, t.common)
-	// The read kernel reads what is only read of the memory: weights and scales.
-	read, ok := b.reads[l.Bytes()]
-	o := tune.Options{Bytes: l.Bytes(), Replays: 7, Read: !ok && !t.quick, Held: b.hold(t.common), Tolerance: worst(l.ActType)}
+	o := tune.Options{Replays: 7, Before: k.before, Tolerance: c.worst(l.ActType)}
+	if c.Plan == Expand { // whose plain weights are no working set of a layer's
+		o.WorkingSet = 1
+	} else { // the read kernel reads what is only read of the memory: weights and scales
+		_, known := b.reads[l.Bytes()]
+		o.Bytes, o.Read, o.Held = l.Bytes(), !known && !t.quick, b.hold(t.common)
+	}
 	if t.best.Tried > 0 {
 		o.Until = t.until
 	}
+	row := Row{}
+	row.set(c)
 	o.Seen = func(args []ir.Arg) (err error) {
-		if t.first == nil {
-			if t.best.Error, err = t.off(args[y].Array, s); err == nil {
-				t.first = args[y].Array
-			}
+		y := args[k.y].Array
+		if row.Error, err = t.off(y, c); err == nil && t.first == nil {
+			t.first = y
 		}
 		return err
 	}
 	if t.first != nil {
-		o.Want = make([]*array.Array, y+1)
-		o.Want[y] = t.first
+		o.Want = make([]*array.Array, k.y+1)
+		o.Want[k.y] = t.first
 	}
-	took, err := b.clock(ctx, program, args, o)
+	took, err := b.clock(ctx, k.program, k.args, o)
 	if err != nil {
 		return took, err
 	}
 	if o.Read {
-		read = took.ReadUs
-		b.reads[l.Bytes()] = read
+		b.reads[l.Bytes()] = took.ReadUs
+	}
+	if o.Bytes > 0 {
+		took.ReadUs = b.reads[l.Bytes()]
 	}
 	t.spent.Add(took.Spent)
 	t.best.Tried++
 	if t.best.Tried == 1 {
 		t.best.ChosenUs = took.Median
 	}
-	took.ReadUs = read
-	t.found = append(t.found, Row{Schedule: s, Row: b.origin.Row(program.Name, tune.Hash(program), took, nil)})
-	choice := kept(t.found)
-	t.best.Schedule, t.best.Row, t.best.FastestUs = choice.Schedule, choice.Row, choice.FastestUs
+	name, hash := k.program.Name, tune.Hash(k.program)
+	if len(k.before) > 0 {
+		front := k.before[0].Program
+		name, hash = front.Name+"+"+name, tune.Hash(front, hash)
+	}
+	row.Row = b.origin.Row(name, hash, took, nil)
+	t.found = append(t.found, row)
+	best := kept(t.found)
+	t.best.set(best.Choice())
+	t.best.Error, t.best.Row, t.best.FastestUs = best.Error, best.Row, best.FastestUs
 	return took, nil
 }
 
@@ -539,9 +633,10 @@ func kept(rows []Row) Row {
 	return row
 }
 
-// Time measures the product of m rows with the schedules, at most, until the time is
-// up, and gives the row of the fastest, or of one nearly as fast whose program is shorter. progress, if not nil, hears of each.
-func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, schedules []template.Schedule, until time.Time, progress func(template.Schedule, tune.Timing, error)) (Row, error) {
+// Time measures the product of m rows by choices, at most, until the time is up, and gives the row of
+// the fastest, or of one nearly as fast whose program is shorter: what all its launches take, one behind the
+// other, which with [Expand] overlap those in front of them as on a stream. progress, if not nil, hears of each.
+func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, choices []Choice, until time.Time, progress func(Choice, tune.Timing, error)) (Row, error) {
 	t, err := b.start(ctx, l, layer, m)
 	if err != nil {
 		return Row{}, err
@@ -549,21 +644,21 @@ func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, schedul
 	defer b.forget()
 	t.until = until
 	begun, left := 0, turns{until: until}
-	for i, s := range schedules {
+	for i, c := range choices {
 		if !left.next() {
 			t.best.End = tune.EndTime
 			break
 		}
-		for ; begun < min(i+atOnce, len(schedules)); begun++ {
-			t.begin(schedules[begun])
+		for ; begun < min(i+atOnce, len(choices)); begun++ {
+			t.begin(choices[begun])
 		}
-		took, err := t.time(ctx, s)
+		took, err := t.time(ctx, c)
 		if i > 0 && errors.Is(err, tune.ErrLate) {
 			t.best.End = tune.EndTime
 			break
 		}
 		if progress != nil {
-			progress(s, took, err)
+			progress(c, took, err)
 		}
 		if err != nil {
 			return t.best, err
@@ -614,57 +709,4 @@ func (b *Bench) Read(ctx context.Context, r *Row) error {
 	}
 	r.ReadUs, r.Ratio = us, r.MedianUs/us
 	return nil
-}
-
-// TimeExpand measures [Expand] for m rows, as launches follow each other on a stream: weights
-// are made plain, in two memories in turn, while the product of plain numbers in front ends, and are
-// multiplied. The row's error is that of sampled outputs.
-func (b *Bench) TimeExpand(ctx context.Context, l Linear, layer string, m int) (Row, error) {
-	l, err := l.Check()
-	if err != nil {
-		return Row{}, err
-	}
-	p, err := template.PlanOf(l.Form())
-	if err != nil {
-		return Row{}, err
-	}
-	expand, err := template.Expand(l.Form())
-	if err != nil {
-		return Row{}, err
-	}
-	product, err := Plain(l.ActType, m, l.N, b.g.SMs)
-	if err != nil {
-		return Row{}, err
-	}
-	common, err := b.operands(ctx, l, p, m)
-	if err != nil {
-		return Row{}, err
-	}
-	x := common[len(common)-2].Array
-	args := sizes(append(common[:len(common)-2:len(common)-2], arrays(array.New(l.ActType, l.N, l.K))...), l.N, l.K)
-	if l.Factor {
-		args = append(args, ir.Arg{Float: 1})
-	}
-	at := len(common) - 2
-	// The product multiplies what the launch in front writes. What is only read, and what a launch in
-	// front writes, is there twice at least.
-	plain := sizes(arrays(x, args[at].Array, array.New(l.ActType, m, l.N)), m, l.N, l.K, b.g.SMs)
-	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, ScaleBits: l.Usual().ScaleBits, M: m, N: l.N, K: l.K, Tried: 1, Plan: Expand}
-	seen := func(args []ir.Arg) error {
-		want, err := l.samples(p, common)
-		if err != nil {
-			return err
-		}
-		row.Error = want.off(args[2].Array)
-		if !(row.Error < 2*worst(l.ActType)) {
-			return fmt.Errorf("qmm: %s %s [%d, %d, %d] expanded: the relative error is %g", l.WeightType, layer, m, l.N, l.K, row.Error)
-		}
-		return nil
-	}
-	took, err := b.clock(ctx, product, plain, tune.Options{Replays: 7, WorkingSet: 1, Seen: seen, Before: []tune.Launch{{Program: expand, Args: args}}})
-	if err != nil {
-		return row, err
-	}
-	row.Row = b.origin.Row(expand.Name+"+"+product.Name, tune.Hash(expand, tune.Hash(product)), took, nil)
-	return row, nil
 }

@@ -334,7 +334,7 @@ func TestNoneRounds(t *testing.T) {
 						t.Errorf("%s, %d rows: plan %s", l, m, plan)
 					}
 					if l.Group == 128 && m < 40 {
-						if _, found, err := l.Candidates(m); err != nil || slices.ContainsFunc(found, rounds) {
+						if _, found, err := l.Candidates(m, l.Plans(m)); err != nil || slices.ContainsFunc(found, func(c Choice) bool { return rounds(c.Schedule) }) {
 							t.Errorf("%s, %d rows: candidates that round x, or %v", l, m, err)
 						}
 					}

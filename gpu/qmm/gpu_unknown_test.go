@@ -99,48 +99,14 @@ func TestGPUUnknown(t *testing.T) {
 				row := unknownRow{Layer: s.Name, Weight: w, M: m, N: s.N, K: s.K, Plan: l.Usual().PlanFor(m, Call{}), Row: stamp}
 				row.Name = fmt.Sprintf("%s %s × %d", w, s.Name, m)
 				begin := time.Now()
-				plans := []string{row.Plan} // and then the other, if so many rows may take either
-				for _, plan := range b.Plans(l, m) {
-					if plan != row.Plan && (plan == Decode || plan == Wide && m >= WideFrom) {
-						plans = append(plans, plan)
-					}
+				r, err := b.Tune(ctx, l, s.Name, m, TuneOptions{Budget: *unknownTime})
+				if err != nil {
+					t.Errorf("%s, %d rows, %s: %v", w, m, s.Name, err)
+					continue
 				}
-				for i, plan := range plans {
-					var r Row
-					left := *unknownTime - time.Since(begin)
-					if i < len(plans)-1 {
-						left = left * 3 / 5
-					}
-					switch plan {
-					case Decode:
-						r, err = b.Tune(ctx, l, s.Name, m, TuneOptions{Budget: left})
-					default:
-						schedules, e := l.WideSchedules(plan, m, 9)
-						if err = e; err == nil {
-							r, err = b.TimeWide(ctx, l, s.Name, m, plan, schedules, time.Now().Add(left), nil)
-						}
-					}
-					if err != nil {
-						t.Errorf("%s, %d rows, %s, %s: %v", w, m, s.Name, plan, err)
-						continue
-					}
-					row.Tried += r.Tried
-					if r.Tried >= row.Searched {
-						row.Searched = r.Tried
-					}
-					if r.End != "" {
-						row.End = r.End
-					}
-					if r.Spent != nil {
-						row.Spent.Add(*r.Spent)
-					}
-					if plan == row.Plan {
-						row.Chosen = r.ChosenUs
-						row.Hash = r.Hash
-					}
-					if row.Best == 0 || r.FastestUs < row.Best {
-						row.Best, row.By = r.FastestUs, plan
-					}
+				row.Chosen, row.Best, row.By, row.Tried, row.Searched, row.End, row.Hash = r.ChosenUs, r.FastestUs, r.Choice().Plan, r.Tried, r.Tried, r.End, r.Hash
+				if r.Spent != nil {
+					row.Spent = *r.Spent
 				}
 				row.Took = time.Since(begin).Seconds()
 				row.Of = row.Chosen / row.Best

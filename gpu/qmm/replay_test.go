@@ -99,15 +99,21 @@ func (f factors) hold(t *testing.T, what string, least int, mean, most float64) 
 // fastest schedule.
 const unknown = 1.15
 
+// smallProgram stands for those whose times are known.
+func smallProgram(t *testing.T) *ir.Program {
+	t.Helper()
+	p, err := text.Parse("small.tile", "program small<1>(y: *f32) warps=1 {\n\tgy = ViewGlobal(y) : global f32[32]\n\tr = AllocateRegister(init=0) : register f32[32] spatial(32)\n\tStoreGlobal(gy, r, offset=[0])\n}\n", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return p
+}
+
 // TestReplay has the model choose, and a search search, among the schedules that products are
 // offered and whose times are recorded, in the place of a GPU: it holds how far from the
 // fastest of all that were timed they end.
 func TestReplay(t *testing.T) {
-	on := template.H200()
-	small, err := text.Parse("small.tile", "program small<1>(y: *f32) warps=1 {\n\tgy = ViewGlobal(y) : global f32[32]\n\tr = AllocateRegister(init=0) : register f32[32] spatial(32)\n\tStoreGlobal(gy, r, offset=[0])\n}\n", nil)
-	if err != nil {
-		t.Fatal(err)
-	}
+	on, small := template.H200(), smallProgram(t)
 	var picked, found, soon factors
 	for _, c := range timed(t, false) {
 		times := map[string]float64{}
@@ -128,7 +134,7 @@ func TestReplay(t *testing.T) {
 		for _, s := range append([]template.Schedule{first}, offered...) {
 			if len(all) == 0 || s != first {
 				all = append(all, tune.Candidate{Name: s.String(), Program: func() (*ir.Program, error) { return small, nil },
-					Fields: fieldsOf(s), Estimate: c.p.Estimate(s, c.m, c.l.N, c.l.K, on), Blocks: 1})
+					Fields: fieldsOf(Choice{Plan: Decode, Schedule: s}), Estimate: c.p.Estimate(s, c.m, c.l.N, c.l.K, on), Blocks: 1})
 			}
 		}
 		s := tune.Search{Target: "sm_90a", SMs: on.SMs, Limit: 8, Time: func(_ context.Context, c tune.Candidate) (float64, error) { return times[c.Name], nil }}
@@ -218,52 +224,67 @@ func TestReplayWide(t *testing.T) {
 }
 
 // TestReplayPlans holds the plan of 17 to 64 rows, and its schedule, to the fastest of all plans where one run timed several: the
-// schedule that is chosen or, where it was not timed, the first of those that were.
+// schedule that is chosen or, where it was not timed, the first of those that were; and what a search among all of them ends with.
 func TestReplayPlans(t *testing.T) {
-	on := template.H200()
+	small := smallProgram(t)
 	byName := map[string]*product{}
 	for _, c := range timed(t, false) {
 		byName[c.name] = c
 	}
-	var chosen factors
+	var chosen, soon, found factors
 	plans := map[string]int{}
 	for _, w := range timed(t, true) {
 		d := byName[w.name]
 		if d == nil || w.m < WideFrom {
 			continue
 		}
-		plan, us := w.l.PlanFor(w.m, Call{}), 0.0
-		switch plan {
-		case Decode:
-			first, err := d.l.Choose(d.m)
-			if err != nil {
-				t.Fatal(err)
+		times := map[Choice]float64{}
+		for i, s := range d.schedules {
+			times[Choice{Plan: Decode, Schedule: s}] = d.us[i]
+		}
+		for i, s := range w.wide {
+			times[Choice{Plan: Wide, Wide: s}] = w.us[i]
+		}
+		_, choices, err := w.l.Candidates(w.m, []string{Decode, Wide})
+		if err != nil {
+			t.Fatal(err)
+		}
+		var all []tune.Candidate
+		us, plan := 0.0, choices[0].Plan
+		by := map[string]float64{}
+		for _, c := range choices {
+			if times[c] == 0 || us == 0 && c.Plan != plan {
+				continue
 			}
-			for _, s := range append([]template.Schedule{first}, template.Candidates(d.p, d.m, d.l.N, d.l.K, on)...) {
-				if i := slices.Index(d.schedules, s); i >= 0 && us == 0 {
-					us = d.us[i]
-				}
+			if us == 0 {
+				us = times[c]
 			}
-		case Wide:
-			first, err := w.l.WideSchedule(plan, w.m)
-			if err != nil {
-				t.Fatal(err)
-			}
-			for _, s := range append([]template.WideSchedule{first}, template.WideCandidates(w.p, w.m, w.l.N, w.l.K, false, on)...) {
-				if i := slices.Index(w.wide, s); i >= 0 && us == 0 {
-					us = w.us[i]
-				}
-			}
+			k := w.l.candidate(w.p, c, w.m)
+			k.Program, k.Blocks, k.Together, by[k.Name] = func() (*ir.Program, error) { return small, nil }, 1, false, times[c]
+			all = append(all, k)
 		}
 		if us == 0 {
 			t.Logf("%s: of plan %s nothing was timed", w.name, plan)
 			continue
 		}
 		plans[plan]++
-		chosen = append(chosen, us/min(slices.Min(d.us), slices.Min(w.us)))
-		t.Logf("%-32s %.3f, by %s", w.name, chosen[len(chosen)-1], plan)
+		least := min(slices.Min(d.us), slices.Min(w.us))
+		s := tune.Search{Target: "sm_90a", SMs: template.H200().SMs, Limit: 4, Time: func(_ context.Context, c tune.Candidate) (float64, error) { return by[c.Name], nil }}
+		few, err := s.Best(t.Context(), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		s.Limit = 10
+		out, err := s.Best(t.Context(), all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		chosen, soon, found = append(chosen, us/least), append(soon, few.Us/least), append(found, out.Us/least)
+		t.Logf("%-32s %.3f, by %s; %.3f after %d of %d", w.name, us/least, plan, out.Us/least, out.Timed, len(all))
 	}
 	chosen.hold(t, "plans", 100, 1.03, unknown)
+	soon.hold(t, "after four of a search", 100, 1.02, unknown)
+	found.hold(t, "after a search", 100, 1.01, 1.1)
 	if plans[Decode] < 20 || plans[Wide] < 20 {
 		t.Errorf("plans are %v", plans)
 	}

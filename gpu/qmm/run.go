@@ -26,27 +26,33 @@ type Packed struct {
 	One    float64
 
 	programs programs // that products took
-	plans    sync.Map // that PlanFor chose, by asked
+	chosen   sync.Map // without a search, by asked
 }
 
-// asked is what [Linear.PlanFor] chooses a plan by, where it chooses.
+// asked is what [Linear.choice] depends on beside the layer.
 type asked struct {
 	rows  int
+	plan  string
 	added bool // a bias or a residual
 }
 
-// planFor is PlanFor, which compares models, once for each number of rows.
-func (p *Packed) planFor(m int, c Call) string {
-	if c.Plan != "" || c.Soon || c.Schedule != nil {
-		return p.PlanFor(m, c)
+// chosen is what it gives.
+type chosen struct {
+	Choice
+	from string
+	err  error
+}
+
+// choice is [Linear.choice], which compares models, once for each number of rows.
+func (p *Packed) choice(m int, c Call) (Choice, string, error) {
+	key := asked{m, c.Plan, c.Bias != nil || c.Residual != nil}
+	known, ok := p.chosen.Load(key)
+	if !ok {
+		out, from, err := p.Linear.choice(m, c)
+		known, _ = p.chosen.LoadOrStore(key, chosen{out, from, err})
 	}
-	key := asked{m, c.Bias != nil || c.Residual != nil}
-	if plan, ok := p.plans.Load(key); ok {
-		return plan.(string)
-	}
-	plan := p.PlanFor(m, c)
-	p.plans.Store(key, plan)
-	return plan
+	is := known.(chosen)
+	return is.Choice, is.from, is.err
 }
 
 // programs are those that were made before, by what they were made from.
@@ -248,7 +254,7 @@ const (
 type Call struct {
 	Bias     *array.Array // [N], added to each row
 	Residual *array.Array // [M, N], added
-	// Plan is one of those above, or "" for [Linear.PlanFor]'s.
+	// Plan is one of those above, or "" for what [Linear.ChooseOn] takes.
 	Plan string
 	// Schedule is that of Decode; nil takes that of [Linear.Choose]. Its AddBias and
 	// AddResidual follow Bias and Residual.
@@ -276,9 +282,7 @@ func (l Linear) PlanFor(m int, c Call) string {
 	if c.Soon || c.Schedule != nil || m < WideFrom {
 		return Decode
 	}
-	plans := slices.DeleteFunc(l.Plans(m), func(plan string) bool {
-		return plan == Expand && (c.Bias != nil || c.Residual != nil)
-	})
+	plans := l.callPlans(m, c)
 	switch len(plans) {
 	case 0:
 		return Decode
@@ -300,6 +304,13 @@ func (l Linear) PlanFor(m int, c Call) string {
 		}
 	}
 	return best
+}
+
+// callPlans are the plans that a call of m rows may take.
+func (l Linear) callPlans(m int, c Call) []string {
+	return slices.DeleteFunc(l.Plans(m), func(plan string) bool {
+		return plan == Expand && (c.Bias != nil || c.Residual != nil)
+	})
 }
 
 // tabledPlan is the fastest of some plans whose times a table has; "" where none has any. The tables keep the faster of [Decode]
@@ -363,11 +374,16 @@ const (
 	productRate = 740e6
 )
 
+// expandUs is about how many µs Expand takes with m rows on an H200.
+func (l Linear) expandUs(m int) float64 {
+	n, k := float64(l.N), float64(l.K)
+	return 6 + n*k*(2+float64(l.WeightType.Bits())/8)/expandRate + 2*float64(m)*n*k/productRate
+}
+
 // planUs is about how many µs a plan takes on an H200, as [Linear.PlanFor] compares them.
 func (l Linear) planUs(plan string, m int) float64 {
-	n, k := float64(l.N), float64(l.K)
 	if plan == Expand {
-		return 6 + n*k*(2+float64(l.WeightType.Bits())/8)/expandRate + 2*float64(m)*n*k/productRate
+		return l.expandUs(m)
 	}
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
@@ -393,7 +409,7 @@ type Result struct {
 	Plan     string
 	Schedule template.Schedule     // of Decode
 	Wide     template.WideSchedule // of Wide and Prefill
-	From     string                // where the schedule is from: see [Linear.ChooseOn]; "call" is [Call.Schedule], "soon" [Call.Soon]
+	From     string                // where plan and schedule are from: see [Linear.ChooseOn]
 	Device   string
 	Choose   time.Duration // the plan, the schedule and the arguments
 	Compile  time.Duration // programs, and of them PTX; 0 where it was remembered
@@ -470,24 +486,26 @@ func (p *Packed) begin(d device.Device, x *array.Array, c Call) (*Result, *steps
 	}
 	begin := time.Now()
 	out := &Result{Device: d.Name()}
-	out.Plan = p.planFor(m, c)
-	if on := d.Describe(); c.Plan == "" && on.Driver != "" && on.Arch != warpgroups {
-		out.Plan = Decode
+	on, store := d.Describe(), c.Store
+	if store == nil && on.Driver != "" {
+		store, _ = tune.OpenStore("")
 	}
+	choice, from, err := p.chooseOn(store, on, m, c, p.choice)
+	if err != nil {
+		return nil, nil, err
+	}
+	out.Plan, out.From = choice.Plan, from
 	var all *steps
-	var err error
 	switch out.Plan {
 	case Decode:
-		all, err = p.decode(d, x, c, out)
+		all, err = p.decode(x, c, choice.Schedule, out)
 	case Wide, Prefill:
-		all, err = p.wide(x, c, out)
+		all, err = p.wide(x, c, choice.Wide, out)
 	case Expand:
 		if c.Bias != nil || c.Residual != nil || p.K%8 != 0 || p.N%8 != 0 {
 			return nil, nil, fmt.Errorf("qmm: plan %s takes no bias and no residual, and N and K that are multiples of 8; [%d, %d] has plan %s", Expand, p.N, p.K, Decode)
 		}
 		all = p.expand(x)
-	default:
-		return nil, nil, fmt.Errorf("qmm: no plan %q; there are %s, %s, %s and %s", out.Plan, Decode, Wide, Prefill, Expand)
 	}
 	out.Choose = time.Since(begin)
 	return out, all, err
@@ -498,46 +516,17 @@ func (r *Result) count(l *device.Result) {
 	r.Compile, r.JIT, r.Exec = r.Compile+l.Compile, r.JIT+l.JIT, r.Exec+l.Exec
 }
 
-// schedule is the call's, or the one to take on a device. A store that cannot be read
-// costs speed at most.
-func (l Linear) schedule(on device.Info, c Call, m int) (template.Schedule, string, error) {
-	switch {
-	case c.Schedule != nil:
-		return *c.Schedule, "call", nil
-	case c.Soon:
-		p, err := template.PlanOf(l.Form())
-		if err != nil {
-			return template.Schedule{}, "", err
-		}
-		return p.Soon(), "soon", nil
-	}
-	store := c.Store
-	if store == nil && on.Driver != "" {
-		store, _ = tune.OpenStore("")
-	}
-	s, from, err := l.ChooseOn(store, on, m)
-	if err == nil {
-		return s, from, nil
-	}
-	s, from, fail := l.choose(m)
-	return s, fmt.Sprintf("%s (%v)", from, err), fail
-}
-
-func (p *Packed) decode(d device.Device, x *array.Array, c Call, out *Result) (*steps, error) {
+func (p *Packed) decode(x *array.Array, c Call, s template.Schedule, out *Result) (*steps, error) {
 	plan, err := template.PlanOf(p.Form())
 	if err != nil {
 		return nil, err
 	}
 	m := x.Shape[0]
-	s, from, err := p.schedule(d.Describe(), c, m)
-	if err != nil {
-		return nil, err
-	}
 	s.AddBias, s.AddResidual = c.Bias != nil, c.Residual != nil
 	if s, err = s.Filled(plan); err != nil {
 		return nil, err
 	}
-	out.Schedule, out.From = s, from
+	out.Schedule = s
 	program := p.recipe(&p.programs, s, func() (*ir.Program, error) { return template.Decode(p.Form(), s) })
 	args := arrays(p.W, p.Scales, p.Zeros, x, c.Bias, c.Residual)
 	at := len(args)

@@ -1,9 +1,12 @@
 package qmm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
+	"math"
+	"slices"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/cache"
@@ -13,14 +16,24 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
-// Problem names all that a schedule's time depends on beside the machine: what types of
+// Problem names all that the time of m rows depends on beside the machine: what types of
 // a width that are stored alike share, so that one of them is timed for all.
 func (l Linear) Problem(m int) (string, error) {
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
 		return "", err
 	}
-	return l.problem(l.key(p, m)), nil
+	return l.problem(l.searched(p, m)), nil
+}
+
+// searched is what a search for m rows finds an entry of: from [WideFrom] on for all numbers of rows up to the
+// next power of two.
+func (l Linear) searched(p *template.Plan, m int) Tuned {
+	k := l.key(p, m)
+	for m >= WideFrom && k.Rows < m {
+		k.Rows *= 2
+	}
+	return k
 }
 
 // problem is Problem with a key of the layer's.
@@ -29,7 +42,7 @@ func (l Linear) problem(k Tuned) string {
 	if casts != "" {
 		casts = " " + casts
 	}
-	return fmt.Sprintf("decode %d bits, %d tiles, act=%s scale=%s group=%d%s, %d rows, %d×%d", k.Bits, k.Tiles, k.Act, l.ScaleType, l.Group, casts, k.Rows, k.N, k.K)
+	return fmt.Sprintf("%d bits, %d tiles, act=%s scale=%s group=%d%s, %d rows, %d×%d", k.Bits, k.Tiles, k.Act, l.ScaleType, l.Group, casts, k.Rows, k.N, k.K)
 }
 
 // quick is how much code, by [template.Plan.Code], a schedule may have for others to be timed
@@ -39,10 +52,22 @@ const (
 	least = 6
 )
 
-// Candidates are the schedules that a search for the fastest one takes into account: the
-// one that [Linear.Choose] gives, and those that the model knows to fit, if drivers make
-// their code quickly.
-func (l Linear) Candidates(m int) ([]tune.Candidate, []template.Schedule, error) {
+// Wanted are those of some plans that somebody wants, or all if he names none.
+func Wanted(names, plans []string) ([]string, error) {
+	if len(names) == 0 {
+		return plans, nil
+	}
+	out := slices.DeleteFunc(slices.Clone(plans), func(plan string) bool { return !slices.Contains(names, plan) })
+	if len(out) == 0 {
+		return nil, fmt.Errorf("qmm: so many rows take none of the plans %v, but %v", names, plans)
+	}
+	return out, nil
+}
+
+// Candidates are what a search for the fastest choice takes into account: what is chosen without one,
+// and of the plans that it may be what the models know to fit; of [Decode], whose schedules are many, if drivers make
+// their code quickly. Fewer than [WideFrom] rows take Decode alone.
+func (l Linear) Candidates(m int, plans []string) ([]tune.Candidate, []Choice, error) {
 	l, err := l.Check()
 	if err != nil {
 		return nil, nil, err
@@ -51,59 +76,116 @@ func (l Linear) Candidates(m int) ([]tune.Candidate, []template.Schedule, error)
 	if err != nil {
 		return nil, nil, err
 	}
-	chosen, err := l.Choose(m)
-	if err != nil {
-		return nil, nil, err
+	if m < WideFrom {
+		plans = []string{Decode}
 	}
-	on := template.H200()
-	all := []template.Schedule{chosen}
-	longest := max(p.Code(chosen), quick)
-	for _, s := range template.Candidates(p, m, l.N, l.K, on) {
-		if s != chosen && (p.Code(s) <= longest || len(all) < least) {
-			all = append(all, s)
+	first := l.Usual().PlanFor(m, Call{})
+	if !slices.Contains(plans, first) {
+		first = plans[0]
+	}
+	var all []Choice
+	for _, plan := range plans {
+		some, err := l.candidates(p, plan, m)
+		if err != nil {
+			return nil, nil, err
 		}
+		if plan == first {
+			all = slices.Concat(some, all)
+		} else {
+			all = append(all, some...)
+		}
+	}
+	if len(plans) > 1 {
+		slices.SortStableFunc(all[1:], func(a, b Choice) int { return cmp.Compare(a.estimate(l, p, m), b.estimate(l, p, m)) })
 	}
 	out := make([]tune.Candidate, len(all))
-	for i, s := range all {
-		outputs := p.Outputs() * s.Warps * s.Sides
-		blocks := (l.N + outputs - 1) / outputs * ((m + s.Rows - 1) / s.Rows) * s.Splits
-		if s.Streams() && !s.Joint {
-			blocks = s.Blocks
-		}
-		out[i] = tune.Candidate{
-			Name:     s.String(),
-			Program:  func() (*ir.Program, error) { return template.Decode(l.Form(), s) },
-			Fields:   fieldsOf(s),
-			Estimate: p.Estimate(s, m, l.N, l.K, on),
-			Blocks:   blocks,
-			Together: s.Splits > 1 && s.Parts <= 1 && !s.Joint, Registers: p.Registers(s), Trades: s.Warpgroups,
-		}
+	for i, c := range all {
+		out[i] = l.candidate(p, c, m)
 	}
 	return out, all, nil
 }
 
-// fieldsOf are the numbers by which schedules differ.
-func fieldsOf(s template.Schedule) []int {
+// candidates are those of a plan, first what is chosen without a search.
+func (l Linear) candidates(p *template.Plan, plan string, m int) ([]Choice, error) {
+	if plan != Decode {
+		return l.Choices(plan, m, math.MaxInt)
+	}
+	chosen, err := l.Choose(m)
+	if err != nil {
+		return nil, err
+	}
+	all := []Choice{{Plan: plan, Schedule: chosen}}
+	longest := max(p.Code(chosen), quick)
+	for _, s := range template.Candidates(p, m, l.N, l.K, template.H200()) {
+		if s != chosen && (p.Code(s) <= longest || len(all) < least) {
+			all = append(all, Choice{Plan: plan, Schedule: s})
+		}
+	}
+	return all, nil
+}
+
+// candidate is a choice for m rows as a search takes it.
+func (l Linear) candidate(p *template.Plan, c Choice, m int) tune.Candidate {
+	out := tune.Candidate{
+		Name: c.String(),
+		Kind: c.Plan,
+		Program: func() (*ir.Program, error) {
+			all, err := c.programs(l, m)
+			if err != nil {
+				return nil, err
+			}
+			return all[len(all)-1], nil
+		},
+		Fields:   fieldsOf(c),
+		Estimate: c.estimate(l, p, m),
+	}
+	switch s := c.Schedule; c.Plan {
+	case Decode:
+		outputs := p.Outputs() * s.Warps * s.Sides
+		out.Blocks = (l.N + outputs - 1) / outputs * ((m + s.Rows - 1) / s.Rows) * s.Splits
+		if s.Streams() && !s.Joint {
+			out.Blocks = s.Blocks
+		}
+		out.Together, out.Registers, out.Trades = s.Splits > 1 && s.Parts <= 1 && !s.Joint, p.Registers(s), s.Warpgroups
+	case Wide, Prefill:
+		out.Registers, out.Trades = c.Wide.Registers(), true
+	case Expand: // whose product's warpgroups trade too
+		out.Registers, out.Trades = template.WideSchedule{Consumers: 2}.Registers(), true
+	}
+	return out
+}
+
+// fieldsOf are the numbers by which choices of a plan differ.
+func fieldsOf(c Choice) []int {
 	flag := func(on bool) int {
 		if on {
 			return 1
 		}
 		return 0
 	}
-	return []int{s.Rows, s.Depth, s.Warps, max(s.Parts, 1), s.Sides, s.Splits, s.Stages, s.Blocks, flag(s.Digits), flag(s.Long), flag(s.Warpgroups), flag(s.Fine), flag(s.Once), flag(s.Joint), s.Resident}
+	switch c.Plan {
+	case Decode:
+		s := c.Schedule
+		return []int{s.Rows, s.Depth, s.Warps, max(s.Parts, 1), s.Sides, s.Splits, s.Stages, s.Blocks, flag(s.Digits), flag(s.Long), flag(s.Warpgroups), flag(s.Fine), flag(s.Once), flag(s.Joint), s.Resident}
+	case Wide, Prefill:
+		s := c.Wide
+		return []int{s.Rows, s.Consumers, s.Sides, s.Parts, s.Stages, s.Cluster, s.Splits, s.Blocks, flag(s.Fine), flag(s.Whole), flag(s.Once), flag(s.Joint), flag(s.Staged)}
+	}
+	return nil
 }
 
 // TuneOptions say how to look for a schedule.
 type TuneOptions struct {
 	Store    *tune.Store     // keeps the result, if not nil
-	Limit    int             // schedules timed; 0 is no bound
+	Limit    int             // choices timed; 0 is no bound
 	Budget   time.Duration   // for all of it; 0 is no bound
-	Progress func(tune.Step) // hears of each schedule, if not nil
+	Plans    []string        // to search among, of those that may be; all if there are none
+	Progress func(tune.Step) // hears of each choice, if not nil
 }
 
-// Tune looks for the fastest schedule of a product of m rows, or one nearly as fast whose program
+// Tune looks for the fastest plan and schedule of a product of m rows, or one nearly as fast whose program
 // is shorter, and keeps it in the store for all types of the width that are stored alike, unless the
-// time was up after a few schedules ([Row.Few]): then what is chosen without a search is as good. With
+// time was up after a few ([Row.Few]): then what is chosen without a search is as good. With
 // a budget the read kernel is not timed, see [Bench.Read].
 func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneOptions) (Row, error) {
 	begin := time.Now()
@@ -111,18 +193,22 @@ func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneO
 	if err != nil {
 		return Row{}, err
 	}
-	candidates, schedules, err := t.l.Candidates(m)
+	plans, err := Wanted(o.Plans, b.Plans(t.l, m))
+	if err != nil {
+		return Row{}, err
+	}
+	candidates, choices, err := t.l.Candidates(m, plans)
 	if err != nil {
 		return Row{}, err
 	}
 	defer b.forget()
-	t.begin(schedules[0]) // while operands are drawn
+	t.begin(choices[0]) // while operands are drawn
 	if err := t.draw(ctx); err != nil {
 		return Row{}, err
 	}
-	by := map[string]template.Schedule{}
+	by := map[string]Choice{}
 	for i, c := range candidates {
-		by[c.Name] = schedules[i]
+		by[c.Name] = choices[i]
 	}
 	t.spent, t.quick = &tune.Spent{}, o.Budget > 0
 	s := tune.Search{Target: b.origin.Target, SMs: template.H200().SMs, Limit: o.Limit, Budget: o.Budget, Progress: o.Progress,
@@ -146,100 +232,145 @@ func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneO
 	if err != nil || o.Store == nil || t.best.Few() {
 		return t.best, err
 	}
-	problem, err := t.l.Problem(m)
+	key, best := t.l.searched(t.p, m), t.best.Choice()
+	code, err := best.code(t.l, key.Rows, b.origin.Target)
 	if err != nil {
 		return t.best, err
 	}
-	program, err := template.Decode(t.l.Form(), t.best.Schedule)
-	if err != nil {
-		return t.best, err
-	}
-	code, err := tune.CodeOf(program, b.origin.Target)
-	if err != nil {
-		return t.best, err
-	}
-	data, err := json.Marshal(t.best.Schedule)
+	data, err := json.Marshal(best)
 	if err != nil {
 		return t.best, fmt.Errorf("qmm: %w", err)
 	}
-	return t.best, o.Store.Put(tune.Found{GPU: b.origin.GPU, Driver: tune.DriverOf(b.origin.Driver), Problem: problem, Code: code, Build: cache.Build(), Type: t.l.WeightType.String(),
+	return t.best, o.Store.Put(tune.Found{GPU: b.origin.GPU, Driver: tune.DriverOf(b.origin.Driver), Problem: t.l.problem(key), Code: code, Build: cache.Build(), Type: t.l.WeightType.String(),
 		Schedule: data, Us: t.best.MedianUs, Tried: out.Timed, Written: time.Now().UTC().Format(time.RFC3339)})
 }
 
-// ChooseOn is the schedule of a product of m rows on a device, and where it is from:
-// "store" if a search on this GPU and driver found it and its code is still the code
-// that was timed, else as by [Linear.Choose], "table" or "model".
-func (l Linear) ChooseOn(store *tune.Store, on device.Info, m int) (template.Schedule, string, error) {
+// ChooseOn is how a call's product of m rows is multiplied on a device, and where that is from: "call" or "soon"
+// if the call says it, "store" if a search on this GPU and driver found it and its code is still the code that was
+// timed, else "table" or "model". A store that cannot be read costs speed at most, and where it is from says why.
+func (l Linear) ChooseOn(store *tune.Store, on device.Info, m int, c Call) (Choice, string, error) {
 	l, err := l.Check()
 	if err != nil {
-		return template.Schedule{}, "", err
+		return Choice{}, "", err
+	}
+	return l.chooseOn(store, on, m, c, l.choice)
+}
+
+// chooseOn is ChooseOn; choose is [Linear.choice], or what remembers it.
+func (l Linear) chooseOn(store *tune.Store, on device.Info, m int, c Call, choose func(m int, c Call) (Choice, string, error)) (Choice, string, error) {
+	switch {
+	case c.Schedule != nil && (c.Plan == "" || c.Plan == Decode):
+		return Choice{Plan: Decode, Schedule: *c.Schedule}, "call", nil
+	case c.Soon:
+		p, err := template.PlanOf(l.Form())
+		if err != nil {
+			return Choice{}, "", err
+		}
+		return Choice{Plan: Decode, Schedule: p.Soon()}, "soon", nil
+	case c.Plan == "" && on.Driver != "" && on.Arch != warpgroups:
+		c.Plan = Decode
 	}
 	var sm int
 	n, _ := fmt.Sscanf(on.Arch, "sm_%d", &sm)
-	if n == 1 && sm < 90 {
-		s, err := l.ChoosePlain(m)
-		return s, "model", err
+	older, later := n == 1 && sm < 90, n == 1 && sm > 90
+	var lost error
+	if !older {
+		found, ok, err := l.stored(store, on, m, c)
+		if ok {
+			return found, "store", nil
+		}
+		lost = err
 	}
-	s, from, err := l.choose(m)
-	if err == nil && n == 1 && sm > 90 && s.Warpgroups { // later GPUs have other ones
-		s, err = l.ChoosePlain(m)
-		return s, "model", err
+	out, from, err := choose(m, c)
+	if err == nil && out.Plan == Decode && (older || later && out.Schedule.Warpgroups) { // later GPUs have other ones
+		from = "model"
+		out.Schedule, err = l.ChoosePlain(m)
 	}
-	if store == nil || on.Driver == "" || err != nil {
-		return s, from, err
+	if lost != nil {
+		from = fmt.Sprintf("%s (%v)", from, lost)
 	}
-	plan, err := template.PlanOf(l.Form())
+	return out, from, err
+}
+
+// choice is what a call of m rows takes on an H200 without a search, and where that is from, "table" or "model".
+func (l Linear) choice(m int, c Call) (Choice, string, error) {
+	plan := l.PlanFor(m, c)
+	if plan == Decode {
+		s, from, err := l.choose(m)
+		return Choice{Plan: plan, Schedule: s}, from, err
+	}
+	all, err := l.Choices(plan, m, 0)
 	if err != nil {
-		return template.Schedule{}, "", err
+		return Choice{}, "", err
 	}
-	_, _, own, err := l.tabled(plan, m)
+	p, err := template.PlanOf(l.Form())
 	if err != nil {
-		return template.Schedule{}, "", err
+		return Choice{}, "", err
 	}
-	keys := []Tuned{l.key(plan, m)}
+	if us, _ := l.measured(p, plan, m); us > 0 {
+		return all[0], "table", nil
+	}
+	return all[0], "model", nil
+}
+
+// stored is what a search on the device found for a call, if it did.
+func (l Linear) stored(store *tune.Store, on device.Info, m int, c Call) (Choice, bool, error) {
+	if store == nil || on.Driver == "" {
+		return Choice{}, false, nil
+	}
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
+		return Choice{}, false, err
+	}
+	_, _, own, err := l.tabled(p, m)
+	if err != nil {
+		return Choice{}, false, err
+	}
+	keys := []Tuned{l.searched(p, m)}
 	if keys[0].Casts == signOff && !own {
 		keys = keys[0].orWidth()
+	}
+	plans := []string{c.Plan}
+	if c.Plan == "" {
+		plans = append(l.callPlans(m, c), Decode)
 	}
 	for _, k := range keys {
 		found, ok, err := store.Get(on.Title, tune.DriverOf(on.Driver), l.problem(k))
 		if err != nil {
-			return template.Schedule{}, "", err
+			return Choice{}, false, err
 		}
-		if ok {
-			if s, ok := l.holds(store, found, on.Arch); ok && s.Takes(plan, l.N, l.K) {
-				return s, "store", nil
-			}
+		if !ok {
+			continue
+		}
+		if out, ok := l.holds(store, found, k.Rows, on.Arch); ok && slices.Contains(plans, out.Plan) && out.takes(l, p) {
+			return out, true, nil
 		}
 	}
-	return s, from, nil
+	return Choice{}, false, nil
 }
 
-// holds reports whether the code of a schedule for the type that was timed is still what
-// was timed, and gives the schedule. What this executable found, or found to hold, holds.
-func (l Linear) holds(store *tune.Store, found tune.Found, target string) (template.Schedule, bool) {
-	var s template.Schedule
-	if json.Unmarshal(found.Schedule, &s) != nil {
-		return s, false
+// holds reports whether the code of a choice for the type that was timed, with so many rows, is still what
+// was timed, and gives the choice. What this executable found, or found to hold, holds.
+func (l Linear) holds(store *tune.Store, found tune.Found, m int, target string) (Choice, bool) {
+	var c Choice
+	if json.Unmarshal(found.Schedule, &c) != nil {
+		return c, false
 	}
 	build := cache.Build()
 	if build != "" && found.Build == build {
-		return s, true
+		return c, true
 	}
 	of, err := Parse(found.Type, l.N, l.K)
 	if err != nil {
-		return s, false
+		return c, false
 	}
-	form := l.Form()
-	form.Weight = of.WeightType
-	program, err := template.Decode(form, s)
-	if err != nil {
-		return s, false
-	}
-	code, err := tune.CodeOf(program, target)
+	timed := l
+	timed.WeightType = of.WeightType
+	code, err := c.code(timed, m, target)
 	if err != nil || code != found.Code {
-		return s, false
+		return c, false
 	}
 	found.Build = build
 	store.Put(found) // without it the next process finds out again
-	return s, true
+	return c, true
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
 	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
@@ -104,8 +105,8 @@ func TestTune(t *testing.T) {
 		t.Errorf("%+v after %d steps", row, steps)
 	}
 	h200 := device.Info{Title: "NVIDIA H200", Driver: "CUDA 13.0", Arch: "sm_90a"}
-	if s, _, err := l.ChooseOn(store, h200, 2); err != nil || s != row.Schedule {
-		t.Errorf("%+v is kept, %v; the row has %+v", s, err, row.Schedule)
+	if c, _, err := l.ChooseOn(store, h200, 2, Call{}); err != nil || c != row.Choice() {
+		t.Errorf("%+v is kept, %v; the row has %+v", c, err, row.Schedule)
 	}
 	for _, c := range []struct {
 		layer string
@@ -119,8 +120,8 @@ func TestTune(t *testing.T) {
 		{"u4", 2, device.Info{Title: "NVIDIA H200", Driver: "CUDA 14.0", Arch: "sm_90a"}, "model"},
 		{"u4", 2, device.Info{Title: "interpreter"}, "model"},
 	} {
-		s, from, err := kind(t, c.layer, 256, 512).ChooseOn(store, c.on, c.m)
-		if err != nil || from != c.from || from == "store" && s.Parts != 4 {
+		s, from, err := kind(t, c.layer, 256, 512).ChooseOn(store, c.on, c.m, Call{})
+		if err != nil || from != c.from || from == "store" && s.Schedule.Parts != 4 {
 			t.Errorf("%s, %d rows on %s: %+v from %s, %v; want %s", c.layer, c.m, c.on.Title, s, from, err, c.from)
 		}
 	}
@@ -132,7 +133,7 @@ func TestTune(t *testing.T) {
 	if all[0].Build = "another"; store.Put(all...) != nil {
 		t.Fatal(err)
 	}
-	if _, from, err := l.ChooseOn(store, h200, 2); from != "store" || err != nil {
+	if _, from, err := l.ChooseOn(store, h200, 2, Call{}); from != "store" || err != nil {
 		t.Errorf("another build: from %s, %v", from, err)
 	}
 	if all, err = store.All(); err != nil || all[0].Build != cache.Build() {
@@ -143,8 +144,74 @@ func TestTune(t *testing.T) {
 	if err := store.Put(all...); err != nil {
 		t.Fatal(err)
 	}
-	if _, from, err := l.ChooseOn(store, h200, 2); from != "model" || err != nil {
+	if _, from, err := l.ChooseOn(store, h200, 2, Call{}); from != "model" || err != nil {
 		t.Errorf("stale code: from %s, %v", from, err)
+	}
+}
+
+// TestTunePlans has a search try all plans that so many rows may take, and products take what it found: the plan too, where
+// they may have it.
+func TestTunePlans(t *testing.T) {
+	ctx := context.Background()
+	h200 := device.Info{Title: "NVIDIA H200", Driver: "CUDA 13.0", Arch: "sm_90a"}
+	quickest := func(t *testing.T, title string) *Bench {
+		b := pretended(t, func(p *ir.Program) float64 {
+			switch name, _, _ := strings.Cut(p.Name, "_"); {
+			case name == title:
+				return 3
+			case name == "decode" || name == "stream" || name == "gang" || name == "wide":
+				return 30
+			}
+			return 1
+		})
+		b.origin.Target = warpgroups
+		return b
+	}
+	type want struct {
+		layer      string
+		m          int
+		call       Call
+		on         device.Info
+		plan, from string
+	}
+	bias := array.New(dtype.F16, 256)
+	for _, c := range []struct {
+		title, layer string
+		m            int
+		plan         string
+		wants        []want
+	}{
+		{"wide", "u4", 40, Wide, []want{
+			{"u4", 33, Call{}, h200, Wide, "store"}, {"u4", 64, Call{Bias: bias}, h200, Wide, "store"}, {"f4e2m1", 64, Call{}, h200, Wide, "store"},
+			{"u4", 32, Call{}, h200, Decode, "model"}, {"u4", 65, Call{}, h200, Decode, "model"}, {"u5", 64, Call{}, h200, Wide, "model"}, {"u4 group=32", 64, Call{}, h200, Decode, "model"},
+			{"u4", 40, Call{Plan: Wide}, h200, Wide, "store"}, {"u4", 40, Call{Plan: Decode}, h200, Decode, "model"}, {"u4", 40, Call{Soon: true}, h200, Decode, "soon"}, {"u4", 40, Call{Schedule: &template.Schedule{}}, h200, Decode, "call"},
+			{"u4", 40, Call{}, device.Info{Title: "NVIDIA H200", Driver: "CUDA 13.0", Arch: "sm_100a"}, Decode, "model"},
+		}},
+		{"stream", "u4", 20, Decode, []want{{"u4", 17, Call{}, h200, Decode, "store"}, {"u4", 32, Call{Plan: Wide}, h200, Wide, "model"}, {"u4", 16, Call{}, h200, Decode, "model"}}},
+		{"expand", "u4", 300, Expand, []want{{"u4", 300, Call{}, h200, Expand, "store"}, {"u4", 512, Call{Bias: bias}, h200, Wide, "model"}, {"u8", 300, Call{}, h200, Wide, "model"}}},
+	} {
+		store, err := tune.OpenStore(filepath.Join(t.TempDir(), "tuned.db"))
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, err := quickest(t, c.title).Tune(ctx, kind(t, c.layer, 256, 512), "small", c.m, TuneOptions{Store: store, Limit: 12})
+		if found := row.Choice(); err != nil || found.Plan != c.plan || !(row.Error < 2e-3) {
+			t.Errorf("%s: %+v, %v", c.title, row, err)
+		}
+		for _, w := range c.wants {
+			l := kind(t, w.layer, 256, 512).Usual()
+			got, from, err := l.ChooseOn(store, w.on, w.m, w.call)
+			if err != nil || from != w.from || got.Plan != w.plan || from == "store" && got != row.Choice() {
+				t.Errorf("%s is the fastest: %s, %d rows, %+v on %s: %s from %s, %v; want %s from %s", c.title, w.layer, w.m, w.call, w.on.Arch, got, from, err, w.plan, w.from)
+			}
+		}
+		if c.plan == Expand { // scales with more bits than plain weights hold
+			l := kind(t, c.layer, 256, 512)
+			l.ScaleBits = 0
+			if got, from, err := l.ChooseOn(store, h200, 300, Call{}); err != nil || got.Plan == Expand || from != "model" {
+				t.Errorf("scales that round: %s from %s, %v", got, from, err)
+			}
+		}
 	}
 }
 
@@ -180,7 +247,7 @@ func TestTuneLate(t *testing.T) {
 		if kept, err := store.All(); err != nil || (len(kept) == 0) != c.few {
 			t.Errorf("late after %d: kept %v, %v", c.timed, kept, err)
 		}
-		schedules, err := l.Schedules(2, 7)
+		schedules, err := l.Choices(Decode, 2, 7)
 		if err != nil || len(schedules) < 6 {
 			t.Fatal(schedules, err)
 		}
@@ -189,19 +256,19 @@ func TestTuneLate(t *testing.T) {
 		if err != nil || row.End != tune.EndTime || row.Tried != c.timed || row.Few() != c.few {
 			t.Errorf("late after %d: %+v, %v", c.timed, row, err)
 		}
-		wide, err := l.WideSchedules(Wide, 32, 7)
+		wide, err := l.Choices(Wide, 32, 7)
 		if err != nil || len(wide) < 6 {
 			t.Fatal(wide, err)
 		}
 		n = 0
-		row, err = b.TimeWide(ctx, l, "small", 32, Wide, wide, time.Now().Add(time.Hour), nil)
+		row, err = b.Time(ctx, l, "small", 32, wide, time.Now().Add(time.Hour), nil)
 		if err != nil || row.End != tune.EndTime || row.Tried != c.timed || row.Few() != c.few {
 			t.Errorf("wide, late after %d: %+v, %v", c.timed, row, err)
 		}
 	}
 	// Nobody is late: the row says so too. Without time for any, the first is timed.
 	b := pretended(t, func(p *ir.Program) float64 { return 7 })
-	schedules, err := l.Schedules(2, 2)
+	schedules, err := l.Choices(Decode, 2, 2)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -261,11 +328,11 @@ func TestOperandsStay(t *testing.T) {
 		seen = append(seen, all)
 		return clock(ctx, p, args, o)
 	}
-	schedules, err := l.Schedules(32, 1)
+	schedules, err := l.Choices(Decode, 32, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
-	wide, err := l.WideSchedules(Wide, 32, 1)
+	wide, err := l.Choices(Wide, 32, 1)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -273,7 +340,7 @@ func TestOperandsStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	x := b.drawn.x
-	if _, err := b.TimeWide(ctx, l, "small", 32, Wide, wide, time.Time{}, nil); err != nil {
+	if _, err := b.Time(ctx, l, "small", 32, wide, time.Time{}, nil); err != nil {
 		t.Fatal(err)
 	}
 	for i, all := range seen {
@@ -317,48 +384,60 @@ func TestOperandsStay(t *testing.T) {
 // TestBegin has code that is made before there are operands be that which is timed with them.
 func TestBegin(t *testing.T) {
 	shares, all := 0, 0
+	plans := map[string]int{}
 	for _, l := range []Linear{kind(t, "u4", 256, 512), kind(t, "u4 zero", 264, 520), kind(t, "nvfp4", 256, 512)} {
-		b := &Bench{}
-		before, err := b.about(l, "small", 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		after, err := b.start(context.Background(), l, "small", 3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		_, schedules, err := l.Candidates(3)
-		if err != nil {
-			t.Fatal(err)
-		}
-		all += len(schedules)
-		for _, s := range schedules {
-			s, err := s.Filled(after.p)
+		for _, m := range []int{3, 40, 300} {
+			b := &Bench{}
+			before, err := b.about(l, "small", m)
 			if err != nil {
 				t.Fatal(err)
 			}
-			p, err := template.Decode(after.l.Form(), s)
+			after, err := b.start(context.Background(), l, "small", m)
 			if err != nil {
 				t.Fatal(err)
 			}
-			keys := map[string]bool{}
-			for _, x := range []*timing{before, after} {
-				args := x.l.launchArgs(x.p, s, 3, x.common)
-				if len(args) != len(p.Params) {
-					t.Errorf("%s, %s: %d arguments for %d parameters", l, s, len(args), len(p.Params))
+			_, choices, err := l.Candidates(m, l.Usual().Plans(m))
+			if err != nil {
+				t.Fatal(err)
+			}
+			all += len(choices)
+			for _, c := range choices {
+				if plans[c.Plan]++; m > 3 && plans[c.Plan] > 12 {
+					continue
 				}
-				keys[compile.Key(p, compile.Options{Divisible: compile.Divisors(p, args)})] = true
-			}
-			if len(keys) != 1 {
-				t.Errorf("%s, %s: other code without operands than with them", l, s)
-			}
-			if s.Shares() {
-				shares++
+				c, err := c.filled(after.p)
+				if err != nil {
+					t.Fatal(err)
+				}
+				keys := map[string]bool{}
+				for _, x := range []*timing{before, after} {
+					k, err := x.launches(c)
+					if err != nil {
+						t.Fatal(err)
+					}
+					key := ""
+					for _, launch := range append(k.before, tune.Launch{Program: k.program, Args: k.args}) {
+						if len(launch.Args) != len(launch.Program.Params) {
+							t.Errorf("%s, %s: %d arguments for %d parameters", l, c, len(launch.Args), len(launch.Program.Params))
+						}
+						key += compile.Key(launch.Program, compile.Options{Divisible: compile.Divisors(launch.Program, launch.Args)})
+					}
+					keys[key] = true
+				}
+				if len(keys) != 1 {
+					t.Errorf("%s, %s: other code without operands than with them", l, c)
+				}
+				if c.Schedule.Shares() {
+					shares++
+				}
 			}
 		}
 	}
 	if shares == 0 || shares == all {
 		t.Errorf("%d of %d schedules share sums", shares, all)
+	}
+	if len(plans) != 4 {
+		t.Errorf("choices by plan: %v", plans)
 	}
 }
 
@@ -394,8 +473,8 @@ func TestScheduleWithoutStore(t *testing.T) {
 	}
 	store, _ := tune.OpenStore(path)
 	h200 := device.Info{Title: "NVIDIA H200", Driver: "CUDA 13.0", Arch: "sm_90a"}
-	s, from, err := kind(t, "u4", 256, 512).schedule(h200, Call{Store: store}, 1)
-	if err != nil || s.Rows == 0 || !strings.HasPrefix(from, "model (tune: ") {
+	s, from, err := kind(t, "u4", 256, 512).ChooseOn(store, h200, 1, Call{})
+	if err != nil || s.Schedule.Rows == 0 || !strings.HasPrefix(from, "model (tune: ") {
 		t.Errorf("%+v from %q, %v", s, from, err)
 	}
 }
@@ -492,8 +571,9 @@ func TestCandidatesFit(t *testing.T) {
 		types = types[1:2]
 	}
 	for _, w := range types {
-		for _, m := range []int{1, 16} {
-			candidates, schedules, err := kind(t, w, 8192, 8192).Candidates(m)
+		for _, m := range []int{1, 16, 64, 4096} {
+			l := kind(t, w, 8192, 8192)
+			candidates, schedules, err := l.Candidates(m, l.Plans(m))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -523,8 +603,8 @@ func TestChoosePlain(t *testing.T) {
 					stay++
 				}
 				s, err := l.ChoosePlain(m)
-				old, _, e := l.ChooseOn(nil, device.Info{Title: "NVIDIA A100", Driver: "CUDA 13.0", Arch: "sm_80"}, m)
-				if err != nil || e != nil || !s.Plain() || !old.Plain() || s.Rows == 0 {
+				old, _, e := l.ChooseOn(nil, device.Info{Title: "NVIDIA A100", Driver: "CUDA 13.0", Arch: "sm_80"}, m, Call{})
+				if err != nil || e != nil || !s.Plain() || old.Plan != Decode || !old.Schedule.Plain() || s.Rows == 0 {
 					t.Errorf("%s %v, %d rows: %s, on sm_80 %s, %v, %v", name, size, m, s, old, err, e)
 				}
 			}

@@ -1,14 +1,10 @@
 package qmm
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
-	"github.com/tilus-lab/tilus-lab/gpu/tune"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
@@ -133,11 +129,7 @@ func (w *wideCall) programs() (arrange, multiply *ir.Program, err error) {
 	return arrange, multiply, err
 }
 
-func (p *Packed) wide(x *array.Array, c Call, out *Result) (*steps, error) {
-	s, err := p.WideSchedule(out.Plan, x.Shape[0])
-	if err != nil {
-		return nil, err
-	}
+func (p *Packed) wide(x *array.Array, c Call, s template.WideSchedule, out *Result) (*steps, error) {
 	w, err := p.wideCall(&p.programs, s, p.W, p.Scales, p.Zeros, x, c, p.One)
 	if err != nil {
 		return nil, err
@@ -154,90 +146,6 @@ func (p *Packed) wide(x *array.Array, c Call, out *Result) (*steps, error) {
 		},
 		y: w.y,
 	}, nil
-}
-
-// TimeWide measures [Wide] or [Prefill] with the schedules, at most, until the time is up,
-// and gives the row of the fastest: what both launches take, one behind the other.
-// progress, if not nil, hears of each.
-func (b *Bench) TimeWide(ctx context.Context, l Linear, layer string, m int, plan string, schedules []template.WideSchedule, until time.Time, progress func(template.WideSchedule, tune.Timing, error)) (Row, error) {
-	t, err := b.start(ctx, l, layer, m)
-	if err != nil {
-		return Row{}, err
-	}
-	best, l := t.best, t.l
-	best.Plan = plan
-	x := t.common[len(t.common)-2].Array
-	var zeros *array.Array
-	if l.ZeroPoint {
-		zeros = t.common[2].Array
-	}
-	// Code of some is made while others are timed.
-	call := func(s template.WideSchedule) (*wideCall, error) {
-		return l.wideCall(nil, s, t.common[0].Array, t.common[1].Array, zeros, x, Call{}, 1)
-	}
-	defer b.forget()
-	var found []Row // of each schedule timed
-	begun, left := 0, turns{until: until}
-	for i, s := range schedules {
-		if !left.next() {
-			best.End = tune.EndTime
-			break
-		}
-		for ; b.g != nil && begun < min(i+atOnce, len(schedules)); begun++ {
-			if w, err := call(schedules[begun]); err == nil {
-				if arrange, multiply, err := w.programs(); err == nil {
-					b.g.Ahead(arrange, w.arrangeArgs, tune.Options{})
-					b.g.Ahead(multiply, w.multiplyArgs, tune.Options{})
-				}
-			}
-		}
-		w, err := call(s)
-		if err != nil {
-			return best, err
-		}
-		arrange, multiply, err := w.programs()
-		if err != nil {
-			return best, err
-		}
-		off := 0.0
-		seen := func(args []ir.Arg) (err error) {
-			off, err = t.off(args[w.y].Array, w.schedule)
-			return err
-		}
-		before := []tune.Launch{{Program: arrange, Args: w.arrangeArgs}}
-		read, ok := b.reads[l.Bytes()]
-		o := tune.Options{Bytes: l.Bytes(), Replays: 7, Read: !ok, Seen: seen, Tolerance: worst(l.ActType), Before: before, Held: b.hold(t.common)}
-		if i > 0 {
-			o.Until = until
-		}
-		took, err := b.clock(ctx, multiply, w.multiplyArgs, o)
-		if i > 0 && errors.Is(err, tune.ErrLate) {
-			best.End = tune.EndTime
-			break
-		}
-		if progress != nil {
-			progress(w.schedule, took, err)
-		}
-		if err != nil {
-			return best, err
-		}
-		if !ok {
-			read = took.ReadUs
-			b.reads[l.Bytes()] = read
-		}
-		if best.Tried == 0 {
-			best.ChosenUs = took.Median
-		}
-		best.Tried++
-		t.spent.Add(took.Spent)
-		took.ReadUs = read
-		schedule := w.schedule
-		found = append(found, Row{Wide: &schedule, Error: off, Row: b.origin.Row(arrange.Name+"+"+multiply.Name, tune.Hash(arrange, tune.Hash(multiply)), took, nil)})
-		choice := kept(found)
-		best.Wide, best.Error, best.Row, best.FastestUs = choice.Wide, choice.Error, choice.Row, choice.FastestUs
-	}
-	best.ends(until, t.spent)
-	return best, nil
 }
 
 // Plans are those of [Linear.Plans] that the bench's GPU runs, for scales as quantised layers

@@ -104,7 +104,7 @@ func TestWidePlans(t *testing.T) {
 					num, den = num+math.Pow(res.Y.At(i, j)-want, 2), den+want*want
 				}
 			}
-			if off := math.Sqrt(num / den); !(off < worst(q.ActType)) || res.Plan != c.call.Plan || res.Wide.Rows == 0 {
+			if off := math.Sqrt(num / den); !(off < Choice{}.worst(q.ActType)) || res.Plan != c.call.Plan || res.Wide.Rows == 0 {
 				t.Errorf("%s on %s by %s, %+v: the relative error is %g", c.layer, name, res.Plan, res.Wide, off)
 			}
 		}
@@ -162,12 +162,12 @@ func TestTimeWide(t *testing.T) {
 	if plans := b.Named(l, 2048); len(plans) != 2 || plans[0] != Prefill || plans[1] != Expand {
 		t.Errorf("plans of 2048 rows that may be named: %v", plans)
 	}
-	schedules, err := l.WideSchedules(Wide, 32, 1)
+	schedules, err := l.Choices(Wide, 32, 1)
 	if err != nil || len(schedules) != 2 {
 		t.Fatalf("%v, %v", schedules, err)
 	}
-	r, err := b.TimeWide(context.Background(), l, "small", 32, Wide, schedules, time.Time{}, nil)
-	if err != nil || r.MedianUs != 12 || r.Plan != Wide || r.Tried != 2 || *r.Wide != schedules[0] || !(r.Error < 1e-3) || r.Schedule.Rows != 0 {
+	r, err := b.Time(context.Background(), l, "small", 32, schedules, time.Time{}, nil)
+	if err != nil || r.MedianUs != 12 || r.Plan != Wide || r.Tried != 2 || r.Choice() != schedules[0] || !(r.Error < 1e-3) || r.Schedule.Rows != 0 {
 		t.Errorf("%+v, %v", r, err)
 	}
 	if e, err := Entries([]Row{r}); len(e) != 0 || err != nil {
@@ -192,16 +192,16 @@ func TestTimeWide(t *testing.T) {
 		}
 		return clock(ctx, p, args, o)
 	}
-	if _, err = b.TimeWide(context.Background(), l, "small", 32, Wide, schedules, time.Time{}, nil); err == nil || !strings.Contains(err.Error(), "[32, 64, 256]") || !strings.Contains(err.Error(), "relative error") {
+	if _, err = b.Time(context.Background(), l, "small", 32, schedules, time.Time{}, nil); err == nil || !strings.Contains(err.Error(), "[32, 64, 256]") || !strings.Contains(err.Error(), "relative error") {
 		t.Errorf("a wrong result: %v", err)
 	}
 	b.clock = clock
 	// Some codes of this type are beyond f16, and not among those that are timed.
 	l = kind(t, "f6e5m0", 64, 256)
-	if schedules, err = l.WideSchedules(Wide, 32, 0); err != nil {
+	if schedules, err = l.Choices(Wide, 32, 0); err != nil {
 		t.Fatal(err)
 	}
-	if r, err = b.TimeWide(context.Background(), l, "small", 32, Wide, schedules, time.Time{}, nil); err != nil || !(r.Error < 1e-3) {
+	if r, err = b.Time(context.Background(), l, "small", 32, schedules, time.Time{}, nil); err != nil || !(r.Error < 1e-3) {
 		t.Errorf("%+v, %v", r, err)
 	}
 }

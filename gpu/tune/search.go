@@ -19,7 +19,8 @@ import (
 type Candidate struct {
 	Name     string
 	Program  func() (*ir.Program, error)
-	Fields   []int   // the numbers of the schedule, in one order for all of a search
+	Kind     string  // of program, if there are several
+	Fields   []int   // the numbers of the schedule, in one order for all of a kind
 	Estimate float64 // µs, by the template's model; more than 0
 	Blocks   int     // of the launch
 	Together bool    // all blocks must run at the same time
@@ -230,10 +231,14 @@ func (s Search) look(c Candidate) *look {
 }
 
 // off is what ln of the model's time might be wrong by for a candidate: the mean over
-// timed ones, those weighing most that differ in the fewest numbers, less the doubt.
+// timed ones of its kind, those weighing most that differ in the fewest numbers, less the doubt. Of another
+// kind they say nothing, since each has a model of its own: what is left is a doubt.
 func off(c Candidate, all []Candidate, known []int, wrong []float64) float64 {
 	sum, weights, nearest := 0.0, 0.0, len(c.Fields)
 	for _, k := range known {
+		if all[k].Kind != c.Kind {
+			continue
+		}
 		differ := 0
 		for f, v := range c.Fields {
 			if f < len(all[k].Fields) && v != all[k].Fields[f] {
@@ -244,8 +249,11 @@ func off(c Candidate, all []Candidate, known []int, wrong []float64) float64 {
 		w := math.Pow(1+float64(differ), -2)
 		sum, weights = sum+w*wrong[k], weights+w
 	}
-	if weights == 0 {
-		return 0
+	switch {
+	case weights > 0:
+		return sum/weights - doubt*float64(nearest)
+	case len(known) > 0:
+		return -doubt
 	}
-	return sum/weights - doubt*float64(nearest)
+	return 0
 }

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -61,17 +62,21 @@ func OpenStore(path string) (*Store, error) {
 // Path is the store's file.
 func (s *Store) Path() string { return s.path }
 
-// CodeOf names the PTX of a program for a target: what a time is of.
-func CodeOf(p *ir.Program, target string) (string, error) {
-	c, err := compile.Program(p, compile.Options{Arch: target})
-	if err != nil {
-		return "", err
+// CodeOf names the PTX of programs for a target: what a time is of.
+func CodeOf(target string, programs ...*ir.Program) (string, error) {
+	h := sha256.New()
+	for _, p := range programs {
+		c, err := compile.Program(p, compile.Options{Arch: target})
+		if err != nil {
+			return "", err
+		}
+		text, err := c.PTX()
+		if err != nil {
+			return "", err
+		}
+		io.WriteString(h, text)
 	}
-	text, err := c.PTX()
-	if err != nil {
-		return "", err
-	}
-	return fmt.Sprintf("%x", sha256.Sum256([]byte(text)))[:24], nil
+	return fmt.Sprintf("%x", h.Sum(nil))[:24], nil
 }
 
 // kernelModule is where Linux tells which driver runs, beside the version of CUDA that

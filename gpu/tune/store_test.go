@@ -141,7 +141,7 @@ func TestCodeOf(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		h, err := CodeOf(p, "sm_90a")
+		h, err := CodeOf("sm_90a", p)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -309,5 +309,31 @@ func TestFits(t *testing.T) {
 		if why == "" != (c.why == "") || !strings.Contains(why, c.why) {
 			t.Errorf("%s: %q, not %q; %+v", c.name, why, c.why, cost)
 		}
+	}
+}
+
+// TestKinds has a search learn of candidates from their kind alone: what another kind took says nothing of them, so that the
+// best one of each is timed unless its model expects much more than the fastest took.
+func TestKinds(t *testing.T) {
+	program := func() (*ir.Program, error) {
+		return text.Parse("small.tile", "program small<1>(y: *f32) warps=1 {\n\tgy = ViewGlobal(y) : global f32[32]\n\tr = AllocateRegister(init=0) : register f32[32] spatial(32)\n\tStoreGlobal(gy, r, offset=[0])\n}\n", nil)
+	}
+	times := map[string]float64{"a1": 20, "a2": 26, "b1": 11, "b2": 9, "b3": 15, "c1": 12}
+	var all []Candidate
+	for _, c := range []struct {
+		name  string
+		field int
+		us    float64
+	}{{"a1", 1, 10}, {"a2", 2, 12}, {"b1", 1, 12}, {"b2", 2, 11.5}, {"b3", 1, 40}, {"c1", 7, 30}} {
+		all = append(all, Candidate{Name: c.name, Kind: c.name[:1], Program: program, Fields: []int{c.field, 5}, Estimate: c.us, Blocks: 1})
+	}
+	var timed []string
+	s := Search{Target: "sm_90a", SMs: 132, Time: func(_ context.Context, c Candidate) (float64, error) {
+		timed = append(timed, c.Name)
+		return times[c.Name], nil
+	}}
+	out, err := s.Best(t.Context(), all)
+	if got := strings.Join(timed, " "); err != nil || got != "a1 b2 b1" || out.Us != 9 || all[out.Best].Name != "b2" {
+		t.Errorf("timed %s; best %+v, %v", got, out, err)
 	}
 }

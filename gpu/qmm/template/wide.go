@@ -169,6 +169,9 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 	return s, nil
 }
 
+// Registers is how many each thread of a block begins with: an even share.
+func (s WideSchedule) Registers() int { return min(248, 65536/(128*(s.Consumers+1))/8*8) }
+
 // units is how many warps have weights of their own on each side.
 func (s WideSchedule) units() int { return 4 * s.Consumers / max(1, min(s.Parts, s.Consumers)) }
 
