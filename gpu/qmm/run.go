@@ -368,16 +368,17 @@ func (l Linear) Named(m int) []string {
 	return out
 }
 
-// What [Expand] takes on an H200: bytes and operations a µs.
+// What [Expand] takes on an H200: bytes and operations a µs, and bytes of plain weights that a product of few rows reads.
 const (
 	expandRate  = 3.9e6
+	plainRate   = 3.0e6
 	productRate = 740e6
 )
 
 // expandUs is about how many µs Expand takes with m rows on an H200.
 func (l Linear) expandUs(m int) float64 {
 	n, k := float64(l.N), float64(l.K)
-	return 6 + n*k*(2+float64(l.WeightType.Bits())/8)/expandRate + 2*float64(m)*n*k/productRate
+	return 6 + n*k*(2+float64(l.WeightType.Bits())/8)/expandRate + max(2*float64(m)*n*k/productRate, 2*n*k/plainRate)
 }
 
 // planUs is about how many µs a plan takes on an H200, as [Linear.PlanFor] compares them.

@@ -143,7 +143,7 @@ func (l Linear) usual(p *template.Plan, own bool) bool {
 
 // better is how much less than the table's schedule the model must expect of its own one for
 // layers that the table was not measured with.
-const better = 0.92
+const better = 0.95
 
 // choose also says where the schedule is from.
 func (l Linear) choose(m int) (template.Schedule, string, error) {

@@ -28,24 +28,31 @@ func (l Linear) WideSchedule(plan string, m int) (template.WideSchedule, error) 
 }
 
 // WideSchedules are what is worth timing for a product of m rows by [Wide] or [Prefill]:
-// the table's, or else the schedule that the model of an H200 expects most of, then tries
-// others.
+// the table's, or else the schedule that the model of an H200 expects most of, also of layers that the
+// table was not measured with if it expects much less of the table's; then tries others.
 func (l Linear) WideSchedules(plan string, m, tries int) ([]template.WideSchedule, error) {
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
 		return nil, err
 	}
 	var out []template.WideSchedule
-	if s, ok := l.tunedWide(p, m); ok && plan == Wide {
-		if s, err = s.Filled(p); err == nil { // else groups or zero points are not those that it was timed with
-			out = append(out, s)
-		}
-		if len(out) > 0 && tries == 0 {
+	s, tabled := l.tunedWide(p, m)
+	if tabled = tabled && plan == Wide; tabled {
+		s, err = s.Filled(p)
+		tabled = err == nil // else groups or zero points are not those that it was timed with
+	}
+	if usual := l.usual(p, false); tabled && usual {
+		out = append(out, s)
+		if tries == 0 {
 			return out, nil
 		}
 	}
-	all := template.WideCandidates(p, m, l.N, l.K, plan == Prefill, template.H200())
-	if len(all) == 0 {
+	on := template.H200()
+	all := template.WideCandidates(p, m, l.N, l.K, plan == Prefill, on)
+	if tabled && len(out) == 0 && (len(all) == 0 || p.EstimateWide(all[0], m, l.N, l.K, on) > better*p.EstimateWide(s, m, l.N, l.K, on)) {
+		out = append(out, s)
+	}
+	if len(all)+len(out) == 0 {
 		return nil, fmt.Errorf("qmm: plan %s has no schedule for %s", plan, l)
 	}
 	type like struct {

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
 // Filled takes defaults for zero fields and checks the others.
@@ -52,6 +54,14 @@ func (p *Plan) registers(s Schedule) int {
 		if p.Stored.Bits() == 2 && s.Sides == 1 { // what ptxas shares between sides
 			n += 6
 		}
+		under := 4 * (p.scales() - 1) // of a tile and turn: scales, zero points and what is left of them
+		if under > 0 && p.Less && p.Zero {
+			under += 5
+		}
+		if p.Rest() {
+			under += 5
+		}
+		n += tiles * s.Depth * under
 		return n
 	}
 	side := p.Tiles*s.Rows + 2*(p.Tiles*p.Stored.Bits()+p.Tiles)*s.Depth // sums twice; weights and scales under way
@@ -133,6 +143,42 @@ func (p *Plan) perElement() float64 {
 	return p.Recipe.Cost().PerElement()
 }
 
+// scaled is 1 where sums of a turn are scaled, and 0 where all are at the end.
+func (p *Plan) scaled() float64 {
+	if p.Group == 0 {
+		return 0
+	}
+	return 1
+}
+
+// more is how many scales an output has in a turn beside the first.
+func (p *Plan) more() float64 { return float64(p.scales() - 1) }
+
+// converting is what conversions of a turn's scales of a tile take, of so much each.
+func (p *Plan) converting(e4m3, e8m0 float64) float64 {
+	n := p.scaled() * float64(p.scales())
+	switch p.Scale {
+	case dtype.F8E4M3:
+		return n * e4m3
+	case dtype.F8E8M0:
+		return n * e8m0
+	}
+	return 0 // one instruction, which is counted
+}
+
+// taking is how many instructions more an element takes where zero points are taken off codes, and what is left of
+// them, or all, off sums.
+func (p *Plan) taking(less, rest float64) float64 {
+	n := 0.0
+	if p.Zero && p.Less {
+		n += less
+	}
+	if p.Rest() {
+		n += rest
+	}
+	return n
+}
+
 // blocksOf is how many blocks a schedule with Parts has, and how many of them fit a
 // multiprocessor.
 func (p *Plan) blocksOf(s Schedule, m, n int) (blocks, fit int) {
@@ -152,12 +198,15 @@ func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
 	if p.Shifts() {
 		mma *= 1 + 1/tiles
 	}
-	instrs := of.turn + p.perElement()*elements + of.mma*mma + of.scale*tiles*columns*float64(p.scales())
+	instrs := of.turn + (p.perElement()+p.taking(of.less, of.rest))*elements + of.mma*mma + of.scale*tiles*columns*p.scaled()
+	again := of.again * tiles * (1 + columns) * math.Pow(p.more(), partsMore)
+	chain := instrs + partsChain*again
+	instrs += again
 	bytes := float64(p.PackedShape(1, 1)[2]*s.Sides) + float64(2*p.Outputs()*s.Sides*p.scales())
 	x := of.x * float64(min(m, s.Rows)*Turn*2)
 	turns := float64(ceil(k, Turn)) / float64(s.Splits)
 	rounds := float64(ceil(ceil(ceil(k, Turn), s.Splits*s.Parts), s.Depth))
-	block := of.block + of.meet*float64(s.Parts)*tiles*columns + rounds*(of.wait+float64(s.Depth)*instrs/(of.alone*clock))
+	block := of.block + of.meet*float64(s.Parts)*tiles*columns + rounds*(of.wait+float64(s.Depth)*chain/(of.alone*clock))
 	// of so many blocks of a multiprocessor at a time, and the most that one has
 	wave := func(n, most float64) float64 {
 		return corner(n*turns*bytes/on.Rate, most*turns*instrs/(of.issued*clock), most*turns*(x+bytes)/of.near, block)
@@ -209,7 +258,8 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 		of = gangRates
 		cast := p.perElement() * 16 * Turn / 32
 		more := 1 + gangMore*(float64(s.Stages)/4-1)
-		together, alone = more*float64(s.Warps/4)*tiles*gangTile, more*tiles*(gangAlone+gangChain*cast)
+		scales := of.again*p.more() + p.converting(of.e4m3, of.e8m0)
+		together, alone = more*float64(s.Warps/4)*tiles*(gangTile+scales/2), more*tiles*(gangAlone+gangChain*cast+scales)
 	case s.Digits:
 		var each, scale float64 = bytewise, digitsScale
 		if s.Fixed || s.Long {
@@ -219,9 +269,12 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 		instrs := each*elements + of.mma*mma/2 + scale*tiles*float64(p.scales())
 		together, alone = float64(s.Warps)*instrs/of.issued, digitsWait/float64(s.Depth)+instrs/digitsAlone
 	default:
-		instrs := of.turn + p.perElement()*elements + of.mma*mma + of.scale*tiles*(1+columns)*float64(p.scales())
+		instrs := of.turn + (p.perElement()+p.taking(of.less, of.rest))*elements + of.mma*mma + tiles*(1+columns)*(of.scale*p.scaled()+of.again*p.more()) + tiles*p.converting(of.e4m3, of.e8m0)
 		instrs *= max(1, float64(p.registers(s))/float64(s.room(p))) // some wait in memory
-		together, alone = float64(s.Warps)*instrs/of.issued, of.wait/float64(s.Depth)+instrs/of.alone
+		if p.scales() > 1 {
+			instrs *= 1 + of.stages*(float64(s.Stages)/4-1)
+		}
+		together, alone = float64(s.Warps)*instrs/of.issued, of.wait/float64(s.Depth)+instrs/of.alone+of.chain*p.more()
 	}
 	bytes := float64(d.bytes()) - float64(s.Rows*Turn*2) + of.x*rows*Turn*2
 	time := of.fixed + float64(turns)*corner(bytes/on.Rate, together/clock, alone/clock, of.ring/float64(s.Stages))

@@ -15,14 +15,20 @@ const (
 	wideAlone  = 1.31  // times that products of one warpgroup take where no others run
 	wideIssued = 1.89  // cycles of a scheduler for each instruction of a cast or scale
 	wideScaled = 1.36  // such instructions for each row and tile
+	wideAgain  = 0.29  // of these, what each further scale of a turn takes
+	wideLess   = 0.2   // for an element whose zero point is taken off its code
+	wideRest   = -1    // the same, where sums of x take off what is left of it: they take less than they are counted as
 	wideHalf   = 21.2  // the same for each part of the rows and tile
 	wideWait   = 1.09  // cycles more for each, where products wait for it
+	wideChain  = 142   // cycles for each part of the rows, tile and further scale, for whose sums products wait
+	wideOnce   = 0.58  // times as long as that, 128 rows take without scales of groups
+	wideTight  = 0.84  // part of it that 128 rows by two warpgroups take more, where there are several scales and no registers left for them
 	wideCast   = 0.257 // the same, where the first ones of a turn do not
 	wideAhead  = 143   // cycles of such a turn beside that
 	widePower  = 940e6 // operations a µs that the machine's power allows
 	widePart   = 0.03  // µs that blocks of a split take to count themselves
 	wideMoved  = 3.89  // times that a partial sum is moved, in effect
-	wideMeet   = 9.5   // µs more where blocks share all turns
+	wideMeet   = 9.5   // µs more where blocks share all turns, with 64 rows of 256 outputs at most; more in proportion
 	wideFew    = 0.082 // µs of a turn more for each 32 rows that are less than 64
 )
 
@@ -42,7 +48,8 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	if p.Shifts() {
 		sets = 2
 	}
-	others := cast + tiles*(wideScaled*sets*float64(s.Rows*p.scales())+wideHalf*float64(p.halves(s)))
+	cast += tiles * 16 * Turn / 32 * p.taking(wideLess, wideRest)
+	others := cast + tiles*(wideScaled*sets*float64(s.Rows)*(p.scaled()+wideAgain*p.more())+wideHalf*float64(p.halves(s)))
 	alone := wideAlone * product
 	switch {
 	case s.Fine: // all is done beside products
@@ -51,6 +58,14 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	default:
 		alone += wideWait * others
 	}
+	alone += wideChain * tiles * float64(p.halves(s)) * p.more()
+	many := s.Rows*p.own(s)*s.Sides >= 128
+	switch {
+	case p.Group == 0 && s.Rows >= 128:
+		alone *= wideOnce
+	case p.scales() > 1 && (p.Rest() || p.Stored.Bits() > 6) && many && s.Consumers > 1:
+		alone *= 1 + wideTight
+	}
 	groups := float64(s.Consumers)
 	bytes := float64(s.Rows*Turn*2/s.Cluster + s.span(p)*Turn*p.Stored.Bits()/8)
 	turn := corner(groups*product/wideRate/clock, groups*wideIssued*others/clock, alone/clock, bytes/wideNear) + wideFew*max(0, float64(64-s.Rows)/32)
@@ -58,7 +73,7 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	whole := float64(ceil(units, on.SMs)*turns) * turn
 	if s.Blocks > 0 {
 		each := ceil(units*turns, s.Blocks)
-		busy, whole = min(s.Blocks, on.SMs), float64(each)*turn+wideMeet
+		busy, whole = min(s.Blocks, on.SMs), float64(each)*turn+wideMeet*max(1, float64(s.Rows*s.Outputs(p))/(64*256))
 	}
 	memory := float64(units*turns) * float64(outputs*Turn*p.Stored.Bits()/8) / float64(ceil(m, s.Rows)) / (on.Rate * float64(busy))
 	power := 2 * float64(m) * float64(n) * float64(k) / widePower
