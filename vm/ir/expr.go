@@ -473,29 +473,23 @@ func (t Type) String() string {
 	case Pointer:
 		return "*" + t.Elem.String()
 	}
-	var b strings.Builder
-	b.WriteString(t.Space.String())
-	b.WriteByte(' ')
-	b.WriteString(t.Elem.String())
-	b.WriteByte('[')
+	var room [256]byte
+	b := append(append(append(room[:0], t.Space.String()...), ' '), t.Elem.String()...)
 	for i, e := range t.Shape {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(e.String())
+		b = append(append(b, []string{"[", ", "}[min(i, 1)]...), e.String()...)
 	}
-	b.WriteByte(']')
+	if len(t.Shape) == 0 {
+		b = append(b, '[')
+	}
+	b = append(b, ']')
 	switch {
 	case t.HasLayout && t.Space == Shared:
-		b.WriteByte(' ')
-		b.WriteString(t.Shared.String())
+		b = append(append(b, ' '), t.Shared.String()...)
 	case t.HasLayout:
-		b.WriteByte(' ')
-		b.WriteString(t.Layout.String())
+		b = append(append(b, ' '), t.Layout.String()...)
 	}
 	if t.HasPlace {
-		b.WriteString(" place=")
-		b.WriteString(t.Place.String())
+		b = append(append(b, " place="...), t.Place.String()...)
 	}
-	return b.String()
+	return string(b)
 }

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 )
 
@@ -413,20 +412,22 @@ func (l Layout) Slot(index ...int) int {
 
 // list prints numbers as "[1, 2]".
 func list(ns []int) string {
-	var b strings.Builder
-	b.WriteByte('[')
-	b.WriteString(join(ns))
-	b.WriteByte(']')
-	return b.String()
+	var room [64]byte
+	return string(append(appendJoined(append(room[:0], '['), ns), ']'))
 }
 
 func join(ns []int) string {
-	var b strings.Builder
+	var room [64]byte
+	return string(appendJoined(room[:0], ns))
+}
+
+// appendJoined appends numbers with commas between them.
+func appendJoined(b []byte, ns []int) []byte {
 	for i, n := range ns {
 		if i > 0 {
-			b.WriteString(", ")
+			b = append(b, ", "...)
 		}
-		b.WriteString(strconv.Itoa(n))
+		b = strconv.AppendInt(b, int64(n), 10)
 	}
-	return b.String()
+	return b
 }
