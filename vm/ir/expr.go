@@ -165,9 +165,26 @@ func ConstInt(e Expr) (n int64, ok bool) {
 		return e.Value, true
 	case *Ref:
 		return 0, false
+	case *Binary: // most often of a variable, for which there would be an error
+		if ref(e.X) || ref(e.Y) && e.Op != "&&" && e.Op != "||" {
+			return 0, false
+		}
 	}
 	n, err := EvalInt(e, func(*Var) (int64, bool) { return 0, false })
 	return n, err == nil
+}
+
+// ref reports an expression that is a variable, or computed from one first.
+func ref(e Expr) bool {
+	switch e := e.(type) {
+	case *Ref:
+		return true
+	case *Binary:
+		return ref(e.X)
+	case *Unary:
+		return ref(e.X)
+	}
+	return false
 }
 
 // EvalError says why an integer expression has no value, and where.

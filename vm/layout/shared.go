@@ -128,7 +128,7 @@ func log2(n int) int {
 }
 
 // Shape is the shape of the tile.
-func (s Shared) Shape() []int { return append([]int{}, s.rep().shape...) }
+func (s Shared) Shape() []int { return append(make([]int, 0, someDims), s.rep().shape...) }
 
 // Rank is the number of dimensions of the tile.
 func (s Shared) Rank() int { return len(s.rep().shape) }
