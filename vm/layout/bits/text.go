@@ -19,7 +19,7 @@ const (
 // String is p in the notation of the package comment; [Parse] reads it back.
 func (p Placement) String() string {
 	elems, top := make([][]run, p.Elements()), 0
-	all := make([]run, 0, len(p.at)) // most often one of each element
+	all := make([]run, 0, p.Elements()+16) // most often one of each
 	for e := range elems {
 		from := len(all)
 		all = p.appendRuns(all, e)
