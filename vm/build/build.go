@@ -222,7 +222,7 @@ func (b *Builder) If(cond any, body func()) *Branch {
 // it.
 type Branch struct {
 	b   *Builder
-	end int // bytes of the program up to the closing brace's line, and this
+	end int // bytes of lines, the closing brace of the if included
 }
 
 func (b *Builder) branch(body func()) *Branch {

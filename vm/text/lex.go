@@ -41,13 +41,13 @@ type lexed struct {
 	marks      []mark
 }
 
-// tok is token i, of the last one all that follow.
+// tok is token i. Behind the last one stands that again, for this and what follows.
 func (l *lexed) tok(i int) token {
 	m := &l.marks[min(i, len(l.marks)-1)]
 	return token{m.kind, l.text[m.at : m.at+m.n], diag.Pos{File: l.file, Line: int(m.line), Col: int(m.col)}}
 }
 
-// is reports whether token i is punctuation or a word.
+// is reports whether token i is this punctuation or word.
 func (l *lexed) is(i int, s string) bool {
 	m := &l.marks[min(i, len(l.marks)-1)]
 	return (m.kind == tPunct || m.kind == tName) && l.text[m.at:m.at+m.n] == s

@@ -125,7 +125,7 @@ func (p *parser) peek() token { return p.lexed.tok(p.i) }
 
 func (p *parser) peekAt(n int) token { return p.lexed.tok(p.i + n) }
 
-// at and kindAt look at the token that is n further.
+// at and kindAt look n tokens ahead.
 func (p *parser) at(n int, s string) bool { return p.lexed.is(p.i+n, s) }
 func (p *parser) kindAt(n int) kind       { return p.lexed.kind(p.i + n) }
 
