@@ -118,7 +118,7 @@ var lifetimesOf sync.Pool
 // zeros makes a list n zeros long.
 func zeros[T any](list *[]T, n int) {
 	if cap(*list) < n {
-		*list = make([]T, n, n+n/4)
+		*list = make([]T, n, n+n/8)
 	}
 	*list = (*list)[:n]
 	clear(*list)

@@ -95,7 +95,7 @@ func Print(f *code.Func, o Options) (string, error) {
 	if level >= 100 {
 		p.version = max(p.version, "8.6")
 	}
-	p.b.Grow(24 * count)
+	p.b.Grow(56 * count) // a little more than most take
 	for i, a := range f.Body.Args {
 		if f.Params[i].Kind == code.Tensor {
 			if level < 90 {

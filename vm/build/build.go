@@ -44,8 +44,8 @@ type Builder struct {
 	blocks   string // of a cluster, as the head of the text has it
 	resident string // the same, of Resident
 	params   []string
-	lines    []string
-	depth    int // of blocks around the next line
+	body     []byte // lines, each with its end
+	depth    int    // of blocks around the next line
 	errs     []error
 }
 
@@ -222,12 +222,12 @@ func (b *Builder) If(cond any, body func()) *Branch {
 // it.
 type Branch struct {
 	b   *Builder
-	end int // lines of the program up to the closing brace
+	end int // bytes of lines, the closing brace of the if included
 }
 
 func (b *Builder) branch(body func()) *Branch {
 	b.block(body)
-	return &Branch{b, len(b.lines)}
+	return &Branch{b, len(b.body)}
 }
 
 // ElseIf adds a branch for when cond holds and no condition before did.
@@ -239,11 +239,12 @@ func (r *Branch) ElseIf(cond any, body func()) *Branch {
 func (r *Branch) Else(body func()) { r.more("} else {", body) }
 
 func (r *Branch) more(head string, body func()) *Branch {
-	if len(r.b.lines) != r.end {
+	if len(r.b.body) != r.end {
 		r.b.errorf("%s stands apart from its if", strings.Trim(head, "{} "))
 		return r
 	}
-	r.b.lines[r.end-1] = r.b.tabs() + head
+	r.b.body = r.b.body[:r.end-len("}\n")]
+	r.b.write(head, "\n")
 	return r.b.branch(body)
 }
 
@@ -261,7 +262,13 @@ func (b *Builder) Text() string {
 
 // source is the program as it was written.
 func (b *Builder) source() string {
-	return fmt.Sprintf("program %s<%s>(%s) warps=%d%s%s {\n%s\n}\n", b.name, strings.Join(b.grid, ", "), strings.Join(b.params, ", "), b.warps, b.blocks, b.resident, strings.Join(b.lines, "\n"))
+	head := fmt.Sprintf("program %s<%s>(%s) warps=%d%s%s {\n", b.name, strings.Join(b.grid, ", "), strings.Join(b.params, ", "), b.warps, b.blocks, b.resident)
+	var s strings.Builder
+	s.Grow(len(head) + len(b.body) + len("}\n"))
+	s.WriteString(head)
+	s.Write(b.body)
+	s.WriteString("}\n")
+	return s.String()
 }
 
 func (b *Builder) file() string { return b.name + ".tile" }
@@ -285,10 +292,23 @@ func (b *Builder) errorf(format string, args ...any) {
 // line, block and instr write canonical text where they can, which [Builder.Build] need not
 // read twice.
 func (b *Builder) line(format string, args ...any) {
-	b.lines = append(b.lines, b.tabs()+fmt.Sprintf(format, args...))
+	b.tabs()
+	b.body = append(fmt.Appendf(b.body, format, args...), '\n')
 }
 
-func (b *Builder) tabs() string { return strings.Repeat("\t", b.depth+1) }
+// tabs begins a line.
+func (b *Builder) tabs() {
+	for range b.depth + 1 {
+		b.body = append(b.body, '\t')
+	}
+}
+
+// write continues a line.
+func (b *Builder) write(parts ...string) {
+	for _, s := range parts {
+		b.body = append(b.body, s...)
+	}
+}
 
 // block is the rest of a statement with a block, whose head is written.
 func (b *Builder) block(body func()) {
@@ -305,7 +325,6 @@ func (b *Builder) instr(op string, names []string, operands []any, attrs []Attr,
 	for n := len(operands); n > 0 && row != nil && n <= len(row.In) && row.In[n-1].Optional && (operands[n-1] == nil || operands[n-1] == Value{}); n-- {
 		operands = operands[:n-1]
 	}
-	args := b.exprs(operands)
 	if row != nil && len(attrs) > 1 {
 		rank := func(a Attr) int {
 			name, _, _ := strings.Cut(string(a), "=")
@@ -314,33 +333,28 @@ func (b *Builder) instr(op string, names []string, operands []any, attrs []Attr,
 		attrs = slices.Clone(attrs)
 		slices.SortStableFunc(attrs, func(x, y Attr) int { return rank(x) - rank(y) })
 	}
-	for _, a := range attrs {
-		args = append(args, string(a))
+	b.tabs()
+	for i, n := range names {
+		b.write([]string{"", ", "}[min(i, 1)], n)
 	}
-	var s strings.Builder
-	s.Grow(160)
-	s.WriteString(b.tabs())
-	write := func(sep string, list []string) {
-		for i, x := range list {
-			if i > 0 {
-				s.WriteString(sep)
-			}
-			s.WriteString(x)
-		}
-	}
-	write(", ", names)
 	if len(names) > 0 {
-		s.WriteString(" = ")
+		b.write(" = ")
 	}
-	s.WriteString(op)
-	s.WriteByte('(')
-	write(", ", args)
-	s.WriteByte(')')
+	b.write(op)
+	sep := "("
+	for _, x := range operands {
+		b.write(sep, b.expr(x))
+		sep = ", "
+	}
+	for _, a := range attrs {
+		b.write(sep, string(a))
+		sep = ", "
+	}
+	b.write(strings.TrimSuffix(sep, ", "), ")")
 	for i, t := range types {
-		s.WriteString([]string{" : ", ", "}[min(i, 1)])
-		s.WriteString(string(t))
+		b.write([]string{" : ", ", "}[min(i, 1)], string(t))
 	}
-	b.lines = append(b.lines, s.String())
+	b.write("\n")
 	values := make([]Value, len(names))
 	for i, n := range names {
 		values[i] = Value{n, precAtom}
@@ -391,7 +405,7 @@ func list(name string, values []any) Attr {
 	for i, x := range values {
 		parts[i] = operand(x)
 	}
-	return Attr(fmt.Sprintf("%s=[%s]", name, strings.Join(parts, ", ")))
+	return Attr(name + "=[" + strings.Join(parts, ", ") + "]")
 }
 
 // operand is the text of a value; a Go value that is none becomes text that the
@@ -538,7 +552,7 @@ func (v Value) Neg() Value { return Value{"-" + wrapped(v.text, v.prec, precUnar
 
 // Min is the smaller of v and x.
 func (v Value) Min(x any) Value {
-	return Value{fmt.Sprintf("min(%s, %s)", v.text, operand(x)), precAtom}
+	return Value{"min(" + v.text + ", " + operand(x) + ")", precAtom}
 }
 
 // Select is x where v holds, else y; only the one that counts may fail.

@@ -22,7 +22,7 @@ func NewComments() *Comments {
 
 // Clone copies a program, so that a pass may change the copy: statements, blocks
 // and variables are new, comments and positions are kept. Expressions without
-// variables are shared; expressions are never changed in place.
+// variables are shared, and so are shapes of literals that are no global tensor's; these are never changed in place.
 func Clone(p *Program) *Program {
 	c := &cloner{vars: map[*Var]*Var{}, from: p.Comments}
 	if p.Comments != nil {
@@ -51,7 +51,9 @@ func (c *cloner) variable(v *Var) *Var {
 	}
 	w := &Var{Name: v.Name, Type: v.Type, Param: v.Param, Pos: v.Pos}
 	c.vars[v] = w
-	w.Type.Shape = c.exprs(v.Type.Shape)
+	if v.Type.IsGlobal() || slices.ContainsFunc(v.Type.Shape, func(e Expr) bool { _, literal := e.(*Int); return !literal }) {
+		w.Type.Shape = c.exprs(v.Type.Shape)
+	}
 	return w
 }
 
@@ -67,6 +69,9 @@ func (c *cloner) exprs(list []Expr) []Expr {
 }
 
 func (c *cloner) expr(e Expr) Expr {
+	if r, ok := e.(*Ref); ok { // most often
+		return &Ref{Var: c.variable(r.Var), Pos: r.Pos}
+	}
 	return MapRefs(e, func(r *Ref) Expr { return &Ref{Var: c.variable(r.Var), Pos: r.Pos} })
 }
 
@@ -90,6 +95,9 @@ func (c *cloner) block(b *Block) *Block {
 		return nil
 	}
 	out := &Block{}
+	if len(b.Stmts) > 0 {
+		out.Stmts = make([]Stmt, 0, len(b.Stmts))
+	}
 	for _, s := range b.Stmts {
 		t := c.stmt(s)
 		if c.from != nil {
@@ -116,16 +124,15 @@ func (c *cloner) block(b *Block) *Block {
 func (c *cloner) stmt(s Stmt) Stmt {
 	switch s := s.(type) {
 	case *Instr:
-		t := &Instr{Op: s.Op, Pos: s.Pos, TypePos: s.TypePos}
-		for _, o := range s.In {
-			t.In = append(t.In, Operand{Expr: c.expr(o.Expr), Pos: o.Pos})
+		t := &Instr{Op: s.Op, In: slices.Clone(s.In), Attrs: slices.Clone(s.Attrs), Out: slices.Clone(s.Out), Pos: s.Pos, TypePos: s.TypePos}
+		for i := range t.In {
+			t.In[i].Expr = c.expr(t.In[i].Expr)
 		}
-		for _, a := range s.Attrs {
-			a.Exprs = c.exprs(a.Exprs)
-			t.Attrs = append(t.Attrs, a)
+		for i := range t.Attrs {
+			t.Attrs[i].Exprs = c.exprs(t.Attrs[i].Exprs)
 		}
-		for _, v := range s.Out {
-			t.Out = append(t.Out, c.variable(v))
+		for i, v := range t.Out {
+			t.Out[i] = c.variable(v)
 		}
 		return t
 	case *Let:

@@ -39,6 +39,18 @@ func PlaceOf(t Type) (place bits.Placement, ok bool) {
 // values and has no power below least, which is [recipe.MinScale] for any. The error says
 // that there is none, or which row would have two powers.
 func DeferralOf(x Type, to dtype.Type, least int) (*Deferral, error) {
+	d, err := deferralRecipe(x, to, least)
+	if err == nil {
+		err = d.rows(x)
+	}
+	if err != nil {
+		return nil, err
+	}
+	return d, nil
+}
+
+// deferralRecipe is [DeferralOf] without powers.
+func deferralRecipe(x Type, to dtype.Type, least int) (*Deferral, error) {
 	place, ok := PlaceOf(x)
 	if !ok {
 		return nil, fmt.Errorf("a thread holds %d bits, a placement has at most %d", x.BitsPerThread(), 32*bits.MaxWords)
@@ -57,10 +69,16 @@ func DeferralOf(x Type, to dtype.Type, least int) (*Deferral, error) {
 		}
 		break
 	}
+	return &Deferral{Recipe: r, Units: units}, nil
+}
+
+// rows finds the powers.
+func (d *Deferral) rows(x Type) error {
 	dims, _ := x.Dims()
-	d := &Deferral{Recipe: r, Units: units, Powers: make([]int, dims[0])}
+	r := d.Recipe
+	d.Powers = make([]int, dims[0])
 	if r.Mode == recipe.Exact {
-		return d, nil
+		return nil
 	}
 	// Slots, and threads, of one row and different columns say the same of it.
 	type power struct{ row, k int }
@@ -81,12 +99,12 @@ func DeferralOf(x Type, to dtype.Type, least int) (*Deferral, error) {
 		for _, p := range powers {
 			row := first + p.row
 			if seen[row] && d.Powers[row] != p.k {
-				return nil, fmt.Errorf("row %d would have the powers 2^%d and 2^%d", row, d.Powers[row], p.k)
+				return fmt.Errorf("row %d would have the powers 2^%d and 2^%d", row, d.Powers[row], p.k)
 			}
 			d.Powers[row], seen[row] = p.k, true
 		}
 	}
-	return d, nil
+	return nil
 }
 
 // attrDomain says for which values a cast must hold.
@@ -120,11 +138,15 @@ func deferral(in *Instr) (*Deferral, error) {
 
 // Deferral is how a CastDeferred casts; see [DeferralOf].
 func (in *Instr) Deferral() (*Deferral, error) {
-	least := recipe.MinScale
+	return DeferralOf(in.In[0].Var().Type, in.Out[0].Type.Elem, in.least())
+}
+
+// least is the smallest power that a CastDeferred may have.
+func (in *Instr) least() int {
 	if a := in.Attr("least"); a != nil {
-		least = int(a.Number)
+		return int(a.Number)
 	}
-	return DeferralOf(in.In[0].Var().Type, in.Out[0].Type.Elem, least)
+	return recipe.MinScale
 }
 
 // attrLeast keeps codes away from the smallest numbers of v's type.
@@ -164,7 +186,13 @@ var castDeferred = &Op{
 		{Text: "Types with values that are not finite, or whose recipe needs it, have domain=finite.",
 			Why: "The recipe holds for finite values only; the text must say that there are no others.",
 			Check: func(_ *Program, in *Instr) *Violation {
-				if d, _ := deferral(in); d != nil && d.Partial() && in.Attr("domain") == nil {
+				if in.Attr("domain") != nil || checkDeferredShapes(nil, in) != nil || checkDeferredTypes(nil, in) != nil {
+					return nil
+				}
+				if d, err := deferralRecipe(in.In[0].Var().Type, in.Out[0].Type.Elem, in.least()); err != nil || !d.Partial() {
+					return nil
+				}
+				if d, _ := deferral(in); d != nil {
 					return &Violation{Msg: fmt.Sprintf("the recipe from %s to %s holds for finite values only", d.Recipe.From, d.Recipe.To), Help: "add domain=finite if there are no others, or use Cast"}
 				}
 				return nil

@@ -165,9 +165,26 @@ func ConstInt(e Expr) (n int64, ok bool) {
 		return e.Value, true
 	case *Ref:
 		return 0, false
+	case *Binary: // most often of a variable, for which there would be an error
+		if ref(e.X) || ref(e.Y) && e.Op != "&&" && e.Op != "||" {
+			return 0, false
+		}
 	}
 	n, err := EvalInt(e, func(*Var) (int64, bool) { return 0, false })
 	return n, err == nil
+}
+
+// ref reports an expression that is a variable, or computed from one first.
+func ref(e Expr) bool {
+	switch e := e.(type) {
+	case *Ref:
+		return true
+	case *Binary:
+		return ref(e.X)
+	case *Unary:
+		return ref(e.X)
+	}
+	return false
 }
 
 // EvalError says why an integer expression has no value, and where.
@@ -473,29 +490,23 @@ func (t Type) String() string {
 	case Pointer:
 		return "*" + t.Elem.String()
 	}
-	var b strings.Builder
-	b.WriteString(t.Space.String())
-	b.WriteByte(' ')
-	b.WriteString(t.Elem.String())
-	b.WriteByte('[')
+	var room [256]byte
+	b := append(append(append(room[:0], t.Space.String()...), ' '), t.Elem.String()...)
 	for i, e := range t.Shape {
-		if i > 0 {
-			b.WriteString(", ")
-		}
-		b.WriteString(e.String())
+		b = append(append(b, []string{"[", ", "}[min(i, 1)]...), e.String()...)
 	}
-	b.WriteByte(']')
+	if len(t.Shape) == 0 {
+		b = append(b, '[')
+	}
+	b = append(b, ']')
 	switch {
 	case t.HasLayout && t.Space == Shared:
-		b.WriteByte(' ')
-		b.WriteString(t.Shared.String())
+		b = append(append(b, ' '), t.Shared.String()...)
 	case t.HasLayout:
-		b.WriteByte(' ')
-		b.WriteString(t.Layout.String())
+		b = append(append(b, ' '), t.Layout.String()...)
 	}
 	if t.HasPlace {
-		b.WriteString(" place=")
-		b.WriteString(t.Place.String())
+		b = append(append(b, " place="...), t.Place.String()...)
 	}
-	return b.String()
+	return string(b)
 }

@@ -153,14 +153,19 @@ func (t Type) IsTensorMemory() bool { return t.Kind == Tensor && t.Space == Tens
 func (t Type) IsGlobal() bool { return t.Kind == Tensor && t.Space == Global }
 
 // Dims is the shape as constants; ok is false if an extent is not a constant.
-func (t Type) Dims() (dims []int, ok bool) {
-	dims = make([]int, len(t.Shape))
-	for i, e := range t.Shape {
+func (t Type) Dims() (dims []int, ok bool) { return t.appendDims(make([]int, 0, someDims)) }
+
+// someDims is the room of a list of as many dimensions as most tensors have: where a caller keeps it no longer
+// than its own variables, it lies among them.
+const someDims = 6
+
+func (t *Type) appendDims(dims []int) ([]int, bool) {
+	for _, e := range t.Shape {
 		n, isConst := ConstInt(e)
 		if !isConst {
 			return nil, false
 		}
-		dims[i] = int(n)
+		dims = append(dims, int(n))
 	}
 	return dims, true
 }
@@ -307,8 +312,9 @@ func (s *Instr) Attr(name string) *Attr {
 // Dims is the value of a dims attribute: which dimension of a global tensor
 // each dimension of the tile lies along. Left out, the tile lies along the last
 // ones. rank is the tensor's, tile the register tile's.
-func (s *Instr) Dims(rank, tile int) []int {
-	dims := make([]int, 0, tile)
+func (s *Instr) Dims(rank, tile int) []int { return s.appendDims(make([]int, 0, someDims), rank, tile) }
+
+func (s *Instr) appendDims(dims []int, rank, tile int) []int {
 	if a := s.Attr("dims"); a != nil {
 		for _, e := range a.Exprs {
 			n, _ := ConstInt(e)

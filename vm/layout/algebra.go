@@ -15,17 +15,18 @@ func (l Layout) Mul(g Layout) Layout { return must(mul(l, g)) }
 func mul(f, g Layout) (Layout, error) {
 	rank := max(f.Rank(), g.Rank())
 	a, b := f.extend(rank), g.extend(rank)
-	shape := make([]int, rank)
-	for d := range shape {
+	var dims [someDims]int
+	shape := dims[:0]
+	for d := range rank {
 		// Strides of f below must not overflow before build looks at the sizes.
 		n, ok := times(a.shape[d], b.shape[d])
 		if !ok {
 			return Layout{}, tooLarge([]int{a.shape[d], b.shape[d]})
 		}
-		shape[d] = n
+		shape = append(shape, n)
 	}
-	outer := func(in, inner []Digit) []Digit {
-		out := make([]Digit, 0, len(in)+len(inner))
+	var spatial, local [2 * someDims]Digit
+	outer := func(out, in, inner []Digit) []Digit {
 		for _, x := range in {
 			if x.Dim >= 0 {
 				x.Stride *= b.shape[x.Dim]
@@ -34,7 +35,7 @@ func mul(f, g Layout) (Layout, error) {
 		}
 		return append(out, inner...)
 	}
-	return build(shape, outer(a.spatial, b.spatial), outer(a.local, b.local))
+	return build(shape, outer(spatial[:0], a.spatial, b.spatial), outer(local[:0], a.local, b.local))
 }
 
 // extend is the layout with dimensions of size 1 in front, up to rank.
@@ -334,7 +335,8 @@ func (l Layout) Reshape(shape ...int) (Layout, error) {
 	if size != l.Size() {
 		return Layout{}, fail(eReshape, "", "shape %s has %d elements; the layout of shape %s has %d", list(shape), size, list(d.shape), l.Size())
 	}
-	row := rowMajor(shape)
+	row := make([]int, len(shape))
+	rowMajor(row, shape)
 	// In row-major numbers a digit covers the range from low to low*Size. Cut
 	// it where new dimensions begin, fastest dimension first.
 	cut := func(in []Digit) ([]Digit, error) {

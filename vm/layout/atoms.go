@@ -97,9 +97,12 @@ func RegisterLayout(shape, modeShape, spatialModes, localModes []int) (Layout, e
 }
 
 // atomDigits gives each dimension one digit; ranks[d] is the position of
-// dimension d, nil for row-major.
-func atomDigits(shape, ranks []int) ([]Digit, error) {
-	digits := make([]Digit, len(shape))
+// dimension d, nil for row-major. Few digits lie in room.
+func atomDigits(room *[someDims]Digit, shape, ranks []int) ([]Digit, error) {
+	digits := room[:min(len(shape), len(room))]
+	if len(shape) > len(room) {
+		digits = make([]Digit, len(shape))
+	}
 	if ranks == nil {
 		for d, n := range shape {
 			digits[d] = Digit{Size: n, Dim: d, Stride: 1}
@@ -119,7 +122,8 @@ func atomDigits(shape, ranks []int) ([]Digit, error) {
 }
 
 func localAtom(shape, ranks []int) (Layout, error) {
-	digits, err := atomDigits(shape, ranks)
+	var room [someDims]Digit
+	digits, err := atomDigits(&room, shape, ranks)
 	if err != nil {
 		return Layout{}, err
 	}
@@ -127,7 +131,8 @@ func localAtom(shape, ranks []int) (Layout, error) {
 }
 
 func spatialAtom(shape, ranks []int) (Layout, error) {
-	digits, err := atomDigits(shape, ranks)
+	var room [someDims]Digit
+	digits, err := atomDigits(&room, shape, ranks)
 	if err != nil {
 		return Layout{}, err
 	}
@@ -138,7 +143,8 @@ func replicatedAtom(n int, shape []int) (Layout, error) {
 	if n <= 0 {
 		return Layout{}, fail(eSize, "", "num_workers is %d; it must be positive", n)
 	}
-	digits, err := atomDigits(shape, nil)
+	var room [someDims]Digit
+	digits, err := atomDigits(&room, shape, nil)
 	if err != nil {
 		return Layout{}, err
 	}

@@ -4,7 +4,6 @@ import (
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync/atomic"
 )
 
@@ -98,14 +97,18 @@ func build(shape []int, spatial, local []Digit) (Layout, error) {
 			return Layout{}, tooLarge(shape)
 		}
 	}
-	d := &data{shape: slices.Clone(shape), spatial: merge(spatial), local: merge(local)}
+	ints, digits := make([]int, 2*len(shape)), make([]Digit, 0, len(spatial)+len(local))
+	d := &data{shape: ints[:len(shape):len(shape)], row: ints[len(shape):]}
+	copy(d.shape, shape)
+	d.spatial = merge(digits, spatial)
+	d.local = merge(digits[len(d.spatial):len(d.spatial)], local)
 	var ok1, ok2 bool
 	d.threads, ok1 = extent(d.spatial)
 	d.slots, ok2 = extent(d.local)
 	if _, ok := times(d.threads, d.slots); !ok || !ok1 || !ok2 {
 		return Layout{}, tooLarge(shape)
 	}
-	d.row = rowMajor(shape)
+	rowMajor(d.row, shape)
 	return Layout{d: d}, nil
 }
 
@@ -113,11 +116,10 @@ func tooLarge(shape []int) error {
 	return fail(eSize, "use smaller sizes", "the layout of shape %s has more than %d cells (threads times slots)", list(shape), MaxCells)
 }
 
-// merge drops digits of size 1 and joins neighbours that count on in the same
-// dimension, or are both replicas. One sweep is enough: joining does not change
+// merge writes digits to an empty list with room for them, drops those of size 1 and joins
+// neighbours that count on in the same dimension, or are both replicas. One sweep is enough: joining does not change
 // size*stride, which is all that the digit to the left is compared with.
-func merge(in []Digit) []Digit {
-	out := make([]Digit, 0, len(in))
+func merge(out, in []Digit) []Digit {
 	for _, g := range in {
 		if g.Size == 1 {
 			continue
@@ -132,7 +134,7 @@ func merge(in []Digit) []Digit {
 		}
 		out = append(out, g)
 	}
-	return out
+	return out[:len(out):len(out)]
 }
 
 // times multiplies positive numbers; false when the result exceeds MaxCells.
@@ -154,14 +156,13 @@ func extent(digits []Digit) (int, bool) {
 	return n, true
 }
 
-func rowMajor(shape []int) []int {
-	row := make([]int, len(shape))
+// rowMajor writes the strides of row-major order.
+func rowMajor(row, shape []int) {
 	n := 1
 	for d := len(shape) - 1; d >= 0; d-- {
 		row[d] = n
 		n *= shape[d]
 	}
-	return row
 }
 
 // must is for Go constructors, whose arguments are the caller's own constants.
@@ -173,7 +174,11 @@ func must(l Layout, err error) Layout {
 }
 
 // Shape is the shape of the tile.
-func (l Layout) Shape() []int { return append([]int{}, l.rep().shape...) }
+func (l Layout) Shape() []int { return append(make([]int, 0, someDims), l.rep().shape...) }
+
+// someDims is the room of a list of as many dimensions as most tiles have: where a caller keeps it no longer
+// than its own variables, it lies among them.
+const someDims = 6
 
 // Rank is the number of dimensions of the tile.
 func (l Layout) Rank() int { return len(l.rep().shape) }
@@ -413,20 +418,22 @@ func (l Layout) Slot(index ...int) int {
 
 // list prints numbers as "[1, 2]".
 func list(ns []int) string {
-	var b strings.Builder
-	b.WriteByte('[')
-	b.WriteString(join(ns))
-	b.WriteByte(']')
-	return b.String()
+	var room [64]byte
+	return string(append(appendJoined(append(room[:0], '['), ns), ']'))
 }
 
 func join(ns []int) string {
-	var b strings.Builder
+	var room [64]byte
+	return string(appendJoined(room[:0], ns))
+}
+
+// appendJoined appends numbers with commas between them.
+func appendJoined(b []byte, ns []int) []byte {
 	for i, n := range ns {
 		if i > 0 {
-			b.WriteString(", ")
+			b = append(b, ", "...)
 		}
-		b.WriteString(strconv.Itoa(n))
+		b = strconv.AppendInt(b, int64(n), 10)
 	}
-	return b.String()
+	return b
 }

@@ -64,7 +64,7 @@ func newMulti(shape []int, digits []Digit) (MultiFunction, error) {
 			return MultiFunction{}, tooLarge(shape)
 		}
 	}
-	digits = merge(digits)
+	digits = merge(make([]Digit, 0, len(digits)), digits)
 	if _, ok := extent(digits); !ok {
 		return MultiFunction{}, fail(eSize, "use smaller sizes", "the map has more than %d values", MaxCells)
 	}

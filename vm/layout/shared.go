@@ -3,6 +3,7 @@ package layout
 import (
 	"fmt"
 	"slices"
+	"strconv"
 )
 
 // Shared says where the elements of a tile lie in shared memory: the map from
@@ -127,7 +128,7 @@ func log2(n int) int {
 }
 
 // Shape is the shape of the tile.
-func (s Shared) Shape() []int { return append([]int{}, s.rep().shape...) }
+func (s Shared) Shape() []int { return append(make([]int, 0, someDims), s.rep().shape...) }
 
 // Rank is the number of dimensions of the tile.
 func (s Shared) Rank() int { return len(s.rep().shape) }
@@ -296,7 +297,7 @@ func (s Shared) Unswizzled() Shared { return Shared{d: s.d} }
 func (s Shared) String() string {
 	text := "shared_" + s.rep().text()
 	if w := s.swizzle; !w.Identity() {
-		text += fmt.Sprintf(".apply_swizzle(base=%d, bits=%d, shift=%d)", w.Base, w.Bits, w.Shift)
+		text += ".apply_swizzle(base=" + strconv.Itoa(w.Base) + ", bits=" + strconv.Itoa(w.Bits) + ", shift=" + strconv.Itoa(w.Shift) + ")"
 	}
 	return text
 }

@@ -343,14 +343,44 @@ func (d *strided) reshape(shape []int, limit int) (*strided, error) {
 // text is the layout without what stands around it: the suffix of a name and
 // its arguments, "row_major(4, 6)".
 func (d *strided) text() string {
-	if p, err := packed(d.shape, upTo(len(d.shape)), MaxOffset); err == nil && d.equal(p) {
+	switch {
+	case d.rowMajor():
 		return "row_major(" + join(d.shape) + ")"
-	}
-	if p, err := packed(d.shape, column(d.shape), MaxOffset); err == nil && d.equal(p) {
+	case d.columnMajor():
 		return "column_major(" + join(d.shape) + ")"
 	}
 	sizes, steps := d.lists()
 	return "layout(" + list(d.shape) + ", " + list(sizes) + ", " + list(steps) + ")"
+}
+
+// rowMajor and columnMajor report layouts without holes whose last, or first, dimension is fastest.
+func (d *strided) rowMajor() bool {
+	at, step := len(d.modes)-1, 1
+	for k := len(d.shape) - 1; k >= 0; k-- {
+		n := d.shape[k]
+		if n == 1 {
+			continue
+		}
+		if at < 0 || d.modes[at] != (mode{k, n, step}) {
+			return false
+		}
+		at, step = at-1, step*n
+	}
+	return true
+}
+
+func (d *strided) columnMajor() bool {
+	at, step := 0, 1
+	for k, n := range d.shape {
+		if n == 1 {
+			continue
+		}
+		if at == len(d.modes) || d.modes[at] != (mode{k, n, step}) {
+			return false
+		}
+		at, step = at+1, step*n
+	}
+	return true
 }
 
 func (d *strided) key() string {

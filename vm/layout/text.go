@@ -2,7 +2,6 @@ package layout
 
 import (
 	"strconv"
-	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/memo"
 )
@@ -27,24 +26,30 @@ func (l Layout) String() string {
 var texts memo.Texts[Layout]
 
 func (l Layout) write() string {
-	w := writer{l.rep(), map[[2]int]chain{}}
+	w := writer{l.rep(), make([]chain, (len(l.rep().spatial)+1)*(len(l.rep().local)+1))}
 	if c := w.best(0, 0); c.ok {
-		if len(c.atoms) == 0 {
+		if c.n == 0 {
 			return w.atom("local", nil, "")
 		}
-		if s := strings.Join(c.atoms, "."); len(s) <= MaxText {
-			return s
+		if size := c.size + c.n - 1; size <= MaxText {
+			b := append(make([]byte, 0, size), c.atom...)
+			for c = c.rest; c.n > 0; c = c.rest {
+				b = append(append(b, '.'), c.atom...)
+			}
+			return string(b)
 		}
 	}
 	m, s, x := l.modes()
 	return "register_layout(" + list(l.rep().shape) + ", " + list(m) + ", " + list(s) + ", " + list(x) + ")"
 }
 
-// chain is a way to write the rest of a layout.
+// chain is a way to write the rest of a layout: an atom, and how to go on behind it.
 type chain struct {
-	ok    bool
-	atoms []string
-	size  int // bytes of text
+	tried, ok bool
+	n         int // atoms
+	size      int // bytes of their text
+	atom      string
+	rest      *chain
 }
 
 // writer finds the shortest chain. An atom takes the next digits of one list, one
@@ -53,30 +58,35 @@ type chain struct {
 // what is left.
 type writer struct {
 	*data
-	memo map[[2]int]chain
+	memo []chain // by the digits that are taken
 }
 
-func (w writer) best(i, j int) chain {
+func (w writer) best(i, j int) *chain {
+	out := &w.memo[i*(len(w.local)+1)+j]
+	if out.tried {
+		return out
+	}
+	out.tried = true
 	if i == len(w.spatial) && j == len(w.local) {
-		return chain{ok: true}
+		out.ok = true
+		return out
 	}
-	if c, ok := w.memo[[2]int{i, j}]; ok {
-		return c
-	}
-	left := append([]int(nil), w.shape...)
-	for _, g := range append(w.spatial[:i:i], w.local[:j]...) {
-		if g.Dim >= 0 {
-			left[g.Dim] /= g.Size
+	var room [MaxRank]int
+	left := room[:copy(room[:], w.shape)]
+	for _, taken := range [...][]Digit{w.spatial[:i], w.local[:j]} {
+		for _, g := range taken {
+			if g.Dim >= 0 {
+				left[g.Dim] /= g.Size
+			}
 		}
 	}
-	var out chain
 	try := func(atom string, i, j int) {
 		c := w.best(i, j)
-		n, size := len(c.atoms)+1, c.size+len(atom)
-		if !c.ok || out.ok && (n > len(out.atoms) || n == len(out.atoms) && size >= out.size) {
+		n, size := c.n+1, c.size+len(atom)
+		if !c.ok || out.ok && (n > out.n || n == out.n && size >= out.size) {
 			return
 		}
-		out = chain{true, append([]string{atom}, c.atoms...), size}
+		*out = chain{true, true, n, size, atom, c}
 	}
 	locals := w.run(w.local[j:], left)
 	if i < len(w.spatial) && w.spatial[i].Dim < 0 {
@@ -91,7 +101,6 @@ func (w writer) best(i, j int) chain {
 	for n := locals; n > 0; n-- {
 		try(w.ordered("local", w.local[j:j+n]), i, j+n)
 	}
-	w.memo[[2]int{i, j}] = out
 	return out
 }
 
@@ -118,15 +127,22 @@ func ascending(digits []Digit) int {
 }
 
 func (w writer) atom(name string, digits []Digit, last string) string {
-	shape := ones(len(w.shape))
+	var ones [MaxRank]int
+	shape := ones[:len(w.shape)]
+	for d := range shape {
+		shape[d] = 1
+	}
 	for _, g := range digits {
 		shape[g.Dim] = g.Size
 	}
-	in := join(shape)
-	if in != "" && last != "" {
-		in += ", "
+	var room [96]byte
+	b := append(append(room[:0], name...), '(')
+	b = appendJoined(b, shape)
+	if len(shape) > 0 && last != "" {
+		b = append(b, ", "...)
 	}
-	return name + "(" + in + last + ")"
+	b = append(append(b, last...), ')')
+	return string(b)
 }
 
 // ordered writes an atom whose digits come in this order.

@@ -79,8 +79,10 @@ func divides(s ir.Stmt) bool {
 		case *ir.Unary:
 			return inExpr(e.X)
 		case *ir.Binary:
-			if _, constant := ir.ConstInt(e.Y); !constant && (e.Op == "/" || e.Op == "%") {
-				return true
+			if e.Op == "/" || e.Op == "%" {
+				if _, constant := ir.ConstInt(e.Y); !constant {
+					return true
+				}
 			}
 			return inExpr(e.X) || inExpr(e.Y)
 		case *ir.Select:

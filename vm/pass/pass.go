@@ -154,7 +154,10 @@ func Simplify(e ir.Expr) ir.Expr {
 		}
 		return out
 	case *ir.Binary:
-		out := &ir.Binary{Op: e.Op, X: Simplify(e.X), Y: Simplify(e.Y), Pos: e.Pos}
+		out, l, r := e, Simplify(e.X), Simplify(e.Y)
+		if l != e.X || r != e.Y {
+			out = &ir.Binary{Op: e.Op, X: l, Y: r, Pos: e.Pos}
+		}
 		x, xok := out.X.(*ir.Int)
 		y, yok := out.Y.(*ir.Int)
 		if xok && yok && (ir.BinaryPrec(e.Op) > 3 || e.Op == "min" || e.Op == "max") {

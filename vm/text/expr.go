@@ -32,16 +32,14 @@ const (
 // several variables with one name the last counts. Errors are a diag.List whose columns
 // count in src.
 func Expr(src string, vars []*ir.Var) (e ir.Expr, err error) {
-	p := &parser{consts: map[string]constant{}, folded: map[*ir.Int]bool{}, ended: map[string]*ir.Var{}, poison: map[string]bool{}, loops: map[*ir.Var]bool{}, comments: ir.NewComments()}
+	p := newParser()
 	if len(src) > maxExpr {
 		p.list.Addf(diag.Pos{Line: 1, Col: 1}, codeLimit, "", "the expression has %d bytes, at most %d are read", len(src), maxExpr)
 		return nil, p.list
 	}
-	scope := map[string]*ir.Var{}
 	for _, v := range vars {
-		scope[v.Name] = v
+		p.bind(v)
 	}
-	p.scopes = []map[string]*ir.Var{scope}
 	defer func() {
 		switch r := recover(); r.(type) {
 		case nil:
@@ -54,7 +52,7 @@ func Expr(src string, vars []*ir.Var) (e ir.Expr, err error) {
 			e = nil
 		}
 	}()
-	p.toks, p.src = lex("", src, nil, &p.list)
+	p.lexed = lex("", src, nil, &p.list)
 	e = p.expr()
 	if t := p.peek(); !t.endsLine() {
 		p.report(t, codeSyntax, "", "the expression ends before %s", t.describe())
@@ -231,7 +229,7 @@ func (p *parser) nameValue(t token) ir.Expr {
 		}
 		return p.known(c.number, t.pos)
 	}
-	if slices.Contains(keywords, t.text) {
+	if keyword(t.text) {
 		p.fail(t, codeSyntax, "", "an expression is needed, not %s", t.text)
 	}
 	return &ir.Ref{Var: p.lookup(t), Pos: t.pos}
@@ -246,12 +244,14 @@ func (p *parser) lookup(t token) *ir.Var {
 	if p.poison[t.text] {
 		panic(bail{})
 	}
-	if v := p.ended[t.text]; v != nil {
-		return v
+	if m := p.names[t.text]; m != nil && m.ended != nil {
+		return m.ended
 	}
 	var known []string
-	for i := len(p.scopes) - 1; i >= 0; i-- {
-		known = append(known, sortedKeys(p.scopes[i])...)
+	for name, m := range p.names {
+		if m.v != nil {
+			known = append(known, name)
+		}
 	}
 	for name, c := range p.consts {
 		if c.kind == "int" {
@@ -261,15 +261,6 @@ func (p *parser) lookup(t token) *ir.Var {
 	slices.Sort(known)
 	p.fail(t, codeName, diag.DidYouMean(t.text, known), "there is no %s here", t.text)
 	return nil
-}
-
-func sortedKeys(m map[string]*ir.Var) []string {
-	var keys []string
-	for k := range m {
-		keys = append(keys, k)
-	}
-	slices.Sort(keys)
-	return keys
 }
 
 // elem reads the name of an element type, or of a compile-time parameter.
@@ -319,23 +310,25 @@ func (p *parser) parseType() ir.Type {
 	p.next()
 	typ.Elem = p.elem()
 	p.expect("[", "a tensor type")
+	shape := p.exprs[:0]
 	for !p.accept("]") {
-		if len(typ.Shape) > 0 {
-			p.expect(",", "the shape")
+		if len(shape) > 0 {
+			p.separated("the shape", "")
 		}
-		typ.Shape = append(typ.Shape, p.expr())
-		if len(typ.Shape) > MaxList {
+		shape = append(shape, p.expr())
+		if len(shape) > MaxList {
 			p.limit(t, "more than %d dimensions", MaxList)
 		}
 	}
+	typ.Shape, p.exprs = collected(shape), shape
 	at := p.peek()
 	switch typ.Space {
 	case ir.Register:
 		typ.Layout, typ.HasLayout = p.layoutText()
 	case ir.Shared:
-		if text, placed, ok := p.layoutWords(); ok {
+		if text, from, ok := p.layoutWords(); ok {
 			l, err := sharedLayouts.Read(text, layout.ParseShared)
-			p.layoutProblems(at, placed, err)
+			p.layoutProblems(from, err)
 			typ.Shared, typ.HasLayout = l, true
 		}
 	default:
@@ -354,7 +347,7 @@ func (p *parser) parseType() ir.Type {
 }
 
 // atPlace reports whether place= comes next.
-func (p *parser) atPlace() bool { return p.peek().is("place") && p.peekAt(1).is("=") }
+func (p *parser) atPlace() bool { return p.at(0, "place") && p.at(1, "=") }
 
 // placement reads a bit placement in the notation of vm/layout/bits.
 func (p *parser) placement() bits.Placement {
@@ -379,41 +372,56 @@ func (p *parser) placement() bits.Placement {
 
 // layoutText reads the layout of a register tensor. ok is false where none stands.
 func (p *parser) layoutText() (l layout.Layout, ok bool) {
-	start := p.peek()
-	text, place, ok := p.layoutWords()
+	text, from, ok := p.layoutWords()
 	if !ok {
 		return l, false
 	}
 	l, err := layout.Parse(text)
-	p.layoutProblems(start, place, err)
+	p.layoutProblems(from, err)
 	return l, true
 }
 
-// layoutWords takes a layout in the notation of vm/layout up to the end of the
-// type. Compile-time parameters in it are replaced; place gives the position of a
-// column of the text. ok is false where no layout stands.
-func (p *parser) layoutWords() (text string, place func(diag.Pos) diag.Pos, ok bool) {
-	start := p.peek()
-	if start.kind != tName || p.atPlace() {
-		return "", nil, false
+// origin says where the columns of a layout's text stand in the program's.
+type origin struct {
+	start  token
+	pieces []piece // nil where the text stands there as it is
+}
+
+// piece: from byte at of the layout's text on, the column of the program's is col.
+type piece struct{ at, col int }
+
+func (o origin) place(q diag.Pos) diag.Pos {
+	pos := o.start.pos
+	if q.Col < 1 {
+		return pos
 	}
+	at := piece{0, pos.Col}
+	for _, c := range o.pieces {
+		if c.at <= q.Col-1 {
+			at = c
+		}
+	}
+	pos.Col = at.col + q.Col - 1 - at.at
+	return pos
+}
+
+// layoutWords takes a layout in the notation of vm/layout up to the end of the
+// type. Compile-time parameters in it are replaced. ok is false where no layout stands.
+func (p *parser) layoutWords() (text string, from origin, ok bool) {
+	if p.kindAt(0) != tName || p.atPlace() {
+		return "", from, false
+	}
+	from.start = p.peek()
 	if text, ok := p.plainWords(); ok {
-		return text, func(q diag.Pos) diag.Pos {
-			if q.Col < 1 {
-				return start.pos
-			}
-			return diag.Pos{File: start.pos.File, Line: start.pos.Line, Col: start.pos.Col + q.Col - 1}
-		}, true
+		return text, from, true
 	}
 	var out strings.Builder
-	type piece struct{ at, col int } // from byte at of out on, the source column is col
-	var pieces []piece
-	col := start.pos.Col
+	col := from.start.pos.Col
 	write := func(s string, pos diag.Pos, end int) {
 		for ; col < pos.Col; col++ {
 			out.WriteByte(' ')
 		}
-		pieces = append(pieces, piece{out.Len(), pos.Col})
+		from.pieces = append(from.pieces, piece{out.Len(), pos.Col})
 		out.WriteString(s)
 		col = end
 	}
@@ -425,8 +433,7 @@ func (p *parser) layoutWords() (text string, place func(diag.Pos) diag.Pos, ok b
 		}
 		if fresh && depth > 0 && p.computed() {
 			n := p.constInt(t)
-			last := p.toks[p.i-1]
-			write(strconv.FormatInt(n, 10), t.pos, last.end().Col)
+			write(strconv.FormatInt(n, 10), t.pos, p.peekAt(-1).end().Col)
 			fresh = false
 			continue
 		}
@@ -445,19 +452,7 @@ func (p *parser) layoutWords() (text string, place func(diag.Pos) diag.Pos, ok b
 		}
 		fresh = t.is("(") || t.is("[") || t.is(",") || t.is("=")
 	}
-	place = func(q diag.Pos) diag.Pos {
-		if q.Col < 1 {
-			return start.pos
-		}
-		at := pieces[0]
-		for _, c := range pieces {
-			if c.at <= q.Col-1 {
-				at = c
-			}
-		}
-		return diag.Pos{File: start.pos.File, Line: start.pos.Line, Col: at.col + q.Col - 1 - at.at}
-	}
-	return out.String(), place, true
+	return out.String(), from, true
 }
 
 // plainWords takes a layout that stands in the text as vm/layout reads it, without
@@ -466,35 +461,50 @@ func (p *parser) plainWords() (string, bool) {
 	if len(p.consts) > 0 {
 		return "", false
 	}
+	l := &p.lexed
 	depth := 0
 	for i := p.i; ; i++ {
-		switch t := p.toks[i]; t.kind {
+		m := &l.marks[i]
+		switch m.kind {
 		case tName:
-			if t.text == "bits" && p.toks[i+1].is("(") || t.text == "gcd" || t.text == "min" || t.text == "max" || t.text == "select" {
+			switch l.text[m.at : m.at+m.n] {
+			case "gcd", "min", "max", "select":
 				return "", false
-			}
-			if depth > 0 || t.text != "place" || !p.toks[i+1].is("=") {
+			case "bits":
+				if l.is(i+1, "(") {
+					return "", false
+				}
+				continue
+			case "place":
+				if depth > 0 || !l.is(i+1, "=") {
+					continue
+				}
+			default:
 				continue
 			}
 		case tInt:
 			continue
 		case tPunct:
-			switch t.text {
-			case ".":
+			c := l.text[m.at]
+			if m.n > 1 {
+				return "", false
+			}
+			switch c {
+			case '.':
 				continue
-			case "(", "[":
+			case '(', '[':
 				depth++
 				continue
-			case ")", "]":
+			case ')', ']':
 				if depth > 0 {
 					depth--
 					continue
 				}
-			case ",", "=":
+			case ',', '=':
 				if depth > 0 {
 					continue
 				}
-			case "{", "}":
+			case '{', '}':
 				if depth > 0 {
 					return "", false
 				}
@@ -505,8 +515,8 @@ func (p *parser) plainWords() (string, bool) {
 		default:
 			return "", false
 		}
-		first, last := p.toks[p.i].pos, p.toks[i-1].end()
-		text := p.src[first.Line-1][first.Col-1 : last.Col-1]
+		last := l.marks[i-1]
+		text := l.text[l.marks[p.i].at : last.at+last.n]
 		if strings.IndexByte(text, '\t') >= 0 {
 			return "", false
 		}
@@ -517,18 +527,18 @@ func (p *parser) plainWords() (string, bool) {
 
 // layoutProblems gives the statement up if a layout could not be read. What
 // vm/layout counts from the start of its text, we count from the line's.
-func (p *parser) layoutProblems(start token, place func(diag.Pos) diag.Pos, err error) {
+func (p *parser) layoutProblems(from origin, err error) {
 	if err == nil {
 		return
 	}
 	var list diag.List
 	if !errors.As(err, &list) {
-		p.fail(start, codeSyntax, "", "%v", err)
+		p.fail(from.start, codeSyntax, "", "%v", err)
 	}
 	for _, q := range list {
-		q.Pos = place(q.Pos)
+		q.Pos = from.place(q.Pos)
 		if q.End.Known() {
-			q.End = place(q.End)
+			q.End = from.place(q.End)
 		}
 		p.list.Add(q)
 	}
@@ -540,9 +550,9 @@ func (p *parser) layoutProblems(start token, place func(diag.Pos) diag.Pos, err 
 func (p *parser) computed() bool {
 	depth := 0
 	for i := p.i; ; i++ {
-		t := p.toks[i]
+		t := p.lexed.tok(i)
 		switch {
-		case t.endsLine(), t.kind == tName && p.toks[i+1].is("="): // bits=3 names an argument
+		case t.endsLine(), t.kind == tName && p.lexed.is(i+1, "="): // bits=3 names an argument
 			return false
 		case t.is("("), t.is("["):
 			if i == p.i && t.is("[") {
@@ -553,7 +563,7 @@ func (p *parser) computed() bool {
 			return false
 		case t.is(")"), t.is("]"):
 			depth--
-		case t.kind == tName && p.toks[i+1].is("(") && t.text != "bits" && t.text != "gcd" && t.text != "min" && t.text != "max" && t.text != "select":
+		case t.kind == tName && p.lexed.is(i+1, "(") && t.text != "bits" && t.text != "gcd" && t.text != "min" && t.text != "max" && t.text != "select":
 			return false
 		case t.kind == tName && p.consts[t.text].kind == "layout":
 			return false

@@ -28,6 +28,34 @@ type token struct {
 	pos  diag.Pos
 }
 
+// mark is a token as lists of them hold it: n bytes from byte at of the text on, whose first stands
+// in column col. A program has thousands, so they are small and nothing that the collector follows.
+type mark struct {
+	at, n, line, col int32
+	kind             kind
+}
+
+// lexed is a text as tokens.
+type lexed struct {
+	file, text string
+	marks      []mark
+}
+
+// tok is token i. Behind the last one stands that again, for this and what follows.
+func (l *lexed) tok(i int) token {
+	m := &l.marks[min(i, len(l.marks)-1)]
+	return token{m.kind, l.text[m.at : m.at+m.n], diag.Pos{File: l.file, Line: int(m.line), Col: int(m.col)}}
+}
+
+// is reports whether token i is this punctuation or word.
+func (l *lexed) is(i int, s string) bool {
+	m := &l.marks[min(i, len(l.marks)-1)]
+	return (m.kind == tPunct || m.kind == tName) && l.text[m.at:m.at+m.n] == s
+}
+
+// kind is the kind of token i.
+func (l *lexed) kind(i int) kind { return l.marks[min(i, len(l.marks)-1)].kind }
+
 func (t token) end() diag.Pos {
 	p := t.pos
 	p.Col += len(t.text)
@@ -56,26 +84,27 @@ var double = []string{"..", "==", "!=", "<=", ">=", "&&", "||", "<<", ">>"}
 // byteOrderMark is what some editors put before the text of a file.
 const byteOrderMark = "\ufeff"
 
-// lex cuts the text into lines and these into tokens, a newline token after each line and
-// one EOF, behind toks. What is no token is reported once per line and left out.
-func lex(file, src string, toks []token, list *diag.List) ([]token, []string) {
-	lines := strings.Split(src, "\n")
-	toks = slices.Grow(toks, len(src)*2/5+len(lines)+1)
-	for at, line := range lines {
-		lineNo, bad := at+1, false
+// lex cuts a text into lines and these into tokens, a newline token after each line and
+// one EOF, into the memory of marks. What is no token is reported once per line and left out.
+func lex(file, src string, marks []mark, list *diag.List) lexed {
+	l := lexed{file, src, slices.Grow(marks[:0], len(src)*2/5+strings.Count(src, "\n")+2)}
+	for first, lineNo := 0, 1; ; lineNo++ { // byte first begins a line
+		line, _, more := strings.Cut(src[first:], "\n")
+		bad := false
 		for i := 0; i < len(line); {
-			pos := diag.Pos{File: file, Line: lineNo, Col: i + 1}
 			c := line[i]
 			if c == ' ' || c == '\t' || c == '\r' {
 				i++
 				continue
 			}
-			if strings.HasPrefix(line[i:], "//") {
-				toks = append(toks, token{tComment, strings.TrimRight(line[i:], " \t\r"), pos})
+			m := mark{at: int32(first + i), line: int32(lineNo), col: int32(i + 1)}
+			if c == '/' && strings.HasPrefix(line[i:], "//") {
+				m.kind, m.n = tComment, int32(len(strings.TrimRight(line[i:], " \t\r")))
+				l.marks = append(l.marks, m)
 				break
 			}
 			k, n := scan(line[i:])
-			if c >= '0' && c <= '9' && afterPlace(toks) {
+			if k == tInt && l.afterPlace() {
 				if m := placement(line[i:]); m > 0 {
 					k, n = tPlace, m
 				}
@@ -83,27 +112,34 @@ func lex(file, src string, toks []token, list *diag.List) ([]token, []string) {
 			if n == 0 {
 				_, n = utf8.DecodeRuneInString(line[i:])
 				if !bad {
-					list.Addf(pos, codeChar, "", "%q does not belong to program text", line[i:i+n])
+					list.Addf(diag.Pos{File: file, Line: lineNo, Col: i + 1}, codeChar, "", "%q does not belong to program text", line[i:i+n])
 				}
 				bad = true
 				i += n
 				continue
 			}
 			if k == tName && n > MaxName {
-				list.Addf(pos, codeLimit, "", "a name has %d bytes, at most %d are read", n, MaxName)
+				list.Addf(diag.Pos{File: file, Line: lineNo, Col: i + 1}, codeLimit, "", "a name has %d bytes, at most %d are read", n, MaxName)
 			}
-			toks = append(toks, token{k, line[i : i+n], pos})
+			m.kind, m.n = k, int32(n)
+			l.marks = append(l.marks, m)
 			i += n
 		}
-		toks = append(toks, token{tNewline, "", diag.Pos{File: file, Line: lineNo, Col: len(line) + 1}})
+		end := mark{at: int32(first + len(line)), line: int32(lineNo), col: int32(len(line) + 1), kind: tNewline}
+		l.marks = append(l.marks, end)
+		if !more {
+			end.kind = tEOF
+			l.marks = append(l.marks, end)
+			return l
+		}
+		first += len(line) + 1
 	}
-	return append(toks, token{tEOF, "", toks[len(toks)-1].pos}), lines
 }
 
 // afterPlace reports whether place= stands at the end.
-func afterPlace(toks []token) bool {
-	n := len(toks)
-	return n > 1 && toks[n-1].is("=") && toks[n-2].is("place")
+func (l *lexed) afterPlace() bool {
+	n := len(l.marks)
+	return n > 1 && l.is(n-1, "=") && l.is(n-2, "place")
 }
 
 // placement is the length of the bit placement that s starts with, such as

@@ -18,10 +18,16 @@ import (
 // maxProblems is how many problems are collected before reading stops.
 const maxProblems = 100
 
-var (
-	keywords   = []string{"program", "for", "while", "if", "else", "in", "register", "shared", "global", "min", "max", "select", "bits", "gcd", "break", "continue", "return"}
-	statements = []string{"for", "while", "if", "break", "continue", "return", "assume", "static_assert", "group"}
-)
+var statements = []string{"for", "while", "if", "break", "continue", "return", "assume", "static_assert", "group"}
+
+// keyword reports a word of the language.
+func keyword(name string) bool {
+	switch name {
+	case "program", "for", "while", "if", "else", "in", "register", "shared", "global", "min", "max", "select", "bits", "gcd", "break", "continue", "return":
+		return true
+	}
+	return false
+}
 
 // constant is the value of a compile-time parameter.
 type constant struct {
@@ -46,13 +52,12 @@ func (c constant) String() string {
 // would have assigned are poisoned: what reads them is given up silently.
 type parser struct {
 	list     diag.List
-	src      []string // by line
-	toks     []token
+	lexed    lexed
 	i        int
 	consts   map[string]constant
 	folded   map[*ir.Int]bool // literals that compile-time parameters became
-	scopes   []map[string]*ir.Var
-	ended    map[string]*ir.Var // variables of closed blocks
+	names    map[string]*meant
+	open     []*meant // names that have a variable, in the order in which they got it
 	poison   map[string]bool
 	loops    map[*ir.Var]bool
 	outs     []string // names that the statement being read assigns
@@ -61,6 +66,22 @@ type parser struct {
 	ops      int
 	comments *ir.Comments
 	warps    diag.Problem // the place of the number of warps
+
+	// What lists of an instruction are collected in, before their lengths are known.
+	operands []ir.Operand
+	attrs    []ir.Attr
+	exprs    []ir.Expr
+	results  []*ir.Var
+}
+
+// meant is what a name stands for: no two variables of open blocks have one name.
+type meant struct {
+	v     *ir.Var // of an open block, or nil
+	ended *ir.Var // of the last closed block that had one
+}
+
+func newParser() *parser {
+	return &parser{consts: map[string]constant{}, folded: map[*ir.Int]bool{}, names: map[string]*meant{}, poison: map[string]bool{}, loops: map[*ir.Var]bool{}, comments: ir.NewComments()}
 }
 
 type bail struct{}  // give the statement up
@@ -74,16 +95,15 @@ func read(file, src string, bind map[string]string) (prog *ir.Program, warps dia
 		return nil, warps, list
 	}
 	src = strings.TrimPrefix(src, byteOrderMark)
-	p := &parser{consts: map[string]constant{}, folded: map[*ir.Int]bool{}, ended: map[string]*ir.Var{}, poison: map[string]bool{}, loops: map[*ir.Var]bool{}, comments: ir.NewComments()}
-	kept, _ := tokenLists.Get().(*[]token)
+	p := newParser()
+	kept, _ := markLists.Get().(*[]mark)
 	if kept == nil {
-		kept = new([]token)
+		kept = new([]mark)
 	}
-	p.toks, p.src = lex(file, src, (*kept)[:0], &p.list)
+	p.lexed = lex(file, src, *kept, &p.list)
 	defer func() {
-		*kept = p.toks
-		clear(*kept)
-		tokenLists.Put(kept)
+		*kept = p.lexed.marks
+		markLists.Put(kept)
 		warps, list = p.warps, p.list
 		switch r := recover(); r.(type) {
 		case nil:
@@ -98,15 +118,19 @@ func read(file, src string, bind map[string]string) (prog *ir.Program, warps dia
 	return prog, p.warps, p.list
 }
 
-// tokenLists lends lists of tokens: a program has thousands, which nothing keeps.
-var tokenLists sync.Pool
+// markLists lends lists of tokens, which nothing keeps.
+var markLists sync.Pool
 
-func (p *parser) peek() token { return p.toks[p.i] }
+func (p *parser) peek() token { return p.lexed.tok(p.i) }
 
-func (p *parser) peekAt(n int) token { return p.toks[min(p.i+n, len(p.toks)-1)] }
+func (p *parser) peekAt(n int) token { return p.lexed.tok(p.i + n) }
+
+// at and kindAt look n tokens ahead.
+func (p *parser) at(n int, s string) bool { return p.lexed.is(p.i+n, s) }
+func (p *parser) kindAt(n int) kind       { return p.lexed.kind(p.i + n) }
 
 func (p *parser) next() token {
-	t := p.toks[p.i]
+	t := p.lexed.tok(p.i)
 	if t.kind != tEOF {
 		p.i++
 	}
@@ -114,11 +138,18 @@ func (p *parser) next() token {
 }
 
 func (p *parser) accept(s string) bool {
-	if p.peek().is(s) {
+	if p.at(0, s) {
 		p.i++
 		return true
 	}
 	return false
+}
+
+// separated passes over the comma between two entries of a list, which is what of something.
+func (p *parser) separated(what, of string) {
+	if !p.accept(",") {
+		p.expect(",", what+of)
+	}
 }
 
 func (t token) endsLine() bool { return t.kind == tNewline || t.kind == tComment || t.kind == tEOF }
@@ -156,7 +187,7 @@ func (p *parser) name(what string) token {
 	if t.kind != tName {
 		p.fail(t, codeSyntax, "", "%s is a name, not %s", what, t.describe())
 	}
-	if slices.Contains(keywords, t.text) {
+	if keyword(t.text) {
 		p.fail(t, codeTwice, "use another name", "%s is a word of the language", t.text)
 	}
 	return p.next()
@@ -211,7 +242,6 @@ func (p *parser) program(bind map[string]string) *ir.Program {
 	name := p.name("a program's name")
 	prog.Name, prog.Pos = name.text, name.pos
 	p.constants(prog, name, bind)
-	p.scopes = []map[string]*ir.Var{{}}
 	// The grid may use the parameters, which stand after it.
 	grid := p.i
 	p.skipGrid()
@@ -230,7 +260,7 @@ func (p *parser) program(bind map[string]string) *ir.Program {
 		p.expect("=", "warps")
 		t := p.peek()
 		prog.Warps = int(p.constInt(t))
-		p.warps = diag.Problem{Pos: t.pos, End: p.toks[p.i-1].end()}
+		p.warps = diag.Problem{Pos: t.pos, End: p.peekAt(-1).end()}
 	}
 	if p.peek().is("cluster") {
 		p.next()
@@ -319,8 +349,8 @@ func (p *parser) param() *ir.Var {
 	if v.Type.Kind == ir.Tensor {
 		p.fail(tt, codeSyntax, fmt.Sprintf("take a pointer, %s: *%s, and view it with ViewGlobal", t.text, v.Type.Elem), "a parameter is a scalar or a pointer, not a tensor")
 	}
-	if p.scopes[0][t.text] == nil {
-		p.scopes[0][t.text] = v
+	if p.find(t.text) == nil {
+		p.bind(v)
 	}
 	return v
 }
@@ -426,12 +456,10 @@ func (p *parser) constInt(t token) int64 {
 func (p *parser) block(open token) *ir.Block {
 	defer p.nest(open)()
 	b := &ir.Block{}
-	p.scopes = append(p.scopes, map[string]*ir.Var{})
+	around := len(p.open)
 	defer func() {
 		p.outs = nil
-		last := len(p.scopes) - 1
-		maps.Copy(p.ended, p.scopes[last])
-		p.scopes = p.scopes[:last]
+		p.end(around)
 	}()
 	if t := p.peek(); t.kind == tComment {
 		p.comments.Open[b] = t.text
@@ -479,8 +507,8 @@ func (p *parser) statement() (s ir.Stmt) {
 	if p.stmts > MaxStatements {
 		p.limit(p.peek(), "more than %d statements", MaxStatements)
 	}
-	p.outs = nil
-	depth, scopes := p.depth, len(p.scopes)
+	p.outs = p.outs[:0]
+	depth := p.depth
 	defer func() {
 		switch r := recover(); r.(type) {
 		case nil:
@@ -495,7 +523,7 @@ func (p *parser) statement() (s ir.Stmt) {
 				p.poison[n] = true
 			}
 		}
-		p.depth, p.scopes = depth, p.scopes[:scopes]
+		p.depth = depth
 		p.sync()
 	}()
 	t := p.peek()
@@ -595,11 +623,10 @@ func (p *parser) forLoop() ir.Stmt {
 	s.Var = &ir.Var{Name: x.text, Type: ir.ScalarOf(t), Pos: x.pos}
 	p.keepsType(x, s.Var.Type)
 	p.loops[s.Var] = true
-	open := p.expect("{", "the head of for")
-	p.scopes = append(p.scopes, map[string]*ir.Var{x.text: s.Var})
+	open, around := p.expect("{", "the head of for"), len(p.open)
+	p.bind(s.Var)
 	s.Body = p.block(open)
-	p.ended[x.text] = s.Var
-	p.scopes = p.scopes[:len(p.scopes)-1]
+	p.end(around)
 	return s
 }
 
@@ -625,11 +652,11 @@ func (p *parser) assignment() ir.Stmt {
 	if first.kind != tName {
 		p.fail(first, codeSyntax, "", "a statement starts with a name, not %s", first.describe())
 	}
-	if nt := p.peekAt(1); nt.kind == tName {
-		p.fail(first, codeSyntax, diag.DidYouMean(first.text, statements), "%s %s: a statement is name = …, an instruction, for, while or if", first.text, nt.text)
+	if p.kindAt(1) == tName {
+		p.fail(first, codeSyntax, diag.DidYouMean(first.text, statements), "%s %s: a statement is name = …, an instruction, for, while or if", first.text, p.peekAt(1).text)
 	}
-	names := []token{p.name("a result")}
-	p.outs = []string{names[0].text}
+	names := append(make([]token, 0, 2), p.name("a result"))
+	p.outs = append(p.outs[:0], names[0].text)
 	for p.accept(",") {
 		names = append(names, p.name("a result"))
 		p.outs = append(p.outs, names[len(names)-1].text)
@@ -645,7 +672,7 @@ func (p *parser) assignment() ir.Stmt {
 		declared = &t
 	}
 	p.expect("=", "an assignment")
-	if t := p.peek(); t.kind == tName && p.peekAt(1).is("(") && !slices.Contains(keywords, t.text) {
+	if p.kindAt(0) == tName && p.at(1, "(") && !keyword(p.peek().text) {
 		if declared != nil {
 			p.fail(typePos, codeSyntax, "write the type after the instruction: x = Op(…) : type", "the type of a result stands at the end of the line")
 		}
@@ -685,35 +712,41 @@ func (p *parser) instr(outs, names []token) ir.Stmt {
 		p.fail(t, codeOp, help, "there is no instruction %s", t.text)
 	}
 	in := &ir.Instr{Op: op, Pos: t.pos}
+	operands, attrs, results := p.operands[:0], p.attrs[:0], p.results[:0]
 	p.next()
 	for n := 0; !p.accept(")"); n++ {
 		if n > 0 {
-			p.expect(",", "the list of operands")
+			p.separated("the list of ", "operands")
 		}
 		if n > MaxList {
 			p.limit(t, "more than %d operands", MaxList)
 		}
 		a := p.peek()
-		if a.kind == tName && p.peekAt(1).is("=") {
+		if a.kind == tName && p.at(1, "=") {
 			if generic != "" && a.text == "op" {
 				p.i += 3 // op=word, which chose the row
 				continue
 			}
-			in.Attrs = append(in.Attrs, p.attr(op))
+			attrs = append(attrs, p.attr(op))
 			continue
 		}
-		if len(in.Attrs) > 0 {
-			p.fail(a, codeOrder, op.Signature(), "an operand stands after the attribute %s", in.Attrs[len(in.Attrs)-1].Name)
+		if len(attrs) > 0 {
+			p.fail(a, codeOrder, op.Signature(), "an operand stands after the attribute %s", attrs[len(attrs)-1].Name)
 		}
-		in.In = append(in.In, ir.Operand{Expr: p.expr(), Pos: a.pos})
+		operands = append(operands, ir.Operand{Expr: p.expr(), Pos: a.pos})
 	}
+	in.In, in.Attrs = collected(operands), collected(attrs)
+	p.operands, p.attrs = operands, attrs
 	if t.text == "SimtDot" && in.Attr("unit") == nil {
 		in.Attrs = append(in.Attrs, ir.Attr{Name: "unit", Word: "simt", Pos: t.pos})
 	}
 	slices.SortStableFunc(in.Attrs, func(a, b ir.Attr) int { return attrRank(op, a.Name) - attrRank(op, b.Name) })
 	var types []ir.Type
 	var places []token
+	var typeRoom [2]ir.Type
+	var placeRoom [2]token
 	if p.accept(":") {
+		types, places = typeRoom[:0], placeRoom[:0]
 		for {
 			places = append(places, p.peek())
 			types = append(types, p.parseType())
@@ -748,10 +781,14 @@ func (p *parser) instr(outs, names []token) ir.Stmt {
 				p.fail(o, codeTwice, "use another name", "%s is assigned twice by one instruction", o.text)
 			}
 		}
-		in.Out = append(in.Out, p.declare(o, typ, place))
+		results = append(results, p.declare(o, typ, place))
 	}
+	in.Out, p.results = collected(results), results
 	return in
 }
+
+// collected is a list of which nothing but its entries is kept.
+func collected[T any](list []T) []T { return append([]T(nil), list...) }
 
 // generic is the row that ElementwiseUnary(x, op=neg) or ElementwiseBinary(x, y, op=add)
 // means; the parser stands at the parenthesis.
@@ -850,26 +887,45 @@ func (p *parser) attr(op *ir.Op) ir.Attr {
 		a.Exprs = []ir.Expr{p.expr()}
 		return a
 	}
+	exprs := p.exprs[:0]
 	for !p.accept("]") {
-		if len(a.Exprs) > 0 {
-			p.expect(",", "the list of "+t.text)
+		if len(exprs) > 0 {
+			p.separated("the list of ", t.text)
 		}
-		a.Exprs = append(a.Exprs, p.expr())
-		if len(a.Exprs) > MaxList {
+		exprs = append(exprs, p.expr())
+		if len(exprs) > MaxList {
 			p.limit(t, "more than %d entries", MaxList)
 		}
 	}
+	a.Exprs, p.exprs = collected(exprs), exprs
 	return a
 }
 
 // find is the variable that a name stands for in the open blocks, or nil.
 func (p *parser) find(name string) *ir.Var {
-	for i := len(p.scopes) - 1; i >= 0; i-- {
-		if v := p.scopes[i][name]; v != nil {
-			return v
-		}
+	if m := p.names[name]; m != nil {
+		return m.v
 	}
 	return nil
+}
+
+// bind gives a name its variable until the innermost open block ends.
+func (p *parser) bind(v *ir.Var) {
+	m := p.names[v.Name]
+	if m == nil {
+		m = &meant{}
+		p.names[v.Name] = m
+	}
+	m.v = v
+	p.open = append(p.open, m)
+}
+
+// end takes the variables away that names got after the first n.
+func (p *parser) end(n int) {
+	for _, m := range p.open[n:] {
+		m.v, m.ended = nil, m.v
+	}
+	p.open = p.open[:n]
 }
 
 // declare is the variable that an assignment to the name assigns.
@@ -883,7 +939,7 @@ func (p *parser) declare(name token, typ ir.Type, place token) *ir.Var {
 	}
 	p.keepsType(place, typ, name.text)
 	v := &ir.Var{Name: name.text, Type: typ, Pos: name.pos}
-	p.scopes[len(p.scopes)-1][name.text] = v
+	p.bind(v)
 	return v
 }
 
@@ -900,7 +956,7 @@ func (p *parser) keepsType(place token, typ ir.Type, name ...string) {
 	if len(name) > 0 {
 		n = name[0]
 	}
-	if old := p.ended[n]; old != nil && !old.Type.Equal(typ) {
-		p.fail(place, "Var.C1", "use a new name", "%s is %s in another block, here %s", n, old.Type, typ)
+	if m := p.names[n]; m != nil && m.ended != nil && !m.ended.Type.Equal(typ) {
+		p.fail(place, "Var.C1", "use a new name", "%s is %s in another block, here %s", n, m.ended.Type, typ)
 	}
 }

@@ -16,7 +16,11 @@ func FormatSource(file, src string) (string, error) {
 		list.Addf(diag.Pos{File: file, Line: 1, Col: 1}, codeLimit, "", "the text has %d bytes, at most %d are read", len(src), MaxText)
 		return "", list.Err()
 	}
-	toks, _ := lex(file, strings.TrimPrefix(src, byteOrderMark), nil, &list)
+	l := lex(file, strings.TrimPrefix(src, byteOrderMark), nil, &list)
+	toks := make([]token, len(l.marks))
+	for i := range toks {
+		toks[i] = l.tok(i)
+	}
 	s := &spacer{}
 	var open []token // braces
 	nest := 0        // parentheses and brackets

@@ -76,7 +76,7 @@ func (m *matrices) within(at [2]int, r, k int) int {
 	if m.form.along == 0 {
 		index = [2]int{m.rows*at[0] + k, 8*at[1] + r}
 	}
-	return m.base + m.adds[0][index[0]] + m.adds[1][index[1]]
+	return m.base + int(m.adds[0][index[0]]) + int(m.adds[1][index[1]])
 }
 
 // aligned reports that each row is 16 bytes one after the other at a multiple of 16.
@@ -109,9 +109,9 @@ func (m *matrices) aligned() bool {
 // addresses gives, for n matrices from a slot on, the row that each lane gives the
 // address of: lane l that of row l mod 8 of matrix l/8.
 func (m *matrices) addresses(slot, n int) (code.Value, int64, bool) {
-	at := make([]int, m.threads)
+	at := make([]int32, m.threads)
 	for id := range at {
-		at[id] = m.row(id/32, slot+id%32/8%n, id%8, 0)
+		at[id] = int32(m.row(id/32, slot+id%32/8%n, id%8, 0))
 	}
 	return m.address(m.table(at))
 }

@@ -25,16 +25,17 @@ type Places struct {
 	loBits  int          // bits that lo may change
 	hoisted bool         // hi and lo are all terms
 	raws    []raw        // addresses made so far
+	room    []int        // for a table that is compared and not kept
 }
 
 // elements are the places of a tile's elements without terms, which all tiles of a layout have
 // in a part of a view.
 type elements struct {
-	slots [][]int // of each slot
-	at    [][]int // [slot][thread]: elements before swizzling; nil if the parts are not apart
-	base  int     // of at: all of it that no index decides
-	adds  [][]int // of at: what the indices along each dimension of the tile add
-	used  int     // all bits of at
+	slots [][]int   // of each slot
+	at    [][]int32 // [slot][thread]: elements before swizzling; nil if the parts are not apart
+	base  int       // of at: all of it that no index decides
+	adds  [][]int32 // of at: what the indices along each dimension of the tile add
+	used  int       // all bits of at
 }
 
 // raw is a table of bytes per thread with the address made of it.
@@ -99,12 +100,12 @@ func (f *Finder) elements(p *Part, lay layout.Layout) *elements {
 			first[i] = append(first[i], n)
 		}
 	}
-	all := make([]int, len(x.slots)*len(threads))
-	x.at = make([][]int, len(x.slots))
+	all := make([]int32, len(x.slots)*len(threads))
+	x.at = make([][]int32, len(x.slots))
 	for s, slot := range x.slots {
 		at := all[s*len(threads) : (s+1)*len(threads)]
 		for id := range at {
-			at[id] = x.base
+			at[id] = int32(x.base)
 		}
 		for i, places := range x.adds {
 			places = places[slot[i]:]
@@ -113,7 +114,7 @@ func (f *Finder) elements(p *Part, lay layout.Layout) *elements {
 			}
 		}
 		for _, n := range at {
-			x.used |= n
+			x.used |= int(n)
 		}
 		x.at[s] = at
 	}
@@ -137,17 +138,17 @@ func indices(shape []int, numbers []int32) [][]int {
 
 // along says where the elements of a tile of a shape lie, without terms: at base, and
 // what each index along each dimension adds.
-func (p *Part) along(shape []int) (base int, along [][]int) {
-	base, along = p.View.Static, make([][]int, len(shape))
+func (p *Part) along(shape []int) (base int, along [][]int32) {
+	base, along = p.View.Static, make([][]int32, len(shape))
 	for d, modes := range p.View.Modes {
 		i := slices.Index(p.Dims, d)
 		if i < 0 {
 			base += Along(modes, p.From[d])
 			continue
 		}
-		along[i] = make([]int, shape[i])
+		along[i] = make([]int32, shape[i])
 		for n := range along[i] {
-			along[i][n] = Along(modes, p.From[d]+n)
+			along[i][n] = int32(Along(modes, p.From[d]+n))
 		}
 	}
 	return base, along
@@ -187,13 +188,19 @@ func (x *Places) sort() {
 // bytes is a place in bytes, rounded down.
 func (x *Places) bytes(n int) int { return n * x.View.Width / 8 }
 
-// table is the bytes of a place for each thread, swizzled.
-func (x *Places) table(at []int) []int {
-	out := make([]int, len(at))
-	for id, n := range at {
-		out[id] = x.bytes(x.View.Swizzle.Apply(n))
+// table is the bytes of a place for each thread, swizzled, until the next one is asked for or it is kept.
+func (x *Places) table(at []int32) []int {
+	x.room = slices.Grow(x.room[:0], len(at))
+	for _, n := range at {
+		x.room = append(x.room, x.bytes(x.View.Swizzle.Apply(int(n))))
 	}
-	return out
+	return x.room
+}
+
+// keep remembers the address of a table.
+func (x *Places) keep(table []int, addr code.Value) {
+	x.raws = append(x.raws, raw{table, addr})
+	x.room = nil
 }
 
 // inBytes is a number of elements as bytes; it is a whole number of them.
@@ -226,7 +233,7 @@ func (x *Places) address(table []int) (addr code.Value, offset int64, ok bool) {
 		base = t.Add32(base, x.inBytes(q.Value))
 	}
 	addr = t.Add32(base, v)
-	x.raws = append(x.raws, raw{table, addr})
+	x.keep(table, addr)
 	return addr, int64(x.View.Plan), true
 }
 
@@ -255,7 +262,7 @@ func (x *Places) Runs() []Run {
 		order[s] = s
 	}
 	if x.at != nil {
-		slices.SortStableFunc(order, func(a, b int) int { return x.at[a][0] - x.at[b][0] })
+		slices.SortStableFunc(order, func(a, b int) int { return int(x.at[a][0] - x.at[b][0]) })
 	}
 	var out []Run
 	for _, s := range order {
@@ -292,7 +299,7 @@ func (x *Places) AlignOf(slot int) int64 {
 		return int64(x.View.Width & -x.View.Width)
 	}
 	for _, n := range x.at[slot] {
-		g = affine.GCD(g, int64(x.View.Swizzle.Apply(n)*x.View.Width))
+		g = affine.GCD(g, int64(x.View.Swizzle.Apply(int(n))*x.View.Width))
 	}
 	for _, q := range x.terms {
 		g = affine.GCD(g, q.Div*int64(x.View.Width))
@@ -312,7 +319,7 @@ func (x *Places) Of(r Run) (addr code.Value, offset int64) {
 	addr, offset, ok := x.address(table)
 	if !ok {
 		addr, offset = x.compute(r), int64(x.View.Plan)
-		x.raws = append(x.raws, raw{table, addr})
+		x.keep(table, addr)
 	}
 	return addr, offset
 }

@@ -10,15 +10,14 @@ import (
 // Table is the value that a table, by thread number, has for this thread; ok is false
 // unless the bits of the number each change some bits of it, or each add something.
 func (t *Thread) Table(table []int) (v code.Value, ok bool) {
-	b := make([]byte, 0, 8+4*len(table))
-	b = append(b, "table"...)
+	t.key = append(t.key[:0], "table"...)
 	for _, n := range table {
-		b = strconv.AppendInt(append(b, ' '), int64(n), 10)
+		t.key = strconv.AppendInt(append(t.key, ' '), int64(n), 10)
 	}
-	key := string(b)
-	if v, ok := t.known[key]; ok {
+	if v, ok := t.known[string(t.key)]; ok {
 		return v[0], true
 	}
+	key := string(t.key)
 	v, ok = t.xorTable(table)
 	if !ok {
 		v, ok = t.sumTable(table)

@@ -17,6 +17,7 @@ type Thread struct {
 
 	known map[string][]code.Value // computed from ID so far
 	added []string                // its keys, in order
+	key   []byte                  // of the last table looked for
 }
 
 // New is a thread with a number.

@@ -1,8 +1,6 @@
 package template
 
 import (
-	"fmt"
-
 	"github.com/tilus-lab/tilus-lab/vm/build"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -89,7 +87,7 @@ func (d *stream) digitise() {
 		x := b.Cast("xf", b.LoadShared("xk", ux, build.Register(d.Act, four)), f32(four))
 		x = b.ConvertLayout("xs", b.View("xv", x, f32(from)), f32(to))
 		r := b.View("r", x, f32(four))
-		ud := b.SliceShared(d.fresh("ud"), d.sd, build.Type(fmt.Sprintf("shared i8[%d, %d] shared_layout([%[1]d, %[2]d], [%[1]d, %[2]d], [%[3]d, 1])", planes, Turn, planeStep)), build.Offset(t.Mod(d.Stages), 0, 0))
+		ud := b.SliceShared(d.fresh("ud"), d.sd, strided(dtype.I8, []int{planes, Turn}, planeStep, 1), build.Offset(t.Mod(d.Stages), 0, 0))
 		for i := planes - 1; i >= 0; i-- {
 			one := build.Register(dtype.I8, four)
 			digit := build.Value{}
@@ -149,8 +147,8 @@ func (d *stream) addProducts(t build.Value, sum func() string, sumOfX string, re
 	left := build.Register(dtype.U8, warped(d.Warps, 2).Local(1, steps).Local(d.Tiles, 1).ColumnLocal(2, 2).Spatial(8, 4).Local(1, 4))
 	sums := build.Register(dtype.I32, d.sums(d.Warps, planes))
 	for sub := range Turn / d.Sub {
-		ud := b.SliceShared(d.fresh("ud"), d.sd, build.Type(fmt.Sprintf("shared i8[%d, %d] shared_layout([%[1]d, %[2]d], [%[1]d, %[2]d], [%[3]d, 1])", planes, d.Sub, planeStep)), build.Offset(t.Mod(d.Stages), 0, sub*d.Sub))
-		ut := b.PermuteShared(d.fresh("ut"), ud, build.Type(fmt.Sprintf("shared i8[%d, %d] shared_layout([%[1]d, %[2]d], [%[1]d, %[2]d], [1, %[3]d])", d.Sub, planes, planeStep)))
+		ud := b.SliceShared(d.fresh("ud"), d.sd, strided(dtype.I8, []int{planes, d.Sub}, planeStep, 1), build.Offset(t.Mod(d.Stages), 0, sub*d.Sub))
+		ut := b.PermuteShared(d.fresh("ut"), ud, strided(dtype.I8, []int{d.Sub, planes}, 1, planeStep))
 		rx := b.View("rx", b.LoadShared("dk", ut, loaded), right)
 		d.each(func() {
 			from := b.SliceShared(d.fresh("uw"), d.flat8, d.part(), build.Offset(t.Mod(d.Stages), d.side*d.Warps, sub*32*lane))

@@ -1,7 +1,6 @@
 package template
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/tilus-lab/tilus-lab/vm/build"
@@ -33,7 +32,7 @@ func (d *stream) allocateFixed() {
 
 // planeType is the type of so many planes of digits.
 func planeType(n, k int) build.Type {
-	return build.Type(fmt.Sprintf("shared i8[%d, %d] shared_layout([%[1]d, %[2]d], [%[1]d, %[2]d], [%[3]d, 1])", n, k, planeStep))
+	return strided(dtype.I8, []int{n, k}, planeStep, 1)
 }
 
 // digitiseFixed makes digits of x of the block's turns, in a warp of its own. The digits of

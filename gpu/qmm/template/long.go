@@ -1,7 +1,6 @@
 package template
 
 import (
-	"fmt"
 	"math"
 
 	"github.com/tilus-lab/tilus-lab/vm/build"
@@ -170,7 +169,7 @@ func (d *stream) loadLong(to string, from build.Value, t dtype.Type, turns []bui
 		}
 		return b.View(to+"_own", b.LoadShared(to, tile, as), d.perBase(t, n))
 	}
-	tile := b.SliceShared(d.fresh("u"+to), from, build.Type(fmt.Sprintf("shared %s[2, %d] shared_layout([2, %[2]d], [2, %[2]d], [%[3]d, 1])", t, d.outputs(), d.many())), build.Offset(stage, 0, side), build.Dims(0, 2))
+	tile := b.SliceShared(d.fresh("u"+to), from, strided(t, []int{2, d.outputs()}, d.many(), 1), build.Offset(stage, 0, side), build.Dims(0, 2))
 	own := layout.Spatial(1, d.Warps).Spatial(1, 8).Spatial(2, 1).Mul(layout.Replicated(2, 1, 1)).Local(1, n)
 	return b.View(to+"_own", b.LoadShared(to, tile, build.Register(t, own)), d.perBase(t, n))
 }

@@ -384,6 +384,16 @@ func rowMajor(t dtype.Type, shape ...int) build.Type {
 	return build.Type(fmt.Sprintf("shared %s[%s] shared_row_major(%[2]s)", t, text))
 }
 
+// strided is the type of a tensor in shared memory whose dimensions have these strides. Which layout that is
+// called in canonical text depends on the sizes: those of 1 have no stride.
+func strided(t dtype.Type, shape []int, strides ...int) build.Type {
+	l, err := layout.NewShared(shape, shape, strides, layout.Swizzle{})
+	if err != nil {
+		panic(err) // schedules are checked
+	}
+	return build.Shared(t, l)
+}
+
 // shares says where the turns of block bi belong: the first of them is turn g_first of k, of outputs
 // bn_first and rows bm_first.
 func (d *stream) shares(tiles, bi build.Value) {
@@ -528,7 +538,7 @@ func (d *stream) part() build.Type {
 	if d.Sub == Turn {
 		return rowMajor(dtype.U8, d.Warps, bytes)
 	}
-	return build.Type(fmt.Sprintf("shared u8[%d, %d] shared_layout([%[1]d, %[2]d], [%[1]d, %[2]d], [%[3]d, 1])", d.Warps, bytes, d.tileBytes()))
+	return strided(dtype.U8, []int{d.Warps, bytes}, d.tileBytes(), 1)
 }
 
 // wait waits for turns, multiplies them, and gives their stages back.

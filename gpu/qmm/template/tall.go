@@ -1,8 +1,6 @@
 package template
 
 import (
-	"fmt"
-
 	"github.com/tilus-lab/tilus-lab/vm/build"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -39,7 +37,7 @@ func (d *stream) own() int {
 
 // tallPlanes is the type of planes of digits for k of a turn.
 func tallPlanes(k int) build.Type {
-	return build.Type(fmt.Sprintf("shared i8[%d, %d] shared_layout([%[1]d, %[2]d], [%[1]d, %[2]d], [%[3]d, 1])", planes, 2*k, tallStep))
+	return strided(dtype.I8, []int{planes, 2 * k}, tallStep, 1)
 }
 
 // storeSpread stores the lower and the upper digit of a half of numbers of 16 bits, to which
@@ -96,7 +94,7 @@ func (d *stream) addTall(t build.Value) {
 	}
 	for sub := range Turn / d.Sub {
 		ud := b.SliceShared(d.fresh("ud"), d.sd, tallPlanes(d.Sub), build.Offset(t.Mod(d.Stages), 0, 2*sub*d.Sub))
-		ut := b.PermuteShared(d.fresh("ut"), ud, build.Type(fmt.Sprintf("shared i8[%d, %d] shared_layout([%[1]d, %[2]d], [%[1]d, %[2]d], [1, %[3]d])", 2*d.Sub, planes, tallStep)))
+		ut := b.PermuteShared(d.fresh("ut"), ud, strided(dtype.I8, []int{2 * d.Sub, planes}, 1, tallStep))
 		rx := b.View("rx", b.LoadShared("dk", ut, loaded), right)
 		d.each(func() {
 			from := b.SliceShared(d.fresh("uw"), d.flat8, d.part(), build.Offset(t.Mod(d.Stages), d.side*d.Warps, sub*32*lane))

@@ -934,7 +934,7 @@ func (w *wide) weights(name string, t build.Value, sub int) build.Value {
 	size := 32 * w.bytesPerLane()
 	typ := rowMajor(dtype.U8, w.Warps, size)
 	if w.Sub < Turn {
-		typ = build.Type(fmt.Sprintf("shared u8[%d, %d] shared_layout([%[1]d, %[2]d], [%[1]d, %[2]d], [%[3]d, 1])", w.Warps, size, w.tileBytes()))
+		typ = strided(dtype.U8, []int{w.Warps, size}, w.tileBytes(), 1)
 	}
 	return w.stage(name, w.flat8, t, 1, 0, typ, w.side*w.Warps, sub*size)
 }

@@ -52,7 +52,7 @@ func (w *wide) apart() int {
 
 // sums3 is the type of gathered sums, [warps, outputs of each, rows of x].
 func (w *wide) sums3(warps, outputs, rows int) build.Type {
-	return build.Type(fmt.Sprintf("shared f32[%d, %d, %d] shared_layout([%[1]d, %[2]d, %[3]d], [%[1]d, %[2]d, %[3]d], [%[4]d, %[5]d, 1])", warps, outputs, rows, w.gathers()*w.pitch(), w.pitch()))
+	return strided(dtype.F32, []int{warps, outputs, rows}, w.gathers()*w.pitch(), w.pitch(), 1)
 }
 
 // parts has the warpgroups multiply, each its part, and then store together.
@@ -133,7 +133,7 @@ func (w *wide) ownScales() layout.Layout {
 func (w *wide) loadOwn(to, from string, of, t build.Value, q int, typ dtype.Type, as build.Type) {
 	own, each := 2*w.own(w.s), 2*w.Tiles
 	n := w.outputs() / each
-	tile := build.Type(fmt.Sprintf("shared %s[%d, %d] shared_layout([%[2]d, %[3]d], [%[2]d, %[3]d], [%[4]d, 1])", typ, n, own, each))
+	tile := strided(typ, []int{n, own}, each, 1)
 	w.b.LoadShared(to, w.stage(from, of, t, w.scales()*w.Sides, q*w.Sides+w.side, tile, 0, w.tile0().Mul(2)), as)
 }
 

@@ -207,11 +207,14 @@ func (p Placement) Repeats(q Placement, n int) bool {
 type run struct{ bit, pos, len int }
 
 // runs cuts an element into the fewest runs.
-func (p Placement) runs(element int) []run {
-	var out []run
+func (p Placement) runs(element int) []run { return p.appendRuns(nil, element) }
+
+// appendRuns is runs behind a list.
+func (p Placement) appendRuns(out []run, element int) []run {
+	from := len(out)
 	for b := range p.bits {
 		pos := p.at[element*p.bits+b]
-		if n := len(out); n > 0 && out[n-1].pos+out[n-1].len == pos {
+		if n := len(out); n > from && out[n-1].pos+out[n-1].len == pos {
 			out[n-1].len++
 			continue
 		}

@@ -18,31 +18,32 @@ const (
 
 // String is p in the notation of the package comment; [Parse] reads it back.
 func (p Placement) String() string {
-	elems := make([][]run, p.Elements())
-	top := 0
+	elems, top := make([][]run, p.Elements()), 0
+	all := make([]run, 0, p.Elements()+16) // most often one of each
 	for e := range elems {
-		elems[e] = p.runs(e)
+		from := len(all)
+		all = p.appendRuns(all, e)
+		elems[e] = all[from:len(all):len(all)]
 	}
 	for _, pos := range p.at {
 		top = max(top, pos+1)
 	}
-	var b strings.Builder
-	fmt.Fprintf(&b, "%d[", p.bits)
-	writeList(&b, elems)
-	b.WriteByte(']')
+	var room [128]byte
+	b := append(strconv.AppendInt(room[:0], int64(p.bits), 10), '[')
+	b = append(appendList(b, elems), ']')
 	if p.words != wordsFor(top) {
-		fmt.Fprintf(&b, "/%d", p.words)
+		b = strconv.AppendInt(append(b, '/'), int64(p.words), 10)
 	}
-	return b.String()
+	return string(b)
 }
 
-// writeList prints elements, folding what repeats at a fixed distance: at each
+// appendList appends elements, folding what repeats at a fixed distance: at each
 // place the repetition that covers most, and of those the one with the shortest
 // period. One element is worth folding from three copies on, more from two.
-func writeList(b *strings.Builder, elems [][]run) {
+func appendList(b []byte, elems [][]run) []byte {
 	for first := true; len(elems) > 0; first = false {
 		if !first {
-			b.WriteByte(',')
+			b = append(b, ',')
 		}
 		period, count := 1, 1
 		for n := 1; 2*n <= len(elems); n++ {
@@ -61,30 +62,34 @@ func writeList(b *strings.Builder, elems [][]run) {
 		}
 		switch {
 		case period > 1:
-			b.WriteByte('(')
-			writeList(b, elems[:period])
-			b.WriteByte(')')
+			b = append(appendList(append(b, '('), elems[:period]), ')')
 		default:
-			writeElement(b, elems[0])
+			b = appendElement(b, elems[0])
 		}
 		if count > 1 {
 			step, _ := distance(elems[0], elems[period])
-			fmt.Fprintf(b, "*%d%+d", count, step)
+			b = strconv.AppendInt(append(b, '*'), int64(count), 10)
+			if step >= 0 {
+				b = append(b, '+')
+			}
+			b = strconv.AppendInt(b, int64(step), 10)
 		}
 		elems = elems[period*count:]
 	}
+	return b
 }
 
-func writeElement(b *strings.Builder, runs []run) {
+func appendElement(b []byte, runs []run) []byte {
 	for i, r := range runs {
 		if i > 0 {
-			b.WriteByte('|')
+			b = append(b, '|')
 		}
-		b.WriteString(strconv.Itoa(r.pos))
+		b = strconv.AppendInt(b, int64(r.pos), 10)
 		if len(runs) > 1 {
-			fmt.Fprintf(b, ":%d", r.len)
+			b = strconv.AppendInt(append(b, ':'), int64(r.len), 10)
 		}
 	}
+	return b
 }
 
 // distance is by how much x must move to become y; ok is false if no move does.
