@@ -1,6 +1,7 @@
 package qmm
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"fmt"
@@ -8,6 +9,7 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
@@ -28,9 +30,12 @@ type product struct {
 	us        []float64
 }
 
-// timed are the products whose schedules tests/record/schedules.json has times of, of each run
+// timed are the products of forms that tables have whose schedules tests/record/schedules.json has times of, of each run
 // by themselves; with wide those by warpgroups alone.
-func timed(t *testing.T, wide bool) []*product {
+func timed(t *testing.T, wide bool) []*product { return timedOf(t, wide, false) }
+
+// timedOf is timed; with others of other forms instead.
+func timedOf(t *testing.T, wide, others bool) []*product {
 	t.Helper()
 	data, err := os.ReadFile(filepath.Join(need.Root(t), "tests", "record", "schedules.json"))
 	if err != nil {
@@ -38,7 +43,7 @@ func timed(t *testing.T, wide bool) []*product {
 	}
 	var one struct {
 		Rows []struct {
-			Run string
+			Run, Form string
 			Row
 		}
 	}
@@ -48,13 +53,14 @@ func timed(t *testing.T, wide bool) []*product {
 	var out []*product
 	by := map[string]*product{}
 	for _, r := range one.Rows {
-		if (r.Wide != nil) != wide || !(r.MedianUs > 0) {
+		if (r.Wide != nil) != wide || !(r.MedianUs > 0) || (r.Form != "") != others {
 			continue
 		}
-		name := fmt.Sprintf("%s %s × %d, run %s", r.Weight, r.Layer, r.M, r.Run)
+		form := cmp.Or(r.Form, r.Weight)
+		name := fmt.Sprintf("%s %s × %d, run %s", form, r.Layer, r.M, r.Run)
 		c := by[name]
 		if c == nil {
-			c = &product{name: name, l: kind(t, r.Weight, r.N, r.K), m: r.M}
+			c = &product{name: name, l: kind(t, form, r.N, r.K), m: r.M}
 			if c.p, err = template.PlanOf(c.l.Form()); err != nil {
 				t.Fatal(err)
 			}
@@ -221,6 +227,58 @@ func TestReplayWide(t *testing.T) {
 		t.Logf("%-28s %3d of %3d schedules: %.3f, by %s", c.name, len(offered), len(c.us), picked[len(picked)-1], offered[0])
 	}
 	picked.hold(t, "at once", 20, 1.02, unknown)
+}
+
+// TestReplayForms holds what products of other groups, scales and zero points than the tables' are offered to the fastest that
+// was timed: of what a search takes into account the first that was timed. Many were timed of each, since runs searched.
+func TestReplayForms(t *testing.T) {
+	type key struct{ name string }
+	all := map[key]map[Choice]float64{}
+	of := map[key]*product{}
+	var order []key
+	for _, wide := range []bool{false, true} {
+		for _, c := range timedOf(t, wide, true) {
+			k := key{strings.Split(c.name, ", run")[0]}
+			if all[k] == nil {
+				all[k], of[k] = map[Choice]float64{}, c
+				order = append(order, k)
+			}
+			put := func(c Choice, us float64) {
+				if old := all[k][c]; old == 0 || us < old { // of two runs
+					all[k][c] = us
+				}
+			}
+			for i, s := range c.schedules {
+				put(Choice{Plan: Decode, Schedule: s}, c.us[i])
+			}
+			for i, s := range c.wide {
+				put(Choice{Plan: Wide, Wide: s}, c.us[i])
+			}
+		}
+	}
+	var at, first factors
+	for _, k := range order {
+		c, times, least := of[k], all[k], math.Inf(1)
+		for _, us := range times {
+			least = min(least, us)
+		}
+		_, choices, err := c.l.Candidates(c.m, slices.DeleteFunc(c.l.Plans(c.m), func(plan string) bool { return plan == Expand }))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if us := times[choices[0]]; us > 0 {
+			first = append(first, us/least)
+		}
+		for _, choice := range choices {
+			if us := times[choice]; us > 0 {
+				at = append(at, us/least)
+				t.Logf("%-36s %.3f of %d, by %s", k.name, us/least, len(times), choice)
+				break
+			}
+		}
+	}
+	at.hold(t, "forms", 240, 1.04, 1.4)
+	first.hold(t, "forms whose first was timed", 100, 1.05, 1.4)
 }
 
 // TestReplayPlans holds the plan of 17 to 64 rows, and its schedule, to the fastest of all plans where one run timed several: the
