@@ -1,6 +1,7 @@
 package qmm
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -44,25 +45,55 @@ type filling struct {
 }
 
 // fill finds scales, zero points and codes of plain weights, of which the greatest is most.
-func (q *Weights) fill(values []float64, most float64) {
+func (q *Weights) fill(values []float64, most float64) error {
 	f := &filling{Weights: q, values: values, top: q.top(), size: q.Group, spans: make([]span, q.Groups()*q.N)}
 	if f.size == 0 {
 		f.size = q.K
 	}
-	if q.Factor {
-		q.One = q.factor(most, f.top)
-	}
 	for i := range f.spans {
 		s := &f.spans[i]
 		for _, v := range f.part(i) {
-			s.lo, s.hi = min(s.lo, v/q.One), max(s.hi, v/q.One)
+			s.lo, s.hi = min(s.lo, v), max(s.hi, v)
 		}
+		if q.ZeroPoint {
+			most = max(most, s.hi-s.lo) // which codes span then
+		}
+	}
+	if q.Factor {
+		q.One = q.factor(most, f.top)
+		for i := range f.spans {
+			f.spans[i].lo /= q.One
+			f.spans[i].hi /= q.One
+		}
+	}
+	if err := f.inReach(); err != nil {
+		return err
 	}
 	to := f.grid()
 	for i := range f.spans {
 		f.group(i, to)
 	}
 	q.ScaleBits = q.scaleBits(q.Scales, q.Zeros)
+	return nil
+}
+
+// inReach finds a group whose scale its type does not hold: its weights would become less than
+// they are by any factor.
+func (f *filling) inReach() error {
+	if f.One-f.One != 0 {
+		return fmt.Errorf("qmm: the factor of all weights of %s would be %v, as f32", f.Linear, f.One)
+	}
+	// Half a step above the greatest is still rounded to it.
+	most := f.ScaleType.Max() * (1 + math.Ldexp(1, -f.ScaleType.Row().Man-1))
+	if f.ScaleType == dtype.F8E8M0 {
+		most = math.Ldexp(f.ScaleType.Max(), 1) // weights are up to twice what a power of two stands for
+	}
+	for i, s := range f.spans {
+		if want := f.want(s, f.top); want > most {
+			return fmt.Errorf("qmm: weights [%d, %d…] of %s want a scale of %.3g, and %s holds up to %g; take another type of scales, or a factor", i%f.N, i/f.N*f.size, f.Linear, want, f.ScaleType, f.ScaleType.Max())
+		}
+	}
+	return nil
 }
 
 // part are the plain weights of a group.
