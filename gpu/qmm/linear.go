@@ -83,6 +83,36 @@ func Preset(name string, n, k int) (Linear, error) {
 	return Linear{}, fmt.Errorf("qmm: no preset %q; there are %v", name, Presets())
 }
 
+// Name is the preset that the layer is of, or else its type of weights, with what is not as usual for
+// products that are measured: zero points, groups, scales and a factor.
+func (l Linear) Name() string {
+	for _, p := range presets {
+		f := p.form.Form()
+		if f.Act = l.ActType; f == l.Form() {
+			return p.name
+		}
+	}
+	s := l.WeightType.String()
+	switch {
+	case l.AnyZero:
+		s += " zero=any"
+	case l.ZeroPoint:
+		s += " zero"
+	}
+	if l.Group == 0 {
+		s += " group=channel"
+	} else if l.Group != 128 {
+		s += fmt.Sprintf(" group=%d", l.Group)
+	}
+	if l.ScaleType != 0 && l.ScaleType != dtype.F16 {
+		s += " scale=" + l.ScaleType.String()
+	}
+	if l.Factor {
+		s += " factor"
+	}
+	return s
+}
+
 // MaxSize bounds N and K: products of them index tensors in 64 bits, sizes are i32.
 const MaxSize = 1 << 24
 
