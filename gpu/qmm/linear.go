@@ -113,7 +113,8 @@ func (l Linear) Name() string {
 	return s
 }
 
-// MaxSize bounds N and K: products of them index tensors in 64 bits, sizes are i32.
+// MaxSize bounds N and K. Weights as they are stored have at most [array.MaxBytes] too: programs find
+// their bytes by 32 bits.
 const MaxSize = 1 << 24
 
 // Check finds what no layer could be, and fills defaults in.
@@ -130,8 +131,12 @@ func (l Linear) Check() (Linear, error) {
 	if l.ScaleBits < 0 || l.ScaleBits > dtype.F32.Row().Man+1 {
 		return l, fmt.Errorf("qmm: scales of %d significant bits: they have 1 to %d, or 0 for as many as their type has", l.ScaleBits, dtype.F32.Row().Man+1)
 	}
-	if _, err := template.PlanOf(l.Form()); err != nil {
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
 		return l, fmt.Errorf("qmm: %w", err)
+	}
+	if stored := p.PackedShape(l.N, l.K); stored[0]*stored[1]*stored[2] >= array.MaxBytes {
+		return l, fmt.Errorf("qmm: weights [%d, %d] of %s take %d bytes, and programs reach %d; make several layers of its outputs", l.N, l.K, l.WeightType, stored[0]*stored[1]*stored[2], array.MaxBytes-1)
 	}
 	return l, nil
 }

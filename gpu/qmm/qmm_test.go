@@ -314,3 +314,19 @@ func TestReach(t *testing.T) {
 		}
 	}
 }
+
+// TestLargest holds layers whose bytes no program reaches, which 32 bits would take for others.
+func TestLargest(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		n, k int
+		good bool
+	}{
+		{"u8", 128256, 8192, true}, {"u8", 256000, 12288, false}, {"u4", 256000, 12288, true}, {"u4", 256000, 18432, false},
+		{"u1", 1 << 24, 1 << 24, false}, {"u8", 1 << 18, 1 << 13, false}, {"u8", 1<<18 - 512, 1 << 13, true},
+	} {
+		if _, err := Parse(c.text, c.n, c.k); (err == nil) != c.good || err != nil && !strings.Contains(err.Error(), "make several layers of its outputs") {
+			t.Errorf("%s [%d, %d]: %v", c.text, c.n, c.k, err)
+		}
+	}
+}
