@@ -90,7 +90,7 @@ or expand.`,
 			}
 			o := cmd.OutOrStdout()
 			fmt.Fprintf(o, "%s [%d, %d]: %d bytes, %.2f bits a weight; relative error of the weights %.2e\n", q.Linear, l.N, l.K, l.Bytes(), 8*float64(l.Bytes())/float64(l.N*l.K), array.RelFro(q.Dequantize(), w))
-			fmt.Fprintf(o, "y %v on %s, plan %s %+v: relative error against the plain weights %.2e\n", res.Y.Shape, res.Device, res.Plan, res.Schedule, array.RelFro(res.Y, plainProduct(xs.Cast(l.ActType), w, c)))
+			fmt.Fprintf(o, "y %v on %s, plan %s: relative error against the plain weights %.2e\n", res.Y.Shape, res.Device, planText(res), array.RelFro(res.Y, plainProduct(xs.Cast(l.ActType), w, c)))
 			if out != "" {
 				return res.Y.Save(out)
 			}
@@ -109,6 +109,17 @@ or expand.`,
 	f.StringVar(&plan, "plan", "", "`PLAN`: decode, wide, prefill or expand, which may round weights; chosen where it is not given")
 	f.BoolVar(&soon, "soon", false, "take a program of which a GPU's driver soon has machine code, not the fastest")
 	return cmd
+}
+
+// planText is the plan of a product and its schedule.
+func planText(r *qmm.Result) string {
+	switch r.Plan {
+	case qmm.Decode:
+		return r.Plan + " " + r.Schedule.String()
+	case qmm.Wide, qmm.Prefill:
+		return r.Plan + " " + r.Wide.String()
+	}
+	return r.Plan + ", then a product of plain numbers"
 }
 
 func printQMM(cmd *cobra.Command, kind, program string) error {
