@@ -146,16 +146,29 @@ func (l *Layer) Time(n, k, rows int) (us float64, from string, err error) {
 	return kind.Known(rows)
 }
 
-// Program is the program that multiplies so many rows of x.
+// Program is the program that multiplies so many rows of x on an H200: from 17 rows on it may be one that reads
+// x in an order of its own, and of many rows that which makes the weights plain, before a product
+// of plain numbers.
 func (l *Layer) Program(rows int) (*ir.Program, error) {
 	if err := someRows(rows); err != nil {
 		return nil, err
+	}
+	form := l.weights.Form()
+	switch plan := l.weights.PlanFor(rows, qmm.Call{}); plan {
+	case qmm.Wide, qmm.Prefill:
+		s, err := l.weights.WideSchedule(plan, rows)
+		if err != nil {
+			return nil, err
+		}
+		return template.Wide(form, s)
+	case qmm.Expand:
+		return template.Expand(form)
 	}
 	s, err := l.weights.Choose(rows)
 	if err != nil {
 		return nil, err
 	}
-	return template.Decode(l.weights.Form(), s)
+	return template.Decode(form, s)
 }
 
 // someRows finds numbers of rows that no x has.

@@ -3,6 +3,8 @@ package lab
 import (
 	"strings"
 	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/qmm"
 )
 
 // TestQuantize takes a layer from plain weights to a product.
@@ -45,6 +47,21 @@ func TestLayerRows(t *testing.T) {
 		}
 		if _, _, err := l.Time(24, 64, rows); err == nil || !strings.Contains(err.Error(), "there are 1 to") {
 			t.Errorf("the time of %d rows: %v", rows, err)
+		}
+	}
+}
+
+// TestProgramOfRows has programs be those of the plans that products take.
+func TestProgramOfRows(t *testing.T) {
+	l, err := Quantize("i4", "randn:f32[512, 512]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rows := range []int{1, 16, 100, 1000, 100000} {
+		plan := l.weights.PlanFor(rows, qmm.Call{})
+		want := map[string]string{qmm.Decode: "decode_", qmm.Wide: "wide_", qmm.Prefill: "prefill_", qmm.Expand: "expand_"}[plan]
+		if p, err := l.Program(rows); err != nil || !strings.HasPrefix(p.Name, want) {
+			t.Errorf("%d rows by %s: %v, %v", rows, plan, p, err)
 		}
 	}
 }
