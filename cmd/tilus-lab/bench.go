@@ -9,6 +9,7 @@ import (
 	"os"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -61,9 +62,12 @@ func (b *benchFlags) add(cmd *cobra.Command, types, batches []string) {
 // layers are the kinds of layer of a shape.
 func (b *benchFlags) layers(n, k int) ([]qmm.Linear, error) {
 	var out []qmm.Linear
-	types := b.types
-	if len(types) == 1 && types[0] == "all" {
-		types = nil
+	var types []string
+	for _, name := range b.types {
+		if name != "all" {
+			types = append(types, name)
+			continue
+		}
 		for _, t := range dtype.All() {
 			if _, err := qmm.Parse(t.String(), 1, 1); err == nil {
 				types = append(types, t.String())
@@ -80,14 +84,20 @@ func (b *benchFlags) layers(n, k int) ([]qmm.Linear, error) {
 	return out, nil
 }
 
+// rows are the numbers of rows; plans that there are not are found with them.
 func (b *benchFlags) rows() ([]int, error) {
 	var out []int
 	for _, s := range b.batches {
 		m, err := strconv.Atoi(s)
-		if err != nil || m < 1 {
-			return nil, usageError{fmt.Errorf("%q is no number of rows", s)}
+		if err != nil || m < 1 || m > qmm.MaxSize {
+			return nil, usageError{fmt.Errorf("%q is no number of rows: there are 1 to %d", s, qmm.MaxSize)}
 		}
 		out = append(out, m)
+	}
+	for _, plan := range b.plans {
+		if !slices.Contains([]string{qmm.Decode, qmm.Wide, qmm.Prefill, qmm.Expand}, plan) {
+			return nil, usageError{fmt.Errorf("no plan %q; there are %s, %s, %s and %s", plan, qmm.Decode, qmm.Wide, qmm.Prefill, qmm.Expand)}
+		}
 	}
 	return out, nil
 }
@@ -231,6 +241,14 @@ func writeJSON(path string, v any) error {
 	return os.WriteFile(path, append(data, '\n'), 0o644)
 }
 
+// sizeOf reads NxK.
+func sizeOf(text string) (n, k int, ok bool) {
+	a, b, _ := strings.Cut(text, "x")
+	n, err := strconv.Atoi(a)
+	k, fail := strconv.Atoi(b)
+	return n, k, err == nil && fail == nil
+}
+
 // shapesOf reads names of Llama-3.3-70B's layers and NxK.
 func shapesOf(names []string) ([]qmm.Shape, error) {
 	model := qmm.Models()[0]
@@ -244,7 +262,8 @@ next:
 			}
 		}
 		var s qmm.Shape
-		if _, err := fmt.Sscanf(name, "%dx%d", &s.N, &s.K); err != nil || s.N < 1 || s.K < 1 {
+		var ok bool
+		if s.N, s.K, ok = sizeOf(name); !ok || s.N < 1 || s.K < 1 {
 			return nil, usageError{fmt.Errorf("%q is no layer of %s (gate_up, down, qkv, o) and no NxK", name, model.Name)}
 		}
 		s.Name, s.Count = name, 1

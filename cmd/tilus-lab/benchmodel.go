@@ -39,6 +39,11 @@ the times that the model of schedules expects of an H200.`,
 			}
 			out := cmd.OutOrStdout()
 			if estimate {
+				for _, flag := range []string{"json", "cublas", "plans", "tries", "seconds", "also"} {
+					if cmd.Flags().Changed(flag) {
+						return usageError{fmt.Errorf("--estimate times nothing, so that --%s means nothing beside it; leave one of them out", flag)}
+					}
+				}
 				return estimated(out, model, kinds, batches)
 			}
 			bench, err := b.open("--estimate tells memory and expected times without one")
@@ -111,7 +116,7 @@ func estimated(out io.Writer, model qmm.Model, kinds []qmm.Linear, batches []int
 	}
 	fmt.Fprintln(out)
 	for _, kind := range kinds {
-		fmt.Fprintf(out, "%-8s %8.2f", kind.WeightType, float64(model.Bytes(kind))/1e9)
+		fmt.Fprintf(out, "%-8s %8.2f", kind.Name(), float64(model.Bytes(kind))/1e9)
 		for _, m := range batches {
 			ms, _, err := model.Estimate(kind, m)
 			if err != nil {

@@ -5,6 +5,8 @@ import (
 	"fmt"
 	"os"
 	"path/filepath"
+	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -21,7 +23,7 @@ import (
 
 func newExport() *cobra.Command {
 	var defs, divisible []string
-	var target, dir, kind, size string
+	var target, dir, kind, size, name string
 	var rows int
 	var cubin bool
 	cmd := &cobra.Command{
@@ -32,10 +34,16 @@ needs NVIDIA's driver alone; with torch it takes tensors and is a custom operato
 
 --qmm KIND writes a quantised layer instead of FILE: the programs that pack its weights and
 multiply, with the schedule for --rows rows and --size NxK, and a module with the layer as
-torch.nn.Module (see qmm --help for KIND). --cubin also writes machine code for the GPU of
-this machine, which loads in no time and needs no compiler in the driver.`,
+torch.nn.Module (see qmm --help for KIND), for any number of rows. Its program is the plan
+decode without tensor maps and clusters, which files cannot launch: from 17 rows on the
+library has faster ones. Names of files tell the kind, the size and the rows, or are those of
+--name, so that the layers of a model fit one directory.
+
+--cubin also writes machine code for the GPU of this machine, which loads in no time and
+needs no compiler in the driver.`,
 		Example: `  tilus-lab export axpy -o build
   tilus-lab export --qmm "u4 zero" --size 8192x8192 --rows 1 -o build
+  tilus-lab export --qmm nvfp4 --size 57344x8192 --name gate_up -o build
   tilus-lab export --qmm f6e3m2 --size 4096x4096 --rows 16 --cubin -o build`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,12 +68,17 @@ this machine, which loads in no time and needs no compiler in the driver.`,
 				}
 				programs = append(programs, p)
 			default:
-				var n, k int
-				if _, err := fmt.Sscanf(size, "%dx%d", &n, &k); err != nil {
+				n, k, ok := sizeOf(size)
+				switch {
+				case !ok:
 					return usageError{fmt.Errorf("--size %q is no NxK", size)}
+				case rows < 1 || rows > qmm.MaxSize:
+					return usageError{fmt.Errorf("--rows %d: there are 1 to %d", rows, qmm.MaxSize)}
+				case !regexp.MustCompile(`^\w*$`).MatchString(name):
+					return usageError{fmt.Errorf("--name %q is part of names in C and Python: letters, digits and _", name)}
 				}
 				var err error
-				if programs, layer, err = layerPrograms(kind, n, k, rows); err != nil {
+				if programs, layer, err = layerPrograms(kind, n, k, rows, name); err != nil {
 					return err
 				}
 				for name, v := range map[string]int{"N": n, "K": k} {
@@ -74,7 +87,19 @@ this machine, which loads in no time and needs no compiler in the driver.`,
 					}
 				}
 			}
+			for name := range o.Divisible {
+				if !slices.ContainsFunc(programs, func(p *ir.Program) bool { return scalarOf(p, name) }) {
+					return usageError{fmt.Errorf("--divisible %s: no program has a scalar parameter of that name", name)}
+				}
+			}
+			all := o.Divisible
 			for _, p := range programs {
+				o.Divisible = map[string]int64{}
+				for name, d := range all {
+					if scalarOf(p, name) {
+						o.Divisible[name] = d
+					}
+				}
 				paths, err := export.Write(dir, p, o)
 				if err == nil && cubin {
 					with := o
@@ -106,14 +131,20 @@ this machine, which loads in no time and needs no compiler in the driver.`,
 	f.StringArrayVar(&divisible, "divisible", nil, "`NAME=NUMBER` that divides a scalar parameter at every launch, as the files check; the code is faster")
 	f.StringVar(&kind, "qmm", "", "`KIND` of a quantised layer")
 	f.StringVar(&size, "size", "8192x8192", "`NxK` of the layer")
+	f.StringVar(&name, "name", "", "`NAME` of the layer in those of its files, instead of its kind, size and rows")
 	f.IntVar(&rows, "rows", 1, "`M` that the layer's schedule is for")
 	f.BoolVar(&cubin, "cubin", false, "write machine code for this machine's GPU too")
 	addBindings(cmd, &defs)
 	return cmd
 }
 
-// layerPrograms are pack and decode of a layer, and the layer's module.
-func layerPrograms(kind string, n, k, rows int) ([]*ir.Program, []byte, error) {
+// scalarOf reports whether a program has a scalar parameter of a name.
+func scalarOf(p *ir.Program, name string) bool {
+	return slices.ContainsFunc(p.Params, func(v *ir.Var) bool { return v.Name == name && v.Type.Kind != ir.Pointer })
+}
+
+// layerPrograms are pack and decode of a layer, and the layer's module. Their names end in one of the layer's.
+func layerPrograms(kind string, n, k, rows int, name string) ([]*ir.Program, []byte, error) {
 	l, err := qmm.Parse(kind, n, k)
 	if err != nil {
 		return nil, nil, usageError{err}
@@ -130,6 +161,10 @@ func layerPrograms(kind string, n, k, rows int) ([]*ir.Program, []byte, error) {
 	if err != nil {
 		return nil, nil, err
 	}
+	if name == "" {
+		name = fmt.Sprintf("%s_%s_%dx%d_%d", strings.NewReplacer(" ", "_", "=", "").Replace(l.Name()), l.ActType, n, k, rows)
+	}
+	pack.Name, decode.Name = "pack_"+name, "decode_"+name
 	programs := []*ir.Program{pack, decode}
 	layer, err := l.Python(layerName(programs), pack.Name, decode.Name, s)
 	return programs, layer, err

@@ -2,7 +2,7 @@ package main
 
 import (
 	"fmt"
-	"math"
+	"slices"
 
 	"github.com/spf13/cobra"
 
@@ -10,12 +10,13 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
 func newQMM() *cobra.Command {
-	var weights, x, bias, out, program, on, plan string
+	var weights, x, bias, residual, out, program, on, plan string
 	var soon bool
 	cmd := &cobra.Command{
 		Use:   "qmm KIND",
@@ -74,13 +75,22 @@ or expand.`,
 				}
 				c.Bias = c.Bias.Cast(l.ActType)
 			}
+			if residual != "" {
+				if c.Residual, err = array.FromSpec(residual); err != nil {
+					return inFlag("--residual", residual, err)
+				}
+				if len(xs.Shape) == 2 && !slices.Equal(c.Residual.Shape, []int{xs.Shape[0], l.N}) {
+					return usageError{fmt.Errorf("--residual is %v, and y is [%d, %d]", c.Residual.Shape, xs.Shape[0], l.N)}
+				}
+				c.Residual = c.Residual.Cast(l.ActType)
+			}
 			res, err := p.Run(cmd.Context(), d, xs.Cast(l.ActType), c)
 			if err != nil {
 				return err
 			}
 			o := cmd.OutOrStdout()
-			fmt.Fprintf(o, "%s [%d, %d]: %d bytes, %.2f bits a weight; relative error of the weights %.2e\n", q.Linear, l.N, l.K, l.Bytes(), 8*float64(l.Bytes())/float64(l.N*l.K), relError(q.Dequantize(), w))
-			fmt.Fprintf(o, "y %v on %s, plan %s %+v: relative error against the plain weights %.2e\n", res.Y.Shape, res.Device, res.Plan, res.Schedule, relError(res.Y, plainProduct(xs.Cast(l.ActType), w, c.Bias)))
+			fmt.Fprintf(o, "%s [%d, %d]: %d bytes, %.2f bits a weight; relative error of the weights %.2e\n", q.Linear, l.N, l.K, l.Bytes(), 8*float64(l.Bytes())/float64(l.N*l.K), array.RelFro(q.Dequantize(), w))
+			fmt.Fprintf(o, "y %v on %s, plan %s: relative error against the plain weights %.2e\n", res.Y.Shape, res.Device, planText(res), array.RelFro(res.Y, plainProduct(xs.Cast(l.ActType), w, c)))
 			if out != "" {
 				return res.Y.Save(out)
 			}
@@ -92,12 +102,24 @@ or expand.`,
 	f.StringVar(&weights, "weights", "randn:f32[256, 512]:seed=1", "`ARRAY` [N, K]: a .npy file or a generator, as for run --arg")
 	f.StringVar(&x, "x", "randn:f32[1, 512]:seed=2", "`ARRAY` [M, K]")
 	f.StringVar(&bias, "bias", "", "`ARRAY` [N] that is added")
+	f.StringVar(&residual, "residual", "", "`ARRAY` [M, N] that is added")
 	f.StringVar(&out, "out", "", "write y to this .npy `FILE`")
 	f.StringVar(&program, "program", "", "print this `PROGRAM` of the kind: decode, wide, prefill, arrange, pack, unpack, expand")
 	f.StringVar(&on, "device", "auto", "`DEVICE`: interp, sim, cuda or auto")
 	f.StringVar(&plan, "plan", "", "`PLAN`: decode, wide, prefill or expand, which may round weights; chosen where it is not given")
 	f.BoolVar(&soon, "soon", false, "take a program of which a GPU's driver soon has machine code, not the fastest")
 	return cmd
+}
+
+// planText is the plan of a product and its schedule.
+func planText(r *qmm.Result) string {
+	switch r.Plan {
+	case qmm.Decode:
+		return r.Plan + " " + r.Schedule.String()
+	case qmm.Wide, qmm.Prefill:
+		return r.Plan + " " + r.Wide.String()
+	}
+	return r.Plan + ", then a product of plain numbers"
 }
 
 func printQMM(cmd *cobra.Command, kind, program string) error {
@@ -135,28 +157,23 @@ func printQMM(cmd *cobra.Command, kind, program string) error {
 	return err
 }
 
-// relError is ‖got − want‖ over ‖want‖.
-func relError(got, want *array.Array) float64 {
-	var num, den float64
-	a, b := got.Floats(), want.Floats()
-	for i := range a {
-		num, den = num+(a[i]-b[i])*(a[i]-b[i]), den+b[i]*b[i]
-	}
-	return math.Sqrt(num / den)
-}
-
-func plainProduct(x, w, bias *array.Array) *array.Array {
+// plainProduct is the product with plain weights in float64, and what a call adds to it.
+func plainProduct(x, w *array.Array, c qmm.Call) *array.Array {
 	m, n, k := x.Shape[0], w.Shape[0], w.Shape[1]
 	a, b, y := x.Floats(), w.Floats(), make([]float64, m*n)
-	for i := range m {
-		for j := range n {
-			if bias != nil {
-				y[i*n+j] = bias.At(j)
+	if c.Residual != nil {
+		y = c.Residual.Floats()
+	}
+	for j := range n {
+		for i := range m {
+			at := &y[i*n+j]
+			if c.Bias != nil {
+				*at += c.Bias.Type.Decode(c.Bias.Code(j))
 			}
 			for e := range k {
-				y[i*n+j] += a[i*k+e] * b[j*k+e]
+				*at += a[i*k+e] * b[j*k+e]
 			}
 		}
 	}
-	return array.FromFloats(x.Type, []int{m, n}, y)
+	return array.FromFloats(dtype.F64, []int{m, n}, y)
 }

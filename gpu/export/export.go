@@ -99,6 +99,11 @@ func Write(dir string, p *ir.Program, o Options) ([]string, error) {
 var arithmetic = regexp.MustCompile(`^[\w\s+*/%()-]+$`)
 
 func describe(p *ir.Program, o Options) (*view, error) {
+	for name := range o.Divisible {
+		if !slices.ContainsFunc(p.Params, func(v *ir.Var) bool { return v.Name == name && v.Type.Kind != ir.Pointer }) {
+			return nil, fmt.Errorf("no scalar parameter %s for a number to divide", name)
+		}
+	}
 	c, err := compile.Program(p, compile.Options{Arch: o.Arch, Divisible: o.Divisible})
 	if err != nil {
 		return nil, err

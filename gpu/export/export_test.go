@@ -72,6 +72,19 @@ except ValueError as e:
 	}
 }
 
+// TestDivisible holds numbers that divide nothing.
+func TestDivisible(t *testing.T) {
+	for _, name := range []string{"q", "w"} { // w is a pointer
+		dir := t.TempDir()
+		if _, err := Write(dir, decode(t, template.Schedule{}), Options{Divisible: map[string]int64{name: 4}}); err == nil || !strings.Contains(err.Error(), "no scalar parameter "+name) {
+			t.Errorf("%s: %v", name, err)
+		}
+		if files, _ := os.ReadDir(dir); len(files) > 0 {
+			t.Errorf("%s: files are written", name)
+		}
+	}
+}
+
 // TestRefused holds programs that files cannot launch.
 func TestRefused(t *testing.T) {
 	p, err := hopper.Matmul(1, hopper.Schedule{})

@@ -16,6 +16,7 @@ package qmm
 import (
 	"fmt"
 	"math"
+	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -82,7 +83,38 @@ func Preset(name string, n, k int) (Linear, error) {
 	return Linear{}, fmt.Errorf("qmm: no preset %q; there are %v", name, Presets())
 }
 
-// MaxSize bounds N and K: products of them index tensors in 64 bits, sizes are i32.
+// Name is the preset that the layer is of, or else its type of weights, with what is not as usual for
+// products that are measured: zero points, groups, scales and a factor.
+func (l Linear) Name() string {
+	for _, p := range presets {
+		f := p.form.Form()
+		if f.Act = l.ActType; f == l.Form() {
+			return p.name
+		}
+	}
+	s := l.WeightType.String()
+	switch {
+	case l.AnyZero:
+		s += " zero=any"
+	case l.ZeroPoint:
+		s += " zero"
+	}
+	if l.Group == 0 {
+		s += " group=channel"
+	} else if l.Group != 128 {
+		s += fmt.Sprintf(" group=%d", l.Group)
+	}
+	if l.ScaleType != 0 && l.ScaleType != dtype.F16 {
+		s += " scale=" + l.ScaleType.String()
+	}
+	if l.Factor {
+		s += " factor"
+	}
+	return s
+}
+
+// MaxSize bounds N and K. Weights as they are stored have at most [array.MaxBytes] too: programs find
+// their bytes by 32 bits.
 const MaxSize = 1 << 24
 
 // Check finds what no layer could be, and fills defaults in.
@@ -94,13 +126,17 @@ func (l Linear) Check() (Linear, error) {
 		l.ScaleType = dtype.F16
 	}
 	if l.N < 1 || l.K < 1 || l.N > MaxSize || l.K > MaxSize {
-		return l, fmt.Errorf("qmm: a layer of %d outputs and %d inputs", l.N, l.K)
+		return l, fmt.Errorf("qmm: a layer of %d outputs and %d inputs: there are 1 to %d of each", l.N, l.K, MaxSize)
 	}
 	if l.ScaleBits < 0 || l.ScaleBits > dtype.F32.Row().Man+1 {
 		return l, fmt.Errorf("qmm: scales of %d significant bits: they have 1 to %d, or 0 for as many as their type has", l.ScaleBits, dtype.F32.Row().Man+1)
 	}
-	if _, err := template.PlanOf(l.Form()); err != nil {
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
 		return l, fmt.Errorf("qmm: %w", err)
+	}
+	if stored := p.PackedShape(l.N, l.K); stored[0]*stored[1]*stored[2] >= array.MaxBytes {
+		return l, fmt.Errorf("qmm: weights [%d, %d] of %s take %d bytes, and programs reach %d; make several layers of its outputs", l.N, l.K, l.WeightType, stored[0]*stored[1]*stored[2], array.MaxBytes-1)
 	}
 	return l, nil
 }
@@ -110,12 +146,13 @@ func (l Linear) Form() template.Form {
 	return template.Form{Weight: l.WeightType, Act: l.ActType, Scale: l.ScaleType, Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, Factor: l.Factor}
 }
 
-// Weights are quantised weights in plain order. Groups of K's end may be short.
+// Weights are quantised weights in plain order. Groups of K's end may be short. Who puts them
+// together asks [Weights.Valid].
 type Weights struct {
 	Linear
 	Codes  *array.Array // [N, K]
 	Scales *array.Array // [groups, N]
-	Zeros  *array.Array // [groups, N], nil without zero points
+	Zeros  *array.Array // [groups, N], of the type of the activations; nil without zero points
 	One    float64      // the factor of all weights; 1 without one
 }
 
@@ -153,7 +190,10 @@ func (l Linear) Quantize(w *array.Array) (*Weights, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(w.Shape) != 2 || w.Shape[0] != l.N || w.Shape[1] != l.K {
+	if w == nil {
+		return nil, fmt.Errorf("qmm: no weights [%d, %d] to quantise", l.N, l.K)
+	}
+	if !slices.Equal(w.Shape, []int{l.N, l.K}) {
 		return nil, fmt.Errorf("qmm: weights are %v, the layer's [%d, %d]", w.Shape, l.N, l.K)
 	}
 	values := w.Floats()
@@ -172,8 +212,56 @@ func (l Linear) Quantize(w *array.Array) (*Weights, error) {
 	if l.ZeroPoint {
 		q.Zeros = array.New(l.ActType, l.Groups(), l.N)
 	}
-	q.fill(values, most)
+	if err := q.fill(values, most); err != nil {
+		return nil, err
+	}
 	return q, nil
+}
+
+// Valid finds what weights that somebody put together, such as those of a checkpoint, have that
+// [Weights.Pack] and [Weights.At] would take for something else: the types and shapes of the
+// layer's codes, scales and zero points, and One, which is 1 where the layer has no factor.
+func (q *Weights) Valid() error {
+	l, err := q.Check()
+	if err != nil {
+		return err
+	}
+	if l != q.Linear {
+		return fmt.Errorf("qmm: weights of a layer whose types of activations or scales are left out; take what its Check gives")
+	}
+	groups := []int{l.Groups(), l.N}
+	want := []struct {
+		name  string
+		a     *array.Array
+		t     dtype.Type
+		shape []int
+		held  bool
+	}{
+		{"codes", q.Codes, l.WeightType, []int{l.N, l.K}, true},
+		{"scales", q.Scales, l.ScaleType, groups, true},
+		{"zero points", q.Zeros, l.ActType, groups, l.ZeroPoint},
+	}
+	for _, w := range want {
+		is := (&array.Array{Type: w.t, Shape: w.shape}).Header()
+		switch {
+		case w.a == nil && w.held:
+			return fmt.Errorf("qmm: weights of %s without %s %s", l, w.name, is)
+		case w.a == nil:
+		case !w.held:
+			return fmt.Errorf("qmm: weights of %s with %s %s, which the layer has not; set ZeroPoint", l, w.name, w.a.Header())
+		case !slices.Equal(w.a.Shape, w.shape):
+			return fmt.Errorf("qmm: %s of %s are %s, and must be %s", w.name, l, w.a.Header(), is)
+		case w.a.Type != w.t:
+			return fmt.Errorf("qmm: %s of %s are %s, and must be %s; Cast makes them so", w.name, l, w.a.Header(), is)
+		}
+	}
+	switch {
+	case !l.Factor && q.One != 1:
+		return fmt.Errorf("qmm: One is %v, and must be 1 for %s, which has no factor; set Factor, or One", q.One, l)
+	case q.One-q.One != 0 || q.One == 0:
+		return fmt.Errorf("qmm: One, the factor of all weights, is %v", q.One)
+	}
+	return nil
 }
 
 // top is the greatest value of a code that groups take: the greatest that the type of the

@@ -12,7 +12,7 @@ import (
 // so many rows of x.
 type Sum struct {
 	Kind     string // of layer, as [Parse] reads it
-	Weight   string
+	Weight   string // as [Linear.Name] has it
 	M        int
 	Ms       float64
 	CublasMs float64 // of plain weights in the same run; 0 where a layer was not measured
@@ -76,7 +76,7 @@ func (m Model) Sums(rows []Row) []Sum {
 	var out []Sum
 next:
 	for k, list := range layers {
-		s := Sum{Kind: k.kind, Weight: kinds[k.kind].WeightType.String(), M: k.m, Bytes: m.Bytes(kinds[k.kind])}
+		s := Sum{Kind: k.kind, Weight: kinds[k.kind].Name(), M: k.m, Bytes: m.Bytes(kinds[k.kind])}
 		all := true
 		for j, r := range list {
 			if r == nil {

@@ -111,3 +111,15 @@ esac`)
 		t.Error("a Python that is not there")
 	}
 }
+
+// TestName tells presets and forms apart that have one type of weights.
+func TestName(t *testing.T) {
+	for text, want := range map[string]string{
+		"u4": "u4", "i4 act=bf16": "i4", "f4e2m1": "f4e2m1", "mxfp4": "mxfp4", "mxfp4 act=bf16": "mxfp4", "nvfp4": "nvfp4", "f4e2m1 group=16 scale=f8e4m3 factor": "nvfp4",
+		"f4e2m1 group=16 scale=f8e4m3": "f4e2m1 group=16 scale=f8e4m3", "u4 zero=any group=channel scale=bf16": "u4 zero=any group=channel scale=bf16", "i8 factor": "i8 factor", "u3 zero group=64": "u3 zero group=64",
+	} {
+		if got := kind(t, text, 64, 128).Name(); got != want {
+			t.Errorf("%s is named %q, not %q", text, got, want)
+		}
+	}
+}

@@ -35,29 +35,35 @@ func Parse(text string, n, k int) (Linear, error) {
 		return l, fmt.Errorf("qmm: no preset or element type %q; presets are %v", words[0], Presets())
 	}
 	for _, word := range words[1:] {
-		name, value, _ := strings.Cut(word, "=")
+		name, value, valued := strings.Cut(word, "=")
 		var err error
+		positive := func(to *int) {
+			n, no := strconv.Atoi(value)
+			if *to = n; no != nil || n <= 0 {
+				err = fmt.Errorf("it is a positive number")
+			}
+		}
 		switch name {
 		case "group":
 			if value == "channel" {
 				l.Group = 0
-			} else if l.Group, err = strconv.Atoi(value); err == nil && l.Group <= 0 {
-				err = fmt.Errorf("it is positive, or channel")
+			} else if positive(&l.Group); err != nil {
+				err = fmt.Errorf("it is a positive number, or channel")
 			}
 		case "scale":
 			l.ScaleType, err = dtype.Parse(value)
 		case "act":
 			l.ActType, err = dtype.Parse(value)
 		case "scalebits":
-			if l.ScaleBits, err = strconv.Atoi(value); err == nil && l.ScaleBits <= 0 {
-				err = fmt.Errorf("it is positive")
-			}
+			positive(&l.ScaleBits)
 		case "zero":
-			if l.ZeroPoint, l.AnyZero = true, value == "any"; value != "any" && value != "" {
+			if l.ZeroPoint, l.AnyZero = true, value == "any"; valued && value != "any" {
 				err = fmt.Errorf("it is zero, or zero=any")
 			}
 		case "factor":
-			l.Factor = true
+			if l.Factor = true; valued {
+				err = fmt.Errorf("it has no value: factors are found for the weights that there are")
+			}
 		default:
 			err = fmt.Errorf("the words are group=, scale=, act=, scalebits=, zero and factor")
 		}

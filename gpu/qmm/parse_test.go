@@ -1,6 +1,34 @@
 package qmm
 
-import "testing"
+import (
+	"strings"
+	"testing"
+)
+
+// TestParseRefuses holds what words hear that say nothing, and how to get out.
+func TestParseRefuses(t *testing.T) {
+	for text, want := range map[string]string{
+		"i4 factor=7":      `"factor=7" of "i4 factor=7": it has no value`,
+		"u4 zero=":         "it is zero, or zero=any",
+		"u4 zero=1":        "it is zero, or zero=any",
+		"i4 scalebits":     "it is a positive number",
+		"i4 scalebits=x":   "it is a positive number",
+		"i4 scalebits=-1":  "it is a positive number",
+		"i4 group=0":       "it is a positive number, or channel",
+		"i4 group=x":       "it is a positive number, or channel",
+		"i4 group=100":     "or 0 (group=channel) for one to an output",
+		"i4 scale=e8m0":    "f8e8m0",
+		"i4 128":           "the words are",
+		"":                 "no kind of layer",
+		"i4 scalebits=99":  "they have 1 to 24",
+		"f4e2m1 zero":      "only unsigned weights have them",
+		"i4 group=1000000": "groups of 1000000",
+	} {
+		if l, err := Parse(text, 256, 512); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%q: %v, %v, want %q", text, l, err, want)
+		}
+	}
+}
 
 // FuzzParse: what reads as a kind of layer prints as a text that reads as the same kind.
 func FuzzParse(f *testing.F) {

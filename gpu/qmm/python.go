@@ -70,7 +70,8 @@ func (l Linear) Python(name, pack, decode string, s template.Schedule) ([]byte, 
 			"Name": name, "Pack": pack, "Decode": decode, "Kind": l.String(), "N": l.N, "K": l.K, "Bits": l.WeightType.Bits(), "Group": group, "Groups": l.Groups(),
 			"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Values": values, "Top": number(top),
 			"Rows": s.Rows, "Outputs": p.Outputs() * s.Warps * s.Sides, "Splits": s.Splits, "Shares": s.Shares(), "Packed": shape[0] * shape[1] * shape[2],
-			"ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Plain": !l.Factor && l.ScaleType.Bits() == 16,
+			"ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Powers": l.ScaleType == dtype.F8E8M0, "Float": l.WeightType.IsFloat(),
+			"Positive": l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint, "Most": number(l.ScaleType.Max()), "Least": number(l.ScaleType.Smallest()),
 		})
 	}
 	if err != nil {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
@@ -227,6 +228,105 @@ func TestParse(t *testing.T) {
 	for _, text := range []string{"", "u9", "mxfp5", "u4 group=", "u4 group=-1", "u4 scale=f77", "u4 fast", "i4 zero", "u4 group=100", "u4 scalebits=0", "u4 scalebits=few", "u4 scalebits=99"} {
 		if l, err := Parse(text, 8, 16); err == nil {
 			t.Errorf("%q is read as %+v", text, l)
+		}
+	}
+}
+
+// TestValid holds weights that Pack and At would take for others, one after the other.
+func TestValid(t *testing.T) {
+	l := Linear{WeightType: dtype.U4, ActType: dtype.F16, ScaleType: dtype.F16, Group: 128, ZeroPoint: true, N: 24, K: 300}
+	good := func() *Weights {
+		q, err := l.Quantize(normal(dtype.F32, 3, l.N, l.K))
+		if err != nil {
+			t.Fatal(err)
+		}
+		return q
+	}
+	if err := good().Valid(); err != nil {
+		t.Errorf("what Quantize gives: %v", err)
+	}
+	for _, c := range []struct {
+		spoil func(q *Weights)
+		want  string
+	}{
+		{func(q *Weights) { q.Codes = nil }, "without codes u4[24, 300]"},
+		{func(q *Weights) { q.Codes = q.Codes.Transpose() }, "are u4[300, 24], and must be u4[24, 300]"},
+		{func(q *Weights) { q.Codes = q.Codes.Cast(dtype.U8) }, "are u8[24, 300], and must be u4[24, 300]; Cast"},
+		{func(q *Weights) { q.Scales = nil }, "without scales f16[3, 24]"},
+		{func(q *Weights) { q.Scales = q.Scales.Transpose() }, "are f16[24, 3], and must be f16[3, 24]"},
+		{func(q *Weights) { q.Scales = q.Scales.Cast(dtype.F32) }, "are f32[3, 24], and must be f16[3, 24]; Cast"},
+		{func(q *Weights) { q.Scales = q.Scales.Reshape(72) }, "must be f16[3, 24]"},
+		{func(q *Weights) { q.Group = 64 }, "must be f16[5, 24]"},
+		{func(q *Weights) { q.Zeros = nil }, "without zero points f16[3, 24]"},
+		{func(q *Weights) { q.Zeros = q.Zeros.Cast(dtype.BF16) }, "are bf16[3, 24], and must be f16[3, 24]; Cast"},
+		{func(q *Weights) { q.Zeros = q.Zeros.Cast(dtype.U4) }, "are u4[3, 24], and must be f16[3, 24]; Cast"},
+		{func(q *Weights) { q.ZeroPoint = false }, "set ZeroPoint"},
+		{func(q *Weights) { q.One = 0 }, "must be 1"},
+		{func(q *Weights) { q.One = 3 }, "set Factor"},
+		{func(q *Weights) { q.Factor, q.One = true, math.NaN() }, "the factor of all weights, is NaN"},
+		{func(q *Weights) { q.N = 0 }, "0 outputs and 300 inputs: there are 1 to 16777216 of each"},
+		{func(q *Weights) { q.ActType = 0 }, "left out"},
+	} {
+		q := good()
+		c.spoil(q)
+		if err := q.Valid(); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%v, want %q", err, c.want)
+		}
+	}
+}
+
+// TestReach holds scales that their type does not hold, and what a factor brings in reach.
+func TestReach(t *testing.T) {
+	size := func(text string, most float64) error {
+		w := normal(dtype.F32, 4, 16, 64)
+		w.Set(most, 3, 40)
+		l := kind(t, text, 16, 64)
+		q, err := l.Quantize(w)
+		if err == nil {
+			if off := math.Abs(q.At(3, 40)/most - 1); off > 0.04 {
+				t.Errorf("%s: the greatest weight is off by %.3g of it", text, off)
+			}
+		}
+		return err
+	}
+	for _, text := range []string{"i4", "u4 zero", "f8e4m3 scale=f8e4m3"} {
+		if err := size(text, 1e8); err == nil || !strings.Contains(err.Error(), "take another type of scales, or a factor") || !strings.Contains(err.Error(), "weights [3, 0…]") {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for _, text := range []string{"i4 scale=bf16", "i4 factor", "u4 zero factor", "i4 scale=f8e8m0", "nvfp4", "u4 zero group=16 scale=f8e4m3 factor", "i8 scale=f8e4m3 factor", "mxfp4"} {
+		if err := size(text, 1e8); err != nil && text != "i4 scale=f8e8m0" && text != "mxfp4" {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	// Codes span weights of both signs, whose range is up to twice the greatest.
+	for _, size := range []float64{2.1, 2.6, 3, 3.9} {
+		w := array.New(dtype.F32, 16, 64)
+		for i := range w.Len() {
+			w.Set(size*float64(1-2*(i%2)), i/64, i%64)
+		}
+		q, err := kind(t, "u8 zero group=16 scale=f8e4m3 factor", 16, 64).Quantize(w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if off := array.RelFro(q.Dequantize(), w); off > 0.04 {
+			t.Errorf("zero points and a factor: weights of ±%g are off by %.3g of their norm", size, off)
+		}
+	}
+}
+
+// TestLargest holds layers whose bytes no program reaches, which 32 bits would take for others.
+func TestLargest(t *testing.T) {
+	for _, c := range []struct {
+		text string
+		n, k int
+		good bool
+	}{
+		{"u8", 128256, 8192, true}, {"u8", 256000, 12288, false}, {"u4", 256000, 12288, true}, {"u4", 256000, 18432, false},
+		{"u1", 1 << 24, 1 << 24, false}, {"u8", 1 << 18, 1 << 13, false}, {"u8", 1<<18 - 512, 1 << 13, true},
+	} {
+		if _, err := Parse(c.text, c.n, c.k); (err == nil) != c.good || err != nil && !strings.Contains(err.Error(), "make several layers of its outputs") {
+			t.Errorf("%s [%d, %d]: %v", c.text, c.n, c.k, err)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package qmm
 
 import (
+	"fmt"
 	"math"
 	"math/bits"
 	"math/rand/v2"
@@ -37,32 +38,86 @@ func (s span) most() float64 { return max(s.hi, -s.lo) }
 // filling is the state of [Weights.fill].
 type filling struct {
 	*Weights
-	values []float64
-	top    float64
-	size   int    // of a group
-	spans  []span // of groups, [groups, N]
+	values  []float64
+	top     float64
+	size    int       // of a group
+	spans   []span    // of groups, [groups, N]
+	codes   []float64 // values of them
+	least   int       // with largest, [template.Form.Reach]
+	largest float64
 }
 
-// fill finds scales, zero points and codes of plain weights, of which the greatest is most.
-func (q *Weights) fill(values []float64, most float64) {
+// filled is the state for plain weights, of which no spans are known yet.
+func (q *Weights) filled(values []float64) *filling {
 	f := &filling{Weights: q, values: values, top: q.top(), size: q.Group, spans: make([]span, q.Groups()*q.N)}
 	if f.size == 0 {
 		f.size = q.K
 	}
-	if q.Factor {
-		q.One = q.factor(most, f.top)
+	for code := range uint64(1) << q.WeightType.Bits() {
+		f.codes = append(f.codes, q.WeightType.Decode(code))
 	}
+	f.least, f.largest = q.Form().Reach()
+	return f
+}
+
+// fill finds scales, zero points and codes of plain weights, of which the greatest is most.
+func (q *Weights) fill(values []float64, most float64) error {
+	f := q.filled(values)
 	for i := range f.spans {
 		s := &f.spans[i]
 		for _, v := range f.part(i) {
-			s.lo, s.hi = min(s.lo, v/q.One), max(s.hi, v/q.One)
+			s.lo, s.hi = min(s.lo, v), max(s.hi, v)
+		}
+		if q.ZeroPoint {
+			most = max(most, s.hi-s.lo) // which codes span then
 		}
 	}
-	to := f.grid()
-	for i := range f.spans {
-		f.group(i, to)
+	if q.Factor {
+		q.One = q.factor(most, f.top)
+		for i := range f.spans {
+			f.spans[i].lo /= q.One
+			f.spans[i].hi /= q.One
+		}
 	}
+	if err := f.inReach(); err != nil {
+		return err
+	}
+	to := f.grid()
+	// Parts are of eight outputs, whose codes are whole bytes.
+	parts := (q.N + 7) / 8
+	workers := max(1, min(runtime.GOMAXPROCS(0), parts, len(values)>>14))
+	var wait sync.WaitGroup
+	for worker := range workers {
+		wait.Go(func() {
+			for g := range q.Groups() {
+				for n := parts * worker / workers * 8; n < min(parts*(worker+1)/workers*8, q.N); n++ {
+					f.group(g*q.N+n, to)
+				}
+			}
+		})
+	}
+	wait.Wait()
 	q.ScaleBits = q.scaleBits(q.Scales, q.Zeros)
+	return nil
+}
+
+// inReach finds a group whose scale its type does not hold: its weights would become less than
+// they are by any factor.
+func (f *filling) inReach() error {
+	if f.One-f.One != 0 {
+		return fmt.Errorf("qmm: the factor of all weights of %s would be %v, as f32", f.Linear, f.One)
+	}
+	// Half a step above the greatest is still rounded to it.
+	most := f.ScaleType.Max() * (1 + math.Ldexp(1, -f.ScaleType.Row().Man-1))
+	if f.ScaleType == dtype.F8E8M0 {
+		most = math.Ldexp(f.ScaleType.Max(), 1) // weights are up to twice what a power of two stands for
+	}
+	for i, s := range f.spans {
+		if want := f.want(s, f.top); want > most {
+			return fmt.Errorf("qmm: weights [%d, %d…] of %s want a scale of %.3g, and %s holds up to %g; take another type of scales, or a factor", i%f.N, i/f.N*f.size, f.Linear, want, f.ScaleType, f.ScaleType.Max())
+		}
+	}
+	return nil
 }
 
 // part are the plain weights of a group.
@@ -169,26 +224,26 @@ func (f *filling) fits(to grid) bool {
 // fitted is the least number from want on that lies on a grid; less than 0 if none is near
 // by. What the type rounds as well as the grid does stays as it is, and is rounded to
 // the nearest then.
-func (q *Weights) fitted(want float64, to grid) float64 {
+func (f *filling) fitted(want float64, to grid) float64 {
 	if want == 0 || to.bits == 0 {
 		return want
 	}
-	digits := q.ScaleType.Row().Man + 1
+	digits := f.ScaleType.Row().Man + 1
 	unit := math.Ilogb(want) + 1 - min(to.bits, digits)
 	if to.reach {
-		least, most := q.Form().Reach()
-		if least -= math.Ilogb(q.One); unit < least {
+		least, most := f.least, f.largest
+		if least -= math.Ilogb(f.One); unit < least {
 			switch more := least - unit; {
-			case math.Ilogb(q.ScaleType.Smallest()) >= least:
+			case math.Ilogb(f.ScaleType.Smallest()) >= least:
 				return want
-			case q.WeightType.IsFloat() && math.Ilogb(q.top())-math.Ilogb(q.WeightType.SmallestNormal())-more >= spare:
+			case f.WeightType.IsFloat() && math.Ilogb(f.top)-math.Ilogb(f.WeightType.SmallestNormal())-more >= spare:
 				// Floats of more exponents than a group needs lose nothing in the lower ones.
 				want, unit = math.Ldexp(want, more), least
 			default:
 				return -1
 			}
 		}
-		if 2*want*q.One > most {
+		if 2*want*f.One > most {
 			return -1
 		}
 	}
@@ -199,8 +254,8 @@ func (q *Weights) fitted(want float64, to grid) float64 {
 }
 
 // near are the neighbours of a scale on a grid of few bits.
-func (q *Weights) near(code uint64, to grid) (out []uint64) {
-	t := q.ScaleType
+func (f *filling) near(code uint64, to grid) (out []uint64) {
+	t := f.ScaleType
 	if to.bits == 0 || to.bits > min(scarce, t.Row().Man) {
 		return nil
 	}
@@ -211,10 +266,10 @@ func (q *Weights) near(code uint64, to grid) (out []uint64) {
 	if fraction, _ := math.Frexp(s); fraction == 0.5 {
 		below = s - step/2
 	}
-	least, most := q.Form().Reach()
+	least, most := f.least, f.largest
 	for _, v := range []float64{s + step, below} {
 		near := t.Encode(v, true)
-		if n, ok := digits(t.Decode(near)*q.One, least, most); v > 0 && n <= to.bits && (ok || !to.reach) {
+		if n, ok := digits(t.Decode(near)*f.One, least, most); v > 0 && n <= to.bits && (ok || !to.reach) {
 			out = append(out, near)
 		}
 	}
@@ -223,21 +278,21 @@ func (q *Weights) near(code uint64, to grid) (out []uint64) {
 
 // scale is the code of the scale nearest to want, which is not 0, for a group whose
 // greatest weight is most and becomes top.
-func (q *Weights) scale(want, most, top float64, to grid) uint64 {
-	t := q.ScaleType
+func (f *filling) scale(want, most, top float64, to grid) uint64 {
+	t := f.ScaleType
 	if want == 0 {
 		return t.Encode(1, true)
 	}
 	if t == dtype.F8E8M0 {
 		e := math.Ceil(math.Log2(want))
-		if q.WeightType.IsFloat() {
+		if f.WeightType.IsFloat() {
 			_, a := math.Frexp(most)
 			_, b := math.Frexp(top)
 			e = float64(a - b)
 		}
 		return t.Encode(math.Ldexp(1, int(max(-127, min(127, e)))), true)
 	}
-	code := t.Encode(q.fitted(want, to), true)
+	code := t.Encode(f.fitted(want, to), true)
 	if t.Decode(code) == 0 {
 		code = 1 // the least there is
 	}
@@ -246,25 +301,26 @@ func (q *Weights) scale(want, most, top float64, to grid) uint64 {
 
 // round quantises one group of an output with a scale, and gives the sum of the errors'
 // squares.
-func (q *Weights) round(at int, values []float64, scale uint64, lo, top float64) (off float64) {
-	t, from, zero := q.WeightType, at%q.N*q.K+at/q.N*q.Group, 0.0
-	q.Scales.SetCode(at, scale)
-	s := q.ScaleType.Decode(scale)
-	if q.ZeroPoint {
+func (f *filling) round(at int, values []float64, scale uint64, lo, top float64) (off float64) {
+	t, from, zero := f.WeightType, at%f.N*f.K+at/f.N*f.Group, 0.0
+	f.Scales.SetCode(at, scale)
+	s, whole, signed := f.ScaleType.Decode(scale), t.IsInt(), t.Signed()
+	least := max(t.Min(), -top)
+	if f.ZeroPoint {
 		zero = min(math.RoundToEven(-lo/s), t.Max())
-		q.Zeros.SetCode(at, q.ActType.Encode(zero, true))
+		f.Zeros.SetCode(at, f.ActType.Encode(zero, true))
 	}
 	for i, v := range values {
-		x := v/q.One/s + zero
-		if t.IsInt() {
+		x := v/f.One/s + zero
+		if whole {
 			x = math.RoundToEven(x)
-			if t.Signed() {
+			if signed {
 				x = max(x, -top) // symmetric
 			}
 		}
-		code := t.Encode(min(max(x, t.Min(), -top), top), true)
-		q.Codes.SetCode(from+i, code)
-		d := (t.Decode(code)-zero)*s - v/q.One
+		code := t.Encode(min(max(x, least), top), true)
+		f.Codes.SetCode(from+i, code)
+		d := (f.codes[code]-zero)*s - v/f.One
 		off += d * d
 	}
 	return off

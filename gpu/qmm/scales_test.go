@@ -1,7 +1,9 @@
 package qmm
 
 import (
+	"bytes"
 	"math"
+	"runtime"
 	"slices"
 	"testing"
 	"time"
@@ -290,18 +292,37 @@ func TestFactor(t *testing.T) {
 		if n, _ := digits(q.One, 0, 0); n != 1 || q.ScaleBits != 3 {
 			t.Errorf("%d: the factor %g has %d significant bits, with scales %d", i, q.One, n, q.ScaleBits)
 		}
-		f := &filling{Weights: q, values: plain.Floats(), top: q.top(), size: q.Group}
+		f := q.filled(plain.Floats())
 		q.One = most / (q.ScaleType.Max() * f.top)
 		for i := range q.Groups() * q.N {
-			s := span{}
+			s := &f.spans[i]
 			for _, v := range f.part(i) {
 				s.lo, s.hi = min(s.lo, v/q.One), max(s.hi, v/q.One)
 			}
-			f.spans = append(f.spans, s)
 			f.group(i, grid{})
 		}
 		if theirs := array.RelFro(q.Dequantize(), plain); !(ours <= 1.01*theirs) {
 			t.Errorf("%d: the weights are off by %g, by %g with the factor that fits them best", i, ours, theirs)
+		}
+	}
+}
+
+// TestQuantizeBeside has several processors quantise parts of a layer, of sizes whose codes end within bytes: as one does.
+func TestQuantizeBeside(t *testing.T) {
+	for _, text := range []string{"u3 zero group=64", "i5 group=channel", "f7e3m3", "nvfp4", "u1 zero"} {
+		const n, k = 203, 333
+		w := normal(dtype.F32, 12, n, k)
+		quantised := func(processors int) *Weights {
+			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
+			q, err := kind(t, text, n, k).Quantize(w)
+			if err != nil {
+				t.Fatal(err)
+			}
+			return q
+		}
+		one, four := quantised(1), quantised(4)
+		if !bytes.Equal(one.Codes.Data, four.Codes.Data) || !bytes.Equal(one.Scales.Data, four.Scales.Data) || one.Zeros != nil && !bytes.Equal(one.Zeros.Data, four.Zeros.Data) {
+			t.Errorf("%s: four processors give something else", text)
 		}
 	}
 }

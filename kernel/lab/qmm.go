@@ -3,11 +3,12 @@ package lab
 import (
 	"errors"
 	"fmt"
-	"math"
+	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
@@ -56,10 +57,35 @@ func numbers(v any) (*array.Array, error) {
 
 // Run multiplies x [M, K] with the layer on the chosen device (see [Device]): y [M, N].
 // x is rounded to the type of the activations first.
-func (l *Layer) Run(x any) (*array.Array, error) {
-	xs, err := numbers(x)
+func (l *Layer) Run(x any) (*array.Array, error) { return l.RunWith(x, nil, nil) }
+
+// RunWith is [Layer.Run] with a bias [N] that is added to each row and a residual [M, N] that is
+// added, before y is rounded; nil leaves one out. They are numbers as x is, and rounded like it.
+func (l *Layer) RunWith(x, bias, residual any) (*array.Array, error) {
+	act := func(v any) (*array.Array, error) {
+		a, err := numbers(v)
+		if err != nil {
+			return nil, err
+		}
+		return a.Cast(l.weights.ActType), nil
+	}
+	xs, err := act(x)
 	if err != nil {
 		return nil, err
+	}
+	var c qmm.Call
+	if bias != nil {
+		if c.Bias, err = act(bias); err != nil {
+			return nil, err
+		}
+	}
+	if residual != nil {
+		if c.Residual, err = act(residual); err != nil {
+			return nil, err
+		}
+		if want := []int{xs.Len() / l.weights.K, l.weights.N}; !slices.Equal(c.Residual.Shape, want) {
+			return nil, fmt.Errorf("lab: the residual is %v, y is %v", c.Residual.Shape, want)
+		}
 	}
 	d, err := open(chosen())
 	if err != nil {
@@ -70,7 +96,7 @@ func (l *Layer) Run(x any) (*array.Array, error) {
 			return nil, err
 		}
 	}
-	res, err := l.packed.Run(Context(), d, xs.Cast(l.weights.ActType), qmm.Call{})
+	res, err := l.packed.Run(Context(), d, xs, c)
 	if err != nil {
 		return nil, err
 	}
@@ -100,11 +126,7 @@ func (l *Layer) OutputError(x any) (float64, error) {
 			}
 		}
 	}
-	num, den := 0.0, 0.0
-	for i, got := range y.Floats() {
-		num, den = num+(got-want[i])*(got-want[i]), den+want[i]*want[i]
-	}
-	return math.Sqrt(num / den), nil
+	return array.RelFro(y, array.FromFloats(dtype.F64, y.Shape, want)), nil
 }
 
 // BitsPerWeight is what a weight takes, with its share of scales and zero points.
@@ -116,18 +138,45 @@ func (l *Layer) BitsPerWeight() float64 {
 // kind, of n outputs and k inputs: "measured", with this type of weights or one that is
 // stored alike, or "expected" by the model of its programs.
 func (l *Layer) Time(n, k, rows int) (us float64, from string, err error) {
+	if err := someRows(rows); err != nil {
+		return 0, "", err
+	}
 	kind := l.weights.Linear
 	kind.N, kind.K = n, k
 	return kind.Known(rows)
 }
 
-// Program is the program that multiplies so many rows of x.
+// Program is the program that multiplies so many rows of x on an H200: from 17 rows on it may be one that reads
+// x in an order of its own, and of many rows that which makes the weights plain, before a product
+// of plain numbers.
 func (l *Layer) Program(rows int) (*ir.Program, error) {
+	if err := someRows(rows); err != nil {
+		return nil, err
+	}
+	form := l.weights.Form()
+	switch plan := l.weights.PlanFor(rows, qmm.Call{}); plan {
+	case qmm.Wide, qmm.Prefill:
+		s, err := l.weights.WideSchedule(plan, rows)
+		if err != nil {
+			return nil, err
+		}
+		return template.Wide(form, s)
+	case qmm.Expand:
+		return template.Expand(form)
+	}
 	s, err := l.weights.Choose(rows)
 	if err != nil {
 		return nil, err
 	}
-	return template.Decode(l.weights.Form(), s)
+	return template.Decode(form, s)
+}
+
+// someRows finds numbers of rows that no x has.
+func someRows(rows int) error {
+	if rows < 1 || rows > qmm.MaxSize {
+		return fmt.Errorf("lab: %d rows of x: there are 1 to %d", rows, qmm.MaxSize)
+	}
+	return nil
 }
 
 // Packing is the program that brings the weights into the order of [Layer.Program].

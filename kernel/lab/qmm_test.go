@@ -3,6 +3,8 @@ package lab
 import (
 	"strings"
 	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/qmm"
 )
 
 // TestQuantize takes a layer from plain weights to a product.
@@ -30,5 +32,67 @@ func TestQuantize(t *testing.T) {
 		if _, err := Quantize("i4", w); err == nil {
 			t.Errorf("weights %v are taken", w)
 		}
+	}
+}
+
+// TestLayerRows holds numbers of rows that no x has.
+func TestLayerRows(t *testing.T) {
+	l, err := Quantize("i4", "randn:f32[24, 64]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rows := range []int{0, -1, 1 << 40} {
+		if _, err := l.Program(rows); err == nil || !strings.Contains(err.Error(), "there are 1 to") {
+			t.Errorf("a program of %d rows: %v", rows, err)
+		}
+		if _, _, err := l.Time(24, 64, rows); err == nil || !strings.Contains(err.Error(), "there are 1 to") {
+			t.Errorf("the time of %d rows: %v", rows, err)
+		}
+	}
+}
+
+// TestProgramOfRows has programs be those of the plans that products take.
+func TestProgramOfRows(t *testing.T) {
+	l, err := Quantize("i4", "randn:f32[512, 512]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, rows := range []int{1, 16, 100, 1000, 100000} {
+		plan := l.weights.PlanFor(rows, qmm.Call{})
+		want := map[string]string{qmm.Decode: "decode_", qmm.Wide: "wide_", qmm.Prefill: "prefill_", qmm.Expand: "expand_"}[plan]
+		if p, err := l.Program(rows); err != nil || !strings.HasPrefix(p.Name, want) {
+			t.Errorf("%d rows by %s: %v, %v", rows, plan, p, err)
+		}
+	}
+}
+
+// TestRunWith adds a bias and a residual.
+func TestRunWith(t *testing.T) {
+	if err := Device("interp"); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Quantize("i4", "zeros:f32[24, 64]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if off, err := l.OutputError("randn:f16[3, 64]"); err != nil || off != 0 || l.WeightError() != 0 {
+		t.Errorf("weights that are 0 are off by %g, y by %g, %v", l.WeightError(), off, err)
+	}
+	y, err := l.RunWith("randn:f16[3, 64]", "iota:f16[24]", "ones:f16[3, 24]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for i := range 3 {
+		for j := range 24 {
+			if y.At(i, j) != float64(j+1) {
+				t.Errorf("y[%d, %d] is %g", i, j, y.At(i, j))
+			}
+		}
+	}
+	if _, err := l.RunWith("randn:f16[3, 64]", nil, "ones:f16[24, 3]"); err == nil || !strings.Contains(err.Error(), "the residual is [24 3], y is [3 24]") {
+		t.Errorf("a residual the other way round: %v", err)
+	}
+	if _, err := l.RunWith("randn:f16[3, 64]", "ones:f16[23]", nil); err == nil {
+		t.Error("a bias that is too short is taken")
 	}
 }

@@ -3,8 +3,7 @@
     tilus-lab export --qmm "u4 zero" --size 8192x8192 --rows 1 --cubin -o build/u4
     python3 tests/peers/export_check.py build/* --commit COMMIT -o tests/record/export.json
 
-Each folder has one layer. Random weights are quantised by the module itself (random codes and
-scales for block-scaled formats), and y is held to what torch makes of the same weights in
+Each folder has one layer. Random weights are quantised by the module itself, and y is held to what torch makes of the same weights in
 float64, called as torch.nn.Module, as torch.ops.tilus_lab.…, through addresses and a stream of
 the driver, and in a CUDA graph. Needs torch and a GPU.
 """
@@ -26,24 +25,10 @@ def errors(got, want, torch):
 
 
 def weights(layer, torch):
-    """Arguments of Linear, and the weights that it multiplies with, in float64."""
-    if hasattr(layer, "quantized"):
-        parts = layer.quantized(torch.randn(layer.N, layer.K, device="cuda") * 0.02)
-        return parts, layer.dequantize(*parts), ()
-    values = torch.tensor(layer.VALUES)
-    usable = torch.nonzero(values.isfinite()).flatten().to("cuda", torch.uint8)
-    codes = usable[torch.randint(0, len(usable), (layer.N, layer.K), device="cuda")]
-    scales = torch.randint(120, 131, (layer.GROUPS, layer.N), dtype=torch.uint8, device="cuda")
-    plain = torch.exp2(scales.double() - 127)
-    if layer.SCALE == torch.float8_e4m3fn:
-        scales = torch.rand(layer.GROUPS, layer.N, device="cuda").add(0.5).to(layer.SCALE)
-        plain = scales.double()
-    else:
-        scales = scales.view(layer.SCALE)
-    factor = (0.03,) if "factor" in layer.Linear.__init__.__code__.co_varnames else ()
-    of = torch.arange(layer.K, device="cuda") // layer.GROUP
-    w = values.to("cuda", torch.float64)[codes.long()] * plain[of].T
-    return (codes, scales), w * (factor[0] if factor else 1), factor
+    """Arguments of Linear but for a factor, the weights that it multiplies with, in float64, and the factor, if there is one."""
+    parts = layer.quantized(torch.randn(layer.N, layer.K, device="cuda") * 0.02)
+    tensors = [p for p in parts if hasattr(p, "shape")]
+    return tensors, layer.dequantize(*parts), parts[len(tensors) :]
 
 
 def check(folder, commit):

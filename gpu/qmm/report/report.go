@@ -94,20 +94,30 @@ func width(r qmm.Row) int {
 	return l.WeightType.Bits()
 }
 
-// zeros is the word of a row's zero points behind its type, if it has some.
-func zeros(r qmm.Row) string {
+// form is the words behind a row's type of what is not as usual of its zero points, groups and scales.
+func form(r qmm.Row) string {
+	out := ""
 	switch {
 	case r.AnyZero:
-		return " zero=any"
+		out = " zero=any"
 	case r.Zero:
-		return " zero"
+		out = " zero"
 	}
-	return ""
+	switch {
+	case r.Group == 0:
+		out += " group=channel"
+	case r.Group != 128:
+		out += fmt.Sprintf(" group=%d", r.Group)
+	}
+	if r.Scale != "" && r.Scale != "f16" {
+		out += " scale=" + r.Scale
+	}
+	return out
 }
 
-// kind is a row's type of weights, and what else is not as usual: zero points, and activations that are no f16.
+// kind is a row's type of weights, and what else is not as usual: zero points, groups, scales, and activations that are no f16.
 func kind(r qmm.Row) string {
-	out := r.Weight + zeros(r)
+	out := r.Weight + form(r)
 	if r.Act != "f16" {
 		out += " act=" + r.Act
 	}
@@ -207,7 +217,7 @@ func Page(title string, rows []qmm.Row) ([]byte, error) {
 	}
 	rows = slices.Clone(rows)
 	slices.SortStableFunc(rows, func(a, b qmm.Row) int {
-		return cmp.Or(cmp.Compare(a.M, b.M), -cmp.Compare(a.N*a.K, b.N*b.K), strings.Compare(a.Layer, b.Layer), -strings.Compare(a.Act, b.Act), cmp.Compare(width(a), width(b)), strings.Compare(a.Weight, b.Weight), strings.Compare(zeros(a), zeros(b)))
+		return cmp.Or(cmp.Compare(a.M, b.M), -cmp.Compare(a.N*a.K, b.N*b.K), strings.Compare(a.Layer, b.Layer), -strings.Compare(a.Act, b.Act), cmp.Compare(width(a), width(b)), strings.Compare(a.Weight, b.Weight), strings.Compare(form(a), form(b)))
 	})
 	t := topsOf(rows)
 	p := page{Title: title}
@@ -257,7 +267,7 @@ func Page(title string, rows []qmm.Row) ([]byte, error) {
 			p.Tables = append(p.Tables, table{Title: name, Most: 1})
 		}
 		at := &p.Tables[len(p.Tables)-1]
-		l := line{Weight: r.Weight + zeros(r), Layer: r.Layer, M: r.M, Us: r.MedianUs, Read: r.ReadUs, Ratio: r.Ratio, OfCublas: r.OfCublas, Error: r.Error, Schedule: schedule(r), Bits: float64(width(r))}
+		l := line{Weight: r.Weight + form(r), Layer: r.Layer, M: r.M, Us: r.MedianUs, Read: r.ReadUs, Ratio: r.Ratio, OfCublas: r.OfCublas, Error: r.Error, Schedule: schedule(r), Bits: float64(width(r))}
 		l.Share, l.Bound = share(r, t)
 		at.Most = max(at.Most, r.OfCublas)
 		at.Lines = append(at.Lines, l)

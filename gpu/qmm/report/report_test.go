@@ -78,7 +78,7 @@ func TestRecord(t *testing.T) {
 		t.Errorf("%d pictures for %d types", n, len(types))
 	}
 	for _, r := range rows {
-		if !bytes.Contains(page, []byte(schedule(r))) || !bytes.Contains(page, []byte(r.Weight+zeros(r))) {
+		if !bytes.Contains(page, []byte(schedule(r))) || !bytes.Contains(page, []byte(r.Weight+form(r))) {
 			t.Errorf("no line of %s %s, %d rows", kind(r), r.Layer, r.M)
 		}
 	}
@@ -145,6 +145,24 @@ func TestRows(t *testing.T) {
 	for _, text := range []string{"", "7", "{}", "[7]", `[{"weight":"u9","m":1,"n":1,"k":1,"median_us":1}]`, "[" + strings.Replace(good, `"median_us":3`, `"median_us":0`, 1) + "]"} {
 		if rows, err := Rows("f", []byte(text)); err == nil {
 			t.Errorf("%s: %v", text, rows)
+		}
+	}
+}
+
+// TestForms has rows of one type in other groups, or with other scales, under rooflines of their own.
+func TestForms(t *testing.T) {
+	mx := row("f4e2m1", "o", 1, 8192, 8192, 14)
+	mx.Group, mx.Scale = 32, "f8e8m0"
+	channel := row("f4e2m1", "o", 1, 8192, 8192, 12)
+	channel.Group = 0
+	page, err := Page("forms", []qmm.Row{row("f4e2m1", "o", 1, 8192, 8192, 13), mx, channel})
+	if err != nil {
+		t.Fatal(err)
+	}
+	parsed(t, page)
+	for _, want := range []string{"Roofline of f4e2m1<", "Roofline of f4e2m1 group=32 scale=f8e8m0<", "Roofline of f4e2m1 group=channel<"} {
+		if !bytes.Contains(page, []byte(want)) {
+			t.Errorf("the page has no %q", want)
 		}
 	}
 }

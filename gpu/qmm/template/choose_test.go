@@ -5,8 +5,11 @@ import (
 	"math"
 	"os"
 	"regexp"
+	"slices"
 	"strconv"
 	"testing"
+
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
 func TestChoose(t *testing.T) {
@@ -117,5 +120,31 @@ func TestEstimate(t *testing.T) {
 	}
 	if checked < 5 {
 		t.Errorf("%d rows of the record are checked", checked)
+	}
+}
+
+// TestNoRows has whoever asks what suits no rows, or fewer, hear what suits one.
+func TestNoRows(t *testing.T) {
+	for _, w := range []dtype.Type{dtype.U1, dtype.U4, dtype.F6E3M2} {
+		p, err := PlanOf(Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, m := range []int{0, -1, -1000} {
+			if a, b := Candidates(p, m, 64, 512, H200()), Candidates(p, 1, 64, 512, H200()); !slices.Equal(a, b) {
+				t.Errorf("%s, %d rows: %v, not %v", w, m, a, b)
+			}
+			if a, b := Pick(p, m, 64, 512, H200()), Pick(p, 1, 64, 512, H200()); a != b {
+				t.Errorf("%s, %d rows: %v, not %v", w, m, a, b)
+			}
+			if a, b := PickPlain(p, m, 64, 512, H200()), PickPlain(p, 1, 64, 512, H200()); a != b {
+				t.Errorf("%s, %d rows: %v, not %v", w, m, a, b)
+			}
+			for _, stay := range []bool{false, true} {
+				if all := WideCandidates(p, m, 64, 512, stay, H200()); len(all) == 0 {
+					t.Errorf("%s, %d rows: no schedule", w, m)
+				}
+			}
+		}
 	}
 }

@@ -95,6 +95,7 @@ const (
 // turns ahead; the instructions of all warps of a multiprocessor; their weights, from
 // memory; and all that comes in, x from the caches among it.
 func (p *Plan) Estimate(s Schedule, m, n, k int, on Machine) float64 {
+	m = max(m, 1)
 	if s.Streams() {
 		return p.estimateStream(s, m, n, k, on)
 	}
@@ -335,7 +336,8 @@ func (s Schedule) Fits(p *Plan, m, n, k int, on Machine) bool {
 }
 
 // Candidates are the schedules that a product x[M, K]·w[N, K]ᵀ might take on a machine:
-// those whose registers and blocks fit, in the order of [Plan.Estimate].
+// those whose registers and blocks fit, in the order of [Plan.Estimate]. Where m is less than 1
+// they are those of one row, as everything that asks for estimates has it.
 func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 	type rated struct {
 		Schedule
