@@ -313,12 +313,12 @@ func newBenchGemm() *cobra.Command {
 					for _, l := range kinds {
 						r, err := b.measure(cmd.Context(), bench, l, s.Name, m, until, out)
 						if err != nil {
-							fmt.Fprintf(out, "%-8s %-5s %-8s %5d %v\n", l.WeightType, l.ActType, s.Name, m, err)
+							fmt.Fprintf(out, "%-8s %-5s %-8s %5d %v\n", l.Name(), l.ActType, s.Name, m, err)
 							failed = err
 							continue
 						}
 						rows = append(rows, r)
-						fmt.Fprintf(out, "%-8s %-5s %-8s %5d %9.2f %9.2f %6.3f %8.1e  %s\n", r.Weight, r.Act, r.Layer, r.M, r.MedianUs, r.ReadUs, r.Ratio, r.Error, scheduleText(r))
+						fmt.Fprintf(out, "%-8s %-5s %-8s %5d %9.2f %9.2f %6.3f %8.1e  %s\n", nameOf(r), r.Act, r.Layer, r.M, r.MedianUs, r.ReadUs, r.Ratio, r.Error, scheduleText(r))
 					}
 				}
 			}
@@ -327,7 +327,7 @@ func newBenchGemm() *cobra.Command {
 			}
 			for _, r := range rows {
 				if r.OfCublas > 0 {
-					fmt.Fprintf(out, "%-8s %-5s %-8s %5d %.2f times as fast as cuBLAS, %.2f µs\n", r.Weight, r.Act, r.Layer, r.M, r.OfCublas, r.CublasUs)
+					fmt.Fprintf(out, "%-8s %-5s %-8s %5d %.2f times as fast as cuBLAS, %.2f µs\n", nameOf(r), r.Act, r.Layer, r.M, r.OfCublas, r.CublasUs)
 				}
 			}
 			if b.jsonFile != "" {
@@ -351,6 +351,14 @@ func newBenchGemm() *cobra.Command {
 	cmd.Flags().StringSliceVar(&shapes, "shapes", []string{"gate_up", "down", "qkv", "o"}, "layers of Llama-3.3-70B, or NxK")
 	cmd.Flags().StringVar(&table, "table", "", "write the fastest schedules to `FILE`, as gpu/qmm ships them")
 	return cmd
+}
+
+// nameOf is the kind of layer that a row is of.
+func nameOf(r qmm.Row) string {
+	if l, err := r.Linear(); err == nil {
+		return l.Name()
+	}
+	return r.Weight
 }
 
 func scheduleText(r qmm.Row) string {

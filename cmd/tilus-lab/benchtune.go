@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"os"
@@ -36,6 +37,12 @@ of two, on this GPU and driver, while the code is the code that was timed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
+			switch {
+			case b.tries < 0:
+				return usageError{fmt.Errorf("--tries %d: time at least one schedule, or 0 for any number", b.tries)}
+			case dry && b.jsonFile != "":
+				return usageError{fmt.Errorf("--dry-run times nothing that --json could hold")}
+			}
 			store, err := tune.OpenStore(file)
 			if err != nil {
 				return err
@@ -70,7 +77,7 @@ of two, on this GPU and driver, while the code is the code that was timed.`,
 				}
 				for _, l := range kinds {
 					for _, m := range batches { // which share the layer's weights
-						title := fmt.Sprintf("%-8s %-8s %5d", l.WeightType, s.Name, m)
+						title := fmt.Sprintf("%-8s %-8s %5d", l.Name(), s.Name, m)
 						if dry {
 							if err := printCandidates(out, title, l, m, b.plans, b.tries); err != nil {
 								return err
@@ -146,7 +153,7 @@ func printCandidates(out io.Writer, title string, l qmm.Linear, m int, plans []s
 		return err
 	}
 	fmt.Fprintf(out, "%s: %d schedules\n", title, len(candidates))
-	for _, c := range candidates[:min(most, len(candidates))] {
+	for _, c := range candidates[:min(cmp.Or(most, len(candidates)), len(candidates))] {
 		launch, why := c.Fits("sm_90a", template.H200().SMs)
 		if why == "" {
 			why = fmt.Sprintf("%d blocks a multiprocessor", launch.Occupancy.Blocks)

@@ -72,6 +72,7 @@ type Row struct {
 	Group     int                    `json:"group"`
 	Zero      bool                   `json:"zero_point,omitempty"`
 	AnyZero   bool                   `json:"any_zero,omitempty"`
+	Factor    bool                   `json:"factor,omitempty"`
 	ScaleBits int                    `json:"scale_bits,omitempty"` // of layers that [Linear.Quantize] makes
 	M         int                    `json:"m"`
 	N         int                    `json:"n"`
@@ -432,7 +433,7 @@ func (t *timing) off(y *array.Array, c Choice) (float64, error) {
 	}
 	off := t.sampled.off(y)
 	if !(off < c.worst(t.l.ActType)) {
-		return off, fmt.Errorf("qmm: %s %s [%d, %d, %d] by %s: the relative error is %g", t.l.WeightType, t.best.Layer, t.best.M, t.l.N, t.l.K, c, off)
+		return off, fmt.Errorf("qmm: %s %s [%d, %d, %d] by %s: the relative error is %g", t.l.Name(), t.best.Layer, t.best.M, t.l.N, t.l.K, c, off)
 	}
 	return off, nil
 }
@@ -458,11 +459,14 @@ func (b *Bench) about(l Linear, layer string, m int) (*timing, error) {
 	if err != nil {
 		return nil, err
 	}
+	if m < 1 || m > MaxSize {
+		return nil, fmt.Errorf("qmm: %d rows of x to measure: there are 1 to %d", m, MaxSize)
+	}
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
 		return nil, err
 	}
-	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, ScaleBits: l.Usual().ScaleBits, M: m, N: l.N, K: l.K}
+	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, Factor: l.Factor, ScaleBits: l.Usual().ScaleBits, M: m, N: l.N, K: l.K}
 	header := func(t dtype.Type, shape ...int) *array.Array { return &array.Array{Type: t, Shape: shape} } // until they are drawn
 	weights := arrays(header(dtype.U8, 0), header(l.ScaleType, 0))
 	if l.ZeroPoint {

@@ -330,3 +330,63 @@ func TestLargest(t *testing.T) {
 		}
 	}
 }
+
+// TestCallsOfNothing refuses calls and sizes that no product has, without a panic and with what there is.
+func TestCallsOfNothing(t *testing.T) {
+	ctx := t.Context()
+	d, err := device.Open("interp")
+	if err != nil {
+		t.Fatal(err)
+	}
+	l := kind(t, "u4", 256, 512)
+	_, p := packed(t, d, l, 1, nil)
+	x := normal(p.ActType, 2, 3, 512)
+	huge := &array.Array{Type: p.ActType, Shape: []int{1 << 23, 512}}
+	for _, c := range []struct {
+		name string
+		x    *array.Array
+		call Call
+		want string
+	}{
+		{"no x", nil, Call{}, "no x"},
+		{"no rows", array.New(p.ActType, 0, 512), Call{}, "there are 1 to"},
+		{"other inputs", array.New(p.ActType, 3, 511), Call{}, "the layer takes f16[M, 512]"},
+		{"y too large", huge, Call{}, "multiply x in parts"},
+		{"residual across", x, Call{Residual: array.New(p.ActType, 256, 3)}, "the residual is f16[256, 3]"},
+		{"residual flat", x, Call{Residual: array.New(p.ActType, 3*256)}, "the residual is"},
+		{"bias", x, Call{Bias: array.New(p.ActType, 255)}, "the bias is"},
+		{"two plans", x, Call{Plan: Wide, Schedule: &template.Schedule{}}, "leave one of them out"},
+		{"no plan", x, Call{Plan: "fast"}, `no plan "fast"`},
+	} {
+		if res, err := p.Run(ctx, d, c.x, c.call); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s: %v, %v; want %q", c.name, res, err, c.want)
+		}
+	}
+	if _, err := p.Prepare(ctx, d, MaxSize, Call{}); err == nil || !strings.Contains(err.Error(), "fewer rows") {
+		t.Errorf("x too large to prepare for: %v", err)
+	}
+	for _, m := range []int{0, -1} {
+		if _, err := l.Choose(m); err == nil {
+			t.Errorf("a schedule for %d rows", m)
+		}
+		if _, _, err := l.Known(m); err == nil {
+			t.Errorf("a time of %d rows", m)
+		}
+		if _, err := l.WideSchedules(Wide, m, 0); err == nil {
+			t.Errorf("wide schedules for %d rows", m)
+		}
+	}
+	if _, err := l.WideSchedules("fast", 64, 0); err == nil {
+		t.Error("schedules of a plan that is none")
+	}
+	// Weights whose plain ones no array holds are not expanded, however many rows there are.
+	big := kind(t, "u4", 152064, 8192).Usual()
+	for _, m := range []int{128, 8192} {
+		if plan := big.PlanFor(m, Call{}); plan == Expand {
+			t.Errorf("%d rows of %s take %s", m, big, plan)
+		}
+	}
+	if err := fitting([]int{16, 1 << 16, 1 << 12}); err == nil {
+		t.Error("sums of 16 GiB fit")
+	}
+}

@@ -146,6 +146,14 @@ func blank(t dtype.Type, shape ...int) *array.Array {
 	return a
 }
 
+// fitting reports sums of blocks that no array holds.
+func fitting(part []int) error {
+	if array.CheckShape(dtype.F32, part...) != nil {
+		return fmt.Errorf("qmm: sums of blocks f32%v are beyond %d bytes; multiply x in parts", part, array.MaxBytes)
+	}
+	return nil
+}
+
 func arrays(all ...*array.Array) []ir.Arg {
 	var args []ir.Arg
 	for _, a := range all {
@@ -166,6 +174,9 @@ func sizes(args []ir.Arg, all ...int) []ir.Arg {
 // Pack brings weights into the order of the kernels, on a device. It looks at the scales and
 // zero points that there are, wherever they are from, for what ScaleBits and AnyZero say of them.
 func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
+	if err := q.Valid(); err != nil {
+		return nil, err
+	}
 	l := q.Linear
 	l.AnyZero = l.AnyZero || q.Zeros != nil && !whole(q.Zeros)
 	plan, err := template.PlanOf(l.Form())
@@ -309,7 +320,7 @@ func (l Linear) PlanFor(m int, c Call) string {
 // callPlans are the plans that a call of m rows may take.
 func (l Linear) callPlans(m int, c Call) []string {
 	return slices.DeleteFunc(l.Plans(m), func(plan string) bool {
-		return plan == Expand && (c.Bias != nil || c.Residual != nil)
+		return plan == Expand && (c.Bias != nil || c.Residual != nil || array.CheckShape(l.ActType, l.N, l.K) != nil)
 	})
 }
 
@@ -449,6 +460,9 @@ func (p *Packed) Prepare(ctx context.Context, d device.Device, m int, c Call) (*
 	if m < 1 || m > MaxSize {
 		return nil, fmt.Errorf("qmm: %d rows of x to prepare for: there are 1 to %d", m, MaxSize)
 	}
+	if array.CheckShape(p.ActType, m, p.K) != nil {
+		return nil, fmt.Errorf("qmm: x %s[%d, %d] is beyond %d bytes; prepare for fewer rows", p.ActType, m, p.K, array.MaxBytes)
+	}
 	out, steps, err := p.begin(d, blank(p.ActType, m, p.K), c)
 	if err != nil {
 		return nil, err
@@ -469,19 +483,29 @@ type steps struct {
 
 // begin checks a call and chooses what runs.
 func (p *Packed) begin(d device.Device, x *array.Array, c Call) (*Result, *steps, error) {
-	if len(x.Shape) != 2 || x.Shape[1] != p.K || x.Type != p.ActType || x.Shape[0] < 1 {
+	switch {
+	case x == nil:
+		return nil, nil, fmt.Errorf("qmm: no x; the layer takes %s[M, %d]", p.ActType, p.K)
+	case len(x.Shape) != 2 || x.Shape[1] != p.K || x.Type != p.ActType:
 		return nil, nil, fmt.Errorf("qmm: x is %s, the layer takes %s[M, %d]", x.Header(), p.ActType, p.K)
+	case x.Shape[0] < 1 || x.Shape[0] > MaxSize:
+		return nil, nil, fmt.Errorf("qmm: x is %s, of %d rows: there are 1 to %d", x.Header(), x.Shape[0], MaxSize)
 	}
 	m := x.Shape[0]
+	if array.CheckShape(p.ActType, m, p.N) != nil {
+		return nil, nil, fmt.Errorf("qmm: y %s[%d, %d] is beyond %d bytes; multiply x in parts", p.ActType, m, p.N, array.MaxBytes)
+	}
 	if b := c.Bias; b != nil && (b.Type != p.ActType || b.Len() != p.N) {
 		return nil, nil, fmt.Errorf("qmm: the bias is %s, not %s[%d]", b.Header(), p.ActType, p.N)
 	}
-	if r := c.Residual; r != nil && (r.Type != p.ActType || r.Len() != m*p.N) {
+	if r := c.Residual; r != nil && (r.Type != p.ActType || !slices.Equal(r.Shape, []int{m, p.N})) {
 		return nil, nil, fmt.Errorf("qmm: the residual is %s, not %s[%d, %d]", r.Header(), p.ActType, m, p.N)
 	}
 	switch {
 	case c.Soon && c.Plan != "":
 		return nil, nil, fmt.Errorf("qmm: Soon takes a plan of its own, and the call names plan %s: leave Plan empty, or prepare it and run without Soon", c.Plan)
+	case c.Schedule != nil && c.Plan != "" && c.Plan != Decode:
+		return nil, nil, fmt.Errorf("qmm: the call names plan %s and has a schedule of %s: %s; leave one of them out", c.Plan, Decode, c.Schedule)
 	case c.Soon && c.Schedule != nil:
 		return nil, nil, fmt.Errorf("qmm: Soon takes a schedule of its own, and the call has one: %s; leave Schedule nil, or prepare it and run without Soon", c.Schedule)
 	}
@@ -505,6 +529,9 @@ func (p *Packed) begin(d device.Device, x *array.Array, c Call) (*Result, *steps
 	case Expand:
 		if c.Bias != nil || c.Residual != nil || p.K%8 != 0 || p.N%8 != 0 {
 			return nil, nil, fmt.Errorf("qmm: plan %s takes no bias and no residual, and N and K that are multiples of 8; [%d, %d] has plan %s", Expand, p.N, p.K, Decode)
+		}
+		if array.CheckShape(p.ActType, p.N, p.K) != nil {
+			return nil, nil, fmt.Errorf("qmm: the plain weights %s[%d, %d] of plan %s are beyond %d bytes; take plan %s", p.ActType, p.N, p.K, Expand, array.MaxBytes, Prefill)
 		}
 		all = p.expand(x)
 	}
@@ -532,8 +559,12 @@ func (p *Packed) decode(x *array.Array, c Call, s template.Schedule, out *Result
 	args := arrays(p.W, p.Scales, p.Zeros, x, c.Bias, c.Residual)
 	at := len(args)
 	args = append(args, ir.Arg{Array: blank(p.ActType, m, p.N)})
-	if part, arrived := s.Workspace(plan, m, p.N); s.Shares() {
-		args = append(args, ir.Arg{Array: blank(dtype.F32, part...)}, ir.Arg{Array: blank(dtype.I32, arrived)})
+	if s.Shares() {
+		part, arrived := s.Workspace(plan, m, p.N)
+		if err := fitting(part); err != nil {
+			return nil, err
+		}
+		args = append(args, arrays(blank(dtype.F32, part...), blank(dtype.I32, arrived))...)
 	}
 	args = sizes(args, m, p.N, p.K)
 	if p.Factor {

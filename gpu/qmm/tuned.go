@@ -147,6 +147,9 @@ const better = 0.95
 
 // choose also says where the schedule is from.
 func (l Linear) choose(m int) (template.Schedule, string, error) {
+	if m < 1 {
+		return template.Schedule{}, "", fmt.Errorf("qmm: a schedule for %d rows of x: there are 1 to %d", m, MaxSize)
+	}
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
 		return template.Schedule{}, "", err
@@ -257,6 +260,9 @@ func (r Row) Linear() (Linear, error) {
 		text += " zero=any"
 	case r.Zero:
 		text += " zero"
+	}
+	if r.Factor {
+		text += " factor"
 	}
 	return Parse(text, r.N, r.K)
 }

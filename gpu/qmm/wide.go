@@ -31,6 +31,9 @@ func (l Linear) WideSchedule(plan string, m int) (template.WideSchedule, error) 
 // the table's, or else the schedule that the model of an H200 expects most of, also of layers that the
 // table was not measured with if it expects much less of the table's; then tries others.
 func (l Linear) WideSchedules(plan string, m, tries int) ([]template.WideSchedule, error) {
+	if plan != Wide && plan != Prefill || m < 1 {
+		return nil, fmt.Errorf("qmm: schedules of plan %q for %d rows: there are those of %s and %s, from 1 row on", plan, m, Wide, Prefill)
+	}
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
 		return nil, err
@@ -94,6 +97,9 @@ func (l Linear) wideCall(made *programs, s template.WideSchedule, w, scales, zer
 		return nil, err
 	}
 	part, arrived := s.Workspace(p, m, l.N)
+	if err := fitting(part); s.Shares() && err != nil {
+		return nil, err
+	}
 	if turns := arrived * ((l.K + template.Turn - 1) / template.Turn); s.Blocks > turns {
 		return nil, fmt.Errorf("qmm: %d blocks share the %d turns of %d rows of x and weights [%d, %d]; take at most %d Blocks", s.Blocks, turns, m, l.N, l.K, turns)
 	}
