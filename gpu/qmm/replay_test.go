@@ -277,8 +277,8 @@ func TestReplayForms(t *testing.T) {
 			}
 		}
 	}
-	at.hold(t, "forms", 240, 1.04, 1.4)
-	first.hold(t, "forms whose first was timed", 100, 1.05, 1.4)
+	at.hold(t, "forms", 320, 1.05, 1.5)
+	first.hold(t, "forms whose first was timed", 250, 1.05, 1.5)
 }
 
 // TestReplayPlans holds the plan of 17 to 64 rows, and its schedule, to the fastest of all plans where one run timed several: the

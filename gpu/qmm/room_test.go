@@ -45,3 +45,34 @@ func TestRoom(t *testing.T) {
 	}
 	t.Logf("%d programs", count)
 }
+
+// TestRoomWide is TestRoom for products by warpgroups: what is chosen, and what a search would time next.
+func TestRoomWide(t *testing.T) {
+	count := 0
+	for _, form := range append([]string{"mxfp8e5m2", "mxfp6e3m2", "u8", "f6e3m2", "u3", "u1", "u2 zero group=32", "u5 zero=any group=32", "i8 group=32 act=bf16", "u1 zero group=16"}, otherForms...) {
+		for _, s := range []Shape{{N: 5120, K: 13824}, {N: 8192, K: 8192}, {N: 28672, K: 4096}, {N: 1000, K: 3000}} {
+			l := kind(t, form, s.N, s.K)
+			for _, m := range []int{17, 32, 64, 128, 300, 4096} {
+				for _, plan := range []string{Wide, Prefill} {
+					all, err := l.WideSchedules(plan, m, 2)
+					if err != nil {
+						t.Fatal(err)
+					}
+					for _, s := range all {
+						program, err := template.Wide(l.Form(), s)
+						if err != nil {
+							t.Fatal(err)
+						}
+						if count++; testing.Short() && count > 20 {
+							return
+						}
+						if _, err := compile.Program(program, compile.Options{Arch: "sm_90a"}); err != nil {
+							t.Errorf("%s, %d rows, %s: %v", l, m, s, err)
+						}
+					}
+				}
+			}
+		}
+	}
+	t.Logf("%d programs", count)
+}

@@ -272,7 +272,7 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 	default:
 		instrs := of.turn + (p.perElement()+p.taking(of.less, of.rest))*elements + of.mma*mma + tiles*(1+columns)*(of.scale*p.scaled()+of.again*p.more()) + tiles*p.converting(of.e4m3, of.e8m0)
 		instrs *= max(1, float64(p.registers(s))/float64(s.room(p))) // some wait in memory
-		if p.scales() > 1 {
+		if p.scales() > 1 || p.Group == 0 {
 			instrs *= 1 + of.stages*(float64(s.Stages)/4-1)
 		}
 		together, alone = float64(s.Warps)*instrs/of.issued, of.wait/float64(s.Depth)+instrs/of.alone+of.chain*p.more()

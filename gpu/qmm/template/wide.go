@@ -411,8 +411,8 @@ func (w *wide) aside() int {
 	if w.s.Joint {
 		n += 4 * (w.s.Splits - 1) * w.s.Rows * w.s.Outputs(w.Plan)
 	}
-	if w.s.Staged {
-		n += 2 * w.s.Outputs(w.Plan) / w.Sides / w.apart() * w.s.Rows / w.halves()
+	if w.s.Staged { // and where a swizzled tile begins
+		n += 2*w.s.Outputs(w.Plan)/w.Sides/w.apart()*w.s.Rows/w.halves() + 1024
 	}
 	return n
 }

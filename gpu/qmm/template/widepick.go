@@ -15,14 +15,16 @@ const (
 	wideAlone  = 1.31  // times that products of one warpgroup take where no others run
 	wideIssued = 1.89  // cycles of a scheduler for each instruction of a cast or scale
 	wideScaled = 1.36  // such instructions for each row and tile
-	wideAgain  = 0.29  // of these, what each further scale of a turn takes
-	wideLess   = 0.2   // for an element whose zero point is taken off its code
+	wideAgain  = 0.365 // of these, what each further scale of a turn takes
+	wideLess   = 0.12  // for an element whose zero point is taken off its code
 	wideRest   = -1    // the same, where sums of x take off what is left of it: they take less than they are counted as
 	wideHalf   = 21.2  // the same for each part of the rows and tile
 	wideWait   = 1.09  // cycles more for each, where products wait for it
-	wideChain  = 142   // cycles for each part of the rows, tile and further scale, for whose sums products wait
-	wideOnce   = 0.58  // times as long as that, 128 rows take without scales of groups
-	wideTight  = 0.84  // part of it that 128 rows by two warpgroups take more, where there are several scales and no registers left for them
+	wideChain  = 130   // cycles for each part of the rows, tile and further scale, for whose sums products wait
+	wideWhole  = 0.92  // times as long as all that, products without scales of groups take
+	wideOnce   = 0.63  // times as long as that, 128 rows of these
+	wideTight  = 0.67  // part of it that 128 rows by two warpgroups take more, where there are several scales and no registers left for them
+	wideSpilt  = 0.93  // part more of that, where halves of the rows take turns
 	wideCast   = 0.257 // the same, where the first ones of a turn do not
 	wideAhead  = 143   // cycles of such a turn beside that
 	widePower  = 940e6 // operations a µs that the machine's power allows
@@ -59,12 +61,17 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 		alone += wideWait * others
 	}
 	alone += wideChain * tiles * float64(p.halves(s)) * p.more()
-	many := s.Rows*p.own(s)*s.Sides >= 128
-	switch {
-	case p.Group == 0 && s.Rows >= 128:
-		alone *= wideOnce
-	case p.scales() > 1 && (p.Rest() || p.Stored.Bits() > 6) && many && s.Consumers > 1:
+	if p.Group == 0 {
+		alone *= wideWhole
+		if s.Rows >= 128 {
+			alone *= wideOnce
+		}
+	}
+	if p.scales() > 1 && s.Consumers > 1 && s.Rows*p.own(s)*s.Sides >= 128 && (p.Rest() || p.Stored.Bits() > 6) {
 		alone *= 1 + wideTight
+		if p.halves(s) > 1 {
+			alone *= 1 + wideSpilt
+		}
 	}
 	groups := float64(s.Consumers)
 	bytes := float64(s.Rows*Turn*2/s.Cluster + s.span(p)*Turn*p.Stored.Bits()/8)
