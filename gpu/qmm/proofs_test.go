@@ -74,7 +74,7 @@ func TestExportRecord(t *testing.T) {
 		}
 		hows[r.How], kinds[r.Kind] = true, true
 	}
-	if len(hows) < 4 || len(kinds) < 4 {
+	if len(hows) < 5 || len(kinds) < 10 {
 		t.Errorf("the record has %d kinds of layers, called in %d ways", len(kinds), len(hows))
 	}
 }

@@ -86,6 +86,14 @@ for name in sys.argv[1:]:
             print("takes", wrong)
         except ValueError:
             pass
+    # What torch.compile asks of a product, and a product of it.
+    m = torch.nn.Module.__new__(layer.Linear)
+    torch.nn.Module.__init__(m)
+    m.packed, m.scales, m.zeros, m.factor, m._layer = [torch.zeros(1, device="meta")] * 3 + [1.0, 0]
+    x = torch.empty(2, 3, layer.K, dtype=layer.ACT, device="meta")
+    for product in (m, torch.compile(m, backend="eager", fullgraph=True)):
+        y = product(x)
+        assert y.shape == (2, 3, layer.N) and y.dtype == layer.ACT and y.device.type == "meta", y
     of = torch.arange(layer.N * layer.GROUPS, dtype=torch.int16).reshape(layer.GROUPS, layer.N)
     kept = layer._ordered(of.view(torch.float16))
     assert not kept.is_floating_point() and set(of.flatten().tolist()) <= set(kept.flatten().tolist()), kept

@@ -4,7 +4,7 @@
     python3 tests/peers/export_check.py build/* --commit COMMIT -o tests/record/export.json
 
 Each folder has one layer. Random weights are quantised by the module itself, and y is held to what torch makes of the same weights in
-float64, called as torch.nn.Module, as torch.ops.tilus_lab.…, through addresses and a stream of
+float64, called as torch.nn.Module, by torch.compile, as torch.ops.tilus_lab.…, through addresses and a stream of
 the driver, and in a CUDA graph. Needs torch and a GPU.
 """
 
@@ -77,7 +77,10 @@ def check(folder, commit):
             for _ in range(3):
                 g.replay()
 
-        for how, run in (("torch.nn.Module", function), ("torch.ops", operator), ("addresses on a stream of its own", addresses), ("CUDA graph", graph)):
+        def compiled(y):
+            y.copy_(torch.compile(module, backend="eager", fullgraph=True)(x))
+
+        for how, run in (("torch.nn.Module", function), ("torch.compile", compiled), ("torch.ops", operator), ("addresses on a stream of its own", addresses), ("CUDA graph", graph)):
             y = torch.full((m, layer.N), float("nan"), dtype=layer.ACT, device="cuda")
             torch.cuda.synchronize()
             run(y)
