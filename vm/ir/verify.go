@@ -72,7 +72,7 @@ func Explain(code string) (doc RuleDoc, ok bool) {
 // Verify checks a program against every rule and returns the problems in source
 // order; an empty list means the interpreter and lowering may assume the rules.
 func Verify(p *Program) diag.List {
-	v := &verifier{p: p}
+	v := &verifier{p: p, faulty: map[*Var]bool{}}
 	v.program()
 	v.rules()
 	v.list.Sort()
@@ -86,6 +86,7 @@ type verifier struct {
 	scope   []map[*Var]bool // assigned variables, innermost block last
 	loopVar map[*Var]bool
 	shared  map[*Var]bool // shared tensors assigned so far, in any block
+	faulty  map[*Var]bool // tensors of types that are none
 
 	threads   Threads // that run the present statement
 	holders   map[*Var]Threads
@@ -304,12 +305,18 @@ func (v *verifier) instr(in *Instr) {
 		if i < len(op.Out) && op.Out[i].Accept&acceptOf(x.Type) == 0 {
 			v.add(pos, "Op.G7", op.Signature(), "%s is a %s, %s gives a %s", x.Name, acceptOf(x.Type), op.Name, op.Out[i].Accept)
 		}
+		known := len(v.list)
 		v.resultType(x.Type, pos)
+		if slices.ContainsFunc(v.list[known:], func(d diag.Problem) bool { return d.Code != "Type.C2" }) { // threads are others, extents hold
+			v.faulty[x] = true
+		}
 		if x.Type.HasPlace && op.Name != "View" {
 			v.add(pos, "Type.C6", "name the bits with View", "%s gives %s, whose bits would be placed", op.Name, x.Name)
 		}
 	}
-	if len(v.list) == before {
+	// Rules take types of operands for what their own instruction has been held to.
+	ofFaulty := slices.ContainsFunc(in.In, func(o Operand) bool { return v.faulty[o.Var()] })
+	if len(v.list) == before && !ofFaulty {
 		v.checks = append(v.checks, check{in: in, at: len(v.list)})
 	}
 	for _, x := range in.Out {

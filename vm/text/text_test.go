@@ -1,6 +1,8 @@
 package text_test
 
 import (
+	"math/rand/v2"
+	"regexp"
 	"strconv"
 	"strings"
 	"testing"
@@ -289,6 +291,46 @@ func TestNumbersAndOperators(t *testing.T) {
 		if tidy, err := text.FormatSource("p", text.Format(p)); err != nil || tidy != text.Format(p) {
 			t.Errorf("%s is tidied to %v\n%s", c.in, err, tidy)
 		}
+	}
+}
+
+// TestMutants has programs of the corpus with a number, a word or a piece of a list replaced be read, or refused with
+// located problems: neither reading nor the rules of instructions may fail otherwise, whatever else is wrong.
+func TestMutants(t *testing.T) {
+	token := regexp.MustCompile(`\d+|[a-z_]\w*\(|, \d+|f16|f32|u8|i32|shared|register|global`)
+	r := rand.New(rand.NewPCG(1, 2))
+	each := 60
+	if testing.Short() {
+		each = 4
+	}
+	refused, all := 0, 0
+	for _, name := range corpus.Names() {
+		src := corpus.Program(name)
+		places := token.FindAllStringIndex(src, -1)
+		for range each {
+			at := places[r.IntN(len(places))]
+			by := []string{"0", "1", "2", "3", "7", "64", "512", "100000", "4294967296", ""}[r.IntN(10)]
+			if r.IntN(2) == 0 { // something that stands elsewhere
+				from := places[r.IntN(len(places))]
+				by = src[from[0]:from[1]]
+			}
+			mutant := src[:at[0]] + by + src[at[1]:]
+			func() {
+				defer func() {
+					if e := recover(); e != nil {
+						t.Errorf("%s with %q for %q at byte %d: %v", name, by, src[at[0]:at[1]], at[0], e)
+					}
+				}()
+				_, err := text.Parse(name, mutant, nil)
+				if all++; err != nil {
+					refused++
+				}
+			}()
+		}
+	}
+	t.Logf("%d of %d are refused", refused, all)
+	if refused < all/4 {
+		t.Errorf("of %d mutants %d are refused", all, refused)
 	}
 }
 
