@@ -2,6 +2,7 @@ package main
 
 import (
 	"cmp"
+	"encoding/json"
 	"fmt"
 	"io"
 	"os"
@@ -40,6 +41,8 @@ of two, on this GPU and driver, while the code is the code that was timed.`,
 			switch {
 			case b.tries < 0:
 				return usageError{fmt.Errorf("--tries %d: time at least one schedule, or 0 for any number", b.tries)}
+			case b.cublas != "" || b.also != "":
+				return usageError{fmt.Errorf("a search takes no --cublas and no --also; bench gemm does")}
 			case dry && b.jsonFile != "":
 				return usageError{fmt.Errorf("--dry-run times nothing that --json could hold")}
 			}
@@ -137,7 +140,12 @@ func printStore(out io.Writer, store *tune.Store) error {
 		return err
 	}
 	for _, f := range all {
-		fmt.Fprintf(out, "%s, %s: %s: %.2f µs with %s, of %d timed on %s\n", f.GPU, f.Driver, f.Problem, f.Us, f.Type, f.Tried, f.Written)
+		by := ""
+		var c qmm.Choice
+		if json.Unmarshal(f.Schedule, &c) == nil && c.Plan != "" {
+			by = fmt.Sprintf(" by %s,", c)
+		}
+		fmt.Fprintf(out, "%s, %s: %s: %.2f µs with %s,%s of %d timed on %s\n", f.GPU, f.Driver, f.Problem, f.Us, f.Type, by, f.Tried, f.Written)
 	}
 	return nil
 }

@@ -459,8 +459,8 @@ func (b *Bench) about(l Linear, layer string, m int) (*timing, error) {
 	if err != nil {
 		return nil, err
 	}
-	if m < 1 || m > MaxSize {
-		return nil, fmt.Errorf("qmm: %d rows of x to measure: there are 1 to %d", m, MaxSize)
+	if err := l.holdsRows(m); err != nil {
+		return nil, err
 	}
 	p, err := template.PlanOf(l.Form())
 	if err != nil {

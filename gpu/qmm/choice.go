@@ -1,6 +1,7 @@
 package qmm
 
 import (
+	"cmp"
 	"fmt"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
@@ -37,12 +38,19 @@ func (c Choice) filled(p *template.Plan) (Choice, error) {
 	return c, err
 }
 
-// takes reports whether a product of the layer can be multiplied like that.
-func (c Choice) takes(l Linear, p *template.Plan) bool {
-	if _, err := c.filled(p); err != nil {
+// takes reports whether a product of m rows of the layer can be multiplied like that.
+func (c Choice) takes(l Linear, p *template.Plan, m int) bool {
+	c, err := c.filled(p)
+	if err != nil {
 		return false
 	}
-	return c.Plan != Decode || c.Schedule.Takes(p, l.N, l.K)
+	switch c.Plan {
+	case Decode:
+		return c.Schedule.Takes(p, l.N, l.K)
+	case Wide:
+		return c.Wide.Blocks <= l.mostBlocks(p, c.Wide, m)
+	}
+	return true
 }
 
 // estimate is how many µs m rows take on an H200 by the models.
@@ -57,29 +65,22 @@ func (c Choice) estimate(l Linear, p *template.Plan, m int) float64 {
 }
 
 // programs are those of a product of m rows, one behind the other.
-func (c Choice) programs(l Linear, m int) ([]*ir.Program, error) {
-	make := []func() (*ir.Program, error){func() (*ir.Program, error) { return template.Decode(l.Form(), c.Schedule) }}
-	switch c.Plan {
-	case Wide, Prefill:
-		make = []func() (*ir.Program, error){
-			func() (*ir.Program, error) { return template.Arrange(l.Form()) },
-			func() (*ir.Program, error) { return template.Wide(l.Form(), c.Wide) },
-		}
-	case Expand:
-		make = []func() (*ir.Program, error){
-			func() (*ir.Program, error) { return template.Expand(l.Form()) },
-			func() (*ir.Program, error) { return Plain(l.ActType, m, l.N, template.H200().SMs) },
-		}
-	}
-	var out []*ir.Program
-	for _, f := range make {
-		p, err := f()
-		if err != nil {
-			return nil, err
-		}
+func (c Choice) programs(l Linear, m int) (out []*ir.Program, err error) {
+	add := func(p *ir.Program, e error) {
 		out = append(out, p)
+		err = cmp.Or(err, e)
 	}
-	return out, nil
+	switch c.Plan {
+	case Decode:
+		add(template.Decode(l.Form(), c.Schedule))
+	case Expand:
+		add(template.Expand(l.Form()))
+		add(Plain(l.ActType, m, l.N, template.H200().SMs))
+	default:
+		add(template.Arrange(l.Form()))
+		add(template.Wide(l.Form(), c.Wide))
+	}
+	return out, err
 }
 
 // code names the PTX of all programs: what a time is of.

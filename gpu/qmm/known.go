@@ -1,10 +1,6 @@
 package qmm
 
-import (
-	"fmt"
-
-	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
-)
+import "github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 
 // Known is how many µs a product of m rows takes on an H200: "measured", with this type of
 // weights or one that is stored alike, or "expected" by the models of schedules.
@@ -12,8 +8,8 @@ func (l Linear) Known(m int) (us float64, from string, err error) {
 	if l, err = l.Check(); err != nil {
 		return 0, "", err
 	}
-	if m < 1 {
-		return 0, "", fmt.Errorf("qmm: the time of %d rows of x: there are 1 to %d", m, MaxSize)
+	if err := checkRows(m); err != nil {
+		return 0, "", err
 	}
 	p, err := template.PlanOf(l.Form())
 	if err != nil {

@@ -117,6 +117,14 @@ func (l Linear) Name() string {
 // their bytes by 32 bits.
 const MaxSize = 1 << 24
 
+// checkRows finds what no number of rows of x could be.
+func checkRows(m int) error {
+	if m < 1 || m > MaxSize {
+		return fmt.Errorf("qmm: %d rows of x: there are 1 to %d", m, MaxSize)
+	}
+	return nil
+}
+
 // Check finds what no layer could be, and fills defaults in.
 func (l Linear) Check() (Linear, error) {
 	if l.ActType == 0 {

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"strings"
 	"testing"
 
@@ -362,7 +363,7 @@ func TestCallsOfNothing(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %q", c.name, res, err, c.want)
 		}
 	}
-	if _, err := p.Prepare(ctx, d, MaxSize, Call{}); err == nil || !strings.Contains(err.Error(), "fewer rows") {
+	if _, err := p.Prepare(ctx, d, MaxSize, Call{}); err == nil || !strings.Contains(err.Error(), "in parts") {
 		t.Errorf("x too large to prepare for: %v", err)
 	}
 	for _, m := range []int{0, -1} {
@@ -382,8 +383,25 @@ func TestCallsOfNothing(t *testing.T) {
 	// Weights whose plain ones no array holds are not expanded, however many rows there are.
 	big := kind(t, "u4", 152064, 8192).Usual()
 	for _, m := range []int{128, 8192} {
-		if plan := big.PlanFor(m, Call{}); plan == Expand {
-			t.Errorf("%d rows of %s take %s", m, big, plan)
+		if plans := big.Plans(m); slices.Contains(plans, Expand) {
+			t.Errorf("%d rows of %s take %v", m, big, plans)
+		}
+	}
+	if _, err := (&Bench{}).about(l, "small", MaxSize); err == nil {
+		t.Error("x of 16 GiB is measured")
+	}
+	if all, _, err := l.Candidates(64, nil); err != nil || len(all) < 2 {
+		t.Errorf("of all plans %d candidates, %v", len(all), err)
+	}
+	if _, _, err := l.Candidates(16, []string{Wide}); err == nil {
+		t.Error("16 rows are searched by warpgroups")
+	}
+	for _, c := range []struct {
+		kind, from string
+		m          int
+	}{{"u4", "table", 64}, {"u4 zero", "table", 64}, {"u4 group=64", "table", 64}, {"u4", "model", 1000}} {
+		if _, from, err := kind(t, c.kind, 57344, 8192).choice(c.m, Call{Plan: map[bool]string{true: Prefill, false: Wide}[c.m > 512]}); err != nil || from != c.from {
+			t.Errorf("%s, %d rows: from %s, %v; want %s", c.kind, c.m, from, err, c.from)
 		}
 	}
 	if err := fitting([]int{16, 1 << 16, 1 << 12}); err == nil {

@@ -9,7 +9,6 @@ import (
 	"os"
 	"path/filepath"
 	"slices"
-	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
@@ -232,27 +231,21 @@ func TestReplayWide(t *testing.T) {
 // TestReplayForms holds what products of other groups, scales and zero points than the tables' are offered to the fastest that
 // was timed: of what a search takes into account the first that was timed. Many were timed of each, since runs searched.
 func TestReplayForms(t *testing.T) {
-	type key struct{ name string }
-	all := map[key]map[Choice]float64{}
-	of := map[key]*product{}
-	var order []key
+	all := map[string]map[Choice]float64{} // of products of each run
+	of := map[string]*product{}
+	var order []string
 	for _, wide := range []bool{false, true} {
 		for _, c := range timedOf(t, wide, true) {
-			k := key{strings.Split(c.name, ", run")[0]}
+			k := c.name
 			if all[k] == nil {
 				all[k], of[k] = map[Choice]float64{}, c
 				order = append(order, k)
 			}
-			put := func(c Choice, us float64) {
-				if old := all[k][c]; old == 0 || us < old { // of two runs
-					all[k][c] = us
-				}
-			}
 			for i, s := range c.schedules {
-				put(Choice{Plan: Decode, Schedule: s}, c.us[i])
+				all[k][Choice{Plan: Decode, Schedule: s}] = c.us[i]
 			}
 			for i, s := range c.wide {
-				put(Choice{Plan: Wide, Wide: s}, c.us[i])
+				all[k][Choice{Plan: Wide, Wide: s}] = c.us[i]
 			}
 		}
 	}
@@ -272,13 +265,13 @@ func TestReplayForms(t *testing.T) {
 		for _, choice := range choices {
 			if us := times[choice]; us > 0 {
 				at = append(at, us/least)
-				t.Logf("%-36s %.3f of %d, by %s", k.name, us/least, len(times), choice)
+				t.Logf("%-44s %.3f of %d, by %s", k, us/least, len(times), choice)
 				break
 			}
 		}
 	}
-	at.hold(t, "forms", 320, 1.05, 1.5)
-	first.hold(t, "forms whose first was timed", 250, 1.05, 1.5)
+	at.hold(t, "forms", 400, 1.05, 1.8)
+	first.hold(t, "forms whose first was timed", 300, 1.05, 1.5)
 }
 
 // TestReplayPlans holds the plan of 17 to 64 rows, and its schedule, to the fastest of all plans where one run timed several: the

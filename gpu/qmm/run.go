@@ -146,6 +146,22 @@ func blank(t dtype.Type, shape ...int) *array.Array {
 	return a
 }
 
+// holdsRows finds numbers of rows whose x or y no array holds.
+func (l Linear) holdsRows(m int) error {
+	if err := checkRows(m); err != nil {
+		return err
+	}
+	for _, of := range []struct {
+		name string
+		n    int
+	}{{"x", l.K}, {"y", l.N}} {
+		if array.CheckShape(l.ActType, m, of.n) != nil {
+			return fmt.Errorf("qmm: %s %s[%d, %d] is beyond %d bytes; multiply x in parts", of.name, l.ActType, m, of.n, array.MaxBytes)
+		}
+	}
+	return nil
+}
+
 // fitting reports sums of blocks that no array holds.
 func fitting(part []int) error {
 	if array.CheckShape(dtype.F32, part...) != nil {
@@ -267,7 +283,7 @@ type Call struct {
 	Residual *array.Array // [M, N], added
 	// Plan is one of those above, or "" for what [Linear.ChooseOn] takes.
 	Plan string
-	// Schedule is that of Decode; nil takes that of [Linear.Choose]. Its AddBias and
+	// Schedule is that of Decode; nil takes what [Linear.ChooseOn] does. Its AddBias and
 	// AddResidual follow Bias and Residual.
 	Schedule *template.Schedule
 	// Soon is for who has not run such a product yet and would rather have its result than wait for
@@ -320,7 +336,7 @@ func (l Linear) PlanFor(m int, c Call) string {
 // callPlans are the plans that a call of m rows may take.
 func (l Linear) callPlans(m int, c Call) []string {
 	return slices.DeleteFunc(l.Plans(m), func(plan string) bool {
-		return plan == Expand && (c.Bias != nil || c.Residual != nil || array.CheckShape(l.ActType, l.N, l.K) != nil)
+		return plan == Expand && (c.Bias != nil || c.Residual != nil)
 	})
 }
 
@@ -370,7 +386,7 @@ func (l Linear) Named(m int) []string {
 			out = append(out, Prefill)
 		}
 	}
-	if m >= template.Turn && l.K%8 == 0 && l.N%8 == 0 {
+	if m >= template.Turn && l.K%8 == 0 && l.N%8 == 0 && array.CheckShape(l.ActType, l.N, l.K) == nil {
 		out = append(out, Expand)
 	}
 	if len(out) == 0 {
@@ -457,11 +473,8 @@ func (p *Packed) Run(ctx context.Context, d device.Device, x *array.Array, c Cal
 // (TestGPUPrepare: one of six beside it took 408 ms, as long as that). What it has begun it makes to the end, whatever
 // becomes of ctx, and Close of the device waits for it.
 func (p *Packed) Prepare(ctx context.Context, d device.Device, m int, c Call) (*Result, error) {
-	if m < 1 || m > MaxSize {
-		return nil, fmt.Errorf("qmm: %d rows of x to prepare for: there are 1 to %d", m, MaxSize)
-	}
-	if array.CheckShape(p.ActType, m, p.K) != nil {
-		return nil, fmt.Errorf("qmm: x %s[%d, %d] is beyond %d bytes; prepare for fewer rows", p.ActType, m, p.K, array.MaxBytes)
+	if err := p.holdsRows(m); err != nil {
+		return nil, err
 	}
 	out, steps, err := p.begin(d, blank(p.ActType, m, p.K), c)
 	if err != nil {
@@ -488,12 +501,10 @@ func (p *Packed) begin(d device.Device, x *array.Array, c Call) (*Result, *steps
 		return nil, nil, fmt.Errorf("qmm: no x; the layer takes %s[M, %d]", p.ActType, p.K)
 	case len(x.Shape) != 2 || x.Shape[1] != p.K || x.Type != p.ActType:
 		return nil, nil, fmt.Errorf("qmm: x is %s, the layer takes %s[M, %d]", x.Header(), p.ActType, p.K)
-	case x.Shape[0] < 1 || x.Shape[0] > MaxSize:
-		return nil, nil, fmt.Errorf("qmm: x is %s, of %d rows: there are 1 to %d", x.Header(), x.Shape[0], MaxSize)
 	}
 	m := x.Shape[0]
-	if array.CheckShape(p.ActType, m, p.N) != nil {
-		return nil, nil, fmt.Errorf("qmm: y %s[%d, %d] is beyond %d bytes; multiply x in parts", p.ActType, m, p.N, array.MaxBytes)
+	if err := p.holdsRows(m); err != nil {
+		return nil, nil, err
 	}
 	if b := c.Bias; b != nil && (b.Type != p.ActType || b.Len() != p.N) {
 		return nil, nil, fmt.Errorf("qmm: the bias is %s, not %s[%d]", b.Header(), p.ActType, p.N)

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"sync"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/cache"
@@ -21,6 +22,9 @@ import (
 func (l Linear) Problem(m int) (string, error) {
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
+		return "", err
+	}
+	if err := checkRows(m); err != nil {
 		return "", err
 	}
 	return l.problem(l.searched(p, m)), nil
@@ -75,6 +79,14 @@ func (l Linear) Candidates(m int, plans []string) ([]tune.Candidate, []Choice, e
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
 		return nil, nil, err
+	}
+	switch {
+	case len(plans) == 0:
+		plans = l.Usual().Plans(m)
+	case m < WideFrom:
+		if _, err := Wanted(plans, []string{Decode}); err != nil {
+			return nil, nil, err
+		}
 	}
 	if m < WideFrom {
 		plans = []string{Decode}
@@ -174,7 +186,7 @@ func fieldsOf(c Choice) []int {
 	return nil
 }
 
-// TuneOptions say how to look for a schedule.
+// TuneOptions say how to look for a plan and its schedule.
 type TuneOptions struct {
 	Store    *tune.Store     // keeps the result, if not nil
 	Limit    int             // choices timed; 0 is no bound
@@ -258,6 +270,9 @@ func (l Linear) ChooseOn(store *tune.Store, on device.Info, m int, c Call) (Choi
 
 // chooseOn is ChooseOn; choose is [Linear.choice], or what remembers it.
 func (l Linear) chooseOn(store *tune.Store, on device.Info, m int, c Call, choose func(m int, c Call) (Choice, string, error)) (Choice, string, error) {
+	if err := checkRows(m); err != nil {
+		return Choice{}, "", err
+	}
 	switch {
 	case c.Schedule != nil && (c.Plan == "" || c.Plan == Decode):
 		return Choice{Plan: Decode, Schedule: *c.Schedule}, "call", nil
@@ -299,16 +314,16 @@ func (l Linear) choice(m int, c Call) (Choice, string, error) {
 		s, from, err := l.choose(m)
 		return Choice{Plan: plan, Schedule: s}, from, err
 	}
+	if plan == Wide || plan == Prefill {
+		all, from, err := l.wideSchedules(plan, m, 0)
+		if err != nil {
+			return Choice{}, "", err
+		}
+		return Choice{Plan: plan, Wide: all[0]}, from, nil
+	}
 	all, err := l.Choices(plan, m, 0)
 	if err != nil {
 		return Choice{}, "", err
-	}
-	p, err := template.PlanOf(l.Form())
-	if err != nil {
-		return Choice{}, "", err
-	}
-	if us, _ := l.measured(p, plan, m); us > 0 {
-		return all[0], "table", nil
 	}
 	return all[0], "model", nil
 }
@@ -332,7 +347,7 @@ func (l Linear) stored(store *tune.Store, on device.Info, m int, c Call) (Choice
 	}
 	plans := []string{c.Plan}
 	if c.Plan == "" {
-		plans = append(l.callPlans(m, c), Decode)
+		plans = l.callPlans(m, c)
 	}
 	for _, k := range keys {
 		found, ok, err := store.Get(on.Title, tune.DriverOf(on.Driver), l.problem(k))
@@ -342,12 +357,15 @@ func (l Linear) stored(store *tune.Store, on device.Info, m int, c Call) (Choice
 		if !ok {
 			continue
 		}
-		if out, ok := l.holds(store, found, k.Rows, on.Arch); ok && slices.Contains(plans, out.Plan) && out.takes(l, p) {
+		if out, ok := l.holds(store, found, k.Rows, on.Arch); ok && slices.Contains(plans, out.Plan) && out.takes(l, p, m) {
 			return out, true, nil
 		}
 	}
 	return Choice{}, false, nil
 }
+
+// refused are results of stores whose code this executable makes otherwise, which takes some ms to find out.
+var refused sync.Map
 
 // holds reports whether the code of a choice for the type that was timed, with so many rows, is still what
 // was timed, and gives the choice. What this executable found, or found to hold, holds.
@@ -360,6 +378,9 @@ func (l Linear) holds(store *tune.Store, found tune.Found, m int, target string)
 	if build != "" && found.Build == build {
 		return c, true
 	}
+	if _, known := refused.Load(found.Problem + found.Code); known {
+		return c, false
+	}
 	of, err := Parse(found.Type, l.N, l.K)
 	if err != nil {
 		return c, false
@@ -368,6 +389,7 @@ func (l Linear) holds(store *tune.Store, found tune.Found, m int, target string)
 	timed.WeightType = of.WeightType
 	code, err := c.code(timed, m, target)
 	if err != nil || code != found.Code {
+		refused.Store(found.Problem+found.Code, true)
 		return c, false
 	}
 	found.Build = build

@@ -188,6 +188,7 @@ func TestTunePlans(t *testing.T) {
 			{"u4", 40, Call{}, device.Info{Title: "NVIDIA H200", Driver: "CUDA 13.0", Arch: "sm_100a"}, Decode, "model"},
 		}},
 		{"stream", "u4", 20, Decode, []want{{"u4", 17, Call{}, h200, Decode, "store"}, {"u4", 32, Call{Plan: Wide}, h200, Wide, "model"}, {"u4", 16, Call{}, h200, Decode, "model"}}},
+		{"stream", "u4", 66, Decode, []want{{"u4", 65, Call{}, h200, Decode, "store"}, {"u4", 128, Call{}, h200, Expand, "model"}}}, // which so many rows do not take
 		{"expand", "u4", 300, Expand, []want{{"u4", 300, Call{}, h200, Expand, "store"}, {"u4", 512, Call{Bias: bias}, h200, Wide, "model"}, {"u8", 300, Call{}, h200, Wide, "model"}}},
 	} {
 		store, err := tune.OpenStore(filepath.Join(t.TempDir(), "tuned.db"))
@@ -211,6 +212,49 @@ func TestTunePlans(t *testing.T) {
 			if got, from, err := l.ChooseOn(store, h200, 300, Call{}); err != nil || got.Plan == Expand || from != "model" {
 				t.Errorf("scales that round: %s from %s, %v", got, from, err)
 			}
+		}
+	}
+}
+
+// TestStoredBlocks has fewer rows than those that were timed take no schedule whose blocks would have no turns, nor a
+// stale one, and be multiplied all the same.
+func TestStoredBlocks(t *testing.T) {
+	l := kind(t, "u4", 512, 2048)
+	h200 := device.Info{Title: "NVIDIA H200", Driver: "CUDA 13.0", Arch: "sm_90a"}
+	store, err := tune.OpenStore(filepath.Join(t.TempDir(), "tuned.db"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	shared := Choice{Plan: Wide, Wide: template.WideSchedule{Rows: 64, Consumers: 2, Sides: 2, Parts: 1, Stages: 4, Cluster: 1, Splits: 1, Blocks: 128, Staged: true}}
+	problem, err := l.Problem(256)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := json.Marshal(shared)
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := tune.Found{GPU: h200.Title, Driver: tune.DriverOf(h200.Driver), Problem: problem, Code: "code", Build: cache.Build(), Type: "u4", Schedule: data, Us: 5, Tried: 9}
+	if err := store.Put(found); err != nil {
+		t.Fatal(err)
+	}
+	for m, from := range map[int]string{256: "store", 193: "store", 129: "model"} {
+		got, is, err := l.ChooseOn(store, h200, m, Call{})
+		if err != nil || is != from {
+			t.Errorf("%d rows: %s from %s, %v; want it from %s", m, got, is, err, from)
+		}
+		x := &array.Array{Type: dtype.F16, Shape: []int{m, l.K}}
+		if _, err := l.wideCall(nil, shared.Wide, x, x, nil, x, Call{}, 1); (err == nil) != (from == "store") {
+			t.Errorf("%d rows by what was found: %v", m, err)
+		}
+	}
+	found.Build = "another"
+	if err := store.Put(found); err != nil {
+		t.Fatal(err)
+	}
+	for range 2 { // the second time it is known
+		if got, from, err := l.ChooseOn(store, h200, 256, Call{}); err != nil || from != "model" {
+			t.Errorf("another build: %s from %s, %v", got, from, err)
 		}
 	}
 }

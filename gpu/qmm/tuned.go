@@ -147,8 +147,8 @@ const better = 0.95
 
 // choose also says where the schedule is from.
 func (l Linear) choose(m int) (template.Schedule, string, error) {
-	if m < 1 {
-		return template.Schedule{}, "", fmt.Errorf("qmm: a schedule for %d rows of x: there are 1 to %d", m, MaxSize)
+	if err := checkRows(m); err != nil {
+		return template.Schedule{}, "", err
 	}
 	p, err := template.PlanOf(l.Form())
 	if err != nil {

@@ -28,35 +28,45 @@ func (l Linear) WideSchedule(plan string, m int) (template.WideSchedule, error) 
 }
 
 // WideSchedules are what is worth timing for a product of m rows by [Wide] or [Prefill]:
-// the table's, or else the schedule that the model of an H200 expects most of, also of layers that the
-// table was not measured with if it expects much less of the table's; then tries others.
+// the table's, unless it is of other groups or zero points and the model of an H200 expects its own best to
+// take less than [better] of it; else that one; then tries others.
 func (l Linear) WideSchedules(plan string, m, tries int) ([]template.WideSchedule, error) {
-	if plan != Wide && plan != Prefill || m < 1 {
-		return nil, fmt.Errorf("qmm: schedules of plan %q for %d rows: there are those of %s and %s, from 1 row on", plan, m, Wide, Prefill)
+	all, _, err := l.wideSchedules(plan, m, tries)
+	return all, err
+}
+
+// wideSchedules also says where the first is from, "table" or "model".
+func (l Linear) wideSchedules(plan string, m, tries int) ([]template.WideSchedule, string, error) {
+	if err := checkRows(m); err != nil {
+		return nil, "", err
+	}
+	if plan != Wide && plan != Prefill {
+		return nil, "", fmt.Errorf("qmm: no schedules of plan %q; there are those of %s and %s", plan, Wide, Prefill)
 	}
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
-		return nil, err
+		return nil, "", err
 	}
 	var out []template.WideSchedule
+	from := "model"
 	s, tabled := l.tunedWide(p, m)
 	if tabled = tabled && plan == Wide; tabled {
 		s, err = s.Filled(p)
 		tabled = err == nil // else groups or zero points are not those that it was timed with
 	}
 	if usual := l.usual(p, false); tabled && usual {
-		out = append(out, s)
+		out, from = append(out, s), "table"
 		if tries == 0 {
-			return out, nil
+			return out, from, nil
 		}
 	}
 	on := template.H200()
 	all := template.WideCandidates(p, m, l.N, l.K, plan == Prefill, on)
 	if tabled && len(out) == 0 && (len(all) == 0 || p.EstimateWide(all[0], m, l.N, l.K, on) > better*p.EstimateWide(s, m, l.N, l.K, on)) {
-		out = append(out, s)
+		out, from = append(out, s), "table"
 	}
 	if len(all)+len(out) == 0 {
-		return nil, fmt.Errorf("qmm: plan %s has no schedule for %s", plan, l)
+		return nil, "", fmt.Errorf("qmm: plan %s has no schedule for %s", plan, l)
 	}
 	type like struct {
 		consumers, sides, parts, splits, blocks int
@@ -73,7 +83,13 @@ func (l Linear) WideSchedules(plan string, m, tries int) ([]template.WideSchedul
 			out = append(out, s)
 		}
 	}
-	return out, nil
+	return out, from, nil
+}
+
+// mostBlocks is how many blocks can share all turns of m rows.
+func (l Linear) mostBlocks(p *template.Plan, s template.WideSchedule, m int) int {
+	_, tiles := s.Workspace(p, m, l.N)
+	return tiles * ((l.K + template.Turn - 1) / template.Turn)
 }
 
 // wideCall is a product by warpgroups: two programs with their arguments.
@@ -97,10 +113,12 @@ func (l Linear) wideCall(made *programs, s template.WideSchedule, w, scales, zer
 		return nil, err
 	}
 	part, arrived := s.Workspace(p, m, l.N)
-	if err := fitting(part); s.Shares() && err != nil {
-		return nil, err
+	if s.Shares() {
+		if err := fitting(part); err != nil {
+			return nil, err
+		}
 	}
-	if turns := arrived * ((l.K + template.Turn - 1) / template.Turn); s.Blocks > turns {
+	if turns := l.mostBlocks(p, s, m); s.Blocks > turns {
 		return nil, fmt.Errorf("qmm: %d blocks share the %d turns of %d rows of x and weights [%d, %d]; take at most %d Blocks", s.Blocks, turns, m, l.N, l.K, turns)
 	}
 	out := &wideCall{schedule: s}

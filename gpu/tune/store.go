@@ -21,7 +21,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
-// Found is the fastest schedule that a search found for a problem. It holds on the
+// Found is the fastest plan and schedule that a search found for a problem. It holds on the
 // GPU and driver that it was timed on, as long as the code of its schedule is the
 // code that was timed.
 type Found struct {

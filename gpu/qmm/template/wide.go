@@ -381,7 +381,7 @@ func (w *wide) registers(n int) {
 		sums *= 2
 	}
 	if w.s.Consumers == 2 && !w.s.Persistent && !w.s.Fine && w.own(w.s)*w.Sides == 1 && sums <= 128 && 32%w.Stored.Bits() == 0 {
-		n = 65536 / (3 * 128) / 8 * 8
+		n = w.s.Registers()
 	}
 	w.b.SetMaxRegisters(build.N(n))
 }
