@@ -141,7 +141,7 @@ func (l *lowerer) dotLanes(in *ir.Instr) string {
 		for s := range order {
 			order[s] = s
 		}
-		w, err := cast.Tile(l.Builder, t, v.Type.Elem, order, l.env.get(v).words)
+		w, err := cast.Tile(l.Builder, l.level(), t, v.Type.Elem, order, l.env.get(v).words)
 		if err != nil {
 			l.refuse(in.Pos, "Lower.E4", "%v", err)
 		}

@@ -60,7 +60,7 @@ func castLowering(l *lowerer, in *ir.Instr) {
 	if placed {
 		words, err = cast.Placed(l.Builder, l.level(), to.Type.Elem, from.Type.Elem, slots, l.env.get(from).words, place, finite, l.takenOf(from.Type.Elem, to.Type.Elem))
 	} else {
-		words, err = cast.Tile(l.Builder, to.Type.Elem, from.Type.Elem, slots, l.env.get(from).words)
+		words, err = cast.Tile(l.Builder, l.level(), to.Type.Elem, from.Type.Elem, slots, l.env.get(from).words)
 	}
 	if err != nil {
 		l.refuse(in.Pos, "Lower.E4", "%v", err)

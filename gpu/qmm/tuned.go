@@ -201,7 +201,7 @@ func (l Linear) find(all []Tuned, p *template.Plan, m int) (s template.Schedule,
 	for _, want := range keys {
 		own := want.Casts == l.key(p, m).Casts
 		for _, t := range all {
-			if t.Schedule.Digits && m > 1 {
+			if t.Schedule.Single() && m > 1 {
 				continue
 			}
 			if t.same(want) && t.Schedule.Takes(p, l.N, l.K) {

@@ -444,7 +444,7 @@ func (b Scalars) Convert(to hlo.Type, x Vec) Vec {
 	for i := range slots {
 		slots[i] = i
 	}
-	w, err := cast.Tile(b.Builder, to.Elem(), from.Elem(), slots, x.Words)
+	w, err := cast.Tile(b.Builder, 0, to.Elem(), from.Elem(), slots, x.Words)
 	if err != nil {
 		panic("emit: " + err.Error())
 	}
@@ -477,7 +477,7 @@ func (b Scalars) toF8(to hlo.Type, x Vec) Vec {
 	}
 	bound := b.Constant(through, through.Elem().Encode(middle, false), 1)
 	return b.each(to, x.N, func(in []Vec) Vec {
-		w, err := cast.Tile(b.Builder, to.Elem(), through.Elem(), []int{0}, in[0].Words)
+		w, err := cast.Tile(b.Builder, 0, to.Elem(), through.Elem(), []int{0}, in[0].Words)
 		if err != nil {
 			panic("emit: " + err.Error())
 		}

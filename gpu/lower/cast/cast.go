@@ -20,7 +20,7 @@ import (
 // source. words hold the source, slot after slot and low bits first, and so does
 // the result ([⌈len(slots)·bits/32⌉] b32 words). The error names a pair that has
 // no form.
-func Tile(b *code.Builder, to, from dtype.Type, slots []int, words []code.Value) ([]code.Value, error) {
+func Tile(b *code.Builder, level code.Arch, to, from dtype.Type, slots []int, words []code.Value) ([]code.Value, error) {
 	if !to.Valid() || !from.Valid() {
 		return nil, fmt.Errorf("no cast from %s to %s", from, to)
 	}
@@ -28,7 +28,7 @@ func Tile(b *code.Builder, to, from dtype.Type, slots []int, words []code.Value)
 	if same && slices.IsSorted(slots) {
 		return slices.Clone(words), nil // slots are a permutation, so they are in order
 	}
-	c := &caster{Builder: b, to: to, from: from, words: words}
+	c := &caster{Builder: b, level: level, to: to, from: from, words: words}
 	w := to.Bits()
 	out := make([]code.Value, (len(slots)*w+31)/32)
 	if c.hasPairForm() {
@@ -65,6 +65,7 @@ var pairs = map[[2]dtype.Type]code.Op{
 // caster writes one tile's cast.
 type caster struct {
 	*code.Builder
+	level    code.Arch
 	to, from dtype.Type
 	words    []code.Value
 }
@@ -149,6 +150,11 @@ func (c *caster) decode(s int) number {
 		}
 		return number{u64, v}
 	}
+	if c.native() {
+		half := []code.Op{code.OpTrunc16, code.OpHi16}
+		pair := c.op(code.OpE4M3x2ToF16x2, c.op(half[s/2%2], c.words[s/4]))
+		return number{f32, c.op(code.OpF16ToF32, c.op(half[s%2], pair))}
+	}
 	x := c.bits(s*w, w)
 	switch {
 	case t == dtype.Bool:
@@ -169,9 +175,10 @@ func (c *caster) decode(s int) number {
 	case t == dtype.BF16:
 		return number{f32, c.op(code.OpBF16ToF32, c.op(code.OpTrunc16, x))}
 	case t == dtype.F8E8M0:
-		v := c.op(code.OpShl32, x, c.k(23))
-		v = c.op(code.OpSelp32, c.k(0x00400000), v, c.cmp(code.OpSetpU32, code.EQ, x, c.k(0)))
-		return number{f32, c.op(code.OpSelp32, c.k(nan32), v, c.cmp(code.OpSetpU32, code.EQ, x, c.k(0xff)))}
+		// Code 0 is half of 2^-126, which has no exponent of its own. The last code becomes infinity,
+		// which times 0 is no number; others gain 0.
+		v := c.op(code.OpMaxU32, c.op(code.OpShl32, x, c.k(23)), c.k(0x00400000))
+		return number{f32, c.op(code.OpFmaF32, v, c.k(0), v)}
 	}
 	// A small float: its magnitude under f32's exponent field is 2^(bias-127) of
 	// its value, subnormals included.
@@ -190,6 +197,14 @@ func (c *caster) decode(s int) number {
 	}
 	sign := c.op(code.OpShl32, c.op(code.OpShrU32, x, c.k(uint32(w-1))), c.k(31))
 	return number{f32, c.op(code.OpOr32, v, sign)}
+}
+
+// native reports whether f8e4m3 goes to f16 by an instruction, of which f32 is made.
+func (c *caster) native() bool { return c.from == dtype.F8E4M3 && c.level >= NativeE4M3 }
+
+// canonical reports whether decode makes the one NaN of f32 itself.
+func (c *caster) canonical() bool {
+	return c.from == dtype.F16 || c.from == dtype.F8E8M0 || c.native()
 }
 
 const (
@@ -212,7 +227,7 @@ func (c *caster) encode(n number) code.Value {
 	x := c.toF32(n, c.to != dtype.F32)
 	switch c.to {
 	case dtype.F32:
-		if n.kind == f32 && c.from.HasNaN() && c.from != dtype.F16 {
+		if n.kind == f32 && c.from.HasNaN() && !c.canonical() {
 			return c.op(code.OpSelp32, x, c.k(nan32), c.cmp(code.OpSetpF32, code.EQ, x, x))
 		}
 		return x

@@ -6,14 +6,14 @@ import (
 )
 
 // hasPairForm reports that the source goes to f16 two elements at a time:
-// integers of up to 8 bits, and small floats whose exponents f16 has and that
-// are all finite.
+// integers of up to 8 bits, small floats whose exponents f16 has and that
+// are all finite, and f8e4m3 where an instruction converts two, to the one NaN of f16 too.
 func (c *caster) hasPairForm() bool {
 	t := c.from
 	switch {
 	case c.to != dtype.F16 || t.Bits() > 8 || t == dtype.Bool:
 		return false
-	case t.IsInt():
+	case t.IsInt() || c.native():
 		return true
 	}
 	return t != dtype.F8E8M0 && t.Row().Exp < 5 && !t.HasNaN()
@@ -27,7 +27,28 @@ func (c *caster) pair(slots []int) code.Value {
 		}
 		return c.magic(c.halves(slots))
 	}
+	if c.native() {
+		return c.converted(slots)
+	}
 	return c.rebias(c.halves(slots))
+}
+
+// converted serves one or two f8e4m3, which an instruction takes from half a word.
+func (c *caster) converted(slots []int) code.Value {
+	half, at := []code.Op{code.OpTrunc16, code.OpHi16}, slots[0]
+	word := c.words[at/4]
+	if len(slots) == 2 && (at%2 > 0 || slots[1] != at+1) {
+		word, at = c.bits(8*at, 8), 0
+		word = c.Bfi(c.bits(8*slots[1], 8), word, 8, 8)
+	}
+	pair := c.op(code.OpE4M3x2ToF16x2, c.op(half[at/2%2], word))
+	switch {
+	case len(slots) == 2:
+		return pair
+	case at%2 > 0:
+		return c.op(code.OpShrU32, pair, c.k(16))
+	}
+	return c.op(code.OpAnd32, pair, c.k(0xffff))
 }
 
 // masked serves two integers that stand at the same place in the two halves of

@@ -25,7 +25,7 @@ func Placed(b *code.Builder, level code.Arch, to, from dtype.Type, slots []int, 
 		out, err := Recipe(b, level, bare, units, slots, words, nil)
 		return narrow(b, out, power), err
 	}
-	return Tile(b, to, from, slots, gather(b, place, words))
+	return Tile(b, level, to, from, slots, gather(b, place, words))
 }
 
 // Through reports whether a recipe to bf16 is the way to f16 as well: for floats of more
@@ -115,7 +115,7 @@ func Recipe(b *code.Builder, level code.Arch, r *recipe.Recipe, units int, slots
 		whole = slots[s]%2 == 0 && slots[s+1] == slots[s]+1
 	}
 	if !whole {
-		return Tile(b, r.To, r.To, slots, out)
+		return Tile(b, level, r.To, r.To, slots, out)
 	}
 	order := make([]code.Value, len(slots)/2)
 	for j := range order {

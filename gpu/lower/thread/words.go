@@ -71,16 +71,16 @@ func (t *Thread) together(j, first, last, w int, source func(i int) Field) (code
 	return t.Op(code.OpFunnelR32, nil, f.Words[pos/32], f.Words[pos/32+1], t.Const32(int64(pos%32))), true
 }
 
-// ofBytes is a word of four elements of a byte each that lie in two words, in whole bytes.
+// ofBytes is a word of four elements of a byte each, or two of two bytes, that lie in two words, in whole bytes.
 func (t *Thread) ofBytes(first, last, w int, source func(i int) Field) (code.Value, bool) {
-	if w != 8 || last-first != 3 {
+	if w != 8 && w != 16 || (last-first+1)*w != 32 {
 		return 0, false
 	}
 	var words []code.Value
 	selector := int64(0)
-	for i := range 4 {
+	for i := range 32 / w {
 		f := source(first + i)
-		if f.Pos%8 != 0 {
+		if f.Pos%w != 0 {
 			return 0, false
 		}
 		word := f.Words[f.Pos/32]
@@ -92,7 +92,9 @@ func (t *Thread) ofBytes(first, last, w int, source func(i int) Field) (code.Val
 		if k > 1 {
 			return 0, false
 		}
-		selector |= int64(4*k+f.Pos%32/8) << (4 * i)
+		for at := range w / 8 {
+			selector |= int64(4*k+f.Pos%32/8+at) << (i*w/2 + 4*at)
+		}
 	}
 	return t.Op(code.OpPrmt, nil, words[0], words[len(words)-1], t.Const32(selector)), true
 }

@@ -73,6 +73,10 @@ type Schedule struct {
 	// registers. Without it, it saves some that may be there, at the cost of code that waits
 	// more. It is for types that need no more than these; nothing may go to memory.
 	Resident int `json:",omitempty"`
+	// Apart multiplies one row of x at a time, in several groups to a turn: each 16 k of a turn have
+	// one of the eight columns of products, so that sums of different groups stay apart, and are
+	// scaled once a turn. It is beside Parts or Stages, for weights that need no sums of x.
+	Apart bool `json:",omitempty"`
 	// Brief, without Stages, Parts and Splits, has a turn of the loop multiply what is cast
 	// together ([Plan.Sub] of k), not [Turn]: a program that is short whatever the type, for which
 	// drivers need little time.
@@ -88,6 +92,10 @@ func (s Schedule) String() string {
 	if s.Brief {
 		s.Brief = false
 		return s.String() + ", brief"
+	}
+	if s.Apart {
+		s.Apart = false
+		return s.String() + ", groups apart"
 	}
 	if s.Once {
 		s.Once = false
@@ -154,6 +162,9 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 			s.Warps = 4
 		}
 	}
+	if s.Apart {
+		rows = 1
+	}
 	for _, f := range []struct {
 		name          string
 		value         *int
@@ -176,6 +187,9 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 	}
 	if s.Fine && !s.Warpgroups || s.Once && !s.Fine {
 		return s, fmt.Errorf("template: products of a tile each are those of warpgroups, and one copy of the turn is for them")
+	}
+	if s.Apart && (s.Rows != 1 || p.scales() == 1 || p.Shifts() || s.Digits || s.Warpgroups || !s.Streams() && s.Parts <= 1) {
+		return s, fmt.Errorf("template: %d rows with groups of %d apart: it is one row, groups of 16 to 64 of weights that need no sums of x, and warps along k or stages", s.Rows, p.Group)
 	}
 	if s.Brief && (s.Streams() || s.Parts > 1 || s.Splits > 1) {
 		return s, fmt.Errorf("template: a brief program with %d stages, %d warps along k and %d splits: leave all of these out, or Brief", s.Stages, s.Parts, s.Splits)
@@ -311,7 +325,7 @@ func (d *decoder) program() (*ir.Program, error) {
 	d.types()
 	sums := d.sum
 	if d.Parts > 1 {
-		sums = build.Register(dtype.F32, d.copies().Mul(d.sums(1, d.Rows)))
+		sums = build.Register(dtype.F32, d.copies().Mul(d.total(1)))
 	}
 	tiles := blocks
 	if d.Sides > 1 {
@@ -344,9 +358,20 @@ func (d *decoder) program() (*ir.Program, error) {
 	if d.Parts <= 1 {
 		d.last = b.Let("last", all.Sub(1))
 	}
+	if d.Apart {
+		d.columnMasks()
+	}
 	d.each(func() {
-		b.AllocateRegister(d.of("acc"), d.sum, build.Init(0))
-		if d.Deferred() && d.Group == 0 {
+		if d.Apart {
+			d.beginApart()
+			return
+		}
+		if d.summed() == 0 {
+			b.AllocateRegister(d.running(), d.dotSum(), build.Init(0))
+		} else {
+			b.AllocateRegister(d.of("acc"), d.sum, build.Init(0))
+		}
+		if d.Deferred() && d.summed() == 0 {
 			b.AllocateRegister("back", d.rowF32, build.Init(1))
 		}
 	})
@@ -360,18 +385,22 @@ func (d *decoder) program() (*ir.Program, error) {
 		d.each(func() { d.loadScale("", "0") })
 	}
 	d.loop(bk)
-	if d.Group == 0 {
+	if d.summed() == 0 && !d.Apart {
 		d.each(func() {
-			if !d.Less {
+			if !d.Less && !d.Folds {
 				d.loadScale("", "0")
 			}
-			d.finish("", build.Expr(d.of("acc")), build.Expr("accx"), true)
+			d.finish("", build.Expr(d.running()), build.Expr("accx"), true)
 		})
 	}
 	total := func() build.Value { return build.Expr(d.of("acc")) }
 	if d.Parts > 1 {
 		total = func() build.Value {
-			parts := b.View(d.of("parts"), build.Expr(d.of("acc")), d.sums3())
+			acc := build.Expr(d.of("acc"))
+			if d.Apart {
+				acc = d.columnApart()
+			}
+			parts := b.View(d.of("parts"), acc, build.Register(dtype.F32, each(d.Parts, d.total(1))))
 			return b.Reduce(d.of("whole"), parts, sums, build.Dim(0), build.Op("sum"))
 		}
 	}
@@ -435,7 +464,15 @@ func (d *decoder) params() (in inputs) {
 }
 
 // store rounds what outputs of the present side came to and stores it.
-func (d *decoder) store(acc build.Value) { d.storeAs(acc, d.copies().Mul(d.sums(d.Warps, d.Rows))) }
+func (d *decoder) store(acc build.Value) { d.storeAs(acc, d.copies().Mul(d.total(d.Warps))) }
+
+// total is the layout of what outputs of so many warps came to, [outputs, rows].
+func (d *decoder) total(warps int) layout.Layout {
+	if d.Apart {
+		return d.rows(warps)
+	}
+	return d.sums(warps, d.Rows)
+}
 
 // copies are the warps that share outputs, each of which has them all.
 func (d *decoder) copies() layout.Layout { return layout.Replicated(max(d.Parts, 1), 1, 1) }
@@ -449,7 +486,7 @@ func (d *decoder) storeAs(acc build.Value, as layout.Layout) {
 	if d.AddBias {
 		gb := b.ViewGlobal("gb", d.bias, build.Global(d.Act, d.n, 1))
 		rows := d.copies().Mul(d.rows(d.Warps))
-		if d.Digits {
+		if d.Single() && d.Streams() {
 			rows = as
 		}
 		rb := b.LoadGlobal("rbias", gb, build.Register(d.Act, rows), build.Offset(d.tile().Mul(outputs), 0))
@@ -562,10 +599,12 @@ func (d *decoder) loadS(j int, g build.Value) {
 			g = build.Expr("(" + g.String() + ")").Div(per)
 		}
 		d.loadScale(name("", j), g)
-	case d.Parts > 1: // the groups of a turn are a dimension
+	case d.Parts > 1 && !d.Apart: // the groups of a turn are a dimension
 		for q := range d.scales() {
 			d.loadScaleAt(fmt.Sprintf("%d_%d", j, q), build.Offset(g, q, d.tile().Mul(d.outputs())), build.Dims(0, 2))
 		}
+	case d.Apart:
+		d.loadApart(j, g)
 	default:
 		for q := range d.spanScales() {
 			d.loadScale(fmt.Sprintf("%d_%d", j, q), build.Expr("("+g.String()+")").Mul(d.spanScales()).Add(q))
@@ -611,11 +650,15 @@ func (d *decoder) loop(bk build.Value) {
 	}
 	if d.Parts > 1 {
 		for j := range d.Depth {
+			turn := build.Expr(fmt.Sprint(j * unit))
+			if d.Splits > 1 {
+				turn = bk.Add(j * unit)
+			}
+			if d.Apart {
+				d.loadOwnX(j, turn)
+				continue
+			}
 			for k := 0; k < Turn; k += d.dot() {
-				turn := build.Expr(fmt.Sprint(j * unit))
-				if d.Splits > 1 {
-					turn = bk.Add(j * unit)
-				}
 				d.loadX(fmt.Sprintf("%d_%d", j, k/d.dot()), turn, k, d.dot())
 			}
 		}
@@ -669,11 +712,15 @@ func (d *decoder) turn(g build.Value, next func(j int) build.Value) {
 			}
 			d.each(func() {
 				d.cast(tag, b.View(d.of("rw"+tag), build.Expr(d.weights(j, sub)), d.codes1))
-				d.less(d.of("rh"+tag), func(k int) layout.Layout { return d.left(d.width(), k) }, func(k int) string { return d.zerosOf(j, sub*d.Sub+k) })
+				d.grouped(d.of("rh"+tag), func(k int) layout.Layout { return d.left(d.width(), k) }, func(what string, k int) string { return d.loaded(what, j, sub*d.Sub+k) })
 				if next != nil {
 					d.loadW(j, sub, next(j))
 				}
 			})
+			if d.Apart {
+				d.productsApart(j, sub*d.Sub, tag, build.Expr(name("xo", j)))
+				continue
+			}
 			for piece := range d.Sub / dot {
 				k := sub*d.Sub + piece*dot
 				tag := tag
@@ -697,13 +744,27 @@ func (d *decoder) turn(g build.Value, next func(j int) build.Value) {
 		if d.Group == 0 {
 			continue
 		}
+		if d.Apart {
+			if next != nil { // there are few others to hide this behind
+				d.loadOwnX(j, now.Add(d.Depth*d.Splits*d.Parts))
+			}
+			d.each(func() {
+				d.finishApart(j)
+				if next != nil {
+					d.loadS(j, next(j))
+				}
+			})
+			continue
+		}
 		d.each(func() {
 			for q := range d.spanScales() {
 				tag := name("", j)
 				if d.spanScales() > 1 {
 					tag = fmt.Sprintf("%d_%d", j, q)
 				}
-				d.finish(tag, build.Expr(d.of("sum"+tag)), build.Expr("sumx"+tag), false)
+				if d.summed() > 0 {
+					d.finish(tag, build.Expr(d.of("sum"+tag)), build.Expr("sumx"+tag), false)
+				}
 			}
 			if next != nil {
 				d.loadS(j, next(j))
@@ -712,15 +773,23 @@ func (d *decoder) turn(g build.Value, next func(j int) build.Value) {
 	}
 }
 
-// zerosOf is what zero points of the group of k of the j-th turn are loaded as.
-func (d *decoder) zerosOf(j, k int) string {
+// loaded is what scales, rs, or zero points, rz, of the group of k of the j-th turn are loaded as.
+func (d *decoder) loaded(what string, j, k int) string {
 	switch {
 	case d.Group == 0:
-		return d.of("rz")
+		return d.of(what)
 	case d.spanScales() > 1:
-		return d.of(fmt.Sprintf("rz%d_%d", j, k/d.Group))
+		return d.of(fmt.Sprintf("%s%d_%d", what, j, k/d.Group))
 	}
-	return d.of(name("rz", j))
+	return d.of(name(what, j))
+}
+
+// running are the sums of all k that products add to.
+func (d *decoder) running() string {
+	if d.Parts > 1 {
+		return d.of("run")
+	}
+	return d.of("acc")
 }
 
 // loadX loads dot rows of x's transpose from k of a turn on.
@@ -753,8 +822,11 @@ func (d *decoder) viewX(tag string, dot int) build.Value {
 func (d *decoder) product(j, k int, rh, rx build.Value) {
 	b := d.b
 	once := d.shifted() && d.side == 0 // sums of x are those of all sides
-	if d.Group == 0 {
-		b.Dot(d.of("acc"), rh, rx, build.Expr(d.of("acc")), d.sum)
+	if d.summed() == 0 {
+		if d.Parts > 1 {
+			rh = b.View(fmt.Sprintf("%s%d_%d", d.of("ra"), j, k), rh, d.operand(d.left(1, d.dot())))
+		}
+		b.Dot(d.running(), rh, rx, build.Expr(d.running()), d.dotSum())
 		if once {
 			b.Dot("accx", build.Expr("ones"), rx, build.Expr("accx"), d.sum)
 		}

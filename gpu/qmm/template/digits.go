@@ -202,6 +202,8 @@ func (d *stream) addProducts(t build.Value, sum func() string, sumOfX string, re
 func (d *stream) column() build.Value {
 	b := d.b
 	switch {
+	case d.Apart:
+		return d.columnApart()
 	case d.tall():
 		return d.columnTall()
 	case d.Fixed || d.Long:

@@ -88,7 +88,7 @@ func Expand(f Form) (*ir.Program, error) {
 		}
 		d.loadScale(name("", piece), group)
 	}
-	d.less("rh", func(k int) layout.Layout { return p.left(d.Warps, k) }, func(k int) string { return name("rz", k/dot) })
+	d.grouped("rh", func(k int) layout.Layout { return p.left(d.Warps, k) }, func(what string, k int) string { return name(what, k/dot) })
 	for piece := range p.Sub / dot {
 		tag, at := name("", piece), bk.Mul(p.Sub).Add(piece*dot)
 		rh := build.Expr("rh")
@@ -244,29 +244,49 @@ func (d *decoder) scaleViews(s, z, turns build.Value) {
 	if d.Parts > 1 && d.scales() > 1 {
 		shape = []any{turns, d.scales(), padded}
 	}
-	d.gs = d.b.ViewGlobal("gs", s, build.Global(d.Scale, shape...))
+	own := shape
+	if d.Apart && d.Parts > 1 && d.pairs() > 1 {
+		own = []any{turns, d.scales() / d.pairs(), d.pairs(), padded}
+	}
+	d.gs = d.b.ViewGlobal("gs", s, build.Global(d.Scale, own...))
 	if d.Zero {
 		d.gz = d.b.ViewGlobal("gz", z, build.Global(d.ZeroType(), shape...))
 	}
 }
 
-// less takes zero points off what codes became, [outputs, Sub k], where the plan does so: those
-// of a group at a time. of is the layout of so many k of it, and zeros is what zero points
-// of the group of k are loaded as.
-func (d *decoder) less(rh string, of func(k int) layout.Layout, zeros func(k int) string) build.Value {
+// grouped has operands of what codes became, [outputs, Sub k], those of a group at a time: less zero points, or
+// times scales, where the plan has them so. of is the layout of so many k of it, and loaded is what the group of k has
+// as scales or zero points.
+func (d *decoder) grouped(rh string, of func(k int) layout.Layout, loaded func(what string, k int) string) build.Value {
 	b, all, n := d.b, build.Expr(rh), d.dot()
-	if !d.Less {
+	if !d.Less && !d.Folds {
 		return all
 	}
 	as := build.Register(d.Act, of(n))
+	change := func(to string, part build.Value, k int) build.Value {
+		if d.Folds {
+			return b.Mul(to, part, d.factors(loaded("rs", k)), as)
+		}
+		return b.Sub(to, part, d.zeros(loaded("rz", k)), as)
+	}
 	for k := 0; k < d.Sub; k += n {
 		if n == d.Sub {
-			return b.Sub(rh, all, d.zeros(zeros(k)), as)
+			return change(rh, all, k)
 		}
 		part := b.SliceRegister(rh+"_part", all, as, build.Offset(0, k))
-		b.SliceAssign(rh, all, b.Sub(rh+"_part", part, d.zeros(zeros(k)), as), build.Register(d.Act, of(d.Sub)), build.Offset(0, k))
+		b.SliceAssign(rh, all, change(rh+"_part", part, k), build.Register(d.Act, of(d.Sub)), build.Offset(0, k))
 	}
 	return all
+}
+
+// factors are scales by row, lifted, of the type of the activations.
+func (d *decoder) factors(loaded string) build.Value {
+	b := d.b
+	s := b.Cast(loaded+"_act", b.View(loaded+"_rows", build.Expr(loaded), d.rowS), d.rowAct, build.Domain("finite"))
+	if d.Lift != 0 {
+		s = b.Mul(loaded+"_act", s, math.Ldexp(1, d.Lift), d.rowAct)
+	}
+	return s
 }
 
 // zeros are what is taken off codes by row, of the type of the activations: zero points, or where they
@@ -291,6 +311,13 @@ func (d *decoder) cast(tag string, rw build.Value) {
 // each of x's numbers, nil if that is nothing.
 func (d *decoder) scaleOf(tag string) (scale build.Value, minus *build.Value) {
 	b := d.b
+	if d.Folds { // operands were multiplied with it: what is left are powers of two
+		power := math.Ldexp(1, d.Power-d.Lift)
+		if d.Deferred() {
+			return b.Mul("scale"+tag, build.Expr("back"), power, d.rowF32), nil
+		}
+		return b.AllocateRegister("scale"+tag, d.rowF32, build.Init(power)), nil
+	}
 	scale = b.Cast("scale"+tag, b.View("rv"+tag, build.Expr(d.of("rs"+tag)), d.rowS), d.rowF32)
 	if d.Power != 0 {
 		scale = b.Mul("scale"+tag, scale, math.Ldexp(1, d.Power), d.rowF32)

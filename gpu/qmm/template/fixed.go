@@ -120,8 +120,8 @@ func (d *stream) storeDigits(planes, q build.Value, i32 build.Type, plane func(i
 
 // perBase is the type of n numbers that each thread has for a group of its own:
 // [warps, n, 8, groups].
-func (d *stream) perBase(t dtype.Type, n int) build.Type {
-	return build.Register(t, layout.Spatial(d.Warps, 1, 1, 1).Local(1, n, 1, 1).Spatial(1, 1, 8, bases))
+func (d *decoder) perBase(t dtype.Type, n int) build.Type {
+	return build.Register(t, layout.Spatial(d.width(), 1, 1, 1).Local(1, n, 1, 1).Spatial(1, 1, 8, bases))
 }
 
 // beginFixed begins outputs, with Long too.

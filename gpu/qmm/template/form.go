@@ -3,6 +3,8 @@ package template
 import (
 	"fmt"
 	"math"
+	mathbits "math/bits"
+	"slices"
 	"sync"
 
 	"github.com/tilus-lab/tilus-lab/gpu/lower/cast"
@@ -65,6 +67,12 @@ type Plan struct {
 	// nothing is rounded: all of them where they are whole, else a number near them, so that sums of x
 	// take off what is left; and LessBias the same of Bias. Elsewhere sums of x take them off.
 	Less, LessBias bool
+	// Folds says that operands are multiplied with the scales of their groups, of which nothing is
+	// rounded, so that all k of an output have one sum. Scales are lifted by 2^Lift for that, which
+	// no product leaves the type of activations with.
+	Folds bool
+	Lift  int
+	apart bool // for programs whose groups are, see [Plan.of]
 	// bytes is the plan for programs that multiply codes as they are stored, if it is another
 	// one; see [Plan.of].
 	bytes *Plan
@@ -95,6 +103,7 @@ func PlanOf(f Form) (*Plan, error) {
 	if err != nil {
 		return nil, err
 	}
+	p.fold()
 	kept := *p
 	plans.Store(f, &kept)
 	return p, nil
@@ -209,8 +218,14 @@ func (p *Plan) whole() {
 }
 
 // of is the plan as programs of a schedule multiply by it: as bytes, codes are masked out of
-// words as they are stored, and sums of x take off what they stand beside.
+// words as they are stored, and sums of x take off what they stand beside; groups that have sums
+// of their own anyway are not folded.
 func (p *Plan) of(s Schedule) *Plan {
+	if s.Apart {
+		apart := *p
+		apart.Folds, apart.Lift, apart.apart = false, 0, true
+		return &apart
+	}
 	if p.bytes != nil && (s.Digits || s.Fixed) {
 		return p.bytes
 	}
@@ -257,6 +272,67 @@ func (p *Plan) raise() {
 	if d, err := ir.DeferralOf(p.codes(1), p.Act, leastKept); err == nil && d.Recipe.Mode == recipe.Deferred {
 		p.Recipe, p.Least = d.Recipe, leastKept
 	}
+}
+
+// fold has scales of several groups to a turn multiplied into operands, if the type of the
+// activations holds all products: mostly a float's few bits by the four of f8e4m3, or by a power of
+// two beside bf16. For every pair of elements that is an instruction, whatever rows x has; sums of each group
+// would be scaled for each row, and matrix instructions of warpgroups wait for that. Of weights
+// beyond the range of bf16, which only powers of two reach, the least are rounded, and the greatest become infinite, as in [Expand].
+func (p *Plan) fold() {
+	bits := map[dtype.Type]int{dtype.F8E4M3: 4, dtype.F8E8M0: 0}
+	more, ok := bits[p.Scale]
+	if !ok || p.scales() == 1 || p.Zero || p.Bias > 0 && !p.LessBias || p.Recipe == nil || p.Scale == dtype.F8E8M0 && p.Act != dtype.BF16 {
+		return
+	}
+	least, greatest, digits := math.Inf(1), 0.0, 0 // of operands
+	for _, power := range p.powersOf() {
+		for code := range uint64(1) << p.Stored.Bits() {
+			v := math.Abs(p.Stored.Decode(code))
+			if p.LessBias {
+				v = math.Abs(p.Stored.Decode(code) - float64(p.Bias))
+			}
+			if v == 0 || v-v != 0 {
+				continue
+			}
+			frac, exp := math.Frexp(math.Ldexp(v, power))
+			whole := uint64(math.Ldexp(frac, 53))
+			n := 53 - mathbits.TrailingZeros64(whole)
+			least, greatest, digits = min(least, math.Ldexp(1, exp-n)), max(greatest, math.Ldexp(v, power)), max(digits, n)
+		}
+	}
+	if digits+more > p.Act.Row().Man+1 {
+		return
+	}
+	if p.Scale == dtype.F8E8M0 {
+		p.Folds = true
+		return
+	}
+	const leastScale = 1. / 512
+	for lift := 7; lift >= 0; lift-- {
+		if by := math.Ldexp(1, lift); greatest*p.Scale.Max()*by <= p.Act.Max() && p.Scale.Max()*by <= p.Act.Max() {
+			p.Folds, p.Lift = p.Act != dtype.F16 || least*leastScale*by >= math.Ldexp(1, -24), lift
+			return
+		}
+	}
+}
+
+// powersOf are the powers of two that operands have more than their codes' values.
+func (p *Plan) powersOf() []int {
+	if p.Deferred() {
+		if d, err := ir.DeferralOf(p.codes(1), p.Act, p.Least); err == nil {
+			return slices.Compact(slices.Sorted(slices.Values(d.Powers)))
+		}
+	}
+	return []int{0}
+}
+
+// summed is how many k have a sum that is scaled by itself: those of a group, or all, which is 0.
+func (p *Plan) summed() int {
+	if p.Folds {
+		return 0
+	}
+	return p.Group
 }
 
 // operands makes operands rh of codes: what they stand for, but for [Plan.Power], zero points, and

@@ -313,9 +313,9 @@ func (g *gang) stretch(t, count build.Value) {
 		if g.Fine {
 			g.w.joinTiles()
 		}
-		if g.Group == 0 {
+		if g.summed() == 0 {
 			g.each(func() {
-				if !g.Less {
+				if !g.Less && !g.Folds {
 					g.loadScale("", "0")
 				}
 				g.finish("", build.Expr(g.of("acc")), build.Expr("sumx"), true)

@@ -26,9 +26,12 @@ func (s Schedule) gatherBytes(p *Plan) int {
 	return 4 * ceil(s.Sides, s.Splits) * s.Splits * p.Outputs() * s.Warps * s.columns()
 }
 
+// Single reports whether blocks multiply one row of x, and nobody wants to have several rows so.
+func (s Schedule) Single() bool { return s.Digits || s.Apart }
+
 // columns are those of sums that threads have.
 func (s Schedule) columns() int {
-	if s.Digits {
+	if s.Single() {
 		return 1
 	}
 	return max(s.Rows, 8)

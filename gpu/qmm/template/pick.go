@@ -30,6 +30,7 @@ func (p *Plan) Registers(s Schedule) int { return p.registers(s) }
 
 // registers is about how many a thread needs.
 func (p *Plan) registers(s Schedule) int {
+	p = p.of(s)
 	tiles, columns := p.Tiles*s.Sides, max(s.Rows, 8)/8
 	if s.Warpgroups {
 		return p.gangNeeds(s)
@@ -54,7 +55,7 @@ func (p *Plan) registers(s Schedule) int {
 		if p.Stored.Bits() == 2 && s.Sides == 1 { // what ptxas shares between sides
 			n += 6
 		}
-		under := 4 * (p.scales() - 1) // of a tile and turn: scales, zero points and what is left of them
+		under := 4 * (p.applied() - 1) // of a tile and turn: scales, zero points and what is left of them
 		if under > 0 && p.Less && p.Zero {
 			under += 5
 		}
@@ -146,18 +147,29 @@ func (p *Plan) perElement() float64 {
 
 // scaled is 1 where sums of a turn are scaled, and 0 where all are at the end.
 func (p *Plan) scaled() float64 {
-	if p.Group == 0 {
+	if p.summed() == 0 {
 		return 0
 	}
 	return 1
 }
 
-// more is how many scales an output has in a turn beside the first.
-func (p *Plan) more() float64 { return float64(p.scales() - 1) }
+// applied is how many scales of a turn each thread applies to sums of an output.
+func (p *Plan) applied() int {
+	switch {
+	case p.Folds:
+		return 1
+	case p.apart:
+		return max(1, p.scales()/4)
+	}
+	return p.scales()
+}
+
+// more is how many scales an output has in a turn beside the first, for each of which threads scale sums.
+func (p *Plan) more() float64 { return float64(p.applied() - 1) }
 
 // converting is what conversions of a turn's scales of a tile take, of so much each.
 func (p *Plan) converting(e4m3, e8m0 float64) float64 {
-	n := p.scaled() * float64(p.scales())
+	n := p.scaled() * float64(p.applied())
 	switch p.Scale {
 	case dtype.F8E4M3:
 		return n * e4m3
@@ -177,8 +189,17 @@ func (p *Plan) taking(less, rest float64) float64 {
 	if p.Rest() {
 		n += rest
 	}
+	if p.Folds {
+		n += foldPair/2 + foldScale*float64(p.scales())/(Turn/2)
+	}
 	return n
 }
+
+// What folding takes: instructions for each pair of elements, and for each scale of a tile.
+const (
+	foldPair  = 1
+	foldScale = 5
+)
 
 // blocksOf is how many blocks a schedule with Parts has, and how many of them fit a
 // multiprocessor.
@@ -191,9 +212,10 @@ func (p *Plan) blocksOf(s Schedule, m, n int) (blocks, fit int) {
 // room, so that multiprocessors have more or fewer of them unless the launch takes all of
 // it; where it takes more, the last blocks begin when others have ended.
 func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
+	p = p.of(s)
 	of := ratesOf(partsBy, s.Rows)
 	blocks, fit := p.blocksOf(s, m, n)
-	columns, tiles := float64(s.Rows)/8, float64(p.Tiles*s.Sides)
+	columns, tiles := float64(max(s.Rows, 8))/8, float64(p.Tiles*s.Sides)
 	elements := float64(p.Outputs() * Turn / 32 * s.Sides)
 	mma := elements / 8 * columns
 	if p.Shifts() {
@@ -352,7 +374,7 @@ func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 		// Blocks that stay, or whose warps share k, do better than those that do neither, which
 		// are for where copies cannot be made.
 		plain := !s.Streams() && s.Parts <= 1 && k%8 == 0
-		if s.Fits(p, m, n, k, on) && !plain && !(s.Digits && m > 1) {
+		if s.Fits(p, m, n, k, on) && !plain && !(s.Single() && m > 1) {
 			all = append(all, rated{s, p.Estimate(s, m, n, k, on)})
 		}
 	}
@@ -379,11 +401,17 @@ func (p *Plan) spans(rows, blocks int) []Schedule {
 			}
 		}
 	}
+	apart := rows == 8 && p.scales() > 1 && !p.Shifts()
 	for _, parts := range []int{4, 8} {
 		for _, depth := range []int{1, 2, 3, 4} {
 			for _, sides := range []int{1, 2} {
 				for splits := 1; splits*parts <= 16; splits *= 2 {
 					s := Schedule{Rows: rows, Depth: depth, Warps: 1, Sides: sides, Splits: splits, Parts: parts, PDL: true}
+					if apart {
+						a := s
+						a.Rows, a.Apart, a.Joint = 1, true, splits == 2
+						out = append(out, a)
+					}
 					// Clusters of two find room everywhere; larger ones leave multiprocessors without work.
 					if s.Joint = splits == 2; s.Joint {
 						out = append(out, s)
@@ -399,6 +427,11 @@ func (p *Plan) spans(rows, blocks int) []Schedule {
 			for _, stages := range []int{4, 8} {
 				s := Schedule{Rows: rows, Depth: 1, Warps: warps, Sides: sides, Splits: 1, PDL: true, Stages: stages, Blocks: blocks}
 				out = append(out, s)
+				if apart {
+					a := s
+					a.Rows, a.Apart = 1, true
+					out = append(out, a)
+				}
 				if s.Rows == 8 && p.Bytewise() && p.Stored.Bits() <= 2 {
 					d := s
 					d.Rows, d.Depth, d.Digits, d.Long = 1, longTurns, true, true // but not Fixed, which rounds x
@@ -500,7 +533,7 @@ func PickPlain(p *Plan, m, n, k int, on Machine) Schedule {
 	}
 	best, least := Schedule{}, math.Inf(1)
 	for _, s := range p.spans(rows, on.SMs) {
-		if !s.Plain() || !s.Fits(p, m, n, k, on) {
+		if s.Single() && m > 1 || !s.Plain() || !s.Fits(p, m, n, k, on) {
 			continue
 		}
 		if us := p.Estimate(s, m, n, k, on); us < least {

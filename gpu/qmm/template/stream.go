@@ -25,6 +25,7 @@ type stream struct {
 	total          build.Value // turns of all blocks
 	few            build.Value // whether there are more blocks than turns
 	sd, ready      build.Value // digits of x, and when they are there
+	ss4            build.Value // ss, with groups that are columns of the same threads
 	xscale, xsum   build.Value // of x as whole numbers, for digits
 	names          map[string]int
 }
@@ -54,7 +55,7 @@ func (s Schedule) fillStream(p *Plan) (Schedule, error) {
 		return s, fmt.Errorf("template: %d rows, %d warps and %d sides: rows and sides are powers of two, and of warps and sides together there are at most %d", s.Rows, s.Warps, s.Sides, 4*MaxWarps)
 	case s.Digits && (s.Rows != 1 || !p.Bytewise()):
 		return s, fmt.Errorf("template: %d rows as digits of %s: they are of f16, one at a time, for codes of 1, 2 or 4 bits that are stored without a sign (here as %s) and have no zero points taken off, in groups of %d", s.Rows, p.Weight, p.Stored, Turn)
-	case !s.Digits && s.Rows < 8:
+	case !s.Single() && s.Rows < 8:
 		return s, fmt.Errorf("template: rows %d is not from 8 to 32", s.Rows)
 	case s.Digits && s.Fixed && (s.Stages%bases != 0 || s.Depth > 1):
 		return s, fmt.Errorf("template: whole numbers in %d stages, depth %d: they take a multiple of %d stages, and turns one by one", s.Stages, s.Depth, bases)
@@ -212,13 +213,16 @@ func (d *stream) program() (*ir.Program, error) {
 		} else if d.Long {
 			d.allocateLong()
 		}
-	case d.Fixed:
+	case d.Fixed || d.Apart:
 		d.sx = b.AllocateShared("sx", rowMajor(d.Act, d.Stages, d.Rows, Turn))
 	default:
 		d.sx = b.AllocateShared("sx", build.Shared(d.Act, swizzled(d.Stages*Turn/d.piece(), d.Rows, d.piece())))
 	}
 	if d.Group > 0 {
 		d.ss = b.AllocateShared("ss", rowMajor(d.Scale, d.Stages, d.scales(), d.many()))
+		if d.Apart {
+			d.ss4 = b.ReshapeShared("ss4", d.ss, rowMajor(d.Scale, d.Stages, d.scales()/d.pairs(), d.pairs(), d.many()))
+		}
 		if d.Zero {
 			d.sz = b.AllocateShared("sz", rowMajor(d.ZeroType(), d.Stages, d.scales(), d.many()))
 		}
@@ -294,6 +298,9 @@ func (d *stream) program() (*ir.Program, error) {
 		} else if d.Digits {
 			turn = d.multiplyDigits
 			d.constants()
+		} else if d.Apart {
+			turn = d.multiplyApart
+			d.columnMasks()
 		} else if d.shifted() {
 			b.AllocateRegister("ones", build.Register(d.Act, d.left(d.Warps, d.piece())), build.Init(1))
 		}
@@ -350,7 +357,7 @@ func (d *stream) program() (*ir.Program, error) {
 		case d.Joint:
 			outputs()
 			d.sent()
-			if d.Digits {
+			if d.Single() {
 				d.collect(build.Register(dtype.F32, d.quarters()), d.storeColumn)
 			} else {
 				d.collect(d.byRows())
@@ -484,7 +491,7 @@ func (d *stream) tileX(name string, t build.Value, i int) build.Value {
 
 // copyX begins to fill the stage of turn t with x.
 func (d *stream) copyX(t build.Value) {
-	if d.Digits || d.Fixed {
+	if d.Digits || d.Fixed || d.Apart {
 		at := d.bm
 		if d.Rows > 1 {
 			at = at.Mul(d.Rows)
@@ -499,13 +506,17 @@ func (d *stream) copyX(t build.Value) {
 
 // begin begins outputs.
 func (d *stream) begin() {
-	if d.Fixed || d.Long {
+	switch {
+	case d.Fixed || d.Long:
 		d.beginFixed()
+		return
+	case d.Apart:
+		d.each(d.beginApart)
 		return
 	}
 	d.each(func() {
 		d.b.AllocateRegister(d.of("acc"), d.sum, build.Init(0))
-		if d.Deferred() && d.Group == 0 {
+		if d.Deferred() && d.summed() == 0 {
 			d.b.AllocateRegister("back", d.rowF32, build.Init(1))
 		}
 		if d.Less && d.Group == 0 {
@@ -569,10 +580,14 @@ func (d *stream) multiply(j int, t build.Value) {
 	if err != nil {
 		panic(err) // schedules are checked
 	}
-	if d.Less && d.Group > 0 {
+	if (d.Less || d.Folds) && d.Group > 0 {
 		d.each(func() {
 			for q := range d.scales() {
-				d.loadGroup(d.zerosOf(j, q*d.Group), "uz", d.sz, t, q, d.ZeroType(), d.flatZ)
+				if d.Less {
+					d.loadGroup(d.loaded("rz", j, q*d.Group), "uz", d.sz, t, q, d.ZeroType(), d.flatZ)
+				} else {
+					d.loadGroup(d.loaded("rs", j, q*d.Group), "us", d.ss, t, q, d.Scale, d.flat)
+				}
 			}
 		})
 	}
@@ -582,7 +597,7 @@ func (d *stream) multiply(j int, t build.Value) {
 			from := b.SliceShared(d.fresh("uw"), d.flat8, d.part(), build.Offset(slot(t, d.Stages), d.side*d.Warps, sub*32*lane))
 			rb := b.LoadShared(d.of("rb"), from, pieces)
 			d.cast(tag, b.View(d.of("rw"), rb, d.codes1))
-			d.less(d.of("rh"+tag), func(k int) layout.Layout { return d.left(d.Warps, k) }, func(k int) string { return d.zerosOf(j, sub*d.Sub+k) })
+			d.grouped(d.of("rh"+tag), func(k int) layout.Layout { return d.left(d.Warps, k) }, func(what string, k int) string { return d.loaded(what, j, sub*d.Sub+k) })
 		})
 		for i := range d.Sub / piece {
 			k := sub*d.Sub + i*piece
@@ -598,7 +613,7 @@ func (d *stream) multiply(j int, t build.Value) {
 			})
 		}
 	}
-	if d.Group > 0 {
+	if d.summed() > 0 {
 		d.each(func() {
 			for q := range d.scales() {
 				tag := name("", j)
@@ -614,9 +629,9 @@ func (d *stream) multiply(j int, t build.Value) {
 
 // end ends outputs.
 func (d *stream) end() {
-	if d.Group == 0 {
+	if d.summed() == 0 && !d.Apart {
 		d.each(func() {
-			if !d.Less {
+			if !d.Less && !d.Folds {
 				d.loadScale("", "0")
 			}
 			d.finish("", build.Expr(d.of("acc")), build.Expr("accx"), true)
@@ -625,7 +640,7 @@ func (d *stream) end() {
 	at := func(i build.Value) []build.Attr {
 		return []build.Attr{build.Offset(i, d.bm.Mul(d.Rows), d.side*d.outputs()), build.Dims(2, 1)}
 	}
-	if d.Digits {
+	if d.Single() {
 		// Threads of a row have a part of the tiles each, so that many blocks' sums are read at once.
 		of := build.Register(dtype.F32, d.quarters())
 		total := func() build.Value { return d.b.ConvertLayout(d.of("own_rows"), d.column(), of) }

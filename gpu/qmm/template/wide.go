@@ -102,7 +102,7 @@ func (p *Plan) Fits() int { return p.Most(WideSchedule{}) }
 // [Plan.Fits] for many sides, and where shifted codes of many tiles leave few registers.
 func (p *Plan) Most(s WideSchedule) int {
 	sets := max(1, s.Sides)
-	if p.Group > 0 {
+	if p.summed() > 0 {
 		sets *= 2
 	}
 	rows := maxRows
@@ -377,7 +377,7 @@ func (p *Plan) repeats(s WideSchedule) bool {
 // µs for 24.0).
 func (w *wide) registers(n int) {
 	sums := w.Rows
-	if w.Group > 0 {
+	if w.summed() > 0 {
 		sums *= 2
 	}
 	if w.s.Consumers == 2 && !w.s.Persistent && !w.s.Fine && w.own(w.s)*w.Sides == 1 && sums <= 128 && 32%w.Stored.Bits() == 0 {
@@ -943,11 +943,11 @@ func (w *wide) weights(name string, t build.Value, sub int) build.Value {
 func (w *wide) end() {
 	b := w.b
 	w.each(func() {
-		if w.Group == 0 && !w.Less {
+		if w.summed() == 0 && !w.Less && !w.Folds {
 			w.loadScale("", "0")
 		}
 		for w.half = range w.halves() {
-			if w.Group == 0 {
+			if w.summed() == 0 {
 				w.scale("", build.Expr(w.at("acc")), build.Expr(w.rowsOf("sumx")), true)
 			}
 			for w.unit = range w.apart() {

@@ -18,12 +18,7 @@ func (w *wide) loadScales(t, g build.Value) {
 	b := w.b
 	w.each(func() {
 		w.groups(g, func(q int, _ build.Value) {
-			tag := w.scaleTag(q)
-			if w.s.Parts > 1 {
-				w.loadOwn(w.of("rs"+tag), w.of("us"+tag), w.ss3, t, q, w.Scale, w.flat)
-			} else {
-				b.LoadShared(w.of("rs"+tag), w.scaleStage(w.of("us"+tag), w.ss, t, q, w.Scale), w.flat)
-			}
+			w.loadFactors(t, q, "")
 			if w.Zero {
 				w.loadZeros(t, q, "")
 			}
@@ -52,25 +47,39 @@ func (w *wide) loadZeros(t build.Value, q int, tag string) {
 	w.b.LoadShared(w.of("rz"+of), w.scaleStage(w.of("uz"+of), w.sz, t, q, w.ZeroType()), w.flatZ)
 }
 
-// lessWide is less for some k of a turn, whose zero points are loaded, unless they are of
+// loadFactors is loadZeros for scales.
+func (w *wide) loadFactors(t build.Value, q int, tag string) {
+	of := w.scaleTag(q) + tag
+	if w.s.Parts > 1 {
+		w.loadOwn(w.of("rs"+of), w.of("us"+of), w.ss3, t, q, w.Scale, w.flat)
+		return
+	}
+	w.b.LoadShared(w.of("rs"+of), w.scaleStage(w.of("us"+of), w.ss, t, q, w.Scale), w.flat)
+}
+
+// groupedWide is grouped for some k of a turn, whose scales and zero points are loaded, unless they are of
 // a turn that is still to begin.
-func (w *wide) lessWide(rh string, t build.Value, sub int, tag string) build.Value {
+func (w *wide) groupedWide(rh string, t build.Value, sub int, tag string) build.Value {
 	group := func(k int) int {
 		if w.scales() == 1 {
 			return 0
 		}
 		return k / w.Group
 	}
-	if w.Less && w.Group > 0 && tag != "" {
+	if (w.Less || w.Folds) && w.Group > 0 && tag != "" {
 		for q := group(sub * w.Sub); q <= group((sub+1)*w.Sub-1); q++ {
-			w.loadZeros(t, q, tag)
+			if w.Less {
+				w.loadZeros(t, q, tag)
+			} else {
+				w.loadFactors(t, q, tag)
+			}
 		}
 	}
-	return w.less(rh, func(k int) layout.Layout { return w.operand(w.own(w.s), k) }, func(k int) string {
+	return w.grouped(rh, func(k int) layout.Layout { return w.operand(w.own(w.s), k) }, func(what string, k int) string {
 		if w.Group == 0 {
-			return w.of("rz")
+			return w.of(what)
 		}
-		return w.of("rz" + w.scaleTag(group(sub*w.Sub+k)) + tag)
+		return w.of(what + w.scaleTag(group(sub*w.Sub+k)) + tag)
 	})
 }
 
@@ -92,7 +101,7 @@ func (w *wide) begin(t build.Value, some string) func() {
 	if w.Less && w.Group == 0 {
 		w.each(func() { w.loadScale("", "0") })
 	}
-	if w.Deferred() && w.Group == 0 {
+	if w.Deferred() && w.summed() == 0 {
 		b.AllocateRegister("back", w.rowF32, build.Init(1))
 	}
 	if w.Shifts() && w.Group == 0 {
@@ -103,7 +112,7 @@ func (w *wide) begin(t build.Value, some string) func() {
 	}
 	if w.ahead(w.s) && !w.hangs() { // what hangs over is of the turn before, of another tile perhaps
 		b.AllocateRegister("rh0", build.Register(w.Act, w.operand(w.own(w.s), w.Sub)), build.Init(0))
-		if w.Deferred() && w.Group > 0 {
+		if w.Deferred() && w.summed() > 0 {
 			b.AllocateRegister("back", w.rowF32, build.Init(1))
 		}
 		b.If(build.Expr(some).Greater(0), func() { w.prepare(t, "_0") })
@@ -145,7 +154,7 @@ func (w *wide) cast1(t build.Value, sub int, tag string) build.Value {
 		to = "lead" + tag
 	}
 	w.castWide(to, w.b.View(w.of("rw"+k)+tag, w.words(w.of("rl"+k)+tag, rb), w.codes1))
-	return w.lessWide(to, t, sub, tag)
+	return w.groupedWide(to, t, sub, tag)
 }
 
 // pieces8 is the type of the bytes of a cast.
@@ -355,7 +364,7 @@ func (w *wide) products(sub, from int, operands []build.Value) {
 	for i, rh := range operands {
 		k := sub*w.Sub + (from+i)*piece
 		sum := w.at("acc")
-		if w.Group > 0 {
+		if w.summed() > 0 {
 			if sum = w.at("sum"); k%min(w.Group, Turn) == 0 {
 				w.settleOwn()
 				b.AllocateRegister(sum, w.sum, build.Init(0))
@@ -375,7 +384,7 @@ func (w *wide) products(sub, from int, operands []build.Value) {
 }
 
 // ends reports whether a group's last piece is that of k.
-func (w *wide) ends(k int) bool { return w.Group > 0 && (k+w.piece())%min(w.Group, Turn) == 0 }
+func (w *wide) ends(k int) bool { return w.summed() > 0 && (k+w.piece())%min(w.Group, Turn) == 0 }
 
 // endOf is what ends the product whose last piece is that of k.
 func (w *wide) endOf(k int) func() {

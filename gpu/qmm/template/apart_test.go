@@ -1,0 +1,90 @@
+package template
+
+import (
+	"fmt"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// apartCases calls do for products of a row whose groups are apart: every type of weights that needs no sums of x, in groups
+// of 16, 32 and 64 with every type of scales, by warps along k and by blocks that stay. Every part-th is taken.
+func apartCases(part int, do func(name string, f Form, i int, shape formShape)) {
+	shapes := []formShape{
+		{1, 48, 1024, Schedule{Parts: 4, Depth: 2, PDL: true}},
+		{2, 40, 640, Schedule{Parts: 4, Depth: 1, Sides: 2, AddBias: true, AddResidual: true}},
+		{1, 70, 1408, Schedule{Parts: 2, Splits: 2, Depth: 1, PDL: true}},
+		{1, 40, 640, Schedule{Parts: 2, Splits: 2, Depth: 1, Sides: 2, Joint: true}},
+		{1, 16, 128, Schedule{Stages: 2, Blocks: 1, PDL: true}},
+		{3, 300, 648, Schedule{Stages: 3, Blocks: 2, Warps: 2, Sides: 2, Depth: 3}},
+		{1, 150, 264, Schedule{Stages: 3, Blocks: 3, Warps: 4, AddBias: true, AddResidual: true, PDL: true}},
+		{1, 260, 768, Schedule{Stages: 4, Splits: 2, Joint: true, Warps: 2}},
+	}
+	scales := []dtype.Type{dtype.F16, dtype.BF16, dtype.F8E8M0, dtype.F8E4M3}
+	count := 0
+	for i, w := range weights() {
+		for j, group := range []int{16, 32, 64} {
+			for k, act := range []dtype.Type{dtype.F16, dtype.BF16} {
+				f := Form{Weight: w, Act: act, Scale: scales[(i+j+k)%4], Group: group, Factor: (i+j)%3 == 0}
+				f.Zero = w.IsInt() && !w.Signed() && (i+j)%2 == 0
+				if p, err := PlanOf(f); err != nil || p.Shifts() {
+					continue
+				}
+				for n, shape := range shapes {
+					shape.s.Apart = true
+					if count++; count%part == 0 {
+						do(fmt.Sprintf("%+v_%d_%d_%d_%+v", f, shape.m, shape.n, shape.k, shape.s), f, i*8+n, shape)
+					}
+				}
+			}
+		}
+	}
+}
+
+// TestApart multiplies with groups apart on the interpreter and the simulator.
+func TestApart(t *testing.T) {
+	part := 53
+	if *every {
+		part = 1
+	}
+	devices := []device.Device{machine(t, "interp"), machine(t, "sim")}
+	apartCases(part, func(name string, f Form, i int, shape formShape) {
+		t.Run(name, func(t *testing.T) {
+			l := randomLayer(f, shape.m, shape.n, shape.k, rand.New(rand.NewPCG(uint64(i), 8)))
+			for _, d := range devices {
+				l.check(t, d, shape.s)
+			}
+		})
+	})
+}
+
+// TestGPUApart is TestApart on the attached GPU.
+func TestGPUApart(t *testing.T) { onGPU(t, 8, apartCases, 7, 1) }
+
+// TestApartRefused holds that other products say what they need.
+func TestApartRefused(t *testing.T) {
+	f := Form{Weight: dtype.I4, Act: dtype.F16, Scale: dtype.F16, Group: 32}
+	for _, c := range []struct {
+		name  string
+		group int
+		zero  bool
+		s     Schedule
+	}{
+		{"rows", 32, false, Schedule{Apart: true, Parts: 4, Rows: 8}},
+		{"one_group", 128, false, Schedule{Apart: true, Parts: 4}},
+		{"plain", 32, false, Schedule{Apart: true}},
+		{"warpgroups", 32, false, Schedule{Apart: true, Stages: 4, Warpgroups: true}},
+		{"sums_of_x", 32, true, Schedule{Apart: true, Parts: 4}},
+	} {
+		g := f
+		g.Group = c.group
+		if c.zero {
+			g.Weight, g.Zero, g.AnyZero = dtype.U4, true, true
+		}
+		if _, err := Decode(g, c.s); err == nil {
+			t.Errorf("%s: no error", c.name)
+		}
+	}
+}
