@@ -88,3 +88,33 @@ func TestApartRefused(t *testing.T) {
 		}
 	}
 }
+
+// TestFolds multiplies with scales folded into operands, on the interpreter and the simulator.
+func TestFolds(t *testing.T) {
+	nv := Form{Weight: dtype.F4E2M1, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 16, Factor: true}
+	mx := Form{Weight: dtype.F4E2M1, Act: dtype.BF16, Scale: dtype.F8E8M0, Group: 32}
+	for i, c := range []struct {
+		f     Form
+		shape formShape
+	}{
+		{nv, formShape{3, 300, 640, Schedule{Stages: 3, Blocks: 2, Warps: 2, Sides: 2, Depth: 3}}},
+		{nv, formShape{17, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4, AddBias: true, AddResidual: true, PDL: true}}},
+		{nv, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4, Warpgroups: true}}},
+		{nv, formShape{9, 40, 640, Schedule{Parts: 4, Rows: 16, Sides: 2}}},
+		{nv, formShape{9, 40, 600, Schedule{Rows: 16, Warps: 2, Splits: 3}}},
+		{mx, formShape{3, 300, 640, Schedule{Stages: 3, Blocks: 2, Warps: 2, Sides: 2, Depth: 3}}},
+		{mx, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4, Warpgroups: true}}},
+		{mx, formShape{2, 40, 640, Schedule{Parts: 2, Splits: 3}}},
+		{mx, formShape{5, 40, 600, Schedule{Brief: true}}},
+		{Form{Weight: dtype.F8E4M3, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 64}, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4}}},
+		{Form{Weight: dtype.I4, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 32}, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4}}},
+		{Form{Weight: dtype.I2, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 16}, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4}}},
+	} {
+		if p, err := PlanOf(c.f); err != nil || !p.Folds {
+			t.Errorf("%+v: folds: %v, %v", c.f, p != nil && p.Folds, err)
+		}
+		t.Run(fmt.Sprintf("%d", i), func(t *testing.T) {
+			randomLayer(c.f, c.shape.m, c.shape.n, c.shape.k, rand.New(rand.NewPCG(uint64(i), 9))).checkOnCPU(t, c.shape.s)
+		})
+	}
+}

@@ -309,7 +309,7 @@ func (p *Plan) fold() {
 		return
 	}
 	const leastScale = 1. / 512
-	for lift := 7; lift >= 0; lift-- {
+	for lift := 7; lift >= -8; lift-- {
 		if by := math.Ldexp(1, lift); greatest*p.Scale.Max()*by <= p.Act.Max() && p.Scale.Max()*by <= p.Act.Max() {
 			p.Folds, p.Lift = p.Act != dtype.F16 || least*leastScale*by >= math.Ldexp(1, -24), lift
 			return

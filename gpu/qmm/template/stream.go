@@ -147,9 +147,6 @@ func (d *stream) room() int {
 	return d.bytes()
 }
 
-// piece is how many k are multiplied with the same registers of x.
-func (d *stream) piece() int { return min(d.dot(), 64) }
-
 // many is all outputs of a block.
 func (d *stream) many() int { return d.outputs() * d.Sides }
 
@@ -665,18 +662,23 @@ func (d *stream) end() {
 	d.meet(of, total, store, at, 2)
 }
 
-// spread reports whether columns of products have the rows of x in another order: four threads load 64 bytes of a row,
-// and those of neighbouring rows of 128 swizzled bytes lie in the same banks; those four rows apart do not.
-func (d *stream) spread() bool { return d.Run == 8 && d.piece() == 64 }
+// spread reports whether columns of products have the rows of x in another order. Of 128 swizzled bytes, four threads load
+// 64 of a row together, and those of neighbouring rows lie in the same banks; those four rows apart do not. Where they load 32, the
+// fours that do not are of even rows, and of odd ones.
+func (d *stream) spread() bool { return d.piece() == 64 }
 
-// loadedX is the layout of a piece of x as it is loaded, [k, rows]: column n of each 8 has row n/2 + n%2·4 where columns
-// are spread.
+// loadedX is the layout of a piece of x as it is loaded, [k, rows]: where columns are spread, column n of each 8 has row
+// n/2 + n%2·4, or n%4·2 + n/4.
 func (d *stream) loadedX() layout.Layout {
 	rows, inner := d.Rows/8, d.piece()/(4*d.Run)
 	if !d.spread() {
 		return layout.Local(1, rows).Local(inner, 1).ColumnSpatial(4, 8).Local(d.Run, 1)
 	}
-	l, err := layout.New([]int{d.piece(), d.Rows}, []int{inner, 4, d.Run, rows, 2, 4}, []int{5, 4, 1}, []int{3, 0, 2})
+	across := []int{2, 4}
+	if d.Run == 4 {
+		across = []int{4, 2}
+	}
+	l, err := layout.New([]int{d.piece(), d.Rows}, append([]int{inner, 4, d.Run, rows}, across...), []int{5, 4, 1}, []int{3, 0, 2})
 	if err != nil {
 		panic(err) // rows are a power of two
 	}
@@ -689,6 +691,13 @@ func (d *stream) byRows() (build.Type, func(build.Value)) {
 		return d.sum, d.store
 	}
 	l := warped(d.Warps, 2).Local(d.Tiles, d.Rows/8).Local(2, 1).Local(1, 2).Spatial(8, 4)
+	if d.Run == 4 {
+		own, err := layout.New([]int{8, 8}, []int{8, 2, 2, 2}, []int{0, 3, 1}, []int{2})
+		if err != nil {
+			panic(err) // it is a permutation
+		}
+		l = warped(d.Warps, 2).Local(d.Tiles, d.Rows/8).Local(2, 1).Mul(own)
+	}
 	return build.Register(dtype.F32, l), func(sums build.Value) { d.storeAs(sums, l) }
 }
 

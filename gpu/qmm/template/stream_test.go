@@ -94,11 +94,19 @@ func TestDecodeStreams(t *testing.T) {
 
 // TestStreamBanks holds that no two threads that load x, weights or scales together want the same bank.
 func TestStreamBanks(t *testing.T) {
-	for _, rows := range []int{8, 16} {
-		l := randomLayer(Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, rows, 128, 512, rand.New(rand.NewPCG(3, 4)))
-		l.check(t, machine(t, "sim"), Schedule{Stages: 3, Blocks: 1, Warps: 8, Rows: rows})
-		if c := l.counters; c["shared_bank_conflicts"] != 0 || c["shared_wavefronts"] == 0 {
-			t.Errorf("%d rows: %d wavefronts, %d more than without conflicts", rows, c["shared_wavefronts"], c["shared_bank_conflicts"])
+	plain := Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}
+	folded := Form{Weight: dtype.F4E2M1, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 16, Factor: true}
+	for _, c := range []struct {
+		f Form
+		s Schedule
+	}{
+		{plain, Schedule{Rows: 8}}, {plain, Schedule{Rows: 16}}, {folded, Schedule{Rows: 8}}, {folded, Schedule{Rows: 16}},
+	} {
+		c.s.Stages, c.s.Blocks, c.s.Warps = 3, 1, 8
+		l := randomLayer(c.f, c.s.Rows, 128, 512, rand.New(rand.NewPCG(3, 4)))
+		l.check(t, machine(t, "sim"), c.s)
+		if n := l.counters; n["shared_bank_conflicts"] != 0 || n["shared_wavefronts"] == 0 {
+			t.Errorf("%s, %s: %d wavefronts, %d more than without conflicts", c.f.Weight, c.s, n["shared_wavefronts"], n["shared_bank_conflicts"])
 		}
 	}
 }

@@ -386,9 +386,14 @@ func (w *wide) registers(n int) {
 	w.b.SetMaxRegisters(build.N(n))
 }
 
-// piece is how many k matrix instructions multiply before a scale, or another tile of x,
+// piece is how many k matrix instructions multiply before a scale that sums take, or another tile of x,
 // begins; rows of x's tiles are that long.
-func (p *Plan) piece() int { return min(p.dot(), 64) }
+func (p *Plan) piece() int {
+	if p.Folds {
+		return min(p.Sub, 64)
+	}
+	return min(p.dot(), 64)
+}
 
 // bytes of a stage: x, weights, scales, zero points and sums of x.
 func (w *wide) bytes() int {
