@@ -4,8 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-
-	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
 // Filled takes defaults for zero fields and checks the others.
@@ -40,6 +38,13 @@ func (p *Plan) registers(s Schedule) int {
 	}
 	if s.Streams() {
 		return 44 + tiles*(6+8*columns)
+	}
+	if s.Parts > 1 && s.Apart {
+		under := tiles*(12*p.Stored.Bits()/5+3+p.applied()) - 3
+		if p.Zero {
+			under += tiles * p.scales() * 5 / 2
+		}
+		return 28 + 4*tiles + s.Depth*under
 	}
 	if s.Parts > 1 { // sums twice; weights, scales and x under way
 		n := 8 + 8*tiles*columns + s.Depth*(tiles*(5*p.Stored.Bits()+4)/2+16*columns)
@@ -167,21 +172,18 @@ func (p *Plan) applied() int {
 // more is how many scales an output has in a turn beside the first, for each of which threads scale sums.
 func (p *Plan) more() float64 { return float64(p.applied() - 1) }
 
-// converting is what conversions of a turn's scales of a tile take, of so much each.
-func (p *Plan) converting(e4m3, e8m0 float64) float64 {
-	n := p.scaled() * float64(p.applied())
-	switch p.Scale {
-	case dtype.F8E4M3:
-		return n * e4m3
-	case dtype.F8E8M0:
-		return n * e8m0
+// converting is what conversions of a turn's scales of a tile take, of so much each: those to 16 bits take one
+// instruction, which is counted.
+func (p *Plan) converting(each float64) float64 {
+	if p.Scale.Bits() == 16 {
+		return 0
 	}
-	return 0 // one instruction, which is counted
+	return p.scaled() * float64(p.applied()) * each
 }
 
-// taking is how many instructions more an element takes where zero points are taken off codes, and what is left of
-// them, or all, off sums.
-func (p *Plan) taking(less, rest float64) float64 {
+// taking is how many instructions more an element takes where zero points are taken off codes, what is left of
+// them, or all, off sums, or scales are folded.
+func (p *Plan) taking(less, rest, fold float64) float64 {
 	n := 0.0
 	if p.Zero && p.Less {
 		n += less
@@ -190,16 +192,10 @@ func (p *Plan) taking(less, rest float64) float64 {
 		n += rest
 	}
 	if p.Folds {
-		n += foldPair/2 + foldScale*float64(p.scales())/(Turn/2)
+		n += fold * (0.5 + foldScale*float64(p.scales())/(Turn/2))
 	}
 	return n
 }
-
-// What folding takes: instructions for each pair of elements, and for each scale of a tile.
-const (
-	foldPair  = 1
-	foldScale = 5
-)
 
 // blocksOf is how many blocks a schedule with Parts has, and how many of them fit a
 // multiprocessor.
@@ -221,15 +217,25 @@ func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
 	if p.Shifts() {
 		mma *= 1 + 1/tiles
 	}
-	instrs := of.turn + (p.perElement()+p.taking(of.less, of.rest))*elements + of.mma*mma + of.scale*tiles*columns*p.scaled()
-	again := of.again * tiles * (1 + columns) * math.Pow(p.more(), partsMore)
-	chain := instrs + partsChain*again
-	instrs += again
+	instrs := of.turn + (p.perElement()+p.taking(of.less, of.rest, of.fold))*elements + of.mma*mma
+	if p.Folds {
+		instrs += foldLoad * float64(p.Tiles*s.Sides*p.scales())
+	}
+	chain, met := instrs, 1.0
+	if p.apart {
+		instrs += partsApart
+		chain, met = apartChain*instrs, apartMeet
+	} else {
+		again := of.again * tiles * (1 + columns) * math.Pow(p.more(), partsMore)
+		instrs += of.scale * tiles * columns * p.scaled()
+		chain = instrs + partsChain*again
+		instrs += again
+	}
 	bytes := float64(p.PackedShape(1, 1)[2]*s.Sides) + float64(2*p.Outputs()*s.Sides*p.scales())
 	x := of.x * float64(min(m, s.Rows)*Turn*2)
 	turns := float64(ceil(k, Turn)) / float64(s.Splits)
 	rounds := float64(ceil(ceil(ceil(k, Turn), s.Splits*s.Parts), s.Depth))
-	block := of.block + of.meet*float64(s.Parts)*tiles*columns + rounds*(of.wait+float64(s.Depth)*chain/(of.alone*clock))
+	block := of.block + met*of.meet*float64(s.Parts)*tiles*columns + rounds*(of.wait+float64(s.Depth)*chain/(of.alone*clock))
 	// of so many blocks of a multiprocessor at a time, and the most that one has
 	wave := func(n, most float64) float64 {
 		return corner(n*turns*bytes/on.Rate, most*turns*instrs/(of.issued*clock), most*turns*(x+bytes)/of.near, block)
@@ -281,7 +287,8 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 		of = gangRates
 		cast := p.perElement() * 16 * Turn / 32
 		more := 1 + gangMore*(float64(s.Stages)/4-1)
-		scales := of.again*p.more() + p.converting(of.e4m3, of.e8m0)
+		cast += p.taking(0, 0, 1) * 16 * Turn / 32
+		scales := of.again*p.more() + p.converting(of.convert)
 		together, alone = more*float64(s.Warps/4)*tiles*(gangTile+scales/2), more*tiles*(gangAlone+gangChain*cast+scales)
 	case s.Digits:
 		var each, scale float64 = bytewise, digitsScale
@@ -292,9 +299,12 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 		instrs := each*elements + of.mma*mma/2 + scale*tiles*float64(p.scales())
 		together, alone = float64(s.Warps)*instrs/of.issued, digitsWait/float64(s.Depth)+instrs/digitsAlone
 	default:
-		instrs := of.turn + (p.perElement()+p.taking(of.less, of.rest))*elements + of.mma*mma + tiles*(1+columns)*(of.scale*p.scaled()+of.again*p.more()) + tiles*p.converting(of.e4m3, of.e8m0)
+		instrs := of.turn + (p.perElement()+p.taking(of.less, of.rest, of.fold))*elements + of.mma*mma
+		if !p.apart {
+			instrs += tiles*(1+columns)*(of.scale*p.scaled()+of.again*p.more()) + tiles*p.converting(of.convert)
+		}
 		instrs *= max(1, float64(p.registers(s))/float64(s.room(p))) // some wait in memory
-		if p.scales() > 1 || p.Group == 0 {
+		if (p.scales() > 1 || p.Group == 0) && !p.apart {
 			instrs *= 1 + of.stages*(float64(s.Stages)/4-1)
 		}
 		together, alone = float64(s.Warps)*instrs/of.issued, of.wait/float64(s.Depth)+instrs/of.alone+of.chain*p.more()

@@ -31,6 +31,7 @@ type partsRates struct {
 	again   float64   // the same, and as many for each tile, with each further scale of a turn
 	less    float64   // for an element whose zero point is taken off its code
 	rest    float64   // the same, where sums of x take off what is left of it
+	fold    float64   // times the instructions of folding scales
 	near    float64   // bytes a µs of weights and x that a multiprocessor takes in
 	x       float64   // of x's bytes, the part that counts as such
 	wait    float64   // µs from a load to what it brings
@@ -43,43 +44,49 @@ type partsRates struct {
 }
 
 var partsBy = map[int]partsRates{
-	8:  {fixed: 0.79, issued: 4.5, alone: 0.47, turn: 44, mma: 3, scale: 30, again: 54, less: 0.42, rest: 0.73, near: 125000, x: 1.18, wait: 0.45, block: 1.03, meet: 0.039, crowded: 1.85, split: meetRates{0.933, 11.8}, joint: meetRates{0.943, 0.142}, narrow: 1.3},
-	32: {fixed: 2.16, issued: 11.3, alone: 0.545, turn: 54, mma: 5.5, scale: 68, again: 96, less: 0.26, near: 48800, x: 0.43, wait: 0.16, block: 0.21, meet: 0.021, crowded: 0.945, split: meetRates{0.8, 5.2}, joint: meetRates{0.8, 5.2}, narrow: 1},
+	8:  {fixed: 0.79, issued: 4.5, alone: 0.47, turn: 44, mma: 3, scale: 30, again: 63, less: 0.42, rest: 0.73, fold: 1.04, near: 125000, x: 1.18, wait: 0.45, block: 1.03, meet: 0.039, crowded: 1.85, split: meetRates{0.933, 11.8}, joint: meetRates{0.943, 0.142}, narrow: 1.3},
+	32: {fixed: 2.16, issued: 11.3, alone: 0.545, turn: 54, mma: 5.5, scale: 68, again: 157, less: 0.26, fold: 2.7, near: 48800, x: 0.43, wait: 0.16, block: 0.21, meet: 0.021, crowded: 0.945, split: meetRates{0.8, 5.2}, joint: meetRates{0.8, 5.2}, narrow: 1},
 }
 
 // streamRates are of blocks that stay.
 type streamRates struct {
-	fixed  float64 // µs of a launch, of which those beside it hide the rest
-	issued float64 // instructions a cycle of a multiprocessor
-	alone  float64 // of one warp
-	turn   float64 // instructions of a warp's turn, whatever it multiplies
-	wait   float64 // cycles that a warp waits in its turn
-	mma    float64 // instructions that a matrix instruction is worth
-	scale  float64 // to scale sums of a tile and 8 rows, and as many for each tile
-	again  float64 // the same, with each further scale of a turn; of warpgroups, cycles of a tile
-	chain  float64 // cycles that a warp waits for each of these
-	e4m3   float64 // to convert a scale of a tile
-	e8m0   float64 // the same
-	stages float64 // where a turn has several scales or none, what eight stages take more than four
-	less   float64 // for an element whose zero point is taken off its code
-	rest   float64 // the same, where sums of x take off what is left of it
-	x      float64 // of x's bytes, which come from the L2 cache
-	ring   float64 // µs from a free stage to a full one
-	block  float64 // µs for each block that comes to the same outputs
-	part   float64 // bytes a µs of their sums, which the last one reads
+	fixed   float64 // µs of a launch, of which those beside it hide the rest
+	issued  float64 // instructions a cycle of a multiprocessor
+	alone   float64 // of one warp
+	turn    float64 // instructions of a warp's turn, whatever it multiplies
+	wait    float64 // cycles that a warp waits in its turn
+	mma     float64 // instructions that a matrix instruction is worth
+	scale   float64 // to scale sums of a tile and 8 rows, and as many for each tile
+	again   float64 // the same, with each further scale of a turn; of warpgroups, cycles of a tile
+	chain   float64 // cycles that a warp waits for each of these
+	convert float64 // to convert a scale of a tile of less than 16 bits
+	stages  float64 // where a turn has several scales or none, what eight stages take more than four
+	less    float64 // for an element whose zero point is taken off its code
+	rest    float64 // the same, where sums of x take off what is left of it
+	fold    float64 // times the instructions of folding scales
+	x       float64 // of x's bytes, which come from the L2 cache
+	ring    float64 // µs from a free stage to a full one
+	block   float64 // µs for each block that comes to the same outputs
+	part    float64 // bytes a µs of their sums, which the last one reads
 }
 
 var streamBy = map[int]streamRates{
-	8:  {fixed: 5.7, issued: 3.3, alone: 0.86, turn: 40, wait: 220, mma: 2, scale: 10, again: 1.1, chain: 52, e4m3: 17, stages: 0.18, x: 0.2, ring: 1.26, block: 0.24, part: 61000},
-	32: {fixed: 2.43, issued: 3.82, alone: 1.26, turn: 76, wait: 180, mma: 6.5, scale: 2.85, again: 6, chain: 104, e4m3: 6.9, e8m0: 7.5, less: 0.5, rest: 0.69, x: 0.005, ring: 1.15, block: 0.016, part: 33900},
+	8:  {fixed: 5.7, issued: 3.3, alone: 0.86, turn: 40, wait: 220, mma: 2, scale: 10, again: 1.06, chain: 21.6, fold: 0.46, stages: 0.09, x: 0.2, ring: 1.26, block: 0.24, part: 61000},
+	32: {fixed: 2.43, issued: 3.82, alone: 1.26, turn: 76, wait: 180, mma: 6.5, scale: 2.85, again: 6.9, chain: 61.5, convert: 7.5, fold: 1.13, less: 0.5, rest: 0.69, x: 0.005, ring: 1.15, block: 0.016, part: 33900},
 }
 
 // gangRates are of those that multiply by warpgroups, which count cycles instead of instructions.
-var gangRates = streamRates{fixed: 3.8, again: 59, e8m0: 27, x: 0.2, ring: 1.14, block: 0.24, part: 110000}
+var gangRates = streamRates{fixed: 3.8, again: 42, x: 0.2, ring: 1.14, block: 0.24, part: 110000}
 
 const (
-	partsMore  = 0.86 // of how many further scales a turn has, the power that counts for warps along k
-	partsChain = 0.52 // of what these take, what a warp waits for
+	partsMore  = 0.78 // of how many further scales a turn has, the power that counts for warps along k
+	partsChain = 0.3  // of what these take, what a warp waits for
+
+	partsApart = 27   // instructions of a warp's turn more where it shares k and groups of one row are apart
+	apartChain = 1.37 // times as many are what the warp waits for
+	apartMeet  = 4.3  // as partsRates.meet, times as much then
+	foldScale  = 13.7 // instructions to fold a scale of a thread's two outputs, beside each pair, of fold
+	foldLoad   = 51   // the same to load it, for warps along k
 
 	gangTile  = 133  // cycles that a tile of 64 outputs takes all warpgroups
 	gangAlone = 120  // and what it takes its own beside its cast

@@ -21,6 +21,7 @@ const (
 	wideAhead  = 143   // cycles of such a turn beside that
 	wideAgain  = 0.365 // of wideScaled, what each further scale of a turn takes
 	wideLess   = 0.12  // instructions for an element whose zero point is taken off its code
+	wideFold   = 0.67  // times the instructions of folding scales
 	wideRest   = -1    // the same, where sums of x take off what is left of it: they take less than they are counted as
 	wideChain  = 130   // cycles for each part of the rows, tile and further scale, for whose sums products wait
 	wideWhole  = 0.92  // times as long as all that, products without scales of groups take
@@ -50,7 +51,7 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	if p.Shifts() {
 		sets = 2
 	}
-	cast += tiles * 16 * Turn / 32 * p.taking(wideLess, wideRest)
+	cast += tiles * 16 * Turn / 32 * p.taking(wideLess, wideRest, wideFold)
 	others := cast + tiles*(wideScaled*sets*float64(s.Rows)*(p.scaled()+wideAgain*p.more())+wideHalf*float64(p.halves(s)))
 	alone := wideAlone * product
 	switch {
@@ -67,7 +68,7 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 			alone *= wideOnce
 		}
 	}
-	if p.scales() > 1 && s.Consumers > 1 && s.Rows*p.own(s)*s.Sides >= 128 && (p.Rest() || p.Stored.Bits() > 6) {
+	if p.applied() > 1 && s.Consumers > 1 && s.Rows*p.own(s)*s.Sides >= 128 && (p.Rest() || p.Stored.Bits() > 6) {
 		alone *= 1 + wideTight
 		if p.halves(s) > 1 {
 			alone *= 1 + wideSpilt
