@@ -2,8 +2,8 @@
 
     python3 tests/peers/humming_peer.py rows.json -o with_humming.json [--seconds 60]
 
-For each row of integer or float weights that Humming has, the same product by its layer:
-groups of 128 and f16 scales as in the row, CUDA graphs of launches that rotate over copies
+For each row of integer or float weights that Humming has, the same product by its layer: groups, scales and
+activations as in the row, one scale for all weights where ours have a factor, CUDA graphs of launches that rotate over copies
 of the weights, as many bytes as ours, medians of replays, x and scales resident. Rows gain
 "humming_us" and "of_humming", how many times as fast ours is. Needs torch, humming-kernels and a GPU; no Go.
 """
@@ -53,6 +53,16 @@ def name_of(weight):
     return "float" + weight[1:]
 
 
+def config_of(row):
+    """Humming's configuration of the weights of a row of ours."""
+    config = {"dtype": name_of(row["weight"]), "group_size": row["group"]}
+    if row["scale"].startswith("f8"):
+        config["scale_dtype"] = "float" + row["scale"][1:]
+    if row.get("factor"):
+        config["scale_2_type"] = "tensor"
+    return config
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("rows")
@@ -65,26 +75,28 @@ def main():
     from humming.layer import HummingLayer
 
     layers, key = None, None
-    for row in sorted(rows, key=lambda r: (r["n"], r["k"], r["weight"], r["m"])):
+    for row in sorted(rows, key=lambda r: (r["n"], r["k"], r["weight"], r["scale"], r["act"], r["m"])):
         if time.time() - begin > a.seconds:
             print("out of time", file=sys.stderr)
             break
         n, k, m, weight = row["n"], row["k"], row["m"], row["weight"]
-        if row["group"] != 128 or row["act"] != "f16":
+        act = {"f16": torch.float16, "bf16": torch.bfloat16}[row["act"]]
+        if row.get("zero_point"):
             continue
         try:
-            if key != (n, k, weight):
-                layers, key = None, (n, k, weight)
+            config = config_of(row)
+            if key != (n, k, config, act):
+                layers, key = None, (n, k, config, act)
                 torch.cuda.empty_cache()
-                layer = HummingLayer(shape_n=n, shape_k=k, weight_config={"dtype": name_of(weight), "group_size": 128}, torch_dtype=torch.float16).cuda()
-                layer.load_from_unquantized(torch.randn(n, k, device="cuda", dtype=torch.float16).mul_(0.02))
+                layer = HummingLayer(shape_n=n, shape_k=k, weight_config=config, torch_dtype=act).cuda()
+                layer.load_from_unquantized(torch.randn(n, k, device="cuda", dtype=act).mul_(0.02))
                 layer.transform()
                 size = sum(p.nbytes for p in layer.parameters())
                 layers = [layer] + [copy.deepcopy(layer) for _ in range(max(1, -(-WORKING_SET // size) - 1))]
-            x = torch.randn(m, k, device="cuda", dtype=torch.float16)
+            x = torch.randn(m, k, device="cuda", dtype=act)
             row["humming_us"] = graph_time([lambda l=l: l(x) for l in layers], 16 if m < 1024 else 4)
             row["of_humming"] = row["humming_us"] / row["median_us"]
-            print(f"{weight:8} {row['layer']:8} {m:5}: Humming {row['humming_us']:9.2f} µs, ours {row['median_us']:9.2f} µs, {row['of_humming']:.2f} times as fast", flush=True)
+            print(f"{weight:8} {row['scale']:7} {row['act']:5} {row['layer']:8} {m:5}: Humming {row['humming_us']:9.2f} µs, ours {row['median_us']:9.2f} µs, {row['of_humming']:.2f} times as fast", flush=True)
         except Exception:
             print(f"{weight} {row['layer']} {m}: " + traceback.format_exc()[-900:], file=sys.stderr, flush=True)
             key = None
