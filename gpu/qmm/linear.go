@@ -39,6 +39,10 @@ type Linear struct {
 	// sums of x take off what is left, which f32 rounds where products are large and cancel; sums
 	// take off all of bf16. [Weights.Pack] sets it where there are others.
 	AnyZero bool
+	// Far says that scales of f8e8m0 may be any. Otherwise, beside activations of f16, those of groups with other
+	// weights than 0 are 1 at most, and far from its smallest number (see [template.Form]), so that these are
+	// multiplied with them as f16, which is faster for many rows of x. [Weights.Pack] sets it where there are others.
+	Far bool
 	// ScaleBits is how many significant bits scales, times the factor, have at most, where all
 	// are within [template.Form.Reach] and zero points are values of codes; 0 says nothing of
 	// them. [Linear.Quantize] takes it as a wish, and 0 as leave to choose. In quantised
@@ -88,7 +92,7 @@ func Preset(name string, n, k int) (Linear, error) {
 func (l Linear) Name() string {
 	for _, p := range presets {
 		f := p.form.Form()
-		if f.Act = l.ActType; f == l.Form() {
+		if f.Act, f.Far = l.ActType, l.Far; f == l.Form() {
 			return p.name
 		}
 	}
@@ -109,6 +113,9 @@ func (l Linear) Name() string {
 	}
 	if l.Factor {
 		s += " factor"
+	}
+	if l.Far {
+		s += " far"
 	}
 	return s
 }
@@ -151,7 +158,7 @@ func (l Linear) Check() (Linear, error) {
 
 // Form is what the programs of the layer depend on.
 func (l Linear) Form() template.Form {
-	return template.Form{Weight: l.WeightType, Act: l.ActType, Scale: l.ScaleType, Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, Factor: l.Factor}
+	return template.Form{Weight: l.WeightType, Act: l.ActType, Scale: l.ScaleType, Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, Factor: l.Factor, Far: l.Far}
 }
 
 // Weights are quantised weights in plain order. Groups of K's end may be short. Who puts them

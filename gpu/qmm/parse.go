@@ -64,8 +64,12 @@ func Parse(text string, n, k int) (Linear, error) {
 			if l.Factor = true; valued {
 				err = fmt.Errorf("it has no value: factors are found for the weights that there are")
 			}
+		case "far":
+			if l.Far = true; valued {
+				err = fmt.Errorf("it has no value: scales may then be any")
+			}
 		default:
-			err = fmt.Errorf("the words are group=, scale=, act=, scalebits=, zero and factor")
+			err = fmt.Errorf("the words are group=, scale=, act=, scalebits=, zero, factor and far")
 		}
 		if err != nil {
 			return l, fmt.Errorf("qmm: %q of %q: %w", word, text, err)
@@ -94,6 +98,9 @@ func (l Linear) String() string {
 	}
 	if l.Factor {
 		s += " factor"
+	}
+	if l.Far {
+		s += " far"
 	}
 	if l.ScaleBits > 0 {
 		s += " scalebits=" + strconv.Itoa(l.ScaleBits)

@@ -30,6 +30,9 @@ func (l Linear) Python(name, pack, decode string, s template.Schedule) ([]byte, 
 	if err != nil {
 		return nil, fmt.Errorf("qmm: %w", err)
 	}
+	if p.Near > 0 {
+		return nil, fmt.Errorf("qmm: a module of %s takes any scales; set Far, for its programs too", l)
+	}
 	if s, err = s.Filled(p); err != nil {
 		return nil, fmt.Errorf("qmm: schedule of a module: %w", err)
 	}

@@ -188,7 +188,8 @@ func sizes(args []ir.Arg, all ...int) []ir.Arg {
 }
 
 // Pack brings weights into the order of the kernels, on a device. It looks at the scales and
-// zero points that there are, wherever they are from, for what ScaleBits and AnyZero say of them.
+// zero points that there are, wherever they are from, for what ScaleBits, AnyZero and Far say of them. Scales of f8e8m0
+// that nothing but weights of 0 has may be others afterwards.
 func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
 	if err := q.Valid(); err != nil {
 		return nil, err
@@ -199,6 +200,15 @@ func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
 	if err != nil {
 		return nil, err
 	}
+	scales, near := q.Scales, true
+	if plan.Near > 0 {
+		if scales, near = q.nearby(plan.Near); !near {
+			l.Far = true
+			if plan, err = template.PlanOf(l.Form()); err != nil {
+				return nil, err
+			}
+		}
+	}
 	pack, err := template.Pack(l.Form())
 	if err != nil {
 		return nil, err
@@ -207,7 +217,7 @@ func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Packed{Linear: l, W: res.Args[1].Array, Scales: q.ordered(plan, q.Scales), One: q.One}
+	p := &Packed{Linear: l, W: res.Args[1].Array, Scales: q.ordered(plan, scales), One: q.One}
 	p.ScaleBits = q.scaleBits(q.Scales, q.Zeros)
 	if q.Zeros != nil {
 		p.Zeros = q.ordered(plan, q.Zeros.Cast(plan.ZeroType()))
@@ -225,9 +235,42 @@ func whole(zeros *array.Array) bool {
 	return true
 }
 
-// ordered is scales or zero points in the plan's order, padded with 0.
+// nearby are scales from 2^-near to 1: those of groups without other weights than 0 become 1 where they are not. It
+// reports whether all others are.
+func (q *Weights) nearby(near int) (*array.Array, bool) {
+	const one = 127 // as f8e8m0
+	within := func(code uint64) bool { return code >= uint64(one-near) && code <= one }
+	if !slices.ContainsFunc(distinct(q.Scales), func(code uint64) bool { return !within(code) }) {
+		return q.Scales, true
+	}
+	out := array.New(q.Scales.Type, q.Scales.Shape...)
+	copy(out.Data, q.Scales.Data)
+	for at := range out.Len() {
+		if within(out.Code(at)) {
+			continue
+		}
+		if math.IsNaN(q.Scales.Type.Decode(out.Code(at))) {
+			return q.Scales, false // no number, and so is 0 times it
+		}
+		n, from := at%q.N, at/q.N*q.Group
+		for k := from; k < min(from+q.Group, q.K); k++ {
+			if q.Codes.At(n, k) != 0 {
+				return q.Scales, false
+			}
+		}
+		out.SetCode(at, one)
+	}
+	return out, true
+}
+
+// ordered is scales or zero points in the plan's order, padded with 0, or scales that are near 1 with 1.
 func (q *Weights) ordered(plan *template.Plan, a *array.Array) *array.Array {
 	out := array.New(a.Type, plan.Groups(q.K), plan.Padded(q.N))
+	if plan.Near > 0 && a.Type == plan.Scale {
+		for i := range out.Data {
+			out.Data[i] = 127
+		}
+	}
 	for g := range a.Shape[0] {
 		for n := range q.N {
 			out.SetCode(g*out.Shape[1]+plan.ScaleIndex(n), a.Code(g*q.N+n))

@@ -46,6 +46,9 @@ func (l Linear) problem(k Tuned) string {
 	if casts != "" {
 		casts = " " + casts
 	}
+	if l.Far {
+		casts += " far"
+	}
 	return fmt.Sprintf("%d bits, %d tiles, act=%s scale=%s group=%d%s, %d rows, %d×%d", k.Bits, k.Tiles, k.Act, l.ScaleType, l.Group, casts, k.Rows, k.N, k.K)
 }
 

@@ -93,6 +93,7 @@ func TestApartRefused(t *testing.T) {
 func TestFolds(t *testing.T) {
 	nv := Form{Weight: dtype.F4E2M1, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 16, Factor: true}
 	mx := Form{Weight: dtype.F4E2M1, Act: dtype.BF16, Scale: dtype.F8E8M0, Group: 32}
+	near := Form{Weight: dtype.F4E2M1, Act: dtype.F16, Scale: dtype.F8E8M0, Group: 32}
 	for i, c := range []struct {
 		f     Form
 		shape formShape
@@ -106,6 +107,11 @@ func TestFolds(t *testing.T) {
 		{mx, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4, Warpgroups: true}}},
 		{mx, formShape{2, 40, 640, Schedule{Parts: 2, Splits: 3}}},
 		{mx, formShape{5, 40, 600, Schedule{Brief: true}}},
+		{near, formShape{3, 300, 640, Schedule{Stages: 3, Blocks: 2, Warps: 2, Sides: 2, Depth: 3}}},
+		{near, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4, Warpgroups: true}}},
+		{near, formShape{2, 40, 640, Schedule{Parts: 2, Splits: 3}}},
+		{Form{Weight: dtype.F8E4M3, Act: dtype.F16, Scale: dtype.F8E8M0, Group: 32}, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4}}},
+		{Form{Weight: dtype.I8, Act: dtype.F16, Scale: dtype.F8E8M0, Group: 64}, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4}}},
 		{Form{Weight: dtype.F8E4M3, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 64}, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4}}},
 		{Form{Weight: dtype.I4, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 32}, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4}}},
 		{Form{Weight: dtype.I2, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 16}, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4}}},

@@ -247,6 +247,7 @@ type decoder struct {
 	codes1                        build.Type
 	sum, rowF32, flat, rowS, rowZ build.Type
 	flatZ, rowAct                 build.Type
+	rowLayout                     layout.Layout // of what all threads of a row share, [outputs, 1]
 	side                          int
 	gathered
 }
@@ -506,6 +507,7 @@ func (d *decoder) types() {
 	d.codes1 = build.Type(d.codes(w).String())
 	d.sum = build.Register(dtype.F32, d.sums(w, max(d.Rows, 8)))
 	rows := d.rows(w)
+	d.rowLayout = rows
 	d.rowF32, d.rowS, d.rowZ = build.Register(dtype.F32, rows), build.Register(d.Scale, rows), build.Register(d.ZeroType(), rows)
 	d.rowAct = build.Register(d.Act, rows)
 	flat := layout.Spatial(8).Mul(layout.Replicated(4, 1)).Local(2 * d.Tiles)

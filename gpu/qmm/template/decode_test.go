@@ -65,8 +65,12 @@ func randomLayer(f Form, m, n, k int, r *rand.Rand) *layer {
 			l.x.SetCode(i, f.Act.Encode(float64(1-2*r.IntN(2)), false))
 		}
 	}
+	scales := []float64{0.5, 1, 2}
+	if p.Near > 0 {
+		scales = []float64{0.25, 0.5, 1}
+	}
 	for i := range groups * n {
-		l.s.SetCode(i, f.Scale.Encode([]float64{0.5, 1, 2}[r.IntN(3)], false))
+		l.s.SetCode(i, f.Scale.Encode(scales[r.IntN(3)], false))
 		if f.Zero {
 			z := float64(r.IntN(1 << f.Weight.Bits()))
 			if f.AnyZero {

@@ -264,6 +264,14 @@ func (d *decoder) grouped(rh string, of func(k int) layout.Layout, loaded func(w
 	}
 	as := build.Register(d.Act, of(n))
 	change := func(to string, part build.Value, k int) build.Value {
+		if d.Near > 0 { // each has two halves, for the neighbours of k that a thread has
+			l, err := of(n).Reshape(of(n).Shape()[0], n/2, 2)
+			if err != nil {
+				panic(err) // threads have pairs of k
+			}
+			pairs := build.Register(d.Act, l)
+			return b.View(to, b.Mul(to+"_pairs", b.View(to+"_pairs", part, pairs), d.near(loaded("rs", k)), pairs), as)
+		}
 		if d.Folds {
 			return b.Mul(to, part, d.factors(loaded("rs", k)), as)
 		}
@@ -277,6 +285,24 @@ func (d *decoder) grouped(rh string, of func(k int) layout.Layout, loaded func(w
 		b.SliceAssign(rh, all, change(rh+"_part", part, k), build.Register(d.Act, of(d.Sub)), build.Offset(0, k))
 	}
 	return all
+}
+
+// near are scales by row that are near 1, lifted, as two f16 each: their exponents moved to where f16 has them, in both
+// halves of a word by one product.
+func (d *decoder) near(loaded string) build.Value {
+	b := d.b
+	one, err := d.rowLayout.Unsqueeze(2)
+	if err != nil {
+		panic(err) // it has two dimensions
+	}
+	const both, bias = 1<<10 | 1<<26, 127 - 15 // of f8e8m0 less that of f16
+	word := build.Register(dtype.I32, d.rowLayout)
+	code := b.Cast(loaded+"_word", b.View(loaded+"_rows", build.Expr(loaded), build.Register(dtype.U8, d.rowLayout)), word)
+	if d.Parts > 1 { // behind the last turn nothing is loaded, and 0 would become an infinity
+		code = b.Max(loaded+"_word", code, 127-d.Near, word)
+	}
+	code = b.Sub(loaded+"_word", b.Mul(loaded+"_word", code, both, word), int(int32(uint32((bias-d.Lift)*both))), word)
+	return b.View(loaded+"_act", code, build.Register(d.Act, one.Local(1, 1, 2)))
 }
 
 // factors are scales by row, lifted, of the type of the activations.

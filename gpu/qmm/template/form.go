@@ -32,6 +32,9 @@ type Form struct {
 	// they are whole numbers from 0 to 255 otherwise. See [Plan.Less].
 	AnyZero bool
 	Factor  bool // all weights have one more factor, an f32
+	// Far says that scales of f8e8m0 may be any: beside activations of f16 they are from 1 down to so many powers of
+	// two less as [Plan.Near] says otherwise.
+	Far bool
 }
 
 // check finds what no program could do.
@@ -49,6 +52,8 @@ func (f Form) check() error {
 		return fmt.Errorf("template: groups of %d: they are of 16, 32, 64, or a multiple of %d, or 0 (group=channel) for one to an output", f.Group, Turn)
 	case f.Zero && (!w.IsInt() || w.Signed()):
 		return fmt.Errorf("template: zero points for %s: only unsigned weights have them", w)
+	case f.Far && (f.Scale != dtype.F8E8M0 || f.Act != dtype.F16):
+		return fmt.Errorf("template: scales of %s beside %s that are far apart: only those of f8e8m0 beside f16 are; leave Far out", f.Scale, f.Act)
 	case f.AnyZero && !f.Zero:
 		return fmt.Errorf("template: any zero points for %s, which has none; set Zero too", w)
 	}
@@ -72,6 +77,9 @@ type Plan struct {
 	// no product leaves the type of activations with.
 	Folds bool
 	Lift  int
+	// Near, if it is not 0, is for scales that are powers of two from 2^-Near to 1, which are lifted by
+	// their exponents as f16 has them.
+	Near  int
 	apart bool // for programs whose groups are, see [Plan.of]
 	// bytes is the plan for programs that multiply codes as they are stored, if it is another
 	// one; see [Plan.of].
@@ -223,7 +231,7 @@ func (p *Plan) whole() {
 func (p *Plan) of(s Schedule) *Plan {
 	if s.Apart {
 		apart := *p
-		apart.Folds, apart.Lift, apart.apart = false, 0, true
+		apart.Folds, apart.Lift, apart.Near, apart.apart = false, 0, 0, true
 		return &apart
 	}
 	if p.bytes != nil && (s.Digits || s.Fixed) {
@@ -279,10 +287,11 @@ func (p *Plan) raise() {
 // two beside bf16. For every pair of elements that is an instruction, whatever rows x has; sums of each group
 // would be scaled for each row, and matrix instructions of warpgroups wait for that. Of weights
 // beyond the range of bf16, which only powers of two reach, the least are rounded, and the greatest become infinite, as in [Expand].
+// Beside f16 powers of two must be near each other, as those of layers are, unless the form says that they are Far.
 func (p *Plan) fold() {
 	bits := map[dtype.Type]int{dtype.F8E4M3: 4, dtype.F8E8M0: 0}
 	more, ok := bits[p.Scale]
-	if !ok || p.scales() == 1 || p.Zero || p.Bias > 0 && !p.LessBias || p.Recipe == nil || p.Scale == dtype.F8E8M0 && p.Act != dtype.BF16 {
+	if !ok || p.scales() == 1 || p.Zero || p.Bias > 0 && !p.LessBias || p.Recipe == nil || p.Far {
 		return
 	}
 	least, greatest, digits := math.Inf(1), 0.0, 0 // of operands
@@ -305,7 +314,18 @@ func (p *Plan) fold() {
 		return
 	}
 	if p.Scale == dtype.F8E8M0 {
-		p.Folds = true
+		if p.Folds = p.Act == dtype.BF16; p.Folds {
+			return
+		}
+		const most, fewest = 15, 16 // exponent of f16, and powers of two that a layer's scales are within
+		for lift := most; lift >= 0; lift-- {
+			if greatest*math.Ldexp(1, lift) <= p.Act.Max() {
+				if near := min(lift+14, math.Ilogb(least)+lift+24); near >= fewest {
+					p.Folds, p.Lift, p.Near = true, lift, near
+				}
+				return
+			}
+		}
 		return
 	}
 	const leastScale = 1. / 512

@@ -439,6 +439,7 @@ func (w *wide) types() {
 	w.decoder.types()
 	columns := layout.ColumnLocal(2, w.rowsEach()/8).Spatial(8, 4).Local(1, 2)
 	rows := w.lay(own, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)))
+	w.rowLayout = rows
 	w.sum = build.Register(dtype.F32, w.lay(own, layout.Local(1, 1), columns))
 	w.oneF32 = build.Register(dtype.F32, w.lay(1, layout.Local(1, 1), columns))
 	oneRow := w.lay(1, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)))

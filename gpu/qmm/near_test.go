@@ -1,0 +1,174 @@
+package qmm
+
+import (
+	"context"
+	"math"
+	"math/rand/v2"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/device"
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/tests/need"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// nearPresets are those whose scales are folded beside f16 if they are near 1.
+var nearPresets = []string{"mxfp4", "mxfp6e2m3", "mxfp6e3m2", "mxfp8e4m3", "mxint8"}
+
+// nearWeights are random weights whose scales are scale(group, output), as codes.
+func nearWeights(t *testing.T, l Linear, r *rand.Rand, scale func(g, n int) uint64) *Weights {
+	t.Helper()
+	l, err := l.Check()
+	if err != nil {
+		t.Fatal(err)
+	}
+	q := &Weights{Linear: l, Codes: array.New(l.WeightType, l.N, l.K), Scales: array.New(l.ScaleType, l.Groups(), l.N), One: 1}
+	for i := range q.Codes.Len() {
+		for {
+			code := r.Uint64N(1 << l.WeightType.Bits())
+			if v := l.WeightType.Decode(code); v-v == 0 {
+				q.Codes.SetCode(i, code)
+				break
+			}
+		}
+	}
+	for g := range l.Groups() {
+		for n := range l.N {
+			q.Scales.SetCode(g*l.N+n, scale(g, n))
+		}
+	}
+	return q
+}
+
+// holdNear holds products of scales at both ends of what is near, in the same turns, to the error of f32 sums, where x is
+// 0 beside the greatest or the least of them too.
+func holdNear(t *testing.T, d device.Device, n, k int, plans []string) {
+	ctx, r := context.Background(), rand.New(rand.NewPCG(5, 6))
+	for _, name := range nearPresets {
+		l, err := Preset(name, n, k)
+		if err != nil {
+			t.Fatal(err)
+		}
+		p, err := template.PlanOf(l.Form())
+		if err != nil || p.Near < 16 {
+			t.Fatalf("%s: scales that are near 1 are within %d powers of two, %v", name, p.Near, err)
+		}
+		codes := []uint64{127, uint64(127 - p.Near), 120, uint64(128 - p.Near)}
+		q := nearWeights(t, l, r, func(g, n int) uint64 { return codes[(g+n)%4] })
+		packed, err := q.Pack(ctx, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if packed.Far {
+			t.Errorf("%s: scales within 2^-%d are taken for far apart", name, p.Near)
+		}
+		const m = 19
+		x := normal(l.ActType, 3, m, k)
+		for i := range m {
+			for at := range k {
+				// In some rows only scales of the least numbers count, for outputs of one kind.
+				if g := at / l.Group % 4; i%3 == 1 && g != 1 || i%3 == 2 && g == 0 {
+					x.Set(0, i, at)
+				}
+			}
+		}
+		exact, single := products(q, x, func(i, j int) float64 { return 0 })
+		for _, plan := range plans {
+			res, err := packed.Run(ctx, d, x, Call{Plan: plan})
+			if err != nil {
+				t.Fatalf("%s by %s: %v", name, plan, err)
+			}
+			for first := range 3 {
+				part := func(v []float64) (out []float64) {
+					for i := first; i < m; i += 3 {
+						for j := range n {
+							if first != 1 || j%4 == 0 { // of those rows, outputs whose least scales meet what x is not 0 beside
+								out = append(out, v[i*n+j])
+							}
+						}
+					}
+					return out
+				}
+				ours, theirs := far(part(res.Y.Floats()), part(exact)), far(part(rounded(l.ActType, single)), part(exact))
+				if ours > 1.1*theirs {
+					t.Errorf("%s by %s, rows %d, %d, …: error %.3g, more than 1.1 of %.3g", name, plan, first, first+3, ours, theirs)
+				}
+			}
+		}
+	}
+}
+
+func TestNear(t *testing.T) { holdNear(t, openDevice(t, "sim"), 40, 300, []string{Decode, Wide}) }
+
+// TestGPUNear is TestNear on the attached GPU.
+func TestGPUNear(t *testing.T) {
+	d, err := device.Open("cuda")
+	need.GPU(t, err, device.ErrNoGPU, "on a GPU machine: CGO_ENABLED=0 go test -c -o qmm.test ./gpu/qmm && ./qmm.test -test.run GPUNear")
+	defer d.Close()
+	holdNear(t, d, 1000, 2080, []string{Decode, Wide, Prefill})
+}
+
+// TestFar holds that packing finds scales that are far apart, and those that nothing has.
+func TestFar(t *testing.T) {
+	d, ctx := openDevice(t, "interp"), context.Background()
+	l, err := Preset("mxfp4", 24, 160)
+	if err != nil {
+		t.Fatal(err)
+	}
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
+		t.Fatal(err)
+	}
+	least := uint64(127 - p.Near)
+	for _, c := range []struct {
+		name  string
+		code  uint64 // of one group, among some that are 127 and least
+		blank bool   // whether that group has weights of 0 only
+		far   bool
+	}{
+		{"ends", least, false, false}, {"above", 128, false, true}, {"below", least - 1, false, true}, {"nothing", 0, true, false},
+		{"nothing above", 200, true, false}, {"no number", 255, false, true}, {"nothing, no number", 255, true, true},
+	} {
+		q := nearWeights(t, l, rand.New(rand.NewPCG(7, 8)), func(g, n int) uint64 {
+			if g == 3 && n == 5 {
+				return c.code
+			}
+			return []uint64{127, least}[(g+n)%2]
+		})
+		if c.blank {
+			for k := 96; k < 128; k++ {
+				q.Codes.SetCode(5*q.K+k, uint64(k%2*8)) // 0 and −0
+			}
+		}
+		packed, err := q.Pack(ctx, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if packed.Far != c.far {
+			t.Errorf("%s: Far is %v", c.name, packed.Far)
+		}
+		back, err := packed.Unpack(ctx, d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range q.N {
+			for k := range q.K {
+				if a, b := back.At(i, k), q.At(i, k); a != b && !(math.IsNaN(a) && math.IsNaN(b)) {
+					t.Fatalf("%s: weight [%d, %d] comes back as %g, was %g", c.name, i, k, a, b)
+				}
+			}
+		}
+		x := normal(dtype.F16, 9, 3, q.K)
+		res, err := packed.Run(ctx, d, x, Call{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		exact, single := products(q, x, func(i, j int) float64 { return 0 })
+		for i, want := range exact {
+			if got := res.Y.Floats()[i]; math.IsNaN(want) != math.IsNaN(got) || math.Abs(got-want) > math.Abs(want)/512+1e-2 {
+				t.Errorf("%s: result %d is %g, not %g (%g as f32)", c.name, i, got, want, single[i])
+			}
+		}
+	}
+}
