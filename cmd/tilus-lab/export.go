@@ -149,9 +149,7 @@ func layerPrograms(kind string, n, k, rows int, name string) ([]*ir.Program, []b
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
-	if p, err := template.PlanOf(l.Form()); err == nil && p.Near > 0 {
-		l.Far = true // the module does not look at its scales
-	}
+	l = l.Module()
 	s, err := l.ChoosePlain(rows) // the files make no tensor maps
 	if err != nil {
 		return nil, nil, err

@@ -18,9 +18,17 @@ var pythonText string
 // torchTypes are torch's names of types.
 var torchTypes = map[dtype.Type]string{dtype.F16: "float16", dtype.BF16: "bfloat16", dtype.F8E8M0: "float8_e8m0fnu", dtype.F8E4M3: "float8_e4m3fn"}
 
+// Module is the layer as modules have it, which do not look at scales: [Linear.Far] where programs would want to know.
+func (l Linear) Module() Linear {
+	if p, err := template.PlanOf(l.Form()); err == nil && p.Near > 0 {
+		l.Far = true
+	}
+	return l
+}
+
 // Python is a module for torch with the layer as torch.nn.Module, named NAME, which stands
 // beside the modules of gpu/export of the layer's [template.Pack] and [template.Decode]
-// with a schedule that is [template.Schedule.Plain].
+// with a schedule that is [template.Schedule.Plain], of a layer as [Linear.Module] gives it.
 func (l Linear) Python(name, pack, decode string, s template.Schedule) ([]byte, error) {
 	l, err := l.Check()
 	if err != nil {
@@ -31,7 +39,7 @@ func (l Linear) Python(name, pack, decode string, s template.Schedule) ([]byte, 
 		return nil, fmt.Errorf("qmm: %w", err)
 	}
 	if p.Near > 0 {
-		return nil, fmt.Errorf("qmm: a module of %s takes any scales; set Far, for its programs too", l)
+		return nil, fmt.Errorf("qmm: a module of %s takes any scales; make it, and its programs, of what Linear.Module gives", l)
 	}
 	if s, err = s.Filled(p); err != nil {
 		return nil, fmt.Errorf("qmm: schedule of a module: %w", err)

@@ -20,7 +20,7 @@ import (
 func TestPython(t *testing.T) {
 	python := need.Jupyter(t)
 	for _, text := range append(Presets(), "i4", "u3 zero group=64", "f6e3m2 group=channel act=bf16", "f8e7m0", "u1 scale=bf16") {
-		l := kind(t, text, 200, 330)
+		l := kind(t, text, 200, 330).Module()
 		s, err := l.ChoosePlain(2)
 		if err != nil {
 			t.Fatal(err)
@@ -101,7 +101,7 @@ for name in sys.argv[1:]:
 	args := []string{"-c", script}
 	want := map[string]float64{}
 	for i, text := range append(Presets(), "i4", "u3 zero group=64", "f6e3m2 group=channel act=bf16", "u1 scale=bf16", "u4 zero group=16 scale=f8e4m3 factor", "i5 scale=f8e8m0", "u4 zero scale=f8e8m0 group=32", "f8e4m3 scale=bf16 factor", "f3e1m1 scale=f8e4m3 group=16 factor") {
-		l := kind(t, text, n, k)
+		l := kind(t, text, n, k).Module()
 		l.ScaleBits = dtype.F32.Row().Man + 1 // all there are
 		s, err := l.ChoosePlain(2)
 		if err != nil {
