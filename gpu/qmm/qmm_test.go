@@ -216,7 +216,7 @@ func TestPick(t *testing.T) {
 
 // TestParse reads what is printed, and refuses what is none.
 func TestParse(t *testing.T) {
-	for _, text := range append(Presets(), "u4 zero", "i4 group=channel", "f6e3m2 group=64 scale=bf16 act=bf16", "f4e2m1 group=16 scale=f8e4m3 factor", "u4 zero scalebits=7") {
+	for _, text := range append(Presets(), "u4 zero", "i4 group=channel", "f6e3m2 group=64 scale=bf16 act=bf16", "f4e2m1 group=16 scale=f8e4m3 factor", "u4 zero scalebits=7", "mxfp4 far", "i8 group=64 scale=f8e8m0 far") {
 		l, err := Parse(text, 8, 16)
 		if err != nil {
 			t.Errorf("%s: %v", text, err)

@@ -136,7 +136,7 @@ func (s Search) Best(ctx context.Context, all []Candidate) (Outcome, error) {
 	might := make([]float64, len(all)) // ln of the least time that those not done might take
 	var known []int                    // that were timed
 	wrong := make([]float64, len(all)) // ln of measured over estimated, of those
-	looks := map[int]*look{}
+	looks, why := map[int]*look{}, ""
 	for n := 0; n < len(all); n++ {
 		var rest []int
 		for i, c := range all {
@@ -187,26 +187,31 @@ func (s Search) Best(ctx context.Context, all []Candidate) (Outcome, error) {
 				out.End = EndTime
 				break
 			}
-			if err != nil {
+			var of interface{ OutOfMemory() bool }
+			switch {
+			case errors.As(err, &of) && of.OutOfMemory(): // others may take less
+				step.Us, step.Why = 0, "the GPU has too little memory left: "+err.Error()
+			case err != nil:
 				return out, fmt.Errorf("tune: %s: %w", c.Name, err)
-			}
-			out.Timed++
-			known = append(known, next)
-			wrong[next] = math.Log(step.Us / c.Estimate)
-			if step.Us < out.Us {
-				out.Best, out.Us = next, step.Us
+			default:
+				out.Timed++
+				known = append(known, next)
+				wrong[next] = math.Log(step.Us / c.Estimate)
+				if step.Us < out.Us {
+					out.Best, out.Us = next, step.Us
+				}
 			}
 		}
 		if out.Timed > 1 {
 			longest = max(longest, now().Sub(at))
 		}
-		step.Best = out.Us
+		step.Best, why = out.Us, step.Why
 		if s.Progress != nil {
 			s.Progress(step)
 		}
 	}
 	if out.Best < 0 {
-		return out, fmt.Errorf("tune: none of %d schedules can run", len(all))
+		return out, fmt.Errorf("tune: none of %d schedules can run; the last one: %s", len(all), why)
 	}
 	return out, nil
 }

@@ -16,6 +16,7 @@ import (
 
 	"go.etcd.io/bbolt"
 
+	"github.com/tilus-lab/tilus-lab/gpu/cuda"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
@@ -278,6 +279,33 @@ func TestSearchLate(t *testing.T) {
 		if err != nil || out.Timed != after || out.End != EndTime || !(out.Us > 0) || out.Us != us[all[out.Best].Name] || n != after+1 {
 			t.Errorf("late after %d: %+v, %v", after, out, err)
 		}
+	}
+}
+
+// TestSearchMemory goes on behind schedules that the GPU's memory is too small for, and fails where it is for all.
+func TestSearchMemory(t *testing.T) {
+	all, us := invented(t)
+	full := fmt.Errorf("x: %w", &cuda.Error{Call: "cuMemAlloc", Code: 2, Name: "CUDA_ERROR_OUT_OF_MEMORY"})
+	told := 0
+	s := Search{Target: "sm_90a", SMs: 132, Time: func(_ context.Context, c Candidate) (float64, error) {
+		if strings.HasPrefix(c.Name, "0 ") {
+			return 0, full
+		}
+		return us[c.Name], nil
+	}, Progress: func(p Step) {
+		if strings.HasPrefix(p.Candidate.Name, "0 ") {
+			if told++; p.Us != 0 || !strings.Contains(p.Why, "memory") {
+				t.Errorf("%+v", p)
+			}
+		}
+	}}
+	out, err := s.Best(context.Background(), all)
+	if err != nil || told == 0 || all[out.Best].Name != "1 2 0" || out.Us != us["1 2 0"] {
+		t.Errorf("found %+v, %v, and told of %d", out, err, told)
+	}
+	s.Time, s.Progress = func(context.Context, Candidate) (float64, error) { return 0, full }, nil
+	if out, err = s.Best(context.Background(), all); err == nil || out.Timed != 0 || out.Best >= 0 || !strings.Contains(err.Error(), "none of") {
+		t.Errorf("%+v, %v", out, err)
 	}
 }
 

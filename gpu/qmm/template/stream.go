@@ -89,10 +89,13 @@ func (s Schedule) SharedBytes(p *Plan) int {
 // blocks stay, they end where the tensors for n outputs do, and copies of x begin at
 // multiples of 16 bytes.
 func (s Schedule) Takes(p *Plan, n, k int) bool {
-	if !s.Streams() {
+	if !s.Streams() && !s.Apart {
 		return s.Parts <= 1 || k%Turn == 0 && p.Group > 0 && p.Group <= Turn
 	}
 	_, err := s.fill(p)
+	if !s.Streams() {
+		return err == nil && k%Turn == 0
+	}
 	return err == nil && k%8 == 0 && p.Padded(n)%(p.Outputs()*s.Warps*s.Sides) == 0
 }
 
