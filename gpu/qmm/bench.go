@@ -73,6 +73,7 @@ type Row struct {
 	Zero      bool                   `json:"zero_point,omitempty"`
 	AnyZero   bool                   `json:"any_zero,omitempty"`
 	Factor    bool                   `json:"factor,omitempty"`
+	Far       bool                   `json:"far,omitempty"`        // scales of f8e8m0 may be any
 	ScaleBits int                    `json:"scale_bits,omitempty"` // of layers that [Linear.Quantize] makes
 	M         int                    `json:"m"`
 	N         int                    `json:"n"`
@@ -466,7 +467,7 @@ func (b *Bench) about(l Linear, layer string, m int) (*timing, error) {
 	if err != nil {
 		return nil, err
 	}
-	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, Factor: l.Factor, ScaleBits: l.Usual().ScaleBits, M: m, N: l.N, K: l.K}
+	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, Factor: l.Factor, Far: l.Far, ScaleBits: l.Usual().ScaleBits, M: m, N: l.N, K: l.K}
 	header := func(t dtype.Type, shape ...int) *array.Array { return &array.Array{Type: t, Shape: shape} } // until they are drawn
 	weights := arrays(header(dtype.U8, 0), header(l.ScaleType, 0))
 	if l.ZeroPoint {

@@ -39,9 +39,9 @@ type Linear struct {
 	// sums of x take off what is left, which f32 rounds where products are large and cancel; sums
 	// take off all of bf16. [Weights.Pack] sets it where there are others.
 	AnyZero bool
-	// Far says that scales of f8e8m0 may be any. Otherwise, beside activations of f16, those of groups with other
-	// weights than 0 are 1 at most, and far from its smallest number (see [template.Form]), so that these are
-	// multiplied with them as f16, which is faster for many rows of x. [Weights.Pack] sets it where there are others.
+	// Far says that scales of f8e8m0 may be any. Otherwise those of groups with other weights than 0 are within what
+	// programs may fold ([template.Form]): beside f16 mostly from 2^-17 to 1, beside bf16 all but those near its ends.
+	// That is faster from two rows of x on. [Weights.Pack] sets it where there are others.
 	Far bool
 	// ScaleBits is how many significant bits scales, times the factor, have at most, where all
 	// are within [template.Form.Reach] and zero points are values of codes; 0 says nothing of
@@ -92,9 +92,13 @@ func Preset(name string, n, k int) (Linear, error) {
 func (l Linear) Name() string {
 	for _, p := range presets {
 		f := p.form.Form()
-		if f.Act, f.Far = l.ActType, l.Far; f == l.Form() {
-			return p.name
+		if f.Act, f.Far = l.ActType, l.Far; f != l.Form() {
+			continue
 		}
+		if l.Far {
+			return p.name + " far"
+		}
+		return p.name
 	}
 	s := l.WeightType.String()
 	switch {

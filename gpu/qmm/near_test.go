@@ -51,17 +51,17 @@ func holdNear(t *testing.T, d device.Device, n, k int, plans []string) {
 			t.Fatal(err)
 		}
 		p, err := template.PlanOf(l.Form())
-		if err != nil || p.Near < 16 {
-			t.Fatalf("%s: scales that are near 1 are within %d powers of two, %v", name, p.Near, err)
+		if err != nil || !p.Near || p.From > -15 || p.To != 0 {
+			t.Fatalf("%s: powers of two from %d to %d are near, %v", name, p.From, p.To, err)
 		}
-		codes := []uint64{127, uint64(127 - p.Near), 120, uint64(128 - p.Near)}
+		codes := []uint64{127, uint64(127 + p.From), 120, uint64(128 + p.From)}
 		q := nearWeights(t, l, r, func(g, n int) uint64 { return codes[(g+n)%4] })
 		packed, err := q.Pack(ctx, d)
 		if err != nil {
 			t.Fatal(err)
 		}
 		if packed.Far {
-			t.Errorf("%s: scales within 2^-%d are taken for far apart", name, p.Near)
+			t.Errorf("%s: scales from 2^%d are taken for far apart", name, p.From)
 		}
 		const m = 19
 		x := normal(l.ActType, 3, m, k)
@@ -111,30 +111,37 @@ func TestGPUNear(t *testing.T) {
 
 // TestFar holds that packing finds scales that are far apart, and those that nothing has.
 func TestFar(t *testing.T) {
+	for _, act := range []dtype.Type{dtype.F16, dtype.BF16} {
+		holdFar(t, act)
+	}
+}
+
+func holdFar(t *testing.T, act dtype.Type) {
 	d, ctx := openDevice(t, "interp"), context.Background()
 	l, err := Preset("mxfp4", 24, 160)
 	if err != nil {
 		t.Fatal(err)
 	}
+	l.ActType = act
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
 		t.Fatal(err)
 	}
-	least := uint64(127 - p.Near)
+	least, most := uint64(127+p.From), uint64(127+p.To)
 	for _, c := range []struct {
 		name  string
-		code  uint64 // of one group, among some that are 127 and least
+		code  uint64 // of one group, among some that are 127 and 112
 		blank bool   // whether that group has weights of 0 only
 		far   bool
 	}{
-		{"ends", least, false, false}, {"above", 128, false, true}, {"below", least - 1, false, true}, {"nothing", 0, true, false},
-		{"nothing above", 200, true, false}, {"no number", 255, false, true}, {"nothing, no number", 255, true, true},
+		{"ends", least, false, false}, {"above", most + 1, false, true}, {"below", least - 1, false, true}, {"nothing", 0, true, false},
+		{"nothing above", most + 1, true, false}, {"no number", 255, false, true}, {"nothing, no number", 255, true, true},
 	} {
 		q := nearWeights(t, l, rand.New(rand.NewPCG(7, 8)), func(g, n int) uint64 {
 			if g == 3 && n == 5 {
 				return c.code
 			}
-			return []uint64{127, least}[(g+n)%2]
+			return []uint64{127, 112}[(g+n)%2]
 		})
 		if c.blank {
 			for k := 96; k < 128; k++ {
@@ -146,7 +153,7 @@ func TestFar(t *testing.T) {
 			t.Fatal(err)
 		}
 		if packed.Far != c.far {
-			t.Errorf("%s: Far is %v", c.name, packed.Far)
+			t.Errorf("%s, %s: Far is %v", c.name, act, packed.Far)
 		}
 		back, err := packed.Unpack(ctx, d)
 		if err != nil {
@@ -159,15 +166,15 @@ func TestFar(t *testing.T) {
 				}
 			}
 		}
-		x := normal(dtype.F16, 9, 3, q.K)
+		x := normal(act, 9, 3, q.K)
 		res, err := packed.Run(ctx, d, x, Call{})
 		if err != nil {
 			t.Fatal(err)
 		}
 		exact, single := products(q, x, func(i, j int) float64 { return 0 })
 		for i, want := range exact {
-			if got := res.Y.Floats()[i]; math.IsNaN(want) != math.IsNaN(got) || math.Abs(got-want) > math.Abs(want)/512+1e-2 {
-				t.Errorf("%s: result %d is %g, not %g (%g as f32)", c.name, i, got, want, single[i])
+			if got := res.Y.Floats()[i]; math.IsNaN(want) != math.IsNaN(got) || math.Abs(got-want) > math.Abs(want)/100+1e-2 && !math.IsInf(act.Decode(act.Encode(want, false)), 0) {
+				t.Errorf("%s, %s: result %d is %g, not %g (%g as f32)", c.name, act, i, got, want, single[i])
 			}
 		}
 	}

@@ -194,20 +194,9 @@ func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
 	if err := q.Valid(); err != nil {
 		return nil, err
 	}
-	l := q.Linear
-	l.AnyZero = l.AnyZero || q.Zeros != nil && !whole(q.Zeros)
-	plan, err := template.PlanOf(l.Form())
+	l, plan, scales, err := q.found()
 	if err != nil {
 		return nil, err
-	}
-	scales, near := q.Scales, true
-	if plan.Near > 0 {
-		if scales, near = q.nearby(plan.Near); !near {
-			l.Far = true
-			if plan, err = template.PlanOf(l.Form()); err != nil {
-				return nil, err
-			}
-		}
 	}
 	pack, err := template.Pack(l.Form())
 	if err != nil {
@@ -225,6 +214,27 @@ func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
 	return p, nil
 }
 
+// AsPacked is the layer as [Weights.Pack] finds it to be, of whose programs its products are.
+func (q *Weights) AsPacked() (Linear, error) {
+	l, _, _, err := q.found()
+	return l, err
+}
+
+// found is the layer as its zero points and scales are, its plan, and scales that the plan takes.
+func (q *Weights) found() (l Linear, plan *template.Plan, scales *array.Array, err error) {
+	l = q.Linear
+	l.AnyZero = l.AnyZero || q.Zeros != nil && !whole(q.Zeros)
+	if plan, err = template.PlanOf(l.Form()); err != nil {
+		return l, nil, nil, err
+	}
+	scales, near := q.nearby(plan)
+	if !near {
+		l.Far = true
+		plan, err = template.PlanOf(l.Form())
+	}
+	return l, plan, scales, err
+}
+
 // whole reports whether zero points are whole numbers from 0 to 255.
 func whole(zeros *array.Array) bool {
 	for _, code := range distinct(zeros) {
@@ -235,11 +245,14 @@ func whole(zeros *array.Array) bool {
 	return true
 }
 
-// nearby are scales from 2^-near to 1: those of groups without other weights than 0 become 1 where they are not. It
-// reports whether all others are.
-func (q *Weights) nearby(near int) (*array.Array, bool) {
+// nearby are scales that a plan folds: of powers of two, those of groups without other weights than 0 become 1 where they are
+// others. It reports whether it folds all the rest.
+func (q *Weights) nearby(plan *template.Plan) (*array.Array, bool) {
+	if !plan.Folds || plan.Scale != dtype.F8E8M0 {
+		return q.Scales, true
+	}
 	const one = 127 // as f8e8m0
-	within := func(code uint64) bool { return code >= uint64(one-near) && code <= one }
+	within := func(code uint64) bool { return int(code) >= one+plan.From && int(code) <= one+plan.To }
 	if !slices.ContainsFunc(distinct(q.Scales), func(code uint64) bool { return !within(code) }) {
 		return q.Scales, true
 	}
@@ -266,7 +279,7 @@ func (q *Weights) nearby(near int) (*array.Array, bool) {
 // ordered is scales or zero points in the plan's order, padded with 0, or scales that are near 1 with 1.
 func (q *Weights) ordered(plan *template.Plan, a *array.Array) *array.Array {
 	out := array.New(a.Type, plan.Groups(q.K), plan.Padded(q.N))
-	if plan.Near > 0 && a.Type == plan.Scale {
+	if plan.Near && a.Type == plan.Scale {
 		for i := range out.Data {
 			out.Data[i] = 127
 		}

@@ -46,8 +46,8 @@ func (l Linear) problem(k Tuned) string {
 	if casts != "" {
 		casts = " " + casts
 	}
-	if l.Far {
-		casts += " far"
+	if p, err := template.PlanOf(l.Form()); err == nil && p.Folds {
+		casts += " folded"
 	}
 	return fmt.Sprintf("%d bits, %d tiles, act=%s scale=%s group=%d%s, %d rows, %d×%d", k.Bits, k.Tiles, k.Act, l.ScaleType, l.Group, casts, k.Rows, k.N, k.K)
 }

@@ -261,6 +261,9 @@ func (r Row) Linear() (Linear, error) {
 	case r.Zero:
 		text += " zero"
 	}
+	if r.Far {
+		text += " far"
+	}
 	if r.Factor {
 		text += " factor"
 	}

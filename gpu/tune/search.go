@@ -121,6 +121,9 @@ type Outcome struct {
 	End   End
 }
 
+// fewOfMemory is how many schedules memory may be too small for, where it is for all so far: mostly what they multiply is too much.
+const fewOfMemory = 3
+
 // Best times candidates. After the first one, which is what is taken without a search, the next one is always that of the least time it might take: the model's, times
 // what the model was wrong by on candidates like it, less the doubt. It ends where none
 // might be faster than the best. The first is timed whatever the budget; one behind it that gives
@@ -189,7 +192,7 @@ func (s Search) Best(ctx context.Context, all []Candidate) (Outcome, error) {
 			}
 			var of interface{ OutOfMemory() bool }
 			switch {
-			case errors.As(err, &of) && of.OutOfMemory(): // others may take less
+			case errors.As(err, &of) && of.OutOfMemory() && (out.Best >= 0 || n < fewOfMemory-1): // others may take less
 				step.Us, step.Why = 0, "the GPU has too little memory left: "+err.Error()
 			case err != nil:
 				return out, fmt.Errorf("tune: %s: %w", c.Name, err)

@@ -153,10 +153,14 @@ func (l *Layer) Program(rows int) (*ir.Program, error) {
 	if err := someRows(rows); err != nil {
 		return nil, err
 	}
-	form := l.weights.Form()
-	switch plan := l.weights.PlanFor(rows, qmm.Call{}); plan {
+	kind, err := l.weights.AsPacked()
+	if err != nil {
+		return nil, err
+	}
+	form := kind.Form()
+	switch plan := kind.PlanFor(rows, qmm.Call{}); plan {
 	case qmm.Wide, qmm.Prefill:
-		s, err := l.weights.WideSchedule(plan, rows)
+		s, err := kind.WideSchedule(plan, rows)
 		if err != nil {
 			return nil, err
 		}
@@ -164,7 +168,7 @@ func (l *Layer) Program(rows int) (*ir.Program, error) {
 	case qmm.Expand:
 		return template.Expand(form)
 	}
-	s, err := l.weights.Choose(rows)
+	s, err := kind.Choose(rows)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +184,13 @@ func someRows(rows int) error {
 }
 
 // Packing is the program that brings the weights into the order of [Layer.Program].
-func (l *Layer) Packing() (*ir.Program, error) { return template.Pack(l.weights.Form()) }
+func (l *Layer) Packing() (*ir.Program, error) {
+	kind, err := l.weights.AsPacked()
+	if err != nil {
+		return nil, err
+	}
+	return template.Pack(kind.Form())
+}
 
 // Codes are the weights as they are stored, [N, K].
 func (l *Layer) Codes() *array.Array { return l.weights.Codes }

@@ -3,7 +3,7 @@
 //
 // Two ways lead there. Low-bit types go to f16 in pairs: integers by placing
 // their bits under the exponent of 1024 and subtracting, floats by placing their
-// fields in f16's and multiplying by a power of two. Everything else goes
+// fields in f16's and multiplying by a power of two, f8e4m3 by an instruction where there is one. Everything else goes
 // element by element through f32, f64 or an integer register, each of which
 // holds the source exactly, and is then rounded once.
 package cast
@@ -18,8 +18,8 @@ import (
 
 // Tile casts a thread's slots: slot s of the result is slot slots[s] of the
 // source. words hold the source, slot after slot and low bits first, and so does
-// the result ([⌈len(slots)·bits/32⌉] b32 words). The error names a pair that has
-// no form.
+// the result ([⌈len(slots)·bits/32⌉] b32 words). From [NativeE4M3] on, level is that of a machine that
+// converts f8e4m3 itself. The error names a pair that has no form.
 func Tile(b *code.Builder, level code.Arch, to, from dtype.Type, slots []int, words []code.Value) ([]code.Value, error) {
 	if !to.Valid() || !from.Valid() {
 		return nil, fmt.Errorf("no cast from %s to %s", from, to)

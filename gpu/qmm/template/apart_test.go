@@ -112,7 +112,7 @@ func TestFolds(t *testing.T) {
 		{near, formShape{2, 40, 640, Schedule{Parts: 2, Splits: 3}}},
 		{Form{Weight: dtype.F8E4M3, Act: dtype.F16, Scale: dtype.F8E8M0, Group: 32}, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4}}},
 		{Form{Weight: dtype.I8, Act: dtype.F16, Scale: dtype.F8E8M0, Group: 64}, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4}}},
-		{Form{Weight: dtype.F8E4M3, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 64}, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4}}},
+		{Form{Weight: dtype.F6E2M3, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 64}, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4}}},
 		{Form{Weight: dtype.I4, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 32}, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4}}},
 		{Form{Weight: dtype.I2, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 16}, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4}}},
 	} {

@@ -66,7 +66,7 @@ func randomLayer(f Form, m, n, k int, r *rand.Rand) *layer {
 		}
 	}
 	scales := []float64{0.5, 1, 2}
-	if p.Near > 0 {
+	if p.Near {
 		scales = []float64{0.25, 0.5, 1}
 	}
 	for i := range groups * n {

@@ -264,7 +264,7 @@ func (d *decoder) grouped(rh string, of func(k int) layout.Layout, loaded func(w
 	}
 	as := build.Register(d.Act, of(n))
 	change := func(to string, part build.Value, k int) build.Value {
-		if d.Near > 0 { // each has two halves, for the neighbours of k that a thread has
+		if d.Near { // each has two halves, for the neighbours of k that a thread has
 			l, err := of(n).Reshape(of(n).Shape()[0], n/2, 2)
 			if err != nil {
 				panic(err) // threads have pairs of k
@@ -299,7 +299,7 @@ func (d *decoder) near(loaded string) build.Value {
 	word := build.Register(dtype.I32, d.rowLayout)
 	code := b.Cast(loaded+"_word", b.View(loaded+"_rows", build.Expr(loaded), build.Register(dtype.U8, d.rowLayout)), word)
 	if d.Parts > 1 { // behind the last turn nothing is loaded, and 0 would become an infinity
-		code = b.Max(loaded+"_word", code, 127-d.Near, word)
+		code = b.Max(loaded+"_word", code, 127+d.From, word)
 	}
 	code = b.Sub(loaded+"_word", b.Mul(loaded+"_word", code, both, word), int(int32(uint32((bias-d.Lift)*both))), word)
 	return b.View(loaded+"_act", code, build.Register(d.Act, one.Local(1, 1, 2)))

@@ -32,8 +32,8 @@ type Form struct {
 	// they are whole numbers from 0 to 255 otherwise. See [Plan.Less].
 	AnyZero bool
 	Factor  bool // all weights have one more factor, an f32
-	// Far says that scales of f8e8m0 may be any: beside activations of f16 they are from 1 down to so many powers of
-	// two less as [Plan.Near] says otherwise.
+	// Far says that scales of f8e8m0 may be any. Without it programs may fold them into operands, and are then for
+	// those from 2^From to 2^To of the [Plan] alone, beside which weights are 0.
 	Far bool
 }
 
@@ -52,8 +52,8 @@ func (f Form) check() error {
 		return fmt.Errorf("template: groups of %d: they are of 16, 32, 64, or a multiple of %d, or 0 (group=channel) for one to an output", f.Group, Turn)
 	case f.Zero && (!w.IsInt() || w.Signed()):
 		return fmt.Errorf("template: zero points for %s: only unsigned weights have them", w)
-	case f.Far && (f.Scale != dtype.F8E8M0 || f.Act != dtype.F16):
-		return fmt.Errorf("template: scales of %s beside %s that are far apart: only those of f8e8m0 beside f16 are; leave Far out", f.Scale, f.Act)
+	case f.Far && f.Scale != dtype.F8E8M0:
+		return fmt.Errorf("template: scales of %s that are far apart: only those of f8e8m0 are; leave Far out", f.Scale)
 	case f.AnyZero && !f.Zero:
 		return fmt.Errorf("template: any zero points for %s, which has none; set Zero too", w)
 	}
@@ -73,13 +73,14 @@ type Plan struct {
 	// take off what is left; and LessBias the same of Bias. Elsewhere sums of x take them off.
 	Less, LessBias bool
 	// Folds says that operands are multiplied with the scales of their groups, of which nothing is
-	// rounded, so that all k of an output have one sum. Scales are lifted by 2^Lift for that, which
-	// no product leaves the type of activations with.
+	// rounded, so that all k of an output have one sum. Scales are multiplied by 2^Lift before, so that the
+	// type of the activations holds all products; outputs are divided by it.
 	Folds bool
 	Lift  int
-	// Near, if it is not 0, is for scales that are powers of two from 2^-Near to 1, which are lifted by
-	// their exponents as f16 has them.
-	Near  int
+	// From and To are the exponents of the least and the greatest power of two that is folded, where scales are of f8e8m0.
+	From, To int
+	// Near says that such scales are brought to f16 by their exponents: none is greater than 1.
+	Near  bool
 	apart bool // for programs whose groups are, see [Plan.of]
 	// bytes is the plan for programs that multiply codes as they are stored, if it is another
 	// one; see [Plan.of].
@@ -231,7 +232,7 @@ func (p *Plan) whole() {
 func (p *Plan) of(s Schedule) *Plan {
 	if s.Apart {
 		apart := *p
-		apart.Folds, apart.Lift, apart.Near, apart.apart = false, 0, 0, true
+		apart.Folds, apart.Lift, apart.Near, apart.apart = false, 0, false, true
 		return &apart
 	}
 	if p.bytes != nil && (s.Digits || s.Fixed) {
@@ -285,9 +286,9 @@ func (p *Plan) raise() {
 // fold has scales of several groups to a turn multiplied into operands, if the type of the
 // activations holds all products: mostly a float's few bits by the four of f8e4m3, or by a power of
 // two beside bf16. For every pair of elements that is an instruction, whatever rows x has; sums of each group
-// would be scaled for each row, and matrix instructions of warpgroups wait for that. Of weights
-// beyond the range of bf16, which only powers of two reach, the least are rounded, and the greatest become infinite, as in [Expand].
-// Beside f16 powers of two must be near each other, as those of layers are, unless the form says that they are Far.
+// would be scaled for each row, and matrix instructions of warpgroups wait for that. Powers of two must be near each other for
+// that, beside f16, or far from the ends of bf16, as those of layers are, unless the form says that they are Far. No operand of
+// f16 is below [leastKept], so that tensor cores cut no more off than of other operands.
 func (p *Plan) fold() {
 	bits := map[dtype.Type]int{dtype.F8E4M3: 4, dtype.F8E8M0: 0}
 	more, ok := bits[p.Scale]
@@ -314,14 +315,16 @@ func (p *Plan) fold() {
 		return
 	}
 	if p.Scale == dtype.F8E8M0 {
-		if p.Folds = p.Act == dtype.BF16; p.Folds {
+		if p.Act == dtype.BF16 {
+			const lo, hi = -126, 127 // exponents of its normal numbers
+			p.Folds, p.From, p.To = true, max(-127, lo-math.Ilogb(least)), min(127, hi-math.Ilogb(greatest))
 			return
 		}
-		const most, fewest = 15, 16 // exponent of f16, and powers of two that a layer's scales are within
+		const most, fewest = 15, 15 // exponent of f16, and powers of two that a layer's scales are within
 		for lift := most; lift >= 0; lift-- {
 			if greatest*math.Ldexp(1, lift) <= p.Act.Max() {
-				if near := min(lift+14, math.Ilogb(least)+lift+24); near >= fewest {
-					p.Folds, p.Lift, p.Near = true, lift, near
+				if near := min(lift+14, math.Ilogb(least)+lift-leastKept); near >= fewest {
+					p.Folds, p.Lift, p.From, p.Near = true, lift, -near, true
 				}
 				return
 			}
@@ -331,7 +334,7 @@ func (p *Plan) fold() {
 	const leastScale = 1. / 512
 	for lift := 7; lift >= -8; lift-- {
 		if by := math.Ldexp(1, lift); greatest*p.Scale.Max()*by <= p.Act.Max() && p.Scale.Max()*by <= p.Act.Max() {
-			p.Folds, p.Lift = p.Act != dtype.F16 || least*leastScale*by >= math.Ldexp(1, -24), lift
+			p.Folds, p.Lift = p.Act != dtype.F16 || least*leastScale*by >= math.Ldexp(1, leastKept), lift
 			return
 		}
 	}
