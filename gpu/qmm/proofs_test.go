@@ -218,7 +218,7 @@ func TestFormsRecord(t *testing.T) {
 // TestFormsBesideHumming holds block-scaled forms to Humming's layers, timed on the same GPU over as many bytes: how many times as
 // fast they are at least. Those with scales of f8e4m3 are slower from 64 rows on.
 func TestFormsBesideHumming(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(need.Root(t), "tests", "record", "qmm_forms.json"))
+	data, err := os.ReadFile(filepath.Join(need.Root(t), "tests", "record", "block_scaled.json"))
 	if err != nil {
 		t.Fatal(err)
 	}
