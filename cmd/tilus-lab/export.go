@@ -149,6 +149,9 @@ func layerPrograms(kind string, n, k, rows int, name string) ([]*ir.Program, []b
 	if err != nil {
 		return nil, nil, usageError{err}
 	}
+	if name == "" {
+		name = fmt.Sprintf("%s_%s_%dx%d_%d", strings.NewReplacer(" ", "_", "=", "").Replace(l.Name()), l.ActType, n, k, rows)
+	}
 	l = l.Module()
 	s, err := l.ChoosePlain(rows) // the files make no tensor maps
 	if err != nil {
@@ -161,9 +164,6 @@ func layerPrograms(kind string, n, k, rows int, name string) ([]*ir.Program, []b
 	decode, err := template.Decode(l.Form(), s)
 	if err != nil {
 		return nil, nil, err
-	}
-	if name == "" {
-		name = fmt.Sprintf("%s_%s_%dx%d_%d", strings.NewReplacer(" ", "_", "=", "").Replace(l.Name()), l.ActType, n, k, rows)
 	}
 	pack.Name, decode.Name = "pack_"+name, "decode_"+name
 	programs := []*ir.Program{pack, decode}
