@@ -71,7 +71,8 @@ func (t *Thread) together(j, first, last, w int, source func(i int) Field) (code
 	return t.Op(code.OpFunnelR32, nil, f.Words[pos/32], f.Words[pos/32+1], t.Const32(int64(pos%32))), true
 }
 
-// ofBytes is a word of four elements of a byte each, or two of two bytes, that lie in two words, in whole bytes.
+// ofBytes is a word of four elements of a byte each that lie in two words, in whole bytes, or of two of two bytes that lie
+// in one.
 func (t *Thread) ofBytes(first, last, w int, source func(i int) Field) (code.Value, bool) {
 	if w != 8 && w != 16 || (last-first+1)*w != 32 {
 		return 0, false
@@ -89,7 +90,7 @@ func (t *Thread) ofBytes(first, last, w int, source func(i int) Field) (code.Val
 			k = len(words)
 			words = append(words, word)
 		}
-		if k > 1 {
+		if k > 1 || k > 0 && w == 16 {
 			return 0, false
 		}
 		for at := range w / 8 {
