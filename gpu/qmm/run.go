@@ -251,7 +251,7 @@ func (q *Weights) nearby(plan *template.Plan) (*array.Array, bool) {
 	if !plan.Folds || plan.Scale != dtype.F8E8M0 {
 		return q.Scales, true
 	}
-	const one = 127 // as f8e8m0
+	one := int(plan.Scale.Encode(1, false))
 	within := func(code uint64) bool { return int(code) >= one+plan.From && int(code) <= one+plan.To }
 	if !slices.ContainsFunc(distinct(q.Scales), func(code uint64) bool { return !within(code) }) {
 		return q.Scales, true
@@ -271,7 +271,7 @@ func (q *Weights) nearby(plan *template.Plan) (*array.Array, bool) {
 				return q.Scales, false
 			}
 		}
-		out.SetCode(at, one)
+		out.SetCode(at, uint64(one))
 	}
 	return out, true
 }
@@ -281,7 +281,7 @@ func (q *Weights) ordered(plan *template.Plan, a *array.Array) *array.Array {
 	out := array.New(a.Type, plan.Groups(q.K), plan.Padded(q.N))
 	if plan.Near && a.Type == plan.Scale {
 		for i := range out.Data {
-			out.Data[i] = 127
+			out.Data[i] = byte(plan.Scale.Encode(1, false))
 		}
 	}
 	for g := range a.Shape[0] {

@@ -290,9 +290,11 @@ func (p *Plan) raise() {
 // that, beside f16, or far from the ends of bf16, as those of layers are, unless the form says that they are Far. No operand of
 // f16 is below [leastKept], so that tensor cores cut no more off than of other operands.
 func (p *Plan) fold() {
-	bits := map[dtype.Type]int{dtype.F8E4M3: 4, dtype.F8E8M0: 0}
-	more, ok := bits[p.Scale]
-	if !ok || p.scales() == 1 || p.Zero || p.Bias > 0 && !p.LessBias || p.Recipe == nil || p.Far {
+	more := 0 // significant bits that scales add to products: powers of two none
+	if p.Scale == dtype.F8E4M3 {
+		more = p.Scale.Row().Man + 1
+	}
+	if p.Scale.Bits() > 8 || p.scales() == 1 || p.Zero || p.Bias > 0 && !p.LessBias || p.Recipe == nil || p.Far {
 		return
 	}
 	least, greatest, digits := math.Inf(1), 0.0, 0 // of operands
@@ -331,10 +333,9 @@ func (p *Plan) fold() {
 		}
 		return
 	}
-	const leastScale = 1. / 512
 	for lift := 7; lift >= -8; lift-- {
 		if by := math.Ldexp(1, lift); greatest*p.Scale.Max()*by <= p.Act.Max() && p.Scale.Max()*by <= p.Act.Max() {
-			p.Folds, p.Lift = p.Act != dtype.F16 || least*leastScale*by >= math.Ldexp(1, leastKept), lift
+			p.Folds, p.Lift = p.Act != dtype.F16 || least*p.Scale.Smallest()*by >= math.Ldexp(1, leastKept), lift
 			return
 		}
 	}
