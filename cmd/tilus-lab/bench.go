@@ -79,7 +79,7 @@ func (b *benchFlags) layers(n, k int) ([]qmm.Linear, error) {
 		if err != nil {
 			return nil, usageError{err}
 		}
-		out = append(out, l)
+		out = append(out, l.Usual())
 	}
 	return out, nil
 }

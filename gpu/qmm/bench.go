@@ -73,7 +73,7 @@ type Row struct {
 	Zero      bool                   `json:"zero_point,omitempty"`
 	AnyZero   bool                   `json:"any_zero,omitempty"`
 	Factor    bool                   `json:"factor,omitempty"`
-	Far       bool                   `json:"far,omitempty"`        // scales of f8e8m0 may be any
+	Far       bool                   `json:"far,omitempty"`        // scales may be any
 	ScaleBits int                    `json:"scale_bits,omitempty"` // of layers that [Linear.Quantize] makes
 	M         int                    `json:"m"`
 	N         int                    `json:"n"`
@@ -460,6 +460,7 @@ func (b *Bench) about(l Linear, layer string, m int) (*timing, error) {
 	if err != nil {
 		return nil, err
 	}
+	l = l.Usual() // of which operands are drawn
 	if err := l.holdsRows(m); err != nil {
 		return nil, err
 	}
@@ -467,7 +468,7 @@ func (b *Bench) about(l Linear, layer string, m int) (*timing, error) {
 	if err != nil {
 		return nil, err
 	}
-	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, Factor: l.Factor, Far: l.Far, ScaleBits: l.Usual().ScaleBits, M: m, N: l.N, K: l.K}
+	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, Factor: l.Factor, Far: l.Far, ScaleBits: l.ScaleBits, M: m, N: l.N, K: l.K}
 	header := func(t dtype.Type, shape ...int) *array.Array { return &array.Array{Type: t, Shape: shape} } // until they are drawn
 	weights := arrays(header(dtype.U8, 0), header(l.ScaleType, 0))
 	if l.ZeroPoint {
@@ -638,7 +639,7 @@ func kept(rows []Row) Row {
 	return row
 }
 
-// Time measures the product of m rows by choices, at most, until the time is up, and gives the row of
+// Time measures the product of m rows of a layer that is [Linear.Usual] by choices, at most, until the time is up, and gives the row of
 // the fastest, or of one nearly as fast whose program is shorter: what all its launches take, one behind the
 // other, which with [Expand] overlap those in front of them as on a stream. progress, if not nil, hears of each.
 func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, choices []Choice, until time.Time, progress func(Choice, tune.Timing, error)) (Row, error) {

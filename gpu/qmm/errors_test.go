@@ -180,7 +180,8 @@ func holdCancelled(t *testing.T, d device.Device) {
 	for i, layer := range []string{"u1 zero", "i2", "u2 zero", "u1 zero group=32", "i2 group=64", "u1", "u2", "i3", "u3 zero", "u4 zero", "i4", "i8", "i5", "i6", "f8e1m6",
 		"u5 zero", "u6 zero", "u7 zero", "u8 zero", "u4 zero group=32", "u3 zero group=channel", "u4 zero=any",
 		"u4 zero act=bf16", "u4 zero=any act=bf16", "u3 zero act=bf16", "u2 zero act=bf16", "u1 zero act=bf16", "i4 act=bf16", "u8 zero act=bf16",
-		"u3 zero=any", "u5 zero=any", "u6 zero=any group=64", "u7 zero=any", "u8 zero=any", "u4 zero=any group=32", "u3 zero=any group=channel", "u8 zero=any group=channel"} {
+		"u3 zero=any", "u5 zero=any", "u6 zero=any group=64", "u7 zero=any", "u8 zero=any", "u4 zero=any group=32", "u3 zero=any group=channel", "u8 zero=any group=channel",
+		"i4 group=32", "i4 group=32 far", "u3 zero group=64", "i4 group=64 act=bf16 scale=bf16", "u4 zero group=32 act=bf16 scale=bf16", "mxfp4", "nvfp4", "mxfp4 act=bf16"} {
 		if testing.Short() && i%3 != 0 {
 			continue
 		}
@@ -204,7 +205,7 @@ func holdCancelled(t *testing.T, d device.Device) {
 				{16, Call{Schedule: &template.Schedule{Stages: 2, Blocks: 3, Rows: 16, Warpgroups: true}}},
 				{40, Call{Plan: Prefill}},
 			}
-			if l.Group > 0 && l.Group%template.Turn == 0 {
+			if plan, err := template.PlanOf(p.Form()); err != nil || plan.Folds || l.Group > 0 && l.Group%template.Turn == 0 {
 				calls = append(calls, struct {
 					m    int
 					call Call

@@ -41,7 +41,8 @@ type Linear struct {
 	AnyZero bool
 	// Far says that scales of f8e8m0 may be any. Otherwise those of groups with other weights than 0 are within what
 	// programs may fold ([template.Form]): beside f16 mostly from 2^-17 to 1, beside bf16 all but those near its ends.
-	// That is faster from two rows of x on. [Weights.Pack] sets it where there are others.
+	// That is faster from two rows of x on. So it is with 16-bit scales in groups of less than 128 and ScaleBits, which have to be
+	// small enough then: beside f16 mostly less than 32. [Weights.Pack] sets it where there are others.
 	Far bool
 	// ScaleBits is how many significant bits scales, times the factor, have at most, where all
 	// are within [template.Form.Reach] and zero points are values of codes; 0 says nothing of
@@ -147,6 +148,9 @@ func (l Linear) Check() (Linear, error) {
 	if l.N < 1 || l.K < 1 || l.N > MaxSize || l.K > MaxSize {
 		return l, fmt.Errorf("qmm: a layer of %d outputs and %d inputs: there are 1 to %d of each", l.N, l.K, MaxSize)
 	}
+	if l.Far && l.ScaleType == dtype.F8E4M3 {
+		return l, fmt.Errorf("qmm: scales of %s that are far apart: programs take all of them; leave far out", l.ScaleType)
+	}
 	if l.ScaleBits < 0 || l.ScaleBits > dtype.F32.Row().Man+1 {
 		return l, fmt.Errorf("qmm: scales of %d significant bits: they have 1 to %d, or 0 for as many as their type has", l.ScaleBits, dtype.F32.Row().Man+1)
 	}
@@ -162,7 +166,13 @@ func (l Linear) Check() (Linear, error) {
 
 // Form is what the programs of the layer depend on.
 func (l Linear) Form() template.Form {
-	return template.Form{Weight: l.WeightType, Act: l.ActType, Scale: l.ScaleType, Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, Factor: l.Factor, Far: l.Far}
+	f := template.Form{Weight: l.WeightType, Act: l.ActType, Scale: l.ScaleType, Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, Factor: l.Factor}
+	if l.ScaleType.Bits() == 16 {
+		f.Exact = !l.Far && f.Exacts(l.ScaleBits)
+	} else {
+		f.Far = l.Far
+	}
+	return f
 }
 
 // Weights are quantised weights in plain order. Groups of K's end may be short. Who puts them

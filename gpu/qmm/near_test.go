@@ -179,3 +179,81 @@ func holdFar(t *testing.T, act dtype.Type) {
 		}
 	}
 }
+
+// exactKinds have 16-bit scales of few significant bits, which are folded.
+var exactKinds = []string{"i4 group=32", "u4 zero group=64", "i3 group=16", "i2 group=64", "i6 group=32", "u3 zero group=32", "f4e2m1 group=64",
+	"i4 group=64 act=bf16 scale=bf16", "u4 zero group=32 act=bf16 scale=bf16", "i3 group=16 act=bf16 scale=bf16", "f4e2m1 group=32 act=bf16 scale=bf16"}
+
+// holdExact holds products of layers whose 16-bit scales are folded to the error of f32 sums, with weights of ordinary sizes
+// and small ones, in outputs of their own and in groups of the same output.
+func holdExact(t *testing.T, d device.Device, n, k int, plans []string) {
+	for i, name := range exactKinds {
+		if testing.Short() && i%3 != 0 {
+			continue
+		}
+		l := kind(t, name, n, k)
+		q, p := packed(t, d, l, uint64(i), func(w *array.Array) {
+			for j := range w.Len() {
+				size := []float64{0.02, 0.003, 1}[j/k%3]
+				if j%k/64%2 == 1 {
+					size /= 4
+				}
+				w.Set(w.At(j/k, j%k)*size, j/k, j%k)
+			}
+		})
+		if plan, err := template.PlanOf(p.Form()); err != nil || !plan.Exact || !plan.Folds || p.ScaleBits == 0 {
+			t.Errorf("%s: packed as %s, folded: %v, %v", name, p.Linear, plan != nil && plan.Folds, err)
+		}
+		for _, plan := range plans {
+			for j, of := range []int{0, 3, 4} {
+				holds(t, d, q, p, filled(l.ActType, of, []int{2, 17, 16}[j], k), inputs[of].name, Call{Plan: plan})
+			}
+		}
+	}
+}
+
+func TestExact(t *testing.T) { holdExact(t, openDevice(t, "sim"), 40, 300, []string{Decode, Wide}) }
+
+// TestGPUExact is TestExact on the attached GPU.
+func TestGPUExact(t *testing.T) {
+	d, err := device.Open("cuda")
+	need.GPU(t, err, device.ErrNoGPU, "on a GPU machine: CGO_ENABLED=0 go test -c -o qmm.test ./gpu/qmm && ./qmm.test -test.run GPUExact")
+	defer d.Close()
+	holdExact(t, d, 1000, 2080, []string{Decode, Wide, Prefill, Expand})
+}
+
+// TestExactFound holds that packing finds 16-bit scales that are not to be folded: with more significant bits than leave
+// weights exact, and too large ones.
+func TestExactFound(t *testing.T) {
+	d, ctx := openDevice(t, "interp"), context.Background()
+	for _, name := range []string{"i4 group=32", "u4 zero group=64", "i4 group=64 act=bf16 scale=bf16"} {
+		l := kind(t, name, 24, 160)
+		for _, c := range []struct {
+			scale float64
+			exact bool
+		}{{0.015625, true}, {0.01171875, true}, {1 + 1./128, false}, {0, true}, {63, true}, {64, l.ActType == dtype.BF16}} {
+			q := nearWeights(t, l, rand.New(rand.NewPCG(7, 8)), func(g, n int) uint64 {
+				if g == 1 && n == 5 {
+					return l.ScaleType.Encode(c.scale, false)
+				}
+				return l.ScaleType.Encode([]float64{0.5, 0.75}[(g+n)%2], false)
+			})
+			if l.ZeroPoint {
+				q.Zeros = array.New(l.ActType, l.Groups(), l.N)
+			}
+			exact := c.exact
+			if c.scale == 63 || c.scale == 1+1./128 { // 6 and 8 bits: u4 reaches to 31, and takes 7
+				exact = name == "i4 group=32"
+			}
+			packed, err := q.Pack(ctx, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := packed.Form().Exact; got != exact {
+				t.Errorf("%s, a scale of %g: folded %v (%s)", name, c.scale, got, packed.Linear)
+			}
+			x := normal(l.ActType, 9, 3, l.K)
+			holds(t, d, q, packed, x, "normal", Call{})
+		}
+	}
+}

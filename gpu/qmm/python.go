@@ -20,7 +20,7 @@ var torchTypes = map[dtype.Type]string{dtype.F16: "float16", dtype.BF16: "bfloat
 
 // Module is the layer as modules have it, which do not look at scales: [Linear.Far] where programs would want to know.
 func (l Linear) Module() Linear {
-	if p, err := template.PlanOf(l.Form()); err == nil && p.Folds && p.Scale == dtype.F8E8M0 {
+	if p, err := template.PlanOf(l.Form()); err == nil && p.Bounded() {
 		l.Far = true
 	}
 	return l
@@ -38,7 +38,7 @@ func (l Linear) Python(name, pack, decode string, s template.Schedule) ([]byte, 
 	if err != nil {
 		return nil, fmt.Errorf("qmm: %w", err)
 	}
-	if p.Folds && p.Scale == dtype.F8E8M0 {
+	if p.Bounded() {
 		return nil, fmt.Errorf("qmm: a module of %s takes any scales; make it, and its programs, of what Linear.Module gives", l)
 	}
 	if s, err = s.Filled(p); err != nil {

@@ -207,7 +207,6 @@ func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
 		return nil, err
 	}
 	p := &Packed{Linear: l, W: res.Args[1].Array, Scales: q.ordered(plan, scales), One: q.One}
-	p.ScaleBits = q.scaleBits(q.Scales, q.Zeros)
 	if q.Zeros != nil {
 		p.Zeros = q.ordered(plan, q.Zeros.Cast(plan.ZeroType()))
 	}
@@ -224,6 +223,7 @@ func (q *Weights) AsPacked() (Linear, error) {
 func (q *Weights) found() (l Linear, plan *template.Plan, scales *array.Array, err error) {
 	l = q.Linear
 	l.AnyZero = l.AnyZero || q.Zeros != nil && !whole(q.Zeros)
+	l.ScaleBits = q.scaleBits(q.Scales, q.Zeros)
 	if plan, err = template.PlanOf(l.Form()); err != nil {
 		return l, nil, nil, err
 	}
@@ -248,8 +248,15 @@ func whole(zeros *array.Array) bool {
 // nearby are scales that a plan folds: of powers of two, those of groups without other weights than 0 become 1 where they are
 // others. It reports whether it folds all the rest.
 func (q *Weights) nearby(plan *template.Plan) (*array.Array, bool) {
-	if !plan.Folds || plan.Scale != dtype.F8E8M0 {
+	if !plan.Bounded() {
 		return q.Scales, true
+	}
+	if plan.Exact {
+		least, most := math.Ldexp(1, plan.From), math.Ldexp(1, plan.To+1)
+		return q.Scales, !slices.ContainsFunc(distinct(q.Scales), func(code uint64) bool {
+			v := math.Abs(q.ScaleType.Decode(code))
+			return v != 0 && !(v >= least && v < most)
+		})
 	}
 	one := int(plan.Scale.Encode(1, false))
 	within := func(code uint64) bool { return int(code) >= one+plan.From && int(code) <= one+plan.To }

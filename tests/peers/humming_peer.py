@@ -60,6 +60,11 @@ def config_of(row):
         config["scale_dtype"] = "float" + row["scale"][1:]
     if row.get("factor"):
         config["scale_2_type"] = "tensor"
+    if row["group"] in (0, row["k"]):
+        config["group_size"] = 0
+    if row.get("zero_point"):
+        config["has_zero_point"] = True
+        config["is_fp_zero_point"] = row.get("any_zero_point", False)
     return config
 
 
@@ -81,8 +86,6 @@ def main():
             break
         n, k, m, weight = row["n"], row["k"], row["m"], row["weight"]
         act = {"f16": torch.float16, "bf16": torch.bfloat16}[row["act"]]
-        if row.get("zero_point"):
-            continue
         try:
             config = config_of(row)
             if key != (n, k, config, act):

@@ -20,6 +20,7 @@ func (c *caster) toInt(n number) code.Value {
 	// n is s32 or u32 now; hold it to the range of w bits.
 	v := n.value
 	switch {
+	case c.holds():
 	case signed && n.kind == u32:
 		v = c.op(code.OpMinU32, v, c.k(1<<(w-1)-1))
 	case signed && w < 32:
@@ -36,6 +37,18 @@ func (c *caster) toInt(n number) code.Value {
 		v = c.op(code.OpAnd32, v, c.k(1<<w-1))
 	}
 	return v
+}
+
+// holds reports whether the target, of at most 32 bits, has all values of an integer type.
+func (c *caster) holds() bool {
+	from, to := c.from, c.to
+	switch {
+	case !from.IsInt():
+		return false
+	case from.Signed() == to.Signed():
+		return from.Bits() <= to.Bits()
+	}
+	return to.Signed() && from.Bits() < to.Bits()
 }
 
 // floatToInt truncates to the 32- or 64-bit integer that holds the target.

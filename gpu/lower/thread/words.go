@@ -72,7 +72,7 @@ func (t *Thread) together(j, first, last, w int, source func(i int) Field) (code
 }
 
 // ofBytes is a word of four elements of a byte each that lie in two words, in whole bytes, or of two of two bytes that lie
-// in one.
+// in one. Twice the same half is put together of two: drivers have instructions take that half of the word then.
 func (t *Thread) ofBytes(first, last, w int, source func(i int) Field) (code.Value, bool) {
 	if w != 8 && w != 16 || (last-first+1)*w != 32 {
 		return 0, false
@@ -96,6 +96,14 @@ func (t *Thread) ofBytes(first, last, w int, source func(i int) Field) (code.Val
 		for at := range w / 8 {
 			selector |= int64(4*k+f.Pos%32/8+at) << (i*w/2 + 4*at)
 		}
+	}
+	switch {
+	case w == 16 && selector == 0x1010:
+		half := t.Op(code.OpTrunc16, nil, words[0])
+		return t.Op(code.OpPack16, nil, half, half), true
+	case w == 16 && selector == 0x3232:
+		half := t.Op(code.OpHi16, nil, words[0])
+		return t.Op(code.OpPack16, nil, half, half), true
 	}
 	return t.Op(code.OpPrmt, nil, words[0], words[len(words)-1], t.Const32(selector)), true
 }

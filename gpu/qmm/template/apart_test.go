@@ -94,10 +94,38 @@ func TestFolds(t *testing.T) {
 	nv := Form{Weight: dtype.F4E2M1, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 16, Factor: true}
 	mx := Form{Weight: dtype.F4E2M1, Act: dtype.BF16, Scale: dtype.F8E8M0, Group: 32}
 	near := Form{Weight: dtype.F4E2M1, Act: dtype.F16, Scale: dtype.F8E8M0, Group: 32}
+	exact := func(w, act dtype.Type, group int, zero bool) Form {
+		return Form{Weight: w, Act: act, Scale: act, Group: group, Zero: zero, Exact: true}
+	}
+	stay := Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4}
+	fine := Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4, Warpgroups: true, Fine: true}
+	wideFine := fine
+	wideFine.Warps, wideFine.Sides, wideFine.PDL, wideFine.AddBias = 8, 2, true, true
 	for i, c := range []struct {
 		f     Form
 		shape formShape
 	}{
+		{exact(dtype.I4, dtype.F16, 32, false), formShape{3, 300, 640, Schedule{Stages: 3, Blocks: 2, Warps: 2, Sides: 2, Depth: 3}}},
+		{exact(dtype.U4, dtype.F16, 64, true), formShape{3, 300, 640, Schedule{Stages: 3, Blocks: 2, Warps: 2, Sides: 2, Depth: 3}}},
+		{exact(dtype.I4, dtype.BF16, 64, false), formShape{3, 300, 640, Schedule{Stages: 3, Blocks: 2, Warps: 2, Sides: 2, Depth: 3}}},
+		{exact(dtype.U3, dtype.F16, 16, true), formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4, Warpgroups: true}}},
+		{exact(dtype.U4, dtype.BF16, 32, true), formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4, Warpgroups: true}}},
+		{exact(dtype.I2, dtype.F16, 64, false), formShape{9, 40, 640, Schedule{Parts: 4, Rows: 16, Sides: 2}}},
+		{exact(dtype.U4, dtype.F16, 64, true), formShape{2, 40, 640, Schedule{Parts: 2, Splits: 3}}},
+		{exact(dtype.I5, dtype.BF16, 32, false), formShape{9, 40, 600, Schedule{Rows: 16, Warps: 2, Splits: 3}}},
+		{exact(dtype.U5, dtype.F16, 32, true), formShape{5, 40, 600, Schedule{Brief: true}}},
+		{exact(dtype.F4E2M1, dtype.F16, 64, false), formShape{9, 150, 264, stay}},
+		{exact(dtype.F3E1M1, dtype.F16, 32, false), formShape{9, 150, 264, stay}},
+		{exact(dtype.F3E1M1, dtype.BF16, 32, false), formShape{9, 150, 264, stay}},
+		{exact(dtype.U4, dtype.F16, 32, false), formShape{9, 150, 264, stay}},
+		{exact(dtype.I4, dtype.F16, 32, false), formShape{9, 150, 264, fine}},
+		{exact(dtype.I3, dtype.F16, 64, false), formShape{16, 150, 520, fine}},
+		{exact(dtype.U3, dtype.BF16, 16, true), formShape{9, 290, 264, wideFine}},
+		{exact(dtype.U6, dtype.F16, 32, true), formShape{9, 290, 264, wideFine}},
+		{nv, formShape{9, 150, 264, fine}},
+		{near, formShape{9, 150, 520, fine}},
+		{near, formShape{9, 200, 264, wideFine}},
+		{mx, formShape{9, 150, 264, fine}},
 		{nv, formShape{3, 300, 640, Schedule{Stages: 3, Blocks: 2, Warps: 2, Sides: 2, Depth: 3}}},
 		{nv, formShape{17, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4, AddBias: true, AddResidual: true, PDL: true}}},
 		{nv, formShape{9, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4, Warpgroups: true}}},
@@ -121,6 +149,40 @@ func TestFolds(t *testing.T) {
 		}
 		t.Run(fmt.Sprintf("%d", i), func(t *testing.T) {
 			randomLayer(c.f, c.shape.m, c.shape.n, c.shape.k, rand.New(rand.NewPCG(uint64(i), 9))).checkOnCPU(t, c.shape.s)
+		})
+	}
+}
+
+// TestFoldsWide is TestFolds for products of warpgroups with many rows.
+func TestFoldsWide(t *testing.T) {
+	exact := func(w, act dtype.Type, group int, zero bool) Form {
+		return Form{Weight: w, Act: act, Scale: act, Group: group, Zero: zero, Exact: true}
+	}
+	for i, c := range []struct {
+		f       Form
+		m, n, k int
+		s       WideSchedule
+	}{
+		{exact(dtype.I4, dtype.F16, 32, false), 40, 150, 392, WideSchedule{Rows: 64}},
+		{exact(dtype.U4, dtype.F16, 64, true), 20, 300, 392, WideSchedule{Rows: 32, Sides: 2, Staged: true}},
+		{exact(dtype.I4, dtype.BF16, 64, false), 40, 150, 640, WideSchedule{Rows: 32, Splits: 2}},
+		{exact(dtype.U3, dtype.BF16, 16, true), 20, 300, 392, WideSchedule{Rows: 32, Blocks: 3}},
+		{exact(dtype.U4, dtype.BF16, 32, true), 20, 300, 392, WideSchedule{Rows: 32, Sides: 2, Fine: true}},
+		{exact(dtype.I3, dtype.F16, 64, false), 20, 300, 392, WideSchedule{Rows: 32, Fine: true, Blocks: 3, AddBias: true}},
+		{exact(dtype.I4, dtype.F16, 32, false), 20, 150, 264, WideSchedule{Rows: 32, Persistent: true}},
+		{exact(dtype.I3, dtype.F16, 16, false), 20, 150, 264, WideSchedule{Rows: 32, Parts: 2}},
+		{Form{Weight: dtype.F5E2M2, Act: dtype.F16, Scale: dtype.F8E8M0, Group: 32}, 20, 150, 264, WideSchedule{Rows: 16, Consumers: 1, Parts: 4}},
+		{Form{Weight: dtype.F4E2M1, Act: dtype.F16, Scale: dtype.F8E8M0, Group: 32}, 20, 300, 392, WideSchedule{Rows: 32, Sides: 2, Fine: true}},
+		{Form{Weight: dtype.F4E2M1, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 16, Factor: true}, 20, 300, 392, WideSchedule{Rows: 32, Sides: 2, Fine: true, Splits: 2}},
+	} {
+		if p, err := PlanOf(c.f); err != nil || !p.Folds {
+			t.Errorf("%+v: folds: %v, %v", c.f, p != nil && p.Folds, err)
+		}
+		t.Run(fmt.Sprintf("%d", i), func(t *testing.T) {
+			l := randomLayer(c.f, c.m, c.n, c.k, rand.New(rand.NewPCG(uint64(i), 9)))
+			for _, name := range []string{"interp", "sim"} {
+				l.checkWide(t, machine(t, name), c.s)
+			}
 		})
 	}
 }

@@ -38,6 +38,9 @@ func Expand(f Form) (*ir.Program, error) {
 	if err != nil {
 		return nil, err
 	}
+	if p.Exact { // what is rounded once needs no operands that are exact
+		p.Folds, p.Lift = false, 0
+	}
 	dot := p.dot()
 	plain, err := p.naturalOf(dot)
 	if err != nil {
@@ -264,18 +267,7 @@ func (d *decoder) grouped(rh string, of func(k int) layout.Layout, loaded func(w
 	}
 	as := build.Register(d.Act, of(n))
 	change := func(to string, part build.Value, k int) build.Value {
-		if d.Near { // each has two halves, for the neighbours of k that a thread has
-			l, err := of(n).Reshape(of(n).Shape()[0], n/2, 2)
-			if err != nil {
-				panic(err) // threads have pairs of k
-			}
-			pairs := build.Register(d.Act, l)
-			return b.View(to, b.Mul(to+"_pairs", b.View(to+"_pairs", part, pairs), d.near(loaded("rs", k)), pairs), as)
-		}
-		if d.Folds {
-			return b.Mul(to, part, d.factors(loaded("rs", k)), as)
-		}
-		return b.Sub(to, part, d.zeros(loaded("rz", k)), as)
+		return d.changed(to, part, func(_ string, rows build.Value) build.Value { return rows }, func(what string) string { return loaded(what, k) }, as, of(n))
 	}
 	for k := 0; k < d.Sub; k += n {
 		if n == d.Sub {
@@ -286,6 +278,41 @@ func (d *decoder) grouped(rh string, of func(k int) layout.Layout, loaded func(w
 	}
 	return all
 }
+
+// changed are operands of a group, less zero points and times scales, where the plan has them so. loaded is what the group has
+// as either; some takes those of the operands' rows, which of [Plan.Near] have a third dimension of two alike.
+func (d *decoder) changed(to string, part build.Value, some func(name string, rows build.Value) build.Value, loaded func(what string) string, as build.Type, of layout.Layout) build.Value {
+	b := d.b
+	if d.Less && !d.fuses() {
+		part = b.Sub(to, part, some("zero_rows", d.zeros(loaded("rz"))), as)
+	}
+	switch {
+	case !d.Folds:
+		return part
+	case d.Near: // each has two halves, for the neighbours of k that a thread has
+		l, err := of.Reshape(of.Shape()[0], of.Shape()[1]/2, 2)
+		if err != nil {
+			panic(err) // threads have pairs of k
+		}
+		pairs := build.Register(d.Act, l)
+		return b.View(to, b.Mul(to+"_pairs", b.View(to+"_pairs", part, pairs), some("factor_rows", d.near(loaded("rs"))), pairs), as)
+	case !d.fuses():
+		return b.Mul(to, part, some("factor_rows", d.factors(loaded("rs"))), as)
+	}
+	factors := d.factors(loaded("rs"))
+	minus := build.Value{}
+	if d.Less {
+		minus = b.Neg("minus_all", b.Mul("minus_all", factors, d.zeros(loaded("rz")), d.rowAct), d.rowAct)
+	} else {
+		minus = b.Mul("minus_all", factors, -float64(d.Bias), d.rowAct)
+	}
+	return b.Fma(to, part, some("factor_rows", factors), some("minus_rows", minus), as)
+}
+
+// fuses reports whether what is taken off codes and the scales that they are multiplied with are one instruction: it rounds
+// once, nothing where weights are exact, and zero points times scales are weights too. f16 need none of their own to take
+// something off: what a mask leaves of an exponent is taken off with it.
+func (p *Plan) fuses() bool { return p.Folds && p.Act == dtype.BF16 && (p.Less || p.LessBias) }
 
 // near are scales by row that are near 1, lifted, as two f16 each: their exponents moved to where f16 has them, in both
 // halves of a word by one product.
@@ -308,7 +335,10 @@ func (d *decoder) near(loaded string) build.Value {
 // factors are scales by row, lifted, of the type of the activations.
 func (d *decoder) factors(loaded string) build.Value {
 	b := d.b
-	s := b.Cast(loaded+"_act", b.View(loaded+"_rows", build.Expr(loaded), d.rowS), d.rowAct, build.Domain("finite"))
+	s := b.View(loaded+"_rows", build.Expr(loaded), d.rowS)
+	if d.Scale != d.Act {
+		s = b.Cast(loaded+"_act", s, d.rowAct, build.Domain("finite"))
+	}
 	if d.Lift != 0 {
 		s = b.Mul(loaded+"_act", s, math.Ldexp(1, d.Lift), d.rowAct)
 	}

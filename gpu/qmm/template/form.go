@@ -35,6 +35,10 @@ type Form struct {
 	// Far says that scales of f8e8m0 may be any. Without it programs may fold them into operands, and are then for
 	// those from 2^From to 2^To of the [Plan] alone, beside which weights are 0.
 	Far bool
+	// Exact says of 16-bit scales, which are of the type of the activations then, that it holds each weight (q − z)·s as it is
+	// ([Form.Expands], within [Form.Reach]), and that scales other than 0 are at least 2^From and less than 2^(To+1) of the [Plan].
+	// Programs may fold them into operands.
+	Exact bool
 }
 
 // check finds what no program could do.
@@ -54,10 +58,18 @@ func (f Form) check() error {
 		return fmt.Errorf("template: zero points for %s: only unsigned weights have them", w)
 	case f.Far && f.Scale != dtype.F8E8M0:
 		return fmt.Errorf("template: scales of %s that are far apart: only those of f8e8m0 are; leave Far out", f.Scale)
+	case f.Exact && (f.Scale != f.Act || f.Factor):
+		return fmt.Errorf("template: exact weights by scales of %s, beside activations of %s: scales are of the type of the activations, without a factor; leave Exact out", f.Scale, f.Act)
 	case f.AnyZero && !f.Zero:
 		return fmt.Errorf("template: any zero points for %s, which has none; set Zero too", w)
 	}
 	return nil
+}
+
+// Exacts reports whether scales with so many significant bits at most, of which 0 says nothing, may make the form Exact: where
+// a turn has several.
+func (f Form) Exacts(bits int) bool {
+	return bits > 0 && f.Scale == f.Act && !f.Factor && f.Group > 0 && f.Group < Turn && f.Expands(bits)
 }
 
 // Plan is how the weights of a form are stored and cast.
@@ -290,6 +302,10 @@ func (p *Plan) raise() {
 // that, beside f16, or far from the ends of bf16, as those of layers are, unless the form says that they are Far. No operand of
 // f16 is below [leastKept], so that tensor cores cut no more off than of other operands.
 func (p *Plan) fold() {
+	if p.Exact {
+		p.foldExact()
+		return
+	}
 	more := 0 // significant bits that scales add to products: powers of two none
 	if p.Scale == dtype.F8E4M3 {
 		more = p.Scale.Row().Man + 1
@@ -297,22 +313,7 @@ func (p *Plan) fold() {
 	if p.Scale.Bits() > 8 || p.scales() == 1 || p.Zero || p.Bias > 0 && !p.LessBias || p.Recipe == nil || p.Far {
 		return
 	}
-	least, greatest, digits := math.Inf(1), 0.0, 0 // of operands
-	for _, power := range p.powersOf() {
-		for code := range uint64(1) << p.Stored.Bits() {
-			v := math.Abs(p.Stored.Decode(code))
-			if p.LessBias {
-				v = math.Abs(p.Stored.Decode(code) - float64(p.Bias))
-			}
-			if v == 0 || v-v != 0 {
-				continue
-			}
-			frac, exp := math.Frexp(math.Ldexp(v, power))
-			whole := uint64(math.Ldexp(frac, 53))
-			n := 53 - mathbits.TrailingZeros64(whole)
-			least, greatest, digits = min(least, math.Ldexp(1, exp-n)), max(greatest, math.Ldexp(v, power)), max(digits, n)
-		}
-	}
+	least, greatest, digits := p.span()
 	if digits+more > p.Act.Row().Man+1 {
 		return
 	}
@@ -341,6 +342,57 @@ func (p *Plan) fold() {
 	}
 }
 
+// foldExact is fold for a form that is [Form.Exact]: codes are cast to what they stand for. Weights are multiples of the
+// least subnormal f16, 2^-24, so that lifted operands are no less than [leastKept].
+func (p *Plan) foldExact() {
+	if p.scales() == 1 || p.Zero && (!p.Less || p.AnyZero) || p.Recipe == nil {
+		return
+	}
+	if p.Deferred() {
+		r, err := recipe.Lookup(p.Stored, p.Act, recipe.Exact, false)
+		if err != nil || !cast.Runs(r, cast.NativeE4M3) || !r.Place.Full() {
+			return
+		}
+		p.Recipe, p.Place = r, r.Place
+	}
+	p.LessBias, p.Folds = p.Bias > 0, true
+	least, greatest, _ := p.span()
+	if p.Zero {
+		least, greatest = 1, p.Weight.Max()
+	}
+	top := math.Ilogb(max(greatest, 1)*2 - 1) // of what is less than 2^top, or 2^top
+	if p.Act == dtype.BF16 {
+		p.From, p.To = -126-math.Ilogb(least), 126-top
+		return
+	}
+	p.Lift = leastKept + 24
+	p.From, p.To = -24, 15-p.Lift-top
+}
+
+// Bounded reports whether programs are for some scales only, from 2^From on: who packs looks at them.
+func (p *Plan) Bounded() bool { return p.Folds && p.From != 0 }
+
+// span is how large operands other than 0 are, least their last bit, and how many significant bits they have.
+func (p *Plan) span() (least, greatest float64, digits int) {
+	least = math.Inf(1)
+	for _, power := range p.powersOf() {
+		for code := range uint64(1) << p.Stored.Bits() {
+			v := math.Abs(p.Stored.Decode(code))
+			if p.LessBias {
+				v = math.Abs(p.Stored.Decode(code) - float64(p.Bias))
+			}
+			if v == 0 || v-v != 0 {
+				continue
+			}
+			frac, exp := math.Frexp(math.Ldexp(v, power))
+			whole := uint64(math.Ldexp(frac, 53))
+			n := 53 - mathbits.TrailingZeros64(whole)
+			least, greatest, digits = min(least, math.Ldexp(1, exp-n)), max(greatest, math.Ldexp(v, power)), max(digits, n)
+		}
+	}
+	return least, greatest, digits
+}
+
 // powersOf are the powers of two that operands have more than their codes' values.
 func (p *Plan) powersOf() []int {
 	if p.Deferred() {
@@ -367,7 +419,7 @@ func (p *Plan) operands(b *build.Builder, rh, back string, rw build.Value, to, r
 		return build.Expr(rh)
 	}
 	all := b.Cast(rh, rw, to, p.castAttrs()...)
-	if p.LessBias { // with what the cast takes off: see gpu/lower/codes.go
+	if p.LessBias && !p.fuses() { // with what the cast takes off: see gpu/lower/codes.go
 		all = b.Sub(rh, all, float64(p.Bias), to)
 	}
 	return all

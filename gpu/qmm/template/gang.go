@@ -37,6 +37,8 @@ func (s Schedule) fillGang(p *Plan) error {
 		return fmt.Errorf("template: %d rows, depth %d, %d warps: warpgroups are of 4 warps, multiply 8 or 16 rows, a turn at a time, without Digits", s.Rows, s.Depth, s.Warps)
 	case s.Fine && s.Fixed:
 		return fmt.Errorf("template: whole numbers are multiplied by tiles anyway")
+	case s.Once && p.Folds:
+		return fmt.Errorf("template: one copy of the turn beside folded scales, where products begun in vain would be added; leave Once out")
 	case s.Fine:
 		return p.fills(WideSchedule{Sides: s.Sides})
 	case s.Fixed && !p.Bytewise():

@@ -585,7 +585,8 @@ func (d *stream) multiply(j int, t build.Value) {
 			for q := range d.scales() {
 				if d.Less {
 					d.loadGroup(d.loaded("rz", j, q*d.Group), "uz", d.sz, t, q, d.ZeroType(), d.flatZ)
-				} else {
+				}
+				if d.Folds {
 					d.loadGroup(d.loaded("rs", j, q*d.Group), "us", d.ss, t, q, d.Scale, d.flat)
 				}
 			}

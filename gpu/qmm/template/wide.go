@@ -299,7 +299,6 @@ type wide struct {
 	bias, residual        build.Value
 	row                   build.Type // of sums of x
 	oneF32, oneRow        build.Type // sums of a tile, and what its rows share
-	oneAct                build.Type // the same, of the type of the activations
 	factor                build.Value
 	m, n, blocks, arrived build.Value
 	portions              build.Value
@@ -367,7 +366,7 @@ func (w *wide) hangs() bool { return w.Plan.hangs(w.s) }
 
 // repeats reports whether the last turn of a tile would be written a second time.
 func (p *Plan) repeats(s WideSchedule) bool {
-	return (s.Fine || !s.Persistent && s.Blocks == 0) && p.halved(s).hangs(s)
+	return !p.Folds && (s.Fine || !s.Persistent && s.Blocks == 0) && p.halved(s).hangs(s)
 }
 
 // registers gives the threads of a warpgroup so many registers where those that multiply have too few with an even
@@ -443,7 +442,7 @@ func (w *wide) types() {
 	w.sum = build.Register(dtype.F32, w.lay(own, layout.Local(1, 1), columns))
 	w.oneF32 = build.Register(dtype.F32, w.lay(1, layout.Local(1, 1), columns))
 	oneRow := w.lay(1, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)))
-	w.oneRow, w.oneAct = build.Register(dtype.F32, oneRow), build.Register(w.Act, oneRow)
+	w.oneRow = build.Register(dtype.F32, oneRow)
 	w.actual = build.Register(dtype.F32, w.stored())
 	w.row = build.Register(dtype.F32, layout.Replicated(w.Warps, 1, 1).Local(1, w.rowsEach()/8).Mul(layout.Replicated(8, 1, 1)).Spatial(1, 4).Local(1, 2))
 	w.rowF32, w.rowS, w.rowZ = build.Register(dtype.F32, rows), build.Register(w.Scale, rows), build.Register(w.ZeroType(), rows)
@@ -953,7 +952,7 @@ func (w *wide) end() {
 			w.loadScale("", "0")
 		}
 		for w.half = range w.halves() {
-			if w.summed() == 0 {
+			if w.summed() == 0 && w.s.Parts == 1 {
 				w.scale("", build.Expr(w.at("acc")), build.Expr(w.rowsOf("sumx")), true)
 			}
 			for w.unit = range w.apart() {

@@ -4,20 +4,24 @@ import (
 	"fmt"
 
 	"github.com/tilus-lab/tilus-lab/vm/build"
+	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
 // Turns with Fine. A product is of one tile of outputs and of fineK k, so that operands of
 // two, one that runs and one that is cast meanwhile, and sums of two tiles take few registers,
 // however many tiles a warpgroup has. While one tile is multiplied, what another came to is
 // scaled. Nothing ends with a turn: its last product runs while the next turn is waited for and
-// its first product is cast.
+// its first product is cast. Where scales are folded, tiles' products add to what the output has.
 const fineK = 64
 
 // fills reports whether tiles of a plan can be multiplied one by one: sums of two, in turn, end
 // with a turn.
 func (p *Plan) fills(s WideSchedule) error {
+	if p.Folds && s.Parts <= 1 && p.halves(s) == 1 {
+		return nil
+	}
 	if p.Group == 0 || p.Group%Turn != 0 || p.own(s)*s.Sides%2 != 0 {
-		return fmt.Errorf("template: groups of %d, %d tiles and %d sides: by tiles, groups are multiples of %d, and tiles and sides together even", p.Group, p.own(s), s.Sides, Turn)
+		return fmt.Errorf("template: groups of %d, %d tiles and %d sides: by tiles, groups are multiples of %d, and tiles and sides together even, or scales are folded and neither tiles nor rows dealt out", p.Group, p.own(s), s.Sides, Turn)
 	}
 	return nil
 }
@@ -26,7 +30,15 @@ func (p *Plan) fills(s WideSchedule) error {
 func (w *wide) fineProducts() int { return Turn / fineK * w.own(w.s) * w.Sides }
 
 // fineSum is the name of the sums of product i.
-func fineSum(i int) string { return name("sum", i/(Turn/fineK)%2) }
+func (w *wide) fineSum(i int) string {
+	if !w.Folds {
+		return name("sum", i/(Turn/fineK)%2)
+	}
+	side := w.side
+	w.side = i * w.Sides / w.fineProducts()
+	defer func() { w.side = side }()
+	return w.of(name("acc", i/(Turn/fineK)%w.own(w.s)))
+}
 
 // beginFine begins a tile of a block.
 func (w *wide) beginFine() {
@@ -36,6 +48,12 @@ func (w *wide) beginFine() {
 			b.AllocateRegister(w.of(name("acc", i)), w.oneF32, build.Init(0))
 		}
 	})
+	if w.Folds {
+		if w.Deferred() {
+			b.AllocateRegister("back", w.rowF32, build.Init(1))
+		}
+		return
+	}
 	for i := range 2 {
 		b.AllocateRegister(name("sum", i), w.oneF32, build.Init(0))
 	}
@@ -48,10 +66,19 @@ func (w *wide) firstFine(t build.Value, tag string) {
 	for sub := range max(1, fineK/w.Sub) {
 		w.loadFine(t, sub, tag)
 	}
-	if w.Less {
-		w.loadZeros(t, 0, tag)
+	for q := range max(1, w.scales()*fineK/Turn) {
+		if w.Less {
+			w.loadZeros(t, q, tag)
+		}
+		if w.Folds {
+			w.loadFactors(t, q, tag)
+		}
 	}
-	w.product1(0, w.castFine(0, tag))
+	operands := w.castFine(0, tag)
+	if w.Folds && tag == "_0" { // of a tile's first turn, where its sums are known to be 0
+		w.b.AllocateRegister(w.fineSum(0), w.oneF32, build.Init(0))
+	}
+	w.product1(0, operands)
 }
 
 // loadFine loads the codes of a cast of the present side.
@@ -76,20 +103,53 @@ func (w *wide) castFine(i int, tag string) (operands []build.Value) {
 		all := w.castWide("rh"+of, b.View("rw"+of, build.Expr(from), w.codes1))
 		as := build.Register(w.Act, w.operand(1, k))
 		part := b.SliceRegister("ra"+of, all, as, build.Offset(16*w.Warps*tile, at%w.Sub))
-		if w.Less {
-			zeros := w.zeros(w.of("rz" + w.scaleTag(0) + tag))
-			part = b.Sub("ra"+of, part, b.SliceRegister("zero_tile", zeros, w.oneAct, build.Offset(16*w.Warps*tile, 0)), as)
-		}
-		operands = append(operands, part)
+		operands = append(operands, w.changedFine("ra"+of, part, at, tile, tag, as))
 	}
 	return operands
+}
+
+// changedFine is [decoder.changed] for a tile's operand of a turn, from k on.
+func (w *wide) changedFine(name string, operand build.Value, k, tile int, tag string, as build.Type) build.Value {
+	if !w.Less && !w.Folds {
+		return operand
+	}
+	b, at, row := w.b, []any{16 * w.Warps * tile, 0}, w.lay(1, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)))
+	if w.Near {
+		l, err := row.Unsqueeze(2)
+		if err != nil {
+			panic(err) // it has two dimensions
+		}
+		row, at = l.Local(1, 1, 2), append(at, 0)
+	}
+	of := func(name string, rows build.Value) build.Value {
+		return b.SliceRegister(name, rows, build.Register(w.Act, row), build.Offset(at...))
+	}
+	each, all := min(w.Sub, fineK), operand
+	n := min(each, max(w.Group, 16))
+	if w.scales() == 1 {
+		n = each
+	}
+	for from := 0; from < each; from += n {
+		part, typ, to := all, as, name
+		if n < each {
+			typ, to = build.Register(w.Act, w.operand(1, n)), name+"_part"
+			part = b.SliceRegister(to, all, typ, build.Offset(0, from))
+		}
+		group := w.scaleTag((k+from)/max(w.Group, 1)) + tag
+		part = w.changed(to, part, of, func(what string) string { return w.of(what + group) }, typ, w.operand(1, n))
+		if n == each {
+			return part
+		}
+		b.SliceAssign(name, all, part, as, build.Offset(0, from))
+	}
+	return all
 }
 
 // product1 begins product i of a turn.
 func (w *wide) product1(i int, operands []build.Value) {
 	b := w.b
-	sum, from, k := fineSum(i), i%(Turn/fineK)*fineK, fineK/len(operands)
-	if from == 0 {
+	sum, from, k := w.fineSum(i), i%(Turn/fineK)*fineK, fineK/len(operands)
+	if from == 0 && !w.Folds {
 		b.AllocateRegister(sum, w.oneF32, build.Init(0))
 	}
 	b.WgmmaFence()
@@ -136,14 +196,14 @@ func (w *wide) turnFine(t, g build.Value, next string) {
 // endFine ends product i of a turn: after the last one of a tile, its sums are scaled.
 func (w *wide) endFine(i int) {
 	each := Turn / fineK
-	if i%each < each-1 {
+	if i%each < each-1 || w.Folds {
 		return
 	}
 	w.side = i * w.Sides / w.fineProducts()
 	b, tile, tag := w.b, i/each%w.own(w.s), w.scaleTag(0)
 	scale, minus := w.scaleOf(tag)
 	acc, at := w.of(name("acc", tile)), build.Offset(16*w.Warps*tile, 0)
-	b.Fma(acc, build.Expr(fineSum(i)), b.SliceRegister("scale_tile", scale, w.oneRow, at), build.Expr(acc), w.oneF32)
+	b.Fma(acc, build.Expr(w.fineSum(i)), b.SliceRegister("scale_tile", scale, w.oneRow, at), build.Expr(acc), w.oneF32)
 	if minus != nil {
 		b.Fma(acc, build.Expr("xs"+tag), b.SliceRegister("minus_tile", *minus, w.oneRow, at), build.Expr(acc), w.oneF32)
 	}

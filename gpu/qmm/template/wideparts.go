@@ -156,6 +156,9 @@ func (w *wide) endPart() {
 	b, outputs := w.b, 16*w.own(w.s)
 	of := layout.Spatial(w.Warps, 1, 1).Local(1, w.own(w.s), 1).Mul(layout.ColumnLocal(1, 2, w.rowsEach()/8)).Spatial(1, 8, 4).Local(1, 1, 2)
 	w.all(func() {
+		if w.summed() == 0 { // by powers of two that folded scales leave
+			w.scale("", build.Expr(w.at("acc")), build.Value{}, true)
+		}
 		plain := b.View(w.at("some"), build.Expr(w.at("acc")), build.Register(dtype.F32, of))
 		to := b.SliceShared(w.at("um"), w.gather, w.sums3(w.Warps, outputs, w.rowsEach()), build.Offset(w.side*w.Warps, w.part%w.s.Consumers*outputs, w.half*w.rowsEach()))
 		b.StoreShared(to, plain)

@@ -70,7 +70,8 @@ func (w *wide) groupedWide(rh string, t build.Value, sub int, tag string) build.
 		for q := group(sub * w.Sub); q <= group((sub+1)*w.Sub-1); q++ {
 			if w.Less {
 				w.loadZeros(t, q, tag)
-			} else {
+			}
+			if w.Folds {
 				w.loadFactors(t, q, tag)
 			}
 		}
