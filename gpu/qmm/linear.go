@@ -148,15 +148,15 @@ func (l Linear) Check() (Linear, error) {
 	if l.N < 1 || l.K < 1 || l.N > MaxSize || l.K > MaxSize {
 		return l, fmt.Errorf("qmm: a layer of %d outputs and %d inputs: there are 1 to %d of each", l.N, l.K, MaxSize)
 	}
-	if l.Far && l.ScaleType == dtype.F8E4M3 {
-		return l, fmt.Errorf("qmm: scales of %s that are far apart: programs take all of them; leave far out", l.ScaleType)
-	}
 	if l.ScaleBits < 0 || l.ScaleBits > dtype.F32.Row().Man+1 {
 		return l, fmt.Errorf("qmm: scales of %d significant bits: they have 1 to %d, or 0 for as many as their type has", l.ScaleBits, dtype.F32.Row().Man+1)
 	}
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
 		return l, fmt.Errorf("qmm: %w", err)
+	}
+	if l.Far && l.ScaleType != dtype.F8E8M0 && !p.Exacts(1) {
+		return l, fmt.Errorf("qmm: scales of %s far apart, groups of %d, activations of %s: programs take all of them anyway; leave far out", l.ScaleType, l.Group, l.ActType)
 	}
 	if stored := p.PackedShape(l.N, l.K); stored[0]*stored[1]*stored[2] >= array.MaxBytes {
 		return l, fmt.Errorf("qmm: weights [%d, %d] of %s take %d bytes, and programs reach %d; make several layers of its outputs", l.N, l.K, l.WeightType, stored[0]*stored[1]*stored[2], array.MaxBytes-1)

@@ -13,7 +13,7 @@ import (
 // Parse reads a kind of layer, of n outputs and k inputs: the name of a preset or of
 // an element type, then words: "group=128" ("group=channel" is one scale for each
 // output, the default 128), "scale=f16", "act=bf16", "zero" for zero points, "zero=any" for those that
-// are not whole, "factor", "scalebits=7" for scales of so many significant bits, "far" for powers of two that may be any ([Linear.Far]).
+// are not whole, "factor", "scalebits=7" for scales of so many significant bits, "far" for scales that may be any ([Linear.Far]).
 func Parse(text string, n, k int) (Linear, error) {
 	words := strings.Fields(text)
 	if len(words) == 0 {

@@ -2,7 +2,7 @@
 
     python3 tests/peers/humming_peer.py rows.json -o with_humming.json [--seconds 60]
 
-For each row of integer or float weights that Humming has, the same product by its layer: groups, scales and
+For each row of integer or float weights that Humming has, the same product by its layer: groups, scales, zero points and
 activations as in the row, one scale for all weights where ours have a factor, CUDA graphs of launches that rotate over copies
 of the weights, as many bytes as ours, medians of replays, x and scales resident. Rows gain
 "humming_us" and "of_humming", how many times as fast ours is. Needs torch, humming-kernels and a GPU; no Go.
@@ -64,7 +64,7 @@ def config_of(row):
         config["group_size"] = 0
     if row.get("zero_point"):
         config["has_zero_point"] = True
-        config["is_fp_zero_point"] = row.get("any_zero_point", False)
+        config["is_fp_zero_point"] = row.get("any_zero", False)
     return config
 
 

@@ -4,6 +4,8 @@ import (
 	"cmp"
 	"math"
 	"slices"
+
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
 // Filled takes defaults for zero fields and checks the others.
@@ -191,8 +193,15 @@ func (p *Plan) taking(less, rest, fold float64) float64 {
 	if p.Rest() {
 		n += rest
 	}
+	if p.LessBias && p.Act == dtype.BF16 && !p.Folds { // f16 have it taken off with what masks leave
+		n += 0.5
+	}
 	if p.Folds {
-		n += fold * (0.5 + foldScale*float64(p.scales())/(Turn/2))
+		scale := foldScale
+		if p.Scale.Bits() == 16 {
+			scale *= foldPlain
+		}
+		n += fold * (0.5 + scale*float64(p.scales())/(Turn/2))
 	}
 	return n
 }
@@ -287,9 +296,12 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 		of = gangRates
 		cast := p.perElement() * 16 * Turn / 32
 		more := 1 + gangMore*(float64(s.Stages)/4-1)
-		cast += p.taking(0, 0, 1) * 16 * Turn / 32
+		cast += p.taking(0, 0, gangFold) * 16 * Turn / 32
 		scales := of.again*p.more() + p.converting(of.convert)
 		together, alone = more*float64(s.Warps/4)*tiles*(gangTile+scales/2), more*tiles*(gangAlone+gangChain*cast+scales)
+		if p.Folds {
+			together, alone = together+foldTurn, alone+foldTurn
+		}
 	case s.Digits:
 		var each, scale float64 = bytewise, digitsScale
 		if s.Fixed || s.Long {

@@ -88,6 +88,10 @@ const (
 	foldScale  = 13.7 // instructions to fold a scale of a thread's two outputs, beside each pair, of fold
 	foldLoad   = 51   // the same to load it, for warps along k
 
+	foldPlain = 0.5 // of foldScale, what scales of 16 bits take
+	foldTurn  = 250 // cycles of a turn of warpgroups more where scales are folded
+	gangFold  = 0.7 // as partsRates.fold, for warpgroups
+
 	gangTile  = 133  // cycles that a tile of 64 outputs takes all warpgroups
 	gangAlone = 120  // and what it takes its own beside its cast
 	gangChain = 1.92 // the same for each instruction of a thread's cast

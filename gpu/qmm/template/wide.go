@@ -357,16 +357,16 @@ func (w *wide) rowsOf(s string) string {
 
 // hangs reports whether the first products of a turn are begun in the turn before, so that
 // some run while a turn ends: where products use several sums, none of which ends before the
-// turn does, and registers do.
+// turn does, and registers do (with 128 rows and two sides of folded scales ptxas has products wait for each other).
 func (p *Plan) hangs(s WideSchedule) bool {
-	return s.Fine || p.ahead(s) && s.Sides*p.halves(s) > 1 && p.Group >= Turn && p.leading() > 0 && (s.Sides == 1 || !p.Shifts())
+	return s.Fine || p.ahead(s) && s.Sides*p.halves(s) > 1 && (p.Group >= Turn || p.Folds && s.Rows*s.Sides*p.own(s) <= 128) && p.leading() > 0 && (s.Sides == 1 || !p.Shifts())
 }
 
 func (w *wide) hangs() bool { return w.Plan.hangs(w.s) }
 
 // repeats reports whether the last turn of a tile would be written a second time.
 func (p *Plan) repeats(s WideSchedule) bool {
-	return !p.Folds && (s.Fine || !s.Persistent && s.Blocks == 0) && p.halved(s).hangs(s)
+	return p.summed() > 0 && (s.Fine || !s.Persistent && s.Blocks == 0) && p.halved(s).hangs(s)
 }
 
 // registers gives the threads of a warpgroup so many registers where those that multiply have too few with an even
@@ -691,8 +691,8 @@ func (w *wide) walk(bk, turns build.Value, begin func(t build.Value, some string
 // one turn only: each begins the first products of the next, even if that is of another tile, and the block's last
 // one its own once more, which nobody takes. Tile by tile ptxas then has products wait for
 // each other, so that there the last turn of a tile, which begins none, is written a second time; so it is for blocks
-// of one tile, which are 1 to 2% faster with it.
-func (w *wide) circles() bool { return !w.s.Fine }
+// of one tile, which are 1 to 2% faster with it, and where sums are those of the output, which the next tile must not add to.
+func (w *wide) circles() bool { return !w.s.Fine && w.summed() > 0 }
 
 // tilesOf runs tile while there are some; where products hang, those of the first turn are begun
 // in front.
