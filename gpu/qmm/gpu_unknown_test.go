@@ -28,7 +28,7 @@ var unknownShapes = []Shape{
 
 // otherForms are kinds of layers with other groups, scales or zero points than those that tables have, as they are
 // used: OCP MX and NVFP4, GPTQ in groups of 32, AWQ, HQQ, and one scale for each output.
-var otherForms = []string{"mxfp4", "mxfp4 act=bf16", "nvfp4", "mxfp8e4m3", "i4 group=32", "u4 zero", "u4 zero=any group=64", "u3 zero=any group=64", "i4 group=channel", "i8 group=channel", "f8e4m3 group=channel"}
+var otherForms = []string{"mxfp4", "mxfp4 act=bf16", "nvfp4", "mxfp8e4m3", "i4 group=32", "i4 group=64 act=bf16 scale=bf16", "u4 zero", "u4 zero=any group=64", "u3 zero=any group=64", "i4 group=channel", "i8 group=channel", "f8e4m3 group=channel"}
 
 // unknownProduct is a product that no table has.
 type unknownProduct struct {
