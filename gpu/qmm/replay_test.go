@@ -59,7 +59,7 @@ func timedOf(t *testing.T, wide, others bool) []*product {
 		name := fmt.Sprintf("%s %s × %d, run %s", form, r.Layer, r.M, r.Run)
 		c := by[name]
 		if c == nil {
-			c = &product{name: name, l: kind(t, form, r.N, r.K), m: r.M}
+			c = &product{name: name, l: kind(t, form, r.N, r.K).Usual(), m: r.M}
 			if c.p, err = template.PlanOf(c.l.Form()); err != nil {
 				t.Fatal(err)
 			}

@@ -300,7 +300,8 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 		scales := of.again*p.more() + p.converting(of.convert)
 		together, alone = more*float64(s.Warps/4)*tiles*(gangTile+scales/2), more*tiles*(gangAlone+gangChain*cast+scales)
 		if p.Folds {
-			together, alone = together+foldTurn, alone+foldTurn
+			more := foldEach * float64(p.scales())
+			together, alone = together+more, alone+more
 		}
 	case s.Digits:
 		var each, scale float64 = bytewise, digitsScale

@@ -26,6 +26,7 @@ const (
 	wideChain  = 130   // cycles for each part of the rows, tile and further scale, for whose sums products wait
 	wideWhole  = 0.92  // times as long as all that, products without scales of groups take
 	wideOnce   = 0.63  // times as long as that, 128 rows of these
+	wideLone   = 0.1   // part that a turn of 128 rows of them takes more where blocks share all turns, with a tile and side each
 	wideTight  = 0.67  // part that sums of 128 rows and tiles by two warpgroups take more, where several scales leave no registers: with more than 6 bits, or what is left of zero points
 	wideSpilt  = 0.93  // part more of that, where halves of the rows take turns
 	widePower  = 940e6 // operations a µs that the machine's power allows
@@ -81,6 +82,9 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	whole := float64(ceil(units, on.SMs)*turns) * turn
 	if s.Blocks > 0 {
 		each := ceil(units*turns, s.Blocks)
+		if p.summed() == 0 && s.Rows == 128 && s.Sides*p.own(s) == 1 {
+			turn *= 1 + wideLone
+		}
 		busy, whole = min(s.Blocks, on.SMs), float64(each)*turn+wideMeet*max(1, float64(s.Rows*s.Outputs(p))/(64*256))
 	}
 	memory := float64(units*turns) * float64(outputs*Turn*p.Stored.Bits()/8) / float64(ceil(m, s.Rows)) / (on.Rate * float64(busy))
