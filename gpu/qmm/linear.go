@@ -42,7 +42,7 @@ type Linear struct {
 	// Far says that scales of f8e8m0 may be any. Otherwise those of groups with other weights than 0 are within what
 	// programs may fold ([template.Form]): beside f16 mostly from 2^-17 to 1, beside bf16 all but those near its ends.
 	// That is faster from two rows of x on. So it is with 16-bit scales in groups of less than 128 and ScaleBits, which have to be
-	// small enough then: beside f16 mostly less than 32. [Weights.Pack] sets it where there are others.
+	// small enough then: beside f16 less than 32 for 4 bits. [Weights.Pack] sets it where there are others.
 	Far bool
 	// ScaleBits is how many significant bits scales, times the factor, have at most, where all
 	// are within [template.Form.Reach] and zero points are values of codes; 0 says nothing of
