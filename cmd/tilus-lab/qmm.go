@@ -24,11 +24,11 @@ func newQMM() *cobra.Command {
 		Long: `Quantise a linear layer and multiply with it: y = x·wᵀ. KIND is an element type of 1 to
 8 bits or a preset (mxfp4, nvfp4, …), and words: group=128 (or channel), scale=f16,
 act=f16, zero (points; zero=any where they are not whole), scalebits=7 (significant bits of
-scales; chosen such that weights are exact as plain numbers where that costs nothing). The
-error of the weights and of y are told.
+scales; chosen such that weights are exact as plain numbers where that costs nothing), far
+(scales may be any, and programs do not fold them). The error of the weights and of y are told.
 
 --program prints one of the programs instead: decode, wide, prefill, arrange, pack, unpack
-or expand.`,
+or expand, of the kind as weights of models have it.`,
 		Example: `  tilus-lab qmm i4 --weights randn:f32[256,512] --x randn:f16[3,512]
   tilus-lab qmm "u3 zero group=64" --weights w.npy --x x.npy --out y.npy --device cuda
   tilus-lab qmm mxfp4 --program decode`,
@@ -127,6 +127,7 @@ func printQMM(cmd *cobra.Command, kind, program string) error {
 	if err != nil {
 		return usageError{err}
 	}
+	l = l.Usual()
 	var p *ir.Program
 	switch program {
 	case "decode":

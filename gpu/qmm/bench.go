@@ -639,7 +639,7 @@ func kept(rows []Row) Row {
 	return row
 }
 
-// Time measures the product of m rows of a layer that is [Linear.Usual] by choices, at most, until the time is up, and gives the row of
+// Time measures the product of m rows of a layer, taken as [Linear.Usual] has it, by choices, at most, until the time is up, and gives the row of
 // the fastest, or of one nearly as fast whose program is shorter: what all its launches take, one behind the
 // other, which with [Expand] overlap those in front of them as on a stream. progress, if not nil, hears of each.
 func (b *Bench) Time(ctx context.Context, l Linear, layer string, m int, choices []Choice, until time.Time, progress func(Choice, tune.Timing, error)) (Row, error) {

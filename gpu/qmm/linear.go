@@ -40,14 +40,17 @@ type Linear struct {
 	// take off all of bf16. [Weights.Pack] sets it where there are others.
 	AnyZero bool
 	// Far says that scales of f8e8m0 may be any. Otherwise those of groups with other weights than 0 are within what
-	// programs may fold ([template.Form]): beside f16 mostly from 2^-17 to 1, beside bf16 all but those near its ends.
-	// That is faster from two rows of x on. So it is with 16-bit scales in groups of less than 128 and ScaleBits, which have to be
-	// small enough then: beside f16 less than 32 for 4 bits. [Weights.Pack] sets it where there are others.
+	// programs may fold ([template.Form]), which is faster from two rows of x on: beside f16 mostly from 2^-17 to 1, beside
+	// bf16 all but those near its ends. 16-bit scales in groups of less than 128 may be folded where ScaleBits says that weights are
+	// exact; Far then says that some are too large for that: beside f16 the bound is 2^9 by the greatest code, rounded to
+	// powers of two (32 for u4). [Weights.Pack] sets it where there are others.
 	Far bool
 	// ScaleBits is how many significant bits scales, times the factor, have at most, where all
 	// are within [template.Form.Reach] and zero points are values of codes; 0 says nothing of
 	// them. [Linear.Quantize] takes it as a wish, and 0 as leave to choose. In quantised
 	// weights it is what their scales are found to be, and 0 unless [template.Form.Expands].
+	// Programs, and the order in which weights are packed, may depend on it ([Linear.Form]), so that who packs and multiplies
+	// by [template] himself does both with one number.
 	ScaleBits int
 }
 

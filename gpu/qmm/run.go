@@ -17,7 +17,8 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
-// Packed are quantised weights in the order that the kernels read.
+// Packed are quantised weights in the order that the kernels read, which depends on what [Weights.Pack] found of them: the
+// Linear stays as it is.
 type Packed struct {
 	Linear
 	W      *array.Array // u8, of [template.Plan.PackedShape]
@@ -251,7 +252,7 @@ func (q *Weights) nearby(plan *template.Plan) (*array.Array, bool) {
 	if !plan.Bounded() {
 		return q.Scales, true
 	}
-	if plan.Exact {
+	if plan.Exact { // scaleBits has looked at all scales, those of groups without other weights than 0 too
 		least, most := math.Ldexp(1, plan.From), math.Ldexp(1, plan.To+1)
 		return q.Scales, !slices.ContainsFunc(distinct(q.Scales), func(code uint64) bool {
 			v := math.Abs(q.ScaleType.Decode(code))

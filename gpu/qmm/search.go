@@ -390,6 +390,9 @@ func (l Linear) holds(store *tune.Store, found tune.Found, m int, target string)
 	}
 	timed := l
 	timed.WeightType = of.WeightType
+	if l.Form().Exact {
+		timed.ScaleBits = 1 // exact for either type: how many bits that takes is the type's own
+	}
 	code, err := c.code(timed, m, target)
 	if err != nil || code != found.Code {
 		refused.Store(found.Problem+found.Code, true)

@@ -671,3 +671,29 @@ func TestKept(t *testing.T) {
 		rows = append(rows[1:], rows[0])
 	}
 }
+
+// TestHoldsFolded holds that what was found for a type of the width holds for another one whose scales have more bits than leave
+// weights of the first exact.
+func TestHoldsFolded(t *testing.T) {
+	asks, timed := kind(t, "f4e2m1 group=32 scalebits=8", 256, 512), kind(t, "u4 group=32 scalebits=3", 256, 512)
+	if a, b := asks.Form(), timed.Form(); !a.Exact || !b.Exact || timed.Form().Exacts(8) {
+		t.Fatalf("%+v and %+v are not as they were", a, b)
+	}
+	c := Choice{Plan: Decode, Schedule: template.Schedule{Rows: 16, Depth: 1, Warps: 4, Sides: 1, Splits: 1, PDL: true, Stages: 4, Blocks: 4}}
+	code, err := c.code(timed, 16, "sm_90a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schedule, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := tune.OpenStore(filepath.Join(t.TempDir(), "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := tune.Found{Problem: "some", Type: timed.String(), Code: code, Schedule: schedule, Build: "another"}
+	if got, ok := asks.holds(store, found, 16, "sm_90a"); !ok || got.Schedule != c.Schedule {
+		t.Errorf("holds %v: %+v", ok, got)
+	}
+}

@@ -267,7 +267,11 @@ func (r Row) Linear() (Linear, error) {
 	if r.Factor {
 		text += " factor"
 	}
-	return Parse(text, r.N, r.K)
+	l, err := Parse(text, r.N, r.K)
+	if err == nil && l.Form().Exacts(r.ScaleBits) { // what programs depend on
+		l.ScaleBits = r.ScaleBits
+	}
+	return l, err
 }
 
 // Schedules are what is worth timing for a product of m rows: the chosen schedule,

@@ -64,9 +64,9 @@ type Schedule struct {
 	// digits, two turns at a time, which loses no more than sums in f32 do.
 	Long bool `json:",omitempty"`
 	// Fine, beside Warpgroups, makes products of one tile each, which go on from turn to turn:
-	// for groups of multiples of 128.
+	// for groups of multiples of 128, or folded scales.
 	Fine bool `json:",omitempty"`
-	// Once, beside Fine, writes the turn down once, for which drivers need less time: see
+	// Once, beside Fine without folded scales, writes the turn down once, for which drivers need less time: see
 	// [WideSchedule.Once].
 	Once bool `json:",omitempty"`
 	// Resident, if it is not 0, is for how many blocks on a multiprocessor ptxas gives threads

@@ -261,28 +261,30 @@ func (d *decoder) scaleViews(s, z, turns build.Value) {
 // times scales, where the plan has them so. of is the layout of so many k of it, and loaded is what the group of k has
 // as scales or zero points.
 func (d *decoder) grouped(rh string, of func(k int) layout.Layout, loaded func(what string, k int) string) build.Value {
-	b, all, n := d.b, build.Expr(rh), d.dot()
 	if !d.Less && !d.Folds {
-		return all
+		return build.Expr(rh)
 	}
-	as := build.Register(d.Act, of(n))
-	change := func(to string, part build.Value, k int) build.Value {
-		return d.changed(to, part, func(_ string, rows build.Value) build.Value { return rows }, func(what string) string { return loaded(what, k) }, as, of(n))
+	return d.inGroups(rh, build.Expr(rh), d.Sub, d.dot(), of, func(to string, part build.Value, k int, l layout.Layout) build.Value {
+		return d.changed(to, part, func(_ string, rows build.Value) build.Value { return rows }, func(what string) string { return loaded(what, k) }, l)
+	})
+}
+
+// inGroups changes operands of k columns n at a time; from is the first of a part, which has the layout l.
+func (d *decoder) inGroups(name string, all build.Value, k, n int, of func(k int) layout.Layout, change func(to string, part build.Value, from int, l layout.Layout) build.Value) build.Value {
+	if n == k {
+		return change(name, all, 0, of(k))
 	}
-	for k := 0; k < d.Sub; k += n {
-		if n == d.Sub {
-			return change(rh, all, k)
-		}
-		part := b.SliceRegister(rh+"_part", all, as, build.Offset(0, k))
-		b.SliceAssign(rh, all, change(rh+"_part", part, k), build.Register(d.Act, of(d.Sub)), build.Offset(0, k))
+	for from := 0; from < k; from += n {
+		part := d.b.SliceRegister(name+"_part", all, build.Register(d.Act, of(n)), build.Offset(0, from))
+		d.b.SliceAssign(name, all, change(name+"_part", part, from, of(n)), build.Register(d.Act, of(k)), build.Offset(0, from))
 	}
 	return all
 }
 
 // changed are operands of a group, less zero points and times scales, where the plan has them so. loaded is what the group has
 // as either; some takes those of the operands' rows, which of [Plan.Near] have a third dimension of two alike.
-func (d *decoder) changed(to string, part build.Value, some func(name string, rows build.Value) build.Value, loaded func(what string) string, as build.Type, of layout.Layout) build.Value {
-	b := d.b
+func (d *decoder) changed(to string, part build.Value, some func(name string, rows build.Value) build.Value, loaded func(what string) string, of layout.Layout) build.Value {
+	b, as := d.b, build.Register(d.Act, of)
 	if d.Less && !d.fuses() {
 		part = b.Sub(to, part, some("zero_rows", d.zeros(loaded("rz"))), as)
 	}

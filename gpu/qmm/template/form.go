@@ -89,7 +89,8 @@ type Plan struct {
 	// type of the activations holds all products; outputs are divided by it.
 	Folds bool
 	Lift  int
-	// From and To are the exponents of the least and the greatest power of two that is folded, where scales are of f8e8m0.
+	// From and To are the exponents of the least and the greatest power of two that is folded, where scales are of f8e8m0, and of
+	// the bounds that [Form.Exact] names.
 	From, To int
 	// Near says that such scales are brought to f16 by their exponents: none is greater than 1.
 	Near  bool
@@ -342,8 +343,9 @@ func (p *Plan) fold() {
 	}
 }
 
-// foldExact is fold for a form that is [Form.Exact]: codes are cast to what they stand for. Weights are multiples of the
-// least subnormal f16, 2^-24, so that lifted operands are no less than [leastKept].
+// foldExact is fold for a form that is [Form.Exact]: codes are cast to what they stand for, since powers of two that casts leave
+// over would have to be lifted too, for which f16 leave little room above. Weights are multiples of the least subnormal f16, 2^-24,
+// so that lifted operands are no less than [leastKept].
 func (p *Plan) foldExact() {
 	if p.scales() == 1 || p.Zero && (!p.Less || p.AnyZero) || p.Recipe == nil {
 		return

@@ -43,13 +43,13 @@ type WideSchedule struct {
 	// them. Without Persistent, with 1 split and a Cluster of 1.
 	Blocks int
 	// Fine makes products of one tile each, which go on from turn to turn: for groups of
-	// multiples of 128, and an even number of tiles and sides together.
+	// multiples of 128, and an even number of tiles and sides together, or folded scales without Parts.
 	Fine bool `json:",omitempty"`
 	// Whole multiplies all rows of x by one product, where else two have half of them each.
 	Whole bool `json:",omitempty"`
 	// Once writes the turn down once where products hang over from turn to turn, for which drivers need less
 	// time: else the last turn of a tile is there a second time. With it that turn begins products in vain, see
-	// [wide.unused]. Blocks that stay or share all turns take it with Fine only.
+	// [wide.unused]. Blocks that stay or share all turns take it with Fine only, and folded scales never.
 	Once bool `json:",omitempty"`
 	// Joint, beside Splits of 2 to 8 and a Cluster of 1, makes the blocks of a split a cluster, as
 	// [Schedule.Joint].
@@ -160,7 +160,7 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 	case s.Joint && (s.Splits < 2 || s.Splits > MaxCluster || s.Cluster > 1):
 		return s, fmt.Errorf("template: clusters of %d splits: they have 2 to %d, and bring no x to each other", s.Splits, MaxCluster)
 	case s.Once && !p.repeats(s):
-		return s, fmt.Errorf("template: one copy of the turn: programs by tiles take it, and blocks that neither stay nor share all turns, if products hang over into the next turn")
+		return s, fmt.Errorf("template: one copy of the turn: programs by tiles take it, and blocks that neither stay nor share all turns, if products hang over into the next turn and scales are not folded")
 	case s.Fine && p.fills(s) != nil:
 		return s, p.fills(s)
 	case s.Stages*w.bytes()+w.aside() > maxShared:

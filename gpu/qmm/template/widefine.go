@@ -75,7 +75,7 @@ func (w *wide) firstFine(t build.Value, tag string) {
 		}
 	}
 	operands := w.castFine(0, tag)
-	if w.Folds && tag == "_0" { // of a tile's first turn, where its sums are known to be 0
+	if w.Folds && tag == "_0" { // as in [wide.first]
 		w.b.AllocateRegister(w.fineSum(0), w.oneF32, build.Init(0))
 	}
 	w.product1(0, operands)
@@ -103,13 +103,13 @@ func (w *wide) castFine(i int, tag string) (operands []build.Value) {
 		all := w.castWide("rh"+of, b.View("rw"+of, build.Expr(from), w.codes1))
 		as := build.Register(w.Act, w.operand(1, k))
 		part := b.SliceRegister("ra"+of, all, as, build.Offset(16*w.Warps*tile, at%w.Sub))
-		operands = append(operands, w.changedFine("ra"+of, part, at, tile, tag, as))
+		operands = append(operands, w.changedFine("ra"+of, part, at, tile, tag))
 	}
 	return operands
 }
 
 // changedFine is [decoder.changed] for a tile's operand of a turn, from k on.
-func (w *wide) changedFine(name string, operand build.Value, k, tile int, tag string, as build.Type) build.Value {
+func (w *wide) changedFine(name string, operand build.Value, k, tile int, tag string) build.Value {
 	if !w.Less && !w.Folds {
 		return operand
 	}
@@ -124,25 +124,15 @@ func (w *wide) changedFine(name string, operand build.Value, k, tile int, tag st
 	of := func(name string, rows build.Value) build.Value {
 		return b.SliceRegister(name, rows, build.Register(w.Act, row), build.Offset(at...))
 	}
-	each, all := min(w.Sub, fineK), operand
-	n := min(each, max(w.Group, 16))
-	if w.scales() == 1 {
-		n = each
+	each := min(w.Sub, fineK)
+	n := each
+	if w.scales() > 1 {
+		n = min(each, w.Group)
 	}
-	for from := 0; from < each; from += n {
-		part, typ, to := all, as, name
-		if n < each {
-			typ, to = build.Register(w.Act, w.operand(1, n)), name+"_part"
-			part = b.SliceRegister(to, all, typ, build.Offset(0, from))
-		}
-		group := w.scaleTag((k+from)/max(w.Group, 1)) + tag
-		part = w.changed(to, part, of, func(what string) string { return w.of(what + group) }, typ, w.operand(1, n))
-		if n == each {
-			return part
-		}
-		b.SliceAssign(name, all, part, as, build.Offset(0, from))
-	}
-	return all
+	return w.inGroups(name, operand, each, n, func(k int) layout.Layout { return w.operand(1, k) }, func(to string, part build.Value, from int, l layout.Layout) build.Value {
+		group := w.scaleTag((k+from)/max(n, w.Group)) + tag
+		return w.changed(to, part, of, func(what string) string { return w.of(what + group) }, l)
+	})
 }
 
 // product1 begins product i of a turn.

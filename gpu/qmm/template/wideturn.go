@@ -181,7 +181,7 @@ func (w *wide) first(t build.Value, tag string) {
 	w.rows(t, tag)
 	operands := w.pieces(rh, tag)
 	for w.half = range w.halves() {
-		if w.summed() == 0 && tag == "_0" { // of a tile's first turn, where its sums are known to be 0
+		if w.summed() == 0 && tag == "_0" { // of a tile's first turn: as zeros that begin says once more they need no copies behind the fence
 			w.b.AllocateRegister(w.at("acc"), w.sum, build.Init(0))
 		}
 		w.products(0, 0, operands[:w.leading()])
