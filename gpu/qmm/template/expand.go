@@ -286,7 +286,7 @@ func (d *decoder) inGroups(name string, all build.Value, k, n int, of func(k int
 func (d *decoder) changed(to string, part build.Value, some func(name string, rows build.Value) build.Value, loaded func(what string) string, of layout.Layout) build.Value {
 	b, as := d.b, build.Register(d.Act, of)
 	if d.Less && !d.fuses() {
-		part = b.Sub(to, part, some("zero_rows", d.zeros(loaded("rz"))), as)
+		part = b.Sub(to, part, some("zero_tile", d.zeros(loaded("rz"))), as)
 	}
 	switch {
 	case !d.Folds:
@@ -297,9 +297,9 @@ func (d *decoder) changed(to string, part build.Value, some func(name string, ro
 			panic(err) // threads have pairs of k
 		}
 		pairs := build.Register(d.Act, l)
-		return b.View(to, b.Mul(to+"_pairs", b.View(to+"_pairs", part, pairs), some("factor_rows", d.near(loaded("rs"))), pairs), as)
+		return b.View(to, b.Mul(to+"_pairs", b.View(to+"_pairs", part, pairs), some("factor_tile", d.near(loaded("rs"))), pairs), as)
 	case !d.fuses():
-		return b.Mul(to, part, some("factor_rows", d.factors(loaded("rs"))), as)
+		return b.Mul(to, part, some("factor_tile", d.factors(loaded("rs"))), as)
 	}
 	factors := d.factors(loaded("rs"))
 	minus := build.Value{}
@@ -308,7 +308,7 @@ func (d *decoder) changed(to string, part build.Value, some func(name string, ro
 	} else {
 		minus = b.Mul("minus_all", factors, -float64(d.Bias), d.rowAct)
 	}
-	return b.Fma(to, part, some("factor_rows", factors), some("minus_rows", minus), as)
+	return b.Fma(to, part, some("factor_tile", factors), some("minus_rows", minus), as)
 }
 
 // fuses reports whether what is taken off codes and the scales that they are multiplied with are one instruction: it rounds
