@@ -226,12 +226,15 @@ func TestGPUExact(t *testing.T) {
 // weights exact, and too large ones.
 func TestExactFound(t *testing.T) {
 	d, ctx := openDevice(t, "interp"), context.Background()
-	for _, name := range []string{"i4 group=32", "u4 zero group=64", "i4 group=64 act=bf16 scale=bf16"} {
+	for i, name := range []string{"i4 group=32", "u4 zero group=64", "i4 group=64 act=bf16 scale=bf16"} {
 		l := kind(t, name, 24, 160)
 		for _, c := range []struct {
-			scale float64
-			exact bool
-		}{{0.015625, true}, {0.01171875, true}, {1 + 1./128, false}, {0, true}, {63, true}, {64, l.ActType == dtype.BF16}} {
+			scale float64 // of one group; of the others 0.5 and 0.75
+			exact [3]bool // of these kinds: they take 8, 7 and 5 bits, below 64, 32 and 2^124
+		}{
+			{0.015625, [3]bool{true, true, true}}, {0.01171875, [3]bool{true, true, true}}, {0, [3]bool{true, true, true}},
+			{1 + 1./128, [3]bool{true, false, false}}, {63, [3]bool{true, false, false}}, {64, [3]bool{false, false, true}},
+		} {
 			q := nearWeights(t, l, rand.New(rand.NewPCG(7, 8)), func(g, n int) uint64 {
 				if g == 1 && n == 5 {
 					return l.ScaleType.Encode(c.scale, false)
@@ -241,15 +244,11 @@ func TestExactFound(t *testing.T) {
 			if l.ZeroPoint {
 				q.Zeros = array.New(l.ActType, l.Groups(), l.N)
 			}
-			exact := c.exact
-			if c.scale == 63 || c.scale == 1+1./128 { // 6 and 8 bits: u4 reaches to 31, and takes 7
-				exact = name == "i4 group=32"
-			}
 			packed, err := q.Pack(ctx, d)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := packed.Form().Exact; got != exact {
+			if got := packed.Form().Exact; got != c.exact[i] {
 				t.Errorf("%s, a scale of %g: folded %v (%s)", name, c.scale, got, packed.Linear)
 			}
 			x := normal(l.ActType, 9, 3, l.K)

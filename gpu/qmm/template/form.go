@@ -344,7 +344,7 @@ func (p *Plan) fold() {
 }
 
 // foldExact is fold for a form that is [Form.Exact]: codes are cast to what they stand for, since powers of two that casts leave
-// over would have to be lifted too, for which f16 leave little room above. Weights are multiples of the least subnormal f16, 2^-24,
+// over would have to be lifted too, for which f16 leave little room above. Weights are multiples of the least subnormal f16,
 // so that lifted operands are no less than [leastKept].
 func (p *Plan) foldExact() {
 	if p.scales() == 1 || p.Zero && (!p.Less || p.AnyZero) || p.Recipe == nil {
@@ -363,12 +363,15 @@ func (p *Plan) foldExact() {
 		least, greatest = 1, p.Weight.Max()
 	}
 	top := math.Ilogb(max(greatest, 1)*2 - 1) // of what is less than 2^top, or 2^top
+	act := p.Act.Row()
+	normal := 1 - act.Bias // exponent of the least one
 	if p.Act == dtype.BF16 {
-		p.From, p.To = -126-math.Ilogb(least), 126-top
+		p.From, p.To = normal-math.Ilogb(least), act.Bias-1-top
 		return
 	}
-	p.Lift = leastKept + 24
-	p.From, p.To = -24, 15-p.Lift-top
+	p.From = normal - act.Man
+	p.Lift = leastKept - p.From
+	p.To = act.Bias - p.Lift - top
 }
 
 // Bounded reports whether programs are for some scales only, from 2^From on: who packs looks at them.
