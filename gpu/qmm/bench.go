@@ -74,6 +74,7 @@ type Row struct {
 	AnyZero   bool                   `json:"any_zero,omitempty"`
 	Factor    bool                   `json:"factor,omitempty"`
 	Far       bool                   `json:"far,omitempty"`        // scales may be any
+	Rounded   bool                   `json:"rounded,omitempty"`    // weights may be rounded
 	ScaleBits int                    `json:"scale_bits,omitempty"` // of layers that [Linear.Quantize] makes
 	M         int                    `json:"m"`
 	N         int                    `json:"n"`
@@ -468,7 +469,7 @@ func (b *Bench) about(l Linear, layer string, m int) (*timing, error) {
 	if err != nil {
 		return nil, err
 	}
-	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, Factor: l.Factor, Far: l.Far, ScaleBits: l.ScaleBits, M: m, N: l.N, K: l.K}
+	row := Row{Layer: layer, Weight: l.WeightType.String(), Act: l.ActType.String(), Scale: l.ScaleType.String(), Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, Factor: l.Factor, Far: l.Far, Rounded: l.Rounded, ScaleBits: l.ScaleBits, M: m, N: l.N, K: l.K}
 	header := func(t dtype.Type, shape ...int) *array.Array { return &array.Array{Type: t, Shape: shape} } // until they are drawn
 	weights := arrays(header(dtype.U8, 0), header(l.ScaleType, 0))
 	if l.ZeroPoint {

@@ -45,6 +45,12 @@ type Linear struct {
 	// exact; Far then says that some are too large for that: beside f16 the bound is 2^9 by the greatest code, rounded to
 	// powers of two (32 for u4). [Weights.Pack] sets it where there are others.
 	Far bool
+	// Rounded says that products may round weights to the type of the activations, twice: a code less its zero point,
+	// and that times the scale, as frameworks do that make plain weights of layers, and other kernels. In groups
+	// of less than 128, with 16-bit scales of the type of the activations, products are then as fast as where weights are exact
+	// (ScaleBits), those with zero points that are not whole among them; of other layers it changes nothing. Without it nothing is
+	// rounded. [Weights.Pack] sets Far where scales or zero points are too large for it.
+	Rounded bool
 	// ScaleBits is how many significant bits scales, times the factor, have at most, where all
 	// are within [template.Form.Reach] and zero points are values of codes; 0 says nothing of
 	// them. [Linear.Quantize] takes it as a wish, and 0 as leave to choose. In quantised
@@ -125,6 +131,9 @@ func (l Linear) Name() string {
 	if l.Far {
 		s += " far"
 	}
+	if l.Rounded {
+		s += " rounded"
+	}
 	return s
 }
 
@@ -172,6 +181,9 @@ func (l Linear) Form() template.Form {
 	f := template.Form{Weight: l.WeightType, Act: l.ActType, Scale: l.ScaleType, Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, Factor: l.Factor}
 	if l.ScaleType.Bits() == 16 {
 		f.Exact = !l.Far && f.Exacts(l.ScaleBits)
+		if l.Rounded && !l.Far && f.Rounds() && (!f.Exact || f.AnyZero) {
+			f.Exact, f.Rounded = false, true
+		}
 	} else {
 		f.Far = l.Far
 	}

@@ -13,7 +13,8 @@ import (
 // Parse reads a kind of layer, of n outputs and k inputs: the name of a preset or of
 // an element type, then words: "group=128" ("group=channel" is one scale for each
 // output, the default 128), "scale=f16", "act=bf16", "zero" for zero points, "zero=any" for those that
-// are not whole, "factor", "scalebits=7" for scales of so many significant bits, "far" for scales that may be any ([Linear.Far]).
+// are not whole, "factor", "scalebits=7" for scales of so many significant bits, "far" for scales that may be any ([Linear.Far]),
+// "rounded" for products that may round weights ([Linear.Rounded]).
 func Parse(text string, n, k int) (Linear, error) {
 	words := strings.Fields(text)
 	if len(words) == 0 {
@@ -68,8 +69,12 @@ func Parse(text string, n, k int) (Linear, error) {
 			if l.Far = true; valued {
 				err = fmt.Errorf("it has no value: scales may then be any")
 			}
+		case "rounded":
+			if l.Rounded = true; valued {
+				err = fmt.Errorf("it has no value: products may then round weights to the type of x")
+			}
 		default:
-			err = fmt.Errorf("the words are group=, scale=, act=, scalebits=, zero, factor and far")
+			err = fmt.Errorf("the words are group=, scale=, act=, scalebits=, zero, factor, far and rounded")
 		}
 		if err != nil {
 			return l, fmt.Errorf("qmm: %q of %q: %w", word, text, err)
@@ -101,6 +106,9 @@ func (l Linear) String() string {
 	}
 	if l.Far {
 		s += " far"
+	}
+	if l.Rounded {
+		s += " rounded"
 	}
 	if l.ScaleBits > 0 {
 		s += " scalebits=" + strconv.Itoa(l.ScaleBits)

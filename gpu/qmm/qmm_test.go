@@ -38,19 +38,24 @@ func normal(t dtype.Type, seed uint64, shape ...int) *array.Array {
 // products are x·wᵀ in float64, and with sums in f32, one k after the other; both
 // unrounded.
 func products(q *Weights, x *array.Array, extra func(i, j int) float64) (exact, single []float64) {
-	m := x.Shape[0]
 	w := make([]float64, q.N*q.K)
 	for n := range q.N {
 		for k := range q.K {
 			w[n*q.K+k] = q.At(n, k)
 		}
 	}
+	return productsOf(w, x, extra)
+}
+
+// productsOf is products of plain weights.
+func productsOf(w []float64, x *array.Array, extra func(i, j int) float64) (exact, single []float64) {
+	m, in := x.Shape[0], x.Shape[1]
 	xs := x.Floats()
 	for i := range m {
-		for j := range q.N {
+		for j := range len(w) / in {
 			sum, half := extra(i, j), float32(0)
-			for k := range q.K {
-				v := xs[i*q.K+k] * w[j*q.K+k]
+			for k := range in {
+				v := xs[i*in+k] * w[j*in+k]
 				sum += v
 				half += float32(v)
 			}

@@ -252,7 +252,13 @@ func (q *Weights) nearby(plan *template.Plan) (*array.Array, bool) {
 	if !plan.Bounded() {
 		return q.Scales, true
 	}
-	if plan.Exact { // scaleBits has looked at all scales, those of groups without other weights than 0 too
+	if plan.Exact || plan.Rounded { // scaleBits has looked at all scales, those of groups without other weights than 0 too
+		for at := 0; plan.AnyZero && at < q.Scales.Len(); at++ {
+			code := plan.Weight.Max() + math.Abs(q.Zeros.Type.Decode(q.Zeros.Code(at)))
+			if !(code <= plan.Act.Max() && code*math.Abs(q.ScaleType.Decode(q.Scales.Code(at))) <= plan.Greatest()) {
+				return q.Scales, false
+			}
+		}
 		least, most := math.Ldexp(1, plan.From), math.Ldexp(1, plan.To+1)
 		return q.Scales, !slices.ContainsFunc(distinct(q.Scales), func(code uint64) bool {
 			v := math.Abs(q.ScaleType.Decode(code))

@@ -48,6 +48,9 @@ func (l Linear) problem(k Tuned) string {
 	}
 	if p, err := template.PlanOf(l.Form()); err == nil && p.Folds {
 		casts += " folded"
+		if p.Rounded {
+			casts += " rounded"
+		}
 	}
 	return fmt.Sprintf("%d bits, %d tiles, act=%s scale=%s group=%d%s, %d rows, %d×%d", k.Bits, k.Tiles, k.Act, l.ScaleType, l.Group, casts, k.Rows, k.N, k.K)
 }

@@ -264,6 +264,9 @@ func (r Row) Linear() (Linear, error) {
 	if r.Far {
 		text += " far"
 	}
+	if r.Rounded {
+		text += " rounded"
+	}
 	if r.Factor {
 		text += " factor"
 	}

@@ -38,7 +38,7 @@ func Expand(f Form) (*ir.Program, error) {
 	if err != nil {
 		return nil, err
 	}
-	if p.Exact { // what is rounded once needs no operands that are exact
+	if p.Exact || p.Rounded { // what is rounded once needs no operands that are folded
 		p.Folds, p.Lift = false, 0
 	}
 	dot := p.dot()
@@ -312,9 +312,12 @@ func (d *decoder) changed(to string, part build.Value, some func(name string, ro
 }
 
 // fuses reports whether what is taken off codes and the scales that they are multiplied with are one instruction: it rounds
-// once, nothing where weights are exact, and zero points times scales are weights too. f16 need none of their own to take
+// once, nothing where weights are exact, and zero points times scales are weights too, as a bias, a power of two, times
+// scales is a number anyway. f16 need none of their own to take
 // something off: what a mask leaves of an exponent is taken off with it.
-func (p *Plan) fuses() bool { return p.Folds && p.Act == dtype.BF16 && (p.Less || p.LessBias) }
+func (p *Plan) fuses() bool {
+	return p.Folds && p.Act == dtype.BF16 && (p.Less && p.Exact || p.LessBias)
+}
 
 // near are scales by row that are near 1, lifted, as two f16 each: their exponents moved to where f16 has them, in both
 // halves of a word by one product.
@@ -352,8 +355,11 @@ func (d *decoder) factors(loaded string) build.Value {
 // any zero point (TestNear): to whole numbers, below 0 to halves, as the sum with 1024 is rounded.
 func (d *decoder) zeros(loaded string) build.Value {
 	b, z := d.b, d.b.View(loaded+"_rows", build.Expr(loaded), d.rowZ)
-	if !d.AnyZero {
+	switch {
+	case !d.AnyZero:
 		return b.Cast(loaded+"_zero", z, d.rowAct, build.Domain("finite"))
+	case d.Rounded:
+		return z
 	}
 	const least, most = -512, 1024
 	near := b.Max(loaded+"_near", b.Min(loaded+"_near", z, most, d.rowAct), least, d.rowAct)

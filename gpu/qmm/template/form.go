@@ -39,6 +39,11 @@ type Form struct {
 	// ([Form.Expands], within [Form.Reach]), and that scales other than 0 are at least 2^From and less than 2^(To+1) of the [Plan].
 	// Programs may fold them into operands.
 	Exact bool
+	// Rounded says that programs may round weights to the type of the activations, which is that of the scales: a code less its
+	// zero point, and that times the scale, each of which frameworks round to it that make plain weights of layers. Scales of
+	// several groups to a turn are then folded into operands as if weights were Exact, and have the same bounds; with zero points that
+	// are not whole, weights are at most [Plan.Greatest]. Forms may be that [Form.Rounds].
+	Rounded bool
 }
 
 // check finds what no program could do.
@@ -60,6 +65,8 @@ func (f Form) check() error {
 		return fmt.Errorf("template: scales of %s that are far apart: only those of f8e8m0 are; leave Far out", f.Scale)
 	case f.Exact && (f.Scale != f.Act || f.Factor):
 		return fmt.Errorf("template: exact weights by scales of %s, beside activations of %s: scales are of the type of the activations, without a factor; leave Exact out", f.Scale, f.Act)
+	case f.Rounded && (!f.Rounds() || f.Exact):
+		return fmt.Errorf("template: weights rounded to %s, with scales of %s in groups of %d: scales are of the type of the activations, without a factor, in groups of less than %d, and weights not Exact; leave Rounded out", f.Act, f.Scale, f.Group, Turn)
 	case f.AnyZero && !f.Zero:
 		return fmt.Errorf("template: any zero points for %s, which has none; set Zero too", w)
 	}
@@ -69,7 +76,12 @@ func (f Form) check() error {
 // Exacts reports whether scales with so many significant bits at most, of which 0 says nothing, may make the form Exact: where
 // a turn has several.
 func (f Form) Exacts(bits int) bool {
-	return bits > 0 && f.Scale == f.Act && !f.Factor && f.Group > 0 && f.Group < Turn && f.Expands(bits)
+	return bits > 0 && f.Rounds() && f.Expands(bits)
+}
+
+// Rounds reports whether the form may be Rounded: where a turn has several scales, of the type of the activations.
+func (f Form) Rounds() bool {
+	return f.Scale == f.Act && !f.Factor && f.Group > 0 && f.Group < Turn
 }
 
 // Plan is how the weights of a form are stored and cast.
@@ -126,6 +138,10 @@ func PlanOf(f Form) (*Plan, error) {
 		return nil, err
 	}
 	p.fold()
+	if f.Rounded && !p.Folds { // which then gains nothing
+		f.Rounded = false
+		return PlanOf(f)
+	}
 	kept := *p
 	plans.Store(f, &kept)
 	return p, nil
@@ -256,14 +272,16 @@ func (p *Plan) of(s Schedule) *Plan {
 
 // lessens reports whether zero points may be taken off codes: whole numbers of up to 8 bits,
 // whose difference both types of activations hold, and of any numbers those near them. With
-// bf16, whose results are rounded to eight bits, the latter would gain nothing.
+// bf16, whose results are rounded to eight bits, the latter would gain nothing. Where scales are folded
+// into operands all are.
 func (p *Plan) lessens() bool {
-	return p.Zero && p.Stored.Bits() > 2 && (!p.AnyZero || p.Act == dtype.F16)
+	folds := p.Rounded || p.Exact && !p.AnyZero && p.scales() > 1
+	return p.Zero && (folds || p.Stored.Bits() > 2 && (!p.AnyZero || p.Act == dtype.F16))
 }
 
 // Rest reports whether sums of x take zero points off, or what is left of them beside what is taken off
 // codes.
-func (p *Plan) Rest() bool { return p.Zero && (!p.Less || p.AnyZero) }
+func (p *Plan) Rest() bool { return p.Zero && (!p.Less || p.AnyZero && !p.Rounded) }
 
 // ZeroType is the type of zero points as programs read them: u8 where they are whole and taken
 // off codes, else that of the activations.
@@ -303,7 +321,7 @@ func (p *Plan) raise() {
 // that, beside f16, or far from the ends of bf16, as those of layers are, unless the form says that they are Far. No operand of
 // f16 is below [leastKept], so that tensor cores cut no more off than of other operands.
 func (p *Plan) fold() {
-	if p.Exact {
+	if p.Exact || p.Rounded {
 		p.foldExact()
 		return
 	}
@@ -343,11 +361,11 @@ func (p *Plan) fold() {
 	}
 }
 
-// foldExact is fold for a form that is [Form.Exact]: codes are cast to what they stand for, since powers of two that casts leave
+// foldExact is fold for a form that is [Form.Exact] or Rounded: codes are cast to what they stand for, since powers of two that casts leave
 // over would have to be lifted too, for which f16 leave little room above. Weights are multiples of the least subnormal f16,
 // so that lifted operands are no less than [leastKept].
 func (p *Plan) foldExact() {
-	if p.scales() == 1 || p.Zero && (!p.Less || p.AnyZero) || p.Recipe == nil {
+	if p.scales() == 1 || p.Rest() || p.Recipe == nil {
 		return
 	}
 	if p.Deferred() {
@@ -373,6 +391,10 @@ func (p *Plan) foldExact() {
 	p.Lift = leastKept - p.From
 	p.To = act.Bias - p.Lift - top
 }
+
+// Greatest is how large weights are at most that programs may fold scales into, where they are Rounded and have zero points that
+// are not whole, which may be far from codes.
+func (p *Plan) Greatest() float64 { return math.Ldexp(p.Act.Max(), -p.Lift) }
 
 // Bounded reports whether programs are for some scales only, from 2^From on: who packs looks at them.
 func (p *Plan) Bounded() bool { return p.Folds && p.From != 0 }

@@ -190,6 +190,9 @@ func (p *Plan) taking(less, rest, fold float64) float64 {
 	if p.Zero && p.Less {
 		n += less
 	}
+	if p.Zero && p.Rounded && (p.AnyZero || p.Act == dtype.BF16) { // f16 have whole ones taken off with what masks leave
+		n += 0.5
+	}
 	if p.Rest() {
 		n += rest
 	}
