@@ -25,7 +25,9 @@ func newQMM() *cobra.Command {
 8 bits or a preset (mxfp4, nvfp4, …), and words: group=128 (or channel), scale=f16,
 act=f16, zero (points; zero=any where they are not whole), scalebits=7 (significant bits of
 scales; chosen such that weights are exact as plain numbers where that costs nothing), far
-(scales may be any, and programs do not fold them). The error of the weights and of y are told.
+(scales may be any, and programs do not fold them), rounded (products may round weights to
+the type of x, as other kernels do; faster in groups of 16 to 64 where scales have many bits
+or zero points are not whole). The error of the weights and of y are told.
 
 --program prints one of the programs instead: decode, wide, prefill, arrange, pack, unpack
 or expand, of the kind as weights of models have it.`,

@@ -211,7 +211,8 @@ func TestFormsRecord(t *testing.T) {
 }
 
 // TestFormsBesideHumming holds forms that no table has to Humming's layers, timed on the same GPU over as many bytes: how many times as
-// fast they are at least. Those with scales of f8e4m3 are slower from 64 rows on, and some of o.
+// fast they are at least. Those with scales of f8e4m3 are slower from 64 rows on, and some of o; where scales and zero points are
+// any numbers, and weights are not to be rounded, many are.
 func TestFormsBesideHumming(t *testing.T) {
 	data, err := os.ReadFile(filepath.Join(need.Root(t), "tests", "record", "forms_humming.json"))
 	if err != nil {
@@ -239,6 +240,10 @@ func TestFormsBesideHumming(t *testing.T) {
 		}
 		least := 0.96
 		switch {
+		case (l.Far || l.AnyZero && !l.Rounded) && r.M <= 16:
+			least = 0.88
+		case l.Far || l.AnyZero && !l.Rounded:
+			least = 0.58
 		case r.M <= 16:
 			least = 1.05
 		case r.Scale == dtype.F8E4M3.String():
@@ -251,7 +256,8 @@ func TestFormsBesideHumming(t *testing.T) {
 		held[l.Name()+" "+r.Act]++
 	}
 	if want := (map[string]int{"mxfp4 f16": 8, "mxfp4 bf16": 8, "nvfp4 f16": 8, "nvfp4 bf16": 8, "mxfp8e4m3 f16": 8, "i4 group=32 f16": 8, "i4 group=64 scale=bf16 bf16": 8,
-		"u4 zero group=64 f16": 8, "u4 zero f16": 8, "i4 group=channel f16": 8, "f8e4m3 group=channel f16": 8}); !maps.Equal(held, want) {
+		"u4 zero group=64 f16": 8, "u4 zero f16": 8, "i4 group=channel f16": 8, "f8e4m3 group=channel f16": 8,
+		"u4 zero=any group=64 rounded f16": 8, "u4 zero=any group=64 f16": 8, "u2 zero group=64 f16": 8, "i4 group=32 far f16": 8, "i4 group=64 scale=bf16 far bf16": 8}); !maps.Equal(held, want) {
 		t.Errorf("products %v, not %v", held, want)
 	}
 }

@@ -80,7 +80,7 @@ def main():
     from humming.layer import HummingLayer
 
     layers, key = None, None
-    for row in sorted(rows, key=lambda r: (r["n"], r["k"], r["weight"], r["scale"], r["act"], r["m"])):
+    for row in sorted(rows, key=lambda r: (r["n"], r["k"], json.dumps(config_of(r)), r["act"], r["m"])):
         if time.time() - begin > a.seconds:
             print("out of time", file=sys.stderr)
             break
