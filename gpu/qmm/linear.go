@@ -37,18 +37,19 @@ type Linear struct {
 	// whole numbers from 0 to 255 otherwise, as [Linear.Quantize] makes them, which from 3 bits on
 	// are taken off codes before these are multiplied. Of other f16 a whole number near them is, and
 	// sums of x take off what is left, which f32 rounds where products are large and cancel; sums
-	// take off all of bf16. [Weights.Pack] sets it where there are others.
+	// take off all of bf16. Weights that may be Rounded have all taken off codes. [Weights.Pack] sets it where there are others.
 	AnyZero bool
 	// Far says that scales of f8e8m0 may be any. Otherwise those of groups with other weights than 0 are within what
 	// programs may fold ([template.Form]), which is faster from two rows of x on: beside f16 mostly from 2^-17 to 1, beside
 	// bf16 all but those near its ends. 16-bit scales in groups of less than 128 may be folded where ScaleBits says that weights are
 	// exact; Far then says that some are too large for that: beside f16 the bound is 2^9 by the greatest code, rounded to
-	// powers of two (32 for u4). [Weights.Pack] sets it where there are others.
+	// powers of two (32 for u4). It says the same of weights that were to be Rounded. [Weights.Pack] sets it where there are others.
 	Far bool
 	// Rounded says that products may round weights to the type of the activations, twice: a code less its zero point,
 	// and that times the scale, as frameworks do that make plain weights of layers, and other kernels. In groups
 	// of less than 128, with 16-bit scales of the type of the activations, products are then as fast as where weights are exact
-	// (ScaleBits), those with zero points that are not whole among them; of other layers it changes nothing. Without it nothing is
+	// (ScaleBits), those with zero points that are not whole among them; of other layers it changes nothing, nor of exported modules.
+	// It is leave, not a command: with one row some programs round differences alone. Without it nothing is
 	// rounded. [Weights.Pack] sets Far where scales or zero points are too large for it.
 	Rounded bool
 	// ScaleBits is how many significant bits scales, times the factor, have at most, where all
@@ -131,7 +132,7 @@ func (l Linear) Name() string {
 	if l.Far {
 		s += " far"
 	}
-	if l.Rounded {
+	if l.Form().Rounded {
 		s += " rounded"
 	}
 	return s

@@ -23,6 +23,7 @@ func (l Linear) Module() Linear {
 	if p, err := template.PlanOf(l.Form()); err == nil && p.Bounded() {
 		l.Far = true
 	}
+	l.Rounded = false
 	return l
 }
 

@@ -253,8 +253,9 @@ func (q *Weights) nearby(plan *template.Plan) (*array.Array, bool) {
 		return q.Scales, true
 	}
 	if plan.Exact || plan.Rounded { // scaleBits has looked at all scales, those of groups without other weights than 0 too
-		for at := 0; plan.AnyZero && at < q.Scales.Len(); at++ {
+		for at := 0; plan.Rounded && plan.Zero && at < q.Scales.Len(); at++ {
 			code := plan.Weight.Max() + math.Abs(q.Zeros.Type.Decode(q.Zeros.Code(at)))
+			code = plan.Act.Decode(plan.Act.Encode(code, false)) // as programs round it
 			if !(code <= plan.Act.Max() && code*math.Abs(q.ScaleType.Decode(q.Scales.Code(at))) <= plan.Greatest()) {
 				return q.Scales, false
 			}
@@ -634,6 +635,9 @@ func (p *Packed) decode(x *array.Array, c Call, s template.Schedule, out *Result
 	s.AddBias, s.AddResidual = c.Bias != nil, c.Residual != nil
 	if s, err = s.Filled(plan); err != nil {
 		return nil, err
+	}
+	if !s.Takes(plan, p.N, p.K) {
+		return nil, fmt.Errorf("qmm: the schedule %s is not for a layer [%d, %d] in groups of %d: warps along k take K in multiples of %d, blocks that stay K in multiples of 8 and padded outputs in whole blocks; leave Schedule nil, or take one of [Linear.Schedules]", s, p.N, p.K, p.Group, template.Turn)
 	}
 	out.Schedule = s
 	program := p.recipe(&p.programs, s, func() (*ir.Program, error) { return template.Decode(p.Form(), s) })

@@ -94,7 +94,8 @@ func width(r qmm.Row) int {
 	return l.WeightType.Bits()
 }
 
-// form is the words behind a row's type of what is not as usual of its zero points, groups and scales.
+// form is the words behind a row's type of what is not as usual of its zero points, groups and scales, and whether
+// these may be any, or weights may be rounded.
 func form(r qmm.Row) string {
 	out := ""
 	switch {
@@ -111,6 +112,12 @@ func form(r qmm.Row) string {
 	}
 	if r.Scale != "" && r.Scale != "f16" {
 		out += " scale=" + r.Scale
+	}
+	if r.Far {
+		out += " far"
+	}
+	if r.Rounded {
+		out += " rounded"
 	}
 	return out
 }

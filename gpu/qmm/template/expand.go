@@ -18,7 +18,7 @@ import (
 const expandWarps = 4
 
 // Expand makes weights [N, K] of the type of the activations from those that
-// [Decode] takes: (q − z)·s·factor, rounded once. It is what many rows of x are
+// [Decode] takes: (q − z)·s·factor, rounded once, or where they are [Form.Rounded] q − z too. It is what many rows of x are
 // multiplied with by a product of plain numbers.
 //
 // Unless [Form.Expands], a weight is off by up to

@@ -41,8 +41,8 @@ type Form struct {
 	Exact bool
 	// Rounded says that programs may round weights to the type of the activations, which is that of the scales: a code less its
 	// zero point, and that times the scale, each of which frameworks round to it that make plain weights of layers. Scales of
-	// several groups to a turn are then folded into operands as if weights were Exact, and have the same bounds; with zero points that
-	// are not whole, weights are at most [Plan.Greatest]. Forms may be that [Form.Rounds].
+	// several groups to a turn are then folded into operands as if weights were Exact, and have the same bounds; with zero points
+	// weights are at most [Plan.Greatest]. Programs with [Schedule.Apart] scale sums all the same, and round differences at most. Forms may be that [Form.Rounds].
 	Rounded bool
 }
 
@@ -94,7 +94,8 @@ type Plan struct {
 	Bias, Power int
 	// Less says that zero points are taken off codes before these are multiplied, of which
 	// nothing is rounded: all of them where they are whole, else a number near them, so that sums of x
-	// take off what is left; and LessBias the same of Bias. Elsewhere sums of x take them off.
+	// take off what is left; and LessBias the same of Bias. Elsewhere sums of x take them off. Of weights that are
+	// Rounded any zero points are, and differences are rounded.
 	Less, LessBias bool
 	// Folds says that operands are multiplied with the scales of their groups, of which nothing is
 	// rounded, so that all k of an output have one sum. Scales are multiplied by 2^Lift before, so that the
@@ -363,7 +364,7 @@ func (p *Plan) fold() {
 
 // foldExact is fold for a form that is [Form.Exact] or Rounded: codes are cast to what they stand for, since powers of two that casts leave
 // over would have to be lifted too, for which f16 leave little room above. Weights are multiples of the least subnormal f16,
-// so that lifted operands are no less than [leastKept].
+// so that lifted operands are no less than [leastKept], where nothing is rounded.
 func (p *Plan) foldExact() {
 	if p.scales() == 1 || p.Rest() || p.Recipe == nil {
 		return
@@ -392,8 +393,8 @@ func (p *Plan) foldExact() {
 	p.To = act.Bias - p.Lift - top
 }
 
-// Greatest is how large weights are at most that programs may fold scales into, where they are Rounded and have zero points that
-// are not whole, which may be far from codes.
+// Greatest is how large weights are at most that programs may fold scales into, where they are Rounded and have zero points,
+// which may be far from codes.
 func (p *Plan) Greatest() float64 { return math.Ldexp(p.Act.Max(), -p.Lift) }
 
 // Bounded reports whether programs are for some scales only, from 2^From on: who packs looks at them.
