@@ -368,6 +368,12 @@ func TestCallsOfNothing(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %q", c.name, res, err, c.want)
 		}
 	}
+	ragged, of := packed(t, d, kind(t, "u4", 24, 300), 1, nil)
+	for _, s := range []template.Schedule{{Parts: 4}, {Stages: 4, Blocks: 2}} {
+		if res, err := of.Run(ctx, d, normal(ragged.ActType, 2, 3, 300), Call{Schedule: &s}); err == nil || !strings.Contains(err.Error(), "is not for a layer [24, 300]") {
+			t.Errorf("K of 300 by %s: %v, %v", s, res, err)
+		}
+	}
 	if _, err := p.Prepare(ctx, d, MaxSize, Call{}); err == nil || !strings.Contains(err.Error(), "in parts") {
 		t.Errorf("x too large to prepare for: %v", err)
 	}
