@@ -87,3 +87,28 @@ func TestDecodeClusters(t *testing.T) {
 
 // TestGPUClusters is [TestDecodeClusters] on the attached GPU.
 func TestGPUClusters(t *testing.T) { onGPU(t, 7, clusterCases, 1) }
+
+// TestClustersLeaveStages holds that clusters of two are no candidates where they leave two stages, if a turn has one scale.
+func TestClustersLeaveStages(t *testing.T) {
+	some := 0
+	for _, f := range []Form{
+		{Weight: dtype.I8, Act: dtype.F16, Scale: dtype.F16, Group: 128}, {Weight: dtype.F8E4M3, Act: dtype.F16, Scale: dtype.F16},
+		{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F16, Group: 64, Zero: true, Exact: true},
+	} {
+		p, err := PlanOf(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, s := range WideCandidates(p, 128, 8192, 8192, false, H200()) {
+			if s.Joint && s.Stages < 3 {
+				t.Errorf("%+v: %s", f, s)
+			}
+			if s.Splits == 2 && !s.Joint && s.Rows == 128 {
+				some++
+			}
+		}
+	}
+	if some == 0 {
+		t.Error("no candidate of 128 rows shares k by way of the L2 cache")
+	}
+}
