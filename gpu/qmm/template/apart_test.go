@@ -177,7 +177,7 @@ func TestFoldsTypes(t *testing.T) {
 			})
 		}
 	}
-	if count[true] < 60 || count[false] > 10 { // zero points of one and two bits are taken off sums
+	if count[true] < 60 || count[false] > 10 {
 		t.Errorf("%d forms are folded, %d are not", count[true], count[false])
 	}
 }

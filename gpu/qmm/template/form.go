@@ -231,8 +231,8 @@ const mostBits = 24
 // are cast to what they are, which less these, or a number near them, is as exact; so are codes of two bits
 // with a bias, for as bytes (see [Plan.of]) they need to be without a sign. Either costs a
 // subtraction a pair, but no matrix instructions, unless something of zero points is left. Two bits and one
-// with zero points keep what they have: their masks are cheap, and few bits are enough for their larger powers
-// (see raise). Tiles stay as they are, so that types of a width share schedules. As bf16, codes
+// with zero points keep what they have, unless scales are folded into operands: their masks are cheap, and few bits are enough
+// for their larger powers (see raise). Tiles stay as they are, so that types of a width share schedules. As bf16, codes
 // with a bias are cast to what they are, and sums of x take it off.
 func (p *Plan) whole() {
 	w, stored := p.Stored.Bits(), p.Stored
