@@ -249,6 +249,7 @@ type decoder struct {
 	flatZ, rowAct                 build.Type
 	rowLayout                     layout.Layout // of what all threads of a row share, [outputs, 1]
 	side                          int
+	boxS, boxZ                    *box // of scales and of zero points
 	gathered
 }
 

@@ -302,10 +302,6 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 		cast += p.taking(0, 0, gangFold) * 16 * Turn / 32
 		scales := of.again*p.more() + p.converting(of.convert)
 		together, alone = more*float64(s.Warps/4)*tiles*(gangTile+scales/2), more*tiles*(gangAlone+gangChain*cast+scales)
-		if p.Folds {
-			more := foldEach * float64(p.scales())
-			together, alone = together+more, alone+more
-		}
 	case s.Digits:
 		var each, scale float64 = bytewise, digitsScale
 		if s.Fixed || s.Long {

@@ -72,7 +72,7 @@ type streamRates struct {
 
 var streamBy = map[int]streamRates{
 	8:  {fixed: 5.7, issued: 3.3, alone: 0.86, turn: 40, wait: 220, mma: 2, scale: 10, again: 1.06, chain: 21.6, fold: 0.7, stages: 0.09, x: 0.2, ring: 1.26, block: 0.24, part: 61000},
-	32: {fixed: 2.43, issued: 3.82, alone: 1.26, turn: 76, wait: 180, mma: 6.5, scale: 2.85, again: 6.9, chain: 61.5, convert: 7.5, fold: 1.13, less: 0.5, rest: 0.69, x: 0.005, ring: 1.15, block: 0.016, part: 33900},
+	32: {fixed: 2.43, issued: 3.82, alone: 1.26, turn: 76, wait: 180, mma: 6.5, scale: 2.85, again: 6.9, chain: 61.5, convert: 7.5, fold: 0.3, less: 0.5, rest: 0.69, x: 0.005, ring: 1.15, block: 0.016, part: 33900},
 }
 
 // gangRates are of those that multiply by warpgroups, which count cycles instead of instructions.
@@ -89,8 +89,7 @@ const (
 	foldLoad   = 51   // the same to load it, for warps along k
 
 	foldPlain = 0.5 // of foldScale, what scales of 16 bits take
-	foldEach  = 70  // cycles of a turn of warpgroups more for each scale of an output that is folded
-	gangFold  = 0.7 // as partsRates.fold, for warpgroups
+	gangFold  = 1.1 // as partsRates.fold, for warpgroups
 
 	gangTile  = 133  // cycles that a tile of 64 outputs takes all warpgroups
 	gangAlone = 120  // and what it takes its own beside its cast

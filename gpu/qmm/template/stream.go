@@ -225,7 +225,9 @@ func (d *stream) program() (*ir.Program, error) {
 		}
 		if d.Zero {
 			d.sz = b.AllocateShared("sz", rowMajor(d.ZeroType(), d.Stages, d.scales(), d.many()))
+			d.boxZ = d.boxOf("zb", in.z, d.sz, d.ZeroType(), d.Stages, d.many())
 		}
+		d.boxS = d.boxOf("sb", in.s, d.ss, d.Scale, d.Stages, d.many())
 	}
 	d.flat8 = b.ReshapeShared("flat", d.sw, rowMajor(dtype.U8, d.Stages, d.Warps*d.Sides, d.tileBytes()))
 	if d.PDL { // at once: while each multiprocessor has one block, the next launch gets one on each
@@ -474,9 +476,16 @@ func (d *stream) copyWeights(t build.Value) {
 	} else if d.scales() > 1 {
 		group = g.Mul(d.scales())
 	}
-	b.CopyAsyncBulkGlobalToShared(d.gs, p.Stage(d.fresh("ts"), d.ss, t, rowMajor(d.Scale, d.scales(), d.many())), p.Full, t, build.Offset(group, d.bn.Mul(d.many())))
+	bring := func(of *box, from, to build.Value, name string, typ dtype.Type) {
+		if of != nil {
+			of.copy(p, t, slot(t, d.Stages), group, d.fresh(name))
+			return
+		}
+		b.CopyAsyncBulkGlobalToShared(from, p.Stage(d.fresh(name), to, t, rowMajor(typ, d.scales(), d.many())), p.Full, t, build.Offset(group, d.bn.Mul(d.many())))
+	}
+	bring(d.boxS, d.gs, d.ss, "ts", d.Scale)
 	if d.Zero {
-		b.CopyAsyncBulkGlobalToShared(d.gz, p.Stage(d.fresh("tz"), d.sz, t, rowMajor(d.ZeroType(), d.scales(), d.many())), p.Full, t, build.Offset(group, d.bn.Mul(d.many())))
+		bring(d.boxZ, d.gz, d.sz, "tz", d.ZeroType())
 	}
 }
 

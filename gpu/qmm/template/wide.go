@@ -539,7 +539,9 @@ func (w *wide) program() (*ir.Program, error) {
 		w.ss = scales("ss", w.Scale)
 		if w.Zero {
 			w.sz = scales("sz", w.ZeroType())
+			w.boxZ = w.boxOf("zb", z, w.sz, w.ZeroType(), w.s.Stages, outputs*w.Sides)
 		}
+		w.boxS = w.boxOf("sb", ps, w.ss, w.Scale, w.s.Stages, outputs*w.Sides)
 	}
 	if w.Shifts() {
 		w.sxs = b.AllocateShared("sxs", rowMajor(dtype.F32, w.s.Stages*w.scales(), 1, w.Rows))
@@ -892,6 +894,13 @@ func (w *wide) weightCopies(t, g build.Value) {
 	all := w.Warps * w.Sides
 	to := w.stage("tw", w.sw, t, 1, 0, rowMajor(dtype.U8, all, w.tileBytes()/row, row), 0, 0, 0)
 	b.CopyAsyncTensorGlobalToShared(w.gw, to, p.Full, t, build.Offset(w.bn.Mul(all), g, 0, 0), build.Dims(0, 2, 3))
+	first, slot := build.Expr("("+g.String()+")").Mul(w.scales()), t.Mod(w.s.Stages)
+	if w.boxS != nil {
+		w.boxS.copy(p, t, slot, first, "ts")
+	}
+	if w.boxZ != nil {
+		w.boxZ.copy(p, t, slot, first, "tz")
+	}
 	w.each(func() {
 		at := w.tile()
 		if w.s.Cluster > 1 || w.Sides > 1 { // the last blocks may have no outputs
@@ -899,8 +908,10 @@ func (w *wide) weightCopies(t, g build.Value) {
 		}
 		w.groups(g, func(q int, group build.Value) {
 			from := build.Offset(group, at.Mul(w.outputs()))
-			b.CopyAsyncBulkGlobalToShared(w.gs, w.scaleStage(w.of(name("ts", q)), w.ss, t, q, w.Scale), p.Full, t, from, build.Dims(1))
-			if w.Zero {
+			if w.boxS == nil {
+				b.CopyAsyncBulkGlobalToShared(w.gs, w.scaleStage(w.of(name("ts", q)), w.ss, t, q, w.Scale), p.Full, t, from, build.Dims(1))
+			}
+			if w.Zero && w.boxZ == nil {
 				b.CopyAsyncBulkGlobalToShared(w.gz, w.scaleStage(w.of(name("tz", q)), w.sz, t, q, w.ZeroType()), p.Full, t, from, build.Dims(1))
 			}
 		})

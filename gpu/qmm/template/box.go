@@ -1,0 +1,36 @@
+package template
+
+import (
+	"github.com/tilus-lab/tilus-lab/vm/build"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// box brings what the groups of a turn have for a block's outputs, scales or zero points, by one tensor copy. A bulk copy for
+// each group and side takes the thread that begins them longer than others take to multiply the turn: NVFP4 with two sides has
+// sixteen.
+type box struct {
+	d              *decoder
+	elem           dtype.Type
+	global, stages build.Value
+	shape          []int // groups, and the outputs in rows of a box
+}
+
+// boxOf is a box of n outputs from a tensor of the layer to stages; nil where a turn has one group, or a stage's part does not begin
+// at multiples of 128 bytes, as tensor copies do.
+func (d *decoder) boxOf(name string, pointer, shared build.Value, t dtype.Type, stages, n int) *box {
+	if d.scales() == 1 || d.scales()*n*t.Bits()/8%128 != 0 {
+		return nil
+	}
+	row := min(n, 16*MaxWarps) // which outputs of a layer are padded to, times tiles
+	x := &box{d: d, elem: t, shape: []int{d.scales(), n / row, row}}
+	x.global = d.b.ViewGlobal("g"+name, pointer, build.Global(t, build.Expr(ceilText("K", Turn)).Mul(d.scales()), build.Expr(ceilText("N", d.Outputs()*MaxWarps)).Mul(d.Outputs()*MaxWarps/row), row))
+	x.stages = d.b.ReshapeShared("s"+name, shared, rowMajor(t, append([]int{stages}, x.shape...)...))
+	return x
+}
+
+// copy begins to bring those of group and more, of the block's outputs, to a stage of a pipeline.
+func (x *box) copy(p build.Pipeline, t, stage, group build.Value, name string) {
+	b := x.d.b
+	to := b.SliceShared(name, x.stages, rowMajor(x.elem, x.shape...), build.Offset(stage, 0, 0, 0), build.Dims(1, 2, 3))
+	b.CopyAsyncTensorGlobalToShared(x.global, to, p.Full, t, build.Offset(group, x.d.bn.Mul(x.shape[1]), 0))
+}
