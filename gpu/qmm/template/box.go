@@ -14,13 +14,13 @@ type box struct {
 	shape          []int // groups, and the outputs in rows of a box
 }
 
-// boxOf is a box of n outputs from a tensor of the layer to stages; nil where a turn has one group, or a stage's part does not begin
-// at multiples of 128 bytes, as tensor copies do.
+// boxOf is a box of n outputs from a tensor of the layer to stages; nil where a turn has one group, a stage's part does not begin
+// at multiples of 128 bytes, as tensor copies do, or outputs are no whole rows, as those of three warps.
 func (d *decoder) boxOf(name string, pointer, shared build.Value, t dtype.Type, stages, n int) *box {
-	if d.scales() == 1 || d.scales()*n*t.Bits()/8%128 != 0 {
+	row := min(n, 16*MaxWarps) // which outputs of a layer are padded to, times tiles
+	if d.scales() == 1 || n%row != 0 || 16*MaxWarps%row != 0 || d.scales()*n*t.Bits()/8%128 != 0 {
 		return nil
 	}
-	row := min(n, 16*MaxWarps) // which outputs of a layer are padded to, times tiles
 	x := &box{d: d, elem: t, shape: []int{d.scales(), n / row, row}}
 	x.global = d.b.ViewGlobal("g"+name, pointer, build.Global(t, build.Expr(ceilText("K", Turn)).Mul(d.scales()), build.Expr(ceilText("N", d.Outputs()*MaxWarps)).Mul(d.Outputs()*MaxWarps/row), row))
 	x.stages = d.b.ReshapeShared("s"+name, shared, rowMajor(t, append([]int{stages}, x.shape...)...))
