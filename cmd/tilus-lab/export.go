@@ -17,14 +17,13 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/cuda"
 	"github.com/tilus-lab/tilus-lab/gpu/export"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
-	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
 func newExport() *cobra.Command {
 	var defs, divisible []string
 	var target, dir, kind, size, name string
-	var rows int
+	var rows []int
 	var cubin bool
 	cmd := &cobra.Command{
 		Use:   "export [FILE]",
@@ -33,16 +32,16 @@ func newExport() *cobra.Command {
 needs NVIDIA's driver alone; with torch it takes tensors and is a custom operator.
 
 --qmm KIND writes a quantised layer instead of FILE: the programs that pack its weights and
-multiply, with the schedule for --rows rows and --size NxK, and a module with the layer as
-torch.nn.Module (see qmm --help for KIND), for any number of rows. Its program is the plan
-decode without tensor maps and clusters, which files cannot launch: from 17 rows on the
-library has faster ones. Names of files tell the kind, the size and the rows, or are those of
---name, so that the layers of a model fit one directory.
+multiply, and a module with the layer as torch.nn.Module (see qmm --help for KIND), of --size
+NxK. The layer takes any number of rows of x. --rows names those that programs are chosen
+for, the ones that a product here takes without a search: up to the first number of rows the
+module takes the first program, and so on. Names of files tell the kind and the size, or are
+those of --name, so that the layers of a model fit one directory.
 
 --cubin also writes machine code for the GPU of this machine, which loads in no time and
 needs no compiler in the driver.`,
 		Example: `  tilus-lab export axpy -o build
-  tilus-lab export --qmm "u4 zero" --size 8192x8192 --rows 1 -o build
+  tilus-lab export --qmm "u4 zero" --size 8192x8192 -o build
   tilus-lab export --qmm nvfp4 --size 57344x8192 --name gate_up -o build
   tilus-lab export --qmm f6e3m2 --size 4096x4096 --rows 16 --cubin -o build`,
 		Args: cobra.MaximumNArgs(1),
@@ -57,7 +56,7 @@ needs no compiler in the driver.`,
 				o.Divisible[name] = n
 			}
 			var programs []*ir.Program
-			var layer []byte
+			var layer *qmm.Exported
 			switch {
 			case (kind == "") == (len(args) == 0):
 				return usageError{fmt.Errorf("one of FILE and --qmm")}
@@ -72,15 +71,22 @@ needs no compiler in the driver.`,
 				switch {
 				case !ok:
 					return usageError{fmt.Errorf("--size %q is no NxK", size)}
-				case rows < 1 || rows > qmm.MaxSize:
-					return usageError{fmt.Errorf("--rows %d: there are 1 to %d", rows, qmm.MaxSize)}
+				case len(rows) == 0 || slices.Min(rows) < 1 || slices.Max(rows) > qmm.MaxSize:
+					return usageError{fmt.Errorf("--rows %s: there are 1 to %d", strings.Trim(fmt.Sprint(rows), "[]"), qmm.MaxSize)}
 				case !regexp.MustCompile(`^\w*$`).MatchString(name):
 					return usageError{fmt.Errorf("--name %q is part of names in C and Python: letters, digits and _", name)}
 				}
-				var err error
-				if programs, layer, err = layerPrograms(kind, n, k, rows, name); err != nil {
+				l, err := qmm.Parse(kind, n, k)
+				if err != nil {
+					return usageError{err}
+				}
+				if name == "" {
+					name = fmt.Sprintf("%s_%s_%dx%d", strings.NewReplacer(" ", "_", "=", "").Replace(l.Name()), l.ActType, n, k)
+				}
+				if layer, err = l.Export(name, target, rows...); err != nil {
 					return err
 				}
+				programs = layer.Programs
 				for name, v := range map[string]int{"N": n, "K": k} {
 					if d := min(v&-v, 128); d > 1 && o.Divisible[name] == 0 {
 						o.Divisible[name] = int64(d)
@@ -103,8 +109,12 @@ needs no compiler in the driver.`,
 				paths, err := export.Write(dir, p, o)
 				if err == nil && cubin {
 					with := o
-					if with.Cubin, err = machineCode(filepath.Join(dir, p.Name+".ptx")); err == nil {
+					with.Cubin, err = machineCode(filepath.Join(dir, p.Name+".ptx"))
+					if err == nil {
 						paths, err = export.Write(dir, p, with)
+					} else if layer != nil && errors.Is(err, cuda.ErrWhole) {
+						fmt.Fprintf(cmd.ErrOrStderr(), "%s stays PTX: %v\n", p.Name, err)
+						err = nil
 					}
 				}
 				if err != nil {
@@ -117,8 +127,8 @@ needs no compiler in the driver.`,
 			if layer == nil {
 				return nil
 			}
-			path := filepath.Join(dir, layerName(programs)+".py")
-			if err := os.WriteFile(path, layer, 0o644); err != nil {
+			path := filepath.Join(dir, layer.Name+".py")
+			if err := os.WriteFile(path, layer.Python, 0o644); err != nil {
 				return err
 			}
 			_, err := fmt.Fprintln(cmd.OutOrStdout(), path)
@@ -132,7 +142,7 @@ needs no compiler in the driver.`,
 	f.StringVar(&kind, "qmm", "", "`KIND` of a quantised layer")
 	f.StringVar(&size, "size", "8192x8192", "`NxK` of the layer")
 	f.StringVar(&name, "name", "", "`NAME` of the layer in those of its files, instead of its kind, size and rows")
-	f.IntVar(&rows, "rows", 1, "`M` that the layer's schedule is for")
+	f.IntSliceVar(&rows, "rows", []int{1, 8, 16, 32, 64, 128, 256, 2048}, "numbers of rows `M` that the layer has programs for")
 	f.BoolVar(&cubin, "cubin", false, "write machine code for this machine's GPU too")
 	addBindings(cmd, &defs)
 	return cmd
@@ -141,40 +151,6 @@ needs no compiler in the driver.`,
 // scalarOf reports whether a program has a scalar parameter of a name.
 func scalarOf(p *ir.Program, name string) bool {
 	return slices.ContainsFunc(p.Params, func(v *ir.Var) bool { return v.Name == name && v.Type.Kind != ir.Pointer })
-}
-
-// layerPrograms are pack and decode of a layer, and the layer's module. Their names end in one of the layer's.
-func layerPrograms(kind string, n, k, rows int, name string) ([]*ir.Program, []byte, error) {
-	l, err := qmm.Parse(kind, n, k)
-	if err != nil {
-		return nil, nil, usageError{err}
-	}
-	if name == "" {
-		name = fmt.Sprintf("%s_%s_%dx%d_%d", strings.NewReplacer(" ", "_", "=", "").Replace(l.Name()), l.ActType, n, k, rows)
-	}
-	l = l.Module()
-	s, err := l.ChoosePlain(rows) // the files make no tensor maps
-	if err != nil {
-		return nil, nil, err
-	}
-	pack, err := template.Pack(l.Form())
-	if err != nil {
-		return nil, nil, err
-	}
-	decode, err := template.Decode(l.Form(), s)
-	if err != nil {
-		return nil, nil, err
-	}
-	pack.Name, decode.Name = "pack_"+name, "decode_"+name
-	programs := []*ir.Program{pack, decode}
-	layer, err := l.Python(layerName(programs), pack.Name, decode.Name, s)
-	return programs, layer, err
-}
-
-// layerName is the name of the module of a layer with these programs.
-func layerName(programs []*ir.Program) string {
-	_, of, _ := strings.Cut(programs[1].Name, "_")
-	return "linear_" + of
 }
 
 // machineCode is what the driver makes of a file of PTX for the first GPU.
@@ -194,7 +170,7 @@ func machineCode(path string) ([]byte, error) {
 	defer ctx.Close()
 	cubin, err := ctx.Cubin(ptx)
 	if errors.Is(err, cuda.ErrWhole) {
-		err = fmt.Errorf("--cubin: %w; leave the flag out: loaded as PTX, it becomes fast code", err)
+		err = fmt.Errorf("--cubin: %w; loaded as PTX, without the flag, it becomes fast code", err)
 	}
 	return cubin, err
 }

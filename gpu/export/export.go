@@ -1,11 +1,12 @@
 // Package export writes a compiled program to files that run it without Go: PTX, a C
 // header and a Python module. The C header needs cuda.h and the driver's library, the
 // module the driver's library alone; with torch it takes tensors, runs on torch's
-// stream and is a custom operator.
+// stream and is a custom operator. Launches make the program's tensor maps.
 package export
 
 import (
 	"bytes"
+	"cmp"
 	"embed"
 	"fmt"
 	"os"
@@ -15,7 +16,9 @@ import (
 	"strings"
 	"text/template"
 
+	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
+	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/text"
@@ -42,13 +45,27 @@ type param struct {
 	Divisor               int64
 }
 
+// tensorMap is what a launch makes a tensor map of, inner dimension first.
+type tensorMap struct {
+	Name, Base                           string
+	Type, Interleave, Swizzle, Promotion int // numbers of cuda.h
+	NaN                                  int
+	OffsetC, OffsetPython                string // bytes
+	DimsC, DimsPython                    []string
+	StridesC, StridesPython              []string // bytes, one fewer
+	Box, Steps                           []int
+	Index                                int // of Base among the parameters
+}
+
 // view is what the templates see.
 type view struct {
 	Name, Entry, Arch, PTX, Text string
 	Params                       []param
+	Maps                         []tensorMap // parameters behind those
 	GridC, GridPython            []string
 	Threads, Shared              int
 	Dependent, Cubin             bool
+	LargeCluster                 bool // more blocks than every GPU takes
 }
 
 // scalars are the types of scalar parameters: C's, and that of ctypes.
@@ -66,7 +83,7 @@ func Write(dir string, p *ir.Program, o Options) ([]string, error) {
 	}
 	all := map[string][]byte{v.Name + ".ptx": []byte(v.PTX)}
 	for from, to := range map[string]string{"header.tmpl": ".h", "module.tmpl": ".py"} {
-		t, err := template.New(from).Funcs(template.FuncMap{"c": quoteC, "join": strings.Join, "upper": strings.ToUpper}).ParseFS(files, from)
+		t, err := template.New(from).Funcs(template.FuncMap{"c": quoteC, "join": strings.Join, "upper": strings.ToUpper, "list": list}).ParseFS(files, from)
 		if err != nil {
 			return nil, fmt.Errorf("export: %w", err)
 		}
@@ -112,12 +129,19 @@ func describe(p *ir.Program, o Options) (*view, error) {
 	if v.PTX, err = c.PTX(); err != nil {
 		return nil, err
 	}
-	if extra := c.Func.Params[len(p.Params):]; len(extra) > 0 {
-		return nil, fmt.Errorf("the host makes parameter %s of it at every launch, a tensor map or a workspace, which the files cannot do", extra[0].Name)
+	for _, extra := range c.Func.Params[len(p.Params):] {
+		if extra.Map == nil {
+			return nil, fmt.Errorf("the host makes workspace %s of it at every launch, which the files cannot do; have the program take it as a parameter", extra.Name)
+		}
+		m, err := describeMap(extra.Name, extra.Map)
+		if err != nil {
+			return nil, err
+		}
+		m.Index = slices.IndexFunc(p.Params, func(x *ir.Var) bool { return x.Name == m.Base })
+		v.Maps = append(v.Maps, m)
 	}
-	if c.Func.Launch.Cluster != [3]int{} {
-		return nil, fmt.Errorf("it is launched in clusters, which the files cannot do")
-	}
+	d := c.Func.Launch.Cluster
+	v.LargeCluster = max(d[0], 1)*max(d[1], 1)*max(d[2], 1) > 8
 	written := writes(p)
 	for _, x := range p.Params {
 		one := param{Name: x.Name, Elem: x.Type.Elem.String(), Pointer: x.Type.Kind == ir.Pointer, Written: written[x], Divisor: o.Divisible[x.Name]}
@@ -131,16 +155,56 @@ func describe(p *ir.Program, o Options) (*view, error) {
 		v.Params = append(v.Params, one)
 	}
 	for _, e := range p.Grid {
-		s := e.String()
-		if !arithmetic.MatchString(s) {
-			return nil, fmt.Errorf("grid dimension %s is more than + - * / %%", s)
+		c, python, err := spelled(e.String())
+		if err != nil {
+			return nil, fmt.Errorf("grid dimension %w", err)
 		}
-		v.GridC, v.GridPython = append(v.GridC, s), append(v.GridPython, strings.ReplaceAll(s, "/", "//"))
+		v.GridC, v.GridPython = append(v.GridC, c), append(v.GridPython, python)
 	}
 	for len(v.GridC) < 3 {
 		v.GridC, v.GridPython = append(v.GridC, "1"), append(v.GridPython, "1")
 	}
 	return v, nil
+}
+
+// names are variables of an expression.
+var names = regexp.MustCompile(`\b[A-Za-z_]\w*`)
+
+// spelled is an expression of sizes in C, of 64 bits, and in Python.
+func spelled(e string) (c, python string, err error) {
+	if !arithmetic.MatchString(e) {
+		return "", "", fmt.Errorf("%s is more than + - * / %%", e)
+	}
+	return names.ReplaceAllString(e, "(int64_t)$0"), strings.ReplaceAll(e, "/", "//"), nil
+}
+
+func describeMap(name string, m *code.TensorMap) (tensorMap, error) {
+	out := tensorMap{Name: name, Base: m.Base, Type: int(m.Type), Interleave: int(m.Interleave), Swizzle: int(m.Swizzle), Promotion: int(m.Promotion), Box: m.Box, Steps: m.ElementStrides}
+	if m.FillNaN {
+		out.NaN = 1
+	}
+	for len(out.Steps) < len(m.Box) {
+		out.Steps = append(out.Steps, 1)
+	}
+	var err error
+	spell := func(e affine.Expr) (string, string) {
+		c, python, bad := spelled(e.String())
+		err = cmp.Or(err, bad)
+		return c, python
+	}
+	out.OffsetC, out.OffsetPython = spell(m.Offset)
+	for _, e := range m.Dims {
+		c, python := spell(e)
+		out.DimsC, out.DimsPython = append(out.DimsC, c), append(out.DimsPython, python)
+	}
+	for _, e := range m.Strides {
+		c, python := spell(e)
+		out.StridesC, out.StridesPython = append(out.StridesC, c), append(out.StridesPython, python)
+	}
+	if err != nil {
+		err = fmt.Errorf("tensor map of %s: %w", m.Base, err)
+	}
+	return out, err
 }
 
 // writes finds the parameters whose memory a program changes.
@@ -171,6 +235,11 @@ func writes(p *ir.Program) map[*ir.Var]bool {
 		return true
 	})
 	return out
+}
+
+// list is numbers with commas between them.
+func list(all []int) string {
+	return strings.Trim(strings.ReplaceAll(fmt.Sprint(all), " ", ", "), "[]")
 }
 
 // quoteC is text as C string literals, one a line.

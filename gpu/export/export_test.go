@@ -1,17 +1,22 @@
 package export
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/gpu/gemm/hopper"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/tests/need"
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
 func decode(t *testing.T, s template.Schedule) *ir.Program {
@@ -85,13 +90,138 @@ func TestDivisible(t *testing.T) {
 	}
 }
 
-// TestRefused holds programs that files cannot launch.
-func TestRefused(t *testing.T) {
-	p, err := hopper.Matmul(1, hopper.Schedule{})
+// maps has a program with tensor maps, clusters and dependent launches written to a directory, and gives the lines that tell
+// of its maps at one launch: the parameter, its type, the swizzle, and elements, strides and the box, inner dimension first.
+func maps(t *testing.T, dir string) (name, want string) {
+	t.Helper()
+	p, err := hopper.Matmul(5, hopper.Schedule{PDL: true, Cluster: 2})
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := Write(t.TempDir(), p, Options{}); err == nil || !strings.Contains(err.Error(), "tensor map") {
-		t.Errorf("a program with tensor maps: %v", err)
+	o := Options{Divisible: map[string]int64{"K": 64}}
+	if _, err := Write(dir, p, o); err != nil {
+		t.Fatal(err)
+	}
+	c, err := compile.Program(p, compile.Options{Divisible: o.Divisible})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if c.Func.Launch.Cluster == [3]int{} || !c.Func.Launch.PDL {
+		t.Fatalf("%s is launched without clusters, or not before what is in front of it has ended", p.Name)
+	}
+	n := 0
+	for _, x := range c.Func.Params {
+		if x.Map == nil {
+			continue
+		}
+		_, dims, strides, err := x.Map.Shape(map[string]int64{"M": 300, "N": 520, "K": 1 << 30, "P": 4})
+		if err != nil {
+			t.Fatal(err)
+		}
+		n++
+		want += fmt.Sprintf("map %d %d %d %v %v %v\n", slices.IndexFunc(p.Params, func(v *ir.Var) bool { return v.Name == x.Map.Base })+1, x.Map.Type, x.Map.Swizzle, dims, strides, x.Map.Box)
+	}
+	if n < 2 {
+		t.Fatalf("%d maps", n)
+	}
+	return p.Name, want
+}
+
+// TestHeaderMaps launches with tensor maps of more bytes than 32 bits hold, twice: the second time before what is in front has ended.
+func TestHeaderMaps(t *testing.T) {
+	cc := need.CC(t)
+	dir := t.TempDir()
+	name, want := maps(t, dir)
+	for _, f := range []string{"cuda.h", "maps.c"} {
+		data, err := os.ReadFile(filepath.Join("testdata", f))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(filepath.Join(dir, f), data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	exe := filepath.Join(dir, "main")
+	if out, err := exec.Command(cc, "-Wall", "-Wextra", "-Werror", "-std=c99", "-I", dir, "-include", name+".h", "-o", exe, filepath.Join(dir, "maps.c")).CombinedOutput(); err != nil {
+		t.Fatalf("%v\n%s", err, out)
+	}
+	out, err := exec.Command(exe).CombinedOutput()
+	if want := want + "launch 4 1 1\n" + want + "dependent launch 4 1 1\n"; err != nil || string(out) != want {
+		t.Errorf("%v: %s, want %s", err, out, want)
+	}
+}
+
+// TestModuleMaps does it in Python, beside a driver that says what it hears, and one that refuses a map.
+func TestModuleMaps(t *testing.T) {
+	python := need.Jupyter(t)
+	dir := t.TempDir()
+	name, want := maps(t, dir)
+	script := `import ctypes, importlib, sys
+k = importlib.import_module(sys.argv[1])
+
+class Driver:
+    code = 0
+
+    def cuTensorMapEncodeTiled(self, held, kind, rank, base, dims, strides, box, steps, interleave, swizzle, promotion, fill):
+        assert ctypes.addressof(held._obj) % 64 == 0 and list(steps) == [1] * rank and interleave == fill == 0 and promotion == 3
+        say = lambda a: "[" + " ".join(map(str, a)) + "]"
+        print("map", base.value >> 8, kind, swizzle, say(dims), say(list(strides)[: rank - 1]), say(box))
+        return self.code
+
+    def cuCtxGetCurrent(self, context):
+        context._obj.value = 1
+        return 0
+
+    def cuLaunchKernel(self, function, x, y, z, threads, *all):
+        print("launch", x, y, z)
+        return 0
+
+    def cuLaunchKernelEx(self, config, function, pointers, extra):
+        c = config._obj
+        a = c.attributes[0]
+        assert (c.bx, c.by, c.bz, c.shared, c.stream, c.n, a.id, a.value[0]) == (k.THREADS, 1, 1, k.SHARED, 5, 1, 6, 1), a
+        print("dependent launch", c.x, c.y, c.z)
+        return 0
+
+    def cuGetErrorName(self, code, name):
+        name._obj.value = b"WRONG"
+        return 0
+
+driver = Driver()
+k._driver = lambda: driver
+k._function = lambda context: 7
+numbers = 1 << 8, 2 << 8, 3 << 8, 300, 520, 1 << 30, 4
+k.launch(*numbers, stream=5)
+k._tensor_map.cache_clear()
+k.launch(*numbers, stream=5, dependent=True)
+k.launch(*numbers, stream=5)
+driver.code = 1
+try:
+    k.launch(4 << 8, *numbers[1:], stream=5)
+except RuntimeError as e:
+    print(str(e).split(":")[2])
+`
+	cmd := exec.Command(python, "-c", script, name)
+	cmd.Dir = dir
+	out, err := cmd.CombinedOutput()
+	first, _, _ := strings.Cut(want, "\n")
+	first = strings.Replace(first, "map 1 ", "map 4 ", 1)
+	if want := want + "launch 4 1 1\n" + want + "dependent launch 4 1 1\nlaunch 4 1 1\n" + first + "\n WRONG\n"; err != nil || string(out) != want {
+		t.Errorf("%v: %s, want %s", err, out, want)
+	}
+}
+
+// TestRefused holds programs that files cannot launch.
+func TestRefused(t *testing.T) {
+	dir := t.TempDir()
+	p, err := text.Parse("allocate_global.tile", corpus.Program("allocate_global"), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := Write(dir, p, Options{}); err == nil || !strings.Contains(err.Error(), "workspace") {
+		t.Errorf("a program with a workspace: %v", err)
+	}
+	if files, _ := os.ReadDir(dir); len(files) > 0 {
+		t.Error("files are written")
 	}
 }

@@ -5,11 +5,14 @@ import (
 	_ "embed"
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	gotemplate "text/template"
 
+	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
 //go:embed linear.py.tmpl
@@ -18,36 +21,174 @@ var pythonText string
 // torchTypes are torch's names of types.
 var torchTypes = map[dtype.Type]string{dtype.F16: "float16", dtype.BF16: "bfloat16", dtype.F8E8M0: "float8_e8m0fnu", dtype.F8E4M3: "float8_e4m3fn"}
 
-// Module is the layer as modules have it, which do not look at scales: [Linear.Far] where programs would want to know.
-func (l Linear) Module() Linear {
-	if p, err := template.PlanOf(l.Form()); err == nil && p.Bounded() {
-		l.Far = true
-	}
-	l.Rounded = false
-	return l
+// Exported is a layer in files: its programs, which gpu/export writes, and a module for torch with the layer as
+// torch.nn.Module, which stands beside those of the programs.
+type Exported struct {
+	Linear
+	Name     string // of the module: linear_ and the layer's
+	Programs []*ir.Program
+	Python   []byte
 }
 
-// Python is a module for torch with the layer as torch.nn.Module, named NAME, which stands
-// beside the modules of gpu/export of the layer's [template.Pack] and [template.Decode]
-// with a schedule that is [template.Schedule.Plain], of a layer as [Linear.Module] gives it.
-func (l Linear) Python(name, pack, decode string, s template.Schedule) ([]byte, error) {
+// Export is the layer for a target, such as sm_90a, with programs that suit numbers of rows of x: up to rows[0] rows take the first,
+// up to the next number the next one, and more than the last that of the last. They are those that [Linear.ChooseOn] takes on an H200
+// without a search. name is part of names in Python and C: letters, digits and _.
+//
+// The module refuses weights whose scales or zero points its programs do not take ([Weights.Pack] finds others for them): powers of
+// two far from 1, unless the layer is Far, and 16-bit scales of more than ScaleBits bits, where that is not 0.
+func (l Linear) Export(name, target string, rows ...int) (*Exported, error) {
 	l, err := l.Check()
 	if err != nil {
 		return nil, err
+	}
+	if l.AnyZero || !l.Form().Expands(l.ScaleBits) {
+		l.ScaleBits = 0 // no program is other for it
 	}
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
 		return nil, fmt.Errorf("qmm: %w", err)
 	}
-	if p.Bounded() {
-		return nil, fmt.Errorf("qmm: a module of %s takes any scales; make it, and its programs, of what Linear.Module gives", l)
+	m := &module{Linear: l, plan: p, name: name, by: map[string]*ir.Program{}}
+	if least, most := l.Form().Reach(); l.ScaleType == dtype.F8E8M0 && p.Bounded() && p.From >= least && math.Ldexp(1, p.To) <= most {
+		m.ScaleBits = 1 // of all that the module takes
 	}
-	if s, err = s.Filled(p); err != nil {
-		return nil, fmt.Errorf("qmm: schedule of a module: %w", err)
+	if err := m.add("pack", func() (*ir.Program, error) { return template.Pack(l.Form()) }); err != nil {
+		return nil, err
 	}
-	if !s.Plain() {
-		return nil, fmt.Errorf("qmm: schedule %s needs tensor maps or clusters, which a module does not launch; take that of Linear.ChoosePlain", s)
+	rows = slices.Compact(slices.Sorted(slices.Values(rows)))
+	if len(rows) == 0 {
+		return nil, fmt.Errorf("qmm: a module of %s for no number of rows", l)
 	}
+	from := 1
+	for _, to := range rows {
+		c, err := m.choose(target, from, to)
+		if err != nil {
+			return nil, err
+		}
+		if n := len(m.products); n > 0 && m.products[n-1].Choice == c {
+			m.products[n-1].To = to
+		} else {
+			m.products = append(m.products, exportedProduct{Choice: c, To: to, Rows: 1})
+		}
+		from = to + 1
+	}
+	for i := range m.products {
+		if err := m.product(&m.products[i]); err != nil {
+			return nil, err
+		}
+	}
+	text, err := m.python()
+	return &Exported{Linear: l, Name: "linear_" + name, Programs: m.programs, Python: text}, err
+}
+
+// module is a layer on its way to files.
+type module struct {
+	Linear
+	plan     *template.Plan
+	name     string
+	programs []*ir.Program
+	by       map[string]*ir.Program // by what they are for
+	products []exportedProduct
+}
+
+// exportedProduct is how a module multiplies some numbers of rows of x.
+type exportedProduct struct {
+	Choice
+	To      int    // the most of these, but of the last product
+	Program string // the one that multiplies, or expands
+	Rows    int    // of a block
+	// Sums of blocks that meet in memory: f32 Once, and Each for each block of rows, and so many counts.
+	Once, Each, Counts int
+	Most               int // rows of a launch
+	Cluster            int // blocks of one, where blocks stay; else 0
+}
+
+// Shares reports whether blocks meet in memory.
+func (p exportedProduct) Shares() bool { return p.Counts > 0 }
+
+// add makes a program once, for what it is for.
+func (m *module) add(what string, make func() (*ir.Program, error)) error {
+	if m.by[what] != nil {
+		return nil
+	}
+	p, err := make()
+	if err != nil {
+		return err
+	}
+	p.Name = what + "_" + m.name
+	m.by[what], m.programs = p, append(m.programs, p)
+	return nil
+}
+
+// choose is what multiplies from and up to so many rows. What is chosen for the most of them may have more blocks than the
+// least have work for; then it is what is chosen for the least.
+func (m *module) choose(target string, from, to int) (c Choice, err error) {
+	for _, rows := range []int{to, from} {
+		if c, _, err = m.ChooseOn(nil, device.Info{Driver: "any", Arch: target}, rows, Call{}); err != nil {
+			return c, err
+		}
+		if c, err = c.filled(m.plan); err != nil || c.takes(m.Linear, m.plan, from) {
+			break
+		}
+	}
+	return c, err
+}
+
+// product adds the programs of a product, and finds what launches of it need.
+func (m *module) product(out *exportedProduct) error {
+	out.Program = fmt.Sprintf("%s%d", out.Plan, out.To)
+	var make func() (*ir.Program, error)
+	var workspace func(rows int) (part []int, counts int)
+	switch form := m.Form(); out.Plan {
+	case Decode:
+		s := out.Schedule
+		make, out.Rows = func() (*ir.Program, error) { return template.Decode(form, s) }, s.Rows
+		if s.Shares() {
+			workspace = func(rows int) ([]int, int) { return s.Workspace(m.plan, rows, m.N) }
+		}
+	case Expand:
+		out.Program = Expand
+		make = func() (*ir.Program, error) { return template.Expand(form) }
+	default:
+		if err := m.add("arrange", func() (*ir.Program, error) { return template.Arrange(form) }); err != nil {
+			return err
+		}
+		s := out.Wide
+		make, out.Rows = func() (*ir.Program, error) { return template.Wide(form, s) }, s.Rows
+		if s.Persistent {
+			out.Cluster = s.Cluster
+		}
+		if s.Shares() {
+			workspace = func(rows int) ([]int, int) { return s.Workspace(m.plan, rows, m.N) }
+		}
+	}
+	// Elements are found by 32 bits, and a grid has at most 65535 blocks along y.
+	const most = math.MaxInt32
+	out.Most = min(MaxSize, most/max(m.N, m.K), 65535*out.Rows)
+	if workspace != nil {
+		one, counts := workspace(out.Rows)
+		two, _ := workspace(2 * out.Rows)
+		out.Each = elements(two) - elements(one)
+		out.Once, out.Counts = elements(one)-out.Each, counts
+		if out.Each > 0 {
+			out.Most = min(out.Most, (most-out.Once)/out.Each*out.Rows)
+		}
+	}
+	out.Most = max(out.Most/128, 1) * 128 // so that what is left of x and y begins at a multiple of 256 bytes
+	return m.add(out.Program, make)
+}
+
+func elements(shape []int) int {
+	n := 1
+	for _, d := range shape {
+		n *= d
+	}
+	return n
+}
+
+// python is the module's text.
+func (m *module) python() ([]byte, error) {
+	l, p := m.Linear, m.plan
 	shape := p.PackedShape(l.N, l.K)
 	group := l.Group
 	if group == 0 {
@@ -75,16 +216,26 @@ func (l Linear) Python(name, pack, decode string, s template.Schedule) ([]byte, 
 	if l.ZeroPoint {
 		top = l.WeightType.Max()
 	}
+	arranged, sums := p.Arranged(1, l.K)
+	least, largest := l.Form().Reach()
+	kind, far := l, l
+	if l.ScaleType == dtype.F8E8M0 {
+		kind.ScaleBits = 0
+	}
+	far.Far, far.Rounded, far.ScaleBits = true, false, 0
+	data := map[string]any{
+		"Name": "linear_" + m.name, "Of": m.name, "Programs": m.programs, "Products": m.products, "Shares": slices.ContainsFunc(m.products, exportedProduct.Shares),
+		"Arranged": arranged[1], "Sums": sums, "Shifts": p.Shifts(),
+		"Kind": kind.String(), "Far": far.Name(), "N": l.N, "K": l.K, "Bits": l.WeightType.Bits(), "Group": group, "Groups": l.Groups(),
+		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Values": values, "Top": number(top),
+		"Packed": shape[0] * shape[1] * shape[2], "ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Powers": l.ScaleType == dtype.F8E8M0, "Float": l.WeightType.IsFloat(),
+		"Positive": l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint, "Most": number(l.ScaleType.Max()), "Least": number(l.ScaleType.Smallest()),
+		"Looks": p.Bounded() || kind.ScaleBits > 0, "ScaleBits": kind.ScaleBits, "Reach": least, "Largest": number(largest), "Bounded": p.Bounded(), "Near": p.Near, "Rounded": p.Rounded, "From": p.From, "To": p.To, "Greatest": number(p.Greatest()),
+	}
 	var b bytes.Buffer
 	t, err := gotemplate.New("linear").Parse(pythonText)
 	if err == nil {
-		err = t.Execute(&b, map[string]any{
-			"Name": name, "Pack": pack, "Decode": decode, "Kind": l.String(), "N": l.N, "K": l.K, "Bits": l.WeightType.Bits(), "Group": group, "Groups": l.Groups(),
-			"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Values": values, "Top": number(top),
-			"Rows": s.Rows, "Outputs": p.Outputs() * s.Warps * s.Sides, "Splits": s.Splits, "Shares": s.Shares(), "Packed": shape[0] * shape[1] * shape[2],
-			"ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Powers": l.ScaleType == dtype.F8E8M0, "Float": l.WeightType.IsFloat(),
-			"Positive": l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint, "Most": number(l.ScaleType.Max()), "Least": number(l.ScaleType.Smallest()),
-		})
+		err = t.Execute(&b, data)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("qmm: %w", err)

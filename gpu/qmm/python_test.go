@@ -7,6 +7,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"testing"
 
@@ -14,32 +15,133 @@ import (
 	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
-// TestPython has Python read modules of layers.
+// TestPython has Python import modules of layers beside launches that take what programs take, and multiply as many rows of x
+// as each product is for. Sums that blocks have for each other fit what modules make for them.
 func TestPython(t *testing.T) {
 	python := need.Jupyter(t)
-	for _, text := range append(Presets(), "i4", "u3 zero group=64", "f6e3m2 group=channel act=bf16", "f8e7m0", "u1 scale=bf16") {
-		l := kind(t, text, 200, 330).Module()
-		s, err := l.ChoosePlain(2)
-		if err != nil {
-			t.Fatal(err)
-		}
-		data, err := l.Python("linear", "pack", "decode", s)
-		if err != nil {
-			t.Errorf("%s: %v", text, err)
-			continue
-		}
-		cmd := exec.Command(python, "-c", "import ast, sys; ast.parse(sys.stdin.read())")
-		cmd.Stdin = strings.NewReader(string(data))
-		if out, err := cmd.CombinedOutput(); err != nil {
-			t.Errorf("%s: %v\n%s", text, err, out)
+	script := `import importlib, sys
+from unittest.mock import MagicMock
+torch = sys.modules["torch"] = MagicMock()
+torch.nn.Module = object
+torch.cuda.get_device_properties.return_value.multi_processor_count = 133
+layer = importlib.import_module("linear_" + sys.argv[1])
+assert [p.to for p in layer.PRODUCTS] == sorted({p.to for p in layer.PRODUCTS}), layer.PRODUCTS
+for p in layer.PRODUCTS:
+    x = MagicMock()
+    x.__len__.return_value = p.to
+    p.run(x, MagicMock(), ("w", "s", "z")[: int(sys.argv[2])], ("part", "arrived") if p.counts else (), (1.0,)[: int(sys.argv[3])], False)
+    assert layer.product(p.to) is p and p.most % 128 == 0, p.name
+assert layer.product(1) is layer.PRODUCTS[0] and layer.product(1 << 20) is layer.PRODUCTS[-1]
+`
+	plans := map[string]int{}
+	for _, target := range []string{"sm_90a", "sm_80"} {
+		for _, text := range append(Presets(), "i4", "u3 zero group=64", "f6e3m2 group=channel act=bf16", "f8e7m0", "u1 scale=bf16", "u4 zero=any", "mxfp4 far", "i4 group=32 rounded", "u4 zero group=64 scalebits=4", "nvfp4 act=bf16") {
+			l := kind(t, text, 512, 1024)
+			e, err := l.Export("of", target, 1, 8, 16, 32, 64, 128, 256, 4096)
+			if err != nil {
+				t.Errorf("%s: %v", text, err)
+				continue
+			}
+			dir := t.TempDir()
+			weights, factors := "2", "0"
+			if l.ZeroPoint {
+				weights = "3"
+			}
+			if l.Factor {
+				factors = "1"
+			}
+			files := map[string]string{e.Name: string(e.Python)}
+			for _, p := range e.Programs {
+				var names []string
+				for _, v := range p.Params {
+					names = append(names, v.Name)
+				}
+				files[p.Name] = fmt.Sprintf("def launch(%s, stream=None, dependent=False):\n    pass\n", strings.Join(names, ", "))
+				plans[target+" "+strings.TrimRight(strings.TrimSuffix(p.Name, "_of"), "0123456789")]++
+			}
+			for name, text := range files {
+				if err := os.WriteFile(filepath.Join(dir, name+".py"), []byte(text), 0o644); err != nil {
+					t.Fatal(err)
+				}
+			}
+			cmd := exec.Command(python, "-c", script, "of", weights, factors)
+			cmd.Dir = dir
+			if out, err := cmd.CombinedOutput(); err != nil {
+				t.Errorf("%s for %s: %v\n%s", text, target, err, out)
+			}
 		}
 	}
-	for _, s := range []template.Schedule{{Stages: 4, Blocks: 132}, {Parts: 4, Splits: 2, Joint: true}} {
-		if _, err := kind(t, "u4", 200, 330).Python("linear", "pack", "decode", s); err == nil || !strings.Contains(err.Error(), "ChoosePlain") {
-			t.Errorf("a module launches %s: %v", s, err)
+	for _, want := range []string{"sm_90a decode", "sm_90a arrange", "sm_90a wide", "sm_90a prefill", "sm_90a expand", "sm_80 decode"} {
+		if plans[want] == 0 {
+			t.Errorf("no module has %s: %v", want, plans)
 		}
+	}
+	if plans["sm_80 wide"]+plans["sm_80 prefill"] > 0 {
+		t.Errorf("modules for sm_80 have %v", plans)
+	}
+	if _, err := kind(t, "u4", 512, 1024).Export("of", "sm_90a"); err == nil {
+		t.Error("a module for no number of rows")
+	}
+}
+
+// TestExportedRoom holds the room that modules make for sums, which is so much for each block of rows.
+func TestExportedRoom(t *testing.T) {
+	shares := 0
+	for _, text := range []string{"u1", "u2", "i4", "f6e3m2", "u8", "nvfp4", "mxfp4 far", "u4 zero group=64"} {
+		for _, size := range [][2]int{{57344, 8192}, {8192, 28672}, {8192, 8192}, {200, 330}} {
+			l := kind(t, text, size[0], size[1])
+			p, err := template.PlanOf(l.Form())
+			if err != nil {
+				t.Fatal(err)
+			}
+			m := &module{Linear: l, plan: p, name: "of", by: map[string]*ir.Program{}}
+			from := 1
+			for _, to := range []int{1, 2, 8, 16, 24, 32, 64, 128, 256, 4096} {
+				c, err := m.choose("sm_90a", from, to)
+				if err != nil {
+					t.Fatal(err)
+				}
+				out := exportedProduct{Choice: c, To: to, Rows: 1}
+				if err := m.product(&out); err != nil {
+					t.Fatal(err)
+				}
+				for rows := from; rows <= to; rows += 1 + rows/3 {
+					var part []int
+					var counts int
+					switch c.Plan {
+					case Decode:
+						if c.Schedule.Shares() {
+							part, counts = c.Schedule.Workspace(p, rows, l.N)
+						}
+					case Wide, Prefill:
+						if c.Wide.Shares() {
+							part, counts = c.Wide.Workspace(p, rows, l.N)
+						}
+					}
+					if out.Shares() != (counts > 0) {
+						t.Errorf("%s %v, %d rows, %s: shares %v", text, size, rows, c, out.Shares())
+					}
+					if counts == 0 {
+						continue
+					}
+					shares++
+					blocks := (rows + out.Rows - 1) / out.Rows
+					if got := out.Once + out.Each*blocks; got < elements(part) || got > max(2*elements(part), out.Once+out.Each) || out.Counts*blocks != counts {
+						t.Errorf("%s %v, %d rows, %s: room for %d sums and %d counts; blocks have %v and %d", text, size, rows, c, got, out.Counts*blocks, part, counts)
+					}
+				}
+				if all := float64(out.Once) + float64(out.Each)*float64(out.Most/out.Rows); all > math.MaxInt32 || float64(out.Most)*float64(max(l.N, l.K)) > math.MaxInt32 || out.Most < 128 {
+					t.Errorf("%s %v, %s: launches of %d rows, with %.0f sums", text, size, c, out.Most, all)
+				}
+				from = to + 1
+			}
+		}
+	}
+	if shares < 100 {
+		t.Errorf("blocks have sums for each other %d times", shares)
 	}
 }
 
@@ -67,12 +169,6 @@ func TestPythonQuantises(t *testing.T) {
 	for i, v := range w.Floats() {
 		positive.Set(math.Abs(v), i/k, i%k)
 	}
-	stub := "def launch(*all):\n    pass\n"
-	for name, data := range map[string]string{"pack.py": stub, "decode.py": stub} {
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(data), 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
 	script := `import importlib, sys, numpy, torch
 for name in sys.argv[1:]:
     layer = importlib.import_module(name)
@@ -86,10 +182,23 @@ for name in sys.argv[1:]:
             print("takes", wrong)
         except ValueError:
             pass
+    # What the programs take, and what not.
+    if hasattr(layer, "_held"):
+        codes, scales, *rest = parts
+        bits = lambda a: a.view(torch.uint8)
+        assert torch.equal(bits(layer._held(codes, scales, *rest)), bits(scales))
+        large = torch.full_like(bits(scales), 254).view(scales.dtype) if scales.element_size() == 1 else torch.full_like(scales, torch.finfo(scales.dtype).max)
+        try:
+            print("takes", layer._held(codes, large, *rest).max())
+        except ValueError as e:
+            assert "export the layer " in str(e), e
+        if scales.dtype == torch.float8_e8m0fnu:
+            large = torch.cat([scales.view(torch.uint8)[:, :3], bits(large)[:, 3:4], bits(scales)[:, 4:]], 1).view(scales.dtype)
+            assert (bits(layer._held(codes, large, *rest))[:, 3] == 127).all() and not torch.equal(bits(large), bits(scales)), large
     # What torch.compile asks of a product, and a product of it.
     m = torch.nn.Module.__new__(layer.Linear)
     torch.nn.Module.__init__(m)
-    m.packed, m.scales, m.zeros, m.factor, m._layer = [torch.zeros(1, device="meta")] * 3 + [1.0, 0]
+    m.packed, m.scales, m.zeros, m.factor, m.dependent = [torch.zeros(1, device="meta")] * 3 + [1.0, False]
     x = torch.empty(2, 3, layer.K, dtype=layer.ACT, device="meta")
     for product in (m, torch.compile(m, backend="eager", fullgraph=True)):
         y = product(x)
@@ -100,23 +209,29 @@ for name in sys.argv[1:]:
 `
 	args := []string{"-c", script}
 	want := map[string]float64{}
-	for i, text := range append(Presets(), "i4", "u3 zero group=64", "f6e3m2 group=channel act=bf16", "u1 scale=bf16", "u4 zero group=16 scale=f8e4m3 factor", "i5 scale=f8e8m0", "u4 zero scale=f8e8m0 group=32", "f8e4m3 scale=bf16 factor", "f3e1m1 scale=f8e4m3 group=16 factor") {
-		l := kind(t, text, n, k).Module()
-		l.ScaleBits = dtype.F32.Row().Man + 1 // all there are
-		s, err := l.ChoosePlain(2)
+	for i, text := range append(Presets(), "i4", "u3 zero group=64", "f6e3m2 group=channel act=bf16", "u1 scale=bf16", "u4 zero group=16 scale=f8e4m3 factor", "i5 scale=f8e8m0", "u4 zero scale=f8e8m0 group=32", "f8e4m3 scale=bf16 factor", "f3e1m1 scale=f8e4m3 group=16 factor", "i4 group=32 rounded", "u4 zero=any group=64 rounded", "i4 group=32 scalebits=4", "u4 zero group=64 scalebits=5") {
+		l := kind(t, text, n, k)
+		e, err := l.Export(strconv.Itoa(i), "sm_90a", 16)
 		if err != nil {
 			t.Fatal(err)
 		}
-		name := fmt.Sprintf("linear%d", i)
-		data, err := l.Python(name, "pack", "decode", s)
-		if err != nil {
-			t.Fatal(err)
+		name := e.Name
+		for _, p := range e.Programs {
+			if err := os.WriteFile(filepath.Join(dir, p.Name+".py"), []byte("def launch(*all):\n    pass\n"), 0o644); err != nil {
+				t.Fatal(err)
+			}
+		}
+		if l.ScaleBits == 0 {
+			l.ScaleBits = dtype.F32.Row().Man + 1 // all there are
 		}
 		plain := w
 		if text == "u1 scale=bf16" {
 			plain = positive
 		}
-		if err := errors.Join(os.WriteFile(filepath.Join(dir, name+".py"), data, 0o644), plain.Save(filepath.Join(dir, name+".npy"))); err != nil {
+		if p, err := template.PlanOf(l.Form()); err == nil && (p.Bounded() || l.ScaleBits <= 11) != strings.Contains(string(e.Python), "def _held(") {
+			t.Errorf("%s: looks at scales: %v", text, !(p.Bounded() || l.ScaleBits <= 11))
+		}
+		if err := errors.Join(os.WriteFile(filepath.Join(dir, name+".py"), e.Python, 0o644), plain.Save(filepath.Join(dir, name+".npy"))); err != nil {
 			t.Fatal(err)
 		}
 		q, err := l.Quantize(plain)

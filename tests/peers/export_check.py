@@ -1,11 +1,12 @@
 """Runs layers that `tilus-lab export --qmm` wrote against torch, on the GPU and without Go.
 
-    tilus-lab export --qmm "u4 zero" --size 8192x8192 --rows 1 --cubin -o build/u4
+    tilus-lab export --qmm "u4 zero" --size 8192x8192 -o build/u4
     python3 tests/peers/export_check.py build/* --commit COMMIT -o tests/record/export.json
 
 Each folder has one layer. Random weights are quantised by the module itself, and y is held to what torch makes of the same weights in
-float64, called as torch.nn.Module, by torch.compile, as torch.ops.tilus_lab.…, through addresses and a stream of
-the driver, and in a CUDA graph. Needs torch and a GPU.
+float64, called as torch.nn.Module, by torch.compile, as torch.ops.tilus_lab.…, in a CUDA graph, one behind the other and dependent, and, of
+the plan decode, as a program through addresses and a stream of the driver. With --times graphs of products by several layers,
+one behind the other, are timed beside torch's of plain weights in 16 bits. Needs torch and a GPU.
 """
 
 import argparse
@@ -31,48 +32,56 @@ def weights(layer, torch):
     return tensors, layer.dequantize(*parts), parts[len(tensors) :]
 
 
+def load(folder):
+    sys.path.insert(0, folder)
+    (name,) = [os.path.basename(f)[:-3] for f in glob.glob(os.path.join(folder, "linear_*.py"))]
+    return importlib.import_module(name)
+
+
+def code(folder, product):
+    """The PTX of a product's program."""
+    (path,) = glob.glob(os.path.join(folder, product.name + "_*.ptx"))
+    return path
+
+
+def row(what, folder, layer, product, m, commit, torch, **more):
+    kind = layer.__doc__.split(", ")[1]
+    path = code(folder, product)
+    return {
+        "what": what, "name": f"{kind}, {layer.N}×{layer.K}, {m} rows", "hash": hashlib.sha256(open(path, "rb").read()).hexdigest()[:24],
+        "gpu": torch.cuda.get_device_name(), "driver": f"torch {torch.__version__}", "target": "sm_90a", "commit": commit,
+        "utc": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        "kind": kind, "m": m, "n": layer.N, "k": layer.K, "program": product.name, "cubin": os.path.exists(path[:-3] + "cubin"), **more,
+    }  # fmt: skip
+
+
 def check(folder, commit):
     import torch
 
-    sys.path.insert(0, folder)
-    (name,) = [os.path.basename(f)[:-3] for f in glob.glob(os.path.join(folder, "linear_*.py"))]
-    layer = importlib.import_module(name)
-    decode = layer._decode
-    kind = layer.__doc__.split(", ")[1]
+    layer = load(folder)
     torch.manual_seed(1)
     parts, w, factor = weights(layer, torch)
     module = layer.Linear(*parts, *factor)
-    image = open(os.path.join(folder, decode.ENTRY + ".ptx"), "rb").read()
-    cubin = os.path.exists(os.path.join(folder, decode.ENTRY + ".cubin"))
+    operator = getattr(torch.ops.tilus_lab, layer.__name__)
     rows = []
-    for m in (1, 3, 16, 33):
+    for m in (1, 3, 16, 33, 64, 200, 2049):
         x = torch.randn(m, layer.K, device="cuda").to(layer.ACT)
         want = x.double() @ w.T
         f32 = errors((x.float() @ w.float().T).to(layer.ACT), want, torch)
         if torch.backends.cuda.matmul.allow_tf32:
             sys.exit("products of f32 are of tf32")
-
-        def tensors(y):
-            # The operator's tensors, in the program's order.
-            zeros = [module.zeros] if hasattr(module, "zeros") else []
-            space = list(module._space(m, x.device)) if hasattr(module, "_space") else []
-            return [module.packed, module.scales, *zeros, x, y, *space, m, layer.N, layer.K, *factor]
+        product = layer.product(m)
 
         def function(y):
             y.copy_(module(x))
 
-        def operator(y):
-            getattr(torch.ops.tilus_lab, decode.ENTRY)(*tensors(y))
-
-        def addresses(y):
-            stream = torch.cuda.Stream()
-            decode.launch(*[a.data_ptr() if hasattr(a, "data_ptr") else a for a in tensors(y)], stream=stream.cuda_stream)
-            stream.synchronize()
+        def op(y):
+            y.copy_(operator(x, module.packed, module.scales, *([module.zeros] if hasattr(module, "zeros") else []), *factor, False))
 
         def graph(y):
             g = torch.cuda.CUDAGraph()
             with torch.cuda.graph(g):
-                operator(y)
+                y.copy_(module(x))
             y.fill_(float("nan"))
             for _ in range(3):
                 g.replay()
@@ -80,23 +89,83 @@ def check(folder, commit):
         def compiled(y):
             y.copy_(torch.compile(module, backend="eager", fullgraph=True)(x))
 
-        for how, run in (("torch.nn.Module", function), ("torch.compile", compiled), ("torch.ops", operator), ("addresses on a stream of its own", addresses), ("CUDA graph", graph)):
+        def dependent(y):
+            module.dependent = True
+            for _ in range(4):
+                last = module(x)
+            module.dependent = False
+            y.copy_(last)
+
+        def addresses(y):
+            program = importlib.import_module(product.name + layer.__name__[len("linear") :])
+            space = layer._space(product, m, x.device) if hasattr(layer, "_space") else ()
+            tensors = [module.packed, module.scales, *([module.zeros] if hasattr(module, "zeros") else []), x, y, *space]
+            torch.cuda.synchronize()
+            stream = torch.cuda.Stream()
+            program.launch(*[t.data_ptr() for t in tensors], m, layer.N, layer.K, *factor, stream=stream.cuda_stream)
+            stream.synchronize()
+
+        ways = [("torch.nn.Module", function), ("torch.compile", compiled), ("torch.ops", op), ("CUDA graph", graph), ("dependent", dependent)]
+        if product.name.startswith("decode"):
+            ways.append(("addresses on a stream of its own", addresses))
+        for how, run in ways:
             y = torch.full((m, layer.N), float("nan"), dtype=layer.ACT, device="cuda")
             torch.cuda.synchronize()
             run(y)
             torch.cuda.synchronize()
             error = errors(y, want, torch)
             good = error <= 1.1 * f32
-            rows.append(
-                {
-                    "what": "export", "name": f"{kind}, {layer.N}×{layer.K}, {m} rows, {how}", "hash": hashlib.sha256(image).hexdigest()[:24],
-                    "result": "equal" if good else f"the error is {error:.3g}, that of f32 sums {f32:.3g}", "differ": 0 if good else 1, "of": y.numel(),
-                    "gpu": torch.cuda.get_device_name(), "driver": f"torch {torch.__version__}", "target": "sm_90a", "commit": commit,
-                    "utc": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-                    "kind": kind, "m": m, "n": layer.N, "k": layer.K, "how": how, "error": error, "error_of_f32": error / f32, "cubin": cubin,
-                }
-            )  # fmt: skip
-            print(f"{rows[-1]['name']}: relative error {error:.2e} against torch in float64, that of f32 sums {f32:.2e}{', from machine code' if cubin else ''}", flush=True)
+            r = row("export", folder, layer, product, m, commit, torch, result="equal" if good else f"the error is {error:.3g}, that of f32 sums {f32:.3g}",
+                differ=0 if good else 1, of=y.numel(), how=how, error=error, error_of_f32=error / f32)  # fmt: skip
+            r["name"] += ", " + how
+            rows.append(r)
+            print(f"{r['name']}: {product.name}, relative error {error:.2e} against torch in float64, that of f32 sums {f32:.2e}", flush=True)
+    return rows
+
+
+def times(folder, commit):
+    """Medians of graphs of products by as many layers, and by as many plain weights, as caches do not hold."""
+    import torch
+
+    layer = load(folder)
+    torch.manual_seed(1)
+    parts, w, factor = weights(layer, torch)
+    first = layer.Linear(*parts, *factor)
+    bytes_ = first.packed.numel() + first.scales.numel() * first.scales.element_size()
+    layers = [first] + [layer.Linear(*parts, *factor) for _ in range(max(1, (512 << 20) // bytes_))]
+    plain = [w.to(layer.ACT) for _ in range(4)]
+    for one in layers:
+        one.dependent = True
+
+    def us(products, count):
+        for product in products:
+            product()
+        torch.cuda.synchronize()
+        g = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(g):
+            for _ in range(-(-count // len(products))):
+                for product in products:
+                    product()
+        g.replay()
+        taken = []
+        for _ in range(7):
+            start, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
+            start.record()
+            g.replay()
+            end.record()
+            torch.cuda.synchronize()
+            taken.append(start.elapsed_time(end) * 1000 / (-(-count // len(products)) * len(products)))
+        return sorted(taken)[3]
+
+    rows = []
+    for m in (1, 16, 64, 256, 2048):
+        x = torch.randn(m, layer.K, device="cuda").to(layer.ACT)
+        count = 64 if m < 2048 else 16
+        ours = us([lambda one=one: one(x) for one in layers], count)
+        torchs = us([lambda one=one: torch.nn.functional.linear(x, one) for one in plain], count)
+        r = row("export times", folder, layer, layer.product(m), m, commit, torch, us=round(ours, 2), torch_us=round(torchs, 2), layers=len(layers), result="", differ=0, of=0)
+        rows.append(r)
+        print(f"{r['name']}: {r['program']} {ours:.1f} µs, torch of {layer.ACT} {torchs:.1f} µs", flush=True)
     return rows
 
 
@@ -106,17 +175,18 @@ def main():
     parser.add_argument("--commit", default="")
     parser.add_argument("-o", "--out", help="write rows to this file")
     parser.add_argument("--one", action="store_true", help="print the rows of one folder")
+    parser.add_argument("--times", action="store_true", help="time products, one folder after the other, and nothing else")
     a = parser.parse_args()
     if a.one:
-        rows = check(a.folders[0], a.commit)
+        rows = (times if a.times else check)(a.folders[0], a.commit)
         print("ROWS " + json.dumps(rows))
         return
     # Modules of several layers have the same names, so that each gets a process.
     def one(folder):
-        return subprocess.run([sys.executable, __file__, "--one", "--commit", a.commit, folder], capture_output=True, text=True)
+        return subprocess.run([sys.executable, __file__, "--one", "--commit", a.commit, *["--times"] * a.times, folder], capture_output=True, text=True)
 
     rows, failed = [], False
-    for run in concurrent.futures.ThreadPoolExecutor(4).map(one, a.folders):
+    for run in concurrent.futures.ThreadPoolExecutor(1 if a.times else 4).map(one, a.folders):
         lines = run.stdout.splitlines()
         print("\n".join(line for line in lines if not line.startswith("ROWS ")))
         if run.returncode:
