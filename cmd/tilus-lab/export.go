@@ -81,7 +81,11 @@ needs no compiler in the driver.`,
 					return usageError{err}
 				}
 				if name == "" {
-					name = fmt.Sprintf("%s_%s_%dx%d", strings.NewReplacer(" ", "_", "=", "").Replace(l.Name()), l.ActType, n, k)
+					kind := l.Name()
+					if l.ScaleBits > 0 {
+						kind += fmt.Sprintf(" scalebits=%d", l.ScaleBits)
+					}
+					name = fmt.Sprintf("%s_%s_%dx%d", strings.NewReplacer(" ", "_", "=", "").Replace(kind), l.ActType, n, k)
 				}
 				if layer, err = l.Export(name, target, rows...); err != nil {
 					return err

@@ -96,3 +96,46 @@ func TestFineAssembles(t *testing.T) {
 		}
 	}
 }
+
+// TestFineFoldsAssembles has ptxas assemble what products with folded scales take tile by tile: where operands leave too few
+// registers, no schedule is by tiles.
+func TestFineFoldsAssembles(t *testing.T) {
+	types := []dtype.Type{dtype.I4, dtype.F6E3M2}
+	if *every {
+		types = slices.DeleteFunc(weights(), func(w dtype.Type) bool { return w.Bits() < 3 })
+	} else if testing.Short() {
+		types = types[:1]
+	}
+	for _, w := range types {
+		for _, f := range []Form{{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 32, Exact: true}, {Weight: w, Act: dtype.BF16, Scale: dtype.F8E8M0, Group: 32}, {Weight: w, Act: dtype.F16, Scale: dtype.F8E4M3, Group: 16, Factor: true}} {
+			p, err := PlanOf(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if !p.Folds {
+				continue
+			}
+			done := map[WideSchedule]bool{}
+			for _, m := range []int{16, 64, 256} {
+				for _, s := range WideCandidates(p, m, 8192, 8192, false, H200()) {
+					if s.Splits, s.Joint, s.Once = 1, false, false; !s.Fine || done[s] || m < 256 && s.Rows < 64 && !*every {
+						continue
+					}
+					done[s] = true
+					program, err := Wide(f, s)
+					if err != nil {
+						t.Fatal(err)
+					}
+					made, err := assembled(t, program)
+					if err != nil || made.Spills() > 0 || strings.Contains(made.Said, "serialized") {
+						t.Errorf("%s, scales of %s, %s: %v\n%s", w, f.Scale, s, err, made.Said)
+					}
+				}
+			}
+			t.Logf("%s, scales of %s: %d schedules by tiles", w, f.Scale, len(done))
+			if len(done) == 0 {
+				t.Errorf("%s, scales of %s: none by tiles", w, f.Scale)
+			}
+		}
+	}
+}

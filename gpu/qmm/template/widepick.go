@@ -96,6 +96,10 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	return time
 }
 
+// crowds reports whether operands that are folded, beside sums in half of a thread's registers, may leave too few for products of a
+// schedule that is Fine: of many types ptxas then has them wait for each other, which takes 1.5 times as long, or keeps some in memory.
+func (p *Plan) crowds(s WideSchedule) bool { return p.Folds && s.Rows*s.Sides*p.own(s) >= 256 }
+
 // WideCandidates are the schedules of [Wide] that a product x[M, K]·w[N, K]ᵀ might take on
 // a machine, in the order of [Plan.EstimateWide]: those whose registers and shared memory
 // fit; with stay those whose blocks go on to further tiles.
@@ -128,7 +132,7 @@ func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule 
 		if s.Stages = min(4, room); stay {
 			s.Stages = min(6, room)
 		}
-		if s.Fine && s.Stages < 4 {
+		if s.Fine && (s.Stages < 4 || p.crowds(s)) {
 			return
 		}
 		time := p.EstimateWide(s, m, n, k, on)
