@@ -6,7 +6,8 @@
 Each folder has one layer. Random weights are quantised by the module itself, and y is held to what torch makes of the same weights in
 float64, called as torch.nn.Module, by torch.compile, as torch.ops.tilus_lab.…, in a CUDA graph, one behind the other and dependent, and, of
 the plan decode, as a program through addresses and a stream of the driver. With --times graphs of products by several layers,
-one behind the other, are timed beside torch's of plain weights in 16 bits. Needs torch and a GPU.
+one behind the other, are timed beside torch's of plain weights in 16 bits. --header FOLDER also runs FOLDER/header, which is
+export_header.c with what `export` wrote there. Needs torch and a GPU.
 """
 
 import argparse
@@ -172,6 +173,21 @@ def times(folder, commit):
     return rows
 
 
+def header(folder, commit):
+    """A row of a program that was launched by its C header."""
+    import torch
+
+    said = subprocess.run([os.path.join(folder, "header")], capture_output=True, text=True)
+    print("by the C header:", said.stdout + said.stderr, flush=True)
+    wrong, _, of, *_ = said.stdout.split() or [1, "", 0]
+    (path,) = glob.glob(os.path.join(folder, "*.ptx"))
+    return {
+        "what": "export", "name": f"{os.path.basename(path)[:-4]}, by its C header", "hash": hashlib.sha256(open(path, "rb").read()).hexdigest()[:24],
+        "result": "equal" if said.returncode == 0 else "differ", "differ": int(wrong), "of": int(of), "gpu": torch.cuda.get_device_name(), "driver": "",
+        "target": "sm_90a", "commit": commit, "utc": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"), "kind": "", "how": "C header",
+    }  # fmt: skip
+
+
 def main():
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("folders", nargs="+")
@@ -179,6 +195,7 @@ def main():
     parser.add_argument("-o", "--out", help="write rows to this file")
     parser.add_argument("--one", action="store_true", help="print the rows of one folder")
     parser.add_argument("--times", action="store_true", help="time products, one folder after the other, and nothing else")
+    parser.add_argument("--header", metavar="FOLDER", help="run a program by its C header too")
     a = parser.parse_args()
     if a.one:
         rows = (times if a.times else check)(a.folders[0], a.commit)
@@ -188,7 +205,7 @@ def main():
     def one(folder):
         return subprocess.run([sys.executable, __file__, "--one", "--commit", a.commit, *["--times"] * a.times, folder], capture_output=True, text=True)
 
-    rows, failed = [], False
+    rows, failed = [header(a.header, a.commit)] if a.header else [], False
     for run in concurrent.futures.ThreadPoolExecutor(1 if a.times else 4).map(one, a.folders):
         lines = run.stdout.splitlines()
         print("\n".join(line for line in lines if not line.startswith("ROWS ")))
