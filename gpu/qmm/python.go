@@ -52,6 +52,9 @@ func (l Linear) Export(name, target string, rows ...int) (*Exported, error) {
 	if least, most := l.Form().Reach(); l.ScaleType == dtype.F8E8M0 && p.Bounded() && p.From >= least && math.Ldexp(1, p.To) <= most {
 		m.ScaleBits = 1 // of all that the module takes
 	}
+	if m.bits = l.ScaleBits; m.bits == 0 && l.ScaleType != dtype.F8E8M0 {
+		m.bits = l.Usual().ScaleBits
+	}
 	if err := m.add("pack", func() (*ir.Program, error) { return template.Pack(l.Form()) }); err != nil {
 		return nil, err
 	}
@@ -61,14 +64,14 @@ func (l Linear) Export(name, target string, rows ...int) (*Exported, error) {
 	}
 	from := 1
 	for _, to := range rows {
-		c, err := m.choose(target, from, to)
-		if err != nil {
+		out := exportedProduct{To: to, Rows: 1}
+		if out.Choice, out.Expands, err = m.choose(target, from, to); err != nil {
 			return nil, err
 		}
-		if n := len(m.products); n > 0 && m.products[n-1].Choice == c {
+		if n := len(m.products); n > 0 && m.products[n-1].Choice == out.Choice && m.products[n-1].Expands == out.Expands {
 			m.products[n-1].To = to
 		} else {
-			m.products = append(m.products, exportedProduct{Choice: c, To: to, Rows: 1})
+			m.products = append(m.products, out)
 		}
 		from = to + 1
 	}
@@ -88,6 +91,7 @@ type module struct {
 	name     string
 	programs []*ir.Program
 	by       map[string]*ir.Program // by what they are for
+	bits     int                    // of scales as the module quantises weights; 0 for all that they have
 	products []exportedProduct
 }
 
@@ -95,6 +99,7 @@ type module struct {
 type exportedProduct struct {
 	Choice
 	To      int    // the most of these, but of the last product
+	Expands bool   // a layer whose weights the type of x holds as they are takes [Expand] instead
 	Program string // the one that multiplies, or expands
 	Rows    int    // of a block
 	// Sums of blocks that meet in memory: f32 Once, and Each for each block of rows, and so many counts.
@@ -120,23 +125,35 @@ func (m *module) add(what string, make func() (*ir.Program, error)) error {
 	return nil
 }
 
-// choose is what multiplies from and up to so many rows. What is chosen for the most of them may have more blocks than the
-// least have work for; then it is what is chosen for the least.
-func (m *module) choose(target string, from, to int) (c Choice, err error) {
+// choose is what multiplies from and up to so many rows, and whether layers take [Expand] instead if scales have bits bits. What is
+// chosen for the most of them may have more blocks than the least have work for; then it is what is chosen for the least.
+func (m *module) choose(target string, from, to int) (c Choice, expands bool, err error) {
+	on := device.Info{Driver: "any", Arch: target}
 	for _, rows := range []int{to, from} {
-		if c, _, err = m.ChooseOn(nil, device.Info{Driver: "any", Arch: target}, rows, Call{}); err != nil {
-			return c, err
+		if c, _, err = m.ChooseOn(nil, on, rows, Call{}); err != nil {
+			return c, false, err
 		}
 		if c, err = c.filled(m.plan); err != nil || c.takes(m.Linear, m.plan, from) {
 			break
 		}
 	}
-	return c, err
+	if err != nil || c.Plan == Expand || m.bits == 0 {
+		return c, false, err
+	}
+	exact := m.Linear
+	exact.ScaleBits = m.bits
+	few, _, err := exact.ChooseOn(nil, on, to, Call{})
+	return c, few.Plan == Expand, err
 }
 
 // product adds the programs of a product, and finds what launches of it need.
 func (m *module) product(out *exportedProduct) error {
 	out.Program = fmt.Sprintf("%s%d", out.Plan, out.To)
+	if out.Expands {
+		if err := m.add(Expand, func() (*ir.Program, error) { return template.Expand(m.Form()) }); err != nil {
+			return err
+		}
+	}
 	var make func() (*ir.Program, error)
 	var workspace func(rows int) (part []int, counts int)
 	switch form := m.Form(); out.Plan {
@@ -230,7 +247,7 @@ func (m *module) python() ([]byte, error) {
 		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Values": values, "Top": number(top),
 		"Packed": shape[0] * shape[1] * shape[2], "ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Powers": l.ScaleType == dtype.F8E8M0, "Float": l.WeightType.IsFloat(),
 		"Positive": l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint, "Most": number(l.ScaleType.Max()), "Least": number(l.ScaleType.Smallest()),
-		"Looks": p.Bounded() || kind.ScaleBits > 0, "ScaleBits": kind.ScaleBits, "Reach": least, "Largest": number(largest), "Bounded": p.Bounded(), "Near": p.Near, "Rounded": p.Rounded, "From": p.From, "To": p.To, "Greatest": number(p.Greatest()),
+		"Looks": p.Bounded() || kind.ScaleBits > 0, "ScaleBits": kind.ScaleBits, "Quantized": m.bits, "Expand": m.by[Expand] != nil, "Exact": slices.ContainsFunc(m.products, func(p exportedProduct) bool { return p.Expands }), "Reach": least, "Largest": number(largest), "Bounded": p.Bounded(), "Near": p.Near, "Rounded": p.Rounded, "From": p.From, "To": p.To, "Greatest": number(p.Greatest()),
 	}
 	var b bytes.Buffer
 	t, err := gotemplate.New("linear").Parse(pythonText)
