@@ -39,20 +39,16 @@ def load(folder):
     return importlib.import_module(name)
 
 
-def code(folder, product):
-    """The PTX of a product's program."""
-    (path,) = glob.glob(os.path.join(folder, product.name + "_*.ptx"))
-    return path
-
-
-def row(what, folder, layer, product, m, commit, torch, **more):
+def row(what, folder, layer, module, m, commit, torch, **more):
     kind = layer.__doc__.split(", ")[1]
-    path = code(folder, product)
+    product = layer.product(m)
+    name = "expand" if getattr(product, "expands", False) and module.exact else product.name
+    (path,) = glob.glob(os.path.join(folder, name + "_*.ptx"))
     return {
         "what": what, "name": f"{kind}, {layer.N}×{layer.K}, {m} rows", "hash": hashlib.sha256(open(path, "rb").read()).hexdigest()[:24],
         "gpu": torch.cuda.get_device_name(), "driver": f"torch {torch.__version__}", "target": "sm_90a", "commit": commit,
         "utc": datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ"),
-        "kind": kind, "m": m, "n": layer.N, "k": layer.K, "program": product.name, "cubin": os.path.exists(path[:-3] + "cubin"), **more,
+        "kind": kind, "m": m, "n": layer.N, "k": layer.K, "program": name, "cubin": os.path.exists(path[:-3] + "cubin"), **more,
     }  # fmt: skip
 
 
@@ -80,7 +76,7 @@ def check(folder, commit):
             y.copy_(module(x))
 
         def op(y):
-            y.copy_(operator(x, module.packed, module.scales, *([module.zeros] if hasattr(module, "zeros") else []), *factor, False))
+            y.copy_(operator(x, module.packed, module.scales, *([module.zeros] if hasattr(module, "zeros") else []), *factor, *([module.exact] if hasattr(module, "exact") else []), False))
 
         def graph(y):
             g = torch.cuda.CUDAGraph()
@@ -119,11 +115,11 @@ def check(folder, commit):
             torch.cuda.synchronize()
             error = min(errors(y, want, torch) for want in wants)
             good = error <= 1.1 * f32
-            r = row("export", folder, layer, product, m, commit, torch, result="equal" if good else f"the error is {error:.3g}, that of f32 sums {f32:.3g}",
+            r = row("export", folder, layer, module, m, commit, torch, result="equal" if good else f"the error is {error:.3g}, that of f32 sums {f32:.3g}",
                 differ=0 if good else 1, of=y.numel(), how=how, error=error, error_of_f32=error / f32)  # fmt: skip
             r["name"] += ", " + how
             rows.append(r)
-            print(f"{r['name']}: {product.name}, relative error {error:.2e} against torch in float64, that of f32 sums {f32:.2e}", flush=True)
+            print(f"{r['name']}: {r['program']}, relative error {error:.2e} against torch in float64, that of f32 sums {f32:.2e}", flush=True)
     return rows
 
 
@@ -167,7 +163,7 @@ def times(folder, commit):
         count = 64 if m < 2048 else 16
         ours = us([lambda one=one: one(x) for one in layers], count)
         torchs = us([lambda one=one: torch.nn.functional.linear(x, one) for one in plain], count)
-        r = row("export times", folder, layer, layer.product(m), m, commit, torch, us=round(ours, 2), torch_us=round(torchs, 2), layers=len(layers), result="", differ=0, of=0)
+        r = row("export times", folder, layer, first, m, commit, torch, us=round(ours, 2), torch_us=round(torchs, 2), layers=len(layers), result="", differ=0, of=0)
         rows.append(r)
         print(f"{r['name']}: {r['program']} {ours:.1f} µs, torch of {layer.ACT} {torchs:.1f} µs", flush=True)
     return rows
