@@ -32,7 +32,7 @@ const (
 	widePower  = 940e6 // operations a µs that the machine's power allows
 	widePart   = 0.03  // µs that blocks of a split take to count themselves
 	wideMoved  = 3.89  // times that a partial sum is moved, in effect
-	wideMeet   = 9.5   // µs more where blocks share all turns, with 64 rows of 256 outputs at most; more in proportion
+	wideMeet   = 8.5   // µs more where blocks share all turns, with 64 rows of 256 outputs at most; more in proportion, memory idle
 	wideFew    = 0.082 // µs of a turn more for each 32 rows that are less than 64
 )
 
@@ -85,11 +85,14 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 		if p.summed() == 0 && s.Rows == 128 && s.Sides*p.own(s) == 1 {
 			turn *= 1 + wideLone
 		}
-		busy, whole = min(s.Blocks, on.SMs), float64(each)*turn+wideMeet*max(1, float64(s.Rows*s.Outputs(p))/(64*256))
+		busy, whole = min(s.Blocks, on.SMs), float64(each)*turn
 	}
 	memory := float64(units*turns) * float64(outputs*Turn*p.Stored.Bits()/8) / float64(ceil(m, s.Rows)) / (on.Rate * float64(busy))
 	power := 2 * float64(m) * float64(n) * float64(k) / widePower
 	time := wideFixed + corner(whole, memory, power)
+	if s.Blocks > 0 {
+		time += wideMeet * max(1, float64(s.Rows*s.Outputs(p))/(64*256))
+	}
 	if s.Splits > 1 { // with Joint about as much
 		time += widePart + wideMoved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
