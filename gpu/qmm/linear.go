@@ -48,7 +48,7 @@ type Linear struct {
 	// Rounded says that products may round weights to the type of the activations, twice: a code less its zero point,
 	// and that times the scale, as frameworks do that make plain weights of layers, and other kernels. In groups
 	// of less than 128, with 16-bit scales of the type of the activations, products are then as fast as where weights are exact
-	// (ScaleBits), those with zero points that are not whole among them; of other layers it changes nothing, nor of exported modules.
+	// (ScaleBits), those with zero points that are not whole among them; of other layers it changes nothing.
 	// It is leave, not a command: with one row some programs round differences alone. Without it nothing is
 	// rounded. [Weights.Pack] sets Far where scales or zero points are too large for it.
 	Rounded bool

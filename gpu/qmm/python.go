@@ -62,6 +62,9 @@ func (l Linear) Export(name, target string, rows ...int) (*Exported, error) {
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("qmm: a module of %s for no number of rows", l)
 	}
+	if rows[len(rows)-1] == 1 {
+		rows = append(rows, 8) // what is chosen for one row may multiply others one by one
+	}
 	from := 1
 	for _, to := range rows {
 		out := exportedProduct{To: to, Rows: 1}
