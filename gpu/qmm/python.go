@@ -133,11 +133,14 @@ func (m *module) add(what string, make func() (*ir.Program, error)) error {
 func (m *module) choose(target string, from, to int) (c Choice, expands bool, err error) {
 	on := device.Info{Driver: "any", Arch: target}
 	for _, rows := range []int{to, from} {
-		if c, _, err = m.ChooseOn(nil, on, rows, Call{}); err != nil {
-			return c, false, err
+		if c, _, err = m.ChooseOn(nil, on, rows, Call{}); err == nil {
+			c, err = c.filled(m.plan)
 		}
-		if c, err = c.filled(m.plan); err != nil || c.takes(m.Linear, m.plan, from) {
+		if err != nil || c.takes(m.Linear, m.plan, from) {
 			break
+		}
+		if rows == from {
+			err = fmt.Errorf("qmm: what %s takes for %d rows, %s, is not for its N and K", m.Linear, from, c)
 		}
 	}
 	if err != nil || c.Plan == Expand || m.bits == 0 {
@@ -246,7 +249,7 @@ func (m *module) python() ([]byte, error) {
 	data := map[string]any{
 		"Name": "linear_" + m.name, "Of": m.name, "Programs": m.programs, "Products": m.products, "Shares": slices.ContainsFunc(m.products, exportedProduct.Shares),
 		"Arranged": arranged[1], "Sums": sums, "Shifts": p.Shifts(),
-		"Kind": kind.String(), "Far": far.Name(), "N": l.N, "K": l.K, "Bits": l.WeightType.Bits(), "Group": group, "Groups": l.Groups(),
+		"Kind": kind.String(), "Far": far.String(), "N": l.N, "K": l.K, "Bits": l.WeightType.Bits(), "Group": group, "Groups": l.Groups(),
 		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Values": values, "Top": number(top),
 		"Packed": shape[0] * shape[1] * shape[2], "ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Powers": l.ScaleType == dtype.F8E8M0, "Float": l.WeightType.IsFloat(),
 		"Positive": l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint, "Most": number(l.ScaleType.Max()), "Least": number(l.ScaleType.Smallest()),
