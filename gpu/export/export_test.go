@@ -28,15 +28,11 @@ func decode(t *testing.T, s template.Schedule) *ir.Program {
 	return p
 }
 
-// TestHeader compiles the header, and launches with a driver that says what it hears.
-func TestHeader(t *testing.T) {
+// run compiles a file of testdata beside what was written to a directory, and runs it.
+func run(t *testing.T, dir, file string, options ...string) ([]byte, error) {
+	t.Helper()
 	cc := need.CC(t)
-	dir := t.TempDir()
-	p := decode(t, template.Schedule{Splits: 2, Warps: 2})
-	if _, err := Write(dir, p, Options{Divisible: map[string]int64{"K": 128}}); err != nil {
-		t.Fatal(err)
-	}
-	for _, f := range []string{"cuda.h", "main.c"} {
+	for _, f := range []string{"cuda.h", file} {
 		data, err := os.ReadFile(filepath.Join("testdata", f))
 		if err != nil {
 			t.Fatal(err)
@@ -46,10 +42,21 @@ func TestHeader(t *testing.T) {
 		}
 	}
 	exe := filepath.Join(dir, "main")
-	if out, err := exec.Command(cc, "-Wall", "-Wextra", "-Werror", "-std=c99", "-I", dir, "-o", exe, filepath.Join(dir, "main.c")).CombinedOutput(); err != nil {
+	args := append([]string{"-Wall", "-Wextra", "-Werror", "-std=c99", "-I", dir, "-o", exe, filepath.Join(dir, file)}, options...)
+	if out, err := exec.Command(cc, args...).CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
 	}
-	out, err := exec.Command(exe).CombinedOutput()
+	return exec.Command(exe).CombinedOutput()
+}
+
+// TestHeader compiles the header, and launches with a driver that says what it hears.
+func TestHeader(t *testing.T) {
+	dir := t.TempDir()
+	p := decode(t, template.Schedule{Splits: 2, Warps: 2})
+	if _, err := Write(dir, p, Options{Divisible: map[string]int64{"K": 128}}); err != nil {
+		t.Fatal(err)
+	}
+	out, err := run(t, dir, "main.c")
 	if want := "launch 2 3 1, 64 threads, 10 params\nrefused\n"; err != nil || string(out) != want {
 		t.Errorf("%v: %q, want %q", err, out, want)
 	}
@@ -129,23 +136,9 @@ func maps(t *testing.T, dir string) (name, want string) {
 
 // TestHeaderMaps launches with tensor maps of more bytes than 32 bits hold, twice: the second time before what is in front has ended.
 func TestHeaderMaps(t *testing.T) {
-	cc := need.CC(t)
 	dir := t.TempDir()
 	name, want := maps(t, dir)
-	for _, f := range []string{"cuda.h", "maps.c"} {
-		data, err := os.ReadFile(filepath.Join("testdata", f))
-		if err != nil {
-			t.Fatal(err)
-		}
-		if err := os.WriteFile(filepath.Join(dir, f), data, 0o644); err != nil {
-			t.Fatal(err)
-		}
-	}
-	exe := filepath.Join(dir, "main")
-	if out, err := exec.Command(cc, "-Wall", "-Wextra", "-Werror", "-std=c99", "-I", dir, "-include", name+".h", "-o", exe, filepath.Join(dir, "maps.c")).CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
-	}
-	out, err := exec.Command(exe).CombinedOutput()
+	out, err := run(t, dir, "maps.c", "-include", name+".h")
 	if want := want + "launch 4 1 1\n" + want + "dependent launch 4 1 1\n"; err != nil || string(out) != want {
 		t.Errorf("%v: %s, want %s", err, out, want)
 	}
