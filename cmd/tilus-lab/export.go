@@ -24,7 +24,7 @@ func newExport() *cobra.Command {
 	var defs, divisible []string
 	var target, dir, kind, size, name string
 	var rows []int
-	var cubin bool
+	var cubin, bias bool
 	cmd := &cobra.Command{
 		Use:   "export [FILE]",
 		Short: "Write a program as PTX, C header and Python module",
@@ -35,7 +35,7 @@ needs NVIDIA's driver alone; with torch it takes tensors and is a custom operato
 multiply, and a module with the layer as torch.nn.Module (see qmm --help for KIND), of --size
 NxK. The layer takes any number of rows of x. --rows names those that programs are chosen
 for, the ones that a product here takes without a search: up to the first number of rows the
-module takes the first program, and so on. Names of files tell the kind and the size, or are
+module takes the first program, and so on. With --bias it adds a number to each output. Names of files tell the kind and the size, or are
 those of --name, so that the layers of a model fit one directory.
 
 --cubin also writes machine code for the GPU of this machine, which loads in no time and
@@ -43,6 +43,7 @@ needs no compiler in the driver.`,
 		Example: `  tilus-lab export axpy -o build
   tilus-lab export --qmm "u4 zero" --size 8192x8192 -o build
   tilus-lab export --qmm nvfp4 --size 57344x8192 --name gate_up -o build
+  tilus-lab export --qmm i4 --size 10240x8192 --bias -o build
   tilus-lab export --qmm f6e3m2 --size 4096x4096 --rows 16 --cubin -o build`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,6 +61,8 @@ needs no compiler in the driver.`,
 			switch {
 			case (kind == "") == (len(args) == 0):
 				return usageError{fmt.Errorf("one of FILE and --qmm")}
+			case kind == "" && bias:
+				return usageError{fmt.Errorf("--bias is of a layer: it goes with --qmm")}
 			case kind == "":
 				p, err := loadFor(cmd, target, args[0], defs)
 				if err != nil {
@@ -86,8 +89,11 @@ needs no compiler in the driver.`,
 						kind += fmt.Sprintf(" scalebits=%d", l.ScaleBits)
 					}
 					name = fmt.Sprintf("%s_%s_%dx%d", strings.NewReplacer(" ", "_", "=", "").Replace(kind), l.ActType, n, k)
+					if bias {
+						name += "_bias"
+					}
 				}
-				if layer, err = l.Export(name, target, rows...); err != nil {
+				if layer, err = l.Export(name, target, bias, rows...); err != nil {
 					return err
 				}
 				programs = layer.Programs
@@ -147,6 +153,7 @@ needs no compiler in the driver.`,
 	f.StringVar(&size, "size", "8192x8192", "`NxK` of the layer")
 	f.StringVar(&name, "name", "", "`NAME` of the layer in those of its files, instead of its kind, size and rows")
 	f.IntSliceVar(&rows, "rows", []int{1, 8, 16, 32, 64, 128, 256, 2048}, "numbers of rows `M` that the layer has programs for")
+	f.BoolVar(&bias, "bias", false, "add a bias[N] to each row of the layer's products")
 	f.BoolVar(&cubin, "cubin", false, "write machine code for this machine's GPU too")
 	addBindings(cmd, &defs)
 	return cmd

@@ -32,11 +32,11 @@ type Exported struct {
 
 // Export is the layer for a target, such as sm_90a, with programs that suit numbers of rows of x: up to rows[0] rows take the first,
 // up to the next number the next one, and more than the last that of the last. They are those that [Linear.ChooseOn] takes on an H200
-// without a search. name is part of names in Python and C: letters, digits and _.
+// without a search. name is part of names in Python and C: letters, digits and _. With bias the layer adds a number to each output.
 //
 // The module refuses weights whose scales or zero points its programs do not take ([Weights.Pack] finds others for them): powers of
 // two far from 1, unless the layer is Far, and 16-bit scales of more than ScaleBits bits, where that is not 0.
-func (l Linear) Export(name, target string, rows ...int) (*Exported, error) {
+func (l Linear) Export(name, target string, bias bool, rows ...int) (*Exported, error) {
 	l, err := l.Check()
 	if err != nil {
 		return nil, err
@@ -48,7 +48,7 @@ func (l Linear) Export(name, target string, rows ...int) (*Exported, error) {
 	if err != nil {
 		return nil, fmt.Errorf("qmm: %w", err)
 	}
-	m := &module{Linear: l, plan: p, name: name, by: map[string]*ir.Program{}}
+	m := &module{Linear: l, plan: p, name: name, bias: bias, by: map[string]*ir.Program{}}
 	if least, most := l.Form().Reach(); l.ScaleType == dtype.F8E8M0 && p.Bounded() && p.From >= least && math.Ldexp(1, p.To) <= most {
 		m.ScaleBits = 1 // of all that the module takes
 	}
@@ -95,6 +95,7 @@ type module struct {
 	programs []*ir.Program
 	by       map[string]*ir.Program // by what they are for
 	bits     int                    // of scales as the module quantises weights; 0 for all that they have
+	bias     bool
 	products []exportedProduct
 }
 
@@ -165,6 +166,7 @@ func (m *module) product(out *exportedProduct) error {
 	switch form := m.Form(); out.Plan {
 	case Decode:
 		s := out.Schedule
+		s.AddBias = m.bias
 		make, out.Rows = func() (*ir.Program, error) { return template.Decode(form, s) }, s.Rows
 		if s.Shares() {
 			workspace = func(rows int) ([]int, int) { return s.Workspace(m.plan, rows, m.N) }
@@ -177,6 +179,7 @@ func (m *module) product(out *exportedProduct) error {
 			return err
 		}
 		s := out.Wide
+		s.AddBias = m.bias
 		make, out.Rows = func() (*ir.Program, error) { return template.Wide(form, s) }, s.Rows
 		if s.Persistent {
 			out.Cluster = s.Cluster
@@ -250,7 +253,7 @@ func (m *module) python() ([]byte, error) {
 		"Name": "linear_" + m.name, "Of": m.name, "Programs": m.programs, "Products": m.products, "Shares": slices.ContainsFunc(m.products, exportedProduct.Shares),
 		"Arranged": arranged[1], "Sums": sums, "Shifts": p.Shifts(),
 		"Kind": kind.String(), "Far": far.String(), "N": l.N, "K": l.K, "Bits": l.WeightType.Bits(), "Group": group, "Groups": l.Groups(),
-		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Values": values, "Top": number(top),
+		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Bias": m.bias, "Values": values, "Top": number(top),
 		"Packed": shape[0] * shape[1] * shape[2], "ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Powers": l.ScaleType == dtype.F8E8M0, "Float": l.WeightType.IsFloat(),
 		"Positive": l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint, "Most": number(l.ScaleType.Max()), "Least": number(l.ScaleType.Smallest()),
 		"Looks": p.Bounded() || kind.ScaleBits > 0, "ScaleBits": kind.ScaleBits, "Quantized": m.bits, "Expand": m.by[Expand] != nil, "Exact": slices.ContainsFunc(m.products, func(p exportedProduct) bool { return p.Expands }), "Reach": least, "Largest": number(largest), "Bounded": p.Bounded(), "Near": p.Near, "Rounded": p.Rounded, "From": p.From, "To": p.To, "Greatest": number(p.Greatest()),

@@ -27,31 +27,37 @@ from unittest.mock import MagicMock
 torch = sys.modules["torch"] = MagicMock()
 torch.nn.Module = object
 torch.cuda.get_device_properties.return_value.multi_processor_count = 133
-layer = importlib.import_module("linear_" + sys.argv[1])
+layer, bias = importlib.import_module("linear_" + sys.argv[1]), MagicMock()
 assert [p.to for p in layer.PRODUCTS] == sorted({p.to for p in layer.PRODUCTS}), layer.PRODUCTS
 for p in layer.PRODUCTS:
     x = MagicMock()
     x.__len__.return_value = p.to
-    p.run(x, MagicMock(), ("w", "s", "z")[: int(sys.argv[2])], ("part", "arrived") if p.counts else (), (1.0,)[: int(sys.argv[3])], False)
+    p.run(x, MagicMock(), ("w", "s", "z")[: int(sys.argv[2])], *[bias] * int(sys.argv[4]), ("part", "arrived") if p.counts else (), (1.0,)[: int(sys.argv[3])], False)
     assert layer.product(p.to) is p and p.most % 128 == 0, p.name
+    program = sys.modules[p.name + "_of"]
+    if int(sys.argv[4]) and p.name != "expand":
+        assert program.given["bias"] is bias, program.given
 assert layer.product(1) is layer.PRODUCTS[0] and layer.product(1 << 20) is layer.PRODUCTS[-1]
 `
 	plans := map[string]int{}
 	for _, target := range []string{"sm_90a", "sm_80"} {
-		for _, text := range append(Presets(), "i4", "u3 zero group=64", "f6e3m2 group=channel act=bf16", "f8e7m0", "u1 scale=bf16", "u4 zero=any", "mxfp4 far", "i4 group=32 rounded", "u4 zero group=64 scalebits=4", "nvfp4 act=bf16") {
-			l := kind(t, text, 512, 1024)
-			e, err := l.Export("of", target, 1, 8, 16, 32, 64, 128, 256, 4096)
+		for i, text := range append(Presets(), "i4", "u3 zero group=64", "f6e3m2 group=channel act=bf16", "f8e7m0", "u1 scale=bf16", "u4 zero=any", "mxfp4 far", "i4 group=32 rounded", "u4 zero group=64 scalebits=4", "nvfp4 act=bf16") {
+			l, bias := kind(t, text, 512, 1024), i%2 == 1
+			e, err := l.Export("of", target, bias, 1, 8, 16, 32, 64, 128, 256, 4096)
 			if err != nil {
 				t.Errorf("%s: %v", text, err)
 				continue
 			}
 			dir := t.TempDir()
-			weights, factors := "2", "0"
+			weights, factors, biases := "2", "0", "0"
 			if l.ZeroPoint {
 				weights = "3"
 			}
 			if l.Factor {
 				factors = "1"
+			}
+			if bias {
+				biases = "1"
 			}
 			files := map[string]string{e.Name: string(e.Python)}
 			for _, p := range e.Programs {
@@ -59,7 +65,7 @@ assert layer.product(1) is layer.PRODUCTS[0] and layer.product(1 << 20) is layer
 				for _, v := range p.Params {
 					names = append(names, v.Name)
 				}
-				files[p.Name] = fmt.Sprintf("def launch(%s, stream=None, dependent=False):\n    pass\n", strings.Join(names, ", "))
+				files[p.Name] = fmt.Sprintf("def launch(%s, stream=None, dependent=False):\n    global given\n    given = locals()\n", strings.Join(names, ", "))
 				plans[target+" "+strings.TrimRight(strings.TrimSuffix(p.Name, "_of"), "0123456789")]++
 			}
 			for name, text := range files {
@@ -67,7 +73,7 @@ assert layer.product(1) is layer.PRODUCTS[0] and layer.product(1 << 20) is layer
 					t.Fatal(err)
 				}
 			}
-			cmd := exec.Command(python, "-c", script, "of", weights, factors)
+			cmd := exec.Command(python, "-c", script, "of", weights, factors, biases)
 			cmd.Dir = dir
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%s for %s: %v\n%s", text, target, err, out)
@@ -82,7 +88,7 @@ assert layer.product(1) is layer.PRODUCTS[0] and layer.product(1 << 20) is layer
 	if plans["sm_80 wide"]+plans["sm_80 prefill"] > 0 {
 		t.Errorf("modules for sm_80 have %v", plans)
 	}
-	if _, err := kind(t, "u4", 512, 1024).Export("of", "sm_90a"); err == nil {
+	if _, err := kind(t, "u4", 512, 1024).Export("of", "sm_90a", false); err == nil {
 		t.Error("a module for no number of rows")
 	}
 }
@@ -169,7 +175,8 @@ func TestPythonQuantises(t *testing.T) {
 	for i, v := range w.Floats() {
 		positive.Set(math.Abs(v), i/k, i%k)
 	}
-	script := `import importlib, sys, numpy, torch
+	script := `import contextlib, importlib, inspect, sys, numpy, torch
+biased = []
 for name in sys.argv[1:]:
     layer = importlib.import_module(name)
     w = torch.from_numpy(numpy.load(name + ".npy"))
@@ -201,20 +208,35 @@ for name in sys.argv[1:]:
     # What torch.compile asks of a product, and a product of it.
     m = torch.nn.Module.__new__(layer.Linear)
     torch.nn.Module.__init__(m)
-    m.packed, m.scales, m.zeros, m.factor, m.exact, m.dependent = [torch.zeros(1, device="meta")] * 3 + [1.0, True, False]
+    m.packed, m.scales, m.zeros, m.bias, m.factor, m.exact, m.dependent = [torch.zeros(1, device="meta")] * 4 + [1.0, True, False]
     x = torch.empty(2, 3, layer.K, dtype=layer.ACT, device="meta")
     for product in (m, torch.compile(m, backend="eager", fullgraph=True)):
         y = product(x)
         assert y.shape == (2, 3, layer.N) and y.dtype == layer.ACT and y.device.type == "meta", y
+    # A bias is kept as it is, in memory of its own, and is 0 where there is none.
+    if "bias" in inspect.signature(layer.quantize).parameters:
+        torch.cuda.device = contextlib.nullcontext
+        bias = torch.randn(2 * layer.N)[::2]
+        kept = layer.quantize(w, bias).float().bias
+        assert torch.equal(kept.view(layer.ACT), bias.to(layer.ACT)) and kept.is_contiguous(), kept
+        kept = layer.quantize(w).bias
+        assert kept.shape == (layer.N,) and not kept.any(), kept
+        for wrong in (bias.double(), bias[1:].to(layer.ACT), bias.to(layer.ACT)[None]):
+            try:
+                print("takes", layer.Linear(*parts, bias=wrong).bias)
+            except ValueError as e:
+                assert "the bias is" in str(e), e
+        biased.append(name)
     of = torch.arange(layer.N * layer.GROUPS, dtype=torch.int16).reshape(layer.GROUPS, layer.N)
     kept = layer._ordered(of.view(torch.float16))
     assert not kept.is_floating_point() and set(of.flatten().tolist()) <= set(kept.flatten().tolist()), kept
+assert len(biased) == len(sys.argv) // 2, biased
 `
 	args, exact := []string{"-c", script}, 0
 	want := map[string]float64{}
 	for i, text := range append(Presets(), "i4", "u3 zero group=64", "f6e3m2 group=channel act=bf16", "u1 scale=bf16", "u4 zero group=16 scale=f8e4m3 factor", "i5 scale=f8e8m0", "u4 zero scale=f8e8m0 group=32", "f8e4m3 scale=bf16 factor", "f3e1m1 scale=f8e4m3 group=16 factor", "i4 group=32 rounded", "u4 zero=any group=64 rounded", "i4 group=32 scalebits=4", "u4 zero group=64 scalebits=5") {
 		l := kind(t, text, n, k)
-		e, err := l.Export(strconv.Itoa(i), "sm_90a", 16, 1<<20)
+		e, err := l.Export(strconv.Itoa(i), "sm_90a", i%2 == 1, 16, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -16,6 +16,7 @@ import datetime
 import glob
 import hashlib
 import importlib
+import inspect
 import json
 import os
 import subprocess
@@ -33,6 +34,14 @@ def weights(layer, torch):
     return tensors, layer.dequantize(*parts), parts[len(tensors) :]
 
 
+def biased(layer, torch, parts, factor):
+    """A bias, 0 for a layer without one, and the layer."""
+    bias = torch.randn(layer.N, device="cuda").to(layer.ACT)
+    if "bias" in inspect.signature(layer.Linear).parameters:
+        return bias, layer.Linear(*parts, *factor, bias=bias)
+    return torch.zeros_like(bias), layer.Linear(*parts, *factor)
+
+
 def load(folder):
     sys.path.insert(0, folder)
     (name,) = [os.path.basename(f)[:-3] for f in glob.glob(os.path.join(folder, "linear_*.py"))]
@@ -41,6 +50,8 @@ def load(folder):
 
 def row(what, folder, layer, module, m, commit, torch, **more):
     kind = layer.__doc__.split(", ")[1]
+    if hasattr(module, "bias"):
+        kind += " bias"
     product = layer.product(m)
     name = "expand" if getattr(product, "expands", False) and module.exact else product.name
     (path,) = glob.glob(os.path.join(folder, name + "_*.ptx"))
@@ -58,16 +69,16 @@ def check(folder, commit):
     layer = load(folder)
     torch.manual_seed(1)
     parts, w, factor = weights(layer, torch)
-    module = layer.Linear(*parts, *factor)
+    bias, module = biased(layer, torch, parts, factor)
     operator = getattr(torch.ops.tilus_lab, layer.__name__)
     rows = []
     for m in (1, 3, 16, 33, 64, 200, 2049):
         x = torch.randn(m, layer.K, device="cuda").to(layer.ACT)
-        want = x.double() @ w.T
+        want = x.double() @ w.T + bias.double()
         wants = [want]
         if " rounded" in layer.__doc__.split(", ")[1]:  # weights may be rounded, and are not with one row and groups apart
-            wants.append(x.double() @ w.to(layer.ACT).double().T)
-        f32 = errors((x.float() @ w.float().T).to(layer.ACT), want, torch)
+            wants.append(x.double() @ w.to(layer.ACT).double().T + bias.double())
+        f32 = errors((x.float() @ w.float().T + bias.float()).to(layer.ACT), want, torch)
         if torch.backends.cuda.matmul.allow_tf32:
             sys.exit("products of f32 are of tf32")
         product = layer.product(m)
@@ -76,7 +87,7 @@ def check(folder, commit):
             y.copy_(module(x))
 
         def op(y):
-            y.copy_(operator(x, module.packed, module.scales, *([module.zeros] if hasattr(module, "zeros") else []), *factor, *([module.exact] if hasattr(module, "exact") else []), False))
+            y.copy_(operator(x, module.packed, module.scales, *([module.zeros] if hasattr(module, "zeros") else []), *([module.bias] if hasattr(module, "bias") else []), *factor, *([module.exact] if hasattr(module, "exact") else []), False))
 
         def graph(y):
             g = torch.cuda.CUDAGraph()
@@ -99,7 +110,7 @@ def check(folder, commit):
         def addresses(y):
             program = importlib.import_module(product.name + layer.__name__[len("linear") :])
             space = layer._space(product, m, x.device) if hasattr(layer, "_space") else ()
-            tensors = [module.packed, module.scales, *([module.zeros] if hasattr(module, "zeros") else []), x, y, *space]
+            tensors = [module.packed, module.scales, *([module.zeros] if hasattr(module, "zeros") else []), x, *([module.bias] if hasattr(module, "bias") else []), y, *space]
             torch.cuda.synchronize()
             stream = torch.cuda.Stream()
             program.launch(*[t.data_ptr() for t in tensors], m, layer.N, layer.K, *factor, stream=stream.cuda_stream)
