@@ -96,6 +96,7 @@ type Device struct {
 	SharedPerBlock       int // without opting in
 	SharedPerBlockOptin  int // Function.SetMaxDynamicShared allows up to this
 	SharedPerSM          int
+	SharedReserved       int // of SharedPerSM, for each block that runs
 	RegistersPerBlock    int
 	RegistersPerSM       int
 	MaxThreadsPerBlock   int
@@ -134,7 +135,7 @@ func (d *Driver) Device(ordinal int) (Device, error) {
 		{&dev.Bus, 33}, {&dev.Slot, 34}, {&dev.MemoryClockKHz, 36}, {&dev.MemoryBusBits, 37},
 		{&dev.L2, 38}, {&dev.MaxThreadsPerSM, 39}, {&dev.PCIDomain, 50}, {&dev.Major, 75},
 		{&dev.Minor, 76}, {&dev.SharedPerSM, 81}, {&dev.RegistersPerSM, 82},
-		{&dev.SharedPerBlockOptin, 97},
+		{&dev.SharedPerBlockOptin, 97}, {&dev.SharedReserved, 111},
 	} {
 		var v int32
 		if err := d.call(cuDeviceGetAttribute, uintptr(unsafe.Pointer(&v)), a.attr, h); err != nil {

@@ -283,6 +283,19 @@ func TestGPUDependentLaunches(t *testing.T) {
 	}
 	const n, chain, replays = 1 << 16, 200, 5
 	f := kernel(t, c, chainPTX, "chain", JIT{})
+	for _, blocks := range []int{d.SMs, d.SMs + 1, n / 256, 3 * d.SMs, 100 * d.SMs} {
+		shared, err := f.evenShared(blocks, 256, 0)
+		ok(t, err)
+		free, err := f.BlocksPerSM(256, 0)
+		ok(t, err)
+		want := (blocks + d.SMs - 1) / d.SMs
+		if want == 1 || want > free {
+			want = free
+		}
+		if got, err := f.BlocksPerSM(256, shared); err != nil || got != want {
+			t.Errorf("%d blocks take %d bytes, with which %d fit an SM, not %d: %v", blocks, shared, got, want, err)
+		}
+	}
 	a, err := c.Alloc(4 * n)
 	ok(t, err)
 	defer c.Free(a)

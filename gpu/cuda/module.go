@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"math"
 	"runtime"
+	"sync"
 	"time"
 	"unsafe"
 )
@@ -106,6 +107,12 @@ type Function struct {
 
 	// ParamBytes holds the size of each parameter; nil where the driver is too old to tell.
 	ParamBytes []int
+
+	even struct { // of evenShared
+		sync.Mutex
+		known map[evenly]int
+		most  int
+	}
 }
 
 // Function finds a kernel by its entry name and reads its attributes (cuModuleGetFunction,
@@ -254,10 +261,78 @@ func (f *Function) Launch(grid, block Dim, shared int, s *Stream, args *Params) 
 // LaunchDependent is Launch for a kernel that waits itself, with griddepcontrol.wait, for what is in
 // front of it on s: if that is a kernel too, this one may begin when it allows that or ends
 // (cuLaunchKernelEx with CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION; drivers that lack it
-// launch as usual). It may be captured.
+// launch as usual). It may be captured. If several blocks for each SM fit the GPU at a time, they may
+// take more dynamic shared memory than they need, which spreads them evenly.
 func (f *Function) LaunchDependent(grid, block Dim, shared int, s *Stream, args *Params) error {
-	return f.launch(f.m.c.d.fn[cuLaunchKernelEx] != 0, grid, block, shared, s, args)
+	if f.m.h == 0 || f.m.c.d.fn[cuLaunchKernelEx] == 0 {
+		return f.Launch(grid, block, shared, s, args)
+	}
+	gx, gy, gz := grid.args()
+	bx, by, bz := block.args()
+	shared, err := f.evenShared(int(gx*gy*gz), int(bx*by*bz), shared)
+	if err != nil {
+		return err
+	}
+	return f.launch(true, grid, block, shared, s, args)
 }
+
+// evenShared is how much dynamic shared memory blocks of a dependent launch take: if a GPU has room for all of them, so much that no SM
+// has more of them than it must. Where they begin while blocks in front still hold room, some SMs would have more of them than
+// others, which wait for these. One block to an SM takes what it needs, so that the next launch's fit beside it, and so do
+// clusters, which need room on several SMs.
+func (f *Function) evenShared(blocks, threads, shared int) (int, error) {
+	f.even.Lock()
+	defer f.even.Unlock()
+	asked := evenly{blocks, threads, shared}
+	if out, ok := f.even.known[asked]; ok {
+		return out, nil
+	}
+	dev, err := f.m.c.Device()
+	if err != nil {
+		return 0, err
+	}
+	fit, err := f.BlocksPerSM(threads, shared)
+	if err != nil {
+		return 0, err
+	}
+	var cluster int32
+	if err := f.m.c.call(cuFuncGetAttribute, uintptr(unsafe.Pointer(&cluster)), 11, f.h); err != nil { // CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH
+		return 0, err
+	}
+	out := shared
+	if dynamic := dev.evenShared(blocks, fit) - f.SharedBytes; cluster <= 1 && dynamic > shared {
+		if dynamic > max(f.even.most, dev.SharedPerBlock) {
+			if err := f.SetMaxDynamicShared(dynamic); err != nil {
+				return 0, err
+			}
+			f.even.most = dynamic
+		}
+		out = dynamic
+	}
+	if f.even.known == nil {
+		f.even.known = map[evenly]int{}
+	}
+	f.even.known[asked] = out
+	return out, nil
+}
+
+// evenShared is how much shared memory a block takes for SMs to have no more of so many blocks than they must; 0 where these have
+// room for no more, or one each.
+func (d Device) evenShared(blocks, fit int) int {
+	each := (blocks + d.SMs - 1) / d.SMs
+	if each <= 1 || each >= fit {
+		return 0
+	}
+	const unit = 128                                                        // which shared memory is given out in
+	all := (d.SharedPerSM/(each+1) - d.SharedReserved + unit) / unit * unit // one block more has no room
+	if all > d.SharedPerBlockOptin {
+		return 0
+	}
+	return all
+}
+
+// evenly is a launch that [Function.evenShared] knows.
+type evenly struct{ blocks, threads, shared int }
 
 // launchConfig is the struct CUlaunchConfig.
 type launchConfig struct {
