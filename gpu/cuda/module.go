@@ -301,7 +301,7 @@ func (f *Function) evenShared(blocks, threads, shared int) (int, error) {
 	}
 	out := shared
 	if dynamic := dev.evenShared(blocks, fit) - f.SharedBytes; cluster <= 1 && dynamic > shared {
-		if dynamic > max(f.even.most, dev.SharedPerBlock) {
+		if dynamic > f.even.most {
 			if err := f.SetMaxDynamicShared(dynamic); err != nil {
 				return 0, err
 			}

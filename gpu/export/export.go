@@ -66,6 +66,7 @@ type view struct {
 	Threads, Shared              int
 	Dependent, Cubin             bool
 	LargeCluster                 bool // more blocks than every GPU takes
+	Even                         bool // dependent launches spread blocks evenly, as cuda.Function.LaunchDependent does
 }
 
 // scalars are the types of scalar parameters: C's, and that of ctypes.
@@ -141,7 +142,8 @@ func describe(p *ir.Program, o Options) (*view, error) {
 		v.Maps = append(v.Maps, m)
 	}
 	d := c.Func.Launch.Cluster
-	v.LargeCluster = max(d[0], 1)*max(d[1], 1)*max(d[2], 1) > 8
+	blocks := max(d[0], 1) * max(d[1], 1) * max(d[2], 1)
+	v.LargeCluster, v.Even = blocks > 8, v.Dependent && blocks == 1
 	written := writes(p)
 	for _, x := range p.Params {
 		one := param{Name: x.Name, Elem: x.Type.Elem.String(), Pointer: x.Type.Kind == ir.Pointer, Written: written[x], Divisor: o.Divisible[x.Name]}

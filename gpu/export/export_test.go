@@ -204,6 +204,68 @@ except RuntimeError as e:
 	}
 }
 
+// TestEven holds, in C and in Python, how much shared memory dependent launches take for blocks to be spread evenly.
+func TestEven(t *testing.T) {
+	python := need.Jupyter(t)
+	dir := t.TempDir()
+	if _, err := Write(dir, decode(t, template.Schedule{Splits: 1, Warps: 2, PDL: true}), Options{}); err != nil {
+		t.Fatal(err)
+	}
+	// (233472/3 − 1024 + 128)/128·128 − 512, and of four blocks. What fits once or not at all is left as it is.
+	want := "4 blocks 0\nset 8 76416\n6 blocks 76416\n10 blocks 56960\n6 blocks 76416\n20 blocks 0\n10 blocks 56960\n10 blocks 0\n"
+	if out, err := run(t, dir, "even.c"); err != nil || string(out) != want {
+		t.Errorf("C: %v: %s, want %s", err, out, want)
+	}
+	script := `import decode_u4_f16 as k
+
+class Driver:
+    def cuCtxGetCurrent(self, context):
+        context._obj.value = 1
+        return 0
+
+    def cuCtxGetDevice(self, to):
+        to._obj.value = 6
+        return 0
+
+    def cuDeviceGetAttribute(self, to, what, device):
+        to._obj.value = {16: 4, 81: 233472, 97: 232448, 111: 1024}[what]
+        return device - 6
+
+    def cuFuncGetAttribute(self, to, what, function):
+        to._obj.value = 512
+        return what - 1
+
+    def cuOccupancyMaxActiveBlocksPerMultiprocessor(self, to, function, threads, shared):
+        to._obj.value = 5
+        return threads - 64 + shared.value
+
+    def cuFuncSetAttribute(self, function, what, value):
+        print("set", what, value)
+        return 0
+
+    def cuLaunchKernel(self, function, x, y, z, bx, by, bz, shared, *all):
+        print(x * y * z, "blocks", shared)
+        return 0
+
+    def cuLaunchKernelEx(self, config, function, pointers, extra):
+        c = config._obj
+        print(c.x * c.y * c.z, "blocks", c.shared)
+        return 0
+
+driver = Driver()
+k._driver = lambda: driver
+k._function = lambda context: 7
+for n in 128, 192, 320, 192, 640, 320:
+    k.launch(256, 512, 768, 1024, 1, n, 256, 0.5, stream=5, dependent=True)
+k.launch(256, 512, 768, 1024, 1, 320, 256, 0.5, stream=5)
+`
+	cmd := exec.Command(python, "-c", script)
+	cmd.Dir = dir
+	if out, err := cmd.CombinedOutput(); err != nil || string(out) != want {
+		t.Errorf("Python: %v: %s, want %s", err, out, want)
+	}
+}
+
 // TestRefused holds programs that files cannot launch.
 func TestRefused(t *testing.T) {
 	dir := t.TempDir()

@@ -7,7 +7,8 @@ typedef unsigned long long CUdeviceptr;
 typedef void *CUmodule, *CUfunction, *CUstream;
 typedef unsigned long long cuuint64_t;
 typedef unsigned int cuuint32_t;
-enum { CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14 };
+typedef int CUdevice;
+enum { CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES = 1, CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES = 8, CU_FUNC_ATTRIBUTE_NON_PORTABLE_CLUSTER_SIZE_ALLOWED = 14 };
 typedef enum { CU_TENSOR_MAP_DATA_TYPE_UINT8 } CUtensorMapDataType;
 typedef enum { CU_TENSOR_MAP_INTERLEAVE_NONE } CUtensorMapInterleave;
 typedef enum { CU_TENSOR_MAP_SWIZZLE_NONE } CUtensorMapSwizzle;
@@ -20,6 +21,14 @@ typedef struct { unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, bl
 
 CUresult cuModuleLoadData(CUmodule *m, const void *image);
 CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name);
+typedef enum {
+	CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81,
+	CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_BLOCK_OPTIN = 97, CU_DEVICE_ATTRIBUTE_RESERVED_SHARED_MEMORY_PER_BLOCK = 111
+} CUdevice_attribute;
+CUresult cuCtxGetDevice(CUdevice *d);
+CUresult cuDeviceGetAttribute(int *to, CUdevice_attribute a, CUdevice d);
+CUresult cuFuncGetAttribute(int *to, int a, CUfunction f);
+CUresult cuOccupancyMaxActiveBlocksPerMultiprocessor(int *to, CUfunction f, int threads, unsigned long shared);
 CUresult cuFuncSetAttribute(CUfunction f, int attribute, int value);
 CUresult cuLaunchKernel(CUfunction f, unsigned gx, unsigned gy, unsigned gz, unsigned bx, unsigned by, unsigned bz, unsigned shared,
 	CUstream stream, void **params, void **extra);
