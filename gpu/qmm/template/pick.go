@@ -45,8 +45,11 @@ func (p *Plan) registers(s Schedule) int {
 		under := tiles*(12*p.Stored.Bits()/5+3+p.applied()) - 3
 		if p.Zero {
 			under += tiles * p.scales() * 5 / 2
+			if s.Depth == 1 {
+				under += 8 * tiles
+			}
 		}
-		return 28 + 4*tiles + s.Depth*under
+		return 28 + 4*tiles + s.Depth*under + 5*tiles*max(0, s.Depth-2)
 	}
 	if s.Parts > 1 { // sums twice; weights, scales and x under way
 		n := 8 + 8*tiles*columns + s.Depth*(tiles*(5*p.Stored.Bits()+4)/2+16*columns)
@@ -58,6 +61,9 @@ func (p *Plan) registers(s Schedule) int {
 		}
 		if p.Zero && p.Less {
 			n += tiles * s.Depth
+			if p.applied() == 1 { // those of several groups are counted below
+				n += 4 * tiles * s.Depth
+			}
 		}
 		if p.Stored.Bits() == 2 && s.Sides == 1 { // what ptxas shares between sides
 			n += 6
