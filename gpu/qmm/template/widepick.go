@@ -26,7 +26,7 @@ const (
 	wideChain  = 130   // cycles for each part of the rows, tile and further scale, for whose sums products wait
 	wideWhole  = 0.92  // times as long as all that, products without scales of groups take
 	wideOnce   = 0.63  // times as long as that, 128 rows of these
-	wideLone   = 0.1   // part that a turn of 128 rows of them takes more where blocks share all turns, with a tile and side each
+	wideLone   = 0.18  // part that a turn of 128 rows of them takes more where blocks share all turns, with a tile and side each
 	wideTight  = 0.72  // part that sums of 128 rows and tiles by two warpgroups take more, where several scales leave no registers: with more than 6 bits, or what is left of zero points
 	wideSpilt  = 0.93  // part more of that, where halves of the rows take turns
 	widePower  = 940e6 // operations a µs that the machine's power allows
