@@ -62,7 +62,7 @@ func (p *Plan) registers(s Schedule) int {
 		if p.Zero && p.Less {
 			n += tiles * s.Depth
 			if p.applied() == 1 { // those of several groups are counted below
-				n += 2 * tiles * (s.Depth + 1)
+				n += 2*tiles*s.Depth + 2
 			}
 		}
 		if p.Stored.Bits() == 2 && s.Sides == 1 { // what ptxas shares between sides
