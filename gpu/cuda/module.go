@@ -295,12 +295,16 @@ func (f *Function) evenShared(blocks, threads, shared int) (int, error) {
 	if err != nil {
 		return 0, err
 	}
-	var cluster int32
-	if err := f.m.c.call(cuFuncGetAttribute, uintptr(unsafe.Pointer(&cluster)), 11, f.h); err != nil { // CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH
-		return 0, err
+	clusters := false
+	for side := uintptr(11); side <= 13; side++ { // CU_FUNC_ATTRIBUTE_REQUIRED_CLUSTER_WIDTH, _HEIGHT, _DEPTH
+		var n int32
+		if err := f.m.c.call(cuFuncGetAttribute, uintptr(unsafe.Pointer(&n)), side, f.h); err != nil {
+			return 0, err
+		}
+		clusters = clusters || n > 1
 	}
 	out := shared
-	if dynamic := dev.evenShared(blocks, fit) - f.SharedBytes; cluster <= 1 && dynamic > shared {
+	if dynamic := dev.evenShared(blocks, fit) - f.SharedBytes; !clusters && dynamic > shared {
 		if dynamic > f.even.most {
 			if err := f.SetMaxDynamicShared(dynamic); err != nil {
 				return 0, err
@@ -317,14 +321,13 @@ func (f *Function) evenShared(blocks, threads, shared int) (int, error) {
 }
 
 // evenShared is how much shared memory a block takes for SMs to have no more of so many blocks than they must; 0 where these have
-// room for no more, or one each.
+// room for no more, or one each. Shared memory is given out in units of 128 bytes.
 func (d Device) evenShared(blocks, fit int) int {
 	each := (blocks + d.SMs - 1) / d.SMs
 	if each <= 1 || each >= fit {
 		return 0
 	}
-	const unit = 128                                                        // which shared memory is given out in
-	all := (d.SharedPerSM/(each+1) - d.SharedReserved + unit) / unit * unit // one block more has no room
+	all := (d.SharedPerSM/(each+1) - d.SharedReserved + 128) / 128 * 128 // one block more has no room
 	if all > d.SharedPerBlockOptin {
 		return 0
 	}
