@@ -35,8 +35,9 @@ needs NVIDIA's driver alone; with torch it takes tensors and is a custom operato
 multiply, and a module with the layer as torch.nn.Module (see qmm --help for KIND), of --size
 NxK. The layer takes any number of rows of x. --rows names those that programs are chosen
 for, the ones that a product here takes without a search: up to the first number of rows the
-module takes the first program, and so on. With --bias it adds a number to each output. Names of files tell the kind and the size, or are
-those of --name, so that the layers of a model fit one directory.
+module takes the first program, and so on. With --bias it adds a number to each output. Names
+of files tell the kind and the size, or are those of --name, so that the layers of a model fit
+one directory.
 
 --cubin also writes machine code for the GPU of this machine, which loads in no time and
 needs no compiler in the driver.`,

@@ -61,7 +61,7 @@ func (p *Plan) registers(s Schedule) int {
 		}
 		if p.Zero && p.Less {
 			n += tiles * s.Depth
-			if p.applied() == 1 { // those of several groups are counted below
+			if p.Stored.Bits() == 4 && p.applied() == 1 && !p.Rest() { // those of several groups are counted below
 				n += 2*tiles*s.Depth + 2
 			}
 		}
