@@ -143,7 +143,7 @@ func printQMM(cmd *cobra.Command, kind, program string) error {
 			p, err = template.Wide(l.Form(), template.WideSchedule{Rows: most, Cluster: min(2, most/8), Persistent: true})
 		}
 	case "arrange":
-		p, err = template.Arrange(l.Form())
+		p, err = template.Arrange(l.Form(), template.WideSchedule{})
 	case "pack":
 		p, err = template.Pack(l.Form())
 	case "unpack":

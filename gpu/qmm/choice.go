@@ -44,10 +44,12 @@ func (c Choice) takes(l Linear, p *template.Plan, m int) bool {
 	if err != nil {
 		return false
 	}
-	switch c.Plan {
-	case Decode:
+	switch {
+	case c.Plan == Decode:
 		return c.Schedule.Takes(p, l.N, l.K)
-	case Wide:
+	case c.Wide.Folded && !l.folds():
+		return false
+	case c.Plan == Wide:
 		return c.Wide.Blocks <= l.mostBlocks(p, c.Wide, m)
 	}
 	return true
@@ -77,7 +79,7 @@ func (c Choice) programs(l Linear, m int) (out []*ir.Program, err error) {
 		add(template.Expand(l.Form()))
 		add(Plain(l.ActType, m, l.N, template.H200().SMs))
 	default:
-		add(template.Arrange(l.Form()))
+		add(template.Arrange(l.Form(), c.Wide))
 		add(template.Wide(l.Form(), c.Wide))
 	}
 	return out, err

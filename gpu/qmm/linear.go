@@ -41,9 +41,10 @@ type Linear struct {
 	AnyZero bool
 	// Far says that scales of f8e8m0 may be any. Otherwise those of groups with other weights than 0 are within what
 	// programs may fold ([template.Form]), which is faster from two rows of x on: beside f16 mostly from 2^-17 to 1, beside
-	// bf16 all but those near its ends. 16-bit scales in groups of less than 128 may be folded where ScaleBits says that weights are
+	// bf16 all but those near its ends. 16-bit scales of groups may be folded where ScaleBits says that weights are
 	// exact; Far then says that some are too large for that: beside f16 the bound is 2^9 by the greatest code, rounded to
-	// powers of two (32 for u4). It says the same of weights that were to be Rounded. [Weights.Pack] sets it where there are others.
+	// powers of two (32 for u4), as it is in larger groups, where folding begins beyond 128 rows. It says the same of weights that
+	// were to be Rounded. [Weights.Pack] sets it where there are others.
 	Far bool
 	// Rounded says that products may round weights to the type of the activations, twice: a code less its zero point,
 	// and that times the scale, as frameworks do that make plain weights of layers, and other kernels. In groups
@@ -168,7 +169,7 @@ func (l Linear) Check() (Linear, error) {
 	if err != nil {
 		return l, fmt.Errorf("qmm: %w", err)
 	}
-	if l.Far && l.ScaleType != dtype.F8E8M0 && !p.Exacts(1) {
+	if l.Far && l.ScaleType != dtype.F8E8M0 && !p.Exacts(1) && p.Folding() == nil {
 		return l, fmt.Errorf("qmm: scales of %s far apart, groups of %d, activations of %s: programs take all of them anyway; leave far out", l.ScaleType, l.Group, l.ActType)
 	}
 	if stored := p.PackedShape(l.N, l.K); stored[0]*stored[1]*stored[2] >= array.MaxBytes {

@@ -4,6 +4,7 @@ import (
 	"context"
 	"math"
 	"math/rand/v2"
+	"slices"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
@@ -253,6 +254,98 @@ func TestExactFound(t *testing.T) {
 			}
 			x := normal(l.ActType, 9, 3, l.K)
 			holds(t, d, q, packed, x, "normal", Call{})
+		}
+	}
+}
+
+// foldedKinds have scales of groups of whole turns that are folded beyond 128 rows: with casts that are exact, or leave powers of two.
+var foldedKinds = []string{"i4", "u4 zero", "f6e3m2", "u3", "i2 group=256", "f8e4m3", "f4e2m1", "i4 act=bf16 scale=bf16", "u3 zero act=bf16 scale=bf16", "f6e3m2 act=bf16 scale=bf16"}
+
+// holdFolded holds what many rows take, folded, to the error of f32 sums, with weights of ordinary sizes and small ones, in
+// outputs of their own and in groups of the same output; of plans, those that so many rows may take.
+func holdFolded(t *testing.T, d device.Device, m, n, k int, plans []string) {
+	for i, name := range foldedKinds {
+		if testing.Short() && i%3 != 2 {
+			continue
+		}
+		q, p := packed(t, d, kind(t, name, n, k), uint64(i), func(w *array.Array) {
+			for j := range w.Len() {
+				size := []float64{0.02, 0.003, 0.5}[j/k%3]
+				if j%k/128%2 == 1 {
+					size /= 4
+				}
+				w.Set(w.At(j/k, j%k)*size, j/k, j%k)
+			}
+		})
+		if p.ScaleBits == 0 || p.Far || !p.folds() {
+			t.Errorf("%s: packed as %s, which is not folded", name, p.Linear)
+		}
+		for _, plan := range plans {
+			all, err := p.WideSchedules(plan, m, math.MaxInt)
+			at := slices.IndexFunc(all, func(s template.WideSchedule) bool { return s.Folded })
+			if err != nil || at < 0 {
+				t.Errorf("%s by %s: none is folded, %v", name, plan, err)
+				continue
+			}
+			p.chosen.Store(asked{m, plan, false}, chosen{Choice: Choice{Plan: plan, Wide: all[at]}})
+			of := []int{0, 3, 4}[i%3]
+			holds(t, d, q, p, filled(p.ActType, of, m, k), inputs[of].name, Call{Plan: plan})
+		}
+	}
+}
+
+func TestFolded(t *testing.T) { holdFolded(t, openDevice(t, "sim"), 140, 40, 300, []string{Wide}) }
+
+// TestGPUFolded is TestFolded on the attached GPU.
+func TestGPUFolded(t *testing.T) {
+	d, err := device.Open("cuda")
+	need.GPU(t, err, device.ErrNoGPU, "on a GPU machine: CGO_ENABLED=0 go test -c -o qmm.test ./gpu/qmm && ./qmm.test -test.run GPUFolded")
+	defer d.Close()
+	holdFolded(t, d, 260, 300, 1056, []string{Wide, Prefill})
+}
+
+// TestFoldedFound holds that layers are folded as far as their scales are found to allow it: with few significant bits, and
+// within bounds.
+func TestFoldedFound(t *testing.T) {
+	d, ctx := openDevice(t, "interp"), context.Background()
+	for i, name := range []string{"i4", "u4 zero", "f6e3m2", "i4 act=bf16 scale=bf16"} {
+		l := kind(t, name, 24, 160)
+		for _, c := range []struct {
+			scale float64 // of one group; of the others 0.5 and 0.75
+			folds [4]bool // of these kinds, below 64, 32, 16 and 2^124
+		}{
+			{0.015625, [4]bool{true, true, true, true}}, {0, [4]bool{true, true, true, true}}, {1 + 1./128, [4]bool{true, false, true, false}},
+			{15, [4]bool{true, true, true, true}}, {31, [4]bool{true, true, false, true}}, {63, [4]bool{true, false, false, false}}, {64, [4]bool{false, false, false, true}},
+		} {
+			q := nearWeights(t, l, rand.New(rand.NewPCG(7, 8)), func(g, n int) uint64 {
+				if g == 1 && n == 5 {
+					return l.ScaleType.Encode(c.scale, false)
+				}
+				return l.ScaleType.Encode([]float64{0.5, 0.75}[(g+n)%2], false)
+			})
+			if l.ZeroPoint {
+				q.Zeros = array.New(l.ActType, l.Groups(), l.N)
+			}
+			packed, err := q.Pack(ctx, d)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if got := packed.folds(); got != c.folds[i] {
+				t.Errorf("%s, a scale of %g: folded %v (%s, far %v)", name, c.scale, got, packed.Linear, packed.Far)
+			}
+			again, err := Parse(packed.Linear.String(), l.N, l.K)
+			if err != nil || again != packed.Linear {
+				t.Errorf("%s is read as %s, %v", packed.Linear, again, err)
+			}
+			large := packed.Linear
+			large.N, large.K = 57344, 8192
+			all, err := large.WideSchedules(Wide, 512, 0)
+			if err != nil || all[0].Folded != c.folds[i] {
+				t.Errorf("%s, a scale of %g: %v, %v", name, c.scale, all, err)
+			}
+			if all, err = large.unfolded().WideSchedules(Wide, 512, 5); err != nil || slices.ContainsFunc(all, func(s template.WideSchedule) bool { return s.Folded }) {
+				t.Errorf("%s, for any scales: %v, %v", name, all, err)
+			}
 		}
 	}
 }

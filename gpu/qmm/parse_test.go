@@ -21,7 +21,7 @@ func TestParseRefuses(t *testing.T) {
 		"i4 128":           "the words are",
 		"":                 "no kind of layer",
 		"i4 scalebits=99":  "they have 1 to 24",
-		"i4 far":           "take all of them anyway",
+		"i4 group=channel far":           "take all of them anyway",
 		"nvfp4 far":        "leave Far out",
 		"f4e2m1 zero":      "only unsigned weights have them",
 		"i4 group=1000000": "groups of 1000000",

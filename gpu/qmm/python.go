@@ -134,7 +134,7 @@ func (m *module) add(what string, make func() (*ir.Program, error)) error {
 func (m *module) choose(target string, from, to int) (c Choice, expands bool, err error) {
 	on := device.Info{Driver: "any", Arch: target}
 	for _, rows := range []int{to, from} {
-		if c, _, err = m.ChooseOn(nil, on, rows, Call{}); err == nil {
+		if c, _, err = m.unfolded().ChooseOn(nil, on, rows, Call{}); err == nil {
 			c, err = c.filled(m.plan)
 		}
 		if err != nil || c.takes(m.Linear, m.plan, from) {
@@ -147,7 +147,7 @@ func (m *module) choose(target string, from, to int) (c Choice, expands bool, er
 	if err != nil || c.Plan == Expand || m.bits == 0 {
 		return c, false, err
 	}
-	exact := m.Linear
+	exact := m.Linear.unfolded()
 	exact.ScaleBits = m.bits
 	few, _, err := exact.ChooseOn(nil, on, to, Call{})
 	return c, few.Plan == Expand, err
@@ -175,7 +175,7 @@ func (m *module) product(out *exportedProduct) error {
 		out.Program = Expand
 		make = func() (*ir.Program, error) { return template.Expand(form) }
 	default:
-		if err := m.add("arrange", func() (*ir.Program, error) { return template.Arrange(form) }); err != nil {
+		if err := m.add("arrange", func() (*ir.Program, error) { return template.Arrange(form, template.WideSchedule{}) }); err != nil {
 			return err
 		}
 		s := out.Wide

@@ -199,7 +199,7 @@ func TestReplayWide(t *testing.T) {
 	all := timed(t, true)
 	firsts := map[[4]any]bool{}
 	offers := func(c *product) (first [4]any, offered []template.WideSchedule) {
-		offered = template.WideCandidates(c.p, c.m, c.l.N, c.l.K, c.wide[0].Persistent, template.H200())
+		offered = template.WideCandidates(c.p, c.m, c.l.N, c.l.K, c.wide[0].Persistent, false, template.H200())
 		for i := range offered { // of the first runs none of these was timed; both take 1 to 4 % less (WIDE.md)
 			if !slices.ContainsFunc(c.wide, func(s template.WideSchedule) bool { return s.Staged }) {
 				offered[i].Staged, offered[i].Joint = false, false

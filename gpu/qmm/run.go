@@ -229,6 +229,9 @@ func (q *Weights) found() (l Linear, plan *template.Plan, scales *array.Array, e
 		return l, nil, nil, err
 	}
 	scales, near := q.nearby(plan)
+	if fold := plan.Folding(); near && fold != nil && l.ScaleBits > 0 {
+		_, near = q.nearby(fold)
+	}
 	if !near {
 		l.Far = true
 		plan, err = template.PlanOf(l.Form())
@@ -470,13 +473,13 @@ func (l Linear) Named(m int) []string {
 const (
 	expandRate  = 3.9e6
 	plainRate   = 3.0e6
-	productRate = 740e6
+	productRate = 860e6
 )
 
 // expandUs is about how many µs Expand takes with m rows on an H200.
 func (l Linear) expandUs(m int) float64 {
 	n, k := float64(l.N), float64(l.K)
-	return 6 + n*k*(2+float64(l.WeightType.Bits())/8)/expandRate + max(2*float64(m)*n*k/productRate, 2*n*k/plainRate)
+	return 6 + n*k*(2+float64(l.WeightType.Bits())/8)/expandRate + max(template.Sustained(2*float64(m)*n*k/productRate), 2*n*k/plainRate)
 }
 
 // planUs is about how many µs a plan takes on an H200, as [Linear.PlanFor] compares them.

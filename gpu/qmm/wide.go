@@ -61,7 +61,7 @@ func (l Linear) wideSchedules(plan string, m, tries int) ([]template.WideSchedul
 		}
 	}
 	on := template.H200()
-	all := template.WideCandidates(p, m, l.N, l.K, plan == Prefill, on)
+	all := template.WideCandidates(p, m, l.N, l.K, plan == Prefill, l.folds(), on)
 	if tabled && len(out) == 0 && (len(all) == 0 || p.EstimateWide(all[0], m, l.N, l.K, on) > better*p.EstimateWide(s, m, l.N, l.K, on)) {
 		out, from = append(out, s), "table"
 	}
@@ -70,20 +70,41 @@ func (l Linear) wideSchedules(plan string, m, tries int) ([]template.WideSchedul
 	}
 	type like struct {
 		consumers, sides, parts, splits, blocks int
-		once                                    bool
+		once, folded                            bool
 	}
 	seen := map[like]int{}
 	for _, s := range all {
 		if len(out) > 0 && s == out[0] {
 			continue
 		}
-		key := like{s.Consumers, s.Sides, s.Parts, s.Splits, s.Blocks, s.Once}
+		key := like{s.Consumers, s.Sides, s.Parts, s.Splits, s.Blocks, s.Once, s.Folded}
 		if seen[key] < 2 && len(out) <= tries {
 			seen[key]++
 			out = append(out, s)
 		}
 	}
 	return out, from, nil
+}
+
+// folds reports whether products may have schedules that are Folded: the type of the activations holds the weights as they are,
+// and scales are within the bounds of [template.Plan.Folding].
+func (l Linear) folds() bool {
+	return l.ScaleBits > 0 && !l.Far && l.Form().Expands(l.ScaleBits) && l.folding() != nil
+}
+
+// folding is the layer's [template.Plan.Folding].
+func (l Linear) folding() *template.Plan {
+	p, err := template.PlanOf(l.Form())
+	if err != nil {
+		return nil
+	}
+	return p.Folding()
+}
+
+// unfolded is the layer without schedules that are Folded: for who takes other scales too.
+func (l Linear) unfolded() Linear {
+	l.Far = l.Far || l.folding() != nil
+	return l
 }
 
 // mostBlocks is how many blocks can share all turns of m rows.
@@ -112,6 +133,9 @@ func (l Linear) wideCall(made *programs, s template.WideSchedule, w, scales, zer
 	if s, err = s.Filled(p); err != nil {
 		return nil, err
 	}
+	if s.Folded && !l.folds() {
+		return nil, fmt.Errorf("qmm: folded scales for %s, of whose weights %s would have to be rounded, or whose scales are too large for it; leave Folded out", l, l.ActType)
+	}
 	part, arrived := s.Workspace(p, m, l.N)
 	if s.Shares() {
 		if err := fitting(part); err != nil {
@@ -122,12 +146,13 @@ func (l Linear) wideCall(made *programs, s template.WideSchedule, w, scales, zer
 		return nil, fmt.Errorf("qmm: %d blocks share the %d turns of %d rows of x and weights [%d, %d]; take at most %d Blocks", s.Blocks, turns, m, l.N, l.K, turns)
 	}
 	out := &wideCall{schedule: s}
-	out.arrange = l.recipe(made, "arrange", func() (*ir.Program, error) { return template.Arrange(l.Form()) })
+	summed := s.Sums(p)
+	out.arrange = l.recipe(made, fmt.Sprintf("arrange %t", summed), func() (*ir.Program, error) { return template.Arrange(l.Form(), s) })
 	out.multiply = l.recipe(made, s, func() (*ir.Program, error) { return template.Wide(l.Form(), s) })
 	shape, of := p.Arranged(m, l.K)
 	arranged := blank(l.ActType, shape...)
 	var sums *array.Array
-	if p.Shifts() {
+	if summed {
 		sums = blank(dtype.F32, of...)
 	}
 	out.arrangeArgs = sizes(arrays(x, arranged, sums), m, l.K)

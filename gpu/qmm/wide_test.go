@@ -39,6 +39,19 @@ func TestPlanFor(t *testing.T) {
 	if got := kind(t, "u4 scalebits=8", 8192, 8192).PlanFor(4096, Call{}); got != Prefill {
 		t.Errorf("scales of 8 bits: %s, not %s", got, Prefill)
 	}
+	for _, c := range []struct {
+		m      int
+		plan   string
+		folded bool
+	}{{128, Wide, false}, {256, Wide, false}, {1024, Prefill, true}} {
+		l := kind(t, "i4 scalebits=4", 8192, 8192)
+		if got := l.PlanFor(c.m, Call{}); got != c.plan {
+			t.Errorf("i4 with scales of 4 bits, %d rows: %s, not %s", c.m, got, c.plan)
+		}
+		if all, err := l.WideSchedules(c.plan, c.m, 0); err != nil || all[0].Folded != c.folded {
+			t.Errorf("i4 with scales of 4 bits, %d rows: %v, %v", c.m, all, err)
+		}
+	}
 	// Powers of two leave as many digits as the weights have.
 	if got := kind(t, "u4 act=bf16 scale=f8e8m0", 8192, 8192).PlanFor(4096, Call{}); got != Expand {
 		t.Errorf("scales that are powers of two: %s, not %s", got, Expand)

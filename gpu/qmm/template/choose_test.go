@@ -141,7 +141,7 @@ func TestNoRows(t *testing.T) {
 				t.Errorf("%s, %d rows: %v, not %v", w, m, a, b)
 			}
 			for _, stay := range []bool{false, true} {
-				if all := WideCandidates(p, m, 64, 512, stay, H200()); len(all) == 0 {
+				if all := WideCandidates(p, m, 64, 512, stay, true, H200()); len(all) == 0 {
 					t.Errorf("%s, %d rows: no schedule", w, m)
 				}
 			}

@@ -99,7 +99,7 @@ func TestClustersLeaveStages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range WideCandidates(p, 128, 8192, 8192, false, H200()) {
+		for _, s := range WideCandidates(p, 128, 8192, 8192, false, false, H200()) {
 			if s.Joint && s.Stages < 3 {
 				t.Errorf("%+v: %s", f, s)
 			}

@@ -288,6 +288,9 @@ func (d *decoder) changed(to string, part build.Value, some func(name string, ro
 	if d.Less && !d.fuses() {
 		part = b.Sub(to, part, some("zero_tile", d.zeros(loaded("rz"))), as)
 	}
+	if d.Raise != 0 {
+		part = b.Mul(to, part, math.Ldexp(1, d.Raise), as)
+	}
 	switch {
 	case !d.Folds:
 		return part
@@ -347,6 +350,10 @@ func (d *decoder) factors(loaded string) build.Value {
 	if d.Lift != 0 {
 		s = b.Mul(loaded+"_act", s, math.Ldexp(1, d.Lift), d.rowAct)
 	}
+	if d.Raise != 0 { // by what is left of the output's power
+		left := b.Cast("back_act", b.Mul("back_left", build.Expr("back"), math.Ldexp(1, -d.Raise), d.rowF32), d.rowAct)
+		s = b.Mul(loaded+"_act", s, left, d.rowAct)
+	}
 	return s
 }
 
@@ -377,7 +384,7 @@ func (d *decoder) scaleOf(tag string) (scale build.Value, minus *build.Value) {
 	b := d.b
 	if d.Folds { // operands were multiplied with it: what is left are powers of two
 		power := math.Ldexp(1, d.Power-d.Lift)
-		if d.Deferred() {
+		if d.Deferred() && d.Raise == 0 {
 			return b.Mul("scale"+tag, build.Expr("back"), power, d.rowF32), nil
 		}
 		return b.AllocateRegister("scale"+tag, d.rowF32, build.Init(power)), nil

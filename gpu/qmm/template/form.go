@@ -102,6 +102,9 @@ type Plan struct {
 	// type of the activations holds all products; outputs are divided by it.
 	Folds bool
 	Lift  int
+	// Raise is the power of two that operands are multiplied with before scales are folded, where casts leave powers of two over,
+	// so that they are no subnormal numbers; scales of each output are multiplied with what of its power is left over then. 0 is none.
+	Raise int
 	// From and To are the exponents of the least and the greatest power of two that is folded, where scales are of f8e8m0, and of
 	// the bounds that [Form.Exact] names.
 	From, To int
@@ -376,6 +379,11 @@ func (p *Plan) foldExact() {
 		}
 		p.Recipe, p.Place = r, r.Place
 	}
+	p.lift()
+}
+
+// lift has scales of exact weights, or rounded ones, folded, and says which: those from 2^From to less than 2^(To+1).
+func (p *Plan) lift() {
 	p.LessBias, p.Folds = p.Bias > 0, true
 	least, greatest, _ := p.span()
 	if p.Zero {
@@ -391,6 +399,61 @@ func (p *Plan) foldExact() {
 	p.From = normal - act.Man
 	p.Lift = leastKept - p.From
 	p.To = act.Bias - p.Lift - top
+}
+
+// Folding is the plan by which programs with [WideSchedule.Folded] multiply, nil if there are none: of groups of whole turns, where
+// folding gains something only beside so many rows that sums of groups cost more than an instruction for two operands.
+// Weights lie as p says, for all other programs read them too.
+func (p *Plan) Folding() *Plan {
+	if p.Group < Turn || p.Scale != p.Act || p.Factor || p.Rest() || p.Recipe == nil {
+		return nil
+	}
+	if p.Folds {
+		return p
+	}
+	known, ok := foldings.Load(p.Form)
+	if !ok {
+		known, _ = foldings.LoadOrStore(p.Form, p.folding())
+	}
+	return known.(*Plan)
+}
+
+// folding makes it.
+func (p *Plan) folding() *Plan {
+	q := *p
+	q.Exact, q.bytes = true, nil
+	if r, _, err := recipe.ForPlacement(p.Stored, p.Act, recipe.Exact, p.Place, recipe.MinScale); err == nil && cast.Runs(r, cast.NativeE4M3) {
+		q.Recipe, q.Least = r, recipe.MinScale
+		q.lift()
+		return &q
+	}
+	if !p.Deferred() || p.Bias > 0 || p.Act != dtype.F16 {
+		return nil
+	}
+	powers := p.powersOf()
+	first, last := slices.Min(powers), slices.Max(powers)
+	_, greatest, _ := p.span()
+	for q.Raise = act16; q.Raise > 0 && -first-q.Raise <= act16; q.Raise-- {
+		if q.lift(); greatest*math.Ldexp(1, q.Raise) <= p.Act.Max() && q.Lift-last-q.Raise >= 0 {
+			q.To = min(q.To, act16-(q.Lift-first-q.Raise)) // for scales times what is left of the first power
+			return &q
+		}
+	}
+	return nil
+}
+
+// act16 is the greatest exponent of f16.
+const act16 = 15
+
+// foldings are those that were made.
+var foldings sync.Map
+
+// ofWide is the plan as programs of a schedule of [Wide] multiply by it.
+func (p *Plan) ofWide(s WideSchedule) *Plan {
+	if q := p.Folding(); s.Folded && q != nil {
+		return q
+	}
+	return p
 }
 
 // Greatest is how large weights are at most that programs may fold scales into, where they are Rounded and have zero points,
@@ -423,7 +486,7 @@ func (p *Plan) span() (least, greatest float64, digits int) {
 
 // powersOf are the powers of two that operands have more than their codes' values.
 func (p *Plan) powersOf() []int {
-	if p.Deferred() {
+	if p.Deferred() && p.Raise == 0 {
 		if d, err := ir.DeferralOf(p.codes(1), p.Act, p.Least); err == nil {
 			return slices.Compact(slices.Sorted(slices.Values(d.Powers)))
 		}

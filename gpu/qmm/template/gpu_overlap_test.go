@@ -117,7 +117,7 @@ func TestGPUOverlapWide(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			arrange, err := Arrange(f)
+			arrange, err := Arrange(f, WideSchedule{})
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -168,7 +168,7 @@ func (w *wideTimer) layer(t *testing.T, f Form, layer string, m int, schedules [
 	}
 	scales := generate(t, "pow2:f16[%d, %d]:seed=2:lo=-8:hi=-7", p.Groups(k), p.Padded(n))
 	x := noise(m, k)
-	arrange, err := Arrange(f)
+	arrange, err := Arrange(f, WideSchedule{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -211,6 +211,9 @@ func (p *Plan) taking(less, rest, fold float64) float64 {
 			scale *= foldPlain
 		}
 		n += fold * (0.5 + scale*float64(p.scales())/(Turn/2))
+		if p.Raise != 0 {
+			n += 0.5
+		}
 	}
 	return n
 }

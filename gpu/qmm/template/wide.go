@@ -58,6 +58,10 @@ type WideSchedule struct {
 	// time: matrix instructions give a thread results that lie in as many rows, and that it can only store
 	// one by one. So programs have fewer instructions, and memory is written in whole pieces.
 	Staged bool `json:",omitempty"`
+	// Folded multiplies operands with the scales of groups of whole turns, so that all k of an output have one sum, which leaves
+	// registers for twice as many rows of x, and nothing is to do for each of them at the end of a group. It is for layers whose
+	// weights the type of the activations holds as they are, with scales within the bounds of [Plan.Folding].
+	Folded bool `json:",omitempty"`
 	// AddBias and AddResidual are as in [Schedule].
 	AddBias, AddResidual bool
 }
@@ -75,6 +79,9 @@ func (s WideSchedule) String() string {
 	}
 	if s.Staged {
 		out += ", results by rows"
+	}
+	if s.Folded {
+		out += ", folded scales"
 	}
 	if s.Parts > 1 {
 		out += fmt.Sprintf(", tiles in %d parts", s.Parts)
@@ -101,6 +108,7 @@ func (p *Plan) Fits() int { return p.Most(WideSchedule{}) }
 // Most is how many rows of x a block of a schedule can multiply at most: fewer than
 // [Plan.Fits] for many sides, and where shifted codes of many tiles leave few registers.
 func (p *Plan) Most(s WideSchedule) int {
+	p = p.ofWide(s)
 	sets := max(1, s.Sides)
 	if p.summed() > 0 {
 		sets *= 2
@@ -122,11 +130,18 @@ func (p *Plan) own(s WideSchedule) int { return max(1, p.Tiles/max(1, s.Parts)) 
 // that sums of x are needed.
 func (p *Plan) Shifts() bool { return p.Rest() || p.Bias > 0 && !p.LessBias }
 
+// Sums reports whether programs of the schedule take sums of x.
+func (s WideSchedule) Sums(p *Plan) bool { return p.ofWide(s).Shifts() }
+
 // maxShared is what a block of Hopper may have, with room for barriers.
 const maxShared = 227<<10 - 512
 
 // Filled takes defaults for zero fields and checks the others.
 func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
+	if s.Folded && p.Folding() == nil {
+		return s, fmt.Errorf("template: folded scales for %s, scales of %s, groups of %d and activations of %s: they are of the type of the activations, without a factor, in groups of multiples of %d, and no sums of x take zero points off; leave Folded out", p.Weight, p.Scale, p.Group, p.Act, Turn)
+	}
+	p = p.ofWide(s)
 	most := p.Most(s)
 	if s.Consumers == 0 {
 		s.Consumers = 2
@@ -213,13 +228,14 @@ var paddedRows = ceilText("M", maxRows) + fmt.Sprintf("*%d", maxRows)
 
 // Arrange brings x[M, K] into the order of k in which the weights of a form are packed,
 // with zeros up to whole turns. Where stored codes stand for values beside them
-// ([Plan.Shifts]) it also sums x. Parameters are x, y, sums if there are some, of
-// [Plan.Arranged], M and K.
-func Arrange(f Form) (*ir.Program, error) {
+// ([Plan.Shifts]) it also sums x, if the schedule of [Wide] that x is for needs it ([WideSchedule.Sums]). Parameters are x, y,
+// sums if there are some, of [Plan.Arranged], M and K.
+func Arrange(f Form, s WideSchedule) (*ir.Program, error) {
 	p, err := PlanOf(f)
 	if err != nil {
 		return nil, err
 	}
+	p = p.ofWide(s)
 	pieces := Turn / (4 * p.Run)
 	b := build.Program(fmt.Sprintf("arrange_%s", p.Act), build.Grid(ceilText("M", 8), ceilText("K", Turn)))
 	x, y := b.Pointer("x", p.Act), b.Pointer("y", p.Act)
@@ -268,7 +284,7 @@ func Wide(f Form, s WideSchedule) (*ir.Program, error) {
 	if s, err = s.Filled(p); err != nil {
 		return nil, err
 	}
-	p = p.halved(s)
+	p = p.ofWide(s).halved(s)
 	d := &decoder{Plan: p, Schedule: Schedule{Rows: s.Rows, Warps: s.units(), Sides: s.Sides, Splits: s.Splits, AddBias: s.AddBias, AddResidual: s.AddResidual}}
 	w := &wide{decoder: d, s: s}
 	return w.program()
@@ -359,7 +375,15 @@ func (w *wide) rowsOf(s string) string {
 // some run while a turn ends: where products use several sums, none of which ends before the
 // turn does, and registers do (with 128 rows and two sides of folded scales ptxas has products wait for each other).
 func (p *Plan) hangs(s WideSchedule) bool {
-	return s.Fine || p.ahead(s) && s.Sides*p.halves(s) > 1 && (p.Group >= Turn || p.Folds && s.Rows*s.Sides*p.own(s) <= 128) && p.leading() > 0 && (s.Sides == 1 || !p.Shifts())
+	return s.Fine || p.ahead(s) && s.Sides*p.halves(s) > 1 && p.unhindered(s) && p.leading() > 0 && (s.Sides == 1 || !p.Shifts())
+}
+
+// unhindered reports whether sums leave registers for operands of two turns.
+func (p *Plan) unhindered(s WideSchedule) bool {
+	if p.Folds {
+		return s.Rows*s.Sides*p.own(s) <= 128
+	}
+	return p.Group >= Turn
 }
 
 func (w *wide) hangs() bool { return w.Plan.hangs(w.s) }

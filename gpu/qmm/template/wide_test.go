@@ -3,6 +3,7 @@ package template
 import (
 	"context"
 	"fmt"
+	"math"
 	"math/rand/v2"
 	"slices"
 	"strings"
@@ -61,15 +62,15 @@ func (l *layer) checkWide(t *testing.T, d device.Device, s WideSchedule) {
 	}
 	pack, err := Pack(l.form)
 	w := run(host, pack, err, l.q, array.New(dtype.U8, plan.PackedShape(l.n, l.k)...), l.n, l.k)[1].Array
-	arrange, err := Arrange(l.form)
+	arrange, err := Arrange(l.form, s)
 	shape, sizes := plan.Arranged(l.m, l.k)
 	var sums *array.Array
-	if plan.Shifts() {
+	if s.Sums(plan) {
 		sums = array.New(dtype.F32, sizes...)
 	}
 	arranged := run(d, arrange, err, l.x, array.New(l.form.Act, shape...), sums, l.m, l.k)
 	x := arranged[1].Array
-	if plan.Shifts() {
+	if s.Sums(plan) {
 		sums = arranged[2].Array
 	}
 	var zeros, bias, residual, part, arrived *array.Array
@@ -177,6 +178,117 @@ func TestWideStaged(t *testing.T) {
 		cases[i].s.Staged = true
 	}
 	checkWideCases(t, cases, 4)
+}
+
+// TestFolded multiplies with scales of groups of whole turns folded into operands, of every type where weights are read as other
+// programs have them: whose casts are exact, or leave powers of two.
+func TestFolded(t *testing.T) {
+	schedules := []WideSchedule{
+		{Rows: 64}, {Rows: 32, Sides: 2, Blocks: 3}, {Rows: 64, Splits: 2, Joint: true, Staged: true}, {Rows: 32, Persistent: true, Consumers: 2, Cluster: 2},
+		{Rows: 32, Fine: true, Sides: 2}, {Rows: 64, Whole: true, AddBias: true, AddResidual: true}, {Rows: 16, Parts: 2}, {Rows: 32, Sides: 2, Splits: 2},
+	}
+	folds, raised, done := 0, 0, map[int]bool{}
+	for i, w := range weights() {
+		for j, act := range []dtype.Type{dtype.F16, dtype.BF16} {
+			f := Form{Weight: w, Act: act, Scale: act, Group: []int{128, 256}[(i+j)%2], Exact: true}
+			f.Zero = w.IsInt() && !w.Signed() && w.Bits() > 2 && (i+j)%2 == 0
+			p, err := PlanOf(f)
+			if err != nil || !f.Expands(2) { // scales of one bit are few
+				continue
+			}
+			q := p.Folding()
+			if q == nil {
+				if p.Recipe != nil && w != dtype.U1 { // whose powers are too far apart
+					t.Errorf("%s to %s, zero points %v: not folded", w, act, f.Zero)
+				}
+				continue
+			}
+			if folds++; q.Raise > 0 {
+				raised++
+			}
+			if !*every && (i+j)%3 != 0 {
+				continue
+			}
+			at, s := 0, WideSchedule{}
+			for k := range schedules {
+				at = (i/2 + 3*j + k) % len(schedules)
+				s = schedules[at]
+				s.Folded = true
+				if _, err := s.Filled(p); err == nil && s.Rows <= p.Most(s) {
+					break
+				}
+				s = WideSchedule{Rows: 16, Consumers: 1, Folded: true}
+			}
+			done[at] = true
+			t.Run(fmt.Sprintf("%+v_%s", f, s), func(t *testing.T) {
+				l := randomLayer(f, s.Rows-3, 150, 392, rand.New(rand.NewPCG(uint64(i), 11)))
+				for at := range l.s.Len() { // up to the greatest that are folded
+					l.s.SetCode(at, f.Scale.Encode(f.Scale.Decode(l.s.Code(at))*math.Ldexp(1, min(q.To, 6)-1), false))
+				}
+				for _, name := range []string{"interp", "sim"} {
+					l.checkWide(t, machine(t, name), s)
+				}
+			})
+		}
+	}
+	if folds < 60 || raised < 10 || len(done) < len(schedules)-1 {
+		t.Errorf("%d forms are folded, %d of them with operands raised, by %d schedules", folds, raised, len(done))
+	}
+	for _, f := range []Form{{Weight: dtype.U1, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true}, {Weight: dtype.I4, Act: dtype.F16, Scale: dtype.F16, Group: 64}, {Weight: dtype.I4, Act: dtype.BF16, Scale: dtype.F16, Group: 128}} {
+		p, err := PlanOf(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if _, err := (WideSchedule{Folded: true}).Filled(p); err == nil || !strings.Contains(err.Error(), "leave Folded out") {
+			t.Errorf("%+v: %v", f, err)
+		}
+	}
+}
+
+// TestFoldedAssembles has ptxas assemble the schedules with folded scales that many rows take first: nothing of a thread goes to
+// memory, and products go on beside its threads.
+func TestFoldedAssembles(t *testing.T) {
+	types := []dtype.Type{dtype.I4, dtype.F6E3M2, dtype.U3}
+	if *every {
+		types = weights()
+	} else if testing.Short() {
+		types = types[:1]
+	}
+	for _, w := range types {
+		for _, act := range []dtype.Type{dtype.F16, dtype.BF16} {
+			f := Form{Weight: w, Act: act, Scale: act, Group: 128}
+			p, err := PlanOf(f)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if p.Folding() == nil || act == dtype.BF16 && !*every && w != types[0] {
+				continue
+			}
+			done := 0
+			for _, m := range []int{256, 1024} {
+				for _, stay := range []bool{false, true} {
+					left := 2
+					for _, s := range WideCandidates(p, m, 57344, 8192, stay, true, H200()) {
+						if !s.Folded || left == 0 {
+							continue
+						}
+						left, done = left-1, done+1
+						program, err := Wide(f, s)
+						if err != nil {
+							t.Fatal(err)
+						}
+						made, err := assembled(t, program)
+						if err != nil || made.Spills() > 0 || strings.Contains(made.Said, "serialized") {
+							t.Errorf("%s to %s, %s: %v\n%s", w, act, s, err, made.Said)
+						}
+					}
+				}
+			}
+			if done < 6 {
+				t.Errorf("%s to %s: %d schedules", w, act, done)
+			}
+		}
+	}
 }
 
 // jointCases are schedules whose splits are clusters.
@@ -372,7 +484,7 @@ func TestWideOfFewRows(t *testing.T) {
 			t.Errorf("%s: blocks of one tile of %d and 8 rows: %v", w, p.Tiles, err)
 		}
 		parts := 0
-		for _, s := range WideCandidates(p, 8, 1024, 1024, false, H200()) {
+		for _, s := range WideCandidates(p, 8, 1024, 1024, false, false, H200()) {
 			if s.passes() == 1 || s.Cluster > 1 || s.Splits > 1 {
 				continue
 			}

@@ -117,7 +117,7 @@ func TestFineFoldsAssembles(t *testing.T) {
 			}
 			done := map[WideSchedule]bool{}
 			for _, m := range []int{16, 64, 256} {
-				for _, s := range WideCandidates(p, m, 8192, 8192, false, H200()) {
+				for _, s := range WideCandidates(p, m, 8192, 8192, false, false, H200()) {
 					if s.Splits, s.Joint, s.Once = 1, false, false; !s.Fine || done[s] || m < 256 && s.Rows < 64 && !*every {
 						continue
 					}

@@ -42,6 +42,7 @@ const (
 // The slowest of these decides how long a turn takes: the matrix instructions of all
 // warpgroups; their other instructions; what comes in; what a warpgroup does one behind the other.
 func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
+	p = p.ofWide(s)
 	outputs := s.Outputs(p)
 	units := ceil(n, outputs*s.Cluster) * s.Cluster * ceil(m, s.Rows) * s.Splits
 	turns := ceil(ceil(k, Turn), s.Splits)
@@ -93,10 +94,48 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	if s.Blocks > 0 {
 		time += wideMeet * max(1, float64(s.Rows*s.Outputs(p))/(64*256))
 	}
+	if m > foldFrom {
+		time = Sustained(time * p.many(s, m))
+	}
 	if s.Splits > 1 { // with Joint about as much
 		time += widePart + wideMoved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
 	return time
+}
+
+// Sustained is how many µs products take that would take so many at the clock that they begin with: where they are longer than
+// powerful µs, the driver takes it back, for power.
+func Sustained(us float64) float64 {
+	const powerful, slower = 1100, 0.2
+	return us + slower*max(0, us-powerful)
+}
+
+// many is how many times as long as all that more than foldFrom rows take, fitted to some 250 times of 256 to 1,024 rows in the tables'
+// layers (WIDE.md).
+func (p *Plan) many(s WideSchedule, m int) float64 {
+	times, across := 1.0, 32%p.Stored.Bits() != 0 // codes that lie across words
+	switch {
+	case p.Folds && s.Sides > 1:
+		times = 1.04
+	case p.Folds && !s.Persistent:
+		times = 0.97
+	case p.Folds:
+	case s.Persistent:
+		times = 1.02
+	case !s.Fine && s.Parts == 1 && m >= 2*s.Rows:
+		times = 0.88
+	case !s.Fine && (s.Sides > 1 || s.Stages < 3):
+		times = 1.35
+	}
+	if across {
+		times *= 1.06
+	}
+	if p.own(s) > 1 && p.Folds && across {
+		times *= 1.1
+	} else if p.own(s) > 1 && !p.Folds {
+		times *= 1.06
+	}
+	return times
 }
 
 // crowds reports whether operands that are folded, beside sums in half of a thread's registers, may leave too few for products of a
@@ -105,13 +144,32 @@ func (p *Plan) crowds(s WideSchedule) bool { return p.Folds && s.Rows*s.Sides*p.
 
 // WideCandidates are the schedules of [Wide] that a product x[M, K]·w[N, K]ᵀ might take on
 // a machine, in the order of [Plan.EstimateWide]: those whose registers and shared memory
-// fit; with stay those whose blocks go on to further tiles.
-func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule {
-	type rated struct {
-		WideSchedule
-		time float64
+// fit; with stay those whose blocks go on to further tiles, and with fold those that are Folded too, beyond foldFrom rows.
+func WideCandidates(p *Plan, m, n, k int, stay, fold bool, on Machine) []WideSchedule {
+	all := p.wideRated(WideSchedule{}, m, n, k, stay, on)
+	if fold && m > foldFrom && p.Folding() != nil {
+		all = append(all, p.wideRated(WideSchedule{Folded: true}, m, n, k, stay, on)...)
 	}
-	var all []rated
+	slices.SortStableFunc(all, func(x, y rated) int { return cmp.Compare(math.Round(x.time*20), math.Round(y.time*20)) })
+	out := make([]WideSchedule, len(all))
+	for i, r := range all {
+		out[i] = r.WideSchedule
+	}
+	return out
+}
+
+// foldFrom is up to how many rows tables have schedules of groups of whole turns, none of them Folded.
+const foldFrom = 128
+
+// rated is a schedule and how long it takes.
+type rated struct {
+	WideSchedule
+	time float64
+}
+
+// wideRated are WideCandidates with what of has set, in no order.
+func (p *Plan) wideRated(of WideSchedule, m, n, k int, stay bool, on Machine) (all []rated) {
+	p = p.ofWide(of)
 	turns := ceil(k, Turn)
 	add := func(s WideSchedule) {
 		s.Stages, s.Staged = 2, !stay
@@ -155,7 +213,8 @@ func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule 
 		for _, sides := range []int{1, 2} {
 			for _, cluster := range []int{1, 2} {
 				for _, splits := range []int{1, 2, 3, 4, 6, 8, 12, 16} {
-					s := WideSchedule{Consumers: consumers, Sides: sides, Parts: parts, Cluster: cluster, Splits: splits, Persistent: stay, Rows: 8}
+					s := of
+					s.Consumers, s.Sides, s.Parts, s.Cluster, s.Splits, s.Persistent, s.Rows = consumers, sides, parts, cluster, splits, stay, 8
 					for s.Rows < min(m, p.Most(s)) {
 						s.Rows *= 2
 					}
@@ -186,10 +245,5 @@ func WideCandidates(p *Plan, m, n, k int, stay bool, on Machine) []WideSchedule 
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(x, y rated) int { return cmp.Compare(math.Round(x.time*20), math.Round(y.time*20)) })
-	out := make([]WideSchedule, len(all))
-	for i, r := range all {
-		out[i] = r.WideSchedule
-	}
-	return out
+	return all
 }
