@@ -473,13 +473,19 @@ func (l Linear) Named(m int) []string {
 const (
 	expandRate  = 3.9e6
 	plainRate   = 3.0e6
-	productRate = 860e6
+	productRate = 887e6
 )
 
 // expandUs is about how many µs Expand takes with m rows on an H200.
 func (l Linear) expandUs(m int) float64 {
-	n, k := float64(l.N), float64(l.K)
-	return 6 + n*k*(2+float64(l.WeightType.Bits())/8)/expandRate + max(template.Sustained(2*float64(m)*n*k/productRate), 2*n*k/plainRate)
+	n, k, sms := float64(l.N), float64(l.K), template.H200().SMs
+	s := plainSchedule(l.ActType, m, l.N, sms)
+	tiles := plainTiles(m, l.N, s.N)
+	waves := float64((tiles+sms-1)/sms*sms) / float64(tiles) // times as long as if the last wave were as large as all others
+	if s.PDL {                                               // what it leaves idle makes the next weights
+		waves = (1 + waves) / 2
+	}
+	return 6 + n*k*(2+float64(l.WeightType.Bits())/8)/expandRate + max(template.Sustained(2*float64(m)*n*k/productRate*waves), 2*n*k/plainRate)
 }
 
 // planUs is about how many µs a plan takes on an H200, as [Linear.PlanFor] compares them.
@@ -692,9 +698,12 @@ func Plain(act dtype.Type, m, n, sms int) (*ir.Program, error) {
 	return p, nil
 }
 
+// plainTiles are those of a product of plain numbers, each of 128 rows and so many outputs.
+func plainTiles(m, n, outputs int) int { return (m + 127) / 128 * ((n + outputs - 1) / outputs) }
+
 func plainSchedule(act dtype.Type, m, n, sms int) hopper.Schedule {
 	s := hopper.Schedule{Type: act, Out: act, N: 256}
-	tiles := func() int { return (m + 127) / 128 * ((n + s.N - 1) / s.N) }
+	tiles := func() int { return plainTiles(m, n, s.N) }
 	if tiles() < sms {
 		s.N = 128
 	}
