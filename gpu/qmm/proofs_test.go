@@ -410,6 +410,62 @@ func TestMasksRecord(t *testing.T) {
 	}
 }
 
+// TestManyRecord holds products of 256 to 1,024 rows to what models expect of them, and those whose scales are folded to be faster than
+// the same without.
+func TestManyRecord(t *testing.T) {
+	data, err := os.ReadFile(filepath.Join(need.Root(t), "tests", "record", "many_rows.json"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var all struct{ Rows, Unfolded []Row }
+	if err := json.Unmarshal(data, &all); err != nil {
+		t.Fatal(err)
+	}
+	type product struct {
+		weight, layer string
+		m             int
+	}
+	times := map[product]float64{}
+	same, folded, plain := 0, 0, 0.0
+	for _, r := range all.Rows {
+		l, err := r.Linear()
+		if err != nil || r.Result == "" || r.GPU == "" || r.Commit == "" || !(r.Error < 1e-3) || r.CublasUs <= 0 {
+			t.Errorf("%s %s, %d rows: incomplete: %v, %+v", r.Weight, r.Layer, r.M, err, r)
+			continue
+		}
+		if times[product{r.Weight, r.Layer, r.M}] = r.MedianUs; r.Wide != nil && r.Wide.Folded {
+			folded++
+		}
+		l.ScaleBits = r.ScaleBits
+		now, _, err := l.choice(r.M, Call{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if was := r.Choice(); now.Plan == was.Plan && now.Wide == was.Wide {
+			same++
+			if off := l.planUs(now.Plan, r.M) / r.MedianUs; off < 0.85 || off > 1.2 {
+				t.Errorf("%s %s, %d rows: %.2f of %.1f µs is expected of %s", r.Weight, r.Layer, r.M, off, r.MedianUs, now)
+			}
+		}
+		t.Logf("%s %s, %d rows: %.1f µs, %.2f times as fast as cuBLAS, by %s", r.Weight, r.Layer, r.M, r.MedianUs, r.OfCublas, r.Choice())
+	}
+	n := 0
+	for _, r := range all.Unfolded {
+		us := times[product{r.Weight, r.Layer, r.M}]
+		if us == 0 || !r.Far || r.Wide == nil || r.Wide.Folded {
+			t.Errorf("%s %s, %d rows: %+v", r.Weight, r.Layer, r.M, r)
+		}
+		if r.M > 256 {
+			n, plain = n+1, plain+math.Log(us/r.MedianUs)
+		}
+	}
+	gain := math.Exp(plain / float64(n))
+	t.Logf("%d products, %d of them folded, %d chosen as they were; %.3f of the time without", len(all.Rows), folded, same, gain)
+	if len(all.Rows) < 72 || n < 12 || folded < 30 || same < 60 || gain > 0.92 {
+		t.Errorf("%d products, %d folded, %d chosen as now, %d beside unfolded ones, %.3f of their time", len(all.Rows), folded, same, n, gain)
+	}
+}
+
 // TestLayersRecord holds what all linear layers of models took to be whole.
 func TestLayersRecord(t *testing.T) {
 	for _, c := range []struct{ model, file string }{{"llama-3.3-70b", "layers_llama.json"}, {"qwen2.5-32b", "layers_qwen.json"}, {"gemma-2-9b", "layers_gemma.json"}} {
