@@ -481,9 +481,9 @@ func (l Linear) expandUs(m int) float64 {
 	n, k, sms := float64(l.N), float64(l.K), template.H200().SMs
 	s := plainSchedule(l.ActType, m, l.N, sms)
 	tiles := plainTiles(m, l.N, s.N)
-	waves := float64((tiles+sms-1)/sms*sms) / float64(tiles) // times as long as if the last wave were as large as all others
-	if s.PDL {                                               // what it leaves idle makes the next weights
-		waves = (1 + waves) / 2
+	waves := 1.0
+	if !s.PDL { // else what the last wave leaves idle makes the next weights
+		waves = float64((tiles+sms-1)/sms*sms) / float64(tiles) // times as long as if it were as large as all others
 	}
 	return 6 + n*k*(2+float64(l.WeightType.Bits())/8)/expandRate + max(template.Sustained(2*float64(m)*n*k/productRate*waves), 2*n*k/plainRate)
 }

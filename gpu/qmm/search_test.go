@@ -159,7 +159,7 @@ func TestTunePlans(t *testing.T) {
 			switch name, _, _ := strings.Cut(p.Name, "_"); {
 			case name == title:
 				return 3
-			case name == "decode" || name == "stream" || name == "gang" || name == "wide":
+			case name == "decode" || name == "stream" || name == "gang" || name == "wide" || name == "prefill":
 				return 30
 			}
 			return 1
@@ -188,7 +188,8 @@ func TestTunePlans(t *testing.T) {
 			{"u4", 40, Call{}, device.Info{Title: "NVIDIA H200", Driver: "CUDA 13.0", Arch: "sm_100a"}, Decode, "model"},
 		}},
 		{"stream", "u4", 20, Decode, []want{{"u4", 17, Call{}, h200, Decode, "store"}, {"u4", 32, Call{Plan: Wide}, h200, Wide, "model"}, {"u4", 16, Call{}, h200, Decode, "model"}}},
-		{"stream", "u4", 66, Decode, []want{{"u4", 65, Call{}, h200, Decode, "store"}, {"u4", 128, Call{}, h200, Expand, "model"}}}, // which so many rows do not take
+		{"stream", "u4", 66, Decode, []want{{"u4", 65, Call{}, h200, Decode, "store"}, {"u4", 128, Call{}, h200, Wide, "model"}}}, // which so many rows do not take
+		{"prefill", "u4", 300, Prefill, []want{{"u4", 300, Call{Bias: bias}, h200, Prefill, "store"}, {"u4 far", 300, Call{Plan: Prefill}, h200, Prefill, "model"}, {"u8", 300, Call{Plan: Prefill}, h200, Prefill, "model"}}},
 		{"expand", "u4", 300, Expand, []want{{"u4", 300, Call{}, h200, Expand, "store"}, {"u4", 512, Call{Bias: bias}, h200, Wide, "model"}, {"u8", 300, Call{}, h200, Wide, "model"}}},
 	} {
 		store, err := tune.OpenStore(filepath.Join(t.TempDir(), "tuned.db"))
@@ -206,10 +207,13 @@ func TestTunePlans(t *testing.T) {
 				t.Errorf("%s is the fastest: %s, %d rows, %+v on %s: %s from %s, %v; want %s from %s", c.title, w.layer, w.m, w.call, w.on.Arch, got, from, err, w.plan, w.from)
 			}
 		}
-		if c.plan == Expand { // scales with more bits than plain weights hold
+		if c.plan == Prefill && !row.Choice().Wide.Folded {
+			t.Errorf("what is found is not folded, for which it is here: %s", row.Choice())
+		}
+		if c.plan == Expand || c.plan == Prefill { // scales with more bits than plain weights hold
 			l := kind(t, c.layer, 256, 512)
 			l.ScaleBits = 0
-			if got, from, err := l.ChooseOn(store, h200, 300, Call{}); err != nil || got.Plan == Expand || from != "model" {
+			if got, from, err := l.ChooseOn(store, h200, 300, Call{}); err != nil || got.Plan == Expand || got.Wide.Folded || from != "model" {
 				t.Errorf("scales that round: %s from %s, %v", got, from, err)
 			}
 		}
