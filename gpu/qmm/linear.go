@@ -43,7 +43,8 @@ type Linear struct {
 	// programs may fold ([template.Form]), which is faster from two rows of x on: beside f16 mostly from 2^-17 to 1, beside
 	// bf16 all but those near its ends. 16-bit scales of groups may be folded where ScaleBits says that weights are
 	// exact; Far then says that some are too large for that: beside f16 the bound is 2^9 by the greatest code, rounded to
-	// powers of two (32 for u4), as it is in larger groups, where folding begins beyond 128 rows. It says the same of weights that
+	// powers of two (32 for u4), in groups of 128 and more, where folding begins beyond 128 rows, less for types of 3, 5 and 6 bits (1
+	// for u3, u5 and u6) and some floats ([template.Plan.Folding]). It says the same of weights that
 	// were to be Rounded. [Weights.Pack] sets it where there are others.
 	Far bool
 	// Rounded says that products may round weights to the type of the activations, twice: a code less its zero point,
@@ -169,13 +170,18 @@ func (l Linear) Check() (Linear, error) {
 	if err != nil {
 		return l, fmt.Errorf("qmm: %w", err)
 	}
-	if l.Far && l.ScaleType != dtype.F8E8M0 && !p.Exacts(1) && p.Folding() == nil {
+	if l.Far && !l.bounded() {
 		return l, fmt.Errorf("qmm: scales of %s far apart, groups of %d, activations of %s: programs take all of them anyway; leave far out", l.ScaleType, l.Group, l.ActType)
 	}
 	if stored := p.PackedShape(l.N, l.K); stored[0]*stored[1]*stored[2] >= array.MaxBytes {
 		return l, fmt.Errorf("qmm: weights [%d, %d] of %s take %d bytes, and programs reach %d; make several layers of its outputs", l.N, l.K, l.WeightType, stored[0]*stored[1]*stored[2], array.MaxBytes-1)
 	}
 	return l, nil
+}
+
+// bounded reports whether Far says anything of the layer.
+func (l Linear) bounded() bool {
+	return l.ScaleType == dtype.F8E8M0 || l.Form().Exacts(1) || l.folding() != nil
 }
 
 // Form is what the programs of the layer depend on.

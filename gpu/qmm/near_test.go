@@ -1,14 +1,18 @@
 package qmm
 
 import (
+	"bytes"
 	"context"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"slices"
+	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/gpu/tune"
 	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -261,11 +265,11 @@ func TestExactFound(t *testing.T) {
 // foldedKinds have scales of groups of whole turns that are folded beyond 128 rows: with casts that are exact, or leave powers of two.
 var foldedKinds = []string{"i4", "u4 zero", "f6e3m2", "u3", "i2 group=256", "f8e4m3", "f4e2m1", "i4 act=bf16 scale=bf16", "u3 zero act=bf16 scale=bf16", "f6e3m2 act=bf16 scale=bf16"}
 
-// holdFolded holds what many rows take, folded, to the error of f32 sums, with weights of ordinary sizes and small ones, in
+// holdFolded holds what many rows take, folded, to the error of f32 sums, for each kind of x in turn, with weights of ordinary sizes and small ones, in
 // outputs of their own and in groups of the same output; of plans, those that so many rows may take.
 func holdFolded(t *testing.T, d device.Device, m, n, k int, plans []string) {
 	for i, name := range foldedKinds {
-		if testing.Short() && i%3 != 2 {
+		if testing.Short() && i%4 != 0 {
 			continue
 		}
 		q, p := packed(t, d, kind(t, name, n, k), uint64(i), func(w *array.Array) {
@@ -280,16 +284,25 @@ func holdFolded(t *testing.T, d device.Device, m, n, k int, plans []string) {
 		if p.ScaleBits == 0 || p.Far || !p.folds() {
 			t.Errorf("%s: packed as %s, which is not folded", name, p.Linear)
 		}
-		for _, plan := range plans {
+		for j, plan := range plans {
 			all, err := p.WideSchedules(plan, m, math.MaxInt)
 			at := slices.IndexFunc(all, func(s template.WideSchedule) bool { return s.Folded })
 			if err != nil || at < 0 {
 				t.Errorf("%s by %s: none is folded, %v", name, plan, err)
 				continue
 			}
+			store, err := tune.OpenStore(filepath.Join(t.TempDir(), "tuned.db")) // what searches found here is not asked for
+			if err != nil {
+				t.Fatal(err)
+			}
 			p.chosen.Store(asked{m, plan, false}, chosen{Choice: Choice{Plan: plan, Wide: all[at]}})
-			of := []int{0, 3, 4}[i%3]
-			holds(t, d, q, p, filled(p.ActType, of, m, k), inputs[of].name, Call{Plan: plan})
+			call := Call{Plan: plan, Store: store}
+			of := (i + 5*j) % len(inputs)
+			x := filled(p.ActType, of, m, k)
+			holds(t, d, q, p, x, inputs[of].name, call)
+			if res, err := p.Prepare(t.Context(), d, m, call); err != nil || !res.Wide.Folded {
+				t.Errorf("%s by %s: %v, %v", name, plan, res, err)
+			}
 		}
 	}
 }
@@ -338,7 +351,12 @@ func TestFoldedFound(t *testing.T) {
 				t.Errorf("%s is read as %s, %v", packed.Linear, again, err)
 			}
 			large := packed.Linear
-			large.N, large.K = 57344, 8192
+			large.N, large.K = 57344, template.MostFolded
+			if long := large; packed.folds() {
+				if long.K++; long.folds() {
+					t.Errorf("%s: %d inputs are one sum", name, long.K)
+				}
+			}
 			all, err := large.WideSchedules(Wide, 512, 0)
 			if err != nil || all[0].Folded != c.folds[i] {
 				t.Errorf("%s, a scale of %g: %v, %v", name, c.scale, all, err)
@@ -347,5 +365,42 @@ func TestFoldedFound(t *testing.T) {
 				t.Errorf("%s, for any scales: %v, %v", name, all, err)
 			}
 		}
+	}
+}
+
+// TestFoldedRefused holds folded schedules away from layers whose scales may be any: in calls, and in what is exported, which takes other scales than a
+// layer's too.
+func TestFoldedRefused(t *testing.T) {
+	l := kind(t, "i4", 64, 256)
+	w := &array.Array{Type: dtype.U8, Shape: []int{0}}
+	x := blank(l.ActType, 130, l.K)
+	if _, err := l.wideCall(nil, template.WideSchedule{Folded: true}, w, w, nil, x, Call{}, 1); err == nil || !strings.Contains(err.Error(), "leave Folded out") {
+		t.Errorf("weights that may not be exact: %v", err)
+	}
+	for _, name := range []string{"i4 scalebits=4", "i4 act=bf16 scale=bf16 scalebits=4", "f6e3m2"} {
+		l := kind(t, name, 8192, 1024)
+		if all, err := l.Usual().WideSchedules(Prefill, 1024, 0); err != nil || !all[0].Folded {
+			t.Errorf("%s: %v, %v", name, all, err)
+		}
+		e, err := l.Export("of", warpgroups, false, 512, 1024)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if bytes.Contains(e.Python, []byte("folded")) {
+			t.Errorf("%s: a module has folded scales", name)
+		}
+	}
+	if rows, err := WideEntries([]Row{{Weight: "i4", Act: "f16", Scale: "f16", Group: 128, M: 256, N: 8192, K: 8192, Plan: Wide, Wide: &template.WideSchedule{Folded: true}}}); err != nil || len(rows) > 0 {
+		t.Errorf("a table has %v, %v", rows, err)
+	}
+	// Zero points that are not whole leave nothing that scales could be too large for.
+	q, p := packed(t, openDevice(t, "interp"), kind(t, "u4 zero=any", 24, 256), 1, nil)
+	q.Linear.AnyZero, q.Linear.Far = false, true
+	p, err := q.Pack(t.Context(), openDevice(t, "interp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Check(); err != nil || !p.AnyZero {
+		t.Errorf("%s: %v", p.Linear, err)
 	}
 }

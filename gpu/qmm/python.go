@@ -137,7 +137,7 @@ func (m *module) choose(target string, from, to int) (c Choice, expands bool, er
 		if c, _, err = m.unfolded().ChooseOn(nil, on, rows, Call{}); err == nil {
 			c, err = c.filled(m.plan)
 		}
-		if err != nil || c.takes(m.Linear, m.plan, from) {
+		if err != nil || c.takes(m.unfolded(), m.plan, from) {
 			break
 		}
 		if rows == from {

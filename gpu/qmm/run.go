@@ -236,6 +236,9 @@ func (q *Weights) found() (l Linear, plan *template.Plan, scales *array.Array, e
 		l.Far = true
 		plan, err = template.PlanOf(l.Form())
 	}
+	if err == nil && l.Far && !l.bounded() { // zero points that are not whole leave nothing to fold
+		l.Far = false
+	}
 	return l, plan, scales, err
 }
 

@@ -420,19 +420,33 @@ func (l Linear) sample() (*Weights, error) {
 }
 
 // Usual is the kind with the ScaleBits that [Linear.Quantize] gives weights of the size and
-// distribution that layers of models have: what is to be expected of a layer before there
-// is one.
+// distribution that layers of models have, and Far where packing finds these too large for folding in groups of 128 and more: what
+// is to be expected of a layer before there is one.
 func (l Linear) Usual() Linear {
 	kind := l
 	kind.N, kind.K = 0, 0
-	if bits, ok := usual.Load(kind); ok {
-		l.ScaleBits = bits.(int)
-	} else if q, err := l.sample(); err == nil {
-		l.ScaleBits = q.ScaleBits
-		usual.Store(kind, l.ScaleBits)
+	known, ok := usual.Load(kind)
+	if !ok {
+		q, err := l.sample()
+		if err != nil {
+			return l
+		}
+		found := expected{bits: q.ScaleBits}
+		if as, err := q.AsPacked(); err == nil && l.folding() != nil {
+			found.far = as.Far
+		}
+		known, _ = usual.LoadOrStore(kind, found)
 	}
+	is := known.(expected)
+	l.ScaleBits, l.Far = is.bits, l.Far || is.far
 	return l
 }
 
-// usual are the bits that Usual has found, which takes some 10 ms, by kind.
+// expected is what Usual says of a kind.
+type expected struct {
+	bits int
+	far  bool
+}
+
+// usual is what Usual has found, which takes some 10 ms, by kind.
 var usual sync.Map

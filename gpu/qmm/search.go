@@ -52,6 +52,9 @@ func (l Linear) problem(k Tuned) string {
 			casts += " rounded"
 		}
 	}
+	if k.Rows > template.FoldFrom && l.folds() { // which is of the layer's scales
+		casts += " folded"
+	}
 	return fmt.Sprintf("%d bits, %d tiles, act=%s scale=%s group=%d%s, %d rows, %d×%d", k.Bits, k.Tiles, k.Act, l.ScaleType, l.Group, casts, k.Rows, k.N, k.K)
 }
 

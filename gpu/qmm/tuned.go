@@ -271,7 +271,7 @@ func (r Row) Linear() (Linear, error) {
 		text += " factor"
 	}
 	l, err := Parse(text, r.N, r.K)
-	if err == nil && l.Form().Exacts(r.ScaleBits) { // what programs depend on
+	if err == nil && (l.Form().Exacts(r.ScaleBits) || l.folding() != nil) { // what programs, or which of them a layer may have, depend on
 		l.ScaleBits = r.ScaleBits
 	}
 	return l, err

@@ -52,7 +52,7 @@ func (l Linear) wideSchedules(plan string, m, tries int) ([]template.WideSchedul
 	s, tabled := l.tunedWide(p, m)
 	if tabled = tabled && plan == Wide; tabled {
 		s, err = s.Filled(p)
-		tabled = err == nil // else groups or zero points are not those that it was timed with
+		tabled = err == nil && (!s.Folded || l.folds()) // else groups or zero points are not those that it was timed with
 	}
 	if usual := l.usual(p, false); tabled && usual {
 		out, from = append(out, s), "table"
@@ -87,9 +87,9 @@ func (l Linear) wideSchedules(plan string, m, tries int) ([]template.WideSchedul
 }
 
 // folds reports whether products may have schedules that are Folded: the type of the activations holds the weights as they are,
-// and scales are within the bounds of [template.Plan.Folding].
+// scales are within the bounds of [template.Plan.Folding], and k are few enough for one sum.
 func (l Linear) folds() bool {
-	return l.ScaleBits > 0 && !l.Far && l.Form().Expands(l.ScaleBits) && l.folding() != nil
+	return l.K <= template.MostFolded && l.ScaleBits > 0 && !l.Far && l.Form().Expands(l.ScaleBits) && l.folding() != nil
 }
 
 // folding is the layer's [template.Plan.Folding].
@@ -134,7 +134,7 @@ func (l Linear) wideCall(made *programs, s template.WideSchedule, w, scales, zer
 		return nil, err
 	}
 	if s.Folded && !l.folds() {
-		return nil, fmt.Errorf("qmm: folded scales for %s, of whose weights %s would have to be rounded, or whose scales are too large for it; leave Folded out", l, l.ActType)
+		return nil, fmt.Errorf("qmm: folded scales for %s [%d, %d]: its weights are not known to be numbers of %s, or some scales are too large for it, or it has more than %d inputs; leave Folded out", l, l.N, l.K, l.ActType, template.MostFolded)
 	}
 	part, arrived := s.Workspace(p, m, l.N)
 	if s.Shares() {

@@ -88,7 +88,7 @@ func WideEntries(rows []Row) ([]TunedWide, error) {
 	var out []TunedWide
 next:
 	for _, r := range rows {
-		if r.Wide == nil || r.Plan != Wide {
+		if r.Wide == nil || r.Plan != Wide || r.Wide.Folded { // which not all layers of a key may have
 			continue
 		}
 		l, err := r.Linear()

@@ -403,7 +403,8 @@ func (p *Plan) lift() {
 
 // Folding is the plan by which programs with [WideSchedule.Folded] multiply, nil if there are none: of groups of whole turns, where
 // folding gains something only beside so many rows that sums of groups cost more than an instruction for two operands.
-// Weights lie as p says, for all other programs read them too.
+// Weights lie as p says, for all other programs read them too. Products of all k of an output are one sum of a tensor core, which
+// cuts off more than sums in f32 round where there are many of one sign (TestKeptFolded): for layers of [MostFolded] k at most.
 func (p *Plan) Folding() *Plan {
 	if p.Group < Turn || p.Scale != p.Act || p.Factor || p.Rest() || p.Recipe == nil {
 		return nil
@@ -413,7 +414,11 @@ func (p *Plan) Folding() *Plan {
 	}
 	known, ok := foldings.Load(p.Form)
 	if !ok {
-		known, _ = foldings.LoadOrStore(p.Form, p.folding())
+		whole, err := PlanOf(p.Form) // p may be one of a schedule's
+		if err != nil {
+			return nil
+		}
+		known, _ = foldings.LoadOrStore(p.Form, whole.folding())
 	}
 	return known.(*Plan)
 }
@@ -442,6 +447,9 @@ func (p *Plan) folding() *Plan {
 	return nil
 }
 
+// MostFolded is how many k a layer has at most whose products are folded unasked in groups of whole turns.
+const MostFolded = 8192
+
 // act16 is the greatest exponent of f16.
 const act16 = 15
 
@@ -450,8 +458,10 @@ var foldings sync.Map
 
 // ofWide is the plan as programs of a schedule of [Wide] multiply by it.
 func (p *Plan) ofWide(s WideSchedule) *Plan {
-	if q := p.Folding(); s.Folded && q != nil {
-		return q
+	if s.Folded {
+		if q := p.Folding(); q != nil {
+			return q
+		}
 	}
 	return p
 }

@@ -280,3 +280,72 @@ func TestKeptOfAny(t *testing.T) {
 	}
 	t.Logf("at most %.3f of the error of f32 sums", worst)
 }
+
+// TestKeptFolded holds sums of products whose scales are folded, of as many k as that is done for, to 1.1 of the error of f32 sums by
+// the model of what tensor cores cut off, with x of one sign, of either, and of one sign after the other. Of the longest layers' k they have
+// more, where sums of groups have not.
+func TestKeptFolded(t *testing.T) {
+	half := func(v float64) float64 { return dtype.F16.Decode(dtype.F16.Encode(v, true)) }
+	single := func(v float64) float64 { return float64(float32(v)) }
+	const codes, lift = 16, 128 // of u4, and what operands are multiplied with
+	ratio := func(kind, rows int, folded bool) float64 {
+		var ours, theirs float64
+		r := rand.New(rand.NewPCG(1, uint64(kind)))
+		for range 40 { // outputs
+			var acc, sum, sum32, exact float64
+			for g := range rows / 128 {
+				s := math.Ldexp(float64(8+r.IntN(8)), -11)
+				if !folded {
+					sum = 0
+				}
+				for k := 0; k < 128; k += 16 {
+					var a, x [16]float64
+					for e := range a {
+						code, v := float64(r.IntN(codes)), 0.3
+						switch kind {
+						case 1, 2:
+							v = math.Abs(r.NormFloat64())
+						case 3:
+							v = r.NormFloat64()
+						}
+						if kind == 2 && g >= rows/256 {
+							v = -v
+						}
+						if x[e], a[e] = half(v), math.Ldexp(code, -24); folded {
+							a[e] = code * s * lift
+						}
+						exact += code * s * x[e]
+						sum32 = single(sum32 + single(code*s*x[e]))
+					}
+					sum = single(cutSum(sum, a[:], x[:]))
+				}
+				if !folded {
+					acc = single(acc + sum*math.Ldexp(s, 24))
+				}
+			}
+			if folded {
+				acc = sum / lift
+			}
+			ours += math.Pow(half(acc)-exact, 2)
+			theirs += math.Pow(half(sum32)-exact, 2)
+		}
+		return math.Sqrt(ours / theirs)
+	}
+	const longest = 28672
+	most := 0.0
+	for kind := range 4 {
+		for rows := 1024; rows <= MostFolded; rows *= 2 {
+			if got := ratio(kind, rows, true); got > 1.1 {
+				t.Errorf("x of kind %d, %d k: %.3f of the error of f32 sums", kind, rows, got)
+			}
+		}
+		if got := ratio(kind, longest, false); got > 1.1 {
+			t.Errorf("x of kind %d, %d k by groups: %.3f", kind, longest, got)
+		}
+		most = max(most, ratio(kind, longest, true))
+	}
+	if most < 1.1 {
+		t.Errorf("%d k have %.3f of the error of f32 sums at most: they may be folded", longest, most)
+	}
+	t.Logf("%d k: %.3f", longest, most)
+}

@@ -43,7 +43,7 @@ type WideSchedule struct {
 	// them. Without Persistent, with 1 split and a Cluster of 1.
 	Blocks int
 	// Fine makes products of one tile each, which go on from turn to turn: for groups of
-	// multiples of 128, and an even number of tiles and sides together, or folded scales without Parts.
+	// multiples of 128, and an even number of tiles and sides together, or folded scales and neither Parts nor halves of the rows.
 	Fine bool `json:",omitempty"`
 	// Whole multiplies all rows of x by one product, where else two have half of them each.
 	Whole bool `json:",omitempty"`
@@ -139,7 +139,7 @@ const maxShared = 227<<10 - 512
 // Filled takes defaults for zero fields and checks the others.
 func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 	if s.Folded && p.Folding() == nil {
-		return s, fmt.Errorf("template: folded scales for %s, scales of %s, groups of %d and activations of %s: they are of the type of the activations, without a factor, in groups of multiples of %d, and no sums of x take zero points off; leave Folded out", p.Weight, p.Scale, p.Group, p.Act, Turn)
+		return s, fmt.Errorf("template: folded scales for %s, scales of %s, groups of %d and activations of %s: they are of the type of the activations, without a factor, in groups of multiples of %d, no sums of x take zero points off, and casts leave no powers of two too far apart; leave Folded out", p.Weight, p.Scale, p.Group, p.Act, Turn)
 	}
 	p = p.ofWide(s)
 	most := p.Most(s)

@@ -185,7 +185,7 @@ func TestWideStaged(t *testing.T) {
 func TestFolded(t *testing.T) {
 	schedules := []WideSchedule{
 		{Rows: 64}, {Rows: 32, Sides: 2, Blocks: 3}, {Rows: 64, Splits: 2, Joint: true, Staged: true}, {Rows: 32, Persistent: true, Consumers: 2, Cluster: 2},
-		{Rows: 32, Fine: true, Sides: 2}, {Rows: 64, Whole: true, AddBias: true, AddResidual: true}, {Rows: 16, Parts: 2}, {Rows: 32, Sides: 2, Splits: 2},
+		{Rows: 32, Fine: true, Sides: 2}, {Rows: 64, Whole: true, AddBias: true, AddResidual: true}, {Rows: 16, Parts: 2}, {Rows: 32, Sides: 2, Splits: 2}, {Rows: 16, Parts: 2, Fine: true},
 	}
 	folds, raised, done := 0, 0, map[int]bool{}
 	for i, w := range weights() {

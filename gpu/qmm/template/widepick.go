@@ -96,8 +96,11 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	if s.Blocks > 0 {
 		time += wideMeet * max(1, float64(s.Rows*s.Outputs(p))/(64*256))
 	}
-	if m > foldFrom {
-		time = Sustained(time * p.many(s, m))
+	if m > FoldFrom {
+		if p.Group >= Turn || p.Folds {
+			time *= p.many(s, m)
+		}
+		time = Sustained(time)
 	}
 	if s.Splits > 1 { // with Joint about as much
 		time += widePart + wideMoved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
@@ -112,8 +115,8 @@ func Sustained(us float64) float64 {
 	return us + slower*max(0, us-powerful)
 }
 
-// many is how many times as long as all that more than foldFrom rows take, fitted to some 250 times of 256 to 1,024 rows in the tables'
-// layers (WIDE.md).
+// many is how many times as long as all that more than FoldFrom rows take, fitted to times of 256 to 1,024 rows in the tables' layers
+// (WIDE.md), in groups of 128.
 func (p *Plan) many(s WideSchedule, m int) float64 {
 	times, across := 1.0, 32%p.Stored.Bits() != 0 // codes that lie across words
 	switch {
@@ -147,10 +150,10 @@ func (p *Plan) crowds(s WideSchedule) bool { return p.Folds && s.Rows*s.Sides*p.
 
 // WideCandidates are the schedules of [Wide] that a product x[M, K]·w[N, K]ᵀ might take on
 // a machine, in the order of [Plan.EstimateWide]: those whose registers and shared memory
-// fit; with stay those whose blocks go on to further tiles, and with fold those that are Folded too, beyond foldFrom rows.
+// fit; with stay those whose blocks go on to further tiles, and with fold those that are Folded too, beyond FoldFrom rows.
 func WideCandidates(p *Plan, m, n, k int, stay, fold bool, on Machine) []WideSchedule {
 	all := p.wideRated(WideSchedule{}, m, n, k, stay, on)
-	if fold && m > foldFrom && p.Folding() != nil {
+	if fold && m > FoldFrom && p.Folding() != nil {
 		all = append(all, p.wideRated(WideSchedule{Folded: true}, m, n, k, stay, on)...)
 	}
 	slices.SortStableFunc(all, func(x, y rated) int { return cmp.Compare(math.Round(x.time*20), math.Round(y.time*20)) })
@@ -161,8 +164,8 @@ func WideCandidates(p *Plan, m, n, k int, stay, fold bool, on Machine) []WideSch
 	return out
 }
 
-// foldFrom is up to how many rows tables have schedules of groups of whole turns, none of them Folded.
-const foldFrom = 128
+// FoldFrom is up to how many rows tables have schedules of groups of whole turns, none of them Folded.
+const FoldFrom = 128
 
 // rated is a schedule and how long it takes.
 type rated struct {
