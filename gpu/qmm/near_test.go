@@ -227,10 +227,29 @@ func TestGPUExact(t *testing.T) {
 	holdExact(t, d, 1000, 2080, []string{Decode, Wide, Prefill, Expand})
 }
 
+// oneScale are weights of which one group has a scale and others 0.5 and 0.75, and what packing finds of them.
+func oneScale(t *testing.T, d device.Device, l Linear, scale float64) (*Weights, *Packed) {
+	t.Helper()
+	q := nearWeights(t, l, rand.New(rand.NewPCG(7, 8)), func(g, n int) uint64 {
+		if g == 1 && n == 5 {
+			return l.ScaleType.Encode(scale, false)
+		}
+		return l.ScaleType.Encode([]float64{0.5, 0.75}[(g+n)%2], false)
+	})
+	if l.ZeroPoint {
+		q.Zeros = array.New(l.ActType, l.Groups(), l.N)
+	}
+	packed, err := q.Pack(t.Context(), d)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return q, packed
+}
+
 // TestExactFound holds that packing finds 16-bit scales that are not to be folded: with more significant bits than leave
 // weights exact, and too large ones.
 func TestExactFound(t *testing.T) {
-	d, ctx := openDevice(t, "interp"), context.Background()
+	d := openDevice(t, "interp")
 	for i, name := range []string{"i4 group=32", "u4 zero group=64", "i4 group=64 act=bf16 scale=bf16"} {
 		l := kind(t, name, 24, 160)
 		for _, c := range []struct {
@@ -240,19 +259,7 @@ func TestExactFound(t *testing.T) {
 			{0.015625, [3]bool{true, true, true}}, {0.01171875, [3]bool{true, true, true}}, {0, [3]bool{true, true, true}},
 			{1 + 1./128, [3]bool{true, false, false}}, {63, [3]bool{true, false, false}}, {64, [3]bool{false, false, true}},
 		} {
-			q := nearWeights(t, l, rand.New(rand.NewPCG(7, 8)), func(g, n int) uint64 {
-				if g == 1 && n == 5 {
-					return l.ScaleType.Encode(c.scale, false)
-				}
-				return l.ScaleType.Encode([]float64{0.5, 0.75}[(g+n)%2], false)
-			})
-			if l.ZeroPoint {
-				q.Zeros = array.New(l.ActType, l.Groups(), l.N)
-			}
-			packed, err := q.Pack(ctx, d)
-			if err != nil {
-				t.Fatal(err)
-			}
+			q, packed := oneScale(t, d, l, c.scale)
 			if got := packed.Form().Exact; got != c.exact[i] {
 				t.Errorf("%s, a scale of %g: folded %v (%s)", name, c.scale, got, packed.Linear)
 			}
@@ -320,7 +327,7 @@ func TestGPUFolded(t *testing.T) {
 // TestFoldedFound holds that layers are folded as far as their scales are found to allow it: with few significant bits, and
 // within bounds.
 func TestFoldedFound(t *testing.T) {
-	d, ctx := openDevice(t, "interp"), context.Background()
+	d := openDevice(t, "interp")
 	for i, name := range []string{"i4", "u4 zero", "f6e3m2", "i4 act=bf16 scale=bf16"} {
 		l := kind(t, name, 24, 160)
 		for _, c := range []struct {
@@ -330,19 +337,7 @@ func TestFoldedFound(t *testing.T) {
 			{0.015625, [4]bool{true, true, true, true}}, {0, [4]bool{true, true, true, true}}, {1 + 1./128, [4]bool{true, false, true, false}},
 			{15, [4]bool{true, true, true, true}}, {31, [4]bool{true, true, false, true}}, {63, [4]bool{true, false, false, false}}, {64, [4]bool{false, false, false, true}},
 		} {
-			q := nearWeights(t, l, rand.New(rand.NewPCG(7, 8)), func(g, n int) uint64 {
-				if g == 1 && n == 5 {
-					return l.ScaleType.Encode(c.scale, false)
-				}
-				return l.ScaleType.Encode([]float64{0.5, 0.75}[(g+n)%2], false)
-			})
-			if l.ZeroPoint {
-				q.Zeros = array.New(l.ActType, l.Groups(), l.N)
-			}
-			packed, err := q.Pack(ctx, d)
-			if err != nil {
-				t.Fatal(err)
-			}
+			_, packed := oneScale(t, d, l, c.scale)
 			if got := packed.folds(); got != c.folds[i] {
 				t.Errorf("%s, a scale of %g: folded %v (%s, far %v)", name, c.scale, got, packed.Linear, packed.Far)
 			}
@@ -394,7 +389,7 @@ func TestFoldedRefused(t *testing.T) {
 		t.Errorf("a table has %v, %v", rows, err)
 	}
 	// Zero points that are not whole leave nothing that scales could be too large for.
-	q, p := packed(t, openDevice(t, "interp"), kind(t, "u4 zero=any", 24, 256), 1, nil)
+	q, _ := packed(t, openDevice(t, "interp"), kind(t, "u4 zero=any", 24, 256), 1, nil)
 	q.Linear.AnyZero, q.Linear.Far = false, true
 	p, err := q.Pack(t.Context(), openDevice(t, "interp"))
 	if err != nil {
