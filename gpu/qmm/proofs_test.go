@@ -426,7 +426,7 @@ func TestManyRecord(t *testing.T) {
 		m             int
 	}
 	times := map[product]float64{}
-	same, folded, plain := 0, 0, 0.0
+	same, folded, stale, plain := 0, 0, 0, 0.0
 	for _, r := range all.Rows {
 		l, err := r.Linear()
 		if err != nil || r.Result == "" || r.GPU == "" || r.Commit == "" || !(r.Error < 1e-3) || r.CublasUs <= 0 {
@@ -436,11 +436,15 @@ func TestManyRecord(t *testing.T) {
 		if times[product{r.Weight, r.Layer, r.M}] = r.MedianUs; r.Wide != nil && r.Wide.Folded {
 			folded++
 		}
+		was := r.Choice()
+		if all, err := was.programs(l, r.M); err != nil || tune.Hash(all[0], tune.Hash(all[1])) != r.Hash {
+			stale++
+		}
 		now, _, err := l.choice(r.M, Call{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		if was := r.Choice(); now.Plan == was.Plan && now.Wide == was.Wide {
+		if now.Plan == was.Plan && now.Wide == was.Wide {
 			same++
 			if off := l.planUs(now.Plan, r.M) / r.MedianUs; off < 0.85 || off > 1.2 {
 				t.Errorf("%s %s, %d rows: %.2f of %.1f µs is expected of %s", r.Weight, r.Layer, r.M, off, r.MedianUs, now)
@@ -459,7 +463,7 @@ func TestManyRecord(t *testing.T) {
 		}
 	}
 	gain := math.Exp(plain / float64(n))
-	t.Logf("%d products, %d of them folded, %d chosen as they were; %.3f of the time without", len(all.Rows), folded, same, gain)
+	t.Logf("%d products, %d of them folded, %d chosen as they were; %.3f of the time without; programs of %d have changed since", len(all.Rows), folded, same, gain, stale)
 	if len(all.Rows) < 72 || n < 12 || folded < 30 || same < 48 || gain > 0.92 {
 		t.Errorf("%d products, %d folded, %d chosen as now, %d beside unfolded ones, %.3f of their time", len(all.Rows), folded, same, n, gain)
 	}
