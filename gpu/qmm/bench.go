@@ -294,9 +294,6 @@ func (q *Weights) drawn() []uint64 {
 	if t == dtype.F8E4M3 { // which has all its bits from 2^-6 on only
 		most = -3
 	}
-	if plan := q.folding(); plan != nil && q.folds() {
-		most = min(most, plan.To+1)
-	}
 	codes := distinct(q.Scales)
 	for i, code := range codes {
 		fraction, _ := math.Frexp(t.Decode(code))

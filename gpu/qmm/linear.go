@@ -171,7 +171,7 @@ func (l Linear) Check() (Linear, error) {
 		return l, fmt.Errorf("qmm: %w", err)
 	}
 	if l.Far && !l.bounded() {
-		return l, fmt.Errorf("qmm: scales of %s far apart, groups of %d, activations of %s: programs take all of them anyway; leave far out", l.ScaleType, l.Group, l.ActType)
+		return l, fmt.Errorf("qmm: scales that are far apart, in %s: programs take all of them anyway; leave far out", l)
 	}
 	if stored := p.PackedShape(l.N, l.K); stored[0]*stored[1]*stored[2] >= array.MaxBytes {
 		return l, fmt.Errorf("qmm: weights [%d, %d] of %s take %d bytes, and programs reach %d; make several layers of its outputs", l.N, l.K, l.WeightType, stored[0]*stored[1]*stored[2], array.MaxBytes-1)

@@ -235,13 +235,21 @@ func TestFormsRecord(t *testing.T) {
 	holdUnknown(t, "unknown_forms.json", unknownProducts(true), unknown, 1.05, otherwise)
 }
 
+// readRecord reads a file of tests/record that is no plain list of rows.
+func readRecord(t *testing.T, file string, to any) {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(need.Root(t), "tests", "record", file))
+	if err == nil {
+		err = json.Unmarshal(data, to)
+	}
+	if err != nil {
+		t.Fatalf("%s: %v", file, err)
+	}
+}
+
 // TestFormsBesideHumming holds forms that no table has to Humming's layers, timed on the same GPU over as many bytes: how many times as
 // fast they are at least. Where scales and zero points are any numbers, and weights are not to be rounded, many are slower.
 func TestFormsBesideHumming(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(need.Root(t), "tests", "record", "forms_humming.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var file struct {
 		Rows []struct {
 			Row
@@ -249,9 +257,7 @@ func TestFormsBesideHumming(t *testing.T) {
 			Of float64 `json:"of_humming"`
 		}
 	}
-	if err := json.Unmarshal(data, &file); err != nil {
-		t.Fatal(err)
-	}
+	readRecord(t, "forms_humming.json", &file)
 	held := map[string]int{}
 	for _, r := range file.Rows {
 		l, err := r.Linear()
@@ -378,14 +384,8 @@ func TestWidthsRecord(t *testing.T) {
 // by both programs in one run: they are faster in the mean, and only where another number of blocks then fits a
 // multiprocessor slower.
 func TestMasksRecord(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(need.Root(t), "tests", "record", "masks.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var both struct{ Before, After []Row }
-	if err := json.Unmarshal(data, &both); err != nil {
-		t.Fatal(err)
-	}
+	readRecord(t, "masks.json", &both)
 	if len(both.Before) < 30 || len(both.After) != len(both.Before) {
 		t.Fatalf("%d products before, %d after", len(both.Before), len(both.After))
 	}
@@ -413,14 +413,8 @@ func TestMasksRecord(t *testing.T) {
 // TestManyRecord holds products of 256 to 1,024 rows to what models expect of them, and those whose scales are folded to be faster than
 // the same without.
 func TestManyRecord(t *testing.T) {
-	data, err := os.ReadFile(filepath.Join(need.Root(t), "tests", "record", "many_rows.json"))
-	if err != nil {
-		t.Fatal(err)
-	}
 	var all struct{ Rows, Unfolded []Row }
-	if err := json.Unmarshal(data, &all); err != nil {
-		t.Fatal(err)
-	}
+	readRecord(t, "many_rows.json", &all)
 	type product struct {
 		weight, layer string
 		m             int
@@ -434,7 +428,9 @@ func TestManyRecord(t *testing.T) {
 			continue
 		}
 		if times[product{r.Weight, r.Layer, r.M}] = r.MedianUs; r.Wide != nil && r.Wide.Folded {
-			folded++
+			if folded++; !l.folds() {
+				t.Errorf("%s %s, %d rows: folded, which it is not any more; it belongs to the long ones", r.Weight, r.Layer, r.M)
+			}
 		}
 		was := r.Choice()
 		if all, err := was.programs(l, r.M); err != nil || tune.Hash(all[0], tune.Hash(all[1])) != r.Hash {
@@ -464,7 +460,7 @@ func TestManyRecord(t *testing.T) {
 	}
 	gain := math.Exp(plain / float64(n))
 	t.Logf("%d products, %d of them folded, %d chosen as they were; %.3f of the time without; programs of %d have changed since", len(all.Rows), folded, same, gain, stale)
-	if len(all.Rows) < 72 || n < 12 || folded < 30 || same < 48 || gain > 0.92 {
+	if len(all.Rows) < 61 || n < 12 || folded < 30 || same < 48 || gain > 0.92 {
 		t.Errorf("%d products, %d folded, %d chosen as now, %d beside unfolded ones, %.3f of their time", len(all.Rows), folded, same, n, gain)
 	}
 }
@@ -472,14 +468,8 @@ func TestManyRecord(t *testing.T) {
 // TestLayersRecord holds what all linear layers of models took to be whole.
 func TestLayersRecord(t *testing.T) {
 	for _, c := range []struct{ model, file string }{{"llama-3.3-70b", "layers_llama.json"}, {"qwen2.5-32b", "layers_qwen.json"}, {"gemma-2-9b", "layers_gemma.json"}} {
-		data, err := os.ReadFile(filepath.Join(need.Root(t), "tests", "record", c.file))
-		if err != nil {
-			t.Fatal(err)
-		}
 		var one struct{ Rows []Row }
-		if err := json.Unmarshal(data, &one); err != nil {
-			t.Fatal(err)
-		}
+		readRecord(t, c.file, &one)
 		model, err := FindModel(c.model)
 		if err != nil {
 			t.Fatal(err)

@@ -46,14 +46,11 @@ func (l Linear) problem(k Tuned) string {
 	if casts != "" {
 		casts = " " + casts
 	}
-	if p, err := template.PlanOf(l.Form()); err == nil && p.Folds {
+	if p, err := template.PlanOf(l.Form()); err == nil && (p.Folds || k.Rows > template.FoldFrom && l.folds()) {
 		casts += " folded"
 		if p.Rounded {
 			casts += " rounded"
 		}
-	}
-	if k.Rows > template.FoldFrom && l.folds() { // which is of the layer's scales
-		casts += " folded"
 	}
 	return fmt.Sprintf("%d bits, %d tiles, act=%s scale=%s group=%d%s, %d rows, %d×%d", k.Bits, k.Tiles, k.Act, l.ScaleType, l.Group, casts, k.Rows, k.N, k.K)
 }

@@ -52,7 +52,7 @@ func (l Linear) wideSchedules(plan string, m, tries int) ([]template.WideSchedul
 	s, tabled := l.tunedWide(p, m)
 	if tabled = tabled && plan == Wide; tabled {
 		s, err = s.Filled(p)
-		tabled = err == nil && (!s.Folded || l.folds()) // else groups or zero points are not those that it was timed with
+		tabled = err == nil // else groups or zero points are not those that it was timed with
 	}
 	if usual := l.usual(p, false); tabled && usual {
 		out, from = append(out, s), "table"

@@ -148,6 +148,12 @@ func (p *Plan) many(s WideSchedule, m int) float64 {
 // schedule that is Fine: of many types ptxas then has them wait for each other, which takes 1.5 times as long, or keeps some in memory.
 func (p *Plan) crowds(s WideSchedule) bool { return p.Folds && s.Rows*s.Sides*p.own(s) >= 256 }
 
+// waits reports whether ptxas may have products of a schedule that is Folded wait for each other all the same: of two sides whose codes
+// of 8 bits become bf16, where those in clusters do (TestFoldedAssembles with -every).
+func (p *Plan) waits(s WideSchedule) bool {
+	return s.Folded && s.Sides > 1 && p.Act == dtype.BF16 && p.Stored.Bits() == 8
+}
+
 // WideCandidates are the schedules of [Wide] that a product x[M, K]·w[N, K]ᵀ might take on
 // a machine, in the order of [Plan.EstimateWide]: those whose registers and shared memory
 // fit; with stay those whose blocks go on to further tiles, and with fold those that are Folded too, beyond FoldFrom rows.
@@ -199,7 +205,7 @@ func (p *Plan) wideRated(of WideSchedule, m, n, k int, stay bool, on Machine) (a
 		if s.Stages = min(4, room); stay {
 			s.Stages = min(6, room)
 		}
-		if s.Fine && (s.Stages < 4 || p.crowds(s)) {
+		if s.Fine && (s.Stages < 4 || p.crowds(s)) || p.waits(s) {
 			return
 		}
 		time := p.EstimateWide(s, m, n, k, on)
@@ -225,9 +231,6 @@ func (p *Plan) wideRated(of WideSchedule, m, n, k int, stay bool, on Machine) (a
 						s.Rows *= 2
 					}
 					// Of blocks that do not stay, clusters are slower than the same without in 18 of 20 pairs of schedules.json, by up to 12%.
-					if p.Folds && of.Folded && sides > 1 && p.Act == dtype.BF16 && p.Stored.Bits() == 8 { // ptxas has products wait for each other
-						continue
-					}
 					if stay && splits > 1 || cluster > 1 && (!stay || ceil(n, s.Outputs(p)) < cluster) {
 						continue
 					}
