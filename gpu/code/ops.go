@@ -281,7 +281,14 @@ const (
 	OpAtomSharedMinU32
 	OpAtomSharedMaxS32
 	OpAtomSharedMaxU32
+	OpLdRelaxedGlobalB32
+	OpLdRelaxedGlobalV2B32
+	OpLdRelaxedGlobalV4B32
+	OpStRelaxedGlobalB32
+	OpStRelaxedGlobalV2B32
+	OpStRelaxedGlobalV4B32
 	OpSpinGlobal
+	OpAwaitGlobal
 	OpPrefetchL2
 
 	OpCpAsyncB32

@@ -140,8 +140,10 @@ type Row struct {
 	// Collective is set where all lanes of a warp make the access together, each
 	// giving the address of one unit; such a row cannot be guarded.
 	Collective bool
-	Selectors  int // values of the ImmSelector
-	Ties       []Tie
+	// Shared is set where other blocks may access the same words at the same time: each word is one access.
+	Shared    bool
+	Selectors int // values of the ImmSelector
+	Ties      []Tie
 	// InPlace is set where ties are no wish but the machine's way: it changes the
 	// register of each result. The inputs that are not tied stay in use meanwhile.
 	InPlace bool

@@ -23,7 +23,7 @@ func Cost(ctx context.Context, p *ir.Program, args []ir.Arg, target string, bloc
 	}
 	out := cost.Of(l.Code.Func, l.Code.Arch)
 	l.Code.Func.Body.Walk(func(in *code.Instr) {
-		if in.Op == code.OpSpinGlobal {
+		if in.Op == code.OpSpinGlobal || in.Op == code.OpAwaitGlobal {
 			blocks = 0 // blocks wait for each other, so that none can be left out
 		}
 	})

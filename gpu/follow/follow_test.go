@@ -10,10 +10,13 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/follow"
 	"github.com/tilus-lab/tilus-lab/tests/differential"
+	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/interp"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
+	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
 var generous = follow.Limits{Steps: 20_000, Time: time.Minute}
@@ -223,6 +226,57 @@ func TestParts(t *testing.T) {
 		// Slot 1 has bits 6 to 11: of bytes 0 and 1 of its thread.
 		if s.Name == "rb" && s.Parts != 1 || s.Name == "rw" && (s.Shift != 6 || s.Parts != 0) {
 			t.Errorf("%s", s)
+		}
+	}
+}
+
+// TestPut follows elements that a thread group puts and another one takes, of which it takes the first 20.
+func TestPut(t *testing.T) {
+	p, err := text.Parse("put.tile", `program put<1>(x: *f32, y: *f32) warps=2 {
+	gx = ViewGlobal(x) : global f32[32]
+	gy = ViewGlobal(y) : global f32[32]
+	gw = AllocateGlobal(init=0) : global f32[32]
+	group(0, 32) {
+		w = TakeGlobal(gw, 20, offset=[0]) : register f32[32] spatial(32)
+		StoreGlobal(gy, w, offset=[0])
+	}
+	group(32, 32) {
+		v = LoadGlobal(gx, offset=[0]) : register f32[32] spatial(32)
+		PutGlobal(gw, v, offset=[0])
+	}
+}
+`, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	x := array.New(dtype.F32, 32)
+	for k := range 32 {
+		x.Set(float64(k+1), k)
+	}
+	for _, c := range []struct{ from, want string }{
+		{"x[3]", "x v gw w y"},
+		{"w[19]", "x v gw w y"},
+		{"x[20]", "x v gw; Nothing that is stored is made of it."},
+		{"w[20]", "w y"}, // a 0 that stood nowhere
+	} {
+		from, err := follow.ParseStart(c.from, diag.Pos{Line: 1, Col: 1})
+		if err != nil {
+			t.Fatal(err)
+		}
+		w, err := follow.Trace(p, []ir.Arg{{Array: x}, {Array: array.New(dtype.F32, 32)}}, from, generous)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var names []string
+		for _, s := range w.Stations {
+			names = append(names, s.Name)
+		}
+		got := strings.Join(names, " ")
+		if w.Note != "" {
+			got += "; " + w.Note
+		}
+		if got != c.want {
+			t.Errorf("%s: %s, want %s", c.from, got, c.want)
 		}
 	}
 }

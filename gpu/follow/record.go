@@ -2,6 +2,7 @@ package follow
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 	"time"
@@ -49,6 +50,7 @@ type event struct {
 	number int // of the block
 	in     *ir.Instr
 	offset []int         // the attribute's value
+	taken  int           // how many indices of the tile's first dimension are used
 	views  [3]*view      // of operands
 	cells  []int32       // of memory instructions: where each element of the tile lies, -1 outside
 	tiles  map[int]int32 // the other way round
@@ -97,8 +99,13 @@ func record(p *ir.Program, args []ir.Arg, steps int, end time.Time) (*recording,
 			continue
 		}
 		at := m.BlockIndex()
-		e := &event{nth: len(r.events), block: at, number: at[0] + grid[0]*(at[1]+grid[1]*at[2]), in: in}
+		e := &event{nth: len(r.events), block: at, number: at[0] + grid[0]*(at[1]+grid[1]*at[2]), in: in, taken: math.MaxInt}
 		value := func(v *ir.Var) (int64, bool) { return m.Int(v) }
+		if in.Op.Name == "TakeGlobal" && len(in.In) > 1 {
+			if n, err := ir.EvalInt(in.In[1].Expr, value); err == nil { // else the step says what is wrong
+				e.taken = int(n)
+			}
+		}
 		if a := in.Attr("offset"); a != nil {
 			for _, x := range a.Exprs {
 				n, err := ir.EvalInt(x, value)
@@ -117,6 +124,9 @@ func record(p *ir.Program, args []ir.Arg, steps int, end time.Time) (*recording,
 		if err := m.Step(); err != nil {
 			r.cut = "The program goes wrong before that: " + first(err)
 			break
+		}
+		if m.Waited() {
+			continue // it comes again
 		}
 		e.step = m.Steps()
 		if made != nil {

@@ -25,9 +25,9 @@ const (
 
 func familyOf(in *ir.Instr) family {
 	switch in.Op.Name {
-	case "LoadGlobal", "LoadShared":
+	case "LoadGlobal", "LoadShared", "TakeGlobal":
 		return fromMemory
-	case "StoreGlobal", "StoreShared":
+	case "StoreGlobal", "StoreShared", "PutGlobal":
 		return toMemory
 	case "CopyAsync", "CopyAsyncTensorGlobalToShared", "CopyAsyncBulkGlobalToShared", "CopyAsyncTensorSharedToGlobal", "CopyAsyncBulkSharedToGlobal":
 		return memoryCopy
@@ -99,6 +99,10 @@ func (e *event) lay() bool {
 	e.tiles = make(map[int]int32, size)
 	for k := range size {
 		at := unflat(shape, k)
+		if len(at) > 0 && at[0] >= e.taken {
+			e.cells[k] = -1
+			continue
+		}
 		clear(index)
 		copy(index, e.offset)
 		for i, d := range dims {
@@ -181,7 +185,7 @@ func (e *event) writes(p place) bool {
 	switch f := familyOf(e.in); {
 	case p.v != nil:
 		return slices.Contains(e.in.Out, p.v) || e.in.Op.Name == "WgmmaDot" && e.tile() == p.v
-	case f == toMemory:
+	case f == toMemory, e.in.Op.Name == "TakeGlobal": // who takes leaves a 0
 		if e.views[0] == nil || e.views[0].mem != p.mem || !e.lay() {
 			return false
 		}
@@ -200,7 +204,7 @@ func (e *event) from(p place) (list []place) {
 	in := e.in
 	switch familyOf(in) {
 	case fromMemory:
-		if e.lay() && e.cells[p.at] >= 0 {
+		if p.v != nil && e.lay() && e.cells[p.at] >= 0 {
 			list = append(list, place{mem: e.views[0].mem, at: int(e.cells[p.at])})
 		}
 	case toMemory:

@@ -76,9 +76,9 @@ func (l *lowerer) partly(in *ir.Instr) bool {
 	}
 	switch in.Op.Name {
 	case "BlockIndices", "ClusterRank", "ViewGlobal", "SliceGlobal", "AllocateRegister", "LoadGlobal", "LoadScalar", "StoreGlobal", "View", "Cast", "LoadShared", "StoreShared", "SliceShared", "PermuteShared", "ReshapeShared",
-		"GridDependencyLaunch", "CopyAsync", "CopyAsyncCommitGroup", "CopyAsyncWaitGroup", "CopyAsyncWaitAll", "PrefetchGlobal", "AtomicGlobal", "AtomicShared", "StoreGlobalScatter", "LoadGlobalGather", "AtomicScatterGlobal", "AtomicScatterShared", "StoreSharedScatter":
+		"GridDependencyLaunch", "CopyAsync", "CopyAsyncCommitGroup", "CopyAsyncWaitGroup", "CopyAsyncWaitAll", "PrefetchGlobal", "AtomicGlobal", "AtomicShared", "StoreGlobalScatter", "LoadGlobalGather", "AtomicScatterGlobal", "AtomicScatterShared", "StoreSharedScatter", "PutGlobal":
 		return false
-	case "Synchronize", "AtomicScalar", "LockSemaphore", "ReleaseSemaphore":
+	case "Synchronize", "AtomicScalar", "LockSemaphore", "ReleaseSemaphore", "TakeGlobal":
 		if l.threads.Size == 1 {
 			return false
 		}

@@ -54,6 +54,7 @@ func TestGroupsAreRefused(t *testing.T) {
 	head := "program p<1>(x: *i32) warps=4 {\n	gx = ViewGlobal(x) : global i32[64]\n"
 	cases := []struct{ body, code string }{
 		{"	group(3, 5) {\n		Synchronize()\n	}\n", "Lower.E10"},
+		{"	gf = AllocateGlobal(init=0) : global f32[5]\n	group(3, 5) {\n		r = TakeGlobal(gf, offset=[0]) : register f32[5] spatial(5)\n	}\n", "Lower.E10"},
 	}
 	for _, c := range cases {
 		refused(t, parse(t, head+c.body+"}\n"), c.code)

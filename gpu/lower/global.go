@@ -381,6 +381,141 @@ func (l *lowerer) onlyFirst(f func()) {
 	}, nil)
 }
 
+var putOps = map[int]code.Op{1: code.OpStRelaxedGlobalB32, 2: code.OpStRelaxedGlobalV2B32, 4: code.OpStRelaxedGlobalV4B32}
+var takeOps = map[int]code.Op{1: code.OpLdRelaxedGlobalB32, 2: code.OpLdRelaxedGlobalV2B32, 4: code.OpLdRelaxedGlobalV4B32}
+
+// empty is the predicate that a word is no element that was put.
+func (l *lowerer) empty(word code.Value) code.Value {
+	return l.Op(code.OpSetpU32, []int64{int64(code.EQ)}, word, l.Const32(0))
+}
+
+// either is x || y, where 0 stands for false.
+func (l *lowerer) either(x, y code.Value) code.Value {
+	if x == 0 || y == 0 {
+		return x | y
+	}
+	return l.Op(code.OpOrPred, nil, x, y)
+}
+
+// piece is what one access moves of a tile of words.
+type piece struct {
+	addr   code.Value
+	offset int64 // bytes from there
+	slots  []int // one, two or four, in the order of memory
+	on     code.Value
+}
+
+// pieces cuts a tile into accesses, which f gets in turn; slots of which row says different numbers are in different ones.
+func (l *lowerer) pieces(a *access, row func(slot int) int, f func(p piece)) {
+	for _, gr := range l.groups(a) {
+		addr := l.address(a, gr.base)
+		for _, r := range gr.runs {
+			for i := 0; i < len(r.slots); {
+				n := thread.ChunkBits(a.runAlign(r), i*a.width, len(r.slots)*a.width) / a.width
+				for slices.ContainsFunc(r.slots[i:i+n], func(s int) bool { return row(s) != row(r.slots[i]) }) {
+					n /= 2
+				}
+				f(piece{addr: addr, offset: int64((r.delta + i) * a.width / 8), slots: r.slots[i : i+n]})
+				i += n
+			}
+		}
+	}
+}
+
+func putGlobal(l *lowerer, in *ir.Instr) {
+	v := in.In[1].Var()
+	words := l.env.get(v).words
+	a := l.locate(in, v.Type)
+	owner, _ := l.FirstHolder(v.Type.Layout)
+	minus := l.Const32(1 << 31)
+	l.pieces(a, func(int) int { return 0 }, func(p piece) {
+		args := []code.Value{p.addr}
+		for _, s := range p.slots {
+			args = append(args, l.Op(code.OpSelp32, nil, minus, words[s], l.empty(words[s])))
+		}
+		l.Guard(l.Both(owner, l.guard(a, p.slots[0])), putOps[len(p.slots)], []int64{p.offset}, nil, args...)
+	})
+}
+
+// takeGlobal asks for all elements at once and looks then which of them are there: mostly all are.
+func takeGlobal(l *lowerer, in *ir.Instr) {
+	t := in.Out[0].Type
+	a := l.locate(in, t)
+	count, row := code.Value(0), func(int) int { return 0 }
+	if len(in.In) > 1 {
+		count, row = l.scalar(in.In[1].Expr, dtype.I32), func(slot int) int { return t.Layout.Index(0, slot)[0] }
+	}
+	zero, first := l.Const32(0), l.Coords(t.Layout)[0]
+	words := make([]code.Value, len(a.slots))
+	var all []piece
+	l.pieces(a, row, func(p piece) {
+		p.on = l.guard(a, p.slots[0])
+		if count != 0 {
+			at := l.Add32(first, l.Const32(int64(row(p.slots[0]))))
+			p.on = l.Both(p.on, l.Op(code.OpSetpS32, []int64{int64(code.LT)}, at, count))
+		}
+		l.request(p, words, slices.Repeat([]code.Value{zero}, len(words)), p.on)
+		all = append(all, p)
+	})
+	// missing are the predicates of the pieces of which a word is not there.
+	missing := func(words []code.Value) (each []code.Value) {
+		for _, p := range all {
+			absent := code.Value(0)
+			for _, s := range p.slots {
+				absent = l.either(absent, l.empty(words[s]))
+			}
+			each = append(each, l.Both(p.on, absent))
+		}
+		return each
+	}
+	words = l.While(words, func(c []code.Value) code.Value {
+		return l.scoped(func() []code.Value {
+			some := code.Value(0)
+			for _, absent := range missing(c) {
+				some = l.either(some, absent)
+			}
+			// What a warp leaves as one keeps uniform what is so: ptxas has products' descriptors in uniform registers only where
+			// threads of a warp are together.
+			if l.threads.Size > 1 {
+				some = l.Op(code.OpVoteAny, nil, some)
+			}
+			return []code.Value{some}
+		})[0]
+	}, func(c []code.Value) []code.Value {
+		return l.scoped(func() []code.Value {
+			each, found := missing(c), slices.Clone(c)
+			for i, p := range all {
+				for k := range p.slots {
+					l.Op(code.OpAwaitGlobal, []int64{p.offset + int64(4*k)}, p.addr, each[i])
+				}
+			}
+			for i, p := range all {
+				l.request(p, found, c, each[i])
+			}
+			return found
+		})
+	})
+	owner, shared := l.FirstHolder(t.Layout)
+	if shared {
+		l.barrier() // all that hold an element have seen it
+	}
+	for _, p := range all {
+		l.Guard(l.Both(owner, p.on), putOps[len(p.slots)], []int64{p.offset}, nil, append([]code.Value{p.addr}, slices.Repeat([]code.Value{zero}, len(p.slots))...)...)
+	}
+	l.env.set(in.Out[0], val{words: words})
+}
+
+// request loads the words of a piece, where on is false those of otherwise.
+func (l *lowerer) request(p piece, words, otherwise []code.Value, on code.Value) {
+	var rest []code.Value
+	for _, s := range p.slots {
+		rest = append(rest, otherwise[s])
+	}
+	for i, x := range l.Guard(on, takeOps[len(p.slots)], []int64{p.offset}, rest, p.addr) {
+		words[p.slots[i]] = x
+	}
+}
+
 func lockSemaphore(l *lowerer, in *ir.Instr) {
 	addr, v := l.semaphore(in), l.scalar(in.In[1].Expr, dtype.I32)
 	l.onlyFirst(func() { l.Op(code.OpSpinGlobal, []int64{0}, addr, v) })

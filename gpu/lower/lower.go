@@ -336,6 +336,8 @@ var lowerings = map[string]func(*lowerer, *ir.Instr){
 	"StoreGlobalScatter":  storeGlobalScatter,
 	"AtomicGlobal":        atomicGlobal,
 	"AtomicScatterGlobal": atomicScatterGlobal,
+	"PutGlobal":           putGlobal,
+	"TakeGlobal":          takeGlobal,
 	"LockSemaphore":       lockSemaphore,
 	"ReleaseSemaphore":    releaseSemaphore,
 

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
@@ -473,5 +474,61 @@ func TestRandomFunctionsAssemble(t *testing.T) {
 		if out, err := exec.Command(ptxas, "-arch="+target, "-o", os.DevNull, file).CombinedOutput(); err != nil {
 			t.Errorf("%s: %v\n%s", target, err, out)
 		}
+	}
+}
+
+// TestWordsOfOtherBlocks: loads of words that other blocks may store meanwhile stay where they stand and as many as they are, in and outside
+// of loops, used or not, and so do stores of such words: each of them is one access, which says something of its own.
+func TestWordsOfOtherBlocks(t *testing.T) {
+	b := code.NewBuilder("words").At(at(1))
+	p, q := b.Pointer("p", "u32"), b.Pointer("q", "u32")
+	b.Func().Launch = code.Launch{Block: 32}
+	mine := b.Emit1(code.OpMadWideS32, nil, b.Mul32(b.TidX(), b.Const32(4)), b.Const32(4), p)
+	to := b.Emit1(code.OpMadWideS32, nil, b.TidX(), b.Const32(4), q)
+	zero := b.Const32(0)
+	load := func(offset int64) code.Value {
+		return b.Emit1(code.OpLdRelaxedGlobalB32, []int64{offset}, mine)
+	}
+	store := func(offset int64, x code.Value) { b.Emit(code.OpStRelaxedGlobalB32, []int64{offset}, mine, x) }
+	first := load(0)
+	same := load(0)
+	load(4)                                               // beside it, and not used
+	b.Emit(code.OpLdRelaxedGlobalV4B32, []int64{0}, mine) // again, and not used
+	found := b.While([]code.Value{first}, func(c []code.Value) code.Value { return b.SetpU32(code.EQ, c[0], zero) }, func(c []code.Value) []code.Value {
+		return []code.Value{load(0)} // depends on nothing in the loop
+	})
+	store(0, found[0]) // what stands there
+	store(0, zero)     // and is overwritten
+	store(4, zero)     // beside it
+	b.StGlobal(4, to, 0, 0, b.Add32(found[0], same))
+	f, err := b.Done()
+	if err != nil {
+		t.Fatal(err)
+	}
+	list := func(f *code.Func) (out []string) {
+		depth := 0
+		var visit func(r *code.Region)
+		visit = func(r *code.Region) {
+			for _, in := range r.Instrs {
+				if in.Row().Shared {
+					out = append(out, fmt.Sprint(depth, in.Op, in.Imm[0]))
+				}
+				depth++
+				for _, sub := range in.Regions {
+					visit(sub)
+				}
+				depth--
+			}
+		}
+		visit(f.Body)
+		return out
+	}
+	want := list(f)
+	g, err := Run(f, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if got := list(g); !slices.Equal(got, want) || len(want) != 8 {
+		t.Errorf("%q were %q:\n%s", got, want, code.Format(g))
 	}
 }

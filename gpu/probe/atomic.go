@@ -373,3 +373,44 @@ func spinCase(op code.Op) Case {
 	}
 	return c
 }
+
+// awaitCase hands a number from block to block: each thread loads the word of the block before until it is there, empties its place, and
+// stores its own for the next one.
+func awaitCase(op code.Op) Case {
+	const blocks, before = 8, -4 * blockSize
+	m := newMaker(op)
+	idx, zero := m.thread(), m.Const32(0)
+	words, left := m.buffer(make([]byte, 4*blocks*blockSize))
+	q, k := m.buffer(make([]byte, 4*blocks*blockSize))
+	at := m.at(words, idx, 4)
+	found := m.If(m.SetpU32(code.GT, m.CtaidX(), zero), func() []code.Value {
+		absent := func(v code.Value) code.Value { return m.SetpU32(code.EQ, v, zero) }
+		v := m.While([]code.Value{zero}, func(v []code.Value) code.Value { return absent(v[0]) }, func(v []code.Value) []code.Value {
+			m.raw(op, []int64{before}, 0, at, absent(v[0]))
+			return m.Emit(code.OpLdRelaxedGlobalB32, []int64{before}, at)
+		})
+		m.Emit(code.OpStRelaxedGlobalB32, []int64{before}, at, zero)
+		return v
+	}, func() []code.Value { return []code.Value{m.Const32(1)} })
+	v := m.Mad32(found[0], m.Const32(6), m.Const32(1)) // odd
+	m.Emit(code.OpStRelaxedGlobalB32, []int64{0}, at, v)
+	m.store(v, m.at(q, idx, 4), 0)
+	c := m.done("words that say that they are there", blocks)
+	label := func(k int) string { return fmt.Sprintf("block %d, thread %d", k/blockSize, k%blockSize) }
+	c.Out = []Out{{Buf: k, Size: 4, Label: label}, {Buf: left, Size: 4, Label: label}}
+	c.Want = func() [][]byte {
+		vals, rest := make([]uint64, blocks*blockSize), make([]uint64, blocks*blockSize)
+		found := uint64(1)
+		for b := range blocks {
+			found = (found*6 + 1) & 0xffffffff
+			for t := range blockSize {
+				vals[b*blockSize+t] = found
+				if b == blocks-1 {
+					rest[b*blockSize+t] = found
+				}
+			}
+		}
+		return [][]byte{column(code.B32, vals), column(code.B32, rest)}
+	}
+	return c
+}

@@ -13,6 +13,8 @@ func barrierCases(op code.Op) []Case {
 		return []Case{lastBlockCase(op)}
 	case code.OpSpinGlobal:
 		return []Case{spinCase(op)}
+	case code.OpAwaitGlobal:
+		return []Case{awaitCase(op)}
 	case code.OpGridDepWait, code.OpGridDepLaunch:
 		return []Case{aloneInStreamCase(op)}
 	case code.OpPrefetchL2:

@@ -206,7 +206,7 @@ func (d *decoder) instr(in *code.Instr) {
 			i.kind = kFence
 		case code.OpUndef32:
 			i.kind, i.imm = kConst, undefined
-		case code.OpSpinGlobal:
+		case code.OpSpinGlobal, code.OpAwaitGlobal:
 			i.kind = kSpin
 			d.p.ordered = true
 		case code.OpCheck, code.OpAssume, code.OpCheckIndex:

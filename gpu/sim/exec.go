@@ -108,15 +108,17 @@ func (b *block) start(n int) {
 func (b *block) run(n int) *diag.Problem {
 	b.start(n)
 	for {
-		running, polling := 0, (*warp)(nil)
+		running, moved, polling := 0, false, (*warp)(nil)
 		for _, w := range b.warps {
 			if w.done || w.barrier >= 0 {
 				continue
 			}
+			before := w.steps
 			w.run(quantum)
 			if b.err != nil || b.m.stop.Load() || b.m.failed.Load() < int64(n) {
 				return b.err
 			}
+			moved = moved || w.steps != before || w.done
 			switch {
 			case w.done || w.barrier >= 0:
 			case w.waits:
@@ -126,7 +128,7 @@ func (b *block) run(n int) *diag.Problem {
 			}
 		}
 		if polling != nil && running == 0 {
-			if b.releaseGroups() {
+			if moved || b.releaseGroups() { // what was waited for may be there now
 				continue
 			}
 			return b.nobodyWrites(polling)

@@ -192,7 +192,7 @@ func (w *warp) memory(i *inst) {
 // access checks one lane's access and gives its bytes, nil after a failure.
 func (w *warp) access(i *inst, lane int, addr, size uint64) []byte {
 	m := w.b.m
-	write := i.row.Class != code.Load
+	write := i.row.Class != code.Load && i.row.Class != code.Barrier
 	if addr&(size-1) != 0 {
 		w.fail(lane, errAlign, "", "address %s is not a multiple of the %d bytes accessed", w.where(i, addr), size)
 		return nil
@@ -221,7 +221,7 @@ func (w *warp) access(i *inst, lane int, addr, size uint64) []byte {
 		w.fail(lane, errReadOnly, "", "write to %s, which is read only", w.where(i, addr))
 		return nil
 	}
-	if buf.track != nil && i.row.Class != code.Atomic && i.op != code.OpSpinGlobal && !w.touchedGlobal(i, lane, buf.track, at, size, addr) {
+	if buf.track != nil && i.row.Class != code.Atomic && i.row.Class != code.Barrier && !i.row.Shared && !w.touchedGlobal(i, lane, buf.track, at, size, addr) {
 		return nil
 	}
 	if buf.set != nil {
@@ -343,8 +343,15 @@ func readers(r int16) string {
 func (w *warp) found(i *inst) bool {
 	for m := w.mask; m != 0; m &= m - 1 {
 		l := bits.TrailingZeros32(m)
+		with := w.regs[int(i.in[1])+l]
+		if i.op == code.OpAwaitGlobal && with == 0 {
+			continue
+		}
 		data := w.access(i, l, w.regs[int(i.in[0])+l]+uint64(i.imm[0]), 4)
-		if data == nil || binary.LittleEndian.Uint32(data) != uint32(w.regs[int(i.in[1])+l]) {
+		if data == nil {
+			return false
+		}
+		if x := binary.LittleEndian.Uint32(data); i.op == code.OpAwaitGlobal && x == 0 || i.op == code.OpSpinGlobal && x != uint32(with) {
 			return false
 		}
 	}

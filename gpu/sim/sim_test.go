@@ -303,6 +303,68 @@ func TestErrors(t *testing.T) {
 	}
 }
 
+// chain has the warps of each block wait for words of the block before, the first for ones that are there, and store them for the next one.
+func chain(t testing.TB) *code.Func {
+	return kernel(t, 64, 0, []string{"x"}, func(b *code.Builder, p []code.Value) {
+		i := b.Mad32(b.CtaidX(), b.Const32(64), b.TidX())
+		from, zero := word(b, p[0], i), b.Const32(0)
+		absent := func(v code.Value) code.Value { return b.SetpU32(code.EQ, v, zero) }
+		v := b.While([]code.Value{zero}, func(c []code.Value) code.Value { return absent(c[0]) }, func(c []code.Value) []code.Value {
+			b.At(at(7)).Emit(code.OpAwaitGlobal, []int64{0}, from, absent(c[0]))
+			return b.Emit(code.OpLdRelaxedGlobalB32, []int64{0}, from)
+		})
+		b.Emit(code.OpStRelaxedGlobalB32, []int64{256}, from, b.Add32(v[0], b.Const32(1)))
+		b.Emit(code.OpStRelaxedGlobalB32, []int64{0}, from, zero)
+	})
+}
+
+// TestAwait has blocks wait for words: what nobody stores, among them what a block would store that is left out, is an error, not a hang.
+func TestAwait(t *testing.T) {
+	f := chain(t)
+	for _, c := range []struct {
+		name  string
+		first int // words that are there
+		opt   Options
+		want  string
+	}{
+		{"all", 64, Options{}, ""},
+		{"all, fast", 64, Options{Fast: true}, ""},
+		{"one at a time", 64, Options{Workers: 1}, ""},
+		{"a word missing", 63, Options{}, "t.tile:7:2: block (0, 0, 0): await.relaxed.gpu.global.b32: nobody who can run writes what warp 1 waits for [Sim.E7]"},
+		{"a word missing, fast", 63, Options{Fast: true}, "block (0, 0, 0): await.relaxed.gpu.global.b32: nobody"},
+		{"blocks left out", 64, Options{Blocks: 2}, "block (2, 0, 0): await.relaxed.gpu.global.b32: nobody"},
+		{"the first only", 64, Options{Blocks: 1}, ""},
+	} {
+		x := make([]byte, 5*256)
+		for i := range c.first {
+			binary.LittleEndian.PutUint32(x[4*i:], uint32(i+1))
+		}
+		_, err := Run(context.Background(), f, Launch{Grid: [3]int{4}, Args: args(x)}, c.opt)
+		if c.want == "" && err != nil || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s: got %v\nwant %s", c.name, err, c.want)
+		}
+		if c.want != "" || c.opt.Blocks > 0 {
+			continue
+		}
+		for i := range 5 * 64 {
+			want := uint32(0)
+			if i >= 4*64 {
+				want = uint32(i - 4*64 + 5)
+			}
+			if get(x, i) != want {
+				t.Fatalf("%s: word %d is %d, want %d", c.name, i, get(x, i), want)
+			}
+		}
+	}
+	// A word that no memory has is found where it is waited for, whatever the other lanes do.
+	outside := kernel(t, 32, 0, []string{"x"}, func(b *code.Builder, p []code.Value) {
+		b.At(at(9)).Emit(code.OpAwaitGlobal, []int64{4}, p[0], b.SetpU32(code.EQ, b.TidX(), b.Const32(3)))
+	})
+	if _, err := Run(context.Background(), outside, Launch{Args: args(make([]byte, 4))}, Options{}); err == nil || !strings.Contains(err.Error(), "t.tile:9:2: thread 3 of block (0, 0, 0): await.relaxed.gpu.global.b32: 4 bytes at x byte 4 (of 4) [Sim.E1]") {
+		t.Error(err)
+	}
+}
+
 func exchangeOne(t testing.TB) *code.Func {
 	return kernel(t, 32, 128, nil, func(b *code.Builder, p []code.Value) {
 		i := b.TidX()
@@ -462,6 +524,10 @@ func TestGlobalRaces(t *testing.T) {
 		{"atomics", false, func(b *code.Builder, x, tid, other, one code.Value) {
 			b.Emit(code.OpRedGlobalOr, []int64{0}, x, one)
 			b.LdGlobal(4, x, 0, 0)
+		}},
+		{"each word an access", false, func(b *code.Builder, x, tid, other, one code.Value) {
+			b.Emit(code.OpStRelaxedGlobalB32, []int64{0}, at(b, x, tid), one)
+			b.Emit(code.OpLdRelaxedGlobalB32, []int64{0}, at(b, x, other))
 		}},
 	} {
 		f := kernel(t, 64, 0, []string{"x", "y"}, func(b *code.Builder, p []code.Value) {

@@ -940,6 +940,24 @@ func (prog *Builder) AtomicScatterGlobal1(old string, dst Value, indices Value, 
 	return prog.instr("AtomicScatterGlobal", []string{old}, []any{dst, indices, tile, compare}, attrs, oldType)[0]
 }
 
+// PutGlobal adds
+//
+//	PutGlobal(parts, acc, offset=[bi, 0])
+//
+// Puts a tile's elements where a TakeGlobal, mostly of another block, waits for them: a place is empty while it is +0, as memory is that was cleared, and full else, so that a value says itself that it is there and no barrier or count need do so. An element that is 0 is put as -0. Elements outside the tensor are not put; to put an element where one still is, is an error. offset and dims as in LoadGlobal.
+func (prog *Builder) PutGlobal(dst Value, tile Value, attrs ...Attr) {
+	prog.instr("PutGlobal", nil, []any{dst, tile}, attrs)
+}
+
+// TakeGlobal adds
+//
+//	sums = TakeGlobal(parts, awaited, offset=[bi - awaited, 0]) : register f32[4, 128] local(4, 1).spatial(1, 128)
+//
+// Waits until each element of a part of a global tensor was put there (PutGlobal), takes it, and leaves its place empty, which is +0: each thread waits for what it takes, nobody for anything else, and nothing but these values is ordered. With count only as many indices of the tile's first dimension are taken; the others are 0, and so are elements outside the tensor. A block may wait only for blocks that come before it in the grid, since those after it may not have started: waiting for others is an error.
+func (prog *Builder) TakeGlobal(tile string, src Value, count any, tileType Type, attrs ...Attr) Value {
+	return prog.instr("TakeGlobal", []string{tile}, []any{src, count}, attrs, tileType)[0]
+}
+
 // LockSemaphore adds
 //
 //	LockSemaphore(turn, bk, offset=[bi])

@@ -117,7 +117,8 @@ func FromProgram(p *ir.Program, target Target) (*Graph, map[*ir.Var]*Tile) {
 			if s.Op.Family == "reduce" {
 				in.Dims = s.ReducedDims()
 			}
-			if in.Op == "LoadGlobal" || in.Op == "StoreGlobal" {
+			switch in.Op {
+			case "LoadGlobal", "StoreGlobal", "TakeGlobal", "PutGlobal":
 				in.Along, in.Vector = steps.access(s)
 			}
 			g.Instrs = append(g.Instrs, in)

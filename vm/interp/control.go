@@ -121,6 +121,7 @@ func (m *Machine) turn(save bool) {
 // wait lets the running strand come to its statement again, later; alone reports
 // that no other strand can make what it waits for.
 func (m *Machine) wait() (alone bool) {
+	m.waited = true
 	m.frames[len(m.frames)-1].pc--
 	if len(m.strands) > 0 {
 		m.strands[m.cur].blocked = true

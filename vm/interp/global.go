@@ -350,6 +350,100 @@ func (m *Machine) semaphore(in *ir.Instr) (g *global, flat int, v int64, err err
 	return r.g, flat, v, nil
 }
 
+// minusZero is what a 0 is put as: +0 is an empty place.
+const minusZero = 1 << 31
+
+// putGlobal wants what was done with a place before to come before, since of a value and of the 0 of who took the one before it either
+// may arrive last.
+func putGlobal(m *Machine, in *ir.Instr) error {
+	v := in.In[1].Var()
+	x, err := m.tile(in, 1)
+	if err != nil {
+		return err
+	}
+	r, err := m.region(in, len(x.dims))
+	if err != nil {
+		return err
+	}
+	k := m.marks[r.g.arr]
+	err = m.owned(v, func(e, thread int) error {
+		flat, ok := r.element(indexOf(x.dims, e))
+		if !ok {
+			return nil
+		}
+		if err := m.written(in, r.g, flat); err != nil {
+			return err
+		}
+		if there := r.g.arr.Code(flat); there != 0 {
+			return problem(in.Pos, "Run.E34", "begin with cleared memory, and take each element before the next is put there", "element %d of %s has %v, which nobody has taken", flat, r.g.name, dtype.F32.Decode(there))
+		}
+		if err := m.ordered(in, r.g, k.writer[flat], thread, flat, "puts", "emptied"); err != nil {
+			return err
+		}
+		if err := m.step(in, r.g, flat, thread); err != nil {
+			return err
+		}
+		put := x.codes[e]
+		if put == 0 {
+			put = minusZero
+		}
+		r.g.arr.SetCode(flat, put)
+		return nil
+	})
+	m.wake()
+	return err
+}
+
+func takeGlobal(m *Machine, in *ir.Instr) error {
+	v := in.Out[0]
+	dims, _ := v.Type.Dims()
+	r, err := m.region(in, len(dims))
+	if err != nil {
+		return err
+	}
+	count := int64(dims[0])
+	if len(in.In) > 1 {
+		if count, err = m.int(in.In[1].Expr); err != nil {
+			return err
+		}
+	}
+	out := &tile{elem: v.Type.Elem, dims: dims, codes: make([]uint64, v.Type.Layout.Size())}
+	type taken struct{ flat, thread int }
+	var all []taken
+	absent := -1
+	if err := m.owned(v, func(e, thread int) error {
+		index := indexOf(dims, e)
+		flat, ok := r.element(index)
+		if !ok || int64(index[0]) >= count {
+			return nil
+		}
+		if err := m.written(in, r.g, flat); err != nil {
+			return err
+		}
+		if out.codes[e] = r.g.arr.Code(flat); out.codes[e] == 0 && absent < 0 {
+			absent = flat
+		}
+		all = append(all, taken{flat, thread})
+		return nil
+	}); err != nil {
+		return err
+	}
+	if absent >= 0 {
+		return m.waitFor(func() error {
+			return problem(in.Pos, "Run.E35", "let blocks wait only for ones that come before, and each of these put what is waited for", "block %d waits for element %d of %s, which nobody who can run will put there", m.block, absent, r.g.name)
+		})
+	}
+	for _, x := range all {
+		if err := m.step(in, r.g, x.flat, x.thread); err != nil {
+			return err
+		}
+		r.g.arr.SetCode(x.flat, 0)
+	}
+	m.wake()
+	m.set(v, value{set: true, tile: out})
+	return nil
+}
+
 func lockSemaphore(m *Machine, in *ir.Instr) error {
 	g, flat, v, err := m.semaphore(in)
 	if err != nil {

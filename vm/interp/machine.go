@@ -58,6 +58,8 @@ var Rules = []ir.RuleDoc{
 	{Code: "Run.E31", Text: "What products, loads and stores of tensor memory do is used after a wait: of products for a Tcgen05Commit, of the others by Tcgen05Wait.", Why: "They go on beside the threads."},
 	{Code: "Run.E32", Text: "A block takes at most 512 columns of tensor memory, before it relinquishes the permit, and gives them back before it ends.", Why: "Who asks for more waits until others give back, which may be for ever."},
 	{Code: "Run.E33", Text: "Scales in tensor memory are not negative, and the same in the four quarters of its lanes; marks of what is kept of a sparse operand name two of four elements.", Why: "Each quarter multiplies its rows with those beside them, and their bit for the sign is no sign."},
+	{Code: "Run.E34", Text: "A place where an element is put is empty: what was put there before has been taken.", Why: "The element there would be lost, and who waits for it would take the later one."},
+	{Code: "Run.E35", Text: "Each element that is waited for is put there by a thread group of the same block, or by a block that comes before.", Why: "The threads would wait for ever; blocks that come later may not have started."},
 }
 
 // Machine is a launch in progress.
@@ -95,6 +97,7 @@ type state struct {
 	cur     int
 	order   order
 	smem    sharedMemory
+	waited  bool // the last step was to wait
 	// Of programs with clusters: the blocks of the running one and its barrier, the rank
 	// of the running block and what it waits for.
 	cluster   []peer
@@ -423,6 +426,9 @@ func (m *Machine) Done() bool { return m.done }
 // Steps is how many statements have run.
 func (m *Machine) Steps() int64 { return m.steps }
 
+// Waited reports that the last Step changed nothing: its threads wait, and come to its statement again.
+func (m *Machine) Waited() bool { return m.waited }
+
 // Next is the statement that the next Step runs, or nil at the end: of the launch, or
 // where the last statement of a block of statements went wrong.
 func (m *Machine) Next() ir.Stmt {
@@ -467,6 +473,7 @@ func (m *Machine) Step() error {
 	if m.done {
 		return nil
 	}
+	m.waited = false
 	if m.steps++; m.maxSteps > 0 && m.steps > m.maxSteps {
 		return problem(m.Next().Position(), "Run.E7", "raise the limit, or look for a loop that does not end", "no end after %d statements", m.maxSteps)
 	}

@@ -67,6 +67,8 @@ var meanings = map[string]meaning{
 	"StoreGlobalScatter":  storeGlobalScatter,
 	"AtomicGlobal":        atomicGlobal,
 	"AtomicScatterGlobal": atomicScatterGlobal,
+	"PutGlobal":           putGlobal,
+	"TakeGlobal":          takeGlobal,
 	"LockSemaphore":       lockSemaphore,
 	"ReleaseSemaphore":    releaseSemaphore,
 	"Print":               print,

@@ -150,6 +150,32 @@ var globalRows = []*Op{
 		Since: "0.3", Source: tilusDoc, Example: "AtomicScatterGlobal(histogram, bins, ones, dim=[0], op=add)",
 	},
 	{
+		Name: "PutGlobal", Family: "global", Class: ClassMemory, Effects: ReadsGlobal | WritesGlobal, // it wants to find empty places
+		Doc:   "Puts a tile's elements where a TakeGlobal, mostly of another block, waits for them: a place is empty while it is +0, as memory is that was cleared, and full else, so that a value says itself that it is there and no barrier or count need do so. An element that is 0 is put as -0. Elements outside the tensor are not put. To put an element where one still is, is an error, and so is to put one where another thread has taken one in this launch unless that is known to come before: by a barrier of the block, or a semaphore. offset and dims as in LoadGlobal.",
+		In:    []Port{{Name: "dst", Accept: AcceptGlobal}, {Name: "tile", Accept: AcceptRegister}},
+		Attrs: []AttrSpec{{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in dst of the tile's first element, one entry per dimension of dst"}, {Name: "dims", Kind: AttrInts, Doc: "the dimension of dst that each dimension of the tile lies along"}},
+		Rules: []Rule{ruleTileType(false), ruleOffset, ruleDims, rulePlaces},
+		Since: "0.8", Source: "Tilus Lab; PTX ISA 8 memory consistency model, morally strong relaxed accesses", Example: "PutGlobal(parts, acc, offset=[bi, 0])",
+	},
+	{
+		Name: "TakeGlobal", Family: "global", Class: ClassMemory, Effects: ReadsGlobal | WritesGlobal,
+		Doc:   "Waits until each element of a part of a global tensor was put there (PutGlobal), takes it, and leaves its place empty, which is +0: each thread waits for what it takes, nobody for anything else, and nothing but these values is ordered. With count only as many indices of the tile's first dimension are taken; the others are 0, and so are elements outside the tensor. A block may wait only for blocks that come before it in the grid, since those after it may not have started: waiting for others is an error.",
+		In:    []Port{{Name: "src", Accept: AcceptGlobal}, {Name: "count", Accept: AcceptScalar, Optional: true}},
+		Out:   []Port{{Name: "tile", Accept: AcceptRegister}},
+		Attrs: []AttrSpec{{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in src of the tile's first element, one entry per dimension of src"}, {Name: "dims", Kind: AttrInts, Doc: "the dimension of src that each dimension of the tile lies along"}},
+		Rules: []Rule{ruleTileType(true), ruleOffset, ruleDims, rulePlaces,
+			{Text: "The count is i32.", Check: func(p *Program, in *Instr) *Violation {
+				if len(in.In) < 2 {
+					return nil
+				}
+				if t, _ := TypeOf(in.In[1].Expr, func(diag.Pos, string, string, string) {}); t != dtype.I32 {
+					return &Violation{Pos: in.In[1].Pos, Msg: fmt.Sprintf("%s is %s", in.In[1].Expr, t)}
+				}
+				return nil
+			}}},
+		Since: "0.8", Source: "Tilus Lab; PTX ISA 8 memory consistency model, morally strong relaxed accesses", Example: "sums = TakeGlobal(parts, awaited, offset=[bi - awaited, 0]) : register f32[4, 128] local(4, 1).spatial(1, 128)",
+	},
+	{
 		Name: "LockSemaphore", Family: "global", Effects: ReadsGlobal | WritesGlobal | Synchronizes,
 		Doc:   "Waits until an element of a global tensor is value. All threads that run wait, and after it see what was stored before the ReleaseSemaphore that gave the element that value. A block may wait only for blocks that come before it in the grid, since those after it may not have started: waiting for others is an error.",
 		In:    []Port{{Name: "semaphore", Accept: AcceptGlobal}, {Name: "value", Accept: AcceptScalar}},
@@ -331,6 +357,14 @@ func atomicRules(at int) []Rule {
 		}},
 	}
 }
+
+// rulePlaces is of elements that say themselves whether they are there.
+var rulePlaces = Rule{Text: "The tensor is of f32.", Why: "Threads exchange whole words, and of f32 one of the two zeros can stand for an empty place.", Check: func(p *Program, in *Instr) *Violation {
+	if g := in.In[0].Var(); g.Type.Elem != dtype.F32 {
+		return &Violation{Pos: in.In[0].Pos, Msg: fmt.Sprintf("%s is of %s", g.Name, g.Type.Elem), Help: "Cast to f32"}
+	}
+	return nil
+}}
 
 var semaphoreRules = []Rule{
 	{Text: "The semaphore is an element of an i32 tensor.", Check: func(p *Program, in *Instr) *Violation {

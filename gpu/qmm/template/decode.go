@@ -81,6 +81,9 @@ type Schedule struct {
 	// together ([Plan.Sub] of k), not [Turn]: a program that is short whatever the type, for which
 	// drivers need little time.
 	Brief bool `json:",omitempty"`
+	// Direct, beside Blocks, or beside Parts and Splits, has blocks put their parts of sums where the block that adds these up
+	// waits for each of them: a value says itself that it is there, so that no fence, count or barrier stands between.
+	Direct bool `json:",omitempty"`
 }
 
 // String is the schedule in words.
@@ -88,6 +91,10 @@ func (s Schedule) String() string {
 	if n := s.Resident; n > 0 {
 		s.Resident = 0
 		return fmt.Sprintf("%s, %d to a multiprocessor", s.String(), n)
+	}
+	if s.Direct {
+		s.Direct = false
+		return s.String() + ", sums put"
 	}
 	if s.Brief {
 		s.Brief = false
@@ -197,6 +204,9 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 	if s.Joint && (s.Splits < 2 || s.Splits > MaxCluster) {
 		return s, fmt.Errorf("template: clusters of %d blocks: they have 2 to %d", s.Splits, MaxCluster)
 	}
+	if s.Direct && (s.Joint || !s.Streams() && (s.Splits == 1 || !s.together(p))) {
+		return s, fmt.Errorf("template: sums of %s are put for another block: that is beside stages whose blocks stay, or warps along k whose sums, of %d bytes, fit %d together, and several splits, which are no cluster", s, s.metBytes(p), mostMet)
+	}
 	if s.Streams() {
 		return s.fillStream(p)
 	}
@@ -216,7 +226,7 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 //
 // Parameters are w, s, z with zero points, x, bias [N] with AddBias, residual [M, N]
 // with AddResidual, y; where the schedule [Schedule.Shares], part, of f32, and arrived, of
-// i32, as [Schedule.Workspace] says, of which arrived is 0 before the first launch and
+// i32, as [Schedule.Workspace] says, of which arrived, and part where the schedule is Direct, is 0 before the first launch and
 // after each; then M, N and K, and factor if there is one.
 //
 // Unless the schedule [Schedule.Rounds], a result is as close to that of the weights as sums
@@ -406,6 +416,9 @@ func (d *decoder) program() (*ir.Program, error) {
 			return b.Reduce(d.of("whole"), parts, sums, build.Dim(0), build.Op("sum"))
 		}
 	}
+	if d.Schedule.together(d.Plan) {
+		return d.meetWarps(in, bk, blocks)
+	}
 	switch {
 	case d.Splits == 1:
 		d.each(func() { d.store(total()) })
@@ -438,6 +451,120 @@ func (d *decoder) program() (*ir.Program, error) {
 }
 
 // inputs are the parameters that become tensors at once.
+// metBytes is what sums of warps that share k take where all meet in shared memory.
+func (s Schedule) metBytes(p *Plan) int {
+	return 4 * s.Parts * s.Sides * p.Outputs() * s.columns()
+}
+
+// mostMet is how many bytes they may take. Where they would take more, all warps add up all outputs, a side at a time.
+const mostMet = 64 << 10
+
+// together reports whether they meet there, from where each warp adds up as many outputs.
+func (s Schedule) together(p *Plan) bool { return s.Parts > 1 && s.metBytes(p) <= mostMet }
+
+// meetWarps adds up what warps that share k have come to, and stores it.
+func (d *decoder) meetWarps(in inputs, bk, blocks build.Value) (*ir.Program, error) {
+	b, outputs := d.b, d.Sides*d.outputs()
+	met := b.AllocateShared("met", rowMajor(dtype.F32, d.Parts, outputs, d.columns()))
+	d.each(func() {
+		acc := build.Expr(d.of("acc"))
+		if d.Apart {
+			acc = d.columnApart()
+		}
+		parts := b.View(d.of("parts"), acc, build.Register(dtype.F32, each(d.Parts, d.total(1))))
+		b.StoreShared(b.SliceShared(d.of("side"), met, strided(dtype.F32, []int{d.Parts, d.outputs(), d.columns()}, outputs*d.columns(), d.columns(), 1), build.Offset(0, d.side*d.outputs(), 0)), parts)
+	})
+	b.Synchronize()
+	sides := d.Sides
+	if d.Joint {
+		sides = 1
+	}
+	own := d.spread(sides)
+	one, err := own.Unsqueeze(0)
+	if err != nil {
+		panic(err) // the dimension is there
+	}
+	sums := build.Register(dtype.F32, own)
+	all := layout.Local(d.Parts, 1, 1).Mul(one)
+	whole := func() build.Value {
+		from := met
+		if d.Joint {
+			from = build.Expr(d.of("side"))
+		}
+		return b.Reduce(d.of("whole"), b.LoadShared(d.of("all_parts"), from, build.Register(dtype.F32, all)), sums, build.Dim(0), build.Op("sum"))
+	}
+	store := func(acc build.Value) { d.storeAs(acc, own) }
+	switch {
+	case d.Splits == 1:
+		store(whole())
+		return b.Build()
+	case d.Joint:
+		d.each(func() { d.send(whole()) })
+		d.sent()
+		d.collect(sums, store)
+		return b.Build()
+	}
+	gp := b.ViewGlobal("gp", in.part, build.Global(dtype.F32, d.Splits, d.m, blocks.Mul(outputs)))
+	ga := b.ViewGlobal("ga", in.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", d.Rows)).Mul(blocks)))
+	at := []any{d.bm.Mul(d.Rows), d.tile().Mul(d.outputs())}
+	part := func(i build.Value) []build.Attr {
+		return []build.Attr{build.Offset(append([]any{i}, at...)...), build.Dims(2, 1)}
+	}
+	mine := whole()
+	if d.Direct {
+		b.If(bk.Less(d.Splits-1), func() {
+			b.PutGlobal(gp, mine, part(bk)...)
+		}).Else(func() {
+			b.View("total", mine, sums)
+			d.take(gp, "total", own, build.Expr(fmt.Sprint(d.Splits-1)), build.Expr(fmt.Sprint(d.Splits-1)), partAt{at, []any{2, 1}})
+			store(build.Expr("total"))
+		})
+		return b.Build()
+	}
+	b.StoreGlobal(gp, mine, part(bk)...)
+	b.Synchronize()
+	before := b.AtomicScalar("before", ga, d.Splits-1, nil, build.Offset(d.bm.Mul(blocks).Add(d.bn)), build.Op("inc"), build.Order("acq_rel"))
+	b.If(before.Equal(d.Splits-1), func() {
+		b.Synchronize()
+		total := b.AllocateRegister("total", sums, build.Init(0))
+		b.For("i", 0, d.Splits, func(i build.Value) {
+			b.Add("total", total, b.LoadGlobal("p", gp, sums, part(i)...), sums)
+		}, build.Unroll(d.Splits))
+		store(total)
+	})
+	return b.Build()
+}
+
+// spread is the layout of what outputs of so many sides come to, [outputs, rows], of which each of the warps that share k has as many: their
+// elements are in lanes as products have them, and warps have tiles, halves of these, eights of rows, and neighbouring rows of their own, as
+// far as there are enough.
+func (d *decoder) spread(sides int) layout.Layout {
+	tiles, columns := sides*d.Tiles, d.columns()
+	left := d.Parts
+	deal := func(n int) int {
+		k := min(left, n)
+		left /= k
+		return k
+	}
+	a := deal(tiles)
+	h := deal(2)
+	outputs := []int{a, tiles / a, h, 2 / h, 8}
+	var l layout.Layout
+	var err error
+	if d.Single() {
+		l, err = layout.New([]int{16 * tiles, 1}, append(outputs, 1), []int{0, 2, 4}, []int{1, 3, 5})
+		l = l.Mul(layout.Replicated(4, 1, 1))
+	} else {
+		r := deal(columns / 8)
+		c := deal(2)
+		l, err = layout.New([]int{16 * tiles, columns}, append(outputs, r, columns/8/r, 4, c, 2/c), []int{0, 2, 5, 8, 4, 7}, []int{1, 6, 3, 9})
+	}
+	if err != nil {
+		panic(err) // all are powers of two
+	}
+	return layout.Replicated(left, 1, 1).Mul(l)
+}
+
 type inputs struct{ w, s, z, x, y, part, arrived, k build.Value }
 
 // params declares the program's parameters.
@@ -490,6 +617,11 @@ func (d *decoder) storeAs(acc build.Value, as layout.Layout) {
 		rows := d.copies().Mul(d.rows(d.Warps))
 		if d.Single() && d.Streams() {
 			rows = as
+		} else if d.Schedule.together(d.Plan) {
+			var err error
+			if rows, err = as.Reduce([]int{1}, true); err != nil {
+				panic(err) // as has rows
+			}
 		}
 		rb := b.LoadGlobal("rbias", gb, build.Register(d.Act, rows), build.Offset(d.tile().Mul(outputs), 0))
 		acc = b.Add("biased", acc, b.Cast("bias32", rb, build.Register(dtype.F32, rows)), sum)

@@ -24,7 +24,7 @@ type gang struct {
 	sa, sxs, scale build.Value // x as matrix instructions take it, its sums, its scales
 	sums, one      build.Type  // of a product of bytes; of a digit of it
 	oneF32, oneRow build.Type
-	flat           build.Type // of sums, as threads have them
+	flat           layout.Layout // of sums, as threads have them
 }
 
 // fixedScale makes room for the digit above: ±32639 is the largest number of two digits.
@@ -74,7 +74,7 @@ func newGang(d *stream) *gang {
 		return layout.Spatial(d.Warps, 1).ColumnLocal(2, columns/8).Spatial(8, 4).Local(1, 2)
 	}
 	g.sums, g.one, g.oneF32 = build.Register(dtype.I32, of(2*d.Rows)), build.Register(dtype.I32, of(d.Rows)), build.Register(dtype.F32, of(d.Rows))
-	g.flat = build.Register(dtype.F32, layout.Spatial(d.Warps, 1, 1, 1).Local(1, g.pieces(), 1, 1).Spatial(1, 1, 32, 1).Local(1, 1, 1, 4))
+	g.flat = layout.Spatial(d.Warps, 1, 1, 1).Local(1, g.pieces(), 1, 1).Spatial(1, 1, 32, 1).Local(1, 1, 1, 4)
 	g.oneRow = build.Register(dtype.F32, layout.Spatial(d.Warps, 1).Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)))
 	return g
 }
@@ -360,13 +360,13 @@ func (g *gang) parts() build.Type {
 }
 
 // portion is where the i-th part of the present side is.
-func (g *gang) portion(i build.Value) []build.Attr {
-	return []build.Attr{build.Offset(i, g.side*g.Warps, 0, 0, 0), build.Dims(1, 2, 3, 4)}
+func (g *gang) portion() partAt {
+	return partAt{[]any{g.side * g.Warps, 0, 0, 0}, []any{1, 2, 3, 4}}
 }
 
 // total is what the present side came to, and store stores it.
 func (g *gang) total() build.Value {
-	return g.b.View(g.of("held"), build.Expr(g.of("acc")), g.flat)
+	return g.b.View(g.of("held"), build.Expr(g.of("acc")), build.Register(dtype.F32, g.flat))
 }
 
 func (g *gang) store(sums build.Value) {

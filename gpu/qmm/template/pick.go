@@ -225,6 +225,9 @@ func (p *Plan) blocksOf(s Schedule, m, n int) (blocks, fit int) {
 	return blocks, min(32, 64/s.Parts, 65536/32/s.Parts/min(max((p.registers(s)+7)&^7, 32), 256))
 }
 
+// putCount is [meetRates]' count in µs where sums are put for the block that adds them up.
+const putCount = 0.6
+
 // estimateParts is Estimate for warps that share k. Blocks of a launch go where there is
 // room, so that multiprocessors have more or fewer of them unless the launch takes all of
 // it; where it takes more, the last blocks begin when others have ended.
@@ -275,6 +278,8 @@ func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
 		meet := of.split
 		if s.Joint {
 			meet = of.joint
+		} else if s.Direct {
+			meet.count = putCount
 		}
 		time += meet.count + meet.moved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
@@ -404,6 +409,7 @@ func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 	for _, s := range p.spans(rows, on.SMs) {
 		// Blocks that stay, or whose warps share k, do better than those that do neither, which
 		// are for where copies cannot be made.
+		s.Direct = p.direct(s, m, n)
 		plain := !s.Streams() && s.Parts <= 1 && k%8 == 0
 		if s.Fits(p, m, n, k, on) && !plain && !(s.Single() && m > 1) {
 			all = append(all, rated{s, p.Estimate(s, m, n, k, on)})
@@ -415,6 +421,17 @@ func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 		out[i] = r.Schedule
 	}
 	return out
+}
+
+// direct reports whether sums of blocks meet sooner as [Schedule.Direct] has it: of blocks that stay where an output has few parts, of which
+// the one block that adds up asks for all at once; where it has many, reading each of them again until the last is there takes longer.
+func (p *Plan) direct(s Schedule, m, n int) bool {
+	if s.Joint || !s.Streams() {
+		return !s.Joint && s.Splits > 1 && s.together(p)
+	}
+	outputs := p.Outputs() * s.Warps
+	parts := s.Blocks / max(1, ceil(n, outputs*s.Sides)*ceil(m, s.Rows))
+	return parts <= 4 || parts <= 8 && s.Single() && outputs <= 32*s.Warps
 }
 
 // spans are all schedules for that many rows, small ones first, with so many blocks where

@@ -31,8 +31,8 @@ func TestResident(t *testing.T) {
 		types []dtype.Type
 		s     Schedule
 	}{
-		{[]dtype.Type{dtype.U4, dtype.I4}, Schedule{Depth: 2, Sides: 2, Parts: 8, Resident: 2}},
-		{[]dtype.Type{dtype.U3, dtype.I3}, Schedule{Depth: 4, Splits: 2, Parts: 4, Resident: 2}},
+		{[]dtype.Type{dtype.U4}, Schedule{Depth: 2, Sides: 2, Parts: 8, Resident: 2}},
+		{[]dtype.Type{dtype.I3}, Schedule{Depth: 2, Splits: 2, Parts: 4, Direct: true, Resident: 3}},
 		{[]dtype.Type{dtype.F6E3M2, dtype.F6E2M3}, Schedule{Depth: 2, Parts: 4, Resident: 4}},
 		{[]dtype.Type{dtype.U1}, Schedule{Warps: 4, Stages: 4, Blocks: 132, Digits: true, Long: true, Resident: 2}},
 	} {

@@ -351,18 +351,19 @@ func (d *stream) program() (*ir.Program, error) {
 				g.w.begins(g.hangs(), t)
 				outputs()
 			}).Else(func() {
-				none := b.AllocateRegister("no_part", g.flat, build.Init(0))
+				none := b.AllocateRegister("no_part", build.Register(dtype.F32, g.flat), build.Init(0))
 				d.each(func() { d.send(none) })
 			})
 			d.sent()
-			d.collect(g.flat, g.store)
+			d.collect(build.Register(dtype.F32, g.flat), g.store)
 		case d.Joint:
 			outputs()
 			d.sent()
 			if d.Single() {
 				d.collect(build.Register(dtype.F32, d.quarters()), d.storeColumn)
 			} else {
-				d.collect(d.byRows())
+				of, store := d.byRows()
+				d.collect(build.Register(dtype.F32, of), store)
 			}
 		case g != nil:
 			g.w.tilesOf(g.hangs(), t.Less(d.mine), t, outputs)
@@ -647,13 +648,13 @@ func (d *stream) end() {
 			d.finish("", build.Expr(d.of("acc")), build.Expr("accx"), true)
 		})
 	}
-	at := func(i build.Value) []build.Attr {
-		return []build.Attr{build.Offset(i, d.bm.Mul(d.Rows), d.side*d.outputs()), build.Dims(2, 1)}
-	}
+	at := func() partAt { return partAt{[]any{d.bm.Mul(d.Rows), d.side * d.outputs()}, []any{2, 1}} }
 	if d.Single() {
 		// Threads of a row have a part of the tiles each, so that many blocks' sums are read at once.
-		of := build.Register(dtype.F32, d.quarters())
-		total := func() build.Value { return d.b.ConvertLayout(d.of("own_rows"), d.column(), of) }
+		of := d.quarters()
+		total := func() build.Value {
+			return d.b.ConvertLayout(d.of("own_rows"), d.column(), build.Register(dtype.F32, of))
+		}
 		if d.Joint {
 			d.each(func() { d.send(total()) })
 			return
@@ -666,7 +667,7 @@ func (d *stream) end() {
 		if !d.spread() {
 			return build.Expr(d.of("acc"))
 		}
-		return d.b.View(d.of("rows"), build.Expr(d.of("acc")), of)
+		return d.b.View(d.of("rows"), build.Expr(d.of("acc")), build.Register(dtype.F32, of))
 	}
 	if d.Joint {
 		d.each(func() { d.send(total()) })
@@ -699,9 +700,9 @@ func (d *stream) loadedX() layout.Layout {
 }
 
 // byRows is the type of what a side came to, by rows of x, and what stores it.
-func (d *stream) byRows() (build.Type, func(build.Value)) {
+func (d *stream) byRows() (layout.Layout, func(build.Value)) {
 	if !d.spread() {
-		return d.sum, d.store
+		return d.sums(d.Warps, max(d.Rows, 8)), d.store
 	}
 	l := warped(d.Warps, 2).Local(d.Tiles, d.Rows/8).Local(2, 1).Local(1, 2).Spatial(8, 4)
 	if d.Run == 4 {
@@ -711,7 +712,7 @@ func (d *stream) byRows() (build.Type, func(build.Value)) {
 		}
 		l = warped(d.Warps, 2).Local(d.Tiles, d.Rows/8).Local(2, 1).Mul(own)
 	}
-	return build.Register(dtype.F32, l), func(sums build.Value) { d.storeAs(sums, l) }
+	return l, func(sums build.Value) { d.storeAs(sums, l) }
 }
 
 // storeColumn is store for a single row of x.
@@ -735,31 +736,85 @@ func (d *stream) quarters() layout.Layout {
 // to the block that has their first turn: that one waits for the parts of all others and adds up. It comes
 // behind them in the grid, and to these outputs last, where they begin with them: mostly
 // it need not wait. at says where the part of a block, of the present side, is.
-func (d *stream) meet(of build.Type, total func() build.Value, store func(build.Value), at func(block build.Value) []build.Attr, ahead int) {
-	b := d.b
+func (d *stream) meet(l layout.Layout, total func() build.Value, store func(build.Value), at func() partAt, ahead int) {
+	b, of := d.b, build.Register(dtype.F32, l)
 	tile := b.Let("tile", d.bn.Mul(d.height).Add(d.bm))
 	arrived := []build.Attr{build.Offset(tile), build.Op("add")}
 	b.If(build.Expr("g").Greater(0), func() {
-		d.each(func() { b.StoreGlobal(d.gp, total(), at(build.Expr("bi"))...) })
+		if d.Direct {
+			d.each(func() { b.PutGlobal(d.gp, total(), at().of(build.Expr("bi"))...) })
+			return
+		}
+		d.each(func() { b.StoreGlobal(d.gp, total(), at().of(build.Expr("bi"))...) })
 		b.Synchronize()
 		b.AtomicScalar("before", d.ga, build.Expr("1"), nil, append(arrived, build.Order("acq_rel"))...)
 	}).Else(func() {
 		awaited := b.Let("awaited", d.holder(tile.Add(1).Mul(d.turns).Sub(1)).Sub(build.Expr("share")))
-		b.If(awaited.Greater(0), func() {
-			b.LockSemaphore(d.ga, awaited, build.Offset(tile))
-			b.AtomicScalar("before", d.ga, build.Expr("0").Sub(awaited), nil, arrived...)
-		})
+		if !d.Direct {
+			b.If(awaited.Greater(0), func() {
+				b.LockSemaphore(d.ga, awaited, build.Offset(tile))
+				b.AtomicScalar("before", d.ga, build.Expr("0").Sub(awaited), nil, arrived...)
+			})
+		}
 		d.each(func() {
 			whole := d.of("whole")
 			b.View(whole, total(), of)
-			b.For(d.of("j"), build.Expr("1"), awaited.Add(1), func(j build.Value) {
-				from := build.Expr("bi").Sub(j)
-				if d.Warps < 16 { // with more, registers are too few for all loads at once, which this allows
-					from = from.Max(0) // as lowering cannot tell
-				}
-				b.Add(whole, build.Expr(whole), b.LoadGlobal("p", d.gp, of, at(from)...), of)
-			}, build.Unroll(ahead))
+			if d.Direct {
+				d.take(d.gp, whole, l, awaited, build.Expr("bi"), at())
+			} else {
+				b.For(d.of("j"), build.Expr("1"), awaited.Add(1), func(j build.Value) {
+					from := build.Expr("bi").Sub(j)
+					if d.Warps < 16 { // with more, registers are too few for all loads at once, which this allows
+						from = from.Max(0) // as lowering cannot tell
+					}
+					b.Add(whole, build.Expr(whole), b.LoadGlobal("p", d.gp, of, at().of(from)...), of)
+				}, build.Unroll(ahead))
+			}
 			store(build.Expr(whole))
 		})
+	})
+}
+
+// partAt is where the present side of a block's part is: offsets and dimensions behind that of blocks.
+type partAt struct{ offset, dims []any }
+
+func (p partAt) of(block build.Value) []build.Attr {
+	return []build.Attr{build.Offset(append([]any{block}, p.offset...)...), build.Dims(p.dims...)}
+}
+
+// take adds the parts of the awaited blocks in front of this one, of which several are asked for at once.
+func (d *decoder) take(gp build.Value, whole string, l layout.Layout, awaited, end build.Value, at partAt) {
+	b, of := d.b, build.Register(dtype.F32, l)
+	n := max(1, 32/l.Slots())
+	if d.Streams() && (d.Warps*d.Sides >= 16 || !d.Single()) {
+		n = max(1, 16/l.Slots())
+	}
+	if n = min(n, 8); !d.Streams() {
+		n = min(n, d.Splits-1)
+	}
+	one, err := l.Unsqueeze(0)
+	if err != nil {
+		panic(err) // a dimension is put in front
+	}
+	shape := one.Shape()
+	for i := range shape {
+		shape[i] = 1
+	}
+	shape[0] = n
+	some := build.Register(dtype.F32, layout.Local(shape...).Mul(one))
+	b.For(d.of("j"), build.Expr("0"), awaited.Add(n-1).Div(n), func(j build.Value) {
+		left := b.Let(d.of("left"), awaited.Sub(j.Mul(n)))
+		p := b.TakeGlobal("p", gp, left, some, build.Offset(append([]any{end.Sub(left)}, at.offset...)...), build.Dims(append([]any{0}, at.dims...)...))
+		for i := range n {
+			offset := []any{i}
+			for range at.dims {
+				offset = append(offset, 0)
+			}
+			dims := []any{}
+			for k := range at.dims {
+				dims = append(dims, k+1)
+			}
+			b.Add(whole, build.Expr(whole), b.SliceRegister(name("p", i), p, of, build.Offset(offset...), build.Dims(dims...)), of)
+		}
 	})
 }
