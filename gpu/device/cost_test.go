@@ -52,3 +52,13 @@ func TestCostOfTurns(t *testing.T) {
 		t.Errorf("%+v, %v", c, err)
 	}
 }
+
+// TestCostOfPuts counts a program whose blocks wait for what others put: rows of 248 words, of which the last of four is not handed on.
+func TestCostOfPuts(t *testing.T) {
+	x, _ := array.Generate("ones:f32[4, 248]")
+	p := program(t, corpus.Program("put_global"))
+	c, err := Cost(context.Background(), p, []ir.Arg{{Array: x}, {Array: array.New(x.Type, 4, 248)}, {Array: array.New(x.Type, 4, 248)}, {Int: 4}, {Int: 62}}, "", 2)
+	if row := int64(4 * 248); err != nil || c.Ran != 4 || int64(c.LoadBytes) != (4+3)*row || int64(c.StoreBytes) != (4+3+3)*row {
+		t.Errorf("%+v, %v", c, err)
+	}
+}

@@ -944,7 +944,7 @@ func (prog *Builder) AtomicScatterGlobal1(old string, dst Value, indices Value, 
 //
 //	PutGlobal(parts, acc, offset=[bi, 0])
 //
-// Puts a tile's elements where a TakeGlobal, mostly of another block, waits for them: a place is empty while it is +0, as memory is that was cleared, and full else, so that a value says itself that it is there and no barrier or count need do so. An element that is 0 is put as -0. Elements outside the tensor are not put; to put an element where one still is, is an error. offset and dims as in LoadGlobal.
+// Puts a tile's elements where a TakeGlobal, mostly of another block, waits for them: a place is empty while it is +0, as memory is that was cleared, and full else, so that a value says itself that it is there and no barrier or count need do so. An element that is 0 is put as -0. Elements outside the tensor are not put. To put an element where one still is, is an error, and so is to put one where another thread has taken one in this launch unless that is known to come before: by a barrier of the block, or a semaphore. offset and dims as in LoadGlobal.
 func (prog *Builder) PutGlobal(dst Value, tile Value, attrs ...Attr) {
 	prog.instr("PutGlobal", nil, []any{dst, tile}, attrs)
 }

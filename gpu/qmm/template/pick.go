@@ -222,7 +222,7 @@ func (p *Plan) taking(less, rest, fold float64) float64 {
 // multiprocessor.
 func (p *Plan) blocksOf(s Schedule, m, n int) (blocks, fit int) {
 	blocks = ceil(n, p.Outputs()*s.Sides) * ceil(m, s.Rows) * s.Splits
-	return blocks, min(32, 64/s.Parts, 65536/32/s.Parts/min(max((p.registers(s)+7)&^7, 32), 256))
+	return blocks, min(32, 64/s.Parts, max(s.Resident, 65536/32/s.Parts/min(max((p.registers(s)+7)&^7, 32), 256)))
 }
 
 // putCount is [meetRates]' count in µs where sums are put for the block that adds them up.

@@ -44,8 +44,8 @@ type partsRates struct {
 }
 
 var partsBy = map[int]partsRates{
-	8:  {fixed: 0.79, issued: 4.5, alone: 0.47, turn: 44, mma: 3, scale: 30, again: 63, less: 0.42, rest: 0.73, fold: 1.04, near: 125000, x: 1.18, wait: 0.45, block: 1.03, meet: 0.039, crowded: 1.85, split: meetRates{0.933, 11.8}, joint: meetRates{0.943, 0.142}, narrow: 1.3},
-	32: {fixed: 2.16, issued: 11.3, alone: 0.545, turn: 54, mma: 5.5, scale: 68, again: 157, less: 0.26, fold: 2.7, near: 48800, x: 0.43, wait: 0.16, block: 0.21, meet: 0.021, crowded: 0.945, split: meetRates{0.8, 5.2}, joint: meetRates{0.8, 5.2}, narrow: 1},
+	8:  {fixed: 0.79, issued: 4.5, alone: 0.47, turn: 44, mma: 3, scale: 30, again: 63, less: 0.42, rest: 0.73, fold: 1.04, near: 125000, x: 1.18, wait: 0.45, block: 1.03, meet: 0.015, crowded: 1.85, split: meetRates{0.933, 11.8}, joint: meetRates{0.943, 0.142}, narrow: 1.3},
+	32: {fixed: 2.16, issued: 11.3, alone: 0.545, turn: 54, mma: 5.5, scale: 68, again: 157, less: 0.26, fold: 2.7, near: 48800, x: 0.43, wait: 0.16, block: 0.21, meet: 0.01, crowded: 0.945, split: meetRates{0.8, 5.2}, joint: meetRates{0.8, 5.2}, narrow: 1},
 }
 
 // streamRates are of blocks that stay.
