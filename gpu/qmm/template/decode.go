@@ -230,7 +230,9 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 // after each; then M, N and K, and factor if there is one.
 //
 // Unless the schedule [Schedule.Rounds], a result is as close to that of the weights as sums
-// in f32 are, whatever x is: products of elements are exact, and what f32 rounds is sums.
+// in f32 are, whatever x is: products of elements are exact, and what f32 rounds is sums. Where scales are
+// folded or by channel, the sum of all k that a block multiplies is one of a tensor core, which cuts off more than that
+// of thousands of products of one sign (DECODE.md, "Long sums").
 func Decode(f Form, s Schedule) (*ir.Program, error) {
 	p, err := PlanOf(f)
 	if err != nil {
