@@ -140,8 +140,8 @@ type Row struct {
 	// Collective is set where all lanes of a warp make the access together, each
 	// giving the address of one unit; such a row cannot be guarded.
 	Collective bool
-	// Shared is set where other blocks may access the same words at the same time: each word is one access.
-	Shared    bool
+	// Relaxed is set where each word is one relaxed access, which other blocks may make at the same time.
+	Relaxed   bool
 	Selectors int // values of the ImmSelector
 	Ties      []Tie
 	// InPlace is set where ties are no wish but the machine's way: it changes the

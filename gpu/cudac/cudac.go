@@ -260,7 +260,7 @@ func (p *printer) instr(in *code.Instr, depth int) {
 }
 
 func (p *printer) statement(in *code.Instr, row *code.Row) string {
-	if row.Memory() && row.Class != code.Atomic && row.Space == code.Global && !row.Shared && in.Imm[1] == 0 {
+	if row.Memory() && row.Class != code.Atomic && row.Space == code.Global && !row.Relaxed && in.Imm[1] == 0 {
 		return p.access(in, row)
 	}
 	if row.C == "" {

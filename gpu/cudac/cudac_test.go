@@ -122,7 +122,7 @@ func every(t *testing.T) *code.Func {
 				}
 				in.Imm = append(in.Imm, n)
 			}
-			if row.Class == code.Store && row.Space == code.Global && !row.Shared {
+			if row.Class == code.Store && row.Space == code.Global && !row.Relaxed {
 				in.Imm[1] = int64(code.NoAllocate)
 			}
 			if guard {

@@ -24,7 +24,7 @@ func Cost(ctx context.Context, p *ir.Program, args []ir.Arg, target string, bloc
 	out := cost.Of(l.Code.Func, l.Code.Arch)
 	l.Code.Func.Body.Walk(func(in *code.Instr) {
 		if in.Op == code.OpSpinGlobal || in.Op == code.OpAwaitGlobal {
-			blocks = 0 // blocks wait for each other, so that none can be left out
+			blocks = 0 // blocks wait for each other, also those of splits that put sums, so that none can be left out
 		}
 	})
 	// Blocks that were left out may be waited for; what is counted does not need the checks.

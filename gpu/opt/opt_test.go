@@ -510,7 +510,7 @@ func TestWordsOfOtherBlocks(t *testing.T) {
 		var visit func(r *code.Region)
 		visit = func(r *code.Region) {
 			for _, in := range r.Instrs {
-				if in.Row().Shared {
+				if in.Row().Relaxed {
 					out = append(out, fmt.Sprint(depth, in.Op, in.Imm[0]))
 				}
 				depth++

@@ -32,7 +32,7 @@ var direct = []struct {
 	{"u1", 3, template.Schedule{Rows: 1, Stages: 4, Blocks: 11, Digits: true, Warps: 2}},
 }
 
-// holdDirect holds products whose sums are put to 1.1 of the error of f32 sums, twice in the same memory, and with sums that are 0,
+// holdDirect holds products whose sums are put to 1.1 of the error of f32 sums, and with sums that are 0,
 // which are an empty place if they are put as they are. results are those of each product.
 func holdDirect(t *testing.T, d device.Device) (results []*array.Array) {
 	for i, c := range direct {
@@ -118,19 +118,23 @@ func floats(t dtype.Type, data []byte) []float64 {
 
 // TestDirectRefused holds schedules to those whose blocks can put sums, and candidates to them.
 func TestDirectRefused(t *testing.T) {
-	for layer, refused := range map[string][]template.Schedule{
-		"u4": {{Direct: true}, {Direct: true, Splits: 2}, {Direct: true, Parts: 4}, {Direct: true, Parts: 4, Splits: 2, Joint: true},
-			{Direct: true, Stages: 4, Splits: 2, Joint: true}},
-		"u1": {{Direct: true, Parts: 8, Splits: 2, Rows: 32}},
+	for _, c := range []struct {
+		layer, says string
+		s           template.Schedule
+	}{
+		{"u4", "put for another block", template.Schedule{Direct: true}},
+		{"u4", "put for another block", template.Schedule{Direct: true, Splits: 2}},
+		{"u4", "put for another block", template.Schedule{Direct: true, Parts: 4}},
+		{"u4", "put for another block", template.Schedule{Direct: true, Parts: 4, Splits: 2, Joint: true}},
+		{"u4", "put for another block", template.Schedule{Direct: true, Stages: 4, Splits: 2, Joint: true}},
+		{"u1", "131072 bytes of shared memory", template.Schedule{Parts: 8, Rows: 32}},
 	} {
-		p, err := template.PlanOf(kind(t, layer, 64, 256).Form())
+		p, err := template.PlanOf(kind(t, c.layer, 64, 256).Form())
 		if err != nil {
 			t.Fatal(err)
 		}
-		for _, s := range refused {
-			if _, err := s.Filled(p); err == nil || !strings.Contains(err.Error(), "put") {
-				t.Errorf("%s, %s: %v", layer, s, err)
-			}
+		if _, err := c.s.Filled(p); err == nil || !strings.Contains(err.Error(), c.says) {
+			t.Errorf("%s, %s: %v", c.layer, c.s, err)
 		}
 	}
 	for layer, m := range map[string]int{"u3": 1, "u4": 16, "u2": 1, "u8": 8} {

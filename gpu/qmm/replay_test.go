@@ -277,7 +277,7 @@ func TestReplayForms(t *testing.T) {
 	first.hold(t, "forms whose first was timed", 300, 1.05, 1.5)
 }
 
-// counted has schedules whose blocks count their sums stand for those that put them, which no run of the record has timed.
+// counted has schedules whose blocks count their sums stand for those that put them, which no run of schedules.json has timed.
 func counted(choices []Choice) {
 	for i := range choices {
 		choices[i].Schedule.Direct = false

@@ -221,7 +221,7 @@ func (w *warp) access(i *inst, lane int, addr, size uint64) []byte {
 		w.fail(lane, errReadOnly, "", "write to %s, which is read only", w.where(i, addr))
 		return nil
 	}
-	if buf.track != nil && i.row.Class != code.Atomic && i.row.Class != code.Barrier && !i.row.Shared && !w.touchedGlobal(i, lane, buf.track, at, size, addr) {
+	if buf.track != nil && i.row.Class != code.Atomic && i.row.Class != code.Barrier && !i.row.Relaxed && !w.touchedGlobal(i, lane, buf.track, at, size, addr) {
 		return nil
 	}
 	if buf.set != nil {

@@ -189,7 +189,7 @@ func (m *machine) track(blocks int) {
 		unit = min(unit, uint64(t.m.Type.Bytes()))
 	}
 	m.f.Body.Walk(func(in *code.Instr) {
-		if row := in.Row(); row.Space == code.Global && (row.Class == code.Load || row.Class == code.Store) && !row.Shared {
+		if row := in.Row(); row.Space == code.Global && (row.Class == code.Load || row.Class == code.Store) && !row.Relaxed {
 			unit = min(unit, uint64(row.Unit*row.Count))
 		}
 		if in.Op >= code.OpCpAsyncB32 && in.Op <= code.OpCpAsyncL2B128 {

@@ -25,7 +25,7 @@ type Schedule struct {
 	// Stages 32.
 	Sides int
 	// Splits is how many blocks share the k of the same outputs; 1 by default. The
-	// last of them to come adds their f32 sums up, in order.
+	// last of them to come, or with Direct the last in the grid, adds their f32 sums up, in order.
 	Splits int
 	// Joint, beside Splits of 2 to 8, makes those blocks a cluster: their sums come to the
 	// shared memory of one of them, which waits for all and adds them up, in order. Beside
@@ -204,8 +204,11 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 	if s.Joint && (s.Splits < 2 || s.Splits > MaxCluster) {
 		return s, fmt.Errorf("template: clusters of %d blocks: they have 2 to %d", s.Splits, MaxCluster)
 	}
-	if s.Direct && (s.Joint || !s.Streams() && (s.Splits == 1 || !s.together(p))) {
-		return s, fmt.Errorf("template: sums of %s are put for another block: that is beside stages whose blocks stay, or warps along k whose sums, of %d bytes, fit %d together, and several splits, which are no cluster", s, s.metBytes(p), mostMet)
+	if s.Direct && (s.Joint || !s.Streams() && (s.Splits == 1 || s.Parts <= 1)) {
+		return s, fmt.Errorf("template: sums of %s are put for another block: that is beside stages whose blocks stay, or warps along k and splits that are no cluster", s)
+	}
+	if n := s.metBytes(p); s.Parts > 1 && n > mostMet {
+		return s, fmt.Errorf("template: sums of %d warps along k take %d bytes of shared memory, of at most %d: have less sides or rows to a block", s.Parts, n, mostMet)
 	}
 	if s.Streams() {
 		return s.fillStream(p)
@@ -226,13 +229,13 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 //
 // Parameters are w, s, z with zero points, x, bias [N] with AddBias, residual [M, N]
 // with AddResidual, y; where the schedule [Schedule.Shares], part, of f32, and arrived, of
-// i32, as [Schedule.Workspace] says, of which arrived, and part where the schedule is Direct, is 0 before the first launch and
+// i32, as [Schedule.Workspace] says: arrived, and with Direct part too, is 0 before the first launch and
 // after each; then M, N and K, and factor if there is one.
 //
 // Unless the schedule [Schedule.Rounds], a result is as close to that of the weights as sums
 // in f32 are, whatever x is: products of elements are exact, and what f32 rounds is sums. Where scales are
-// folded or by channel, the sum of all k that a block multiplies is one of a tensor core, which cuts off more than that
-// of thousands of products of one sign (DECODE.md, "Long sums").
+// folded or by channel, all k that a block multiplies are one sum of a tensor core, which loses more than sums in f32
+// do where thousands of products have one sign (DECODE.md, "Long sums").
 func Decode(f Form, s Schedule) (*ir.Program, error) {
 	p, err := PlanOf(f)
 	if err != nil {
@@ -337,10 +340,6 @@ func (d *decoder) program() (*ir.Program, error) {
 	}
 	blocks, turns := build.Expr(ceilText("N", outputs*d.Sides)), build.Expr(ceilText("K", Turn))
 	d.types()
-	sums := d.sum
-	if d.Parts > 1 {
-		sums = build.Register(dtype.F32, d.copies().Mul(d.total(1)))
-	}
 	tiles := blocks
 	if d.Sides > 1 {
 		tiles = blocks.Mul(d.Sides)
@@ -407,62 +406,60 @@ func (d *decoder) program() (*ir.Program, error) {
 			d.finish("", build.Expr(d.running()), build.Expr("accx"), true)
 		})
 	}
-	total := func() build.Value { return build.Expr(d.of("acc")) }
 	if d.Parts > 1 {
-		total = func() build.Value {
-			acc := build.Expr(d.of("acc"))
-			if d.Apart {
-				acc = d.columnApart()
-			}
-			parts := b.View(d.of("parts"), acc, build.Register(dtype.F32, each(d.Parts, d.total(1))))
-			return b.Reduce(d.of("whole"), parts, sums, build.Dim(0), build.Op("sum"))
-		}
-	}
-	if d.Schedule.together(d.Plan) {
 		return d.meetWarps(in, bk, blocks)
 	}
+	total := func() build.Value { return build.Expr(d.of("acc")) }
 	switch {
 	case d.Splits == 1:
 		d.each(func() { d.store(total()) })
-		return b.Build()
 	case d.Joint:
 		d.each(func() { d.send(total()) })
 		d.sent()
-		d.collect(sums, d.store)
-		return b.Build()
+		d.collect(d.sum, d.store)
+	default:
+		d.split(in, bk, blocks, d.each, d.sum, total, d.store)
 	}
-	gp := b.ViewGlobal("gp", in.part, build.Global(dtype.F32, d.Splits, d.m, blocks.Mul(outputs*d.Sides)))
-	ga := b.ViewGlobal("ga", in.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", d.Rows)).Mul(blocks)))
-	at := func(i build.Value) []build.Attr {
-		return []build.Attr{build.Offset(i, d.bm.Mul(d.Rows), d.tile().Mul(outputs)), build.Dims(2, 1)}
-	}
-	d.each(func() { b.StoreGlobal(gp, total(), at(bk)...) })
+	return b.Build()
+}
+
+// split leaves what a block came to, of each of the sides, for the block of the same outputs that comes last, which adds up and stores.
+func (d *decoder) split(in inputs, bk, blocks build.Value, sides func(func()), sums build.Type, total func() build.Value, store func(build.Value)) {
+	b := d.b
+	gp, ga := d.met(in, blocks)
+	sides(func() { b.StoreGlobal(gp, total(), d.part().of(bk)...) })
 	b.Synchronize()
 	before := b.AtomicScalar("before", ga, d.Splits-1, nil, build.Offset(d.bm.Mul(blocks).Add(d.bn)), build.Op("inc"), build.Order("acq_rel"))
 	b.If(before.Equal(d.Splits-1), func() {
 		b.Synchronize()
-		d.each(func() {
+		sides(func() {
 			total := b.AllocateRegister(d.of("total"), sums, build.Init(0))
 			b.For(d.of("i"), 0, d.Splits, func(i build.Value) {
-				b.Add(d.of("total"), total, b.LoadGlobal("p", gp, sums, at(i)...), sums)
-			}, build.Unroll(-1))
-			d.store(total)
+				b.Add(d.of("total"), total, b.LoadGlobal("p", gp, sums, d.part().of(i)...), sums)
+			}, build.Unroll(d.Splits))
+			store(total)
 		})
 	})
-	return b.Build()
 }
 
-// inputs are the parameters that become tensors at once.
-// metBytes is what sums of warps that share k take where all meet in shared memory.
+// met is where blocks that share k leave their sums, and count themselves.
+func (d *decoder) met(in inputs, blocks build.Value) (gp, ga build.Value) {
+	gp = d.b.ViewGlobal("gp", in.part, build.Global(dtype.F32, d.Splits, d.m, blocks.Mul(d.outputs()*d.Sides)))
+	return gp, d.b.ViewGlobal("ga", in.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", d.Rows)).Mul(blocks)))
+}
+
+// part is where sums of the present side are.
+func (d *decoder) part() partAt {
+	return partAt{[]any{d.bm.Mul(d.Rows), d.tile().Mul(d.outputs())}, []any{2, 1}}
+}
+
+// metBytes is what sums of warps that share k take of a block's shared memory.
 func (s Schedule) metBytes(p *Plan) int {
 	return 4 * s.Parts * s.Sides * p.Outputs() * s.columns()
 }
 
-// mostMet is how many bytes they may take. Where they would take more, all warps add up all outputs, a side at a time.
+// mostMet is how many bytes they may take.
 const mostMet = 64 << 10
-
-// together reports whether they meet there, from where each warp adds up as many outputs.
-func (s Schedule) together(p *Plan) bool { return s.Parts > 1 && s.metBytes(p) <= mostMet }
 
 // meetWarps adds up what warps that share k have come to, and stores it.
 func (d *decoder) meetWarps(in inputs, bk, blocks build.Value) (*ir.Program, error) {
@@ -481,7 +478,7 @@ func (d *decoder) meetWarps(in inputs, bk, blocks build.Value) (*ir.Program, err
 	if d.Joint {
 		sides = 1
 	}
-	own := d.spread(sides)
+	own := d.dealt(sides)
 	one, err := own.Unsqueeze(0)
 	if err != nil {
 		panic(err) // the dimension is there
@@ -499,48 +496,30 @@ func (d *decoder) meetWarps(in inputs, bk, blocks build.Value) (*ir.Program, err
 	switch {
 	case d.Splits == 1:
 		store(whole())
-		return b.Build()
 	case d.Joint:
 		d.each(func() { d.send(whole()) })
 		d.sent()
 		d.collect(sums, store)
-		return b.Build()
-	}
-	gp := b.ViewGlobal("gp", in.part, build.Global(dtype.F32, d.Splits, d.m, blocks.Mul(outputs)))
-	ga := b.ViewGlobal("ga", in.arrived, build.Global(dtype.I32, build.Expr(ceilText("M", d.Rows)).Mul(blocks)))
-	at := []any{d.bm.Mul(d.Rows), d.tile().Mul(d.outputs())}
-	part := func(i build.Value) []build.Attr {
-		return []build.Attr{build.Offset(append([]any{i}, at...)...), build.Dims(2, 1)}
-	}
-	mine := whole()
-	if d.Direct {
-		b.If(bk.Less(d.Splits-1), func() {
-			b.PutGlobal(gp, mine, part(bk)...)
+	case d.Direct:
+		gp, _ := d.met(in, blocks)
+		mine, last := whole(), build.Expr(fmt.Sprint(d.Splits-1))
+		b.If(bk.Less(last), func() {
+			b.PutGlobal(gp, mine, d.part().of(bk)...)
 		}).Else(func() {
 			b.View("total", mine, sums)
-			d.take(gp, "total", own, build.Expr(fmt.Sprint(d.Splits-1)), build.Expr(fmt.Sprint(d.Splits-1)), partAt{at, []any{2, 1}})
+			d.take(gp, "total", own, last, last, d.part())
 			store(build.Expr("total"))
 		})
-		return b.Build()
+	default:
+		d.split(in, bk, blocks, func(all func()) { all() }, sums, whole, store)
 	}
-	b.StoreGlobal(gp, mine, part(bk)...)
-	b.Synchronize()
-	before := b.AtomicScalar("before", ga, d.Splits-1, nil, build.Offset(d.bm.Mul(blocks).Add(d.bn)), build.Op("inc"), build.Order("acq_rel"))
-	b.If(before.Equal(d.Splits-1), func() {
-		b.Synchronize()
-		total := b.AllocateRegister("total", sums, build.Init(0))
-		b.For("i", 0, d.Splits, func(i build.Value) {
-			b.Add("total", total, b.LoadGlobal("p", gp, sums, part(i)...), sums)
-		}, build.Unroll(d.Splits))
-		store(total)
-	})
 	return b.Build()
 }
 
-// spread is the layout of what outputs of so many sides come to, [outputs, rows], of which each of the warps that share k has as many: their
+// dealt is the layout of what outputs of so many sides come to, [outputs, rows], of which each of the warps that share k has as many: their
 // elements are in lanes as products have them, and warps have tiles, halves of these, eights of rows, and neighbouring rows of their own, as
 // far as there are enough.
-func (d *decoder) spread(sides int) layout.Layout {
+func (d *decoder) dealt(sides int) layout.Layout {
 	tiles, columns := sides*d.Tiles, d.columns()
 	left := d.Parts
 	deal := func(n int) int {
@@ -567,6 +546,7 @@ func (d *decoder) spread(sides int) layout.Layout {
 	return layout.Replicated(left, 1, 1).Mul(l)
 }
 
+// inputs are the parameters that become tensors at once.
 type inputs struct{ w, s, z, x, y, part, arrived, k build.Value }
 
 // params declares the program's parameters.
@@ -595,7 +575,7 @@ func (d *decoder) params() (in inputs) {
 }
 
 // store rounds what outputs of the present side came to and stores it.
-func (d *decoder) store(acc build.Value) { d.storeAs(acc, d.copies().Mul(d.total(d.Warps))) }
+func (d *decoder) store(acc build.Value) { d.storeAs(acc, d.total(d.Warps)) }
 
 // total is the layout of what outputs of so many warps came to, [outputs, rows].
 func (d *decoder) total(warps int) layout.Layout {
@@ -605,9 +585,6 @@ func (d *decoder) total(warps int) layout.Layout {
 	return d.sums(warps, d.Rows)
 }
 
-// copies are the warps that share outputs, each of which has them all.
-func (d *decoder) copies() layout.Layout { return layout.Replicated(max(d.Parts, 1), 1, 1) }
-
 func (d *decoder) storeAs(acc build.Value, as layout.Layout) {
 	b, outputs, sum := d.b, d.outputs(), build.Register(dtype.F32, as)
 	at := build.Offset(d.bm.Mul(d.Rows), d.tile().Mul(outputs))
@@ -616,14 +593,9 @@ func (d *decoder) storeAs(acc build.Value, as layout.Layout) {
 	}
 	if d.AddBias {
 		gb := b.ViewGlobal("gb", d.bias, build.Global(d.Act, d.n, 1))
-		rows := d.copies().Mul(d.rows(d.Warps))
-		if d.Single() && d.Streams() {
-			rows = as
-		} else if d.Schedule.together(d.Plan) {
-			var err error
-			if rows, err = as.Reduce([]int{1}, true); err != nil {
-				panic(err) // as has rows
-			}
+		rows, err := as.Reduce([]int{1}, true)
+		if err != nil {
+			panic(err) // as has rows
 		}
 		rb := b.LoadGlobal("rbias", gb, build.Register(d.Act, rows), build.Offset(d.tile().Mul(outputs), 0))
 		acc = b.Add("biased", acc, b.Cast("bias32", rb, build.Register(dtype.F32, rows)), sum)

@@ -265,6 +265,11 @@ func (l *layer) check(t *testing.T, d device.Device, s Schedule) {
 				t.Fatalf("%s: the next launch would start from the counts %v", d.Name(), got[at+2].Array)
 			}
 		}
+		for i, b := range got[at+1].Array.Data {
+			if s.Direct && b != 0 {
+				t.Fatalf("%s: the next launch would find byte %d of a sum", d.Name(), i)
+			}
+		}
 	}
 }
 

@@ -29,6 +29,8 @@ func TestParts(t *testing.T) {
 		{dtype.U5, dtype.F16, 32, true, formShape{3, 40, 640, Schedule{Parts: 2, Splits: 3, Depth: 1, Sides: 2}}},
 		{dtype.U4, dtype.F16, 128, true, formShape{1, 42, 640, Schedule{Parts: 4, Depth: 2, Sides: 2, PDL: true}}},
 		{dtype.F8E4M3, dtype.BF16, 16, false, formShape{1, 16, 256, Schedule{Parts: 2}}},
+		{dtype.U4, dtype.F16, 128, true, formShape{9, 40, 640, Schedule{Parts: 4, Splits: 2, Direct: true, PDL: true, AddBias: true, AddResidual: true}}},
+		{dtype.U2, dtype.F16, 64, false, formShape{3, 70, 896, Schedule{Parts: 8, Splits: 3, Sides: 2, Direct: true, AddBias: true}}},
 	} {
 		t.Run(fmt.Sprintf("%s_%d", c.w, i), func(t *testing.T) {
 			f := Form{Weight: c.w, Act: c.act, Scale: dtype.F16, Group: c.group, Zero: c.zero, AnyZero: c.zero && i > 8}

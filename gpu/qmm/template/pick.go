@@ -225,7 +225,7 @@ func (p *Plan) blocksOf(s Schedule, m, n int) (blocks, fit int) {
 	return blocks, min(32, 64/s.Parts, max(s.Resident, 65536/32/s.Parts/min(max((p.registers(s)+7)&^7, 32), 256)))
 }
 
-// putCount is [meetRates]' count in µs where sums are put for the block that adds them up.
+// putCount is [meetRates]' count in µs where sums are put for the block that adds them up; with one row, others were not fitted.
 const putCount = 0.6
 
 // estimateParts is Estimate for warps that share k. Blocks of a launch go where there is
@@ -426,12 +426,15 @@ func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 // direct reports whether sums of blocks meet sooner as [Schedule.Direct] has it: of blocks that stay where an output has few parts, of which
 // the one block that adds up asks for all at once; where it has many, reading each of them again until the last is there takes longer.
 func (p *Plan) direct(s Schedule, m, n int) bool {
-	if s.Joint || !s.Streams() {
-		return !s.Joint && s.Splits > 1 && s.together(p)
+	switch {
+	case s.Joint:
+		return false
+	case !s.Streams():
+		return s.Splits > 1 && s.Parts > 1
 	}
 	outputs := p.Outputs() * s.Warps
 	parts := s.Blocks / max(1, ceil(n, outputs*s.Sides)*ceil(m, s.Rows))
-	return parts <= 4 || parts <= 8 && s.Single() && outputs <= 32*s.Warps
+	return parts <= 4 || parts <= 8 && s.Single() && outputs <= 32*s.Warps // a number of each part to a thread; both bounds from times (DECODE.md)
 }
 
 // spans are all schedules for that many rows, small ones first, with so many blocks where

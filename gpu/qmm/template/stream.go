@@ -2,6 +2,7 @@ package template
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/build"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -89,8 +90,8 @@ func (s Schedule) SharedBytes(p *Plan) int {
 // blocks stay, they end where the tensors for n outputs do, and copies of x begin at
 // multiples of 16 bytes.
 func (s Schedule) Takes(p *Plan, n, k int) bool {
-	if !s.Streams() && !s.Apart {
-		return s.Parts <= 1 || k%Turn == 0 && p.Group > 0 && p.Group <= Turn
+	if !s.Streams() && s.Parts <= 1 && !s.Apart {
+		return true
 	}
 	_, err := s.fill(p)
 	if !s.Streams() {
@@ -796,25 +797,18 @@ func (d *decoder) take(gp build.Value, whole string, l layout.Layout, awaited, e
 	if err != nil {
 		panic(err) // a dimension is put in front
 	}
-	shape := one.Shape()
-	for i := range shape {
-		shape[i] = 1
+	first, dims, rest := slices.Repeat([]int{1}, one.Rank()), []any{}, []any{}
+	for k := range at.dims {
+		dims, rest = append(dims, k+1), append(rest, 0)
 	}
-	shape[0] = n
-	some := build.Register(dtype.F32, layout.Local(shape...).Mul(one))
+	first[0] = n
+	some := build.Register(dtype.F32, layout.Local(first...).Mul(one))
 	b.For(d.of("j"), build.Expr("0"), awaited.Add(n-1).Div(n), func(j build.Value) {
 		left := b.Let(d.of("left"), awaited.Sub(j.Mul(n)))
 		p := b.TakeGlobal("p", gp, left, some, build.Offset(append([]any{end.Sub(left)}, at.offset...)...), build.Dims(append([]any{0}, at.dims...)...))
 		for i := range n {
-			offset := []any{i}
-			for range at.dims {
-				offset = append(offset, 0)
-			}
-			dims := []any{}
-			for k := range at.dims {
-				dims = append(dims, k+1)
-			}
-			b.Add(whole, build.Expr(whole), b.SliceRegister(name("p", i), p, of, build.Offset(offset...), build.Dims(dims...)), of)
+			part := b.SliceRegister(name("p", i), p, of, build.Offset(append([]any{i}, rest...)...), build.Dims(dims...))
+			b.Add(whole, build.Expr(whole), part, of)
 		}
 	})
 }
