@@ -63,7 +63,7 @@ func TestPutAndTake(t *testing.T) {
 			t.Fatal(err)
 		}
 		k.Func.Body.Walk(func(in *code.Instr) {
-			if in.Row().Shared && in.Row().Class == code.Load && in.Op != c.load {
+			if in.Row().Relaxed && in.Row().Class == code.Load && in.Op != c.load {
 				t.Errorf("%s: %s, want %s", c.tile, in.Op, c.load)
 			}
 		})
