@@ -357,11 +357,7 @@ const minusZero = 1 << 31
 // may arrive last.
 func putGlobal(m *Machine, in *ir.Instr) error {
 	v := in.In[1].Var()
-	x, err := m.tile(in, 1)
-	if err != nil {
-		return err
-	}
-	r, err := m.region(in, len(x.dims))
+	x, r, err := m.stored(in)
 	if err != nil {
 		return err
 	}
@@ -455,9 +451,7 @@ func lockSemaphore(m *Machine, in *ir.Instr) error {
 		}
 		return nil
 	}
-	for i := range m.strands {
-		m.strands[i].blocked = false
-	}
+	m.wake()
 	if err := m.step(in, g, flat, 0); err != nil {
 		return err
 	}
@@ -477,9 +471,7 @@ func releaseSemaphore(m *Machine, in *ir.Instr) error {
 		return err
 	}
 	g.arr.SetCode(flat, uint64(uint32(v)))
-	for i := range m.strands {
-		m.strands[i].blocked = false
-	}
+	m.wake()
 	m.publish(place{g.arr, flat})
 	return nil
 }

@@ -260,13 +260,19 @@ func loadGlobal(m *Machine, in *ir.Instr) error {
 	return nil
 }
 
-func storeGlobal(m *Machine, in *ir.Instr) error {
-	src := in.In[1].Var()
+// stored is the tile that goes to global memory, operand 1, and where it goes.
+func (m *Machine) stored(in *ir.Instr) (*tile, *region, error) {
 	x, err := m.tile(in, 1)
 	if err != nil {
-		return err
+		return nil, nil, err
 	}
 	r, err := m.region(in, len(x.dims))
+	return x, r, err
+}
+
+func storeGlobal(m *Machine, in *ir.Instr) error {
+	src := in.In[1].Var()
+	x, r, err := m.stored(in)
 	if err != nil {
 		return err
 	}

@@ -164,15 +164,7 @@ var globalRows = []*Op{
 		Out:   []Port{{Name: "tile", Accept: AcceptRegister}},
 		Attrs: []AttrSpec{{Name: "offset", Kind: AttrExprs, Required: true, Doc: "index in src of the tile's first element, one entry per dimension of src"}, {Name: "dims", Kind: AttrInts, Doc: "the dimension of src that each dimension of the tile lies along"}},
 		Rules: []Rule{ruleTileType(true), ruleOffset, ruleDims, rulePlaces,
-			{Text: "The count is i32.", Check: func(p *Program, in *Instr) *Violation {
-				if len(in.In) < 2 {
-					return nil
-				}
-				if t, _ := TypeOf(in.In[1].Expr, func(diag.Pos, string, string, string) {}); t != dtype.I32 {
-					return &Violation{Pos: in.In[1].Pos, Msg: fmt.Sprintf("%s is %s", in.In[1].Expr, t)}
-				}
-				return nil
-			}}},
+			ruleSecondI32("The count is i32.")},
 		Since: "0.8", Source: "Tilus Lab; PTX ISA 8 memory consistency model, morally strong relaxed accesses", Example: "sums = TakeGlobal(parts, awaited, offset=[bi - awaited, 0]) : register f32[4, 128] local(4, 1).spatial(1, 128)",
 	},
 	{
@@ -358,6 +350,19 @@ func atomicRules(at int) []Rule {
 	}
 }
 
+// ruleSecondI32 is of a second operand, where there is one, that is a number.
+func ruleSecondI32(text string) Rule {
+	return Rule{Text: text, Check: func(p *Program, in *Instr) *Violation {
+		if len(in.In) < 2 {
+			return nil
+		}
+		if t, _ := TypeOf(in.In[1].Expr, func(diag.Pos, string, string, string) {}); t != dtype.I32 {
+			return &Violation{Pos: in.In[1].Pos, Msg: fmt.Sprintf("%s is %s", in.In[1].Expr, t)}
+		}
+		return nil
+	}}
+}
+
 // rulePlaces is of elements that say themselves whether they are there.
 var rulePlaces = Rule{Text: "The tensor is of f32.", Why: "Threads exchange whole words, and of f32 one of the two zeros can stand for an empty place.", Check: func(p *Program, in *Instr) *Violation {
 	if g := in.In[0].Var(); g.Type.Elem != dtype.F32 {
@@ -374,12 +379,7 @@ var semaphoreRules = []Rule{
 		return nil
 	}},
 	ruleOffset,
-	{Text: "The value is i32.", Check: func(p *Program, in *Instr) *Violation {
-		if t, _ := TypeOf(in.In[1].Expr, func(diag.Pos, string, string, string) {}); t != dtype.I32 {
-			return &Violation{Pos: in.In[1].Pos, Msg: fmt.Sprintf("%s is %s", in.In[1].Expr, t)}
-		}
-		return nil
-	}},
+	ruleSecondI32("The value is i32."),
 }
 
 func checkFixedShape(_ *Program, in *Instr) *Violation { return checkFixed(in.Out[0].Type.Shape) }

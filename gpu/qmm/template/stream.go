@@ -740,40 +740,52 @@ func (d *stream) quarters() layout.Layout {
 func (d *stream) meet(l layout.Layout, total func() build.Value, store func(build.Value), at func() partAt, ahead int) {
 	b, of := d.b, build.Register(dtype.F32, l)
 	tile := b.Let("tile", d.bn.Mul(d.height).Add(d.bm))
-	arrived := []build.Attr{build.Offset(tile), build.Op("add")}
+	leave, wait := d.count(tile)
+	add := func(whole string, awaited build.Value) { d.add(whole, of, awaited, at, ahead) }
+	put := b.StoreGlobal
+	if d.Direct {
+		leave, wait, put = func() {}, func(build.Value) {}, b.PutGlobal
+		add = func(whole string, awaited build.Value) { d.take(d.gp, whole, l, awaited, build.Expr("bi"), at()) }
+	}
 	b.If(build.Expr("g").Greater(0), func() {
-		if d.Direct {
-			d.each(func() { b.PutGlobal(d.gp, total(), at().of(build.Expr("bi"))...) })
-			return
-		}
-		d.each(func() { b.StoreGlobal(d.gp, total(), at().of(build.Expr("bi"))...) })
-		b.Synchronize()
-		b.AtomicScalar("before", d.ga, build.Expr("1"), nil, append(arrived, build.Order("acq_rel"))...)
+		d.each(func() { put(d.gp, total(), at().of(build.Expr("bi"))...) })
+		leave()
 	}).Else(func() {
 		awaited := b.Let("awaited", d.holder(tile.Add(1).Mul(d.turns).Sub(1)).Sub(build.Expr("share")))
-		if !d.Direct {
-			b.If(awaited.Greater(0), func() {
-				b.LockSemaphore(d.ga, awaited, build.Offset(tile))
-				b.AtomicScalar("before", d.ga, build.Expr("0").Sub(awaited), nil, arrived...)
-			})
-		}
+		wait(awaited)
 		d.each(func() {
 			whole := d.of("whole")
 			b.View(whole, total(), of)
-			if d.Direct {
-				d.take(d.gp, whole, l, awaited, build.Expr("bi"), at())
-			} else {
-				b.For(d.of("j"), build.Expr("1"), awaited.Add(1), func(j build.Value) {
-					from := build.Expr("bi").Sub(j)
-					if d.Warps < 16 { // with more, registers are too few for all loads at once, which this allows
-						from = from.Max(0) // as lowering cannot tell
-					}
-					b.Add(whole, build.Expr(whole), b.LoadGlobal("p", d.gp, of, at().of(from)...), of)
-				}, build.Unroll(ahead))
-			}
+			add(whole, awaited)
 			store(build.Expr(whole))
 		})
 	})
+}
+
+// count has a block say that its part of outputs is there, and another wait until those that it adds up are.
+func (d *stream) count(tile build.Value) (leave func(), wait func(awaited build.Value)) {
+	b, at := d.b, []build.Attr{build.Offset(tile), build.Op("add")}
+	return func() {
+			b.Synchronize()
+			b.AtomicScalar("before", d.ga, build.Expr("1"), nil, append(at, build.Order("acq_rel"))...)
+		}, func(awaited build.Value) {
+			b.If(awaited.Greater(0), func() {
+				b.LockSemaphore(d.ga, awaited, build.Offset(tile))
+				b.AtomicScalar("before", d.ga, build.Expr("0").Sub(awaited), nil, at...)
+			})
+		}
+}
+
+// add adds the parts of the awaited blocks in front of this one, which are there, of which so many are asked for at once.
+func (d *stream) add(whole string, of build.Type, awaited build.Value, at func() partAt, ahead int) {
+	b := d.b
+	b.For(d.of("j"), build.Expr("1"), awaited.Add(1), func(j build.Value) {
+		from := build.Expr("bi").Sub(j)
+		if d.Warps < 16 { // with more, registers are too few for all loads at once, which this allows
+			from = from.Max(0) // as lowering cannot tell
+		}
+		b.Add(whole, build.Expr(whole), b.LoadGlobal("p", d.gp, of, at().of(from)...), of)
+	}, build.Unroll(ahead))
 }
 
 // partAt is where the present side of a block's part is: offsets and dimensions behind that of blocks.
@@ -783,7 +795,8 @@ func (p partAt) of(block build.Value) []build.Attr {
 	return []build.Attr{build.Offset(append([]any{block}, p.offset...)...), build.Dims(p.dims...)}
 }
 
-// take adds the parts of the awaited blocks in front of this one, of which several are asked for at once.
+// take adds the parts of the awaited blocks in front of end, of which several are asked for at once: as many as fill 32 registers of a thread,
+// or 16 where the program leaves few.
 func (d *decoder) take(gp build.Value, whole string, l layout.Layout, awaited, end build.Value, at partAt) {
 	b, of := d.b, build.Register(dtype.F32, l)
 	n := max(1, 32/l.Slots())
