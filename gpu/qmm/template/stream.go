@@ -1,6 +1,7 @@
 package template
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -68,6 +69,8 @@ func (s Schedule) fillStream(p *Plan) (Schedule, error) {
 		return s, fmt.Errorf("template: %d blocks in clusters: as many as there are outputs; leave them out", s.Blocks)
 	case s.Stages < 2 || s.Stages > 32 || s.Blocks < 1 && !s.Joint || s.Blocks > 4096:
 		return s, fmt.Errorf("template: %d stages, %d blocks: there are 2 to 32 and 1 to 4096", s.Stages, s.Blocks)
+	case s.Ahead >= s.Stages:
+		return s, fmt.Errorf("template: weights of %d turns ahead, in %d stages: fewer than there are stages, or 0 for all", s.Ahead, s.Stages)
 	case s.SharedBytes(p) > maxShared-streamAside:
 		return s, fmt.Errorf("template: %d stages of %d bytes do not fit shared memory", s.Stages, (&stream{decoder: d}).room())
 	}
@@ -258,7 +261,8 @@ func (d *stream) program() (*ir.Program, error) {
 	} else {
 		d.shares(tiles, bi)
 	}
-	ahead := b.Let("ahead", d.mine.Min(d.Stages))
+	early := cmp.Or(d.Ahead, d.Stages)
+	ahead := b.Let("ahead", d.mine.Min(early))
 	if g != nil {
 		g.share()
 	}
@@ -278,7 +282,7 @@ func (d *stream) program() (*ir.Program, error) {
 	copies := func() {
 		d.restart()
 		b.For("t", 0, d.mine, func(t build.Value) {
-			b.If(t.GreaterEqual(d.Stages), func() {
+			b.If(t.GreaterEqual(early), func() {
 				d.pipe.Acquire(t)
 				d.copyWeights(t)
 			})
