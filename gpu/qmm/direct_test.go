@@ -116,7 +116,7 @@ func floats(t dtype.Type, data []byte) []float64 {
 	return (&array.Array{Type: t, Shape: []int{len(data) / 2}, Data: data}).Floats()
 }
 
-// TestDirectRefused holds schedules to those whose blocks can put sums, and candidates to them.
+// TestDirectRefused holds schedules to those whose blocks can put sums, or ask for weights early, and candidates to them.
 func TestDirectRefused(t *testing.T) {
 	for _, c := range []struct {
 		layer, says string
@@ -128,6 +128,9 @@ func TestDirectRefused(t *testing.T) {
 		{"u4", "put for another block", template.Schedule{Direct: true, Parts: 4, Splits: 2, Joint: true}},
 		{"u4", "put for another block", template.Schedule{Direct: true, Stages: 4, Splits: 2, Joint: true}},
 		{"u1", "131072 bytes of shared memory", template.Schedule{Parts: 8, Rows: 32}},
+		{"u4", "4 turns early, in 4 stages", template.Schedule{Stages: 4, Early: 4}},
+		{"u4", "2 turns early: 0 or more, beside stages", template.Schedule{Parts: 4, Early: 2}},
+		{"u4", "-1 turns early", template.Schedule{Stages: 4, Early: -1}},
 	} {
 		p, err := template.PlanOf(kind(t, c.layer, 64, 256).Form())
 		if err != nil {
@@ -146,6 +149,9 @@ func TestDirectRefused(t *testing.T) {
 		all := template.Candidates(p, m, l.N, l.K, template.H200())
 		if !slices.ContainsFunc(all, func(s template.Schedule) bool { return s.Direct }) {
 			t.Errorf("%s: no candidate puts its sums", layer)
+		}
+		if !slices.ContainsFunc(all, func(s template.Schedule) bool { return s.Early > 0 }) {
+			t.Errorf("%s: no candidate asks for fewer weights early than it has room for", layer)
 		}
 		for _, s := range all {
 			if _, err := s.Filled(p); err != nil {

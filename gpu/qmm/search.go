@@ -184,7 +184,7 @@ func fieldsOf(c Choice) []int {
 	switch c.Plan {
 	case Decode:
 		s := c.Schedule
-		return []int{s.Rows, s.Depth, s.Warps, max(s.Parts, 1), s.Sides, s.Splits, s.Stages, s.Blocks, flag(s.Digits), flag(s.Long), flag(s.Apart), flag(s.Warpgroups), flag(s.Fine), flag(s.Once), flag(s.Joint), s.Resident, flag(s.Direct)}
+		return []int{s.Rows, s.Depth, s.Warps, max(s.Parts, 1), s.Sides, s.Splits, s.Stages, s.Blocks, flag(s.Digits), flag(s.Long), flag(s.Apart), flag(s.Warpgroups), flag(s.Fine), flag(s.Once), flag(s.Joint), s.Resident, flag(s.Direct), s.Early}
 	case Wide, Prefill:
 		s := c.Wide
 		return []int{s.Rows, s.Consumers, s.Sides, s.Parts, s.Stages, s.Cluster, s.Splits, s.Blocks, flag(s.Fine), flag(s.Whole), flag(s.Once), flag(s.Joint), flag(s.Staged), flag(s.Folded)}

@@ -24,12 +24,12 @@ func clusterCases(part int, do func(name string, f Form, i int, shape formShape)
 	}
 	digits := []formShape{
 		{1, 512, 1280, Schedule{Stages: 2, Splits: 4, Warps: 2, Digits: true, Joint: true, PDL: true}},
-		{1, 512, 2304, Schedule{Stages: 4, Splits: 8, Warps: 2, Digits: true, Long: true, Joint: true, PDL: true}},
+		{1, 512, 2304, Schedule{Stages: 4, Early: 3, Splits: 8, Warps: 2, Digits: true, Long: true, Joint: true, PDL: true}},
 		{2, 300, 1288, Schedule{Stages: 4, Splits: 3, Warps: 2, Sides: 2, Digits: true, Long: true, Joint: true, AddBias: true, AddResidual: true}},
 	}
 	gangs := []formShape{
 		{9, 300, 1280, Schedule{Stages: 2, Splits: 2, Warps: 4, Rows: 16, Warpgroups: true, Joint: true, PDL: true}},
-		{16, 600, 896, Schedule{Stages: 4, Splits: 4, Warps: 4, Sides: 2, Rows: 16, Warpgroups: true, Joint: true, PDL: true, AddBias: true, AddResidual: true}},
+		{16, 600, 896, Schedule{Stages: 4, Early: 2, Splits: 4, Warps: 4, Sides: 2, Rows: 16, Warpgroups: true, Joint: true, PDL: true, AddBias: true, AddResidual: true}},
 		{16, 600, 640, Schedule{Stages: 4, Splits: 3, Warps: 4, Rows: 16, Warpgroups: true, Fine: true, Joint: true}},
 		{16, 600, 1152, Schedule{Stages: 4, Splits: 2, Warps: 4, Sides: 2, Rows: 16, Warpgroups: true, Fine: true, Once: true, Joint: true}},
 		{5, 200, 264, Schedule{Stages: 2, Splits: 5, Warps: 4, Rows: 8, Warpgroups: true, Joint: true}}, // five blocks, three turns

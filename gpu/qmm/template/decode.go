@@ -49,9 +49,9 @@ type Schedule struct {
 	// and K is a multiple of 8.
 	Stages int `json:",omitempty"`
 	Blocks int `json:",omitempty"`
-	// Ahead, beside Stages, is of how many turns a block asks for weights before the launch in front has ended; 0 is
+	// Early, beside Stages, is of how many turns a block asks for weights before the launch in front has ended; 0 is
 	// as many as there are stages. Fewer leave memory to x, for which all blocks wait then.
-	Ahead int `json:",omitempty"`
+	Early int `json:",omitempty"`
 	// Digits, beside Stages, multiplies one row of x at a time, as whole numbers of 2^-24,
 	// which lose nothing; see [Plan.Bytewise].
 	Digits bool `json:",omitempty"`
@@ -99,9 +99,9 @@ func (s Schedule) String() string {
 		s.Direct = false
 		return s.String() + ", sums put"
 	}
-	if n := s.Ahead; n > 0 {
-		s.Ahead = 0
-		return fmt.Sprintf("%s, %d ahead", s.String(), n)
+	if n := s.Early; n > 0 {
+		s.Early = 0
+		return fmt.Sprintf("%s, %d early", s.String(), n)
 	}
 	if s.Brief {
 		s.Brief = false
@@ -205,8 +205,8 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 	if s.Apart && (s.Rows != 1 || p.scales() == 1 || p.Shifts() || s.Digits || s.Warpgroups || !s.Streams() && s.Parts <= 1) {
 		return s, fmt.Errorf("template: %d rows with groups of %d apart: it is one row, groups of 16 to 64 of weights that need no sums of x, and warps along k or stages", s.Rows, p.Group)
 	}
-	if s.Ahead < 0 || s.Ahead > 0 && !s.Streams() {
-		return s, fmt.Errorf("template: weights of %d turns ahead of the launch in front: 0 or more, beside stages", s.Ahead)
+	if s.Early < 0 || s.Early > 0 && !s.Streams() {
+		return s, fmt.Errorf("template: weights of %d turns early: 0 or more, beside stages", s.Early)
 	}
 	if s.Brief && (s.Streams() || s.Parts > 1 || s.Splits > 1) {
 		return s, fmt.Errorf("template: a brief program with %d stages, %d warps along k and %d splits: leave all of these out, or Brief", s.Stages, s.Parts, s.Splits)

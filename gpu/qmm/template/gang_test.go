@@ -22,7 +22,7 @@ func gangCases(part int, do func(name string, f Form, i int, shape formShape)) {
 	}
 	shapes := []formShape{
 		{9, 300, 640, gang(Schedule{Stages: 2, Blocks: 3, Rows: 16, PDL: true})},
-		{3, 150, 264, gang(Schedule{Stages: 3, Blocks: 2, Sides: 2, AddBias: true, AddResidual: true})},
+		{3, 150, 264, gang(Schedule{Stages: 3, Early: 1, Blocks: 2, Sides: 2, AddBias: true, AddResidual: true})},
 		{17, 600, 392, gang(Schedule{Stages: 2, Blocks: 5, Rows: 16, Warps: 8})},
 	}
 	count := 0

@@ -69,8 +69,8 @@ func (s Schedule) fillStream(p *Plan) (Schedule, error) {
 		return s, fmt.Errorf("template: %d blocks in clusters: as many as there are outputs; leave them out", s.Blocks)
 	case s.Stages < 2 || s.Stages > 32 || s.Blocks < 1 && !s.Joint || s.Blocks > 4096:
 		return s, fmt.Errorf("template: %d stages, %d blocks: there are 2 to 32 and 1 to 4096", s.Stages, s.Blocks)
-	case s.Ahead >= s.Stages:
-		return s, fmt.Errorf("template: weights of %d turns ahead, in %d stages: fewer than there are stages, or 0 for all", s.Ahead, s.Stages)
+	case s.Early >= s.Stages:
+		return s, fmt.Errorf("template: weights of %d turns early, in %d stages: fewer than there are stages, or 0 for all", s.Early, s.Stages)
 	case s.SharedBytes(p) > maxShared-streamAside:
 		return s, fmt.Errorf("template: %d stages of %d bytes do not fit shared memory", s.Stages, (&stream{decoder: d}).room())
 	}
@@ -261,7 +261,7 @@ func (d *stream) program() (*ir.Program, error) {
 	} else {
 		d.shares(tiles, bi)
 	}
-	early := cmp.Or(d.Ahead, d.Stages)
+	early := cmp.Or(d.Early, d.Stages)
 	ahead := b.Let("ahead", d.mine.Min(early))
 	if g != nil {
 		g.share()

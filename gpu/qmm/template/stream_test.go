@@ -20,14 +20,14 @@ func streamCases(part int, do func(name string, f Form, i int, shape formShape))
 	shapes := []formShape{
 		{1, 16, 128, Schedule{Stages: 2, Blocks: 1, PDL: true}},
 		{3, 300, 640, Schedule{Stages: 3, Blocks: 2, Warps: 2, Sides: 2, Depth: 3}},
-		{17, 150, 264, Schedule{Stages: 3, Blocks: 2, Rows: 16, Warps: 4, AddBias: true, AddResidual: true, PDL: true}},
-		{2, 40, 768, Schedule{Stages: 4, Blocks: 7, Sides: 4, Depth: 2}},
+		{17, 150, 264, Schedule{Stages: 3, Early: 2, Blocks: 2, Rows: 16, Warps: 4, AddBias: true, AddResidual: true, PDL: true}},
+		{2, 40, 768, Schedule{Stages: 4, Early: 1, Blocks: 7, Sides: 4, Depth: 2}},
 		{1, 192, 256, Schedule{Stages: 4, Blocks: 2, Warps: 3}},
 	}
 	digits := []formShape{
 		{1, 128, 128, Schedule{Stages: 2, Blocks: 1, Digits: true}},
 		{2, 300, 640, Schedule{Stages: 2, Blocks: 5, Warps: 2, Digits: true, PDL: true, AddBias: true, AddResidual: true}},
-		{1, 512, 264, Schedule{Stages: 3, Blocks: 3, Warps: 2, Sides: 4, Depth: 2, Digits: true}},
+		{1, 512, 264, Schedule{Stages: 3, Early: 2, Blocks: 3, Warps: 2, Sides: 4, Depth: 2, Digits: true}},
 	}
 	count := 0
 	one := func(f Form, i int, shape formShape) {
@@ -78,6 +78,10 @@ func TestDecodeStreams(t *testing.T) {
 	if !*every { // few of the forms are bytewise, and few blocks wait for several others
 		f := Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}
 		check("shared", f, 1, formShape{3, 300, 640, Schedule{Stages: 2, Blocks: 3, Warps: 2, Depth: 2, PDL: true}})
+		for early := 1; early < 5; early++ { // more turns than stages, and shares of fewer turns than that
+			check(fmt.Sprintf("early_%d", early), f, 1, formShape{3, 300, 640, Schedule{Stages: 5, Early: early, Blocks: 3, Warps: 2, PDL: true}})
+			check(fmt.Sprintf("few_early_%d", early), f, 1, formShape{3, 300, 640, Schedule{Stages: 5, Early: early, Blocks: 8, Warps: 4, PDL: true}})
+		}
 		for i, group := range []int{128, 32, 0} {
 			f := Form{Weight: []dtype.Type{dtype.U4, dtype.U7, dtype.U5}[i], Act: dtype.F16, Scale: dtype.F16, Group: group, Zero: true}
 			check(fmt.Sprintf("zeros_%d", group), f, i, formShape{3, 300, 640, Schedule{Stages: 2, Blocks: 3, Warps: 2, Depth: 2, Sides: 1 + i%2, PDL: true}})
