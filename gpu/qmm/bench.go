@@ -626,7 +626,7 @@ func (t *timing) time(ctx context.Context, c Choice) (tune.Timing, error) {
 
 // shorter is how much more than the fastest schedule one may take whose program is shorter, so that
 // a first product waits less.
-const shorter = 1.01
+const shorter = 1.005
 
 // kept is the row of the schedule to be kept, of those of one product: of those that take up to
 // [shorter] of the fastest one's time the one of the shortest PTX.

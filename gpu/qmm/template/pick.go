@@ -340,6 +340,9 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 	if s.Long {
 		time *= longAll
 	}
+	if s.Early > 0 {
+		time *= earlyAll
+	}
 	if turns < ceil(k, Turn) && !s.Joint {
 		time += float64(ceil(ceil(k, Turn), turns)) * (of.block + 4*float64(d.many())*rows/of.part)
 	}
