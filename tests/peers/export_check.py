@@ -29,7 +29,10 @@ def errors(got, want, torch):
 
 def weights(layer, torch):
     """Arguments of Linear but for a factor, the weights that it multiplies with, in float64, and the factor, if there is one."""
-    parts = layer.quantized(torch.randn(layer.N, layer.K, device="cuda") * 0.02)
+    w = torch.randn(layer.N, layer.K, device="cuda") * 0.02
+    if min(layer.VALUES) >= 0 and "zeros" not in inspect.signature(layer.Linear).parameters:
+        w = w.abs()  # codes without a sign or zero points
+    parts = layer.quantized(w)
     tensors = [p for p in parts if hasattr(p, "shape")]
     return tensors, layer.dequantize(*parts), parts[len(tensors) :]
 
