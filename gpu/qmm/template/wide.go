@@ -1,9 +1,6 @@
 package template
 
 import (
-	"os"
-	"strconv"
-
 	"fmt"
 
 	"github.com/tilus-lab/tilus-lab/vm/build"
@@ -407,7 +404,7 @@ func (w *wide) program() (*ir.Program, error) {
 	if w.early() {
 		b.Group(0, 1, func() {
 			some, at := w.filled(mine, turns, bk)
-			b.For("t", 0, some.Min(min(w.s.Stages, zW)), func(t build.Value) { w.weightCopies(t, at(t)) })
+			b.For("t", 0, some.Min(w.s.Stages), func(t build.Value) { w.weightCopies(t, at(t)) })
 		})
 	}
 	if w.s.Joint { // while the first weights are under way
@@ -676,7 +673,7 @@ func (w *wide) copies(t, g build.Value, _ string) {
 		w.weightCopies(t, g)
 	}
 	if w.early() {
-		w.b.If(t.GreaterEqual(min(w.s.Stages, zW)), weights)
+		w.b.If(t.GreaterEqual(w.s.Stages), weights)
 	} else {
 		weights()
 	}
@@ -777,10 +774,3 @@ func (w *wide) weights(name string, t build.Value, sub int) build.Value {
 	}
 	return w.stage(name, w.flat8, t, 1, 0, typ, w.side*w.Warps, sub*size)
 }
-
-var zW = func() int {
-	if n, err := strconv.Atoi(os.Getenv("AHEADW")); err == nil {
-		return n
-	}
-	return 99
-}()
