@@ -42,6 +42,8 @@ type Options struct {
 type param struct {
 	Name, C, Python, Elem string
 	Pointer, Written      bool
+	Size                  int  // bytes of an element that a tensor has, of a pointer; elements of less share one
+	Whole                 bool // a scalar that is a whole number
 	Divisor               int64
 }
 
@@ -84,7 +86,7 @@ func Write(dir string, p *ir.Program, o Options) ([]string, error) {
 	}
 	all := map[string][]byte{v.Name + ".ptx": []byte(v.PTX)}
 	for from, to := range map[string]string{"header.tmpl": ".h", "module.tmpl": ".py"} {
-		t, err := template.New(from).Funcs(template.FuncMap{"c": quoteC, "join": strings.Join, "upper": strings.ToUpper, "list": list}).ParseFS(files, from)
+		t, err := template.New(from).Funcs(template.FuncMap{"c": quoteC, "join": strings.Join, "list": list}).ParseFS(files, from)
 		if err != nil {
 			return nil, fmt.Errorf("export: %w", err)
 		}
@@ -148,9 +150,9 @@ func describe(p *ir.Program, o Options) (*view, error) {
 	for _, x := range p.Params {
 		one := param{Name: x.Name, Elem: x.Type.Elem.String(), Pointer: x.Type.Kind == ir.Pointer, Written: written[x], Divisor: o.Divisible[x.Name]}
 		if one.Pointer {
-			one.C, one.Python = "CUdeviceptr", "c_uint64"
+			one.C, one.Python, one.Size = "CUdeviceptr", "c_uint64", max(1, x.Type.Elem.Bits()/8)
 		} else if names, ok := scalars[x.Type.Elem]; ok {
-			one.C, one.Python = names[0], names[1]
+			one.C, one.Python, one.Whole = names[0], names[1], x.Type.Elem.IsInt()
 		} else {
 			return nil, fmt.Errorf("parameter %s is %s, which the files do not pass", x.Name, x.Type.Elem)
 		}

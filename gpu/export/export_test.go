@@ -71,15 +71,20 @@ func TestModule(t *testing.T) {
 	}
 	script := `import decode_u4_f16 as k
 print(*k.grid(3, 90, 256, 1.0), [p[0] for p in k.PARAMS if p[2]])
-try:
-    k.launch(0, 0, 0, 0, 0, 0, 3, 90, 200, 1.0)
-except ValueError as e:
-    print(e)
+class Half:
+    dtype = "f16"
+    def element_size(self):
+        return 2
+for w, m, n in [(0, 3, 200), (0, 3 + (1 << 32), 256), (257, 3, 256), (Half(), 3, 256)]:
+    try:
+        k.launch(w, 0, 0, 0, 0, 0, m, 90, n, 1.0)
+    except ValueError as e:
+        print(e)
 `
 	cmd := exec.Command(python, "-c", script)
 	cmd.Dir = dir
 	out, err := cmd.CombinedOutput()
-	if want := "2 3 1 ['y', 'part', 'arrived']\nK is 200, not a multiple of 128\n"; err != nil || string(out) != want {
+	if want := "2 3 1 ['y', 'part', 'arrived']\nK is 200, not a multiple of 128\nM is 4294967299, which i32 does not hold\nw is address 0x101, no multiple of 256\nw is of f16, the program's elements are of 1 byte\n"; err != nil || string(out) != want {
 		t.Errorf("%v: %s, want %s", err, out, want)
 	}
 }

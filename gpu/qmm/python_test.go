@@ -38,6 +38,11 @@ for p in layer.PRODUCTS:
     if int(sys.argv[4]) and p.name != "expand":
         assert program.given["bias"] is bias, program.given
 assert layer.product(1) is layer.PRODUCTS[0] and layer.product(1 << 20) is layer.PRODUCTS[-1]
+try:
+    layer.Linear.__new__(layer.Linear).set_extra_state({"layer": "another"})
+    raise SystemExit("the state of another layer is loaded")
+except ValueError as e:
+    assert layer.LAYER in str(e), e
 `
 	plans := map[string]int{}
 	for _, target := range []string{"sm_90a", "sm_80"} {
@@ -215,7 +220,12 @@ for name in sys.argv[1:]:
         assert y.shape == (2, 3, layer.N) and y.dtype == layer.ACT and y.device.type == "meta", y
     # A bias is kept as it is, in memory of its own, and is 0 where there is none.
     if "bias" in inspect.signature(layer.quantize).parameters:
+        try:
+            print("takes", layer.quantize(w))
+        except ValueError as e:
+            assert "on cpu; a layer packs" in str(e), e
         torch.cuda.device = contextlib.nullcontext
+        torch.Tensor.is_cuda = True  # as a GPU's would be
         bias = torch.randn(2 * layer.N)[::2]
         kept = layer.quantize(w, bias).float().bias
         assert torch.equal(kept.view(layer.ACT), bias.to(layer.ACT)) and kept.is_contiguous(), kept
@@ -226,6 +236,7 @@ for name in sys.argv[1:]:
                 print("takes", layer.Linear(*parts, bias=wrong).bias)
             except ValueError as e:
                 assert "the bias is" in str(e), e
+        del torch.Tensor.is_cuda
         biased.append(name)
     of = torch.arange(layer.N * layer.GROUPS, dtype=torch.int16).reshape(layer.GROUPS, layer.N)
     kept = layer._ordered(of.view(torch.float16))

@@ -127,9 +127,10 @@ func TestReplay(t *testing.T) {
 		}
 		var offered []template.Schedule
 		for _, s := range template.Candidates(c.p, c.m, c.l.N, c.l.K, on) {
-			s.Direct, s.Early = false, 0 // as in [counted]
-			if times[s.String()] > 0 {
-				offered = append(offered, s)
+			was := s
+			was.Direct, was.Early = false, 0 // as in [counted]
+			if us := times[was.String()]; us > 0 {
+				times[s.String()], offered = us, append(offered, s)
 			}
 		}
 		if len(offered) < 4 {

@@ -49,7 +49,7 @@ type Schedule struct {
 	// and K is a multiple of 8.
 	Stages int `json:",omitempty"`
 	Blocks int `json:",omitempty"`
-	// Early, beside Stages, is of how many turns a block asks for weights before the launch in front has ended; 0 is
+	// Early, beside Stages, is of how many turns a block asks for weights before the launch in front has ended, with PDL; 0 is
 	// as many as there are stages. Fewer leave memory to x, for which all blocks wait then.
 	Early int `json:",omitempty"`
 	// Digits, beside Stages, multiplies one row of x at a time, as whole numbers of 2^-24,

@@ -1,16 +1,19 @@
 package template
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
 // streamCases calls do for types of weights, activations, groups and shapes in turn, with
@@ -89,9 +92,31 @@ func TestDecodeStreams(t *testing.T) {
 			check(fmt.Sprintf("any_%d", group), f, i, formShape{3, 300, 640, Schedule{Stages: 2, Blocks: 3, Warps: 2, Depth: 2, Sides: 1 + i%2, PDL: true}})
 		}
 		check("few", f, 2, formShape{1, 130, 256, Schedule{Stages: 2, Blocks: 40, PDL: true}}) // blocks without turns
+		for i, w := range []dtype.Type{dtype.U1, dtype.I2} {                                   // more turns of a block than stages, and sums that are put
+			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128}
+			check("digits_early_"+w.String(), f, i, formShape{1, 300, 1408, Schedule{Stages: 6, Early: 2 + i, Blocks: 3, Warps: 2, Digits: true, Long: true, Direct: true, PDL: true}})
+		}
 		for i, w := range []dtype.Type{dtype.U1, dtype.I2, dtype.U2, dtype.U4} {
 			f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: w == dtype.U2, AnyZero: w == dtype.U2}
 			check("digits_"+w.String(), f, i, formShape{2, 300, 640, Schedule{Stages: 2, Depth: 2, Blocks: 4, Warps: 2, Digits: true, PDL: true, AddBias: true, AddResidual: true}})
+		}
+	}
+}
+
+// TestEarly holds of how many turns programs ask for weights in front of the wait for the launch before, and that the others follow.
+func TestEarly(t *testing.T) {
+	for _, s := range []Schedule{{}, {Rows: 16, Warps: 4, Warpgroups: true}, {Digits: true, Long: true}, {Splits: 2, Joint: true}} {
+		for _, early := range []int{0, 1, 2, 5} {
+			s.Stages, s.Early, s.PDL = 6, early, true
+			p, err := Decode(Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F16, Group: 128}, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			before, behind, ok := strings.Cut(text.Format(p), "GridDependencyWait()")
+			turns := cmp.Or(early, s.Stages)
+			if first, rest := fmt.Sprintf("ahead = min(mine, %d)\n", turns), fmt.Sprintf("if t >= %d {", turns); !ok || !strings.Contains(before, first) || !strings.Contains(behind, rest) {
+				t.Errorf("%s: no %q in front of the wait, or no %q behind it", s, first, rest)
+			}
 		}
 	}
 }
