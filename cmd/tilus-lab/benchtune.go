@@ -204,6 +204,13 @@ func (b *bar) end() {
 	}
 }
 
+// sameFile reports whether two names are of one file that there is.
+func sameFile(a, b string) bool {
+	one, err := os.Stat(a)
+	other, fail := os.Stat(b)
+	return err == nil && fail == nil && os.SameFile(one, other)
+}
+
 func newBenchReport() *cobra.Command {
 	var out, title string
 	cmd := &cobra.Command{
@@ -217,6 +224,9 @@ and cuBLAS, sums over models. One HTML file, without script. Needs no GPU.`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			var rows []qmm.Row
 			for _, name := range args {
+				if sameFile(name, out) {
+					return usageError{fmt.Errorf("-o %s is one of what was measured, which the page would replace; name another file", out)}
+				}
 				data, err := os.ReadFile(name)
 				if err != nil {
 					return err

@@ -62,9 +62,12 @@ needs no compiler in the driver.`,
 			switch {
 			case (kind == "") == (len(args) == 0):
 				return usageError{fmt.Errorf("one of FILE and --qmm")}
-			case kind == "" && bias:
-				return usageError{fmt.Errorf("--bias is of a layer: it goes with --qmm")}
 			case kind == "":
+				for _, flag := range []string{"size", "name", "rows", "bias"} {
+					if cmd.Flags().Changed(flag) {
+						return usageError{fmt.Errorf("--%s is of a layer: it goes with --qmm", flag)}
+					}
+				}
 				p, err := loadFor(cmd, target, args[0], defs)
 				if err != nil {
 					return err
@@ -73,6 +76,8 @@ needs no compiler in the driver.`,
 			default:
 				n, k, ok := sizeOf(size)
 				switch {
+				case len(defs) > 0:
+					return usageError{fmt.Errorf("-D %s is of FILE: a layer has no compile-time parameters; its KIND takes words, see qmm --help", defs[0])}
 				case !ok:
 					return usageError{fmt.Errorf("--size %q is no NxK", size)}
 				case len(rows) == 0 || slices.Min(rows) < 1 || slices.Max(rows) > qmm.MaxSize:
@@ -83,6 +88,14 @@ needs no compiler in the driver.`,
 				l, err := qmm.Parse(kind, n, k)
 				if err != nil {
 					return usageError{err}
+				}
+				for name, v := range map[string]int{"N": n, "K": k} {
+					if d := o.Divisible[name]; d > 0 && int64(v)%d != 0 {
+						return usageError{fmt.Errorf("--divisible %s=%d: %s of the layer is %d, which it does not divide; leave it out, and what divides %s is taken", name, d, name, v, name)}
+					}
+				}
+				if o.Divisible["M"] > 0 {
+					return usageError{fmt.Errorf("--divisible M: the layer takes any number of rows of x; leave it out")}
 				}
 				if name == "" {
 					kind := l.Name()
@@ -107,6 +120,9 @@ needs no compiler in the driver.`,
 			for name := range o.Divisible {
 				if !slices.ContainsFunc(programs, func(p *ir.Program) bool { return scalarOf(p, name) }) {
 					return usageError{fmt.Errorf("--divisible %s: no program has a scalar parameter of that name", name)}
+				}
+				if layer != nil && name != "N" && name != "K" {
+					return usageError{fmt.Errorf("--divisible %s: the layer's module chooses it at a launch; leave it out", name)}
 				}
 			}
 			all := o.Divisible

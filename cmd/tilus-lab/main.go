@@ -100,9 +100,29 @@ a clone; its first build takes about a minute.)`,
 		for _, c := range group.commands {
 			c.GroupID = group.id
 			root.AddCommand(c)
+			if c.HasSubCommands() && !c.Runnable() {
+				onlySubcommands(c)
+			}
 		}
 	}
 	return root
+}
+
+// onlySubcommands makes what a command does not have a wrong command line, as it is of the root; cobra prints help instead.
+func onlySubcommands(cmd *cobra.Command) {
+	cmd.DisableFlagsInUseLine = true
+	cmd.SuggestionsMinimumDistance = 2 // as the root's
+	cmd.Args = func(cmd *cobra.Command, args []string) error {
+		if len(args) == 0 {
+			return nil
+		}
+		near := ""
+		if all := cmd.SuggestionsFor(args[0]); len(all) > 0 {
+			near = "\n\nDid you mean this?\n\t" + strings.Join(all, "\n\t") + "\n"
+		}
+		return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), near)
+	}
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 }
 
 func newVersion() *cobra.Command {

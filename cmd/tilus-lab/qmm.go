@@ -1,8 +1,14 @@
 package main
 
 import (
+	"context"
 	"fmt"
+	"math"
+	"runtime"
 	"slices"
+	"strings"
+	"sync"
+	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
@@ -16,28 +22,44 @@ import (
 )
 
 func newQMM() *cobra.Command {
+	presets := strings.Join(qmm.Presets(), ", ")
 	var weights, x, bias, residual, out, program, on, plan string
 	var soon bool
 	cmd := &cobra.Command{
 		Use:   "qmm KIND",
 		Short: "Quantise a linear layer and multiply with it",
 		Long: `Quantise a linear layer and multiply with it: y = x·wᵀ. KIND is an element type of 1 to
-8 bits or a preset (mxfp4, nvfp4, …), and words: group=128 (or channel), scale=f16,
-act=f16, zero (points; zero=any where they are not whole), scalebits=7 (significant bits of
-scales; chosen such that weights are exact as plain numbers where that costs nothing), far
-(scales may be any, and programs do not fold them), rounded (products may round weights to
-the type of x, as other kernels do; faster in groups of 16 to 64 where scales have many bits
-or zero points are not whole). The error of the weights and of y are told.
+8 bits or a preset (` + presets + `), and words:
+
+  group=128      k of a scale: 16, 32, 64 or a multiple of 128; channel is one for each output
+  scale=f16      type of scales: f16, bf16, f8e8m0 (powers of two) or f8e4m3
+  act=f16        type of x and y: f16 or bf16
+  zero           zero points of unsigned weights; zero=any where they are not whole
+  factor         one more factor of all weights, an f32, as nvfp4 has it
+  scalebits=7    significant bits of scales; without it chosen such that weights are exact as
+                 plain numbers where that costs nothing
+  far            scales may be any, and programs do not fold them
+  rounded        products may round weights to the type of x, as other kernels do; faster in
+                 groups of 16 to 64 where scales have many bits or zero points are not whole
+
+The error of the weights and of y are told.
 
 --program prints one of the programs instead: decode, wide, prefill, arrange, pack, unpack
-or expand, of the kind as weights of models have it.`,
+or expand, of the kind as weights of models have it; prefill as 2048 rows of a layer
+8192x8192 take it.`,
 		Example: `  tilus-lab qmm i4 --weights randn:f32[256,512] --x randn:f16[3,512]
-  tilus-lab qmm "u3 zero group=64" --weights w.npy --x x.npy --out y.npy --device cuda
+  tilus-lab qmm u3 zero group=64 --weights w.npy --x x.npy --out y.npy --device cuda
   tilus-lab qmm mxfp4 --program decode`,
-		Args: cobra.ExactArgs(1),
+		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			kind := strings.Join(args, " ")
 			if program != "" {
-				return printQMM(cmd, args[0], program)
+				for _, flag := range []string{"weights", "x", "bias", "residual", "out", "device", "plan", "soon"} {
+					if cmd.Flags().Changed(flag) {
+						return usageError{fmt.Errorf("--program multiplies nothing, so that --%s means nothing beside it; leave one of them out", flag)}
+					}
+				}
+				return printQMM(cmd, kind, program)
 			}
 			if soon && plan != "" {
 				return usageError{fmt.Errorf("--soon takes a plan of its own: leave it or --plan %s out", plan)}
@@ -49,13 +71,42 @@ or expand, of the kind as weights of models have it.`,
 			if len(w.Shape) != 2 {
 				return usageError{fmt.Errorf("weights are [N, K], not %v", w.Shape)}
 			}
-			l, err := qmm.Parse(args[0], w.Shape[0], w.Shape[1])
+			l, err := qmm.Parse(kind, w.Shape[0], w.Shape[1])
 			if err != nil {
 				return usageError{err}
+			}
+			if x == "" {
+				x = fmt.Sprintf("randn:f32[1, %d]:seed=2", l.K)
 			}
 			xs, err := array.FromSpec(x)
 			if err != nil {
 				return inFlag("--x", x, err)
+			}
+			if xs, err = activations("--x", xs, l.ActType); err != nil {
+				return err
+			}
+			c := qmm.Call{Plan: plan, Soon: soon}
+			if bias != "" {
+				if c.Bias, err = array.FromSpec(bias); err != nil {
+					return inFlag("--bias", bias, err)
+				}
+				if s := c.Bias.Shape; !slices.Equal(s, []int{l.N}) && !slices.Equal(s, []int{1, l.N}) {
+					return usageError{fmt.Errorf("--bias is %v, and the layer takes [%d]", s, l.N)}
+				}
+				if c.Bias, err = activations("--bias", c.Bias, l.ActType); err != nil {
+					return err
+				}
+			}
+			if residual != "" {
+				if c.Residual, err = array.FromSpec(residual); err != nil {
+					return inFlag("--residual", residual, err)
+				}
+				if len(xs.Shape) == 2 && !slices.Equal(c.Residual.Shape, []int{xs.Shape[0], l.N}) {
+					return usageError{fmt.Errorf("--residual is %v, and y is [%d, %d]", c.Residual.Shape, xs.Shape[0], l.N)}
+				}
+				if c.Residual, err = activations("--residual", c.Residual, l.ActType); err != nil {
+					return err
+				}
 			}
 			d, err := device.Open(on)
 			if err != nil {
@@ -70,29 +121,18 @@ or expand, of the kind as weights of models have it.`,
 			if err != nil {
 				return err
 			}
-			c := qmm.Call{Plan: plan, Soon: soon}
-			if bias != "" {
-				if c.Bias, err = array.FromSpec(bias); err != nil {
-					return inFlag("--bias", bias, err)
-				}
-				c.Bias = c.Bias.Cast(l.ActType)
+			res, err := p.Run(cmd.Context(), d, xs, c)
+			if err != nil {
+				return err
 			}
-			if residual != "" {
-				if c.Residual, err = array.FromSpec(residual); err != nil {
-					return inFlag("--residual", residual, err)
-				}
-				if len(xs.Shape) == 2 && !slices.Equal(c.Residual.Shape, []int{xs.Shape[0], l.N}) {
-					return usageError{fmt.Errorf("--residual is %v, and y is [%d, %d]", c.Residual.Shape, xs.Shape[0], l.N)}
-				}
-				c.Residual = c.Residual.Cast(l.ActType)
-			}
-			res, err := p.Run(cmd.Context(), d, xs.Cast(l.ActType), c)
+			some, of := compared(xs.Shape[0], l.N, l.K)
+			y, err := some.product(cmd.Context(), xs, w, c)
 			if err != nil {
 				return err
 			}
 			o := cmd.OutOrStdout()
 			fmt.Fprintf(o, "%s [%d, %d]: %d bytes, %.2f bits a weight; relative error of the weights %.2e\n", q.Linear, l.N, l.K, l.Bytes(), 8*float64(l.Bytes())/float64(l.N*l.K), array.RelFro(q.Dequantize(), w))
-			fmt.Fprintf(o, "y %v on %s, plan %s: relative error against the plain weights %.2e\n", res.Y.Shape, res.Device, planText(res), array.RelFro(res.Y, plainProduct(xs.Cast(l.ActType), w, c)))
+			fmt.Fprintf(o, "y %v on %s, plan %s: relative error against the plain weights %.2e%s\n", res.Y.Shape, res.Device, planText(res), array.RelFro(some.pick(res.Y), y), of)
 			if out != "" {
 				return res.Y.Save(out)
 			}
@@ -102,8 +142,8 @@ or expand, of the kind as weights of models have it.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&weights, "weights", "randn:f32[256, 512]:seed=1", "`ARRAY` [N, K]: a .npy file or a generator, as for run --arg")
-	f.StringVar(&x, "x", "randn:f32[1, 512]:seed=2", "`ARRAY` [M, K]")
-	f.StringVar(&bias, "bias", "", "`ARRAY` [N] that is added")
+	f.StringVar(&x, "x", "", "`ARRAY` [M, K]; one random row where it is not given")
+	f.StringVar(&bias, "bias", "", "`ARRAY` [N] that is added to each row")
 	f.StringVar(&residual, "residual", "", "`ARRAY` [M, N] that is added")
 	f.StringVar(&out, "out", "", "write y to this .npy `FILE`")
 	f.StringVar(&program, "program", "", "print this `PROGRAM` of the kind: decode, wide, prefill, arrange, pack, unpack, expand")
@@ -137,10 +177,10 @@ func printQMM(cmd *cobra.Command, kind, program string) error {
 	case "wide":
 		p, err = template.Wide(l.Form(), template.WideSchedule{})
 	case "prefill":
-		var plan *template.Plan
-		if plan, err = template.PlanOf(l.Form()); err == nil {
-			most := plan.Most(template.WideSchedule{Persistent: true})
-			p, err = template.Wide(l.Form(), template.WideSchedule{Rows: most, Cluster: min(2, most/8), Persistent: true})
+		var s template.WideSchedule
+		l.N, l.K = 8192, 8192 // blocks of the most rows of x may be beyond shared memory: what a layer takes fits
+		if s, err = l.WideSchedule(qmm.Prefill, 2048); err == nil {
+			p, err = template.Wide(l.Form(), s)
 		}
 	case "arrange":
 		p, err = template.Arrange(l.Form(), template.WideSchedule{})
@@ -160,23 +200,122 @@ func printQMM(cmd *cobra.Command, kind, program string) error {
 	return err
 }
 
-// plainProduct is the product with plain weights in float64, and what a call adds to it.
-func plainProduct(x, w *array.Array, c qmm.Call) *array.Array {
-	m, n, k := x.Shape[0], w.Shape[0], w.Shape[1]
-	a, b, y := x.Floats(), w.Floats(), make([]float64, m*n)
-	if c.Residual != nil {
-		y = c.Residual.Floats()
+// activations are an array in the type of x and y, which holds all of its numbers.
+func activations(flag string, a *array.Array, t dtype.Type) (*array.Array, error) {
+	out := a.Cast(t)
+	for i := range out.Len() {
+		v := a.Type.Decode(a.Code(i))
+		if r := t.Decode(out.Code(i)); r-r == 0 || v-v != 0 {
+			continue
+		}
+		way := "divide it"
+		if t == dtype.F16 {
+			way = "take act=bf16, or divide it"
+		}
+		return nil, fmt.Errorf("%s has %g, and %s, the type of x and y, holds at most %g; %s", flag, v, t, t.Max(), way)
 	}
-	for j := range n {
-		for i := range m {
-			at := &y[i*n+j]
-			if c.Bias != nil {
-				*at += c.Bias.Type.Decode(c.Bias.Code(j))
-			}
-			for e := range k {
-				*at += a[i*k+e] * b[j*k+e]
-			}
+	return out, nil
+}
+
+// mostProducts is how many multiplications a product with plain weights takes, some seconds of one core.
+const mostProducts = 2e9
+
+// sampled are the rows and outputs of a product that are compared.
+type sampled struct{ rows, outputs []int }
+
+// compared are all rows and outputs of a product, or as many as mostProducts allows, evenly spread, and what a reader is told of that.
+func compared(m, n, k int) (sampled, string) {
+	rows, outputs := m, n
+	if most := max(1, int(mostProducts)/k); m > most/n { // m*n may be beyond an int
+		side := int(math.Sqrt(float64(most)))
+		rows = min(m, side)
+		outputs = min(n, most/rows)
+		rows = min(m, most/outputs)
+	}
+	if rows == m && outputs == n {
+		return sampled{spread(m, m), spread(n, n)}, ""
+	}
+	return sampled{spread(rows, m), spread(outputs, n)}, fmt.Sprintf(" (of %d of %d rows and %d of %d outputs, evenly spread)", rows, m, outputs, n)
+}
+
+// spread is count of n numbers from 0 on.
+func spread(count, n int) []int {
+	out := make([]int, count)
+	for i := range out {
+		out[i] = i * n / count
+	}
+	return out
+}
+
+// pick is what is compared of a product.
+func (s sampled) pick(y *array.Array) *array.Array {
+	if len(s.rows) == y.Shape[0] && len(s.outputs) == y.Shape[1] {
+		return y
+	}
+	out := array.New(y.Type, len(s.rows), len(s.outputs))
+	for i, row := range s.rows {
+		for j, output := range s.outputs {
+			out.SetCode(i*len(s.outputs)+j, y.Code(row*y.Shape[1]+output))
 		}
 	}
-	return array.FromFloats(dtype.F64, []int{m, n}, y)
+	return out
+}
+
+// product is what is compared of the product with plain weights in float64, and what a call adds to it.
+func (s sampled) product(ctx context.Context, x, w *array.Array, c qmm.Call) (*array.Array, error) {
+	y := make([]float64, len(s.rows)*len(s.outputs))
+	const part = 256 // rows of x that are there as float64 at a time
+	for from := 0; from < len(s.rows); from += part {
+		s.multiply(ctx, x, w, c, y, from, min(from+part, len(s.rows)))
+	}
+	if err := ctx.Err(); err != nil {
+		return nil, err
+	}
+	return array.FromFloats(dtype.F64, []int{len(s.rows), len(s.outputs)}, y), nil
+}
+
+// multiply sets some rows of y, unless ctx ends before.
+func (s sampled) multiply(ctx context.Context, x, w *array.Array, c qmm.Call, y []float64, from, to int) {
+	n, k := w.Shape[0], w.Shape[1]
+	rows := make([][]float64, to-from)
+	for i := range rows {
+		rows[i] = values(x, s.rows[from+i]*k, k)
+	}
+	var next atomic.Int64
+	var all sync.WaitGroup
+	for range runtime.GOMAXPROCS(0) {
+		all.Go(func() {
+			for ctx.Err() == nil {
+				j := int(next.Add(1)) - 1
+				if j >= len(s.outputs) {
+					return
+				}
+				output := s.outputs[j]
+				b := values(w, output*k, k)
+				for i, a := range rows {
+					sum := 0.0
+					if c.Residual != nil {
+						sum = c.Residual.Type.Decode(c.Residual.Code(s.rows[from+i]*n + output))
+					}
+					if c.Bias != nil {
+						sum += c.Bias.Type.Decode(c.Bias.Code(output))
+					}
+					for e, v := range a {
+						sum += v * b[e]
+					}
+					y[(from+i)*len(s.outputs)+j] = sum
+				}
+			}
+		})
+	}
+	all.Wait()
+}
+
+// values are n numbers of an array from one on.
+func values(a *array.Array, from, n int) []float64 {
+	out := make([]float64, n)
+	for i := range out {
+		out[i] = a.Type.Decode(a.Code(from + i))
+	}
+	return out
 }

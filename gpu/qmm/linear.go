@@ -144,6 +144,9 @@ func (l Linear) Name() string {
 // their bytes by 32 bits.
 const MaxSize = 1 << 24
 
+// maxGrid is how many blocks a grid has along y, where [template.Pack] has k.
+const maxGrid = 65535
+
 // checkRows finds what no number of rows of x could be.
 func checkRows(m int) error {
 	if m < 1 || m > MaxSize {
@@ -175,6 +178,9 @@ func (l Linear) Check() (Linear, error) {
 	}
 	if stored := p.PackedShape(l.N, l.K); stored[0]*stored[1]*stored[2] >= array.MaxBytes {
 		return l, fmt.Errorf("qmm: weights [%d, %d] of %s take %d bytes, and programs reach %d; make several layers of its outputs", l.N, l.K, l.WeightType, stored[0]*stored[1]*stored[2], array.MaxBytes-1)
+	}
+	if most := maxGrid / (template.Turn / p.Sub) * template.Turn; l.K > most {
+		return l, fmt.Errorf("qmm: %d inputs of %s: the program that packs its weights takes at most %d; make several layers of its inputs, and add up their products", l.K, l.WeightType, most)
 	}
 	return l, nil
 }

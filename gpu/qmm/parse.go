@@ -14,7 +14,7 @@ import (
 // an element type, then words: "group=128" ("group=channel" is one scale for each
 // output, the default 128), "scale=f16", "act=bf16", "zero" for zero points, "zero=any" for those that
 // are not whole, "factor", "scalebits=7" for scales of so many significant bits, "far" for scales that may be any ([Linear.Far]),
-// "rounded" for products that may round weights ([Linear.Rounded]).
+// "rounded" for products that may round weights ([Linear.Rounded]). Each word is there once; those of a preset may be others.
 func Parse(text string, n, k int) (Linear, error) {
 	words := strings.Fields(text)
 	if len(words) == 0 {
@@ -35,8 +35,13 @@ func Parse(text string, n, k int) (Linear, error) {
 		}
 		return l, fmt.Errorf("qmm: no preset or element type %q; presets are %v", words[0], Presets())
 	}
+	said := map[string]string{}
 	for _, word := range words[1:] {
 		name, value, valued := strings.Cut(word, "=")
+		if before, twice := said[name]; twice {
+			return l, fmt.Errorf("qmm: %q of %q: it says %q before; leave one of them out", word, text, before)
+		}
+		said[name] = word
 		var err error
 		positive := func(to *int) {
 			n, no := strconv.Atoi(value)

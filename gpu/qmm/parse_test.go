@@ -1,33 +1,99 @@
 package qmm
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
 // TestParseRefuses holds what words hear that say nothing, and how to get out.
 func TestParseRefuses(t *testing.T) {
 	for text, want := range map[string]string{
-		"i4 factor=7":          `"factor=7" of "i4 factor=7": it has no value`,
-		"u4 zero=":             "it is zero, or zero=any",
-		"u4 zero=1":            "it is zero, or zero=any",
-		"i4 scalebits":         "it is a positive number",
-		"i4 scalebits=x":       "it is a positive number",
-		"i4 scalebits=-1":      "it is a positive number",
-		"i4 group=0":           "it is a positive number, or channel",
-		"i4 group=x":           "it is a positive number, or channel",
-		"i4 group=100":         "or 0 (group=channel) for one to an output",
-		"i4 scale=e8m0":        "f8e8m0",
-		"i4 128":               "the words are",
-		"":                     "no kind of layer",
-		"i4 scalebits=99":      "they have 1 to 24",
-		"i4 group=channel far": "take all of them anyway",
-		"nvfp4 far":            "leave Far out",
-		"f4e2m1 zero":          "only unsigned weights have them",
-		"i4 group=1000000":     "groups of 1000000",
+		"i4 factor=7":                         `"factor=7" of "i4 factor=7": it has no value`,
+		"u4 zero=":                            "it is zero, or zero=any",
+		"u4 zero=1":                           "it is zero, or zero=any",
+		"i4 scalebits":                        "it is a positive number",
+		"i4 scalebits=x":                      "it is a positive number",
+		"i4 scalebits=-1":                     "it is a positive number",
+		"i4 group=0":                          "it is a positive number, or channel",
+		"i4 group=x":                          "it is a positive number, or channel",
+		"i4 group=100":                        "or 0 (group=channel) for one to an output",
+		"i4 scale=e8m0":                       "f8e8m0",
+		"i4 128":                              "the words are",
+		"":                                    "no kind of layer",
+		"i4 scalebits=99":                     "they have 1 to 24",
+		"i4 group=channel far":                "take all of them anyway",
+		"nvfp4 far":                           "leave Far out",
+		"f4e2m1 zero":                         "only unsigned weights have them",
+		"i4 group=1000000":                    "groups of 1000000",
+		"i4 group=32 group=64":                `"group=64" of "i4 group=32 group=64": it says "group=32" before; leave one of them out`,
+		"u4 zero=any zero":                    `it says "zero=any" before`,
+		"u4 zero zero":                        `it says "zero" before`,
+		"i4 far act=f16 far":                  `it says "far" before`,
+		"i4 scalebits=2 act=bf16 scalebits=9": `it says "scalebits=2" before`,
 	} {
 		if l, err := Parse(text, 256, 512); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v, want %q", text, l, err, want)
+		}
+	}
+}
+
+// TestParsePresets holds that words say what a preset has otherwise, once, and that its text reads as it.
+func TestParsePresets(t *testing.T) {
+	for _, name := range Presets() {
+		for _, words := range []string{"", " act=bf16", " group=64", " group=64 act=bf16 factor"} {
+			l, err := Parse(name+words, 256, 512)
+			if err != nil {
+				t.Errorf("%s%s: %v", name, words, err)
+			} else if back, err := Parse(l.String(), 256, 512); err != nil || back != l {
+				t.Errorf("%s%s prints as %q, which reads as %+v, %v", name, words, l, back, err)
+			}
+		}
+	}
+}
+
+// TestValidInputs refuses more inputs than the grid of the program that packs has blocks for, of whatever type.
+func TestValidInputs(t *testing.T) {
+	kinds := Presets()
+	for _, weight := range dtype.All() {
+		for _, words := range []string{"", " zero", " zero=any", " group=channel", " scalebits=4", " scale=bf16 act=bf16 group=32 rounded"} {
+			if _, err := Parse(weight.String()+words, 1, 1); err == nil {
+				kinds = append(kinds, weight.String()+words)
+			}
+		}
+	}
+	if len(kinds) < 100 {
+		t.Errorf("only %v", kinds)
+	}
+	for _, text := range kinds {
+		var most int
+		_, err := Parse(text, 1, MaxSize)
+		if _, after, ok := strings.Cut(fmt.Sprint(err), "takes at most "); ok {
+			fmt.Sscan(after, &most)
+		}
+		l, err := Parse(text, 1, most)
+		if most == 0 || err != nil {
+			t.Errorf("%s: at most %d, %v", text, most, err)
+			continue
+		}
+		if _, err := Parse(text, 1, most+1); err == nil {
+			t.Errorf("%s takes %d inputs too", text, most+1)
+		}
+		for _, found := range []func(*Linear){func(*Linear) {}, func(l *Linear) { l.ScaleBits = 1 }, func(l *Linear) { l.Far = true }} { // by what packing finds
+			l := l
+			found(&l)
+			p, err := template.Pack(l.Form())
+			if err != nil {
+				continue
+			}
+			blocks, err := ir.EvalInt(p.Grid[1], func(v *ir.Var) (int64, bool) { return map[string]int64{"N": 1, "K": int64(most)}[v.Name], true })
+			if err != nil || blocks > maxGrid || blocks < maxGrid-16 {
+				t.Errorf("%s: %d inputs are packed by %d blocks, %v", text, most, blocks, err)
+			}
 		}
 	}
 }

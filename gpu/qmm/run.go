@@ -356,7 +356,7 @@ const (
 
 // Call is what a product has beside x. The zero value chooses.
 type Call struct {
-	Bias     *array.Array // [N], added to each row
+	Bias     *array.Array // [N] or [1, N], added to each row
 	Residual *array.Array // [M, N], added
 	// Plan is one of those above, or "" for what [Linear.ChooseOn] takes.
 	Plan string
@@ -589,7 +589,7 @@ func (p *Packed) begin(d device.Device, x *array.Array, c Call) (*Result, *steps
 	if err := p.holdsRows(m); err != nil {
 		return nil, nil, err
 	}
-	if b := c.Bias; b != nil && (b.Type != p.ActType || b.Len() != p.N) {
+	if b := c.Bias; b != nil && (b.Type != p.ActType || b.Len() != p.N || len(b.Shape) == 0 || b.Shape[len(b.Shape)-1] != p.N) {
 		return nil, nil, fmt.Errorf("qmm: the bias is %s, not %s[%d]", b.Header(), p.ActType, p.N)
 	}
 	if r := c.Residual; r != nil && (r.Type != p.ActType || !slices.Equal(r.Shape, []int{m, p.N})) {
