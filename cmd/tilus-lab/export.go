@@ -89,13 +89,13 @@ needs no compiler in the driver.`,
 				if err != nil {
 					return usageError{err}
 				}
-				for name, v := range map[string]int{"N": n, "K": k} {
-					if d := o.Divisible[name]; d > 0 && int64(v)%d != 0 {
-						return usageError{fmt.Errorf("--divisible %s=%d: %s of the layer is %d, which it does not divide; leave it out, and what divides %s is taken", name, d, name, v, name)}
+				for _, of := range []struct {
+					name string
+					size int
+				}{{"N", n}, {"K", k}} {
+					if d := o.Divisible[of.name]; d > 0 && int64(of.size)%d != 0 {
+						return usageError{fmt.Errorf("--divisible %s=%d: %s of the layer is %d, which it does not divide; leave it out, and what divides %[1]s is taken", of.name, d, of.name, of.size)}
 					}
-				}
-				if o.Divisible["M"] > 0 {
-					return usageError{fmt.Errorf("--divisible M: the layer takes any number of rows of x; leave it out")}
 				}
 				if name == "" {
 					kind := l.Name()
@@ -122,7 +122,7 @@ needs no compiler in the driver.`,
 					return usageError{fmt.Errorf("--divisible %s: no program has a scalar parameter of that name", name)}
 				}
 				if layer != nil && name != "N" && name != "K" {
-					return usageError{fmt.Errorf("--divisible %s: the layer's module chooses it at a launch; leave it out", name)}
+					return usageError{fmt.Errorf("--divisible %s: a layer's launches take any; leave it out", name)}
 				}
 			}
 			all := o.Divisible

@@ -21,6 +21,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
 // Linear is a kind of quantised linear layer: w[n, k] = (q[n, k] − z)·s, where s and z
@@ -144,9 +145,6 @@ func (l Linear) Name() string {
 // their bytes by 32 bits.
 const MaxSize = 1 << 24
 
-// maxGrid is how many blocks a grid has along y, where [template.Pack] has k.
-const maxGrid = 65535
-
 // checkRows finds what no number of rows of x could be.
 func checkRows(m int) error {
 	if m < 1 || m > MaxSize {
@@ -176,11 +174,12 @@ func (l Linear) Check() (Linear, error) {
 	if l.Far && !l.bounded() {
 		return l, fmt.Errorf("qmm: scales that are far apart, in %s: programs take all of them anyway; leave far out", l)
 	}
+	// [template.Pack] has k along y of its grid.
+	if most := ir.MostBlocks[1] / (template.Turn / p.Sub) * template.Turn; l.K > most {
+		return l, fmt.Errorf("qmm: %d inputs of %s: the program that packs its weights takes at most %d; make several layers of its inputs, and add up their products", l.K, l.WeightType, most)
+	}
 	if stored := p.PackedShape(l.N, l.K); stored[0]*stored[1]*stored[2] >= array.MaxBytes {
 		return l, fmt.Errorf("qmm: weights [%d, %d] of %s take %d bytes, and programs reach %d; make several layers of its outputs", l.N, l.K, l.WeightType, stored[0]*stored[1]*stored[2], array.MaxBytes-1)
-	}
-	if most := maxGrid / (template.Turn / p.Sub) * template.Turn; l.K > most {
-		return l, fmt.Errorf("qmm: %d inputs of %s: the program that packs its weights takes at most %d; make several layers of its inputs, and add up their products", l.K, l.WeightType, most)
 	}
 	return l, nil
 }

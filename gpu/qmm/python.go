@@ -189,9 +189,9 @@ func (m *module) product(out *exportedProduct) error {
 			workspace = func(rows int) ([]int, int) { return s.Workspace(m.plan, rows, m.N) }
 		}
 	}
-	// Elements are found by 32 bits, and a grid has at most 65535 blocks along y.
+	// Elements are found by 32 bits, and blocks of rows lie along y of a grid.
 	const most = math.MaxInt32
-	out.Most = min(MaxSize, most/max(m.N, m.K), 65535*out.Rows)
+	out.Most = min(MaxSize, most/max(m.N, m.K), ir.MostBlocks[1]*out.Rows)
 	if workspace != nil {
 		one, counts := workspace(out.Rows)
 		two, _ := workspace(2 * out.Rows)

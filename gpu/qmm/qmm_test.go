@@ -326,12 +326,12 @@ func TestLargest(t *testing.T) {
 	for _, c := range []struct {
 		text string
 		n, k int
-		good bool
+		of   string // what several layers are made of; "" where one takes all
 	}{
-		{"u8", 128256, 8192, true}, {"u8", 256000, 12288, false}, {"u4", 256000, 12288, true}, {"u4", 256000, 18432, false},
-		{"u1", 1 << 24, 1 << 24, false}, {"u8", 1 << 18, 1 << 13, false}, {"u8", 1<<18 - 512, 1 << 13, true},
+		{"u8", 128256, 8192, ""}, {"u8", 256000, 12288, "outputs"}, {"u4", 256000, 12288, ""}, {"u4", 256000, 18432, "outputs"},
+		{"u1", 1 << 24, 1 << 24, "inputs"}, {"u8", 1 << 18, 1 << 13, "outputs"}, {"u8", 1<<18 - 512, 1 << 13, ""},
 	} {
-		if _, err := Parse(c.text, c.n, c.k); (err == nil) != c.good || err != nil && !strings.Contains(err.Error(), "make several layers of its outputs") {
+		if _, err := Parse(c.text, c.n, c.k); (err == nil) != (c.of == "") || err != nil && !strings.Contains(err.Error(), "make several layers of its "+c.of) {
 			t.Errorf("%s [%d, %d]: %v", c.text, c.n, c.k, err)
 		}
 	}

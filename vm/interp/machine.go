@@ -220,7 +220,7 @@ func CheckArgs(p *ir.Program, args []ir.Arg) (grid [3]int, err error) {
 		if err != nil {
 			return grid, located(err)
 		}
-		if limit := [3]int64{1<<31 - 1, 65535, 65535}[i]; n < 1 || n > limit {
+		if n < 1 || n > int64(ir.MostBlocks[i]) {
 			list.Addf(e.Position(), "Run.E5", "check the sizes given as arguments", "grid dimension %d, %s, is %d", i, e, n)
 			return grid, list.Err()
 		}

@@ -27,6 +27,9 @@ import (
 // of a program with warps=w has 32·w threads.
 const LanesPerWarp = 32
 
+// MostBlocks is how many blocks a grid has along each dimension at most (CUDA C++ programming guide, technical specifications).
+var MostBlocks = [3]int{1<<31 - 1, 65535, 65535}
+
 // Program is what one thread block runs, launched over a grid of blocks.
 type Program struct {
 	Name   string

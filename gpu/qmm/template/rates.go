@@ -98,7 +98,7 @@ const (
 	fixedTile = 165  // as gangTile, with x as whole numbers
 	fixedTurn = 600  // of a turn of these
 
-	earlyAll = 0.98 // of all that blocks that stay take, where they ask for weights of fewer turns early: about the mean of 55 programs (DECODE.md)
+	earlyAll = 0.99 // of all that blocks that stay take, where they ask for weights of fewer turns early: the mean of the 55 programs of DECODE.md
 
 	digitsFixed = 3.6  // as streamRates.fixed, with digits
 	digitsAlone = 1.61 // as streamRates.alone

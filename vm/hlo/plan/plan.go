@@ -12,13 +12,13 @@ package plan
 
 import (
 	"fmt"
-	"math"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 	"github.com/tilus-lab/tilus-lab/vm/hlo/index"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
 // Device is what a plan depends on.
@@ -208,19 +208,14 @@ func threadMap(threads int, blocks [3]int, symbols []int, results []affine.Expr,
 	return m
 }
 
-// MaxGrid is the most blocks of a grid in x, and MaxGridY in y and z.
-const (
-	MaxGrid  = math.MaxInt32
-	MaxGridY = 65535
-)
-
 // grid spreads blocks over x and, beyond the limit of x, y.
 func grid(blocks int) [3]int {
 	blocks = max(blocks, 1)
-	if blocks <= MaxGrid {
+	most := ir.MostBlocks[0]
+	if blocks <= most {
 		return [3]int{blocks, 1, 1}
 	}
-	y := ceilDiv(blocks, MaxGrid)
+	y := ceilDiv(blocks, most)
 	return [3]int{ceilDiv(blocks, y), y, 1}
 }
 

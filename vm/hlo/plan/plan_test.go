@@ -9,6 +9,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/affine"
 	"github.com/tilus-lab/tilus-lab/vm/hlo"
 	"github.com/tilus-lab/tilus-lab/vm/hlo/rand"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
 func device(t *testing.T) Device {
@@ -144,7 +145,7 @@ func TestLoops(t *testing.T) {
 		bijective(t, s.String(), Loop(s, true, d))
 	}
 	k := Loop(hlo.Array(hlo.S8, 1<<20, 1<<20), false, d)
-	if k.Blocks[1] < 2 || k.Blocks[0] > MaxGrid {
+	if k.Blocks[1] < 2 || k.Blocks[0] > ir.MostBlocks[0] {
 		t.Errorf("a grid of %v", k.Blocks)
 	}
 }
