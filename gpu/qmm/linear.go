@@ -175,7 +175,7 @@ func (l Linear) Check() (Linear, error) {
 		return l, fmt.Errorf("qmm: scales that are far apart, in %s: programs take all of them anyway; leave far out", l)
 	}
 	// [template.Pack] has k along y of its grid.
-	if most := ir.MostBlocks[1] / (template.Turn / p.Sub) * template.Turn; l.K > most {
+	if most := ir.MostBlocks(1) / (template.Turn / p.Sub) * template.Turn; l.K > most {
 		return l, fmt.Errorf("qmm: %d inputs of %s: the program that packs its weights takes at most %d; make several layers of its inputs, and add up their products", l.K, l.WeightType, most)
 	}
 	if stored := p.PackedShape(l.N, l.K); stored[0]*stored[1]*stored[2] >= array.MaxBytes {

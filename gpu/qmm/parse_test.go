@@ -91,7 +91,7 @@ func TestValidInputs(t *testing.T) {
 				continue
 			}
 			blocks, err := ir.EvalInt(p.Grid[1], func(v *ir.Var) (int64, bool) { return map[string]int64{"N": 1, "K": int64(most)}[v.Name], true })
-			if err != nil || blocks > int64(ir.MostBlocks[1]) || blocks < int64(ir.MostBlocks[1])-16 {
+			if err != nil || blocks > int64(ir.MostBlocks(1)) || blocks < int64(ir.MostBlocks(1))-16 {
 				t.Errorf("%s: %d inputs are packed by %d blocks, %v", text, most, blocks, err)
 			}
 		}

@@ -191,7 +191,7 @@ func (m *module) product(out *exportedProduct) error {
 	}
 	// Elements are found by 32 bits, and blocks of rows lie along y of a grid.
 	const most = math.MaxInt32
-	out.Most = min(MaxSize, most/max(m.N, m.K), ir.MostBlocks[1]*out.Rows)
+	out.Most = min(MaxSize, most/max(m.N, m.K), ir.MostBlocks(1)*out.Rows)
 	if workspace != nil {
 		one, counts := workspace(out.Rows)
 		two, _ := workspace(2 * out.Rows)

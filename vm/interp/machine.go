@@ -220,7 +220,7 @@ func CheckArgs(p *ir.Program, args []ir.Arg) (grid [3]int, err error) {
 		if err != nil {
 			return grid, located(err)
 		}
-		if n < 1 || n > int64(ir.MostBlocks[i]) {
+		if n < 1 || n > int64(ir.MostBlocks(i)) {
 			list.Addf(e.Position(), "Run.E5", "check the sizes given as arguments", "grid dimension %d, %s, is %d", i, e, n)
 			return grid, list.Err()
 		}

@@ -27,8 +27,14 @@ import (
 // of a program with warps=w has 32·w threads.
 const LanesPerWarp = 32
 
-// MostBlocks is how many blocks a grid has along each dimension at most (CUDA C++ programming guide, technical specifications).
-var MostBlocks = [3]int{1<<31 - 1, 65535, 65535}
+// MostBlocks is how many blocks a grid has at most along a dimension: 0, 1 or 2
+// (CUDA C++ programming guide, technical specifications).
+func MostBlocks(dimension int) int {
+	if dimension == 0 {
+		return 1<<31 - 1
+	}
+	return 65535
+}
 
 // Program is what one thread block runs, launched over a grid of blocks.
 type Program struct {

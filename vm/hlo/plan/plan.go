@@ -211,7 +211,7 @@ func threadMap(threads int, blocks [3]int, symbols []int, results []affine.Expr,
 // grid spreads blocks over x and, beyond the limit of x, y.
 func grid(blocks int) [3]int {
 	blocks = max(blocks, 1)
-	most := ir.MostBlocks[0]
+	most := ir.MostBlocks(0)
 	if blocks <= most {
 		return [3]int{blocks, 1, 1}
 	}

@@ -145,7 +145,7 @@ func TestLoops(t *testing.T) {
 		bijective(t, s.String(), Loop(s, true, d))
 	}
 	k := Loop(hlo.Array(hlo.S8, 1<<20, 1<<20), false, d)
-	if k.Blocks[1] < 2 || k.Blocks[0] > ir.MostBlocks[0] {
+	if k.Blocks[1] < 2 || k.Blocks[0] > ir.MostBlocks(0) {
 		t.Errorf("a grid of %v", k.Blocks)
 	}
 }
