@@ -7,6 +7,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime"
+	"strings"
 	"testing"
 )
 
@@ -129,6 +130,19 @@ func TestInstallRefuses(t *testing.T) {
 	}
 	if _, err := Install(InstallOptions{Prefix: prefix, Name: "gophernotes", Exe: exe, Force: true}); err != nil {
 		t.Errorf("force: %v", err)
+	}
+}
+
+// TestPassing knows programs of go run by where they are, also where GOCACHE is no folder of caches.
+func TestPassing(t *testing.T) {
+	for path, want := range map[string]bool{
+		"/srv/build/a7/" + strings.Repeat("0f", 32) + "-d/tilus-lab": true,
+		"/srv/build/a7/0f-d/tilus-lab":                               false,
+		"/usr/local/bin/tilus-lab":                                   false,
+	} {
+		if got := passing(filepath.FromSlash(path)); got != want {
+			t.Errorf("%s: %v", path, got)
+		}
 	}
 }
 

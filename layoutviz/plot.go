@@ -3,6 +3,7 @@ package layoutviz
 import (
 	"fmt"
 	"math"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -19,9 +20,21 @@ type Chart struct {
 
 // Series is one line of a chart, or its points or bars. X may be nil: 0, 1, 2, …
 type Series struct {
-	Name string
-	Kind string // "line", the usual one; "points"; "bars"
-	X, Y []float64
+	Name  string
+	Kind  string // "line", the usual one; "points"; "bars"
+	X, Y  []float64
+	Names []string // of points, written beside them where there is room; may be nil
+}
+
+// called is what a point is of, and its name.
+func (s Series) called(k int) string {
+	if s.Names == nil || s.Names[k] == "" {
+		return s.Name
+	}
+	if s.Name == "" {
+		return s.Names[k]
+	}
+	return s.Name + ", " + s.Names[k]
 }
 
 // Sizes of the field of a chart in pixels.
@@ -111,6 +124,66 @@ func bounds(name string, log bool, zero bool, values [][]float64) (lo, hi float6
 	return lo, hi, nil
 }
 
+// wider are the bounds of an axis with room around points, so that none lies on the frame.
+func wider(lo, hi float64, log bool) (float64, float64) {
+	const part = 0.03
+	if log {
+		k := math.Pow(hi/lo, part)
+		return lo / k, hi * k
+	}
+	return lo - part*(hi-lo), hi + part*(hi-lo)
+}
+
+// pointSize is the width of the points of a chart in pixels, the same for all: few are looked for one by one.
+func pointSize(series []Series) int {
+	most, all := 0, 0
+	for _, s := range series {
+		if s.Kind == "points" {
+			most, all = max(most, len(s.Y)), all+len(s.Y)
+		}
+	}
+	switch {
+	case most <= 4:
+		return 9
+	case all <= 64:
+		return 7
+	}
+	return 5
+}
+
+// beside writes names next to points, each where it covers no point, no other name and not the frame; a name without
+// such a place is left out.
+func (c *canvas) beside(names []string, points, taken []scene.Box, frame scene.Box) {
+	const high = 10
+	for i, name := range names {
+		if name == "" {
+			continue
+		}
+		p, w := points[i], int(math.Ceil(float64(scene.Width(name, headSize))))
+		for _, at := range []scene.Box{
+			{X: p.X + p.W + 3, Y: p.Y + p.H/2 - high/2},
+			{X: p.X - 3 - w, Y: p.Y + p.H/2 - high/2},
+			{X: p.X + p.W/2 - w/2, Y: p.Y - 2 - high},
+			{X: p.X + p.W/2 - w/2, Y: p.Y + p.H + 2},
+			{X: p.X + p.W - w, Y: p.Y - 2 - high}, // towards the left, or the right
+			{X: p.X + p.W - w, Y: p.Y + p.H + 2},
+			{X: p.X, Y: p.Y - 2 - high},
+			{X: p.X, Y: p.Y + p.H + 2},
+		} {
+			at.W, at.H = w, high
+			if at.X <= frame.X || at.Y <= frame.Y || at.X+at.W >= frame.X+frame.W || at.Y+at.H >= frame.Y+frame.H ||
+				slices.ContainsFunc(taken, func(b scene.Box) bool {
+					return at.X < b.X+b.W && b.X < at.X+at.W && at.Y < b.Y+b.H && b.Y < at.Y+at.H
+				}) {
+				continue
+			}
+			c.text(at.X, at.Y+high-1, headSize, c.ink, scene.Start, false, name)
+			taken = append(taken, at)
+			break
+		}
+	}
+}
+
 // Plot draws a chart.
 func Plot(ch Chart, o Options) (Picture, error) {
 	c, err := newCanvas(o)
@@ -118,8 +191,11 @@ func Plot(ch Chart, o Options) (Picture, error) {
 		return Picture{}, err
 	}
 	var xs, ys [][]float64
-	bars := 0
+	bars, pointed := 0, false
 	for i, s := range ch.Series {
+		if s.Names != nil && (s.Kind != "points" || len(s.Names) != len(s.Y)) {
+			return Picture{}, fmt.Errorf("layoutviz: series %d, %q, has %d names; only points have some, and these are %d", i, s.Name, len(s.Names), len(s.Y))
+		}
 		x := s.X
 		if x == nil {
 			for k := range s.Y {
@@ -131,7 +207,9 @@ func Plot(ch Chart, o Options) (Picture, error) {
 		}
 		if s.Kind == "bars" {
 			bars++
-		} else if s.Kind != "" && s.Kind != "line" && s.Kind != "points" {
+		} else if s.Kind == "points" {
+			pointed = true
+		} else if s.Kind != "" && s.Kind != "line" {
 			return Picture{}, fmt.Errorf("layoutviz: a series is drawn as line, points or bars, not as %q", s.Kind)
 		}
 		xs, ys = append(xs, x), append(ys, s.Y)
@@ -155,6 +233,14 @@ func Plot(ch Chart, o Options) (Picture, error) {
 		}
 		x0, x1 = x0-span/2, x1+span/2
 	}
+	if pointed {
+		x0, x1 = wider(x0, x1, ch.LogX)
+		if ch.LogY {
+			y0, y1 = wider(y0, y1, true)
+		} else if y0 < 0 {
+			y0, _ = wider(y0, y1, false)
+		}
+	}
 	if !ch.LogY && y1 > 0 {
 		y1 += (y1 - y0) / 20
 	}
@@ -174,20 +260,26 @@ func Plot(ch Chart, o Options) (Picture, error) {
 	ya.from = y + chartHigh
 	xa := axis{lo: x0, hi: x1, log: ch.LogX, from: left, length: chartWide}
 	c.fill(c.quiet, left, y, chartWide, chartHigh)
+	hair := c.line
+	if !c.look.strong && c.shade == 0 {
+		hair = scene.Mix(c.line, c.quiet, 60)
+	}
 	for _, v := range ya.ticks() {
-		c.fill(c.line, left, ya.at(v), chartWide, 1) // below what is drawn
+		c.fill(hair, left, ya.at(v), chartWide, 1) // below what is drawn
 		c.text(left-6, ya.at(v)+4, headSize, c.muted, scene.End, false, tick(v))
 	}
 	for _, v := range xa.ticks() {
-		c.fill(c.line, xa.at(v), y, 1, chartHigh)
+		c.fill(hair, xa.at(v), y, 1, chartHigh)
 		c.text(xa.at(v), y+chartHigh+14, headSize, c.muted, scene.Middle, false, tick(v))
 	}
 	c.text(left+chartWide, y+chartHigh+28, headSize, c.muted, scene.End, false, ch.X+" →")
 	c.frame(left, y, chartWide, chartHigh)
 
-	legend := y + chartHigh + 40
+	legend := y + chartHigh + 47
 	grid := Grid{Head: []string{ch.X}}
-	bar := 0
+	bar, dot := 0, pointSize(ch.Series)
+	var names []string
+	var named, taken []scene.Box // points with names, and all
 	for i, s := range ch.Series {
 		color := hues()[i%len(hues())]
 		if c.shade > 0 {
@@ -196,7 +288,7 @@ func Plot(ch Chart, o Options) (Picture, error) {
 		var line []scene.Point
 		var points []scene.Box // and the legend's, which is of the same colour
 		mark := func(k int, px, py, w, h int) {
-			c.ids = append(c.ids, Element{ID: fmt.Sprintf("s%dp%d", i, k), Label: fmt.Sprintf("%s: %s at %s", s.Name, short(s.Y[k]), short(xs[i][k])), X: px, Y: py, W: w, H: h, Keys: []int{i<<20 | k}, Thread: -1})
+			c.ids = append(c.ids, Element{ID: fmt.Sprintf("s%dp%d", i, k), Label: fmt.Sprintf("%s: %s at %s", s.called(k), short(s.Y[k]), short(xs[i][k])), X: px, Y: py, W: w, H: h, Keys: []int{i<<20 | k}, Thread: -1})
 		}
 		for k, v := range s.Y {
 			px, py := xa.at(xs[i][k]), ya.at(v)
@@ -215,14 +307,18 @@ func Plot(ch Chart, o Options) (Picture, error) {
 				mark(k, at, min(py, base), w, max(1, abs(base-py)))
 			default:
 				size := 5
-				if s.Kind == "points" && len(s.Y) <= 4 {
-					size = 9 // few are looked for one by one
+				if s.Kind == "points" {
+					size = dot
 				}
 				if s.Kind != "points" {
 					line = append(line, scene.Point{X: px, Y: py})
 				}
 				if s.Kind == "points" || len(s.Y) <= 64 {
 					points = append(points, scene.Box{X: px - size/2, Y: py - size/2, W: size, H: size})
+					taken = append(taken, points[len(points)-1])
+				}
+				if s.Names != nil {
+					names, named = append(names, s.Names[k]), append(named, points[len(points)-1])
 				}
 				mark(k, px-4, py-4, 8, 8)
 			}
@@ -251,6 +347,7 @@ func Plot(ch Chart, o Options) (Picture, error) {
 		}
 		grid.Head = append(grid.Head, s.Name)
 	}
+	c.beside(names, named, taken, scene.Box{X: left, Y: y, W: chartWide, H: chartHigh})
 	if len(xs) > 0 && same(xs) {
 		for k, v := range xs[0] {
 			row := []string{short(v)}
@@ -263,7 +360,7 @@ func Plot(ch Chart, o Options) (Picture, error) {
 		grid.Head = []string{"series", ch.X, ch.Y}
 		for i, s := range ch.Series {
 			for k := range s.Y {
-				grid.Rows = append(grid.Rows, []string{s.Name, short(xs[i][k]), short(s.Y[k])})
+				grid.Rows = append(grid.Rows, []string{s.called(k), short(xs[i][k]), short(s.Y[k])})
 			}
 		}
 	}

@@ -8,6 +8,7 @@ import (
 	"os"
 	"strings"
 	"time"
+	"unicode/utf8"
 
 	"github.com/spf13/cobra"
 
@@ -161,14 +162,19 @@ func printCandidates(out io.Writer, title string, l qmm.Linear, m int, plans []s
 		return err
 	}
 	fmt.Fprintf(out, "%s: %d schedules\n", title, len(candidates))
-	for _, c := range candidates[:min(cmp.Or(most, len(candidates)), len(candidates))] {
+	candidates = candidates[:min(cmp.Or(most, len(candidates)), len(candidates))]
+	wide := 0
+	for _, c := range candidates {
+		wide = max(wide, utf8.RuneCountInString(c.Name))
+	}
+	for _, c := range candidates {
 		launch, why := c.Fits("sm_90a", template.H200().SMs)
 		if why == "" {
 			why = fmt.Sprintf("%d blocks a multiprocessor", launch.Occupancy.Blocks)
 		} else {
 			why = "left out: " + why
 		}
-		fmt.Fprintf(out, "  %-44s %8.2f µs est, %3d registers est, %s\n", c.Name, c.Estimate, launch.Registers, why)
+		fmt.Fprintf(out, "  %-*s %8.2f µs est, %3d registers est, %s\n", wide, c.Name, c.Estimate, launch.Registers, why)
 	}
 	return nil
 }

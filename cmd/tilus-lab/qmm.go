@@ -4,6 +4,8 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"os"
+	"path/filepath"
 	"runtime"
 	"slices"
 	"strings"
@@ -42,7 +44,8 @@ func newQMM() *cobra.Command {
   rounded        products may round weights to the type of x, as other kernels do; faster in
                  groups of 16 to 64 where scales have many bits or zero points are not whole
 
-The error of the weights and of y are told.
+The errors of the weights and of y are told, relative to the norm of what plain weights give.
+Numpy has no bf16 of its own: a file of such numbers is FILE.npy:bf16[N, K], whatever it says.
 
 --program prints one of the programs instead: decode, wide, prefill, arrange, pack, unpack
 or expand, of the kind as weights of models have it; prefill as 2048 rows of a layer
@@ -64,12 +67,17 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 			if soon && plan != "" {
 				return usageError{fmt.Errorf("--soon takes a plan of its own: leave it or --plan %s out", plan)}
 			}
+			if out != "" {
+				if err := takesFile("--out", out); err != nil {
+					return err
+				}
+			}
 			w, err := array.FromSpec(weights)
 			if err != nil {
 				return inFlag("--weights", weights, err)
 			}
 			if len(w.Shape) != 2 {
-				return usageError{fmt.Errorf("weights are [N, K], not %v", w.Shape)}
+				return usageError{fmt.Errorf("--weights is %s, and weights are [N, K]", w.Header())}
 			}
 			l, err := qmm.Parse(kind, w.Shape[0], w.Shape[1])
 			if err != nil {
@@ -91,7 +99,7 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 					return inFlag("--bias", bias, err)
 				}
 				if s := c.Bias.Shape; !slices.Equal(s, []int{l.N}) && !slices.Equal(s, []int{1, l.N}) {
-					return usageError{fmt.Errorf("--bias is %v, and the layer takes [%d]", s, l.N)}
+					return usageError{fmt.Errorf("--bias is %s, and the layer takes [%d]", c.Bias.Header(), l.N)}
 				}
 				if c.Bias, err = activations("--bias", c.Bias, l.ActType); err != nil {
 					return err
@@ -102,7 +110,7 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 					return inFlag("--residual", residual, err)
 				}
 				if len(xs.Shape) == 2 && !slices.Equal(c.Residual.Shape, []int{xs.Shape[0], l.N}) {
-					return usageError{fmt.Errorf("--residual is %v, and y is [%d, %d]", c.Residual.Shape, xs.Shape[0], l.N)}
+					return usageError{fmt.Errorf("--residual is %s, and y is [%d, %d]", c.Residual.Header(), xs.Shape[0], l.N)}
 				}
 				if c.Residual, err = activations("--residual", c.Residual, l.ActType); err != nil {
 					return err
@@ -132,7 +140,10 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 			}
 			o := cmd.OutOrStdout()
 			fmt.Fprintf(o, "%s [%d, %d]: %d bytes, %.2f bits a weight; relative error of the weights %.2e\n", q.Linear, l.N, l.K, l.Bytes(), 8*float64(l.Bytes())/float64(l.N*l.K), array.RelFro(q.Dequantize(), w))
-			fmt.Fprintf(o, "y %v on %s, plan %s: relative error against the plain weights %.2e%s\n", res.Y.Shape, res.Device, planText(res), array.RelFro(some.pick(res.Y), y), of)
+			fmt.Fprintf(o, "y %s on %s, plan %s: relative error against the plain weights %.2e%s\n", res.Y.Header(), res.Device, planText(res), array.RelFro(some.pick(res.Y), y), of)
+			if text := beyond(res.Y, w); text != "" {
+				fmt.Fprintln(o, text)
+			}
 			if out != "" {
 				return res.Y.Save(out)
 			}
@@ -145,12 +156,48 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 	f.StringVar(&x, "x", "", "`ARRAY` [M, K]; one random row where it is not given")
 	f.StringVar(&bias, "bias", "", "`ARRAY` [N] that is added to each row")
 	f.StringVar(&residual, "residual", "", "`ARRAY` [M, N] that is added")
-	f.StringVar(&out, "out", "", "write y to this .npy `FILE`")
+	f.StringVar(&out, "out", "", "write y to this .npy `FILE`; numbers of bf16 as u16, which are their bits")
 	f.StringVar(&program, "program", "", "print this `PROGRAM` of the kind: decode, wide, prefill, arrange, pack, unpack, expand")
 	f.StringVar(&on, "device", "auto", "`DEVICE`: interp, sim, cuda or auto")
 	f.StringVar(&plan, "plan", "", "`PLAN`: decode, wide, prefill or expand, which may round weights; chosen where it is not given")
 	f.BoolVar(&soon, "soon", false, "take a program of which a GPU's driver soon has machine code, not the fastest")
 	return cmd
+}
+
+// takesFile refuses a file that could not be written, before anything is computed for it.
+func takesFile(flag, path string) error {
+	if info, err := os.Stat(path); err == nil && info.IsDir() {
+		return usageError{fmt.Errorf("%s %s is a directory; name a .npy file", flag, path)}
+	}
+	if dir := filepath.Dir(path); dir != "." {
+		if info, err := os.Stat(dir); err != nil {
+			return fmt.Errorf("%s %s: there is no directory %s; make it first", flag, path, dir)
+		} else if !info.IsDir() {
+			return fmt.Errorf("%s %s: %s is no directory", flag, path, dir)
+		}
+	}
+	return nil
+}
+
+// beyond says how much of y its type does not hold, and what weights may be meant that make it so; "" where it holds all.
+func beyond(y, w *array.Array) string {
+	n := 0
+	for i := range y.Len() {
+		if v := y.Type.Decode(y.Code(i)); v-v != 0 {
+			n++
+		}
+	}
+	if n == 0 {
+		return ""
+	}
+	way := "divide x or the weights"
+	if y.Type == dtype.F16 {
+		way = "take act=bf16, or " + way
+	}
+	if w.Type == dtype.U16 {
+		way += fmt.Sprintf("; where the weights' u16 are bits of bf16, write FILE.npy:bf16[%d, %d]", w.Shape[0], w.Shape[1])
+	}
+	return fmt.Sprintf("%d of y's %d numbers are beyond %s, which holds at most %g; %s", n, y.Len(), y.Type, y.Type.Max(), way)
 }
 
 // planText is the plan of a product and its schedule.

@@ -10,6 +10,7 @@ import (
 	"math/rand/v2"
 	"runtime"
 	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 	"time"
@@ -60,7 +61,7 @@ func FindModel(name string) (Model, error) {
 		}
 		names = append(names, m.Name)
 	}
-	return Model{}, fmt.Errorf("qmm: no model %q; there are %v", name, names)
+	return Model{}, fmt.Errorf("qmm: no model %q; there are %s", name, strings.Join(names, ", "))
 }
 
 // Row is what was measured of a layer.

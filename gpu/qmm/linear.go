@@ -17,6 +17,7 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -98,7 +99,7 @@ func Preset(name string, n, k int) (Linear, error) {
 			return p.form, nil
 		}
 	}
-	return Linear{}, fmt.Errorf("qmm: no preset %q; there are %v", name, Presets())
+	return Linear{}, fmt.Errorf("qmm: no preset %q; there are %s", name, strings.Join(Presets(), ", "))
 }
 
 // Name is the preset that the layer is of, or else its type of weights, with what is not as usual for

@@ -18,7 +18,7 @@ import (
 func Parse(text string, n, k int) (Linear, error) {
 	words := strings.Fields(text)
 	if len(words) == 0 {
-		return Linear{}, fmt.Errorf("qmm: no kind of layer; take an element type, or one of %v", Presets())
+		return Linear{}, fmt.Errorf("qmm: no kind of layer; %s", kinds())
 	}
 	l := Linear{Group: 128, N: n, K: k}
 	if slices.Contains(Presets(), words[0]) {
@@ -26,14 +26,7 @@ func Parse(text string, n, k int) (Linear, error) {
 	} else if t, err := dtype.Parse(words[0]); err == nil {
 		l.WeightType = t
 	} else {
-		known := Presets()
-		for _, t := range dtype.All() {
-			known = append(known, t.String())
-		}
-		if near := diag.Suggest(words[0], known); near != "" {
-			return l, fmt.Errorf("qmm: no preset or element type %q; did you mean %s?", words[0], near)
-		}
-		return l, fmt.Errorf("qmm: no preset or element type %q; presets are %v", words[0], Presets())
+		return l, fmt.Errorf("qmm: no preset or element type %q; %s", words[0], meant(words[0]))
 	}
 	said := map[string]string{}
 	for _, word := range words[1:] {
@@ -86,6 +79,43 @@ func Parse(text string, n, k int) (Linear, error) {
 		}
 	}
 	return l.Check()
+}
+
+// kinds says what a kind of layer begins with.
+func kinds() string {
+	return "there are the presets " + strings.Join(Presets(), ", ") + ", u1 to u8, i2 to i8, and floats of 3 to 8 bits such as f4e2m1; further words stand apart, as in u4 zero group=64"
+}
+
+// meant are the kinds of weights that are near a word that is none, or all. A type of which there are no weights is not offered.
+func meant(word string) string {
+	weights := map[string]bool{}
+	var names, floats []string
+	for _, t := range dtype.All() {
+		if _, err := (Linear{WeightType: t, Group: 128, N: 1, K: 1}).Check(); err == nil {
+			names = append(names, t.String())
+			weights[t.String()] = true
+		}
+	}
+	// Frameworks' names of integers, and floats of some width, as fp4 says.
+	short := strings.NewReplacer("uint", "u", "int", "i", "fp", "f").Replace(strings.ToLower(word))
+	if weights[short] {
+		return "did you mean " + short + "?"
+	}
+	if _, err := strconv.Atoi(strings.TrimLeft(short, "ui")); err == nil && strings.Trim(short, "0123456789") == short[:1] {
+		return "integers are u1 to u8 and i2 to i8"
+	}
+	for _, name := range names {
+		if len(short) == 2 && strings.HasPrefix(name, short+"e") {
+			floats = append(floats, name)
+		}
+	}
+	if len(floats) > 0 {
+		return fmt.Sprintf("floats of %s bits are %s", short[1:], strings.Join(floats, ", "))
+	}
+	if near := diag.Suggest(word, append(Presets(), names...)); near != "" {
+		return "did you mean " + near + "?"
+	}
+	return kinds()
 }
 
 // String is the text that [Parse] reads.

@@ -583,7 +583,16 @@ func (p *Packed) begin(d device.Device, x *array.Array, c Call) (*Result, *steps
 	case x == nil:
 		return nil, nil, fmt.Errorf("qmm: no x; the layer takes %s[M, %d]", p.ActType, p.K)
 	case len(x.Shape) != 2 || x.Shape[1] != p.K || x.Type != p.ActType:
-		return nil, nil, fmt.Errorf("qmm: x is %s, the layer takes %s[M, %d]", x.Header(), p.ActType, p.K)
+		way := ""
+		switch {
+		case len(x.Shape) == 1 && x.Shape[0] == p.K:
+			way = fmt.Sprintf("; one row is [1, %d]", p.K)
+		case len(x.Shape) == 2 && x.Shape[0] == p.K:
+			way = "; is it transposed?"
+		case len(x.Shape) == 2 && x.Shape[1] == p.N && p.N != p.K:
+			way = fmt.Sprintf("; are the weights transposed? They are [N, K], here [%d, %d]", p.N, p.K)
+		}
+		return nil, nil, fmt.Errorf("qmm: x is %s, the layer takes %s[M, %d]%s", x.Header(), p.ActType, p.K, way)
 	}
 	m := x.Shape[0]
 	if err := p.holdsRows(m); err != nil {

@@ -342,6 +342,16 @@ func TestLoad(t *testing.T) {
 	if err != nil || !slices.Equal(a.Floats(), []float64{1, -2}) || !slices.Equal(a.Shape, []int{2, 1}) {
 		t.Errorf("bf16 from raw bytes: %v, %v", a, err)
 	}
+	for descr, want := range map[string]string{
+		"|V1": "raw elements of a byte [Array.N6]\n\thelp: name the type: FILE.npy:f8e4m3",
+		"|V2": "raw elements of 2 bytes [Array.N6]\n\thelp: name the type: FILE.npy:bf16",
+		"|V4": "raw elements of 4 bytes [Array.N6]\n\thelp: name the type and the shape: FILE.npy:TYPE[shape]",
+	} {
+		write(npy(1, "{'descr': '"+descr+"', 'fortran_order': False, 'shape': (1,)}", 0, 0, 0, 0))
+		if _, err := Load(path); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, want %q", descr, err, want)
+		}
+	}
 	write(npy(1, "{'descr': '|u1', 'fortran_order': False, 'shape': (3,)}", 0x41, 0x20, 0xfc))
 	if a, err := Load(path + ":i6[2, 2]"); err != nil || !slices.Equal(a.Floats(), []float64{1, 1, 2, -1}) {
 		t.Errorf("i6 from bytes: %v, %v", a, err)

@@ -272,7 +272,14 @@ func npyElement(file, descr string, typed bool) (t dtype.Type, size int, bigEndi
 			if typed {
 				return dtype.U8, size, false, nil
 			}
-			return 0, 0, false, npyError(file, codeNumpy, "name the type: FILE.npy:bf16", "the file holds raw elements of %d bytes", size)
+			help, bytes := "name the type and the shape: FILE.npy:TYPE[shape]", fmt.Sprintf("%d bytes", size)
+			switch size {
+			case 1:
+				help, bytes = "name the type: FILE.npy:f8e4m3", "a byte"
+			case 2:
+				help = "name the type: FILE.npy:bf16"
+			}
+			return 0, 0, false, npyError(file, codeNumpy, help, "the file holds raw elements of %s", bytes)
 		}
 	}
 	return 0, 0, false, npyError(file, codeNumpy, "convert it in numpy first, for example with astype", "the numpy type %q has no element type here", descr)

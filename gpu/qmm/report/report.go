@@ -35,8 +35,11 @@ func Rows(name string, data []byte) ([]qmm.Row, error) {
 		rows = whole.Rows
 	}
 	for i, r := range rows {
-		if _, err := r.Linear(); err != nil || r.M < 1 || !(r.MedianUs > 0) {
-			return nil, fmt.Errorf("report: row %d of %s is no measured product: %q [%d, %d, %d] of %v µs", i+1, name, r.Weight, r.M, r.N, r.K, r.MedianUs)
+		if _, err := r.Linear(); err != nil {
+			return nil, fmt.Errorf("report: row %d of %s is no product as tilus-lab bench --json writes them: weight %q, act %q, scale %q, group %d", i+1, name, r.Weight, r.Act, r.Scale, r.Group)
+		}
+		if r.M < 1 || !(r.MedianUs > 0) {
+			return nil, fmt.Errorf("report: row %d of %s is no measured product: %s, %d rows of x by [%d, %d], median_us %v", i+1, name, r.Weight, r.M, r.N, r.K, r.MedianUs)
 		}
 	}
 	return rows, nil
@@ -157,7 +160,7 @@ func roofline(title string, rows []qmm.Row, t tops, series func(qmm.Row) string)
 		roof := layoutviz.Series{Name: fmt.Sprintf("roof: read kernel, %.2f TB/s", t.memory/1e12)}
 		points := []float64{lo, hi}
 		if t.matrix > 0 {
-			roof.Name += fmt.Sprintf("; %s, %.0f", t.said, t.matrix/1e12)
+			roof.Name += fmt.Sprintf("; %s, %.0f·10¹²/s", t.said, t.matrix/1e12)
 			if knee := t.matrix / t.memory; knee > lo && knee < hi {
 				points = []float64{lo, knee, hi}
 			}
@@ -175,6 +178,11 @@ func roofline(title string, rows []qmm.Row, t tops, series func(qmm.Row) string)
 		ch.Series = append(ch.Series, *groups[name])
 	}
 	return layoutviz.Plot(ch, layoutviz.Options{})
+}
+
+// within is a picture as part of a page: without what only a file begins with.
+func within(p layoutviz.Picture) template.HTML {
+	return template.HTML(p.SVG[max(0, bytes.Index(p.SVG, []byte("<svg"))):])
 }
 
 // figure is a picture of the page.
@@ -254,7 +262,7 @@ func Page(title string, rows []qmm.Row) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
-	p.Overview = append(p.Overview, figure{"all types", template.HTML(pic.SVG)})
+	p.Overview = append(p.Overview, figure{"all types", within(pic)})
 	names := slices.SortedFunc(maps.Keys(kinds), func(a, b string) int {
 		x, _ := dtype.Parse(strings.Fields(a)[0])
 		y, _ := dtype.Parse(strings.Fields(b)[0])
@@ -266,7 +274,7 @@ func Page(title string, rows []qmm.Row) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("report: %w", err)
 		}
-		p.Types = append(p.Types, figure{anchor(name), template.HTML(pic.SVG)})
+		p.Types = append(p.Types, figure{anchor(name), within(pic)})
 	}
 	for _, r := range rows {
 		name := fmt.Sprintf("%s, [%d, %d]·[%d, %d]ᵀ, %s", r.Layer, r.M, r.K, r.N, r.K, r.Act)
@@ -288,8 +296,9 @@ func Page(title string, rows []qmm.Row) ([]byte, error) {
 	}
 	funcs := template.FuncMap{
 		"pct": func(x float64) string { return fmt.Sprintf("%.0f%%", 100*x) },
+		// A full bar leaves a gap before the next one's.
 		"bar": func(x, most float64) template.CSS {
-			return template.CSS(fmt.Sprintf("width:%.1f%%", 100*min(1, x/most)))
+			return template.CSS(fmt.Sprintf("width:%.1f%%", 94*min(1, x/most)))
 		},
 		"f2":  func(x float64) string { return fmt.Sprintf("%.2f", x) },
 		"err": func(x float64) string { return fmt.Sprintf("%.1e", x) },

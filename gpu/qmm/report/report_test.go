@@ -74,6 +74,9 @@ func TestRecord(t *testing.T) {
 			t.Errorf("no roofline of %s", name)
 		}
 	}
+	if bytes.Contains(page, []byte("<?xml")) {
+		t.Error("a picture begins as a file does")
+	}
 	if n := bytes.Count(page, []byte("<svg")); n != len(types)+1 {
 		t.Errorf("%d pictures for %d types", n, len(types))
 	}
@@ -146,6 +149,9 @@ func TestRows(t *testing.T) {
 		if rows, err := Rows("f", []byte(text)); err == nil {
 			t.Errorf("%s: %v", text, rows)
 		}
+	}
+	if _, err := Rows("f", []byte(`[{"weight":"u9"}]`)); err == nil || !strings.Contains(err.Error(), "row 1 of f is no product as tilus-lab bench --json writes them") {
+		t.Error(err)
 	}
 }
 

@@ -122,9 +122,9 @@ func (s Schedule) String() string {
 	}
 	switch {
 	case s.Fixed && s.Digits:
-		return fmt.Sprintf("digits of 16 bits, %d warps, %d sides, %d stages, %d blocks", s.Warps, s.Sides, s.Stages, s.Blocks)
+		return fmt.Sprintf("digits of 16 bits, %s, %s, %d stages, %d blocks", count(s.Warps, "warp"), count(s.Sides, "side"), s.Stages, s.Blocks)
 	case s.Long:
-		return fmt.Sprintf("digits of 31 bits, %d warps, %d sides, %d stages, %d blocks", s.Warps, s.Sides, s.Stages, s.Blocks)
+		return fmt.Sprintf("digits of 31 bits, %s, %s, %d stages, %d blocks", count(s.Warps, "warp"), count(s.Sides, "side"), s.Stages, s.Blocks)
 	case s.Fixed:
 		return fmt.Sprintf("%d rows of 16 bits, depth %d, %d×%d warpgroups, %d stages, %d blocks", s.Rows, s.Depth, s.Warps/4, s.Sides, s.Stages, s.Blocks)
 	case s.Fine:
@@ -132,21 +132,29 @@ func (s Schedule) String() string {
 	case s.Warpgroups:
 		return fmt.Sprintf("%d rows, %d×%d warpgroups, %d stages, %d blocks", s.Rows, s.Warps/4, s.Sides, s.Stages, s.Blocks)
 	case s.Digits:
-		return fmt.Sprintf("digits, depth %d, %d warps, %d sides, %d stages, %d blocks", s.Depth, s.Warps, s.Sides, s.Stages, s.Blocks)
+		return fmt.Sprintf("digits, depth %d, %s, %s, %d stages, %d blocks", s.Depth, count(s.Warps, "warp"), count(s.Sides, "side"), s.Stages, s.Blocks)
 	case s.Streams():
-		return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides, %d stages, %d blocks", s.Rows, s.Depth, s.Warps, s.Sides, s.Stages, s.Blocks)
+		return fmt.Sprintf("%d rows, depth %d, %s, %s, %d stages, %d blocks", s.Rows, s.Depth, count(s.Warps, "warp"), count(s.Sides, "side"), s.Stages, s.Blocks)
 	}
-	split := fmt.Sprintf(", k/%d", s.Splits)
+	split := ""
+	if s.Splits > 1 {
+		split = fmt.Sprintf(", k/%d", s.Splits)
+	}
 	if s.Joint {
 		split += " by clusters"
 	}
 	if s.Parts > 1 {
-		if s.Splits == 1 {
-			split = ""
-		}
-		return fmt.Sprintf("%d rows, depth %d, %d warps along k, %d sides%s", s.Rows, s.Depth, s.Parts, s.Sides, split)
+		return fmt.Sprintf("%d rows, depth %d, %d warps along k, %s%s", s.Rows, s.Depth, s.Parts, count(s.Sides, "side"), split)
 	}
-	return fmt.Sprintf("%d rows, depth %d, %d warps, %d sides%s", s.Rows, s.Depth, s.Warps, s.Sides, split)
+	return fmt.Sprintf("%d rows, depth %d, %s, %s%s", s.Rows, s.Depth, count(s.Warps, "warp"), count(s.Sides, "side"), split)
+}
+
+// count is a number of things, of which one has no s.
+func count(n int, thing string) string {
+	if n == 1 {
+		return "1 " + thing
+	}
+	return fmt.Sprintf("%d %ss", n, thing)
 }
 
 // Rounds reports whether a product may lose digits of x that sums in f32 keep. No table,
