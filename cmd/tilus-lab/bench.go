@@ -59,6 +59,9 @@ func (b *benchFlags) add(cmd *cobra.Command, types, batches []string) {
 	f.StringVar(&b.commit, "commit", "", "commit that the binary was built from, where it does not know")
 }
 
+// mostSeconds bounds --seconds: a year.
+const mostSeconds = 365 * 24 * 3600
+
 // layers are the kinds of layer of a shape.
 func (b *benchFlags) layers(n, k int) ([]qmm.Linear, error) {
 	var out []qmm.Linear
@@ -84,8 +87,14 @@ func (b *benchFlags) layers(n, k int) ([]qmm.Linear, error) {
 	return out, nil
 }
 
-// rows are the numbers of rows; plans that there are not are found with them.
+// rows are the numbers of rows; plans that there are not, and bounds that are none, are found with them.
 func (b *benchFlags) rows() ([]int, error) {
+	switch {
+	case b.tries < 0:
+		return nil, usageError{fmt.Errorf("--tries %d is no number of schedules: there are 0 and more", b.tries)}
+	case !(b.seconds >= 0 && b.seconds <= mostSeconds):
+		return nil, usageError{fmt.Errorf("--seconds %g: there are 0, which is no bound, to %g", b.seconds, float64(mostSeconds))}
+	}
 	var out []int
 	for _, s := range b.batches {
 		m, err := strconv.Atoi(s)
@@ -95,11 +104,19 @@ func (b *benchFlags) rows() ([]int, error) {
 		out = append(out, m)
 	}
 	for _, plan := range b.plans {
-		if !slices.Contains([]string{qmm.Decode, qmm.Wide, qmm.Prefill, qmm.Expand}, plan) {
-			return nil, usageError{fmt.Errorf("no plan %q; there are %s, %s, %s and %s", plan, qmm.Decode, qmm.Wide, qmm.Prefill, qmm.Expand)}
+		if err := somePlan(plan); err != nil {
+			return nil, err
 		}
 	}
 	return out, nil
+}
+
+// somePlan finds plans that there are not.
+func somePlan(plan string) error {
+	if !slices.Contains([]string{qmm.Decode, qmm.Wide, qmm.Prefill, qmm.Expand}, plan) {
+		return usageError{fmt.Errorf("no plan %q; there are %s, %s, %s and %s", plan, qmm.Decode, qmm.Wide, qmm.Prefill, qmm.Expand)}
+	}
+	return nil
 }
 
 // measure times a layer by the plans that m rows may take, and gives the fastest one's row.

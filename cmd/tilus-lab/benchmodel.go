@@ -39,10 +39,8 @@ the times that the model of schedules expects of an H200.`,
 			}
 			out := cmd.OutOrStdout()
 			if estimate {
-				for _, flag := range []string{"json", "cublas", "plans", "tries", "seconds", "also"} {
-					if cmd.Flags().Changed(flag) {
-						return usageError{fmt.Errorf("--estimate times nothing, so that --%s means nothing beside it; leave one of them out", flag)}
-					}
+				if err := without(cmd, "estimate", "times nothing", "json", "cublas", "plans", "tries", "seconds", "also", "commit"); err != nil {
+					return err
 				}
 				return estimated(out, model, kinds, batches)
 			}

@@ -39,13 +39,19 @@ of two, on this GPU and driver, while the code is the code that was timed.`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
+			if list {
+				if err := without(cmd, "list", "lists what is kept", "dry-run", "types", "shapes", "batches", "form", "plans", "tries", "seconds", "json", "commit"); err != nil {
+					return err
+				}
+			}
+			if dry {
+				if err := without(cmd, "dry-run", "times nothing and keeps nothing", "store", "seconds", "json", "commit"); err != nil {
+					return err
+				}
+			}
 			switch {
-			case b.tries < 0:
-				return usageError{fmt.Errorf("--tries %d: time at least one schedule, or 0 for any number", b.tries)}
 			case b.cublas != "" || b.also != "":
 				return usageError{fmt.Errorf("a search takes no --cublas and no --also; bench gemm does")}
-			case dry && b.jsonFile != "":
-				return usageError{fmt.Errorf("--dry-run times nothing that --json could hold")}
 			}
 			store, err := tune.OpenStore(file)
 			if err != nil {

@@ -38,6 +38,7 @@ type usageError struct{ error }
 // execute runs one command line and returns the exit code.
 func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root := newRoot()
+	strict(root)
 	// What fails before a command starts is the command line.
 	started := false
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
@@ -123,6 +124,38 @@ func onlySubcommands(cmd *cobra.Command) {
 		return fmt.Errorf("unknown command %q for %q%s", args[0], cmd.CommandPath(), near)
 	}
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+}
+
+// strict makes what cobra's own commands do not have a wrong command line too.
+func strict(root *cobra.Command) {
+	root.InitDefaultHelpCmd()
+	root.InitDefaultCompletionCmd()
+	for _, c := range root.Commands() {
+		switch c.Name() {
+		case "completion":
+			onlySubcommands(c)
+		case "help":
+			c.Run = nil
+			c.RunE = func(_ *cobra.Command, args []string) error {
+				of, _, err := root.Find(args)
+				if err != nil {
+					return usageError{err}
+				}
+				of.InitDefaultHelpFlag()
+				return of.Help()
+			}
+		}
+	}
+}
+
+// without finds flags that mean nothing beside one, which says what a command does.
+func without(cmd *cobra.Command, flag, does string, others ...string) error {
+	for _, other := range others {
+		if cmd.Flags().Changed(other) {
+			return usageError{fmt.Errorf("--%s %s, so that --%s means nothing beside it; leave one of them out", flag, does, other)}
+		}
+	}
+	return nil
 }
 
 func newVersion() *cobra.Command {

@@ -57,15 +57,18 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind := strings.Join(args, " ")
 			if program != "" {
-				for _, flag := range []string{"weights", "x", "bias", "residual", "out", "device", "plan", "soon"} {
-					if cmd.Flags().Changed(flag) {
-						return usageError{fmt.Errorf("--program multiplies nothing, so that --%s means nothing beside it; leave one of them out", flag)}
-					}
+				if err := without(cmd, "program", "multiplies nothing", "weights", "x", "bias", "residual", "out", "device", "plan", "soon"); err != nil {
+					return err
 				}
 				return printQMM(cmd, kind, program)
 			}
 			if soon && plan != "" {
 				return usageError{fmt.Errorf("--soon takes a plan of its own: leave it or --plan %s out", plan)}
+			}
+			if plan != "" {
+				if err := somePlan(plan); err != nil {
+					return err
+				}
 			}
 			if out != "" {
 				if err := takesFile("--out", out); err != nil {
@@ -90,7 +93,10 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 			if err != nil {
 				return inFlag("--x", x, err)
 			}
-			if xs, err = activations("--x", xs, l.ActType); err != nil {
+			if err := l.Takes(xs); err != nil { // before weights are packed
+				return usageError{err}
+			}
+			if xs, err = l.Activations("--x", xs); err != nil {
 				return err
 			}
 			c := qmm.Call{Plan: plan, Soon: soon}
@@ -101,7 +107,7 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 				if s := c.Bias.Shape; !slices.Equal(s, []int{l.N}) && !slices.Equal(s, []int{1, l.N}) {
 					return usageError{fmt.Errorf("--bias is %s, and the layer takes [%d]", c.Bias.Header(), l.N)}
 				}
-				if c.Bias, err = activations("--bias", c.Bias, l.ActType); err != nil {
+				if c.Bias, err = l.Activations("--bias", c.Bias); err != nil {
 					return err
 				}
 			}
@@ -109,10 +115,10 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 				if c.Residual, err = array.FromSpec(residual); err != nil {
 					return inFlag("--residual", residual, err)
 				}
-				if len(xs.Shape) == 2 && !slices.Equal(c.Residual.Shape, []int{xs.Shape[0], l.N}) {
+				if !slices.Equal(c.Residual.Shape, []int{xs.Shape[0], l.N}) {
 					return usageError{fmt.Errorf("--residual is %s, and y is [%d, %d]", c.Residual.Header(), xs.Shape[0], l.N)}
 				}
-				if c.Residual, err = activations("--residual", c.Residual, l.ActType); err != nil {
+				if c.Residual, err = l.Activations("--residual", c.Residual); err != nil {
 					return err
 				}
 			}
@@ -245,23 +251,6 @@ func printQMM(cmd *cobra.Command, kind, program string) error {
 	}
 	_, err = fmt.Fprint(cmd.OutOrStdout(), text.Format(p))
 	return err
-}
-
-// activations are an array in the type of x and y, which holds all of its numbers.
-func activations(flag string, a *array.Array, t dtype.Type) (*array.Array, error) {
-	out := a.Cast(t)
-	for i := range out.Len() {
-		v := a.Type.Decode(a.Code(i))
-		if r := t.Decode(out.Code(i)); r-r == 0 || v-v != 0 {
-			continue
-		}
-		way := "divide it"
-		if t == dtype.F16 {
-			way = "take act=bf16, or divide it"
-		}
-		return nil, fmt.Errorf("%s has %g, and %s, the type of x and y, holds at most %g; %s", flag, v, t, t.Max(), way)
-	}
-	return out, nil
 }
 
 // mostProducts is how many multiplications a product with plain weights takes, some seconds of one core.

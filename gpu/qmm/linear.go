@@ -16,8 +16,10 @@ package qmm
 import (
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"strings"
+	"sync"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -168,6 +170,9 @@ func (l Linear) Check() (Linear, error) {
 	if l.ScaleBits < 0 || l.ScaleBits > dtype.F32.Row().Man+1 {
 		return l, fmt.Errorf("qmm: scales of %d significant bits: they have 1 to %d, or 0 for as many as their type has", l.ScaleBits, dtype.F32.Row().Man+1)
 	}
+	if l.Group > MaxSize {
+		return l, fmt.Errorf("qmm: groups of %d inputs, of which a layer has at most %d; Group 0 (group=channel) is one scale for each output", l.Group, MaxSize)
+	}
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
 		return l, fmt.Errorf("qmm: %w", err)
@@ -188,6 +193,25 @@ func (l Linear) Check() (Linear, error) {
 // bounded reports whether Far says anything of the layer.
 func (l Linear) bounded() bool {
 	return l.ScaleType == dtype.F8E8M0 || l.Form().Exacts(1) || l.folding() != nil
+}
+
+// Activations are an array, such as x or a bias, in the type of x and y. The error, which begins with the array's name, is of a number
+// beyond that type, which would become infinite; infinities and NaN stay as they are.
+func (l Linear) Activations(name string, a *array.Array) (*array.Array, error) {
+	t := l.ActType
+	out := a.Cast(t)
+	for i := range out.Len() {
+		v := a.Type.Decode(a.Code(i))
+		if r := t.Decode(out.Code(i)); r-r == 0 || v-v != 0 {
+			continue
+		}
+		way := "divide it"
+		if t == dtype.F16 {
+			way = "take act=bf16, or divide it"
+		}
+		return nil, fmt.Errorf("%s has %g, and %s, the type of x and y, holds at most %g; %s", name, v, t, t.Max(), way)
+	}
+	return out, nil
 }
 
 // Form is what the programs of the layer depend on.
@@ -278,7 +302,8 @@ func (l Linear) Quantize(w *array.Array) (*Weights, error) {
 
 // Valid finds what weights that somebody put together, such as those of a checkpoint, have that
 // [Weights.Pack] and [Weights.At] would take for something else: the types and shapes of the
-// layer's codes, scales and zero points, and One, which is 1 where the layer has no factor.
+// layer's codes, scales and zero points, and One, which is 1 where the layer has no factor; and codes of no
+// number that the type of the activations holds.
 func (q *Weights) Valid() error {
 	l, err := q.Check()
 	if err != nil {
@@ -318,8 +343,53 @@ func (q *Weights) Valid() error {
 		return fmt.Errorf("qmm: One is %v, and must be 1 for %s, which has no factor; set Factor, or One", q.One, l)
 	case q.One-q.One != 0 || q.One == 0:
 		return fmt.Errorf("qmm: One, the factor of all weights, is %v", q.One)
+	case math.Abs(q.One) > math.MaxFloat32 || float32(q.One) == 0:
+		return fmt.Errorf("qmm: One, the factor of all weights, is %v, beyond f32, as which programs take it; bring scales and One nearer to each other", q.One)
 	}
-	return nil
+	return q.finite()
+}
+
+// unheld are the codes of numbers that the type of the activations, with which weights are multiplied, does not hold: NaN, infinities
+// and what is beyond its greatest number. Programs take any number for them.
+func (l Linear) unheld() (codes []uint64) {
+	for code := range uint64(1) << l.WeightType.Bits() {
+		if !(math.Abs(l.WeightType.Decode(code)) <= l.ActType.Max()) {
+			codes = append(codes, code)
+		}
+	}
+	return codes
+}
+
+// finite finds a weight whose code is one of those.
+func (q *Weights) finite() error {
+	unheld := q.unheld()
+	if len(unheld) == 0 {
+		return nil
+	}
+	var is [256]bool
+	for _, code := range unheld {
+		is[code] = true
+	}
+	n := q.Codes.Len()
+	first := make([]int, max(1, min(runtime.GOMAXPROCS(0), n>>16))) // of each worker's part
+	var wait sync.WaitGroup
+	for w := range first {
+		wait.Go(func() {
+			at, end := n*w/len(first), n*(w+1)/len(first)
+			for at < end && !is[q.Codes.Code(at)] {
+				at++
+			}
+			if first[w] = at; at == end {
+				first[w] = n
+			}
+		})
+	}
+	wait.Wait()
+	i := slices.Min(first)
+	if i == n {
+		return nil
+	}
+	return fmt.Errorf("qmm: code [%d, %d] of %s stands for %v, and weights are numbers of up to %g, as %s holds them; make it another one", i/q.K, i%q.K, q.Linear, q.WeightType.Decode(q.Codes.Code(i)), q.ActType.Max(), q.ActType)
 }
 
 // top is the greatest value of a code that groups take: the greatest that the type of the

@@ -2,6 +2,7 @@ package qmm
 
 import (
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -86,37 +87,41 @@ func kinds() string {
 	return "there are the presets " + strings.Join(Presets(), ", ") + ", u1 to u8, i2 to i8, and floats of 3 to 8 bits such as f4e2m1; further words stand apart, as in u4 zero group=64"
 }
 
-// meant are the kinds of weights that are near a word that is none, or all. A type of which there are no weights is not offered.
+// meant says which presets and types of weights a word that is none may be meant for: what it is in another case, or with the
+// prefixes of frameworks (int4, uint4, fp8_e4m3); all that go on where it ends (fp4, mxfp8); one that is nearly the same; or all.
 func meant(word string) string {
-	weights := map[string]bool{}
-	var names, floats []string
+	known := Presets()
 	for _, t := range dtype.All() {
-		if _, err := (Linear{WeightType: t, Group: 128, N: 1, K: 1}).Check(); err == nil {
-			names = append(names, t.String())
-			weights[t.String()] = true
+		if _, err := Parse(t.String(), 1, 1); err == nil {
+			known = append(known, t.String())
 		}
 	}
-	// Frameworks' names of integers, and floats of some width, as fp4 says.
-	short := strings.NewReplacer("uint", "u", "int", "i", "fp", "f").Replace(strings.ToLower(word))
-	if weights[short] {
-		return "did you mean " + short + "?"
+	short := strings.NewReplacer("_", "", "-", "").Replace(strings.ToLower(word))
+	for _, p := range [][2]string{{"uint", "u"}, {"int", "i"}, {"fp", "f"}, {"float", "f"}} {
+		if after, ok := strings.CutPrefix(short, p[0]); ok {
+			short = p[1] + after
+			break
+		}
 	}
-	if _, err := strconv.Atoi(strings.TrimLeft(short, "ui")); err == nil && strings.Trim(short, "0123456789") == short[:1] {
+	var near []string
+	for _, k := range known {
+		if k == short || len(short) > 1 && strings.HasPrefix(k, short) {
+			near = append(near, k)
+		}
+	}
+	if integerRE.MatchString(short) && len(near) == 0 {
 		return "integers are u1 to u8 and i2 to i8"
 	}
-	for _, name := range names {
-		if len(short) == 2 && strings.HasPrefix(name, short+"e") {
-			floats = append(floats, name)
-		}
+	if one := diag.Suggest(word, known); len(near) == 0 && one != "" {
+		near = []string{one}
 	}
-	if len(floats) > 0 {
-		return fmt.Sprintf("floats of %s bits are %s", short[1:], strings.Join(floats, ", "))
+	if len(near) == 0 {
+		return kinds()
 	}
-	if near := diag.Suggest(word, append(Presets(), names...)); near != "" {
-		return "did you mean " + near + "?"
-	}
-	return kinds()
+	return "did you mean " + strings.Join(near, " or ") + "?"
 }
+
+var integerRE = regexp.MustCompile("^[ui][0-9]+$")
 
 // String is the text that [Parse] reads.
 func (l Linear) String() string {

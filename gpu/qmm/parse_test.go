@@ -4,6 +4,7 @@ import (
 	"fmt"
 	"strings"
 	"testing"
+	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -30,8 +31,7 @@ func TestParseRefuses(t *testing.T) {
 		"I4":                                  "did you mean i4?",
 		"mxpf4":                               "did you mean mxfp4?",
 		"e2m1":                                "did you mean f4e2m1?",
-		"fp4":                                 "floats of 4 bits are f4e1m2, f4e2m1, f4e3m0",
-		"f3":                                  "floats of 3 bits are f3e1m1, f3e2m0",
+		"f3":                                  "did you mean f3e1m1 or f3e2m0?",
 		"i9":                                  "integers are u1 to u8 and i2 to i8",
 		"uint16":                              "integers are u1 to u8 and i2 to i8",
 		"int12":                               "integers are u1 to u8 and i2 to i8",
@@ -43,6 +43,18 @@ func TestParseRefuses(t *testing.T) {
 		"nvfp4 far":                           "leave Far out",
 		"f4e2m1 zero":                         "only unsigned weights have them",
 		"i4 group=1000000":                    "groups of 1000000",
+		"i4 group=16777344":                   "of which a layer has at most 16777216",
+		"i4 group=9223372036854775680":        "group=channel",
+		"UINT4":                               "did you mean u4?",
+		"U4":                                  "did you mean u4?",
+		"MXFP4":                               "did you mean mxfp4?",
+		"fp4":                                 "did you mean f4e1m2 or f4e2m1 or f4e3m0?",
+		"f4":                                  "did you mean f4e1m2 or f4e2m1 or f4e3m0?",
+		"fp8_e4m3":                            "did you mean f8e4m3?",
+		"mxfp8":                               "did you mean mxfp8e4m3 or mxfp8e5m2?",
+		"mxfp6":                               "did you mean mxfp6e2m3 or mxfp6e3m2?",
+		"e4m3":                                "did you mean f8e4m3?",
+		"nf4":                                 "u1 to u8, i2 to i8, and floats of 3 to 8 bits",
 		"i4 group=32 group=64":                `"group=64" of "i4 group=32 group=64": it says "group=32" before; leave one of them out`,
 		"u4 zero=any zero":                    `it says "zero=any" before`,
 		"u4 zero zero":                        `it says "zero" before`,
@@ -51,6 +63,20 @@ func TestParseRefuses(t *testing.T) {
 	} {
 		if l, err := Parse(text, 256, 512); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v, %v, want %q", text, l, err, want)
+		}
+	}
+}
+
+// TestLargeGroups holds that what is expected of groups that no layer fills takes no more than a moment.
+func TestLargeGroups(t *testing.T) {
+	for _, text := range []string{"i4 group=16777216", "nvfp4 group=16777216", "u4 zero group=1048576 act=bf16"} {
+		l, err := Parse(text, 256, 512)
+		if err != nil {
+			t.Fatal(err)
+		}
+		begin := time.Now()
+		if usual := l.Usual(); usual.N != l.N || usual.K != l.K || time.Since(begin) > 5*time.Second {
+			t.Errorf("%s: %+v, in %v", text, usual, time.Since(begin))
 		}
 	}
 }

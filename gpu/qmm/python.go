@@ -164,6 +164,7 @@ func (m *module) product(out *exportedProduct) error {
 	}
 	var make func() (*ir.Program, error)
 	var workspace func(rows int) (part []int, counts int)
+	widest := max(m.N, m.K)
 	switch form := m.Form(); out.Plan {
 	case Decode:
 		s := out.Schedule
@@ -179,6 +180,8 @@ func (m *module) product(out *exportedProduct) error {
 		if err := m.add("arrange", func() (*ir.Program, error) { return template.Arrange(form, template.WideSchedule{}) }); err != nil {
 			return err
 		}
+		arranged, _ := m.plan.Arranged(1, m.K)
+		widest = max(widest, arranged[1])
 		s := out.Wide
 		s.AddBias = m.bias
 		make, out.Rows = func() (*ir.Program, error) { return template.Wide(form, s) }, s.Rows
@@ -191,7 +194,7 @@ func (m *module) product(out *exportedProduct) error {
 	}
 	// Elements are found by 32 bits, and blocks of rows lie along y of a grid.
 	const most = math.MaxInt32
-	out.Most = min(MaxSize, most/max(m.N, m.K), ir.MostBlocks(1)*out.Rows)
+	out.Most = min(MaxSize, most/widest, ir.MostBlocks(1)*out.Rows)
 	if workspace != nil {
 		one, counts := workspace(out.Rows)
 		two, _ := workspace(2 * out.Rows)
@@ -218,7 +221,7 @@ func (m *module) python() ([]byte, error) {
 	l, p := m.Linear, m.plan
 	shape := p.PackedShape(l.N, l.K)
 	group := l.Group
-	if group == 0 {
+	if group == 0 || group > l.K { // what the module pads K to
 		group = l.K
 	}
 	number := func(v float64) string {
@@ -259,7 +262,7 @@ func (m *module) python() ([]byte, error) {
 		"Name":   "linear_" + m.name, "Of": m.name, "Programs": m.programs, "Products": m.products, "Shares": slices.ContainsFunc(m.products, exportedProduct.Shares),
 		"Arranged": arranged[1], "Sums": sums, "Shifts": p.Shifts(),
 		"Kind": kind.String(), "Far": far.String(), "N": l.N, "K": l.K, "Bits": l.WeightType.Bits(), "Group": group, "Groups": l.Groups(),
-		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Bias": m.bias, "Values": values, "Top": number(top),
+		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Bias": m.bias, "Values": values, "Unheld": l.unheld(), "Top": number(top),
 		"Packed": shape[0] * shape[1] * shape[2], "ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Powers": l.ScaleType == dtype.F8E8M0, "Float": l.WeightType.IsFloat(),
 		"Positive": l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint, "Most": number(l.ScaleType.Max()), "Least": number(l.ScaleType.Smallest()),
 		"Looks": p.Bounded() || kind.ScaleBits > 0, "ScaleBits": kind.ScaleBits, "Quantized": m.bits, "Expand": m.by[Expand] != nil, "Exact": slices.ContainsFunc(m.products, func(p exportedProduct) bool { return p.Expands }), "Reach": least, "Largest": number(largest), "Bounded": p.Bounded(), "Near": p.Near, "Rounded": p.Rounded, "From": p.From, "To": p.To, "Greatest": number(p.Greatest()),

@@ -103,7 +103,7 @@ for state in ({"layer": "another"}, {}):
 func TestExportedRoom(t *testing.T) {
 	shares := 0
 	for _, text := range []string{"u1", "u2", "i4", "f6e3m2", "u8", "nvfp4", "mxfp4 far", "u4 zero group=64"} {
-		for _, size := range [][2]int{{57344, 8192}, {8192, 28672}, {8192, 8192}, {200, 330}} {
+		for _, size := range [][2]int{{57344, 8192}, {8192, 28672}, {8192, 8192}, {200, 330}, {9, 7}} {
 			l := kind(t, text, size[0], size[1])
 			p, err := template.PlanOf(l.Form())
 			if err != nil {
@@ -145,7 +145,12 @@ func TestExportedRoom(t *testing.T) {
 						t.Errorf("%s %v, %d rows, %s: room for %d sums and %d counts; blocks have %v and %d", text, size, rows, c, got, out.Counts*blocks, part, counts)
 					}
 				}
-				if all := float64(out.Once) + float64(out.Each)*float64(out.Most/out.Rows); all > math.MaxInt32 || float64(out.Most)*float64(max(l.N, l.K)) > math.MaxInt32 || out.Most < 128 {
+				widest := max(l.N, l.K)
+				if c.Plan == Wide || c.Plan == Prefill { // x in their order has whole turns of k
+					arranged, _ := p.Arranged(1, l.K)
+					widest = max(widest, arranged[1])
+				}
+				if all := float64(out.Once) + float64(out.Each)*float64(out.Most/out.Rows); all > math.MaxInt32 || float64(out.Most)*float64(widest) > math.MaxInt32 || out.Most < 128 {
 					t.Errorf("%s %v, %s: launches of %d rows, with %.0f sums", text, size, c, out.Most, all)
 				}
 				from = to + 1
@@ -154,6 +159,16 @@ func TestExportedRoom(t *testing.T) {
 	}
 	if shares < 100 {
 		t.Errorf("blocks have sums for each other %d times", shares)
+	}
+}
+
+// TestPythonGroups holds that modules pad K to groups that K fills, not to one that is much larger.
+func TestPythonGroups(t *testing.T) {
+	for text, want := range map[string]string{"i4 group=1048576": "GROUP = 64 ", "i4 group=channel": "GROUP = 64 ", "i4 group=32": "GROUP = 32 "} {
+		e, err := kind(t, text, 16, 64).Export("of", "sm_90a", false, 1)
+		if err != nil || !strings.Contains(string(e.Python), "\n"+want) {
+			t.Errorf("%s: %v, no %q", text, err, want)
+		}
 	}
 }
 

@@ -13,6 +13,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
 func openDevice(t *testing.T, name string) device.Device {
@@ -270,6 +271,8 @@ func TestValid(t *testing.T) {
 		{func(q *Weights) { q.One = 0 }, "must be 1"},
 		{func(q *Weights) { q.One = 3 }, "set Factor"},
 		{func(q *Weights) { q.Factor, q.One = true, math.NaN() }, "the factor of all weights, is NaN"},
+		{func(q *Weights) { q.Factor, q.One = true, 1e39 }, "is 1e+39, beyond f32"},
+		{func(q *Weights) { q.Factor, q.One = true, -1e-46 }, "is -1e-46, beyond f32"},
 		{func(q *Weights) { q.N = 0 }, "0 outputs and 300 inputs: there are 1 to 16777216 of each"},
 		{func(q *Weights) { q.ActType = 0 }, "left out"},
 	} {
@@ -278,6 +281,33 @@ func TestValid(t *testing.T) {
 		if err := q.Valid(); err == nil || !strings.Contains(err.Error(), c.want) {
 			t.Errorf("%v, want %q", err, c.want)
 		}
+	}
+}
+
+// TestUnheld refuses codes of numbers that the type of the activations does not hold, which machine code makes others of: NaN of
+// f8e4m3 becomes a number of bf16.
+func TestUnheld(t *testing.T) {
+	d := openDevice(t, "interp")
+	for text, code := range map[string]uint64{"f8e4m3 act=bf16": 0x7f, "mxfp8e5m2": 0xfc, "f6e5m0": 0x1f, "f8e7m0": 0x4f} {
+		q, err := kind(t, text, 16, 130).Quantize(normal(dtype.F32, 3, 16, 130))
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := q.Valid(); err != nil {
+			t.Errorf("%s, as Quantize gives it: %v", text, err)
+		}
+		q.Codes.SetCode(5*130+129, code)
+		if _, err := q.Pack(t.Context(), d); err == nil || !strings.Contains(err.Error(), "code [5, 129] of ") {
+			t.Errorf("%s with a code %#x: %v", text, code, err)
+		}
+	}
+	for _, text := range []string{"f8e4m3", "f6e5m0"} {
+		if e, err := kind(t, text, 16, 130).Export("of", "sm_90a", false, 1); err != nil || !strings.Contains(string(e.Python), "torch.isin(codes") {
+			t.Errorf("%s: the module takes any codes, %v", text, err)
+		}
+	}
+	if e, err := kind(t, "f6e3m2", 16, 130).Export("of", "sm_90a", false, 1); err != nil || strings.Contains(string(e.Python), "torch.isin(codes") {
+		t.Errorf("the module looks for codes that there are not, %v", err)
 	}
 }
 
@@ -415,7 +445,48 @@ func TestCallsOfNothing(t *testing.T) {
 			t.Errorf("%s, %d rows: from %s, %v; want %s", c.kind, c.m, from, err, c.from)
 		}
 	}
-	if err := fitting([]int{16, 1 << 16, 1 << 12}); err == nil {
+	// A few inputs and outputs of very many rows: what programs need of x is larger than x, and grids end.
+	few, thin := packed(t, d, kind(t, "u4", 7, 9), 1, nil)
+	for _, c := range []struct {
+		call Call
+		want string
+	}{
+		{Call{}, "x in the order that programs read f16[16777216 128] is beyond"},
+		{Call{Plan: Wide}, "x in the order that programs read"},
+		{Call{Soon: true}, "2097152 blocks along dimension 1 of the grid of plan decode"},
+		{Call{Plan: Decode}, "multiply x in parts"},
+	} {
+		x := &array.Array{Type: few.ActType, Shape: []int{MaxSize, 9}}
+		if res, err := thin.Run(ctx, d, x, c.call); err == nil || !strings.Contains(err.Error(), c.want) || !strings.Contains(err.Error(), "multiply x in parts") {
+			t.Errorf("%d rows, %+v: %v, %v; want %q", MaxSize, c.call, res, err, c.want)
+		}
+	}
+	// More outputs than the grid of Expand has blocks for.
+	l = kind(t, "u4", 1<<22+8, 8).Usual()
+	plan, err := template.PlanOf(l.Form())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for n, takes := range map[int]bool{plan.MostExpanded(): true, plan.MostExpanded() + 8: false} {
+		l.N = n
+		if plans := l.Plans(128); slices.Contains(plans, Expand) != takes || (l.PlanFor(128, Call{}) == Expand) && !takes {
+			t.Errorf("128 rows of %d outputs take %v", n, plans)
+		}
+		program, err := template.Expand(l.Form())
+		if err != nil {
+			t.Fatal(err)
+		}
+		blocks, err := ir.EvalInt(program.Grid[1], func(v *ir.Var) (int64, bool) { return map[string]int64{"N": int64(n), "K": 8}[v.Name], true })
+		if err != nil || (blocks <= int64(ir.MostBlocks(1))) != takes {
+			t.Errorf("%d outputs are expanded by %d blocks, %v", n, blocks, err)
+		}
+	}
+	none := &Packed{Linear: l}
+	none.N = plan.MostExpanded() + 8
+	if _, _, err := none.begin(d, array.New(l.ActType, 128, 8), Call{Plan: Expand}); err == nil || !strings.Contains(err.Error(), "take plan prefill") {
+		t.Errorf("%d outputs by expand: %v", none.N, err)
+	}
+	if err := fitting(sumsOfBlocks, dtype.F32, []int{16, 1 << 16, 1 << 12}); err == nil {
 		t.Error("sums of 16 GiB fit")
 	}
 }

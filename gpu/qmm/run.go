@@ -147,6 +147,22 @@ func blank(t dtype.Type, shape ...int) *array.Array {
 	return a
 }
 
+// Takes says of x of another shape than [M, K] what may be meant.
+func (l Linear) Takes(x *array.Array) error {
+	way := ""
+	switch s := x.Shape; {
+	case len(s) == 2 && s[1] == l.K:
+		return nil
+	case len(s) == 1 && s[0] == l.K:
+		way = fmt.Sprintf("; one row is [1, %d]", l.K)
+	case len(s) == 2 && s[0] == l.K:
+		way = "; is it transposed?"
+	case len(s) == 2 && s[1] == l.N && l.N != l.K:
+		way = fmt.Sprintf("; are the weights transposed? They are [N, K], here [%d, %d]", l.N, l.K)
+	}
+	return fmt.Errorf("qmm: x is %s, the layer takes %s[M, %d]%s", x.Header(), l.ActType, l.K, way)
+}
+
 // holdsRows finds numbers of rows whose x or y no array holds.
 func (l Linear) holdsRows(m int) error {
 	if err := checkRows(m); err != nil {
@@ -163,13 +179,20 @@ func (l Linear) holdsRows(m int) error {
 	return nil
 }
 
-// fitting reports sums of blocks that no array holds.
-func fitting(part []int) error {
-	if array.CheckShape(dtype.F32, part...) != nil {
-		return fmt.Errorf("qmm: sums of blocks f32%v are beyond %d bytes; multiply x in parts", part, array.MaxBytes)
+// fitting reports what a product needs beside x and y if no array holds it.
+func fitting(what string, t dtype.Type, shape []int) error {
+	if array.CheckShape(t, shape...) != nil {
+		return fmt.Errorf("qmm: %s %s%v is beyond %d bytes; multiply x in parts", what, t, shape, array.MaxBytes)
 	}
 	return nil
 }
+
+// Of what products need, as [fitting] has it.
+const (
+	sumsOfBlocks = "memory for sums of blocks"
+	sumsOfX      = "memory for sums of x"
+	xInOrder     = "x in the order that programs read"
+)
 
 func arrays(all ...*array.Array) []ir.Arg {
 	var args []ir.Arg
@@ -463,13 +486,29 @@ func (l Linear) Named(m int) []string {
 			out = append(out, Prefill)
 		}
 	}
-	if m >= template.Turn && l.K%8 == 0 && l.N%8 == 0 && array.CheckShape(l.ActType, l.N, l.K) == nil {
+	if m >= template.Turn && l.expandable() == nil {
 		out = append(out, Expand)
 	}
 	if len(out) == 0 {
 		out = append(out, Decode)
 	}
 	return out
+}
+
+// expandable says why [Expand] is not for N and K of the layer.
+func (l Linear) expandable() error {
+	p, err := template.PlanOf(l.Form())
+	switch {
+	case err != nil:
+		return fmt.Errorf("qmm: %w", err)
+	case l.K%8 != 0 || l.N%8 != 0:
+		return fmt.Errorf("qmm: plan %s takes N and K that are multiples of 8, not [%d, %d]; take plan %s", Expand, l.N, l.K, Prefill)
+	case array.CheckShape(l.ActType, l.N, l.K) != nil:
+		return fmt.Errorf("qmm: the plain weights %s[%d, %d] of plan %s are beyond %d bytes; take plan %s", l.ActType, l.N, l.K, Expand, array.MaxBytes, Prefill)
+	case l.N > p.MostExpanded():
+		return fmt.Errorf("qmm: %d outputs by plan %s, which takes at most %d of %s; take plan %s", l.N, Expand, p.MostExpanded(), l.WeightType, Prefill)
+	}
+	return nil
 }
 
 // What [Expand] takes on an H200: bytes and operations a µs, and bytes of plain weights that a product of few rows reads.
@@ -582,17 +621,11 @@ func (p *Packed) begin(d device.Device, x *array.Array, c Call) (*Result, *steps
 	switch {
 	case x == nil:
 		return nil, nil, fmt.Errorf("qmm: no x; the layer takes %s[M, %d]", p.ActType, p.K)
-	case len(x.Shape) != 2 || x.Shape[1] != p.K || x.Type != p.ActType:
-		way := ""
-		switch {
-		case len(x.Shape) == 1 && x.Shape[0] == p.K:
-			way = fmt.Sprintf("; one row is [1, %d]", p.K)
-		case len(x.Shape) == 2 && x.Shape[0] == p.K:
-			way = "; is it transposed?"
-		case len(x.Shape) == 2 && x.Shape[1] == p.N && p.N != p.K:
-			way = fmt.Sprintf("; are the weights transposed? They are [N, K], here [%d, %d]", p.N, p.K)
-		}
-		return nil, nil, fmt.Errorf("qmm: x is %s, the layer takes %s[M, %d]%s", x.Header(), p.ActType, p.K, way)
+	case x.Type != p.ActType:
+		return nil, nil, fmt.Errorf("qmm: x is %s, the layer takes %s[M, %d]", x.Header(), p.ActType, p.K)
+	}
+	if err := p.Takes(x); err != nil {
+		return nil, nil, err
 	}
 	m := x.Shape[0]
 	if err := p.holdsRows(m); err != nil {
@@ -630,11 +663,11 @@ func (p *Packed) begin(d device.Device, x *array.Array, c Call) (*Result, *steps
 	case Wide, Prefill:
 		all, err = p.wide(x, c, choice.Wide, out)
 	case Expand:
-		if c.Bias != nil || c.Residual != nil || p.K%8 != 0 || p.N%8 != 0 {
-			return nil, nil, fmt.Errorf("qmm: plan %s takes no bias and no residual, and N and K that are multiples of 8; [%d, %d] has plan %s", Expand, p.N, p.K, Decode)
+		if err := p.expandable(); err != nil {
+			return nil, nil, err
 		}
-		if array.CheckShape(p.ActType, p.N, p.K) != nil {
-			return nil, nil, fmt.Errorf("qmm: the plain weights %s[%d, %d] of plan %s are beyond %d bytes; take plan %s", p.ActType, p.N, p.K, Expand, array.MaxBytes, Prefill)
+		if c.Bias != nil || c.Residual != nil {
+			return nil, nil, fmt.Errorf("qmm: plan %s takes no bias and no residual; take plan %s", Expand, Prefill)
 		}
 		all = p.expand(x)
 	}
@@ -660,6 +693,11 @@ func (p *Packed) decode(x *array.Array, c Call, s template.Schedule, out *Result
 	if !s.Takes(plan, p.N, p.K) {
 		return nil, fmt.Errorf("qmm: the schedule %s is not for a layer [%d, %d] in groups of %d: warps along k take K in multiples of %d, blocks that stay K in multiples of 8 and padded outputs in whole blocks; leave Schedule nil, or take one of [Linear.Schedules]", s, p.N, p.K, p.Group, template.Turn)
 	}
+	for i, blocks := range s.Grid(plan, m, p.N) {
+		if most := ir.MostBlocks(i); blocks > most {
+			return nil, fmt.Errorf("qmm: %d rows of x and %d outputs are %d blocks along dimension %d of the grid of plan %s, %s, which has at most %d; multiply x in parts, or leave Soon, Plan and Schedule out", m, p.N, blocks, i, Decode, s, most)
+		}
+	}
 	out.Schedule = s
 	program := p.recipe(&p.programs, s, func() (*ir.Program, error) { return template.Decode(p.Form(), s) })
 	args := arrays(p.W, p.Scales, p.Zeros, x, c.Bias, c.Residual)
@@ -667,7 +705,7 @@ func (p *Packed) decode(x *array.Array, c Call, s template.Schedule, out *Result
 	args = append(args, ir.Arg{Array: blank(p.ActType, m, p.N)})
 	if s.Shares() {
 		part, arrived := s.Workspace(plan, m, p.N)
-		if err := fitting(part); err != nil {
+		if err := fitting(sumsOfBlocks, dtype.F32, part); err != nil {
 			return nil, err
 		}
 		args = append(args, arrays(blank(dtype.F32, part...), blank(dtype.I32, arrived))...)

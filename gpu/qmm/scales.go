@@ -400,10 +400,13 @@ func distinct(a *array.Array) []uint64 {
 	return out
 }
 
+// mostSample is how many inputs a sample has at most: so many tell what more of a group would.
+const mostSample = 1 << 14
+
 // sample is a small layer of the kind, quantised: normally distributed weights of the sizes
 // that layers of models have.
 func (l Linear) sample() (*Weights, error) {
-	l.N, l.K = 32, max(l.Group, 256)
+	l.N, l.K = 32, min(max(l.Group, 256), mostSample)
 	w := array.New(dtype.F32, l.N, l.K)
 	r := rand.New(rand.NewPCG(5, 6))
 	for n := range l.N {

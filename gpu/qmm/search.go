@@ -370,8 +370,14 @@ func (l Linear) stored(store *tune.Store, on device.Info, m int, c Call) (Choice
 	return Choice{}, false, nil
 }
 
-// refused are results of stores whose code this executable makes otherwise, which takes some ms to find out.
+// refused are results of stores whose code this executable makes otherwise for a form, which takes some ms to find out.
 var refused sync.Map
+
+// refusal is what that depends on: problems leave out what a time hardly depends on, such as a factor, and code does not.
+type refusal struct {
+	problem, code, target string
+	form                  template.Form
+}
 
 // holds reports whether the code of a choice for the type that was timed, with so many rows, is still what
 // was timed, and gives the choice. What this executable found, or found to hold, holds.
@@ -384,7 +390,8 @@ func (l Linear) holds(store *tune.Store, found tune.Found, m int, target string)
 	if build != "" && found.Build == build {
 		return c, true
 	}
-	if _, known := refused.Load(found.Problem + found.Code); known {
+	about := refusal{found.Problem, found.Code, target, l.Form()}
+	if _, known := refused.Load(about); known {
 		return c, false
 	}
 	of, err := Parse(found.Type, l.N, l.K)
@@ -398,10 +405,11 @@ func (l Linear) holds(store *tune.Store, found tune.Found, m int, target string)
 	}
 	code, err := c.code(timed, m, target)
 	if err != nil || code != found.Code {
-		refused.Store(found.Problem+found.Code, true)
+		refused.Store(about, true)
 		return c, false
 	}
-	found.Build = build
-	store.Put(found) // without it the next process finds out again
+	renewed := found
+	renewed.Build = build
+	store.Renew(found, renewed) // without it the next process finds out again
 	return c, true
 }

@@ -701,3 +701,31 @@ func TestHoldsFolded(t *testing.T) {
 		t.Errorf("holds %v: %+v", ok, got)
 	}
 }
+
+// TestHoldsFactor holds that layers with a factor, whose code is other code, leave what was found without one to layers without one.
+func TestHoldsFactor(t *testing.T) {
+	plain, factor := kind(t, "u4", 256, 512), kind(t, "u4 factor", 256, 512)
+	one, err := plain.Problem(16)
+	if other, fail := factor.Problem(16); err != nil || fail != nil || one != other {
+		t.Fatalf("%s and %s, %v, %v", one, other, err, fail)
+	}
+	c := Choice{Plan: Decode, Schedule: template.Schedule{Rows: 16, Depth: 1, Warps: 4, Sides: 1, Splits: 1, PDL: true, Stages: 4, Blocks: 4}}
+	code, err := c.code(plain, 16, "sm_90a")
+	if err != nil {
+		t.Fatal(err)
+	}
+	schedule, err := json.Marshal(c)
+	if err != nil {
+		t.Fatal(err)
+	}
+	store, err := tune.OpenStore(filepath.Join(t.TempDir(), "store"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	found := tune.Found{Problem: one, Type: plain.String(), Code: code, Schedule: schedule, Build: "another"}
+	for _, of := range []Linear{factor, plain, factor} {
+		if _, ok := of.holds(store, found, 16, "sm_90a"); ok == of.Factor {
+			t.Errorf("%s: holds %v", of, ok)
+		}
+	}
+}

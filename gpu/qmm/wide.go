@@ -138,7 +138,7 @@ func (l Linear) wideCall(made *programs, s template.WideSchedule, w, scales, zer
 	}
 	part, arrived := s.Workspace(p, m, l.N)
 	if s.Shares() {
-		if err := fitting(part); err != nil {
+		if err := fitting(sumsOfBlocks, dtype.F32, part); err != nil {
 			return nil, err
 		}
 	}
@@ -149,10 +149,16 @@ func (l Linear) wideCall(made *programs, s template.WideSchedule, w, scales, zer
 	summed := s.Sums(p)
 	out.arrange = l.recipe(made, fmt.Sprintf("arrange %t", summed), func() (*ir.Program, error) { return template.Arrange(l.Form(), s) })
 	out.multiply = l.recipe(made, s, func() (*ir.Program, error) { return template.Wide(l.Form(), s) })
-	shape, of := p.Arranged(m, l.K)
+	shape, of := p.Arranged(m, l.K) // of whole turns of k, so that a small K makes it much larger than x
+	if err := fitting(xInOrder, l.ActType, shape); err != nil {
+		return nil, err
+	}
 	arranged := blank(l.ActType, shape...)
 	var sums *array.Array
 	if summed {
+		if err := fitting(sumsOfX, dtype.F32, of); err != nil {
+			return nil, err
+		}
 		sums = blank(dtype.F32, of...)
 	}
 	out.arrangeArgs = sizes(arrays(x, arranged, sums), m, l.K)

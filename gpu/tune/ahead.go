@@ -32,16 +32,14 @@ type ahead struct {
 }
 
 // Ahead begins to make the machine code of a program for arguments, which [Time] takes then,
-// until [GPU.Forget]: several programs can be made at the same time, and while others are timed.
+// until [GPU.Forget]: several programs can be made at the same time, and while others are timed. It does nothing where
+// there is no context, such as behind [GPU.Close]. It is safe for concurrent use, also beside a measurement.
 func (g *GPU) Ahead(p *ir.Program, args []ir.Arg, o Options) {
-	if g.connect() != nil {
-		return // which Time will say
-	}
 	options := compile.Options{Arch: g.Target, Divisible: compile.Divisors(p, args), NoOpt: o.NoOpt}
 	key := compile.Key(p, options)
 	g.ahead.mu.Lock()
 	defer g.ahead.mu.Unlock()
-	if g.ahead.by[key] != nil {
+	if g.ctx == nil || g.ahead.by[key] != nil {
 		return
 	}
 	if g.ahead.by == nil {

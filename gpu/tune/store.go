@@ -1,6 +1,7 @@
 package tune
 
 import (
+	"bytes"
 	"cmp"
 	"crypto/sha256"
 	"encoding/json"
@@ -10,8 +11,10 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime/debug"
 	"slices"
 	"strings"
+	"syscall"
 	"time"
 
 	"go.etcd.io/bbolt"
@@ -116,32 +119,62 @@ func (s *Store) open(write bool) (*bbolt.DB, error) {
 		if err := os.MkdirAll(filepath.Dir(s.path), 0o755); err != nil {
 			return nil, err
 		}
-	} else if _, err := os.Stat(s.path); err != nil {
+	} else if info, err := os.Stat(s.path); err != nil {
 		return nil, err
+	} else if info.Size() == 0 { // somebody has begun to make it: bbolt would do so too, which readers may not
+		return nil, fs.ErrNotExist
 	}
 	return bbolt.Open(s.path, 0o644, &bbolt.Options{Timeout: lockTime, ReadOnly: !write})
 }
 
+// errBroken is wrapped by the error of a file in which bbolt finds what it never wrote.
+var errBroken = errors.New("a broken store")
+
+// whole does something with a file. Where pages are not what they should be, or are cut off, bbolt panics, or reads memory that the
+// file does not reach: that is an error like others of broken files.
+func whole(do func() error) (err error) {
+	defer debug.SetPanicOnFault(debug.SetPanicOnFault(true))
+	defer func() {
+		if why := recover(); why != nil {
+			err = fmt.Errorf("%w: %v", errBroken, why)
+		}
+	}()
+	return do()
+}
+
+// broken reports whether a file that could not be opened is to blame, not the file system or who else has it.
+func broken(err error) bool {
+	var system syscall.Errno
+	return err != nil && !errors.Is(err, bboltErrors.ErrTimeout) && !errors.As(err, &system)
+}
+
 // view reads. What is not there is no error.
 func (s *Store) view(f func(b *bbolt.Bucket) error) error {
-	db, err := s.open(false)
-	if errors.Is(err, fs.ErrNotExist) {
+	opened := false
+	err := whole(func() error {
+		db, err := s.open(false)
+		if errors.Is(err, fs.ErrNotExist) {
+			return nil
+		}
+		if err != nil {
+			return err
+		}
+		defer db.Close()
+		opened = true
+		return db.View(func(tx *bbolt.Tx) error {
+			if b := tx.Bucket(results); b != nil {
+				return f(b)
+			}
+			return nil
+		})
+	})
+	switch {
+	case err == nil:
 		return nil
-	}
-	if err != nil {
+	case !opened || errors.Is(err, errBroken):
 		return fmt.Errorf("tune: %s: %w; what it held can be found again", s.path, err)
 	}
-	defer db.Close()
-	err = db.View(func(tx *bbolt.Tx) error {
-		if b := tx.Bucket(results); b != nil {
-			return f(b)
-		}
-		return nil
-	})
-	if err != nil {
-		return fmt.Errorf("tune: %s: %w", s.path, err)
-	}
-	return nil
+	return fmt.Errorf("tune: %s: %w", s.path, err)
 }
 
 // Get is what was found for a problem on a GPU with a driver.
@@ -177,7 +210,19 @@ func (s *Store) All() ([]Found, error) {
 
 // Put keeps what was found, in place of what was kept for the same problem on the same
 // GPU and driver. A file that is no store, or a broken one, is put aside as FILE.broken.
-func (s *Store) Put(found ...Found) error {
+func (s *Store) Put(found ...Found) error { return s.keep(nil, found) }
+
+// Renew keeps what a store gave with changes, unless somebody has kept another result for its problem meanwhile.
+func (s *Store) Renew(got, changed Found) error {
+	before, err := json.Marshal(got)
+	if err != nil {
+		return fmt.Errorf("tune: %w", err)
+	}
+	return s.keep(before, []Found{changed})
+}
+
+// keep is Put; before, if not nil, is what it may replace.
+func (s *Store) keep(before []byte, found []Found) error {
 	for _, f := range found {
 		if f.GPU == "" || f.Driver == "" || f.Problem == "" || f.Code == "" || len(f.Schedule) == 0 || !(f.Us > 0) {
 			return fmt.Errorf("tune: nothing to keep: %+v", f)
@@ -186,33 +231,47 @@ func (s *Store) Put(found ...Found) error {
 			return fmt.Errorf("tune: a zero byte in %q, %q or %q", f.GPU, f.Driver, f.Problem)
 		}
 	}
-	db, err := s.open(true)
-	if errors.Is(err, bboltErrors.ErrInvalid) || errors.Is(err, bboltErrors.ErrChecksum) || errors.Is(err, bboltErrors.ErrVersionMismatch) {
+	opened, err := s.put(before, found)
+	if errors.Is(err, errBroken) || !opened && broken(err) {
 		if err = os.Rename(s.path, s.path+".broken"); err == nil {
-			db, err = s.open(true)
+			_, err = s.put(nil, found)
 		}
 	}
 	if err != nil {
 		return fmt.Errorf("tune: %s: %w", s.path, err)
 	}
-	err = db.Update(func(tx *bbolt.Tx) error {
-		b, err := tx.CreateBucketIfNotExists(results)
+	return nil
+}
+
+// put is keep with the file as it is; opened says that it could be opened.
+func (s *Store) put(before []byte, found []Found) (opened bool, err error) {
+	err = whole(func() error {
+		db, err := s.open(true)
 		if err != nil {
 			return err
 		}
-		for _, f := range found {
-			data, err := json.Marshal(f)
+		opened = true
+		err = db.Update(func(tx *bbolt.Tx) error {
+			b, err := tx.CreateBucketIfNotExists(results)
 			if err != nil {
 				return err
 			}
-			if err := b.Put(key(f.GPU, f.Driver, f.Problem), data); err != nil {
-				return err
+			for _, f := range found {
+				data, err := json.Marshal(f)
+				if err != nil {
+					return err
+				}
+				at := key(f.GPU, f.Driver, f.Problem)
+				if before != nil && !bytes.Equal(before, b.Get(at)) {
+					continue
+				}
+				if err := b.Put(at, data); err != nil {
+					return err
+				}
 			}
-		}
-		return nil
+			return nil
+		})
+		return errors.Join(err, db.Close()) // not behind a panic, which may leave locks that it would wait for
 	})
-	if err = errors.Join(err, db.Close()); err != nil {
-		return fmt.Errorf("tune: %s: %w", s.path, err)
-	}
-	return nil
+	return opened, err
 }

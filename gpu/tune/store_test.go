@@ -62,6 +62,35 @@ func TestStore(t *testing.T) {
 	}
 }
 
+// TestStoreRenew holds that what was read is renewed, and that what a search found since then stays.
+func TestStoreRenew(t *testing.T) {
+	s, _ := OpenStore(filepath.Join(t.TempDir(), "tuned.db"))
+	if err := s.Put(found("p", 3)); err != nil {
+		t.Fatal(err)
+	}
+	got, _, err := s.Get("a GPU", "CUDA 13.0", "p")
+	if err != nil {
+		t.Fatal(err)
+	}
+	renewed := got
+	renewed.Build = "mine"
+	if err := s.Renew(got, renewed); err != nil {
+		t.Fatal(err)
+	}
+	if now, _, err := s.Get("a GPU", "CUDA 13.0", "p"); err != nil || now.Build != "mine" || now.Us != 3 {
+		t.Errorf("renewed: %+v, %v", now, err)
+	}
+	if err := s.Put(found("p", 2)); err != nil {
+		t.Fatal(err)
+	}
+	if err := s.Renew(got, renewed); err != nil {
+		t.Fatal(err)
+	}
+	if now, _, err := s.Get("a GPU", "CUDA 13.0", "p"); err != nil || now.Us != 2 || now.Build != "" {
+		t.Errorf("a later search: %+v, %v", now, err)
+	}
+}
+
 // TestStoreShared has many writers and readers of one file at the same time.
 func TestStoreShared(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tuned.db")
@@ -120,6 +149,62 @@ func TestStoreBroken(t *testing.T) {
 	}
 	if f, ok, err := s.Get("a GPU", "CUDA 13.0", "p"); !ok || err != nil || f.Us != 2 {
 		t.Errorf("in place of a broken entry: %+v, %v", f, err)
+	}
+}
+
+// TestStoreCut cuts a file off and spoils its pages, as full disks and broken copies do: calls say so, without a panic, and what is
+// found next is kept. A file of no bytes is one that somebody has begun to make.
+func TestStoreCut(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tuned.db")
+	s, _ := OpenStore(path)
+	var many []Found
+	for i := range 200 {
+		many = append(many, found(fmt.Sprint("p", i), 1))
+	}
+	if err := s.Put(many...); err != nil {
+		t.Fatal(err)
+	}
+	good, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	page := os.Getpagesize()
+	spoilt := map[string][]byte{"empty": nil}
+	for _, n := range []int{1, 100, page, 2 * page, 3*page + 5, len(good) / 2, len(good) - page} {
+		spoilt[fmt.Sprint("cut at ", n)] = good[:n]
+	}
+	for at := 0; at < len(good); at += page {
+		for fill := range 2 {
+			data := bytes.Clone(good)
+			copy(data[at:], bytes.Repeat([]byte{byte(0xa5 * fill)}, page))
+			spoilt[fmt.Sprintf("page %d of %#x", at/page, 0xa5*fill)] = data
+		}
+	}
+	panics := 0
+	for what, data := range spoilt {
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		_, ok, err := s.Get("a GPU", "CUDA 13.0", "p7")
+		if what == "empty" && (ok || err != nil) {
+			t.Errorf("%s: %v, %v", what, ok, err)
+		}
+		if errors.Is(err, errBroken) {
+			panics++
+			if !strings.Contains(err.Error(), "can be found again") {
+				t.Errorf("%s: %v", what, err)
+			}
+		}
+		s.All() // as may be
+		if err := s.Put(found("new", 1)); err != nil {
+			t.Errorf("%s: not kept: %v", what, err)
+		}
+		if _, ok, err := s.Get("a GPU", "CUDA 13.0", "new"); !ok || err != nil {
+			t.Errorf("%s: what was kept behind it: %v, %v", what, ok, err)
+		}
+	}
+	if panics == 0 {
+		t.Error("no file was broken such that bbolt panics")
 	}
 }
 

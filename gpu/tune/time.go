@@ -282,7 +282,7 @@ func (r *run) close(err error) {
 		return
 	case errors.Is(err, errBusy):
 		r.o.Held.forget()
-		r.g.ctx = nil
+		r.g.leave()
 		return
 	}
 	for i := len(r.closers) - 1; i >= 0; i-- {

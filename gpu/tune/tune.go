@@ -30,7 +30,7 @@ type GPU struct {
 
 	driver  *cuda.Driver
 	ordinal int
-	ctx     *cuda.Context // nil when it must be made again
+	ctx     *cuda.Context // nil when it must be made again; who measures changes it, and holds the lock of ahead for that
 	ahead   ahead
 	now     func() time.Time // tells when the time is up
 }
@@ -86,18 +86,28 @@ func (g *GPU) connect() error {
 		ctx.Close()
 		return fmt.Errorf("tune: %w", err)
 	}
+	g.ahead.mu.Lock()
 	g.ctx = ctx
+	g.ahead.mu.Unlock()
 	return m.Close()
+}
+
+// leave gives the context up as it is, and gives it; nothing is made ahead in it any more.
+func (g *GPU) leave() *cuda.Context {
+	g.ahead.mu.Lock()
+	defer g.ahead.mu.Unlock()
+	ctx := g.ctx
+	g.ctx = nil
+	return ctx
 }
 
 // Close gives the GPU back.
 func (g *GPU) Close() error {
-	if g.ctx == nil {
+	ctx := g.leave()
+	if ctx == nil {
 		return nil
 	}
 	g.Forget()
 	g.ahead.work.Wait() // it uses the context
-	ctx := g.ctx
-	g.ctx = nil
 	return ctx.Close()
 }

@@ -10,6 +10,7 @@ import (
 	"maps"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -215,6 +216,32 @@ func TestLateCode(t *testing.T) {
 	close(block)
 	if _, err := Time(t.Context(), g, p, args, Options{WorkingSet: 1 << 20, Replays: 7, Until: time.Now().Add(time.Hour)}); err != nil {
 		t.Error(err)
+	}
+}
+
+// TestAheadCloses begins code while the GPU is closed, as searches do that end: none is begun behind that, in no new context.
+func TestAheadCloses(t *testing.T) {
+	p, args, g, s, _ := copying(t, 4096)
+	var others sync.WaitGroup
+	for range 4 {
+		others.Go(func() {
+			for range 50 {
+				g.Ahead(p, args, Options{})
+				g.Forget()
+			}
+		})
+	}
+	if err := g.Close(); err != nil {
+		t.Fatal(err)
+	}
+	others.Wait()
+	g.Ahead(p, args, Options{})
+	g.ahead.work.Wait()
+	if s.calls["cuCtxCreate_v2"] != 1 || s.calls["cuModuleLoadDataEx"] != s.calls["cuModuleUnload"] {
+		t.Errorf("behind the end: %v", s.calls)
+	}
+	if _, err := Time(t.Context(), g, p, args, Options{WorkingSet: 1 << 20, Replays: 7}); err != nil || s.calls["cuCtxCreate_v2"] != 2 {
+		t.Errorf("opened again: %v, %v", err, s.calls)
 	}
 }
 

@@ -62,25 +62,25 @@ func (l *Layer) Run(x any) (*array.Array, error) { return l.RunWith(x, nil, nil)
 // RunWith is [Layer.Run] with a bias [N] that is added to each row and a residual [M, N] that is
 // added, before y is rounded; nil leaves one out. They are numbers as x is, and rounded like it.
 func (l *Layer) RunWith(x, bias, residual any) (*array.Array, error) {
-	act := func(v any) (*array.Array, error) {
+	act := func(name string, v any) (*array.Array, error) {
 		a, err := numbers(v)
 		if err != nil {
 			return nil, err
 		}
-		return a.Cast(l.weights.ActType), nil
+		return l.weights.Activations("lab: "+name, a)
 	}
-	xs, err := act(x)
+	xs, err := act("x", x)
 	if err != nil {
 		return nil, err
 	}
 	var c qmm.Call
 	if bias != nil {
-		if c.Bias, err = act(bias); err != nil {
+		if c.Bias, err = act("the bias", bias); err != nil {
 			return nil, err
 		}
 	}
 	if residual != nil {
-		if c.Residual, err = act(residual); err != nil {
+		if c.Residual, err = act("the residual", residual); err != nil {
 			return nil, err
 		}
 		if want := []int{xs.Len() / l.weights.K, l.weights.N}; !slices.Equal(c.Residual.Shape, want) {
@@ -117,10 +117,13 @@ func (l *Layer) OutputError(x any) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
-	m, n, k := y.Shape[0], y.Shape[1], l.weights.K
+	ctx, m, n, k := Context(), y.Shape[0], y.Shape[1], l.weights.K
 	a, b, want := xs.Cast(l.weights.ActType).Floats(), l.plain.Floats(), make([]float64, m*n)
 	for i := range m {
 		for j := range n {
+			if err := ctx.Err(); err != nil {
+				return 0, fmt.Errorf("lab: %w", err)
+			}
 			for e := range k {
 				want[i*n+j] += a[i*k+e] * b[j*k+e]
 			}

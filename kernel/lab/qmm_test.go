@@ -1,6 +1,8 @@
 package lab
 
 import (
+	"context"
+	"errors"
 	"strings"
 	"testing"
 
@@ -94,5 +96,37 @@ func TestRunWith(t *testing.T) {
 	}
 	if _, err := l.RunWith("randn:f16[3, 64]", "ones:f16[23]", nil); err == nil {
 		t.Error("a bias that is too short is taken")
+	}
+	if y, err := l.Run("const=1e6:f32[3, 64]"); err == nil || !strings.Contains(err.Error(), "lab: x has 1e+06, and f16, the type of x and y, holds at most 65504") {
+		t.Errorf("x beyond f16: %v, %v", y, err)
+	}
+	if y, err := l.RunWith("randn:f16[3, 64]", "const=-7e4:f32[24]", nil); err == nil || !strings.Contains(err.Error(), "the bias has -70000") {
+		t.Errorf("a bias beyond f16: %v, %v", y, err)
+	}
+}
+
+// TestOutputErrorEnds interrupts the product with plain weights, which is much longer than that on a GPU in front of it.
+func TestOutputErrorEnds(t *testing.T) {
+	if err := Device("interp"); err != nil {
+		t.Fatal(err)
+	}
+	l, err := Quantize("i4", "randn:f32[24, 64]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := l.Run("randn:f16[3, 64]"); err != nil { // packs
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	asked := 0
+	defer Attach(Hooks{Context: func() context.Context {
+		if asked++; asked > 1 {
+			return ended
+		}
+		return t.Context()
+	}})()
+	if off, err := l.OutputError("randn:f16[3, 64]"); !errors.Is(err, context.Canceled) || asked != 2 {
+		t.Errorf("%g, %v, asked %d times", off, err, asked)
 	}
 }

@@ -10,7 +10,56 @@ import (
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
+
+// TestGrid holds that the grid of a schedule is that of its program: one schedule of each form of grid.
+func TestGrid(t *testing.T) {
+	p, err := PlanOf(Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128})
+	if err != nil {
+		t.Fatal(err)
+	}
+	type like struct {
+		streams, joint, splits, digits, warpgroups, parts bool
+		rows, sides                                       int
+	}
+	seen := map[like]bool{}
+	all := []Schedule{p.Soon()}
+	for _, size := range [][2]int{{8192, 8192}, {1024, 8192}, {10240, 8192}} {
+		for _, m := range []int{1, 16, 32} {
+			all = append(all, Candidates(p, m, size[0], size[1], H200())...)
+		}
+	}
+	const m, n, k = 77, 1000, 8192
+	for _, s := range all {
+		if s, err = s.Filled(p); err != nil {
+			t.Fatal(err)
+		}
+		key := like{s.Streams(), s.Joint, s.Splits > 1, s.Digits, s.Warpgroups, s.Parts > 1, s.Rows, s.Sides}
+		if seen[key] {
+			continue
+		}
+		seen[key] = true
+		program, err := Decode(p.Form, s)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var want []int
+		for _, e := range program.Grid {
+			blocks, err := ir.EvalInt(e, func(v *ir.Var) (int64, bool) { return map[string]int64{"M": m, "N": n, "K": k}[v.Name], true })
+			if err != nil {
+				t.Fatal(err)
+			}
+			want = append(want, int(blocks))
+		}
+		if got := s.Grid(p, m, n); !slices.Equal(got, want) {
+			t.Errorf("%s: %v, its program's is %v", s, got, want)
+		}
+	}
+	if len(seen) < 10 {
+		t.Errorf("only %v", seen)
+	}
+}
 
 func TestChoose(t *testing.T) {
 	on := H200()

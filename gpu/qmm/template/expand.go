@@ -133,6 +133,9 @@ func Expand(f Form) (*ir.Program, error) {
 	return b.Build()
 }
 
+// MostExpanded is how many outputs [Expand] takes, whose blocks lie along y of its grid.
+func (p *Plan) MostExpanded() int { return ir.MostBlocks(1) * p.Outputs() * expandWarps }
+
 // Expands reports whether the type of the activations holds each weight (q − z)·s·factor as
 // it is, for any codes, where what codes are multiplied with, s·factor, has at most so many
 // significant bits and lies within [Form.Reach], and zero points are values of codes. A

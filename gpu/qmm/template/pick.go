@@ -25,6 +25,18 @@ func (s Schedule) Workspace(p *Plan, m, n int) (part []int, arrived int) {
 	return []int{s.Splits, m, blocks * outputs}, blocks * ceil(m, s.Rows)
 }
 
+// Grid is how many blocks of [Decode] lie along each dimension for m rows of x and n outputs, by a schedule without zero fields.
+func (s Schedule) Grid(p *Plan, m, n int) []int {
+	if s.Streams() && !s.Joint {
+		return []int{s.Blocks}
+	}
+	grid := []int{ceil(n, p.Outputs()*s.Warps*s.Sides), ceil(m, s.Rows)}
+	if s.Splits > 1 || s.Joint {
+		grid = append([]int{s.Splits}, grid...)
+	}
+	return grid
+}
+
 // Registers is about how many a thread needs with a schedule without zero fields.
 func (p *Plan) Registers(s Schedule) int { return p.registers(s) }
 
