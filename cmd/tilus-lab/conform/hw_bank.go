@@ -829,7 +829,7 @@ func tmaFormula(in bankInput, _ map[string]json.RawMessage) (map[string]any, err
 		}
 	}
 	wrong, all := 0, 0
-	for y := range m.Repeat / 128 * max(1, 128/(in.NX*in.Sizeof)) {
+	for y := range max(1, m.Repeat/(in.NX*in.Sizeof)) { // the rows of one period of the mode
 		for x := range in.NX {
 			all++
 			if px, py := place(x, y); py != y || px != bank.TalkFormula(in.Sizeof, in.NX, x, y, true) {

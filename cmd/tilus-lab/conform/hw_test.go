@@ -32,6 +32,20 @@ func TestHardwareKinds(t *testing.T) {
 	}
 }
 
+// TestFormulaOfWiderRows: half of the elements of a period of the 128-byte mode are elsewhere
+// than the formula says where rows have 256 bytes.
+func TestFormulaOfWiderRows(t *testing.T) {
+	for _, c := range []struct{ input, expect string }{
+		{`{"sizeof": 2, "NX": 128, "mode": "128B", "xy": [[0, 0]]}`, `{"mismatches": 256, "elements": 512}`},
+		{`{"sizeof": 2, "NX": 64, "mode": "128B", "xy": [[0, 0]]}`, `{"mismatches": 0, "elements": 512}`},
+		{`{"sizeof": 2, "NX": 16, "mode": "32B", "xy": [[0, 0]]}`, `{"mismatches": 0, "elements": 128}`},
+	} {
+		if r := Check(Case{Name: "t", Kind: "tma.seed_formula", Input: []byte(c.input), Expect: []byte(c.expect)}); r.Outcome != Passed {
+			t.Errorf("%s: %s %s", c.input, r.Outcome, r.Note)
+		}
+	}
+}
+
 // holdsAlone checks that a case passes, and with any other answer does not.
 func holdsAlone(t *testing.T, c Case) {
 	t.Helper()

@@ -151,6 +151,95 @@ func TestReductionsOfOtherShapes(t *testing.T) {
 	}
 }
 
+// TestShortRows: several rows go to a warp only while that leaves no multiprocessor idle or
+// leaves nothing to split, and a block has no threads for rows that are not there.
+func TestShortRows(t *testing.T) {
+	for _, c := range []struct{ operand, dims, expect string }{
+		{"f32[100,64]", "[1]", `{"emitter": "reduce_row", "threads": 256, "vector": 2, "blocks": [13, 1, 1]}`},
+		{"f32[1344,64]", "[1]", `{"emitter": "reduce_multi_row", "threads": 256, "vector": 2, "blocks": [168, 1, 1]}`},
+		{"f32[8,8]", "[0, 1]", `{"emitter": "reduce_row", "threads": 32}`},
+		{"s8[100,256]", "[1]", `{"emitter": "reduce_row"}`},
+		{"s8[10000,256]", "[1]", `{"emitter": "reduce_multi_row", "vector": 8}`},
+		{"f32[3,2]", "[1]", `{"emitter": "reduce_multi_row", "threads": 6, "threads_kept": 3, "blocks": [1, 1, 1], "bijective": ["thread_to_reduction_input", "thread_to_reduction_output"]}`},
+		{"f32[4]", "[0]", `{"emitter": "reduce_multi_row", "threads": 4, "shuffle_max_distance": 2}`},
+		{"f32[8,16]", "[1]", `{"emitter": "reduce_multi_row", "threads": 128, "threads_kept": 8}`},
+		{"f32[16,16]", "[1]", `{"emitter": "reduce_multi_row", "threads": 256, "threads_kept": 16}`},
+	} {
+		input := `{"emitter": "reduce", "operand": "` + c.operand + `", "dimensions": ` + c.dims + `, "device": "rtx_a6000"}`
+		if r := Check(Case{Name: "t", Kind: "thread_map", Input: []byte(input), Expect: []byte(c.expect)}); r.Outcome != Passed {
+			t.Errorf("%s: %s %s", input, r.Outcome, r.Note)
+		}
+	}
+}
+
+// TestGroupsOfRoots: roots that do not reduce are one group of blocks, with every reduction
+// that they use; what reductions share of scalars alone does not bring them together.
+func TestGroupsOfRoots(t *testing.T) {
+	text := func(body string) string {
+		return `{"device": "rtx_a6000", "hlo": "add {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n ROOT s = f32[] add(a, b)\n}\nENTRY e {\n c0 = f32[] constant(0)\n p0 = f32[64,1024] parameter(0)\n p1 = f32[64,1024] parameter(1)\n p2 = f32[64,1024] parameter(2)\n` +
+			strings.ReplaceAll(body, "\n", "\\n") + `\n}"}`
+	}
+	for _, c := range []struct {
+		name, body string
+		groups     string
+	}{
+		{"a broadcast of the result", " p3 = f32[8,8] parameter(3)\n r = f32[] reduce(p3, c0), dimensions={0,1}, to_apply=add\n b = f32[8,8] broadcast(r), dimensions={}\n ROOT t = (f32[8,8], f32[]) tuple(b, r)", "1"},
+		{"two that do not reduce", " r = f32[64] reduce(p0, c0), dimensions={1}, to_apply=add\n n = f32[64,1024] negate(p1)\n x = f32[64,1024] exponential(p2)\n ROOT t = (f32[64], f32[64,1024], f32[64,1024]) tuple(r, n, x)", "2"},
+		{"reductions of one tensor", " r = f32[64] reduce(p0, c0), dimensions={1}, to_apply=add\n n = f32[64,1024] negate(p0)\n s = f32[64] reduce(n, c0), dimensions={1}, to_apply=add\n ROOT t = (f32[64], f32[64]) tuple(r, s)", "1"},
+		{"reductions that share a constant", " r = f32[64] reduce(p0, c0), dimensions={1}, to_apply=add\n s = f32[64] reduce(p1, c0), dimensions={1}, to_apply=add\n ROOT t = (f32[64], f32[64]) tuple(r, s)", "2"},
+	} {
+		if r := Check(Case{Name: c.name, Kind: "emitter_facts", Input: []byte(text(c.body)), Expect: []byte(`{"groups": ` + c.groups + `}`)}); r.Outcome != Passed {
+			t.Errorf("%s: %s %s", c.name, r.Outcome, r.Note)
+		}
+	}
+}
+
+// TestVectorsOfReductions: which types decide how wide a thread reads.
+func TestVectorsOfReductions(t *testing.T) {
+	text := func(kind, op, more, body string) string {
+		return `{"device": "rtx_a6000", "hlo": "r0 {\n a = ` + kind + `[] parameter(0)\n b = ` + kind + `[] parameter(1)\n ROOT s = ` + kind + `[] ` + op + `(a, b)\n}\n` +
+			strings.ReplaceAll(more+"ENTRY e {\n"+body, "\n", "\\n") + `\n}"}`
+	}
+	const pair = "r1 {\n a = f32[] parameter(0)\n b = f32[] parameter(1)\n c = f32[] parameter(2)\n d = f32[] parameter(3)\n x = f32[] add(a, c)\n y = f32[] add(b, d)\n ROOT t = (f32[], f32[]) tuple(x, y)\n}\n"
+	for _, c := range []struct{ name, input, expect string }{
+		{"a scalar of one byte beside floats", text("f32", "add", "", " p0 = f32[8,2048] parameter(0)\n p1 = pred[] parameter(1)\n c0 = f32[] constant(0)\n n = f32[8,2048] negate(p0)\n x = f32[8,2048] select(p1, p0, n)\n ROOT r = f32[8] reduce(x, c0), dimensions={1}, to_apply=r0"),
+			`{"emitter": "reduce_row", "vector": 4}`},
+		{"nothing is read", text("pred", "and", "", " c0 = pred[] constant(true)\n x = pred[10000] broadcast(c0), dimensions={}\n ROOT r = pred[] reduce(x, c0), dimensions={0}, to_apply=r0"),
+			`{"emitter": "reduce_row", "vector": 1}`},
+		{"one byte in and out beside floats", text("s8", "add", "", " p0 = s8[76800,16] parameter(0)\n p1 = f32[76800,16] parameter(1)\n c0 = s8[] constant(0)\n y = s8[76800,16] convert(p1)\n x = s8[76800,16] add(p0, y)\n ROOT r = s8[76800] reduce(x, c0), dimensions={1}, to_apply=r0"),
+			`{"emitter": "reduce_multi_row", "vector": 8}`},
+		{"roots that are tuples", text("f32", "add", pair, " p0 = f32[3,2] parameter(0)\n p1 = f32[3,2] parameter(1)\n c0 = f32[] constant(0)\n r = (f32[3], f32[3]) reduce(p0, p0, c0, c0), dimensions={1}, to_apply=r1\n s = (f32[3], f32[3]) reduce(p1, p1, c0, c0), dimensions={1}, to_apply=r1\n ROOT t = ((f32[3], f32[3]), (f32[3], f32[3])) tuple(r, s)"),
+			`{"emitter": "reduce_row", "shuffle": 16, "groups": 2}`},
+		{"bytes in and floats out", text("f32", "add", "", " p0 = pred[7680,16] parameter(0)\n c0 = f32[] constant(0)\n x = f32[7680,16] convert(p0)\n ROOT r = f32[7680] reduce(x, c0), dimensions={1}, to_apply=r0"),
+			`{"emitter": "reduce_multi_row", "vector": 4}`},
+	} {
+		if r := Check(Case{Name: c.name, Kind: "emitter_facts", Input: []byte(c.input), Expect: []byte(c.expect)}); r.Outcome != Passed {
+			t.Errorf("%s: %s %s", c.name, r.Outcome, r.Note)
+		}
+	}
+}
+
+// TestTransposesOfSeveralTypes: the first of transposes decides whether elements are packed,
+// and the widest element how many a thread moves at once.
+func TestTransposesOfSeveralTypes(t *testing.T) {
+	for _, c := range []struct{ first, second, from, to, expect string }{
+		{"s16", "f32", "[18,400000]", "[400000,18]", `{"emitter": "transpose", "packed": false, "vector": 1, "allocate_shared_count": 2}`},
+		{"s16", "s16", "[18,400000]", "[400000,18]", `{"emitter": "transpose", "packed": false, "vector": 2}`},
+		{"s8", "s16", "[20,1600000]", "[1600000,20]", `{"emitter": "transpose", "packed": false, "vector": 2}`},
+		{"s8", "s8", "[20,1600000]", "[1600000,20]", `{"emitter": "transpose", "packed": false, "vector": 4}`},
+		{"s16", "f32", "[2048,2048]", "[2048,2048]", `{"emitter": "transpose", "packed": true}`},
+		{"f32", "s16", "[2048,2048]", "[2048,2048]", `{"emitter": "transpose", "packed": false, "vector": 1}`},
+	} {
+		one := func(n, kind string) string {
+			return strings.NewReplacer("N", n, "KIND", kind, "FROM", c.from, "TO", c.to).Replace(` pN = KINDFROM parameter(N)\n tN = KINDTO transpose(pN), dimensions={1,0}\n`)
+		}
+		input := `{"device": "rtx_a6000", "hlo": "ENTRY e {\n` + one("0", c.first) + one("1", c.second) + ` ROOT r = (` + c.first + c.to + `, ` + c.second + c.to + `) tuple(t0, t1)\n}"}`
+		if r := Check(Case{Name: "t", Kind: "emitter_facts", Input: []byte(input), Expect: []byte(c.expect)}); r.Outcome != Passed {
+			t.Errorf("%s and %s%s: %s %s", c.first, c.second, c.from, r.Outcome, r.Note)
+		}
+	}
+}
+
 // TestFusionRefusals: input that means nothing is refused with what is wrong and what there is.
 func TestFusionRefusals(t *testing.T) {
 	for _, c := range []struct{ kind, input, want string }{

@@ -102,6 +102,30 @@ func widthsIn(c *hlo.Computation) Widths {
 	return w
 }
 
+// analysedWidths are the widths that XLA goes by where it chooses vectors of reductions: the
+// smallest of all parameters, scalars too, the smallest of the roots that are arrays, and the
+// larger of the two. With roots that are tuples alone nothing is small enough for a part of
+// a warp to reduce a row.
+func analysedWidths(c *hlo.Computation) Widths {
+	w := widthsIn(c)
+	const none = 1 << 30
+	smallest := func(all []*hlo.Instruction) int {
+		bits := none
+		for _, in := range all {
+			if n := in.Shape.Type.Bits(); !in.Shape.IsTuple() && n > 0 {
+				bits = min(bits, n)
+			}
+		}
+		return bits
+	}
+	w.SmallestInput, w.SmallestOutput = smallest(c.Params), smallest(c.Roots())
+	w.Largest = max(w.SmallestInput, w.SmallestOutput)
+	if w.Largest == none {
+		w.Largest = w.SmallestOutput
+	}
+	return w
+}
+
 // mayUnroll says whether no operation of the fusion suffers from unrolling.
 func mayUnroll(c *hlo.Computation) bool {
 	for _, in := range c.Instructions {
@@ -172,7 +196,7 @@ func choose(c *hlo.Computation, roots []*hlo.Instruction, d Device) *Kernel {
 	if k := chooseReduction(c, roots, heroes, d, reject); k != nil {
 		return done(k)
 	}
-	k := chooseMoving(c, roots, heroes, xlaUnroll, d, reject)
+	k := chooseMoving(c, roots, heroes, xlaUnroll, true, d, reject)
 	if h := k.Heroes[0]; k.Emitter == ScatterEmitter && h.Sorted && simplified(h) {
 		if s := sortedScatter(h.Shape.Outputs()[0], h.Operands[h.Inputs()+1].Shape, h.Operands[h.Inputs()].Shape, h.Unique, d); s != nil {
 			s.Heroes, k = k.Heroes, s
@@ -182,9 +206,9 @@ func choose(c *hlo.Computation, roots []*hlo.Instruction, d Device) *Kernel {
 }
 
 // chooseMoving chooses for fusions that move elements; most is how many in a row a thread
-// may handle.
-func chooseMoving(c *hlo.Computation, roots, heroes []*hlo.Instruction, most int, d Device, reject func(string, ...any)) *Kernel {
-	if k := chooseTranspose(roots, heroes, d, reject); k != nil {
+// may handle, mixed whether transposes go together of which some alone would be packed.
+func chooseMoving(c *hlo.Computation, roots, heroes []*hlo.Instruction, most int, mixed bool, d Device, reject func(string, ...any)) *Kernel {
+	if k := chooseTranspose(roots, heroes, mixed, d, reject); k != nil {
 		return k
 	}
 	root := roots[0]
@@ -248,7 +272,7 @@ func chooseReduction(c *hlo.Computation, roots, heroes []*hlo.Instruction, d Dev
 		if outputs++; first != nil {
 			continue
 		}
-		try := reduce(h.Operands[0].Shape, h.Dims, widthsIn(c), d)
+		try := reduce(h.Operands[0].Shape, h.Dims, analysedWidths(c), d)
 		if try.Emitter == LoopEmitter {
 			reject("%s: %s", h.Name, strings.Join(try.Why, "; "))
 			continue
@@ -266,7 +290,7 @@ func chooseReduction(c *hlo.Computation, roots, heroes []*hlo.Instruction, d Dev
 			return nil
 		}
 	}
-	k.Groups = groupsOf(c, roots)
+	k.Groups = blockGroups(c, roots, func(i int) bool { return reduces(heroes[i]) })
 	for i, h := range heroes {
 		if reduces(h) {
 			if !slices.Contains(k.Heroes, h) {
@@ -288,6 +312,71 @@ func chooseReduction(c *hlo.Computation, roots, heroes []*hlo.Instruction, d Dev
 		k.SharedTiles = tiles
 	}
 	return k
+}
+
+// blockGroups puts roots that one block computes into one group, as XLA does: reductions that
+// have more in common than scalars and what is broadcast of them, roots that do not reduce
+// with what they have anything in common with, and all of those with each other.
+func blockGroups(c *hlo.Computation, roots []*hlo.Instruction, reduces func(i int) bool) [][]*hlo.Instruction {
+	group := make([]int, len(roots)) // the number of a group is that of its first root
+	join := func(i, j int) {
+		from, into := max(group[i], group[j]), min(group[i], group[j])
+		for k := range group {
+			if group[k] == from {
+				group[k] = into
+			}
+		}
+	}
+	needed := make([][]bool, len(roots)) // by which instructions
+	other := -1
+	for i, r := range roots {
+		group[i] = i
+		needed[i] = make([]bool, len(c.Instructions))
+		needed[i][r.Index] = true
+		for n := r.Index; n >= 0; n-- {
+			if needed[i][n] {
+				for _, o := range c.Instructions[n].Operands {
+					needed[i][o.Index] = true
+				}
+			}
+		}
+		if !reduces(i) && other < 0 {
+			other = i
+		}
+	}
+	for i := range roots {
+		if !reduces(i) {
+			join(other, i)
+		}
+	}
+	for n, in := range c.Instructions {
+		cheap := in.Op == hlo.Constant || len(in.Shape.Dims) == 0 && !in.Shape.IsTuple() ||
+			in.Op == hlo.Broadcast && (in.Operands[0].Op == hlo.Constant || len(in.Operands[0].Shape.Dims) == 0)
+		first, reduced := -1, false
+		for i := range roots {
+			if !needed[i][n] || cheap && reduced && reduces(i) {
+				continue
+			}
+			reduced = reduced || reduces(i)
+			if first < 0 {
+				first = i
+			}
+			join(first, i)
+		}
+	}
+	var out [][]*hlo.Instruction
+	for i := range roots {
+		var members []*hlo.Instruction
+		for j, r := range roots {
+			if group[j] == i {
+				members = append(members, r)
+			}
+		}
+		if members != nil {
+			out = append(out, members)
+		}
+	}
+	return out
 }
 
 // groupsOf puts roots that share tensors into one group.
@@ -331,9 +420,10 @@ func groupsOf(c *hlo.Computation, roots []*hlo.Instruction) [][]*hlo.Instruction
 	return groups
 }
 
-func chooseTranspose(roots, heroes []*hlo.Instruction, d Device, reject func(string, ...any)) *Kernel {
+func chooseTranspose(roots, heroes []*hlo.Instruction, mixed bool, d Device, reject func(string, ...any)) *Kernel {
 	var k *Kernel
 	tiles := 0
+	widest, together := 0, 0 // bits of elements, of every root for itself
 	var found []*hlo.Instruction
 	var side []*hlo.Instruction
 	for i, h := range heroes {
@@ -349,10 +439,11 @@ func chooseTranspose(roots, heroes []*hlo.Instruction, d Device, reject func(str
 		}
 		if k == nil {
 			k = try
-		} else if !slices.Equal(k.Dims, try.Dims) || !slices.Equal(k.Permutation, try.Permutation) || (k.Packed == nil) != (try.Packed == nil) {
+		} else if !slices.Equal(k.Dims, try.Dims) || !slices.Equal(k.Permutation, try.Permutation) || !mixed && (k.Packed == nil) != (try.Packed == nil) {
 			reject("the transposes %s and %s have different tiles", found[0].Name, h.Name)
 			return nil
 		}
+		widest, together = max(widest, h.Shape.Type.Bits()), together+h.Shape.Type.Bits()
 		if !slices.Contains(found, h) {
 			found = append(found, h)
 			tiles++
@@ -372,6 +463,16 @@ func chooseTranspose(roots, heroes []*hlo.Instruction, d Device, reject func(str
 		if r.Shape.Outputs()[0].Elements() != found[0].Shape.Elements() {
 			reject("%s has another number of elements than the transpose", r.Name)
 			return nil
+		}
+	}
+	// The first transpose decides whether elements are packed, and all have its tiles; how many
+	// elements a thread moves at once depends on all.
+	if last := len(k.Dims) - 1; k.Packed == nil && k.Permutation[last] != last {
+		if v := tileVector(k.Dims, k.Permutation, widest, together, d); v != k.Vector {
+			dims, perm, _ := PhysicalTranspose(found[0])
+			sizes, order := k.Dims, k.Permutation
+			k = &Kernel{Dims: sizes, Permutation: order, Reason: k.Reason}
+			k.tiled(dims, perm, sizes, order, v, true)
 		}
 	}
 	k.Heroes, k.SharedTiles, k.SideOutputs = found, tiles, side

@@ -332,7 +332,7 @@ func (b *planner) choose(c *hlo.Computation) *Kernel {
 		if h := heroes[0]; h.Op == hlo.Scatter { // the width of what is combined
 			most = max(1, vectorBytes*8/h.Shape.Outputs()[0].Type.Bits())
 		}
-		k = chooseMoving(c, roots, heroes, most, b.d, reject)
+		k = chooseMoving(c, roots, heroes, most, false, b.d, reject)
 		if h := k.Heroes[0]; k.Emitter == ScatterEmitter && k.Atomic && (h.Shape.IsTuple() || h.Shape.Type.Bits() > 32) {
 			k = loop(h.Shape.Outputs()[0], false, most, b.d)
 			k.Heroes = roots

@@ -113,7 +113,9 @@ func reduce(s hlo.Shape, dims []int, w Widths, d Device) *Kernel {
 		case c > MaxRow || a > MaxRowMajor:
 			return loop("too large", "[%d, %d, %d] does not fit one block: at most %d × %d", a, b, c, MaxRowMajor, MaxRow)
 		}
-		if v, ok := multiRowVector(abc, w, d); ok {
+		// A vector that a warp needs to hold a row, but that leaves multiprocessors idle, is
+		// not halved further: the row then goes to whole warps.
+		if v, ok := multiRowVector(abc, w, d); ok && (v == 1 || ceilDiv(b, multiRows(abc, v)) >= d.SMs) {
 			k.multiRow(abc, v)
 		} else {
 			k.row(abc, w)
@@ -183,25 +185,28 @@ func multiRowVector(abc []int, w Widths, d Device) (int, bool) {
 		return 0, false
 	}
 	smallest := min(w.SmallestInput, w.SmallestOutput)
-	v := max(1, min(c, 64/max(smallest, 1)))
+	v := min(c, 64/max(smallest, 1))
 	if w.Largest >= 32 {
-		v = max(1, min(v, 128/w.Largest))
+		v = min(v, 128/w.Largest)
 	}
 	if c > 32*v {
 		return 0, false
 	}
-	for v > 1 && ceilDiv(b, 256/(c/v)) < d.SMs && c <= 32*(v/2) {
+	for v > 1 && ceilDiv(b, multiRows(abc, v)) < d.SMs && c <= 32*(v/2) {
 		v /= 2
 	}
 	return v, true
 }
 
+// multiRows is how many rows a block of at most 256 threads reduces where a thread reads v
+// elements of one.
+func multiRows(abc []int, v int) int { return min(abc[1], 256/(abc[2]/v)) }
+
 func (k *Kernel) multiRow(abc []int, v int) {
 	a, b, c := abc[0], abc[1], abc[2]
 	k.Emitter = MultiRowEmitter
-	tr := c / v
-	tk := 256 / tr
-	k.Threads, k.ThreadsKept, k.ThreadsReduced, k.Vector = 256, tk, tr, v
+	tr, tk := c/v, multiRows(abc, v)
+	k.Threads, k.ThreadsKept, k.ThreadsReduced, k.Vector = tk*tr, tk, tr, v
 	k.Blocks = grid(ceilDiv(b, tk))
 	k.ShuffleDistance = tr / 2
 	k.Steps = []string{"combiner", "shuffle_reduce", "call:epilogue", "predicated_insert"}

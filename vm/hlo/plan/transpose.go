@@ -123,7 +123,16 @@ func transpose(t hlo.Type, dims, perm []int, d Device, maps bool) *Kernel {
 	if bits < 8 || !(a >= 16 && b >= 16 || a >= 8 && b >= 8 && a*b >= 8192) {
 		return loop("minor dimensions of %d and %d are too small for tiles", a, b)
 	}
-	v := max(1, 32/bits)
+	k.tiled(dims, perm, sizes, order, tileVector(sizes, order, bits, bits, d), maps)
+	return k
+}
+
+// tileVector is how many elements a thread moves at once where the minor dimension moves:
+// a block holds a tile of each type, the widest of so many bits, all of them together of so
+// many.
+func tileVector(sizes, order []int, widest, together int, d Device) int {
+	last := len(sizes) - 1
+	v := max(1, 32/widest)
 	blocks := 1
 	for i, n := range sizes {
 		if i == last || i == order[last] {
@@ -131,11 +140,10 @@ func transpose(t hlo.Type, dims, perm []int, d Device, maps bool) *Kernel {
 		}
 		blocks *= n
 	}
-	for v > 1 && (blocks*128 < v*v*d.Wave() || 32*33*v*v*bits/8 > d.SharedBytes || a%v != 0 || b%v != 0) {
+	for v > 1 && (blocks*128 < v*v*d.Wave() || 32*33*v*v*together/8 > d.SharedBytes || sizes[last]%v != 0 || sizes[order[last]]%v != 0) {
 		v /= 2
 	}
-	k.tiled(dims, perm, sizes, order, v, maps)
-	return k
+	return v
 }
 
 func (k *Kernel) tiled(dims, perm, sizes, order []int, v int, maps bool) {
