@@ -52,6 +52,7 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 8192x8192 take it.`,
 		Example: `  tilus-lab qmm i4 --weights randn:f32[256,512] --x randn:f16[3,512]
   tilus-lab qmm u3 zero group=64 --weights w.npy --x x.npy --out y.npy --device cuda
+  tilus-lab qmm nvfp4 --weights model.safetensors:model.layers.0.mlp.down_proj.weight
   tilus-lab qmm mxfp4 --program decode`,
 		Args: cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -158,7 +159,7 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&weights, "weights", "randn:f32[256, 512]:seed=1", "`ARRAY` [N, K]: a .npy file or a generator, as for run --arg")
+	f.StringVar(&weights, "weights", "randn:f32[256, 512]:seed=1", "`ARRAY` [N, K]: FILE.npy, FILE.safetensors:NAME or a generator, as for run --arg")
 	f.StringVar(&x, "x", "", "`ARRAY` [M, K]; one random row where it is not given")
 	f.StringVar(&bias, "bias", "", "`ARRAY` [N] that is added to each row")
 	f.StringVar(&residual, "residual", "", "`ARRAY` [M, N] that is added")

@@ -67,7 +67,8 @@ func Load(path string, bindings ...string) (*ir.Program, error) {
 }
 
 // Gen makes an array from a generator ("randn:f16[16, 64]:seed=1", see
-// array.Generate) or reads one from a file ("w.npy", "w.npy:i6[64, 32]").
+// array.Generate) or reads one from a file ("w.npy", "w.npy:i6[64, 32]",
+// "model.safetensors:NAME").
 func Gen(spec string) (*array.Array, error) { return array.FromSpec(spec) }
 
 // Check ends the cell with err as its error, unless err is nil.

@@ -23,7 +23,7 @@ type Layer struct {
 // Quantize rounds weights [N, K] to a kind of layer: an element type of 1 to 8 bits or
 // a preset ("mxfp4", "nvfp4", …), then words: "group=128" (or "group=channel"),
 // "scale=f16", "act=f16", "zero" for zero points. w is an array, or text that [Gen]
-// makes one from.
+// makes one from, such as "model.safetensors:NAME".
 func Quantize(kind string, w any) (*Layer, error) {
 	plain, err := numbers(w)
 	if err != nil {

@@ -111,7 +111,7 @@ func parseGenerator(spec string) (*generation, func(*generation) func(int) uint6
 	if gen == nil {
 		help := diag.DidYouMean(kind, generatorNames())
 		if help == "" {
-			help = "generators are " + strings.Join(generatorNames(), ", ") + "; files end in .npy, as numpy.save writes what it reads of others"
+			help = "generators are " + strings.Join(generatorNames(), ", ") + "; files end in .npy or .safetensors"
 		}
 		l.Addf(pos(0), codeName, help, "%q is not a generator", kind)
 		return nil, nil, l.Err()

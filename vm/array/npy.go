@@ -102,19 +102,25 @@ func (a *Array) Save(path string) error {
 	return nil
 }
 
-// Load reads a .npy file. The path may be followed by what its bytes are:
+// Load reads a .npy file, or an array of a .safetensors file, "model.safetensors:NAME", whose
+// name may be left out where there is one. Either may be followed by what the bytes are:
 // "w.npy:i6[64, 32]" takes the bytes of the file, in row-major and little-endian
 // order whatever the file has, as a packed i6[64, 32]; "w.npy:bf16" keeps the
 // shape of the file, whose elements must be as wide. Without it the type is the
 // one that the file names.
 func Load(spec string) (*Array, error) {
-	path, as := spec, ""
-	if i := strings.LastIndexByte(spec, ':'); i >= 0 && strings.HasSuffix(strings.ToLower(spec[:i]), ".npy") {
-		path, as = spec[:i], spec[i+1:]
+	path, rest := splitPath(spec)
+	if path == "" {
+		path = spec // an error of the system says more
+	}
+	tensors := strings.HasSuffix(strings.ToLower(path), tensorsSuffix)
+	name, as := "", rest
+	if tensors {
+		name, as = splitTensor(rest)
 	}
 	var want *typeShape
 	if as != "" {
-		ts, err := parseTypeShape(as, diag.Pos{Line: 1, Col: len(path) + 2})
+		ts, err := parseTypeShape(as, diag.Pos{Line: 1, Col: len(spec) - len(as) + 1})
 		if err != nil {
 			return nil, err
 		}
@@ -125,16 +131,37 @@ func Load(spec string) (*Array, error) {
 		return nil, fmt.Errorf("array: Load: %w", err)
 	}
 	defer f.Close()
+	if tensors {
+		return readTensor(f, path, name, want)
+	}
 	return readNPY(bufio.NewReader(f), path, want)
 }
 
+// splitPath takes a file's name off a text, and what is behind its colon; both are "" where there is no such file's.
+func splitPath(spec string) (path, rest string) {
+	for _, suffix := range []string{".npy", tensorsSuffix} {
+		for at := 0; at < len(spec); {
+			path, rest, more := strings.Cut(spec[at:], ":")
+			if strings.HasSuffix(strings.ToLower(path), suffix) {
+				return spec[:at+len(path)], rest
+			}
+			if !more {
+				break
+			}
+			at += len(path) + 1
+		}
+	}
+	return "", ""
+}
+
 // FromSpec makes an array from a command-line text: a generator ("rand:f16[64,
-// 32]:seed=1", see [Generate]) or a file ("w.npy", "w.npy:i6[64, 32]", see
-// [Load]).
+// 32]:seed=1", see [Generate]) or a file ("w.npy", "w.npy:i6[64, 32]",
+// "model.safetensors:NAME", see [Load]).
 func FromSpec(spec string) (*Array, error) {
 	kind, _, _ := strings.Cut(spec, ":")
 	kind, _, _ = strings.Cut(kind, "=")
-	if slices.Contains(generatorNames(), kind) || !strings.Contains(strings.ToLower(spec), ".npy") {
+	small := strings.ToLower(spec)
+	if slices.Contains(generatorNames(), kind) || !strings.Contains(small, ".npy") && !strings.Contains(small, tensorsSuffix) {
 		return Generate(spec)
 	}
 	return Load(spec)
@@ -145,8 +172,8 @@ func FromSpec(spec string) (*Array, error) {
 // the content are a [diag.List] with a code from Array.N4 to Array.N8.
 func ReadNPY(r io.Reader) (*Array, error) { return readNPY(r, "", nil) }
 
-// npyError is a problem in the file.
-func npyError(file, code, help, format string, args ...any) error {
+// fileError is a problem in the file.
+func fileError(file, code, help, format string, args ...any) error {
 	var l diag.List
 	l.Addf(diag.Pos{File: file}, code, help, format, args...)
 	return l.Err()
@@ -159,7 +186,7 @@ func readNPY(r io.Reader, file string, want *typeShape) (*Array, error) {
 	}
 	h, msg := parseNPYHeader(head)
 	if msg != "" {
-		return nil, npyError(file, codeHeader, "", "the .npy header %s", msg)
+		return nil, fileError(file, codeHeader, "", "the .npy header %s", msg)
 	}
 	raw, size, bigEndian, err := npyElement(file, h.descr, want != nil)
 	if err != nil {
@@ -167,7 +194,7 @@ func readNPY(r io.Reader, file string, want *typeShape) (*Array, error) {
 	}
 	// A container of bytes is checked as u8 with one more dimension.
 	if err := CheckShape(dtype.U8, append(slices.Clone(h.shape), size)...); err != nil {
-		return nil, npyError(file, codeShape, fmt.Sprintf("the limit is %d bytes and %d dimensions", MaxBytes, MaxRank-1),
+		return nil, fileError(file, codeShape, fmt.Sprintf("the limit is %d bytes and %d dimensions", MaxBytes, MaxRank-1),
 			"the .npy shape %s is not possible", shapeText(h.shape))
 	}
 	n := 1
@@ -179,7 +206,7 @@ func readNPY(r io.Reader, file string, want *typeShape) (*Array, error) {
 		return nil, fmt.Errorf("array: ReadNPY: %w", err)
 	}
 	if len(data) != n*size {
-		return nil, npyError(file, codeShort, "the file is cut short or its header is wrong",
+		return nil, fileError(file, codeShort, "the file is cut short or its header is wrong",
 			"the .npy data has %d bytes, and %s of %d-byte elements takes %d", len(data), shapeText(h.shape), size, n*size)
 	}
 	if bigEndian {
@@ -193,23 +220,28 @@ func readNPY(r io.Reader, file string, want *typeShape) (*Array, error) {
 	if want == nil && h.typed != "" {
 		ts, err := parseTypeShape(h.typed, diag.Pos{})
 		if err != nil {
-			return nil, npyError(file, codeHeader, "", "the .npy header names a type that does not exist: %q", h.typed)
+			return nil, fileError(file, codeHeader, "", "the .npy header names a type that does not exist: %q", h.typed)
 		}
 		want = &ts
 	}
 	if want == nil {
 		return &Array{Type: raw, Shape: h.shape, Data: data}, nil
 	}
+	return taken(file, data, size, h.shape, *want)
+}
+
+// taken are the bytes of a file's array as somebody says they are meant. Its own elements have so many bytes.
+func taken(file string, data []byte, size int, shape []int, want typeShape) (*Array, error) {
 	a := &Array{Type: want.t, Shape: want.shape, Data: data}
 	if !want.shaped {
 		if want.t.Bits() != 8*size {
-			return nil, npyError(file, codeBytes, fmt.Sprintf("give the shape too: %s[…]", want.t),
+			return nil, fileError(file, codeBytes, fmt.Sprintf("give the shape too: %s[…]", want.t),
 				"%s has %d bits, and the elements of the file have %d", want.t, want.t.Bits(), 8*size)
 		}
-		a.Shape = h.shape
+		a.Shape = shape
 	}
 	if need := dtype.PackedBytes(a.Type.Bits(), a.Len()); need != len(data) {
-		return nil, npyError(file, codeBytes, "", "%s takes %d bytes, and the file has %d", a.Header(), need, len(data))
+		return nil, fileError(file, codeBytes, "", "%s takes %d bytes, and the file has %d", a.Header(), need, len(data))
 	}
 	a.clearTail()
 	return a, nil
@@ -219,7 +251,7 @@ func readNPY(r io.Reader, file string, want *typeShape) (*Array, error) {
 func readNPYHeader(r io.Reader, file string) (string, error) {
 	short := func(err error) error {
 		if err == io.EOF || err == io.ErrUnexpectedEOF {
-			return npyError(file, codeHeader, "", "the file ends inside the .npy header")
+			return fileError(file, codeHeader, "", "the file ends inside the .npy header")
 		}
 		return fmt.Errorf("array: ReadNPY: %w", err)
 	}
@@ -228,7 +260,7 @@ func readNPYHeader(r io.Reader, file string) (string, error) {
 		return "", short(err)
 	}
 	if string(start[:6]) != npyMagic {
-		return "", npyError(file, codeHeader, "save it with numpy.save", "this is not a .npy file")
+		return "", fileError(file, codeHeader, "save it with numpy.save", "this is not a .npy file")
 	}
 	var size [4]byte
 	width := 4
@@ -237,14 +269,14 @@ func readNPYHeader(r io.Reader, file string) (string, error) {
 		width = 2
 	case 2, 3:
 	default:
-		return "", npyError(file, codeHeader, "", "the .npy format %d.%d is not known", start[6], start[7])
+		return "", fileError(file, codeHeader, "", "the .npy format %d.%d is not known", start[6], start[7])
 	}
 	if _, err := io.ReadFull(r, size[:width]); err != nil {
 		return "", short(err)
 	}
 	n := binary.LittleEndian.Uint32(size[:])
 	if n > maxNPYHeader {
-		return "", npyError(file, codeHeader, "", "the .npy header has %d bytes, and at most %d are read", n, maxNPYHeader)
+		return "", fileError(file, codeHeader, "", "the .npy header has %d bytes, and at most %d are read", n, maxNPYHeader)
 	}
 	head := make([]byte, n)
 	if _, err := io.ReadFull(r, head); err != nil {
@@ -279,10 +311,10 @@ func npyElement(file, descr string, typed bool) (t dtype.Type, size int, bigEndi
 			case 2:
 				help = "name the type: FILE.npy:bf16"
 			}
-			return 0, 0, false, npyError(file, codeNumpy, help, "the file holds raw elements of %s", bytes)
+			return 0, 0, false, fileError(file, codeFileType, help, "the file holds raw elements of %s", bytes)
 		}
 	}
-	return 0, 0, false, npyError(file, codeNumpy, "convert it in numpy first, for example with astype", "the numpy type %q has no element type here", descr)
+	return 0, 0, false, fileError(file, codeFileType, "convert it in numpy first, for example with astype", "the numpy type %q has no element type here", descr)
 }
 
 // fromFortran reorders elements from column-major to row-major.

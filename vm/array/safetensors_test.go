@@ -1,0 +1,127 @@
+package array
+
+import (
+	"bytes"
+	"encoding/binary"
+	"errors"
+	"fmt"
+	"io/fs"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// byLibrary is a file as safetensors 0.8.0 writes it.
+const byLibrary = "\xe0\x00\x00\x00\x00\x00\x00\x00" +
+	`{"__metadata__":{"made":"by safetensors"},"b":{"dtype":"F32","shape":[],"data_offsets":[0,4]},"a.weight":{"dtype":"BF16","shape":[2,2],"data_offsets":[4,12]},"c":{"dtype":"F8_E4M3","shape":[3],"data_offsets":[12,15]}}       ` +
+	"\x00\x00 @\x80?\x00\xc0\x00\x00I@8\xc0~"
+
+// tensors is a file with a header and data.
+func tensors(head string, data ...byte) []byte {
+	return slices.Concat(binary.LittleEndian.AppendUint64(nil, uint64(len(head))), []byte(head), data)
+}
+
+func TestLoadTensors(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "model.safetensors")
+	write := func(data []byte) {
+		t.Helper()
+		if err := os.WriteFile(path, data, 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	write([]byte(byLibrary))
+	for spec, want := range map[string]string{
+		":a.weight":         "bf16[2, 2] [1 -2 0 3.140625]",
+		":b":                "f32[] [2.5]",
+		":c":                "f8e4m3[3] [1 -2 448]",
+		":c:u8":             "u8[3] [56 192 126]",
+		":c:i4[2, 3]":       "i4[2, 3] [-8 3 0 -4 -2 7]",
+		":a.weight:i16[4]":  "i16[4] [16256 -16384 0 16457]",
+		":a.weight:f16":     "f16[2, 2] [1.875 -2 0 2.142578125]",
+		":a.weight:f32":     "f32 has 32 bits, and the elements of the file have 16 [Array.N8]",
+		":a.weight:f32[3]":  "f32[3] takes 12 bytes, and the file has 8 [Array.N8]",
+		":c:f17":            fmt.Sprintf(`1:%d: "f17" is not an element type`, len(path)+4),
+		"":                  "the file has 3 arrays, and none is named: write " + path + ":NAME [Array.N10]\n\thelp: there are a.weight, b, c",
+		":":                 "the file has 3 arrays, and none is named",
+		":a.weigth":         `none of the file's 3 arrays is called "a.weigth" [Array.N10]` + "\n\thelp: did you mean a.weight?",
+		":weight":           "help: did you mean a.weight?",
+		":model.embeddings": "help: there are a.weight, b, c",
+	} {
+		a, err := FromSpec(path + spec)
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = fmt.Sprint(a.Header(), " ", a.Floats())
+		}
+		if !strings.Contains(got, want) {
+			t.Errorf("%q: %s, want %s", spec, got, want)
+		}
+	}
+	if _, err := Load(filepath.Join(dir, "none.safetensors:x")); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	one := `{"w":{"dtype":"%s","shape":%s,"data_offsets":%s}}`
+	for _, c := range []struct {
+		name string
+		data []byte
+		want string
+	}{
+		{"one array needs no name", tensors(fmt.Sprintf(one, "F4", "[3]", "[0,2]"), 0x21, 0xff), "f4e2m1[3] [0.5 1 -6]"},
+		{"no elements", tensors(fmt.Sprintf(one, "F16", "[0,4]", "[0,0]")), "f16[0, 4] []"},
+		{"no arrays", tensors(`{}`), "the file has 0 arrays"},
+		{"empty", nil, "this is no .safetensors file [Array.N5]"},
+		{"text", []byte("hello, world, hello"), "or no .safetensors file [Array.N5]"},
+		{"cut header", tensors(`{"w":`)[:11], "it is cut short"},
+		{"huge header", binary.LittleEndian.AppendUint64(nil, 1<<63), "a header of 9223372036854775808 bytes"},
+		{"long header", tensors(strings.Repeat(" ", maxTensorsHeader+1)), "at most 16777216 are read"},
+		{"no JSON", tensors(`{"w":}`), "the header is no JSON object"},
+		{"a list", tensors(`[]`), "the header is no JSON object"},
+		{"no description", tensors(`{"w":3}`), "the header does not say what w is"},
+		{"half a size", tensors(fmt.Sprintf(one, "F16", "[1.5]", "[0,2]"), 0, 0), "the header does not say what w is"},
+		{"negative", tensors(fmt.Sprintf(one, "F16", "[-1]", "[0,2]"), 0, 0), "is not possible [Array.N4]"},
+		{"too large", tensors(fmt.Sprintf(one, "F64", "[4611686018427387903,4611686018427387903]", "[0,2]"), 0, 0), "is not possible [Array.N4]"},
+		{"another type", tensors(fmt.Sprintf(one, "C64", "[1]", "[0,8]"), make([]byte, 8)...), `w is of the type "C64", which has no element type here [Array.N6]`},
+		{"cut data", tensors(fmt.Sprintf(one, "F16", "[2]", "[0,4]"), 0, 0), "w lies in bytes 0 to 4, and the file has 2 behind its header [Array.N7]"},
+		{"backwards", tensors(fmt.Sprintf(one, "F16", "[1]", "[2,0]"), 0, 0), "w lies in bytes 2 to 0"},
+		{"before the data", tensors(fmt.Sprintf(one, "F16", "[1]", "[-2,0]"), 0, 0), "w lies in bytes -2 to 0"},
+		{"another length", tensors(fmt.Sprintf(one, "F16", "[1]", "[0,1]"), 0, 0), "w has 1 bytes, and f16[1] takes 2 [Array.N7]"},
+	} {
+		write(c.data)
+		a, err := Load(path)
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = fmt.Sprint(a.Header(), " ", a.Floats())
+		}
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s: %s, want %s", c.name, got, c.want)
+		}
+	}
+	// Of many arrays some are listed.
+	var many []string
+	for i := range 20 {
+		many = append(many, fmt.Sprintf(`"model.layers.%d.mlp.down_proj.weight":{"dtype":"F16","shape":[0],"data_offsets":[0,0]}`, i))
+	}
+	write(tensors("{" + strings.Join(many, ",") + "}"))
+	if _, err := Load(path + ":down_proj"); err == nil || !strings.Contains(err.Error(), "did you mean model.layers.0.mlp.down_proj.weight, ") || !strings.Contains(err.Error(), " and 12 more?") {
+		t.Error(err)
+	}
+}
+
+func FuzzTensors(f *testing.F) {
+	f.Add([]byte(byLibrary), "a.weight")
+	f.Add(tensors(`{"w":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}`, 0x21, 0xff), "")
+	f.Fuzz(func(t *testing.T, data []byte, name string) {
+		a, err := tensorOf(bytes.NewReader(data), int64(len(data)), "f", name, nil)
+		if err != nil {
+			return
+		}
+		if len(a.Data) != dtype.PackedBytes(a.Type.Bits(), a.Len()) || len(a.Data) > len(data) {
+			t.Fatalf("%s has %d bytes from a file of %d", a.Header(), len(a.Data), len(data))
+		}
+		_ = a.String()
+	})
+}
