@@ -195,10 +195,9 @@ func (s *Store) All() ([]Found, error) {
 	err := s.view(func(b *bbolt.Bucket) error {
 		return b.ForEach(func(_, data []byte) error {
 			var f Found
-			if err := json.Unmarshal(data, &f); err != nil {
-				return err
+			if json.Unmarshal(data, &f) == nil { // else it is as if it were not there, as for Get
+				out = append(out, f)
 			}
-			out = append(out, f)
 			return nil
 		})
 	})

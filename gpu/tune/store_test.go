@@ -91,6 +91,31 @@ func TestStoreRenew(t *testing.T) {
 	}
 }
 
+// TestStoreUnreadable has an entry that is none among others.
+func TestStoreUnreadable(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "tuned.db")
+	s, _ := OpenStore(path)
+	if err := s.Put(found("p", 1), found("q", 2)); err != nil {
+		t.Fatal(err)
+	}
+	db, err := bbolt.Open(path, 0o644, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	err = db.Update(func(tx *bbolt.Tx) error {
+		return tx.Bucket(results).Put(key("a GPU", "CUDA 13.0", "p"), []byte("{"))
+	})
+	if err := errors.Join(err, db.Close()); err != nil {
+		t.Fatal(err)
+	}
+	if all, err := s.All(); err != nil || len(all) != 1 || all[0].Problem != "q" {
+		t.Errorf("%+v, %v", all, err)
+	}
+	if _, ok, err := s.Get("a GPU", "CUDA 13.0", "p"); ok || err != nil {
+		t.Errorf("%v, %v", ok, err)
+	}
+}
+
 // TestStoreShared has many writers and readers of one file at the same time.
 func TestStoreShared(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "tuned.db")
