@@ -262,7 +262,7 @@ func (m *module) python() ([]byte, error) {
 		"Name":   "linear_" + m.name, "Of": m.name, "Programs": m.programs, "Products": m.products, "Shares": slices.ContainsFunc(m.products, exportedProduct.Shares),
 		"Arranged": arranged[1], "Sums": sums, "Shifts": p.Shifts(),
 		"Kind": kind.String(), "Far": far.String(), "N": l.N, "K": l.K, "Bits": l.WeightType.Bits(), "Group": group, "Groups": l.Groups(),
-		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Bias": m.bias, "Values": values, "Unheld": l.unheld(), "Top": number(top),
+		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Bias": m.bias, "Values": values, "Unheld": ranges(l.unheld()), "Top": number(top),
 		"Packed": shape[0] * shape[1] * shape[2], "ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Powers": l.ScaleType == dtype.F8E8M0, "Float": l.WeightType.IsFloat(),
 		"Positive": l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint, "Most": number(l.ScaleType.Max()), "Least": number(l.ScaleType.Smallest()),
 		"Looks": p.Bounded() || kind.ScaleBits > 0, "ScaleBits": kind.ScaleBits, "Quantized": m.bits, "Expand": m.by[Expand] != nil, "Exact": slices.ContainsFunc(m.products, func(p exportedProduct) bool { return p.Expands }), "Reach": least, "Largest": number(largest), "Bounded": p.Bounded(), "Near": p.Near, "Rounded": p.Rounded, "From": p.From, "To": p.To, "Greatest": number(p.Greatest()),
@@ -276,4 +276,19 @@ func (m *module) python() ([]byte, error) {
 		return nil, fmt.Errorf("qmm: %w", err)
 	}
 	return b.Bytes(), nil
+}
+
+// codeRange is codes from one to another, both included.
+type codeRange struct{ From, To uint64 }
+
+// ranges are ascending codes by neighbours: comparing all weights of a layer with each code would take its memory many times.
+func ranges(codes []uint64) (out []codeRange) {
+	for _, c := range codes {
+		if n := len(out); n > 0 && out[n-1].To+1 == c {
+			out[n-1].To = c
+		} else {
+			out = append(out, codeRange{c, c})
+		}
+	}
+	return out
 }
