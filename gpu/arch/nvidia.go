@@ -173,7 +173,11 @@ func joinModes(ms ...cuteMode) string {
 
 // threadValue writes a CuTe thread-value layout.
 func threadValue(threads, values []cuteMode) string {
-	t, v := joinModes(threads...), joinModes(values...)
+	return pairModes(joinModes(threads...), joinModes(values...))
+}
+
+// pairModes writes two layouts as the modes of one.
+func pairModes(t, v string) string {
 	at, av := strings.IndexByte(t, ':'), strings.IndexByte(v, ':')
 	return "(" + t[:at] + "," + v[:av] + "):(" + t[at+1:] + "," + v[av+1:] + ")"
 }

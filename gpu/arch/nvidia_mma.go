@@ -2,6 +2,7 @@ package arch
 
 import (
 	"fmt"
+	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
@@ -22,14 +23,24 @@ func perRegister(bits int) int { return max(32/bits, 1) }
 func fragmentA(t dtype.Type, bits, m, k int) Operand {
 	v := perRegister(bits)
 	return operand("A", t, chain("column_local(%d, %d).spatial(8, 4).local(1, %d)", m/8, k/(4*v), v), m, k).
-		cute(threadValue([]cuteMode{{4, v * m}, {8, 1}}, []cuteMode{{v, m}, {m / 8, 8}, {k / (4 * v), 4 * v * m}})).named(cuteType(t))
+		cute(fragmentText(bits, []cuteMode{{4, v * m}, {8, 1}}, []cuteMode{{v, m}, {m / 8, 8}, {k / (4 * v), 4 * v * m}})).named(cuteType(t))
 }
 
 // fragmentB is B [k, 8].
 func fragmentB(t dtype.Type, bits, k int) Operand {
 	v := perRegister(bits)
 	return operand("B", t, chain("local(%d, 1).column_spatial(4, 8).local(%d, 1)", k/(4*v), v), k, 8).
-		cute(threadValue([]cuteMode{{4, v * 8}, {8, 1}}, []cuteMode{{v, 8}, {k / (4 * v), 4 * v * 8}})).named(cuteType(t))
+		cute(fragmentText(bits, []cuteMode{{4, v * 8}, {8, 1}}, []cuteMode{{v, 8}, {k / (4 * v), 4 * v * 8}})).named(cuteType(t))
+}
+
+// fragmentText is the CuTe layout of a fragment. CuTe puts the values of a lone
+// register in brackets where they have 4 bits, and writes their number elsewhere.
+func fragmentText(bits int, threads, values []cuteMode) string {
+	v := joinModes(values...)
+	if bits == 4 && v[0] != '(' {
+		v = "(" + strings.Replace(v, ":", "):(", 1) + ")"
+	}
+	return pairModes(joinModes(threads...), v)
 }
 
 // fragmentC is C or D [m, 8].

@@ -212,7 +212,7 @@ func splitFloat(name string) (bits, exp, man int, ok bool) {
 // those. Complex and vector types have no counterpart.
 func FromTilusName(name string) (Type, bool) {
 	switch name {
-	case "boolean":
+	case "boolean", "bool": // what a program writes, and what the type calls itself
 		return Bool, true
 	case "bfloat16":
 		return BF16, true

@@ -45,8 +45,10 @@ func New(shape, modeShape, spatialModes, localModes []int) (Layout, error) {
 		}
 		local = append(local, g)
 	}
-	if k := slices.Index(used, false); k >= 0 {
-		return Layout{}, fail(eModes, "add it to one of the two lists", "mode %d of size %d is neither spatial nor local", k, modes[k].Size)
+	for k, g := range modes {
+		if !used[k] && g.Size > 1 { // a mode of size 1 has one digit, wherever it stands
+			return Layout{}, fail(eModes, "add it to one of the two lists", "mode %d of size %d is neither spatial nor local", k, g.Size)
+		}
 	}
 	return build(shape, spatial, local)
 }

@@ -26,6 +26,7 @@ const (
 
 type param struct {
 	name     string
+	also     string // what Tilus calls it in Python, where that is another name
 	kind     kind
 	optional bool
 	keyword  bool // cannot be given by position
@@ -100,7 +101,7 @@ func functions() []function {
 			eval: func(a args) (Layout, error) { return a.layout("x").Squeeze(a.ints("dims")...) }},
 		{name: "unsqueeze", doc: "insert dimensions of size 1", params: []param{xParam, {name: "dims", kind: kInts}},
 			eval: func(a args) (Layout, error) { return a.layout("x").Unsqueeze(a.ints("dims")...) }},
-		{name: "flatten", doc: "join the dimensions from start to end, both included", params: []param{xParam, {name: "start", kind: kInt, optional: true}, {name: "end", kind: kInt, optional: true}},
+		{name: "flatten", doc: "join the dimensions from start to end, both included", params: []param{xParam, {name: "start", also: "start_dim", kind: kInt, optional: true}, {name: "end", also: "end_dim", kind: kInt, optional: true}},
 			eval: func(a args) (Layout, error) { return a.layout("x").Flatten(a.int("start", 0), a.int("end", -1)) }},
 		{name: "concat", doc: "the layout of pairs: shapes one after the other", params: []param{xParam, {name: "y", kind: kLayout}},
 			eval: func(a args) (Layout, error) { return concat(a.layout("x"), a.layout("y")) }},

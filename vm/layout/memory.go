@@ -81,7 +81,7 @@ func sharedFunctions() []function {
 				}
 				return SharedRowMajorSwizzle(8*n, a.ints("shape")...)
 			})},
-		{name: "shared_layout", doc: "a layout from its lists: the modes of the shape, a stride for each, a swizzle or None", params: []param{listParam("shape"), listParam("mode_shape"), listParam("mode_strides"), {name: "swizzle", kind: kSwizzle, optional: true}},
+		{name: "shared_layout", doc: "a layout from its lists: the modes of the shape, a stride for each, a swizzle or None", params: []param{listParam("shape"), listParam("mode_shape"), listParam("mode_strides"), {name: "swizzle", also: "optional_swizzle", kind: kSwizzle, optional: true}},
 			other: shared(func(a args) (Shared, error) {
 				return NewShared(a.ints("shape"), a.ints("mode_shape"), a.ints("mode_strides"), a["swizzle"].swizzle)
 			})},
@@ -103,9 +103,9 @@ func sharedFunctions() []function {
 			other: shared(func(a args) (Shared, error) { return a["x"].shared.Slice(a.ints("retain_dims")...) })},
 		{name: "unsqueeze", doc: "insert dimensions of size 1", params: []param{x, dimsParam},
 			other: shared(func(a args) (Shared, error) { return a["x"].shared.Unsqueeze(a.ints("dims")...) })},
-		{name: "prepend_dim", doc: "n copies one after the other, as a first dimension", params: []param{x, {name: "n", kind: kInt}},
+		{name: "prepend_dim", doc: "n copies one after the other, as a first dimension", params: []param{x, {name: "n", also: "extent", kind: kInt}},
 			other: shared(func(a args) (Shared, error) { return a["x"].shared.Prepend(a.int("n", 0)) })},
-		{name: "reshape", doc: "another shape of the same size", params: []param{x, shapeParam},
+		{name: "reshape", doc: "another shape of the same size", params: []param{x, {name: "shape", also: "new_shape", kind: kInts}},
 			other: shared(func(a args) (Shared, error) { return a["x"].shared.Reshape(a.ints("shape")...) })},
 		{name: "apply_swizzle", doc: "permute the offsets of a layout without swizzle: a swizzle, or its base, bits and shift", params: []param{x, {name: "swizzle", kind: kSwizzle, optional: true}, {name: "base", kind: kInt, optional: true, keyword: true}, {name: "bits", kind: kInt, optional: true, keyword: true}, {name: "shift", kind: kInt, optional: true, keyword: true}},
 			other: shared(func(a args) (Shared, error) {

@@ -434,10 +434,10 @@ func (p *parser) keyword(f *function, params []param, a args, name string, at To
 	var known []string
 	for _, q := range params {
 		known = append(known, q.name)
-		if q.name != name {
+		if q.name != name && q.also != name {
 			continue
 		}
-		if _, ok := a[name]; ok {
+		if _, ok := a[q.name]; ok {
 			p.problem(at.Start, at.End, eArgs, f.signature(), "%s is given twice", name)
 		}
 		start := p.tok.Start
@@ -445,7 +445,7 @@ func (p *parser) keyword(f *function, params []param, a args, name string, at To
 		if !ok {
 			p.problem(start, p.end, eArgs, f.signature(), "%s of %s cannot be %s", name, f.name, v.describe())
 		}
-		a[name] = v
+		a[q.name] = v
 		return
 	}
 	help := diag.DidYouMean(name, known)

@@ -85,8 +85,8 @@ type cuteInput struct {
 	Types                map[string]string `json:"types"`
 }
 
-// call is the operation as an expression. The recordings write shapes as S(…)
-// and numbers as I…, and a column-major layout as its shape alone.
+// call is the operation as an expression. The recordings write shapes as S(…) or
+// S8 and numbers as I8, and a column-major layout as its shape alone.
 func (in cuteInput) call(op string) string {
 	args := slices.Clone(in.Args)
 	for i, a := range args {
@@ -100,9 +100,7 @@ func (in cuteInput) call(op string) string {
 
 func cuteArg(a string) string {
 	switch {
-	case strings.HasPrefix(a, "S("):
-		return a[1:]
-	case strings.HasPrefix(a, "I"):
+	case len(a) > 1 && (a[0] == 'S' || a[0] == 'I') && strings.IndexByte("(0123456789", a[1]) >= 0:
 		return a[1:]
 	case strings.HasPrefix(a, "(") && !strings.Contains(a, ":"):
 		return "make_layout(" + a + ")"
@@ -760,10 +758,10 @@ func losesElements(in cuteInput, answer map[string]any, expect json.RawMessage, 
 	var want struct {
 		B struct{ Samples [][]int }
 	}
-	if ours["layout"] != "((4,8),8):((64,1),8)" || json.Unmarshal(expect, &want) != nil {
+	if ours["layout"] != "((4,8),(8)):((64,1),(8))" || json.Unmarshal(expect, &want) != nil {
 		return "", err
 	}
-	theirs, e := cute.Parse("((4,8),8):((32,1),8)")
+	theirs, e := cute.Parse("((4,8),(8)):((32,1),(8))")
 	if e != nil {
 		return "", e
 	}

@@ -92,6 +92,9 @@ func TestCuteArguments(t *testing.T) {
 		{`{"op": "logical_divide", "args": ["16:1", "(2,2)"]}`, "((2,2),4):((1,2),4)"},
 		{`{"op": "logical_divide", "args": ["16:1", "I4"]}`, "(4,4):(1,4)"},
 		{`{"op": "upcast", "args": ["(8,8):(8,1)"], "N": 16}`, "(4,1):(1,1)"},
+		{`{"op": "coalesce_by_mode", "args": ["(2,4)", "S1"]}`, "8:1"},
+		{`{"op": "crd2idx", "args": ["S5", "(4,8):(8,1)"]}`, "9"},
+		{`{"op": "idx2crd", "args": ["I5", "S7"]}`, "5"},
 		{`{"op": "tile_to_shape", "args": ["(2,2)", "S(4,4)", "S(1,0)"]}`, "((2,2),(2,2)):((1,8),(2,4))"},
 	} {
 		var in struct{ Op string }
@@ -156,6 +159,7 @@ func TestCuteLosesElements(t *testing.T) {
 		note   string
 	}{
 		{"((4,8),(8)):((32,1),(8))", false, true, "misses half"},
+		{"((4,8),(8)):((64,1),(8))", true, true, ""},
 		{"((4,8),8):((64,1),8)", true, true, ""},
 		{"((4,8),(8)):((32,1),(8))", true, false, "B is"},
 		{"((4,8),(8)):((16,1),(8))", false, false, "B is"},

@@ -57,6 +57,9 @@ func layoutKinds() []Kind {
 			if in.InstM < 1 || in.InstN < 1 {
 				return nil, errors.New("instruction without size")
 			}
+			if in.InstK >= 8 && (in.M%in.InstM != 0 || in.N%in.InstN != 0 || in.InstM%16 != 0 || in.InstN%(in.InstK/8*4) != 0) {
+				return nil, fmt.Errorf("a tile of %d × %d is not made of instructions of %d × %d × %d", in.M, in.N, in.InstM, in.InstN, in.InstK)
+			}
 			return describe(parseWith("local(m/im, n/in).column_spatial(im/16, 1).column_local(2, in/t/4).spatial(8, 4).local(t)",
 				map[string]any{"m": in.M, "n": in.N, "im": in.InstM, "in": in.InstN, "t": in.InstK / 8}))
 		}),
@@ -136,7 +139,7 @@ func merge(into, from map[string]any) map[string]any {
 	return into
 }
 
-var flattenCall = regexp.MustCompile(`^flatten\((.*?)(?:,\s*(-?\d+)\s*)?(?:,\s*(-?\d+)\s*)?\)$`)
+var flattenCall = regexp.MustCompile(`^flatten\((.*?)(?:,\s*(?:start(?:_dim)?=)?(-?\d+)\s*)?(?:,\s*(?:end(?:_dim)?=)?(-?\d+)\s*)?\)$`)
 
 // upstreamFlatten rewrites flatten(l, start, end) to what upstream's code makes
 // of it: end, from the back where it is negative, lies outside the range, so one
@@ -160,6 +163,9 @@ func upstreamFlatten(expr string) (string, bool) {
 	}
 	if end < 0 {
 		end += len(shape)
+	}
+	if start < 0 {
+		start += len(shape)
 	}
 	if start < 0 || end < start || end > len(shape) {
 		return "", false
@@ -389,6 +395,9 @@ func tensorMemoryAtom(in layoutInput) (map[string]any, error) {
 func weightView(in layoutInput) (map[string]any, error) {
 	if len(in.Tile) != 2 {
 		return nil, fmt.Errorf("tile %v has not two sizes", in.Tile)
+	}
+	if in.Tile[0]%16 != 0 || in.Tile[1]%8 != 0 {
+		return nil, fmt.Errorf("tile %v is not made of fragments of 16 × 8", in.Tile)
 	}
 	tile, err := parseWith("local(k/16, n/8).local(2, 1).column_spatial(4, 8).local(2, 1)", map[string]any{"k": in.Tile[0], "n": in.Tile[1]})
 	if err != nil {

@@ -246,16 +246,23 @@ func describeCanonical(c layout.Canonical) map[string]any {
 	return out
 }
 
-// A global layout may stand as a name that ends with its shape: row_major_5x7.
-var globalName = regexp.MustCompile(`^(row_major|column_major)_(\d+(?:x\d+)*)$`)
+// A global layout may stand as a name that ends with its shape, row_major_5x7, or
+// with its shape and strides, strides_5x7_8x1.
+var (
+	globalName    = regexp.MustCompile(`^(row_major|column_major)_(\d+(?:x\d+)*)$`)
+	globalStrides = regexp.MustCompile(`^strides_(\d+(?:x\d+)*)_(\d+(?:x\d+)*)$`)
+)
 
 func globalOffsets(in struct {
 	Layout  string
 	Indices [][]int
 }) (map[string]any, error) {
 	expr := in.Layout
+	comma := func(sizes string) string { return strings.ReplaceAll(sizes, "x", ", ") }
 	if m := globalName.FindStringSubmatch(expr); m != nil {
-		expr = m[1] + "(" + strings.ReplaceAll(m[2], "x", ", ") + ")"
+		expr = m[1] + "(" + comma(m[2]) + ")"
+	} else if m := globalStrides.FindStringSubmatch(expr); m != nil {
+		expr = "strides([" + comma(m[1]) + "], [" + comma(m[2]) + "])"
 	}
 	g, err := layout.ParseGlobal(expr)
 	if err != nil {

@@ -120,6 +120,16 @@ func TestLayoutRules(t *testing.T) {
 		{"register_query", `{"expr":"flatten(local(2,3,4))","index":[5,1]}`, `{"ok":true,"threads":[0],"local":21}`, "upstream leaves out"},
 		{"register", `{"expr":"flatten(local(3,4),1,1)"}`, `{"ok":true,"layout":{"shape":[3,1,4],"mode_shape":[3,4],"spatial_modes":[],"local_modes":[0,1]}}`, "upstream leaves out"},
 		{"register", `{"expr":"flatten(local(2,3,4),0,1)"}`, `{"ok":true,"layout":{"shape":[6,4],"mode_shape":[6,4],"spatial_modes":[],"local_modes":[0,1]}}`, ""},
+		{"register", `{"expr":"flatten(spatial(2,3,4),start_dim=0,end_dim=2)"}`, `{"ok":true,"layout":{"shape":[6,4],"mode_shape":[6,4],"spatial_modes":[0,1],"local_modes":[]}}`, "upstream leaves out"},
+		{"register", `{"expr":"flatten(local(2,3,4),-2,-1)"}`, `{"ok":true,"layout":{"shape":[2,3,4],"mode_shape":[2,3,4],"spatial_modes":[],"local_modes":[0,1,2]}}`, "upstream leaves out"},
+		// Arguments by the names that they have in Python.
+		{"shared", `{"expr":"shared_layout(shape=[8,8],mode_shape=[8,8],mode_strides=[8,1],optional_swizzle=Swizzle(base=0,bits=3,shift=3))"}`, `{"ok":true,"layout":{"shape":[8,8],"mode_shape":[8,8],"mode_strides":[8,1],"swizzle":{"base":0,"bits":3,"shift":3}}}`, ""},
+		{"shared", `{"expr":"shared_reshape(shared_row_major(12),new_shape=[3,4]).prepend_dim(extent=2)"}`, `{"ok":true,"layout":{"shape":[2,3,4],"mode_shape":[2,3,4],"mode_strides":[12,4,1],"swizzle":null}}`, ""},
+		{"register", `{"expr":"register_layout([4],[1,4],[1],[])"}`, `{"ok":true,"layout":{"shape":[4],"mode_shape":[4],"spatial_modes":[0],"local_modes":[]}}`, ""},
+		{"global", `{"layout":"strides_5x7_8x1","indices":[[4,6],[1,0]]}`, `{"ok":true,"offsets":[38,8]}`, ""},
+		// What is not made of whole instructions or fragments.
+		{"wgmma_d", `{"m":64,"n":24,"inst_m":64,"inst_n":24,"inst_k":32}`, `{"ok":false}`, ""},
+		{"weight_view", `{"nbits":4,"tile":[24,12]}`, `{"ok":false}`, ""},
 		// The instruction of a product follows from its types.
 		{"resolve_dot_config", `{"operand_dtype":"int8","acc_dtype":"int32","m":16,"n":8,"k":32,"num_warps":1}`, `{"ok":true,
 			"la":{"shape":[16,32],"mode_shape":[2,8,2,4,4],"spatial_modes":[1,3],"local_modes":[2,0,4]},

@@ -19,7 +19,7 @@ for b, m, s, l in [(1, 0, 3, "(8,8):(8,1)"), (3, 0, 3, "(8,8):(8,1)"), (2, 1, -3
     asks.append(("print_layout", f"Sw<{b},{m},{s}> o {l}", f"print_layout(composition(Swizzle<{b},{m},{s}>{{}},{layout(l)}{{}}));"))
 for t, c in (("u8", "uint8_t"), ("f32", "float"), ("f64", "double")):
     asks.append(("print_latex", f"GMMA::Layout_MN_SW32_Atom<{t}>", f"print_latex(as_position_independent_swizzle_layout(GMMA::Layout_MN_SW32_Atom<{c}>{{}}));"))
-atoms = ["SM70_8x8x4_F16F16F16F16_TN", "SM70_8x8x4_F32F16F16F32_NT", "SM75_16x8x8_F32F16F16F32_TN", "SM80_16x8x16_F32BF16BF16F32_TN", "SM80_16x8x4_F32TF32TF32F32_TN", "SM80_16x8x32_S32S8S8S32_TN", "SM80_8x8x4_F64F64F64F64_TN", "SM90_16x8x4_F64F64F64F64_TN"]
+atoms = ["SM70_8x8x4_F16F16F16F16_TN", "SM70_8x8x4_F32F16F16F32_NT", "SM75_16x8x8_F32F16F16F32_TN", "SM80_16x8x16_F32BF16BF16F32_TN", "SM80_16x8x4_F32TF32TF32F32_TN", "SM80_16x8x32_S32S8S8S32_TN", "SM80_8x8x4_F64F64F64F64_TN", "SM90_16x8x4_F64F64F64F64_TN", "SM80_8x8x32_S32S4S4S32_TN"]
 for a in atoms:
     asks.append(("print_svg", a, f"print_svg(MMA_Atom<{a}>{{}});"))
     asks.append(("print_latex_mma", a, f"print_latex(MMA_Atom<{a}>{{}});"))
