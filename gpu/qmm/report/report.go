@@ -138,7 +138,7 @@ func kind(r qmm.Row) string {
 func anchor(kind string) string { return strings.NewReplacer(" ", "-", "=", "-").Replace(kind) }
 
 // roofline draws rows under the roofs, as series by name.
-func roofline(title string, rows []qmm.Row, t tops, series func(qmm.Row) string) (layoutviz.Picture, error) {
+func roofline(title string, rows []qmm.Row, t tops, series func(qmm.Row) string) (template.HTML, error) {
 	ch := layoutviz.Chart{Title: title, X: "operations for each byte of weights, scales, x and y", Y: "10¹² operations a second", LogX: true, LogY: true}
 	groups := map[string]*layoutviz.Series{}
 	lo, hi := math.Inf(1), 0.0
@@ -177,12 +177,21 @@ func roofline(title string, rows []qmm.Row, t tops, series func(qmm.Row) string)
 	for _, name := range order {
 		ch.Series = append(ch.Series, *groups[name])
 	}
-	return layoutviz.Plot(ch, layoutviz.Options{})
+	return within(ch)
 }
 
-// within is a picture as part of a page: without what only a file begins with.
-func within(p layoutviz.Picture) template.HTML {
-	return template.HTML(p.SVG[max(0, bytes.Index(p.SVG, []byte("<svg"))):])
+// within is a chart as part of a page, without what only a file begins with: for a light page and for a
+// dark one, of which the page shows what fits.
+func within(ch layoutviz.Chart) (template.HTML, error) {
+	var out strings.Builder
+	for _, theme := range []string{"light", "dark"} {
+		p, err := layoutviz.Plot(ch, layoutviz.Options{Theme: theme})
+		if err != nil {
+			return "", err
+		}
+		fmt.Fprintf(&out, `<div class="%s">%s</div>`, theme, p.SVG[max(0, bytes.Index(p.SVG, []byte("<svg"))):])
+	}
+	return template.HTML(out.String()), nil
 }
 
 // figure is a picture of the page.
@@ -262,7 +271,7 @@ func Page(title string, rows []qmm.Row) ([]byte, error) {
 	if err != nil {
 		return nil, fmt.Errorf("report: %w", err)
 	}
-	p.Overview = append(p.Overview, figure{"all types", within(pic)})
+	p.Overview = append(p.Overview, figure{"all types", pic})
 	names := slices.SortedFunc(maps.Keys(kinds), func(a, b string) int {
 		x, _ := dtype.Parse(strings.Fields(a)[0])
 		y, _ := dtype.Parse(strings.Fields(b)[0])
@@ -274,7 +283,7 @@ func Page(title string, rows []qmm.Row) ([]byte, error) {
 		if err != nil {
 			return nil, fmt.Errorf("report: %w", err)
 		}
-		p.Types = append(p.Types, figure{anchor(name), within(pic)})
+		p.Types = append(p.Types, figure{anchor(name), pic})
 	}
 	for _, r := range rows {
 		name := fmt.Sprintf("%s, [%d, %d]·[%d, %d]ᵀ, %s", r.Layer, r.M, r.K, r.N, r.K, r.Act)

@@ -77,8 +77,10 @@ func TestRecord(t *testing.T) {
 	if bytes.Contains(page, []byte("<?xml")) {
 		t.Error("a picture begins as a file does")
 	}
-	if n := bytes.Count(page, []byte("<svg")); n != len(types)+1 {
-		t.Errorf("%d pictures for %d types", n, len(types))
+	for _, theme := range []string{"light", "dark"} {
+		if n := bytes.Count(page, []byte(`<div class="`+theme+`"><svg`)); n != len(types)+1 {
+			t.Errorf("%d pictures for %d types on %s pages", n, len(types), theme)
+		}
 	}
 	for _, r := range rows {
 		if !bytes.Contains(page, []byte(schedule(r))) || !bytes.Contains(page, []byte(r.Weight+form(r))) {
