@@ -159,7 +159,7 @@ func (c *canvas) beside(names []string, points, taken []scene.Box, frame scene.B
 		if name == "" {
 			continue
 		}
-		p, w := points[i], int(math.Ceil(float64(scene.Width(name, headSize))))
+		p, w := points[i], scene.Width(name, headSize)
 		for _, at := range []scene.Box{
 			{X: p.X + p.W + 3, Y: p.Y + p.H/2 - high/2},
 			{X: p.X - 3 - w, Y: p.Y + p.H/2 - high/2},
