@@ -22,7 +22,7 @@ const floors = `
 12 kernel/worker
 11 kernel/cell  kernel/session  web/answer
 10 kernel/native  kernel/comm  kernel/docs  kernel/widget  kernel/debugger  kernel/proto  kernel/wire  kernel/link  kernel/display  kernel/lab  web/pane/*  gpu/qmm/parallel  gpu/qmm/report
- 9 layoutviz/fusion  gpu/attention/template  gpu/gemm/template  gpu/gemm/hopper  gpu/qmm  gpu/qmm/template  gpu/export
+ 9 layoutviz/fusion  gpu/attention/template  gpu/gemm/template  gpu/gemm/hopper  gpu/qmm  gpu/qmm/template  gpu/qmm/checkpoint  gpu/export
  8 gpu/fuse  gpu/tune  gpu/probe  gpu/blocktrace
  7 gpu/lsp  gpu/traffic  gpu/emit/launch  gpu/device
  6 vm/debug/dap  gpu/launch  gpu/compile  gpu/emit  gpu/emit/tensor  gpu/emit/lanes  gpu/cost  layoutviz  layoutviz/theatre  layoutviz/timeline
@@ -68,6 +68,7 @@ kernel/lab -> kernel/proto
 kernel/lab -> kernel/display
 kernel/display -> kernel/proto
 gpu/qmm -> gpu/qmm/template
+gpu/qmm/checkpoint -> gpu/qmm
 gpu/qmm -> gpu/gemm/hopper
 cmd/tilus-lab -> cmd/tilus-lab/conform
 web/site -> web

@@ -11,11 +11,13 @@ import (
 	"strings"
 	"sync"
 	"sync/atomic"
+	"text/tabwriter"
 
 	"github.com/spf13/cobra"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/checkpoint"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -25,10 +27,10 @@ import (
 
 func newQMM() *cobra.Command {
 	presets := strings.Join(qmm.Presets(), ", ")
-	var weights, x, bias, residual, out, program, on, plan string
+	var weights, x, bias, residual, out, program, on, plan, stored, act string
 	var soon bool
 	cmd := &cobra.Command{
-		Use:   "qmm KIND",
+		Use:   "qmm [KIND]",
 		Short: "Quantise a linear layer and multiply with it",
 		Long: `Quantise a linear layer and multiply with it: y = x·wᵀ. KIND is an element type of 1 to
 8 bits or a preset (` + presets + `), and words:
@@ -47,16 +49,39 @@ func newQMM() *cobra.Command {
 The errors of the weights and of y are told, relative to the norm of what plain weights give.
 Numpy has no bf16 of its own: a file of such numbers is FILE.npy:bf16[N, K], whatever it says.
 
+--checkpoint takes a layer that others have quantised, exactly as it is stored; its arrays say
+its kind. It reads ` + strings.Join(checkpoint.Formats()[:4], ", ") + `,
+` + strings.Join(checkpoint.Formats()[4:], ", ") + `. A file without a layer lists
+those that it has. Whether zero points of gptq are stored less one is read from
+quantize_config.json or config.json beside the file. The error of y is against the weights as
+they are dequantised. Biases are not read, and may be given by --bias.
+
 --program prints one of the programs instead: decode, wide, prefill, arrange, pack, unpack
 or expand, of the kind as weights of models have it; prefill as 2048 rows of a layer
 8192x8192 take it.`,
 		Example: `  tilus-lab qmm i4 --weights randn:f32[256,512] --x randn:f16[3,512]
   tilus-lab qmm u3 zero group=64 --weights w.npy --x x.npy --out y.npy --device cuda
   tilus-lab qmm nvfp4 --weights model.safetensors:model.layers.0.mlp.down_proj.weight
+  tilus-lab qmm --checkpoint model.safetensors:model.layers.0.mlp.down_proj
   tilus-lab qmm mxfp4 --program decode`,
-		Args: cobra.MinimumNArgs(1),
+		Args: func(cmd *cobra.Command, args []string) error {
+			switch {
+			case stored == "":
+				return cobra.MinimumNArgs(1)(cmd, args)
+			case len(args) > 0:
+				return fmt.Errorf("a checkpoint says the kind of its layers; leave %q or --checkpoint out", strings.Join(args, " "))
+			}
+			return nil
+		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			kind := strings.Join(args, " ")
+			if stored != "" {
+				if err := without(cmd, "checkpoint", "has weights and their kind", "weights", "program"); err != nil {
+					return err
+				}
+			} else if act != "" {
+				return usageError{fmt.Errorf("--act is of --checkpoint; write act=%s behind the type of weights", act)}
+			}
 			if program != "" {
 				if err := without(cmd, "program", "multiplies nothing", "weights", "x", "bias", "residual", "out", "device", "plan", "soon"); err != nil {
 					return err
@@ -76,17 +101,16 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 					return err
 				}
 			}
-			w, err := array.FromSpec(weights)
-			if err != nil {
-				return inFlag("--weights", weights, err)
+			of, err := func() (*layer, error) {
+				if stored != "" {
+					return storedLayer(cmd, stored, act)
+				}
+				return plainLayer(kind, weights)
+			}()
+			if err != nil || of == nil {
+				return err
 			}
-			if len(w.Shape) != 2 {
-				return usageError{fmt.Errorf("--weights is %s, and weights are [N, K]", w.Header())}
-			}
-			l, err := qmm.Parse(kind, w.Shape[0], w.Shape[1])
-			if err != nil {
-				return usageError{err}
-			}
+			l := of.kind
 			if x == "" {
 				x = fmt.Sprintf("randn:f32[1, %d]:seed=2", l.K)
 			}
@@ -128,7 +152,7 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 				return err
 			}
 			defer d.Close()
-			q, err := l.Quantize(w)
+			q, w, err := of.quantised()
 			if err != nil {
 				return err
 			}
@@ -140,15 +164,21 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 			if err != nil {
 				return err
 			}
-			some, of := compared(xs.Shape[0], l.N, l.K)
+			some, part := compared(xs.Shape[0], l.N, l.K)
 			y, err := some.product(cmd.Context(), xs, w, c)
 			if err != nil {
 				return err
 			}
 			o := cmd.OutOrStdout()
-			fmt.Fprintf(o, "%s [%d, %d]: %d bytes, %.2f bits a weight; relative error of the weights %.2e\n", q.Linear, l.N, l.K, l.Bytes(), 8*float64(l.Bytes())/float64(l.N*l.K), array.RelFro(q.Dequantize(), w))
-			fmt.Fprintf(o, "y %s on %s, plan %s: relative error against the plain weights %.2e%s\n", res.Y.Header(), res.Device, planText(res), array.RelFro(some.pick(res.Y), y), of)
-			if text := beyond(res.Y, w); text != "" {
+			size, lost, against := fmt.Sprintf("%s [%d, %d]: %d bytes, %.2f bits a weight", q.Linear, l.N, l.K, l.Bytes(), 8*float64(l.Bytes())/float64(l.N*l.K)), "", "dequantised"
+			if of.stored == nil {
+				lost, against = fmt.Sprintf("; relative error of the weights %.2e", array.RelFro(q.Dequantize(), w)), "plain"
+			} else {
+				size = of.format + ": " + size
+			}
+			fmt.Fprintln(o, size+lost)
+			fmt.Fprintf(o, "y %s on %s, plan %s: relative error against the %s weights %.2e%s\n", res.Y.Header(), res.Device, planText(res), against, array.RelFro(some.pick(res.Y), y), part)
+			if text := beyond(res.Y, w, of.stored != nil); text != "" {
 				fmt.Fprintln(o, text)
 			}
 			if out != "" {
@@ -160,6 +190,8 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 	}
 	f := cmd.Flags()
 	f.StringVar(&weights, "weights", "randn:f32[256, 512]:seed=1", "`ARRAY` [N, K]: FILE.npy, FILE.safetensors:NAME or a generator, as for run --arg")
+	f.StringVar(&stored, "checkpoint", "", "quantised `LAYER`, FILE.safetensors:NAME; FILE.safetensors lists its layers")
+	f.StringVar(&act, "act", "", "`TYPE` of x and y with --checkpoint, f16 or bf16; that of the layer's scales where it is not given, else f16")
 	f.StringVar(&x, "x", "", "`ARRAY` [M, K]; one random row where it is not given")
 	f.StringVar(&bias, "bias", "", "`ARRAY` [N] that is added to each row")
 	f.StringVar(&residual, "residual", "", "`ARRAY` [M, N] that is added")
@@ -169,6 +201,97 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 	f.StringVar(&plan, "plan", "", "`PLAN`: decode, wide, prefill or expand, which may round weights; chosen where it is not given")
 	f.BoolVar(&soon, "soon", false, "take a program of which a GPU's driver soon has machine code, not the fastest")
 	return cmd
+}
+
+// layer is what is multiplied with: plain weights and a kind that they are to be of, or weights that are quantised.
+type layer struct {
+	kind   qmm.Linear
+	plain  *array.Array
+	stored *qmm.Weights // of a checkpoint
+	format string       // of that
+}
+
+// plainLayer is a layer that is quantised here.
+func plainLayer(kind, weights string) (*layer, error) {
+	w, err := array.FromSpec(weights)
+	if err != nil {
+		return nil, inFlag("--weights", weights, err)
+	}
+	if len(w.Shape) != 2 {
+		return nil, usageError{fmt.Errorf("--weights is %s, and weights are [N, K]", w.Header())}
+	}
+	l, err := qmm.Parse(kind, w.Shape[0], w.Shape[1])
+	if err != nil {
+		return nil, usageError{err}
+	}
+	return &layer{kind: l, plain: w}, nil
+}
+
+// storedLayer is a layer of a checkpoint. Where none is named it lists them, and gives nil.
+func storedLayer(cmd *cobra.Command, spec, act string) (*layer, error) {
+	path, name, ok := array.SplitTensors(spec)
+	if !ok {
+		return nil, usageError{fmt.Errorf("--checkpoint %s: write FILE.safetensors:LAYER, or FILE.safetensors to list its layers", spec)}
+	}
+	f, err := checkpoint.Open(path)
+	if err != nil {
+		return nil, inFlag("--checkpoint", path, err)
+	}
+	defer f.Close()
+	if name == "" {
+		if err := without(cmd, "checkpoint", "without a layer lists layers", "x", "bias", "residual", "out", "device", "plan", "soon", "act"); err != nil {
+			return nil, err
+		}
+		return nil, listLayers(cmd, path, f)
+	}
+	q, err := f.Layer(name)
+	if err != nil {
+		return nil, err
+	}
+	if act != "" {
+		t, err := dtype.Parse(act)
+		if err != nil || t != dtype.F16 && t != dtype.BF16 {
+			return nil, usageError{fmt.Errorf("--act %s: x and y are f16 or bf16", act)}
+		}
+		if q, err = checkpoint.As(q, t); err != nil {
+			return nil, err
+		}
+	}
+	format, err := f.Format(name)
+	return &layer{kind: q.Linear, stored: q, format: format}, err
+}
+
+// quantised are the layer's weights, and the plain ones that y is compared with.
+func (l *layer) quantised() (*qmm.Weights, *array.Array, error) {
+	if l.stored != nil {
+		return l.stored, l.stored.Dequantize(), nil
+	}
+	q, err := l.kind.Quantize(l.plain)
+	return q, l.plain, err
+}
+
+// listLayers prints the quantised layers of a file.
+func listLayers(cmd *cobra.Command, path string, f *checkpoint.File) error {
+	layers := f.Layers()
+	if len(layers) == 0 {
+		_, err := f.Layer("")
+		return err
+	}
+	tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
+	fmt.Fprintln(tw, "LAYER\tFORMAT\tKIND\tN, K\tBYTES")
+	for _, l := range layers {
+		name, each := l.Name, ""
+		if l.Experts > 0 {
+			name, each = fmt.Sprintf("%s[0…%d]", l.Name, l.Experts-1), fmt.Sprintf("%d × ", l.Experts)
+		}
+		if l.Err != nil {
+			text := strings.TrimPrefix(l.Err.Error(), "checkpoint: "+path+":"+l.Name+": ")
+			fmt.Fprintf(tw, "%s\t%s\trefused: %s\n", name, l.Format, text)
+			continue
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t[%d, %d]\t%s%d\n", name, l.Format, l.Kind, l.Kind.N, l.Kind.K, each, l.Kind.Bytes())
+	}
+	return tw.Flush()
 }
 
 // takesFile refuses a file that could not be written, before anything is computed for it.
@@ -187,7 +310,8 @@ func takesFile(flag, path string) error {
 }
 
 // beyond says how much of y its type does not hold, and what weights may be meant that make it so; "" where it holds all.
-func beyond(y, w *array.Array) string {
+// Of a stored layer a flag has the type.
+func beyond(y, w *array.Array, stored bool) string {
 	n := 0
 	for i := range y.Len() {
 		if v := y.Type.Decode(y.Code(i)); v-v != 0 {
@@ -198,7 +322,10 @@ func beyond(y, w *array.Array) string {
 		return ""
 	}
 	way := "divide x or the weights"
-	if y.Type == dtype.F16 {
+	switch {
+	case y.Type == dtype.F16 && stored:
+		way = "take --act bf16, or " + way
+	case y.Type == dtype.F16:
 		way = "take act=bf16, or " + way
 	}
 	if w.Type == dtype.U16 {

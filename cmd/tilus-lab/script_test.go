@@ -20,6 +20,10 @@ func TestScripts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	layers, err := filepath.Abs("../../gpu/qmm/checkpoint/testdata")
+	if err != nil {
+		t.Fatal(err)
+	}
 	tmp := os.TempDir()
 	testscript.Run(t, testscript.Params{
 		Dir:                 "testdata/script",
@@ -32,6 +36,7 @@ func TestScripts(t *testing.T) {
 			// The program of a test lies in the temporary folder, as that of `go run`.
 			env.Setenv("TMPDIR", tmp)
 			env.Setenv("CASES", cases)
+			env.Setenv("LAYERS", layers)
 			return os.Mkdir(home, 0o700)
 		},
 		Cmds: map[string]func(ts *testscript.TestScript, neg bool, args []string){

@@ -27,13 +27,17 @@ func init() {
 		"MaxBytes":         reflect.ValueOf(constant.MakeFromLiteral("2147483648", token.INT, 0)),
 		"MaxRank":          reflect.ValueOf(constant.MakeFromLiteral("32", token.INT, 0)),
 		"New":              reflect.ValueOf(array.New),
+		"OpenTensors":      reflect.ValueOf(array.OpenTensors),
 		"QuantizeGroups":   reflect.ValueOf(array.QuantizeGroups),
 		"ReadNPY":          reflect.ValueOf(array.ReadNPY),
+		"ReadTensors":      reflect.ValueOf(array.ReadTensors),
 		"RelFro":           reflect.ValueOf(array.RelFro),
 		"Rules":            reflect.ValueOf(&array.Rules).Elem(),
+		"SplitTensors":     reflect.ValueOf(array.SplitTensors),
 
 		// type definitions
-		"Array":  reflect.ValueOf((*array.Array)(nil)),
-		"Report": reflect.ValueOf((*array.Report)(nil)),
+		"Array":   reflect.ValueOf((*array.Array)(nil)),
+		"Report":  reflect.ValueOf((*array.Report)(nil)),
+		"Tensors": reflect.ValueOf((*array.Tensors)(nil)),
 	}
 }

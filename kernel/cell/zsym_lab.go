@@ -21,6 +21,7 @@ func init() {
 		"Blocks":           reflect.ValueOf(lab.Blocks),
 		"BlocksPicture":    reflect.ValueOf(lab.BlocksPicture),
 		"Check":            reflect.ValueOf(lab.Check),
+		"Checkpoint":       reflect.ValueOf(lab.Checkpoint),
 		"Compare":          reflect.ValueOf(lab.Compare),
 		"Context":          reflect.ValueOf(lab.Context),
 		"Convert":          reflect.ValueOf(lab.Convert),

@@ -3,21 +3,24 @@ package lab
 import (
 	"errors"
 	"fmt"
+	"math"
 	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/checkpoint"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
-// Layer is a linear layer with quantised weights, from [Quantize]. As text it says
-// what it is and what its weights lost.
+// Layer is a linear layer with quantised weights, from [Quantize] or [Checkpoint]. As text it says
+// what it is, and what its weights lost or which format they are stored in.
 type Layer struct {
 	weights *qmm.Weights
-	plain   *array.Array
-	packed  *qmm.Packed // once it is needed
+	plain   *array.Array // nil of a checkpoint
+	format  string       // of a checkpoint
+	packed  *qmm.Packed  // once it is needed
 }
 
 // Quantize rounds weights [N, K] to a kind of layer: an element type of 1 to 8 bits or
@@ -41,6 +44,31 @@ func Quantize(kind string, w any) (*Layer, error) {
 		return nil, err
 	}
 	return &Layer{weights: q, plain: plain}, nil
+}
+
+// Checkpoint takes a layer that others have quantised, "FILE.safetensors:LAYER", exactly as it is stored: of GPTQ, AWQ,
+// compressed-tensors, modelopt or gpt-oss, whose experts are "FILE.safetensors:LAYER[5]". The layer may be left out where
+// the file has one; of others the error lists which there are. x and y are bf16 where its scales are, else f16. Biases are not read,
+// and are an argument of [Layer.RunWith].
+func Checkpoint(spec string) (*Layer, error) {
+	path, name, ok := array.SplitTensors(spec)
+	if !ok {
+		return nil, fmt.Errorf("lab: %q is no layer of a checkpoint, which is \"FILE.safetensors:LAYER\"", spec)
+	}
+	f, err := checkpoint.Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	q, err := f.Layer(name)
+	if err != nil {
+		return nil, err
+	}
+	format, err := f.Format(name)
+	if err != nil {
+		return nil, err
+	}
+	return &Layer{weights: q, format: format}, nil
 }
 
 func numbers(v any) (*array.Array, error) {
@@ -103,11 +131,17 @@ func (l *Layer) RunWith(x, bias, residual any) (*array.Array, error) {
 	return res.Y, nil
 }
 
-// WeightError is what rounding the weights cost, as a part of their norm.
-func (l *Layer) WeightError() float64 { return array.RelFro(l.weights.Dequantize(), l.plain) }
+// WeightError is what rounding the weights cost, as a part of their norm. It is NaN of a layer from [Checkpoint]: nobody
+// has its plain weights here.
+func (l *Layer) WeightError() float64 {
+	if l.plain == nil {
+		return math.NaN()
+	}
+	return array.RelFro(l.weights.Dequantize(), l.plain)
+}
 
 // OutputError is how far y of [Layer.Run] is from the product with the plain weights in
-// float64, as a part of its norm.
+// float64, as a part of its norm; of a layer from [Checkpoint], from that with its weights as [Layer.Dequantize] has them.
 func (l *Layer) OutputError(x any) (float64, error) {
 	xs, err := numbers(x)
 	if err != nil {
@@ -117,8 +151,12 @@ func (l *Layer) OutputError(x any) (float64, error) {
 	if err != nil {
 		return 0, err
 	}
+	plain := l.plain
+	if plain == nil {
+		plain = l.Dequantize()
+	}
 	ctx, m, n, k := Context(), y.Shape[0], y.Shape[1], l.weights.K
-	a, b, want := xs.Cast(l.weights.ActType).Floats(), l.plain.Floats(), make([]float64, m*n)
+	a, b, want := xs.Cast(l.weights.ActType).Floats(), plain.Floats(), make([]float64, m*n)
 	for i := range m {
 		for j := range n {
 			if err := ctx.Err(); err != nil {
@@ -205,5 +243,9 @@ func (l *Layer) Scales() *array.Array { return l.weights.Scales }
 func (l *Layer) Dequantize() *array.Array { return l.weights.Dequantize() }
 
 func (l *Layer) String() string {
-	return fmt.Sprintf("%s [%d, %d]: %.3f bits a weight, rounding costs %.2f%% of the weights' norm", l.weights.Linear, l.weights.N, l.weights.K, l.BitsPerWeight(), 100*l.WeightError())
+	text := fmt.Sprintf("%s [%d, %d]: %.3f bits a weight", l.weights.Linear, l.weights.N, l.weights.K, l.BitsPerWeight())
+	if l.plain == nil {
+		return text + ", from " + l.format
+	}
+	return text + fmt.Sprintf(", rounding costs %.2f%% of the weights' norm", 100*l.WeightError())
 }

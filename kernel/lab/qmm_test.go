@@ -3,6 +3,8 @@ package lab
 import (
 	"context"
 	"errors"
+	"fmt"
+	"math"
 	"strings"
 	"testing"
 
@@ -33,6 +35,50 @@ func TestQuantize(t *testing.T) {
 	for _, w := range []any{"randn:f32[24]", 3, nil} {
 		if _, err := Quantize("i4", w); err == nil {
 			t.Errorf("weights %v are taken", w)
+		}
+	}
+}
+
+// TestCheckpoint takes layers that others have quantised to a product.
+func TestCheckpoint(t *testing.T) {
+	if err := Device("interp"); err != nil {
+		t.Fatal(err)
+	}
+	const dir = "../../gpu/qmm/checkpoint/testdata/"
+	for spec, want := range map[string]string{
+		"awq/awq.safetensors:group32":                     "u4 group=32 scale=f16 act=f16 zero [16, 64]: ",
+		"pack_quantized/pack_quantized.safetensors:i4":    "i4 group=32 scale=bf16 act=bf16 [8, 96]: 4.500 bits a weight, from pack-quantized",
+		"mxfp4/mxfp4.safetensors:experts.gate_up_proj[1]": "f4e2m1 group=32 scale=f8e8m0 act=f16 [8, 64]: 4.250 bits a weight, from mxfp4 of gpt-oss",
+		"nvfp4/nvfp4.safetensors:modelopt_power":          "f4e2m1 group=16 scale=f8e4m3 act=f16 factor [8, 48]: 4.500 bits a weight, from nvfp4 of modelopt",
+	} {
+		l, err := Checkpoint(dir + spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		k := l.Codes().Shape[1]
+		off, err := l.OutputError(fmt.Sprintf("randn:f16[3, %d]", k))
+		if err != nil || off > 0.004 {
+			t.Errorf("%s: y is off by %g, %v", spec, off, err)
+		}
+		if e := l.WeightError(); !math.IsNaN(e) {
+			t.Errorf("%s: plain weights that there are not are off by %g", spec, e)
+		}
+		if text := l.String(); !strings.HasPrefix(text, want) || !strings.Contains(text, ", from ") || strings.Contains(text, "NaN") {
+			t.Errorf("%s is %s, not %s", spec, text, want)
+		}
+		if p, err := l.Program(1); err != nil || p == nil || l.Dequantize().Shape[1] != k {
+			t.Errorf("%s: %v", spec, err)
+		}
+	}
+	for spec, want := range map[string]string{
+		"w.npy":                                `lab: "w.npy" is no layer of a checkpoint`,
+		"none.safetensors:x":                   "none.safetensors: no such file",
+		dir + "awq/awq.safetensors":            "has 4 quantised layers, and none is named",
+		dir + "awq/awq.safetensors:group3":     "did you mean group32?",
+		dir + "gptq/gptq.safetensors:actorder": "act-order",
+	} {
+		if l, err := Checkpoint(spec); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v, %v", spec, l, err)
 		}
 	}
 }

@@ -132,7 +132,15 @@ func Load(spec string) (*Array, error) {
 	}
 	defer f.Close()
 	if tensors {
-		return readTensor(f, path, name, want)
+		info, err := f.Stat()
+		if err != nil {
+			return nil, fmt.Errorf("array: Load: %w", err)
+		}
+		t, err := ReadTensors(f, info.Size(), path)
+		if err != nil {
+			return nil, err
+		}
+		return loadTensor(t, name, want)
 	}
 	return readNPY(bufio.NewReader(f), path, want)
 }

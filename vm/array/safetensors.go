@@ -43,60 +43,165 @@ func splitTensor(text string) (name, as string) {
 	return text[:i], text[i+1:]
 }
 
-// readTensor reads one array of a .safetensors file, and no more of it than that. The name may be "" where there is one.
-// Format: https://huggingface.co/docs/safetensors
-func readTensor(f *os.File, file, name string, want *typeShape) (*Array, error) {
-	info, err := f.Stat()
-	if err != nil {
-		return nil, fmt.Errorf("array: Load: %w", err)
-	}
-	return tensorOf(f, info.Size(), file, name, want)
+// Tensors is a .safetensors file: its header is read, its arrays are when they are asked for, and nothing else of it.
+type Tensors struct {
+	r     io.ReaderAt
+	file  string
+	heads map[string]tensorHead
+	data  int64 // where arrays begin
+	size  int64 // of the file
+	close func() error
 }
 
-func tensorOf(r io.ReaderAt, size int64, file, name string, want *typeShape) (*Array, error) {
+// OpenTensors reads the header of a .safetensors file. Who asks for nothing more closes it.
+func OpenTensors(path string) (*Tensors, error) {
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("array: OpenTensors: %w", err)
+	}
+	info, err := f.Stat()
+	if err != nil {
+		f.Close()
+		return nil, fmt.Errorf("array: OpenTensors: %w", err)
+	}
+	t, err := ReadTensors(f, info.Size(), path)
+	if err != nil {
+		f.Close()
+		return nil, err
+	}
+	t.close = f.Close
+	return t, nil
+}
+
+// ReadTensors is [OpenTensors] of size bytes that are read from r; errors call them file.
+// Format: https://huggingface.co/docs/safetensors
+func ReadTensors(r io.ReaderAt, size int64, file string) (*Tensors, error) {
 	heads, data, err := tensorHeads(r, size, file)
 	if err != nil {
 		return nil, err
 	}
-	names := slices.Sorted(maps.Keys(heads))
-	if name == "" && len(names) == 1 {
-		name = names[0]
+	return &Tensors{r: r, file: file, heads: heads, data: data, size: size}, nil
+}
+
+// Close ends what [OpenTensors] began.
+func (t *Tensors) Close() error {
+	if t.close == nil {
+		return nil
 	}
-	h, ok := heads[name]
+	return t.close()
+}
+
+// Names are those of the arrays, in alphabetical order.
+func (t *Tensors) Names() []string { return slices.Sorted(maps.Keys(t.heads)) }
+
+// Head is what the header says of an array: its type in the words of the file ("F16", "I32") and its shape, of any
+// numbers; ok is false where there is none of that name.
+func (t *Tensors) Head(name string) (typ string, shape []int, ok bool) {
+	h, ok := t.heads[name]
+	return h.Type, slices.Clone(h.Shape), ok
+}
+
+// Array reads one array. Errors are those of [Load].
+func (t *Tensors) Array(name string) (*Array, error) {
+	h, ok := t.heads[name]
 	if !ok {
-		return nil, missingTensor(file, name, names)
+		return nil, missingTensor(t.file, name, t.Names())
 	}
-	t, known := tensorTypes[h.Type]
+	return t.read(name, h)
+}
+
+// Part reads a[i, …] of an array, and no more of it than that: with one dimension less. Elements of less than 8 bits have
+// no parts.
+func (t *Tensors) Part(name string, i int) (*Array, error) {
+	h, ok := t.heads[name]
+	if !ok {
+		return nil, missingTensor(t.file, name, t.Names())
+	}
+	typ, err := t.typeOf(name, h)
+	if err != nil {
+		return nil, err
+	}
+	if len(h.Shape) == 0 || typ.Bits()%8 != 0 || i < 0 || i >= h.Shape[0] {
+		return nil, fileError(t.file, codeShape, "", "%s%s of %s has no part %d", typ, shapeText(h.Shape), name, i)
+	}
+	rest := tensorHead{h.Type, h.Shape[1:], h.Bytes}
+	bytes, err := t.bytes(name, rest, typ)
+	if err != nil {
+		return nil, err
+	}
+	from, to := h.Bytes[0], h.Bytes[1]
+	if from < 0 || to < from || bytes > 0 && ((to-from)%bytes != 0 || (to-from)/bytes != int64(h.Shape[0])) {
+		return nil, fileError(t.file, codeShort, "the header is wrong", "%s lies in bytes %d to %d, and is %s%s", name, from, to, typ, shapeText(h.Shape))
+	}
+	rest.Bytes = [2]int64{from + int64(i)*bytes, from + int64(i+1)*bytes}
+	return t.read(name, rest)
+}
+
+// typeOf is the element type of an array.
+func (t *Tensors) typeOf(name string, h tensorHead) (dtype.Type, error) {
+	typ, known := tensorTypes[h.Type]
 	if !known {
-		return nil, fileError(file, codeFileType, "convert it first, for example with torch", "%s is of the type %q, which has no element type here", name, h.Type)
+		return 0, fileError(t.file, codeFileType, "convert it first, for example with torch", "%s is of the type %q, which has no element type here", name, h.Type)
 	}
-	if err := CheckShape(t, h.Shape...); err != nil {
-		return nil, fileError(file, codeShape, fmt.Sprintf("the limit is %d bytes and %d dimensions", MaxBytes, MaxRank), "the shape %s of %s is not possible", shapeText(h.Shape), name)
+	return typ, nil
+}
+
+// bytes is how many bytes an array takes.
+func (t *Tensors) bytes(name string, h tensorHead, typ dtype.Type) (int64, error) {
+	if err := CheckShape(typ, h.Shape...); err != nil {
+		return 0, fileError(t.file, codeShape, fmt.Sprintf("the limit is %d bytes and %d dimensions", MaxBytes, MaxRank), "the shape %s of %s is not possible", shapeText(h.Shape), name)
 	}
 	n := 1
 	for _, d := range h.Shape {
 		n *= d
 	}
-	from, to, bytes := h.Bytes[0], h.Bytes[1], dtype.PackedBytes(t.Bits(), n)
-	switch {
-	case from < 0 || to < from || to > size-data:
-		return nil, fileError(file, codeShort, "the file is cut short or its header is wrong", "%s lies in bytes %d to %d, and the file has %d behind its header", name, from, to, size-data)
-	case to-from != int64(bytes):
-		return nil, fileError(file, codeShort, "the header is wrong", "%s has %d bytes, and %s%s takes %d", name, to-from, t, shapeText(h.Shape), bytes)
+	return int64(dtype.PackedBytes(typ.Bits(), n)), nil
+}
+
+func (t *Tensors) read(name string, h tensorHead) (*Array, error) {
+	typ, err := t.typeOf(name, h)
+	if err != nil {
+		return nil, err
+	}
+	bytes, err := t.bytes(name, h, typ)
+	if err != nil {
+		return nil, err
+	}
+	switch from, to := h.Bytes[0], h.Bytes[1]; {
+	case from < 0 || to < from || to > t.size-t.data:
+		return nil, fileError(t.file, codeShort, "the file is cut short or its header is wrong", "%s lies in bytes %d to %d, and the file has %d behind its header", name, from, to, t.size-t.data)
+	case to-from != bytes:
+		return nil, fileError(t.file, codeShort, "the header is wrong", "%s has %d bytes, and %s%s takes %d", name, to-from, typ, shapeText(h.Shape), bytes)
 	}
 	content := make([]byte, bytes)
-	if _, err := r.ReadAt(content, data+from); err != nil && !(err == io.EOF && bytes == 0) {
-		return nil, fmt.Errorf("array: Load: %s: %w", file, err)
+	if _, err := t.r.ReadAt(content, t.data+h.Bytes[0]); err != nil && !(err == io.EOF && bytes == 0) {
+		return nil, fmt.Errorf("array: Load: %s: %w", t.file, err)
 	}
-	a := &Array{Type: t, Shape: h.Shape, Data: content}
+	a := &Array{Type: typ, Shape: slices.Clone(h.Shape), Data: content}
 	a.clearTail()
-	if want == nil {
-		return a, nil
+	return a, nil
+}
+
+// loadTensor is one array of a file that [Load] opened. The name may be "" where there is one.
+func loadTensor(t *Tensors, name string, want *typeShape) (*Array, error) {
+	names := t.Names()
+	if name == "" && len(names) == 1 {
+		name = names[0]
 	}
-	if !want.shaped && t.Bits()%8 != 0 {
-		return nil, fileError(file, codeBytes, fmt.Sprintf("give the shape too: %s[…]", want.t), "%s is of %d bits", name, t.Bits())
+	a, err := t.Array(name)
+	if err != nil || want == nil {
+		return a, err
 	}
-	return taken(file, content, t.Bits()/8, h.Shape, *want)
+	if bits := a.Type.Bits(); !want.shaped && bits%8 != 0 {
+		return nil, fileError(t.file, codeBytes, fmt.Sprintf("give the shape too: %s[…]", want.t), "%s is of %d bits", name, bits)
+	}
+	return taken(t.file, a.Data, a.Type.Bits()/8, a.Shape, *want)
+}
+
+// SplitTensors takes what names an array or a layer off a text "model.safetensors:NAME"; ok is false where it begins with no such file.
+func SplitTensors(spec string) (path, name string, ok bool) {
+	path, name = splitPath(spec)
+	return path, name, strings.HasSuffix(strings.ToLower(path), tensorsSuffix)
 }
 
 // tensorHeads reads the header of a .safetensors file of so many bytes; data is where its arrays begin.

@@ -111,11 +111,54 @@ func TestLoadTensors(t *testing.T) {
 	}
 }
 
+// TestTensorsPart reads parts of arrays, and finds those that there are not.
+func TestTensorsPart(t *testing.T) {
+	file := func(head string, data ...byte) *Tensors {
+		t.Helper()
+		content := tensors(head, data...)
+		f, err := ReadTensors(bytes.NewReader(content), int64(len(content)), "f")
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	f := file(`{"w":{"dtype":"U8","shape":[3,2],"data_offsets":[1,7]},"f":{"dtype":"F4","shape":[2,2],"data_offsets":[0,2]},"s":{"dtype":"U8","shape":[],"data_offsets":[0,1]},
+		"short":{"dtype":"U8","shape":[4,2],"data_offsets":[1,7]},"past":{"dtype":"U8","shape":[2,4],"data_offsets":[1,9]},"many":{"dtype":"U8","shape":[4611686018427387904,4],"data_offsets":[0,8]}}`, 9, 1, 2, 3, 4, 5, 6)
+	for i := range 3 {
+		a, err := f.Part("w", i)
+		if err != nil || a.Header() != "u8[2]" || a.At(0) != float64(2*i+1) || a.At(1) != float64(2*i+2) {
+			t.Errorf("part %d: %v, %v", i, a, err)
+		}
+	}
+	if typ, shape, ok := f.Head("w"); typ != "U8" || !slices.Equal(shape, []int{3, 2}) || !ok || len(f.Names()) != 6 {
+		t.Error(typ, shape, ok, f.Names())
+	}
+	for _, c := range []struct {
+		name string
+		i    int
+		want string
+	}{
+		{"w", 3, "has no part 3"}, {"w", -1, "has no part -1"}, {"f", 0, "has no part 0"}, {"s", 0, "has no part 0"}, {"x", 0, "none of the file's 6 arrays"},
+		{"short", 0, "short lies in bytes 1 to 7"}, {"past", 1, "past lies in bytes 5 to 9, and the file has 7"}, {"many", 0, "many lies in bytes 0 to 8"},
+	} {
+		if a, err := f.Part(c.name, c.i); err == nil || !strings.Contains(err.Error(), c.want) {
+			t.Errorf("%s[%d]: %v, %v", c.name, c.i, a, err)
+		}
+	}
+}
+
 func FuzzTensors(f *testing.F) {
 	f.Add([]byte(byLibrary), "a.weight")
 	f.Add(tensors(`{"w":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}`, 0x21, 0xff), "")
 	f.Fuzz(func(t *testing.T, data []byte, name string) {
-		a, err := tensorOf(bytes.NewReader(data), int64(len(data)), "f", name, nil)
+		file, err := ReadTensors(bytes.NewReader(data), int64(len(data)), "f")
+		if err != nil {
+			return
+		}
+		if part, err := file.Part(name, 1); err == nil && len(part.Data) > len(data) {
+			t.Fatalf("a part %s from a file of %d bytes", part.Header(), len(data))
+		}
+		a, err := loadTensor(file, name, nil)
 		if err != nil {
 			return
 		}

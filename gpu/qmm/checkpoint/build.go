@@ -1,0 +1,200 @@
+package checkpoint
+
+import (
+	"runtime"
+	"slices"
+	"sync"
+
+	"github.com/tilus-lab/tilus-lab/gpu/qmm"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// builder puts the weights of a layer together.
+type builder struct {
+	*source
+	n, k, groups int
+	group        int          // inputs of a group; 0 for one scale an output
+	of           *array.Array // scales [groups, N]
+	zeros        []uint16     // [groups, N], of integers
+	factor       bool
+	one          float64 // all weights' factor, where there is one
+}
+
+// scales reads scales; at is where that of a group and an output is. Those of f32 become a type of 16 bits that holds all
+// of them, or a factor where they are one number.
+func (b *builder) scales(member string, at func(g, o int) int) error {
+	a, err := b.array(member)
+	if err != nil {
+		return err
+	}
+	t := a.Type
+	if t == dtype.U8 { // MX formats have exponents
+		t = dtype.F8E8M0
+	}
+	for i := range a.Len() {
+		if v := t.Decode(a.Code(i)); v-v != 0 {
+			return b.bad("%s has %v as number %d; a scale is a number: quantise the layer again", member, v, i)
+		}
+	}
+	if t != dtype.F32 {
+		b.of = array.New(t, b.groups, b.n)
+		for g := range b.groups {
+			for o := range b.n {
+				b.of.SetCode(g*b.n+o, a.Code(at(g, o)))
+			}
+		}
+		return nil
+	}
+	values, lost := a.Floats(), 0
+	for _, t := range []dtype.Type{dtype.BF16, dtype.F16} { // most are wider copies, of bf16 above all
+		off := slices.IndexFunc(values, func(v float64) bool { return t.Decode(t.Encode(v, false)) != v })
+		if off < 0 {
+			b.of = array.New(t, b.groups, b.n)
+			for g := range b.groups {
+				for o := range b.n {
+					b.of.SetCode(g*b.n+o, t.Encode(values[at(g, o)], false))
+				}
+			}
+			return nil
+		}
+		lost = off
+	}
+	if slices.ContainsFunc(values, func(v float64) bool { return v != values[0] }) {
+		return b.bad("%s has %v as number %d, an f32 that neither f16 nor bf16 holds, as which programs take scales; make them bf16, which changes weights by up to 2^-9 of themselves", member, float32(values[lost]), lost)
+	}
+	b.of, b.factor, b.one = array.New(dtype.F16, b.groups, b.n), true, values[0]
+	for i := range b.of.Len() {
+		b.of.SetCode(i, dtype.F16.Encode(1, false))
+	}
+	return nil
+}
+
+// rowScales are scales [N, groups], or of one number for all weights, with which groups are found.
+func (b *builder) rowScales(member string) (err error) {
+	_, shape, _ := b.tensors.Head(b.arrays[member])
+	count := func(f func(d int) bool) bool { return !slices.ContainsFunc(shape, func(d int) bool { return !f(d) }) }
+	switch {
+	case len(shape) <= 2 && count(func(d int) bool { return d == 1 }):
+		b.groups = 1
+		return b.scales(member, func(int, int) int { return 0 })
+	case len(shape) == 1 && shape[0] == b.n:
+		b.groups = 1
+	case len(shape) == 2 && shape[0] == b.n && shape[1] >= 1 && shape[1] <= b.k:
+		if b.groups = shape[1]; b.k%b.groups != 0 {
+			return b.bad("%s is %s, and %d inputs are not %d equal groups", member, b.header(member), b.k, b.groups)
+		}
+		if b.groups > 1 {
+			b.group = b.k / b.groups
+		}
+	default:
+		return b.bad("%s is %s, and must be [%d, groups], or one for all weights", member, b.header(member), b.n)
+	}
+	return b.scales(member, func(g, o int) int { return o*b.groups + g })
+}
+
+// linear is the kind of the layer.
+func (b *builder) linear(t dtype.Type, zero bool) (qmm.Linear, error) {
+	l := qmm.Linear{WeightType: t, ActType: dtype.F16, Group: b.group, ScaleType: b.of.Type, ZeroPoint: zero, Factor: b.factor, N: b.n, K: b.k}
+	if b.of.Type == dtype.BF16 {
+		l.ActType = dtype.BF16
+	}
+	l, err := l.Check()
+	if err != nil {
+		return l, b.bad("%w", err)
+	}
+	return l, nil
+}
+
+// integers are weights of unsigned codes less zero points: of signed codes where all of these are the middle. code is that of
+// an output and an input in the array that has them.
+func (b *builder) integers(bits int, member string, code func(a *array.Array, o, i int) uint64) (*qmm.Weights, error) {
+	middle, t, flip := uint16(1)<<(bits-1), intType("u", bits), uint64(0)
+	zero := slices.ContainsFunc(b.zeros, func(z uint16) bool { return z != middle })
+	if !zero {
+		t, flip = intType("i", bits), uint64(middle)
+	}
+	l, err := b.linear(t, zero)
+	if err != nil {
+		return nil, err
+	}
+	w := b.plain(l)
+	if zero {
+		w.Zeros = array.New(l.ActType, b.groups, b.n)
+		for i, z := range b.zeros {
+			w.Zeros.SetCode(i, l.ActType.Encode(float64(z), false))
+		}
+	}
+	if b.listing {
+		return w, nil
+	}
+	a, err := b.array(member)
+	if err != nil {
+		return nil, err
+	}
+	w.Codes = array.New(t, b.n, b.k)
+	parts := (b.n + 7) / 8 // of eight outputs, whose codes are whole bytes
+	workers := max(1, min(runtime.GOMAXPROCS(0), parts, b.n*b.k>>14))
+	var wait sync.WaitGroup
+	for worker := range workers {
+		wait.Go(func() {
+			for o := parts * worker / workers * 8; o < min(parts*(worker+1)/workers*8, b.n); o++ {
+				for i := range b.k {
+					w.Codes.SetCode(o*b.k+i, code(a, o, i)^flip)
+				}
+			}
+		})
+	}
+	wait.Wait()
+	return w, nil
+}
+
+// intType is the type of integers of so many bits.
+func intType(kind string, bits int) dtype.Type {
+	t, err := dtype.Parse(kind + string(rune('0'+bits)))
+	if err != nil {
+		panic(err)
+	}
+	return t
+}
+
+// floats are weights of codes that are in order, [N, K], those of 4 bits two a byte.
+func (b *builder) floats(t dtype.Type, member string) (*qmm.Weights, error) {
+	l, err := b.linear(t, false)
+	if err != nil {
+		return nil, err
+	}
+	w := b.plain(l)
+	if b.listing {
+		return w, nil
+	}
+	a, err := b.array(member)
+	if err != nil {
+		return nil, err
+	}
+	w.Codes = array.FromBytes(t, []int{b.n, b.k}, a.Data)
+	return w, nil
+}
+
+// plain are weights without codes and zero points.
+func (b *builder) plain(l qmm.Linear) *qmm.Weights {
+	w := &qmm.Weights{Linear: l, Scales: b.of, One: 1}
+	if b.factor {
+		w.One = b.one
+	}
+	return w
+}
+
+// ceil is a/b, rounded up.
+func ceil(a, b int) int { return (a + b - 1) / b }
+
+// field is a code of 2 to 8 bits in words, of which the first is at one place and the next step behind it.
+func field(a *array.Array, bits, i, first, step int) uint64 {
+	at := i * bits
+	word, low := at/32, at%32
+	v := a.Code(first+word*step) >> low
+	if low+bits > 32 {
+		v |= a.Code(first+(word+1)*step) << (32 - low)
+	}
+	return v & (1<<bits - 1)
+}

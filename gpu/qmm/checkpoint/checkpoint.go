@@ -1,0 +1,331 @@
+// Package checkpoint takes linear layers that others have quantised, from .safetensors files, without rounding
+// anything again: the [qmm.Weights] that it gives are exactly those that the format says. One number is rounded, since programs
+// take it as f32: 1/weight_global_scale, by which compressed-tensors' NVFP4 multiplies.
+//
+// Formats are told from each other by the names, types and shapes of the arrays that a layer has; the table formats
+// lists them. What is not certain is refused: the error says which file and layer, what was found there, and a way out.
+// Scales of activations (input_scale and the like) are not read: x is multiplied as it is. Neither are biases.
+package checkpoint
+
+import (
+	"bytes"
+	"encoding/json"
+	"fmt"
+	"io"
+	"os"
+	"path/filepath"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/gpu/qmm"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// File is an open .safetensors file and what it has for layers.
+type File struct {
+	tensors *array.Tensors
+	path    string
+	zeros   zeroFormat
+	layers  map[string]map[string]string // names of arrays, by what they are called in a layer
+}
+
+// Found is a quantised layer of a file.
+type Found struct {
+	Name    string     // as [File.Layer] takes it; of experts that are one array, without the expert's index
+	Format  string     // the name of its format; of one that is nearly it where Err says so
+	Experts int        // how many layers NAME[0], NAME[1], … there are; 0 for one layer NAME
+	Kind    qmm.Linear // of the layer, or of the first expert
+	Err     error      // why the layer is refused; what is read of weights only by [File.Layer] may refuse it too
+}
+
+// Open reads the header of a .safetensors file, and whether GPTQ's zero points are stored less one from
+// quantize_config.json or config.json in its directory, where there is one. Who asks for nothing more closes it.
+func Open(path string) (*File, error) {
+	t, err := array.OpenTensors(path)
+	if err != nil {
+		return nil, err
+	}
+	return of(t, path, configured(filepath.Dir(path))), nil
+}
+
+// Read is [Open] of size bytes that are read from r, with the text of a quantize_config.json or config.json, or nil.
+// Errors call them file.
+func Read(r io.ReaderAt, size int64, file string, config []byte) (*File, error) {
+	t, err := array.ReadTensors(r, size, file)
+	if err != nil {
+		return nil, err
+	}
+	return of(t, file, zeroFormatOf(config)), nil
+}
+
+func of(t *array.Tensors, path string, zeros zeroFormat) *File {
+	f := &File{tensors: t, path: path, zeros: zeros, layers: map[string]map[string]string{}}
+	for _, name := range t.Names() {
+		layer, member := split(name)
+		if f.layers[layer] == nil {
+			f.layers[layer] = map[string]string{}
+		}
+		f.layers[layer][member] = name
+	}
+	return f
+}
+
+// split is the layer that an array belongs to, and what it is called there.
+func split(name string) (layer, member string) {
+	for _, m := range []string{"_blocks", "_scales"} {
+		if layer, ok := strings.CutSuffix(name, m); ok {
+			return layer, m
+		}
+	}
+	i := strings.LastIndexByte(name, '.')
+	return name[:max(i, 0)], name[i+1:]
+}
+
+// Close closes the file.
+func (f *File) Close() error { return f.tensors.Close() }
+
+// Layer reads one layer of a .safetensors file; see [File.Layer].
+func Layer(path, name string) (*qmm.Weights, error) {
+	f, err := Open(path)
+	if err != nil {
+		return nil, err
+	}
+	defer f.Close()
+	return f.Layer(name)
+}
+
+// Layer reads one layer, "model.layers.0.mlp.down_proj"; of experts that are one array one of them, "NAME[5]". The name
+// may be "" where the file has one layer. Its weights are Valid; x and y are bf16 where scales are, else f16.
+func (f *File) Layer(name string) (*qmm.Weights, error) {
+	if name == "" {
+		all := f.names()
+		if len(all) == 0 {
+			return nil, f.missing("", "")
+		}
+		if len(all) != 1 || f.experts(all[0]) > 0 {
+			return nil, fmt.Errorf("checkpoint: %s has %d quantised layers, and none is named: write %s:LAYER%s", f.path, len(all), f.path, among("; there are ", all))
+		}
+		name = all[0]
+	}
+	s, err := f.source(name)
+	if err != nil {
+		return nil, err
+	}
+	return s.weights()
+}
+
+// Format is the name of a layer's format, one of [Formats].
+func (f *File) Format(name string) (string, error) {
+	s, err := f.source(name)
+	if err != nil {
+		return "", err
+	}
+	return s.format.name, nil
+}
+
+// As is the same weights with another type of x and y, f16 or bf16.
+func As(w *qmm.Weights, act dtype.Type) (*qmm.Weights, error) {
+	to := *w
+	to.ActType = act
+	l, err := to.Linear.Check()
+	if err != nil {
+		return nil, err
+	}
+	to.Linear = l
+	if w.Zeros != nil { // whole numbers up to 256, which both types hold
+		to.Zeros = w.Zeros.Cast(act)
+	}
+	return &to, to.Valid()
+}
+
+// Layers are the file's quantised layers, by name. Of each its header, scales and zero points are read.
+func (f *File) Layers() []Found {
+	var out []Found
+	for _, name := range f.names() {
+		found := Found{Name: name, Experts: f.experts(name)}
+		first := name
+		if found.Experts > 0 {
+			first += "[0]"
+		}
+		s, err := f.source(first)
+		if s != nil {
+			found.Format = s.format.name
+		}
+		if err == nil {
+			s.listing = true
+			var w *qmm.Weights
+			if w, err = s.weights(); err == nil {
+				found.Kind = w.Linear
+			}
+		}
+		found.Err = err
+		out = append(out, found)
+	}
+	return out
+}
+
+// names are the layers that have what a format's first array is called and typed, or anything else that only
+// quantised layers have.
+func (f *File) names() (out []string) {
+	for layer, arrays := range f.layers {
+		quantised := slices.ContainsFunc(formats, func(fm format) bool { return f.has(arrays, fm.arrays[0]) }) || foreign(arrays) != ""
+		if quantised {
+			out = append(out, layer)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+// has reports whether a layer has an array of a format, of one of its types.
+func (f *File) has(arrays map[string]string, m member) bool {
+	typ, _, ok := f.tensors.Head(arrays[m.name])
+	return ok && slices.Contains(m.types(), typ)
+}
+
+// experts is how many layers one array has; 0 for a layer of its own.
+func (f *File) experts(layer string) int {
+	for _, m := range []string{"_blocks", "blocks"} {
+		if _, shape, ok := f.tensors.Head(f.layers[layer][m]); ok && len(shape) == 4 {
+			return max(shape[0], 1)
+		}
+	}
+	return 0
+}
+
+var expertRE = regexp.MustCompile(`^(.+)\[([0-9]+)\]$`)
+
+// source finds a layer and its format. Where no format is its own, the source beside the error has the nearest.
+func (f *File) source(name string) (*source, error) {
+	layer, expert := name, -1
+	if m := expertRE.FindStringSubmatch(name); f.layers[name] == nil && m != nil {
+		i, err := strconv.Atoi(m[2])
+		if err != nil {
+			return nil, fmt.Errorf("checkpoint: %s: %s: no layer has so many experts", f.path, name)
+		}
+		layer, expert = m[1], i
+	}
+	arrays := f.layers[layer]
+	if arrays == nil {
+		return nil, f.missing(name, layer)
+	}
+	count := f.experts(layer)
+	s := &source{File: f, name: name, arrays: arrays, expert: expert}
+	switch {
+	case count > 0 && expert < 0:
+		return nil, s.bad("it is %d experts: name one, %s[0] to %s[%d]", count, layer, layer, count-1)
+	case count == 0 && expert >= 0:
+		return nil, s.bad("%s is one layer, without experts; leave [%d] out", layer, expert)
+	case expert >= count && count > 0:
+		return nil, s.bad("there are the experts %s[0] to %s[%d]", layer, layer, count-1)
+	}
+	for _, fm := range formats {
+		if s.is(fm) {
+			s.format = fm
+			return s, nil
+		}
+	}
+	return s, s.none()
+}
+
+// missing is the error of a name that no layer has.
+func (f *File) missing(name, layer string) error {
+	all := f.names()
+	if len(all) == 0 {
+		return fmt.Errorf("checkpoint: %s has no quantised layers; quantise plain weights by a kind, with --weights %s:NAME", f.path, f.path)
+	}
+	help := among("; there are ", all)
+	var of []string
+	for _, n := range all { // a layer's name often lacks what model its layers are of, or is that of its array
+		if strings.Contains(n, layer) || strings.HasPrefix(layer, n+".") || layer == n+"_blocks" || layer == n+"_scales" {
+			of = append(of, n)
+		}
+	}
+	if near := diag.Suggest(layer, all); near != "" {
+		help = "; did you mean " + near + "?"
+	} else if len(of) > 0 {
+		help = among("; did you mean ", of) + "?"
+	}
+	return fmt.Errorf("checkpoint: %s has no layer %s%s", f.path, name, help)
+}
+
+// among lists names, or the first of them.
+func among(before string, names []string) string {
+	const most = 6
+	switch {
+	case len(names) == 0:
+		return ""
+	case len(names) > most:
+		return fmt.Sprintf("%s%s and %d more", before, strings.Join(names[:most], ", "), len(names)-most)
+	}
+	return before + strings.Join(names, ", ")
+}
+
+// zeroFormat is how a checkpoint says that GPTQ's zero points are stored.
+type zeroFormat int
+
+const (
+	unsaid    zeroFormat = iota
+	lessOne              // "gptq", and where a configuration of GPTQ says nothing
+	asTheyAre            // "gptq_v2"
+	planar               // "gptq_p", whose codes of 3 bits are in another order
+)
+
+// maxConfig is how many bytes of a configuration are read.
+const maxConfig = 4 << 20
+
+// configured is what the configurations in a directory say; those that cannot be read say nothing.
+func configured(dir string) zeroFormat {
+	for _, name := range []string{"quantize_config.json", "config.json"} {
+		file, err := os.Open(filepath.Join(dir, name))
+		if err != nil {
+			continue
+		}
+		text, err := io.ReadAll(io.LimitReader(file, maxConfig))
+		file.Close()
+		if z := zeroFormatOf(text); err == nil && z != unsaid {
+			return z
+		}
+	}
+	return unsaid
+}
+
+// zeroFormatOf is what the text of a configuration says: quantize_config.json, or config.json, where it is a part.
+func zeroFormatOf(text []byte) zeroFormat {
+	type config struct {
+		Bits       *float64 `json:"bits"`
+		Method     string   `json:"quant_method"`
+		Checkpoint string   `json:"checkpoint_format"`
+		Format     string   `json:"format"`
+	}
+	var c struct {
+		config
+		Of *config `json:"quantization_config"`
+	}
+	if len(bytes.TrimSpace(text)) == 0 || json.Unmarshal(text, &c) != nil {
+		return unsaid
+	}
+	of := c.config
+	if c.Of != nil {
+		of = *c.Of
+	}
+	said := of.Checkpoint
+	if said == "" {
+		said = of.Format
+	}
+	switch {
+	case said == "gptq":
+		return lessOne
+	case said == "gptq_v2":
+		return asTheyAre
+	case said == "gptq_p":
+		return planar
+	case said == "" && of.Bits != nil && (of.Method == "gptq" || of.Method == ""): // AutoGPTQ names no format
+		return lessOne
+	}
+	return unsaid
+}

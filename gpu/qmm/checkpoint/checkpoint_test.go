@@ -1,0 +1,353 @@
+package checkpoint
+
+import (
+	"bytes"
+	"compress/gzip"
+	"encoding/binary"
+	"encoding/json"
+	"errors"
+	"flag"
+	"io"
+	"io/fs"
+	"maps"
+	"math"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+
+	"github.com/tilus-lab/tilus-lab/vm/array"
+)
+
+var layers = flag.String("layers", "testdata", "a folder that testdata/make.py has filled")
+
+// wanted are the dequantised layers of a folder, by name.
+func wanted(t *testing.T, path string) *array.Tensors {
+	t.Helper()
+	f, err := os.Open(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	z, err := gzip.NewReader(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	data, err := io.ReadAll(z)
+	if err != nil {
+		t.Fatal(err)
+	}
+	w, err := array.ReadTensors(bytes.NewReader(data), int64(len(data)), path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
+// kinds are those of the layers that are committed.
+var kinds = map[string]string{
+	"gptq/u2": "u2 group=32 scale=f16 act=f16 zero", "gptq/u3": "u3 group=32 scale=f16 act=f16 zero", "gptq/u4": "u4 group=32 scale=f16 act=f16 zero", "gptq/u8": "u8 group=32 scale=f16 act=f16 zero",
+	"gptq/channel": "u4 group=channel scale=f16 act=f16 zero", "gptq/ragged": "u4 group=32 scale=f16 act=f16 zero", "gptq/narrow": "u4 group=32 scale=f16 act=f16 zero",
+	"gptq/symmetric": "i4 group=32 scale=f16 act=f16", "gptq/symmetric8": "i8 group=32 scale=f16 act=f16",
+	"awq/group32": "u4 group=32 scale=f16 act=f16 zero", "awq/group128": "u4 group=128 scale=f16 act=f16 zero", "awq/channel": "u4 group=channel scale=f16 act=f16 zero", "awq/symmetric": "i4 group=32 scale=f16 act=f16",
+	"pack_quantized/i4": "i4 group=32 scale=bf16 act=bf16", "pack_quantized/i8": "i8 group=32 scale=f16 act=f16", "pack_quantized/i2": "i2 group=32 scale=f16 act=f16",
+	"pack_quantized/u4": "u4 group=32 scale=bf16 act=bf16 zero", "pack_quantized/u8": "u8 group=32 scale=f16 act=f16 zero", "pack_quantized/channel": "i4 group=channel scale=bf16 act=bf16",
+	"pack_quantized/channel_zero": "u4 group=channel scale=f16 act=f16 zero", "pack_quantized/tensor": "i8 group=channel scale=f16 act=f16", "pack_quantized/f32": "i4 group=32 scale=bf16 act=bf16",
+	"fp8/channel": "f8e4m3 group=channel scale=bf16 act=bf16", "fp8/vector": "f8e4m3 group=channel scale=f16 act=f16", "fp8/tensor": "f8e4m3 group=channel scale=f16 act=f16 factor",
+	"fp8/scalar": "f8e4m3 group=channel scale=f16 act=f16 factor", "fp8/tensor16": "f8e4m3 group=channel scale=bf16 act=bf16",
+	"nvfp4/power": "f4e2m1 group=16 scale=f8e4m3 act=f16 factor", "nvfp4/modelopt_odd": "f4e2m1 group=16 scale=f8e4m3 act=f16 factor",
+	"mxfp4/compressed": "f4e2m1 group=32 scale=f8e8m0 act=f16", "mxfp4/experts.gate_up_proj[2]": "f4e2m1 group=32 scale=f8e8m0 act=f16", "mxfp4/block.0.mlp.mlp2_weight[0]": "f4e2m1 group=32 scale=f8e8m0 act=f16",
+}
+
+// TestLayers dequantises layers bit for bit as the libraries do for which they are.
+func TestLayers(t *testing.T) {
+	count := map[string]int{}
+	dirs, err := os.ReadDir(*layers)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, dir := range dirs {
+		if !dir.IsDir() || dir.Name() == "fuzz" {
+			continue
+		}
+		path := filepath.Join(*layers, dir.Name(), dir.Name()+".safetensors")
+		f, err := Open(path)
+		if err != nil {
+			t.Fatal(err)
+		}
+		listed := map[string]Found{}
+		for _, found := range f.Layers() {
+			listed[found.Name] = found
+		}
+		want := wanted(t, strings.TrimSuffix(path, ".safetensors")+".want.safetensors.gz")
+		for _, name := range want.Names() {
+			id := dir.Name() + "/" + name
+			w, err := want.Array(name)
+			if err != nil {
+				t.Fatal(err)
+			}
+			q, err := Layer(path, name)
+			if err != nil {
+				t.Errorf("%s: %v", id, err)
+				continue
+			}
+			if r := array.Compare(q.Dequantize(), w); !r.Equal() {
+				t.Errorf("%s as %s: %v", id, q.Linear, r)
+			}
+			if kind := kinds[id]; kind != "" && kind != q.String() {
+				t.Errorf("%s is %s, not %s", id, q, kind)
+			}
+			one, _, _ := strings.Cut(name, "[")
+			if found := listed[one]; found.Err != nil || found.Kind != q.Linear || found.Format == "" || found.Experts > 0 != (one != name) {
+				t.Errorf("%s is listed as %+v, and is %s", id, found, q.Linear)
+			}
+			count[dir.Name()]++
+		}
+		f.Close()
+	}
+	if want := map[string]int{"gptq": 9, "gptq_v2": 9, "awq": 4, "pack_quantized": 9, "fp8": 5, "nvfp4": 4, "mxfp4": 5}; !maps.Equal(count, want) {
+		t.Errorf("layers %v, not %v", count, want)
+	}
+}
+
+// tensor is an array of a file that a test makes.
+type tensor struct {
+	name, typ string
+	shape     []int
+	data      []byte
+}
+
+// zeros is an array of zeros, of so many bytes an element.
+func zeros(name, typ string, size int, shape ...int) tensor {
+	n := size
+	for _, d := range shape {
+		n *= d
+	}
+	return tensor{name, typ, shape, make([]byte, n)}
+}
+
+// filled is an array of words.
+func filled(name string, word uint32, shape ...int) tensor {
+	t := zeros(name, "I32", 4, shape...)
+	for i := 0; i < len(t.data); i += 4 {
+		binary.LittleEndian.PutUint32(t.data[i:], word)
+	}
+	return t
+}
+
+// with is an array whose bytes from one on are others.
+func (t tensor) with(at int, data ...byte) tensor {
+	t.data = slices.Clone(t.data)
+	copy(t.data[at:], data)
+	return t
+}
+
+// file is a .safetensors file.
+func file(tensors ...tensor) []byte {
+	head, data := map[string]any{}, []byte{}
+	for _, t := range tensors {
+		head[t.name] = map[string]any{"dtype": t.typ, "shape": t.shape, "data_offsets": []int{len(data), len(data) + len(t.data)}}
+		data = append(data, t.data...)
+	}
+	text, err := json.Marshal(head)
+	if err != nil {
+		panic(err)
+	}
+	return slices.Concat(binary.LittleEndian.AppendUint64(nil, uint64(len(text))), text, data)
+}
+
+// inOrder is g_idx of groups of neighbours.
+func inOrder(name string, k, group int) tensor {
+	t := filled(name, 0, k)
+	for i := range k {
+		binary.LittleEndian.PutUint32(t.data[4*i:], uint32(i/group))
+	}
+	return t
+}
+
+func shape(n, k int) tensor {
+	data := binary.LittleEndian.AppendUint64(nil, uint64(n))
+	return tensor{"l.weight_shape", "I64", []int{2}, binary.LittleEndian.AppendUint64(data, uint64(k))}
+}
+
+// TestRefused holds what is no layer, and what is said of it.
+func TestRefused(t *testing.T) {
+	qweight, scales, order := zeros("l.qweight", "I32", 4, 8, 16), zeros("l.scales", "F16", 2, 2, 16), inOrder("l.g_idx", 64, 32)
+	packed, packedScale := zeros("l.weight_packed", "I32", 4, 16, 8), zeros("l.weight_scale", "BF16", 2, 16, 2)
+	weight := zeros("l.weight", "F8_E4M3", 1, 16, 64)
+	fp4, fp4Scale, one := zeros("l.weight", "U8", 1, 16, 32), zeros("l.weight_scale", "F8_E4M3", 1, 16, 4), tensor{"l.weight_scale_2", "F32", []int{}, []byte{0, 0, 128, 63}}
+	blocks, blockScales := zeros("e_blocks", "U8", 1, 3, 16, 2, 16), zeros("e_scales", "U8", 1, 3, 16, 2)
+	const v1, v2, other = `{"bits":4,"checkpoint_format":"gptq"}`, `{"quantization_config":{"bits":4,"quant_method":"gptq","checkpoint_format":"gptq_v2"}}`, `{"bits":4,"quant_method":"auto-round"}`
+	for _, c := range []struct {
+		what, layer, config string
+		tensors             []tensor
+		want                string // "" is a layer that is read
+	}{
+		{"symmetric without a configuration", "l", "", []tensor{qweight, filled("l.qzeros", 0x77777777, 2, 2), scales, order}, ""},
+		{"the newer form without one", "", "", []tensor{qweight, filled("l.qzeros", 0x88888888, 2, 2), scales, order}, ""},
+		{"the newer form against one", "", v1, []tensor{qweight, filled("l.qzeros", 0x88888888, 2, 2), scales, order}, ""},
+		{"AutoGPTQ's configuration", "l", `{"bits":4,"group_size":32}`, []tensor{qweight, filled("l.qzeros", 0x12345678, 2, 2), scales, order}, ""},
+		{"contradiction", "l", v2, []tensor{qweight, filled("l.qzeros", 0x77777777, 2, 2), scales, order}, "f:l: all zero points are stored as 7, which is the middle 8 less one, and the configuration beside the file says"},
+		{"zero points of any form", "l", "", []tensor{qweight, filled("l.qzeros", 0x12345678, 2, 2), scales, order}, "f:l: nothing says whether zero points are stored less one: put quantize_config.json"},
+		{"zero points of another writer", "l", other, []tensor{qweight, filled("l.qzeros", 0x12345678, 2, 2), scales, order}, "nothing says whether"},
+		{"a zero point beyond", "l", v1, []tensor{qweight, filled("l.qzeros", 0x123f5678, 2, 2), scales, order}, "zero point [0, 4] is stored as 15, with one less: libraries take 16, 0, or carry"},
+		{"the same of the newer form", "l", v2, []tensor{qweight, filled("l.qzeros", 0x123f5678, 2, 2), scales, order}, ""},
+		{"act-order", "l", v1, []tensor{qweight, filled("l.qzeros", 0x77777777, 2, 2), scales, order.with(20, 1)}, "g_idx[6] is 0, where inputs in order have 1: the layer is quantised with act-order (desc_act"},
+		{"other inputs", "l", v1, []tensor{qweight, filled("l.qzeros", 0x77777777, 2, 2), scales, inOrder("l.g_idx", 96, 48)}, "no codes of 2, 3, 4 or 8 bits have such arrays: qweight I32[8, 16], qzeros I32[2, 2], g_idx I32[96]"},
+		{"five bits", "l", v1, []tensor{zeros("l.qweight", "I32", 4, 10, 32), filled("l.qzeros", 0, 2, 5), zeros("l.scales", "F16", 2, 2, 32), order}, "no codes of 2, 3, 4 or 8 bits"},
+		{"3 bits in planes", "l", `{"bits":3,"format":"gptq_p"}`, []tensor{zeros("l.qweight", "I32", 4, 6, 32), filled("l.qzeros", 0, 2, 3), zeros("l.scales", "F16", 2, 2, 32), order}, "checkpoint_format gptq_p has codes of 3 bits in an order"},
+		{"groups of 48", "l", v1, []tensor{zeros("l.qweight", "I32", 4, 12, 16), filled("l.qzeros", 0x77777777, 2, 2), scales, inOrder("l.g_idx", 96, 48)}, "f:l: qmm:"},
+		{"other groups than scales", "l", v1, []tensor{qweight, filled("l.qzeros", 0x77777777, 2, 2), scales, inOrder("l.g_idx", 64, 16)}, "g_idx has 4 groups, and there are scales of 2"},
+		{"groups that may be two", "l", v1, []tensor{zeros("l.qweight", "I32", 4, 50, 16), filled("l.qzeros", 0x77777777, 3, 2), zeros("l.scales", "F16", 2, 3, 16)}, "400 inputs are not 3 groups"},
+		{"scales of other groups", "l", v1, []tensor{qweight, filled("l.qzeros", 0x77777777, 2, 2), zeros("l.scales", "F16", 2, 3, 16), order}, "scales is F16[3, 16], and must be [2, 16]"},
+		{"shapes of neither", "l", v1, []tensor{qweight, filled("l.qzeros", 0, 2, 2), zeros("l.scales", "F16", 2, 2, 24)}, "shapes do not fit each other: gptq has codes [K·bits/32, N], awq"},
+		{"no zero points", "l", v1, []tensor{qweight, scales, order}, "it has g_idx I32[64], qweight I32[8, 16], scales F16[2, 16]. That is nearly gptq, but qzeros is missing, which may be in another of the model's files"},
+		{"scales of another type", "l", v1, []tensor{qweight, filled("l.qzeros", 0, 2, 2), zeros("l.scales", "F64", 8, 2, 16), order}, "nearly gptq, but scales must be F16 or BF16 or F32"},
+		{"nothing", "l", v1, []tensor{filled("l.qzeros", 0, 0, 2), zeros("l.qweight", "I32", 4, 0, 16), zeros("l.scales", "F16", 2, 0, 16)}, "qweight is I32[0, 16]: a layer has 1 to 16777216"},
+		{"infinity", "l", v1, []tensor{qweight, filled("l.qzeros", 0x77777777, 2, 2), scales.with(6, 0, 0x7c), order}, "scales has +Inf as number 3"},
+		{"awq in odd groups", "l", "", []tensor{zeros("l.qweight", "I32", 4, 64, 2), filled("l.qzeros", 0, 3, 2), zeros("l.scales", "F16", 2, 3, 16)}, "64 inputs are not 3 groups of"},
+		{"packed", "l", "", []tensor{packed, packedScale, shape(16, 64)}, ""},
+		{"packed, g_idx unused", "l", "", []tensor{packed, packedScale, shape(16, 64), filled("l.weight_g_idx", 0xffffffff, 64)}, ""},
+		{"packed, act-order", "l", "", []tensor{packed, packedScale, shape(16, 64), inOrder("l.weight_g_idx", 64, 32).with(0, 1)}, "weight_g_idx[0] is 1, where inputs in order have 0: the layer is quantised with act-order"},
+		{"packed, other outputs", "l", "", []tensor{packed, packedScale, shape(17, 64)}, "weight_shape says 17 outputs, and weight_packed is I32[16, 8]"},
+		{"packed, 3 bits", "l", "", []tensor{packed, packedScale, shape(16, 80)}, "80 inputs of codes of 2, 4 or 8 bits are not weight_packed I32[16, 8]; codes of other numbers of bits"},
+		{"packed, no inputs", "l", "", []tensor{packed, packedScale, shape(16, -1)}, "weight_shape says -1 inputs"},
+		{"packed, many inputs", "l", "", []tensor{packed, packedScale, shape(16, math.MaxInt64)}, "inputs: there are 1 to 16777216"},
+		{"packed, few inputs", "l", "", []tensor{zeros("l.weight_packed", "I32", 4, 16, 1), zeros("l.weight_scale", "F16", 2, 16, 1), shape(16, 4)}, "codes of 2 or 4 bits would have such arrays"},
+		{"packed, odd groups", "l", "", []tensor{packed, zeros("l.weight_scale", "F16", 2, 16, 3), shape(16, 64)}, "64 inputs are not 3 equal groups"},
+		{"packed, zero points of bytes", "l", "", []tensor{packed, packedScale, shape(16, 64), zeros("l.weight_zero_point", "I8", 1, 16, 2)}, "nearly pack-quantized, but weight_zero_point must be I32"},
+		{"packed, few zero points", "l", "", []tensor{packed, packedScale, shape(16, 64), filled("l.weight_zero_point", 0, 1, 2)}, "weight_zero_point is I32[1, 2], and must be [2, 2]"},
+		{"fp8 of no number", "l", "", []tensor{weight.with(70, 0x7f), zeros("l.weight_scale", "F32", 4)}, "f:l: qmm: code [1, 6] of f8e4m3"},
+		{"fp8 in groups", "l", "", []tensor{weight, zeros("l.weight_scale", "F32", 4, 16, 2)}, "weight_scale is F32[16, 2], and must be one for each output, [16, 1], or one for all"},
+		{"fp8 in blocks", "l", "", []tensor{weight, zeros("l.weight_scale_inv", "F32", 4, 1, 1)}, "that is fp8 with an f32 scale for blocks of outputs and inputs"},
+		{"fp8 with other scales", "l", "", []tensor{weight, zeros("l.weight_scale", "F32", 4, 15, 1)}, "must be [16, groups], or one for all weights"},
+		{"fp8 with f32 scales", "l", "", []tensor{weight, zeros("l.weight_scale", "F32", 4, 16, 1).with(8, 1, 0, 128, 63)}, "weight_scale has 1.0000001 as number 2, an f32 that neither f16 nor bf16 holds"},
+		{"fp8 with zero points", "l", "", []tensor{weight, zeros("l.weight_scale", "F32", 4), zeros("l.weight_zero_point", "F8_E4M3", 1)}, "nearly fp8, but weight_zero_point is no array of it"},
+		{"nvfp4", "l", "", []tensor{fp4, fp4Scale, one}, ""},
+		{"nvfp4, two factors", "l", "", []tensor{fp4, fp4Scale, zeros("l.weight_scale_2", "F32", 4, 2)}, "weight_scale_2 is F32[2], and must be one number"},
+		{"nvfp4, factor 0", "l", "", []tensor{fp4, fp4Scale, zeros("l.weight_scale_2", "F32", 4)}, "One, the factor of all weights, is 0"},
+		{"nvfp4, reciprocal of 0", "l", "", []tensor{zeros("l.weight_packed", "U8", 1, 16, 32), fp4Scale, zeros("l.weight_global_scale", "F32", 4, 1)}, "One, the factor of all weights, is +Inf"},
+		{"nvfp4, scales of 32", "l", "", []tensor{fp4, zeros("l.weight_scale", "F8_E4M3", 1, 16, 2), one}, "weight_scale is F8_E4M3[16, 2], and must be [16, 4]"},
+		{"nvfp4, half a group", "l", "", []tensor{zeros("l.weight", "U8", 1, 16, 4), zeros("l.weight_scale", "F8_E4M3", 1, 16, 1), one}, "no whole number of groups of 16"},
+		{"nvfp4, scale of no number", "l", "", []tensor{fp4, fp4Scale.with(1, 0x7f), one}, "weight_scale has NaN as number 1"},
+		{"mxfp4, half a group", "l", "", []tensor{zeros("l.weight_packed", "U8", 1, 16, 8), zeros("l.weight_scale", "U8", 1, 16, 1)}, "no whole number of groups of 32"},
+		{"an expert", "e[1]", "", []tensor{blocks, blockScales}, ""},
+		{"no expert named", "e", "", []tensor{blocks, blockScales}, "f:e: it is 3 experts: name one, e[0] to e[2]"},
+		{"an expert too many", "e[3]", "", []tensor{blocks, blockScales}, "f:e[3]: there are the experts e[0] to e[2]"},
+		{"no such number", "e[99999999999999999999]", "", []tensor{blocks, blockScales}, "no layer has so many experts"},
+		{"expert of no number", "e[1]", "", []tensor{blocks, blockScales.with(33, 255)}, "_scales has NaN as number 1"},
+		{"another block", "e[0]", "", []tensor{zeros("e_blocks", "U8", 1, 3, 16, 2, 8), blockScales}, "_blocks is U8[3, 16, 2, 8], and must be [experts, N, K/32, 16]"},
+		{"no experts", "l[0]", "", []tensor{weight, zeros("l.weight_scale", "F32", 4)}, "l is one layer, without experts; leave [0] out"},
+		{"an array's name", "l.weight", "", []tensor{weight, zeros("l.weight_scale", "F32", 4)}, "f has no layer l.weight; did you mean l?"},
+		{"part of a name", "down_proj", "", []tensor{zeros("m.0.down_proj.weight", "F8_E4M3", 1, 16, 64), zeros("m.0.down_proj.weight_scale", "F32", 4)}, "f has no layer down_proj; did you mean m.0.down_proj?"},
+		{"a plain layer", "l", "", []tensor{zeros("l.weight", "BF16", 2, 4, 4)}, "it has weight BF16[4, 4]: its weights are not quantised; do so by a kind, with --weights f:l.weight"},
+		{"no layers", "x", "", []tensor{zeros("l.weight", "BF16", 2, 4, 4)}, "f has no quantised layers"},
+		{"no name", "", "", []tensor{weight, zeros("l.weight_scale", "F32", 4), zeros("m.weight", "F8_E4M3", 1, 1, 1)}, "f has 2 quantised layers, and none is named: write f:LAYER; there are l, m"},
+		{"another format", "l", "", []tensor{zeros("l.weight", "U8", 1, 4, 4), zeros("l.absmax", "U8", 1, 4)}, "that is bitsandbytes, which is not read"},
+		{"codes alone", "l", "", []tensor{zeros("l.weight_packed", "U8", 1, 4, 4)}, "nearly nvfp4-pack-quantized, but weight_scale is missing"},
+		{"a table", "l", "", []tensor{zeros("l.table", "U8", 1, 4, 4)}, "f:l: it has table U8[4, 4], which is no format that is read: there are gptq, awq"},
+	} {
+		data := file(c.tensors...)
+		f, err := Read(bytes.NewReader(data), int64(len(data)), "f", []byte(c.config))
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := f.Layer(c.layer)
+		switch {
+		case c.want == "" && err != nil:
+			t.Errorf("%s: %v", c.what, err)
+		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
+			t.Errorf("%s: %v, %v; want %s", c.what, q, err, c.want)
+		}
+		f.Layers()
+	}
+	if _, err := Layer("none.safetensors", "l"); !errors.Is(err, fs.ErrNotExist) {
+		t.Error(err)
+	}
+	if _, err := Layer("testdata/gptq/gptq.safetensors", "actorder"); err == nil || !strings.Contains(err.Error(), "act-order") {
+		t.Error(err)
+	}
+}
+
+// TestZeroFormats reads configurations, and finds them beside a file.
+func TestZeroFormats(t *testing.T) {
+	for text, want := range map[string]zeroFormat{
+		``: unsaid, `{`: unsaid, `[]`: unsaid, `{}`: unsaid, `{"bits":4}`: lessOne, `{"bits":4,"quant_method":"gptq"}`: lessOne, `{"bits":4,"quant_method":"awq"}`: unsaid,
+		`{"format":"gptq_v2"}`: asTheyAre, `{"checkpoint_format":"gptq","format":"gptq_v2"}`: lessOne, `{"bits":4,"format":"marlin"}`: unsaid,
+		`{"model_type":"llama","quantization_config":{"bits":3,"format":"gptq_p"}}`: planar, `{"model_type":"llama"}`: unsaid,
+	} {
+		if got := zeroFormatOf([]byte(text)); got != want {
+			t.Errorf("%s: %d, not %d", text, got, want)
+		}
+	}
+	dir := t.TempDir()
+	if got := configured(dir); got != unsaid {
+		t.Error(got)
+	}
+	for name, text := range map[string]string{"config.json": `{"quantization_config":{"checkpoint_format":"gptq_v2"}}`, "quantize_config.json": `{"version":"gemm"}`} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if got := configured(dir); got != asTheyAre {
+		t.Error(got)
+	}
+}
+
+// TestGroups finds sizes of groups whose last may be short.
+func TestGroups(t *testing.T) {
+	s := &source{File: &File{path: "f"}, name: "l"}
+	for _, c := range []struct{ k, groups, want int }{
+		{64, 1, 0}, {4096, 32, 128}, {4096, 2, 2048}, {80, 3, 32}, {80, 5, 16}, {320, 3, 128}, {192, 2, 128}, {96, 3, 32}, {11008, 86, 128}, {1000, 3, 384}, {400, 3, -1}, {2000, 2, -1},
+	} {
+		got, err := s.group(c.k, c.groups, true)
+		if err != nil {
+			got = -1
+		}
+		if got != c.want {
+			t.Errorf("%d inputs in %d groups: %d, not %d (%v)", c.k, c.groups, got, c.want, err)
+		}
+	}
+}
+
+func FuzzLayer(f *testing.F) {
+	for _, l := range [][]tensor{
+		{zeros("l.qweight", "I32", 4, 3, 2), filled("l.qzeros", 0x12345678, 2, 1), zeros("l.scales", "F16", 2, 2, 2), inOrder("l.g_idx", 32, 16)},
+		{filled("l.qweight", 0x98765432, 4, 4), filled("l.qzeros", 0x77777777, 1, 2), zeros("l.scales", "F16", 2, 1, 4)},
+		{zeros("l.qweight", "I32", 4, 4, 1), filled("l.qzeros", 0x12345678, 1, 1), zeros("l.scales", "BF16", 2, 1, 8)},
+		{zeros("l.weight_packed", "I32", 4, 1, 4), zeros("l.weight_scale", "F32", 4, 1, 2), shape(1, 32), filled("l.weight_zero_point", 3, 1, 2), inOrder("l.weight_g_idx", 32, 16)},
+		{zeros("l.weight", "F8_E4M3", 1, 2, 3), zeros("l.weight_scale", "F32", 4, 2, 1)},
+		{zeros("l.weight", "U8", 1, 1, 8), zeros("l.weight_scale", "F8_E4M3", 1, 1, 1), zeros("l.weight_scale_2", "F32", 4).with(3, 1)},
+		{zeros("l.weight_packed", "U8", 1, 1, 16), zeros("l.weight_scale", "U8", 1, 1, 1)},
+	} {
+		f.Add(file(l...), "l", []byte(`{"bits":4}`))
+	}
+	f.Add(file(zeros("e_blocks", "U8", 1, 1, 1, 1, 16), zeros("e_scales", "U8", 1, 1, 1, 1)), "e[0]", []byte{})
+	f.Add(file(zeros("l.weight", "F8_E4M3", 1, 1, 2), zeros("l.weight_scale", "F32", 4)), "", []byte{})
+	f.Add(file(zeros("l.weight_packed", "I32", 4, 1, 4), zeros("l.weight_scale", "F16", 2, 1), shape(1, 32)), "l", []byte{})
+	f.Fuzz(func(t *testing.T, data []byte, name string, config []byte) {
+		file, err := Read(bytes.NewReader(data), int64(len(data)), "f", config)
+		if err != nil {
+			return
+		}
+		for _, l := range file.Layers() {
+			if l.Name != "" && l.Format == "" && l.Err == nil {
+				t.Fatalf("%+v is of no format", l)
+			}
+		}
+		q, err := file.Layer(name)
+		if err != nil {
+			return
+		}
+		if err := q.Valid(); err != nil {
+			t.Fatal(err)
+		}
+		if len(q.Codes.Data) > len(data) {
+			t.Fatalf("%s from a file of %d bytes", q.Linear, len(data))
+		}
+		if v := q.At(q.N-1, q.K-1); v-v != 0 {
+			t.Fatalf("%s has a weight %v", q.Linear, v)
+		}
+	})
+}

@@ -1,0 +1,614 @@
+package checkpoint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/gpu/qmm"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// format is how layers are stored.
+type format struct {
+	name   string
+	arrays []member // the first is what a layer is known by
+	shapes func(s *source) bool
+	read   func(s *source) (*qmm.Weights, error)
+}
+
+// member is an array of a layer, what types it may have in the words of the file, and whether it may be left out.
+type member struct {
+	name, typed string
+	optional    bool
+}
+
+func (m member) types() []string { return strings.Fields(m.typed) }
+
+const (
+	words  = "I32"
+	scaled = "F16 BF16 F32"
+)
+
+// formats are what is read. Of those with the same arrays, shapes tell which it is.
+//
+// gptq: codes [K·bits/32, N] and zero points [groups, N·bits/32] in words, from their low bits on, of 3 bits across words.
+// awq: codes [K, N/8] and zero points [groups, N/8]: eight outputs a word, in the order 0, 2, 4, 6, 1, 3, 5, 7 from its low bits on.
+// pack-quantized: codes [N, K·bits/32] and zero points [N·bits/32, groups], both with 2^(bits-1) added.
+// nvfp4, mxfp4: two codes a byte, the low bits first. weight_global_scale divides, weight_scale_2 multiplies.
+//
+// Sources: AutoGPTQ, gptqmodel 7.7.0, autoawq 0.2.9, compressed-tensors 0.20.1 and its conversion from modelopt, gpt_oss/torch/weights.py.
+var formats []format
+
+func init() { // read functions ask for names of formats
+	formats = []format{
+		{"gptq", []member{{"qweight", words, false}, {"qzeros", words, false}, {"scales", scaled, false}, {"g_idx", words, true}}, (*source).wide, (*source).gptq},
+		{"awq", []member{{"qweight", words, false}, {"qzeros", words, false}, {"scales", scaled, false}}, (*source).narrow, (*source).awq},
+		{"pack-quantized", []member{{"weight_packed", words, false}, {"weight_scale", scaled, false}, {"weight_shape", "I64 I32", false}, {"weight_zero_point", words, true}, {"weight_g_idx", words, true}}, nil, (*source).packQuantized},
+		{"nvfp4-pack-quantized", []member{{"weight_packed", "U8", false}, {"weight_scale", "F8_E4M3", false}, {"weight_global_scale", "F32", false}}, nil, (*source).nvfp4},
+		{"nvfp4 of modelopt", []member{{"weight", "U8", false}, {"weight_scale", "F8_E4M3", false}, {"weight_scale_2", "F32", false}}, nil, (*source).nvfp4},
+		{"mxfp4-pack-quantized", []member{{"weight_packed", "U8", false}, {"weight_scale", "U8 F8_E8M0", false}}, nil, (*source).mxfp4},
+		{"fp8", []member{{"weight", "F8_E4M3", false}, {"weight_scale", scaled, false}}, nil, (*source).fp8},
+		{"mxfp4 of gpt-oss", []member{{"_blocks", "U8", false}, {"_scales", "U8", false}}, nil, (*source).blocks},
+		{"mxfp4 of gpt-oss", []member{{"blocks", "U8", false}, {"scales", "U8", false}}, nil, (*source).blocks},
+	}
+}
+
+// others are arrays of formats that are not read, and which these are.
+var others = []struct{ member, format string }{
+	{"weight_scale_inv", "fp8 with an f32 scale for blocks of outputs and inputs, which no scale of 16 bits holds"},
+	{"absmax", "bitsandbytes"}, {"SCB", "bitsandbytes"}, {"biases", "MLX"}, {"W_q", "HQQ"}, {"trellis", "EXL3"}, {"B", "Marlin, which has an order of its own"},
+}
+
+// foreign is what other format a layer is of, or "".
+func foreign(arrays map[string]string) string {
+	for _, o := range others {
+		if _, ok := arrays[o.member]; ok {
+			return o.format
+		}
+	}
+	return ""
+}
+
+// source is a layer that is read.
+type source struct {
+	*File
+	name    string
+	arrays  map[string]string
+	expert  int // -1 where the layer is one array of its own
+	format  format
+	listing bool // codes are not read
+}
+
+// bad is an error of the layer.
+func (s *source) bad(format string, args ...any) error {
+	return fmt.Errorf("checkpoint: %s:%s: %w", s.path, s.name, fmt.Errorf(format, args...))
+}
+
+// is reports whether the layer has all of a format's arrays, and none of other formats.
+func (s *source) is(f format) bool {
+	for _, m := range f.arrays {
+		if _, ok := s.arrays[m.name]; (ok || !m.optional) && !s.has(s.arrays, m) {
+			return false
+		}
+	}
+	return len(s.beside(f)) == 0 && (f.shapes == nil || f.shapes(s))
+}
+
+// beside are arrays of the layer that say something of its weights, and are none of a format's.
+func (s *source) beside(f format) (out []string) {
+	for name := range s.arrays {
+		known := strings.HasPrefix(name, "weight") || slices.ContainsFunc(formats, func(f format) bool { return f.member(name) })
+		if known && !f.member(name) {
+			out = append(out, name)
+		}
+	}
+	slices.Sort(out)
+	return out
+}
+
+func (f format) member(name string) bool {
+	return slices.ContainsFunc(f.arrays, func(m member) bool { return m.name == name })
+}
+
+// none is the error of a layer of no format: which arrays it has, and what is between these and the format they are nearest to.
+func (s *source) none() error {
+	var has []string
+	for name := range s.arrays {
+		has = append(has, name)
+	}
+	slices.Sort(has)
+	for i, name := range has {
+		has[i] += " " + s.header(name)
+	}
+	text := "it has " + among("", has)
+	s.format = format{name: "?"}
+	if other := foreign(s.arrays); other != "" {
+		return s.bad("%s: that is %s, which is not read; dequantise it with its own library, and quantise by a kind with --weights", text, other)
+	}
+	if typ, _, ok := s.tensors.Head(s.arrays["weight"]); ok && len(s.arrays) <= 2 && slices.Contains([]string{"F16", "BF16", "F32", "F64"}, typ) {
+		return s.bad("%s: its weights are not quantised; do so by a kind, with --weights %s:%s", text, s.path, s.arrays["weight"])
+	}
+	best := -1
+	for _, f := range formats {
+		n := 0
+		for _, m := range f.arrays {
+			if _, ok := s.arrays[m.name]; ok {
+				n += 2
+			}
+			if s.has(s.arrays, m) {
+				n++
+			}
+		}
+		if n > best {
+			best, s.format = n, f
+		}
+	}
+	if best == 0 {
+		s.format = format{name: "?"}
+		return s.bad("%s, which is no format that is read: there are %s", text, strings.Join(Formats(), ", "))
+	}
+	var off []string
+	for _, m := range s.format.arrays {
+		switch _, ok := s.arrays[m.name]; {
+		case !ok && !m.optional:
+			off = append(off, fmt.Sprintf("%s is missing, which may be in another of the model's files: make one of both", m.name))
+		case ok && !s.has(s.arrays, m):
+			off = append(off, fmt.Sprintf("%s must be %s", m.name, strings.Join(m.types(), " or ")))
+		}
+	}
+	for _, name := range s.beside(s.format) {
+		off = append(off, name+" is no array of it")
+	}
+	if len(off) == 0 {
+		off = append(off, "shapes do not fit each other: gptq has codes [K·bits/32, N], awq [K, N/8], and scales are [groups, N] of both")
+	}
+	return s.bad("%s. That is nearly %s, but %s", text, s.format.name, strings.Join(off, "; "))
+}
+
+// Formats are the names of the formats that are read.
+func Formats() (out []string) {
+	for _, f := range formats {
+		out = append(out, f.name)
+	}
+	return slices.Compact(out)
+}
+
+// header is an array's type and shape.
+func (s *source) header(member string) string {
+	typ, shape, _ := s.tensors.Head(s.arrays[member])
+	return typ + strings.ReplaceAll(fmt.Sprint(shape), " ", ", ")
+}
+
+// shape is that of an array, of so many dimensions, each of which a layer may have.
+func (s *source) shape(member string, rank int) ([]int, error) {
+	_, shape, _ := s.tensors.Head(s.arrays[member])
+	if len(shape) != rank {
+		return nil, s.bad("%s is %s, and has %d dimensions", member, s.header(member), rank)
+	}
+	for _, d := range shape {
+		if d < 1 || d > qmm.MaxSize {
+			return nil, s.bad("%s is %s: a layer has 1 to %d outputs and inputs", member, s.header(member), qmm.MaxSize)
+		}
+	}
+	return shape, nil
+}
+
+// matrix is [source.shape] of two dimensions.
+func (s *source) matrix(member string) (rows, columns int, err error) {
+	shape, err := s.shape(member, 2)
+	if err != nil {
+		return 0, 0, err
+	}
+	return shape[0], shape[1], nil
+}
+
+// must refuses an array that is not of a shape.
+func (s *source) must(member string, shape ...int) error {
+	if _, is, _ := s.tensors.Head(s.arrays[member]); !slices.Equal(is, shape) {
+		return s.bad("%s is %s, and must be %s beside the layer's other arrays", member, s.header(member), strings.ReplaceAll(fmt.Sprint(shape), " ", ", "))
+	}
+	return nil
+}
+
+// array reads an array.
+func (s *source) array(member string) (*array.Array, error) {
+	var a *array.Array
+	var err error
+	if s.expert >= 0 {
+		a, err = s.tensors.Part(s.arrays[member], s.expert)
+	} else {
+		a, err = s.tensors.Array(s.arrays[member])
+	}
+	if err != nil {
+		return nil, fmt.Errorf("checkpoint: %s: %w", s.name, err)
+	}
+	return a, nil
+}
+
+// weights reads the layer.
+func (s *source) weights() (*qmm.Weights, error) {
+	w, err := s.format.read(s)
+	if err != nil {
+		return nil, err
+	}
+	if s.listing {
+		return w, nil
+	}
+	if err := w.Valid(); err != nil {
+		return nil, s.bad("%w", err)
+	}
+	return w, nil
+}
+
+// wide and narrow tell codes of one output a word from those of eight.
+func (s *source) wide() bool {
+	_, q, _ := s.tensors.Head(s.arrays["qweight"])
+	_, scales, _ := s.tensors.Head(s.arrays["scales"])
+	return len(q) == 2 && len(scales) == 2 && q[1] == scales[1]
+}
+
+func (s *source) narrow() bool {
+	_, q, _ := s.tensors.Head(s.arrays["qweight"])
+	_, scales, _ := s.tensors.Head(s.arrays["scales"])
+	return len(q) == 2 && len(scales) == 2 && q[1] > 0 && q[1] <= qmm.MaxSize && 8*q[1] == scales[1]
+}
+
+func (s *source) gptq() (*qmm.Weights, error) {
+	rows, n, err := s.matrix("qweight")
+	if err != nil {
+		return nil, err
+	}
+	groups, columns, err := s.matrix("qzeros")
+	if err != nil {
+		return nil, err
+	}
+	if err := s.must("scales", groups, n); err != nil {
+		return nil, err
+	}
+	var order *array.Array
+	k := 0
+	if _, ok := s.arrays["g_idx"]; ok {
+		shape, err := s.shape("g_idx", 1)
+		if err != nil {
+			return nil, err
+		}
+		k = shape[0]
+		if order, err = s.array("g_idx"); err != nil {
+			return nil, err
+		}
+	}
+	bits, inputs := 0, k
+	for _, b := range []int{2, 3, 4, 8} {
+		of := k
+		if order == nil {
+			of = 32 * rows / b
+		}
+		if ceil(n*b, 32) != columns || ceil(of*b, 32) != rows || order == nil && of*b != 32*rows {
+			continue
+		}
+		if bits != 0 {
+			return nil, s.bad("codes of %d or %d bits would have such arrays: qweight %s, qzeros %s; with g_idx, or more outputs, one of them has", bits, b, s.header("qweight"), s.header("qzeros"))
+		}
+		bits, inputs = b, of
+	}
+	if bits == 0 {
+		return nil, s.bad("no codes of 2, 3, 4 or 8 bits have such arrays: qweight %s, qzeros %s, g_idx %s; other numbers of bits are not read", s.header("qweight"), s.header("qzeros"), s.header("g_idx"))
+	}
+	k = inputs
+	if bits == 3 && s.zeros == planar {
+		return nil, s.bad("checkpoint_format gptq_p has codes of 3 bits in an order that is not read; save it as gptq_v2")
+	}
+	var group int
+	if order == nil {
+		if group, err = s.group(k, groups, true); err != nil {
+			return nil, err
+		}
+	} else if group, err = s.ordered("g_idx", order, groups); err != nil {
+		return nil, err
+	}
+	b := &builder{source: s, n: n, k: k, groups: groups, group: group}
+	if err := b.scales("scales", func(g, o int) int { return g*n + o }); err != nil {
+		return nil, err
+	}
+	stored, err := s.array("qzeros")
+	if err != nil {
+		return nil, err
+	}
+	b.zeros = make([]uint16, groups*n)
+	for g := range groups {
+		for o := range n {
+			b.zeros[g*n+o] = uint16(field(stored, bits, o, g*columns, 1))
+		}
+	}
+	if err := b.addOne(bits); err != nil {
+		return nil, err
+	}
+	return b.integers(bits, "qweight", func(a *array.Array, o, i int) uint64 { return field(a, bits, i, o, n) })
+}
+
+// addOne makes zero points of those that GPTQ stored. All of a layer that is quantised symmetrically are the middle of
+// its codes, which tells how they are stored without a configuration, and against one that says "gptq" of the newer form, as some writers do.
+func (b *builder) addOne(bits int) error {
+	most := uint16(1)<<bits - 1
+	middle := most/2 + 1
+	all := func(v uint16) bool { return !slices.ContainsFunc(b.zeros, func(z uint16) bool { return z != v }) }
+	less := b.source.zeros == lessOne
+	switch {
+	case all(middle):
+		less = false
+	case all(middle - 1):
+		if less = true; b.source.zeros == asTheyAre || b.source.zeros == planar {
+			return b.bad("all zero points are stored as %d, which is the middle %d less one, and the configuration beside the file says that they are stored as they are; correct its checkpoint_format", middle-1, middle)
+		}
+	case b.source.zeros == unsaid:
+		return b.bad("nothing says whether zero points are stored less one: put quantize_config.json or config.json of the model beside the file, whose checkpoint_format is gptq where they are, or gptq_v2")
+	}
+	if !less {
+		return nil
+	}
+	for i, z := range b.zeros {
+		if z == most {
+			return b.bad("zero point [%d, %d] is stored as %d, with one less: libraries take %d, 0, or carry into the next one; quantise symmetrically, or save it as gptq_v2", i/b.n, i%b.n, z, most+1)
+		}
+		b.zeros[i] = z + 1
+	}
+	return nil
+}
+
+// ordered is the size of groups that have neighbouring inputs, or an error where inputs are in another order.
+func (s *source) ordered(member string, order *array.Array, groups int) (int, error) {
+	k := order.Len()
+	at := func(i int) int { return int(int32(order.Code(i))) }
+	size := 1
+	for size < k && at(size) == at(0) {
+		size++
+	}
+	for i := range k {
+		if at(i) != i/size {
+			return 0, s.bad("%s[%d] is %d, where inputs in order have %d: the layer is quantised with act-order (desc_act, actorder), by which inputs of a group are no neighbours, and these are not read. Quantise it without, or dequantise it and quantise by a kind with --weights", member, i, at(i), i/size)
+		}
+	}
+	if ceil(k, size) != groups {
+		return 0, s.bad("%s has %d groups, and there are scales of %d", member, ceil(k, size), groups)
+	}
+	if groups == 1 {
+		return 0, nil
+	}
+	return size, nil
+}
+
+// legal reports whether programs take groups of so many inputs.
+func legal(group int) bool {
+	return group == 16 || group == 32 || group == 64 || group > 0 && group%128 == 0
+}
+
+// group is the size of equal groups; where the last may be short, the only size that programs take and that has so many.
+func (s *source) group(k, groups int, short bool) (int, error) {
+	if groups == 1 {
+		return 0, nil
+	}
+	if k%groups == 0 && (legal(k/groups) || !short) {
+		return k / groups, nil
+	}
+	var sizes []int
+	for size := 16; short && size < k; {
+		if legal(size) && ceil(k, size) == groups {
+			sizes = append(sizes, size)
+		}
+		if size < 128 {
+			size *= 2
+		} else {
+			size += 128
+		}
+	}
+	switch {
+	case len(sizes) == 1:
+		return sizes[0], nil
+	case len(sizes) > 1:
+		return 0, s.bad("%d inputs in %d groups may be groups of %d or %d; g_idx would say which", k, groups, sizes[0], sizes[1])
+	}
+	return 0, s.bad("%d inputs are not %d groups of 16, 32, 64 or a multiple of 128", k, groups)
+}
+
+// nibble is where the code of an output stands in the word of its eight.
+var nibble = [8]int{0, 4, 1, 5, 2, 6, 3, 7}
+
+func (s *source) awq() (*qmm.Weights, error) {
+	k, columns, err := s.matrix("qweight")
+	if err != nil {
+		return nil, err
+	}
+	n := 8 * columns
+	groups, _, err := s.matrix("scales")
+	if err != nil {
+		return nil, err
+	}
+	if err := s.must("scales", groups, n); err != nil {
+		return nil, err
+	}
+	if err := s.must("qzeros", groups, columns); err != nil {
+		return nil, err
+	}
+	group, err := s.group(k, groups, false)
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{source: s, n: n, k: k, groups: groups, group: group}
+	if err := b.scales("scales", func(g, o int) int { return g*n + o }); err != nil {
+		return nil, err
+	}
+	stored, err := s.array("qzeros")
+	if err != nil {
+		return nil, err
+	}
+	code := func(a *array.Array, row, o int) uint64 {
+		return a.Code(row*columns+o/8) >> (4 * nibble[o%8]) & 15
+	}
+	b.zeros = make([]uint16, groups*n)
+	for g := range groups {
+		for o := range n {
+			b.zeros[g*n+o] = uint16(code(stored, g, o))
+		}
+	}
+	return b.integers(4, "qweight", func(a *array.Array, o, i int) uint64 { return code(a, i, o) })
+}
+
+func (s *source) packQuantized() (*qmm.Weights, error) {
+	n, columns, err := s.matrix("weight_packed")
+	if err != nil {
+		return nil, err
+	}
+	if err := s.must("weight_shape", 2); err != nil {
+		return nil, err
+	}
+	sizes, err := s.array("weight_shape")
+	if err != nil {
+		return nil, err
+	}
+	if sizes.Type.DecodeInt(sizes.Code(0)) != int64(n) {
+		return nil, s.bad("weight_shape says %v outputs, and weight_packed is %s", sizes.At(0), s.header("weight_packed"))
+	}
+	inputs := sizes.Type.DecodeInt(sizes.Code(1))
+	if inputs < 1 || inputs > qmm.MaxSize {
+		return nil, s.bad("weight_shape says %d inputs: there are 1 to %d", inputs, qmm.MaxSize)
+	}
+	k, bits := int(inputs), 0
+	for _, b := range []int{2, 4, 8} {
+		if ceil(k*b, 32) != columns {
+			continue
+		}
+		if bits != 0 {
+			return nil, s.bad("codes of %d or %d bits would have such arrays: %d inputs, weight_packed %s", bits, b, k, s.header("weight_packed"))
+		}
+		bits = b
+	}
+	if bits == 0 {
+		return nil, s.bad("%d inputs of codes of 2, 4 or 8 bits are not weight_packed %s; codes of other numbers of bits are packed differently by versions of compressed-tensors, and not read", k, s.header("weight_packed"))
+	}
+	b := &builder{source: s, n: n, k: k}
+	if err := b.rowScales("weight_scale"); err != nil {
+		return nil, err
+	}
+	if _, ok := s.arrays["weight_g_idx"]; ok {
+		if err := s.must("weight_g_idx", k); err != nil {
+			return nil, err
+		}
+		order, err := s.array("weight_g_idx")
+		if err != nil {
+			return nil, err
+		}
+		unused := true // as it is where inputs are in order, in some versions
+		for i := range k {
+			unused = unused && int32(order.Code(i)) == -1
+		}
+		if !unused {
+			if b.group, err = s.ordered("weight_g_idx", order, b.groups); err != nil {
+				return nil, err
+			}
+		}
+	}
+	b.zeros = make([]uint16, b.groups*n)
+	for i := range b.zeros {
+		b.zeros[i] = 1 << (bits - 1)
+	}
+	if _, ok := s.arrays["weight_zero_point"]; ok {
+		if err := s.must("weight_zero_point", ceil(n*bits, 32), b.groups); err != nil {
+			return nil, err
+		}
+		stored, err := s.array("weight_zero_point")
+		if err != nil {
+			return nil, err
+		}
+		for g := range b.groups {
+			for o := range n {
+				b.zeros[g*n+o] = uint16(field(stored, bits, o, g, b.groups))
+			}
+		}
+	}
+	return b.integers(bits, "weight_packed", func(a *array.Array, o, i int) uint64 { return field(a, bits, i, o*columns, 1) })
+}
+
+func (s *source) fp8() (*qmm.Weights, error) {
+	n, k, err := s.matrix("weight")
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{source: s, n: n, k: k}
+	if err := b.rowScales("weight_scale"); err != nil {
+		return nil, err
+	}
+	if b.groups != 1 {
+		return nil, s.bad("weight_scale is %s, and must be one for each output, [%d, 1], or one for all; dequantise it, and quantise by a kind with --weights", s.header("weight_scale"), n)
+	}
+	return b.floats(dtype.F8E4M3, "weight")
+}
+
+func (s *source) nvfp4() (*qmm.Weights, error) {
+	codes, factor := s.format.arrays[0].name, s.format.arrays[2].name
+	n, half, err := s.matrix(codes)
+	if err != nil {
+		return nil, err
+	}
+	if half%8 != 0 {
+		return nil, s.bad("%s is %s, which is no whole number of groups of 16", codes, s.header(codes))
+	}
+	b := &builder{source: s, n: n, k: 2 * half, groups: half / 8, group: 16}
+	if err := s.must("weight_scale", n, b.groups); err != nil {
+		return nil, err
+	}
+	if err := b.scales("weight_scale", func(g, o int) int { return o*b.groups + g }); err != nil {
+		return nil, err
+	}
+	if _, shape, _ := s.tensors.Head(s.arrays[factor]); len(shape) > 2 || slices.ContainsFunc(shape, func(d int) bool { return d != 1 }) {
+		return nil, s.bad("%s is %s, and must be one number", factor, s.header(factor))
+	}
+	one, err := s.array(factor)
+	if err != nil {
+		return nil, err
+	}
+	b.factor, b.one = true, one.Type.Decode(one.Code(0))
+	if factor == "weight_global_scale" {
+		// Kernels of vLLM take what it is as f32 too.
+		b.one = float64(1 / float32(b.one))
+	}
+	return b.floats(dtype.F4E2M1, codes)
+}
+
+func (s *source) mxfp4() (*qmm.Weights, error) {
+	n, half, err := s.matrix("weight_packed")
+	if err != nil {
+		return nil, err
+	}
+	if half%16 != 0 {
+		return nil, s.bad("weight_packed is %s, which is no whole number of groups of 32", s.header("weight_packed"))
+	}
+	b := &builder{source: s, n: n, k: 2 * half, groups: half / 16, group: 32}
+	if err := s.must("weight_scale", n, b.groups); err != nil {
+		return nil, err
+	}
+	if err := b.scales("weight_scale", func(g, o int) int { return o*b.groups + g }); err != nil {
+		return nil, err
+	}
+	return b.floats(dtype.F4E2M1, "weight_packed")
+}
+
+func (s *source) blocks() (*qmm.Weights, error) {
+	codes, scale := s.format.arrays[0].name, s.format.arrays[1].name
+	shape, err := s.shape(codes, 4)
+	if err != nil {
+		return nil, err
+	}
+	if shape[3] != 16 || shape[2] > qmm.MaxSize/32 {
+		return nil, s.bad("%s is %s, and must be [experts, N, K/32, 16]", codes, s.header(codes))
+	}
+	if err := s.must(scale, shape[:3]...); err != nil {
+		return nil, err
+	}
+	b := &builder{source: s, n: shape[1], k: 32 * shape[2], groups: shape[2], group: 32}
+	if err := b.scales(scale, func(g, o int) int { return o*b.groups + g }); err != nil {
+		return nil, err
+	}
+	return b.floats(dtype.F4E2M1, codes)
+}

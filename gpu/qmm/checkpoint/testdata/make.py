@@ -1,0 +1,233 @@
+#!/usr/bin/env python3
+"""Makes layers as quantisers store them, and what libraries make of these: NAME.safetensors with
+layers of one format in a directory of its own, and NAME.want.safetensors.gz with an F32 array [N, K]
+for each layer, under the layer's name.
+
+    pip install torch==2.15.0 numpy==2.4.6 safetensors compressed-tensors==0.20.1 transformers==5.24.0
+    pip download --no-deps --no-binary :all: autoawq==0.2.9 gptqmodel==7.7.0   # unpacked; only sources are read
+    python3 make.py autoawq-0.2.9 gptqmodel-7.7.0 OUT [--seed 1] [--large]
+
+Words of codes are random bits, so that every code is at every place. Who dequantises:
+GPTQ: unpack_rows, unpack_cols and _correct_gptq_v1_qzeros of gptqmodel, taken from its source;
+AWQ: unpack_awq and reverse_awq_order of autoawq, dequantize_gemm for what f16 makes of it;
+compressed-tensors: its compressors, of integers and fp8 with scales as f32, and of MXFP4;
+NVFP4: numpy here, which compressed-tensors must equal where the global scale is a power of two and be near
+elsewhere; as modelopt has it, the same numbers with the reciprocal, as compressed-tensors' conversion says (modelopt is not run);
+gpt-oss: convert_moe_packed_tensors of transformers.
+"""
+import argparse, ast, gzip, importlib.util, io, json, pathlib
+
+import numpy as np
+import torch
+from compressed_tensors.compressors import BaseCompressor
+from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
+from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
+from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+from compressed_tensors.quantization.lifecycle.forward import dequantize
+from safetensors.torch import save
+from transformers.integrations.mxfp4 import convert_moe_packed_tensors
+
+args = argparse.ArgumentParser()
+args.add_argument("autoawq", type=pathlib.Path)
+args.add_argument("gptqmodel", type=pathlib.Path)
+args.add_argument("out", type=pathlib.Path)
+args.add_argument("--seed", type=int, default=1)
+args.add_argument("--large", action="store_true", help="larger layers, which are not committed")
+args = args.parse_args()
+rng = np.random.default_rng(args.seed)
+grow = 4 if args.large else 1
+
+
+def functions(path, first):
+    """The functions of a source that the first ones call, without what the source imports."""
+    tree = ast.parse(path.read_text())
+    known = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
+    take, todo = [], list(first)
+    while todo:
+        name = todo.pop()
+        if name in take or name not in known:
+            continue
+        take.append(name)
+        todo += [n.id for n in ast.walk(known[name]) if isinstance(n, ast.Name)]
+    body = ast.Module([known[n] for n in take], [])
+    space = {"torch": torch, "PLANAR_BITS": (5, 6, 7)}
+    exec(compile(ast.parse("from __future__ import annotations\n" + ast.unparse(body)), str(path), "exec"), space)
+    return space
+
+
+gptq = functions(args.gptqmodel / "gptqmodel/utils/model_dequant.py", ["unpack_rows", "unpack_cols", "pack_cols", "_correct_gptq_v1_qzeros"])
+spec = importlib.util.spec_from_file_location("packing_utils", args.autoawq / "awq/utils/packing_utils.py")
+awq = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(awq)
+
+
+def words(*shape):
+    return torch.from_numpy(rng.integers(-(2**31), 2**31, shape, dtype=np.int64).astype(np.int32))
+
+
+def scales(*shape, dtype=torch.float16):
+    """Positive scales over some binades, with all bits of their type."""
+    return torch.from_numpy(np.asarray(np.exp2(rng.uniform(-12, -2, shape)))).to(dtype)
+
+
+class File:
+    def __init__(self, name, config=None):
+        self.name, self.config, self.arrays, self.want = name, config, {}, {}
+
+    def add(self, layer, arrays, want):
+        sep = "" if next(iter(arrays)).startswith(("_", ".")) else "."
+        self.arrays |= {layer + sep + k: v.clone().contiguous() for k, v in arrays.items()}
+        if want is not None:
+            for name, w in want.items() if isinstance(want, dict) else [(layer, want)]:
+                assert w.dtype == torch.float32 and w.isfinite().all(), name
+                self.want[name] = w.clone().contiguous()
+
+    def write(self):
+        d = args.out / self.name
+        d.mkdir(parents=True, exist_ok=True)
+        (d / f"{self.name}.safetensors").write_bytes(save(self.arrays))
+        with gzip.GzipFile(d / f"{self.name}.want.safetensors.gz", "wb", 9, mtime=0) as f:
+            f.write(save(self.want))
+        if self.config is not None:
+            (d / "quantize_config.json").write_text(json.dumps(self.config) + "\n")
+        print(d, len(self.want), "layers")
+
+
+def gptq_layer(f, name, n, k, group, bits, zeros, v1, g_idx=None, keep=True):
+    group_of = torch.arange(k) // group if g_idx is None else g_idx
+    groups = -(-k // group)
+    qweight = words(k * bits // 32, n)
+    z = torch.as_tensor(np.broadcast_to(zeros, (groups, n)).copy(), dtype=torch.int32)
+    stored = z - 1 if v1 else z
+    assert 0 <= stored.min() and stored.max() < 2**bits
+    # pack_cols takes whole words; columns beyond n are 0
+    whole = torch.zeros(groups, -(-n * bits // 32) * 32 // bits if bits != 3 else -(-n // 32) * 32, dtype=torch.int32)
+    whole[:, :n] = stored
+    qzeros = gptq["pack_cols"](whole, bits, pack_dtype=torch.int32)
+    s = scales(groups, n)
+    s[0, 0] = 6.1e-5 / 3  # less than normal
+    code = gptq["unpack_rows"](qweight, bits)
+    read = gptq["unpack_cols"](gptq["_correct_gptq_v1_qzeros"](qzeros, bits) if v1 else qzeros, bits)[:, :n]
+    assert (read == z).all()
+    want = ((code[:k].float() - read.float()[group_of]) * s.float()[group_of]).t()
+    arrays = {"qweight": qweight, "qzeros": qzeros, "scales": s}
+    if keep:
+        arrays["g_idx"] = group_of.to(torch.int32)
+    f.add(name, arrays, want if g_idx is None else None)
+
+
+for version, v1 in (("gptq", True), ("gptq_v2", False)):
+    f = File(version, {"bits": 4, "quant_method": "gptq", "checkpoint_format": version})
+    for bits in (2, 3, 4, 8):
+        n, k = (32 if bits == 3 else 8) * grow, 64 * grow
+        least, most = (1, 2**bits) if v1 else (0, 2**bits)
+        z = rng.integers(least, most, (2 * grow, n))
+        z[0, :2] = least, most - 1
+        gptq_layer(f, f"u{bits}", n, k, 32, bits, z, v1)
+    gptq_layer(f, "channel", 8 * grow, 72 * grow, 72 * grow, 4, rng.integers(1, 16, (1, 8 * grow)), v1)
+    gptq_layer(f, "ragged", 8 * grow, 80, 32, 4, rng.integers(1, 16, (3, 8 * grow)), v1)
+    gptq_layer(f, "narrow", 9, 64, 32, 4, rng.integers(1, 16, (2, 9)), v1)
+    gptq_layer(f, "symmetric", 8, 64, 32, 4, 8, v1)
+    gptq_layer(f, "symmetric8", 16, 64, 32, 8, 128, v1, keep=False)
+    gptq_layer(f, "actorder", 8, 64, 32, 4, 8, v1, g_idx=torch.from_numpy(rng.permutation(64) // 32))
+    f.write()
+
+f = File("awq", {"bits": 4, "quant_method": "awq", "version": "gemm"})
+for name, n, k, group in (("group32", 16 * grow, 64 * grow, 32), ("group128", 8, 256 * grow, 128), ("channel", 8, 72, 72), ("symmetric", 8, 64, 32)):
+    qweight, qzeros, s = words(k, n // 8), words(k // group, n // 8), scales(k // group, n)
+    if name == "symmetric":
+        qzeros[:] = -0x77777778
+    code, zero = awq.reverse_awq_order(*awq.unpack_awq(qweight, qzeros, 4), 4)
+    code, zero = code & 15, zero & 15
+    want = ((code.float() - zero.float().repeat_interleave(group, 0)) * s.float().repeat_interleave(group, 0)).t()
+    assert (awq.dequantize_gemm(qweight, qzeros, s, 4, group).t() == want.half()).all()
+    f.add(name, {"qweight": qweight, "qzeros": qzeros, "scales": s}, want)
+f.write()
+
+
+def decompress(format, arrays, **weights):
+    scheme = QuantizationScheme(targets=["Linear"], weights=QuantizationArgs(**weights))
+    return BaseCompressor.get_value_from_registry(format).decompress(dict(arrays), scheme)["weight"]
+
+f = File("pack_quantized")
+for name, n, k, group, bits, symmetric, dtype in (
+    ("i4", 8, 96 * grow, 32, 4, True, torch.bfloat16), ("i8", 5, 64, 32, 8, True, torch.float16), ("i2", 8, 64, 32, 2, True, torch.float16),
+    ("u4", 12, 64 * grow, 32, 4, False, torch.bfloat16), ("u8", 10, 64, 32, 8, False, torch.float16), ("channel", 10, 100, 0, 4, True, torch.bfloat16),
+    ("channel_zero", 9, 100, 0, 4, False, torch.float16), ("tensor", 8, 64, -1, 8, True, torch.float16), ("f32", 8, 64, 32, 4, True, torch.float32),
+):
+    code = torch.from_numpy(rng.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), (n, k)).astype(np.int8))
+    groups = k // group if group > 0 else 1
+    s = scales(*((n, groups) if group >= 0 else (1,)), dtype=dtype)
+    if name == "f32":
+        s = s.bfloat16().float()  # of f32 are those taken that a smaller type holds
+    arrays = {"weight_packed": pack_to_int32(code, bits), "weight_scale": s, "weight_shape": torch.tensor([n, k])}
+    weights = dict(num_bits=bits, type="int", symmetric=symmetric, strategy={0: "channel", -1: "tensor"}.get(group, "group"))
+    if group > 0:
+        weights["group_size"] = group
+    zero = torch.zeros(n, groups)
+    if not symmetric:
+        zero = torch.from_numpy(rng.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), (n, groups)).astype(np.int8))
+        zero[0, 0], zero[-1, 0] = -(2 ** (bits - 1)), 2 ** (bits - 1) - 1
+        arrays["weight_zero_point"] = pack_to_int32(zero, bits, packed_dim=0)
+    wide = arrays | {"weight_scale": s.float()}
+    want = decompress("pack-quantized", wide, **weights)
+    if dtype == torch.float16:  # what rounds once
+        assert (decompress("pack-quantized", arrays, **weights) == want.half()).all() or not symmetric
+    f.add(name, arrays, want)
+f.write()
+
+f = File("fp8")
+for name, n, k, shape, dtype in (("channel", 12, 80 * grow, (12, 1), torch.bfloat16), ("vector", 8, 64, (8,), torch.float16),
+                                 ("tensor", 8, 64, (1,), torch.float32), ("scalar", 8, 64, (), torch.float32), ("tensor16", 8, 64, (1,), torch.bfloat16)):
+    code = rng.integers(0, 256, (n, k)).astype(np.uint8)
+    code[(code & 127) == 127] = 0x7E
+    weight = torch.from_numpy(code).view(torch.float8_e4m3fn)
+    s = scales(*shape, dtype=dtype)
+    want = decompress("float-quantized", {"weight": weight, "weight_scale": (s[:, None] if name == "vector" else s).float()}, num_bits=8, type="float",
+                      strategy="channel" if name in ("channel", "vector") else "tensor")
+    f.add(name, {"weight": weight, "weight_scale": s, "input_scale": torch.tensor(0.5)}, want)
+f.write()
+
+
+def f8(*shape):
+    code = rng.integers(0, 127, shape).astype(np.uint8)
+    return torch.from_numpy(code).view(torch.float8_e4m3fn)
+
+
+def e2m1(packed):
+    table = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6, -0.0, -0.5, -1, -1.5, -2, -3, -4, -6])
+    b = packed.numpy()
+    return table[np.stack([b & 15, b >> 4], -1)].reshape(b.shape[0], -1)
+
+
+def octets(*shape):
+    return torch.from_numpy(rng.integers(0, 256, shape).astype(np.uint8))
+
+f = File("nvfp4")
+for name, n, k, factor in (("power", 8, 48 * grow, 2.0**11), ("odd", 12, 80 * grow, 2688 / 0.7312)):
+    packed, s, g = octets(n, k // 2), f8(n, k // 16), torch.tensor([factor], dtype=torch.float32)
+    weights = dict(num_bits=4, type="float", strategy="tensor_group", group_size=16, symmetric=True)
+    # The factor is 1/g as f32, as which vLLM's kernels take it; compressed-tensors divides each scale by g instead.
+    one = float(np.float32(1) / g.numpy()[0])
+    want = torch.from_numpy((e2m1(packed) * np.repeat(s.float().numpy().astype(np.float64), 16, 1) * one).astype(np.float32))
+    theirs = dequantize(unpack_fp4_from_uint8(packed, n, k).float(), s.float(), args=QuantizationArgs(**weights), global_scale=g, dtype=torch.float32)
+    off = ((theirs - want).abs() / want.abs().clamp(min=1e-30)).max()
+    assert off <= (0 if name == "power" else 2**-22), off
+    assert (decompress("nvfp4-pack-quantized", {"weight_packed": packed, "weight_scale": s, "weight_global_scale": g}, **weights) == theirs.bfloat16()).all() or name == "odd"
+    f.add(name, {"weight_packed": packed, "weight_scale": s, "weight_global_scale": g, "input_global_scale": g}, want)
+    # As modelopt has it, where weight_scale_2 is the factor itself.
+    two = torch.tensor(one, dtype=torch.float32)
+    f.add("modelopt_" + name, {"weight": packed, "weight_scale": s, "weight_scale_2": two, "input_scale": two}, want)
+f.write()
+
+f = File("mxfp4")
+packed, s = octets(8, 48), octets(8, 3) // 2 + 64
+s[0, :2] = torch.tensor([3, 250], dtype=torch.uint8)
+f.add("compressed", {"weight_packed": packed, "weight_scale": s},
+      decompress("mxfp4-pack-quantized", {"weight_packed": packed, "weight_scale": s}, num_bits=4, type="float", strategy="group", group_size=32, symmetric=True).float())
+blocks, s = octets(3, 8, 2, 16), octets(3, 8, 2) % 16 + 110
+w = convert_moe_packed_tensors(blocks, s, dtype=torch.float32).transpose(1, 2)  # there [E, K, N]
+assert w.shape == (3, 8, 64)
+f.add("experts.gate_up_proj", {"_blocks": blocks, "_scales": s}, {f"experts.gate_up_proj[{i}]": w[i] for i in range(3)})
+f.add("block.0.mlp.mlp2_weight", {".blocks": blocks[:1], ".scales": s[:1]}, {"block.0.mlp.mlp2_weight[0]": w[0]})
+f.write()
