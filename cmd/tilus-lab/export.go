@@ -32,12 +32,13 @@ func newExport() *cobra.Command {
 needs NVIDIA's driver alone; with torch it takes tensors and is a custom operator.
 
 --qmm KIND writes a quantised layer instead of FILE: the programs that pack its weights and
-multiply, and a module with the layer as torch.nn.Module (see qmm --help for KIND), of --size
-NxK. The layer takes any number of rows of x. --rows names those that programs are chosen
-for, the ones that a product here takes without a search: up to the first number of rows the
-module takes the first program, and so on. With --bias it adds a number to each output. Names
-of files tell the kind and the size, or are those of --name, so that the layers of a model fit
-one directory.
+multiply, a module with the layer as torch.nn.Module (see qmm --help for KIND) and a C header
+with functions that load, pack and multiply (linear_NAME.py and .h), of --size NxK. The layer
+takes any number of rows of x. --rows names those that programs are chosen for, the ones that
+a product here takes without a search: up to the first number of rows module and header take
+the first program, and so on. With --bias they add a number to each output. Names of files
+tell the kind and the size, or are those of --name, so that the layers of a model fit one
+directory.
 
 --cubin also writes machine code for the GPU of this machine, which loads in no time and
 needs no compiler in the driver.`,
@@ -154,12 +155,17 @@ needs no compiler in the driver.`,
 			if layer == nil {
 				return nil
 			}
-			path := filepath.Join(dir, layer.Name+".py")
-			if err := os.WriteFile(path, layer.Python, 0o644); err != nil {
-				return err
+			for _, file := range []struct {
+				ext  string
+				data []byte
+			}{{".h", layer.C}, {".py", layer.Python}} {
+				path := filepath.Join(dir, layer.Name+file.ext)
+				if err := os.WriteFile(path, file.data, 0o644); err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), path)
 			}
-			_, err := fmt.Fprintln(cmd.OutOrStdout(), path)
-			return err
+			return nil
 		},
 	}
 	f := cmd.Flags()

@@ -22,22 +22,46 @@ var pythonText string
 // torchTypes are torch's names of types.
 var torchTypes = map[dtype.Type]string{dtype.F16: "float16", dtype.BF16: "bfloat16", dtype.F8E8M0: "float8_e8m0fnu", dtype.F8E4M3: "float8_e4m3fn"}
 
-// Exported is a layer in files: its programs, which gpu/export writes, and a module for torch with the layer as
-// torch.nn.Module, which stands beside those of the programs.
+// Exported is a layer in files: its programs, which gpu/export writes, a module for torch with the layer as
+// torch.nn.Module, and a C header with functions that pack and multiply. These two stand beside those of the programs.
 type Exported struct {
 	Linear
-	Name     string // of the module: linear_ and the layer's
+	Name     string // of the module and the header: linear_ and the layer's
 	Programs []*ir.Program
 	Python   []byte
+	C        []byte
 }
 
 // Export is the layer for a target, such as sm_90a, with programs that suit numbers of rows of x: up to rows[0] rows take the first,
 // up to the next number the next one, and more than the last that of the last. They are those that [Linear.ChooseOn] takes on an H200
 // without a search. name is part of names in Python and C: letters, digits and _. With bias the layer adds a number to each output.
 //
-// The module refuses weights whose scales or zero points its programs do not take ([Weights.Pack] finds others for them): powers of
+// Module and header refuse weights whose scales or zero points their programs do not take ([Weights.Pack] finds others for them): powers of
 // two far from 1, unless the layer is Far, and 16-bit scales of more than ScaleBits bits, where that is not 0.
 func (l Linear) Export(name, target string, bias bool, rows ...int) (*Exported, error) {
+	m, err := l.module(name, target, bias, rows...)
+	if err != nil {
+		return nil, err
+	}
+	out := &Exported{Linear: m.asked, Name: "linear_" + name}
+	data, err := m.data()
+	if err != nil {
+		return nil, err
+	}
+	if out.Python, err = written(pythonText, data); err != nil {
+		return nil, err
+	}
+	products, err := m.inC(target)
+	if err != nil {
+		return nil, err
+	}
+	out.C, err = written(headerText, m.dataInC(products, data))
+	out.Programs = m.programs
+	return out, err
+}
+
+// module is the layer with what multiplies so many rows.
+func (l Linear) module(name, target string, bias bool, rows ...int) (*module, error) {
 	l, err := l.Check()
 	if err != nil {
 		return nil, err
@@ -49,7 +73,7 @@ func (l Linear) Export(name, target string, bias bool, rows ...int) (*Exported, 
 	if err != nil {
 		return nil, fmt.Errorf("qmm: %w", err)
 	}
-	m := &module{Linear: l, plan: p, name: name, bias: bias, by: map[string]*ir.Program{}}
+	m := &module{Linear: l, asked: l, plan: p, name: name, bias: bias, by: map[string]*ir.Program{}}
 	if least, most := l.Form().Reach(); l.ScaleType == dtype.F8E8M0 && p.Bounded() && p.From >= least && math.Ldexp(1, p.To) <= most {
 		m.ScaleBits = 1 // of all that the module takes
 	}
@@ -69,7 +93,7 @@ func (l Linear) Export(name, target string, bias bool, rows ...int) (*Exported, 
 	from := 1
 	for _, to := range rows {
 		out := exportedProduct{To: to, Rows: 1}
-		if out.Choice, out.Expands, err = m.choose(target, from, to); err != nil {
+		if out.Choice, out.Expands, err = m.choose(target, from, to, Call{}); err != nil {
 			return nil, err
 		}
 		if n := len(m.products); n > 0 && m.products[n-1].Choice == out.Choice && m.products[n-1].Expands == out.Expands {
@@ -84,13 +108,13 @@ func (l Linear) Export(name, target string, bias bool, rows ...int) (*Exported, 
 			return nil, err
 		}
 	}
-	text, err := m.python()
-	return &Exported{Linear: l, Name: "linear_" + name, Programs: m.programs, Python: text}, err
+	return m, nil
 }
 
 // module is a layer on its way to files.
 type module struct {
-	Linear
+	Linear          // with the ScaleBits of all weights that it takes
+	asked    Linear // as it was before
 	plan     *template.Plan
 	name     string
 	programs []*ir.Program
@@ -130,12 +154,12 @@ func (m *module) add(what string, make func() (*ir.Program, error)) error {
 	return nil
 }
 
-// choose is what multiplies from and up to so many rows, and whether layers take [Expand] instead if scales have bits bits. What is
-// chosen for the most of them may have more blocks than the least have work for; then it is what is chosen for the least.
-func (m *module) choose(target string, from, to int) (c Choice, expands bool, err error) {
+// choose is what multiplies from and up to so many rows in a call, and whether layers take [Expand] instead if scales have bits
+// bits. What is chosen for the most of them may have more blocks than the least have work for; then it is what is chosen for the least.
+func (m *module) choose(target string, from, to int, call Call) (c Choice, expands bool, err error) {
 	on := device.Info{Driver: "any", Arch: target}
 	for _, rows := range []int{to, from} {
-		if c, _, err = m.unfolded().ChooseOn(nil, on, rows, Call{}); err == nil {
+		if c, _, err = m.unfolded().ChooseOn(nil, on, rows, call); err == nil {
 			c, err = c.filled(m.plan)
 		}
 		if err != nil || c.takes(m.unfolded(), m.plan, from) {
@@ -216,8 +240,8 @@ func elements(shape []int) int {
 	return n
 }
 
-// python is the module's text.
-func (m *module) python() ([]byte, error) {
+// data is what the module's text says of the layer.
+func (m *module) data() (map[string]any, error) {
 	l, p := m.Linear, m.plan
 	shape := p.PackedShape(l.N, l.K)
 	group := l.Group
@@ -257,7 +281,7 @@ func (m *module) python() ([]byte, error) {
 	if err != nil {
 		return nil, err
 	}
-	data := map[string]any{
+	return map[string]any{
 		"Stored": tune.Hash(pack),
 		"Name":   "linear_" + m.name, "Of": m.name, "Programs": m.programs, "Products": m.products, "Shares": slices.ContainsFunc(m.products, exportedProduct.Shares),
 		"Arranged": arranged[1], "Sums": sums, "Shifts": p.Shifts(),
@@ -266,9 +290,13 @@ func (m *module) python() ([]byte, error) {
 		"Packed": shape[0] * shape[1] * shape[2], "ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Powers": l.ScaleType == dtype.F8E8M0, "Float": l.WeightType.IsFloat(),
 		"Positive": l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint, "Most": number(l.ScaleType.Max()), "Least": number(l.ScaleType.Smallest()),
 		"Looks": p.Bounded() || kind.ScaleBits > 0, "ScaleBits": kind.ScaleBits, "Quantized": m.bits, "Expand": m.by[Expand] != nil, "Exact": slices.ContainsFunc(m.products, func(p exportedProduct) bool { return p.Expands }), "Reach": least, "Largest": number(largest), "Bounded": p.Bounded(), "Near": p.Near, "Rounded": p.Rounded, "From": p.From, "To": p.To, "Greatest": number(p.Greatest()),
-	}
+	}, nil
+}
+
+// written is a text with what its template says of the layer.
+func written(text string, data map[string]any) ([]byte, error) {
 	var b bytes.Buffer
-	t, err := gotemplate.New("linear").Parse(pythonText)
+	t, err := gotemplate.New("linear").Parse(text)
 	if err == nil {
 		err = t.Execute(&b, data)
 	}

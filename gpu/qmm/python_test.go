@@ -112,7 +112,7 @@ func TestExportedRoom(t *testing.T) {
 			m := &module{Linear: l, plan: p, name: "of", by: map[string]*ir.Program{}}
 			from := 1
 			for _, to := range []int{1, 2, 8, 16, 24, 32, 64, 128, 256, 4096} {
-				c, _, err := m.choose("sm_90a", from, to)
+				c, _, err := m.choose("sm_90a", from, to, Call{})
 				if err != nil {
 					t.Fatal(err)
 				}

@@ -20,6 +20,8 @@ typedef struct { CUlaunchAttributeID id; char pad[4]; union { char pad[64]; int 
 typedef struct { unsigned gridDimX, gridDimY, gridDimZ, blockDimX, blockDimY, blockDimZ, sharedMemBytes; CUstream hStream; CUlaunchAttribute *attrs; unsigned numAttrs; } CUlaunchConfig;
 
 CUresult cuModuleLoadData(CUmodule *m, const void *image);
+CUresult cuModuleUnload(CUmodule m);
+CUresult cuMemsetD8Async(CUdeviceptr to, unsigned char value, unsigned long bytes, CUstream stream);
 CUresult cuModuleGetFunction(CUfunction *f, CUmodule m, const char *name);
 typedef enum {
 	CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT = 16, CU_DEVICE_ATTRIBUTE_MAX_SHARED_MEMORY_PER_MULTIPROCESSOR = 81,

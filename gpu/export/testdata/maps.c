@@ -30,7 +30,7 @@ static void say64(const cuuint64_t *a, unsigned n)
 CUresult cuTensorMapEncodeTiled(CUtensorMap *map, CUtensorMapDataType type, cuuint32_t rank, void *base, const cuuint64_t *dims, const cuuint64_t *strides,
 	const cuuint32_t *box, const cuuint32_t *steps, CUtensorMapInterleave interleave, CUtensorMapSwizzle swizzle, CUtensorMapL2promotion promotion, CUtensorMapFloatOOBfill fill)
 {
-	if (steps[0] != 1 || interleave || fill || promotion != 3)
+	if ((unsigned long)map % 64 != 0 || steps[0] != 1 || interleave || fill || promotion != 3)
 		return CUDA_ERROR_INVALID_VALUE;
 	map->words[0] = (cuuint64_t)base;
 	printf("map %llu %d %d", (cuuint64_t)base >> 8, (int)type, (int)swizzle);
