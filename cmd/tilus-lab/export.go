@@ -17,12 +17,13 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/cuda"
 	"github.com/tilus-lab/tilus-lab/gpu/export"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
+	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
 func newExport() *cobra.Command {
 	var defs, divisible []string
-	var target, dir, kind, size, name string
+	var target, dir, kind, size, name, weights, stored, act string
 	var rows []int
 	var cubin, bias bool
 	cmd := &cobra.Command{
@@ -40,12 +41,17 @@ the first program, and so on. With --bias they add a number to each output. Name
 tell the kind and the size, or are those of --name, so that the layers of a model fit one
 directory.
 
+With --weights the layer is of these weights, quantised; with --checkpoint instead of --qmm it
+is one that others have quantised, exactly as it is stored (see qmm --help). Its codes, scales
+and zero points go to linear_NAME.safetensors, from which load of the module makes it.
+
 --cubin also writes machine code for the GPU of this machine, which loads in no time and
 needs no compiler in the driver.`,
 		Example: `  tilus-lab export axpy -o build
   tilus-lab export --qmm "u4 zero" --size 8192x8192 -o build
   tilus-lab export --qmm nvfp4 --size 57344x8192 --name gate_up -o build
   tilus-lab export --qmm i4 --size 10240x8192 --bias -o build
+  tilus-lab export --checkpoint model.safetensors:model.layers.0.mlp.down_proj -o build
   tilus-lab export --qmm f6e3m2 --size 4096x4096 --rows 16 --cubin -o build`,
 		Args: cobra.MaximumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -60,13 +66,20 @@ needs no compiler in the driver.`,
 			}
 			var programs []*ir.Program
 			var layer *qmm.Exported
+			var quantised *qmm.Weights
+			given := 0
+			for _, what := range []bool{len(args) > 0, kind != "", stored != ""} {
+				if what {
+					given++
+				}
+			}
 			switch {
-			case (kind == "") == (len(args) == 0):
-				return usageError{fmt.Errorf("one of FILE and --qmm")}
-			case kind == "":
-				for _, flag := range []string{"size", "name", "rows", "bias"} {
+			case given != 1:
+				return usageError{fmt.Errorf("one of FILE, --qmm and --checkpoint")}
+			case len(args) > 0:
+				for _, flag := range []string{"size", "name", "rows", "bias", "weights", "act"} {
 					if cmd.Flags().Changed(flag) {
-						return usageError{fmt.Errorf("--%s is of a layer: it goes with --qmm", flag)}
+						return usageError{fmt.Errorf("--%s is of a layer: it goes with --qmm or --checkpoint", flag)}
 					}
 				}
 				p, err := loadFor(cmd, target, args[0], defs)
@@ -77,6 +90,12 @@ needs no compiler in the driver.`,
 			default:
 				n, k, ok := sizeOf(size)
 				switch {
+				case (stored != "" || weights != "") && cmd.Flags().Changed("size"):
+					return usageError{fmt.Errorf("--size is that of the weights; leave it out")}
+				case stored != "" && weights != "":
+					return usageError{fmt.Errorf("--weights are quantised, and those of --checkpoint are; leave one of them out")}
+				case act != "" && stored == "":
+					return usageError{fmt.Errorf("--act is of --checkpoint; write act=%s behind the type of weights", act)}
 				case len(defs) > 0:
 					return usageError{fmt.Errorf("-D %s is of FILE: a layer has no compile-time parameters; its KIND takes words, see qmm --help", defs[0])}
 				case !ok:
@@ -86,8 +105,16 @@ needs no compiler in the driver.`,
 				case !regexp.MustCompile(`^\w*$`).MatchString(name):
 					return usageError{fmt.Errorf("--name %q is part of names in C and Python: letters, digits and _", name)}
 				}
-				l, err := qmm.Parse(kind, n, k)
-				if err != nil {
+				l, err := qmm.Linear{}, error(nil)
+				if stored != "" || weights != "" {
+					if quantised, l, err = weightsOf(kind, weights, stored, act); err != nil {
+						return err
+					}
+					n, k = l.N, l.K
+					if _, layer, _ := array.SplitTensors(stored); name == "" {
+						name = strings.Trim(regexp.MustCompile(`\W+`).ReplaceAllString(layer, "_"), "_")
+					}
+				} else if l, err = qmm.Parse(kind, n, k); err != nil {
 					return usageError{err}
 				}
 				for _, of := range []struct {
@@ -100,7 +127,7 @@ needs no compiler in the driver.`,
 				}
 				if name == "" {
 					kind := l.Name()
-					if l.ScaleBits > 0 {
+					if l.ScaleBits > 0 && quantised == nil {
 						kind += fmt.Sprintf(" scalebits=%d", l.ScaleBits)
 					}
 					name = fmt.Sprintf("%s_%s_%dx%d", strings.NewReplacer(" ", "_", "=", "").Replace(kind), l.ActType, n, k)
@@ -165,6 +192,13 @@ needs no compiler in the driver.`,
 				}
 				fmt.Fprintln(cmd.OutOrStdout(), path)
 			}
+			if quantised != nil {
+				path := filepath.Join(dir, layer.Name+".safetensors")
+				if err := array.SaveTensors(path, quantised.Tensors()); err != nil {
+					return err
+				}
+				fmt.Fprintln(cmd.OutOrStdout(), path)
+			}
 			return nil
 		},
 	}
@@ -174,12 +208,38 @@ needs no compiler in the driver.`,
 	f.StringArrayVar(&divisible, "divisible", nil, "`NAME=NUMBER` that divides a scalar parameter at every launch, as the files check; the code is faster")
 	f.StringVar(&kind, "qmm", "", "`KIND` of a quantised layer")
 	f.StringVar(&size, "size", "8192x8192", "`NxK` of the layer")
+	f.StringVar(&weights, "weights", "", "`ARRAY` [N, K] that the layer has: FILE.npy, FILE.safetensors:NAME or a generator")
+	f.StringVar(&stored, "checkpoint", "", "quantised `LAYER`, FILE.safetensors:NAME")
+	f.StringVar(&act, "act", "", "`TYPE` of x and y with --checkpoint, f16 or bf16; that of the layer's scales where it is not given, else f16")
 	f.StringVar(&name, "name", "", "`NAME` of the layer in those of its files, instead of its kind, size and rows")
 	f.IntSliceVar(&rows, "rows", []int{1, 8, 16, 32, 64, 128, 256, 2048}, "numbers of rows `M` that the layer has programs for")
 	f.BoolVar(&bias, "bias", false, "add a bias[N] to each row of the layer's products")
 	f.BoolVar(&cubin, "cubin", false, "write machine code for this machine's GPU too")
 	addBindings(cmd, &defs)
 	return cmd
+}
+
+// weightsOf are the weights that a layer is exported with, and the kind whose programs are theirs.
+func weightsOf(kind, weights, stored, act string) (*qmm.Weights, qmm.Linear, error) {
+	q, err := func() (*qmm.Weights, error) {
+		if stored != "" {
+			of, err := namedLayer(stored, act)
+			if err != nil {
+				return nil, err
+			}
+			return of.stored, nil
+		}
+		of, err := plainLayer(kind, weights)
+		if err != nil {
+			return nil, err
+		}
+		return of.kind.Quantize(of.plain)
+	}()
+	if err != nil {
+		return nil, qmm.Linear{}, err
+	}
+	l, err := q.AsPacked()
+	return q, l, err
 }
 
 // scalarOf reports whether a program has a scalar parameter of a name.

@@ -230,20 +230,31 @@ func plainLayer(kind, weights string) (*layer, error) {
 // storedLayer is a layer of a checkpoint. Where none is named it lists them, and gives nil.
 func storedLayer(cmd *cobra.Command, spec, act string) (*layer, error) {
 	path, name, ok := array.SplitTensors(spec)
-	if !ok {
-		return nil, usageError{fmt.Errorf("--checkpoint %s: write FILE.safetensors:LAYER, or FILE.safetensors to list its layers", spec)}
+	if !ok || name != "" {
+		return namedLayer(spec, act)
+	}
+	if err := without(cmd, "checkpoint", "without a layer lists layers", "x", "bias", "residual", "out", "device", "plan", "soon", "act"); err != nil {
+		return nil, err
 	}
 	f, err := checkpoint.Open(path)
 	if err != nil {
 		return nil, inFlag("--checkpoint", path, err)
 	}
 	defer f.Close()
-	if name == "" {
-		if err := without(cmd, "checkpoint", "without a layer lists layers", "x", "bias", "residual", "out", "device", "plan", "soon", "act"); err != nil {
-			return nil, err
-		}
-		return nil, listLayers(cmd, path, f)
+	return nil, listLayers(cmd, path, f)
+}
+
+// namedLayer is a layer of a checkpoint; the name may be left out where there is one.
+func namedLayer(spec, act string) (*layer, error) {
+	path, name, ok := array.SplitTensors(spec)
+	if !ok {
+		return nil, usageError{fmt.Errorf("--checkpoint %s: write FILE.safetensors:LAYER; qmm --checkpoint FILE.safetensors lists layers", spec)}
 	}
+	f, err := checkpoint.Open(path)
+	if err != nil {
+		return nil, inFlag("--checkpoint", path, err)
+	}
+	defer f.Close()
 	q, err := f.Layer(name)
 	if err != nil {
 		return nil, err

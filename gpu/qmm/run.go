@@ -4,6 +4,7 @@ import (
 	"context"
 	"fmt"
 	"math"
+	"runtime"
 	"slices"
 	"sync"
 	"time"
@@ -241,6 +242,30 @@ func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
 func (q *Weights) AsPacked() (Linear, error) {
 	l, _, _, err := q.found()
 	return l, err
+}
+
+// Tensors are the arrays that load of the layer's exported module reads from a .safetensors file: codes u8[N, K], scales
+// [groups, N], zeros [groups, N] of the type of the activations where there are zero points, and factor f32[] where there is one.
+func (q *Weights) Tensors() map[string]*array.Array {
+	codes := array.New(dtype.U8, q.N, q.K)
+	parts := max(1, min(runtime.GOMAXPROCS(0), len(codes.Data)>>16))
+	var wait sync.WaitGroup
+	for part := range parts {
+		wait.Go(func() {
+			for i := len(codes.Data) * part / parts; i < len(codes.Data)*(part+1)/parts; i++ {
+				codes.Data[i] = byte(q.Codes.Code(i))
+			}
+		})
+	}
+	wait.Wait()
+	out := map[string]*array.Array{"codes": codes, "scales": q.Scales}
+	if q.Zeros != nil {
+		out["zeros"] = q.Zeros
+	}
+	if q.Factor {
+		out["factor"] = array.FromFloats(dtype.F32, nil, []float64{q.One})
+	}
+	return out
 }
 
 // found is the layer as its zero points and scales are, its plan, and scales that the plan takes.

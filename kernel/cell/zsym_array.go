@@ -33,6 +33,7 @@ func init() {
 		"ReadTensors":      reflect.ValueOf(array.ReadTensors),
 		"RelFro":           reflect.ValueOf(array.RelFro),
 		"Rules":            reflect.ValueOf(&array.Rules).Elem(),
+		"SaveTensors":      reflect.ValueOf(array.SaveTensors),
 		"SplitTensors":     reflect.ValueOf(array.SplitTensors),
 
 		// type definitions

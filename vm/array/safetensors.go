@@ -1,8 +1,11 @@
 package array
 
 import (
+	"bufio"
+	"cmp"
 	"encoding/binary"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"maps"
@@ -271,4 +274,46 @@ func listed(names []string, most int) string {
 		return strings.Join(names, ", ")
 	}
 	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
+// SaveTensors writes arrays by name to a .safetensors file, the widest elements first, so that all of them are aligned.
+// Errors are of types that such files have no name for, and of the file system.
+func SaveTensors(path string, arrays map[string]*Array) error {
+	types := map[dtype.Type]string{}
+	for name, t := range tensorTypes {
+		types[t] = name
+	}
+	names := slices.SortedFunc(maps.Keys(arrays), func(a, b string) int {
+		return cmp.Or(arrays[b].Type.Bits()-arrays[a].Type.Bits(), strings.Compare(a, b))
+	})
+	heads, at := map[string]tensorHead{}, int64(0)
+	for _, name := range names {
+		a := arrays[name]
+		typ, ok := types[a.Type]
+		if !ok {
+			return fmt.Errorf("array: SaveTensors: %s is %s, and .safetensors files have no name for its type", name, a.Header())
+		}
+		end := at + int64(len(a.Data))
+		heads[name] = tensorHead{typ, append([]int{}, a.Shape...), [2]int64{at, end}} // an empty list, not null
+		at = end
+	}
+	head, err := json.Marshal(heads)
+	if err != nil {
+		return fmt.Errorf("array: SaveTensors: %w", err)
+	}
+	head = append(head, strings.Repeat(" ", (8-len(head)%8)%8)...)
+	f, err := os.Create(path)
+	if err != nil {
+		return fmt.Errorf("array: SaveTensors: %w", err)
+	}
+	w := bufio.NewWriter(f)
+	w.Write(binary.LittleEndian.AppendUint64(nil, uint64(len(head))))
+	w.Write(head)
+	for _, name := range names {
+		w.Write(arrays[name].Data) // Flush has the error
+	}
+	if err := errors.Join(w.Flush(), f.Close()); err != nil {
+		return fmt.Errorf("array: SaveTensors: %w", err)
+	}
+	return nil
 }

@@ -147,6 +147,49 @@ func TestTensorsPart(t *testing.T) {
 	}
 }
 
+// TestSaveTensors writes arrays that are read back as they were, each at a multiple of its elements' size.
+func TestSaveTensors(t *testing.T) {
+	path := filepath.Join(t.TempDir(), "w.safetensors")
+	arrays := map[string]*Array{}
+	for name, spec := range map[string]string{"codes": "randcode:u8[3, 5]", "scales": "randn:bf16[2, 3]", "powers": "randcode:f8e8m0[7]", "none": "zeros:f16[0, 4]", "wide": "randn:f64[2]"} {
+		a, err := Generate(spec)
+		if err != nil {
+			t.Fatal(err)
+		}
+		arrays[name] = a
+	}
+	arrays["factor"] = FromFloats(dtype.F32, nil, []float64{0.75})
+	if err := SaveTensors(path, arrays); err != nil {
+		t.Fatal(err)
+	}
+	f, err := OpenTensors(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	if got := f.Names(); len(got) != len(arrays) {
+		t.Errorf("%v", got)
+	}
+	if f.data%8 != 0 {
+		t.Errorf("arrays begin at %d", f.data)
+	}
+	for name, want := range arrays {
+		got, err := f.Array(name)
+		if err != nil || got.Type != want.Type || !slices.Equal(got.Shape, want.Shape) || !bytes.Equal(got.Data, want.Data) {
+			t.Errorf("%s: %v, %v", name, got, err)
+		}
+		if size := int64(want.Type.Bits() / 8); f.heads[name].Bytes[0]%size != 0 {
+			t.Errorf("%s is at %d", name, f.heads[name].Bytes[0])
+		}
+	}
+	if err := SaveTensors(path, map[string]*Array{"w": New(dtype.I6, 2)}); err == nil || !strings.Contains(err.Error(), "w is i6[2], and .safetensors files have no name") {
+		t.Error(err)
+	}
+	if err := SaveTensors(filepath.Join(path, "below"), nil); err == nil {
+		t.Error("a file below a file")
+	}
+}
+
 func FuzzTensors(f *testing.F) {
 	f.Add([]byte(byLibrary), "a.weight")
 	f.Add(tensors(`{"w":{"dtype":"F4","shape":[3],"data_offsets":[0,2]}}`, 0x21, 0xff), "")
