@@ -52,8 +52,9 @@ Numpy has no bf16 of its own: a file of such numbers is FILE.npy:bf16[N, K], wha
 --checkpoint takes a layer that others have quantised, exactly as it is stored; its arrays say
 its kind. It reads ` + strings.Join(checkpoint.Formats()[:4], ", ") + `,
 ` + strings.Join(checkpoint.Formats()[4:], ", ") + `. A file without a layer lists
-those that it has. Whether zero points of gptq are stored less one is read from
-quantize_config.json or config.json beside the file. The error of y is against the weights as
+those that it has; models in several files go by model.safetensors.index.json. Whether zero
+points of gptq are stored less one is read from quantize_config.json or config.json beside the
+file. The error of y is against the weights as
 they are dequantised. Biases are not read, and may be given by --bias.
 
 --program prints one of the programs instead: decode, wide, prefill, arrange, pack, unpack

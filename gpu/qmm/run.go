@@ -263,7 +263,7 @@ func (q *Weights) Tensors() map[string]*array.Array {
 		out["zeros"] = q.Zeros
 	}
 	if q.Factor {
-		out["factor"] = array.FromFloats(dtype.F32, nil, []float64{q.One})
+		out["factor"] = array.FromFloats(dtype.F32, []int{}, []float64{q.One})
 	}
 	return out
 }

@@ -103,7 +103,7 @@ func (a *Array) Save(path string) error {
 }
 
 // Load reads a .npy file, or an array of a .safetensors file, "model.safetensors:NAME", whose
-// name may be left out where there is one. Either may be followed by what the bytes are:
+// name may be left out where there is one, or of a model in several, "model.safetensors.index.json:NAME". Each may be followed by what the bytes are:
 // "w.npy:i6[64, 32]" takes the bytes of the file, in row-major and little-endian
 // order whatever the file has, as a packed i6[64, 32]; "w.npy:bf16" keeps the
 // shape of the file, whose elements must be as wide. Without it the type is the
@@ -113,7 +113,7 @@ func Load(spec string) (*Array, error) {
 	if path == "" {
 		path = spec // an error of the system says more
 	}
-	tensors := strings.HasSuffix(strings.ToLower(path), tensorsSuffix)
+	tensors := ofTensors(path)
 	name, as := "", rest
 	if tensors {
 		name, as = splitTensor(rest)
@@ -126,28 +126,25 @@ func Load(spec string) (*Array, error) {
 		}
 		want = &ts
 	}
+	if tensors {
+		t, err := OpenTensors(path)
+		if err != nil {
+			return nil, err
+		}
+		defer t.Close()
+		return loadTensor(t, name, want)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("array: Load: %w", err)
 	}
 	defer f.Close()
-	if tensors {
-		info, err := f.Stat()
-		if err != nil {
-			return nil, fmt.Errorf("array: Load: %w", err)
-		}
-		t, err := ReadTensors(f, info.Size(), path)
-		if err != nil {
-			return nil, err
-		}
-		return loadTensor(t, name, want)
-	}
 	return readNPY(bufio.NewReader(f), path, want)
 }
 
 // splitPath takes a file's name off a text, and what is behind its colon; both are "" where there is no such file's.
 func splitPath(spec string) (path, rest string) {
-	for _, suffix := range []string{".npy", tensorsSuffix} {
+	for _, suffix := range []string{".npy", indexSuffix, tensorsSuffix} {
 		for at := 0; at < len(spec); {
 			path, rest, more := strings.Cut(spec[at:], ":")
 			if strings.HasSuffix(strings.ToLower(path), suffix) {

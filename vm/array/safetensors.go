@@ -8,9 +8,11 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"maps"
 	"math"
 	"os"
+	"path/filepath"
 	"slices"
 	"strings"
 
@@ -20,7 +22,9 @@ import (
 
 const (
 	tensorsSuffix    = ".safetensors"
-	maxTensorsHeader = 16 << 20 // bytes; of models with thousands of arrays it has some hundred thousand
+	indexSuffix      = ".safetensors.index.json" // of a model in several files
+	maxTensorsFiles  = 1 << 10                   // of a model
+	maxTensorsHeader = 16 << 20                  // bytes; of models with thousands of arrays it has some hundred thousand
 )
 
 // Names of element types in .safetensors files; those of less than 8 bits are packed from the lowest bit of a byte.
@@ -35,6 +39,15 @@ type tensorHead struct {
 	Type  string   `json:"dtype"`
 	Shape []int    `json:"shape"`
 	Bytes [2]int64 `json:"data_offsets"` // from where to where, behind the header
+	in    *tensorFile
+}
+
+// tensorFile is a file of arrays.
+type tensorFile struct {
+	r    io.ReaderAt
+	name string
+	data int64 // where arrays begin
+	size int64
 }
 
 // splitTensor takes the type off what follows a .safetensors file, "NAME:bf16": names have colons rarely, types never.
@@ -46,18 +59,20 @@ func splitTensor(text string) (name, as string) {
 	return text[:i], text[i+1:]
 }
 
-// Tensors is a .safetensors file: its header is read, its arrays are when they are asked for, and nothing else of it.
+// Tensors is a .safetensors file, or those of a model in several: headers are read, arrays are when they are asked for, and
+// nothing else.
 type Tensors struct {
-	r     io.ReaderAt
 	file  string
 	heads map[string]tensorHead
-	data  int64 // where arrays begin
-	size  int64 // of the file
 	close func() error
 }
 
-// OpenTensors reads the header of a .safetensors file. Who asks for nothing more closes it.
+// OpenTensors reads the header of a .safetensors file, or those of all files that a .safetensors.index.json names, which lie
+// beside it. Who asks for nothing more closes it.
 func OpenTensors(path string) (*Tensors, error) {
+	if strings.HasSuffix(strings.ToLower(path), indexSuffix) {
+		return openIndex(path)
+	}
 	f, err := os.Open(path)
 	if err != nil {
 		return nil, fmt.Errorf("array: OpenTensors: %w", err)
@@ -83,7 +98,74 @@ func ReadTensors(r io.ReaderAt, size int64, file string) (*Tensors, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &Tensors{r: r, file: file, heads: heads, data: data, size: size}, nil
+	in := &tensorFile{r: r, name: file, data: data, size: size}
+	for name, h := range heads {
+		h.in = in
+		heads[name] = h
+	}
+	return &Tensors{file: file, heads: heads}, nil
+}
+
+// openIndex opens the files of a model.
+func openIndex(path string) (_ *Tensors, err error) {
+	bad := func(help, format string, args ...any) error {
+		return fileError(path, codeHeader, help, format, args...)
+	}
+	f, err := os.Open(path)
+	if err != nil {
+		return nil, fmt.Errorf("array: OpenTensors: %w", err)
+	}
+	text, err := io.ReadAll(io.LimitReader(f, maxTensorsHeader+1))
+	f.Close()
+	var index struct {
+		Files map[string]string `json:"weight_map"`
+	}
+	switch {
+	case err != nil:
+		return nil, fmt.Errorf("array: OpenTensors: %w", err)
+	case len(text) > maxTensorsHeader:
+		return nil, bad("", "the index has more than the %d bytes that are read", maxTensorsHeader)
+	case json.Unmarshal(text, &index) != nil || index.Files == nil:
+		return nil, bad("take the file that came with the model, or name one of its .safetensors files", "the file has no weight_map, which says where arrays are")
+	}
+	out := &Tensors{file: path, heads: make(map[string]tensorHead, len(index.Files))}
+	opened := map[string]*Tensors{}
+	out.close = func() error {
+		var all []error
+		for _, t := range opened {
+			all = append(all, t.Close())
+		}
+		return errors.Join(all...)
+	}
+	defer func() {
+		if err != nil {
+			out.close()
+		}
+	}()
+	for _, name := range slices.Sorted(maps.Keys(index.Files)) {
+		file := index.Files[name]
+		t := opened[file]
+		if t == nil {
+			switch {
+			case filepath.Base(file) != file || !strings.HasSuffix(file, tensorsSuffix):
+				return nil, bad("", "the index has %s in %q, which is no .safetensors file beside it", name, file)
+			case len(opened) == maxTensorsFiles:
+				return nil, bad("", "the index names more than the %d files that are opened", maxTensorsFiles)
+			}
+			if t, err = OpenTensors(filepath.Join(filepath.Dir(path), file)); errors.Is(err, fs.ErrNotExist) {
+				return nil, bad("get all files of the model, or name the .safetensors file that has what you want", "%s, in which the index has %s, is not there", file, name)
+			} else if err != nil {
+				return nil, err
+			}
+			opened[file] = t
+		}
+		h, ok := t.heads[name]
+		if !ok {
+			return nil, bad("the files are of another model than the index", "the index has %s in %s, which does not have it", name, file)
+		}
+		out.heads[name] = h
+	}
+	return out, nil
 }
 
 // Close ends what [OpenTensors] began.
@@ -125,16 +207,16 @@ func (t *Tensors) Part(name string, i int) (*Array, error) {
 		return nil, err
 	}
 	if len(h.Shape) == 0 || typ.Bits()%8 != 0 || i < 0 || i >= h.Shape[0] {
-		return nil, fileError(t.file, codeShape, "", "%s%s of %s has no part %d", typ, shapeText(h.Shape), name, i)
+		return nil, fileError(h.in.name, codeShape, "", "%s%s of %s has no part %d", typ, shapeText(h.Shape), name, i)
 	}
-	rest := tensorHead{h.Type, h.Shape[1:], h.Bytes}
+	rest := tensorHead{h.Type, h.Shape[1:], h.Bytes, h.in}
 	bytes, err := t.bytes(name, rest, typ)
 	if err != nil {
 		return nil, err
 	}
 	from, to := h.Bytes[0], h.Bytes[1]
 	if from < 0 || to < from || bytes > 0 && ((to-from)%bytes != 0 || (to-from)/bytes != int64(h.Shape[0])) {
-		return nil, fileError(t.file, codeShort, "the header is wrong", "%s lies in bytes %d to %d, and is %s%s", name, from, to, typ, shapeText(h.Shape))
+		return nil, fileError(h.in.name, codeShort, "the header is wrong", "%s lies in bytes %d to %d, and is %s%s", name, from, to, typ, shapeText(h.Shape))
 	}
 	rest.Bytes = [2]int64{from + int64(i)*bytes, from + int64(i+1)*bytes}
 	return t.read(name, rest)
@@ -144,7 +226,7 @@ func (t *Tensors) Part(name string, i int) (*Array, error) {
 func (t *Tensors) typeOf(name string, h tensorHead) (dtype.Type, error) {
 	typ, known := tensorTypes[h.Type]
 	if !known {
-		return 0, fileError(t.file, codeFileType, "convert it first, for example with torch", "%s is of the type %q, which has no element type here", name, h.Type)
+		return 0, fileError(h.in.name, codeFileType, "convert it first, for example with torch", "%s is of the type %q, which has no element type here", name, h.Type)
 	}
 	return typ, nil
 }
@@ -152,7 +234,7 @@ func (t *Tensors) typeOf(name string, h tensorHead) (dtype.Type, error) {
 // bytes is how many bytes an array takes.
 func (t *Tensors) bytes(name string, h tensorHead, typ dtype.Type) (int64, error) {
 	if err := CheckShape(typ, h.Shape...); err != nil {
-		return 0, fileError(t.file, codeShape, fmt.Sprintf("the limit is %d bytes and %d dimensions", MaxBytes, MaxRank), "the shape %s of %s is not possible", shapeText(h.Shape), name)
+		return 0, fileError(h.in.name, codeShape, fmt.Sprintf("the limit is %d bytes and %d dimensions", MaxBytes, MaxRank), "the shape %s of %s is not possible", shapeText(h.Shape), name)
 	}
 	n := 1
 	for _, d := range h.Shape {
@@ -171,14 +253,14 @@ func (t *Tensors) read(name string, h tensorHead) (*Array, error) {
 		return nil, err
 	}
 	switch from, to := h.Bytes[0], h.Bytes[1]; {
-	case from < 0 || to < from || to > t.size-t.data:
-		return nil, fileError(t.file, codeShort, "the file is cut short or its header is wrong", "%s lies in bytes %d to %d, and the file has %d behind its header", name, from, to, t.size-t.data)
+	case from < 0 || to < from || to > h.in.size-h.in.data:
+		return nil, fileError(h.in.name, codeShort, "the file is cut short or its header is wrong", "%s lies in bytes %d to %d, and the file has %d behind its header", name, from, to, h.in.size-h.in.data)
 	case to-from != bytes:
-		return nil, fileError(t.file, codeShort, "the header is wrong", "%s has %d bytes, and %s%s takes %d", name, to-from, typ, shapeText(h.Shape), bytes)
+		return nil, fileError(h.in.name, codeShort, "the header is wrong", "%s has %d bytes, and %s%s takes %d", name, to-from, typ, shapeText(h.Shape), bytes)
 	}
 	content := make([]byte, bytes)
-	if _, err := t.r.ReadAt(content, t.data+h.Bytes[0]); err != nil && !(err == io.EOF && bytes == 0) {
-		return nil, fmt.Errorf("array: Load: %s: %w", t.file, err)
+	if _, err := h.in.r.ReadAt(content, h.in.data+h.Bytes[0]); err != nil && !(err == io.EOF && bytes == 0) {
+		return nil, fmt.Errorf("array: Load: %s: %w", h.in.name, err)
 	}
 	a := &Array{Type: typ, Shape: slices.Clone(h.Shape), Data: content}
 	a.clearTail()
@@ -201,10 +283,17 @@ func loadTensor(t *Tensors, name string, want *typeShape) (*Array, error) {
 	return taken(t.file, a.Data, a.Type.Bits()/8, a.Shape, *want)
 }
 
-// SplitTensors takes what names an array or a layer off a text "model.safetensors:NAME"; ok is false where it begins with no such file.
+// SplitTensors takes what names an array or a layer off a text "model.safetensors:NAME", or
+// "model.safetensors.index.json:NAME"; ok is false where it begins with no such file.
 func SplitTensors(spec string) (path, name string, ok bool) {
 	path, name = splitPath(spec)
-	return path, name, strings.HasSuffix(strings.ToLower(path), tensorsSuffix)
+	return path, name, ofTensors(path)
+}
+
+// ofTensors reports whether a file has arrays by name.
+func ofTensors(path string) bool {
+	path = strings.ToLower(path)
+	return strings.HasSuffix(path, tensorsSuffix) || strings.HasSuffix(path, indexSuffix)
 }
 
 // tensorHeads reads the header of a .safetensors file of so many bytes; data is where its arrays begin.
@@ -294,7 +383,7 @@ func SaveTensors(path string, arrays map[string]*Array) error {
 			return fmt.Errorf("array: SaveTensors: %s is %s, and .safetensors files have no name for its type", name, a.Header())
 		}
 		end := at + int64(len(a.Data))
-		heads[name] = tensorHead{typ, append([]int{}, a.Shape...), [2]int64{at, end}} // an empty list, not null
+		heads[name] = tensorHead{Type: typ, Shape: append([]int{}, a.Shape...), Bytes: [2]int64{at, end}} // an empty list, not null
 		at = end
 	}
 	head, err := json.Marshal(heads)

@@ -158,7 +158,7 @@ func TestSaveTensors(t *testing.T) {
 		}
 		arrays[name] = a
 	}
-	arrays["factor"] = FromFloats(dtype.F32, nil, []float64{0.75})
+	arrays["factor"] = FromFloats(dtype.F32, []int{}, []float64{0.75})
 	if err := SaveTensors(path, arrays); err != nil {
 		t.Fatal(err)
 	}
@@ -170,8 +170,8 @@ func TestSaveTensors(t *testing.T) {
 	if got := f.Names(); len(got) != len(arrays) {
 		t.Errorf("%v", got)
 	}
-	if f.data%8 != 0 {
-		t.Errorf("arrays begin at %d", f.data)
+	if at := f.heads["codes"].in.data; at%8 != 0 {
+		t.Errorf("arrays begin at %d", at)
 	}
 	for name, want := range arrays {
 		got, err := f.Array(name)
@@ -187,6 +187,45 @@ func TestSaveTensors(t *testing.T) {
 	}
 	if err := SaveTensors(filepath.Join(path, "below"), nil); err == nil {
 		t.Error("a file below a file")
+	}
+}
+
+// TestIndex reads arrays of a model in several files.
+func TestIndex(t *testing.T) {
+	dir := t.TempDir()
+	path := filepath.Join(dir, "model.safetensors.index.json")
+	for file, arrays := range map[string]map[string]*Array{
+		"model-1.safetensors": {"a": FromFloats(dtype.F16, []int{2}, []float64{1, 2}), "more": New(dtype.U8, 3)},
+		"model-2.safetensors": {"b": FromFloats(dtype.F32, []int{}, []float64{3})},
+	} {
+		if err := SaveTensors(filepath.Join(dir, file), arrays); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, c := range []struct{ index, spec, want string }{
+		{`{"metadata":{},"weight_map":{"a":"model-1.safetensors","b":"model-2.safetensors"}}`, ":a", "f16[2] [1 2]"},
+		{`{"weight_map":{"a":"model-1.safetensors","b":"model-2.safetensors"}}`, ":b", "f32[] [3]"},
+		{`{"weight_map":{"a":"model-1.safetensors","b":"model-2.safetensors"}}`, ":b:u32", "u32[] [1.077936128e+09]"},
+		{`{"weight_map":{"a":"model-1.safetensors","b":"model-2.safetensors"}}`, ":c", `none of the file's 2 arrays is called "c"`},
+		{`{"weight_map":{"a":"model-1.safetensors","b":"model-2.safetensors"}}`, "", "the file has 2 arrays, and none is named"},
+		{`{"weight_map":{"a":"none.safetensors"}}`, ":a", "none.safetensors, in which the index has a, is not there [Array.N5]"},
+		{`{"weight_map":{"b":"model-1.safetensors"}}`, ":b", "the index has b in model-1.safetensors, which does not have it"},
+		{`{"weight_map":{"a":"../model-1.safetensors"}}`, ":a", "is no .safetensors file beside it"},
+		{`{"weight_map":{"a":"model.safetensors.index.json"}}`, ":a", "is no .safetensors file beside it"},
+		{`{"weights":{}}`, ":a", "the file has no weight_map"},
+		{`[`, ":a", "the file has no weight_map"},
+	} {
+		if err := os.WriteFile(path, []byte(c.index), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		a, err := FromSpec(path + c.spec)
+		got := fmt.Sprint(err)
+		if err == nil {
+			got = fmt.Sprint(a.Header(), " ", a.Floats())
+		}
+		if !strings.Contains(got, c.want) {
+			t.Errorf("%s, %q: %s, want %s", c.index, c.spec, got, c.want)
+		}
 	}
 }
 

@@ -42,7 +42,7 @@ type Found struct {
 	Err     error      // why the layer is refused; what is read of weights only by [File.Layer] may refuse it too
 }
 
-// Open reads the header of a .safetensors file, and whether GPTQ's zero points are stored less one from
+// Open reads the header of a .safetensors file, or those of the files that a .safetensors.index.json names, and whether GPTQ's zero points are stored less one from
 // quantize_config.json or config.json in its directory, where there is one. Who asks for nothing more closes it.
 func Open(path string) (*File, error) {
 	t, err := array.OpenTensors(path)
@@ -88,7 +88,7 @@ func split(name string) (layer, member string) {
 // Close closes the file.
 func (f *File) Close() error { return f.tensors.Close() }
 
-// Layer reads one layer of a .safetensors file; see [File.Layer].
+// Layer reads one layer of what [Open] takes; see [File.Layer].
 func Layer(path, name string) (*qmm.Weights, error) {
 	f, err := Open(path)
 	if err != nil {

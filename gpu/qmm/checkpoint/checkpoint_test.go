@@ -111,6 +111,50 @@ func TestLayers(t *testing.T) {
 	}
 }
 
+// TestFiles reads a layer whose arrays are in two files of a model, by its index.
+func TestFiles(t *testing.T) {
+	dir := t.TempDir()
+	from, err := array.OpenTensors("testdata/awq/awq.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer from.Close()
+	index := map[string]map[string]string{"weight_map": {}}
+	files := map[string]map[string]*array.Array{"model-1.safetensors": {}, "model-2.safetensors": {}}
+	for i, name := range from.Names() {
+		a, err := from.Array(name)
+		if err != nil {
+			t.Fatal(err)
+		}
+		file := []string{"model-1.safetensors", "model-2.safetensors"}[i%2]
+		files[file][name], index["weight_map"][name] = a, file
+	}
+	for file, arrays := range files {
+		if err := array.SaveTensors(filepath.Join(dir, file), arrays); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := json.Marshal(index)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path := filepath.Join(dir, "model.safetensors.index.json")
+	if err := os.WriteFile(path, text, 0o644); err != nil {
+		t.Fatal(err)
+	}
+	want, err := Layer("testdata/awq/awq.safetensors", "group32")
+	if err != nil {
+		t.Fatal(err)
+	}
+	got, err := Layer(path, "group32")
+	if err != nil || got.Linear != want.Linear || !array.Compare(got.Dequantize(), want.Dequantize()).Equal() {
+		t.Errorf("%+v, %v", got, err)
+	}
+	if _, err := Layer(filepath.Join(dir, "model-1.safetensors"), "group32"); err == nil {
+		t.Error("half a layer is one")
+	}
+}
+
 // tensor is an array of a file that a test makes.
 type tensor struct {
 	name, typ string
