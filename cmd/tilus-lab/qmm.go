@@ -54,8 +54,8 @@ its kind. It reads ` + strings.Join(checkpoint.Formats()[:4], ", ") + `,
 ` + strings.Join(checkpoint.Formats()[4:], ", ") + `. A file without a layer lists
 those that it has; models in several files go by model.safetensors.index.json. Whether zero
 points of gptq are stored less one is read from quantize_config.json or config.json beside the
-file. The error of y is against the weights as
-they are dequantised. Biases are not read, and may be given by --bias.
+file. The error of y is against the weights as they are dequantised. Biases are not read, and
+may be given by --bias.
 
 --program prints one of the programs instead: decode, wide, prefill, arrange, pack, unpack
 or expand, of the kind as weights of models have it; prefill as 2048 rows of a layer
