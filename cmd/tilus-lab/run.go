@@ -38,8 +38,8 @@ func newRun() *cobra.Command {
 
 Each parameter gets one --arg. A pointer takes an array: a generator such as
 randn:f16[64, 32]:seed=1, zeros:f32[16, 8] or iota:i32[8], a .npy file, or an array of a
-.safetensors file (model.safetensors:NAME, or of several files' index), with ":type[shape]" behind it where the file's
-own type is not meant (w.npy:i6[64, 32]).
+.safetensors file (model.safetensors:NAME, or the index of several), with ":type[shape]"
+behind it where the file's own type is not meant (w.npy:i6[64, 32]).
 A scalar takes a number.
 
 The device is interp (the reference interpreter), sim (the simulator, or sim:sm_80
