@@ -676,13 +676,9 @@ func TestKept(t *testing.T) {
 	}
 }
 
-// TestHoldsFolded holds that what was found for a type of the width holds for another one whose scales have more bits than leave
-// weights of the first exact.
-func TestHoldsFolded(t *testing.T) {
-	asks, timed := kind(t, "f4e2m1 group=32 scalebits=8", 256, 512), kind(t, "u4 group=32 scalebits=3", 256, 512)
-	if a, b := asks.Form(), timed.Form(); !a.Exact || !b.Exact || timed.Form().Exacts(8) {
-		t.Fatalf("%+v and %+v are not as they were", a, b)
-	}
+// foundFor is a result of another executable for a layer, 16 rows and sm_90a, what it chose, and a store.
+func foundFor(t *testing.T, timed Linear, problem string) (Choice, tune.Found, *tune.Store) {
+	t.Helper()
 	c := Choice{Plan: Decode, Schedule: template.Schedule{Rows: 16, Depth: 1, Warps: 4, Sides: 1, Splits: 1, PDL: true, Stages: 4, Blocks: 4}}
 	code, err := c.code(timed, 16, "sm_90a")
 	if err != nil {
@@ -696,7 +692,17 @@ func TestHoldsFolded(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	found := tune.Found{Problem: "some", Type: timed.String(), Code: code, Schedule: schedule, Build: "another"}
+	return c, tune.Found{Problem: problem, Type: timed.String(), Code: code, Schedule: schedule, Build: "another"}, store
+}
+
+// TestHoldsFolded holds that what was found for a type of the width holds for another one whose scales have more bits than leave
+// weights of the first exact.
+func TestHoldsFolded(t *testing.T) {
+	asks, timed := kind(t, "f4e2m1 group=32 scalebits=8", 256, 512), kind(t, "u4 group=32 scalebits=3", 256, 512)
+	if a, b := asks.Form(), timed.Form(); !a.Exact || !b.Exact || timed.Form().Exacts(8) {
+		t.Fatalf("%+v and %+v are not as they were", a, b)
+	}
+	c, found, store := foundFor(t, timed, "some")
 	if got, ok := asks.holds(store, found, 16, "sm_90a"); !ok || got.Schedule != c.Schedule {
 		t.Errorf("holds %v: %+v", ok, got)
 	}
@@ -709,20 +715,7 @@ func TestHoldsFactor(t *testing.T) {
 	if other, fail := factor.Problem(16); err != nil || fail != nil || one != other {
 		t.Fatalf("%s and %s, %v, %v", one, other, err, fail)
 	}
-	c := Choice{Plan: Decode, Schedule: template.Schedule{Rows: 16, Depth: 1, Warps: 4, Sides: 1, Splits: 1, PDL: true, Stages: 4, Blocks: 4}}
-	code, err := c.code(plain, 16, "sm_90a")
-	if err != nil {
-		t.Fatal(err)
-	}
-	schedule, err := json.Marshal(c)
-	if err != nil {
-		t.Fatal(err)
-	}
-	store, err := tune.OpenStore(filepath.Join(t.TempDir(), "store"))
-	if err != nil {
-		t.Fatal(err)
-	}
-	found := tune.Found{Problem: one, Type: plain.String(), Code: code, Schedule: schedule, Build: "another"}
+	_, found, store := foundFor(t, plain, one)
 	for _, of := range []Linear{factor, plain, factor} {
 		if _, ok := of.holds(store, found, 16, "sm_90a"); ok == of.Factor {
 			t.Errorf("%s: holds %v", of, ok)

@@ -15,6 +15,7 @@ func init() {
 	Symbols["github.com/tilus-lab/tilus-lab/vm/diag/diag"] = map[string]reflect.Value{
 		// function, constant and variable definitions
 		"DidYouMean": reflect.ValueOf(diag.DidYouMean),
+		"Listed":     reflect.ValueOf(diag.Listed),
 		"MaxShown":   reflect.ValueOf(constant.MakeFromLiteral("10", token.INT, 0)),
 		"Sprintf":    reflect.ValueOf(diag.Sprintf),
 		"Suggest":    reflect.ValueOf(diag.Suggest),

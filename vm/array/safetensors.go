@@ -347,22 +347,14 @@ func missingTensor(file, name string, names []string) error {
 	case name != "" && near != "":
 		help = fmt.Sprintf("did you mean %s?", near)
 	case len(of) > 0:
-		help = "did you mean " + listed(of, most) + "?"
+		help = "did you mean " + diag.Listed(of, most) + "?"
 	default:
-		help = "there are " + listed(names, most)
+		help = "there are " + diag.Listed(names, most)
 	}
 	if name == "" {
 		return fileError(file, codeTensor, help, "the file has %d arrays, and none is named: write %s:NAME", len(names), file)
 	}
 	return fileError(file, codeTensor, help, "none of the file's %d arrays is called %q", len(names), name)
-}
-
-// listed are names, or the first of them and how many more there are.
-func listed(names []string, most int) string {
-	if len(names) <= most {
-		return strings.Join(names, ", ")
-	}
-	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
 }
 
 // SaveTensors writes arrays by name to a .safetensors file, the widest elements first, so that all of them are aligned.

@@ -179,6 +179,14 @@ func Suggest(word string, known []string) string {
 	return best
 }
 
+// Listed are names, of many the first and how many more there are.
+func Listed(names []string, most int) string {
+	if len(names) <= most {
+		return strings.Join(names, ", ")
+	}
+	return fmt.Sprintf("%s and %d more", strings.Join(names[:most], ", "), len(names)-most)
+}
+
 // DidYouMean is Suggest as a help line, or "" when nothing is near.
 func DidYouMean(word string, known []string) string {
 	if s := Suggest(word, known); s != "" {

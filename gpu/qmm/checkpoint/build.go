@@ -70,6 +70,24 @@ func (b *builder) scales(member string, at func(g, o int) int) error {
 	return nil
 }
 
+// byGroup reads scales [groups, N] and zero points, of which code is that of a group and an output in qzeros.
+func (b *builder) byGroup(code func(a *array.Array, g, o int) uint64) error {
+	if err := b.scales("scales", func(g, o int) int { return g*b.n + o }); err != nil {
+		return err
+	}
+	stored, err := b.array("qzeros")
+	if err != nil {
+		return err
+	}
+	b.zeros = make([]uint16, b.groups*b.n)
+	for g := range b.groups {
+		for o := range b.n {
+			b.zeros[g*b.n+o] = uint16(code(stored, g, o))
+		}
+	}
+	return nil
+}
+
 // rowScales are scales [N, groups], or of one number for all weights, with which groups are found.
 func (b *builder) rowScales(member string) (err error) {
 	_, shape, _ := b.tensors.Head(b.arrays[member])

@@ -107,7 +107,7 @@ func (f *File) Layer(name string) (*qmm.Weights, error) {
 			return nil, f.missing("", "")
 		}
 		if len(all) != 1 || f.experts(all[0]) > 0 {
-			return nil, fmt.Errorf("checkpoint: %s has %d quantised layers, and none is named: write %s:LAYER%s", f.path, len(all), f.path, among("; there are ", all))
+			return nil, fmt.Errorf("checkpoint: %s has %d quantised layers, and none is named: write %s:LAYER%s", f.path, len(all), f.path, "; there are "+diag.Listed(all, mostNamed))
 		}
 		name = all[0]
 	}
@@ -238,7 +238,7 @@ func (f *File) missing(name, layer string) error {
 	if len(all) == 0 {
 		return fmt.Errorf("checkpoint: %s has no quantised layers; quantise plain weights by a kind, with --weights %s:NAME", f.path, f.path)
 	}
-	help := among("; there are ", all)
+	help := "; there are " + diag.Listed(all, mostNamed)
 	var of []string
 	for _, n := range all { // a layer's name often lacks what model its layers are of, or is that of its array
 		if strings.Contains(n, layer) || strings.HasPrefix(layer, n+".") || layer == n+"_blocks" || layer == n+"_scales" {
@@ -248,22 +248,13 @@ func (f *File) missing(name, layer string) error {
 	if near := diag.Suggest(layer, all); near != "" {
 		help = "; did you mean " + near + "?"
 	} else if len(of) > 0 {
-		help = among("; did you mean ", of) + "?"
+		help = "; did you mean " + diag.Listed(of, mostNamed) + "?"
 	}
 	return fmt.Errorf("checkpoint: %s has no layer %s%s", f.path, name, help)
 }
 
-// among lists names, or the first of them.
-func among(before string, names []string) string {
-	const most = 6
-	switch {
-	case len(names) == 0:
-		return ""
-	case len(names) > most:
-		return fmt.Sprintf("%s%s and %d more", before, strings.Join(names[:most], ", "), len(names)-most)
-	}
-	return before + strings.Join(names, ", ")
-}
+// mostNamed is how many names an error lists.
+const mostNamed = 6
 
 // zeroFormat is how a checkpoint says that GPTQ's zero points are stored.
 type zeroFormat int

@@ -7,6 +7,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
 	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
@@ -122,7 +123,7 @@ func (s *source) none() error {
 	for i, name := range has {
 		has[i] += " " + s.header(name)
 	}
-	text := "it has " + among("", has)
+	text := "it has " + diag.Listed(has, mostNamed)
 	s.format = format{name: "?"}
 	if other := foreign(s.arrays); other != "" {
 		return s.bad("%s: that is %s, which is not read; dequantise it with its own library, and quantise by a kind with --weights", text, other)
@@ -309,18 +310,8 @@ func (s *source) gptq() (*qmm.Weights, error) {
 		return nil, err
 	}
 	b := &builder{source: s, n: n, k: k, groups: groups, group: group}
-	if err := b.scales("scales", func(g, o int) int { return g*n + o }); err != nil {
+	if err := b.byGroup(func(a *array.Array, g, o int) uint64 { return field(a, bits, o, g*columns, 1) }); err != nil {
 		return nil, err
-	}
-	stored, err := s.array("qzeros")
-	if err != nil {
-		return nil, err
-	}
-	b.zeros = make([]uint16, groups*n)
-	for g := range groups {
-		for o := range n {
-			b.zeros[g*n+o] = uint16(field(stored, bits, o, g*columns, 1))
-		}
 	}
 	if err := b.addOne(bits); err != nil {
 		return nil, err
@@ -435,22 +426,12 @@ func (s *source) awq() (*qmm.Weights, error) {
 	if err != nil {
 		return nil, err
 	}
-	b := &builder{source: s, n: n, k: k, groups: groups, group: group}
-	if err := b.scales("scales", func(g, o int) int { return g*n + o }); err != nil {
-		return nil, err
-	}
-	stored, err := s.array("qzeros")
-	if err != nil {
-		return nil, err
-	}
 	code := func(a *array.Array, row, o int) uint64 {
 		return a.Code(row*columns+o/8) >> (4 * nibble[o%8]) & 15
 	}
-	b.zeros = make([]uint16, groups*n)
-	for g := range groups {
-		for o := range n {
-			b.zeros[g*n+o] = uint16(code(stored, g, o))
-		}
+	b := &builder{source: s, n: n, k: k, groups: groups, group: group}
+	if err := b.byGroup(code); err != nil {
+		return nil, err
 	}
 	return b.integers(4, "qweight", func(a *array.Array, o, i int) uint64 { return code(a, i, o) })
 }
