@@ -1,6 +1,7 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
@@ -65,8 +66,9 @@ needs no compiler in the driver.`,
 				o.Divisible[name] = n
 			}
 			var programs []*ir.Program
-			var layer *qmm.Exported
+			var exported *qmm.Exported
 			var quantised *qmm.Weights
+			var storedBias *array.Array
 			given := 0
 			for _, what := range []bool{len(args) > 0, kind != "", stored != ""} {
 				if what {
@@ -107,8 +109,16 @@ needs no compiler in the driver.`,
 				}
 				l, err := qmm.Linear{}, error(nil)
 				if stored != "" || weights != "" {
-					if quantised, l, err = weightsOf(kind, weights, stored, act); err != nil {
+					var of *layer
+					if of, quantised, l, err = weightsOf(cmd.Context(), kind, weights, stored, act); err != nil {
 						return err
+					}
+					if leave := cmd.Flags().Changed("bias") && !bias; !leave {
+						if of.biasErr != nil {
+							return fmt.Errorf("%w; --bias=false exports the layer without", of.biasErr)
+						}
+						storedBias = of.bias
+						bias = bias || storedBias != nil
 					}
 					n, k = l.N, l.K
 					if _, layer, _ := array.SplitTensors(stored); name == "" {
@@ -135,10 +145,10 @@ needs no compiler in the driver.`,
 						name += "_bias"
 					}
 				}
-				if layer, err = l.Export(name, target, bias, rows...); err != nil {
+				if exported, err = l.Export(name, target, bias, rows...); err != nil {
 					return err
 				}
-				programs = layer.Programs
+				programs = exported.Programs
 				for name, v := range map[string]int{"N": n, "K": k} {
 					if d := min(v&-v, 128); d > 1 && o.Divisible[name] == 0 {
 						o.Divisible[name] = int64(d)
@@ -149,7 +159,7 @@ needs no compiler in the driver.`,
 				if !slices.ContainsFunc(programs, func(p *ir.Program) bool { return scalarOf(p, name) }) {
 					return usageError{fmt.Errorf("--divisible %s: no program has a scalar parameter of that name", name)}
 				}
-				if layer != nil && name != "N" && name != "K" {
+				if exported != nil && name != "N" && name != "K" {
 					return usageError{fmt.Errorf("--divisible %s: a layer's launches take any; leave it out", name)}
 				}
 			}
@@ -167,7 +177,7 @@ needs no compiler in the driver.`,
 					with.Cubin, err = machineCode(filepath.Join(dir, p.Name+".ptx"))
 					if err == nil {
 						paths, err = export.Write(dir, p, with)
-					} else if layer != nil && errors.Is(err, cuda.ErrWhole) {
+					} else if exported != nil && errors.Is(err, cuda.ErrWhole) {
 						fmt.Fprintf(cmd.ErrOrStderr(), "%s stays PTX: %v\n", p.Name, err)
 						err = nil
 					}
@@ -179,22 +189,26 @@ needs no compiler in the driver.`,
 					fmt.Fprintln(cmd.OutOrStdout(), path)
 				}
 			}
-			if layer == nil {
+			if exported == nil {
 				return nil
 			}
 			for _, file := range []struct {
 				ext  string
 				data []byte
-			}{{".h", layer.C}, {".py", layer.Python}} {
-				path := filepath.Join(dir, layer.Name+file.ext)
+			}{{".h", exported.C}, {".py", exported.Python}} {
+				path := filepath.Join(dir, exported.Name+file.ext)
 				if err := os.WriteFile(path, file.data, 0o644); err != nil {
 					return err
 				}
 				fmt.Fprintln(cmd.OutOrStdout(), path)
 			}
 			if quantised != nil {
-				path := filepath.Join(dir, layer.Name+".safetensors")
-				if err := array.SaveTensors(path, quantised.Tensors()); err != nil {
+				path := filepath.Join(dir, exported.Name+".safetensors")
+				tensors := quantised.Tensors()
+				if storedBias != nil {
+					tensors["bias"] = storedBias
+				}
+				if err := array.SaveTensors(path, tensors); err != nil {
 					return err
 				}
 				fmt.Fprintln(cmd.OutOrStdout(), path)
@@ -210,7 +224,7 @@ needs no compiler in the driver.`,
 	f.StringVar(&size, "size", "8192x8192", "`NxK` of the layer")
 	f.StringVar(&weights, "weights", "", "`ARRAY` [N, K] that the layer has: FILE.npy, FILE.safetensors:NAME or a generator")
 	f.StringVar(&stored, "checkpoint", "", "quantised `LAYER`, FILE.safetensors:NAME")
-	f.StringVar(&act, "act", "", "`TYPE` of x and y with --checkpoint, f16 or bf16; that of the layer's scales where it is not given, else f16")
+	f.StringVar(&act, "act", "", "`TYPE` of x and y with --checkpoint, f16 or bf16; that of the layer's scales or bias where it is not given, else f16")
 	f.StringVar(&name, "name", "", "`NAME` of the layer in those of its files, instead of its kind, size and rows")
 	f.IntSliceVar(&rows, "rows", []int{1, 8, 16, 32, 64, 128, 256, 2048}, "numbers of rows `M` that the layer has programs for")
 	f.BoolVar(&bias, "bias", false, "add a bias[N] to each row of the layer's products")
@@ -219,27 +233,25 @@ needs no compiler in the driver.`,
 	return cmd
 }
 
-// weightsOf are the weights that a layer is exported with, and the kind whose programs are theirs.
-func weightsOf(kind, weights, stored, act string) (*qmm.Weights, qmm.Linear, error) {
-	q, err := func() (*qmm.Weights, error) {
+// weightsOf are a layer that is exported with its weights, these, and the kind whose programs are theirs.
+func weightsOf(ctx context.Context, kind, weights, stored, act string) (*layer, *qmm.Weights, qmm.Linear, error) {
+	of, err := func() (*layer, error) {
 		if stored != "" {
-			of, err := namedLayer(stored, act)
-			if err != nil {
-				return nil, err
-			}
-			return of.stored, nil
+			return namedLayer(stored, act)
 		}
-		of, err := plainLayer(kind, weights)
-		if err != nil {
-			return nil, err
-		}
-		return of.kind.Quantize(of.plain)
+		return plainLayer(kind, weights)
 	}()
 	if err != nil {
-		return nil, qmm.Linear{}, err
+		return nil, nil, qmm.Linear{}, err
+	}
+	q := of.stored
+	if q == nil {
+		if q, err = of.kind.Quantize(ctx, of.plain); err != nil {
+			return nil, nil, qmm.Linear{}, err
+		}
 	}
 	l, err := q.AsPacked()
-	return q, l, err
+	return of, q, l, err
 }
 
 // scalarOf reports whether a program has a scalar parameter of a name.

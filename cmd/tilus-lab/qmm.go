@@ -51,11 +51,16 @@ Numpy has no bf16 of its own: a file of such numbers is FILE.npy:bf16[N, K], wha
 
 --checkpoint takes a layer that others have quantised, exactly as it is stored; its arrays say
 its kind. It reads ` + strings.Join(checkpoint.Formats()[:4], ", ") + `,
-` + strings.Join(checkpoint.Formats()[4:], ", ") + `. A file without a layer lists
-those that it has; models in several files go by model.safetensors.index.json. Whether zero
-points of gptq are stored less one is read from quantize_config.json or config.json beside the
-file. The error of y is against the weights as they are dequantised. Biases are not read, and
-may be given by --bias.
+` + strings.Join(checkpoint.Formats()[4:], ", ") + `.
+A file without a layer lists those that it has; models in several files go by
+model.safetensors.index.json. Whether zero points of gptq are stored less one is read from
+quantize_config.json or config.json beside the file. The error of y is against the weights as
+they are dequantised.
+
+The layer's bias, NAME.bias, is added where not all of it is 0 (GPTQModel and AutoAWQ store
+such ones for layers without) and the type of x and y holds it as it is; --bias takes the place
+of it, and is rounded. Activations that a format has quantised too, as W8A8 and fp8 models do,
+are multiplied as they are.
 
 --program prints one of the programs instead: decode, wide, prefill, arrange, pack, unpack
 or expand, of the kind as weights of models have it; prefill as 2048 rows of a layer
@@ -126,7 +131,11 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 				return err
 			}
 			c := qmm.Call{Plan: plan, Soon: soon}
-			if bias != "" {
+			if bias == "" {
+				if c.Bias, err = of.bias, of.biasErr; err != nil {
+					return err
+				}
+			} else {
 				if c.Bias, err = array.FromSpec(bias); err != nil {
 					return inFlag("--bias", bias, err)
 				}
@@ -153,7 +162,7 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 				return err
 			}
 			defer d.Close()
-			q, w, err := of.quantised()
+			q, w, err := of.quantised(cmd.Context())
 			if err != nil {
 				return err
 			}
@@ -173,9 +182,16 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 			o := cmd.OutOrStdout()
 			size, lost, against := fmt.Sprintf("%s [%d, %d]: %d bytes, %.2f bits a weight", q.Linear, l.N, l.K, l.Bytes(), 8*float64(l.Bytes())/float64(l.N*l.K)), "", "dequantised"
 			if of.stored == nil {
-				lost, against = fmt.Sprintf("; relative error of the weights %.2e", array.RelFro(q.Dequantize(), w)), "plain"
+				dequantised, err := q.Dequantize(cmd.Context())
+				if err != nil {
+					return err
+				}
+				lost, against = fmt.Sprintf("; relative error of the weights %.2e", array.RelFro(dequantised, w)), "plain"
 			} else {
 				size = of.format + ": " + size
+				if bias == "" && of.bias != nil {
+					size += ", and a bias"
+				}
 			}
 			fmt.Fprintln(o, size+lost)
 			fmt.Fprintf(o, "y %s on %s, plan %s: relative error against the %s weights %.2e%s\n", res.Y.Header(), res.Device, planText(res), against, array.RelFro(some.pick(res.Y), y), part)
@@ -192,9 +208,9 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 	f := cmd.Flags()
 	f.StringVar(&weights, "weights", "randn:f32[256, 512]:seed=1", "`ARRAY` [N, K]: FILE.npy, FILE.safetensors:NAME or a generator, as for run --arg")
 	f.StringVar(&stored, "checkpoint", "", "quantised `LAYER`, FILE.safetensors:NAME; FILE.safetensors lists its layers")
-	f.StringVar(&act, "act", "", "`TYPE` of x and y with --checkpoint, f16 or bf16; that of the layer's scales where it is not given, else f16")
+	f.StringVar(&act, "act", "", "`TYPE` of x and y with --checkpoint, f16 or bf16; that of the layer's scales or bias where it is not given, else f16")
 	f.StringVar(&x, "x", "", "`ARRAY` [M, K]; one random row where it is not given")
-	f.StringVar(&bias, "bias", "", "`ARRAY` [N] that is added to each row")
+	f.StringVar(&bias, "bias", "", "`ARRAY` [N] that is added to each row, instead of the bias of a layer of --checkpoint")
 	f.StringVar(&residual, "residual", "", "`ARRAY` [M, N] that is added")
 	f.StringVar(&out, "out", "", "write y to this .npy `FILE`; numbers of bf16 as u16, which are their bits")
 	f.StringVar(&program, "program", "", "print this `PROGRAM` of the kind: decode, wide, prefill, arrange, pack, unpack, expand")
@@ -210,6 +226,9 @@ type layer struct {
 	plain  *array.Array
 	stored *qmm.Weights // of a checkpoint
 	format string       // of that
+	// bias is that of a checkpoint, or nil; biasErr is why there is none of one that has one.
+	bias    *array.Array
+	biasErr error
 }
 
 // plainLayer is a layer that is quantised here.
@@ -269,16 +288,19 @@ func namedLayer(spec, act string) (*layer, error) {
 			return nil, err
 		}
 	}
-	format, err := f.Format(name)
-	return &layer{kind: q.Linear, stored: q, format: format}, err
+	l := &layer{kind: q.Linear, stored: q}
+	l.bias, l.biasErr = f.Bias(name, q.Linear)
+	l.format, err = f.Format(name)
+	return l, err
 }
 
 // quantised are the layer's weights, and the plain ones that y is compared with.
-func (l *layer) quantised() (*qmm.Weights, *array.Array, error) {
+func (l *layer) quantised(ctx context.Context) (*qmm.Weights, *array.Array, error) {
 	if l.stored != nil {
-		return l.stored, l.stored.Dequantize(), nil
+		w, err := l.stored.Dequantize(ctx)
+		return l.stored, w, err
 	}
-	q, err := l.kind.Quantize(l.plain)
+	q, err := l.kind.Quantize(ctx, l.plain)
 	return q, l.plain, err
 }
 
@@ -290,7 +312,7 @@ func listLayers(cmd *cobra.Command, path string, f *checkpoint.File) error {
 		return err
 	}
 	tw := tabwriter.NewWriter(cmd.OutOrStdout(), 0, 0, 2, ' ', 0)
-	fmt.Fprintln(tw, "LAYER\tFORMAT\tKIND\tN, K\tBYTES")
+	fmt.Fprintln(tw, "LAYER\tFORMAT\tKIND\tN, K\tBYTES\tBIAS")
 	for _, l := range layers {
 		name, each := l.Name, ""
 		if l.Experts > 0 {
@@ -301,7 +323,11 @@ func listLayers(cmd *cobra.Command, path string, f *checkpoint.File) error {
 			fmt.Fprintf(tw, "%s\t%s\trefused: %s\n", name, l.Format, text)
 			continue
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t[%d, %d]\t%s%d\n", name, l.Format, l.Kind, l.Kind.N, l.Kind.K, each, l.Kind.Bytes())
+		bias := l.Bias
+		if bias == "" {
+			bias = "none"
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t[%d, %d]\t%s%d\t%s\n", name, l.Format, l.Kind, l.Kind.N, l.Kind.K, each, l.Kind.Bytes(), bias)
 	}
 	return tw.Flush()
 }

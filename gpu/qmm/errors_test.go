@@ -109,7 +109,7 @@ func packed(t *testing.T, d device.Device, l Linear, seed uint64, prepare func(w
 	if prepare != nil {
 		prepare(w)
 	}
-	q, err := l.Quantize(w)
+	q, err := l.Quantize(t.Context(), w)
 	if err != nil {
 		t.Fatal(err)
 	}

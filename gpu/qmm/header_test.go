@@ -455,7 +455,7 @@ func orderWeights(t *testing.T, l Linear, plan *template.Plan, r *rand.Rand, try
 		}
 		plain.Set(v/30, i/l.K, i%l.K)
 	}
-	q, err := l.Quantize(plain)
+	q, err := l.Quantize(t.Context(), plain)
 	if err != nil {
 		t.Fatal(err)
 	}

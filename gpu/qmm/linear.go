@@ -14,6 +14,7 @@
 package qmm
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"runtime"
@@ -266,8 +267,9 @@ func (l Linear) groupOf(k int) int {
 // fewer, as long as it is no greater than with all of them. They
 // are rounded up, and where few bits are left the best for the group's weights of that and
 // its neighbours is taken.
+// The error is that of ctx where it ends before.
 // Source: OCP Microscaling Formats (MX) Specification 1.0, section 6.3.
-func (l Linear) Quantize(w *array.Array) (*Weights, error) {
+func (l Linear) Quantize(ctx context.Context, w *array.Array) (*Weights, error) {
 	l, err := l.Check()
 	if err != nil {
 		return nil, err
@@ -278,10 +280,17 @@ func (l Linear) Quantize(w *array.Array) (*Weights, error) {
 	if !slices.Equal(w.Shape, []int{l.N, l.K}) {
 		return nil, fmt.Errorf("qmm: weights are %v, the layer's [%d, %d]", w.Shape, l.N, l.K)
 	}
-	values := w.Floats()
+	values := make([]float64, w.Len())
 	unsigned := l.WeightType.IsInt() && !l.WeightType.Signed()
 	most := 0.0
-	for i, v := range values {
+	for i := range values {
+		if i%l.K == 0 {
+			if err := ended(ctx); err != nil {
+				return nil, err
+			}
+		}
+		v := w.Type.Decode(w.Code(i))
+		values[i] = v
 		switch {
 		case v-v != 0:
 			return nil, fmt.Errorf("qmm: weight [%d, %d] is %v", i/l.K, i%l.K, v)
@@ -294,7 +303,7 @@ func (l Linear) Quantize(w *array.Array) (*Weights, error) {
 	if l.ZeroPoint {
 		q.Zeros = array.New(l.ActType, l.Groups(), l.N)
 	}
-	if err := q.fill(values, most); err != nil {
+	if err := q.fill(ctx, values, most); err != nil {
 		return nil, err
 	}
 	return q, nil
@@ -417,15 +426,33 @@ func (q *Weights) At(n, k int) float64 {
 	return v * q.ScaleType.Decode(q.Scales.Code(at)) * q.One
 }
 
-// Dequantize is the weights as f32 [N, K].
-func (q *Weights) Dequantize() *array.Array {
+// Dequantize is the weights as f32 [N, K]. The error is that of ctx where it ends before.
+func (q *Weights) Dequantize(ctx context.Context) (*array.Array, error) {
 	out := array.New(dtype.F32, q.N, q.K)
-	for n := range q.N {
-		for k := range q.K {
-			out.Set(q.At(n, k), n, k)
-		}
+	workers := max(1, min(runtime.GOMAXPROCS(0), q.N, q.N*q.K>>14))
+	var wait sync.WaitGroup
+	for worker := range workers {
+		wait.Go(func() {
+			for n := q.N * worker / workers; n < q.N*(worker+1)/workers && ctx.Err() == nil; n++ {
+				for k := range q.K {
+					out.Set(q.At(n, k), n, k)
+				}
+			}
+		})
 	}
-	return out
+	wait.Wait()
+	if err := ended(ctx); err != nil {
+		return nil, err
+	}
+	return out, nil
+}
+
+// ended is the error of a context that has ended.
+func ended(ctx context.Context) error {
+	if err := ctx.Err(); err != nil {
+		return fmt.Errorf("qmm: %w", err)
+	}
+	return nil
 }
 
 // Bytes is what a product reads of the layer: codes, scales and zero points.

@@ -272,9 +272,9 @@ func (m *module) data() (map[string]any, error) {
 	}
 	arranged, sums := p.Arranged(1, l.K)
 	least, largest := l.Form().Reach()
-	kind, far := l, l
+	kind, far, quantized := l, l, m.bits
 	if l.ScaleType == dtype.F8E8M0 {
-		kind.ScaleBits = 0
+		kind.ScaleBits, quantized = 0, 0 // powers of two have no bits to choose
 	}
 	far.Far, far.Rounded, far.ScaleBits = true, false, 0
 	pack, err := template.Pack(l.Form())
@@ -289,7 +289,7 @@ func (m *module) data() (map[string]any, error) {
 		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Bias": m.bias, "Values": values, "Unheld": ranges(l.unheld()), "Top": number(top),
 		"Packed": shape[0] * shape[1] * shape[2], "ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Powers": l.ScaleType == dtype.F8E8M0, "Float": l.WeightType.IsFloat(),
 		"Positive": l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint, "Most": number(l.ScaleType.Max()), "Least": number(l.ScaleType.Smallest()),
-		"Looks": p.Bounded() || kind.ScaleBits > 0, "ScaleBits": kind.ScaleBits, "Quantized": m.bits, "Expand": m.by[Expand] != nil, "Exact": slices.ContainsFunc(m.products, func(p exportedProduct) bool { return p.Expands }), "Reach": least, "Largest": number(largest), "Bounded": p.Bounded(), "Near": p.Near, "Rounded": p.Rounded, "From": p.From, "To": p.To, "Greatest": number(p.Greatest()),
+		"Looks": p.Bounded() || kind.ScaleBits > 0, "ScaleBits": kind.ScaleBits, "Quantized": quantized, "Expand": m.by[Expand] != nil, "Exact": slices.ContainsFunc(m.products, func(p exportedProduct) bool { return p.Expands }), "Reach": least, "Largest": number(largest), "Bounded": p.Bounded(), "Near": p.Near, "Rounded": p.Rounded, "From": p.From, "To": p.To, "Greatest": number(p.Greatest()),
 	}, nil
 }
 

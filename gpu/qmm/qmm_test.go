@@ -36,6 +36,16 @@ func normal(t dtype.Type, seed uint64, shape ...int) *array.Array {
 	return a
 }
 
+// dequantized are weights as f32.
+func dequantized(t *testing.T, q *Weights) *array.Array {
+	t.Helper()
+	w, err := q.Dequantize(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 // products are x·wᵀ in float64, and with sums in f32, one k after the other; both
 // unrounded.
 func products(q *Weights, x *array.Array, extra func(i, j int) float64) (exact, single []float64) {
@@ -114,7 +124,7 @@ func TestLinear(t *testing.T) {
 	}
 	for i, l := range layers {
 		t.Run(fmt.Sprintf("%+v", l), func(t *testing.T) {
-			q, err := l.Quantize(normal(dtype.F32, uint64(i), l.N, l.K))
+			q, err := l.Quantize(t.Context(), normal(dtype.F32, uint64(i), l.N, l.K))
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -161,7 +171,7 @@ func TestExpand(t *testing.T) {
 	d := openDevice(t, "sim")
 	ctx := context.Background()
 	l := Linear{WeightType: dtype.I4, Group: 64, N: 136, K: 192, ScaleBits: 11}
-	q, err := l.Quantize(normal(dtype.F32, 1, l.N, l.K))
+	q, err := l.Quantize(t.Context(), normal(dtype.F32, 1, l.N, l.K))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -191,7 +201,7 @@ func TestRefused(t *testing.T) {
 		{WeightType: dtype.U4, Group: 100, N: 8, K: 8}, {WeightType: dtype.U4, ActType: dtype.F32, N: 8, K: 8}, {WeightType: dtype.U4, ScaleType: dtype.F32, N: 8, K: 8},
 		{WeightType: dtype.U4, N: 8, K: 8}, // negative weights without zero points
 	} {
-		if _, err := l.Quantize(normal(dtype.F32, 1, l.N, l.K)); err == nil {
+		if _, err := l.Quantize(t.Context(), normal(dtype.F32, 1, l.N, l.K)); err == nil {
 			t.Errorf("%+v is accepted", l)
 		}
 	}
@@ -243,7 +253,7 @@ func TestParse(t *testing.T) {
 func TestValid(t *testing.T) {
 	l := Linear{WeightType: dtype.U4, ActType: dtype.F16, ScaleType: dtype.F16, Group: 128, ZeroPoint: true, N: 24, K: 300}
 	good := func() *Weights {
-		q, err := l.Quantize(normal(dtype.F32, 3, l.N, l.K))
+		q, err := l.Quantize(t.Context(), normal(dtype.F32, 3, l.N, l.K))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -289,7 +299,7 @@ func TestValid(t *testing.T) {
 func TestUnheld(t *testing.T) {
 	d := openDevice(t, "interp")
 	for text, code := range map[string]uint64{"f8e4m3 act=bf16": 0x7f, "mxfp8e5m2": 0xfc, "f6e5m0": 0x1f, "f8e7m0": 0x4f} {
-		q, err := kind(t, text, 16, 130).Quantize(normal(dtype.F32, 3, 16, 130))
+		q, err := kind(t, text, 16, 130).Quantize(t.Context(), normal(dtype.F32, 3, 16, 130))
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -317,7 +327,7 @@ func TestReach(t *testing.T) {
 		w := normal(dtype.F32, 4, 16, 64)
 		w.Set(most, 3, 40)
 		l := kind(t, text, 16, 64)
-		q, err := l.Quantize(w)
+		q, err := l.Quantize(t.Context(), w)
 		if err == nil {
 			if off := math.Abs(q.At(3, 40)/most - 1); off > 0.04 {
 				t.Errorf("%s: the greatest weight is off by %.3g of it", text, off)
@@ -341,11 +351,11 @@ func TestReach(t *testing.T) {
 		for i := range w.Len() {
 			w.Set(size*float64(1-2*(i%2)), i/64, i%64)
 		}
-		q, err := kind(t, "u8 zero group=16 scale=f8e4m3 factor", 16, 64).Quantize(w)
+		q, err := kind(t, "u8 zero group=16 scale=f8e4m3 factor", 16, 64).Quantize(t.Context(), w)
 		if err != nil {
 			t.Fatal(err)
 		}
-		if off := array.RelFro(q.Dequantize(), w); off > 0.04 {
+		if off := array.RelFro(dequantized(t, q), w); off > 0.04 {
 			t.Errorf("zero points and a factor: weights of ±%g are off by %.3g of their norm", size, off)
 		}
 	}

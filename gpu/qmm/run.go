@@ -245,7 +245,8 @@ func (q *Weights) AsPacked() (Linear, error) {
 }
 
 // Tensors are the arrays that load of the layer's exported module reads from a .safetensors file: codes u8[N, K], scales
-// [groups, N], zeros [groups, N] of the type of the activations where there are zero points, and factor f32[] where there is one.
+// [groups, N], zeros [groups, N] of the type of the activations where there are zero points, and factor f32[] where there is one. A module
+// that adds a bias reads bias [N] of that type too, if it is there.
 func (q *Weights) Tensors() map[string]*array.Array {
 	codes := array.New(dtype.U8, q.N, q.K)
 	parts := max(1, min(runtime.GOMAXPROCS(0), len(codes.Data)>>16))

@@ -1,6 +1,7 @@
 package qmm
 
 import (
+	"context"
 	"fmt"
 	"math"
 	"math/bits"
@@ -22,6 +23,8 @@ const (
 	// on how many groups it is tried.
 	grows = 1.02
 	probe = 1 << 12
+	// octet outputs have codes of whole bytes, so that each worker may have some; in front of them it asks whether the context has ended.
+	octet = 8
 )
 
 // grid is what scales are rounded to; bits 0 is all that their type has.
@@ -61,9 +64,14 @@ func (q *Weights) filled(values []float64) *filling {
 }
 
 // fill finds scales, zero points and codes of plain weights, of which the greatest is most.
-func (q *Weights) fill(values []float64, most float64) error {
+func (q *Weights) fill(ctx context.Context, values []float64, most float64) error {
 	f := q.filled(values)
 	for i := range f.spans {
+		if i%q.N%octet == 0 {
+			if err := ended(ctx); err != nil {
+				return err
+			}
+		}
 		s := &f.spans[i]
 		for _, v := range f.part(i) {
 			s.lo, s.hi = min(s.lo, v), max(s.hi, v)
@@ -82,21 +90,26 @@ func (q *Weights) fill(values []float64, most float64) error {
 	if err := f.inReach(); err != nil {
 		return err
 	}
-	to := f.grid()
-	// Parts are of eight outputs, whose codes are whole bytes.
-	parts := (q.N + 7) / 8
+	to := f.grid(ctx)
+	parts := (q.N + octet - 1) / octet
 	workers := max(1, min(runtime.GOMAXPROCS(0), parts, len(values)>>14))
 	var wait sync.WaitGroup
 	for worker := range workers {
 		wait.Go(func() {
 			for g := range q.Groups() {
-				for n := parts * worker / workers * 8; n < min(parts*(worker+1)/workers*8, q.N); n++ {
+				for n := parts * worker / workers * octet; n < min(parts*(worker+1)/workers*octet, q.N); n++ {
+					if n%octet == 0 && ctx.Err() != nil {
+						return
+					}
 					f.group(g*q.N+n, to)
 				}
 			}
 		})
 	}
 	wait.Wait()
+	if err := ended(ctx); err != nil {
+		return err
+	}
 	q.ScaleBits = q.scaleBits(q.Scales, q.Zeros)
 	return nil
 }
@@ -173,28 +186,28 @@ func (q *Weights) want(s span, top float64) float64 {
 // error hardly grows: where weights have w significant bits and scales b, rounding a
 // scale moves the group's greatest weight by up to 2^(w-b) of its own steps: up to two of them
 // the choice among neighbours makes up for.
-func (f *filling) grid() grid {
+func (f *filling) grid(ctx context.Context) grid {
 	if f.ScaleType == dtype.F8E8M0 {
 		return grid{}
 	}
 	form, wish := f.Form(), f.ScaleBits
 	if wish > 0 {
-		for to := (grid{wish, form.Expands(wish)}); to.bits > 0; to.bits-- {
+		for to := (grid{wish, form.Expands(wish)}); to.bits > 0 && ctx.Err() == nil; to.bits-- {
 			if f.fits(to) {
 				return to
 			}
 		}
 		return grid{bits: wish}
 	}
-	most, plain := form.ExpandBits(), f.tried(grid{})
-	for bits := 1; bits <= most; bits++ {
-		if to := (grid{bits, true}); f.fits(to) && f.tried(to) <= plain {
+	most, plain := form.ExpandBits(), f.tried(ctx, grid{})
+	for bits := 1; bits <= most && ctx.Err() == nil; bits++ {
+		if to := (grid{bits, true}); f.fits(to) && f.tried(ctx, to) <= plain {
 			return to
 		}
 	}
-	for bits := most; bits >= max(form.WeightBits()-1, 4); bits-- {
+	for bits := most; bits >= max(form.WeightBits()-1, 4) && ctx.Err() == nil; bits-- {
 		if to := (grid{bits, true}); f.fits(to) {
-			if f.tried(to) > grows*grows*plain {
+			if f.tried(ctx, to) > grows*grows*plain {
 				break
 			}
 			return to
@@ -203,9 +216,9 @@ func (f *filling) grid() grid {
 	return grid{}
 }
 
-// tried is the sum of the errors' squares of some groups with scales of a grid.
-func (f *filling) tried(to grid) (off float64) {
-	for i := 0; i < len(f.spans); i += (len(f.spans) + probe - 1) / probe {
+// tried is the sum of the errors' squares of some groups with scales of a grid; of less of them where ctx ends.
+func (f *filling) tried(ctx context.Context, to grid) (off float64) {
+	for i := 0; i < len(f.spans) && ctx.Err() == nil; i += (len(f.spans) + probe - 1) / probe {
 		off += f.group(i, to)
 	}
 	return off
@@ -419,7 +432,7 @@ func (l Linear) sample() (*Weights, error) {
 			w.Set(v, n, k)
 		}
 	}
-	return l.Quantize(w)
+	return l.Quantize(context.Background(), w)
 }
 
 // Usual is the kind with the ScaleBits that [Linear.Quantize] gives weights of the size and

@@ -2,9 +2,13 @@ package qmm
 
 import (
 	"bytes"
+	"context"
+	"errors"
 	"math"
 	"runtime"
 	"slices"
+	"strings"
+	"sync/atomic"
 	"testing"
 	"time"
 
@@ -44,7 +48,7 @@ func TestScaleBits(t *testing.T) {
 				if testing.Short() && k > 0 {
 					continue
 				}
-				q, err := l.Quantize(plain)
+				q, err := l.Quantize(t.Context(), plain)
 				if err != nil {
 					t.Fatal(err)
 				}
@@ -60,11 +64,11 @@ func TestScaleBits(t *testing.T) {
 					}
 				}
 				l.ScaleBits = 11 // of f16, all
-				all, err := l.Quantize(plain)
+				all, err := l.Quantize(t.Context(), plain)
 				if err != nil {
 					t.Fatal(err)
 				}
-				ratio := array.RelFro(q.Dequantize(), plain) / array.RelFro(all.Dequantize(), plain)
+				ratio := array.RelFro(dequantized(t, q), plain) / array.RelFro(dequantized(t, all), plain)
 				if !(ratio <= 1.02) {
 					t.Errorf("%s: the weights' error is %.4f of that with full scales", q, ratio)
 				}
@@ -281,11 +285,11 @@ func TestExpandKeeps(t *testing.T) {
 // TestFactor holds that a factor that is a power of two costs the weights nothing.
 func TestFactor(t *testing.T) {
 	for i, plain := range []*array.Array{query(t), normal(dtype.F32, 6, 24, 512), normal(dtype.F32, 7, 24, 512)} {
-		q, err := kind(t, "nvfp4", plain.Shape[0], plain.Shape[1]).Quantize(plain)
+		q, err := kind(t, "nvfp4", plain.Shape[0], plain.Shape[1]).Quantize(t.Context(), plain)
 		if err != nil {
 			t.Fatal(err)
 		}
-		ours, most := array.RelFro(q.Dequantize(), plain), 0.0
+		ours, most := array.RelFro(dequantized(t, q), plain), 0.0
 		for _, v := range plain.Floats() {
 			most = max(most, math.Abs(v))
 		}
@@ -301,7 +305,7 @@ func TestFactor(t *testing.T) {
 			}
 			f.group(i, grid{})
 		}
-		if theirs := array.RelFro(q.Dequantize(), plain); !(ours <= 1.01*theirs) {
+		if theirs := array.RelFro(dequantized(t, q), plain); !(ours <= 1.01*theirs) {
 			t.Errorf("%d: the weights are off by %g, by %g with the factor that fits them best", i, ours, theirs)
 		}
 	}
@@ -314,7 +318,7 @@ func TestQuantizeBeside(t *testing.T) {
 		w := normal(dtype.F32, 12, n, k)
 		quantised := func(processors int) *Weights {
 			defer runtime.GOMAXPROCS(runtime.GOMAXPROCS(processors))
-			q, err := kind(t, text, n, k).Quantize(w)
+			q, err := kind(t, text, n, k).Quantize(t.Context(), w)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -323,6 +327,61 @@ func TestQuantizeBeside(t *testing.T) {
 		one, four := quantised(1), quantised(4)
 		if !bytes.Equal(one.Codes.Data, four.Codes.Data) || !bytes.Equal(one.Scales.Data, four.Scales.Data) || one.Zeros != nil && !bytes.Equal(one.Zeros.Data, four.Zeros.Data) {
 			t.Errorf("%s: four processors give something else", text)
+		}
+	}
+}
+
+// waning is a context that ends once it was asked so often.
+type waning struct {
+	context.Context
+	left atomic.Int64
+}
+
+func (c *waning) Err() error {
+	if c.left.Add(-1) < 0 {
+		return context.Canceled
+	}
+	return nil
+}
+
+// TestQuantizeEnds ends the context at every place that asks for it: no weights come of that.
+func TestQuantizeEnds(t *testing.T) {
+	for _, text := range []string{"i4 group=32", "u4 zero group=channel", "f6e3m2 scalebits=3", "mxfp4", "nvfp4"} {
+		l := kind(t, text, 40, 96)
+		w := normal(dtype.F32, 1, l.N, l.K)
+		asked := func(work func(ctx context.Context) error) int {
+			for n := 0; ; n++ {
+				ctx := &waning{Context: t.Context()}
+				ctx.left.Store(int64(n))
+				switch err := work(ctx); {
+				case err == nil && ctx.left.Load() >= 0:
+					return n
+				case !errors.Is(err, context.Canceled) || !strings.HasPrefix(err.Error(), "qmm: "):
+					t.Fatalf("%s, ended after %d: %v", text, n, err)
+				}
+			}
+		}
+		quantized := asked(func(ctx context.Context) error {
+			q, err := l.Quantize(ctx, w)
+			if (q == nil) != (err != nil) {
+				t.Errorf("%s: %v, %v", text, q, err)
+			}
+			return err
+		})
+		q, err := l.Quantize(t.Context(), w)
+		if err != nil {
+			t.Fatal(err)
+		}
+		plain := asked(func(ctx context.Context) error {
+			w, err := q.Dequantize(ctx)
+			if (w == nil) != (err != nil) {
+				t.Errorf("%s: %v, %v", text, w, err)
+			}
+			return err
+		})
+		// Once a row of weights, once eight outputs of a group, and once more for all.
+		if quantized < l.N+l.Groups()*l.N/8*2+1 || plain != l.N+1 {
+			t.Errorf("%s: asked %d and %d times", text, quantized, plain)
 		}
 	}
 }

@@ -111,7 +111,7 @@ func (c typeCase) run(ctx context.Context, d device.Device, back bool) (outcome,
 			w.SetCode(i, w.Code(i)&^(1<<31)) // none is negative
 		}
 	}
-	q, err := c.l.Quantize(w)
+	q, err := c.l.Quantize(ctx, w)
 	if err != nil {
 		return out, err
 	}

@@ -81,7 +81,7 @@ func TestWidePlans(t *testing.T) {
 			if l.ZeroPoint {
 				w = generated(t, "rand:f32", c.n, c.k)
 			}
-			q, err := l.Quantize(w)
+			q, err := l.Quantize(t.Context(), w)
 			if err != nil {
 				t.Fatal(err)
 			}

@@ -30,7 +30,7 @@ func TestZeros(t *testing.T) {
 		{"u5 group=channel", func(i int) float64 { return math.Copysign(0, -1) }, false},
 	} {
 		l := kind(t, c.layer+" zero", 40, 328)
-		q, err := l.Quantize(normal(l.ActType, uint64(i), l.N, l.K))
+		q, err := l.Quantize(t.Context(), normal(l.ActType, uint64(i), l.N, l.K))
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -20,6 +20,8 @@ type Layer struct {
 	weights *qmm.Weights
 	plain   *array.Array // nil of a checkpoint
 	format  string       // of a checkpoint
+	bias    *array.Array // that its products add; nil without one
+	biasErr error        // why there is none of a checkpoint that has one
 	packed  *qmm.Packed  // once it is needed
 }
 
@@ -39,7 +41,7 @@ func Quantize(kind string, w any) (*Layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	q, err := l.Quantize(plain)
+	q, err := l.Quantize(Context(), plain)
 	if err != nil {
 		return nil, err
 	}
@@ -47,10 +49,11 @@ func Quantize(kind string, w any) (*Layer, error) {
 }
 
 // Checkpoint takes a layer that others have quantised, "FILE.safetensors:LAYER", exactly as it is stored: of GPTQ, AWQ,
-// compressed-tensors, modelopt or gpt-oss, whose experts are "FILE.safetensors:LAYER[5]". The layer may be left out where
-// the file has one; of others the error lists which there are. x and y are bf16 where its scales are, else f16. Biases are not read,
-// and are an argument of [Layer.RunWith].
-func Checkpoint(spec string) (*Layer, error) {
+// compressed-tensors, modelopt, DeepSeek-V3 or gpt-oss, whose experts are "FILE.safetensors:LAYER[5]". The layer may be left out where
+// the file has one; of others the error lists which there are. x and y are bf16 where its scales are, and beside scales that tell nothing of them
+// where its bias is, else f16; or as act says, "act=bf16" or "act=f16". Its bias, where not all of it is 0, is what
+// [Layer.Run] adds. One that the type of y does not hold as it is leaves all but Run, whose error says so, and [Layer.RunWith] takes another.
+func Checkpoint(spec string, act ...string) (*Layer, error) {
 	path, name, ok := array.SplitTensors(spec)
 	if !ok {
 		return nil, fmt.Errorf("lab: %q is no layer of a checkpoint, which is \"FILE.safetensors:LAYER\"", spec)
@@ -64,11 +67,21 @@ func Checkpoint(spec string) (*Layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	format, err := f.Format(name)
-	if err != nil {
+	for _, word := range act {
+		types := map[string]dtype.Type{"act=f16": dtype.F16, "act=bf16": dtype.BF16}
+		if types[word] == 0 {
+			return nil, fmt.Errorf("lab: %q says nothing of a layer that is stored; its x and y are \"act=f16\" or \"act=bf16\"", word)
+		}
+		if q, err = checkpoint.As(q, types[word]); err != nil {
+			return nil, err
+		}
+	}
+	l := &Layer{weights: q}
+	if l.format, err = f.Format(name); err != nil {
 		return nil, err
 	}
-	return &Layer{weights: q, format: format}, nil
+	l.bias, l.biasErr = f.Bias(name, q.Linear)
+	return l, nil
 }
 
 func numbers(v any) (*array.Array, error) {
@@ -84,11 +97,11 @@ func numbers(v any) (*array.Array, error) {
 }
 
 // Run multiplies x [M, K] with the layer on the chosen device (see [Device]): y [M, N].
-// x is rounded to the type of the activations first.
+// x is rounded to the type of the activations first. The bias of a layer from [Checkpoint] is added.
 func (l *Layer) Run(x any) (*array.Array, error) { return l.RunWith(x, nil, nil) }
 
 // RunWith is [Layer.Run] with a bias [N] that is added to each row and a residual [M, N] that is
-// added, before y is rounded; nil leaves one out. They are numbers as x is, and rounded like it.
+// added, before y is rounded; nil leaves one out, or takes the bias of a layer from [Checkpoint]. They are numbers as x is, and rounded like it.
 func (l *Layer) RunWith(x, bias, residual any) (*array.Array, error) {
 	act := func(name string, v any) (*array.Array, error) {
 		a, err := numbers(v)
@@ -102,10 +115,15 @@ func (l *Layer) RunWith(x, bias, residual any) (*array.Array, error) {
 		return nil, err
 	}
 	var c qmm.Call
-	if bias != nil {
+	switch {
+	case bias != nil:
 		if c.Bias, err = act("the bias", bias); err != nil {
 			return nil, err
 		}
+	case l.biasErr != nil:
+		return nil, l.biasErr
+	default:
+		c.Bias = l.bias
 	}
 	if residual != nil {
 		if c.Residual, err = act("the residual", residual); err != nil {
@@ -132,16 +150,20 @@ func (l *Layer) RunWith(x, bias, residual any) (*array.Array, error) {
 }
 
 // WeightError is what rounding the weights cost, as a part of their norm. It is NaN of a layer from [Checkpoint]: nobody
-// has its plain weights here.
+// has its plain weights here; and where the cell is interrupted.
 func (l *Layer) WeightError() float64 {
 	if l.plain == nil {
 		return math.NaN()
 	}
-	return array.RelFro(l.weights.Dequantize(), l.plain)
+	w, err := l.Dequantize()
+	if err != nil {
+		return math.NaN()
+	}
+	return array.RelFro(w, l.plain)
 }
 
 // OutputError is how far y of [Layer.Run] is from the product with the plain weights in
-// float64, as a part of its norm; of a layer from [Checkpoint], from that with its weights as [Layer.Dequantize] has them.
+// float64, as a part of its norm; of a layer from [Checkpoint], from that with its weights as [Layer.Dequantize] has them, and its bias.
 func (l *Layer) OutputError(x any) (float64, error) {
 	xs, err := numbers(x)
 	if err != nil {
@@ -153,7 +175,9 @@ func (l *Layer) OutputError(x any) (float64, error) {
 	}
 	plain := l.plain
 	if plain == nil {
-		plain = l.Dequantize()
+		if plain, err = l.Dequantize(); err != nil {
+			return 0, err
+		}
 	}
 	ctx, m, n, k := Context(), y.Shape[0], y.Shape[1], l.weights.K
 	a, b, want := xs.Cast(l.weights.ActType).Floats(), plain.Floats(), make([]float64, m*n)
@@ -164,6 +188,9 @@ func (l *Layer) OutputError(x any) (float64, error) {
 			}
 			for e := range k {
 				want[i*n+j] += a[i*k+e] * b[j*k+e]
+			}
+			if l.bias != nil {
+				want[i*n+j] += l.bias.At(j)
 			}
 		}
 	}
@@ -239,13 +266,21 @@ func (l *Layer) Codes() *array.Array { return l.weights.Codes }
 // Scales are [groups, N].
 func (l *Layer) Scales() *array.Array { return l.weights.Scales }
 
-// Dequantize is the weights as f32 [N, K].
-func (l *Layer) Dequantize() *array.Array { return l.weights.Dequantize() }
+// Bias is what products of a layer from [Checkpoint] add, [N] of the type of y; nil without one, and where all of it was 0. The error is of
+// one that this type does not hold as it is.
+func (l *Layer) Bias() (*array.Array, error) { return l.bias, l.biasErr }
+
+// Dequantize is the weights as f32 [N, K]. The error is of a cell that is interrupted.
+func (l *Layer) Dequantize() (*array.Array, error) { return l.weights.Dequantize(Context()) }
 
 func (l *Layer) String() string {
 	text := fmt.Sprintf("%s [%d, %d]: %.3f bits a weight", l.weights.Linear, l.weights.N, l.weights.K, l.BitsPerWeight())
 	if l.plain == nil {
-		return text + ", from " + l.format
+		text += ", from " + l.format
+		if l.bias != nil || l.biasErr != nil {
+			text += ", with a bias"
+		}
+		return text
 	}
 	return text + fmt.Sprintf(", rounding costs %.2f%% of the weights' norm", 100*l.WeightError())
 }

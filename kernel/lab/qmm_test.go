@@ -66,7 +66,10 @@ func TestCheckpoint(t *testing.T) {
 		if text := l.String(); !strings.HasPrefix(text, want) || !strings.Contains(text, ", from ") || strings.Contains(text, "NaN") {
 			t.Errorf("%s is %s, not %s", spec, text, want)
 		}
-		if p, err := l.Program(1); err != nil || p == nil || l.Dequantize().Shape[1] != k {
+		if w, err := l.Dequantize(); err != nil || w.Shape[1] != k {
+			t.Errorf("%s: %v, %v", spec, w, err)
+		}
+		if p, err := l.Program(1); err != nil || p == nil {
 			t.Errorf("%s: %v", spec, err)
 		}
 	}
@@ -80,6 +83,85 @@ func TestCheckpoint(t *testing.T) {
 		if l, err := Checkpoint(spec); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", spec, l, err)
 		}
+	}
+}
+
+// TestCheckpointBias adds biases that layers are stored with, or others in their place, and takes another type of x and y.
+func TestCheckpointBias(t *testing.T) {
+	if err := Device("interp"); err != nil {
+		t.Fatal(err)
+	}
+	const file = "../../gpu/qmm/checkpoint/testdata/bias/bias.safetensors"
+	for _, c := range []struct{ layer, act, kind string }{{"half", "", "f16"}, {"wide", "", "f16"}, {"brain", "act=bf16", "bf16"}} {
+		var act []string
+		if c.act != "" {
+			act = append(act, c.act)
+		}
+		l, err := Checkpoint(file+":"+c.layer, act...)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := l.Bias()
+		if err != nil || b.Header() != c.kind+"[8]" || !strings.HasSuffix(l.String(), ", from gptq, with a bias") {
+			t.Fatalf("%s: %v, %v", l, b, err)
+		}
+		y, err := l.Run("zeros:f16[2, 64]")
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i := range 16 {
+			if got, want := y.At(i/8, i%8), b.At(i%8); got != want {
+				t.Errorf("%s: y[%d, %d] is %g, not %g", c.layer, i/8, i%8, got, want)
+			}
+		}
+		if y, err = l.RunWith("zeros:f16[2, 64]", "ones:f16[8]", nil); err != nil || y.At(1, 7) != 1 {
+			t.Errorf("%s: %v, %v", c.layer, y, err)
+		}
+		if off, err := l.OutputError("randn:f16[3, 64]"); err != nil || off > 0.004 {
+			t.Errorf("%s: y is off by %g, %v", c.layer, off, err)
+		}
+	}
+	l, err := Checkpoint(file + ":zero")
+	if err != nil || strings.Contains(l.String(), "bias") {
+		t.Errorf("%v, %v", l, err)
+	}
+	if b, err := l.Bias(); b != nil || err != nil {
+		t.Errorf("%v, %v", b, err)
+	}
+	if l, err = Checkpoint(file + ":unheld"); err != nil {
+		t.Fatal(err)
+	}
+	if y, err := l.Run("zeros:f16[1, 64]"); err == nil || !strings.Contains(err.Error(), "in a cell by RunWith, which round it") {
+		t.Errorf("a bias that f16 does not hold: %v, %v", y, err)
+	}
+	if y, err := l.RunWith("zeros:f16[1, 64]", file+":unheld.bias", nil); err != nil {
+		t.Errorf("the same, rounded: %v, %v", y, err)
+	}
+	if b, err := l.Bias(); err == nil {
+		t.Errorf("%v", b)
+	}
+	if l, err := Checkpoint(file+":half", "act=f32"); err == nil || !strings.Contains(err.Error(), `its x and y are "act=f16" or "act=bf16"`) {
+		t.Errorf("%v, %v", l, err)
+	}
+}
+
+// TestLayerEnds interrupts what takes long of a layer beside products.
+func TestLayerEnds(t *testing.T) {
+	l, err := Quantize("i4", "randn:f32[24, 64]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	ended, cancel := context.WithCancel(t.Context())
+	cancel()
+	defer Attach(Hooks{Context: func() context.Context { return ended }})()
+	if l, err := Quantize("i4", "randn:f32[24, 64]"); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", l, err)
+	}
+	if w, err := l.Dequantize(); !errors.Is(err, context.Canceled) {
+		t.Errorf("%v, %v", w, err)
+	}
+	if e := l.WeightError(); !math.IsNaN(e) {
+		t.Errorf("rounding costs %g", e)
 	}
 }
 

@@ -5,13 +5,15 @@
 
 Each folder has one layer. Random weights are quantised by the module itself, and y is held to what torch makes of the same weights in
 float64, called as torch.nn.Module, by torch.compile, as torch.ops.tilus_lab.…, in a CUDA graph, one behind the other and dependent, and, of
-the plan decode, as a program through addresses and a stream of the driver. With --times graphs of products by several layers,
-one behind the other, are timed beside torch's of plain weights in 16 bits. --header FOLDER also runs FOLDER/header, which is
-export_header.c with what `export` wrote there. Needs torch and a GPU.
+the plan decode, as a program through addresses and a stream of the driver. A folder with layer.so, which is export_layer.c with the
+layer's C header, is multiplied by that too. One with weights, of `export --weights`, is of these, which the module's load reads as well.
+With --times graphs of products by several layers, one behind the other, are timed beside torch's of plain weights in 16 bits.
+--header FOLDER also runs FOLDER/header, which is export_header.c with what `export` wrote there. Needs torch and a GPU.
 """
 
 import argparse
 import concurrent.futures
+import ctypes
 import datetime
 import glob
 import hashlib
@@ -19,6 +21,7 @@ import importlib
 import inspect
 import json
 import os
+import re
 import subprocess
 import sys
 
@@ -29,12 +32,36 @@ def errors(got, want, torch):
 
 def weights(layer, torch):
     """Arguments of Linear but for a factor, the weights that it multiplies with, in float64, and the factor, if there is one."""
-    w = torch.randn(layer.N, layer.K, device="cuda") * 0.02
-    if min(layer.VALUES) >= 0 and "zeros" not in inspect.signature(layer.Linear).parameters:
-        w = w.abs()  # codes without a sign or zero points
-    parts = layer.quantized(w)
+    if path := stored(layer):
+        parts = tensors_of(path, torch)
+        parts = [parts[name].cuda() for name in ("codes", "scales", "zeros") if name in parts] + [parts[name].item() for name in ("factor",) if name in parts]
+    else:
+        w = torch.randn(layer.N, layer.K, device="cuda") * 0.02
+        if min(layer.VALUES) >= 0 and "zeros" not in inspect.signature(layer.Linear).parameters:
+            w = w.abs()  # codes without a sign or zero points
+        parts = layer.quantized(w)
     tensors = [p for p in parts if hasattr(p, "shape")]
     return tensors, layer.dequantize(*parts), parts[len(tensors) :]
+
+
+def stored(layer):
+    """The file of weights that `export` wrote beside the module, or None."""
+    path = layer.__file__[: -len("py")] + "safetensors"
+    return path if os.path.exists(path) else None
+
+
+def tensors_of(path, torch):
+    """The tensors of a .safetensors file, read without the library that the module's load takes."""
+    types = {"U8": torch.uint8, "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F8_E4M3": torch.float8_e4m3fn, "F8_E8M0": torch.float8_e8m0fnu}
+    with open(path, "rb") as f:
+        said = json.loads(f.read(int.from_bytes(f.read(8), "little")))
+        data = f.read()
+    out = {}
+    for name, of in said.items():
+        if name != "__metadata__":
+            begin, end = of["data_offsets"]
+            out[name] = torch.frombuffer(bytearray(data[begin:end]), dtype=torch.uint8).view(types[of["dtype"]]).reshape(of["shape"])
+    return out
 
 
 def biased(layer, torch, parts, factor):
@@ -51,12 +78,86 @@ def load(folder):
     return importlib.import_module(name)
 
 
-def row(what, folder, layer, module, m, commit, torch, **more):
+class ByHeader:
+    """A layer by its C header, in layer.so. Weights are those of a module; all is queued on a stream of its own."""
+
+    def __init__(self, folder, layer, parts, factor, bias, rows, torch):
+        ctypes.CDLL("libcuda.so.1", ctypes.RTLD_GLOBAL)  # whose functions layer.so takes
+        self.layer = lib = ctypes.CDLL(os.path.abspath(os.path.join(folder, "layer.so")))
+        i64, u64, pointer = ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
+        lib.layer_order.argtypes = [pointer, pointer, pointer, ctypes.c_float, pointer, pointer, pointer]
+        lib.layer_load.argtypes = [ctypes.POINTER(pointer), i64]
+        lib.layer_unload.argtypes = [pointer]
+        lib.layer_pack.argtypes = [pointer, pointer, u64, u64]
+        lib.layer_workspace.argtypes, lib.layer_workspace.restype = [i64], u64
+        lib.layer_run.argtypes = [pointer, pointer, u64, u64, u64, u64, ctypes.c_float, u64, u64, i64, u64, ctypes.c_int]
+        n, k, most, *self.sizes = (i64 * 10).in_dll(lib, "layer_sizes")
+        if (n, k) != (layer.N, layer.K) or not rows <= most:
+            raise RuntimeError(f"{folder}: layer.so is of {n}×{k}, up to {most} rows")
+        text = open(os.path.join(folder, layer.__name__ + ".h")).read()
+        self.products = [(int(to), name) for to, name in re.findall(r"^\t\{ (\d+), .*\}, /\* (\w+): ", text, re.M)]
+        self.factor = factor[0] if factor else 1.0
+        self.bias = bias
+        dense, *ordered = self.order(parts, torch)
+        self.scales, self.zeros = (a.cuda() for a in ordered)
+        self.packed = torch.full([self.sizes[4]], 255, dtype=torch.uint8, device="cuda")
+        dense = dense.cuda()
+        self.stream = torch.cuda.Stream()
+        torch.cuda.synchronize()
+        self.load(rows, torch)
+        self.call("pack", self.loaded, self.stream.cuda_stream, dense.data_ptr(), self.packed.data_ptr())
+        self.stream.synchronize()
+
+    def call(self, what, *args):
+        if code := getattr(self.layer, "layer_" + what)(*args):
+            raise RuntimeError(f"layer_{what} of {self.layer._name}: error {code} of the driver")
+
+    def order(self, parts, torch):
+        """Dense codes, scales and zero points, ordered on the host. Bytes stand behind each, to see that no more is written than the header says."""
+        behind = 64
+        parts = [p.contiguous().cpu().view(torch.uint8).flatten() for p in parts]
+        if [p.numel() for p in parts] != [n for n in self.sizes[:3] if n]:
+            raise RuntimeError(f"weights are {[p.numel() for p in parts]} bytes, those of the header {self.sizes[:3]}")
+        to = [torch.full([n + behind], 0xA5, dtype=torch.uint8) for n in (self.sizes[3], *self.sizes[5:])]
+        self.call("order", *[p.data_ptr() for p in parts], *[None] * (3 - len(parts)), self.factor, *[t.data_ptr() for t in to])
+        if any((t[-behind:] != 0xA5).any() for t in to):
+            raise RuntimeError("layer_order wrote behind its outputs")
+        return [t[:-behind] for t in to]
+
+    def load(self, rows, torch):
+        """Loads programs anew, for products of up to so many rows."""
+        self.unload()
+        self.loaded = ctypes.c_void_p()
+        self.call("load", ctypes.byref(self.loaded), rows)
+        self.space = torch.zeros(max(self.layer.layer_workspace(rows), 1), dtype=torch.uint8, device="cuda")
+        torch.cuda.synchronize()
+
+    def unload(self):
+        if getattr(self, "loaded", None):
+            self.stream.synchronize()
+            self.call("unload", self.loaded)
+            self.loaded = None
+
+    def off(self, module, torch):
+        """How many bytes of ordered scales and zero points, and of packed weights, are others than those of the module."""
+        pairs = [(self.packed, module.packed), (self.scales, module.scales), *([(self.zeros, module.zeros)] if hasattr(module, "zeros") else [])]
+        pairs = [(a, b.view(torch.uint8).flatten()) for a, b in pairs]
+        return sum((a != b).sum().item() if a.shape == b.shape else max(len(a), len(b)) for a, b in pairs), sum(len(a) for a, _ in pairs)
+
+    def program(self, m):
+        return next(name for to, name in self.products if m <= to)
+
+    def run(self, x, y, dependent=False):
+        self.call("run", self.loaded, self.stream.cuda_stream, self.packed.data_ptr(), self.scales.data_ptr(), self.zeros.data_ptr(), self.bias.data_ptr(), self.factor,
+            x.data_ptr(), y.data_ptr(), len(x), self.space.data_ptr(), dependent)  # fmt: skip
+
+
+def row(what, folder, layer, module, m, commit, torch, program=None, **more):
     kind = layer.__doc__.split(", ")[1]
     if hasattr(module, "bias"):
         kind += " bias"
     product = layer.product(m)
-    name = "expand" if getattr(product, "expands", False) and module.exact else product.name
+    name = program or ("expand" if getattr(product, "expands", False) and module.exact else product.name)
     (path,) = glob.glob(os.path.join(folder, name + "_*.ptx"))
     return {
         "what": what, "name": f"{kind}, {layer.N}×{layer.K}, {m} rows", "hash": hashlib.sha256(open(path, "rb").read()).hexdigest()[:24],
@@ -74,8 +175,31 @@ def check(folder, commit):
     parts, w, factor = weights(layer, torch)
     bias, module = biased(layer, torch, parts, factor)
     operator = getattr(torch.ops.tilus_lab, layer.__name__)
-    rows = []
-    for m in (1, 3, 16, 33, 64, 200, 2049):
+    rows, held = [], {}
+    counts = [1, 3, 16, 33, 64, 200, 2049]
+    c = ByHeader(folder, layer, parts, factor, bias, max(counts), torch) if os.path.exists(os.path.join(folder, "layer.so")) else None
+    few = [24, 100] if c else []  # that are called in few ways, so that all programs of the header are
+    read = layer.load(stored(layer)) if stored(layer) and not hasattr(module, "bias") else None  # its bias is 0
+    if c:
+        off, of = c.off(module, torch)
+        r = row("export", folder, layer, module, 1, commit, torch, program="pack", result="equal" if not off else "other weights than the module's", differ=off, of=of, how="C header, weights")
+        r["m"], r["name"] = 0, f"{r['kind']}, {layer.N}×{layer.K}, weights by the C header"
+        rows.append(r)
+        print(f"{r['name']}: {off} of {of} bytes differ from the module's", flush=True)
+
+    def hold(y, m, how, wants, f32, other="", program=None):
+        """A row of a product; other says what is wrong with it but for its error."""
+        error = min(errors(y, want, torch) for want in wants)
+        good = error <= 1.1 * f32
+        r = row("export", folder, layer, module, m, commit, torch, program, result=other or ("equal" if good else f"the error is {error:.3g}, that of f32 sums {f32:.3g}"),
+            differ=0 if good and not other else 1, of=y.numel(), how=how, error=error, error_of_f32=error / f32)  # fmt: skip
+        r["name"] += ", " + how
+        r["cubin"] = r["cubin"] and not program  # headers hold PTX alone
+        rows.append(r)
+        print(f"{r['name']}: {r['program']}, relative error {error:.2e} against torch in float64, that of f32 sums {f32:.2e}{other and ': ' + other}", flush=True)
+        return r
+
+    for m in counts + few:
         x = torch.randn(m, layer.K, device="cuda").to(layer.ACT)
         want = x.double() @ w.T + bias.double()
         wants = [want]
@@ -119,21 +243,69 @@ def check(folder, commit):
             program.launch(*[t.data_ptr() for t in tensors], m, layer.N, layer.K, *factor, stream=stream.cuda_stream)
             stream.synchronize()
 
-        ways = [("torch.nn.Module", function), ("torch.compile", compiled), ("torch.ops", op), ("CUDA graph", graph), ("dependent", dependent)]
-        if product.name.startswith("decode"):
+        def header(y):
+            c.run(x, y)
+            c.stream.synchronize()
+
+        def header_dependent(y):
+            before = [torch.full_like(y, float("nan")) for _ in range(3)]
+            torch.cuda.synchronize()
+            for to in (*before, y):
+                c.run(x, to, dependent=True)
+            c.stream.synchronize()
+            if not all(torch.equal(y, other) for other in before):
+                return "products one behind the other have different bits"
+
+        def loaded(y):
+            y.copy_(read(x))
+
+        ways = [("torch.nn.Module", function)]
+        if m not in few:
+            ways += [("torch.compile", compiled), ("torch.ops", op), ("CUDA graph", graph), ("dependent", dependent)]
+        if m not in few and product.name.startswith("decode"):
             ways.append(("addresses on a stream of its own", addresses))
+        if read:
+            ways.append(("load", loaded))
+        if c:
+            ways += [("C header", header), ("C header, dependent", header_dependent)]
+        first, plain = {}, None
         for how, run in ways:
             y = torch.full((m, layer.N), float("nan"), dtype=layer.ACT, device="cuda")
             torch.cuda.synchronize()
-            run(y)
+            other = run(y) or ""
             torch.cuda.synchronize()
-            error = min(errors(y, want, torch) for want in wants)
-            good = error <= 1.1 * f32
-            r = row("export", folder, layer, module, m, commit, torch, result="equal" if good else f"the error is {error:.3g}, that of f32 sums {f32:.3g}",
-                differ=0 if good else 1, of=y.numel(), how=how, error=error, error_of_f32=error / f32)  # fmt: skip
-            r["name"] += ", " + how
-            rows.append(r)
-            print(f"{r['name']}: {r['program']}, relative error {error:.2e} against torch in float64, that of f32 sums {f32:.2e}", flush=True)
+            # Sums are added up in one order, so that a program has the same bits however it is called; machine code of another compiler need not.
+            program = c.program(m) if how.startswith("C header") else None
+            if how == "load" and not torch.equal(y, first["torch.nn.Module"]):
+                other = "other bits than by tensors in memory"
+            if how == "C header, dependent" and not torch.equal(y, first["C header"]):
+                other = other or "other bits than those of a product alone"
+            if program and program == plain and not torch.equal(y, first["torch.nn.Module"]):
+                other = other or "other bits than the module's"
+            r = hold(y, m, how, wants, f32, other, program)
+            first[how] = y
+            if how == "torch.nn.Module" and not r["cubin"]:
+                plain = r["program"]
+        held[m] = x, wants, f32, first.get("C header")
+    if c:
+        # One workspace for products of different rows, of all that were loaded and then of few, alone and dependent.
+        last, others = {}, dict.fromkeys(held, "")
+        for most in (max(counts), 64):
+            c.load(most, torch)
+            for dependent in (False, True):
+                turns = [m for m in (33, 1, 200, 1, 24, 2049, 3, 24, 64, 16, 1, 100, 33, 2049, 24, 100, 200, 33, 1, 16) if m <= most]
+                ys = [torch.full_like(held[m][3], float("nan")) for m in turns]
+                torch.cuda.synchronize()
+                for m, y in zip(turns, ys):
+                    c.run(held[m][0], y, dependent)
+                c.stream.synchronize()
+                for i, (m, y) in enumerate(zip(turns, ys)):
+                    if not torch.equal(y, held[m][3]):
+                        others[m] = others[m] or f"other bits, as product {i}, {'dependent' if dependent else 'alone'}, of what was loaded for {most} rows"
+                    last[m] = y
+        for m, y in last.items():
+            hold(y, m, "C header, different rows in turn", *held[m][1:3], others[m], c.program(m))
+        c.unload()
     return rows
 
 

@@ -14,9 +14,10 @@ import (
 type builder struct {
 	*source
 	n, k, groups int
-	group        int          // inputs of a group; 0 for one scale an output
-	of           *array.Array // scales [groups, N]
-	zeros        []uint16     // [groups, N], of integers
+	group        int                // inputs of a group; 0 for one scale an output
+	at           func(g, o int) int // where the scale of a group and an output is stored
+	of           *array.Array       // scales [groups, N]
+	zeros        []uint16           // [groups, N], of integers
 	factor       bool
 	one          float64 // all weights' factor, where there is one
 }
@@ -28,46 +29,67 @@ func (b *builder) scales(member string, at func(g, o int) int) error {
 	if err != nil {
 		return err
 	}
+	b.at = at
 	t := a.Type
 	if t == dtype.U8 { // MX formats have exponents
 		t = dtype.F8E8M0
 	}
 	for i := range a.Len() {
 		if v := t.Decode(a.Code(i)); v-v != 0 {
-			return b.bad("%s has %v as number %d; a scale is a number: quantise the layer again", member, v, i)
+			return b.bad("%s is %v; a scale is a number: quantise the layer again", numberAt(member, a.Shape, i), v)
 		}
 	}
 	if t != dtype.F32 {
-		b.of = array.New(t, b.groups, b.n)
-		for g := range b.groups {
-			for o := range b.n {
-				b.of.SetCode(g*b.n+o, a.Code(at(g, o)))
-			}
-		}
+		b.each(t, func(i int) uint64 { return a.Code(i) })
 		return nil
 	}
-	values, lost := a.Floats(), 0
-	for _, t := range []dtype.Type{dtype.BF16, dtype.F16} { // most are wider copies, of bf16 above all
-		off := slices.IndexFunc(values, func(v float64) bool { return t.Decode(t.Encode(v, false)) != v })
+	values := a.Floats()
+	narrow := []dtype.Type{dtype.BF16, dtype.F16} // most are wider copies, of bf16 above all
+	holds := func(t dtype.Type, v float64) bool { return t.Decode(t.Encode(v, false)) == v }
+	var lost []int // by each of them the first
+	for _, t := range narrow {
+		off := slices.IndexFunc(values, func(v float64) bool { return !holds(t, v) })
 		if off < 0 {
-			b.of = array.New(t, b.groups, b.n)
-			for g := range b.groups {
-				for o := range b.n {
-					b.of.SetCode(g*b.n+o, t.Encode(values[at(g, o)], false))
-				}
-			}
+			b.each(t, func(i int) uint64 { return t.Encode(values[i], false) })
 			return nil
 		}
-		lost = off
+		lost = append(lost, off)
 	}
-	if slices.ContainsFunc(values, func(v float64) bool { return v != values[0] }) {
-		return b.bad("%s has %v as number %d, an f32 that neither f16 nor bf16 holds, as which programs take scales; make them bf16, which changes weights by up to 2^-9 of themselves", member, float32(values[lost]), lost)
+	if !slices.ContainsFunc(values, func(v float64) bool { return v != values[0] }) {
+		b.factor, b.one = true, values[0]
+		one := dtype.F16.Encode(1, false)
+		b.each(dtype.F16, func(int) uint64 { return one })
+		return nil
 	}
-	b.of, b.factor, b.one = array.New(dtype.F16, b.groups, b.n), true, values[0]
-	for i := range b.of.Len() {
-		b.of.SetCode(i, dtype.F16.Encode(1, false))
+	const way = "make scales bf16, which changes weights by up to 2^-9 of themselves, or dequantise the layer, and quantise by a kind with --weights"
+	of := func(i int) string { return numberAt(member, a.Shape, i) }
+	neither := slices.IndexFunc(values, func(v float64) bool { return !holds(narrow[0], v) && !holds(narrow[1], v) })
+	if neither < 0 {
+		return b.bad("%s is %v, which bf16 does not hold, and %s is %v, which f16 does not; programs take scales of one of them: %s", of(lost[0]), float32(values[lost[0]]), of(lost[1]), float32(values[lost[1]]), way)
 	}
-	return nil
+	return b.bad("%s is %v, an f32 that neither f16 nor bf16 holds, as which programs take scales; %s", of(neither), float32(values[neither]), way)
+}
+
+// each sets the scales of all groups and outputs, of codes by where they are in what is stored.
+func (b *builder) each(t dtype.Type, code func(i int) uint64) {
+	b.of = array.New(t, b.groups, b.n)
+	for g := range b.groups {
+		for o := range b.n {
+			b.of.SetCode(g*b.n+o, code(b.at(g, o)))
+		}
+	}
+}
+
+// numberAt is number i of an array in words.
+func numberAt(member string, shape []int, i int) string {
+	at := make([]int, len(shape))
+	for d := len(shape) - 1; d >= 0; d-- {
+		at[d], i = i%shape[d], i/shape[d]
+	}
+	if len(at) == 0 {
+		return member
+	}
+	return member + shapeText(at)
 }
 
 // byGroup reads scales [groups, N] and zero points, of which code is that of a group and an output in qzeros.
@@ -111,10 +133,39 @@ func (b *builder) rowScales(member string) (err error) {
 	return b.scales(member, func(g, o int) int { return o*b.groups + g })
 }
 
+// blockScales are scales [N/rows, K/columns], rounded up, of blocks of outputs and inputs. Sizes of blocks are powers of two: of these
+// one has as many blocks, or the only block has all.
+func (b *builder) blockScales(member string) error {
+	rows, columns, err := b.matrix(member)
+	if err != nil {
+		return err
+	}
+	size := func(all, blocks int) int {
+		if blocks == 1 {
+			return all
+		}
+		for size := 16; size < all; size *= 2 {
+			if ceil(all, size) == blocks {
+				return size
+			}
+		}
+		return 0
+	}
+	outputs, inputs := size(b.n, rows), size(b.k, columns)
+	if outputs == 0 || inputs == 0 {
+		return b.bad("%s is %s, and must be [%d, 1], one for each output, one for all weights, or one for each block of 16, 32, 64, 128 or another power of two of %[3]d outputs and of %d inputs", member, b.header(member), b.n, b.k)
+	}
+	if b.groups = columns; columns > 1 {
+		b.group = inputs
+	}
+	return b.scales(member, func(g, o int) int { return o/outputs*columns + g })
+}
+
 // linear is the kind of the layer.
 func (b *builder) linear(t dtype.Type, zero bool) (qmm.Linear, error) {
 	l := qmm.Linear{WeightType: t, ActType: dtype.F16, Group: b.group, ScaleType: b.of.Type, ZeroPoint: zero, Factor: b.factor, N: b.n, K: b.k}
-	if b.of.Type == dtype.BF16 {
+	says := b.of.Type.Bits() == 16 && !b.factor // what type the model's plain numbers have
+	if typ, _, _ := b.tensors.Head(b.biasArray(b.layer)); b.of.Type == dtype.BF16 || !says && typ == "BF16" {
 		l.ActType = dtype.BF16
 	}
 	l, err := l.Check()

@@ -4,7 +4,7 @@
 //
 // Formats are told from each other by the names, types and shapes of the arrays that a layer has; the table formats
 // lists them. What is not certain is refused: the error says which file and layer, what was found there, and a way out.
-// Scales of activations (input_scale and the like) are not read: x is multiplied as it is. Neither are biases.
+// Scales of activations (input_scale and the like) are not read: x is multiplied as it is. A layer's bias is not of its weights: see [File.Bias].
 package checkpoint
 
 import (
@@ -39,6 +39,7 @@ type Found struct {
 	Format  string     // the name of its format; of one that is nearly it where Err says so
 	Experts int        // how many layers NAME[0], NAME[1], … there are; 0 for one layer NAME
 	Kind    qmm.Linear // of the layer, or of the first expert
+	Bias    string     // the type that the layer's bias is stored in, or the first expert's, "bf16"; "0" where all of it is 0; "" without one
 	Err     error      // why the layer is refused; what is read of weights only by [File.Layer] may refuse it too
 }
 
@@ -99,18 +100,9 @@ func Layer(path, name string) (*qmm.Weights, error) {
 }
 
 // Layer reads one layer, "model.layers.0.mlp.down_proj"; of experts that are one array one of them, "NAME[5]". The name
-// may be "" where the file has one layer. Its weights are Valid; x and y are bf16 where scales are, else f16.
+// may be "" where the file has one layer. Its weights are Valid; x and y are bf16 where scales are, and beside scales of 8 bits or one for
+// all, which tell nothing of them, where its bias is; else f16. What it adds to each output is [File.Bias].
 func (f *File) Layer(name string) (*qmm.Weights, error) {
-	if name == "" {
-		all := f.names()
-		if len(all) == 0 {
-			return nil, f.missing("", "")
-		}
-		if len(all) != 1 || f.experts(all[0]) > 0 {
-			return nil, fmt.Errorf("checkpoint: %s has %d quantised layers, and none is named: write %s:LAYER%s", f.path, len(all), f.path, "; there are "+diag.Listed(all, mostNamed))
-		}
-		name = all[0]
-	}
 	s, err := f.source(name)
 	if err != nil {
 		return nil, err
@@ -160,6 +152,7 @@ func (f *File) Layers() []Found {
 			var w *qmm.Weights
 			if w, err = s.weights(); err == nil {
 				found.Kind = w.Linear
+				found.Bias, err = s.storedBias(w.N)
 			}
 		}
 		found.Err = err
@@ -199,8 +192,18 @@ func (f *File) experts(layer string) int {
 
 var expertRE = regexp.MustCompile(`^(.+)\[([0-9]+)\]$`)
 
-// source finds a layer and its format. Where no format is its own, the source beside the error has the nearest.
+// source finds a layer, the only one where it has no name, and its format. Where no format is its own, the source beside the error has the nearest.
 func (f *File) source(name string) (*source, error) {
+	if name == "" {
+		all := f.names()
+		if len(all) == 0 {
+			return nil, f.missing("", "")
+		}
+		if len(all) != 1 || f.experts(all[0]) > 0 {
+			return nil, fmt.Errorf("checkpoint: %s has %d quantised layers, and none is named: write %s:LAYER%s", f.path, len(all), f.path, "; there are "+diag.Listed(all, mostNamed))
+		}
+		name = all[0]
+	}
 	layer, expert := name, -1
 	if m := expertRE.FindStringSubmatch(name); f.layers[name] == nil && m != nil {
 		i, err := strconv.Atoi(m[2])
@@ -214,7 +217,7 @@ func (f *File) source(name string) (*source, error) {
 		return nil, f.missing(name, layer)
 	}
 	count := f.experts(layer)
-	s := &source{File: f, name: name, arrays: arrays, expert: expert}
+	s := &source{File: f, name: name, layer: layer, arrays: arrays, expert: expert}
 	switch {
 	case count > 0 && expert < 0:
 		return nil, s.bad("it is %d experts: name one, %s[0] to %s[%d]", count, layer, layer, count-1)

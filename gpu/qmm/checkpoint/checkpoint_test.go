@@ -17,7 +17,9 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/gpu/qmm"
 	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
 var layers = flag.String("layers", "testdata", "a folder that testdata/make.py has filled")
@@ -45,6 +47,16 @@ func wanted(t *testing.T, path string) *array.Tensors {
 	return w
 }
 
+// dequantized are weights as f32.
+func dequantized(t *testing.T, q *qmm.Weights) *array.Array {
+	t.Helper()
+	w, err := q.Dequantize(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return w
+}
+
 // kinds are those of the layers that are committed.
 var kinds = map[string]string{
 	"gptq/u2": "u2 group=32 scale=f16 act=f16 zero", "gptq/u3": "u3 group=32 scale=f16 act=f16 zero", "gptq/u4": "u4 group=32 scale=f16 act=f16 zero", "gptq/u8": "u8 group=32 scale=f16 act=f16 zero",
@@ -57,6 +69,11 @@ var kinds = map[string]string{
 	"fp8/channel": "f8e4m3 group=channel scale=bf16 act=bf16", "fp8/vector": "f8e4m3 group=channel scale=f16 act=f16", "fp8/tensor": "f8e4m3 group=channel scale=f16 act=f16 factor",
 	"fp8/scalar": "f8e4m3 group=channel scale=f16 act=f16 factor", "fp8/tensor16": "f8e4m3 group=channel scale=bf16 act=bf16",
 	"nvfp4/power": "f4e2m1 group=16 scale=f8e4m3 act=f16 factor", "nvfp4/modelopt_odd": "f4e2m1 group=16 scale=f8e4m3 act=f16 factor",
+	"int_quantized/channel": "i8 group=channel scale=bf16 act=bf16", "int_quantized/group": "i8 group=32 scale=f16 act=f16", "int_quantized/tensor": "i8 group=channel scale=f16 act=f16",
+	"int_quantized/zero": "u8 group=channel scale=f16 act=f16 zero", "int_quantized/group_zero": "u8 group=32 scale=bf16 act=bf16 zero", "int_quantized/f32": "i8 group=channel scale=bf16 act=bf16",
+	"fp8_block/qwen": "f8e4m3 group=128 scale=bf16 act=bf16", "fp8_block/deepseek": "f8e4m3 group=128 scale=bf16 act=bf16", "fp8_block/e8m0": "f8e4m3 group=128 scale=f8e8m0 act=f16",
+	"fp8_block/compressed": "f8e4m3 group=channel scale=bf16 act=bf16", "fp8_block/small": "f8e4m3 group=32 scale=f16 act=f16", "fp8_block/one": "f8e4m3 group=channel scale=f16 act=f16",
+	"bias/half": "i4 group=32 scale=f16 act=f16", "bias/experts.gate_up_proj[1]": "f4e2m1 group=32 scale=f8e8m0 act=bf16", "bias/block.0.mlp.mlp1_weight[0]": "f4e2m1 group=32 scale=f8e8m0 act=bf16",
 	"mxfp4/compressed": "f4e2m1 group=32 scale=f8e8m0 act=f16", "mxfp4/experts.gate_up_proj[2]": "f4e2m1 group=32 scale=f8e8m0 act=f16", "mxfp4/block.0.mlp.mlp2_weight[0]": "f4e2m1 group=32 scale=f8e8m0 act=f16",
 }
 
@@ -87,12 +104,24 @@ func TestLayers(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
+			if of, ok := strings.CutSuffix(name, ".bias"); ok {
+				q, err := f.Layer(of)
+				if err != nil {
+					t.Fatal(err)
+				}
+				b, err := f.Bias(of, q.Linear)
+				if err != nil || b.Type != q.ActType || !array.Compare(b.Cast(dtype.F32), w).Equal() {
+					t.Errorf("%s: %v, %v; want %v", id, b, err, w)
+				}
+				count["biases"]++
+				continue
+			}
 			q, err := Layer(path, name)
 			if err != nil {
 				t.Errorf("%s: %v", id, err)
 				continue
 			}
-			if r := array.Compare(q.Dequantize(), w); !r.Equal() {
+			if r := array.Compare(dequantized(t, q), w); !r.Equal() {
 				t.Errorf("%s as %s: %v", id, q.Linear, r)
 			}
 			if kind := kinds[id]; kind != "" && kind != q.String() {
@@ -106,7 +135,7 @@ func TestLayers(t *testing.T) {
 		}
 		f.Close()
 	}
-	if want := map[string]int{"gptq": 9, "gptq_v2": 9, "awq": 4, "pack_quantized": 9, "fp8": 5, "nvfp4": 4, "mxfp4": 5}; !maps.Equal(count, want) {
+	if want := map[string]int{"gptq": 9, "gptq_v2": 9, "awq": 4, "pack_quantized": 9, "fp8": 5, "nvfp4": 4, "mxfp4": 5, "int_quantized": 6, "fp8_block": 6, "bias": 9, "biases": 7}; !maps.Equal(count, want) {
 		t.Errorf("layers %v, not %v", count, want)
 	}
 }
@@ -147,7 +176,7 @@ func TestFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	got, err := Layer(path, "group32")
-	if err != nil || got.Linear != want.Linear || !array.Compare(got.Dequantize(), want.Dequantize()).Equal() {
+	if err != nil || got.Linear != want.Linear || !array.Compare(dequantized(t, got), dequantized(t, want)).Equal() {
 		t.Errorf("%+v, %v", got, err)
 	}
 	if _, err := Layer(filepath.Join(dir, "model-1.safetensors"), "group32"); err == nil {
@@ -249,7 +278,7 @@ func TestRefused(t *testing.T) {
 		{"no zero points", "l", v1, []tensor{qweight, scales, order}, "it has g_idx I32[64], qweight I32[8, 16], scales F16[2, 16]. That is nearly gptq, but qzeros is missing, which may be in another of the model's files"},
 		{"scales of another type", "l", v1, []tensor{qweight, filled("l.qzeros", 0, 2, 2), zeros("l.scales", "F64", 8, 2, 16), order}, "nearly gptq, but scales must be F16 or BF16 or F32"},
 		{"nothing", "l", v1, []tensor{filled("l.qzeros", 0, 0, 2), zeros("l.qweight", "I32", 4, 0, 16), zeros("l.scales", "F16", 2, 0, 16)}, "qweight is I32[0, 16]: a layer has 1 to 16777216"},
-		{"infinity", "l", v1, []tensor{qweight, filled("l.qzeros", 0x77777777, 2, 2), scales.with(6, 0, 0x7c), order}, "scales has +Inf as number 3"},
+		{"infinity", "l", v1, []tensor{qweight, filled("l.qzeros", 0x77777777, 2, 2), scales.with(6, 0, 0x7c), order}, "scales[0, 3] is +Inf"},
 		{"awq in odd groups", "l", "", []tensor{zeros("l.qweight", "I32", 4, 64, 2), filled("l.qzeros", 0, 3, 2), zeros("l.scales", "F16", 2, 3, 16)}, "64 inputs are not 3 groups of"},
 		{"packed", "l", "", []tensor{packed, packedScale, shape(16, 64)}, ""},
 		{"packed, g_idx unused", "l", "", []tensor{packed, packedScale, shape(16, 64), filled("l.weight_g_idx", 0xffffffff, 64)}, ""},
@@ -263,10 +292,21 @@ func TestRefused(t *testing.T) {
 		{"packed, zero points of bytes", "l", "", []tensor{packed, packedScale, shape(16, 64), zeros("l.weight_zero_point", "I8", 1, 16, 2)}, "nearly pack-quantized, but weight_zero_point must be I32"},
 		{"packed, few zero points", "l", "", []tensor{packed, packedScale, shape(16, 64), filled("l.weight_zero_point", 0, 1, 2)}, "weight_zero_point is I32[1, 2], and must be [2, 2]"},
 		{"fp8 of no number", "l", "", []tensor{weight.with(70, 0x7f), zeros("l.weight_scale", "F32", 4)}, "f:l: qmm: code [1, 6] of f8e4m3"},
-		{"fp8 in groups", "l", "", []tensor{weight, zeros("l.weight_scale", "F32", 4, 16, 2)}, "weight_scale is F32[16, 2], and must be one for each output, [16, 1], or one for all"},
-		{"fp8 in blocks", "l", "", []tensor{weight, zeros("l.weight_scale_inv", "F32", 4, 1, 1)}, "that is fp8 with an f32 scale for blocks of outputs and inputs"},
-		{"fp8 with other scales", "l", "", []tensor{weight, zeros("l.weight_scale", "F32", 4, 15, 1)}, "must be [16, groups], or one for all weights"},
-		{"fp8 with f32 scales", "l", "", []tensor{weight, zeros("l.weight_scale", "F32", 4, 16, 1).with(8, 1, 0, 128, 63)}, "weight_scale has 1.0000001 as number 2, an f32 that neither f16 nor bf16 holds"},
+		{"fp8 in groups", "l", "", []tensor{weight, zeros("l.weight_scale", "F32", 4, 16, 2)}, "weight_scale is F32[16, 2], and must be one for each output, [16, 1], one for each block"},
+		{"fp8 of scales of which no type holds all", "l", "", []tensor{weight, zeros("l.weight_scale", "F32", 4, 16, 1).with(4, 0, 0, 0, 8, 0, 32, 128, 63)}, "weight_scale[2, 0] is 1.0009766, which bf16 does not hold, and weight_scale[1, 0] is 3.85186e-34, which f16 does not"},
+		{"fp8 in blocks", "l", "", []tensor{weight, zeros("l.weight_scale_inv", "BF16", 2, 1, 2)}, ""},
+		{"fp8 in blocks of one output", "l", "", []tensor{zeros("l.weight", "F8_E4M3", 1, 1, 64), zeros("l.weight_scale_inv", "BF16", 2, 1, 2)}, ""},
+		{"fp8 in one block, of scale 0", "l", "", []tensor{weight, zeros("l.weight_scale_inv", "F32", 4, 1, 1)}, ""},
+		{"fp8 in blocks that are none", "l", "", []tensor{weight, zeros("l.weight_scale_inv", "BF16", 2, 2, 3)}, "weight_scale_inv is BF16[2, 3], and must be [16, 1], one for each output, one for all weights, or one for each block of 16, 32, 64, 128 or another power of two of 16 outputs and of 64 inputs"},
+		{"fp8 in blocks of 8 inputs", "l", "", []tensor{weight, zeros("l.weight_scale_inv", "BF16", 2, 1, 8)}, "weight_scale_inv is BF16[1, 8], and must be"},
+		{"fp8 in blocks of many bits", "l", "", []tensor{weight, zeros("l.weight_scale_inv", "F32", 4, 1, 2).with(4, 1, 0, 128, 63)}, "f:l: weight_scale_inv[0, 1] is 1.0000001, an f32 that neither f16 nor bf16 holds, as which programs take scales; make scales bf16"},
+		{"bytes", "l", "", []tensor{zeros("l.weight", "I8", 1, 16, 64), packedScale}, ""},
+		{"bytes, scales of other groups", "l", "", []tensor{zeros("l.weight", "I8", 1, 16, 64), zeros("l.weight_scale", "F16", 2, 16, 3)}, "64 inputs are not 3 equal groups"},
+		{"bytes, other zero points", "l", "", []tensor{zeros("l.weight", "I8", 1, 16, 64), packedScale, zeros("l.weight_zero_point", "I8", 1, 16, 1)}, "weight_zero_point is I8[16, 1], and must be [16, 2]"},
+		{"bytes of bitsandbytes", "l", "", []tensor{zeros("l.weight", "I8", 1, 16, 64), zeros("l.SCB", "F32", 4, 16)}, "that is bitsandbytes"},
+		{"bytes alone", "l", "", []tensor{zeros("l.weight", "I8", 1, 16, 64)}, "nearly int-quantized, but weight_scale is missing"},
+		{"fp8 with other scales", "l", "", []tensor{weight, zeros("l.weight_scale", "F32", 4, 15, 1)}, "weight_scale is F32[15, 1], and must be [16, 1], one for each output"},
+		{"fp8 with f32 scales", "l", "", []tensor{weight, zeros("l.weight_scale", "F32", 4, 16, 1).with(8, 1, 0, 128, 63)}, "weight_scale[2, 0] is 1.0000001, an f32 that neither f16 nor bf16 holds"},
 		{"fp8 with zero points", "l", "", []tensor{weight, zeros("l.weight_scale", "F32", 4), zeros("l.weight_zero_point", "F8_E4M3", 1)}, "nearly fp8, but weight_zero_point is no array of it"},
 		{"nvfp4", "l", "", []tensor{fp4, fp4Scale, one}, ""},
 		{"nvfp4, two factors", "l", "", []tensor{fp4, fp4Scale, zeros("l.weight_scale_2", "F32", 4, 2)}, "weight_scale_2 is F32[2], and must be one number"},
@@ -274,13 +314,13 @@ func TestRefused(t *testing.T) {
 		{"nvfp4, reciprocal of 0", "l", "", []tensor{zeros("l.weight_packed", "U8", 1, 16, 32), fp4Scale, zeros("l.weight_global_scale", "F32", 4, 1)}, "One, the factor of all weights, is +Inf"},
 		{"nvfp4, scales of 32", "l", "", []tensor{fp4, zeros("l.weight_scale", "F8_E4M3", 1, 16, 2), one}, "weight_scale is F8_E4M3[16, 2], and must be [16, 4]"},
 		{"nvfp4, half a group", "l", "", []tensor{zeros("l.weight", "U8", 1, 16, 4), zeros("l.weight_scale", "F8_E4M3", 1, 16, 1), one}, "no whole number of groups of 16"},
-		{"nvfp4, scale of no number", "l", "", []tensor{fp4, fp4Scale.with(1, 0x7f), one}, "weight_scale has NaN as number 1"},
+		{"nvfp4, scale of no number", "l", "", []tensor{fp4, fp4Scale.with(1, 0x7f), one}, "weight_scale[0, 1] is NaN"},
 		{"mxfp4, half a group", "l", "", []tensor{zeros("l.weight_packed", "U8", 1, 16, 8), zeros("l.weight_scale", "U8", 1, 16, 1)}, "no whole number of groups of 32"},
 		{"an expert", "e[1]", "", []tensor{blocks, blockScales}, ""},
 		{"no expert named", "e", "", []tensor{blocks, blockScales}, "f:e: it is 3 experts: name one, e[0] to e[2]"},
 		{"an expert too many", "e[3]", "", []tensor{blocks, blockScales}, "f:e[3]: there are the experts e[0] to e[2]"},
 		{"no such number", "e[99999999999999999999]", "", []tensor{blocks, blockScales}, "no layer has so many experts"},
-		{"expert of no number", "e[1]", "", []tensor{blocks, blockScales.with(33, 255)}, "_scales has NaN as number 1"},
+		{"expert of no number", "e[1]", "", []tensor{blocks, blockScales.with(33, 255)}, "_scales[0, 1] is NaN"},
 		{"another block", "e[0]", "", []tensor{zeros("e_blocks", "U8", 1, 3, 16, 2, 8), blockScales}, "_blocks is U8[3, 16, 2, 8], and must be [experts, N, K/32, 16]"},
 		{"no experts", "l[0]", "", []tensor{weight, zeros("l.weight_scale", "F32", 4)}, "l is one layer, without experts; leave [0] out"},
 		{"an array's name", "l.weight", "", []tensor{weight, zeros("l.weight_scale", "F32", 4)}, "f has no layer l.weight; did you mean l?"},
@@ -305,12 +345,105 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v, %v; want %s", c.what, q, err, c.want)
 		}
 		f.Layers()
+		if _, err := f.Format(c.layer); c.want == "" && err != nil {
+			t.Errorf("%s: %v", c.what, err)
+		}
 	}
 	if _, err := Layer("none.safetensors", "l"); !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
 	}
 	if _, err := Layer("testdata/gptq/gptq.safetensors", "actorder"); err == nil || !strings.Contains(err.Error(), "act-order") {
 		t.Error(err)
+	}
+}
+
+// TestBias takes biases that the type of x and y holds, leaves those of zeros out, and refuses others.
+func TestBias(t *testing.T) {
+	codes, points, scales := zeros("l.qweight", "I32", 4, 8, 16), filled("l.qzeros", 0x88888888, 2, 2), zeros("l.scales", "F16", 2, 2, 16)
+	blocks, blockScales := zeros("e_blocks", "U8", 1, 3, 16, 2, 16), zeros("e_scales", "U8", 1, 3, 16, 2)
+	read := func(tensors ...tensor) *File {
+		t.Helper()
+		data := file(tensors...)
+		f, err := Read(bytes.NewReader(data), int64(len(data)), "f", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	for _, c := range []struct {
+		what, layer string
+		bias        tensor
+		act         dtype.Type // 0 is that of the layer
+		is, want    string     // "" is no bias
+	}{
+		{"f16", "l", zeros("l.bias", "F16", 2, 16).with(3, 0x3c), 0, "f16[16]", ""},
+		{"another layer's", "l", zeros("m.bias", "F16", 2, 16).with(3, 0x3c), 0, "", ""},
+		{"zeros", "l", zeros("l.bias", "F16", 2, 16).with(5, 0x80), 0, "", ""},
+		{"bf16 that f16 holds", "", zeros("l.bias", "BF16", 2, 16).with(2, 0x81, 0x3f), 0, "f16[16]", ""},
+		{"bf16 that f16 does not hold", "l", zeros("l.bias", "BF16", 2, 16).with(2, 0x81, 0x30), 0, "", "f:l: bias[1] is 9.385985e-10, and f16, the type of x and y, would make it 0; bf16 holds all of it: take that for x and y, by --act bf16, act=bf16 in a cell"},
+		{"the same as bf16", "l", zeros("l.bias", "BF16", 2, 16).with(2, 0x81, 0x30), dtype.BF16, "bf16[16]", ""},
+		{"f16 that bf16 does not hold", "l", zeros("l.bias", "F16", 2, 16).with(4, 1, 0x3c), dtype.BF16, "", "bias[2] is 1.0009766, and bf16, the type of x and y, would make it 1; f16 holds all of it: take that for x and y, by --act f16"},
+		{"f32 that f16 holds", "l", zeros("l.bias", "F32", 4, 16).with(4, 0, 0x20, 0x80, 0x3f), 0, "f16[16]", ""},
+		{"f32 of no type", "l", zeros("l.bias", "F32", 4, 16).with(4, 1, 0, 0x80, 0x3f), 0, "", "bias[1] is 1.0000001, and f16, the type of x and y, would make it 1; f16 and bf16 hold not all of it: give f:l.bias by --bias, in a cell by RunWith, which round it"},
+		{"beyond f16", "l", zeros("l.bias", "F32", 4, 16).with(4, 0, 0, 0x80, 0x7e), 0, "", "would make it +Inf; bf16 holds all"},
+		{"no number", "l", zeros("l.bias", "F16", 2, 16).with(2, 0, 0x7e), 0, "", "f:l: bias[1] is NaN; a bias is numbers"},
+		{"of other outputs", "l", zeros("l.bias", "F16", 2, 15), 0, "", "l.bias is F16[15], and a bias is f16, bf16 or f32 and [16] beside"},
+		{"of a row", "l", zeros("l.bias", "F16", 2, 1, 16), 0, "", "l.bias is F16[1, 16], and"},
+		{"of whole numbers", "l", zeros("l.bias", "I32", 4, 16), 0, "", "l.bias is I32[16], and"},
+		{"of experts", "e[1]", zeros("e_bias", "BF16", 2, 3, 16).with(32, 0x81, 0x30), 0, "bf16[16]", ""},
+		{"of other experts", "e[2]", zeros("e_bias", "BF16", 2, 3, 16).with(32, 0x81, 0x30), 0, "", ""},
+		{"of experts, of no type", "e[1]", zeros("e_bias", "F32", 4, 3, 16).with(68, 1, 0, 0x80, 0x3f), 0, "", "f:e[1]: e_bias[1, 1] is 1.0000001, and f16, the type of x and y, would make it 1; f16 and bf16 hold not all of it: give one [N] of your own instead, by --bias"},
+		{"of one expert", "e[1]", zeros("e_bias", "BF16", 2, 16), 0, "", "e_bias is BF16[16], and a bias is f16, bf16 or f32 and [3, 16] beside"},
+	} {
+		f := read(codes, points, scales, c.bias)
+		if strings.HasPrefix(c.layer, "e") {
+			f = read(blocks, blockScales, c.bias)
+		}
+		q, err := f.Layer(c.layer)
+		if err != nil {
+			t.Errorf("%s: %v", c.what, err)
+			continue
+		}
+		if c.act != 0 {
+			if q, err = As(q, c.act); err != nil {
+				t.Errorf("%s: %v", c.what, err)
+				continue
+			}
+		}
+		b, err := f.Bias(c.layer, q.Linear)
+		switch {
+		case c.want != "":
+			if err == nil || !strings.Contains(err.Error(), c.want) {
+				t.Errorf("%s: %v, %v; want %s", c.what, b, err, c.want)
+			}
+		case err != nil:
+			t.Errorf("%s: %v", c.what, err)
+		case c.is == "" && b != nil:
+			t.Errorf("%s: %v", c.what, b)
+		case c.is != "" && (b == nil || b.Header() != c.is):
+			t.Errorf("%s: %v; want %s", c.what, b, c.is)
+		}
+	}
+	if l := read(codes, points, scales, zeros("l.bias", "I32", 4, 16)).Layers(); len(l) != 1 || l[0].Err == nil || l[0].Bias != "" {
+		t.Errorf("a bias of whole numbers is listed as %+v", l)
+	}
+	if b, err := read(codes, points, scales).Bias("m", qmm.Linear{N: 16, ActType: dtype.F16}); err == nil {
+		t.Errorf("the bias of no layer: %v", b)
+	}
+
+	listed, err := Open("testdata/bias/bias.safetensors")
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer listed.Close()
+	is := map[string]string{}
+	for _, l := range listed.Layers() {
+		if is[l.Name] = l.Bias; l.Err != nil {
+			t.Error(l.Err)
+		}
+	}
+	if want := (map[string]string{"half": "f16", "wide": "f32", "brain": "bf16", "zero": "0", "unheld": "f32", "experts.gate_up_proj": "bf16", "block.0.mlp.mlp1_weight": "bf16"}); !maps.Equal(is, want) {
+		t.Errorf("biases %v, not %v", is, want)
 	}
 }
 
@@ -364,10 +497,12 @@ func FuzzLayer(f *testing.F) {
 		{zeros("l.weight", "F8_E4M3", 1, 2, 3), zeros("l.weight_scale", "F32", 4, 2, 1)},
 		{zeros("l.weight", "U8", 1, 1, 8), zeros("l.weight_scale", "F8_E4M3", 1, 1, 1), zeros("l.weight_scale_2", "F32", 4).with(3, 1)},
 		{zeros("l.weight_packed", "U8", 1, 1, 16), zeros("l.weight_scale", "U8", 1, 1, 1)},
+		{zeros("l.weight", "I8", 1, 1, 32), zeros("l.weight_scale", "F16", 2, 1, 2), zeros("l.weight_zero_point", "I8", 1, 1, 2), zeros("l.bias", "BF16", 2, 1).with(0, 1, 2)},
+		{zeros("l.weight", "F8_E4M3", 1, 17, 17), zeros("l.weight_scale_inv", "F32", 4, 2, 2), zeros("l.bias", "F32", 4, 17).with(8, 1, 0, 128, 63)},
 	} {
 		f.Add(file(l...), "l", []byte(`{"bits":4}`))
 	}
-	f.Add(file(zeros("e_blocks", "U8", 1, 1, 1, 1, 16), zeros("e_scales", "U8", 1, 1, 1, 1)), "e[0]", []byte{})
+	f.Add(file(zeros("e_blocks", "U8", 1, 1, 1, 1, 16), zeros("e_scales", "U8", 1, 1, 1, 1), zeros("e_bias", "F16", 2, 1, 1).with(0, 1)), "e[0]", []byte{})
 	f.Add(file(zeros("l.weight", "F8_E4M3", 1, 1, 2), zeros("l.weight_scale", "F32", 4)), "", []byte{})
 	f.Add(file(zeros("l.weight_packed", "I32", 4, 1, 4), zeros("l.weight_scale", "F16", 2, 1), shape(1, 32)), "l", []byte{})
 	f.Fuzz(func(t *testing.T, data []byte, name string, config []byte) {
@@ -392,6 +527,13 @@ func FuzzLayer(f *testing.F) {
 		}
 		if v := q.At(q.N-1, q.K-1); v-v != 0 {
 			t.Fatalf("%s has a weight %v", q.Linear, v)
+		}
+		b, err := file.Bias(name, q.Linear)
+		if b == nil || err != nil {
+			return
+		}
+		if b.Type != q.ActType || !slices.Equal(b.Shape, []int{q.N}) || slices.ContainsFunc(b.Floats(), func(v float64) bool { return v-v != 0 }) {
+			t.Fatalf("%s has the bias %v", q.Linear, b)
 		}
 	})
 }

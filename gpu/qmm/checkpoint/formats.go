@@ -37,6 +37,8 @@ const (
 // gptq: codes [K·bits/32, N] and zero points [groups, N·bits/32] in words, from their low bits on, of 3 bits across words.
 // awq: codes [K, N/8] and zero points [groups, N/8]: eight outputs a word, in the order 0, 2, 4, 6, 1, 3, 5, 7 from its low bits on.
 // pack-quantized: codes [N, K·bits/32] and zero points [N·bits/32, groups], both with 2^(bits-1) added.
+// int-quantized: codes [N, K] and zero points [N, groups], one a byte, with a sign.
+// fp8: scales of outputs, of all weights, or of blocks of outputs and inputs; weight_scale_inv, of DeepSeek-V3 and Qwen3, multiplies too.
 // nvfp4, mxfp4: two codes a byte, the low bits first. weight_global_scale divides, weight_scale_2 multiplies.
 //
 // Sources: AutoGPTQ, gptqmodel 7.7.0, autoawq 0.2.9, compressed-tensors 0.20.1 and its conversion from modelopt, gpt_oss/torch/weights.py.
@@ -50,7 +52,9 @@ func init() { // read functions ask for names of formats
 		{"nvfp4-pack-quantized", []member{{"weight_packed", "U8", false}, {"weight_scale", "F8_E4M3", false}, {"weight_global_scale", "F32", false}}, nil, (*source).nvfp4},
 		{"nvfp4 of modelopt", []member{{"weight", "U8", false}, {"weight_scale", "F8_E4M3", false}, {"weight_scale_2", "F32", false}}, nil, (*source).nvfp4},
 		{"mxfp4-pack-quantized", []member{{"weight_packed", "U8", false}, {"weight_scale", "U8 F8_E8M0", false}}, nil, (*source).mxfp4},
+		{"int-quantized", []member{{"weight", "I8", false}, {"weight_scale", scaled, false}, {"weight_zero_point", "I8", true}}, nil, (*source).intQuantized},
 		{"fp8", []member{{"weight", "F8_E4M3", false}, {"weight_scale", scaled, false}}, nil, (*source).fp8},
+		{"fp8", []member{{"weight", "F8_E4M3", false}, {"weight_scale_inv", scaled + " F8_E8M0", false}}, nil, (*source).fp8},
 		{"mxfp4 of gpt-oss", []member{{"_blocks", "U8", false}, {"_scales", "U8", false}}, nil, (*source).blocks},
 		{"mxfp4 of gpt-oss", []member{{"blocks", "U8", false}, {"scales", "U8", false}}, nil, (*source).blocks},
 	}
@@ -58,7 +62,6 @@ func init() { // read functions ask for names of formats
 
 // others are arrays of formats that are not read, and which these are.
 var others = []struct{ member, format string }{
-	{"weight_scale_inv", "fp8 with an f32 scale for blocks of outputs and inputs, which no scale of 16 bits holds"},
 	{"absmax", "bitsandbytes"}, {"SCB", "bitsandbytes"}, {"biases", "MLX"}, {"W_q", "HQQ"}, {"trellis", "EXL3"}, {"B", "Marlin, which has an order of its own"},
 }
 
@@ -76,6 +79,7 @@ func foreign(arrays map[string]string) string {
 type source struct {
 	*File
 	name    string
+	layer   string // the name, without an expert
 	arrays  map[string]string
 	expert  int // -1 where the layer is one array of its own
 	format  format
@@ -134,6 +138,9 @@ func (s *source) none() error {
 	best := -1
 	for _, f := range formats {
 		n := 0
+		if s.has(s.arrays, f.arrays[0]) { // what a layer is known by
+			n = 2
+		}
 		for _, m := range f.arrays {
 			if _, ok := s.arrays[m.name]; ok {
 				n += 2
@@ -179,8 +186,13 @@ func Formats() (out []string) {
 // header is an array's type and shape.
 func (s *source) header(member string) string {
 	typ, shape, _ := s.tensors.Head(s.arrays[member])
-	return typ + strings.ReplaceAll(fmt.Sprint(shape), " ", ", ")
+	return headText(typ, shape)
 }
+
+// headText is a type in the words of the file and a shape.
+func headText(typ string, shape []int) string { return typ + shapeText(shape) }
+
+func shapeText(shape []int) string { return strings.ReplaceAll(fmt.Sprint(shape), " ", ", ") }
 
 // shape is that of an array, of so many dimensions, each of which a layer may have.
 func (s *source) shape(member string, rank int) ([]int, error) {
@@ -208,19 +220,22 @@ func (s *source) matrix(member string) (rows, columns int, err error) {
 // must refuses an array that is not of a shape.
 func (s *source) must(member string, shape ...int) error {
 	if _, is, _ := s.tensors.Head(s.arrays[member]); !slices.Equal(is, shape) {
-		return s.bad("%s is %s, and must be %s beside the layer's other arrays", member, s.header(member), strings.ReplaceAll(fmt.Sprint(shape), " ", ", "))
+		return s.bad("%s is %s, and must be %s beside the layer's other arrays", member, s.header(member), shapeText(shape))
 	}
 	return nil
 }
 
-// array reads an array.
-func (s *source) array(member string) (*array.Array, error) {
+// array reads an array of the layer.
+func (s *source) array(member string) (*array.Array, error) { return s.read(s.arrays[member]) }
+
+// read reads an array of the file, or the expert's part of it.
+func (s *source) read(name string) (*array.Array, error) {
 	var a *array.Array
 	var err error
 	if s.expert >= 0 {
-		a, err = s.tensors.Part(s.arrays[member], s.expert)
+		a, err = s.tensors.Part(name, s.expert)
 	} else {
-		a, err = s.tensors.Array(s.arrays[member])
+		a, err = s.tensors.Array(name)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("checkpoint: %s: %w", s.name, err)
@@ -511,7 +526,7 @@ func (s *source) packQuantized() (*qmm.Weights, error) {
 	return b.integers(bits, "weight_packed", func(a *array.Array, o, i int) uint64 { return field(a, bits, i, o*columns, 1) })
 }
 
-func (s *source) fp8() (*qmm.Weights, error) {
+func (s *source) intQuantized() (*qmm.Weights, error) {
 	n, k, err := s.matrix("weight")
 	if err != nil {
 		return nil, err
@@ -520,8 +535,48 @@ func (s *source) fp8() (*qmm.Weights, error) {
 	if err := b.rowScales("weight_scale"); err != nil {
 		return nil, err
 	}
+	const sign = 1 << 7 // which makes codes and zero points unsigned
+	b.zeros = make([]uint16, b.groups*n)
+	for i := range b.zeros {
+		b.zeros[i] = sign
+	}
+	if _, ok := s.arrays["weight_zero_point"]; ok {
+		_, scales, _ := s.tensors.Head(s.arrays["weight_scale"])
+		if err := s.must("weight_zero_point", scales...); err != nil {
+			return nil, err
+		}
+		stored, err := s.array("weight_zero_point")
+		if err != nil {
+			return nil, err
+		}
+		for g := range b.groups {
+			for o := range n {
+				b.zeros[g*n+o] = uint16(stored.Code(b.at(g, o)) ^ sign)
+			}
+		}
+	}
+	return b.integers(8, "weight", func(a *array.Array, o, i int) uint64 { return a.Code(o*k+i) ^ sign })
+}
+
+func (s *source) fp8() (*qmm.Weights, error) {
+	n, k, err := s.matrix("weight")
+	if err != nil {
+		return nil, err
+	}
+	b := &builder{source: s, n: n, k: k}
+	scale := s.format.arrays[1].name
+	_, shape, _ := s.tensors.Head(s.arrays[scale])
+	if len(shape) == 2 && (shape[0] < n || n == 1) && (shape[0] > 1 || shape[1] > 1) {
+		if err := b.blockScales(scale); err != nil {
+			return nil, err
+		}
+		return b.floats(dtype.F8E4M3, "weight")
+	}
+	if err := b.rowScales(scale); err != nil {
+		return nil, err
+	}
 	if b.groups != 1 {
-		return nil, s.bad("weight_scale is %s, and must be one for each output, [%d, 1], or one for all; dequantise it, and quantise by a kind with --weights", s.header("weight_scale"), n)
+		return nil, s.bad("%s is %s, and must be one for each output, [%d, 1], one for each block of outputs and inputs, or one for all; dequantise it, and quantise by a kind with --weights", scale, s.header(scale), n)
 	}
 	return b.floats(dtype.F8E4M3, "weight")
 }

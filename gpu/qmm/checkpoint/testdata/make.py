@@ -10,10 +10,11 @@ for each layer, under the layer's name.
 Words of codes are random bits, so that every code is at every place. Who dequantises:
 GPTQ: unpack_rows, unpack_cols and _correct_gptq_v1_qzeros of gptqmodel, taken from its source;
 AWQ: unpack_awq and reverse_awq_order of autoawq, dequantize_gemm for what f16 makes of it;
-compressed-tensors: its compressors, of integers and fp8 with scales as f32, and of MXFP4;
+compressed-tensors: its compressors, of integers and fp8 with scales as f32, also of blocks, and of MXFP4;
+fp8 with weight_scale_inv: _dequantize_fp8_weight of transformers;
 NVFP4: numpy here, which compressed-tensors must equal where the global scale is a power of two and be near
 elsewhere; as modelopt has it, the same numbers with the reciprocal, as compressed-tensors' conversion says (modelopt is not run);
-gpt-oss: convert_moe_packed_tensors of transformers.
+gpt-oss: convert_moe_packed_tensors of transformers. Biases are cast by torch, and must be what they were.
 """
 import argparse, ast, gzip, importlib.util, io, json, pathlib
 
@@ -25,6 +26,7 @@ from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
 from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
 from compressed_tensors.quantization.lifecycle.forward import dequantize
 from safetensors.torch import save
+from transformers.integrations.finegrained_fp8 import _dequantize_fp8_weight
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 
 args = argparse.ArgumentParser()
@@ -230,4 +232,67 @@ w = convert_moe_packed_tensors(blocks, s, dtype=torch.float32).transpose(1, 2)  
 assert w.shape == (3, 8, 64)
 f.add("experts.gate_up_proj", {"_blocks": blocks, "_scales": s}, {f"experts.gate_up_proj[{i}]": w[i] for i in range(3)})
 f.add("block.0.mlp.mlp2_weight", {".blocks": blocks[:1], ".scales": s[:1]}, {"block.0.mlp.mlp2_weight[0]": w[0]})
+f.write()
+
+# Codes of integers one a byte, as W8A8 has them; what it says of activations is of no weight.
+f = File("int_quantized")
+for name, n, k, group, symmetric, dtype in (
+    ("channel", 12, 80 * grow, 0, True, torch.bfloat16), ("group", 8, 96 * grow, 32, True, torch.float16), ("tensor", 8, 64, -1, True, torch.float16),
+    ("zero", 10, 72, 0, False, torch.float16), ("group_zero", 8, 64, 32, False, torch.bfloat16), ("f32", 8, 64, 0, True, torch.float32),
+):
+    code = torch.from_numpy(rng.integers(-128, 128, (n, k)).astype(np.int8))
+    code[0, :2] = torch.tensor([-128, 127])
+    groups = k // group if group > 0 else 1
+    s = scales(*((n, groups) if group >= 0 else (1,)), dtype=dtype)
+    if name == "f32":
+        s = s.bfloat16().float()
+    arrays = {"weight": code, "weight_scale": s}
+    weights = dict(num_bits=8, type="int", symmetric=symmetric, strategy={0: "channel", -1: "tensor"}.get(group, "group"))
+    if group > 0:
+        weights["group_size"] = group
+    if not symmetric:
+        zero = torch.from_numpy(rng.integers(-128, 128, (n, groups)).astype(np.int8))
+        zero[0, 0], zero[-1, 0] = -128, 127
+        arrays["weight_zero_point"] = zero
+    want = decompress("int-quantized", arrays | {"weight_scale": s.float()}, **weights)
+    f.add(name, arrays | {"input_scale": torch.tensor([0.5]), "input_zero_point": torch.zeros(1, dtype=torch.int8)}, want)
+f.write()
+
+# Blocks at the ends of outputs and inputs are smaller.
+f = File("fp8_block")
+for name, n, k, member, block, dtype in (
+    ("qwen", 130, 132, "weight_scale_inv", 128, torch.bfloat16), ("deepseek", 8, 272, "weight_scale_inv", 128, torch.float32), ("e8m0", 8, 144, "weight_scale_inv", 128, torch.float8_e8m0fnu),
+    ("compressed", 132, 20, "weight_scale", 128, torch.bfloat16), ("small", 40, 96, "weight_scale", 32, torch.float16), ("one", 8, 64, "weight_scale_inv", 128, torch.float32),
+    ("unheld", 8, 256, "weight_scale_inv", 128, torch.float32),
+):
+    code = rng.integers(0, 256, (n, k)).astype(np.uint8)
+    code[(code & 127) == 127] = 0x7E
+    weight = torch.from_numpy(code).view(torch.float8_e4m3fn)
+    s = scales(-(-n // block), -(-k // block))
+    s = torch.exp2(torch.log2(s.float()).round()).to(dtype) if name in ("deepseek", "e8m0") else s.float() * 1.0001 if name == "unheld" else s.to(dtype)
+    if member == "weight_scale":
+        want = decompress("float-quantized", {"weight": weight, "weight_scale": s.float()}, num_bits=8, type="float", strategy="block", block_structure=[block, block])
+    else:
+        want = _dequantize_fp8_weight(weight, s, [block, block], torch.float32)
+    f.add(name, {"weight": weight, member: s}, None if name == "unheld" else want)
+f.write()
+
+# Biases as formats have them; of those that a layer is read with, the type of its x and y is torch's too.
+f = File("bias", {"bits": 4, "quant_method": "gptq", "checkpoint_format": "gptq"})
+for name, dtype, act in (("half", torch.float16, torch.float16), ("wide", torch.float32, torch.float16), ("brain", torch.bfloat16, torch.float16), ("zero", torch.float16, None), ("unheld", torch.float32, None)):
+    gptq_layer(f, name, 8, 64, 32, 4, 8, True)
+    b = torch.from_numpy(rng.normal(size=8)).to(torch.float16 if name == "wide" else dtype).to(dtype)
+    if name == "zero":
+        b[:] = torch.tensor([0.0, -0.0] * 4)
+    f.arrays[name + ".bias"] = b
+    if act is not None:
+        assert (b.to(act).double() == b.double()).all()
+        f.want[name + ".bias"] = b.float()
+blocks, s = octets(2, 8, 2, 16), octets(2, 8, 2) % 16 + 110
+w = convert_moe_packed_tensors(blocks, s, dtype=torch.float32).transpose(1, 2)
+b = torch.from_numpy(rng.normal(size=(2, 8)) * 1e-6).bfloat16()  # less than f16 has bits for
+for layer, sep, bias in (("experts.gate_up_proj", "_", "experts.gate_up_proj_bias"), ("block.0.mlp.mlp1_weight", ".", "block.0.mlp.mlp1_bias")):
+    f.add(layer, {sep + "blocks": blocks, sep + "scales": s}, {f"{layer}[{i}]": w[i] for i in range(2)})
+    f.arrays[bias] = b.clone()
+    f.want |= {f"{layer}[{i}].bias": b[i].float() for i in range(2)}
 f.write()

@@ -1,0 +1,124 @@
+package checkpoint
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/tilus-lab/tilus-lab/gpu/qmm"
+	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
+)
+
+// Bias is what a layer adds to each output, [N] numbers of the type of x and y that l has, which is the kind of what [File.Layer] gives,
+// or [As] of it. It is nil where the layer has none, and where all of it is 0, as GPTQModel and AutoAWQ store it for layers that had none.
+//
+// It is the array NAME.bias, of experts that are one array a row of NAME_bias; f16, bf16 or f32. Libraries round it to the type of x and y
+// when they load a model; here nothing is rounded unasked: the error names a number that the type does not hold as it is, and what holds it.
+func (f *File) Bias(name string, l qmm.Linear) (*array.Array, error) {
+	s, err := f.source(name)
+	if err != nil {
+		return nil, err
+	}
+	of, err := s.bias(l.N)
+	if of == nil || err != nil {
+		return nil, err
+	}
+	return s.heldBias(of, l.ActType)
+}
+
+// biasArray is the array that has a layer's bias, or those of its experts; "" without one.
+func (f *File) biasArray(layer string) string {
+	if name, ok := f.layers[layer]["bias"]; ok {
+		return name
+	}
+	if f.experts(layer) > 0 { // mlp.experts.gate_up_proj_blocks, or mlp.mlp1_weight.blocks
+		for _, name := range []string{layer + "_bias", strings.TrimSuffix(layer, "_weight") + "_bias"} {
+			if _, _, ok := f.tensors.Head(name); ok {
+				return name
+			}
+		}
+	}
+	return ""
+}
+
+// biasAt is a number of the bias in words.
+func (s *source) biasAt(i int) string {
+	if s.expert >= 0 {
+		return fmt.Sprintf("%s[%d, %d]", s.biasArray(s.layer), s.expert, i)
+	}
+	return fmt.Sprintf("bias[%d]", i)
+}
+
+// bias is that of n outputs as it is stored; nil without one, and where all of it is 0.
+func (s *source) bias(n int) (*array.Array, error) {
+	name := s.biasArray(s.layer)
+	if name == "" {
+		return nil, nil
+	}
+	typ, is, _ := s.tensors.Head(name)
+	shape := []int{n}
+	if s.expert >= 0 {
+		shape = []int{s.experts(s.layer), n}
+	}
+	if !slices.Contains(strings.Fields(scaled), typ) || !slices.Equal(is, shape) {
+		return nil, s.bad("%s is %s, and a bias is f16, bf16 or f32 and %s beside the layer's other arrays", name, headText(typ, is), shapeText(shape))
+	}
+	a, err := s.read(name)
+	if err != nil {
+		return nil, err
+	}
+	zero := true
+	for i := range a.Len() {
+		v := a.Type.Decode(a.Code(i))
+		if v-v != 0 {
+			return nil, s.bad("%s is %v; a bias is numbers: make it another one", s.biasAt(i), v)
+		}
+		zero = zero && v == 0
+	}
+	if zero {
+		return nil, nil
+	}
+	return a, nil
+}
+
+// heldBias is a bias as a type of x and y holds it.
+func (s *source) heldBias(a *array.Array, act dtype.Type) (*array.Array, error) {
+	lost := func(t dtype.Type) int { // the first number that a type does not hold, or -1
+		return slices.IndexFunc(a.Floats(), func(v float64) bool { return t.Decode(t.Encode(v, false)) != v })
+	}
+	i := lost(act)
+	if i < 0 {
+		return a.Cast(act), nil
+	}
+	other := dtype.BF16
+	if act == dtype.BF16 {
+		other = dtype.F16
+	}
+	way := fmt.Sprintf("%s holds all of it: take that for x and y, by --act %[1]s, act=%[1]s in a cell", other)
+	if lost(other) >= 0 {
+		way = "f16 and bf16 hold not all of it: "
+		if s.expert >= 0 {
+			way += "give one [N] of your own instead, by --bias, in a cell by RunWith, which round it"
+		} else {
+			way += fmt.Sprintf("give %s:%s by --bias, in a cell by RunWith, which round it", s.path, s.biasArray(s.layer))
+		}
+	}
+	v := a.Type.Decode(a.Code(i))
+	return nil, s.bad("%s is %v, and %s, the type of x and y, would make it %v; %s", s.biasAt(i), float32(v), act, act.Decode(act.Encode(v, false)), way)
+}
+
+// storedBias is what [Found] says of the bias of n outputs.
+func (s *source) storedBias(n int) (string, error) {
+	if s.biasArray(s.layer) == "" {
+		return "", nil
+	}
+	a, err := s.bias(n)
+	switch {
+	case err != nil:
+		return "", err
+	case a == nil:
+		return "0", nil
+	}
+	return a.Type.String(), nil
+}
