@@ -480,7 +480,7 @@ func (p *Plan) spans(rows, blocks int) []Schedule {
 	for _, parts := range []int{4, 8} {
 		for _, depth := range []int{1, 2, 3, 4} {
 			for _, sides := range []int{1, 2} {
-				for splits := 1; splits*parts <= 16; splits *= 2 {
+				for splits := 1; splits <= 4 && splits*parts <= 16; splits++ {
 					s := Schedule{Rows: rows, Depth: depth, Warps: 1, Sides: sides, Splits: splits, Parts: parts, PDL: true}
 					if apart {
 						a := s
