@@ -348,7 +348,7 @@ func (l Linear) stored(store *tune.Store, on device.Info, m int, c Call) (Choice
 		return Choice{}, false, err
 	}
 	keys := []Tuned{l.searched(p, m)}
-	if keys[0].Casts == signOff && !own {
+	if keys[0].inherits() && !own {
 		keys = keys[0].orWidth()
 	}
 	plans := []string{c.Plan}

@@ -552,9 +552,14 @@ func TestDear(t *testing.T) {
 		return template.Schedule{Rows: 16, Depth: 1, Warps: warps, Sides: sides, Splits: 1, PDL: true, Stages: 4, Blocks: 132}
 	}
 	var rows []Row
-	for i, w := range []string{"u2", "u2 zero", "u8", "f8e6m1", "f7e6m0", "i8", "i4", "u8 zero=any"} {
+	for i, w := range []string{"u2", "u2 zero", "u8", "f8e6m1", "f7e6m0", "i8", "i4", "u8 zero=any", "u4", "f4e3m0"} {
 		of, zero, _ := strings.Cut(w, " ")
 		r := Row{Weight: of, Zero: zero != "", AnyZero: zero == "zero=any", Act: "f16", Scale: "f16", Group: 128, M: 16, N: 57344, K: 8192, Schedule: stay(4<<(i%2), 1)}
+		if w == "u4" {
+			r.Schedule = stay(8, 1)
+		} else if w == "f4e3m0" {
+			r.Schedule = stay(16, 1)
+		}
 		r.MedianUs = 50
 		rows = append(rows, r)
 	}
@@ -579,7 +584,7 @@ func TestDear(t *testing.T) {
 	}{
 		{"u2", 16, 4, 4}, {"i2", 16, 4, 4}, {"u2 zero", 16, 8, 4}, {"u8", 16, 4, 4}, {"f8e4m3", 16, 4, 4}, {"f8e6m1", 16, 8, 4}, {"f8e7m0", 16, 8, 4},
 		{"u7", 16, 0, 0}, {"f7e5m1", 16, 0, 0}, {"f7e6m0", 16, 4, 0}, {"f7e6m0", 1, 0, 0},
-		{"i8", 16, 8, 4}, {"f8e1m6", 16, 8, 4}, {"i4", 16, 4, 0}, {"u4", 16, 0, 0}, {"u8 zero=any", 16, 8, 4}, {"u8 zero", 16, 4, 4},
+		{"i8", 16, 8, 4}, {"f8e1m6", 16, 8, 4}, {"i4", 16, 4, 8}, {"u4", 16, 8, 8}, {"f4e2m1", 16, 16, 8}, {"f4e1m2", 16, 8, 8}, {"f8e3m4", 16, 4, 4}, {"u8 zero=any", 16, 8, 4}, {"u8 zero", 16, 4, 4},
 	} {
 		l := kind(t, c.text, 57344, 8192)
 		p, err := template.PlanOf(l.Form())

@@ -49,7 +49,12 @@ const (
 	shifted    = "shifts"                   // stored codes stand for values beside them
 	viaBF16    = "via bf16"                 // of which f16 are made
 	signOff    = "sign off codes"           // which is subtracted
+	moreMasks  = "more masks"               // half as many again as for unsigned integers
 )
+
+// inherits reports whether a type whose casts have no entry of their own takes all that the width's says: these casts take hardly
+// more registers.
+func (t Tuned) inherits() bool { return t.Casts == signOff || t.Casts == moreMasks }
 
 // casts is what the casts of a plan take beside masks, or else "".
 func casts(p *template.Plan, one bool) string {
@@ -66,6 +71,8 @@ func casts(p *template.Plan, one bool) string {
 		return viaBF16
 	case p.LessBias || p.Stored.IsInt() && p.Stored.Signed():
 		return signOff
+	case p.Costly():
+		return moreMasks
 	}
 	return ""
 }
@@ -205,8 +212,8 @@ func (l Linear) find(all []Tuned, p *template.Plan, m int) (s template.Schedule,
 				continue
 			}
 			if t.same(want) && t.Schedule.Takes(p, l.N, l.K) {
-				if s = t.Schedule; !own && l.key(p, m).Casts != signOff {
-					s.Resident = 0 // other casts take other registers, but for a sign hardly more
+				if s = t.Schedule; !own && !l.key(p, m).inherits() {
+					s.Resident = 0 // other casts take other registers
 				}
 				return s, "table", own
 			}

@@ -2,6 +2,7 @@ package template
 
 import (
 	"cmp"
+	"fmt"
 	"math"
 	"slices"
 
@@ -168,6 +169,21 @@ func (p *Plan) perElement() float64 {
 		return 4 // cast one by one
 	}
 	return p.Recipe.Cost().PerElement()
+}
+
+// Costly reports whether casts of floats take half as many instructions again as those of unsigned integers of the width.
+func (p *Plan) Costly() bool {
+	if !p.Stored.IsFloat() {
+		return false
+	}
+	unsigned, err := dtype.Parse(fmt.Sprintf("u%d", p.Stored.Bits()))
+	if err != nil {
+		return false
+	}
+	f := p.Form
+	f.Weight = unsigned
+	plain, err := PlanOf(f)
+	return err == nil && p.perElement() >= 1.5*plain.perElement()
 }
 
 // scaled is 1 where sums of a turn are scaled, and 0 where all are at the end.
