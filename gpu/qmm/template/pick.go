@@ -350,6 +350,9 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 			each, scale = fixedwise, longScale
 		}
 		of.fixed = digitsFixed
+		if s.Long {
+			of.fixed, of.block = longFixed, longBlock
+		}
 		instrs := each*elements + of.mma*mma/2 + scale*tiles*float64(p.scales())
 		together, alone = float64(s.Warps)*instrs/of.issued, digitsWait/float64(s.Depth)+instrs/digitsAlone
 	default:
@@ -365,9 +368,6 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 	}
 	bytes := float64(d.bytes()) - float64(s.Rows*Turn*2) + of.x*rows*Turn*2
 	time := of.fixed + float64(turns)*corner(bytes/on.Rate, together/clock, alone/clock, of.ring/float64(s.Stages))
-	if s.Long {
-		time *= longAll
-	}
 	if s.Early > 0 {
 		time *= earlyAll
 	}
@@ -573,7 +573,7 @@ func (p *Plan) Prefer(all []Schedule, m, n, k int, on Machine) Schedule {
 // What Prefer weighs: by how much the model is wrong at least, and how much less code is worth
 // another schedule.
 const (
-	alike     = 1.05
+	alike     = 1.04
 	alikeLong = 1.1 // the same, where the code is so long that the first product waits
 	long      = 1600
 	shorter   = 0.8

@@ -107,5 +107,6 @@ const (
 	fixedwise   = 0.62 // the same, with digits of 16 or 31 bits
 	digitsScale = 20   // to scale sums of a tile
 	longScale   = 5.6  // the same, with 31 bits
-	longAll     = 0.94 // of all that, with 31 bits
+	longFixed   = 1.8  // as digitsFixed, with 31 bits; fitted to qmm_1.json and qmm_types.json
+	longBlock   = 0.12 // as streamRates.block
 )
