@@ -57,9 +57,10 @@ model.safetensors.index.json. Whether zero points of gptq are stored less one is
 quantize_config.json or config.json beside the file. The error of y is against the weights as
 they are dequantised.
 
-The layer's bias, NAME.bias, is added where not all of it is 0 (GPTQModel and AutoAWQ store
-such ones for layers without) and the type of x and y holds it as it is; --bias takes the place
-of it, and is rounded. Activations that a format has quantised too, as W8A8 and fp8 models do,
+The layer's bias, NAME.bias or NAME_bias, is added where not all of it is 0 (GPTQModel and
+AutoAWQ store such ones for layers without). It is an error where the type of x and y does not
+hold it as it is; --bias takes the place of it, and is rounded, and --bias none leaves it out.
+Activations that a format has quantised too, as W8A8 and fp8 models do,
 are multiplied as they are.
 
 --program prints one of the programs instead: decode, wide, prefill, arrange, pack, unpack
@@ -131,11 +132,13 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 				return err
 			}
 			c := qmm.Call{Plan: plan, Soon: soon}
-			if bias == "" {
+			switch bias {
+			case "":
 				if c.Bias, err = of.bias, of.biasErr; err != nil {
 					return err
 				}
-			} else {
+			case "none":
+			default:
 				if c.Bias, err = array.FromSpec(bias); err != nil {
 					return inFlag("--bias", bias, err)
 				}
@@ -210,7 +213,7 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 	f.StringVar(&stored, "checkpoint", "", "quantised `LAYER`, FILE.safetensors:NAME; FILE.safetensors lists its layers")
 	f.StringVar(&act, "act", "", "`TYPE` of x and y with --checkpoint, f16 or bf16; that of the layer's scales or bias where it is not given, else f16")
 	f.StringVar(&x, "x", "", "`ARRAY` [M, K]; one random row where it is not given")
-	f.StringVar(&bias, "bias", "", "`ARRAY` [N] that is added to each row, instead of the bias of a layer of --checkpoint")
+	f.StringVar(&bias, "bias", "", "`ARRAY` [N] that is added to each row, instead of the bias of a layer of --checkpoint; none leaves that out")
 	f.StringVar(&residual, "residual", "", "`ARRAY` [M, N] that is added")
 	f.StringVar(&out, "out", "", "write y to this .npy `FILE`; numbers of bf16 as u16, which are their bits")
 	f.StringVar(&program, "program", "", "print this `PROGRAM` of the kind: decode, wide, prefill, arrange, pack, unpack, expand")
@@ -324,7 +327,10 @@ func listLayers(cmd *cobra.Command, path string, f *checkpoint.File) error {
 			continue
 		}
 		bias := l.Bias
-		if bias == "" {
+		switch {
+		case l.BiasErr != nil:
+			bias = "refused: " + l.BiasErr.Error()
+		case bias == "":
 			bias = "none"
 		}
 		fmt.Fprintf(tw, "%s\t%s\t%s\t[%d, %d]\t%s%d\t%s\n", name, l.Format, l.Kind, l.Kind.N, l.Kind.K, each, l.Kind.Bytes(), bias)

@@ -38,12 +38,8 @@ func (l Linear) measured(p *template.Plan, plan string, m int) (us float64, rows
 		if m > want.Rows {
 			break
 		}
-		keys := []Tuned{want}
-		if want.inherits() {
-			keys = want.orWidth()
-		}
 		all, _ := Table() // the choice of a schedule tells the error
-		for _, want := range keys {
+		for _, want := range want.inherited() {
 			for _, t := range all {
 				if t.same(want) && l.usual(p, true) && t.Schedule.Takes(p, l.N, l.K) {
 					return t.Us, t.Rows

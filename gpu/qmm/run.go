@@ -693,7 +693,7 @@ func (p *Packed) begin(d device.Device, x *array.Array, c Call) (*Result, *steps
 			return nil, nil, err
 		}
 		if c.Bias != nil || c.Residual != nil {
-			return nil, nil, fmt.Errorf("qmm: plan %s takes no bias and no residual; take plan %s", Expand, Prefill)
+			return nil, nil, fmt.Errorf("qmm: plan %s takes no bias and no residual; take plan %s, or leave them out", Expand, Prefill)
 		}
 		all = p.expand(x)
 	}

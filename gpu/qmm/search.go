@@ -348,8 +348,8 @@ func (l Linear) stored(store *tune.Store, on device.Info, m int, c Call) (Choice
 		return Choice{}, false, err
 	}
 	keys := []Tuned{l.searched(p, m)}
-	if keys[0].inherits() && !own {
-		keys = keys[0].orWidth()
+	if !own {
+		keys = keys[0].inherited()
 	}
 	plans := []string{c.Plan}
 	if c.Plan == "" {

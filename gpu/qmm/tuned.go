@@ -93,6 +93,14 @@ func (t Tuned) orWidth() []Tuned {
 	return []Tuned{t, width}
 }
 
+// inherited is orWidth for types that inherit, and else the key alone.
+func (t Tuned) inherited() []Tuned {
+	if t.inherits() {
+		return t.orWidth()
+	}
+	return []Tuned{t}
+}
+
 // In are the schedules of a table for a product of m rows.
 func (l Linear) In(table []Tuned, m int) ([]template.Schedule, error) {
 	p, err := template.PlanOf(l.Form())

@@ -49,7 +49,7 @@ func Quantize(kind string, w any) (*Layer, error) {
 }
 
 // Checkpoint takes a layer that others have quantised, "FILE.safetensors:LAYER", exactly as it is stored: of GPTQ, AWQ,
-// compressed-tensors, modelopt, DeepSeek-V3 or gpt-oss, whose experts are "FILE.safetensors:LAYER[5]". The layer may be left out where
+// compressed-tensors, modelopt, DeepSeek-V3.1 or gpt-oss, whose experts are "FILE.safetensors:LAYER[5]". The layer may be left out where
 // the file has one; of others the error lists which there are. x and y are bf16 where its scales are, and beside scales that tell nothing of them
 // where its bias is, else f16; or as act says, "act=bf16" or "act=f16". Its bias, where not all of it is 0, is what
 // [Layer.Run] adds. One that the type of y does not hold as it is leaves all but Run, whose error says so, and [Layer.RunWith] takes another.
@@ -66,6 +66,9 @@ func Checkpoint(spec string, act ...string) (*Layer, error) {
 	q, err := f.Layer(name)
 	if err != nil {
 		return nil, err
+	}
+	if len(act) > 1 {
+		return nil, fmt.Errorf("lab: %q say the type of x and y of a layer %d times; give one", act, len(act))
 	}
 	for _, word := range act {
 		types := map[string]dtype.Type{"act=f16": dtype.F16, "act=bf16": dtype.BF16}
@@ -101,7 +104,8 @@ func numbers(v any) (*array.Array, error) {
 func (l *Layer) Run(x any) (*array.Array, error) { return l.RunWith(x, nil, nil) }
 
 // RunWith is [Layer.Run] with a bias [N] that is added to each row and a residual [M, N] that is
-// added, before y is rounded; nil leaves one out, or takes the bias of a layer from [Checkpoint]. They are numbers as x is, and rounded like it.
+// added, before y is rounded; nil leaves one out, or takes the bias of a layer from [Checkpoint], which "none" leaves out. They are numbers as x
+// is, and rounded like it.
 func (l *Layer) RunWith(x, bias, residual any) (*array.Array, error) {
 	act := func(name string, v any) (*array.Array, error) {
 		a, err := numbers(v)
@@ -116,6 +120,7 @@ func (l *Layer) RunWith(x, bias, residual any) (*array.Array, error) {
 	}
 	var c qmm.Call
 	switch {
+	case bias == "none":
 	case bias != nil:
 		if c.Bias, err = act("the bias", bias); err != nil {
 			return nil, err
@@ -204,7 +209,7 @@ func (l *Layer) BitsPerWeight() float64 {
 
 // Time is how many µs a product of so many rows of x takes on an H200 with a layer of this
 // kind, of n outputs and k inputs: "measured", with this type of weights or one that is
-// stored alike, or "expected" by the model of its programs.
+// stored alike, or "expected" by the model of its programs; a bias is not counted.
 func (l *Layer) Time(n, k, rows int) (us float64, from string, err error) {
 	if err := someRows(rows); err != nil {
 		return 0, "", err
@@ -216,7 +221,7 @@ func (l *Layer) Time(n, k, rows int) (us float64, from string, err error) {
 
 // Program is the program that multiplies so many rows of x on an H200: from 17 rows on it may be one that reads
 // x in an order of its own, and of many rows that which makes the weights plain, before a product
-// of plain numbers.
+// of plain numbers. It adds the bias that [Layer.Run] adds.
 func (l *Layer) Program(rows int) (*ir.Program, error) {
 	if err := someRows(rows); err != nil {
 		return nil, err
@@ -226,12 +231,13 @@ func (l *Layer) Program(rows int) (*ir.Program, error) {
 		return nil, err
 	}
 	form := kind.Form()
-	switch plan := kind.PlanFor(rows, qmm.Call{}); plan {
+	switch plan := kind.PlanFor(rows, qmm.Call{Bias: l.bias}); plan {
 	case qmm.Wide, qmm.Prefill:
 		s, err := kind.WideSchedule(plan, rows)
 		if err != nil {
 			return nil, err
 		}
+		s.AddBias = l.bias != nil
 		return template.Wide(form, s)
 	case qmm.Expand:
 		return template.Expand(form)
@@ -240,6 +246,7 @@ func (l *Layer) Program(rows int) (*ir.Program, error) {
 	if err != nil {
 		return nil, err
 	}
+	s.AddBias = l.bias != nil
 	return template.Decode(form, s)
 }
 

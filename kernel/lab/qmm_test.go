@@ -5,10 +5,12 @@ import (
 	"errors"
 	"fmt"
 	"math"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
 // TestQuantize takes a layer from plain weights to a product.
@@ -117,6 +119,14 @@ func TestCheckpointBias(t *testing.T) {
 		if y, err = l.RunWith("zeros:f16[2, 64]", "ones:f16[8]", nil); err != nil || y.At(1, 7) != 1 {
 			t.Errorf("%s: %v, %v", c.layer, y, err)
 		}
+		if y, err = l.RunWith("zeros:f16[2, 64]", "none", nil); err != nil || y.At(1, 7) != 0 {
+			t.Errorf("%s, no bias: %v, %v", c.layer, y, err)
+		}
+		for _, rows := range []int{1, 64, 4096} {
+			if p, err := l.Program(rows); err != nil || !slices.ContainsFunc(p.Params, func(v *ir.Var) bool { return v.Name == "bias" }) {
+				t.Errorf("%s, %d rows: the program adds no bias, %v", c.layer, rows, err)
+			}
+		}
 		if off, err := l.OutputError("randn:f16[3, 64]"); err != nil || off > 0.004 {
 			t.Errorf("%s: y is off by %g, %v", c.layer, off, err)
 		}
@@ -139,6 +149,9 @@ func TestCheckpointBias(t *testing.T) {
 	}
 	if b, err := l.Bias(); err == nil {
 		t.Errorf("%v", b)
+	}
+	if l, err := Checkpoint(file+":half", "act=f16", "act=bf16"); err == nil || !strings.Contains(err.Error(), "2 times; give one") {
+		t.Errorf("%v, %v", l, err)
 	}
 	if l, err := Checkpoint(file+":half", "act=f32"); err == nil || !strings.Contains(err.Error(), `its x and y are "act=f16" or "act=bf16"`) {
 		t.Errorf("%v, %v", l, err)

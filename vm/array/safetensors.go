@@ -183,7 +183,7 @@ func (t *Tensors) Names() []string { return slices.Sorted(maps.Keys(t.heads)) }
 // numbers; ok is false where there is none of that name.
 func (t *Tensors) Head(name string) (typ string, shape []int, ok bool) {
 	h, ok := t.heads[name]
-	return h.Type, slices.Clone(h.Shape), ok
+	return h.Type, slices.Clone(h.Shape), ok && name != ""
 }
 
 // Array reads one array. Errors are those of [Load].

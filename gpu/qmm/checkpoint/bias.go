@@ -13,7 +13,7 @@ import (
 // Bias is what a layer adds to each output, [N] numbers of the type of x and y that l has, which is the kind of what [File.Layer] gives,
 // or [As] of it. It is nil where the layer has none, and where all of it is 0, as GPTQModel and AutoAWQ store it for layers that had none.
 //
-// It is the array NAME.bias, of experts that are one array a row of NAME_bias; f16, bf16 or f32. Libraries round it to the type of x and y
+// It is the array NAME.bias, of experts that are one array a row of NAME_bias (mlp1_bias for mlp1_weight); f16, bf16 or f32. Libraries round it to the type of x and y
 // when they load a model; here nothing is rounded unasked: the error names a number that the type does not hold as it is, and what holds it.
 func (f *File) Bias(name string, l qmm.Linear) (*array.Array, error) {
 	s, err := f.source(name)
@@ -29,17 +29,28 @@ func (f *File) Bias(name string, l qmm.Linear) (*array.Array, error) {
 
 // biasArray is the array that has a layer's bias, or those of its experts; "" without one.
 func (f *File) biasArray(layer string) string {
-	if name, ok := f.layers[layer]["bias"]; ok {
-		return name
-	}
-	if f.experts(layer) > 0 { // mlp.experts.gate_up_proj_blocks, or mlp.mlp1_weight.blocks
-		for _, name := range []string{layer + "_bias", strings.TrimSuffix(layer, "_weight") + "_bias"} {
-			if _, _, ok := f.tensors.Head(name); ok {
-				return name
-			}
+	for _, name := range f.biasNames(layer) {
+		if _, _, ok := f.tensors.Head(name); ok {
+			return name
 		}
 	}
 	return ""
+}
+
+// biasNames are what that may be called.
+func (f *File) biasNames(layer string) []string {
+	out := []string{layer + ".bias"}
+	if layer == "" { // whose arrays have no other name
+		out = []string{"bias"}
+	}
+	if f.experts(layer) == 0 {
+		return out
+	}
+	of, weight := strings.CutSuffix(layer, "_weight") // mlp.mlp1_weight.blocks, or mlp.experts.gate_up_proj_blocks
+	if weight {
+		out = append(out, of+"_bias")
+	}
+	return append(out, layer+"_bias")
 }
 
 // biasAt is a number of the bias in words.
@@ -54,6 +65,11 @@ func (s *source) biasAt(i int) string {
 func (s *source) bias(n int) (*array.Array, error) {
 	name := s.biasArray(s.layer)
 	if name == "" {
+		for _, name := range s.biasNames(s.layer) {
+			if in := s.elsewhere(name); in != "" {
+				return nil, s.bad("its bias, %s, is in %s, another of the model's files: name the layer as %s:%s", name, in, s.index, s.name)
+			}
+		}
 		return nil, nil
 	}
 	typ, is, _ := s.tensors.Head(name)
@@ -62,7 +78,7 @@ func (s *source) bias(n int) (*array.Array, error) {
 		shape = []int{s.experts(s.layer), n}
 	}
 	if !slices.Contains(strings.Fields(scaled), typ) || !slices.Equal(is, shape) {
-		return nil, s.bad("%s is %s, and a bias is f16, bf16 or f32 and %s beside the layer's other arrays", name, headText(typ, is), shapeText(shape))
+		return nil, s.bad("%s is %s, and a bias is f16, bf16 or f32 and %s beside the layer's other arrays: give another, by --bias of qmm, in a cell by RunWith", name, headText(typ, is), shapeText(shape))
 	}
 	a, err := s.read(name)
 	if err != nil {
@@ -72,7 +88,7 @@ func (s *source) bias(n int) (*array.Array, error) {
 	for i := range a.Len() {
 		v := a.Type.Decode(a.Code(i))
 		if v-v != 0 {
-			return nil, s.bad("%s is %v; a bias is numbers: make it another one", s.biasAt(i), v)
+			return nil, s.bad("%s is %v; a bias is numbers: give another, by --bias of qmm, in a cell by RunWith", s.biasAt(i), v)
 		}
 		zero = zero && v == 0
 	}
@@ -99,9 +115,9 @@ func (s *source) heldBias(a *array.Array, act dtype.Type) (*array.Array, error) 
 	if lost(other) >= 0 {
 		way = "f16 and bf16 hold not all of it: "
 		if s.expert >= 0 {
-			way += "give one [N] of your own instead, by --bias, in a cell by RunWith, which round it"
+			way += "give one [N] of your own instead, by --bias of qmm, in a cell by RunWith, which round it"
 		} else {
-			way += fmt.Sprintf("give %s:%s by --bias, in a cell by RunWith, which round it", s.path, s.biasArray(s.layer))
+			way += fmt.Sprintf("give %s:%s by --bias of qmm, in a cell by RunWith, which round it", s.path, s.biasArray(s.layer))
 		}
 	}
 	v := a.Type.Decode(a.Code(i))
@@ -110,13 +126,12 @@ func (s *source) heldBias(a *array.Array, act dtype.Type) (*array.Array, error) 
 
 // storedBias is what [Found] says of the bias of n outputs.
 func (s *source) storedBias(n int) (string, error) {
-	if s.biasArray(s.layer) == "" {
-		return "", nil
-	}
 	a, err := s.bias(n)
 	switch {
 	case err != nil:
 		return "", err
+	case s.biasArray(s.layer) == "":
+		return "", nil
 	case a == nil:
 		return "0", nil
 	}

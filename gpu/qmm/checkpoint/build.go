@@ -18,6 +18,7 @@ type builder struct {
 	at           func(g, o int) int // where the scale of a group and an output is stored
 	of           *array.Array       // scales [groups, N]
 	zeros        []uint16           // [groups, N], of integers
+	stored       dtype.Type         // of scales
 	factor       bool
 	one          float64 // all weights' factor, where there is one
 }
@@ -29,7 +30,7 @@ func (b *builder) scales(member string, at func(g, o int) int) error {
 	if err != nil {
 		return err
 	}
-	b.at = at
+	b.at, b.stored = at, a.Type
 	t := a.Type
 	if t == dtype.U8 { // MX formats have exponents
 		t = dtype.F8E8M0
@@ -133,12 +134,18 @@ func (b *builder) rowScales(member string) (err error) {
 	return b.scales(member, func(g, o int) int { return o*b.groups + g })
 }
 
-// blockScales are scales [N/rows, K/columns], rounded up, of blocks of outputs and inputs. Sizes of blocks are powers of two: of these
-// one has as many blocks, or the only block has all.
+// blockScales are scales [N/rows, K/columns], rounded up, of blocks of outputs and inputs, of a size that a configuration tells. Where none
+// does blocks are squares whose size is a power of two, of which one has as many, and the only block of a side may be cut off.
 func (b *builder) blockScales(member string) error {
 	rows, columns, err := b.matrix(member)
 	if err != nil {
 		return err
+	}
+	if b.block != [2]int{} {
+		if b.block[0] < 1 || b.block[1] < 1 || ceil(b.n, b.block[0]) != rows || ceil(b.k, b.block[1]) != columns {
+			return b.bad("%s is %s, and the configuration beside the file says blocks of %v, which %d outputs and %d inputs have no such number of: take that of the layer's own model", member, b.header(member), b.block, b.n, b.k)
+		}
+		return b.inBlocks(member, min(b.block[0], b.n), min(b.block[1], b.k), columns)
 	}
 	size := func(all, blocks int) int {
 		if blocks == 1 {
@@ -152,9 +159,15 @@ func (b *builder) blockScales(member string) error {
 		return 0
 	}
 	outputs, inputs := size(b.n, rows), size(b.k, columns)
-	if outputs == 0 || inputs == 0 {
-		return b.bad("%s is %s, and must be [%d, 1], one for each output, one for all weights, or one for each block of 16, 32, 64, 128 or another power of two of %[3]d outputs and of %d inputs", member, b.header(member), b.n, b.k)
+	square := outputs == inputs || rows == 1 && outputs < inputs || columns == 1 && inputs < outputs
+	if outputs == 0 || inputs == 0 || !square {
+		return b.bad("%s is %s, and must be [%d, 1], one for each output, one for all weights, or one for each block of as many of %[3]d outputs as of %d inputs: 16, 32, 64, 128 or another power of two; of others weight_block_size of config.json tells the size", member, b.header(member), b.n, b.k)
 	}
+	return b.inBlocks(member, outputs, inputs, columns)
+}
+
+// inBlocks are scales of blocks of a size, so many beside each other.
+func (b *builder) inBlocks(member string, outputs, inputs, columns int) error {
 	if b.groups = columns; columns > 1 {
 		b.group = inputs
 	}
@@ -164,8 +177,14 @@ func (b *builder) blockScales(member string) error {
 // linear is the kind of the layer.
 func (b *builder) linear(t dtype.Type, zero bool) (qmm.Linear, error) {
 	l := qmm.Linear{WeightType: t, ActType: dtype.F16, Group: b.group, ScaleType: b.of.Type, ZeroPoint: zero, Factor: b.factor, N: b.n, K: b.k}
-	says := b.of.Type.Bits() == 16 && !b.factor // what type the model's plain numbers have
-	if typ, _, _ := b.tensors.Head(b.biasArray(b.layer)); b.of.Type == dtype.BF16 || !says && typ == "BF16" {
+	// The model's plain numbers are of the type of scales and biases; those of f32 say least.
+	bias, _, _ := b.tensors.Head(b.biasArray(b.layer))
+	switch {
+	case b.stored.Bits() == 16:
+		l.ActType = b.stored
+	case bias == "BF16":
+		l.ActType = dtype.BF16
+	case bias != "F16" && b.of.Type == dtype.BF16:
 		l.ActType = dtype.BF16
 	}
 	l, err := l.Check()

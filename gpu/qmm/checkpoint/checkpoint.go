@@ -18,6 +18,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -29,8 +30,10 @@ import (
 type File struct {
 	tensors *array.Tensors
 	path    string
-	zeros   zeroFormat
-	layers  map[string]map[string]string // names of arrays, by what they are called in a layer
+	index   string                   // that of the model whose file this may be, "" where none can be
+	files   func() map[string]string // what it says: which file has an array
+	config
+	layers map[string]map[string]string // names of arrays, by what they are called in a layer
 }
 
 // Found is a quantised layer of a file.
@@ -40,6 +43,7 @@ type Found struct {
 	Experts int        // how many layers NAME[0], NAME[1], … there are; 0 for one layer NAME
 	Kind    qmm.Linear // of the layer, or of the first expert
 	Bias    string     // the type that the layer's bias is stored in, or the first expert's, "bf16"; "0" where all of it is 0; "" without one
+	BiasErr error      // why [File.Bias] refuses it; the layer is read all the same
 	Err     error      // why the layer is refused; what is read of weights only by [File.Layer] may refuse it too
 }
 
@@ -50,7 +54,10 @@ func Open(path string) (*File, error) {
 	if err != nil {
 		return nil, err
 	}
-	return of(t, path, configured(filepath.Dir(path))), nil
+	f := of(t, path, configured(filepath.Dir(path)))
+	f.index = filepath.Join(filepath.Dir(path), indexFile)
+	f.files = sync.OnceValue(f.readIndex)
+	return f, nil
 }
 
 // Read is [Open] of size bytes that are read from r, with the text of a quantize_config.json or config.json, or nil.
@@ -60,11 +67,11 @@ func Read(r io.ReaderAt, size int64, file string, config []byte) (*File, error) 
 	if err != nil {
 		return nil, err
 	}
-	return of(t, file, zeroFormatOf(config)), nil
+	return of(t, file, configOf(config)), nil
 }
 
-func of(t *array.Tensors, path string, zeros zeroFormat) *File {
-	f := &File{tensors: t, path: path, zeros: zeros, layers: map[string]map[string]string{}}
+func of(t *array.Tensors, path string, c config) *File {
+	f := &File{tensors: t, path: path, config: c, layers: map[string]map[string]string{}}
 	for _, name := range t.Names() {
 		layer, member := split(name)
 		if f.layers[layer] == nil {
@@ -152,7 +159,7 @@ func (f *File) Layers() []Found {
 			var w *qmm.Weights
 			if w, err = s.weights(); err == nil {
 				found.Kind = w.Linear
-				found.Bias, err = s.storedBias(w.N)
+				found.Bias, found.BiasErr = s.storedBias(w.N)
 			}
 		}
 		found.Err = err
@@ -272,8 +279,14 @@ const (
 // maxConfig is how many bytes of a configuration are read.
 const maxConfig = 4 << 20
 
+// config is what configurations say.
+type config struct {
+	zeros zeroFormat
+	block [2]int // outputs and inputs that share a scale; 0 where none says
+}
+
 // configured is what the configurations in a directory say; those that cannot be read say nothing.
-func configured(dir string) zeroFormat {
+func configured(dir string) (out config) {
 	for _, name := range []string{"quantize_config.json", "config.json"} {
 		file, err := os.Open(filepath.Join(dir, name))
 		if err != nil {
@@ -281,32 +294,99 @@ func configured(dir string) zeroFormat {
 		}
 		text, err := io.ReadAll(io.LimitReader(file, maxConfig))
 		file.Close()
-		if z := zeroFormatOf(text); err == nil && z != unsaid {
-			return z
+		if err != nil {
+			continue
+		}
+		c := configOf(text)
+		if out.zeros == unsaid {
+			out.zeros = c.zeros
+		}
+		if out.block == [2]int{} {
+			out.block = c.block
 		}
 	}
-	return unsaid
+	return out
 }
 
-// zeroFormatOf is what the text of a configuration says: quantize_config.json, or config.json, where it is a part.
-func zeroFormatOf(text []byte) zeroFormat {
-	type config struct {
-		Bits       *float64 `json:"bits"`
-		Method     string   `json:"quant_method"`
-		Checkpoint string   `json:"checkpoint_format"`
-		Format     string   `json:"format"`
+// indexFile says which file of a model has which array.
+const indexFile = "model.safetensors.index.json"
+
+// maxIndex is how many bytes of it are read beside a file that is opened alone.
+const maxIndex = 64 << 20
+
+// elsewhere is the file of the model that has an array which this one lacks; "" where none says so.
+func (f *File) elsewhere(name string) string {
+	if f.files == nil {
+		return ""
 	}
+	return f.files()[name]
+}
+
+// readIndex is what the index beside the file says; nothing where there is none, or it cannot be read.
+func (f *File) readIndex() map[string]string {
+	file, err := os.Open(f.index)
+	if err != nil {
+		return nil
+	}
+	defer file.Close()
+	var of struct {
+		Files map[string]string `json:"weight_map"`
+	}
+	if json.NewDecoder(io.LimitReader(file, maxIndex)).Decode(&of) != nil {
+		return nil
+	}
+	return of.Files
+}
+
+// said is quantize_config.json, or a part of config.json.
+type said struct {
+	Bits       *float64 `json:"bits"`
+	Method     string   `json:"quant_method"`
+	Checkpoint string   `json:"checkpoint_format"`
+	Format     string   `json:"format"`
+	Block      []int    `json:"weight_block_size"`
+	Groups     map[string]struct {
+		Weights struct {
+			Block []int `json:"block_structure"`
+		} `json:"weights"`
+	} `json:"config_groups"`
+}
+
+// configOf is what the text of a configuration says.
+func configOf(text []byte) config {
 	var c struct {
-		config
-		Of *config `json:"quantization_config"`
+		said
+		Of *said `json:"quantization_config"`
 	}
 	if len(bytes.TrimSpace(text)) == 0 || json.Unmarshal(text, &c) != nil {
-		return unsaid
+		return config{}
 	}
-	of := c.config
+	of := c.said
 	if c.Of != nil {
 		of = *c.Of
 	}
+	return config{of.zeros(), of.blocks()}
+}
+
+// blocks are outputs and inputs that share a scale, if one size is said.
+func (of said) blocks() (out [2]int) {
+	all := [][]int{of.Block}
+	for _, g := range of.Groups {
+		all = append(all, g.Weights.Block)
+	}
+	for _, b := range all {
+		if len(b) != 2 {
+			continue
+		}
+		if out != [2]int{} && out != [2]int(b) {
+			return [2]int{}
+		}
+		out = [2]int(b)
+	}
+	return out
+}
+
+func (of said) zeros() zeroFormat {
 	said := of.Checkpoint
 	if said == "" {
 		said = of.Format

@@ -182,6 +182,28 @@ func TestFiles(t *testing.T) {
 	if _, err := Layer(filepath.Join(dir, "model-1.safetensors"), "group32"); err == nil {
 		t.Error("half a layer is one")
 	}
+	// A layer that is whole, but for its bias.
+	whole, bias := map[string]*array.Array{}, array.FromFloats(dtype.F16, []int{want.N}, slices.Repeat([]float64{0.5}, want.N))
+	for _, name := range from.Names() {
+		if whole[name], err = from.Array(name); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err = json.Marshal(map[string]map[string]string{"weight_map": {"group32.qweight": "model-1.safetensors", "group32.qzeros": "model-1.safetensors", "group32.scales": "model-1.safetensors", "group32.bias": "model-2.safetensors"}})
+	if err := errors.Join(err, array.SaveTensors(filepath.Join(dir, "model-1.safetensors"), whole), array.SaveTensors(filepath.Join(dir, "model-2.safetensors"), map[string]*array.Array{"group32.bias": bias}), os.WriteFile(path, text, 0o644)); err != nil {
+		t.Fatal(err)
+	}
+	for file, lost := range map[string]string{path: "", filepath.Join(dir, "model-1.safetensors"): "group32: its bias, group32.bias, is in model-2.safetensors, another of the model's files: name the layer as " + path + ":group32"} {
+		f, err := Open(file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		b, err := f.Bias("group32", want.Linear)
+		if lost == "" && (err != nil || b == nil || b.At(1) != 0.5) || lost != "" && (err == nil || !strings.Contains(err.Error(), lost)) {
+			t.Errorf("%s: %v, %v", file, b, err)
+		}
+		f.Close()
+	}
 }
 
 // tensor is an array of a file that a test makes.
@@ -297,7 +319,16 @@ func TestRefused(t *testing.T) {
 		{"fp8 in blocks", "l", "", []tensor{weight, zeros("l.weight_scale_inv", "BF16", 2, 1, 2)}, ""},
 		{"fp8 in blocks of one output", "l", "", []tensor{zeros("l.weight", "F8_E4M3", 1, 1, 64), zeros("l.weight_scale_inv", "BF16", 2, 1, 2)}, ""},
 		{"fp8 in one block, of scale 0", "l", "", []tensor{weight, zeros("l.weight_scale_inv", "F32", 4, 1, 1)}, ""},
-		{"fp8 in blocks that are none", "l", "", []tensor{weight, zeros("l.weight_scale_inv", "BF16", 2, 2, 3)}, "weight_scale_inv is BF16[2, 3], and must be [16, 1], one for each output, one for all weights, or one for each block of 16, 32, 64, 128 or another power of two of 16 outputs and of 64 inputs"},
+		{"fp8 in blocks that are none", "l", "", []tensor{weight, zeros("l.weight_scale_inv", "BF16", 2, 2, 3)}, "weight_scale_inv is BF16[2, 3], and must be [16, 1], one for each output, one for all weights, or one for each block of as many of 16 outputs as of 64 inputs: 16, 32, 64, 128 or another power of two; of others weight_block_size of config.json tells the size"},
+		{"fp8, a scale for each output, across", "l", "", []tensor{zeros("l.weight", "F8_E4M3", 1, 32, 512), zeros("l.weight_scale", "BF16", 2, 1, 32)}, "weight_scale is BF16[1, 32], and must be [32, 1], one for each output"},
+		{"fp8 in blocks that are no squares", "l", "", []tensor{zeros("l.weight", "F8_E4M3", 1, 64, 64), zeros("l.weight_scale_inv", "BF16", 2, 4, 2)}, "or one for each block of as many"},
+		{"fp8 in blocks of a configuration", "l", `{"quantization_config":{"weight_block_size":[16,32]}}`, []tensor{zeros("l.weight", "F8_E4M3", 1, 64, 64), zeros("l.weight_scale_inv", "BF16", 2, 4, 2)}, ""},
+		{"fp8 in blocks of groups of a configuration", "l", `{"config_groups":{"group_0":{"weights":{"block_structure":[32,16]}},"group_1":{"weights":{"block_structure":null}}}}`, []tensor{zeros("l.weight", "F8_E4M3", 1, 64, 64), zeros("l.weight_scale_inv", "BF16", 2, 2, 4)}, ""},
+		{"fp8 in blocks of another configuration", "l", `{"weight_block_size":[128,128]}`, []tensor{zeros("l.weight", "F8_E4M3", 1, 64, 64), zeros("l.weight_scale_inv", "BF16", 2, 2, 2)}, "the configuration beside the file says blocks of [128 128], which 64 outputs and 64 inputs have no such number of"},
+		{"fp8 in blocks of 192", "l", `{"weight_block_size":[192,192]}`, []tensor{zeros("l.weight", "F8_E4M3", 1, 384, 384), zeros("l.weight_scale_inv", "BF16", 2, 2, 2)}, "f:l: qmm:"},
+		{"bytes whose inputs are scaled", "l", "", []tensor{zeros("l.weight", "I8", 1, 16, 64), packedScale, zeros("l.pre_quant_scale", "BF16", 2, 64)}, "that is AWQ or SmoothQuant of modelopt, whose inputs are multiplied with a number each, which is not read"},
+		{"nvfp4 whose inputs are scaled", "l", "", []tensor{fp4, fp4Scale, one, zeros("l.pre_quant_scale", "BF16", 2, 64)}, "that is AWQ or SmoothQuant of modelopt"},
+		{"arrays without a name", "l", "", []tensor{weight, zeros("", "F32", 4)}, "weight_scale is missing"},
 		{"fp8 in blocks of 8 inputs", "l", "", []tensor{weight, zeros("l.weight_scale_inv", "BF16", 2, 1, 8)}, "weight_scale_inv is BF16[1, 8], and must be"},
 		{"fp8 in blocks of many bits", "l", "", []tensor{weight, zeros("l.weight_scale_inv", "F32", 4, 1, 2).with(4, 1, 0, 128, 63)}, "f:l: weight_scale_inv[0, 1] is 1.0000001, an f32 that neither f16 nor bf16 holds, as which programs take scales; make scales bf16"},
 		{"bytes", "l", "", []tensor{zeros("l.weight", "I8", 1, 16, 64), packedScale}, ""},
@@ -384,7 +415,7 @@ func TestBias(t *testing.T) {
 		{"the same as bf16", "l", zeros("l.bias", "BF16", 2, 16).with(2, 0x81, 0x30), dtype.BF16, "bf16[16]", ""},
 		{"f16 that bf16 does not hold", "l", zeros("l.bias", "F16", 2, 16).with(4, 1, 0x3c), dtype.BF16, "", "bias[2] is 1.0009766, and bf16, the type of x and y, would make it 1; f16 holds all of it: take that for x and y, by --act f16"},
 		{"f32 that f16 holds", "l", zeros("l.bias", "F32", 4, 16).with(4, 0, 0x20, 0x80, 0x3f), 0, "f16[16]", ""},
-		{"f32 of no type", "l", zeros("l.bias", "F32", 4, 16).with(4, 1, 0, 0x80, 0x3f), 0, "", "bias[1] is 1.0000001, and f16, the type of x and y, would make it 1; f16 and bf16 hold not all of it: give f:l.bias by --bias, in a cell by RunWith, which round it"},
+		{"f32 of no type", "l", zeros("l.bias", "F32", 4, 16).with(4, 1, 0, 0x80, 0x3f), 0, "", "bias[1] is 1.0000001, and f16, the type of x and y, would make it 1; f16 and bf16 hold not all of it: give f:l.bias by --bias of qmm, in a cell by RunWith, which round it"},
 		{"beyond f16", "l", zeros("l.bias", "F32", 4, 16).with(4, 0, 0, 0x80, 0x7e), 0, "", "would make it +Inf; bf16 holds all"},
 		{"no number", "l", zeros("l.bias", "F16", 2, 16).with(2, 0, 0x7e), 0, "", "f:l: bias[1] is NaN; a bias is numbers"},
 		{"of other outputs", "l", zeros("l.bias", "F16", 2, 15), 0, "", "l.bias is F16[15], and a bias is f16, bf16 or f32 and [16] beside"},
@@ -424,7 +455,7 @@ func TestBias(t *testing.T) {
 			t.Errorf("%s: %v; want %s", c.what, b, c.is)
 		}
 	}
-	if l := read(codes, points, scales, zeros("l.bias", "I32", 4, 16)).Layers(); len(l) != 1 || l[0].Err == nil || l[0].Bias != "" {
+	if l := read(codes, points, scales, zeros("l.bias", "I32", 4, 16)).Layers(); len(l) != 1 || l[0].Err != nil || l[0].BiasErr == nil || l[0].Bias != "" {
 		t.Errorf("a bias of whole numbers is listed as %+v", l)
 	}
 	if b, err := read(codes, points, scales).Bias("m", qmm.Linear{N: 16, ActType: dtype.F16}); err == nil {
@@ -454,12 +485,12 @@ func TestZeroFormats(t *testing.T) {
 		`{"format":"gptq_v2"}`: asTheyAre, `{"checkpoint_format":"gptq","format":"gptq_v2"}`: lessOne, `{"bits":4,"format":"marlin"}`: unsaid,
 		`{"model_type":"llama","quantization_config":{"bits":3,"format":"gptq_p"}}`: planar, `{"model_type":"llama"}`: unsaid,
 	} {
-		if got := zeroFormatOf([]byte(text)); got != want {
+		if got := configOf([]byte(text)).zeros; got != want {
 			t.Errorf("%s: %d, not %d", text, got, want)
 		}
 	}
 	dir := t.TempDir()
-	if got := configured(dir); got != unsaid {
+	if got := configured(dir); got != (config{}) {
 		t.Error(got)
 	}
 	for name, text := range map[string]string{"config.json": `{"quantization_config":{"checkpoint_format":"gptq_v2"}}`, "quantize_config.json": `{"version":"gemm"}`} {
@@ -467,7 +498,7 @@ func TestZeroFormats(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	if got := configured(dir); got != asTheyAre {
+	if got := configured(dir); got != (config{zeros: asTheyAre}) {
 		t.Error(got)
 	}
 }
@@ -536,4 +567,34 @@ func FuzzLayer(f *testing.F) {
 			t.Fatalf("%s has the bias %v", q.Linear, b)
 		}
 	})
+}
+
+// TestActivations takes the type of x and y from scales and biases as they are stored.
+func TestActivations(t *testing.T) {
+	weight := zeros("l.weight", "F8_E4M3", 1, 16, 64)
+	one := []byte{0, 0, 128, 63} // which f16 and bf16 hold
+	for _, c := range []struct {
+		scale, bias string
+		want        dtype.Type
+	}{{"F16", "BF16", dtype.F16}, {"BF16", "F16", dtype.BF16}, {"BF16", "", dtype.BF16}, {"F32", "F16", dtype.F16}, {"F32", "BF16", dtype.BF16}, {"F32", "F32", dtype.BF16}, {"F32", "", dtype.BF16}} {
+		size := map[string]int{"F32": 4}[c.scale]
+		tensors := []tensor{weight, zeros("l.weight_scale", c.scale, max(size, 2), 16, 1)}
+		if c.scale == "F32" {
+			for i := range 16 {
+				copy(tensors[1].data[4*i:], one)
+			}
+		}
+		if c.bias != "" {
+			tensors = append(tensors, zeros("l.bias", c.bias, map[string]int{"F32": 4, "F16": 2, "BF16": 2}[c.bias], 16))
+		}
+		data := file(tensors...)
+		f, err := Read(bytes.NewReader(data), int64(len(data)), "f", nil)
+		if err != nil {
+			t.Fatal(err)
+		}
+		q, err := f.Layer("l")
+		if err != nil || q.ActType != c.want {
+			t.Errorf("scales of %s, a bias of %q: %+v, %v; want %s", c.scale, c.bias, q, err, c.want)
+		}
+	}
 }

@@ -41,7 +41,7 @@ const (
 // fp8: scales of outputs, of all weights, or of blocks of outputs and inputs; weight_scale_inv, of DeepSeek-V3 and Qwen3, multiplies too.
 // nvfp4, mxfp4: two codes a byte, the low bits first. weight_global_scale divides, weight_scale_2 multiplies.
 //
-// Sources: AutoGPTQ, gptqmodel 7.7.0, autoawq 0.2.9, compressed-tensors 0.20.1 and its conversion from modelopt, gpt_oss/torch/weights.py.
+// Sources: AutoGPTQ, gptqmodel 7.7.0, autoawq 0.2.9, transformers' finegrained_fp8, compressed-tensors 0.20.1 and its conversion from modelopt, gpt_oss/torch/weights.py.
 var formats []format
 
 func init() { // read functions ask for names of formats
@@ -62,6 +62,7 @@ func init() { // read functions ask for names of formats
 
 // others are arrays of formats that are not read, and which these are.
 var others = []struct{ member, format string }{
+	{"pre_quant_scale", "AWQ or SmoothQuant of modelopt, whose inputs are multiplied with a number each"},
 	{"absmax", "bitsandbytes"}, {"SCB", "bitsandbytes"}, {"biases", "MLX"}, {"W_q", "HQQ"}, {"trellis", "EXL3"}, {"B", "Marlin, which has an order of its own"},
 }
 
@@ -104,7 +105,7 @@ func (s *source) is(f format) bool {
 // beside are arrays of the layer that say something of its weights, and are none of a format's.
 func (s *source) beside(f format) (out []string) {
 	for name := range s.arrays {
-		known := strings.HasPrefix(name, "weight") || slices.ContainsFunc(formats, func(f format) bool { return f.member(name) })
+		known := strings.HasPrefix(name, "weight") || name == "pre_quant_scale" || slices.ContainsFunc(formats, func(f format) bool { return f.member(name) })
 		if known && !f.member(name) {
 			out = append(out, name)
 		}
