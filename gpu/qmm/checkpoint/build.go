@@ -98,11 +98,24 @@ func (b *builder) byGroup(code func(a *array.Array, g, o int) uint64) error {
 	if err := b.scales("scales", func(g, o int) int { return g*b.n + o }); err != nil {
 		return err
 	}
-	stored, err := b.array("qzeros")
+	_, shape, _ := b.tensors.Head(b.arrays["qzeros"]) // which fits the layer's other arrays, or the format would not be it
+	return b.zeroPoints("qzeros", 0, code, shape...)
+}
+
+// zeroPoints reads the zero points of all groups and outputs, of which code is one in an array of a shape; without that array all are
+// the middle code.
+func (b *builder) zeroPoints(member string, middle uint16, code func(a *array.Array, g, o int) uint64, shape ...int) error {
+	b.zeros = slices.Repeat([]uint16{middle}, b.groups*b.n)
+	if _, ok := b.arrays[member]; !ok {
+		return nil
+	}
+	if err := b.must(member, shape...); err != nil {
+		return err
+	}
+	stored, err := b.array(member)
 	if err != nil {
 		return err
 	}
-	b.zeros = make([]uint16, b.groups*b.n)
 	for g := range b.groups {
 		for o := range b.n {
 			b.zeros[g*b.n+o] = uint16(code(stored, g, o))

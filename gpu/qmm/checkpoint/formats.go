@@ -506,23 +506,9 @@ func (s *source) packQuantized() (*qmm.Weights, error) {
 			}
 		}
 	}
-	b.zeros = make([]uint16, b.groups*n)
-	for i := range b.zeros {
-		b.zeros[i] = 1 << (bits - 1)
-	}
-	if _, ok := s.arrays["weight_zero_point"]; ok {
-		if err := s.must("weight_zero_point", ceil(n*bits, 32), b.groups); err != nil {
-			return nil, err
-		}
-		stored, err := s.array("weight_zero_point")
-		if err != nil {
-			return nil, err
-		}
-		for g := range b.groups {
-			for o := range n {
-				b.zeros[g*n+o] = uint16(field(stored, bits, o, g, b.groups))
-			}
-		}
+	err = b.zeroPoints("weight_zero_point", 1<<(bits-1), func(a *array.Array, g, o int) uint64 { return field(a, bits, o, g, b.groups) }, ceil(n*bits, 32), b.groups)
+	if err != nil {
+		return nil, err
 	}
 	return b.integers(bits, "weight_packed", func(a *array.Array, o, i int) uint64 { return field(a, bits, i, o*columns, 1) })
 }
@@ -537,24 +523,10 @@ func (s *source) intQuantized() (*qmm.Weights, error) {
 		return nil, err
 	}
 	const sign = 1 << 7 // which makes codes and zero points unsigned
-	b.zeros = make([]uint16, b.groups*n)
-	for i := range b.zeros {
-		b.zeros[i] = sign
-	}
-	if _, ok := s.arrays["weight_zero_point"]; ok {
-		_, scales, _ := s.tensors.Head(s.arrays["weight_scale"])
-		if err := s.must("weight_zero_point", scales...); err != nil {
-			return nil, err
-		}
-		stored, err := s.array("weight_zero_point")
-		if err != nil {
-			return nil, err
-		}
-		for g := range b.groups {
-			for o := range n {
-				b.zeros[g*n+o] = uint16(stored.Code(b.at(g, o)) ^ sign)
-			}
-		}
+	_, scales, _ := s.tensors.Head(s.arrays["weight_scale"])
+	err = b.zeroPoints("weight_zero_point", sign, func(a *array.Array, g, o int) uint64 { return a.Code(b.at(g, o)) ^ sign }, scales...)
+	if err != nil {
+		return nil, err
 	}
 	return b.integers(8, "weight", func(a *array.Array, o, i int) uint64 { return a.Code(o*k+i) ^ sign })
 }
