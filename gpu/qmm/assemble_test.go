@@ -79,3 +79,52 @@ func TestTableAssembles(t *testing.T) {
 	}
 	t.Logf("%d programs", count)
 }
+
+// TestToldAssembles has ptxas assemble what products without a table take where it is told how many blocks are to fit a multiprocessor: so
+// many do, and little of a thread goes to memory.
+func TestToldAssembles(t *testing.T) {
+	done, told := map[string]bool{}, 0
+	for _, forms := range []bool{false, true} {
+		for _, c := range unknownProducts(forms) {
+			if c.rows > 32 {
+				continue
+			}
+			l := kind(t, c.kind, c.N, c.K).Usual()
+			p, err := template.PlanOf(l.Form())
+			if err != nil {
+				t.Fatal(err)
+			}
+			for i, s := range template.Candidates(p, c.rows, c.N, c.K, template.H200()) {
+				name := fmt.Sprintf("%s, %s", c.kind, s)
+				if i > 3 || s.Resident == 0 || done[name] {
+					continue
+				}
+				done[name] = true
+				told++
+				if testing.Short() && told%8 > 0 {
+					continue
+				}
+				program, err := template.Decode(l.Form(), s)
+				if err != nil {
+					t.Fatal(err)
+				}
+				made, err := compile.Program(program, compile.Options{Arch: "sm_90a", Divisible: map[string]int64{"N": 128, "K": 128}})
+				if err != nil {
+					t.Fatal(err)
+				}
+				text, err := made.PTX()
+				if err != nil {
+					t.Fatal(err)
+				}
+				code, err := need.Assemble(t, "sm_90a", text)
+				if most := 65536 / 32 / s.Parts / s.Resident; err != nil || code.Spills() > 3*fewBytes || code.Registers > most {
+					t.Errorf("%s: %d registers of %d, %d bytes in memory %v", name, code.Registers, most, code.Spills(), err)
+				}
+			}
+		}
+	}
+	if told < 20 {
+		t.Errorf("%d programs are told", told)
+	}
+	t.Logf("%d programs", told)
+}

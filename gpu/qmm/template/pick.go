@@ -62,7 +62,17 @@ func (p *Plan) registers(s Schedule) int {
 				under += 8 * tiles
 			}
 		}
-		return 28 + 4*tiles + s.Depth*under + 5*tiles*max(0, s.Depth-2)
+		n := 28 + 4*tiles + s.Depth*under + 5*tiles*max(0, s.Depth-2)
+		switch { // sums are scaled in f32, from scales that are cast one by one
+		case p.Act != dtype.BF16:
+		case p.Scale.Bits() < 16:
+			n += 5
+		case s.Sides > 1 && s.Depth == 1:
+			n += 36
+		default:
+			n += 13
+		}
+		return n
 	}
 	if s.Parts > 1 { // sums twice; weights, scales and x under way
 		n := 8 + 8*tiles*columns + s.Depth*(tiles*(5*p.Stored.Bits()+4)/2+16*columns)
@@ -89,6 +99,16 @@ func (p *Plan) registers(s Schedule) int {
 			under += 5
 		}
 		n += tiles * s.Depth * under
+		switch { // scales that operands are multiplied with, and zero points that are taken off these
+		case p.Folds && p.scales() > 4:
+			n += n / 2
+		case p.Folds && p.Act == dtype.BF16:
+			n += n / 4
+		case p.Folds:
+			n += n / 8
+		case p.Rest() && s.Rows > 8:
+			n += n / 7
+		}
 		return n
 	}
 	side := p.Tiles*s.Rows + 2*(p.Tiles*p.Stored.Bits()+p.Tiles)*s.Depth // sums twice; weights and scales under way
@@ -253,8 +273,8 @@ func (p *Plan) blocksOf(s Schedule, m, n int) (blocks, fit int) {
 	return blocks, min(32, 64/s.Parts, max(s.Resident, 65536/32/s.Parts/min(max((p.registers(s)+7)&^7, 32), 256)))
 }
 
-// putCount is [meetRates]' count in µs where sums are put for the block that adds them up; with one row, others were not fitted.
-const putCount = 0.6
+// putCount is [meetRates]' count in µs where sums are put for the block that adds them up.
+const putCount = 0.78
 
 // estimateParts is Estimate for warps that share k. Blocks of a launch go where there is
 // room, so that multiprocessors have more or fewer of them unless the launch takes all of
@@ -287,7 +307,10 @@ func (p *Plan) estimateParts(s Schedule, m, n, k int, on Machine) float64 {
 	x := of.x * float64(min(m, s.Rows)*Turn*2)
 	turns := float64(ceil(k, Turn)) / float64(s.Splits)
 	rounds := float64(ceil(ceil(ceil(k, Turn), s.Splits*s.Parts), s.Depth))
-	block := of.block + met*of.meet*float64(s.Parts)*tiles*columns + rounds*(of.wait+float64(s.Depth)*chain/(of.alone*clock))
+	if s.Resident > 0 {
+		chain *= 1 + partsSqueeze*max(0, float64(p.registers(s)*s.Resident*s.Parts*32)/65536-1)
+	}
+	block := of.block + met*(of.meet*tiles*columns+partsJoin*float64(s.Parts)) + rounds*(of.wait+float64(s.Depth)*chain/(of.alone*clock))
 	// of so many blocks of a multiprocessor at a time, and the most that one has
 	wave := func(n, most float64) float64 {
 		return corner(n*turns*bytes/on.Rate, most*turns*instrs/(of.issued*clock), most*turns*(x+bytes)/of.near, block)
@@ -440,7 +463,7 @@ func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 	for _, s := range p.spans(rows, on.SMs) {
 		// Blocks that stay, or whose warps share k, do better than those that do neither, which
 		// are for where copies cannot be made.
-		s.Direct, s.Early = p.direct(s, m, n), p.earlyTurns(s)
+		s.Direct, s.Early, s.Resident = p.direct(s, m, n), p.earlyTurns(s), p.residents(s, m, n, on)
 		plain := !s.Streams() && s.Parts <= 1 && k%8 == 0
 		if s.Fits(p, m, n, k, on) && !plain && !(s.Single() && m > 1) {
 			all = append(all, rated{s, p.Estimate(s, m, n, k, on)})
@@ -466,6 +489,23 @@ func (p *Plan) direct(s Schedule, m, n int) bool {
 	outputs := p.Outputs() * s.Warps
 	parts := s.Blocks / max(1, ceil(n, outputs*s.Sides)*ceil(m, s.Rows))
 	return parts <= 4 || parts <= 8 && s.Single() && outputs <= 32*s.Warps // a number of each part to a thread; both bounds from times (DECODE.md)
+}
+
+// residents are [Schedule.Resident] of warps along k: where all blocks of a launch fit the machine with about as many registers as threads
+// are estimated to need, ptxas is told so. It takes what it likes up to the next step else, and a launch that then does not fit takes twice
+// as long.
+func (p *Plan) residents(s Schedule, m, n int, on Machine) int {
+	if s.Parts <= 1 {
+		return 0
+	}
+	blocks, _ := p.blocksOf(s, m, n)
+	each := ceil(blocks, on.SMs)
+	room := 65536 / 32 / s.Parts / each / 8 * 8 // of a thread
+	need := p.registers(s)
+	if room > 248 || 20*need < 17*room || 16*need > 17*room {
+		return 0
+	}
+	return each
 }
 
 // earlyTurns are [Schedule.Early] of blocks that stay and multiply up to 16 rows. With four stages three are as fast as all or up to 4% faster; with

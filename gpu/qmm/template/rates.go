@@ -44,8 +44,8 @@ type partsRates struct {
 }
 
 var partsBy = map[int]partsRates{
-	8:  {fixed: 0.79, issued: 4.5, alone: 0.47, turn: 44, mma: 3, scale: 30, again: 63, less: 0.42, rest: 0.73, fold: 1.04, near: 125000, x: 1.18, wait: 0.45, block: 1.03, meet: 0.015, crowded: 1.85, split: meetRates{0.933, 11.8}, joint: meetRates{0.943, 0.142}, narrow: 1.3},
-	32: {fixed: 2.16, issued: 11.3, alone: 0.545, turn: 54, mma: 5.5, scale: 68, again: 157, less: 0.26, fold: 2.7, near: 48800, x: 0.43, wait: 0.16, block: 0.21, meet: 0.01, crowded: 0.945, split: meetRates{0.8, 5.2}, joint: meetRates{0.8, 5.2}, narrow: 1},
+	8:  {fixed: 0.514, issued: 4.43, alone: 0.534, turn: 41.8, mma: 6.04, scale: 50.4, again: 33.2, less: 0.327, rest: 0.504, fold: 1.02, near: 104000, x: 1.13, wait: 0.221, block: 0.972, meet: 0.0146, crowded: 1.05, split: meetRates{0.846, 7.8}, joint: meetRates{1.01, 0.142}, narrow: 1.3},
+	32: {fixed: 2.02, issued: 11.3, alone: 0.476, turn: 54, mma: 5.72, scale: 72.2, again: 157, less: 0.26, fold: 2.7, near: 48400, x: 0.456, wait: 0.145, block: 0.204, meet: 0.01, crowded: 0.859, split: meetRates{0.8, 4.96}, joint: meetRates{0.677, 4.4}, narrow: 1},
 }
 
 // streamRates are of blocks that stay.
@@ -71,42 +71,44 @@ type streamRates struct {
 }
 
 var streamBy = map[int]streamRates{
-	8:  {fixed: 5.7, issued: 3.3, alone: 0.86, turn: 40, wait: 220, mma: 2, scale: 10, again: 1.06, chain: 21.6, fold: 0.7, stages: 0.09, x: 0.2, ring: 1.26, block: 0.24, part: 61000},
-	32: {fixed: 2.43, issued: 3.82, alone: 1.26, turn: 76, wait: 180, mma: 6.5, scale: 2.85, again: 6.9, chain: 61.5, convert: 7.5, fold: 0.3, less: 0.5, rest: 0.69, x: 0.005, ring: 1.15, block: 0.016, part: 33900},
+	8:  {fixed: 2.91, issued: 3.73, alone: 0.782, turn: 32.4, wait: 170, mma: 2.16, scale: 9.88, again: 1.08, chain: 21.6, fold: 0.714, stages: 0.0917, x: 0.198, ring: 0.986, block: 0.426, part: 52200},
+	32: {fixed: 2.29, issued: 3.82, alone: 1.15, turn: 76, wait: 155, mma: 6.5, scale: 2.87, again: 6.9, chain: 61.5, convert: 7.5, fold: 0.3, less: 0.5, rest: 0.69, x: 0.005, ring: 0.859, block: 0.016, part: 28100},
 }
 
 // gangRates are of those that multiply by warpgroups, which count cycles instead of instructions.
-var gangRates = streamRates{fixed: 3.8, again: 42, x: 0.2, ring: 1.14, block: 0.24, part: 110000}
+var gangRates = streamRates{fixed: 2.51, again: 42, x: 0.156, ring: 1.05, block: 0.222, part: 81800}
 
 const (
-	partsMore  = 0.78 // of how many further scales a turn has, the power that counts for warps along k
-	partsChain = 0.3  // of what these take, what a warp waits for
+	partsMore    = 0.741  // of how many further scales a turn has, the power that counts for warps along k
+	partsChain   = 0.291  // of what these take, what a warp waits for
+	partsSqueeze = 0.971  // of what threads have less than they are estimated to need where ptxas is told how many blocks are to fit, how much longer a warp takes alone
+	partsJoin    = 0.0401 // µs of a block for each of its warps, whose sums meet
 
 	partsApart = 27   // instructions of a warp's turn more where it shares k and groups of one row are apart
 	apartChain = 1.37 // times as many are what the warp waits for
-	apartMeet  = 4.3  // as partsRates.meet, times as much then
-	foldScale  = 13.7 // instructions to fold a scale of a thread's two outputs, beside each pair, of fold
-	foldLoad   = 51   // the same to load it, for warps along k
+	apartMeet  = 3.73 // as partsRates.meet, times as much then
+	foldScale  = 14.0 // instructions to fold a scale of a thread's two outputs, beside each pair, of fold
+	foldLoad   = 45.6 // the same to load it, for warps along k
 
-	foldPlain = 0.5 // of foldScale, what scales of 16 bits take
-	gangFold  = 1.1 // as partsRates.fold, for warpgroups
+	foldPlain = 0.51 // of foldScale, what scales of 16 bits take
+	gangFold  = 1.08 // as partsRates.fold, for warpgroups
 
-	gangTile  = 133  // cycles that a tile of 64 outputs takes all warpgroups
-	gangAlone = 120  // and what it takes its own beside its cast
-	gangChain = 1.92 // the same for each instruction of a thread's cast
-	gangMore  = 0.26 // of these, what eight stages take more than four
-	fixedTile = 165  // as gangTile, with x as whole numbers
-	fixedTurn = 600  // of a turn of these
+	gangTile  = 141   // cycles that a tile of 64 outputs takes all warpgroups
+	gangAlone = 127   // and what it takes its own beside its cast
+	gangChain = 2.33  // the same for each instruction of a thread's cast
+	gangMore  = 0.283 // of these, what eight stages take more than four
+	fixedTile = 165   // as gangTile, with x as whole numbers
+	fixedTurn = 600   // of a turn of these
 
-	earlyAll = 0.99 // of all that blocks that stay take, where they ask for weights of fewer turns early: the mean of the 55 programs of DECODE.md
+	earlyAll = 0.952 // of all that blocks that stay take, where they ask for weights of fewer turns early: the mean of the 55 programs of DECODE.md
 
-	digitsFixed = 3.6  // as streamRates.fixed, with digits
-	digitsAlone = 1.61 // as streamRates.alone
-	digitsWait  = 590  // as streamRates.wait
-	bytewise    = 0.67 // instructions for each element that is multiplied as bytes
-	fixedwise   = 0.62 // the same, with digits of 16 or 31 bits
-	digitsScale = 20   // to scale sums of a tile
-	longScale   = 5.6  // the same, with 31 bits
-	longFixed   = 1.8  // as digitsFixed, with 31 bits; fitted to qmm_1.json and qmm_types.json
-	longBlock   = 0.12 // as streamRates.block
+	digitsFixed = 3.6   // as streamRates.fixed, with digits
+	digitsAlone = 1.59  // as streamRates.alone
+	digitsWait  = 623   // as streamRates.wait
+	bytewise    = 0.67  // instructions for each element that is multiplied as bytes
+	fixedwise   = 0.613 // the same, with digits of 16 or 31 bits
+	digitsScale = 20    // to scale sums of a tile
+	longScale   = 5.55  // the same, with 31 bits
+	longFixed   = 2.15  // as digitsFixed, with 31 bits; fitted to qmm_1.json and qmm_types.json
+	longBlock   = 0.118 // as streamRates.block
 )
