@@ -12,8 +12,8 @@ import (
 // What a block of [Gather] has: so many warps side by side, of whose lanes each has neighbouring columns of so many rows. An
 // element that is read brings 32 bytes: where a block has many columns it reads most of these again while they are near.
 const (
-	gatherWarps   = 8
-	gatherRows    = 8
+	gatherWarps   = 16
+	gatherRows    = 4
 	gatherColumns = 8
 )
 
