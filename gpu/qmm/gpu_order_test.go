@@ -16,6 +16,7 @@ func TestGPUOrder(t *testing.T) {
 	d, err := device.Open("cuda")
 	need.GPU(t, err, device.ErrNoGPU, "on a GPU machine: CGO_ENABLED=0 go test -c -o qmm.test ./gpu/qmm && ./qmm.test -test.run GPUOrder -test.v")
 	defer d.Close()
+	products := map[string]int{}
 	for _, text := range []string{"u4 zero group=128", "i4 group=32 act=bf16", "u3 zero group=64"} {
 		for _, size := range [][2]int{{1024, 4096}, {520, 1000}} {
 			plain, err := kind(t, text, size[0], size[1]).Quantize(t.Context(), normal(dtype.F32, 4, size[0], size[1]))
@@ -41,11 +42,18 @@ func TestGPUOrder(t *testing.T) {
 					if err := errors.Join(err, e); err != nil {
 						t.Fatal(err)
 					}
+					products[c.Plan]++
 					if r := array.Compare(got.Y, want.Y); !r.Equal() || got.Plan != want.Plan || !got.Gathered || got.JIT > 0 {
 						t.Errorf("%s %v, %d rows, %+v: %v by %+v", text, size, m, c, r, got)
 					}
 				}
 			}
+		}
+	}
+	t.Logf("products %v", products)
+	for _, plan := range []string{"", Decode, Wide, Prefill, Expand} {
+		if products[plan] == 0 {
+			t.Errorf("no product by plan %q", plan)
 		}
 	}
 }

@@ -190,6 +190,12 @@ func TestHeader(t *testing.T) {
 					instead++
 					continue
 				}
+				for _, line := range c[i].lines {
+					gathers := strings.HasPrefix(line, "launch gather_of ")
+					if x, inputs := readsOf(line, xBuffer), readsOf(line, orderBuffer); order && (x != gathers || inputs != gathers) {
+						t.Errorf("%d rows: x is read %v, its order %v, by %s", c[i].rows, x, inputs, line)
+					}
+				}
 				if a != b {
 					t.Errorf("%d rows in C:\n%s\nand in Python:\n%s", c[i].rows, a, b)
 				}
@@ -227,7 +233,20 @@ func place(address string) (buffer, at int64) {
 	return v >> 40, v & (1<<40 - 1)
 }
 
-const workspaceBuffer = 7
+// Some of these buffers.
+const (
+	xBuffer         = 5
+	workspaceBuffer = 7
+	orderBuffer     = 9
+)
+
+// readsOf reports whether a launch has an argument in a buffer.
+func readsOf(line string, buffer int64) bool {
+	return slices.ContainsFunc(addresses.FindAllString(line, -1), func(a string) bool {
+		of, _ := place(a)
+		return of == buffer
+	})
+}
 
 // launchesOf are the products that a driver heard, where buffers beside weights, x and y are numbered in
 // the order in which they occur, of each launch anew.

@@ -77,6 +77,10 @@ func TestOrder(t *testing.T) {
 			if c.call.Plan != Expand {
 				c.call.Bias = normal(q.ActType, 7, c.n)
 			}
+			ready, err := p.Prepare(ctx, d, c.m, c.call)
+			if err != nil || !ready.Gathered {
+				t.Fatalf("%+v, %v", ready, err)
+			}
 			got, err := p.Run(ctx, d, x, c.call)
 			if err != nil {
 				t.Fatal(err)
