@@ -273,17 +273,19 @@ func (b *builder) integers(bits int, member string, code func(a *array.Array, o,
 		return nil, err
 	}
 	w.Codes = array.New(t, b.n, b.k)
+	inputs := make([]int, b.k) // of which codes are
+	for i := range inputs {
+		if inputs[i] = i; b.order != nil {
+			inputs[i] = int(b.order.Code(i))
+		}
+	}
 	parts := (b.n + 7) / 8 // of eight outputs, whose codes are whole bytes
 	workers := max(1, min(runtime.GOMAXPROCS(0), parts, b.n*b.k>>14))
 	var wait sync.WaitGroup
 	for worker := range workers {
 		wait.Go(func() {
 			for o := parts * worker / workers * 8; o < min(parts*(worker+1)/workers*8, b.n); o++ {
-				for i := range b.k {
-					input := i
-					if b.order != nil {
-						input = int(b.order.Code(i))
-					}
+				for i, input := range inputs {
 					w.Codes.SetCode(o*b.k+i, code(a, o, input)^flip)
 				}
 			}
