@@ -43,8 +43,9 @@ tell the kind and the size, or are those of --name, so that the layers of a mode
 directory.
 
 With --weights the layer is of these weights, quantised; with --checkpoint instead of --qmm it
-is one that others have quantised, exactly as it is stored (see qmm --help). Its codes, scales
-and zero points go to linear_NAME.safetensors, from which load of the module makes it.
+is one that others have quantised, exactly as it is stored (see qmm --help). Its codes, scales,
+zero points and, with act-order, the order of its inputs go to linear_NAME.safetensors, from
+which load of the module makes it.
 
 --cubin also writes machine code for the GPU of this machine, which loads in no time and
 needs no compiler in the driver.`,
@@ -135,6 +136,7 @@ needs no compiler in the driver.`,
 						return usageError{fmt.Errorf("--divisible %s=%d: %s of the layer is %d, which it does not divide; leave it out, and what divides %[1]s is taken", of.name, d, of.name, of.size)}
 					}
 				}
+				extra := qmm.Extra{Bias: bias, Order: quantised != nil && quantised.Order != nil}
 				if name == "" {
 					kind := l.Name()
 					if l.ScaleBits > 0 && quantised == nil {
@@ -144,8 +146,11 @@ needs no compiler in the driver.`,
 					if bias {
 						name += "_bias"
 					}
+					if extra.Order {
+						name += "_order"
+					}
 				}
-				if exported, err = l.Export(name, target, bias, rows...); err != nil {
+				if exported, err = l.Export(name, target, extra, rows...); err != nil {
 					return err
 				}
 				programs = exported.Programs

@@ -54,8 +54,9 @@ its kind. It reads ` + strings.Join(checkpoint.Formats()[:4], ", ") + `,
 ` + strings.Join(checkpoint.Formats()[4:], ", ") + `.
 A file without a layer lists those that it has; models in several files go by
 model.safetensors.index.json. Whether zero points of gptq are stored less one is read from
-quantize_config.json or config.json beside the file. The error of y is against the weights as
-they are dequantised.
+quantize_config.json or config.json beside the file. Of layers that are quantised with act-order
+(desc_act; g_idx says the group of each input) a program brings x into the order of the weights
+first. The error of y is against the weights as they are dequantised.
 
 The layer's bias, NAME.bias or NAME_bias, is added where not all of it is 0 (GPTQModel and
 AutoAWQ store such ones for layers without). It is an error where the type of x and y does not
@@ -63,8 +64,8 @@ hold it as it is; --bias takes the place of it, and is rounded, and --bias none 
 Activations that a format has quantised too, as W8A8 and fp8 models do,
 are multiplied as they are.
 
---program prints one of the programs instead: decode, wide, prefill, arrange, pack, unpack
-or expand, of the kind as weights of models have it; prefill as 2048 rows of a layer
+--program prints one of the programs instead: decode, wide, prefill, arrange, gather, pack,
+unpack or expand, of the kind as weights of models have it; prefill as 2048 rows of a layer
 8192x8192 take it.`,
 		Example: `  tilus-lab qmm i4 --weights randn:f32[256,512] --x randn:f16[3,512]
   tilus-lab qmm u3 zero group=64 --weights w.npy --x x.npy --out y.npy --device cuda
@@ -192,6 +193,9 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 				lost, against = fmt.Sprintf("; relative error of the weights %.2e", array.RelFro(dequantised, w)), "plain"
 			} else {
 				size = of.format + ": " + size
+				if q.Order != nil {
+					size += ", in an order of inputs"
+				}
 				if bias == "" && of.bias != nil {
 					size += ", and a bias"
 				}
@@ -216,7 +220,7 @@ or expand, of the kind as weights of models have it; prefill as 2048 rows of a l
 	f.StringVar(&bias, "bias", "", "`ARRAY` [N] that is added to each row, instead of the bias of a layer of --checkpoint; none leaves that out")
 	f.StringVar(&residual, "residual", "", "`ARRAY` [M, N] that is added")
 	f.StringVar(&out, "out", "", "write y to this .npy `FILE`; numbers of bf16 as u16, which are their bits")
-	f.StringVar(&program, "program", "", "print this `PROGRAM` of the kind: decode, wide, prefill, arrange, pack, unpack, expand")
+	f.StringVar(&program, "program", "", "print this `PROGRAM` of the kind: decode, wide, prefill, arrange, gather, pack, unpack, expand")
 	f.StringVar(&on, "device", "auto", "`DEVICE`: interp, sim, cuda or auto")
 	f.StringVar(&plan, "plan", "", "`PLAN`: decode, wide, prefill or expand, which may round weights; chosen where it is not given")
 	f.BoolVar(&soon, "soon", false, "take a program of which a GPU's driver soon has machine code, not the fastest")
@@ -333,7 +337,11 @@ func listLayers(cmd *cobra.Command, path string, f *checkpoint.File) error {
 		case bias == "":
 			bias = "none"
 		}
-		fmt.Fprintf(tw, "%s\t%s\t%s\t[%d, %d]\t%s%d\t%s\n", name, l.Format, l.Kind, l.Kind.N, l.Kind.K, each, l.Kind.Bytes(), bias)
+		format := l.Format
+		if l.Ordered {
+			format += ", act-order"
+		}
+		fmt.Fprintf(tw, "%s\t%s\t%s\t[%d, %d]\t%s%d\t%s\n", name, format, l.Kind, l.Kind.N, l.Kind.K, each, l.Kind.Bytes(), bias)
 	}
 	return tw.Flush()
 }
@@ -380,13 +388,17 @@ func beyond(y, w *array.Array, stored bool) string {
 
 // planText is the plan of a product and its schedule.
 func planText(r *qmm.Result) string {
+	front := ""
+	if r.Gathered {
+		front = "gather, then "
+	}
 	switch r.Plan {
 	case qmm.Decode:
-		return r.Plan + " " + r.Schedule.String()
+		return front + r.Plan + " " + r.Schedule.String()
 	case qmm.Wide, qmm.Prefill:
-		return r.Plan + " " + r.Wide.String()
+		return front + r.Plan + " " + r.Wide.String()
 	}
-	return r.Plan + ", then a product of plain numbers"
+	return front + r.Plan + ", then a product of plain numbers"
 }
 
 func printQMM(cmd *cobra.Command, kind, program string) error {
@@ -409,6 +421,8 @@ func printQMM(cmd *cobra.Command, kind, program string) error {
 		}
 	case "arrange":
 		p, err = template.Arrange(l.Form(), template.WideSchedule{})
+	case "gather":
+		p, err = template.Gather(l.ActType)
 	case "pack":
 		p, err = template.Pack(l.Form())
 	case "unpack":
@@ -416,7 +430,7 @@ func printQMM(cmd *cobra.Command, kind, program string) error {
 	case "expand":
 		p, err = template.Expand(l.Form())
 	default:
-		return usageError{fmt.Errorf("no program %q; there are decode, wide, prefill, arrange, pack, unpack and expand", program)}
+		return usageError{fmt.Errorf("no program %q; there are decode, wide, prefill, arrange, gather, pack, unpack and expand", program)}
 	}
 	if err != nil {
 		return err

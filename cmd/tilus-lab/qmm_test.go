@@ -16,7 +16,7 @@ import (
 func TestProgramsOfPresets(t *testing.T) {
 	kinds := append(qmm.Presets(), "u1", "u2 zero", "u3 group=64", "u4 zero=any", "u5 act=bf16", "i6 group=channel", "i7 rounded group=32 scale=bf16 act=bf16", "u8 zero", "f8e5m2 scale=f8e4m3")
 	for _, kind := range kinds {
-		for _, program := range []string{"decode", "wide", "prefill", "arrange", "pack", "unpack", "expand"} {
+		for _, program := range []string{"decode", "wide", "prefill", "arrange", "gather", "pack", "unpack", "expand"} {
 			var out, fail bytes.Buffer
 			if code := execute([]string{"qmm", kind, "--program", program}, nil, &out, &fail); code != 0 || !bytes.HasPrefix(out.Bytes(), []byte("program ")) {
 				t.Errorf("%s of %s: exit %d, %.80s%s", program, kind, code, out.String(), fail.String())

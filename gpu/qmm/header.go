@@ -66,7 +66,7 @@ func (m *module) dataInC(products []exportedProduct, module map[string]any) map[
 	maps.Copy(out, map[string]any{
 		"Products": products, "Programs": programs, "Instead": strings.Join(instead, ", "), "MostRows": MaxSize,
 		"Clusters": slices.ContainsFunc(products, func(p exportedProduct) bool { return p.Cluster > 0 }),
-		"Space":    slices.ContainsFunc(products, func(p exportedProduct) bool { return p.Shares() || p.Plan != Decode }),
+		"Space":    slices.ContainsFunc(products, func(p exportedProduct) bool { return p.Shares() || p.Plan != Decode }) || m.Order,
 		"Weight":   l.WeightType, "ActC": l.ActType, "ScaleC": l.ScaleType, "ScaleElem": fmt.Sprintf("uint%d_t", l.ScaleType.Bits()), "ZeroElem": zeroElem,
 		"CodesBytes": l.N * l.K, "DenseBytes": (l.N*l.K*l.WeightType.Bits() + 7) / 8,
 		"ScalesBytes": groups * scaleSize, "ZerosBytes": groups * 2, "OrderedScales": ordered * scaleSize, "OrderedZeros": ordered * zeroSize,

@@ -83,9 +83,9 @@ func TestHeader(t *testing.T) {
 		t.Log("no c++: headers are compiled as C alone")
 	}
 	rows := []int{1, 8, 16, 17, 64, 128, 200, 2048, 5000, 5*3355392 + 24}
-	instead, puts := 0, 0
+	instead, puts, orders := 0, 0, 0
 	for i, text := range []string{"u4 zero", "i4", "nvfp4", "mxfp4", "f6e3m2", "u2 zero", "i4 act=bf16", "u1", "mxfp8e4m3 act=bf16", "u4 zero=any group=64", "u4", "i3"} {
-		size, bias, target := [2]int{250, 520}, i%3 == 1, "sm_90a"
+		size, bias, order, target := [2]int{250, 520}, i%3 == 1, i%5 == 0 || i%5 == 3, "sm_90a"
 		if i%4 > 1 {
 			size = [2]int{8192, 8192}
 		}
@@ -95,11 +95,12 @@ func TestHeader(t *testing.T) {
 		t.Run(strings.ReplaceAll(text, " ", "_"), func(t *testing.T) {
 			l := kind(t, text, size[0], size[1])
 			by := []int{1, 8, 16, 32, 64, 128, 256, 2048}
-			e, err := l.Export("of", target, bias, by...)
+			extra := Extra{Bias: bias, Order: order}
+			e, err := l.Export("of", target, extra, by...)
 			if err != nil {
 				t.Fatal(err)
 			}
-			m, err := l.module("of", target, bias, by...)
+			m, err := l.module("of", target, extra, by...)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -116,6 +117,10 @@ func TestHeader(t *testing.T) {
 			}
 			if bias {
 				takes, parts = append(takes, "AT(BIAS)"), append(parts, "bias:int16")
+			}
+			if order {
+				takes, parts = append(takes, "AT(ORDER)"), append(parts, "order:int32")
+				orders++
 			}
 			if l.Factor {
 				takes, parts = append(takes, "0.375f"), append(parts, "factor")
@@ -179,11 +184,17 @@ func TestHeader(t *testing.T) {
 			for i := range c {
 				a, b := strings.Join(c[i].lines, "\n"), strings.Join(py[i].lines, "\n")
 				if of := slices.IndexFunc(m.products, func(p exportedProduct) bool { return p.Plan == Expand }); of >= 0 && strings.Contains(b, "launch expand_of ") {
-					if !strings.HasPrefix(a, "launch arrange_of ") || !strings.Contains(a, "launch "+products[of].Program+"_of ") {
+					if !strings.Contains(a, "launch arrange_of ") || strings.Contains(a, "launch gather_of ") != order || !strings.Contains(a, "launch "+products[of].Program+"_of ") {
 						t.Errorf("instead of plain weights C has:\n%s", a)
 					}
 					instead++
 					continue
+				}
+				for _, line := range c[i].lines {
+					gathers := strings.HasPrefix(line, "launch gather_of ")
+					if x, inputs := readsOf(line, xBuffer), readsOf(line, orderBuffer); order && (x != gathers || inputs != gathers) {
+						t.Errorf("%d rows: x is read %v, its order %v, by %s", c[i].rows, x, inputs, line)
+					}
 				}
 				if a != b {
 					t.Errorf("%d rows in C:\n%s\nand in Python:\n%s", c[i].rows, a, b)
@@ -200,8 +211,8 @@ func TestHeader(t *testing.T) {
 			}
 		})
 	}
-	if puts == 0 || instead == 0 {
-		t.Errorf("%d products put sums, %d are of programs instead of plain weights", puts, instead)
+	if puts == 0 || instead == 0 || orders == 0 {
+		t.Errorf("%d products put sums, %d are of programs instead of plain weights, %d layers have an order", puts, instead, orders)
 	}
 }
 
@@ -222,7 +233,20 @@ func place(address string) (buffer, at int64) {
 	return v >> 40, v & (1<<40 - 1)
 }
 
-const workspaceBuffer = 7
+// Some of these buffers.
+const (
+	xBuffer         = 5
+	workspaceBuffer = 7
+	orderBuffer     = 9
+)
+
+// readsOf reports whether a launch has an argument in a buffer.
+func readsOf(line string, buffer int64) bool {
+	return slices.ContainsFunc(addresses.FindAllString(line, -1), func(a string) bool {
+		of, _ := place(a)
+		return of == buffer
+	})
+}
 
 // launchesOf are the products that a driver heard, where buffers beside weights, x and y are numbered in
 // the order in which they occur, of each launch anew.
@@ -253,7 +277,7 @@ func launchesOf(t *testing.T, out string) []launched {
 			return numbers[a]
 		})
 		all[len(all)-1].lines = append(all[len(all)-1].lines, line)
-		if !strings.HasPrefix(line, "launch arrange_of ") { // the last of some rows
+		if !strings.HasPrefix(line, "launch arrange_of ") && !strings.HasPrefix(line, "launch gather_of ") { // the last of some rows
 			numbers = map[string]string{}
 		}
 	}
@@ -288,14 +312,17 @@ func holdRoom(t *testing.T, m *module, programs map[string]*ir.Program, products
 		arranged, sums := m.plan.Arranged(rows, m.K)
 		room := map[string]int{"sums": 4 * elements(sums)}
 		var of exportedProduct
-		if name == "arrange_of" {
-			room["y"] = 2 * elements(arranged)
-		} else {
+		switch name {
+		case "gather_of":
+			room["y"] = 2 * rows * m.K
+		case "arrange_of":
+			room["x"], room["y"] = 2*rows*m.K, 2*elements(arranged)
+		default:
 			of = products[slices.IndexFunc(products, func(p exportedProduct) bool { return p.Program+"_of" == name })]
 			room["x"] = 2 * elements(arranged)
 			workspace := of.Wide.Workspace
 			if of.Plan == Decode {
-				workspace = of.Schedule.Workspace
+				room["x"], workspace = 2*rows*m.K, of.Schedule.Workspace
 			}
 			if of.Shares() {
 				part, counts := workspace(m.plan, rows, m.N)
@@ -358,7 +385,8 @@ func TestHeaderOrder(t *testing.T) {
 		}
 		t.Run(strings.ReplaceAll(text, " ", "_"), func(t *testing.T) {
 			l := kind(t, text, size[0], size[1])
-			e, err := l.Export("of", "sm_90a", false, 1)
+			ordered := i%3 == 0
+			e, err := l.Export("of", "sm_90a", Extra{Order: ordered}, 1)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -376,16 +404,26 @@ func TestHeaderOrder(t *testing.T) {
 			if l.Factor {
 				factor = "#define HAS_FACTOR\n"
 			}
+			if ordered {
+				factor += "#define HAS_ORDER\n"
+			}
 			dir := headerDir(t, e, "", fmt.Sprintf("#include \"linear_of.h\"\ntypedef uint%d_t scale_t;\ntypedef %s zero_t;\n%s%s", l.ScaleType.Bits(), zeroElem, zeroes, factor))
 			exe := compiled(t, dir, cc, "c99", "order.c")
 			for try := range 24 {
 				q := orderWeights(t, e.Linear, plan, r, try)
+				files := map[string][]byte{"scales": q.Scales.Data}
+				if ordered {
+					q.Order = shuffled(uint64(try), l.K)
+					if at := r.IntN(l.K); try%6 == 0 {
+						q.Order.SetCode(at, []uint64{q.Order.Code((at + 1) % l.K), uint64(l.K), 1<<32 - 1, q.Order.Code(at)}[try/6])
+					}
+					files["order"] = q.Order.Data
+				}
 				scales, near := q.nearby(plan)
 				takes := near && q.Valid() == nil && q.inBits()
 				if l.ZeroPoint && plan.ZeroType() == dtype.U8 {
 					takes = takes && whole(q.Zeros)
 				}
-				files := map[string][]byte{"scales": q.Scales.Data}
 				for i := range q.Codes.Len() {
 					files["codes"] = append(files["codes"], byte(q.Codes.Code(i)))
 				}

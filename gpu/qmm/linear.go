@@ -237,6 +237,10 @@ type Weights struct {
 	Scales *array.Array // [groups, N]
 	Zeros  *array.Array // [groups, N], of the type of the activations; nil without zero points
 	One    float64      // the factor of all weights; 1 without one
+	// Order is which input, a column of x, each k of the codes is of, an i32[K] that has each of 0 to K-1 once: quantisers that
+	// choose which inputs share a scale (act-order) do not choose neighbours, of which groups of codes are. Products bring x into that
+	// order first. nil is the order of x.
+	Order *array.Array
 }
 
 // Groups is how many scales an output has.
@@ -311,8 +315,8 @@ func (l Linear) Quantize(ctx context.Context, w *array.Array) (*Weights, error) 
 
 // Valid finds what weights that somebody put together, such as those of a checkpoint, have that
 // [Weights.Pack] and [Weights.At] would take for something else: the types and shapes of the
-// layer's codes, scales and zero points, and One, which is 1 where the layer has no factor; and codes of no
-// number that the type of the activations holds.
+// layer's codes, scales and zero points, and One, which is 1 where the layer has no factor; an Order that has not each input once; and
+// codes of no number that the type of the activations holds.
 func (q *Weights) Valid() error {
 	l, err := q.Check()
 	if err != nil {
@@ -355,7 +359,32 @@ func (q *Weights) Valid() error {
 	case math.Abs(q.One) > math.MaxFloat32 || float32(q.One) == 0:
 		return fmt.Errorf("qmm: One, the factor of all weights, is %v, beyond f32, as which programs take it; bring scales and One nearer to each other", q.One)
 	}
+	if err := l.checkOrder(q.Order); err != nil {
+		return err
+	}
 	return q.finite()
+}
+
+// checkOrder finds what is no order of the layer's inputs.
+func (l Linear) checkOrder(order *array.Array) error {
+	if order == nil {
+		return nil
+	}
+	if order.Type != dtype.I32 || !slices.Equal(order.Shape, []int{l.K}) {
+		return fmt.Errorf("qmm: the order of inputs of %s is %s, and must be i32[%d]; leave Order nil where inputs are in the order of x", l, order.Header(), l.K)
+	}
+	at := make([]int32, l.K) // of each input, counted from 1
+	for k := range l.K {
+		from := order.Type.DecodeInt(order.Code(k))
+		switch {
+		case from < 0 || from >= int64(l.K):
+			return fmt.Errorf("qmm: order[%d] of %s is %d, and its inputs are 0 to %d; an order has each of them once", k, l, from, l.K-1)
+		case at[from] > 0:
+			return fmt.Errorf("qmm: order[%d] of %s is %d, which order[%d] is too; an order has each of 0 to %d once", k, l, from, at[from]-1, l.K-1)
+		}
+		at[from] = int32(k) + 1
+	}
+	return nil
 }
 
 // unheld are the codes of numbers that the type of the activations, with which weights are multiplied, does not hold: NaN, infinities
@@ -417,7 +446,7 @@ func (l Linear) top() float64 {
 	return top
 }
 
-// At is a weight as it is multiplied with.
+// At is a weight as it is multiplied with, of the k that its code has: input Order[k], where there is an Order.
 func (q *Weights) At(n, k int) float64 {
 	v, at := q.Codes.At(n, k), q.groupOf(k)*q.N+n
 	if q.Zeros != nil {
@@ -426,7 +455,7 @@ func (q *Weights) At(n, k int) float64 {
 	return v * q.ScaleType.Decode(q.Scales.Code(at)) * q.One
 }
 
-// Dequantize is the weights as f32 [N, K]. The error is that of ctx where it ends before.
+// Dequantize is the weights as f32 [N, K], in the order of x. The error is that of ctx where it ends before.
 func (q *Weights) Dequantize(ctx context.Context) (*array.Array, error) {
 	out := array.New(dtype.F32, q.N, q.K)
 	workers := max(1, min(runtime.GOMAXPROCS(0), q.N, q.N*q.K>>14))
@@ -435,7 +464,11 @@ func (q *Weights) Dequantize(ctx context.Context) (*array.Array, error) {
 		wait.Go(func() {
 			for n := q.N * worker / workers; n < q.N*(worker+1)/workers && ctx.Err() == nil; n++ {
 				for k := range q.K {
-					out.Set(q.At(n, k), n, k)
+					input := k
+					if q.Order != nil {
+						input = int(q.Order.Code(k))
+					}
+					out.Set(q.At(n, k), n, input)
 				}
 			}
 		})

@@ -377,7 +377,7 @@ func TestFoldedRefused(t *testing.T) {
 		if all, err := l.Usual().WideSchedules(Prefill, 1024, 0); err != nil || !all[0].Folded {
 			t.Errorf("%s: %v, %v", name, all, err)
 		}
-		e, err := l.Export("of", warpgroups, false, 512, 1024)
+		e, err := l.Export("of", warpgroups, Extra{}, 512, 1024)
 		if err != nil {
 			t.Fatal(err)
 		}

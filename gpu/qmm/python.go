@@ -32,14 +32,20 @@ type Exported struct {
 	C        []byte
 }
 
+// Extra is what an exported layer has beside codes, scales and zero points.
+type Extra struct {
+	Bias  bool // a number that is added to each output
+	Order bool // an order of its inputs, [Weights.Order]
+}
+
 // Export is the layer for a target, such as sm_90a, with programs that suit numbers of rows of x: up to rows[0] rows take the first,
 // up to the next number the next one, and more than the last that of the last. They are those that [Linear.ChooseOn] takes on an H200
-// without a search. name is part of names in Python and C: letters, digits and _. With bias the layer adds a number to each output.
+// without a search. name is part of names in Python and C: letters, digits and _.
 //
 // Module and header refuse weights whose scales or zero points their programs do not take ([Weights.Pack] finds others for them): powers of
 // two far from 1, unless the layer is Far, and 16-bit scales of more than ScaleBits bits, where that is not 0.
-func (l Linear) Export(name, target string, bias bool, rows ...int) (*Exported, error) {
-	m, err := l.module(name, target, bias, rows...)
+func (l Linear) Export(name, target string, extra Extra, rows ...int) (*Exported, error) {
+	m, err := l.module(name, target, extra, rows...)
 	if err != nil {
 		return nil, err
 	}
@@ -61,7 +67,7 @@ func (l Linear) Export(name, target string, bias bool, rows ...int) (*Exported, 
 }
 
 // module is the layer with what multiplies so many rows.
-func (l Linear) module(name, target string, bias bool, rows ...int) (*module, error) {
+func (l Linear) module(name, target string, extra Extra, rows ...int) (*module, error) {
 	l, err := l.Check()
 	if err != nil {
 		return nil, err
@@ -73,7 +79,7 @@ func (l Linear) module(name, target string, bias bool, rows ...int) (*module, er
 	if err != nil {
 		return nil, fmt.Errorf("qmm: %w", err)
 	}
-	m := &module{Linear: l, asked: l, plan: p, name: name, bias: bias, by: map[string]*ir.Program{}}
+	m := &module{Linear: l, asked: l, plan: p, name: name, Extra: extra, by: map[string]*ir.Program{}}
 	if least, most := l.Form().Reach(); l.ScaleType == dtype.F8E8M0 && p.Bounded() && p.From >= least && math.Ldexp(1, p.To) <= most {
 		m.ScaleBits = 1 // of all that the module takes
 	}
@@ -82,6 +88,11 @@ func (l Linear) module(name, target string, bias bool, rows ...int) (*module, er
 	}
 	if err := m.add("pack", func() (*ir.Program, error) { return template.Pack(l.Form()) }); err != nil {
 		return nil, err
+	}
+	if m.Order {
+		if err := m.add("gather", func() (*ir.Program, error) { return template.Gather(l.ActType) }); err != nil {
+			return nil, err
+		}
 	}
 	rows = slices.Compact(slices.Sorted(slices.Values(rows)))
 	if len(rows) == 0 {
@@ -113,14 +124,14 @@ func (l Linear) module(name, target string, bias bool, rows ...int) (*module, er
 
 // module is a layer on its way to files.
 type module struct {
-	Linear          // with the ScaleBits of all weights that it takes
+	Linear // with the ScaleBits of all weights that it takes
+	Extra
 	asked    Linear // as it was before
 	plan     *template.Plan
 	name     string
 	programs []*ir.Program
 	by       map[string]*ir.Program // by what they are for
 	bits     int                    // of scales as the module quantises weights; 0 for all that they have
-	bias     bool
 	products []exportedProduct
 }
 
@@ -192,7 +203,7 @@ func (m *module) product(out *exportedProduct) error {
 	switch form := m.Form(); out.Plan {
 	case Decode:
 		s := out.Schedule
-		s.AddBias = m.bias
+		s.AddBias = m.Bias
 		make, out.Rows = func() (*ir.Program, error) { return template.Decode(form, s) }, s.Rows
 		if s.Shares() {
 			workspace = func(rows int) ([]int, int) { return s.Workspace(m.plan, rows, m.N) }
@@ -207,7 +218,7 @@ func (m *module) product(out *exportedProduct) error {
 		arranged, _ := m.plan.Arranged(1, m.K)
 		widest = max(widest, arranged[1])
 		s := out.Wide
-		s.AddBias = m.bias
+		s.AddBias = m.Bias
 		make, out.Rows = func() (*ir.Program, error) { return template.Wide(form, s) }, s.Rows
 		if s.Persistent {
 			out.Cluster = s.Cluster
@@ -286,7 +297,7 @@ func (m *module) data() (map[string]any, error) {
 		"Name":   "linear_" + m.name, "Of": m.name, "Programs": m.programs, "Products": m.products, "Shares": slices.ContainsFunc(m.products, exportedProduct.Shares),
 		"Arranged": arranged[1], "Sums": sums, "Shifts": p.Shifts(),
 		"Kind": kind.String(), "Far": far.String(), "N": l.N, "K": l.K, "Bits": l.WeightType.Bits(), "Group": group, "Groups": l.Groups(),
-		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Bias": m.bias, "Values": values, "Unheld": ranges(l.unheld()), "Top": number(top),
+		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Bias": m.Bias, "Ordered": m.Order, "Values": values, "Unheld": ranges(l.unheld()), "Top": number(top),
 		"Packed": shape[0] * shape[1] * shape[2], "ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Powers": l.ScaleType == dtype.F8E8M0, "Float": l.WeightType.IsFloat(),
 		"Positive": l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint, "Most": number(l.ScaleType.Max()), "Least": number(l.ScaleType.Smallest()),
 		"Looks": p.Bounded() || kind.ScaleBits > 0, "ScaleBits": kind.ScaleBits, "Quantized": quantized, "Expand": m.by[Expand] != nil, "Exact": slices.ContainsFunc(m.products, func(p exportedProduct) bool { return p.Expands }), "Reach": least, "Largest": number(largest), "Bounded": p.Bounded(), "Near": p.Near, "Rounded": p.Rounded, "From": p.From, "To": p.To, "Greatest": number(p.Greatest()),

@@ -46,6 +46,11 @@ def functions(table):
 for f in functions(symtable.symtable(open(layer.__file__).read(), layer.__file__, "exec")):
     missing = [n for n in f.get_globals() if not hasattr(layer, n) and not hasattr(builtins, n)]
     assert not missing, (f.get_name(), missing)
+if int(sys.argv[5]):
+    x, order = MagicMock(), MagicMock()
+    x.__len__.return_value = 3
+    y, given = layer._gather(x, order), sys.modules["gather_of"].given
+    assert given["x"] is x and given["order"] is order and given["y"] is y and given["M"] == 3 and given["K"] == layer.K, given
 for state in ({"layer": "another"}, {}):
     try:
         layer.Linear.__new__(layer.Linear).set_extra_state(state)
@@ -57,7 +62,16 @@ sys.modules["safetensors"], sys.modules["safetensors.torch"] = MagicMock(), stor
 layer.Linear = made
 parts = stored.load_file.return_value = {name: MagicMock() for name in ("codes", "scales", "zeros", "factor")}
 layer.load("w.safetensors")
+assert torch.arange.called == int(sys.argv[5]) and (not int(sys.argv[5]) or torch.arange.return_value in made.call_args.args), made.call_args
 assert made.call_args.args[:2] == (parts["codes"], parts["scales"]) and made.call_args.kwargs == ({"bias": None} if int(sys.argv[4]) else {}), made.call_args
+parts["order"] = order = MagicMock()
+try:
+    layer.load("w.safetensors")
+    assert int(sys.argv[5]) and order in made.call_args.args, made.call_args
+except ValueError as e:
+    assert not int(sys.argv[5]) and "w.safetensors has an order of inputs, and the layer takes x as it comes" in str(e), e
+if not int(sys.argv[5]):
+    del parts["order"]
 parts["bias"] = bias
 try:
     layer.load("w.safetensors")
@@ -68,14 +82,14 @@ except ValueError as e:
 	plans := map[string]int{}
 	for _, target := range []string{"sm_90a", "sm_80"} {
 		for i, text := range append(Presets(), "i4", "u3 zero group=64", "f6e3m2 group=channel act=bf16", "f8e7m0", "u1 scale=bf16", "u4 zero=any", "mxfp4 far", "i4 group=32 rounded", "u4 zero group=64 scalebits=4", "nvfp4 act=bf16", "mxfp4 scalebits=1") {
-			l, bias := kind(t, text, 512, 1024), i%2 == 1
-			e, err := l.Export("of", target, bias, 1, 8, 16, 32, 64, 128, 256, 4096)
+			l, bias, ordered := kind(t, text, 512, 1024), i%2 == 1, i%3 == 1
+			e, err := l.Export("of", target, Extra{Bias: bias, Order: ordered}, 1, 8, 16, 32, 64, 128, 256, 4096)
 			if err != nil {
 				t.Errorf("%s: %v", text, err)
 				continue
 			}
 			dir := t.TempDir()
-			weights, factors, biases := "2", "0", "0"
+			weights, factors, biases, orders := "2", "0", "0", "0"
 			if l.ZeroPoint {
 				weights = "3"
 			}
@@ -84,6 +98,9 @@ except ValueError as e:
 			}
 			if bias {
 				biases = "1"
+			}
+			if ordered {
+				orders = "1"
 			}
 			files := map[string]string{e.Name: string(e.Python)}
 			for _, p := range e.Programs {
@@ -99,7 +116,7 @@ except ValueError as e:
 					t.Fatal(err)
 				}
 			}
-			cmd := exec.Command(python, "-c", script, "of", weights, factors, biases)
+			cmd := exec.Command(python, "-c", script, "of", weights, factors, biases, orders)
 			cmd.Dir = dir
 			if out, err := cmd.CombinedOutput(); err != nil {
 				t.Errorf("%s for %s: %v\n%s", text, target, err, out)
@@ -114,7 +131,7 @@ except ValueError as e:
 	if plans["sm_80 wide"]+plans["sm_80 prefill"] > 0 {
 		t.Errorf("modules for sm_80 have %v", plans)
 	}
-	if _, err := kind(t, "u4", 512, 1024).Export("of", "sm_90a", false); err == nil {
+	if _, err := kind(t, "u4", 512, 1024).Export("of", "sm_90a", Extra{}); err == nil {
 		t.Error("a module for no number of rows")
 	}
 }
@@ -185,7 +202,7 @@ func TestExportedRoom(t *testing.T) {
 // TestPythonGroups holds that modules pad K to groups that K fills, not to one that is much larger.
 func TestPythonGroups(t *testing.T) {
 	for text, want := range map[string]string{"i4 group=1048576": "GROUP = 64 ", "i4 group=channel": "GROUP = 64 ", "i4 group=32": "GROUP = 32 "} {
-		e, err := kind(t, text, 16, 64).Export("of", "sm_90a", false, 1)
+		e, err := kind(t, text, 16, 64).Export("of", "sm_90a", Extra{}, 1)
 		if err != nil || !strings.Contains(string(e.Python), "\n"+want) {
 			t.Errorf("%s: %v, no %q", text, err, want)
 		}
@@ -217,16 +234,19 @@ func TestPythonQuantises(t *testing.T) {
 		positive.Set(math.Abs(v), i/k, i%k)
 	}
 	script := `import contextlib, importlib, inspect, sys, numpy, torch
-biased = []
+biased, shuffled = [], []
 for name in sys.argv[1:]:
     layer = importlib.import_module(name)
     w = torch.from_numpy(numpy.load(name + ".npy"))
-    parts = layer.quantized(w)
+    order = (torch.randperm(layer.K).to(torch.int32),) if hasattr(layer, "_gather") else ()
+    if order:  # of which the groups are Go's
+        w = w.index_copy(1, order[0].long(), w)
+    parts = layer.quantized(w, *order)
     assert parts[1].dtype == layer.SCALE and parts[1].shape == (layer.GROUPS, layer.N), parts[1]
     print(name, ((layer.dequantize(*parts) - w).norm() / w.norm()).item())
     for wrong in (w.T, w + float("nan")):
         try:
-            layer.quantized(wrong)
+            layer.quantized(wrong, *order)
             print("takes", wrong)
         except ValueError:
             pass
@@ -235,7 +255,7 @@ for name in sys.argv[1:]:
         assert parts[1].dtype != layer.ACT or layer.BITS < 3 or not layer._exact(parts[0], (parts[1].double() * 1.01).to(parts[1].dtype), *parts[2:]), name
     # What the programs take, and what not.
     if hasattr(layer, "_held"):
-        codes, scales, *rest = parts
+        codes, scales, *rest = [p for p in parts if not order or p is not order[0]]
         bits = lambda a: a.view(torch.uint8)
         assert torch.equal(bits(layer._held(codes, scales, *rest)), bits(scales))
         large = torch.full_like(bits(scales), 254).view(scales.dtype) if scales.element_size() == 1 else torch.full_like(scales, torch.finfo(scales.dtype).max)
@@ -249,7 +269,7 @@ for name in sys.argv[1:]:
     # What torch.compile asks of a product, and a product of it.
     m = torch.nn.Module.__new__(layer.Linear)
     torch.nn.Module.__init__(m)
-    m.packed, m.scales, m.zeros, m.bias, m.factor, m.exact, m.dependent = [torch.zeros(1, device="meta")] * 4 + [1.0, True, False]
+    m.packed, m.scales, m.zeros, m.bias, m.order, m.factor, m.exact, m.dependent = [torch.zeros(1, device="meta")] * 5 + [1.0, True, False]
     x = torch.empty(2, 3, layer.K, dtype=layer.ACT, device="meta")
     for product in (m, torch.compile(m, backend="eager", fullgraph=True)):
         y = product(x)
@@ -257,33 +277,42 @@ for name in sys.argv[1:]:
     # A bias is kept as it is, in memory of its own, and is 0 where there is none.
     if "bias" in inspect.signature(layer.quantize).parameters:
         try:
-            print("takes", layer.quantize(w))
+            print("takes", layer.quantize(w, *order))
         except ValueError as e:
             assert "on cpu; a layer packs" in str(e), e
         torch.cuda.device = contextlib.nullcontext
         torch.Tensor.is_cuda = True  # as a GPU's would be
         bias = torch.randn(2 * layer.N)[::2]
-        kept = layer.quantize(w, bias).float().bias
+        kept = layer.quantize(w, *order, bias).float().bias
         assert torch.equal(kept.view(layer.ACT), bias.to(layer.ACT)) and kept.is_contiguous(), kept
-        kept = layer.quantize(w).bias
+        kept = layer.quantize(w, *order).bias
         assert kept.shape == (layer.N,) and not kept.any(), kept
         for wrong in (bias.double(), bias[1:].to(layer.ACT), bias.to(layer.ACT)[None]):
             try:
                 print("takes", layer.Linear(*parts, bias=wrong).bias)
             except ValueError as e:
                 assert "the bias is" in str(e), e
+        # An order is kept, and others are refused.
+        for i, wrong in enumerate((order[0], order[0].long(), order[0][1:], order[0][None], torch.where(order[0] == 3, 4, order[0]), order[0] - 1, order[0] + 1) if order else ()):
+            try:
+                kept = layer.quantize(w, order[0]).float().order if i == 0 else layer.Linear(*(wrong if p is order[0] else p for p in parts)).order
+                assert i == 0 and torch.equal(kept, order[0]), kept
+                shuffled.append(name)
+            except ValueError as e:
+                assert i > 0 and "the order is torch.int" in str(e), e
         del torch.Tensor.is_cuda
         biased.append(name)
     of = torch.arange(layer.N * layer.GROUPS, dtype=torch.int16).reshape(layer.GROUPS, layer.N)
     kept = layer._ordered(of.view(torch.float16))
     assert not kept.is_floating_point() and set(of.flatten().tolist()) <= set(kept.flatten().tolist()), kept
 assert len(biased) == (len(sys.argv) - 1) // 2, biased  # each second one
+assert shuffled
 `
 	args, exact := []string{"-c", script}, 0
 	want := map[string]float64{}
 	for i, text := range append(Presets(), "i4", "u3 zero group=64", "f6e3m2 group=channel act=bf16", "u1 scale=bf16", "u4 zero group=16 scale=f8e4m3 factor", "i5 scale=f8e8m0", "u4 zero scale=f8e8m0 group=32", "f8e4m3 scale=bf16 factor", "f3e1m1 scale=f8e4m3 group=16 factor", "i4 group=32 rounded", "u4 zero=any group=64 rounded", "i4 group=32 scalebits=4", "u4 zero group=64 scalebits=5", "mxfp4 scalebits=1") {
 		l := kind(t, text, n, k)
-		e, err := l.Export(strconv.Itoa(i), "sm_90a", i%2 == 1, 16, 1<<20)
+		e, err := l.Export(strconv.Itoa(i), "sm_90a", Extra{Bias: i%2 == 1, Order: i%3 == 1}, 16, 1<<20)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -312,11 +312,11 @@ func TestUnheld(t *testing.T) {
 		}
 	}
 	for _, text := range []string{"f8e4m3", "f6e5m0"} {
-		if e, err := kind(t, text, 16, 130).Export("of", "sm_90a", false, 1); err != nil || !strings.Contains(string(e.Python), "some codes stand for numbers") {
+		if e, err := kind(t, text, 16, 130).Export("of", "sm_90a", Extra{}, 1); err != nil || !strings.Contains(string(e.Python), "some codes stand for numbers") {
 			t.Errorf("%s: the module takes any codes, %v", text, err)
 		}
 	}
-	if e, err := kind(t, "f6e3m2", 16, 130).Export("of", "sm_90a", false, 1); err != nil || strings.Contains(string(e.Python), "some codes stand for numbers") {
+	if e, err := kind(t, "f6e3m2", 16, 130).Export("of", "sm_90a", Extra{}, 1); err != nil || strings.Contains(string(e.Python), "some codes stand for numbers") {
 		t.Errorf("the module looks for codes that there are not, %v", err)
 	}
 }

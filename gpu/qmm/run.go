@@ -26,6 +26,7 @@ type Packed struct {
 	Scales *array.Array // [groups, N] padded, in the plan's order
 	Zeros  *array.Array // as Scales, of [template.Plan.ZeroType]; nil without zero points
 	One    float64
+	Order  *array.Array // [Weights.Order]
 
 	programs programs // that products took
 	chosen   sync.Map // without a search, by asked
@@ -231,7 +232,7 @@ func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Packed{Linear: l, W: res.Args[1].Array, Scales: q.ordered(plan, scales), One: q.One}
+	p := &Packed{Linear: l, W: res.Args[1].Array, Scales: q.ordered(plan, scales), One: q.One, Order: q.Order}
 	if q.Zeros != nil {
 		p.Zeros = q.ordered(plan, q.Zeros.Cast(plan.ZeroType()))
 	}
@@ -245,8 +246,8 @@ func (q *Weights) AsPacked() (Linear, error) {
 }
 
 // Tensors are the arrays that load of the layer's exported module reads from a .safetensors file: codes u8[N, K], scales
-// [groups, N], zeros [groups, N] of the type of the activations where there are zero points, and factor f32[] where there is one. A module
-// that adds a bias reads bias [N] of that type too, if it is there.
+// [groups, N], zeros [groups, N] of the type of the activations where there are zero points, factor f32[] where there is one, and order
+// i32[K] where inputs have an Order. A module that adds a bias reads bias [N] of that type too, if it is there.
 func (q *Weights) Tensors() map[string]*array.Array {
 	codes := array.New(dtype.U8, q.N, q.K)
 	parts := max(1, min(runtime.GOMAXPROCS(0), len(codes.Data)>>16))
@@ -265,6 +266,9 @@ func (q *Weights) Tensors() map[string]*array.Array {
 	}
 	if q.Factor {
 		out["factor"] = array.FromFloats(dtype.F32, []int{}, []float64{q.One})
+	}
+	if q.Order != nil {
+		out["order"] = q.Order
 	}
 	return out
 }
@@ -388,14 +392,14 @@ func (p *Packed) Unpack(ctx context.Context, d device.Device) (*Weights, error) 
 		}
 		return out
 	}
-	q := &Weights{Linear: p.Linear, Codes: res.Args[0].Array, Scales: plain(p.Scales), Zeros: plain(p.Zeros), One: p.One}
+	q := &Weights{Linear: p.Linear, Codes: res.Args[0].Array, Scales: plain(p.Scales), Zeros: plain(p.Zeros), One: p.One, Order: p.Order}
 	if q.Zeros != nil {
 		q.Zeros = q.Zeros.Cast(p.ActType)
 	}
 	return q, nil
 }
 
-// The plans of a product.
+// The plans of a product. In front of all of them [template.Gather] brings x into the order of the weights, where these have one.
 const (
 	Decode  = "decode"  // one launch of [template.Decode]
 	Wide    = "wide"    // x brought into order by [template.Arrange], then [template.Wide]
@@ -585,6 +589,7 @@ type Result struct {
 	Plan     string
 	Schedule template.Schedule     // of Decode
 	Wide     template.WideSchedule // of Wide and Prefill
+	Gathered bool                  // x was brought into the weights' Order first, by a launch of its own
 	From     string                // where plan and schedule are from: see [Linear.ChooseOn]
 	Device   string
 	Choose   time.Duration // the plan, the schedule and the arguments
@@ -603,7 +608,7 @@ func (p *Packed) Run(ctx context.Context, d device.Device, x *array.Array, c Cal
 	var res *device.Result
 	for i, r := range steps.recipes {
 		if i > 0 {
-			steps.pass(res.Args, steps.args[i])
+			steps.pass[i-1](res.Args)
 		}
 		if res, err = launchRecipe(ctx, d, r, steps.args[i]); err != nil {
 			return nil, err
@@ -638,8 +643,20 @@ func (p *Packed) Prepare(ctx context.Context, d device.Device, m int, c Call) (*
 type steps struct {
 	recipes []device.Recipe
 	args    [][]ir.Arg
-	pass    func(from, to []ir.Arg) // what the first has made for the second
-	y       int                     // the result among the last one's arguments
+	pass    []func(made []ir.Arg) // hands on what each but the last has made
+	x       *ir.Arg               // x among all arguments
+	y       int                   // the result among the last one's arguments
+}
+
+// gather is a product of x by steps that multiply it in the order of the weights: that is made first.
+func (p *Packed) gather(x *array.Array, s *steps) {
+	m, to := x.Shape[0], s.x
+	r := device.Recipe{Key: "qmm gather " + p.ActType.String(), Make: func() (*ir.Program, error) {
+		return p.programs.get("gather", func() (*ir.Program, error) { return template.Gather(p.ActType) })
+	}}
+	args := sizes(arrays(x, p.Order, blank(p.ActType, m, p.K)), m, p.K)
+	s.recipes, s.args = slices.Insert(s.recipes, 0, r), slices.Insert(s.args, 0, args)
+	s.pass = slices.Insert(s.pass, 0, func(made []ir.Arg) { to.Array = made[2].Array })
 }
 
 // begin checks a call and chooses what runs.
@@ -655,6 +672,9 @@ func (p *Packed) begin(d device.Device, x *array.Array, c Call) (*Result, *steps
 	}
 	m := x.Shape[0]
 	if err := p.holdsRows(m); err != nil {
+		return nil, nil, err
+	}
+	if err := p.checkOrder(p.Order); err != nil {
 		return nil, nil, err
 	}
 	if b := c.Bias; b != nil && (b.Type != p.ActType || b.Len() != p.N || len(b.Shape) == 0 || b.Shape[len(b.Shape)-1] != p.N) {
@@ -683,6 +703,10 @@ func (p *Packed) begin(d device.Device, x *array.Array, c Call) (*Result, *steps
 	}
 	out.Plan, out.From = choice.Plan, from
 	var all *steps
+	given := x
+	if out.Gathered = p.Order != nil; out.Gathered {
+		x = blank(p.ActType, m, p.K)
+	}
 	switch out.Plan {
 	case Decode:
 		all, err = p.decode(x, c, choice.Schedule, out)
@@ -696,6 +720,9 @@ func (p *Packed) begin(d device.Device, x *array.Array, c Call) (*Result, *steps
 			return nil, nil, fmt.Errorf("qmm: plan %s takes no bias and no residual; take plan %s, or leave them out", Expand, Prefill)
 		}
 		all = p.expand(x)
+	}
+	if err == nil && out.Gathered {
+		p.gather(given, all)
 	}
 	out.Choose = time.Since(begin)
 	return out, all, err
@@ -726,7 +753,9 @@ func (p *Packed) decode(x *array.Array, c Call, s template.Schedule, out *Result
 	}
 	out.Schedule = s
 	program := p.recipe(&p.programs, s, func() (*ir.Program, error) { return template.Decode(p.Form(), s) })
-	args := arrays(p.W, p.Scales, p.Zeros, x, c.Bias, c.Residual)
+	args := arrays(p.W, p.Scales, p.Zeros)
+	of := len(args)
+	args = append(args, arrays(x, c.Bias, c.Residual)...)
 	at := len(args)
 	args = append(args, ir.Arg{Array: blank(p.ActType, m, p.N)})
 	if s.Shares() {
@@ -740,7 +769,7 @@ func (p *Packed) decode(x *array.Array, c Call, s template.Schedule, out *Result
 	if p.Factor {
 		args = append(args, ir.Arg{Float: p.One})
 	}
-	return &steps{recipes: []device.Recipe{program}, args: [][]ir.Arg{args}, y: at}, nil
+	return &steps{recipes: []device.Recipe{program}, args: [][]ir.Arg{args}, x: &args[of], y: at}, nil
 }
 
 func (p *Packed) expand(x *array.Array) *steps {
@@ -758,7 +787,8 @@ func (p *Packed) expand(x *array.Array) *steps {
 	return &steps{
 		recipes: []device.Recipe{program, product},
 		args:    [][]ir.Arg{args, plain},
-		pass:    func(from, to []ir.Arg) { to[1].Array = from[at].Array },
+		pass:    []func([]ir.Arg){func(made []ir.Arg) { plain[1].Array = made[at].Array }},
+		x:       &plain[0],
 		y:       2,
 	}
 }

@@ -200,12 +200,13 @@ func (p *Packed) wide(x *array.Array, c Call, s template.WideSchedule, out *Resu
 	return &steps{
 		recipes: []device.Recipe{w.arrange, w.multiply},
 		args:    [][]ir.Arg{w.arrangeArgs, w.multiplyArgs},
-		pass: func(from, to []ir.Arg) {
-			to[w.x].Array = from[1].Array
+		pass: []func([]ir.Arg){func(made []ir.Arg) {
+			w.multiplyArgs[w.x].Array = made[1].Array
 			if w.sums > w.x {
-				to[w.sums].Array = from[2].Array
+				w.multiplyArgs[w.sums].Array = made[2].Array
 			}
-		},
+		}},
+		x: &w.arrangeArgs[0],
 		y: w.y,
 	}, nil
 }

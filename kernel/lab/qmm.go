@@ -209,7 +209,7 @@ func (l *Layer) BitsPerWeight() float64 {
 
 // Time is how many µs a product of so many rows of x takes on an H200 with a layer of this
 // kind, of n outputs and k inputs: "measured", with this type of weights or one that is
-// stored alike, or "expected" by the model of its programs; a bias is not counted.
+// stored alike, or "expected" by the model of its programs; neither a bias nor what brings x into an order is counted.
 func (l *Layer) Time(n, k, rows int) (us float64, from string, err error) {
 	if err := someRows(rows); err != nil {
 		return 0, "", err
@@ -221,7 +221,7 @@ func (l *Layer) Time(n, k, rows int) (us float64, from string, err error) {
 
 // Program is the program that multiplies so many rows of x on an H200: from 17 rows on it may be one that reads
 // x in an order of its own, and of many rows that which makes the weights plain, before a product
-// of plain numbers. It adds the bias that [Layer.Run] adds.
+// of plain numbers. It adds the bias that [Layer.Run] adds. [Layer.Gathering] is what runs in front of it.
 func (l *Layer) Program(rows int) (*ir.Program, error) {
 	if err := someRows(rows); err != nil {
 		return nil, err
@@ -267,8 +267,21 @@ func (l *Layer) Packing() (*ir.Program, error) {
 	return template.Pack(kind.Form())
 }
 
-// Codes are the weights as they are stored, [N, K].
+// Gathering is the program that brings x into the order of inputs that the layer has, [Layer.Order], in front of [Layer.Program]; nil
+// where it has none.
+func (l *Layer) Gathering() (*ir.Program, error) {
+	if l.weights.Order == nil {
+		return nil, nil
+	}
+	return template.Gather(l.weights.ActType)
+}
+
+// Codes are the weights as they are stored, [N, K]; with [Layer.Order] in that order.
 func (l *Layer) Codes() *array.Array { return l.weights.Codes }
+
+// Order is which column of x each k of the codes is of, i32[K], of a layer from [Checkpoint] that is quantised with act-order; nil of
+// others, whose inputs are in the order of x.
+func (l *Layer) Order() *array.Array { return l.weights.Order }
 
 // Scales are [groups, N].
 func (l *Layer) Scales() *array.Array { return l.weights.Scales }
@@ -284,6 +297,9 @@ func (l *Layer) String() string {
 	text := fmt.Sprintf("%s [%d, %d]: %.3f bits a weight", l.weights.Linear, l.weights.N, l.weights.K, l.BitsPerWeight())
 	if l.plain == nil {
 		text += ", from " + l.format
+		if l.weights.Order != nil {
+			text += " with act-order"
+		}
 		if l.bias != nil || l.biasErr != nil {
 			text += ", with a bias"
 		}

@@ -52,6 +52,10 @@ func TestCheckpoint(t *testing.T) {
 		"pack_quantized/pack_quantized.safetensors:i4":    "i4 group=32 scale=bf16 act=bf16 [8, 96]: 4.500 bits a weight, from pack-quantized",
 		"mxfp4/mxfp4.safetensors:experts.gate_up_proj[1]": "f4e2m1 group=32 scale=f8e8m0 act=f16 [8, 64]: 4.250 bits a weight, from mxfp4 of gpt-oss",
 		"nvfp4/nvfp4.safetensors:modelopt_power":          "f4e2m1 group=16 scale=f8e4m3 act=f16 factor [8, 48]: 4.500 bits a weight, from nvfp4 of modelopt",
+		"gptq/gptq.safetensors:actorder":                  "i4 group=32 scale=f16 act=f16 [8, 64]: 4.500 bits a weight, from gptq with act-order",
+		"actorder/actorder.safetensors:ragged":            "u4 group=32 scale=f16 act=f16 zero [8, 80]: 4.900 bits a weight, from gptq with act-order",
+		"actorder/actorder.safetensors:three":             "u3 group=32 scale=f16 act=f16 zero [32, 64]: ",
+		"actorder/actorder.safetensors:packed":            "i4 group=32 scale=bf16 act=bf16 [12, 96]: 4.500 bits a weight, from pack-quantized with act-order",
 	} {
 		l, err := Checkpoint(dir + spec)
 		if err != nil {
@@ -74,13 +78,15 @@ func TestCheckpoint(t *testing.T) {
 		if p, err := l.Program(1); err != nil || p == nil {
 			t.Errorf("%s: %v", spec, err)
 		}
+		if p, err := l.Gathering(); err != nil || (p != nil) != strings.Contains(want+l.String(), "act-order") || (p != nil) != (l.Order() != nil) {
+			t.Errorf("%s: %v, %v, order %v", spec, p, err, l.Order())
+		}
 	}
 	for spec, want := range map[string]string{
-		"w.npy":                                `lab: "w.npy" is no layer of a checkpoint`,
-		"none.safetensors:x":                   "none.safetensors: no such file",
-		dir + "awq/awq.safetensors":            "has 4 quantised layers, and none is named",
-		dir + "awq/awq.safetensors:group3":     "did you mean group32?",
-		dir + "gptq/gptq.safetensors:actorder": "act-order",
+		"w.npy":                            `lab: "w.npy" is no layer of a checkpoint`,
+		"none.safetensors:x":               "none.safetensors: no such file",
+		dir + "awq/awq.safetensors":        "has 4 quantised layers, and none is named",
+		dir + "awq/awq.safetensors:group3": "did you mean group32?",
 	} {
 		if l, err := Checkpoint(spec); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%s: %v, %v", spec, l, err)

@@ -5,7 +5,8 @@
 
 Each folder has one layer. Random weights are quantised by the module itself, and y is held to what torch makes of the same weights in
 float64, called as torch.nn.Module, by torch.compile, as torch.ops.tilus_lab.…, in a CUDA graph, one behind the other and dependent, and, of
-the plan decode, as a program through addresses and a stream of the driver. A folder with layer.so, which is export_layer.c with the
+the plan decode, as a program through addresses and a stream of the driver. Of layers that take an order of their
+inputs, that of the weights in the folder or a random one is taken. A folder with layer.so, which is export_layer.c with the
 layer's C header, is multiplied by that too. One with weights, of `export --weights`, is of these, which the module's load reads as well.
 With --times graphs of products by several layers, one behind the other, are timed beside torch's of plain weights in 16 bits.
 --header FOLDER also runs FOLDER/header, which is export_header.c with what `export` wrote there. Needs torch and a GPU.
@@ -34,12 +35,12 @@ def weights(layer, torch):
     """Arguments of Linear but for a factor, the weights that it multiplies with, in float64, and the factor, if there is one."""
     if path := stored(layer):
         parts = tensors_of(path, torch)
-        parts = [parts[name].cuda() for name in ("codes", "scales", "zeros") if name in parts] + [parts[name].item() for name in ("factor",) if name in parts]
+        parts = [parts[name].cuda() for name in ("codes", "scales", "zeros", "order") if name in parts] + [parts[name].item() for name in ("factor",) if name in parts]
     else:
         w = torch.randn(layer.N, layer.K, device="cuda") * 0.02
         if min(layer.VALUES) >= 0 and "zeros" not in inspect.signature(layer.Linear).parameters:
             w = w.abs()  # codes without a sign or zero points
-        parts = layer.quantized(w)
+        parts = layer.quantized(w, *[torch.randperm(layer.K, device="cuda").to(torch.int32)] * hasattr(layer, "_gather"))
     tensors = [p for p in parts if hasattr(p, "shape")]
     return tensors, layer.dequantize(*parts), parts[len(tensors) :]
 
@@ -52,7 +53,7 @@ def stored(layer):
 
 def tensors_of(path, torch):
     """The tensors of a .safetensors file, read without the library that the module's load takes."""
-    types = {"U8": torch.uint8, "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F8_E4M3": torch.float8_e4m3fn, "F8_E8M0": torch.float8_e8m0fnu}
+    types = {"U8": torch.uint8, "F16": torch.float16, "BF16": torch.bfloat16, "F32": torch.float32, "F8_E4M3": torch.float8_e4m3fn, "F8_E8M0": torch.float8_e8m0fnu, "I32": torch.int32}
     with open(path, "rb") as f:
         said = json.loads(f.read(int.from_bytes(f.read(8), "little")))
         data = f.read()
@@ -85,12 +86,12 @@ class ByHeader:
         ctypes.CDLL("libcuda.so.1", ctypes.RTLD_GLOBAL)  # whose functions layer.so takes
         self.layer = lib = ctypes.CDLL(os.path.abspath(os.path.join(folder, "layer.so")))
         i64, u64, pointer = ctypes.c_int64, ctypes.c_uint64, ctypes.c_void_p
-        lib.layer_order.argtypes = [pointer, pointer, pointer, ctypes.c_float, pointer, pointer, pointer]
+        lib.layer_order.argtypes = [pointer, pointer, pointer, pointer, ctypes.c_float, pointer, pointer, pointer]
         lib.layer_load.argtypes = [ctypes.POINTER(pointer), i64]
         lib.layer_unload.argtypes = [pointer]
         lib.layer_pack.argtypes = [pointer, pointer, u64, u64]
         lib.layer_workspace.argtypes, lib.layer_workspace.restype = [i64], u64
-        lib.layer_run.argtypes = [pointer, pointer, u64, u64, u64, u64, ctypes.c_float, u64, u64, i64, u64, ctypes.c_int]
+        lib.layer_run.argtypes = [pointer, pointer, u64, u64, u64, u64, u64, ctypes.c_float, u64, u64, i64, u64, ctypes.c_int]
         n, k, most, *self.sizes = (i64 * 10).in_dll(lib, "layer_sizes")
         if (n, k) != (layer.N, layer.K) or not rows <= most:
             raise RuntimeError(f"{folder}: layer.so is of {n}×{k}, up to {most} rows")
@@ -98,6 +99,7 @@ class ByHeader:
         self.products = [(int(to), name) for to, name in re.findall(r"^\t\{ (\d+), .*\}, /\* (\w+): ", text, re.M)]
         self.factor = factor[0] if factor else 1.0
         self.bias = bias
+        self.inputs = parts[-1] if hasattr(layer, "_gather") else torch.empty(0, dtype=torch.int32, device="cuda")
         dense, *ordered = self.order(parts, torch)
         self.scales, self.zeros = (a.cuda() for a in ordered)
         self.packed = torch.full([self.sizes[4]], 255, dtype=torch.uint8, device="cuda")
@@ -115,11 +117,12 @@ class ByHeader:
     def order(self, parts, torch):
         """Dense codes, scales and zero points, ordered on the host. Bytes stand behind each, to see that no more is written than the header says."""
         behind = 64
-        parts = [p.contiguous().cpu().view(torch.uint8).flatten() for p in parts]
+        inputs = self.inputs.cpu()
+        parts = [p.contiguous().cpu().view(torch.uint8).flatten() for p in parts[: -1 if len(inputs) else None]]
         if [p.numel() for p in parts] != [n for n in self.sizes[:3] if n]:
             raise RuntimeError(f"weights are {[p.numel() for p in parts]} bytes, those of the header {self.sizes[:3]}")
         to = [torch.full([n + behind], 0xA5, dtype=torch.uint8) for n in (self.sizes[3], *self.sizes[5:])]
-        self.call("order", *[p.data_ptr() for p in parts], *[None] * (3 - len(parts)), self.factor, *[t.data_ptr() for t in to])
+        self.call("order", *[p.data_ptr() for p in parts], *[None] * (3 - len(parts)), inputs.data_ptr(), self.factor, *[t.data_ptr() for t in to])
         if any((t[-behind:] != 0xA5).any() for t in to):
             raise RuntimeError("layer_order wrote behind its outputs")
         return [t[:-behind] for t in to]
@@ -148,7 +151,7 @@ class ByHeader:
         return next(name for to, name in self.products if m <= to)
 
     def run(self, x, y, dependent=False):
-        self.call("run", self.loaded, self.stream.cuda_stream, self.packed.data_ptr(), self.scales.data_ptr(), self.zeros.data_ptr(), self.bias.data_ptr(), self.factor,
+        self.call("run", self.loaded, self.stream.cuda_stream, self.packed.data_ptr(), self.scales.data_ptr(), self.zeros.data_ptr(), self.bias.data_ptr(), self.inputs.data_ptr(), self.factor,
             x.data_ptr(), y.data_ptr(), len(x), self.space.data_ptr(), dependent)  # fmt: skip
 
 
@@ -156,6 +159,8 @@ def row(what, folder, layer, module, m, commit, torch, program=None, **more):
     kind = layer.__doc__.split(", ")[1]
     if hasattr(module, "bias"):
         kind += " bias"
+    if hasattr(module, "order"):
+        kind += " order"
     product = layer.product(m)
     name = program or ("expand" if getattr(product, "expands", False) and module.exact else product.name)
     (path,) = glob.glob(os.path.join(folder, name + "_*.ptx"))
@@ -214,7 +219,7 @@ def check(folder, commit):
             y.copy_(module(x))
 
         def op(y):
-            y.copy_(operator(x, module.packed, module.scales, *([module.zeros] if hasattr(module, "zeros") else []), *([module.bias] if hasattr(module, "bias") else []), *factor, *([module.exact] if hasattr(module, "exact") else []), False))
+            y.copy_(operator(x, module.packed, module.scales, *([module.zeros] if hasattr(module, "zeros") else []), *([module.bias] if hasattr(module, "bias") else []), *([module.order] if hasattr(module, "order") else []), *factor, *([module.exact] if hasattr(module, "exact") else []), False))
 
         def graph(y):
             g = torch.cuda.CUDAGraph()
@@ -237,7 +242,7 @@ def check(folder, commit):
         def addresses(y):
             program = importlib.import_module(product.name + layer.__name__[len("linear") :])
             space = layer._space(product, m, x.device) if hasattr(layer, "_space") else ()
-            tensors = [module.packed, module.scales, *([module.zeros] if hasattr(module, "zeros") else []), x, *([module.bias] if hasattr(module, "bias") else []), y, *space]
+            tensors = [module.packed, module.scales, *([module.zeros] if hasattr(module, "zeros") else []), layer._gather(x, module.order) if hasattr(module, "order") else x, *([module.bias] if hasattr(module, "bias") else []), y, *space]
             torch.cuda.synchronize()
             stream = torch.cuda.Stream()
             program.launch(*[t.data_ptr() for t in tensors], m, layer.N, layer.K, *factor, stream=stream.cuda_stream)

@@ -1,8 +1,8 @@
 /* One layer by the C header that `tilus-lab export --qmm` wrote, as functions that ctypes can call: export_check.py multiplies by them.
 
-       cc -std=c99 -O2 -shared -fPIC -D LAYER=linear_NAME [-D ZEROS] [-D BIAS] [-D FACTOR] -I DIR -I CUDA/include -o DIR/layer.so tests/peers/export_layer.c -lm
+       cc -std=c99 -O2 -shared -fPIC -D LAYER=linear_NAME [-D ZEROS] [-D BIAS] [-D ORDER] [-D FACTOR] -I DIR -I CUDA/include -o DIR/layer.so tests/peers/export_layer.c -lm
 
-   LAYER is the name of the header in DIR without .h; ZEROS, BIAS and FACTOR say what else the layer has. Arguments that are of what it has not
+   LAYER is the name of the header in DIR without .h; ZEROS, BIAS, ORDER and FACTOR say what else the layer has. Arguments that are of what it has not
    are without effect. The driver's functions are those of the process, so that nothing of CUDA need be here to link with: libcuda.so.1 must be
    there for all its libraries (RTLD_GLOBAL) before this one is loaded. */
 #include <stdlib.h>
@@ -23,6 +23,11 @@
 #else
 #define IF_BIAS(...)
 #endif
+#ifdef ORDER
+#define IF_ORDER(...) __VA_ARGS__
+#else
+#define IF_ORDER(...)
+#endif
 #ifdef FACTOR
 #define IF_FACTOR(...) __VA_ARGS__
 #else
@@ -35,10 +40,10 @@ const int64_t layer_sizes[] = {
 	OF(DENSE_BYTES), OF(PACKED_BYTES), OF(ORDERED_SCALES_BYTES), IF_ZEROS(OF(ORDERED_ZEROS_BYTES)) +0,
 };
 
-int layer_order(const void *codes, const void *scales, const void *zeros, float factor, void *dense, void *ordered_scales, void *ordered_zeros)
+int layer_order(const void *codes, const void *scales, const void *zeros, const void *order, float factor, void *dense, void *ordered_scales, void *ordered_zeros)
 {
-	(void)zeros, (void)factor, (void)ordered_zeros;
-	return OF(order)(codes, scales IF_ZEROS(, zeros) IF_FACTOR(, factor), dense, ordered_scales IF_ZEROS(, ordered_zeros));
+	(void)zeros, (void)order, (void)factor, (void)ordered_zeros;
+	return OF(order)(codes, scales IF_ZEROS(, zeros) IF_ORDER(, order) IF_FACTOR(, factor), dense, ordered_scales IF_ZEROS(, ordered_zeros));
 }
 
 int layer_load(void **to, int64_t rows)
@@ -64,10 +69,10 @@ int layer_pack(void *k, void *stream, uint64_t dense, uint64_t packed) { return 
 
 uint64_t layer_workspace(int64_t rows) { return OF(workspace)(rows); }
 
-int layer_run(void *k, void *stream, uint64_t packed, uint64_t scales, uint64_t zeros, uint64_t bias, float factor, uint64_t x, uint64_t y, int64_t rows, uint64_t workspace, int dependent)
+int layer_run(void *k, void *stream, uint64_t packed, uint64_t scales, uint64_t zeros, uint64_t bias, uint64_t order, float factor, uint64_t x, uint64_t y, int64_t rows, uint64_t workspace, int dependent)
 {
-	(void)zeros, (void)bias, (void)factor;
+	(void)zeros, (void)bias, (void)order, (void)factor;
 	if (k)
 		((OF(t) *)k)->dependent = dependent;
-	return OF(run)(k, stream, packed, scales IF_ZEROS(, zeros) IF_BIAS(, bias) IF_FACTOR(, factor), x, y, rows, workspace);
+	return OF(run)(k, stream, packed, scales IF_ZEROS(, zeros) IF_BIAS(, bias) IF_ORDER(, order) IF_FACTOR(, factor), x, y, rows, workspace);
 }

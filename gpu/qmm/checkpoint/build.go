@@ -15,6 +15,7 @@ type builder struct {
 	*source
 	n, k, groups int
 	group        int                // inputs of a group; 0 for one scale an output
+	order        *array.Array       // [qmm.Weights.Order]
 	at           func(g, o int) int // where the scale of a group and an output is stored
 	of           *array.Array       // scales [groups, N]
 	zeros        []uint16           // [groups, N], of integers
@@ -147,6 +148,44 @@ func (b *builder) rowScales(member string) (err error) {
 	return b.scales(member, func(g, o int) int { return o*b.groups + g })
 }
 
+// grouped takes groups of inputs from an array that has the group of each. Where those of a group are no neighbours they become so,
+// by an order in which they keep their own.
+func (b *builder) grouped(member string, of *array.Array) error {
+	const way = "quantise the layer again, or dequantise it, and quantise by a kind with --weights"
+	counts, sorted := make([]int, b.groups), true
+	for i, last := 0, 0; i < b.k; i++ {
+		g := int(int32(of.Code(i)))
+		if g < 0 || g >= b.groups {
+			return b.bad("%s[%d] is %d, and there are scales of %d groups, 0 to %d; %s", member, i, g, b.groups, b.groups-1, way)
+		}
+		counts[g]++
+		sorted, last = sorted && g >= last, g
+	}
+	begins, at := make([]int, b.groups), 0
+	for g, n := range counts {
+		switch size := counts[0]; {
+		case n == 0:
+			return b.bad("no input is of group %d by %s, and there are scales of %d groups; %s", g, member, b.groups, way)
+		case n > size || n < size && g < b.groups-1:
+			return b.bad("%s has %d inputs of group %d and %d of group 0, and programs take groups of as many inputs each, but for the last one, which may have fewer; %s", member, n, g, size, way)
+		}
+		begins[g], at = at, at+n
+	}
+	if b.groups > 1 {
+		b.group = counts[0]
+	}
+	if sorted {
+		return nil
+	}
+	b.order = array.New(dtype.I32, b.k)
+	for i := range b.k {
+		g := of.Code(i)
+		b.order.SetCode(begins[g], uint64(i))
+		begins[g]++
+	}
+	return nil
+}
+
 // blockScales are scales [N/rows, K/columns], rounded up, of blocks of outputs and inputs, of a size that a configuration tells. Where none
 // does blocks are squares whose size is a power of two, of which one has as many, and the only block of a side may be cut off.
 func (b *builder) blockScales(member string) error {
@@ -234,14 +273,20 @@ func (b *builder) integers(bits int, member string, code func(a *array.Array, o,
 		return nil, err
 	}
 	w.Codes = array.New(t, b.n, b.k)
+	inputs := make([]int, b.k) // of which codes are
+	for i := range inputs {
+		if inputs[i] = i; b.order != nil {
+			inputs[i] = int(b.order.Code(i))
+		}
+	}
 	parts := (b.n + 7) / 8 // of eight outputs, whose codes are whole bytes
 	workers := max(1, min(runtime.GOMAXPROCS(0), parts, b.n*b.k>>14))
 	var wait sync.WaitGroup
 	for worker := range workers {
 		wait.Go(func() {
 			for o := parts * worker / workers * 8; o < min(parts*(worker+1)/workers*8, b.n); o++ {
-				for i := range b.k {
-					w.Codes.SetCode(o*b.k+i, code(a, o, i)^flip)
+				for i, input := range inputs {
+					w.Codes.SetCode(o*b.k+i, code(a, o, input)^flip)
 				}
 			}
 		})
@@ -279,7 +324,7 @@ func (b *builder) floats(t dtype.Type, member string) (*qmm.Weights, error) {
 
 // plain are weights without codes and zero points.
 func (b *builder) plain(l qmm.Linear) *qmm.Weights {
-	w := &qmm.Weights{Linear: l, Scales: b.of, One: 1}
+	w := &qmm.Weights{Linear: l, Scales: b.of, One: 1, Order: b.order}
 	if b.factor {
 		w.One = b.one
 	}

@@ -42,6 +42,7 @@ type Found struct {
 	Format  string     // the name of its format; of one that is nearly it where Err says so
 	Experts int        // how many layers NAME[0], NAME[1], … there are; 0 for one layer NAME
 	Kind    qmm.Linear // of the layer, or of the first expert
+	Ordered bool       // its weights have an Order, as those of layers that are quantised with act-order
 	Bias    string     // the type that the layer's bias is stored in, or the first expert's, "bf16"; "0" where all of it is 0; "" without one
 	BiasErr error      // why [File.Bias] refuses it; the layer is read all the same
 	Err     error      // why the layer is refused; what is read of weights only by [File.Layer] may refuse it too
@@ -108,7 +109,8 @@ func Layer(path, name string) (*qmm.Weights, error) {
 
 // Layer reads one layer, "model.layers.0.mlp.down_proj"; of experts that are one array one of them, "NAME[5]". The name
 // may be "" where the file has one layer. Its weights are Valid; x and y are bf16 where scales are, and beside scales of 8 bits or one for
-// all, which tell nothing of them, where its bias is; else f16. What it adds to each output is [File.Bias].
+// all, which tell nothing of them, where its bias is; else f16. Those of layers that are quantised with act-order (desc_act), whose groups'
+// inputs are no neighbours, have an Order. What the layer adds to each output is [File.Bias].
 func (f *File) Layer(name string) (*qmm.Weights, error) {
 	s, err := f.source(name)
 	if err != nil {
@@ -158,7 +160,7 @@ func (f *File) Layers() []Found {
 			s.listing = true
 			var w *qmm.Weights
 			if w, err = s.weights(); err == nil {
-				found.Kind = w.Linear
+				found.Kind, found.Ordered = w.Linear, w.Order != nil
 				found.Bias, found.BiasErr = s.storedBias(w.N)
 			}
 		}

@@ -34,7 +34,8 @@ const (
 
 // formats are what is read. Of those with the same arrays, shapes tell which it is.
 //
-// gptq: codes [K·bits/32, N] and zero points [groups, N·bits/32] in words, from their low bits on, of 3 bits across words.
+// gptq: codes [K·bits/32, N] and zero points [groups, N·bits/32] in words, from their low bits on, of 3 bits across words. g_idx[k] is
+// the group of input k, as weight_g_idx is of pack-quantized: with act-order (desc_act, actorder) inputs of a group are no neighbours.
 // awq: codes [K, N/8] and zero points [groups, N/8]: eight outputs a word, in the order 0, 2, 4, 6, 1, 3, 5, 7 from its low bits on.
 // pack-quantized: codes [N, K·bits/32] and zero points [N·bits/32, groups], both with 2^(bits-1) added.
 // int-quantized: codes [N, K] and zero points [N, groups], one a byte, with a sign.
@@ -317,15 +318,14 @@ func (s *source) gptq() (*qmm.Weights, error) {
 	if bits == 3 && s.zeros == planar {
 		return nil, s.bad("checkpoint_format gptq_p has codes of 3 bits in an order that is not read; save it as gptq_v2")
 	}
-	var group int
+	b := &builder{source: s, n: n, k: k, groups: groups}
 	if order == nil {
-		if group, err = s.group(k, groups, true); err != nil {
+		if b.group, err = s.group(k, groups, true); err != nil {
 			return nil, err
 		}
-	} else if group, err = s.ordered("g_idx", order, groups); err != nil {
+	} else if err = b.grouped("g_idx", order); err != nil {
 		return nil, err
 	}
-	b := &builder{source: s, n: n, k: k, groups: groups, group: group}
 	if err := b.byGroup(func(a *array.Array, g, o int) uint64 { return field(a, bits, o, g*columns, 1) }); err != nil {
 		return nil, err
 	}
@@ -362,28 +362,6 @@ func (b *builder) addOne(bits int) error {
 		b.zeros[i] = z + 1
 	}
 	return nil
-}
-
-// ordered is the size of groups that have neighbouring inputs, or an error where inputs are in another order.
-func (s *source) ordered(member string, order *array.Array, groups int) (int, error) {
-	k := order.Len()
-	at := func(i int) int { return int(int32(order.Code(i))) }
-	size := 1
-	for size < k && at(size) == at(0) {
-		size++
-	}
-	for i := range k {
-		if at(i) != i/size {
-			return 0, s.bad("%s[%d] is %d, where inputs in order have %d: the layer is quantised with act-order (desc_act, actorder), by which inputs of a group are no neighbours, and these are not read. Quantise it without, or dequantise it and quantise by a kind with --weights", member, i, at(i), i/size)
-		}
-	}
-	if ceil(k, size) != groups {
-		return 0, s.bad("%s has %d groups, and there are scales of %d", member, ceil(k, size), groups)
-	}
-	if groups == 1 {
-		return 0, nil
-	}
-	return size, nil
 }
 
 // legal reports whether programs take groups of so many inputs.
@@ -501,7 +479,7 @@ func (s *source) packQuantized() (*qmm.Weights, error) {
 			unused = unused && int32(order.Code(i)) == -1
 		}
 		if !unused {
-			if b.group, err = s.ordered("weight_g_idx", order, b.groups); err != nil {
+			if err = b.grouped("weight_g_idx", order); err != nil {
 				return nil, err
 			}
 		}

@@ -60,6 +60,7 @@ func TestDefaultsAreTheCorpus(t *testing.T) {
 			return Decode(Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, Schedule{Parts: 4, PDL: true})
 		},
 		"arrange_i4_f16":   func() (*ir.Program, error) { return Arrange(wideCorpus["wide_i4_f16"].form, WideSchedule{}) },
+		"gather_f16":       func() (*ir.Program, error) { return Gather(dtype.F16) },
 		"wide_i4_f16":      func() (*ir.Program, error) { return wideOf("wide_i4_f16") },
 		"prefill_u4_f16":   func() (*ir.Program, error) { return wideOf("prefill_u4_f16") },
 		"decode_u4":        func() (*ir.Program, error) { return DecodeU4(DecodeOptions{}) },

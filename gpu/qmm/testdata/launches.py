@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from unittest.mock import MagicMock
 
 SIZES = {"uint8": 1, "int16": 2, "float16": 2, "bfloat16": 2, "int32": 4, "float32": 4, "float64": 8, "float8_e4m3fn": 1, "float8_e8m0fnu": 1}
-PLACES = {"packed": 1, "scales": 2, "zeros": 3, "bias": 4, "x": 5, "y": 6, "dense": 8}
+PLACES = {"packed": 1, "scales": 2, "zeros": 3, "bias": 4, "x": 5, "y": 6, "dense": 8, "order": 9}
 following = []  # where the next tensors are made
 others = iter(range(16, 1 << 20))
 

@@ -134,7 +134,7 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, 
 
 /* The buffers of products: each has room of 2^40 bytes. */
 #define AT(i) ((CUdeviceptr)(i) << 40)
-enum { PACKED = 1, SCALES, ZEROS, BIAS, X, Y, WORKSPACE, DENSE };
+enum { PACKED = 1, SCALES, ZEROS, BIAS, X, Y, WORKSPACE, DENSE, ORDER };
 
 /* Argument: the most rows, then rows of products; a 0 first has loads fail instead. */
 int main(int n, char **args)

@@ -29,14 +29,20 @@ int main(int n, char **args)
 #define ZEROS_IN
 #define ZEROS_OUT
 #endif
+#ifdef HAS_ORDER
+	const int32_t *order = (const int32_t *)read_file("order", linear_of_K * sizeof *order);
+#define ORDER , order
+#else
+#define ORDER
+#endif
 #ifdef HAS_FACTOR
 #define FACTOR , (float)atof(args[1])
 #else
 #define FACTOR
 #endif
-	if (n != 2 || !args[1] || linear_of_order(0, scales ZEROS_IN FACTOR, dense, ordered_scales ZEROS_OUT) != CUDA_ERROR_INVALID_VALUE)
+	if (n != 2 || !args[1] || linear_of_order(0, scales ZEROS_IN ORDER FACTOR, dense, ordered_scales ZEROS_OUT) != CUDA_ERROR_INVALID_VALUE)
 		return 3;
-	if (linear_of_order(codes, scales ZEROS_IN FACTOR, dense, ordered_scales ZEROS_OUT) != CUDA_SUCCESS)
+	if (linear_of_order(codes, scales ZEROS_IN ORDER FACTOR, dense, ordered_scales ZEROS_OUT) != CUDA_SUCCESS)
 		return printf("refused") != 7;
 	fwrite(dense, 1, linear_of_DENSE_BYTES, stdout);
 	fwrite(ordered_scales, 1, linear_of_ORDERED_SCALES_BYTES, stdout);

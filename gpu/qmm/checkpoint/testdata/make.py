@@ -4,27 +4,29 @@ layers of one format in a directory of its own, and NAME.want.safetensors.gz wit
 for each layer, under the layer's name.
 
     pip install torch==2.15.0 numpy==2.4.6 safetensors compressed-tensors==0.20.1 transformers==5.24.0
-    pip download --no-deps --no-binary :all: autoawq==0.2.9 gptqmodel==7.7.0   # unpacked; only sources are read
-    python3 make.py autoawq-0.2.9 gptqmodel-7.7.0 OUT [--seed 1] [--large]
+    pip download --no-deps --no-binary :all: autoawq==0.2.9 gptqmodel==7.7.0 compressed-tensors==0.12.2   # unpacked; only sources are read
+    python3 make.py autoawq-0.2.9 gptqmodel-7.7.0 compressed_tensors-0.12.2 OUT [--seed 1] [--large]
 
 Words of codes are random bits, so that every code is at every place. Who dequantises:
 GPTQ: unpack_rows, unpack_cols and _correct_gptq_v1_qzeros of gptqmodel, taken from its source;
 AWQ: unpack_awq and reverse_awq_order of autoawq, dequantize_gemm for what f16 makes of it;
-compressed-tensors: its compressors, of integers and fp8 with scales as f32, also of blocks, and of MXFP4;
+compressed-tensors: its compressors, of integers and fp8 with scales as f32, also of blocks, and of MXFP4; where weight_g_idx says
+the groups of inputs, _process_quantization of 0.12.2, since 0.20 makes no such layers any more;
 fp8 with weight_scale_inv: _dequantize_fp8_weight of transformers;
 NVFP4: numpy here, which compressed-tensors must equal where the global scale is a power of two and be near
 elsewhere; as modelopt has it, the same numbers with the reciprocal, as compressed-tensors' conversion says (modelopt is not run);
 gpt-oss: convert_moe_packed_tensors of transformers. Biases are cast by torch, and must be what they were.
 """
-import argparse, ast, gzip, importlib.util, io, json, pathlib
+import argparse, ast, gzip, importlib.util, json, math, pathlib
 
 import numpy as np
 import torch
 from compressed_tensors.compressors import BaseCompressor
 from compressed_tensors.compressors.nvfp4.helpers import unpack_fp4_from_uint8
 from compressed_tensors.compressors.pack_quantized.helpers import pack_to_int32
-from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme
+from compressed_tensors.quantization import QuantizationArgs, QuantizationScheme, QuantizationStrategy
 from compressed_tensors.quantization.lifecycle.forward import dequantize
+from compressed_tensors.quantization.utils import calculate_range
 from safetensors.torch import save
 from transformers.integrations.finegrained_fp8 import _dequantize_fp8_weight
 from transformers.integrations.mxfp4 import convert_moe_packed_tensors
@@ -32,6 +34,7 @@ from transformers.integrations.mxfp4 import convert_moe_packed_tensors
 args = argparse.ArgumentParser()
 args.add_argument("autoawq", type=pathlib.Path)
 args.add_argument("gptqmodel", type=pathlib.Path)
+args.add_argument("grouped", type=pathlib.Path)
 args.add_argument("out", type=pathlib.Path)
 args.add_argument("--seed", type=int, default=1)
 args.add_argument("--large", action="store_true", help="larger layers, which are not committed")
@@ -40,7 +43,7 @@ rng = np.random.default_rng(args.seed)
 grow = 4 if args.large else 1
 
 
-def functions(path, first):
+def functions(path, first, **given):
     """The functions of a source that the first ones call, without what the source imports."""
     tree = ast.parse(path.read_text())
     known = {n.name: n for n in tree.body if isinstance(n, ast.FunctionDef)}
@@ -52,12 +55,14 @@ def functions(path, first):
         take.append(name)
         todo += [n.id for n in ast.walk(known[name]) if isinstance(n, ast.Name)]
     body = ast.Module([known[n] for n in take], [])
-    space = {"torch": torch, "PLANAR_BITS": (5, 6, 7)}
+    space = {"torch": torch, **given}
     exec(compile(ast.parse("from __future__ import annotations\n" + ast.unparse(body)), str(path), "exec"), space)
     return space
 
 
-gptq = functions(args.gptqmodel / "gptqmodel/utils/model_dequant.py", ["unpack_rows", "unpack_cols", "pack_cols", "_correct_gptq_v1_qzeros"])
+gptq = functions(args.gptqmodel / "gptqmodel/utils/model_dequant.py", ["unpack_rows", "unpack_cols", "pack_cols", "_correct_gptq_v1_qzeros"], PLANAR_BITS=(5, 6, 7))
+grouped = functions(args.grouped / "src/compressed_tensors/quantization/lifecycle/forward.py", ["_process_quantization"],
+                    QuantizationStrategy=QuantizationStrategy, calculate_range=calculate_range, ceil=math.ceil)
 spec = importlib.util.spec_from_file_location("packing_utils", args.autoawq / "awq/utils/packing_utils.py")
 awq = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(awq)
@@ -115,7 +120,7 @@ def gptq_layer(f, name, n, k, group, bits, zeros, v1, g_idx=None, keep=True):
     arrays = {"qweight": qweight, "qzeros": qzeros, "scales": s}
     if keep:
         arrays["g_idx"] = group_of.to(torch.int32)
-    f.add(name, arrays, want if g_idx is None else None)
+    f.add(name, arrays, want)
 
 
 for version, v1 in (("gptq", True), ("gptq_v2", False)):
@@ -295,4 +300,21 @@ for layer, sep, bias in (("experts.gate_up_proj", "_", "experts.gate_up_proj_bia
     f.add(layer, {sep + "blocks": blocks, sep + "scales": s}, {f"{layer}[{i}]": w[i] for i in range(2)})
     f.arrays[bias] = b.clone()
     f.want |= {f"{layer}[{i}].bias": b[i].float() for i in range(2)}
+f.write()
+
+# Groups whose inputs are no neighbours.
+f = File("actorder", {"bits": 4, "quant_method": "gptq", "checkpoint_format": "gptq"})
+for name, n, k, bits in (("ragged", 8, 80, 4), ("three", 32, 64, 3), ("eight", 8, 96 * grow, 8)):
+    groups = -(-k // 32)
+    gptq_layer(f, name, n, k, 32, bits, rng.integers(1, 2**bits, (groups, n)), True, g_idx=torch.from_numpy(rng.permutation(k) // 32))
+for name, n, k, bits, symmetric, dtype in (("packed", 12, 96 * grow, 4, True, torch.bfloat16), ("packed_zero", 9, 64, 8, False, torch.float16)):
+    code = torch.from_numpy(rng.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), (n, k)).astype(np.int8))
+    g_idx = torch.from_numpy((rng.permutation(k) // 32).astype(np.int32))
+    s, zero = scales(n, k // 32, dtype=dtype), torch.zeros(n, k // 32, dtype=torch.int8)
+    arrays = {"weight_packed": pack_to_int32(code, bits), "weight_scale": s, "weight_shape": torch.tensor([n, k]), "weight_g_idx": g_idx}
+    if not symmetric:
+        zero = torch.from_numpy(rng.integers(-(2 ** (bits - 1)), 2 ** (bits - 1), (n, k // 32)).astype(np.int8))
+        arrays["weight_zero_point"] = pack_to_int32(zero, bits, packed_dim=0)
+    weights = QuantizationArgs(num_bits=bits, type="int", symmetric=symmetric, strategy="group", group_size=32)
+    f.add(name, arrays, grouped["_process_quantization"](code, s.float(), zero, weights, g_idx=g_idx, dtype=torch.float32, do_quantize=False))
 f.write()
