@@ -498,7 +498,7 @@ func (p *Plan) residents(s Schedule, m, n int, on Machine) int {
 	if s.Parts <= 1 {
 		return 0
 	}
-	blocks, _ := p.blocksOf(s, m, n)
+	blocks, _ := p.blocksOf(s, max(m, 1), n)
 	each := ceil(blocks, on.SMs)
 	room := 65536 / 32 / s.Parts / each / 8 * 8 // of a thread
 	need := p.registers(s)
