@@ -79,6 +79,9 @@ func TestExportRecord(t *testing.T) {
 		}
 		hows[r.How], kinds[r.Kind], plans[strings.TrimRight(r.Program, "0123456789")] = true, true, true
 	}
+	if !slices.ContainsFunc(slices.Collect(maps.Keys(kinds)), func(kind string) bool { return strings.HasSuffix(kind, " order") }) {
+		t.Error("no layer has an order of its inputs")
+	}
 	if len(hows) < 7 || len(kinds) < 18 || !plans[Decode] || !plans[Wide] || !plans[Prefill] || !plans[Expand] {
 		t.Errorf("the record has %d kinds of layers, called in %d ways, by %v", len(kinds), len(hows), plans)
 	}
@@ -214,25 +217,24 @@ func TestFirstFaults(t *testing.T) {
 	}
 }
 
+// corrected are products that took longer than [unknown] of the fastest that a search found. Models have been fitted to these times since, and
+// take the fastest (TestReplayWide, TestReplayForms).
+var corrected = map[string]float64{
+	"u4 qwen7b gate_up × 64":                    1.21,
+	"f6e3m2 qwen7b gate_up × 64":                1.2,
+	"u3 zero=any group=64 square × 128":         1.86, // of these two the search had time for two
+	"u3 zero=any group=64 llama8b gate_up × 64": 1.26,
+}
+
 // TestUnknownRecord holds what is taken without a table to what a search found on a GPU. A search that had no time
 // for [fewest] schedules says little of what is chosen: such rows are told, and do not count.
 func TestUnknownRecord(t *testing.T) {
-	holdUnknown(t, "unknown_shapes.json", unknownProducts(false), unknown, 1.03, nil)
-}
-
-// otherwise are products of other forms that take longer than [unknown] of the fastest that a search found.
-var otherwise = map[string]float64{
-	"u3 zero=any group=64 llama8b gate_up × 64": 1.28,
-	"u3 zero=any group=64 square × 1":           1.25,
-	"i8 group=channel qwen14b down × 128":       1.22,
-	"f8e4m3 group=channel qwen14b down × 128":   1.19,
-	"i4 group=channel qwen14b down × 1":         1.18,
-	"i4 group=channel qwen14b down × 128":       1.17,
+	holdUnknown(t, "unknown_shapes.json", unknownProducts(false), unknown, 1.03, corrected)
 }
 
 // TestFormsRecord is TestUnknownRecord for other forms.
 func TestFormsRecord(t *testing.T) {
-	holdUnknown(t, "unknown_forms.json", unknownProducts(true), unknown, 1.05, otherwise)
+	holdUnknown(t, "unknown_forms.json", unknownProducts(true), unknown, 1.02, corrected)
 }
 
 // readRecord reads a file of tests/record that is no plain list of rows.

@@ -94,21 +94,19 @@ func timedOf(t *testing.T, wide, others bool) []*product {
 		}
 		c.us = append(c.us, r.MedianUs)
 	}
-	// Programs have changed since the runs before q: what a later one timed counts.
-	again := map[[3]int]map[string]bool{}
-	key := func(c *product) ([3]int, string) { return [3]int{c.m, c.l.N, c.l.K}, fmt.Sprint(c.l.Form()) }
+	// Programs have changed since the runs before q: what a later one timed counts, if it timed some schedules.
+	type key struct {
+		m, n, k int
+		form    string
+	}
+	of := func(c *product) key { return key{c.m, c.l.N, c.l.K, fmt.Sprint(c.l.Form())} }
+	again := map[key]bool{}
 	for _, c := range out {
-		if size, form := key(c); c.exact {
-			if again[size] == nil {
-				again[size] = map[string]bool{}
-			}
-			again[size][form] = true
+		if c.exact && len(c.us) >= 4 {
+			again[of(c)] = true
 		}
 	}
-	out = slices.DeleteFunc(out, func(c *product) bool {
-		size, form := key(c)
-		return !c.exact && again[size][form]
-	})
+	out = slices.DeleteFunc(out, func(c *product) bool { return !c.exact && again[of(c)] })
 	// Times of digits of 31 bits are from before sums were put, up to a fifth more than they take; others lose less by it.
 	return slices.DeleteFunc(out, func(c *product) bool {
 		return !wide && template.Pick(c.p, c.m, c.l.N, c.l.K, template.H200()).Long

@@ -11,30 +11,31 @@ import (
 // What [Plan.EstimateWide] knows of Hopper beside [Machine], fitted to schedules of
 // tests/record/schedules.json.
 const (
-	wideFixed  = 4.22   // µs of both launches that those beside them do not hide
-	wideNear   = 103000 // bytes a µs that a multiprocessor takes in by tensor and bulk copies
+	wideFixed  = 4.18   // µs of both launches that those beside them do not hide
+	wideNear   = 99400  // bytes a µs that a multiprocessor takes in by tensor and bulk copies
 	wideRate   = 1.02   // of what matrix instructions could do
-	wideAlone  = 1.7    // times that products of one warpgroup take where no others run
-	wideIssued = 2.08   // cycles of a scheduler for each instruction of a cast or scale
-	wideScaled = 0.951  // such instructions for each row and tile
+	wideAlone  = 1.62   // times that products of one warpgroup take where no others run
+	wideIssued = 2.29   // cycles of a scheduler for each instruction of a cast or scale
+	wideScaled = 0.865  // such instructions for each row and tile
 	wideHalf   = 26.8   // the same for each part of the rows and tile
-	wideWait   = 1.12   // cycles more for each, where products wait for it
-	wideCast   = 0.252  // the same, where the first ones of a turn do not
-	wideAhead  = 135    // cycles of such a turn beside that
-	wideAgain  = 0.383  // of wideScaled, what each further scale of a turn takes
-	wideLess   = 0.124  // instructions for an element whose zero point is taken off its code
-	wideFold   = 0.33   // times the instructions of folding scales
-	wideRest   = -0.826 // the same, where sums of x take off what is left of it: they take less than they are counted as
-	wideChain  = 177    // cycles for each part of the rows, tile and further scale, for whose sums products wait
-	wideOnce   = 0.588  // times as long as all that, 128 rows of products without scales of groups take
-	wideLone   = 0.209  // part that a turn of 128 rows of these takes more where blocks share all turns, with a tile and side each
-	wideTight  = 0.609  // part that sums of 128 rows and tiles by two warpgroups take more, where several scales leave no registers: with more than 6 bits, or what is left of zero points
-	wideSpilt  = 0.829  // part more of that, where halves of the rows take turns
+	wideWait   = 0.951  // cycles more for each, where products wait for it
+	wideCast   = 0.247  // the same, where the first ones of a turn do not
+	wideAhead  = 138    // cycles of such a turn beside that
+	wideAgain  = 0.372  // of wideScaled, what each further scale of a turn takes
+	wideLess   = 0.122  // instructions for an element whose zero point is taken off its code
+	wideFold   = 0.337  // times the instructions of folding scales
+	wideRest   = -0.909 // the same, where sums of x take off what is left of it: they take less than they are counted as
+	wideShared = 1.82   // times as many instructions as that takes, where blocks share tiles: ptxas keeps some in memory
+	wideChain  = 143    // cycles for each part of the rows, tile and further scale, for whose sums products wait
+	wideOnce   = 0.634  // times as long as all that, 128 rows of products without scales of groups take
+	wideLone   = 0.219  // part that a turn of 128 rows of these takes more where blocks share all turns, with a tile and side each
+	wideTight  = 0.592  // part that sums of 128 rows and tiles by two warpgroups take more, where several scales leave no registers: with more than 6 bits, or what is left of zero points
+	wideSpilt  = 0.813  // part more of that, where halves of the rows take turns
 	widePower  = 940e6  // operations a µs that the machine's power allows
 	widePart   = 0.03   // µs that blocks of a split take to count themselves
-	wideMoved  = 3.81   // times that a partial sum is moved, in effect
-	wideMeet   = 9.17   // µs more where blocks share all turns, with 64 rows of 256 outputs at most; more in proportion, memory idle
-	wideFew    = 0.12   // µs of a turn more for each 32 rows that are less than 64
+	wideMoved  = 3.56   // times that a partial sum is moved, in effect
+	wideMeet   = 7.94   // µs more where blocks share all turns, with 64 rows of 256 outputs at most; more in proportion, memory idle
+	wideFew    = 0.112  // µs of a turn more for each 32 rows that are less than 64
 )
 
 // EstimateWide is how many µs [Wide] takes with a schedule without zero fields on a
@@ -56,6 +57,9 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	}
 	cast += tiles * 16 * Turn / 32 * p.taking(wideLess, wideRest, wideFold)
 	others := cast + tiles*(wideScaled*sets*float64(s.Rows)*(p.scaled()+wideAgain*p.more())+wideHalf*float64(p.halves(s)))
+	if p.Rest() && p.own(s) < p.Tiles {
+		others *= wideShared
+	}
 	alone := wideAlone * product
 	switch {
 	case s.Fine: // all is done beside products
