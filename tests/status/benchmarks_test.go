@@ -151,7 +151,11 @@ func benchmarks(t *testing.T, root string) string {
 		}
 		c = facts.Chart{Name: "model " + model.Name, Title: fmt.Sprintf("All linear layers of %s (%.0f GB in f16)", model.Name, float64(model.Plain())/1e9), Unit: "ms", Better: "less", Series: []string{"ours", "cuBLAS f16"}, From: from}
 		for _, s := range model.Sums(of.Rows) {
-			c.Bars = append(c.Bars, facts.Bar{Name: fmt.Sprintf("%s (%.1f GB), %d rows", s.Weight, float64(s.Bytes)/1e9, s.M), Values: []float64{s.Ms, s.CublasMs}})
+			rows := "1 row"
+			if s.M > 1 {
+				rows = fmt.Sprintf("%d rows", s.M)
+			}
+			c.Bars = append(c.Bars, facts.Bar{Name: fmt.Sprintf("%s (%.1f GB), %s", s.Weight, float64(s.Bytes)/1e9, rows), Values: []float64{s.Ms, s.CublasMs}})
 		}
 		add(c)
 	}
