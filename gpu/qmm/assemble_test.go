@@ -84,46 +84,64 @@ func TestTableAssembles(t *testing.T) {
 // many do, and little of a thread goes to memory.
 func TestToldAssembles(t *testing.T) {
 	done, told := map[string]bool{}, 0
-	for _, forms := range []bool{false, true} {
-		for _, c := range unknownProducts(forms) {
-			if c.rows > 32 {
+	hold := func(text string, n, k, m, most int) {
+		l := kind(t, text, n, k).Usual()
+		p, err := template.PlanOf(l.Form())
+		if err != nil {
+			t.Fatal(err)
+		}
+		for i, s := range append([]template.Schedule{template.Pick(p, m, n, k, template.H200())}, template.Candidates(p, m, n, k, template.H200())...) {
+			name := fmt.Sprintf("%s, %s", text, s)
+			if i > most || s.Resident == 0 || done[name] {
 				continue
 			}
-			l := kind(t, c.kind, c.N, c.K).Usual()
-			p, err := template.PlanOf(l.Form())
+			done[name] = true
+			if told++; testing.Short() && told%8 > 0 {
+				continue
+			}
+			program, err := template.Decode(l.Form(), s)
 			if err != nil {
 				t.Fatal(err)
 			}
-			for i, s := range template.Candidates(p, c.rows, c.N, c.K, template.H200()) {
-				name := fmt.Sprintf("%s, %s", c.kind, s)
-				if i > 3 || s.Resident == 0 || done[name] {
-					continue
-				}
-				done[name] = true
-				told++
-				if testing.Short() && told%8 > 0 {
-					continue
-				}
-				program, err := template.Decode(l.Form(), s)
-				if err != nil {
-					t.Fatal(err)
-				}
-				made, err := compile.Program(program, compile.Options{Arch: "sm_90a", Divisible: map[string]int64{"N": 128, "K": 128}})
-				if err != nil {
-					t.Fatal(err)
-				}
-				text, err := made.PTX()
-				if err != nil {
-					t.Fatal(err)
-				}
-				code, err := need.Assemble(t, "sm_90a", text)
-				if most := 65536 / 32 / s.Parts / s.Resident; err != nil || code.Spills() > 3*fewBytes || code.Registers > most {
-					t.Errorf("%s: %d registers of %d, %d bytes in memory %v", name, code.Registers, most, code.Spills(), err)
+			made, err := compile.Program(program, compile.Options{Arch: "sm_90a", Divisible: map[string]int64{"N": 128, "K": 128}})
+			if err != nil {
+				t.Fatal(err)
+			}
+			text, err := made.PTX()
+			if err != nil {
+				t.Fatal(err)
+			}
+			code, err := need.Assemble(t, "sm_90a", text)
+			if room := 65536 / 32 / s.Parts / s.Resident; err != nil || code.Spills() > 4*fewBytes || code.Registers > room {
+				t.Errorf("%s: %d registers of %d, %d bytes in memory %v", name, code.Registers, room, code.Spills(), err)
+			}
+		}
+	}
+	for _, forms := range []bool{false, true} {
+		for _, c := range unknownProducts(forms) {
+			if c.rows <= 32 {
+				hold(c.kind, c.N, c.K, c.rows, 4)
+			}
+		}
+	}
+	for _, weight := range []string{"u3", "u4", "i4", "u6", "i8", "f4e2m1", "f8e4m3"} {
+		for _, group := range []string{"group=16", "group=32", "group=64", "group=channel"} {
+			for _, zero := range []string{"", " zero", " zero=any"} {
+				for _, act := range []string{"", " act=bf16"} {
+					text := weight + " " + group + zero + act
+					if _, err := Parse(text, 6144, 4096); err != nil {
+						continue // zero points beside a sign
+					}
+					for _, size := range [][2]int{{6144, 4096}, {11008, 4096}, {5120, 5120}} {
+						for _, m := range []int{1, 5, 16} {
+							hold(text, size[0], size[1], m, 0)
+						}
+					}
 				}
 			}
 		}
 	}
-	if told < 20 {
+	if told < 40 {
 		t.Errorf("%d programs are told", told)
 	}
 	t.Logf("%d programs", told)

@@ -373,6 +373,9 @@ func (l Linear) checkOrder(order *array.Array) error {
 	if order.Type != dtype.I32 || !slices.Equal(order.Shape, []int{l.K}) {
 		return fmt.Errorf("qmm: the order of inputs of %s is %s, and must be i32[%d]; leave Order nil where inputs are in the order of x", l, order.Header(), l.K)
 	}
+	if len(order.Data) != 4*l.K {
+		return fmt.Errorf("qmm: the order of inputs of %s has %d bytes, and i32[%d] is %d", l, len(order.Data), l.K, 4*l.K)
+	}
 	at := make([]int32, l.K) // of each input, counted from 1
 	for k := range l.K {
 		from := order.Type.DecodeInt(order.Code(k))
@@ -455,8 +458,12 @@ func (q *Weights) At(n, k int) float64 {
 	return v * q.ScaleType.Decode(q.Scales.Code(at)) * q.One
 }
 
-// Dequantize is the weights as f32 [N, K], in the order of x. The error is that of ctx where it ends before.
+// Dequantize is the weights as f32 [N, K], in the order of x. The error is that of ctx where it ends before, or of an Order that has not
+// each input once.
 func (q *Weights) Dequantize(ctx context.Context) (*array.Array, error) {
+	if err := q.checkOrder(q.Order); err != nil {
+		return nil, err
+	}
 	out := array.New(dtype.F32, q.N, q.K)
 	workers := max(1, min(runtime.GOMAXPROCS(0), q.N, q.N*q.K>>14))
 	var wait sync.WaitGroup

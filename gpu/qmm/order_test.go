@@ -109,6 +109,10 @@ func TestOrderRefused(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	q.Order = shuffled(2, l.K)
+	if own, err := q.Pack(t.Context(), d); err != nil || &own.Order.Data[0] == &q.Order.Data[0] {
+		t.Errorf("products have an order that its owner may change: %v", err)
+	}
 	with := func(k int, from int64) *array.Array {
 		order := shuffled(2, l.K)
 		order.SetCode(slices.IndexFunc(order.Floats(), func(v float64) bool { return v == 3 }), order.Code(k))
@@ -123,10 +127,14 @@ func TestOrderRefused(t *testing.T) {
 		"is i32[39], and must be i32[40]; leave Order nil": shuffled(2, 39),
 		"is i64[40], and must be i32[40]":                  shuffled(2, 40).Cast(dtype.I64),
 		"is i32[1, 40], and must be i32[40]":               {Type: dtype.I32, Shape: []int{1, 40}, Data: make([]byte, 160)},
+		"has 156 bytes, and i32[40] is 160":                {Type: dtype.I32, Shape: []int{40}, Data: make([]byte, 156)},
 	} {
 		q.Order, p.Order = order, order
 		if err := q.Valid(); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%v; want %s", err, want)
+		}
+		if _, err := q.Dequantize(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("dequantizing: %v; want %s", err, want)
 		}
 		if _, err := q.Pack(t.Context(), d); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("packing: %v; want %s", err, want)

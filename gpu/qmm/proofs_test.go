@@ -300,6 +300,8 @@ func holdUnknown(t *testing.T, file string, products []unknownProduct, most, mea
 		}
 		if limit := max(most, but[r.Name]); r.Of > limit {
 			t.Errorf("%s: %.3f of the fastest, at most %.3f", r.Name, r.Of, limit)
+		} else if limit > most && r.Of <= most {
+			t.Errorf("%s: %.3f of the fastest belongs to the others", r.Name, r.Of)
 		}
 		if r.Took > searchTime {
 			t.Logf("%s: the search took %.1f s for %d schedules, not %d s", r.Name, r.Took, r.Tried, searchTime)

@@ -300,6 +300,12 @@ for name in sys.argv[1:]:
                 shuffled.append(name)
             except ValueError as e:
                 assert i > 0 and "the order is torch.int" in str(e), e
+            for takes in (lambda: layer.quantized(w, wrong), lambda: layer.dequantize(*(wrong if p is order[0] else p for p in parts))):
+                try:
+                    takes()
+                    assert i == 0, wrong
+                except ValueError as e:
+                    assert i > 0 and "the order is torch.int" in str(e), e
         del torch.Tensor.is_cuda
         biased.append(name)
     of = torch.arange(layer.N * layer.GROUPS, dtype=torch.int16).reshape(layer.GROUPS, layer.N)

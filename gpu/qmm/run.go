@@ -232,7 +232,10 @@ func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &Packed{Linear: l, W: res.Args[1].Array, Scales: q.ordered(plan, scales), One: q.One, Order: q.Order}
+	p := &Packed{Linear: l, W: res.Args[1].Array, Scales: q.ordered(plan, scales), One: q.One}
+	if q.Order != nil { // whose owner may change it
+		p.Order = &array.Array{Type: q.Order.Type, Shape: slices.Clone(q.Order.Shape), Data: slices.Clone(q.Order.Data)}
+	}
 	if q.Zeros != nil {
 		p.Zeros = q.ordered(plan, q.Zeros.Cast(plan.ZeroType()))
 	}

@@ -74,7 +74,7 @@ type Schedule struct {
 	Once bool `json:",omitempty"`
 	// Resident, if it is not 0, is for how many blocks on a multiprocessor ptxas gives threads
 	// registers. Without it, it saves some that may be there, at the cost of code that waits
-	// more. It is for types that need no more than these; nothing may go to memory.
+	// more. It is for types that need hardly more than these: hardly anything may go to memory.
 	Resident int `json:",omitempty"`
 	// Apart multiplies one row of x at a time, in several groups to a turn: each 16 k of a turn have
 	// one of the eight columns of products, so that sums of different groups stay apart, and are

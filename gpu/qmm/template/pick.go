@@ -100,7 +100,7 @@ func (p *Plan) registers(s Schedule) int {
 		}
 		n += tiles * s.Depth * under
 		switch { // scales that operands are multiplied with, and zero points that are taken off these
-		case p.Folds && p.scales() > 4:
+		case p.Zero && p.scales() > 2, p.Folds && p.scales() > 4, p.Folds && p.Act == dtype.BF16 && p.Stored.Bits() == 8:
 			n += n / 2
 		case p.Folds && p.Act == dtype.BF16:
 			n += n / 4
@@ -493,9 +493,9 @@ func (p *Plan) direct(s Schedule, m, n int) bool {
 
 // residents are [Schedule.Resident] of warps along k: where all blocks of a launch fit the machine with about as many registers as threads
 // are estimated to need, ptxas is told so. It takes what it likes up to the next step else, and a launch that then does not fit takes twice
-// as long.
+// as long. What several scales of a turn take beside bf16 or wide codes is not estimated closely enough: some of a thread would go to memory.
 func (p *Plan) residents(s Schedule, m, n int, on Machine) int {
-	if s.Parts <= 1 {
+	if s.Parts <= 1 || p.scales() > 1 && (p.Act != dtype.F16 || p.Stored.Bits() > 4) {
 		return 0
 	}
 	blocks, _ := p.blocksOf(s, max(m, 1), n)
@@ -656,7 +656,7 @@ func (p *Plan) Code(s Schedule) int {
 // them need no tensor maps.
 func (s Schedule) Plain() bool { return !s.Streams() && !s.Joint }
 
-// PickPlain is [Pick] among the schedules that are [Schedule.Plain].
+// PickPlain is [Pick] among the schedules that are [Schedule.Plain], whose blocks count their sums, and with which ptxas is told nothing.
 func PickPlain(p *Plan, m, n, k int, on Machine) Schedule {
 	rows := 8
 	for rows < m && rows < 32 {

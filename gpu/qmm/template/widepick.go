@@ -8,35 +8,45 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
-// What [Plan.EstimateWide] knows of Hopper beside [Machine], fitted to schedules of
-// tests/record/schedules.json.
-const (
-	wideFixed  = 4.18   // µs of both launches that those beside them do not hide
-	wideNear   = 99400  // bytes a µs that a multiprocessor takes in by tensor and bulk copies
-	wideRate   = 1.02   // of what matrix instructions could do
-	wideAlone  = 1.62   // times that products of one warpgroup take where no others run
-	wideIssued = 2.29   // cycles of a scheduler for each instruction of a cast or scale
-	wideScaled = 0.865  // such instructions for each row and tile
-	wideHalf   = 26.8   // the same for each part of the rows and tile
-	wideWait   = 0.951  // cycles more for each, where products wait for it
-	wideCast   = 0.247  // the same, where the first ones of a turn do not
-	wideAhead  = 138    // cycles of such a turn beside that
-	wideAgain  = 0.372  // of wideScaled, what each further scale of a turn takes
-	wideLess   = 0.122  // instructions for an element whose zero point is taken off its code
-	wideFold   = 0.337  // times the instructions of folding scales
-	wideRest   = -0.909 // the same, where sums of x take off what is left of it: they take less than they are counted as
-	wideShared = 1.82   // times as many instructions as that takes, where blocks share tiles: ptxas keeps some in memory
-	wideChain  = 143    // cycles for each part of the rows, tile and further scale, for whose sums products wait
-	wideOnce   = 0.634  // times as long as all that, 128 rows of products without scales of groups take
-	wideLone   = 0.219  // part that a turn of 128 rows of these takes more where blocks share all turns, with a tile and side each
-	wideTight  = 0.592  // part that sums of 128 rows and tiles by two warpgroups take more, where several scales leave no registers: with more than 6 bits, or what is left of zero points
-	wideSpilt  = 0.813  // part more of that, where halves of the rows take turns
-	widePower  = 940e6  // operations a µs that the machine's power allows
-	widePart   = 0.03   // µs that blocks of a split take to count themselves
-	wideMoved  = 3.56   // times that a partial sum is moved, in effect
-	wideMeet   = 7.94   // µs more where blocks share all turns, with 64 rows of 256 outputs at most; more in proportion, memory idle
-	wideFew    = 0.112  // µs of a turn more for each 32 rows that are less than 64
+// wideRates are what [Plan.EstimateWide] knows of Hopper beside [Machine].
+type wideRates struct {
+	fixed  float64 // µs of both launches that those beside them do not hide
+	near   float64 // bytes a µs that a multiprocessor takes in by tensor and bulk copies
+	rate   float64 // of what matrix instructions could do
+	alone  float64 // times that products of one warpgroup take where no others run
+	issued float64 // cycles of a scheduler for each instruction of a cast or scale
+	scaled float64 // such instructions for each row and tile
+	half   float64 // the same for each part of the rows and tile
+	wait   float64 // cycles more for each, where products wait for it
+	cast   float64 // the same, where the first ones of a turn do not
+	ahead  float64 // cycles of such a turn beside that
+	again  float64 // of wideScaled, what each further scale of a turn takes
+	less   float64 // instructions for an element whose zero point is taken off its code
+	fold   float64 // times the instructions of folding scales
+	rest   float64 // the same, where sums of x take off what is left of it: they take less than they are counted as
+	shared float64 // times as many instructions as that takes, where blocks share tiles: ptxas keeps some in memory
+	chain  float64 // cycles for each part of the rows, tile and further scale, for whose sums products wait
+	whole  float64 // times as long as all that, products of channels take
+	once   float64 // times as long as that, 128 rows of these
+	folded float64 // the same where scales of groups are folded
+	lone   float64 // part that a turn of 128 rows of either takes more where blocks share all turns, with a tile and side each
+	tight  float64 // part that sums of 128 rows and tiles by two warpgroups take more, where several scales leave no registers: with more than 6 bits, or what is left of zero points
+	spilt  float64 // part more of that, where halves of the rows take turns
+	part   float64 // µs that blocks of a split take to count themselves
+	moved  float64 // times that a partial sum is moved, in effect
+	meet   float64 // µs more where blocks share all turns, with 64 rows of 256 outputs at most; more in proportion, memory idle
+	few    float64 // µs of a turn more for each 32 rows that are less than 64
+}
+
+// wideUpTo are those of up to FoldFrom rows, fitted to schedules of tests/record/schedules.json, and wideBeyond of more, to earlier ones
+// and to tests/record/many_rows.json.
+var (
+	wideUpTo   = wideRates{fixed: 4.18, near: 99400, rate: 1.02, alone: 1.62, issued: 2.29, scaled: 0.865, half: 26.8, wait: 0.951, cast: 0.247, ahead: 138, again: 0.372, less: 0.122, fold: 0.337, rest: -0.909, shared: 1.82, chain: 143, whole: 1, once: 0.634, folded: 0.634, lone: 0.219, tight: 0.592, spilt: 0.813, part: 0.03, moved: 3.56, meet: 7.94, few: 0.112}
+	wideBeyond = wideRates{fixed: 4.74, near: 77700, rate: 0.965, alone: 1.31, issued: 1.89, scaled: 1.36, half: 21.2, wait: 1.09, cast: 0.257, ahead: 143, again: 0.365, less: 0.12, fold: 0.3, rest: -1, shared: 1, chain: 130, whole: 0.92, once: 0.63, folded: 1, lone: 0.18, tight: 0.72, spilt: 0.93, part: 0.03, moved: 3.89, meet: 8.5, few: 0.082}
 )
+
+// widePower is how many operations a µs the machine's power allows.
+const widePower = 940e6
 
 // EstimateWide is how many µs [Wide] takes with a schedule without zero fields on a
 // machine, about, with the arrangement of x; with Joint, but for what clusters of more than two wait for room.
@@ -44,7 +54,10 @@ const (
 // The slowest of these decides how long a turn takes: the matrix instructions of all
 // warpgroups; their other instructions; what comes in; what a warpgroup does one behind the other.
 func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
-	p = p.ofWide(s)
+	p, of := p.ofWide(s), wideUpTo
+	if m > FoldFrom {
+		of = wideBeyond
+	}
 	outputs := s.Outputs(p)
 	units := ceil(n, outputs*s.Cluster) * s.Cluster * ceil(m, s.Rows) * s.Splits
 	turns := ceil(ceil(k, Turn), s.Splits)
@@ -55,46 +68,53 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	if p.Shifts() {
 		sets = 2
 	}
-	cast += tiles * 16 * Turn / 32 * p.taking(wideLess, wideRest, wideFold)
-	others := cast + tiles*(wideScaled*sets*float64(s.Rows)*(p.scaled()+wideAgain*p.more())+wideHalf*float64(p.halves(s)))
+	cast += tiles * 16 * Turn / 32 * p.taking(of.less, of.rest, of.fold)
+	others := cast + tiles*(of.scaled*sets*float64(s.Rows)*(p.scaled()+of.again*p.more())+of.half*float64(p.halves(s)))
 	if p.Rest() && p.own(s) < p.Tiles {
-		others *= wideShared
+		others *= of.shared
 	}
-	alone := wideAlone * product
+	alone := of.alone * product
 	switch {
 	case s.Fine: // all is done beside products
 	case p.halved(s).ahead(s):
-		alone += wideAhead + wideCast*others
+		alone += of.ahead + of.cast*others
 	default:
-		alone += wideWait * others
+		alone += of.wait * others
 	}
-	alone += wideChain * tiles * float64(p.halves(s)) * p.more()
-	if p.summed() == 0 && s.Rows >= 128 {
-		alone *= wideOnce
+	alone += of.chain * tiles * float64(p.halves(s)) * p.more()
+	if p.Group == 0 {
+		alone *= of.whole
+	}
+	switch {
+	case p.summed() > 0 || s.Rows < 128:
+	case p.Group == 0:
+		alone *= of.once
+	default:
+		alone *= of.folded
 	}
 	if p.applied() > 1 && s.Consumers > 1 && s.Rows*p.own(s)*s.Sides >= 128 && (p.Rest() || p.Stored.Bits() > 6) {
-		alone *= 1 + wideTight
+		alone *= 1 + of.tight
 		if p.halves(s) > 1 {
-			alone *= 1 + wideSpilt
+			alone *= 1 + of.spilt
 		}
 	}
 	groups := float64(s.Consumers)
 	bytes := float64(s.Rows*Turn*2/s.Cluster + s.span(p)*Turn*p.Stored.Bits()/8)
-	turn := corner(groups*product/wideRate/clock, groups*wideIssued*others/clock, alone/clock, bytes/wideNear) + wideFew*max(0, float64(64-s.Rows)/32)
+	turn := corner(groups*product/of.rate/clock, groups*of.issued*others/clock, alone/clock, bytes/of.near) + of.few*max(0, float64(64-s.Rows)/32)
 	busy := min(units, on.SMs)
 	whole := float64(ceil(units, on.SMs)*turns) * turn
 	if s.Blocks > 0 {
 		each := ceil(units*turns, s.Blocks)
 		if p.summed() == 0 && s.Rows == 128 && s.Sides*p.own(s) == 1 {
-			turn *= 1 + wideLone
+			turn *= 1 + of.lone
 		}
 		busy, whole = min(s.Blocks, on.SMs), float64(each)*turn
 	}
 	memory := float64(units*turns) * float64(outputs*Turn*p.Stored.Bits()/8) / float64(ceil(m, s.Rows)) / (on.Rate * float64(busy))
 	power := 2 * float64(m) * float64(n) * float64(k) / widePower
-	time := wideFixed + corner(whole, memory, power)
+	time := of.fixed + corner(whole, memory, power)
 	if s.Blocks > 0 {
-		time += wideMeet * max(1, float64(s.Rows*s.Outputs(p))/(64*256))
+		time += of.meet * max(1, float64(s.Rows*s.Outputs(p))/(64*256))
 	}
 	if m > FoldFrom {
 		if p.Group >= Turn || p.Folds {
@@ -103,7 +123,7 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 		time = Sustained(time)
 	}
 	if s.Splits > 1 { // with Joint about as much
-		time += widePart + wideMoved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
+		time += of.part + of.moved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
 	return time
 }
