@@ -12,6 +12,24 @@ import (
 // fewBytes is how many a thread may keep in memory: four words.
 const fewBytes = 16
 
+// assembled is what ptxas makes of a layer's decode program.
+func assembled(t *testing.T, l Linear, s template.Schedule) (need.Code, error) {
+	t.Helper()
+	program, err := template.Decode(l.Form(), s)
+	if err != nil {
+		t.Fatal(err)
+	}
+	c, err := compile.Program(program, compile.Options{Arch: "sm_90a", Divisible: map[string]int64{"N": 128, "K": 128}})
+	if err != nil {
+		t.Fatal(err)
+	}
+	text, err := c.PTX()
+	if err != nil {
+		t.Fatal(err)
+	}
+	return need.Assemble(t, "sm_90a", text)
+}
+
 // TestTableAssembles has ptxas assemble what the table's schedules make of types of their width,
 // with what may stand behind a product: hardly anything of a thread goes to memory. Those that say how many
 // blocks a multiprocessor holds, and so how many registers there are, are assembled for all types, others
@@ -60,19 +78,7 @@ func TestTableAssembles(t *testing.T) {
 			done[name] = true
 			count++
 			s.AddBias, s.AddResidual = true, true
-			program, err := template.Decode(l.Form(), s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			c, err := compile.Program(program, compile.Options{Arch: "sm_90a", Divisible: map[string]int64{"N": 128, "K": 128}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := c.PTX()
-			if err != nil {
-				t.Fatal(err)
-			}
-			if made, err := need.Assemble(t, "sm_90a", text); err != nil || made.Spills() > fewBytes {
+			if made, err := assembled(t, l, s); err != nil || made.Spills() > fewBytes {
 				t.Errorf("%s, %s: %d bytes in memory %v", w, name, made.Spills(), err)
 			}
 		}
@@ -99,19 +105,7 @@ func TestToldAssembles(t *testing.T) {
 			if told++; testing.Short() && told%8 > 0 {
 				continue
 			}
-			program, err := template.Decode(l.Form(), s)
-			if err != nil {
-				t.Fatal(err)
-			}
-			made, err := compile.Program(program, compile.Options{Arch: "sm_90a", Divisible: map[string]int64{"N": 128, "K": 128}})
-			if err != nil {
-				t.Fatal(err)
-			}
-			text, err := made.PTX()
-			if err != nil {
-				t.Fatal(err)
-			}
-			code, err := need.Assemble(t, "sm_90a", text)
+			code, err := assembled(t, l, s)
 			if room := 65536 / 32 / s.Parts / s.Resident; err != nil || code.Spills() > 4*fewBytes || code.Registers > room {
 				t.Errorf("%s: %d registers of %d, %d bytes in memory %v", name, code.Registers, room, code.Spills(), err)
 			}

@@ -16,7 +16,6 @@ func TestGPUOrder(t *testing.T) {
 	d, err := device.Open("cuda")
 	need.GPU(t, err, device.ErrNoGPU, "on a GPU machine: CGO_ENABLED=0 go test -c -o qmm.test ./gpu/qmm && ./qmm.test -test.run GPUOrder -test.v")
 	defer d.Close()
-	products := map[string]int{}
 	for _, text := range []string{"u4 zero group=128", "i4 group=32 act=bf16", "u3 zero group=64"} {
 		for _, size := range [][2]int{{1024, 4096}, {520, 1000}} {
 			plain, err := kind(t, text, size[0], size[1]).Quantize(t.Context(), normal(dtype.F32, 4, size[0], size[1]))
@@ -33,8 +32,7 @@ func TestGPUOrder(t *testing.T) {
 			for _, m := range []int{1, 7, 16, 33, 128, 600} {
 				for _, c := range []Call{{}, {Soon: true}, {Plan: Decode}, {Plan: Wide}, {Plan: Prefill}, {Plan: Expand}} {
 					if _, err := p.Prepare(t.Context(), d, m, c); err != nil {
-						t.Logf("%s %v, %d rows, %+v: %v", text, size, m, c, err)
-						continue
+						t.Fatalf("%s %v, %d rows, %+v: %v", text, size, m, c, err)
 					}
 					x := normal(q.ActType, uint64(m), m, q.K)
 					got, err := p.Run(t.Context(), d, x, c)
@@ -42,18 +40,11 @@ func TestGPUOrder(t *testing.T) {
 					if err := errors.Join(err, e); err != nil {
 						t.Fatal(err)
 					}
-					products[c.Plan]++
 					if r := array.Compare(got.Y, want.Y); !r.Equal() || got.Plan != want.Plan || !got.Gathered || got.JIT > 0 {
 						t.Errorf("%s %v, %d rows, %+v: %v by %+v", text, size, m, c, r, got)
 					}
 				}
 			}
-		}
-	}
-	t.Logf("products %v", products)
-	for _, plan := range []string{"", Decode, Wide, Prefill, Expand} {
-		if products[plan] == 0 {
-			t.Errorf("no product by plan %q", plan)
 		}
 	}
 }

@@ -100,7 +100,7 @@ const (
 	fixedTile = 165   // as gangTile, with x as whole numbers
 	fixedTurn = 600   // of a turn of these
 
-	earlyAll = 0.952 // of all that blocks that stay take, where they ask for weights of fewer turns early: the mean of the 55 programs of DECODE.md
+	earlyAll = 0.952 // of all that blocks that stay take, where they ask for weights of fewer turns early
 
 	digitsFixed = 3.6   // as streamRates.fixed, with digits
 	digitsAlone = 1.59  // as streamRates.alone

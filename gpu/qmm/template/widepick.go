@@ -20,7 +20,7 @@ type wideRates struct {
 	wait   float64 // cycles more for each, where products wait for it
 	cast   float64 // the same, where the first ones of a turn do not
 	ahead  float64 // cycles of such a turn beside that
-	again  float64 // of wideScaled, what each further scale of a turn takes
+	again  float64 // of scaled, what each further scale of a turn takes
 	less   float64 // instructions for an element whose zero point is taken off its code
 	fold   float64 // times the instructions of folding scales
 	rest   float64 // the same, where sums of x take off what is left of it: they take less than they are counted as
