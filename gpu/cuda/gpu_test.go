@@ -283,13 +283,13 @@ func TestGPUDependentLaunches(t *testing.T) {
 	}
 	const n, chain, replays = 1 << 16, 200, 5
 	f := kernel(t, c, chainPTX, "chain", JIT{})
-	for _, blocks := range []int{d.SMs, d.SMs + 1, n / 256, 3 * d.SMs, 100 * d.SMs} {
+	for _, blocks := range []int{d.SMs - 1, d.SMs, d.SMs + 1, n / 256, 3 * d.SMs, 100 * d.SMs} {
 		shared, err := f.evenShared(blocks, 256, 0)
 		ok(t, err)
 		free, err := f.BlocksPerSM(256, 0)
 		ok(t, err)
 		want := (blocks + d.SMs - 1) / d.SMs
-		if want == 1 || want > free {
+		if blocks == d.SMs || want > free {
 			want = free
 		}
 		if got, err := f.BlocksPerSM(256, shared); err != nil || got != want {

@@ -261,8 +261,8 @@ func (f *Function) Launch(grid, block Dim, shared int, s *Stream, args *Params) 
 // LaunchDependent is Launch for a kernel that waits itself, with griddepcontrol.wait, for what is in
 // front of it on s: if that is a kernel too, this one may begin when it allows that or ends
 // (cuLaunchKernelEx with CU_LAUNCH_ATTRIBUTE_PROGRAMMATIC_STREAM_SERIALIZATION; drivers that lack it
-// launch as usual). It may be captured. If several blocks for each SM fit the GPU at a time, they may
-// take more dynamic shared memory than they need, which spreads them evenly.
+// launch as usual). It may be captured. If all blocks fit the GPU at a time, they may take more dynamic
+// shared memory than they need, which spreads them evenly.
 func (f *Function) LaunchDependent(grid, block Dim, shared int, s *Stream, args *Params) error {
 	if f.m.h == 0 || f.m.c.d.fn[cuLaunchKernelEx] == 0 {
 		return f.Launch(grid, block, shared, s, args)
@@ -278,8 +278,8 @@ func (f *Function) LaunchDependent(grid, block Dim, shared int, s *Stream, args 
 
 // evenShared is how much dynamic shared memory blocks of a dependent launch take: if a GPU has room for all of them, so much that no SM
 // has more of them than it must. Where they begin while blocks in front still hold room, some SMs would have more of them than
-// others, which wait for these. One block to an SM takes what it needs, so that the next launch's fit beside it, and so do
-// clusters, which need room on several SMs.
+// others, which wait for these. Where there are as many as SMs, they take what they need, so that the next launch's fit beside them,
+// and so do clusters, which need room on several SMs.
 func (f *Function) evenShared(blocks, threads, shared int) (int, error) {
 	f.even.Lock()
 	defer f.even.Unlock()
@@ -321,10 +321,10 @@ func (f *Function) evenShared(blocks, threads, shared int) (int, error) {
 }
 
 // evenShared is how much shared memory a block takes for SMs to have no more of so many blocks than they must; 0 where these have
-// room for no more, or one each. Shared memory is given out in units of 128 bytes.
+// room for no more, or all have one. Shared memory is given out in units of 128 bytes.
 func (d Device) evenShared(blocks, fit int) int {
 	each := (blocks + d.SMs - 1) / d.SMs
-	if each <= 1 || each >= fit {
+	if blocks == d.SMs || each >= fit {
 		return 0
 	}
 	all := (d.SharedPerSM/(each+1) - d.SharedReserved + 128) / 128 * 128 // one block more has no room

@@ -216,8 +216,8 @@ func TestEven(t *testing.T) {
 	if _, err := Write(dir, decode(t, template.Schedule{Splits: 1, Warps: 2, PDL: true}), Options{}); err != nil {
 		t.Fatal(err)
 	}
-	// (233472/3 − 1024 + 128)/128·128 − 512, and of four blocks. What fits once or not at all is left as it is.
-	want := "4 blocks 0\nset 8 76416\n6 blocks 76416\n10 blocks 56960\n6 blocks 76416\n20 blocks 0\n10 blocks 56960\n10 blocks 0\n"
+	// (233472/3 − 1024 + 128)/128·128 − 512, and of four blocks and of two. One for each multiprocessor, and what does not fit at once, is left as it is.
+	want := "4 blocks 0\nset 8 76416\n6 blocks 76416\n10 blocks 56960\n6 blocks 76416\n20 blocks 0\n10 blocks 56960\nset 8 115328\n3 blocks 115328\n10 blocks 0\n"
 	if out, err := run(t, dir, "even.c"); err != nil || string(out) != want {
 		t.Errorf("C: %v: %s, want %s", err, out, want)
 	}
@@ -260,7 +260,7 @@ class Driver:
 driver = Driver()
 k._driver = lambda: driver
 k._function = lambda context: 7
-for n in 128, 192, 320, 192, 640, 320:
+for n in 128, 192, 320, 192, 640, 320, 96:
     k.launch(256, 512, 768, 1024, 1, n, 256, 0.5, stream=5, dependent=True)
 k.launch(256, 512, 768, 1024, 1, 320, 256, 0.5, stream=5)
 `

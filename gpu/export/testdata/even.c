@@ -64,12 +64,12 @@ CUresult cuLaunchKernelEx(const CUlaunchConfig *c, CUfunction f, void **params, 
 
 int main(void)
 {
-	const int outputs[] = {128, 192, 320, 192, 640, 320};
+	const int outputs[] = {128, 192, 320, 192, 640, 320, 96};
 	decode_u4_f16_t k;
 	if (decode_u4_f16_load(&k) != CUDA_SUCCESS)
 		return 1;
 	k.dependent = 1;
-	for (int i = 0; i < 6; i++)
+	for (int i = 0; i < 7; i++)
 		if (decode_u4_f16_launch(&k, 0, 256, 512, 768, 1024, 1, outputs[i], 256, 0.5f) != CUDA_SUCCESS)
 			return 2;
 	k.dependent = 0;
