@@ -13,7 +13,7 @@ import (
 
 // Schedule is how [Decode] cuts a product. Zero fields take defaults.
 type Schedule struct {
-	// Rows of x that a block multiplies: 8, 16 or 32; 8 by default. Digits have 1.
+	// Rows of x that a block multiplies: 8, 16 or 32; 8 by default. Digits have 1, and so have Parts beside Stages.
 	Rows int
 	// Depth is how many turns' weights are under way while one is multiplied; by
 	// default 2, or 1 where they take many registers.
@@ -42,14 +42,17 @@ type Schedule struct {
 	// AddBias adds a number to each output before it is rounded, AddResidual one to
 	// each element.
 	AddBias, AddResidual bool
-	// Stages, if it is not 0, makes the program another one: as many blocks as Blocks says
+	// Stages, beside Parts, is of how many turns of each warp weights, scales and one row of x are under way in shared memory, as a
+	// warp more brings them: those that they share out stand at the same stage. It needs sm_90.
+	//
+	// Without Parts, if it is not 0, it makes the program another one: as many blocks as Blocks says
 	// stay, share the turns of all outputs out evenly, and have bulk copies bring so many
 	// turns of weights, scales and x to shared memory ahead. Depth is then how many turns
 	// are multiplied together, Splits is 1, a warp more brings what the others multiply,
 	// and K is a multiple of 8.
 	Stages int `json:",omitempty"`
 	Blocks int `json:",omitempty"`
-	// Early, beside Stages, is of how many turns a block asks for weights before the launch in front has ended, with PDL; 0 is
+	// Early, beside Stages, is for how many of them a block asks for weights before the launch in front has ended, with PDL; 0 is
 	// as many as there are stages. Fewer leave memory to x, for which all blocks wait then.
 	Early int `json:",omitempty"`
 	// Digits, beside Stages, multiplies one row of x at a time, as whole numbers of 2^-24,
@@ -78,7 +81,7 @@ type Schedule struct {
 	Resident int `json:",omitempty"`
 	// Apart multiplies one row of x at a time, in several groups to a turn: each 16 k of a turn have
 	// one of the eight columns of products, so that sums of different groups stay apart, and are
-	// scaled once a turn. It is beside Parts or Stages, for weights that need no sums of x.
+	// scaled once a turn. It is beside either Parts or Stages, for weights that need no sums of x.
 	Apart bool `json:",omitempty"`
 	// Brief, without Stages, Parts and Splits, has a turn of the loop multiply what is cast
 	// together ([Plan.Sub] of k), not [Turn]: a program that is short whatever the type, for which
@@ -143,6 +146,9 @@ func (s Schedule) String() string {
 	if s.Joint {
 		split += " by clusters"
 	}
+	if s.Ringed() {
+		return fmt.Sprintf("1 row, depth %d, %d warps along k, %s%s, %d stages", s.Depth, s.Parts, count(s.Sides, "side"), split, s.Stages)
+	}
 	if s.Parts > 1 {
 		return fmt.Sprintf("%d rows, depth %d, %d warps along k, %s%s", s.Rows, s.Depth, s.Parts, count(s.Sides, "side"), split)
 	}
@@ -162,7 +168,10 @@ func count(n int, thing string) string {
 func (s Schedule) Rounds() bool { return s.Fixed }
 
 // Streams reports whether blocks stay and share turns out.
-func (s Schedule) Streams() bool { return s.Stages > 0 }
+func (s Schedule) Streams() bool { return s.Stages > 0 && s.Parts <= 1 }
+
+// Ringed reports whether warps along k have their turns from stages.
+func (s Schedule) Ringed() bool { return s.Stages > 0 && s.Parts > 1 }
 
 // Shares reports whether several blocks may add to the same outputs by way of global memory,
 // so that the program has a workspace.
@@ -184,7 +193,7 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 			s.Warps = 4
 		}
 	}
-	if s.Apart {
+	if s.Apart || s.Ringed() {
 		rows = 1
 	}
 	for _, f := range []struct {
@@ -201,7 +210,7 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 			return s, fmt.Errorf("template: %s %d is not from %d to %d", f.name, *f.value, f.lo, f.hi)
 		}
 	}
-	if s.Parts > 1 && (s.Parts > MaxParts || s.Parts&(s.Parts-1) != 0 || s.Warps > 1 || s.Streams() || p.Group == 0 || p.Group > Turn) {
+	if s.Parts > 1 && (s.Parts > MaxParts || s.Parts&(s.Parts-1) != 0 || s.Warps > 1 || p.Group == 0 || p.Group > Turn) {
 		return s, fmt.Errorf("template: %d warps along k: they are a power of two, at most %d, without other warps or stages, for groups of 16 to %d", s.Parts, MaxParts, Turn)
 	}
 	if s.Resident < 0 || s.Resident > 0 && (s.Warpgroups || s.Resident*32*(s.Warps*max(s.Parts, 1)+s.extra()) > 2048) {
@@ -213,7 +222,7 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 	if s.Apart && (s.Rows != 1 || p.scales() == 1 || p.Shifts() || s.Digits || s.Warpgroups || !s.Streams() && s.Parts <= 1) {
 		return s, fmt.Errorf("template: %d rows with groups of %d apart: it is one row, groups of 16 to 64 of weights that need no sums of x, and warps along k or stages", s.Rows, p.Group)
 	}
-	if s.Early < 0 || s.Early > 0 && !s.Streams() {
+	if s.Early < 0 || s.Early > 0 && s.Stages == 0 {
 		return s, fmt.Errorf("template: weights of %d turns early: 0 or more, beside stages", s.Early)
 	}
 	if s.Brief && (s.Streams() || s.Parts > 1 || s.Splits > 1) {
@@ -227,6 +236,11 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 	}
 	if n := s.metBytes(p); s.Parts > 1 && n > mostMet {
 		return s, fmt.Errorf("template: sums of %d warps along k take %d bytes of shared memory, of at most %d: have less sides or rows to a block", s.Parts, n, mostMet)
+	}
+	if s.Ringed() {
+		if err := s.fillRing(p); err != nil {
+			return s, err
+		}
 	}
 	if s.Streams() {
 		return s.fillStream(p)
@@ -284,6 +298,7 @@ type decoder struct {
 	side                          int
 	boxS, boxZ                    *box // of scales and of zero points
 	gathered
+	ring
 }
 
 // width is how many warps a block has.
@@ -343,7 +358,7 @@ func (d *decoder) program() (*ir.Program, error) {
 	if d.Splits > 1 {
 		grid = append([]any{d.Splits}, grid...)
 	}
-	options := []build.Option{build.Grid(grid...), build.Warps(d.width()), build.Resident(d.Resident)}
+	options := []build.Option{build.Grid(grid...), build.Warps(d.width() + d.extra()), build.Resident(d.Resident)}
 	if d.Joint {
 		options = append(options, build.Cluster(d.Splits))
 	}
@@ -370,6 +385,9 @@ func (d *decoder) program() (*ir.Program, error) {
 	if d.Warps > 1 {
 		shape = slices.Insert(shape, 1, any(d.Warps))
 	}
+	if d.Ringed() {
+		shape = []any{tiles, turns, d.tileBytes() / row, row}
+	}
 	d.gw = b.ViewGlobal("gw", in.w, build.Global(dtype.U8, shape...))
 	d.scaleViews(in.s, in.z, turns)
 	if d.Parts > 1 {
@@ -389,6 +407,18 @@ func (d *decoder) program() (*ir.Program, error) {
 	if d.Parts <= 1 {
 		d.last = b.Let("last", all.Sub(1))
 	}
+	multiply := func() { d.multiplyAll(in, bk, blocks) }
+	if d.Ringed() {
+		d.bringTurns(bk, multiply)
+	} else {
+		multiply()
+	}
+	return b.Build()
+}
+
+// multiplyAll multiplies all turns of the block, and stores what they come to or leaves it for others.
+func (d *decoder) multiplyAll(in inputs, bk, blocks build.Value) {
+	b := d.b
 	if d.Apart {
 		d.columnMasks()
 	}
@@ -425,7 +455,8 @@ func (d *decoder) program() (*ir.Program, error) {
 		})
 	}
 	if d.Parts > 1 {
-		return d.meetWarps(in, bk, blocks)
+		d.meetWarps(in, bk, blocks)
+		return
 	}
 	total := func() build.Value { return build.Expr(d.of("acc")) }
 	switch {
@@ -438,7 +469,6 @@ func (d *decoder) program() (*ir.Program, error) {
 	default:
 		d.split(in, bk, blocks, d.each, d.sum, total, d.store)
 	}
-	return b.Build()
 }
 
 // split leaves what a block came to, of each of the sides, for the block of the same outputs that comes last, which adds up and stores.
@@ -480,13 +510,15 @@ func (s Schedule) metBytes(p *Plan) int {
 const mostMet = 64 << 10
 
 // meetWarps adds up what warps that share k have come to, and stores it.
-func (d *decoder) meetWarps(in inputs, bk, blocks build.Value) (*ir.Program, error) {
+func (d *decoder) meetWarps(in inputs, bk, blocks build.Value) {
 	b, outputs := d.b, d.Sides*d.outputs()
 	met := b.AllocateShared("met", rowMajor(dtype.F32, d.Parts, outputs, d.columns()))
 	d.each(func() {
 		acc := build.Expr(d.of("acc"))
 		if d.Apart {
 			acc = d.columnApart()
+		} else if d.Ringed() {
+			acc = d.columnRing()
 		}
 		parts := b.View(d.of("parts"), acc, build.Register(dtype.F32, each(d.Parts, d.total(1))))
 		b.StoreShared(b.SliceShared(d.of("side"), met, strided(dtype.F32, []int{d.Parts, d.outputs(), d.columns()}, outputs*d.columns(), d.columns(), 1), build.Offset(0, d.side*d.outputs(), 0)), parts)
@@ -531,7 +563,6 @@ func (d *decoder) meetWarps(in inputs, bk, blocks build.Value) (*ir.Program, err
 	default:
 		d.split(in, bk, blocks, func(all func()) { all() }, sums, whole, store)
 	}
-	return b.Build()
 }
 
 // dealt is the layout of what outputs of so many sides come to, [outputs, rows], of which each of the warps that share k has as many: their
@@ -597,7 +628,7 @@ func (d *decoder) store(acc build.Value) { d.storeAs(acc, d.total(d.Warps)) }
 
 // total is the layout of what outputs of so many warps came to, [outputs, rows].
 func (d *decoder) total(warps int) layout.Layout {
-	if d.Apart {
+	if d.Apart || d.Ringed() {
 		return d.rows(warps)
 	}
 	return d.sums(warps, d.Rows)
@@ -741,6 +772,10 @@ func (d *decoder) loadS(j int, g build.Value) {
 
 // loop multiplies all turns of the block.
 func (d *decoder) loop(bk build.Value) {
+	if d.Ringed() {
+		d.loopRing()
+		return
+	}
 	b := d.b
 	unit := d.Splits * max(d.Parts, 1)
 	if d.Splits > 1 && d.Parts > 1 {
@@ -852,7 +887,9 @@ func (d *decoder) turn(g build.Value, next func(j int) build.Value) {
 				k := sub*d.Sub + piece*dot
 				tag := tag
 				xtag := fmt.Sprintf("%d_%d", j, k/dot)
-				if d.Parts <= 1 {
+				if d.Ringed() {
+					d.loadRow(xtag, j, k, dot)
+				} else if d.Parts <= 1 {
 					d.loadX(xtag, now, k, dot)
 				}
 				rx := d.viewX(xtag, dot)
@@ -935,7 +972,7 @@ func (d *decoder) loadX(tag string, turn build.Value, k, dot int) {
 
 // viewX is what loadX loaded, as an operand.
 func (d *decoder) viewX(tag string, dot int) build.Value {
-	right := layout.Local(1, d.Rows/8).Local(dot/8, 1).ColumnSpatial(4, 8).Local(2, 1)
+	right := layout.Local(1, max(d.Rows/8, 1)).Local(dot/8, 1).ColumnSpatial(4, 8).Local(2, 1)
 	if d.Parts > 1 {
 		right = each(d.Parts, right)
 	} else {

@@ -27,7 +27,7 @@ func (s Schedule) gatherBytes(p *Plan) int {
 }
 
 // Single reports whether blocks multiply one row of x, and nobody wants to have several rows so.
-func (s Schedule) Single() bool { return s.Digits || s.Apart }
+func (s Schedule) Single() bool { return s.Digits || s.Apart || s.Ringed() }
 
 // columns are those of sums that threads have.
 func (s Schedule) columns() int {

@@ -54,6 +54,9 @@ func (p *Plan) registers(s Schedule) int {
 	if s.Streams() {
 		return 44 + tiles*(6+8*columns)
 	}
+	if s.Ringed() {
+		return p.ringRegisters(s)
+	}
 	if s.Parts > 1 && s.Apart {
 		under := tiles*(12*p.Stored.Bits()/5+3+p.applied()) - 3
 		if p.Zero {
@@ -145,6 +148,9 @@ func (p *Plan) Estimate(s Schedule, m, n, k int, on Machine) float64 {
 	m = max(m, 1)
 	if s.Streams() {
 		return p.estimateStream(s, m, n, k, on)
+	}
+	if s.Ringed() {
+		return p.estimateRing(s, m, n, k, on)
 	}
 	if s.Parts > 1 {
 		return p.estimateParts(s, m, n, k, on)
@@ -400,9 +406,11 @@ func (p *Plan) estimateStream(s Schedule, m, n, k int, on Machine) float64 {
 	return time
 }
 
-// extra is how many warps blocks that stay have beside those that multiply.
+// extra is how many warps blocks have beside those that multiply, which bring what these need.
 func (s Schedule) extra() int {
 	switch {
+	case s.Ringed():
+		return 1
 	case !s.Streams():
 		return 0
 	case s.Warpgroups:
@@ -438,6 +446,9 @@ func (s Schedule) Fits(p *Plan, m, n, k int, on Machine) bool {
 	if s.Streams() {
 		return s.Takes(p, n, k) && regs <= s.room(p) && s.Blocks <= on.SMs
 	}
+	if s.Ringed() {
+		return s.Takes(p, n, k) && ceil(k, Turn) >= s.Splits*s.Parts && regs <= 255 && p.ringFit(s) > 0
+	}
 	if s.Parts > 1 {
 		_, fit := p.blocksOf(s, m, n)
 		return s.Takes(p, n, k) && p.Tiles*s.Sides*s.Rows <= 64 && regs <= 255 && fit > 0 // with more sums none was timed
@@ -464,7 +475,7 @@ func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 		// Blocks that stay, or whose warps share k, do better than those that do neither, which
 		// are for where copies cannot be made.
 		s.Direct, s.Early, s.Resident = p.direct(s, m, n), p.earlyTurns(s), p.residents(s, m, n, on)
-		plain := !s.Streams() && s.Parts <= 1 && k%8 == 0
+		plain := s.Stages == 0 && s.Parts <= 1 && k%8 == 0
 		if s.Fits(p, m, n, k, on) && !plain && !(s.Single() && m > 1) {
 			all = append(all, rated{s, p.Estimate(s, m, n, k, on)})
 		}
@@ -495,6 +506,9 @@ func (p *Plan) direct(s Schedule, m, n int) bool {
 // are estimated to need, ptxas is told so. It takes what it likes up to the next step else, and a launch that then does not fit takes twice
 // as long. What several scales of a turn take beside bf16 or wide codes is not estimated closely enough: some of a thread would go to memory.
 func (p *Plan) residents(s Schedule, m, n int, on Machine) int {
+	if s.Ringed() {
+		return p.ringResidents(s, m, n, on)
+	}
 	if s.Parts <= 1 || p.scales() > 1 && (p.Act != dtype.F16 || p.Stored.Bits() > 4) {
 		return 0
 	}
@@ -511,6 +525,9 @@ func (p *Plan) residents(s Schedule, m, n int, on Machine) int {
 // earlyTurns are [Schedule.Early] of blocks that stay and multiply up to 16 rows. With four stages three are as fast as all or up to 4% faster; with
 // eight so are three where codes have few bits, of which multiplying takes longer than memory brings them; of others all are (DECODE.md).
 func (p *Plan) earlyTurns(s Schedule) int {
+	if s.Ringed() {
+		return p.ringEarly(s)
+	}
 	if s.Rows <= 16 && (s.Stages == 4 || s.Stages > 4 && p.Stored.Bits() <= 3) {
 		return 3
 	}
@@ -552,6 +569,9 @@ func (p *Plan) spans(rows, blocks int) []Schedule {
 				}
 			}
 		}
+	}
+	if rows == 8 {
+		out = append(out, p.ringSpans()...)
 	}
 	for _, warps := range []int{8, 4, 16} {
 		for _, sides := range []int{1, 2, 4} {
@@ -637,7 +657,7 @@ func (p *Plan) Code(s Schedule) int {
 	}
 	fixed := 300
 	switch {
-	case s.Streams():
+	case s.Stages > 0:
 		fixed = 500
 	case s.Splits > 1:
 		fixed += (s.Splits + 1) * tiles * 32 * columns // sums that blocks store and the last one adds up
@@ -654,7 +674,7 @@ func (p *Plan) Code(s Schedule) int {
 
 // Plain reports whether programs of a schedule run on GPUs without tensor copies and clusters too; launches of
 // them need no tensor maps.
-func (s Schedule) Plain() bool { return !s.Streams() && !s.Joint }
+func (s Schedule) Plain() bool { return s.Stages == 0 && !s.Joint }
 
 // PickPlain is [Pick] among the schedules that are [Schedule.Plain], whose blocks count their sums, and with which ptxas is told nothing.
 func PickPlain(p *Plan, m, n, k int, on Machine) Schedule {

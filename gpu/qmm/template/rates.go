@@ -48,6 +48,28 @@ var partsBy = map[int]partsRates{
 	32: {fixed: 2.02, issued: 11.3, alone: 0.476, turn: 54, mma: 5.72, scale: 72.2, again: 157, less: 0.26, fold: 2.7, near: 48400, x: 0.456, wait: 0.145, block: 0.204, meet: 0.01, crowded: 0.859, split: meetRates{0.8, 4.96}, joint: meetRates{0.677, 4.4}, narrow: 1},
 }
 
+// ringRates are of warps along k that have their turns from stages.
+type ringRates struct {
+	fixed   float64 // µs of a launch
+	issued  float64 // instructions a cycle of a multiprocessor
+	alone   float64 // of one warp
+	element float64 // times the instructions of casts
+	mma     float64 // instructions that a matrix instruction is worth
+	less    float64 // for an element whose zero point is taken off its code, of element
+	again   float64 // to scale sums of a tile, with each further scale of a turn
+	fold    float64 // the same, to fold a scale
+	near    float64 // bytes a µs that a multiprocessor takes in
+	ring    float64 // µs from a free stage to a full one
+	join    float64 // µs of a block for each of its warps, whose sums meet
+	tail    float64 // of the last step of a warp, what nothing hides
+	last    float64 // the same, of all warps of a multiprocessor
+	all     float64 // times as long as that, where weights of all stages are asked for early
+	beside  float64 // times as long as that, beside what is estimated of other schedules: of what is chosen for its estimate theirs are short by more
+	split   meetRates
+}
+
+var ringBy = ringRates{fixed: 0.336, issued: 6.86, alone: 1.55, element: 1.94, mma: 11.8, less: 0.077, again: 33, fold: 18.4, near: 89100, ring: 0.926, join: 0.0519, tail: 0.627, last: 0.223, all: 1.01, beside: 0.94, split: meetRates{0.274, 12.4}}
+
 // streamRates are of blocks that stay.
 type streamRates struct {
 	fixed   float64 // µs of a launch, of which those beside it hide the rest

@@ -84,8 +84,11 @@ func (s Schedule) fillStream(p *Plan) (Schedule, error) {
 // word for single instructions, and what tensors for copies lose to alignment.
 const streamAside = 1024
 
-// SharedBytes is what the stages of a block take, and sums of a cluster, without barriers.
+// SharedBytes is what the stages of a block take, and sums that meet in shared memory, without barriers.
 func (s Schedule) SharedBytes(p *Plan) int {
+	if s.Ringed() {
+		return s.Stages*(&decoder{Plan: p.of(s), Schedule: s}).ringBytes() + s.metBytes(p) + s.gatherBytes(p)
+	}
 	return s.Stages*(&stream{decoder: &decoder{Plan: p.of(s), Schedule: s}}).room() + s.gatherBytes(p)
 }
 
@@ -155,7 +158,7 @@ func (d *stream) room() int {
 }
 
 // many is all outputs of a block.
-func (d *stream) many() int { return d.outputs() * d.Sides }
+func (d *decoder) many() int { return d.outputs() * d.Sides }
 
 func (d *stream) program() (*ir.Program, error) {
 	title, warps := "stream", d.Warps+1

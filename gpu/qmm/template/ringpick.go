@@ -1,0 +1,106 @@
+package template
+
+import "math"
+
+// ringSpans are all schedules of warps along k that have their turns from stages.
+func (p *Plan) ringSpans() []Schedule {
+	var out []Schedule
+	if p.Stored.Bits() == 8 {
+		return nil // others are at the roof
+	}
+	for _, parts := range []int{8, 4, 16} {
+		for _, sides := range []int{1, 2, 4} {
+			for _, splits := range []int{1, 2} {
+				for _, depth := range []int{1, 2} {
+					for _, stages := range []int{4, 8, 2} {
+						s := Schedule{Rows: 1, Depth: depth, Warps: 1, Sides: sides, Splits: splits, Parts: parts, Stages: stages, PDL: true}
+						if _, err := s.fill(p); err == nil {
+							out = append(out, s)
+						}
+					}
+				}
+			}
+		}
+	}
+	return out
+}
+
+// ringEarly is [Schedule.Early] of these: x waits behind what is asked for early, so three stages are, or two of codes of few bits,
+// whose multiplying takes longer than what x waits.
+func (p *Plan) ringEarly(s Schedule) int {
+	switch {
+	case s.Stages <= 2:
+		return 0
+	case p.Stored.Bits() <= 2:
+		return 2
+	}
+	return 3
+}
+
+// ringRegisters is about how many registers a thread of these needs.
+func (p *Plan) ringRegisters(s Schedule) int {
+	tiles := p.Tiles * s.Sides
+	n := 32 + 8*tiles
+	if s.Depth > 1 {
+		n += (14 + 5*tiles/2) * (s.Depth - 1)
+	}
+	return n
+}
+
+// ringFit is how many of their blocks fit a multiprocessor.
+func (p *Plan) ringFit(s Schedule) int {
+	warps := s.Parts + s.extra()
+	regs := 65536 / 32 / warps / ((p.registers(s) + 7) &^ 7)
+	return min(32, 64/warps, max(s.Resident, regs), (maxShared+1024)/(s.SharedBytes(p)+1536))
+}
+
+// ringResidents is [Schedule.Resident] of these: as many as a launch has on a multiprocessor, where these fit, so that ptxas takes the
+// registers that there are, and one else.
+func (p *Plan) ringResidents(s Schedule, m, n int, on Machine) int {
+	blocks, _ := p.blocksOf(s, max(m, 1), n)
+	each := ceil(blocks, on.SMs)
+	if s.Resident = 0; each <= p.ringFit(s) {
+		return each
+	}
+	return 1
+}
+
+// estimateRing is Estimate for warps along k that have their turns from stages. Multiprocessors have as many blocks of a launch as they must:
+// launches see to it ([cuda.Function.LaunchDependent]).
+func (p *Plan) estimateRing(s Schedule, m, n, k int, on Machine) float64 {
+	p = p.of(s)
+	d, of := &decoder{Plan: p, Schedule: s}, ringBy
+	tiles := float64(p.Tiles * s.Sides)
+	elements := float64(p.Outputs() * Turn / 32 * s.Sides)
+	mma := elements / 8
+	if p.Shifts() {
+		mma *= 1 + 1/tiles
+	}
+	instrs := of.element*(p.perElement()+p.taking(of.less, 0, 0))*elements + of.mma*mma + of.again*tiles*math.Pow(p.more(), partsMore)
+	if p.Folds {
+		instrs += of.fold * tiles * float64(p.scales())
+	}
+	blocks, _ := p.blocksOf(s, m, n)
+	room := float64(min(p.ringFit(s), ceil(blocks, on.SMs)))
+	turns := float64(ceil(k, Turn)) / float64(s.Splits)
+	steps := float64(ceil(ceil(k, Turn), s.Splits*s.Parts*s.Depth))
+	step := float64(s.Depth) * instrs / clock
+	block := of.join*float64(s.Parts) + steps*corner(step/of.alone, of.ring*float64(s.Depth)/float64(s.Stages))
+	bytes := float64(d.ringBytes()) / float64(s.Parts)
+	wave := func(n, most float64) float64 {
+		return corner(n*turns*bytes/on.Rate, most*turns*instrs/(of.issued*clock), most*turns*bytes/of.near, block)
+	}
+	waves, last := math.Modf(float64(blocks) / float64(on.SMs) / room)
+	time := of.fixed + waves*wave(room, room)
+	if last *= room; last > 0 {
+		time += wave(last, math.Ceil(last))
+	}
+	time += of.tail*step + of.last*step*float64(ceil(blocks, on.SMs)*s.Parts)/4
+	if s.Early == 0 {
+		time *= of.all
+	}
+	if s.Splits > 1 {
+		time += of.split.count + of.split.moved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
+	}
+	return of.beside * time
+}
