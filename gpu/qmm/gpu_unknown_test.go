@@ -5,6 +5,7 @@ import (
 	"errors"
 	"flag"
 	"fmt"
+	"slices"
 	"testing"
 	"time"
 
@@ -16,6 +17,7 @@ import (
 var (
 	unknownOut  = flag.String("unknown", "", "write what TestGPUUnknown or TestGPUForms measured to this file, one JSON row a product")
 	unknownPart = flag.Int("part", 0, "of the products that TestGPUUnknown or TestGPUForms has: 1 is the first half, 2 the second, 0 all")
+	unknownRows = flag.Int("rows", 0, "of these products those of so many rows, 0 all")
 	unknownTime = flag.Duration("tuning", 3*time.Second, "how long TestGPUUnknown and TestGPUForms tune a product")
 )
 
@@ -102,6 +104,7 @@ func searchUnknown(t *testing.T, test, file string, all []unknownProduct) {
 	if _, err := b.Tune(ctx, kind(t, "u8", 2048, 2048), "first", 1, TuneOptions{Limit: 1}); err != nil {
 		t.Fatal(err)
 	}
+	all = slices.DeleteFunc(all, func(c unknownProduct) bool { return *unknownRows > 0 && c.rows != *unknownRows })
 	if half := len(all) / 2; *unknownPart > 0 {
 		all = all[(*unknownPart-1)*half:][:half]
 	}
