@@ -447,6 +447,7 @@ func (s Schedule) Fits(p *Plan, m, n, k int, on Machine) bool {
 		return s.Takes(p, n, k) && regs <= s.room(p) && s.Blocks <= on.SMs
 	}
 	if s.Ringed() {
+		s.Resident = 0 // whatever ptxas is told
 		return s.Takes(p, n, k) && ceil(k, Turn) >= s.Splits*s.Parts && regs <= 255 && p.ringFit(s) > 0
 	}
 	if s.Parts > 1 {

@@ -64,11 +64,12 @@ type ringRates struct {
 	tail    float64 // of the last step of a warp, what nothing hides
 	last    float64 // the same, of all warps of a multiprocessor
 	all     float64 // times as long as that, where weights of all stages are asked for early
-	beside  float64 // times as long as that, beside what is estimated of other schedules: of what is chosen for its estimate theirs are short by more
+	beside  float64 // times that, less short, are beside estimates of warps along k without stages, which are short by as much where they are chosen by
+	short   float64 // µs
 	split   meetRates
 }
 
-var ringBy = ringRates{fixed: 0.336, issued: 6.86, alone: 1.55, element: 1.94, mma: 11.8, less: 0.077, again: 33, fold: 18.4, near: 89100, ring: 0.926, join: 0.0519, tail: 0.627, last: 0.223, all: 1.01, beside: 0.94, split: meetRates{0.274, 12.4}}
+var ringBy = ringRates{fixed: 0.868, issued: 6.86, alone: 1.55, element: 1.94, mma: 11.8, less: 0.077, again: 33, fold: 18.4, near: 89100, ring: 0.926, join: 0.0519, tail: 0.627, last: 0.223, all: 1.01, beside: 0.94, short: 0.5, split: meetRates{0.274, 12.4}}
 
 // streamRates are of blocks that stay.
 type streamRates struct {

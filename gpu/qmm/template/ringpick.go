@@ -37,21 +37,33 @@ func (p *Plan) ringEarly(s Schedule) int {
 	return 3
 }
 
-// ringRegisters is about how many registers a thread of these needs.
+// ringRegisters is about how many registers a thread of these needs: of sums, and of weights and scales of each turn that is
+// multiplied together.
 func (p *Plan) ringRegisters(s Schedule) int {
 	tiles := p.Tiles * s.Sides
-	n := 32 + 8*tiles
-	if s.Depth > 1 {
-		n += (14 + 5*tiles/2) * (s.Depth - 1)
+	n := 34 + 9*tiles + (16+4*tiles)*(s.Depth-1)
+	switch {
+	case p.Rest():
+		n += 10 + 4*tiles
+	case p.Zero && p.Less:
+		n += 4 * tiles
+	case p.Via != nil:
+		n += 20
+	}
+	if p.scales() > 1 && !p.Folds {
+		n += 10 + tiles*(2+p.scales())
 	}
 	return n
 }
 
 // ringFit is how many of their blocks fit a multiprocessor.
 func (p *Plan) ringFit(s Schedule) int {
-	warps := s.Parts + s.extra()
-	regs := 65536 / 32 / warps / ((p.registers(s) + 7) &^ 7)
-	return min(32, 64/warps, max(s.Resident, regs), (maxShared+1024)/(s.SharedBytes(p)+1536))
+	warps, regs := s.Parts+s.extra(), (p.registers(s)+7)&^7
+	fit := 65536 / 32 / regs / warps
+	for fit > 0 && 32*regs*ceil(fit*warps, 4)*4 > 65536 { // warps have registers by fours
+		fit--
+	}
+	return min(32, 64/warps, max(s.Resident, fit), (maxShared+1024)/(s.SharedBytes(p)+1536))
 }
 
 // ringResidents is [Schedule.Resident] of these: as many as a launch has on a multiprocessor, where these fit, so that ptxas takes the
@@ -102,5 +114,8 @@ func (p *Plan) estimateRing(s Schedule, m, n, k int, on Machine) float64 {
 	if s.Splits > 1 {
 		time += of.split.count + of.split.moved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
-	return of.beside * time
+	if p.Bytewise() && p.Stored.Bits() <= 2 { // beside digits, whose estimates are not short
+		return time
+	}
+	return of.beside*time - of.short
 }
