@@ -58,18 +58,19 @@ type ringRates struct {
 	less    float64 // for an element whose zero point is taken off its code, of element
 	again   float64 // to scale sums of a tile, with each further scale of a turn
 	fold    float64 // the same, to fold a scale
-	near    float64 // bytes a µs that a multiprocessor takes in
+	uneven  float64 // of what multiprocessors with more blocks than others bring beside these, the part that counts
 	ring    float64 // µs from a free stage to a full one
 	join    float64 // µs of a block for each of its warps, whose sums meet
 	tail    float64 // of the last step of a warp, what nothing hides
 	last    float64 // the same, of all warps of a multiprocessor
 	all     float64 // times as long as that, where weights of all stages are asked for early
-	beside  float64 // times that, less short, are beside estimates of warps along k without stages, which are short by as much where they are chosen by
+	beside  float64 // times that, less short, beside estimates of warps along k without stages, which are low of those that are chosen for them
 	short   float64 // µs
+	digits  float64 // times that, beside estimates of digits and of groups apart
 	split   meetRates
 }
 
-var ringBy = ringRates{fixed: 0.868, issued: 6.86, alone: 1.55, element: 1.94, mma: 11.8, less: 0.077, again: 33, fold: 18.4, near: 89100, ring: 0.926, join: 0.0519, tail: 0.627, last: 0.223, all: 1.01, beside: 0.94, short: 0.5, split: meetRates{0.274, 12.4}}
+var ringBy = ringRates{fixed: 1.11, issued: 6.07, alone: 1.21, element: 2.22, mma: 9.52, less: 0.064, again: 33, fold: 15.9, uneven: 0.287, ring: 0.904, join: 0.0119, tail: 0.404, last: 0.299, all: 1.03, beside: 0.9, short: 0.9, digits: 0.94, split: meetRates{0.222, 16.7}}
 
 // streamRates are of blocks that stay.
 type streamRates struct {

@@ -100,7 +100,7 @@ func (p *Plan) estimateRing(s Schedule, m, n, k int, on Machine) float64 {
 	block := of.join*float64(s.Parts) + steps*corner(step/of.alone, of.ring*float64(s.Depth)/float64(s.Stages))
 	bytes := float64(d.ringBytes()) / float64(s.Parts)
 	wave := func(n, most float64) float64 {
-		return corner(n*turns*bytes/on.Rate, most*turns*instrs/(of.issued*clock), most*turns*bytes/of.near, block)
+		return corner((n+of.uneven*(most-n))*turns*bytes/on.Rate, most*turns*instrs/(of.issued*clock), block)
 	}
 	waves, last := math.Modf(float64(blocks) / float64(on.SMs) / room)
 	time := of.fixed + waves*wave(room, room)
@@ -114,8 +114,8 @@ func (p *Plan) estimateRing(s Schedule, m, n, k int, on Machine) float64 {
 	if s.Splits > 1 {
 		time += of.split.count + of.split.moved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
-	if p.Bytewise() && p.Stored.Bits() <= 2 { // beside digits, whose estimates are not short
-		return time
+	if p.scales() > 1 || p.Bytewise() && p.Stored.Bits() <= 2 { // beside groups apart, and digits
+		return of.digits * time
 	}
 	return of.beside*time - of.short
 }

@@ -59,6 +59,9 @@ func TestDefaultsAreTheCorpus(t *testing.T) {
 		"decode_parts_u4_f16": func() (*ir.Program, error) {
 			return Decode(Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, Schedule{Parts: 4, PDL: true})
 		},
+		"decode_ring_u4_f16": func() (*ir.Program, error) {
+			return Decode(Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}, Schedule{Parts: 4, Stages: 2, Depth: 1, PDL: true})
+		},
 		"arrange_i4_f16":   func() (*ir.Program, error) { return Arrange(wideCorpus["wide_i4_f16"].form, WideSchedule{}) },
 		"gather_f16":       func() (*ir.Program, error) { return Gather(dtype.F16) },
 		"wide_i4_f16":      func() (*ir.Program, error) { return wideOf("wide_i4_f16") },
