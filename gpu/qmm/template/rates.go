@@ -64,13 +64,12 @@ type ringRates struct {
 	tail    float64 // of the last step of a warp, what nothing hides
 	last    float64 // the same, of all warps of a multiprocessor
 	all     float64 // times as long as that, where weights of all stages are asked for early
-	beside  float64 // times that, less short, beside estimates of warps along k without stages, which are low of those that are chosen for them
-	short   float64 // µs
+	beside  float64 // times that, beside estimates of warps along k without stages, which are low of those that are chosen for them
 	digits  float64 // times that, beside estimates of digits and of groups apart
 	split   meetRates
 }
 
-var ringBy = ringRates{fixed: 1.11, issued: 6.07, alone: 1.21, element: 2.22, mma: 9.52, less: 0.064, again: 33, fold: 15.9, uneven: 0.287, ring: 0.904, join: 0.0119, tail: 0.404, last: 0.299, all: 1.03, beside: 0.9, short: 0.9, digits: 0.94, split: meetRates{0.222, 16.7}}
+var ringBy = ringRates{fixed: 1.11, issued: 6.07, alone: 1.21, element: 2.22, mma: 9.52, less: 0.064, again: 33, fold: 15.9, uneven: 0.287, ring: 0.904, join: 0.0119, tail: 0.404, last: 0.299, all: 1.03, beside: 0.8, digits: 0.94, split: meetRates{0.222, 16.7}}
 
 // streamRates are of blocks that stay.
 type streamRates struct {

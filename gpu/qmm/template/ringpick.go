@@ -117,5 +117,5 @@ func (p *Plan) estimateRing(s Schedule, m, n, k int, on Machine) float64 {
 	if p.scales() > 1 || p.Bytewise() && p.Stored.Bits() <= 2 { // beside groups apart, and digits
 		return of.digits * time
 	}
-	return of.beside*time - of.short
+	return of.beside * time
 }
