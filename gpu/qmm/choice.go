@@ -55,11 +55,11 @@ func (c Choice) takes(l Linear, p *template.Plan, m int) bool {
 	return true
 }
 
-// estimate is how many µs m rows take on an H200 by the models.
+// estimate is how many µs m rows take on an H200 by the models, as choices weigh them.
 func (c Choice) estimate(l Linear, p *template.Plan, m int) float64 {
 	switch c.Plan {
 	case Decode:
-		return p.Estimate(c.Schedule, m, l.N, l.K, template.H200())
+		return p.Rank(c.Schedule, m, l.N, l.K, template.H200())
 	case Expand:
 		return l.expandUs(m)
 	}

@@ -21,13 +21,16 @@ func TestPages(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
+		var fastest Row
 		for _, r := range all {
-			if r.Weight == l.WeightType.String() && r.Act == l.ActType.String() && r.AnyZero == l.AnyZero && r.Layer == layer && r.M == m {
-				return r.Row
+			if r.Weight == l.WeightType.String() && r.Act == l.ActType.String() && r.AnyZero == l.AnyZero && r.Layer == layer && r.M == m && (fastest.M == 0 || m == 1 && r.MedianUs < fastest.MedianUs) {
+				fastest = r.Row
 			}
 		}
-		t.Fatalf("no record has %s of %s with %d rows", name, layer, m)
-		return Row{}
+		if fastest.M == 0 {
+			t.Fatalf("no record has %s of %s with %d rows", name, layer, m)
+		}
+		return fastest
 	}
 	few := func(m int) (lines []string) {
 		for _, w := range []string{"u4", "u2", "u3", "u1", "u8", "f6e3m2", "f8e4m3"} {

@@ -197,7 +197,7 @@ func TestReplay(t *testing.T) {
 		for _, s := range append([]template.Schedule{first}, offered...) {
 			if len(all) == 0 || s != first {
 				all = append(all, tune.Candidate{Name: s.String(), Program: func() (*ir.Program, error) { return small, nil },
-					Fields: fieldsOf(Choice{Plan: Decode, Schedule: s}), Estimate: c.p.Estimate(s, c.m, c.l.N, c.l.K, on), Blocks: 1})
+					Fields: fieldsOf(Choice{Plan: Decode, Schedule: s}), Estimate: c.p.Rank(s, c.m, c.l.N, c.l.K, on), Blocks: 1})
 			}
 		}
 		s := tune.Search{Target: "sm_90a", SMs: on.SMs, Limit: 8, Time: func(_ context.Context, c tune.Candidate) (float64, error) { return times[c.Name], nil }}

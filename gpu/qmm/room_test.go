@@ -28,7 +28,7 @@ func TestRoom(t *testing.T) {
 					if err != nil {
 						t.Fatal(err)
 					}
-					if !s.Streams() || s.SharedBytes(p) < 220000 {
+					if s.Stages == 0 || s.SharedBytes(p) < 200000 {
 						continue
 					}
 					count++

@@ -26,6 +26,8 @@ type Tuned struct {
 	K        int               `json:"k"`
 	Schedule template.Schedule `json:"schedule"`
 	Us       float64           `json:"us"`
+	// Few is what 2 to 8 rows take, where Schedule is for one alone: the fastest with one row that they may take.
+	Few template.Schedule `json:"few,omitzero"`
 }
 
 // key is the part of an entry that is looked up: types of a width that are stored
@@ -78,7 +80,7 @@ func casts(p *template.Plan, one bool) string {
 }
 
 func (t Tuned) same(u Tuned) bool {
-	u.Schedule, u.Us = t.Schedule, t.Us
+	u.Schedule, u.Us, u.Few = t.Schedule, t.Us, t.Few
 	return t == u
 }
 
@@ -188,7 +190,7 @@ func (l Linear) choose(m int) (template.Schedule, string, error) {
 	if usual {
 		return s, from, nil
 	}
-	if other := pick(); p.Estimate(other, m, l.N, l.K, on) <= better*p.Estimate(s, m, l.N, l.K, on) {
+	if other := pick(); p.Rank(other, m, l.N, l.K, on) <= better*p.Rank(s, m, l.N, l.K, on) {
 		return other, "model", nil
 	}
 	return s, from, nil
@@ -216,11 +218,14 @@ func (l Linear) find(all []Tuned, p *template.Plan, m int) (s template.Schedule,
 	for _, want := range keys {
 		own := want.Casts == l.key(p, m).Casts
 		for _, t := range all {
-			if t.Schedule.Single() && m > 1 {
+			if !t.same(want) {
 				continue
 			}
-			if t.same(want) && t.Schedule.Takes(p, l.N, l.K) {
-				if s = t.Schedule; !own && !l.key(p, m).inherits() {
+			if s = t.Schedule; s.Single() && m > 1 {
+				s = t.Few
+			}
+			if s.Rows > 0 && s.Takes(p, l.N, l.K) {
+				if !own && !l.key(p, m).inherits() {
 					s.Resident = 0 // other casts take other registers
 				}
 				return s, "table", own
@@ -234,6 +239,7 @@ func (l Linear) find(all []Tuned, p *template.Plan, m int) (s template.Schedule,
 // schedule that [template.Schedule.Rounds].
 func Entries(rows []Row) ([]Tuned, error) {
 	var out []Tuned
+	few := map[Tuned]Tuned{} // by keys
 	for _, r := range rows {
 		if r.Schedule.Rows == 0 || r.Schedule.Rounds() {
 			continue // by another plan, or less exact
@@ -246,8 +252,12 @@ func Entries(rows []Row) ([]Tuned, error) {
 		if err != nil {
 			return nil, err
 		}
-		e := l.key(p, r.M)
+		key := l.key(p, r.M)
+		e := key
 		e.Schedule, e.Us = r.Schedule, r.MedianUs
+		if known, ok := few[key]; !e.Schedule.Single() && (!ok || e.Us < known.Us) {
+			few[key] = e
+		}
 		found := false
 		for i := range out {
 			if out[i].same(e) {
@@ -259,6 +269,13 @@ func Entries(rows []Row) ([]Tuned, error) {
 		}
 		if !found {
 			out = append(out, e)
+		}
+	}
+	for i, e := range out {
+		if e.Schedule.Single() {
+			key := e
+			key.Schedule, key.Us = template.Schedule{}, 0
+			out[i].Few = few[key].Schedule
 		}
 	}
 	return out, nil
@@ -304,9 +321,12 @@ func (l Linear) Schedules(m, tries int) ([]template.Schedule, error) {
 		return nil, err
 	}
 	out := []template.Schedule{first}
-	seen := map[[3]int]int{}
+	seen := map[[4]int]int{}
 	for _, s := range template.Candidates(p, m, l.N, l.K, template.H200()) {
-		key := [3]int{s.Depth - 2*s.Stages, s.Splits, s.Sides} // of the same loop one form of blocks, where k is split two
+		key := [4]int{s.Depth - 2*s.Stages, s.Splits, s.Sides} // of the same loop one form of blocks, where k is split two
+		if s.Ringed() {
+			key[3] = s.Parts
+		}
 		if seen[key] >= min(s.Splits, 2) || len(out) > tries || s == first {
 			continue
 		}

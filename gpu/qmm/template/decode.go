@@ -211,7 +211,7 @@ func (s Schedule) fill(p *Plan) (Schedule, error) {
 		}
 	}
 	if s.Parts > 1 && (s.Parts > MaxParts || s.Parts&(s.Parts-1) != 0 || s.Warps > 1 || p.Group == 0 || p.Group > Turn) {
-		return s, fmt.Errorf("template: %d warps along k: they are a power of two, at most %d, without other warps or stages, for groups of 16 to %d", s.Parts, MaxParts, Turn)
+		return s, fmt.Errorf("template: %d warps along k: they are a power of two, at most %d, without other warps, for groups of 16 to %d", s.Parts, MaxParts, Turn)
 	}
 	if s.Resident < 0 || s.Resident > 0 && (s.Warpgroups || s.Resident*32*(s.Warps*max(s.Parts, 1)+s.extra()) > 2048) {
 		return s, fmt.Errorf("template: %d blocks of %d warps on a multiprocessor: it has room for 64 warps, and warpgroups share its registers out themselves", s.Resident, s.Warps*max(s.Parts, 1)+s.extra())

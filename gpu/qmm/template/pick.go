@@ -460,7 +460,7 @@ func (s Schedule) Fits(p *Plan, m, n, k int, on Machine) bool {
 }
 
 // Candidates are the schedules that a product x[M, K]·w[N, K]ᵀ might take on a machine:
-// those whose registers and blocks fit, in the order of [Plan.Estimate]. Where m is less than 1
+// those whose registers and blocks fit, in the order of [Plan.Rank]. Where m is less than 1
 // they are those of one row, as everything that asks for estimates has it.
 func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 	type rated struct {
@@ -478,7 +478,7 @@ func Candidates(p *Plan, m, n, k int, on Machine) []Schedule {
 		s.Direct, s.Early, s.Resident = p.direct(s, m, n), p.earlyTurns(s), p.residents(s, m, n, on)
 		plain := s.Stages == 0 && s.Parts <= 1 && k%8 == 0
 		if s.Fits(p, m, n, k, on) && !plain && !(s.Single() && m > 1) {
-			all = append(all, rated{s, p.Estimate(s, m, n, k, on)})
+			all = append(all, rated{s, p.Rank(s, m, n, k, on)})
 		}
 	}
 	slices.SortStableFunc(all, func(x, y rated) int { return cmp.Compare(math.Round(x.time*20), math.Round(y.time*20)) })
@@ -610,12 +610,12 @@ func Pick(p *Plan, m, n, k int, on Machine) Schedule {
 	return p.least()
 }
 
-// Prefer is one of some schedules of a product: of those of the least [Plan.Estimate], which
+// Prefer is one of some schedules of a product: of those of the least [Plan.Rank], which
 // it cannot tell apart, one whose code is quick to make.
 func (p *Plan) Prefer(all []Schedule, m, n, k int, on Machine) Schedule {
 	best, least := all[0], math.Inf(1)
 	for _, s := range all {
-		if us := p.Estimate(s, m, n, k, on); us < least {
+		if us := p.Rank(s, m, n, k, on); us < least {
 			best, least = s, us
 		}
 	}
@@ -624,7 +624,7 @@ func (p *Plan) Prefer(all []Schedule, m, n, k int, on Machine) Schedule {
 		near = alikeLong
 	}
 	for _, s := range all {
-		if p.Estimate(s, m, n, k, on) <= near*least && float64(p.Code(s)) < shorter*float64(p.Code(best)) {
+		if p.Rank(s, m, n, k, on) <= near*least && float64(p.Code(s)) < shorter*float64(p.Code(best)) {
 			best = s
 		}
 	}

@@ -64,8 +64,8 @@ type ringRates struct {
 	tail    float64 // of the last step of a warp, what nothing hides
 	last    float64 // the same, of all warps of a multiprocessor
 	all     float64 // times as long as that, where weights of all stages are asked for early
-	beside  float64 // times that, beside estimates of warps along k without stages, which are low of those that are chosen for them
-	digits  float64 // times that, beside estimates of digits and of groups apart
+	beside  float64 // times that, ranked beside warps along k without stages, whose estimates are low of those that are chosen for them
+	digits  float64 // times that, ranked beside digits and groups apart
 	split   meetRates
 }
 

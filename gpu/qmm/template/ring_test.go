@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
 // ringCases are products whose warps share k and have their turns from stages: all kinds of groups, zero points and scales, ragged outputs, more
@@ -66,6 +67,7 @@ func TestGPURing(t *testing.T) {
 // TestRingSays has schedules that are none say why.
 func TestRingSays(t *testing.T) {
 	u4 := Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}
+	u1 := Form{Weight: dtype.U1, Act: dtype.F16, Scale: dtype.F16, Group: 128}
 	e8 := Form{Weight: dtype.F4E2M1, Act: dtype.F16, Scale: dtype.F8E8M0, Group: 128}
 	for _, c := range []struct {
 		f    Form
@@ -79,9 +81,41 @@ func TestRingSays(t *testing.T) {
 		{u4, Schedule{Parts: 4, Stages: 2, Depth: 1, Early: 2}, "fewer than there are stages"},
 		{u4, Schedule{Parts: 16, Stages: 32, Depth: 1, Sides: 4}, "do not fit shared memory"},
 		{e8, Schedule{Parts: 4, Stages: 2, Depth: 1}, "64 and 0 bytes of scales"},
+		{u1, Schedule{Parts: 2, Stages: 2, Depth: 1, Sides: 4}, "of 256 outputs at most"},
 	} {
 		if _, err := Decode(c.f, c.s); err == nil || !strings.Contains(err.Error(), c.says) {
 			t.Errorf("%s: %v, has no %q", c.s, err, c.says)
+		}
+	}
+}
+
+// TestRingEarly has programs ask for the weights of as many stages as Early says before they wait for the launch in front, and for x of these
+// behind.
+func TestRingEarly(t *testing.T) {
+	f := Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128}
+	for early, want := range map[int]string{0: "early = min(steps, 4)", 3: "early = min(steps, 3)"} {
+		p, err := Decode(f, Schedule{Parts: 4, Stages: 4, Depth: 1, Early: early, PDL: true})
+		if err != nil {
+			t.Fatal(err)
+		}
+		before, behind, ok := strings.Cut(text.Format(p), "GridDependencyWait()")
+		if !ok || !strings.Contains(before, want) || strings.Count(before, "for t in 0..early") != 1 || strings.Count(behind, "for t in 0..early") != 1 || !strings.Contains(behind, "for t in early..steps") ||
+			!strings.Contains(before, "CopyAsyncTensorGlobalToShared(gw") || strings.Contains(before, "CopyAsyncTensorGlobalToShared(gx") {
+			t.Errorf("%d early: has no %q in front of its wait, or other copies:\n%s", early, want, before)
+		}
+	}
+}
+
+// TestRingResidents has ptxas told of as many blocks as a launch has on a multiprocessor where they fit, and of one else.
+func TestRingResidents(t *testing.T) {
+	p, err := PlanOf(Form{Weight: dtype.U4, Act: dtype.F16, Scale: dtype.F16, Group: 128})
+	if err != nil {
+		t.Fatal(err)
+	}
+	s := Schedule{Rows: 1, Depth: 1, Warps: 1, Sides: 1, Splits: 1, Parts: 8, Stages: 4, PDL: true}
+	for n, want := range map[int]int{2048: 1, 4096: 2, 8192: 4, 57344: 1} {
+		if got := p.ringResidents(s, 1, n, H200()); got != want {
+			t.Errorf("%d outputs: %d blocks, not %d", n, got, want)
 		}
 	}
 }

@@ -114,8 +114,18 @@ func (p *Plan) estimateRing(s Schedule, m, n, k int, on Machine) float64 {
 	if s.Splits > 1 {
 		time += of.split.count + of.split.moved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
-	if p.scales() > 1 || p.Bytewise() && p.Stored.Bits() <= 2 { // beside groups apart, and digits
-		return of.digits * time
+	return time
+}
+
+// Rank is [Plan.Estimate] as choices weigh it: estimates of other schedules are low where these are chosen for them.
+func (p *Plan) Rank(s Schedule, m, n, k int, on Machine) float64 {
+	time := p.Estimate(s, m, n, k, on)
+	switch {
+	case !s.Ringed():
+	case p.scales() > 1 || p.Bytewise() && p.Stored.Bits() <= 2: // beside groups apart, and digits
+		time *= ringBy.digits
+	default:
+		time *= ringBy.beside
 	}
-	return of.beside * time
+	return time
 }
