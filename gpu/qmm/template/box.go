@@ -14,11 +14,14 @@ type box struct {
 	shape          []int // groups, and the outputs in rows of a box
 }
 
+// tensorStep is the number of bytes that where tensor copies bring to is a multiple of.
+const tensorStep = 128
+
 // boxOf is a box of n outputs from a tensor of the layer to stages; nil where a turn has one group, a stage's part does not begin
-// at multiples of 128 bytes, as tensor copies do, or outputs are no whole rows, as those of three warps.
+// at multiples of [tensorStep], or outputs are no whole rows, as those of three warps.
 func (d *decoder) boxOf(name string, pointer, shared build.Value, t dtype.Type, stages, n int) *box {
 	row := min(n, 16*MaxWarps) // which outputs of a layer are padded to, times tiles
-	if d.scales() == 1 || n%row != 0 || 16*MaxWarps%row != 0 || d.scales()*n*t.Bits()/8%128 != 0 {
+	if d.scales() == 1 || n%row != 0 || 16*MaxWarps%row != 0 || d.scales()*n*t.Bits()/8%tensorStep != 0 {
 		return nil
 	}
 	x := &box{d: d, elem: t, shape: []int{d.scales(), n / row, row}}

@@ -6,6 +6,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/vm/build"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
@@ -32,19 +33,13 @@ func (s Schedule) fillRing(p *Plan) error {
 		return fmt.Errorf("template: %d stages, depth %d: there are 2 to 32, and as many as turns are multiplied together", s.Stages, s.Depth)
 	case s.Early >= s.Stages:
 		return fmt.Errorf("template: weights of %d turns early, in %d stages: fewer than there are stages, or 0 for all", s.Early, s.Stages)
-	case scales%tensorStep+zeros%tensorStep != 0 || d.many() > mostBox:
-		return fmt.Errorf("template: %d and %d bytes of scales and zero points, of %d outputs: a stage's are multiples of %d bytes, of %d outputs at most; have more warps along k or other sides", scales, zeros, d.many(), tensorStep, mostBox)
+	case scales%tensorStep+zeros%tensorStep != 0 || d.many() > ir.MaxBox:
+		return fmt.Errorf("template: %d and %d bytes of scales and zero points, of %d outputs: a stage's are multiples of %d bytes, of %d outputs at most; have more warps along k or other sides", scales, zeros, d.many(), tensorStep, ir.MaxBox)
 	case s.SharedBytes(p) > maxShared-streamAside:
-		return fmt.Errorf("template: %d stages of %d bytes do not fit shared memory", s.Stages, d.ringBytes())
+		return fmt.Errorf("template: %d stages of %d bytes do not fit shared memory: have less of them, or less sides or warps along k", s.Stages, d.ringBytes())
 	}
 	return nil
 }
-
-// What tensor copies ask for: where they bring to is a multiple of so many bytes, and a tile has at most so many elements along a dimension.
-const (
-	tensorStep = 128
-	mostBox    = 256
-)
 
 // ringScales are the bytes of what a stage has of t for each group and output.
 func (d *decoder) ringScales(t dtype.Type) int {

@@ -117,7 +117,8 @@ func (p *Plan) estimateRing(s Schedule, m, n, k int, on Machine) float64 {
 	return time
 }
 
-// Rank is [Plan.Estimate] as choices weigh it: estimates of other schedules are low where these are chosen for them.
+// Rank is [Plan.Estimate], in µs, as choices among schedules weigh it: what is estimated of warps along k without stages, digits and groups
+// apart is low where they are chosen for it, so that those with stages count less than they are estimated to take.
 func (p *Plan) Rank(s Schedule, m, n, k int, on Machine) float64 {
 	time := p.Estimate(s, m, n, k, on)
 	switch {
