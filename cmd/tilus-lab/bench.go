@@ -121,9 +121,6 @@ func somePlan(plan string) error {
 
 // measure times a layer by the plans that m rows may take, and gives the fastest one's row.
 func (b *benchFlags) measure(ctx context.Context, bench *qmm.Bench, l qmm.Linear, name string, m int, until time.Time, log io.Writer) (qmm.Row, error) {
-	// A GPU that hangs ends it; a schedule takes a fraction of a second.
-	ctx, cancel := context.WithTimeout(ctx, time.Duration(min(30+4*b.tries, mostSeconds))*time.Second)
-	defer cancel()
 	plans := bench.Plans(l, m)
 	if len(b.plans) > 0 {
 		plans = bench.Named(l, m)
@@ -168,6 +165,9 @@ func (b *benchFlags) measureBy(ctx context.Context, bench *qmm.Bench, l qmm.Line
 			choices = append(choices, c)
 		}
 	}
+	// A GPU that hangs ends it; a schedule takes a fraction of a second.
+	ctx, cancel := context.WithTimeout(ctx, time.Duration(min(30+4*len(choices), mostSeconds))*time.Second)
+	defer cancel()
 	return bench.Time(ctx, l, name, m, choices, until, func(c qmm.Choice, t tune.Timing, err error) {
 		if b.tries > 0 && log != nil {
 			fmt.Fprintf(log, "    %s: %.2f µs, %d registers %v\n", c, t.Median, t.Registers, err)
