@@ -1,15 +1,19 @@
 package qmm
 
 import (
+	"cmp"
 	"fmt"
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/gpu/tune"
 	"github.com/tilus-lab/tilus-lab/tests/need"
+	"github.com/tilus-lab/tilus-lab/tests/record"
 )
 
 // TestPages holds the tables of DECODE.md and WIDE.md that are of one record each to it.
@@ -68,15 +72,69 @@ func TestPages(t *testing.T) {
 		}
 		return lines
 	}
-	for _, c := range []struct {
+	widths := func() (lines []string) {
+		by := map[string][]Row{}
+		for _, r := range record.Read[Row](t, "types_of_width.json") {
+			k := fmt.Sprint(r.Weight[1:2], r.Layer, r.M)
+			by[k] = append(by[k], r)
+		}
+		for bits := 2; bits <= 8; bits++ {
+			cells := []string{fmt.Sprint(bits)}
+			for _, m := range []int{1, 16} {
+				for _, layer := range []string{"gate_up", "down", "o", "qkv"} {
+					all := by[fmt.Sprint(bits, layer, m)]
+					us := func(a, b Row) int { return cmp.Compare(a.MedianUs, b.MedianUs) }
+					slow := slices.MaxFunc(all, us)
+					cell := slow.MedianUs / slices.MinFunc(all, us).MedianUs
+					text := fmt.Sprintf("%.2f", cell)
+					if cell >= 1.03 {
+						text += fmt.Sprintf(" (%s)", slow.Weight)
+					}
+					cells = append(cells, text)
+				}
+			}
+			lines = append(lines, "| "+strings.Join(cells, " | ")+" |")
+		}
+		return lines
+	}
+	type table struct {
 		page, what string
 		lines      []string
-	}{
+	}
+	forms := func() (out []table) {
+		cells := map[string][]string{}
+		var kinds []string
+		for _, m := range []int{1, 16, 64, 128} {
+			for _, r := range record.Read[unknownRow](t, "unknown_forms.json") {
+				if r.M != m {
+					continue
+				}
+				text := fmt.Sprintf("%.1f", r.Best)
+				if r.Tried < fewest && r.End == tune.EndTime {
+					text += " (few)"
+				}
+				k := fmt.Sprintf("%s %d", r.Weight, r.N)
+				if cells[k] = append(cells[k], text); !slices.Contains(kinds, r.Weight) {
+					kinds = append(kinds, r.Weight)
+				}
+			}
+		}
+		for _, kind := range kinds {
+			line := "| " + kind
+			for _, n := range []int{28672, 5120, 6144} {
+				line += " | " + strings.Join(cells[fmt.Sprintf("%s %d", kind, n)], ", ")
+			}
+			out = append(out, table{"DECODE.md", kind, []string{line + " |"}})
+		}
+		return out
+	}
+	for _, c := range append(forms(), []table{
 		{"DECODE.md", "one row", few(1)},
 		{"DECODE.md", "sixteen rows", few(16)},
 		{"DECODE.md", "other zero points and bf16", others()},
+		{"DECODE.md", "types of a width", widths()},
 		{"WIDE.md", "32 rows", wide()},
-	} {
+	}...) {
 		data, err := os.ReadFile(filepath.Join(need.Root(t), "gpu", "qmm", c.page))
 		if err != nil {
 			t.Fatal(err)

@@ -94,7 +94,7 @@ type streamRates struct {
 }
 
 var streamBy = map[int]streamRates{
-	8:  {fixed: 2.91, issued: 3.73, alone: 0.782, turn: 32.4, wait: 170, mma: 2.16, scale: 9.88, again: 1.08, chain: 21.6, fold: 0.714, stages: 0.0917, x: 0.198, ring: 0.986, block: 0.426, part: 52200},
+	8:  {fixed: 2.91, issued: 3.73, alone: 0.782, turn: 32.4, wait: 170, mma: 2.16, scale: 9.88, again: 1.08, chain: 21.6, fold: 0.714, rest: 0.3, stages: 0.0917, x: 0.198, ring: 0.986, block: 0.426, part: 52200},
 	32: {fixed: 2.29, issued: 3.82, alone: 1.15, turn: 76, wait: 155, mma: 6.5, scale: 2.87, again: 6.9, chain: 61.5, convert: 7.5, fold: 0.3, less: 0.5, rest: 0.69, x: 0.005, ring: 0.859, block: 0.016, part: 28100},
 }
 
