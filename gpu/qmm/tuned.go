@@ -52,11 +52,14 @@ const (
 	viaBF16    = "via bf16"                 // of which f16 are made
 	signOff    = "sign off codes"           // which is subtracted
 	moreMasks  = "more masks"               // half as many again as for unsigned integers
+	fewerMasks = "fewer masks"              // a tenth less: 7 bits, of whose integers the exponent of a mask is taken off
 )
 
 // inherits reports whether a type whose casts have no entry of their own takes all that the width's says: these casts take hardly
 // more registers.
-func (t Tuned) inherits() bool { return t.Casts == signOff || t.Casts == moreMasks }
+func (t Tuned) inherits() bool {
+	return t.Casts == signOff || t.Casts == moreMasks || t.Casts == fewerMasks
+}
 
 // casts is what the casts of a plan take beside masks, or else "".
 func casts(p *template.Plan, one bool) string {
@@ -73,8 +76,10 @@ func casts(p *template.Plan, one bool) string {
 		return viaBF16
 	case p.LessBias || p.Stored.IsInt() && p.Stored.Signed():
 		return signOff
-	case p.Costly():
+	case p.Casting() >= 1.5:
 		return moreMasks
+	case p.Casting() <= 0.9:
+		return fewerMasks
 	}
 	return ""
 }

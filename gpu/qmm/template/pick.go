@@ -197,19 +197,22 @@ func (p *Plan) perElement() float64 {
 	return p.Recipe.Cost().PerElement()
 }
 
-// Costly reports whether casts of floats take half as many instructions again as those of unsigned integers of the width.
-func (p *Plan) Costly() bool {
+// Casting is how many times as many instructions casts of a float take as those of unsigned integers of its width; 1 for integers.
+func (p *Plan) Casting() float64 {
 	if !p.Stored.IsFloat() {
-		return false
+		return 1
 	}
 	unsigned, err := dtype.Parse(fmt.Sprintf("u%d", p.Stored.Bits()))
 	if err != nil {
-		return false
+		return 1
 	}
 	f := p.Form
 	f.Weight = unsigned
 	plain, err := PlanOf(f)
-	return err == nil && p.perElement() >= 1.5*plain.perElement()
+	if err != nil {
+		return 1
+	}
+	return p.perElement() / plain.perElement()
 }
 
 // scaled is 1 where sums of a turn are scaled, and 0 where all are at the end.
