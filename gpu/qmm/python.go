@@ -2,6 +2,7 @@ package qmm
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"fmt"
 	"math"
@@ -72,6 +73,7 @@ func (l Linear) module(name, target string, extra Extra, rows ...int) (*module, 
 	if err != nil {
 		return nil, err
 	}
+	wish := l.ScaleBits
 	if l.AnyZero || !l.Form().Expands(l.ScaleBits) {
 		l.ScaleBits = 0 // no program is other for it
 	}
@@ -83,7 +85,7 @@ func (l Linear) module(name, target string, extra Extra, rows ...int) (*module, 
 	if least, most := l.Form().Reach(); l.ScaleType == dtype.F8E8M0 && p.Bounded() && p.From >= least && math.Ldexp(1, p.To) <= most {
 		m.ScaleBits = 1 // of all that the module takes
 	}
-	if m.bits = l.ScaleBits; m.bits == 0 && l.ScaleType != dtype.F8E8M0 {
+	if m.bits = wish; wish == 0 && l.ScaleType != dtype.F8E8M0 {
 		m.bits = l.Usual().ScaleBits
 	}
 	if err := m.add("pack", func() (*ir.Program, error) { return template.Pack(l.Form()) }); err != nil {
@@ -287,6 +289,14 @@ func (m *module) data() (map[string]any, error) {
 	if l.ScaleType == dtype.F8E8M0 {
 		kind.ScaleBits, quantized = 0, 0 // powers of two have no bits to choose
 	}
+	if quantized > l.ScaleType.Row().Man {
+		quantized = 0 // all that scales have
+	}
+	sorted, upwards := middles(l.WeightType, l.ActType.Max())
+	room := 0 // by how many binades scales of floats may grow
+	if l.WeightType.IsFloat() {
+		room = math.Ilogb(top) - math.Ilogb(l.WeightType.SmallestNormal()) - spare
+	}
 	far.Far, far.Rounded, far.ScaleBits = true, false, 0
 	pack, err := template.Pack(l.Form())
 	if err != nil {
@@ -300,8 +310,27 @@ func (m *module) data() (map[string]any, error) {
 		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Bias": m.Bias, "Ordered": m.Order, "Values": values, "Unheld": ranges(l.unheld()), "Top": number(top),
 		"Packed": shape[0] * shape[1] * shape[2], "ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Powers": l.ScaleType == dtype.F8E8M0, "Float": l.WeightType.IsFloat(),
 		"Positive": l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint, "Most": number(l.ScaleType.Max()), "Least": number(l.ScaleType.Smallest()),
-		"Looks": p.Bounded() || kind.ScaleBits > 0, "ScaleBits": kind.ScaleBits, "Quantized": quantized, "Expand": m.by[Expand] != nil, "Exact": slices.ContainsFunc(m.products, func(p exportedProduct) bool { return p.Expands }), "Reach": least, "Largest": number(largest), "Bounded": p.Bounded(), "Near": p.Near, "Rounded": p.Rounded, "From": p.From, "To": p.To, "Greatest": number(p.Greatest()),
+		"Looks": p.Bounded() || kind.ScaleBits > 0, "ScaleBits": kind.ScaleBits, "Quantized": quantized, "Neighbours": quantized > 0 && quantized <= scarce, "Held": l.Form().Expands(quantized), "Twos": l.Form().ExpandBits() > 0,
+		"Small": math.Ilogb(l.ScaleType.Smallest()), "Spare": room, "Full": number(full(l.ScaleType)), "Sorted": sorted, "Upwards": upwards, "Expand": m.by[Expand] != nil, "Exact": slices.ContainsFunc(m.products, func(p exportedProduct) bool { return p.Expands }), "Reach": least, "Largest": number(largest), "Bounded": p.Bounded(), "Near": p.Near, "Rounded": p.Rounded, "From": p.From, "To": p.To, "Greatest": number(p.Greatest()),
 	}, nil
+}
+
+// middles are the codes of a type by their values, −0 in front of 0, without those beyond most, which no weight becomes, and
+// whether what lies in the middle of two of them is rounded to the upper one.
+func middles(t dtype.Type, most float64) (codes []uint64, upwards []bool) {
+	for code := range uint64(1) << t.Bits() {
+		if math.Abs(t.Decode(code)) <= most {
+			codes = append(codes, code)
+		}
+	}
+	slices.SortFunc(codes, func(a, b uint64) int {
+		x, y := t.Decode(a), t.Decode(b)
+		return cmp.Or(cmp.Compare(x, y), cmp.Compare(math.Copysign(1, x), math.Copysign(1, y)))
+	})
+	for i, code := range codes[1:] {
+		upwards = append(upwards, t.Encode((t.Decode(codes[i])+t.Decode(code))/2, true) == code)
+	}
+	return codes, upwards
 }
 
 // written is a text with what its template says of the layer.

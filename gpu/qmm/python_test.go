@@ -233,7 +233,7 @@ func TestPythonQuantises(t *testing.T) {
 	for i, v := range w.Floats() {
 		positive.Set(math.Abs(v), i/k, i%k)
 	}
-	script := `import contextlib, importlib, inspect, sys, numpy, torch
+	script := `import contextlib, importlib, inspect, math, sys, numpy, torch
 biased, shuffled = [], []
 for name in sys.argv[1:]:
     layer = importlib.import_module(name)
@@ -243,7 +243,16 @@ for name in sys.argv[1:]:
         w = w.index_copy(1, order[0].long(), w)
     parts = layer.quantized(w, *order)
     assert parts[1].dtype == layer.SCALE and parts[1].shape == (layer.GROUPS, layer.N), parts[1]
-    print(name, ((layer.dequantize(*parts) - w).norm() / w.norm()).item())
+    off = ((layer.dequantize(*parts) - w).norm() / w.norm()).item()
+    # Of weights of which many lie in the middle of two codes, codes are Go's where scales are.
+    ties, codes, scales = (torch.from_numpy(numpy.load(name + what + ".npy")) for what in ("_ties", "_codes", "_scales"))
+    if order:
+        ties = ties.index_copy(1, order[0].long(), ties)
+    made = layer.quantized(ties, *order)
+    same = layer._plain(made[1]) == scales
+    wrong = (made[0] != codes) & same[torch.arange(layer.K) // layer.GROUP].T
+    assert same.any() and not wrong.any(), (name, same.double().mean(), wrong.sum(), ties[wrong], made[0][wrong], codes[wrong])
+    print(name, off, same.double().mean().item())
     for wrong in (w.T, w + float("nan")):
         try:
             layer.quantized(wrong, *order)
@@ -252,7 +261,8 @@ for name in sys.argv[1:]:
             pass
     if hasattr(layer, "_exact"):
         assert layer._exact(*parts), name
-        assert parts[1].dtype != layer.ACT or layer.BITS < 3 or not layer._exact(parts[0], (parts[1].double() * 1.01).to(parts[1].dtype), *parts[2:]), name
+        powers = all(v != v or abs(math.frexp(v)[0]) in (0, 0.5) for v in layer.VALUES)  # of two, or 0
+        assert parts[1].dtype != layer.ACT or layer.BITS < 3 or powers or not layer._exact(parts[0], (parts[1].double() * 1.01).to(parts[1].dtype), *parts[2:]), name
     # What the programs take, and what not.
     if hasattr(layer, "_held"):
         codes, scales, *rest = [p for p in parts if not order or p is not order[0]]
@@ -315,8 +325,14 @@ assert len(biased) == (len(sys.argv) - 1) // 2, biased  # each second one
 assert shuffled
 `
 	args, exact := []string{"-c", script}, 0
-	want := map[string]float64{}
-	for i, text := range append(Presets(), "i4", "u3 zero group=64", "f6e3m2 group=channel act=bf16", "u1 scale=bf16", "u4 zero group=16 scale=f8e4m3 factor", "i5 scale=f8e8m0", "u4 zero scale=f8e8m0 group=32", "f8e4m3 scale=bf16 factor", "f3e1m1 scale=f8e4m3 group=16 factor", "i4 group=32 rounded", "u4 zero=any group=64 rounded", "i4 group=32 scalebits=4", "u4 zero group=64 scalebits=5", "mxfp4 scalebits=1") {
+	type expected struct {
+		off    float64
+		scales bool // all but a few, whose errors' squares are the same but for the order in which they are added up
+		kind   string
+	}
+	want := map[string]expected{}
+	for i, text := range append(Presets(), "i4", "u3 zero group=64", "f6e3m2 group=channel act=bf16", "u1 scale=bf16", "u4 zero group=16 scale=f8e4m3 factor", "i5 scale=f8e8m0", "u4 zero scale=f8e8m0 group=32", "f8e4m3 scale=bf16 factor", "f3e1m1 scale=f8e4m3 group=16 factor", "i4 group=32 rounded", "u4 zero=any group=64 rounded", "i4 group=32 scalebits=4", "u4 zero group=64 scalebits=5", "mxfp4 scalebits=1",
+		"f8e5m2", "f6e5m0", "f4e3m0", "mxfp4 factor", "i4 scale=bf16 factor act=bf16", "i4 scalebits=24", "u4 zero scalebits=24") {
 		l := kind(t, text, n, k)
 		e, err := l.Export(strconv.Itoa(i), "sm_90a", Extra{Bias: i%2 == 1, Order: i%3 == 1}, 16, 1<<20)
 		if err != nil {
@@ -335,8 +351,8 @@ assert shuffled
 		if text == "u1 scale=bf16" {
 			plain = positive
 		}
-		if p, err := template.PlanOf(l.Form()); err == nil && (p.Bounded() || l.ScaleBits > 0) != strings.Contains(string(e.Python), "def _held(") {
-			t.Errorf("%s: looks at scales: %v", text, p.Bounded() || l.ScaleBits > 0)
+		if p, err := template.PlanOf(l.Form()); err == nil && (p.Bounded() || l.Form().Expands(l.ScaleBits)) != strings.Contains(string(e.Python), "def _held(") {
+			t.Errorf("%s: looks at scales: %v", text, p.Bounded() || l.Form().Expands(l.ScaleBits))
 		}
 		if err := errors.Join(os.WriteFile(filepath.Join(dir, name+".py"), e.Python, 0o644), plain.Save(filepath.Join(dir, name+".npy"))); err != nil {
 			t.Fatal(err)
@@ -345,7 +361,27 @@ assert shuffled
 		if err != nil {
 			t.Fatal(err)
 		}
-		args, want[name] = append(args, name), array.RelFro(dequantized(t, q), plain)
+		args, want[name] = append(args, name), expected{off: array.RelFro(dequantized(t, q), plain), kind: text}
+		ties := array.New(dtype.F32, n, k)
+		for i, v := range plain.Floats() {
+			ties.Set(math.RoundToEven(v*64)/64, i/k, i%k)
+		}
+		if q, err = l.Quantize(t.Context(), ties); err != nil {
+			t.Fatal(err)
+		}
+		is := want[name]
+		is.scales = l.ScaleBits > 0 || l.Usual().ScaleBits == q.ScaleBits
+		want[name] = is
+		codes, scales := array.New(dtype.U8, n, k), array.New(dtype.F64, q.Groups(), n)
+		for i := range n * k {
+			codes.Data[i] = byte(q.Codes.Code(i))
+		}
+		for i := range q.Groups() * n {
+			scales.Set(q.ScaleType.Decode(q.Scales.Code(i)), i/n, i%n)
+		}
+		if err := errors.Join(ties.Save(filepath.Join(dir, name+"_ties.npy")), codes.Save(filepath.Join(dir, name+"_codes.npy")), scales.Save(filepath.Join(dir, name+"_scales.npy"))); err != nil {
+			t.Fatal(err)
+		}
 	}
 	if exact < 2 {
 		t.Errorf("%d modules look whether plain weights are exact", exact)
@@ -362,9 +398,14 @@ assert shuffled
 	}
 	for _, line := range lines {
 		var name string
-		var off float64
-		if _, err := fmt.Sscan(line, &name, &off); err != nil || !(math.Abs(off/want[name]-1) < 0.06) {
-			t.Errorf("%s: weights are off by %.4g of their norm when Go quantises them", line, want[name])
+		var off, same float64
+		_, err := fmt.Sscan(line, &name, &off, &same)
+		is := want[name]
+		if err != nil || !(math.Abs(off/is.off-1) < 0.06) {
+			t.Errorf("%s: %s: weights are off by %.4g of their norm when Go quantises them", line, is.kind, is.off)
+		}
+		if t.Logf("%s: %.3f of all scales are Go's", is.kind, same); is.scales && same < 0.97 {
+			t.Errorf("%s: %.3f of all scales are Go's", is.kind, same)
 		}
 	}
 }

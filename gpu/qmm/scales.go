@@ -158,10 +158,10 @@ func (f *filling) group(i int, to grid) float64 {
 	return off
 }
 
-// factor is that of all weights: with it the greatest weight has the greatest scale. It is a
+// factor is that of all weights: with it the greatest weight has a [full] scale. It is a
 // power of two, which takes no bits of the products, where such factors expand.
 func (q *Weights) factor(most, top float64) float64 {
-	one := float64(float32(most / (q.ScaleType.Max() * top)))
+	one := float64(float32(most / (full(q.ScaleType) * top)))
 	if one > 0 && q.Form().ExpandBits() > 0 {
 		one = float64(float32(math.Ldexp(1, math.Ilogb(one)+1)))
 	}
@@ -169,6 +169,15 @@ func (q *Weights) factor(most, top float64) float64 {
 		return math.SmallestNonzeroFloat32
 	}
 	return one
+}
+
+// full is the scale that the greatest weight has beside a factor: the greatest of the type, which leaves most room to groups of less; 1 where the type
+// has the exponents of f32, which holds sums before the factor.
+func full(t dtype.Type) float64 {
+	if t.Row().Exp >= 8 {
+		return 1
+	}
+	return t.Max()
 }
 
 // want is the scale of a group before it is rounded.
