@@ -77,6 +77,9 @@ func (b *benchFlags) layers(n, k int) ([]qmm.Linear, error) {
 			}
 		}
 	}
+	if len(types) == 0 {
+		return nil, usageError{fmt.Errorf("--types names no type; there is \"all\", too")}
+	}
 	for _, t := range types {
 		l, err := qmm.Parse(t+" "+b.words, n, k)
 		if err != nil {
@@ -102,6 +105,9 @@ func (b *benchFlags) rows() ([]int, error) {
 			return nil, usageError{fmt.Errorf("%q is no number of rows: there are 1 to %d", s, qmm.MaxSize)}
 		}
 		out = append(out, m)
+	}
+	if len(out) == 0 {
+		return nil, usageError{fmt.Errorf("--batches names no number of rows; there are 1 to %d", qmm.MaxSize)}
 	}
 	for _, plan := range b.plans {
 		if err := somePlan(plan); err != nil {
@@ -269,6 +275,9 @@ func sizeOf(text string) (n, k int, ok bool) {
 
 // shapesOf reads names of Llama-3.3-70B's layers and NxK.
 func shapesOf(names []string) ([]qmm.Shape, error) {
+	if len(names) == 0 {
+		return nil, usageError{fmt.Errorf("--shapes names no layer; there are those of Llama-3.3-70B, such as gate_up, and NxK")}
+	}
 	model := qmm.Models()[0]
 	var out []qmm.Shape
 next:

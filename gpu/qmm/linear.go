@@ -15,6 +15,7 @@ package qmm
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"runtime"
@@ -270,8 +271,14 @@ func (l Linear) groupOf(k int) int {
 // weight as it is, where the weights' error grows by 2% at most: see [Linear.ScaleBits]; and
 // fewer, as long as it is no greater than with all of them. They
 // are rounded up, and where few bits are left the best for the group's weights of that and
-// its neighbours is taken.
-// The error is that of ctx where it ends before.
+// its neighbours is taken, so that the greatest weight may be more than a code is. Floats of many exponents, of which a group needs few, have larger
+// scales where that makes weights exact: its greatest weight is then a code below the greatest.
+//
+// With a factor the greatest weight of all has the greatest scale there is, or 1 where scales have the exponents of f32: what products are
+// before the factor, y/One, must be in reach of f32.
+//
+// The error is that of ctx where it ends before, or of weights that scales do not reach: those of a group are too great, or all so small that
+// they would become 0.
 // Source: OCP Microscaling Formats (MX) Specification 1.0, section 6.3.
 func (l Linear) Quantize(ctx context.Context, w *array.Array) (*Weights, error) {
 	l, err := l.Check()
@@ -325,6 +332,29 @@ func (q *Weights) Valid() error {
 	if l != q.Linear {
 		return fmt.Errorf("qmm: weights of a layer whose types of activations or scales are left out; take what its Check gives")
 	}
+	if err := q.shaped(); err != nil {
+		return err
+	}
+	switch {
+	case !l.Factor && q.One != 1:
+		return fmt.Errorf("qmm: One is %v, and must be 1 for %s, which has no factor; set Factor, or One", q.One, l)
+	case q.One-q.One != 0 || q.One == 0:
+		return fmt.Errorf("qmm: One, the factor of all weights, is %v", q.One)
+	case math.Abs(q.One) > math.MaxFloat32 || float32(q.One) == 0:
+		return fmt.Errorf("qmm: One, the factor of all weights, is %v, beyond f32, as which programs take it; bring scales and One nearer to each other", q.One)
+	}
+	if err := l.checkOrder(q.Order); err != nil {
+		return err
+	}
+	if err := errors.Join(q.numbers("scale", q.Scales), q.numbers("zero point", q.Zeros)); err != nil {
+		return err
+	}
+	return q.finite()
+}
+
+// shaped finds arrays that are not those of the layer.
+func (q *Weights) shaped() error {
+	l := q.Linear
 	groups := []int{l.Groups(), l.N}
 	want := []struct {
 		name  string
@@ -349,20 +379,30 @@ func (q *Weights) Valid() error {
 			return fmt.Errorf("qmm: %s of %s are %s, and must be %s", w.name, l, w.a.Header(), is)
 		case w.a.Type != w.t:
 			return fmt.Errorf("qmm: %s of %s are %s, and must be %s; Cast makes them so", w.name, l, w.a.Header(), is)
+		case len(w.a.Data) != dtype.PackedBytes(w.t.Bits(), w.a.Len()):
+			return fmt.Errorf("qmm: %s of %s are %s in %d bytes, and take %d; make them by array.New or array.FromBytes", w.name, l, is, len(w.a.Data), dtype.PackedBytes(w.t.Bits(), w.a.Len()))
 		}
 	}
-	switch {
-	case !l.Factor && q.One != 1:
-		return fmt.Errorf("qmm: One is %v, and must be 1 for %s, which has no factor; set Factor, or One", q.One, l)
-	case q.One-q.One != 0 || q.One == 0:
-		return fmt.Errorf("qmm: One, the factor of all weights, is %v", q.One)
-	case math.Abs(q.One) > math.MaxFloat32 || float32(q.One) == 0:
-		return fmt.Errorf("qmm: One, the factor of all weights, is %v, beyond f32, as which programs take it; bring scales and One nearer to each other", q.One)
+	return nil
+}
+
+// numbers finds what is no number in an array of groups, [groups, N]. Powers of two have NaN by the MX standard, of a group that is none.
+func (q *Weights) numbers(what string, a *array.Array) error {
+	if a == nil || a.Type == dtype.F8E8M0 {
+		return nil
 	}
-	if err := l.checkOrder(q.Order); err != nil {
-		return err
+	for _, code := range distinct(a) {
+		v := a.Type.Decode(code)
+		if v-v == 0 {
+			continue
+		}
+		i := 0
+		for a.Code(i) != code {
+			i++
+		}
+		return fmt.Errorf("qmm: %s [%d, %d] of %s is %v, and must be a number; make it another one", what, i/q.N, i%q.N, q.Linear, v)
 	}
-	return q.finite()
+	return nil
 }
 
 // checkOrder finds what is no order of the layer's inputs.
@@ -458,9 +498,15 @@ func (q *Weights) At(n, k int) float64 {
 	return v * q.ScaleType.Decode(q.Scales.Code(at)) * q.One
 }
 
-// Dequantize is the weights as f32 [N, K], in the order of x. The error is that of ctx where it ends before, or of an Order that has not
-// each input once.
+// Dequantize is the weights as f32 [N, K], in the order of x. The error is that of ctx where it ends before, or of arrays that are not the
+// layer's, such as an Order that has not each input once.
 func (q *Weights) Dequantize(ctx context.Context) (*array.Array, error) {
+	if _, err := q.Check(); err != nil {
+		return nil, err
+	}
+	if err := q.shaped(); err != nil {
+		return nil, err
+	}
 	if err := q.checkOrder(q.Order); err != nil {
 		return nil, err
 	}

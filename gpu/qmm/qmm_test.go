@@ -500,3 +500,39 @@ func TestCallsOfNothing(t *testing.T) {
 		t.Error("sums of 16 GiB fit")
 	}
 }
+
+// TestBroken holds what is said of weights that are none.
+func TestBroken(t *testing.T) {
+	plain := normal(dtype.F32, 3, 16, 256)
+	for want, spoil := range map[string]func(q *Weights){
+		"without codes u4[16, 256]": func(q *Weights) { *q = Weights{Linear: q.Linear} },
+		"in 7 bytes, and take 2048": func(q *Weights) {
+			q.Codes = &array.Array{Type: q.Codes.Type, Shape: q.Codes.Shape, Data: q.Codes.Data[:7]}
+		},
+		"scales of":         func(q *Weights) { q.Scales = array.New(dtype.F16, 1, 16) },
+		"scale [1, 3]":      func(q *Weights) { q.Scales.Set(math.NaN(), 1, 3) },
+		"scale [0, 5]":      func(q *Weights) { q.Scales.SetCode(5, q.ScaleType.Encode(math.Inf(1), false)) },
+		"zero point [1, 0]": func(q *Weights) { q.Zeros.Set(math.NaN(), 1, 0) },
+	} {
+		q, err := kind(t, "u4 zero", 16, 256).Quantize(t.Context(), plain)
+		if err != nil {
+			t.Fatal(err)
+		}
+		spoil(q)
+		if err := q.Valid(); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: Valid says %v", want, err)
+		}
+		if _, err := q.Pack(t.Context(), openDevice(t, "interp")); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: Pack says %v", want, err)
+		}
+		numbers := strings.Contains(want, "[1, ") || strings.Contains(want, "[0, ") // which Dequantize gives as they are
+		if _, err := q.Dequantize(t.Context()); (err == nil) != numbers {
+			t.Errorf("%s: Dequantize says %v", want, err)
+		}
+	}
+	for _, name := range []string{"", "a b", "é", "a.b"} {
+		if _, err := kind(t, "i4", 16, 256).Export(name, "sm_90a", Extra{}, 1); err == nil || !strings.Contains(err.Error(), "letters, digits and _") {
+			t.Errorf("a layer called %q: %v", name, err)
+		}
+	}
+}

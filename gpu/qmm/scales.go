@@ -115,7 +115,7 @@ func (q *Weights) fill(ctx context.Context, values []float64, most float64) erro
 }
 
 // inReach finds a group whose scale its type does not hold: its weights would become less than
-// they are by any factor.
+// they are by any factor; and weights that are all too small for any.
 func (f *filling) inReach() error {
 	if f.One-f.One != 0 {
 		return fmt.Errorf("qmm: the factor of all weights of %s would be %v, as f32", f.Linear, f.One)
@@ -125,10 +125,19 @@ func (f *filling) inReach() error {
 	if f.ScaleType == dtype.F8E8M0 {
 		most = math.Ldexp(f.ScaleType.Max(), 1) // weights are up to twice what a power of two stands for
 	}
+	greatest := 0.0
 	for i, s := range f.spans {
-		if want := f.want(s, f.top); want > most {
+		want := f.want(s, f.top)
+		if greatest = max(greatest, want); want > most {
 			return fmt.Errorf("qmm: weights [%d, %d…] of %s want a scale of %.3g, and %s holds up to %g; take another type of scales, or a factor", i%f.N, i/f.N*f.size, f.Linear, want, f.ScaleType, f.ScaleType.Max())
 		}
+	}
+	code := 1.0 // the least but 0
+	if f.WeightType.IsFloat() {
+		code = f.WeightType.Smallest()
+	}
+	if least := f.ScaleType.Smallest(); greatest > 0 && greatest*f.top < least*code/2 {
+		return fmt.Errorf("qmm: all weights of %s would be 0: they want a scale of %.3g at most, and %s begins at %g; take another type of scales, or a factor", f.Linear, greatest, f.ScaleType, least)
 	}
 	return nil
 }

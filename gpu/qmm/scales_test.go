@@ -4,9 +4,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"fmt"
 	"math"
+	"math/rand/v2"
 	"runtime"
 	"slices"
+	"sort"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -100,7 +103,6 @@ func TestScalesFound(t *testing.T) {
 		{"u8", 1. / 256, set(7. / 256), 3},
 		{"u8", 1. / 256, set(9. / 256), 0}, // 4 + 8 bits
 		{"i4", 1. / 256, set(-255. / 256), 8},
-		{"i4", 1. / 256, set(math.Inf(1)), 0},
 		{"i4", 1. / 256, set(0x1p14), 0},                  // 8 of it are beyond f16
 		{"i4 scale=bf16", 1. / 256, set(0x1p-24), 1},      // the least of f16
 		{"i4 scale=bf16", 1. / 256, set(0x1p-25), 0},      // less
@@ -307,6 +309,72 @@ func TestFactor(t *testing.T) {
 		}
 		if theirs := array.RelFro(dequantized(t, q), plain); !(ours <= 1.01*theirs) {
 			t.Errorf("%d: the weights are off by %g, by %g with the factor that fits them best", i, ours, theirs)
+		}
+	}
+}
+
+// TestFactorInReach multiplies layers with a factor beside scales of all types: what sums are before the factor stays in reach of f32.
+func TestFactorInReach(t *testing.T) {
+	for _, text := range []string{"mxfp4 factor", "i4 scale=f8e8m0 factor group=32", "i4 scale=bf16 factor act=bf16", "u4 zero scale=bf16 factor", "f8e4m3 scale=bf16 factor", "i4 factor", "nvfp4"} {
+		l := kind(t, text, 24, 256)
+		q, p := packed(t, openDevice(t, "interp"), l, 5, nil)
+		for _, size := range []float64{1, 1000} {
+			x := normal(l.ActType, 6, 3, l.K)
+			for i, v := range x.Floats() {
+				x.SetCode(i, l.ActType.Encode(size/64*v, true))
+			}
+			holds(t, openDevice(t, "interp"), q, p, x, fmt.Sprint("x of ", size/64), Call{})
+		}
+		greatest := 0.0
+		for _, v := range q.Scales.Floats() {
+			greatest = max(greatest, v)
+		}
+		if want := full(l.ScaleType); !(greatest >= want/2 && greatest <= 2*want) {
+			t.Errorf("%s: the greatest scale is %g, not about %g", text, greatest, want)
+		}
+	}
+}
+
+// TestTooSmall quantises weights that hardly any scale reaches, and those that none does.
+func TestTooSmall(t *testing.T) {
+	for text, least := range map[string]float64{"i4": 3e-8, "u4 zero": 3e-8, "f4e2m1": 1.5e-8, "i4 scale=bf16": 0, "i4 factor": 0} {
+		l := kind(t, text, 2, 128)
+		for _, v := range []float64{1.1 * least, 0.9 * least, 1e-30, 0} {
+			w := array.New(dtype.F32, 2, 128)
+			w.Set(v, 1, 70)
+			_, err := l.Quantize(t.Context(), w)
+			if none := v > 0 && v < least; none != (err != nil) || none && !strings.Contains(err.Error(), "would be 0: they want a scale of") {
+				t.Errorf("%s, weights of %g: %v", text, v, err)
+			}
+		}
+	}
+}
+
+// TestMiddles holds what exported Python knows of codes, values in their order and which way their middles go, to Encode.
+func TestMiddles(t *testing.T) {
+	r := rand.New(rand.NewPCG(7, 8))
+	for _, w := range weightTypes() {
+		codes, upwards := middles(w, dtype.F16.Max())
+		least, most := w.Decode(codes[0]), w.Decode(codes[len(codes)-1])
+		nearest := func(v float64) uint64 {
+			at := sort.Search(len(upwards), func(i int) bool { return v <= (w.Decode(codes[i])+w.Decode(codes[i+1]))/2 })
+			if at < len(upwards) && v == (w.Decode(codes[at])+w.Decode(codes[at+1]))/2 && upwards[at] {
+				at++
+			}
+			return codes[at]
+		}
+		hold := func(v float64) {
+			if v = min(max(v, least), most) + 0; nearest(v) != w.Encode(v, true) { // 0 is added as groups do, which takes the sign of −0
+				t.Errorf("%s: %g is code %d, and Encode has %d", w, v, nearest(v), w.Encode(v, true))
+			}
+		}
+		for i, code := range codes {
+			v := w.Decode(code)
+			if hold(v); i > 0 {
+				hold((v + w.Decode(codes[i-1])) / 2)
+			}
+			hold(v + (most-least)*r.NormFloat64()/16)
+			hold(math.Nextafter(v, 1))
 		}
 	}
 }

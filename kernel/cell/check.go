@@ -758,7 +758,7 @@ func (e *Engine) suggestImport(path string) string {
 	if s := diag.Suggest(path, e.imp.Paths()); s != "" {
 		return fmt.Sprintf("did you mean %q?", s)
 	}
-	return "cells can import the standard library and the packages of Tilus Lab; %help lists them"
+	return "cells can import the standard library, and of Tilus Lab the packages that %help lists"
 }
 
 // syntax turns parse errors into problems.

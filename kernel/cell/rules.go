@@ -8,7 +8,7 @@ var Rules = []ir.RuleDoc{
 	{Code: "Cell.E2", Text: "Some generic functions of the standard library are not available in cells; write a small function of your own."},
 	{Code: "Cell.E3", Text: "The interpreter of cells cannot tell some types apart in an interface; give the interface a method that the type has, or compare a field."},
 	{Code: "Cell.E4", Text: "Inside a loop over a function, cells cannot goto a label outside of it; collect into a slice first."},
-	{Code: "Cell.E5", Text: "Cells import the standard library and the packages of Tilus Lab."},
+	{Code: "Cell.E5", Text: "Cells import the standard library, and of Tilus Lab the packages that %help lists."},
 	{Code: "Cell.E6", Text: "%%tile NAME binds the program below it to the Go variable NAME."},
 	{Code: "Cell.E7", Text: "Lines that begin with % are magics; %help lists them."},
 	{Code: "Cell.E8", Text: "The library does not see methods such as MarshalJSON, Format and GoString of types that cells declare, nor prints their values as Go source; call the method yourself.", Why: "The interpreter would silently answer for the structure of the type instead of the type."},

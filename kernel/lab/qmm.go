@@ -276,14 +276,14 @@ func (l *Layer) Gathering() (*ir.Program, error) {
 	return template.Gather(l.weights.ActType)
 }
 
-// Codes are the weights as they are stored, [N, K]; with [Layer.Order] in that order.
+// Codes are the weights as they are stored, [N, K]; with [Layer.Order] in that order. They are the layer's own: copy what is to be changed.
 func (l *Layer) Codes() *array.Array { return l.weights.Codes }
 
 // Order is which column of x each k of the codes is of, i32[K], of a layer from [Checkpoint] that is quantised with act-order; nil of
 // others, whose inputs are in the order of x.
 func (l *Layer) Order() *array.Array { return l.weights.Order }
 
-// Scales are [groups, N].
+// Scales are [groups, N]. They are the layer's own: copy what is to be changed.
 func (l *Layer) Scales() *array.Array { return l.weights.Scales }
 
 // Bias is what products of a layer from [Checkpoint] add, [N] of the type of y; nil without one, and where all of it was 0. The error is of

@@ -93,7 +93,7 @@ func (t Type) DecodeInt(code uint64) int64 {
 	return int64(Cast(I64, t, code))
 }
 
-// Encode is the code nearest to v, ties to even. Beyond the range it is the
+// Encode is the code nearest to v, ties to even: of floats without mantissa the greater one of two powers of two. Beyond the range it is the
 // nearest limit if sat, else the overflow result of the type (see the package
 // comment). NaN is the NaN of the type; where there is none it is the largest
 // value of a float and 0 of an integer. For bool it is v ≠ 0.

@@ -285,9 +285,10 @@ const maxConfig = 4 << 20
 type config struct {
 	zeros zeroFormat
 	block [2]int // outputs and inputs that share a scale; 0 where none says
+	fault string // of a file that is there and is no configuration
 }
 
-// configured is what the configurations in a directory say; those that cannot be read say nothing.
+// configured is what the configurations in a directory say; of those that cannot be read it is what is wrong with the first.
 func configured(dir string) (out config) {
 	for _, name := range []string{"quantize_config.json", "config.json"} {
 		file, err := os.Open(filepath.Join(dir, name))
@@ -300,6 +301,9 @@ func configured(dir string) (out config) {
 			continue
 		}
 		c := configOf(text)
+		if out.fault == "" && c.fault != "" {
+			out.fault = fmt.Sprintf("%s beside the file cannot be read: %s; mend it", name, c.fault)
+		}
 		if out.zeros == unsaid {
 			out.zeros = c.zeros
 		}
@@ -360,14 +364,17 @@ func configOf(text []byte) config {
 		said
 		Of *said `json:"quantization_config"`
 	}
-	if len(bytes.TrimSpace(text)) == 0 || json.Unmarshal(text, &c) != nil {
+	if len(bytes.TrimSpace(text)) == 0 {
 		return config{}
+	}
+	if err := json.Unmarshal(text, &c); err != nil {
+		return config{fault: err.Error()}
 	}
 	of := c.said
 	if c.Of != nil {
 		of = *c.Of
 	}
-	return config{of.zeros(), of.blocks()}
+	return config{zeros: of.zeros(), block: of.blocks()}
 }
 
 // blocks are outputs and inputs that share a scale, if one size is said.

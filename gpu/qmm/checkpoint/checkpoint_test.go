@@ -290,6 +290,7 @@ func TestRefused(t *testing.T) {
 		{"AutoGPTQ's configuration", "l", `{"bits":4,"group_size":32}`, []tensor{qweight, filled("l.qzeros", 0x12345678, 2, 2), scales, order}, ""},
 		{"contradiction", "l", v2, []tensor{qweight, filled("l.qzeros", 0x77777777, 2, 2), scales, order}, "f:l: all zero points are stored as 7, which is the middle 8 less one, and the configuration beside the file says"},
 		{"zero points of any form", "l", "", []tensor{qweight, filled("l.qzeros", 0x12345678, 2, 2), scales, order}, "f:l: nothing says whether zero points are stored less one: put quantize_config.json"},
+		{"zero points beside half a configuration", "l", `{"bits":4,`, []tensor{qweight, filled("l.qzeros", 0x12345678, 2, 2), scales, order}, "nothing says whether zero points are stored less one: unexpected end of JSON input"},
 		{"zero points of another writer", "l", other, []tensor{qweight, filled("l.qzeros", 0x12345678, 2, 2), scales, order}, "nothing says whether"},
 		{"a zero point beyond", "l", v1, []tensor{qweight, filled("l.qzeros", 0x123f5678, 2, 2), scales, order}, "zero point [0, 4] is stored as 15, with one less: libraries take 16, 0, or carry"},
 		{"the same of the newer form", "l", v2, []tensor{qweight, filled("l.qzeros", 0x123f5678, 2, 2), scales, order}, ""},
@@ -512,6 +513,14 @@ func TestZeroFormats(t *testing.T) {
 	}
 	if got := configured(dir); got != (config{zeros: asTheyAre}) {
 		t.Error(got)
+	}
+	for _, text := range []string{`{"bits":4,`, "[1, 2]"} {
+		if err := os.WriteFile(filepath.Join(dir, "quantize_config.json"), []byte(text), 0o644); err != nil {
+			t.Fatal(err)
+		}
+		if got := configured(dir); got.zeros != asTheyAre || !strings.HasPrefix(got.fault, "quantize_config.json beside the file cannot be read: ") || !strings.HasSuffix(got.fault, "; mend it") {
+			t.Errorf("%s: %+v", text, got)
+		}
 	}
 }
 

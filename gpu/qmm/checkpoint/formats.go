@@ -349,6 +349,8 @@ func (b *builder) addOne(bits int) error {
 		if less = true; b.source.zeros == asTheyAre || b.source.zeros == planar {
 			return b.bad("all zero points are stored as %d, which is the middle %d less one, and the configuration beside the file says that they are stored as they are; correct its checkpoint_format", middle-1, middle)
 		}
+	case b.source.zeros == unsaid && b.source.fault != "":
+		return b.bad("nothing says whether zero points are stored less one: %s", b.source.fault)
 	case b.source.zeros == unsaid:
 		return b.bad("nothing says whether zero points are stored less one: put quantize_config.json or config.json of the model beside the file, whose checkpoint_format is gptq where they are, or gptq_v2")
 	}
