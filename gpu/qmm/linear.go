@@ -9,8 +9,8 @@
 // What a product takes by itself is as exact as sums in f32: for any x, its error against
 // float64 of the quantised weights is at most 1.1 of theirs, both rounded to the type of y
 // (TestTypes and TestErrors on the simulator, tests/record/lowbit_types.json on a GPU). Only
-// who asks for it by name gets less: the plan [Expand] where it rounds weights, layers that are Rounded, and schedules
-// that round x ([template.Schedule.Rounds]).
+// who asks for it by name gets less: the plan [Expand] where it rounds weights, layers that are Rounded, schedules
+// that round x ([template.Schedule.Rounds]), and layers with a Factor whose products are beyond f32 before it.
 package qmm
 
 import (
