@@ -530,6 +530,23 @@ func TestBroken(t *testing.T) {
 			t.Errorf("%s: Dequantize says %v", want, err)
 		}
 	}
+	q, err := kind(t, "i4", 16, 256).Quantize(t.Context(), plain)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := q.Pack(t.Context(), nil); err == nil || !strings.Contains(err.Error(), "device.Open") {
+		t.Errorf("packed on no device: %v", err)
+	}
+	p, err := q.Pack(t.Context(), openDevice(t, "interp"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := p.Run(t.Context(), nil, normal(dtype.F16, 4, 1, 256), Call{}); err == nil || !strings.Contains(err.Error(), "device.Open") {
+		t.Errorf("multiplied on no device: %v", err)
+	}
+	if err := q.Takes(array.New(dtype.F16, 0, 256)); err == nil || !strings.Contains(err.Error(), "there are 1 to") {
+		t.Errorf("no rows of x: %v", err)
+	}
 	for _, name := range []string{"", "a b", "é", "a.b"} {
 		if _, err := kind(t, "i4", 16, 256).Export(name, "sm_90a", Extra{}, 1); err == nil || !strings.Contains(err.Error(), "letters, digits and _") {
 			t.Errorf("a layer called %q: %v", name, err)

@@ -149,12 +149,12 @@ func blank(t dtype.Type, shape ...int) *array.Array {
 	return a
 }
 
-// Takes says of x of another shape than [M, K] what may be meant.
+// Takes says of x of another shape than [M, K] what may be meant, and finds numbers of rows that there are not.
 func (l Linear) Takes(x *array.Array) error {
 	way := ""
 	switch s := x.Shape; {
 	case len(s) == 2 && s[1] == l.K:
-		return nil
+		return l.holdsRows(s[0])
 	case len(s) == 1 && s[0] == l.K:
 		way = fmt.Sprintf("; one row is [1, %d]", l.K)
 	case len(s) == 2 && s[0] == l.K:
@@ -217,6 +217,9 @@ func sizes(args []ir.Arg, all ...int) []ir.Arg {
 // zero points that there are, wherever they are from, for what ScaleBits, AnyZero and Far say of them. Scales of f8e8m0
 // that nothing but weights of 0 has may be others afterwards.
 func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
+	if d == nil {
+		return nil, fmt.Errorf("qmm: no device to pack weights on; device.Open opens one")
+	}
 	if err := q.Valid(); err != nil {
 		return nil, err
 	}
@@ -665,18 +668,17 @@ func (p *Packed) gather(x *array.Array, s *steps) {
 // begin checks a call and chooses what runs.
 func (p *Packed) begin(d device.Device, x *array.Array, c Call) (*Result, *steps, error) {
 	switch {
+	case d == nil:
+		return nil, nil, fmt.Errorf("qmm: no device to multiply on; device.Open opens one")
 	case x == nil:
 		return nil, nil, fmt.Errorf("qmm: no x; the layer takes %s[M, %d]", p.ActType, p.K)
 	case x.Type != p.ActType:
-		return nil, nil, fmt.Errorf("qmm: x is %s, the layer takes %s[M, %d]", x.Header(), p.ActType, p.K)
+		return nil, nil, fmt.Errorf("qmm: x is %s, the layer takes %s[M, %d]; Cast makes it so", x.Header(), p.ActType, p.K)
 	}
 	if err := p.Takes(x); err != nil {
 		return nil, nil, err
 	}
 	m := x.Shape[0]
-	if err := p.holdsRows(m); err != nil {
-		return nil, nil, err
-	}
 	if err := p.checkOrder(p.Order); err != nil {
 		return nil, nil, err
 	}

@@ -131,13 +131,13 @@ func (s Schedule) String() string {
 	case s.Fixed:
 		return fmt.Sprintf("%d rows of 16 bits, depth %d, %d×%d warpgroups, %d stages, %d blocks", s.Rows, s.Depth, s.Warps/4, s.Sides, s.Stages, s.Blocks)
 	case s.Fine:
-		return fmt.Sprintf("%d rows, %d×%d warpgroups by tiles, %d stages, %d blocks", s.Rows, s.Warps/4, s.Sides, s.Stages, s.Blocks)
+		return fmt.Sprintf("%s, %d×%d warpgroups by tiles, %d stages, %d blocks", count(s.Rows, "row"), s.Warps/4, s.Sides, s.Stages, s.Blocks)
 	case s.Warpgroups:
-		return fmt.Sprintf("%d rows, %d×%d warpgroups, %d stages, %d blocks", s.Rows, s.Warps/4, s.Sides, s.Stages, s.Blocks)
+		return fmt.Sprintf("%s, %d×%d warpgroups, %d stages, %d blocks", count(s.Rows, "row"), s.Warps/4, s.Sides, s.Stages, s.Blocks)
 	case s.Digits:
 		return fmt.Sprintf("digits, depth %d, %s, %s, %d stages, %d blocks", s.Depth, count(s.Warps, "warp"), count(s.Sides, "side"), s.Stages, s.Blocks)
 	case s.Streams():
-		return fmt.Sprintf("%d rows, depth %d, %s, %s, %d stages, %d blocks", s.Rows, s.Depth, count(s.Warps, "warp"), count(s.Sides, "side"), s.Stages, s.Blocks)
+		return fmt.Sprintf("%s, depth %d, %s, %s, %d stages, %d blocks", count(s.Rows, "row"), s.Depth, count(s.Warps, "warp"), count(s.Sides, "side"), s.Stages, s.Blocks)
 	}
 	split := ""
 	if s.Splits > 1 {
@@ -147,12 +147,12 @@ func (s Schedule) String() string {
 		split += " by clusters"
 	}
 	if s.Ringed() {
-		return fmt.Sprintf("1 row, depth %d, %d warps along k, %s%s, %d stages", s.Depth, s.Parts, count(s.Sides, "side"), split, s.Stages)
+		return fmt.Sprintf("%s, depth %d, %d warps along k, %s%s, %d stages", count(s.Rows, "row"), s.Depth, s.Parts, count(s.Sides, "side"), split, s.Stages)
 	}
 	if s.Parts > 1 {
-		return fmt.Sprintf("%d rows, depth %d, %d warps along k, %s%s", s.Rows, s.Depth, s.Parts, count(s.Sides, "side"), split)
+		return fmt.Sprintf("%s, depth %d, %d warps along k, %s%s", count(s.Rows, "row"), s.Depth, s.Parts, count(s.Sides, "side"), split)
 	}
-	return fmt.Sprintf("%d rows, depth %d, %s, %s%s", s.Rows, s.Depth, count(s.Warps, "warp"), count(s.Sides, "side"), split)
+	return fmt.Sprintf("%s, depth %d, %s, %s%s", count(s.Rows, "row"), s.Depth, count(s.Warps, "warp"), count(s.Sides, "side"), split)
 }
 
 // count is a number of things, of which one has no s.
