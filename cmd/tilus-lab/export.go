@@ -105,8 +105,8 @@ needs no compiler in the driver.`,
 					return usageError{fmt.Errorf("--size %q is no NxK", size)}
 				case len(rows) == 0 || slices.Min(rows) < 1 || slices.Max(rows) > qmm.MaxSize:
 					return usageError{fmt.Errorf("--rows %s: there are 1 to %d", strings.Trim(fmt.Sprint(rows), "[]"), qmm.MaxSize)}
-				case !regexp.MustCompile(`^\w*$`).MatchString(name):
-					return usageError{fmt.Errorf("--name %q is part of names in C and Python: letters, digits and _", name)}
+				case name != "" && qmm.CheckName(name) != nil:
+					return usageError{fmt.Errorf("--name: %w", qmm.CheckName(name))}
 				}
 				l, err := qmm.Linear{}, error(nil)
 				if stored != "" || weights != "" {

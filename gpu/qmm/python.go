@@ -40,18 +40,25 @@ type Extra struct {
 	Order bool // an order of its inputs, [Weights.Order]
 }
 
-// exportedName is what Export takes as a name.
 var exportedName = regexp.MustCompile(`^[A-Za-z0-9_]+$`)
+
+// CheckName finds what is no name of an exported layer.
+func CheckName(name string) error {
+	if !exportedName.MatchString(name) {
+		return fmt.Errorf("qmm: the name %q is part of names in C and Python: it has letters, digits and _, and at least one of them", name)
+	}
+	return nil
+}
 
 // Export is the layer for a target, such as sm_90a, with programs that suit numbers of rows of x: up to rows[0] rows take the first,
 // up to the next number the next one, and more than the last that of the last. They are those that [Linear.ChooseOn] takes on an H200
-// without a search. name is part of names in Python and C: letters, digits and _.
+// without a search. name is one that [CheckName] takes.
 //
 // Module and header refuse weights whose scales or zero points their programs do not take ([Weights.Pack] finds others for them): powers of
 // two far from 1, unless the layer is Far, and 16-bit scales of more than ScaleBits bits, where that is not 0.
 func (l Linear) Export(name, target string, extra Extra, rows ...int) (*Exported, error) {
-	if !exportedName.MatchString(name) {
-		return nil, fmt.Errorf("qmm: %q is no part of a name in Python and C: it has letters, digits and _, and at least one of them", name)
+	if err := CheckName(name); err != nil {
+		return nil, err
 	}
 	m, err := l.module(name, target, extra, rows...)
 	if err != nil {
