@@ -27,6 +27,9 @@ func TestQuantize(t *testing.T) {
 		if *e, err = l.OutputError("randn:f16[3, 64]:seed=2"); err != nil {
 			t.Fatal(err)
 		}
+		if w := l.Weights(); w.N != 24 || w.Codes != l.Codes() {
+			t.Errorf("%v has weights of %v", l, w.Linear)
+		}
 		if p, err := l.Program(1); err != nil || !strings.Contains(p.Name, "_i") || !strings.Contains(l.String(), "bits a weight") {
 			t.Errorf("%v: %v, %v", l, p, err)
 		}
