@@ -30,7 +30,9 @@ reads as many bytes. Results are checked against float64 before anything is time
 What needs no GPU: "bench report" makes a page of what was measured, "bench tune
 --dry-run" lists schedules, "bench model --estimate" tells memory and expected times.`,
 	}
-	cmd.AddCommand(newBenchGemm(), newBenchModel(), newBenchTune(), newBenchReport())
+	for _, c := range []*cobra.Command{newBenchGemm(), newBenchModel(), newBenchTune(), newBenchReport()} {
+		cmd.AddCommand(once(c))
+	}
 	return cmd
 }
 
@@ -62,7 +64,16 @@ func (b *benchFlags) add(cmd *cobra.Command, types, batches []string) {
 // mostSeconds bounds --seconds: a year.
 const mostSeconds = 365 * 24 * 3600
 
-// layers are the kinds of layer of a shape.
+// wordsOfFlags finds words that no flag has taken: those of a kind of layer behind its type, or what stands behind a comma and a space.
+func wordsOfFlags(_ *cobra.Command, args []string) error {
+	if len(args) == 0 {
+		return nil
+	}
+	words := strings.Join(args, " ")
+	return fmt.Errorf("%q is of no flag; more words of the kind of layer are --form %[1]q, and lists have commas without spaces", words)
+}
+
+// layers are the kinds of layer of a shape, each once.
 func (b *benchFlags) layers(n, k int) ([]qmm.Linear, error) {
 	var out []qmm.Linear
 	var types []string
@@ -80,17 +91,20 @@ func (b *benchFlags) layers(n, k int) ([]qmm.Linear, error) {
 	if len(types) == 0 {
 		return nil, usageError{fmt.Errorf("--types names no type; there is \"all\", too")}
 	}
+	var asked []qmm.Linear
 	for _, t := range types {
 		l, err := qmm.Parse(t+" "+b.words, n, k)
 		if err != nil {
 			return nil, usageError{err}
 		}
-		out = append(out, l.Usual())
+		if !slices.Contains(asked, l) {
+			asked, out = append(asked, l), append(out, l.Usual())
+		}
 	}
 	return out, nil
 }
 
-// rows are the numbers of rows; plans that there are not, and bounds that are none, are found with them.
+// rows are the numbers of rows, each once; plans that there are not, and bounds that are none, are found with them.
 func (b *benchFlags) rows() ([]int, error) {
 	switch {
 	case b.tries < 0:
@@ -104,7 +118,9 @@ func (b *benchFlags) rows() ([]int, error) {
 		if err != nil || m < 1 || m > qmm.MaxSize {
 			return nil, usageError{fmt.Errorf("%q is no number of rows: there are 1 to %d", s, qmm.MaxSize)}
 		}
-		out = append(out, m)
+		if !slices.Contains(out, m) {
+			out = append(out, m)
+		}
 	}
 	if len(out) == 0 {
 		return nil, usageError{fmt.Errorf("--batches names no number of rows; there are 1 to %d", qmm.MaxSize)}
@@ -228,7 +244,7 @@ func readTable[T any](name string) ([]T, error) {
 	}
 	var out []T
 	if err := json.Unmarshal(data, &out); err != nil {
-		return nil, fmt.Errorf("%s: %w", name, err)
+		return nil, fmt.Errorf("--also %s holds no table of schedules, as bench gemm --table writes it", name)
 	}
 	return out, nil
 }
@@ -273,7 +289,7 @@ func sizeOf(text string) (n, k int, ok bool) {
 	return n, k, err == nil && fail == nil
 }
 
-// shapesOf reads names of Llama-3.3-70B's layers and NxK.
+// shapesOf reads names of Llama-3.3-70B's layers and NxK, each once.
 func shapesOf(names []string) ([]qmm.Shape, error) {
 	if len(names) == 0 {
 		return nil, usageError{fmt.Errorf("--shapes names no layer; there are those of Llama-3.3-70B, such as gate_up, and NxK")}
@@ -281,7 +297,10 @@ func shapesOf(names []string) ([]qmm.Shape, error) {
 	model := qmm.Models()[0]
 	var out []qmm.Shape
 next:
-	for _, name := range names {
+	for i, name := range names {
+		if slices.Contains(names[:i], name) {
+			continue
+		}
 		for _, s := range model.Shapes {
 			if s.Name == name {
 				out = append(out, s)
@@ -308,7 +327,7 @@ func newBenchGemm() *cobra.Command {
 		Short: "Time quantised products of single layers",
 		Example: `  tilus-lab bench gemm --types u4,f6e3m2 --shapes gate_up,o --batches 1,16 --json rows.json
   tilus-lab bench gemm --types all --form "group=64 act=bf16" --shapes 4096x4096 --tries 6`,
-		Args: cobra.NoArgs,
+		Args: wordsOfFlags,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			layers, err := shapesOf(shapes)
 			if err != nil {

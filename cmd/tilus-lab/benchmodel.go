@@ -23,7 +23,7 @@ weights on the same layers in the same run. Without a GPU --estimate tells the m
 the times that the model of schedules expects of an H200.`,
 		Example: `  tilus-lab bench model --model qwen2.5-32b --types u4,f6e3m2,u8 --batches 1,16,2048 --cublas python3
   tilus-lab bench model --model gemma-2-9b --types all --batches 1 --estimate`,
-		Args: cobra.NoArgs,
+		Args: wordsOfFlags,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			model, err := qmm.FindModel(name)
 			if err != nil {

@@ -6,6 +6,7 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -32,11 +33,14 @@ take. Schedules that cannot run (registers, shared memory, blocks that must run 
 left out before anything is timed; the next one timed is always the one that the models of
 schedules, corrected by what was timed so far, expect most of. A result holds for all types
 of the width that are stored alike, from 17 rows on for as many rows as up to the next power
-of two, on this GPU and driver, while the code is the code that was timed.`,
+of two, on this GPU and driver, while the code is the code that was timed.
+
+--dry-run lists them in the order in which nothing has been timed yet: first what is taken
+without a search, then what the models expect most of.`,
 		Example: `  tilus-lab bench tune --types u4,f6e3m2 --shapes gate_up,o --batches 1,16,64
   tilus-lab bench tune --types u4 --shapes 4096x4096 --batches 1 --dry-run
   tilus-lab bench tune --list`,
-		Args: cobra.NoArgs,
+		Args: wordsOfFlags,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			out := cmd.OutOrStdout()
 			if list {
@@ -129,7 +133,7 @@ of two, on this GPU and driver, while the code is the code that was timed.`,
 	f.StringVar(&file, "store", "", "`FILE` that keeps results; the user's where it is not given")
 	f.BoolVar(&list, "list", false, "list what is kept")
 	f.BoolVar(&dry, "dry-run", false, "time nothing: list the schedules of an H200 with what they cost; --tries bounds how many")
-	f.Lookup("tries").Usage, f.Lookup("tries").DefValue = "time at most `N` schedules", "16"
+	f.Lookup("tries").Usage, f.Lookup("tries").DefValue = "time at most `N` schedules; 0 is no bound", "16"
 	f.Lookup("seconds").Usage, f.Lookup("seconds").DefValue = "look for `S` seconds at most", "3"
 	b.tries, b.seconds = 16, 3
 	f.MarkHidden("cublas") // which a search has no use for
@@ -168,6 +172,7 @@ func printCandidates(out io.Writer, title string, l qmm.Linear, m int, plans []s
 		return err
 	}
 	fmt.Fprintf(out, "%s: %d schedules\n", title, len(candidates))
+	slices.SortStableFunc(candidates[1:], func(a, b tune.Candidate) int { return cmp.Compare(a.Estimate, b.Estimate) }) // as a search goes through them
 	candidates = candidates[:min(cmp.Or(most, len(candidates)), len(candidates))]
 	wide := 0
 	for _, c := range candidates {
@@ -230,7 +235,8 @@ func newBenchReport() *cobra.Command {
 		Short: "Make a page of what was measured: rooflines of all types, tables, models",
 		Long: `Make a page of what "bench gemm", "bench model" or "bench tune" wrote with --json, or of
 tests/record/qmm_*.json: rooflines of all types and of each, times beside the read kernel
-and cuBLAS, sums over models. One HTML file, without script. Needs no GPU.`,
+and cuBLAS, sums over models. One HTML file, without script. Needs no GPU. FILE may be -,
+standard input.`,
 		Example: `  tilus-lab bench report tests/record/qmm_1.json tests/record/qmm_16.json -o report.html`,
 		Args:    cobra.MinimumNArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
@@ -239,7 +245,7 @@ and cuBLAS, sums over models. One HTML file, without script. Needs no GPU.`,
 				if sameFile(name, out) {
 					return usageError{fmt.Errorf("-o %s is one of what was measured, which the page would replace; name another file", out)}
 				}
-				data, err := os.ReadFile(name)
+				name, data, err := readInput(cmd, name)
 				if err != nil {
 					return err
 				}

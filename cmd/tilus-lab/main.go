@@ -7,15 +7,19 @@ package main
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"strconv"
 	"strings"
+	"sync"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/vm/corpus"
@@ -44,9 +48,13 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 	root.PersistentPreRun = func(*cobra.Command, []string) { started = true }
 	root.SetArgs(args)
 	root.SetIn(stdin)
-	root.SetOut(stdout)
+	out := &heldWriter{to: stdout}
+	root.SetOut(out)
 	root.SetErr(stderr)
 	cmd, err := root.ExecuteC()
+	if fault := out.fault(); err == nil && fault != nil {
+		err = fmt.Errorf("standard output cannot be written: %w", fault)
+	}
 	var code silent
 	var usage usageError
 	switch {
@@ -65,6 +73,27 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintf(stderr, "tilus-lab: %v\n", err)
 	}
 	return 1
+}
+
+// heldWriter keeps the first error of writing: commands print line by line, and do not ask after each.
+type heldWriter struct {
+	to  io.Writer
+	mu  sync.Mutex
+	err error
+}
+
+func (w *heldWriter) Write(p []byte) (int, error) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	n, err := w.to.Write(p)
+	w.err = cmp.Or(w.err, err)
+	return n, err
+}
+
+func (w *heldWriter) fault() error {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return w.err
 }
 
 func newRoot() *cobra.Command {
@@ -86,12 +115,13 @@ a clone; its first build takes about a minute.)`,
 		SilenceUsage:  true,
 	}
 	root.SetVersionTemplate("{{.Version}}\n")
+	root.SetFlagErrorFunc(func(_ *cobra.Command, err error) error { return flagError(err) })
 	for _, group := range []struct {
 		id, title string
 		commands  []*cobra.Command
 	}{
 		{"start", "Start here:", []*cobra.Command{newUp(), newOpen(), newSite(), newDoctor(), newKernel(), newNotebooks(), newUninstall()}},
-		{"see", "Layouts and programs:", []*cobra.Command{newLayout(), newMMA(), newAtom(), newConvert(), newBanks(), newSwizzle(), newVolta(), newIndexMap(), newFuse(), newFollow(), newDispatch(), newExercise(), newCheck(), newFmt(), newRun(), newDAP(), newLSP(), newEditor(), newCost(), newLower(), newQMM(), newBench(), newExport(), newNB(), newDraw(), newGallery()}},
+		{"see", "Layouts and programs:", []*cobra.Command{newLayout(), newMMA(), newAtom(), newConvert(), newBanks(), newSwizzle(), newVolta(), newIndexMap(), newFuse(), newFollow(), newDispatch(), newExercise(), newCheck(), newFmt(), newRun(), newDAP(), newLSP(), newEditor(), newCost(), newLower(), once(newQMM()), newBench(), once(newExport()), newNB(), newDraw(), newGallery()}},
 		{"read", "Reference:", []*cobra.Command{newExplain(), newManual(), newStatus(), newConform(), newVersion()}},
 		{"", "", []*cobra.Command{newWorker()}},
 	} {
@@ -158,6 +188,45 @@ func without(cmd *cobra.Command, flag, does string, others ...string) error {
 	return nil
 }
 
+// flagError says in our words that a flag does not take a value, where strconv says it in its own.
+func flagError(err error) error {
+	var of *pflag.InvalidValueError
+	if !errors.As(err, &of) {
+		return err
+	}
+	why := errors.Unwrap(of)
+	if number := (*strconv.NumError)(nil); errors.As(why, &number) {
+		what := map[string]string{"ParseFloat": "a number", "ParseBool": "true or false"}
+		why = notA(cmp.Or(what[number.Func], "a whole number"), number.Num, number)
+	}
+	return fmt.Errorf("--%s=%s: %w", of.GetFlag().Name, of.GetValue(), why)
+}
+
+// once makes flags of one value that are given twice a wrong command line, where the last would win. Lists go on.
+func once(cmd *cobra.Command) *cobra.Command {
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if _, list := f.Value.(pflag.SliceValue); !list {
+			f.Value = &single{Value: f.Value}
+		}
+	})
+	return cmd
+}
+
+// single is a flag's value that is set once.
+type single struct {
+	pflag.Value
+	before string
+	set    bool
+}
+
+func (s *single) Set(text string) error {
+	if s.set {
+		return fmt.Errorf("it is %s before; leave one of them out", s.before)
+	}
+	s.before, s.set = text, true
+	return s.Value.Set(text)
+}
+
 func newVersion() *cobra.Command {
 	return &cobra.Command{Use: "version", Short: "Print the version", Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
@@ -193,13 +262,9 @@ func version() string {
 // readProgram is the text of a program file, of standard input for "-", or of
 // the example program of that name. name is what positions call it.
 func readProgram(cmd *cobra.Command, path string) (name, src string, err error) {
-	if path == "-" {
-		raw, err := io.ReadAll(cmd.InOrStdin())
-		return "<stdin>", string(raw), err
-	}
-	raw, err := os.ReadFile(path)
+	name, raw, err := readInput(cmd, path)
 	if err == nil {
-		return path, string(raw), nil
+		return name, string(raw), nil
 	}
 	if !errors.Is(err, os.ErrNotExist) {
 		return "", "", err
@@ -214,6 +279,16 @@ func readProgram(cmd *cobra.Command, path string) (name, src string, err error) 
 		return "", "", fmt.Errorf("no file %s and no example program of that name; the examples are %s", path, strings.Join(corpus.Names(), ", "))
 	}
 	return "", "", err
+}
+
+// readInput is what a file has, or standard input for "-", and what messages call it.
+func readInput(cmd *cobra.Command, path string) (name string, data []byte, err error) {
+	if path == "-" {
+		data, err = io.ReadAll(cmd.InOrStdin())
+		return "<stdin>", data, err
+	}
+	data, err = os.ReadFile(path)
+	return path, data, err
 }
 
 // bindings reads -D NAME=VALUE flags.

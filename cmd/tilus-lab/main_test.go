@@ -15,6 +15,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"syscall"
 	"testing"
 	"time"
 
@@ -362,5 +363,20 @@ func TestBusyPort(t *testing.T) {
 	}
 	if !strings.Contains(problems.String(), "address already in use") || !strings.Contains(problems.String(), "--port") {
 		t.Errorf("message %q", problems.String())
+	}
+}
+
+// fullWriter takes nothing, as a disk that is full.
+type fullWriter struct{}
+
+func (fullWriter) Write([]byte) (int, error) { return 0, syscall.ENOSPC }
+
+// TestFullOutput holds that what could not be printed is an error, of commands that print line by line too.
+func TestFullOutput(t *testing.T) {
+	for _, line := range []string{"bench tune --types u4 --shapes 1024x1024 --batches 1 --tries 1 --dry-run", "bench model --types u4 --batches 1 --estimate", "export axpy -o " + t.TempDir()} {
+		var problems bytes.Buffer
+		if code := execute(strings.Fields(line), nil, fullWriter{}, &problems); code != 1 || !strings.Contains(problems.String(), "standard output cannot be written: "+syscall.ENOSPC.Error()) {
+			t.Errorf("%s: exit %d, %s", line, code, problems.String())
+		}
 	}
 }
