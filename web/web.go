@@ -16,6 +16,7 @@ package web
 import (
 	"context"
 	"crypto/rand"
+	"crypto/tls"
 	"encoding/hex"
 	"errors"
 	"fmt"
@@ -103,6 +104,14 @@ func Serve(ctx context.Context, o Options) error {
 		return err
 	}
 	defer s.close()
+	var secure *tls.Config
+	if o.TLSCert != "" { // read before an address is told
+		cert, err := tls.LoadX509KeyPair(o.TLSCert, o.TLSKey)
+		if err != nil {
+			return fmt.Errorf("web: --tls-cert %s and --tls-key %s: %w", o.TLSCert, o.TLSKey, err)
+		}
+		secure = &tls.Config{Certificates: []tls.Certificate{cert}}
+	}
 	addr := net.JoinHostPort(s.opt.Addr, strconv.Itoa(s.opt.Port))
 	ln, err := net.Listen("tcp", addr)
 	if err != nil {
@@ -118,11 +127,11 @@ func Serve(ctx context.Context, o Options) error {
 
 	// The time-outs are of single requests; websockets have their own.
 	srv := &http.Server{Handler: s, ReadHeaderTimeout: 10 * time.Second, ReadTimeout: 30 * time.Second, WriteTimeout: 2 * maxDraw,
-		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, ErrorLog: log.New(o.logTo(), "web: ", 0), ConnState: s.limitConns}
+		IdleTimeout: 2 * time.Minute, MaxHeaderBytes: 32 << 10, ErrorLog: log.New(o.logTo(), "web: ", 0), ConnState: s.limitConns, TLSConfig: secure}
 	failed := make(chan error, 1)
 	go func() {
-		if o.TLSCert != "" {
-			failed <- srv.ServeTLS(ln, o.TLSCert, o.TLSKey)
+		if secure != nil {
+			failed <- srv.ServeTLS(ln, "", "")
 		} else {
 			failed <- srv.Serve(ln)
 		}

@@ -13,10 +13,12 @@ import (
 	"path/filepath"
 	"runtime"
 	"runtime/debug"
+	"strconv"
 	"strings"
 	"syscall"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"github.com/tilus-lab/tilus-lab/kernel"
 	"github.com/tilus-lab/tilus-lab/kernel/link"
@@ -41,7 +43,19 @@ type upOptions struct {
 	cert, key  string
 	staticBase string
 
-	state string // address of what to show first, without "?"
+	state string   // address of what to show first, without "?"
+	asked []string // flags of how to serve
+}
+
+// unmet are flags that the explorer at an address, which runs already, is not known to be as they say: all but its port.
+func (o upOptions) unmet(start string) (out []string) {
+	u, err := url.Parse(start)
+	for _, name := range o.asked {
+		if name != "port" || o.port != -1 && (err != nil || u.Port() != strconv.Itoa(o.port)) {
+			out = append(out, "--"+name)
+		}
+	}
+	return out
 }
 
 // showing adds what to show to an address that holds a token.
@@ -59,7 +73,8 @@ func newUp() *cobra.Command {
 		Short: "Open the explorer, and make the kernel known to Jupyter",
 		Long: fmt.Sprintf(`Install the notebook kernel for this user and start the explorer, a page on a port
 of this machine that only this user can open. Neither Python nor a GPU is needed.
-Doing it again changes nothing and opens the explorer that runs already.
+Doing it again changes nothing and opens the explorer that runs already; flags that
+say how to serve are of a new one, and an error beside one that runs.
 
 The port is %d unless --port says otherwise; --port -1 takes any free one. Behind
 a proxy, --base-url is the address under which the proxy shows the page. Stop with
@@ -76,6 +91,11 @@ run need TLS there. A password file holds one a line, as it is or as a hash, aft
   tilus-lab up --listen 0.0.0.0 --password-file passwords --tls-cert cert.pem --tls-key key.pem`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			cmd.Flags().Visit(func(f *pflag.Flag) {
+				if f.Name != "no-browser" {
+					o.asked = append(o.asked, f.Name)
+				}
+			})
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt, syscall.SIGTERM)
 			defer stop()
 			return up(ctx, cmd.OutOrStdout(), cmd.ErrOrStderr(), o)
@@ -113,6 +133,9 @@ func up(ctx context.Context, out, log io.Writer, o upOptions) error {
 		return err
 	}
 	if start, ok := web.Running(data); ok {
+		if unmet := o.unmet(start); len(unmet) > 0 {
+			return fmt.Errorf("the explorer runs already, as it was started, on %s; leave %s out to open it, or stop it first (Ctrl-C where it was started)", address(start), strings.Join(unmet, ", "))
+		}
 		start = o.showing(start)
 		fmt.Fprintf(out, "Explorer runs already  %s\n", start)
 		openBrowser(o, start)
@@ -140,6 +163,12 @@ func up(ctx context.Context, out, log io.Writer, o upOptions) error {
 		return nil
 	}
 	return err
+}
+
+// address is that of the explorer without the token, which is of who opens it.
+func address(start string) string {
+	before, _, _ := strings.Cut(start, "?")
+	return before
 }
 
 // serving is who may reach the explorer, and how.
