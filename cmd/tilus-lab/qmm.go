@@ -47,6 +47,7 @@ func newQMM() *cobra.Command {
                  groups of 16 to 64 where scales have many bits or zero points are not whole
 
 The errors of the weights and of y are told, relative to the norm of what plain weights give.
+Generators with one seed give the same numbers: x that is part of the weights has another error.
 Numpy has no bf16 of its own: a file of such numbers is FILE.npy:bf16[N, K], whatever it says.
 
 --checkpoint takes a layer that others have quantised, exactly as it is stored; its arrays say
@@ -67,16 +68,16 @@ are multiplied as they are.
 --program prints one of the programs instead: decode, wide, prefill, arrange, gather, pack,
 unpack or expand, of the kind as weights of models have it; prefill as 2048 rows of a layer
 8192x8192 take it.`,
-		Example: `  tilus-lab qmm i4 --weights randn:f32[256,512] --x randn:f16[3,512]
+		Example: `  tilus-lab qmm i4 --weights randn:f32[256,512]:seed=1 --x randn:f16[3,512]:seed=2
   tilus-lab qmm u3 zero group=64 --weights w.npy --x x.npy --out y.npy --device cuda
   tilus-lab qmm nvfp4 --weights model.safetensors:model.layers.0.mlp.down_proj.weight
   tilus-lab qmm --checkpoint model.safetensors:model.layers.0.mlp.down_proj
   tilus-lab qmm mxfp4 --program decode`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			switch {
-			case stored == "":
-				return cobra.MinimumNArgs(1)(cmd, args)
-			case len(args) > 0:
+			case stored == "" && len(args) == 0:
+				return fmt.Errorf("KIND says what the weights become, as in qmm u4 zero; of a layer that is quantised already, name it by --checkpoint instead")
+			case stored != "" && len(args) > 0:
 				return fmt.Errorf("a checkpoint says the kind of its layers; leave %q or --checkpoint out", strings.Join(args, " "))
 			}
 			return nil
@@ -105,7 +106,7 @@ unpack or expand, of the kind as weights of models have it; prefill as 2048 rows
 				}
 			}
 			if out != "" {
-				if err := takesFile("--out", out); err != nil {
+				if err := takesFile("--out", out, weights, stored, x, bias, residual); err != nil {
 					return err
 				}
 			}
@@ -213,7 +214,7 @@ unpack or expand, of the kind as weights of models have it; prefill as 2048 rows
 		},
 	}
 	f := cmd.Flags()
-	f.StringVar(&weights, "weights", "randn:f32[256, 512]:seed=1", "`ARRAY` [N, K]: FILE.npy, FILE.safetensors:NAME or a generator, as for run --arg")
+	f.StringVar(&weights, "weights", "", "`ARRAY` [N, K]: FILE.npy, FILE.safetensors:NAME or a generator, as for run --arg; random ones [256, 512] where it is not given, of types without a sign none below 0")
 	f.StringVar(&stored, "checkpoint", "", "quantised `LAYER`, FILE.safetensors:NAME; FILE.safetensors lists its layers")
 	f.StringVar(&act, "act", "", "`TYPE` of x and y with --checkpoint, f16 or bf16; that of the layer's scales or bias where it is not given, else f16")
 	f.StringVar(&x, "x", "", "`ARRAY` [M, K]; one random row where it is not given")
@@ -238,8 +239,29 @@ type layer struct {
 	biasErr error
 }
 
-// plainLayer is a layer that is quantised here.
+// usualWeights are those of a layer whose weights are not given: random, and numbers that its type has.
+func usualWeights(kind string) (string, error) {
+	l, err := qmm.Parse(kind, 1, 1)
+	if err != nil {
+		return "", usageError{err}
+	}
+	if t := l.WeightType; t.IsInt() && !t.Signed() && !l.ZeroPoint {
+		return "rand:f32[256, 512]:lo=0:seed=1", nil
+	}
+	return "randn:f32[256, 512]:seed=1", nil
+}
+
+// plainLayer is a layer that is quantised here; weights are "" where they are not given.
 func plainLayer(kind, weights string) (*layer, error) {
+	if weights == "" {
+		var err error
+		if weights, err = usualWeights(kind); err != nil {
+			return nil, err
+		}
+	}
+	if err := checkpoint.Plain(weights); err != nil {
+		return nil, usageError{fmt.Errorf("--weights %w", err)}
+	}
 	w, err := array.FromSpec(weights)
 	if err != nil {
 		return nil, inFlag("--weights", weights, err)
@@ -346,8 +368,16 @@ func listLayers(cmd *cobra.Command, path string, f *checkpoint.File) error {
 	return tw.Flush()
 }
 
-// takesFile refuses a file that could not be written, before anything is computed for it.
-func takesFile(flag, path string) error {
+// takesFile refuses a file that could not be written, or is one of those that are read, before anything is computed for it.
+func takesFile(flag, path string, read ...string) error {
+	if path == "-" {
+		return usageError{fmt.Errorf("%s - is no file: y is printed where %[1]s is not given; name a .npy file", flag)}
+	}
+	for _, spec := range read {
+		if from, _, _ := array.SplitTensors(spec); from != "" && sameFile(from, path) {
+			return usageError{fmt.Errorf("%s %s is what is read as %s, which y would replace; name another file", flag, path, spec)}
+		}
+	}
 	if info, err := os.Stat(path); err == nil && info.IsDir() {
 		return usageError{fmt.Errorf("%s %s is a directory; name a .npy file", flag, path)}
 	}

@@ -4,7 +4,10 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"regexp"
 	"slices"
+	"strconv"
+	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
@@ -78,4 +81,53 @@ func iota(m, n int) *array.Array {
 		a.SetCode(i, dtype.F32.Encode(float64(i), false))
 	}
 	return a
+}
+
+// TestFirstExample holds that x of the first example is no part of its weights, of which y would have a smaller error than of others.
+func TestFirstExample(t *testing.T) {
+	line, _, _ := strings.Cut(newQMM().Example, "\n")
+	var out, fail bytes.Buffer
+	if code := execute(append(strings.Fields(line)[1:], "--device", "interp"), nil, &out, &fail); code != 0 {
+		t.Fatal(fail.String())
+	}
+	found := regexp.MustCompile(`relative error .*?([0-9.]+e-[0-9]+)`).FindAllStringSubmatch(out.String(), 2)
+	if len(found) != 2 {
+		t.Fatal(out.String())
+	}
+	var of [2]float64
+	for i, f := range found {
+		of[i], _ = strconv.ParseFloat(f[1], 64)
+	}
+	if ratio := of[1] / of[0]; !(ratio > 0.8 && ratio < 1.25) {
+		t.Errorf("the weights' error is %g, that of y %g", of[0], of[1])
+	}
+}
+
+// TestUsualWeights holds that kinds take the weights that there are where none are given.
+func TestUsualWeights(t *testing.T) {
+	for _, kind := range []string{"u1", "u4", "u8", "u4 zero", "u3 zero=any", "i4", "f4e2m1", "nvfp4"} {
+		l, err := plainLayer(kind, "")
+		if err == nil {
+			_, _, err = l.quantised(t.Context())
+		}
+		if err != nil {
+			t.Errorf("%s: %v", kind, err)
+		}
+	}
+}
+
+// TestDryRunOrder holds that a list of schedules has the one that is taken without a search, then the others by what is expected of them.
+func TestDryRunOrder(t *testing.T) {
+	var out, fail bytes.Buffer
+	if code := execute(strings.Fields("bench tune --dry-run --types u4 --shapes 1024x1024 --batches 16 --tries 0"), nil, &out, &fail); code != 0 {
+		t.Fatal(fail.String())
+	}
+	var all []float64
+	for _, f := range regexp.MustCompile(`([0-9.]+) µs est`).FindAllStringSubmatch(out.String(), -1) {
+		us, _ := strconv.ParseFloat(f[1], 64)
+		all = append(all, us)
+	}
+	if len(all) < 20 || !slices.IsSorted(all[1:]) {
+		t.Errorf("%v", all)
+	}
 }

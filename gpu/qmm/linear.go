@@ -20,6 +20,7 @@ import (
 	"math"
 	"runtime"
 	"slices"
+	"strconv"
 	"strings"
 	"sync"
 
@@ -198,14 +199,18 @@ func (l Linear) bounded() bool {
 }
 
 // Activations are an array, such as x or a bias, in the type of x and y. The error, which begins with the array's name, is of a number
-// beyond that type, which would become infinite; infinities and NaN stay as they are.
+// beyond that type, which would become infinite, or of an infinity or NaN, of which no product is a number.
 func (l Linear) Activations(name string, a *array.Array) (*array.Array, error) {
 	t := l.ActType
 	out := a.Cast(t)
 	for i := range out.Len() {
-		v := a.Type.Decode(a.Code(i))
-		if r := t.Decode(out.Code(i)); r-r == 0 || v-v != 0 {
+		r := t.Decode(out.Code(i))
+		if r-r == 0 {
 			continue
+		}
+		v := a.Type.Decode(a.Code(i))
+		if v-v != 0 {
+			return nil, fmt.Errorf("%s %s is %v", name, elementAt(i, a.Shape), v)
 		}
 		way := "divide it"
 		if t == dtype.F16 {
@@ -214,6 +219,16 @@ func (l Linear) Activations(name string, a *array.Array) (*array.Array, error) {
 		return nil, fmt.Errorf("%s has %g, and %s, the type of x and y, holds at most %g; %s", name, v, t, t.Max(), way)
 	}
 	return out, nil
+}
+
+// elementAt is where element i of an array is, "[1, 2]".
+func elementAt(i int, shape []int) string {
+	at := make([]string, len(shape))
+	for d := len(shape) - 1; d >= 0; d-- {
+		at[d] = strconv.Itoa(i % shape[d])
+		i /= shape[d]
+	}
+	return "[" + strings.Join(at, ", ") + "]"
 }
 
 // Form is what the programs of the layer depend on.

@@ -2,11 +2,13 @@ package qmm
 
 import (
 	"fmt"
+	"math"
 	"strings"
 	"testing"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
+	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
@@ -159,4 +161,20 @@ func FuzzParse(f *testing.F) {
 			t.Fatalf("%q is %+v, prints as %q and reads back as %+v, %v", text, l, l.String(), back, err)
 		}
 	})
+}
+
+// TestActivations rounds x to the type of the layer, and refuses what that does not hold and what is no number, by its place.
+func TestActivations(t *testing.T) {
+	l := kind(t, "i4", 4, 3)
+	x := array.New(dtype.F32, 2, 3)
+	x.Set(1+1./4096, 0, 0)
+	if got, err := l.Activations("x", x); err != nil || got.Type != dtype.F16 || got.At(0, 0) != 1 {
+		t.Errorf("%v, %v", got, err)
+	}
+	for v, want := range map[float64]string{math.NaN(): "x [1, 2] is NaN", math.Inf(-1): "x [1, 2] is -Inf", 70000: "x has 70000, and f16, "} {
+		x.Set(v, 1, 2)
+		if got, err := l.Activations("x", x); err == nil || !strings.HasPrefix(err.Error(), want) {
+			t.Errorf("%v: %v, %v", v, got, err)
+		}
+	}
 }

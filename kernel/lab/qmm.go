@@ -30,6 +30,11 @@ type Layer struct {
 // "scale=f16", "act=f16", "zero" for zero points. w is an array, or text that [Gen]
 // makes one from, such as "model.safetensors:NAME".
 func Quantize(kind string, w any) (*Layer, error) {
+	if spec, ok := w.(string); ok {
+		if err := checkpoint.Plain(spec); err != nil {
+			return nil, fmt.Errorf("lab: %w", err)
+		}
+	}
 	plain, err := numbers(w)
 	if err != nil {
 		return nil, err

@@ -167,6 +167,13 @@ func TestCheckpointBias(t *testing.T) {
 	}
 }
 
+// TestQuantizeCodes refuses what is quantised already.
+func TestQuantizeCodes(t *testing.T) {
+	if l, err := Quantize("i4", "../../gpu/qmm/checkpoint/testdata/fp8/fp8.safetensors:channel.weight"); err == nil || !strings.Contains(err.Error(), "in a cell lab.Checkpoint") {
+		t.Errorf("%v, %v", l, err)
+	}
+}
+
 // TestLayerEnds interrupts what takes long of a layer beside products.
 func TestLayerEnds(t *testing.T) {
 	l, err := Quantize("i4", "randn:f32[24, 64]")

@@ -119,6 +119,39 @@ func (f *File) Layer(name string) (*qmm.Weights, error) {
 	return s.weights()
 }
 
+// Plain finds weights that are none: where a text names an array of a file, "model.safetensors:NAME", that has codes of a quantised layer,
+// whose scales are another array, the error says so and how to take the layer. Of any other text it is nil.
+func Plain(spec string) error {
+	path, name, ok := array.SplitTensors(spec)
+	if !ok {
+		return nil
+	}
+	f, err := Open(path)
+	if err != nil {
+		return nil // who reads the array says why
+	}
+	defer f.Close()
+	if !f.coded(name) {
+		return nil
+	}
+	layer, _ := split(name)
+	if layer != "" {
+		layer = ":" + layer
+	}
+	return fmt.Errorf("%s has codes of a quantised layer, without its scales; take the layer as it is stored: --checkpoint %s%s, in a cell lab.Checkpoint", spec, path, layer)
+}
+
+// coded reports whether an array has the codes of a layer: what its format is known by, beside another array of that, which may be in another of the model's files.
+func (f *File) coded(name string) bool {
+	layer, known := split(name)
+	arrays := f.layers[layer]
+	return slices.ContainsFunc(formats, func(fm format) bool {
+		return fm.arrays[0].name == known && f.has(arrays, fm.arrays[0]) && slices.ContainsFunc(fm.arrays[1:], func(m member) bool {
+			return arrays[m.name] != "" || f.elsewhere(strings.TrimSuffix(name, known)+m.name) != ""
+		})
+	})
+}
+
 // Format is the name of a layer's format, one of [Formats].
 func (f *File) Format(name string) (string, error) {
 	s, err := f.source(name)

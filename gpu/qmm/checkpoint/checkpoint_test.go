@@ -621,3 +621,37 @@ func TestActivations(t *testing.T) {
 		}
 	}
 }
+
+// TestPlain tells codes of quantised layers from what may be weights, of which scales and floats are.
+func TestPlain(t *testing.T) {
+	for spec, want := range map[string]string{
+		"fp8/fp8.safetensors:channel.weight":                        "fp8.safetensors:channel, in a cell",
+		"fp8_block/fp8_block.safetensors:qwen.weight":               "fp8_block.safetensors:qwen,",
+		"nvfp4/nvfp4.safetensors:odd.weight_packed":                 "nvfp4.safetensors:odd,",
+		"nvfp4/nvfp4.safetensors:modelopt_odd.weight":               "nvfp4.safetensors:modelopt_odd,",
+		"gptq/gptq.safetensors:ragged.qweight":                      "gptq.safetensors:ragged,",
+		"mxfp4/mxfp4.safetensors:experts.gate_up_proj_blocks":       "mxfp4.safetensors:experts.gate_up_proj,",
+		"int_quantized/int_quantized.safetensors:group_zero.weight": "int_quantized.safetensors:group_zero,",
+		"fp8/fp8.safetensors:channel.weight_scale":                  "",
+		"bias/bias.safetensors:half.bias":                           "",
+		"fp8/fp8.safetensors:nothing":                               "",
+		"fp8/fp8.safetensors":                                       "",
+		"nowhere.safetensors:l.weight":                              "",
+	} {
+		if err := Plain("testdata/" + spec); (err == nil) != (want == "") || err != nil && !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v", spec, err)
+		}
+	}
+	for _, spec := range []string{"randn:f32[4, 8]", "w.npy", ""} {
+		if err := Plain(spec); err != nil {
+			t.Error(err)
+		}
+	}
+	alone := filepath.Join(t.TempDir(), "f8.safetensors") // without a scale codes are numbers
+	if err := os.WriteFile(alone, file(zeros("l.weight", "F8_E4M3", 1, 16, 64)), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	if err := Plain(alone + ":l.weight"); err != nil {
+		t.Error(err)
+	}
+}
