@@ -18,7 +18,9 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/cuda"
 	"github.com/tilus-lab/tilus-lab/gpu/export"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/checkpoint"
 	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
@@ -44,8 +46,11 @@ directory.
 
 With --weights the layer is of these weights, quantised; with --checkpoint instead of --qmm it
 is one that others have quantised, exactly as it is stored (see qmm --help). Its codes, scales,
-zero points and, with act-order, the order of its inputs go to linear_NAME.safetensors, from
-which load of the module makes it.
+zero points, its bias and, with act-order, the order of its inputs go to linear_NAME.safetensors,
+from which load of the module makes it. A stored bias is exported unless --bias=false drops it.
+
+Nothing is written unless all of it could be made. Files of an earlier export of that name
+which this one does not replace are told.
 
 --cubin also writes machine code for the GPU of this machine, which loads in no time and
 needs no compiler in the driver.`,
@@ -55,7 +60,7 @@ needs no compiler in the driver.`,
   tilus-lab export --qmm i4 --size 10240x8192 --bias -o build
   tilus-lab export --checkpoint model.safetensors:model.layers.0.mlp.down_proj -o build
   tilus-lab export --qmm f6e3m2 --size 4096x4096 --rows 16 --cubin -o build`,
-		Args: cobra.MaximumNArgs(1),
+		Args: oneExport,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			o := export.Options{Arch: target, Divisible: map[string]int64{}}
 			for _, d := range divisible {
@@ -64,21 +69,18 @@ needs no compiler in the driver.`,
 				if err != nil || n < 1 {
 					return usageError{fmt.Errorf("--divisible %s is no NAME=NUMBER", d)}
 				}
+				if before, twice := o.Divisible[name]; twice {
+					return usageError{fmt.Errorf("--divisible %s: it is %d before; leave one of them out", d, before)}
+				}
 				o.Divisible[name] = n
 			}
 			var programs []*ir.Program
 			var exported *qmm.Exported
 			var quantised *qmm.Weights
 			var storedBias *array.Array
-			given := 0
-			for _, what := range []bool{len(args) > 0, kind != "", stored != ""} {
-				if what {
-					given++
-				}
-			}
 			switch {
-			case given != 1:
-				return usageError{fmt.Errorf("one of FILE, --qmm and --checkpoint")}
+			case dir == "":
+				return usageError{fmt.Errorf("-o names no directory; . is this one")}
 			case len(args) > 0:
 				for _, flag := range []string{"size", "name", "rows", "bias", "weights", "act"} {
 					if cmd.Flags().Changed(flag) {
@@ -108,6 +110,9 @@ needs no compiler in the driver.`,
 				case name != "" && qmm.CheckName(name) != nil:
 					return usageError{fmt.Errorf("--name: %w", qmm.CheckName(name))}
 				}
+				if err := tellTarget(cmd, target); err != nil {
+					return err
+				}
 				l, err := qmm.Linear{}, error(nil)
 				if stored != "" || weights != "" {
 					var of *layer
@@ -115,8 +120,11 @@ needs no compiler in the driver.`,
 						return err
 					}
 					if leave := cmd.Flags().Changed("bias") && !bias; !leave {
-						if of.biasErr != nil {
-							return fmt.Errorf("%w; --bias=false exports the layer without", of.biasErr)
+						if err := of.biasErr; err != nil {
+							if no := (*checkpoint.BiasError)(nil); errors.As(err, &no) {
+								err = no.Err // and not the way of products
+							}
+							return fmt.Errorf("%w; --bias=false exports the layer without", err)
 						}
 						storedBias = of.bias
 						bias = bias || storedBias != nil
@@ -168,6 +176,7 @@ needs no compiler in the driver.`,
 					return usageError{fmt.Errorf("--divisible %s: a layer's launches take any; leave it out", name)}
 				}
 			}
+			var sets []map[string][]byte // what is written, once all is there
 			all := o.Divisible
 			for _, p := range programs {
 				o.Divisible = map[string]int64{}
@@ -176,12 +185,12 @@ needs no compiler in the driver.`,
 						o.Divisible[name] = d
 					}
 				}
-				paths, err := export.Write(dir, p, o)
+				files, err := export.Files(p, o)
 				if err == nil && cubin {
 					with := o
-					with.Cubin, err = machineCode(filepath.Join(dir, p.Name+".ptx"))
+					with.Cubin, err = machineCode(files[p.Name+".ptx"])
 					if err == nil {
-						paths, err = export.Write(dir, p, with)
+						files, err = export.Files(p, with)
 					} else if exported != nil && errors.Is(err, cuda.ErrWhole) {
 						fmt.Fprintf(cmd.ErrOrStderr(), "%s stays PTX: %v\n", p.Name, err)
 						err = nil
@@ -190,22 +199,18 @@ needs no compiler in the driver.`,
 				if err != nil {
 					return err
 				}
-				for _, path := range paths {
-					fmt.Fprintln(cmd.OutOrStdout(), path)
-				}
+				sets = append(sets, files)
 			}
-			if exported == nil {
-				return nil
+			if exported != nil {
+				sets = append(sets, map[string][]byte{exported.Name + ".h": exported.C, exported.Name + ".py": exported.Python})
 			}
-			for _, file := range []struct {
-				ext  string
-				data []byte
-			}{{".h", exported.C}, {".py", exported.Python}} {
-				path := filepath.Join(dir, exported.Name+file.ext)
-				if err := os.WriteFile(path, file.data, 0o644); err != nil {
+			var written []string
+			for _, files := range sets {
+				paths, err := export.Put(dir, files)
+				if err != nil {
 					return err
 				}
-				fmt.Fprintln(cmd.OutOrStdout(), path)
+				written = append(written, paths...)
 			}
 			if quantised != nil {
 				path := filepath.Join(dir, exported.Name+".safetensors")
@@ -216,14 +221,24 @@ needs no compiler in the driver.`,
 				if err := array.SaveTensors(path, tensors); err != nil {
 					return err
 				}
+				written = append(written, path)
+			}
+			for _, path := range written {
 				fmt.Fprintln(cmd.OutOrStdout(), path)
+			}
+			of := programs[0].Name
+			if exported != nil {
+				of = strings.TrimPrefix(exported.Name, "linear_")
+			}
+			if rest := earlier(dir, of, exported != nil, written); len(rest) > 0 {
+				fmt.Fprintf(cmd.ErrOrStderr(), "%s of an earlier export of %s in %s, which this one does not use; remove what nothing else does\n", diag.Listed(rest, 6), of, dir)
 			}
 			return nil
 		},
 	}
 	f := cmd.Flags()
 	f.StringVarP(&dir, "out", "o", ".", "`DIRECTORY` that the files go to")
-	f.StringVar(&target, "arch", compile.DefaultArch, "`TARGET`: "+strings.Join(arch.Names(), ", "))
+	f.StringVar(&target, "arch", compile.DefaultArch, "`TARGET`: "+strings.Join(arch.Names(), ", ")+"; of another GPU the newest of them that it runs")
 	f.StringArrayVar(&divisible, "divisible", nil, "`NAME=NUMBER` that divides a scalar parameter at every launch, as the files check; the code is faster")
 	f.StringVar(&kind, "qmm", "", "`KIND` of a quantised layer")
 	f.StringVar(&size, "size", "8192x8192", "`NxK` of the layer")
@@ -231,11 +246,61 @@ needs no compiler in the driver.`,
 	f.StringVar(&stored, "checkpoint", "", "quantised `LAYER`, FILE.safetensors:NAME")
 	f.StringVar(&act, "act", "", "`TYPE` of x and y with --checkpoint, f16 or bf16; that of the layer's scales or bias where it is not given, else f16")
 	f.StringVar(&name, "name", "", "`NAME` of the layer in those of its files, instead of its kind, size and rows")
-	f.IntSliceVar(&rows, "rows", []int{1, 8, 16, 32, 64, 128, 256, 2048}, "numbers of rows `M` that the layer has programs for")
-	f.BoolVar(&bias, "bias", false, "add a bias[N] to each row of the layer's products")
+	f.IntSliceVar(&rows, "rows", []int{1, 8, 16, 32, 64, 128, 256, 2048}, "numbers of rows `M,M` that the layer has programs for")
+	f.BoolVar(&bias, "bias", false, "add a bias[N] to each row of the layer's products; --bias=false drops that of --checkpoint")
 	f.BoolVar(&cubin, "cubin", false, "write machine code for this machine's GPU too")
 	addBindings(cmd, &defs)
 	return cmd
+}
+
+// oneExport finds command lines that name nothing to export, or more than one thing, such as words of a KIND without quotes.
+func oneExport(cmd *cobra.Command, args []string) error {
+	var given []string
+	for _, flag := range []string{"qmm", "checkpoint"} {
+		if f := cmd.Flags().Lookup(flag); f.Value.String() != "" {
+			given = append(given, "--"+flag+" "+f.Value.String())
+		}
+	}
+	words := strings.Join(args, " ")
+	switch {
+	case len(args) == 1 && len(given) == 0 || len(args) == 0 && len(given) == 1:
+		return nil
+	case len(args)+len(given) == 0:
+		return fmt.Errorf("nothing to export is named: one of FILE, --qmm and --checkpoint")
+	case len(given) == 0:
+		return fmt.Errorf("%s are several files; export one at a time", words)
+	case len(args) == 0:
+		return fmt.Errorf("%s and %s: one of FILE, --qmm and --checkpoint", given[0], given[1])
+	}
+	way := "leave " + words + " out"
+	switch {
+	case len(given) > 1:
+	case cmd.Flags().Changed("qmm"):
+		way = fmt.Sprintf("a KIND of several words has quotes: --qmm %q", strings.TrimPrefix(given[0], "--qmm ")+" "+words)
+	case words == "none" && cmd.Flags().Changed("bias"):
+		way = "a stored bias is dropped by --bias=false"
+	}
+	return fmt.Errorf("%s beside %s: one of FILE, --qmm and --checkpoint; %s", words, strings.Join(given, " and "), way)
+}
+
+// earlier are files of a directory that an export of a name may have written and that this one, of which written are, has not.
+func earlier(dir, name string, layer bool, written []string) (out []string) {
+	known := regexp.QuoteMeta(name) + `\.cubin`
+	if layer {
+		name = `_` + regexp.QuoteMeta(name)
+		known = `linear` + name + `\.safetensors|(linear|pack|gather|arrange|(decode|wide|prefill|expand)\d*)` + name + `\.(ptx|cubin|h|py)`
+	}
+	match := regexp.MustCompile(`^(` + known + `)$`).MatchString
+	entries, err := os.ReadDir(dir)
+	if err != nil {
+		return nil // a directory that may be written alone
+	}
+	for _, e := range entries {
+		if match(e.Name()) && !slices.Contains(written, filepath.Join(dir, e.Name())) {
+			out = append(out, e.Name())
+		}
+	}
+	return out
 }
 
 // weightsOf are a layer that is exported with its weights, these, and the kind whose programs are theirs.
@@ -264,12 +329,8 @@ func scalarOf(p *ir.Program, name string) bool {
 	return slices.ContainsFunc(p.Params, func(v *ir.Var) bool { return v.Name == name && v.Type.Kind != ir.Pointer })
 }
 
-// machineCode is what the driver makes of a file of PTX for the first GPU.
-func machineCode(path string) ([]byte, error) {
-	ptx, err := os.ReadFile(path)
-	if err != nil {
-		return nil, err
-	}
+// machineCode is what the driver makes of PTX for the first GPU.
+func machineCode(ptx []byte) ([]byte, error) {
 	driver, err := cuda.Open()
 	if err != nil {
 		return nil, fmt.Errorf("--cubin: %w", err)

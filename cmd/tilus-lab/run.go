@@ -292,10 +292,22 @@ func loadFor(cmd *cobra.Command, target, file string, defs []string) (*ir.Progra
 	if err != nil {
 		return nil, err
 	}
-	if _, err := arch.Lookup(target); err != nil {
-		return nil, usageError{err}
+	if err := tellTarget(cmd, target); err != nil {
+		return nil, err
 	}
 	return loadProgram(cmd, file, bind)
+}
+
+// tellTarget finds targets that there are not, and tells where code is for another than the one that is asked for.
+func tellTarget(cmd *cobra.Command, target string) error {
+	of, err := arch.Lookup(target)
+	if err != nil {
+		return usageError{err}
+	}
+	if of.Name != target {
+		fmt.Fprintf(cmd.ErrOrStderr(), "--arch %s: the code is for %s, the newest target that runs there\n", target, of.Name)
+	}
+	return nil
 }
 
 // emits are the forms that lower prints.

@@ -77,9 +77,9 @@ var scalars = map[dtype.Type][2]string{
 	dtype.F32: {"float", "c_float"}, dtype.F64: {"double", "c_double"},
 }
 
-// Write compiles a program and writes NAME.ptx, NAME.h and NAME.py, and NAME.cubin if
-// there is one, to a directory; NAME is the program's. It gives the files' paths.
-func Write(dir string, p *ir.Program, o Options) ([]string, error) {
+// Files compiles a program and gives what NAME.ptx, NAME.h and NAME.py have, and NAME.cubin
+// if there is one, by their names; NAME is the program's.
+func Files(p *ir.Program, o Options) (map[string][]byte, error) {
 	v, err := describe(p, o)
 	if err != nil {
 		return nil, fmt.Errorf("export: %s: %w", p.Name, err)
@@ -99,6 +99,20 @@ func Write(dir string, p *ir.Program, o Options) ([]string, error) {
 	if o.Cubin != nil {
 		all[v.Name+".cubin"] = o.Cubin
 	}
+	return all, nil
+}
+
+// Write writes [Files] of a program to a directory, and gives their paths.
+func Write(dir string, p *ir.Program, o Options) ([]string, error) {
+	all, err := Files(p, o)
+	if err != nil {
+		return nil, err
+	}
+	return Put(dir, all)
+}
+
+// Put writes files to a directory, which it makes where there is none, and gives their paths.
+func Put(dir string, all map[string][]byte) ([]string, error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return nil, fmt.Errorf("export: %w", err)
 	}

@@ -78,7 +78,7 @@ func (s *source) bias(n int) (*array.Array, error) {
 		shape = []int{s.experts(s.layer), n}
 	}
 	if !slices.Contains(strings.Fields(scaled), typ) || !slices.Equal(is, shape) {
-		return nil, s.bad("%s is %s, and a bias is f16, bf16 or f32 and %s beside the layer's other arrays: give another, by --bias of qmm, in a cell by RunWith", name, headText(typ, is), shapeText(shape))
+		return nil, s.noBias("give another, "+byHand, "%s is %s, and a bias is f16, bf16 or f32 and %s beside the layer's other arrays", name, headText(typ, is), shapeText(shape))
 	}
 	a, err := s.read(name)
 	if err != nil {
@@ -88,7 +88,7 @@ func (s *source) bias(n int) (*array.Array, error) {
 	for i := range a.Len() {
 		v := a.Type.Decode(a.Code(i))
 		if v-v != 0 {
-			return nil, s.bad("%s is %v; a bias is numbers: give another, by --bias of qmm, in a cell by RunWith", s.biasAt(i), v)
+			return nil, s.noBias("give another, "+byHand, "%s is %v; a bias is numbers", s.biasAt(i), v)
 		}
 		zero = zero && v == 0
 	}
@@ -111,17 +111,32 @@ func (s *source) heldBias(a *array.Array, act dtype.Type) (*array.Array, error) 
 	if act == dtype.BF16 {
 		other = dtype.F16
 	}
-	way := fmt.Sprintf("%s holds all of it: take that for x and y, by --act %[1]s, act=%[1]s in a cell", other)
-	if lost(other) >= 0 {
-		way = "f16 and bf16 hold not all of it: "
-		if s.expert >= 0 {
-			way += "give one [N] of your own instead, by --bias of qmm, in a cell by RunWith, which round it"
-		} else {
-			way += fmt.Sprintf("give %s:%s by --bias of qmm, in a cell by RunWith, which round it", s.path, s.biasArray(s.layer))
-		}
-	}
 	v := a.Type.Decode(a.Code(i))
-	return nil, s.bad("%s is %v, and %s, the type of x and y, would make it %v; %s", s.biasAt(i), float32(v), act, act.Decode(act.Encode(v, false)), way)
+	what := fmt.Sprintf("%s is %v, and %s, the type of x and y, would make it %v", s.biasAt(i), float32(v), act, act.Decode(act.Encode(v, false)))
+	switch {
+	case lost(other) < 0:
+		return nil, s.bad("%s; %s holds all of it: take that for x and y, by --act %[2]s, act=%[2]s in a cell", what, other)
+	case s.expert >= 0:
+		return nil, s.noBias("give one [N] of your own instead, "+byHand+", which round it", "%s; f16 and bf16 hold not all of it", what)
+	}
+	return nil, s.noBias(fmt.Sprintf("give %s:%s %s, which round it", s.path, s.biasArray(s.layer), byHand), "%s; f16 and bf16 hold not all of it", what)
+}
+
+// byHand is how products take a bias that the layer does not have.
+const byHand = "by --bias of qmm, in a cell by RunWith"
+
+// BiasError is why a layer's bias is not taken. Way is how products take another, which an exported layer does not.
+type BiasError struct {
+	Err error
+	Way string
+}
+
+func (e *BiasError) Error() string { return e.Err.Error() + ": " + e.Way }
+func (e *BiasError) Unwrap() error { return e.Err }
+
+// noBias is a [BiasError] of the layer.
+func (s *source) noBias(way, format string, args ...any) error {
+	return &BiasError{s.bad(format, args...), way}
 }
 
 // storedBias is what [Found] says of the bias of n outputs.
