@@ -205,7 +205,7 @@ func (v *evaluation) interrupted(why string) Outcome {
 	case <-v.done:
 	case <-time.After(Grace):
 		out.Tainted = true
-		why = "the cell was interrupted, but a library call in it has not ended and goes on in the background"
+		why = "the cell was interrupted, but a library call in it has not ended and goes on in the background; calls that take a context end at once with lab.Context()"
 	}
 	out.Err = &proto.Error{Name: "Interrupted", Value: why, Traceback: []string{"Interrupted: " + why}}
 	return out

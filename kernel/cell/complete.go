@@ -23,6 +23,9 @@ func (e *Engine) Complete(code string, cursor int) proto.Completed {
 		items, word := assist.Complete(code[:at])
 		return completed(items, word, cursor)
 	}
+	if path, ok := importing(code[:at]); ok {
+		return e.packages(path, cursor)
+	}
 	if inString(code[:at]) {
 		items, word := assist.CompleteNotation(code[:at])
 		return completed(items, word, cursor)
@@ -54,10 +57,15 @@ func (e *Engine) Complete(code string, cursor int) proto.Completed {
 		for t := token.BREAK; t <= token.VAR; t++ {
 			add(t.String(), "keyword", "")
 		}
-		for n, o := range e.sketch(code, at, last).locals(at - len(last)) {
+		sketch := e.sketch(code, at, last)
+		for n, o := range sketch.locals(at - len(last)) {
 			if e.objs[n] == nil {
 				add(n, kindOf(o), sigOf(o))
 			}
+		}
+		_, fields := sketch.literal(at - len(last))
+		for _, f := range fields {
+			add(f.Name(), kindOf(f), sigOf(f))
 		}
 	} else if pkg, t := e.resolve(code, at, chain); pkg != nil {
 		for _, n := range pkg.Scope().Names() {
@@ -73,6 +81,26 @@ func (e *Engine) Complete(code string, cursor int) proto.Completed {
 		}
 	}
 	sort.Slice(out.Matches, func(i, j int) bool { return out.Matches[i].Text < out.Matches[j].Text })
+	return out
+}
+
+// importing gives the part of an import path that ends a text.
+func importing(before string) (path string, ok bool) {
+	runs := cut(before)
+	if len(runs) == 0 || runs[len(runs)-1].kind != runImport || !inString(before) {
+		return "", false
+	}
+	return before[strings.LastIndexAny(before, "\"`")+1:], true
+}
+
+// packages lists the import paths that begin with what is typed.
+func (e *Engine) packages(typed string, cursor int) proto.Completed {
+	out := proto.Completed{Matches: []proto.Match{}, Start: cursor - utf8.RuneCountInString(typed), End: cursor}
+	for _, p := range e.imp.Paths() {
+		if strings.HasPrefix(p, typed) {
+			out.Matches = append(out.Matches, proto.Match{Text: p, Kind: "package"})
+		}
+	}
 	return out
 }
 
@@ -108,7 +136,9 @@ func (e *Engine) Inspect(code string, cursor int) proto.Inspected {
 			o = types.Universe.Lookup(last)
 		}
 		if o == nil {
-			o = e.sketch(code, at, last).object(at - len(last))
+			sketch := e.sketch(code, at, last)
+			o = sketch.object(at - len(last))
+			owner, _ = sketch.literal(at - len(last))
 		}
 		if pn := importIn(code, last); o == nil && pn != "" {
 			if pkg, err := e.imp.Import(pn); err == nil {
@@ -328,7 +358,7 @@ func members(t types.Type) []types.Object {
 			t = p.Elem()
 		}
 		st, ok := t.Underlying().(*types.Struct)
-		if !ok || depth > 4 {
+		if !ok || depth > maxEmbedded {
 			return
 		}
 		for i := range st.NumFields() {

@@ -42,6 +42,30 @@ var completions = []struct{ src, name, sig string }{
 	{"%%tile p\nprogram p(a: *f16) {\n  acc = AllocateRegister(init=0)\n  y = ac‸", "acc", ""},
 	{"lab.Atom(\"mma.m16n8k16.f3‸", "mma.m16n8k16.f32.f16", ""},
 	{"lab.Layout(\"column_sp‸", "column_spatial", ""},
+	{"l := qmm.Linear{Wei‸}", "WeightType", "dtype.Type"},
+	{"l := qmm.Linear{Wei‸", "WeightType", "dtype.Type"},
+	{"l := &qmm.Linear{WeightType: dtype.U4, Gro‸, N: 8}", "Group", "int"},
+	{"l := qmm.Linear{\n\tWeightType: dtype.U4,\n\t‸\n}", "Group", "int"},
+	{"l := qmm.Linear{WeightType: dt‸}", "dtype", ""},
+	{"type P struct{ left, right int }\nps := []*P{{le‸}}", "left", "int"},
+	{"func f() qmm.Call { return qmm.Call{So‸} }", "Soon", "bool"},
+	{"import \"fm‸", "fmt", ""},
+	{"import (\n\t\"os\"\n\tq \"github.com/tilus-lab/tilus-lab/gpu/q‸\"\n)\nx := 1", "github.com/tilus-lab/tilus-lab/gpu/qmm/template", ""},
+	{"import \"slic‸\"", "slices", ""},
+	{"l, _ := qmm.Parse(\"u4\", 8, 64)\nw, _ := l.Quantize(lab.Context(), nil)\nw.Quant‸", "Quantize", "func(ctx context.Context, w *array.Array) (*Weights, error)"},
+}
+
+// A literal offers no field twice, and none where a value stands.
+func TestCompletionOfOtherFields(t *testing.T) {
+	e := newLab(t)
+	for _, src := range []string{"l := qmm.Linear{Group: 32, Gro‸}", "l := qmm.Linear{Group: Gro‸}", "l := []qmm.Linear{Gro‸}", "Gro‸ := qmm.Linear{}"} {
+		code, at := asked(src)
+		for _, m := range e.Complete(code, at).Matches {
+			if m.Text == "Group" {
+				t.Errorf("%s: Group is offered", src)
+			}
+		}
+	}
 }
 
 var inspections = []struct{ src, want string }{
@@ -55,6 +79,11 @@ var inspections = []struct{ src, want string }{
 	{"%%tile p\nprogram p(a: *f16) {\n  x = Load‸Global(a)", "Elements outside the tensor are 0"},
 	{"%%tile p\nprogram p(a: *f16) {\n  x = LoadGlobal(a, off‸set=[0])", "index in src of the tile's first element"},
 	{"%%tile p\nprogram p(a: *f1‸6) {", "16 bits"},
+	{"l, _ := qmm.Parse(\"u4\", 8, 64)\nw, _ := l.Quantize(lab.Context(), nil)\nw.Quant‸ize", "func (l Linear) Quantize(ctx context.Context, "},
+	{"var w qmm.Weights\nw.N‸", "outputs and inputs"},
+	{"type mine struct{ *qmm.Weights }\nvar m mine\nm.Grou‸p", "// package github.com/tilus-lab/tilus-lab/gpu/qmm\nGroup "},
+	{"l := qmm.Linear{Grou‸p: 32}", "// package "},
+	{"import \"github.com/tilus-lab/tilus-lab/gpu/device\"\nd, _ := device.Open(\"interp\")\nd.Ru‸n", "func (Device) Run(ctx context.Context, "},
 	{"%%tile‸ p", "program text"},
 	{"%tim‸eit f()", "COUNT"},
 	{"lab.Atom(\"mma.m16n8k‸16.f32.f16\")", "16 × 8 × 16"},

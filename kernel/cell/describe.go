@@ -12,33 +12,65 @@ import (
 
 // What the sources say of a name comes from kernel/docs; what the type checker knows of it fills the gaps, and is all there is for names of cells.
 
-// documented finds what the sources say of an object. t is the type whose member it is, nil for others.
-func documented(o types.Object, t types.Type) (docs.Symbol, bool) {
+// documented finds what the sources say of an object, and the path of the package that declares it, "" for none. t is the type whose member
+// it is, nil for others.
+func documented(o types.Object, t types.Type) (docs.Symbol, string) {
 	if o == nil || o.Pkg() == nil || o.Pkg().Path() == "main" {
-		return docs.Symbol{}, false
+		return docs.Symbol{}, ""
 	}
-	if f, ok := o.(*types.Func); ok && f.Signature().Recv() != nil {
+	f, isFunc := o.(*types.Func)
+	v, isVar := o.(*types.Var)
+	switch {
+	case isVar && v.IsField():
+		return member([]types.Type{t}, o.Name(), 0)
+	case !isFunc || f.Signature().Recv() == nil:
+		return find(o.Pkg(), o.Name())
+	case t == nil:
 		t = f.Signature().Recv().Type()
-	} else if v, ok := o.(*types.Var); !ok || !v.IsField() {
-		return docs.Of(o.Pkg().Path()).Find(o.Name())
 	}
-	if t == nil {
-		return docs.Symbol{}, false
+	return member([]types.Type{t}, o.Name(), 0)
+}
+
+// member finds what the sources say of a field or method of one of some types, or of what is embedded in them: reflection does not tell a
+// method from one of an embedded type. depth bounds the search where a type has itself inside.
+func member(in []types.Type, name string, depth int) (docs.Symbol, string) {
+	var embedded []types.Type
+	for _, t := range in {
+		n := namedOf(t)
+		if n == nil || n.Obj().Pkg() == nil {
+			continue
+		}
+		if s, path := find(n.Obj().Pkg(), n.Obj().Name()+"."+name); path != "" {
+			return s, path
+		}
+		if st, ok := n.Underlying().(*types.Struct); ok {
+			for f := range st.Fields() {
+				if f.Embedded() {
+					embedded = append(embedded, f.Type())
+				}
+			}
+		}
 	}
-	if p, ok := types.Unalias(t).(*types.Pointer); ok {
-		t = p.Elem()
+	if len(embedded) == 0 || depth == maxEmbedded {
+		return docs.Symbol{}, ""
 	}
-	n, ok := types.Unalias(t).(*types.Named)
-	if !ok || n.Obj().Pkg() == nil {
-		return docs.Symbol{}, false
+	return member(embedded, name, depth+1)
+}
+
+// maxEmbedded is how deep members of embedded types are looked for.
+const maxEmbedded = 4
+
+func find(p *types.Package, name string) (docs.Symbol, string) {
+	if s, ok := docs.Of(p.Path()).Find(name); ok {
+		return s, p.Path()
 	}
-	return docs.Of(n.Obj().Pkg().Path()).Find(n.Obj().Name() + "." + o.Name())
+	return docs.Symbol{}, ""
 }
 
 // signature is the type of an object, with the names of parameters where they are known.
 func signature(o types.Object, t types.Type) string {
 	if _, ok := o.(*types.Func); ok {
-		if s, ok := documented(o, t); ok {
+		if s, path := documented(o, t); path != "" {
 			if i := strings.Index(s.Decl, o.Name()); i >= 0 && strings.HasPrefix(s.Decl, "func") {
 				return "func" + strings.Join(strings.Fields(s.Decl[i+len(o.Name()):]), " ")
 			}
@@ -65,11 +97,8 @@ func (e *Engine) inspected(o types.Object, t types.Type) proto.Inspected {
 		return p.Name()
 	})
 	var about, more string
-	if s, ok := documented(o, t); ok {
-		decl, about = s.Decl, s.Doc
-		if o.Pkg() != nil {
-			decl = "// package " + o.Pkg().Path() + "\n" + decl
-		}
+	if s, path := documented(o, t); path != "" {
+		decl, about = "// package "+path+"\n"+s.Decl, s.Doc
 	}
 	switch o := o.(type) {
 	case *types.TypeName:

@@ -265,10 +265,8 @@ func (e *Engine) prepare(ctx context.Context, id int64, name, src string) (entry
 	if code != "" {
 		err := e.eval(code)
 		if err != nil && e.traced() {
-			// A cell that the interpreter does not take with its stops still runs. Its imports are there already.
-			alias := e.alias
-			undo()
-			e.alias = alias
+			// A cell that the interpreter does not take with its stops still runs.
+			e.takeBack(undo)
 			e.untraced = true
 			code, entry, _ = e.make(name, src)
 			e.untraced = false
@@ -277,7 +275,9 @@ func (e *Engine) prepare(ctx context.Context, id int64, name, src string) (entry
 			}
 		}
 		if err != nil {
-			// The interpreter refused what the checker took: say so, rather than run something else.
+			// The interpreter refused what the checker took: say so, rather than run something else. What the cell declares is not
+			// there then, nor what was printed for it and later cells would use.
+			e.takeBack(undo)
 			return "", e.internal(name, err, code)
 		}
 	}
@@ -462,6 +462,13 @@ func (e *Engine) snapshot() func() {
 	return func() {
 		e.objs, e.decls, e.emitted, e.typeNames, e.bodies, e.alias, e.shown, e.ifaces, e.methodTypes = objs, decls, emitted, names, bodies, alias, shown, ifaces, methodTypes
 	}
+}
+
+// takeBack forgets what a cell declared that the interpreter does not have.
+func (e *Engine) takeBack(undo func()) {
+	e.mu.Lock()
+	defer e.mu.Unlock()
+	undo()
 }
 
 func clone[K comparable, V any](m map[K]V) map[K]V {

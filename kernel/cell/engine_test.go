@@ -42,6 +42,17 @@ func (b *bench) run(src string) string {
 	return b.out.String()
 }
 
+// A cell whose library call does not end with it is told which calls do.
+func TestUnendedCall(t *testing.T) {
+	b := newBench(t)
+	ctx, cancel := context.WithTimeout(context.Background(), 100*time.Millisecond)
+	defer cancel()
+	o := b.Run(ctx, 1, "cell1", "import \"sync\"\nvar mu sync.Mutex\nmu.Lock()\nmu.Lock()")
+	if !o.Tainted || o.Err == nil || !strings.Contains(o.Err.Value, "lab.Context()") {
+		t.Errorf("outcome %+v, error %v", o, o.Err)
+	}
+}
+
 // Cells beyond the limits are refused before a recursive part sees them.
 func TestLimits(t *testing.T) {
 	b := newBench(t)
@@ -142,6 +153,7 @@ func TestCells(t *testing.T) {
 		{"func pair() ([]Col, int) { return []Col{1}, 2 }\npair()", "=> [green] 2\n"},
 		{"panic(Col(1))", "ERROR green"},
 		{"panic(K{7})", "ERROR {7}"},
+		{"type Named interface{ String() string }\nvar named Named = Col(1)\nnamed", "=> green\n"},
 		{"1 + 1;;", "=> 2\n"},
 		{";", ""},
 	} {

@@ -219,7 +219,7 @@ func (g *gen) pkg(p *types.Package) string {
 	if name, ok := g.e.alias[p.Path()]; ok {
 		return name
 	}
-	name := fmt.Sprintf("%sǃp%d", p.Name(), len(g.e.alias)+1)
+	name := g.fresh(p.Name()) // an import that is taken back stays in the interpreter, and its name may not come again
 	g.e.alias[p.Path()] = name
 	g.out.imports = append(g.out.imports, fmt.Sprintf("import %s %q\n", name, p.Path()))
 	return name
@@ -370,6 +370,9 @@ func (g *gen) conv(e ast.Expr, to types.Type) string {
 		return g.asError(s, from)
 	}
 	if types.IsInterface(to) {
+		if isComposite(e) && g.cellType(from) == nil {
+			return g.as(s, to)
+		}
 		return g.guarded(e, s, from)
 	}
 	if types.Identical(from, to) {

@@ -400,6 +400,9 @@ func (g *gen) printable(at ast.Expr, s string, t types.Type) string {
 		}
 		return g.boxed(s, t)
 	}
+	if types.IsInterface(t) {
+		return g.held(s, t)
+	}
 	if p, ok := types.Unalias(t).(*types.Pointer); ok {
 		if _, isStruct := p.Elem().Underlying().(*types.Struct); !isStruct || !g.hides(p.Elem(), map[types.Type]bool{}) {
 			return s
@@ -439,18 +442,21 @@ func (g *gen) showInner(at ast.Expr, s string, t types.Type) string {
 	if g.cellType(t) != nil && textMethod(t) != "" {
 		return g.boxed(s, t)
 	}
-	if types.IsInterface(t) && !isEmptyInterface(t) {
-		if how := textMethod(t); how != "" {
-			return g.helper("show", t, func(ty string) string {
-				return "if x == nil { return nil }\nreturn " + g.boxed("x", t)
-			}) + "(" + s + ")"
-		}
-		return g.helper("plain", t, func(string) string { return "return " + g.host() + ".Unbox(x)" }) + "(" + s + ")"
+	if types.IsInterface(t) {
+		return g.held(s, t)
 	}
 	if _, ok := t.Underlying().(*types.Pointer); ok {
 		return s
 	}
 	return g.printable(at, s, t)
+}
+
+// held prints what an interface holds for printing: the library does not see methods of cells' types in interfaces that cells declared.
+func (g *gen) held(s string, t types.Type) string {
+	if n := namedOf(t); isEmptyInterface(t) || n != nil && !g.isSource(n.Obj()) {
+		return s
+	}
+	return g.boxed(s, t)
 }
 
 func (g *gen) showStruct(at ast.Expr, amp string, u *types.Struct) string {

@@ -280,19 +280,24 @@ func (g *gen) selector(e *ast.SelectorExpr) string {
 		}
 		return "func" + g.sig(stripNames(s), func(_ *types.Var, i int) string { return fmt.Sprintf("a%d", i) }) + " { " + ret + "a0." + e.Sel.Name + args + " }"
 	case types.MethodVal:
-		t := g.typeOf(e.X)
-		if len(g.env) > 0 {
-			if obj, idx, _ := types.LookupFieldOrMethod(t, true, sel.Obj().Pkg(), e.Sel.Name); obj != nil {
-				index = idx
-			}
-		}
-		s, _ := g.path(g.operand(e.X), t, index[:len(index)-1])
+		s, t := g.owner(e, sel)
 		if g.calling != e {
-			return g.bound(e, s, sel)
+			return g.bound(e, s, t, sel)
 		}
 		return s + "." + e.Sel.Name
 	}
 	return g.operand(e.X) + "." + e.Sel.Name
+}
+
+// owner prints what has the method that a selector names: its operand, or what is embedded there.
+func (g *gen) owner(e *ast.SelectorExpr, sel *types.Selection) (string, types.Type) {
+	t, index := g.typeOf(e.X), sel.Index()
+	if len(g.env) > 0 {
+		if obj, idx, _ := types.LookupFieldOrMethod(t, true, sel.Obj().Pkg(), e.Sel.Name); obj != nil {
+			index = idx
+		}
+	}
+	return g.path(g.operand(e.X), t, index[:len(index)-1])
 }
 
 func (g *gen) binary(e *ast.BinaryExpr) string {
@@ -389,17 +394,22 @@ func (g *gen) element(e ast.Expr, to types.Type) string {
 
 func (g *gen) iface(e ast.Expr, s string, to types.Type) string {
 	if to = g.subst(to); types.IsInterface(to) && !isEmptyInterface(to) && !types.Identical(to, errorInterface) && g.cellType(g.typeOf(e)) != nil {
-		ty := g.typ(to)
-		key := "as:" + ty
-		f, ok := g.e.typeNames[key]
-		if !ok {
-			f = g.fresh("as")
-			g.e.typeNames[key] = f
-			fmt.Fprintf(&g.out.funcs, "func %s(x %s) %s { return x }\n", f, ty, ty)
-		}
-		return f + "(" + s + ")"
+		return g.as(s, to)
 	}
 	return s
+}
+
+// as prints a value as one of an interface, by a function that takes it: an argument the interpreter does convert.
+func (g *gen) as(s string, to types.Type) string {
+	ty := g.typ(to)
+	key := "as:" + ty
+	f, ok := g.e.typeNames[key]
+	if !ok {
+		f = g.fresh("as")
+		g.e.typeNames[key] = f
+		fmt.Fprintf(&g.out.funcs, "func %s(x %s) %s { return x }\n", f, ty, ty)
+	}
+	return f + "(" + s + ")"
 }
 
 func (g *gen) call(e *ast.CallExpr) string {
@@ -710,20 +720,10 @@ func (g *gen) clear(t types.Type) string {
 	return f
 }
 
-// bound prints a method value. Its receiver is evaluated now, which the interpreter puts off.
-func (g *gen) bound(e *ast.SelectorExpr, recv string, sel *types.Selection) string {
+// bound prints a method value of recv, of type t. Its receiver is evaluated now, which the interpreter puts off.
+func (g *gen) bound(e *ast.SelectorExpr, recv string, t types.Type, sel *types.Selection) string {
+	recv, t = g.receiver(recv, t, sel)
 	sig, ok := g.typeOf(e).(*types.Signature)
-	t := g.typeOf(e.X)
-	if obj, idx, _ := types.LookupFieldOrMethod(t, true, sel.Obj().Pkg(), e.Sel.Name); obj != nil {
-		_, t = g.path("", t, idx[:len(idx)-1])
-		if f, isFunc := obj.(*types.Func); isFunc && !types.IsInterface(t) {
-			if _, ptr := f.Type().(*types.Signature).Recv().Type().(*types.Pointer); ptr {
-				if _, have := t.Underlying().(*types.Pointer); !have {
-					recv, t = "&"+recv, types.NewPointer(t)
-				}
-			}
-		}
-	}
 	if !ok {
 		return recv + "." + e.Sel.Name
 	}
@@ -734,4 +734,22 @@ func (g *gen) bound(e *ast.SelectorExpr, recv string, sel *types.Selection) stri
 	sig = stripNames(sig)
 	f := g.sig(sig, func(_ *types.Var, i int) string { return fmt.Sprintf("a%d", i) })
 	return "func(ǃx " + g.typ(t) + ") func" + g.sig(sig, nil) + " { return func" + f + " { " + ret + "ǃx." + e.Sel.Name + g.forwardArgs(sig) + " } }(" + recv + ")"
+}
+
+// receiver prints the value that a method of x, of type t, is called with: x, its address or what it points to.
+func (g *gen) receiver(x string, t types.Type, sel *types.Selection) (string, types.Type) {
+	obj, _, _ := types.LookupFieldOrMethod(t, true, sel.Obj().Pkg(), sel.Obj().Name())
+	f, ok := obj.(*types.Func)
+	if !ok || types.IsInterface(t) {
+		return x, t
+	}
+	_, byPointer := f.Signature().Recv().Type().(*types.Pointer)
+	p, isPointer := t.Underlying().(*types.Pointer)
+	switch {
+	case byPointer && !isPointer:
+		return "&" + x, types.NewPointer(t)
+	case !byPointer && isPointer:
+		return "*" + x, p.Elem()
+	}
+	return x, t
 }

@@ -174,19 +174,11 @@ func (g *gen) closed(c *ast.CallExpr, spawn bool) string {
 		}
 		if sel := g.info.Selections[f]; sel != nil && sel.Kind() == types.MethodVal {
 			// The receiver is evaluated now.
-			xt := g.typeOf(f.X)
-			x := g.operand(f.X)
-			if _, isPtr := xt.Underlying().(*types.Pointer); !isPtr && !types.IsInterface(xt) {
-				if m, ok := sel.Obj().(*types.Func); ok {
-					if _, ptr := m.Type().(*types.Signature).Recv().Type().(*types.Pointer); ptr {
-						x, xt = "&"+x, types.NewPointer(xt)
-					}
-				}
-			}
-			params = append(params, "ǃx "+g.typ(xt))
+			x, t := g.owner(f, sel)
+			x, t = g.receiver(x, t, sel)
+			params = append(params, "ǃx "+g.typ(t))
 			args = append(args, x)
-			p, _ := g.path("ǃx", xt, sel.Index()[:len(sel.Index())-1])
-			call = p + "." + f.Sel.Name
+			call = "ǃx." + f.Sel.Name
 			direct = true
 		}
 	}

@@ -135,3 +135,44 @@ func (s *sketched) locals(at int) map[string]types.Object {
 	}
 	return out
 }
+
+// literal is the struct whose composite literal has the name at an offset as an element or as the key of one, with the fields that the
+// literal does not name elsewhere.
+func (s *sketched) literal(at int) (t types.Type, open []*types.Var) {
+	if s == nil {
+		return nil, nil
+	}
+	for x, tv := range s.info.Types {
+		lit, ok := x.(*ast.CompositeLit)
+		if !ok || tv.Type == nil {
+			continue
+		}
+		t := tv.Type
+		if p, ok := t.Underlying().(*types.Pointer); ok {
+			t = p.Elem() // of a list of pointers
+		}
+		st, isStruct := t.Underlying().(*types.Struct)
+		here, named := false, map[string]bool{}
+		for _, el := range lit.Elts {
+			kv, keyed := el.(*ast.KeyValueExpr)
+			if keyed {
+				el = kv.Key
+			}
+			if id, ok := el.(*ast.Ident); ok && s.offset(id.Pos()) == at {
+				here = true
+			} else if ok && keyed {
+				named[id.Name] = true
+			}
+		}
+		if !here || !isStruct {
+			continue
+		}
+		for f := range st.Fields() {
+			if !named[f.Name()] && (f.Exported() || pathOf(f) == "main") {
+				open = append(open, f)
+			}
+		}
+		return t, open
+	}
+	return nil, nil
+}

@@ -5,9 +5,11 @@ import (
 	"go/token"
 	"go/types"
 	"io"
+	"maps"
 	"os"
 	"os/exec"
 	"path"
+	"reflect"
 	"strings"
 	"testing"
 )
@@ -57,6 +59,74 @@ func TestSymbolsAreFresh(t *testing.T) {
 	}
 }
 
+// The types that importable packages show in signatures and exported fields must be importable too: a cell cannot keep a value
+// whose type the interpreter has no table of.
+func TestSymbolsReachTheirTypes(t *testing.T) {
+	have := map[string]bool{}
+	for k := range Symbols {
+		have[path.Dir(k)] = true
+	}
+	seen := map[reflect.Type]bool{}
+	var visit func(rt reflect.Type, from string)
+	visit = func(rt reflect.Type, from string) {
+		if seen[rt] {
+			return
+		}
+		seen[rt] = true
+		if p := rt.PkgPath(); strings.HasPrefix(p, module) && !have[p] {
+			t.Errorf("%s shows %s, and cells cannot import %s: add it to paths of gen/main.go", from, rt, p)
+			have[p] = true
+		}
+		if rt.PkgPath() != "" && !strings.HasPrefix(rt.PkgPath(), module) {
+			return
+		}
+		if rt.Name() != "" {
+			from = rt.String()
+		}
+		shown(rt, func(in reflect.Type) { visit(in, from) })
+	}
+	for k, tab := range Symbols {
+		if !strings.HasPrefix(k, module) {
+			continue
+		}
+		for n, v := range tab {
+			if token.IsExported(n) && v.IsValid() {
+				visit(v.Type(), path.Base(k)+"."+n)
+			}
+		}
+	}
+}
+
+// shown gives the types that users of a type see: of elements, exported fields, parameters, results and methods.
+func shown(rt reflect.Type, see func(reflect.Type)) {
+	for i := range rt.NumMethod() {
+		see(rt.Method(i).Type)
+	}
+	switch rt.Kind() {
+	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Chan:
+		see(rt.Elem())
+	case reflect.Map:
+		see(rt.Key())
+		see(rt.Elem())
+	case reflect.Func:
+		for i := range rt.NumIn() {
+			see(rt.In(i))
+		}
+		for i := range rt.NumOut() {
+			see(rt.Out(i))
+		}
+	case reflect.Struct:
+		for i := range rt.NumField() {
+			if rt.Field(i).IsExported() {
+				see(rt.Field(i).Type)
+			}
+		}
+	}
+	if rt.Name() != "" && rt.Kind() != reflect.Interface {
+		see(reflect.PointerTo(rt)) // it has more methods
+	}
+}
+
 func generic(o types.Object) bool {
 	switch t := o.Type().(type) {
 	case *types.Signature:
@@ -72,14 +142,57 @@ func generic(o types.Object) bool {
 	return false
 }
 
-func TestPreimported(t *testing.T) {
+// Values of types that only other packages' signatures name live in variables of cells.
+func TestValuesOfOtherPackages(t *testing.T) {
+	b := newLabBench(t, Symbols)
+	for src, want := range map[string]string{
+		`l, _ := qmm.Parse("u4", 8, 64); ca, ch, err := l.Candidates(100, nil); fmt.Sprint(len(ca) > 0, len(ch) > 0, err)`:         "=> true true <nil>",
+		`st := qmm.Call{}.Store; fmt.Sprint(st == nil)`:                                                                            "=> true",
+		`l, _ := qmm.Parse("u4", 8, 64); choose := l.ChooseOn; fmt.Sprint(choose != nil)`:                                          "=> true",
+		`type mine struct { qmm.Linear; note string }; l, _ := qmm.Parse("u4", 8, 64); m := mine{l, "x"}; fmt.Sprint(m.N, m.note)`: "=> 8x",
+		`type weights struct { *qmm.Weights }; w := weights{&qmm.Weights{}}; fmt.Sprint(w.Group)`:                                  "=> 0",
+		`import "github.com/tilus-lab/tilus-lab/gpu/tune"; c := qmm.Call{Store: &tune.Store{}}; fmt.Sprint(c.Store != nil)`:        "=> true",
+		`p, err := lab.Parse("program p(a: *f16) {\n}"); s, err := lab.Debug(p, nil); fmt.Sprint(s != nil || err != nil)`:          "=> true",
+	} {
+		if got := b.run("import \"fmt\"\n" + src); got != want {
+			t.Errorf("%s: %q, want %q", src, got, want)
+		}
+	}
+}
+
+// What a cell declares that the interpreter does not take is not there for others.
+func TestTakenBack(t *testing.T) {
+	fewer := maps.Clone(Symbols)
+	delete(fewer, module+"gpu/tune/tune")
+	b := newLabBench(t, fewer)
+	for _, c := range []struct{ src, want string }{
+		{"kept := \"kept\"\nlost := qmm.Call{}.Store", "[Cell.E9]"},
+		{"import \"fmt\"\nfmt.Sprint(1 + 1)", "=> 2"},
+		{"kept", "undefined: kept"},
+		{"lost", "undefined: lost"},
+		{"lost := layout.Local(2).String()\nlost", "=> local(2)"},
+	} {
+		if got := b.run(c.src); !strings.Contains(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.src, got, c.want)
+		}
+	}
+}
+
+// newLabBench is a bench with packages of Tilus Lab, whose cells end in a text.
+func newLabBench(t *testing.T, symbols map[string]map[string]reflect.Value) *bench {
+	t.Helper()
 	b := &bench{}
 	e, err := New(Hooks{Write: func(_ int64, _ string, p []byte) { b.out.Write(p) }, Sync: func() {},
-		Result: func(_ int64, vals []any, _ []string) { b.out.WriteString("=> " + vals[0].(string)) }}, Symbols, Preimported)
+		Result: func(_ int64, vals []any, _ []string) { b.out.WriteString("=> " + vals[0].(string)) }}, symbols, Preimported)
 	if err != nil {
 		t.Fatal(err)
 	}
 	b.Engine = e
+	return b
+}
+
+func TestPreimported(t *testing.T) {
+	b := newLabBench(t, Symbols)
 	for src, want := range map[string]string{
 		`layout.Local(2, 1).Spatial(8, 4).String()`: "=> local(2, 1).spatial(8, 4)",
 		`dtype.I6.String()`:                         "=> i6",

@@ -48,9 +48,7 @@ func (e *Engine) Bind(ctx context.Context, id int64, name string, v any) error {
 	code = "package main\n" + strings.Join(out.imports, "") + code
 	e.mu.Unlock()
 	if err := e.eval(code); err != nil {
-		e.mu.Lock()
-		undo()
-		e.mu.Unlock()
+		e.takeBack(undo)
 		e.build.Unlock()
 		return fmt.Errorf("cell: bind %s: %w", name, err)
 	}

@@ -37,7 +37,8 @@ func Attach(h Hooks) (detach func()) {
 	return func() { hooks.CompareAndSwap(&h, nil) }
 }
 
-// Context ends when the cell that runs is interrupted. Long calls that a cell makes must watch it.
+// Context ends when the cell that runs is interrupted. Long calls that a cell makes must watch it, such as
+// products of package qmm: with context.Background they go on.
 func Context() context.Context {
 	if h := hooks.Load(); h != nil && h.Context != nil {
 		return h.Context()

@@ -282,7 +282,7 @@ func (l *Layer) Gathering() (*ir.Program, error) {
 }
 
 // Weights are the layer's quantised weights, of package qmm, which cells import too: its functions pack them, and multiply with a
-// schedule of one's own, without a Layer.
+// schedule of one's own, without a Layer. With [Context] as theirs they end when the cell is interrupted.
 func (l *Layer) Weights() *qmm.Weights { return l.weights }
 
 // Codes are the weights as they are stored, [N, K]; with [Layer.Order] in that order. They are the layer's own: copy what is to be changed.

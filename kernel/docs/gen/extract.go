@@ -18,7 +18,7 @@ import (
 
 // Limits of what one symbol may take.
 const (
-	maxDecl = 3000 // bytes; longer declarations are cut
+	maxDecl = 10000 // bytes; longer declarations are cut behind a line
 	maxDoc  = 4000
 )
 
@@ -63,7 +63,7 @@ type extractor struct {
 
 func (x *extractor) add(name, decl, docText string) {
 	if len(decl) > maxDecl {
-		decl = strings.ToValidUTF8(decl[:maxDecl], "") + "\n…"
+		decl = decl[:strings.LastIndexByte(decl[:maxDecl], '\n')+1] + "…"
 	}
 	x.out.Symbols = append(x.out.Symbols, docs.Symbol{Name: name, Decl: decl, Doc: x.text(docText)})
 }

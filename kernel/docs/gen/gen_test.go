@@ -21,6 +21,18 @@ func TestTableIsSmall(t *testing.T) {
 	}
 }
 
+// Declarations of our own packages are whole; others are cut behind a line.
+func TestDeclarationsAreCutBehindLines(t *testing.T) {
+	for _, p := range docs.Paths() {
+		for _, s := range docs.Of(p).Symbols {
+			cut, ok := strings.CutSuffix(s.Decl, "…")
+			if ok && (strings.HasPrefix(p, "github.com/tilus-lab/") || !strings.HasSuffix(cut, "\n")) {
+				t.Errorf("the declaration of %s.%s is cut: …%.60q", p, s.Name, s.Decl[max(0, len(s.Decl)-60):])
+			}
+		}
+	}
+}
+
 // The table must have the declarations of our own packages as their sources have them. Comments may lag behind until the next generation.
 func TestTableIsFresh(t *testing.T) {
 	if _, err := exec.LookPath("go"); err != nil {
