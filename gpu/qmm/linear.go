@@ -283,7 +283,7 @@ func (l Linear) groupOf(k int) int {
 // greatest code; for integers they are the least that no weight exceeds.
 //
 // Other scales have so few significant bits that the type of the activations holds each
-// weight as it is, where the weights' error grows by 2% at most: see [Linear.ScaleBits]; and
+// weight as it is, where the weights' error grows by 2% at most, or, as with 8 bits, is up to 1/64 of the weights and grows by 12.5% at most: see [Linear.ScaleBits]; and
 // fewer, as long as it is no greater than with all of them. They
 // are rounded up, and where few bits are left the best for the group's weights of that and
 // its neighbours is taken, so that the greatest weight may be more than a code is. Floats of many exponents, of which a group needs few, have larger

@@ -31,7 +31,7 @@ func query(t *testing.T) *array.Array {
 }
 
 // TestScaleBits quantises weights of all types with the scales that Quantize chooses and with
-// all significant bits of theirs: the error of the weights grows by 2% at most, and
+// all significant bits of theirs: the error of the weights grows by 2% at most, or where it is up to 1/64 of them by 12.5%, and
 // where a layer is said to have few bits, the type of the activations holds every weight.
 // It does for all types but those that have too many significant bits or exponents.
 func TestScaleBits(t *testing.T) {
@@ -40,8 +40,8 @@ func TestScaleBits(t *testing.T) {
 		small.SetCode(i, dtype.F32.Encode(0.02*v, true))
 	}
 	not := map[dtype.Type][]string{
-		dtype.F16:  {"u7", "u8", "i8", "f7e6m0", "f8e1m6", "f8e6m1", "f8e7m0"},
-		dtype.BF16: {"u5", "u6", "u7", "u8", "i6", "i7", "i8", "f6e1m4", "f7e1m5", "f7e2m4", "f8e1m6", "f8e2m5"},
+		dtype.F16:  {"f7e6m0", "f8e6m1", "f8e7m0"},
+		dtype.BF16: {"u5", "u6", "u7", "u8", "i6", "i7", "i8", "f6e1m4", "f7e1m5", "f8e1m6"},
 	}
 	worst, most := 0.0, ""
 	for i, w := range weightTypes() {
@@ -55,8 +55,9 @@ func TestScaleBits(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				// Three bits, which are as good for some weights of f8e3m4 and not for others, are all that bf16 leaves.
-				if got, want := q.ScaleBits > 0, !slices.Contains(not[act], w.String()); got != want && !(act == dtype.BF16 && w == dtype.F8E3M4) {
+				// Two and three bits, which are good enough for some weights of these and not for others, are all that bf16 leaves.
+				some := act == dtype.BF16 && (w == dtype.F8E3M4 || w == dtype.F7E2M4 || w == dtype.F8E2M5)
+				if got, want := q.ScaleBits > 0, !slices.Contains(not[act], w.String()); got != want && !some {
 					t.Errorf("%s: scales of %d bits", l, q.ScaleBits)
 				}
 				for n := 0; n < l.N && q.ScaleBits > 0; n++ {
@@ -71,8 +72,12 @@ func TestScaleBits(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				ratio := array.RelFro(dequantized(t, q), plain) / array.RelFro(dequantized(t, all), plain)
-				if !(ratio <= 1.02) {
+				off, limit := array.RelFro(dequantized(t, all), plain), 1.02
+				if off < 1./64 {
+					limit = 1.125
+				}
+				ratio := array.RelFro(dequantized(t, q), plain) / off
+				if !(ratio <= limit) {
 					t.Errorf("%s: the weights' error is %.4f of that with full scales", q, ratio)
 				}
 				if f := l.Form(); q.ScaleBits > 0 && q.ScaleBits < f.ExpandBits() && ratio > 1.0001 {
@@ -181,7 +186,7 @@ func TestUsual(t *testing.T) {
 		layer string
 		bits  int
 	}{
-		{"u4 zero", 4}, {"u4", 4}, {"i4", 2}, {"i4 act=bf16", 2}, {"f6e3m2", 2}, {"u6 zero", 5}, {"u8 zero", 0}, {"i8", 0}, {"f8e4m3", 2}, {"u1 group=channel", 1},
+		{"u4 zero", 4}, {"u4", 4}, {"i4", 2}, {"i4 act=bf16", 2}, {"f6e3m2", 2}, {"u6 zero", 5}, {"u8 zero", 3}, {"i8", 4}, {"u7", 4}, {"f8e1m6", 4}, {"i8 scalebits=11", 0}, {"f8e7m0", 0}, {"f8e4m3", 2}, {"u1 group=channel", 1},
 		{"mxfp4", 1}, {"mxint8", 1}, {"nvfp4", 3}, {"nvfp4 act=bf16", 3}, {"u4 scalebits=3", 3}, {"u8 zero scalebits=3", 3}, {"u4 scalebits=11", 0},
 	} {
 		l := kind(t, c.layer, 8192, 8192)
