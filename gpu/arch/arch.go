@@ -42,12 +42,13 @@ type Arch struct {
 const guide = "CUDA C++ Programming Guide 13.0, Compute Capabilities; PTX ISA 9.0, .target"
 
 // archs is ordered by capability. A target with the suffix a runs only on that
-// capability; the others on every later one.
+// capability; the others on every later one, and their limits are those of the
+// smallest GPU that has no better target: of sm_90 that is one of capability 12.
 var archs = []Arch{
 	{"sm_80", 8, 0, "7.0", 163 << 10, 1024, 255, 65536, guide},
 	{"sm_86", 8, 6, "7.1", 99 << 10, 1024, 255, 65536, guide},
 	{"sm_89", 8, 9, "7.8", 99 << 10, 1024, 255, 65536, guide},
-	{"sm_90", 9, 0, "7.8", 227 << 10, 1024, 255, 65536, guide},
+	{"sm_90", 9, 0, "7.8", 99 << 10, 1024, 255, 65536, guide},
 	{"sm_90a", 9, 0, "8.0", 227 << 10, 1024, 255, 65536, guide},
 	{"sm_100a", 10, 0, "8.6", 227 << 10, 1024, 255, 65536, guide},
 }

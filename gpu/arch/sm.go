@@ -11,17 +11,18 @@ type SM struct {
 // Units in which registers are given out: whole groups of RegUnit for each warp.
 const RegUnit = 256
 
-// SM is the multiprocessor of a target.
+// SM is the multiprocessor of a target; of one that later GPUs run too it is the smallest
+// of theirs, of sm_90 that of capability 12.
 //
 // Source: CUDA C++ Programming Guide 13.0, Technical Specifications per Compute
 // Capability; Ampere and Hopper Tuning Guides for what is reserved.
 func (a Arch) SM() SM {
-	switch a.Capability() {
-	case 86:
+	switch a.Name {
+	case "sm_86":
 		return SM{1536, 16, 100 << 10, 1 << 10}
-	case 89:
+	case "sm_89", "sm_90":
 		return SM{1536, 24, 100 << 10, 1 << 10}
-	case 80:
+	case "sm_80":
 		return SM{2048, 32, 164 << 10, 1 << 10}
 	}
 	return SM{2048, 32, 228 << 10, 1 << 10}

@@ -17,6 +17,8 @@ func TestOccupancy(t *testing.T) {
 		{"sm_80", 128, 32, 80 << 10, 2, "shared memory"},
 		{"sm_86", 256, 32, 0, 6, "threads"},
 		{"sm_89", 64, 16, 0, 24, "blocks"},
+		{"sm_90", 128, 32, 99 << 10, 1, "shared memory"},
+		{"sm_90", 1024, 32, 0, 1, "threads"},
 		{"sm_90a", 128, 32, 227 << 10, 1, "shared memory"},
 		{"sm_90a", 1024, 255, 0, 0, "registers"},
 	} {

@@ -160,7 +160,8 @@ func TestSharedRefusals(t *testing.T) {
 		line              int
 	}{
 		{"\ts = AllocateShared() : shared f16[1024, 100] shared_row_major(1024, 100)", "sm_89", "Lower.E7", 2},
-		{"\ts = AllocateShared() : shared f16[1024, 100] shared_row_major(1024, 100)", "sm_90", "", 0},
+		{"\ts = AllocateShared() : shared f16[1024, 100] shared_row_major(1024, 100)", "sm_90a", "", 0},
+		{"\ts = AllocateShared() : shared f16[1024, 100] shared_row_major(1024, 100)", "sm_90", "Lower.E7", 2}, // which GPUs of capability 12 run
 		{"\ts = AllocateShared() : shared f16[1024, 40] shared_row_major(1024, 40)\n\tFreeShared(s)\n\tu = AllocateShared() : shared f16[1024, 40] shared_row_major(1024, 40)", "sm_89", "", 0},
 		{"\ts = AllocateShared() : shared f16[1024, 40] shared_row_major(1024, 40)\n\tu = AllocateShared() : shared f16[1024, 40] shared_row_major(1024, 40)", "sm_89", "Lower.E7", 3},
 		{"\tfor k in 0..n {\n\t\ts = AllocateShared() : shared f16[1024, 40] shared_row_major(1024, 40)\n\t}\n\tu = AllocateShared() : shared f16[1024, 40] shared_row_major(1024, 40)", "sm_89", "", 0},

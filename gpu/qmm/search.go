@@ -7,9 +7,11 @@ import (
 	"fmt"
 	"math"
 	"slices"
+	"strings"
 	"sync"
 	"time"
 
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/cache"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
@@ -288,14 +290,12 @@ func (l Linear) chooseOn(store *tune.Store, on device.Info, m int, c Call, choos
 			return Choice{}, "", err
 		}
 		return Choice{Plan: Decode, Schedule: p.Soon()}, "soon", nil
-	case c.Plan == "" && on.Driver != "" && on.Arch != warpgroups:
+	case c.Plan == "" && on.Arch != "" && on.Arch != warpgroups:
 		c.Plan = Decode
 	}
-	var sm int
-	n, _ := fmt.Sscanf(on.Arch, "sm_%d", &sm)
-	older, later := n == 1 && sm < 90, n == 1 && sm > 90
+	target, no := arch.Lookup(on.Arch) // the interpreter has none, and runs all
 	var lost error
-	if !older {
+	if no != nil || target.Capability() >= 90 {
 		found, ok, err := l.stored(store, on, m, c)
 		if ok {
 			return found, "store", nil
@@ -303,7 +303,7 @@ func (l Linear) chooseOn(store *tune.Store, on device.Info, m int, c Call, choos
 		lost = err
 	}
 	out, from, err := choose(m, c)
-	if err == nil && out.Plan == Decode && (older || later && out.Schedule.Warpgroups) { // later GPUs have other ones
+	if err == nil && out.Plan == Decode && no == nil && !runs(target, out.Schedule) {
 		from = "model"
 		out.Schedule, err = l.ChoosePlain(m)
 	}
@@ -311,6 +311,13 @@ func (l Linear) chooseOn(store *tune.Store, on device.Info, m int, c Call, choos
 		from = fmt.Sprintf("%s (%v)", from, lost)
 	}
 	return out, from, err
+}
+
+// runs reports whether all GPUs that a target is for run a schedule of [Decode]. Products of warpgroups are of one target; tensor copies and
+// clusters are taken where a target is of one GPU too: before sm_90 there are none, and sm_90 is for all later GPUs, which have less
+// shared memory than stages may take.
+func runs(target arch.Arch, s template.Schedule) bool {
+	return target.Name == warpgroups || s.Plain() || strings.HasSuffix(target.Name, "a") && !s.Warpgroups
 }
 
 // choice is what a call of m rows takes on an H200 without a search, and where that is from, "table" or "model".

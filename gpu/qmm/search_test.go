@@ -668,6 +668,73 @@ func TestChoosePlain(t *testing.T) {
 	}
 }
 
+// TestTargets takes schedules that their targets run: only sm_90a has products of warpgroups, and sm_90, which all later GPUs run that
+// have no target of their own, has neither clusters nor more shared memory than the smallest of them.
+func TestTargets(t *testing.T) {
+	other := 0
+	for _, name := range []string{"u1", "u3", "i4", "f8e4m3", "u4 zero=any group=32 act=bf16"} {
+		for _, m := range []int{1, 16, 64} {
+			for _, size := range [][2]int{{64, 64}, {8192, 8192}, {8192, 28672}} {
+				l := kind(t, name, size[0], size[1])
+				best, _, err := l.ChooseOn(nil, device.Info{Arch: "sm_90a"}, m, Call{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				for _, target := range []string{"sm_80", "sm_89", "sm_90", "sm_100", "sm_100a", "sm_103a", "sm_120"} {
+					for _, driver := range []string{"CUDA 13.0", ""} {
+						c, _, err := l.ChooseOn(nil, device.Info{Driver: driver, Arch: target}, m, Call{})
+						if err != nil || c.Plan != Decode || c.Schedule.Warpgroups || target != "sm_100a" && !c.Schedule.Plain() {
+							t.Errorf("%s %v, %d rows for %s: %s, %v", name, size, m, target, c, err)
+							continue
+						}
+						if c != best {
+							other++
+						}
+						if driver != "" {
+							compiles(t, l, c, target)
+						}
+					}
+				}
+			}
+		}
+	}
+	if other == 0 {
+		t.Error("sm_90a takes the same")
+	}
+	for _, target := range []string{"sm_90", "sm_120"} {
+		if e, err := kind(t, "i4", 64, 64).Export("of", target, Extra{}, 16); err != nil {
+			t.Errorf("%s: %v", target, err)
+		} else {
+			for _, p := range e.Programs {
+				if _, err := ptxOf(p, target); err != nil {
+					t.Errorf("%s: %s: %v", target, p.Name, err)
+				}
+			}
+		}
+	}
+}
+
+// compiles fails where a target does not have what a product by decode asks for.
+func compiles(t *testing.T, l Linear, c Choice, target string) {
+	t.Helper()
+	p, err := template.Decode(l.Form(), c.Schedule)
+	if err == nil {
+		_, err = ptxOf(p, target)
+	}
+	if err != nil {
+		t.Errorf("%s [%d, %d] for %s, %s: %v", l, l.N, l.K, target, c, err)
+	}
+}
+
+// ptxOf is a program's text for a target.
+func ptxOf(p *ir.Program, target string) (string, error) {
+	c, err := compile.Program(p, compile.Options{Arch: target})
+	if err != nil {
+		return "", err
+	}
+	return c.PTX()
+}
+
 // TestKept takes the shortest program of those that are nearly the fastest, whatever the order
 // in which they were timed, and of equally short ones the faster.
 func TestKept(t *testing.T) {
