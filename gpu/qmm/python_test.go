@@ -259,6 +259,13 @@ for name in sys.argv[1:]:
             print("takes", wrong)
         except ValueError:
             pass
+    # Weights of sizes that Go refuses, and no others, are refused.
+    for size, refused in numpy.load(name + "_sizes.npy"):
+        try:
+            sized = layer.quantized(w.double() * size, *order)
+            assert not refused, (name, size, layer.dequantize(*sized).abs().max())
+        except ValueError as e:
+            assert refused and ("would be" in str(e) or "want a scale of" in str(e)), (name, size, e)
     if hasattr(layer, "_exact"):
         assert layer._exact(*parts), name
         powers = all(v != v or abs(math.frexp(v)[0]) in (0, 0.5) for v in layer.VALUES)  # of two, or 0
@@ -330,7 +337,7 @@ assert shuffled
 		scales bool // all but a few, whose errors' squares are the same but for the order in which they are added up
 		kind   string
 	}
-	want := map[string]expected{}
+	want, refused := map[string]expected{}, map[bool]bool{}
 	for i, text := range append(Presets(), "i4", "u3 zero group=64", "f6e3m2 group=channel act=bf16", "u1 scale=bf16", "u4 zero group=16 scale=f8e4m3 factor", "i5 scale=f8e8m0", "u4 zero scale=f8e8m0 group=32", "f8e4m3 scale=bf16 factor", "f3e1m1 scale=f8e4m3 group=16 factor", "i4 group=32 rounded", "u4 zero=any group=64 rounded", "i4 group=32 scalebits=4", "u4 zero group=64 scalebits=5", "mxfp4 scalebits=1",
 		"f8e5m2", "f6e5m0", "f4e3m0", "mxfp4 factor", "i4 scale=bf16 factor act=bf16", "i4 scalebits=24", "u4 zero scalebits=24") {
 		l := kind(t, text, n, k)
@@ -361,6 +368,22 @@ assert shuffled
 		if err != nil {
 			t.Fatal(err)
 		}
+		sizes := []float64{1e-300, 1e-50, 1e-44, 1e-41, 1e-9, 1e-5, 1e5, 1e20, 1e38, 1e50, 1e290}
+		table := array.New(dtype.F64, len(sizes), 2)
+		for i, size := range sizes {
+			sized := array.New(dtype.F64, n, k)
+			for i, v := range plain.Floats() {
+				sized.Set(size*v, i/k, i%k)
+			}
+			table.Set(size, i, 0)
+			if _, err := l.Quantize(t.Context(), sized); err != nil {
+				table.Set(1, i, 1)
+				refused[size < 1] = true
+			}
+		}
+		if err := table.Save(filepath.Join(dir, name+"_sizes.npy")); err != nil {
+			t.Fatal(err)
+		}
 		args, want[name] = append(args, name), expected{off: array.RelFro(dequantized(t, q), plain), kind: text}
 		ties := array.New(dtype.F32, n, k)
 		for i, v := range plain.Floats() {
@@ -382,6 +405,9 @@ assert shuffled
 		if err := errors.Join(ties.Save(filepath.Join(dir, name+"_ties.npy")), codes.Save(filepath.Join(dir, name+"_codes.npy")), scales.Save(filepath.Join(dir, name+"_scales.npy"))); err != nil {
 			t.Fatal(err)
 		}
+	}
+	if len(refused) != 2 {
+		t.Errorf("weights that are too small and too large are refused: %v", refused)
 	}
 	if exact < 2 {
 		t.Errorf("%d modules look whether plain weights are exact", exact)

@@ -123,26 +123,35 @@ func (f *filling) inReach() error {
 	if f.One-f.One != 0 {
 		return fmt.Errorf("qmm: the factor of all weights of %s would be %v, as f32", f.Linear, f.One)
 	}
-	// Half a step above the greatest is still rounded to it.
-	most := f.ScaleType.Max() * (1 + math.Ldexp(1, -f.ScaleType.Row().Man-1))
-	if f.ScaleType == dtype.F8E8M0 {
-		most = math.Ldexp(f.ScaleType.Max(), 1) // weights are up to twice what a power of two stands for
-	}
-	greatest := 0.0
+	most, greatest := f.beyond(), 0.0
 	for i, s := range f.spans {
 		want := f.want(s, f.top)
 		if greatest = max(greatest, want); want > most {
 			return fmt.Errorf("qmm: weights [%d, %d…] of %s want a scale of %.3g, and %s holds up to %g; take another type of scales, or a factor", i%f.N, i/f.N*f.size, f.Linear, want, f.ScaleType, f.ScaleType.Max())
 		}
 	}
-	code := 1.0 // the least but 0
-	if f.WeightType.IsFloat() {
-		code = f.WeightType.Smallest()
-	}
-	if least := f.ScaleType.Smallest(); greatest > 0 && greatest*f.top < least*code/2 {
-		return fmt.Errorf("qmm: all weights of %s would be 0: they want a scale of %.3g at most, and %s begins at %g; take another type of scales, or a factor", f.Linear, greatest, f.ScaleType, least)
+	if greatest > 0 && greatest*f.top < f.lost() {
+		return fmt.Errorf("qmm: all weights of %s would be 0: they want a scale of %.3g at most, and %s begins at %g; take another type of scales, or a factor", f.Linear, greatest, f.ScaleType, f.ScaleType.Smallest())
 	}
 	return nil
+}
+
+// beyond is what scales are above that their type does not hold: half a step above the greatest is still rounded to it, and
+// weights are up to twice what a power of two stands for.
+func (l Linear) beyond() float64 {
+	if l.ScaleType == dtype.F8E8M0 {
+		return math.Ldexp(l.ScaleType.Max(), 1)
+	}
+	return l.ScaleType.Max() * (1 + math.Ldexp(1, -l.ScaleType.Row().Man-1))
+}
+
+// lost is what weights are below that become 0 with the least scale: half of the least code but 0.
+func (l Linear) lost() float64 {
+	code := 1.0
+	if l.WeightType.IsFloat() {
+		code = l.WeightType.Smallest()
+	}
+	return l.ScaleType.Smallest() * code / 2
 }
 
 // part are the plain weights of a group.
