@@ -8,9 +8,11 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 )
 
-// Sum is what all linear layers of a model take together, with weights of one kind and
+// Sum is what all linear layers of a model take together on one machine, with weights of one kind and
 // so many rows of x.
 type Sum struct {
+	GPU      string // which took the times of all layers, by one Driver
+	Driver   string
 	Kind     string // of layer, as [Parse] reads it
 	Weight   string // as [Linear.Name] has it
 	M        int
@@ -48,11 +50,12 @@ func (m Model) Plain() int64 {
 }
 
 // Sums are those of all kinds and numbers of rows of which rows hold each layer of the
-// model, in order of rows and width. Of a layer's rows the last one counts.
+// model, all by one GPU and driver, in order of rows and width. Of a layer's rows the last one counts.
 func (m Model) Sums(rows []Row) []Sum {
 	type key struct {
-		kind string
-		m    int
+		gpu, driver string
+		kind        string
+		m           int
 	}
 	layers := map[key][]*Row{}
 	kinds := map[string]Linear{}
@@ -62,7 +65,7 @@ func (m Model) Sums(rows []Row) []Sum {
 		if err != nil {
 			continue
 		}
-		k := key{l.String(), r.M}
+		k := key{r.GPU, r.Driver, l.String(), r.M}
 		kinds[k.kind] = l
 		if layers[k] == nil {
 			layers[k] = make([]*Row, len(m.Shapes))
@@ -76,7 +79,7 @@ func (m Model) Sums(rows []Row) []Sum {
 	var out []Sum
 next:
 	for k, list := range layers {
-		s := Sum{Kind: k.kind, Weight: kinds[k.kind].Name(), M: k.m, Bytes: m.Bytes(kinds[k.kind])}
+		s := Sum{GPU: k.gpu, Driver: k.driver, Kind: k.kind, Weight: kinds[k.kind].Name(), M: k.m, Bytes: m.Bytes(kinds[k.kind])}
 		all := true
 		for j, r := range list {
 			if r == nil {
@@ -92,7 +95,7 @@ next:
 		out = append(out, s)
 	}
 	slices.SortFunc(out, func(a, b Sum) int {
-		return cmp.Or(cmp.Compare(a.M, b.M), cmp.Compare(a.Bytes, b.Bytes), strings.Compare(a.Kind, b.Kind))
+		return cmp.Or(cmp.Compare(a.M, b.M), cmp.Compare(a.Bytes, b.Bytes), strings.Compare(a.Kind, b.Kind), strings.Compare(a.GPU, b.GPU), strings.Compare(a.Driver, b.Driver))
 	})
 	return out
 }

@@ -62,6 +62,24 @@ func TestSums(t *testing.T) {
 	}
 }
 
+// TestSumsOfOne adds up what one GPU and driver took, and nothing else.
+func TestSumsOfOne(t *testing.T) {
+	m := Model{"small", []Shape{{"a", 256, 512, 1}, {"b", 512, 256, 1}}}
+	row := func(gpu, driver string, n, k int, us float64) Row {
+		r := Row{Weight: "u4", Act: "f16", Scale: "f16", Group: 128, M: 1, N: n, K: k}
+		r.GPU, r.Driver, r.MedianUs = gpu, driver, us
+		return r
+	}
+	all := []Row{row("A", "1", 256, 512, 1000), row("A", "1", 512, 256, 2000), row("A", "2", 256, 512, 4000), row("B", "1", 512, 256, 8000)}
+	if sums := m.Sums(all); len(sums) != 1 || sums[0].GPU != "A" || sums[0].Driver != "1" || sums[0].Ms != 3 {
+		t.Errorf("%+v", sums)
+	}
+	all = append(all, row("A", "2", 512, 256, 16000), row("B", "1", 256, 512, 32000))
+	if sums := m.Sums(all); len(sums) != 3 || sums[0].Ms != 3 || sums[1].Driver != "2" || sums[1].Ms != 20 || sums[2].GPU != "B" || sums[2].Ms != 40 {
+		t.Errorf("%+v", sums)
+	}
+}
+
 // TestCompare has a stand-in for Python time cuBLAS.
 func TestCompare(t *testing.T) {
 	if runtime.GOOS == "windows" {

@@ -213,6 +213,7 @@ type line struct {
 // sum is a model, a type and a number of rows of x.
 type sum struct {
 	Model, Weight string
+	Driver        string
 	M             int
 	Ms, Cublas    float64
 	Times, GB     float64
@@ -234,12 +235,38 @@ type table struct {
 	Most  float64 // the greatest OfCublas
 }
 
-// Page is the report on rows as HTML. It is the same for the same rows.
+// once are rows of one GPU, each once: files that are given twice, or hold what others do, count once.
+func once(rows []qmm.Row) ([]qmm.Row, error) {
+	seen, gpus := map[string]bool{}, map[string]bool{}
+	var out []qmm.Row
+	for _, r := range rows {
+		text, err := json.Marshal(r)
+		if err != nil {
+			return nil, fmt.Errorf("report: %w", err)
+		}
+		if !seen[string(text)] {
+			out = append(out, r)
+		}
+		seen[string(text)], gpus[cmp.Or(r.GPU, unnamed)] = true, true
+	}
+	if len(gpus) > 1 {
+		return nil, fmt.Errorf("report: rows of %s: roofs and times of a page are of one GPU; make a page of each", strings.Join(slices.Sorted(maps.Keys(gpus)), " and "))
+	}
+	return out, nil
+}
+
+// unnamed is what a GPU is called of which rows do not tell.
+const unnamed = "an unnamed GPU"
+
+// Page is the report on rows of one GPU as HTML. It is the same for the same rows, however often each is there.
 func Page(title string, rows []qmm.Row) ([]byte, error) {
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("report: no rows")
 	}
-	rows = slices.Clone(rows)
+	rows, err := once(rows)
+	if err != nil {
+		return nil, err
+	}
 	slices.SortStableFunc(rows, func(a, b qmm.Row) int {
 		return cmp.Or(cmp.Compare(a.M, b.M), -cmp.Compare(a.N*a.K, b.N*b.K), strings.Compare(a.Layer, b.Layer), -strings.Compare(a.Act, b.Act), cmp.Compare(width(a), width(b)), strings.Compare(a.Weight, b.Weight), strings.Compare(form(a), form(b)))
 	})
@@ -247,7 +274,7 @@ func Page(title string, rows []qmm.Row) ([]byte, error) {
 	p := page{Title: title}
 	origins := map[string]bool{}
 	for _, r := range rows {
-		origins[fmt.Sprintf("%s, %s, %s", cmp.Or(r.GPU, "an unnamed GPU"), cmp.Or(r.Driver, "an unnamed driver"), cmp.Or(strings.SplitN(r.Written, "T", 2)[0], "without a date"))] = true
+		origins[fmt.Sprintf("%s, %s, %s", cmp.Or(r.GPU, unnamed), cmp.Or(r.Driver, "an unnamed driver"), cmp.Or(strings.SplitN(r.Written, "T", 2)[0], "without a date"))] = true
 	}
 	p.From = strings.Join(slices.Sorted(maps.Keys(origins)), "; ")
 	if t.memory > 0 {
@@ -346,12 +373,12 @@ func schedule(r qmm.Row) string {
 	return s.String()
 }
 
-// models are the sums of all models whose layers were all measured.
+// models are the sums of all models whose layers were all measured by one driver.
 func models(rows []qmm.Row) []sum {
 	var out []sum
 	for _, m := range qmm.Models() {
 		for _, s := range m.Sums(rows) {
-			out = append(out, sum{Model: m.Name, Weight: s.Weight, M: s.M, Ms: s.Ms, Cublas: s.CublasMs, Times: s.OfCublas(), GB: float64(s.Bytes) / 1e9})
+			out = append(out, sum{Model: m.Name, Weight: s.Weight, Driver: s.Driver, M: s.M, Ms: s.Ms, Cublas: s.CublasMs, Times: s.OfCublas(), GB: float64(s.Bytes) / 1e9})
 		}
 	}
 	return out

@@ -157,6 +157,36 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestOnce makes the same page of rows that are there twice, none of rows of two GPUs, and adds up no layers of two drivers.
+func TestOnce(t *testing.T) {
+	var rows []qmm.Row
+	for _, s := range qmm.Models()[0].Shapes {
+		rows = append(rows, row("u4", s.Name, 1, s.N, s.K, 10))
+	}
+	made := func(rows []qmm.Row) string {
+		page, err := Page("once", rows)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(page)
+	}
+	page := made(rows)
+	if !strings.Contains(page, "<td>"+qmm.Models()[0].Name+"</td>") {
+		t.Error("no total of the model")
+	}
+	if made(append(rows, rows...)) != page {
+		t.Error("rows that are there twice make another page")
+	}
+	rows[1].Driver = "CUDA 14.0"
+	if strings.Contains(made(rows), "<td>"+qmm.Models()[0].Name+"</td>") {
+		t.Error("a total of layers that two drivers took")
+	}
+	rows[1].GPU = "NVIDIA H100"
+	if _, err := Page("two", rows); err == nil || !strings.Contains(err.Error(), "rows of NVIDIA H100 and NVIDIA H200") || !strings.Contains(err.Error(), "a page of each") {
+		t.Error(err)
+	}
+}
+
 // TestForms has rows of one type in other groups, or with other scales, under rooflines of their own.
 func TestForms(t *testing.T) {
 	mx := row("f4e2m1", "o", 1, 8192, 8192, 14)
