@@ -38,11 +38,41 @@ func Rows(name string, data []byte) ([]qmm.Row, error) {
 		if _, err := r.Linear(); err != nil {
 			return nil, fmt.Errorf("report: row %d of %s is no product as tilus-lab bench --json writes them: weight %q, act %q, scale %q, group %d", i+1, name, r.Weight, r.Act, r.Scale, r.Group)
 		}
-		if r.M < 1 || !(r.MedianUs > 0) {
-			return nil, fmt.Errorf("report: row %d of %s is no measured product: %s, %d rows of x by [%d, %d], median_us %v", i+1, name, r.Weight, r.M, r.N, r.K, r.MedianUs)
+		if wrong := nonsense(r); wrong != "" {
+			return nil, fmt.Errorf("report: row %d of %s is no measured product: %s, %d rows of x by [%d, %d], %s; leave it out, or measure it again", i+1, name, r.Weight, r.M, r.N, r.K, wrong)
 		}
 	}
 	return rows, nil
+}
+
+// Times of products and of what stands beside them: less is no launch, more nobody waits for.
+const shortest, longest = 0.1, 1e9 // µs
+
+// nonsense says what of a row no measurement gives; "" where it may be one. Times beside the product's own, and bytes, are
+// 0 where nothing was measured beside it.
+func nonsense(r qmm.Row) string {
+	for _, t := range []struct {
+		name string
+		us   float64
+		none bool // may be 0
+	}{{"median_us", r.MedianUs, false}, {"read_us", r.ReadUs, true}, {"cublas_us", r.CublasUs, true}} {
+		if !(t.us >= shortest && t.us <= longest) && !(t.us == 0 && t.none) {
+			return fmt.Sprintf("%s %v, which is not from %v to %g", t.name, t.us, shortest, longest)
+		}
+	}
+	switch {
+	case r.M < 1 || r.M > qmm.MaxSize:
+		return fmt.Sprintf("m %d, which is not from 1 to %d", r.M, qmm.MaxSize)
+	case r.Bytes < 0 || r.Bytes == 0 && r.ReadUs > 0:
+		return fmt.Sprintf("bytes %d beside read_us %v", r.Bytes, r.ReadUs)
+	case !(r.Ratio >= 0) || !(r.OfCublas >= 0):
+		return fmt.Sprintf("ratio %v, of_cublas %v", r.Ratio, r.OfCublas)
+	case !(r.Error >= 0 && r.Error < 1):
+		return fmt.Sprintf("error %v, which is relative, less than 1", r.Error)
+	case !slices.Contains([]string{"", "equal", "close", "unchecked"}, r.Result):
+		return fmt.Sprintf("result %q, not equal, close or unchecked", r.Result)
+	}
+	return ""
 }
 
 // Tera is what a product's matrix operations come to in 10^12 a second.

@@ -157,6 +157,23 @@ func TestRows(t *testing.T) {
 	}
 }
 
+// TestNonsense refuses rows that no measurement gives, with their place, and takes those that do not tell all.
+func TestNonsense(t *testing.T) {
+	good := `{"weight":"u4","act":"f16","scale":"f16","group":128,"m":1,"n":256,"k":512,"median_us":3`
+	for _, text := range []string{"", `,"read_us":0,"bytes":0`, `,"read_us":2.5,"bytes":65536,"ratio":1.2,"error":0.0002,"result":"close","cublas_us":6,"of_cublas":2`} {
+		if _, err := Rows("f", []byte("["+good+text+"}]")); err != nil {
+			t.Errorf("%s: %v", text, err)
+		}
+	}
+	for _, text := range []string{`"read_us":-1`, `"read_us":1e300`, `"read_us":2,"bytes":0`, `"bytes":-1`, `"result":"wrong"`, `"error":5`, `"error":-0.1`, `"median_us":1e300`, `"median_us":1e-9`, `"median_us":-3`, `"m":0`, `"cublas_us":-2`, `"ratio":-1`, `"of_cublas":-1`} {
+		rows, err := Rows("f", []byte("["+good+"},"+good+","+text+"}]"))
+		name, _, _ := strings.Cut(strings.Trim(text, `"`), `"`)
+		if err == nil || !strings.Contains(err.Error(), "row 2 of f is no measured product") || !strings.Contains(err.Error(), name+" ") || !strings.Contains(err.Error(), "leave it out") {
+			t.Errorf("%s: %v, %v", text, rows, err)
+		}
+	}
+}
+
 // TestOnce makes the same page of rows that are there twice, none of rows of two GPUs, and adds up no layers of two drivers.
 func TestOnce(t *testing.T) {
 	var rows []qmm.Row
