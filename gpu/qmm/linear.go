@@ -171,10 +171,10 @@ func (l Linear) Check() (Linear, error) {
 		return l, fmt.Errorf("qmm: a layer of %d outputs and %d inputs: there are 1 to %d of each", l.N, l.K, MaxSize)
 	}
 	if l.ScaleBits < 0 || l.ScaleBits > dtype.F32.Row().Man+1 {
-		return l, fmt.Errorf("qmm: scales of %d significant bits: they have 1 to %d, or 0 for as many as their type has", l.ScaleBits, dtype.F32.Row().Man+1)
+		return l, fmt.Errorf("qmm: scales of %d significant bits: they have 1 to %d; leave scalebits out (ScaleBits 0) for as many as the weights ask for", l.ScaleBits, dtype.F32.Row().Man+1)
 	}
 	if l.Group > MaxSize {
-		return l, fmt.Errorf("qmm: groups of %d inputs, of which a layer has at most %d; Group 0 (group=channel) is one scale for each output", l.Group, MaxSize)
+		return l, fmt.Errorf("qmm: groups of %d inputs, of which a layer has at most %d; group=channel (Group 0) is one scale for each output", l.Group, MaxSize)
 	}
 	p, err := template.PlanOf(l.Form())
 	if err != nil {

@@ -87,7 +87,7 @@ func (l Linear) module(name, target string, extra Extra, rows ...int) (*module, 
 	if err != nil {
 		return nil, err
 	}
-	wish := l.ScaleBits
+	wish := l
 	if l.AnyZero || !l.Form().Expands(l.ScaleBits) {
 		l.ScaleBits = 0 // no program is other for it
 	}
@@ -95,11 +95,11 @@ func (l Linear) module(name, target string, extra Extra, rows ...int) (*module, 
 	if err != nil {
 		return nil, fmt.Errorf("qmm: %w", err)
 	}
-	m := &module{Linear: l, asked: l, plan: p, name: name, Extra: extra, by: map[string]*ir.Program{}}
+	m := &module{Linear: l, asked: l, wish: wish, plan: p, name: name, Extra: extra, by: map[string]*ir.Program{}}
 	if least, most := l.Form().Reach(); l.ScaleType == dtype.F8E8M0 && p.Bounded() && p.From >= least && math.Ldexp(1, p.To) <= most {
 		m.ScaleBits = 1 // of all that the module takes
 	}
-	if m.bits = wish; wish == 0 && l.ScaleType != dtype.F8E8M0 {
+	if m.bits = wish.ScaleBits; m.bits == 0 && l.ScaleType != dtype.F8E8M0 {
 		m.bits = l.Usual().ScaleBits
 	}
 	if err := m.add("pack", func() (*ir.Program, error) { return template.Pack(l.Form()) }); err != nil {
@@ -143,6 +143,7 @@ type module struct {
 	Linear // with the ScaleBits of all weights that it takes
 	Extra
 	asked    Linear // as it was before
+	wish     Linear // with the ScaleBits that Quantize is asked for
 	plan     *template.Plan
 	name     string
 	programs []*ir.Program
@@ -325,7 +326,7 @@ func (m *module) data() (map[string]any, error) {
 		"Packed": shape[0] * shape[1] * shape[2], "ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Powers": l.ScaleType == dtype.F8E8M0, "Float": l.WeightType.IsFloat(),
 		"Positive": l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint, "Most": number(l.ScaleType.Max()), "Least": number(l.ScaleType.Smallest()), "Beyond": number(l.beyond()), "Lost": number(l.lost()),
 		"Looks": p.Bounded() || kind.ScaleBits > 0, "ScaleBits": kind.ScaleBits, "Quantized": quantized, "Neighbours": quantized > 0 && quantized <= scarce, "Held": l.Form().Expands(quantized), "Twos": l.Form().ExpandBits() > 0,
-		"Small": math.Ilogb(l.ScaleType.Smallest()), "Spare": room, "Full": number(full(l.ScaleType)), "Sorted": sorted, "Upwards": upwards, "Expand": m.by[Expand] != nil, "Exact": slices.ContainsFunc(m.products, func(p exportedProduct) bool { return p.Expands }), "Reach": least, "Largest": number(largest), "Bounded": p.Bounded(), "Near": p.Near, "Rounded": p.Rounded, "From": p.From, "To": p.To, "Greatest": number(p.Greatest()),
+		"Small": math.Ilogb(l.ScaleType.Smallest()), "Spare": room, "Full": number(m.wish.full()), "Sorted": sorted, "Upwards": upwards, "Expand": m.by[Expand] != nil, "Exact": slices.ContainsFunc(m.products, func(p exportedProduct) bool { return p.Expands }), "Reach": least, "Largest": number(largest), "Bounded": p.Bounded(), "Near": p.Near, "Rounded": p.Rounded, "From": p.From, "To": p.To, "Greatest": number(p.Greatest()),
 	}, nil
 }
 

@@ -182,7 +182,7 @@ func (f *filling) group(i int, to grid) float64 {
 // factor is that of all weights: with it the greatest weight has a [full] scale. It is a
 // power of two, which takes no bits of the products, where such factors expand.
 func (q *Weights) factor(most, top float64) float64 {
-	one := float64(float32(most / (full(q.ScaleType) * top)))
+	one := float64(float32(most / (q.full() * top)))
 	if one > 0 && q.Form().ExpandBits() > 0 {
 		one = float64(float32(math.Ldexp(1, math.Ilogb(one)+1)))
 	}
@@ -192,13 +192,19 @@ func (q *Weights) factor(most, top float64) float64 {
 	return one
 }
 
-// full is the scale that the greatest weight has beside a factor: the greatest of the type, which leaves most room to groups of less; 1 where the type
-// has the exponents of f32, which holds sums before the factor.
-func full(t dtype.Type) float64 {
+// full is the scale that the greatest weight has beside a factor: the greatest of the type, and of as many bits as scales are to have, which leaves
+// most room to groups of less; 1 where the type has the exponents of f32, which holds sums before the factor.
+func (l Linear) full() float64 {
+	t := l.ScaleType
 	if t.Row().Exp >= 8 {
 		return 1
 	}
-	return t.Max()
+	most := t.Max()
+	if l.ScaleBits == 0 {
+		return most
+	}
+	unit := math.Ilogb(most) + 1 - l.ScaleBits
+	return math.Ldexp(math.Floor(math.Ldexp(most, -unit)), unit)
 }
 
 // want is the scale of a group before it is rounded.

@@ -334,8 +334,29 @@ func TestFactorInReach(t *testing.T) {
 		for _, v := range q.Scales.Floats() {
 			greatest = max(greatest, v)
 		}
-		if want := full(l.ScaleType); !(greatest >= want/2 && greatest <= 2*want) {
+		if want := l.full(); !(greatest >= want/2 && greatest <= 2*want) {
 			t.Errorf("%s: the greatest scale is %g, not about %g", text, greatest, want)
+		}
+	}
+}
+
+// TestFewScaleBits has scales beside a factor have no more significant bits than they are to have: the greatest scale of
+// the type has more.
+func TestFewScaleBits(t *testing.T) {
+	w := normal(dtype.F32, 12, 64, 512)
+	for _, text := range []string{"nvfp4", "nvfp4 act=bf16", "f8e4m3 scale=f8e4m3 group=16 factor", "u4 zero group=16 scale=f8e4m3 factor", "i4 factor", "i4 scale=bf16 act=bf16 factor"} {
+		for size := 1.0; size > 1e-8; size /= 20 {
+			sized := array.New(dtype.F32, 64, 512)
+			for i, v := range w.Floats() {
+				sized.Set(size*v, i/512, i%512)
+			}
+			for bits := 1; bits <= 4; bits++ {
+				l := kind(t, fmt.Sprintf("%s scalebits=%d", text, bits), 64, 512)
+				q, err := l.Quantize(t.Context(), sized)
+				if err != nil || q.ScaleBits > bits || q.ScaleBits == 0 && size == 1 { // smaller ones programs may not fold
+					t.Fatalf("%s, weights of %g: scales have %d bits, %v", l, size, q.ScaleBits, err)
+				}
+			}
 		}
 	}
 }

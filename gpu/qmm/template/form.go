@@ -58,7 +58,7 @@ func (f Form) check() error {
 	case f.Scale != dtype.F16 && f.Scale != dtype.BF16 && f.Scale != dtype.F8E8M0 && f.Scale != dtype.F8E4M3:
 		return fmt.Errorf("template: scales of %s: they are f16, bf16, f8e8m0 or f8e4m3", f.Scale)
 	case f.Group != 0 && f.Group != 16 && f.Group != 32 && f.Group != 64 && (f.Group < Turn || f.Group%Turn != 0):
-		return fmt.Errorf("template: groups of %d: they are of 16, 32, 64, or a multiple of %d, or 0 (group=channel) for one to an output", f.Group, Turn)
+		return fmt.Errorf("template: groups of %d: they are of 16, 32, 64, or a multiple of %d, or group=channel (Group 0) for one to an output", f.Group, Turn)
 	case f.Zero && (!w.IsInt() || w.Signed()):
 		return fmt.Errorf("template: zero points for %s: only unsigned weights have them", w)
 	case f.Far && f.Scale != dtype.F8E8M0:
