@@ -94,6 +94,9 @@ func OpenTensors(path string) (*Tensors, error) {
 // ReadTensors is [OpenTensors] of size bytes that are read from r; errors call them file.
 // Format: https://huggingface.co/docs/safetensors
 func ReadTensors(r io.ReaderAt, size int64, file string) (*Tensors, error) {
+	if r == nil {
+		return nil, fmt.Errorf("array: ReadTensors: %s: there is nothing to read from, but nil; bytes.NewReader reads bytes, OpenTensors a file", file)
+	}
 	heads, data, err := tensorHeads(r, size, file)
 	if err != nil {
 		return nil, err
@@ -259,7 +262,7 @@ func (t *Tensors) read(name string, h tensorHead) (*Array, error) {
 		return nil, fileError(h.in.name, codeShort, "the header is wrong", "%s has %d bytes, and %s%s takes %d", name, to-from, typ, shapeText(h.Shape), bytes)
 	}
 	content := make([]byte, bytes)
-	if _, err := h.in.r.ReadAt(content, h.in.data+h.Bytes[0]); err != nil && !(err == io.EOF && bytes == 0) {
+	if err := readAt(h.in.r, content, h.in.data+h.Bytes[0]); err != nil {
 		return nil, fmt.Errorf("array: Load: %s: %w", h.in.name, err)
 	}
 	a := &Array{Type: typ, Shape: slices.Clone(h.Shape), Data: content}
@@ -296,14 +299,26 @@ func ofTensors(path string) bool {
 	return strings.HasSuffix(path, tensorsSuffix) || strings.HasSuffix(path, indexSuffix)
 }
 
+// readAt fills b with what is at a place; readers may tell the end of a file beside all that was asked for.
+func readAt(r io.ReaderAt, b []byte, at int64) error {
+	n, err := r.ReadAt(b, at)
+	if n == len(b) {
+		return nil
+	}
+	return err
+}
+
 // tensorHeads reads the header of a .safetensors file of so many bytes; data is where its arrays begin.
 func tensorHeads(r io.ReaderAt, size int64, file string) (heads map[string]tensorHead, data int64, err error) {
 	bad := func(format string, args ...any) error {
 		return fileError(file, codeHeader, "save it with safetensors", format, args...)
 	}
 	var start [8]byte
-	if _, err := r.ReadAt(start[:], 0); err != nil {
+	switch err := readAt(r, start[:], 0); {
+	case errors.Is(err, io.EOF):
 		return nil, 0, bad("the file ends inside the header: this is no .safetensors file")
+	case err != nil:
+		return nil, 0, fmt.Errorf("array: Load: %s: %w", file, err)
 	}
 	n := binary.LittleEndian.Uint64(start[:])
 	switch {
@@ -313,7 +328,7 @@ func tensorHeads(r io.ReaderAt, size int64, file string) (heads map[string]tenso
 		return nil, 0, bad("the header has %d bytes, and at most %d are read", n, maxTensorsHeader)
 	}
 	text := make([]byte, n)
-	if _, err := r.ReadAt(text, 8); err != nil {
+	if err := readAt(r, text, 8); err != nil {
 		return nil, 0, fmt.Errorf("array: Load: %s: %w", file, err)
 	}
 	var parts map[string]json.RawMessage

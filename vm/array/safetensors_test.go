@@ -5,6 +5,7 @@ import (
 	"encoding/binary"
 	"errors"
 	"fmt"
+	"io"
 	"io/fs"
 	"os"
 	"path/filepath"
@@ -249,4 +250,32 @@ func FuzzTensors(f *testing.F) {
 		}
 		_ = a.String()
 	})
+}
+
+// endsWith reads bytes, and tells that they end beside the last of them, as readers may.
+type endsWith []byte
+
+func (b endsWith) ReadAt(p []byte, at int64) (int, error) {
+	n := copy(p, b[min(at, int64(len(b))):])
+	if int(at)+n == len(b) {
+		return n, io.EOF
+	}
+	return n, nil
+}
+
+// TestReadTensors: an end that is told beside all bytes is none, and an error of a reader stays that.
+func TestReadTensors(t *testing.T) {
+	f, err := ReadTensors(endsWith(byLibrary), int64(len(byLibrary)), "x")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if a, err := f.Array("c"); err != nil || a.Header() != "f8e4m3[3]" {
+		t.Errorf("%v, %v", a, err)
+	}
+	if _, err := ReadTensors(nil, 10, "x"); err == nil || !strings.Contains(err.Error(), "OpenTensors") {
+		t.Errorf("nothing to read from: %v", err)
+	}
+	if _, err := OpenTensors(t.TempDir()); err == nil || strings.Contains(err.Error(), codeHeader) {
+		t.Errorf("a directory: %v", err)
+	}
 }
