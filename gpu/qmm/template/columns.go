@@ -22,6 +22,9 @@ const (
 //
 // Parameters are x, order, an i32[K], y, M and K.
 func Gather(act dtype.Type) (*ir.Program, error) {
+	if err := checkAct(act); err != nil {
+		return nil, err
+	}
 	const width = gatherWarps * 32 * gatherColumns
 	b := build.Program(fmt.Sprintf("gather_%s", act), build.Warps(gatherWarps), build.Grid(ceilText("M", gatherRows), ceilText("K", width)))
 	x, order, y := b.Pointer("x", act), b.Pointer("order", dtype.I32), b.Pointer("y", act)

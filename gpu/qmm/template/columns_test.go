@@ -3,6 +3,7 @@ package template
 import (
 	"fmt"
 	"math/rand/v2"
+	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
@@ -39,6 +40,15 @@ func TestGather(t *testing.T) {
 					t.Error(r)
 				}
 			})
+		}
+	}
+}
+
+// TestGatherTypes: x is of a type of activations.
+func TestGatherTypes(t *testing.T) {
+	for _, act := range []dtype.Type{0, dtype.I4, dtype.F32} {
+		if _, err := Gather(act); err == nil || !strings.Contains(err.Error(), "f16 or bf16") {
+			t.Errorf("columns of %s: %v", act, err)
 		}
 	}
 }

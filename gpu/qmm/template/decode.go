@@ -177,8 +177,26 @@ func (s Schedule) Ringed() bool { return s.Stages > 0 && s.Parts > 1 }
 // so that the program has a workspace.
 func (s Schedule) Shares() bool { return !s.Joint && (s.Splits > 1 || s.Streams()) }
 
+// alone finds what is set without that beside which it is for, and would be as nothing.
+func (s Schedule) alone() error {
+	switch {
+	case s.Stages < 0 || s.Parts < 0:
+		return fmt.Errorf("template: %d stages and %d warps along k: there are none of either, 0, or more", s.Stages, s.Parts)
+	case s.Stages == 0 && (s.Digits || s.Warpgroups || s.Fixed || s.Long || s.Blocks != 0):
+		return fmt.Errorf("template: Digits, Warpgroups, Fixed, Long or %d Blocks without Stages, beside which they are; set Stages, from 2 on, or leave them out", s.Blocks)
+	case s.Fixed && !s.Digits && !s.Warpgroups:
+		return fmt.Errorf("template: Fixed without Digits or Warpgroups, beside which it is; set one of them, or leave Fixed out")
+	case s.Long && !s.Digits:
+		return fmt.Errorf("template: Long without Digits, beside which it is; set Digits, or leave Long out")
+	}
+	return nil
+}
+
 // fill takes defaults for zero fields and checks the others.
 func (s Schedule) fill(p *Plan) (Schedule, error) {
+	if err := s.alone(); err != nil {
+		return s, err
+	}
 	depth := 2
 	if p.Tiles*p.Stored.Bits() > 12 || s.Streams() {
 		depth = 1

@@ -46,6 +46,14 @@ type Form struct {
 	Rounded bool
 }
 
+// checkAct finds what is no type of activations.
+func checkAct(t dtype.Type) error {
+	if t != dtype.F16 && t != dtype.BF16 {
+		return fmt.Errorf("template: activations of %s: they are f16 or bf16", t)
+	}
+	return nil
+}
+
 // check finds what no program could do.
 func (f Form) check() error {
 	w := f.Weight
@@ -53,8 +61,8 @@ func (f Form) check() error {
 	switch {
 	case !known:
 		return fmt.Errorf("template: weights of %s: they are u1 to u8, i2 to i8, or floats of 3 to 8 bits", w)
-	case f.Act != dtype.F16 && f.Act != dtype.BF16:
-		return fmt.Errorf("template: activations of %s: they are f16 or bf16", f.Act)
+	case checkAct(f.Act) != nil:
+		return checkAct(f.Act)
 	case f.Scale != dtype.F16 && f.Scale != dtype.BF16 && f.Scale != dtype.F8E8M0 && f.Scale != dtype.F8E4M3:
 		return fmt.Errorf("template: scales of %s: they are f16, bf16, f8e8m0 or f8e4m3", f.Scale)
 	case f.Group != 0 && f.Group != 16 && f.Group != 32 && f.Group != 64 && (f.Group < Turn || f.Group%Turn != 0):
