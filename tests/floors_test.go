@@ -31,7 +31,7 @@ const floors = `
  3 vm/text  vm/hlo/index  vm/hlo/eval  vm/hlo/rand  gpu/arch  gpu/emit/approx
  2 vm/ir  vm/hlo
  1 vm/dtype  vm/layout/*  vm/affine  vm/array  vm/recipe
- 0 web/facts  vm/diag  vm/memo  vm/corpus  gpu/cuda  gpu/cache  notebooks
+ 0 web/facts  vm/diag  vm/memo  vm/workers  vm/corpus  gpu/cuda  gpu/cache  notebooks
 `
 
 // inFloor are the arrows allowed inside one floor.

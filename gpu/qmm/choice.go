@@ -3,6 +3,7 @@ package qmm
 import (
 	"cmp"
 	"fmt"
+	"slices"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
@@ -77,7 +78,7 @@ func (c Choice) programs(l Linear, m int) (out []*ir.Program, err error) {
 		add(template.Decode(l.Form(), c.Schedule))
 	case Expand:
 		add(template.Expand(l.Form()))
-		add(Plain(l.ActType, m, l.N, template.H200().SMs))
+		add(Plain(l.Form().Act, m, l.N, template.H200().SMs))
 	default:
 		add(template.Arrange(l.Form(), c.Wide))
 		add(template.Wide(l.Form(), c.Wide))
@@ -118,7 +119,15 @@ func (l Linear) Choices(plan string, m, tries int) ([]Choice, error) {
 	case Expand:
 		out = []Choice{{Plan: plan}}
 	default:
-		return nil, fmt.Errorf("qmm: no plan %q; there are %s, %s, %s and %s", plan, Decode, Wide, Prefill, Expand)
+		return nil, checkPlan(plan)
 	}
 	return out, nil
+}
+
+// checkPlan finds names that no plan has.
+func checkPlan(name string) error {
+	if !slices.Contains([]string{Decode, Wide, Prefill, Expand}, name) {
+		return fmt.Errorf("qmm: no plan %q; there are %s, %s, %s and %s", name, Decode, Wide, Prefill, Expand)
+	}
+	return nil
 }

@@ -22,12 +22,12 @@ import (
 	"slices"
 	"strconv"
 	"strings"
-	"sync"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/workers"
 )
 
 // Linear is a kind of quantised linear layer: w[n, k] = (q[n, k] − z)·s, where s and z
@@ -110,6 +110,7 @@ func Preset(name string, n, k int) (Linear, error) {
 // Name is the preset that the layer is of, or else its type of weights, with what is not as usual for
 // products that are measured: zero points, groups, scales and a factor.
 func (l Linear) Name() string {
+	l = l.typed()
 	for _, p := range presets {
 		f := p.form.Form()
 		if f.Act, f.Far = l.ActType, l.Far; f != l.Form() {
@@ -132,7 +133,7 @@ func (l Linear) Name() string {
 	} else if l.Group != 128 {
 		s += fmt.Sprintf(" group=%d", l.Group)
 	}
-	if l.ScaleType != 0 && l.ScaleType != dtype.F16 {
+	if l.ScaleType != dtype.F16 {
 		s += " scale=" + l.ScaleType.String()
 	}
 	if l.Factor {
@@ -159,14 +160,20 @@ func checkRows(m int) error {
 	return nil
 }
 
-// Check finds what no layer could be, and fills defaults in.
-func (l Linear) Check() (Linear, error) {
+// typed is the layer with the defaults of types that are left out.
+func (l Linear) typed() Linear {
 	if l.ActType == 0 {
 		l.ActType = dtype.F16
 	}
 	if l.ScaleType == 0 {
 		l.ScaleType = dtype.F16
 	}
+	return l
+}
+
+// Check finds what no layer could be, and fills defaults in.
+func (l Linear) Check() (Linear, error) {
+	l = l.typed()
 	if l.N < 1 || l.K < 1 || l.N > MaxSize || l.K > MaxSize {
 		return l, fmt.Errorf("qmm: a layer of %d outputs and %d inputs: there are 1 to %d of each", l.N, l.K, MaxSize)
 	}
@@ -195,13 +202,16 @@ func (l Linear) Check() (Linear, error) {
 
 // bounded reports whether Far says anything of the layer.
 func (l Linear) bounded() bool {
-	return l.ScaleType == dtype.F8E8M0 || l.Form().Exacts(1) || l.folding() != nil
+	return l.Form().Scale == dtype.F8E8M0 || l.Form().Exacts(1) || l.folding() != nil
 }
 
 // Activations are an array, such as x or a bias, in the type of x and y. The error, which begins with the array's name, is of a number
-// beyond that type, which would become infinite, or of an infinity or NaN, of which no product is a number.
+// beyond that type, which would become infinite, of an infinity or NaN, of which no product is a number, or of an array that is none.
 func (l Linear) Activations(name string, a *array.Array) (*array.Array, error) {
-	t := l.ActType
+	if err := complete(a); err != nil {
+		return nil, fmt.Errorf("%s %w", name, err)
+	}
+	t := l.typed().ActType
 	out := a.Cast(t)
 	for i := range out.Len() {
 		r := t.Decode(out.Code(i))
@@ -231,8 +241,23 @@ func elementAt(i int, shape []int) string {
 	return "[" + strings.Join(at, ", ") + "]"
 }
 
+// complete finds an array that is not there, or without all the bytes of its type and shape, as hand-made ones may be; errors go on behind its name.
+func complete(a *array.Array) error {
+	if a == nil {
+		return errors.New("is no array, but nil; array.New, array.FromFloats and array.Load make some")
+	}
+	if err := array.CheckShape(a.Type, a.Shape...); err != nil {
+		return fmt.Errorf("is no array: %w", err)
+	}
+	if takes := dtype.PackedBytes(a.Type.Bits(), a.Len()); len(a.Data) != takes {
+		return fmt.Errorf("has %d bytes, and %s takes %d; make it by array.New or array.FromBytes", len(a.Data), a.Header(), takes)
+	}
+	return nil
+}
+
 // Form is what the programs of the layer depend on.
 func (l Linear) Form() template.Form {
+	l = l.typed()
 	f := template.Form{Weight: l.WeightType, Act: l.ActType, Scale: l.ScaleType, Group: l.Group, Zero: l.ZeroPoint, AnyZero: l.AnyZero, Factor: l.Factor}
 	if l.ScaleType.Bits() == 16 {
 		f.Exact = !l.Far && f.Exacts(l.ScaleBits)
@@ -306,6 +331,9 @@ func (l Linear) Quantize(ctx context.Context, w *array.Array) (*Weights, error) 
 	if !slices.Equal(w.Shape, []int{l.N, l.K}) {
 		return nil, fmt.Errorf("qmm: weights are %v, the layer's [%d, %d]", w.Shape, l.N, l.K)
 	}
+	if err := complete(w); err != nil {
+		return nil, fmt.Errorf("qmm: the array of weights to quantise %w", err)
+	}
 	values := make([]float64, w.Len())
 	unsigned := l.WeightType.IsInt() && !l.WeightType.Signed()
 	most := 0.0
@@ -340,16 +368,10 @@ func (l Linear) Quantize(ctx context.Context, w *array.Array) (*Weights, error) 
 // layer's codes, scales and zero points, and One, which is 1 where the layer has no factor; an Order that has not each input once; and
 // codes of no number that the type of the activations holds.
 func (q *Weights) Valid() error {
-	l, err := q.Check()
-	if err != nil {
-		return err
-	}
-	if l != q.Linear {
-		return fmt.Errorf("qmm: weights of a layer whose types of activations or scales are left out; take what its Check gives")
-	}
 	if err := q.shaped(); err != nil {
 		return err
 	}
+	l := q.Linear
 	switch {
 	case !l.Factor && q.One != 1:
 		return fmt.Errorf("qmm: One is %v, and must be 1 for %s, which has no factor; set Factor, or One", q.One, l)
@@ -367,9 +389,15 @@ func (q *Weights) Valid() error {
 	return q.finite()
 }
 
-// shaped finds arrays that are not those of the layer.
+// shaped finds what is no layer, and arrays that are not those of the layer.
 func (q *Weights) shaped() error {
-	l := q.Linear
+	l, err := q.Check()
+	if err != nil {
+		return err
+	}
+	if l != q.Linear {
+		return fmt.Errorf("qmm: weights of a layer whose types of activations or scales are left out; take what its Check gives")
+	}
 	groups := []int{l.Groups(), l.N}
 	want := []struct {
 		name  string
@@ -394,8 +422,12 @@ func (q *Weights) shaped() error {
 			return fmt.Errorf("qmm: %s of %s are %s, and must be %s", w.name, l, w.a.Header(), is)
 		case w.a.Type != w.t:
 			return fmt.Errorf("qmm: %s of %s are %s, and must be %s; Cast makes them so", w.name, l, w.a.Header(), is)
-		case len(w.a.Data) != dtype.PackedBytes(w.t.Bits(), w.a.Len()):
-			return fmt.Errorf("qmm: %s of %s are %s in %d bytes, and take %d; make them by array.New or array.FromBytes", w.name, l, is, len(w.a.Data), dtype.PackedBytes(w.t.Bits(), w.a.Len()))
+		}
+		if w.a == nil {
+			continue
+		}
+		if err := complete(w.a); err != nil {
+			return fmt.Errorf("qmm: the array of %s of %s %w", w.name, l, err)
 		}
 	}
 	return nil
@@ -428,8 +460,8 @@ func (l Linear) checkOrder(order *array.Array) error {
 	if order.Type != dtype.I32 || !slices.Equal(order.Shape, []int{l.K}) {
 		return fmt.Errorf("qmm: the order of inputs of %s is %s, and must be i32[%d]; leave Order nil where inputs are in the order of x", l, order.Header(), l.K)
 	}
-	if len(order.Data) != 4*l.K {
-		return fmt.Errorf("qmm: the order of inputs of %s has %d bytes, and i32[%d] is %d", l, len(order.Data), l.K, 4*l.K)
+	if err := complete(order); err != nil {
+		return fmt.Errorf("qmm: the order of inputs of %s %w", l, err)
 	}
 	at := make([]int32, l.K) // of each input, counted from 1
 	for k := range l.K {
@@ -468,19 +500,15 @@ func (q *Weights) finite() error {
 	}
 	n := q.Codes.Len()
 	first := make([]int, max(1, min(runtime.GOMAXPROCS(0), n>>16))) // of each worker's part
-	var wait sync.WaitGroup
-	for w := range first {
-		wait.Go(func() {
-			at, end := n*w/len(first), n*(w+1)/len(first)
-			for at < end && !is[q.Codes.Code(at)] {
-				at++
-			}
-			if first[w] = at; at == end {
-				first[w] = n
-			}
-		})
-	}
-	wait.Wait()
+	workers.Each(len(first), func(w int) {
+		at, end := n*w/len(first), n*(w+1)/len(first)
+		for at < end && !is[q.Codes.Code(at)] {
+			at++
+		}
+		if first[w] = at; at == end {
+			first[w] = n
+		}
+	})
 	i := slices.Min(first)
 	if i == n {
 		return nil
@@ -508,15 +536,15 @@ func (l Linear) top() float64 {
 func (q *Weights) At(n, k int) float64 {
 	v, at := q.Codes.At(n, k), q.groupOf(k)*q.N+n
 	if q.Zeros != nil {
-		v -= q.ActType.Decode(q.Zeros.Code(at))
+		v -= q.Zeros.Type.Decode(q.Zeros.Code(at))
 	}
-	return v * q.ScaleType.Decode(q.Scales.Code(at)) * q.One
+	return v * q.Scales.Type.Decode(q.Scales.Code(at)) * q.One
 }
 
 // Dequantize is the weights as f32 [N, K], in the order of x. The error is that of ctx where it ends before, or of arrays that are not the
 // layer's, such as an Order that has not each input once.
 func (q *Weights) Dequantize(ctx context.Context) (*array.Array, error) {
-	if _, err := q.Check(); err != nil {
+	if err := ended(ctx); err != nil {
 		return nil, err
 	}
 	if err := q.shaped(); err != nil {
@@ -526,30 +554,29 @@ func (q *Weights) Dequantize(ctx context.Context) (*array.Array, error) {
 		return nil, err
 	}
 	out := array.New(dtype.F32, q.N, q.K)
-	workers := max(1, min(runtime.GOMAXPROCS(0), q.N, q.N*q.K>>14))
-	var wait sync.WaitGroup
-	for worker := range workers {
-		wait.Go(func() {
-			for n := q.N * worker / workers; n < q.N*(worker+1)/workers && ctx.Err() == nil; n++ {
-				for k := range q.K {
-					input := k
-					if q.Order != nil {
-						input = int(q.Order.Code(k))
-					}
-					out.Set(q.At(n, k), n, input)
+	parts := max(1, min(runtime.GOMAXPROCS(0), q.N, q.N*q.K>>14))
+	workers.Each(parts, func(part int) {
+		for n := q.N * part / parts; n < q.N*(part+1)/parts && ctx.Err() == nil; n++ {
+			for k := range q.K {
+				input := k
+				if q.Order != nil {
+					input = int(q.Order.Code(k))
 				}
+				out.Set(q.At(n, k), n, input)
 			}
-		})
-	}
-	wait.Wait()
+		}
+	})
 	if err := ended(ctx); err != nil {
 		return nil, err
 	}
 	return out, nil
 }
 
-// ended is the error of a context that has ended.
+// ended is the error of a context that has ended, or is none.
 func ended(ctx context.Context) error {
+	if ctx == nil {
+		return errors.New("qmm: no context, but nil; context.Background() is one that never ends")
+	}
 	if err := ctx.Err(); err != nil {
 		return fmt.Errorf("qmm: %w", err)
 	}
@@ -560,7 +587,7 @@ func ended(ctx context.Context) error {
 func (l Linear) Bytes() int64 {
 	bits := int64(l.N) * int64(l.K) * int64(l.WeightType.Bits())
 	scales := int64(l.N) * int64(l.Groups())
-	out := bits/8 + scales*int64(l.ScaleType.Bits())/8
+	out := bits/8 + scales*int64(l.Form().Scale.Bits())/8
 	if p, err := template.PlanOf(l.Form()); err == nil && l.ZeroPoint {
 		out += scales * int64(p.ZeroType().Bits()) / 8
 	}

@@ -127,7 +127,7 @@ func TestOrderRefused(t *testing.T) {
 		"is i32[39], and must be i32[40]; leave Order nil": shuffled(2, 39),
 		"is i64[40], and must be i32[40]":                  shuffled(2, 40).Cast(dtype.I64),
 		"is i32[1, 40], and must be i32[40]":               {Type: dtype.I32, Shape: []int{1, 40}, Data: make([]byte, 160)},
-		"has 156 bytes, and i32[40] is 160":                {Type: dtype.I32, Shape: []int{40}, Data: make([]byte, 156)},
+		"has 156 bytes, and i32[40] takes 160":             {Type: dtype.I32, Shape: []int{40}, Data: make([]byte, 156)},
 	} {
 		q.Order, p.Order = order, order
 		if err := q.Valid(); err == nil || !strings.Contains(err.Error(), want) {

@@ -506,7 +506,7 @@ func TestBroken(t *testing.T) {
 	plain := normal(dtype.F32, 3, 16, 256)
 	for want, spoil := range map[string]func(q *Weights){
 		"without codes u4[16, 256]": func(q *Weights) { *q = Weights{Linear: q.Linear} },
-		"in 7 bytes, and take 2048": func(q *Weights) {
+		"has 7 bytes, and u4[16, 256] takes 2048": func(q *Weights) {
 			q.Codes = &array.Array{Type: q.Codes.Type, Shape: q.Codes.Shape, Data: q.Codes.Data[:7]}
 		},
 		"scales of":         func(q *Weights) { q.Scales = array.New(dtype.F16, 1, 16) },

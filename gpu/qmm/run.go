@@ -1,6 +1,7 @@
 package qmm
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"math"
@@ -16,6 +17,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
+	"github.com/tilus-lab/tilus-lab/vm/workers"
 )
 
 // Packed are quantised weights in the order that the kernels read, which depends on what [Weights.Pack] found of them: the
@@ -149,8 +151,12 @@ func blank(t dtype.Type, shape ...int) *array.Array {
 	return a
 }
 
-// Takes says of x of another shape than [M, K] what may be meant, and finds numbers of rows that there are not.
+// Takes says of x of another shape than [M, K], or nil, what may be meant, and finds numbers of rows that there are not.
 func (l Linear) Takes(x *array.Array) error {
+	l = l.typed()
+	if x == nil {
+		return fmt.Errorf("qmm: no x; the layer takes %s[M, %d]", l.ActType, l.K)
+	}
 	way := ""
 	switch s := x.Shape; {
 	case len(s) == 2 && s[1] == l.K:
@@ -220,6 +226,9 @@ func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
 	if d == nil {
 		return nil, fmt.Errorf("qmm: no device to pack weights on; device.Open opens one")
 	}
+	if err := ended(ctx); err != nil {
+		return nil, err
+	}
 	if err := q.Valid(); err != nil {
 		return nil, err
 	}
@@ -245,27 +254,30 @@ func (q *Weights) Pack(ctx context.Context, d device.Device) (*Packed, error) {
 	return p, nil
 }
 
-// AsPacked is the layer as [Weights.Pack] finds it to be, of whose programs its products are.
+// AsPacked is the layer as [Weights.Pack] finds it to be, of whose programs its products are. The error is that of [Weights.Valid].
 func (q *Weights) AsPacked() (Linear, error) {
+	if err := q.Valid(); err != nil {
+		return q.Linear, err
+	}
 	l, _, _, err := q.found()
 	return l, err
 }
 
 // Tensors are the arrays that load of the layer's exported module reads from a .safetensors file: codes u8[N, K], scales
 // [groups, N], zeros [groups, N] of the type of the activations where there are zero points, factor f32[] where there is one, and order
-// i32[K] where inputs have an Order. A module that adds a bias reads bias [N] of that type too, if it is there.
+// i32[K] where inputs have an Order. A module that adds a bias reads bias [N] of that type too, if it is there. It panics where arrays are
+// not those of the layer, of which [Weights.Valid] gives an error.
 func (q *Weights) Tensors() map[string]*array.Array {
+	if err := q.shaped(); err != nil {
+		panic(err.Error())
+	}
 	codes := array.New(dtype.U8, q.N, q.K)
 	parts := max(1, min(runtime.GOMAXPROCS(0), len(codes.Data)>>16))
-	var wait sync.WaitGroup
-	for part := range parts {
-		wait.Go(func() {
-			for i := len(codes.Data) * part / parts; i < len(codes.Data)*(part+1)/parts; i++ {
-				codes.Data[i] = byte(q.Codes.Code(i))
-			}
-		})
-	}
-	wait.Wait()
+	workers.Each(parts, func(part int) {
+		for i := len(codes.Data) * part / parts; i < len(codes.Data)*(part+1)/parts; i++ {
+			codes.Data[i] = byte(q.Codes.Code(i))
+		}
+	})
 	out := map[string]*array.Array{"codes": codes, "scales": q.Scales}
 	if q.Zeros != nil {
 		out["zeros"] = q.Zeros
@@ -374,6 +386,12 @@ func (q *Weights) ordered(plan *template.Plan, a *array.Array) *array.Array {
 
 // Unpack is the inverse of [Weights.Pack].
 func (p *Packed) Unpack(ctx context.Context, d device.Device) (*Weights, error) {
+	if d == nil {
+		return nil, fmt.Errorf("qmm: no device to unpack weights on; device.Open opens one")
+	}
+	if err := cmp.Or(ended(ctx), p.complete()); err != nil {
+		return nil, err
+	}
 	plan, err := template.PlanOf(p.Form())
 	if err != nil {
 		return nil, err
@@ -510,6 +528,7 @@ func (l Linear) Plans(m int) []string {
 // Named are [Linear.Plans], and Expand where it rounds weights too: who names it in
 // [Call.Plan] takes the error that [template.Expand] tells.
 func (l Linear) Named(m int) []string {
+	l = l.typed()
 	var out []string
 	if m <= decodeTo {
 		out = append(out, Decode)
@@ -557,7 +576,7 @@ const (
 // expandUs is about how many µs Expand takes with m rows on an H200.
 func (l Linear) expandUs(m int) float64 {
 	n, k, sms := float64(l.N), float64(l.K), template.H200().SMs
-	s := plainSchedule(l.ActType, m, l.N, sms)
+	s := plainSchedule(l.Form().Act, m, l.N, sms)
 	tiles := plainTiles(m, l.N, s.N)
 	waves := 1.0
 	if !s.PDL { // else what the last wave leaves idle makes the next weights
@@ -606,6 +625,9 @@ type Result struct {
 
 // Run multiplies x[M, K] with the weights on a device, which gets copies of all.
 func (p *Packed) Run(ctx context.Context, d device.Device, x *array.Array, c Call) (*Result, error) {
+	if err := ended(ctx); err != nil {
+		return nil, err
+	}
 	out, steps, err := p.begin(d, x, c)
 	if err != nil {
 		return nil, err
@@ -632,7 +654,7 @@ func (p *Packed) Run(ctx context.Context, d device.Device, x *array.Array, c Cal
 // (TestGPUPrepare: one of six beside it took 408 ms, as long as that). What it has begun it makes to the end, whatever
 // becomes of ctx, and Close of the device waits for it.
 func (p *Packed) Prepare(ctx context.Context, d device.Device, m int, c Call) (*Result, error) {
-	if err := p.holdsRows(m); err != nil {
+	if err := cmp.Or(ended(ctx), p.holdsRows(m)); err != nil {
 		return nil, err
 	}
 	out, steps, err := p.begin(d, blank(p.ActType, m, p.K), c)
@@ -665,14 +687,25 @@ func (p *Packed) gather(x *array.Array, s *steps) {
 	s.pass = slices.Insert(s.pass, 0, func(made []ir.Arg) { to.Array = made[2].Array })
 }
 
+// complete finds arrays of the packed weights, and of x, a bias and a residual, that are not complete; nil are left out.
+func (p *Packed) complete(of ...*array.Array) error {
+	for i, a := range append([]*array.Array{p.W, p.Scales, p.Zeros}, of...) {
+		if a == nil {
+			continue
+		}
+		if err := complete(a); err != nil {
+			return fmt.Errorf("qmm: %s %w", []string{"W of the packed weights", "Scales of the packed weights", "Zeros of the packed weights", "x", "the bias", "the residual"}[i], err)
+		}
+	}
+	return nil
+}
+
 // begin checks a call and chooses what runs.
 func (p *Packed) begin(d device.Device, x *array.Array, c Call) (*Result, *steps, error) {
 	switch {
 	case d == nil:
 		return nil, nil, fmt.Errorf("qmm: no device to multiply on; device.Open opens one")
-	case x == nil:
-		return nil, nil, fmt.Errorf("qmm: no x; the layer takes %s[M, %d]", p.ActType, p.K)
-	case x.Type != p.ActType:
+	case x != nil && x.Type != p.ActType:
 		return nil, nil, fmt.Errorf("qmm: x is %s, the layer takes %s[M, %d]; Cast makes it so", x.Header(), p.ActType, p.K)
 	}
 	if err := p.Takes(x); err != nil {
@@ -725,6 +758,9 @@ func (p *Packed) begin(d device.Device, x *array.Array, c Call) (*Result, *steps
 			return nil, nil, fmt.Errorf("qmm: plan %s takes no bias and no residual; take plan %s, or leave them out", Expand, Prefill)
 		}
 		all = p.expand(x)
+	}
+	if err == nil {
+		err = p.complete(given, c.Bias, c.Residual)
 	}
 	if err == nil && out.Gathered {
 		p.gather(given, all)

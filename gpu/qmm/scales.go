@@ -11,6 +11,7 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/workers"
 )
 
 const (
@@ -94,22 +95,18 @@ func (q *Weights) fill(ctx context.Context, values []float64, most float64) erro
 		return err
 	}
 	to := f.grid(ctx)
-	parts := (q.N + octet - 1) / octet
-	workers := max(1, min(runtime.GOMAXPROCS(0), parts, len(values)>>14))
-	var wait sync.WaitGroup
-	for worker := range workers {
-		wait.Go(func() {
-			for g := range q.Groups() {
-				for n := parts * worker / workers * octet; n < min(parts*(worker+1)/workers*octet, q.N); n++ {
-					if n%octet == 0 && ctx.Err() != nil {
-						return
-					}
-					f.group(g*q.N+n, to)
+	octets := (q.N + octet - 1) / octet
+	parts := max(1, min(runtime.GOMAXPROCS(0), octets, len(values)>>14))
+	workers.Each(parts, func(part int) {
+		for g := range q.Groups() {
+			for n := octets * part / parts * octet; n < min(octets*(part+1)/parts*octet, q.N); n++ {
+				if n%octet == 0 && ctx.Err() != nil {
+					return
 				}
+				f.group(g*q.N+n, to)
 			}
-		})
-	}
-	wait.Wait()
+		}
+	})
 	if err := ended(ctx); err != nil {
 		return err
 	}
@@ -433,21 +430,17 @@ func distinct(a *array.Array) []uint64 {
 	size := a.Type.Bits() / 8
 	n := len(a.Data) / size
 	seen := make([][]bool, max(1, min(runtime.GOMAXPROCS(0), n>>16)))
-	var wait sync.WaitGroup
-	for i := range seen {
+	workers.Each(len(seen), func(i int) {
 		seen[i] = make([]bool, 1<<a.Type.Bits())
 		part := a.Data[n*i/len(seen)*size : n*(i+1)/len(seen)*size]
-		wait.Go(func() {
-			for j := 0; j < len(part); j += size {
-				code := int(part[j])
-				if size == 2 {
-					code |= int(part[j+1]) << 8
-				}
-				seen[i][code] = true
+		for j := 0; j < len(part); j += size {
+			code := int(part[j])
+			if size == 2 {
+				code |= int(part[j+1]) << 8
 			}
-		})
-	}
-	wait.Wait()
+			seen[i][code] = true
+		}
+	})
 	var out []uint64
 	for code := range seen[0] {
 		for i := range seen {

@@ -40,7 +40,7 @@ func (l Linear) key(p *template.Plan, m int) Tuned {
 	for rows > 1 && rows < m && rows < 32 {
 		rows *= 2
 	}
-	return Tuned{Bits: p.Stored.Bits(), Tiles: p.Tiles, Casts: casts(p, rows == 1), Act: l.ActType.String(), Rows: rows, N: l.N, K: l.K}
+	return Tuned{Bits: p.Stored.Bits(), Tiles: p.Tiles, Casts: casts(p, rows == 1), Act: p.Act.String(), Rows: rows, N: l.N, K: l.K}
 }
 
 // What casts take beside masks, for which they may want another schedule than those of other types of the width.
@@ -160,7 +160,7 @@ func (l Linear) ChoosePlain(m int) (template.Schedule, error) {
 // was measured with, or, where whole zero points are taken off codes, cost little more than a sign;
 // with own, those of an entry for the same casts.
 func (l Linear) usual(p *template.Plan, own bool) bool {
-	return l.Group == 128 && l.ScaleType.Bits() == 16 && (!l.ZeroPoint || own || p.Less && !p.Rest())
+	return l.Group == 128 && p.Scale.Bits() == 16 && (!l.ZeroPoint || own || p.Less && !p.Rest())
 }
 
 // better is how much less than the table's schedule the model must expect of its own one for

@@ -33,7 +33,7 @@ func (l Linear) wideKey(p *template.Plan, m int) TunedWide {
 	for rows < m {
 		rows *= 2
 	}
-	return TunedWide{Bits: p.Stored.Bits(), Tiles: p.Tiles, Shifts: p.Shifts(), Act: l.ActType.String(), Rows: rows, N: l.N, K: l.K}
+	return TunedWide{Bits: p.Stored.Bits(), Tiles: p.Tiles, Shifts: p.Shifts(), Act: p.Act.String(), Rows: rows, N: l.N, K: l.K}
 }
 
 func (t TunedWide) same(u TunedWide) bool {

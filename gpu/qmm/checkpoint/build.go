@@ -3,11 +3,11 @@ package checkpoint
 import (
 	"runtime"
 	"slices"
-	"sync"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/workers"
 )
 
 // builder puts the weights of a layer together.
@@ -63,7 +63,7 @@ func (b *builder) scales(member string, at func(g, o int) int) error {
 		b.each(dtype.F16, func(int) uint64 { return one })
 		return nil
 	}
-	const way = "make scales bf16, which changes weights by up to 2^-9 of themselves, or dequantise the layer, and quantise by a kind with --weights"
+	const way = "make scales bf16, which changes weights by up to 2^-9 of themselves, or dequantise the layer, and " + againByKind
 	of := func(i int) string { return numberAt(member, a.Shape, i) }
 	neither := slices.IndexFunc(values, func(v float64) bool { return !holds(narrow[0], v) && !holds(narrow[1], v) })
 	if neither < 0 {
@@ -151,7 +151,7 @@ func (b *builder) rowScales(member string) (err error) {
 // grouped takes groups of inputs from an array that has the group of each. Where those of a group are no neighbours they become so,
 // by an order in which they keep their own.
 func (b *builder) grouped(member string, of *array.Array) error {
-	const way = "quantise the layer again, or dequantise it, and quantise by a kind with --weights"
+	const way = "quantise the layer again, or dequantise it, and " + againByKind
 	counts, sorted := make([]int, b.groups), true
 	for i, last := 0, 0; i < b.k; i++ {
 		g := int(int32(of.Code(i)))
@@ -279,19 +279,15 @@ func (b *builder) integers(bits int, member string, code func(a *array.Array, o,
 			inputs[i] = int(b.order.Code(i))
 		}
 	}
-	parts := (b.n + 7) / 8 // of eight outputs, whose codes are whole bytes
-	workers := max(1, min(runtime.GOMAXPROCS(0), parts, b.n*b.k>>14))
-	var wait sync.WaitGroup
-	for worker := range workers {
-		wait.Go(func() {
-			for o := parts * worker / workers * 8; o < min(parts*(worker+1)/workers*8, b.n); o++ {
-				for i, input := range inputs {
-					w.Codes.SetCode(o*b.k+i, code(a, o, input)^flip)
-				}
+	octets := (b.n + 7) / 8 // of outputs, whose codes are whole bytes
+	parts := max(1, min(runtime.GOMAXPROCS(0), octets, b.n*b.k>>14))
+	workers.Each(parts, func(part int) {
+		for o := octets * part / parts * 8; o < min(octets*(part+1)/parts*8, b.n); o++ {
+			for i, input := range inputs {
+				w.Codes.SetCode(o*b.k+i, code(a, o, input)^flip)
 			}
-		})
-	}
-	wait.Wait()
+		}
+	})
 	return w, nil
 }
 

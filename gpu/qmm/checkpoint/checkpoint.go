@@ -10,6 +10,7 @@ package checkpoint
 import (
 	"bytes"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -161,8 +162,11 @@ func (f *File) Format(name string) (string, error) {
 	return s.format.name, nil
 }
 
-// As is the same weights with another type of x and y, f16 or bf16.
+// As is the same weights with another type of x and y, f16, which 0 is too, or bf16.
 func As(w *qmm.Weights, act dtype.Type) (*qmm.Weights, error) {
+	if w == nil {
+		return nil, errors.New("checkpoint: no weights, but nil, to give another type of x and y; Layer reads some")
+	}
 	to := *w
 	to.ActType = act
 	l, err := to.Linear.Check()
@@ -171,7 +175,7 @@ func As(w *qmm.Weights, act dtype.Type) (*qmm.Weights, error) {
 	}
 	to.Linear = l
 	if w.Zeros != nil { // whole numbers up to 256, which both types hold
-		to.Zeros = w.Zeros.Cast(act)
+		to.Zeros = w.Zeros.Cast(l.ActType)
 	}
 	return &to, to.Valid()
 }
@@ -281,7 +285,7 @@ func (f *File) source(name string) (*source, error) {
 func (f *File) missing(name, layer string) error {
 	all := f.names()
 	if len(all) == 0 {
-		return fmt.Errorf("checkpoint: %s has no quantised layers; quantise plain weights by a kind, with --weights %s:NAME", f.path, f.path)
+		return fmt.Errorf("checkpoint: %s has no quantised layers; quantise plain weights %s", f.path, f.byKind("NAME"))
 	}
 	help := "; there are " + diag.Listed(all, mostNamed)
 	var of []string

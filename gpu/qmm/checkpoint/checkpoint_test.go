@@ -372,7 +372,7 @@ func TestRefused(t *testing.T) {
 		{"no experts", "l[0]", "", []tensor{weight, zeros("l.weight_scale", "F32", 4)}, "l is one layer, without experts; leave [0] out"},
 		{"an array's name", "l.weight", "", []tensor{weight, zeros("l.weight_scale", "F32", 4)}, "f has no layer l.weight; did you mean l?"},
 		{"part of a name", "down_proj", "", []tensor{zeros("m.0.down_proj.weight", "F8_E4M3", 1, 16, 64), zeros("m.0.down_proj.weight_scale", "F32", 4)}, "f has no layer down_proj; did you mean m.0.down_proj?"},
-		{"a plain layer", "l", "", []tensor{zeros("l.weight", "BF16", 2, 4, 4)}, "it has weight BF16[4, 4]: its weights are not quantised; do so by a kind, with --weights f:l.weight"},
+		{"a plain layer", "l", "", []tensor{zeros("l.weight", "BF16", 2, 4, 4)}, "it has weight BF16[4, 4]: its weights are not quantised; do so by a kind, with --weights f:l.weight, in a cell by lab.Quantize(KIND, \"f:l.weight\")"},
 		{"no layers", "x", "", []tensor{zeros("l.weight", "BF16", 2, 4, 4)}, "f has no quantised layers"},
 		{"no name", "", "", []tensor{weight, zeros("l.weight_scale", "F32", 4), zeros("m.weight", "F8_E4M3", 1, 1, 1)}, "f has 2 quantised layers, and none is named: write f:LAYER; there are l, m"},
 		{"another format", "l", "", []tensor{zeros("l.weight", "U8", 1, 4, 4), zeros("l.absmax", "U8", 1, 4)}, "that is bitsandbytes, which is not read"},
@@ -390,6 +390,9 @@ func TestRefused(t *testing.T) {
 			t.Errorf("%s: %v", c.what, err)
 		case c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)):
 			t.Errorf("%s: %v, %v; want %s", c.what, q, err, c.want)
+		}
+		if err != nil && strings.Contains(err.Error(), "--weights") && !strings.Contains(err.Error(), "in a cell by lab.Quantize") {
+			t.Errorf("%s: %v names no way out of cells", c.what, err)
 		}
 		f.Layers()
 		if _, err := f.Format(c.layer); c.want == "" && err != nil {

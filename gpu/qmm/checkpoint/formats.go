@@ -93,6 +93,14 @@ func (s *source) bad(format string, args ...any) error {
 	return fmt.Errorf("checkpoint: %s:%s: %w", s.path, s.name, fmt.Errorf(format, args...))
 }
 
+// againByKind is the way out of layers that programs do not take as they are stored, for command lines and cells, behind "dequantise it, and".
+const againByKind = "quantise by a kind with --weights, in a cell by lab.Quantize"
+
+// byKind is how plain weights of the file are quantised.
+func (f *File) byKind(name string) string {
+	return fmt.Sprintf("by a kind, with --weights %[1]s:%[2]s, in a cell by lab.Quantize(KIND, \"%[1]s:%[2]s\")", f.path, name)
+}
+
 // is reports whether the layer has all of a format's arrays, and none of other formats.
 func (s *source) is(f format) bool {
 	for _, m := range f.arrays {
@@ -132,10 +140,10 @@ func (s *source) none() error {
 	text := "it has " + diag.Listed(has, mostNamed)
 	s.format = format{name: "?"}
 	if other := foreign(s.arrays); other != "" {
-		return s.bad("%s: that is %s, which is not read; dequantise it with its own library, and quantise by a kind with --weights", text, other)
+		return s.bad("%s: that is %s, which is not read; dequantise it with its own library, and %s", text, other, againByKind)
 	}
 	if typ, _, ok := s.tensors.Head(s.arrays["weight"]); ok && len(s.arrays) <= 2 && slices.Contains([]string{"F16", "BF16", "F32", "F64"}, typ) {
-		return s.bad("%s: its weights are not quantised; do so by a kind, with --weights %s:%s", text, s.path, s.arrays["weight"])
+		return s.bad("%s: its weights are not quantised; do so %s", text, s.byKind(s.arrays["weight"]))
 	}
 	best := -1
 	for _, f := range formats {
@@ -529,7 +537,7 @@ func (s *source) fp8() (*qmm.Weights, error) {
 		return nil, err
 	}
 	if b.groups != 1 {
-		return nil, s.bad("%s is %s, and must be one for each output, [%d, 1], one for each block of outputs and inputs, or one for all; dequantise it, and quantise by a kind with --weights", scale, s.header(scale), n)
+		return nil, s.bad("%s is %s, and must be one for each output, [%d, 1], one for each block of outputs and inputs, or one for all; dequantise it, and %s", scale, s.header(scale), n, againByKind)
 	}
 	return b.floats(dtype.F8E4M3, "weight")
 }
