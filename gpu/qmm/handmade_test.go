@@ -29,10 +29,11 @@ func TestTypesLeftOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		for name, of := range map[string]func(l Linear) []any{
-			"Name":  func(l Linear) []any { return []any{l.Name()} },
-			"Form":  func(l Linear) []any { return []any{l.Form()} },
-			"Bytes": func(l Linear) []any { return []any{l.Bytes()} },
-			"Usual": func(l Linear) []any { return []any{l.Usual().typed()} },
+			"Problem": func(l Linear) []any { name, err := l.Problem(9); return []any{name, err} },
+			"Name":    func(l Linear) []any { return []any{l.Name()} },
+			"Form":    func(l Linear) []any { return []any{l.Form()} },
+			"Bytes":   func(l Linear) []any { return []any{l.Bytes()} },
+			"Usual":   func(l Linear) []any { return []any{l.Usual().typed()} },
 			"Plans": func(l Linear) []any {
 				return []any{l.Plans(1), l.Plans(100), l.Named(4096), l.PlanFor(100, Call{}), l.PlanFor(4096, Call{})}
 			},
@@ -252,6 +253,15 @@ func TestTableFilled(t *testing.T) {
 			if _, err := s.Filled(p); err != nil && strings.Contains(err.Error(), "without") {
 				t.Errorf("%d bits, %d rows: %v", e.Bits, e.Rows, err)
 			}
+		}
+	}
+}
+
+// TestMisspeltPlan: a plan that there is not is said to be none, whatever the number of rows.
+func TestMisspeltPlan(t *testing.T) {
+	for _, m := range []int{1, 17} {
+		if _, _, err := kind(t, "u4", 64, 256).Candidates(m, []string{"bogus"}); err == nil || !strings.Contains(err.Error(), `no plan "bogus"; there are`) {
+			t.Errorf("%d rows: %v", m, err)
 		}
 	}
 }

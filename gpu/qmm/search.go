@@ -22,6 +22,7 @@ import (
 // Problem names all that the time of m rows depends on beside the machine: what types of
 // a width that are stored alike share, so that one of them is timed for all.
 func (l Linear) Problem(m int) (string, error) {
+	l = l.typed()
 	p, err := template.PlanOf(l.Form())
 	if err != nil {
 		return "", err
@@ -68,6 +69,11 @@ const (
 func Wanted(names, plans []string) ([]string, error) {
 	if len(names) == 0 {
 		return plans, nil
+	}
+	for _, name := range names {
+		if err := checkPlan(name); err != nil {
+			return nil, err
+		}
 	}
 	out := slices.DeleteFunc(slices.Clone(plans), func(plan string) bool { return !slices.Contains(names, plan) })
 	if len(out) == 0 {

@@ -16,10 +16,12 @@ func init() {
 		"Formats": reflect.ValueOf(checkpoint.Formats),
 		"Layer":   reflect.ValueOf(checkpoint.Layer),
 		"Open":    reflect.ValueOf(checkpoint.Open),
+		"Plain":   reflect.ValueOf(checkpoint.Plain),
 		"Read":    reflect.ValueOf(checkpoint.Read),
 
 		// type definitions
-		"File":  reflect.ValueOf((*checkpoint.File)(nil)),
-		"Found": reflect.ValueOf((*checkpoint.Found)(nil)),
+		"BiasError": reflect.ValueOf((*checkpoint.BiasError)(nil)),
+		"File":      reflect.ValueOf((*checkpoint.File)(nil)),
+		"Found":     reflect.ValueOf((*checkpoint.Found)(nil)),
 	}
 }
