@@ -140,7 +140,32 @@ func TestPages(t *testing.T) {
 		}
 		return out
 	}
+	prefill := func() []string {
+		lines := []string{"| bits | types | 4,096 rows: of cuBLAS's speed | of Humming's | 12,288 rows: of cuBLAS's | of Humming's |", "|---|---|---|---|---|---|"}
+		rows := prefillRows(t)
+		for bits := 1; bits <= 8; bits++ {
+			cells, types := []string{}, map[string]bool{}
+			for _, m := range []int{4096, 12288} {
+				for _, of := range []func(r prefillRow) float64{func(r prefillRow) float64 { return r.OfCublas }, func(r prefillRow) float64 { return r.OfHumming }} {
+					var all []float64
+					for _, r := range rows {
+						if r.Weight[1:2] == fmt.Sprint(bits) && r.M == m && r.Layer == "o" && r.Plan == Expand {
+							all, types[r.Weight] = append(all, of(r)), true
+						}
+					}
+					cell := fmt.Sprintf("%.2f", slices.Min(all))
+					if most := fmt.Sprintf("%.2f", slices.Max(all)); most != cell {
+						cell += " to " + most
+					}
+					cells = append(cells, cell)
+				}
+			}
+			lines = append(lines, fmt.Sprintf("| %d | %d | %s |", bits, len(types), strings.Join(cells, " | ")))
+		}
+		return lines
+	}
 	for _, c := range append(forms(), []table{
+		{"WIDE.md", "thousands of rows", prefill()},
 		{"DECODE.md", "one row", few(1)},
 		{"DECODE.md", "sixteen rows", few(16)},
 		{"DECODE.md", "other zero points and bf16", others()},

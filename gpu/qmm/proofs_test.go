@@ -533,3 +533,58 @@ func TestLayersRecord(t *testing.T) {
 		}
 	}
 }
+
+// prefillRow is a product of thousands of rows, timed by turns with cuBLAS and Humming.
+type prefillRow struct {
+	Row
+	Humming   float64 `json:"humming_us"`
+	OfCublas  float64 `json:"of_cublas"`
+	OfHumming float64 `json:"of_humming"`
+}
+
+func prefillRows(t *testing.T) []prefillRow {
+	var file struct{ Rows []prefillRow }
+	readRecord(t, "qmm_prefill.json", &file)
+	return file.Rows
+}
+
+// TestPrefillRecord holds thousands of rows of all types that the record has, by the plan that products take, to the speed of products
+// with plain weights and of Humming's. The least are single rounds: of a GPU that had rested when cuBLAS began (0.94 of it), and f6e5m0 (0.97 of Humming).
+// f16 does not hold the weights of three types, whose sums of groups are scaled.
+func TestPrefillRecord(t *testing.T) {
+	types := map[string]int{}
+	for _, r := range prefillRows(t) {
+		name := fmt.Sprintf("%s, %s, %d rows", r.Weight, r.Layer, r.M)
+		l, err := r.Linear()
+		if err != nil {
+			t.Fatal(err)
+		}
+		if r.GPU == "" || r.Commit == "" || r.Result != "equal" && r.Result != "close" || !(r.CublasUs > 0) || math.Abs(r.OfCublas-r.CublasUs/r.MedianUs) > 1e-9 {
+			t.Errorf("%s: incomplete: %+v", name, r)
+		}
+		l.ScaleBits = 0
+		if plan := l.Usual().PlanFor(r.M, Call{}); plan != r.Plan {
+			t.Errorf("%s is of plan %s, and products take %s", name, r.Plan, plan)
+		}
+		if r.Layer == "o" {
+			types[r.Weight]++
+		}
+		if beyond := []string{"f7e6m0", "f8e6m1", "f8e7m0"}; slices.Contains(beyond, r.Weight) != (r.Plan == Prefill) {
+			t.Errorf("%s: plan %s", name, r.Plan)
+		}
+		if r.Plan == Prefill {
+			continue
+		}
+		if r.OfCublas < 0.935 || r.Humming > 0 && r.OfHumming < 0.97 {
+			t.Errorf("%s: %.3f times as fast as cuBLAS, %.3f as Humming", name, r.OfCublas, r.OfHumming)
+		}
+	}
+	for w, n := range types {
+		if n != 2 {
+			t.Errorf("%s: %d rows of o, not those of 4,096 and 12,288", w, n)
+		}
+	}
+	if len(types) < 37 {
+		t.Errorf("the record has %d types", len(types))
+	}
+}
