@@ -169,7 +169,7 @@ func TestTimeWide(t *testing.T) {
 	if plans := b.Plans(l, 2048); len(plans) != 2 || plans[1] != Expand {
 		t.Errorf("plans of 2048 rows: %v", plans)
 	}
-	if plans := b.Plans(kind(t, "i8", 64, 256), 2048); len(plans) != 1 || plans[0] != Prefill {
+	if plans := b.Plans(kind(t, "i8 scalebits=11", 64, 256), 2048); len(plans) != 1 || plans[0] != Prefill {
 		t.Errorf("plans of 2048 rows whose weights have too many bits: %v", plans)
 	}
 	if plans := b.Named(l, 2048); len(plans) != 2 || plans[0] != Prefill || plans[1] != Expand {
