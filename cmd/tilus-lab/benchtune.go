@@ -172,7 +172,7 @@ func printCandidates(out io.Writer, title string, l qmm.Linear, m int, plans []s
 		return err
 	}
 	fmt.Fprintf(out, "%s: %d schedules\n", title, len(candidates))
-	slices.SortStableFunc(candidates[1:], func(a, b tune.Candidate) int { return cmp.Compare(a.Estimate, b.Estimate) }) // as a search goes through them
+	slices.SortStableFunc(candidates[min(1, len(candidates)):], func(a, b tune.Candidate) int { return cmp.Compare(a.Estimate, b.Estimate) }) // as a search goes through them
 	candidates = candidates[:min(cmp.Or(most, len(candidates)), len(candidates))]
 	wide := 0
 	for _, c := range candidates {

@@ -256,12 +256,13 @@ func (f *filling) grid(ctx context.Context) grid {
 	return grid{}
 }
 
-// tried is the sum of the errors' squares of some groups with scales of a grid, and that of their weights' squares; of less of them where
+// tried is the sum of the errors' squares of some groups with scales of a grid, and that of their weights' squares, both without the layer's factor; of less of them where
 // ctx ends.
 func (f *filling) tried(ctx context.Context, to grid) (off, all float64) {
 	for i := 0; i < len(f.spans) && ctx.Err() == nil; i += (len(f.spans) + probe - 1) / probe {
 		off += f.group(i, to)
 		for _, w := range f.part(i) {
+			w /= f.One
 			all += w * w
 		}
 	}
@@ -494,7 +495,10 @@ func (l Linear) Usual() Linear {
 		known, _ = usual.LoadOrStore(kind, found)
 	}
 	is := known.(expected)
-	l.ScaleBits, l.Far = is.bits, l.Far || is.far
+	l.Far = l.Far || is.far
+	if is.bits > 0 { // else a wish for all bits stays one: 0 is leave to choose
+		l.ScaleBits = is.bits
+	}
 	return l
 }
 

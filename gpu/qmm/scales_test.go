@@ -186,15 +186,19 @@ func TestUsual(t *testing.T) {
 		layer string
 		bits  int
 	}{
-		{"u4 zero", 4}, {"u4", 4}, {"i4", 2}, {"i4 act=bf16", 2}, {"f6e3m2", 2}, {"u6 zero", 5}, {"u8 zero", 3}, {"i8", 4}, {"u7", 4}, {"f8e1m6", 4}, {"i8 scalebits=11", 0}, {"f8e7m0", 0}, {"f8e4m3", 2}, {"u1 group=channel", 1},
-		{"mxfp4", 1}, {"mxint8", 1}, {"nvfp4", 3}, {"nvfp4 act=bf16", 3}, {"u4 scalebits=3", 3}, {"u8 zero scalebits=3", 3}, {"u4 scalebits=11", 0},
+		{"u4 zero", 4}, {"u4", 4}, {"i4", 2}, {"i4 act=bf16", 2}, {"f6e3m2", 2}, {"u6 zero", 5}, {"u8 zero", 3}, {"i8", 4}, {"u7", 4}, {"f8e1m6", 4}, {"i8 scalebits=11", 11}, {"f8e7m0", 0}, {"f8e4m3", 2}, {"u1 group=channel", 1},
+		{"mxfp4", 1}, {"mxint8", 1}, {"nvfp4", 3}, {"nvfp4 act=bf16", 3}, {"u4 scalebits=3", 3}, {"u8 zero scalebits=3", 3}, {"u4 scalebits=11", 11},
 	} {
 		l := kind(t, c.layer, 8192, 8192)
 		if got := l.Usual(); got.ScaleBits != c.bits || got.N != l.N {
 			t.Errorf("%s: %d bits, not %d", c.layer, got.ScaleBits, c.bits)
 		}
-		if plans := l.Usual().Plans(4096); slices.Contains(plans, Expand) != (c.bits > 0) {
+		usual := l.Usual()
+		if plans := usual.Plans(4096); slices.Contains(plans, Expand) != (c.bits > 0 && c.bits < 11) {
 			t.Errorf("%s: plans %v for many rows", c.layer, plans)
+		}
+		if again := usual.Usual(); again != usual {
+			t.Errorf("%s: usual is %s, and of that %s", c.layer, usual, again)
 		}
 		like, err := l.sample()
 		if err != nil {
@@ -356,7 +360,34 @@ func TestFewScaleBits(t *testing.T) {
 				if err != nil || q.ScaleBits > bits || q.ScaleBits == 0 && size == 1 { // smaller ones programs may not fold
 					t.Fatalf("%s, weights of %g: scales have %d bits, %v", l, size, q.ScaleBits, err)
 				}
+				for _, code := range distinct(q.Scales) {
+					if n, _ := digits(l.ScaleType.Decode(code), 0, 0); n > bits && q.ScaleBits > 0 {
+						t.Fatalf("%s, weights of %g: scale %g has %d bits", l, size, l.ScaleType.Decode(code), n)
+					}
+				}
 			}
+		}
+	}
+}
+
+// TestSlight: what an error is beside its weights, and so what scales get, does not depend on how large these are.
+func TestSlight(t *testing.T) {
+	w := query(t)
+	for _, text := range []string{"i8", "i8 factor", "i8 scale=bf16 factor"} {
+		bits := map[int]bool{}
+		for _, size := range []float64{1, 10, 100} {
+			sized := array.New(dtype.F32, w.Shape...)
+			for i, v := range w.Floats() {
+				sized.SetCode(i, dtype.F32.Encode(size*v, true))
+			}
+			q, err := kind(t, text, w.Shape[0], w.Shape[1]).Quantize(t.Context(), sized)
+			if err != nil {
+				t.Fatal(err)
+			}
+			bits[q.ScaleBits] = true
+		}
+		if len(bits) != 1 || bits[0] {
+			t.Errorf("%s: scales of weights 1, 10 and 100 times as large have bits %v", text, bits)
 		}
 	}
 }

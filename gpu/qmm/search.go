@@ -122,7 +122,7 @@ func (l Linear) Candidates(m int, plans []string) ([]tune.Candidate, []Choice, e
 		}
 	}
 	if len(plans) > 1 {
-		slices.SortStableFunc(all[1:], func(a, b Choice) int { return cmp.Compare(a.estimate(l, p, m), b.estimate(l, p, m)) })
+		slices.SortStableFunc(all[min(1, len(all)):], func(a, b Choice) int { return cmp.Compare(a.estimate(l, p, m), b.estimate(l, p, m)) })
 	}
 	out := make([]tune.Candidate, len(all))
 	for i, c := range all {

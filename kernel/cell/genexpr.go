@@ -722,11 +722,11 @@ func (g *gen) clear(t types.Type) string {
 
 // bound prints a method value of recv, of type t. Its receiver is evaluated now, which the interpreter puts off.
 func (g *gen) bound(e *ast.SelectorExpr, recv string, t types.Type, sel *types.Selection) string {
-	recv, t = g.receiver(recv, t, sel)
 	sig, ok := g.typeOf(e).(*types.Signature)
 	if !ok {
 		return recv + "." + e.Sel.Name
 	}
+	recv, t = g.receiver(recv, t, sel)
 	ret := ""
 	if sig.Results().Len() > 0 {
 		ret = "return "

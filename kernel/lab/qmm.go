@@ -27,7 +27,7 @@ type Layer struct {
 
 // Quantize rounds weights [N, K] to a kind of layer: an element type of 1 to 8 bits or
 // a preset ("mxfp4", "nvfp4", …), then words: "group=128" (or "group=channel"),
-// "scale=f16", "act=f16", "zero" for zero points. w is an array, or text that [Gen]
+// "scale=f16", "act=f16", "zero" for zero points, "scalebits=11" for scales that keep all bits of f16 ([qmm.Linear.Quantize] says what they have else). w is an array, or text that [Gen]
 // makes one from, such as "model.safetensors:NAME".
 func Quantize(kind string, w any) (*Layer, error) {
 	if spec, ok := w.(string); ok {

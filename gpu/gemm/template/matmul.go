@@ -29,8 +29,8 @@ const (
 	MaxStages = 8
 	MaxWarps  = 16
 	MaxSplits = 32
-	// MaxShared is what a block of tiles may take; sm_86 and sm_89 have 99 KiB, sm_80
-	// 163 KiB, sm_90 227 KiB.
+	// MaxShared is what a block of tiles may take; sm_86, sm_89 and sm_90 have 99 KiB, sm_80
+	// 163 KiB, sm_90a 227 KiB.
 	MaxShared = 227 << 10
 )
 
