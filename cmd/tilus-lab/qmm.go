@@ -40,9 +40,9 @@ func newQMM() *cobra.Command {
   act=f16        type of x and y: f16 or bf16
   zero           zero points of unsigned weights; zero=any where they are not whole
   factor         one more factor of all weights, an f32, as nvfp4 has it
-  scalebits=7    significant bits of scales, at most; without it chosen such that weights are exact as
-                 plain numbers where that costs little: 2% of their error, of 7 and 8 bits up to
-                 12.5%; scalebits=11 keeps all of f16
+  scalebits=7    significant bits of scales, at most; without it chosen such that weights are
+                 exact as plain numbers where that costs little: 2% of their error, of 7 and 8
+                 bits up to 12.5%; scalebits=11 keeps all of f16
   far            scales may be any, and programs do not fold them
   rounded        products may round weights to the type of x, as other kernels do; faster in
                  groups of 16 to 64 where scales have many bits or zero points are not whole
