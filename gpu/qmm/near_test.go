@@ -270,7 +270,7 @@ func TestExactFound(t *testing.T) {
 }
 
 // foldedKinds have scales of groups of whole turns that are folded beyond 128 rows: with casts that are exact, or leave powers of two.
-var foldedKinds = []string{"i4", "u4 zero", "f6e3m2", "u3", "i2 group=256", "f8e4m3", "f4e2m1", "i4 act=bf16 scale=bf16", "u3 zero act=bf16 scale=bf16", "f6e3m2 act=bf16 scale=bf16"}
+var foldedKinds = []string{"i4", "i8", "u8 zero", "u7 zero", "f8e1m6", "u4 zero", "f6e3m2", "u3", "i2 group=256", "f8e4m3", "f4e2m1", "i4 act=bf16 scale=bf16", "u3 zero act=bf16 scale=bf16", "f6e3m2 act=bf16 scale=bf16"}
 
 // holdFolded holds what many rows take, folded, to the error of f32 sums, for each kind of x in turn, with weights of ordinary sizes and small ones, in
 // outputs of their own and in groups of the same output; of plans, those that so many rows may take.

@@ -243,7 +243,7 @@ func (f *filling) grid(ctx context.Context) grid {
 	}
 	least, limit := max(form.WeightBits()-1, 4), grows
 	if plain <= slight*slight*all {
-		least, limit = most, growsSlight
+		least, limit = min(least, most), growsSlight
 	}
 	for bits := most; bits >= max(least, 1) && ctx.Err() == nil; bits-- {
 		if to := (grid{bits, true}); f.fits(to) {
