@@ -62,7 +62,7 @@ type Linear struct {
 	// rounded. [Weights.Pack] sets Far where scales or zero points are too large for it.
 	Rounded bool
 	// ScaleBits is how many significant bits scales, times the factor, have at most, where all
-	// are within [template.Form.Reach] and zero points are values of codes; 0 says nothing of
+	// are within [template.Form.Reach], codes such as [template.Form.Counts], and zero points are values of codes; 0 says nothing of
 	// them. [Linear.Quantize] takes it as a wish, and 0 as leave to choose. In quantised
 	// weights it is what their scales are found to be, and 0 unless [template.Form.Expands].
 	// Programs, and the order in which weights are packed, may depend on it ([Linear.Form]), so that who packs and multiplies
@@ -302,8 +302,7 @@ func (l Linear) groupOf(k int) int {
 
 // Quantize rounds plain weights w[N, K] to the nearest of the layer's, group by group.
 //
-// The scale of a group is such that its greatest weight becomes the greatest code that the
-// type of the activations holds; with zero points, such that the codes span its weights and 0. Powers of two follow
+// The scale of a group is such that its greatest weight becomes the greatest code ([template.Form.Top]); with zero points, such that the codes span its weights and 0. Powers of two follow
 // the MX standard for floats: the exponent of the greatest weight less that of the
 // greatest code; for integers they are the least that no weight exceeds.
 //
@@ -488,14 +487,33 @@ func (l Linear) unheld() (codes []uint64) {
 	return codes
 }
 
-// finite finds a weight whose code is one of those.
+// outside are the codes, unheld ones among them, of which [Linear.ScaleBits] says nothing: layers that have some have ScaleBits 0.
+func (l Linear) outside() (codes []uint64) {
+	f := l.Form()
+	for code := range uint64(1) << l.WeightType.Bits() {
+		if !f.Counts(l.WeightType.Decode(code)) {
+			codes = append(codes, code)
+		}
+	}
+	return codes
+}
+
+// finite finds a weight whose code is unheld.
 func (q *Weights) finite() error {
-	unheld := q.unheld()
-	if len(unheld) == 0 {
+	i := q.first(q.unheld())
+	if i < 0 {
 		return nil
 	}
+	return fmt.Errorf("qmm: code [%d, %d] of %s stands for %v, and weights are numbers of up to %g, as %s holds them; make it another one", i/q.K, i%q.K, q.Linear, q.WeightType.Decode(q.Codes.Code(i)), q.ActType.Max(), q.ActType)
+}
+
+// first is the first weight with one of some codes, -1 if none has.
+func (q *Weights) first(codes []uint64) int {
+	if len(codes) == 0 {
+		return -1
+	}
 	var is [256]bool
-	for _, code := range unheld {
+	for _, code := range codes {
 		is[code] = true
 	}
 	n := q.Codes.Len()
@@ -509,27 +527,10 @@ func (q *Weights) finite() error {
 			first[w] = n
 		}
 	})
-	i := slices.Min(first)
-	if i == n {
-		return nil
+	if i := slices.Min(first); i < n {
+		return i
 	}
-	return fmt.Errorf("qmm: code [%d, %d] of %s stands for %v, and weights are numbers of up to %g, as %s holds them; make it another one", i/q.K, i%q.K, q.Linear, q.WeightType.Decode(q.Codes.Code(i)), q.ActType.Max(), q.ActType)
-}
-
-// top is the greatest value of a code that groups take: the greatest that the type of the
-// activations, with which weights are multiplied, holds too.
-func (l Linear) top() float64 {
-	t, most := l.WeightType, l.ActType.Max()
-	if t.Max() <= most {
-		return t.Max()
-	}
-	top := 0.0
-	for code := range uint64(1) << t.Bits() {
-		if v := t.Decode(code); v <= most {
-			top = max(top, v)
-		}
-	}
-	return top
+	return -1
 }
 
 // At is a weight as it is multiplied with, of the k that its code has: input Order[k], where there is an Order.

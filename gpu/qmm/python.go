@@ -294,7 +294,7 @@ func (m *module) data() (map[string]any, error) {
 	for n := range p.Outputs() {
 		order = append(order, p.ScaleIndex(n))
 	}
-	top := l.top()
+	top := l.Form().Top()
 	if l.ZeroPoint {
 		top = l.WeightType.Max()
 	}
@@ -307,10 +307,15 @@ func (m *module) data() (map[string]any, error) {
 	if quantized > l.ScaleType.Row().Man {
 		quantized = 0 // all that scales have
 	}
-	sorted, upwards := middles(l.WeightType, l.ActType.Max())
+	sorted, upwards := l.middles()
+	refused := l.unheld()
+	held := len(refused)
+	if kind.ScaleBits > 0 {
+		refused = l.outside()
+	}
 	room := 0 // by how many binades scales of floats may grow
 	if l.WeightType.IsFloat() {
-		room = math.Ilogb(top) - math.Ilogb(l.WeightType.SmallestNormal()) - spare
+		room = l.room()
 	}
 	far.Far, far.Rounded, far.ScaleBits = true, false, 0
 	pack, err := template.Pack(l.Form())
@@ -322,7 +327,7 @@ func (m *module) data() (map[string]any, error) {
 		"Name":   "linear_" + m.name, "Of": m.name, "Programs": m.programs, "Products": m.products, "Shares": slices.ContainsFunc(m.products, exportedProduct.Shares),
 		"Arranged": arranged[1], "Sums": sums, "Shifts": p.Shifts(),
 		"Kind": kind.String(), "Far": far.String(), "N": l.N, "K": l.K, "Bits": l.WeightType.Bits(), "Group": group, "Groups": l.Groups(),
-		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Bias": m.Bias, "Ordered": m.Order, "Values": values, "Unheld": ranges(l.unheld()), "Top": number(top),
+		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Bias": m.Bias, "Ordered": m.Order, "Values": values, "Unheld": ranges(refused), "Narrow": len(refused) > held, "Top": number(top),
 		"Packed": shape[0] * shape[1] * shape[2], "ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Powers": l.ScaleType == dtype.F8E8M0, "Float": l.WeightType.IsFloat(),
 		"Positive": l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint, "Most": number(l.ScaleType.Max()), "Least": number(l.ScaleType.Smallest()), "Beyond": number(l.beyond()), "Lost": number(l.lost()),
 		"Looks": p.Bounded() || kind.ScaleBits > 0, "ScaleBits": kind.ScaleBits, "Quantized": quantized, "Neighbours": quantized > 0 && quantized <= scarce, "Held": l.Form().Expands(quantized), "Twos": l.Form().ExpandBits() > 0,
@@ -330,11 +335,12 @@ func (m *module) data() (map[string]any, error) {
 	}, nil
 }
 
-// middles are the codes of a type by their values, −0 in front of 0, without those beyond most, which no weight becomes, and
+// middles are the codes that weights may become by their values, −0 in front of 0, and
 // whether what lies in the middle of two of them is rounded to the upper one.
-func middles(t dtype.Type, most float64) (codes []uint64, upwards []bool) {
+func (l Linear) middles() (codes []uint64, upwards []bool) {
+	t, f := l.WeightType, l.Form()
 	for code := range uint64(1) << t.Bits() {
-		if math.Abs(t.Decode(code)) <= most {
+		if f.Counts(t.Decode(code)) {
 			codes = append(codes, code)
 		}
 	}
@@ -343,7 +349,7 @@ func middles(t dtype.Type, most float64) (codes []uint64, upwards []bool) {
 		return cmp.Or(cmp.Compare(x, y), cmp.Compare(math.Copysign(1, x), math.Copysign(1, y)))
 	})
 	for i, code := range codes[1:] {
-		upwards = append(upwards, t.Encode((t.Decode(codes[i])+t.Decode(code))/2, true) == code)
+		upwards = append(upwards, l.nearest((t.Decode(codes[i])+t.Decode(code))/2) == code)
 	}
 	return codes, upwards
 }

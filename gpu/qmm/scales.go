@@ -56,7 +56,7 @@ type filling struct {
 
 // filled is the state for plain weights, of which no spans are known yet.
 func (q *Weights) filled(values []float64) *filling {
-	f := &filling{Weights: q, values: values, top: q.top(), size: q.Group, spans: make([]span, q.Groups()*q.N)}
+	f := &filling{Weights: q, values: values, top: q.Form().Top(), size: q.Group, spans: make([]span, q.Groups()*q.N)}
 	if f.size == 0 {
 		f.size = q.K
 	}
@@ -294,7 +294,7 @@ func (f *filling) fitted(want float64, to grid) float64 {
 			switch more := least - unit; {
 			case math.Ilogb(f.ScaleType.Smallest()) >= least:
 				return want
-			case f.WeightType.IsFloat() && math.Ilogb(f.top)-math.Ilogb(f.WeightType.SmallestNormal())-more >= spare:
+			case f.WeightType.IsFloat() && more <= f.room():
 				// Floats of more exponents than a group needs lose nothing in the lower ones.
 				want, unit = math.Ldexp(want, more), least
 			default:
@@ -309,6 +309,11 @@ func (f *filling) fitted(want float64, to grid) float64 {
 		return want
 	}
 	return math.Ldexp(math.Ceil(math.Ldexp(want, -unit)), unit)
+}
+
+// room is by how many binades scales of weights of a float type may grow.
+func (l Linear) room() int {
+	return math.Ilogb(l.Form().Top()) - math.Ilogb(max(l.WeightType.SmallestNormal(), l.ActType.Smallest())) - spare
 }
 
 // near are the neighbours of a scale on a grid of few bits.
@@ -376,12 +381,21 @@ func (f *filling) round(at int, values []float64, scale uint64, lo, top float64)
 				x = max(x, -top) // symmetric
 			}
 		}
-		code := t.Encode(min(max(x, least), top), true)
+		code := f.nearest(min(max(x, least), top))
 		f.Codes.SetCode(from+i, code)
 		d := (f.codes[code]-zero)*s - v/f.One
 		off += d * d
 	}
 	return off
+}
+
+// nearest is the code nearest to a number, of those of numbers that the type of the activations holds: types of more exponents
+// have smaller ones, which casts round.
+func (l Linear) nearest(x float64) uint64 {
+	if small := l.ActType.Smallest(); l.WeightType.IsFloat() && l.WeightType.Smallest() < small && math.Abs(x) < 2*small {
+		x = math.Copysign(math.RoundToEven(math.Abs(x)/small)*small, x)
+	}
+	return l.WeightType.Encode(x, true)
 }
 
 // scaleBits is what [Linear.ScaleBits] says of the weights' scales and zero points, if the
@@ -406,7 +420,7 @@ func (q *Weights) scaleBits(scales, zeros *array.Array) int {
 			}
 		}
 	}
-	if !f.Expands(n) {
+	if outside := q.outside(); !f.Expands(n) || len(outside) > len(q.unheld()) && q.first(outside) >= 0 {
 		return 0
 	}
 	return n

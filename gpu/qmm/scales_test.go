@@ -40,7 +40,6 @@ func TestScaleBits(t *testing.T) {
 		small.SetCode(i, dtype.F32.Encode(0.02*v, true))
 	}
 	not := map[dtype.Type][]string{
-		dtype.F16:  {"f7e6m0", "f8e6m1", "f8e7m0"},
 		dtype.BF16: {"u5", "u6", "u7", "u8", "i6", "i7", "i8", "f6e1m4", "f7e1m5", "f8e1m6"},
 	}
 	worst, most := 0.0, ""
@@ -121,6 +120,10 @@ func TestScalesFound(t *testing.T) {
 		{"nvfp4", 1, func(q *Weights) { q.One = 1. / 1024 }, 1},
 		{"nvfp4", 1.125, func(q *Weights) { q.One = 3. / 4096 }, 5}, // 4 and 2 bits
 		{"nvfp4", 1.125, func(q *Weights) { q.One = 1. / 3000 }, 0},
+		{"f8e6m1", 1, func(q *Weights) { q.Codes.Set(1, 3, 5); q.Codes.Set(0x1p-24, 3, 6) }, 1},
+		{"f8e6m1", 1, func(q *Weights) { q.Codes.Set(1.5, 3, 5) }, 0},       // scales in reach may bring it beyond f16
+		{"f8e6m1", 1, func(q *Weights) { q.Codes.Set(0x1.8p-24, 3, 5) }, 0}, // f16 does not hold it
+		{"f8e6m1 act=bf16", 1, func(q *Weights) { q.Codes.Set(0x1.8p-24, 3, 5) }, 1},
 	} {
 		l := kind(t, c.layer, 64, 256)
 		q := &Weights{Linear: l, Codes: array.New(l.WeightType, l.N, l.K), Scales: array.New(l.ScaleType, l.Groups(), l.N), One: 1}
@@ -186,7 +189,7 @@ func TestUsual(t *testing.T) {
 		layer string
 		bits  int
 	}{
-		{"u4 zero", 4}, {"u4", 4}, {"i4", 2}, {"i4 act=bf16", 2}, {"f6e3m2", 2}, {"u6 zero", 5}, {"u8 zero", 3}, {"i8", 4}, {"u7", 4}, {"f8e1m6", 4}, {"i8 scalebits=11", 11}, {"f8e7m0", 0}, {"f8e4m3", 2}, {"u1 group=channel", 1},
+		{"u4 zero", 4}, {"u4", 4}, {"i4", 2}, {"i4 act=bf16", 2}, {"f6e3m2", 2}, {"u6 zero", 5}, {"u8 zero", 3}, {"i8", 4}, {"u7", 4}, {"f8e1m6", 4}, {"i8 scalebits=11", 11}, {"f8e7m0", 1}, {"f8e6m1", 3}, {"f8e4m3", 2}, {"u1 group=channel", 1},
 		{"mxfp4", 1}, {"mxint8", 1}, {"nvfp4", 3}, {"nvfp4 act=bf16", 3}, {"u4 scalebits=3", 3}, {"u8 zero scalebits=3", 3}, {"u4 scalebits=11", 11},
 	} {
 		l := kind(t, c.layer, 8192, 8192)
@@ -236,7 +239,7 @@ func TestExpandKeeps(t *testing.T) {
 			q := &Weights{Linear: l, Codes: array.New(w, l.N, l.K), Scales: array.New(act, l.Groups(), l.N), One: 1}
 			for k := range q.Codes.Len() {
 				code := uint64(k*5+k/256) & w.Mask()
-				if v := w.Decode(code); !(math.Abs(v) <= act.Max()) {
+				if !f.Counts(w.Decode(code)) {
 					code = 0
 				}
 				q.Codes.SetCode(k, code)
@@ -411,7 +414,8 @@ func TestTooSmall(t *testing.T) {
 func TestMiddles(t *testing.T) {
 	r := rand.New(rand.NewPCG(7, 8))
 	for _, w := range weightTypes() {
-		codes, upwards := middles(w, dtype.F16.Max())
+		l := Linear{WeightType: w, ActType: dtype.F16, ScaleType: dtype.F16}
+		codes, upwards := l.middles()
 		least, most := w.Decode(codes[0]), w.Decode(codes[len(codes)-1])
 		nearest := func(v float64) uint64 {
 			at := sort.Search(len(upwards), func(i int) bool { return v <= (w.Decode(codes[i])+w.Decode(codes[i+1]))/2 })
@@ -421,8 +425,12 @@ func TestMiddles(t *testing.T) {
 			return codes[at]
 		}
 		hold := func(v float64) {
-			if v = min(max(v, least), most) + 0; nearest(v) != w.Encode(v, true) { // 0 is added as groups do, which takes the sign of −0
-				t.Errorf("%s: %g is code %d, and Encode has %d", w, v, nearest(v), w.Encode(v, true))
+			v = min(max(v, least), most) + 0 // 0 is added as groups do, which takes the sign of −0
+			if got, want := nearest(v), l.nearest(v); got != want {
+				t.Errorf("%s: %g is code %d, and quantised %d", w, v, got, want)
+			}
+			if is := w.Decode(l.nearest(v)); dtype.F16.Decode(dtype.F16.Encode(is, false)) != is {
+				t.Errorf("%s: %g becomes %g, which f16 does not hold", w, v, is)
 			}
 		}
 		for i, code := range codes {
@@ -432,6 +440,9 @@ func TestMiddles(t *testing.T) {
 			}
 			hold(v + (most-least)*r.NormFloat64()/16)
 			hold(math.Nextafter(v, 1))
+		}
+		for range 100 {
+			hold(math.Ldexp(r.NormFloat64(), -24)) // where f16 ends
 		}
 	}
 }

@@ -172,17 +172,42 @@ func (f Form) ExpandBits() int {
 	return 0
 }
 
+// Top is the greatest value of a code that weights are quantised to: the greatest that the type of the activations holds too; 1 of
+// types whose exponents reach beyond that type at both ends, so that scales are about as large as weights.
+func (f Form) Top() float64 {
+	t := f.Weight
+	switch {
+	case t.Max() <= f.Act.Max():
+		return t.Max()
+	case t.Smallest() < f.Act.Smallest():
+		return 1
+	}
+	top := 0.0
+	for code := range uint64(1) << t.Bits() {
+		if v := t.Decode(code); v <= f.Act.Max() {
+			top = max(top, v)
+		}
+	}
+	return top
+}
+
+// Counts reports whether [Form.Reach] speaks of a code's value: a number of the type of the activations from −Top to [Form.Top], or the
+// least integer of a type.
+func (f Form) Counts(v float64) bool {
+	return v-v == 0 && (v >= -f.Top() || f.Weight.IsInt()) && v <= f.Top() && f.Act.Decode(f.Act.Encode(v, false)) == v
+}
+
 // Reach is how small and how large what codes are multiplied with may be for the exponents
 // of the activations' type to hold the products: multiples of 2^least up to most.
 func (f Form) Reach() (least int, most float64) {
 	act, top, step := f.Act.Row(), 0.0, 1.0
 	for code := range uint64(1) << f.Weight.Bits() {
-		if v := math.Abs(f.Weight.Decode(code)); v <= f.Act.Max() {
-			top = max(top, v)
+		if v := f.Weight.Decode(code); f.Counts(v) {
+			top = max(top, math.Abs(v))
 		}
 	}
-	if f.Weight.IsFloat() {
-		step = f.Weight.Smallest()
+	if f.Weight.IsFloat() { // casts round what is less than the type of the activations has
+		step = max(f.Weight.Smallest(), f.Act.Smallest())
 	}
 	most = f.Act.Max() / top
 	if f.Act == dtype.BF16 {
