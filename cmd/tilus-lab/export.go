@@ -28,7 +28,7 @@ func newExport() *cobra.Command {
 	var defs, divisible []string
 	var target, dir, kind, size, name, weights, stored, act string
 	var rows []int
-	var cubin, bias bool
+	var cubin, bias, rounded bool
 	cmd := &cobra.Command{
 		Use:   "export [FILE]",
 		Short: "Write a program as PTX, C header and Python module",
@@ -82,7 +82,7 @@ needs no compiler in the driver.`,
 			case dir == "":
 				return usageError{fmt.Errorf("-o names no directory; . is this one")}
 			case len(args) > 0:
-				for _, flag := range []string{"size", "name", "rows", "bias", "weights", "act"} {
+				for _, flag := range []string{"size", "name", "rows", "bias", "weights", "act", "rounded"} {
 					if cmd.Flags().Changed(flag) {
 						return usageError{fmt.Errorf("--%s is of a layer: it goes with --qmm or --checkpoint", flag)}
 					}
@@ -101,6 +101,8 @@ needs no compiler in the driver.`,
 					return usageError{fmt.Errorf("--weights are quantised, and those of --checkpoint are; leave one of them out")}
 				case act != "" && stored == "":
 					return usageError{fmt.Errorf("--act is of --checkpoint; write act=%s behind the type of weights", act)}
+				case rounded && stored == "":
+					return usageError{errRounded}
 				case len(defs) > 0:
 					return usageError{fmt.Errorf("-D %s is of FILE: a layer has no compile-time parameters; its KIND takes words, see qmm --help", defs[0])}
 				case !ok:
@@ -116,7 +118,7 @@ needs no compiler in the driver.`,
 				l, err := qmm.Linear{}, error(nil)
 				if stored != "" || weights != "" {
 					var of *layer
-					if of, quantised, l, err = weightsOf(cmd.Context(), kind, weights, stored, act); err != nil {
+					if of, quantised, l, err = weightsOf(cmd.Context(), kind, weights, stored, act, rounded); err != nil {
 						return err
 					}
 					if leave := cmd.Flags().Changed("bias") && !bias; !leave {
@@ -245,6 +247,7 @@ needs no compiler in the driver.`,
 	f.StringVar(&weights, "weights", "", "`ARRAY` [N, K] that the layer has: FILE.npy, FILE.safetensors:NAME or a generator")
 	f.StringVar(&stored, "checkpoint", "", "quantised `LAYER`, FILE.safetensors:NAME")
 	f.StringVar(&act, "act", "", "`TYPE` of x and y with --checkpoint, f16 or bf16; that of the layer's scales or bias where it is not given, else f16")
+	f.BoolVar(&rounded, "rounded", false, "products of --checkpoint may round weights to the type of x")
 	f.StringVar(&name, "name", "", "`NAME` of the layer in those of its files, instead of its kind, size and rows")
 	f.IntSliceVar(&rows, "rows", []int{1, 8, 16, 32, 64, 128, 256, 2048}, "numbers of rows `M,M` that the layer has programs for")
 	f.BoolVar(&bias, "bias", false, "add a bias[N] to each row of the layer's products; --bias=false drops that of --checkpoint")
@@ -304,10 +307,10 @@ func earlier(dir, name string, layer bool, written []string) (out []string) {
 }
 
 // weightsOf are a layer that is exported with its weights, these, and the kind whose programs are theirs.
-func weightsOf(ctx context.Context, kind, weights, stored, act string) (*layer, *qmm.Weights, qmm.Linear, error) {
+func weightsOf(ctx context.Context, kind, weights, stored, act string, rounded bool) (*layer, *qmm.Weights, qmm.Linear, error) {
 	of, err := func() (*layer, error) {
 		if stored != "" {
-			return namedLayer(stored, act)
+			return namedLayer(stored, act, rounded)
 		}
 		return plainLayer(kind, weights)
 	}()

@@ -2,6 +2,7 @@ package main
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"math"
 	"os"
@@ -28,7 +29,7 @@ import (
 func newQMM() *cobra.Command {
 	presets := strings.Join(qmm.Presets(), ", ")
 	var weights, x, bias, residual, out, program, on, plan, stored, act string
-	var soon bool
+	var soon, rounded bool
 	cmd := &cobra.Command{
 		Use:   "qmm [KIND]",
 		Short: "Quantise a linear layer and multiply with it",
@@ -45,7 +46,8 @@ func newQMM() *cobra.Command {
                  bits up to 12.5%; scalebits=11 keeps all of f16
   far            scales may be any, and programs do not fold them
   rounded        products may round weights to the type of x, as other kernels do; faster in
-                 groups of 16 to 64 where scales have many bits or zero points are not whole
+                 groups of 16 to 64 and beyond 128 rows where scales have many bits or zero points
+                 are not whole; --rounded says it of --checkpoint
 
 The errors of the weights and of y are told, relative to the norm of what plain weights give.
 Generators with one seed give the same numbers: x that is part of the weights has another error.
@@ -58,7 +60,8 @@ A file without a layer lists those that it has; models in several files go by
 model.safetensors.index.json. Whether zero points of gptq are stored less one is read from
 quantize_config.json or config.json beside the file. Of layers that are quantised with act-order
 (desc_act; g_idx says the group of each input) a program brings x into the order of the weights
-first. The error of y is against the weights as they are dequantised.
+first. The error of y is against the weights as they are dequantised. The kind that is told has
+scalebits=N where weights are exact as plain numbers, and far where scales are too large to fold.
 
 The layer's bias, NAME.bias or NAME_bias, is added where not all of it is 0 (GPTQModel and
 AutoAWQ store such ones for layers without). It is an error where the type of x and y does not
@@ -91,6 +94,8 @@ unpack or expand, of the kind as weights of models have it; prefill as 2048 rows
 				}
 			} else if act != "" {
 				return usageError{fmt.Errorf("--act is of --checkpoint; write act=%s behind the type of weights", act)}
+			} else if rounded {
+				return usageError{errRounded}
 			}
 			if program != "" {
 				if err := without(cmd, "program", "multiplies nothing", "weights", "x", "bias", "residual", "out", "device", "plan", "soon"); err != nil {
@@ -113,7 +118,7 @@ unpack or expand, of the kind as weights of models have it; prefill as 2048 rows
 			}
 			of, err := func() (*layer, error) {
 				if stored != "" {
-					return storedLayer(cmd, stored, act)
+					return storedLayer(cmd, stored, act, rounded)
 				}
 				return plainLayer(kind, weights)
 			}()
@@ -186,7 +191,11 @@ unpack or expand, of the kind as weights of models have it; prefill as 2048 rows
 				return err
 			}
 			o := cmd.OutOrStdout()
-			size, lost, against := fmt.Sprintf("%s [%d, %d]: %d bytes, %.2f bits a weight", q.Linear, l.N, l.K, l.Bytes(), 8*float64(l.Bytes())/float64(l.N*l.K)), "", "dequantised"
+			found := q.Linear
+			if of.stored != nil {
+				found = p.Linear // with what packing found of scales and zero points
+			}
+			size, lost, against := fmt.Sprintf("%s [%d, %d]: %d bytes, %.2f bits a weight", found, l.N, l.K, l.Bytes(), 8*float64(l.Bytes())/float64(l.N*l.K)), "", "dequantised"
 			if of.stored == nil {
 				dequantised, err := q.Dequantize(cmd.Context())
 				if err != nil {
@@ -218,6 +227,7 @@ unpack or expand, of the kind as weights of models have it; prefill as 2048 rows
 	f.StringVar(&weights, "weights", "", "`ARRAY` [N, K]: FILE.npy, FILE.safetensors:NAME or a generator, as for run --arg; random ones [256, 512] where it is not given, of types without a sign none below 0")
 	f.StringVar(&stored, "checkpoint", "", "quantised `LAYER`, FILE.safetensors:NAME; FILE.safetensors lists its layers")
 	f.StringVar(&act, "act", "", "`TYPE` of x and y with --checkpoint, f16 or bf16; that of the layer's scales or bias where it is not given, else f16")
+	f.BoolVar(&rounded, "rounded", false, "products of --checkpoint may round weights to the type of x")
 	f.StringVar(&x, "x", "", "`ARRAY` [M, K]; one random row where it is not given")
 	f.StringVar(&bias, "bias", "", "`ARRAY` [N] that is added to each row, instead of the bias of a layer of --checkpoint; none leaves that out")
 	f.StringVar(&residual, "residual", "", "`ARRAY` [M, N] that is added")
@@ -278,12 +288,12 @@ func plainLayer(kind, weights string) (*layer, error) {
 }
 
 // storedLayer is a layer of a checkpoint. Where none is named it lists them, and gives nil.
-func storedLayer(cmd *cobra.Command, spec, act string) (*layer, error) {
+func storedLayer(cmd *cobra.Command, spec, act string, rounded bool) (*layer, error) {
 	path, name, ok := array.SplitTensors(spec)
 	if !ok || name != "" {
-		return namedLayer(spec, act)
+		return namedLayer(spec, act, rounded)
 	}
-	if err := without(cmd, "checkpoint", "without a layer lists layers", "x", "bias", "residual", "out", "device", "plan", "soon", "act"); err != nil {
+	if err := without(cmd, "checkpoint", "without a layer lists layers", "x", "bias", "residual", "out", "device", "plan", "soon", "act", "rounded"); err != nil {
 		return nil, err
 	}
 	f, err := checkpoint.Open(path)
@@ -294,8 +304,11 @@ func storedLayer(cmd *cobra.Command, spec, act string) (*layer, error) {
 	return nil, listLayers(cmd, path, f)
 }
 
+// errRounded is of a flag beside words.
+var errRounded = errors.New("--rounded is of --checkpoint; write rounded behind the type of weights")
+
 // namedLayer is a layer of a checkpoint; the name may be left out where there is one.
-func namedLayer(spec, act string) (*layer, error) {
+func namedLayer(spec, act string, rounded bool) (*layer, error) {
 	path, name, ok := array.SplitTensors(spec)
 	if !ok {
 		return nil, usageError{fmt.Errorf("--checkpoint %s: write FILE.safetensors:LAYER; qmm --checkpoint FILE.safetensors lists layers", spec)}
@@ -318,6 +331,7 @@ func namedLayer(spec, act string) (*layer, error) {
 			return nil, err
 		}
 	}
+	q.Rounded = rounded
 	l := &layer{kind: q.Linear, stored: q}
 	l.bias, l.biasErr = f.Bias(name, q.Linear)
 	l.format, err = f.Format(name)

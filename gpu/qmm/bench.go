@@ -196,8 +196,8 @@ func (b *Bench) Close() error {
 }
 
 // operands are random weights, scales and x of a layer in the order of the kernels,
-// up to and with y. All bits of codes are random, but for those that are not finite or beyond
-// the type of the activations; scales and zero points are like those of quantised layers. All but y
+// up to and with y. All bits of codes are random, but for those that are not finite or outside of
+// what layers are quantised to; scales and zero points are like those of quantised layers. All but y
 // are those of the last call where that was for the same layer, and as many rows.
 func (b *Bench) operands(ctx context.Context, l Linear, p *template.Plan, m int) ([]ir.Arg, error) {
 	d := &b.drawn
@@ -237,7 +237,7 @@ func (b *Bench) weights(ctx context.Context, l Linear, p *template.Plan, r *rand
 			w.Data[i] = b.bits[i] & 0xbf
 		}
 	}
-	if l.WeightType.Max() > l.ActType.Max() {
+	if l.WeightType.Max() > l.ActType.Max() || l.narrow() {
 		var err error
 		if w, err = b.packed(ctx, l, shape, r); err != nil {
 			return nil, err
@@ -295,6 +295,9 @@ func (q *Weights) drawn() []uint64 {
 	if t == dtype.F8E4M3 { // which has all its bits from 2^-6 on only
 		most = -3
 	}
+	if least, _ := q.Form().Reach(); q.narrow() {
+		most = max(most, least+q.ScaleBits+2) // all are within reach
+	}
 	codes := distinct(q.Scales)
 	for i, code := range codes {
 		fraction, _ := math.Frexp(t.Decode(code))
@@ -303,12 +306,12 @@ func (q *Weights) drawn() []uint64 {
 	return codes
 }
 
-// packed are weights of random codes that the type of the activations holds.
+// packed are weights of random codes of those that layers are quantised to.
 func (b *Bench) packed(ctx context.Context, l Linear, shape []int, r *rand.Rand) (*array.Array, error) {
 	t := l.WeightType
 	var codes []uint64
 	for c := range uint64(1) << t.Bits() {
-		if math.Abs(t.Decode(c)) <= l.ActType.Max() {
+		if l.Form().Counts(t.Decode(c)) {
 			codes = append(codes, c)
 		}
 	}

@@ -57,9 +57,10 @@ type Linear struct {
 	// Rounded says that products may round weights to the type of the activations, twice: a code less its zero point,
 	// and that times the scale, as frameworks do that make plain weights of layers, and other kernels. In groups
 	// of less than 128, with 16-bit scales of the type of the activations, products are then as fast as where weights are exact
-	// (ScaleBits), those with zero points that are not whole among them; of other layers it changes nothing.
+	// (ScaleBits), those with zero points that are not whole among them. Of any layer plan [Expand] may make plain weights for thousands of rows,
+	// and where groups are of 128 and more and scales 16 bits of the type of the activations, scales may be folded beyond 128 rows.
 	// It is leave, not a command: with one row some programs round differences alone. Without it nothing is
-	// rounded. [Weights.Pack] sets Far where scales or zero points are too large for it.
+	// rounded. [Weights.Pack] sets Far where scales or zero points are too large for it, and takes it back where that type might not hold a weight.
 	Rounded bool
 	// ScaleBits is how many significant bits scales, times the factor, have at most, where all
 	// are within [template.Form.Reach], codes such as [template.Form.Counts], and zero points are values of codes; 0 says nothing of
@@ -497,6 +498,9 @@ func (l Linear) outside() (codes []uint64) {
 	}
 	return codes
 }
+
+// narrow reports whether numbers that the type of the activations holds are among those.
+func (l Linear) narrow() bool { return len(l.outside()) > len(l.unheld()) }
 
 // finite finds a weight whose code is unheld.
 func (q *Weights) finite() error {

@@ -272,6 +272,22 @@ func TestExactFound(t *testing.T) {
 // foldedKinds have scales of groups of whole turns that are folded beyond 128 rows: with casts that are exact, or leave powers of two.
 var foldedKinds = []string{"i4", "i8", "u8 zero", "u7 zero", "f8e1m6", "u4 zero", "f6e3m2", "u3", "i2 group=256", "f8e4m3", "f4e2m1", "i4 act=bf16 scale=bf16", "u3 zero act=bf16 scale=bf16", "f6e3m2 act=bf16 scale=bf16"}
 
+// takeFolded has a layer take a schedule that is Folded, by a call; it reports whether the plan has one.
+func takeFolded(t *testing.T, p *Packed, plan string, m int) (Call, bool) {
+	t.Helper()
+	all, err := p.WideSchedules(plan, m, math.MaxInt)
+	at := slices.IndexFunc(all, func(s template.WideSchedule) bool { return s.Folded })
+	if err != nil || at < 0 {
+		return Call{}, false
+	}
+	store, err := tune.OpenStore(filepath.Join(t.TempDir(), "tuned.db")) // what searches found here is not asked for
+	if err != nil {
+		t.Fatal(err)
+	}
+	p.chosen.Store(asked{m, plan, false}, chosen{Choice: Choice{Plan: plan, Wide: all[at]}})
+	return Call{Plan: plan, Store: store}, true
+}
+
 // holdFolded holds what many rows take, folded, to the error of f32 sums, for each kind of x in turn, with weights of ordinary sizes and small ones, in
 // outputs of their own and in groups of the same output; of plans, those that so many rows may take.
 func holdFolded(t *testing.T, d device.Device, m, n, k int, plans []string) {
@@ -292,18 +308,11 @@ func holdFolded(t *testing.T, d device.Device, m, n, k int, plans []string) {
 			t.Errorf("%s: packed as %s, which is not folded", name, p.Linear)
 		}
 		for j, plan := range plans {
-			all, err := p.WideSchedules(plan, m, math.MaxInt)
-			at := slices.IndexFunc(all, func(s template.WideSchedule) bool { return s.Folded })
-			if err != nil || at < 0 {
-				t.Errorf("%s by %s: none is folded, %v", name, plan, err)
+			call, ok := takeFolded(t, p, plan, m)
+			if !ok {
+				t.Errorf("%s by %s: none is folded", name, plan)
 				continue
 			}
-			store, err := tune.OpenStore(filepath.Join(t.TempDir(), "tuned.db")) // what searches found here is not asked for
-			if err != nil {
-				t.Fatal(err)
-			}
-			p.chosen.Store(asked{m, plan, false}, chosen{Choice: Choice{Plan: plan, Wide: all[at]}})
-			call := Call{Plan: plan, Store: store}
 			of := (i + 5*j) % len(inputs)
 			x := filled(p.ActType, of, m, k)
 			holds(t, d, q, p, x, inputs[of].name, call)

@@ -156,7 +156,7 @@ type module struct {
 type exportedProduct struct {
 	Choice
 	To      int    // the most of these, but of the last product
-	Expands bool   // a layer whose weights the type of x holds as they are takes [Expand] instead
+	Expands bool   // a layer whose weights the type of x holds as they are, or may round, takes [Expand] instead
 	Program string // the one that multiplies, or expands
 	Rows    int    // of a block
 	// Sums of blocks that meet in memory: f32 Once, and Each for each block of rows, and so many counts.
@@ -183,25 +183,31 @@ func (m *module) add(what string, make func() (*ir.Program, error)) error {
 }
 
 // choose is what multiplies from and up to so many rows in a call, and whether layers take [Expand] instead if scales have bits
-// bits. What is chosen for the most of them may have more blocks than the least have work for; then it is what is chosen for the least.
+// bits, or weights may be rounded. What is chosen for the most of them may have more blocks than the least have work for; then it is what is chosen for the least.
 func (m *module) choose(target string, from, to int, call Call) (c Choice, expands bool, err error) {
 	on := device.Info{Driver: "any", Arch: target}
+	base := m.unfolded()
+	base.Rounded = base.Form().Rounded // else weights may be beyond the type of x, for all that is known
 	for _, rows := range []int{to, from} {
-		if c, _, err = m.unfolded().ChooseOn(nil, on, rows, call); err == nil {
+		if c, _, err = base.ChooseOn(nil, on, rows, call); err == nil {
 			c, err = c.filled(m.plan)
 		}
-		if err != nil || c.takes(m.unfolded(), m.plan, from) {
+		if err != nil || c.takes(base, m.plan, from) {
 			break
 		}
 		if rows == from {
 			err = fmt.Errorf("qmm: what %s takes for %d rows, %s, is not for its N and K", m.Linear, from, c)
 		}
 	}
-	if err != nil || c.Plan == Expand || m.bits == 0 {
+	bits := m.bits
+	if m.Linear.Rounded {
+		bits = m.Form().ExpandBits()
+	}
+	if err != nil || c.Plan == Expand || bits == 0 {
 		return c, false, err
 	}
 	exact := m.Linear.unfolded()
-	exact.ScaleBits = m.bits
+	exact.ScaleBits = bits
 	few, _, err := exact.ChooseOn(nil, on, to, Call{})
 	return c, few.Plan == Expand, err
 }
@@ -308,9 +314,8 @@ func (m *module) data() (map[string]any, error) {
 		quantized = 0 // all that scales have
 	}
 	sorted, upwards := l.middles()
-	refused := l.unheld()
-	held := len(refused)
-	if kind.ScaleBits > 0 {
+	refused, narrow := l.unheld(), kind.ScaleBits > 0 && l.narrow()
+	if narrow {
 		refused = l.outside()
 	}
 	room := 0 // by how many binades scales of floats may grow
@@ -327,11 +332,11 @@ func (m *module) data() (map[string]any, error) {
 		"Name":   "linear_" + m.name, "Of": m.name, "Programs": m.programs, "Products": m.products, "Shares": slices.ContainsFunc(m.products, exportedProduct.Shares),
 		"Arranged": arranged[1], "Sums": sums, "Shifts": p.Shifts(),
 		"Kind": kind.String(), "Far": far.String(), "N": l.N, "K": l.K, "Bits": l.WeightType.Bits(), "Group": group, "Groups": l.Groups(),
-		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Bias": m.Bias, "Ordered": m.Order, "Values": values, "Unheld": ranges(refused), "Narrow": len(refused) > held, "Top": number(top),
+		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Bias": m.Bias, "Ordered": m.Order, "Values": values, "Unheld": ranges(refused), "Narrow": narrow, "Top": number(top),
 		"Packed": shape[0] * shape[1] * shape[2], "ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Powers": l.ScaleType == dtype.F8E8M0, "Float": l.WeightType.IsFloat(),
 		"Positive": l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint, "Most": number(l.ScaleType.Max()), "Least": number(l.ScaleType.Smallest()), "Beyond": number(l.beyond()), "Lost": number(l.lost()),
 		"Looks": p.Bounded() || kind.ScaleBits > 0, "ScaleBits": kind.ScaleBits, "Quantized": quantized, "Neighbours": quantized > 0 && quantized <= scarce, "Held": l.Form().Expands(quantized), "Twos": l.Form().ExpandBits() > 0,
-		"Small": math.Ilogb(l.ScaleType.Smallest()), "Spare": room, "Full": number(m.wish.full()), "Sorted": sorted, "Upwards": upwards, "Expand": m.by[Expand] != nil, "Exact": slices.ContainsFunc(m.products, func(p exportedProduct) bool { return p.Expands }), "Reach": least, "Largest": number(largest), "Bounded": p.Bounded(), "Near": p.Near, "Rounded": p.Rounded, "From": p.From, "To": p.To, "Greatest": number(p.Greatest()),
+		"Small": math.Ilogb(l.ScaleType.Smallest()), "Spare": room, "Full": number(m.wish.full()), "Sorted": sorted, "Upwards": upwards, "Expand": m.by[Expand] != nil, "Exact": slices.ContainsFunc(m.products, func(p exportedProduct) bool { return p.Expands }), "Reach": least, "Largest": number(largest), "Bounded": p.Bounded(), "Near": p.Near, "Rounded": p.Rounded, "Plain": l.Rounded, "From": p.From, "To": p.To, "Greatest": number(p.Greatest()),
 	}, nil
 }
 

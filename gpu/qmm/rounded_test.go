@@ -2,6 +2,8 @@ package qmm
 
 import (
 	"context"
+	"math"
+	"slices"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/device"
@@ -9,6 +11,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
 // roundedKinds may have their weights rounded.
@@ -84,6 +87,134 @@ func TestGPURounded(t *testing.T) {
 	need.GPU(t, err, device.ErrNoGPU, "on a GPU machine: CGO_ENABLED=0 go test -c -o qmm.test ./gpu/qmm && ./qmm.test -test.run GPURounded")
 	defer d.Close()
 	holdRounded(t, d, 1000, 2080, []string{Decode, Wide, Prefill, Expand})
+}
+
+// manyRounded may have weights rounded where many rows are multiplied, and have no programs that round them else.
+var manyRounded = []struct {
+	name   string
+	folded bool // may have folded scales
+}{
+	{"i4 scalebits=11", true}, {"u4 zero scalebits=11", true}, {"u3 scalebits=11", true}, {"i8 group=256 scalebits=11", true}, {"f6e3m2 act=bf16 scale=bf16 scalebits=8", true},
+	{"u4 zero=any", false}, {"i8 group=channel scalebits=11", false}, {"u8 zero=any group=channel", false}, {"i8 scale=bf16 scalebits=8", false}, {"u8 zero group=64 scale=bf16 scalebits=8", false},
+	{"nvfp4", false}, {"u4 zero act=bf16 scalebits=11", false},
+}
+
+// holdManyRounded holds what plan Expand makes of such weights, and products with folded scales, to the weights rounded once.
+func holdManyRounded(t *testing.T, d device.Device, m, n, k int, plans []string) {
+	for i, c := range manyRounded {
+		if testing.Short() && i%4 != 0 {
+			continue
+		}
+		l := kind(t, c.name+" rounded", n, k)
+		q, _ := packed(t, d, l, uint64(i), func(w *array.Array) {
+			for j := range w.Len() {
+				w.Set(w.At(j/k, j%k)*[]float64{0.02, 0.003, 0.5}[j/k%3], j/k, j%k)
+			}
+		})
+		if l.Factor {
+			q.One *= 1.1 // as those of others are
+		}
+		p, err := q.Pack(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		act := func(v float64) float64 { return p.ActType.Decode(p.ActType.Encode(v, false)) }
+		w, some := make([]float64, 0, n*k), false
+		for at := range n * k {
+			is := q.At(at/k, at%k)
+			w, some = append(w, act(is)), some || act(is) != is
+		}
+		if plans := p.Plans(4096); !some || p.Far || !slices.Contains(plans, Expand) || p.folds() != c.folded {
+			t.Errorf("%s: packed as %s, of which some weights are rounded (%v), with plans %v, folded %v", c.name, p.Linear, some, plans, p.folds())
+		}
+		program, err := template.Expand(p.Form())
+		if err != nil {
+			t.Fatal(err)
+		}
+		args := arrays(p.W, p.Scales, p.Zeros, array.New(p.ActType, n, k))
+		at := len(args) - 1
+		all := sizes(args, n, k)
+		if p.Factor {
+			all = append(all, ir.Arg{Float: q.One})
+		}
+		res, err := launch(t.Context(), d, program, all)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for j, want := range w {
+			is := q.At(j/k, j%k)
+			if got := res.Args[at].Array.At(j/k, j%k); math.Abs(got-is) > 1.001*math.Abs(want-is) { // f32 may be half-way where is is not
+				t.Fatalf("%s: weight [%d, %d] is %g, and plain %g, not %g", c.name, j/k, j%k, is, got, want)
+			}
+		}
+		for _, plan := range plans {
+			call := Call{Plan: plan}
+			if plan != Expand {
+				var ok bool
+				if call, ok = takeFolded(t, p, plan, m); !ok {
+					if c.folded {
+						t.Errorf("%s by %s: none is folded", c.name, plan)
+					}
+					continue
+				}
+			}
+			of := i % 2 * 3
+			x := filled(p.ActType, of, m, k)
+			res, err := p.Run(t.Context(), d, x, call)
+			if err != nil {
+				t.Fatal(err)
+			}
+			exact, single := productsOf(w, x, func(i, j int) float64 { return 0 })
+			if ours, theirs := far(res.Y.Floats(), exact), far(rounded(p.ActType, single), exact); !(ours <= 1.1*theirs) {
+				t.Errorf("%s, plan %s, %s: the error is %.3g, that of f32 sums %.3g", c.name, plan, inputs[of].name, ours, theirs)
+			}
+		}
+	}
+}
+
+func TestManyRounded(t *testing.T) {
+	holdManyRounded(t, openDevice(t, "sim"), 140, 40, 304, []string{Wide})
+}
+
+// TestGPUManyRounded is TestManyRounded on the attached GPU.
+func TestGPUManyRounded(t *testing.T) {
+	d, err := device.Open("cuda")
+	need.GPU(t, err, device.ErrNoGPU, "on a GPU machine: CGO_ENABLED=0 go test -c -o qmm.test ./gpu/qmm && ./qmm.test -test.run GPUManyRounded")
+	defer d.Close()
+	holdManyRounded(t, d, 260, 304, 1056, []string{Wide, Prefill, Expand})
+}
+
+// TestManyRoundedFound holds that only layers whose scales leave all weights within the type of the activations are rounded.
+func TestManyRoundedFound(t *testing.T) {
+	d := openDevice(t, "interp")
+	for _, c := range []struct {
+		name            string
+		scale           float64 // of one group
+		rounded, folded bool
+	}{
+		{"i4 scalebits=11", 1.3, true, true}, {"i4 scalebits=11", 100.3, false, false}, {"i4 scalebits=11", 8192, false, false},
+		{"u4 zero=any", 100.3, true, false}, {"u4 zero=any", 4000, false, false},
+		{"i8 group=channel scalebits=11", 511.5, true, false}, {"i8 group=channel scalebits=11", 512, false, false},
+		{"i8 scale=bf16 scalebits=8", 1e30, false, false}, {"i8 act=bf16 scale=bf16 scalebits=8", 1e30, true, true},
+	} {
+		q, _ := packed(t, d, kind(t, c.name+" rounded", 24, 256), 3, nil)
+		q.Scales.Set(c.scale, 0, 2)
+		p, err := q.Pack(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if p.plain() != c.rounded || slices.Contains(p.Plans(4096), Expand) != c.rounded || p.folds() != c.folded {
+			t.Errorf("%s with a scale of %g: packed as %s, with plans %v, folded %v", c.name, c.scale, p.Linear, p.Plans(4096), p.folds())
+		}
+		q.Rounded = false
+		without, err := q.Pack(t.Context(), d)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if slices.Contains(without.Plans(4096), Expand) || without.folds() {
+			t.Errorf("%s with a scale of %g: %s has plans %v", c.name, c.scale, without.Linear, without.Plans(4096))
+		}
+	}
 }
 
 // TestRoundedFound holds that layers with scales or zero points too large for operands are not rounded, nor those whose

@@ -300,7 +300,10 @@ func (q *Weights) found() (l Linear, plan *template.Plan, scales *array.Array, e
 		return l, nil, nil, err
 	}
 	scales, near := q.nearby(plan)
-	if fold := plan.Folding(); near && fold != nil && l.ScaleBits > 0 {
+	if l.Rounded && !plan.Rounded && !q.inRange() {
+		l.Rounded = false
+	}
+	if fold := plan.Folding(); near && fold != nil && (l.ScaleBits > 0 || l.Rounded) {
 		_, near = q.nearby(fold)
 	}
 	if !near {
@@ -311,6 +314,24 @@ func (q *Weights) found() (l Linear, plan *template.Plan, scales *array.Array, e
 		l.Far = false
 	}
 	return l, plan, scales, err
+}
+
+// inRange reports whether the type of the activations has numbers for all weights, whatever their codes.
+func (q *Weights) inRange() bool {
+	code := math.Max(q.WeightType.Max(), -q.WeightType.Min())
+	if q.WeightType.IsFloat() {
+		code = min(code, q.ActType.Max())
+	}
+	greatest := func(a *array.Array) (most float64) {
+		for _, code := range distinct(a) {
+			most = max(most, math.Abs(a.Type.Decode(code)))
+		}
+		return most
+	}
+	if q.Zeros != nil {
+		code += greatest(q.Zeros)
+	}
+	return code*greatest(q.Scales)*math.Abs(q.One) <= q.ActType.Max() // not of NaN, that powers of two may be
 }
 
 // whole reports whether zero points are whole numbers from 0 to 255.
@@ -520,9 +541,9 @@ const (
 // Plans are those that m rows may take on a GPU with matrix instructions of warpgroups, if
 // nothing is added to the product: results of all of them are about as close to those of the
 // weights as those of sums in f32. Expand is among them where the type of the activations
-// holds the weights as they are ([template.Form.Expands] with ScaleBits).
+// holds the weights as they are ([template.Form.Expands] with ScaleBits), or they may be Rounded.
 func (l Linear) Plans(m int) []string {
-	return slices.DeleteFunc(l.Named(m), func(plan string) bool { return plan == Expand && !l.Form().Expands(l.ScaleBits) })
+	return slices.DeleteFunc(l.Named(m), func(plan string) bool { return plan == Expand && !l.plain() })
 }
 
 // Named are [Linear.Plans], and Expand where it rounds weights too: who names it in

@@ -420,7 +420,7 @@ func (q *Weights) scaleBits(scales, zeros *array.Array) int {
 			}
 		}
 	}
-	if outside := q.outside(); !f.Expands(n) || len(outside) > len(q.unheld()) && q.first(outside) >= 0 {
+	if !f.Expands(n) || q.narrow() && q.first(q.outside()) >= 0 {
 		return 0
 	}
 	return n

@@ -86,10 +86,14 @@ func (l Linear) wideSchedules(plan string, m, tries int) ([]template.WideSchedul
 	return out, from, nil
 }
 
-// folds reports whether products may have schedules that are Folded: the type of the activations holds the weights as they are,
-// scales are within the bounds of [template.Plan.Folding], and k are few enough for one sum.
+// plain reports whether products may have plain weights of the type of the activations: it holds the layer's as they are, or they may be
+// rounded.
+func (l Linear) plain() bool { return l.Form().Expands(l.ScaleBits) || l.Rounded && !l.Far }
+
+// folds reports whether products may have schedules that are Folded: the type of the activations holds the weights as they are, or
+// they may be rounded, scales are within the bounds of [template.Plan.Folding], and k are few enough for one sum.
 func (l Linear) folds() bool {
-	return l.K <= template.MostFolded && l.ScaleBits > 0 && !l.Far && l.Form().Expands(l.ScaleBits) && l.folding() != nil
+	return l.K <= template.MostFolded && (l.ScaleBits > 0 || l.Rounded) && !l.Far && l.plain() && l.folding() != nil
 }
 
 // folding is the layer's [template.Plan.Folding].

@@ -56,9 +56,9 @@ func Quantize(kind string, w any) (*Layer, error) {
 // Checkpoint takes a layer that others have quantised, "FILE.safetensors:LAYER", exactly as it is stored: of GPTQ, AWQ,
 // compressed-tensors, modelopt, DeepSeek-V3.1 or gpt-oss, whose experts are "FILE.safetensors:LAYER[5]". The layer may be left out where
 // the file has one; of others the error lists which there are. x and y are bf16 where its scales are, and beside scales that tell nothing of them
-// where its bias is, else f16; or as act says, "act=bf16" or "act=f16". Its bias, where not all of it is 0, is what
+// where its bias is, else f16; or as words say, "act=bf16" or "act=f16"; "rounded" lets products round weights ([qmm.Linear]). Its bias, where not all of it is 0, is what
 // [Layer.Run] adds. One that the type of y does not hold as it is leaves all but Run, whose error says so, and [Layer.RunWith] takes another.
-func Checkpoint(spec string, act ...string) (*Layer, error) {
+func Checkpoint(spec string, words ...string) (*Layer, error) {
 	path, name, ok := array.SplitTensors(spec)
 	if !ok {
 		return nil, fmt.Errorf("lab: %q is no layer of a checkpoint, which is \"FILE.safetensors:LAYER\"", spec)
@@ -72,15 +72,20 @@ func Checkpoint(spec string, act ...string) (*Layer, error) {
 	if err != nil {
 		return nil, err
 	}
-	if len(act) > 1 {
-		return nil, fmt.Errorf("lab: %q say the type of x and y of a layer %d times; give one", act, len(act))
-	}
-	for _, word := range act {
-		types := map[string]dtype.Type{"act=f16": dtype.F16, "act=bf16": dtype.BF16}
-		if types[word] == 0 {
-			return nil, fmt.Errorf("lab: %q says nothing of a layer that is stored; its x and y are \"act=f16\" or \"act=bf16\"", word)
+	act := dtype.Type(0)
+	for _, word := range words {
+		is := map[string]dtype.Type{"act=f16": dtype.F16, "act=bf16": dtype.BF16}[word]
+		switch {
+		case word == "rounded":
+			q.Rounded = true
+			continue
+		case is == 0:
+			return nil, fmt.Errorf("lab: %q says nothing of a layer that is stored; its x and y are \"act=f16\" or \"act=bf16\", and its weights may be \"rounded\"", word)
+		case act != 0:
+			return nil, fmt.Errorf("lab: %q say the type of x and y of a layer twice; give one", words)
 		}
-		if q, err = checkpoint.As(q, types[word]); err != nil {
+		act = is
+		if q, err = checkpoint.As(q, act); err != nil {
 			return nil, err
 		}
 	}

@@ -159,10 +159,13 @@ func TestCheckpointBias(t *testing.T) {
 	if b, err := l.Bias(); err == nil {
 		t.Errorf("%v", b)
 	}
-	if l, err := Checkpoint(file+":half", "act=f16", "act=bf16"); err == nil || !strings.Contains(err.Error(), "2 times; give one") {
+	if l, err := Checkpoint(file+":half", "act=f16", "act=bf16"); err == nil || !strings.Contains(err.Error(), "twice; give one") {
 		t.Errorf("%v, %v", l, err)
 	}
-	if l, err := Checkpoint(file+":half", "act=f32"); err == nil || !strings.Contains(err.Error(), `its x and y are "act=f16" or "act=bf16"`) {
+	if l, err := Checkpoint(file+":half", "rounded", "act=f16"); err != nil || !l.Weights().Rounded {
+		t.Errorf("%v, %v", l, err)
+	}
+	if l, err := Checkpoint(file+":half", "act=f32"); err == nil || !strings.Contains(err.Error(), `its x and y are "act=f16" or "act=bf16", and its weights may be "rounded"`) {
 		t.Errorf("%v, %v", l, err)
 	}
 }
