@@ -203,7 +203,8 @@ func (l Linear) Check() (Linear, error) {
 
 // bounded reports whether Far says anything of the layer.
 func (l Linear) bounded() bool {
-	return l.Form().Scale == dtype.F8E8M0 || l.Form().Exacts(1) || l.folding() != nil
+	f := l.Form()
+	return f.Scale == dtype.F8E8M0 || f.Exacts(1) || l.Rounded && f.Rounds() || l.folding() != nil
 }
 
 // Activations are an array, such as x or a bias, in the type of x and y. The error, which begins with the array's name, is of a number

@@ -149,7 +149,7 @@ func TestPages(t *testing.T) {
 				for _, of := range []func(r prefillRow) float64{func(r prefillRow) float64 { return r.OfCublas }, func(r prefillRow) float64 { return r.OfHumming }} {
 					var all []float64
 					for _, r := range rows {
-						if r.Weight[1:2] == fmt.Sprint(bits) && r.M == m && r.Layer == "o" && r.Plan == Expand {
+						if r.Weight[1:2] == fmt.Sprint(bits) && r.M == m && r.Layer == "o" && of(r) > 0 {
 							all, types[r.Weight] = append(all, of(r)), true
 						}
 					}
@@ -164,8 +164,52 @@ func TestPages(t *testing.T) {
 		}
 		return lines
 	}
+	us := func(v float64) string {
+		if v < 100 {
+			return fmt.Sprintf("%.1f", v)
+		}
+		return fmt.Sprintf("%.0f", v)
+	}
+	// both are products of layers and rows, one way and another, and how many times as fast as cuBLAS the other is.
+	both := func(name string, one, other func(layer string, m int) Row, at ...cell) string {
+		cells, of := []string{name}, []string{}
+		for _, p := range at {
+			a, b := one(p.layer, p.m), other(p.layer, p.m)
+			cells, of = append(cells, us(a.MedianUs)+" → "+us(b.MedianUs)), append(of, fmt.Sprintf("%.2f", b.OfCublas))
+		}
+		return "| " + strings.Join(append(cells, strings.Join(of, ", ")), " | ") + " |"
+	}
+	many := func() (lines []string) {
+		var file struct{ Rows, Unfolded []Row }
+		readRecord(t, "many_rows.json", &file)
+		for _, w := range []string{"u4", "i4", "f6e3m2"} {
+			of := func(rows []Row) func(layer string, m int) Row {
+				return func(layer string, m int) Row {
+					return rows[slices.IndexFunc(rows, func(r Row) bool { return r.Weight == w && r.Layer == layer && r.M == m })]
+				}
+			}
+			lines = append(lines, both(w, of(file.Unfolded), of(file.Rows), cell{"gate_up", 512}, cell{"gate_up", 1024}, cell{"o", 512}, cell{"o", 1024}))
+		}
+		return lines
+	}
+	rounded := func() (lines []string) {
+		file := roundedRows(t)
+		for _, w := range []string{"u4", "i4", "i8"} {
+			of := func(rounded bool) func(layer string, m int) Row {
+				return func(layer string, m int) Row {
+					return file.Rows[slices.IndexFunc(file.Rows, func(r Row) bool {
+						return r.Weight == w && r.Layer == layer && r.M == m && r.Rounded == rounded && !r.AnyZero
+					})]
+				}
+			}
+			lines = append(lines, both(w, of(false), of(true), cell{"gate_up", 512}, cell{"gate_up", 1024}, cell{"gate_up", 4096}, cell{"o", 512}, cell{"o", 1024}, cell{"o", 4096}))
+		}
+		return lines
+	}
 	for _, c := range append(forms(), []table{
 		{"WIDE.md", "thousands of rows", prefill()},
+		{"WIDE.md", "hundreds of rows", many()},
+		{"WIDE.md", "rounded", rounded()},
 		{"DECODE.md", "one row", few(1)},
 		{"DECODE.md", "sixteen rows", few(16)},
 		{"DECODE.md", "other zero points and bf16", others()},
@@ -176,6 +220,12 @@ func TestPages(t *testing.T) {
 			t.Errorf("%s, %s: the record gives\n%s", c.page, c.what, table)
 		}
 	}
+}
+
+// cell is a product of a table.
+type cell struct {
+	layer string
+	m     int
 }
 
 // tenths rounds to one digit, and little below 0 to 0.

@@ -88,7 +88,7 @@ func (l Linear) module(name, target string, extra Extra, rows ...int) (*module, 
 		return nil, err
 	}
 	wish := l
-	if l.AnyZero || !l.Form().Expands(l.ScaleBits) {
+	if !l.Form().Expands(l.ScaleBits) {
 		l.ScaleBits = 0 // no program is other for it
 	}
 	p, err := template.PlanOf(l.Form())
@@ -203,7 +203,7 @@ func (m *module) choose(target string, from, to int, call Call) (c Choice, expan
 	if m.Linear.Rounded {
 		bits = m.Form().ExpandBits()
 	}
-	if err != nil || c.Plan == Expand || bits == 0 {
+	if err != nil || c.Plan == Expand || bits == 0 && !m.Linear.Rounded {
 		return c, false, err
 	}
 	exact := m.Linear.unfolded()

@@ -190,7 +190,7 @@ func TestUsual(t *testing.T) {
 		bits  int
 	}{
 		{"u4 zero", 4}, {"u4", 4}, {"i4", 2}, {"i4 act=bf16", 2}, {"f6e3m2", 2}, {"u6 zero", 5}, {"u8 zero", 3}, {"i8", 4}, {"u7", 4}, {"f8e1m6", 4}, {"i8 scalebits=11", 11}, {"f8e7m0", 1}, {"f8e6m1", 3}, {"f8e4m3", 2}, {"u1 group=channel", 1},
-		{"mxfp4", 1}, {"mxint8", 1}, {"nvfp4", 3}, {"nvfp4 act=bf16", 3}, {"u4 scalebits=3", 3}, {"u8 zero scalebits=3", 3}, {"u4 scalebits=11", 11},
+		{"mxfp4", 1}, {"mxint8", 1}, {"nvfp4", 3}, {"nvfp4 act=bf16", 3}, {"u4 scalebits=3", 3}, {"u8 zero scalebits=3", 3}, {"u4 scalebits=11", 11}, {"u4 zero=any", 0}, {"u8 zero=any group=64 act=bf16", 0},
 	} {
 		l := kind(t, c.layer, 8192, 8192)
 		if got := l.Usual(); got.ScaleBits != c.bits || got.N != l.N {

@@ -143,9 +143,12 @@ func (p *Plan) MostExpanded() int { return ir.MostBlocks(1) * p.Outputs() * expa
 // one has if one of them has a single bit.
 //
 // Of bits 0 nothing is known of them: they have as many as their type, of any size. bf16
-// reaches as far as the f32 sums of any plan then, and f16 does not.
+// reaches as far as the f32 sums of any plan then, and f16 does not. Where zero points may be any it is never so.
 func (f Form) Expands(bits int) bool {
 	w := f.WeightBits()
+	if f.AnyZero {
+		return false
+	}
 	if bits == 0 {
 		if f.Act != dtype.BF16 || f.Zero || f.Factor {
 			return false
