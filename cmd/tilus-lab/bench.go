@@ -56,7 +56,7 @@ func (b *benchFlags) add(cmd *cobra.Command, types, batches []string) {
 	f.Float64Var(&b.seconds, "seconds", 0, "after `S` seconds time each layer's chosen schedule only")
 	f.StringSliceVar(&b.plans, "plans", nil, "of the plans that so many rows may take, time these: decode, wide, prefill, expand")
 	f.StringVar(&b.also, "also", "", "time the schedules of this `FILE` too, a table as gemm --table writes it or gpu/qmm ships it")
-	f.StringVar(&b.jsonFile, "json", "", "write the rows to `FILE`")
+	f.StringVar(&b.jsonFile, "json", "", "write the rows to `FILE`; - is standard output")
 	f.StringVar(&b.cublas, "cublas", "", "also time cuBLAS with plain weights, through torch of this `PYTHON`")
 	f.StringVar(&b.commit, "commit", "", "commit that the binary was built from, where it does not know")
 }
@@ -273,12 +273,12 @@ func (b *benchFlags) compare(ctx context.Context, rows []qmm.Row) error {
 	return qmm.Compare(ctx, b.cublas, rows)
 }
 
-func writeJSON(path string, v any) error {
+func writeJSON(cmd *cobra.Command, path string, v any) error {
 	data, err := json.MarshalIndent(v, "", "\t")
 	if err != nil {
 		return err
 	}
-	return os.WriteFile(path, append(data, '\n'), 0o644)
+	return write(cmd, path, append(data, '\n'))
 }
 
 // sizeOf reads NxK.
@@ -340,12 +340,15 @@ func newBenchGemm() *cobra.Command {
 			if _, err := b.layers(1, 1); err != nil {
 				return err
 			}
+			if b.jsonFile == "-" && table == "-" {
+				return usageError{fmt.Errorf("--json and --table would both be standard output; name a file for one of them")}
+			}
 			bench, err := b.open("\"tilus-lab bench report\" makes a page of what was measured elsewhere")
 			if err != nil {
 				return err
 			}
 			defer bench.Close()
-			out := cmd.OutOrStdout()
+			out := beside(cmd, b.jsonFile, table)
 			fmt.Fprintf(out, "%s\n%-8s %-5s %-8s %5s %9s %9s %6s %8s  %s\n", bench.GPU(), "weights", "act", "layer", "rows", "µs", "read µs", "ratio", "error", "schedule")
 			var rows []qmm.Row
 			var failed error
@@ -380,7 +383,7 @@ func newBenchGemm() *cobra.Command {
 				return failed
 			}
 			if b.jsonFile != "" {
-				if err := writeJSON(b.jsonFile, rows); err != nil {
+				if err := writeJSON(cmd, b.jsonFile, rows); err != nil {
 					return err
 				}
 			}
@@ -389,7 +392,7 @@ func newBenchGemm() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				if err := writeJSON(table, entries); err != nil {
+				if err := writeJSON(cmd, table, entries); err != nil {
 					return err
 				}
 			}
@@ -398,7 +401,7 @@ func newBenchGemm() *cobra.Command {
 	}
 	b.add(cmd, []string{"u4"}, []string{"1", "16"})
 	cmd.Flags().StringSliceVar(&shapes, "shapes", []string{"gate_up", "down", "qkv", "o"}, "layers of Llama-3.3-70B, or NxK")
-	cmd.Flags().StringVar(&table, "table", "", "write the fastest schedules to `FILE`, as gpu/qmm ships them")
+	cmd.Flags().StringVar(&table, "table", "", "write the fastest schedules to `FILE`, as gpu/qmm ships them; - is standard output")
 	return cmd
 }
 

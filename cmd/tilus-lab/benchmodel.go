@@ -37,7 +37,7 @@ the times that the model of schedules expects of an H200.`,
 			if err != nil {
 				return err
 			}
-			out := cmd.OutOrStdout()
+			out := beside(cmd, b.jsonFile)
 			if estimate {
 				if err := without(cmd, "estimate", "times nothing", "json", "cublas", "plans", "tries", "seconds", "also", "commit"); err != nil {
 					return err
@@ -66,8 +66,8 @@ the times that the model of schedules expects of an H200.`,
 						rows = append(rows, r)
 					}
 				}
-				if b.jsonFile != "" { // a run that is cut short leaves what it has
-					if err := writeJSON(b.jsonFile, rows); err != nil {
+				if b.jsonFile != "" && b.jsonFile != "-" { // a run that is cut short leaves what it has
+					if err := writeJSON(cmd, b.jsonFile, rows); err != nil {
 						return err
 					}
 				}
@@ -77,7 +77,7 @@ the times that the model of schedules expects of an H200.`,
 			}
 			printSums(out, model, model.Sums(rows))
 			if b.jsonFile != "" {
-				return writeJSON(b.jsonFile, rows)
+				return writeJSON(cmd, b.jsonFile, rows)
 			}
 			return nil
 		},

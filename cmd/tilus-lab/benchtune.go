@@ -42,7 +42,7 @@ without a search, then what the models expect most of.`,
   tilus-lab bench tune --list`,
 		Args: wordsOfFlags,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			out := cmd.OutOrStdout()
+			out := beside(cmd, b.jsonFile)
 			if list {
 				if err := without(cmd, "list", "lists what is kept", "dry-run", "types", "shapes", "batches", "form", "plans", "tries", "seconds", "json", "commit"); err != nil {
 					return err
@@ -56,6 +56,9 @@ without a search, then what the models expect most of.`,
 			switch {
 			case b.cublas != "" || b.also != "":
 				return usageError{fmt.Errorf("a search takes no --cublas and no --also; bench gemm does")}
+			}
+			if err := onlyFile("--store", file, "file of results", "--list prints what one has"); err != nil {
+				return err
 			}
 			store, err := tune.OpenStore(file)
 			if err != nil {
@@ -122,7 +125,7 @@ without a search, then what the models expect most of.`,
 						return err
 					}
 				}
-				return writeJSON(b.jsonFile, rows)
+				return writeJSON(cmd, b.jsonFile, rows)
 			}
 			return nil
 		},
@@ -259,11 +262,8 @@ standard input.`,
 			if err != nil {
 				return err
 			}
-			if out == "" || out == "-" {
-				_, err := cmd.OutOrStdout().Write(page)
-				return err
-			}
-			if err := os.WriteFile(out, page, 0o644); err != nil {
+			out = cmp.Or(out, "-")
+			if err := write(cmd, out, page); err != nil || out == "-" {
 				return err
 			}
 			_, err = fmt.Fprintf(cmd.OutOrStdout(), "%s: %d rows\n", out, len(rows))

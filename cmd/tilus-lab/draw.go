@@ -1,6 +1,7 @@
 package main
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net/url"
@@ -46,11 +47,7 @@ an address, the part behind its ?, or a file that was shared.`,
 			if err != nil {
 				return err
 			}
-			if out == "" || out == "-" {
-				_, err = cmd.OutOrStdout().Write(f.Data)
-				return err
-			}
-			if err := os.WriteFile(out, f.Data, 0o644); err != nil {
+			if err := write(cmd, cmp.Or(out, "-"), f.Data); err != nil {
 				return fmt.Errorf("draw: %w", err)
 			}
 			return nil

@@ -34,6 +34,9 @@ TextMate grammar in it, tile.tmLanguage.json, and the two servers.`,
 		Example: "  tilus-lab editor ~/.vscode/extensions/tilus-lab && npm install --prefix ~/.vscode/extensions/tilus-lab",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := onlyFile("DIR", args[0], "directory", "an extension has several files"); err != nil {
+				return err
+			}
 			exe, err := os.Executable()
 			if err != nil {
 				return err

@@ -81,6 +81,8 @@ needs no compiler in the driver.`,
 			switch {
 			case dir == "":
 				return usageError{fmt.Errorf("-o names no directory; . is this one")}
+			case dir == "-":
+				return onlyFile("-o", dir, "directory", "an export has several files, and lower prints one program")
 			case len(args) > 0:
 				for _, flag := range []string{"size", "name", "rows", "bias", "weights", "act", "rounded"} {
 					if cmd.Flags().Changed(flag) {

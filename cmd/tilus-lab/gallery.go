@@ -26,6 +26,9 @@ exist; files of the same names are replaced.`,
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			dir := args[0]
+			if err := onlyFile("DIR", dir, "directory", "pictures become many files"); err != nil {
+				return err
+			}
 			if err := os.MkdirAll(dir, 0o755); err != nil {
 				return err
 			}

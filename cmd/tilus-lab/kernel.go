@@ -38,6 +38,9 @@ cache folder, a copy in the data directory is made and started.`,
   tilus-lab kernel install --sys-prefix`,
 		Args: cobra.NoArgs,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if err := onlyFile("--prefix", o.Prefix, "directory", "a kernelspec has several files"); err != nil {
+				return err
+			}
 			exe, err := os.Executable()
 			if err != nil {
 				return err
@@ -137,6 +140,9 @@ be. Files that are there already stay as they are.`,
 		Example: "  tilus-lab notebooks lessons",
 		Args:    cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := onlyFile("DIR", args[0], "directory", "lessons are several files"); err != nil {
+				return err
+			}
 			if err := notebooks.CopyTo(args[0]); err != nil {
 				return err
 			}

@@ -14,6 +14,7 @@ import (
 	"os"
 	"path/filepath"
 	"runtime/debug"
+	"slices"
 	"strconv"
 	"strings"
 	"sync"
@@ -304,11 +305,28 @@ func bindings(defs []string) (map[string]string, error) {
 	return bind, nil
 }
 
-// write puts data into a file, or on standard output for "-".
+// write puts data into a file, or on standard output for "-", as every flag that names one text or picture does; [onlyFile] is of the
+// others.
 func write(cmd *cobra.Command, path string, data []byte) error {
 	if path == "-" {
 		_, err := io.Copy(cmd.OutOrStdout(), bytes.NewReader(data))
 		return err
 	}
 	return os.WriteFile(path, data, 0o644)
+}
+
+// beside is where a command prints what is for people: standard error where standard output is one of the files it writes.
+func beside(cmd *cobra.Command, files ...string) io.Writer {
+	if slices.Contains(files, "-") {
+		return cmd.ErrOrStderr()
+	}
+	return cmd.OutOrStdout()
+}
+
+// onlyFile refuses "-" for what standard output does not take: arrays, stores and directories. why is what there is instead.
+func onlyFile(flag, path, kind, why string) error {
+	if path != "-" {
+		return nil
+	}
+	return usageError{fmt.Errorf("%s - is no %s: %s; name a %[2]s", flag, kind, why)}
 }

@@ -54,7 +54,12 @@ cell has the tag raises-exception.`,
 				return err
 			}
 			opt := session.Options{Exe: []string{exe, "worker"}, Dir: filepath.Dir(args[0])}
-			if workerLog != "" {
+			w := beside(cmd, out)
+			switch workerLog {
+			case "":
+			case "-":
+				opt.Log = w
+			default:
 				f, err := os.Create(workerLog)
 				if err != nil {
 					return err
@@ -77,7 +82,6 @@ cell has the tag raises-exception.`,
 				ctx, cancel = context.WithTimeout(ctx, timeout)
 				defer cancel()
 			}
-			w := cmd.OutOrStdout()
 			if quiet {
 				w = io.Discard
 			}
@@ -96,7 +100,7 @@ cell has the tag raises-exception.`,
 	}
 	f := cmd.Flags()
 	f.StringVar(&dev, "device", "", "`DEVICE` of lab.Run in the cells: interp, sim, cuda or auto")
-	f.StringVar(&out, "out", "", "write the executed notebook to `FILE`")
+	f.StringVar(&out, "out", "", "write the executed notebook to `FILE`; - is standard output, and what the cells print goes to standard error")
 	f.BoolVar(&keepGoing, "keep-going", false, "run the cells after a failed one")
 	f.BoolVarP(&quiet, "quiet", "q", false, "do not print what the cells print")
 	f.StringVar(&workerLog, "worker-log", "", "write to `FILE` what the worker itself says, such as the stacks of a crash")

@@ -80,6 +80,9 @@ func (p *pictureFlags) write(cmd *cobra.Command, pic layoutviz.Picture) error {
 		}
 	}
 	for _, file := range p.out {
+		if err := onlyFile("--out", file, "file whose name says a form", "--svg - and others go to standard output"); err != nil {
+			return err
+		}
 		if err := put(file, file); err != nil {
 			return err
 		}

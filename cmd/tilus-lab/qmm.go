@@ -385,8 +385,8 @@ func listLayers(cmd *cobra.Command, path string, f *checkpoint.File) error {
 
 // takesFile refuses a file that could not be written, or is one of those that are read, before anything is computed for it.
 func takesFile(flag, path string, read ...string) error {
-	if path == "-" {
-		return usageError{fmt.Errorf("%s - is no file: y is printed where %[1]s is not given; name a .npy file", flag)}
+	if err := onlyFile(flag, path, ".npy file", "y is printed where "+flag+" is not given"); err != nil {
+		return err
 	}
 	for _, spec := range read {
 		if from, _, _ := array.SplitTensors(spec); from != "" && sameFile(from, path) {

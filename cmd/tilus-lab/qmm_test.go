@@ -4,11 +4,14 @@ import (
 	"bytes"
 	"context"
 	"errors"
+	"os"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 	"testing"
+
+	"github.com/spf13/cobra"
 
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -129,5 +132,23 @@ func TestDryRunOrder(t *testing.T) {
 	}
 	if len(all) < 20 || !slices.IsSorted(all[1:]) {
 		t.Errorf("%v", all)
+	}
+}
+
+// TestRowsOnStandardOutput: rows that are measured go to standard output for -, and lines for people beside them elsewhere.
+func TestRowsOnStandardOutput(t *testing.T) {
+	t.Chdir(t.TempDir())
+	var out, fail bytes.Buffer
+	cmd := &cobra.Command{}
+	cmd.SetOut(&out)
+	cmd.SetErr(&fail)
+	if beside(cmd, "", "rows.json") != cmd.OutOrStdout() || beside(cmd, "", "-") != cmd.ErrOrStderr() {
+		t.Error("lines for people are not beside rows")
+	}
+	if err := writeJSON(cmd, "-", []qmm.Row{{M: 3}}); err != nil || !strings.Contains(out.String(), `"m": 3`) {
+		t.Errorf("%v: %q", err, out.String())
+	}
+	if _, err := os.Stat("-"); err == nil {
+		t.Error("there is a file -")
 	}
 }

@@ -66,6 +66,11 @@ zero, each at its line; the exit status is then 1. "tilus-lab explain CODE" has 
 			if err != nil {
 				return err
 			}
+			for _, o := range outs {
+				if err := onlyFile("--out", o[strings.Index(o, "=")+1:], ".npy file", "outputs are printed in any case"); err != nil {
+					return err
+				}
+			}
 			if sanitize {
 				return sanitized(cmd.OutOrStdout(), dev, p, launch)
 			}

@@ -28,6 +28,9 @@ that this program is of.`,
   tilus-lab site public --source ~/tilus-lab`,
 		Args: cobra.ExactArgs(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
+			if err := onlyFile("DIR", args[0], "directory", "a site has several files"); err != nil {
+				return err
+			}
 			ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
 			defer stop()
 			o.Dir = args[0]
