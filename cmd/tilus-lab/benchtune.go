@@ -258,6 +258,10 @@ standard input.`,
 				}
 				rows = append(rows, more...)
 			}
+			rows, err := report.Once(rows) // as the page has them
+			if err != nil {
+				return err
+			}
 			page, err := report.Page(title, rows)
 			if err != nil {
 				return err

@@ -265,8 +265,8 @@ type table struct {
 	Most  float64 // the greatest OfCublas
 }
 
-// once are rows of one GPU, each once: files that are given twice, or hold what others do, count once.
-func once(rows []qmm.Row) ([]qmm.Row, error) {
+// Once are rows of one GPU, each once: files that are given twice, or hold what others do, count once.
+func Once(rows []qmm.Row) ([]qmm.Row, error) {
 	seen, gpus := map[string]bool{}, map[string]bool{}
 	var out []qmm.Row
 	for _, r := range rows {
@@ -293,7 +293,7 @@ func Page(title string, rows []qmm.Row) ([]byte, error) {
 	if len(rows) == 0 {
 		return nil, fmt.Errorf("report: no rows")
 	}
-	rows, err := once(rows)
+	rows, err := Once(rows)
 	if err != nil {
 		return nil, err
 	}
