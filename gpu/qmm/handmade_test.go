@@ -11,6 +11,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/workers"
 )
 
 // TestTypesLeftOut: a layer whose types are left out is in all ways the one that has their defaults.
@@ -94,9 +95,14 @@ func TestBareWeights(t *testing.T) {
 	}
 }
 
-// recovered is what a function panics with.
+// recovered is what a function, or a worker of it, panics with.
 func recovered(f func()) (r any) {
-	defer func() { r = recover() }()
+	defer func() {
+		r = recover()
+		if p, ok := r.(*workers.Panic); ok {
+			r = p.Value
+		}
+	}()
 	f()
 	return nil
 }

@@ -2,27 +2,47 @@
 package workers
 
 import (
+	"fmt"
+	"runtime/debug"
 	"sync"
 	"sync/atomic"
 )
 
-// Each calls do for each of n workers, 0 to n-1, all at once, and returns when all have ended. What the first of them panics with the caller
-// panics with, without the worker's stack: on a goroutine of its own a panic ends the process, whatever the caller recovers from.
+// Panic is what a worker panicked with, and its stack, which that of the caller does not tell.
+type Panic struct {
+	Value any
+	Stack []byte
+}
+
+func (p *Panic) Error() string { return fmt.Sprintf("%v\n\na worker's stack:\n%s", p.Value, p.Stack) }
+
+// Unwrap is the value, where it is an error.
+func (p *Panic) Unwrap() error {
+	err, _ := p.Value.(error)
+	return err
+}
+
+// Each calls do for each of n workers, 0 to n-1, all at once, and returns when all have ended. Where some panic, the caller panics with the
+// [*Panic] of the first: on a goroutine of its own a panic ends the process, whatever the caller recovers from.
 func Each(n int, do func(worker int)) {
 	var wait sync.WaitGroup
-	var failed atomic.Pointer[any]
+	var failed atomic.Pointer[Panic]
 	for worker := range n {
 		wait.Go(func() {
 			defer func() {
 				if r := recover(); r != nil {
-					failed.CompareAndSwap(nil, &r)
+					p, inner := r.(*Panic) // of workers of this one
+					if !inner {
+						p = &Panic{r, debug.Stack()}
+					}
+					failed.CompareAndSwap(nil, p)
 				}
 			}()
 			do(worker)
 		})
 	}
 	wait.Wait()
-	if r := failed.Load(); r != nil {
-		panic(*r)
+	if p := failed.Load(); p != nil {
+		panic(p)
 	}
 }

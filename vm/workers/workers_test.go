@@ -1,11 +1,18 @@
 package workers
 
 import (
+	"errors"
+	"fmt"
+	"io"
+	"strings"
 	"sync/atomic"
 	"testing"
 )
 
-// TestEach: each worker works once, and a panic of some is the caller's, once all others have ended.
+// breaks is what the caller's stack does not have.
+func breaks() { panic(io.ErrUnexpectedEOF) }
+
+// TestEach: each worker works once, and a panic of some is the caller's, with the worker's stack, once all others have ended.
 func TestEach(t *testing.T) {
 	var sum atomic.Int64
 	Each(5, func(worker int) { sum.Add(1 << worker) })
@@ -14,14 +21,19 @@ func TestEach(t *testing.T) {
 		t.Errorf("workers %b of 11111 have worked", sum.Load())
 	}
 	defer func() {
-		if r := recover(); r != "broken" || sum.Load() != 62 {
-			t.Errorf("the caller recovers %v, and workers %b of 11111 have ended", r, sum.Load()-31)
+		r := recover()
+		p, ok := r.(*Panic)
+		if !ok || p.Value != io.ErrUnexpectedEOF || !errors.Is(p, io.ErrUnexpectedEOF) || sum.Load() != 62 {
+			t.Fatalf("the caller recovers %v, and workers %b of 11111 have ended", r, sum.Load()-31)
+		}
+		if text := fmt.Sprint(r); !strings.HasPrefix(text, "unexpected EOF\n") || strings.Count(text, "workers.breaks(") != 1 {
+			t.Errorf("the caller recovers %s", text)
 		}
 	}()
 	Each(5, func(worker int) {
 		defer sum.Add(1 << worker)
 		if worker%2 == 0 {
-			panic("broken")
+			Each(2, func(int) { breaks() })
 		}
 	})
 	t.Error("the caller goes on")
