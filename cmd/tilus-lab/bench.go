@@ -174,7 +174,7 @@ func (b *benchFlags) measure(ctx context.Context, bench *qmm.Bench, l qmm.Linear
 
 // measureBy times a layer by a plan, with the schedules of --tries and --also.
 func (b *benchFlags) measureBy(ctx context.Context, bench *qmm.Bench, l qmm.Linear, name string, m int, plan string, until time.Time, log io.Writer) (qmm.Row, error) {
-	choices, err := l.Choices(plan, m, b.tries)
+	choices, err := bench.Choices(l, plan, m, b.tries)
 	if err != nil {
 		return qmm.Row{}, err
 	}

@@ -82,10 +82,15 @@ func Wanted(names, plans []string) ([]string, error) {
 	return out, nil
 }
 
-// Candidates are what a search for the fastest choice takes into account: what is chosen without one,
+// Candidates are what a search for the fastest choice takes into account: what an H200 takes without one,
 // and of the plans that it may be what the models know to fit; of [Decode], whose schedules are many, if drivers make
 // their code quickly. Fewer than [WideFrom] rows take Decode alone.
 func (l Linear) Candidates(m int, plans []string) ([]tune.Candidate, []Choice, error) {
+	return l.candidatesOn(warpgroups, m, plans)
+}
+
+// candidatesOn is Candidates of a search on a GPU of a target: the first is what that takes.
+func (l Linear) candidatesOn(target string, m int, plans []string) ([]tune.Candidate, []Choice, error) {
 	l, err := l.Check()
 	if err != nil {
 		return nil, nil, err
@@ -111,7 +116,7 @@ func (l Linear) Candidates(m int, plans []string) ([]tune.Candidate, []Choice, e
 	}
 	var all []Choice
 	for _, plan := range plans {
-		some, err := l.candidates(p, plan, m)
+		some, err := l.candidates(p, plan, m, target)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -131,12 +136,12 @@ func (l Linear) Candidates(m int, plans []string) ([]tune.Candidate, []Choice, e
 	return out, all, nil
 }
 
-// candidates are those of a plan, first what is chosen without a search.
-func (l Linear) candidates(p *template.Plan, plan string, m int) ([]Choice, error) {
+// candidates are those of a plan, first what a GPU of a target takes without a search.
+func (l Linear) candidates(p *template.Plan, plan string, m int, target string) ([]Choice, error) {
 	if plan != Decode {
 		return l.Choices(plan, m, math.MaxInt)
 	}
-	chosen, err := l.Choose(m)
+	chosen, err := l.chosenOn(target, m)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +228,7 @@ func (b *Bench) Tune(ctx context.Context, l Linear, layer string, m int, o TuneO
 	if err != nil {
 		return Row{}, err
 	}
-	candidates, choices, err := t.l.Candidates(m, plans)
+	candidates, choices, err := t.l.candidatesOn(b.origin.Target, m, plans)
 	if err != nil {
 		return Row{}, err
 	}
@@ -317,6 +322,12 @@ func (l Linear) chooseOn(store *tune.Store, on device.Info, m int, c Call, choos
 		from = fmt.Sprintf("%s (%v)", from, lost)
 	}
 	return out, from, err
+}
+
+// chosenOn is what a GPU of a target takes of [Decode] without a search.
+func (l Linear) chosenOn(target string, m int) (template.Schedule, error) {
+	c, _, err := l.ChooseOn(nil, device.Info{Arch: target}, m, Call{Plan: Decode})
+	return c.Schedule, err
 }
 
 // runs reports whether all GPUs that a target is for run a schedule of [Decode]. Products of warpgroups are of one target; tensor copies and

@@ -220,6 +220,32 @@ func TestTunePlans(t *testing.T) {
 	}
 }
 
+// TestTuneElsewhere: a search on a GPU that does not run what an H200 takes begins with what that GPU takes itself, and so do choices to time.
+func TestTuneElsewhere(t *testing.T) {
+	const m = 1
+	l := kind(t, "u4", 256, 512).Usual()
+	there, _, err := l.ChooseOn(nil, device.Info{Arch: warpgroups}, m, Call{})
+	if err != nil || there.Schedule.Plain() {
+		t.Fatalf("an H200 takes %s, %v, which all GPUs run", there, err)
+	}
+	for _, target := range []string{warpgroups, "sm_90", "sm_80"} {
+		b := pretended(t, func(*ir.Program) float64 { return 5 })
+		b.origin.Target = target
+		want, _, err := l.ChooseOn(nil, device.Info{Arch: target}, m, Call{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		row, err := b.Tune(t.Context(), l, "small", m, TuneOptions{Limit: 1})
+		if got := row.Choice(); err != nil || got != want || row.Tried != 1 {
+			t.Errorf("%s: a search begins with %s, %v, and products take %s", target, got, err, want)
+		}
+		all, err := b.Choices(l, Decode, m, 4)
+		if err != nil || all[0] != want || len(all) != 5 || slices.Contains(all[1:], want) || target != warpgroups && slices.ContainsFunc(all, func(c Choice) bool { return !c.Schedule.Plain() }) {
+			t.Errorf("%s: choices are %s, %v, and products take %s", target, all, err, want)
+		}
+	}
+}
+
 // TestStoredBlocks has fewer rows than those that were timed take no schedule whose blocks would have no turns, nor a
 // stale one, and be multiplied all the same.
 func TestStoredBlocks(t *testing.T) {

@@ -2,7 +2,10 @@ package qmm
 
 import (
 	"fmt"
+	"math"
+	"slices"
 
+	"github.com/tilus-lab/tilus-lab/gpu/arch"
 	"github.com/tilus-lab/tilus-lab/gpu/device"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/array"
@@ -221,6 +224,24 @@ func (b *Bench) Plans(l Linear, m int) []string { return b.runs(l.Usual().Plans(
 
 // Named are those of [Linear.Named] that the bench's GPU runs.
 func (b *Bench) Named(l Linear, m int) []string { return b.runs(l.Named(m)) }
+
+// Choices are [Linear.Choices] of the bench's GPU: first what it takes without a search, then others that it runs.
+func (b *Bench) Choices(l Linear, plan string, m, tries int) ([]Choice, error) {
+	on, err := arch.Lookup(b.origin.Target)
+	if err != nil || on.Name == warpgroups || plan != Decode {
+		return l.Choices(plan, m, tries)
+	}
+	first, err := l.chosenOn(on.Name, m)
+	if err != nil {
+		return nil, err
+	}
+	all, err := l.Choices(plan, m, math.MaxInt)
+	if err != nil {
+		return nil, err
+	}
+	all = slices.DeleteFunc(all, func(c Choice) bool { return c.Schedule == first || !runs(on, c.Schedule) })
+	return append([]Choice{{Plan: plan, Schedule: first}}, all[:min(tries, len(all))]...), nil
+}
 
 func (b *Bench) runs(plans []string) []string {
 	if b.origin.Target != warpgroups {
