@@ -64,7 +64,8 @@ type Linear struct {
 	Rounded bool
 	// ScaleBits is how many significant bits scales, times the factor, have at most, where all
 	// are within [template.Form.Reach], codes such as [template.Form.Counts], and zero points are values of codes; 0 says nothing of
-	// them. [Linear.Quantize] takes it as a wish, and 0 as leave to choose. In quantised
+	// them. [Linear.Quantize] gives scales no more than that, within reach or not (beside a factor that is no power of two it is
+	// of the scales alone), and takes 0 as leave to choose. In quantised
 	// weights it is what their scales are found to be, and 0 unless [template.Form.Expands].
 	// Programs, and the order in which weights are packed, may depend on it ([Linear.Form]), so that who packs and multiplies
 	// by [template] himself does both with one number.

@@ -14,7 +14,7 @@ import (
 // Parse reads a kind of layer, of n outputs and k inputs: the name of a preset or of
 // an element type, then words: "group=128" ("group=channel" is one scale for each
 // output, the default 128), "scale=f16", "act=bf16", "zero" for zero points, "zero=any" for those that
-// are not whole, "factor", "scalebits=7" for scales of at most so many significant bits where they reach all weights, "far" for scales that may be any ([Linear.Far]),
+// are not whole, "factor", "scalebits=7" for scales of at most so many significant bits ([Linear.ScaleBits]), "far" for scales that may be any ([Linear.Far]),
 // "rounded" for products that may round weights ([Linear.Rounded]). Each word is there once; those of a preset may be others.
 func Parse(text string, n, k int) (Linear, error) {
 	words := strings.Fields(text)

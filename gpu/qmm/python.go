@@ -323,6 +323,7 @@ func (m *module) data() (map[string]any, error) {
 		room = l.room()
 	}
 	far.Far, far.Rounded, far.ScaleBits = true, false, 0
+	beyond, _ := m.wish.beyond()
 	pack, err := template.Pack(l.Form())
 	if err != nil {
 		return nil, err
@@ -334,7 +335,7 @@ func (m *module) data() (map[string]any, error) {
 		"Kind": kind.String(), "Far": far.String(), "N": l.N, "K": l.K, "Bits": l.WeightType.Bits(), "Group": group, "Groups": l.Groups(),
 		"Act": torchTypes[l.ActType], "Scale": torchTypes[l.ScaleType], "Zero": l.ZeroPoint, "Whole": l.ZeroPoint && p.ZeroType() == dtype.U8, "Factor": l.Factor, "Bias": m.Bias, "Ordered": m.Order, "Values": values, "Unheld": ranges(refused), "Narrow": narrow, "Top": number(top),
 		"Packed": shape[0] * shape[1] * shape[2], "ScaleGroups": p.Groups(l.K), "Padded": p.Padded(l.N), "Order": order, "Powers": l.ScaleType == dtype.F8E8M0, "Float": l.WeightType.IsFloat(),
-		"Positive": l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint, "Most": number(l.ScaleType.Max()), "Least": number(l.ScaleType.Smallest()), "Beyond": number(l.beyond()), "Lost": number(l.lost()),
+		"Positive": l.WeightType.IsInt() && !l.WeightType.Signed() && !l.ZeroPoint, "Most": number(m.wish.greatest()), "Few": m.wish.greatest() < l.ScaleType.Max(), "Least": number(l.ScaleType.Smallest()), "Beyond": number(beyond), "Lost": number(l.lost()),
 		"Looks": p.Bounded() || kind.ScaleBits > 0, "ScaleBits": kind.ScaleBits, "Quantized": quantized, "Neighbours": quantized > 0 && quantized <= scarce, "Held": l.Form().Expands(quantized), "Twos": l.Form().ExpandBits() > 0,
 		"Small": math.Ilogb(l.ScaleType.Smallest()), "Spare": room, "Full": number(m.wish.full()), "Sorted": sorted, "Upwards": upwards, "Expand": m.by[Expand] != nil, "Exact": slices.ContainsFunc(m.products, func(p exportedProduct) bool { return p.Expands }), "Reach": least, "Largest": number(largest), "Bounded": p.Bounded(), "Near": p.Near, "Rounded": p.Rounded, "Plain": l.Rounded, "From": p.From, "To": p.To, "Greatest": number(p.Greatest()),
 	}, nil

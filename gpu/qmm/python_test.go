@@ -339,7 +339,7 @@ assert shuffled
 	}
 	want, refused := map[string]expected{}, map[bool]bool{}
 	for i, text := range append(Presets(), "i4", "u3 zero group=64", "f6e3m2 group=channel act=bf16", "u1 scale=bf16", "u4 zero group=16 scale=f8e4m3 factor", "i5 scale=f8e8m0", "u4 zero scale=f8e8m0 group=32", "f8e4m3 scale=bf16 factor", "f3e1m1 scale=f8e4m3 group=16 factor", "i4 group=32 rounded", "u4 zero=any group=64 rounded", "i4 group=32 scalebits=4", "u4 zero group=64 scalebits=5", "mxfp4 scalebits=1",
-		"f8e5m2", "f6e5m0", "f4e3m0", "mxfp4 factor", "i4 scale=bf16 factor act=bf16", "i4 scalebits=24", "u4 zero scalebits=24", "nvfp4 scalebits=1", "nvfp4 scalebits=2 act=bf16", "f8e6m1", "f7e6m0 group=32 scalebits=3") {
+		"f8e5m2", "f6e5m0", "f4e3m0", "mxfp4 factor", "i4 scale=bf16 factor act=bf16", "i4 scalebits=24", "u4 zero scalebits=24", "nvfp4 scalebits=1", "nvfp4 scalebits=2 act=bf16", "f8e6m1", "f7e6m0 group=32 scalebits=3", "i4 scalebits=1", "f4e2m1 group=16 scale=f8e4m3 scalebits=1") {
 		l := kind(t, text, n, k)
 		e, err := l.Export(strconv.Itoa(i), "sm_90a", Extra{Bias: i%2 == 1, Order: i%3 == 1}, 16, 1<<20)
 		if err != nil {
@@ -368,7 +368,7 @@ assert shuffled
 		if err != nil {
 			t.Fatal(err)
 		}
-		sizes := []float64{1e-300, 1e-50, 1e-44, 1e-41, 1e-9, 1e-5, 1e5, 1e20, 1e38, 1e50, 1e290}
+		sizes := []float64{1e-300, 1e-50, 1e-44, 1e-41, 1e-9, 1e-5, 700, 900, 1e5, 1.3e5, 1e20, 1e38, 1e50, 1e290}
 		table := array.New(dtype.F64, len(sizes), 2)
 		for i, size := range sizes {
 			sized := array.New(dtype.F64, n, k)

@@ -120,11 +120,12 @@ func (f *filling) inReach() error {
 	if f.One-f.One != 0 {
 		return fmt.Errorf("qmm: the factor of all weights of %s would be %v, as f32", f.Linear, f.One)
 	}
-	most, greatest := f.beyond(), 0.0
+	most, held := f.beyond()
+	greatest := 0.0
 	for i, s := range f.spans {
 		want := f.want(s, f.top)
 		if greatest = max(greatest, want); want > most {
-			return fmt.Errorf("qmm: weights [%d, %d…] of %s want a scale of %.3g, and %s holds up to %g; take another type of scales, or a factor", i%f.N, i/f.N*f.size, f.Linear, want, f.ScaleType, f.ScaleType.Max())
+			return fmt.Errorf("qmm: weights [%d, %d…] of %s want a scale of %.3g, and %s; take another type of scales, or a factor", i%f.N, i/f.N*f.size, f.Linear, want, held)
 		}
 	}
 	if greatest > 0 && greatest*f.top < f.lost() {
@@ -133,13 +134,18 @@ func (f *filling) inReach() error {
 	return nil
 }
 
-// beyond is what scales are above that their type does not hold: half a step above the greatest is still rounded to it, and
-// weights are up to twice what a power of two stands for.
-func (l Linear) beyond() float64 {
-	if l.ScaleType == dtype.F8E8M0 {
-		return math.Ldexp(l.ScaleType.Max(), 1)
+// beyond is what scales are above that their type, or so few bits of it, do not hold, and what says so: half a step above the greatest is
+// still rounded to it, and weights are up to twice what a power of two stands for.
+func (l Linear) beyond() (most float64, held string) {
+	t, greatest, bits := l.ScaleType, l.greatest(), l.ScaleType.Row().Man+1
+	held = fmt.Sprintf("%s holds up to %g", t, greatest)
+	switch {
+	case t == dtype.F8E8M0:
+		return math.Ldexp(greatest, 1), held
+	case greatest < t.Max():
+		bits, held = l.ScaleBits, held+fmt.Sprintf(" with scalebits=%d", l.ScaleBits)
 	}
-	return l.ScaleType.Max() * (1 + math.Ldexp(1, -l.ScaleType.Row().Man-1))
+	return greatest + math.Ldexp(1, math.Ilogb(greatest)-bits), held
 }
 
 // lost is what weights are below that become 0 with the least scale: half of the least code but 0.
@@ -189,15 +195,19 @@ func (q *Weights) factor(most, top float64) float64 {
 	return one
 }
 
-// full is the scale that the greatest weight has beside a factor: the greatest of the type, and of as many bits as scales are to have, which leaves
+// full is the scale that the greatest weight has beside a factor: the greatest, which leaves
 // most room to groups of less; 1 where the type has the exponents of f32, which holds sums before the factor.
 func (l Linear) full() float64 {
-	t := l.ScaleType
-	if t.Row().Exp >= 8 {
+	if l.ScaleType.Row().Exp >= 8 {
 		return 1
 	}
-	most := t.Max()
-	if l.ScaleBits == 0 {
+	return l.greatest()
+}
+
+// greatest is the greatest scale, of as many bits as scales are to have.
+func (l Linear) greatest() float64 {
+	most := l.ScaleType.Max()
+	if l.ScaleBits == 0 || l.ScaleType == dtype.F8E8M0 {
 		return most
 	}
 	unit := math.Ilogb(most) + 1 - l.ScaleBits
@@ -308,7 +318,14 @@ func (f *filling) fitted(want float64, to grid) float64 {
 	if to.bits >= digits {
 		return want
 	}
-	return math.Ldexp(math.Ceil(math.Ldexp(want, -unit)), unit)
+	up := math.Ldexp(math.Ceil(math.Ldexp(want, -unit)), unit)
+	if up > f.ScaleType.Max() {
+		if to.reach {
+			return -1
+		}
+		return f.greatest() // what is wished for: other grids that are not within reach have all bits
+	}
+	return up
 }
 
 // room is by how many binades scales of weights of a float type may grow.

@@ -373,6 +373,63 @@ func TestFewScaleBits(t *testing.T) {
 	}
 }
 
+// TestWishedBits: scales have no more significant bits than they are to have, however small or large weights are: none has the greatest
+// of its type where that has more, and weights that would have one are refused.
+func TestWishedBits(t *testing.T) {
+	const n, k = 15, 256
+	w := normal(dtype.F32, 12, n, k)
+	refused := map[string]int{}
+	for _, text := range []string{"i4", "u4 zero=any", "i4 scale=bf16 act=bf16", "i8 group=channel", "f6e3m2", "f8e7m0 factor", "f4e2m1 group=16 scale=f8e4m3", "u4 zero group=32 act=bf16", "i4 factor"} {
+		for size := 1e7; size > 1e-9; size /= 7 {
+			sized := array.New(dtype.F32, n, k)
+			for i, v := range w.Floats() {
+				sized.Set(size*math.Pow(1e-3, float64(i/k%3))*v, i/k, i%k)
+			}
+			for _, bits := range []int{1, 2, 3, 5, 9} {
+				l := kind(t, fmt.Sprintf("%s scalebits=%d", text, bits), n, k)
+				q, err := l.Quantize(t.Context(), sized)
+				if err != nil {
+					if few := fmt.Sprintf(" with scalebits=%d; take", bits); strings.Contains(err.Error(), few) {
+						refused[few]++
+					}
+					continue
+				}
+				for _, code := range distinct(q.Scales) {
+					if has, _ := digits(l.ScaleType.Decode(code), 0, 0); has > bits {
+						t.Fatalf("%s, weights of %g: scale %g has %d bits", l, size, l.ScaleType.Decode(code), has)
+					}
+				}
+				// A group whose scale would be above the greatest has that, by up to half a step.
+				if off := array.RelFro(dequantized(t, q), sized); bits > 2 && l.WeightType.Bits() > 3 && size > 1 && off > 0.2 {
+					t.Errorf("%s, weights of %g are off by %g", l, size, off)
+				}
+			}
+		}
+	}
+	if len(refused) < 3 {
+		t.Errorf("weights that are too large for few bits of scales are refused: %v", refused)
+	}
+	for text, want := range map[string]string{
+		"i4 scalebits=1":              "f16 holds up to 32768 with scalebits=1; take another type of scales, or a factor",
+		"i4 scalebits=11":             "f16 holds up to 65504; take",
+		"i4 scale=f8e4m3 scalebits=2": "f8e4m3 holds up to 384 with scalebits=2; take",
+	} {
+		for _, over := range []bool{false, true} {
+			l := kind(t, text, 1, 128)
+			most, _ := l.beyond()
+			large := array.New(dtype.F32, 1, 128)
+			large.Set(most*7, 0, 5)
+			if over {
+				large.Set(most*7.001, 0, 5)
+			}
+			q, err := l.Quantize(t.Context(), large)
+			if over != (err != nil) || over && !strings.Contains(err.Error(), want) || !over && q.Scales.At(0, 0) != l.greatest() {
+				t.Errorf("%s, weights of %g: %v does not say %q", l, large.At(0, 5), err, want)
+			}
+		}
+	}
+}
+
 // TestSlight: what an error is beside its weights, and so what scales get, does not depend on how large these are.
 func TestSlight(t *testing.T) {
 	w := query(t)
