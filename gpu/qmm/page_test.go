@@ -14,6 +14,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/tune"
 	"github.com/tilus-lab/tilus-lab/tests/need"
 	"github.com/tilus-lab/tilus-lab/tests/record"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 )
 
 // TestPages holds the tables of DECODE.md and WIDE.md that are of one record each to it.
@@ -98,14 +99,7 @@ func TestPages(t *testing.T) {
 		}
 		return lines
 	}
-	page := func(name string) string {
-		t.Helper()
-		data, err := os.ReadFile(filepath.Join(need.Root(t), "gpu", "qmm", name))
-		if err != nil {
-			t.Fatal(err)
-		}
-		return string(data)
-	}
+	page := func(name string) string { return onPage(t, name) }
 	type table struct {
 		page, what string
 		lines      []string
@@ -230,3 +224,287 @@ type cell struct {
 
 // tenths rounds to one digit, and little below 0 to 0.
 func tenths(us float64) float64 { return math.Round(us*10)/10 + 0 }
+
+// program is what the pages call the program of a schedule.
+func program(s template.Schedule) string {
+	switch {
+	case s.Long:
+		return "digits of 31 bits"
+	case s.Digits:
+		return "digits"
+	case s.Ringed():
+		return "stages"
+	case s.Parts > 1 && s.Joint && s.Splits == 2:
+		return "clusters"
+	case s.Parts > 1 && !s.Joint:
+		return "warps"
+	case s.Fine:
+		return "tiles"
+	case s.Warpgroups:
+		return "gang"
+	case s.Streams():
+		return "stream"
+	}
+	return s.String()
+}
+
+// onPage is the text of a page.
+func onPage(t *testing.T, name string) string {
+	t.Helper()
+	data, err := os.ReadFile(filepath.Join(need.Root(t), "gpu", "qmm", name))
+	if err != nil {
+		t.Fatal(err)
+	}
+	return string(data)
+}
+
+// tableBehind are the cells of the first table of a page behind some text, without its head.
+func tableBehind(t *testing.T, page, text string) (rows [][]string) {
+	t.Helper()
+	_, rest, ok := strings.Cut(page, text)
+	_, rest, is := strings.Cut(rest, "|---|")
+	if !ok || !is {
+		t.Fatalf("no table behind %q", text)
+	}
+	for _, line := range strings.Split(rest, "\n")[1:] {
+		if !strings.HasPrefix(line, "| ") {
+			break
+		}
+		rows = append(rows, strings.Split(strings.Trim(line, "| "), " | "))
+	}
+	return rows
+}
+
+// said is what a cell of programs says of types: of those it names, of all others under "".
+func said(cell string) map[string]string {
+	out, named := map[string]string{}, []string{}
+	for _, part := range strings.FieldsFunc(cell, func(r rune) bool { return r == ',' || r == ';' }) {
+		first, rest, _ := strings.Cut(strings.TrimSpace(part), " ")
+		if _, err := dtype.Parse(first); err == nil {
+			named = append(named, first)
+		} else {
+			rest = strings.TrimPrefix(strings.TrimSpace(part), "others ")
+		}
+		if rest == "" {
+			continue
+		}
+		if len(named) == 0 {
+			named = []string{""}
+		}
+		for _, n := range named {
+			out[n] = rest
+		}
+		named = nil
+	}
+	return out
+}
+
+// TestPageOfTable holds what DECODE.md says of the tables that ship to them: programs of all layers, stages, and Resident.
+func TestPageOfTable(t *testing.T) {
+	page := onPage(t, "DECODE.md")
+	all, err := Table()
+	if err != nil {
+		t.Fatal(err)
+	}
+	shapes := map[string]Shape{}
+	for _, s := range Models()[0].Shapes {
+		shapes[s.Name] = s
+	}
+	forms := map[string][]string{"3 and 4, zero=any": {"u3 zero=any", "u4 zero=any"}, "8, zero=any": {"u8 zero=any"}}
+	for _, w := range weightTypes() {
+		bits := fmt.Sprint(w.Bits())
+		forms[bits] = append(forms[bits], w.String())
+		for name, words := range map[string]string{", zero=any": " zero=any", ", bf16": " act=bf16"} {
+			forms[w.String()+name] = []string{w.String() + words}
+		}
+	}
+	told := map[Tuned]bool{}
+	for m, text := range map[int]string{1: "### Which one the table takes\n", 16: "\n9 to 16 rows:\n"} {
+		for _, cells := range tableBehind(t, page, text) {
+			if len(cells) != 5 || len(forms[cells[0]]) == 0 {
+				t.Fatalf("%d rows: the page has a line of %q", m, cells)
+			}
+			for i, layer := range []string{"gate_up", "down", "o", "qkv"} {
+				cell := cells[i+1]
+				if cell == "as gate_up" {
+					cell = cells[1]
+				}
+				names := said(cell)
+				for _, name := range forms[cells[0]] {
+					l := kind(t, name, shapes[layer].N, shapes[layer].K)
+					p, err := template.PlanOf(l.Form())
+					if err != nil {
+						t.Fatal(err)
+					}
+					s, from, err := l.choose(m)
+					if got, want := program(s), cmp.Or(names[l.WeightType.String()], names[""]); err != nil || from != "table" || got != want {
+						t.Errorf("%s, %s, %d rows: the page says %q, and the %s has %s, %v", name, layer, m, want, from, got, err)
+					}
+					delete(names, l.WeightType.String())
+					for _, key := range l.key(p, m).orWidth() {
+						if i := slices.IndexFunc(all, key.same); i >= 0 {
+							told[all[i]] = true
+							break
+						}
+					}
+				}
+				if delete(names, ""); len(names) > 0 {
+					t.Errorf("%s, %s, %d rows: the page tells of %v", cells[0], layer, m, names)
+				}
+			}
+		}
+	}
+	counts := map[string]int{}
+	stages := map[string]map[int]int{}
+	for _, e := range all {
+		s := e.Schedule
+		what, n := program(s), fmt.Sprintf("%d rows", e.Rows)
+		switch {
+		case e.Rows < 32 && !told[e]:
+			t.Errorf("%d bits %s %s, %d rows, [%d, %d]: the table has an entry of which the page tells nothing", e.Bits, e.Casts, e.Act, e.Rows, e.N, e.K)
+		case s.Resident > 0 && what == "clusters":
+			what = "warps"
+		}
+		if counts[n]++; s.Joint {
+			counts[fmt.Sprintf("joint, %d×%d", e.N, e.K)]++
+			counts["joint"]++
+		}
+		if counts[fmt.Sprint(what, ", ", n)]++; s.Resident > 0 {
+			counts["resident"]++
+			counts["resident, "+what]++
+		}
+		if s.Stages > 0 {
+			of := "blocks that stay, "
+			if s.Ringed() {
+				of = "warps along k from stages, "
+			}
+			if of += strings.Replace(n, "1 rows", "one row", 1); stages[of] == nil {
+				stages[of] = map[int]int{}
+			}
+			stages[of][s.Stages]++
+			if down := e.K == shapes["down"].K; !s.Ringed() && s.Stages != 4 && s.Stages != 8 && !down || s.Ringed() && s.Stages != 4 && (down || e.N == shapes["gate_up"].N) {
+				t.Errorf("%d stages of %s: [%d, %d], which the page says has none", s.Stages, of, e.N, e.K)
+			}
+		}
+	}
+	lines := []string{
+		fmt.Sprintf("It is what %d of the table's %d entries of one row have.", counts["stages, 1 rows"], counts["1 rows"]),
+		fmt.Sprintf("%d of the table's %d entries of 1 and 16 rows have them, %d of these in o.", counts["joint"], counts["1 rows"]+counts["16 rows"], counts["joint, 8192×8192"]),
+		fmt.Sprintf("| the table | where timing found it faster: %d of %d entries, all %d of warps along k from stages, %d of warps along k without, %d of stream |",
+			counts["resident"], len(all), counts["stages, 1 rows"], counts["resident, warps"], counts["resident, stream"]),
+	}
+	if counts["resident, stages"] != counts["stages, 1 rows"] || counts["resident"] != counts["resident, stages"]+counts["resident, warps"]+counts["resident, stream"] {
+		t.Errorf("Resident: the table has %v", counts)
+	}
+	header := "| entries | 2 | 3 | 4 | 5 | 6 | 8 stages |\n|---|---|---|---|---|---|---|"
+	for _, of := range []string{"blocks that stay, one row", "blocks that stay, 16 rows", "blocks that stay, 32 rows", "warps along k from stages, one row"} {
+		header += "\n| " + of
+		for _, n := range []int{2, 3, 4, 5, 6, 8} {
+			if header += " |"; stages[of][n] > 0 {
+				header += fmt.Sprintf(" %d", stages[of][n])
+			}
+			delete(stages[of], n)
+		}
+		if header += " |"; len(stages[of]) > 0 {
+			t.Errorf("%s: stages %v, which the page has no column of", of, stages[of])
+		}
+		delete(stages, of)
+	}
+	if len(stages) > 0 {
+		t.Errorf("the page has no line of stages of %v", stages)
+	}
+	wide, err := WideTable()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range wide {
+		if !e.Schedule.Staged {
+			t.Errorf("WIDE.md: results leave by rows in the whole table, and not of %d bits, %d rows, [%d, %d]", e.Bits, e.Rows, e.N, e.K)
+		}
+	}
+	for _, of := range []struct {
+		name string
+		m    int
+	}{{"u4", 1}, {"u4", 16}, {"u1", 32}} { // field by field
+		c, _, err := kind(t, of.name, shapes["gate_up"].N, shapes["gate_up"].K).Usual().choice(of.m, Call{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		lines = append(lines, fmt.Sprintf("- `%s` (%s, gate_up, ", c, of.name))
+	}
+	for _, line := range append(lines, header+"\n") {
+		if !strings.Contains(page, line) {
+			t.Errorf("DECODE.md: the table gives\n%s", line)
+		}
+	}
+}
+
+// TestPageOfModels holds the table of WIDE.md that says what hundreds of rows take to what is chosen.
+func TestPageOfModels(t *testing.T) {
+	var types []string
+	for _, w := range weightTypes() {
+		types = append(types, w.String())
+	}
+	floats := func(is func(w string) bool) (out []string) {
+		for _, w := range types {
+			if w[0] == 'f' && is(w) {
+				out = append(out, w)
+			}
+		}
+		return out
+	}
+	told := map[string]bool{}
+	for _, cells := range tableBehind(t, onPage(t, "WIDE.md"), "for 256, 512, 1,024 and 1,536 rows:\n") {
+		var names []string
+		for _, name := range strings.Split(cells[0], ", ") {
+			from, to, some := strings.Cut(name, " to ")
+			bits, whole := strings.CutPrefix(name, "all floats of ")
+			switch {
+			case some:
+				names = append(names, floats(func(w string) bool { return w[:2] == from[:2] && w >= from && w <= to })...)
+			case whole:
+				names = append(names, floats(func(w string) bool { return w[1] == bits[0] })...)
+			default:
+				names = append(names, name)
+			}
+		}
+		for i, layer := range []Shape{{N: 57344, K: 8192}, {N: 8192, K: 8192}, {N: 10240, K: 8192}} {
+			want := strings.ReplaceAll(cells[i+1], "*", "") + " e"
+			for _, name := range names {
+				told[name] = true
+				l := kind(t, name, layer.N, layer.K).Usual()
+				var got []string
+				for _, m := range []int{256, 512, 1024, 1536, 2048} {
+					c, _, err := l.choice(m, Call{})
+					switch {
+					case err != nil:
+						t.Fatal(err)
+					case c.Plan == Expand:
+						got = append(got, "e")
+					case c.Wide.Folded:
+						got = append(got, "F")
+					default:
+						got = append(got, "s")
+					}
+				}
+				if is := strings.Join(got, " "); is != want {
+					t.Errorf("%s, [%d, %d]: 256 to 2048 rows take %s, and the page says %s", name, layer.N, layer.K, is, want)
+				}
+			}
+		}
+	}
+	never := []string{"u1", "f7e6m0", "f8e6m1", "f8e7m0", "f7e5m1", "f8e5m2"}
+	for _, w := range types {
+		if told[w] == slices.Contains(never, w) {
+			t.Errorf("the table tells of %s: %v", w, told[w])
+		}
+	}
+	for _, name := range append(never, "u2 zero", "u4 zero=any") {
+		l := kind(t, name, 8192, 8192).Usual()
+		for _, m := range []int{256, 512, 1024, 1536} {
+			if c, _, err := l.choice(m, Call{}); err != nil || c.Wide.Folded {
+				t.Errorf("%s, %d rows: %s, %v, which the page says is never folded", name, m, c, err)
+			}
+		}
+	}
+}
