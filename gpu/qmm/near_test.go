@@ -270,13 +270,13 @@ func TestExactFound(t *testing.T) {
 }
 
 // foldedKinds have scales of groups of whole turns that are folded beyond 128 rows: with casts that are exact, or leave powers of two.
-var foldedKinds = []string{"i4", "i8", "u8 zero", "u7 zero", "f8e1m6", "u4 zero", "f6e3m2", "u3", "i2 group=256", "f8e4m3", "f4e2m1", "i4 act=bf16 scale=bf16", "u3 zero act=bf16 scale=bf16", "f6e3m2 act=bf16 scale=bf16"}
+var foldedKinds = []string{"i4", "i3", "i8", "u8 zero", "u7 zero", "f8e1m6", "u4 zero", "f6e3m2", "u3", "i2 group=256", "f8e4m3", "f4e2m1", "i4 act=bf16 scale=bf16", "u3 zero act=bf16 scale=bf16", "f6e3m2 act=bf16 scale=bf16"}
 
-// takeFolded has a layer take a schedule that is Folded, by a call; it reports whether the plan has one.
-func takeFolded(t *testing.T, p *Packed, plan string, m int) (Call, bool) {
+// takeFolded has a layer take a schedule that is Folded, and so of parts of tiles or not, by a call; it reports whether the plan has one.
+func takeFolded(t *testing.T, p *Packed, plan string, m int, parts bool) (Call, bool) {
 	t.Helper()
 	all, err := p.WideSchedules(plan, m, math.MaxInt)
-	at := slices.IndexFunc(all, func(s template.WideSchedule) bool { return s.Folded })
+	at := slices.IndexFunc(all, func(s template.WideSchedule) bool { return s.Folded && (s.Parts == s.Consumers && s.Parts > 1) == parts })
 	if err != nil || at < 0 {
 		return Call{}, false
 	}
@@ -308,16 +308,20 @@ func holdFolded(t *testing.T, d device.Device, m, n, k int, plans []string) {
 			t.Errorf("%s: packed as %s, which is not folded", name, p.Linear)
 		}
 		for j, plan := range plans {
-			call, ok := takeFolded(t, p, plan, m)
-			if !ok {
-				t.Errorf("%s by %s: none is folded", name, plan)
-				continue
-			}
-			of := (i + 5*j) % len(inputs)
-			x := filled(p.ActType, of, m, k)
-			holds(t, d, q, p, x, inputs[of].name, call)
-			if res, err := p.Prepare(t.Context(), d, m, call); err != nil || !res.Wide.Folded {
-				t.Errorf("%s by %s: %v, %v", name, plan, res, err)
+			for _, parts := range []bool{false, true} {
+				call, ok := takeFolded(t, p, plan, m, parts)
+				if !ok {
+					if want := !parts || plan == Wide && p.WeightType.Bits() == 3; want {
+						t.Errorf("%s by %s: none is folded, of parts %v", name, plan, parts)
+					}
+					continue
+				}
+				of := (i + 5*j) % len(inputs)
+				x := filled(p.ActType, of, m, k)
+				holds(t, d, q, p, x, inputs[of].name, call)
+				if res, err := p.Prepare(t.Context(), d, m, call); err != nil || !res.Wide.Folded || (res.Wide.Parts > 1 && res.Wide.Consumers > 1) != parts {
+					t.Errorf("%s by %s: %v, %v", name, plan, res, err)
+				}
 			}
 		}
 	}

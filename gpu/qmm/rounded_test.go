@@ -151,7 +151,7 @@ func holdManyRounded(t *testing.T, d device.Device, m, n, k int, plans []string)
 			call := Call{Plan: plan}
 			if plan != Expand {
 				var ok bool
-				if call, ok = takeFolded(t, p, plan, m); !ok {
+				if call, ok = takeFolded(t, p, plan, m, false); !ok {
 					if c.folded {
 						t.Errorf("%s by %s: none is folded", c.name, plan)
 					}

@@ -208,6 +208,10 @@ func (p *Plan) wideRated(of WideSchedule, m, n, k int, stay bool, on Machine) (a
 		// Two blocks of a split find room as a cluster everywhere, larger clusters do not; with parts of tiles, too, they take longer.
 		s.Joint = s.Splits == 2 && s.passes() == 1
 		s, err := s.Filled(p)
+		if err != nil && s.Staged && s.Folded { // sums of warpgroups that share tiles meet in shared memory too
+			s.Staged = false
+			s, err = s.Filled(p)
+		}
 		if err != nil {
 			return
 		}
