@@ -152,7 +152,7 @@ func (l Linear) beyond() (most float64, held string) {
 func (l Linear) lost() float64 {
 	code := 1.0
 	if l.WeightType.IsFloat() {
-		code = l.WeightType.Smallest()
+		code = max(l.WeightType.Smallest(), l.ActType.Smallest()) // as [Linear.nearest] has them
 	}
 	return l.ScaleType.Smallest() * code / 2
 }
