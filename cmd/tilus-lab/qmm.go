@@ -61,7 +61,8 @@ model.safetensors.index.json. Whether zero points of gptq are stored less one is
 quantize_config.json or config.json beside the file. Of layers that are quantised with act-order
 (desc_act; g_idx says the group of each input) a program brings x into the order of the weights
 first. The error of y is against the weights as they are dequantised. The kind that is told has
-scalebits=N where weights are exact as plain numbers, and far where scales are too large to fold.
+scalebits=N where weights are exact as plain numbers, and far where programs cannot fold scales as
+large, or powers of two as small, as some are.
 
 The layer's bias, NAME.bias or NAME_bias, is added where not all of it is 0 (GPTQModel and
 AutoAWQ store such ones for layers without). It is an error where the type of x and y does not

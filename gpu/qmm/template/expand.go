@@ -176,7 +176,7 @@ func (f Form) ExpandBits() int {
 }
 
 // Top is the greatest value of a code that weights are quantised to: the greatest that the type of the activations holds too; 1 of
-// types whose exponents reach beyond that type at both ends, so that scales are about as large as weights.
+// types whose exponents reach beyond that type at both ends, so that scales are as large as weights, or larger.
 func (f Form) Top() float64 {
 	t := f.Weight
 	switch {
