@@ -60,7 +60,7 @@ type Linear struct {
 	// (ScaleBits), those with zero points that are not whole among them. Of any layer plan [Expand] may make plain weights for thousands of rows,
 	// and where groups are of 128 and more and scales 16 bits of the type of the activations, scales may be folded beyond 128 rows.
 	// It is leave, not a command: with one row some programs round differences alone. Without it nothing is
-	// rounded. [Weights.Pack] sets Far where scales or zero points are too large for it, and takes it back where that type might not hold a weight.
+	// rounded. [Weights.Pack] sets Far where scales or zero points are too large to be folded so, and takes it back where that type might not hold a weight.
 	Rounded bool
 	// ScaleBits is how many significant bits scales, times the factor, have at most, where all
 	// are within [template.Form.Reach], codes such as [template.Form.Counts], and zero points are values of codes; 0 says nothing of

@@ -187,7 +187,7 @@ func (m *module) add(what string, make func() (*ir.Program, error)) error {
 func (m *module) choose(target string, from, to int, call Call) (c Choice, expands bool, err error) {
 	on := device.Info{Driver: "any", Arch: target}
 	base := m.unfolded()
-	base.Rounded = base.Form().Rounded // else weights may be beyond the type of x, for all that is known
+	base.Rounded = m.plan.Rounded // else weights may be beyond the type of x, for all that is known
 	for _, rows := range []int{to, from} {
 		if c, _, err = base.ChooseOn(nil, on, rows, call); err == nil {
 			c, err = c.filled(m.plan)

@@ -300,15 +300,15 @@ func (q *Weights) found() (l Linear, plan *template.Plan, scales *array.Array, e
 		return l, nil, nil, err
 	}
 	scales, near := q.nearby(plan)
-	if l.Rounded && !plan.Rounded && !q.inRange() {
-		l.Rounded = false
-	}
 	if fold := plan.Folding(); near && fold != nil && (l.ScaleBits > 0 || l.Rounded) {
 		_, near = q.nearby(fold)
 	}
 	if !near {
 		l.Far = true
 		plan, err = template.PlanOf(l.Form())
+	}
+	if err == nil && l.Rounded && !plan.Rounded && !q.inRange() {
+		l.Rounded = false
 	}
 	if err == nil && l.Far && !l.bounded() { // zero points that are not whole leave nothing to fold
 		l.Far = false

@@ -196,9 +196,10 @@ func (q *Weights) factor(most, top float64) float64 {
 }
 
 // full is the scale that the greatest weight has beside a factor: the greatest, which leaves
-// most room to groups of less; 1 where the type has the exponents of f32, which holds sums before the factor.
+// most room to groups of less; 1 where the type has the exponents of f32, which holds sums before the factor, and of types beyond the activations',
+// whose scales have to grow to be in reach.
 func (l Linear) full() float64 {
-	if l.ScaleType.Row().Exp >= 8 {
+	if l.ScaleType.Row().Exp >= 8 || l.narrow() {
 		return 1
 	}
 	return l.greatest()

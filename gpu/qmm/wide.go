@@ -91,7 +91,7 @@ func (l Linear) wideSchedules(plan string, m, tries int) ([]template.WideSchedul
 
 // plain reports whether products may have plain weights of the type of the activations: it holds the layer's as they are, or they may be
 // rounded.
-func (l Linear) plain() bool { return l.Form().Expands(l.ScaleBits) || l.Rounded && !l.Far }
+func (l Linear) plain() bool { return l.Form().Expands(l.ScaleBits) || l.Rounded }
 
 // folds reports whether products may have schedules that are Folded: the type of the activations holds the weights as they are, or
 // they may be rounded, scales are within the bounds of [template.Plan.Folding], and k are few enough for one sum.
@@ -227,9 +227,12 @@ func (b *Bench) Named(l Linear, m int) []string { return b.runs(l.Named(m)) }
 
 // Choices are [Linear.Choices] of the bench's GPU: first what it takes without a search, then others that it runs.
 func (b *Bench) Choices(l Linear, plan string, m, tries int) ([]Choice, error) {
-	on, err := arch.Lookup(b.origin.Target)
-	if err != nil || on.Name == warpgroups || plan != Decode {
+	if b.origin.Target == warpgroups || plan != Decode {
 		return l.Choices(plan, m, tries)
+	}
+	on, err := arch.Lookup(b.origin.Target)
+	if err != nil {
+		return nil, err
 	}
 	first, err := l.chosenOn(on.Name, m)
 	if err != nil {
