@@ -276,7 +276,9 @@ var foldedKinds = []string{"i4", "i3", "i8", "u8 zero", "u7 zero", "f8e1m6", "u4
 func takeFolded(t *testing.T, p *Packed, plan string, m int, parts bool) (Call, bool) {
 	t.Helper()
 	all, err := p.WideSchedules(plan, m, math.MaxInt)
-	at := slices.IndexFunc(all, func(s template.WideSchedule) bool { return s.Folded && (s.Parts == s.Consumers && s.Parts > 1) == parts })
+	at := slices.IndexFunc(all, func(s template.WideSchedule) bool {
+		return s.Folded && (s.Parts == s.Consumers && s.Parts > 1) == parts
+	})
 	if err != nil || at < 0 {
 		return Call{}, false
 	}
