@@ -427,16 +427,10 @@ func (c *Calling) eval(expr string) (debugger.Var, error) {
 		if err != nil {
 			return debugger.Var{}, fmt.Errorf("%q is no expression of Go", expr)
 		}
-		e.mu.Lock()
-		code, entry, t, err := e.printExpr(c.at, x)
-		e.mu.Unlock()
-		if err != nil {
+		if f.f, f.t, err = e.compile(c.at, x); err != nil {
 			return debugger.Var{}, err
 		}
-		if f.f, err = e.function(code, entry); err != nil {
-			return debugger.Var{}, err
-		}
-		f.t, f.age = t, e.host.tracing.age
+		f.age = e.host.tracing.age
 		if c.at.exprs == nil {
 			c.at.exprs = map[string]compiled{}
 		}
@@ -454,6 +448,25 @@ func (c *Calling) eval(expr string) (debugger.Var, error) {
 		t = tu.At(0).Type()
 	}
 	return part(debugger.Var{Name: expr, Eval: expr, Of: held{v, t}}, v, t), nil
+}
+
+// compile makes a function of an expression. One that is refused leaves nothing behind.
+func (e *Engine) compile(at *point, x ast.Expr) (f reflect.Value, t types.Type, err error) {
+	e.build.Lock()
+	defer e.build.Unlock()
+	e.mu.Lock()
+	undo := e.snapshot()
+	code, entry, t, err := e.printExpr(at, x)
+	e.mu.Unlock()
+	if err == nil {
+		if f, err = e.function(code, entry); err != nil {
+			err = fmt.Errorf("the interpreter cannot evaluate this here, though it is right Go; assign it to a variable in the cell: %w", err)
+		}
+	}
+	if err != nil {
+		e.takeBack(undo)
+	}
+	return f, t, err
 }
 
 // printExpr prints a function of the addresses of a point's variables that hands the value of an expression to the host.
@@ -480,7 +493,6 @@ func (e *Engine) printExpr(at *point, x ast.Expr) (code, entry string, t types.T
 		}
 		return "", "", nil, err
 	}
-	undo := e.snapshot()
 	u := &unit{}
 	g := &gen{e: e, info: info, out: u, names: map[types.Object]string{}, vars: map[types.Object]string{}}
 	var params []string
@@ -498,7 +510,6 @@ func (e *Engine) printExpr(at *point, x ast.Expr) (code, entry string, t types.T
 	}
 	e.host.resultTypes = old
 	if len(g.bail) > 0 {
-		undo()
 		return "", "", nil, errors.New(g.bail[0].msg)
 	}
 	if t != nil {
@@ -510,10 +521,8 @@ func (e *Engine) printExpr(at *point, x ast.Expr) (code, entry string, t types.T
 	return code, entry, t, nil
 }
 
-// function evaluates code and gives a function of it.
+// function evaluates code and gives a function of it. The caller holds build.
 func (e *Engine) function(code, entry string) (f reflect.Value, err error) {
-	e.build.Lock()
-	defer e.build.Unlock()
 	if err := e.eval(code); err != nil {
 		return f, err
 	}
@@ -564,7 +573,9 @@ func (e *Engine) Adopt(name string, v debugger.Var) error {
 	if h.t == nil || !h.v.IsValid() {
 		return fmt.Errorf("%s holds no value", v.Name)
 	}
+	e.build.Lock()
 	e.mu.Lock()
+	undo := e.snapshot()
 	u := &unit{}
 	g := &gen{e: e, out: u, names: map[types.Object]string{}, vars: map[types.Object]string{}}
 	sv := types.NewVar(0, types.NewPackage("main", "main"), name, h.t)
@@ -579,7 +590,7 @@ func (e *Engine) Adopt(name string, v debugger.Var) error {
 	}
 	e.emitted[sv], e.objs[name] = printed, sv
 	entry := e.newName("adoptǃ")
-	code := u.vars.String() + fmt.Sprintf("func %s(ǃp *%s) { %s = *ǃp }\n", entry, g.typ(h.t), printed)
+	code := u.vars.String() + fmt.Sprintf("func %s(ǃp *%s) {\n%s%s = *ǃp }\n", entry, g.typ(h.t), u.regs.String(), printed)
 	code = "package main\n" + strings.Join(u.imports, "") + u.types.String() + u.funcs.String() + code
 	e.mu.Unlock()
 	p := h.v
@@ -591,9 +602,14 @@ func (e *Engine) Adopt(name string, v debugger.Var) error {
 	}
 	e.host.tracing.age++
 	f, err := e.function(code, entry)
-	if err == nil {
-		_, err = e.apply(f, []any{p.Interface()})
+	if err != nil {
+		e.takeBack(undo)
 	}
+	e.build.Unlock()
+	if err != nil {
+		return fmt.Errorf("the interpreter cannot keep %s in a variable of the session; watch it instead: %w", v.Name, err)
+	}
+	_, err = e.apply(f, []any{p.Interface()})
 	return err
 }
 

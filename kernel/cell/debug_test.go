@@ -3,11 +3,14 @@ package cell
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
+	"reflect"
 	"strings"
 	"testing"
 
 	"github.com/rogpeppe/go-internal/txtar"
 
+	"github.com/tilus-lab/tilus-lab/gpu/qmm"
 	"github.com/tilus-lab/tilus-lab/kernel/debugger"
 )
 
@@ -77,5 +80,37 @@ func TestPoints(t *testing.T) {
 `
 	if got.String() != want {
 		t.Errorf("got\n%swant\n%s", &got, want)
+	}
+}
+
+// An expression that the interpreter refuses leaves nothing behind, nor does a variable that it cannot keep.
+func TestRefusedExpression(t *testing.T) {
+	fewer := maps.Clone(Symbols)
+	delete(fewer, module+"gpu/tune/tune")
+	b := newLabBench(t, fewer)
+	if got := b.run("type P struct{ a int }\nfunc (p P) Sum() int { return p.a }\nfunc later(x any) int { return P{4}.Sum() }"); got != "" {
+		t.Fatal(got)
+	}
+	c := &Calling{h: b.host, at: &point{}}
+	for _, expr := range []string{"later(new(qmm.Call{}.Store))", "new(qmm.Call{}.Store)", "later(", "later(missing)"} {
+		if v, err := c.eval(expr); err == nil {
+			t.Errorf("%s: no error but %+v", expr, v)
+		}
+	}
+	lost := reflect.ValueOf(qmm.Call{}).FieldByName("Store")
+	if err := b.Adopt("lost", debugger.Var{Name: "Store", Of: held{lost, b.imp.Type(lost.Type())}}); err == nil {
+		t.Error("no error for what the session cannot keep")
+	}
+	for _, s := range []struct{ src, want string }{
+		{"import \"fmt\"\nfmt.Sprint(later(nil))", "=> 4"},
+		{"l, err := qmm.Parse(\"u4\", 8, 64); fmt.Sprint(l.N, err)", "=> 8 <nil>"},
+		{"lost", "undefined: lost"},
+	} {
+		if got := b.run(s.src); !strings.Contains(got, s.want) {
+			t.Errorf("%s: %q, want %q", s.src, got, s.want)
+		}
+	}
+	if v, err := c.eval("later(nil) + 1"); err != nil || v.Value != "5" {
+		t.Errorf("%+v, %v", v, err)
 	}
 }
