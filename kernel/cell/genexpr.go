@@ -28,6 +28,9 @@ func (g *gen) expr(e ast.Expr) string {
 	case *ast.BasicLit:
 		return e.Value
 	case *ast.ParenExpr:
+		if _, ok := unparen(e).(*ast.Ident); ok {
+			return g.expr(e.X) // for !(x), see below
+		}
 		return "(" + g.expr(e.X) + ")"
 	case *ast.SelectorExpr:
 		return g.selector(e)
@@ -40,6 +43,10 @@ func (g *gen) expr(e ast.Expr) string {
 			if c, ok := unparen(e.X).(*ast.CompositeLit); ok {
 				return "&" + g.expr(c)
 			}
+		}
+		if _, ok := unparen(e.X).(*ast.Ident); ok {
+			// The interpreter puts !(x) beside || and && where the function's first result is.
+			return e.Op.String() + g.expr(unparen(e.X))
 		}
 		return e.Op.String() + "(" + g.expr(e.X) + ")"
 	case *ast.BinaryExpr:
