@@ -354,7 +354,7 @@ func (e *Engine) phases(name string, p *parsed, imports map[string]types.Object,
 		tn, _ := e.objs[base].(*types.TypeName)
 		var named *types.Named
 		if tn != nil {
-			named, _ = tn.Type().(*types.Named)
+			named, _ = types.Unalias(tn.Type()).(*types.Named)
 		}
 		if named == nil || tn.Pkg() == nil || tn.Pkg().Path() != "main" {
 			probs = append(probs, problem{pos: d.ast.Recv.Pos(), end: d.ast.Recv.End(), msg: fmt.Sprintf("no cell declares a type %s that could have methods", base), help: "declare the type in this cell or an earlier one"})
@@ -484,7 +484,7 @@ func (e *Engine) phases(name string, p *parsed, imports map[string]types.Object,
 			d.recv = d.sig.Params().At(0)
 			base, _ := recvBase(d.ast.Recv.List[0].Type)
 			if tn, ok := c.objs[base].(*types.TypeName); ok {
-				if n, ok := tn.Type().(*types.Named); ok {
+				if n, ok := types.Unalias(tn.Type()).(*types.Named); ok {
 					for k := range n.NumMethods() {
 						if n.Method(k).Name() == d.ast.Name.Name {
 							c.bodies[n.Method(k)] = d

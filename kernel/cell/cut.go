@@ -6,6 +6,7 @@ import (
 	"go/parser"
 	"go/scanner"
 	"go/token"
+	"slices"
 	"strings"
 )
 
@@ -262,6 +263,32 @@ func parse(fset *token.FileSet, name, src string) (*parsed, scanner.ErrorList) {
 		return p, limit(min(max(f.Offset(pos)-p.files[f], 0), len(src)), fmt.Sprintf("this is nested more than %d levels deep", maxDepth))
 	}
 	return p, errs
+}
+
+// inits makes statements of init functions: they run behind the others of the cell, but for a last expression, and before main.
+func inits(p *parsed) {
+	var calls []ast.Stmt
+	p.funcs = slices.DeleteFunc(p.funcs, func(f *ast.FuncDecl) bool {
+		if f.Name.Name != "init" || f.Recv != nil || f.Body == nil || f.Type.Params.NumFields() > 0 || f.Type.Results != nil {
+			return false
+		}
+		calls = append(calls, &ast.ExprStmt{X: &ast.CallExpr{Fun: &ast.FuncLit{Type: f.Type, Body: f.Body}, Lparen: f.Body.End(), Rparen: f.Body.End()}})
+		return true
+	})
+	if len(calls) == 0 {
+		return
+	}
+	if p.body == nil {
+		p.body = &ast.BlockStmt{Lbrace: calls[0].Pos(), Rbrace: calls[len(calls)-1].End()}
+	}
+	list := p.body.List
+	at := len(list)
+	if at > 0 {
+		if _, ok := list[at-1].(*ast.ExprStmt); ok {
+			at--
+		}
+	}
+	p.body.List = slices.Insert(list, at, calls...)
 }
 
 // tooDeep gives the offset of the bracket that opens one level too many, or -1.

@@ -316,6 +316,7 @@ func (e *Engine) make(name, src string) (code, entry string, probs []problem) {
 		return "", "", e.syntax(p, errs)
 	}
 	oldPlots(p)
+	inits(p)
 	c, probs := e.check(name, src, p)
 	if len(probs) > 0 {
 		return "", "", probs

@@ -154,6 +154,8 @@ func TestCells(t *testing.T) {
 		{"panic(Col(1))", "ERROR green"},
 		{"panic(K{7})", "ERROR {7}"},
 		{"type Named interface{ String() string }\nvar named Named = Col(1)\nnamed", "=> green\n"},
+		{"func init() { fmt.Print(\"init \", started, \" \") }\nstarted := 5\nstarted + 1", "init 5 => 6\n"},
+		{"package main\nfunc init() { fmt.Print(\"1 \") }\nfunc init() { fmt.Print(\"2 \") }\nfunc main() { fmt.Println(\"main\") }", "1 2 main\n"},
 		{"1 + 1;;", "=> 2\n"},
 		{";", ""},
 	} {
