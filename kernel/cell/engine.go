@@ -67,7 +67,9 @@ type Engine struct {
 	used        map[string]bool   // printed names
 	bodies      map[*types.Func]*decl
 	ifaces      map[string]ifaceUse
-	methodTypes map[string]types.Type // by their printed names
+	methodTypes map[string]types.Type   // by their printed names
+	locals      map[string]*types.Named // types declared in generic functions, by instance
+	anon        map[string]*types.Named // names for structs without one, by their printed types
 	inits       map[*types.Var]*initializer
 	sources     map[types.Object]*decl // objects of packages given as source
 	alias       map[string]string      // import path → name in the interpreter
@@ -111,7 +113,7 @@ type problem struct {
 // every cell has by their package names.
 func New(hooks Hooks, symbols map[string]map[string]reflect.Value, pre []string) (*Engine, error) {
 	e := &Engine{hooks: hooks, main: types.NewPackage("main", "main"), fset: token.NewFileSet(), ctxt: types.NewContext(), objs: map[string]types.Object{}, decls: map[string]*decl{},
-		emitted: map[types.Object]string{}, typeNames: map[string]string{}, shown: map[string]string{}, used: map[string]bool{}, bodies: map[*types.Func]*decl{}, ifaces: map[string]ifaceUse{}, inits: map[*types.Var]*initializer{}, methodTypes: map[string]types.Type{},
+		emitted: map[types.Object]string{}, typeNames: map[string]string{}, shown: map[string]string{}, used: map[string]bool{}, bodies: map[*types.Func]*decl{}, ifaces: map[string]ifaceUse{}, inits: map[*types.Var]*initializer{}, methodTypes: map[string]types.Type{}, anon: map[string]*types.Named{}, locals: map[string]*types.Named{},
 		sources: map[types.Object]*decl{}, alias: map[string]string{}, prefix: map[*token.File]int{}, text: map[string]string{}, number: map[string]int{}, fresh: map[string]bool{}, stops: map[string]bool{}, active: map[*evaluation]bool{}}
 	e.host = newHost(e)
 	e.in = interp.New(interp.Options{Stdout: writerFunc(func(p []byte) { e.host.write("stdout", p) }), Stderr: &e.noise, Stdin: hooks.Stdin, Unrestricted: true})

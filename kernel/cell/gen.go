@@ -6,6 +6,7 @@ import (
 	"go/constant"
 	"go/token"
 	"go/types"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -244,9 +245,6 @@ func (g *gen) named(t *types.Named) string {
 		for i := range t.TypeArgs().Len() {
 			key += "," + g.typ(t.TypeArgs().At(i))
 		}
-	}
-	if len(g.env) > 0 && o.Parent() != nil && o.Parent().Parent() != types.Universe {
-		key += g.envKey()
 	}
 	if name, ok := g.e.typeNames[key]; ok {
 		return name
@@ -500,11 +498,56 @@ func (g *gen) enter(d *decl, targs []types.Type) func() {
 	return func() { g.info, g.env, g.fn, g.cell, g.names, g.within = info, env, fn, cell, names, within }
 }
 
+// mentions tells whether a type is made of type parameters of the instance being printed.
+func (g *gen) mentions(t types.Type, seen map[types.Type]bool) bool {
+	t = types.Unalias(t)
+	if seen[t] {
+		return false
+	}
+	seen[t] = true
+	tuple := func(tu *types.Tuple) bool {
+		return slices.ContainsFunc(tupleVars(tu), func(v *types.Var) bool { return g.mentions(v.Type(), seen) })
+	}
+	switch t := t.(type) {
+	case *types.TypeParam:
+		_, ok := g.env[t]
+		return ok
+	case *types.Named:
+		for i := range t.TypeArgs().Len() {
+			if g.mentions(t.TypeArgs().At(i), seen) {
+				return true
+			}
+		}
+		return t.Obj().Pkg() != nil && g.isSource(t.Obj()) && t.TypeArgs().Len() == 0 && g.mentions(t.Underlying(), seen)
+	case *types.Map:
+		return g.mentions(t.Key(), seen) || g.mentions(t.Elem(), seen)
+	case interface{ Elem() types.Type }:
+		return g.mentions(t.Elem(), seen)
+	case *types.Signature:
+		return tuple(t.Params()) || tuple(t.Results())
+	case *types.Struct:
+		for i := range t.NumFields() {
+			if g.mentions(t.Field(i).Type(), seen) {
+				return true
+			}
+		}
+	case *types.Interface:
+		for i := range t.NumMethods() {
+			if g.mentions(t.Method(i).Type(), seen) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// envKey tells instances apart.
 func (g *gen) envKey() string {
 	var parts []string
-	for _, t := range g.env {
-		parts = append(parts, g.typ(t))
+	for p, t := range g.env {
+		parts = append(parts, fmt.Sprintf("%p=%s", p, g.typ(t)))
 	}
+	slices.Sort(parts)
 	return "<" + strings.Join(parts, ",") + ">"
 }
 

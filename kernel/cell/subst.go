@@ -1,6 +1,9 @@
 package cell
 
-import "go/types"
+import (
+	"fmt"
+	"go/types"
+)
 
 // subst puts the type arguments of the instance being printed in the place of type parameters.
 func (g *gen) subst(t types.Type) types.Type {
@@ -20,7 +23,7 @@ func (g *gen) subst(t types.Type) types.Type {
 		return g.subst(types.Unalias(t))
 	case *types.Named:
 		if t.TypeArgs().Len() == 0 {
-			return t
+			return g.local(t)
 		}
 		args := make([]types.Type, t.TypeArgs().Len())
 		same := true
@@ -85,4 +88,20 @@ func (g *gen) substTuple(t *types.Tuple) *types.Tuple {
 		vs[i] = types.NewParam(v.Pos(), v.Pkg(), v.Name(), g.subst(v.Type()))
 	}
 	return types.NewTuple(vs...)
+}
+
+// local gives the type that a type declared in a generic function is in the instance being printed.
+func (g *gen) local(t *types.Named) types.Type {
+	o := t.Obj()
+	if o.Parent() == nil || o.Pkg() == nil || o.Parent().Parent() == types.Universe || !g.mentions(t.Underlying(), map[types.Type]bool{}) {
+		return t
+	}
+	key := fmt.Sprintf("%p%s", t, g.envKey())
+	n := g.e.locals[key]
+	if n == nil {
+		n = types.NewNamed(types.NewTypeName(o.Pos(), o.Pkg(), o.Name(), nil), nil, nil)
+		g.e.locals[key] = n
+		n.SetUnderlying(g.subst(t.Underlying()))
+	}
+	return n
 }
