@@ -39,17 +39,11 @@ func (b Box) kind() boxKind {
 
 // Format prints the value as the library prints one of its type.
 func (b Box) Format(f fmt.State, verb rune) {
-	v, k := b.v, b.kind()
-	if k.show != nil && !f.Flag('#') && !b.h.quiet.Load() {
-		v = k.show(b.v)
+	if f.Flag('#') && verb == 'v' {
+		fmt.Fprintf(f, fmt.FormatString(f, verb), b.v)
+		return
 	}
-	switch verb {
-	case 'v', 's', 'q', 'x', 'X':
-		if k.text != nil && !f.Flag('#') && !b.h.quiet.Load() {
-			v = b.words(k)
-		}
-	}
-	fmt.Fprintf(f, fmt.FormatString(f, verb), v)
+	print(f, verb, b)
 }
 
 // words calls the text method. As in the library, a nil pointer whose method fails prints as nil.
@@ -110,8 +104,16 @@ func take(v any, id string) any {
 	return other{v}
 }
 
+// open is take for types of which a value may be without a box, because nothing in it had methods when it was put there.
+func open(v any, id string) any {
+	if _, ok := v.(Box); ok {
+		return take(v, id)
+	}
+	return v
+}
+
 // must is take for an assertion that panics.
-func must(v any, id, name string) any {
+func must(v any, id, in, name string) any {
 	b, ok := v.(Box)
 	if ok && b.id == id {
 		return b.v
@@ -123,11 +125,55 @@ func must(v any, id, name string) any {
 	if v == nil {
 		held = "nil"
 	}
-	panic(&runtimeError{"interface conversion: interface {} is " + held + ", not " + name})
+	panic(&runtimeError{"interface conversion: " + in + " is " + held + ", not " + name})
 }
 
 // equal compares as Go does; values that cannot be compared panic.
-func equal(x, y any) bool { return x == y }
+func equal(x, y any) bool {
+	if x == y || x == nil || y == nil {
+		return x == y
+	}
+	a, b := reflect.ValueOf(x), reflect.ValueOf(y)
+	if p, ok := x.(Box); ok {
+		q, ok := y.(Box)
+		if !ok || p.id != q.id {
+			return false
+		}
+		a, b = reflect.ValueOf(p.v), reflect.ValueOf(q.v)
+	}
+	return a.IsValid() && b.IsValid() && a.Type() == b.Type() && (a.Kind() == reflect.Struct || a.Kind() == reflect.Array) && rough(a.Type()) && same(a, b)
+}
+
+// same compares values in which the interpreter may keep interfaces of cells.
+func same(a, b reflect.Value) bool {
+	if a, b := bareOnce(a), bareOnce(b); !a.IsValid() || !b.IsValid() || a.Type() != b.Type() {
+		return a.IsValid() == b.IsValid() && !a.IsValid()
+	}
+	a, b = bareOnce(a), bareOnce(b)
+	switch a.Kind() {
+	case reflect.Struct:
+		if !a.CanInterface() || printsItself(a.Type()) {
+			break
+		}
+		if x, ok := a.Interface().(Box); ok {
+			return equal(x, b.Interface())
+		}
+		for i := range a.NumField() {
+			if a.Type().Field(i).Name != "_" && !same(a.Field(i), b.Field(i)) {
+				return false
+			}
+		}
+		return true
+	case reflect.Array:
+		for i := range a.Len() {
+			if !same(a.Index(i), b.Index(i)) {
+				return false
+			}
+		}
+		return true
+	}
+	return a.Equal(b)
+}
 
 // err gives what is in an interface as an error that the library can look into.
 func (h *host) err(x any) error {
@@ -144,6 +190,59 @@ func (h *host) err(x any) error {
 	return nil
 }
 
+// wrapper tells whether a value is the struct by which the interpreter gives a value of a cell the methods of an interface.
+func wrapper(v reflect.Value) bool {
+	return v.Kind() == reflect.Struct && v.NumField() > 0 && v.Type().Field(0).Name == "IValue"
+}
+
+// inlay gives x, an interface of the host with a value of a cell, with the value's box in it.
+func inlay(x, box any) any {
+	v := reflect.ValueOf(x)
+	if !wrapper(v) {
+		return x
+	}
+	c := reflect.New(v.Type()).Elem()
+	c.Set(v)
+	c.Field(0).Set(reflect.ValueOf(box))
+	return c.Interface()
+}
+
+// inside gives the box in an interface of the host, or the interface when it holds no value of a cell.
+func inside(x any) any {
+	if v := reflect.ValueOf(x); wrapper(v) {
+		if b, ok := v.Field(0).Interface().(Box); ok {
+			return b
+		}
+	}
+	return x
+}
+
+// rebox puts a value that was in an interface with methods into a box. id is the printed type, or the one it points to; "" is that of a
+// holder of a value of the host.
+func (h *host) rebox(id string, x any) any {
+	v := reflect.ValueOf(x)
+	if id == "" {
+		return v.Field(0).Interface()
+	}
+	if v.Kind() == reflect.Pointer {
+		id = "*" + id
+	}
+	if f, ok := h.boxers.Load(id); ok {
+		return f.(func(any) any)(x)
+	}
+	return x
+}
+
+// method is a method of a value, nil when there is none.
+func method(x any, name string) any {
+	if v := reflect.ValueOf(x); v.IsValid() {
+		if m := v.MethodByName(name); m.IsValid() {
+			return m.Interface()
+		}
+	}
+	return nil
+}
+
 // back undoes err.
 func back(x any) any {
 	switch x := x.(type) {
@@ -152,7 +251,24 @@ func back(x any) any {
 	case *boxError:
 		return x.Box
 	}
+	if v := reflect.ValueOf(x); isHolder(v) {
+		return v.Field(0).Interface()
+	}
+	return inside(x)
+}
+
+// bareFor is back for an assertion to a type with fields: the interpreter fails for values of structs without any.
+func bareFor(x any) any {
+	x = back(x)
+	if t := reflect.TypeOf(x); t != nil && t.Kind() == reflect.Struct && t.NumField() == 0 {
+		return other{x}
+	}
 	return x
+}
+
+// isHolder tells whether a value is of a type that gen.holder makes.
+func isHolder(v reflect.Value) bool {
+	return v.Kind() == reflect.Struct && v.NumField() == 1 && v.Type().Field(0).Tag == holderTag
 }
 
 // boxError is a cell's value in an error.
@@ -208,7 +324,7 @@ func shed(r any) any {
 
 // unbox gives the plain value.
 func unbox(v any) any {
-	if b, ok := v.(Box); ok {
+	if b, ok := inside(v).(Box); ok {
 		return b.v
 	}
 	return v

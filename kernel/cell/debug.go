@@ -301,13 +301,12 @@ func part(out debugger.Var, v reflect.Value, t types.Type) debugger.Var {
 	} else if v.IsValid() {
 		out.Type = v.Type().String()
 	}
-	if v.IsValid() && v.Kind() == reflect.Interface {
-		v, t = v.Elem(), nil
-	}
-	if v.IsValid() && v.CanInterface() {
-		if b, ok := v.Interface().(Box); ok {
-			v, t = reflect.ValueOf(b.v), nil
+	if v.IsValid() {
+		in := bare(v)
+		if !in.IsValid() || in.Type() != v.Type() {
+			t = nil
 		}
+		v = in
 	}
 	if !v.IsValid() {
 		out.Value = "nil"
@@ -403,7 +402,7 @@ func parts(v reflect.Value, t types.Type) func() []debugger.Var {
 		}
 		return func() (out []debugger.Var) {
 			for _, i := range fields {
-				name, ft := v.Type().Field(i).Name, types.Type(nil)
+				name, ft := fieldName(v.Type().Field(i)), types.Type(nil)
 				if st != nil && st.NumFields() == v.NumField() {
 					name, ft = st.Field(i).Name(), st.Field(i).Type()
 				}
@@ -414,6 +413,16 @@ func parts(v reflect.Value, t types.Type) func() []debugger.Var {
 	}
 	return nil
 }
+
+// fieldName is the name of a field as the cell has it: the interpreter gives those that are not exported a letter in front.
+func fieldName(f reflect.StructField) string {
+	if unexported(f) {
+		return strings.TrimPrefix(f.Name, "X")
+	}
+	return f.Name
+}
+
+func unexported(f reflect.StructField) bool { return strings.HasPrefix(string(f.Tag), hiddenTag) }
 
 // eval evaluates an expression with the variables that a call's statement sees, on the goroutine of the call.
 func (c *Calling) eval(expr string) (debugger.Var, error) {

@@ -365,6 +365,7 @@ func (e *Engine) print(name string, p *parsed, c *checked) (code, entry string, 
 	for _, d := range c.late {
 		if n, ok := e.typeNames[typeKey(d.named)]; ok {
 			g.method(d.decl, d.named, n)
+			g.outgrown(d.named, n)
 		}
 	}
 	var body string
@@ -440,9 +441,11 @@ func (g *gen) result(x ast.Expr) string {
 	g.e.host.resultTypes = ts
 	s := g.expr(unparen(x))
 	if tu, ok := t.(*types.Tuple); ok {
-		if all, ok := g.spread(x, tu); ok {
+		if all, ok := g.spread(x, tu, g.shown); ok {
 			s = all
 		}
+	} else if types.IsInterface(t) {
+		s = g.shown(x, s, t)
 	} else if g.cellType(t) == nil || textMethod(t) == "" && g.hidesAt(t) && types.NewMethodSet(t).Len() == 0 {
 		s = g.printable(x, s, types.Default(t))
 	}

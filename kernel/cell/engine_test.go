@@ -81,11 +81,11 @@ func TestLimits(t *testing.T) {
 func TestRefusals(t *testing.T) {
 	b := newBench(t)
 	for _, c := range []struct{ src, code string }{
-		{"type Sh interface{ M() }\ntype S struct{ X int }\nfunc (S) M() {}\nm := map[Sh]int{S{1}: 5}\nm[S{1}]", "[Cell.E10]"},
+		{"import \"fmt\"\ntype S struct{ X int }\nfunc (S) String() string { return \"\" }\nm := map[fmt.Stringer]int{S{1}: 5}\nm[S{1}]", "[Cell.E10]"},
 		{"import \"no/such\"", "[Cell.E5]"},
-		{"import \"fmt\"\ntype U struct{ x int }\nfmt.Printf(\"%+v\", U{1})", "cell3:3:19: "},
+		{"type Sh interface{ M() }\ntype K struct{ s Sh; n int }\nm := map[K]int{}\nm[K{}]", "[Cell.E10]"},
 		{"import \"fmt\"\ntype U2 struct{ X int }\nfmt.Printf(\"%d %#v\", 1, U2{1})", "cell4:3:25: "},
-		{"import \"fmt\"\ntype C int\nfunc (c C) String() string { return \"c\" }\nfmt.Println(1, map[C]int{1: 2})", "cell5:4:16: "},
+		{"import \"encoding/json\"\ntype In struct{ A int }\ntype Out struct{ In; B int }\njson.Marshal([]Out{{}})", "cell5:4:14: "},
 		{"import \"fmt\"\ntype U3 int\nfmt.Printf(\"%[1]v %[1]T\", U3(1))", "cell6:3:12: "},
 		{"import \"fmt\"\ntype E struct{}\nfunc (*E) String() string { return \"\" }\nfunc f() fmt.Stringer { var e *E; return e }\nf()", "cannot keep a nil *main.E in an interface"},
 	} {
@@ -154,6 +154,14 @@ func TestCells(t *testing.T) {
 		{"panic(Col(1))", "ERROR green"},
 		{"panic(K{7})", "ERROR {7}"},
 		{"type Named interface{ String() string }\nvar named Named = Col(1)\nnamed", "=> green\n"},
+		{"type Temp interface{ K() float64 }\ntype Cel float64\nfunc (c Cel) K() float64 { return float64(c) + 273 }\nvar temps = []Temp{Cel(1)}\ntemps", "=> [1]\n"},
+		{"func (c Cel) String() string { return \"cel\" }\ntemps", "=> [cel]\n"}, // values of earlier cells get the method
+		{"fmt.Println(temps[0], any(temps[0]), temps[0].(fmt.Stringer))", "cel cel cel\n"},
+		{"type Fah float64\nfunc (f Fah) K() float64 { return float64(f) }\n_, isFah := temps[0].(Fah)\nisFah", "=> false\n"},
+		{"import \"io\"\ntype Z struct{ n int; s string }\nfunc (z Z) Read([]byte) (int, error) { return z.n, io.EOF }\nvar rd io.Reader = Z{3, \"z\"}\nrd", "=> {3 z}\n"},
+		{"zs, ok := rd.(Z)\nfmt.Println(zs.s, ok)\nfmt.Printf(\"%+v %T\", rd, rd)", "z true\n{n:3 s:z} main.Z"},
+		{"type Z struct{ n int }\nfunc (z Z) Read([]byte) (int, error) { return z.n, io.EOF }\n_, ok = rd.(Z)\nok", "=> false\n"}, // of the type before
+		{"rd = Z{4}\nswitch v := rd.(type) { case Z: fmt.Println(v.n) }\n[]io.Reader{rd}", "4\n=> [{4}]\n"},
 		{"func init() { fmt.Print(\"init \", started, \" \") }\nstarted := 5\nstarted + 1", "init 5 => 6\n"},
 		{"package main\nfunc init() { fmt.Print(\"1 \") }\nfunc init() { fmt.Print(\"2 \") }\nfunc main() { fmt.Println(\"main\") }", "1 2 main\n"},
 		{"1 + 1;;", "=> 2\n"},
@@ -161,6 +169,43 @@ func TestCells(t *testing.T) {
 	} {
 		if got := b.run(c.src); got != c.want {
 			t.Errorf("%s\n got %q\nwant %q", c.src, got, c.want)
+		}
+	}
+}
+
+// The list of variables shows what is in interfaces.
+func TestVarsOfInterfaces(t *testing.T) {
+	b := newBench(t)
+	if got := b.run(`import ("io"; "time")
+type Temp interface{ K() float64 }
+type Cel float64
+func (c Cel) K() float64 { return float64(c) }
+type P struct{ a int; B string }
+func (p P) K() float64 { return 0 }
+func (p P) Read([]byte) (int, error) { return 0, nil }
+type Named interface{ String() string }
+var t1, t2, t3 Temp = Cel(3), P{1, "x"}, nil
+var r1, r2 io.Reader = P{2, "y"}, nil
+n, _ := any(time.Second).(Named)
+ts := []Temp{t1, t2}
+m := map[string]io.Reader{"k": r1}`); got != "" {
+		t.Fatal(got)
+	}
+	want := map[string]string{"t1": "3", "t2": "{1 x}", "t3": "<nil>", "r1": "{2 y}", "r2": "<nil>", "n": "1s", "ts": "[3 {1 x}]", "m": "map[k:{2 y}]"}
+	for _, v := range b.Vars().Vars {
+		if v.Short != want[v.Name] {
+			t.Errorf("%s: %q, want %q", v.Name, v.Short, want[v.Name])
+		}
+		delete(want, v.Name)
+	}
+	if len(want) > 0 {
+		t.Errorf("not there: %v", want)
+	}
+	for _, v := range b.Globals() {
+		if v.Name == "t2" {
+			if ps := v.Parts(); len(ps) != 2 || ps[0].Name != "a" || ps[1].Value != `"x"` {
+				t.Errorf("parts of %s: %+v", v.Value, ps)
+			}
 		}
 	}
 }

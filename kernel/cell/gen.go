@@ -104,6 +104,9 @@ func (g *gen) typ(t types.Type) string {
 		}
 		return t.Name()
 	case *types.Alias:
+		if it, ok := types.Unalias(t).(*types.Interface); ok && it.NumMethods() > 0 {
+			return g.typ(it) // the interpreter wraps values only for interfaces with names
+		}
 		if o := t.Obj(); o.Pkg() != nil && o.Pkg().Path() != "main" && !g.e.imp.source[o.Pkg().Path()] && t.TypeArgs().Len() == 0 {
 			return g.pkg(o.Pkg()) + "." + o.Name()
 		}
@@ -117,6 +120,9 @@ func (g *gen) typ(t types.Type) string {
 	case *types.Array:
 		return fmt.Sprintf("[%d]%s", t.Len(), g.typ(t.Elem()))
 	case *types.Map:
+		if g.reboxes(t.Key()) {
+			return "map[interface{}]" + g.typ(t.Elem()) // see key
+		}
 		return "map[" + g.typ(t.Key()) + "]" + g.typ(t.Elem())
 	case *types.Chan:
 		switch t.Dir() {
@@ -146,6 +152,9 @@ func (g *gen) typ(t types.Type) string {
 	return "interface{}"
 }
 
+// hiddenTag is that of fields that the cell does not export.
+const hiddenTag = `json:"-" xml:"-"`
+
 func (g *gen) structType(t *types.Struct, tag string) string {
 	var b strings.Builder
 	b.WriteString("struct { ")
@@ -158,7 +167,7 @@ func (g *gen) structType(t *types.Struct, tag string) string {
 		ft := t.Tag(i)
 		if !f.Exported() && f.Name() != "_" {
 			// The interpreter exports all fields, so encoders must be told to leave these alone.
-			ft = `json:"-" xml:"-"`
+			ft = hiddenTag
 		}
 		if i == 0 && tag != "" {
 			ft = strings.TrimSpace(ft + " cell:" + strconv.Quote(tag))
@@ -272,12 +281,7 @@ func (g *gen) named(t *types.Named) string {
 		}
 	}
 	g.forward(t, name, have)
-	if types.NewMethodSet(t).Len() > 0 {
-		g.candidate(t)
-	}
-	if p := types.NewPointer(t); types.NewMethodSet(p).Len() > 0 {
-		g.candidate(p)
-	}
+	g.identify(t, name)
 	return name
 }
 
@@ -352,12 +356,22 @@ func (g *gen) path(x string, t types.Type, index []int) (string, types.Type) {
 
 // conv prints e for a place of type to.
 func (g *gen) conv(e ast.Expr, to types.Type) string {
-	s := g.expr(e)
-	if to == nil {
+	if n := g.cellType(g.typeOf(e)); to != nil && n != nil && g.sealed(g.subst(to)) {
+		g.refuse(e, "Cell.E1", "keep there what is embedded in "+n.Obj().Name(), "cells cannot keep a %s in %s, which has methods that only its package names", n.Obj().Name(), goType(to))
+	}
+	s, from := g.expr(e), g.typeOf(e)
+	if to != nil && isComposite(e) && g.foreign(g.subst(to)) && g.cellType(from) == nil && types.Unalias(from) != from.Underlying() {
+		return g.between("as", from, g.subst(to), func(_, _ string) string { return "return x" }) + "(" + s + ")" // the interpreter does not see that a literal goes into an interface
+	}
+	return g.convText(s, from, to)
+}
+
+// convText is conv for text of type from.
+func (g *gen) convText(s string, from, to types.Type) string {
+	if _, ok := from.(*types.Tuple); ok || to == nil {
 		return s
 	}
 	to = g.subst(to)
-	from := g.typeOf(e)
 	if isEmptyInterface(to) {
 		return g.boxed(s, from)
 	}
@@ -367,16 +381,13 @@ func (g *gen) conv(e ast.Expr, to types.Type) string {
 		}
 		return g.asError(s, from)
 	}
-	if types.IsInterface(to) {
-		if isComposite(e) && g.cellType(from) == nil {
-			return g.as(s, to)
-		}
-		return g.guarded(e, s, from)
-	}
-	if types.Identical(from, to) {
+	if b, ok := from.(*types.Basic); ok && b.Kind() == types.UntypedNil {
 		return s
 	}
-	if b, ok := from.(*types.Basic); ok && b.Kind() == types.UntypedNil {
+	if types.IsInterface(to) {
+		return g.kept(s, from, to)
+	}
+	if types.Identical(from, to) {
 		return s
 	}
 	if c, ok := from.Underlying().(*types.Chan); ok {
@@ -392,26 +403,6 @@ func (g *gen) conv(e ast.Expr, to types.Type) string {
 		}
 	}
 	return s
-}
-
-// guarded prints a pointer for a place of an interface type. The interpreter takes an interface that holds a nil pointer for nil, so a
-// nil pointer may not get there.
-func (g *gen) guarded(e ast.Expr, s string, from types.Type) string {
-	if _, ok := from.Underlying().(*types.Pointer); !ok || g.cellType(from) == nil {
-		return s
-	}
-	if u, ok := unparen(e).(*ast.UnaryExpr); ok && u.Op == token.AND {
-		return s
-	}
-	ty := g.typ(from)
-	key := "guard:" + ty
-	f, ok := g.e.typeNames[key]
-	if !ok {
-		f = g.fresh("guard")
-		g.e.typeNames[key] = f
-		fmt.Fprintf(&g.out.funcs, "func %s(x %s) %s {\nif x == nil { %s.NilPointer(%q) }\nreturn x }\n", f, ty, ty, g.host(), mainName(from))
-	}
-	return f + "(" + s + ")"
 }
 
 // constant prints a constant of the type that the checker settled on.

@@ -4,9 +4,11 @@ import (
 	"fmt"
 	"go/ast"
 	"go/constant"
+	"go/token"
 	"go/types"
+	"maps"
 	"regexp"
-	"sort"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -38,10 +40,29 @@ func isEmptyInterface(t types.Type) bool {
 	return ok && it.NumMethods() == 0 && it.IsMethodSet()
 }
 
+var anyWord = regexp.MustCompile(`\bany\b`)
+
 // mainName is a type as %T prints it.
 func mainName(t types.Type) string {
 	s := types.TypeString(t, func(p *types.Package) string { return p.Name() })
-	return strings.ReplaceAll(s, "any", "interface {}")
+	s = anyWord.ReplaceAllString(s, "interface {}")
+	// Type arguments have no blanks between them.
+	var b strings.Builder
+	var open []rune
+	for i, r := range s {
+		switch r {
+		case '(', '[', '{':
+			open = append(open, r)
+		case ')', ']', '}':
+			open = open[:max(len(open)-1, 0)]
+		case ' ':
+			if len(open) > 0 && open[len(open)-1] == '[' && s[i-1] == ',' {
+				continue
+			}
+		}
+		b.WriteRune(r)
+	}
+	return b.String()
 }
 
 // unique tells whether values of a type keep it in an empty interface: structs that cells declare carry their name in a tag.
@@ -86,10 +107,15 @@ func (g *gen) boxes(t types.Type) bool {
 	if types.IsInterface(t) {
 		return false
 	}
+	return g.identifies(t) || g.hidesAt(t)
+}
+
+// identifies tells whether only the box tells what the type of a value is, and its methods.
+func (g *gen) identifies(t types.Type) bool {
 	if n := g.cellType(t); n != nil && types.NewMethodSet(types.NewPointer(n)).Len() > 0 {
 		return true
 	}
-	return g.hidesAt(t) || g.involves(t) && !g.unique(t)
+	return g.involves(t) && !g.unique(t)
 }
 
 // boxed prints an expression for a place of an empty interface type. The text s is the expression.
@@ -101,12 +127,19 @@ func (g *gen) boxed(s string, t types.Type) string {
 		if types.Identical(t, errorInterface) {
 			return g.host() + ".Back(" + s + ")"
 		}
-		return g.rebox(t) + "(" + s + ")"
+		if g.foreign(t) {
+			return g.host() + ".Inside(" + s + ")"
+		}
+		return g.rebox(t) + "(" + g.arg(s, t) + ")"
 	}
 	if !g.boxes(t) {
 		return s
 	}
-	return g.helper("box", t, func(ty string) string {
+	kind := "box"
+	if g.hidesAt(t) {
+		kind = "boxshown" // a later cell may give what is inside a method
+	}
+	return g.helper(kind, t, func(ty string) string {
 		id := strconv.Quote(ty) + ", " + strconv.Quote(mainName(t)) + ", x"
 		if how := textMethod(t); g.cellType(t) != nil && how != "" {
 			f := g.fresh("text")
@@ -122,49 +155,86 @@ func (g *gen) boxed(s string, t types.Type) string {
 	}) + "(" + s + ")"
 }
 
-// ifaceUse is an interface with methods into which, or out of which, cells put values of empty interfaces.
+// ifaceUse is an interface with methods into which cells put values of empty interfaces.
 type ifaceUse struct {
 	t        *types.Interface
+	of       types.Type
 	printed  string
 	variable string // in the interpreter, holds a function for each type
-	out      bool
 }
 
-// candidate notes a type with methods: values of it may come out of an empty interface with these methods.
+// identify gives a type with methods one more that says which type it is: the interpreter cannot tell types of one structure
+// apart in an interface.
+func (g *gen) identify(t *types.Named, name string) {
+	p := types.NewPointer(t)
+	if types.NewMethodSet(p).Len() == 0 || g.e.methodTypes["*"+name] != nil {
+		return
+	}
+	fmt.Fprintf(&g.out.funcs, "func (ǃr %s) ǃid() string { return %q }\n", name, name)
+	if types.NewMethodSet(t).Len() > 0 {
+		g.candidate(t)
+	}
+	g.candidate(p)
+}
+
+// outgrown prints again what says how values are kept and printed, after a type of an earlier cell got a method.
+func (g *gen) outgrown(t *types.Named, name string) {
+	for key := range g.e.typeNames {
+		if kind, _, _ := strings.Cut(key, ":"); kind == "box" || kind == "boxshown" || kind == "show" {
+			delete(g.e.typeNames, key)
+		}
+	}
+	old := g.e.methodTypes
+	g.e.methodTypes = map[string]types.Type{}
+	if old["*"+name] == nil {
+		g.identify(t, name)
+	}
+	if types.NewMethodSet(t).Len() > 0 {
+		g.candidate(t)
+	}
+	for _, id := range slices.Sorted(maps.Keys(old)) {
+		g.candidate(old[id])
+	}
+}
+
+// candidate notes a type with methods: values of it may come out of an interface with these methods.
 func (g *gen) candidate(t types.Type) {
 	id := g.typ(t)
 	if g.e.methodTypes[id] != nil {
 		return
 	}
 	g.e.methodTypes[id] = t
+	v := "ǃx.(" + id + ")"
+	if st, ok := t.Underlying().(*types.Struct); ok && st.NumFields() == 0 {
+		v = id + "{}" // the interpreter fails for structs without fields, and there is only one value
+	}
+	f := g.fresh("boxer")
+	fmt.Fprintf(&g.out.funcs, "func %s(ǃx interface{}) interface{} { return %s }\n", f, g.boxed(v, t))
+	fmt.Fprintf(&g.out.regs, "%s.Boxer(%q, %s)\n", g.host(), id, f)
 	for _, u := range g.e.ifaces {
 		g.register(u, id, t)
 	}
 	g.errorMethods(id, t)
+	for _, name := range richMethods() {
+		o, _, _ := types.LookupFieldOrMethod(t, false, nil, name)
+		if f, ok := o.(*types.Func); ok && f.Signature().Params().Len() == 0 && f.Signature().Results().Len() == 1 {
+			fmt.Fprintf(&g.out.regs, "%s.Rich(%q, func(ǃx interface{}) interface{} { return %s.AsRich(ǃx.(%s)) })\n", g.host(), id, g.host(), id)
+			break
+		}
+	}
 }
 
-// register prints how a type passes between an empty interface and one with methods.
+// register prints how a type gets from an empty interface into one with methods.
 func (g *gen) register(u ifaceUse, id string, t types.Type) {
-	if !types.Implements(t, u.t) {
-		return
+	if types.Implements(t, u.t) && !g.sealed(u.of) {
+		fmt.Fprintf(&g.out.regs, "%sǃadd(%q, func(ǃx interface{}) %s { return %s })\n", u.variable, id, u.printed, g.kept("ǃx.("+id+")", t, u.of))
 	}
-	if u.out {
-		box := g.boxed("ǃv", t)
-		fmt.Fprintf(&g.out.regs, "%s = append(%s, func(ǃx %s) (interface{}, bool) { if ǃv, ǃok := ǃx.(%s); ǃok { return %s, true }; return nil, false })\n", u.variable, u.variable, u.printed, id, box)
-		return
-	}
-	fmt.Fprintf(&g.out.regs, "%s[%q] = func(ǃx interface{}) %s { return ǃx.(%s) }\n", u.variable, id, u.printed, id)
 }
 
 // use adds an interface and registers all types that have its methods.
 func (g *gen) use(key string, u ifaceUse) {
 	g.e.ifaces[key] = u
-	ids := make([]string, 0, len(g.e.methodTypes))
-	for id := range g.e.methodTypes {
-		ids = append(ids, id)
-	}
-	sort.Strings(ids)
-	for _, id := range ids {
+	for _, id := range slices.Sorted(maps.Keys(g.e.methodTypes)) {
 		g.register(u, id, g.e.methodTypes[id])
 	}
 }
@@ -178,10 +248,7 @@ func (g *gen) rebox(t types.Type) string {
 	}
 	f := g.fresh("rebox")
 	g.e.typeNames[key] = f
-	u := ifaceUse{t.Underlying().(*types.Interface), ty, g.fresh("reboxes"), true}
-	fmt.Fprintf(&g.out.vars, "var %s []func(%s) (interface{}, bool)\n", u.variable, ty)
-	fmt.Fprintf(&g.out.funcs, "func %s(ǃx %s) interface{} {\nif ǃx == nil { return nil }\nfor _, ǃf := range %s { if ǃv, ǃok := ǃf(ǃx); ǃok { return ǃv } }\nreturn %s.Back(ǃx) }\n", f, ty, u.variable, g.host())
-	g.use(key, u)
+	fmt.Fprintf(&g.out.funcs, "func %s(ǃx %s) interface{} {\nif ǃx == nil { return nil }\nif ǃi, ǃok := ǃx.(interface{ ǃid() string }); ǃok { return %s.Rebox(ǃi.ǃid(), ǃx) }\nreturn %s.Back(ǃx) }\n", f, ty, g.host(), g.host())
 	return f
 }
 
@@ -197,14 +264,48 @@ func (g *gen) into(t types.Type) string {
 	}
 	f := g.fresh("into")
 	g.e.typeNames[key] = f
-	u := ifaceUse{t.Underlying().(*types.Interface), ty, g.fresh("intos"), false}
+	u := ifaceUse{t.Underlying().(*types.Interface), t, ty, g.fresh("intos")}
 	fmt.Fprintf(&g.out.vars, "var %s map[string]func(interface{}) %s\n", u.variable, ty)
-	fmt.Fprintf(&g.out.regs, "%s = map[string]func(interface{}) %s{}\n", u.variable, ty)
-	fmt.Fprintf(&g.out.funcs, "func %s(ǃx interface{}) (%s, bool) {\nif ǃid := %s.BoxID(ǃx); ǃid != \"\" {\nif ǃf, ǃok := %s[ǃid]; ǃok { return ǃf(%s.Unbox(ǃx)), true }\nvar ǃnone %s\nreturn ǃnone, false\n}\nǃv, ǃok := ǃx.(%s)\nreturn ǃv, ǃok }\n",
-		f, ty, g.host(), u.variable, g.host(), ty, ty)
+	// Goroutines of earlier cells may read the map meanwhile, so it never changes.
+	fmt.Fprintf(&g.out.funcs, "func %sǃadd(id string, f func(interface{}) %s) {\nm := map[string]func(interface{}) %s{}\nfor k, v := range %s { m[k] = v }\nm[id] = f\n%s = m }\n", u.variable, ty, ty, u.variable, u.variable)
+	native := "ǃv, ǃok := ǃx.(" + ty + ")\nreturn ǃv, ǃok"
+	if !g.foreign(t) {
+		native = g.holder(u)
+	}
+	fmt.Fprintf(&g.out.funcs, "func %s(ǃx interface{}) (%s, bool) {\nvar ǃnone %s\nif ǃx == nil { return ǃnone, false }\nif ǃid := %s.BoxID(ǃx); ǃid != \"\" {\nif ǃf, ǃok := %s[ǃid]; ǃok { return ǃf(%s.Unbox(ǃx)), true }\nreturn ǃnone, false\n}\n%s }\n",
+		f, ty, ty, g.host(), u.variable, g.host(), native)
 	fmt.Fprintf(&g.out.funcs, "func %sǃmust(ǃx interface{}) %s {\nǃv, ǃok := %s(ǃx)\nif !ǃok { %s.NoConversion(ǃx, %q) }\nreturn ǃv }\n", f, ty, f, g.host(), mainName(t))
 	g.use(key, u)
 	return f
+}
+
+// holderTag marks the types that holder makes.
+const holderTag = "holder"
+
+// holder prints how a value of a type of the host gets from an empty interface ǃx into one with methods: in a type that has them. The
+// interpreter finds no methods there.
+func (g *gen) holder(u ifaceUse) string {
+	name := g.fresh("holder")
+	tests := ""
+	for i := range u.t.NumMethods() {
+		m := u.t.Method(i)
+		if !m.Exported() {
+			return "return ǃnone, false"
+		}
+		sig := stripNames(m.Signature())
+		find := func(x string) string { return fmt.Sprintf("%s.Method(%s, %q).(%s)", g.host(), x, m.Name(), g.typ(sig)) }
+		ret := ""
+		if sig.Results().Len() > 0 {
+			ret = "return "
+		}
+		tests += "if _, ǃok := " + find("ǃx") + "; !ǃok { return ǃnone, false }\n"
+		fmt.Fprintf(&g.out.funcs, "func (ǃr %s) %s%s {\nǃf := %s\n%sǃf%s }\n", name, m.Name(),
+			g.sig(sig, func(_ *types.Var, i int) string { return fmt.Sprintf("a%d", i) }), find("ǃr.V"), ret, g.forwardArgs(sig))
+	}
+	fmt.Fprintf(&g.out.types, "type %s struct { V interface{} %q }\n", name, holderTag)
+	fmt.Fprintf(&g.out.funcs, "func (ǃr %s) ǃid() string { return \"\" }\n", name)
+	fmt.Fprintf(&g.out.funcs, "func %sǃas(ǃx %s) %s { return ǃx }\n", name, name, u.printed)
+	return tests + fmt.Sprintf("return %sǃas(%s{V: ǃx}), true", name, name)
 }
 
 // errorMethods tells the host which types are errors, and of their methods that package errors calls.
@@ -249,7 +350,7 @@ func (g *gen) asError(s string, t types.Type) string {
 	if types.Identical(t, errorInterface) {
 		return s
 	}
-	if n := namedOf(t); types.IsInterface(t) && !isEmptyInterface(t) && (n == nil || g.isSource(n.Obj())) || g.boxes(t) {
+	if types.IsInterface(t) && !isEmptyInterface(t) || g.boxes(t) {
 		return g.host() + ".Err(" + g.boxed(s, t) + ")"
 	}
 	return s
@@ -282,35 +383,127 @@ func (g *gen) hidesAt(t types.Type) bool {
 	return !types.IsInterface(t) && g.hides(t, map[types.Type]bool{})
 }
 
-// boxable tells whether a value of an interface type must go through an empty interface to be asserted: only there are boxes.
-func (g *gen) boxable(from types.Type) bool {
-	return isEmptyInterface(from) || types.Identical(from, errorInterface)
+// reboxes tells whether values of an interface type get into boxes by rebox.
+func (g *gen) reboxes(t types.Type) bool {
+	return types.IsInterface(t) && !isEmptyInterface(t) && !types.Identical(t, errorInterface) && !g.foreign(t)
 }
 
-// assertion prints an assertion of x, of an interface type, to another type; with comma, the form with two values.
+// foreign tells whether a type is an interface with methods, other than error, that a package of the host declares.
+func (g *gen) foreign(t types.Type) bool {
+	if !types.IsInterface(t) || isEmptyInterface(t) {
+		return false
+	}
+	n := namedOf(t)
+	return n != nil && n.Obj().Pkg() != nil && !g.isSource(n.Obj())
+}
+
+// sealed tells whether an interface of the host has methods that no cell can write: the interpreter cannot give it to what embeds one.
+func (g *gen) sealed(t types.Type) bool {
+	if !g.foreign(t) {
+		return false
+	}
+	it := t.Underlying().(*types.Interface)
+	for i := range it.NumMethods() {
+		if !it.Method(i).Exported() {
+			return true
+		}
+	}
+	return false
+}
+
+// kept prints the text of a value of type from for a place of an interface type with methods. The interpreter would keep the variable that the
+// value is in, so the value goes through a parameter. In interfaces of the host it keeps what it shows of a value in a form that has lost
+// the value itself, so the box goes in there.
+func (g *gen) kept(s string, from, to types.Type) string {
+	if types.Identical(from, to) {
+		return s
+	}
+	if types.IsInterface(from) {
+		if g.foreign(from) == g.foreign(to) && !types.Identical(from, errorInterface) {
+			return s
+		}
+		return g.between("pass", from, to, func(tf, ti string) string {
+			return fmt.Sprintf("if x == nil { return nil }\nǃb := %s\nif %s.BoxID(ǃb) == \"\" { return x }\nreturn %sǃmust(ǃb)", g.boxed("x", from), g.host(), g.into(to))
+		}) + "(" + g.arg(s, from) + ")"
+	}
+	if st, ok := types.Unalias(from).(*types.Struct); ok {
+		// The interpreter looks for methods of embedded fields in vain, where the struct has no name.
+		n := g.e.anon[g.typ(st)]
+		if n == nil {
+			n = types.NewNamed(types.NewTypeName(token.NoPos, g.e.main, "unnamed", nil), st, nil)
+			g.e.anon[g.typ(st)] = n
+		}
+		return g.kept(g.typ(n)+"("+s+")", n, to)
+	}
+	mine := g.cellType(from) != nil
+	if !mine && (g.foreign(to) || !nameable(from)) {
+		return s // the library's own, which is copied
+	}
+	return g.between("as", from, to, func(tf, ti string) string {
+		body := "return x"
+		if mine && g.foreign(to) {
+			body = fmt.Sprintf("var ǃi %s = x\nreturn %s.Inlay(ǃi, %s).(%s)", ti, g.host(), g.boxed("x", from), ti)
+		}
+		if _, ok := from.Underlying().(*types.Pointer); ok && mine {
+			// The interpreter takes an interface that holds a nil pointer for nil, so none may get there.
+			body = fmt.Sprintf("if x == nil { %s.NilPointer(%q) }\n", g.host(), mainName(from)) + body
+		}
+		return body
+	}) + "(" + s + ")"
+}
+
+// nameable tells whether a cell can name a type.
+func nameable(t types.Type) bool {
+	n := namedOf(t)
+	return n == nil || n.Obj().Pkg() == nil || n.Obj().Exported() || n.Obj().Pkg().Path() == "main"
+}
+
+// between names a function of one type to another, printing it when it is new.
+func (g *gen) between(kind string, from, to types.Type, body func(tf, ti string) string) string {
+	tf, ti := g.typ(from), g.typ(to)
+	key := kind + ":" + tf + ">" + ti
+	if f, ok := g.e.typeNames[key]; ok {
+		return f
+	}
+	f := g.fresh(kind)
+	g.e.typeNames[key] = f
+	text := body(tf, ti)
+	fmt.Fprintf(&g.out.funcs, "func %s(x %s) %s {\n%s }\n", f, tf, ti, text)
+	return f
+}
+
+// assertion prints an assertion of x, of an interface type, to another type; with comma, the form with two values. It goes through an
+// empty interface: only there are boxes.
 func (g *gen) assertion(x string, from, t types.Type, comma bool) string {
 	plain := x + ".(" + g.typ(t) + ")"
-	if !g.boxable(from) || isEmptyInterface(t) {
+	if types.Identical(from, t) || isEmptyInterface(t) && isEmptyInterface(from) {
 		return plain
 	}
-	if !types.IsInterface(t) {
+	if g.reboxes(from) && comma && !types.IsInterface(t) && g.unique(t) {
+		return g.host() + ".Bare(" + g.arg(x, from) + ").(" + g.typ(t) + ")"
+	}
+	in := mainName(from)
+	x = g.boxed(x, from)
+	if !types.IsInterface(t) || isEmptyInterface(t) {
 		if !g.boxes(t) {
-			return plain
+			return x + ".(" + g.typ(t) + ")"
 		}
-		x = g.boxed(x, from)
 		id := strconv.Quote(g.typ(t))
+		if !g.identifies(t) {
+			return g.host() + ".Open(" + x + ", " + id + ").(" + g.typ(t) + ")"
+		}
 		if st, ok := t.Underlying().(*types.Struct); ok && st.NumFields() == 0 {
 			// The interpreter fails for structs without fields, and there is only one value.
 			ty := g.typ(t)
 			if comma {
 				return "func(x interface{}) (" + ty + ", bool) { return " + ty + "{}, " + g.host() + ".BoxID(x) == " + id + " }(" + x + ")"
 			}
-			return "func(x interface{}) " + ty + " { " + g.host() + ".Must(x, " + id + ", " + strconv.Quote(mainName(t)) + "); return " + ty + "{} }(" + x + ")"
+			return "func(x interface{}) " + ty + " { " + g.host() + ".Must(x, " + id + ", " + strconv.Quote(in) + ", " + strconv.Quote(mainName(t)) + "); return " + ty + "{} }(" + x + ")"
 		}
 		if comma {
 			return g.host() + ".Take(" + x + ", " + id + ").(" + g.typ(t) + ")"
 		}
-		return g.host() + ".Must(" + x + ", " + id + ", " + strconv.Quote(mainName(t)) + ").(" + g.typ(t) + ")"
+		return g.host() + ".Must(" + x + ", " + id + ", " + strconv.Quote(in) + ", " + strconv.Quote(mainName(t)) + ").(" + g.typ(t) + ")"
 	}
 	f := g.into(t)
 	switch {
@@ -320,17 +513,17 @@ func (g *gen) assertion(x string, from, t types.Type, comma bool) string {
 	default:
 		f += "ǃmust"
 	}
-	return f + "(" + g.boxed(x, from) + ")"
+	return f + "(" + x + ")"
 }
 
 // spread prints the values of a call as one slice for a variadic function, when some of them must be made printable.
-func (g *gen) spread(at ast.Expr, t *types.Tuple) (string, bool) {
+func (g *gen) spread(at ast.Expr, t *types.Tuple, print func(ast.Expr, string, types.Type) string) (string, bool) {
 	var names, vals []string
 	hit := false
 	for i := range t.Len() {
 		x := fmt.Sprintf("ǃv%d", i)
 		names = append(names, x)
-		in := g.printable(at, x, g.subst(t.At(i).Type()))
+		in := print(at, x, g.subst(t.At(i).Type()))
 		hit = hit || in != x
 		vals = append(vals, in)
 	}
@@ -347,13 +540,16 @@ func (g *gen) hides(t types.Type, seen map[types.Type]bool) bool {
 		return false
 	}
 	seen[t] = true
+	if n, ok := t.(*types.Named); ok && n.Obj().Pkg() != nil && !g.isSource(n.Obj()) {
+		return false
+	}
 	inner := func(t types.Type) bool {
 		if g.cellType(t) != nil && textMethod(t) != "" {
 			return true
 		}
 		if it, ok := t.Underlying().(*types.Interface); ok {
 			n := namedOf(t)
-			return it.NumMethods() > 0 && (n == nil || n.Obj().Pkg() != nil && g.isSource(n.Obj()))
+			return it.NumMethods() > 0 && (n == nil || n.Obj().Pkg() != nil && g.isSource(n.Obj())) || g.foreign(t) && g.implemented(it)
 		}
 		if _, ok := t.Underlying().(*types.Pointer); ok {
 			return false // printed as an address
@@ -368,13 +564,20 @@ func (g *gen) hides(t types.Type, seen map[types.Type]bool) bool {
 	case *types.Map:
 		return inner(u.Key()) || inner(u.Elem())
 	case *types.Struct:
-		if n := namedOf(t); n != nil && !g.isSource(n.Obj()) {
-			return false
-		}
 		for i := range u.NumFields() {
 			if u.Field(i).Exported() && inner(u.Field(i).Type()) {
 				return true
 			}
+		}
+	}
+	return false
+}
+
+// implemented tells whether a type of cells has the methods of an interface.
+func (g *gen) implemented(it *types.Interface) bool {
+	for _, t := range g.e.methodTypes {
+		if types.Implements(t, it) {
+			return true
 		}
 	}
 	return false
@@ -395,9 +598,6 @@ func (g *gen) printable(at ast.Expr, s string, t types.Type) string {
 	}
 	how := textMethod(t)
 	if g.cellType(t) != nil && how != "" {
-		if how == "Error" {
-			return s // stays an error for %w
-		}
 		return g.boxed(s, t)
 	}
 	if types.IsInterface(t) {
@@ -421,13 +621,12 @@ func (g *gen) printable(at ast.Expr, s string, t types.Type) string {
 		case *types.Array:
 			return "var out []interface{}\nfor i := 0; i < len(x); i++ { out = append(out, " + g.showInner(at, "x[i]", u.Elem()) + ") }\nreturn out"
 		case *types.Map:
-			if n := g.cellType(u.Key()); n != nil && textMethod(u.Key()) != "" || types.IsInterface(u.Key()) {
-				if at == nil {
-					// Only its text would be wrong, and nobody may ever ask for that.
-					return "panic(\"cells cannot print a map by the methods of its keys; print the keys and values in a loop\")"
+			if k := g.subst(u.Key()); g.cellType(k) != nil && textMethod(k) != "" || types.IsInterface(k) {
+				key := "k"
+				if !g.reboxes(k) {
+					key = g.showInner(at, "k", k)
 				}
-				g.refuse(at, "Cell.E8", "print the keys and values in a loop", "cells cannot print a map by the methods of its keys")
-				return "return nil"
+				return "out := map[interface{}]interface{}{}\nfor k, v := range x { out[" + key + "] = " + g.showInner(at, "v", u.Elem()) + " }\nreturn out"
 			}
 			return "out := map[" + g.typ(u.Key()) + "]interface{}{}\nfor k, v := range x { out[k] = " + g.showInner(at, "v", u.Elem()) + " }\nreturn out"
 		case *types.Struct:
@@ -435,6 +634,15 @@ func (g *gen) printable(at ast.Expr, s string, t types.Type) string {
 		}
 		return "return x"
 	}) + "(" + s + ")"
+}
+
+// prettied is printable for a call of a function that prints.
+func (g *gen) prettied(at ast.Expr, s string, t types.Type) string {
+	s = g.printable(at, s, t)
+	if g.rough(t, map[types.Type]bool{}) {
+		return g.host() + ".Pretty(" + s + ")"
+	}
+	return s
 }
 
 // showInner prints a part of a value for printing.
@@ -453,10 +661,21 @@ func (g *gen) showInner(at ast.Expr, s string, t types.Type) string {
 
 // held prints what an interface holds for printing: the library does not see methods of cells' types in interfaces that cells declared.
 func (g *gen) held(s string, t types.Type) string {
-	if n := namedOf(t); isEmptyInterface(t) || n != nil && !g.isSource(n.Obj()) {
+	if isEmptyInterface(t) || types.Identical(t, errorInterface) {
 		return s
 	}
 	return g.boxed(s, t)
+}
+
+// shown is printable for a value that may have a picture.
+func (g *gen) shown(at ast.Expr, s string, t types.Type) string {
+	if !types.IsInterface(t) || types.Identical(t, errorInterface) {
+		return g.printable(at, s, t)
+	}
+	if !isEmptyInterface(t) && !g.foreign(t) {
+		s = g.boxed(s, t)
+	}
+	return g.host() + ".Shown(" + s + ")"
 }
 
 func (g *gen) showStruct(at ast.Expr, amp string, u *types.Struct) string {
@@ -469,7 +688,11 @@ func (g *gen) showStruct(at ast.Expr, amp string, u *types.Struct) string {
 				s, ty = in, "interface{}"
 			}
 		}
-		fmt.Fprintf(&fields, "%s %s; ", f.Name(), ty)
+		tag := ""
+		if !f.Exported() {
+			tag = " " + strconv.Quote(hiddenTag)
+		}
+		fmt.Fprintf(&fields, "%s %s%s; ", f.Name(), ty, tag)
 		fmt.Fprintf(&vals, "%s: %s, ", f.Name(), s)
 	}
 	return "return " + amp + "struct { " + fields.String() + "}{" + vals.String() + "}"
@@ -541,7 +764,7 @@ func (g *gen) printArgs(e *ast.CallExpr, first, format int) string {
 		out[i] = g.expr(a)
 		if i >= first && e.Ellipsis == 0 {
 			if tu, tuple := g.typeOf(a).(*types.Tuple); tuple {
-				if s, ok := g.spread(a, tu); ok && first == 0 {
+				if s, ok := g.spread(a, tu, g.prettied); ok && first == 0 {
 					return s
 				}
 			} else {
@@ -550,9 +773,12 @@ func (g *gen) printArgs(e *ast.CallExpr, first, format int) string {
 					out[i] = g.asError(out[i], t)
 					continue
 				}
-				out[i] = g.printable(a, out[i], t)
+				out[i] = g.prettied(a, out[i], t)
 			}
 		}
+	}
+	if n := len(out) - 1; e.Ellipsis != 0 && n >= first && mainName(g.typeOf(e.Args[n])) == "[]interface {}" {
+		out[n] = g.host() + ".PrettyAll(" + out[n] + ")"
 	}
 	if format >= 0 && format < len(e.Args) && e.Ellipsis == 0 {
 		if v := g.info.Types[e.Args[format]].Value; v != nil && v.Kind() == constant.String {
@@ -577,13 +803,11 @@ func (g *gen) formatFor(e *ast.CallExpr, f string, first int, out []string) stri
 		if b[i] != '%' {
 			continue
 		}
-		sharp, plus := false, false
+		sharp := false
 		for i++; i < len(b) && strings.IndexByte("+-# 0123456789.*[]", b[i]) >= 0; i++ {
 			switch b[i] {
 			case '#':
 				sharp = true
-			case '+':
-				plus = true
 			case '*':
 				arg++
 			case '[':
@@ -611,8 +835,6 @@ func (g *gen) formatFor(e *ast.CallExpr, f string, first int, out []string) stri
 				b[i], out[arg] = 's', g.host()+".TypeName("+g.boxed(g.expr(a), t)+")"
 			case b[i] == 'T' && g.involves(t):
 				b[i], out[arg] = 's', g.helper("name", t, func(string) string { return "return " + strconv.Quote(mainName(t)) })+"("+g.expr(a)+")"
-			case b[i] == 'v' && plus && g.hidden(t, map[types.Type]bool{}):
-				g.refuse(a, "Cell.E8", "use %v, or give the fields names that begin with a capital letter", "cells cannot print the names of unexported fields of %s", goType(t))
 			case b[i] == 'v' && sharp && g.involves(t):
 				g.refuse(a, "Cell.E8", "use %+v", "cells cannot print %s as Go source", goType(t))
 			}
@@ -620,35 +842,6 @@ func (g *gen) formatFor(e *ast.CallExpr, f string, first int, out []string) stri
 		arg++
 	}
 	return string(b)
-}
-
-// hidden tells whether %+v prints the names of unexported fields of cells' types, which the interpreter changes.
-func (g *gen) hidden(t types.Type, seen map[types.Type]bool) bool {
-	t = types.Unalias(t)
-	if seen[t] || g.cellType(t) != nil && textMethod(t) != "" {
-		return false
-	}
-	seen[t] = true
-	switch u := t.Underlying().(type) {
-	case *types.Pointer:
-		return g.hidden(u.Elem(), seen)
-	case *types.Slice:
-		return g.hidden(u.Elem(), seen)
-	case *types.Array:
-		return g.hidden(u.Elem(), seen)
-	case *types.Map:
-		return g.hidden(u.Key(), seen) || g.hidden(u.Elem(), seen)
-	case *types.Struct:
-		if n := namedOf(t); n != nil && !g.isSource(n.Obj()) {
-			return false
-		}
-		for i := range u.NumFields() {
-			if f := u.Field(i); !f.Exported() && f.Name() != "_" || g.hidden(f.Type(), seen) {
-				return true
-			}
-		}
-	}
-	return false
 }
 
 // anyCellTypes tells whether cells have declared types at all.

@@ -5,6 +5,8 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
+	"reflect"
+	"slices"
 	"strconv"
 	"strings"
 )
@@ -336,15 +338,86 @@ func (g *gen) binary(e *ast.BinaryExpr) string {
 			return not + g.host() + ".Equal(" + g.boxed(g.expr(e.X), types.Default(tx)) + ", " + g.boxed(g.expr(e.Y), types.Default(ty)) + ")"
 		}
 	}
+	if t := types.Default(g.typeOf(e.X)); (e.Op == token.EQL || e.Op == token.NEQ) && g.holds(t) {
+		return map[bool]string{true: "!"}[e.Op == token.NEQ] + g.same(t) + "(" + x + ", " + y + ")"
+	}
 	return "(" + x + " " + e.Op.String() + " " + y + ")"
 }
 
-// key prints the key of a map. The interpreter does not find values of cells' types again among keys of an interface type.
+// holds tells whether a struct or array has interfaces with methods in it, which the interpreter compares wrongly.
+func (g *gen) holds(t types.Type) bool {
+	switch u := g.subst(t).Underlying().(type) {
+	case *types.Struct:
+		if n, ok := types.Unalias(t).(*types.Named); ok && n.Obj().Pkg() != nil && !g.isSource(n.Obj()) {
+			return false
+		}
+		for i := range u.NumFields() {
+			if ft := u.Field(i).Type(); g.reboxes(ft) || g.foreign(ft) || g.holds(ft) {
+				return true
+			}
+		}
+	case *types.Array:
+		return g.reboxes(u.Elem()) || g.foreign(u.Elem()) || g.holds(u.Elem())
+	}
+	return false
+}
+
+// same names the function that compares two values of a type that holds interfaces.
+func (g *gen) same(t types.Type) string {
+	ty := g.typ(t)
+	key := "same:" + ty
+	if f, ok := g.e.typeNames[key]; ok {
+		return f
+	}
+	f := g.fresh("same")
+	g.e.typeNames[key] = f
+	equal := func(x, y string, t types.Type) string {
+		switch {
+		case types.IsInterface(t):
+			return g.host() + ".Equal(" + g.boxed(x, t) + ", " + g.boxed(y, t) + ")"
+		case g.holds(t):
+			return g.same(t) + "(" + x + ", " + y + ")"
+		}
+		return x + " == " + y
+	}
+	body := ""
+	switch u := g.subst(t).Underlying().(type) {
+	case *types.Struct:
+		for i := range u.NumFields() {
+			if f := u.Field(i); f.Name() != "_" {
+				body += "if !(" + equal("x."+f.Name(), "y."+f.Name(), g.subst(f.Type())) + ") { return false }\n"
+			}
+		}
+	case *types.Array:
+		body = fmt.Sprintf("for i := 0; i < %d; i++ { if !(%s) { return false } }\n", u.Len(), equal("x[i]", "y[i]", g.subst(u.Elem())))
+	}
+	fmt.Fprintf(&g.out.funcs, "func %s(x, y %s) bool {\n%sreturn true }\n", f, ty, body)
+	return f
+}
+
+// key prints the key of a map. The interpreter does not find values of cells' types again among keys of an interface type, so maps
+// have boxes for keys then; those of the library cannot.
 func (g *gen) key(e ast.Expr, to types.Type) string {
-	if n := namedOf(g.typeOf(e)); n != nil && types.IsInterface(g.subst(to)) && !isEmptyInterface(g.subst(to)) && !types.IsInterface(n) && g.isSource(n.Obj()) {
+	if n := namedOf(g.typeOf(e)); n != nil && g.foreign(g.subst(to)) && !types.IsInterface(n) && g.isSource(n.Obj()) {
 		g.refuse(e, "Cell.E10", "use the type itself as the type of the keys", "cells cannot use %s as a key of an interface type", n.Obj().Name())
 	}
+	if g.holds(to) {
+		g.refuse(e, "Cell.E10", "use a text that tells the keys apart, such as fmt.Sprint of them", "cells cannot use %s as a key, because there is an interface in it", goType(to))
+	}
+	if g.reboxes(g.subst(to)) {
+		to = types.NewInterfaceType(nil, nil)
+	}
 	return g.conv(e, to)
+}
+
+// unkey prints a key of a map, of the text s, as one of its type.
+func (g *gen) unkey(s string, t types.Type) string {
+	if t == nil || !g.reboxes(g.subst(t)) {
+		return s
+	}
+	return g.between("unkey", types.NewInterfaceType(nil, nil), t, func(_, _ string) string {
+		return "if x == nil { return nil }\nreturn " + g.into(t) + "ǃmust(x)"
+	}) + "(" + s + ")"
 }
 
 func (g *gen) composite(e *ast.CompositeLit) string {
@@ -365,10 +438,10 @@ func (g *gen) composite(e *ast.CompositeLit) string {
 						ft = u.Field(k).Type()
 					}
 				}
-				parts = append(parts, name+": "+g.element(kv.Value, ft))
+				parts = append(parts, name+": "+g.conv(kv.Value, ft))
 				continue
 			}
-			parts = append(parts, u.Field(i).Name()+": "+g.element(el, u.Field(i).Type()))
+			parts = append(parts, u.Field(i).Name()+": "+g.conv(el, u.Field(i).Type()))
 		}
 	case *types.Map:
 		for _, el := range e.Elts {
@@ -394,31 +467,6 @@ func (g *gen) composite(e *ast.CompositeLit) string {
 	return amp + g.typ(t) + "{" + strings.Join(parts, ", ") + "}"
 }
 
-// element prints the value of a field. The interpreter does not see that a composite literal goes into an interface.
-func (g *gen) element(e ast.Expr, to types.Type) string {
-	return g.iface(e, g.conv(e, to), to)
-}
-
-func (g *gen) iface(e ast.Expr, s string, to types.Type) string {
-	if to = g.subst(to); types.IsInterface(to) && !isEmptyInterface(to) && !types.Identical(to, errorInterface) && g.cellType(g.typeOf(e)) != nil {
-		return g.as(s, to)
-	}
-	return s
-}
-
-// as prints a value as one of an interface, by a function that takes it: an argument the interpreter does convert.
-func (g *gen) as(s string, to types.Type) string {
-	ty := g.typ(to)
-	key := "as:" + ty
-	f, ok := g.e.typeNames[key]
-	if !ok {
-		f = g.fresh("as")
-		g.e.typeNames[key] = f
-		fmt.Fprintf(&g.out.funcs, "func %s(x %s) %s { return x }\n", f, ty, ty)
-	}
-	return f + "(" + s + ")"
-}
-
 func (g *gen) call(e *ast.CallExpr) string {
 	fun := unparen(e.Fun)
 	if tv := g.info.Types[fun]; tv.IsType() {
@@ -428,11 +476,8 @@ func (g *gen) call(e *ast.CallExpr) string {
 			return "(" + s + ")(" + g.boxed(g.expr(e.Args[0]), g.typeOf(e.Args[0])) + ")"
 		}
 		in := g.conv(e.Args[0], t)
-		if types.Identical(t, errorInterface) {
+		if types.IsInterface(t) && !g.info.Types[e.Args[0]].IsNil() {
 			return in
-		}
-		if as := g.iface(e.Args[0], in, t); as != in {
-			return as
 		}
 		return "(" + s + ")(" + g.expr(e.Args[0]) + ")"
 	}
@@ -454,15 +499,51 @@ func (g *gen) call(e *ast.CallExpr) string {
 	if err := g.special(e, fun); err != "" {
 		return err
 	}
+	if tu, ok := g.tupleArg(e); ok && sig != nil {
+		if _, _, ok := prints(g.callee(e.Fun)); !ok {
+			p, v := g.each(g.expr(e.Args[0]), tu, func(i int) types.Type { return g.param(sig, i) })
+			if p != "" {
+				ret := ""
+				if sig.Results().Len() > 0 {
+					ret = "return "
+				}
+				head := g.sig(types.NewSignatureType(nil, nil, nil, nil, stripNames(sig).Results(), false), nil)
+				return "func" + head + " {\n" + p + ret + f + "(" + strings.Join(v, ", ") + ")\n}()"
+			}
+		}
+	}
 	return f + "(" + g.args(e, sig) + ")"
+}
+
+// tupleArg gives the types of a call that is all the arguments of another.
+func (g *gen) tupleArg(e *ast.CallExpr) (*types.Tuple, bool) {
+	if len(e.Args) != 1 {
+		return nil, false
+	}
+	tu, ok := g.typeOf(e.Args[0]).(*types.Tuple)
+	return tu, ok
+}
+
+// param is the type of an argument of a call that does not spread a slice.
+func (g *gen) param(sig *types.Signature, i int) types.Type {
+	n := sig.Params().Len()
+	if sig.Variadic() && i >= n-1 {
+		if sl, ok := g.subst(sig.Params().At(n - 1).Type()).(*types.Slice); ok {
+			return sl.Elem()
+		}
+	}
+	if i < n {
+		return sig.Params().At(i).Type()
+	}
+	return nil
 }
 
 // unboxed prints an expression of an interface type without the box that may be around its value.
 func (g *gen) unboxed(s string, t types.Type) string {
-	if !isEmptyInterface(t) {
+	if !types.IsInterface(t) || types.Identical(t, errorInterface) {
 		return s
 	}
-	return g.host() + ".Unbox(" + s + ")"
+	return g.host() + ".Unbox(" + g.boxed(s, t) + ")"
 }
 
 // args prints the arguments of a call.
@@ -498,11 +579,20 @@ func (g *gen) args(e *ast.CallExpr, sig *types.Signature) string {
 				to = sig.Params().At(i).Type()
 			}
 		}
-		args = append(args, g.conv(a, to))
+		args = append(args, g.arg(g.conv(a, to), to))
 	}
 	s := strings.Join(args, ", ")
 	if e.Ellipsis != token.NoPos {
 		s += "..."
+	}
+	return s
+}
+
+// arg prints an argument, of the text s, for a parameter of a type. The interpreter puts an interface that comes straight from a call into another
+// interface.
+func (g *gen) arg(s string, to types.Type) string {
+	if to != nil && types.IsInterface(g.subst(to)) && strings.HasSuffix(s, ")") {
+		return "(" + s + ")"
 	}
 	return s
 }
@@ -523,7 +613,18 @@ func (g *gen) toHost(call *ast.CallExpr, a ast.Expr, sig *types.Signature, i int
 	if to != nil && isEmptyInterface(to) {
 		s, t := g.expr(a), g.typeOf(a)
 		if pkg := g.callee(call.Fun).Pkg().Path(); strings.HasPrefix(pkg, "encoding/") {
-			for _, name := range []string{"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText", "MarshalXML", "UnmarshalXML", "MarshalBinary", "UnmarshalBinary"} {
+			if pkg == "encoding/json" || pkg == "encoding/xml" {
+				if n, f := g.embeds(t, pkg[len("encoding/"):], map[types.Type]bool{}); n != nil {
+					g.refuse(a, "Cell.E8", "write the fields of "+f+" into the struct, or give "+f+" a name or a tag", "package %s would not see the fields of %s as fields of %s", pkg, f, n.Obj().Name())
+				}
+			}
+			if g.encodes(t) {
+				return s // it has the methods
+			}
+			if to := g.marshaler(call, pkg, t); to != nil {
+				return g.kept(s, t, to)
+			}
+			for _, name := range encoderMethods {
 				if n := g.withMethod(t, name, map[types.Type]bool{}); n != nil {
 					g.refuse(a, "Cell.E8", "call the method yourself and encode what it gives", "package %s cannot call method %s of %s, which a cell declared", pkg, name, n.Obj().Name())
 				}
@@ -534,14 +635,14 @@ func (g *gen) toHost(call *ast.CallExpr, a ast.Expr, sig *types.Signature, i int
 		}
 		switch g.callee(call.Fun).Pkg().Path() {
 		case module + "kernel/display":
+			if types.IsInterface(t) {
+				return g.shown(a, s, t)
+			}
 			return s // it prints what is in a box
 		case "container/heap", "container/list", "container/ring", "context", "sync", "sync/atomic":
 			return g.boxed(s, types.Default(t)) // they give it back
 		}
 		return g.unboxed(s, t)
-	}
-	if to != nil && types.IsInterface(g.subst(to)) && !types.Identical(to, errorInterface) {
-		return g.expr(a)
 	}
 	return g.conv(a, to)
 }
@@ -585,6 +686,73 @@ func (g *gen) withMethod(t types.Type, name string, seen map[types.Type]bool) *t
 	return nil
 }
 
+// encoderMethods are those that encoders call.
+var encoderMethods = []string{"MarshalJSON", "UnmarshalJSON", "MarshalText", "UnmarshalText", "MarshalXML", "UnmarshalXML", "MarshalBinary", "UnmarshalBinary"}
+
+// encodes tells whether an interface of the host has a method that encoders call.
+func (g *gen) encodes(t types.Type) bool {
+	return g.foreign(t) && slices.ContainsFunc(encoderMethods, func(name string) bool {
+		o, _, _ := types.LookupFieldOrMethod(t, false, nil, name)
+		return o != nil
+	})
+}
+
+// marshaler gives the interface by which encoding/json encodes a value of a cell's type, nil where it has none.
+func (g *gen) marshaler(call *ast.CallExpr, pkg string, t types.Type) types.Type {
+	if f := g.callee(call.Fun); pkg != "encoding/json" || g.cellType(t) == nil || !strings.HasPrefix(f.Name(), "Marshal") && f.Name() != "Encode" {
+		return nil
+	}
+	p, err := g.e.imp.Import(pkg)
+	if err != nil {
+		return nil
+	}
+	if o := p.Scope().Lookup("Marshaler"); o != nil && types.Implements(t, o.Type().Underlying().(*types.Interface)) {
+		return o.Type()
+	}
+	return nil
+}
+
+// embeds finds a struct of cells in t whose embedded fields an encoder should see as its own, and such a field: the interpreter does not embed.
+func (g *gen) embeds(t types.Type, tag string, seen map[types.Type]bool) (*types.Named, string) {
+	t = types.Unalias(g.subst(t))
+	if seen[t] {
+		return nil, ""
+	}
+	seen[t] = true
+	n, _ := t.(*types.Named)
+	if n != nil && n.Obj().Pkg() != nil && !g.isSource(n.Obj()) {
+		return nil, ""
+	}
+	switch u := t.Underlying().(type) {
+	case *types.Pointer:
+		return g.embeds(u.Elem(), tag, seen)
+	case *types.Slice:
+		return g.embeds(u.Elem(), tag, seen)
+	case *types.Array:
+		return g.embeds(u.Elem(), tag, seen)
+	case *types.Map:
+		return g.embeds(u.Elem(), tag, seen)
+	case *types.Struct:
+		for i := range u.NumFields() {
+			f := u.Field(i)
+			name, _, _ := strings.Cut(reflect.StructTag(u.Tag(i)).Get(tag), ",")
+			if f.Embedded() && name == "" && n != nil {
+				in := f.Type().Underlying()
+				if p, ok := in.(*types.Pointer); ok {
+					in = p.Elem().Underlying()
+				}
+				if s, ok := in.(*types.Struct); ok && s.NumFields() > 0 && u.NumFields() > 1 {
+					return n, f.Name()
+				}
+			}
+			if in, name := g.embeds(f.Type(), tag, seen); in != nil {
+				return in, name
+			}
+		}
+	}
+	return nil, ""
+}
+
 // special prints the few library calls that the interpreter gets wrong.
 func (g *gen) special(e *ast.CallExpr, fun ast.Expr) string {
 	sel, ok := fun.(*ast.SelectorExpr)
@@ -600,6 +768,12 @@ func (g *gen) special(e *ast.CallExpr, fun ast.Expr) string {
 		p, ok := g.typeOf(e.Args[1]).Underlying().(*types.Pointer)
 		if !ok {
 			return ""
+		}
+		if to := p.Elem(); types.IsInterface(to) && !isEmptyInterface(to) && !types.Identical(to, errorInterface) {
+			// The library knows neither the methods of cells' errors nor the interfaces of cells.
+			ty := g.typ(to)
+			return "func(ǃe error, ǃp *" + ty + ") bool { return " + g.host() + ".AsInterface(ǃe, func(ǃx interface{}) bool { ǃv, ǃok := " + g.into(to) + "(ǃx); if ǃok { *ǃp = ǃv }; return ǃok }) }(" +
+				g.conv(e.Args[0], errorInterface) + ", " + g.expr(e.Args[1]) + ")"
 		}
 		if n := namedOf(p.Elem()); n == nil || !g.isSource(n.Obj()) || types.IsInterface(p.Elem()) {
 			return ""
@@ -663,12 +837,10 @@ func (g *gen) builtin(e *ast.CallExpr, name string) string {
 		return "new(" + g.typ(g.typeOf(e.Args[0])) + ")"
 	case "delete":
 		m, _ := g.typeOf(e.Args[0]).Underlying().(*types.Map)
-		return "delete(" + list(func(i int) types.Type {
-			if i == 1 && m != nil {
-				return m.Key()
-			}
-			return nil
-		}) + ")"
+		if m == nil {
+			break
+		}
+		return "delete(" + g.expr(e.Args[0]) + ", " + g.key(e.Args[1], m.Key()) + ")"
 	case "min", "max":
 		t := g.typeOf(e)
 		if len(e.Args) == 1 {

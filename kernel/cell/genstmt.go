@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
-	"slices"
 	"strings"
 )
 
@@ -91,16 +90,10 @@ func (g *gen) stmt(s ast.Stmt) string {
 		if q := g.seq(); q != nil {
 			q.inner[s.Label.Name] = true
 		}
-		switch in := s.Stmt.(type) {
-		case *ast.ForStmt:
-			g.label = s.Label.Name
-			return s.Label.Name + ":\n" + g.forLoop(in)
-		case *ast.RangeStmt:
-			g.label = s.Label.Name
-			if _, ok := g.typeOf(in.X).Underlying().(*types.Signature); ok {
-				return g.rangeLoop(in)
-			}
-			return s.Label.Name + ":\n" + g.rangeLoop(in)
+		switch s.Stmt.(type) {
+		case *ast.ForStmt, *ast.RangeStmt, *ast.SwitchStmt, *ast.TypeSwitchStmt, *ast.SelectStmt:
+			g.label = s.Label.Name // it stands in front of the statement proper
+			return g.stmt(s.Stmt)
 		}
 		return s.Label.Name + ":\n" + g.stmt(s.Stmt)
 	case *ast.BranchStmt:
@@ -269,174 +262,6 @@ func (g *gen) noResult(f string, lit *ast.FuncLit) string {
 	return "func() { " + f + "() }"
 }
 
-func (g *gen) assign(s *ast.AssignStmt) string {
-	var lhs, rhs []string
-	tok := s.Tok.String()
-	if s.Tok == token.DEFINE {
-		fresh, top := 0, 0
-		for _, l := range s.Lhs {
-			id := l.(*ast.Ident)
-			if obj := g.info.Defs[id]; obj != nil && id.Name != "_" {
-				if _, ok := g.vars[obj]; ok {
-					top++
-				} else {
-					fresh++
-				}
-			}
-		}
-		if fresh == 0 {
-			tok = "="
-		} else if top > 0 {
-			tok = "="
-		}
-	}
-	for i, l := range s.Lhs {
-		x := g.expr(l)
-		lhs = append(lhs, x)
-		if len(s.Lhs) == len(s.Rhs) {
-			var to types.Type
-			if id, ok := l.(*ast.Ident); !ok || id.Name != "_" {
-				if s.Tok == token.DEFINE || s.Tok == token.ASSIGN {
-					to = g.typeOf(l)
-				}
-			}
-			r := g.conv(s.Rhs[i], to)
-			if _, deref := unparen(s.Rhs[i]).(*ast.StarExpr); deref && x == "_" && len(s.Lhs) == 1 {
-				// The interpreter does not look where nobody wants the value.
-				v := g.fresh("v")
-				return v + " := " + r + "\n_ = " + v
-			}
-			// What := declares has the type that the checker found, which the interpreter may see differently.
-			if tok == ":=" {
-				if _, isLit := unparen(s.Rhs[i]).(*ast.FuncLit); !isLit && g.info.Types[s.Rhs[i]].Value == nil && needsType(g.typeOf(s.Rhs[i])) {
-					r = "(" + g.typ(g.typeOf(l)) + ")(" + r + ")"
-				}
-			}
-			rhs = append(rhs, r)
-		}
-	}
-	if len(s.Lhs) != len(s.Rhs) {
-		r := g.expr(s.Rhs[0])
-		if tok == "=" {
-			// The interpreter loses values that go straight from a call into several package-level variables.
-			var names, sets []string
-			for _, x := range lhs {
-				if x == "_" {
-					names = append(names, "_")
-					continue
-				}
-				n := g.fresh("t")
-				names = append(names, n)
-				sets = append(sets, x+" = "+n)
-			}
-			if len(sets) > 0 {
-				return strings.Join(names, ", ") + " := " + r + "\n" + strings.Join(sets, "\n")
-			}
-		}
-		rhs = append(rhs, r)
-	}
-	if len(lhs) > 1 && len(lhs) == len(rhs) && (tok == "=" || tok == ":=") && g.mixed(s.Lhs, s.Rhs) {
-		return g.oneByOne(s, lhs, rhs)
-	}
-	if len(lhs) > 1 && len(lhs) == len(rhs) && slices.ContainsFunc(s.Rhs, isComposite) {
-		// Beside a composite literal the interpreter loses the other values.
-		var vals []string
-		for i, x := range lhs {
-			t := g.typeOf(s.Rhs[i])
-			if x != "_" {
-				t = g.typeOf(s.Lhs[i])
-			}
-			if rhs[i] == "nil" {
-				continue
-			}
-			v := g.fresh("t")
-			vals = append(vals, fmt.Sprintf("var %s %s = %s", v, g.typ(types.Default(t)), rhs[i]))
-			rhs[i] = v
-		}
-		set := together(lhs, rhs)
-		if tok == ":=" {
-			set = strings.Join(lhs, ", ") + " := " + strings.Join(rhs, ", ")
-		}
-		return strings.Join(append(vals, set), "\n")
-	}
-	if tok == "=" && len(lhs) == len(rhs) {
-		return together(lhs, rhs)
-	}
-	return strings.Join(lhs, ", ") + " " + tok + " " + strings.Join(rhs, ", ")
-}
-
-// isComposite tells whether an expression is a composite literal.
-func isComposite(x ast.Expr) bool {
-	_, ok := unparen(x).(*ast.CompositeLit)
-	return ok
-}
-
-// mixed tells whether an assignment gives values of calls to several names of which one is an interface: the interpreter loses such values.
-func (g *gen) mixed(lhs, rhs []ast.Expr) bool {
-	iface := false
-	for i, l := range lhs {
-		id, ok := l.(*ast.Ident)
-		if !ok {
-			return false
-		}
-		if id.Name != "_" {
-			iface = iface || types.IsInterface(g.typeOf(l))
-		}
-		iface = iface || types.IsInterface(g.typeOf(rhs[i]))
-	}
-	return iface
-}
-
-// oneByOne prints a parallel assignment to names in two steps: all values, then all names.
-func (g *gen) oneByOne(s *ast.AssignStmt, lhs, rhs []string) string {
-	var vals, sets []string
-	for i, x := range lhs {
-		if x == "_" {
-			vals = append(vals, "_ = "+rhs[i])
-			continue
-		}
-		tok := " = "
-		if id := s.Lhs[i].(*ast.Ident); s.Tok == token.DEFINE && g.info.Defs[id] != nil {
-			if _, top := g.vars[g.info.Defs[id]]; !top {
-				tok = " := "
-			}
-		}
-		if rhs[i] == "nil" {
-			sets = append(sets, x+tok+"nil")
-			continue
-		}
-		t := g.fresh("t")
-		vals = append(vals, fmt.Sprintf("var %s %s = %s", t, g.typ(g.typeOf(s.Lhs[i])), rhs[i]))
-		sets = append(sets, x+tok+t)
-	}
-	return strings.Join(append(vals, sets...), "\n")
-}
-
-// together prints a parallel assignment. The interpreter cannot have nil in one, and nil needs no evaluation.
-func together(lhs, rhs []string) string {
-	var l, r, after []string
-	if len(lhs) == 1 || len(lhs) != len(rhs) {
-		return strings.Join(lhs, ", ") + " = " + strings.Join(rhs, ", ")
-	}
-	for i := range lhs {
-		if rhs[i] == "nil" {
-			after = append(after, lhs[i]+" = nil")
-			continue
-		}
-		l, r = append(l, lhs[i]), append(r, rhs[i])
-	}
-	if len(l) > 0 {
-		after = append([]string{strings.Join(l, ", ") + " = " + strings.Join(r, ", ")}, after...)
-	}
-	return strings.Join(after, "; ")
-}
-
-// needsType tells whether an expression must be converted to keep its type: comparisons and shifts of untyped operands.
-func needsType(t types.Type) bool {
-	b, ok := t.(*types.Basic)
-	return ok && b.Info()&types.IsUntyped != 0 && b.Kind() != types.UntypedNil
-}
-
 func (g *gen) declStmt(d *ast.GenDecl) string {
 	var b strings.Builder
 	if d.Tok != token.VAR {
@@ -484,8 +309,13 @@ func (g *gen) declStmt(d *ast.GenDecl) string {
 					names = append(names, g.fresh("t"))
 				}
 				fmt.Fprintf(&b, "%s := %s\n", strings.Join(names, ", "), r[0])
+				tu, _ := g.typeOf(vs.Values[0]).(*types.Tuple)
 				for i, n := range l {
-					fmt.Fprintf(&b, "%s = %s\n", n, names[i])
+					v := names[i]
+					if obj := g.info.Defs[vs.Names[i]]; tu != nil && obj != nil && n != "_" {
+						v = g.convText(v, tu.At(i).Type(), obj.Type())
+					}
+					fmt.Fprintf(&b, "%s = %s\n", n, v)
 				}
 				continue
 			}
@@ -525,6 +355,13 @@ func (g *gen) ret(s *ast.ReturnStmt) string {
 		}
 		vals = append(vals, v)
 	}
+	if g.fn != nil && g.fn.results != nil && len(vals) == 1 && g.fn.results.Len() > 1 {
+		if tu, ok := g.typeOf(s.Results[0]).(*types.Tuple); ok {
+			if p, v := g.each(vals[0], tu, func(i int) types.Type { return g.fn.results.At(i).Type() }); p != "" {
+				pre, vals = pre+p, v
+			}
+		}
+	}
 	if g.fn != nil && g.fn.seq != nil {
 		q := g.fn.seq
 		out := fmt.Sprintf("ǃret%d = true; ", q.n)
@@ -538,6 +375,22 @@ func (g *gen) ret(s *ast.ReturnStmt) string {
 		return pre + out + "return false"
 	}
 	return pre + g.leave(vals)
+}
+
+// each takes the values of a call apart when some of them are converted to other types.
+func (g *gen) each(call string, tu *types.Tuple, to func(int) types.Type) (pre string, vals []string) {
+	var names []string
+	hit := false
+	for i := range tu.Len() {
+		n := g.fresh("t")
+		v := g.convText(n, tu.At(i).Type(), to(i))
+		hit = hit || v != n || types.IsInterface(tu.At(i).Type()) // the interpreter loses interfaces on that way
+		names, vals = append(names, n), append(vals, v)
+	}
+	if !hit {
+		return "", nil
+	}
+	return strings.Join(names, ", ") + " := " + call + "\n", vals
 }
 
 // apart prints a parallel assignment in two steps, because the interpreter loses captured variables in one.
@@ -630,11 +483,19 @@ func (g *gen) seq() *seqLoop {
 	return g.fn.seq
 }
 
-// takeLabel is the label of the loop about to be printed.
+// takeLabel is the label of the statement about to be printed.
 func (g *gen) takeLabel() string {
 	l := g.label
 	g.label = ""
 	return l
+}
+
+// colon prints a label.
+func colon(label string) string {
+	if label == "" {
+		return ""
+	}
+	return label + ":\n"
 }
 
 // inLoop prints a loop body; cont comes before each continue and at the end.
@@ -725,9 +586,19 @@ func (g *gen) forLoop(s *ast.ForStmt) string {
 	for _, f := range restore {
 		f()
 	}
-	head, after := "for ", ""
-	if strings.Contains(init, "\n") {
-		head, init, after = "{\n"+init+"\nfor ", "", "\n}"
+	head, after := colon(label)+"for ", ""
+	if strings.Contains(init+post, "\n") {
+		head, init, after = "{\n"+init+"\n"+head, "", "\n}"
+	}
+	if strings.Contains(post, "\n") {
+		// Steps that do not fit there come first in every turn but the first.
+		again := g.fresh("again")
+		test := ""
+		if cond != "" {
+			test = "if !(" + cond + ") { break }\n"
+		}
+		pre = fmt.Sprintf("if %s {\n%s\n}\n%s = true\n%s%s", again, post, again, test, pre)
+		head, cond, post = strings.Replace(head, "\n", "\n"+again+" := false\n", 1), "", ""
 	}
 	if init != "" || post != "" {
 		head += init + "; " + cond + "; " + post + " "
@@ -741,7 +612,7 @@ func (g *gen) rangeLoop(s *ast.RangeStmt) string {
 	label := g.takeLabel()
 	t := g.typeOf(s.X)
 	// Names of this iteration, and how they get their values.
-	name := func(e ast.Expr, from string) string {
+	name := func(e ast.Expr, from string, t types.Type) string {
 		if e == nil {
 			return ""
 		}
@@ -757,12 +628,27 @@ func (g *gen) rangeLoop(s *ast.RangeStmt) string {
 			}
 			return x + " := " + from + "\n_ = " + x + "\n"
 		}
-		return g.expr(e) + " = " + from + "\n"
+		return g.expr(e) + " = " + g.convText(from, t, g.typeOf(e)) + "\n"
+	}
+	var kt, vt types.Type = types.Typ[types.Int], nil
+	switch u := g.core(s.X).(type) {
+	case *types.Map:
+		kt, vt = u.Key(), u.Elem()
+	case *types.Slice:
+		vt = u.Elem()
+	case *types.Array:
+		vt = u.Elem()
+	case *types.Chan:
+		kt = u.Elem()
+	case *types.Basic:
+		kt, vt = types.Default(t), types.Typ[types.Rune]
+		if u.Info()&types.IsString != 0 {
+			kt = types.Typ[types.Int]
+		}
 	}
 	switch u := t.Underlying().(type) {
 	case *types.Basic:
 		if u.Info()&types.IsInteger != 0 {
-			kt := t
 			if s.Key != nil && s.Tok == token.DEFINE {
 				if id, ok := s.Key.(*ast.Ident); ok && g.info.Defs[id] != nil {
 					kt = g.info.Defs[id].Type()
@@ -770,7 +656,7 @@ func (g *gen) rangeLoop(s *ast.RangeStmt) string {
 			}
 			i, n := g.fresh("i"), g.fresh("n")
 			ty := g.typ(kt)
-			return fmt.Sprintf("for %s, %s := %s(0), %s(%s); %s < %s; %s++ ", i, n, ty, ty, g.expr(s.X), i, n, i) + g.inLoop(label, s.Body, name(s.Key, i), "")
+			return colon(label) + fmt.Sprintf("for %s, %s := %s(0), %s(%s); %s < %s; %s++ ", i, n, ty, ty, g.expr(s.X), i, n, i) + g.inLoop(label, s.Body, name(s.Key, i, kt), "")
 		}
 	case *types.Signature:
 		return g.rangeFunc(s, u, label)
@@ -778,40 +664,45 @@ func (g *gen) rangeLoop(s *ast.RangeStmt) string {
 	if _, ok := t.Underlying().(*types.Chan); ok && label == "" {
 		// The interpreter loses the channel of a loop inside of another.
 		ch, v, more := g.fresh("ch"), g.fresh("v"), g.fresh("more")
-		pre := fmt.Sprintf("%s, %s := <-%s\nif !%s { break }\n_ = %s\n", v, more, ch, more, v) + name(s.Key, v)
+		pre := fmt.Sprintf("%s, %s := <-%s\nif !%s { break }\n_ = %s\n", v, more, ch, more, v) + name(s.Key, v, kt)
 		return fmt.Sprintf("{\n%s := %s\nfor ", ch, g.operand(s.X)) + g.inLoop(label, s.Body, pre, "") + "\n}"
 	}
 	key, val := "_", "_"
 	pre := ""
-	if n := name(s.Key, "ǃ"); n != "" {
+	if n := name(s.Key, "ǃ", kt); n != "" {
 		key = g.fresh("k")
-		pre += name(s.Key, key)
+		pre += name(s.Key, g.unkey(key, kt), kt)
 	}
-	if n := name(s.Value, "ǃ"); n != "" {
+	if n := name(s.Value, "ǃ", vt); n != "" {
 		val = g.fresh("v")
-		pre += name(s.Value, val)
+		pre += name(s.Value, val, vt)
 	}
 	x := g.operand(s.X)
 	if sl, ok := t.Underlying().(*types.Slice); ok && val != "_" && label == "" {
 		if _, ok := sl.Elem().Underlying().(*types.Chan); ok {
 			// The interpreter loses channels that a loop takes out of a slice.
 			xs, k := g.fresh("xs"), g.fresh("k")
-			pre := name(s.Key, k) + name(s.Value, xs+"["+k+"]")
+			pre := name(s.Key, k, kt) + name(s.Value, xs+"["+k+"]", vt)
 			return fmt.Sprintf("{\n%s := %s\nfor %s := range %s ", xs, x, k, xs) + g.inLoop(label, s.Body, pre, "") + "\n}"
 		}
 	}
 	if p, ok := t.Underlying().(*types.Pointer); ok {
 		if _, ok := p.Elem().Underlying().(*types.Array); ok {
-			x = "(*" + x + ")[:]"
+			if val == "_" {
+				// Only the length counts, and the pointer may be nil.
+				x = fmt.Sprintf("[%d]struct{}{}", p.Elem().Underlying().(*types.Array).Len())
+			} else {
+				x = "(*" + x + ")[:]"
+			}
 		}
 	}
 	switch {
 	case key == "_" && val == "_":
-		return "for range " + x + " " + g.inLoop(label, s.Body, "", "")
+		return colon(label) + "for range " + x + " " + g.inLoop(label, s.Body, "", "")
 	case val == "_":
-		return "for " + key + " := range " + x + " " + g.inLoop(label, s.Body, pre, "")
+		return colon(label) + "for " + key + " := range " + x + " " + g.inLoop(label, s.Body, pre, "")
 	}
-	return "for " + key + ", " + val + " := range " + x + " " + g.inLoop(label, s.Body, pre, "")
+	return colon(label) + "for " + key + ", " + val + " := range " + x + " " + g.inLoop(label, s.Body, pre, "")
 }
 
 // rangeFunc prints a loop over a function: the body becomes the yield function.
@@ -841,7 +732,7 @@ func (g *gen) rangeFunc(s *ast.RangeStmt, sig *types.Signature, label string) st
 		} else if s.Tok == token.DEFINE {
 			pre += g.object(g.info.Defs[id]) + " := " + p + "\n_ = " + id.Name + "\n"
 		} else {
-			pre += g.expr(e) + " = " + p + "\n"
+			pre += g.expr(e) + " = " + g.convText(p, yield.Params().At(i).Type(), g.typeOf(e)) + "\n"
 		}
 	}
 	cont, labels := fn.cont, fn.labels
@@ -890,18 +781,17 @@ func (g *gen) inSwitch(f func()) {
 
 func (g *gen) switchStmt(s *ast.SwitchStmt) string {
 	var b strings.Builder
-	init, after := "", ""
+	label := g.takeLabel()
+	after := ""
 	if s.Init != nil {
-		init = g.stmt(s.Init) + "; "
+		// In the head of the switch the interpreter would lose it for a tag that is more than a name.
+		b.WriteString("{\n" + g.stmt(s.Init) + "\n")
+		after = "\n}"
 	}
-	if strings.Contains(init, "\n") {
-		b.WriteString("{\n" + strings.TrimSuffix(init, "; ") + "\n")
-		init, after = "", "\n}"
+	if s.Tag != nil && (types.IsInterface(g.typeOf(s.Tag)) || g.holds(g.typeOf(s.Tag))) {
+		return b.String() + g.switchIface(s, label) + after
 	}
-	if s.Tag != nil && (isEmptyInterface(g.typeOf(s.Tag)) || types.Identical(g.typeOf(s.Tag), errorInterface)) {
-		return b.String() + g.switchIface(s, init) + after
-	}
-	b.WriteString("switch " + init)
+	b.WriteString(colon(label) + "switch ")
 	if s.Tag != nil {
 		tag := g.expr(s.Tag)
 		if g.info.Types[s.Tag].Value != nil {
@@ -929,12 +819,18 @@ func (g *gen) switchStmt(s *ast.SwitchStmt) string {
 	return b.String()
 }
 
-// switchIface prints a switch over a value of an interface type as one over conditions.
-func (g *gen) switchIface(s *ast.SwitchStmt, init string) string {
+// switchIface prints a switch over a value that is or holds an interface as one over conditions.
+func (g *gen) switchIface(s *ast.SwitchStmt, label string) string {
 	var b strings.Builder
 	v := g.fresh("tag")
-	fmt.Fprintf(&b, "{\n%s%s := %s\n_ = %s\nswitch {\n", strings.ReplaceAll(init, "; ", "\n"), v, g.expr(s.Tag), v)
 	t := g.typeOf(s.Tag)
+	boxed := func(x string, t types.Type) string {
+		if types.Identical(g.typeOf(s.Tag), errorInterface) {
+			return g.asError(x, t)
+		}
+		return g.boxed(x, types.Default(t))
+	}
+	fmt.Fprintf(&b, "{\n%s := %s\n_ = %s\n%sswitch {\n", v, boxed(g.expr(s.Tag), t), v, colon(label))
 	g.inSwitch(func() {
 		for _, c := range s.Body.List {
 			cc := c.(*ast.CaseClause)
@@ -946,7 +842,11 @@ func (g *gen) switchIface(s *ast.SwitchStmt, init string) string {
 					if g.info.Types[e].IsNil() {
 						l = append(l, g.host()+".IsNil("+v+")")
 					} else {
-						l = append(l, g.host()+".Equal("+v+", "+g.conv(e, t)+")")
+						if g.holds(t) && !types.IsInterface(t) {
+							l = append(l, g.same(t)+"("+v+", "+g.expr(e)+")")
+							continue
+						}
+						l = append(l, g.host()+".Equal("+v+", "+boxed(g.expr(e), g.typeOf(e))+")")
 					}
 				}
 				b.WriteString("case " + strings.Join(l, ", ") + ":\n")
@@ -971,11 +871,21 @@ func (g *gen) typeSwitch(s *ast.TypeSwitchStmt) string {
 	}
 	var b strings.Builder
 	v, k := g.fresh("sw"), g.fresh("case")
+	label := g.takeLabel()
 	b.WriteString("{\n")
 	if s.Init != nil {
 		b.WriteString(g.stmt(s.Init) + "\n")
 	}
+	from := g.typeOf(x)
 	fmt.Fprintf(&b, "%s := %s\n_ = %s\n%s := -1\n", v, g.expr(x), v, k)
+	in := v
+	if in = g.boxed(v, from); in != v && !g.reboxes(from) {
+		box := g.fresh("box")
+		fmt.Fprintf(&b, "%s := %s\n_ = %s\n", box, in, box)
+		in, from = box, types.NewInterfaceType(nil, nil)
+	} else {
+		in = v
+	}
 	// Values of single-type clauses are bound before the switch on the clause number.
 	binds := map[int]string{}
 	var def = -1
@@ -993,7 +903,7 @@ func (g *gen) typeSwitch(s *ast.TypeSwitchStmt) string {
 				continue
 			}
 			t := g.typ(g.typeOf(te))
-			is := g.assertion(v, g.typeOf(x), g.typeOf(te), true)
+			is := g.assertion(in, from, g.typeOf(te), true)
 			if len(cc.List) == 1 && bind != "" {
 				binds[i] = g.fresh(bind)
 				fmt.Fprintf(&b, "var %s %s\n_ = %s\nif %s < 0 { if ǃt, ǃok := %s; ǃok { %s = %d; %s = ǃt } }\n", binds[i], t, binds[i], k, is, k, i, binds[i])
@@ -1002,7 +912,7 @@ func (g *gen) typeSwitch(s *ast.TypeSwitchStmt) string {
 			}
 		}
 	}
-	fmt.Fprintf(&b, "switch %s {\n", k)
+	fmt.Fprintf(&b, "%sswitch %s {\n", colon(label), k)
 	g.inSwitch(func() {
 		for i, c := range s.Body.List {
 			cc := c.(*ast.CaseClause)
@@ -1027,26 +937,52 @@ func (g *gen) typeSwitch(s *ast.TypeSwitchStmt) string {
 
 func (g *gen) selectStmt(s *ast.SelectStmt) string {
 	var b strings.Builder
-	b.WriteString("select {\n")
+	b.WriteString(colon(g.takeLabel()) + "select {\n")
 	g.inSwitch(func() {
 		for _, c := range s.Body.List {
 			cc := c.(*ast.CommClause)
 			if cc.Comm == nil {
 				b.WriteString("default:\n")
 			} else {
-				pre := ""
-				if as, ok := cc.Comm.(*ast.AssignStmt); ok && as.Tok == token.DEFINE {
-					for _, l := range as.Lhs {
-						if id := l.(*ast.Ident); id.Name != "_" {
-							pre += "_ = " + id.Name + "\n"
-						}
-					}
-				}
-				b.WriteString("case " + g.stmt(cc.Comm) + ":\n" + pre)
+				comm, pre := g.comm(cc.Comm)
+				b.WriteString("case " + comm + ":\n" + pre)
 			}
 			b.WriteString(g.stmts(cc.Body))
 		}
 	})
 	b.WriteString("}")
 	return b.String()
+}
+
+// comm prints what a clause of a select waits for, and what comes then. Values are received into new variables: the interpreter takes no
+// others, nor any conversion.
+func (g *gen) comm(s ast.Stmt) (comm, then string) {
+	as, ok := s.(*ast.AssignStmt)
+	if !ok {
+		return g.stmt(s), ""
+	}
+	if as.Tok == token.DEFINE {
+		for _, l := range as.Lhs {
+			if id := l.(*ast.Ident); id.Name != "_" {
+				then += "_ = " + id.Name + "\n"
+			}
+		}
+		return g.stmt(s), then
+	}
+	var names []string
+	tok := " = "
+	for i, l := range as.Lhs {
+		if id, ok := l.(*ast.Ident); ok && id.Name == "_" {
+			names = append(names, "_")
+			continue
+		}
+		n := g.fresh("t")
+		names, tok = append(names, n), " := "
+		from := g.typeOf(as.Rhs[0])
+		if tu, ok := from.(*types.Tuple); ok {
+			from = tu.At(i).Type()
+		}
+		then += g.expr(l) + " = " + g.convText(n, from, g.typeOf(l)) + "\n"
+	}
+	return strings.Join(names, ", ") + tok + g.expr(as.Rhs[0]), then
 }

@@ -36,6 +36,8 @@ type host struct {
 	running sync.Map                   // goroutine → *Defers that runs its functions
 	armed   sync.Map                   // goroutines that are about to call a deferred function
 	kinds   sync.Map                   // printed type → boxKind
+	boxers  sync.Map                   // printed type → func(any) any that puts a value into a box
+	riches  sync.Map                   // printed type → func(any) any that gives a value the methods by which it shows itself
 
 	resultTypes []string    // of the cell that is being printed
 	quiet       atomic.Bool // boxes print plain values
@@ -127,7 +129,7 @@ func (h *host) result(vals []any) {
 		}
 		vals, ts = vals[:n], ts[:n]
 	}
-	h.e.hooks.Result(h.cell(), vals, ts)
+	h.e.hooks.Result(h.cell(), prettyAll(vals), ts)
 }
 
 // Defers are the deferred calls of one function call. The interpreter evaluates deferred arguments late, so they are kept here.
@@ -226,6 +228,8 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 	mt[result] = rich
 	given := reflect.ValueOf(func(a ...any) { h.tracing.given = a })
 	mt[given] = rich
+	asRich := reflect.ValueOf(func(x any) any { return x })
+	mt[asRich] = richTypes()
 	shown := map[string]reflect.Value{"Auto": reflect.ValueOf(display.Auto), "Any": reflect.ValueOf(display.Any), "Show": reflect.ValueOf(display.Show)}
 	for _, v := range shown {
 		mt[v] = rich
@@ -258,16 +262,28 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"NilPointer": reflect.ValueOf(func(name string) {
 				panic(&runtimeError{"cells cannot keep a nil " + name + " in an interface that has methods; return or assign nil itself"})
 			}),
-			"Recover":  reflect.ValueOf(h.recover),
-			"WriteTo":  reflect.ValueOf(func(w io.Writer, s string) (int, error) { return io.WriteString(to(w), s) }),
-			"As":       reflect.ValueOf(h.as),
-			"Back":     reflect.ValueOf(back),
-			"Box":      reflect.ValueOf(h.box),
-			"BoxID":    reflect.ValueOf(boxID),
-			"BoxShown": reflect.ValueOf(h.boxShown),
-			"BoxText":  reflect.ValueOf(h.boxText),
-			"Equal":    reflect.ValueOf(equal),
-			"Err":      reflect.ValueOf(h.err),
+			"Recover":     reflect.ValueOf(h.recover),
+			"WriteTo":     reflect.ValueOf(func(w io.Writer, s string) (int, error) { return io.WriteString(to(w), s) }),
+			"As":          reflect.ValueOf(h.as),
+			"AsInterface": reflect.ValueOf(asInterface),
+			"Back":        reflect.ValueOf(back),
+			"Box":         reflect.ValueOf(h.box),
+			"BoxID":       reflect.ValueOf(boxID),
+			"BoxShown":    reflect.ValueOf(h.boxShown),
+			"BoxText":     reflect.ValueOf(h.boxText),
+			"Bare":        reflect.ValueOf(bareFor),
+			"Boxer":       reflect.ValueOf(func(id string, f func(any) any) { h.boxers.Store(id, f) }),
+			"Rebox":       reflect.ValueOf(h.rebox),
+			"Pretty":      reflect.ValueOf(prettied),
+			"PrettyAll":   reflect.ValueOf(prettyAll),
+			"Method":      reflect.ValueOf(method),
+			"Rich":        reflect.ValueOf(func(id string, f func(any) any) { h.riches.Store(id, f) }),
+			"AsRich":      asRich,
+			"Inlay":       reflect.ValueOf(inlay),
+			"Shown":       reflect.ValueOf(h.rendered),
+			"Inside":      reflect.ValueOf(inside),
+			"Equal":       reflect.ValueOf(equal),
+			"Err":         reflect.ValueOf(h.err),
 			"Errors": reflect.ValueOf(func(id, name string, text func(any) string, is func(any, error) bool, as func(any, any) bool, unwrap func(any) error, all func(any) []error) {
 				h.kinds.Store(id, boxKind{name: name, text: text, isError: true, is: is, as: as, unwrap: unwrap, all: all})
 			}),
@@ -282,6 +298,7 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"IsNil":        reflect.ValueOf(func(x any) bool { return x == nil }),
 			"Max":          reflect.ValueOf(func(x, y float64) float64 { return max(x, y) }),
 			"Min":          reflect.ValueOf(func(x, y float64) float64 { return min(x, y) }),
+			"Open":         reflect.ValueOf(open),
 			"Must":         reflect.ValueOf(must),
 			"NoConversion": reflect.ValueOf(h.noConversion),
 			"Take":         reflect.ValueOf(take),
@@ -357,6 +374,25 @@ func (h *host) as(err error, id string, target any) bool {
 		}
 		if all, ok := err.(interface{ Unwrap() []error }); ok {
 			return slices.ContainsFunc(all.Unwrap(), func(e error) bool { return h.as(e, id, target) })
+		}
+		err = errors.Unwrap(err)
+	}
+	return false
+}
+
+// asInterface is errors.As for an interface; try puts an error there if it has the methods.
+func asInterface(err error, try func(any) bool) bool {
+	for err != nil {
+		if try(back(err)) {
+			return true
+		}
+		if all, ok := err.(interface{ Unwrap() []error }); ok {
+			return slices.ContainsFunc(all.Unwrap(), func(e error) bool { return asInterface(e, try) })
+		}
+		if b, ok := back(err).(Box); ok {
+			if k := b.kind(); k.all != nil {
+				return slices.ContainsFunc(k.all(b.v), func(e error) bool { return asInterface(e, try) })
+			}
 		}
 		err = errors.Unwrap(err)
 	}

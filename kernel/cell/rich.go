@@ -1,6 +1,7 @@
 package cell
 
 import (
+	"image"
 	"reflect"
 
 	"github.com/tilus-lab/tilus-lab/kernel/display"
@@ -115,6 +116,29 @@ func richTypes() []reflect.Type {
 		reflect.TypeOf((*Renderer)(nil)).Elem(),
 		reflect.TypeOf((*SimpleRenderer)(nil)).Elem(),
 	}
+}
+
+// richMethods are the methods of richTypes.
+func richMethods() (names []string) {
+	for _, t := range richTypes() {
+		names = append(names, t.Method(0).Name)
+	}
+	return names
+}
+
+// rendered gives what is in an interface in the form that shows itself, if it has one.
+func (h *host) rendered(x any) any {
+	b, ok := inside(x).(Box)
+	if !ok {
+		return x
+	}
+	if f, ok := h.riches.Load(b.id); ok {
+		return f.(func(any) any)(b.v)
+	}
+	if _, ok := x.(image.Image); ok {
+		return x
+	}
+	return b
 }
 
 // richWrappers is what the interpreter needs to wrap values for richTypes.

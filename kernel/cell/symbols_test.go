@@ -207,3 +207,30 @@ func TestPreimported(t *testing.T) {
 		}
 	}
 }
+
+// Interfaces of Tilus Lab hold values of cells' types, and give them back.
+func TestLabInterfaces(t *testing.T) {
+	b := newLabBench(t, Symbols)
+	for _, c := range []struct{ src, want string }{
+		{`import ("context"; "fmt"; "github.com/tilus-lab/tilus-lab/gpu/device")
+type mine struct { name string; n int }
+func (m mine) Close() error { return nil }
+func (m mine) Describe() (i device.Info) { return }
+func (m mine) Name() string { return m.name }
+func (m mine) Run(ctx context.Context, p *ir.Program, args []ir.Arg) (*device.Result, error) { return nil, fmt.Errorf("%s %d does not run", m.name, m.n) }
+m := mine{"mine", 7}
+var d device.Device = m
+m.name = "other"
+_, err := d.Run(context.Background(), nil, nil)
+fmt.Sprint(d.Name(), " ", d, " ", err)`, "=> mine {mine 7} mine 7 does not run"},
+		{"var a any = d\nx, ok := d.(mine)\ny, too := a.(mine)\nfmt.Sprintf(\"%T %v %v %v %v\", d, x.n, ok, y.name, too)", "=> main.mine 7 true mine true"},
+		{"fmt.Sprint([]device.Device{d}, d == device.Device(mine{\"mine\", 7}), d == device.Device(m))", "=> [{mine 7}] true false"},
+		{`type noted struct { ir.Stmt; note string }
+var s ir.Stmt = noted{nil, "first"}
+fmt.Sprint(s)`, "ERROR cell4:2:17: cells cannot keep a noted in ir.Stmt"},
+	} {
+		if got := b.run(c.src); !strings.HasPrefix(got, c.want) {
+			t.Errorf("%s: %q, want %q", c.src, got, c.want)
+		}
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"unicode/utf8"
 
+	"github.com/traefik/yaegi/interp"
+
 	"github.com/tilus-lab/tilus-lab/kernel/lab"
 	"github.com/tilus-lab/tilus-lab/kernel/proto"
 )
@@ -115,8 +117,10 @@ func (e *Engine) Vars() *proto.Vars {
 		x := proto.Var{Name: name, Type: goType(v.Type()), Fresh: e.fresh[name]}
 		if rv, ok := globals[e.emitted[v]]; ok && rv.IsValid() && rv.CanInterface() {
 			x.Short = short(rv)
-			if form, text, ok := formOf(rv.Interface()); ok {
-				x.Form, x.Text = form, text
+			if rv = bare(rv); rv.IsValid() && rv.CanInterface() {
+				if form, text, ok := formOf(rv.Interface()); ok {
+					x.Form, x.Text = form, text
+				}
 			}
 		}
 		out.Vars = append(out.Vars, x)
@@ -142,6 +146,9 @@ func short(v reflect.Value) (s string) {
 			s = "?"
 		}
 	}()
+	if v = bare(v); !v.IsValid() {
+		return "<nil>"
+	}
 	switch v.Kind() {
 	case reflect.Slice, reflect.Array, reflect.Map:
 		if v.Len() > 32 {
@@ -157,11 +164,39 @@ func short(v reflect.Value) (s string) {
 		s = fmt.Sprintf("%q", s)
 	}
 	if s == "" {
-		s = fmt.Sprint(v.Interface())
+		s = fmt.Sprint(prettied(v.Interface()))
 	}
 	s = strings.Join(strings.Fields(s), " ")
 	if utf8.RuneCountInString(s) > maxShort {
 		s = string([]rune(s)[:maxShort-1]) + "…"
 	}
 	return s
+}
+
+// bare gives the value in an interface, without a box or what else is around it.
+func bare(v reflect.Value) reflect.Value {
+	for v.IsValid() {
+		if v.Kind() == reflect.Interface || isHeld(v.Type()) {
+			v = bareOnce(v)
+			continue
+		}
+		if isHolder(v) {
+			v = v.Field(0)
+			continue
+		}
+		if !v.CanInterface() {
+			return v
+		}
+		b, ok := inside(v.Interface()).(Box)
+		if !ok {
+			return v
+		}
+		v = reflect.ValueOf(b.v)
+	}
+	return v
+}
+
+// isHeld tells whether a type is the one in which the interpreter keeps what interfaces of cells hold.
+func isHeld(t reflect.Type) bool {
+	return t.Name() == "valueInterface" && t.PkgPath() == reflect.TypeFor[interp.Interpreter]().PkgPath()
 }

@@ -434,6 +434,48 @@ func TestInterpretedTypesRender(t *testing.T) {
 	}
 }
 
+// Values of cells' types that interfaces hold keep their pictures.
+func TestInterfacesRender(t *testing.T) {
+	b := open(t)
+	b.run(`import ("image"; "image/color"; "io")
+type Sq struct{ n int }
+func (s Sq) ColorModel() color.Model { return color.GrayModel }
+func (s Sq) Bounds() image.Rectangle { return image.Rect(0, 0, s.n, s.n) }
+func (s Sq) At(x, y int) color.Color { return color.Gray{uint8(x * y)} }
+type H struct{ s string }
+func (h H) Render() display.Data { return display.HTML("<i>" + h.s + "</i>") }
+func (h *H) Read(p []byte) (int, error) { return 0, io.EOF }
+var im image.Image = Sq{4}
+var r display.Renderer = H{"r"}
+var rd io.Reader = &H{"rd"}
+var a any = H{"a"}
+func two() (io.Reader, any) { return rd, a }`)
+	for _, c := range []struct{ code, form, want string }{
+		{"im", "image/png", ""},
+		{"display.Auto(im)", "image/png", ""},
+		{"r", "text/html", "<i>r</i>"},
+		{"Display(display.Auto(r))", "text/html", "<i>r</i>"},
+		{"rd", "text/html", "<i>rd</i>"},
+		{"a", "text/html", "<i>a</i>"},
+		{"display.Auto(a)", "text/html", "<i>a</i>"},
+	} {
+		r, out := b.run(c.code)
+		found := false
+		for _, e := range b.ev {
+			if e.Bundle != nil {
+				v := e.Bundle.Data[c.form]
+				found = found || v != nil && (c.want == "" || v == c.want)
+			}
+		}
+		if !found {
+			t.Errorf("%s: no %s: %s %q", c.code, c.form, r.Status, out)
+		}
+	}
+	b.run("type R struct{ n int }\nfunc (r R) Read(p []byte) (int, error) { return 0, io.EOF }\nvar plain io.Reader = R{1}")
+	b.ok("plain", "=> {1}\n")
+	b.ok("[]io.Reader{plain}", "=> [{1}]\n")
+}
+
 func TestStdin(t *testing.T) {
 	b := open(t)
 	code := "import \"fmt\"\nvar s string\nfmt.Scanln(&s)\ns"
