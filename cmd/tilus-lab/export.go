@@ -101,10 +101,8 @@ needs no compiler in the driver.`,
 					return usageError{fmt.Errorf("--size is that of the weights; leave it out")}
 				case stored != "" && weights != "":
 					return usageError{fmt.Errorf("--weights are quantised, and those of --checkpoint are; leave one of them out")}
-				case act != "" && stored == "":
-					return usageError{fmt.Errorf("--act is of --checkpoint; write act=%s behind the type of weights", act)}
-				case rounded && stored == "":
-					return usageError{errRounded}
+				case stored == "" && ofCheckpoint(act, rounded) != nil:
+					return ofCheckpoint(act, rounded)
 				case len(defs) > 0:
 					return usageError{fmt.Errorf("-D %s is of FILE: a layer has no compile-time parameters; its KIND takes words, see qmm --help", defs[0])}
 				case !ok:

@@ -93,10 +93,8 @@ unpack or expand, of the kind as weights of models have it; prefill as 2048 rows
 				if err := without(cmd, "checkpoint", "has weights and their kind", "weights", "program"); err != nil {
 					return err
 				}
-			} else if act != "" {
-				return usageError{fmt.Errorf("--act is of --checkpoint; write act=%s behind the type of weights", act)}
-			} else if rounded {
-				return usageError{errRounded}
+			} else if err := ofCheckpoint(act, rounded); err != nil {
+				return err
 			}
 			if program != "" {
 				if err := without(cmd, "program", "multiplies nothing", "weights", "x", "bias", "residual", "out", "device", "plan", "soon"); err != nil {
@@ -305,8 +303,16 @@ func storedLayer(cmd *cobra.Command, spec, act string, rounded bool) (*layer, er
 	return nil, listLayers(cmd, path, f)
 }
 
-// errRounded is of a flag beside words.
-var errRounded = errors.New("--rounded is of --checkpoint; write rounded behind the type of weights")
+// ofCheckpoint finds flags that a layer without --checkpoint has as words of its kind.
+func ofCheckpoint(act string, rounded bool) error {
+	switch {
+	case act != "":
+		return usageError{fmt.Errorf("--act is of --checkpoint; write act=%s behind the type of weights", act)}
+	case rounded:
+		return usageError{errors.New("--rounded is of --checkpoint; write rounded behind the type of weights")}
+	}
+	return nil
+}
 
 // namedLayer is a layer of a checkpoint; the name may be left out where there is one.
 func namedLayer(spec, act string, rounded bool) (*layer, error) {

@@ -143,7 +143,7 @@ func holdManyRounded(t *testing.T, d device.Device, m, n, k int, plans []string)
 		}
 		for j, want := range w {
 			is := q.At(j/k, j%k)
-			if got := res.Args[at].Array.At(j/k, j%k); math.Abs(got-is) > 1.001*math.Abs(want-is) { // f32 may be half-way where is is not
+			if got := res.Args[at].Array.At(j/k, j%k); !(math.Abs(got-is) <= 1.001*math.Abs(want-is)) { // f32 may be half-way where is is not
 				t.Fatalf("%s: weight [%d, %d] is %g, and plain %g, not %g", c.name, j/k, j%k, is, got, want)
 			}
 		}

@@ -331,10 +331,12 @@ func unbox(v any) any {
 }
 
 // unboxAll gives the plain values of a list of arguments.
-func unboxAll(vs []any) []any {
+func unboxAll(vs []any) []any { return each(vs, unbox) }
+
+func each(vs []any, f func(any) any) []any {
 	out := make([]any, len(vs))
 	for i, v := range vs {
-		out[i] = unbox(v)
+		out[i] = f(v)
 	}
 	return out
 }

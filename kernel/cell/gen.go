@@ -80,6 +80,16 @@ func (g *gen) fresh(s string) string {
 	return fmt.Sprintf("%sǃ%d", s, g.e.serial)
 }
 
+// once names what a key stands for, and tells whether the name was made now: what it names is then to be printed.
+func (g *gen) once(key, name string) (string, bool) {
+	if known, ok := g.e.typeNames[key]; ok {
+		return known, false
+	}
+	made := g.fresh(name)
+	g.e.typeNames[key] = made
+	return made, true
+}
+
 // lineVar is the interpreter's variable that holds the cell and line being run, see gen.mark.
 const lineVar = "lineǃ"
 

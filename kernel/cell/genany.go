@@ -242,12 +242,10 @@ func (g *gen) use(key string, u ifaceUse) {
 // rebox names the function that moves a value from an interface with methods to an empty one.
 func (g *gen) rebox(t types.Type) string {
 	ty := g.typ(t)
-	key := "rebox:" + ty
-	if f, ok := g.e.typeNames[key]; ok {
+	f, made := g.once("rebox:"+ty, "rebox")
+	if !made {
 		return f
 	}
-	f := g.fresh("rebox")
-	g.e.typeNames[key] = f
 	fmt.Fprintf(&g.out.funcs, "func %s(ǃx %s) interface{} {\nif ǃx == nil { return nil }\nif ǃi, ǃok := ǃx.(interface{ ǃid() string }); ǃok { return %s.Rebox(ǃi.ǃid(), ǃx) }\nreturn %s.Back(ǃx) }\n", f, ty, g.host(), g.host())
 	return f
 }
@@ -259,11 +257,10 @@ func (g *gen) into(t types.Type) string {
 	}
 	ty := g.typ(t)
 	key := "into:" + ty
-	if f, ok := g.e.typeNames[key]; ok {
+	f, made := g.once(key, "into")
+	if !made {
 		return f
 	}
-	f := g.fresh("into")
-	g.e.typeNames[key] = f
 	u := ifaceUse{t.Underlying().(*types.Interface), t, ty, g.fresh("intos")}
 	fmt.Fprintf(&g.out.vars, "var %s map[string]func(interface{}) %s\n", u.variable, ty)
 	// Goroutines of earlier cells may read the map meanwhile, so it never changes.
@@ -361,12 +358,10 @@ var errorInterface = types.Universe.Lookup("error").Type()
 // helper names a function from t to an empty interface, printing it when it is new.
 func (g *gen) helper(kind string, t types.Type, body func(ty string) string) string {
 	ty := g.typ(t)
-	key := kind + ":" + ty
-	if f, ok := g.e.typeNames[key]; ok {
+	f, made := g.once(kind+":"+ty, kind)
+	if !made {
 		return f
 	}
-	f := g.fresh(kind)
-	g.e.typeNames[key] = f
 	text := body(ty)
 	fmt.Fprintf(&g.out.funcs, "func %s(x %s) interface{} {\n%s }\n", f, ty, text)
 	return f
@@ -461,12 +456,10 @@ func nameable(t types.Type) bool {
 // between names a function of one type to another, printing it when it is new.
 func (g *gen) between(kind string, from, to types.Type, body func(tf, ti string) string) string {
 	tf, ti := g.typ(from), g.typ(to)
-	key := kind + ":" + tf + ">" + ti
-	if f, ok := g.e.typeNames[key]; ok {
+	f, made := g.once(kind+":"+tf+">"+ti, kind)
+	if !made {
 		return f
 	}
-	f := g.fresh(kind)
-	g.e.typeNames[key] = f
 	text := body(tf, ti)
 	fmt.Fprintf(&g.out.funcs, "func %s(x %s) %s {\n%s }\n", f, tf, ti, text)
 	return f

@@ -230,11 +230,10 @@ func (g *gen) instance(e ast.Expr) (string, bool) {
 		targs = append(targs, t)
 		key += "," + g.typ(t)
 	}
-	if name, ok := g.e.typeNames[key]; ok {
+	name, made := g.once(key, f.Name())
+	if !made {
 		return name, true
 	}
-	name := g.fresh(f.Name())
-	g.e.typeNames[key] = name
 	g.e.shown[name] = f.Name()
 	g.function(d, name, targs)
 	return name, true
@@ -365,12 +364,10 @@ func (g *gen) holds(t types.Type) bool {
 // same names the function that compares two values of a type that holds interfaces.
 func (g *gen) same(t types.Type) string {
 	ty := g.typ(t)
-	key := "same:" + ty
-	if f, ok := g.e.typeNames[key]; ok {
+	f, made := g.once("same:"+ty, "same")
+	if !made {
 		return f
 	}
-	f := g.fresh("same")
-	g.e.typeNames[key] = f
 	equal := func(x, y string, t types.Type) string {
 		switch {
 		case types.IsInterface(t):
@@ -864,12 +861,10 @@ func (g *gen) builtin(e *ast.CallExpr, name string) string {
 
 // extreme names the function that does min or max for a type, printing it when it is new.
 func (g *gen) extreme(name string, t types.Type) string {
-	key := name + ":" + g.typ(t)
-	if f, ok := g.e.typeNames[key]; ok {
+	f, made := g.once(name+":"+g.typ(t), name)
+	if !made {
 		return f
 	}
-	f := g.fresh(name)
-	g.e.typeNames[key] = f
 	op := map[string]string{"min": "<", "max": ">"}[name]
 	s := g.typ(t)
 	step := "if a " + op + " m { m = a }"
@@ -882,12 +877,10 @@ func (g *gen) extreme(name string, t types.Type) string {
 }
 
 func (g *gen) clear(t types.Type) string {
-	key := "clear:" + g.typ(t)
-	if f, ok := g.e.typeNames[key]; ok {
+	f, made := g.once("clear:"+g.typ(t), "clear")
+	if !made {
 		return f
 	}
-	f := g.fresh("clear")
-	g.e.typeNames[key] = f
 	body := ""
 	switch u := t.Underlying().(type) {
 	case *types.Map:

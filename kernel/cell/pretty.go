@@ -35,13 +35,7 @@ func prettied(x any) any {
 	return x
 }
 
-func prettyAll(xs []any) []any {
-	out := make([]any, len(xs))
-	for i, x := range xs {
-		out[i] = prettied(x)
-	}
-	return out
-}
+func prettyAll(xs []any) []any { return each(xs, prettied) }
 
 var roughTypes sync.Map // reflect.Type → bool
 
