@@ -479,11 +479,10 @@ func (l Linear) checkOrder(order *array.Array) error {
 	return nil
 }
 
-// unheld are the codes of numbers that the type of the activations, with which weights are multiplied, does not hold: NaN, infinities
-// and what is beyond its greatest number. Programs take any number for them.
+// unheld are the codes of numbers with which no program multiplies ([template.Form.Holds]). Programs take any number for them.
 func (l Linear) unheld() (codes []uint64) {
 	for code := range uint64(1) << l.WeightType.Bits() {
-		if !(math.Abs(l.WeightType.Decode(code)) <= l.ActType.Max()) {
+		if !l.Form().Holds(l.WeightType.Decode(code)) {
 			codes = append(codes, code)
 		}
 	}
@@ -510,7 +509,7 @@ func (q *Weights) finite() error {
 	if i < 0 {
 		return nil
 	}
-	return fmt.Errorf("qmm: code [%d, %d] of %s stands for %v, and weights are numbers of up to %g, as %s holds them; make it another one", i/q.K, i%q.K, q.Linear, q.WeightType.Decode(q.Codes.Code(i)), q.ActType.Max(), q.ActType)
+	return fmt.Errorf("qmm: code [%d, %d] of %s stands for %v, and weights are 0, or numbers from %g to %g, beside activations of %s; make it another one", i/q.K, i%q.K, q.Linear, q.WeightType.Decode(q.Codes.Code(i)), q.smallest(), min(q.WeightType.Max(), q.ActType.Max()), q.ActType)
 }
 
 // first is the first weight with one of some codes, -1 if none has.

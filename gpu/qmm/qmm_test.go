@@ -294,11 +294,11 @@ func TestValid(t *testing.T) {
 	}
 }
 
-// TestUnheld refuses codes of numbers that the type of the activations does not hold, which machine code makes others of: NaN of
-// f8e4m3 becomes a number of bf16.
+// TestUnheld refuses codes of numbers that programs do not multiply with, of which machine code makes others: NaN of f8e4m3 becomes a
+// number of bf16, and what is beyond the exponents of f16 is not stored.
 func TestUnheld(t *testing.T) {
 	d := openDevice(t, "interp")
-	for text, code := range map[string]uint64{"f8e4m3 act=bf16": 0x7f, "mxfp8e5m2": 0xfc, "f6e5m0": 0x1f, "f8e7m0": 0x4f} {
+	for text, code := range map[string]uint64{"f8e4m3 act=bf16": 0x7f, "mxfp8e5m2": 0xfc, "f6e5m0": 0x1f, "f8e7m0": 0x4f, "f7e6m0": 15, "f8e6m1": 2*15 + 1} {
 		q, err := kind(t, text, 16, 130).Quantize(t.Context(), normal(dtype.F32, 3, 16, 130))
 		if err != nil {
 			t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 	"runtime"
 	"sync"
 
+	"github.com/tilus-lab/tilus-lab/gpu/qmm/template"
 	"github.com/tilus-lab/tilus-lab/vm/array"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/workers"
@@ -152,7 +153,7 @@ func (l Linear) beyond() (most float64, held string) {
 func (l Linear) lost() float64 {
 	code := 1.0
 	if l.WeightType.IsFloat() {
-		code = max(l.WeightType.Smallest(), l.ActType.Smallest()) // as [Linear.nearest] has them
+		code = l.smallest()
 	}
 	return l.ScaleType.Smallest() * code / 2
 }
@@ -331,7 +332,7 @@ func (f *filling) fitted(want float64, to grid) float64 {
 
 // room is by how many binades scales of weights of a float type may grow.
 func (l Linear) room() int {
-	return math.Ilogb(l.Form().Top()) - math.Ilogb(max(l.WeightType.SmallestNormal(), l.ActType.Smallest())) - spare
+	return math.Ilogb(l.Form().Top()) - math.Ilogb(max(l.WeightType.SmallestNormal(), l.ActType.SmallestNormal())) - spare
 }
 
 // near are the neighbours of a scale on a grid of few bits.
@@ -407,10 +408,15 @@ func (f *filling) round(at int, values []float64, scale uint64, lo, top float64)
 	return off
 }
 
-// nearest is the code nearest to a number, of those of numbers that the type of the activations holds: types of more exponents
-// have smaller ones, which casts round.
+// smallest is the smallest value of a code but 0 that programs multiply with.
+func (l Linear) smallest() float64 {
+	return template.Form{Weight: l.WeightType, Act: l.ActType}.Smallest()
+}
+
+// nearest is the code nearest to a number, of those that programs multiply with: types of more exponents than the activations' have
+// smaller ones.
 func (l Linear) nearest(x float64) uint64 {
-	if small := l.ActType.Smallest(); l.WeightType.IsFloat() && l.WeightType.Smallest() < small && math.Abs(x) < 2*small {
+	if small := l.smallest(); l.WeightType.IsFloat() && l.WeightType.Smallest() < small && math.Abs(x) < 2*small {
 		x = math.Copysign(math.RoundToEven(math.Abs(x)/small)*small, x)
 	}
 	return l.WeightType.Encode(x, true)

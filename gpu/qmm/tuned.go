@@ -49,7 +49,6 @@ const (
 	zerosNear  = "zeros off codes and sums" // since they are not whole
 	zerosAfter = "zeros off sums"           // of x times the codes
 	shifted    = "shifts"                   // stored codes stand for values beside them
-	viaBF16    = "via bf16"                 // of which f16 are made
 	signOff    = "sign off codes"           // which is subtracted
 	moreMasks  = "more masks"               // half as many again as for unsigned integers
 	fewerMasks = "fewer masks"              // a tenth less: 7 bits, of whose integers the exponent of a mask is taken off
@@ -72,8 +71,6 @@ func casts(p *template.Plan, one bool) string {
 		return zerosAfter
 	case p.Shifts() || one && p.Bias > 0:
 		return shifted
-	case p.Via != nil:
-		return viaBF16
 	case p.LessBias || p.Stored.IsInt() && p.Stored.Signed():
 		return signOff
 	case p.Casting() >= 1.5:

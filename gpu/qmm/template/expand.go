@@ -182,7 +182,7 @@ func (f Form) Top() float64 {
 	switch {
 	case t.Max() <= f.Act.Max():
 		return t.Max()
-	case t.Smallest() < f.Act.Smallest():
+	case f.held() != t:
 		return 1
 	}
 	top := 0.0
@@ -194,10 +194,10 @@ func (f Form) Top() float64 {
 	return top
 }
 
-// Counts reports whether [Form.Reach] speaks of a code's value: a number of the type of the activations from −Top to [Form.Top], or the
-// least integer of a type.
+// Counts reports whether [Form.Reach] speaks of a code's value: one that the form [Form.Holds], from −Top to [Form.Top], or the least
+// integer of a type.
 func (f Form) Counts(v float64) bool {
-	return v-v == 0 && (v >= -f.Top() || f.Weight.IsInt()) && v <= f.Top() && f.Act.Decode(f.Act.Encode(v, false)) == v
+	return f.Holds(v) && (v >= -f.Top() || f.Weight.IsInt()) && v <= f.Top()
 }
 
 // Reach is how small and how large what codes are multiplied with may be for the exponents
@@ -209,8 +209,8 @@ func (f Form) Reach() (least int, most float64) {
 			top = max(top, math.Abs(v))
 		}
 	}
-	if f.Weight.IsFloat() { // casts round what is less than the type of the activations has
-		step = max(f.Weight.Smallest(), f.Act.Smallest())
+	if f.Weight.IsFloat() {
+		step = f.Smallest()
 	}
 	most = f.Act.Max() / top
 	if f.Act == dtype.BF16 {
@@ -235,7 +235,7 @@ func digitsOf(t dtype.Type) int {
 // f16, so that either way it is rounded once. It takes fewer than half the instructions of bringing
 // codes to f32 and products back. What is taken off codes must leave a number of f16.
 func (p *Plan) inAct() bool {
-	return p.Act == dtype.F16 && p.Scale == dtype.F16 && !p.Zero && !p.Factor && p.Recipe != nil
+	return p.Act == dtype.F16 && p.Scale == dtype.F16 && !p.Zero && !p.Factor
 }
 
 // exact reports whether a cast to values, with no power left over, takes one instruction a pair more than

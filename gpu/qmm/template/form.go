@@ -127,13 +127,9 @@ type Plan struct {
 	Tiles int
 	// Place is where the bits of a recipe's unit lie.
 	Place bits.Placement
-	// Recipe makes the operands. It is nil where none runs on every GPU; then bits are
-	// gathered and elements cast one by one. None of its powers of two is below Least.
+	// Recipe makes the operands. None of its powers of two is below Least.
 	Recipe *recipe.Recipe
 	Least  int
-	// Via makes bf16, which f16 is then made of, where types have too many exponents for a
-	// Recipe; else it is nil.
-	Via *recipe.Recipe
 	// Sub is how many k are cast together, and Run how many neighbours of them a
 	// thread has.
 	Sub, Run int
@@ -166,7 +162,7 @@ func planOf(f Form) (*Plan, error) {
 	if err := f.check(); err != nil {
 		return nil, err
 	}
-	p := &Plan{Form: f, Stored: f.Weight, Least: recipe.MinScale}
+	p := &Plan{Form: f, Stored: f.held(), Least: recipe.MinScale}
 	w := f.Weight.Bits()
 	t := f.Weight
 	uniform, power := t.IsInt() && t.Signed() || t.IsFloat() && t.Row().Exp == 1, 0
@@ -203,14 +199,44 @@ func planOf(f Form) (*Plan, error) {
 			p.Stored, p.Bias, p.Power = dtype.I2+dtype.Type(w-2), 0, power
 		}
 	}
-	p.Recipe, p.Tiles, p.Less = nil, least, p.lessens()
-	p.Place = bits.Identity(w, 64)
-	if r, err := recipe.Lookup(p.Stored, dtype.BF16, recipe.Exact, false); err == nil && f.Act == dtype.F16 && cast.Through(r) && r.Place.Full() {
-		p.Via, p.Place = r, r.Place
-	}
-	p.cut()
-	return p, nil
+	return nil, fmt.Errorf("template: no recipe makes %s of %s on every GPU", f.Act, f.Weight)
 }
+
+// held is the type of the weights that programs multiply with: beside f16, for floats that have more exponents, the float of as many
+// bits that has f16's. Its casts are masks, where theirs go by way of bf16.
+func (f Form) held() dtype.Type {
+	if t, ok := asF16[f.Weight]; ok && f.Act == dtype.F16 {
+		return t
+	}
+	return f.Weight
+}
+
+// asF16 are the floats of f16's exponents by those of as many bits that have more.
+var asF16 = func() map[dtype.Type]dtype.Type {
+	few, out := map[int]dtype.Type{}, map[dtype.Type]dtype.Type{}
+	exp := dtype.F16.Row().Exp
+	for _, t := range dtype.All() {
+		if t.IsFloat() && t.Bits() <= 8 && t.Row().Exp == exp {
+			few[t.Bits()] = t
+		}
+	}
+	for _, t := range dtype.All() {
+		if t.IsFloat() && t.Bits() <= 8 && t.Row().Exp > exp {
+			out[t] = few[t.Bits()]
+		}
+	}
+	return out
+}()
+
+// Holds reports whether programs multiply with the value of a code as it is. Elsewhere that is NaN, or beyond the exponents of the type
+// of the activations: greater than all its numbers, or of floats less than they have their bits for.
+func (f Form) Holds(v float64) bool {
+	t := f.held()
+	return v-v == 0 && math.Abs(v) <= f.Act.Max() && t.Decode(t.Encode(v, true)) == v
+}
+
+// Smallest is the smallest value of a code but 0 that the form [Form.Holds].
+func (f Form) Smallest() float64 { return f.held().Smallest() }
 
 // signed reports whether floats of one bit of exponent are stored as they are: where cutting
 // out their sign takes the integer pipe no longer, for products then need no sums of x.
@@ -341,7 +367,7 @@ func (p *Plan) fold() {
 	if p.Scale == dtype.F8E4M3 {
 		more = p.Scale.Row().Man + 1
 	}
-	if p.Scale.Bits() > 8 || p.scales() == 1 || p.Zero || p.Bias > 0 && !p.LessBias || p.Recipe == nil || p.Far {
+	if p.Scale.Bits() > 8 || p.scales() == 1 || p.Zero || p.Bias > 0 && !p.LessBias || p.Far {
 		return
 	}
 	least, greatest, digits := p.span()
@@ -377,7 +403,7 @@ func (p *Plan) fold() {
 // over would have to be lifted too, for which f16 leave little room above. Weights are multiples of the least subnormal f16,
 // so that lifted operands are no less than [leastKept], where nothing is rounded.
 func (p *Plan) foldExact() {
-	if p.scales() == 1 || p.Rest() || p.Recipe == nil {
+	if p.scales() == 1 || p.Rest() {
 		return
 	}
 	if p.Deferred() {
@@ -387,26 +413,32 @@ func (p *Plan) foldExact() {
 		}
 		p.Recipe, p.Place = r, r.Place
 	}
-	p.lift()
+	top := math.Inf(1)
+	if p.Exact && p.held() != p.Weight {
+		top = p.Top() // codes beyond it do not count
+	}
+	p.lift(top)
 }
 
-// lift has scales of exact weights, or rounded ones, folded, and says which: those from 2^From to less than 2^(To+1).
-func (p *Plan) lift() {
+// lift has scales of exact weights, or rounded ones, folded, and says which: those from 2^From to less than 2^(To+1). Codes are of values
+// up to top.
+func (p *Plan) lift(top float64) {
 	p.LessBias, p.Folds = p.Bias > 0, true
 	least, greatest, _ := p.span()
+	greatest = min(greatest, top)
 	if p.Zero {
 		least, greatest = 1, p.Weight.Max()
 	}
-	top := math.Ilogb(max(greatest, 1)*2 - 1) // of what is less than 2^top, or 2^top
+	most := math.Ilogb(max(greatest, 1)*2 - 1) // greatest is less than 2^most, or 2^most
 	act := p.Act.Row()
 	normal := 1 - act.Bias // exponent of the least one
 	if p.Act == dtype.BF16 {
-		p.From, p.To = normal-math.Ilogb(least), act.Bias-1-top
+		p.From, p.To = normal-math.Ilogb(least), act.Bias-1-most
 		return
 	}
 	p.From = normal - act.Man
 	p.Lift = leastKept - p.From
-	p.To = act.Bias - p.Lift - top
+	p.To = act.Bias - p.Lift - most
 }
 
 // Folding is the plan by which programs with [WideSchedule.Folded] multiply, nil if there are none: of groups of whole turns, where
@@ -414,7 +446,7 @@ func (p *Plan) lift() {
 // Weights lie as p says, for all other programs read them too. Products of all k of an output are one sum of a tensor core, which
 // cuts off more than sums in f32 round where there are many of one sign (TestKeptFolded, and qmm's TestGPULong): for layers of [MostFolded] k at most.
 func (p *Plan) Folding() *Plan {
-	if p.Group < Turn || p.Scale != p.Act || p.Factor || p.Rest() || p.Recipe == nil {
+	if p.Group < Turn || p.Scale != p.Act || p.Factor || p.Rest() {
 		return nil
 	}
 	if p.Folds {
@@ -437,7 +469,7 @@ func (p *Plan) folding() *Plan {
 	q.Exact, q.bytes = true, nil
 	if r, _, err := recipe.ForPlacement(p.Stored, p.Act, recipe.Exact, p.Place, recipe.MinScale); err == nil && cast.Runs(r, cast.NativeE4M3) {
 		q.Recipe, q.Least = r, recipe.MinScale
-		q.lift()
+		q.lift(math.Inf(1))
 		return &q
 	}
 	if !p.Deferred() || p.Bias > 0 || p.Act != dtype.F16 {
@@ -447,7 +479,7 @@ func (p *Plan) folding() *Plan {
 	first, last := slices.Min(powers), slices.Max(powers)
 	_, greatest, _ := p.span()
 	for q.Raise = act16; q.Raise > 0 && -first-q.Raise <= act16; q.Raise-- {
-		if q.lift(); greatest*math.Ldexp(1, q.Raise) <= p.Act.Max() && q.Lift-last-q.Raise >= 0 {
+		if q.lift(math.Inf(1)); greatest*math.Ldexp(1, q.Raise) <= p.Act.Max() && q.Lift-last-q.Raise >= 0 {
 			q.To = min(q.To, act16-(q.Lift-first-q.Raise)) // for scales times what is left of the first power
 			return &q
 		}
@@ -536,7 +568,7 @@ func (p *Plan) operands(b *build.Builder, rh, back string, rw build.Value, to, r
 
 // castAttrs are what casts of stored codes are told.
 func (p *Plan) castAttrs() (attrs []build.Attr) {
-	if p.Stored.HasNaN() || p.Stored.HasInf() || p.Less || p.Recipe != nil && p.Recipe.Domain.Finite {
+	if p.Stored.HasNaN() || p.Stored.HasInf() || p.Less || p.Recipe.Domain.Finite {
 		attrs = append(attrs, build.Domain("finite"))
 	}
 	if p.Least > recipe.MinScale {
@@ -572,7 +604,7 @@ func (p *Plan) scales() int {
 func (p *Plan) Outputs() int { return 16 * p.Tiles }
 
 // Deferred reports whether the cast leaves powers of two to the scales.
-func (p *Plan) Deferred() bool { return p.Recipe != nil && p.Recipe.Mode == recipe.Deferred }
+func (p *Plan) Deferred() bool { return p.Recipe.Mode == recipe.Deferred }
 
 // Groups is how many scales an output has in the tensors of a layer with k inputs.
 func (p *Plan) Groups(k int) int {

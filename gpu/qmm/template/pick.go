@@ -188,12 +188,6 @@ func corner(limits ...float64) float64 {
 
 // perElement is how many instructions a cast takes for each element.
 func (p *Plan) perElement() float64 {
-	switch {
-	case p.Via != nil:
-		return p.Via.Cost().PerElement() + 0.5 // one to round two bf16; products that take them apart go on beside
-	case p.Recipe == nil:
-		return 4 // cast one by one
-	}
 	return p.Recipe.Cost().PerElement()
 }
 

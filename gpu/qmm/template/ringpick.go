@@ -47,8 +47,6 @@ func (p *Plan) ringRegisters(s Schedule) int {
 		n += 10 + 4*tiles
 	case p.Zero && p.Less:
 		n += 4 * tiles
-	case p.Via != nil:
-		n += 20
 	}
 	if p.scales() > 1 && !p.Folds {
 		n += 10 + tiles*(2+p.scales())

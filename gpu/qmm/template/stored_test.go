@@ -25,18 +25,16 @@ func TestStored(t *testing.T) {
 		dtype.I7:     "i7 − 0, 2 tiles",
 		dtype.F7E1M5: "i7 − 0, 2 tiles",
 		dtype.F7E4M2: "f7e4m2 − 0, 2 tiles",
-		dtype.F7E6M0: "f7e6m0 − 0, 2 tiles, through bf16",
+		dtype.F7E6M0: "f7e5m1 − 0, 2 tiles",
 		dtype.I8:     "i8 − 0, 1 tiles",
-		dtype.F8E7M0: "f8e7m0 − 0, 1 tiles, through bf16",
+		dtype.F8E6M1: "f8e5m2 − 0, 1 tiles",
+		dtype.F8E7M0: "f8e5m2 − 0, 1 tiles",
 	} {
 		p, err := PlanOf(Form{Weight: weight, Act: dtype.F16, Scale: dtype.F16, Group: 128})
 		if err != nil {
 			t.Fatal(err)
 		}
 		got := fmt.Sprintf("%s − %d, %d tiles", p.Stored, p.Bias, p.Tiles)
-		if p.Via != nil {
-			got += ", through bf16"
-		}
 		if p.LessBias {
 			got += ", off codes"
 		}
