@@ -327,12 +327,11 @@ const searchTime = 3
 
 // ofWidth is how much longer than the fastest type of its width, as f16, a type may take, and
 // slowly are those that take more: each pair of i2 takes a subtraction, or one row a shift and sums of x, and hardly anything hides
-// that; three instructions make f16 of each pair of f7e6m0 (DECODE.md, "Types of a width").
+// that (DECODE.md, "Types of a width").
 const ofWidth = 1.10
 
 var slowly = map[string]float64{
 	"i2 gate_up × 16": 1.15, "i2 o × 1": 1.2, "i2 qkv × 1": 1.11, "i2 qkv × 16": 1.12,
-	"f7e6m0 o × 16": 1.11, "f8e7m0 o × 16": 1.11,
 }
 
 // beyondRead are products of one row that take longer than they are to, in µs more than the read kernel, or times as long: all others of
@@ -341,21 +340,21 @@ var slowly = map[string]float64{
 var beyondRead = map[string]float64{
 	"i2 down": 1.26,
 	"u2 o":    1.6, "i2 o": 2.7, "i3 o": 2.1, "f3e1m1 o": 2, "f3e2m0 o": 1.9,
-	"u2 qkv": 2.4, "u3 qkv": 1.8, "i2 qkv": 3.2, "i3 qkv": 2.4, "f3e1m1 qkv": 2.2, "f3e2m0 qkv": 2.1, "i5 qkv": 2.3, "f5e1m3 qkv": 2.3, "f7e6m0 qkv": 1.8,
+	"u2 qkv": 2.4, "u3 qkv": 1.8, "i2 qkv": 3.2, "i3 qkv": 2.4, "f3e1m1 qkv": 2.2, "f3e2m0 qkv": 2.1, "i5 qkv": 2.3, "f5e1m3 qkv": 2.3,
 }
 
 // changed is of how many rows of [TestWidthsRecord] products may take another schedule, or have another program, than the run had: some 2%.
 const changed = 8
 
 // TestWidthsRecord holds types to the fastest of their width, and one row of x to the read kernel: what is taken unasked, in all layers, with
-// one row and with sixteen, of one run.
+// one row and with sixteen, of one run for each width.
 func TestWidthsRecord(t *testing.T) {
 	sizes := map[string][2]int{"gate_up": {57344, 8192}, "down": {8192, 28672}, "qkv": {10240, 8192}, "o": {8192, 8192}}
 	type key struct {
 		layer   string
 		bits, m int
 	}
-	us, runs := map[key]map[string]float64{}, map[string]bool{}
+	us, runs := map[key]map[string]float64{}, map[int]string{}
 	stale, slower, more := 0, maps.Clone(slowly), maps.Clone(beyondRead)
 	for _, r := range record.Read[Row](t, "types_of_width.json") {
 		l, err := r.Linear()
@@ -378,7 +377,13 @@ func TestWidthsRecord(t *testing.T) {
 		if us[k][r.Weight] > 0 {
 			t.Errorf("%s: twice", name)
 		}
-		us[k][r.Weight], runs[r.GPU+" "+r.Commit+" "+r.Binary] = r.ChosenUs, true
+		us[k][r.Weight] = r.ChosenUs
+		switch run := r.GPU + " " + r.Commit + " " + r.Binary; runs[bits] {
+		case "", run:
+			runs[bits] = run
+		default:
+			t.Errorf("%s: of %s, others of its width of %s: times of several runs are not compared", name, run, runs[bits])
+		}
 		chosen, err := l.Choose(r.M)
 		if err != nil {
 			t.Fatal(err)
@@ -399,8 +404,8 @@ func TestWidthsRecord(t *testing.T) {
 			t.Errorf("%s: %.2f µs, the read kernel %.2f: %.2f beyond it; at most %.2f, or else %.2f (beyondRead)", name, r.ChosenUs, r.ReadUs, beyond, limit, but)
 		}
 	}
-	if len(runs) != 1 || stale > changed {
-		t.Errorf("rows of %d GPUs, commits or binaries, of which programs or schedules of %d changed since: times of several runs are not compared, and few may change", len(runs), stale)
+	if stale > changed {
+		t.Errorf("programs or schedules of %d rows changed since: few may", stale)
 	}
 	for layer := range sizes {
 		for _, m := range []int{1, 16} {

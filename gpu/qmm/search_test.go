@@ -578,7 +578,7 @@ func TestDear(t *testing.T) {
 		return template.Schedule{Rows: 16, Depth: 1, Warps: warps, Sides: sides, Splits: 1, PDL: true, Stages: 4, Blocks: 132}
 	}
 	var rows []Row
-	for i, w := range []string{"u2", "u2 zero", "u8", "f8e6m1", "f7e6m0", "i8", "i4", "u8 zero=any", "u4", "f4e3m0"} {
+	for i, w := range []string{"u2", "u2 zero", "u8", "i8", "i4", "u8 zero=any", "u4", "f4e3m0"} {
 		of, zero, _ := strings.Cut(w, " ")
 		r := Row{Weight: of, Zero: zero != "", AnyZero: zero == "zero=any", Act: "f16", Scale: "f16", Group: 128, M: 16, N: 57344, K: 8192, Schedule: stay(4<<(i%2), 1)}
 		if w == "u4" {
@@ -608,8 +608,8 @@ func TestDear(t *testing.T) {
 		m         int
 		own, then int // warps of the schedule of each table; 0 is none
 	}{
-		{"u2", 16, 4, 4}, {"i2", 16, 4, 4}, {"u2 zero", 16, 8, 4}, {"u8", 16, 4, 4}, {"f8e4m3", 16, 4, 4}, {"f8e6m1", 16, 8, 4}, {"f8e7m0", 16, 8, 4},
-		{"u7", 16, 0, 0}, {"f7e5m1", 16, 0, 0}, {"f7e6m0", 16, 4, 0}, {"f7e6m0", 1, 0, 0},
+		{"u2", 16, 4, 4}, {"i2", 16, 4, 4}, {"u2 zero", 16, 8, 4}, {"u8", 16, 4, 4}, {"f8e4m3", 16, 4, 4}, {"f8e6m1", 16, 4, 4}, {"f8e7m0", 16, 4, 4},
+		{"u7", 16, 0, 0}, {"f7e5m1", 16, 0, 0}, {"f7e6m0", 16, 0, 0},
 		{"i8", 16, 8, 4}, {"f8e1m6", 16, 8, 4}, {"i4", 16, 4, 8}, {"u4", 16, 8, 8}, {"f4e2m1", 16, 16, 8}, {"f4e1m2", 16, 8, 8}, {"f8e3m4", 16, 4, 4}, {"u8 zero=any", 16, 8, 4}, {"u8 zero", 16, 4, 4},
 	} {
 		l := kind(t, c.text, 57344, 8192)
@@ -633,7 +633,7 @@ func TestDear(t *testing.T) {
 		text string
 		m    int
 		own  bool
-	}{{"u2", 16, true}, {"u2 zero", 16, true}, {"i2", 16, true}, {"u2", 1, true}, {"i2", 1, true}, {"u8", 16, true}, {"f8e6m1", 16, true}, {"f8e7m0", 16, false}, {"i8", 16, true}, {"u8 zero", 16, true}, {"u8 zero=any", 16, true}} {
+	}{{"u2", 16, true}, {"u2 zero", 16, true}, {"i2", 16, true}, {"u2", 1, true}, {"i2", 1, true}, {"u8", 16, true}, {"f8e6m1", 16, false}, {"f8e7m0", 16, false}, {"i8", 16, true}, {"u8 zero", 16, true}, {"u8 zero=any", 16, true}} {
 		s, err := kind(t, c.text, 57344, 8192).Problem(c.m)
 		if err != nil || problems[s] == c.own {
 			t.Errorf("%s, %d rows: %q, %v: its own %v", c.text, c.m, s, err, !problems[s])
