@@ -481,8 +481,9 @@ func (l Linear) checkOrder(order *array.Array) error {
 
 // unheld are the codes of numbers with which no program multiplies ([template.Form.Holds]). Programs take any number for them.
 func (l Linear) unheld() (codes []uint64) {
+	f := l.Form()
 	for code := range uint64(1) << l.WeightType.Bits() {
-		if !l.Form().Holds(l.WeightType.Decode(code)) {
+		if !f.Holds(l.WeightType.Decode(code)) {
 			codes = append(codes, code)
 		}
 	}
