@@ -25,6 +25,7 @@ import (
 
 	"github.com/traefik/yaegi/interp"
 	"github.com/traefik/yaegi/stdlib"
+	"github.com/traefik/yaegi/stdlib/syscall"
 	"github.com/traefik/yaegi/stdlib/unrestricted"
 
 	"github.com/tilus-lab/tilus-lab/kernel/debugger"
@@ -123,12 +124,14 @@ func New(hooks Hooks, symbols map[string]map[string]reflect.Value, pre []string)
 			all[k] = v
 		}
 	}
-	for k, v := range unrestricted.Symbols {
-		m := clone(all[k])
-		for n, x := range v {
-			m[n] = x
+	for _, more := range []tables{syscall.Symbols, unrestricted.Symbols, newer} {
+		for k, v := range more {
+			m := clone(all[k])
+			for n, x := range v {
+				m[n] = x
+			}
+			all[k] = m
 		}
-		all[k] = m
 	}
 	for k, v := range symbols {
 		all[k] = v

@@ -312,6 +312,7 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"PrintLine":    like(func(a ...any) { fmt.Fprintln(stderr, a...) }, fmt.Println),
 			"Result":       result,
 		},
+		genericPath + "/generic": instances,
 		"fmt/fmt": {
 			"Print":    like(func(a ...any) (int, error) { return fmt.Fprint(stdout, a...) }, fmt.Print),
 			"Printf":   like(func(f string, a ...any) (int, error) { return fmt.Fprintf(stdout, f, a...) }, fmt.Printf),

@@ -208,11 +208,34 @@ func (m *imports) typ(rt reflect.Type) types.Type {
 	if rt == errorType {
 		return types.Universe.Lookup("error").Type()
 	}
+	if t := m.sequence(rt); t != nil {
+		m.types[rt] = t
+		return t
+	}
 	if rt.Name() != "" && rt.PkgPath() != "" {
 		return m.named(rt)
 	}
 	t := m.literal(rt)
 	m.types[rt] = t
+	return t
+}
+
+// sequence is the instance of iter.Seq or iter.Seq2 that a reflect type is, nil for others. Cells have package iter as source, so that they
+// can have instances that the library has not.
+func (m *imports) sequence(rt reflect.Type) types.Type {
+	name, _, ok := strings.Cut(rt.Name(), "[")
+	if !ok || rt.PkgPath() != "iter" || !m.source["iter"] {
+		return nil
+	}
+	var args []types.Type
+	yield := rt.In(0)
+	for i := range yield.NumIn() {
+		args = append(args, m.typ(yield.In(i)))
+	}
+	t, err := types.Instantiate(nil, m.pkgs["iter"].Scope().Lookup(name).Type(), args, false)
+	if err != nil {
+		return nil
+	}
 	return t
 }
 

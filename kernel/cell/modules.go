@@ -79,11 +79,7 @@ func (e *Engine) addPackage(p SourcePackage) error {
 	for _, f := range files {
 		e.takeSource(p.ImportPath, f, info)
 	}
-	for _, in := range info.InitOrder {
-		for _, v := range in.Lhs {
-			e.inits[v] = &initializer{in, info}
-		}
-	}
+	e.takeInits(info)
 	return nil
 }
 
@@ -91,6 +87,15 @@ func (e *Engine) addPackage(p SourcePackage) error {
 type initializer struct {
 	*types.Initializer
 	info *types.Info
+}
+
+// takeInits notes how variables of a package get their values.
+func (e *Engine) takeInits(info *types.Info) {
+	for _, in := range info.InitOrder {
+		for _, v := range in.Lhs {
+			e.inits[v] = &initializer{in, info}
+		}
+	}
 }
 
 // sourceVar prints a variable of a package given as source the first time that a cell uses it.

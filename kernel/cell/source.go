@@ -1,16 +1,20 @@
 package cell
 
 import (
+	"crypto/hkdf"
+	"crypto/pbkdf2"
 	"embed"
 	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/types"
+	"hash"
+	"hash/maphash"
+	"reflect"
 	"strings"
 )
 
-// Generic packages cannot be called through reflection, so slices, maps, cmp and iter come as source: gen prints the instances
-// that a cell needs.
+// Generic functions cannot be called through reflection, so they come as source: gen prints the instances that a cell needs.
 //
 //go:embed generic/*.go.txt generic/more/*.go.txt
 var genericFiles embed.FS
@@ -18,8 +22,8 @@ var genericFiles embed.FS
 // addSources checks the packages that are given as source. Order matters: later ones import earlier ones. What stands in generic/more
 // adds to packages of the library.
 func (e *Engine) addSources() error {
-	for _, path := range []string{"cmp", "iter", "slices", "maps"} {
-		pkg, err := e.addSource(path, path, "generic/"+path)
+	for _, path := range []string{"cmp", "iter", "slices", "maps", "unique", "crypto/hkdf", "crypto/pbkdf2"} {
+		pkg, err := e.addSource(path, path, "generic/"+strings.ReplaceAll(path, "/", "_"))
 		if err != nil {
 			return err
 		}
@@ -27,7 +31,7 @@ func (e *Engine) addSources() error {
 		e.imp.filled[path] = true
 		delete(e.imp.keys, path)
 	}
-	for _, path := range []string{"bytes", "errors", "math/rand/v2", "reflect", "strings", "sync", "sync/atomic"} {
+	for _, path := range []string{"errors", "hash/maphash", "math/rand/v2", "reflect", "sync", "sync/atomic"} {
 		pkg, err := e.addSource(path, "more/"+path, "generic/more/"+strings.ReplaceAll(path, "/", "_"))
 		if err != nil {
 			return err
@@ -43,6 +47,18 @@ func (e *Engine) addSources() error {
 		}
 	}
 	return nil
+}
+
+// genericPath is the import path under which source finds the library's instances that do its work.
+const genericPath = hostPath + "/generic"
+
+var instances = map[string]reflect.Value{
+	"Hash":        reflect.ValueOf(maphash.Comparable[any]),
+	"WriteHash":   reflect.ValueOf(maphash.WriteComparable[any]),
+	"HKDFExpand":  reflect.ValueOf(hkdf.Expand[hash.Hash]),
+	"HKDFExtract": reflect.ValueOf(hkdf.Extract[hash.Hash]),
+	"HKDFKey":     reflect.ValueOf(hkdf.Key[hash.Hash]),
+	"PBKDF2":      reflect.ValueOf(pbkdf2.Key[hash.Hash]),
 }
 
 // addSource checks one file as the package of that path.
@@ -63,5 +79,6 @@ func (e *Engine) addSource(name, path, file string) (*types.Package, error) {
 	}
 	e.imp.source[path] = true
 	e.takeSource(path, f, info)
+	e.takeInits(info)
 	return pkg, nil
 }

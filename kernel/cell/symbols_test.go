@@ -10,6 +10,7 @@ import (
 	"os/exec"
 	"path"
 	"reflect"
+	"slices"
 	"strings"
 	"testing"
 )
@@ -54,6 +55,76 @@ func TestSymbolsAreFresh(t *testing.T) {
 		for n := range tab {
 			if !strings.HasPrefix(n, "_") && p.Scope().Lookup(n) == nil {
 				t.Errorf("%s.%s is gone: run go generate ./kernel/cell", p.Name(), n)
+			}
+		}
+	}
+}
+
+// notInCells are the names of the standard library that cells do not have, by package ("" for all of it), with the reason.
+var notInCells = map[string]map[string]string{
+	"crypto/mlkem/mlkemtest": {"": "for tests"},
+	"database/sql":           {"Null": "the library would not see methods of a type that is given as source"},
+	"embed":                  {"": "a directive of the compiler"},
+	"plugin":                 {"": "needs C"},
+	"runtime":                {"AddCleanup": "the interpreter keeps values alive"},
+	"runtime/cgo":            {"": "needs C"},
+	"runtime/race":           {"": "has no names"},
+	"runtime/coverage":       {"": "for instrumented programs"},
+	"structs":                {"": "marks for the compiler"},
+	"testing/cryptotest":     {"": "for tests"},
+	"testing/synctest":       {"": "for tests"},
+	"time/tzdata":            {"": "has no names"},
+	"unsafe":                 {"": "the interpreter's memory is not Go's"},
+	"weak":                   {"": "the interpreter keeps values alive"},
+}
+
+// Cells have the standard library of the Go version that go.mod names.
+func TestStandardLibrary(t *testing.T) {
+	if testing.Short() {
+		t.Skip("loads the library")
+	}
+	if _, err := exec.LookPath("go"); err != nil {
+		t.Skip("no Go toolchain")
+	}
+	if v, err := exec.Command("go", "env", "GOVERSION").Output(); err != nil || !strings.HasPrefix(string(v), "go1.26") {
+		t.Skipf("the tables are of Go 1.26, the toolchain is %s", v)
+	}
+	out, err := exec.Command("go", "list", "-export", "-f", "{{.ImportPath}} {{.Export}}", "std").Output()
+	if err != nil {
+		t.Fatalf("go list: %v", err)
+	}
+	files := map[string]string{}
+	for l := range strings.Lines(string(out)) {
+		p, file, _ := strings.Cut(strings.TrimSpace(l), " ")
+		files[p] = file
+	}
+	imp := importer.ForCompiler(token.NewFileSet(), "gc", func(p string) (io.ReadCloser, error) { return os.Open(files[p]) })
+	cells := newBench(t).imp
+	for p := range files {
+		if p == "syscall" || p == "" {
+			continue // another on each system
+		}
+		if strings.HasPrefix(p, "vendor/") || slices.Contains(strings.Split(p, "/"), "internal") {
+			continue
+		}
+		not := notInCells[p]
+		have, err := cells.Import(p)
+		if err != nil {
+			if not[""] == "" {
+				t.Errorf("cells cannot import %s: run go generate ./kernel/cell, or see source.go if it is generic", p)
+			}
+			continue
+		}
+		if not[""] != "" {
+			t.Errorf("cells can import %s, which is listed as absent", p)
+		}
+		want, err := imp.Import(p)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, n := range want.Scope().Names() {
+			if o := want.Scope().Lookup(n); o.Exported() && (have.Scope().Lookup(n) == nil) != (not[n] != "") {
+				t.Errorf("%s.%s: cells have it: %t, listed as absent: %t; names that are not generic come from go generate ./kernel/cell", p, n, have.Scope().Lookup(n) != nil, not[n] != "")
 			}
 		}
 	}
