@@ -115,8 +115,18 @@ func isComposite(x ast.Expr) bool {
 	return ok
 }
 
+// convertsLiteral tells whether an expression converts a function literal.
+func (g *gen) convertsLiteral(x ast.Expr) bool {
+	c, ok := unparen(x).(*ast.CallExpr)
+	if !ok || len(c.Args) != 1 || !g.info.Types[unparen(c.Fun)].IsType() {
+		return false
+	}
+	_, lit := unparen(c.Args[0]).(*ast.FuncLit)
+	return lit || g.convertsLiteral(c.Args[0])
+}
+
 // stepwise tells whether the values of a parallel assignment must be apart from its places: the interpreter loses values beside
-// composite literals, interfaces and elements of maps.
+// composite literals, interfaces and elements of maps, and does not take converted function literals.
 func (g *gen) stepwise(s *ast.AssignStmt) bool {
 	for i, l := range s.Lhs {
 		if x, ok := unparen(l).(*ast.IndexExpr); ok {
@@ -124,7 +134,7 @@ func (g *gen) stepwise(s *ast.AssignStmt) bool {
 				return true
 			}
 		}
-		if id, ok := l.(*ast.Ident); (!ok || id.Name != "_") && types.IsInterface(g.typeOf(l)) || types.IsInterface(g.typeOf(s.Rhs[i])) || isComposite(s.Rhs[i]) {
+		if id, ok := l.(*ast.Ident); (!ok || id.Name != "_") && types.IsInterface(g.typeOf(l)) || types.IsInterface(g.typeOf(s.Rhs[i])) || isComposite(s.Rhs[i]) || g.convertsLiteral(s.Rhs[i]) {
 			return true
 		}
 	}

@@ -51,7 +51,7 @@ func asRuntime(v any) any {
 		return &runtimeError{"runtime error: makeslice: cap out of range"}
 	case strings.HasPrefix(text, "reflect") && strings.Contains(text, "nil map"):
 		return &runtimeError{"assignment to entry in nil map"}
-	case strings.HasPrefix(text, "reflect") && strings.Contains(text, "zero Value"):
+	case strings.HasPrefix(text, "reflect") && (strings.Contains(text, "zero Value") || strings.Contains(text, "nil interface value")):
 		return &runtimeError{"runtime error: invalid memory address or nil pointer dereference"}
 	}
 	if _, conv, ok := strings.Cut(text, "interface conversion: "); ok {
