@@ -43,7 +43,7 @@ func (b Box) Format(f fmt.State, verb rune) {
 		fmt.Fprintf(f, fmt.FormatString(f, verb), b.v)
 		return
 	}
-	print(f, verb, b)
+	print(b.h, f, verb, b)
 }
 
 // words calls the text method. As in the library, a nil pointer whose method fails prints as nil.
@@ -346,22 +346,7 @@ func (h *host) typeName(v any) string {
 	if b, ok := v.(Box); ok {
 		return b.kind().name
 	}
-	t := reflect.TypeOf(v)
-	star := ""
-	if t != nil && t.Kind() == reflect.Pointer {
-		star, t = "*", t.Elem()
-	}
-	if t != nil && t.Kind() == reflect.Struct && t.NumField() > 0 {
-		if name := t.Field(0).Tag.Get("cell"); name != "" {
-			h.e.mu.RLock()
-			if s, ok := h.e.shown[name]; ok {
-				name = s
-			}
-			h.e.mu.RUnlock()
-			return star + "main." + name
-		}
-	}
-	return fmt.Sprintf("%T", v)
+	return typeText(reflect.TypeOf(v))
 }
 
 // deepEqual is reflect.DeepEqual for values that may hold boxes.

@@ -299,7 +299,7 @@ func part(out debugger.Var, v reflect.Value, t types.Type) debugger.Var {
 	if t != nil {
 		out.Type = goType(t)
 	} else if v.IsValid() {
-		out.Type = v.Type().String()
+		out.Type = typeText(v.Type())
 	}
 	if v.IsValid() {
 		in := bare(v)
@@ -413,16 +413,6 @@ func parts(v reflect.Value, t types.Type) func() []debugger.Var {
 	}
 	return nil
 }
-
-// fieldName is the name of a field as the cell has it: the interpreter gives those that are not exported a letter in front.
-func fieldName(f reflect.StructField) string {
-	if unexported(f) {
-		return strings.TrimPrefix(f.Name, "X")
-	}
-	return f.Name
-}
-
-func unexported(f reflect.StructField) bool { return strings.HasPrefix(string(f.Tag), hiddenTag) }
 
 // eval evaluates an expression with the variables that a call's statement sees, on the goroutine of the call.
 func (c *Calling) eval(expr string) (debugger.Var, error) {

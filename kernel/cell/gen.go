@@ -145,7 +145,7 @@ func (g *gen) typ(t types.Type) string {
 	case *types.Signature:
 		return "func" + g.sig(t, nil)
 	case *types.Struct:
-		return g.structType(t, "")
+		return g.structType(t, mark{})
 	case *types.Interface:
 		if t.NumMethods() == 0 && t.NumEmbeddeds() == 0 {
 			return "interface{}"
@@ -162,10 +162,8 @@ func (g *gen) typ(t types.Type) string {
 	return "interface{}"
 }
 
-// hiddenTag is that of fields that the cell does not export.
-const hiddenTag = `json:"-" xml:"-"`
-
-func (g *gen) structType(t *types.Struct, tag string) string {
+// structType prints a struct; first marks what it is the type of.
+func (g *gen) structType(t *types.Struct, first mark) string {
 	var b strings.Builder
 	b.WriteString("struct { ")
 	for i := range t.NumFields() {
@@ -174,14 +172,11 @@ func (g *gen) structType(t *types.Struct, tag string) string {
 			b.WriteString(f.Name() + " ")
 		}
 		b.WriteString(g.typ(f.Type()))
-		ft := t.Tag(i)
-		if !f.Exported() && f.Name() != "_" {
-			// The interpreter exports all fields, so encoders must be told to leave these alone.
-			ft = hiddenTag
+		m := mark{hidden: !f.Exported() && f.Name() != "_", embeds: f.Embedded()}
+		if i == 0 {
+			m.printed, m.name, m.lossy = first.printed, first.name, first.lossy
 		}
-		if i == 0 && tag != "" {
-			ft = strings.TrimSpace(ft + " cell:" + strconv.Quote(tag))
-		}
+		ft := m.tag(t.Tag(i))
 		if ft != "" {
 			b.WriteString(" " + strconv.Quote(ft))
 		}
@@ -274,7 +269,7 @@ func (g *gen) named(t *types.Named) string {
 	under := t.Underlying()
 	var text string
 	if st, ok := g.subst(under).(*types.Struct); ok {
-		text = g.structType(st, name)
+		text = g.structType(st, mark{printed: name, name: mainName(t), lossy: g.lossy(t, map[types.Type]bool{})})
 	} else {
 		text = g.typ(under)
 	}

@@ -135,6 +135,9 @@ func (g *gen) boxed(s string, t types.Type) string {
 	if !g.boxes(t) {
 		return s
 	}
+	if in := g.lossy(t, map[types.Type]bool{}); in != "" {
+		g.e.host.lossy.Store(g.typ(t), in)
+	}
 	kind := "box"
 	if g.hidesAt(t) {
 		kind = "boxshown" // a later cell may give what is inside a method
@@ -683,7 +686,7 @@ func (g *gen) showStruct(at ast.Expr, amp string, u *types.Struct) string {
 		}
 		tag := ""
 		if !f.Exported() {
-			tag = " " + strconv.Quote(hiddenTag)
+			tag = " " + strconv.Quote(mark{hidden: true}.tag(""))
 		}
 		fmt.Fprintf(&fields, "%s %s%s; ", f.Name(), ty, tag)
 		fmt.Fprintf(&vals, "%s: %s, ", f.Name(), s)

@@ -288,8 +288,12 @@ func (g *gen) selector(e *ast.SelectorExpr) string {
 		}
 		return "func" + g.sig(stripNames(s), func(_ *types.Var, i int) string { return fmt.Sprintf("a%d", i) }) + " { " + ret + "a0." + e.Sel.Name + args + " }"
 	case types.MethodVal:
+		called := g.calling == e // owner may print other calls
 		s, t := g.owner(e, sel)
-		if g.calling != e {
+		if !called && g.mirror(e) != "" {
+			g.refuse(e, "Cell.E1", "write a function that calls it", "cells cannot use this method of package reflect as a value")
+		}
+		if !called {
 			return g.bound(e, s, t, sel)
 		}
 		return s + "." + e.Sel.Name
@@ -484,6 +488,9 @@ func (g *gen) call(e *ast.CallExpr) string {
 		}
 	}
 	sig, _ := g.typeOf(fun).Underlying().(*types.Signature)
+	if s := g.mirrored(e, fun); s != "" {
+		return s
+	}
 	var f string
 	if sel, ok := fun.(*ast.SelectorExpr); ok {
 		g.calling = sel
@@ -493,8 +500,8 @@ func (g *gen) call(e *ast.CallExpr) string {
 	} else {
 		f = g.operand(fun)
 	}
-	if err := g.special(e, fun); err != "" {
-		return err
+	if s := g.special(e, fun); s != "" {
+		return s
 	}
 	if tu, ok := g.tupleArg(e); ok && sig != nil {
 		if _, _, ok := prints(g.callee(e.Fun)); !ok {
@@ -638,6 +645,14 @@ func (g *gen) toHost(call *ast.CallExpr, a ast.Expr, sig *types.Signature, i int
 			return s // it prints what is in a box
 		case "container/heap", "container/list", "container/ring", "context", "sync", "sync/atomic":
 			return g.boxed(s, types.Default(t)) // they give it back
+		case "reflect":
+			if name := g.callee(call.Fun).Name(); name != "TypeOf" && name != "ValueOf" {
+				break
+			}
+			if types.IsInterface(t) {
+				return g.host() + ".Mirrored(" + g.boxed(s, t) + ")"
+			}
+			g.reflects(a, t)
 		}
 		return g.unboxed(s, t)
 	}

@@ -36,6 +36,7 @@ type host struct {
 	running sync.Map                   // goroutine → *Defers that runs its functions
 	armed   sync.Map                   // goroutines that are about to call a deferred function
 	kinds   sync.Map                   // printed type → boxKind
+	lossy   sync.Map                   // printed type → what in it reflection cannot see
 	boxers  sync.Map                   // printed type → func(any) any that puts a value into a box
 	riches  sync.Map                   // printed type → func(any) any that gives a value the methods by which it shows itself
 
@@ -129,7 +130,7 @@ func (h *host) result(vals []any) {
 		}
 		vals, ts = vals[:n], ts[:n]
 	}
-	h.e.hooks.Result(h.cell(), prettyAll(vals), ts)
+	h.e.hooks.Result(h.cell(), h.prettyAll(vals), ts)
 }
 
 // Defers are the deferred calls of one function call. The interpreter evaluates deferred arguments late, so they are kept here.
@@ -246,6 +247,7 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"Called":    reflect.ValueOf(h.called),
 			"Calling":   reflect.ValueOf((*Calling)(nil)),
 			"Given":     given,
+			"Mirrored":  reflect.ValueOf(h.given),
 			"NewDefers": reflect.ValueOf(func() *Defers { return &Defers{h: h} }),
 			"Defers":    reflect.ValueOf((*Defers)(nil)),
 			"Arm":       reflect.ValueOf(func() { h.armed.Store(goid(), true) }),
@@ -274,8 +276,8 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"Bare":        reflect.ValueOf(bareFor),
 			"Boxer":       reflect.ValueOf(func(id string, f func(any) any) { h.boxers.Store(id, f) }),
 			"Rebox":       reflect.ValueOf(h.rebox),
-			"Pretty":      reflect.ValueOf(prettied),
-			"PrettyAll":   reflect.ValueOf(prettyAll),
+			"Pretty":      reflect.ValueOf(h.prettied),
+			"PrettyAll":   reflect.ValueOf(h.prettyAll),
 			"Method":      reflect.ValueOf(method),
 			"Rich":        reflect.ValueOf(func(id string, f func(any) any) { h.riches.Store(id, f) }),
 			"AsRich":      asRich,
@@ -322,7 +324,7 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"Fprintf":  like(func(w io.Writer, f string, a ...any) (int, error) { return fmt.Fprintf(to(w), f, a...) }, fmt.Fprintf),
 			"Fprintln": like(func(w io.Writer, a ...any) (int, error) { return fmt.Fprintln(to(w), a...) }, fmt.Fprintln),
 		},
-		"reflect/reflect": {"DeepEqual": reflect.ValueOf(deepEqual)},
+		"reflect/reflect": {"DeepEqual": reflect.ValueOf(deepEqual), "VisibleFields": reflect.ValueOf(visible)},
 		"time/time":       {"Sleep": reflect.ValueOf(h.sleep)},
 		"os/os": {
 			"Exit": reflect.ValueOf(exit),
@@ -340,6 +342,11 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"New":       reflect.ValueOf(func(w io.Writer, p string, f int) *log.Logger { return log.New(to(w), p, f) }),
 		},
 	}
+	mirror := map[string]reflect.Value{}
+	for name, f := range h.mirrors() {
+		mirror[name] = reflect.ValueOf(f)
+	}
+	t[mirrorPath+"/mirror"] = mirror
 	if in := h.e.hooks.Stdin; in != nil {
 		t["fmt/fmt"]["Scan"] = reflect.ValueOf(func(a ...any) (int, error) { return fmt.Fscan(in, a...) })
 		t["fmt/fmt"]["Scanln"] = reflect.ValueOf(func(a ...any) (int, error) { return fmt.Fscanln(in, a...) })

@@ -18,24 +18,34 @@ import (
 // library could call. So the library would print names, values and texts that Go does not: such values are printed here.
 
 // pretty is a value that prints as Go prints the cell's.
-type pretty struct{ v any }
+type pretty struct {
+	h *host
+	v any
+}
 
 // Format prints the value.
-func (p pretty) Format(f fmt.State, verb rune) { print(f, verb, p.v) }
+func (p pretty) Format(f fmt.State, verb rune) { print(p.h, f, verb, p.v) }
 
 // prettied gives a value for a function that prints it.
-func prettied(x any) any {
-	switch x.(type) {
+func (h *host) prettied(x any) any {
+	switch x := x.(type) {
 	case nil, Box, *boxError, boxError, display.Data:
+		return x
+	case reflect.Type:
+		return typeText(x)
+	case reflect.Value:
+		if x.IsValid() && (rough(x.Type()) || marked(x.Type())) {
+			return pretty{h, x}
+		}
 		return x
 	}
 	if rough(reflect.TypeOf(x)) && !wrapper(reflect.ValueOf(x)) {
-		return pretty{x}
+		return pretty{h, x}
 	}
 	return x
 }
 
-func prettyAll(xs []any) []any { return each(xs, prettied) }
+func (h *host) prettyAll(xs []any) []any { return each(xs, h.prettied) }
 
 var roughTypes sync.Map // reflect.Type → bool
 
@@ -87,18 +97,24 @@ func printsItself(t reflect.Type) bool {
 
 // printer prints one value for one verb.
 type printer struct {
+	h      *host
 	f      fmt.State
 	verb   rune
 	format string
+	mirror bool // of a reflect.Value: no cell saw which methods it has
 }
 
-func print(f fmt.State, verb rune, x any) {
+func print(h *host, f fmt.State, verb rune, x any) {
 	if f.Flag('#') && verb == 'v' {
 		fmt.Fprintf(f, "%#v", x)
 		return
 	}
-	p := printer{f, verb, fmt.FormatString(f, verb)}
-	p.value(reflect.ValueOf(x), 0, false)
+	v, ok := x.(reflect.Value)
+	p := printer{h, f, verb, fmt.FormatString(f, verb), ok}
+	if !ok {
+		v = reflect.ValueOf(x)
+	}
+	p.value(v, 0, false)
 }
 
 func (p *printer) text(s string) { io.WriteString(p.f, s) }
@@ -117,6 +133,10 @@ func (p *printer) value(v reflect.Value, depth int, hidden bool) {
 		return
 	}
 	if v.CanInterface() {
+		if t, ok := v.Interface().(reflect.Type); ok {
+			p.text(typeText(t))
+			return
+		}
 		switch b := inside(v.Interface()).(type) {
 		case Box:
 			p.box(b, depth, hidden)
@@ -132,7 +152,13 @@ func (p *printer) value(v reflect.Value, depth int, hidden bool) {
 			p.value(v.Field(0), depth, hidden)
 			return
 		}
-		if !hidden && (printsItself(v.Type()) || !rough(v.Type())) && (depth == 0 || v.Kind() != reflect.Pointer || printsItself(v.Type())) {
+		if b, ok := p.h.boxed(v).(Box); ok && !hidden {
+			if k := b.kind(); k.text != nil && strings.ContainsRune("vsqxX", p.verb) {
+				p.box(b, depth, hidden)
+				return
+			}
+		}
+		if !hidden && (printsItself(v.Type()) || !rough(v.Type()) && !(p.mirror && marked(v.Type()))) && (depth == 0 || v.Kind() != reflect.Pointer || printsItself(v.Type())) {
 			fmt.Fprintf(p.f, p.format, v.Interface())
 			return
 		}
@@ -315,7 +341,7 @@ func (g *gen) rough(t types.Type, seen map[types.Type]bool) bool {
 		return !types.Identical(t, errorInterface) && (!isEmptyInterface(t) || g.anyCellTypes())
 	}
 	if n, ok := t.(*types.Named); ok && n.Obj().Pkg() != nil && !g.isSource(n.Obj()) {
-		return false
+		return n.Obj().Pkg().Path() == "reflect" && n.Obj().Name() == "Value"
 	}
 	switch u := t.Underlying().(type) {
 	case *types.Pointer:

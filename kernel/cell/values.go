@@ -164,7 +164,7 @@ func short(v reflect.Value) (s string) {
 		s = fmt.Sprintf("%q", s)
 	}
 	if s == "" {
-		s = fmt.Sprint(prettied(v.Interface()))
+		s = fmt.Sprint((*host)(nil).prettied(v.Interface()))
 	}
 	s = strings.Join(strings.Fields(s), " ")
 	if utf8.RuneCountInString(s) > maxShort {
