@@ -67,6 +67,9 @@ func (g *gen) mirror(sel *ast.SelectorExpr) string {
 
 // reflects refuses a type of which package reflect would say what is not so.
 func (g *gen) reflects(at ast.Expr, t types.Type) {
+	if strings.HasPrefix(g.e.fset.File(at.Pos()).Name(), moreSource) {
+		return // the cell's call of it is refused
+	}
 	if in := g.lossy(t, map[types.Type]bool{}); in != "" {
 		g.refuse(at, "Cell.E8", mirrorHelp, "%s", mirrorText(mainName(g.subst(t)), in))
 	}

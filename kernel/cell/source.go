@@ -19,6 +19,9 @@ import (
 //go:embed generic/*.go.txt generic/more/*.go.txt
 var genericFiles embed.FS
 
+// moreSource begins the names of files that add to packages of the library.
+const moreSource = "more/"
+
 // addSources checks the packages that are given as source. Order matters: later ones import earlier ones. What stands in generic/more
 // adds to packages of the library.
 func (e *Engine) addSources() error {
@@ -32,7 +35,7 @@ func (e *Engine) addSources() error {
 		delete(e.imp.keys, path)
 	}
 	for _, path := range []string{"errors", "hash/maphash", "math/rand/v2", "reflect", "sync", "sync/atomic"} {
-		pkg, err := e.addSource(path, "more/"+path, "generic/more/"+strings.ReplaceAll(path, "/", "_"))
+		pkg, err := e.addSource(path, moreSource+path, "generic/"+moreSource+strings.ReplaceAll(path, "/", "_"))
 		if err != nil {
 			return err
 		}
