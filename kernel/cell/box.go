@@ -224,6 +224,10 @@ func (h *host) rebox(id string, x any) any {
 	if id == "" {
 		return v.Field(0).Interface()
 	}
+	if isNilPointer(v) {
+		v = v.Field(0)
+		x = v.Interface()
+	}
 	if v.Kind() == reflect.Pointer {
 		id = "*" + id
 	}
@@ -251,7 +255,7 @@ func back(x any) any {
 	case *boxError:
 		return x.Box
 	}
-	if v := reflect.ValueOf(x); isHolder(v) {
+	if v := reflect.ValueOf(x); isHolder(v) || isNilPointer(v) {
 		return v.Field(0).Interface()
 	}
 	return inside(x)
@@ -269,6 +273,11 @@ func bareFor(x any) any {
 // isHolder tells whether a value is of a type that gen.holder makes.
 func isHolder(v reflect.Value) bool {
 	return v.Kind() == reflect.Struct && v.NumField() == 1 && v.Type().Field(0).Tag == holderTag
+}
+
+// isNilPointer tells whether a value is of a type that gen.nilPointer makes.
+func isNilPointer(v reflect.Value) bool {
+	return v.Kind() == reflect.Struct && v.NumField() == 1 && v.Type().Field(0).Tag == nilTag
 }
 
 // boxError is a cell's value in an error.

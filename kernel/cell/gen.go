@@ -59,7 +59,8 @@ type gen struct {
 	fn   *local
 	cell string
 
-	calling *ast.SelectorExpr // the function of the call being printed
+	calling   *ast.SelectorExpr // the function of the call being printed
+	selecting bool              // what a clause of a select waits for is being printed
 
 	names  map[types.Object]string // where a name is printed differently for a while
 	vars   map[types.Object]string // top-level variables of this cell

@@ -183,7 +183,7 @@ func (g *gen) identify(t *types.Named, name string) {
 // outgrown prints again what says how values are kept and printed, after a type of an earlier cell got a method.
 func (g *gen) outgrown(t *types.Named, name string) {
 	for key := range g.e.typeNames {
-		if kind, _, _ := strings.Cut(key, ":"); kind == "box" || kind == "boxshown" || kind == "show" {
+		if kind, _, _ := strings.Cut(key, ":"); kind == "box" || kind == "boxshown" || kind == "show" || kind == "nil" {
 			delete(g.e.typeNames, key)
 		}
 	}
@@ -438,16 +438,44 @@ func (g *gen) kept(s string, from, to types.Type) string {
 		return s // the library's own, which is copied
 	}
 	return g.between("as", from, to, func(tf, ti string) string {
-		body := "return x"
-		if mine && g.foreign(to) {
-			body = fmt.Sprintf("var ǃi %s = x\nreturn %s.Inlay(ǃi, %s).(%s)", ti, g.host(), g.boxed("x", from), ti)
+		put := func(x, val string) string {
+			if mine && g.foreign(to) {
+				return fmt.Sprintf("var ǃi %s = %s\nreturn %s.Inlay(ǃi, %s).(%s)", ti, x, g.host(), g.boxed(val, from), ti)
+			}
+			return "return " + x
 		}
 		if _, ok := from.Underlying().(*types.Pointer); ok && mine {
-			// The interpreter takes an interface that holds a nil pointer for nil, so none may get there.
-			body = fmt.Sprintf("if x == nil { %s.NilPointer(%q) }\n", g.host(), mainName(from)) + body
+			return fmt.Sprintf("if x == nil { return func(ǃx %s) %s {\n%s }(%[1]s{}) }\n%[4]s", g.nilPointer(from), ti, put("ǃx", "("+tf+")(nil)"), put("x", "x"))
 		}
-		return body
+		return put("x", "x")
 	}) + "(" + s + ")"
+}
+
+// nilTag marks the types that nilPointer makes.
+const nilTag = "nil"
+
+// nilPointer names the type whose values stand for a nil pointer of a cell's type in interfaces with methods: the interpreter takes an
+// interface that holds a nil pointer for nil.
+func (g *gen) nilPointer(p types.Type) string {
+	ty := g.typ(p)
+	name, made := g.once("nil:"+ty, "nil")
+	if !made {
+		return name
+	}
+	fmt.Fprintf(&g.out.types, "type %s struct { V %s %q }\n", name, ty, nilTag)
+	ms := types.NewMethodSet(p)
+	for i := range ms.Len() {
+		sel := ms.At(i)
+		sig := stripNames(g.subst(sel.Type()).(*types.Signature))
+		ret := ""
+		if sig.Results().Len() > 0 {
+			ret = "return "
+		}
+		fmt.Fprintf(&g.out.funcs, "func (ǃr %s) %s%s {\n%sǃr.V.%s%s }\n", name, sel.Obj().Name(),
+			g.sig(sig, func(_ *types.Var, i int) string { return fmt.Sprintf("a%d", i) }), ret, sel.Obj().Name(), g.forwardArgs(sig))
+	}
+	fmt.Fprintf(&g.out.funcs, "func (ǃr %s) ǃid() string { return %q }\n", name, strings.TrimPrefix(ty, "*"))
+	return name
 }
 
 // nameable tells whether a cell can name a type.

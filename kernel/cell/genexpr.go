@@ -46,6 +46,11 @@ func (g *gen) expr(e ast.Expr) string {
 				return "&" + g.expr(c)
 			}
 		}
+		if e.Op == token.ARROW && !g.selecting && g.reboxes(g.typeOf(e)) {
+			// The interpreter fails for nil that is received into one variable.
+			c := g.typeOf(e.X)
+			return g.between("receive", c, g.typeOf(e), func(string, string) string { return "v, ok := <-x\n_ = ok\nreturn v" }) + "(" + g.expr(e.X) + ")"
+		}
 		if _, ok := unparen(e.X).(*ast.Ident); ok {
 			// The interpreter puts !(x) beside || and && where the function's first result is.
 			return e.Op.String() + g.expr(unparen(e.X))
@@ -331,7 +336,7 @@ func (g *gen) binary(e *ast.BinaryExpr) string {
 					t, s = ty, y
 				}
 				if types.IsInterface(t) {
-					return not + g.host() + ".IsNil(" + s + ")"
+					return not + g.host() + ".IsNil(" + g.arg(s, t) + ")"
 				}
 			}
 		} else if types.Identical(tx, errorInterface) || types.Identical(ty, errorInterface) {

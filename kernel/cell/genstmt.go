@@ -109,6 +109,14 @@ func (g *gen) stmt(s ast.Stmt) string {
 		if c, ok := g.typeOf(s.Chan).Underlying().(*types.Chan); ok {
 			to = c.Elem()
 		}
+		if g.info.Types[s.Value].IsNil() && g.reboxes(to) {
+			// What comes out of the channel again must be an interface.
+			zero, made := g.once("zero:"+g.typ(to), "zero")
+			if made {
+				fmt.Fprintf(&g.out.funcs, "func %s() (%s) {\nvar x %[2]s\nreturn x }\n", zero, g.typ(to))
+			}
+			return g.operand(s.Chan) + " <- " + zero + "()"
+		}
 		return g.operand(s.Chan) + " <- " + g.conv(s.Value, to)
 	case *ast.GoStmt:
 		return g.closed(s.Call, true)
@@ -957,6 +965,8 @@ func (g *gen) selectStmt(s *ast.SelectStmt) string {
 // comm prints what a clause of a select waits for, and what comes then. Values are received into new variables: the interpreter takes no
 // others, nor any conversion.
 func (g *gen) comm(s ast.Stmt) (comm, then string) {
+	g.selecting = true
+	defer func() { g.selecting = false }()
 	as, ok := s.(*ast.AssignStmt)
 	if !ok {
 		return g.stmt(s), ""

@@ -261,9 +261,6 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 				}
 				return h.recover()
 			}),
-			"NilPointer": reflect.ValueOf(func(name string) {
-				panic(&runtimeError{"cells cannot keep a nil " + name + " in an interface that has methods; return or assign nil itself"})
-			}),
 			"Recover":     reflect.ValueOf(h.recover),
 			"WriteTo":     reflect.ValueOf(func(w io.Writer, s string) (int, error) { return io.WriteString(to(w), s) }),
 			"As":          reflect.ValueOf(h.as),

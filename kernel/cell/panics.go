@@ -22,6 +22,9 @@ type runtimeError struct{ text string }
 func (e *runtimeError) Error() string { return e.text }
 func (e *runtimeError) RuntimeError() {}
 
+// noMethod is what the interpreter says of a call of a method of a nil interface: it looks for methods when it runs.
+var noMethod = regexp.MustCompile(`^\d+:\d+: method not found: `)
+
 // asRuntime gives a panic of the interpreter's the form that Go's run time has. Numbers that the interpreter does not know are left out.
 func asRuntime(v any) any {
 	text := ""
@@ -34,7 +37,7 @@ func asRuntime(v any) any {
 		return v
 	case error:
 		text = v.Error()
-		if !strings.Contains(text, "reflect") && !strings.Contains(text, "interface conversion") {
+		if !strings.Contains(text, "reflect") && !strings.Contains(text, "interface conversion") && !noMethod.MatchString(text) {
 			return v
 		}
 	default:
@@ -51,7 +54,7 @@ func asRuntime(v any) any {
 		return &runtimeError{"runtime error: makeslice: cap out of range"}
 	case strings.HasPrefix(text, "reflect") && strings.Contains(text, "nil map"):
 		return &runtimeError{"assignment to entry in nil map"}
-	case strings.HasPrefix(text, "reflect") && (strings.Contains(text, "zero Value") || strings.Contains(text, "nil interface value")):
+	case noMethod.MatchString(text), strings.HasPrefix(text, "reflect") && (strings.Contains(text, "zero Value") || strings.Contains(text, "nil interface value")):
 		return &runtimeError{"runtime error: invalid memory address or nil pointer dereference"}
 	}
 	if _, conv, ok := strings.Cut(text, "interface conversion: "); ok {

@@ -148,7 +148,7 @@ func (p *printer) value(v reflect.Value, depth int, hidden bool) {
 			p.box(b.Box, depth, hidden)
 			return
 		}
-		if isHolder(v) {
+		if isHolder(v) || isNilPointer(v) {
 			p.value(v.Field(0), depth, hidden)
 			return
 		}

@@ -180,7 +180,7 @@ func bare(v reflect.Value) reflect.Value {
 			v = bareOnce(v)
 			continue
 		}
-		if isHolder(v) {
+		if isHolder(v) || isNilPointer(v) {
 			v = v.Field(0)
 			continue
 		}
