@@ -1,7 +1,6 @@
 package cell
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"reflect"
@@ -57,9 +56,6 @@ func (b Box) words(k boxKind) (s string) {
 	}()
 	return k.text(b.v)
 }
-
-// MarshalJSON encodes the plain value.
-func (b Box) MarshalJSON() ([]byte, error) { return json.Marshal(b.v) }
 
 // box puts a value into a box.
 func (h *host) box(id, name string, v any) any { return h.keep(boxKind{name: name}, id, v) }

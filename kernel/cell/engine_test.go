@@ -85,7 +85,7 @@ func TestRefusals(t *testing.T) {
 		{"import \"no/such\"", "[Cell.E5]"},
 		{"type Sh interface{ M() }\ntype K struct{ s Sh; n int }\nm := map[K]int{}\nm[K{}]", "[Cell.E10]"},
 		{"import \"fmt\"\ntype U2 struct{ X int }\nfmt.Printf(\"%d %#v\", 1, U2{1})", "cell4:3:25: "},
-		{"import \"encoding/json\"\ntype In struct{ A int }\ntype Out struct{ In; B int }\njson.Marshal([]Out{{}})", "cell5:4:14: "},
+		{"import \"encoding/json\"\ntype In struct{ A int }\ntype Out struct{ In; B int; Next []*Out }\njson.Marshal([]Out{{}})", "cannot see the embedded fields of main.Out, which has itself inside"},
 		{"import \"fmt\"\ntype U3 int\nfmt.Printf(\"%[1]v %[1]T\", U3(1))", "cell6:3:12: "},
 		{"import \"reflect\"\ntype N int\nreflect.TypeOf(N(3)).String()", "cell7:3:16: cells cannot look into main.N by reflection"},
 		{"import \"reflect\"\ntype N2 int\ntype S2 struct{ X []N2 }\nfunc f() int { return reflect.TypeFor[*S2]().NumMethod() }\nf()", "cell8:4:23: cells cannot look into *main.S2 by reflection: of main.N2"},
@@ -93,7 +93,9 @@ func TestRefusals(t *testing.T) {
 		{"import \"reflect\"\na = map[string]N2{}\nreflect.ValueOf(a).Kind()", "cells cannot look into map[string]main.N2 by reflection"},
 		{"import \"reflect\"\nreflect.ValueOf([]any{N2(3)}).Index(0).Elem().Kind()", "cells cannot look into main.N2 by reflection"},
 		{"import \"reflect\"\ntype M struct{ A int }\nfunc (M) Get() int { return 1 }\nreflect.ValueOf(M{}).MethodByName(\"Get\").IsValid()", "cells cannot find methods of main.M by reflection"},
-		{"import \"reflect\"\nf := reflect.ValueOf(1).Interface", "cell13:2:6: cells cannot use this method"},
+		{"import \"encoding/json\"\ntype L int\nfunc (L) MarshalText() ([]byte, error) { return nil, nil }\ntype H struct{ L L }\nfunc js(v any) { json.Marshal(v) }\njs(H{})", "encoding/json cannot call the methods of main.L inside of other values"},
+		{"import \"encoding/json\"\njson.Unmarshal(nil, any(new(L)))", "encoding/json cannot call the methods of main.L inside of other values"},
+		{"import \"reflect\"\nf := reflect.ValueOf(1).Interface", "cell15:2:6: cells cannot use this method"},
 	} {
 		if got := b.run(c.src); !strings.Contains(got, c.code) {
 			t.Errorf("%s: %q, want %s", c.src, got, c.code)

@@ -175,7 +175,8 @@ func (g *gen) structType(t *types.Struct, first mark) string {
 		b.WriteString(g.typ(f.Type()))
 		m := mark{hidden: !f.Exported() && f.Name() != "_", embeds: f.Embedded()}
 		if i == 0 {
-			m.printed, m.name, m.lossy = first.printed, first.name, first.lossy
+			first.hidden, first.embeds = m.hidden, m.embeds
+			m = first
 		}
 		ft := m.tag(t.Tag(i))
 		if ft != "" {
@@ -270,7 +271,7 @@ func (g *gen) named(t *types.Named) string {
 	under := t.Underlying()
 	var text string
 	if st, ok := g.subst(under).(*types.Struct); ok {
-		text = g.structType(st, mark{printed: name, name: mainName(t), lossy: g.lossy(t, map[types.Type]bool{})})
+		text = g.structType(st, g.marks(t, name))
 	} else {
 		text = g.typ(under)
 	}

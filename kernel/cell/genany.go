@@ -107,7 +107,7 @@ func (g *gen) boxes(t types.Type) bool {
 	if types.IsInterface(t) {
 		return false
 	}
-	return g.identifies(t) || g.hidesAt(t)
+	return g.identifies(t) || g.hidesAt(t) || g.embeds(t, map[types.Type]bool{}) // these for encoders
 }
 
 // identifies tells whether only the box tells what the type of a value is, and its methods.
@@ -137,6 +137,9 @@ func (g *gen) boxed(s string, t types.Type) string {
 	}
 	if in := g.lossy(t, map[types.Type]bool{}); in != "" {
 		g.e.host.lossy.Store(g.typ(t), in)
+	}
+	if in := g.codes(t); in != "" {
+		g.e.host.coders.Store(g.typ(t), in)
 	}
 	kind := "box"
 	if g.hidesAt(t) {
@@ -218,6 +221,12 @@ func (g *gen) candidate(t types.Type) {
 		g.register(u, id, t)
 	}
 	g.errorMethods(id, t)
+	for _, name := range []string{"MarshalJSON", "MarshalText"} {
+		if f, _, _ := types.LookupFieldOrMethod(t, false, nil, name); f != nil && types.TypeString(f.Type(), nil) == "func() ([]byte, error)" {
+			fmt.Fprintf(&g.out.regs, "%s.Encoder(%q, %q, func(ǃx interface{}) ([]byte, error) { return ǃx.(%s).%s() })\n", g.host(), id, name, id, name)
+			break
+		}
+	}
 	for _, name := range richMethods() {
 		o, _, _ := types.LookupFieldOrMethod(t, false, nil, name)
 		if f, ok := o.(*types.Func); ok && f.Signature().Params().Len() == 0 && f.Signature().Results().Len() == 1 {

@@ -5,7 +5,6 @@ import (
 	"go/ast"
 	"go/token"
 	"go/types"
-	"reflect"
 	"slices"
 	"strconv"
 	"strings"
@@ -622,11 +621,6 @@ func (g *gen) toHost(call *ast.CallExpr, a ast.Expr, sig *types.Signature, i int
 	if to != nil && isEmptyInterface(to) {
 		s, t := g.expr(a), g.typeOf(a)
 		if pkg := g.callee(call.Fun).Pkg().Path(); strings.HasPrefix(pkg, "encoding/") {
-			if pkg == "encoding/json" || pkg == "encoding/xml" {
-				if n, f := g.embeds(t, pkg[len("encoding/"):], map[types.Type]bool{}); n != nil {
-					g.refuse(a, "Cell.E8", "write the fields of "+f+" into the struct, or give "+f+" a name or a tag", "package %s would not see the fields of %s as fields of %s", pkg, f, n.Obj().Name())
-				}
-			}
 			if g.encodes(t) {
 				return s // it has the methods
 			}
@@ -642,7 +636,14 @@ func (g *gen) toHost(call *ast.CallExpr, a ast.Expr, sig *types.Signature, i int
 		if b, ok := t.(*types.Basic); ok && b.Kind() == types.UntypedNil {
 			return s
 		}
-		switch g.callee(call.Fun).Pkg().Path() {
+		switch f := g.callee(call.Fun); f.Pkg().Path() {
+		case "encoding/json", "encoding/xml":
+			if types.IsInterface(t) || g.embeds(t, map[types.Type]bool{}) {
+				if types.IsInterface(t) {
+					s = g.boxed(s, t)
+				}
+				return fmt.Sprintf("%s.Encoding(%s, %q, %t)", g.host(), s, f.Pkg().Name(), strings.HasPrefix(f.Name(), "Marshal") || f.Name() == "Encode")
+			}
 		case module + "kernel/display":
 			if types.IsInterface(t) {
 				return g.shown(a, s, t)
@@ -729,45 +730,32 @@ func (g *gen) marshaler(call *ast.CallExpr, pkg string, t types.Type) types.Type
 	return nil
 }
 
-// embeds finds a struct of cells in t whose embedded fields an encoder should see as its own, and such a field: the interpreter does not embed.
-func (g *gen) embeds(t types.Type, tag string, seen map[types.Type]bool) (*types.Named, string) {
+// embeds tells whether a struct in t embeds another, which the interpreter does not.
+func (g *gen) embeds(t types.Type, seen map[types.Type]bool) bool {
 	t = types.Unalias(g.subst(t))
 	if seen[t] {
-		return nil, ""
+		return false
 	}
 	seen[t] = true
-	n, _ := t.(*types.Named)
-	if n != nil && n.Obj().Pkg() != nil && !g.isSource(n.Obj()) {
-		return nil, ""
+	if n, ok := t.(*types.Named); ok && n.Obj().Pkg() != nil && !g.isSource(n.Obj()) {
+		return false
 	}
 	switch u := t.Underlying().(type) {
-	case *types.Pointer:
-		return g.embeds(u.Elem(), tag, seen)
-	case *types.Slice:
-		return g.embeds(u.Elem(), tag, seen)
-	case *types.Array:
-		return g.embeds(u.Elem(), tag, seen)
-	case *types.Map:
-		return g.embeds(u.Elem(), tag, seen)
 	case *types.Struct:
 		for i := range u.NumFields() {
 			f := u.Field(i)
-			name, _, _ := strings.Cut(reflect.StructTag(u.Tag(i)).Get(tag), ",")
-			if f.Embedded() && name == "" && n != nil {
-				in := f.Type().Underlying()
-				if p, ok := in.(*types.Pointer); ok {
-					in = p.Elem().Underlying()
-				}
-				if s, ok := in.(*types.Struct); ok && s.NumFields() > 0 && u.NumFields() > 1 {
-					return n, f.Name()
-				}
+			in := f.Type().Underlying()
+			if p, ok := in.(*types.Pointer); ok {
+				in = p.Elem().Underlying()
 			}
-			if in, name := g.embeds(f.Type(), tag, seen); in != nil {
-				return in, name
+			if _, ok := in.(*types.Struct); ok && f.Embedded() || g.embeds(f.Type(), seen) {
+				return true
 			}
 		}
+	case interface{ Elem() types.Type }:
+		return g.embeds(u.Elem(), seen)
 	}
-	return nil, ""
+	return false
 }
 
 // special prints the few library calls that the interpreter gets wrong.

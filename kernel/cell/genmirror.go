@@ -121,3 +121,18 @@ func (g *gen) lossy(t types.Type, seen map[types.Type]bool) string {
 	}
 	return ""
 }
+
+// marks is what the first field of a struct says of its type.
+func (g *gen) marks(t *types.Named, printed string) mark {
+	return mark{printed: printed, name: mainName(t), lossy: g.lossy(t, map[types.Type]bool{}), coder: g.codes(t)}
+}
+
+// codes names a type of cells in t that has methods for encoders, "" when there is none.
+func (g *gen) codes(t types.Type) string {
+	for _, name := range encoderMethods {
+		if n := g.withMethod(t, name, map[types.Type]bool{}); n != nil {
+			return mainName(n)
+		}
+	}
+	return ""
+}

@@ -18,6 +18,7 @@ type mark struct {
 	printed string // of the struct's first field: the name of the type in the interpreter, "" for others
 	name    string // the same as %T prints it
 	lossy   string // a type inside of that of which the interpreter knows only what it is made of
+	coder   string // a type inside of that that has methods for encoders
 	hidden  bool   // the field is not exported
 	embeds  bool
 }
@@ -34,17 +35,18 @@ func (m mark) tag(own string) string {
 		s = `json:"-" xml:"-" `
 	}
 	flags := map[bool]string{true: "h"}[m.hidden] + map[bool]string{true: "e"}[m.embeds]
-	return strings.TrimSpace(s + markKey + ":" + strconv.Quote(strings.Join([]string{flags, m.printed, m.name, m.lossy}, "|")) + " " + own)
+	return strings.TrimSpace(s + markKey + ":" + strconv.Quote(strings.Join([]string{flags, m.printed, m.name, m.lossy, m.coder}, "|")) + " " + own)
 }
 
 // markOf reads a tag.
 func markOf(tag reflect.StructTag) (m mark, own reflect.StructTag) {
 	text, ok := tag.Lookup(markKey)
-	parts := strings.SplitN(text, "|", 4)
-	if !ok || len(parts) < 4 {
+	parts := strings.Split(text, "|")
+	if !ok || len(parts) != 5 {
 		return m, tag
 	}
-	m = mark{printed: parts[1], name: parts[2], lossy: parts[3], hidden: strings.Contains(parts[0], "h"), embeds: strings.Contains(parts[0], "e")}
+	m = mark{printed: parts[1], name: parts[2], lossy: parts[3], coder: parts[4],
+		hidden: strings.Contains(parts[0], "h"), embeds: strings.Contains(parts[0], "e")}
 	_, rest, _ := strings.Cut(string(tag), markKey+":"+strconv.Quote(text))
 	return m, reflect.StructTag(strings.TrimPrefix(rest, " "))
 }
@@ -318,7 +320,9 @@ func (h *host) given(x any) any {
 		x = b.v
 	}
 	if t := reflect.TypeOf(x); t != nil {
-		if m, ok := within(t, func(m mark) bool { return m.lossy != "" }, map[reflect.Type]bool{}); ok {
+		lossy := func(t reflect.Type) bool { m, _ := structMark(t); return m.lossy != "" }
+		if in, ok := within(t, lossy); ok {
+			m, _ := structMark(in)
 			refuseMirror(typeText(t), m.lossy)
 		}
 	}
@@ -335,36 +339,41 @@ func mirrorText(t, in string) string {
 
 const mirrorHelp = "write down what you would ask, or convert it to a type without a name"
 
-// within finds a struct with a mark in a type that is what test looks for.
-func within(t reflect.Type, test func(mark) bool, seen map[reflect.Type]bool) (m mark, ok bool) {
-	if seen[t] || t.Name() != "" {
-		return mark{}, false
-	}
-	seen[t] = true
-	if m, ok := structMark(t); ok && test(m) {
-		return m, true
-	}
-	switch t.Kind() {
-	case reflect.Map:
-		if m, ok := within(t.Key(), test, seen); ok {
-			return m, true
+// within finds a struct of cells in a type that is what test looks for.
+func within(t reflect.Type, test func(reflect.Type) bool) (reflect.Type, bool) {
+	seen := map[reflect.Type]bool{}
+	var find func(t reflect.Type) (reflect.Type, bool)
+	find = func(t reflect.Type) (reflect.Type, bool) {
+		if seen[t] || t.Name() != "" {
+			return nil, false
 		}
-		return within(t.Elem(), test, seen)
-	case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Chan:
-		return within(t.Elem(), test, seen)
-	case reflect.Struct:
-		for i := range t.NumField() {
-			if m, ok := within(t.Field(i).Type, test, seen); ok {
-				return m, true
+		seen[t] = true
+		switch t.Kind() {
+		case reflect.Map:
+			if in, ok := find(t.Key()); ok {
+				return in, true
+			}
+			return find(t.Elem())
+		case reflect.Pointer, reflect.Slice, reflect.Array, reflect.Chan:
+			return find(t.Elem())
+		case reflect.Struct:
+			if test(t) {
+				return t, true
+			}
+			for i := range t.NumField() {
+				if in, ok := find(t.Field(i).Type); ok {
+					return in, true
+				}
 			}
 		}
+		return nil, false
 	}
-	return mark{}, false
+	return find(t)
 }
 
 // marked tells whether a type is made of structs that cells declared with names.
 func marked(t reflect.Type) bool {
-	_, ok := within(t, func(mark) bool { return true }, map[reflect.Type]bool{})
+	_, ok := within(t, func(t reflect.Type) bool { _, ok := structMark(t); return ok })
 	return ok
 }
 
