@@ -38,10 +38,6 @@ func (b Box) kind() boxKind {
 
 // Format prints the value as the library prints one of its type.
 func (b Box) Format(f fmt.State, verb rune) {
-	if f.Flag('#') && verb == 'v' {
-		fmt.Fprintf(f, fmt.FormatString(f, verb), b.v)
-		return
-	}
 	print(b.h, f, verb, b)
 }
 

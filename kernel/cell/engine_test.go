@@ -84,7 +84,7 @@ func TestRefusals(t *testing.T) {
 		{"import \"fmt\"\ntype S struct{ X int }\nfunc (S) String() string { return \"\" }\nm := map[fmt.Stringer]int{S{1}: 5}\nm[S{1}]", "[Cell.E10]"},
 		{"import \"no/such\"", "[Cell.E5]"},
 		{"type Sh interface{ M() }\ntype K struct{ s Sh; n int }\nm := map[K]int{}\nm[K{}]", "[Cell.E10]"},
-		{"import \"fmt\"\ntype U2 struct{ X int }\nfmt.Printf(\"%d %#v\", 1, U2{1})", "cell4:3:25: "},
+		{"import \"fmt\"\ntype V2 int\ntype U2 struct{ X []V2 }\nfmt.Printf(\"%d %#v\", 1, U2{})", "cell4:4:25: cells cannot print U2 as Go source: the interpreter does not know the name of main.V2"},
 		{"import \"encoding/json\"\ntype In struct{ A int }\ntype Out struct{ In; B int; Next []*Out }\njson.Marshal([]Out{{}})", "cannot see the embedded fields of main.Out, which has itself inside"},
 		{"import \"fmt\"\ntype U3 int\nfmt.Printf(\"%[1]v %[1]T\", U3(1))", "cell6:3:12: "},
 		{"import \"reflect\"\ntype N int\nreflect.TypeOf(N(3)).String()", "cell7:3:16: cells cannot look into main.N by reflection"},
@@ -95,7 +95,9 @@ func TestRefusals(t *testing.T) {
 		{"import \"reflect\"\ntype M struct{ A int }\nfunc (M) Get() int { return 1 }\nreflect.ValueOf(M{}).MethodByName(\"Get\").IsValid()", "cells cannot find methods of main.M by reflection"},
 		{"import \"encoding/json\"\ntype L int\nfunc (L) MarshalText() ([]byte, error) { return nil, nil }\ntype H struct{ L L }\nfunc js(v any) { json.Marshal(v) }\njs(H{})", "encoding/json cannot call the methods of main.L inside of other values"},
 		{"import \"encoding/json\"\njson.Unmarshal(nil, any(new(L)))", "encoding/json cannot call the methods of main.L inside of other values"},
-		{"import \"reflect\"\nf := reflect.ValueOf(1).Interface", "cell15:2:6: cells cannot use this method"},
+		{"import \"fmt\"\ntype V3 int\ntype U3a struct{ X []V3 }\nvar a3 any = U3a{}\nfmt.Printf(\"%#v\", a3)", "cells cannot print main.U3a as Go source"},
+		{"import \"fmt\"\ntype F struct{ A int }\nfunc (F) Format(fmt.State, rune) {}\nfmt.Println([]F{{}})", "cannot call method Format of F, which a cell declared, inside of other values"},
+		{"import \"reflect\"\nf := reflect.ValueOf(1).Interface", "cell17:2:6: cells cannot use this method"},
 	} {
 		if got := b.run(c.src); !strings.Contains(got, c.code) {
 			t.Errorf("%s: %q, want %s", c.src, got, c.code)

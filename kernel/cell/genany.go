@@ -138,6 +138,9 @@ func (g *gen) boxed(s string, t types.Type) string {
 	if in := g.lossy(t, map[types.Type]bool{}); in != "" {
 		g.e.host.lossy.Store(g.typ(t), in)
 	}
+	if in := g.unsharp(t, true); in != "" {
+		g.e.host.unsharp.Store(g.typ(t), in)
+	}
 	if in := g.codes(t); in != "" {
 		g.e.host.coders.Store(g.typ(t), in)
 	}
@@ -226,6 +229,13 @@ func (g *gen) candidate(t types.Type) {
 			fmt.Fprintf(&g.out.regs, "%s.Encoder(%q, %q, func(ǃx interface{}) ([]byte, error) { return ǃx.(%s).%s() })\n", g.host(), id, name, id, name)
 			break
 		}
+	}
+	if f, _, _ := types.LookupFieldOrMethod(t, false, nil, "GoString"); f != nil && types.TypeString(f.Type(), nil) == "func() string" {
+		fmt.Fprintf(&g.out.regs, "%s.GoStringer(%q, func(ǃx interface{}) string { return ǃx.(%s).GoString() })\n", g.host(), id, id)
+	}
+	if formats(t) {
+		state := g.pkg(g.e.imp.Package("fmt")) + ".State"
+		fmt.Fprintf(&g.out.regs, "%s.Formatter(%q, func(ǃx interface{}, ǃf %s, ǃv rune) { ǃx.(%s).Format(ǃf, ǃv) })\n", g.host(), id, state, id)
 	}
 	for _, name := range richMethods() {
 		o, _, _ := types.LookupFieldOrMethod(t, false, nil, name)
@@ -616,17 +626,25 @@ func (g *gen) implemented(it *types.Interface) bool {
 	return false
 }
 
+// formats tells whether a type prints itself.
+func formats(t types.Type) bool {
+	o, _, _ := types.LookupFieldOrMethod(t, false, nil, "Format")
+	f, ok := o.(*types.Func)
+	return ok && types.TypeString(stripNames(f.Signature()), nil) == "func(fmt.State, int32)" || ok && types.TypeString(stripNames(f.Signature()), nil) == "func(fmt.State, rune)"
+}
+
 // printable prints an argument for a function of the library that prints it. at is its place.
 func (g *gen) printable(at ast.Expr, s string, t types.Type) string {
 	if b, ok := t.(*types.Basic); ok && b.Kind() == types.UntypedNil {
 		return s
 	}
+	if g.cellType(t) != nil && formats(t) {
+		return g.boxed(s, t)
+	}
 	if at != nil && !types.IsInterface(t) {
-		for _, name := range []string{"Format", "GoString"} {
-			if n := g.withMethod(t, name, map[types.Type]bool{}); n != nil {
-				g.refuse(at, "Cell.E8", "give the type a String method", "package fmt cannot call method %s of %s, which a cell declared", name, n.Obj().Name())
-				return s
-			}
+		if n := g.withMethod(t, "Format", map[types.Type]bool{}); n != nil && g.cellType(t) != n {
+			g.refuse(at, "Cell.E8", "give the type a String method", "package fmt cannot call method Format of %s, which a cell declared, inside of other values", n.Obj().Name())
+			return s
 		}
 	}
 	how := textMethod(t)
@@ -869,7 +887,10 @@ func (g *gen) formatFor(e *ast.CallExpr, f string, first int, out []string) stri
 			case b[i] == 'T' && g.involves(t):
 				b[i], out[arg] = 's', g.helper("name", t, func(string) string { return "return " + strconv.Quote(mainName(t)) })+"("+g.expr(a)+")"
 			case b[i] == 'v' && sharp && g.involves(t):
-				g.refuse(a, "Cell.E8", "use %+v", "cells cannot print %s as Go source", goType(t))
+				if in := g.unsharp(t, true); in != "" {
+					g.refuse(a, "Cell.E8", "use %+v", "cells cannot print %s as Go source: the interpreter does not know the name of %s inside of it", goType(t), in)
+				}
+				out[arg] = g.host() + ".Pretty(" + g.boxed(g.expr(a), t) + ")"
 			}
 		}
 		arg++

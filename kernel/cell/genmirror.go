@@ -124,7 +124,7 @@ func (g *gen) lossy(t types.Type, seen map[types.Type]bool) string {
 
 // marks is what the first field of a struct says of its type.
 func (g *gen) marks(t *types.Named, printed string) mark {
-	return mark{printed: printed, name: mainName(t), lossy: g.lossy(t, map[types.Type]bool{}), coder: g.codes(t)}
+	return mark{printed: printed, name: mainName(t), lossy: g.lossy(t, map[types.Type]bool{}), coder: g.codes(t), unsharp: g.unsharp(t, true)}
 }
 
 // codes names a type of cells in t that has methods for encoders, "" when there is none.

@@ -39,7 +39,7 @@ func (h *host) prettied(x any) any {
 		}
 		return x
 	}
-	if rough(reflect.TypeOf(x)) && !wrapper(reflect.ValueOf(x)) {
+	if t := reflect.TypeOf(x); (rough(t) || marked(t)) && !wrapper(reflect.ValueOf(x)) {
 		return pretty{h, x}
 	}
 	return x
@@ -105,14 +105,14 @@ type printer struct {
 }
 
 func print(h *host, f fmt.State, verb rune, x any) {
-	if f.Flag('#') && verb == 'v' {
-		fmt.Fprintf(f, "%#v", x)
-		return
-	}
 	v, ok := x.(reflect.Value)
 	p := printer{h, f, verb, fmt.FormatString(f, verb), ok}
 	if !ok {
 		v = reflect.ValueOf(x)
+	}
+	if f.Flag('#') && verb == 'v' {
+		p.sharp(v, "", 0, false)
+		return
 	}
 	p.value(v, 0, false)
 }
@@ -222,6 +222,10 @@ func (p *printer) box(b Box, depth int, hidden bool) {
 	k := b.kind()
 	if hidden || b.h.quiet.Load() {
 		p.value(reflect.ValueOf(b.v), depth, hidden)
+		return
+	}
+	if f, ok := b.h.formats.Load(b.id); ok {
+		f.(func(any, fmt.State, rune))(b.v, p.f, p.verb)
 		return
 	}
 	if k.text != nil && strings.ContainsRune("vsqxX", p.verb) {
