@@ -3,6 +3,7 @@ package cell
 import (
 	"encoding/json"
 	"fmt"
+	"log/slog"
 	"reflect"
 )
 
@@ -128,3 +129,77 @@ func embedsStruct(t reflect.Type) bool {
 	}
 	return false
 }
+
+// logBox is a box of a value that says itself how it is logged.
+type logBox struct {
+	Box
+	value func(any) slog.Value
+}
+
+func (b logBox) LogValue() slog.Value { return b.value(b.v) }
+
+// logged gives a value for package slog.
+func (h *host) logged(x any) any {
+	b, ok := x.(Box)
+	if !ok {
+		return h.prettied(x)
+	}
+	if f, ok := h.loggers.Load(b.id); ok {
+		return logBox{b, f.(func(any) slog.Value)}
+	}
+	if b.kind().isError {
+		return h.err(b)
+	}
+	return b
+}
+
+// MarshalJSON encodes the value.
+func (p pretty) MarshalJSON() ([]byte, error) {
+	if v, ok := p.v.(reflect.Value); ok || p.h == nil {
+		return json.Marshal(v)
+	}
+	return json.Marshal(p.h.encoding(p.v, "json", true))
+}
+
+// templated gives a value for a template. What prints by a method stays in its box, others show their fields and elements.
+func (h *host) templated(x any) any {
+	if b, ok := inside(x).(Box); ok {
+		if k := b.kind(); k.text != nil || k.isError {
+			return b
+		}
+		if k := b.kind(); k.show != nil {
+			panic(&runtimeError{templateText(k.name) + "; " + templateHelp})
+		}
+		x = b.v
+	}
+	switch v := x.(type) {
+	case []any:
+		if v == nil {
+			return v
+		}
+		return each(v, h.templated)
+	case map[string]any:
+		if v == nil {
+			return v
+		}
+		out := make(map[string]any, len(v))
+		for k, e := range v {
+			out[k] = h.templated(e)
+		}
+		return out
+	}
+	if t := reflect.TypeOf(x); t != nil {
+		texts := func(t reflect.Type) bool { m, _ := structMark(t); return m.texts != "" }
+		if in, ok := within(t, texts); ok {
+			m, _ := structMark(in)
+			panic(&runtimeError{templateText(m.texts) + "; " + templateHelp})
+		}
+	}
+	return x
+}
+
+func templateText(t string) string {
+	return "templates cannot call the methods of " + t + ", or of what is inside, which a cell declared, and would print it without them"
+}
+
+const templateHelp = "give the template texts, such as fmt.Sprint of the value, or a function in its Funcs"

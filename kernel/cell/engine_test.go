@@ -97,7 +97,9 @@ func TestRefusals(t *testing.T) {
 		{"import \"encoding/json\"\njson.Unmarshal(nil, any(new(L)))", "encoding/json cannot call the methods of main.L inside of other values"},
 		{"import \"fmt\"\ntype V3 int\ntype U3a struct{ X []V3 }\nvar a3 any = U3a{}\nfmt.Printf(\"%#v\", a3)", "cells cannot print main.U3a as Go source"},
 		{"import \"fmt\"\ntype F struct{ A int }\nfunc (F) Format(fmt.State, rune) {}\nfmt.Println([]F{{}})", "cannot call method Format of F, which a cell declared, inside of other values"},
-		{"import \"reflect\"\nf := reflect.ValueOf(1).Interface", "cell17:2:6: cells cannot use this method"},
+		{"import (\"io\"; \"text/template\")\ntype Lv int\nfunc (Lv) String() string { return \"\" }\ntype R struct{ L []Lv }\ntemplate.Must(template.New(\"\").Parse(\"\")).Execute(io.Discard, R{})", "cell17:5:63: templates cannot call the methods of main.Lv"},
+		{"import (\"io\"; \"text/template\")\ntype Lw int\nfunc (Lw) String() string { return \"\" }\ntype Rw struct{ L []Lw }\nvar av any = map[string]any{\"x\": &Rw{}}\ntemplate.Must(template.New(\"\").Parse(\"\")).Execute(io.Discard, av)", "templates cannot call the methods of *main.Rw"},
+		{"import \"reflect\"\nf := reflect.ValueOf(1).Interface", "cell19:2:6: cells cannot use this method"},
 	} {
 		if got := b.run(c.src); !strings.Contains(got, c.code) {
 			t.Errorf("%s: %q, want %s", c.src, got, c.code)

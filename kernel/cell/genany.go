@@ -237,6 +237,10 @@ func (g *gen) candidate(t types.Type) {
 		state := g.pkg(g.e.imp.Package("fmt")) + ".State"
 		fmt.Fprintf(&g.out.regs, "%s.Formatter(%q, func(ǃx interface{}, ǃf %s, ǃv rune) { ǃx.(%s).Format(ǃf, ǃv) })\n", g.host(), id, state, id)
 	}
+	if f, _, _ := types.LookupFieldOrMethod(t, false, nil, "LogValue"); f != nil && types.TypeString(f.Type(), nil) == "func() log/slog.Value" {
+		value := g.pkg(g.e.imp.Package("log/slog")) + ".Value"
+		fmt.Fprintf(&g.out.regs, "%s.LogValuer(%q, func(ǃx interface{}) %s { return ǃx.(%s).LogValue() })\n", g.host(), id, value, id)
+	}
 	for _, name := range richMethods() {
 		o, _, _ := types.LookupFieldOrMethod(t, false, nil, name)
 		if f, ok := o.(*types.Func); ok && f.Signature().Params().Len() == 0 && f.Signature().Results().Len() == 1 {
@@ -647,9 +651,8 @@ func (g *gen) printable(at ast.Expr, s string, t types.Type) string {
 			return s
 		}
 	}
-	how := textMethod(t)
-	if g.cellType(t) != nil && how != "" {
-		return g.boxed(s, t)
+	if n := g.cellType(t); n != nil && (textMethod(t) != "" || textMethod(types.NewPointer(t)) != "") {
+		return g.boxed(s, t) // the interpreter would call the methods of its pointer too
 	}
 	if types.IsInterface(t) {
 		return g.held(s, t)

@@ -644,6 +644,16 @@ func (g *gen) toHost(call *ast.CallExpr, a ast.Expr, sig *types.Signature, i int
 				}
 				return fmt.Sprintf("%s.Encoding(%s, %q, %t)", g.host(), s, f.Pkg().Name(), strings.HasPrefix(f.Name(), "Marshal") || f.Name() == "Encode")
 			}
+		case "log/slog":
+			return g.host() + ".Logged(" + g.boxed(s, types.Default(t)) + ")"
+		case "text/template", "html/template":
+			if types.IsInterface(t) {
+				return g.host() + ".Templated(" + g.boxed(s, t) + ")"
+			}
+			if in := g.texts(t); in != "" {
+				g.refuse(a, "Cell.E8", templateHelp, "%s", templateText(in))
+			}
+			return g.host() + ".Templated(" + g.boxed(s, types.Default(t)) + ")"
 		case module + "kernel/display":
 			if types.IsInterface(t) {
 				return g.shown(a, s, t)

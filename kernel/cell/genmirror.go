@@ -124,12 +124,22 @@ func (g *gen) lossy(t types.Type, seen map[types.Type]bool) string {
 
 // marks is what the first field of a struct says of its type.
 func (g *gen) marks(t *types.Named, printed string) mark {
-	return mark{printed: printed, name: mainName(t), lossy: g.lossy(t, map[types.Type]bool{}), coder: g.codes(t), unsharp: g.unsharp(t, true)}
+	return mark{printed: printed, name: mainName(t), lossy: g.lossy(t, map[types.Type]bool{}), coder: g.codes(t), unsharp: g.unsharp(t, true), texts: g.texts(t)}
 }
 
 // codes names a type of cells in t that has methods for encoders, "" when there is none.
 func (g *gen) codes(t types.Type) string {
 	for _, name := range encoderMethods {
+		if n := g.withMethod(t, name, map[types.Type]bool{}); n != nil {
+			return mainName(n)
+		}
+	}
+	return ""
+}
+
+// texts names a type of cells in t that has a method by which the library prints it, "" when there is none.
+func (g *gen) texts(t types.Type) string {
+	for _, name := range []string{"Error", "String"} {
 		if n := g.withMethod(t, name, map[types.Type]bool{}); n != nil {
 			return mainName(n)
 		}

@@ -7,6 +7,7 @@ import (
 	"fmt"
 	"io"
 	"log"
+	"log/slog"
 	"os"
 	"reflect"
 	"runtime"
@@ -28,21 +29,21 @@ const hostPath = "tilus-lab.host/host"
 type host struct {
 	e *Engine
 
-	front              atomic.Pointer[evaluation] // the cell in the foreground; never nil
-	asides             sync.Map                   // goroutine → *evaluation, of cells beside it
-	aside              atomic.Int64               // how many of them there are
-	spawned            atomic.Int64               // goroutines that cells started and that live
-	cells              sync.Map                   // goroutine → cell, for spawned goroutines
-	running            sync.Map                   // goroutine → *Defers that runs its functions
-	armed              sync.Map                   // goroutines that are about to call a deferred function
-	kinds              sync.Map                   // printed type → boxKind
-	formats, gostrings sync.Map                   // printed type → its method for package fmt
-	unsharp            sync.Map                   // printed type → what in it has no name for %#v
-	coders             sync.Map                   // printed type → what in it has methods for encoders
-	encoders           sync.Map                   // printed type → coder
-	lossy              sync.Map                   // printed type → what in it reflection cannot see
-	boxers             sync.Map                   // printed type → func(any) any that puts a value into a box
-	riches             sync.Map                   // printed type → func(any) any that gives a value the methods by which it shows itself
+	front                       atomic.Pointer[evaluation] // the cell in the foreground; never nil
+	asides                      sync.Map                   // goroutine → *evaluation, of cells beside it
+	aside                       atomic.Int64               // how many of them there are
+	spawned                     atomic.Int64               // goroutines that cells started and that live
+	cells                       sync.Map                   // goroutine → cell, for spawned goroutines
+	running                     sync.Map                   // goroutine → *Defers that runs its functions
+	armed                       sync.Map                   // goroutines that are about to call a deferred function
+	kinds                       sync.Map                   // printed type → boxKind
+	formats, gostrings, loggers sync.Map                   // printed type → its method for package fmt
+	unsharp                     sync.Map                   // printed type → what in it has no name for %#v
+	coders                      sync.Map                   // printed type → what in it has methods for encoders
+	encoders                    sync.Map                   // printed type → coder
+	lossy                       sync.Map                   // printed type → what in it reflection cannot see
+	boxers                      sync.Map                   // printed type → func(any) any that puts a value into a box
+	riches                      sync.Map                   // printed type → func(any) any that gives a value the methods by which it shows itself
 
 	resultTypes []string    // of the cell that is being printed
 	quiet       atomic.Bool // boxes print plain values
@@ -253,6 +254,9 @@ func (h *host) symbols() (tables, map[reflect.Value][]reflect.Type) {
 			"Given":      given,
 			"Encoder":    reflect.ValueOf(func(id, name string, f func(any) ([]byte, error)) { h.encoders.Store(id, coder{name, f}) }),
 			"Encoding":   reflect.ValueOf(h.encoding),
+			"LogValuer":  reflect.ValueOf(func(id string, f func(any) slog.Value) { h.loggers.Store(id, f) }),
+			"Logged":     reflect.ValueOf(h.logged),
+			"Templated":  reflect.ValueOf(h.templated),
 			"Formatter":  reflect.ValueOf(func(id string, f func(any, fmt.State, rune)) { h.formats.Store(id, f) }),
 			"GoStringer": reflect.ValueOf(func(id string, f func(any) string) { h.gostrings.Store(id, f) }),
 			"Mirrored":   reflect.ValueOf(h.given),

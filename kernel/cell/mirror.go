@@ -19,6 +19,7 @@ type mark struct {
 	name    string // the same as %T prints it
 	lossy   string // a type inside of that of which the interpreter knows only what it is made of
 	unsharp string // a type inside of that whose name %#v would print and nobody knows
+	texts   string // a type inside of that with a method by which the library prints it
 	coder   string // a type inside of that that has methods for encoders
 	hidden  bool   // the field is not exported
 	embeds  bool
@@ -36,17 +37,17 @@ func (m mark) tag(own string) string {
 		s = `json:"-" xml:"-" `
 	}
 	flags := map[bool]string{true: "h"}[m.hidden] + map[bool]string{true: "e"}[m.embeds]
-	return strings.TrimSpace(s + markKey + ":" + strconv.Quote(strings.Join([]string{flags, m.printed, m.name, m.lossy, m.coder, m.unsharp}, "|")) + " " + own)
+	return strings.TrimSpace(s + markKey + ":" + strconv.Quote(strings.Join([]string{flags, m.printed, m.name, m.lossy, m.coder, m.unsharp, m.texts}, "|")) + " " + own)
 }
 
 // markOf reads a tag.
 func markOf(tag reflect.StructTag) (m mark, own reflect.StructTag) {
 	text, ok := tag.Lookup(markKey)
 	parts := strings.Split(text, "|")
-	if !ok || len(parts) != 6 {
+	if !ok || len(parts) != 7 {
 		return m, tag
 	}
-	m = mark{printed: parts[1], name: parts[2], lossy: parts[3], coder: parts[4], unsharp: parts[5],
+	m = mark{printed: parts[1], name: parts[2], lossy: parts[3], coder: parts[4], unsharp: parts[5], texts: parts[6],
 		hidden: strings.Contains(parts[0], "h"), embeds: strings.Contains(parts[0], "e")}
 	_, rest, _ := strings.Cut(string(tag), markKey+":"+strconv.Quote(text))
 	return m, reflect.StructTag(strings.TrimPrefix(rest, " "))
