@@ -11,7 +11,7 @@ var Rules = []ir.RuleDoc{
 	{Code: "Cell.E5", Text: "Cells import the standard library, and of Tilus Lab the packages that %help lists."},
 	{Code: "Cell.E6", Text: "%%tile NAME binds the program below it to the Go variable NAME."},
 	{Code: "Cell.E7", Text: "Lines that begin with % are magics; %help lists them."},
-	{Code: "Cell.E8", Text: "The library does not see methods such as MarshalJSON, Format and GoString of types that cells declare, nor which fields are embedded, nor prints their values as Go source; call the method yourself, give fields names.", Why: "The interpreter would silently answer for the structure of the type instead of the type."},
+	{Code: "Cell.E8", Text: "The library does not see methods such as MarshalJSON, Format and String of types that cells declare where these are inside of other values, nor names of types that are no structs; call the method yourself, give texts, use %+v.", Why: "The interpreter would silently answer for the structure of the type instead of the type."},
 	{Code: "Cell.E9", Text: "The interpreter of cells could not run what is right Go; split the statement that the message names, or move it into a function."},
 	{Code: "Cell.E10", Text: "A type declared in cells cannot be the key of a map whose keys are an interface of the library, nor can a struct or array with an interface in it be one; use the type itself, any, or a text as the key type."},
 	{Code: "Cell.E11", Text: "A cell has at most 1 MiB, 256 open brackets, and a syntax tree 2000 levels deep.", Why: "Deeper code would end the worker by its stack, and all variables with it."},
