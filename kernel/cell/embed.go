@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"log/slog"
 	"reflect"
+	"sync"
 )
 
 // Encoders ask reflection which fields are embedded and which methods a type has, and the interpreter's types say neither. A value is
@@ -67,8 +68,19 @@ func (b Box) MarshalJSON() ([]byte, error) {
 	return json.Marshal(b.h.encoding(b, "json", false))
 }
 
+var embeddings sync.Map // reflect.Type → reflect.Type
+
 // embedding is a type with the same fields, in which those are embedded that the cell embeds.
 func embedding(t reflect.Type) reflect.Type {
+	to, ok := embeddings.Load(t)
+	if !ok {
+		to = embedIn(t)
+		embeddings.Store(t, to)
+	}
+	return to.(reflect.Type)
+}
+
+func embedIn(t reflect.Type) reflect.Type {
 	if _, ok := within(t, embedsStruct); !ok {
 		return t
 	}
@@ -155,9 +167,6 @@ func (h *host) logged(x any) any {
 
 // MarshalJSON encodes the value.
 func (p pretty) MarshalJSON() ([]byte, error) {
-	if v, ok := p.v.(reflect.Value); ok || p.h == nil {
-		return json.Marshal(v)
-	}
 	return json.Marshal(p.h.encoding(p.v, "json", true))
 }
 

@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+	"sync"
 	"unsafe"
 )
 
@@ -58,9 +59,15 @@ func structMark(t reflect.Type) (mark, bool) {
 	if t == nil || t.Kind() != reflect.Struct || t.Name() != "" || t.NumField() == 0 {
 		return mark{}, false
 	}
-	m, _ := markOf(t.Field(0).Tag)
-	return m, m.printed != ""
+	m, ok := structMarks.Load(t)
+	if !ok {
+		m, _ = markOf(t.Field(0).Tag)
+		structMarks.Store(t, m)
+	}
+	return m.(mark), m.(mark).printed != ""
 }
+
+var structMarks sync.Map // reflect.Type → mark
 
 func unexported(f reflect.StructField) bool {
 	m, _ := markOf(f.Tag)
@@ -138,6 +145,22 @@ func typeText(t reflect.Type) string {
 
 // mainPath is the package path of fields and types of cells.
 const mainPath = "main"
+
+var fieldLists sync.Map // reflect.Type → []reflect.StructField
+
+// fields are the fields of a struct as the cell declared them, not to be changed.
+func fields(t reflect.Type) []reflect.StructField {
+	list, ok := fieldLists.Load(t)
+	if !ok {
+		var all []reflect.StructField
+		for i := range t.NumField() {
+			all = append(all, fieldAt(t, i))
+		}
+		list = all
+		fieldLists.Store(t, list)
+	}
+	return list.([]reflect.StructField)
+}
 
 func fieldAt(t reflect.Type, i int) reflect.StructField {
 	f := t.Field(i)
@@ -302,14 +325,8 @@ func is(name string) func(string) bool { return func(s string) bool { return s =
 
 // blind refuses to look for methods, which the interpreter's types have not.
 func (h *host) blind(t reflect.Type) {
-	star, in := "", t
-	if t.Kind() == reflect.Pointer {
-		star, in = "*", t.Elem()
-	}
-	if m, ok := structMark(in); ok {
-		if _, has := h.boxers.Load(star + m.printed); has {
-			panic(&runtimeError{"cells cannot find methods of " + typeText(t) + " by reflection; call them, or assert an interface that has them"})
-		}
+	if h.boxer(t) != nil {
+		panic(&runtimeError{"cells cannot find methods of " + typeText(t) + " by reflection; call them, or assert an interface that has them"})
 	}
 }
 
@@ -373,29 +390,40 @@ func within(t reflect.Type, test func(reflect.Type) bool) (reflect.Type, bool) {
 	return find(t)
 }
 
+var markedTypes sync.Map // reflect.Type → bool
+
 // marked tells whether a type is made of structs that cells declared with names.
 func marked(t reflect.Type) bool {
-	_, ok := within(t, func(t reflect.Type) bool { _, ok := structMark(t); return ok })
-	return ok
+	is, ok := markedTypes.Load(t)
+	if !ok {
+		_, is = within(t, func(t reflect.Type) bool { _, ok := structMark(t); return ok })
+		markedTypes.Store(t, is)
+	}
+	return is.(bool)
 }
 
-// boxed gives what a reflect.Value holds for an empty interface of a cell. No host gives what calls no methods of cells.
+// boxed gives what a reflect.Value holds for an empty interface of a cell.
 func (h *host) boxed(v reflect.Value) any {
 	x := v.Interface()
-	if h == nil {
-		return x
+	if f := h.boxer(reflect.TypeOf(x)); f != nil {
+		return f(x)
 	}
-	t := reflect.TypeOf(x)
+	return x
+}
+
+// boxer is what puts values of a struct with methods, or a pointer to one, into boxes; nil for other types. No host has none, and calls no
+// methods of cells.
+func (h *host) boxer(t reflect.Type) func(any) any {
 	star := ""
 	if t != nil && t.Kind() == reflect.Pointer {
 		star, t = "*", t.Elem()
 	}
-	if m, ok := structMark(t); ok {
+	if m, ok := structMark(t); ok && h != nil {
 		if f, ok := h.boxers.Load(star + m.printed); ok {
-			return f.(func(any) any)(x)
+			return f.(func(any) any)
 		}
 	}
-	return x
+	return nil
 }
 
 // placed gives a value for a place of type t: empty interfaces of cells hold boxes.

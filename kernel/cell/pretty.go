@@ -152,7 +152,7 @@ func (p *printer) value(v reflect.Value, depth int, hidden bool) {
 			p.value(v.Field(0), depth, hidden)
 			return
 		}
-		if b, ok := p.h.boxed(v).(Box); ok && !hidden {
+		if b, ok := p.boxed(v, hidden); ok {
 			if k := b.kind(); k.text != nil && strings.ContainsRune("vsqxX", p.verb) {
 				p.box(b, depth, hidden)
 				return
@@ -175,15 +175,14 @@ func (p *printer) value(v reflect.Value, depth int, hidden bool) {
 		}
 	case reflect.Struct:
 		p.text("{")
-		for i := range v.NumField() {
+		for i, ft := range fields(v.Type()) {
 			if i > 0 {
 				p.text(" ")
 			}
-			ft := v.Type().Field(i)
 			if p.f.Flag('+') && p.verb == 'v' {
-				p.text(fieldName(ft) + ":")
+				p.text(ft.Name + ":")
 			}
-			p.value(v.Field(i), depth+1, hidden || !ft.IsExported() || unexported(ft))
+			p.value(v.Field(i), depth+1, hidden || !ft.IsExported())
 		}
 		p.text("}")
 		return
@@ -215,6 +214,14 @@ func (p *printer) value(v reflect.Value, depth int, hidden bool) {
 		return
 	}
 	fmt.Fprintf(p.f, p.format, leaf(v))
+}
+
+// boxed puts a struct of a cell, or a pointer to one, into a box if it has methods.
+func (p *printer) boxed(v reflect.Value, hidden bool) (b Box, ok bool) {
+	if f := p.h.boxer(v.Type()); f != nil && !hidden {
+		b, ok = f(v.Interface()).(Box)
+	}
+	return b, ok
 }
 
 // box prints what is in a box.

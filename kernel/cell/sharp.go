@@ -28,10 +28,8 @@ func (p *printer) sharp(v reflect.Value, name string, depth int, hidden bool) {
 		if e, ok := back(x).(Box); ok {
 			x = e
 		}
-		if name == "" && p.h != nil {
-			if _, box := x.(Box); !box {
-				x = p.h.boxed(reflect.ValueOf(x))
-			}
+		if name == "" {
+			x = p.h.boxed(reflect.ValueOf(x)) // a box stays what it is
 		}
 		if b, ok := x.(Box); ok {
 			if f, ok := b.h.formats.Load(b.id); ok && !hidden {
@@ -89,9 +87,9 @@ func (p *printer) sharp(v reflect.Value, name string, depth int, hidden bool) {
 		fmt.Fprintf(p.f, "(%s)(%#x)", name, uintptr(v.UnsafePointer()))
 	case reflect.Struct:
 		list(v.NumField(), func(i int) {
-			f := v.Type().Field(i)
-			p.text(fieldName(f) + ":")
-			p.sharp(v.Field(i), "", depth+1, hidden || !f.IsExported() || unexported(f))
+			f := fields(v.Type())[i]
+			p.text(f.Name + ":")
+			p.sharp(v.Field(i), "", depth+1, hidden || !f.IsExported())
 		})
 	case reflect.Slice, reflect.Map, reflect.Array:
 		if v.Kind() != reflect.Array && v.IsNil() {
