@@ -33,7 +33,7 @@ var paths = []string{
 	module + "vm/layout/bits", module + "vm/layout/cute", module + "vm/layout/linear", module + "vm/recipe", module + "vm/text",
 	module + "gpu/arch", module + "gpu/code", module + "gpu/cost", module + "gpu/cuda", module + "gpu/device", module + "gpu/model/bank", module + "gpu/model/volta", module + "gpu/model/dispatch", module + "gpu/model/exercise", module + "gpu/model/trace",
 	module + "gpu/notation", module + "gpu/qmm", module + "gpu/qmm/template", module + "gpu/qmm/checkpoint", module + "gpu/sim", module + "gpu/tune",
-	module + "layoutviz", module + "layoutviz/cuteprint", module + "layoutviz/scene", module + "kernel/lab", module + "kernel/display", module + "kernel/comm", "github.com/ajstarks/svgo",
+	module + "layoutviz", module + "layoutviz/cuteprint", module + "layoutviz/scene", module + "kernel/lab", module + "kernel/display", module + "kernel/comm", module + "kernel/widget", "github.com/ajstarks/svgo",
 	"gonum.org/v1/gonum/floats", "gonum.org/v1/gonum/mat", "gonum.org/v1/gonum/stat", "gonum.org/v1/plot", "gonum.org/v1/plot/font", "gonum.org/v1/plot/plotter", "gonum.org/v1/plot/plotutil", "gonum.org/v1/plot/vg",
 }
 
