@@ -93,18 +93,21 @@ type wide struct {
 	gang                  bool // whether it is a gang's
 	pipe                  build.Pipeline
 	sx, sw                build.Value
-	flat8                 build.Value // sw, a row for each tile
-	part                  int         // the warpgroup's, of all parts
-	block                 build.Value // which one along outputs it is
-	pass                  build.Value // the block's, of all passes
-	firstTile             build.Value // the first tile of the block's pass
-	slide                 int         // how many bits words are shifted by for each tile in front of that, or 0
-	unit                  int         // of those whose sums are stored one by one
-	half                  int         // of the rows of x
-	casts                 int         // of a turn
-	staged                build.Value // results that leave by rows
-	gather, ss3, sz3      build.Value // what parts came to; scales and zero points by thread
-	ss, sz, sxs           build.Value // scales, zero points and sums of x of a turn
+	flat8                 build.Value   // sw, a row for each tile
+	part                  int           // the warpgroup's, of all parts
+	block                 build.Value   // which one along outputs it is
+	pass                  build.Value   // the block's, of all passes
+	firstTile             build.Value   // the first tile of the block's pass
+	slide                 int           // how many bits words are shifted by for each tile in front of that, or 0
+	unit                  int           // which warp's outputs are moved
+	together              int           // how many warpgroups have a tile of sums
+	half                  int           // of the rows of x
+	casts                 int           // of a turn
+	staged                build.Value   // results that leave by rows
+	st3, ss3, sz3         build.Value   // results of parts by warp; scales and zero points by thread
+	parted                layout.Shared // of st3
+	done                  build.Value   // where warpgroups of parts wait for each other
+	ss, sz, sxs           build.Value   // scales, zero points and sums of x of a turn
 	rank                  build.Value
 	actual                build.Type // sums by output
 	gy, gsums             build.Value
@@ -231,12 +234,12 @@ func (w *wide) bytes() int {
 
 // aside is how many bytes of shared memory a block has beside stages.
 func (w *wide) aside() int {
-	n := w.gathered()
+	n := 0
 	if w.s.Joint {
 		n += 4 * (w.s.Splits - 1) * w.s.Rows * w.s.Outputs(w.Plan)
 	}
-	if w.s.Staged { // and where a swizzled tile begins
-		n += 2*w.s.Outputs(w.Plan)/w.Sides/w.apart()*w.s.Rows/w.halves() + 1024
+	if w.s.Staged && w.s.Parts <= 1 { // and where a swizzled tile begins
+		n += 2*w.s.Outputs(w.Plan)/w.Sides*w.s.Rows/w.halves() + 1024
 	}
 	return n
 }
@@ -263,7 +266,7 @@ func (w *wide) types() {
 	w.oneF32 = build.Register(dtype.F32, w.lay(1, layout.Local(1, 1), columns))
 	oneRow := w.lay(1, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)))
 	w.oneRow = build.Register(dtype.F32, oneRow)
-	w.actual = build.Register(dtype.F32, w.stored())
+	w.among(w.s.Consumers)
 	w.row = build.Register(dtype.F32, layout.Replicated(w.Warps, 1, 1).Local(1, w.rowsEach()/8).Mul(layout.Replicated(8, 1, 1)).Spatial(1, 4).Local(1, 2))
 	w.rowF32, w.rowS, w.rowZ = build.Register(dtype.F32, rows), build.Register(w.Scale, rows), build.Register(w.ZeroType(), rows)
 	w.rowAct = build.Register(w.Act, rows)
@@ -369,9 +372,9 @@ func (w *wide) program() (*ir.Program, error) {
 	w.allocateParts()
 	if w.s.Joint {
 		each, once := w.moved()
-		w.allocateGathered(w.Splits-1, 4*w.s.Consumers, w.Splits-1, w.Sides*w.halves()*w.apart()*each/once, 128*w.s.Consumers, once)
+		w.allocateGathered(w.Splits-1, 4*w.s.Consumers, w.Splits-1, w.Sides*w.halves()*each/once, 128*w.s.Consumers, once)
 	}
-	if w.s.Staged {
+	if w.s.Staged && w.s.Parts == 1 {
 		w.staged = b.AllocateShared("sr", build.Shared(w.Act, w.staging()))
 	}
 	w.pipe = b.Pipeline("p", w.s.Stages, warps*w.s.Cluster)
@@ -436,11 +439,7 @@ func swizzled(tiles, rows, columns int) layout.Shared {
 	if tiles == 0 {
 		shape = shape[1:]
 	}
-	l, err := layout.SharedRowMajorSwizzle(16, shape...)
-	if err != nil {
-		panic(err) // schedules are checked
-	}
-	return l
+	return sure(layout.SharedRowMajorSwizzle(16, shape...))
 }
 
 // walk runs turn for each turn of each tile of the block, g of them being the turn of k

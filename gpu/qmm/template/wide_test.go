@@ -166,6 +166,8 @@ var wideCases = []wideCase{
 	{Form{Weight: dtype.U6, Act: dtype.F16, Scale: dtype.F16, Zero: true, AnyZero: true}, 20, 140, 300, WideSchedule{Rows: 16, Consumers: 1, Sides: 2, Persistent: true}},
 	{Form{Weight: dtype.U8, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true, AnyZero: true}, 70, 140, 400, WideSchedule{Rows: 64, Consumers: 1, Splits: 2, AddBias: true}},
 	{Form{Weight: dtype.U5, Act: dtype.BF16, Scale: dtype.F16, Group: 128, Zero: true, AnyZero: true}, 20, 300, 384, WideSchedule{Rows: 16, Consumers: 1, Cluster: 2}},
+	{Form{Weight: dtype.U5, Act: dtype.F16, Scale: dtype.F16, Group: 128, Zero: true}, 20, 270, 400, WideSchedule{Rows: 16, Parts: 4, AddBias: true, AddResidual: true}},
+	{Form{Weight: dtype.I3, Act: dtype.BF16, Scale: dtype.F16, Group: 32}, 70, 300, 256, WideSchedule{Rows: 64, Parts: 2, AddBias: true, AddResidual: true}},
 }
 
 // TestWide multiplies with warpgroups on the interpreter and the simulator.
@@ -300,6 +302,7 @@ var jointCases = []wideCase{
 	{Form{Weight: dtype.U4, Act: dtype.BF16, Scale: dtype.F16, Group: 128}, 33, 260, 640, WideSchedule{Rows: 32, Sides: 2, Splits: 4, Fine: true, AddResidual: true, Joint: true}},
 	{Form{Weight: dtype.U8, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 70, 140, 400, WideSchedule{Rows: 64, Consumers: 2, Splits: 2, Staged: true, Joint: true}},
 	{Form{Weight: dtype.U2, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 64, 140, 260, WideSchedule{Rows: 64, Parts: 2, Splits: 2, Joint: true}},
+	{Form{Weight: dtype.U6, Act: dtype.F16, Scale: dtype.F16, Group: 128}, 20, 300, 400, WideSchedule{Rows: 16, Parts: 2, Sides: 2, Splits: 3, Joint: true, AddBias: true, AddResidual: true}},
 }
 
 // TestWideJoint multiplies by schedules whose splits are clusters.
@@ -329,6 +332,30 @@ func TestStagedStores(t *testing.T) {
 			if strings.Contains(code, "st.global.b16") || !strings.Contains(code, "st.global.v4.b32") {
 				t.Errorf("%s, %s: results are stored one by one", w, s)
 			}
+		}
+	}
+}
+
+// TestPartsLeaveRoom holds that results of warpgroups that share tiles take no room from stages, but need so many.
+func TestPartsLeaveRoom(t *testing.T) {
+	for _, c := range []struct {
+		w    dtype.Type
+		s    WideSchedule
+		want string
+	}{
+		{dtype.U3, WideSchedule{Rows: 128, Parts: 2, Stages: 4, Folded: true}, ""},
+		{dtype.U5, WideSchedule{Rows: 128, Parts: 2, Stages: 4, Folded: true}, ""},
+		{dtype.U5, WideSchedule{Rows: 256, Parts: 4, Stages: 2, Folded: true}, ""},
+		{dtype.U1, WideSchedule{Rows: 32, Parts: 2, Stages: 4}, ""},
+		{dtype.U1, WideSchedule{Rows: 32, Parts: 2, Stages: 3}, "results of 512 outputs take the place of x of 4"},
+	} {
+		p, err := PlanOf(Form{Weight: c.w, Act: dtype.F16, Scale: dtype.F16, Group: 128})
+		if err != nil {
+			t.Fatal(err)
+		}
+		s, err := c.s.Filled(p)
+		if c.want == "" && (err != nil || !s.Staged) || c.want != "" && (err == nil || !strings.Contains(err.Error(), c.want)) {
+			t.Errorf("%s, %s: %v", c.w, s, err)
 		}
 	}
 }

@@ -115,11 +115,7 @@ func (w *wide) changedFine(name string, operand build.Value, k, tile int, tag st
 	}
 	b, at, row := w.b, []any{16 * w.Warps * tile, 0}, w.lay(1, layout.Local(1, 1), layout.Local(2, 1).Spatial(8, 1).Mul(layout.Replicated(4, 1, 1)))
 	if w.Near {
-		l, err := row.Unsqueeze(2)
-		if err != nil {
-			panic(err) // it has two dimensions
-		}
-		row, at = l.Local(1, 1, 2), append(at, 0)
+		row, at = sure(row.Unsqueeze(2)).Local(1, 1, 2), append(at, 0)
 	}
 	of := func(name string, rows build.Value) build.Value {
 		return b.SliceRegister(name, rows, build.Register(w.Act, row), build.Offset(at...))

@@ -5,54 +5,76 @@ import (
 
 	"github.com/tilus-lab/tilus-lab/vm/build"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/layout"
 )
 
 // Warpgroups that share a plan's tiles: each is a program part of its own that slices its
-// tiles out of what it casts, so that the cast of the others is never made. What they came
-// to meets in shared memory, because outputs of a part are no neighbours. Blocks that share the
-// tiles run the same program where a shift brings codes of any tile to where those of the first ones
-// are, since drivers take as long as a program has instructions.
+// tiles out of what it casts, so that the cast of the others is never made. Results meet in
+// shared memory, because outputs of a part are no neighbours: in place of the x of turns, which
+// nobody needs by then, so that they take no room from stages. Blocks that share the tiles run the
+// same program where a shift brings codes of any tile to where those of the first ones are, since
+// drivers take as long as a program has instructions.
 
-// pitch is how far apart rows of gathered sums are, in elements, so that the rows of a
-// warp's tile lie in different banks.
-func (w *wide) pitch() int { return w.s.Rows + 8 }
-
-// gathered is how many bytes of shared memory sums of all parts take.
-func (w *wide) gathered() int {
-	if w.s.Parts <= 1 {
-		return 0
+// leastStages is how many stages a schedule has at least: room for the results of parts.
+func (s WideSchedule) leastStages(p *Plan) int {
+	if s.Parts <= 1 {
+		return 2
 	}
-	return w.s.Outputs(w.Plan) * w.pitch() * 4
+	return max(2, ceil(s.Outputs(p), Turn))
 }
 
 func (w *wide) allocateParts() {
 	if w.s.Parts == 1 {
 		return
 	}
-	w.gather = w.b.AllocateShared("sy", w.sums3(w.Warps*w.Sides, w.gathers(), w.Rows))
-	each := 2 * w.Tiles
-	w.ss3 = w.b.ReshapeShared("ss3", w.ss, rowMajor(w.Scale, w.s.Stages*w.scales()*w.Sides, w.outputs()/each, each))
-	if w.Zero {
-		w.sz3 = w.b.ReshapeShared("sz3", w.sz, rowMajor(w.ZeroType(), w.s.Stages*w.scales()*w.Sides, w.outputs()/each, each))
+	b, n, piece, each := w.b, w.s.Outputs(w.Plan), w.piece(), 2*w.Tiles
+	if !w.s.Shares() {
+		w.done = b.AllocateBarrier("done", build.Type("shared u64[1] shared_row_major(1)"), build.Count(4*w.s.Consumers))
 	}
+	l := swizzled(n/piece, w.Rows, piece)
+	tiles := b.SliceShared("sr", w.sx, build.Shared(w.Act, l), build.Offset(0, 0, 0))
+	l = sure(l.Transpose(1, 2))
+	columns := b.PermuteShared("sc", tiles, build.Shared(w.Act, l), build.Dims(0, 2, 1))
+	w.staged = b.ReshapeShared("st", columns, build.Shared(w.Act, sure(l.Reshape(n, w.Rows))))
+	w.parted = sure(l.Reshape(w.Sides*w.Warps, w.gathers(), w.Rows))
+	w.st3 = b.ReshapeShared("st3", columns, build.Shared(w.Act, w.parted))
+	w.ss3 = b.ReshapeShared("ss3", w.ss, rowMajor(w.Scale, w.s.Stages*w.scales()*w.Sides, w.outputs()/each, each))
+	if w.Zero {
+		w.sz3 = b.ReshapeShared("sz3", w.sz, rowMajor(w.ZeroType(), w.s.Stages*w.scales()*w.Sides, w.outputs()/each, each))
+	}
+}
+
+// sure is a layout that checked schedules have.
+func sure[T any](l T, err error) T {
+	if err != nil {
+		panic(err)
+	}
+	return l
 }
 
 // gathers is how many outputs of a warp's weights the block makes.
 func (w *wide) gathers() int { return w.Outputs() / w.s.passes() }
 
-// apart is how many tiles a side is stored as: outputs of other blocks may lie between those
-// of warps.
-func (w *wide) apart() int {
-	if w.s.passes() == 1 {
-		return 1
-	}
-	return w.Warps
+// among has sums of so many of the warpgroups that multiply make one tile from here on.
+func (w *wide) among(groups int) {
+	w.together = groups
+	w.actual = build.Register(dtype.F32, w.stored())
 }
 
-// sums3 is the type of gathered sums, [warps, outputs of each, rows of x].
-func (w *wide) sums3(warps, outputs, rows int) build.Type {
-	return strided(dtype.F32, []int{warps, outputs, rows}, w.gathers()*w.pitch(), w.pitch(), 1)
+// threads are those that have a tile of sums; before are those of warpgroups in front of them.
+func (w *wide) threads() (n, before int) {
+	if w.together == w.s.Consumers {
+		return 128 * w.together, 0
+	}
+	return 128 * w.together, 128 * (w.part % w.s.Consumers)
+}
+
+// ofWarp is how many outputs of a warp's weights a tile of sums has, and how many lie in front of them in the block.
+func (w *wide) ofWarp() (n, before int) {
+	threads, first := w.threads()
+	each := 16 * w.own(w.s)
+	return threads / 128 * each, first / 128 * each
 }
 
 // parts has the warpgroups multiply, each its part, and then store together.
@@ -60,6 +82,7 @@ func (w *wide) parts(bk, turns build.Value) {
 	b := w.b
 	b.Group(128, 128*w.s.Consumers, func() {
 		w.registers(232)
+		w.among(1)
 		some := func(pass int) {
 			for i := range w.s.Consumers {
 				w.part = pass*w.s.Consumers + i
@@ -79,8 +102,15 @@ func (w *wide) parts(bk, turns build.Value) {
 				b.If(w.pass.Equal(pass), func() { some(pass) })
 			}
 		}
-		b.Synchronize()
-		w.end()
+		w.among(w.s.Consumers)
+		switch {
+		case w.s.Joint:
+			b.If(bk.Equal(0), w.leave)
+		case w.Splits > 1:
+			w.last()
+		default:
+			w.leave()
+		}
 	})
 }
 
@@ -151,37 +181,44 @@ func (w *wide) castPart(rh string, rw build.Value, to build.Type) build.Value {
 	return w.b.SliceRegister(rh, all, build.Register(w.Act, w.operand(own, w.Sub)), build.Offset(from, 0))
 }
 
-// endPart leaves what the warpgroup came to in shared memory.
-func (w *wide) endPart() {
-	b, outputs := w.b, 16*w.own(w.s)
-	of := layout.Spatial(w.Warps, 1, 1).Local(1, w.own(w.s), 1).Mul(layout.ColumnLocal(1, 2, w.rowsEach()/8)).Spatial(1, 8, 4).Local(1, 1, 2)
-	w.all(func() {
-		if w.summed() == 0 { // by powers of two that folded scales leave
-			w.scale("", build.Expr(w.at("acc")), build.Value{}, true)
-		}
-		plain := b.View(w.at("some"), build.Expr(w.at("acc")), build.Register(dtype.F32, of))
-		to := b.SliceShared(w.at("um"), w.gather, w.sums3(w.Warps, outputs, w.rowsEach()), build.Offset(w.side*w.Warps, w.part%w.s.Consumers*outputs, w.half*w.rowsEach()))
-		b.StoreShared(to, plain)
-	})
+// results is where the present side and half of the rows have a tile of sums in shared memory.
+func (w *wide) results(of string) build.Value {
+	n, before := w.ofWarp()
+	l := sure(ir.PartOfShared(w.parted, []int{0, 1, 2}, []int{w.Warps, n, w.rowsEach()}))
+	part := w.b.SliceShared(w.at("sp"+of), w.st3, build.Shared(w.Act, l), build.Offset(w.side*w.Warps, before, w.half*w.rowsEach()))
+	return w.b.ReshapeShared(w.at("sq"+of), part, build.Shared(w.Act, sure(l.Reshape(w.Warps*n, w.rowsEach()))))
 }
 
-// plain is what the present side came to, in the order of outputs.
-func (w *wide) plain() build.Value {
-	b := w.b
-	if w.s.Parts == 1 {
-		return b.View(w.at("plain"), build.Expr(w.at("acc")), w.actual)
+// brought is a part of a tensor like y where threads have the tile of sums. Beside parts it comes by rows, and lies where results do meanwhile.
+func (w *wide) brought(name string, from build.Value) build.Value {
+	b, typ := w.b, build.Register(w.Act, w.stored())
+	if w.s.Parts <= 1 {
+		return b.LoadGlobal(name, from, typ, build.Offset(w.from(), w.firstOutput()), build.Dims(1, 0))
 	}
-	var of layout.Layout
-	units, l := w.Warps, layout.ColumnLocal(1, 2, w.rowsEach()/8).Spatial(1, 8, 4).Local(1, 1, 2)
-	if w.s.passes() == 1 {
-		of = layout.Spatial(w.Warps, 4*w.s.Consumers/w.Warps, 1).Local(1, w.own(w.s), 1).Mul(l)
-	} else {
-		units = 1
-		var err error
-		if of, err = w.stored().Unsqueeze(0); err != nil {
-			panic(err) // any layout has room for a dimension of size 1
+	n, before := w.ofWarp()
+	b.Synchronize()
+	for w.unit = range w.Warps {
+		rows := b.LoadGlobal(w.at(name), from, build.Register(w.Act, w.byRows(n)), build.Offset(w.from(), w.firstOutput().Add(before)))
+		b.StoreShared(w.staged, rows, build.Offset((w.side*w.Warps+w.unit)*w.gathers()+before, w.half*w.rowsEach()), build.Dims(1, 0))
+	}
+	w.unit = 0
+	b.Synchronize()
+	return b.LoadShared(w.at(name+"_tile"), w.results("_"+name), typ)
+}
+
+// leave stores results of parts by rows of y.
+func (w *wide) leave() {
+	b, units := w.b, 1
+	if w.s.passes() > 1 { // outputs of other blocks lie between those of warps
+		units = w.Warps
+	}
+	outputs := w.Warps * w.gathers() / units
+	b.Synchronize()
+	w.all(func() {
+		for w.unit = range units {
+			rows := b.LoadShared(w.at("ry"), w.staged, build.Register(w.Act, w.byRows(outputs)), build.Offset((w.side*units+w.unit)*outputs, w.half*w.rowsEach()), build.Dims(1, 0))
+			b.StoreGlobal(w.gy, rows, build.Offset(w.from(), w.firstOutput()))
 		}
-	}
-	from := b.SliceShared(w.at("ua"), w.gather, w.sums3(units, w.gathers(), w.rowsEach()), build.Offset(w.side*w.Warps+w.unit, 0, w.half*w.rowsEach()))
-	return b.View(w.at("plain"), b.LoadShared(w.at("all"), from, build.Register(dtype.F32, of)), w.actual)
+		w.unit = 0
+	})
 }

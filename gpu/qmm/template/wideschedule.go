@@ -49,7 +49,7 @@ type WideSchedule struct {
 	Joint bool `json:",omitempty"`
 	// Staged has results meet in shared memory and leave from there by rows of y, 16 bytes of a thread at a
 	// time: matrix instructions give a thread results that lie in as many rows, and that it can only store
-	// one by one. So programs have fewer instructions, and memory is written in whole pieces.
+	// one by one. So programs have fewer instructions, and memory is written in whole pieces. Results of Parts always do.
 	Staged bool `json:",omitempty"`
 	// Folded multiplies operands with the scales of groups of whole turns, so that all k of an output have one sum, which leaves
 	// registers for twice as many rows of x, and nothing is to do for each of them at the end of a group. It is for layers whose
@@ -145,7 +145,7 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 		value         *int
 		usual, lo, hi int
 	}{
-		{"rows", &s.Rows, min(64, most), 8, most}, {"consumers", &s.Consumers, 2, 1, 2}, {"parts", &s.Parts, 1, 1, p.Tiles}, {"sides", &s.Sides, 1, 1, 4}, {"stages", &s.Stages, 3, 2, 8}, {"cluster", &s.Cluster, 1, 1, 4}, {"splits", &s.Splits, 1, 1, MaxSplits},
+		{"rows", &s.Rows, min(64, most), 8, most}, {"consumers", &s.Consumers, 2, 1, 2}, {"parts", &s.Parts, 1, 1, p.Tiles}, {"sides", &s.Sides, 1, 1, 4}, {"stages", &s.Stages, max(3, s.leastStages(p)), s.leastStages(p), 8}, {"cluster", &s.Cluster, 1, 1, 4}, {"splits", &s.Splits, 1, 1, MaxSplits},
 	} {
 		if *f.value == 0 {
 			*f.value = f.usual
@@ -154,6 +154,7 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 			return s, fmt.Errorf("template: %s %d is not from %d to %d", f.name, *f.value, f.lo, f.hi)
 		}
 	}
+	s.Staged = s.Staged || s.Parts > 1
 	w := wide{decoder: &decoder{Plan: p, Schedule: Schedule{Warps: s.units(), Sides: s.Sides}}, s: s}
 	switch {
 	case s.Rows&(s.Rows-1)+s.Cluster&(s.Cluster-1)+s.Sides&(s.Sides-1) != 0 || s.Rows/s.Cluster < 8:
@@ -164,6 +165,8 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 		return s, fmt.Errorf("template: %d parts: they are as many as warpgroups, or a multiple without clusters, for weights with groups, and blocks that neither stay nor share all turns", s.Parts)
 	case s.passes() > 1 && p.own(s) == 1 && s.Rows < 16:
 		return s, fmt.Errorf("template: %d parts of %d rows: blocks of a part of the tiles store 16 rows at least; take 16, or %d parts", s.Parts, s.Rows, s.Consumers)
+	case s.Stages < s.leastStages(p):
+		return s, fmt.Errorf("template: %d stages: results of %d outputs take the place of x of %d", s.Stages, s.Outputs(p), s.leastStages(p))
 	case s.Splits > 1 && s.Persistent:
 		return s, fmt.Errorf("template: k is split between blocks that do not stay")
 	case s.Joint && (s.Splits < 2 || s.Splits > MaxCluster || s.Cluster > 1):

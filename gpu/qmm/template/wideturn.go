@@ -91,11 +91,7 @@ func (w *wide) begin(t build.Value, some string) func() {
 		w.beginFine()
 		return func() {
 			w.joinTiles()
-			if w.s.Parts > 1 {
-				w.endPart()
-			} else {
-				w.end()
-			}
+			w.end()
 		}
 	}
 	w.all(func() { b.AllocateRegister(w.at("acc"), w.sum, build.Init(0)) })
@@ -117,9 +113,6 @@ func (w *wide) begin(t build.Value, some string) func() {
 			b.AllocateRegister("back", w.rowF32, build.Init(1))
 		}
 		b.If(build.Expr(some).Greater(0), func() { w.prepare(t, "_0") })
-	}
-	if w.s.Parts > 1 {
-		return w.endPart
 	}
 	return w.end
 }
@@ -205,10 +198,7 @@ func (p *Plan) leading() int {
 // rows are the x of a turn.
 func (w *wide) rows(t build.Value, tag string) {
 	w.x = nil
-	across, err := swizzled(0, w.rowsEach(), w.piece()).Transpose(0, 1)
-	if err != nil {
-		panic(err) // schedules are checked
-	}
+	across := sure(swizzled(0, w.rowsEach(), w.piece()).Transpose(0, 1))
 	half := w.half
 	for i := range Turn / w.piece() {
 		for w.half = range w.halves() {
