@@ -156,10 +156,13 @@ func (p *Plan) many(s WideSchedule, m int) float64 {
 	if across {
 		times *= 1.06
 	}
-	if p.own(s) > 1 && p.Folds && across {
-		times *= 1.1
-	} else if p.own(s) > 1 && !p.Folds {
+	switch shared := s.Parts > 1 && p.Tiles > 2 && across; { // the casts of 3 bits are brief
+	case shared && s.Sides == 1 && !s.Fine && (p.own(s) == 1 || p.Folds && p.Stored.Bits() < 5):
+		times *= 0.93
+	case s.Parts > 1 && p.Folds, p.own(s) > 1 && !p.Folds:
 		times *= 1.06
+	case p.own(s) > 1 && across:
+		times *= 1.1
 	}
 	return times
 }
@@ -204,14 +207,10 @@ func (p *Plan) wideRated(of WideSchedule, m, n, k int, stay bool, on Machine) (a
 	p = p.ofWide(of)
 	turns := ceil(k, Turn)
 	add := func(s WideSchedule) {
-		s.Stages, s.Staged = 2, !stay
+		s.Stages, s.Staged = s.leastStages(p), !stay
 		// Two blocks of a split find room as a cluster everywhere, larger clusters do not; with parts of tiles, too, they take longer.
-		s.Joint = s.Splits == 2 && s.passes() == 1
+		s.Joint = s.Splits == 2 && s.Parts == 1
 		s, err := s.Filled(p)
-		if err != nil && s.Staged && s.Folded { // sums of warpgroups that share tiles meet in shared memory too
-			s.Staged = false
-			s, err = s.Filled(p)
-		}
 		if err != nil {
 			return
 		}
@@ -254,8 +253,9 @@ func (p *Plan) wideRated(of WideSchedule, m, n, k int, stay bool, on Machine) (a
 					for s.Rows < min(m, p.Most(s)) {
 						s.Rows *= 2
 					}
+					// Two tiles have 128 rows without parts, too; blocks of 256 by parts of them were not timed.
 					// Of blocks that do not stay, clusters are slower than the same without in 18 of 20 pairs of schedules.json, by up to 12%.
-					if stay && splits > 1 || cluster > 1 && (!stay || ceil(n, s.Outputs(p)) < cluster) {
+					if stay && splits > 1 || parts > 1 && p.Tiles == 2 && s.Rows > 128 || cluster > 1 && (!stay || ceil(n, s.Outputs(p)) < cluster) {
 						continue
 					}
 					units := ceil(n, s.Outputs(p)*cluster) * cluster * ceil(m, s.Rows) * splits
