@@ -555,7 +555,7 @@ func (l Linear) Named(m int) []string {
 		out = append(out, Decode)
 	}
 	if p, err := template.PlanOf(l.Form()); err == nil && m >= WideFrom/2 {
-		if p.Most(template.WideSchedule{}) >= 16 && m <= 4*template.Turn {
+		if p.Most(template.WideSchedule{}) >= 16 && m <= 8*template.Turn {
 			out = append(out, Wide)
 		}
 		if m >= 2*template.Turn {
