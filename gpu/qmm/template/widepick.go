@@ -120,6 +120,9 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 		if p.Group >= Turn || p.Folds {
 			time *= p.many(s, m)
 		}
+		if m > mostTimed && !s.Persistent {
+			time *= beyondTimed
+		}
 		time = Sustained(time)
 	}
 	if s.Splits > 1 { // with Joint about as much
@@ -134,6 +137,10 @@ func Sustained(us float64) float64 {
 	const powerful, slower = 1100, 0.2
 	return us + slower*max(0, us-powerful)
 }
+
+// Blocks of some tiles that do not stay take that much longer beyond the rows that all else is fitted to: a mean of 40 products with 640
+// and 1,024 rows (3, 4, 5, 6 and 8 bits of the tables' layers, one run).
+const mostTimed, beyondTimed = 512, 1.11
 
 // many is how many times as long as all that more than FoldFrom rows take, fitted to times of 256 to 1,024 rows in the tables' layers
 // (WIDE.md), in groups of 128.
