@@ -168,7 +168,7 @@ func TestRescaleKeepsResults(t *testing.T) {
 func TestMapErrors(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                                       "1:1: expected (",
-		"(d0) -> (d0)":                           "the domain says nothing of d0",
+		"(d0) -> (d0)":                           "no domain says what d0 may be; write d0 in [lo, hi] behind domain: [Affine.E1]\n\thelp: a map is written as (d0, d1)",
 		"(d0, d0) -> (), domain: d0 in [0, 1]":   "d0 is declared twice",
 		"(d0) -> (d1), domain: d0 in [0, 1]":     "d1 is not declared",
 		"(mod) -> ()":                            "a word of the notation",

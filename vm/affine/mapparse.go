@@ -35,8 +35,9 @@ func ParseMap(text string) (Map, error) {
 	if p.errs == nil && p.at < len(p.text) {
 		p.fail("unexpected %.20q after the map", p.text[p.at:])
 	}
-	if err := p.errs.Err(); err != nil {
-		return Map{}, err
+	if p.errs != nil {
+		p.errs[0].Help = "a map is written as (d0, d1)[s0] -> (d0 * 8 + d1, s0), domain: d0 in [0, 3], d1 in [0, 7], s0 in [0, 1]"
+		return Map{}, p.errs.Err()
 	}
 	out, err := NewMap(m.Dims, m.Ranges, m.Runtime, m.Results, m.Constraints)
 	if err != nil {
@@ -181,7 +182,7 @@ func (p *parser) mapping() (m Map) {
 	}
 	for _, v := range m.variables() {
 		if missing[v.Name] != nil && p.errs == nil {
-			p.fail("the domain says nothing of %s; write %s in [lo, hi]", v.Name, v.Name)
+			p.fail("no domain says what %s may be; write %s in [lo, hi] behind domain:", v.Name, v.Name)
 		}
 	}
 	bounds := m.bounds()
