@@ -324,7 +324,17 @@ func ParseAccess(text string, p Profile, pos diag.Pos) (Access, error) {
 		return a, err
 	}
 	if _, _, err := p.check(a); err != nil {
-		problems.Addf(body, errAccess, "", "%s", err)
+		help := ""
+		if body.Known() && body.Col > 0 {
+			body.Col += len(addrs) - len(strings.TrimLeft(addrs, " \t"))
+		}
+		for l, v := range a.Addrs {
+			if step := p.alignment(a.Width); v != Inactive && v%step != 0 {
+				help = fmt.Sprintf("lane %d could take %d or %d; where rows are padded, they are a multiple of %d bytes long", l, v/step*step, (v/step+1)*step, step)
+				break
+			}
+		}
+		problems.Addf(body, errAccess, help, "%s", err)
 		return a, problems.Err()
 	}
 	return a, nil

@@ -473,7 +473,7 @@ func TestParseAccess(t *testing.T) {
 		"load x: lane":           "no number",
 		"ldmatrix.x3: lane":      "1, 2 or 4",
 		"load.x2: lane":          "no matrices",
-		"load 16: lane*8":        "a:1:9: lane 1: address 8 (0x8) is no multiple of 16",
+		"load 16: lane*8":        "a:1:10: lane 1: address 8 (0x8) is no multiple of 16",
 		"load 16: lane*foo":      "a:1:15: unknown name",
 		"load 3: lane":           "takes 1, 2, 4, 8, 16 bytes",
 		"ldmatrix.x4: 0, 16, 32": "gives none",
