@@ -306,6 +306,8 @@ func TestReadRefuses(t *testing.T) {
 		{"BlokedLayout([1], [32], [4], [0])", "did you mean BlockedLayout?"},
 		{"BlockedLayout([1], [32], [4], ordr=[0]) on 128", "1:31: BlockedLayout has no parameter ordr"},
 		{"%%", "1:1:"},
+		{"(d0, d1) -> (d0 * 3 + d1)", "looks like an indexing map"},
+		{" (d0)[s0] -> (d0)", "looks like an indexing map"},
 		{strings.Repeat("x", MaxText+1), "Notation.E2"},
 	} {
 		_, err := Read(c.text)

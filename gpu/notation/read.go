@@ -140,6 +140,9 @@ var (
 )
 
 // recognise decides by the looks which notation a text is in, and reads it.
+// mapLike are texts that begin as indexing maps do.
+var mapLike = regexp.MustCompile(`^\(\s*\w+(\s*,\s*\w+)*\s*\)\s*(\[[^\]]*\])?\s*->`)
+
 func recognise(text string, shape []int) (Value, error) {
 	trimmed := strings.TrimSpace(text)
 	switch {
@@ -150,6 +153,9 @@ func recognise(text string, shape []int) (Value, error) {
 		return linearValue(Triton, l), err
 	case strings.Contains(trimmed, "->") || strings.Contains(trimmed, "where out dims") || trimmed == "(empty layout)":
 		l, err := linear.Parse(text)
+		if list, ok := err.(diag.List); ok && list[0].Help == "" && mapLike.MatchString(trimmed) {
+			list[0].Help = "this looks like an indexing map, which is no layout: tilus-lab indexmap and the pane Indexing maps read those"
+		}
 		return linearValue(Linear, l), err
 	}
 	head := ""
