@@ -54,6 +54,25 @@ func TestFindAMD(t *testing.T) {
 	}
 }
 
+// A name that is missing is offered names with its parts, short ones first, or a way to search; .shared is what PTX also
+// calls .shared::cta.
+func TestNamesOfInstructions(t *testing.T) {
+	for name, want := range map[string]string{
+		"ldmatrix.x4":           "names with these parts: ldmatrix.m8n8.x4.b16, ",
+		"ldmatrix.x2.trans":     "ldmatrix.m8n8.x2.trans.b16",
+		"mma.m16n8k8.tf32":      "mma.m16n8k8.f32.tf32, ",
+		"a lot of instructions": "tilus-lab atom list",
+	} {
+		if _, err := FindAtom(name); err == nil || !strings.Contains(err.Error(), want) {
+			t.Errorf("%s: %v; want %s", name, err, want)
+		}
+	}
+	a, err := FindAtom("ldmatrix.sync.aligned.m8n8.x4.trans.shared::cta.b16")
+	if err != nil || a.Name != "ldmatrix.m8n8.x4.trans.b16" {
+		t.Errorf("%v %v", a.Name, err)
+	}
+}
+
 func TestAMDModifiers(t *testing.T) {
 	find := func(gen, name string) AMD {
 		t.Helper()

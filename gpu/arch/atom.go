@@ -133,6 +133,9 @@ func Atoms() []Atom { return slices.Clone(mustAtoms().atoms) }
 func LookupAtom(name string) (Atom, bool) {
 	c := mustAtoms()
 	i, ok := c.index[name]
+	if !ok { // PTX means the same by .shared and .shared::cta
+		i, ok = c.index[strings.Replace(name, ".shared::cta.", ".shared.", 1)]
+	}
 	if !ok {
 		return Atom{}, false
 	}
@@ -168,10 +171,33 @@ func nearest(name string, known []string) string {
 			}
 		}
 	}
-	if len(some) == 0 {
-		return ""
+	if len(some) > 0 {
+		return "names that begin so: " + strings.Join(some, ", ")
 	}
-	return "names that begin so: " + strings.Join(some, ", ")
+	for _, k := range known {
+		if partly(name, k) {
+			some = append(some, k)
+		}
+	}
+	if len(some) == 0 {
+		return "tilus-lab atom list WORD and the pane Instructions search for names"
+	}
+	slices.SortStableFunc(some, func(a, b string) int { return len(a) - len(b) })
+	return "names with these parts: " + strings.Join(some[:min(len(some), 5)], ", ")
+}
+
+// partly reports whether a name has the parts of another, between their points, in order: ldmatrix.m8n8.x4.b16 those of
+// ldmatrix.x4.
+func partly(parts, name string) bool {
+	rest := strings.Split(strings.ToLower(name), ".")
+	for _, p := range strings.Split(strings.ToLower(parts), ".") {
+		i := slices.Index(rest, p)
+		if i < 0 {
+			return false
+		}
+		rest = rest[i+1:]
+	}
+	return true
 }
 
 // checkAtom refuses a row that cannot be right: operands that do not cover their
