@@ -199,7 +199,11 @@ func (r Report) String() string {
 				fmt.Sprintf("%.1f (ideal %.1f)", a.Units, a.Ideal), 100*a.Efficiency(), bytes, reuse)
 		}
 	}
-	fmt.Fprintf(&b, "in all %s, ideal %s (%.0f%%); at %.1f TB/s at least %s\n", Bytes(r.Bytes), Bytes(r.Ideal), 100*float64(r.Ideal)/float64(max(r.Bytes, 1)), HBM/1e12, r.AtLeast(HBM).Round(10*time.Nanosecond))
+	least := "less than 10ns"
+	if t := r.AtLeast(HBM).Round(10 * time.Nanosecond); t > 0 {
+		least = "at least " + t.String()
+	}
+	fmt.Fprintf(&b, "in all %s, ideal %s (%.0f%%); at %.1f TB/s %s\n", Bytes(r.Bytes), Bytes(r.Ideal), 100*float64(r.Ideal)/float64(max(r.Bytes, 1)), HBM/1e12, least)
 	return b.String()
 }
 
