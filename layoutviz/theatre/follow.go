@@ -258,7 +258,7 @@ func Follow(r *volta.Run, matrix string, row, col, n int, o layoutviz.Options) (
 		shown++
 		fill := s.groupColor(d.Threadgroup())
 		s.fill(fill, hx, hy+2, 8, 15)
-		sum := fmt.Sprintf("%s + %s = %s", number(d.C), strings.ReplaceAll(d.Products(), "-", "−"), number(d.Sum.Result))
+		sum := fmt.Sprintf("%s + %s = %s", number(d.C), products(d), number(d.Sum.Result))
 		words := fmt.Sprintf("octet %d, threadgroup %d, unit %d:  D[%d,%d] = %s", d.Octet, d.Threadgroup(), d.Unit, d.Row, d.Column, sum)
 		size := 10.5
 		for scene.Width(words, size) > hw-18 && size > 7 {
@@ -280,7 +280,7 @@ func Follow(r *volta.Run, matrix string, row, col, n int, o layoutviz.Options) (
 	s.scene.H = max(bottom, hy+8) + pad
 	desc := fmt.Sprintf("%s = %s: %s in shared memory, %s, %s %d instructions.", me, full(value), where, strings.Join(parts, " and "), by, len(users))
 	if last != "" {
-		desc += fmt.Sprintf(" In instruction %d.%d, %d units have it.", r.Instrs[n-1].Set-1, r.Instrs[n-1].Step.Step, shown)
+		desc += fmt.Sprintf(" In instruction %d.%d, %s it.", r.Instrs[n-1].Set-1, r.Instrs[n-1].Step.Step, map[bool]string{true: "1 unit has", false: fmt.Sprintf("%d units have", shown)}[shown == 1])
 	}
 	s.note(pad, 46, 11, desc)
 	return s.picture(title, desc), nil

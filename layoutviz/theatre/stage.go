@@ -15,6 +15,7 @@ import (
 	"fmt"
 	"strings"
 
+	"github.com/tilus-lab/tilus-lab/gpu/model/volta"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/layoutviz/scene"
 )
@@ -195,3 +196,6 @@ func number(v float64) string {
 
 // full writes a value for a sentence.
 func full(v float64) string { return strings.Replace(fmt.Sprintf("%.7g", v+0), "-", "−", 1) }
+
+// products writes the products of a dot product with the minus of the other numbers.
+func products(d volta.Dot) string { return strings.ReplaceAll(d.Products(), "-", "−") }

@@ -170,7 +170,7 @@ func Core(r *volta.Run, core, n, turn, box int, o layoutviz.Options) (layoutviz.
 	}
 	s.unit(at, box%4, pad, y+4*cell+38, w-2*pad)
 	s.scene.H = y + 4*cell + 38 + 214
-	desc := fmt.Sprintf("D[%d,%d] of lane %d = %s + %s = %s.", at.Row, at.Column, at.Lane, full(at.C), at.Products(), full(at.Sum.Result))
+	desc := fmt.Sprintf("D[%d,%d] of lane %d = %s + %s = %s.", at.Row, at.Column, at.Lane, full(at.C), products(at), full(at.Sum.Result))
 	return s.picture("The 64 multipliers of a Volta tensor core", desc), nil
 }
 
