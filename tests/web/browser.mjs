@@ -80,6 +80,37 @@ const checks = {
     await page.waitForFunction(() => document.querySelector("#run-out").textContent.startsWith("on interp"));
   },
 
+  async "a chosen text stands in its field, and whoever edits it writes their own"() {
+    await page.goto(base + "?v=1&p=banks&a=load+4%3A+lane*20");
+    await settled();
+    const access = page.getByLabel("Access", { exact: true }), pick = page.getByLabel("Pick an access");
+    await pick.selectOption("every second word");
+    await page.waitForFunction(() => document.querySelector(".say").textContent.startsWith("2 wavefronts"));
+    must(await access.inputValue() === "load 4: lane*8", "the field shows " + await access.inputValue());
+    await pick.selectOption("the text");
+    must(await access.inputValue() === "load 4: lane*20", "the text that was there is now " + await access.inputValue());
+    await pick.selectOption("every second word");
+    await access.fill("load 4: lane*16");
+    await page.waitForFunction(() => document.querySelector(".say").textContent.startsWith("4 wavefronts"));
+    must(await pick.inputValue() === "the text" && !page.url().includes("k="), "still chosen: " + await pick.inputValue() + ", " + page.url());
+  },
+
+  async "an address that begins with a mistake says whose picture it shows, in fields that show all of it"() {
+    await page.goto(base + "?v=1&p=mma&i=mma.m16n8k16.row.col.f32.f16.f61.f32");
+    await settled();
+    must((await layout().locator(".errors").textContent()).includes("this pane's own example"), "nothing says that the picture is an example");
+    must(await field().evaluate((e) => e.scrollWidth <= e.clientWidth), "the field cuts its text");
+    await field().fill("mma.m16n8k8.f32.f16");
+    await page.waitForFunction(() => document.querySelector(".say").textContent.startsWith("mma.m16n8k8.f32.f16"));
+    await field().fill("mma.m16n8k8.f32.f1");
+    await layout().locator(".errors").waitFor();
+    must(!(await layout().locator(".errors").textContent()).includes("example"), "the picture from before is called an example");
+    await page.goto(base + "?v=1&p=layout");
+    await settled();
+    const tops = await layout().locator(".fields label").evaluateAll((all) => all.filter((e) => e.offsetParent).map((e) => Math.round(e.getBoundingClientRect().top)));
+    must(new Set(tops).size === 1, "the names of fields stand at " + tops);
+  },
+
   async "axe finds nothing, in light and dark"() {
     for (const scheme of ["light", "dark"]) {
       await page.emulateMedia({ colorScheme: scheme });

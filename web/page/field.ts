@@ -57,7 +57,7 @@ export class Field {
       caret: p.kind === "layout" ? (at) => host.caret(this, at) : undefined,
     });
     label.addEventListener("click", () => this.text!.focus());
-    if (p.kind === "text") this.text.width(Math.min(48, Math.max(12, (p.default || p.hint || "").length + 2)));
+    this.room(value);
     this.root.append(this.text.root);
     if (p.kind !== "text") {
       this.chip = make("div", { class: "chip", hidden: true });
@@ -77,9 +77,16 @@ export class Field {
   }
 
   set value(v: string) {
-    if (this.text) this.text.value = v;
-    else if (this.input!.value !== v) this.input!.value = v;
+    if (this.text) {
+      this.text.value = v;
+      this.room(v);
+    } else if (this.input!.value !== v) this.input!.value = v;
     if (this.output) this.output.textContent = v;
+  }
+
+  // room makes a text of one line as wide as what it shows; it keeps its width while a person writes.
+  private room(v: string) {
+    if (this.p.kind === "text") this.text!.width(Math.min(48, Math.max(12, (this.p.default || this.p.hint || "").length + 2, v.length + 2)));
   }
 
   // terms tells what each factor of a layout adds to an element.

@@ -35,6 +35,7 @@ export class View {
   private say = make("p", { class: "say", onclick: () => this.say.classList.toggle("whole") });
   private text: HTMLElement;
   private sentence: string | undefined;
+  private example = false; // the pictures are the pane's own, not those of the values
   private drawing: AbortController | null = null;
   private nth = 1;
   private following = false; // an element was just chosen
@@ -51,6 +52,7 @@ export class View {
       this.fieldset.append(f.root);
       if (this.fields.size === 1) this.fieldset.append(this.more);
     }
+    this.fill();
     const folded = row.params.filter((p, i) => i > 0 && p.kind !== "sheet" && !p.play && !p.soon);
     this.more.hidden = folded.length === 0;
     this.more.textContent = folded.filter((p) => narrow.value || p.later).map((p) => p.title).join(", ") + " …";
@@ -149,8 +151,20 @@ export class View {
     for (const f of this.fields.values()) f.dispose();
   }
 
+  // fill shows a chosen text in the field that it is read instead of; that field's own value stays.
+  private fill() {
+    for (const p of this.row.params) {
+      const f = p.fills && this.fields.get(p.fills);
+      if (f) f.value = p.texts![this.values[p.name]] ?? this.values[f.p.name];
+    }
+  }
+
   private changed(f: Field, commit: boolean) {
+    // Who edits a chosen text writes one of their own.
+    const chosen = this.row.params.find((p) => p.fills === f.p.name && this.values[p.name] in p.texts!);
+    if (chosen) this.fields.get(chosen.name)!.value = this.values[chosen.name] = chosen.default;
     this.values[f.p.name] = f.value;
+    if (f.p.fills) this.fill();
     if (commit) this.showBindings();
     this.clearMarks();
     this.draw();
@@ -177,6 +191,7 @@ export class View {
   set(values: Values) {
     for (const p of this.row.params) this.values[p.name] = values[p.name] ?? p.default;
     for (const [name, f] of this.fields) f.value = this.values[name];
+    this.fill();
     this.place(values);
     this.showBindings();
     this.clearMarks();
@@ -280,7 +295,9 @@ export class View {
   private async fallback(mine: AbortController) {
     try {
       const r: Result | undefined = await this.desk.socket.ask("render", { view: this.id + "-example", pane: this.row.name, values: { th: sheet.value } });
-      if (r && this.drawing === mine) this.result(r);
+      if (!r || this.drawing !== mine) return;
+      this.result(r);
+      this.example = true;
     } catch {
       // The problem that is about to be shown says enough.
     }
@@ -301,7 +318,7 @@ export class View {
       if (!f || !p.line || f.bound) return "";
       return f.p.kind === "program" ? "line " + p.line + ", column " + p.col + ": " : "column " + p.col + ": ";
     };
-    render(list.map((p) => html`<p><span class="where">${where(p)}</span>${p.msg} ${p.code ? html`<code>[${p.code}]</code>` : nothing}</p>${p.help ? html`<p class="help">${p.help}</p>` : nothing}`), this.errors);
+    render(list.map((p) => html`<p><span class="where">${where(p)}</span>${p.msg} ${p.code ? html`<code>[${p.code}]</code>` : nothing}</p>${p.help ? html`<p class="help">${p.help}</p>` : nothing}`).concat(this.example ? html`<p class="help">Below is this pane's own example.</p>` : []), this.errors);
     this.errors.hidden = false;
   }
 
@@ -309,6 +326,7 @@ export class View {
 
   private result(r: Result) {
     this.sentence = r.sentence;
+    this.example = false;
     this.text.hidden = !r.text;
     this.text.textContent = r.text;
     const focused = this.pictures.find((p) => p.canvas === document.activeElement)?.name;

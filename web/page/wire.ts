@@ -12,6 +12,8 @@ export interface Param {
   min?: number;
   max?: number;
   choices?: string[];
+  fills?: string; // of a choice that names texts: the parameter whose field shows the chosen one
+  texts?: Values;
   later?: boolean; // shown when asked
   soon?: boolean; // small screens show it at first, too
   play?: boolean;

@@ -22,7 +22,7 @@ func banksPane() Pane {
 		Title: "Banks and swizzles",
 		Doc:   "What an access of a warp to shared memory costs, and why: as it is, and with the swizzle of the sliders. Pick an access, write one, or paint one lane by lane; then choose one of the placements that a search found.",
 		Params: []Param{
-			{Name: "k", Title: "Pick an access", Kind: Choice, Default: bankOwn, Choices: append([]string{bankOwn}, pickNames()...), Doc: "Well-known accesses, or the text beside it."},
+			{Name: "k", Title: "Pick an access", Kind: Choice, Default: bankOwn, Choices: append([]string{bankOwn}, pickNames()...), Fills: "a", Texts: pickTexts(), Doc: "Well-known accesses, or the text beside it."},
 			{Name: "a", Title: "Access", Kind: Text, Default: "ldmatrix.x4: lane%16*128 + lane/16*16",
 				Doc: "Read where nothing is picked. KIND WIDTH: ADDRESSES in bytes, such as load 4: lane*128, store 16: lane%8*16 + lane/8*128, ldmatrix.x4: lane%16*128 + lane/16*16."},
 			{Name: "of", Title: "Memory of", Kind: Choice, Default: profiles[0], Choices: profiles, Doc: "Whose shared memory: its banks, and the lanes that it serves together."},
@@ -90,7 +90,7 @@ func renderBanks(v Values) (Result, error) {
 			pic.IDs[j].ID = "w." + pic.IDs[j].ID // keys stay: a lane is the same in both
 		}
 		out.Pictures = append(out.Pictures, Picture{Name: "under " + s.String(), Picture: pic})
-		out.Sentence = fmt.Sprintf("%d wavefronts as it is, %d under %s, %d at best. %s", before.Wavefronts, after.Wavefronts, s, before.Ideal, after.Say())
+		out.Sentence = fmt.Sprintf("%s as it is, %d under %s, %d at best. %s", counted(before.Wavefronts, "wavefront"), after.Wavefronts, s, before.Ideal, after.Say())
 	}
 	switch v["v"] {
 	case bankPaint:
@@ -122,7 +122,7 @@ func solve(p bank.Profile, a bank.Access, row int) string {
 		return "The search does not apply: " + err.Error() + "."
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "best        %s: %d wavefronts, as it is %d, one for each phase %d\n", r.Best, r.Wavefronts, r.Identity, r.Ideal)
+	fmt.Fprintf(&b, "best        %s: %s, as it is %d, one for each phase %d\n", r.Best, counted(r.Wavefronts, "wavefront"), r.Identity, r.Ideal)
 	for _, l := range r.Levels {
 		if len(l.Ties) == 0 {
 			fmt.Fprintf(&b, "%-11s %s\n", l.Name, l.Note)
@@ -136,7 +136,7 @@ func solve(p bank.Profile, a bank.Access, row int) string {
 			}
 			ties = append(ties, t.String())
 		}
-		fmt.Fprintf(&b, "%-11s %d wavefronts at best, of %d tried: %s\n", l.Name, l.Best, l.Tried, strings.Join(ties, ", "))
+		fmt.Fprintf(&b, "%-11s %s at best, of %d tried: %s\n", l.Name, counted(l.Best, "wavefront"), l.Tried, strings.Join(ties, ", "))
 	}
 	if r.Proof != "" {
 		fmt.Fprintf(&b, "proof       %s\n", r.Proof)
@@ -145,6 +145,14 @@ func solve(p bank.Profile, a bank.Access, row int) string {
 		fmt.Fprintf(&b, "TMA         %s\n", r.TMASays)
 	}
 	return b.String()
+}
+
+// counted is a number of things where the number matters.
+func counted(n int, what string) string {
+	if n == 1 {
+		return "1 " + what
+	}
+	return plural(n, what)
 }
 
 // placed puts the problems of a parameter's text where they are in it.

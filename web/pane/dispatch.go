@@ -31,7 +31,7 @@ func dispatchPane() Pane {
 	return Pane{
 		Name:  "dispatch",
 		Title: "AMD's dispatch",
-		Doc:   "From the HIP launch to the compute unit: which block starts where and when, and what it waits for. Enable a sixteenth compute unit and watch the kernel become seven times as slow.",
+		Doc:   "From the HIP launch to the compute unit: which block starts where and when, and what it waits for. Enable a sixteenth compute unit and watch the kernel become six times as slow.",
 		Params: []Param{
 			{Name: "v", Title: "Show", Kind: Choice, Default: dispatchTime, Choices: []string{dispatchTime, dispatchStairs, dispatchWhy, dispatchQueue, dispatchBytes},
 				Doc: "What happens when; ticks over enabled units; the causes of one block's start; how the driver makes a queue; the bytes of the packets."},
@@ -249,7 +249,7 @@ func packetText(r *dispatch.Result) Result {
 		b.WriteByte('\n')
 	}
 	b.WriteString(raceText())
-	return Result{Sentence: fmt.Sprintf("%d packets of 64 bytes: little endian, the header is stored last.", n), Text: b.String()}
+	return Result{Sentence: fmt.Sprintf("%s of 64 bytes: little endian, the header is stored last.", counted(n, "packet")), Text: b.String()}
 }
 
 // raceText shows what a packet processor sees that looks between the steps of

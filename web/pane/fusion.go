@@ -28,16 +28,17 @@ const (
 )
 
 func fusionPane() Pane {
-	examples := []string{fusionOwn}
+	examples, texts := []string{fusionOwn}, Values{}
 	for _, x := range fusion.Texts() {
 		examples = append(examples, x.Name)
+		texts[x.Name] = x.HLO
 	}
 	return Pane{
 		Name:  "fusion",
 		Title: "Fusion",
 		Doc:   "Paste a fusion as HLO text: its kernels and why, the functions that its instructions stand in, which thread handles which element, what memory is asked for, and the code.",
 		Params: []Param{
-			{Name: "f", Title: "Fusion", Kind: Choice, Default: fusionOwn, Choices: examples, Doc: "The text, or one for each emitter."},
+			{Name: "f", Title: "Fusion", Kind: Choice, Default: fusionOwn, Choices: examples, Fills: "src", Texts: texts, Doc: "The text, or one for each emitter."},
 			{Name: "src", Title: "HLO text", Kind: Program, Default: fusion.Softmax, Doc: "An HLO module as XLA prints it; it is read where the choice above says so."},
 			{Name: "v", Title: "Show", Kind: Choice, Default: fusionKernels, Choices: []string{fusionKernels, fusionFunctions, fusionThreads, fusionMemory, fusionMaps, fusionTensor, fusionCode, fusionPTX},
 				Doc: "Kernels with their buffers; the functions of one; which thread handles which element; what a warp's worst access touches; indexing maps; the code at each level."},

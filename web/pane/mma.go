@@ -56,6 +56,9 @@ func renderMMA(v Values) (Result, error) {
 		draw = layoutviz.CuteAtom
 	}
 	pic, err := draw(a, v.look())
+	if err != nil && v["l"] == mmaCute {
+		return Result{}, diag.List{{Pos: at("l"), Code: "Pane.E25", Msg: bare(err), Help: "look at its " + mmaOurs}}
+	}
 	if err != nil {
 		return Result{}, located(err, "i", v["i"])
 	}

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"errors"
 	"regexp"
+	"slices"
 	"strings"
 	"testing"
 
@@ -108,6 +109,15 @@ func TestMatrixInstruction(t *testing.T) {
 	if _, err := run(t, "mma", Values{"i": "ldmatrix.x4"}); err == nil {
 		t.Error("ldmatrix is taken for a product")
 	}
+	// What an instruction cannot be shown as is told of that field, and no message begins with one of our packages.
+	_, err = run(t, "mma", Values{"i": "v_mfma_f32_32x32x8f16", "l": mmaCute})
+	if list, ok := err.(diag.List); !ok || list[0].Pos.File != "l" || list[0].Help == "" || !strings.HasPrefix(list[0].Msg, "CuTe has no layout") {
+		t.Errorf("CuTe's look of an instruction of AMD: %v", err)
+	}
+	_, err = run(t, "mma", Values{"i": "mma.m16n8k64.f32.f16"})
+	if list, ok := err.(diag.List); !ok || !strings.HasPrefix(list[0].Msg, "no instruction") {
+		t.Errorf("an unknown instruction: %v", err)
+	}
 	for _, name := range []string{"v_mfma_f32_32x32x8f16", "mma.sp.m16n8k32.f32.f16", "wgmma.m64n8k16.f32.f16.ss"} {
 		if _, err := run(t, "mma", Values{"i": name}); err != nil {
 			t.Errorf("%s: %v", name, err)
@@ -159,6 +169,67 @@ func TestStatusPane(t *testing.T) {
 	}
 	if _, err := run(t, "status", Values{"op": "Dott"}); err == nil || !strings.Contains(err.Error(), "Dot") {
 		t.Errorf("an unknown instruction: %v", err)
+	}
+	_, err = run(t, "status", Values{"op": "zzzzzz"})
+	if list, ok := err.(diag.List); !ok || list[0].Help == "" {
+		t.Errorf("no way out of an instruction like no other: %v", err)
+	}
+}
+
+// A choice that names texts shows, in the field that it fills, what it draws.
+func TestChosenTexts(t *testing.T) {
+	filled := 0
+	for _, p := range All() {
+		for _, param := range p.Params {
+			if param.Fills == "" {
+				continue
+			}
+			if !slices.ContainsFunc(p.Params, func(q Param) bool { return q.Name == param.Fills && (q.Kind == Text || q.Kind == Program) }) {
+				t.Errorf("%s.%s fills no text", p.Name, param.Name)
+			}
+			if _, own := param.Texts[param.Default]; own {
+				t.Errorf("%s.%s: the default is no text of the person's own", p.Name, param.Name)
+			}
+			for _, choice := range param.Choices[1:] {
+				text, ok := param.Texts[choice]
+				if !ok {
+					t.Errorf("%s.%s: no text of %s", p.Name, param.Name, choice)
+					continue
+				}
+				chosen, err := run(t, p.Name, Values{param.Name: choice})
+				if err != nil {
+					t.Fatal(err)
+				}
+				written, err := run(t, p.Name, Values{param.Fills: text})
+				if err != nil || chosen.Sentence != written.Sentence || chosen.Text != written.Text {
+					t.Errorf("%s: %s draws %q, its text %q, %v", p.Name, choice, chosen.Sentence, written.Sentence, err)
+				}
+				filled++
+			}
+		}
+	}
+	if filled < 15 {
+		t.Errorf("%d texts can be chosen", filled)
+	}
+}
+
+// One of a thing is no several of it.
+func TestOne(t *testing.T) {
+	r, err := run(t, "banks", Values{"a": "load 4: lane*12", "v": bankSolve})
+	if err != nil || strings.Contains(r.Sentence+r.Text, "1 wavefronts") {
+		t.Errorf("%v: %s\n%s", err, r.Sentence, r.Text)
+	}
+	if r, err = run(t, "follow", Values{"x": "D", "r": "6", "c": "15"}); err != nil || strings.Contains(r.Sentence, " 1 units") {
+		t.Errorf("%v: %s", err, r.Sentence)
+	}
+	if r, err = run(t, "dispatch", Values{"v": "packets", "s": "deadlock"}); err != nil || !strings.HasPrefix(r.Sentence, "1 packet of") {
+		t.Errorf("%v: %s", err, r.Sentence)
+	}
+	if r, err = run(t, "volta", Values{"v": "multipliers", "n": "3", "b": "90"}); err != nil || strings.Contains(r.Sentence, "-") || !strings.Contains(r.Sentence, "−2·−1") {
+		t.Errorf("%v: minus signs differ: %s", err, r.Sentence)
+	}
+	if r, err = run(t, "fusion", Values{"f": "pyramid", "v": fusionMemory}); err != nil || strings.Contains(r.Text, "least 0s") {
+		t.Errorf("%v: %s", err, r.Text)
 	}
 }
 

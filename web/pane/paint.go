@@ -44,6 +44,15 @@ func pickNames() []string {
 	return out
 }
 
+// pickTexts are the accesses by name.
+func pickTexts() Values {
+	out := Values{}
+	for _, p := range picks() {
+		out[p.name] = p.text
+	}
+	return out
+}
+
 // paintRows is how many rows of a tile can be painted.
 const paintRows = 16
 

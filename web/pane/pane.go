@@ -42,6 +42,8 @@ type Param struct {
 	Min     int      `json:"min,omitempty"`
 	Max     int      `json:"max,omitempty"`
 	Choices []string `json:"choices,omitempty"`
+	Fills   string   `json:"fills,omitempty"` // of a choice that names texts: the parameter whose field shows the chosen one
+	Texts   Values   `json:"texts,omitempty"` // its texts, by choice; a choice without one is for the person's own
 	Later   bool     `json:"later,omitempty"` // few people set it: the page shows its field when asked
 	Soon    bool     `json:"soon,omitempty"`  // a small screen shows the field at first, too
 	Play    bool     `json:"play,omitempty"`  // a slider that can run by itself

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -213,11 +214,17 @@ func renderReinterpret(v Values) (Result, error) {
 	}, nil
 }
 
+// packages is how errors of ours begin, which tells people who program and nobody else something.
+var packages = regexp.MustCompile(`^(affine|arch|bank|dispatch|layout|layoutviz|notation|volta): `)
+
+// bare is what an error says, without the package that says it.
+func bare(err error) string { return packages.ReplaceAllString(err.Error(), "") }
+
 // located gives a problem without a place the whole of a parameter's value.
 func located(err error, param, value string) error {
 	p, ok := err.(diag.Problem)
 	if !ok {
-		p = diag.Problem{Code: "Pane.E5", Msg: err.Error()}
+		p = diag.Problem{Code: "Pane.E5", Msg: bare(err)}
 	}
 	p.Pos, p.End = at(param), diag.Pos{File: param, Line: 1, Col: len(value) + 1}
 	return diag.List{p}

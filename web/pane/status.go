@@ -89,7 +89,11 @@ func renderStatus(v Values) (Result, error) {
 		}
 	}
 	if op != "" && text.Len() == 0 {
-		return Result{}, diag.List{{Pos: at("op"), End: diag.Pos{File: "op", Line: 1, Col: len(v["op"]) + 1}, Code: "Pane.E28", Msg: fmt.Sprintf("there is no instruction %.40q", op), Help: diag.DidYouMean(op, known)}}
+		help := diag.DidYouMean(op, known)
+		if help == "" {
+			help = "the rows below name them; leave it empty for the whole table alone"
+		}
+		return Result{}, diag.List{{Pos: at("op"), End: diag.Pos{File: "op", Line: 1, Col: len(v["op"]) + 1}, Code: "Pane.E28", Msg: fmt.Sprintf("there is no instruction %.40q", op), Help: help}}
 	}
 	in := inksOf(v["th"])
 	dark := darkSheet(v["th"])
