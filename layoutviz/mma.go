@@ -268,6 +268,9 @@ func Copy(name string, from, to Fragment, o Options) (Picture, error) {
 		}
 		caption = append(caption, line)
 	}
+	if size <= maxLabelled {
+		caption = append(caption, legendOf(from.Layout, to.Layout))
+	}
 	c.row(o, caption, tables)
 	return c.picture(name, fmt.Sprintf("%s: from %s to %s.", name, from.Layout, to.Layout)), nil
 }

@@ -105,8 +105,12 @@ const checks = {
     await field().fill("mma.m16n8k8.f32.f1");
     await layout().locator(".errors").waitFor();
     must(!(await layout().locator(".errors").textContent()).includes("example"), "the picture from before is called an example");
+    await page.goto(base + "?v=1&p=lay%3Cb%3Eout&p=banks");
+    await settled();
+    must((await page.locator("#other").textContent()).includes("lay<b>out") && await page.locator("section.pane").count() === 1, "nothing tells of a pane that is not there");
     await page.goto(base + "?v=1&p=layout");
     await settled();
+    must(await page.locator("#other").isHidden(), "a known pane is told");
     const tops = await layout().locator(".fields label").evaluateAll((all) => all.filter((e) => e.offsetParent).map((e) => Math.round(e.getBoundingClientRect().top)));
     must(new Set(tops).size === 1, "the names of fields stand at " + tops);
   },

@@ -113,7 +113,7 @@ func TestState(t *testing.T) {
 			t.Errorf("%q: %q, %v", text, got, err)
 		}
 	}
-	for _, text := range []string{"{}", "{", "<html></html>", "v=0", "v=1&p=%zz", `{"query": 5}`, `{"query":"v=1&p=` + strings.Repeat("x", MaxQuery) + `"}`} {
+	for _, text := range []string{"nothing", "slides/banks.html", "{}", "{", "<html></html>", "v=0", "v=1&p=%zz", `{"query": 5}`, `{"query":"v=1&p=` + strings.Repeat("x", MaxQuery) + `"}`} {
 		if got, err := State(text); err == nil {
 			t.Errorf("%.40q: %q", text, got)
 		}

@@ -7,6 +7,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"errors"
+	"fmt"
 	"html/template"
 	"regexp"
 	"strings"
@@ -91,6 +92,8 @@ func State(text string) (query string, err error) {
 		query = doc.Query
 	case strings.HasPrefix(text, "<"):
 		return "", errors.New("this page holds no address; was it made by Share?")
+	case text != "" && !strings.ContainsAny(text, "=?") && !strings.Contains(text, "://"):
+		return "", fmt.Errorf("%.60q is no link to the explorer, and no file that Share made", text)
 	default:
 		query = text
 		if i := strings.IndexByte(query, '?'); i >= 0 {

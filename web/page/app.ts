@@ -22,7 +22,11 @@ let devices: Device[] | null = null; // once they are known
 // ---- the address is the state -------------------------------------------
 
 function readAddress(): Spec[] {
-  const known = parse(location.search).filter((v) => rows.value.some((r) => r.name === v.pane));
+  const all = parse(location.search);
+  const known = all.filter((v) => rows.value.some((r) => r.name === v.pane));
+  const other = all.filter((v) => !known.includes(v)).map((v) => v.pane).join(", ");
+  byId("other").textContent = "The address names what is no pane of this Tilus Lab: " + other + ". Find (Ctrl K) lists the panes.";
+  byId("other").hidden = !other;
   const named = /[?&]p=/.test(location.search);
   if (running()) {
     const list: Spec[] = named && known.length ? known : [{ pane: "program", values: {} }];
