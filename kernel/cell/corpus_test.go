@@ -117,3 +117,21 @@ func FuzzCut(f *testing.F) {
 		parse(token.NewFileSet(), "c", s)
 	})
 }
+
+// What a cell leaves open ends at the end of the cell, not at a brace that nobody wrote.
+func TestEndOfCell(t *testing.T) {
+	for _, src := range []string{"x.", "f(1,", "if true {", "func f() {", "var x ="} {
+		_, errs := parse(token.NewFileSet(), "c", src)
+		if len(errs) == 0 {
+			t.Errorf("%s: is taken", src)
+		}
+		for _, e := range errs {
+			if strings.Contains(e.Msg, "found '}'") || strings.Contains(e.Msg, "EOF") {
+				t.Errorf("%s: %s", src, e.Msg)
+			}
+		}
+	}
+	if _, errs := parse(token.NewFileSet(), "c", "x := }"); len(errs) == 0 || !strings.Contains(errs[0].Msg, "found '}'") {
+		t.Errorf("a brace of the cell's own: %v", errs)
+	}
+}

@@ -216,6 +216,9 @@ func parse(fset *token.FileSet, name, src string) (*parsed, scanner.ErrorList) {
 		}
 		if el, ok := err.(scanner.ErrorList); ok {
 			for _, e := range el {
+				if e.Pos.Offset-len(prefix) >= len(src) { // at what closes the cell, which its writer did not write
+					e.Msg = strings.NewReplacer("found '}'", "found the end of the cell", "found 'EOF'", "found the end of the cell").Replace(e.Msg)
+				}
 				e.Pos.Offset = min(max(e.Pos.Offset-len(prefix), 0), len(src))
 				errs = append(errs, e)
 			}
