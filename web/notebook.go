@@ -270,7 +270,7 @@ func (bs *books) find(name string) (string, error) {
 	if len(near) == 1 {
 		return near[0] + ".ipynb", nil
 	}
-	return "", fmt.Errorf("there is no notebook %.80q in %s", name, filepath.Base(bs.dir))
+	return "", fmt.Errorf("there is no notebook %.80q in %s; Learn lists those that there are", name, filepath.Base(bs.dir))
 }
 
 func (bs *books) get(name string) (*book, error) {
