@@ -72,6 +72,12 @@ export class Field {
     this.showBindings();
   }
 
+  // idle has the field take no input, where it plays no part.
+  idle(is: boolean) {
+    this.root.inert = is;
+    this.root.classList.toggle("idle", is);
+  }
+
   get value() {
     return this.text ? this.text.value : this.input!.value;
   }

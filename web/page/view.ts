@@ -53,6 +53,7 @@ export class View {
       if (this.fields.size === 1) this.fieldset.append(this.more);
     }
     this.fill();
+    this.parts();
     const folded = row.params.filter((p, i) => i > 0 && p.kind !== "sheet" && !p.play && !p.soon);
     this.more.hidden = folded.length === 0;
     this.more.textContent = folded.filter((p) => narrow.value || p.later).map((p) => p.title).join(", ") + " …";
@@ -159,12 +160,18 @@ export class View {
     }
   }
 
+  // parts has the fields rest that play no part in what is shown.
+  private parts() {
+    for (const f of this.fields.values()) f.idle(Object.entries(f.p.beside ?? {}).some(([name, values]) => !values.includes(this.values[name])));
+  }
+
   private changed(f: Field, commit: boolean) {
     // Who edits a chosen text writes one of their own.
     const chosen = this.row.params.find((p) => p.fills === f.p.name && this.values[p.name] in p.texts!);
     if (chosen) this.fields.get(chosen.name)!.value = this.values[chosen.name] = chosen.default;
     this.values[f.p.name] = f.value;
     if (f.p.fills) this.fill();
+    this.parts();
     if (commit) this.showBindings();
     this.clearMarks();
     this.draw();
@@ -175,7 +182,7 @@ export class View {
   private key(e: KeyboardEvent) {
     if (e.ctrlKey || e.metaKey || e.altKey || (e.target as HTMLElement).closest("input[type=text], textarea, select, [contenteditable=true]")) return;
     const all = [...this.fields.values()];
-    const time = all.find((f) => f.p.play);
+    const time = all.find((f) => f.p.play && !f.root.inert);
     const choice = all.find((f) => f.p.kind === "choice" && f.p.name === "v");
     const f = e.key === "," || e.key === "." ? time : e.key === "[" || e.key === "]" ? choice : undefined;
     if (!f) return;
@@ -192,6 +199,7 @@ export class View {
     for (const p of this.row.params) this.values[p.name] = values[p.name] ?? p.default;
     for (const [name, f] of this.fields) f.value = this.values[name];
     this.fill();
+    this.parts();
     this.place(values);
     this.showBindings();
     this.clearMarks();

@@ -14,6 +14,7 @@ export interface Param {
   choices?: string[];
   fills?: string; // of a choice that names texts: the parameter whose field shows the chosen one
   texts?: Values;
+  beside?: Record<string, string[]>; // what else is to be chosen for it to play a part
   later?: boolean; // shown when asked
   soon?: boolean; // small screens show it at first, too
   play?: boolean;

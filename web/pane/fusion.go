@@ -43,7 +43,7 @@ func fusionPane() Pane {
 			{Name: "v", Title: "Show", Kind: Choice, Default: fusionKernels, Choices: []string{fusionKernels, fusionFunctions, fusionThreads, fusionMemory, fusionMaps, fusionTensor, fusionCode, fusionPTX},
 				Doc: "Kernels with their buffers; the functions of one; which thread handles which element; what a warp's worst access touches; indexing maps; the code at each level."},
 			{Name: "k", Title: "Kernel", Kind: Slider, Default: "0", Min: 0, Max: 15, Doc: "Of which functions, threads and memory are shown."},
-			{Name: "t", Title: "Access", Kind: Text, Default: "", Hint: "write out0", Doc: "Whose threads or memory are shown, for example read x; empty for all."},
+			Param{Name: "t", Title: "Access", Kind: Text, Default: "", Hint: "write out0", Doc: "Whose threads or memory are shown, for example read x; empty for all."}.beside("v", fusionThreads, fusionMemory),
 			palette(),
 		},
 		Render: renderFusion,

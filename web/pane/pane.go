@@ -42,13 +42,17 @@ type Param struct {
 	Min     int      `json:"min,omitempty"`
 	Max     int      `json:"max,omitempty"`
 	Choices []string `json:"choices,omitempty"`
-	Fills   string   `json:"fills,omitempty"` // of a choice that names texts: the parameter whose field shows the chosen one
-	Texts   Values   `json:"texts,omitempty"` // its texts, by choice; a choice without one is for the person's own
-	Later   bool     `json:"later,omitempty"` // few people set it: the page shows its field when asked
-	Soon    bool     `json:"soon,omitempty"`  // a small screen shows the field at first, too
-	Play    bool     `json:"play,omitempty"`  // a slider that can run by itself
-	Story   Values   `json:"story,omitempty"` // what shows all of its moments at once, for who wants no motion
+	Fills   string   `json:"fills,omitempty"`  // of a choice that names texts: the parameter whose field shows the chosen one
+	Texts   Values   `json:"texts,omitempty"`  // its texts, by choice; a choice without one is for the person's own
+	Beside  Choices  `json:"beside,omitempty"` // what else is to be chosen for the parameter to play a part
+	Later   bool     `json:"later,omitempty"`  // few people set it: the page shows its field when asked
+	Soon    bool     `json:"soon,omitempty"`   // a small screen shows the field at first, too
+	Play    bool     `json:"play,omitempty"`   // a slider that can run by itself
+	Story   Values   `json:"story,omitempty"`  // what shows all of its moments at once, for who wants no motion
 }
+
+// Choices are values of parameters that are choices, by parameter name.
+type Choices map[string][]string
 
 // Values are the inputs of one rendering by parameter name.
 type Values map[string]string
@@ -204,6 +208,12 @@ func (v Values) look() layoutviz.Options {
 }
 
 // palette is the parameter that panes with layouts share.
+// beside is the parameter where it plays a part beside some values of a choice alone.
+func (p Param) beside(choice string, values ...string) Param {
+	p.Beside = Choices{choice: values}
+	return p
+}
+
 func palette() Param {
 	p := Param{Name: "pal", Title: "Colours", Kind: Choice, Doc: "Colours of the threads."}
 	for _, x := range layoutviz.Palettes() {

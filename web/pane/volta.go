@@ -28,14 +28,14 @@ func voltaPane() Pane {
 		Title: "Volta's tensor core",
 		Doc:   "A 16×16×16 product on Volta, one HMMA instruction after the other: which lanes give what, whose B an octet uses, which sums are written, and when. Point at anything to find it elsewhere.",
 		Params: []Param{
-			{Name: "n", Title: "Instructions done", Kind: Slider, Default: "7", Min: 0, Max: 16, Play: true, Story: Values{"v": voltaStory}, Doc: "State after so many HMMA; with sums in f16 there are 8."},
+			Param{Name: "n", Title: "Instructions done", Kind: Slider, Default: "7", Min: 0, Max: 16, Play: true, Story: Values{"v": voltaStory}, Doc: "State after so many HMMA; with sums in f16 there are 8."}.beside("v", voltaOctets, voltaLinked, voltaBoxes, voltaRounded),
 			{Name: "v", Title: "Show", Kind: Choice, Default: voltaOctets, Choices: []string{voltaOctets, voltaLinked, voltaBoxes, voltaStory, voltaRounded},
 				Doc: "The octets at work; a matrix from shared memory through the lanes' registers to the sums; the 64 multipliers of a tensor core; all steps at once; the bits of the addition of one sum."},
 			{Name: "m", Title: "Sums", Kind: Choice, Default: "mixed", Choices: []string{"mixed", "fp16"}, Doc: "Sums in f32 (mixed) or in f16."},
 			{Name: "l", Title: "A and B lie", Kind: Choice, Default: "row.col", Choices: []string{"row.col", "row.row", "col.col", "col.row"}, Doc: "How A and B lie in memory."},
-			{Name: "x", Title: "Matrix", Kind: Choice, Default: "A", Choices: []string{"A", "B", "C", "D"}, Doc: "The matrix that is followed from memory to sums."},
-			{Name: "b", Title: "Multiplier", Kind: Slider, Default: "21", Min: 0, Max: 127, Doc: "One of the 64 of each of a sub-core's two tensor cores; of its sum the rounding shows the bits."},
-			{Name: "a", Title: "Adds as", Kind: Choice, Default: string(volta.AsV100), Choices: ways, Doc: "How products are added."},
+			Param{Name: "x", Title: "Matrix", Kind: Choice, Default: "A", Choices: []string{"A", "B", "C", "D"}, Doc: "The matrix that is followed from memory to sums."}.beside("v", voltaLinked),
+			Param{Name: "b", Title: "Multiplier", Kind: Slider, Default: "21", Min: 0, Max: 127, Doc: "One of the 64 of each of a sub-core's two tensor cores; of its sum the rounding shows the bits."}.beside("v", voltaBoxes, voltaRounded),
+			Param{Name: "a", Title: "Adds as", Kind: Choice, Default: string(volta.AsV100), Choices: ways, Doc: "How products are added."}.beside("v", voltaOctets, voltaLinked),
 		},
 		Render: renderVolta,
 	}
