@@ -26,7 +26,7 @@ func Stairs(list []dispatch.Stair, perSE, at int, title string, o layoutviz.Opti
 		of          func(dispatch.Stair) int
 		width       float64
 	}{
-		{"packed, but the dealer may skip a full engine", mix(s.muted, s.paper, 20), func(x dispatch.Stair) int { return x.Skip }, 2},
+		{"packed, but the dealer may skip a full engine", mix(s.muted, s.paper, 50), func(x dispatch.Stair) int { return x.Skip }, 8}, // beneath others, which it may lie on
 		{"distributed: one unit of each engine in turn", s.accent, func(x dispatch.Stair) int { return x.Distributed }, 2.5},
 		{"packed: one engine after the other", s.alarm, func(x dispatch.Stair) int { return x.Packed }, 3.5},
 	}
