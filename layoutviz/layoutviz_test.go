@@ -188,8 +188,26 @@ func TestTexts(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(p.IDs) != 0 || !strings.Contains(p.Desc, "Each square stands for 8×8 elements") {
+	if len(p.IDs) != 0 || !strings.Contains(p.Desc, "Each square stands for 8×8 elements of the same threads.") {
 		t.Errorf("large layout: %d IDs, %s", len(p.IDs), p.Desc)
+	}
+	for _, c := range []struct {
+		of   layout.Layout
+		want string
+	}{
+		{layout.Local(64, 64).Spatial(16, 16), "The first 128 rows of 1024, 128 columns of 1024."},
+		{layout.Spatial(3).Local(40000), "Each square stands for 2×4 elements and has the colour of its first one; 48 of 15024 squares are of several threads."},
+		{layout.Local(40000).Spatial(3), "The first 15360 elements of 120000."},
+		{layout.Spatial(3, 5).Local(102, 104), "130 of 10010 squares are of several threads."},
+	} {
+		p, err := Tensor(c.of, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		well(t, c.of.String(), p)
+		if !strings.Contains(p.Desc, c.want) {
+			t.Errorf("%v: %s, without %q", c.of, p.Desc, c.want)
+		}
 	}
 	if _, err := Tensor(acc, Options{Palette: "red"}); err == nil || !strings.Contains(err.Error(), "okabe-ito") {
 		t.Errorf("unknown palette: %v", err)

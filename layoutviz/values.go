@@ -44,6 +44,9 @@ func Values(l layout.Layout, a *array.Array, o Options) (Picture, error) {
 	} else {
 		caption = append(caption, "dark is large")
 	}
+	if fr*fc > 1 {
+		caption = append(caption, fmt.Sprintf("Each square stands for %d×%d elements and shows its first one.", fr, fc))
+	}
 	t.cell = func(r, c int) cell {
 		n := r*fr*p.cols + c*fc
 		if n >= p.size || c*fc >= p.cols {

@@ -2,6 +2,7 @@ package layoutviz
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/vm/layout"
@@ -82,18 +83,37 @@ func (p plane) axes() (rows, cols string) {
 // thread's, the text T<thread> over the slot. An element that several threads
 // hold shows their colours side by side and "T0+2" for thread 0 and two more. A
 // tile of one dimension is wrapped into rows; one of more than two has its
-// leading dimensions stacked.
+// leading dimensions stacked. Of a tile with too many elements one square stands
+// for several if these are mostly of the same threads; else the first rows and
+// columns are drawn.
 func Tensor(l layout.Layout, o Options) (Picture, error) {
 	k, err := o.look()
 	if err != nil {
 		return Picture{}, err
 	}
 	p := planeOf(l.Shape())
-	fr, fc := tiles(p.rows, p.cols)
+	rows, cols := p.rows, p.cols
+	fr, fc := tiles(rows, cols)
 	desc, caption := Describe(l), []string{l.String(), summary(l)}
+	note := ""
+	if fr*fc > 1 {
+		note = fmt.Sprintf("Each square stands for %d×%d elements", fr, fc)
+		switch mixed, all := p.mixed(l, fr, fc); {
+		case mixed == 0:
+			note += " of the same threads."
+		case mixed < all/8:
+			note += fmt.Sprintf(" and has the colour of its first one; %d of %d squares are of several threads.", mixed, all)
+		default:
+			rows, cols = p.corner()
+			fr, fc = 1, 1
+			if note = fmt.Sprintf("The first %d rows of %d, %d columns of %d.", rows, p.rows, cols, p.cols); len(p.shape) == 1 {
+				note = fmt.Sprintf("The first %d elements of %d.", rows*cols, p.size)
+			}
+		}
+	}
 	t := table{
-		rows:    (p.rows + fr - 1) / fr,
-		cols:    (p.cols + fc - 1) / fc,
+		rows:    (rows + fr - 1) / fr,
+		cols:    (cols + fc - 1) / fc,
 		rowHead: func(r int) string { return p.rowHead(r * fr) },
 		colHead: func(c int) string { return fmt.Sprint(c * fc) },
 	}
@@ -104,8 +124,7 @@ func Tensor(l layout.Layout, o Options) (Picture, error) {
 	if t.labelled {
 		caption = append(caption, legendOf(l))
 	}
-	if fr*fc > 1 {
-		note := fmt.Sprintf("Each square stands for %d×%d elements and has the colour of its first one.", fr, fc)
+	if note != "" {
 		caption = append(caption, note)
 		desc += " " + note
 	}
@@ -144,6 +163,57 @@ func Tensor(l layout.Layout, o Options) (Picture, error) {
 	}
 	pic.Form, pic.Text = "layout", l.String()
 	return pic, nil
+}
+
+// corner is how many of the first rows and columns make at most maxCells cells: half of
+// what there are, of the longer side first, until they do. Wrapped rows stay whole.
+func (p plane) corner() (rows, cols int) {
+	rows, cols = p.rows, p.cols
+	for rows*cols > maxCells {
+		if rows >= cols || len(p.shape) == 1 {
+			rows = (rows + 1) / 2
+		} else {
+			cols = (cols + 1) / 2
+		}
+	}
+	return rows, cols
+}
+
+// mixed is how many tiles of fr rows and fc columns have elements of different threads, and how
+// many there are. It looks along a tile's first and last row and its first column, at steps of powers of
+// two: where a layout's thread changes, it does so by a stride, and no stride passes all of them.
+func (p plane) mixed(l layout.Layout, fr, fc int) (mixed, all int) {
+	var places [][2]int
+	for _, j := range doublings(fc) {
+		places = append(places, [2]int{0, j}, [2]int{fr - 1, j})
+	}
+	for _, i := range doublings(fr) {
+		places = append(places, [2]int{i, 0})
+	}
+	for r := 0; r < p.rows; r += fr {
+		for c := 0; c < p.cols && r*p.cols+c < p.size; c += fc {
+			all++
+			first := l.Holders(p.index(r*p.cols + c)...)
+			for _, at := range places {
+				n := (r+at[0])*p.cols + c + at[1]
+				if c+at[1] < p.cols && n < p.size && !slices.EqualFunc(l.Holders(p.index(n)...), first, sameThread) {
+					mixed++
+					break
+				}
+			}
+		}
+	}
+	return mixed, all
+}
+
+func sameThread(a, b layout.Holder) bool { return a.Thread == b.Thread }
+
+// doublings are 1, 2, 4 and so on below n, and n-1.
+func doublings(n int) (out []int) {
+	for i := 1; i < n; i *= 2 {
+		out = append(out, i)
+	}
+	return append(out, n-1)
 }
 
 // threadList is "thread 3" or "threads 0, 1, 2, 3 and 28 more".
