@@ -126,7 +126,11 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 		time = Sustained(time)
 	}
 	if s.Splits > 1 { // with Joint about as much
-		time += of.part + of.moved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
+		moved := of.moved
+		if units > on.SMs {
+			moved *= besides
+		}
+		time += of.part + moved*float64(8*s.Splits*m)*float64(n)/float64(on.SMs)/on.Near
 	}
 	return time
 }
@@ -141,6 +145,9 @@ func Sustained(us float64) float64 {
 // Blocks of some tiles that do not stay take that much longer beyond the rows that all else is fitted to: a mean of 40 products with 640
 // and 1,024 rows (3, 4, 5, 6 and 8 bits of the tables' layers, one run).
 const mostTimed, beyondTimed = 512, 1.11
+
+// besides is the part of what partial sums take that is left where other blocks multiply meanwhile: more blocks than multiprocessors.
+const besides = 0.4
 
 // many is how many times as long as all that more than FoldFrom rows take, fitted to times of 256 to 1,024 rows in the tables' layers
 // (WIDE.md), in groups of 128.
@@ -266,7 +273,8 @@ func (p *Plan) wideRated(of WideSchedule, m, n, k int, stay bool, on Machine) (a
 						continue
 					}
 					units := ceil(n, s.Outputs(p)*cluster) * cluster * ceil(m, s.Rows) * splits
-					if sides > 1 && sides*p.own(s) > 2 || splits > 1 && (turns < 4*splits || units > on.SMs) {
+					// Splits fill a last wave, too. Up to FoldFrom rows they were timed in one wave only.
+					if sides > 1 && sides*p.own(s) > 2 || splits > 1 && (turns < 4*splits || m <= FoldFrom && units > on.SMs) {
 						continue
 					}
 					add(s)
