@@ -42,12 +42,11 @@ func holdDirect(t *testing.T, d device.Device) (results []*array.Array) {
 		call := Call{Schedule: &c.s}
 		for of := range 2 {
 			x := filled(l.ActType, of, c.m, l.K)
-			holds(t, d, q, p, x, inputs[of].name, call)
-			res, err := p.Run(t.Context(), d, x, call)
-			if err != nil {
-				t.Fatal(err)
-			}
-			results = append(results, res.Y)
+			_, y := held(t, d, q, p, x, inputs[of].name, call)
+			results = append(results, y)
+		}
+		if d.Name() == "interp" { // the others agree with it above
+			continue
 		}
 		none := array.New(l.ActType, c.m, l.K)
 		for k := range l.K / 2 { // the second half of k, and its blocks, have sums of 0

@@ -379,7 +379,7 @@ func TestHeaderOrder(t *testing.T) {
 	var taken, refused int
 	for i, text := range append(Presets(), "u4 zero", "i4", "u2 zero", "f6e3m2", "i4 act=bf16", "u3 zero act=bf16 group=64", "u1 scale=bf16", "i5 group=channel", "mxfp4 far", "f8e7m0", "mxfp4 act=bf16",
 		"i4 group=32 rounded", "u4 zero=any group=64 rounded", "u4 zero=any group=64 act=bf16 scale=bf16 rounded", "u4 zero group=64 scalebits=5", "nvfp4 scalebits=3", "i4 group=32 scalebits=4 act=bf16 scale=bf16") {
-		size := [2]int{250, 520}
+		size := [2]int{130, 264}
 		if i%2 == 1 {
 			size = [2]int{33, 77}
 		}

@@ -51,6 +51,7 @@ type filling struct {
 	size    int       // of a group
 	spans   []span    // of groups, [groups, N]
 	codes   []float64 // values of them
+	small   float64   // [Linear.cutOff]
 	least   int       // with largest, [template.Form.Reach]
 	largest float64
 }
@@ -64,6 +65,7 @@ func (q *Weights) filled(values []float64) *filling {
 	for code := range uint64(1) << q.WeightType.Bits() {
 		f.codes = append(f.codes, q.WeightType.Decode(code))
 	}
+	f.small = q.cutOff()
 	f.least, f.largest = q.Form().Reach()
 	return f
 }
@@ -400,7 +402,7 @@ func (f *filling) round(at int, values []float64, scale uint64, lo, top float64)
 				x = max(x, -top) // symmetric
 			}
 		}
-		code := f.nearest(min(max(x, least), top))
+		code := nearest(t, min(max(x, least), top), f.small)
 		f.Codes.SetCode(from+i, code)
 		d := (f.codes[code]-zero)*s - v/f.One
 		off += d * d
@@ -413,13 +415,24 @@ func (l Linear) smallest() float64 {
 	return template.Form{Weight: l.WeightType, Act: l.ActType}.Smallest()
 }
 
+// cutOff is smallest where the type has codes of smaller values, else 0.
+func (l Linear) cutOff() float64 {
+	if small := l.smallest(); l.WeightType.IsFloat() && l.WeightType.Smallest() < small {
+		return small
+	}
+	return 0
+}
+
 // nearest is the code nearest to a number, of those that programs multiply with: types of more exponents than the activations' have
 // smaller ones.
-func (l Linear) nearest(x float64) uint64 {
-	if small := l.smallest(); l.WeightType.IsFloat() && l.WeightType.Smallest() < small && math.Abs(x) < 2*small {
+func (l Linear) nearest(x float64) uint64 { return nearest(l.WeightType, x, l.cutOff()) }
+
+// nearest is that of a type, of whose values but 0 none is smaller than small.
+func nearest(t dtype.Type, x, small float64) uint64 {
+	if math.Abs(x) < 2*small {
 		x = math.Copysign(math.RoundToEven(math.Abs(x)/small)*small, x)
 	}
-	return l.WeightType.Encode(x, true)
+	return t.Encode(x, true)
 }
 
 // scaleBits is what [Linear.ScaleBits] says of the weights' scales and zero points, if the

@@ -147,7 +147,7 @@ func Sustained(us float64) float64 {
 const mostTimed, beyondTimed = 512, 1.11
 
 // besides is the part of what partial sums take that is left where other blocks multiply meanwhile: more blocks than multiprocessors.
-const besides = 0.4
+const besides = 0.6
 
 // many is how many times as long as all that more than FoldFrom rows take, fitted to times of 256 to 1,024 rows in the tables' layers
 // (WIDE.md), in groups of 128.
