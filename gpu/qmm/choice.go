@@ -48,7 +48,7 @@ func (c Choice) takes(l Linear, p *template.Plan, m int) bool {
 	switch {
 	case c.Plan == Decode:
 		return c.Schedule.Takes(p, l.N, l.K)
-	case c.Wide.Folded && !l.folds():
+	case c.Wide.Folded && !l.foldsBy(c.Wide):
 		return false
 	case c.Plan == Wide:
 		return c.Wide.Blocks <= l.mostBlocks(p, c.Wide, m)

@@ -479,7 +479,7 @@ func TestManyRecord(t *testing.T) {
 			continue
 		}
 		if times[product{r.Weight, r.Layer, r.M}] = r.MedianUs; r.Wide != nil && r.Wide.Folded {
-			if folded++; !l.folds() {
+			if folded++; !l.foldsBy(*r.Wide) {
 				t.Errorf("%s %s, %d rows: folded, which it is not any more; it belongs to the long ones", r.Weight, r.Layer, r.M)
 			}
 		}

@@ -94,9 +94,14 @@ func (l Linear) wideSchedules(plan string, m, tries int) ([]template.WideSchedul
 func (l Linear) plain() bool { return l.Form().Expands(l.ScaleBits) || l.Rounded }
 
 // folds reports whether products may have schedules that are Folded: the type of the activations holds the weights as they are, or
-// they may be rounded, scales are within the bounds of [template.Plan.Folding], and k are few enough for one sum.
+// they may be rounded, and scales are within the bounds of [template.Plan.Folding].
 func (l Linear) folds() bool {
-	return l.K <= template.MostFolded && (l.ScaleBits > 0 || l.Rounded) && !l.Far && l.plain() && l.folding() != nil
+	return (l.ScaleBits > 0 || l.Rounded) && !l.Far && l.plain() && l.folding() != nil
+}
+
+// foldsBy reports whether they may have this one: its blocks have few enough k for one sum.
+func (l Linear) foldsBy(s template.WideSchedule) bool {
+	return l.folds() && s.OneSum(l.K) <= template.MostFolded
 }
 
 // folding is the layer's [template.Plan.Folding].
@@ -140,8 +145,11 @@ func (l Linear) wideCall(made *programs, s template.WideSchedule, w, scales, zer
 	if s, err = s.Filled(p); err != nil {
 		return nil, err
 	}
-	if s.Folded && !l.folds() {
-		return nil, fmt.Errorf("qmm: folded scales for %s [%d, %d]: its weights are not known to be numbers of %s, or some scales are too large for it, or it has more than %d inputs; leave Folded out", l, l.N, l.K, l.ActType, template.MostFolded)
+	switch sum := s.OneSum(l.K); {
+	case s.Folded && !l.folds():
+		return nil, fmt.Errorf("qmm: folded scales for %s [%d, %d]: its weights are not known to be numbers of %s, or some scales are too large for it; leave Folded out", l, l.N, l.K, l.ActType)
+	case s.Folded && sum > template.MostFolded:
+		return nil, fmt.Errorf("qmm: folded scales for %s [%d, %d]: sums of %d inputs may be less exact than in f32, and %d are the most; leave Folded out, or take %d Splits", l, l.N, l.K, sum, template.MostFolded, (l.K+template.MostFolded-1)/template.MostFolded)
 	}
 	part, arrived := s.Workspace(p, m, l.N)
 	if s.Shares() {

@@ -444,7 +444,7 @@ func (p *Plan) lift(top float64) {
 // Folding is the plan by which programs with [WideSchedule.Folded] multiply, nil if there are none: of groups of whole turns, where
 // folding gains something only beside so many rows that sums of groups cost more than an instruction for two operands.
 // Weights lie as p says, for all other programs read them too. Products of all k of an output are one sum of a tensor core, which
-// cuts off more than sums in f32 round where there are many of one sign (TestKeptFolded, and qmm's TestGPULong): for layers of [MostFolded] k at most.
+// cuts off more than sums in f32 round where there are many of one sign (TestKeptFolded, and qmm's TestGPULong): for [MostFolded] k at most.
 func (p *Plan) Folding() *Plan {
 	if p.Group < Turn || p.Scale != p.Act || p.Factor || p.Rest() {
 		return nil
@@ -487,7 +487,7 @@ func (p *Plan) folding() *Plan {
 	return nil
 }
 
-// MostFolded is how many k a layer has at most whose products are folded unasked in groups of whole turns.
+// MostFolded is how many k are one sum at most where products are folded unasked in groups of whole turns.
 const MostFolded = 8192
 
 // act16 is the greatest exponent of f16.

@@ -221,6 +221,9 @@ func (p *Plan) wideRated(of WideSchedule, m, n, k int, stay bool, on Machine) (a
 	p = p.ofWide(of)
 	turns := ceil(k, Turn)
 	add := func(s WideSchedule) {
+		if s.Folded && s.OneSum(k) > MostFolded {
+			return
+		}
 		s.Stages, s.Staged = s.leastStages(p), !stay
 		// Two blocks of a split find room as a cluster everywhere, larger clusters do not; with parts of tiles, too, they take longer.
 		s.Joint = s.Splits == 2 && s.Parts == 1

@@ -53,8 +53,8 @@ type WideSchedule struct {
 	Staged bool `json:",omitempty"`
 	// Folded multiplies operands with the scales of groups of whole turns, so that all k of an output have one sum, which leaves
 	// registers for twice as many rows of x, and nothing is to do for each of them at the end of a group. It is for layers whose
-	// weights the type of the activations holds as they are, with scales within the bounds of [Plan.Folding], and of at most
-	// [MostFolded] k, beyond which products may be less exact than sums in f32.
+	// weights the type of the activations holds as they are, with scales within the bounds of [Plan.Folding], and sums of at most
+	// [MostFolded] k ([WideSchedule.OneSum]), beyond which products may be less exact than sums in f32.
 	Folded bool `json:",omitempty"`
 	// AddBias and AddResidual are as in [Schedule].
 	AddBias, AddResidual bool
@@ -179,6 +179,11 @@ func (s WideSchedule) Filled(p *Plan) (WideSchedule, error) {
 		return s, fmt.Errorf("template: %d stages of %d bytes and %d more do not fit shared memory", s.Stages, w.bytes(), w.aside())
 	}
 	return s, nil
+}
+
+// OneSum is how many of k inputs a block adds up in one sum with Folded, at most: those of its split.
+func (s WideSchedule) OneSum(k int) int {
+	return min(k, ceil(ceil(k, Turn), max(1, s.Splits))*Turn)
 }
 
 // Registers is how many each thread of a block begins with: an even share.
