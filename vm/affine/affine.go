@@ -14,6 +14,7 @@ package affine
 
 import (
 	"fmt"
+	"math"
 	"math/bits"
 	"slices"
 	"sort"
@@ -435,6 +436,25 @@ func (e Expr) reduce(d int64) (g int64, small Expr, rest int64) {
 	return g, Expr{out}, floorMod(s.c, g)
 }
 
+// divisor is a number that divides the term for all values of its variables.
+func (t term) divisor() int64 {
+	for _, f := range t.factors {
+		if f.op != opVar {
+			return t.alone().Divisor(nil)
+		}
+	}
+	return int64(mag(t.coef) & math.MaxInt64)
+}
+
+// termsDivisor is a number that divides all terms.
+func (e Expr) termsDivisor() int64 {
+	g := int64(0)
+	for _, t := range e.sum().terms {
+		g = GCD(g, t.divisor())
+	}
+	return g
+}
+
 // FloorDiv is ⌊e/f⌋.
 func (e Expr) FloorDiv(f Expr) Expr {
 	if e.sum().bad != "" {
@@ -457,6 +477,11 @@ func (e Expr) FloorDiv(f Expr) Expr {
 		return e
 	}
 	q, r := e.split(d)
+	if r.sum().c != 0 {
+		if g := GCD(r.termsDivisor(), d); g > 1 { // below g, the constant makes no difference
+			r = r.AddConst(-floorMod(r.sum().c, g))
+		}
+	}
 	g, small, _ := r.reduce(d)
 	d /= g
 	if _, ok := small.Const(); ok { // 0 ≤ r < d
@@ -506,6 +531,11 @@ func (e Expr) Mod(f Expr) Expr {
 		return Const(0)
 	}
 	_, r := e.split(d)
+	for _, t := range r.sum().terms {
+		if t.divisor()%d == 0 { // without d in its coefficient
+			r = r.Sub(t.alone())
+		}
+	}
 	// A remainder by a multiple of d inside the dividend does nothing.
 	for _, t := range r.sum().terms {
 		if f := t.factors[0]; len(t.factors) == 1 && f.op == opMod {

@@ -165,6 +165,19 @@ func TestRescaleKeepsResults(t *testing.T) {
 	}
 }
 
+// TestRescaleMerges: what several remainders say of one variable is one step, also where
+// they have not been merged before, and other variables begin and end on theirs.
+func TestRescaleMerges(t *testing.T) {
+	m, err := ParseMap("(d0)[s0] -> (d0, s0), domain: d0 in [0, 9], s0 in [0, 41], d0 mod 3 in [1, 1], s0 mod 2 in [1, 1], s0 mod 3 in [1, 1]")
+	if err != nil {
+		t.Fatal(err)
+	}
+	out, changed := m.Rescale()
+	if want := "(d0)[s0] -> (d0, s0 * 6 + 1), domain: d0 in [1, 7], s0 in [0, 6], d0 mod 3 in [1, 1]"; !changed || out.String() != want {
+		t.Errorf("%s\nis not %s", out, want)
+	}
+}
+
 func TestMapErrors(t *testing.T) {
 	for in, want := range map[string]string{
 		"":                                       "1:1: expected (",
@@ -241,6 +254,15 @@ func TestPublishedMaps(t *testing.T) {
 		{"()[s0] -> ((s0 / 3) * 12 - s0 * 7), domain: s0 in [0, 9]", "()[s0] -> ((s0 / 3) * 12 + s0 * -7), domain: s0 in [0, 9]"},
 		{"() -> ((5 / 2) mod -3, -7 mod -3)", "() -> (2, 2)"},
 		{"(d0) -> (d0 mod -3), domain: d0 in [-5, 5]", "(d0) -> (d0 mod 3), domain: d0 in [-5, 5]"},
+		// What divides all terms of a constraint divides its range, and what divides both
+		// operands of a minimum or maximum divides that.
+		{"(d0, d1) -> (d0), domain: d0 in [0, 7], d1 in [0, 9], d0 * 6 + d1 * 4 in [0, 15]", "(d0, d1) -> (d0), domain: d0 in [0, 7], d1 in [0, 9], d0 * 3 + d1 * 2 in [0, 7]"},
+		{"(d0, d1)[s0] -> (d0), domain: d0 in [0, 7], d1 in [0, 9], s0 in [0, 1], d0 * 6 + d1 * 4 + s0 in [0, 15]", "(d0, d1)[s0] -> (d0), domain: d0 in [0, 7], d1 in [0, 9], s0 in [0, 1], d0 * 3 + d1 * 2 in [0, 7]"},
+		{"(d0, d1) -> (d0), domain: d0 in [0, 7], d1 in [0, 9], d0 * 6 + d1 * 4 in [2, 15]", "(d0, d1) -> (d0), domain: d0 in [0, 7], d1 in [0, 9], d0 * 6 + d1 * 4 in [2, 15]"},
+		{"(d0, d1) -> ((d0 * 5 + d1 * 3) / 16, d1), domain: d0 in [0, 7], d1 in [0, 9], d0 * 5 + d1 * 3 in [0, 15]", "(d0, d1) -> (0, d1), domain: d0 in [0, 7], d1 in [0, 9], d0 * 5 + d1 * 3 in [0, 15]"},
+		{"(d0, d1) -> (max(d0 * 4, 8) mod 4, (min(d0 * 4, d1 * 8) + 9) / 4, (max(d0 * 6, 3) + d1 * 3) mod 3), domain: d0 in [0, 7], d1 in [0, 9]",
+			"(d0, d1) -> (0, min(d0 * 4, d1 * 8) / 4 + 2, 0), domain: d0 in [0, 7], d1 in [0, 9]"},
+		{"(d0, d1) -> (0 ceildiv (d0 - d1)), domain: d0 in [0, 7], d1 in [0, 9]", "(d0, d1) -> (0), domain: d0 in [0, 7], d1 in [0, 9]"},
 	} {
 		m, err := ParseMap(c.in)
 		if err != nil {

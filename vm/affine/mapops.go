@@ -131,10 +131,15 @@ func (s simplifier) constraintTold(c Constraint, tell func(rule string, before, 
 func (s simplifier) split(c Constraint) Constraint {
 	sum := c.Expr.sum()
 	var sizes []int64
+	all := int64(0)
 	for _, t := range sum.terms {
 		if g := GCD(t.coef, 0); g > 1 {
 			sizes = append(sizes, g)
+			all = GCD(all, g)
 		}
+	}
+	if all > 1 {
+		sizes = append(sizes, all)
 	}
 	slices.Sort(sizes)
 	slices.Reverse(sizes)
@@ -148,8 +153,14 @@ func (s simplifier) split(c Constraint) Constraint {
 				b = b.Add(t.alone())
 			}
 		}
+		if b.sum().terms == nil {
+			if c.Range.Lo == 0 { // others stay as they are, as with XLA
+				return Constraint{a, scaled(c.Range, g)}
+			}
+			continue
+		}
 		r := b.Range(s.bounds)
-		if open(r.Lo) || open(r.Hi) || b.sum().terms == nil {
+		if open(r.Lo) || open(r.Hi) {
 			continue
 		}
 		at := func(b int64) Range { return scaled(Range{shift(c.Range.Lo, -b), shift(c.Range.Hi, -b)}, g) }
@@ -435,12 +446,15 @@ func (m Map) with(dims, ranges, runtime []Variable, constraints []Constraint) Ma
 }
 
 // Rescale counts a range variable s with s mod k = r in steps: it becomes k·s + r with
-// a range k times smaller. The second result says whether any did.
+// a range k times smaller. Remainders of one variable are merged first where they can be.
+// The second result says whether any did.
 func (m Map) Rescale() (Map, bool) {
 	if m.undefined || m.empty {
 		return m, false
 	}
 	m = m.clone()
+	m.Constraints = mergeRemainders(m.Constraints)
+	m.tightenEnds()
 	changed := false
 	for i, v := range m.Ranges {
 		at := slices.IndexFunc(m.Constraints, func(c Constraint) bool {

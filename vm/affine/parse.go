@@ -113,7 +113,7 @@ func (p *parser) product() Expr {
 			case "floordiv", "floorDiv":
 				e = p.quotient(e, p.unary())
 			case "ceildiv":
-				e = e.CeilDiv(p.unary())
+				e = p.ceiling(e, p.unary())
 			default:
 				return e
 			}
@@ -124,10 +124,24 @@ func (p *parser) product() Expr {
 
 // quotient is e/f. In maps, where it has a value, 0/f is 0.
 func (p *parser) quotient(e, f Expr) Expr {
-	if _, known := f.Const(); p.words && !known && e.Equal(Const(0)) {
+	if p.nothing(e, f) {
 		return e
 	}
 	return e.FloorDiv(f)
+}
+
+// ceiling is e/f rounded up, and as quotient of 0.
+func (p *parser) ceiling(e, f Expr) Expr {
+	if p.nothing(e, f) {
+		return e
+	}
+	return e.CeilDiv(f)
+}
+
+// nothing says that e is 0 in a map, and f no number.
+func (p *parser) nothing(e, f Expr) bool {
+	_, known := f.Const()
+	return p.words && !known && e.Equal(Const(0))
 }
 
 // remainder is e mod f. That of maps is never negative: the sign of f does not matter.
@@ -251,7 +265,7 @@ func (p *parser) primary() Expr {
 	case "floordiv":
 		return p.quotient(a, b)
 	case "ceildiv":
-		return a.CeilDiv(b)
+		return p.ceiling(a, b)
 	case "mod":
 		return p.remainder(a, b)
 	}

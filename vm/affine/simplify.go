@@ -261,10 +261,14 @@ func (s simplifier) node(o op, a, b Expr) Expr {
 	if !ok || d <= 0 {
 		return apply(o, a, b)
 	}
-	if o == opDiv {
-		return s.div(a, d)
+	if o == opMod {
+		return s.mod(a, d)
 	}
-	return s.mod(a, d)
+	if r := s.rangeOf(a); len(s.known) > 0 && !open(r.Lo) && !open(r.Hi) && floorDiv(r.Lo, d) == floorDiv(r.Hi, d) && !s.keeps(a) {
+		// What is known of the whole is lost where div takes it apart.
+		return s.say("R1: it can have one value only", a.FloorDiv(b), Const(floorDiv(r.Lo, d)))
+	}
+	return s.div(a, d)
 }
 
 // peel splits e = g·high + k·g + low, where low lies in [0, g-1] and g > 1 is the
