@@ -162,6 +162,12 @@ func TestSplit(t *testing.T) {
 	if s := SplitReduction(hlo.Array(hlo.F32, 10303, 8), []int{0}); fmt.Sprint(s.Reshaped) != "[64 161 8]" {
 		t.Errorf("10303 becomes %v", s.Reshaped)
 	}
+	// Rows that one thread each reduces stay whole, however many there are.
+	for minor, action := range map[int]string{30: "none", 6: "none", 8: "minor_first", 32: "minor_first"} {
+		if s := SplitReduction(hlo.Array(hlo.F32, 100, 2, minor), []int{0, 2}); s.Action != action {
+			t.Errorf("rows of %d: %s, not %s", minor, s.Action, action)
+		}
+	}
 }
 
 // TestIndexBits: 32 bits up to 2^31 elements.

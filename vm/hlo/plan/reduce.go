@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"fmt"
 	"math/bits"
 	"slices"
 
@@ -106,11 +107,11 @@ func reduce(s hlo.Shape, dims []int, w Widths, d Device) *Kernel {
 	}
 	a, b, c := abc[0], abc[1], abc[2]
 	k.Dims = abc
+	if why := tooShort(row, abc); why != "" {
+		return loop("elemental", "%s", why)
+	}
 	if row {
-		switch {
-		case c < 32 && 32%c != 0:
-			return loop("elemental", "rows of %d elements are too short and do not divide a warp", c)
-		case c > MaxRow || a > MaxRowMajor:
+		if c > MaxRow || a > MaxRowMajor {
 			return loop("too large", "[%d, %d, %d] does not fit one block: at most %d × %d", a, b, c, MaxRowMajor, MaxRow)
 		}
 		// A vector that a warp needs to hold a row, but that leaves multiprocessors idle, is
@@ -123,8 +124,6 @@ func reduce(s hlo.Shape, dims []int, w Widths, d Device) *Kernel {
 		return k
 	}
 	switch {
-	case b < 32 || b < 64 && c < 32 || b < 128 && c < 8 || b < 256 && c < 3:
-		return loop("elemental", "columns of %d elements, %d of them, are too few", b, c)
 	case b > MaxColumn:
 		return loop("too large", "columns of %d elements do not fit one block: at most %d", b, MaxColumn)
 	case 32%c == 0:
@@ -133,6 +132,18 @@ func reduce(s hlo.Shape, dims []int, w Widths, d Device) *Kernel {
 		k.column(abc, w)
 	}
 	return k
+}
+
+// tooShort says why one element of the result per thread is faster, or nothing.
+func tooShort(row bool, abc []int) string {
+	b, c := abc[1], abc[2]
+	switch {
+	case row && c < 32 && 32%c != 0:
+		return fmt.Sprintf("rows of %d elements are too short and do not divide a warp", c)
+	case !row && (b < 32 || b < 64 && c < 32 || b < 128 && c < 8 || b < 256 && c < 3):
+		return fmt.Sprintf("columns of %d elements, %d of them, are too few", b, c)
+	}
+	return ""
 }
 
 func (w Widths) elementBits() int {
@@ -293,7 +304,7 @@ type Split struct {
 func SplitReduction(s hlo.Shape, dims []int) Split {
 	row, abc, ok := Normal(s, dims)
 	none := Split{Action: "none"}
-	if !ok {
+	if !ok || tooShort(row, abc) != "" {
 		return none
 	}
 	bound, n := MaxColumn, abc[1]
