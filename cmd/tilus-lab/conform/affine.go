@@ -120,13 +120,13 @@ func affineKinds() []Kind {
 		}),
 		ask("simplify", "the simplified map", func(in mapInput, m affine.Map) (mapAnswer, error) {
 			out, changed := simplify(m, in)
-			changed = changed || rewritten(in.Map, m)
+			changed = changed && !onlyDropped(m, out) || rewritten(in.Map, m) || reordered(in.Map, out)
 			return mapAnswer{m: &out, changed: &changed}, sameMap(m, out)
 		}),
 		ask("simplify_idempotent", "what simplifying twice changes", func(in mapInput, m affine.Map) (mapAnswer, error) {
 			once, first := simplify(m, in)
 			_, second := simplify(once, in)
-			first = first || rewritten(in.Map, m)
+			first = first && !onlyDropped(m, once) || rewritten(in.Map, m) || reordered(in.Map, once)
 			return mapAnswer{other: map[string]any{"changed_first": first, "changed_second": second}}, nil
 		}),
 		ask("simplify_sound", "points and results before and after simplifying", func(in mapInput, m affine.Map) (mapAnswer, error) {
@@ -183,6 +183,19 @@ func affineKinds() []Kind {
 	}
 }
 
+// onlyDropped says that a map lost constraints that always hold, and nothing else is
+// another. Theirs does not count that as a change.
+func onlyDropped(before, after affine.Map) bool {
+	kept := slices.DeleteFunc(slices.Clone(before.Constraints), func(c affine.Constraint) bool {
+		return !slices.ContainsFunc(after.Constraints, func(d affine.Constraint) bool { return c.Range == d.Range && c.Expr.Equal(d.Expr) })
+	})
+	if after.KnownEmpty() || len(kept) != len(after.Constraints) {
+		return false
+	}
+	before.Constraints = kept
+	return before.String() == after.String()
+}
+
 // rewritten says that reading a text made another map of it. Reading already folds what
 // needs no ranges and brings sums in order; theirs counts that as a change of simplifying,
 // but not that a factor moves behind what it multiplies, nor how a sign is written.
@@ -191,6 +204,27 @@ func rewritten(text string, m affine.Map) bool {
 		return false
 	}
 	return !slices.Equal(operands(text), operands(m.String()))
+}
+
+// reordered says that a constraint of the simplified map does not stand in the text.
+func reordered(text string, m affine.Map) bool {
+	theirs := constraintOperands(text)
+	return slices.ContainsFunc(constraintOperands(m.String()), func(c []string) bool {
+		return !slices.ContainsFunc(theirs, func(d []string) bool { return slices.Equal(c, d) })
+	})
+}
+
+// constraintOperands are the operands of each constraint of a map that is more than one
+// variable or number.
+func constraintOperands(text string) (out [][]string) {
+	_, domain, _ := strings.Cut(text, "domain:")
+	for _, item := range strings.Split(domain, "],") {
+		expr, _, _ := strings.Cut(item, " in ")
+		if list := operandsOf(expr); len(list) > 1 {
+			out = append(out, list)
+		}
+	}
+	return out
 }
 
 var (
@@ -204,6 +238,10 @@ var (
 func operands(text string) []string {
 	_, results, _ := strings.Cut(text, "->")
 	results, _, _ = strings.Cut(results, "domain")
+	return operandsOf(results)
+}
+
+func operandsOf(results string) []string {
 	results = strings.NewReplacer("floordiv", "/", "floorDiv", "/").Replace(results)
 	results = minusOne.ReplaceAllString(results, "")
 	return operand.FindAllString(factorFirst.ReplaceAllString(results, "$2 * $1"), -1)

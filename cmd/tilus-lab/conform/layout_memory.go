@@ -70,6 +70,15 @@ func memoryKinds() []Kind {
 			if err != nil {
 				return nil, err
 			}
+			// Theirs wants whole blocks between blocks; matrix instructions do not.
+			block := 8 * c.T * max(1, c.Width/16)
+			m, k := c.SBO, c.LBO
+			if c.Major == layout.MajorMN && c.Width > 0 {
+				m, k = k, m
+			}
+			if c.M > 1 && m%block != 0 || c.K > 1 && k%block != 0 {
+				return nil, fmt.Errorf("distances of %d and %d elements are no multiples of the %d in a block", m, k, block)
+			}
 			return describeShared(c.Layout())
 		}),
 		question("generate_canonical", "the form that lays an operand out, and its recognition", generateCanonical),
@@ -93,6 +102,16 @@ func memoryKinds() []Kind {
 			b, err := multi(in.FB)
 			if err != nil {
 				return nil, err
+			}
+			size := func(f layout.MultiFunction) (n int) {
+				n = 1
+				for _, d := range f.Shape() {
+					n *= d
+				}
+				return n
+			}
+			if size(a) != size(b) || a.Range() != b.Range() { // theirs asks for both
+				return map[string]any{"value": false}, nil
 			}
 			ok, err := a.Covers(b)
 			return map[string]any{"value": ok}, err

@@ -92,7 +92,7 @@ func TestMemoryKindsRefuse(t *testing.T) {
 		{"global", `{"layout":"diagonal_5x7","indices":[]}`, "Layout.E"},
 		{"global_compose", `{"outer":"row_major(2,2)","inner":"row_major(3,4)","index":[6,0]}`, "outside"},
 		{"mfunction_cover", `{"fa":[[2]],"fb":[[2]]}`, "three lists"},
-		{"mfunction_cover", `{"fa":[[2],[2],[0]],"fb":[[3],[3],[0]]}`, "Layout.E20"},
+		{"mfunction_cover", `{"fa":[[6],[6],[0]],"fb":[[2,3],[2,3],[0,1]]}`, "Layout.E20"},
 		{"smem_alloc", `{"ops":[["f","x"]]}`, "not placed"},
 		{"smem_alloc", `{"ops":[["b","x"]]}`, "neither"},
 		{"span_space", `{"space":[1]}`, "no object"},
@@ -140,6 +140,13 @@ func TestLayoutRules(t *testing.T) {
 		{"mfunction_mul", `{"a":[[6],[6],[0]],"b":[[6],[2,3],[]]}`, `{"ok":true,"shape":[6],"mode_shape":[2,3],"modes":[]}`, ""},
 		{"mfunction_mul", `{"a":[[8],[8],[0]],"b":[[8],[2,2,2],[2,0,1]]}`, `{"ok":true,"shape":[8],"mode_shape":[2,2,2],"modes":[2,0,1]}`, ""},
 		{"span_space", `{"space":{"a":[],"b":[1]}}`, `{"ok":true,"value":[]}`, ""},
+		// A map covers one of the same size and range only.
+		{"mfunction_cover", `{"fa":[[2],[2],[0]],"fb":[[3],[3],[0]]}`, `{"ok":true,"value":false}`, ""},
+		{"mfunction_cover", `{"fa":[[6],[6],[-6]],"fb":[[6],[2,3],[0]]}`, `{"ok":true,"value":false}`, ""},
+		{"mfunction_cover", `{"fa":[[6],[6],[-6]],"fb":[[6],[2,3],[0,1]]}`, `{"ok":true,"value":true}`, ""},
+		// Blocks do not overlap.
+		{"canonical_smem", `{"major":"MN","swizzle":"B64_SWIZZLE","SBO":32,"LBO":256,"m":3,"k":2,"T":8}`, `{"ok":false}`, ""},
+		{"canonical_smem", `{"major":"MN","swizzle":"B64_SWIZZLE","SBO":32,"LBO":256,"m":3,"k":1,"T":8}`, `{"ok":true,"count_size":768}`, ""},
 	} {
 		r := Check(Case{Kind: c.kind, Input: []byte(c.input), Expect: []byte(c.expect)})
 		if r.Outcome != Passed || !strings.Contains(r.Note, c.note) || (r.Note == "") != (c.note == "") {

@@ -121,6 +121,13 @@ func TestPublishedWays(t *testing.T) {
 		{"expr_range", `{"expr": "d0 / d1", "domain": "d0 in [-5, 4], d1 in [-2, -1]"}`, `{"range": [-4, 5]}`, Passed},
 		{"expr_canonicalize", `{"expr": "(v0 - v1) mod (v1 - v0) + 0 / v0 + 0 mod v1 + v1 mod v1"}`, `{"expr": "0"}`, Passed},
 		{"expr_canonicalize", `{"expr": "v0 mod v1"}`, `{"expr": "v0"}`, Failed},
+		// A constraint that always holds goes without a change; one in another order is one.
+		{"simplify", `{"map": "(d0, d1) -> (d0), domain: d0 in [0, 4], d1 in [0, 4], d0 / 8 in [0, 1]"}`, `{"changed": false}`, Passed},
+		{"simplify", `{"map": "(d0, d1) -> (d0), domain: d0 in [0, 4], d1 in [0, 4], d1 + d0 * 3 in [0, 5]"}`, `{"changed": true}`, Passed},
+		{"simplify", `{"map": "(d0, d1) -> (d0), domain: d0 in [0, 4], d1 in [0, 4], d0 * 3 + d1 in [0, 5]"}`, `{"changed": false}`, Passed},
+		{"simplify", `{"map": "(d0, d1) -> (d0), domain: d0 in [0, 4], d1 in [0, 4], d0 in [1, 2], d0 / 8 in [0, 1]"}`, `{"changed": true}`, Failed},
+		{"vectorise_decision", `{"map": "(d0)[s0] -> ((d0 mod 16) * 64 + s0), domain: d0 in [0, 7], s0 in [0, 1]", "element": "f32", "tensor_elements": 512, "trip_count": 2}`, `{"vectorised": true, "base": "(d0 mod 16) * 64"}`, Passed},
+		{"vectorise_decision", `{"map": "(d0)[s0] -> ((d0 mod 16) * 64 + s0), domain: d0 in [0, 7], s0 in [0, 1]", "element": "f32", "tensor_elements": 512, "trip_count": 2}`, `{"vectorised": true, "base": "(d0 mod 4) * 64"}`, Failed},
 	} {
 		if r := Check(Case{Name: "t", Kind: c.kind, Input: []byte(c.input), Expect: []byte(c.expect)}); r.Outcome != c.want {
 			t.Errorf("%s %s with %s: %s %s", c.kind, c.input, c.expect, r.Outcome, r.Note)
