@@ -235,6 +235,9 @@ func (w *wide) bytes() int {
 // aside is how many bytes of shared memory a block has beside stages.
 func (w *wide) aside() int {
 	n := 0
+	if w.s.Shares() { // the atomic counter's, in front of tiles that begin at a multiple of 1024
+		n += 768
+	}
 	if w.s.Joint {
 		n += 4 * (w.s.Splits - 1) * w.s.Rows * w.s.Outputs(w.Plan)
 	}

@@ -528,3 +528,41 @@ func TestWideOfFewRows(t *testing.T) {
 		}
 	}
 }
+
+// TestWideRoom lowers what would have the least room beside the stages of schedules that are offered: it fits.
+func TestWideRoom(t *testing.T) {
+	for i, w := range []dtype.Type{dtype.U6, dtype.U4, dtype.U5, dtype.U8, dtype.U2} {
+		if testing.Short() && i > 0 {
+			break
+		}
+		f := Form{Weight: w, Act: dtype.F16, Scale: dtype.F16, Group: 128}
+		p, err := PlanOf(f)
+		if err != nil {
+			t.Fatal(err)
+		}
+		fullest := map[string]WideSchedule{}
+		used := map[string]int{}
+		for _, stay := range []bool{false, true} {
+			for _, s := range WideCandidates(p, 300, 8192, 28672, stay, true, H200()) {
+				q := p.ofWide(s).halved(s)
+				w := wide{decoder: &decoder{Plan: q, Schedule: Schedule{Warps: s.units(), Sides: s.Sides}}, s: s}
+				kind := fmt.Sprint(s.Shares(), s.Joint, s.Parts > 1, stay)
+				if n := s.Stages*w.bytes() + w.aside(); n > used[kind] {
+					fullest[kind], used[kind] = s, n
+				}
+			}
+		}
+		for kind, s := range fullest {
+			program, err := Wide(f, s)
+			if err != nil {
+				t.Fatal(err)
+			}
+			c, err := compile.Program(program, compile.Options{Arch: "sm_90a"})
+			if err != nil {
+				t.Errorf("%s, %s: %v", w, s, err)
+			} else if got := c.Func.Launch.SharedBytes - used[kind]; got > 512 {
+				t.Errorf("%s, %s: %d bytes more than %d", w, s, got, used[kind])
+			}
+		}
+	}
+}
