@@ -146,6 +146,14 @@ func longCalls(d device.Device, p *Packed, plan *template.Plan, store *tune.Stor
 			add("whole k", c.m, Call{Plan: c.plan})
 		}
 	}
+	if all, err := many.WideSchedules(Wide, 260, math.MaxInt); err == nil && p.K > template.MostFolded {
+		if at := slices.IndexFunc(all, func(s template.WideSchedule) bool { return s.Folded }); at >= 0 {
+			p.chosen.Store(asked{260, Wide, false}, chosen{Choice: Choice{Plan: Wide, Wide: all[at]}})
+			add("folded splits", 260, Call{Plan: Wide})
+		} else if many.folds() {
+			none = append(none, fmt.Errorf("260 rows, folded splits: none of %d schedules", len(all)))
+		}
+	}
 	if !p.Form().Expands(p.ScaleBits) {
 		return out, append(none, errors.New("plan expand: it rounds weights"))
 	}
@@ -254,7 +262,7 @@ func holdLong(t *testing.T, d device.Device, layers []string, n, k int) {
 				ours, theirs := far(y.Floats(), exact[of][:c.m*n]), far(single[of][:c.m*n], exact[of][:c.m*n])
 				ratio, most := ours/theirs, 1.1*theirs
 				sums := "sums of groups"
-				if plan.Folds && !by.Schedule.Apart || c.folded.Folded || p.Group == 0 || by.Plan == Expand {
+				if plan.Folds && !by.Schedule.Apart || c.folded.Folded || by.Wide.Folded || p.Group == 0 || by.Plan == Expand {
 					if sums = "one sum"; longInputs[of].name != "normal" {
 						if plain == nil {
 							t.Fatalf("%s: no product of plain weights to compare with", layer)

@@ -118,7 +118,7 @@ func (p *Plan) EstimateWide(s WideSchedule, m, n, k int, on Machine) float64 {
 	}
 	if m > FoldFrom {
 		if p.Group >= Turn || p.Folds {
-			time *= p.many(s, m)
+			time *= p.many(s, m, k)
 		}
 		if m > mostTimed && !s.Persistent {
 			time *= beyondTimed
@@ -150,8 +150,8 @@ const mostTimed, beyondTimed = 512, 1.11
 const besides = 0.6
 
 // many is how many times as long as all that more than FoldFrom rows take, fitted to times of 256 to 1,024 rows in the tables' layers
-// (WIDE.md), in groups of 128.
-func (p *Plan) many(s WideSchedule, m int) float64 {
+// (WIDE.md), and to times of splits of k and of other sizes (143 products of 256 to 1,024 rows, three runs), in groups of 128.
+func (p *Plan) many(s WideSchedule, m, k int) float64 {
 	times, across := 1.0, 32%p.Stored.Bits() != 0 // codes that lie across words
 	switch {
 	case p.Folds && s.Sides > 1:
@@ -173,10 +173,21 @@ func (p *Plan) many(s WideSchedule, m int) float64 {
 	switch shared := s.Parts > 1 && p.Tiles > 2 && across; { // the casts of 3 bits are brief
 	case shared && s.Sides == 1 && !s.Fine && (p.own(s) == 1 || p.Folds && p.Stored.Bits() < 5):
 		times *= 0.93
+	case s.Parts > 1 && p.Tiles == 2 && across && !p.Folds:
+		times *= 0.95
 	case s.Parts > 1 && p.Folds, p.own(s) > 1 && !p.Folds:
 		times *= 1.06
 	case p.own(s) > 1 && across:
 		times *= 1.1
+	}
+	switch {
+	case s.Whole:
+		times *= 1.03
+	case s.Sides > 1 && s.Parts == 1 && !p.Folds:
+		times *= 1.1
+	}
+	if s.Blocks > 0 && k > MostFolded { // whose stretches are further apart
+		times *= 1.12
 	}
 	return times
 }
