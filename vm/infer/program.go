@@ -32,7 +32,9 @@ func Parse(file, src string, bind map[string]string, target Target) (*ir.Program
 			return nil, trace, verify
 		}
 		var out diag.List
-		errors.As(stuck, &out)
+		if len(ir.Misfits(p)) == 0 { // else layouts may follow from what is to be mended
+			errors.As(stuck, &out)
+		}
 		for _, d := range rest {
 			if d.Code != "Type.C4" || stuck == nil {
 				out.Add(d)
@@ -53,8 +55,8 @@ func Parse(file, src string, bind map[string]string, target Target) (*ir.Program
 const Assumed = 16
 
 // FromProgram makes the graph of a program, and says which tile is which variable.
-// Tiles whose shape is not constant and positive are left out: the verifier
-// complains of them.
+// Tiles whose shape is not constant and positive are left out, and so are instructions
+// that do not fit their rows: the verifier complains of them.
 func FromProgram(p *ir.Program, target Target) (*Graph, map[*ir.Var]*Tile) {
 	g := &Graph{Warps: p.Warps, Target: target}
 	tiles := map[*ir.Var]*Tile{}
@@ -82,6 +84,7 @@ func FromProgram(p *ir.Program, target Target) (*Graph, map[*ir.Var]*Tile) {
 		return t
 	}
 	steps := divisors{}
+	misfits := ir.Misfits(p)
 	group := 0
 	var visit func(s ir.Stmt) bool
 	visit = func(s ir.Stmt) bool {
@@ -95,6 +98,9 @@ func FromProgram(p *ir.Program, target Target) (*Graph, map[*ir.Var]*Tile) {
 		case *ir.For:
 			steps.loop(s)
 		case *ir.Instr:
+			if misfits[s] {
+				return true
+			}
 			in := &Instr{Op: opOf(s), Pos: s.Pos, Threads: group, src: s}
 			for i, o := range s.In {
 				if t := tile(o.Var(), o.Pos); t != nil {

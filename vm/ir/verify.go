@@ -72,21 +72,36 @@ func Explain(code string) (doc RuleDoc, ok bool) {
 // Verify checks a program against every rule and returns the problems in source
 // order; an empty list means the interpreter and lowering may assume the rules.
 func Verify(p *Program) diag.List {
-	v := &verifier{p: p, faulty: map[*Var]bool{}}
+	v := newVerifier(p)
 	v.program()
 	v.rules()
 	v.list.Sort()
 	return v.list
 }
 
+// Misfits are the instructions that do not fit their rows: operands, attributes or results
+// are missing, or are of another kind. Rules of the rows cannot be asked about them. Layouts
+// may be missing.
+func Misfits(p *Program) map[*Instr]bool {
+	v := newVerifier(p)
+	v.program()
+	return v.misfits
+}
+
+func newVerifier(p *Program) *verifier {
+	return &verifier{p: p, faulty: map[*Var]bool{}, unfit: map[*Var]bool{}, misfits: map[*Instr]bool{}}
+}
+
 type verifier struct {
 	p       *Program
 	list    diag.List
+	misfits map[*Instr]bool
 	checks  []check
 	scope   []map[*Var]bool // assigned variables, innermost block last
 	loopVar map[*Var]bool
 	shared  map[*Var]bool // shared tensors assigned so far, in any block
 	faulty  map[*Var]bool // tensors of types that are none
+	unfit   map[*Var]bool // memory that misfits made
 
 	threads   Threads // that run the present statement
 	holders   map[*Var]Threads
@@ -289,6 +304,9 @@ func (v *verifier) cond(e Expr) {
 	}
 }
 
+// codesOfLayouts are of what layout inference may change.
+var codesOfLayouts = []string{"Type.C1", "Type.C2", "Type.C4"}
+
 func (v *verifier) instr(in *Instr) {
 	before := len(v.list)
 	op := in.Op
@@ -314,9 +332,18 @@ func (v *verifier) instr(in *Instr) {
 			v.add(pos, "Type.C6", "name the bits with View", "%s gives %s, whose bits would be placed", op.Name, x.Name)
 		}
 	}
-	// Rules take types of operands for what their own instruction has been held to.
+	// Rules take operands for what their own instruction has been held to.
 	ofFaulty := slices.ContainsFunc(in.In, func(o Operand) bool { return v.faulty[o.Var()] })
-	if len(v.list) == before && !ofFaulty {
+	if slices.ContainsFunc(in.In, func(o Operand) bool { return v.unfit[o.Var()] }) ||
+		slices.ContainsFunc(v.list[before:], func(d diag.Problem) bool { return !slices.Contains(codesOfLayouts, d.Code) }) {
+		v.misfits[in] = true
+		for _, x := range in.Out {
+			if !x.Type.IsRegister() { // rules look for what made the memory
+				v.unfit[x] = true
+			}
+		}
+	}
+	if len(v.list) == before && !ofFaulty && !v.misfits[in] {
 		v.checks = append(v.checks, check{in: in, at: len(v.list)})
 	}
 	for _, x := range in.Out {
