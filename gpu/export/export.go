@@ -160,7 +160,7 @@ func describe(p *ir.Program, o Options) (*view, error) {
 	d := c.Func.Launch.Cluster
 	blocks := max(d[0], 1) * max(d[1], 1) * max(d[2], 1)
 	v.LargeCluster, v.Even = blocks > 8, v.Dependent && blocks == 1
-	written := writes(p)
+	written := p.Stored()
 	for _, x := range p.Params {
 		one := param{Name: x.Name, Elem: x.Type.Elem.String(), Pointer: x.Type.Kind == ir.Pointer, Written: written[x], Divisor: o.Divisible[x.Name]}
 		if one.Pointer {
@@ -223,36 +223,6 @@ func describeMap(name string, m *code.TensorMap) (tensorMap, error) {
 		err = fmt.Errorf("tensor map of %s: %w", m.Base, err)
 	}
 	return out, err
-}
-
-// writes finds the parameters whose memory a program changes.
-func writes(p *ir.Program) map[*ir.Var]bool {
-	out, base := map[*ir.Var]bool{}, map[*ir.Var]*ir.Var{}
-	for _, v := range p.Params {
-		base[v] = v
-	}
-	p.Body.Walk(func(s ir.Stmt) bool {
-		in, ok := s.(*ir.Instr)
-		if !ok {
-			return true
-		}
-		for _, operand := range in.In {
-			of := base[operand.Var()]
-			if of == nil {
-				continue
-			}
-			if in.Op.Effects&ir.WritesGlobal != 0 {
-				out[of] = true
-			}
-			for _, v := range in.Out {
-				if v.Type.IsGlobal() {
-					base[v] = of
-				}
-			}
-		}
-		return true
-	})
-	return out
 }
 
 // list is numbers with commas between them.

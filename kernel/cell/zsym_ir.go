@@ -63,6 +63,7 @@ func init() {
 		"MaxBox":             reflect.ValueOf(constant.MakeFromLiteral("256", token.INT, 0)),
 		"MaxClusterBlocks":   reflect.ValueOf(constant.MakeFromLiteral("8", token.INT, 0)),
 		"MaxTileElements":    reflect.ValueOf(constant.MakeFromLiteral("1048576", token.INT, 0)),
+		"Misfits":            reflect.ValueOf(ir.Misfits),
 		"MostBlocks":         reflect.ValueOf(ir.MostBlocks),
 		"MoveSlots":          reflect.ValueOf(ir.MoveSlots),
 		"MovedFrom":          reflect.ValueOf(ir.MovedFrom),

@@ -3,6 +3,7 @@ package lab
 import (
 	"context"
 	"errors"
+	"math"
 	"os"
 	"path/filepath"
 	"strings"
@@ -276,5 +277,34 @@ func TestMachineNamesDateAndDevices(t *testing.T) {
 	m := Machine()
 	if s := m.String(); !strings.HasPrefix(s, "machine: ") || !strings.HasSuffix(s, "reference interpreter") || !strings.Contains(s, m.Date) {
 		t.Errorf("got %q", s)
+	}
+}
+
+// What is stored to a part of a tensor, or to a part of that, is an output. Infinite values
+// are infinite on all machines.
+func TestStoresToPartsAreOutputs(t *testing.T) {
+	p := program(t, `program parts<2>(x: *f32, y: *f32) warps=1 {
+	b = BlockIndices()
+	gx = ViewGlobal(x) : global f32[2, 64]
+	gy = ViewGlobal(y) : global f32[2, 64]
+	row = SliceGlobal(gy, offset=[b, 0], dims=[1]) : global f32[64]
+	half = SliceGlobal(row, offset=[32]) : global f32[32]
+	v = LoadGlobal(gx, offset=[b, 32], dims=[1]) : register f32[32] spatial(32)
+	low = AllocateRegister(init=-inf) : register f32[32] spatial(32)
+	c = Greater(v, low) : register bool[32] spatial(32)
+	w = Where(c, low, inf) : register f32[32] spatial(32)
+	StoreGlobal(half, w, offset=[0])
+}`)
+	for _, name := range []string{"interp", "sim"} {
+		r, err := RunOn(name, p, "const=7:f32[2, 64]", "zeros:f32[2, 64]")
+		if err != nil {
+			t.Fatal(name, err)
+		}
+		if len(r.Names) != 1 || r.Names[0] != "y" {
+			t.Fatalf("%s: outputs are %v, y is stored to", name, r.Names)
+		}
+		if y := r.Out("y"); y.At(0, 31) != 0 || !math.IsInf(y.At(1, 63), -1) {
+			t.Errorf("%s: y is %v", name, y)
+		}
 	}
 }

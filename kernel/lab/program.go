@@ -162,22 +162,7 @@ func wanted(v *ir.Var) string {
 // outputs are the numbers of the parameters that the program stores to, in
 // order.
 func outputs(p *ir.Program) []int {
-	pointer := map[*ir.Var]*ir.Var{} // global view → parameter
-	written := map[*ir.Var]bool{}
-	p.Body.Walk(func(s ir.Stmt) bool {
-		in, ok := s.(*ir.Instr)
-		if !ok || len(in.In) == 0 {
-			return true
-		}
-		first := in.In[0].Var()
-		if len(in.Out) == 1 && in.Out[0].Type.IsGlobal() {
-			pointer[in.Out[0]] = first
-		}
-		if in.Op.Effects&ir.WritesGlobal != 0 {
-			written[pointer[first]] = true
-		}
-		return true
-	})
+	written := p.Stored()
 	var list []int
 	for i, v := range p.Params {
 		if written[v] {

@@ -49,7 +49,7 @@ func Strides(values ...any) Attr { return list("strides", values) }
 //
 //	acc = AllocateRegister(init=0) : register f32[16, 8] local(2, 1).spatial(8, 4).local(1, 2)
 //
-// A new register tensor. With init every element has that value (as Cast from f64 gives it); without, reading an element before it is written is an error on the interpreter and the simulator.
+// A new register tensor. With init every element has that value (as Cast from f64 gives it; inf, -inf and nan are values of the types that have them); without, reading an element before it is written is an error on the interpreter and the simulator.
 func (prog *Builder) AllocateRegister(tile string, tileType Type, attrs ...Attr) Value {
 	return prog.instr("AllocateRegister", []string{tile}, nil, attrs, tileType)[0]
 }

@@ -160,7 +160,7 @@ func (l List) Error() string {
 
 // Suggest returns the known name that word most likely meant: the nearest one
 // within two edits (one for words of up to three letters), compared without
-// regard to case, or "" if there is none.
+// regard to case, or "" if there is none. One letter is not meant by another.
 func Suggest(word string, known []string) string {
 	limit := 2
 	if len(word) <= 3 {
@@ -172,6 +172,9 @@ func Suggest(word string, known []string) string {
 	}
 	lower := strings.ToLower(word)
 	for _, k := range known {
+		if len(word) == 1 && len(k) == 1 && !strings.EqualFold(word, k) {
+			continue
+		}
 		if d := editDistance(lower, strings.ToLower(k), bestDist); d < bestDist {
 			best, bestDist = k, d
 		}

@@ -39,7 +39,7 @@ func TestPos(t *testing.T) {
 func TestSuggest(t *testing.T) {
 	known := []string{"local", "spatial", "column_local", "u8", "LoadGlobal"}
 	for word, want := range map[string]string{
-		"locl": "local", "sptaial": "spatial", "loadglobal": "LoadGlobal", "u9": "u8", "zebra": "", "colum_locl": "column_local", "": "",
+		"locl": "local", "sptaial": "spatial", "loadglobal": "LoadGlobal", "u9": "u8", "zebra": "", "colum_locl": "column_local", "": "", "q": "", "U": "u8",
 	} {
 		if got := Suggest(word, known); got != want {
 			t.Errorf("Suggest(%q) = %q, want %q", word, got, want)

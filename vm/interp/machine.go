@@ -343,46 +343,13 @@ func (m *Machine) bind(args []ir.Arg) error {
 		}
 		m.args = append(m.args, a)
 	}
+	stored := m.prog.Stored()
 	for i, v := range m.prog.Params {
-		if a := m.args[i].Array; a != nil && m.marks[a] == nil && stored(m.prog)[v] {
+		if a := m.args[i].Array; a != nil && m.marks[a] == nil && stored[v] {
 			m.marks[a] = newMarks(a.Len())
 		}
 	}
 	return m.allocate()
-}
-
-// stored are the pointers whose views the program stores to.
-func stored(p *ir.Program) map[*ir.Var]bool {
-	views := map[*ir.Var][]*ir.Var{}
-	out := map[*ir.Var]bool{}
-	for range 2 { // a view may be made after a store, in a loop
-		p.Body.Walk(func(s ir.Stmt) bool {
-			in, ok := s.(*ir.Instr)
-			if !ok {
-				return true
-			}
-			for _, v := range in.Out {
-				if !v.Type.IsGlobal() {
-					continue
-				}
-				if len(in.In) == 0 { // the launch's own
-					continue
-				}
-				if from := in.In[0].Var(); from.Type.IsGlobal() { // a part
-					views[v] = append(views[v], views[from]...)
-				} else {
-					views[v] = append(views[v], from)
-				}
-			}
-			if in.Op.Effects&ir.WritesGlobal != 0 {
-				for _, ptr := range views[in.In[0].Var()] {
-					out[ptr] = true
-				}
-			}
-			return true
-		})
-	}
-	return out
 }
 
 func (m *Machine) slot(v *ir.Var) {

@@ -26,10 +26,11 @@ func allocateRegister(m *Machine, in *ir.Instr) error {
 	return nil
 }
 
-// InitCode is the code of an init number in an element type.
+// InitCode is the code of an init number in an element type, which can hold it: numbers
+// that round beyond the largest one are that, infinities are themselves.
 func InitCode(t dtype.Type, v float64) uint64 {
 	if t.IsFloat() {
-		return t.Encode(v, true)
+		return t.Encode(v, !math.IsInf(v, 0))
 	}
 	return t.EncodeInt(int64(v), true)
 }

@@ -399,3 +399,37 @@ func checkFixed(exprs []Expr) *Violation {
 	}
 	return nil
 }
+
+// Stored are the pointer parameters whose memory a program may change, through views and
+// parts of views.
+func (p *Program) Stored() map[*Var]bool {
+	behind := map[*Var][]*Var{} // global view → pointers it may be of
+	out := map[*Var]bool{}
+	for range 2 { // a view may be made after a store, in a loop
+		p.Body.Walk(func(s Stmt) bool {
+			in, ok := s.(*Instr)
+			if !ok || len(in.In) == 0 { // the launch's own memory has no pointer
+				return true
+			}
+			from := in.In[0].Var()
+			if len(in.Out) == 1 && in.Out[0].Type.IsGlobal() && from != nil {
+				of := behind[from]
+				if from.Type.Kind == Pointer {
+					of = []*Var{from}
+				}
+				for _, v := range of {
+					if !slices.Contains(behind[in.Out[0]], v) {
+						behind[in.Out[0]] = append(behind[in.Out[0]], v)
+					}
+				}
+			}
+			if in.Op.Effects&WritesGlobal != 0 {
+				for _, v := range behind[from] {
+					out[v] = true
+				}
+			}
+			return true
+		})
+	}
+	return out
+}

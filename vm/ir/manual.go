@@ -77,7 +77,13 @@ func (op *Op) manual(b *strings.Builder) {
 		if a.Required {
 			need = "required"
 		}
-		items = append(items, fmt.Sprintf("attribute `%s` (%s, %s): %s", a.Name, a.Kind, need, a.Doc))
+		kind := a.Kind.String()
+		if len(a.Words) > 1 {
+			kind = "one of " + strings.Join(a.Words, ", ")
+		} else if len(a.Words) == 1 {
+			kind = a.Words[0]
+		}
+		items = append(items, fmt.Sprintf("attribute `%s` (%s; %s): %s", a.Name, kind, need, a.Doc))
 	}
 	if len(items) > 0 {
 		b.WriteString("\n- " + strings.Join(items, "\n- ") + "\n")

@@ -81,7 +81,7 @@ var table = slices.Concat([]*Op{
 	},
 	{
 		Name: "AllocateRegister", Family: "register",
-		Doc:   "A new register tensor. With init every element has that value (as Cast from f64 gives it); without, reading an element before it is written is an error on the interpreter and the simulator.",
+		Doc:   "A new register tensor. With init every element has that value (as Cast from f64 gives it; inf, -inf and nan are values of the types that have them); without, reading an element before it is written is an error on the interpreter and the simulator.",
 		Out:   []Port{{Name: "tile", Accept: AcceptRegister}},
 		Attrs: []AttrSpec{{Name: "init", Kind: AttrNumber, Doc: "the value of every element"}},
 		Rules: []Rule{
@@ -92,8 +92,11 @@ var table = slices.Concat([]*Op{
 						return nil
 					}
 					t := in.Out[0].Type.Elem
-					if a.Number < t.Min() || a.Number > t.Max() || !t.IsFloat() && a.Number != math.Trunc(a.Number) {
-						return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("%s cannot hold %v", t, a.Number), Help: fmt.Sprintf("%s holds %v to %v", t, t.Min(), t.Max())}
+					switch v := a.Number; {
+					case math.IsNaN(v) && t.HasNaN(), math.IsInf(v, 0) && t.HasInf():
+						return nil
+					case !(v >= t.Min() && v <= t.Max()), !t.IsFloat() && v != math.Trunc(v):
+						return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("%s cannot hold %s", t, FormatFloat(v)), Help: fmt.Sprintf("%s holds %v to %v", t, t.Min(), t.Max())}
 					}
 					return nil
 				}},

@@ -120,7 +120,7 @@ func (v *verifier) program() {
 		v.add(p.Pos, "Prog.C1", "write warps=1 to warps=32 after the parameters", "warps is %d", p.Warps)
 	}
 	if len(p.Grid) < 1 || len(p.Grid) > 3 {
-		v.add(p.Pos, "Prog.C2", "", "the grid has %d dimensions", len(p.Grid))
+		v.add(p.Pos, "Prog.C2", "make one of several, M*N, and take b/N and b%N of its index", "the grid has %d dimensions, at most 3 are possible", len(p.Grid))
 	}
 	for d, n := range p.Cluster {
 		if d >= len(p.Grid) || n < 1 || p.ClusterSize() > MaxClusterBlocks || p.ClusterSize() < 1 {
@@ -197,7 +197,7 @@ func (v *verifier) stmt(s Stmt) {
 		v.bounds(s)
 		if s.Step != nil {
 			if n, ok := ConstInt(s.Step); !ok || n == 0 || !CheckRange(dtype.I32, n) {
-				v.add(s.Step.Position(), "For.C1", "", "the step is %s", s.Step)
+				v.add(s.Step.Position(), "For.C1", "count turns, for t in 0..(to - from + step - 1)/step, and compute from + t*step; or use while", "the step is %s, must be a constant other than 0", s.Step)
 			}
 		}
 		v.scope = append(v.scope, map[*Var]bool{s.Var: true})

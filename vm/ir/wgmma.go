@@ -150,6 +150,9 @@ var wgmmaRows = []*Op{
 				}
 				plan, err := PlanWgmma(in)
 				if err != nil {
+					if a, b, c := in.In[0].Var().Type.Elem, in.In[1].Var().Type.Elem, in.In[2].Var().Type.Elem; wgmmaK(a, b, c) == 0 {
+						return &Violation{Msg: err.Error(), Help: "there are f16, bf16, tf32, f8e4m3, f8e5m2 into f32, f16 and 8-bit floats into f16, i8, u8 and u1 into i32; Cast to one of them, or use Dot"}
+					}
 					return &Violation{Msg: err.Error(), Help: fmt.Sprintf("lay c out like local(2, 1).%s, shared operands like shared_row_major_swizzle does", WgmmaForm{128, 16}.C())}
 				}
 				if a, _ := in.In[0].Var().Type.Dims(); a[1]%plan.Form.K != 0 {

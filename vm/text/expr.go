@@ -2,6 +2,7 @@ package text
 
 import (
 	"errors"
+	"math"
 	"slices"
 	"strconv"
 	"strings"
@@ -145,8 +146,16 @@ func (p *parser) unary() ir.Expr {
 	return &ir.Unary{Op: t.text, X: x, Pos: t.pos}
 }
 
+// parseInt reads a decimal or hexadecimal number.
+func parseInt(s string) (int64, error) {
+	if hex := strings.TrimPrefix(s, "-"); len(hex) > 1 && (hex[1] == 'x' || hex[1] == 'X') {
+		return strconv.ParseInt(s, 0, 64)
+	}
+	return strconv.ParseInt(s, 10, 64)
+}
+
 func (p *parser) integer(s string, t token) int64 {
-	n, err := strconv.ParseInt(s, 10, 64)
+	n, err := parseInt(s)
 	if err != nil {
 		p.fail(t, codeNumber, "", "%s is beyond i64", s)
 	}
@@ -221,13 +230,29 @@ func (p *parser) nameValue(t token) ir.Expr {
 		if ir.OpByName(t.text) != nil {
 			p.fail(t, codeSyntax, "give its result a name on a line of its own", "%s is an instruction, not part of an expression", t.text)
 		}
-		p.fail(t, codeSyntax, diag.DidYouMean(t.text, []string{"min", "max", "select", "bits", "gcd"}), "%s is not a function of expressions", t.text)
+		help := elsewhere(t)
+		if help == "" {
+			help = diag.DidYouMean(t.text, []string{"min", "max", "select", "bits", "gcd"})
+		}
+		p.fail(t, codeSyntax, help, "%s is not a function of expressions", t.text)
 	}
 	if c, ok := p.consts[t.text]; ok {
 		if c.kind != "int" {
 			p.fail(t, codeName, "", "%s is a compile-time %s, not a value", t.text, c.kind)
 		}
 		return p.known(c.number, t.pos)
+	}
+	switch t.text {
+	case "inf":
+		return &ir.Float{Value: math.Inf(1), Pos: t.pos}
+	case "nan":
+		return &ir.Float{Value: math.NaN(), Pos: t.pos}
+	case "true", "false":
+		e := &ir.Binary{Op: "==", X: &ir.Int{Value: 1, Pos: t.pos}, Y: &ir.Int{Value: 1, Pos: t.pos}, Pos: t.pos}
+		if t.text == "false" {
+			e.Op = "!="
+		}
+		return e
 	}
 	if keyword(t.text) {
 		p.fail(t, codeSyntax, "", "an expression is needed, not %s", t.text)
@@ -259,7 +284,11 @@ func (p *parser) lookup(t token) *ir.Var {
 		}
 	}
 	slices.Sort(known)
-	p.fail(t, codeName, diag.DidYouMean(t.text, known), "there is no %s here", t.text)
+	help := diag.DidYouMean(t.text, known)
+	if help == "" {
+		help = elsewhere(t)
+	}
+	p.fail(t, codeName, help, "there is no %s here", t.text)
 	return nil
 }
 

@@ -167,6 +167,37 @@ func placement(s string) int {
 	return i
 }
 
+// hexadecimal is the kind and length of the number that s starts with, such as 0xff or
+// 0x1.8p-24; 0 for none.
+func hexadecimal(s string) (kind, int) {
+	run := func(i int, set string) int {
+		for i < len(s) && strings.IndexByte(set, s[i]) >= 0 {
+			i++
+		}
+		return i
+	}
+	const dec, hex = "0123456789", "0123456789abcdefABCDEF"
+	if len(s) < 3 || s[1] != 'x' && s[1] != 'X' || s[0] != '0' || run(2, hex) == 2 {
+		return tEOF, 0
+	}
+	end := run(2, hex)
+	i := end
+	if i+1 < len(s) && s[i] == '.' && run(i+1, hex) > i+1 {
+		i = run(i+1, hex)
+	}
+	if i == len(s) || s[i] != 'p' && s[i] != 'P' { // a fraction has an exponent
+		return tInt, end
+	}
+	i++
+	if i < len(s) && (s[i] == '+' || s[i] == '-') {
+		i++
+	}
+	if run(i, dec) == i {
+		return tInt, end
+	}
+	return tFloat, run(i, dec)
+}
+
 // scan is the kind and length of the token that s starts with; 0 for none.
 func scan(s string) (kind, int) {
 	digits := func(i int) int {
@@ -188,6 +219,9 @@ func scan(s string) (kind, int) {
 		}
 		return tEOF, 0
 	case c >= '0' && c <= '9':
+		if k, i := hexadecimal(s); i > 0 {
+			return k, i
+		}
 		k, i := tInt, digits(1)
 		if i+1 < len(s) && s[i] == '.' && digits(i+1) > i+1 {
 			k, i = tFloat, digits(i+1)

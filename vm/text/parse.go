@@ -1,6 +1,7 @@
 package text
 
 import (
+	"errors"
 	"fmt"
 	"maps"
 	"math"
@@ -23,7 +24,7 @@ var statements = []string{"for", "while", "if", "break", "continue", "return", "
 // keyword reports a word of the language.
 func keyword(name string) bool {
 	switch name {
-	case "program", "for", "while", "if", "else", "in", "register", "shared", "global", "min", "max", "select", "bits", "gcd", "break", "continue", "return":
+	case "program", "for", "while", "if", "else", "in", "register", "shared", "global", "min", "max", "select", "bits", "gcd", "break", "continue", "return", "true", "false", "inf", "nan":
 		return true
 	}
 	return false
@@ -176,9 +177,37 @@ func (p *parser) limit(t token, format string, args ...any) {
 func (p *parser) expect(s, what string) token {
 	t := p.peek()
 	if !t.is(s) {
-		p.fail(t, codeSyntax, "", "%s needs %s, not %s", what, s, t.describe())
+		switch s {
+		case ",":
+			s = "a comma"
+		case ":":
+			s = "a colon"
+		}
+		p.fail(t, codeSyntax, elsewhere(t), "%s needs %s, not %s", what, s, t.describe())
 	}
 	return p.next()
+}
+
+// elsewhere is how program text writes what other languages write as this token, or "".
+func elsewhere(t token) string {
+	if t.kind == tComment {
+		return "// begins a comment; / divides downwards"
+	}
+	switch t.text {
+	case "=":
+		return "== compares"
+	case "and":
+		return "write &&"
+	case "or":
+		return "write ||"
+	case "not":
+		return "write !"
+	case "range":
+		return "write for i in from..to, with step s behind it"
+	case "elif", "elsif":
+		return "write else if"
+	}
+	return ""
 }
 
 // name takes a name that is no word of the language.
@@ -283,6 +312,9 @@ func (p *parser) program(bind map[string]string) *ir.Program {
 		if prog.Resident == 0 {
 			prog.Resident = -1 // which is none, unlike a head without it
 		}
+	}
+	if t := p.peek(); t.kind == tName {
+		p.fail(t, codeSyntax, "behind the parameters stand warps=4 cluster=[2, 1] resident=2, or some of them in this order", "a program's head needs {, not %s", t.describe())
 	}
 	open := p.expect("{", "a program's head")
 	body := p.i
@@ -392,7 +424,12 @@ func (p *parser) constants(prog *ir.Program, name token, bind map[string]string)
 			if bound {
 				var err error
 				if c, err = bindValue(c.kind, text); err != nil {
-					p.fail(t, codeBinding, "", "%s = %s: %v", t.text, text, err)
+					msg, help := err.Error(), ""
+					var list diag.List
+					if errors.As(err, &list) && len(list) > 0 {
+						msg, help = list[0].Msg, list[0].Help
+					}
+					p.fail(t, codeBinding, help, "%s = %s: %s", t.text, text, msg)
 				}
 			}
 			p.consts[t.text] = c
@@ -401,7 +438,11 @@ func (p *parser) constants(prog *ir.Program, name token, bind map[string]string)
 	}
 	for _, n := range slices.Sorted(maps.Keys(bind)) {
 		if !slices.Contains(known, n) {
-			p.fail(name, codeBinding, diag.DidYouMean(n, known), "%s has no compile-time parameter %s", name.text, n)
+			help := diag.DidYouMean(n, known)
+			if help == "" && len(known) > 0 {
+				help = "it has " + strings.Join(known, ", ")
+			}
+			p.fail(name, codeBinding, help, "%s has no compile-time parameter %s", name.text, n)
 		}
 	}
 }
@@ -434,7 +475,7 @@ func bindValue(kind, text string) (constant, error) {
 	case "layout":
 		c.layout, err = layout.Parse(text)
 	default:
-		if c.number, err = strconv.ParseInt(text, 10, 64); err != nil {
+		if c.number, err = parseInt(text); err != nil {
 			err = fmt.Errorf("not an integer")
 		}
 	}
@@ -653,7 +694,11 @@ func (p *parser) assignment() ir.Stmt {
 		p.fail(first, codeSyntax, "", "a statement starts with a name, not %s", first.describe())
 	}
 	if p.kindAt(1) == tName {
-		p.fail(first, codeSyntax, diag.DidYouMean(first.text, statements), "%s %s: a statement is name = …, an instruction, for, while or if", first.text, p.peekAt(1).text)
+		help := elsewhere(first)
+		if help == "" {
+			help = diag.DidYouMean(first.text, statements)
+		}
+		p.fail(first, codeSyntax, help, "%s %s: a statement is name = …, an instruction, for, while or if", first.text, p.peekAt(1).text)
 	}
 	names := append(make([]token, 0, 2), p.name("a result"))
 	p.outs = append(p.outs[:0], names[0].text)
@@ -928,12 +973,18 @@ func (p *parser) end(n int) {
 	p.open = p.open[:n]
 }
 
-// declare is the variable that an assignment to the name assigns.
+// declare is the variable that an assignment to the name assigns. A layout that one of its
+// types leaves out is that of the others.
 func (p *parser) declare(name token, typ ir.Type, place token) *ir.Var {
 	p.declarable(name)
 	if old := p.find(name.text); old != nil {
-		if !old.Param && !p.loops[old] && !old.Type.Equal(typ) {
-			p.fail(place, "Var.C1", "use a new name", "%s is %s, not %s", name.text, old.Type, typ)
+		if !old.Param && !p.loops[old] {
+			if !old.Type.HasLayout && withLayout(old.Type, typ).Equal(typ) {
+				old.Type = typ
+			}
+			if t := withLayout(typ, old.Type); !t.Equal(old.Type) || typ.HasLayout && !typ.Equal(t) {
+				p.fail(place, "Var.C1", "use a new name", "%s is %s, not %s", name.text, old.Type, typ)
+			}
 		}
 		return old
 	}
@@ -943,6 +994,12 @@ func (p *parser) declare(name token, typ ir.Type, place token) *ir.Var {
 	return v
 }
 
+// withLayout is t with the layout of u, or without one where u has none.
+func withLayout(t, u ir.Type) ir.Type {
+	t.Layout, t.Shared, t.HasLayout = u.Layout, u.Shared, u.HasLayout
+	return t
+}
+
 // declarable refuses names of compile-time parameters.
 func (p *parser) declarable(name token) {
 	if _, ok := p.consts[name.text]; ok {
@@ -950,13 +1007,14 @@ func (p *parser) declarable(name token) {
 	}
 }
 
-// keepsType refuses a name that had another type in a closed block.
+// keepsType refuses a name that had another type in a closed block. Layouts may differ, as
+// inference chooses one for each of the variables.
 func (p *parser) keepsType(place token, typ ir.Type, name ...string) {
 	n := place.text
 	if len(name) > 0 {
 		n = name[0]
 	}
-	if m := p.names[n]; m != nil && m.ended != nil && !m.ended.Type.Equal(typ) {
+	if m := p.names[n]; m != nil && m.ended != nil && !withLayout(m.ended.Type, typ).Equal(typ) {
 		p.fail(place, "Var.C1", "use a new name", "%s is %s in another block, here %s", n, m.ended.Type, typ)
 	}
 }
