@@ -1,6 +1,8 @@
 package sim
 
 import (
+	"slices"
+
 	"encoding/binary"
 	"fmt"
 	"math/bits"
@@ -51,7 +53,11 @@ func (m *machine) tensorMap(p code.Param, scalars map[string]int64) (*tensorMap,
 	}
 	desc := bank.TensorMap{ElementBytes: t.Type.Bytes(), Float: t.Type.Float(), Address: uint64(offset), Dims: dims, Strides: strides, Box: t.Box, ElementStrides: t.ElementStrides, Swizzle: t.Swizzle.String(), FillNaN: t.FillNaN}
 	if bad := desc.Check(); len(bad) > 0 {
-		return nil, fmt.Errorf("sim: tensor map %s: %w", p.Name, bad.Err())
+		for i := range bad {
+			bad[i].Pos = m.firstUse(p)
+			bad[i].Msg = fmt.Sprintf("tensor map of %s: %s", t.Base, bad[i].Msg)
+		}
+		return nil, fmt.Errorf("sim: %w", bad.Err())
 	}
 	out := &tensorMap{m: t, name: p.Name, buf: k, base: uint64(offset), dims: dims, strides: append([]uint64{uint64(t.Type.Bytes())}, strides...)}
 	last := out.base + uint64(t.Type.Bytes())
@@ -71,6 +77,17 @@ func (m *machine) tensorMap(p code.Param, scalars map[string]int64) (*tensorMap,
 		}
 	}
 	return out, nil
+}
+
+// firstUse is where a parameter is first used.
+func (m *machine) firstUse(p code.Param) (at diag.Pos) {
+	i := slices.IndexFunc(m.f.Params, func(q code.Param) bool { return q.Name == p.Name })
+	m.f.Body.Walk(func(in *code.Instr) {
+		if !at.Known() && slices.Contains(in.In, m.f.Body.Args[i]) {
+			at = in.Pos
+		}
+	})
+	return at
 }
 
 // chunks calls f for each 16 bytes of a box: their place in shared memory for a copy
@@ -427,7 +444,7 @@ func (w *warp) globalTouch(i *inst, lane int, buf *buffer, at, size uint64, writ
 			if write {
 				buf.set[j] = true
 			} else if !buf.set[j] {
-				w.fail(lane, errUnset, "", "read of %s byte %d before anything was written there", w.b.m.f.Params[buf.param].Name, j)
+				w.fail(lane, errUnset, "store to it before, or wait for the copy that fills it", "read of %s byte %d before anything was written there", w.b.m.f.Params[buf.param].Name, j)
 				return false
 			}
 		}
