@@ -71,7 +71,15 @@ zero, each at its line; the exit status is then 1. "tilus-lab explain CODE" has 
 					return err
 				}
 			}
+			if counters && !simulates(dev) && !simulates(compare) {
+				return usageError{errors.New("--counters prints what the simulator counted; add --device sim, or --compare sim")}
+			}
 			if sanitize {
+				for _, name := range []string{"out", "compare", "counters"} {
+					if cmd.Flags().Changed(name) {
+						return usageError{fmt.Errorf("--sanitize only searches for mistakes; leave --%s out", name)}
+					}
+				}
 				return sanitized(cmd.OutOrStdout(), dev, p, launch)
 			}
 			r, err := lab.RunOn(dev, p, launch...)
@@ -93,6 +101,9 @@ zero, each at its line; the exit status is then 1. "tilus-lab explain CODE" has 
 			if err != nil {
 				return fmt.Errorf("on %s: %w", compare, explainDevice(err))
 			}
+			if counters && len(r.Counters) == 0 {
+				printCounters(out, with.Counters)
+			}
 			return compareResults(out, r, with)
 		},
 	}
@@ -105,6 +116,12 @@ zero, each at its line; the exit status is then 1. "tilus-lab explain CODE" has 
 	f.BoolVar(&counters, "counters", false, "print what the simulator counted")
 	addBindings(cmd, &defs)
 	return cmd
+}
+
+// simulates reports a device that is the simulator, or may be.
+func simulates(dev string) bool {
+	kind, _, _ := strings.Cut(dev, ":")
+	return kind == "sim" || kind == "auto"
 }
 
 // sanitized prints what the machines find in a launch.
