@@ -31,7 +31,7 @@ func main() {
 func run(args []string) error {
 	dash := slices.Index(args, "--")
 	if dash < 1 || dash == len(args)-1 {
-		return errors.New("usage: targets GOOS/GOARCH[,TAG] ... -- PACKAGES ...")
+		return errors.New("want targets, as GOOS/GOARCH or GOOS/GOARCH,TAG, then -- and packages")
 	}
 	root, err := filepath.Abs(".")
 	if err != nil {
