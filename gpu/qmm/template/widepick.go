@@ -173,7 +173,7 @@ func (p *Plan) many(s WideSchedule, m, k int) float64 {
 	switch shared := s.Parts > 1 && p.Tiles > 2 && across; { // the casts of 3 bits are brief
 	case shared && s.Sides == 1 && !s.Fine && (p.own(s) == 1 || p.Folds && p.Stored.Bits() < 5):
 		times *= 0.93
-	case s.Parts > 1 && p.Tiles == 2 && across && !p.Folds:
+	case s.Parts > 1 && p.Tiles == 2 && across:
 		times *= 0.95
 	case s.Parts > 1 && p.Folds, p.own(s) > 1 && !p.Folds:
 		times *= 1.06
@@ -281,9 +281,8 @@ func (p *Plan) wideRated(of WideSchedule, m, n, k int, stay bool, on Machine) (a
 					for s.Rows < min(m, p.Most(s)) {
 						s.Rows *= 2
 					}
-					// Two tiles have 128 rows without parts, too; blocks of 256 by parts of them were not timed.
 					// Of blocks that do not stay, clusters are slower than the same without in 18 of 20 pairs of schedules.json, by up to 12%.
-					if stay && splits > 1 || parts > 1 && p.Tiles == 2 && s.Rows > 128 || cluster > 1 && (!stay || ceil(n, s.Outputs(p)) < cluster) {
+					if stay && splits > 1 || cluster > 1 && (!stay || ceil(n, s.Outputs(p)) < cluster) {
 						continue
 					}
 					units := ceil(n, s.Outputs(p)*cluster) * cluster * ceil(m, s.Rows) * splits
