@@ -42,7 +42,7 @@ var general = []RuleDoc{
 	{"Expr.R1", "Integer expressions neither overflow their type nor divide by zero, and literals fit their type.", "Index arithmetic is on 32 bits on the GPU; a wrapped index would read another element."},
 	{"For.C1", "The step of a for is an i32 constant other than 0.", ""},
 	{"Prog.C1", "warps is 1 to 32.", "A block has at most 1024 threads."},
-	{"Prog.C2", "The grid has 1 to 3 dimensions, each an integer expression of constants and scalar parameters.", ""},
+	{"Prog.C2", "The grid has 1 to 3 dimensions, each an integer expression of constants and scalar parameters that is 1 or more.", ""},
 	{"Prog.C3", "Parameter names are distinct.", ""},
 	{"Prog.C4", "A cluster is 1 to 8 blocks, along dimensions of the grid.", "Every GPU with clusters runs 8 blocks at the same time."},
 	{"Prog.C5", "Resident blocks are 1 to 32, of at most 2048 threads together.", "A multiprocessor holds no more at the same time."},
@@ -145,8 +145,11 @@ func (v *verifier) program() {
 			v.scalarType(a)
 		}
 	}
-	for _, e := range p.Grid {
+	for d, e := range p.Grid {
 		v.integer(e)
+		if n, ok := ConstInt(e); ok && n < 1 {
+			v.add(p.Pos, "Prog.C2", "a launch has at least one block: write 1 or more", "dimension %d of the grid has %d blocks", d, n)
+		}
 		Refs(e, func(r *Ref) {
 			if !r.Var.Param {
 				v.add(r.Pos, "Prog.C2", "", "%s is not a parameter", r.Var.Name)

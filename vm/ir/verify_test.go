@@ -55,6 +55,7 @@ func TestVerifyByHand(t *testing.T) {
 		{"a good program", program(alloc, instr("Add", y, x, x)), ""},
 		{"a read before the assignment", program(instr("Add", y, x, x)), "Var.C3 Var.C3"},
 		{"no grid and no warps", &ir.Program{Name: "p", Body: &ir.Block{}}, "Prog.C1 Prog.C2"},
+		{"a grid of no blocks", &ir.Program{Name: "p", Warps: 1, Grid: []ir.Expr{ir.NewInt(2), binary("-", 3, 3)}, Body: &ir.Block{}}, "Prog.C2"},
 		{"a view between different numbers of threads", program(instr("AllocateRegister", narrow), instr("View", y, narrow)), "Type.C2 View.C1"},
 		{"a float loop bound", program(&ir.For{Var: n, From: &ir.Float{}, To: &ir.Float{Value: 2}, Body: &ir.Block{}}), "Expr.C2"},
 		{"a scalar of another type", program(&ir.Let{Var: f, Value: ir.NewInt(1)}), "Var.C1"},
