@@ -46,6 +46,7 @@ var otherRules = []ir.RuleDoc{
 	{Code: "Place.E2", Text: "Numbers of a bit placement lie within its limits."},
 	{Code: "Place.E3", Text: "The runs of a bit placement add up to the bits of the element."},
 	{Code: "Place.E4", Text: "A bit placement puts every bit in a word of the thread, and no two in one place."},
+	{Code: "Target.E1", Text: "The target has every instruction that the program becomes."},
 	{Code: "Sim.E1", Text: "Every access lies inside a buffer."},
 	{Code: "Sim.E2", Text: "An address is a multiple of the bytes accessed.", Why: "The GPU stops a kernel that breaks this, without saying where."},
 	{Code: "Sim.E3", Text: "What was promised to be read only is not written."},

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
 )
 
 // TestProxyRowsAssemble gives the rows of sm_90 and later to the real assembler:
@@ -57,7 +58,8 @@ func TestProxyRowsRefused(t *testing.T) {
 			continue
 		}
 		f := rowFuncs(op, "f")[0]
-		if _, err := Print(f, Options{Arch: "sm_80"}); err == nil || !strings.Contains(err.Error(), "needs sm_") {
+		_, err := Print(f, Options{Arch: "sm_80"})
+		if list, ok := err.(diag.List); !ok || list[0].Code != "Target.E1" || list[0].Help == "" || !strings.Contains(list[0].Msg, "needs sm_") || row.Target != "" && !strings.Contains(list[0].Msg, "needs "+row.Target) {
 			t.Errorf("%s on sm_80: %v", row.Name, err)
 		}
 		if row.Target != "" && row.Since == 90 {

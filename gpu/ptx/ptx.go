@@ -54,13 +54,18 @@ func Check(f *code.Func, arch string) error {
 }
 
 func missing(in *code.Instr, level code.Arch, arch string) error {
-	switch row := in.Row(); {
-	case row.Since > level:
-		return fmt.Errorf("%s: %s needs sm_%d, not %s", in.Pos, row.Name, row.Since, arch)
+	row, wants, help := in.Row(), "", ""
+	switch {
 	case row.Target != "" && row.Target != arch:
-		return fmt.Errorf("%s: %s needs %s, not %s", in.Pos, row.Name, row.Target, arch)
+		wants = row.Target
+		help = fmt.Sprintf("--arch %s has it; --device interp runs the program", wants)
+	case row.Since > level:
+		wants = fmt.Sprintf("sm_%d", row.Since)
+		help = fmt.Sprintf("--arch %s has it, and so have later ones; --device interp runs the program", wants)
+	default:
+		return nil
 	}
-	return nil
+	return diag.List{{Pos: in.Pos, Code: "Target.E1", Msg: fmt.Sprintf("the instruction made of this, %s, needs %s, not %s", row.Name, wants, arch), Help: help}}
 }
 
 // Print is the PTX text of one module with one entry, f. f must be verified. The
