@@ -500,8 +500,10 @@ func orderWeights(t *testing.T, l Linear, plan *template.Plan, r *rand.Rand, try
 	q.Linear = l
 	at := r.IntN(q.Scales.Len())
 	switch try % 6 {
-	case 1: // a scale
-		q.Scales.SetCode(at, r.Uint64N(1<<l.ScaleType.Bits()))
+	case 1: // a scale, or none
+		if q.Scales.SetCode(at, r.Uint64N(1<<l.ScaleType.Bits())); try == 1 {
+			q.Scales.SetCode(at, l.ScaleType.NaN())
+		}
 	case 2: // of a group that is 0
 		q.Scales.SetCode(at, r.Uint64N(1<<l.ScaleType.Bits()))
 		for k := range l.K {
@@ -513,7 +515,7 @@ func orderWeights(t *testing.T, l Linear, plan *template.Plan, r *rand.Rand, try
 		q.Codes.SetCode(r.IntN(q.Codes.Len()), r.Uint64N(1<<l.WeightType.Bits()))
 	case 4:
 		if l.ZeroPoint {
-			q.Zeros.SetCode(at, l.ActType.Encode([]float64{0, 3, 15, 16, 255, 256, 1.5, -1, 60000, -60000}[r.IntN(10)], true))
+			q.Zeros.SetCode(at, l.ActType.Encode([]float64{0, 3, 15, 16, 255, 256, 1.5, -1, 60000, -60000, math.NaN()}[r.IntN(11)], true))
 		}
 	case 5: // a power of two, of few bits, and another factor
 		q.Scales.SetCode(at, l.ScaleType.Encode(float64(int(1)<<r.IntN(20))/float64(int(1)<<r.IntN(30)), true))
