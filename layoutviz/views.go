@@ -195,8 +195,8 @@ func (p plane) mixed(l layout.Layout, fr, fc int) (mixed, all int) {
 			all++
 			first := l.Holders(p.index(r*p.cols + c)...)
 			for _, at := range places {
-				n := (r+at[0])*p.cols + c + at[1]
-				if c+at[1] < p.cols && n < p.size && !slices.EqualFunc(l.Holders(p.index(n)...), first, sameThread) {
+				at := [2]int{min(at[0], p.rows-1-r), min(at[1], p.cols-1-c)} // tiles at the edge are cut
+				if n := (r+at[0])*p.cols + c + at[1]; n < p.size && !slices.EqualFunc(l.Holders(p.index(n)...), first, sameThread) {
 					mixed++
 					break
 				}

@@ -71,6 +71,9 @@ zero, each at its line; the exit status is then 1. "tilus-lab explain CODE" has 
 					return err
 				}
 			}
+			if counters && dev == "auto" && !simulates(compare) {
+				dev = "sim"
+			}
 			if counters && !simulates(dev) && !simulates(compare) {
 				return usageError{errors.New("--counters prints what the simulator counted; add --device sim, or --compare sim")}
 			}
@@ -118,10 +121,10 @@ zero, each at its line; the exit status is then 1. "tilus-lab explain CODE" has 
 	return cmd
 }
 
-// simulates reports a device that is the simulator, or may be.
+// simulates reports a device that is the simulator.
 func simulates(dev string) bool {
 	kind, _, _ := strings.Cut(dev, ":")
-	return kind == "sim" || kind == "auto"
+	return kind == "sim"
 }
 
 // sanitized prints what the machines find in a launch.

@@ -162,7 +162,7 @@ func longCalls(d device.Device, p *Packed, plan *template.Plan, store *tune.Stor
 	return out, none
 }
 
-// run multiplies, and says how: by folded scales itself, which [Linear.wideCall] refuses layers of more k than [template.MostFolded].
+// run multiplies, and says how: by folded scales itself, which [Linear.wideCall] refuses sums of more k than [template.MostFolded].
 func (c longCall) run(ctx context.Context, d device.Device, p *Packed, plan *template.Plan, x *array.Array) (y *array.Array, of Choice, err error) {
 	s := c.folded
 	if !s.Folded {

@@ -149,7 +149,11 @@ func (l Linear) wideCall(made *programs, s template.WideSchedule, w, scales, zer
 	case s.Folded && !l.folds():
 		return nil, fmt.Errorf("qmm: folded scales for %s [%d, %d]: its weights are not known to be numbers of %s, or some scales are too large for it; leave Folded out", l, l.N, l.K, l.ActType)
 	case s.Folded && sum > template.MostFolded:
-		return nil, fmt.Errorf("qmm: folded scales for %s [%d, %d]: sums of %d inputs may be less exact than in f32, and %d are the most; leave Folded out, or take %d Splits", l, l.N, l.K, sum, template.MostFolded, (l.K+template.MostFolded-1)/template.MostFolded)
+		splits := ""
+		if !s.Persistent && s.Blocks == 0 {
+			splits = fmt.Sprintf(", or take %d Splits", (l.K+template.MostFolded-1)/template.MostFolded)
+		}
+		return nil, fmt.Errorf("qmm: folded scales for %s [%d, %d]: sums of %d inputs may be less exact than in f32, and %d are the most; leave Folded out%s", l, l.N, l.K, sum, template.MostFolded, splits)
 	}
 	part, arrived := s.Workspace(p, m, l.N)
 	if s.Shares() {

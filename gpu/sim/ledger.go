@@ -171,7 +171,7 @@ func (w *warp) touch(lane int, b *block, at, size uint64, how use, atomic bool) 
 			return false
 		}
 		if (!write || atomic) && !t.set {
-			help := "store to it before, or wait for the copy that fills it"
+			help := setFirst
 			if async {
 				help = "wait for the phase in which a copy brings it"
 			}

@@ -230,7 +230,7 @@ func (w *warp) access(i *inst, lane int, addr, size uint64) []byte {
 				continue
 			}
 			if !buf.set[j] && (!write || i.row.Class == code.Atomic) {
-				w.fail(lane, errUnset, "store to it before, or wait for the copy that fills it", "read of %s before anything was written there", w.where(i, addr))
+				w.fail(lane, errUnset, setFirst, "read of %s before anything was written there", w.where(i, addr))
 				return nil
 			}
 			if write {
@@ -261,7 +261,7 @@ func (w *warp) touched(i *inst, lane int, at, size uint64, write bool) bool {
 		t := &s.track[j]
 		if !write || atomic {
 			if !t.written && t.copier == 0 && !w.keeps(i, lane, j-at) {
-				w.fail(lane, errUnset, "store to it before, or wait for the copy that fills it", "read of %s before anything was written there", w.where(i, j+sharedBase))
+				w.fail(lane, errUnset, setFirst, "read of %s before anything was written there", w.where(i, j+sharedBase))
 				return false
 			}
 		}

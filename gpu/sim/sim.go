@@ -170,6 +170,9 @@ func (s Stats) Counters() map[string]int64 {
 	return m
 }
 
+// setFirst is the way out of [errUnset].
+const setFirst = "store to it before, or wait for the copy that fills it"
+
 // The numbered errors of a run.
 const (
 	errBounds   = "Sim.E1"  // access outside every buffer

@@ -1,11 +1,10 @@
 package sim
 
 import (
-	"slices"
-
 	"encoding/binary"
 	"fmt"
 	"math/bits"
+	"slices"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/code"
@@ -444,7 +443,7 @@ func (w *warp) globalTouch(i *inst, lane int, buf *buffer, at, size uint64, writ
 			if write {
 				buf.set[j] = true
 			} else if !buf.set[j] {
-				w.fail(lane, errUnset, "store to it before, or wait for the copy that fills it", "read of %s byte %d before anything was written there", w.b.m.f.Params[buf.param].Name, j)
+				w.fail(lane, errUnset, setFirst, "read of %s byte %d before anything was written there", w.b.m.f.Params[buf.param].Name, j)
 				return false
 			}
 		}

@@ -207,7 +207,7 @@ func (w *warp) tensorMove(i *inst, t *tensorMemory, load bool) {
 				continue
 			}
 			if !c.set {
-				w.fail(l, errUnset, "store to it before, or wait for the copy that fills it", "read of lane %d, column %d of tensor memory before anything was written there", first+at[0], col+at[1])
+				w.fail(l, errUnset, setFirst, "read of lane %d, column %d of tensor memory before anything was written there", first+at[0], col+at[1])
 				return
 			}
 			if c.store != nil {

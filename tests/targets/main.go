@@ -78,9 +78,10 @@ func check(root, target string, patterns []string) error {
 	}
 	var wrong error
 	packages.Visit(all, nil, func(p *packages.Package) {
-		// Imports that only the bodies of other modules use look unused.
-		if slices.Contains(all, p) || p.Module != nil && p.Module.Main {
-			for _, e := range p.Errors {
+		// Imports that only the bodies of other modules use look unused; that they have files for the target is looked at.
+		ours := slices.Contains(all, p) || p.Module != nil && p.Module.Main
+		for _, e := range p.Errors {
+			if ours || e.Kind == packages.ListError {
 				wrong = errors.Join(wrong, e)
 			}
 		}

@@ -443,7 +443,15 @@ func (t term) divisor() int64 {
 			return t.alone().Divisor(nil)
 		}
 	}
-	return int64(mag(t.coef) & math.MaxInt64)
+	return divides(t.coef)
+}
+
+// divides is the greatest number of 64 bits that divides n, 0 for 0: of -2^63 it is 2^62.
+func divides(n int64) int64 {
+	if n == math.MinInt64 {
+		return 1 << 62
+	}
+	return int64(mag(n))
 }
 
 // termsDivisor is a number that divides all terms.
@@ -533,7 +541,9 @@ func (e Expr) Mod(f Expr) Expr {
 	_, r := e.split(d)
 	for _, t := range r.sum().terms {
 		if t.divisor()%d == 0 { // without d in its coefficient
-			r = r.Sub(t.alone())
+			if r = r.Sub(t.alone()); r.sum().bad != "" {
+				return r
+			}
 		}
 	}
 	// A remainder by a multiple of d inside the dividend does nothing.

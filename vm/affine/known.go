@@ -1,7 +1,5 @@
 package affine
 
-import "math"
-
 // Known is what is known of variables: the least and the greatest value, numbers that
 // divide them, and of loop variables and block indices what they run over. It proves
 // that indices lie inside tensors and how they are aligned. Make one with [NewKnown].
@@ -47,7 +45,7 @@ func (k *Known) Multiple(name string, by int64) {
 // before.
 func (k *Known) Runs(name string, s Span) {
 	k.spans[name], k.order[name] = s, len(k.order)
-	k.Multiple(name, max(GCD(s.From.Divisor(k.divisors), int64(mag(s.Step)&math.MaxInt64)), 1))
+	k.Multiple(name, max(GCD(s.From.Divisor(k.divisors), divides(s.Step)), 1))
 	from, to := s.From.Range(k.ranges), s.To.Range(k.ranges)
 	r := Range{from.Lo, to.Hi}
 	if !open(r.Hi) {

@@ -447,7 +447,8 @@ func (m Map) with(dims, ranges, runtime []Variable, constraints []Constraint) Ma
 
 // Rescale counts a range variable s with s mod k = r in steps: it becomes k·s + r with
 // a range k times smaller. Remainders of one variable are merged first where they can be.
-// The second result says whether any did.
+// The second result says whether a variable was rescaled; remainders are merged, and ends tightened by
+// them, all the same.
 func (m Map) Rescale() (Map, bool) {
 	if m.undefined || m.empty {
 		return m, false

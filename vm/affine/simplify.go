@@ -2,7 +2,6 @@ package affine
 
 import (
 	"fmt"
-	"math"
 	"sort"
 	"strings"
 )
@@ -490,9 +489,9 @@ func (e Expr) Divisor(of map[string]int64) int64 {
 	if s.bad != "" {
 		return 1
 	}
-	d := int64(mag(s.c) & math.MaxInt64)
+	d := divides(s.c)
 	for _, t := range s.terms {
-		n := int64(mag(t.coef) & math.MaxInt64)
+		n := divides(t.coef)
 		for _, f := range t.factors {
 			m, ok := mulOK(n, f.divisor(of))
 			if !ok {

@@ -405,7 +405,8 @@ func checkFixed(exprs []Expr) *Violation {
 func (p *Program) Stored() map[*Var]bool {
 	behind := map[*Var][]*Var{} // global view → pointers it may be of
 	out := map[*Var]bool{}
-	for range 2 { // a view may be made after a store, in a loop
+	for more := true; more; { // a view may be made behind a store or another view of it, in a loop
+		more = false
 		p.Body.Walk(func(s Stmt) bool {
 			in, ok := s.(*Instr)
 			if !ok || len(in.In) == 0 { // the launch's own memory has no pointer
@@ -420,6 +421,7 @@ func (p *Program) Stored() map[*Var]bool {
 				for _, v := range of {
 					if !slices.Contains(behind[in.Out[0]], v) {
 						behind[in.Out[0]] = append(behind[in.Out[0]], v)
+						more = true
 					}
 				}
 			}

@@ -148,8 +148,12 @@ func (p *parser) unary() ir.Expr {
 
 // parseInt reads a decimal or hexadecimal number.
 func parseInt(s string) (int64, error) {
-	if hex := strings.TrimPrefix(s, "-"); len(hex) > 1 && (hex[1] == 'x' || hex[1] == 'X') {
-		return strconv.ParseInt(s, 0, 64)
+	sign, hex := "", s
+	if strings.HasPrefix(hex, "-") {
+		sign, hex = "-", hex[1:]
+	}
+	if len(hex) > 2 && hex[0] == '0' && (hex[1] == 'x' || hex[1] == 'X') {
+		return strconv.ParseInt(sign+hex[2:], 16, 64)
 	}
 	return strconv.ParseInt(s, 10, 64)
 }

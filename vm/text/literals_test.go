@@ -4,6 +4,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
 
@@ -14,6 +15,7 @@ func TestLiterals(t *testing.T) {
 	gx = ViewGlobal(x) : global f32[B]
 	v = AllocateRegister(init=-inf) : register f32[B] spatial(B)
 	n = AllocateRegister(init=nan) : register f32[B] spatial(B)
+	h = AllocateRegister(init=0x20) : register i32[B] spatial(B)
 	c = Less(v, inf) : register bool[B] spatial(B)
 	v = Where(c, -inf, nan)
 	v = Mul(v, 0x1.8p-1)
@@ -32,7 +34,7 @@ func TestLiterals(t *testing.T) {
 		t.Fatal(err)
 	}
 	out := text.Format(p)
-	for _, want := range []string{"init=-inf", "init=nan", "Less(v, inf)", "Where(c, -inf, nan)", "Mul(v, 0.75)", "-16 + 255", "while 1 == 1", "k == 239 && !(1 != 1)"} {
+	for _, want := range []string{"init=-inf", "init=nan", "init=32", "Less(v, inf)", "Where(c, -inf, nan)", "Mul(v, 0.75)", "-16 + 255", "while 1 == 1", "k == 239 && !(1 != 1)"} {
 		if !strings.Contains(out, want) {
 			t.Errorf("%q is not in\n%s", want, out)
 		}
@@ -43,6 +45,18 @@ func TestLiterals(t *testing.T) {
 	}
 	if p, err := text.Parse("p.tile", src, map[string]string{"B": "0x20"}); err != nil || p.Bindings["B"] != "32" {
 		t.Errorf("B is bound to a hexadecimal number: %v", err)
+	}
+	if _, err := text.Parse("p.tile", src, map[string]string{"B": "0x_20"}); err == nil {
+		t.Error("0x_20 is a number")
+	}
+	for _, init := range []string{"-nan", "nan", "0x1ff"} {
+		p, err := text.Parse("p.tile", "program p<1>() warps=1 {\n\tn = AllocateRegister(init="+init+") : register i8[32] spatial(32)\n}\n", nil)
+		if err == nil {
+			err = ir.Verify(p).Err()
+		}
+		if err == nil || !strings.Contains(err.Error(), "AllocateRegister.C1") {
+			t.Errorf("init=%s of i8: %v", init, err)
+		}
 	}
 	for _, word := range []string{"inf", "nan", "true", "false"} {
 		if _, err := text.Parse("p.tile", "program p<1>() warps=1 {\n\t"+word+" = 1\n}\n", nil); err == nil || !strings.Contains(err.Error(), "word of the language [Text.E6]") {

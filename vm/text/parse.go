@@ -913,11 +913,18 @@ func (p *parser) attr(op *ir.Op) ir.Attr {
 		w, after := p.peekAt(n), p.peekAt(n+1)
 		if (w.kind == tInt || w.kind == tFloat || w.is("inf") || w.is("nan")) && (after.is(",") || after.is(")")) {
 			p.i += n + 1
-			f, err := strconv.ParseFloat(sign+w.text, 64)
-			if err != nil && math.IsInf(f, 0) {
-				p.fail(w, codeNumber, "", "%s is beyond f64", w.text)
+			switch {
+			case w.kind == tInt && strings.ContainsAny(w.text, "xX"):
+				a.Number = float64(p.integer(sign+w.text, w))
+			case w.is("nan"):
+				a.Number = math.NaN()
+			default:
+				f, err := strconv.ParseFloat(sign+w.text, 64)
+				if err != nil {
+					p.fail(w, codeNumber, "", "%s is beyond f64", w.text)
+				}
+				a.Number = f
 			}
-			a.Number = f
 			return a
 		}
 		e := p.expr()

@@ -149,6 +149,9 @@ const mostTimed, beyondTimed = 512, 1.11
 // besides is the part of what partial sums take that is left where other blocks multiply meanwhile: more blocks than multiprocessors.
 const besides = 0.6
 
+// apart is from how many inputs on blocks that share all turns take a tenth longer, beyond FoldFrom rows.
+const apart = 8192
+
 // many is how many times as long as all that more than FoldFrom rows take, fitted to times of 256 to 1,024 rows in the tables' layers
 // (WIDE.md), and to times of splits of k and of other sizes (143 products of 256 to 1,024 rows, three runs), in groups of 128.
 func (p *Plan) many(s WideSchedule, m, k int) float64 {
@@ -186,7 +189,7 @@ func (p *Plan) many(s WideSchedule, m, k int) float64 {
 	case s.Sides > 1 && s.Parts == 1 && !p.Folds:
 		times *= 1.1
 	}
-	if s.Blocks > 0 && k > MostFolded { // whose stretches are further apart
+	if s.Blocks > 0 && k > apart { // whose stretches are further apart
 		times *= 1.12
 	}
 	return times
