@@ -7,6 +7,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"runtime"
+	"slices"
 	"strings"
 	"text/tabwriter"
 
@@ -42,16 +43,17 @@ type finding struct {
 }
 
 func examine() []finding {
-	return []finding{
+	return slices.Concat([]finding{
 		{What: "machine", OK: true, Detail: fmt.Sprintf("%s/%s, %d CPUs, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), version())},
 		dataDirectory(),
 		driver(),
 		gpu(),
+	}, keptCode(), []finding{
 		program("Jupyter", "--version", "pip install jupyterlab (only to open notebooks there; the explorer runs them too)", jupyterPaths()...),
 		kernelspec(),
 		program("Chromium", "--version", "on Debian: apt-get install chromium (only for tests of the page)", "chromium", "chromium-browser", "google-chrome"),
 		program("ptxas", "--version", "pip install nvidia-cuda-nvcc, or the CUDA toolkit (only for tests of PTX; running programs needs the driver alone)", ptxasPaths()...),
-	}
+	})
 }
 
 func dataDirectory() finding {
@@ -61,7 +63,11 @@ func dataDirectory() finding {
 		f.Detail = err.Error()
 		return f
 	}
-	// Where it is not made yet, the nearest folder above must take it.
+	return f.at(dir)
+}
+
+// at is the finding that dir can be written; where it is not made yet, the nearest folder above must take it.
+func (f finding) at(dir string) finding {
 	there := dir
 	for {
 		if _, err := os.Stat(there); err == nil || there == filepath.Dir(there) {
@@ -81,6 +87,19 @@ func dataDirectory() finding {
 		f.Detail += " (made when it is needed)"
 	}
 	return f
+}
+
+// keptCode looks at the directories in which code for GPUs is kept: without them each process waits for the compiler anew.
+func keptCode() []finding {
+	var all []finding
+	for _, s := range device.Stores() {
+		f := finding{What: s.What + " cache", Help: "set " + s.Env + " to a folder that can be written, and CUDA_CACHE_DISABLE to 0; until then each process waits for the compiler anew"}
+		if f.Detail = s.Off; s.Path != "" {
+			f = f.at(s.Path)
+		}
+		all = append(all, f)
+	}
+	return all
 }
 
 func driver() finding {

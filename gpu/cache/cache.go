@@ -31,16 +31,23 @@ type Dir struct {
 // DefaultLimit is how many bytes a directory keeps.
 const DefaultLimit = 1 << 30
 
-// Open uses a directory, which is made if it is not there; "" is the user's cache
-// directory. Beyond limit bytes the files that were used longest ago go; 0 is
-// [DefaultLimit].
+// Default is the directory in the user's cache directory.
+func Default() (string, error) {
+	user, err := os.UserCacheDir()
+	if err != nil {
+		return "", fmt.Errorf("cache: %w", err)
+	}
+	return filepath.Join(user, "tilus-lab", "modules"), nil
+}
+
+// Open uses a directory, which is made if it is not there; "" is [Default]. Beyond
+// limit bytes the files that were used longest ago go; 0 is [DefaultLimit].
 func Open(path string, limit int64) (*Dir, error) {
 	if path == "" {
-		user, err := os.UserCacheDir()
-		if err != nil {
-			return nil, fmt.Errorf("cache: %w", err)
+		var err error
+		if path, err = Default(); err != nil {
+			return nil, err
 		}
-		path = filepath.Join(user, "tilus-lab", "modules")
 	}
 	if limit == 0 {
 		limit = DefaultLimit

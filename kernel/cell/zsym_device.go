@@ -31,6 +31,7 @@ func init() {
 		"RunRecipe":       reflect.ValueOf(device.RunRecipe),
 		"RunShared":       reflect.ValueOf(device.RunShared),
 		"Sanitize":        reflect.ValueOf(device.Sanitize),
+		"Stores":          reflect.ValueOf(device.Stores),
 
 		// type definitions
 		"Buffer":  reflect.ValueOf((*device.Buffer)(nil)),
@@ -46,6 +47,7 @@ func init() {
 		"Queue":   reflect.ValueOf((*device.Queue)(nil)),
 		"Recipe":  reflect.ValueOf((*device.Recipe)(nil)),
 		"Result":  reflect.ValueOf((*device.Result)(nil)),
+		"Store":   reflect.ValueOf((*device.Store)(nil)),
 		"Unended": reflect.ValueOf((*device.Unended)(nil)),
 		"Value":   reflect.ValueOf((*device.Value)(nil)),
 
