@@ -1,7 +1,6 @@
 package lower
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 
@@ -18,33 +17,19 @@ import (
 // first one that the target has, of those that compute the same. Without any it is
 // FMAs.
 func dot(l *lowerer, in *ir.Instr) {
-	a, b, c := in.In[0].Var().Type.Elem, in.In[1].Var().Type.Elem, in.In[2].Var().Type.Elem
-	plans, why := ir.DotPlans(in)
-	for _, p := range plans {
-		// Floats of up to 32 bits are rounded after each step of the first form.
-		if f := plans[0].Form; c.IsFloat() && !f.Chained && (p.Form.K != f.K || p.Form.Vec != f.Vec) {
-			continue
-		}
-		form, err := products.Form(p.Form, a, b, c)
-		if err != nil {
-			why = append(why, err.Error())
-			continue
-		}
-		if since, err := arch.Lookup(form.Since); err == nil && since.Capability() > l.opt.Arch.Capability() {
-			why = append(why, fmt.Sprintf("%s needs %s, the target is %s", form.Name, form.Since, l.opt.Arch.Name))
-			continue
-		}
-		l.dotWith(in, p, form)
+	c := products.Choose(in, l.opt.Arch)
+	if len(c.Same) > 0 {
+		l.dotWith(in, c.Same[0].Plan, c.Same[0].Form)
 		return
 	}
-	if len(plans) == 0 {
+	if !c.Fits {
 		bad := l.dotLanes(in)
 		if bad == "" {
 			return
 		}
-		why = append(why, bad)
+		c.Not = append(c.Not, bad)
 	}
-	l.refuse(in.Pos, "Lower.E2", "%s", strings.Join(why, "; "))
+	l.refuse(in.Pos, "Lower.E2", "%s", strings.Join(c.Not, "; "))
 }
 
 // dotWith emits the products: every warp does the same instructions on the
@@ -126,9 +111,6 @@ func (l *lowerer) narrow(x []code.Value) []code.Value {
 func (l *lowerer) dotLanes(in *ir.Instr) string {
 	a, b, c := in.In[0].Var(), in.In[1].Var(), in.In[2].Var()
 	t := c.Type.Elem
-	if c.Type.Layout.Rank() > 2 {
-		return "several products at once need a matrix instruction"
-	}
 	slots, bad := products.Lanes(in)
 	if bad != "" {
 		return bad

@@ -10,6 +10,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/code"
 	"github.com/tilus-lab/tilus-lab/gpu/compile"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
+	"github.com/tilus-lab/tilus-lab/vm/infer"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
@@ -40,7 +41,7 @@ func codePane() Pane {
 var placeMark = regexp.MustCompile(`\s*// src:(\d+):\d+\s*$`)
 
 func renderCode(v Values) (Result, error) {
-	p, err := compile.Parse("src", v["src"], nil)
+	p, trace, err := infer.Parse("src", v["src"], nil, compile.Layouts())
 	if err != nil {
 		return Result{}, err
 	}
@@ -65,10 +66,11 @@ func renderCode(v Values) (Result, error) {
 		e.ID = "s." + e.ID
 		e.Label = fmt.Sprintf("line %d became %d lines of %s", i+1, became[i+1], v["f"])
 	}
-	return Result{
+	out := Result{
 		Pictures: []Picture{{Name: "program", Picture: left}, right},
 		Sentence: fmt.Sprintf("%s is %d lines of %s for %s; a block has %d threads and %d bytes of shared memory.", p.Name, len(right.IDs), v["f"], c.Arch.Name, c.Func.Launch.Block, c.Func.Launch.SharedBytes),
-	}, nil
+	}
+	return out, out.withProducts(p, trace.Notes(), v["t"], v.look())
 }
 
 // lowered is what a program becomes in a form, with the lines that each line of it became.

@@ -29,6 +29,54 @@ func Form(f ir.DotForm, a, b, c dtype.Type) (arch.Form, error) {
 	return arch.Form{}, fmt.Errorf("the catalogue has no %s of %s by %s into %s", f, a, b, c)
 }
 
+// Way is a matrix instruction that can compute a Dot, and how the Dot is cut into it.
+type Way struct {
+	Plan ir.DotPlan
+	Form arch.Form
+}
+
+// Count is how many of the instruction each warp does.
+func (w Way) Count() int {
+	steps := w.Plan.A.Shape()
+	return w.Plan.C.Slots() * steps[len(steps)-1] * w.Plan.Form.Vec
+}
+
+// Choice says how a Dot is computed on a target: by the first way of Same, or by FMAs
+// where no form of matrix instruction Fits its layouts.
+type Choice struct {
+	Same  []Way    // give the same bits, those with fewer instructions first
+	Other []Way    // fit as well, but would round sums after other steps of k
+	Not   []string // of forms that do not fit, or that the target lacks: why
+	Fits  bool     // some form divides the layouts, whether the target has it or not
+}
+
+// Choose says how a Dot is computed on a target.
+func Choose(in *ir.Instr, target arch.Arch) Choice {
+	a, b, c := in.In[0].Var().Type.Elem, in.In[1].Var().Type.Elem, in.In[2].Var().Type.Elem
+	plans, why := ir.DotPlans(in)
+	out := Choice{Not: why, Fits: len(plans) > 0}
+	for _, p := range plans {
+		form, err := Form(p.Form, a, b, c)
+		if err == nil {
+			if since, bad := arch.Lookup(form.Since); bad == nil && since.Capability() > target.Capability() {
+				err = fmt.Errorf("%s needs %s, the target is %s", form.Name, form.Since, target.Name)
+			}
+		}
+		// Floats of up to 32 bits are rounded after each step of the first form.
+		f := plans[0].Form
+		other := c.IsFloat() && !f.Chained && (p.Form.K != f.K || p.Form.Vec != f.Vec)
+		switch {
+		case err == nil && other:
+			out.Other = append(out.Other, Way{p, form})
+		case err == nil:
+			out.Same = append(out.Same, Way{p, form})
+		case !other:
+			out.Not = append(out.Not, err.Error())
+		}
+	}
+	return out
+}
+
 // Fragments is a Dot's operand cut into fragments: per outer index (row-major in
 // Outer.Shape), the warp-local fragment number in each warp that holds it.
 type Fragments struct {
@@ -61,6 +109,9 @@ func (f *Fragments) At(slot, step, vec int) []code.Value {
 // factors in every thread; or says which thread lacks one.
 func Lanes(in *ir.Instr) (slots [][][2]int, bad string) {
 	a, b, c := in.In[0].Var().Type.Layout, in.In[1].Var().Type.Layout, in.In[2].Var().Type.Layout
+	if c.Rank() > 2 {
+		return nil, "several products at once need a matrix instruction"
+	}
 	inner := a.Shape()[1]
 	if work := c.Slots() * inner; work > maxLaneProducts {
 		return nil, fmt.Sprintf("each thread would do %d FMAs in a row, more than %d", work, maxLaneProducts)
