@@ -21,7 +21,7 @@ var ErrView = errors.New("there is no such view")
 // by step, offsets in memory, a matrix over F2, a swizzle before and after, all
 // operands of an instruction.
 func Views() []string {
-	return []string{"tensor", "threads", "reinterpret", "factors", "operands", "memory", "matrix", "swizzle", "instruction"}
+	return []string{"tensor", "threads", "reinterpret", "step by step", "operands", "memory", "matrix", "swizzle", "instruction"}
 }
 
 // UsualView is the view that shows a value best.
@@ -43,14 +43,18 @@ func UsualView(v notation.Value) string {
 	return "tensor"
 }
 
-// Value draws a value of any notation in one of [Views], "" for the usual one. Only
-// "reinterpret" reads the element type. The error says why the value has no such view.
+// Value draws a value of any notation in one of [Views], "" for the usual one;
+// "factors" is "step by step". Only "reinterpret" reads the element type. The error says
+// why the value has no such view.
 func Value(v notation.Value, view string, t dtype.Type, o Options) (Picture, error) {
-	if view == "" {
+	switch view {
+	case "":
 		view = UsualView(v)
+	case "factors":
+		view = "step by step"
 	}
 	switch view {
-	case "tensor", "threads", "reinterpret", "factors":
+	case "tensor", "threads", "reinterpret", "step by step":
 		l, err := v.Registers()
 		if err != nil {
 			return Picture{}, err
@@ -139,7 +143,7 @@ func registers(l layout.Layout, view string, t dtype.Type, o Options) (Picture, 
 		return Tensor(l, o)
 	case "threads":
 		return Threads(l, o)
-	case "factors":
+	case "step by step":
 		factors, err := Factors(l)
 		if err != nil {
 			return Picture{}, err

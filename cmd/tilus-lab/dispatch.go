@@ -17,6 +17,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/model/recorded"
 	"github.com/tilus-lab/tilus-lab/gpu/model/trace"
 	"github.com/tilus-lab/tilus-lab/layoutviz/timeline"
+	"github.com/tilus-lab/tilus-lab/web/pane"
 )
 
 // dispatchFlags are the flags of the command.
@@ -46,9 +47,9 @@ that --json gives under "program". Without either, the flags describe one kernel
 Radeon VII: --cus of its units enabled one engine after the other (--order packed) or one
 of each in turn (--order distributed), or those of --mask.
 
---view timeline (usual) is what happens when, --at TICK a moment of it; stairs is the
-ticks over the number of enabled units; path, with --why KERNEL,BLOCK, is what had to
-happen before a block started. --on gpu starts the same kernels on the attached NVIDIA
+--view timeline (usual) is what happens when, --at TICK a moment of it; staircase (or
+stairs) is the ticks over the number of enabled units; --why KERNEL,BLOCK is what had to
+happen before a block started (--view "why a block started", or path). --on gpu starts the same kernels on the attached NVIDIA
 GPU, whose blocks tell where and when they run, and --on recorded shows what those of an
 H200 told of the launches uneven and two-kernels. --create-queues PROCESSES,QUEUES is how
 queues come into being, with the hardware scheduler or --without-scheduler. --packet
@@ -57,7 +58,7 @@ explains the 128 hexadecimal digits of an AQL packet.`,
   tilus-lab dispatch slow-player --svg slow.svg
   tilus-lab dispatch slow-player --at 4 --png moment.png
   tilus-lab dispatch slow-player --why victim,2
-  tilus-lab dispatch --cus 16 --view stairs --png stairs.png
+  tilus-lab dispatch --cus 16 --view staircase --png stairs.png
   tilus-lab dispatch --blocks 96 --cus 16 --skip
   tilus-lab dispatch streams --policy all
   tilus-lab dispatch barrier-6x --policy 2026 --trace
@@ -84,7 +85,7 @@ explains the 128 hexadecimal digits of an AQL packet.`,
 	f.BoolVar(&v.options.Resources, "resources", false, "count waves, registers, LDS and groups, not only work-items")
 	f.BoolVar(&v.options.WaveCap, "wave-cap", false, "at most 32 waves for each unit of the device in flight")
 	f.BoolVar(&v.options.PerDie, "per-die", false, "deal to dies first")
-	f.StringVar(&v.view, "view", "timeline", "what to show: timeline, stairs or path")
+	f.StringVar(&v.view, "view", pane.DispatchTime, "`VIEW` to show: "+names(pane.DispatchViews(), pane.View.String))
 	f.IntVar(&v.at, "at", -1, "`TICK` of the timeline to stop at")
 	f.StringVar(&v.why, "why", "", "the causes of the start of `KERNEL,BLOCK`")
 	f.BoolVar(&v.trace, "trace", false, "print every event")
@@ -127,19 +128,24 @@ func runDispatch(cmd *cobra.Command, args []string, v dispatchFlags, draw *pictu
 	if err != nil {
 		return err
 	}
-	switch v.view {
-	case "timeline":
-	case "path":
+	view, err := pane.FindView(pane.DispatchViews(), v.view)
+	if err != nil {
+		return usageError{fmt.Errorf("--view: %w", err)}
+	}
+	switch view {
+	case pane.DispatchWhy:
 		if v.why == "" {
-			return usageError{errors.New("--view path shows why a block started: name it with --why KERNEL,BLOCK")}
+			return usageError{fmt.Errorf("--view %q: name the block with --why KERNEL,BLOCK", v.view)}
 		}
-	case "stairs":
+	case pane.DispatchStairs:
 		if len(args) > 0 {
-			return usageError{errors.New("--view stairs is of the kernel that flags describe")}
+			return usageError{fmt.Errorf("--view %s is of the kernel that flags describe", v.view)}
 		}
 		return showStairs(cmd, v, p, draw)
-	default:
-		return usageError{fmt.Errorf("--view %q: there are timeline, stairs and path", v.view)}
+	case pane.DispatchQueue:
+		return usageError{fmt.Errorf("--view %q: how many are made say --create-queues PROCESSES,QUEUES", v.view)}
+	case pane.DispatchPackets:
+		return usageError{errors.New("--view packets: --packet HEX explains one, and --json has those of a program")}
 	}
 	r, err := p.Run()
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/model/volta"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/layoutviz/theatre"
+	"github.com/tilus-lab/tilus-lab/web/pane"
 )
 
 // voltaFlags are the flags of the command.
@@ -36,9 +37,10 @@ they multiply, their registers and cycles.
 
 --frame N is the state after N instructions. With --svg, --png or --out it is drawn:
 --view octets (lanes, buffers, the multiplexer of B, sums, cycles), multipliers (the 64
-green boxes of a tensor core, --box one of them), story (all steps at once), memory
-(where --matrix lies in shared memory, and what moving it costs) or rounding (--sum and
---products as bits, by every way to add).
+green boxes of a tensor core, --box one of them), "all steps" (at once; or story),
+"memory to sums" (where --matrix lies in shared memory, and what moving it costs; or
+memory) or rounding (--sum and --products as bits, by every way to add). The explorer
+calls them so, too.
 
 --who LANE,REGISTER,CYCLE says who wrote a register, and from what. --compare lists the
 same product on later generations. --json prints every event with its causes, and with
@@ -47,7 +49,7 @@ Tags: P vendor, S paper or measurement, D derived, A assumed.`,
 		Example: `  tilus-lab volta
   tilus-lab volta --frame 7 --svg octets.svg
   tilus-lab volta --frame 7 --view multipliers --box 21 --png core.png
-  tilus-lab volta --mode fp16 --layout col.row --view story --svg story.svg
+  tilus-lab volta --mode fp16 --layout col.row --view "all steps" --svg steps.svg
   tilus-lab volta --who 0,R8,20
   tilus-lab volta --view rounding --sum 1-2^-24 --products 2^-24,2^-24,2^-24,2^-24 --png rounding.png
   tilus-lab volta --events volta.chrome.json   # for ui.perfetto.dev`,
@@ -61,7 +63,7 @@ Tags: P vendor, S paper or measurement, D derived, A assumed.`,
 	f.StringVar(&v.pace, "pace", "measured", "`PACE`: measured, or throughput, where sums do not wait")
 	f.StringVar(&v.data, "data", "integers", "`MATRICES`: integers, or random:SEED")
 	f.IntVar(&v.frame, "frame", -1, "state after `N` instructions")
-	f.StringVar(&v.view, "view", "octets", "`VIEW` to draw: octets, multipliers, story, memory or rounding")
+	f.StringVar(&v.view, "view", pane.VoltaOctets, "`VIEW` to draw: "+names(pane.VoltaViews(), pane.View.String))
 	f.IntVar(&v.box, "box", 0, "`MULTIPLIER` to look at, 0 to 127: 64 of each tensor core of a sub-core")
 	f.IntVar(&v.turn, "turn", 0, "`ROW` of the instruction that the multipliers take, from 0")
 	f.StringVar(&v.matrix, "matrix", "A", "`MATRIX` to draw in memory: A, B, C or D")
@@ -79,6 +81,9 @@ func runVolta(cmd *cobra.Command, v voltaFlags, draw *pictureFlags) error {
 	s, err := volta.ParseSetup(v.mode, v.layout, v.numerics)
 	if err != nil {
 		return usageError{err}
+	}
+	if v.view, err = pane.FindView(pane.VoltaViews(), v.view); err != nil {
+		return usageError{fmt.Errorf("--view: %w", err)}
 	}
 	a, b, c, err := voltaData(v.data)
 	if err != nil {
@@ -109,7 +114,7 @@ func runVolta(cmd *cobra.Command, v voltaFlags, draw *pictureFlags) error {
 		return printGenerations(w)
 	case v.who != "":
 		return printWho(w, r, v.who)
-	case v.view == "rounding":
+	case v.view == pane.VoltaRounding:
 		return printRounding(w, v, s)
 	case v.frame >= 0:
 		return printFrame(w, r, n)
@@ -141,22 +146,21 @@ func voltaData(text string) (a, b, c volta.Matrix, err error) {
 
 func (v voltaFlags) picture(r *volta.Run, n int, o layoutviz.Options) (layoutviz.Picture, error) {
 	switch v.view {
-	case "octets":
+	case pane.VoltaOctets:
 		return theatre.Octets(r, n, o)
-	case "multipliers":
+	case pane.VoltaBoxes:
 		return theatre.Core(r, v.box/64, max(n, 1), v.turn, v.box%64, o)
-	case "story":
+	case pane.VoltaSteps:
 		return theatre.Storyboard(r, o)
-	case "memory":
+	case pane.VoltaMemory:
 		return theatre.Memory(r, v.matrix, n, o)
-	case "rounding":
+	default:
 		c, products, err := v.addends()
 		if err != nil {
 			return layoutviz.Picture{}, err
 		}
 		return theatre.Rounding(r.Setup.Sums, c, products, volta.AllNumerics(), o)
 	}
-	return layoutviz.Picture{}, fmt.Errorf("no view %q; there are octets, multipliers, story, memory and rounding", v.view)
 }
 
 func (v voltaFlags) addends() (c float64, products []float64, err error) {

@@ -88,7 +88,9 @@ func (v View) Encode(r pane.Result, query string) (File, error) {
 	if as == "" {
 		as = "svg"
 	}
+	var names []string
 	for _, p := range r.Pictures {
+		names = append(names, p.Name)
 		if name := v.Values["name"]; name != "" && p.Name != name {
 			continue
 		}
@@ -111,5 +113,9 @@ func (v View) Encode(r pane.Result, query string) (File, error) {
 		f.Data, err = form.Encode(p.Picture)
 		return f, err
 	}
-	return File{}, &NoPicture{false, "this pane has no such picture"}
+	msg := "this pane has no pictures here, only text"
+	if len(names) > 0 {
+		msg = fmt.Sprintf("there is no such picture here as %.60q; there are %s", v.Values["name"], strings.Join(names, ", "))
+	}
+	return File{}, &NoPicture{false, msg}
 }

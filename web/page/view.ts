@@ -10,7 +10,7 @@ import { copyAs } from "./share";
 import { Picture } from "./picture";
 import { Failure } from "./socket";
 import { books, narrow, sheet, type Desk } from "./state";
-import type { Copy, Item, Problem, Result, Row, Term, Values } from "./wire";
+import type { Copy, Item, Param, Problem, Result, Row, Term, Values } from "./wire";
 
 let made = 0;
 
@@ -18,6 +18,12 @@ let made = 0;
 function lesson(row: Row) {
   const name = row.lesson && books.value.find((n) => n.startsWith(row.lesson!));
   return name ? make("a", { class: "lesson", href: prefix + "nb/" + encodeURIComponent(name.replace(/\.ipynb$/, "")) }, "Lesson " + Number(row.lesson)) : null;
+}
+
+// chosen is a parameter's value; of a choice by its own name.
+function chosen(p: Param, values: Values) {
+  const value = values[p.name] ?? p.default;
+  return p.also?.[value] ?? value;
 }
 
 export class View {
@@ -45,7 +51,7 @@ export class View {
 
   constructor(readonly row: Row, values: Values, private desk: Desk) {
     for (const p of row.params) {
-      this.values[p.name] = values[p.name] ?? p.default;
+      this.values[p.name] = chosen(p, values);
       if (p.kind === "sheet") continue; // the page's own colours say it, where the address does not
       const f = new Field(p, { socket: desk.socket, anything: row.name === "see", changed: (f, commit) => this.changed(f, commit), line: (_, n) => caret(this, n), caret: (f, at) => this.caret(f, at), go: (values) => this.go(values) }, this.id + "-" + p.name, this.values[p.name]);
       this.fields.set(p.name, f);
@@ -162,7 +168,12 @@ export class View {
 
   // parts has the fields rest that play no part in what is shown.
   private parts() {
-    for (const f of this.fields.values()) f.idle(Object.entries(f.p.beside ?? {}).some(([name, values]) => !values.includes(this.values[name])));
+    for (const f of this.fields.values()) f.idle(this.rests(f.p));
+  }
+
+  // rests says whether a parameter stands beside something else than what is chosen, by a choice that does not rest itself.
+  private rests(p: Param): boolean {
+    return Object.entries(p.beside ?? {}).some(([name, values]) => !values.includes(this.values[name]) && !this.rests(this.row.params.find((x) => x.name === name)!));
   }
 
   private changed(f: Field, commit: boolean) {
@@ -196,7 +207,7 @@ export class View {
   }
 
   set(values: Values) {
-    for (const p of this.row.params) this.values[p.name] = values[p.name] ?? p.default;
+    for (const p of this.row.params) this.values[p.name] = chosen(p, values);
     for (const [name, f] of this.fields) f.value = this.values[name];
     this.fill();
     this.parts();

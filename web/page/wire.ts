@@ -12,6 +12,7 @@ export interface Param {
   min?: number;
   max?: number;
   choices?: string[];
+  also?: Values; // other names of choices
   fills?: string; // of a choice that names texts: the parameter whose field shows the chosen one
   texts?: Values;
   beside?: Record<string, string[]>; // what else is to be chosen for it to play a part

@@ -10,14 +10,8 @@ import (
 	"github.com/tilus-lab/tilus-lab/layoutviz/timeline"
 )
 
-// What the dispatch pane shows.
+// Values of the dispatch pane's choices.
 const (
-	dispatchTime   = "timeline"
-	dispatchStairs = "staircase"
-	dispatchWhy    = "why a block started"
-	dispatchQueue  = "a new queue"
-	dispatchBytes  = "packets"
-
 	dispatchOwn = "one kernel" // the scenario of the sliders
 	dispatchAll = "side by side"
 )
@@ -33,17 +27,17 @@ func dispatchPane() Pane {
 		Title: "AMD's dispatch",
 		Doc:   "From the HIP launch to the compute unit: which block starts where and when, and what it waits for. Enable a sixteenth compute unit and watch the kernel become six times as slow.",
 		Params: []Param{
-			{Name: "v", Title: "Show", Kind: Choice, Default: dispatchTime, Choices: []string{dispatchTime, dispatchStairs, dispatchWhy, dispatchQueue, dispatchBytes},
-				Doc: "What happens when; ticks over enabled units; the causes of one block's start; how the driver makes a queue; the bytes of the packets."},
-			Param{Name: "s", Title: "Scenario", Kind: Choice, Default: dispatchOwn, Choices: scenarios, Doc: "One kernel of the sliders below, or a story of its own."}.beside("v", dispatchTime, dispatchWhy, dispatchBytes),
-			Param{Name: "c", Title: "Compute units", Kind: Slider, Default: "16", Min: 1, Max: 60, Doc: "Enabled units of one kernel, of 4 shader engines with 15 each."}.beside("v", dispatchTime, dispatchStairs, dispatchWhy),
-			Param{Name: "o", Title: "Enabled", Kind: Choice, Default: "packed", Choices: []string{"packed", "distributed"}, Doc: "One engine after the other, or one unit of each in turn."}.beside("v", dispatchTime, dispatchWhy),
-			Param{Name: "b", Title: "Blocks", Kind: Slider, Default: "96", Min: 1, Max: 1024, Doc: "Blocks of one kernel, of 1024 work-items and one tick each."}.beside("v", dispatchTime, dispatchStairs, dispatchWhy, dispatchBytes),
-			Param{Name: "a", Title: "Slots", Kind: Slider, Default: "4", Min: 1, Max: 8, Doc: "Slots of each workload manager: one for each ACE."}.beside("v", dispatchTime, dispatchWhy),
-			Param{Name: "k", Title: "May skip", Kind: Choice, Default: "no", Choices: yes, Doc: "Whether the dealer may skip an engine without room. Real ones do not."}.beside("v", dispatchTime, dispatchWhy),
-			Param{Name: "rt", Title: "Runtime", Kind: Choice, Default: "as the scenario", Choices: []string{"as the scenario", "4.2", "6.x", "2026", dispatchAll}, Doc: "Which ROCm makes queues and packets; all of them to compare."}.beside("v", dispatchTime, dispatchWhy, dispatchBytes),
-			Param{Name: "t", Title: "Tick (−1: all)", Kind: Slider, Default: "-1", Min: -1, Max: 40, Play: true, Doc: "A moment of the timeline; −1 shows all of it."}.beside("v", dispatchTime),
-			Param{Name: "n", Title: "Block", Kind: Slider, Default: "5", Min: 0, Max: 1023, Doc: "The block of the last kernel whose causes are shown."}.beside("v", dispatchWhy),
+			Param{Name: "v", Title: "Show", Kind: Choice,
+				Doc: "What happens when; ticks over enabled units; the causes of one block's start; how the driver makes a queue; the bytes of the packets."}.shows(DispatchViews()),
+			Param{Name: "s", Title: "Scenario", Kind: Choice, Default: dispatchOwn, Choices: scenarios, Doc: "One kernel of the sliders below, or a story of its own."}.beside("v", DispatchTime, DispatchWhy, DispatchPackets),
+			Param{Name: "c", Title: "Compute units", Kind: Slider, Default: "16", Min: 1, Max: 60, Doc: "Enabled units of one kernel, of 4 shader engines with 15 each."}.beside("v", DispatchTime, DispatchStairs, DispatchWhy).beside("s", dispatchOwn),
+			Param{Name: "o", Title: "Enabled", Kind: Choice, Default: "packed", Choices: []string{"packed", "distributed"}, Doc: "One engine after the other, or one unit of each in turn."}.beside("v", DispatchTime, DispatchWhy).beside("s", dispatchOwn),
+			Param{Name: "b", Title: "Blocks", Kind: Slider, Default: "96", Min: 1, Max: 1024, Doc: "Blocks of one kernel, of 1024 work-items and one tick each."}.beside("v", DispatchTime, DispatchStairs, DispatchWhy, DispatchPackets).beside("s", dispatchOwn),
+			Param{Name: "a", Title: "Slots", Kind: Slider, Default: "4", Min: 1, Max: 8, Doc: "Slots of each workload manager: one for each ACE."}.beside("v", DispatchTime, DispatchWhy),
+			Param{Name: "k", Title: "May skip", Kind: Choice, Default: "no", Choices: yes, Doc: "Whether the dealer may skip an engine without room. Real ones do not."}.beside("v", DispatchTime, DispatchWhy),
+			Param{Name: "rt", Title: "Runtime", Kind: Choice, Default: "as the scenario", Choices: []string{"as the scenario", "4.2", "6.x", "2026", dispatchAll}, Doc: "Which ROCm makes queues and packets; all of them to compare."}.beside("v", DispatchTime, DispatchWhy, DispatchPackets),
+			Param{Name: "t", Title: "Tick (−1: all)", Kind: Slider, Default: "-1", Min: -1, Max: 40, Play: true, Doc: "A moment of the timeline; −1 shows all of it."}.beside("v", DispatchTime),
+			Param{Name: "n", Title: "Block", Kind: Slider, Default: "5", Min: 0, Max: 1023, Doc: "The block of the last kernel whose causes are shown."}.beside("v", DispatchWhy),
 		},
 		Render: renderDispatch,
 	}
@@ -65,7 +59,7 @@ func renderDispatch(v Values) (Result, error) {
 	m := dispatch.RadeonVII()
 	kernel := dispatch.Kernel{Name: "kernel", Blocks: num["b"], Threads: 1024, Ticks: 1}
 	switch v["v"] {
-	case dispatchStairs:
+	case DispatchStairs:
 		list, err := dispatch.Staircase(m, kernel, dispatch.Options{})
 		if err != nil {
 			return Result{}, err
@@ -82,14 +76,14 @@ func renderDispatch(v Values) (Result, error) {
 			})
 		}
 		return out, err
-	case dispatchQueue:
+	case DispatchQueue:
 		return renderNewQueue(o)
 	}
 	program, err := dispatchScenario(v, num, m, kernel)
 	if err != nil {
 		return Result{}, err
 	}
-	if v["rt"] == dispatchAll && v["v"] == dispatchTime {
+	if v["rt"] == dispatchAll && v["v"] == DispatchTime {
 		return renderPolicies(program, num["t"], o)
 	}
 	r, err := program.Run()
@@ -97,7 +91,7 @@ func renderDispatch(v Values) (Result, error) {
 		return Result{}, err
 	}
 	switch v["v"] {
-	case dispatchWhy:
+	case DispatchWhy:
 		last := r.Runs[len(r.Runs)-1]
 		n := min(num["n"], len(last.Blocks)-1)
 		chain := r.Why(last.Name, n)
@@ -106,7 +100,7 @@ func renderDispatch(v Values) (Result, error) {
 		}
 		p, err := timeline.Path(chain, fmt.Sprintf("Why block %d of %s started at tick %d", n, last.Name, chain[len(chain)-1].Tick), o)
 		return show("causes", p, err)
-	case dispatchBytes:
+	case DispatchPackets:
 		return packetText(r), nil
 	}
 	p, err := timeline.Gantt(r, program.Title, num["t"], o)
@@ -119,7 +113,7 @@ func renderDispatch(v Values) (Result, error) {
 		var k, b int
 		if n, _ := fmt.Sscanf(e.ID, "b%d.%d", &k, &b); n == 2 && k < len(r.Runs) && b < len(r.Runs[k].Blocks) {
 			if k == len(r.Runs)-1 && b <= 1023 {
-				return Values{"v": dispatchWhy, "n": strconv.Itoa(b)}
+				return Values{"v": DispatchWhy, "n": strconv.Itoa(b)}
 			}
 			if at := int(r.Runs[k].Blocks[b].Start); at >= 0 && at <= 40 {
 				return Values{"t": strconv.Itoa(at)}

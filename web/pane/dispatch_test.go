@@ -14,7 +14,7 @@ func TestDispatchPane(t *testing.T) {
 		scenarios = append(scenarios, e.Name)
 	}
 	for _, s := range scenarios {
-		for _, view := range []string{dispatchTime, dispatchWhy, dispatchBytes} {
+		for _, view := range []string{DispatchTime, DispatchWhy, DispatchPackets} {
 			for _, more := range []Values{nil, {"a": "1", "k": "yes", "t": "3", "rt": "4.2"}, {"c": "60", "b": "1", "n": "1023", "t": "40", "o": "distributed", "a": "8"}} {
 				v := Values{"s": s, "v": view}
 				for k, x := range more {
@@ -31,13 +31,13 @@ func TestDispatchPane(t *testing.T) {
 		v    Values
 		says string
 	}{
-		{Values{"v": dispatchStairs, "b": "1024"}, "15 units, packed: 35 ticks. One more, and it is 256"},
-		{Values{"v": dispatchQueue}, "run list"},
+		{Values{"v": DispatchStairs, "b": "1024"}, "15 units, packed: 35 ticks. One more, and it is 256"},
+		{Values{"v": DispatchQueue}, "run list"},
 		{Values{"s": "slow-player"}, "block 6 of victim must go to SE 2"},
 		{Values{"s": "deadlock"}, "Deadlock"},
-		{Values{"s": "deadlock", "v": dispatchWhy, "n": "1"}, "never started"},
+		{Values{"s": "deadlock", "v": DispatchWhy, "n": "1"}, "never started"},
 		{Values{"s": "barrier-6x", "rt": dispatchAll}, "ROCm 4.2 takes 14 ticks, ROCm 6.x takes 14 ticks, ROCm 2026 takes"},
-		{Values{"s": "streams", "v": dispatchBytes}, "6 packets"},
+		{Values{"s": "streams", "v": DispatchPackets}, "6 packets"},
 	} {
 		r, err := run(t, "dispatch", c.v)
 		if err != nil || !strings.Contains(r.Sentence, c.says) {

@@ -7,6 +7,7 @@ package pane
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"strconv"
 	"strings"
 	"sync"
@@ -42,9 +43,10 @@ type Param struct {
 	Min     int      `json:"min,omitempty"`
 	Max     int      `json:"max,omitempty"`
 	Choices []string `json:"choices,omitempty"`
+	Also    Values   `json:"also,omitempty"`   // other names of choices, each with the choice
 	Fills   string   `json:"fills,omitempty"`  // of a choice that names texts: the parameter whose field shows the chosen one
 	Texts   Values   `json:"texts,omitempty"`  // its texts, by choice; a choice without one is for the person's own
-	Beside  Choices  `json:"beside,omitempty"` // what else is to be chosen for the parameter to play a part
+	Beside  Choices  `json:"beside,omitempty"` // what else is to be chosen for the parameter to play a part, by choices that play one themselves
 	Later   bool     `json:"later,omitempty"`  // few people set it: the page shows its field when asked
 	Soon    bool     `json:"soon,omitempty"`   // a small screen shows the field at first, too
 	Play    bool     `json:"play,omitempty"`   // a slider that can run by itself
@@ -150,6 +152,9 @@ func (p Pane) Run(in Values) (Result, error) {
 		if !ok || s == "" && (d.Kind == Slider || d.Kind == Choice) {
 			s = d.Default
 		}
+		if choice, ok := d.Also[s]; ok {
+			s = choice
+		}
 		v[d.Name] = s
 		at := diag.Pos{File: d.Name, Line: 1, Col: 1}
 		if len(s) > MaxValue {
@@ -207,13 +212,17 @@ func (v Values) look() layoutviz.Options {
 	return layoutviz.Options{Palette: v["pal"], Theme: v["th"]}
 }
 
-// palette is the parameter that panes with layouts share.
 // beside is the parameter where it plays a part beside some values of a choice alone.
 func (p Param) beside(choice string, values ...string) Param {
-	p.Beside = Choices{choice: values}
+	p.Beside = maps.Clone(p.Beside)
+	if p.Beside == nil {
+		p.Beside = Choices{}
+	}
+	p.Beside[choice] = values
 	return p
 }
 
+// palette is the parameter that panes with layouts share.
 func palette() Param {
 	p := Param{Name: "pal", Title: "Colours", Kind: Choice, Doc: "Colours of the threads."}
 	for _, x := range layoutviz.Palettes() {

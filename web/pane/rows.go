@@ -40,10 +40,10 @@ func layoutPane() Pane {
 		Params: []Param{
 			{Name: "e", Title: "Layout", Kind: Layout, Default: StartLayout,
 				Doc: "A chain of local, spatial, column_local, column_spatial, replicated; * and / multiply and divide. Or a layout of CuTe, ((4,8),(2,2)):((32,1),(16,8)) on 16x8, of Triton, #ttg.blocked<{…}> on 16x8, a swizzle, Sw<3,4,3>, or an instruction, mma.m16n8k16.f32.f16."},
-			{Name: "s", Title: "Show", Kind: Choice, Default: layoutViews, Choices: []string{layoutViews, layoutSteps, layoutOperands, layoutDiff},
+			{Name: "s", Title: "Show", Kind: Choice, Default: layoutViews, Choices: []string{layoutViews, layoutSteps, layoutOperands, layoutDiff}, Also: Values{"factors": layoutSteps},
 				Doc: "The layout both ways; how its chain becomes it, factor by factor; a product or quotient with what it is made of; or where another layout has other owners."},
 			Param{Name: "f", Title: "Compare with", Kind: Text, Later: true, Default: "spatial(8, 4).local(2, 2)", Doc: "Another layout of the same shape, whose owners are compared where the difference is shown."}.beside("s", layoutDiff),
-			Param{Name: "n", Title: "Factors (0: all)", Kind: Slider, Default: "0", Min: 0, Max: 8, Play: true, Doc: "Step by step: how many factors of the chain are taken, the first ones; 0 takes all."}.beside("s", layoutSteps, layoutOperands),
+			Param{Name: "n", Title: "Factors (0: all)", Kind: Slider, Default: "0", Min: 0, Max: 8, Play: true, Doc: "Step by step: how many factors of the chain are taken, the first ones; 0 takes all."}.beside("s", layoutSteps),
 			palette().beside("s", layoutViews, layoutSteps, layoutOperands),
 		},
 		Render: func(v Values) (Result, error) {

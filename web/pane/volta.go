@@ -9,15 +9,6 @@ import (
 	"github.com/tilus-lab/tilus-lab/layoutviz/theatre"
 )
 
-// What the pane shows, by value of its parameter.
-const (
-	voltaOctets  = "octets"
-	voltaLinked  = "memory to sums"
-	voltaBoxes   = "multipliers"
-	voltaStory   = "all steps"
-	voltaRounded = "rounding"
-)
-
 func voltaPane() Pane {
 	var ways []string
 	for _, w := range volta.AllNumerics() {
@@ -28,14 +19,14 @@ func voltaPane() Pane {
 		Title: "Volta's tensor core",
 		Doc:   "A 16×16×16 product on Volta, one HMMA instruction after the other: which lanes give what, whose B an octet uses, which sums are written, and when. Point at anything to find it elsewhere.",
 		Params: []Param{
-			Param{Name: "n", Title: "Instructions done", Kind: Slider, Default: "7", Min: 0, Max: 16, Play: true, Story: Values{"v": voltaStory}, Doc: "State after so many HMMA; with sums in f16 there are 8."}.beside("v", voltaOctets, voltaLinked, voltaBoxes, voltaRounded),
-			{Name: "v", Title: "Show", Kind: Choice, Default: voltaOctets, Choices: []string{voltaOctets, voltaLinked, voltaBoxes, voltaStory, voltaRounded},
-				Doc: "The octets at work; a matrix from shared memory through the lanes' registers to the sums; the 64 multipliers of a tensor core; all steps at once; the bits of the addition of one sum."},
+			Param{Name: "n", Title: "Instructions done", Kind: Slider, Default: "7", Min: 0, Max: 16, Play: true, Story: Values{"v": VoltaSteps}, Doc: "State after so many HMMA; with sums in f16 there are 8."}.beside("v", VoltaOctets, VoltaMemory, VoltaBoxes, VoltaRounding),
+			Param{Name: "v", Title: "Show", Kind: Choice,
+				Doc: "The octets at work; a matrix from shared memory through the lanes' registers to the sums; the 64 multipliers of a tensor core; all steps at once; the bits of the addition of one sum."}.shows(VoltaViews()),
 			{Name: "m", Title: "Sums", Kind: Choice, Default: "mixed", Choices: []string{"mixed", "fp16"}, Doc: "Sums in f32 (mixed) or in f16."},
 			{Name: "l", Title: "A and B lie", Kind: Choice, Default: "row.col", Choices: []string{"row.col", "row.row", "col.col", "col.row"}, Doc: "How A and B lie in memory."},
-			Param{Name: "x", Title: "Matrix", Kind: Choice, Default: "A", Choices: []string{"A", "B", "C", "D"}, Doc: "The matrix that is followed from memory to sums."}.beside("v", voltaLinked),
-			Param{Name: "b", Title: "Multiplier", Kind: Slider, Default: "21", Min: 0, Max: 127, Doc: "One of the 64 of each of a sub-core's two tensor cores; of its sum the rounding shows the bits."}.beside("v", voltaBoxes, voltaRounded),
-			Param{Name: "a", Title: "Adds as", Kind: Choice, Default: string(volta.AsV100), Choices: ways, Doc: "How products are added."}.beside("v", voltaOctets, voltaLinked),
+			Param{Name: "x", Title: "Matrix", Kind: Choice, Default: "A", Choices: []string{"A", "B", "C", "D"}, Doc: "The matrix that is followed from memory to sums."}.beside("v", VoltaMemory),
+			Param{Name: "b", Title: "Multiplier", Kind: Slider, Default: "21", Min: 0, Max: 127, Doc: "One of the 64 of each of a sub-core's two tensor cores; of its sum the rounding shows the bits."}.beside("v", VoltaBoxes, VoltaRounding),
+			Param{Name: "a", Title: "Adds as", Kind: Choice, Default: string(volta.AsV100), Choices: ways, Doc: "How products are added."}.beside("v", VoltaOctets, VoltaMemory),
 		},
 		Render: renderVolta,
 	}
@@ -46,7 +37,7 @@ func voltaPane() Pane {
 func voltaGo(r *volta.Run, v Values, n int, e layoutviz.Element) Values {
 	var a, b int
 	switch v["v"] {
-	case voltaBoxes:
+	case VoltaBoxes:
 		if k, _ := fmt.Sscanf(e.ID, "x%d", &a); k == 1 {
 			box, err := strconv.Atoi(v["b"])
 			if err != nil {
@@ -54,14 +45,14 @@ func voltaGo(r *volta.Run, v Values, n int, e layoutviz.Element) Values {
 			}
 			return Values{"b": strconv.Itoa(box/64*64 + a)}
 		}
-	case voltaOctets, voltaStory, voltaLinked:
+	case VoltaOctets, VoltaSteps, VoltaMemory:
 		if k, _ := fmt.Sscanf(e.ID, "h%d", &a); k == 1 {
-			return Values{"v": voltaOctets, "n": strconv.Itoa(a + 1)}
+			return Values{"v": VoltaOctets, "n": strconv.Itoa(a + 1)}
 		}
 		if k, _ := fmt.Sscanf(e.ID, "D%d.%d", &a, &b); k == 2 && n > 0 {
 			for _, d := range r.Of(n - 1) {
 				if d.Row == a && d.Column == b && d.Turn == 0 {
-					return Values{"v": voltaBoxes, "b": strconv.Itoa(theatre.BoxOf(d))}
+					return Values{"v": VoltaBoxes, "b": strconv.Itoa(theatre.BoxOf(d))}
 				}
 			}
 		}
@@ -75,7 +66,7 @@ func renderVolta(v Values) (Result, error) {
 		return Result{}, err
 	}
 	a, b, c := volta.Integers()
-	if v["v"] == voltaRounded {
+	if v["v"] == VoltaRounding {
 		// Sums of small integers lose nothing; thirds do.
 		for i := range a {
 			for j := range a[i] {
@@ -112,15 +103,15 @@ func renderVolta(v Values) (Result, error) {
 	}
 	octets := func() (layoutviz.Picture, error) { return theatre.Octets(r, n, o) }
 	switch v["v"] {
-	case voltaLinked:
+	case VoltaMemory:
 		add("shared memory", func() (layoutviz.Picture, error) { return theatre.Memory(r, v["x"], n, o) })
 		add("registers", func() (layoutviz.Picture, error) { return theatre.Fragment(r, v["x"], o) })
 		add("octets", octets)
-	case voltaBoxes:
+	case VoltaBoxes:
 		add("multipliers", func() (layoutviz.Picture, error) { return theatre.Core(r, box/64, max(n, 1), 0, box%64, o) })
-	case voltaStory:
+	case VoltaSteps:
 		add("all steps", func() (layoutviz.Picture, error) { return theatre.Storyboard(r, o) })
-	case voltaRounded:
+	case VoltaRounding:
 		d := theatre.DotOf(r, box/64, max(n, 1), 0, box%64)
 		products := make([]float64, 4)
 		for k := range products {
