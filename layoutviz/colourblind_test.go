@@ -135,6 +135,26 @@ func TestColourBlind(t *testing.T) {
 	}
 }
 
+// TestChartColours holds the colours of the first five series of a chart, which stand beside
+// each other, apart in the same way, and to 3:1 on the sheet.
+func TestChartColours(t *testing.T) {
+	for _, th := range Themes() {
+		for name, eye := range sight {
+			for i := range 5 {
+				a := hueOn(th, i)
+				if c := scene.Contrast(a, th.paper); c < 3 {
+					t.Errorf("%s: series %d, %s, has a contrast of %.1f", th.Name, i, a, c)
+				}
+				for j := range i {
+					if d := apart(seen(a, eye), seen(hueOn(th, j), eye)); d < 10 {
+						t.Errorf("%s, %s: series %d and %d, %s and %s, differ by %.1f", th.Name, name, j, i, hueOn(th, j), a, d)
+					}
+				}
+			}
+		}
+	}
+}
+
 // TestStrong holds every text of a picture of high contrast to 7:1.
 func TestStrong(t *testing.T) {
 	for _, p := range Palettes() {

@@ -16,6 +16,7 @@ type Chart struct {
 	X, Y       string // names of the axes, with units
 	LogX, LogY bool   // such an axis has positive numbers only
 	Series     []Series
+	Note       string // stands below: where the numbers are from
 }
 
 // Series is one line of a chart, or its points or bars. X may be nil: 0, 1, 2, …
@@ -24,6 +25,7 @@ type Series struct {
 	Kind  string // "line", the usual one; "points"; "bars"
 	X, Y  []float64
 	Names []string // of points, written beside them where there is room; may be nil
+	Shift int      // pixels that points are moved to the right, so that those of several series at one x stand beside each other
 }
 
 // called is what a point is of, and its name.
@@ -43,9 +45,18 @@ const (
 	chartHigh = 300
 )
 
-// hues tell series apart; each has a contrast of at least 3:1 on white and on the dark sheet.
+// hues tell series apart; each has a contrast of at least 3:1 on every sheet, and the first five differ for the colour-blind, too.
 func hues() []string {
-	return []string{"#3b82c4", "#c96f12", "#2f9e6e", "#cc4778", "#8464c9", "#7f8020", "#2a93a8", "#a5683d", "#7a8290"}
+	return []string{"#3b82c4", "#c96f12", "#2f9e6e", "#b41428", "#286464", "#7f8020", "#8464c9", "#a5683d", "#7a8290"}
+}
+
+// hueOn is the colour of a series on a sheet.
+func hueOn(t Theme, series int) string {
+	color := hues()[series%len(hues())]
+	if t.shade > 0 {
+		color = scene.Mix(color, "#ffffff", 25)
+	}
+	return color
 }
 
 // axis maps numbers to pixels.
@@ -68,7 +79,7 @@ func (a axis) at(v float64) int {
 func (a axis) ticks() []float64 {
 	var out []float64
 	if a.log {
-		// Powers of ten; of less than three decades also what is two and five times as much.
+		// Powers of ten; of less than three decades also what is two and five times as much; of less than one, even steps.
 		for _, times := range [][]float64{{1}, {1, 2, 5}} {
 			out = nil
 			for e := math.Floor(math.Log10(a.lo)); e <= math.Ceil(math.Log10(a.hi)); e++ {
@@ -78,7 +89,7 @@ func (a axis) ticks() []float64 {
 					}
 				}
 			}
-			if len(out) > 3 || len(out) > 1 && len(times) > 1 {
+			if len(out) > 3 {
 				return out
 			}
 		}
@@ -281,17 +292,14 @@ func Plot(ch Chart, o Options) (Picture, error) {
 	var names []string
 	var named, taken []scene.Box // points with names, and all
 	for i, s := range ch.Series {
-		color := hues()[i%len(hues())]
-		if c.shade > 0 {
-			color = scene.Mix(color, "#ffffff", 25)
-		}
+		color := hueOn(c.look.Theme, i)
 		var line []scene.Point
 		var points []scene.Box // and the legend's, which is of the same colour
 		mark := func(k int, px, py, w, h int) {
 			c.ids = append(c.ids, Element{ID: fmt.Sprintf("s%dp%d", i, k), Label: fmt.Sprintf("%s: %s at %s", s.called(k), short(s.Y[k]), short(xs[i][k])), X: px, Y: py, W: w, H: h, Keys: []int{i<<20 | k}, Thread: -1})
 		}
 		for k, v := range s.Y {
-			px, py := xa.at(xs[i][k]), ya.at(v)
+			px, py := xa.at(xs[i][k])+s.Shift, ya.at(v)
 			switch s.Kind {
 			case "bars":
 				w := 12
@@ -346,6 +354,11 @@ func Plot(ch Chart, o Options) (Picture, error) {
 			c.bands = append(c.bands, scene.Fills{Color: color, Boxes: points})
 		}
 		grid.Head = append(grid.Head, s.Name)
+	}
+	if ch.Note != "" {
+		c.text(left, legend, headSize, c.muted, scene.Start, false, ch.Note)
+		c.w = max(c.w, left+scene.Width(ch.Note, headSize)+pad)
+		legend += 17
 	}
 	c.beside(names, named, taken, scene.Box{X: left, Y: y, W: chartWide, H: chartHigh})
 	if len(xs) > 0 && same(xs) {

@@ -39,6 +39,28 @@ func TestPointsKeepClear(t *testing.T) {
 	}
 }
 
+// TestShiftAndNote holds that shifted points stand beside their x and say that x, that a narrow
+// axis of logarithms has even steps, and that the note is written.
+func TestShiftAndNote(t *testing.T) {
+	at := func(shift int) (Element, string) {
+		pic, err := Plot(Chart{X: "x", Y: "y", LogY: true, Note: "from a record", Series: []Series{{Name: "a", Kind: "points", X: []float64{1, 2}, Y: []float64{1, 2.2}, Shift: shift}}}, Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return pic.IDs[0], string(pic.SVG)
+	}
+	plain, _ := at(0)
+	moved, svg := at(13)
+	if moved.X != plain.X+13 || moved.Label != "a: 1 at 1" {
+		t.Errorf("%s at %d, want it 13 to the right of %d", moved.Label, moved.X, plain.X)
+	}
+	for _, want := range []string{">1.2<", ">1.8<", ">from a record<"} {
+		if !strings.Contains(svg, want) {
+			t.Errorf("there is no %s", want)
+		}
+	}
+}
+
 // TestBesideOverlaps asks for a name more than there is room for.
 func TestBesideOverlaps(t *testing.T) {
 	c, err := newCanvas(Options{})

@@ -48,6 +48,16 @@ await run(browser, () => [page], {
     await away();
   },
 
+  async "a table says which matrix instruction a Dot takes, linked with what it becomes"() {
+    await page.goto(base + "?v=1&p=program&src=" + encodeURIComponent(program));
+    await figure("products").waitFor();
+    const said = await page.locator(".say").first().textContent();
+    must(/The Dot of line \d+ is computed by mma\.m16n8k\d+\.\S+, \d+ in each warp; /.test(said), said);
+    await figure("products").locator(".stage").hover({ position: { x: 100, y: 60 } });
+    await page.waitForFunction(() => document.querySelector("figure[data-name=PTX] .overlay .hit").getAttribute("d"));
+    await away();
+  },
+
   async "choosing a cell follows that element"() {
     await page.goto(base + "?v=1&p=program");
     await figure("x : f32; y : f16").waitFor();

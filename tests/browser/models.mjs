@@ -54,6 +54,16 @@ await run(browser, () => context.pages(), {
     await page.emulateMedia({ colorScheme: "light" });
   },
 
+  async "sliders rest that play no part: those of one kernel beside another scenario"() {
+    const resting = () => page.locator(".field.idle label").allTextContents();
+    for (const [query, want] of [["", "Block"], ["&s=slow-player", "Compute units,Enabled,Blocks,Block"], ["&s=slow-player&v=stairs", "Scenario,Enabled,Slots,May skip,Runtime,Tick (−1: all),Block"]]) {
+      await show("dispatch" + query);
+      await drawn(page);
+      must(String(await resting()) === want, query + ": " + await resting());
+    }
+    must(await page.getByLabel("Show").inputValue() === "staircase", "a choice is not shown by its own name");
+  },
+
   async "choosing a green box shows its multiplier at work"() {
     await show("volta&v=multipliers");
     await drawn(page);

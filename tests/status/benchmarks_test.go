@@ -6,11 +6,13 @@ import (
 	"math"
 	"os"
 	"path/filepath"
+	"slices"
 	"strings"
 	"testing"
 
 	"github.com/tilus-lab/tilus-lab/gpu/gemm/hopper"
 	"github.com/tilus-lab/tilus-lab/gpu/qmm"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/web/facts"
 )
 
@@ -70,11 +72,20 @@ func benchmarks(t *testing.T, root string) string {
 				t.Fatalf("%s: %v", name, err)
 			}
 		}
-		gpu, commit := f.GPU+f.Origin.GPU, f.Commit+f.Origin.Commit
+		gpu, commits := f.GPU+f.Origin.GPU, []string{f.Commit + f.Origin.Commit}
 		if gpu == "" && len(f.Rows) > 0 {
-			gpu, commit = f.Rows[0].GPU, f.Rows[0].Commit
+			gpu, commits = f.Rows[0].GPU, nil
+			for _, r := range f.Rows {
+				if !slices.Contains(commits, r.Commit) {
+					commits = append(commits, r.Commit)
+				}
+			}
 		}
-		return f.Rows, f, fmt.Sprintf("tests/record/%s, %s, commit %.7s", name, gpu, commit)
+		from := fmt.Sprintf("tests/record/%s, %s, commit %.7s", name, gpu, commits[0])
+		for _, c := range commits[1:] {
+			from += fmt.Sprintf(" and %.7s", c)
+		}
+		return f.Rows, f, from
 	}
 	var out []facts.Chart
 	add := func(c facts.Chart) {
@@ -136,6 +147,26 @@ func benchmarks(t *testing.T, root string) string {
 		roof.From = strings.TrimPrefix(roof.From+"; "+from, "; ")
 	}
 	add(roof)
+
+	rows, _, from = read("types_of_width.json")
+	for _, m := range []int{1, 16} {
+		batch := "1 row"
+		if m > 1 {
+			batch = fmt.Sprintf("%d rows", m)
+		}
+		c = facts.Chart{Name: "types of a width, " + batch, Title: "Quantised layers with weights of every type, " + batch, Unit: "the read kernel, which reads the same bytes and does nothing else", Better: "less",
+			Series: []string{"bits of a weight", "times as long as the read kernel"}, Spread: 1.05, From: from}
+		for _, r := range rows {
+			bits, err := dtype.Parse(r.Weight)
+			if err != nil {
+				t.Fatal(err)
+			}
+			if r.M == m {
+				c.Bars = append(c.Bars, facts.Bar{Name: r.Layer + " " + r.Weight, Group: fmt.Sprintf("%s, %d outputs of %d inputs", r.Layer, r.N, r.K), Values: []float64{float64(bits.Bits()), r.MedianUS / r.ReadUS}})
+			}
+		}
+		add(c)
+	}
 
 	for _, model := range qmm.Models() {
 		name, _, _ := strings.Cut(model.Name, "-")

@@ -148,8 +148,8 @@ func DotPlans(in *Instr) (plans []DotPlan, why []string) {
 			}
 			if err != nil {
 				text := err.Error()
-				if list := (diag.List)(nil); errors.As(err, &list) && len(list) > 0 {
-					text = list[0].Msg
+				if p := (diag.Problem{}); errors.As(err, &p) {
+					text = p.Msg
 				}
 				bad = fmt.Sprintf("%s: operand %c: %s", f, 'a'+i, text)
 				break

@@ -26,6 +26,10 @@ type Chart struct {
 	From   string   `json:"from"`            // file, machine and commit
 	Notes  []string `json:"notes,omitempty"` // what its names mean, a line each
 	Roof   *Roof    `json:"roof,omitempty"`
+	// Spread makes a chart one of points: the values of a bar are its x and its y, and bars
+	// of one group are one series. At one x, the greatest y of a group is named where it is
+	// at least so many times the least.
+	Spread float64 `json:"spread,omitempty"`
 	// Bound says that the last series is of what nothing can be better than.
 	Bound bool `json:"bound,omitempty"`
 }

@@ -85,8 +85,11 @@ func renderBench(v Values) (Result, error) {
 
 // chart draws a chart and says what it shows.
 func chart(c facts.Chart, own bool, o layoutviz.Options) (layoutviz.Picture, string, error) {
-	if c.Roof != nil {
+	switch {
+	case c.Roof != nil:
 		return underRoof(c, o)
+	case c.Spread > 0:
+		return spread(c, o)
 	}
 	say := fmt.Sprintf("%s: %s, in %s. Measured; %s.", c.Title, plural(len(c.Bars), "comparison"), c.Unit, c.From)
 	if own {
@@ -178,6 +181,59 @@ func underRoof(c facts.Chart, o layoutviz.Options) (layoutviz.Picture, string, e
 	ch.Series = append([]layoutviz.Series{line}, points...)
 	pic, err := layoutviz.Plot(ch, o)
 	return pic, fmt.Sprintf("%s: %s of %s; the nearest, %s, reaches %.0f %% of the roof. Measured; %s. The roof: %s.", c.Title, plural(len(c.Bars), "product"), plural(len(points), "type"), best, 100*near, c.From, c.Roof.Said), err
+}
+
+// spread draws each group as points, those of one x beside each other in the order of groups.
+func spread(c facts.Chart, o layoutviz.Options) (layoutviz.Picture, string, error) {
+	ch := layoutviz.Chart{Title: c.Title, X: c.Series[0], Y: c.Series[1] + ", " + c.Better + " is better", LogY: true, Note: c.From}
+	type place struct{ group, x int }
+	at := map[string]int{}
+	var points []layoutviz.Series
+	least, most := map[place]float64{}, map[place]facts.Bar{}
+	lo, hi := math.Inf(1), math.Inf(-1)
+	for _, b := range c.Bars {
+		i, ok := at[b.Group]
+		if !ok {
+			i = len(points)
+			at[b.Group] = i
+			points = append(points, layoutviz.Series{Name: b.Group, Kind: "points"})
+		}
+		x, y := b.Values[0], b.Values[1]
+		p := place{i, int(x)}
+		if least[p] == 0 || y < least[p] {
+			least[p] = y
+		}
+		if m := most[p]; m.Values == nil || y > m.Values[1] {
+			most[p] = b
+		}
+		lo, hi = min(lo, x), max(hi, x)
+	}
+	for _, b := range c.Bars {
+		i := at[b.Group]
+		s, p := &points[i], place{at[b.Group], int(b.Values[0])}
+		name := ""
+		if most[p].Name == b.Name && b.Values[1] >= c.Spread*least[p] {
+			name = b.Name[strings.LastIndex(b.Name, " ")+1:]
+		}
+		s.X, s.Y, s.Names = append(s.X, b.Values[0]), append(s.Y, b.Values[1]), append(s.Names, name)
+	}
+	const apart = 13 // pixels between groups
+	for i := range points {
+		points[i].Shift = apart*i - apart*(len(points)-1)/2
+	}
+	worst, name := 1.0, ""
+	for p, b := range most {
+		if k := b.Values[1] / least[p]; k > worst || k == worst && b.Name < name {
+			worst, name = k, b.Name
+		}
+	}
+	say := fmt.Sprintf("%s: %s. Measured; %s.", c.Title, plural(len(c.Bars), "point"), c.From)
+	if name != "" {
+		say += fmt.Sprintf(" Of a group at one x, the greatest is at most %.2f times the least: %s.", worst, name)
+	}
+	ch.Series = append([]layoutviz.Series{{Name: c.Unit, X: []float64{lo - 0.25, hi + 0.25}, Y: []float64{1, 1}}}, points...)
+	pic, err := layoutviz.Plot(ch, o)
+	return pic, say, err
 }
 
 // maxBars is how many rows of one's own are drawn.

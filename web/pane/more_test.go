@@ -135,13 +135,21 @@ func TestBenchmarks(t *testing.T) {
 			}
 		}
 	}
+	// Types of a width: a point each, and the line of what they are compared with.
+	r, err := run(t, "bench", Values{"b": "types of a width, 1 row"})
+	if err != nil || len(r.Pictures[0].IDs) != 4*42+2 || !strings.Contains(r.Sentence, "168 points. Measured; tests/record/types_of_width.json, NVIDIA H200, commit 3f2ee85 and b487f45. Of a group at one x, the greatest is at most 1.18 times the least: o i2.") {
+		t.Errorf("types of a width: %s, %v", r.Sentence, err)
+	}
+	if svg := string(r.Pictures[0].SVG); strings.Count(svg, ">i2<") != 3 || strings.Contains(svg, ">u2<") || !strings.Contains(svg, "tests/record/types_of_width.json") {
+		t.Errorf("%d times i2 is named; want the slowest of three layers, and where all is from", strings.Count(svg, ">i2<"))
+	}
 	// What nothing can be better than is no peer.
 	say := ours(facts.Chart{Better: "less", Series: []string{"ours", "A", "B", "roof"}, Bound: true,
 		Bars: []facts.Bar{{Values: []float64{3, 4, 2, 2}}, {Values: []float64{3, 4, 5, 1}}, {Values: []float64{3, 0, 0, 0}}, {Values: []float64{0, 1, 1, 1}}}})
 	if say != ` In 1 of 2, ours is at least as good as the best beside it. Of "roof", ours is 1.50 to 3.00 times, 3.00 in the middle.` {
 		t.Error(say)
 	}
-	r, err := run(t, "bench", Values{"b": benchOwn})
+	r, err = run(t, "bench", Values{"b": benchOwn})
 	if err != nil || len(r.Pictures[0].IDs) != 2 {
 		t.Errorf("own rows: %v", err)
 	}

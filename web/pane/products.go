@@ -2,6 +2,7 @@ package pane
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
@@ -11,11 +12,11 @@ import (
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 )
 
-// withProducts adds a table of how each Dot of a program is
-// computed on a target: by which matrix instruction and why, which others fit, which do
+// withProducts puts in front of picture number at a table of how each Dot of a program
+// is computed on a target: by which matrix instruction and why, which others fit, which do
 // not, and what was converted for it. The sentence says it of the first ones. Programs
 // without a Dot stay as they are. The notes are those of inference.
-func (r *Result) withProducts(p *ir.Program, notes []diag.Problem, target string, o layoutviz.Options) error {
+func (r *Result) withProducts(at int, p *ir.Program, notes []diag.Problem, target string, o layoutviz.Options) error {
 	gpu, err := arch.Lookup(target)
 	if err != nil {
 		return err
@@ -33,7 +34,7 @@ func (r *Result) withProducts(p *ir.Program, notes []diag.Problem, target string
 		c := products.Choose(in, gpu)
 		first := len(rows)
 		add := func(instruction, verdict, why string) {
-			row := []string{"", "", instruction, verdict, folded(why, 80)}
+			row := []string{"", "", instruction, verdict, folded(why, 64)}
 			if len(rows) == first {
 				row[0], row[1] = fmt.Sprint(in.Pos.Line), in.Out[0].Name
 			}
@@ -106,7 +107,7 @@ func (r *Result) withProducts(p *ir.Program, notes []diag.Problem, target string
 		e := &pic.IDs[i]
 		e.ID, e.Keys = "p."+e.ID, []int{lines[i]}
 	}
-	r.Pictures = append(r.Pictures, Picture{Name: "products", Picture: pic})
+	r.Pictures = slices.Insert(r.Pictures, min(at, len(r.Pictures)), Picture{Name: "products", Picture: pic})
 	if n > 2 {
 		say = append(say, fmt.Sprintf("The table has all %d.", n))
 	}

@@ -40,12 +40,12 @@ func TestProductsAreTold(t *testing.T) {
 			[]string{"8, d, fma, taken", ", , , does not fit, no matrix instruction multiplies f32 by f32 into f32"}},
 		{"asked for FMAs", product("f16", "f32", 16, "", ", unit=simt"), "by FMAs, as no matrix instruction fits.", []string{"8, d, fma, taken", ", , , does not fit, unit=simt"}},
 	} {
-		for _, pane := range []string{"program", "code"} {
+		for pane, at := range map[string]int{"program": 1, "code": 2} {
 			r, err := run(t, pane, Values{"src": c.src})
 			if err != nil {
 				t.Fatalf("%s: %v", c.what, err)
 			}
-			table := r.Pictures[len(r.Pictures)-1]
+			table := r.Pictures[at]
 			if !strings.HasSuffix(r.Sentence, c.say) || table.Name != "products" {
 				t.Errorf("%s, %s: %q and %s, want it to end with %q", c.what, pane, r.Sentence, table.Name, c.say)
 				continue

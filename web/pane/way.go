@@ -8,6 +8,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/follow"
 	"github.com/tilus-lab/tilus-lab/layoutviz"
 	"github.com/tilus-lab/tilus-lab/layoutviz/theatre"
+	"github.com/tilus-lab/tilus-lab/vm/infer"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/web/pane/given"
 )
@@ -87,7 +88,7 @@ func renderProgramPane(v Values) (Result, error) {
 	if err != nil {
 		return r, err
 	}
-	p, err := compile.Parse("src", v["src"], nil)
+	p, trace, err := infer.Parse("src", v["src"], nil, compile.Layouts())
 	if err != nil {
 		return Result{}, err
 	}
@@ -99,6 +100,9 @@ func renderProgramPane(v Values) (Result, error) {
 		} else {
 			r.Pictures = append([]Picture{pic}, r.Pictures...)
 		}
+	}
+	if err := r.withProducts(1, p, trace.Notes(), compile.DefaultArch, v.look()); err != nil {
+		return Result{}, err
 	}
 	if strings.TrimSpace(v["el"]) == "" {
 		return r, nil
