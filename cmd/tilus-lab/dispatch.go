@@ -49,11 +49,12 @@ of each in turn (--order distributed), or those of --mask.
 
 --view timeline (usual) is what happens when, --at TICK a moment of it; staircase (or
 stairs) is the ticks over the number of enabled units; --why KERNEL,BLOCK is what had to
-happen before a block started (--view "why a block started", or path). --on gpu starts the same kernels on the attached NVIDIA
-GPU, whose blocks tell where and when they run, and --on recorded shows what those of an
-H200 told of the launches uneven and two-kernels. --create-queues PROCESSES,QUEUES is how
-queues come into being, with the hardware scheduler or --without-scheduler. --packet
-explains the 128 hexadecimal digits of an AQL packet.`,
+happen before a block started (--view "why a block started", or path). --on gpu starts
+the same kernels on the attached NVIDIA GPU, whose blocks tell where and when they run,
+and --on recorded shows what those of an H200 told of the launches uneven and
+two-kernels. --create-queues PROCESSES,QUEUES is how queues come into being, with the
+hardware scheduler or --without-scheduler. --packet explains the 128 hexadecimal digits of
+an AQL packet.`,
 		Example: `  tilus-lab dispatch
   tilus-lab dispatch slow-player --svg slow.svg
   tilus-lab dispatch slow-player --at 4 --png moment.png

@@ -70,7 +70,8 @@ func renderCode(v Values) (Result, error) {
 		Pictures: []Picture{{Name: "program", Picture: left}, right},
 		Sentence: fmt.Sprintf("%s is %d lines of %s for %s; a block has %d threads and %d bytes of shared memory.", p.Name, len(right.IDs), v["f"], c.Arch.Name, c.Func.Launch.Block, c.Func.Launch.SharedBytes),
 	}
-	return out, out.withProducts(2, p, trace.Notes(), v["t"], v.look())
+	err = out.withProducts(2, p, trace.Notes(), v["t"], v.look())
+	return out, err
 }
 
 // lowered is what a program becomes in a form, with the lines that each line of it became.
