@@ -31,8 +31,10 @@ func (a Arch) SM() SM {
 // Occupancy is how many blocks of a launch one multiprocessor holds, and what
 // bounds their number.
 type Occupancy struct {
-	Blocks, Warps, MaxWarps int
-	Limit                   string // "threads", "blocks", "registers" or "shared memory"
+	Blocks   int    `json:"blocks"`
+	Warps    int    `json:"warps"`
+	MaxWarps int    `json:"max_warps"`
+	Limit    string `json:"limit"` // "threads", "blocks", "registers" or "shared memory"
 }
 
 // Occupancy counts the blocks that fit: threads and registers of a thread, bytes of

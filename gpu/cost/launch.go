@@ -13,28 +13,32 @@ import (
 // Launch is what a launch costs, found without a GPU: the code is read, and the
 // simulator runs all blocks or some of them.
 type Launch struct {
-	Program string
-	Target  string
-	Grid    [3]int
-	Threads int // of a block
+	Program string `json:"program"`
+	Target  string `json:"target"`
+	Grid    [3]int `json:"grid"`
+	Threads int    `json:"threads"` // of a block
 	// Registers of a thread is an estimate from the lives of values in the order of the
 	// code; assemblers reorder, and spill beyond what the target has.
-	Registers int
-	Shared    int // bytes of a block
-	Occupancy arch.Occupancy
+	Registers int            `json:"registers"`
+	Shared    int            `json:"shared"` // bytes of a block
+	Occupancy arch.Occupancy `json:"occupancy"`
 
 	// Counts of the whole launch; where only Ran of the Blocks were run, scaled up.
-	Ran, Blocks          int
-	Flops                int64
-	LoadBytes            int64 // asked for by all lanes
-	StoreBytes           int64
-	Requests             int64 // loads and stores of global memory, one for each warp
-	Sectors              int64 // of 32 bytes that they touch
-	IdealSectors         int64 // that as many bytes fill
-	SharedBytes          int64
-	Wavefronts, Ideal    int64 // of shared memory, and without bank conflicts
-	MatrixInstrs, Instrs int64 // of warps
-	Barriers, Atomics    int64
+	Ran          int   `json:"ran"`
+	Blocks       int   `json:"blocks"`
+	Flops        int64 `json:"flops"`
+	LoadBytes    int64 `json:"load_bytes"` // asked for by all lanes
+	StoreBytes   int64 `json:"store_bytes"`
+	Requests     int64 `json:"requests"`      // loads and stores of global memory, one for each warp
+	Sectors      int64 `json:"sectors"`       // of 32 bytes that they touch
+	IdealSectors int64 `json:"ideal_sectors"` // that as many bytes fill
+	SharedBytes  int64 `json:"shared_bytes"`
+	Wavefronts   int64 `json:"wavefronts"`       // of shared memory
+	Ideal        int64 `json:"ideal_wavefronts"` // without bank conflicts
+	MatrixInstrs int64 `json:"matrix_instrs"`    // of warps
+	Instrs       int64 `json:"instrs"`           // of warps
+	Barriers     int64 `json:"barriers"`
+	Atomics      int64 `json:"atomics"`
 }
 
 // Reserve is how many registers are added to those that hold values: for addresses
