@@ -24,7 +24,7 @@ func (m *Machine) allocate() error {
 		for _, e := range v.Type.Shape {
 			x, err := ir.EvalInt(e, lookup)
 			if err != nil || x < 1 || n > (1<<31-1)/x {
-				list.Addf(e.Position(), "Run.E6", "", "extent %s of %s is %d", e, v.Name, x)
+				list.Addf(e.Position(), "Run.E6", "extents are 1 or more, and at most 2147483647 as a product", "extent %s of %s is %d", e, v.Name, x)
 				return true
 			}
 			n *= x

@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"slices"
 
 	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
@@ -100,7 +101,7 @@ func IsBarrier(p *Program, v *Var) bool { return madeBy(p, v, "AllocateBarrier")
 func madeBy(p *Program, v *Var, op string) bool {
 	found := false
 	p.Body.Walk(func(s Stmt) bool {
-		if in, ok := s.(*Instr); ok && in.Op.Name == op && in.Out[0] == v {
+		if in, ok := s.(*Instr); ok && in.Op.Name == op && slices.Contains(in.Out, v) {
 			found = true
 		}
 		return !found

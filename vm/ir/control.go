@@ -1,6 +1,10 @@
 package ir
 
-import "github.com/tilus-lab/tilus-lab/vm/diag"
+import (
+	"slices"
+
+	"github.com/tilus-lab/tilus-lab/vm/diag"
+)
 
 // Break leaves the innermost loop around it.
 type Break struct{ Pos diag.Pos }
@@ -64,6 +68,7 @@ var controlRules = []RuleDoc{
 	{"Control.C1", "break and continue stand in a loop, and leave no thread group.", "The threads of a group cannot end a loop in which the others go on."},
 	{"Control.C2", "Nothing follows break, continue or return in its block.", "It would never run."},
 	{"Control.C3", "return stands in no thread group.", "Other threads of the block would wait for those that ended."},
+	{"Control.C4", "The body of a while assigns a variable that its condition reads, or leaves the loop.", "The loop would end never, or not begin."},
 	{"Group.C1", "A thread group lies within the threads around it, and has at least one.", ""},
 	{"Group.C2", "A thread group is whole warps, or lies in one warp.", "Barriers count warps; the threads of one warp can be told apart."},
 	{"Group.C3", "What a thread group assigns, it assigned first.", "Scalars have one value in the whole block, and the other threads would keep the old one."},
@@ -91,6 +96,54 @@ func (v *verifier) control(s Stmt) {
 			v.add(s.Pos, "Control.C3", "let the group end, and return behind it", "return in a thread group")
 		}
 	}
+}
+
+// ends checks that a while can both begin and end.
+func (v *verifier) ends(s *While) {
+	if n, ok := ConstInt(s.Cond); ok && n == 0 || leftBy(s.Body) {
+		return
+	}
+	read := map[*Var]bool{}
+	Refs(s.Cond, func(r *Ref) { read[r.Var] = true })
+	changes := false
+	s.Body.Walk(func(s Stmt) bool {
+		switch s := s.(type) {
+		case *Let:
+			changes = changes || read[s.Var]
+		case *Instr:
+			changes = changes || slices.ContainsFunc(s.Out, func(x *Var) bool { return read[x] })
+		}
+		return !changes
+	})
+	if !changes {
+		v.add(s.Cond.Position(), "Control.C4", "assign what the condition reads, i = i + 1, or leave the loop with break", "nothing in the loop changes %s or leaves it: it never ends where it begins", s.Cond)
+	}
+}
+
+// leftBy reports a statement that ends a loop with this body, for some or all turns.
+func leftBy(b *Block) bool {
+	return b != nil && slices.ContainsFunc(b.Stmts, func(s Stmt) bool {
+		switch s := s.(type) {
+		case *Break, *Return:
+			return true
+		case *If:
+			return leftBy(s.Then) || leftBy(s.Else)
+		case *For:
+			return returns(s.Body)
+		case *While:
+			return returns(s.Body)
+		}
+		return false
+	})
+}
+
+func returns(b *Block) (found bool) {
+	b.Walk(func(s Stmt) bool {
+		_, is := s.(*Return)
+		found = found || is
+		return !found
+	})
+	return found
 }
 
 func (v *verifier) group(s *Group) {

@@ -96,7 +96,7 @@ var table = slices.Concat([]*Op{
 					case math.IsNaN(v) && t.HasNaN(), math.IsInf(v, 0) && t.HasInf():
 						return nil
 					case !(v >= t.Min() && v <= t.Max()), !t.IsFloat() && v != math.Trunc(v):
-						return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("%s cannot hold %s", t, FormatFloat(v)), Help: fmt.Sprintf("%s holds %v to %v", t, t.Min(), t.Max())}
+						return &Violation{Pos: a.Pos, Msg: fmt.Sprintf("%s cannot hold %s", t, FormatFloat(v)), Help: fmt.Sprintf("%s holds %s to %s", t, t.Format(t.MinCode()), t.Format(t.MaxCode()))}
 					}
 					return nil
 				}},

@@ -290,7 +290,7 @@ var tcgen05Rows = []*Op{
 			v, made := in.In[0].Var(), false
 			p.Body.Walk(func(s Stmt) bool {
 				x, ok := s.(*Instr)
-				made = made || ok && x.Op.Name == "Tcgen05Alloc" && x.Out[0] == v
+				made = made || ok && x.Op.Name == "Tcgen05Alloc" && slices.Contains(x.Out, v)
 				return !made
 			})
 			if !made {

@@ -2,6 +2,7 @@ package ir
 
 import (
 	"fmt"
+	"math"
 	"slices"
 	"strings"
 
@@ -32,6 +33,7 @@ var general = []RuleDoc{
 	{"Type.C4", "A register or shared tensor has a layout.", "Interpreter, pictures and lowering all need to know which thread holds which element, and where it lies."},
 	{"Type.C5", "Scalars are i32, i64, u32, bool or float; pointers point to any element type.", "An i64, like a float, only goes to instructions on tensors; see Expr.C2."},
 	{"Type.C6", "A register tensor with a bit placement comes from View and goes into Cast or CastDeferred.", "Its bits lie in another order than the slots; View says so and costs nothing, casts know where to find them."},
+	{"Type.C7", "A global tensor has 1 to 2147483647 elements.", "Indices are 32 bits wide."},
 	{"Var.C1", "A variable keeps its type.", "Assigning another type would change what earlier text meant; use a new name."},
 	{"Var.C2", "Parameters and loop variables are not assigned.", ""},
 	{"Var.C3", "A variable is assigned before it is read, in this block or one around it.", "What a block assigns first ends with the block."},
@@ -211,7 +213,9 @@ func (v *verifier) stmt(s Stmt) {
 		v.loopVar[s.Var] = false
 		v.scope = v.scope[:len(v.scope)-1]
 	case *While:
-		v.cond(s.Cond)
+		if v.cond(s.Cond) {
+			v.ends(s)
+		}
 		v.loops++
 		v.block(s.Body)
 		v.loops--
@@ -301,10 +305,12 @@ func (v *verifier) integer(e Expr) {
 	}
 }
 
-func (v *verifier) cond(e Expr) {
+func (v *verifier) cond(e Expr) (ok bool) {
+	before := len(v.list)
 	if t, _ := v.expr(e); t != dtype.Bool {
 		v.add(e.Position(), "Expr.C3", "compare first: x != 0", "%s is %s, not a bool", e, t)
 	}
+	return len(v.list) == before
 }
 
 // codesOfLayouts are of what layout inference may change.
@@ -425,8 +431,19 @@ func (v *verifier) resultType(t Type, pos diag.Pos) {
 		return
 	}
 	if t.IsGlobal() {
+		size := int64(1)
 		for _, e := range t.Shape {
 			v.integer(e)
+			switch n, ok := ConstInt(e); {
+			case !ok:
+			case n < 1:
+				v.add(e.Position(), "Type.C7", "write 1 or more", "an extent of %s is %d", shapeText(t), n)
+			case n > math.MaxInt32/size:
+				v.add(e.Position(), "Type.C7", "view a part of the array by another pointer parameter", "%s has more than %d elements", shapeText(t), math.MaxInt32)
+				return
+			default:
+				size *= n
+			}
 		}
 		return
 	}
