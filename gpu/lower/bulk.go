@@ -122,7 +122,7 @@ func prefetched(in *ir.Instr) ir.Boxes {
 
 func tryCancel(l *lowerer, in *ir.Instr) {
 	if l.opt.Arch.Capability() < 100 {
-		l.refuse(in.Pos, "Lower.E1", "%s needs sm_100, the target is %s", in.Op.Name, l.opt.Arch.Name)
+		l.wants(in.Pos, in.Op.Name, "sm_100a")
 		return
 	}
 	bar, _ := l.turn(in, 1)
@@ -136,7 +136,7 @@ func tryCancel(l *lowerer, in *ir.Instr) {
 
 func queryResponse(l *lowerer, in *ir.Instr) {
 	if l.opt.Arch.Capability() < 100 {
-		l.refuse(in.Pos, "Lower.E1", "%s needs sm_100, the target is %s", in.Op.Name, l.opt.Arch.Name)
+		l.wants(in.Pos, in.Op.Name, "sm_100a")
 		return
 	}
 	answer := l.begins(in.In[0].Var())

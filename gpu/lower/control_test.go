@@ -55,6 +55,8 @@ func TestGroupsAreRefused(t *testing.T) {
 	cases := []struct{ body, code string }{
 		{"	group(3, 5) {\n		Synchronize()\n	}\n", "Lower.E10"},
 		{"	gf = AllocateGlobal(init=0) : global f32[5]\n	group(3, 5) {\n		r = TakeGlobal(gf, offset=[0]) : register f32[5] spatial(5)\n	}\n", "Lower.E10"},
+		// What was refused is used by what would not be.
+		{"	group(32, 16) {\n		s = AllocateShared() : shared i32[16, 4] shared_row_major(16, 4)\n		u = PermuteShared(s) : shared i32[4, 16] shared_column_major(4, 16)\n		y = LoadShared(u) : register i32[4, 16] spatial(1, 16).local(4, 1)\n	}\n", "Lower.E10"},
 	}
 	for _, c := range cases {
 		refused(t, parse(t, head+c.body+"}\n"), c.code)

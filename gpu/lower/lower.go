@@ -30,7 +30,7 @@ import (
 // Rules are the reasons for which lowering refuses a program that the
 // interpreter runs, by code.
 var Rules = []ir.RuleDoc{
-	{Code: "Lower.E1", Text: "Every instruction of the program has a lowering for the target."},
+	{Code: "Lower.E1", Text: "Every instruction of the program has a lowering for the target, which has clusters where the program has."},
 	{Code: "Lower.E2", Text: "The layouts of a Dot are whole matrix instructions of the target, an outer layout times the instruction's fragment layout; or every thread holds the rows and columns that its elements of c need, in the same slots.", Why: "A matrix instruction takes each lane's share of an operand in one fixed arrangement; FMAs reach only what the thread holds."},
 	{Code: "Lower.E3", Text: "Each warp holds the operand fragments that its part of a Dot needs.", Why: "Matrix instructions do not move fragments between warps; give operands replicas over the warps that share them."},
 	{Code: "Lower.E4", Text: "A cast between the two types has a lowering."},
@@ -85,6 +85,9 @@ func lowerWith(p *ir.Program, opt Options, at *areas) (*code.Func, *areas, error
 		launch.Grid = append(launch.Grid, a)
 	}
 	if len(p.Cluster) > 0 {
+		if opt.Arch.Capability() < 90 {
+			l.wants(p.Pos, "cluster=", "sm_90")
+		}
 		launch.Cluster = [3]int{1, 1, 1}
 		copy(launch.Cluster[:], p.Cluster)
 	}
@@ -219,6 +222,11 @@ func wordsOf(t ir.Type) int { return (t.BitsPerThread() + 31) / 32 }
 
 func (l *lowerer) refuse(pos diag.Pos, rule, format string, args ...any) {
 	l.list.Addf(pos, rule, "--device interp runs it", format, args...)
+}
+
+// wants refuses what only a later target has.
+func (l *lowerer) wants(pos diag.Pos, what, target string) {
+	l.list.Addf(pos, "Lower.E1", "--arch "+target+" has it; --device interp runs the program", "%s needs %s, the target is %s", what, target, l.opt.Arch.Name)
 }
 
 func (l *lowerer) params() {

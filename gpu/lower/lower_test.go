@@ -431,6 +431,32 @@ func TestLoadsAreWide(t *testing.T) {
 	}
 }
 
+// TestFarSlots loads and stores elements that lie farther apart in a tensor than constants of
+// accesses reach.
+func TestFarSlots(t *testing.T) {
+	for _, shape := range []string{"f32[4, 536870911]", "f32[4, 300000000]", "f32[1, 2147483647]"} {
+		f := lowered(t, parse(t, fmt.Sprintf(`program p<1>(x: *f32) warps=1 {
+	gx = ViewGlobal(x) : global %s
+	a = LoadGlobal(gx, offset=[0, 0]) : register f32[8, 32] local(8, 1).spatial(1, 32)
+	StoreGlobal(gx, a, offset=[0, 0])
+}
+`, shape)), nil)
+		n := map[code.Op]int{}
+		f.Body.Walk(func(in *code.Instr) { n[in.Op]++ })
+		if n[code.OpLdGlobalB32] != 8 || n[code.OpStGlobalB32] != 8 {
+			t.Errorf("%s: %d loads and %d stores", shape, n[code.OpLdGlobalB32], n[code.OpStGlobalB32])
+		}
+	}
+}
+
+// TestNewerTargets says of what a target is too old for which one has it.
+func TestNewerTargets(t *testing.T) {
+	_, err := lowerFor(t, parse(t, "program p<2>(x: *f32) warps=1 cluster=[2] {\n}\n"), "sm_89", nil)
+	if want := "test.tile:1:9: cluster= needs sm_90, the target is sm_89 [Lower.E1]\n\thelp: --arch sm_90 has it; --device interp runs the program"; err == nil || err.Error() != want {
+		t.Errorf("got %v, want %s", err, want)
+	}
+}
+
 func TestRefusals(t *testing.T) {
 	for rule, src := range map[string]string{
 		"Lower.E2": `program p<1>(c: *f32) warps=1 {

@@ -41,7 +41,7 @@ type access struct {
 	// together, its offset; else 0.
 	block []code.Value
 	// stride is elements per step in each tensor dimension; where it depends on
-	// parameters, strideVal computes it and stride is 0.
+	// parameters, or leads too far, strideVal computes it and stride is 0.
 	stride    []int
 	strideVal []code.Value
 	slots     [][]int    // per slot: its constant part of the index, per tensor dimension
@@ -52,6 +52,10 @@ type access struct {
 	last  int64 // divides every thread's index in that dimension and its extent
 	hints code.Attr
 }
+
+// farthest is how many elements slots may lie apart in a dimension for the distance of all
+// dimensions together, in bytes, to be a constant of an access, which has 32 bits.
+const farthest = 1 << 24
 
 // locate finds the tile of a load or store in its tensor.
 func (l *lowerer) locate(in *ir.Instr, tile ir.Type) *access {
@@ -70,10 +74,12 @@ func (l *lowerer) locate(in *ir.Instr, tile ir.Type) *access {
 	offset := in.Attr("offset").Exprs
 
 	a.slots = make([][]int, tile.Layout.Slots())
+	far := make([]int64, rank) // the last slot's index
 	for s := range a.slots {
 		a.slots[s] = make([]int, rank)
 		for i, x := range tile.Layout.Index(0, s) {
 			a.slots[s][dims[i]] = x
+			far[dims[i]] = max(far[dims[i]], int64(x))
 		}
 	}
 	// What the thread number and the slots add moves in these steps.
@@ -133,8 +139,11 @@ func (l *lowerer) locate(in *ir.Instr, tile ir.Type) *access {
 		}
 		if g := slices.Index(root.dims, r); g >= 0 {
 			a.stride[g], a.strideVal[g] = known, stride
+			if int64(known)*far[g] > farthest {
+				a.stride[g] = 0 // to the slots as if it were known only when the program runs
+			}
 			moves := affine.GCD(l.facts.Divisor(offset[g]), threadStep[g])
-			if known == 0 {
+			if a.stride[g] == 0 {
 				moves = affine.GCD(moves, slotStep[g])
 			}
 			step = affine.GCD(step, moves)

@@ -60,13 +60,13 @@ func (l *lowerer) blackwell(in *ir.Instr) bool {
 	if l.opt.Arch.Name == "sm_100a" {
 		return true
 	}
-	l.refuse(in.Pos, "Lower.E1", "%s needs sm_100a, the target is %s", in.Op.Name, l.opt.Arch.Name)
+	l.wants(in.Pos, in.Op.Name, "sm_100a")
 	return false
 }
 
 func tensorAlloc(l *lowerer, in *ir.Instr) {
 	v := in.Out[0]
-	view := &shared.View{Plan: l.room(in, shared.Align, shared.Align), Modes: [][]ir.SharedMode{{{Size: 1, Stride: 1}}}, Dims: []int{1}, Width: 32}
+	view := tensorPlace(l.room(in, shared.Align, shared.Align))
 	l.env.set(v, val{tensor: &tensorRef{at: view}})
 	if !l.blackwell(in) {
 		return
@@ -75,6 +75,11 @@ func tensorAlloc(l *lowerer, in *ir.Instr) {
 	l.firstWarp(func() {
 		l.Emit(l.grouped("alloc"), []int64{0}, view.Address(l.Thread, []code.Value{l.Const32(0)}), cols)
 	})
+}
+
+// tensorPlace is the word of shared memory, from byte at on, that says where a tensor lies.
+func tensorPlace(at int) *shared.View {
+	return &shared.View{Plan: at, Modes: [][]ir.SharedMode{{{Size: 1, Stride: 1}}}, Dims: []int{1}, Width: 32}
 }
 
 func tensorDealloc(l *lowerer, in *ir.Instr) {
