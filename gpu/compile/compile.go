@@ -6,10 +6,12 @@ package compile
 import (
 	"crypto/sha256"
 	"encoding/hex"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
 	"strconv"
+	"strings"
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/gpu/arch"
@@ -18,6 +20,7 @@ import (
 	"github.com/tilus-lab/tilus-lab/gpu/lower"
 	"github.com/tilus-lab/tilus-lab/gpu/opt"
 	"github.com/tilus-lab/tilus-lab/gpu/ptx"
+	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/pass"
@@ -98,7 +101,7 @@ func Program(p *ir.Program, o Options) (*Compiled, error) {
 	lowering := lower.Options{Arch: target, Divisible: o.Divisible, Stops: stops, Unchecked: !o.NoOpt && o.Dump == nil}
 	f, err := lower.Lower(p, lowering)
 	if err != nil {
-		return nil, err
+		return nil, ours(err)
 	}
 	if o.Dump != nil {
 		dump("lower", code.Format(f))
@@ -106,7 +109,7 @@ func Program(p *ir.Program, o Options) (*Compiled, error) {
 	if lowering.Unchecked && opt.InPlace(f) != nil { // once more, to say whose mistake it is
 		lowering.Unchecked = false
 		if f, err = lower.Lower(p, lowering); err != nil {
-			return nil, err
+			return nil, ours(err)
 		}
 	}
 	if !o.NoOpt && !lowering.Unchecked {
@@ -116,7 +119,7 @@ func Program(p *ir.Program, o Options) (*Compiled, error) {
 		}
 		f, err = opt.Run(f, seen)
 		if err != nil {
-			return nil, fmt.Errorf("compile: %s: %w", p.Name, err)
+			return nil, fmt.Errorf("compile: %s: %w", p.Name, ours(err))
 		}
 	}
 	c := &Compiled{Program: p, Func: f, Arch: target, Divisible: o.Divisible}
@@ -125,6 +128,19 @@ func Program(p *ir.Program, o Options) (*Compiled, error) {
 	}
 	c.Elapsed = time.Since(start)
 	return c, nil
+}
+
+// ours adds to problems of thread code that no program causes them.
+func ours(err error) error {
+	var list diag.List
+	if errors.As(err, &list) {
+		for i := range list {
+			if strings.HasPrefix(list[i].Code, "Code.") {
+				list[i].Help = "a mistake of Tilus Lab, not of the program: please report it; --device interp runs the program"
+			}
+		}
+	}
+	return err
 }
 
 // PTX is the code as the driver takes it.

@@ -5,6 +5,7 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/tilus-lab/tilus-lab/vm/diag"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
@@ -89,6 +90,9 @@ func TestKeyNamesWhatTheCodeDependsOn(t *testing.T) {
 
 func TestErrors(t *testing.T) {
 	if _, err := Program(program(t, copyProgram), Options{Arch: "sm_91"}); err == nil || !strings.Contains(err.Error(), "sm_90") {
+		t.Errorf("got %v", err)
+	}
+	if err := ours(diag.List{{Code: "Code.V1", Msg: "x"}, {Code: "Lower.E1", Msg: "y", Help: "z"}}); !strings.HasPrefix(err.Error(), "x [Code.V1]\n\thelp: a mistake of Tilus Lab, not of the program") || !strings.HasSuffix(err.Error(), "\ny [Lower.E1]\n\thelp: z") {
 		t.Errorf("got %v", err)
 	}
 }
