@@ -41,6 +41,7 @@ large grids it runs --blocks blocks, spread evenly, and scales up.`,
 			if err != nil {
 				return err
 			}
+			defer interruptible(cmd)()
 			c, err := lab.CostOf(target, blocks, p, launch...)
 			if err != nil {
 				return err

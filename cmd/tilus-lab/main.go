@@ -2,12 +2,13 @@
 // tools that show, check, run and lower programs.
 //
 // Exit codes: 0 all went well, 1 the input or the program has a problem, 2 the
-// command line is wrong.
+// command line is wrong; an interrupt ends it as a signal does.
 package main
 
 import (
 	"bytes"
 	"cmp"
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -18,6 +19,7 @@ import (
 	"strconv"
 	"strings"
 	"sync"
+	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -29,8 +31,17 @@ import (
 
 func main() {
 	device.Keeper()
-	os.Exit(execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr))
+	code := execute(os.Args[1:], os.Stdin, os.Stdout, os.Stderr)
+	if code == interrupted { // end as if nothing had been said: shells then end their loops too
+		if self, err := os.FindProcess(os.Getpid()); err == nil && self.Signal(os.Interrupt) == nil {
+			time.Sleep(time.Second)
+		}
+	}
+	os.Exit(code)
 }
+
+// interrupted is the exit code of shells for what an interrupt ended.
+const interrupted = 130
 
 // silent is an exit code whose reason has been printed already.
 type silent int
@@ -72,6 +83,9 @@ func execute(args []string, stdin io.Reader, stdout, stderr io.Writer) int {
 		fmt.Fprintln(stderr, problems)
 	} else {
 		fmt.Fprintf(stderr, "tilus-lab: %v\n", err)
+	}
+	if errors.Is(err, context.Canceled) {
+		return interrupted
 	}
 	return 1
 }

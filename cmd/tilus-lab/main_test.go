@@ -11,6 +11,7 @@ import (
 	"io/fs"
 	"net"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"regexp"
 	"strconv"
@@ -377,6 +378,38 @@ func TestFullOutput(t *testing.T) {
 		var problems bytes.Buffer
 		if code := execute(strings.Fields(line), nil, fullWriter{}, &problems); code != 1 || !strings.Contains(problems.String(), "standard output cannot be written: "+syscall.ENOSPC.Error()) {
 			t.Errorf("%s: exit %d, %s", line, code, problems.String())
+		}
+	}
+}
+
+// TestInterrupt ends a program that would not end from the keyboard, and says where it stood.
+func TestInterrupt(t *testing.T) {
+	file := filepath.Join(t.TempDir(), "spin.tile")
+	if err := os.WriteFile(file, []byte("program spin<2>(n: i32) warps=1 {\n\ti = 0\n\twhile i < n {\n\t\ti = i / 2\n\t}\n}\n"), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	heard := make(chan os.Signal, 1) // what comes too early or too late does not end the test
+	signal.Notify(heard, os.Interrupt)
+	defer signal.Stop(heard)
+	for _, args := range [][]string{{"run", "--device", "interp"}, {"run", "--device", "sim"}, {"run", "--sanitize"}, {"cost"}} {
+		var out, errs bytes.Buffer
+		done := make(chan int)
+		go func() { done <- execute(append(args, file, "--arg", "n=1"), strings.NewReader(""), &out, &errs) }()
+		code := 0
+		for begin := time.Now(); code == 0; {
+			select {
+			case code = <-done:
+			case <-time.After(50 * time.Millisecond):
+				if err := syscall.Kill(os.Getpid(), syscall.SIGINT); err != nil {
+					t.Fatal(err)
+				}
+				if time.Since(begin) > time.Minute {
+					t.Fatalf("%v goes on", args)
+				}
+			}
+		}
+		if !regexp.MustCompile(`spin\.tile:[34]:\d+: interrupted; .*block \([01], 0, 0\) stood here`).MatchString(errs.String()) || code != interrupted {
+			t.Errorf("%v: exit code %d\n%s%s", args, code, out.String(), errs.String())
 		}
 	}
 }

@@ -1,9 +1,12 @@
 package main
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
+	"os"
+	"os/signal"
 	"sort"
 	"strconv"
 	"strings"
@@ -42,6 +45,8 @@ randn:f16[64, 32]:seed=1, zeros:f32[16, 8] or iota:i32[8], a .npy file, or an ar
 behind it where the file's own type is not meant (w.npy:i6[64, 32]).
 A scalar takes a number.
 
+An interrupt (Ctrl-C) ends the launch and says at which line it stood.
+
 The device is interp (the reference interpreter), sim (the simulator, or sim:sm_80
 for another target), cuda (a GPU, or cuda:1), or auto: a GPU where there is one.
 
@@ -77,6 +82,7 @@ zero, each at its line; the exit status is then 1. "tilus-lab explain CODE" has 
 			if counters && !simulates(dev) && !simulates(compare) {
 				return usageError{errors.New("--counters prints what the simulator counted; add --device sim, or --compare sim")}
 			}
+			defer interruptible(cmd)()
 			if sanitize {
 				for _, name := range []string{"out", "compare", "counters"} {
 					if cmd.Flags().Changed(name) {
@@ -119,6 +125,15 @@ zero, each at its line; the exit status is then 1. "tilus-lab explain CODE" has 
 	f.BoolVar(&counters, "counters", false, "print what the simulator counted")
 	addBindings(cmd, &defs)
 	return cmd
+}
+
+// interruptible lets the first interrupt from the keyboard end launches where they stand, and a
+// second one the process, until end is called.
+func interruptible(cmd *cobra.Command) (end func()) {
+	ctx, stop := signal.NotifyContext(cmd.Context(), os.Interrupt)
+	context.AfterFunc(ctx, stop)
+	detach := lab.Attach(lab.Hooks{Context: func() context.Context { return ctx }})
+	return func() { detach(); stop() }
 }
 
 // simulates reports a device that is the simulator.
@@ -230,6 +245,9 @@ func argument(v *ir.Var, value string, makeArray func(spec string) (*array.Array
 		return x, notA("a number", value, err)
 	}
 	n, err := strconv.ParseInt(value, 0, 0)
+	if errors.Is(err, strconv.ErrRange) || err == nil && !ir.CheckRange(t, n) {
+		return nil, fmt.Errorf("%s is %s, which holds %s to %s", v.Name, t, t.Format(t.MinCode()), t.Format(t.MaxCode()))
+	}
 	return int(n), notA("a whole number", value, err)
 }
 

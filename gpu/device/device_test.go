@@ -9,6 +9,8 @@ import (
 	"time"
 
 	"github.com/tilus-lab/tilus-lab/vm/array"
+	"github.com/tilus-lab/tilus-lab/vm/corpus"
+	"github.com/tilus-lab/tilus-lab/vm/dtype"
 	"github.com/tilus-lab/tilus-lab/vm/ir"
 	"github.com/tilus-lab/tilus-lab/vm/text"
 )
@@ -123,6 +125,19 @@ func TestCancel(t *testing.T) {
 		if best > 4*50*time.Millisecond {
 			t.Errorf("%s ended after %v", name, best)
 		}
+	}
+}
+
+// TestOutside says which index of a bulk copy lies outside its tensor.
+func TestOutside(t *testing.T) {
+	d, err := Open("sim")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, err = d.Run(t.Context(), program(t, corpus.Program("bugs/hopper_bulk_outside")), []ir.Arg{{Array: array.New(dtype.F32, 6, 64)}, {Array: array.New(dtype.F32, 6, 64)}, {Int: 6}})
+	const want = "t.tile:10:3: thread 0 of block (1, 0, 0): check.index: index 7 lies outside the tensor, whose extent there is 6 [Sim.E1]\n\thelp: leave out what lies outside, by if "
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %s", err, want)
 	}
 }
 

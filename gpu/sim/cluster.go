@@ -119,6 +119,9 @@ func (c *cluster) run(u int) *diag.Problem {
 				if b.err != nil {
 					return b.err
 				}
+				if c.m.stop.Load() {
+					w.stands()
+				}
 				if c.m.stop.Load() || c.m.failed.Load() < int64(u) {
 					return nil
 				}

@@ -115,6 +115,9 @@ func (b *block) run(n int) *diag.Problem {
 			}
 			before := w.steps
 			w.run(quantum)
+			if b.m.stop.Load() {
+				w.stands()
+			}
 			if b.err != nil || b.m.stop.Load() || b.m.failed.Load() < int64(n) {
 				return b.err
 			}
@@ -229,6 +232,25 @@ func (b *block) open(key [2]int64, warps uint32) {
 
 func (w *warp) at() *inst { return &w.b.m.prog.code[w.pc] }
 
+// indexOutside says which index check.index has found, where the comparison stands in front of it.
+func (w *warp) indexOutside(i *inst, lane int) string {
+	if w.pc > 0 {
+		if c := &w.b.m.prog.code[w.pc-1]; c.op == code.OpSetpU32 && c.out[0] == i.in[0] {
+			return fmt.Sprintf("index %d lies outside the tensor, whose extent there is %d", int32(w.in32(c, 0, lane)), w.in32(c, 1, lane))
+		}
+	}
+	return "an index that the program computed lies outside the tensor"
+}
+
+// stands notes where a launch is that is stopped from outside.
+func (w *warp) stands() {
+	if w.done {
+		return
+	}
+	at := fmt.Sprintf("%s: interrupted; warp %d of block (%d, %d, %d) stood here", w.at().pos, w.id, w.b.ctaid[0], w.b.ctaid[1], w.b.ctaid[2])
+	w.b.m.stood.CompareAndSwap(nil, &at)
+}
+
 func (b *block) problem(w *warp, errCode, help, format string, args ...any) *diag.Problem {
 	return &diag.Problem{Pos: w.at().pos, Code: errCode, Help: help,
 		Msg: fmt.Sprintf("block (%d, %d, %d): %s: ", b.ctaid[0], b.ctaid[1], b.ctaid[2], w.at().op) + diag.Sprintf(format, args...)}
@@ -333,7 +355,7 @@ func (w *warp) run(n int) {
 					w.fail(lane, errAssume, "call the program with other arguments, or do not assume it", "what the program assumes does not hold")
 					return
 				case code.OpCheckIndex:
-					w.fail(lane, errBounds, "indices of scatters and gathers lie inside", "an index that the program computed lies outside the tensor")
+					w.fail(lane, errBounds, "leave out what lies outside, by if or a smaller tile; tiles of LoadGlobal, StoreGlobal and tensor copies may reach over the end", "%s", w.indexOutside(i, lane))
 					return
 				}
 				w.fail(bits.TrailingZeros32(bad), errBounds, "shared tensors have no elements outside; guard with if, or use a larger tile", "an index of the tile lies outside the shared tensor")

@@ -213,7 +213,7 @@ func (w *warp) access(i *inst, lane int, addr, size uint64) []byte {
 	}
 	k, at := addr>>bufferShift, addr&(1<<bufferShift-1)
 	if k == 0 || k > uint64(len(m.buffers)) || at+size > uint64(len(m.buffers[k-1].data)) {
-		w.fail(lane, errBounds, "", "%d bytes at %s", size, w.where(i, addr))
+		w.outside(lane, addr, size)
 		return nil
 	}
 	buf := &m.buffers[k-1]
@@ -363,14 +363,46 @@ func (w *warp) where(i *inst, addr uint64) string {
 	if i.row.Space == code.Shared {
 		return fmt.Sprintf("shared offset %d", int64(addr)-sharedBase)
 	}
-	m := w.b.m
-	// The nearest buffer is the one whose start is nearest to the address.
-	k := (addr + 1<<(bufferShift-1)) >> bufferShift
-	if k == 0 || k > uint64(len(m.buffers)) {
+	return w.b.m.whereGlobal(addr)
+}
+
+func (m *machine) whereGlobal(addr uint64) string {
+	buf, at := m.nearest(addr)
+	if buf == nil {
 		return fmt.Sprintf("address %#x", addr)
 	}
-	buf := &m.buffers[k-1]
-	return fmt.Sprintf("%s byte %d (of %d)", m.f.Params[buf.param].Name, int64(addr-k<<bufferShift), len(buf.data))
+	return fmt.Sprintf("%s byte %d (of %d)", m.f.Params[buf.param].Name, at, len(buf.data))
+}
+
+// nearest is the buffer whose start is nearest to an address, and the byte of it.
+func (m *machine) nearest(addr uint64) (buf *buffer, at int64) {
+	k := (addr + 1<<(bufferShift-1)) >> bufferShift
+	if k == 0 || k > uint64(len(m.buffers)) {
+		return nil, 0
+	}
+	return &m.buffers[k-1], int64(addr - k<<bufferShift)
+}
+
+// outside fails for bytes of global memory that do not all lie in one buffer.
+func (w *warp) outside(lane int, addr, size uint64) {
+	m := w.b.m
+	buf, at := m.nearest(addr)
+	if buf == nil {
+		w.fail(lane, errBounds, "", "%d bytes at %s", size, m.whereGlobal(addr))
+		return
+	}
+	if at < 0 {
+		w.fail(lane, errBounds, "offsets begin at 0", "%d bytes at %s: %d of them lie before it", size, m.whereGlobal(addr), min(-at, int64(size)))
+		return
+	}
+	p, end := m.f.Params[buf.param], at+int64(size)
+	element, help := "", ""
+	if t, err := dtype.Parse(p.Elem); err == nil {
+		n := int64(t.Bits())
+		element = fmt.Sprintf(", element %d of %s", at*8/n, t)
+		help = fmt.Sprintf("leave out what lies outside, by if or a smaller tile, or give %s %d elements", p.Name, (end*8+n-1)/n)
+	}
+	w.fail(lane, errBounds, help, "%d bytes at %s%s: %d of them lie behind it", size, m.whereGlobal(addr), element, min(end-int64(len(buf.data)), int64(size)))
 }
 
 // atomic combines word number k of an access.

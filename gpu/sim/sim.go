@@ -201,8 +201,8 @@ const (
 	sharedBase  = 1024
 )
 
-// Run executes f. The function must be verified. The error is ctx.Err() when the
-// context ends first, a diag.List when the program does something undefined, or
+// Run executes f. The function must be verified. The error is ctx.Err(), with a place where the
+// function stood, when the context ends first, a diag.List when the program does something undefined, or
 // says what is wrong with the launch; buffers then hold what was written so far.
 func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error) {
 	var total Stats
@@ -259,6 +259,9 @@ func Run(ctx context.Context, f *code.Func, l Launch, opt Options) (Stats, error
 	}
 	wg.Wait()
 	if err := ctx.Err(); err != nil && first == nil && m.stop.Load() {
+		if at := m.stood.Load(); at != nil {
+			err = fmt.Errorf("%s (%w)", *at, err)
+		}
 		return total, err
 	}
 	return total, first
@@ -385,10 +388,11 @@ type machine struct {
 	banks   *banks // nil for functions without shared memory
 	atomics sync.Mutex
 	stop    atomic.Bool
-	next    atomic.Int64 // blocks or clusters begun, or taken back by one that runs
-	units   int64        // blocks or clusters there are
-	run     int64        // of those that run
-	failed  atomic.Int64 // the first block known to have failed
+	stood   atomic.Pointer[string] // where a warp was when stop was set
+	next    atomic.Int64           // blocks or clusters begun, or taken back by one that runs
+	units   int64                  // blocks or clusters there are
+	run     int64                  // of those that run
+	failed  atomic.Int64           // the first block known to have failed
 }
 
 type buffer struct {

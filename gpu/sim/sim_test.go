@@ -7,6 +7,7 @@ import (
 	"math"
 	"math/big"
 	"math/rand"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -261,10 +262,10 @@ func TestErrors(t *testing.T) {
 		opt        Options
 		args       []Arg
 	}{
-		{"bounds", "t.tile:5:2: thread 3 of block (0, 0, 0): ld.global.b32: 4 bytes at x byte 12 (of 12) [Sim.E1]", kernel(t, 32, 0, []string{"x"}, func(b *code.Builder, p []code.Value) {
+		{"bounds", "t.tile:5:2: thread 3 of block (0, 0, 0): ld.global.b32: 4 bytes at x byte 12 (of 12), element 3 of u32: 4 of them lie behind it [Sim.E1]\n\thelp: leave out what lies outside, by if or a smaller tile, or give x 4 elements", kernel(t, 32, 0, []string{"x"}, func(b *code.Builder, p []code.Value) {
 			b.At(at(5)).LdGlobal(4, lane4(b, p[0]), 0, 0)
 		}), Options{}, args(make([]byte, 12))},
-		{"before", "4 bytes at x byte -4 (of 128) [Sim.E1]", kernel(t, 32, 0, []string{"x"}, func(b *code.Builder, p []code.Value) {
+		{"before", "4 bytes at x byte -4 (of 128): 4 of them lie before it [Sim.E1]\n\thelp: offsets begin at 0", kernel(t, 32, 0, []string{"x"}, func(b *code.Builder, p []code.Value) {
 			b.LdGlobal(4, lane4(b, p[0]), -4, 0)
 		}), Options{}, args(make([]byte, 128))},
 		{"null", "4 bytes at address 0x10 [Sim.E1]", kernel(t, 32, 0, nil, func(b *code.Builder, p []code.Value) {
@@ -360,7 +361,7 @@ func TestAwait(t *testing.T) {
 	outside := kernel(t, 32, 0, []string{"x"}, func(b *code.Builder, p []code.Value) {
 		b.At(at(9)).Emit(code.OpAwaitGlobal, []int64{4}, p[0], b.SetpU32(code.EQ, b.TidX(), b.Const32(3)))
 	})
-	if _, err := Run(context.Background(), outside, Launch{Args: args(make([]byte, 4))}, Options{}); err == nil || !strings.Contains(err.Error(), "t.tile:9:2: thread 3 of block (0, 0, 0): await.relaxed.gpu.global.b32: 4 bytes at x byte 4 (of 4) [Sim.E1]") {
+	if _, err := Run(context.Background(), outside, Launch{Args: args(make([]byte, 4))}, Options{}); err == nil || !strings.Contains(err.Error(), "t.tile:9:2: thread 3 of block (0, 0, 0): await.relaxed.gpu.global.b32: 4 bytes at x byte 4 (of 4), element 1 of u32: 4 of them lie behind it [Sim.E1]") {
 		t.Error(err)
 	}
 }
@@ -449,7 +450,7 @@ func TestCancel(t *testing.T) {
 	defer cancel()
 	start := time.Now()
 	_, err := Run(ctx, endless(t), Launch{Grid: [3]int{100}}, Options{})
-	if !errors.Is(err, context.DeadlineExceeded) {
+	if !errors.Is(err, context.DeadlineExceeded) || !regexp.MustCompile(`^t\.tile:1:2: interrupted; warp 0 of block \(\d+, 0, 0\) stood here \(`).MatchString(err.Error()) {
 		t.Error(err)
 	}
 	if d := time.Since(start); d > 500*time.Millisecond { // 70 ms where the machine is idle

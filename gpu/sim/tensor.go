@@ -326,7 +326,7 @@ func (w *warp) tensorCopy(i *inst, l int) {
 	}
 	for _, c := range coords {
 		if c < 0 {
-			w.fail(l, errBounds, "only copies into shared memory may begin before the tensor", "the box begins at %v", coords)
+			w.fail(l, errBounds, "only copies into shared memory may begin before the tensor", "the box begins at %v of %s", coords, w.b.m.f.Params[buf.param].Name)
 			return
 		}
 	}
@@ -715,7 +715,7 @@ func (w *warp) globalBytes(i *inst, l int, addr, n uint64, write bool) (*buffer,
 	m := w.b.m
 	k, at := addr>>bufferShift, addr&(1<<bufferShift-1)
 	if k == 0 || k > uint64(len(m.buffers)) || at+n > uint64(len(m.buffers[k-1].data)) {
-		w.fail(l, errBounds, "", "%d bytes at address %#x", n, addr)
+		w.outside(l, addr, n)
 		return nil, 0, false
 	}
 	buf := &m.buffers[k-1]

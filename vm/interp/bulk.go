@@ -18,11 +18,13 @@ func (m *Machine) bulkLimits(in *ir.Instr, r *region, s *shared) error {
 			index[i] = row.Index[d]
 		}
 		first, ok := r.element(index)
-		index[len(index)-1] += n - 1
-		_, end := r.element(index)
+		if ok {
+			index[len(index)-1] += n - 1
+			_, ok = r.element(index)
+		}
 		switch {
-		case !ok || !end:
-			return problem(in.Pos, "Run.E30", "guard with if, or use CopyAsyncTensorGlobalToShared, which knows the tensor's shape", "the row of %s at %v has elements outside", r.g.name, r.strip)
+		case !ok:
+			return problem(in.Pos, "Run.E30", "guard with if, or use CopyAsyncTensorGlobalToShared, which knows the tensor's shape", "element %v of a row lies outside %s, which is %v", r.strip, r.g.name, r.g.dims)
 		case first*bits%128 != 0:
 			return problem(in.Pos, "Run.E30", "pad the rows, or copy with CopyAsync", "a row begins at byte %d of %s, which is no multiple of 16", first*bits/8, r.g.name)
 		}

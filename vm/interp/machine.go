@@ -205,7 +205,7 @@ func CheckArgs(p *ir.Program, args []ir.Arg) (grid [3]int, err error) {
 		case v.Type.Kind == ir.Scalar && a.Array != nil:
 			list.Addf(v.Pos, "Run.E1", "", "argument %s is an array, the parameter is a scalar of %s", v.Name, t)
 		case v.Type.Kind == ir.Scalar && !t.IsFloat() && !ir.CheckRange(t, a.Int):
-			list.Addf(v.Pos, "Run.E1", "", "argument %s is %d, which is no %s", v.Name, a.Int, t)
+			list.Addf(v.Pos, "Run.E1", fmt.Sprintf("%s holds %s to %s", t, t.Format(t.MinCode()), t.Format(t.MaxCode())), "argument %s is %d, which is no %s", v.Name, a.Int, t)
 		case v.Type.Kind == ir.Scalar:
 			values[v] = a.Int
 		}
@@ -270,7 +270,7 @@ func viewDims(in *ir.Instr, lookup func(*ir.Var) (int64, bool), arr func(*ir.Var
 			return nil, nil, located(err)
 		}
 		if n < 1 || size > (1<<31-1)/n {
-			return nil, nil, problem(e.Position(), "Run.E6", "", "extent %s of %s is %d", e, out.Name, n)
+			return nil, nil, problem(e.Position(), "Run.E6", "extents are 1 or more, and at most 2147483647 as a product", "extent %s of %s is %d", e, out.Name, n)
 		}
 		size *= n
 		dims[i] = int(n)
@@ -412,17 +412,21 @@ func (m *Machine) Next() ir.Stmt {
 // Args are the launch arguments in their present state: at the end, the results.
 func (m *Machine) Args() []ir.Arg { return m.args[:len(m.prog.Params)] }
 
-// Run runs to the end. It returns early with ctx's error when that is done, and
-// with a located diag.List when the program goes wrong.
+// Run runs to the end. It returns early when ctx is done, with an error that wraps
+// ctx.Err() and says where the program stood, and with a located diag.List when the
+// program goes wrong.
 func (m *Machine) Run(ctx context.Context) error {
 	m.ctx = ctx
 	defer func() { m.ctx = nil }()
 	for n := 0; !m.done; n++ {
 		if n&15 == 0 && ctx.Err() != nil {
-			return ctx.Err()
+			return m.interrupted()
 		}
 		s := m.Next()
 		if err := m.Step(); err != nil {
+			if err == m.stopped() {
+				return m.interrupted()
+			}
 			return err
 		}
 		for _, f := range m.after {
@@ -466,6 +470,20 @@ func (m *Machine) stopped() error {
 		return nil
 	}
 	return m.ctx.Err()
+}
+
+// interrupted is the error of Run's context, with the statement that is next.
+func (m *Machine) interrupted() error {
+	s := m.Next()
+	if s == nil {
+		return m.stopped()
+	}
+	of, t := "", m.Threads()
+	if t != m.sets[0] {
+		of = fmt.Sprintf("threads %d to %d of ", t.Begin, t.Begin+t.Size-1)
+	}
+	at := m.BlockIndex()
+	return fmt.Errorf("%s: interrupted; %sblock (%d, %d, %d) stood here (%w)", s.Position(), of, at[0], at[1], at[2], m.stopped())
 }
 
 // settle closes blocks that have ended, going round loops, until a statement is
