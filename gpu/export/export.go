@@ -160,9 +160,9 @@ func describe(p *ir.Program, o Options) (*view, error) {
 	d := c.Func.Launch.Cluster
 	blocks := max(d[0], 1) * max(d[1], 1) * max(d[2], 1)
 	v.LargeCluster, v.Even = blocks > 8, v.Dependent && blocks == 1
-	written := p.Stored()
+	touched := p.Touched()
 	for _, x := range p.Params {
-		one := param{Name: x.Name, Elem: x.Type.Elem.String(), Pointer: x.Type.Kind == ir.Pointer, Written: written[x], Divisor: o.Divisible[x.Name]}
+		one := param{Name: x.Name, Elem: x.Type.Elem.String(), Pointer: x.Type.Kind == ir.Pointer, Written: touched[x]&ir.WritesGlobal != 0, Divisor: o.Divisible[x.Name]}
 		if one.Pointer {
 			one.C, one.Python, one.Size = "CUdeviceptr", "c_uint64", max(1, x.Type.Elem.Bits()/8)
 		} else if names, ok := scalars[x.Type.Elem]; ok {

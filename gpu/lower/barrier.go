@@ -139,38 +139,15 @@ func (l *lowerer) handsOver() bool {
 	if l.p.ClusterSize() == 1 {
 		return false
 	}
-	of, reads, writes := map[*ir.Var]*ir.Var{}, map[*ir.Var]bool{}, map[*ir.Var]bool{}
 	over := false
+	for _, does := range l.p.Touched() {
+		over = over || does == ir.ReadsGlobal|ir.WritesGlobal
+	}
 	l.p.Body.Walk(func(s ir.Stmt) bool {
 		in, ok := s.(*ir.Instr)
-		if !ok {
-			return true
-		}
-		if in.Attr("rank") != nil && in.Op.Family != "barrier" && in.Op.Family != "pipeline" && in.Op.Family != "bulk" && in.Op.Family != "tensor" {
-			over = true
-		}
-		for _, o := range in.In {
-			v := o.Var()
-			if v == nil || v.Type.Kind == ir.Scalar || v.Type.IsRegister() || v.Type.IsShared() {
-				continue
-			}
-			from := v
-			if of[v] != nil {
-				from = of[v]
-			}
-			reads[from] = reads[from] || in.Op.Effects&ir.ReadsGlobal != 0
-			writes[from] = writes[from] || in.Op.Effects&ir.WritesGlobal != 0
-			for _, out := range in.Out {
-				if out.Type.IsGlobal() {
-					of[out] = from
-				}
-			}
-		}
-		return true
+		over = over || ok && in.Attr("rank") != nil && in.Op.Family != "barrier" && in.Op.Family != "pipeline" && in.Op.Family != "bulk" && in.Op.Family != "tensor"
+		return !over
 	})
-	for v := range writes {
-		over = over || reads[v] && writes[v]
-	}
 	return over
 }
 

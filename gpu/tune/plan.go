@@ -8,46 +8,20 @@ import (
 )
 
 // use says what a program does with the bytes behind a pointer parameter.
-type use uint8
+type use = ir.Effects
 
 const (
-	reads use = 1 << iota
-	writes
+	reads  = ir.ReadsGlobal
+	writes = ir.WritesGlobal
 )
 
 // uses finds what p does with each of its parameters; scalars have none.
 func uses(p *ir.Program) []use {
+	touched := p.Touched()
 	out := make([]use, len(p.Params))
-	param := map[*ir.Var]int{}
 	for i, v := range p.Params {
-		if v.Type.Kind == ir.Pointer {
-			param[v] = i
-		}
+		out[i] = touched[v]
 	}
-	p.Body.Walk(func(s ir.Stmt) bool {
-		in, ok := s.(*ir.Instr)
-		if !ok {
-			return true
-		}
-		for _, operand := range in.In {
-			i, ok := param[operand.Var()]
-			if !ok {
-				continue
-			}
-			if in.Op.Effects&ir.ReadsGlobal != 0 {
-				out[i] |= reads
-			}
-			if in.Op.Effects&ir.WritesGlobal != 0 {
-				out[i] |= writes
-			}
-			for _, v := range in.Out {
-				if v.Type.IsGlobal() { // a view of the same bytes
-					param[v] = i
-				}
-			}
-		}
-		return true
-	})
 	return out
 }
 

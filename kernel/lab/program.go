@@ -162,10 +162,10 @@ func wanted(v *ir.Var) string {
 // outputs are the numbers of the parameters that the program stores to, in
 // order.
 func outputs(p *ir.Program) []int {
-	written := p.Stored()
+	touched := p.Touched()
 	var list []int
 	for i, v := range p.Params {
-		if written[v] {
+		if touched[v]&ir.WritesGlobal != 0 {
 			list = append(list, i)
 		}
 	}

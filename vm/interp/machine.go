@@ -343,9 +343,9 @@ func (m *Machine) bind(args []ir.Arg) error {
 		}
 		m.args = append(m.args, a)
 	}
-	stored := m.prog.Stored()
+	touched := m.prog.Touched()
 	for i, v := range m.prog.Params {
-		if a := m.args[i].Array; a != nil && m.marks[a] == nil && stored[v] {
+		if a := m.args[i].Array; a != nil && m.marks[a] == nil && touched[v]&ir.WritesGlobal != 0 {
 			m.marks[a] = newMarks(a.Len())
 		}
 	}

@@ -400,34 +400,34 @@ func checkFixed(exprs []Expr) *Violation {
 	return nil
 }
 
-// Stored are the pointer parameters whose memory a program may change, through views and
-// parts of views.
-func (p *Program) Stored() map[*Var]bool {
-	behind := map[*Var][]*Var{} // global view → pointers it may be of
-	out := map[*Var]bool{}
+// Touched says which of ReadsGlobal and WritesGlobal a program does with the memory of each pointer
+// parameter and each tensor of AllocateGlobal, through views and parts of views.
+func (p *Program) Touched() map[*Var]Effects {
+	behind := map[*Var][]*Var{} // what a global tensor may be a view of
+	out := map[*Var]Effects{}
 	for more := true; more; { // a view may be made behind a store or another view of it, in a loop
 		more = false
 		p.Body.Walk(func(s Stmt) bool {
 			in, ok := s.(*Instr)
-			if !ok || len(in.In) == 0 { // the launch's own memory has no pointer
+			if !ok {
 				return true
 			}
-			from := in.In[0].Var()
-			if len(in.Out) == 1 && in.Out[0].Type.IsGlobal() && from != nil {
-				of := behind[from]
-				if from.Type.Kind == Pointer {
-					of = []*Var{from}
+			made := in.Out
+			if in.Op.Name == "AllocateGlobal" {
+				behind[made[0]] = made
+			}
+			for _, o := range in.In {
+				of := behind[o.Var()]
+				if v := o.Var(); v != nil && v.Type.Kind == Pointer {
+					of = []*Var{v}
 				}
 				for _, v := range of {
-					if !slices.Contains(behind[in.Out[0]], v) {
-						behind[in.Out[0]] = append(behind[in.Out[0]], v)
-						more = true
+					out[v] |= in.Op.Effects & (ReadsGlobal | WritesGlobal)
+					for _, x := range made {
+						if x.Type.IsGlobal() && !slices.Contains(behind[x], v) {
+							behind[x], more = append(behind[x], v), true
+						}
 					}
-				}
-			}
-			if in.Op.Effects&WritesGlobal != 0 {
-				for _, v := range behind[from] {
-					out[v] = true
 				}
 			}
 			return true
